@@ -1,0 +1,52 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Builds everything and runs all tests: unit, sim, system, interop and lint, then unit, sim and
+# system again under the address and undefined-behaviour sanitizers.
+#
+#   ./check.sh [SUITE...]        only these suites, without the sanitizers
+#
+# The last line but the exit status says it all: "N passed, N failed, N skipped" (meson tests).
+set -euo pipefail
+cd "$(dirname "$0")"
+. scripts/setup.sh
+
+# shellcheck disable=SC2086
+setup_packages $BUILD_PACKAGES $TEST_PACKAGES
+
+logs=()
+# suites DIR SUITE...: runs them, whatever fails; results are counted at the end
+suites() {
+	local dir=$1 args=() suite
+	shift
+	for suite in "$@"; do args+=(--suite "$suite"); done
+	setup_say "testing in $dir: $*"
+	rm -f "$dir/meson-logs/testlog.json"
+	meson test -C "$dir" --no-rebuild --print-errorlogs "${args[@]}" || true
+	logs+=("$dir/meson-logs/testlog.json")
+}
+
+setup_build build
+if [ $# -gt 0 ]; then
+	suites build "$@"
+else
+	suites build unit sim lint system interop
+	setup_build build-sanitized -Db_sanitize=address,undefined -Db_lundef=false
+	suites build-sanitized unit sim system
+fi
+
+/usr/bin/python3 - "${logs[@]}" <<'PY'
+import json
+import sys
+
+count = {"passed": 0, "failed": 0, "skipped": 0}
+for path in sys.argv[1:]:
+    try:
+        results = [json.loads(line)["result"] for line in open(path)]
+    except OSError:
+        results = ["ERROR"]  # meson itself failed
+    for result in results:
+        key = {"OK": "passed", "EXPECTEDFAIL": "passed", "SKIP": "skipped"}.get(result, "failed")
+        count[key] += 1
+print(", ".join(f"{n} {word}" for word, n in count.items()))
+sys.exit(1 if count["failed"] or not count["passed"] else 0)
+PY

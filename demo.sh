@@ -1,0 +1,69 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# One uroced with two devices joined in memory, two ordinary verbs programs that move data between
+# them, every byte checked. Needs no hardware and, once the packages are there, no privilege.
+set -euo pipefail
+cd "$(dirname "$0")"
+. scripts/setup.sh
+
+# shellcheck disable=SC2086
+setup_packages $BUILD_PACKAGES
+setup_build build
+setup_hugepages 384
+
+run=$(mktemp -d /tmp/uroce-demo.XXXXXX)
+daemon='' server=''
+finish() {
+	[ -z "$server" ] || kill "$server" 2>/dev/null || true
+	[ -z "$daemon" ] || kill "$daemon" 2>/dev/null || true
+	wait 2>/dev/null || true
+	setup_hugepages_back
+	rm -rf "$run"
+}
+trap finish EXIT
+trap 'exit 130' INT TERM HUP
+
+on() { # on PROGRAM ARG...: runs it on the daemon's devices
+	build/app/uroce-run/uroce-run --socket "$run/sock" "$@"
+}
+
+setup_say "starting uroced: devices uroce0 and uroce1, joined in memory"
+build/app/uroced/uroced --socket "$run/sock" --file-prefix "demo$$" --idle adaptive --pair demo \
+	--dev name=uroce0,port=net_ring_demoa,addr=10.9.0.101/24,mtu=4096 \
+	--dev name=uroce1,port=net_ring_demob,addr=10.9.0.102/24,mtu=4096 >"$run/log" 2>&1 &
+daemon=$!
+for _ in $(seq 150); do
+	grep -q '^uroced: ready' "$run/log" && break
+	kill -0 "$daemon" 2>/dev/null || break
+	sleep 0.1
+done
+grep -q '^uroced: ready' "$run/log" || { cat "$run/log" >&2; setup_fail "uroced did not start"; }
+
+port=$((20000 + $$ % 10000))
+data=build/test/system/rcdata/rcdata
+
+# pair CLIENT-ARG...: a server on uroce1, its client on uroce0; both must succeed
+pair() {
+	on "$data" -d uroce1 -p "$port" >"$run/server" 2>&1 &
+	server=$!
+	if ! timeout 60 build/app/uroce-run/uroce-run --socket "$run/sock" \
+		"$data" -d uroce0 -p "$port" "$@" 127.0.0.1 >"$run/client" 2>&1 || ! wait "$server"; then
+		cat "$run/client" "$run/server" "$run/log" >&2
+		setup_fail "the transfer failed"
+	fi
+	server=''
+	port=$((port + 1))
+}
+
+setup_say "random SEND, WRITE and READ in both directions, then latency and bandwidth"
+pair --qps 4 --ops 2000 --seed "$$"
+check=$(cat "$run/client")
+pair --bench --max-len 65536 --seed "$$"
+printf '\n'
+cat "$run/client"
+printf '\n%s\n\n' "$check"
+
+kill "$daemon"
+wait "$daemon" || { cat "$run/log" >&2; setup_fail "uroced did not end cleanly"; }
+daemon=''
+setup_say "good: every byte equal to what was sent"

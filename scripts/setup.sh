@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash disable=SC2034
+# Sourced by demo.sh and check.sh: packages and builds. Says what it does, asks nothing, and does
+# nothing that is done already.
+
+BUILD_PACKAGES="gcc meson ninja-build pkgconf libdpdk-dev libisal-dev libibverbs-dev libjansson-dev
+	libssl-dev libpcap-dev libcmocka-dev python3 ibverbs-providers iproute2 util-linux"
+TEST_PACKAGES="git clang clang-format ibverbs-utils perftest tcpdump tshark python3-scapy
+	iputils-ping procps kmod qemu-system-x86 mmdebstrap e2fsprogs cpio binutils"
+
+setup_say() {
+	printf '%s: %s\n' "$(basename "$0")" "$*"
+}
+
+setup_fail() {
+	setup_say "$*" >&2
+	exit 1
+}
+
+# setup_packages PACKAGE...: installs what is missing, as root or by a sudo that asks nothing.
+setup_packages() {
+	local missing=() sudo=() pkg
+	for pkg in "$@"; do
+		[ "$(dpkg-query -W -f='${db:Status-Status}' "$pkg" 2>/dev/null)" = installed ] ||
+			missing+=("$pkg")
+	done
+	[ ${#missing[@]} -gt 0 ] || return 0
+	if [ "$(id -u)" != 0 ]; then
+		sudo -n true 2>/dev/null ||
+			setup_fail "please install (not root, and no sudo without a password):" \
+				"apt-get install ${missing[*]}"
+		sudo=(sudo -n)
+	fi
+	setup_say "installing ${missing[*]}"
+	local log
+	log=$(mktemp)
+	if ! { "${sudo[@]}" apt-get -q update &&
+		"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
+			apt-get -q -y --no-install-recommends install "${missing[@]}"; } >"$log" 2>&1; then
+		tail -20 "$log" >&2
+		rm -f "$log"
+		setup_fail "apt-get failed"
+	fi
+	rm -f "$log"
+}
+
+# setup_build DIR [MESON OPTION...]: configures DIR if it is not, and builds everything in it.
+setup_build() {
+	local dir=$1 log=$1.log
+	shift
+	if [ ! -f "$dir/build.ninja" ]; then
+		setup_say "configuring $dir"
+		meson setup "$dir" "$@" >"$log" 2>&1 || { tail -20 "$log" >&2; setup_fail "meson failed"; }
+	fi
+	# ninja has nothing to say when nothing has changed
+	if ! ninja -C "$dir" -n | grep -q 'no work to do'; then
+		setup_say "building $dir"
+		ninja -C "$dir" >"$log" 2>&1 || { tail -40 "$log" >&2; setup_fail "the build failed"; }
+	fi
+	rm -f "$log"
+}
+
+# setup_hugepages MIB: sees that so much is free in huge pages of 2 MiB, if this user may; without
+# them things run all the same. setup_hugepages_back undoes it.
+setup_hugepages() {
+	local knob=/proc/sys/vm/nr_hugepages free total
+	setup_hugepages_were=''
+	free=$(awk '/^HugePages_Free/ {print $2}' /proc/meminfo)
+	total=$(awk '/^HugePages_Total/ {print $2}' /proc/meminfo)
+	if [ "${free:-0}" -lt $(($1 / 2)) ] && [ -w "$knob" ]; then
+		setup_hugepages_were=$total
+		echo $((total - free + $1 / 2)) 2>/dev/null >"$knob" || true
+	fi
+}
+
+setup_hugepages_back() {
+	[ -z "$setup_hugepages_were" ] || echo "$setup_hugepages_were" >/proc/sys/vm/nr_hugepages
+	setup_hugepages_were=''
+}
