@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Completion queues: a ring of 64-byte entries with a phase in each. The daemon writes an entry
+ * and releases it by its phase word; the client knows an entry by the phase that its lap has:
+ * lap n (from 0) of the ring carries phase n + 1, so zeroed memory holds no valid entry.
+ *
+ * cons is the client's consumer index (free running), used by the daemon for overrun detection
+ * only. The client arms the queue by storing into arm; the daemon, after it has released entries
+ * and passed a full fence, takes the arm by exchange and has the notifier write the channel.
+ * A CQE of a QP that was reset or destroyed is marked dead by the client (opcode
+ * UROCE_CQE_DEAD), since the client owns what lies between cons and the last released entry.
+ */
+#ifndef UROCE_ABI_CQE_H
+#define UROCE_ABI_CQE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "version.h"
+
+enum uroce_cqe_opcode { /* the values are those of enum ibv_wc_opcode */
+			UROCE_CQE_SEND = 0,
+			UROCE_CQE_RDMA_WRITE = 1,
+			UROCE_CQE_RDMA_READ = 2,
+			UROCE_CQE_COMP_SWAP = 3,
+			UROCE_CQE_FETCH_ADD = 4,
+			UROCE_CQE_BIND_MW = 5,
+			UROCE_CQE_LOCAL_INV = 6,
+			UROCE_CQE_RECV = 128,
+			UROCE_CQE_RECV_RDMA_WITH_IMM = 129,
+			UROCE_CQE_DEAD = 255,
+};
+
+enum uroce_cqe_flags { /* the values are those of enum ibv_wc_flags */
+		       UROCE_CQE_GRH = 1 << 0,
+		       UROCE_CQE_WITH_IMM = 1 << 1,
+		       UROCE_CQE_WITH_INV = 1 << 3,
+		       UROCE_CQE_SOLICITED =
+			       1 << 7, /* uroce's own: counts for a solicited-only arm */
+};
+
+struct uroce_cqe {
+	uint64_t wr_id;
+	uint8_t status; /* enum ibv_wc_status */
+	uint8_t opcode; /* enum uroce_cqe_opcode */
+	uint8_t flags;  /* enum uroce_cqe_flags */
+	uint8_t sl;
+	uint32_t byte_len;
+	uint32_t imm;    /* network order, or the R_Key invalidated */
+	uint32_t qp_num; /* local QPN */
+	uint32_t src_qp;
+	uint16_t pkey_index;
+	uint16_t vendor_err; /* enum of lib/obs: the exact cause, for people */
+	uint64_t timestamp_ns;
+	uint64_t qp_cookie; /* user_handle of the QP (or SRQ) */
+	uint8_t rsvd[12];
+	uint32_t phase; /* lap + 1; written last, with release */
+};
+UROCE_ABI_ASSERT(sizeof(struct uroce_cqe) == 64, "CQE size");
+UROCE_ABI_ASSERT(offsetof(struct uroce_cqe, phase) == 60, "phase is the last word");
+
+enum uroce_cq_arm {
+	UROCE_CQ_UNARMED = 0,
+	UROCE_CQ_ARM_SOLICITED = 1,
+	UROCE_CQ_ARM_ANY = 2,
+};
+
+/* Head of a CQ; the entries start UROCE_CQ_HDR bytes behind it. */
+struct uroce_cq_hdr {
+	uint32_t cons; /* written by the client */
+	uint8_t pad0[60];
+	uint32_t arm; /* enum uroce_cq_arm: stored by the client, taken by the daemon */
+	uint8_t pad1[60];
+	uint32_t error; /* set by the daemon: overrun, the CQ is dead (EVT-08) */
+	uint8_t pad2[60];
+};
+#define UROCE_CQ_HDR 192
+UROCE_ABI_ASSERT(sizeof(struct uroce_cq_hdr) == UROCE_CQ_HDR, "CQ header size");
+
+#endif

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The control protocol: SOCK_SEQPACKET over a unix socket, one request, one reply, in order.
+ *
+ * A request is a struct uroce_ctrl_hdr followed by the operation's _req body; the reply repeats
+ * version, op and cookie, carries status (0 or a positive errno) and, when status is 0, the _rep
+ * body. File descriptors ride on the same message (SCM_RIGHTS). A message whose magic, version
+ * or length is wrong ends the connection; a bad value in a well-formed one gets its errno.
+ *
+ * The first request is HELLO. It makes the context: closing the socket destroys everything the
+ * context owns. A HELLO with an empty device name makes an observer (urocectl): only LIST_DEVICES,
+ * SHOW and IMPAIR work.
+ *
+ *   client                                  daemon
+ *   HELLO(device)             -->
+ *                             <--  geometry + fds: async, doorbell segment, one eventfd a worker
+ *   CREATE_CQ / CREATE_QP ..  -->
+ *                             <--  handle, segment and offset of its rings; + fd of the segment
+ *                                  when the client has not seen it yet
+ *   REG_MR + fds              -->
+ *                             <--  lkey, rkey
+ *   (events go the other way on their own sockets: 16 bytes on the async fd, 8 on a channel)
+ *
+ * Handles are per context and per kind, chosen by the daemon; an unknown one gets ENOENT.
+ */
+#ifndef UROCE_ABI_CTRL_H
+#define UROCE_ABI_CTRL_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "version.h"
+
+#define UROCE_CTRL_MAGIC   0x434f5255u /* "UROC" */
+#define UROCE_CTRL_MAX_MSG 16384       /* bytes, header included */
+#define UROCE_CTRL_MAX_FDS 64
+#define UROCE_DEFAULT_SOCK "/run/uroce/uroced.sock"
+#define UROCE_SOCK_ENV     "UROCE_SOCKET" /* overrides the default for every client */
+#define UROCE_DEV_NAME_MAX 32
+#define UROCE_MAX_WORKERS  16
+#define UROCE_MAX_GIDS     64
+
+enum uroce_ctrl_op {
+	UROCE_CTRL_HELLO = 1,
+	UROCE_CTRL_QUERY_DEVICE,
+	UROCE_CTRL_QUERY_PORT,
+	UROCE_CTRL_QUERY_GID,
+	UROCE_CTRL_ALLOC_PD,
+	UROCE_CTRL_DEALLOC_PD,
+	UROCE_CTRL_REG_MR,
+	UROCE_CTRL_DEREG_MR,
+	UROCE_CTRL_REREG_MR,
+	UROCE_CTRL_CREATE_CHANNEL,
+	UROCE_CTRL_CREATE_CQ,
+	UROCE_CTRL_RESIZE_CQ,
+	UROCE_CTRL_DESTROY_CQ,
+	UROCE_CTRL_CREATE_QP,
+	UROCE_CTRL_MODIFY_QP,
+	UROCE_CTRL_QUERY_QP,
+	UROCE_CTRL_DESTROY_QP,
+	UROCE_CTRL_CREATE_AH,
+	UROCE_CTRL_DESTROY_AH,
+	UROCE_CTRL_CREATE_SRQ,
+	UROCE_CTRL_MODIFY_SRQ,
+	UROCE_CTRL_QUERY_SRQ,
+	UROCE_CTRL_DESTROY_SRQ,
+	UROCE_CTRL_ALLOC_MW,
+	UROCE_CTRL_DEALLOC_MW,
+	UROCE_CTRL_ATTACH_MCAST,
+	UROCE_CTRL_DETACH_MCAST,
+	UROCE_CTRL_LIST_DEVICES,
+	UROCE_CTRL_SHOW,
+	UROCE_CTRL_IMPAIR,
+	UROCE_CTRL_OPS,
+};
+
+struct uroce_ctrl_hdr {
+	uint32_t magic;
+	uint16_t version; /* UROCE_ABI_VERSION */
+	uint16_t op;      /* enum uroce_ctrl_op */
+	uint32_t cookie;  /* the client's; repeated in the reply */
+	uint32_t status;  /* reply: 0 or a positive errno; request: 0 */
+	uint32_t len;     /* bytes of body after this header */
+	uint32_t nfds;    /* descriptors attached */
+};
+UROCE_ABI_ASSERT(sizeof(struct uroce_ctrl_hdr) == 24, "control header size");
+
+/* Where an object's ring lies. A segment's descriptor comes with the first reply that names it. */
+struct uroce_ring_loc {
+	uint32_t seg;       /* segment id, 0 .. */
+	uint32_t new_seg;   /* 1: this segment's descriptor is attached (in order of appearance) */
+	uint64_t seg_bytes; /* size to map, whole segment, from offset 0 */
+	uint64_t off;       /* of the ring's header in the segment */
+	uint32_t entries;   /* power of two */
+	uint32_t stride;    /* bytes an entry */
+};
+
+struct uroce_hello_req {
+	char device[UROCE_DEV_NAME_MAX]; /* "uroce0", NUL terminated; "" for an observer */
+	uint32_t pid;                    /* in the client's own pid namespace; for display */
+	uint32_t rsvd;
+};
+enum uroce_hello_flags {
+	UROCE_HELLO_YIELD = 1 << 0, /* cores are shared: yield on an empty poll */
+};
+/* Descriptors: [0] async event socket, [1] doorbell segment, [2 ..] a worker's eventfd each. */
+struct uroce_hello_rep {
+	uint32_t context; /* id, for urocectl */
+	uint32_t flags;   /* enum uroce_hello_flags */
+	uint32_t nworkers;
+	uint32_t worker_mask; /* worker of a QP = qpn & worker_mask */
+	uint64_t db_seg_bytes;
+	uint64_t db_off[UROCE_MAX_WORKERS]; /* struct uroce_db_ring of each worker */
+};
+
+struct uroce_device_rep {
+	char name[UROCE_DEV_NAME_MAX];
+	char fw_ver[32];
+	uint64_t node_guid; /* network order */
+	uint64_t max_mr_size;
+	uint64_t page_size_cap;
+	uint32_t vendor_id, vendor_part_id, hw_ver;
+	uint32_t max_qp, max_qp_wr, max_sge, max_sge_rd, max_inline;
+	uint32_t max_cq, max_cqe, max_mr, max_pd, max_mw, max_ah, max_srq, max_srq_wr, max_srq_sge;
+	uint32_t max_qp_rd_atom, max_qp_init_rd_atom, max_res_rd_atom;
+	uint32_t max_mcast_grp, max_mcast_qp_attach;
+	uint32_t atomic_cap; /* enum ibv_atomic_cap */
+	uint32_t device_cap_flags;
+	uint32_t max_pkeys;
+	uint32_t local_ca_ack_delay;
+	uint32_t nports; /* 1: each DPDK port is a device of its own */
+	uint32_t rsvd;
+};
+
+struct uroce_port_req {
+	uint32_t port; /* 1 */
+};
+struct uroce_port_rep {
+	uint32_t state;               /* enum ibv_port_state */
+	uint32_t max_mtu, active_mtu; /* enum ibv_mtu */
+	uint32_t gid_tbl_len, pkey_tbl_len;
+	uint32_t max_msg_sz;
+	uint32_t active_speed, active_width; /* as ibv_port_attr */
+	uint32_t bad_pkey_cntr, qkey_viol_cntr;
+	uint32_t phys_state;
+	uint32_t netdev_ifindex; /* 0 where there is none */
+	char netdev[32];         /* name of the interface under the port, or "" */
+	uint8_t mac[6];
+	uint8_t rsvd[2];
+};
+
+struct uroce_gid_req {
+	uint32_t port, index;
+};
+struct uroce_gid_rep {
+	uint8_t gid[16]; /* all zero where the slot is empty */
+	uint32_t type;   /* 2: RoCEv2 */
+	uint32_t rsvd;
+};
+
+struct uroce_handle { /* ALLOC_PD's reply; DEALLOC_*, DESTROY_* requests */
+	uint32_t handle;
+	uint32_t rsvd;
+};
+
+/*
+ * Registration. The client describes the range as pieces in ascending order, page aligned but
+ * for the ends of the whole, covering all of it. A region is mapped in the daemon only if every
+ * piece can be; one COPY piece makes the whole region COPY (through /proc/PID/mem).
+ */
+enum uroce_mr_piece_kind {
+	UROCE_PIECE_COPY = 0,     /* cannot be mapped: stack, private file pages .. */
+	UROCE_PIECE_FD = 1,       /* descriptor fd_index at fd_off (a memfd the client adopted) */
+	UROCE_PIECE_MAP_FILE = 2, /* shared mapping: /proc/PID/map_files/<vm_start>-<vm_end> */
+};
+struct uroce_mr_piece {
+	uint64_t va;  /* page aligned start in the client */
+	uint64_t len; /* bytes, page multiple (of the mapping's page size) */
+	uint32_t kind;
+	uint32_t fd_index;         /* FD: index among the attached descriptors */
+	uint64_t fd_off;           /* FD: offset of va in it */
+	uint64_t vm_start, vm_end; /* MAP_FILE: the mapping's own bounds */
+};
+#define UROCE_MR_MAX_PIECES 32
+struct uroce_reg_mr_req {
+	uint32_t pd;
+	uint32_t access; /* enum ibv_access_flags */
+	uint64_t addr;   /* start in the client's address space */
+	uint64_t length; /* bytes, > 0 unless the client asks for an empty region */
+	uint64_t iova;   /* address that WQEs and peers use for addr (0 for zero based) */
+	uint32_t npieces;
+	uint32_t rsvd;
+	struct uroce_mr_piece piece[UROCE_MR_MAX_PIECES];
+};
+struct uroce_reg_mr_rep {
+	uint32_t handle;
+	uint32_t lkey, rkey;
+	uint32_t path; /* enum uroce_mr_path */
+};
+enum uroce_mr_path {
+	UROCE_MR_PATH_COPY = 0,
+	UROCE_MR_PATH_ADOPTED = 1,
+	UROCE_MR_PATH_SHARED = 2,
+};
+struct uroce_rereg_mr_req {
+	uint32_t handle;
+	uint32_t flags;              /* enum ibv_rereg_mr_flags */
+	struct uroce_reg_mr_req reg; /* the parts that flags select */
+};
+
+struct uroce_channel_rep { /* descriptor [0]: the client's end; closing it destroys the channel */
+	uint32_t handle;
+	uint32_t rsvd;
+};
+
+struct uroce_create_cq_req {
+	uint64_t user_handle; /* comes back in channel reads and async events */
+	uint32_t cqe;         /* entries wanted, 1 .. max_cqe */
+	uint32_t channel;     /* handle + 1, or 0 for none */
+};
+struct uroce_create_cq_rep {
+	uint32_t handle;
+	uint32_t rsvd;
+	struct uroce_ring_loc ring;
+};
+struct uroce_resize_cq_req {
+	uint32_t handle;
+	uint32_t cqe;
+};
+
+struct uroce_qp_cap {
+	uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
+};
+struct uroce_create_qp_req {
+	uint64_t user_handle;
+	uint32_t qp_type; /* enum ibv_qp_type: 2 RC, 3 UC, 4 UD */
+	uint32_t pd, send_cq, recv_cq;
+	uint32_t srq; /* handle + 1, or 0 for none */
+	uint32_t sq_sig_all;
+	struct uroce_qp_cap cap;
+	uint32_t rsvd;
+};
+struct uroce_create_qp_rep {
+	uint32_t handle;
+	uint32_t qpn;
+	struct uroce_qp_cap cap; /* granted */
+	uint32_t rsvd;
+	struct uroce_ring_loc sq, rq; /* rq.entries 0 with an SRQ */
+};
+
+struct uroce_ah_attr {
+	uint8_t dgid[16];
+	uint32_t flow_label;
+	uint8_t sgid_index, hop_limit, traffic_class, sl;
+	uint8_t is_global, port_num, static_rate, src_path_bits;
+	uint16_t dlid, rsvd;
+};
+/* As struct ibv_qp_attr, at a fixed layout. */
+struct uroce_qp_attr {
+	uint32_t qp_state, cur_qp_state, path_mtu, path_mig_state;
+	uint32_t qkey, rq_psn, sq_psn, dest_qp_num, qp_access_flags;
+	struct uroce_qp_cap cap;
+	struct uroce_ah_attr ah, alt_ah;
+	uint16_t pkey_index, alt_pkey_index;
+	uint8_t en_sqd_async_notify, sq_draining, max_rd_atomic, max_dest_rd_atomic;
+	uint8_t min_rnr_timer, port_num, timeout, retry_cnt;
+	uint8_t rnr_retry, alt_port_num, alt_timeout, rsvd;
+	uint32_t rate_limit;
+};
+struct uroce_modify_qp_req {
+	uint32_t handle;
+	uint32_t attr_mask; /* enum ibv_qp_attr_mask */
+	struct uroce_qp_attr attr;
+};
+struct uroce_query_qp_rep {
+	struct uroce_qp_attr attr;
+	uint32_t qp_type, sq_sig_all;
+};
+
+struct uroce_create_ah_req {
+	uint32_t pd;
+	uint32_t rsvd;
+	struct uroce_ah_attr attr;
+};
+
+struct uroce_create_srq_req {
+	uint64_t user_handle;
+	uint32_t pd, max_wr, max_sge, limit;
+};
+struct uroce_create_srq_rep {
+	uint32_t handle, srqn;
+	uint32_t max_wr, max_sge;
+	struct uroce_ring_loc ring;
+};
+struct uroce_modify_srq_req {
+	uint32_t handle, attr_mask, max_wr, limit;
+};
+struct uroce_query_srq_rep {
+	uint32_t max_wr, max_sge, limit, rsvd;
+};
+
+struct uroce_alloc_mw_req {
+	uint32_t pd, type;
+};
+struct uroce_alloc_mw_rep {
+	uint32_t handle, rkey;
+};
+
+struct uroce_mcast_req {
+	uint32_t qp;
+	uint32_t lid;
+	uint8_t gid[16];
+};
+
+#define UROCE_MAX_DEVICES 16
+struct uroce_list_devices_rep { /* what uroce-run writes into its made-up sysfs */
+	uint32_t ndevices;
+	uint32_t rsvd;
+	struct {
+		char name[UROCE_DEV_NAME_MAX];
+		uint64_t node_guid; /* network order */
+		uint32_t gid_tbl_len, pkey_tbl_len;
+		char netdev[32];
+	} dev[UROCE_MAX_DEVICES];
+};
+
+/* The reply's descriptor [0] is a sealed memfd that holds the JSON text. */
+struct uroce_show_req {
+	char what[32]; /* device port gid neigh qp cq mr client stats drops */
+	uint32_t arg;  /* qpn and the like */
+	uint32_t has_arg;
+};
+struct uroce_show_rep {
+	uint64_t bytes;
+};
+
+/*
+ * The fault injector of a device (drivers/impair). SET and CLEAR are for observers that are root or
+ * run as the daemon does; others get EPERM. A specification that cannot be gets a reply with the
+ * reason as text. Otherwise the reply's descriptor [0] is a sealed memfd that holds, as JSON, what
+ * is in force then.
+ */
+enum uroce_impair_flags {
+	UROCE_IMPAIR_SHOW = 0,
+	UROCE_IMPAIR_SET = 1,
+	UROCE_IMPAIR_CLEAR = 2,
+};
+struct uroce_impair_req {
+	char device[UROCE_DEV_NAME_MAX];
+	char spec[512]; /* SET: NUL terminated */
+	uint32_t flags; /* enum uroce_impair_flags */
+	uint32_t rsvd;
+};
+struct uroce_impair_rep {
+	uint64_t bytes;  /* of JSON; 0: none, see error */
+	char error[240]; /* NUL terminated */
+};
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Rings in shared memory. Every ring is one producer and one consumer, a power of two of entries
+ * at a fixed stride. Indices run freely modulo 2^32 and are masked with the ring's size, of which
+ * each side keeps its own copy: what stands in shared memory is never used as a size or a mask.
+ *
+ * SQ, RQ, SRQ: the client produces, the daemon consumes. cons moves when a WQE is retired (its
+ * slot may be written again), not when it is read.
+ *
+ *   client: write WQE; store-release prod; full fence; if exchange(armed, 0) == 1 ring doorbell
+ *   daemon: nothing to do: store armed = 1; full fence; load prod again; if it moved, armed = 0
+ *
+ * The two full fences are partners: one side always sees the other's store.
+ * An RQ is armed only while its QP is in the error state (a posted WR must be flushed at once).
+ */
+#ifndef UROCE_ABI_RING_H
+#define UROCE_ABI_RING_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "version.h"
+
+/* Head of an SQ, RQ or SRQ; the entries start UROCE_RING_HDR bytes behind it. */
+struct uroce_ring_hdr {
+	uint32_t prod; /* written by the client */
+	uint8_t pad0[60];
+	uint32_t cons; /* written by the daemon */
+	uint8_t pad1[60];
+	uint32_t armed; /* set by the daemon, cleared by whoever rings or finds work */
+	uint8_t pad2[60];
+};
+#define UROCE_RING_HDR 192
+UROCE_ABI_ASSERT(sizeof(struct uroce_ring_hdr) == UROCE_RING_HDR, "ring header size");
+UROCE_ABI_ASSERT(offsetof(struct uroce_ring_hdr, cons) == 64, "cons on its own line");
+UROCE_ABI_ASSERT(offsetof(struct uroce_ring_hdr, armed) == 128, "armed on its own line");
+
+/*
+ * Doorbell ring, one a (context, worker): QPNs that have new work. The client's threads take a
+ * client-side lock around it. A full ring (or any confusion) is safe: the client sets overflow,
+ * and the worker then looks at every QP of the context.
+ *
+ *   client: write qpn; store-release prod; full fence; if asleep, write 8 bytes to the eventfd
+ *   worker: going to sleep: asleep = 1; full fence; look at every ring again; sleep
+ */
+#define UROCE_DB_ENTRIES 1024
+struct uroce_db_ring {
+	uint32_t prod; /* written by the client */
+	uint32_t overflow;
+	uint8_t pad0[56];
+	uint32_t cons; /* written by the worker */
+	uint8_t pad1[60];
+	uint32_t asleep; /* written by the worker: wake it by its eventfd */
+	uint8_t pad2[60];
+	uint32_t qpn[UROCE_DB_ENTRIES];
+};
+UROCE_ABI_ASSERT(sizeof(struct uroce_db_ring) == 192 + 4 * UROCE_DB_ENTRIES, "doorbell ring size");
+
+#endif
