@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Bytes of the frames that lib/net takes apart and builds: ARP (RFC 826), neighbour discovery
+ * (RFC 4861), ICMP (RFC 792, RFC 4443). Private to lib/net.
+ */
+#ifndef NET_FRAME_H
+#define NET_FRAME_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "net/net.h"
+#include "wire/cursor.h"
+#include "wire/hdr.h"
+
+#define NET_ETHERTYPE_ARP 0x0806u
+#define NET_IPPROTO_ICMP  1u
+#define NET_IPPROTO_ICMP6 58u
+#define NET_HOP_LIMIT     64
+#define NET_ND_HOP_LIMIT  255 /* nothing that came through a router is neighbour discovery */
+
+enum net_icmp_type {
+	NET_ICMP_ECHO_REPLY = 0,
+	NET_ICMP_ECHO = 8,
+	NET_ICMP6_ECHO = 128,
+	NET_ICMP6_ECHO_REPLY = 129,
+	NET_ICMP6_NS = 135,
+	NET_ICMP6_NA = 136,
+};
+
+enum net_arp_op {
+	NET_ARP_REQUEST = 1,
+	NET_ARP_REPLY = 2,
+};
+
+struct net_arp { /* for Ethernet and IPv4 */
+	rte_be16_t htype, ptype;
+	uint8_t hlen, plen;
+	rte_be16_t op;
+	uint8_t sha[6], spa[4], tha[6], tpa[4];
+} WIRE_PACKED;
+_Static_assert(sizeof(struct net_arp) == 28, "ARP size");
+
+struct net_icmp {
+	uint8_t type, code;
+	rte_be16_t csum;
+} WIRE_PACKED;
+_Static_assert(sizeof(struct net_icmp) == 4, "ICMP header size");
+
+struct net_nd { /* solicitation and advertisement; options follow */
+	struct net_icmp icmp;
+	rte_be32_t flags;
+	uint8_t target[16];
+} WIRE_PACKED;
+_Static_assert(sizeof(struct net_nd) == 24, "neighbour discovery size");
+#define NET_NA_SOLICITED 0x40000000u
+#define NET_NA_OVERRIDE  0x20000000u
+
+struct net_nd_lladdr {     /* option: link-layer address */
+	uint8_t type, len; /* len in units of 8 bytes */
+	uint8_t mac[6];
+} WIRE_PACKED;
+_Static_assert(sizeof(struct net_nd_lladdr) == 8, "link-layer address option size");
+#define NET_ND_OPT_SOURCE 1u
+#define NET_ND_OPT_TARGET 2u
+
+extern const uint8_t net_mac_broadcast[6];
+
+/* What the dispatcher knows of a received frame when it gives it to a protocol. */
+struct net_rx_ctx {
+	struct net_dev *d;
+	const uint8_t *smac; /* Ethernet source: one station, not us */
+	bool unicast;        /* sent to our MAC alone */
+	uint64_t now_ns;
+	struct net_frame *out;
+	const struct net_neigh **changed;
+};
+
+/* Start a frame; later calls put what follows behind it. */
+void net_put_eth(struct net_frame *f, const struct net_dev *d, const uint8_t dmac[6],
+		 uint16_t type);
+/* IP headers, complete but for nothing: payload_len bytes will follow. src and dst as GIDs. */
+void net_put_ipv4(struct net_frame *f, const uint8_t src[16], const uint8_t dst[16], uint8_t proto,
+		  uint32_t payload_len);
+void net_put_ipv6(struct net_frame *f, const uint8_t src[16], const uint8_t dst[16], uint8_t next,
+		  uint8_t hop_limit, uint32_t payload_len);
+/* n more bytes at the end, zeroed. The caller knows that they fit. */
+void *net_put(struct net_frame *f, uint32_t n);
+/* Zeroes up to Ethernet's least length. */
+void net_put_pad(struct net_frame *f);
+
+/*
+ * Internet checksum (RFC 1071) over parts: add each (even length but for the last), then finish.
+ * Of bytes with a right checksum in them net_sum_finish gives 0; of others what to store. Memory
+ * order throughout.
+ */
+uint32_t net_sum(uint32_t sum, const void *bytes, uint32_t len);
+uint16_t net_sum_finish(uint32_t sum);
+/* Sum of the pseudo header of len bytes of ICMPv6 (RFC 8200 8.1). */
+uint32_t net_sum_icmp6(const uint8_t src[16], const uint8_t dst[16], uint32_t len);
+
+/* Our address to speak from to ip: of the same family, and prefix where there is one. NULL: none.
+ */
+const uint8_t *net_source_for(const struct net_dev *d, const uint8_t ip[16]);
+/* Is ip in the prefix of one of our addresses (or link-local)? */
+bool net_on_link(const struct net_dev *d, const uint8_t ip[16]);
+/* IPv4 address as a GID. */
+void net_gid_from_v4(uint8_t gid[16], const uint8_t v4[4]);
+/* May a station have this MAC: not a group's, not zero? */
+bool net_mac_is_station(const uint8_t mac[6]);
+
+/* Request for ip, to dmac (or to all who may have it where dmac is NULL). */
+void net_arp_request(const struct net_dev *d, const uint8_t ip[16], const uint8_t *dmac,
+		     struct net_frame *out);
+void net_nd_solicit(const struct net_dev *d, const uint8_t ip[16], const uint8_t *dmac,
+		    struct net_frame *out);
+/* Unasked: ip is at our MAC. */
+void net_arp_announce(const struct net_dev *d, const uint8_t ip[16], struct net_frame *out);
+void net_nd_announce(const struct net_dev *d, const uint8_t ip[16], struct net_frame *out);
+
+/*
+ * Take in that ip (as a GID) is at mac. override: even where another MAC is known for it. True, and
+ * *changed, when that is news about a neighbour in the table.
+ */
+bool net_neigh_learn(struct net_dev *d, const uint8_t ip[16], const uint8_t mac[6], bool override,
+		     uint64_t now_ns, const struct net_neigh **changed);
+
+/* One protocol each; c stands behind the header that led here. Return as net_rx. */
+bool net_arp_rx(const struct net_rx_ctx *rx, struct wire_cur c);
+bool net_ipv4_rx(const struct net_rx_ctx *rx, struct wire_cur c);
+bool net_ipv6_rx(const struct net_rx_ctx *rx, struct wire_cur c);
+/* c covers the ICMPv6 message, whose checksum holds. */
+bool net_nd_rx(const struct net_rx_ctx *rx, const struct wire_ipv6 *ip, struct wire_cur c);
+
+#endif

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "net/frame.h"
+#include "net/net.h"
+
+#define ADDR_TEXT_MAX 64
+
+void
+net_gid_from_v4(uint8_t gid[16], const uint8_t v4[4])
+{
+	memset(gid, 0, 10);
+	gid[10] = 0xff;
+	gid[11] = 0xff;
+	memcpy(gid + 12, v4, 4);
+}
+
+bool
+net_gid_is_mcast(const uint8_t gid[16])
+{
+	if (net_gid_is_v4(gid))
+		return (gid[12] & 0xf0) == 0xe0;
+	return gid[0] == 0xff;
+}
+
+void
+net_mcast_mac(const uint8_t gid[16], uint8_t mac[6])
+{
+	if (net_gid_is_v4(gid)) {
+		memcpy(mac, (const uint8_t[]){0x01, 0x00, 0x5e}, 3);
+		mac[3] = gid[13] & 0x7f;
+		memcpy(mac + 4, gid + 14, 2);
+	} else {
+		memcpy(mac, (const uint8_t[]){0x33, 0x33}, 2);
+		memcpy(mac + 2, gid + 12, 4);
+	}
+}
+
+bool
+net_mac_is_station(const uint8_t mac[6])
+{
+	static const uint8_t zero[6];
+
+	return (mac[0] & 1) == 0 && memcmp(mac, zero, 6) != 0;
+}
+
+void
+net_dev_init(struct net_dev *d, const uint8_t mac[6])
+{
+	struct net_addr *ll = &d->gid[0];
+
+	memset(d, 0, sizeof(*d));
+	memcpy(d->mac, mac, 6);
+
+	/* fe80::/64 and the modified EUI-64 of the MAC (RFC 4291, appendix A) */
+	ll->gid[0] = 0xfe;
+	ll->gid[1] = 0x80;
+	memcpy(ll->gid + 8, mac, 3);
+	ll->gid[8] ^= 2;
+	ll->gid[11] = 0xff;
+	ll->gid[12] = 0xfe;
+	memcpy(ll->gid + 13, mac + 3, 3);
+	ll->plen = 64;
+	ll->used = true;
+}
+
+/* An address as a GID; -EINVAL unless it is one in numbers. */
+static int
+parse_ip(const char *text, uint8_t gid[16])
+{
+	uint8_t v4[4];
+
+	if (inet_pton(AF_INET, text, v4) == 1) {
+		net_gid_from_v4(gid, v4);
+		return 0;
+	}
+	/* IPv4 has one spelling here, and it is not the mapped one */
+	if (inet_pton(AF_INET6, text, gid) == 1 && !net_gid_is_v4(gid))
+		return 0;
+	return -EINVAL;
+}
+
+/* The first plen bits of a and b agree. */
+static bool
+same_prefix(const uint8_t *a, const uint8_t *b, uint32_t plen)
+{
+	uint32_t bytes = plen / 8, bits = plen % 8;
+
+	if (memcmp(a, b, bytes) != 0)
+		return false;
+	return bits == 0 || ((a[bytes] ^ b[bytes]) >> (8 - bits)) == 0;
+}
+
+static bool
+in_prefix_of(const struct net_addr *a, const uint8_t ip[16])
+{
+	return a->used && a->v4 == net_gid_is_v4(ip) &&
+	       same_prefix(a->gid, ip, a->v4 ? 96u + a->plen : a->plen);
+}
+
+/* May a host have this address: one station's, and not the subnet's first or last? */
+static bool
+is_host_address(const struct net_addr *a)
+{
+	static const uint8_t unspecified[16], loopback6[16] = {[15] = 1};
+	uint32_t v4, hostmask;
+
+	if (net_gid_is_mcast(a->gid))
+		return false;
+	if (!a->v4)
+		return memcmp(a->gid, unspecified, 16) != 0 && memcmp(a->gid, loopback6, 16) != 0;
+	memcpy(&v4, a->gid + 12, 4);
+	v4 = ntohl(v4);
+	if (v4 >> 24 == 0 || v4 >> 24 == 127 || v4 >> 28 == 15)
+		return false;
+	hostmask = a->plen == 0 ? UINT32_MAX : (1u << (32 - a->plen)) - 1;
+	return a->plen >= 31 || ((v4 & hostmask) != 0 && (v4 & hostmask) != hostmask);
+}
+
+static int
+parse_addr(const char *text, struct net_addr *a)
+{
+	char ip[ADDR_TEXT_MAX];
+	const char *slash = strchr(text, '/');
+	unsigned long plen;
+	char *end;
+	int rc;
+
+	if (slash == NULL || (size_t)(slash - text) >= sizeof(ip) || slash[1] < '0' ||
+	    slash[1] > '9')
+		return -EINVAL;
+	memcpy(ip, text, (size_t)(slash - text));
+	ip[slash - text] = '\0';
+	plen = strtoul(slash + 1, &end, 10);
+	rc = parse_ip(ip, a->gid);
+	if (rc != 0)
+		return rc;
+	a->v4 = net_gid_is_v4(a->gid);
+	if (*end != '\0' || plen == 0 || plen > (a->v4 ? 32 : 128))
+		return -EINVAL;
+	a->plen = (uint8_t)plen;
+	a->used = true;
+	return is_host_address(a) ? 0 : -EINVAL;
+}
+
+int
+net_addr_add(struct net_dev *d, const char *text)
+{
+	struct net_addr a = {0};
+	int rc = parse_addr(text, &a);
+
+	if (rc != 0)
+		return rc;
+	if (net_gid_find(d, a.gid) >= 0)
+		return -EEXIST;
+	for (int i = a.v4 ? 1 : 2; i < UROCE_MAX_GIDS; i++) {
+		if (d->gid[i].used)
+			continue;
+		d->gid[i] = a;
+		return i;
+	}
+	return -ENOSPC;
+}
+
+int
+net_gateway_set(struct net_dev *d, const char *text)
+{
+	uint8_t gid[16];
+	int rc = parse_ip(text, gid);
+
+	if (rc != 0 || net_gid_is_mcast(gid) || net_gid_find(d, gid) >= 0)
+		return -EINVAL;
+	if (!net_on_link(d, gid))
+		return -ENETUNREACH;
+	memcpy(net_gid_is_v4(gid) ? d->gw4 : d->gw6, gid, 16);
+	return 0;
+}
+
+int
+net_gid_find(const struct net_dev *d, const uint8_t gid[16])
+{
+	for (int i = 0; i < UROCE_MAX_GIDS; i++) {
+		if (d->gid[i].used && memcmp(d->gid[i].gid, gid, 16) == 0)
+			return i;
+	}
+	return -ENOENT;
+}
+
+int
+net_gid_to_text(const uint8_t gid[16], char *out, uint32_t room)
+{
+	const char *text = net_gid_is_v4(gid) ? inet_ntop(AF_INET, gid + 12, out, room)
+					      : inet_ntop(AF_INET6, gid, out, room);
+
+	return text == NULL ? -ENOSPC : (int)strlen(text);
+}
+
+bool
+net_on_link(const struct net_dev *d, const uint8_t ip[16])
+{
+	/* fe80::/64 is on GID 0 */
+	for (uint32_t i = 0; i < UROCE_MAX_GIDS; i++) {
+		if (in_prefix_of(&d->gid[i], ip))
+			return true;
+	}
+	return false;
+}
+
+const uint8_t *
+net_source_for(const struct net_dev *d, const uint8_t ip[16])
+{
+	const struct net_addr *any = NULL;
+
+	for (uint32_t i = 0; i < UROCE_MAX_GIDS; i++) {
+		const struct net_addr *a = &d->gid[i];
+
+		if (in_prefix_of(a, ip))
+			return a->gid;
+		if (any == NULL && a->used && a->v4 == net_gid_is_v4(ip))
+			any = a;
+	}
+	return any == NULL ? NULL : any->gid;
+}

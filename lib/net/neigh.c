@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <string.h>
+#include "net/frame.h"
+#include "net/net.h"
+
+#define MS             1000000ull
+#define ASK_FIRST_NS   (100 * MS)
+#define ASK_LONGEST_NS (1600 * MS)
+#define CHECK_NS       (30000 * MS)
+#define CHECK_UNICASTS 3 /* a known neighbour is asked so often before all are asked for it */
+#define EVICT_MIN_ASKED                                                                            \
+	3 /* requests without an answer that make an entry worth less than a new one */
+
+static struct net_neigh *
+find(struct net_dev *d, const uint8_t ip[16])
+{
+	for (uint32_t i = 0; i < NET_MAX_NEIGH; i++) {
+		if (d->neigh[i].state != NET_NEIGH_FREE && memcmp(d->neigh[i].ip, ip, 16) == 0)
+			return &d->neigh[i];
+	}
+	return NULL;
+}
+
+/* A free entry, else that of the neighbour which has been silent for longest; NULL: all answer. */
+static struct net_neigh *
+take_entry(struct net_dev *d)
+{
+	struct net_neigh *worst = NULL;
+
+	for (uint32_t i = 0; i < NET_MAX_NEIGH; i++) {
+		struct net_neigh *n = &d->neigh[i];
+
+		if (n->state == NET_NEIGH_FREE)
+			return n;
+		if (n->asked >= EVICT_MIN_ASKED && (worst == NULL || n->asked > worst->asked))
+			worst = n;
+	}
+	return worst;
+}
+
+/* Build the next request for n, and set when the one after it is due. */
+static void
+ask(struct net_dev *d, struct net_neigh *n, uint64_t now_ns, struct net_frame *out)
+{
+	/* a known neighbour is disturbed alone at first: it may just have moved to another MAC */
+	bool alone = n->state == NET_NEIGH_KNOWN && n->asked < CHECK_UNICASTS;
+	uint64_t wait_ns = CHECK_NS;
+
+	if (net_gid_is_v4(n->ip))
+		net_arp_request(d, n->ip, alone ? n->mac : NULL, out);
+	else
+		net_nd_solicit(d, n->ip, alone ? n->mac : NULL, out);
+	if (n->state == NET_NEIGH_ASKING) {
+		wait_ns = n->asked < 4 ? ASK_FIRST_NS << n->asked : ASK_LONGEST_NS;
+	}
+	if (n->asked < UINT8_MAX)
+		n->asked++;
+	n->next_ns = now_ns + wait_ns;
+}
+
+bool
+net_neigh_ask(struct net_dev *d, const uint8_t ip[16], uint64_t now_ns, struct net_frame *out)
+{
+	struct net_neigh *n = find(d, ip);
+
+	out->len = 0;
+	if (n != NULL)
+		return true;
+	n = take_entry(d);
+	if (n == NULL)
+		return false;
+	memset(n, 0, sizeof(*n));
+	memcpy(n->ip, ip, 16);
+	n->state = NET_NEIGH_ASKING;
+	ask(d, n, now_ns, out);
+	return true;
+}
+
+const uint8_t *
+net_neigh_mac(const struct net_dev *d, const uint8_t ip[16])
+{
+	for (uint32_t i = 0; i < NET_MAX_NEIGH; i++) {
+		const struct net_neigh *n = &d->neigh[i];
+
+		if (n->state == NET_NEIGH_KNOWN && memcmp(n->ip, ip, 16) == 0)
+			return n->mac;
+	}
+	return NULL;
+}
+
+bool
+net_neigh_learn(struct net_dev *d, const uint8_t ip[16], const uint8_t mac[6], bool override,
+		uint64_t now_ns, const struct net_neigh **changed)
+{
+	struct net_neigh *n = find(d, ip);
+
+	if (n == NULL || !net_mac_is_station(mac) || memcmp(mac, d->mac, 6) == 0)
+		return false;
+	if (n->state == NET_NEIGH_KNOWN) {
+		bool same = memcmp(n->mac, mac, 6) == 0;
+
+		if (!same && !override)
+			return false;
+		n->asked = 0;
+		n->next_ns = now_ns + CHECK_NS;
+		if (same)
+			return false;
+	}
+	n->state = NET_NEIGH_KNOWN;
+	n->asked = 0;
+	n->next_ns = now_ns + CHECK_NS;
+	memcpy(n->mac, mac, 6);
+	*changed = n;
+	return true;
+}
+
+bool
+net_tick(struct net_dev *d, uint64_t now_ns, struct net_frame *out, uint64_t *next_ns)
+{
+	*next_ns = UINT64_MAX;
+	out->len = 0;
+	for (uint32_t i = 0; i < NET_MAX_NEIGH; i++) {
+		struct net_neigh *n = &d->neigh[i];
+
+		if (n->state == NET_NEIGH_FREE)
+			continue;
+		if (n->next_ns > now_ns) {
+			if (n->next_ns < *next_ns)
+				*next_ns = n->next_ns;
+			continue;
+		}
+		if (n->state == NET_NEIGH_ASKING && n->asked >= NET_NEIGH_GIVE_UP) {
+			n->state = NET_NEIGH_FREE;
+			continue;
+		}
+		ask(d, n, now_ns, out);
+		*next_ns = now_ns;
+		return true;
+	}
+	return false;
+}
+
+bool
+net_announce(const struct net_dev *d, uint32_t index, struct net_frame *out)
+{
+	const struct net_addr *a;
+
+	out->len = 0;
+	if (index >= UROCE_MAX_GIDS || !d->gid[index].used)
+		return false;
+	a = &d->gid[index];
+	if (a->v4)
+		net_arp_announce(d, a->gid, out);
+	else
+		net_nd_announce(d, a->gid, out);
+	return true;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <string.h>
+#include "net/frame.h"
+#include "net/net.h"
+
+#define VLAN_PCP_SHIFT 13
+
+static bool
+gid_is_zero(const uint8_t gid[16])
+{
+	static const uint8_t zero[16];
+
+	return memcmp(gid, zero, 16) == 0;
+}
+
+/* An address that no packet can be sent to. */
+static bool
+is_no_destination(const uint8_t gid[16])
+{
+	static const uint8_t any4[4], all4[4] = {255, 255, 255, 255};
+
+	if (!net_gid_is_v4(gid))
+		return gid_is_zero(gid);
+	return memcmp(gid + 12, any4, 4) == 0 || memcmp(gid + 12, all4, 4) == 0;
+}
+
+/* The neighbour that a unicast packet to dgid goes to; NULL: no route. */
+static const uint8_t *
+next_hop(const struct net_dev *d, const uint8_t dgid[16])
+{
+	const uint8_t *gw = net_gid_is_v4(dgid) ? d->gw4 : d->gw6;
+
+	if (net_on_link(d, dgid))
+		return dgid;
+	return gid_is_zero(gw) ? NULL : gw;
+}
+
+static uint16_t
+path_tci(const struct net_dev *d, uint8_t sl)
+{
+	/* the service level is the packet's priority, where the AH gives one */
+	if (d->vlan_tci == 0 || sl == 0)
+		return d->vlan_tci;
+	return (uint16_t)((d->vlan_tci & ((1u << VLAN_PCP_SHIFT) - 1)) | (sl & 7u)
+										 << VLAN_PCP_SHIFT);
+}
+
+/* Who the frames go to: *hop's MAC, a group's or our own. */
+static int
+resolve(const struct net_dev *d, struct wire_path *path, bool *loopback, uint8_t hop[16])
+{
+	const uint8_t *next, *mac;
+
+	if (net_gid_find(d, path->dgid) >= 0) {
+		*loopback = true;
+		memcpy(path->dmac, d->mac, 6);
+		return 0;
+	}
+	if (net_gid_is_mcast(path->dgid)) {
+		net_mcast_mac(path->dgid, path->dmac);
+		return 0;
+	}
+	next = next_hop(d, path->dgid);
+	if (next == NULL)
+		return -ENETUNREACH;
+	memcpy(hop, next, 16);
+	mac = net_neigh_mac(d, hop);
+	if (mac == NULL)
+		return -EINPROGRESS;
+	memcpy(path->dmac, mac, 6);
+	return 0;
+}
+
+int
+net_path(const struct net_dev *d, const struct uroce_ah_attr *ah, uint32_t lqpn, uint32_t rqpn,
+	 struct wire_path *path, bool *loopback, uint8_t hop[16])
+{
+	const struct net_addr *src;
+
+	memset(path, 0, sizeof(*path));
+	memset(hop, 0, 16);
+	*loopback = false;
+	if (!ah->is_global || ah->sgid_index >= UROCE_MAX_GIDS)
+		return -EINVAL;
+	src = &d->gid[ah->sgid_index];
+	if (!src->used || src->v4 != net_gid_is_v4(ah->dgid) || is_no_destination(ah->dgid))
+		return -EINVAL;
+
+	memcpy(path->smac, d->mac, 6);
+	memcpy(path->sgid, src->gid, 16);
+	memcpy(path->dgid, ah->dgid, 16);
+	path->flow_label = ah->flow_label & 0xfffff;
+	path->udp_sport = wire_udp_sport(path->flow_label, lqpn, rqpn);
+	path->tclass = ah->traffic_class;
+	/* a hop limit that was not given would not reach the peer: use what other providers do */
+	path->hop_limit = ah->hop_limit != 0 ? ah->hop_limit : NET_HOP_LIMIT;
+	path->vlan_tci = path_tci(d, ah->sl);
+	return resolve(d, path, loopback, hop);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <string.h>
+#include "net/frame.h"
+#include "net/net.h"
+
+#define VLAN_ID_MASK 0xfffu
+
+/* Untagged (or with a priority only) where the device has no VLAN, else tagged with its own. */
+static bool
+take_vlan(const struct net_dev *d, struct wire_cur *c, uint16_t *type)
+{
+	uint16_t vid = 0;
+
+	if (*type == WIRE_ETHERTYPE_VLAN) {
+		const struct wire_vlan *tag = wire_cur_get(c, struct wire_vlan);
+
+		if (tag == NULL)
+			return false;
+		vid = rte_be_to_cpu_16(tag->tci) & VLAN_ID_MASK;
+		*type = rte_be_to_cpu_16(tag->type);
+	}
+	return vid == (d->vlan_tci & VLAN_ID_MASK);
+}
+
+bool
+net_rx(struct net_dev *d, const uint8_t *frame, uint32_t len, uint64_t now_ns,
+       struct net_frame *out, const struct net_neigh **changed)
+{
+	struct wire_cur c = wire_cur_over(frame, len);
+	const struct wire_eth *eth = wire_cur_get(&c, struct wire_eth);
+	struct net_rx_ctx rx = {.d = d, .now_ns = now_ns, .out = out, .changed = changed};
+	uint16_t type;
+
+	out->len = 0;
+	*changed = NULL;
+	if (eth == NULL || !net_mac_is_ours(eth->dmac, d->mac) || !net_mac_is_station(eth->smac) ||
+	    memcmp(eth->smac, d->mac, 6) == 0)
+		return false;
+	rx.smac = eth->smac;
+	rx.unicast = (eth->dmac[0] & 1) == 0;
+	type = rte_be_to_cpu_16(eth->type);
+	if (!take_vlan(d, &c, &type))
+		return false;
+	switch (type) {
+	case NET_ETHERTYPE_ARP:
+		return net_arp_rx(&rx, c);
+	case WIRE_ETHERTYPE_IPV4:
+		return net_ipv4_rx(&rx, c);
+	case WIRE_ETHERTYPE_IPV6:
+		return net_ipv6_rx(&rx, c);
+	default:
+		return false;
+	}
+}

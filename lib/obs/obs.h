@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Counters and drop reasons. A block belongs to one worker and one device; the owner adds without
+ * atomics, the control thread reads sums (values may be a burst old, never torn on x86-64).
+ * Includes nothing of the other libraries. Every dropped packet has a reason here.
+ */
+#ifndef OBS_OBS_H
+#define OBS_OBS_H
+
+#include <stdint.h>
+
+#define OBS_COUNTERS(X)                                                                            \
+	X(RX_FRAMES, "rx_frames") /* all frames a port gave us */                                  \
+	X(RX_BYTES, "rx_bytes")                                                                    \
+	X(RX_ROCE, "rx_roce")     /* RoCEv2 frames that passed every check before the QP */        \
+	X(TX_FRAMES, "tx_frames") /* handed to the port or to loopback */                          \
+	X(TX_BYTES, "tx_bytes")                                                                    \
+	X(TX_ROCE, "tx_roce")                                                                      \
+	X(TX_BUSY, "tx_busy")       /* bursts the port did not take whole */                       \
+	X(RX_HANDOFF, "rx_handoff") /* frames passed to the worker that owns the QP */             \
+	X(LOOPBACK, "loopback")     /* frames to a GID of the same device */                       \
+	X(SLOW_PATH, "slow_path")   /* ARP, ND, ICMP given to the control thread */                \
+	X(DOORBELLS, "doorbells")                                                                  \
+	X(WQE_SEND, "send_wqes")                                                                   \
+	X(CQE, "cqes")                                                                             \
+	X(CQE_ERROR, "cqe_errors")                                                                 \
+	X(CQ_EVENTS, "cq_events")                                                                  \
+	X(REQ_RETRANS, "retransmitted_packets")                                                    \
+	X(REQ_TIMEOUT, "ack_timeouts")                                                             \
+	X(REQ_SEQ_NAK, "rcvd_seq_naks")                                                            \
+	X(REQ_RNR_NAK, "rcvd_rnr_naks")                                                            \
+	X(REQ_FATAL_NAK, "rcvd_fatal_naks")                                                        \
+	X(REQ_RETRY_EXC, "retry_exceeded")                                                         \
+	X(REQ_READ_GAP, "read_response_gaps")                                                      \
+	X(REQ_DUP_ACK, "stale_responses")                                                          \
+	X(RSP_DUP, "duplicate_requests")                                                           \
+	X(RSP_OUT_OF_SEQ, "out_of_sequence_requests")                                              \
+	X(RSP_ACK, "sent_acks")                                                                    \
+	X(RSP_SEQ_NAK, "sent_seq_naks")                                                            \
+	X(RSP_RNR_NAK, "sent_rnr_naks")                                                            \
+	X(RSP_FATAL_NAK, "sent_fatal_naks")                                                        \
+	X(RSP_READ_PKTS, "sent_read_responses")
+
+#define OBS_DROPS(X)                                                                               \
+	X(NOT_OURS, "not_ours") /* destination MAC or IP address of somebody else */               \
+	X(RUNT, "runt")                                                                            \
+	X(BAD_IP, "bad_ip")                                                                        \
+	X(FRAGMENT, "fragment")                                                                    \
+	X(BAD_UDP, "bad_udp_length")                                                               \
+	X(BAD_TVER, "bad_tver")                                                                    \
+	X(BAD_OPCODE, "bad_opcode")                                                                \
+	X(BAD_PAD, "bad_pad")                                                                      \
+	X(BAD_LENGTH, "bad_length")                                                                \
+	X(BAD_ICRC, "bad_icrc")                                                                    \
+	X(BAD_QPN, "bad_qpn")                                                                      \
+	X(BAD_PKEY, "bad_pkey")                                                                    \
+	X(BAD_QKEY, "bad_qkey")                                                                    \
+	X(BAD_GID, "bad_gid")               /* addresses are not those the QP is connected to */   \
+	X(BAD_SERVICE, "bad_service")       /* opcode's service is not the QP's type */            \
+	X(QP_STATE, "qp_state")             /* the QP's state takes no such packet */              \
+	X(OUT_OF_SEQ, "out_of_sequence")    /* after a NAK, not the ePSN */                        \
+	X(DUP_IGNORED, "duplicate_ignored") /* duplicate that cannot be answered */                \
+	X(STALE_RESP, "stale_response")                                                            \
+	X(NO_MBUF, "no_mbuf")                                                                      \
+	X(HANDOFF_FULL, "handoff_full")                                                            \
+	X(SLOW_PATH_FULL, "slow_path_full")                                                        \
+	X(LOOPBACK_FULL, "loopback_full")                                                          \
+	X(PORT_DOWN, "port_down") /* frame not sent: port gone, or takes nothing for 100 ms */     \
+	X(NO_NEIGHBOUR, "no_neighbour")   /* frame not sent: MAC of the next hop unknown */        \
+	X(NO_RECV_WQE, "no_recv_wqe")     /* UD, UC: nowhere to put it */                          \
+	X(MSG_ABORTED, "message_aborted") /* UC: rest of a message with a gap */
+
+#define OBS_ENUM_C(id, name) OBS_##id,
+#define OBS_ENUM_D(id, name) OBS_DROP_##id,
+enum obs_counter { OBS_COUNTERS(OBS_ENUM_C) OBS_NCOUNTERS };
+enum obs_drop { OBS_DROPS(OBS_ENUM_D) OBS_NDROPS };
+#undef OBS_ENUM_C
+#undef OBS_ENUM_D
+
+/* Names as urocectl shows them, indexed by the enums. */
+extern const char *const obs_counter_name[OBS_NCOUNTERS];
+extern const char *const obs_drop_name[OBS_NDROPS];
+
+struct obs_block {
+	uint64_t ctr[OBS_NCOUNTERS];
+	uint64_t drop[OBS_NDROPS];
+} __attribute__((aligned(64)));
+
+#endif

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <string.h>
+#include "wire/build.h"
+#include "wire/csum.h"
+#include "wire/icrc.h"
+
+static bool
+gid_is_ipv4(const uint8_t gid[16])
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+	return memcmp(gid, mapped, sizeof(mapped)) == 0;
+}
+
+/* Ethernet and VLAN; returns their length. */
+static uint32_t
+put_l2(uint8_t *out, const struct wire_path *path, uint16_t type)
+{
+	struct wire_eth *eth = (struct wire_eth *)out;
+	struct wire_vlan *vlan = (struct wire_vlan *)(out + WIRE_ETH_LEN);
+
+	memcpy(eth->dmac, path->dmac, sizeof(eth->dmac));
+	memcpy(eth->smac, path->smac, sizeof(eth->smac));
+	eth->type = rte_cpu_to_be_16(type);
+	if (path->vlan_tci == 0)
+		return WIRE_ETH_LEN;
+	eth->type = rte_cpu_to_be_16(WIRE_ETHERTYPE_VLAN);
+	vlan->tci = rte_cpu_to_be_16(path->vlan_tci);
+	vlan->type = rte_cpu_to_be_16(type);
+	return WIRE_ETH_LEN + WIRE_VLAN_LEN;
+}
+
+/* IP header less what depends on the packet; returns its length. */
+static uint32_t
+put_ip(uint8_t *out, const struct wire_path *path, bool is_v6)
+{
+	if (is_v6) {
+		struct wire_ipv6 *ip = (struct wire_ipv6 *)out;
+
+		ip->ver_tc_flow = rte_cpu_to_be_32(6u << 28 | (uint32_t)path->tclass << 20 |
+						   (path->flow_label & 0xfffff));
+		ip->next = WIRE_IPPROTO_UDP;
+		ip->hop_limit = path->hop_limit;
+		memcpy(ip->src, path->sgid, 16);
+		memcpy(ip->dst, path->dgid, 16);
+		return WIRE_IPV6_LEN;
+	} else {
+		struct wire_ipv4 *ip = (struct wire_ipv4 *)out;
+
+		ip->ver_ihl = 0x45;
+		ip->tos = path->tclass;
+		ip->frag_off = rte_cpu_to_be_16(WIRE_IPV4_DF);
+		ip->ttl = path->hop_limit;
+		ip->proto = WIRE_IPPROTO_UDP;
+		memcpy(ip->src, path->sgid + 12, 4);
+		memcpy(ip->dst, path->dgid + 12, 4);
+		return WIRE_IPV4_LEN;
+	}
+}
+
+void
+wire_tmpl_init(struct wire_tmpl *t, const struct wire_path *path, uint32_t qpn, uint16_t pkey)
+{
+	struct wire_udp *udp;
+	struct wire_bth *bth;
+	uint32_t off;
+
+	memset(t, 0, sizeof(*t));
+	t->is_v6 = !gid_is_ipv4(path->dgid);
+	off = put_l2(t->bytes, path, t->is_v6 ? WIRE_ETHERTYPE_IPV6 : WIRE_ETHERTYPE_IPV4);
+	t->ip_off = (uint8_t)off;
+	off += put_ip(t->bytes + off, path, t->is_v6);
+
+	udp = (struct wire_udp *)(t->bytes + off);
+	udp->sport = rte_cpu_to_be_16(path->udp_sport);
+	udp->dport = rte_cpu_to_be_16(WIRE_UDP_PORT);
+	off += WIRE_UDP_LEN;
+
+	t->bth_off = (uint8_t)off;
+	bth = (struct wire_bth *)(t->bytes + off);
+	bth->se_m_pad_ver = WIRE_BTH_MIGREQ;
+	bth->pkey = rte_cpu_to_be_16(pkey);
+	bth->fb_qpn = rte_cpu_to_be_32(qpn & WIRE_QPN_MASK);
+	t->len = (uint8_t)(off + WIRE_BTH_LEN);
+}
+
+/* Headers behind the BTH, in the order in which they follow each other; returns their end. */
+static uint8_t *
+put_extended(uint8_t *p, uint32_t flags, const struct wire_fields *f)
+{
+	if (flags & WIRE_F_DETH) {
+		*(struct wire_deth *)p = (struct wire_deth){
+			.qkey = rte_cpu_to_be_32(f->qkey),
+			.src_qpn = rte_cpu_to_be_32(f->src_qpn & WIRE_QPN_MASK),
+		};
+		p += sizeof(struct wire_deth);
+	}
+	if (flags & WIRE_F_RETH) {
+		*(struct wire_reth *)p = (struct wire_reth){
+			.va = rte_cpu_to_be_64(f->va),
+			.rkey = rte_cpu_to_be_32(f->rkey),
+			.dmalen = rte_cpu_to_be_32(f->dmalen),
+		};
+		p += sizeof(struct wire_reth);
+	}
+	if (flags & WIRE_F_ATOMICETH) {
+		*(struct wire_atomiceth *)p = (struct wire_atomiceth){
+			.va = rte_cpu_to_be_64(f->va),
+			.rkey = rte_cpu_to_be_32(f->rkey),
+			.swap_add = rte_cpu_to_be_64(f->swap_add),
+			.compare = rte_cpu_to_be_64(f->compare),
+		};
+		p += sizeof(struct wire_atomiceth);
+	}
+	if (flags & WIRE_F_AETH) {
+		((struct wire_aeth *)p)->syn_msn =
+			rte_cpu_to_be_32((uint32_t)f->syndrome << 24 | (f->msn & WIRE_PSN_MASK));
+		p += sizeof(struct wire_aeth);
+	}
+	if (flags & WIRE_F_ATOMICACKETH) {
+		((struct wire_atomicacketh *)p)->orig = rte_cpu_to_be_64(f->orig);
+		p += sizeof(struct wire_atomicacketh);
+	}
+	if (flags & WIRE_F_IMM) {
+		((struct wire_immdt *)p)->imm = f->imm;
+		p += sizeof(struct wire_immdt);
+	}
+	if (flags & WIRE_F_IETH) {
+		((struct wire_ieth *)p)->rkey = rte_cpu_to_be_32(f->inv_rkey);
+		p += sizeof(struct wire_ieth);
+	}
+	return p;
+}
+
+uint32_t
+wire_hdr_put(struct wire_tmpl *t, const struct wire_fields *f, uint8_t *out)
+{
+	const struct wire_op_info *op = &wire_op_table[f->opcode];
+	struct wire_bth *bth = (struct wire_bth *)(out + t->bth_off);
+	uint8_t *p = out + t->len;
+
+	/* All of the array, not t->len bytes: a copy of constant size is a few vector moves. */
+	memcpy(out, t->bytes, sizeof(t->bytes));
+	if (!t->is_v6)
+		((struct wire_ipv4 *)(out + t->ip_off))->id = rte_cpu_to_be_16(t->ip_id++);
+
+	bth->opcode = f->opcode;
+	bth->se_m_pad_ver |= f->solicited ? WIRE_BTH_SE : 0;
+	if (f->qpn_override)
+		bth->fb_qpn = rte_cpu_to_be_32(f->qpn_override & WIRE_QPN_MASK);
+	bth->fb_qpn |= f->becn ? rte_cpu_to_be_32(WIRE_BTH_BECN) : 0;
+	bth->a_psn = rte_cpu_to_be_32((f->ackreq ? WIRE_BTH_ACKREQ : 0) | (f->psn & WIRE_PSN_MASK));
+
+	if (op->flags & WIRE_F_CNP) {
+		memset(p, 0, op->hdr_len - WIRE_BTH_LEN);
+		return t->len + op->hdr_len - WIRE_BTH_LEN;
+	}
+	return (uint32_t)(put_extended(p, op->flags, f) - out);
+}
+
+uint32_t
+wire_hdr_finish(const struct wire_tmpl *t, uint8_t *hdr, uint32_t hdr_len, uint32_t payload_len)
+{
+	struct wire_bth *bth = (struct wire_bth *)(hdr + t->bth_off);
+	struct wire_udp *udp = (struct wire_udp *)(hdr + t->bth_off - WIRE_UDP_LEN);
+	uint32_t pad = -payload_len & 3;
+	uint32_t ip_len = hdr_len - t->ip_off + payload_len + pad + WIRE_ICRC_LEN;
+
+	bth->se_m_pad_ver |= pad << 4;
+	if (t->is_v6) {
+		struct wire_ipv6 *ip = (struct wire_ipv6 *)(hdr + t->ip_off);
+
+		ip->payload_len = rte_cpu_to_be_16(ip_len - WIRE_IPV6_LEN);
+		udp->len = ip->payload_len;
+	} else {
+		struct wire_ipv4 *ip = (struct wire_ipv4 *)(hdr + t->ip_off);
+
+		ip->total_len = rte_cpu_to_be_16(ip_len);
+		udp->len = rte_cpu_to_be_16(ip_len - WIRE_IPV4_LEN);
+		/* Of the template's words: hdr's were just written in halves, and loads would wait.
+		 */
+		ip->csum = (rte_be16_t)~wire_ipv4_sum_with(t->bytes + t->ip_off,
+							   (uint32_t)ip->total_len + ip->id);
+	}
+	return pad;
+}
+
+uint32_t
+wire_frame_finish(const struct wire_tmpl *t, uint8_t *frame, uint32_t hdr_len, uint32_t payload_len)
+{
+	uint32_t pad = wire_hdr_finish(t, frame, hdr_len, payload_len);
+	uint8_t *end = frame + hdr_len + payload_len;
+	uint32_t icrc;
+
+	memset(end, 0, 3); /* where there is less than 3 bytes of pad, the ICRC overwrites them */
+	end += pad;
+	icrc = wire_icrc_start(frame + t->ip_off, t->is_v6);
+	icrc = wire_icrc_update(icrc, frame + t->len, (uint32_t)(end - frame) - t->len);
+	icrc = wire_icrc_final(icrc);
+	memcpy(end, &icrc, sizeof(icrc));
+	return (uint32_t)(end - frame) + WIRE_ICRC_LEN;
+}
+
+uint16_t
+wire_udp_sport(uint32_t flow_label, uint32_t lqpn, uint32_t rqpn)
+{
+	uint32_t fl = flow_label & 0xfffff;
+
+	if (fl == 0) {
+		uint64_t v = (uint64_t)lqpn * rqpn;
+
+		v ^= v >> 20;
+		v ^= v >> 40;
+		fl = v & 0xfffff;
+	}
+	return (uint16_t)(((fl & 0x3fff) ^ (fl >> 14)) | 0xc000);
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <string.h>
+#include "wire/parse.h"
+#include "wire/csum.h"
+#include "wire/cursor.h"
+
+const char *const wire_verdict_name[WIRE_VERDICTS] = {
+	[WIRE_OK] = "ok",
+	[WIRE_NOT_ROCE] = "not_roce",
+	[WIRE_RUNT] = "runt",
+	[WIRE_BAD_IP] = "bad_ip",
+	[WIRE_FRAGMENT] = "fragment",
+	[WIRE_BAD_UDP] = "bad_udp",
+	[WIRE_BAD_TVER] = "bad_tver",
+	[WIRE_BAD_OPCODE] = "bad_opcode",
+	[WIRE_BAD_PAD] = "bad_pad",
+	[WIRE_BAD_LENGTH] = "bad_length",
+	[WIRE_BAD_ICRC] = "bad_icrc",
+};
+
+/* Ethernet and at most one VLAN tag. *type: what follows them. */
+static enum wire_verdict
+parse_l2(struct wire_cur *c, struct wire_pkt *pkt, uint16_t *type)
+{
+	const struct wire_eth *eth = wire_cur_get(c, struct wire_eth);
+	const struct wire_vlan *vlan;
+
+	if (eth == NULL)
+		return WIRE_RUNT;
+	pkt->l2 = (const uint8_t *)eth;
+	pkt->vlan_tci = 0;
+	*type = rte_be_to_cpu_16(eth->type);
+	if (*type != WIRE_ETHERTYPE_VLAN)
+		return WIRE_OK;
+
+	vlan = wire_cur_get(c, struct wire_vlan);
+	if (vlan == NULL)
+		return WIRE_RUNT;
+	pkt->vlan_tci = rte_be_to_cpu_16(vlan->tci);
+	*type = rte_be_to_cpu_16(vlan->type);
+	return WIRE_OK;
+}
+
+/* UDP, port first: what is not for RoCE is not for us to judge. */
+static enum wire_verdict
+parse_udp(struct wire_cur *c)
+{
+	uint32_t ip_payload = wire_cur_left(c);
+	const struct wire_udp *udp = wire_cur_get(c, struct wire_udp);
+
+	if (udp == NULL)
+		return WIRE_RUNT;
+	if (rte_be_to_cpu_16(udp->dport) != WIRE_UDP_PORT)
+		return WIRE_NOT_ROCE;
+	if (rte_be_to_cpu_16(udp->len) != ip_payload)
+		return WIRE_BAD_UDP;
+	return WIRE_OK;
+}
+
+static enum wire_verdict
+parse_ipv4(struct wire_cur *c, struct wire_pkt *pkt)
+{
+	const struct wire_ipv4 *ip = wire_cur_get(c, struct wire_ipv4);
+	uint32_t total_len;
+	enum wire_verdict v;
+
+	if (ip == NULL)
+		return WIRE_RUNT;
+	if (ip->ver_ihl >> 4 != 4)
+		return WIRE_BAD_IP;
+	if (ip->proto != WIRE_IPPROTO_UDP)
+		return WIRE_NOT_ROCE;
+	/* Options: nobody sends them with RoCE, and the ICRC of such a frame is not defined. */
+	if (ip->ver_ihl != 0x45)
+		return WIRE_BAD_IP;
+	if (ip->frag_off & rte_cpu_to_be_16(WIRE_IPV4_FRAG))
+		return WIRE_FRAGMENT;
+	total_len = rte_be_to_cpu_16(ip->total_len);
+	if (total_len < WIRE_IPV4_LEN || !wire_cur_limit(c, total_len - WIRE_IPV4_LEN))
+		return WIRE_BAD_IP;
+
+	v = parse_udp(c);
+	if (v == WIRE_NOT_ROCE)
+		return v;
+	if (wire_ipv4_sum(ip) != 0xffff)
+		return WIRE_BAD_IP;
+	pkt->ip = (const uint8_t *)ip;
+	pkt->is_v6 = false;
+	pkt->tclass = ip->tos;
+	return v;
+}
+
+static enum wire_verdict
+parse_ipv6(struct wire_cur *c, struct wire_pkt *pkt)
+{
+	const struct wire_ipv6 *ip = wire_cur_get(c, struct wire_ipv6);
+	uint32_t vtf;
+
+	if (ip == NULL)
+		return WIRE_RUNT;
+	vtf = rte_be_to_cpu_32(ip->ver_tc_flow);
+	if (vtf >> 28 != 6)
+		return WIRE_BAD_IP;
+	if (ip->next != WIRE_IPPROTO_UDP)
+		return ip->next == WIRE_IPPROTO_FRAG ? WIRE_FRAGMENT : WIRE_NOT_ROCE;
+	if (!wire_cur_limit(c, rte_be_to_cpu_16(ip->payload_len)))
+		return WIRE_BAD_IP;
+	pkt->ip = (const uint8_t *)ip;
+	pkt->is_v6 = true;
+	pkt->tclass = (uint8_t)(vtf >> 20);
+	return parse_udp(c);
+}
+
+static void
+read_bth(const struct wire_bth *bth, struct wire_pkt *pkt)
+{
+	uint32_t fb_qpn = rte_be_to_cpu_32(bth->fb_qpn);
+	uint32_t a_psn = rte_be_to_cpu_32(bth->a_psn);
+
+	pkt->bth = (const uint8_t *)bth;
+	pkt->opcode = bth->opcode;
+	pkt->op = &wire_op_table[bth->opcode];
+	pkt->pkey = rte_be_to_cpu_16(bth->pkey);
+	pkt->qpn = fb_qpn & WIRE_QPN_MASK;
+	pkt->psn = a_psn & WIRE_PSN_MASK;
+	pkt->solicited = bth->se_m_pad_ver & WIRE_BTH_SE;
+	pkt->migreq = bth->se_m_pad_ver & WIRE_BTH_MIGREQ;
+	pkt->ackreq = a_psn & WIRE_BTH_ACKREQ;
+	pkt->fecn = fb_qpn & WIRE_BTH_FECN;
+	pkt->becn = fb_qpn & WIRE_BTH_BECN;
+}
+
+/* Headers that carry addresses: requests only. False where one does not fit. */
+static bool
+read_request_headers(struct wire_cur *c, uint32_t flags, struct wire_pkt *pkt)
+{
+	if (flags & WIRE_F_DETH) {
+		const struct wire_deth *h = wire_cur_get(c, struct wire_deth);
+
+		if (h == NULL)
+			return false;
+		pkt->qkey = rte_be_to_cpu_32(h->qkey);
+		pkt->src_qpn = rte_be_to_cpu_32(h->src_qpn) & WIRE_QPN_MASK;
+	}
+	if (flags & WIRE_F_RETH) {
+		const struct wire_reth *h = wire_cur_get(c, struct wire_reth);
+
+		if (h == NULL)
+			return false;
+		pkt->va = rte_be_to_cpu_64(h->va);
+		pkt->rkey = rte_be_to_cpu_32(h->rkey);
+		pkt->dmalen = rte_be_to_cpu_32(h->dmalen);
+	}
+	if (flags & WIRE_F_ATOMICETH) {
+		const struct wire_atomiceth *h = wire_cur_get(c, struct wire_atomiceth);
+
+		if (h == NULL)
+			return false;
+		pkt->va = rte_be_to_cpu_64(h->va);
+		pkt->rkey = rte_be_to_cpu_32(h->rkey);
+		pkt->swap_add = rte_be_to_cpu_64(h->swap_add);
+		pkt->compare = rte_be_to_cpu_64(h->compare);
+	}
+	return true;
+}
+
+/* The short headers, behind those with addresses. False where one does not fit. */
+static bool
+read_small_headers(struct wire_cur *c, uint32_t flags, struct wire_pkt *pkt)
+{
+	if (flags & WIRE_F_AETH) {
+		const struct wire_aeth *h = wire_cur_get(c, struct wire_aeth);
+		uint32_t syn_msn;
+
+		if (h == NULL)
+			return false;
+		syn_msn = rte_be_to_cpu_32(h->syn_msn);
+		pkt->syndrome = (uint8_t)(syn_msn >> 24);
+		pkt->msn = syn_msn & WIRE_PSN_MASK;
+	}
+	if (flags & WIRE_F_ATOMICACKETH) {
+		const struct wire_atomicacketh *h = wire_cur_get(c, struct wire_atomicacketh);
+
+		if (h == NULL)
+			return false;
+		pkt->orig = rte_be_to_cpu_64(h->orig);
+	}
+	if (flags & WIRE_F_IMM) {
+		const struct wire_immdt *h = wire_cur_get(c, struct wire_immdt);
+
+		if (h == NULL)
+			return false;
+		pkt->imm = h->imm;
+	}
+	if (flags & WIRE_F_IETH) {
+		const struct wire_ieth *h = wire_cur_get(c, struct wire_ieth);
+
+		if (h == NULL)
+			return false;
+		pkt->inv_rkey = rte_be_to_cpu_32(h->rkey);
+	}
+	return true;
+}
+
+/* BTH and what follows; the cursor ends before the ICRC. */
+static enum wire_verdict
+parse_transport(struct wire_cur *c, struct wire_pkt *pkt)
+{
+	const struct wire_bth *bth = wire_cur_get(c, struct wire_bth);
+	uint32_t pad;
+
+	if (bth == NULL)
+		return WIRE_RUNT;
+	read_bth(bth, pkt);
+	if (!read_request_headers(c, pkt->op->flags, pkt) ||
+	    !read_small_headers(c, pkt->op->flags, pkt))
+		return WIRE_RUNT;
+	/* Of headers with no fields (a CNP's reserved bytes) only the length is left to take. */
+	if (pkt->op->flags & WIRE_F_CNP && !wire_cur_take(c, pkt->op->hdr_len - WIRE_BTH_LEN))
+		return WIRE_RUNT;
+
+	pkt->payload = c->pos;
+	pkt->payload_len = wire_cur_left(c);
+	pkt->pad_len = 0;
+	if (!(pkt->op->flags & WIRE_F_VALID))
+		return WIRE_BAD_OPCODE;
+	pad = WIRE_BTH_PAD(bth->se_m_pad_ver);
+	if (pkt->payload_len & 3 || pad > pkt->payload_len)
+		return WIRE_BAD_PAD;
+	if (pkt->payload_len > 0 && !(pkt->op->flags & WIRE_F_PAYLOAD))
+		return WIRE_BAD_LENGTH;
+	pkt->payload_len -= pad;
+	pkt->pad_len = (uint8_t)pad;
+	return WIRE_BTH_TVER(bth->se_m_pad_ver) == 0 ? WIRE_OK : WIRE_BAD_TVER;
+}
+
+enum wire_verdict
+wire_parse(const uint8_t *frame, uint32_t len, struct wire_pkt *pkt)
+{
+	struct wire_cur c = wire_cur_over(frame, len);
+	enum wire_verdict v;
+	uint16_t type;
+
+	v = parse_l2(&c, pkt, &type);
+	if (v != WIRE_OK)
+		return v;
+	if (type == WIRE_ETHERTYPE_IPV4)
+		v = parse_ipv4(&c, pkt);
+	else if (type == WIRE_ETHERTYPE_IPV6)
+		v = parse_ipv6(&c, pkt);
+	else
+		v = WIRE_NOT_ROCE;
+	if (v != WIRE_OK)
+		return v;
+
+	if (wire_cur_left(&c) < WIRE_BTH_LEN + WIRE_ICRC_LEN)
+		return WIRE_RUNT;
+	wire_cur_limit(&c, wire_cur_left(&c) - WIRE_ICRC_LEN);
+	return parse_transport(&c, pkt);
+}
+
+/* GID of an address at addr4 (IPv4 packet) or addr6. */
+static void
+gid_of(const struct wire_pkt *pkt, const uint8_t *addr4, const uint8_t *addr6, uint8_t gid[16])
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+	if (pkt->is_v6) {
+		memcpy(gid, addr6, 16);
+		return;
+	}
+	memcpy(gid, mapped, sizeof(mapped));
+	memcpy(gid + sizeof(mapped), addr4, 4);
+}
+
+void
+wire_src_gid(const struct wire_pkt *pkt, uint8_t gid[16])
+{
+	gid_of(pkt, pkt->ip + offsetof(struct wire_ipv4, src),
+	       pkt->ip + offsetof(struct wire_ipv6, src), gid);
+}
+
+void
+wire_dst_gid(const struct wire_pkt *pkt, uint8_t gid[16])
+{
+	gid_of(pkt, pkt->ip + offsetof(struct wire_ipv4, dst),
+	       pkt->ip + offsetof(struct wire_ipv6, dst), gid);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * From bytes to a struct wire_pkt: one bounds-checked walk over Ethernet, (VLAN,) IP, UDP, BTH and
+ * the headers that the opcode names. Lengths come from the headers actually present; the UDP
+ * length must agree with the IP length and both must fit the frame (Ethernet padding is allowed
+ * behind them). Nothing is written anywhere but to *pkt.
+ */
+#ifndef WIRE_PARSE_H
+#define WIRE_PARSE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "wire/hdr.h"
+#include "wire/opcode.h"
+
+enum wire_verdict {
+	WIRE_OK = 0,
+	WIRE_NOT_ROCE,   /* well formed so far, but not for us: ARP, ICMP, other UDP .. */
+	WIRE_RUNT,       /* a header does not fit the frame */
+	WIRE_BAD_IP,     /* version, header length, checksum, total length */
+	WIRE_FRAGMENT,   /* IPv4 fragment or IPv6 fragment header */
+	WIRE_BAD_UDP,    /* UDP length disagrees with IP length */
+	WIRE_BAD_TVER,   /* BTH transport version is not 0 */
+	WIRE_BAD_OPCODE, /* unknown opcode or service not offered */
+	WIRE_BAD_PAD,    /* pad count larger than the payload, or not completing 4 bytes */
+	WIRE_BAD_LENGTH, /* payload on an opcode that has none */
+	WIRE_BAD_ICRC,
+	WIRE_VERDICTS,
+};
+/* Names for logs and counters: "runt", "bad_icrc" .. */
+extern const char *const wire_verdict_name[WIRE_VERDICTS];
+
+/*
+ * One parsed packet. Pointers point into the frame and live as long as it does. Fields of a header
+ * that the opcode does not name are undefined.
+ */
+struct wire_pkt {
+	const uint8_t *l2; /* Ethernet header */
+	const uint8_t *ip; /* IPv4 or IPv6 header */
+	const uint8_t *bth;
+	const uint8_t *payload; /* payload_len bytes, pad_len pad bytes, ICRC */
+	const struct wire_op_info *op;
+	uint32_t payload_len; /* bytes without pad */
+	uint32_t qpn;         /* destination QPN */
+	uint32_t psn;
+	uint16_t pkey;
+	uint16_t vlan_tci; /* 0 where there is no tag */
+	uint8_t opcode;
+	uint8_t pad_len;
+	uint8_t tclass; /* TOS or traffic class: DSCP and ECN */
+	bool is_v6;
+	bool solicited;
+	bool ackreq;
+	bool migreq;
+	bool fecn, becn;
+	uint8_t syndrome;           /* AETH */
+	uint32_t msn;               /* AETH */
+	uint64_t va;                /* RETH, AtomicETH */
+	uint32_t rkey;              /* RETH, AtomicETH */
+	uint32_t dmalen;            /* RETH */
+	uint64_t swap_add, compare; /* AtomicETH */
+	uint64_t orig;              /* AtomicAckETH */
+	uint32_t qkey, src_qpn;     /* DETH */
+	uint32_t imm;               /* ImmDt, as it stood on the wire (network order) */
+	uint32_t inv_rkey;          /* IETH, host order */
+};
+
+/*
+ * Parse a frame of len contiguous bytes. Does not verify the ICRC (wire_icrc_check does), so that
+ * a tool can look at a broken frame. Any thread. Returns WIRE_OK and a filled *pkt, or why not.
+ * With WIRE_BAD_OPCODE, _BAD_PAD and _BAD_LENGTH everything up to and with the BTH is set, pad_len
+ * is 0, and payload is all that stands between the known headers and the ICRC: wire_icrc_check
+ * works, so that only what a peer really sent is answered with a NAK. With WIRE_BAD_TVER all is set
+ * as if the version were 0. Of a runt's fields nothing is set.
+ * The UDP checksum is not looked at: the ICRC covers all that it does.
+ */
+enum wire_verdict wire_parse(const uint8_t *frame, uint32_t len, struct wire_pkt *pkt);
+
+/* GIDs of a parsed packet, 16 bytes each, IPv4 as ::ffff:a.b.c.d. */
+void wire_src_gid(const struct wire_pkt *pkt, uint8_t gid[16]);
+void wire_dst_gid(const struct wire_pkt *pkt, uint8_t gid[16]);
+
+#endif
