@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Completion queues, daemon side. The ring is shared memory (uroce_abi/cqe.h); this object holds
+ * everything that the client must not be able to change. Made and destroyed by the control
+ * thread; workers post. Includes: uroce_abi only.
+ */
+#ifndef CQ_CQ_H
+#define CQ_CQ_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uroce_abi/cqe.h>
+
+/* A ring in shared memory as the daemon sees it. */
+struct cq_ring {
+	struct uroce_cq_hdr *hdr;  /* shared */
+	struct uroce_cqe *entries; /* shared */
+	uint32_t mask;             /* entries - 1 */
+	uint32_t log2;             /* of entries */
+	uint32_t prod;             /* next slot, free running; atomic when the CQ is multi */
+};
+
+struct cq {
+	struct cq_ring *ring;   /* the one in use: one of the two below */
+	struct cq_ring both[2]; /* a resize moves from one to the other */
+	bool multi;             /* QPs of more than one worker complete here */
+	bool dead;              /* overrun (EVT-08): takes nothing any more */
+	uint32_t id;            /* for people */
+	uint64_t user_handle;   /* the client's name for it, in events */
+	void *owner;            /* the control thread's object */
+};
+
+/* Control thread. hdr: a zeroed header with entries (power of two) zeroed slots behind it. */
+void cq_init(struct cq *cq, struct uroce_cq_hdr *hdr, uint32_t entries);
+
+/*
+ * Control thread. Completions go to this ring (as in cq_init) from now on, on each worker from its
+ * next burst at the latest; once all were quiescent the old ring does not change any more, and
+ * stays the client's to read. Then call cq_resized, which moves an arm over.
+ */
+void cq_resize(struct cq *cq, struct uroce_cq_hdr *hdr, uint32_t entries);
+void cq_resized(struct cq *cq);
+
+/*
+ * Worker. Post one completion; phase is filled in here. False when the ring is full: the CQ is
+ * then dead, hdr->error is set and the caller raises CQ_ERR (EVT-08).
+ */
+bool cq_post(struct cq *cq, const struct uroce_cqe *cqe);
+
+/*
+ * Worker. After a full fence that follows the last cq_post: take the client's arm if what was
+ * posted since satisfies it. solicited: a solicited or failed completion was among them.
+ * True when the notifier must write the channel.
+ */
+bool cq_take_arm(struct cq *cq, bool solicited);
+
+#endif

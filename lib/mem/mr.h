@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory regions and the key table (MEM-01, MEM-02). Regions are made and destroyed by the control
+ * thread; workers only look keys up. A region leaves the table first, then every worker passes a
+ * quiescent point, then it is freed (MEM-03), so a pointer got from a lookup is good until the
+ * end of the burst it was got in, and no longer.
+ * Includes: nothing of the other libraries. No I/O: memory that is not mapped is reached through
+ * the region's mem_ops, which lib/ipc supplies.
+ */
+#ifndef MEM_MR_H
+#define MEM_MR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Access rights; the values are those of enum ibv_access_flags. */
+enum mem_access {
+	MEM_LOCAL_WRITE = 1 << 0,
+	MEM_REMOTE_WRITE = 1 << 1,
+	MEM_REMOTE_READ = 1 << 2,
+	MEM_REMOTE_ATOMIC = 1 << 3,
+	MEM_MW_BIND = 1 << 4,
+	MEM_ZERO_BASED = 1 << 5,
+	MEM_LOCAL_READ = 0, /* always granted */
+};
+
+/*
+ * How to reach memory that the daemon cannot map. va is an address of the client. Both copy the
+ * whole length or fail: 0, or -errno (the client has unmapped it, or is gone).
+ */
+struct mem_ops {
+	int (*read)(void *ctx, uint64_t va, void *dst, uint32_t len);
+	int (*write)(void *ctx, uint64_t va, const void *src, uint32_t len);
+};
+
+struct mr {
+	uint64_t iova; /* first address, as WQEs and peers name it */
+	uint64_t len;  /* bytes */
+	uint8_t *host; /* where iova is mapped in this process; NULL: use ops */
+	uint64_t va;   /* iova's address in the client, for ops */
+	const struct mem_ops *ops;
+	void *ops_ctx;
+	uint32_t key;  /* L_Key and R_Key are one */
+	uint32_t slot; /* its place in the table, which a window's key may hide for a moment */
+	uint32_t pd;   /* id of the protection domain, unique in the daemon */
+	uint32_t access;
+	uint8_t kind;      /* enum mr_kind */
+	uint32_t qpn;      /* type 2 window: the QP it is bound to; else 0 */
+	struct mr *parent; /* bound window: the region behind it */
+	uint32_t windows;  /* region: windows bound to it; it cannot be deregistered until 0 */
+};
+
+/* Regions and windows share one table, so that their keys never meet (wire-facts, Rings). */
+enum mr_kind {
+	MR_REGION = 0,
+	MR_WINDOW_1, /* bound by any QP of its PD, rebound without being invalidated */
+	MR_WINDOW_2, /* bound to one QP, until it is invalidated */
+};
+
+#define MR_INDEX_BITS 20
+#define MR_VARY_BITS  12
+
+/* key = index << 12 | varying part; index 0 is never given out, so that key 0 is never valid. */
+struct mr_table {
+	struct mr **slot;
+	uint32_t nslots; /* power of two, at most 2^MR_INDEX_BITS */
+	uint32_t next;   /* where the search for a free slot goes on */
+	uint32_t used;
+};
+
+/* Control thread. Room for nslots regions (power of two, 2 .. 2^20). 0 or -ENOMEM, -EINVAL. */
+int mr_table_init(struct mr_table *t, uint32_t nslots);
+void mr_table_free(struct mr_table *t);
+
+/*
+ * Control thread. Give mr a key and make it visible. vary: unpredictable bits from the caller's
+ * random source, of which MR_VARY_BITS are used (MEM-01). 0, or -ENOMEM when the table is full.
+ */
+int mr_table_add(struct mr_table *t, struct mr *mr, uint32_t vary);
+
+/* Control thread. Make mr invisible; it may be freed after every worker was quiescent (MEM-03). */
+void mr_table_del(struct mr_table *t, struct mr *mr);
+
+/* Control thread. Make mr visible again in its place, with its key: a deregistration that failed.
+ */
+void mr_table_restore(struct mr_table *t, struct mr *mr);
+
+/*
+ * Worker. The region of an L_Key if key is valid, belongs to pd, covers [addr, addr + len) without
+ * overflow and grants all of access (MEM-02); else NULL. Constant time.
+ */
+static inline struct mr *
+mr_lookup(const struct mr_table *t, uint32_t key, uint32_t pd, uint64_t addr, uint64_t len,
+	  uint32_t access)
+{
+	uint32_t i = key >> MR_VARY_BITS;
+	struct mr *mr;
+
+	if (i >= t->nslots)
+		return NULL;
+	mr = __atomic_load_n(&t->slot[i], __ATOMIC_ACQUIRE);
+	if (mr == NULL || mr->kind != MR_REGION || mr->key != key || mr->pd != pd ||
+	    (mr->access & access) != access)
+		return NULL;
+	if (addr < mr->iova || len > mr->len || addr - mr->iova > mr->len - len)
+		return NULL;
+	return mr;
+}
+
+/*
+ * Worker. The same for an R_Key, which may name a window; qpn is the QP the request came to. A
+ * window that is being bound or invalidated by another worker is seen as it was, or not at all.
+ */
+static inline struct mr *
+mr_lookup_remote(const struct mr_table *t, uint32_t key, uint32_t pd, uint32_t qpn, uint64_t addr,
+		 uint64_t len, uint32_t access)
+{
+	uint32_t i = key >> MR_VARY_BITS;
+	struct mr *mr;
+
+	if (i >= t->nslots)
+		return NULL;
+	mr = __atomic_load_n(&t->slot[i], __ATOMIC_ACQUIRE);
+	if (mr == NULL || __atomic_load_n(&mr->key, __ATOMIC_ACQUIRE) != key || mr->pd != pd ||
+	    (mr->access & access) != access || (mr->qpn != 0 && mr->qpn != qpn))
+		return NULL;
+	if (addr < mr->iova || len > mr->len || addr - mr->iova > mr->len - len)
+		return NULL;
+	/* Partner: the release fence between the key's end and the change of a window. */
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return __atomic_load_n(&mr->key, __ATOMIC_RELAXED) == key ? mr : NULL;
+}
+
+/*
+ * Worker. Bind the window whose present key is key (MEM-04) to [addr, addr + len) of the region
+ * with L_Key lkey; len 0 unbinds a window of type 1. new_key: its key from then on, of which only
+ * the low 8 bits may differ. qpn: the QP that binds. False: not allowed (CQE-06), nothing changed.
+ */
+struct mw_bind {
+	uint32_t key, new_key, lkey, access, pd, qpn;
+	uint64_t addr, len;
+};
+bool mw_bind(const struct mr_table *t, const struct mw_bind *b);
+/* Worker. Unbind the type 2 window with this key, bound to qpn. False: there is none. */
+bool mw_invalidate(const struct mr_table *t, uint32_t key, uint32_t pd, uint32_t qpn);
+/* Control thread, workers quiescent with regard to mw. A bound window lets its region go. */
+void mw_unbind(struct mr *mw);
+
+/*
+ * Worker. Copy len bytes out of or into a region; the range was checked by mr_lookup in this
+ * burst. 0, or -errno from the region's ops (never fails for mapped memory).
+ */
+int mr_read(const struct mr *mr, uint64_t addr, void *dst, uint32_t len);
+int mr_write(const struct mr *mr, uint64_t addr, const void *src, uint32_t len);
+
+/*
+ * Worker. 8-byte atomics at addr (8-byte aligned, checked by the caller; range by mr_lookup in this
+ * burst). *orig: the value that was there. Values are in this machine's byte order. Atomic among
+ * all QPs of the daemon and, for mapped memory, with the CPU atomics of every local process
+ * (RSP-04); memory that is reached through ops is read and written back, which a CPU atomic can
+ * come between. 0, or -errno from the region's ops and nothing done.
+ */
+int mr_fetch_add(const struct mr *mr, uint64_t addr, uint64_t add, uint64_t *orig);
+int mr_cmp_swap(const struct mr *mr, uint64_t addr, uint64_t compare, uint64_t swap,
+		uint64_t *orig);
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory windows. A window is an entry of the key table whose range and rights change while workers
+ * look keys up: its key is taken away first and given back last, and a lookup reads the key before
+ * and after the rest. Two workers that change one window at once is a program's race; each change
+ * claims the window by taking its key away with a compare and exchange, so one of them fails.
+ */
+#include "mem/mr.h"
+
+#define MW_KEY_NONE 0u
+#define MW_CONSUMER 0xffu /* bits of a window's key that its owner chooses */
+#define MW_RIGHTS   (MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC)
+/* Rights of the region that programs name along with a window's; they add nothing. */
+#define MW_IGNORED     (MEM_LOCAL_WRITE | MEM_MW_BIND)
+#define MW_NEEDS_WRITE (MEM_REMOTE_WRITE | MEM_REMOTE_ATOMIC)
+
+static struct mr *
+mw_slot(const struct mr_table *t, uint32_t key)
+{
+	uint32_t i = key >> MR_VARY_BITS;
+	struct mr *mw = i < t->nslots ? __atomic_load_n(&t->slot[i], __ATOMIC_ACQUIRE) : NULL;
+
+	return mw != NULL && mw->kind != MR_REGION ? mw : NULL;
+}
+
+/* Take the window's key away; false when it is not key (any more). */
+static bool
+mw_claim(struct mr *mw, uint32_t key)
+{
+	bool ok = key != MW_KEY_NONE &&
+		  __atomic_compare_exchange_n(&mw->key, &key, MW_KEY_NONE, false, __ATOMIC_ACQ_REL,
+					      __ATOMIC_RELAXED);
+
+	/* Partner: the acquire fence of mr_lookup_remote. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	return ok;
+}
+
+void
+mw_unbind(struct mr *mw)
+{
+	if (mw->parent != NULL)
+		__atomic_fetch_sub(&mw->parent->windows, 1, __ATOMIC_RELAXED);
+	mw->parent = NULL;
+	mw->iova = 0;
+	mw->len = 0;
+	mw->access = 0;
+	mw->qpn = 0;
+	mw->host = NULL;
+}
+
+static void
+mw_set(struct mr *mw, struct mr *parent, const struct mw_bind *b)
+{
+	mw_unbind(mw);
+	mw->parent = parent;
+	__atomic_fetch_add(&parent->windows, 1, __ATOMIC_RELAXED);
+	mw->iova = b->access & MEM_ZERO_BASED ? 0 : b->addr;
+	mw->len = b->len;
+	mw->host = parent->host != NULL ? parent->host + (b->addr - parent->iova) : NULL;
+	mw->va = parent->va + (b->addr - parent->iova);
+	mw->ops = parent->ops;
+	mw->ops_ctx = parent->ops_ctx;
+	mw->access = b->access & MW_RIGHTS;
+	mw->qpn = mw->kind == MR_WINDOW_2 ? b->qpn : 0;
+}
+
+/* The region a bind names, if it may carry such a window. */
+static struct mr *
+mw_parent(const struct mr_table *t, const struct mw_bind *b)
+{
+	uint32_t needs = MEM_MW_BIND | (b->access & MW_NEEDS_WRITE ? MEM_LOCAL_WRITE : 0);
+
+	return mr_lookup(t, b->lkey, b->pd, b->addr, b->len, needs);
+}
+
+bool
+mw_bind(const struct mr_table *t, const struct mw_bind *b)
+{
+	struct mr *mw = mw_slot(t, b->key), *parent = NULL;
+
+	if (mw == NULL || mw->pd != b->pd || ((b->key ^ b->new_key) & ~MW_CONSUMER) != 0)
+		return false;
+	if (b->access & ~(MW_RIGHTS | MW_IGNORED | MEM_ZERO_BASED))
+		return false;
+	if (b->len != 0) {
+		parent = mw_parent(t, b);
+		if (parent == NULL)
+			return false;
+	}
+	if (mw->kind == MR_WINDOW_2 && (mw->parent != NULL || parent == NULL))
+		return false; /* bound already: invalidate it first */
+	if (!mw_claim(mw, b->key))
+		return false;
+	if (parent != NULL)
+		mw_set(mw, parent, b);
+	else
+		mw_unbind(mw);
+	__atomic_store_n(&mw->key, b->new_key, __ATOMIC_RELEASE);
+	return true;
+}
+
+bool
+mw_invalidate(const struct mr_table *t, uint32_t key, uint32_t pd, uint32_t qpn)
+{
+	struct mr *mw = mw_slot(t, key);
+
+	if (mw == NULL || mw->kind != MR_WINDOW_2 || mw->pd != pd || mw->parent == NULL ||
+	    mw->qpn != qpn || !mw_claim(mw, key))
+		return false;
+	mw_unbind(mw);
+	__atomic_store_n(&mw->key, key, __ATOMIC_RELEASE);
+	return true;
+}

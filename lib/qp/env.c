@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "qp/env.h"
+#include "qp/qp.h"
+
+/* Remember that cq was posted to, so that its arm is looked at once a burst and not once a CQE. */
+static void
+env_dirty(struct qp_env *env, struct cq *cq, bool solicited)
+{
+	uint32_t i;
+
+	for (i = 0; i < env->dirty_n; i++) {
+		if (env->dirty[i].cq == cq) {
+			env->dirty[i].solicited |= solicited;
+			return;
+		}
+	}
+	if (env->dirty_n == QP_ENV_MAX_DIRTY)
+		qp_env_flush(env);
+	env->dirty[env->dirty_n].cq = cq;
+	env->dirty[env->dirty_n++].solicited = solicited;
+}
+
+void
+qp_env_post(struct qp_env *env, struct cq *cq, const struct uroce_cqe *cqe)
+{
+	if (cq->dead)
+		return;
+	env->obs->ctr[OBS_CQE]++;
+	if (cqe->status != QP_WC_SUCCESS)
+		env->obs->ctr[OBS_CQE_ERROR]++;
+	if (!cq_post(cq, cqe)) {
+		env->ops->async_event(env->ops_ctx, QP_EVENT_CQ_ERR, NULL, cq);
+		return;
+	}
+	env_dirty(env, cq, cqe->status != QP_WC_SUCCESS || (cqe->flags & UROCE_CQE_SOLICITED) != 0);
+}
+
+void
+qp_env_flush(struct qp_env *env)
+{
+	uint32_t i;
+
+	if (env->dirty_n == 0)
+		return;
+	/* Partner: the client's fence between storing arm and polling once more. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	for (i = 0; i < env->dirty_n; i++) {
+		if (cq_take_arm(env->dirty[i].cq, env->dirty[i].solicited))
+			env->ops->cq_event(env->ops_ctx, env->dirty[i].cq);
+	}
+	env->dirty_n = 0;
+}

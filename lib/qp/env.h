@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the two halves of a QP work with: time, memory, packet buffers, somewhere to put packets and
+ * completions. A worker owns one and fills it from the clock and its ports; the simulator fills it
+ * from a virtual clock and a seeded network. Nothing below it knows the difference.
+ */
+#ifndef QP_ENV_H
+#define QP_ENV_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <rte_mbuf.h>
+#include "cq/cq.h"
+#include "mem/mr.h"
+#include "obs/obs.h"
+
+struct qp;
+
+/* Asynchronous events; the values are those of enum ibv_event_type. */
+enum qp_event {
+	QP_EVENT_CQ_ERR = 0,
+	QP_EVENT_QP_FATAL = 1,
+	QP_EVENT_QP_REQ_ERR = 2,
+	QP_EVENT_QP_ACCESS_ERR = 3,
+	QP_EVENT_COMM_EST = 4,
+	QP_EVENT_SQ_DRAINED = 5,
+	QP_EVENT_PATH_MIG = 6,
+	QP_EVENT_PATH_MIG_ERR = 7,
+	QP_EVENT_SRQ_ERR = 14,
+	QP_EVENT_SRQ_LIMIT_REACHED = 15,
+	QP_EVENT_QP_LAST_WQE_REACHED = 16,
+};
+
+/* Upcalls, made on the worker; they may queue a message, and must not touch the QP. */
+struct qp_env_ops {
+	/* cq was armed and has a completion that satisfies the arm: write its channel. */
+	void (*cq_event)(void *ctx, struct cq *cq);
+	/* An asynchronous event of qp (cq NULL) or of cq (QP_EVENT_CQ_ERR, qp NULL). */
+	void (*async_event)(void *ctx, enum qp_event ev, struct qp *qp, struct cq *cq);
+	/* qp has work for a later call of the requester or responder: put it on the run list. */
+	void (*qp_wake)(void *ctx, struct qp *qp);
+};
+
+#define QP_ENV_MAX_DIRTY 64
+
+struct qp_env {
+	uint64_t now_ns; /* set by the owner before every call */
+	const struct mr_table *mrs;
+	struct rte_mempool *pool; /* room >= WIRE_MAX_OVERHEAD + 4096 */
+	struct rte_mbuf **tx;     /* out: tx[0 .. tx_n) are frames to send, in order */
+	uint32_t tx_n, tx_cap;    /* no frame is built when tx_n == tx_cap */
+	struct obs_block *obs;    /* of the device that the current QP belongs to */
+	const struct qp_env_ops *ops;
+	void *ops_ctx;
+	struct {
+		struct cq *cq;
+		bool solicited;    /* a solicited or failed completion was among them */
+	} dirty[QP_ENV_MAX_DIRTY]; /* CQs posted to since the last qp_env_flush */
+	uint32_t dirty_n;
+};
+
+/*
+ * A frame in env->tx says where it goes: m->port is the device (ethdev port) and
+ * m->hash.usr is QP_TX_WIRE or QP_TX_LOOPBACK (a GID of the same device: never on the wire).
+ */
+#define QP_TX_WIRE     0u
+#define QP_TX_LOOPBACK 1u
+
+/* Post cqe to cq, count it, and remember cq for qp_env_flush. Raises CQ_ERR on overrun. */
+void qp_env_post(struct qp_env *env, struct cq *cq, const struct uroce_cqe *cqe);
+
+/* End of a burst: one full fence, then every CQ posted to is checked for an arm. */
+void qp_env_flush(struct qp_env *env);
+
+#endif

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Ends of WQEs: retiring, the error state, flushing (QP-19, REQ-01, REQ-10, CQE-05). */
+#include <errno.h>
+#include <string.h>
+#include "qp/qp.h"
+
+/* Completion opcode of a send WQE; a garbled one shows as SEND. */
+static const uint8_t cqe_opcode[UROCE_WR_OPCODES] = {
+	[UROCE_WR_RDMA_WRITE] = UROCE_CQE_RDMA_WRITE,
+	[UROCE_WR_RDMA_WRITE_IMM] = UROCE_CQE_RDMA_WRITE,
+	[UROCE_WR_SEND] = UROCE_CQE_SEND,
+	[UROCE_WR_SEND_IMM] = UROCE_CQE_SEND,
+	[UROCE_WR_RDMA_READ] = UROCE_CQE_RDMA_READ,
+	[UROCE_WR_ATOMIC_CMP_SWAP] = UROCE_CQE_COMP_SWAP,
+	[UROCE_WR_ATOMIC_FETCH_ADD] = UROCE_CQE_FETCH_ADD,
+	[UROCE_WR_LOCAL_INV] = UROCE_CQE_LOCAL_INV,
+	[UROCE_WR_BIND_MW] = UROCE_CQE_BIND_MW,
+	[UROCE_WR_SEND_INV] = UROCE_CQE_SEND,
+};
+
+static void
+flush_post_send(struct qp_env *env, struct qp *qp, const struct uroce_send_wqe *wqe,
+		uint32_t byte_len, enum qp_wc_status status)
+{
+	struct uroce_cqe cqe = {
+		.wr_id = wqe->wr_id,
+		.status = status,
+		.opcode = wqe->opcode < UROCE_WR_OPCODES ? cqe_opcode[wqe->opcode] : UROCE_CQE_SEND,
+		.byte_len = byte_len,
+		.qp_num = qp->qpn,
+		.src_qp = qp->attr.dest_qp_num,
+		.timestamp_ns = env->now_ns,
+		.qp_cookie = qp->user_handle,
+	};
+
+	qp_env_post(env, qp->send_cq, &cqe);
+}
+
+void
+qp_retire_send(struct qp_env *env, struct qp *qp, enum qp_wc_status status)
+{
+	struct qp_snd *snd = &qp->snd;
+	struct qp_sq_entry *e = qp_sq_entry(snd, snd->tail);
+
+	if (e->rd_counted)
+		snd->rd_out--;
+	snd->tail++;
+	/* The slot is free before its completion can be seen: a poll may be followed by a post. */
+	__atomic_store_n(&snd->sq.hdr->cons, snd->tail, __ATOMIC_RELEASE);
+	if (status != QP_WC_SUCCESS || qp->sig_all || (e->wqe.flags & UROCE_WQE_SIGNALED))
+		flush_post_send(env, qp, &e->wqe, e->length, status);
+}
+
+/* WQEs that were never taken from the SQ. */
+static void
+flush_posted_sends(struct qp_env *env, struct qp *qp)
+{
+	struct qp_snd *snd = &qp->snd;
+	struct uroce_send_wqe wqe;
+	uint32_t prod;
+
+	prod = __atomic_load_n(&snd->sq.hdr->prod, __ATOMIC_ACQUIRE);
+	if (prod - snd->head > snd->sq.mask + 1) {
+		qp_fatal(env, qp);
+		return;
+	}
+	while (snd->head != prod) {
+		memcpy(&wqe, snd->sq.slots + (size_t)(snd->head & snd->sq.mask) * snd->sq.stride,
+		       sizeof(wqe));
+		snd->tail = snd->cur = ++snd->head;
+		__atomic_store_n(&snd->sq.hdr->cons, snd->tail, __ATOMIC_RELEASE);
+		flush_post_send(env, qp, &wqe, 0, QP_WC_WR_FLUSH_ERR);
+	}
+}
+
+/* The receive WQE in use and all posted; WQEs of an SRQ belong to its other QPs, too (QP-19). */
+static void
+flush_recvs(struct qp_env *env, struct qp *qp)
+{
+	for (;;) {
+		struct uroce_cqe cqe = {.opcode = UROCE_CQE_RECV};
+		int rc = 0;
+
+		if (!qp->rcv.cur.taken && qp->srq == NULL)
+			rc = qp_take_recv(env, qp);
+		if (!qp->rcv.cur.taken || rc == -EPROTO)
+			return;
+		qp_complete_recv(env, qp, QP_WC_WR_FLUSH_ERR, &cqe);
+	}
+}
+
+/* Ask the client to ring for whatever it posts from now on; true when something is there already.
+ */
+static bool
+flush_arm(struct qp_ring *ring, uint32_t head)
+{
+	__atomic_store_n(&ring->hdr->armed, 1, __ATOMIC_RELAXED);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	return __atomic_load_n(&ring->hdr->prod, __ATOMIC_ACQUIRE) != head;
+}
+
+void
+qp_flush(struct qp_env *env, struct qp *qp)
+{
+	bool more;
+
+	if (!qp->rings_bad)
+		flush_posted_sends(env, qp);
+	if (!qp->rings_bad && qp->state == QP_ERR)
+		flush_recvs(env, qp);
+	if (qp->rings_bad)
+		return;
+	more = flush_arm(&qp->snd.sq, qp->snd.head);
+	if (qp->state == QP_ERR && qp->srq == NULL)
+		more |= flush_arm(&qp->rcv.rq, qp->rcv.head);
+	/* A client that posts all the time gets no more than its turn. */
+	if (more)
+		env->ops->qp_wake(env->ops_ctx, qp);
+}
+
+/* Out of whatever the QP was doing; no packet is sent or taken from here on. */
+static void
+flush_stop(struct qp *qp)
+{
+	qp->state = QP_ERR;
+	qp->snd.deadline_ns = 0;
+	qp->snd.rnr_wait = false;
+	qp->snd.draining = false;
+	qp->rcv.ack_due = false;
+	qp->rcv.nak_due = false;
+	qp->rcv.fatal = false;
+	qp->rcv.rdq_n = 0;
+	qp->rcv.msg = QP_MSG_NONE;
+}
+
+/* Everything taken from the SQ: the oldest with status unless that is SUCCESS, the rest flushed. */
+static void
+flush_taken_sends(struct qp_env *env, struct qp *qp, enum qp_wc_status status)
+{
+	struct qp_snd *snd = &qp->snd;
+
+	while (snd->tail != snd->head) {
+		qp_retire_send(env, qp, status != QP_WC_SUCCESS ? status : QP_WC_WR_FLUSH_ERR);
+		status = QP_WC_SUCCESS;
+	}
+	snd->cur = snd->head;
+	snd->cur_pkt = 0;
+}
+
+void
+qp_error(struct qp_env *env, struct qp *qp, enum qp_wc_status status)
+{
+	if (qp->state == QP_ERR)
+		return;
+	flush_stop(qp);
+	if (qp->rings_bad)
+		return;
+	flush_taken_sends(env, qp, status);
+	qp_flush(env, qp);
+	if (qp->srq != NULL && !qp->rings_bad)
+		env->ops->async_event(env->ops_ctx, QP_EVENT_QP_LAST_WQE_REACHED, qp, NULL);
+}
+
+void
+qp_send_error(struct qp_env *env, struct qp *qp, enum qp_wc_status status)
+{
+	if (qp->type == QP_TYPE_RC) {
+		qp_error(env, qp, status);
+		return;
+	}
+	qp->state = QP_SQE;
+	qp->snd.deadline_ns = 0;
+	qp->snd.draining = false;
+	flush_taken_sends(env, qp, status);
+	/* What was sent of a message that broke off waits for nothing: a drain is over at once. */
+	qp->snd.una_psn = qp->snd.alloc_psn = qp->snd.next_psn;
+	qp_flush(env, qp);
+}
+
+void
+qp_fatal(struct qp_env *env, struct qp *qp)
+{
+	if (qp->rings_bad)
+		return;
+	qp->rings_bad = true;
+	qp_error(env, qp, QP_WC_SUCCESS);
+	env->ops->async_event(env->ops_ctx, QP_EVENT_QP_FATAL, qp, NULL);
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Modify and query (QP-01 .. QP-05). */
+#include <errno.h>
+#include <string.h>
+#include "qp/qp.h"
+#include "wire/psn.h"
+#include "wire/timer.h"
+
+#define QP_ACCESS_MASK (MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC)
+
+static int
+check_path(const struct uroce_ah_attr *ah, const struct qp_limits *lim)
+{
+	if (!ah->is_global || ah->port_num != 1)
+		return EINVAL;
+	if (ah->sgid_index >= lim->ngids || !(lim->gid_valid >> ah->sgid_index & 1))
+		return EINVAL;
+	return 0;
+}
+
+static int
+check_values(uint32_t mask, const struct uroce_qp_attr *a, const struct qp_limits *lim)
+{
+	if (((mask & QP_PORT) && a->port_num != 1) ||
+	    ((mask & QP_PKEY_INDEX) && a->pkey_index >= lim->npkeys) ||
+	    ((mask & QP_ACCESS_FLAGS) && (a->qp_access_flags & ~QP_ACCESS_MASK)) ||
+	    ((mask & QP_PATH_MTU) && (a->path_mtu < 1 || a->path_mtu > lim->max_mtu)) ||
+	    ((mask & QP_MAX_QP_RD_ATOMIC) && a->max_rd_atomic > QP_MAX_RD_ATOMIC) ||
+	    ((mask & QP_MAX_DEST_RD_ATOMIC) && a->max_dest_rd_atomic > QP_MAX_RD_ATOMIC) ||
+	    ((mask & QP_TIMEOUT) && a->timeout > 31) ||
+	    ((mask & QP_RETRY_CNT) && a->retry_cnt > 7) ||
+	    ((mask & QP_RNR_RETRY) && a->rnr_retry > 7) ||
+	    ((mask & QP_MIN_RNR_TIMER) && a->min_rnr_timer > 31) ||
+	    ((mask & QP_RQ_PSN) && a->rq_psn > WIRE_PSN_MASK) ||
+	    ((mask & QP_SQ_PSN) && a->sq_psn > WIRE_PSN_MASK) ||
+	    ((mask & QP_DEST_QPN) && a->dest_qp_num > WIRE_QPN_MASK))
+		return EINVAL;
+	if (mask & QP_AV) {
+		int rc = check_path(&a->ah, lim);
+
+		if (rc != 0)
+			return rc;
+	}
+	/* No alternate paths yet: the device does not claim IBV_DEVICE_AUTO_PATH_MIG. */
+	if ((mask & QP_ALT_PATH) || ((mask & QP_PATH_MIG_STATE) && a->path_mig_state != 0))
+		return EOPNOTSUPP;
+	return 0;
+}
+
+int
+qp_modify_check(const struct qp *qp, uint32_t mask, const struct uroce_qp_attr *attr,
+		const struct qp_limits *lim)
+{
+	uint32_t from = qp->state;
+	uint32_t to = mask & QP_STATE ? attr->qp_state : from;
+	uint32_t bits = mask & ~QP_STATE;
+	const struct qp_transition *row;
+
+	if (to >= QP_NSTATES)
+		return EINVAL;
+	if ((mask & QP_CUR_STATE) && attr->cur_qp_state != from)
+		return EINVAL;
+	row = qp_transition_get(qp->type, from, to);
+	if (!row->legal || (bits & row->required) != row->required ||
+	    (bits & ~(row->required | row->optional)) != 0)
+		return EINVAL;
+	if (from == QP_SQD && (to == QP_RTS || to == QP_SQD) && qp->snd.draining)
+		return EINVAL; /* QP-16 */
+	return check_values(mask, attr, lim);
+}
+
+/* Remember what was set, attribute by attribute (QP-05). */
+static void
+store_attrs(struct uroce_qp_attr *to, uint32_t mask, const struct uroce_qp_attr *from)
+{
+	if (mask & QP_ACCESS_FLAGS)
+		to->qp_access_flags = from->qp_access_flags;
+	if (mask & QP_PKEY_INDEX)
+		to->pkey_index = from->pkey_index;
+	if (mask & QP_PORT)
+		to->port_num = from->port_num;
+	if (mask & QP_QKEY)
+		to->qkey = from->qkey;
+	if (mask & QP_AV)
+		to->ah = from->ah;
+	if (mask & QP_PATH_MTU)
+		to->path_mtu = from->path_mtu;
+	if (mask & QP_TIMEOUT)
+		to->timeout = from->timeout;
+	if (mask & QP_RETRY_CNT)
+		to->retry_cnt = from->retry_cnt;
+	if (mask & QP_RNR_RETRY)
+		to->rnr_retry = from->rnr_retry;
+	if (mask & QP_RQ_PSN)
+		to->rq_psn = from->rq_psn;
+	if (mask & QP_SQ_PSN)
+		to->sq_psn = from->sq_psn;
+	if (mask & QP_MAX_QP_RD_ATOMIC)
+		to->max_rd_atomic = from->max_rd_atomic;
+	if (mask & QP_MAX_DEST_RD_ATOMIC)
+		to->max_dest_rd_atomic = from->max_dest_rd_atomic;
+	if (mask & QP_MIN_RNR_TIMER)
+		to->min_rnr_timer = from->min_rnr_timer;
+	if (mask & QP_DEST_QPN)
+		to->dest_qp_num = from->dest_qp_num;
+	if (mask & QP_EN_SQD_ASYNC_NOTIFY)
+		to->en_sqd_async_notify = from->en_sqd_async_notify;
+}
+
+/* What the hot path uses of the attributes, made again after any change. */
+static void
+apply_derived(struct qp *qp, const struct qp_path *path)
+{
+	const struct uroce_qp_attr *a = &qp->attr;
+
+	qp->access = a->qp_access_flags & (MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC);
+	qp->snd.timeout_ns = wire_ack_timeout_ns(a->timeout);
+	if (qp->type == QP_TYPE_UD)
+		qp->mtu = (uint16_t)(128u << qp->dev_mtu);
+	else if (a->path_mtu != 0)
+		qp->mtu = (uint16_t)(128u << a->path_mtu);
+	if (path == NULL)
+		return;
+	qp->pkey = path->pkey;
+	qp->loopback = path->loopback;
+	qp->path_ok = path->path_ok;
+	memcpy(qp->sgid, path->wire.sgid, 16);
+	memcpy(qp->dgid, path->wire.dgid, 16);
+	wire_tmpl_init(&qp->tmpl, &path->wire, a->dest_qp_num, path->pkey);
+}
+
+static void
+enter_reset(struct qp *qp)
+{
+	struct qp_ring sq = qp->snd.sq, rq = qp->rcv.rq;
+	struct qp_recv_wqe cur = qp->rcv.cur;
+	uint8_t *entries = qp->snd.entries;
+	uint32_t rtx_mask = qp->snd.rtx_mask, entry_bytes = qp->snd.entry_bytes;
+
+	memset(&qp->snd, 0, sizeof(qp->snd));
+	memset(&qp->rcv, 0, sizeof(qp->rcv));
+	memset(&qp->attr, 0, sizeof(qp->attr));
+	qp->snd.sq = sq;
+	qp->snd.entries = entries;
+	qp->snd.rtx_mask = rtx_mask;
+	qp->snd.entry_bytes = entry_bytes;
+	qp->rcv.rq = rq;
+	qp->rcv.cur.sge = cur.sge;
+	qp->path_ok = false;
+	qp->rings_bad = false;
+	qp->mtu = 0;
+	memset(sq.hdr, 0, sizeof(*sq.hdr));
+	if (rq.hdr != NULL)
+		memset(rq.hdr, 0, sizeof(*rq.hdr));
+	qp->state = QP_RESET;
+}
+
+static void
+enter_rtr(struct qp *qp)
+{
+	qp->rcv.epsn = qp->attr.rq_psn;
+	qp->rcv.comm_est = false;
+	qp->state = QP_RTR;
+}
+
+static void
+enter_rts(struct qp_env *env, struct qp *qp)
+{
+	struct qp_snd *snd = &qp->snd;
+
+	if (qp->state == QP_RTR)
+		snd->una_psn = snd->next_psn = snd->high_psn = snd->alloc_psn = qp->attr.sq_psn;
+	if (qp->state != QP_RTS) {
+		/* Nothing is outstanding: counts set on the way here hold from the first packet. */
+		snd->retry_left = qp->attr.retry_cnt;
+		snd->rnr_left = qp->attr.rnr_retry;
+	}
+	qp->state = QP_RTS;
+	env->ops->qp_wake(env->ops_ctx, qp);
+}
+
+static void
+enter_sqd(struct qp_env *env, struct qp *qp, uint32_t mask)
+{
+	if (qp->state == QP_RTS) {
+		qp->snd.draining = true;
+		/* Asked for by this drain, not by one before (EVT-05). */
+		if (!(mask & QP_EN_SQD_ASYNC_NOTIFY))
+			qp->attr.en_sqd_async_notify = 0;
+	}
+	qp->state = QP_SQD;
+	/* The requester tells when the drain is over, which may be now. */
+	env->ops->qp_wake(env->ops_ctx, qp);
+}
+
+void
+qp_modify_apply(struct qp_env *env, struct qp *qp, uint32_t mask, const struct uroce_qp_attr *attr,
+		const struct qp_path *path)
+{
+	uint32_t to = mask & QP_STATE ? attr->qp_state : qp->state;
+
+	env->obs = qp->obs;
+	if (to == QP_RESET) {
+		enter_reset(qp);
+		return;
+	}
+	if (to == QP_ERR) {
+		qp_error(env, qp, QP_WC_SUCCESS);
+		return;
+	}
+	store_attrs(&qp->attr, mask, attr);
+	apply_derived(qp, path);
+	switch (to) {
+	case QP_RTR:
+		enter_rtr(qp);
+		break;
+	case QP_RTS:
+		enter_rts(env, qp);
+		break;
+	case QP_SQD:
+		enter_sqd(env, qp, mask);
+		break;
+	default:
+		qp->state = (uint8_t)to;
+		break;
+	}
+}
+
+void
+qp_path_resolved(struct qp_env *env, struct qp *qp, const uint8_t dmac[6])
+{
+	memcpy(qp->tmpl.bytes, dmac, 6);
+	qp->path_ok = true;
+	env->ops->qp_wake(env->ops_ctx, qp);
+}
+
+void
+qp_query(const struct qp *qp, struct uroce_qp_attr *attr)
+{
+	*attr = qp->attr;
+	attr->qp_state = attr->cur_qp_state = qp->state;
+	attr->sq_draining = qp->snd.draining;
+	attr->cap = qp->cap;
+}

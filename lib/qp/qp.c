@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Making and freeing QPs. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <rte_common.h>
+#include "qp/qp.h"
+
+int
+qp_cap_grant(const struct uroce_qp_cap *want, struct uroce_qp_cap *grant)
+{
+	uint32_t room;
+
+	if (want->max_send_wr > QP_MAX_WR || want->max_recv_wr > QP_MAX_WR ||
+	    want->max_send_sge > QP_MAX_SGE || want->max_recv_sge > QP_MAX_SGE ||
+	    want->max_inline > QP_MAX_INLINE)
+		return EINVAL;
+	grant->max_send_wr = rte_align32pow2(RTE_MAX(want->max_send_wr, 1u));
+	grant->max_recv_wr = rte_align32pow2(RTE_MAX(want->max_recv_wr, 1u));
+	grant->max_send_sge = RTE_MAX(want->max_send_sge, 1u);
+	grant->max_recv_sge = RTE_MAX(want->max_recv_sge, 1u);
+	/* What the stride leaves anyway is given as inline room. */
+	room = uroce_sq_stride(grant->max_send_sge, want->max_inline) - UROCE_SEND_WQE_HDR;
+	grant->max_inline = RTE_MIN(room, (uint32_t)QP_MAX_INLINE);
+	return 0;
+}
+
+static void *
+qp_zalloc(size_t bytes)
+{
+	void *p = aligned_alloc(64, RTE_ALIGN_CEIL(bytes, 64));
+
+	if (p != NULL)
+		memset(p, 0, bytes);
+	return p;
+}
+
+struct qp *
+qp_create(const struct qp_create *c)
+{
+	struct qp *qp = qp_zalloc(sizeof(*qp));
+	uint32_t body = RTE_MAX(c->sq.max_sge * 16, c->sq.max_inline);
+	uint32_t max_sge = c->srq != NULL ? c->srq->rq.max_sge : c->rq.max_sge;
+
+	if (qp == NULL)
+		return NULL;
+	qp->qpn = c->qpn;
+	qp->type = c->type;
+	qp->pkey = WIRE_PKEY_DEFAULT;
+	qp->state = QP_RESET;
+	qp->port = c->port;
+	qp->worker = c->worker;
+	qp->pd = c->pd;
+	qp->send_cq = c->send_cq;
+	qp->recv_cq = c->recv_cq;
+	qp->sig_all = c->sig_all;
+	qp->user_handle = c->user_handle;
+	qp->cap = c->cap;
+	qp->obs = c->obs;
+	qp->srq = c->srq;
+	qp->ahs = c->ahs;
+	/* UD has no path MTU of its own; connected types set theirs on the way to RTR. */
+	qp->dev_mtu = c->dev_mtu;
+	qp->snd.sq = c->sq;
+	qp->rcv.rq = c->rq;
+	qp->snd.rtx_mask = RTE_MIN(c->sq.mask, QP_RTX_WQES - 1u);
+	qp->snd.entry_bytes = RTE_ALIGN_CEIL(sizeof(struct qp_sq_entry) + body, 64);
+	qp->snd.entries = qp_zalloc((size_t)(qp->snd.rtx_mask + 1) * qp->snd.entry_bytes);
+	qp->rcv.cur.sge = qp_zalloc(RTE_MAX(max_sge, 1u) * sizeof(struct uroce_sge));
+	if (qp->snd.entries == NULL || qp->rcv.cur.sge == NULL) {
+		qp_free(qp);
+		return NULL;
+	}
+	return qp;
+}
+
+void
+qp_free(struct qp *qp)
+{
+	if (qp == NULL)
+		return;
+	free(qp->snd.entries);
+	free(qp->rcv.cur.sge);
+	free(qp);
+}
+
+uint8_t
+qp_mtu_code(uint32_t link_mtu)
+{
+	uint8_t code;
+
+	/* Room for IPv6, UDP, BTH, the longest extended headers and the ICRC (wire-facts: MTU -
+	 * 80). */
+	for (code = 5; code > 0; code--) {
+		if ((128u << code) + 80 <= link_mtu)
+			return code;
+	}
+	return 0;
+}

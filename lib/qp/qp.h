@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The queue pair. One worker owns a QP and is the only one to touch it; the control thread makes
+ * and frees it and asks the owner for everything else. Grouped by writer: cold (control, while
+ * the owner is quiescent), snd (requester half), rcv (responder half).
+ * May include wire, mem, cq, net, obs.
+ */
+#ifndef QP_QP_H
+#define QP_QP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <uroce_abi/ctrl.h>
+#include <uroce_abi/ring.h>
+#include <uroce_abi/wqe.h>
+#include "cq/cq.h"
+#include "qp/ah.h"
+#include "qp/env.h"
+#include "qp/ring.h"
+#include "qp/srq.h"
+#include "qp/state.h"
+#include "wire/build.h"
+
+#define QP_MAX_RD_ATOMIC   16    /* READs and atomics outstanding, either way */
+#define QP_MAX_SGE         32    /* SGEs of a WQE */
+#define QP_MAX_INLINE      1024  /* bytes of inline data */
+#define QP_MAX_WR          16384 /* WQEs of a queue */
+#define QP_MAX_MSG_BYTES   (1u << 31)
+#define QP_RTX_WQES        128 /* send WQEs taken from an SQ at a time */
+#define QP_WINDOW_PKTS     128 /* unacknowledged request packets (rxe's receive queue bears 128) */
+#define QP_ACKREQ_PKTS     32  /* AckReq at least every so many packets */
+#define QP_READ_CHUNK_PKTS (1u << 22) /* packets that one READ request asks for, at most */
+
+/* Completion status; the values are those of enum ibv_wc_status. */
+enum qp_wc_status {
+	QP_WC_SUCCESS = 0,
+	QP_WC_LOC_LEN_ERR = 1,
+	QP_WC_LOC_QP_OP_ERR = 2,
+	QP_WC_LOC_PROT_ERR = 4,
+	QP_WC_WR_FLUSH_ERR = 5,
+	QP_WC_MW_BIND_ERR = 6,
+	QP_WC_BAD_RESP_ERR = 7,
+	QP_WC_LOC_ACCESS_ERR = 8,
+	QP_WC_REM_INV_REQ_ERR = 9,
+	QP_WC_REM_ACCESS_ERR = 10,
+	QP_WC_REM_OP_ERR = 11,
+	QP_WC_RETRY_EXC_ERR = 12,
+	QP_WC_RNR_RETRY_EXC_ERR = 13,
+	QP_WC_REM_ABORT_ERR = 16,
+	QP_WC_FATAL_ERR = 19,
+	QP_WC_RESP_TIMEOUT_ERR = 20,
+	QP_WC_GENERAL_ERR = 21,
+};
+
+/*
+ * A send WQE taken from the SQ: the private copy that everything works from, and its place in the
+ * PSN space. SGEs or inline data follow (qp->snd.body_bytes of room each).
+ */
+struct qp_sq_entry {
+	struct uroce_send_wqe wqe;
+	uint32_t first_psn;
+	uint32_t npkts;  /* PSNs it takes; 0 for a local operation */
+	uint32_t length; /* bytes of payload */
+	uint8_t status;  /* enum qp_wc_status found by the local checks */
+	bool rd_counted; /* a READ or atomic that is counted in qp_snd.rd_out */
+	bool done;       /* a local operation that was executed: never again, even in a retry */
+	uint8_t pad;
+};
+_Static_assert(sizeof(struct qp_sq_entry) == 64, "body of an SQ entry is 64-byte aligned");
+
+/* The requester half. PSNs: una <= next <= high <= alloc in the circle. */
+struct qp_snd {
+	struct qp_ring sq;
+	uint8_t *entries; /* private ring of struct qp_sq_entry, rtx_mask + 1 of them */
+	uint32_t rtx_mask;
+	uint32_t entry_bytes; /* sizeof(struct qp_sq_entry) + room for SGEs or inline data */
+	uint32_t head;        /* next WQE to take from the SQ, free running */
+	uint32_t tail;        /* oldest WQE not retired; published as the ring's cons */
+	uint32_t cur;         /* WQE whose packets are being sent, tail .. head */
+	uint32_t cur_pkt;     /* next packet of it, 0 .. npkts */
+	uint32_t una_psn;     /* oldest PSN not acknowledged */
+	uint32_t next_psn;    /* next PSN to send; moves back for a retry */
+	uint32_t high_psn;    /* one past the highest PSN ever sent */
+	uint32_t alloc_psn;   /* first PSN not yet given to a WQE */
+	uint32_t rd_psns; /* PSNs of responses awaited between una and next (not in the window) */
+	uint32_t rd_out;  /* READs and atomics outstanding */
+	uint32_t since_ackreq; /* packets since the last AckReq */
+	uint64_t deadline_ns;  /* ACK timeout or end of an RNR wait; 0 = none */
+	bool rnr_wait;         /* deadline_ns is the end of an RNR wait */
+	bool read_gap;         /* a gap in READ responses was already asked for again */
+	bool armed;            /* told the client to ring */
+	bool draining;         /* SQD: finish what was started */
+	uint8_t retry_left;
+	uint8_t rnr_left;
+	uint64_t timeout_ns; /* 0 = none */
+};
+
+/* One READ or atomic being answered, or remembered for duplicates. */
+struct qp_rd_op {
+	uint64_t va;
+	uint64_t orig; /* atomic: the value that was there */
+	uint32_t rkey;
+	uint32_t len;
+	uint32_t psn;   /* of the first response */
+	uint32_t npkts; /* responses */
+	uint32_t pos;   /* next response to send; npkts = done */
+	uint32_t msn;
+	bool atomic;
+	bool replay; /* answers a duplicate: errors are silent, takes no resource */
+	uint8_t pad[6];
+};
+#define QP_RD_QUEUE (2 * QP_MAX_RD_ATOMIC)
+
+/* What message the responder is inside of. */
+enum qp_msg {
+	QP_MSG_NONE = 0,
+	QP_MSG_SEND,
+	QP_MSG_WRITE,
+};
+
+struct qp_recv_wqe {
+	struct uroce_recv_wqe wqe;
+	bool taken;            /* a WQE is in use by the message under way */
+	uint32_t length;       /* sum of the SGEs */
+	struct uroce_sge *sge; /* room for max_sge */
+};
+
+/* The responder half. */
+struct qp_rcv {
+	struct qp_ring rq; /* mask 0 and hdr NULL with an SRQ */
+	uint32_t head;     /* next receive WQE to take, free running */
+	uint32_t epsn;
+	uint32_t msn;
+	uint8_t msg;   /* enum qp_msg */
+	bool nak_sent; /* sequence or RNR NAK went out; quiet until the ePSN comes */
+	bool comm_est; /* COMM_EST was raised since RTR */
+	bool ack_due;  /* an ACK of ack_psn goes out once the READs before it are done */
+	bool nak_due;  /* the same of a NAK */
+	bool fatal;    /* the NAK due is fatal: no more requests, ERR once it was sent */
+	uint8_t nak_syndrome;
+	uint32_t ack_psn;
+	uint32_t nak_psn;
+	uint32_t early_psn; /* the last packet that came too early, for which a sequence NAK is due
+			     */
+	uint64_t write_va;  /* next byte of the WRITE under way */
+	uint32_t write_rkey;
+	uint32_t write_left;
+	uint32_t msg_off; /* bytes of the SEND (or WRITE) so far */
+	struct qp_recv_wqe cur;
+	struct qp_rd_op rdq[QP_RD_QUEUE]; /* being answered, in PSN order */
+	uint32_t rdq_n;
+	struct qp_rd_op hist[QP_MAX_RD_ATOMIC]; /* the last READs and atomics executed */
+	uint32_t hist_next;
+};
+
+/* Attributes as the last modify left them (QP-05), and what follows from them. */
+struct qp {
+	/* read by every packet */
+	uint32_t qpn;
+	uint8_t type;    /* enum qp_type */
+	uint8_t state;   /* enum qp_state */
+	uint8_t dev_mtu; /* path MTU code of the device */
+	uint16_t pkey;
+	uint16_t port; /* ethdev port id = device */
+	uint16_t mtu;  /* bytes */
+	bool loopback; /* the peer's GID is one of this device */
+	bool path_ok;  /* the next hop's MAC is known */
+	bool on_run_list;
+	bool sig_all;
+	bool rings_bad; /* qp_fatal: the shared rings are not looked at any more */
+	uint32_t pd;
+	uint32_t access; /* remote rights enabled: MEM_REMOTE_* */
+	uint8_t sgid[16], dgid[16];
+	struct wire_tmpl tmpl;
+	struct cq *send_cq, *recv_cq;
+	struct srq *srq;               /* or NULL: rcv.rq */
+	const struct qp_ah_table *ahs; /* of its context (UD) */
+	struct obs_block *obs;         /* of its worker and device */
+	TAILQ_ENTRY(qp) run;           /* the worker's run list */
+	uint64_t timer_at_ns;          /* what the worker's timer is set to; 0 = not set */
+	void *timer;                   /* the worker's */
+
+	struct qp_snd snd __attribute__((aligned(64)));
+	struct qp_rcv rcv __attribute__((aligned(64)));
+
+	/* cold */
+	struct uroce_qp_attr attr;
+	struct uroce_qp_cap cap;
+	uint64_t user_handle;
+	void *owner; /* the control thread's object */
+	uint16_t worker;
+};
+
+struct qp_create {
+	uint32_t qpn;
+	enum qp_type type;
+	uint16_t port, worker;
+	uint32_t pd;
+	struct cq *send_cq, *recv_cq;
+	struct srq *srq;
+	const struct qp_ah_table *ahs;
+	uint8_t dev_mtu; /* path MTU code of the device: what UD sends at most */
+	bool sig_all;
+	uint64_t user_handle;
+	struct uroce_qp_cap cap; /* as granted */
+	struct qp_ring sq, rq;   /* geometry and addresses of the shared rings */
+	struct obs_block *obs;
+};
+
+/* Round what a caller asked for up to what a QP gets (LIFE-03). EINVAL over the limits (LIFE-02).
+ */
+int qp_cap_grant(const struct uroce_qp_cap *want, struct uroce_qp_cap *grant);
+
+/* Control thread. A QP in RESET, not yet known to any worker. NULL: no memory. */
+struct qp *qp_create(const struct qp_create *c);
+/* Control thread, after its worker has let go of it. */
+void qp_free(struct qp *qp);
+
+/*
+ * Check a modify against the tables and limits (QP-01..QP-04): 0, or a positive errno and nothing
+ * changed. Pure. port_mtu: largest path MTU code (1..5) of the device; gids: valid GID indices.
+ */
+struct qp_limits {
+	uint8_t max_mtu; /* enum ibv_mtu code */
+	uint16_t npkeys;
+	uint16_t ngids;
+	uint64_t gid_valid; /* bit i: GID index i holds a RoCEv2 GID */
+};
+int qp_modify_check(const struct qp *qp, uint32_t mask, const struct uroce_qp_attr *attr,
+		    const struct qp_limits *lim);
+
+/*
+ * Worker (owner). Apply a checked modify. path: where its packets go when mask has AV (else NULL);
+ * path_ok false when the next hop's MAC is still asked for.
+ */
+struct qp_path {
+	struct wire_path wire;
+	bool loopback, path_ok;
+	uint16_t pkey; /* value behind pkey_index */
+};
+void qp_modify_apply(struct qp_env *env, struct qp *qp, uint32_t mask,
+		     const struct uroce_qp_attr *attr, const struct qp_path *path);
+
+/* Worker. The next hop's MAC became known (or changed): what waited goes out. */
+void qp_path_resolved(struct qp_env *env, struct qp *qp, const uint8_t dmac[6]);
+
+/* Worker. Fill attr with everything that was set and the present state (QP-05). */
+void qp_query(const struct qp *qp, struct uroce_qp_attr *attr);
+
+/*
+ * Worker. Into the error state (QP-19, REQ-10): the oldest send WQE completes with status unless
+ * that is QP_WC_SUCCESS, every other WQE of both queues is flushed, in order.
+ */
+void qp_error(struct qp_env *env, struct qp *qp, enum qp_wc_status status);
+/* Worker. In the error state, or SQE (sends only): flush what the client has posted since. */
+void qp_flush(struct qp_env *env, struct qp *qp);
+/*
+ * Worker. A send WQE failed: the oldest completes with status and the rest is flushed. RC goes to
+ * the error state (QP-20), UC and UD to SQE, where the receive side works on (QP-17).
+ */
+void qp_send_error(struct qp_env *env, struct qp *qp, enum qp_wc_status status);
+/* Worker. A ring of this QP makes no sense: error state, QP_FATAL (EVT-01), rings not read again.
+ */
+void qp_fatal(struct qp_env *env, struct qp *qp);
+
+/* The entry of WQE index i (tail <= i < head). */
+static inline struct qp_sq_entry *
+qp_sq_entry(const struct qp_snd *snd, uint32_t i)
+{
+	return (struct qp_sq_entry *)(snd->entries +
+				      (size_t)(i & snd->rtx_mask) * snd->entry_bytes);
+}
+
+/*
+ * Worker. Retire the oldest send WQE: its slot goes back to the client, and it completes with
+ * status if it is signaled or failed (REQ-01).
+ */
+void qp_retire_send(struct qp_env *env, struct qp *qp, enum qp_wc_status status);
+
+/*
+ * Worker. Take the next receive WQE into qp->rcv.cur. 0; -EAGAIN none is posted; -EINVAL it is
+ * malformed (taken all the same); -EPROTO the ring is corrupt (qp_fatal was called).
+ */
+int qp_take_recv(struct qp_env *env, struct qp *qp);
+/*
+ * Worker. Complete the receive WQE taken. cqe: opcode, flags, byte_len, imm set by the caller; the
+ * rest is filled in here.
+ */
+void qp_complete_recv(struct qp_env *env, struct qp *qp, enum qp_wc_status status,
+		      struct uroce_cqe *cqe);
+
+/* Largest path MTU code (1 = 256 .. 5 = 4096) that fits a link MTU in bytes; 0 if none does. */
+uint8_t qp_mtu_code(uint32_t link_mtu);
+
+/*
+ * Table of QPs by QPN. The control thread writes, workers read (a slot is a pointer store). The
+ * slot is the QPN's low bits; the rest tells a stale QPN from a live one.
+ */
+struct qp_table {
+	struct qp **slot;
+	uint32_t mask;
+};
+int qp_table_init(struct qp_table *t, uint32_t nslots); /* power of two; 0 or -errno */
+void qp_table_free(struct qp_table *t);
+static inline struct qp *
+qp_table_find(const struct qp_table *t, uint32_t qpn)
+{
+	struct qp *qp = __atomic_load_n(&t->slot[qpn & t->mask], __ATOMIC_ACQUIRE);
+
+	return qp != NULL && qp->qpn == qpn ? qp : NULL;
+}
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Receive WQEs: taken from shared memory once, completed once (RSP-05). */
+#include <errno.h>
+#include <string.h>
+#include <rte_common.h>
+#include "qp/qp.h"
+
+/* The SRQ's ring makes no sense: it is dead, and so are its QPs as they find out (EVT-09). */
+static int
+srq_corrupt(struct qp_env *env, struct qp *qp)
+{
+	if (!qp->srq->dead) {
+		qp->srq->dead = true;
+		env->ops->async_event(env->ops_ctx, QP_EVENT_SRQ_ERR, qp, NULL);
+	}
+	qp_fatal(env, qp);
+	return -EPROTO;
+}
+
+/* A WQE was taken from the SRQ, left remain: its slot is free, and the limit may be reached. */
+static void
+srq_taken(struct qp_env *env, struct qp *qp, uint32_t left)
+{
+	struct srq *srq = qp->srq;
+
+	__atomic_store_n(&srq->rq.hdr->cons, srq->head, __ATOMIC_RELEASE);
+	if (srq->limit != 0 && left < srq->limit) {
+		srq->limit = 0; /* EVT-10: disarms itself */
+		env->ops->async_event(env->ops_ctx, QP_EVENT_SRQ_LIMIT_REACHED, qp, NULL);
+	}
+}
+
+int
+qp_take_recv(struct qp_env *env, struct qp *qp)
+{
+	struct qp_ring *rq = qp->srq != NULL ? &qp->srq->rq : &qp->rcv.rq;
+	uint32_t *head = qp->srq != NULL ? &qp->srq->head : &qp->rcv.head;
+	struct qp_recv_wqe *cur = &qp->rcv.cur;
+	uint32_t prod, i;
+	uint64_t sum = 0;
+	const uint8_t *slot;
+
+	if (qp->srq != NULL && qp->srq->dead)
+		return srq_corrupt(env, qp);
+	prod = __atomic_load_n(&rq->hdr->prod, __ATOMIC_ACQUIRE);
+	if (prod == *head)
+		return -EAGAIN;
+	if (prod - *head > rq->mask + 1) {
+		if (qp->srq != NULL)
+			return srq_corrupt(env, qp);
+		qp_fatal(env, qp);
+		return -EPROTO;
+	}
+	slot = rq->slots + (size_t)(*head & rq->mask) * rq->stride;
+	memcpy(&cur->wqe, slot, sizeof(cur->wqe));
+	cur->taken = true;
+	cur->length = 0;
+	++*head;
+	if (cur->wqe.num_sge <= rq->max_sge)
+		memcpy(cur->sge, slot + sizeof(cur->wqe), cur->wqe.num_sge * sizeof(cur->sge[0]));
+	if (qp->srq != NULL)
+		srq_taken(env, qp, prod - *head);
+	if (cur->wqe.num_sge > rq->max_sge) {
+		cur->wqe.num_sge = 0;
+		return -EINVAL;
+	}
+	for (i = 0; i < cur->wqe.num_sge; i++)
+		sum += cur->sge[i].length;
+	cur->length = (uint32_t)RTE_MIN(sum, (uint64_t)QP_MAX_MSG_BYTES);
+	return 0;
+}
+
+void
+qp_complete_recv(struct qp_env *env, struct qp *qp, enum qp_wc_status status, struct uroce_cqe *cqe)
+{
+	struct qp_rcv *rcv = &qp->rcv;
+
+	cqe->wr_id = rcv->cur.wqe.wr_id;
+	cqe->status = status;
+	cqe->qp_num = qp->qpn;
+	if (qp->type != QP_TYPE_UD)
+		cqe->src_qp = qp->attr.dest_qp_num;
+	cqe->timestamp_ns = env->now_ns;
+	cqe->qp_cookie = qp->srq != NULL ? qp->srq->user_handle : qp->user_handle;
+	rcv->cur.taken = false;
+	/* The slot is free before its completion can be seen: a poll may be followed by a post. */
+	if (qp->srq == NULL)
+		__atomic_store_n(&rcv->rq.hdr->cons, rcv->head, __ATOMIC_RELEASE);
+	qp_env_post(env, qp->recv_cq, cqe);
+}

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Responses, timeouts, and the completions that follow (REQ-01, REQ-04 .. REQ-09, NAK-12). */
+#include <rte_common.h>
+#include "requester/internal.h"
+#include "wire/psn.h"
+#include "wire/timer.h"
+
+void
+req_rewind(struct qp *qp)
+{
+	struct qp_snd *snd = &qp->snd;
+	uint32_t i;
+
+	for (i = snd->tail; i != snd->head; i++)
+		qp_sq_entry(snd, i)->rd_counted = false;
+	snd->rd_out = 0;
+	snd->rd_psns = 0;
+	snd->since_ackreq = 0;
+	snd->next_psn = snd->una_psn;
+	snd->cur = snd->tail;
+	snd->cur_pkt = 0;
+	if (snd->tail != snd->head)
+		snd->cur_pkt = psn_diff(snd->una_psn, qp_sq_entry(snd, snd->tail)->first_psn) &
+			       WIRE_PSN_MASK;
+	if (!snd->rnr_wait)
+		snd->deadline_ns = 0;
+}
+
+void
+req_drain_check(struct qp_env *env, struct qp *qp)
+{
+	struct qp_snd *snd = &qp->snd;
+
+	/* All that was sent may be acknowledged, and the message still not be over. */
+	if (!snd->draining || snd->una_psn != snd->high_psn || snd->cur_pkt != 0)
+		return;
+	snd->draining = false;
+	if (qp->attr.en_sqd_async_notify)
+		env->ops->async_event(env->ops_ctx, QP_EVENT_SQ_DRAINED, qp, NULL);
+}
+
+/* una_psn moved on: counters reloaded, timer started anew or stopped. */
+static void
+progress(struct qp_env *env, struct qp *qp)
+{
+	struct qp_snd *snd = &qp->snd;
+
+	req_local_retire(env, qp);
+	snd->retry_left = qp->attr.retry_cnt;
+	snd->rnr_left = qp->attr.rnr_retry;
+	snd->read_gap = false;
+	/* An answer to something sent before a rewind may overtake the cursor. */
+	if (psn_lt(snd->next_psn, snd->una_psn))
+		req_rewind(qp);
+	if (!snd->rnr_wait)
+		snd->deadline_ns = req_outstanding(snd) && snd->timeout_ns != 0
+					   ? env->now_ns + snd->timeout_ns
+					   : 0;
+	req_drain_check(env, qp);
+	env->ops->qp_wake(env->ops_ctx, qp);
+}
+
+/*
+ * Everything before upto is acknowledged, as far as that goes: a READ is complete only when its
+ * data is here (REQ-07). Retires WQEs; true when una_psn is now upto.
+ */
+static bool
+ack_until(struct qp_env *env, struct qp *qp, uint32_t upto)
+{
+	struct qp_snd *snd = &qp->snd;
+	uint32_t was = snd->una_psn;
+
+	while (snd->tail != snd->head && psn_lt(snd->una_psn, upto)) {
+		struct qp_sq_entry *e = qp_sq_entry(snd, snd->tail);
+		uint32_t end = psn_add(e->first_psn, e->npkts);
+
+		if (e->status != QP_WC_SUCCESS || req_fetches(e))
+			break;
+		if (psn_lt(upto, end)) {
+			snd->una_psn = upto;
+			break;
+		}
+		snd->una_psn = end;
+		if (snd->cur == snd->tail) {
+			snd->cur++;
+			snd->cur_pkt = 0;
+			snd->next_psn = end;
+		}
+		qp_retire_send(env, qp, QP_WC_SUCCESS);
+	}
+	if (snd->una_psn != was)
+		progress(env, qp);
+	return snd->una_psn == upto;
+}
+
+/* READ responses before what just came are missing: ask for them again, once a gap (REQ-08). */
+static void
+read_gap(struct qp_env *env, struct qp *qp)
+{
+	if (qp->snd.read_gap || qp->snd.rnr_wait)
+		return;
+	env->obs->ctr[OBS_REQ_READ_GAP]++;
+	req_rewind(qp);
+	qp->snd.read_gap = true;
+	env->ops->qp_wake(env->ops_ctx, qp);
+}
+
+static void
+stale(struct qp_env *env)
+{
+	env->obs->ctr[OBS_REQ_DUP_ACK]++;
+	env->obs->drop[OBS_DROP_STALE_RESP]++;
+}
+
+static void
+rx_ack(struct qp_env *env, struct qp *qp, uint32_t psn)
+{
+	if (!ack_until(env, qp, psn_add(psn, 1)))
+		read_gap(env, qp);
+}
+
+/* REQ-06, NAK-10. */
+static void
+rx_rnr(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t code)
+{
+	struct qp_snd *snd = &qp->snd;
+
+	if (!ack_until(env, qp, psn)) {
+		read_gap(env, qp);
+		return;
+	}
+	if (snd->rnr_wait)
+		return; /* of a packet sent before the wait began */
+	env->obs->ctr[OBS_REQ_RNR_NAK]++;
+	if (qp->attr.rnr_retry != 7) {
+		if (snd->rnr_left == 0) {
+			qp_error(env, qp, QP_WC_RNR_RETRY_EXC_ERR);
+			return;
+		}
+		snd->rnr_left--;
+	}
+	/*
+	 * The oldest packet got through: nothing is lost, and rnr_left counts these. Behind each
+	 * such answer rxe sends a sequence NAK for the rest of the burst, which may come after a
+	 * short wait is over; they must not add up over many waits.
+	 */
+	snd->retry_left = qp->attr.retry_cnt;
+	snd->rnr_wait = true;
+	snd->deadline_ns = env->now_ns + wire_rnr_timer_ns(code);
+	req_rewind(qp);
+}
+
+/* REQ-05. */
+static void
+rx_seq_nak(struct qp_env *env, struct qp *qp, uint32_t psn)
+{
+	struct qp_snd *snd = &qp->snd;
+
+	ack_until(env, qp, psn);
+	if (snd->rnr_wait)
+		return; /* packets behind the one that met RNR; they go again after the wait */
+	env->obs->ctr[OBS_REQ_SEQ_NAK]++;
+	if (snd->retry_left == 0) {
+		env->obs->ctr[OBS_REQ_RETRY_EXC]++;
+		qp_error(env, qp, QP_WC_RETRY_EXC_ERR);
+		return;
+	}
+	snd->retry_left--;
+	req_rewind(qp);
+	env->ops->qp_wake(env->ops_ctx, qp);
+}
+
+/* NAK-12: no retry. A READ before it whose data is missing is asked for again first. */
+static void
+rx_fatal_nak(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t code)
+{
+	static const uint8_t status[] = {
+		[WIRE_NAK_INV_REQ] = QP_WC_REM_INV_REQ_ERR,
+		[WIRE_NAK_REM_ACCESS] = QP_WC_REM_ACCESS_ERR,
+		[WIRE_NAK_REM_OP] = QP_WC_REM_OP_ERR,
+	};
+
+	if (!ack_until(env, qp, psn)) {
+		read_gap(env, qp);
+		return;
+	}
+	env->obs->ctr[OBS_REQ_FATAL_NAK]++;
+	qp_error(env, qp, status[code]);
+}
+
+static void
+rx_nak(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	uint32_t value = pkt->syndrome & WIRE_SYN_VALUE;
+
+	switch (pkt->syndrome & WIRE_SYN_KIND) {
+	case WIRE_SYN_ACK:
+		rx_ack(env, qp, pkt->psn);
+		return;
+	case WIRE_SYN_RNR:
+		rx_rnr(env, qp, pkt->psn, value);
+		return;
+	case WIRE_SYN_NAK:
+		if (value == WIRE_NAK_PSN_SEQ) {
+			rx_seq_nak(env, qp, pkt->psn);
+			return;
+		}
+		if (value <= WIRE_NAK_REM_OP) {
+			rx_fatal_nak(env, qp, pkt->psn, value);
+			return;
+		}
+		break;
+	}
+	stale(env); /* reserved syndrome */
+}
+
+/* Is this response's opcode and length what PSN number k of the READ must look like (REQ-09)? */
+static bool
+read_resp_fits(const struct qp *qp, const struct qp_sq_entry *e, uint32_t k,
+	       const struct wire_pkt *pkt)
+{
+	bool last = k + 1 == e->npkts;
+	bool ends = (pkt->op->flags & WIRE_F_LAST) != 0;
+
+	if (last)
+		return ends && pkt->payload_len == e->length - k * qp->mtu;
+	/* A READ that went as several requests has a LAST in its middle. */
+	return pkt->payload_len == qp->mtu && (!ends || e->npkts > QP_READ_CHUNK_PKTS);
+}
+
+/* The data of una_psn is in memory; last: the WQE's all is. */
+static void
+response_taken(struct qp_env *env, struct qp *qp, bool last)
+{
+	struct qp_snd *snd = &qp->snd;
+
+	snd->una_psn = psn_add(snd->una_psn, 1);
+	if (snd->rd_psns != 0)
+		snd->rd_psns--;
+	if (last) {
+		if (snd->cur == snd->tail) {
+			snd->cur++;
+			snd->cur_pkt = 0;
+			if (psn_lt(snd->next_psn, snd->una_psn))
+				snd->next_psn = snd->una_psn;
+		}
+		qp_retire_send(env, qp, QP_WC_SUCCESS);
+	}
+	progress(env, qp);
+}
+
+static void
+rx_read_resp(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	struct qp_snd *snd = &qp->snd;
+	struct qp_sq_entry *e;
+	uint32_t k;
+
+	if (!ack_until(env, qp, pkt->psn)) {
+		read_gap(env, qp);
+		return;
+	}
+	e = qp_sq_entry(snd, snd->tail);
+	k = psn_diff(pkt->psn, e->first_psn) & WIRE_PSN_MASK;
+	if (e->wqe.opcode != UROCE_WR_RDMA_READ || !read_resp_fits(qp, e, k, pkt)) {
+		qp_error(env, qp, QP_WC_BAD_RESP_ERR);
+		return;
+	}
+	if (!req_scatter(env, qp, e, k * qp->mtu, pkt->payload, pkt->payload_len)) {
+		qp_error(env, qp, QP_WC_LOC_PROT_ERR);
+		return;
+	}
+	response_taken(env, qp, k + 1 == e->npkts);
+}
+
+/* The answer to an atomic: the value that was there, in the memory's own byte order. */
+static void
+rx_atomic_ack(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	struct qp_sq_entry *e;
+
+	if (!ack_until(env, qp, pkt->psn)) {
+		read_gap(env, qp);
+		return;
+	}
+	e = qp_sq_entry(&qp->snd, qp->snd.tail);
+	if (e->wqe.opcode == UROCE_WR_RDMA_READ || !req_fetches(e)) {
+		qp_error(env, qp, QP_WC_BAD_RESP_ERR);
+		return;
+	}
+	if (!req_scatter(env, qp, e, 0, (const uint8_t *)&pkt->orig, sizeof(pkt->orig))) {
+		qp_error(env, qp, QP_WC_LOC_PROT_ERR);
+		return;
+	}
+	response_taken(env, qp, true);
+}
+
+void
+req_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	struct qp_snd *snd = &qp->snd;
+
+	/* Only what was sent and not yet acknowledged can be answered (REQ-07). */
+	if (psn_lt(pkt->psn, snd->una_psn) || !psn_lt(pkt->psn, snd->high_psn)) {
+		stale(env);
+		return;
+	}
+	if (pkt->op->flags & WIRE_F_READ)
+		rx_read_resp(env, qp, pkt);
+	else if (pkt->op->flags & WIRE_F_ACK)
+		rx_nak(env, qp, pkt);
+	else
+		rx_atomic_ack(env, qp, pkt);
+}
+
+void
+req_timeout(struct qp_env *env, struct qp *qp)
+{
+	struct qp_snd *snd = &qp->snd;
+
+	snd->deadline_ns = 0;
+	if (snd->rnr_wait) {
+		snd->rnr_wait = false;
+		env->ops->qp_wake(env->ops_ctx, qp);
+		return;
+	}
+	if (snd->tail == snd->head)
+		return;
+	if (qp->type == QP_TYPE_UD) {
+		req_datagram_timeout(env, qp);
+		return;
+	}
+	env->obs->ctr[OBS_REQ_TIMEOUT]++;
+	if (snd->retry_left == 0) {
+		env->obs->ctr[OBS_REQ_RETRY_EXC]++;
+		qp_error(env, qp, QP_WC_RETRY_EXC_ERR);
+		return;
+	}
+	snd->retry_left--;
+	snd->read_gap = false;
+	req_rewind(qp);
+	env->ops->qp_wake(env->ops_ctx, qp);
+}

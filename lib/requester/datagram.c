@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* UD sends: one packet each, to wherever the address handle says. */
+#include <string.h>
+#include <rte_mbuf.h>
+#include "requester/internal.h"
+#include "wire/psn.h"
+
+/* How long a datagram waits for its next hop's MAC before it is dropped. */
+#define DATAGRAM_WAIT_NS (1000ull * 1000 * 1000)
+
+#define QKEY_OWN         0x80000000u /* a WR's Q_Key with this bit sends the QP's (WIRE-08) */
+
+/* Members of the group on this device get a copy of what goes on the wire (WIRE-10). */
+static void
+datagram_copy_local(struct qp_env *env, struct qp *qp, const struct rte_mbuf *m, uint32_t len)
+{
+	struct rte_mbuf *c;
+
+	if (env->tx_n == env->tx_cap)
+		return;
+	c = rte_pktmbuf_alloc(env->pool);
+	if (c == NULL)
+		return;
+	memcpy(rte_pktmbuf_mtod(c, uint8_t *), rte_pktmbuf_mtod(m, const uint8_t *), len);
+	req_emit(env, qp, c, len, true);
+}
+
+static enum req_step
+datagram_emit(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const struct qp_ah *ah)
+{
+	uint32_t qkey = e->wqe.ud.remote_qkey, hdr, len;
+	struct wire_path path = ah->path;
+	struct wire_tmpl tmpl;
+	struct wire_fields f = {
+		.opcode = req_opcode(e, 0) | WIRE_SVC_UD,
+		.solicited = (e->wqe.flags & UROCE_WQE_SOLICITED) != 0,
+		.psn = qp->snd.next_psn,
+		.qkey = qkey & QKEY_OWN ? qp->attr.qkey : qkey,
+		.src_qpn = qp->qpn,
+		.imm = e->wqe.imm,
+	};
+	struct rte_mbuf *m = rte_pktmbuf_alloc(env->pool);
+	uint8_t *p;
+
+	if (m == NULL)
+		return REQ_NO_ROOM;
+	path.udp_sport = wire_udp_sport(path.flow_label, qp->qpn, e->wqe.ud.remote_qpn);
+	wire_tmpl_init(&tmpl, &path, e->wqe.ud.remote_qpn, qp->pkey);
+	tmpl.ip_id = qp->tmpl.ip_id++;
+	p = rte_pktmbuf_mtod(m, uint8_t *);
+	hdr = wire_hdr_put(&tmpl, &f, p);
+	if (!req_gather(env, qp, e, 0, p + hdr, e->length)) {
+		rte_pktmbuf_free(m);
+		e->status = QP_WC_LOC_PROT_ERR;
+		return REQ_NEXT;
+	}
+	len = wire_frame_finish(&tmpl, p, hdr, e->length);
+	req_emit(env, qp, m, len, ah->loopback);
+	if (ah->multicast)
+		datagram_copy_local(env, qp, m, len);
+	return REQ_SENT;
+}
+
+static void
+datagram_done(struct qp_env *env, struct qp *qp)
+{
+	qp->snd.next_psn = qp->snd.high_psn = psn_add(qp->snd.next_psn, 1);
+	req_sent_all(env, qp);
+}
+
+enum req_step
+req_send_datagram(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
+{
+	const struct qp_ah *ah = qp_ah_get(qp->ahs, e->wqe.ud.ah);
+	enum req_step step;
+
+	if (ah == NULL || ah->pd != qp->pd || e->wqe.ud.remote_qpn > WIRE_QPN_MASK) {
+		e->status = QP_WC_LOC_QP_OP_ERR;
+		return REQ_NEXT;
+	}
+	if (!ah->path_ok) {
+		if (qp->snd.deadline_ns == 0)
+			qp->snd.deadline_ns = env->now_ns + DATAGRAM_WAIT_NS;
+		return REQ_BLOCKED;
+	}
+	step = datagram_emit(env, qp, e, ah);
+	if (step == REQ_SENT)
+		datagram_done(env, qp);
+	return step;
+}
+
+void
+req_datagram_timeout(struct qp_env *env, struct qp *qp)
+{
+	struct qp_sq_entry *e = qp_sq_entry(&qp->snd, qp->snd.tail);
+
+	if (e->status != QP_WC_SUCCESS)
+		return;
+	env->obs->drop[OBS_DROP_NO_NEIGHBOUR]++;
+	datagram_done(env, qp);
+	env->ops->qp_wake(env->ops_ctx, qp);
+}

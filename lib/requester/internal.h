@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Between the files of lib/requester. Owner worker only. */
+#ifndef REQUESTER_INTERNAL_H
+#define REQUESTER_INTERNAL_H
+
+#include "requester/requester.h"
+
+/* SGEs (or inline bytes) of an SQ entry. */
+static inline struct uroce_sge *
+req_sges(struct qp_sq_entry *e)
+{
+	return (struct uroce_sge *)(e + 1);
+}
+
+/* READs and atomics: answered by data, not by an ACK. */
+static inline bool
+req_fetches(const struct qp_sq_entry *e)
+{
+	return e->wqe.opcode >= UROCE_WR_RDMA_READ && e->wqe.opcode <= UROCE_WR_ATOMIC_FETCH_ADD;
+}
+
+/* Binds and invalidations: no packet, no PSN. */
+static inline bool
+req_is_local(const struct qp_sq_entry *e)
+{
+	return e->wqe.opcode == UROCE_WR_LOCAL_INV || e->wqe.opcode == UROCE_WR_BIND_MW;
+}
+
+/*
+ * Execute a local operation (MEM-04), once; a failed one has its status set. It completes when all
+ * before it have.
+ */
+void req_local_run(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e);
+/* Retire local operations that are done and have become the oldest WQEs. */
+void req_local_retire(struct qp_env *env, struct qp *qp);
+
+/*
+ * Take the next WQE from the SQ into the private ring, check it (REQ-03) and give it its PSNs.
+ * False when none is posted, the private ring is full, the QP drains, or the SQ is corrupt.
+ */
+bool req_fetch(struct qp_env *env, struct qp *qp);
+
+/*
+ * Copy len bytes at offset off of the WQE's data to dst, or from src into its SGEs. False when an
+ * L_Key does not cover them (any more): LOC_PROT_ERR.
+ */
+bool req_gather(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off,
+		uint8_t *dst, uint32_t len);
+bool req_scatter(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off,
+		 const uint8_t *src, uint32_t len);
+
+/* Every L_Key of the WQE is good for all it names, with the given local access. */
+bool req_check_sges(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t access);
+
+/* A frame of len bytes of this QP is complete in m: hand it out. */
+void req_emit(struct qp_env *env, struct qp *qp, struct rte_mbuf *m, uint32_t len, bool loopback);
+
+/* Opcode of packet k of a SEND or WRITE, without the service bits. */
+uint8_t req_opcode(const struct qp_sq_entry *e, uint32_t k);
+
+enum req_step {
+	REQ_SENT,    /* a packet went out: go on */
+	REQ_NEXT,    /* this WQE needs nothing more for now: look again */
+	REQ_BLOCKED, /* a response, a timer or a doorbell will wake us */
+	REQ_NO_ROOM, /* out of tx slots or mbufs */
+};
+
+/* UC and UD: the WQE under the cursor is all sent, hence complete. */
+void req_sent_all(struct qp_env *env, struct qp *qp);
+
+/* Send the datagram e (WIRE-08, WIRE-10, WIRE-11). */
+enum req_step req_send_datagram(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e);
+/* The next hop of the datagram that waits did not answer: it counts as sent. */
+void req_datagram_timeout(struct qp_env *env, struct qp *qp);
+
+/* Go back: the next packet sent is una_psn's. */
+void req_rewind(struct qp *qp);
+
+/* A draining QP (SQD) with nothing outstanding is drained: say so once (QP-15). */
+void req_drain_check(struct qp_env *env, struct qp *qp);
+
+/* Is anything sent and not acknowledged? */
+static inline bool
+req_outstanding(const struct qp_snd *snd)
+{
+	return snd->next_psn != snd->una_psn;
+}
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Local operations: LOCAL_INV and BIND_MW (MEM-04, CQE-06). */
+#include "requester/internal.h"
+
+static bool
+local_bind(struct qp_env *env, struct qp *qp, const struct uroce_send_wqe *w)
+{
+	struct mw_bind b = {
+		.key = w->bind.mw_rkey,
+		.new_key = w->bind.new_rkey,
+		.lkey = w->bind.mr_lkey,
+		.access = w->bind.access,
+		.pd = qp->pd,
+		.qpn = qp->qpn,
+		.addr = w->bind.addr,
+		.len = w->bind.length,
+	};
+
+	return mw_bind(env->mrs, &b);
+}
+
+void
+req_local_run(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
+{
+	bool ok = e->wqe.opcode == UROCE_WR_BIND_MW
+			  ? local_bind(env, qp, &e->wqe)
+			  : mw_invalidate(env->mrs, e->wqe.imm, qp->pd, qp->qpn);
+
+	if (ok)
+		e->done = true;
+	else
+		e->status = QP_WC_MW_BIND_ERR;
+}
+
+void
+req_local_retire(struct qp_env *env, struct qp *qp)
+{
+	struct qp_snd *snd = &qp->snd;
+
+	while (snd->tail != snd->cur && qp_sq_entry(snd, snd->tail)->done)
+		qp_retire_send(env, qp, QP_WC_SUCCESS);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The requester half of an RC QP: send WQEs to request packets, responses to completions, lost
+ * packets to retries. Runs on the owner worker; see qp/env.h for what it works with.
+ * May include qp and below; knows nothing of the responder.
+ *
+ * Timers: one deadline a QP (qp->snd.deadline_ns), either the ACK timeout (REQ-04) or the end of an
+ * RNR wait (REQ-06). Whoever drives the QP calls req_timeout once env->now_ns reached it.
+ */
+#ifndef REQUESTER_REQUESTER_H
+#define REQUESTER_REQUESTER_H
+
+#include "qp/qp.h"
+#include "wire/parse.h"
+
+/* What a call left behind. */
+enum req_more {
+	REQ_IDLE = 0, /* nothing to send until a doorbell, a response or the deadline */
+	REQ_MORE = 1, /* budget, room or buffers ran out: call again */
+};
+
+/*
+ * Send up to budget packets of qp into env->tx. Takes new WQEs from the SQ, checks them (REQ-03),
+ * builds packets within the window, arms the doorbell when the SQ is empty.
+ */
+enum req_more req_run(struct qp_env *env, struct qp *qp, uint32_t budget);
+
+/* A response packet for qp (ACK, NAK, READ response, atomic ACK), fully checked but for the QP. */
+void req_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
+
+/* env->now_ns has reached qp->snd.deadline_ns: retry or give up (REQ-04, REQ-06). */
+void req_timeout(struct qp_env *env, struct qp *qp);
+
+#endif

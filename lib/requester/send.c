@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* From WQEs to request packets: window, READ credit, fence, go-back-N cursor. */
+#include <rte_common.h>
+#include "requester/internal.h"
+#include "wire/psn.h"
+
+uint8_t
+req_opcode(const struct qp_sq_entry *e, uint32_t k)
+{
+	bool first = k == 0, last = k + 1 == e->npkts;
+	bool write =
+		e->wqe.opcode == UROCE_WR_RDMA_WRITE || e->wqe.opcode == UROCE_WR_RDMA_WRITE_IMM;
+	bool imm = e->wqe.opcode == UROCE_WR_SEND_IMM || e->wqe.opcode == UROCE_WR_RDMA_WRITE_IMM;
+	uint8_t base = write ? WIRE_OP_WRITE_FIRST : WIRE_OP_SEND_FIRST;
+
+	if (e->wqe.opcode == UROCE_WR_SEND_INV && last)
+		return first ? WIRE_OP_SEND_ONLY_INV : WIRE_OP_SEND_LAST_INV;
+	if (first && last)
+		return base + (imm ? 5 : 4); /* ONLY_IMM, ONLY */
+	if (last)
+		return base + (imm ? 3 : 2); /* LAST_IMM, LAST */
+	return base + (first ? 0 : 1);       /* FIRST, MIDDLE */
+}
+
+void
+req_emit(struct qp_env *env, struct qp *qp, struct rte_mbuf *m, uint32_t len, bool loopback)
+{
+	m->data_len = (uint16_t)len;
+	m->pkt_len = len;
+	m->port = qp->port;
+	m->hash.usr = loopback ? QP_TX_LOOPBACK : QP_TX_WIRE;
+	env->tx[env->tx_n++] = m;
+}
+
+/* After npsns PSNs went out: cursor, high-water mark, timer. */
+static void
+send_advance(struct qp_env *env, struct qp *qp, uint32_t npsns)
+{
+	struct qp_snd *snd = &qp->snd;
+
+	if (psn_lt(snd->next_psn, snd->high_psn))
+		env->obs->ctr[OBS_REQ_RETRANS]++;
+	snd->next_psn = psn_add(snd->next_psn, npsns);
+	snd->cur_pkt += npsns;
+	if (psn_lt(snd->high_psn, snd->next_psn))
+		snd->high_psn = snd->next_psn;
+	if (snd->deadline_ns == 0 && snd->timeout_ns != 0)
+		snd->deadline_ns = env->now_ns + snd->timeout_ns;
+}
+
+/* Should this packet ask for an ACK (RSP-02)? The last of a message, and one in so many. */
+static bool
+send_ackreq(struct qp_snd *snd, bool last)
+{
+	if (!last && ++snd->since_ackreq < QP_ACKREQ_PKTS)
+		return false;
+	snd->since_ackreq = 0;
+	return true;
+}
+
+void
+req_sent_all(struct qp_env *env, struct qp *qp)
+{
+	struct qp_snd *snd = &qp->snd;
+
+	snd->una_psn = snd->next_psn;
+	snd->cur++;
+	snd->cur_pkt = 0;
+	snd->deadline_ns = 0;
+	qp_retire_send(env, qp, QP_WC_SUCCESS);
+}
+
+static enum req_step
+send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
+{
+	struct qp_snd *snd = &qp->snd;
+	uint32_t k = snd->cur_pkt, off = k * qp->mtu, len = RTE_MIN(e->length - off, qp->mtu);
+	bool rc = qp->type == QP_TYPE_RC;
+	struct wire_fields f;
+	struct rte_mbuf *m;
+	uint32_t hdr;
+	uint8_t *p;
+
+	if (rc && (uint32_t)psn_diff(snd->next_psn, snd->una_psn) - snd->rd_psns >= QP_WINDOW_PKTS)
+		return REQ_BLOCKED;
+	m = rte_pktmbuf_alloc(env->pool);
+	if (m == NULL)
+		return REQ_NO_ROOM;
+	f.opcode = req_opcode(e, k) | (rc ? WIRE_SVC_RC : WIRE_SVC_UC);
+	f.solicited = k + 1 == e->npkts && (e->wqe.flags & UROCE_WQE_SOLICITED) &&
+		      e->wqe.opcode != UROCE_WR_RDMA_WRITE; /* it makes no completion (WIRE-04) */
+	f.ackreq = rc && send_ackreq(snd, k + 1 == e->npkts);
+	f.becn = false;
+	f.psn = snd->next_psn;
+	f.qpn_override = 0;
+	f.va = e->wqe.rdma.remote_addr;
+	f.rkey = e->wqe.rdma.rkey;
+	f.dmalen = e->length;
+	f.imm = e->wqe.imm;
+	f.inv_rkey = e->wqe.imm;
+	p = rte_pktmbuf_mtod(m, uint8_t *);
+	hdr = wire_hdr_put(&qp->tmpl, &f, p);
+	if (!req_gather(env, qp, e, off, p + hdr, len)) {
+		rte_pktmbuf_free(m);
+		e->status = QP_WC_LOC_PROT_ERR;
+		return REQ_NEXT;
+	}
+	req_emit(env, qp, m, wire_frame_finish(&qp->tmpl, p, hdr, len), qp->loopback);
+	send_advance(env, qp, 1);
+	if (!rc && k + 1 == e->npkts)
+		req_sent_all(env, qp);
+	return REQ_SENT;
+}
+
+/* A READ or atomic request, whose answer takes n PSNs. At most max_rd_atomic are out (REQ-02). */
+static enum req_step
+send_request(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const struct wire_fields *f,
+	     uint32_t n)
+{
+	struct qp_snd *snd = &qp->snd;
+	struct rte_mbuf *m;
+	uint8_t *p;
+
+	if (!e->rd_counted && snd->rd_out >= qp->attr.max_rd_atomic)
+		return REQ_BLOCKED;
+	m = rte_pktmbuf_alloc(env->pool);
+	if (m == NULL)
+		return REQ_NO_ROOM;
+	p = rte_pktmbuf_mtod(m, uint8_t *);
+	req_emit(env, qp, m, wire_frame_finish(&qp->tmpl, p, wire_hdr_put(&qp->tmpl, f, p), 0),
+		 qp->loopback);
+	if (!e->rd_counted) {
+		e->rd_counted = true;
+		snd->rd_out++;
+	}
+	snd->rd_psns += n;
+	snd->since_ackreq = 0;
+	send_advance(env, qp, n);
+	return REQ_SENT;
+}
+
+/*
+ * Ask for what is missing of a READ: all of it, or from the first missing PSN on (REQ-08). A READ
+ * of more than QP_READ_CHUNK_PKTS goes as several, so that the PSNs in flight stay far below 2^23.
+ */
+static enum req_step
+send_read(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
+{
+	struct qp_snd *snd = &qp->snd;
+	uint32_t k = snd->cur_pkt, n = RTE_MIN(e->npkts - k, QP_READ_CHUNK_PKTS), off = k * qp->mtu;
+	struct wire_fields f = {
+		.opcode = WIRE_OP_READ_REQ,
+		.ackreq = true,
+		.psn = snd->next_psn,
+		.va = e->wqe.rdma.remote_addr + off,
+		.rkey = e->wqe.rdma.rkey,
+		.dmalen = k + n == e->npkts ? e->length - off : n * qp->mtu,
+	};
+
+	if (snd->rd_psns != 0 && snd->rd_psns + n > QP_READ_CHUNK_PKTS)
+		return REQ_BLOCKED;
+	return send_request(env, qp, e, &f, n);
+}
+
+static enum req_step
+send_atomic(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
+{
+	struct qp_snd *snd = &qp->snd;
+	bool swap = e->wqe.opcode == UROCE_WR_ATOMIC_CMP_SWAP;
+	struct wire_fields f = {
+		.opcode = swap ? WIRE_OP_CMP_SWAP : WIRE_OP_FETCH_ADD,
+		.ackreq = true,
+		.psn = snd->next_psn,
+		.va = e->wqe.rdma.remote_addr,
+		.rkey = e->wqe.rdma.rkey,
+		.swap_add = swap ? e->wqe.rdma.swap : e->wqe.rdma.compare_add,
+		.compare = swap ? e->wqe.rdma.compare_add : 0,
+	};
+
+	return send_request(env, qp, e, &f, 1);
+}
+
+/* One step of the WQE under the cursor. */
+static enum req_step
+send_step(struct qp_env *env, struct qp *qp)
+{
+	struct qp_snd *snd = &qp->snd;
+	struct qp_sq_entry *e;
+
+	if (snd->cur == snd->head && !req_fetch(env, qp))
+		return REQ_BLOCKED;
+	e = qp_sq_entry(snd, snd->cur);
+	if (qp->state == QP_SQD && snd->cur_pkt == 0 && !psn_lt(snd->next_psn, snd->high_psn))
+		return REQ_BLOCKED; /* QP-15: not started before the drain, be it good or bad */
+	if (e->status != QP_WC_SUCCESS) {
+		/* Its error completion waits for its turn (REQ-01). */
+		if (snd->cur == snd->tail)
+			qp_send_error(env, qp, e->status);
+		return REQ_BLOCKED;
+	}
+	if (snd->cur_pkt == e->npkts && (e->npkts != 0 || e->done)) {
+		snd->cur++;
+		snd->cur_pkt = 0;
+		req_local_retire(env, qp);
+		return REQ_NEXT;
+	}
+	if (snd->cur_pkt == 0 && (e->wqe.flags & UROCE_WQE_FENCE) && snd->rd_out != 0)
+		return REQ_BLOCKED; /* REQ-02 */
+	if (req_is_local(e)) {
+		req_local_run(env, qp, e);
+		return REQ_NEXT;
+	}
+	if (qp->type == QP_TYPE_UD)
+		return req_send_datagram(env, qp, e);
+	if (e->wqe.opcode == UROCE_WR_RDMA_READ)
+		return send_read(env, qp, e);
+	return req_fetches(e) ? send_atomic(env, qp, e) : send_data(env, qp, e);
+}
+
+/* Nothing to take: tell the client to ring. True when something came meanwhile. */
+static bool
+send_arm(struct qp_snd *snd)
+{
+	if (snd->cur != snd->head)
+		return false;
+	if (!snd->armed) {
+		snd->armed = true;
+		__atomic_store_n(&snd->sq.hdr->armed, 1, __ATOMIC_RELAXED);
+		/* Partner: the client's fence between storing prod and exchanging armed. */
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	}
+	return snd->head - snd->tail <= snd->rtx_mask &&
+	       __atomic_load_n(&snd->sq.hdr->prod, __ATOMIC_ACQUIRE) != snd->head;
+}
+
+/* The next hop's MAC is not known: nothing can go, but the ACK timeout runs (REQ-04). */
+static enum req_more
+send_wait_path(struct qp_env *env, struct qp *qp)
+{
+	struct qp_snd *snd = &qp->snd;
+
+	if (snd->cur == snd->head && !req_fetch(env, qp)) {
+		if (qp->state == QP_RTS && send_arm(snd))
+			return REQ_MORE;
+		return REQ_IDLE;
+	}
+	if (snd->deadline_ns == 0 && snd->timeout_ns != 0)
+		snd->deadline_ns = env->now_ns + snd->timeout_ns;
+	return REQ_IDLE;
+}
+
+enum req_more
+req_run(struct qp_env *env, struct qp *qp, uint32_t budget)
+{
+	struct qp_snd *snd = &qp->snd;
+	enum req_step step = REQ_NEXT;
+
+	if (qp->state == QP_SQE)
+		qp_flush(env, qp);
+	if (qp->state != QP_RTS && qp->state != QP_SQD)
+		return REQ_IDLE;
+	if (!qp->path_ok && qp->type != QP_TYPE_UD)
+		return send_wait_path(env, qp);
+	while (!snd->rnr_wait && (step == REQ_SENT || step == REQ_NEXT)) {
+		if (budget == 0)
+			return REQ_MORE;
+		if (env->tx_n == env->tx_cap)
+			return REQ_MORE;
+		step = send_step(env, qp);
+		if (step == REQ_SENT)
+			budget--;
+	}
+	req_drain_check(env, qp);
+	if (step == REQ_NO_ROOM)
+		return REQ_MORE;
+	if (qp->state == QP_RTS && send_arm(snd))
+		return REQ_MORE;
+	return REQ_IDLE;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Scatter and gather over the SGEs of a send WQE. */
+#include <string.h>
+#include <rte_common.h>
+#include "requester/internal.h"
+
+bool
+req_check_sges(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t access)
+{
+	const struct uroce_sge *sge = req_sges(e);
+	uint32_t i;
+
+	for (i = 0; i < e->wqe.num; i++) {
+		if (sge[i].length != 0 && mr_lookup(env->mrs, sge[i].lkey, qp->pd, sge[i].addr,
+						    sge[i].length, access) == NULL)
+			return false;
+	}
+	return true;
+}
+
+/* One walk serves both ways: exactly one of dst and src is given. */
+static bool
+sge_copy(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off, uint8_t *dst,
+	 const uint8_t *src, uint32_t len)
+{
+	const struct uroce_sge *sge = req_sges(e);
+	uint32_t access = src != NULL ? MEM_LOCAL_WRITE : MEM_LOCAL_READ;
+
+	for (; len != 0; sge++) {
+		uint32_t n;
+		uint64_t addr;
+		struct mr *mr;
+
+		if (off >= sge->length) {
+			off -= sge->length;
+			continue;
+		}
+		n = RTE_MIN(sge->length - off, len);
+		addr = sge->addr + off;
+		mr = mr_lookup(env->mrs, sge->lkey, qp->pd, addr, n, access);
+		if (mr == NULL)
+			return false;
+		if (src != NULL ? mr_write(mr, addr, src, n) : mr_read(mr, addr, dst, n))
+			return false;
+		src = src != NULL ? src + n : NULL;
+		dst = dst != NULL ? dst + n : NULL;
+		len -= n;
+		off = 0;
+	}
+	return true;
+}
+
+bool
+req_gather(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off, uint8_t *dst,
+	   uint32_t len)
+{
+	if (e->wqe.flags & UROCE_WQE_INLINE) {
+		memcpy(dst, (const uint8_t *)(e + 1) + off, len);
+		return true;
+	}
+	return sge_copy(env, qp, e, off, dst, NULL, len);
+}
+
+bool
+req_scatter(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off,
+	    const uint8_t *src, uint32_t len)
+{
+	return sge_copy(env, qp, e, off, NULL, src, len);
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Taking send WQEs from the shared SQ: copy, then check, then use (REQ-03). */
+#include <string.h>
+#include <rte_common.h>
+#include "requester/internal.h"
+#include "wire/psn.h"
+
+#define RC  (1u << QP_TYPE_RC)
+#define UC  (1u << QP_TYPE_UC)
+#define UD  (1u << QP_TYPE_UD)
+#define ALL (RC | UC | UD)
+
+/* Which type sends what; anything else is an operation error (CQE-03). */
+static const struct {
+	uint8_t types;
+	bool inline_ok;
+	uint32_t local_access; /* that the SGEs must grant */
+} op_rules[UROCE_WR_OPCODES] = {
+	[UROCE_WR_RDMA_WRITE] = {RC | UC, true, MEM_LOCAL_READ},
+	[UROCE_WR_RDMA_WRITE_IMM] = {RC | UC, true, MEM_LOCAL_READ},
+	[UROCE_WR_SEND] = {ALL, true, MEM_LOCAL_READ},
+	[UROCE_WR_SEND_IMM] = {ALL, true, MEM_LOCAL_READ},
+	[UROCE_WR_RDMA_READ] = {RC, false, MEM_LOCAL_WRITE},
+	[UROCE_WR_ATOMIC_CMP_SWAP] = {RC, false, MEM_LOCAL_WRITE},
+	[UROCE_WR_ATOMIC_FETCH_ADD] = {RC, false, MEM_LOCAL_WRITE},
+	[UROCE_WR_LOCAL_INV] = {RC | UC, false, MEM_LOCAL_READ},
+	[UROCE_WR_BIND_MW] = {RC | UC, false, MEM_LOCAL_READ},
+	[UROCE_WR_SEND_INV] = {RC, true, MEM_LOCAL_READ},
+};
+
+/* Copy the WQE at slot into e; the lengths that are copied come from our own limits. */
+static enum qp_wc_status
+wqe_copy(const struct qp_ring *sq, const uint8_t *slot, struct qp_sq_entry *e)
+{
+	uint32_t bytes;
+
+	memcpy(&e->wqe, slot, sizeof(e->wqe));
+	if (e->wqe.flags & UROCE_WQE_INLINE) {
+		if (e->wqe.num > sq->max_inline)
+			return QP_WC_LOC_QP_OP_ERR;
+		bytes = e->wqe.num;
+	} else {
+		if (e->wqe.num > sq->max_sge)
+			return QP_WC_LOC_QP_OP_ERR;
+		bytes = e->wqe.num * sizeof(struct uroce_sge);
+	}
+	memcpy(e + 1, slot + UROCE_SEND_WQE_HDR, bytes);
+	return QP_WC_SUCCESS;
+}
+
+/* Bytes of the message, or LOC_LEN_ERR over 2^31 (WIRE-05) or for an atomic other than 8. */
+static enum qp_wc_status
+wqe_length(struct qp_sq_entry *e)
+{
+	const struct uroce_sge *sge = req_sges(e);
+	uint64_t sum = 0;
+	uint32_t i;
+
+	if (e->wqe.flags & UROCE_WQE_INLINE) {
+		e->length = e->wqe.num;
+		return QP_WC_SUCCESS;
+	}
+	for (i = 0; i < e->wqe.num; i++)
+		sum += sge[i].length;
+	if (sum > QP_MAX_MSG_BYTES)
+		return QP_WC_LOC_LEN_ERR;
+	if (e->wqe.opcode != UROCE_WR_RDMA_READ && req_fetches(e) && sum != 8)
+		return QP_WC_LOC_LEN_ERR;
+	e->length = (uint32_t)sum;
+	return QP_WC_SUCCESS;
+}
+
+static enum qp_wc_status
+wqe_check(struct qp_env *env, struct qp *qp, const uint8_t *slot, struct qp_sq_entry *e)
+{
+	enum qp_wc_status st = wqe_copy(&qp->snd.sq, slot, e);
+
+	if (st != QP_WC_SUCCESS)
+		return st;
+	if (e->wqe.opcode >= UROCE_WR_OPCODES || !(op_rules[e->wqe.opcode].types >> qp->type & 1))
+		return QP_WC_LOC_QP_OP_ERR;
+	if ((e->wqe.flags & UROCE_WQE_INLINE) && !op_rules[e->wqe.opcode].inline_ok)
+		return QP_WC_LOC_QP_OP_ERR;
+	if (req_fetches(e) && qp->attr.max_rd_atomic == 0)
+		return QP_WC_LOC_QP_OP_ERR; /* it could never be sent */
+	st = wqe_length(e);
+	if (st != QP_WC_SUCCESS)
+		return st;
+	if (qp->type == QP_TYPE_UD && e->length > qp->mtu)
+		return QP_WC_LOC_LEN_ERR; /* a datagram is one packet */
+	if (!(e->wqe.flags & UROCE_WQE_INLINE) &&
+	    !req_check_sges(env, qp, e, op_rules[e->wqe.opcode].local_access))
+		return QP_WC_LOC_PROT_ERR;
+	return QP_WC_SUCCESS;
+}
+
+bool
+req_fetch(struct qp_env *env, struct qp *qp)
+{
+	struct qp_snd *snd = &qp->snd;
+	struct qp_ring *sq = &snd->sq;
+	struct qp_sq_entry *e;
+	uint32_t prod;
+
+	if (snd->head - snd->tail > snd->rtx_mask || qp->state != QP_RTS)
+		return false;
+	prod = __atomic_load_n(&sq->hdr->prod, __ATOMIC_ACQUIRE);
+	if (prod == snd->head)
+		return false;
+	/* No more than the ring holds, and not back behind what was taken. */
+	if (prod - snd->tail > sq->mask + 1 || prod - snd->tail < snd->head - snd->tail) {
+		qp_fatal(env, qp);
+		return false;
+	}
+	if (snd->armed) {
+		snd->armed = false;
+		__atomic_store_n(&sq->hdr->armed, 0, __ATOMIC_RELAXED);
+	}
+	e = qp_sq_entry(snd, snd->head);
+	e->npkts = 0;
+	e->length = 0;
+	e->rd_counted = false;
+	e->done = false;
+	e->first_psn = snd->alloc_psn;
+	e->status = wqe_check(env, qp, sq->slots + (size_t)(snd->head & sq->mask) * sq->stride, e);
+	snd->head++;
+	env->obs->ctr[OBS_WQE_SEND]++;
+	if (e->status == QP_WC_SUCCESS && !req_is_local(e)) {
+		e->npkts = RTE_MAX(e->length / qp->mtu + (e->length % qp->mtu != 0), 1u);
+		snd->alloc_psn = psn_add(snd->alloc_psn, e->npkts);
+	}
+	return true;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Atomics, responder side: executed once, when they come; the answer waits its turn among the READ
+ * responses, and is kept, so that a duplicate gets what the first one got (RSP-01, RSP-04).
+ */
+#include <rte_mbuf.h>
+#include "responder/internal.h"
+#include "wire/psn.h"
+
+static bool
+atomic_execute(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint64_t *orig)
+{
+	const struct mr *mr = mr_lookup_remote(env->mrs, pkt->rkey, qp->pd, qp->qpn, pkt->va, 8,
+					       MEM_REMOTE_ATOMIC);
+	int rc;
+
+	if (mr == NULL) {
+		rsp_nak_fatal(env, qp, WIRE_NAK_REM_ACCESS, QP_WC_REM_ACCESS_ERR,
+			      QP_EVENT_QP_ACCESS_ERR);
+		return false;
+	}
+	if ((pkt->opcode & WIRE_OP_MASK) == WIRE_OP_CMP_SWAP)
+		rc = mr_cmp_swap(mr, pkt->va, pkt->compare, pkt->swap_add, orig);
+	else
+		rc = mr_fetch_add(mr, pkt->va, pkt->swap_add, orig);
+	if (rc != 0 && !rsp_client_gone(env, qp, rc))
+		rsp_nak_fatal(env, qp, WIRE_NAK_REM_OP, QP_WC_GENERAL_ERR, QP_EVENT_QP_FATAL);
+	return rc == 0;
+}
+
+void
+rsp_atomic_new(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	struct qp_rd_op op = {
+		.va = pkt->va, .rkey = pkt->rkey, .psn = pkt->psn, .npkts = 1, .atomic = true};
+
+	if ((pkt->va & 7) != 0 || !rsp_rd_room(qp)) {
+		rsp_nak_fatal(env, qp, WIRE_NAK_INV_REQ, QP_WC_REM_INV_REQ_ERR,
+			      QP_EVENT_QP_ACCESS_ERR);
+		return;
+	}
+	if (atomic_execute(env, qp, pkt, &op.orig))
+		rsp_rd_add(qp, &op);
+}
+
+void
+rsp_atomic_dup(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	const struct qp_rcv *rcv = &qp->rcv;
+	uint32_t i;
+
+	for (i = 0; i < QP_MAX_RD_ATOMIC; i++) {
+		struct qp_rd_op op = rcv->hist[i];
+
+		if (!op.atomic || op.psn != pkt->psn || op.va != pkt->va || op.rkey != pkt->rkey)
+			continue;
+		rsp_rd_replay(env, qp, &op);
+		return;
+	}
+	env->obs->drop[OBS_DROP_DUP_IGNORED]++;
+}
+
+bool
+rsp_atomic_respond(struct qp_env *env, struct qp *qp, const struct qp_rd_op *op)
+{
+	struct wire_fields f = {
+		.opcode = WIRE_OP_ATOMIC_ACK,
+		.psn = op->psn,
+		.syndrome = WIRE_SYN_ACK | WIRE_SYN_NO_CREDITS,
+		.msn = op->msn,
+		.orig = op->orig,
+	};
+	struct rte_mbuf *m = rsp_frame(env);
+
+	if (m == NULL)
+		return false;
+	rsp_emit(env, qp, m, wire_hdr_put(&qp->tmpl, &f, rte_pktmbuf_mtod(m, uint8_t *)), 0);
+	return true;
+}

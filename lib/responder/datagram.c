@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * UD receives: 40 bytes of GRH area and the datagram go into the next receive WQE (WIRE-07). What
+ * cannot be taken is dropped and counted; the QP stays as it is, but for a bad receive WQE.
+ */
+#include <errno.h>
+#include <string.h>
+#include "responder/internal.h"
+
+/* The IPv6 header, or the IPv4 header in the last 20 bytes. */
+static void
+grh_fill(uint8_t grh[WIRE_GRH_LEN], const struct wire_pkt *pkt)
+{
+	if (pkt->is_v6) {
+		memcpy(grh, pkt->ip, WIRE_IPV6_LEN);
+		return;
+	}
+	memset(grh, 0, WIRE_GRH_LEN - WIRE_IPV4_LEN);
+	memcpy(grh + WIRE_GRH_LEN - WIRE_IPV4_LEN, pkt->ip, WIRE_IPV4_LEN);
+}
+
+/* A receive WQE that holds len bytes; one that is too small stays for the next datagram. */
+static bool
+datagram_wqe(struct qp_env *env, struct qp *qp, uint32_t len)
+{
+	int rc = 0;
+
+	if (!qp->rcv.cur.taken)
+		rc = qp_take_recv(env, qp);
+	if (rc == -EPROTO)
+		return false;
+	if (rc == -EAGAIN) {
+		env->obs->drop[OBS_DROP_NO_RECV_WQE]++;
+		return false;
+	}
+	if (rc != 0) {
+		rsp_nak_fatal(env, qp, WIRE_NAK_REM_OP, QP_WC_LOC_QP_OP_ERR, QP_EVENT_QP_FATAL);
+		return false;
+	}
+	if (len > qp->rcv.cur.length) {
+		env->obs->drop[OBS_DROP_BAD_LENGTH]++;
+		return false;
+	}
+	if (!rsp_recv_keys_good(env, qp, 0, len)) {
+		rsp_nak_fatal(env, qp, WIRE_NAK_REM_OP, QP_WC_LOC_PROT_ERR, QP_EVENT_QP_FATAL);
+		return false;
+	}
+	return true;
+}
+
+void
+rsp_rx_datagram(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	struct uroce_cqe cqe = {
+		.opcode = UROCE_CQE_RECV,
+		.flags = UROCE_CQE_GRH | (pkt->op->flags & WIRE_F_IMM ? UROCE_CQE_WITH_IMM : 0) |
+			 (pkt->solicited ? UROCE_CQE_SOLICITED : 0),
+		.byte_len = pkt->payload_len + WIRE_GRH_LEN,
+		.imm = pkt->op->flags & WIRE_F_IMM ? pkt->imm : 0,
+		.src_qp = pkt->src_qpn,
+		.pkey_index = qp->attr.pkey_index,
+	};
+	uint8_t grh[WIRE_GRH_LEN];
+
+	if (pkt->qkey != qp->attr.qkey) {
+		env->obs->drop[OBS_DROP_BAD_QKEY]++; /* WIRE-08 */
+		return;
+	}
+	if (pkt->payload_len > qp->mtu) {
+		env->obs->drop[OBS_DROP_BAD_LENGTH]++;
+		return;
+	}
+	if (!datagram_wqe(env, qp, cqe.byte_len))
+		return;
+	grh_fill(grh, pkt);
+	if (rsp_recv_write(env, qp, grh, 0, WIRE_GRH_LEN) != 0 ||
+	    rsp_recv_write(env, qp, pkt->payload, WIRE_GRH_LEN, pkt->payload_len) != 0) {
+		rsp_nak_fatal(env, qp, WIRE_NAK_REM_OP, QP_WC_LOC_PROT_ERR, QP_EVENT_QP_FATAL);
+		return;
+	}
+	qp_complete_recv(env, qp, QP_WC_SUCCESS, &cqe);
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * RDMA READ, responder side. rdq holds what is being answered, in PSN order; hist remembers the
+ * last READs executed, so that a duplicate can be told from nonsense (RSP-01). A duplicate READ is
+ * executed again from its PSN; it takes no resource and its errors are silent (NAK-05).
+ */
+#include <string.h>
+#include <rte_common.h>
+#include <rte_mbuf.h>
+#include "responder/internal.h"
+#include "wire/psn.h"
+
+static uint32_t
+read_npkts(const struct qp *qp, uint32_t len)
+{
+	return RTE_MAX(len / qp->mtu + (len % qp->mtu != 0), 1u);
+}
+
+static bool
+read_allowed(struct qp_env *env, struct qp *qp, uint32_t rkey, uint64_t va, uint32_t len)
+{
+	return len == 0 ||
+	       mr_lookup_remote(env->mrs, rkey, qp->pd, qp->qpn, va, len, MEM_REMOTE_READ) != NULL;
+}
+
+static void
+read_remove(struct qp_rcv *rcv, uint32_t i)
+{
+	rcv->rdq_n--;
+	memmove(&rcv->rdq[i], &rcv->rdq[i + 1], (rcv->rdq_n - i) * sizeof(rcv->rdq[0]));
+}
+
+/*
+ * A replay gives way to a new request: its requester will ask again. At most half of a full queue
+ * are no replays, so there is one.
+ */
+static void
+drop_replay(struct qp_rcv *rcv)
+{
+	uint32_t i = rcv->rdq_n;
+
+	while (i-- > 0) {
+		if (rcv->rdq[i].replay) {
+			read_remove(rcv, i);
+			return;
+		}
+	}
+}
+
+bool
+rsp_rd_room(const struct qp *qp)
+{
+	const struct qp_rcv *rcv = &qp->rcv;
+	uint32_t i, busy = 0;
+
+	for (i = 0; i < rcv->rdq_n; i++)
+		busy += !rcv->rdq[i].replay;
+	return busy < qp->attr.max_dest_rd_atomic;
+}
+
+void
+rsp_rd_add(struct qp *qp, struct qp_rd_op *op)
+{
+	struct qp_rcv *rcv = &qp->rcv;
+
+	if (rcv->rdq_n == QP_RD_QUEUE)
+		drop_replay(rcv);
+	rcv->msn = (rcv->msn + 1) & WIRE_PSN_MASK;
+	op->msn = rcv->msn;
+	rcv->rdq[rcv->rdq_n++] = *op;
+	rcv->epsn = psn_add(rcv->epsn, op->npkts);
+	rcv->hist[rcv->hist_next] = *op;
+	rcv->hist_next = (rcv->hist_next + 1) % QP_MAX_RD_ATOMIC;
+}
+
+void
+rsp_read_new(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	struct qp_rd_op op = {
+		.va = pkt->va,
+		.rkey = pkt->rkey,
+		.len = pkt->dmalen,
+		.psn = pkt->psn,
+		.npkts = read_npkts(qp, pkt->dmalen),
+	};
+
+	if (pkt->dmalen > QP_MAX_MSG_BYTES) {
+		rsp_nak_fatal(env, qp, WIRE_NAK_INV_REQ, QP_WC_REM_INV_REQ_ERR,
+			      QP_EVENT_QP_REQ_ERR);
+		return;
+	}
+	if (!rsp_rd_room(qp)) {
+		rsp_nak_fatal(env, qp, WIRE_NAK_INV_REQ, QP_WC_REM_INV_REQ_ERR,
+			      QP_EVENT_QP_ACCESS_ERR);
+		return;
+	}
+	if (!read_allowed(env, qp, pkt->rkey, pkt->va, pkt->dmalen)) {
+		rsp_nak_fatal(env, qp, WIRE_NAK_REM_ACCESS, QP_WC_REM_ACCESS_ERR,
+			      QP_EVENT_QP_ACCESS_ERR);
+		return;
+	}
+	rsp_rd_add(qp, &op);
+}
+
+/* The READ that was executed with this PSN among its responses, and asked for these bytes. */
+static const struct qp_rd_op *
+read_remembered(const struct qp *qp, const struct wire_pkt *pkt)
+{
+	const struct qp_rcv *rcv = &qp->rcv;
+	uint32_t i;
+
+	for (i = 0; i < QP_MAX_RD_ATOMIC; i++) {
+		const struct qp_rd_op *h = &rcv->hist[i];
+		uint32_t k = psn_diff(pkt->psn, h->psn) & WIRE_PSN_MASK;
+
+		if (k < h->npkts && !h->atomic && pkt->rkey == h->rkey &&
+		    pkt->va == h->va + (uint64_t)k * qp->mtu &&
+		    pkt->dmalen <= h->len - RTE_MIN(h->len, k * qp->mtu))
+			return h;
+	}
+	return NULL;
+}
+
+/* Still being answered: go back in place. */
+static bool
+read_restart(struct qp *qp, uint32_t psn)
+{
+	struct qp_rcv *rcv = &qp->rcv;
+	uint32_t i;
+
+	for (i = 0; i < rcv->rdq_n; i++) {
+		struct qp_rd_op *op = &rcv->rdq[i];
+		uint32_t k = psn_diff(psn, op->psn) & WIRE_PSN_MASK;
+
+		if (k < op->npkts) {
+			op->pos = RTE_MIN(op->pos, k);
+			return true;
+		}
+	}
+	return false;
+}
+
+void
+rsp_rd_replay(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
+{
+	struct qp_rcv *rcv = &qp->rcv;
+	uint32_t at;
+
+	if (read_restart(qp, op->psn))
+		return;
+	/* The last place is kept for new requests. */
+	if (rcv->rdq_n >= QP_RD_QUEUE - 1) {
+		env->obs->drop[OBS_DROP_DUP_IGNORED]++;
+		return;
+	}
+	for (at = 0; at < rcv->rdq_n && psn_lt(rcv->rdq[at].psn, op->psn); at++)
+		;
+	memmove(&rcv->rdq[at + 1], &rcv->rdq[at], (rcv->rdq_n - at) * sizeof(rcv->rdq[0]));
+	rcv->rdq_n++;
+	op->pos = 0;
+	op->replay = true;
+	rcv->rdq[at] = *op;
+}
+
+void
+rsp_read_dup(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	const struct qp_rd_op *h = read_remembered(qp, pkt);
+	struct qp_rd_op op = {
+		.va = pkt->va,
+		.rkey = pkt->rkey,
+		.len = pkt->dmalen,
+		.psn = pkt->psn,
+		.npkts = read_npkts(qp, pkt->dmalen),
+	};
+
+	if (h == NULL || !read_allowed(env, qp, pkt->rkey, pkt->va, pkt->dmalen)) {
+		env->obs->drop[OBS_DROP_DUP_IGNORED]++;
+		return;
+	}
+	op.msn = h->msn;
+	rsp_rd_replay(env, qp, &op);
+}
+
+/* The region went away under a READ: a NAK in place of the response (NAK-03), or silence. */
+static void
+read_lost(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
+{
+	uint32_t psn = psn_add(op->psn, op->pos);
+
+	if (op->replay) {
+		read_remove(&qp->rcv, 0);
+		return;
+	}
+	qp->rcv.rdq_n = 0;
+	qp->rcv.ack_due = false;
+	/* A message that is coming in behind it did not fail: its receive WQE is flushed. */
+	rsp_nak_fatal(env, qp, WIRE_NAK_REM_ACCESS, QP_WC_SUCCESS, QP_EVENT_QP_ACCESS_ERR);
+	qp->rcv.nak_psn = psn;
+}
+
+static uint8_t
+read_opcode(const struct qp_rd_op *op)
+{
+	bool first = op->pos == 0, last = op->pos + 1 == op->npkts;
+
+	if (first)
+		return last ? WIRE_OP_READ_RESP_ONLY : WIRE_OP_READ_RESP_FIRST;
+	return last ? WIRE_OP_READ_RESP_LAST : WIRE_OP_READ_RESP_MIDDLE;
+}
+
+/* Send one response of op. False: no room. */
+static bool
+read_respond(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
+{
+	uint32_t off = op->pos * qp->mtu, len = RTE_MIN(op->len - off, (uint32_t)qp->mtu), hdr;
+	struct wire_fields f = {
+		.opcode = read_opcode(op),
+		.psn = psn_add(op->psn, op->pos),
+		.syndrome = WIRE_SYN_ACK | WIRE_SYN_NO_CREDITS,
+		.msn = op->msn,
+	};
+	struct mr *mr = NULL;
+	struct rte_mbuf *m;
+	uint8_t *p;
+	int rc;
+
+	if (len != 0) {
+		mr = mr_lookup_remote(env->mrs, op->rkey, qp->pd, qp->qpn, op->va + off, len,
+				      MEM_REMOTE_READ);
+		if (mr == NULL) {
+			read_lost(env, qp, op);
+			return true;
+		}
+	}
+	m = rsp_frame(env);
+	if (m == NULL)
+		return false;
+	p = rte_pktmbuf_mtod(m, uint8_t *);
+	hdr = wire_hdr_put(&qp->tmpl, &f, p);
+	rc = len != 0 ? mr_read(mr, op->va + off, p + hdr, len) : 0;
+	if (rc != 0) {
+		rte_pktmbuf_free(m);
+		if (!rsp_client_gone(env, qp, rc))
+			read_lost(env, qp, op);
+		return true;
+	}
+	rsp_emit(env, qp, m, hdr, len);
+	env->obs->ctr[OBS_RSP_READ_PKTS]++;
+	if (++op->pos == op->npkts)
+		read_remove(&qp->rcv, 0);
+	return true;
+}
+
+bool
+rsp_read_run(struct qp_env *env, struct qp *qp, uint32_t *budget)
+{
+	struct qp_rcv *rcv = &qp->rcv;
+
+	while (rcv->rdq_n != 0) {
+		/* A response acknowledges what is before it: an older ACK has nothing to add. */
+		if (rcv->ack_due && psn_lt(rcv->ack_psn, rcv->rdq[0].psn))
+			rcv->ack_due = false;
+		if (*budget == 0)
+			return false;
+		if (rcv->rdq[0].atomic) {
+			if (!rsp_atomic_respond(env, qp, &rcv->rdq[0]))
+				return false;
+			read_remove(rcv, 0);
+		} else if (!read_respond(env, qp, &rcv->rdq[0])) {
+			return false;
+		}
+		--*budget;
+	}
+	return true;
+}

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Requests in (RSP-01, RSP-05, NAK-04 .. NAK-10). A request with the ePSN passes a chain of checks;
+ * the first that fails answers and stops it. Nothing is written, and no state moves, before all of
+ * them hold.
+ */
+#include <errno.h>
+#include <rte_common.h>
+#include "responder/internal.h"
+#include "wire/psn.h"
+
+enum rx_step {
+	RX_CHECK_SEQUENCE, /* place in the message */
+	RX_CHECK_LENGTH,   /* payload against opcode and MTU */
+	RX_CHECK_ENABLED,  /* QP allows the operation */
+	RX_CHECK_TARGET,   /* R_Key, or room in the receive WQE */
+	RX_TAKE_WQE,       /* SEND start, WRITE with immediate end */
+	RX_EXECUTE,        /* write the payload */
+	RX_INVALIDATE,     /* SEND with invalidate: take the window away */
+	RX_COMPLETE,       /* advance, complete, acknowledge */
+	RX_DONE,
+};
+
+/* NAK-07; of an unreliable connection the rest of the message is dropped without a word (RSP-06).
+ */
+static enum rx_step
+invalid_request(struct qp_env *env, struct qp *qp)
+{
+	if (qp->type == QP_TYPE_UC)
+		return RX_DONE;
+	rsp_nak_fatal(env, qp, WIRE_NAK_INV_REQ, QP_WC_REM_INV_REQ_ERR, QP_EVENT_QP_REQ_ERR);
+	return RX_DONE;
+}
+
+static enum rx_step
+check_sequence(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	uint32_t flags = pkt->op->flags;
+	uint8_t msg = flags & WIRE_F_SEND ? QP_MSG_SEND : QP_MSG_WRITE;
+
+	if (flags & WIRE_F_FIRST ? qp->rcv.msg != QP_MSG_NONE : qp->rcv.msg != msg)
+		return invalid_request(env, qp);
+	return RX_CHECK_LENGTH;
+}
+
+static enum rx_step
+check_length(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	uint32_t flags = pkt->op->flags;
+
+	if (!(flags & WIRE_F_PAYLOAD))
+		return RX_CHECK_ENABLED;
+	if (!(flags & WIRE_F_LAST) ? pkt->payload_len != qp->mtu || pkt->pad_len != 0
+				   : pkt->payload_len > qp->mtu)
+		return invalid_request(env, qp);
+	if ((flags & WIRE_F_LAST) && !(flags & WIRE_F_FIRST) && pkt->payload_len == 0)
+		return invalid_request(env, qp);
+	return RX_CHECK_ENABLED;
+}
+
+static enum rx_step
+check_enabled(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	uint32_t flags = pkt->op->flags;
+
+	if (flags & WIRE_F_SEND)
+		return flags & WIRE_F_FIRST ? RX_TAKE_WQE : RX_CHECK_TARGET;
+	if ((flags & WIRE_F_WRITE) && (qp->access & MEM_REMOTE_WRITE))
+		return RX_CHECK_TARGET;
+	if ((flags & WIRE_F_READ) && (qp->access & MEM_REMOTE_READ)) {
+		rsp_read_new(env, qp, pkt);
+		return RX_DONE;
+	}
+	if ((flags & WIRE_F_ATOMIC) && (qp->access & MEM_REMOTE_ATOMIC)) {
+		rsp_atomic_new(env, qp, pkt);
+		return RX_DONE;
+	}
+	return invalid_request(env, qp);
+}
+
+/* The receive WQE that this message needs (RSP-05). */
+static enum rx_step
+take_wqe(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	int rc = 0;
+
+	/* UC keeps the WQE of a message that lost a packet for the next one (RSP-06). */
+	if (!qp->rcv.cur.taken)
+		rc = qp_take_recv(env, qp);
+	if (rc == -EAGAIN) {
+		if (qp->type == QP_TYPE_RC)
+			rsp_nak_rnr(env, qp);
+		else
+			env->obs->drop[OBS_DROP_NO_RECV_WQE]++;
+		return RX_DONE;
+	}
+	if (rc == -EPROTO)
+		return RX_DONE;
+	if (rc != 0) {
+		rsp_nak_fatal(env, qp, WIRE_NAK_REM_OP, QP_WC_LOC_QP_OP_ERR, QP_EVENT_QP_FATAL);
+		return RX_DONE;
+	}
+	return pkt->op->flags & WIRE_F_SEND ? RX_CHECK_TARGET : RX_EXECUTE;
+}
+
+static enum rx_step
+check_send_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	struct qp_rcv *rcv = &qp->rcv;
+	uint32_t off = pkt->op->flags & WIRE_F_FIRST ? 0 : rcv->msg_off;
+
+	if (pkt->payload_len > rcv->cur.length - off) {
+		rsp_nak_fatal(env, qp, WIRE_NAK_INV_REQ, QP_WC_LOC_LEN_ERR, QP_EVENT_QP_REQ_ERR);
+		return RX_DONE;
+	}
+	if (!rsp_recv_keys_good(env, qp, off, pkt->payload_len)) {
+		rsp_nak_fatal(env, qp, WIRE_NAK_REM_OP, QP_WC_LOC_PROT_ERR, QP_EVENT_QP_FATAL);
+		return RX_DONE;
+	}
+	return RX_EXECUTE;
+}
+
+/* The R_Key is looked up for the whole message at its start, and again for each packet's bytes. */
+static enum rx_step
+check_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	struct qp_rcv *rcv = &qp->rcv;
+	uint32_t flags = pkt->op->flags;
+	bool first = (flags & WIRE_F_FIRST) != 0;
+	uint64_t va = first ? pkt->va : rcv->write_va;
+	uint32_t left = first ? pkt->dmalen : rcv->write_left;
+	uint32_t rkey = first ? pkt->rkey : rcv->write_rkey;
+
+	if (flags & WIRE_F_SEND)
+		return check_send_target(env, qp, pkt);
+	if (left > QP_MAX_MSG_BYTES || pkt->payload_len > left ||
+	    ((flags & WIRE_F_LAST) && pkt->payload_len != left))
+		return invalid_request(env, qp);
+	if (left != 0 &&
+	    mr_lookup_remote(env->mrs, rkey, qp->pd, qp->qpn, va, left, MEM_REMOTE_WRITE) == NULL) {
+		/* A WRITE with immediate answers for it with the receive WQE it would have used. */
+		if ((flags & WIRE_F_IMM) && !rcv->cur.taken && qp_take_recv(env, qp) == -EPROTO)
+			return RX_DONE;
+		rsp_nak_fatal(env, qp, WIRE_NAK_REM_ACCESS,
+			      flags & WIRE_F_RWQE ? QP_WC_LOC_ACCESS_ERR : QP_WC_SUCCESS,
+			      QP_EVENT_QP_ACCESS_ERR);
+		return RX_DONE;
+	}
+	return flags & WIRE_F_IMM ? RX_TAKE_WQE : RX_EXECUTE;
+}
+
+static int
+write_remote(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint64_t va,
+	     uint32_t rkey)
+{
+	struct mr *mr;
+
+	if (pkt->payload_len == 0)
+		return 0;
+	mr = mr_lookup_remote(env->mrs, rkey, qp->pd, qp->qpn, va, pkt->payload_len,
+			      MEM_REMOTE_WRITE);
+	return mr != NULL ? mr_write(mr, va, pkt->payload, pkt->payload_len) : -EFAULT;
+}
+
+static enum rx_step
+execute(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	struct qp_rcv *rcv = &qp->rcv;
+	bool send = (pkt->op->flags & WIRE_F_SEND) != 0;
+	int rc;
+
+	if (pkt->op->flags & WIRE_F_FIRST) {
+		rcv->msg_off = 0;
+		rcv->write_va = pkt->va;
+		rcv->write_rkey = pkt->rkey;
+		rcv->write_left = pkt->dmalen;
+	}
+	rc = send ? rsp_recv_write(env, qp, pkt->payload, rcv->msg_off, pkt->payload_len)
+		  : write_remote(env, qp, pkt, rcv->write_va, rcv->write_rkey);
+	if (rc != 0) {
+		if (!rsp_client_gone(env, qp, rc))
+			rsp_nak_fatal(env, qp, WIRE_NAK_REM_OP,
+				      pkt->op->flags & WIRE_F_RWQE ? QP_WC_LOC_PROT_ERR
+								   : QP_WC_SUCCESS,
+				      QP_EVENT_QP_FATAL);
+		return RX_DONE;
+	}
+	rcv->msg_off += pkt->payload_len;
+	if (!send) {
+		rcv->write_va += pkt->payload_len;
+		rcv->write_left -= pkt->payload_len;
+	}
+	return pkt->op->flags & WIRE_F_IETH ? RX_INVALIDATE : RX_COMPLETE;
+}
+
+/* SEND with invalidate: the window must be this QP's, and is gone before the completion (MEM-04).
+ */
+static enum rx_step
+invalidate(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	if (mw_invalidate(env->mrs, pkt->inv_rkey, qp->pd, qp->qpn))
+		return RX_COMPLETE;
+	rsp_nak_fatal(env, qp, WIRE_NAK_REM_ACCESS, QP_WC_LOC_ACCESS_ERR, QP_EVENT_QP_ACCESS_ERR);
+	return RX_DONE;
+}
+
+static enum rx_step
+complete(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	struct qp_rcv *rcv = &qp->rcv;
+	uint32_t flags = pkt->op->flags;
+
+	rcv->epsn = psn_add(rcv->epsn, 1);
+	if (flags & WIRE_F_LAST) {
+		rcv->msg = QP_MSG_NONE;
+		rcv->msn = (rcv->msn + 1) & WIRE_PSN_MASK;
+	} else {
+		rcv->msg = flags & WIRE_F_SEND ? QP_MSG_SEND : QP_MSG_WRITE;
+	}
+	if ((flags & WIRE_F_LAST) && (flags & WIRE_F_RWQE)) {
+		struct uroce_cqe cqe = {
+			.opcode =
+				flags & WIRE_F_SEND ? UROCE_CQE_RECV : UROCE_CQE_RECV_RDMA_WITH_IMM,
+			.flags = (flags & WIRE_F_IMM ? UROCE_CQE_WITH_IMM : 0) |
+				 (flags & WIRE_F_IETH ? UROCE_CQE_WITH_INV : 0) |
+				 (pkt->solicited ? UROCE_CQE_SOLICITED : 0),
+			.byte_len = rcv->msg_off,
+			.imm = flags & WIRE_F_IMM    ? pkt->imm
+			       : flags & WIRE_F_IETH ? pkt->inv_rkey
+						     : 0,
+			.pkey_index = qp->attr.pkey_index,
+		};
+
+		qp_complete_recv(env, qp, QP_WC_SUCCESS, &cqe);
+	}
+	if (pkt->ackreq && qp->type == QP_TYPE_RC)
+		rsp_ack(qp, pkt->psn);
+	return RX_DONE;
+}
+
+static void
+rx_expected(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	enum rx_step step = RX_CHECK_SEQUENCE;
+
+	while (step != RX_DONE) {
+		switch (step) {
+		case RX_CHECK_SEQUENCE:
+			step = check_sequence(env, qp, pkt);
+			break;
+		case RX_CHECK_LENGTH:
+			step = check_length(env, qp, pkt);
+			break;
+		case RX_CHECK_ENABLED:
+			step = check_enabled(env, qp, pkt);
+			break;
+		case RX_CHECK_TARGET:
+			step = check_target(env, qp, pkt);
+			break;
+		case RX_TAKE_WQE:
+			step = take_wqe(env, qp, pkt);
+			break;
+		case RX_EXECUTE:
+			step = execute(env, qp, pkt);
+			break;
+		case RX_INVALIDATE:
+			step = invalidate(env, qp, pkt);
+			break;
+		case RX_COMPLETE:
+			step = complete(env, qp, pkt);
+			break;
+		case RX_DONE:
+			break;
+		}
+	}
+}
+
+/* Seen before: answered again, never executed again (RSP-01), never NAKed (NAK-05). */
+static void
+rx_duplicate(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	env->obs->ctr[OBS_RSP_DUP]++;
+	if (pkt->op->flags & (WIRE_F_SEND | WIRE_F_WRITE))
+		rsp_ack(qp, psn_add(qp->rcv.epsn, WIRE_PSN_MASK)); /* all that was executed */
+	else if (pkt->op->flags & WIRE_F_READ)
+		rsp_read_dup(env, qp, pkt);
+	else
+		rsp_atomic_dup(env, qp, pkt);
+}
+
+/*
+ * Unreliable connection (RSP-06): a gap, or a packet out of place, ends the message under way; the
+ * next packet that starts one starts anew.
+ */
+static void
+rx_unreliable(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	struct qp_rcv *rcv = &qp->rcv;
+	bool first = (pkt->op->flags & WIRE_F_FIRST) != 0;
+	uint32_t next = psn_add(pkt->psn, 1);
+
+	if (rcv->msg != QP_MSG_NONE && (first || pkt->psn != rcv->epsn)) {
+		env->obs->drop[OBS_DROP_MSG_ABORTED]++;
+		rcv->msg = QP_MSG_NONE;
+	}
+	rcv->epsn = pkt->psn;
+	if (first || rcv->msg != QP_MSG_NONE)
+		rx_expected(env, qp, pkt);
+	else
+		env->obs->drop[OBS_DROP_MSG_ABORTED]++;
+	/* Not executed: whatever it belonged to is broken. */
+	if (rcv->epsn != next)
+		rcv->msg = QP_MSG_NONE;
+	rcv->epsn = next;
+}
+
+/*
+ * The ePSN. A NAK of it that is still due is void (NAK-04): what came too early and was dropped is
+ * behind the new ePSN, and then that is what has to be asked for, or it was a late duplicate.
+ */
+static void
+rx_in_order(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	struct qp_rcv *rcv = &qp->rcv;
+	bool early = rcv->nak_due && rcv->nak_syndrome == (WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ);
+
+	rcv->nak_due = rcv->nak_sent = false;
+	rx_expected(env, qp, pkt);
+	if (early && !rcv->nak_due && psn_le(rcv->epsn, rcv->early_psn))
+		rsp_nak_seq(env, qp, rcv->early_psn);
+}
+
+void
+rsp_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	struct qp_rcv *rcv = &qp->rcv;
+	int32_t d = psn_diff(pkt->psn, rcv->epsn);
+
+	if (rcv->fatal) {
+		env->obs->drop[OBS_DROP_QP_STATE]++;
+		return;
+	}
+	if (qp->state == QP_RTR && !rcv->comm_est) {
+		rcv->comm_est = true;
+		env->ops->async_event(env->ops_ctx, QP_EVENT_COMM_EST, qp, NULL); /* QP-13 */
+	}
+	if (qp->type == QP_TYPE_UC) {
+		rx_unreliable(env, qp, pkt);
+		return;
+	}
+	if (d == 0) {
+		rx_in_order(env, qp, pkt);
+	} else if (d < 0) {
+		rx_duplicate(env, qp, pkt);
+	} else {
+		env->obs->ctr[OBS_RSP_OUT_OF_SEQ]++;
+		rsp_nak_seq(env, qp, pkt->psn);
+	}
+	env->ops->qp_wake(env->ops_ctx, qp);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Answers out (RSP-02, RSP-03, RSP-07). What is due is noted while requests come in and sent once a
+ * burst: READ responses first, in PSN order, then a NAK, then the coalesced ACK. A NAK acknowledges
+ * what is before it, so an ACK that it covers is dropped.
+ */
+#include <errno.h>
+#include <rte_mbuf.h>
+#include "responder/internal.h"
+#include "wire/psn.h"
+
+void
+rsp_ack(struct qp *qp, uint32_t psn)
+{
+	qp->rcv.ack_due = true;
+	qp->rcv.ack_psn = psn;
+}
+
+static void
+nak_due(struct qp *qp, uint8_t syndrome)
+{
+	qp->rcv.nak_due = true;
+	qp->rcv.nak_sent = true;
+	qp->rcv.nak_syndrome = syndrome;
+	qp->rcv.nak_psn = qp->rcv.epsn;
+}
+
+void
+rsp_nak_seq(struct qp_env *env, struct qp *qp, uint32_t early_psn)
+{
+	qp->rcv.early_psn = early_psn;
+	if (qp->rcv.nak_sent) {
+		env->obs->drop[OBS_DROP_OUT_OF_SEQ]++;
+		return;
+	}
+	env->obs->ctr[OBS_RSP_SEQ_NAK]++;
+	nak_due(qp, WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ);
+}
+
+void
+rsp_nak_rnr(struct qp_env *env, struct qp *qp)
+{
+	env->obs->ctr[OBS_RSP_RNR_NAK]++;
+	nak_due(qp, WIRE_SYN_RNR | qp->attr.min_rnr_timer);
+}
+
+void
+rsp_nak_fatal(struct qp_env *env, struct qp *qp, enum wire_nak code, enum qp_wc_status status,
+	      enum qp_event ev)
+{
+	if (qp->rcv.cur.taken && status != QP_WC_SUCCESS) {
+		struct uroce_cqe cqe = {.opcode = UROCE_CQE_RECV};
+
+		qp_complete_recv(env, qp, status, &cqe);
+	} else {
+		env->ops->async_event(env->ops_ctx, ev, qp, NULL);
+	}
+	if (qp->type != QP_TYPE_RC) {
+		qp_error(env, qp, QP_WC_SUCCESS);
+		return;
+	}
+	env->obs->ctr[OBS_RSP_FATAL_NAK]++;
+	nak_due(qp, WIRE_SYN_NAK | code);
+	qp->rcv.fatal = true;
+}
+
+bool
+rsp_client_gone(struct qp_env *env, struct qp *qp, int rc)
+{
+	if (rc != -ESRCH)
+		return false;
+	qp_error(env, qp, QP_WC_SUCCESS);
+	return true;
+}
+
+struct rte_mbuf *
+rsp_frame(struct qp_env *env)
+{
+	return env->tx_n < env->tx_cap ? rte_pktmbuf_alloc(env->pool) : NULL;
+}
+
+void
+rsp_emit(struct qp_env *env, struct qp *qp, struct rte_mbuf *m, uint32_t hdr_len,
+	 uint32_t payload_len)
+{
+	uint8_t *p = rte_pktmbuf_mtod(m, uint8_t *);
+	uint32_t len = wire_frame_finish(&qp->tmpl, p, hdr_len, payload_len);
+
+	m->data_len = (uint16_t)len;
+	m->pkt_len = len;
+	m->port = qp->port;
+	m->hash.usr = qp->loopback ? QP_TX_LOOPBACK : QP_TX_WIRE;
+	env->tx[env->tx_n++] = m;
+}
+
+static bool
+send_ack(struct qp_env *env, struct qp *qp, uint8_t syndrome, uint32_t psn)
+{
+	struct wire_fields f = {.opcode = WIRE_OP_ACK,
+				.psn = psn,
+				.syndrome = syndrome,
+				.msn = qp->rcv.msn};
+	struct rte_mbuf *m = rsp_frame(env);
+
+	if (m == NULL)
+		return false;
+	rsp_emit(env, qp, m, wire_hdr_put(&qp->tmpl, &f, rte_pktmbuf_mtod(m, uint8_t *)), 0);
+	return true;
+}
+
+/* True when nothing is left to say. */
+static bool
+send_nak_and_ack(struct qp_env *env, struct qp *qp)
+{
+	struct qp_rcv *rcv = &qp->rcv;
+
+	if (rcv->nak_due) {
+		if (!send_ack(env, qp, rcv->nak_syndrome, rcv->nak_psn))
+			return false;
+		rcv->nak_due = false;
+		if (rcv->ack_due && psn_lt(rcv->ack_psn, rcv->nak_psn))
+			rcv->ack_due = false;
+		if (rcv->fatal) {
+			qp_error(env, qp, QP_WC_SUCCESS);
+			return true;
+		}
+	}
+	if (rcv->ack_due) {
+		if (!send_ack(env, qp, WIRE_SYN_ACK | WIRE_SYN_NO_CREDITS, rcv->ack_psn))
+			return false;
+		rcv->ack_due = false;
+		env->obs->ctr[OBS_RSP_ACK]++;
+	}
+	return true;
+}
+
+bool
+rsp_run(struct qp_env *env, struct qp *qp, uint32_t budget)
+{
+	if (qp->state < QP_RTR || qp->state == QP_ERR || qp->type != QP_TYPE_RC)
+		return false;
+	if (!qp->path_ok) {
+		/* Nothing can be answered yet: the requester asks again. */
+		return false;
+	}
+	if (!rsp_read_run(env, qp, &budget))
+		return qp->state != QP_ERR;
+	return !send_nak_and_ack(env, qp);
+}
