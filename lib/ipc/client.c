@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ipc/client.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+const char *
+ipc_client_path(const char *path)
+{
+	if (path && *path)
+		return path;
+	/* Not in set-user-id programs: who starts one must not choose its daemon. */
+	path = secure_getenv(UROCE_SOCK_ENV);
+	return path && *path ? path : UROCE_DEFAULT_SOCK;
+}
+
+void
+ipc_client_init(struct ipc_client *c, int sock)
+{
+	c->sock = sock;
+	c->cookie = 0;
+	pthread_mutex_init(&c->mutex, NULL);
+}
+
+int
+ipc_client_connect(struct ipc_client *c, const char *path)
+{
+	struct sockaddr_un sun = {.sun_family = AF_UNIX};
+	int sock, rc;
+
+	ipc_client_init(c, -1);
+	path = ipc_client_path(path);
+	if (strlen(path) >= sizeof(sun.sun_path))
+		return -ENAMETOOLONG;
+	strcpy(sun.sun_path, path);
+	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (sock < 0)
+		return -errno;
+	do {
+		rc = connect(sock, (struct sockaddr *)&sun, sizeof(sun));
+	} while (rc < 0 && errno == EINTR);
+	if (rc < 0) {
+		rc = -errno;
+		close(sock);
+		return rc;
+	}
+	c->sock = sock;
+	return 0;
+}
+
+static void
+client_end(struct ipc_client *c)
+{
+	if (c->sock >= 0)
+		close(c->sock);
+	c->sock = -1;
+}
+
+void
+ipc_client_close(struct ipc_client *c)
+{
+	pthread_mutex_lock(&c->mutex);
+	client_end(c);
+	pthread_mutex_unlock(&c->mutex);
+}
+
+void
+ipc_client_abandon(struct ipc_client *c)
+{
+	/* The parent's other threads do not exist here, so a mutex one of them held never opens. */
+	pthread_mutex_init(&c->mutex, NULL);
+	client_end(c);
+}
+
+static int
+client_send(struct ipc_client *c, const struct ipc_call *call)
+{
+	struct uroce_ctrl_hdr hdr = {
+		.magic = UROCE_CTRL_MAGIC,
+		.version = UROCE_ABI_VERSION,
+		.op = call->op,
+		.cookie = ++c->cookie,
+		.len = (uint32_t)call->req_len,
+		.nfds = call->req_nfds,
+	};
+	struct iovec iov[2] = {{&hdr, sizeof(hdr)}, {(void *)(uintptr_t)call->req, call->req_len}};
+	char control[CMSG_SPACE(UROCE_CTRL_MAX_FDS * sizeof(int))] = {0};
+	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = call->req_len ? 2 : 1};
+	ssize_t n;
+
+	if (call->req_nfds) {
+		size_t bytes = call->req_nfds * sizeof(int);
+		struct cmsghdr *cm;
+
+		msg.msg_control = control;
+		msg.msg_controllen = CMSG_SPACE(bytes);
+		cm = CMSG_FIRSTHDR(&msg);
+		cm->cmsg_level = SOL_SOCKET;
+		cm->cmsg_type = SCM_RIGHTS;
+		cm->cmsg_len = CMSG_LEN(bytes);
+		memcpy(CMSG_DATA(cm), call->req_fds, bytes);
+	}
+	do {
+		n = sendmsg(c->sock, &msg, MSG_NOSIGNAL);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -errno;
+	return 0;
+}
+
+/* The descriptors of a received message, at most UROCE_CTRL_MAX_FDS. */
+static unsigned int
+client_take_fds(struct msghdr *msg, int *fds)
+{
+	unsigned int n = 0;
+
+	for (struct cmsghdr *cm = CMSG_FIRSTHDR(msg); cm; cm = CMSG_NXTHDR(msg, cm)) {
+		size_t bytes = cm->cmsg_len - CMSG_LEN(0);
+
+		if (cm->cmsg_level != SOL_SOCKET || cm->cmsg_type != SCM_RIGHTS)
+			continue;
+		memcpy(fds + n, CMSG_DATA(cm), bytes);
+		n += bytes / sizeof(int);
+	}
+	return n;
+}
+
+static void
+close_fds(const int *fds, unsigned int n)
+{
+	while (n--)
+		close(fds[n]);
+}
+
+/*
+ * Is what arrived the reply to this call? A refusal carries no body; a grant carries exactly the
+ * body that the operation has.
+ */
+static bool
+reply_fits(const struct ipc_client *c, const struct ipc_call *call,
+	   const struct uroce_ctrl_hdr *hdr, size_t got, unsigned int nfds)
+{
+	if (got < sizeof(*hdr) || hdr->magic != UROCE_CTRL_MAGIC ||
+	    hdr->version != UROCE_ABI_VERSION || hdr->op != call->op || hdr->cookie != c->cookie)
+		return false;
+	if (got != sizeof(*hdr) + hdr->len)
+		return false;
+	if (hdr->status)
+		return true;
+	return hdr->len == call->rep_len && nfds <= call->rep_fds_max;
+}
+
+static int
+client_receive(struct ipc_client *c, struct ipc_call *call)
+{
+	struct uroce_ctrl_hdr hdr;
+	struct iovec iov[2] = {{&hdr, sizeof(hdr)}, {call->rep, call->rep_len}};
+	char control[CMSG_SPACE(UROCE_CTRL_MAX_FDS * sizeof(int))];
+	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = call->rep_len ? 2 : 1};
+	int fds[UROCE_CTRL_MAX_FDS];
+	unsigned int nfds;
+	ssize_t n;
+
+	msg.msg_control = control;
+	msg.msg_controllen = sizeof(control);
+	do {
+		n = recvmsg(c->sock, &msg, MSG_CMSG_CLOEXEC);
+	} while (n < 0 && errno == EINTR);
+	if (n <= 0)
+		return -EIO;
+	nfds = client_take_fds(&msg, fds);
+	if ((msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) ||
+	    !reply_fits(c, call, &hdr, (size_t)n, nfds)) {
+		close_fds(fds, nfds);
+		return -EPROTO;
+	}
+	if (hdr.status) {
+		close_fds(fds, nfds);
+		return -(int)hdr.status;
+	}
+	if (nfds)
+		memcpy(call->rep_fds, fds, nfds * sizeof(int));
+	call->rep_nfds = nfds;
+	return 0;
+}
+
+int
+ipc_client_call(struct ipc_client *c, struct ipc_call *call)
+{
+	int rc;
+
+	call->rep_nfds = 0;
+	if (call->req_nfds > UROCE_CTRL_MAX_FDS ||
+	    call->req_len > UROCE_CTRL_MAX_MSG - sizeof(struct uroce_ctrl_hdr))
+		return -EINVAL;
+	pthread_mutex_lock(&c->mutex);
+	if (c->sock < 0) {
+		rc = -EIO;
+		goto out;
+	}
+	rc = client_send(c, call);
+	if (rc) {
+		/* These two leave the connection as it was: the request has not gone out. */
+		if (rc == -ENOBUFS || rc == -ETOOMANYREFS)
+			goto out;
+		rc = -EIO;
+		client_end(c);
+		goto out;
+	}
+	call->rep_nfds = 0;
+	rc = client_receive(c, call);
+	if (rc == -EIO || rc == -EPROTO)
+		client_end(c);
+out:
+	pthread_mutex_unlock(&c->mutex);
+	return rc;
+}
+
+int
+ipc_client_hello(struct ipc_client *c, const char *device, struct uroce_hello_rep *rep, int *fds,
+		 unsigned int *nfds)
+{
+	struct uroce_hello_req req = {.pid = (uint32_t)getpid()};
+	struct ipc_call call = {
+		.op = UROCE_CTRL_HELLO,
+		.req = &req,
+		.req_len = sizeof(req),
+		.rep = rep,
+		.rep_len = sizeof(*rep),
+		.rep_fds = fds,
+		.rep_fds_max = UROCE_MAX_WORKERS + 2,
+	};
+	int rc;
+
+	if (strlen(device) >= sizeof(req.device))
+		return -EINVAL;
+	strcpy(req.device, device);
+	rc = ipc_client_call(c, &call);
+	*nfds = call.rep_nfds;
+	return rc;
+}

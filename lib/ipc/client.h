@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Client side of the control protocol (include/uroce_abi/ctrl.h): one connection, one request at
+ * a time, each answered before the next. Used by the verbs provider, uroce-run and urocectl; no
+ * DPDK. The server side is server.h, which shares nothing with this file but the ABI.
+ *
+ * Every function returns 0 or -errno. Errors of the transport end the connection for good, so a
+ * later call gets -EIO at once: what the daemon held for it is gone with the socket anyway.
+ */
+#ifndef UROCE_IPC_CLIENT_H
+#define UROCE_IPC_CLIENT_H
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "uroce_abi/ctrl.h"
+
+struct ipc_client {
+	int sock;              /* -1 once the connection has ended */
+	uint32_t cookie;       /* of the last request */
+	pthread_mutex_t mutex; /* held from a request to its reply */
+};
+
+/* One request and where its reply goes. Zero what is not used. */
+struct ipc_call {
+	uint16_t op;     /* enum uroce_ctrl_op */
+	const void *req; /* body, req_len bytes */
+	size_t req_len;
+	const int *req_fds; /* passed along; they stay the caller's */
+	unsigned int req_nfds;
+	void *rep; /* body of the reply, exactly rep_len bytes when the daemon grants it */
+	size_t rep_len;
+	int *rep_fds; /* room for rep_fds_max descriptors: the caller owns what arrives */
+	unsigned int rep_fds_max;
+	unsigned int rep_nfds; /* out: how many arrived */
+};
+
+/* The socket to use: path if it is not NULL or empty, else $UROCE_SOCKET, else the default. */
+const char *ipc_client_path(const char *path);
+
+/*
+ * Connects to the daemon at ipc_client_path(path). No request is sent. -ENAMETOOLONG for a path
+ * that no sockaddr_un holds, else what socket(2) and connect(2) say (-ENOENT, -ECONNREFUSED: no
+ * daemon there; -EACCES: not for this user).
+ */
+int ipc_client_connect(struct ipc_client *c, const char *path);
+
+/* Adopts a connected SOCK_SEQPACKET socket (tests use a socketpair). */
+void ipc_client_init(struct ipc_client *c, int sock);
+
+/* Ends the connection; the daemon then destroys what this client owns. Idempotent. */
+void ipc_client_close(struct ipc_client *c);
+
+/*
+ * For the child of a fork: drops this process's copy of the socket without a word to the daemon,
+ * whatever another thread of the parent was doing. Every later call gets -EIO.
+ */
+void ipc_client_abandon(struct ipc_client *c);
+
+/*
+ * Sends the request and waits for its reply, without time limit; safe from any thread.
+ * 0: granted, rep and rep_fds filled. A refusal is the daemon's errno, negated; nothing is left
+ * in rep_fds. -EIO: the connection has ended, or ends with this call (the daemon is gone);
+ * -EPROTO: what came back is no reply to this request, and the connection is ended.
+ */
+int ipc_client_call(struct ipc_client *c, struct ipc_call *call);
+
+/*
+ * HELLO for a device ("" for an observer). fds needs room for UROCE_MAX_WORKERS + 2 descriptors;
+ * *nfds says how many came. -ENODEV and the like as the daemon refuses.
+ */
+int ipc_client_hello(struct ipc_client *c, const char *device, struct uroce_hello_rep *rep,
+		     int *fds, unsigned int *nfds);
+
+#endif

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ipc/server.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define NONE                         0
+#define SIZE(type)                   sizeof(struct uroce_##type)
+#define OP(op, req, rep, state, fds) [UROCE_CTRL_##op] = {#op, req, rep, IPC_STATE_##state, fds}
+
+static const struct ipc_op op_table[UROCE_CTRL_OPS] = {
+	OP(HELLO, SIZE(hello_req), SIZE(hello_rep), NEW, 0),
+	OP(QUERY_DEVICE, NONE, SIZE(device_rep), CONTEXT, 0),
+	OP(QUERY_PORT, SIZE(port_req), SIZE(port_rep), CONTEXT, 0),
+	OP(QUERY_GID, SIZE(gid_req), SIZE(gid_rep), CONTEXT, 0),
+	OP(ALLOC_PD, NONE, SIZE(handle), CONTEXT, 0),
+	OP(DEALLOC_PD, SIZE(handle), NONE, CONTEXT, 0),
+	OP(REG_MR, SIZE(reg_mr_req), SIZE(reg_mr_rep), CONTEXT, UROCE_CTRL_MAX_FDS),
+	OP(DEREG_MR, SIZE(handle), NONE, CONTEXT, 0),
+	OP(REREG_MR, SIZE(rereg_mr_req), SIZE(reg_mr_rep), CONTEXT, UROCE_CTRL_MAX_FDS),
+	OP(CREATE_CHANNEL, NONE, SIZE(channel_rep), CONTEXT, 0),
+	OP(CREATE_CQ, SIZE(create_cq_req), SIZE(create_cq_rep), CONTEXT, 0),
+	OP(RESIZE_CQ, SIZE(resize_cq_req), SIZE(create_cq_rep), CONTEXT, 0),
+	OP(DESTROY_CQ, SIZE(handle), NONE, CONTEXT, 0),
+	OP(CREATE_QP, SIZE(create_qp_req), SIZE(create_qp_rep), CONTEXT, 0),
+	OP(MODIFY_QP, SIZE(modify_qp_req), NONE, CONTEXT, 0),
+	OP(QUERY_QP, SIZE(handle), SIZE(query_qp_rep), CONTEXT, 0),
+	OP(DESTROY_QP, SIZE(handle), NONE, CONTEXT, 0),
+	OP(CREATE_AH, SIZE(create_ah_req), SIZE(handle), CONTEXT, 0),
+	OP(DESTROY_AH, SIZE(handle), NONE, CONTEXT, 0),
+	OP(CREATE_SRQ, SIZE(create_srq_req), SIZE(create_srq_rep), CONTEXT, 0),
+	OP(MODIFY_SRQ, SIZE(modify_srq_req), NONE, CONTEXT, 0),
+	OP(QUERY_SRQ, SIZE(handle), SIZE(query_srq_rep), CONTEXT, 0),
+	OP(DESTROY_SRQ, SIZE(handle), NONE, CONTEXT, 0),
+	OP(ALLOC_MW, SIZE(alloc_mw_req), SIZE(alloc_mw_rep), CONTEXT, 0),
+	OP(DEALLOC_MW, SIZE(handle), NONE, CONTEXT, 0),
+	OP(ATTACH_MCAST, SIZE(mcast_req), NONE, CONTEXT, 0),
+	OP(DETACH_MCAST, SIZE(mcast_req), NONE, CONTEXT, 0),
+	OP(LIST_DEVICES, NONE, SIZE(list_devices_rep), OBSERVER, 0),
+	OP(SHOW, SIZE(show_req), SIZE(show_rep), OBSERVER, 0),
+	OP(IMPAIR, SIZE(impair_req), SIZE(impair_rep), OBSERVER, 0),
+};
+
+const struct ipc_op *
+ipc_op_get(uint16_t op)
+{
+	return op < UROCE_CTRL_OPS && op_table[op].name != NULL ? &op_table[op] : NULL;
+}
+
+/* Descriptors of a received message. The control buffer has room for UROCE_CTRL_MAX_FDS, no more.
+ */
+static void
+take_fds(struct ipc_msg *m, struct msghdr *msg)
+{
+	m->nfds = 0;
+	for (struct cmsghdr *cm = CMSG_FIRSTHDR(msg); cm != NULL; cm = CMSG_NXTHDR(msg, cm)) {
+		size_t n = (cm->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		if (cm->cmsg_level != SOL_SOCKET || cm->cmsg_type != SCM_RIGHTS)
+			continue;
+		memcpy(m->fds + m->nfds, CMSG_DATA(cm), n * sizeof(int));
+		m->nfds += n;
+	}
+}
+
+static void
+close_fds_from(struct ipc_msg *m, unsigned keep)
+{
+	while (m->nfds > keep)
+		close(m->fds[--m->nfds]);
+}
+
+void
+ipc_msg_close_fds(struct ipc_msg *m)
+{
+	close_fds_from(m, 0);
+}
+
+int
+ipc_msg_receive(int sock, struct ipc_msg *m)
+{
+	struct iovec iov[2] = {{&m->hdr, sizeof(m->hdr)}, {m->body, sizeof(m->body)}};
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(UROCE_CTRL_MAX_FDS * sizeof(int))];
+	} control;
+	struct msghdr msg = {
+		.msg_iov = iov,
+		.msg_iovlen = 2,
+		.msg_control = control.bytes,
+		.msg_controllen = sizeof(control.bytes),
+	};
+	ssize_t n;
+
+	m->nfds = 0;
+	n = recvmsg(sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	if (n < 0)
+		return -errno;
+	take_fds(m, &msg);
+	/* An empty packet reads like the end of the connection, and ends it. */
+	if (n == 0) {
+		ipc_msg_close_fds(m);
+		return 0;
+	}
+	if ((msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || (size_t)n < sizeof(m->hdr) ||
+	    (size_t)n - sizeof(m->hdr) != m->hdr.len) {
+		ipc_msg_close_fds(m);
+		return -EPROTO;
+	}
+	return 1;
+}
+
+int
+ipc_msg_check(struct ipc_msg *m, enum ipc_state st)
+{
+	const struct ipc_op *op = ipc_op_get(m->hdr.op);
+
+	if (m->hdr.magic != UROCE_CTRL_MAGIC || m->hdr.version != UROCE_ABI_VERSION)
+		return -EPROTO;
+	if (m->hdr.nfds > m->nfds)
+		return -EPROTO;
+	close_fds_from(m, m->hdr.nfds);
+	if (st == IPC_STATE_NEW && m->hdr.op != UROCE_CTRL_HELLO)
+		return -EPROTO;
+	if (op == NULL)
+		return EOPNOTSUPP;
+	if (m->hdr.len != op->req_len)
+		return -EPROTO;
+	if (m->nfds > op->max_fds)
+		return EINVAL;
+	if (m->hdr.op == UROCE_CTRL_HELLO && st != IPC_STATE_NEW)
+		return EINVAL;
+	return st < op->min_state ? EPERM : 0;
+}
+
+int
+ipc_reply_send(int sock, const struct uroce_ctrl_hdr *req, uint32_t status, const void *body,
+	       uint32_t len, const int *fds, unsigned nfds)
+{
+	struct uroce_ctrl_hdr hdr = {
+		.magic = UROCE_CTRL_MAGIC,
+		.version = UROCE_ABI_VERSION,
+		.op = req->op,
+		.cookie = req->cookie,
+		.status = status,
+		.len = status == 0 ? len : 0,
+		.nfds = status == 0 ? nfds : 0,
+	};
+	struct iovec iov[2] = {{&hdr, sizeof(hdr)}, {(void *)(uintptr_t)body, hdr.len}};
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(UROCE_CTRL_MAX_FDS * sizeof(int))];
+	} control;
+	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = hdr.len > 0 ? 2 : 1};
+	ssize_t n;
+
+	if (hdr.nfds > UROCE_CTRL_MAX_FDS)
+		return -EINVAL;
+	if (hdr.nfds > 0) {
+		struct cmsghdr *cm = &control.align;
+
+		memset(&control, 0, sizeof(control));
+		msg.msg_control = control.bytes;
+		msg.msg_controllen = CMSG_SPACE(hdr.nfds * sizeof(int));
+		cm->cmsg_level = SOL_SOCKET;
+		cm->cmsg_type = SCM_RIGHTS;
+		cm->cmsg_len = CMSG_LEN(hdr.nfds * sizeof(int));
+		memcpy(CMSG_DATA(cm), fds, hdr.nfds * sizeof(int));
+	}
+	n = sendmsg(sock, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+	return n < 0 ? -errno : 0;
+}

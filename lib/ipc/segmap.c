@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ipc/segmap.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void *
+ipc_seg_map(int fd, size_t bytes)
+{
+	struct stat st;
+	void *base;
+
+	if (fstat(fd, &st) < 0)
+		return NULL;
+	/* A mapping longer than the file would answer with SIGBUS much later. */
+	if (bytes == 0 || (uint64_t)st.st_size < bytes) {
+		errno = EPROTO;
+		return NULL;
+	}
+	base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	return base == MAP_FAILED ? NULL : base;
+}
+
+/* Makes room for segment id; new slots are zero, that is unseen. */
+static int
+segmap_grow(struct ipc_segmap *map, uint32_t id)
+{
+	struct ipc_seg *seg;
+	uint32_t n = map->n ? map->n : 8;
+
+	if (id < map->n)
+		return 0;
+	while (n <= id)
+		n *= 2;
+	seg = realloc(map->seg, n * sizeof(*seg));
+	if (!seg)
+		return -ENOMEM;
+	memset(seg + map->n, 0, (n - map->n) * sizeof(*seg));
+	map->seg = seg;
+	map->n = n;
+	return 0;
+}
+
+/* Maps a segment from the descriptor at the head of *fds, which is consumed in any case. */
+static int
+segmap_add(struct ipc_segmap *map, const struct uroce_ring_loc *loc, int **fds, unsigned int *nfds)
+{
+	int rc, fd;
+
+	if (*nfds == 0)
+		return -EPROTO;
+	fd = *(*fds)++;
+	(*nfds)--;
+	rc = loc->seg < IPC_SEGMAP_MAX ? segmap_grow(map, loc->seg) : -EPROTO;
+	if (rc == 0 && map->seg[loc->seg].base)
+		rc = -EPROTO;
+	if (rc == 0) {
+		struct ipc_seg *s = &map->seg[loc->seg];
+
+		s->base = ipc_seg_map(fd, loc->seg_bytes);
+		s->bytes = loc->seg_bytes;
+		rc = s->base ? 0 : -errno;
+	}
+	close(fd);
+	return rc;
+}
+
+static bool
+ring_fits(const struct ipc_seg *s, const struct uroce_ring_loc *loc, size_t hdr_bytes)
+{
+	uint64_t bytes = hdr_bytes + (uint64_t)loc->entries * loc->stride;
+
+	if (loc->entries == 0 || (loc->entries & (loc->entries - 1)) || loc->stride == 0)
+		return false;
+	return loc->off % UROCE_CACHE_LINE == 0 && loc->off <= s->bytes &&
+	       bytes <= s->bytes - loc->off;
+}
+
+int
+ipc_segmap_ring(struct ipc_segmap *map, const struct uroce_ring_loc *loc, size_t hdr_bytes,
+		int **fds, unsigned int *nfds, void **ring)
+{
+	int rc;
+
+	if (loc->new_seg) {
+		rc = segmap_add(map, loc, fds, nfds);
+		if (rc)
+			return rc;
+	}
+	if (loc->seg >= map->n || !map->seg[loc->seg].base ||
+	    !ring_fits(&map->seg[loc->seg], loc, hdr_bytes))
+		return -EPROTO;
+	*ring = (char *)map->seg[loc->seg].base + loc->off;
+	return 0;
+}
+
+void
+ipc_segmap_close(struct ipc_segmap *map)
+{
+	for (uint32_t i = 0; i < map->n; i++) {
+		if (map->seg[i].base)
+			munmap(map->seg[i].base, map->seg[i].bytes);
+	}
+	free(map->seg);
+	map->seg = NULL;
+	map->n = 0;
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ipc/server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+
+/* Open the directory that path lies in, making it if it is missing. -errno, or the descriptor. */
+static int
+parent_dir_open(struct ipc_server *s, mode_t mode)
+{
+	char dir[sizeof(s->addr.sun_path)];
+	char *slash;
+	int fd;
+
+	strcpy(dir, s->addr.sun_path);
+	slash = strrchr(dir, '/');
+	if (slash == NULL)
+		strcpy(dir, ".");
+	else if (slash == dir)
+		strcpy(dir, "/");
+	else
+		*slash = '\0';
+	if (mkdir(dir, mode & 0077 ? 0755 : 0700) == 0)
+		s->made_dir = true;
+	else if (errno != EEXIST)
+		return -errno;
+	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/* Remove a socket file nobody listens on. 0, -EADDRINUSE, or -EEXIST for other files. */
+static int
+stale_socket_remove(const struct ipc_server *s)
+{
+	struct stat st;
+	int probe, rc = 0;
+
+	if (lstat(s->addr.sun_path, &st) < 0)
+		return errno == ENOENT ? 0 : -errno;
+	if (!S_ISSOCK(st.st_mode))
+		return -EEXIST;
+	probe = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (probe < 0)
+		return -errno;
+	/* Only a refused connection proves that nobody is there: a busy server says EAGAIN. */
+	if (connect(probe, (const struct sockaddr *)&s->addr, sizeof(s->addr)) == 0 ||
+	    errno != ECONNREFUSED)
+		rc = -EADDRINUSE;
+	close(probe);
+	if (rc == 0 && unlink(s->addr.sun_path) < 0)
+		rc = -errno;
+	return rc;
+}
+
+/* Bind, give the file its owner and rights, and only then listen: nobody gets in before. */
+static int
+socket_open(struct ipc_server *s, mode_t mode, gid_t group)
+{
+	const char *path = s->addr.sun_path;
+	struct stat st;
+	mode_t old;
+	int rc;
+
+	s->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (s->fd < 0)
+		return -errno;
+	old = umask(0177);
+	rc = bind(s->fd, (struct sockaddr *)&s->addr, sizeof(s->addr)) < 0 ? -errno : 0;
+	umask(old);
+	if (rc < 0) {
+		close(s->fd);
+		s->fd = -1;
+		return rc;
+	}
+	if ((group != IPC_GROUP_KEEP && chown(path, (uid_t)-1, group) < 0) ||
+	    chmod(path, mode) < 0 || lstat(path, &st) < 0 || listen(s->fd, 64) < 0) {
+		rc = -errno;
+		close(s->fd);
+		s->fd = -1;
+		unlink(path);
+		return rc;
+	}
+	s->dev = st.st_dev;
+	s->ino = st.st_ino;
+	return 0;
+}
+
+/* rmdir by the path itself: the directory goes only if nothing else is in it. */
+static void
+made_dir_remove(const struct ipc_server *s)
+{
+	char dir[sizeof(s->addr.sun_path)];
+
+	strcpy(dir, s->addr.sun_path);
+	*strrchr(dir, '/') = '\0';
+	rmdir(dir);
+}
+
+int
+ipc_server_listen(struct ipc_server *s, const char *path, mode_t mode, gid_t group)
+{
+	int dir, rc;
+
+	memset(s, 0, sizeof(*s));
+	s->fd = -1;
+	s->addr.sun_family = AF_UNIX;
+	if (*path == '\0' || strlen(path) >= sizeof(s->addr.sun_path))
+		return -ENAMETOOLONG;
+	strcpy(s->addr.sun_path, path);
+	dir = parent_dir_open(s, mode);
+	if (dir < 0)
+		return dir;
+	/* Two daemons that start at once must not each take the other's socket for a stale one. */
+	rc = flock(dir, LOCK_EX) < 0 ? -errno : 0;
+	if (rc == 0)
+		rc = stale_socket_remove(s);
+	if (rc == 0)
+		rc = socket_open(s, mode, group);
+	close(dir);
+	if (rc < 0 && s->made_dir)
+		made_dir_remove(s);
+	return rc;
+}
+
+void
+ipc_server_close(struct ipc_server *s)
+{
+	struct stat st;
+
+	if (s->fd < 0)
+		return;
+	if (lstat(s->addr.sun_path, &st) == 0 && st.st_dev == s->dev && st.st_ino == s->ino)
+		unlink(s->addr.sun_path);
+	close(s->fd);
+	s->fd = -1;
+	if (s->made_dir)
+		made_dir_remove(s);
+}
+
+/* A handle on the peer's process that survives reuse of its pid. */
+static int
+peer_pidfd(int sock, pid_t pid)
+{
+	int fd = -1;
+	socklen_t len = sizeof(fd);
+
+	if (getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &fd, &len) == 0)
+		return fd;
+	return pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+}
+
+int
+ipc_server_accept(struct ipc_server *s, struct ipc_peer *peer)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+	int rc;
+
+	peer->sock = accept4(s->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (peer->sock < 0)
+		return -errno;
+	if (getsockopt(peer->sock, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0) {
+		rc = -errno;
+		close(peer->sock);
+		return rc;
+	}
+	peer->pid = cred.pid;
+	peer->uid = cred.uid;
+	peer->gid = cred.gid;
+	peer->pidfd = peer_pidfd(peer->sock, cred.pid);
+	return 0;
+}

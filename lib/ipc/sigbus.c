@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include "ipc/sigbus.h"
+
+#define SLOTS_PER_BLOCK 256u
+#define PAGE_MASK       4095u
+
+/* cookie is 0 in a free slot. base is stored last and cleared first: the handler looks at it. */
+struct guard_slot {
+	_Atomic uintptr_t base;
+	_Atomic size_t len;
+	_Atomic uint64_t cookie;
+	_Atomic bool failed;
+};
+
+/* Blocks are only ever added, so the handler can walk them at any time. */
+struct guard_block {
+	struct guard_block *_Atomic next;
+	struct guard_slot slot[SLOTS_PER_BLOCK];
+};
+
+static struct guard_block first_block;
+static pthread_mutex_t writers = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic uint64_t failures;
+
+static struct guard_slot *
+slot_at(uintptr_t addr)
+{
+	for (struct guard_block *b = &first_block; b != NULL; b = atomic_load(&b->next)) {
+		for (unsigned i = 0; i < SLOTS_PER_BLOCK; i++) {
+			struct guard_slot *s = &b->slot[i];
+			uintptr_t base = atomic_load_explicit(&s->base, memory_order_acquire);
+
+			if (base != 0 && addr >= base && addr - base < atomic_load(&s->len))
+				return s;
+		}
+	}
+	return NULL;
+}
+
+static struct guard_slot *
+slot_of(uint64_t cookie)
+{
+	for (struct guard_block *b = &first_block; b != NULL; b = atomic_load(&b->next)) {
+		for (unsigned i = 0; i < SLOTS_PER_BLOCK; i++) {
+			if (atomic_load(&b->slot[i].cookie) == cookie)
+				return &b->slot[i];
+		}
+	}
+	return NULL;
+}
+
+static void
+sigbus_handler(int sig, siginfo_t *info, void *context)
+{
+	struct guard_slot *s = NULL;
+	int saved = errno;
+	void *p = MAP_FAILED;
+
+	if (info->si_code > 0) /* of the kernel, for an access; not sent by kill(2) */
+		s = slot_at((uintptr_t)info->si_addr);
+	if (s != NULL)
+		p = mmap((void *)atomic_load(&s->base), atomic_load(&s->len),
+			 PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+	if (p == MAP_FAILED) {
+		/* Repeats the access, or raises again what was sent, with no handler in the way. */
+		signal(sig, SIG_DFL);
+		if (info->si_code <= 0)
+			raise(sig);
+	} else if (!atomic_exchange(&s->failed, true)) {
+		atomic_fetch_add_explicit(&failures, 1, memory_order_relaxed);
+	}
+	errno = saved;
+}
+
+int
+sigbus_guard_install(void)
+{
+	struct sigaction sa = {.sa_sigaction = sigbus_handler, .sa_flags = SA_SIGINFO | SA_NODEFER};
+
+	return sigaction(SIGBUS, &sa, NULL) == 0 ? 0 : -errno;
+}
+
+/* A free slot, in a new block if need be; under writers. */
+static struct guard_slot *
+slot_free(void)
+{
+	struct guard_slot *s = slot_of(0);
+	struct guard_block *b, *last = &first_block;
+
+	if (s != NULL)
+		return s;
+	b = calloc(1, sizeof(*b));
+	if (b == NULL)
+		return NULL;
+	while (atomic_load(&last->next) != NULL)
+		last = atomic_load(&last->next);
+	atomic_store(&last->next, b);
+	return &b->slot[0];
+}
+
+int
+sigbus_guard_add(void *base, size_t len, uint64_t cookie)
+{
+	struct guard_slot *s;
+
+	if (cookie == 0 || len == 0 || base == NULL || (((uintptr_t)base | len) & PAGE_MASK) != 0)
+		return -EINVAL;
+	pthread_mutex_lock(&writers);
+	s = slot_free();
+	if (s != NULL) {
+		atomic_store(&s->failed, false);
+		atomic_store(&s->len, len);
+		atomic_store(&s->cookie, cookie);
+		atomic_store_explicit(&s->base, (uintptr_t)base, memory_order_release);
+	}
+	pthread_mutex_unlock(&writers);
+	return s != NULL ? 0 : -ENOMEM;
+}
+
+void
+sigbus_guard_del(uint64_t cookie)
+{
+	struct guard_slot *s;
+
+	if (cookie == 0)
+		return;
+	pthread_mutex_lock(&writers);
+	s = slot_of(cookie);
+	if (s != NULL) {
+		atomic_store(&s->base, 0);
+		atomic_store(&s->cookie, 0);
+	}
+	pthread_mutex_unlock(&writers);
+}
+
+bool
+sigbus_guard_failed(uint64_t cookie)
+{
+	struct guard_slot *s = cookie != 0 ? slot_of(cookie) : NULL;
+
+	return s != NULL && atomic_load(&s->failed);
+}
+
+uint64_t
+sigbus_guard_failures(void)
+{
+	return atomic_load_explicit(&failures, memory_order_relaxed);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Bursts over a queue of a started port: the only ethdev calls of the data path. For the worker
+ * that owns the queue, and for nobody else.
+ */
+#ifndef PORT_BURST_H
+#define PORT_BURST_H
+
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+
+/* Up to n frames that arrived; the caller owns them. m->port is not to be relied upon (net_ring).
+ */
+static inline uint16_t
+port_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **m, uint16_t n)
+{
+	return rte_eth_rx_burst(port, queue, m, n);
+}
+
+/* Send m[0 .. n) in order. Returns how many the port took; the rest stay the caller's. */
+static inline uint16_t
+port_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **m, uint16_t n)
+{
+	return rte_eth_tx_burst(port, queue, m, n);
+}
+
+#endif

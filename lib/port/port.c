@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <rte_alarm.h>
+#include <rte_ethdev.h>
+#include <rte_ether.h>
+#include <rte_mbuf.h>
+#include "port/devarg.h"
+#include "port/guard.h"
+#include "port/log.h"
+#include "port/mtu.h"
+#include "port/port.h"
+
+#define DEFAULT_DESCRIPTORS 1024
+#define XDP_POOL_BUFFERS    8191 /* the driver keeps two rings of 2048 of them filled */
+/* mempool object header, mbuf, and what a mempool adds to spread objects over memory channels */
+#define XDP_OBJECT_OVERHEAD (RTE_CACHE_LINE_SIZE + sizeof(struct rte_mbuf) + RTE_CACHE_LINE_SIZE)
+
+RTE_LOG_REGISTER(port_logtype, uroce.port, NOTICE);
+
+static uint16_t
+at_most(unsigned wanted, unsigned max)
+{
+	return (uint16_t)(wanted < max ? wanted : max);
+}
+
+static bool
+is_memif(const struct port *p)
+{
+	return strcmp(p->driver, "net_memif") == 0;
+}
+
+/* Who it is: id, names, queues. */
+static int
+identify(struct port *p, const struct port_params *params, struct rte_eth_dev_info *info)
+{
+	int rc;
+
+	memset(p, 0, sizeof(*p));
+	snprintf(p->name, sizeof(p->name), "%s", params->name);
+	rc = rte_eth_dev_get_port_by_name(params->name, &p->id);
+	if (rc != 0) {
+		PORT_LOG(ERR, params->name, "no such port");
+		return -ENODEV;
+	}
+	rc = rte_eth_dev_info_get(p->id, info);
+	if (rc != 0) {
+		PORT_LOG(ERR, p->name, "no information: %s", rte_strerror(-rc));
+		return rc;
+	}
+	snprintf(p->driver, sizeof(p->driver), "%s", info->driver_name);
+	if (info->if_index != 0)
+		(void)if_indextoname(info->if_index, p->netdev);
+	p->guarded = is_memif(p);
+	p->memif_client = is_memif(p) && !port_devarg_is(info, "role", "server") &&
+			  !port_devarg_is(info, "role", "master");
+	p->nrxq = at_most(params->nqueues, info->max_rx_queues);
+	p->ntxq = at_most(params->nqueues, info->max_tx_queues);
+	if (p->nrxq == 0 || p->ntxq == 0) {
+		PORT_LOG(ERR, p->name, "no queues");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/*
+ * Tell the driver queues, offloads and MTU. What a driver may well refuse without harm (the MTU,
+ * spreading by RSS) is asked for first and then left away.
+ */
+static int
+configure(struct port *p, const struct rte_eth_dev_info *info)
+{
+	struct rte_eth_conf conf = {.rxmode.mtu = p->link_mtu};
+	int rc;
+
+	p->tx_multi_seg = (info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
+	if (p->tx_multi_seg)
+		conf.txmode.offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+	if (p->nrxq > 1) {
+		conf.rx_adv_conf.rss_conf.rss_hf =
+			info->flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP);
+		if (conf.rx_adv_conf.rss_conf.rss_hf != 0)
+			conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+	}
+	if (p->link_mtu + RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN > info->max_rx_pktlen)
+		conf.rxmode.mtu = 0;
+	rc = rte_eth_dev_configure(p->id, p->nrxq, p->ntxq, &conf);
+	if (rc != 0 && conf.rxmode.mtu != 0) {
+		conf.rxmode.mtu = 0;
+		rc = rte_eth_dev_configure(p->id, p->nrxq, p->ntxq, &conf);
+	}
+	if (rc != 0 && conf.rxmode.mq_mode != RTE_ETH_MQ_RX_NONE) {
+		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_NONE;
+		conf.rx_adv_conf.rss_conf.rss_hf = 0;
+		rc = rte_eth_dev_configure(p->id, p->nrxq, p->ntxq, &conf);
+	}
+	if (rc != 0)
+		PORT_LOG(ERR, p->name, "cannot configure %u and %u queues: %s", p->nrxq, p->ntxq,
+			 rte_strerror(-rc));
+	return rc;
+}
+
+static int
+setup_queues(struct port *p, const struct port_params *params, const struct rte_eth_dev_info *info,
+	     struct rte_mempool *pool)
+{
+	uint16_t nrxd = params->nrxd != 0 ? params->nrxd : DEFAULT_DESCRIPTORS;
+	uint16_t ntxd = params->ntxd != 0 ? params->ntxd : DEFAULT_DESCRIPTORS;
+	struct rte_eth_txconf txconf = info->default_txconf;
+	unsigned socket = (unsigned)rte_eth_dev_socket_id(p->id);
+	int rc = rte_eth_dev_adjust_nb_rx_tx_desc(p->id, &nrxd, &ntxd);
+
+	if (rc != 0) {
+		PORT_LOG(ERR, p->name, "%u and %u descriptors are too many: %s", nrxd, ntxd,
+			 rte_strerror(-rc));
+		return rc;
+	}
+	if (p->tx_multi_seg)
+		txconf.offloads |= RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+	for (uint16_t q = 0; q < p->nrxq && rc == 0; q++) {
+		rc = rte_eth_rx_queue_setup(p->id, q, nrxd, socket, NULL, pool);
+		if (rc != 0)
+			PORT_LOG(ERR, p->name, "receive queue %u: %s%s", q, rte_strerror(-rc),
+				 strcmp(p->driver, "net_af_packet") == 0
+					 ? " (do packet buffers hold its framesz?)"
+					 : "");
+	}
+	for (uint16_t q = 0; q < p->ntxq && rc == 0; q++) {
+		rc = rte_eth_tx_queue_setup(p->id, q, ntxd, socket, &txconf);
+		if (rc != 0)
+			PORT_LOG(ERR, p->name, "transmit queue %u: %s", q, rte_strerror(-rc));
+	}
+	return rc;
+}
+
+/* Room for a frame in a buffer of pool. */
+static uint32_t
+pool_room(struct rte_mempool *pool)
+{
+	return rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM;
+}
+
+/*
+ * The buffers to receive into. AF_XDP hands whole buffers to the kernel, which takes none that is
+ * larger than a page, mempool and mbuf headers included.
+ */
+static struct rte_mempool *
+receive_pool(struct port *p, struct rte_mempool *pool)
+{
+	uint32_t page = (uint32_t)sysconf(_SC_PAGESIZE);
+	char name[RTE_MEMPOOL_NAMESIZE];
+
+	if (strcmp(p->driver, "net_af_xdp") != 0)
+		return pool;
+	snprintf(name, sizeof(name), "port%u", p->id);
+	p->own_pool =
+		rte_pktmbuf_pool_create(name, XDP_POOL_BUFFERS, 0, 0,
+					(uint16_t)(page - XDP_OBJECT_OVERHEAD), SOCKET_ID_ANY);
+	if (p->own_pool == NULL)
+		PORT_LOG(ERR, p->name, "no memory for packet buffers");
+	return p->own_pool;
+}
+
+/* Settle the MAC before the start. *filtered: the port may drop what comes for it. */
+static int
+choose_mac(struct port *p, const uint8_t *want, bool *filtered)
+{
+	struct rte_ether_addr own;
+	int rc = rte_eth_macaddr_get(p->id, &own);
+
+	*filtered = false;
+	if (rc != 0) {
+		PORT_LOG(ERR, p->name, "no MAC: %s", rte_strerror(-rc));
+		return rc;
+	}
+	if (want != NULL) {
+		memcpy(own.addr_bytes, want, 6);
+		if (!rte_is_valid_assigned_ether_addr(&own)) {
+			PORT_LOG(ERR, p->name, "a port cannot have the MAC asked for");
+			return -EINVAL;
+		}
+	}
+	if (strcmp(p->driver, "net_tap") == 0) {
+		/* the driver's MAC is that of the interface on the kernel's side, our neighbour */
+		if (want == NULL)
+			own.addr_bytes[5] ^= 1;
+	} else if (want != NULL) {
+		*filtered = rte_eth_dev_default_mac_addr_set(p->id, &own) != 0;
+	} else if (!rte_is_valid_assigned_ether_addr(&own)) {
+		/* net_ring has none; nothing filters there */
+		rte_eth_random_addr(own.addr_bytes);
+	}
+	memcpy(p->mac, own.addr_bytes, 6);
+	return 0;
+}
+
+/* Neighbour solicitations come to multicast MACs that the port has not been told of. */
+static void
+open_filters(const struct port *p, bool filtered)
+{
+	if (!filtered && rte_eth_allmulticast_enable(p->id) == 0)
+		return;
+	if (rte_eth_promiscuous_enable(p->id) != 0)
+		PORT_LOG(INFO, p->name, "takes no address filter; frames may be missing");
+}
+
+/*
+ * 0 also for a memif client that has no server yet: that is no error, and the driver's cry of it no
+ * news when it is heard each second.
+ */
+static int
+start(struct port *p)
+{
+	int rc;
+
+	if (p->memif_client)
+		rte_log_set_level_pattern("pmd.net.memif*", RTE_LOG_CRIT);
+	rc = rte_eth_dev_start(p->id);
+	if (p->memif_client)
+		rte_log_set_level_pattern("pmd.net.memif*", RTE_LOG_NOTICE);
+	p->started = rc == 0;
+	if (rc == 0 || p->memif_client)
+		return 0;
+	PORT_LOG(ERR, p->name, "cannot start: %s", rte_strerror(-rc));
+	return rc;
+}
+
+int
+port_open(struct port *p, const struct port_params *params, struct rte_mempool *pool)
+{
+	struct rte_eth_dev_info info;
+	bool filtered;
+	int rc;
+
+	rc = identify(p, params, &info);
+	if (rc != 0)
+		return rc;
+	pool = receive_pool(p, pool);
+	if (pool == NULL)
+		return -ENOMEM;
+	rc = -EINVAL;
+	p->link_mtu = port_find_mtu(p, &info, params->link_mtu, pool_room(pool));
+	if (p->link_mtu != 0)
+		rc = configure(p, &info);
+	if (rc == 0)
+		rc = setup_queues(p, params, &info, pool);
+	if (rc == 0)
+		rc = choose_mac(p, params->mac, &filtered);
+	if (rc == 0 && p->guarded)
+		rc = port_guard_install();
+	if (rc == 0)
+		rc = start(p);
+	if (rc != 0) {
+		rte_mempool_free(p->own_pool);
+		p->own_pool = NULL;
+		return rc;
+	}
+	open_filters(p, filtered);
+	port_poll_link(p);
+	return 0;
+}
+
+static void
+settled(void *arg)
+{
+	__atomic_store_n((bool *)arg, true, __ATOMIC_RELEASE);
+}
+
+/*
+ * Wait until EAL's interrupt thread has done all that it could have begun by now. It takes a memif
+ * down when the peer goes, and the driver does not bear being stopped or closed meanwhile. An alarm
+ * may come before what became ready with it: the second one comes after that. At most a second
+ * each: the thread may be gone.
+ */
+static void
+settle_interrupts(void)
+{
+	static bool done; /* outlives this call, should the alarm come late */
+
+	for (int round = 0; round < 2; round++) {
+		__atomic_store_n(&done, false, __ATOMIC_RELEASE);
+		if (rte_eal_alarm_set(1, settled, &done) != 0)
+			return;
+		for (int i = 0; i < 10000 && !__atomic_load_n(&done, __ATOMIC_ACQUIRE); i++)
+			usleep(100);
+	}
+}
+
+static void
+stop(struct port *p)
+{
+	int rc = 0;
+
+	if (is_memif(p))
+		settle_interrupts();
+	if (p->started)
+		rc = rte_eth_dev_stop(p->id);
+
+	if (rc != 0)
+		PORT_LOG(WARNING, p->name, "cannot stop: %s", rte_strerror(-rc));
+	p->started = false;
+	p->link_up = false;
+}
+
+void
+port_close(struct port *p)
+{
+	int rc;
+
+	stop(p);
+	/*
+	 * A memif server's listening socket stays registered with EAL's interrupt thread when the
+	 * driver frees it: leave that to the end of EAL, after which the thread does nothing.
+	 */
+	if (is_memif(p)) {
+		settle_interrupts();
+		if (!p->memif_client)
+			return;
+	}
+	rc = rte_eth_dev_close(p->id);
+	if (rc != 0)
+		PORT_LOG(WARNING, p->name, "cannot close: %s", rte_strerror(-rc));
+	/* a frame that somebody still holds keeps the pool alive */
+	if (p->own_pool != NULL && rte_mempool_full(p->own_pool))
+		rte_mempool_free(p->own_pool);
+	p->own_pool = NULL;
+}
+
+bool
+port_wants_restart(const struct port *p)
+{
+	return !p->started || (p->memif_client && !p->link_up);
+}
+
+int
+port_restart(struct port *p)
+{
+	int rc;
+
+	stop(p);
+	rc = start(p);
+	if (rc == 0 && !p->started)
+		rc = -ENOTCONN;
+	return rc;
+}
+
+bool
+port_poll_link(struct port *p)
+{
+	struct rte_eth_link link = {0};
+	bool up = p->started && rte_eth_link_get_nowait(p->id, &link) == 0 &&
+		  link.link_status == RTE_ETH_LINK_UP;
+	bool changed = up != p->link_up;
+
+	p->link_up = up;
+	return changed;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Ports: ethdev set-up and the few facts about one that the rest needs. Any DPDK port works; known
+ * good are net_ring, net_memif, net_af_packet, net_af_xdp, net_tap and PCI NICs. Control thread
+ * only, except the burst functions of port/burst.h, which the owner of the queue calls.
+ *
+ * Debian's EAL loads every driver it finds in its plugin folder (dpdk/pmds-*), so that
+ * `--vdev net_memif0,..` needs no driver linked or named by -d. Of drivers only net_ring is linked,
+ * for port_ring_pair.
+ */
+#ifndef PORT_PORT_H
+#define PORT_PORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <rte_mempool.h>
+
+struct port {
+	uint16_t id;     /* ethdev port id = device number of the engine */
+	char name[64];   /* ethdev name: "net_memif0" */
+	char driver[32]; /* "net_memif" */
+	char netdev[32]; /* kernel interface under it, or "" */
+	uint8_t mac[6];
+	uint16_t nrxq, ntxq;
+	uint32_t link_mtu; /* bytes of IP packet it carries */
+	bool started;      /* its queues may be used */
+	bool link_up;
+	bool memif_client;
+	bool guarded; /* to be used by the bursts of port/guard.h: its memory may go at any time */
+	bool tx_multi_seg;            /* takes frames of several segments */
+	struct rte_mempool *own_pool; /* buffers that the driver needs in its own way, or NULL */
+};
+
+struct port_params {
+	const char *name;    /* ethdev name */
+	unsigned nqueues;    /* wanted, >= 1; a port with fewer gives what it has */
+	uint32_t link_mtu;   /* 0: what the port or the interface under it says */
+	const uint8_t *mac;  /* NULL: the port's own, or a random one where it has none */
+	uint16_t nrxd, ntxd; /* descriptors wanted; 0: 1024 */
+};
+
+/*
+ * Configure and start. pool's buffers must hold what the link carries (af_xdp makes its own, of
+ * which a page holds one: its frames are limited to that). Errors are logged with the port's name
+ * and reason. 0 or -errno: -ENODEV no such port, -EINVAL what was asked for cannot be, else what
+ * the driver says. A memif needs as many queues as its peer has, else what is sent on those that
+ * the peer does not have waits for ever.
+ */
+int port_open(struct port *p, const struct port_params *params, struct rte_mempool *pool);
+/*
+ * Stop and close the ethdev, which is gone then (but for a memif server's, which EAL's end closes).
+ * Workers must have let go of it.
+ */
+void port_close(struct port *p);
+/* Read the link state again; true when it changed. */
+bool port_poll_link(struct port *p);
+
+/*
+ * A memif client connects when it is started and never again: with its server absent, port_open
+ * leaves it not started (and link_up false) instead of failing, and when its server goes it stays
+ * down. True for such a one: try port_restart now and then.
+ */
+bool port_wants_restart(const struct port *p);
+/* Stop and start again, with no worker using it. 0, or -errno: p->started is false. */
+int port_restart(struct port *p);
+
+/*
+ * Make two net_ring ports, tied back to back: what one sends, the other receives, in this process.
+ * Their ethdev names are "net_ring_" and a or b. entries: of each queue, a power of two; one of
+ * them stays empty. 0 or -errno; the rings live as long as the process.
+ */
+int port_ring_pair(const char *a, const char *b, unsigned nqueues, unsigned entries);
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <rte_branch_prediction.h>
+#include "worker/priv.h"
+
+#define DB_MASK  (UROCE_DB_ENTRIES - 1)
+#define DB_BURST 64 /* of one ring in one iteration: the others have their turn */
+
+static unsigned
+ring_overflow(struct worker *w, struct worker_doorbell *db, uint32_t prod)
+{
+	db->cons = prod;
+	__atomic_store_n(&db->ring->cons, prod, __ATOMIC_RELEASE);
+	db->overflow(w, db->ctx);
+	return 1;
+}
+
+static unsigned
+ring_poll(struct worker *w, struct worker_doorbell *db)
+{
+	struct uroce_db_ring *ring = db->ring;
+	uint32_t prod = __atomic_load_n(&ring->prod, __ATOMIC_ACQUIRE);
+	uint32_t n = prod - db->cons;
+
+	/* The exchange is a full fence: what the client posted before it set the flag is seen. */
+	if (unlikely(__atomic_load_n(&ring->overflow, __ATOMIC_RELAXED) != 0)) {
+		__atomic_exchange_n(&ring->overflow, 0, __ATOMIC_SEQ_CST);
+		return ring_overflow(w, db, prod);
+	}
+	if (likely(n == 0))
+		return 0;
+	if (unlikely(n > UROCE_DB_ENTRIES)) /* no client of ours writes this */
+		return ring_overflow(w, db, prod);
+	if (n > DB_BURST)
+		n = DB_BURST;
+	for (uint32_t i = 0; i < n; i++, db->cons++)
+		engine_doorbell(&w->engine,
+				__atomic_load_n(&ring->qpn[db->cons & DB_MASK], __ATOMIC_RELAXED));
+	__atomic_store_n(&ring->cons, db->cons, __ATOMIC_RELEASE);
+	return n;
+}
+
+unsigned
+doorbell_poll(struct worker *w)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < w->ndoorbells; i++)
+		n += ring_poll(w, &w->doorbells[i]);
+	return n;
+}
+
+bool
+doorbell_waits(const struct worker *w)
+{
+	for (unsigned i = 0; i < w->ndoorbells; i++) {
+		const struct worker_doorbell *db = &w->doorbells[i];
+
+		if (__atomic_load_n(&db->ring->prod, __ATOMIC_RELAXED) != db->cons ||
+		    __atomic_load_n(&db->ring->overflow, __ATOMIC_RELAXED) != 0)
+			return true;
+	}
+	return false;
+}
+
+void
+doorbell_set_asleep(struct worker *w, uint32_t asleep)
+{
+	for (unsigned i = 0; i < w->ndoorbells; i++)
+		__atomic_store_n(&w->doorbells[i].ring->asleep, asleep, __ATOMIC_RELAXED);
+}
+
+struct change {
+	struct worker_doorbell db;
+	struct worker_doorbell *room; /* in: a larger array, or NULL; out: the array to free */
+	unsigned nroom;
+};
+
+static void
+add_on_worker(struct worker *w, void *arg)
+{
+	struct change *c = arg;
+
+	if (c->room != NULL) {
+		struct worker_doorbell *old = w->doorbells;
+
+		if (w->ndoorbells != 0)
+			memcpy(c->room, old, w->ndoorbells * sizeof(*old));
+		w->doorbells = c->room;
+		w->doorbells_room = c->nroom;
+		c->room = old;
+	}
+	w->doorbells[w->ndoorbells++] = c->db;
+}
+
+int
+worker_add_doorbell(struct worker *w, struct uroce_db_ring *ring,
+		    void (*overflow)(struct worker *w, void *ctx), void *ctx)
+{
+	struct change c = {.db = {.ring = ring, .overflow = overflow, .ctx = ctx}};
+
+	/* only this thread changes the two numbers, by calls */
+	if (w->ndoorbells == w->doorbells_room) {
+		c.nroom = w->doorbells_room != 0 ? 2 * w->doorbells_room : 16;
+		c.room = calloc(c.nroom, sizeof(*c.room));
+		if (c.room == NULL)
+			return -ENOMEM;
+	}
+	c.db.cons = __atomic_load_n(&ring->cons, __ATOMIC_RELAXED);
+	worker_call(w, add_on_worker, &c);
+	free(c.room);
+	return 0;
+}
+
+static void
+del_on_worker(struct worker *w, void *arg)
+{
+	for (unsigned i = 0; i < w->ndoorbells; i++) {
+		if (w->doorbells[i].ring != arg)
+			continue;
+		w->doorbells[i] = w->doorbells[--w->ndoorbells];
+		return;
+	}
+}
+
+void
+worker_del_doorbell(struct worker *w, struct uroce_db_ring *ring)
+{
+	worker_call(w, del_on_worker, ring);
+}

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <string.h>
+#include <rte_mbuf.h>
+#include <rte_prefetch.h>
+#include "requester/requester.h"
+#include "responder/responder.h"
+#include "wire/icrc.h"
+#include "wire/parse.h"
+#include "worker/engine.h"
+
+static const enum obs_drop drop_of_verdict[WIRE_VERDICTS] = {
+	[WIRE_RUNT] = OBS_DROP_RUNT,         [WIRE_BAD_IP] = OBS_DROP_BAD_IP,
+	[WIRE_FRAGMENT] = OBS_DROP_FRAGMENT, [WIRE_BAD_UDP] = OBS_DROP_BAD_UDP,
+	[WIRE_BAD_TVER] = OBS_DROP_BAD_TVER, [WIRE_BAD_OPCODE] = OBS_DROP_BAD_OPCODE,
+	[WIRE_BAD_PAD] = OBS_DROP_BAD_PAD,   [WIRE_BAD_LENGTH] = OBS_DROP_BAD_LENGTH,
+	[WIRE_BAD_ICRC] = OBS_DROP_BAD_ICRC,
+};
+
+/* Service bits of the opcodes that a QP type speaks. */
+static const uint8_t svc_of_type[] = {
+	[QP_TYPE_RC] = WIRE_SVC_RC,
+	[QP_TYPE_UC] = WIRE_SVC_UC,
+	[QP_TYPE_UD] = WIRE_SVC_UD,
+};
+
+static void
+env_cq_event(void *ctx, struct cq *cq)
+{
+	struct engine *e = ctx;
+
+	e->env.obs->ctr[OBS_CQ_EVENTS]++;
+	e->ops->cq_event(e->ops_ctx, cq);
+}
+
+static void
+env_async_event(void *ctx, enum qp_event ev, struct qp *qp, struct cq *cq)
+{
+	struct engine *e = ctx;
+
+	e->ops->async_event(e->ops_ctx, ev, qp, cq);
+}
+
+static void
+env_qp_wake(void *ctx, struct qp *qp)
+{
+	engine_wake(ctx, qp);
+}
+
+static const struct qp_env_ops engine_env_ops = {
+	.cq_event = env_cq_event,
+	.async_event = env_async_event,
+	.qp_wake = env_qp_wake,
+};
+
+void
+engine_init(struct engine *e, struct rte_mempool *pool, const struct mr_table *mrs,
+	    const struct qp_table *qps, uint32_t worker, uint32_t worker_mask,
+	    const struct engine_ops *ops, void *ops_ctx)
+{
+	memset(e, 0, sizeof(*e));
+	TAILQ_INIT(&e->run);
+	e->env.mrs = mrs;
+	e->env.pool = pool;
+	e->env.tx = e->tx;
+	e->env.tx_cap = ENGINE_TX_CAP;
+	e->env.ops = &engine_env_ops;
+	e->env.ops_ctx = e;
+	e->qps = qps;
+	e->worker = worker;
+	e->worker_mask = worker_mask;
+	e->ops = ops;
+	e->ops_ctx = ops_ctx;
+}
+
+void
+engine_add_dev(struct engine *e, uint16_t dev, const uint8_t mac[6], struct obs_block *obs)
+{
+	e->dev[dev].present = true;
+	memcpy(e->dev[dev].mac, mac, 6);
+	e->dev[dev].obs = obs;
+}
+
+void
+engine_set_addrs(struct engine *e, uint16_t dev, const struct engine_addrs *addrs)
+{
+	e->dev[dev].addrs = addrs;
+}
+
+void
+engine_wake(struct engine *e, struct qp *qp)
+{
+	if (qp->on_run_list)
+		return;
+	qp->on_run_list = true;
+	TAILQ_INSERT_TAIL(&e->run, qp, run);
+}
+
+static void
+drop(struct obs_block *obs, enum obs_drop why, struct rte_mbuf *m)
+{
+	obs->drop[why]++;
+	rte_pktmbuf_free(m);
+}
+
+/* Addresses must be those the QP is connected to: an IP address spoofed is a QP hijacked. */
+static bool
+gids_match(const struct qp *qp, const struct wire_pkt *pkt)
+{
+	if (pkt->is_v6 != qp->tmpl.is_v6)
+		return false;
+	if (pkt->is_v6)
+		return memcmp(pkt->ip + 8, qp->dgid, 16) == 0 &&
+		       memcmp(pkt->ip + 24, qp->sgid, 16) == 0;
+	return memcmp(pkt->ip + 12, qp->dgid + 12, 4) == 0 &&
+	       memcmp(pkt->ip + 16, qp->sgid + 12, 4) == 0;
+}
+
+/* Partitions agree on 15 bits and one side at least is a full member (WIRE-09). */
+static bool
+pkeys_match(uint16_t a, uint16_t b)
+{
+	return ((a ^ b) & 0x7fff) == 0 && ((a | b) & 0x8000) != 0;
+}
+
+/* Why this QP must not see this packet, or OBS_NDROPS. */
+static enum obs_drop
+qp_refuses(const struct qp *qp, const struct wire_pkt *pkt, uint16_t dev)
+{
+	if (qp->port != dev)
+		return OBS_DROP_BAD_QPN;
+	if ((pkt->opcode & WIRE_SVC_MASK) != svc_of_type[qp->type])
+		return OBS_DROP_BAD_SERVICE;
+	if (qp->state < QP_RTR || qp->state == QP_ERR ||
+	    ((pkt->op->flags & WIRE_F_RESP) && qp->state < QP_RTS))
+		return OBS_DROP_QP_STATE;
+	if (!pkeys_match(pkt->pkey, qp->pkey))
+		return OBS_DROP_BAD_PKEY;
+	if (qp->type != QP_TYPE_UD && !gids_match(qp, pkt))
+		return OBS_DROP_BAD_GID;
+	return OBS_NDROPS;
+}
+
+static void
+check_timer(struct engine *e, struct qp *qp)
+{
+	uint64_t d = qp->snd.deadline_ns;
+
+	if (d != 0 && (qp->timer_at_ns == 0 || d < qp->timer_at_ns))
+		e->ops->set_timer(e->ops_ctx, qp);
+}
+
+static bool
+gid_in(const struct engine_addrs *a, const uint8_t gid[16])
+{
+	uint32_t i;
+
+	for (i = 0; i < a->ngids; i++) {
+		if (memcmp(a->gid[i], gid, 16) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Is the packet's destination address one of the device's? A connected QP knows its own. */
+static bool
+dst_is_ours(const struct engine_addrs *a, const struct wire_pkt *pkt)
+{
+	uint8_t gid[16];
+
+	if (a == NULL)
+		return true;
+	wire_dst_gid(pkt, gid);
+	return gid_in(a, gid);
+}
+
+/* A RoCE packet for a QPN of this worker. */
+static void
+rx_roce(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct wire_pkt *pkt)
+{
+	struct obs_block *obs = e->env.obs;
+	enum obs_drop why;
+	struct qp *qp;
+
+	if (!wire_icrc_check(pkt)) {
+		drop(obs, OBS_DROP_BAD_ICRC, m);
+		return;
+	}
+	qp = qp_table_find(e->qps, pkt->qpn);
+	if (qp == NULL) {
+		drop(obs, OBS_DROP_BAD_QPN, m);
+		return;
+	}
+	why = qp_refuses(qp, pkt, dev);
+	if (why == OBS_NDROPS && qp->type == QP_TYPE_UD && !dst_is_ours(e->dev[dev].addrs, pkt))
+		why = OBS_DROP_NOT_OURS;
+	if (why != OBS_NDROPS) {
+		drop(obs, why, m);
+		return;
+	}
+	obs->ctr[OBS_RX_ROCE]++;
+	if (qp->type == QP_TYPE_UD)
+		rsp_rx_datagram(&e->env, qp, pkt);
+	else if (pkt->op->flags & WIRE_F_REQ)
+		rsp_rx(&e->env, qp, pkt);
+	else
+		req_rx(&e->env, qp, pkt);
+	check_timer(e, qp);
+	rte_pktmbuf_free(m);
+}
+
+/* A copy of a group's packet for one QP: its own QPN in the BTH, and the ICRC that goes with it. */
+static struct rte_mbuf *
+copy_for(struct engine *e, uint16_t dev, const struct rte_mbuf *m, const struct wire_pkt *pkt,
+	 uint32_t qpn)
+{
+	struct rte_mbuf *c = rte_pktmbuf_alloc(e->env.pool);
+	uint32_t bth = (uint32_t)(pkt->bth - pkt->l2), ip = (uint32_t)(pkt->ip - pkt->l2);
+	uint32_t end = (uint32_t)(pkt->payload - pkt->l2) + pkt->payload_len + pkt->pad_len;
+	uint32_t icrc;
+	uint8_t *p;
+
+	if (c == NULL || rte_pktmbuf_tailroom(c) < m->data_len) {
+		rte_pktmbuf_free(c);
+		return NULL;
+	}
+	p = rte_pktmbuf_mtod(c, uint8_t *);
+	memcpy(p, pkt->l2, m->data_len);
+	((struct wire_bth *)(p + bth))->fb_qpn = rte_cpu_to_be_32(qpn);
+	icrc = wire_icrc_start(p + ip, pkt->is_v6);
+	icrc = wire_icrc_update(icrc, p + bth + WIRE_BTH_LEN, end - bth - WIRE_BTH_LEN);
+	icrc = wire_icrc_final(icrc);
+	memcpy(p + end, &icrc, sizeof(icrc));
+	c->data_len = m->data_len;
+	c->pkt_len = m->data_len;
+	c->port = dev;
+	return c;
+}
+
+/* The group's packet for one member: here, or on the worker that owns it. */
+static void
+rx_member(struct engine *e, uint16_t dev, const struct rte_mbuf *m, const struct wire_pkt *pkt,
+	  uint32_t qpn)
+{
+	struct rte_mbuf *c;
+	struct qp *qp;
+
+	if ((qpn & e->worker_mask) != e->worker) {
+		c = copy_for(e, dev, m, pkt, qpn);
+		if (c != NULL)
+			e->ops->handoff(e->ops_ctx, qpn & e->worker_mask, c);
+		else
+			e->env.obs->drop[OBS_DROP_NO_MBUF]++;
+		return;
+	}
+	qp = qp_table_find(e->qps, qpn);
+	if (qp != NULL && qp_refuses(qp, pkt, dev) == OBS_NDROPS) {
+		e->env.obs->ctr[OBS_RX_ROCE]++;
+		rsp_rx_datagram(&e->env, qp, pkt);
+	}
+}
+
+/* Every member of the group gets the packet, but for the QP that sent it (WIRE-10). */
+static void
+engine_rx_multicast(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct wire_pkt *pkt)
+{
+	const struct engine_addrs *a = e->dev[dev].addrs;
+	struct obs_block *obs = e->env.obs;
+	uint8_t dst[16], src[16];
+	uint32_t i, n = 0;
+	bool own;
+
+	if (!wire_icrc_check(pkt)) {
+		drop(obs, OBS_DROP_BAD_ICRC, m);
+		return;
+	}
+	wire_dst_gid(pkt, dst);
+	wire_src_gid(pkt, src);
+	own = a != NULL && gid_in(a, src);
+	for (i = 0; a != NULL && i < a->nmembers; i++) {
+		if (memcmp(a->member[i].gid, dst, 16) != 0)
+			continue;
+		n++;
+		if (!own || a->member[i].qpn != pkt->src_qpn)
+			rx_member(e, dev, m, pkt, a->member[i].qpn);
+	}
+	if (n == 0)
+		obs->drop[OBS_DROP_BAD_QPN]++;
+	rte_pktmbuf_free(m);
+}
+
+static void
+rx_one(struct engine *e, uint16_t dev, struct rte_mbuf *m)
+{
+	struct obs_block *obs = e->dev[dev].obs;
+	const uint8_t *frame;
+	enum wire_verdict v;
+	struct wire_pkt pkt;
+
+	if (m->nb_segs != 1 && rte_pktmbuf_linearize(m) != 0) {
+		drop(obs, OBS_DROP_BAD_LENGTH, m);
+		return;
+	}
+	frame = rte_pktmbuf_mtod(m, const uint8_t *);
+	if (m->data_len < WIRE_ETH_LEN) {
+		drop(obs, OBS_DROP_RUNT, m);
+		return;
+	}
+	if (!(frame[0] & 1) && memcmp(frame, e->dev[dev].mac, 6) != 0) {
+		drop(obs, OBS_DROP_NOT_OURS, m);
+		return;
+	}
+	v = wire_parse(frame, m->data_len, &pkt);
+	if (v == WIRE_NOT_ROCE) {
+		obs->ctr[OBS_SLOW_PATH]++;
+		e->ops->slow_path(e->ops_ctx, dev, m);
+		return;
+	}
+	if (v != WIRE_OK) {
+		drop(obs, drop_of_verdict[v], m);
+		return;
+	}
+	if (pkt.qpn == WIRE_MULTICAST_QPN) {
+		e->env.obs = obs;
+		engine_rx_multicast(e, dev, m, &pkt);
+		return;
+	}
+	if ((pkt.qpn & e->worker_mask) != e->worker) {
+		obs->ctr[OBS_RX_HANDOFF]++;
+		m->port = dev;
+		e->ops->handoff(e->ops_ctx, pkt.qpn & e->worker_mask, m);
+		return;
+	}
+	e->env.obs = obs;
+	rx_roce(e, dev, m, &pkt);
+}
+
+void
+engine_rx(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m, uint32_t n)
+{
+	uint32_t i;
+
+	e->env.now_ns = now_ns;
+	for (i = 0; i < n; i++)
+		rte_prefetch0(rte_pktmbuf_mtod(m[i], void *));
+	for (i = 0; i < n; i++)
+		rx_one(e, dev, m[i]);
+}
+
+void
+engine_doorbell(struct engine *e, uint32_t qpn)
+{
+	struct qp *qp = qp_table_find(e->qps, qpn);
+
+	if (qp == NULL || qp->worker != e->worker)
+		return;
+	qp->obs->ctr[OBS_DOORBELLS]++;
+	qp->snd.armed = false;
+	engine_wake(e, qp);
+}
+
+/* Give one QP its turn. True when it wants another. */
+static bool
+run_qp(struct engine *e, struct qp *qp)
+{
+	bool more;
+
+	e->env.obs = qp->obs;
+	if (qp->state == QP_ERR) {
+		qp_flush(&e->env, qp);
+		return false;
+	}
+	more = rsp_run(&e->env, qp, ENGINE_QUANTUM);
+	more |= req_run(&e->env, qp, ENGINE_QUANTUM) == REQ_MORE;
+	check_timer(e, qp);
+	return more;
+}
+
+bool
+engine_run(struct engine *e, uint64_t now_ns)
+{
+	struct qp *qp, *stuck = NULL;
+
+	e->env.now_ns = now_ns;
+	while (e->env.tx_n < e->env.tx_cap && (qp = TAILQ_FIRST(&e->run)) != NULL) {
+		uint32_t before = e->env.tx_n;
+
+		/* Once round without a packet (no mbufs): the rest of the work waits. */
+		if (qp == stuck)
+			break;
+		TAILQ_REMOVE(&e->run, qp, run);
+		qp->on_run_list = false;
+		if (run_qp(e, qp))
+			engine_wake(e, qp);
+		if (e->env.tx_n != before)
+			stuck = NULL;
+		else if (stuck == NULL && qp->on_run_list)
+			stuck = qp;
+	}
+	qp_env_flush(&e->env);
+	return !TAILQ_EMPTY(&e->run);
+}
+
+void
+engine_timer(struct engine *e, uint64_t now_ns, struct qp *qp)
+{
+	e->env.now_ns = now_ns;
+	e->env.obs = qp->obs;
+	qp->timer_at_ns = 0;
+	if (qp->snd.deadline_ns != 0 && qp->snd.deadline_ns <= now_ns)
+		req_timeout(&e->env, qp);
+	check_timer(e, qp);
+}
+
+void
+engine_forget(struct engine *e, struct qp *qp)
+{
+	if (qp->on_run_list) {
+		TAILQ_REMOVE(&e->run, qp, run);
+		qp->on_run_list = false;
+	}
+}

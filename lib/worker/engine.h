@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The engine of one worker: frames in, frames, completions and deadlines out. No port, no clock, no
+ * lcore: worker/worker.h drives it from real ones, test/sim from virtual ones.
+ *
+ *   engine_rx      frames of one device, in bursts; consumes the mbufs
+ *   engine_doorbell  a QP that its client rang for
+ *   engine_run     runs QPs with work until the tx array is full or nothing is left
+ *   engine_timers  QPs whose deadline has come
+ */
+#ifndef WORKER_ENGINE_H
+#define WORKER_ENGINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include "qp/env.h"
+#include "qp/qp.h"
+
+#define ENGINE_TX_CAP  64 /* frames between two engine_run */
+#define ENGINE_QUANTUM 16 /* packets a QP may send before the next has its turn */
+
+/*
+ * Addresses of a device as its workers see them: an unchanging list that the control thread
+ * replaces as a whole (by engine_set_addrs in a worker_call on every worker) and then frees.
+ */
+struct engine_member { /* a UD QP that listens to a multicast group (WIRE-10) */
+	uint8_t gid[16];
+	uint32_t qpn;
+};
+struct engine_addrs {
+	uint32_t ngids, nmembers;
+	const uint8_t (*gid)[16];
+	const struct engine_member *member;
+};
+
+struct engine_dev { /* what the engine knows of a device (an ethdev port) */
+	bool present;
+	uint8_t mac[6];
+	struct obs_block *obs;            /* this worker's block for the device */
+	const struct engine_addrs *addrs; /* NULL: every address is taken for ours, no groups */
+};
+#define ENGINE_MAX_DEVS 16
+
+struct engine;
+/* Where frames go that are not for a QP of this engine; each consumes the mbuf. */
+struct engine_ops {
+	/* Not RoCE (ARP, ND, ICMP): for the control thread. */
+	void (*slow_path)(void *ctx, uint16_t dev, struct rte_mbuf *m);
+	/* The QPN's owner is another worker. */
+	void (*handoff)(void *ctx, uint32_t worker, struct rte_mbuf *m);
+	/* qp->snd.deadline_ns changed and is earlier than qp->timer_at_ns (or that is 0). */
+	void (*set_timer)(void *ctx, struct qp *qp);
+	void (*cq_event)(void *ctx, struct cq *cq);
+	void (*async_event)(void *ctx, enum qp_event ev, struct qp *qp, struct cq *cq);
+};
+
+TAILQ_HEAD(engine_run_list, qp);
+
+struct engine {
+	struct qp_env env;
+	struct rte_mbuf *tx[ENGINE_TX_CAP];
+	struct engine_run_list run;
+	struct engine_dev dev[ENGINE_MAX_DEVS];
+	const struct qp_table *qps;
+	uint32_t worker, worker_mask; /* owner of a QP = qpn & worker_mask */
+	const struct engine_ops *ops;
+	void *ops_ctx;
+};
+
+/* Make an engine. pool, mrs and qps belong to the caller and outlive it. */
+void engine_init(struct engine *e, struct rte_mempool *pool, const struct mr_table *mrs,
+		 const struct qp_table *qps, uint32_t worker, uint32_t worker_mask,
+		 const struct engine_ops *ops, void *ops_ctx);
+
+/* A device appears on this engine. obs: this worker's counters of it. */
+void engine_add_dev(struct engine *e, uint16_t dev, const uint8_t mac[6], struct obs_block *obs);
+
+/* The worker's own thread, or a worker_call: the device's addresses from now on. */
+void engine_set_addrs(struct engine *e, uint16_t dev, const struct engine_addrs *addrs);
+
+/*
+ * n frames that arrived on device dev (or came by handoff or loopback for it). Consumes them.
+ * Packets are parsed, checked (ICRC, QPN, P_Key, addresses) and given to their QP's half.
+ */
+void engine_rx(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m, uint32_t n);
+
+/* The client rang for qpn (any number: unknown ones and those of others are ignored). */
+void engine_doorbell(struct engine *e, uint32_t qpn);
+
+/* Put qp on the run list, if it is not there. */
+void engine_wake(struct engine *e, struct qp *qp);
+
+/*
+ * Run QPs in turn until e->env.tx is full or no QP has work; then flush completions. True when work
+ * is left. The caller sends e->env.tx[0 .. tx_n), keeps what the port refused in front, and sets
+ * tx_n to that.
+ */
+bool engine_run(struct engine *e, uint64_t now_ns);
+
+/*
+ * qp's timer went off. Acts if its deadline has come; then, and if the deadline is later, asks for
+ * a new timer by set_timer.
+ */
+void engine_timer(struct engine *e, uint64_t now_ns, struct qp *qp);
+
+/* qp leaves this engine (destroy): off every list. */
+void engine_forget(struct engine *e, struct qp *qp);
+
+#endif

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <unistd.h>
+#include <rte_branch_prediction.h>
+#include <rte_log.h>
+#include <rte_ring_elem.h>
+#include "worker/priv.h"
+
+_Static_assert(sizeof(struct worker_event) % 4 == 0, "an event is an element of an rte_ring");
+
+static bool
+put(struct worker *w, struct worker_event *ev)
+{
+	if (rte_ring_enqueue_elem(w->ws->events, ev, sizeof(*ev)) != 0)
+		return false;
+	w->notify = true;
+	return true;
+}
+
+/* An event must not be lost: what finds no room is held, and the loop stops taking on work. */
+static void
+put_or_hold(struct worker *w, struct worker_event *ev)
+{
+	if (likely(w->held_n == 0) && likely(put(w, ev)))
+		return;
+	if (w->held_n < WORKER_HELD_EVENTS)
+		w->held[w->held_n++] = *ev;
+	else if (w->events_lost++ == 0)
+		RTE_LOG(ERR, USER1, "worker %u: events lost, the control thread hangs\n", w->index);
+}
+
+bool
+event_retry_held(struct worker *w)
+{
+	uint32_t n = 0;
+
+	if (likely(w->held_n == 0))
+		return true;
+	while (n < w->held_n && put(w, &w->held[n]))
+		n++;
+	for (uint32_t i = n; i < w->held_n; i++)
+		w->held[i - n] = w->held[i];
+	w->held_n -= n;
+	return w->held_n == 0;
+}
+
+void
+event_frame(void *ctx, uint16_t dev, struct rte_mbuf *m)
+{
+	struct worker *w = ctx;
+	struct worker_event ev = {
+		.kind = WORKER_EV_FRAME,
+		.obj = m,
+		.dev = dev,
+		.worker = (uint16_t)w->index,
+	};
+
+	/* strangers' frames may not take the room of our clients' events */
+	if (rte_ring_free_count(w->ws->events) > WORKER_EVENTS / 2 && put(w, &ev))
+		return;
+	w->obs[dev].drop[OBS_DROP_SLOW_PATH_FULL]++;
+	rte_pktmbuf_free(m);
+}
+
+void
+event_cq(void *ctx, struct cq *cq)
+{
+	struct worker *w = ctx;
+	struct worker_event ev = {
+		.kind = WORKER_EV_CQ,
+		.obj = cq,
+		.worker = (uint16_t)w->index,
+		.id = cq->id,
+	};
+
+	put_or_hold(w, &ev);
+}
+
+void
+event_async(void *ctx, enum qp_event event, struct qp *qp, struct cq *cq)
+{
+	struct worker *w = ctx;
+	struct worker_event ev = {
+		.kind = WORKER_EV_ASYNC,
+		.ev = event,
+		.worker = (uint16_t)w->index,
+	};
+
+	if (qp != NULL) {
+		ev.obj = qp;
+		ev.dev = qp->port;
+		ev.id = qp->qpn;
+	} else {
+		ev.obj = cq;
+		ev.id = cq->id;
+	}
+	put_or_hold(w, &ev);
+}
+
+void
+event_notify(struct worker *w)
+{
+	static const uint64_t one = 1;
+
+	if (likely(!w->notify))
+		return;
+	w->notify = false;
+	/* Partner: worker_events, between saying asleep and looking once more. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (__atomic_exchange_n(&w->ws->listener_asleep, 0, __ATOMIC_RELAXED) == 0)
+		return;
+	if (write(w->ws->event_fd, &one, sizeof(one)) < 0)
+		return; /* full, so readable */
+}
+
+int
+worker_event_fd(struct worker_set *ws)
+{
+	return ws->event_fd;
+}
+
+unsigned
+worker_events(struct worker_set *ws, struct worker_event *ev, unsigned max)
+{
+	uint64_t count;
+	unsigned n = rte_ring_dequeue_burst_elem(ws->events, ev, sizeof(*ev), max, NULL);
+
+	if (n != 0)
+		return n;
+	/* nothing: from here on a worker that puts an event makes event_fd readable */
+	if (read(ws->event_fd, &count, sizeof(count)) < 0)
+		count = 0;
+	__atomic_store_n(&ws->listener_asleep, 1, __ATOMIC_RELAXED);
+	/* Partner: event_notify. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	return rte_ring_dequeue_burst_elem(ws->events, ev, sizeof(*ev), max, NULL);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <string.h>
+#include <rte_branch_prediction.h>
+#include "worker/priv.h"
+
+void
+handoff_to(void *ctx, uint32_t worker, struct rte_mbuf *m)
+{
+	struct worker *w = ctx;
+
+	if (likely(rte_ring_enqueue(w->ws->worker[worker]->in, m) == 0)) {
+		w->poke |= 1u << worker;
+		return;
+	}
+	w->obs[m->port].drop[OBS_DROP_HANDOFF_FULL]++;
+	rte_pktmbuf_free(m);
+}
+
+/* Receive frames that know their device, those of one device at a time. */
+static void
+rx_by_device(struct worker *w, struct rte_mbuf **m, uint32_t n)
+{
+	uint32_t first, i;
+
+	for (first = 0; first < n; first = i) {
+		uint16_t dev = m[first]->port;
+
+		for (i = first + 1; i < n && m[i]->port == dev; i++)
+			;
+		if (likely(w->dev[dev].present)) {
+			engine_rx(&w->engine, w->now_ns, dev, m + first, i - first);
+			continue;
+		}
+		w->obs[dev].drop[OBS_DROP_PORT_DOWN] += i - first;
+		rte_pktmbuf_free_bulk(m + first, i - first);
+	}
+}
+
+unsigned
+handoff_rx(struct worker *w)
+{
+	struct rte_mbuf *m[WORKER_RX_BURST];
+	unsigned n = rte_ring_dequeue_burst(w->in, (void **)m, WORKER_RX_BURST, NULL);
+
+	if (n != 0)
+		rx_by_device(w, m, n);
+	return n;
+}
+
+unsigned
+loopback_rx(struct worker *w)
+{
+	uint32_t n = w->lo_n;
+
+	if (n == 0)
+		return 0;
+	w->lo_n = 0;
+	rx_by_device(w, w->lo, n);
+	return n;
+}

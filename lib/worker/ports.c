@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Ports come and go: queue q is worker q's, modulo the workers (receive) or if there is one
+ * (transmit). */
+#include <errno.h>
+#include <string.h>
+#include "worker/priv.h"
+
+static void
+resume_on_worker(struct worker *w, void *arg)
+{
+	const struct port *p = arg;
+	struct worker_dev *d = &w->dev[p->id];
+
+	memset(d, 0, sizeof(*d));
+	d->own_queue = w->index < p->ntxq;
+	d->queue = (uint16_t)w->index;
+	d->guarded = p->guarded;
+	d->tx_worker = (uint16_t)(w->index % p->ntxq);
+	d->present = true;
+	for (unsigned q = w->index; q < p->nrxq; q += w->ws->n)
+		w->rxqs[w->nrxqs++] = (struct worker_rxq){.port = p->id,
+							  .queue = (uint16_t)q,
+							  .guarded = p->guarded};
+}
+
+static void
+pause_on_worker(struct worker *w, void *arg)
+{
+	const struct port *p = arg;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < w->nrxqs; i++) {
+		if (w->rxqs[i].port != p->id)
+			w->rxqs[n++] = w->rxqs[i];
+	}
+	w->nrxqs = n;
+	w->dev[p->id].present = false;
+	tx_forget_dev(w, p->id);
+}
+
+/* What the others had handed over before they let go of the port. */
+static void
+drain_on_worker(struct worker *w, void *arg)
+{
+	for (unsigned i = 0; i < WORKER_RING_FRAMES / WORKER_RX_BURST; i++) {
+		handoff_rx(w);
+		tx_flush(w);
+	}
+}
+
+void
+worker_pause_port(struct worker_set *ws, struct port *p)
+{
+	worker_call_all(ws, pause_on_worker, p);
+	worker_call_all(ws, drain_on_worker, p);
+}
+
+void
+worker_resume_port(struct worker_set *ws, struct port *p)
+{
+	worker_call_all(ws, resume_on_worker, p);
+}
+
+static void
+add_on_worker(struct worker *w, void *arg)
+{
+	const struct port *p = arg;
+
+	memset(&w->obs[p->id], 0, sizeof(w->obs[p->id]));
+	engine_add_dev(&w->engine, p->id, p->mac, &w->obs[p->id]);
+}
+
+int
+worker_add_port(struct worker_set *ws, struct port *p)
+{
+	if (p->id >= ENGINE_MAX_DEVS)
+		return -ENOSPC;
+	if (ws->port_present[p->id])
+		return -EEXIST;
+	ws->port_present[p->id] = true;
+	worker_call_all(ws, add_on_worker, p);
+	if (p->started)
+		worker_resume_port(ws, p);
+	return 0;
+}
+
+static void
+del_on_worker(struct worker *w, void *arg)
+{
+	w->engine.dev[((const struct port *)arg)->id].present = false;
+}
+
+void
+worker_del_port(struct worker_set *ws, struct port *p)
+{
+	if (p->id >= ENGINE_MAX_DEVS || !ws->port_present[p->id])
+		return;
+	worker_pause_port(ws, p);
+	worker_call_all(ws, del_on_worker, p);
+	ws->port_present[p->id] = false;
+}

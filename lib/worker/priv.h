@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of a worker share. Private to lib/worker.
+ *
+ *   worker.c    the set and the loop
+ *   ports.c     attaching ports
+ *   call.c      calls from the control thread, and waking a worker
+ *   event.c     events to the control thread
+ *   doorbell.c  the clients' doorbell rings
+ *   handoff.c   received frames that come from other workers or by loopback
+ *   tx.c        frames to ports, to loopback, to the worker that has the port's queue
+ *   timer.c     clock and QP timers
+ *   idle.c      what to do when there is nothing to do
+ *
+ * Functions are the worker's own unless they say otherwise. unsigned results count what was done:
+ * 0 in all of them is an empty poll.
+ */
+#ifndef WORKER_PRIV_H
+#define WORKER_PRIV_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <rte_mbuf.h>
+#include <rte_ring.h>
+#include "obs/obs.h"
+#include "port/port.h"
+#include "worker/engine.h"
+#include "worker/worker.h"
+
+#define WORKER_RX_BURST    32
+#define WORKER_RING_FRAMES 1024 /* handed over and not yet taken, a worker and direction */
+#define WORKER_LO_FRAMES   128  /* looped back in one iteration */
+#define WORKER_EVENTS      16384
+#define WORKER_HELD_EVENTS                                                                         \
+	2048 /* waiting for room among the events; no work is taken on meanwhile */
+
+struct worker_rxq {
+	uint16_t port, queue;
+	bool guarded; /* as in struct port */
+};
+
+/* How this worker sends on a device. */
+struct worker_dev {
+	bool present;
+	bool own_queue;
+	bool guarded;              /* as in struct port */
+	uint16_t queue;            /* own_queue */
+	uint16_t tx_worker;        /* else: who has one */
+	uint64_t refused_since_ns; /* the port has taken nothing since then; 0: it takes */
+};
+
+struct worker_doorbell {
+	struct uroce_db_ring *ring; /* shared, hostile */
+	uint32_t cons;              /* ours; the shared one is for the client to read only */
+	void (*overflow)(struct worker *w, void *ctx);
+	void *ctx;
+};
+
+/* The one call under way. Written by the control thread, but for done. */
+struct worker_mailbox {
+	void (*fn)(struct worker *w, void *arg);
+	void *arg;
+	uint32_t posted; /* calls so far */
+	uint32_t done;   /* calls run so far */
+};
+
+struct worker {
+	struct engine engine;
+	struct worker_set *ws;
+	uint64_t now_ns; /* of this iteration */
+	unsigned index, lcore;
+
+	struct worker_rxq *rxqs; /* room for a queue of every device */
+	unsigned nrxqs;
+	struct worker_doorbell *doorbells;
+	unsigned ndoorbells, doorbells_room;
+
+	struct rte_mbuf *lo[WORKER_LO_FRAMES]; /* looped back: to receive in the next iteration */
+	uint32_t lo_n;
+	struct rte_mbuf *fwd[ENGINE_TX_CAP]; /* of others, that the port refused */
+	uint32_t fwd_n;
+	uint32_t poke; /* bit per worker that was given frames in this iteration */
+	bool notify;   /* events were put in this iteration */
+	bool more;     /* the engine has work left */
+	struct worker_event held[WORKER_HELD_EVENTS];
+	uint32_t held_n;
+	uint64_t events_lost;
+	unsigned timers_fired;
+
+	uint64_t idle_since_ns; /* 0: was not idle */
+	uint64_t sleep_ns;      /* the next sleep */
+
+	/* written by others, or read by them */
+	struct rte_ring *in __rte_cache_aligned; /* frames to receive */
+	struct rte_ring *out;                    /* frames to send on our queues */
+	int own_fd;                              /* eventfd that ends a sleep, for the daemon */
+	int client_fd;                           /* the same for doorbells; clients hold it too */
+	struct worker_mailbox mail __rte_cache_aligned;
+	uint32_t stop;
+	uint32_t asleep __rte_cache_aligned; /* wake by own_fd */
+
+	struct worker_dev dev[ENGINE_MAX_DEVS];
+	struct obs_block obs[ENGINE_MAX_DEVS];
+	struct obs_block obs_none; /* what env.obs is before the first packet */
+};
+
+struct worker_set {
+	unsigned n;
+	enum worker_idle idle;
+	bool running;
+	struct worker *worker[UROCE_MAX_WORKERS];
+	struct rte_ring *events; /* of struct worker_event */
+	int event_fd;
+	uint32_t listener_asleep; /* the control thread is to be told of events by event_fd */
+	bool port_present[ENGINE_MAX_DEVS];
+};
+
+/* call.c */
+unsigned call_run(struct worker *w);
+/* Any thread: w sleeps, or goes to: make it look again. Follows what it is to find. */
+void worker_wake(struct worker *w);
+/* Wake those whom this iteration has given something. */
+void wake_poked(struct worker *w);
+
+/* event.c: upcalls of the engine, and the end of an iteration */
+void event_frame(void *ctx, uint16_t dev, struct rte_mbuf *m);
+void event_cq(void *ctx, struct cq *cq);
+void event_async(void *ctx, enum qp_event ev, struct qp *qp, struct cq *cq);
+/* Tell the control thread of events put. */
+void event_notify(struct worker *w);
+/* Try again with the events that found no room. True when none is left. */
+bool event_retry_held(struct worker *w);
+
+/* doorbell.c */
+unsigned doorbell_poll(struct worker *w);
+bool doorbell_waits(const struct worker *w);
+void doorbell_set_asleep(struct worker *w, uint32_t asleep);
+
+/* handoff.c; handoff_to is an upcall of the engine */
+void handoff_to(void *ctx, uint32_t worker, struct rte_mbuf *m);
+unsigned handoff_rx(struct worker *w);
+unsigned loopback_rx(struct worker *w);
+
+/* tx.c */
+unsigned tx_flush(struct worker *w);
+/* Device dev goes: no frame for it stays behind. */
+void tx_forget_dev(struct worker *w, uint16_t dev);
+
+/* timer.c; timer_set is an upcall of the engine */
+int timer_init(void); /* control thread; 0 or -errno */
+uint64_t timer_now_ns(void);
+void timer_set(void *ctx, struct qp *qp);
+unsigned timer_poll(struct worker *w);
+/* Nanoseconds until the next timer; UINT64_MAX: there is none. */
+uint64_t timer_next_ns(void);
+
+/* idle.c: an iteration found nothing / something to do */
+void idle_empty(struct worker *w);
+static inline void
+idle_busy(struct worker *w)
+{
+	w->idle_since_ns = 0;
+}
+
+#endif

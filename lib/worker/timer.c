@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One timer a QP, armed only when the deadline moves closer than what it is set to; when it goes
+ * off too early the engine has it armed again. So no packet costs a timer operation.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <rte_cycles.h>
+#include <rte_timer.h>
+#include "worker/priv.h"
+
+struct worker_timer {
+	struct rte_timer timer;
+	struct worker *w;
+	struct qp *qp;
+};
+
+/* a * b >> 32 in 96 bits */
+static uint64_t
+mul_shift32(uint64_t a, uint64_t b)
+{
+	return (a >> 32) * b + (((a & UINT32_MAX) * b) >> 32);
+}
+
+/* Set once, before the workers start: nanoseconds a cycle and cycles a nanosecond, times 2^32. */
+static struct {
+	uint64_t ns_per_cycle, cycles_per_ns, start_cycles;
+} clock_rate;
+
+int
+timer_init(void)
+{
+	uint64_t hz = rte_get_timer_hz();
+	int rc = rte_timer_subsystem_init();
+
+	if (rc != 0 && rc != -EALREADY)
+		return rc;
+	clock_rate.ns_per_cycle = ((uint64_t)NS_PER_S << 32) / hz;
+	clock_rate.cycles_per_ns = (uint64_t)((double)hz / (double)NS_PER_S * 4294967296.0);
+	clock_rate.start_cycles = rte_get_timer_cycles();
+	return 0;
+}
+
+uint64_t
+timer_now_ns(void)
+{
+	/* never 0, which deadlines keep for "none" */
+	return 1 + mul_shift32(rte_get_timer_cycles() - clock_rate.start_cycles,
+			       clock_rate.ns_per_cycle);
+}
+
+static void
+expired(struct rte_timer *timer, void *arg)
+{
+	struct worker_timer *t = arg;
+
+	t->w->timers_fired++;
+	engine_timer(&t->w->engine, t->w->now_ns, t->qp);
+}
+
+void
+timer_set(void *ctx, struct qp *qp)
+{
+	struct worker_timer *t = qp->timer;
+	struct worker *w = ctx;
+	uint64_t wait_ns = 0;
+
+	if (qp->snd.deadline_ns > w->now_ns)
+		wait_ns = qp->snd.deadline_ns - w->now_ns;
+	/* one tick later than rounded down: not before the deadline */
+	if (rte_timer_reset(&t->timer, mul_shift32(wait_ns, clock_rate.cycles_per_ns) + 1, SINGLE,
+			    w->lcore, expired, t) == 0)
+		qp->timer_at_ns = qp->snd.deadline_ns;
+}
+
+unsigned
+timer_poll(struct worker *w)
+{
+	w->timers_fired = 0;
+	rte_timer_manage();
+	return w->timers_fired;
+}
+
+uint64_t
+timer_next_ns(void)
+{
+	int64_t ticks = rte_timer_next_ticks();
+
+	if (ticks < 0)
+		return UINT64_MAX;
+	return mul_shift32((uint64_t)ticks, clock_rate.ns_per_cycle);
+}
+
+int
+worker_adopt_qp(struct worker *w, struct qp *qp)
+{
+	struct worker_timer *t = calloc(1, sizeof(*t));
+
+	if (t == NULL)
+		return -ENOMEM;
+	rte_timer_init(&t->timer);
+	t->w = w;
+	t->qp = qp;
+	qp->timer = t;
+	qp->timer_at_ns = 0;
+	return 0;
+}
+
+void
+worker_forget_qp(struct worker *w, struct qp *qp)
+{
+	struct worker_timer *t = qp->timer;
+
+	engine_forget(&w->engine, qp);
+	if (t == NULL)
+		return;
+	rte_timer_stop(&t->timer);
+	free(t);
+	qp->timer = NULL;
+	qp->timer_at_ns = 0;
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <string.h>
+#include <rte_branch_prediction.h>
+#include "port/burst.h"
+#include "port/guard.h"
+#include "worker/priv.h"
+
+/* A port that has taken nothing for so long loses what it is given, as a dead link would: its
+ * frames must not keep those of other ports waiting, and RC sends again. */
+#define PORT_DEAD_NS 100000000ull
+
+#define FRAMES_MAX   ENGINE_TX_CAP
+
+/* A frame of the control thread, beside the QP_TX_ kinds: no RoCE. */
+#define TX_CONTROL 2u
+
+static uint64_t
+bytes_of(struct rte_mbuf *const *m, uint32_t n)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		sum += m[i]->pkt_len;
+	return sum;
+}
+
+static void
+lose(struct worker *w, uint16_t dev, struct rte_mbuf **m, uint32_t n)
+{
+	w->obs[dev].drop[OBS_DROP_PORT_DOWN] += n;
+	rte_pktmbuf_free_bulk(m, n);
+}
+
+/* The send_* below take m[0 .. n), n > 0, of device dev and one kind in order and return how many
+ * are not the caller's any more: sent, or lost. */
+
+static uint32_t
+send_port(struct worker *w, uint16_t dev, struct rte_mbuf **m, uint32_t n)
+{
+	struct obs_block *obs = &w->obs[dev];
+	struct worker_dev *d = &w->dev[dev];
+	uint64_t bytes = bytes_of(m, n);
+	bool roce = m[0]->hash.usr != TX_CONTROL; /* the port may free it */
+	uint32_t sent = likely(!d->guarded) ? port_tx_burst(dev, d->queue, m, (uint16_t)n)
+					    : port_tx_burst_guarded(dev, d->queue, m, (uint16_t)n);
+
+	obs->ctr[OBS_TX_FRAMES] += sent;
+	obs->ctr[OBS_TX_BYTES] += bytes;
+	if (likely(roce))
+		obs->ctr[OBS_TX_ROCE] += sent;
+	if (sent != 0)
+		d->refused_since_ns = 0;
+	if (likely(sent == n))
+		return n;
+	obs->ctr[OBS_TX_BUSY]++;
+	obs->ctr[OBS_TX_BYTES] -= bytes_of(m + sent, n - sent);
+	if (sent != 0)
+		return sent;
+	if (d->refused_since_ns == 0)
+		d->refused_since_ns = w->now_ns;
+	if (w->now_ns - d->refused_since_ns < PORT_DEAD_NS)
+		return 0;
+	lose(w, dev, m, n);
+	return n;
+}
+
+static uint32_t
+send_worker(struct worker *w, uint16_t dev, struct rte_mbuf **m, uint32_t n)
+{
+	unsigned to = w->dev[dev].tx_worker;
+	unsigned sent = rte_ring_enqueue_burst(w->ws->worker[to]->out, (void **)m, n, NULL);
+
+	if (sent != 0)
+		w->poke |= 1u << to;
+	return sent;
+}
+
+static uint32_t
+send_loopback(struct worker *w, uint16_t dev, struct rte_mbuf **m, uint32_t n)
+{
+	uint32_t room = WORKER_LO_FRAMES - w->lo_n;
+
+	if (n > room)
+		n = room;
+	memcpy(w->lo + w->lo_n, m, n * sizeof(*m));
+	w->lo_n += n;
+	w->obs[dev].ctr[OBS_LOOPBACK] += n;
+	w->obs[dev].ctr[OBS_TX_FRAMES] += n;
+	w->obs[dev].ctr[OBS_TX_ROCE] += n;
+	w->obs[dev].ctr[OBS_TX_BYTES] += bytes_of(m, n);
+	return n;
+}
+
+static uint32_t
+send_frames(struct worker *w, uint16_t dev, bool loopback, struct rte_mbuf **m, uint32_t n)
+{
+	if (unlikely(!w->dev[dev].present)) {
+		lose(w, dev, m, n);
+		return n;
+	}
+	if (loopback)
+		return send_loopback(w, dev, m, n);
+	if (w->dev[dev].own_queue)
+		return send_port(w, dev, m, n);
+	return send_worker(w, dev, m, n);
+}
+
+/*
+ * Send tx[0 .. *n), those of one device and kind after those of the other. What is refused stays in
+ * front, in order. Returns how many went.
+ */
+static uint32_t
+flush(struct worker *w, struct rte_mbuf **tx, uint32_t *n)
+{
+	struct rte_mbuf *batch[FRAMES_MAX], *keep[FRAMES_MAX];
+	uint32_t left = *n, kept = 0;
+
+	while (left != 0) {
+		uint16_t dev = tx[0]->port;
+		uint32_t kind = tx[0]->hash.usr, k = 0, others = 0, went;
+
+		for (uint32_t i = 0; i < left; i++) {
+			if (likely(tx[i]->port == dev && tx[i]->hash.usr == kind))
+				batch[k++] = tx[i];
+			else
+				tx[others++] = tx[i];
+		}
+		went = send_frames(w, dev, kind == QP_TX_LOOPBACK, batch, k);
+		memcpy(keep + kept, batch + went, (k - went) * sizeof(*batch));
+		kept += k - went;
+		left = others;
+	}
+	left = *n - kept;
+	memcpy(tx, keep, kept * sizeof(*keep));
+	*n = kept;
+	return left;
+}
+
+unsigned
+tx_flush(struct worker *w)
+{
+	struct qp_env *env = &w->engine.env;
+	unsigned went = 0;
+
+	w->fwd_n += rte_ring_dequeue_burst(w->out, (void **)(w->fwd + w->fwd_n),
+					   FRAMES_MAX - w->fwd_n, NULL);
+	if (w->fwd_n != 0)
+		went += flush(w, w->fwd, &w->fwd_n);
+	if (env->tx_n != 0)
+		went += flush(w, env->tx, &env->tx_n);
+	return went;
+}
+
+void
+tx_forget_dev(struct worker *w, uint16_t dev)
+{
+	struct qp_env *env = &w->engine.env;
+	uint32_t n = 0;
+
+	/* not present any more: flushing loses them */
+	flush(w, w->fwd, &w->fwd_n);
+	flush(w, env->tx, &env->tx_n);
+	for (uint32_t i = 0; i < w->lo_n; i++) {
+		if (w->lo[i]->port == dev)
+			lose(w, dev, &w->lo[i], 1);
+		else
+			w->lo[n++] = w->lo[i];
+	}
+	w->lo_n = n;
+}
+
+int
+worker_send_frame(struct worker_set *ws, uint16_t dev, struct rte_mbuf *m)
+{
+	struct worker *w = ws->worker[0];
+
+	m->port = dev;
+	m->hash.usr = TX_CONTROL;
+	if (rte_ring_enqueue(w->out, m) != 0) {
+		rte_pktmbuf_free(m);
+		return -ENOBUFS;
+	}
+	worker_wake(w);
+	return 0;
+}

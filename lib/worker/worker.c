@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include <rte_branch_prediction.h>
+#include <rte_errno.h>
+#include <rte_launch.h>
+#include <rte_lcore.h>
+#include <rte_malloc.h>
+#include <rte_ring_elem.h>
+#include "port/burst.h"
+#include "port/guard.h"
+#include "worker/priv.h"
+
+/* RTS: a producer that is preempted in the middle does not hold up the others. */
+#define MANY_TO_ONE (RING_F_MP_RTS_ENQ | RING_F_SC_DEQ)
+
+static const struct engine_ops worker_engine_ops = {
+	.slow_path = event_frame,
+	.handoff = handoff_to,
+	.set_timer = timer_set,
+	.cq_event = event_cq,
+	.async_event = event_async,
+};
+
+/* Here and not in the engine, which sees frames that were handed over a second time. */
+static void
+count_rx(struct obs_block *obs, struct rte_mbuf *const *m, unsigned n)
+{
+	obs->ctr[OBS_RX_FRAMES] += n;
+	for (unsigned i = 0; i < n; i++)
+		obs->ctr[OBS_RX_BYTES] += m[i]->pkt_len;
+}
+
+static unsigned
+ports_rx(struct worker *w)
+{
+	struct rte_mbuf *m[WORKER_RX_BURST];
+	unsigned total = 0;
+
+	for (unsigned i = 0; i < w->nrxqs; i++) {
+		const struct worker_rxq *q = &w->rxqs[i];
+		uint16_t n = likely(!q->guarded)
+				     ? port_rx_burst(q->port, q->queue, m, WORKER_RX_BURST)
+				     : port_rx_burst_guarded(q->port, q->queue, m, WORKER_RX_BURST);
+
+		if (n == 0)
+			continue;
+		count_rx(&w->obs[q->port], m, n);
+		engine_rx(&w->engine, w->now_ns, q->port, m, n);
+		total += n;
+	}
+	return total;
+}
+
+/* Once round; how much was done. */
+static unsigned
+iterate(struct worker *w)
+{
+	unsigned done;
+
+	w->now_ns = timer_now_ns();
+	done = call_run(w);
+	if (event_retry_held(w)) {
+		done += ports_rx(w);
+		done += handoff_rx(w);
+		done += loopback_rx(w);
+		done += doorbell_poll(w);
+		done += timer_poll(w);
+		w->more = engine_run(&w->engine, w->now_ns);
+	}
+	done += tx_flush(w);
+	event_notify(w);
+	wake_poked(w);
+	return done;
+}
+
+static int
+worker_main(void *arg)
+{
+	struct worker *w = arg;
+
+	while (!__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE)) {
+		if (iterate(w) != 0)
+			idle_busy(w);
+		else
+			idle_empty(w);
+	}
+	return 0;
+}
+
+static void
+free_frames(struct rte_ring *ring)
+{
+	void *m;
+
+	while (ring != NULL && rte_ring_dequeue(ring, &m) == 0)
+		rte_pktmbuf_free(m);
+	rte_ring_free(ring);
+}
+
+static void
+worker_free(struct worker *w)
+{
+	if (w == NULL)
+		return;
+	rte_pktmbuf_free_bulk(w->lo, w->lo_n);
+	rte_pktmbuf_free_bulk(w->fwd, w->fwd_n);
+	rte_pktmbuf_free_bulk(w->engine.env.tx, w->engine.env.tx_n);
+	free_frames(w->in);
+	free_frames(w->out);
+	if (w->own_fd >= 0)
+		close(w->own_fd);
+	if (w->client_fd >= 0)
+		close(w->client_fd);
+	free(w->rxqs);
+	free(w->doorbells);
+	rte_free(w);
+}
+
+static struct rte_ring *
+frame_ring(const char *what, unsigned index, int socket)
+{
+	char name[RTE_RING_NAMESIZE];
+
+	snprintf(name, sizeof(name), "worker%u_%s", index, what);
+	return rte_ring_create(name, WORKER_RING_FRAMES, socket, MANY_TO_ONE);
+}
+
+static struct worker *
+worker_make(struct worker_set *ws, const struct worker_params *p, unsigned i)
+{
+	int socket = (int)rte_lcore_to_socket_id(p->lcores[i]);
+	struct worker *w = rte_zmalloc_socket("worker", sizeof(*w), RTE_CACHE_LINE_SIZE, socket);
+
+	if (w == NULL) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	w->ws = ws;
+	w->index = i;
+	w->lcore = p->lcores[i];
+	w->own_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	w->client_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	w->rxqs = calloc((size_t)ENGINE_MAX_DEVS * RTE_MAX_QUEUES_PER_PORT / p->nworkers,
+			 sizeof(*w->rxqs));
+	w->in = frame_ring("in", i, socket);
+	w->out = frame_ring("out", i, socket);
+	if (w->own_fd < 0 || w->client_fd < 0 || w->rxqs == NULL || w->in == NULL ||
+	    w->out == NULL) {
+		errno = w->own_fd < 0 || w->client_fd < 0 ? errno : ENOMEM;
+		worker_free(w);
+		return NULL;
+	}
+	engine_init(&w->engine, p->pool, p->mrs, p->qps, i, p->nworkers - 1, &worker_engine_ops, w);
+	w->engine.env.obs = &w->obs_none;
+	return w;
+}
+
+/* Its mbufs are freed with it: nobody receives these events any more. */
+static void
+events_free(struct worker_set *ws)
+{
+	struct worker_event ev;
+
+	while (ws->events != NULL && rte_ring_dequeue_elem(ws->events, &ev, sizeof(ev)) == 0) {
+		if (ev.kind == WORKER_EV_FRAME)
+			rte_pktmbuf_free(ev.obj);
+	}
+	rte_ring_free(ws->events);
+	if (ws->event_fd >= 0)
+		close(ws->event_fd);
+}
+
+void
+worker_set_destroy(struct worker_set *ws)
+{
+	for (unsigned i = 0; i < ws->n && ws->running; i++) {
+		__atomic_store_n(&ws->worker[i]->stop, 1, __ATOMIC_RELEASE);
+		worker_wake(ws->worker[i]);
+		rte_eal_wait_lcore(ws->worker[i]->lcore);
+	}
+	for (unsigned i = 0; i < ws->n; i++)
+		worker_free(ws->worker[i]);
+	events_free(ws);
+	free(ws);
+}
+
+static int
+check_params(const struct worker_params *p)
+{
+	if (p->nworkers == 0 || p->nworkers > UROCE_MAX_WORKERS || !rte_is_power_of_2(p->nworkers))
+		return EINVAL;
+	for (unsigned i = 0; i < p->nworkers; i++) {
+		if (!rte_lcore_is_enabled(p->lcores[i]) || p->lcores[i] == rte_get_main_lcore())
+			return EINVAL;
+		if (rte_eal_get_lcore_state(p->lcores[i]) != WAIT)
+			return EBUSY;
+	}
+	return -timer_init();
+}
+
+struct worker_set *
+worker_set_create(const struct worker_params *p)
+{
+	struct worker_set *ws;
+	int err = check_params(p);
+
+	ws = err == 0 ? calloc(1, sizeof(*ws)) : NULL;
+	if (ws == NULL) {
+		errno = err != 0 ? err : ENOMEM;
+		return NULL;
+	}
+	ws->idle = p->idle;
+	ws->listener_asleep = 1;
+	ws->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	ws->events = rte_ring_create_elem("worker_events", sizeof(struct worker_event),
+					  WORKER_EVENTS, SOCKET_ID_ANY, MANY_TO_ONE);
+	if (ws->event_fd < 0 || ws->events == NULL) {
+		err = ws->event_fd < 0 ? errno : rte_errno;
+		goto fail;
+	}
+	for (; ws->n < p->nworkers; ws->n++) {
+		ws->worker[ws->n] = worker_make(ws, p, ws->n);
+		if (ws->worker[ws->n] == NULL) {
+			err = errno;
+			goto fail;
+		}
+	}
+	for (unsigned i = 0; i < ws->n; i++)
+		rte_eal_remote_launch(worker_main, ws->worker[i], ws->worker[i]->lcore);
+	ws->running = true;
+	return ws;
+
+fail:
+	worker_set_destroy(ws);
+	errno = err;
+	return NULL;
+}
+
+unsigned
+worker_count(const struct worker_set *ws)
+{
+	return ws->n;
+}
+
+struct worker *
+worker_get(struct worker_set *ws, unsigned i)
+{
+	return ws->worker[i];
+}
+
+struct engine *
+worker_engine(struct worker *w)
+{
+	return &w->engine;
+}
+
+unsigned
+worker_index(const struct worker *w)
+{
+	return w->index;
+}
+
+struct obs_block *
+worker_obs(struct worker *w, uint16_t dev)
+{
+	return &w->obs[dev];
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Workers: one lcore each, running an engine over queues of the ports. The control thread talks to
+ * a worker only by worker_call (a function run between two bursts) and hears from it through the
+ * event ring; no locks, no shared lists.
+ *
+ * Loop of a worker: rx bursts of its queues -> engine_rx; handoff and loopback rings -> engine_rx;
+ * calls from the control thread; doorbell rings -> engine_doorbell; timers; engine_run; tx bursts.
+ * Idle: "poll" spins; "adaptive" spins, yields, then sleeps on its eventfd (rung by doorbells,
+ * calls and handoffs) for bounded times, since not every port can wake it.
+ */
+#ifndef WORKER_WORKER_H
+#define WORKER_WORKER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uroce_abi/ring.h>
+#include "port/port.h"
+#include "worker/engine.h"
+
+enum worker_idle {
+	WORKER_IDLE_POLL = 0,
+	WORKER_IDLE_ADAPTIVE = 1,
+};
+
+struct worker; /* worker/worker.c and its siblings */
+
+/* What a worker tells the control thread. */
+enum worker_event_kind {
+	WORKER_EV_CQ = 1, /* write cq's channel */
+	WORKER_EV_ASYNC,  /* asynchronous event ev of qp or cq */
+	WORKER_EV_FRAME,  /* slow path: mbuf m of device dev; the receiver frees it */
+};
+struct worker_event {
+	uint32_t kind;
+	uint32_t ev; /* enum qp_event */
+	void *obj;   /* struct cq *, struct qp * or struct rte_mbuf * */
+	uint16_t dev;
+	uint16_t worker;
+	uint32_t id; /* qpn or cq id, to recognise an object that is gone by now */
+};
+
+struct worker_set; /* all workers of the daemon */
+struct worker_params {
+	unsigned nworkers;      /* 1 .. UROCE_MAX_WORKERS; a power of two */
+	const unsigned *lcores; /* EAL worker lcore of each */
+	enum worker_idle idle;
+	const struct mr_table *mrs;
+	const struct qp_table *qps;
+	struct rte_mempool *pool;
+};
+
+/* Control thread (EAL main lcore). Makes the workers and starts their loops. NULL with errno. */
+struct worker_set *worker_set_create(const struct worker_params *p);
+/* Stops the loops, waits for them, frees everything. Ports must have been removed before. */
+void worker_set_destroy(struct worker_set *ws);
+unsigned worker_count(const struct worker_set *ws);
+struct worker *worker_get(struct worker_set *ws, unsigned i);
+
+/*
+ * Control thread. Run fn(w, arg) on the worker between two bursts and wait for it. Everything the
+ * worker owns (QPs, engine) may be touched in fn; it must not block.
+ */
+void worker_call(struct worker *w, void (*fn)(struct worker *w, void *arg), void *arg);
+/* The same on every worker, one after the other: afterwards all have passed a quiescent point. */
+void worker_call_all(struct worker_set *ws, void (*fn)(struct worker *w, void *arg), void *arg);
+void worker_quiesce(struct worker_set *ws);
+
+/* In a worker_call: the worker's engine and index; its counters of a device (any thread may read).
+ */
+struct engine *worker_engine(struct worker *w);
+unsigned worker_index(const struct worker *w);
+struct obs_block *worker_obs(struct worker *w, uint16_t dev);
+
+/*
+ * Control thread. Attach a port: its queues are spread over the workers, if it is started. 0 or
+ * -errno.
+ */
+int worker_add_port(struct worker_set *ws, struct port *p);
+void worker_del_port(struct worker_set *ws, struct port *p);
+/*
+ * Control thread. Around a port_restart: no worker uses p's queues any more, what is sent on it is
+ * lost (OBS_DROP_PORT_DOWN), QPs and counters stay; and once p is started, all is as before.
+ * Pausing one that is paused is harmless.
+ */
+void worker_pause_port(struct worker_set *ws, struct port *p);
+void worker_resume_port(struct worker_set *ws, struct port *p);
+
+/* Control thread. Watch a context's doorbell ring (shared memory, hostile) on worker w; 0 or
+ * -ENOMEM. */
+int worker_add_doorbell(struct worker *w, struct uroce_db_ring *ring,
+			void (*overflow)(struct worker *w, void *ctx), void *ctx);
+void worker_del_doorbell(struct worker *w, struct uroce_db_ring *ring);
+
+/*
+ * In a worker_call: a QP begins or ends to be this worker's (its timer lives here). Afterwards it
+ * is or is not reachable by packets through the QP table, which the caller changes.
+ */
+int worker_adopt_qp(struct worker *w, struct qp *qp);
+void worker_forget_qp(struct worker *w, struct qp *qp);
+
+/* Eventfd to write when a doorbell ring says asleep (given to clients, who may do anything to it).
+ */
+int worker_wake_fd(struct worker *w);
+
+/* Readable when events wait; the control thread drains with worker_events, then sleeps again. */
+int worker_event_fd(struct worker_set *ws);
+unsigned worker_events(struct worker_set *ws, struct worker_event *ev, unsigned max);
+
+/* Control thread. Send a frame on a device through worker 0 (ARP, ND, ICMP); consumes m. 0 or
+ * -ENOBUFS. */
+int worker_send_frame(struct worker_set *ws, uint16_t dev, struct rte_mbuf *m);
+
+#endif
