@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A context is one connection to the daemon: opening says HELLO, closing lets go of the socket,
+ * and the daemon then destroys whatever the context still owned.
+ *
+ * Fork: the child inherits descriptors and shared rings that are the parent's. Its copies of the
+ * control sockets are closed at once (else the daemon would not notice that the parent died) and
+ * its contexts are marked lost: every operation fails there, none reaches the parent's queues.
+ */
+#include "uv.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static struct {
+	pthread_mutex_t mutex;
+	struct uv_context *list;
+} open_contexts = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static const struct verbs_context_ops uv_ops = {
+	.alloc_mw = uv_alloc_mw,
+	.alloc_parent_domain = uv_alloc_parent_domain,
+	.alloc_pd = uv_alloc_pd,
+	.alloc_td = uv_alloc_td,
+	.attach_mcast = uv_attach_mcast,
+	.bind_mw = uv_bind_mw,
+	.create_ah = uv_create_ah,
+	.create_cq = uv_create_cq,
+	.create_cq_ex = uv_create_cq_ex,
+	.create_qp = uv_create_qp,
+	.create_qp_ex = uv_create_qp_ex,
+	.create_srq = uv_create_srq,
+	.create_srq_ex = uv_create_srq_ex,
+	.dealloc_mw = uv_dealloc_mw,
+	.dealloc_pd = uv_dealloc_pd,
+	.dealloc_td = uv_dealloc_td,
+	.dereg_mr = uv_dereg_mr,
+	.destroy_ah = uv_destroy_ah,
+	.destroy_cq = uv_destroy_cq,
+	.destroy_qp = uv_destroy_qp,
+	.destroy_srq = uv_destroy_srq,
+	.detach_mcast = uv_detach_mcast,
+	.free_context = uv_free_context,
+	.get_srq_num = uv_get_srq_num,
+	.modify_qp = uv_modify_qp,
+	.modify_srq = uv_modify_srq,
+	.poll_cq = uv_poll_cq,
+	.post_recv = uv_post_recv,
+	.post_send = uv_post_send,
+	.post_srq_recv = uv_post_srq_recv,
+	.query_device_ex = uv_query_device_ex,
+	.query_port = uv_query_port,
+	.query_qp = uv_query_qp,
+	.query_qp_data_in_order = uv_query_qp_data_in_order,
+	.query_srq = uv_query_srq,
+	.reg_mr = uv_reg_mr,
+	.req_notify_cq = uv_req_notify_cq,
+	.rereg_mr = uv_rereg_mr,
+	.resize_cq = uv_resize_cq,
+};
+
+int
+uv_call_fds(struct ibv_context *ibctx, struct ipc_call *call)
+{
+	struct uv_context *ctx = uv_context_of(ibctx);
+	int rc = -ipc_client_call(&ctx->ipc, call);
+
+	if (rc)
+		errno = rc;
+	return rc;
+}
+
+int
+uv_call(struct ibv_context *ibctx, uint16_t op, const void *req, size_t req_len, void *rep,
+	size_t rep_len)
+{
+	struct ipc_call call = {
+		.op = op,
+		.req = req,
+		.req_len = req_len,
+		.rep = rep,
+		.rep_len = rep_len,
+	};
+
+	return uv_call_fds(ibctx, &call);
+}
+
+int
+uv_call_destroy(struct ibv_context *ibctx, uint16_t op, uint32_t handle)
+{
+	struct uroce_handle req = {.handle = handle};
+	int rc = uv_call(ibctx, op, &req, sizeof(req), NULL, 0);
+
+	return rc && uv_context_alive(uv_context_of(ibctx)) ? rc : 0;
+}
+
+int
+uv_map_rings(struct uv_context *ctx, const struct uroce_ring_loc *const *locs,
+	     const size_t *hdr_bytes, void **rings, unsigned int n, int *fds, unsigned int nfds)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&ctx->seg_mutex);
+	for (unsigned int i = 0; i < n && rc == 0; i++) {
+		rings[i] = NULL;
+		if (locs[i]->entries)
+			rc = ipc_segmap_ring(&ctx->segs, locs[i], hdr_bytes[i], &fds, &nfds,
+					     &rings[i]);
+	}
+	pthread_mutex_unlock(&ctx->seg_mutex);
+	while (nfds)
+		close(fds[--nfds]);
+	if (rc)
+		errno = -rc;
+	return -rc;
+}
+
+struct uv_context *
+uv_context_by_cmd_fd(int cmd_fd)
+{
+	struct uv_context *ctx;
+
+	pthread_mutex_lock(&open_contexts.mutex);
+	for (ctx = open_contexts.list; ctx; ctx = ctx->next) {
+		if (ctx->vctx.context.cmd_fd == cmd_fd)
+			break;
+	}
+	pthread_mutex_unlock(&open_contexts.mutex);
+	return ctx;
+}
+
+bool
+uv_context_alive(struct uv_context *ctx)
+{
+	struct pollfd pfd = {.fd = ctx->ipc.sock};
+
+	/* Only the hang-up is asked for: a reply in flight is its caller's to read. */
+	if (pfd.fd < 0 || (poll(&pfd, 1, 0) > 0 && (pfd.revents & (POLLHUP | POLLERR))))
+		__atomic_store_n(&ctx->lost, true, __ATOMIC_RELAXED);
+	return !__atomic_load_n(&ctx->lost, __ATOMIC_RELAXED);
+}
+
+static void
+fork_prepare(void)
+{
+	pthread_mutex_lock(&open_contexts.mutex);
+	uv_event_fork_prepare();
+}
+
+static void
+fork_parent(void)
+{
+	uv_event_fork_done(false);
+	pthread_mutex_unlock(&open_contexts.mutex);
+}
+
+static void
+fork_child(void)
+{
+	for (struct uv_context *ctx = open_contexts.list; ctx; ctx = ctx->next) {
+		ctx->lost = ctx->forked = true;
+		ipc_client_abandon(&ctx->ipc);
+	}
+	uv_event_fork_done(true);
+	pthread_mutex_unlock(&open_contexts.mutex);
+}
+
+static void
+context_link(struct uv_context *ctx)
+{
+	static bool fork_handled;
+
+	pthread_mutex_lock(&open_contexts.mutex);
+	ctx->next = open_contexts.list;
+	open_contexts.list = ctx;
+	if (!fork_handled)
+		fork_handled = pthread_atfork(fork_prepare, fork_parent, fork_child) == 0;
+	pthread_mutex_unlock(&open_contexts.mutex);
+}
+
+static void
+context_unlink(struct uv_context *ctx)
+{
+	struct uv_context **p;
+
+	pthread_mutex_lock(&open_contexts.mutex);
+	for (p = &open_contexts.list; *p; p = &(*p)->next) {
+		if (*p == ctx) {
+			*p = ctx->next;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&open_contexts.mutex);
+}
+
+/* Undoes what context_hello set up; the descriptors of libibverbs' part are not touched. */
+static void
+context_release(struct uv_context *ctx)
+{
+	ipc_client_close(&ctx->ipc);
+	for (uint32_t i = 0; i < ctx->nworkers; i++)
+		close(ctx->worker[i].wake_fd);
+	if (ctx->db_seg)
+		munmap(ctx->db_seg, ctx->db_bytes);
+	ipc_segmap_close(&ctx->segs);
+}
+
+/* The doorbell rings and wake-up descriptors of a HELLO reply; fds[0] is left to the caller. */
+static int
+context_workers(struct uv_context *ctx, const struct uroce_hello_rep *rep, const int *fds)
+{
+	ctx->db_bytes = rep->db_seg_bytes;
+	ctx->db_seg = ipc_seg_map(fds[1], ctx->db_bytes);
+	close(fds[1]);
+	ctx->nworkers = rep->nworkers;
+	for (uint32_t i = 0; i < rep->nworkers; i++)
+		ctx->worker[i].wake_fd = fds[2 + i];
+	if (!ctx->db_seg)
+		return errno;
+	for (uint32_t i = 0; i < rep->nworkers; i++) {
+		uint64_t off = rep->db_off[i];
+
+		if (off % UROCE_CACHE_LINE || off > ctx->db_bytes ||
+		    ctx->db_bytes - off < sizeof(struct uroce_db_ring))
+			return EPROTO;
+		ctx->worker[i].db = (struct uroce_db_ring *)((char *)ctx->db_seg + off);
+	}
+	ctx->worker_mask = rep->worker_mask;
+	ctx->yield = rep->flags & UROCE_HELLO_YIELD;
+	return rep->worker_mask < rep->nworkers ? 0 : EPROTO;
+}
+
+/* Connects and introduces itself. 0 or a positive errno; context_release undoes either. */
+static int
+context_hello(struct uv_context *ctx, const char *device)
+{
+	struct uroce_hello_rep rep;
+	int fds[UROCE_MAX_WORKERS + 2];
+	unsigned int nfds;
+	int rc;
+
+	rc = -ipc_client_connect(&ctx->ipc, NULL);
+	if (rc) {
+		fprintf(stderr, "uroce: cannot reach uroced at %s: %s\n", ipc_client_path(NULL),
+			strerror(rc));
+		return rc;
+	}
+	rc = -ipc_client_hello(&ctx->ipc, device, &rep, fds, &nfds);
+	if (rc) {
+		fprintf(stderr, "uroce: uroced refuses %s: %s\n", device, strerror(rc));
+		return rc;
+	}
+	if (rep.nworkers == 0 || rep.nworkers > UROCE_MAX_WORKERS || nfds != rep.nworkers + 2) {
+		while (nfds)
+			close(fds[--nfds]);
+		return EPROTO;
+	}
+	/* From here on libibverbs closes the asynchronous descriptor with the context. */
+	ctx->vctx.context.async_fd = fds[0];
+	rc = context_workers(ctx, &rep, fds);
+	if (rc == 0)
+		rc = uv_event_add_async(ctx, fds[0]);
+	if (rc == 0)
+		rc = uv_call(&ctx->vctx.context, UROCE_CTRL_QUERY_DEVICE, NULL, 0, &ctx->dev,
+			     sizeof(ctx->dev));
+	return rc;
+}
+
+struct verbs_context *
+uv_alloc_context(struct ibv_device *device, int cmd_fd, void *priv)
+{
+	struct uv_context *ctx;
+	int rc;
+
+	(void)priv;
+	ctx = _verbs_init_and_alloc_context(device, cmd_fd, sizeof(*ctx),
+					    &((struct uv_context *)NULL)->vctx, 0);
+	if (!ctx)
+		return NULL;
+	pthread_mutex_init(&ctx->seg_mutex, NULL);
+	rc = context_hello(ctx, device->name);
+	if (rc) {
+		context_release(ctx);
+		verbs_uninit_context(&ctx->vctx);
+		free(ctx);
+		errno = rc;
+		return NULL;
+	}
+	verbs_set_ops(&ctx->vctx, &uv_ops);
+	ctx->vctx.context.num_comp_vectors = (int)ctx->nworkers;
+	context_link(ctx);
+	return &ctx->vctx;
+}
+
+void
+uv_free_context(struct ibv_context *ibctx)
+{
+	struct uv_context *ctx = uv_context_of(ibctx);
+
+	context_unlink(ctx);
+	uv_event_forget(ctx);
+	context_release(ctx);
+	verbs_uninit_context(&ctx->vctx);
+	free(ctx);
+}

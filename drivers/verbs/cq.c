@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Completion queues. The daemon writes entries and releases each by its phase word; polling is
+ * reading shared memory and never enters the kernel, but for giving up a core that the daemon
+ * needs too.
+ */
+#include "uv.h"
+#include "idle.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define UV_ALIVE_CHECK_POLLS (1u << 16) /* empty polls between looks at the control socket */
+
+/* The wc_flags that programs know; SOLICITED is uroce's own. */
+#define UV_WC_FLAGS (UROCE_CQE_GRH | UROCE_CQE_WITH_IMM | UROCE_CQE_WITH_INV)
+
+static void
+cq_attach_ring(struct uv_cq *cq, void *ring, const struct uroce_ring_loc *loc)
+{
+	cq->hdr = ring;
+	cq->slots = (struct uroce_cqe *)((char *)ring + UROCE_CQ_HDR);
+	cq->mask = loc->entries - 1;
+	cq->shift = (uint32_t)__builtin_ctz(loc->entries);
+	cq->cons = 0;
+	cq->vcq.cq.cqe = (int)loc->entries;
+}
+
+/* Sends a request whose reply is a CQ's ring, and maps that. 0 or a positive errno. */
+static int
+cq_request(struct uv_context *ctx, uint16_t op, const void *req, size_t req_len,
+	   struct uroce_create_cq_rep *rep, void **ring)
+{
+	static const size_t hdr_bytes = UROCE_CQ_HDR;
+	const struct uroce_ring_loc *loc = &rep->ring;
+	int fds[1];
+	struct ipc_call call = {
+		.op = op,
+		.req = req,
+		.req_len = req_len,
+		.rep = rep,
+		.rep_len = sizeof(*rep),
+		.rep_fds = fds,
+		.rep_fds_max = 1,
+	};
+	int rc;
+
+	rc = uv_call_fds(&ctx->vctx.context, &call);
+	if (rc)
+		return rc;
+	rc = uv_map_rings(ctx, &loc, &hdr_bytes, ring, 1, fds, call.rep_nfds);
+	if (rc == 0 && (!*ring || rep->ring.stride != sizeof(struct uroce_cqe)))
+		rc = EPROTO;
+	return rc;
+}
+
+/* 0 or a positive errno; cq's id is taken in any case but ENOMEM. */
+static int
+cq_create(struct uv_context *ctx, struct uv_cq *cq, int cqe, struct ibv_comp_channel *channel,
+	  int comp_vector)
+{
+	struct uroce_create_cq_req req = {.cqe = (uint32_t)cqe};
+	struct uroce_create_cq_rep rep;
+	uint32_t handle;
+	void *ring;
+	int rc;
+
+	if (cqe < 1 || comp_vector < 0 || comp_vector >= ctx->vctx.context.num_comp_vectors)
+		return EINVAL;
+	if (channel) {
+		if (!uv_event_channel_handle(ctx, channel->fd, &handle))
+			return EINVAL;
+		req.channel = handle + 1;
+	}
+	rc = uv_ref_add(&cq->ref, &cq->vcq.cq);
+	if (rc)
+		return rc;
+	req.user_handle = cq->ref.id;
+	rc = cq_request(ctx, UROCE_CTRL_CREATE_CQ, &req, sizeof(req), &rep, &ring);
+	if (rc) {
+		uv_ref_drop(&cq->ref);
+		return rc;
+	}
+	cq->vcq.cq.handle = rep.handle;
+	cq_attach_ring(cq, ring, &rep.ring);
+	return 0;
+}
+
+struct ibv_cq *
+uv_create_cq(struct ibv_context *ibctx, int cqe, struct ibv_comp_channel *channel, int comp_vector)
+{
+	struct uv_cq *cq = calloc(1, sizeof(*cq));
+	int rc;
+
+	if (!cq)
+		return NULL;
+	rc = cq_create(uv_context_of(ibctx), cq, cqe, channel, comp_vector);
+	if (rc) {
+		free(cq);
+		errno = rc;
+		return NULL;
+	}
+	return &cq->vcq.cq;
+}
+
+struct ibv_cq_ex *
+uv_create_cq_ex(struct ibv_context *ibctx, struct ibv_cq_init_attr_ex *attr)
+{
+	const uint64_t known = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+			       IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+	struct ibv_cq *ibcq;
+
+	/*
+	 * SINGLE_THREADED only allows to skip the lock. An overrun is never ignored: it would
+	 * overwrite completions.
+	 */
+	if ((attr->wc_flags & ~known) ||
+	    (attr->comp_mask & ~(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD)) ||
+	    ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
+	     (attr->flags & ~IBV_CREATE_CQ_ATTR_SINGLE_THREADED))) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	ibcq = uv_create_cq(ibctx, (int)attr->cqe, attr->channel, (int)attr->comp_vector);
+	if (!ibcq)
+		return NULL;
+	uv_cq_ex_init(uv_cq_of(ibcq), attr->wc_flags);
+	return &uv_cq_of(ibcq)->vcq.cq_ex;
+}
+
+int
+uv_resize_cq(struct ibv_cq *ibcq, int cqe)
+{
+	struct uv_cq *cq = uv_cq_of(ibcq);
+	struct uroce_resize_cq_req req = {.handle = ibcq->handle, .cqe = (uint32_t)cqe};
+	struct uroce_create_cq_rep rep;
+	struct uv_cq_old *old;
+	void *ring;
+	int rc;
+
+	if (cqe < 1)
+		return EINVAL;
+	/* Before the request: once the daemon has moved there is no way back. */
+	old = uv_cq_old_alloc(cq);
+	if (!old)
+		return ENOMEM;
+	/*
+	 * Others wait for the whole exchange: an arm that they stored in the old ring after the
+	 * daemon had looked there would be lost.
+	 */
+	uv_lock(&cq->lock);
+	rc = cq_request(uv_context_of(ibcq->context), UROCE_CTRL_RESIZE_CQ, &req, sizeof(req), &rep,
+			&ring);
+	if (rc == 0) {
+		struct uv_cq_old *drained = cq->old;
+
+		uv_cq_save(cq, old);
+		cq->old = old;
+		old = drained;
+		cq_attach_ring(cq, ring, &rep.ring);
+	}
+	uv_unlock(&cq->lock);
+	free(old);
+	return rc;
+}
+
+int
+uv_destroy_cq(struct ibv_cq *ibcq)
+{
+	struct uv_cq *cq = uv_cq_of(ibcq);
+	struct uv_context *ctx = uv_context_of(ibcq->context);
+	int rc = uv_call_destroy(ibcq->context, UROCE_CTRL_DESTROY_CQ, ibcq->handle);
+
+	if (rc)
+		return rc;
+	uv_ref_drop(&cq->ref);
+	uv_event_purge(ctx, ibcq->channel ? ibcq->channel->fd : -1);
+	uv_ref_wait(ctx, &cq->ref, &ibcq->comp_events_completed, &ibcq->async_events_completed,
+		    &ibcq->mutex, &ibcq->cond);
+	free(cq->old);
+	free(cq);
+	return 0;
+}
+
+const struct uroce_cqe *
+uv_cq_head(struct uv_cq *cq)
+{
+	if (uv_unlikely(uv_cq_has_old(cq)))
+		return &cq->old->cqe[cq->old->next];
+	for (;;) {
+		struct uroce_cqe *cqe = &cq->slots[cq->cons & cq->mask];
+
+		/* Partner: the daemon's release of the phase after it wrote the rest. */
+		if (__atomic_load_n(&cqe->phase, __ATOMIC_ACQUIRE) != (cq->cons >> cq->shift) + 1)
+			return NULL;
+		if (cqe->opcode != UROCE_CQE_DEAD)
+			return cqe;
+		cq->cons++;
+	}
+}
+
+void
+uv_cq_take(struct uv_cq *cq)
+{
+	if (uv_unlikely(uv_cq_has_old(cq)))
+		cq->old->next++;
+	else
+		cq->cons++;
+}
+
+void
+uv_cq_publish(struct uv_cq *cq)
+{
+	if (uv_unlikely(cq->old && !uv_cq_has_old(cq))) {
+		free(cq->old);
+		cq->old = NULL;
+	}
+	__atomic_store_n(&cq->hdr->cons, cq->cons, __ATOMIC_RELEASE);
+}
+
+int
+uv_cq_idle(struct uv_cq *cq, uint32_t polls)
+{
+	struct uv_context *ctx = uv_context_of(cq->vcq.cq.context);
+
+	if (uv_unlikely(__atomic_load_n(&cq->hdr->error, __ATOMIC_RELAXED)))
+		return -EIO;
+	if (uv_unlikely(polls % UV_ALIVE_CHECK_POLLS == 0) && !uv_context_alive(ctx))
+		return -EIO;
+	if (ctx->yield)
+		uv_idle_pause();
+	return 0;
+}
+
+static void
+wc_fill(struct ibv_wc *wc, const struct uroce_cqe *cqe)
+{
+	wc->wr_id = cqe->wr_id;
+	wc->status = cqe->status;
+	wc->opcode = cqe->opcode;
+	wc->vendor_err = cqe->vendor_err;
+	wc->byte_len = cqe->byte_len;
+	wc->imm_data = cqe->imm;
+	wc->qp_num = cqe->qp_num;
+	wc->src_qp = cqe->src_qp;
+	wc->wc_flags = cqe->flags & UV_WC_FLAGS;
+	wc->pkey_index = cqe->pkey_index;
+	wc->slid = 0;
+	wc->sl = cqe->sl;
+	wc->dlid_path_bits = 0;
+}
+
+int
+uv_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
+{
+	struct uv_cq *cq = uv_cq_of(ibcq);
+	const struct uroce_cqe *cqe;
+	uint32_t empty = 0;
+	int n = 0;
+
+	if (uv_unlikely(uv_context_of(ibcq->context)->lost))
+		return -EIO;
+	uv_lock(&cq->lock);
+	while (n < num && (cqe = uv_cq_head(cq))) {
+		wc_fill(&wc[n++], cqe);
+		uv_cq_take(cq);
+	}
+	if (n)
+		uv_cq_publish(cq);
+	else
+		empty = ++cq->empty_polls;
+	uv_unlock(&cq->lock);
+	if (n == 0)
+		return uv_cq_idle(cq, empty);
+	uv_idle_busy();
+	return n;
+}
+
+int
+uv_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
+{
+	struct uv_cq *cq = uv_cq_of(ibcq);
+	uint32_t arm = solicited_only ? UROCE_CQ_ARM_SOLICITED : UROCE_CQ_ARM_ANY;
+
+	if (uv_unlikely(uv_context_of(ibcq->context)->lost))
+		return EIO;
+	uv_lock(&cq->lock);
+	/* A pending arm for any completion is not weakened to one for solicited ones. */
+	if (__atomic_load_n(&cq->hdr->arm, __ATOMIC_RELAXED) != UROCE_CQ_ARM_ANY)
+		__atomic_store_n(&cq->hdr->arm, arm, __ATOMIC_RELEASE);
+	uv_unlock(&cq->lock);
+	/* Partner: the daemon's fence between releasing an entry and taking the arm. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	return 0;
+}

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Completion channels and asynchronous events. Both are sockets whose other end the daemon
+ * holds: 8 bytes a message on a channel (the CQ's id), 16 on the asynchronous descriptor.
+ * Programs poll them as they like; libibverbs reads them through uv_event_read, which
+ *   - turns the id into the object's address, as libibverbs expects it,
+ *   - counts what was delivered, so that destroy can wait until it was acknowledged,
+ *   - never lets through an event of an object that is gone.
+ *
+ * Stale events must not make a descriptor look readable either. So whenever something was taken
+ * or an object destroyed, stale messages are dropped from the head of the queue: a descriptor is
+ * readable only while its oldest event is live.
+ *
+ * One lock covers ids, counts and reading. Nothing blocks while it is held.
+ */
+#include "uv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <rdma/ib_user_verbs.h>
+
+/* A descriptor that events are read from. */
+struct event_fd {
+	struct event_fd *next;
+	struct uv_context *ctx; /* NULL: closed, or the parent's and we are the child */
+	int fd;
+	bool async;
+	bool fatal_told; /* DEVICE_FATAL was delivered: the daemon is gone */
+	uint32_t handle; /* of a channel */
+};
+
+/* ids are slot number + generation << 32, so one that was dropped never comes back. */
+struct id_slot {
+	struct uv_ref *ref; /* NULL: free */
+	uint32_t gen;
+	uint32_t next_free; /* slot + 1; 0 ends the list */
+};
+
+static struct {
+	pthread_mutex_t mutex;
+	struct event_fd *fds;
+	struct id_slot *slot;
+	uint32_t nslots;
+	uint32_t free; /* slot + 1 */
+} events = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+union event_msg {
+	struct ib_uverbs_comp_event_desc comp;
+	struct ib_uverbs_async_event_desc async;
+};
+
+static int
+slots_grow(void)
+{
+	uint32_t n = events.nslots ? 2 * events.nslots : 64;
+	struct id_slot *slot = realloc(events.slot, n * sizeof(*slot));
+
+	if (!slot)
+		return ENOMEM;
+	events.slot = slot;
+	for (uint32_t i = events.nslots; i < n; i++)
+		slot[i] = (struct id_slot){.gen = 1, .next_free = i + 1 < n ? i + 2 : 0};
+	events.free = events.nslots + 1;
+	events.nslots = n;
+	return 0;
+}
+
+int
+uv_ref_add(struct uv_ref *ref, void *element)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&events.mutex);
+	if (!events.free)
+		rc = slots_grow();
+	if (rc == 0) {
+		uint32_t i = events.free - 1;
+		struct id_slot *s = &events.slot[i];
+
+		events.free = s->next_free;
+		s->ref = ref;
+		*ref = (struct uv_ref){.id = (uint64_t)s->gen << 32 | i, .element = element};
+	}
+	pthread_mutex_unlock(&events.mutex);
+	return rc;
+}
+
+/* The live object with that id, or NULL; lock held. */
+static struct uv_ref *
+ref_find(uint64_t id)
+{
+	uint32_t i = (uint32_t)id;
+
+	if (i >= events.nslots || events.slot[i].gen != id >> 32)
+		return NULL;
+	return events.slot[i].ref;
+}
+
+void
+uv_ref_drop(struct uv_ref *ref)
+{
+	pthread_mutex_lock(&events.mutex);
+	if (ref_find(ref->id) == ref) {
+		uint32_t i = (uint32_t)ref->id;
+
+		events.slot[i].ref = NULL;
+		events.slot[i].gen++;
+		events.slot[i].next_free = events.free;
+		events.free = i + 1;
+	}
+	pthread_mutex_unlock(&events.mutex);
+}
+
+void
+uv_ref_wait(const struct uv_context *ctx, const struct uv_ref *ref, const uint32_t *comp,
+	    const uint32_t *async, pthread_mutex_t *mutex, pthread_cond_t *cond)
+{
+	if (ctx->forked)
+		return;
+	pthread_mutex_lock(mutex);
+	while ((comp && *comp != ref->comp_events) || *async != ref->async_events)
+		pthread_cond_wait(cond, mutex);
+	pthread_mutex_unlock(mutex);
+}
+
+static struct event_fd *
+fd_find(int fd)
+{
+	struct event_fd *e;
+
+	for (e = events.fds; e; e = e->next) {
+		if (e->fd == fd)
+			break;
+	}
+	return e;
+}
+
+static int
+fd_add(struct uv_context *ctx, int fd, bool async, uint32_t handle)
+{
+	struct event_fd *e = malloc(sizeof(*e));
+
+	if (!e)
+		return ENOMEM;
+	*e = (struct event_fd){.ctx = ctx, .fd = fd, .async = async, .handle = handle};
+	pthread_mutex_lock(&events.mutex);
+	e->next = events.fds;
+	events.fds = e;
+	pthread_mutex_unlock(&events.mutex);
+	return 0;
+}
+
+int
+uv_event_add_async(struct uv_context *ctx, int fd)
+{
+	return fd_add(ctx, fd, true, 0);
+}
+
+int
+uv_event_create_channel(struct uv_context *ctx)
+{
+	struct uroce_channel_rep rep;
+	int fd, rc;
+	struct ipc_call call = {
+		.op = UROCE_CTRL_CREATE_CHANNEL,
+		.rep = &rep,
+		.rep_len = sizeof(rep),
+		.rep_fds = &fd,
+		.rep_fds_max = 1,
+	};
+
+	if (uv_call_fds(&ctx->vctx.context, &call))
+		return -1;
+	if (call.rep_nfds != 1) {
+		errno = EPROTO;
+		return -1;
+	}
+	rc = fd_add(ctx, fd, false, rep.handle);
+	if (rc) {
+		close(fd);
+		errno = rc;
+		return -1;
+	}
+	return fd;
+}
+
+bool
+uv_event_channel_handle(struct uv_context *ctx, int fd, uint32_t *handle)
+{
+	struct event_fd *e;
+
+	pthread_mutex_lock(&events.mutex);
+	e = fd_find(fd);
+	if (e && (e->async || e->ctx != ctx))
+		e = NULL;
+	if (e)
+		*handle = e->handle;
+	pthread_mutex_unlock(&events.mutex);
+	return e != NULL;
+}
+
+int
+uv_event_close(int fd)
+{
+	struct event_fd **p;
+
+	pthread_mutex_lock(&events.mutex);
+	for (p = &events.fds; *p; p = &(*p)->next) {
+		if ((*p)->fd == fd) {
+			struct event_fd *e = *p;
+
+			*p = e->next;
+			free(e);
+			break;
+		}
+	}
+	pthread_mutex_unlock(&events.mutex);
+	return close(fd);
+}
+
+void
+uv_event_forget(struct uv_context *ctx)
+{
+	pthread_mutex_lock(&events.mutex);
+	for (struct event_fd *e = events.fds; e; e = e->next) {
+		if (e->ctx == ctx)
+			e->ctx = NULL;
+	}
+	pthread_mutex_unlock(&events.mutex);
+}
+
+void
+uv_event_fork_prepare(void)
+{
+	pthread_mutex_lock(&events.mutex);
+}
+
+void
+uv_event_fork_done(bool child)
+{
+	for (struct event_fd *e = events.fds; child && e; e = e->next)
+		e->ctx = NULL;
+	pthread_mutex_unlock(&events.mutex);
+}
+
+/* Does an asynchronous event name an object, rather than the port or the device? */
+static bool
+names_object(uint32_t type)
+{
+	switch (type) {
+	case IBV_EVENT_CQ_ERR:
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_COMM_EST:
+	case IBV_EVENT_SQ_DRAINED:
+	case IBV_EVENT_PATH_MIG:
+	case IBV_EVENT_PATH_MIG_ERR:
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/*
+ * Puts the object's address in the place of its id. *ref is the object, NULL for an event of
+ * the port or device. False: stale, or not a message the daemon sends.
+ */
+static bool
+msg_resolve(const struct event_fd *e, union event_msg *m, ssize_t n, struct uv_ref **ref)
+{
+	*ref = NULL;
+	if (e->async) {
+		if (n != sizeof(m->async))
+			return false;
+		if (!names_object(m->async.event_type))
+			return true;
+		*ref = ref_find(m->async.element);
+		if (*ref)
+			m->async.element = (uintptr_t)(*ref)->element;
+	} else {
+		if (n != sizeof(m->comp))
+			return false;
+		*ref = ref_find(m->comp.cq_handle);
+		if (*ref)
+			m->comp.cq_handle = (uintptr_t)(*ref)->element;
+	}
+	return *ref != NULL;
+}
+
+/* Drops stale messages from the head of e's queue; lock held. */
+static void
+fd_trim(struct event_fd *e)
+{
+	union event_msg m;
+	struct uv_ref *ref;
+	ssize_t n;
+
+	for (;;) {
+		n = recv(e->fd, &m, sizeof(m), MSG_PEEK | MSG_DONTWAIT);
+		if (n <= 0 || msg_resolve(e, &m, n, &ref))
+			return;
+		recv(e->fd, &m, sizeof(m), MSG_DONTWAIT);
+	}
+}
+
+void
+uv_event_purge(struct uv_context *ctx, int channel_fd)
+{
+	pthread_mutex_lock(&events.mutex);
+	for (struct event_fd *e = events.fds; e; e = e->next) {
+		if (e->ctx == ctx && (e->async || e->fd == channel_fd))
+			fd_trim(e);
+	}
+	pthread_mutex_unlock(&events.mutex);
+}
+
+/* The daemon closed its end: one DEVICE_FATAL (EVT-14), then errors, as a removed device has. */
+static ssize_t
+fd_hung_up(struct event_fd *e, union event_msg *m)
+{
+	if (e->ctx)
+		__atomic_store_n(&e->ctx->lost, true, __ATOMIC_RELAXED);
+	if (e->async && !e->fatal_told) {
+		e->fatal_told = true;
+		m->async =
+			(struct ib_uverbs_async_event_desc){.event_type = IBV_EVENT_DEVICE_FATAL};
+		return sizeof(m->async);
+	}
+	errno = EIO;
+	return -1;
+}
+
+/* Takes the oldest live event without waiting; lock held. As read(2), EAGAIN for none. */
+static ssize_t
+fd_take(struct event_fd *e, union event_msg *m)
+{
+	struct uv_ref *ref;
+	ssize_t n;
+
+	if (!e->ctx) {
+		errno = EIO;
+		return -1;
+	}
+	do {
+		n = recv(e->fd, m, sizeof(*m), MSG_DONTWAIT);
+		if (n < 0 && errno != ECONNRESET)
+			return -1;
+		if (n <= 0)
+			return fd_hung_up(e, m);
+	} while (!msg_resolve(e, m, n, &ref));
+	if (ref && e->async)
+		ref->async_events++;
+	else if (ref)
+		ref->comp_events++;
+	fd_trim(e);
+	return n;
+}
+
+ssize_t
+uv_event_read(int fd, void *buf, size_t len)
+{
+	union event_msg m;
+	struct event_fd *e;
+	ssize_t n;
+
+	for (;;) {
+		struct pollfd pfd = {.fd = fd, .events = POLLIN};
+
+		pthread_mutex_lock(&events.mutex);
+		e = fd_find(fd);
+		n = e ? fd_take(e, &m) : 0;
+		pthread_mutex_unlock(&events.mutex);
+		if (!e)
+			return read(fd, buf, len);
+		if (n >= 0) {
+			if ((size_t)n > len)
+				n = (ssize_t)len;
+			memcpy(buf, &m, (size_t)n);
+			return n;
+		}
+		if (errno != EAGAIN || (fcntl(fd, F_GETFL) & O_NONBLOCK))
+			return -1;
+		if (poll(&pfd, 1, -1) < 0)
+			return -1;
+	}
+}

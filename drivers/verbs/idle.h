@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a thread does that finds its CQ empty on cores that the daemon shares (UROCE_HELLO_YIELD).
+ *
+ * At first it yields on every empty poll: with the daemon on the same core that hands it over in
+ * less than a microsecond. But a yield reaches only the caller's scheduling group, and a daemon in
+ * another session is in another one (autogroups, cgroups): it would wait for the end of the time
+ * slice, milliseconds. So a thread that has got nowhere for UV_YIELD_NS sleeps for the shortest
+ * time there is, which is some 55 us.
+ *
+ * Idleness is the thread's, not the CQ's: who polls an empty CQ and a busy one in turn is busy.
+ */
+#ifndef UROCE_VERBS_IDLE_H
+#define UROCE_VERBS_IDLE_H
+
+#include <stdint.h>
+
+#define UV_YIELD_NS 50000
+
+struct uv_idle {
+	uint64_t since_ns; /* first empty poll since the last progress; 0: busy */
+};
+extern __thread struct uv_idle uv_idle __attribute__((tls_model("initial-exec")));
+
+/* The calling thread posted something, or polled a completion. */
+static inline void
+uv_idle_busy(void)
+{
+	uv_idle.since_ns = 0;
+}
+
+/* The calling thread found nothing: lets somebody else have the core. No lock may be held. */
+void uv_idle_pause(void);
+
+#endif

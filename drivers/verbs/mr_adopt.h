@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How a client lets the daemon reach the memory it registers (MEM-05).
+ *
+ * The range given to ibv_reg_mr is looked up in /proc/self/maps and described to the daemon as
+ * pieces (struct uroce_mr_piece): shared file-backed mappings are named so that the daemon maps
+ * them too; private anonymous memory is adopted, that is, its pages move into a memfd mapped
+ * MAP_SHARED at the same addresses while every concurrent store is held back by userfaultfd
+ * write protection, and the memfd is passed; everything else makes the region COPY.
+ * doc/memory.md says which kind of memory goes which way and what a program may notice.
+ *
+ * Used by: drivers/verbs/mr.c. Includes nothing but include/uroce_abi and lib/ipc/vma.h; no DPDK.
+ * Thread-safe: every function may be called from any thread; one mutex serialises them.
+ */
+#ifndef VERBS_MR_ADOPT_H
+#define VERBS_MR_ADOPT_H
+
+#include <stdint.h>
+#include "uroce_abi/ctrl.h"
+
+/* What one registration holds: which pages stay adopted on its behalf. Opaque; may be NULL. */
+struct mr_hold;
+
+/* Descriptors that mr_pieces_build can return at most (pages of one size share a memfd). */
+#define MR_ADOPT_MAX_FDS 4
+
+/*
+ * Describe [addr, addr + len) for a REG_MR request, adopting private memory where that works.
+ *
+ *   pieces   room for UROCE_MR_MAX_PIECES; filled in ascending order, contiguous, rounded outwards
+ *            to page bounds of the mappings at both ends
+ *   npieces  out: 0 only when len is 0; 1 COPY piece when the region cannot be mapped
+ *   fds      room for MR_ADOPT_MAX_FDS; piece.fd_index counts from 0 in this array. The caller owns
+ *            the descriptors and closes them once the daemon has answered (or right away, if the
+ *            request is never sent); the memory does not depend on them.
+ *   nfds     out: descriptors to attach to the request
+ *   hold     out: to be given to mr_pieces_release exactly once, after DEREG_MR was answered
+ *
+ * The environment variable UROCE_MR_MODE, read at each call, overrides: "copy" makes everything
+ * COPY, "adopt" fails where "auto" (the default) would fall back to COPY.
+ *
+ * Returns 0, or a positive errno and nothing held: EINVAL range wraps, EFAULT part of the range is
+ * not mapped or not readable, ENOMEM, EMFILE, EOPNOTSUPP mode "adopt" and the range cannot be.
+ * The calling thread must not hold a lock that its own pthread_atfork handlers take.
+ */
+int mr_pieces_build(uint64_t addr, uint64_t len, struct uroce_mr_piece *pieces, unsigned *npieces,
+		    int *fds, unsigned *nfds, struct mr_hold **hold);
+
+/*
+ * Give up a registration's claim on its pages. Pages no other registration needs become private
+ * anonymous memory again, without losing a store; pages that the program unmapped or replaced
+ * meanwhile are left alone. NULL is allowed. Call it when the daemon no longer uses the region:
+ * what a peer writes afterwards would not be seen.
+ */
+void mr_pieces_release(struct mr_hold *hold);
+
+#endif

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "mr_plan.h"
+
+#define BASE_PAGE 4096u
+
+/*
+ * How far below a thread's control block its stack may reach if no guard page ends the mapping
+ * before, and how far from the stack pointer this thread stores while it swaps pages.
+ */
+#define STACK_REACH (64ull << 20)
+#define SP_BELOW    (64u << 10)
+#define SP_ABOVE    (16u << 10)
+
+static bool
+overlaps(uint64_t start, uint64_t end, uint64_t start2, uint64_t end2)
+{
+	return start < end2 && start2 < end;
+}
+
+static uint64_t
+page_down(uint64_t addr, uint64_t page)
+{
+	return addr & ~(page - 1);
+}
+
+/*
+ * Does [start, end) of mapping v hold the stack or the control block of thread tid? The kernel
+ * knows each thread's robust futex list, whose head lies in the control block, which lies at the
+ * upper end of the stack (of the main thread: elsewhere; its stack is named in maps).
+ */
+static bool
+thread_uses(pid_t tid, const struct vma *v, uint64_t start, uint64_t end)
+{
+	struct robust_list_head *head = NULL;
+	uint64_t h, low, high;
+	size_t len;
+
+	if (syscall(SYS_get_robust_list, tid, &head, &len) != 0 || head == NULL)
+		return false;
+	h = (uint64_t)(uintptr_t)head;
+	if (h < v->start || h >= v->end)
+		return false;
+	low = page_down(h - BASE_PAGE, BASE_PAGE);
+	high = page_down(h, BASE_PAGE) + 2 * BASE_PAGE;
+	if (tid != getpid()) {
+		low = h - v->start > STACK_REACH ? h - STACK_REACH : v->start;
+		high = page_down(h, BASE_PAGE) + BASE_PAGE;
+	}
+	return overlaps(start, end, low, high);
+}
+
+struct dirent64_abi {
+	uint64_t ino;
+	int64_t off;
+	uint16_t reclen;
+	uint8_t type;
+	char name[];
+};
+
+static pid_t
+parse_tid(const char *name)
+{
+	pid_t tid = 0;
+
+	for (; *name >= '0' && *name <= '9'; name++)
+		tid = tid * 10 + (*name - '0');
+	return *name == '\0' ? tid : 0;
+}
+
+/*
+ * A stack must not be adopted: in the child of a fork it would be shared with the parent until the
+ * fork handler, which runs on it, has made it private; and this thread, about to hold back all
+ * stores into the range, would wait for itself. When in doubt: true.
+ */
+static bool
+holds_stack(const struct vma *v, uint64_t start, uint64_t end)
+{
+	uint64_t sp = (uint64_t)(uintptr_t)__builtin_frame_address(0);
+	uint64_t own_errno = (uint64_t)(uintptr_t)&errno;
+	_Alignas(struct dirent64_abi) char buf[2048];
+	bool found = false;
+	long n = 0;
+	int fd;
+
+	if (overlaps(start, end, sp - SP_BELOW, sp + SP_ABOVE) ||
+	    overlaps(start, end, own_errno, own_errno + sizeof(errno)))
+		return true;
+	fd = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return true;
+	while (!found && (n = syscall(SYS_getdents64, fd, buf, sizeof(buf))) > 0) {
+		for (long pos = 0; !found && pos < n;) {
+			struct dirent64_abi *d = (struct dirent64_abi *)(buf + pos);
+			pid_t tid = parse_tid(d->name);
+
+			found = tid > 0 && thread_uses(tid, v, start, end);
+			pos += d->reclen;
+		}
+	}
+	close(fd);
+	return found || n < 0;
+}
+
+static bool
+is_anonymous(const struct vma *v)
+{
+	if (v->page_size > BASE_PAGE)
+		return strncmp(v->name, "/anon_hugepage", 14) == 0;
+	return v->inode == 0 && (v->name[0] == '\0' || strcmp(v->name, "[heap]") == 0 ||
+				 strncmp(v->name, "[anon:", 6) == 0);
+}
+
+static enum mr_kind
+classify(const struct vma *v, uint64_t start, uint64_t end)
+{
+	if (v->shared)
+		return v->name[0] == '/' ? MR_KIND_SHARED : MR_KIND_COPY;
+	if (!is_anonymous(v) || (v->prot & PROT_WRITE) == 0 || holds_stack(v, start, end))
+		return MR_KIND_COPY;
+	return MR_KIND_PRIVATE;
+}
+
+static void
+add_run(struct mr_plan *plan, const struct vma *v, uint64_t start, uint64_t end)
+{
+	struct mr_run *run = &plan->run[plan->nruns];
+
+	if (!plan->mappable)
+		return;
+	if (plan->nruns == MR_PLAN_MAX_RUNS) {
+		plan->mappable = false;
+		return;
+	}
+	run->va = start;
+	run->len = end - start;
+	run->kind = classify(v, start, end);
+	run->vma = *v;
+	plan->nruns++;
+	if (run->kind == MR_KIND_COPY)
+		plan->mappable = false;
+}
+
+int
+mr_plan_make(struct mr_plan *plan, uint64_t addr, uint64_t len)
+{
+	uint64_t pos = page_down(addr, BASE_PAGE);
+	struct vma v;
+	int err;
+
+	plan->nruns = 0;
+	plan->mappable = true;
+	plan->start = pos;
+	err = vma_scan_open(&plan->scan, 0);
+	if (err != 0)
+		return err;
+	while (pos < addr + len) {
+		uint64_t end;
+
+		err = vma_scan_next(&plan->scan, pos, &v);
+		if (err != 0 || v.start > pos || (v.prot & PROT_READ) == 0) {
+			err = err == 0 || err == -ENOENT ? -EFAULT : err;
+			break;
+		}
+		end = page_down(addr + len - 1, v.page_size) + v.page_size;
+		if (end > v.end)
+			end = v.end;
+		if (pos == plan->start) {
+			pos = page_down(pos, v.page_size);
+			plan->start = pos;
+		}
+		add_run(plan, &v, pos, end);
+		pos = end;
+	}
+	plan->end = pos;
+	vma_scan_close(&plan->scan);
+	return err;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory windows: allocated by the daemon, bound through the send queue like any other WR. */
+#include "uv.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct ibv_mw *
+uv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+{
+	struct uroce_alloc_mw_req req = {.pd = pd->handle, .type = type};
+	struct uroce_alloc_mw_rep rep;
+	struct ibv_mw *mw = calloc(1, sizeof(*mw));
+
+	if (!mw)
+		return NULL;
+	if (uv_call(pd->context, UROCE_CTRL_ALLOC_MW, &req, sizeof(req), &rep, sizeof(rep))) {
+		free(mw);
+		return NULL;
+	}
+	mw->context = pd->context;
+	mw->pd = pd;
+	mw->rkey = rep.rkey;
+	mw->handle = rep.handle;
+	mw->type = type;
+	return mw;
+}
+
+int
+uv_dealloc_mw(struct ibv_mw *mw)
+{
+	int rc = uv_call_destroy(mw->context, UROCE_CTRL_DEALLOC_MW, mw->handle);
+
+	if (rc == 0)
+		free(mw);
+	return rc;
+}
+
+/* Binding by verb, type 1 only: the window's key changes with every bind. */
+int
+uv_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+	struct ibv_send_wr *bad, wr = {
+					 .wr_id = bind->wr_id,
+					 .opcode = IBV_WR_BIND_MW,
+					 .send_flags = bind->send_flags,
+					 .bind_mw = {.mw = mw,
+						     .rkey = ibv_inc_rkey(mw->rkey),
+						     .bind_info = bind->bind_info},
+				 };
+	int rc;
+
+	if (mw->type != IBV_MW_TYPE_1 || (bind->bind_info.mr && bind->bind_info.mr->pd != mw->pd))
+		return EINVAL;
+	rc = uv_post_send(qp, &wr, &bad);
+	if (rc == 0)
+		mw->rkey = wr.bind_mw.rkey;
+	return rc;
+}

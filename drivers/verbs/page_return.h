@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Makes shared pages private anonymous memory again, in a mapping that the kernel merges with its
+ * neighbours. Memory that page_swap.h brings back stays a mapping of its own for good (its pages
+ * were first touched elsewhere), so a program that registers here and there would end up with as
+ * many mappings as it is allowed.
+ *
+ * A mapping with no page in it, registered for missing pages, is moved over the range. From then
+ * on every access waits while the pages are filled in from a second mapping of the shared ones.
+ * The kernel keeps a registration across mremap only if another thread acknowledges the move:
+ * that is the one thread the provider has.
+ */
+#ifndef VERBS_PAGE_RETURN_H
+#define VERBS_PAGE_RETURN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * Get a userfaultfd for it and start the thread that serves it. The descriptor, or -errno. Closing
+ * it ends the thread's work, not the thread: for the whole life of the process.
+ */
+int page_return_open(void);
+
+/*
+ * Do it for [addr, addr + len), base pages of one shared mapping with rights prot. The calling
+ * thread must not touch the range, not even to read: signals blocked, its stack and heap objects
+ * that are used here elsewhere. release: free the shared pages too.
+ * 0, or -errno and the range is shared as before: -EFAULT or -EINVAL the program changed it.
+ */
+int page_return_chunk(int uffd, uint64_t addr, uint64_t len, int prot, bool release);
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Replaces the pages under a range of this process, private anonymous memory by a shared memfd or
+ * the other way round, while other threads and system calls go on storing into it.
+ *
+ * Into a memfd, in chunks: userfaultfd write-protects the chunk, so that a store (of a thread, or
+ * of the kernel in read(2)) waits; the contents are copied to a staging mapping; mremap moves that
+ * over the chunk in one step; the waiting stores are woken and go to the new pages. Loads never
+ * wait. Back to private memory: page_return.h, where loads wait too; or the same way where that
+ * cannot be used.
+ *
+ * The caller's thread must not touch the range meanwhile: it would wait for itself. So the range
+ * holds neither its stack nor its thread control block, all signals are blocked while a chunk is
+ * held back, and nothing is called that allocates.
+ */
+#ifndef VERBS_PAGE_SWAP_H
+#define VERBS_PAGE_SWAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct page_swap {
+	int uffd;
+	bool unpopulated;  /* the kernel can write-protect pages that are not there (Linux 6.4) */
+	int return_uffd;   /* page_return.h's, once it is needed; -1 before */
+	bool return_fails; /* no thread to be had: write protection instead */
+};
+
+/*
+ * Get a userfaultfd that holds back the kernel's own stores too. 0, or -EPERM (needs
+ * CAP_SYS_PTRACE, vm.unprivileged_userfaultfd or access to /dev/userfaultfd), -ENOSYS, -EINVAL
+ * (kernel without write protection of shared memory, before Linux 5.19), -EMFILE ..
+ */
+int page_swap_open(struct page_swap *swap);
+void page_swap_close(struct page_swap *swap);
+
+/*
+ * The one that this process keeps, opened at first use; NULL and *err as page_swap_open. Opening
+ * one each time would cost a walk over all mappings when it is closed. The caller serialises.
+ */
+struct page_swap *page_swap_process(int *err);
+
+/* In the child of a fork: drop the parent's, which works on the parent's memory. */
+void page_swap_forget(void);
+
+/* A userfaultfd with these features, or -errno. */
+int page_swap_uffd(uint64_t features);
+
+/* What to put under the range. */
+struct page_swap_job {
+	uint64_t addr, len;  /* multiples of page_size; one kind of memory throughout */
+	uint32_t page_size;  /* of the memory there and of what replaces it */
+	int prot;            /* of the range */
+	int fd;              /* memfd to map shared; -1: private anonymous memory */
+	uint64_t fd_off;     /* of addr in fd */
+	bool release_source; /* free the shared pages that are replaced (MADV_REMOVE) */
+};
+
+/*
+ * Do it. 0 or -errno; *done says how many bytes from addr were replaced, which is all of them on
+ * success. A chunk that was not replaced is as it was. -EBUSY: another userfaultfd is at work
+ * there; -ENOENT: the program changed the mapping meanwhile.
+ */
+int page_swap_run(struct page_swap *swap, const struct page_swap_job *job, uint64_t *done);
+
+/*
+ * Replace a shared range by a private copy in a process with one thread: the child of a fork.
+ * 0 or -errno. Where huge pages have run out, base pages take their place.
+ */
+int page_swap_privatize(uint64_t addr, uint64_t len, uint32_t page_size, int prot);
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Protection domains. A parent domain is a second name for a PD: it shares its handle, so the
+ * daemon never hears of it. Thread domains promise that the program will not use an object from
+ * two threads; queues are locked all the same, so they are accepted and hold nothing.
+ */
+#include "uv.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static struct uv_pd *
+pd_of(struct ibv_pd *pd)
+{
+	return uv_container(pd, struct uv_pd, pd);
+}
+
+struct ibv_pd *
+uv_alloc_pd(struct ibv_context *ibctx)
+{
+	struct uroce_handle rep;
+	struct uv_pd *pd = calloc(1, sizeof(*pd));
+
+	if (!pd)
+		return NULL;
+	if (uv_call(ibctx, UROCE_CTRL_ALLOC_PD, NULL, 0, &rep, sizeof(rep))) {
+		free(pd);
+		return NULL;
+	}
+	pd->pd.context = ibctx;
+	pd->pd.handle = rep.handle;
+	return &pd->pd;
+}
+
+int
+uv_dealloc_pd(struct ibv_pd *ibpd)
+{
+	struct uv_pd *pd = pd_of(ibpd);
+	int rc;
+
+	if (__atomic_load_n(&pd->users, __ATOMIC_ACQUIRE))
+		return EBUSY;
+	if (pd->parent) {
+		__atomic_fetch_sub(&pd->parent->users, 1, __ATOMIC_RELEASE);
+	} else {
+		rc = uv_call_destroy(ibpd->context, UROCE_CTRL_DEALLOC_PD, ibpd->handle);
+		if (rc)
+			return rc;
+	}
+	free(pd);
+	return 0;
+}
+
+struct ibv_pd *
+uv_alloc_parent_domain(struct ibv_context *ibctx, struct ibv_parent_domain_init_attr *attr)
+{
+	const uint32_t known =
+		IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+	struct uv_pd *pd;
+
+	if (!attr->pd) {
+		errno = EINVAL;
+		return NULL;
+	}
+	/*
+	 * Allocators are for what a provider allocates on the program's behalf: queues. Ours lie
+	 * in memory that the daemon made, so there is nothing to ask them for.
+	 */
+	if (attr->comp_mask & ~known) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	pd = calloc(1, sizeof(*pd));
+	if (!pd)
+		return NULL;
+	pd->parent = pd_of(attr->pd);
+	if (pd->parent->parent)
+		pd->parent = pd->parent->parent;
+	__atomic_fetch_add(&pd->parent->users, 1, __ATOMIC_RELAXED);
+	pd->pd.context = ibctx;
+	pd->pd.handle = attr->pd->handle;
+	return &pd->pd;
+}
+
+struct ibv_td *
+uv_alloc_td(struct ibv_context *ibctx, struct ibv_td_init_attr *attr)
+{
+	struct ibv_td *td;
+
+	if (attr->comp_mask) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	td = calloc(1, sizeof(*td));
+	if (td)
+		td->context = ibctx;
+	return td;
+}
+
+int
+uv_dealloc_td(struct ibv_td *td)
+{
+	free(td);
+	return 0;
+}

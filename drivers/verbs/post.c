@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Posting send work: a WQE is written into shared memory and published by the ring's index; a
+ * system call is made only to wake a worker that says it sleeps. What can be refused at once is
+ * refused here (IMM-01, IMM-03); what needs the daemon's tables comes back as a completion.
+ */
+#include "uv.h"
+#include "idle.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#define RC  UV_QPT(IBV_QPT_RC)
+#define UC  UV_QPT(IBV_QPT_UC)
+#define UD  UV_QPT(IBV_QPT_UD)
+#define ANY (RC | UC | UD)
+
+/* What an opcode needs: where it is legal, and which parts of a WR it has. */
+static const struct {
+	uint8_t types;
+	bool inline_ok;
+} opcode_rule[UROCE_WR_OPCODES] = {
+	[UROCE_WR_RDMA_WRITE] = {RC | UC, true},
+	[UROCE_WR_RDMA_WRITE_IMM] = {RC | UC, true},
+	[UROCE_WR_SEND] = {ANY, true},
+	[UROCE_WR_SEND_IMM] = {ANY, true},
+	[UROCE_WR_RDMA_READ] = {RC, false},
+	[UROCE_WR_ATOMIC_CMP_SWAP] = {RC, false},
+	[UROCE_WR_ATOMIC_FETCH_ADD] = {RC, false},
+	[UROCE_WR_LOCAL_INV] = {RC | UC, false},
+	[UROCE_WR_BIND_MW] = {RC | UC, false},
+	[UROCE_WR_SEND_INV] = {RC, true},
+};
+
+bool
+uv_opcode_allowed(uint32_t qp_type, uint32_t opcode)
+{
+	return opcode < UROCE_WR_OPCODES && qp_type < 8 &&
+	       (opcode_rule[opcode].types & UV_QPT(qp_type));
+}
+
+bool
+uv_state_sends(uint32_t state)
+{
+	return state == IBV_QPS_RTS || state == IBV_QPS_SQD || state == IBV_QPS_SQE ||
+	       state == IBV_QPS_ERR;
+}
+
+bool
+uv_state_receives(uint32_t state)
+{
+	return state != IBV_QPS_RESET;
+}
+
+uint32_t
+uv_ring_room(struct uv_ring *r, uint32_t want)
+{
+	uint32_t used = r->prod - r->cons;
+
+	if (used + want > r->limit) {
+		/* Partner: the daemon's release of cons when it retires a WQE. */
+		r->cons = __atomic_load_n(&r->hdr->cons, __ATOMIC_ACQUIRE);
+		used = r->prod - r->cons;
+	}
+	return used < r->limit ? r->limit - used : 0;
+}
+
+bool
+uv_ring_publish(struct uv_ring *r)
+{
+	uv_idle_busy();
+	__atomic_store_n(&r->hdr->prod, r->prod, __ATOMIC_RELEASE);
+	/* Partner: the daemon's fence between setting armed and looking at prod again. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	return __atomic_load_n(&r->hdr->armed, __ATOMIC_RELAXED) &&
+	       __atomic_exchange_n(&r->hdr->armed, 0, __ATOMIC_ACQ_REL) == 1;
+}
+
+void
+uv_doorbell(struct uv_worker *w, uint32_t qpn)
+{
+	struct uroce_db_ring *db = w->db;
+	const uint64_t one = 1;
+	uint32_t prod;
+
+	uv_lock(&w->lock);
+	prod = db->prod;
+	if (prod - __atomic_load_n(&db->cons, __ATOMIC_ACQUIRE) >= UROCE_DB_ENTRIES) {
+		__atomic_store_n(&db->overflow, 1, __ATOMIC_RELEASE);
+	} else {
+		__atomic_store_n(&db->qpn[prod % UROCE_DB_ENTRIES], qpn, __ATOMIC_RELAXED);
+		__atomic_store_n(&db->prod, prod + 1, __ATOMIC_RELEASE);
+	}
+	uv_unlock(&w->lock);
+	/* Partner: the worker's fence between setting asleep and its last look. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	/* A full eventfd counter (EAGAIN) wakes just as well. */
+	if (__atomic_load_n(&db->asleep, __ATOMIC_RELAXED) &&
+	    write(w->wake_fd, &one, sizeof(one)) < 0)
+		return;
+}
+
+/* Copies the data of all SGEs behind the head. 0 or EINVAL when they are too long. */
+static int
+wqe_inline(const struct uv_qp *qp, struct uroce_send_wqe *wqe, const struct ibv_send_wr *wr)
+{
+	uint8_t *to = (uint8_t *)(wqe + 1);
+	uint32_t total = 0;
+
+	for (int i = 0; i < wr->num_sge; i++) {
+		const struct ibv_sge *s = &wr->sg_list[i];
+
+		if (s->length > qp->max_inline - total)
+			return EINVAL;
+		if (s->length == 0)
+			continue;
+		memcpy(to + total, (const void *)(uintptr_t)s->addr, s->length);
+		total += s->length;
+	}
+	wqe->flags |= UROCE_WQE_INLINE;
+	wqe->num = (uint16_t)total;
+	return 0;
+}
+
+void
+uv_sges_write(void *to, const struct ibv_sge *from, int n)
+{
+	struct uroce_sge *sge = to;
+
+	for (int i = 0; i < n; i++)
+		sge[i] = (struct uroce_sge){
+			.addr = from[i].addr,
+			.length = from[i].length,
+			.lkey = from[i].lkey,
+		};
+}
+
+static void
+wqe_bind(struct uroce_send_wqe *wqe, const struct ibv_send_wr *wr)
+{
+	const struct ibv_mw_bind_info *info = &wr->bind_mw.bind_info;
+
+	wqe->bind.addr = info->addr;
+	wqe->bind.length = info->length;
+	wqe->bind.mr_lkey = info->mr ? info->mr->lkey : 0;
+	wqe->bind.mw_rkey = wr->bind_mw.mw->rkey;
+	wqe->bind.access = info->mw_access_flags;
+	wqe->bind.new_rkey = wr->bind_mw.rkey;
+}
+
+/* The part of the head that depends on the opcode. 0 or EINVAL. */
+static int
+wqe_head(const struct uv_qp *qp, struct uroce_send_wqe *wqe, const struct ibv_send_wr *wr)
+{
+	switch (wr->opcode) {
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+	case IBV_WR_RDMA_READ:
+		wqe->rdma.remote_addr = wr->wr.rdma.remote_addr;
+		wqe->rdma.rkey = wr->wr.rdma.rkey;
+		return 0;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		wqe->rdma.remote_addr = wr->wr.atomic.remote_addr;
+		wqe->rdma.compare_add = wr->wr.atomic.compare_add;
+		wqe->rdma.swap = wr->wr.atomic.swap;
+		wqe->rdma.rkey = wr->wr.atomic.rkey;
+		return 0;
+	case IBV_WR_BIND_MW:
+		if (!wr->bind_mw.mw)
+			return EINVAL;
+		wqe_bind(wqe, wr);
+		return 0;
+	default:
+		if (qp->vqp.qp.qp_type != IBV_QPT_UD)
+			return 0;
+		if (!wr->wr.ud.ah)
+			return EINVAL;
+		wqe->ud.ah = wr->wr.ud.ah->handle;
+		wqe->ud.remote_qpn = wr->wr.ud.remote_qpn;
+		wqe->ud.remote_qkey = wr->wr.ud.remote_qkey;
+		return 0;
+	}
+}
+
+/* Encodes one WR at the queue's next slot. 0 or a positive errno; nothing is published. */
+static int
+wqe_write(struct uv_qp *qp, const struct ibv_send_wr *wr)
+{
+	struct uv_ring *sq = &qp->sq;
+	struct uroce_send_wqe *wqe =
+		(struct uroce_send_wqe *)(sq->slots + (size_t)(sq->prod & sq->mask) * sq->stride);
+	unsigned int flags =
+		wr->send_flags & (IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED);
+
+	if (!uv_opcode_allowed(qp->vqp.qp.qp_type, wr->opcode))
+		return EINVAL;
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > sq->max_sge)
+		return EINVAL;
+	if (uv_ring_room(sq, 1) == 0)
+		return ENOMEM;
+	wqe->wr_id = wr->wr_id;
+	wqe->opcode = (uint8_t)wr->opcode;
+	wqe->flags = (uint8_t)(flags | (qp->sig_all ? UROCE_WQE_SIGNALED : 0));
+	wqe->imm = wr->imm_data; /* or invalidate_rkey: the same place */
+	if (wr->send_flags & IBV_SEND_INLINE) {
+		if (!opcode_rule[wr->opcode].inline_ok || wqe_inline(qp, wqe, wr))
+			return EINVAL;
+	} else {
+		wqe->num = (uint16_t)wr->num_sge;
+		uv_sges_write(wqe + 1, wr->sg_list, wr->num_sge);
+	}
+	return wqe_head(qp, wqe, wr);
+}
+
+int
+uv_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct uv_qp *qp = uv_qp_of(ibqp);
+	bool ring = false;
+	int rc = 0;
+
+	if (uv_unlikely(uv_context_of(ibqp->context)->lost)) {
+		*bad = wr;
+		return EIO;
+	}
+	uv_lock(&qp->sq.lock);
+	if (uv_unlikely(!uv_state_sends(qp->state)))
+		rc = EINVAL;
+	for (; wr && rc == 0; wr = wr->next) {
+		rc = wqe_write(qp, wr);
+		if (uv_unlikely(rc))
+			break;
+		qp->sq.prod++;
+	}
+	/* An error in the middle of a chain leaves the WRs before it posted. */
+	if (qp->sq.hdr->prod != qp->sq.prod)
+		ring = uv_ring_publish(&qp->sq);
+	uv_unlock(&qp->sq.lock);
+	if (ring)
+		uv_doorbell(qp->worker, qp->qpn);
+	if (uv_unlikely(rc))
+		*bad = wr;
+	return rc;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Posting receive work, to a QP's own queue or to a shared one. */
+#include "uv.h"
+
+#include <errno.h>
+
+/* Encodes one WR at the queue's next slot. 0 or a positive errno. */
+static int
+recv_write(struct uv_ring *rq, const struct ibv_recv_wr *wr)
+{
+	struct uroce_recv_wqe *wqe =
+		(struct uroce_recv_wqe *)(rq->slots + (size_t)(rq->prod & rq->mask) * rq->stride);
+
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->max_sge)
+		return EINVAL;
+	if (uv_ring_room(rq, 1) == 0)
+		return ENOMEM;
+	wqe->wr_id = wr->wr_id;
+	wqe->num_sge = (uint32_t)wr->num_sge;
+	wqe->rsvd = 0;
+	uv_sges_write(wqe + 1, wr->sg_list, wr->num_sge);
+	return 0;
+}
+
+/* Posts a chain; lock held. *ring: the daemon wants its doorbell. As uv_post_recv. */
+static int
+recv_chain(struct uv_ring *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad, bool *ring)
+{
+	int rc = 0;
+
+	for (; wr; wr = wr->next) {
+		rc = recv_write(rq, wr);
+		if (uv_unlikely(rc)) {
+			*bad = wr;
+			break;
+		}
+		rq->prod++;
+	}
+	*ring = rq->hdr->prod != rq->prod && uv_ring_publish(rq);
+	return rc;
+}
+
+int
+uv_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct uv_qp *qp = uv_qp_of(ibqp);
+	bool ring = false;
+	int rc;
+
+	*bad = wr;
+	if (uv_unlikely(uv_context_of(ibqp->context)->lost))
+		return EIO;
+	if (uv_unlikely(!qp->rq.hdr)) /* the QP receives from an SRQ */
+		return EINVAL;
+	uv_lock(&qp->rq.lock);
+	if (uv_state_receives(qp->state))
+		rc = recv_chain(&qp->rq, wr, bad, &ring);
+	else
+		rc = EINVAL;
+	uv_unlock(&qp->rq.lock);
+	if (ring)
+		uv_doorbell(qp->worker, qp->qpn);
+	return rc;
+}
+
+int
+uv_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct uv_srq *srq = uv_srq_of(ibsrq);
+	bool ring;
+	int rc;
+
+	*bad = wr;
+	if (uv_unlikely(uv_context_of(ibsrq->context)->lost))
+		return EIO;
+	uv_lock(&srq->ring.lock);
+	/* No one waits for an SRQ's WRs: a QP that finds it empty says RNR, and asks again. */
+	rc = recv_chain(&srq->ring, wr, bad, &ring);
+	uv_unlock(&srq->ring.lock);
+	return rc;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The memory system calls themselves: UCX and others replace the functions of the C library, to be
+ * told when memory goes away. Addresses are numbers; results are as the kernel's: -errno.
+ */
+#ifndef VERBS_RAW_MM_H
+#define VERBS_RAW_MM_H
+
+#include <errno.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static inline void *
+raw_ptr(uint64_t addr)
+{
+	return (void *)(uintptr_t)addr;
+}
+
+/* The address, or 0 with errno: nothing is mapped at 0. */
+static inline uint64_t
+raw_mmap(uint64_t len, int prot, int flags, int fd, uint64_t off)
+{
+	long p = syscall(SYS_mmap, 0, len, prot, flags, fd, off);
+
+	return p == -1 ? 0 : (uint64_t)p;
+}
+
+static inline void
+raw_munmap(uint64_t addr, uint64_t len)
+{
+	syscall(SYS_munmap, addr, len);
+}
+
+static inline int
+raw_madvise(uint64_t addr, uint64_t len, int advice)
+{
+	return syscall(SYS_madvise, addr, len, advice) == 0 ? 0 : -errno;
+}
+
+static inline int
+raw_mprotect(uint64_t addr, uint64_t len, int prot)
+{
+	return syscall(SYS_mprotect, addr, len, prot) == 0 ? 0 : -errno;
+}
+
+/* Move a mapping onto another, which goes away, in one step. */
+static inline int
+raw_mremap_onto(uint64_t from, uint64_t len, uint64_t to)
+{
+	long p = syscall(SYS_mremap, from, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, to);
+
+	return p == -1 ? -errno : 0;
+}
+
+/* A second mapping of shared pages: an old size of 0 asks for one. As raw_mmap. */
+static inline uint64_t
+raw_mremap_alias(uint64_t addr, uint64_t len)
+{
+	long p = syscall(SYS_mremap, addr, 0, len, MREMAP_MAYMOVE, 0);
+
+	return p == -1 ? 0 : (uint64_t)p;
+}
+
+#endif

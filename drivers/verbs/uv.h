@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The verbs provider: what a program's stock libibverbs loads to reach uroced. One file an
+ * object; this header holds the objects and what the files offer each other.
+ *
+ *   device.c   discovery: which devices in sysfs are ours
+ *   context.c  open (HELLO), close, the table of operations, fork
+ *   hooks.c    calls of libibverbs that have no provider operation (completion channels)
+ *   event.c    completion channels and asynchronous events
+ *   pd.c mr.c mw.c ah.c srq.c cq.c cq_purge.c qp.c qp_modify.c   control: a request to the daemon
+ *   query.c    attributes of device and port
+ *   post.c post_recv.c wr.c cq.c cq_ex.c   hot path: shared memory only
+ *
+ * Conventions of verbs hold in here: a function named in the operation table returns 0 or a
+ * positive errno, or a pointer or NULL with errno. Any thread may call anything; a queue has its
+ * own lock. Includes lib/ipc's client side and include/uroce_abi, never DPDK.
+ *
+ * The daemon looks up objects by their handle, never by what this side believes, so a program
+ * that garbles one gets the daemon's ENOENT.
+ */
+#ifndef UROCE_VERBS_UV_H
+#define UROCE_VERBS_UV_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "ipc/client.h"
+#include "ipc/segmap.h"
+#include "lock.h"
+#include "rdma_core_abi.h"
+#include "uroce_abi/cqe.h"
+#include "uroce_abi/ring.h"
+#include "uroce_abi/wqe.h"
+
+#define UV_DEVICE_PREFIX                "uroce"
+#define UV_PORT                         1 /* every device has exactly this one */
+
+#define uv_container(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
+#define uv_unlikely(x)                  __builtin_expect(!!(x), 0)
+
+/*
+ * What an event names: a CQ, QP or SRQ. The daemon is given the id (user_handle), not the
+ * pointer, so that an event which arrives late for a destroyed object is known for stale.
+ */
+struct uv_ref {
+	uint64_t id;
+	void *element;         /* the ibv_cq, ibv_qp or ibv_srq */
+	uint32_t comp_events;  /* delivered so far; event.c's lock */
+	uint32_t async_events; /* likewise */
+};
+
+/* One worker lcore of the daemon as its clients see it. */
+struct uv_worker {
+	struct uv_lock lock; /* around this process's end of db */
+	struct uroce_db_ring *db;
+	int wake_fd; /* eventfd */
+};
+
+struct uv_context {
+	struct verbs_context vctx;
+	struct ipc_client ipc;
+	bool lost;   /* daemon gone, or forked: nothing works any more */
+	bool forked; /* this is the child of a fork */
+	bool yield;  /* cores are shared with the daemon: give ours up on an empty poll */
+	uint32_t worker_mask;
+	uint32_t nworkers;
+	struct uv_worker worker[UROCE_MAX_WORKERS];
+	void *db_seg;
+	size_t db_bytes;
+	pthread_mutex_t seg_mutex;
+	struct ipc_segmap segs;
+	struct uroce_device_rep dev; /* as at open */
+	struct uv_context *next;     /* every open context of the process; context.c's lock */
+};
+
+struct uv_pd {
+	struct ibv_pd pd;
+	struct uv_pd *parent; /* of a parent domain: the PD that it stands for */
+	uint32_t users;       /* parent domains on this PD; atomic */
+};
+
+struct mr_hold;
+struct uv_mr {
+	struct verbs_mr vmr;
+	struct mr_hold *hold;
+};
+
+/* Producer side of an SQ, RQ or SRQ; lock covers all of it. */
+struct uv_ring {
+	struct uv_lock lock;
+	struct uroce_ring_hdr *hdr; /* shared; NULL: no such queue */
+	uint8_t *slots;             /* shared */
+	uint32_t mask, stride;
+	uint32_t limit;   /* WRs that may be outstanding */
+	uint32_t max_sge; /* of one WR */
+	uint32_t prod;
+	uint32_t cons; /* as last read from hdr */
+};
+
+struct uv_cq {
+	struct verbs_cq vcq;
+	struct uv_lock lock;
+	struct uroce_cq_hdr *hdr; /* shared */
+	struct uroce_cqe *slots;  /* shared */
+	uint32_t mask;
+	uint32_t shift; /* log2 of the entries: index >> shift is the lap */
+	uint32_t cons;
+	uint32_t empty_polls;
+	struct uv_cq_old *old;       /* entries saved by a resize, taken first */
+	const struct uroce_cqe *cur; /* extended poll: the entry being read */
+	struct uv_ref ref;
+};
+
+struct uv_srq {
+	struct verbs_srq vsrq;
+	struct uv_ring ring;
+	struct uv_ref ref;
+};
+
+struct uv_qp {
+	struct verbs_qp vqp;
+	struct uv_ring sq, rq;
+	uint32_t state; /* enum ibv_qp_state as far as this side moved it; both rings' locks */
+	uint32_t qpn;
+	uint32_t max_inline;
+	bool sig_all;
+	struct uv_worker *worker;
+	/* ibv_wr_*: between wr_start and wr_complete, under sq.lock */
+	uint32_t build_start; /* sq.prod at wr_start */
+	int build_error;
+	struct uroce_send_wqe *build; /* the WQE that setters act on */
+	struct uv_ref ref;
+};
+
+static inline struct uv_context *
+uv_context_of(struct ibv_context *ctx)
+{
+	return uv_container(ctx, struct uv_context, vctx.context);
+}
+
+static inline struct uv_cq *
+uv_cq_of(struct ibv_cq *cq)
+{
+	return uv_container(cq, struct uv_cq, vcq.cq);
+}
+
+static inline struct uv_qp *
+uv_qp_of(struct ibv_qp *qp)
+{
+	return uv_container(qp, struct uv_qp, vqp.qp);
+}
+
+static inline struct uv_srq *
+uv_srq_of(struct ibv_srq *srq)
+{
+	return uv_container(srq, struct uv_srq, vsrq.srq);
+}
+
+/* ---- device.c ---- */
+extern const struct verbs_device_ops uv_device_ops;
+
+/* ---- context.c ---- */
+struct verbs_context *uv_alloc_context(struct ibv_device *device, int cmd_fd, void *priv);
+void uv_free_context(struct ibv_context *ibctx);
+
+/* One request without descriptors. 0 or a positive errno, which is also left in errno. */
+int uv_call(struct ibv_context *ctx, uint16_t op, const void *req, size_t req_len, void *rep,
+	    size_t rep_len);
+
+/* As uv_call for a struct ipc_call of the caller's making. */
+int uv_call_fds(struct ibv_context *ctx, struct ipc_call *call);
+
+/*
+ * DEALLOC_*, DESTROY_*, DEREG_*: the request is just a handle. 0 also when the daemon is gone:
+ * the object went with it, and what is left of it is this side's to free (EVT-14).
+ */
+int uv_call_destroy(struct ibv_context *ctx, uint16_t op, uint32_t handle);
+
+/*
+ * Rings handed out by a reply: maps what is new, sets *ring to the header of each. locs and
+ * hdr_bytes run in parallel, a loc with entries 0 is skipped. Consumes every descriptor, in
+ * failure too. 0 or a positive errno.
+ */
+int uv_map_rings(struct uv_context *ctx, const struct uroce_ring_loc *const *locs,
+		 const size_t *hdr_bytes, void **rings, unsigned int n, int *fds,
+		 unsigned int nfds);
+
+/* The open context whose command descriptor is cmd_fd, or NULL. */
+struct uv_context *uv_context_by_cmd_fd(int cmd_fd);
+
+/* Is the daemon still there? A system call: for the idle path. Sets ctx->lost if it is not. */
+bool uv_context_alive(struct uv_context *ctx);
+
+/* ---- hooks.c ---- */
+/* Puts our write, read and close into libibverbs' GOT; once, from the provider's constructor. */
+void uv_hooks_install(void);
+
+/* ---- event.c ---- */
+/* A context's asynchronous descriptor starts or stops being read through us. */
+int uv_event_add_async(struct uv_context *ctx, int fd);
+/* The context closes: channels that the program left open answer EIO. */
+void uv_event_forget(struct uv_context *ctx);
+/* Around fork(2): in the child every descriptor so far answers EIO, the parent's are untouched. */
+void uv_event_fork_prepare(void);
+void uv_event_fork_done(bool child);
+/* Asks the daemon for a completion channel. The descriptor, or -1 with errno. */
+int uv_event_create_channel(struct uv_context *ctx);
+/* The daemon's handle of ctx's channel fd; false if it is none. */
+bool uv_event_channel_handle(struct uv_context *ctx, int fd, uint32_t *handle);
+/* Gives ref an id, unique in the process. 0 or ENOMEM. */
+int uv_ref_add(struct uv_ref *ref, void *element);
+/* Takes the id back: from now on no event of the object is delivered. Safe to repeat. */
+void uv_ref_drop(struct uv_ref *ref);
+/*
+ * Waits until every event of ref that was delivered has been acknowledged: counted in *comp (NULL:
+ * there are none) and *async, under mutex, with cond signalled. In the child of a fork returns at
+ * once: who took the events is in the parent.
+ */
+void uv_ref_wait(const struct uv_context *ctx, const struct uv_ref *ref, const uint32_t *comp,
+		 const uint32_t *async, pthread_mutex_t *mutex, pthread_cond_t *cond);
+/* Drops stale events from the heads of the channel (-1: none) and of ctx's async descriptor. */
+void uv_event_purge(struct uv_context *ctx, int channel_fd);
+/* read(2) and close(2) as libibverbs does them; pass through for other descriptors. */
+ssize_t uv_event_read(int fd, void *buf, size_t len);
+int uv_event_close(int fd);
+
+/* ---- pd.c ---- */
+struct ibv_pd *uv_alloc_pd(struct ibv_context *ibctx);
+int uv_dealloc_pd(struct ibv_pd *ibpd);
+struct ibv_pd *uv_alloc_parent_domain(struct ibv_context *ibctx,
+				      struct ibv_parent_domain_init_attr *attr);
+struct ibv_td *uv_alloc_td(struct ibv_context *ibctx, struct ibv_td_init_attr *attr);
+int uv_dealloc_td(struct ibv_td *td);
+
+/* ---- mr.c, mw.c, ah.c ---- */
+struct ibv_mr *uv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access);
+int uv_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr, size_t length,
+		int access);
+int uv_dereg_mr(struct verbs_mr *vmr);
+struct ibv_mw *uv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
+int uv_dealloc_mw(struct ibv_mw *mw);
+int uv_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
+struct ibv_ah *uv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
+int uv_destroy_ah(struct ibv_ah *ah);
+/* Address attributes in the ABI's layout and back. */
+void uv_ah_attr_out(struct uroce_ah_attr *to, const struct ibv_ah_attr *from);
+void uv_ah_attr_in(struct ibv_ah_attr *to, const struct uroce_ah_attr *from);
+
+/* ---- query.c ---- */
+int uv_query_device_ex(struct ibv_context *ibctx, const struct ibv_query_device_ex_input *input,
+		       struct ibv_device_attr_ex *attr, size_t attr_size);
+int uv_query_port(struct ibv_context *ibctx, uint8_t port, struct ibv_port_attr *attr);
+
+/* ---- cq.c, cq_ex.c ---- */
+struct ibv_cq *uv_create_cq(struct ibv_context *ibctx, int cqe, struct ibv_comp_channel *channel,
+			    int comp_vector);
+struct ibv_cq_ex *uv_create_cq_ex(struct ibv_context *ibctx, struct ibv_cq_init_attr_ex *attr);
+int uv_resize_cq(struct ibv_cq *ibcq, int cqe);
+int uv_destroy_cq(struct ibv_cq *ibcq);
+int uv_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc);
+int uv_req_notify_cq(struct ibv_cq *ibcq, int solicited_only);
+/*
+ * The oldest entry not taken yet, or NULL; uv_cq_take then takes it: it stays valid until
+ * uv_cq_publish gives the slots taken back to the daemon. Lock held over all three.
+ */
+const struct uroce_cqe *uv_cq_head(struct uv_cq *cq);
+void uv_cq_take(struct uv_cq *cq);
+void uv_cq_publish(struct uv_cq *cq);
+/*
+ * After an empty poll, lock not held; polls: how many were empty so far. 0, or -EIO when the CQ
+ * or the daemon is dead.
+ */
+int uv_cq_idle(struct uv_cq *cq, uint32_t polls);
+/* Fills the extended poll's function pointers. */
+void uv_cq_ex_init(struct uv_cq *cq, uint64_t wc_flags);
+
+/* ---- cq_purge.c ---- */
+/* Entries that a resize found in the old ring. */
+struct uv_cq_old {
+	uint32_t n, next;
+	struct uroce_cqe cqe[];
+};
+/*
+ * Removes the entries of qpn that were not polled, keeping the order of all others. The daemon
+ * must have finished with that QP. Takes cq's lock.
+ */
+void uv_cq_purge(struct uv_cq *cq, uint32_t qpn);
+static inline bool
+uv_cq_has_old(const struct uv_cq *cq)
+{
+	return cq->old && cq->old->next < cq->old->n;
+}
+/* Room for everything that cq can hold by now; NULL without memory. */
+struct uv_cq_old *uv_cq_old_alloc(struct uv_cq *cq);
+/* Fills such a room with all entries not taken yet, oldest first; lock held. */
+void uv_cq_save(const struct uv_cq *cq, struct uv_cq_old *to);
+
+/* ---- qp.c, qp_modify.c ---- */
+struct ibv_qp *uv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+struct ibv_qp *uv_create_qp_ex(struct ibv_context *ibctx, struct ibv_qp_init_attr_ex *attr);
+int uv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask);
+int uv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
+		struct ibv_qp_init_attr *init);
+int uv_query_qp_data_in_order(struct ibv_qp *ibqp, enum ibv_wr_opcode op, uint32_t flags);
+int uv_destroy_qp(struct ibv_qp *ibqp);
+int uv_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid);
+int uv_detach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid);
+/* Removes what is unpolled of qp from its CQs; the daemon has finished with it. */
+void uv_qp_purge_cqs(struct uv_qp *qp);
+/* A queue's ring as a reply describes it. */
+void uv_ring_init(struct uv_ring *r, void *hdr, const struct uroce_ring_loc *loc, uint32_t limit,
+		  uint32_t max_sge);
+
+/* ---- post.c ---- */
+/* Bits of a qp_type in the table of legal opcodes. */
+#define UV_QPT(type) (1u << (type))
+/* May a WR of this opcode be posted to a send queue of this type? */
+bool uv_opcode_allowed(uint32_t qp_type, uint32_t opcode);
+/* Does a state accept send (receive) WRs? IMM-01, IMM-02. */
+bool uv_state_sends(uint32_t state);
+bool uv_state_receives(uint32_t state);
+/* WRs that still fit when want are needed; reads the daemon's index only if it must. */
+uint32_t uv_ring_room(struct uv_ring *r, uint32_t want);
+/* Makes WRs up to r->prod visible. True: the daemon wants its doorbell rung. Lock held. */
+bool uv_ring_publish(struct uv_ring *r);
+/* Tells the worker that qpn has new work; ring lock not needed. */
+void uv_doorbell(struct uv_worker *w, uint32_t qpn);
+/* Writes n SGEs in the ABI's layout to where a WQE has them. */
+void uv_sges_write(void *to, const struct ibv_sge *from, int n);
+int uv_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+
+/* ---- post_recv.c ---- */
+int uv_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+int uv_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+
+/* ---- srq.c ---- */
+struct ibv_srq *uv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
+struct ibv_srq *uv_create_srq_ex(struct ibv_context *ibctx, struct ibv_srq_init_attr_ex *attr);
+int uv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask);
+int uv_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr);
+int uv_destroy_srq(struct ibv_srq *ibsrq);
+int uv_get_srq_num(struct ibv_srq *ibsrq, uint32_t *num);
+
+/* ---- wr.c ---- */
+/* Send operations that ibv_create_qp_ex may ask for on this type (IBV_QP_EX_WITH_*). */
+uint64_t uv_wr_ops(uint32_t qp_type);
+/* Fills the ibv_wr_* function pointers of qp. */
+void uv_wr_init(struct uv_qp *qp);
+
+#endif
