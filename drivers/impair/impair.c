@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "impair.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <rte_malloc.h>
+
+/* A configuration in force. Read by workers: never changed, freed when none can see it. */
+struct live {
+	struct impair_cfg cfg;
+	uint64_t gen; /* no two have the same */
+	struct live *next;
+};
+
+/* core and gen are the polling worker's; live is written by the control thread. */
+struct queue {
+	struct impair_core core;
+	uint64_t gen; /* of the configuration that core works by; 0: none yet */
+	const struct live *live;
+	const struct rte_eth_rxtx_callback *cb;
+	uint16_t index;
+};
+
+struct port_state {
+	char spec[IMPAIR_SPEC_MAX];
+	struct live *live;
+	struct port_state *next;
+	uint16_t nqueues;
+	struct queue queue[];
+};
+
+/* All of the control thread. */
+static struct port_state *ports[RTE_MAX_ETHPORTS];
+static struct port_state *gone_ports; /* detached, and not reaped */
+static struct live *gone_lives;
+static uint64_t last_gen;
+
+static uint64_t
+now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* On whichever thread polls the queue. */
+static uint16_t
+on_burst(uint16_t port_id, uint16_t queue, struct rte_mbuf *m[], uint16_t n, uint16_t cap,
+	 void *user)
+{
+	struct queue *q = user;
+	const struct live *live = __atomic_load_n(&q->live, __ATOMIC_ACQUIRE);
+
+	/* Not by address: that of a freed one may come back. */
+	if (q->gen != live->gen) {
+		q->gen = live->gen;
+		impair_core_config(&q->core, &live->cfg, q->index);
+	}
+	return (uint16_t)impair_core_burst(&q->core, now_ns(), m, n, cap);
+}
+
+static void
+retire_live(struct live *live)
+{
+	live->next = gone_lives;
+	gone_lives = live;
+}
+
+/* Stop the queues below n, and leave their state to impair_reap. */
+static void
+retire_port(struct port_state *p, uint16_t port_id, uint16_t n)
+{
+	uint16_t i;
+
+	for (i = 0; i < n; i++)
+		rte_eth_remove_rx_callback(port_id, i, p->queue[i].cb);
+	retire_live(p->live);
+	p->next = gone_ports;
+	gone_ports = p;
+}
+
+static int
+hook_queues(struct port_state *p, uint16_t port_id)
+{
+	uint16_t i;
+	int rc;
+
+	for (i = 0; i < p->nqueues; i++) {
+		struct queue *q = &p->queue[i];
+
+		q->index = i;
+		q->live = p->live;
+		q->cb = rte_eth_add_rx_callback(port_id, i, on_burst, q);
+		if (q->cb == NULL) {
+			rc = rte_errno != 0 ? -rte_errno : -EIO;
+			retire_port(p, port_id, i);
+			return rc;
+		}
+	}
+	ports[port_id] = p;
+	return 0;
+}
+
+static void
+change_live(struct port_state *p, struct live *live)
+{
+	uint16_t i;
+
+	for (i = 0; i < p->nqueues; i++)
+		__atomic_store_n(&p->queue[i].live, live, __ATOMIC_RELEASE);
+	retire_live(p->live);
+	p->live = live;
+}
+
+/* A port that was not impaired. live is used up if that works, or fails half way. */
+static int
+attach_new(uint16_t port_id, uint16_t nqueues, struct live *live)
+{
+	struct port_state *p = calloc(1, sizeof(*p) + nqueues * sizeof(p->queue[0]));
+
+	if (p == NULL) {
+		free(live);
+		return -ENOMEM;
+	}
+	p->nqueues = nqueues;
+	p->live = live;
+	return hook_queues(p, port_id);
+}
+
+int
+impair_attach(uint16_t port_id, uint16_t nqueues, const char *spec, char *err, size_t err_len)
+{
+	struct live *live;
+	int rc;
+
+	if (!rte_eth_dev_is_valid_port(port_id)) {
+		snprintf(err, err_len, "port %u: there is none", port_id);
+		return -ENODEV;
+	}
+	live = calloc(1, sizeof(*live));
+	if (live == NULL) {
+		snprintf(err, err_len, "no memory");
+		return -ENOMEM;
+	}
+	rc = impair_spec_parse(spec, &live->cfg, err, err_len);
+	if (rc < 0) {
+		free(live);
+		return rc;
+	}
+	live->gen = ++last_gen;
+	if (ports[port_id] != NULL)
+		change_live(ports[port_id], live);
+	else
+		rc = attach_new(port_id, nqueues, live);
+	if (rc == 0)
+		strcpy(ports[port_id]->spec, spec);
+	else
+		snprintf(err, err_len, "port %u: %s", port_id, strerror(-rc));
+	return rc;
+}
+
+int
+impair_detach(uint16_t port_id)
+{
+	struct port_state *p = port_id < RTE_MAX_ETHPORTS ? ports[port_id] : NULL;
+
+	if (p == NULL)
+		return -ENOENT;
+	ports[port_id] = NULL;
+	retire_port(p, port_id, p->nqueues);
+	return 0;
+}
+
+void
+impair_reap(void)
+{
+	struct port_state *p;
+	struct live *live;
+	uint16_t i;
+
+	while ((p = gone_ports) != NULL) {
+		gone_ports = p->next;
+		for (i = 0; i < p->nqueues; i++) {
+			impair_core_drain(&p->queue[i].core);
+			rte_free((void *)(uintptr_t)p->queue[i].cb);
+		}
+		free(p);
+	}
+	while ((live = gone_lives) != NULL) {
+		gone_lives = live->next;
+		free(live);
+	}
+}
+
+static uint64_t
+read_u64(const uint64_t *v)
+{
+	return __atomic_load_n(v, __ATOMIC_RELAXED);
+}
+
+static void
+add_queue(const struct queue *q, struct impair_show *out)
+{
+	uint32_t i;
+
+	for (i = 0; i < IMPAIR_NCOUNTERS; i++)
+		out->ctr[i] += read_u64(&q->core.ctr[i]);
+	out->held += __atomic_load_n(&q->core.heap_n, __ATOMIC_RELAXED);
+	out->held += __atomic_load_n(&q->core.back_n, __ATOMIC_RELAXED);
+	for (i = 0; i < out->nrules; i++) {
+		out->rule[i].matched += read_u64(&q->core.rule[i].matched);
+		out->rule[i].acted += read_u64(&q->core.rule[i].acted);
+	}
+}
+
+int
+impair_show(uint16_t port_id, struct impair_show *out)
+{
+	const struct port_state *p = port_id < RTE_MAX_ETHPORTS ? ports[port_id] : NULL;
+	uint16_t i;
+
+	if (p == NULL)
+		return -ENOENT;
+	memset(out, 0, sizeof(*out));
+	strcpy(out->spec, p->spec);
+	out->nrules = p->live->cfg.nrules;
+	for (i = 0; i < p->nqueues; i++)
+		add_queue(&p->queue[i], out);
+	return 0;
+}

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "impair_core.h"
+#include <string.h>
+#include "impair_frame.h"
+#include "wire/psn.h"
+
+#define NAME(id, text) [IMPAIR_##id] = text,
+const char *const impair_counter_name[IMPAIR_NCOUNTERS] = {IMPAIR_COUNTERS(NAME)};
+#undef NAME
+
+/* One call of impair_core_burst. */
+struct burst {
+	struct impair_core *c;
+	uint64_t now_ns;
+	struct rte_mbuf **m;
+	uint32_t out_n;
+	uint32_t room; /* slots of m whose frame was taken */
+};
+
+/* What is to happen to a frame. */
+struct verdict {
+	uint32_t faults; /* bits 1 << enum impair_counter */
+	struct impair_params p;
+};
+#define HAS(v, id) ((v)->faults & 1u << IMPAIR_##id)
+
+void
+impair_core_config(struct impair_core *c, const struct impair_cfg *cfg, uint32_t stream)
+{
+	c->cfg = cfg;
+	/* Far apart for streams that are near, and not the same numbers shifted. */
+	c->rng = stream + 1;
+	c->rng = impair_random(&c->rng) ^ cfg->seed;
+	c->link_free_ns = 0;
+	memset(c->rule, 0, sizeof(c->rule));
+}
+
+static bool
+before(const struct impair_held *a, const struct impair_held *b)
+{
+	return a->due_ns != b->due_ns ? a->due_ns < b->due_ns : a->seq < b->seq;
+}
+
+static void
+heap_push(struct impair_core *c, struct rte_mbuf *m, uint64_t due_ns)
+{
+	struct impair_held h = {.due_ns = due_ns, .seq = c->seq++, .m = m};
+	uint32_t i = c->heap_n++;
+
+	while (i > 0 && before(&h, &c->heap[(i - 1) / 2])) {
+		c->heap[i] = c->heap[(i - 1) / 2];
+		i = (i - 1) / 2;
+	}
+	c->heap[i] = h;
+}
+
+static struct rte_mbuf *
+heap_pop(struct impair_core *c)
+{
+	struct rte_mbuf *m = c->heap[0].m;
+	struct impair_held last = c->heap[--c->heap_n];
+	uint32_t i = 0, child;
+
+	while ((child = 2 * i + 1) < c->heap_n) {
+		if (child + 1 < c->heap_n && before(&c->heap[child + 1], &c->heap[child]))
+			child++;
+		if (!before(&c->heap[child], &last))
+			break;
+		c->heap[i] = c->heap[child];
+		i = child;
+	}
+	c->heap[i] = last;
+	return m;
+}
+
+static bool
+heap_has_due(const struct burst *b)
+{
+	return b->c->heap_n > 0 && b->c->heap[0].due_ns <= b->now_ns;
+}
+
+static void
+deliver(struct burst *b, struct rte_mbuf *m)
+{
+	b->m[b->out_n++] = m;
+	b->c->ctr[IMPAIR_DELIVERED]++;
+}
+
+/* Deliver the next that is due. False: there is none, or no slot for it. */
+static bool
+deliver_due(struct burst *b)
+{
+	if (!heap_has_due(b) || b->out_n == b->room)
+		return false;
+	deliver(b, heap_pop(b->c));
+	return true;
+}
+
+static void
+wait_until(struct burst *b, struct rte_mbuf *m, uint64_t due_ns)
+{
+	struct impair_core *c = b->c;
+
+	if (due_ns <= b->now_ns && !heap_has_due(b) && b->out_n < b->room) {
+		deliver(b, m);
+	} else if (c->heap_n < c->cfg->hold || deliver_due(b)) {
+		heap_push(c, m, due_ns);
+	} else {
+		c->ctr[IMPAIR_OVERFLOW]++;
+		rte_pktmbuf_free(m);
+	}
+}
+
+/* Let go of the frames held back whose time is over, or that were passed by enough. */
+static void
+release_back(struct burst *b)
+{
+	struct impair_core *c = b->c;
+	uint32_t i, n = 0;
+
+	for (i = 0; i < c->back_n; i++) {
+		struct impair_back *k = &c->back[i];
+
+		if (k->left == 0 || k->until_ns <= b->now_ns)
+			wait_until(b, k->m, k->due_ns);
+		else
+			c->back[n++] = *k;
+	}
+	c->back_n = n;
+}
+
+/* A frame has gone its way: those held back were passed by one more. */
+static void
+pass_back(struct burst *b)
+{
+	uint32_t i;
+
+	if (b->c->back_n == 0)
+		return;
+	for (i = 0; i < b->c->back_n; i++)
+		b->c->back[i].left--;
+	release_back(b);
+}
+
+static bool
+hits(struct impair_core *c, uint32_t ppm)
+{
+	return ppm != 0 && impair_random_below(&c->rng, IMPAIR_PPM) < ppm;
+}
+
+static bool
+rule_matches(const struct impair_rule *r, const struct wire_pkt *pkt)
+{
+	if (r->has_qpn && pkt->qpn != r->qpn)
+		return false;
+	if (r->has_opcode && pkt->opcode != r->opcode)
+		return false;
+	/* Not by signed distance: a range may be longer than half the circle. */
+	return !r->has_psn || ((pkt->psn - r->psn_first) & WIRE_PSN_MASK) <=
+				      ((r->psn_last - r->psn_first) & WIRE_PSN_MASK);
+}
+
+/* The action's own parameters replace those of the random fault. */
+static void
+add_action(struct verdict *v, const struct impair_rule *r)
+{
+	v->faults |= 1u << r->action;
+	if (r->action == IMPAIR_REORDER)
+		v->p.reorder_by = r->p.reorder_by;
+	if (r->action == IMPAIR_CORRUPT || r->action == IMPAIR_CORRUPT_FIXED)
+		v->p.corrupt_bits = r->p.corrupt_bits;
+	if (r->action == IMPAIR_DELAY) {
+		v->p.delay_ns = r->p.delay_ns;
+		v->p.jitter_ns = r->p.jitter_ns;
+	}
+}
+
+/* pkt: NULL where the frame is not RoCEv2, to which no rule applies. */
+static struct verdict
+judge(struct impair_core *c, const struct wire_pkt *pkt)
+{
+	const struct impair_cfg *cfg = c->cfg;
+	struct verdict v = {.p = cfg->p};
+	uint32_t i;
+
+	for (i = 0; i < IMPAIR_NFAULTS; i++) {
+		if (hits(c, cfg->ppm[i]))
+			v.faults |= 1u << i;
+	}
+	for (i = 0; pkt != NULL && i < cfg->nrules; i++) {
+		const struct impair_rule *r = &cfg->rule[i];
+		struct impair_rule_stats *s = &c->rule[i];
+
+		if (!rule_matches(r, pkt) || ++s->matched < r->nth ||
+		    (r->count != 0 && s->acted == r->count) || !hits(c, r->ppm))
+			continue;
+		s->acted++;
+		add_action(&v, r);
+	}
+	return v;
+}
+
+static void
+change_bytes(struct impair_core *c, const struct wire_pkt *pkt, const struct verdict *v)
+{
+	if (HAS(v, CE)) {
+		impair_frame_mark_ce(pkt);
+		c->ctr[IMPAIR_CE]++;
+	}
+	if (HAS(v, CORRUPT_FIXED)) {
+		impair_frame_corrupt_fixed(pkt, v->p.corrupt_bits, &c->rng);
+		c->ctr[IMPAIR_CORRUPT_FIXED]++;
+	}
+	if (HAS(v, CORRUPT)) {
+		impair_frame_corrupt(pkt, v->p.corrupt_bits, &c->rng);
+		c->ctr[IMPAIR_CORRUPT]++;
+	}
+}
+
+/* When the frame comes out of the link: one after the other at its rate, then the way it goes. */
+static uint64_t
+due_ns(struct burst *b, uint32_t len, const struct verdict *v)
+{
+	struct impair_core *c = b->c;
+	uint64_t due = b->now_ns;
+
+	if (c->cfg->rate_bps != 0) {
+		if (c->link_free_ns > due) {
+			due = c->link_free_ns;
+			c->ctr[IMPAIR_RATE]++;
+		}
+		due += (uint64_t)len * 8 * 1000000000 / c->cfg->rate_bps;
+		c->link_free_ns = due;
+	}
+	if (HAS(v, DELAY)) {
+		due += v->p.delay_ns - v->p.jitter_ns;
+		due += impair_random_below(&c->rng, 2 * v->p.jitter_ns + 1);
+		c->ctr[IMPAIR_DELAY]++;
+	}
+	return due;
+}
+
+static void
+duplicate(struct burst *b, struct rte_mbuf *m, uint64_t due)
+{
+	struct rte_mbuf *copy = rte_pktmbuf_copy(m, m->pool, 0, UINT32_MAX);
+
+	if (copy == NULL) {
+		b->c->ctr[IMPAIR_NO_MBUF]++;
+		return;
+	}
+	b->c->ctr[IMPAIR_DUP]++;
+	wait_until(b, copy, due);
+}
+
+/* A frame that is not dropped goes its way, at once or held back. */
+static void
+forward(struct burst *b, struct rte_mbuf *m, const struct verdict *v)
+{
+	struct impair_core *c = b->c;
+	uint64_t due = due_ns(b, m->pkt_len, v);
+
+	if (HAS(v, DUP))
+		duplicate(b, m, due);
+	if (HAS(v, REORDER) && c->back_n < IMPAIR_MAX_BACK) {
+		c->back[c->back_n++] = (struct impair_back){.m = m,
+							    .left = v->p.reorder_by,
+							    .until_ns = due + IMPAIR_BACK_NS,
+							    .due_ns = due};
+		c->ctr[IMPAIR_REORDER]++;
+		return;
+	}
+	wait_until(b, m, due);
+	pass_back(b);
+}
+
+/* The frame as RoCEv2; NULL: it is none, or cannot be looked into. *m may become a copy. */
+static const struct wire_pkt *
+look_into(struct impair_core *c, struct rte_mbuf **m, struct wire_pkt *pkt)
+{
+	const uint32_t *ppm = c->cfg->ppm;
+	struct rte_mbuf *own;
+
+	if (c->cfg->nrules == 0 && ppm[IMPAIR_CE] == 0 && ppm[IMPAIR_CORRUPT] == 0 &&
+	    ppm[IMPAIR_CORRUPT_FIXED] == 0)
+		return NULL;
+	own = impair_frame_own(*m);
+	if (own == NULL) {
+		c->ctr[IMPAIR_NO_MBUF]++;
+		return NULL;
+	}
+	*m = own;
+	if (wire_parse(rte_pktmbuf_mtod(own, const uint8_t *), own->data_len, pkt) != WIRE_OK)
+		return NULL;
+	return pkt;
+}
+
+static void
+take(struct burst *b, struct rte_mbuf *m)
+{
+	struct impair_core *c = b->c;
+	struct wire_pkt parsed;
+	const struct wire_pkt *pkt = look_into(c, &m, &parsed);
+	struct verdict v = judge(c, pkt);
+
+	c->ctr[IMPAIR_RECEIVED]++;
+	if (HAS(&v, DROP)) {
+		c->ctr[IMPAIR_DROP]++;
+		rte_pktmbuf_free(m);
+		return;
+	}
+	if (pkt != NULL)
+		change_bytes(c, pkt, &v);
+	forward(b, m, &v);
+}
+
+uint32_t
+impair_core_burst(struct impair_core *c, uint64_t now_ns, struct rte_mbuf **m, uint32_t n,
+		  uint32_t cap)
+{
+	struct burst b = {.c = c, .now_ns = now_ns, .m = m};
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		struct rte_mbuf *in = m[i];
+
+		b.room = i + 1;
+		if (i == 0)
+			release_back(&b);
+		take(&b, in);
+	}
+	b.room = cap;
+	if (n == 0)
+		release_back(&b);
+	while (deliver_due(&b))
+		;
+	return b.out_n;
+}
+
+void
+impair_core_drain(struct impair_core *c)
+{
+	while (c->heap_n > 0)
+		rte_pktmbuf_free(c->heap[--c->heap_n].m);
+	while (c->back_n > 0)
+		rte_pktmbuf_free(c->back[--c->back_n].m);
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "impair_frame.h"
+#include <string.h>
+#include "impair_core.h"
+#include "wire/csum.h"
+#include "wire/hdr.h"
+#include "wire/icrc.h"
+
+#define ECN_CE 3
+
+struct rte_mbuf *
+impair_frame_own(struct rte_mbuf *m)
+{
+	struct rte_mbuf *copy;
+
+	if (m->nb_segs == 1 && RTE_MBUF_DIRECT(m) && rte_mbuf_refcnt_read(m) == 1)
+		return m;
+	copy = rte_pktmbuf_copy(m, m->pool, 0, UINT32_MAX);
+	if (copy == NULL)
+		return NULL;
+	if (rte_pktmbuf_linearize(copy) != 0) {
+		rte_pktmbuf_free(copy);
+		return NULL;
+	}
+	rte_pktmbuf_free(m);
+	return copy;
+}
+
+/* The frame is ours to change; wire_parse only promises not to. */
+static uint8_t *
+bytes(const uint8_t *p)
+{
+	return (uint8_t *)(uintptr_t)p;
+}
+
+static uint8_t *
+icrc_of(const struct wire_pkt *pkt)
+{
+	return bytes(pkt->payload) + pkt->payload_len + pkt->pad_len;
+}
+
+/* Is the byte at p of a kind that routers change, so that nothing checks it end to end? */
+static bool
+is_variant(const struct wire_pkt *pkt, const uint8_t *p)
+{
+	uint32_t ip = (uint32_t)(p - pkt->ip);
+
+	if (p == pkt->bth + 4) /* FECN, BECN, reserved */
+		return true;
+	if (p == pkt->bth - 1 || p == pkt->bth - 2) /* UDP checksum */
+		return true;
+	/* IPv4's own checksum covers all of its header. */
+	return pkt->is_v6 && (ip < 4 || ip == 7);
+}
+
+static void
+flip(const struct wire_pkt *pkt, uint8_t *from, const uint8_t *to, uint32_t n, uint64_t *rng)
+{
+	uint64_t bit, all = (uint64_t)(to - from) * 8;
+	uint64_t done[IMPAIR_MAX_BITS];
+	uint32_t i, k = 0;
+
+	while (k < n) {
+		bit = impair_random_below(rng, all);
+		/* The same bit twice would be none. */
+		for (i = 0; i < k && done[i] != bit; i++)
+			;
+		if (i < k || is_variant(pkt, from + bit / 8))
+			continue;
+		from[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		done[k++] = bit;
+	}
+}
+
+void
+impair_frame_corrupt(const struct wire_pkt *pkt, uint32_t n, uint64_t *rng)
+{
+	flip(pkt, bytes(pkt->ip), icrc_of(pkt) + WIRE_ICRC_LEN, n, rng);
+}
+
+void
+impair_frame_corrupt_fixed(const struct wire_pkt *pkt, uint32_t n, uint64_t *rng)
+{
+	uint8_t *end = icrc_of(pkt), *rest = bytes(pkt->bth) + WIRE_BTH_LEN;
+	uint32_t icrc;
+
+	flip(pkt, bytes(pkt->bth), end, n, rng);
+	icrc = wire_icrc_start(pkt->ip, pkt->is_v6);
+	icrc = wire_icrc_final(wire_icrc_update(icrc, rest, (uint32_t)(end - rest)));
+	memcpy(end, &icrc, sizeof(icrc));
+}
+
+void
+impair_frame_mark_ce(const struct wire_pkt *pkt)
+{
+	struct wire_ipv4 *ip = (struct wire_ipv4 *)bytes(pkt->ip);
+
+	if (pkt->is_v6) {
+		struct wire_ipv6 *ip6 = (struct wire_ipv6 *)ip;
+
+		ip6->ver_tc_flow |= rte_cpu_to_be_32(ECN_CE << 20);
+		return;
+	}
+	ip->tos |= ECN_CE;
+	ip->csum = 0;
+	ip->csum = (rte_be16_t)~wire_ipv4_sum(ip);
+}
