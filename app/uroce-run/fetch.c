@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "run.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+#include "ipc/client.h"
+
+static int
+ask(struct ipc_client *c, uint16_t op, const void *req, size_t req_len, void *rep, size_t rep_len)
+{
+	struct ipc_call call = {
+		.op = op,
+		.req = req,
+		.req_len = req_len,
+		.rep = rep,
+		.rep_len = rep_len,
+	};
+
+	return ipc_client_call(c, &call);
+}
+
+/* Connects and says HELLO as device ("" as an observer); the descriptors are of no use here. */
+static int
+introduce(struct ipc_client *c, const char *socket, const char *device)
+{
+	struct uroce_hello_rep hello;
+	int fds[UROCE_MAX_WORKERS + 2];
+	unsigned int nfds;
+	int rc;
+
+	rc = ipc_client_connect(c, socket);
+	if (rc) {
+		complain("no uroced at %s: %s (is it running? --socket names another)",
+			 ipc_client_path(socket), strerror(-rc));
+		return -1;
+	}
+	rc = ipc_client_hello(c, device, &hello, fds, &nfds);
+	if (rc) {
+		complain("uroced refuses %s: %s", *device ? device : "an observer", strerror(-rc));
+		ipc_client_close(c);
+		return -1;
+	}
+	while (nfds)
+		close(fds[--nfds]);
+	return 0;
+}
+
+static int
+fetch_gids(struct ipc_client *c, struct run_device *d)
+{
+	for (uint32_t i = 0; i < d->ngids; i++) {
+		struct uroce_gid_req req = {.port = 1, .index = i};
+		int rc = ask(c, UROCE_CTRL_QUERY_GID, &req, sizeof(req), &d->gid[i],
+			     sizeof(d->gid[i]));
+
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static int
+fetch_one(const char *socket, struct run_device *d)
+{
+	struct uroce_port_req port = {.port = 1};
+	struct ipc_client c;
+	int rc;
+
+	if (introduce(&c, socket, d->name))
+		return -1;
+	rc = ask(&c, UROCE_CTRL_QUERY_DEVICE, NULL, 0, &d->dev, sizeof(d->dev));
+	if (rc == 0)
+		rc = ask(&c, UROCE_CTRL_QUERY_PORT, &port, sizeof(port), &d->port, sizeof(d->port));
+	if (rc == 0)
+		rc = fetch_gids(&c, d);
+	if (rc)
+		complain("uroced does not describe %s: %s", d->name, strerror(-rc));
+	ipc_client_close(&c);
+	return rc ? -1 : 0;
+}
+
+int
+fetch_devices(const char *socket, struct run_device *dev, unsigned int *n)
+{
+	struct uroce_list_devices_rep list;
+	struct ipc_client c;
+	int rc;
+
+	if (introduce(&c, socket, ""))
+		return -1;
+	rc = ask(&c, UROCE_CTRL_LIST_DEVICES, NULL, 0, &list, sizeof(list));
+	ipc_client_close(&c);
+	if (rc || list.ndevices > UROCE_MAX_DEVICES) {
+		complain("uroced does not list its devices: %s", strerror(rc ? -rc : EPROTO));
+		return -1;
+	}
+	for (*n = 0; *n < list.ndevices; (*n)++) {
+		struct run_device *d = &dev[*n];
+
+		memset(d, 0, sizeof(*d));
+		memcpy(d->name, list.dev[*n].name, sizeof(d->name) - 1);
+		memcpy(d->netdev, list.dev[*n].netdev, sizeof(d->netdev) - 1);
+		d->ngids = list.dev[*n].gid_tbl_len;
+		d->npkeys = list.dev[*n].pkey_tbl_len;
+		if (d->ngids > UROCE_MAX_GIDS)
+			d->ngids = UROCE_MAX_GIDS;
+		if (fetch_one(socket, d))
+			return -1;
+	}
+	return 0;
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "run.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PROVIDER       "liburoce-rdmav34.so"
+#define CONFIG_DIR     "/etc/libibverbs.d"
+
+#define EXIT_USAGE     2
+#define EXIT_NOT_FOUND 127 /* as shells have it */
+#define EXIT_NOT_EXEC  126
+
+struct options {
+	const char *socket;   /* NULL: $UROCE_SOCKET or the default */
+	const char *provider; /* NULL: where it was built or installed */
+	char **program;
+};
+
+static const char usage[] =
+	"usage: uroce-run [options] PROGRAM [ARGUMENTS]\n"
+	"Runs an unmodified verbs program on the devices of a uroced.\n"
+	"\n"
+	"  --socket PATH    control socket of the daemon\n"
+	"                   (default: $" UROCE_SOCK_ENV ", else " UROCE_DEFAULT_SOCK ")\n"
+	"  --provider PATH  the provider library (default: the one this uroce-run came with)\n"
+	"  --help           this text\n"
+	"  --version        version of uroce\n";
+
+void
+complain(const char *fmt, ...)
+{
+	va_list ap;
+
+	fputs("uroce-run: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+}
+
+/* 0: go on; else exit with *status. */
+static int
+parse(int argc, char **argv, struct options *o, int *status)
+{
+	enum { OPT_SOCKET = 1, OPT_PROVIDER, OPT_HELP, OPT_VERSION };
+	static const struct option longs[] = {
+		{"socket", required_argument, NULL, OPT_SOCKET},
+		{"provider", required_argument, NULL, OPT_PROVIDER},
+		{"help", no_argument, NULL, OPT_HELP},
+		{"version", no_argument, NULL, OPT_VERSION},
+		{NULL, 0, NULL, 0},
+	};
+	int c;
+
+	*status = EXIT_USAGE;
+	/* "+": what follows the program's name is the program's. ":": messages are ours. */
+	while ((c = getopt_long(argc, argv, "+:h", longs, NULL)) != -1) {
+		switch (c) {
+		case OPT_SOCKET:
+			o->socket = optarg;
+			break;
+		case OPT_PROVIDER:
+			o->provider = optarg;
+			break;
+		case 'h':
+		case OPT_HELP:
+			fputs(usage, stdout);
+			*status = EXIT_SUCCESS;
+			return -1;
+		case OPT_VERSION:
+			puts("uroce-run " UROCE_VERSION);
+			*status = EXIT_SUCCESS;
+			return -1;
+		case ':':
+			complain("option %s needs a value (see --help)", argv[optind - 1]);
+			return -1;
+		default:
+			complain("unknown option %s (see --help)", argv[optind - 1]);
+			return -1;
+		}
+	}
+	if (optind == argc) {
+		complain("no program given (see --help)");
+		return -1;
+	}
+	o->program = argv + optind;
+	return 0;
+}
+
+/* The provider's absolute path into path (PATH_MAX bytes). */
+static int
+find_provider(const char *given, char *path)
+{
+	char exe[PATH_MAX], beside[PATH_MAX];
+	ssize_t n;
+
+	if (given) {
+		if (realpath(given, path))
+			return 0;
+		complain("no provider at %s: %s", given, strerror(errno));
+		return -1;
+	}
+	/* In a build tree the provider lies at a fixed place beside this program. */
+	n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	if (n > 0) {
+		exe[n] = 0;
+		if ((size_t)snprintf(beside, sizeof(beside), "%s/../../drivers/verbs/" PROVIDER,
+				     dirname(exe)) < sizeof(beside) &&
+		    realpath(beside, path))
+			return 0;
+	}
+	if (realpath(UROCE_PROVIDER_DIR "/" PROVIDER, path))
+		return 0;
+	complain("no " PROVIDER " in %s (--provider names another)", UROCE_PROVIDER_DIR);
+	return -1;
+}
+
+/* Stages all three directories below scratch, then swaps them in. */
+static int
+build_view(const struct run_device *dev, unsigned int ndev, const char *provider)
+{
+	static const char *const hide_class[] = {"infiniband", "infiniband_verbs", NULL};
+	static const char *const hide_dev[] = {"infiniband", NULL};
+	const char *scratch = graft_scratch();
+	char class[PATH_MAX], node[PATH_MAX], config[PATH_MAX];
+
+	if (!scratch)
+		return -1;
+	snprintf(class, sizeof(class), "%s/class", scratch);
+	snprintf(node, sizeof(node), "%s/dev", scratch);
+	snprintf(config, sizeof(config), "%s/config", scratch);
+	if (graft_stage(class, "/sys/class", hide_class) || graft_stage(node, "/dev", hide_dev) ||
+	    graft_stage_empty(config) || tree_common(class, node) || tree_driver(config, provider))
+		return -1;
+	/* A tmpfs lists what was made last first, and programs take the first device they see. */
+	for (unsigned int i = ndev; i-- > 0;) {
+		if (tree_device(class, node, &dev[i], i))
+			return -1;
+	}
+	if (graft_commit(class, "/sys/class") || graft_commit(node, "/dev") ||
+	    graft_commit(config, CONFIG_DIR))
+		return -1;
+	return graft_leave();
+}
+
+/* Hands --socket on to the provider, which may run in another directory by then. */
+static int
+export_socket(const char *path)
+{
+	char absolute[PATH_MAX];
+
+	if (!path)
+		return 0;
+	if (!realpath(path, absolute) || setenv(UROCE_SOCK_ENV, absolute, 1) < 0) {
+		complain("%s: %s", path, strerror(errno));
+		return -1;
+	}
+	return 0;
+}
+
+int
+main(int argc, char **argv)
+{
+	static struct run_device dev[UROCE_MAX_DEVICES];
+	struct options o = {0};
+	char provider[PATH_MAX];
+	unsigned int ndev;
+	mode_t mask;
+	int status, err;
+
+	if (parse(argc, argv, &o, &status))
+		return status;
+	if (access(CONFIG_DIR, F_OK) < 0) {
+		complain("no " CONFIG_DIR ": libibverbs (package libibverbs1, ibverbs-providers) "
+			 "is not installed");
+		return EXIT_FAILURE;
+	}
+	if (find_provider(o.provider, provider) || fetch_devices(o.socket, dev, &ndev))
+		return EXIT_FAILURE;
+	if (ndev == 0) {
+		complain("uroced has no device");
+		return EXIT_FAILURE;
+	}
+	mask = umask(022);
+	if (export_socket(o.socket) || graft_enter() || build_view(dev, ndev, provider))
+		return EXIT_FAILURE;
+	umask(mask);
+	execvp(o.program[0], o.program);
+	err = errno;
+	complain("cannot run %s: %s", o.program[0], strerror(err));
+	return err == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXEC;
+}

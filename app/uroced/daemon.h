@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The daemon's state, all of it owned by the control thread. Workers see the MR and QP tables, and
+ * what they are handed by worker_call.
+ *
+ *   main.c      process: options, EAL, signals, ready, end
+ *   options.c conf.c devspec.c   what the operator wants
+ *   eal.c       EAL's arguments, CPUs
+ *   device.c    a port, its GIDs, its attributes        neigh.c   its neighbours, slow-path frames
+ *   session.c   a client: its connection and everything it owns
+ *   dispatch.c  operation -> handler                    obj_*.c   the handlers, one file an object
+ *   events.c    what workers tell -> channels and asynchronous events of clients
+ *   show.c      the state as JSON, for urocectl           impair.c   faults, for it too
+ */
+#ifndef UROCED_DAEMON_H
+#define UROCED_DAEMON_H
+
+#include <stdint.h>
+#include <sys/queue.h>
+#include "idtab.h"
+#include "ipc/server.h"
+#include "loop.h"
+#include "mem/mr.h"
+#include "options.h"
+#include "qp/qp.h"
+#include "qpn.h"
+#include "worker/worker.h"
+
+struct device;
+struct session;
+
+TAILQ_HEAD(session_list, session);
+
+struct daemon {
+	const struct options *opt;
+	struct loop loop;
+	struct watch signals, listener, worker_events;
+	struct ipc_server server;
+
+	struct rte_mempool *pool;
+	struct mr_table mrs;
+	struct qp_table qps;
+	struct worker_set *workers;
+	uint32_t nworkers;
+	bool huge;         /* there are huge pages, and they may be used */
+	bool shared_cores; /* clients should yield when they have nothing to do */
+
+	struct device *dev[UROCE_MAX_DEVICES];
+	uint32_t ndevs;
+
+	struct session_list sessions;
+	uint32_t nsessions, next_session;
+	int spare_fd; /* given up when there is no other, to turn a connection away */
+	struct qpn_alloc qpns;
+	uint32_t next_worker; /* of the next QP */
+	uint32_t nqps, nmrs;
+	uint64_t mr_failures; /* of memory under regions, at the last look */
+	struct idtab cqs;     /* struct obj_cq by cq.id */
+	struct idtab pds;     /* struct obj_pd by id */
+};
+
+/* Nanoseconds of CLOCK_MONOTONIC. */
+uint64_t daemon_now_ns(void);
+
+/* The device whose ethdev port is port, or of that name; NULL: none. */
+struct device *daemon_device(const struct daemon *d, uint16_t port);
+struct device *daemon_device_named(const struct daemon *d, const char *name);
+
+#endif

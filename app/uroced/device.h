@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A verbs device: one port with its addresses. Control thread only. */
+#ifndef UROCED_DEVICE_H
+#define UROCED_DEVICE_H
+
+#include <sys/queue.h>
+#include "daemon.h"
+#include "devspec.h"
+#include "net/net.h"
+#include "port/port.h"
+
+struct obj_qp;
+struct obj_member;
+TAILQ_HEAD(device_qps, obj_qp);
+TAILQ_HEAD(device_members, obj_member);
+
+struct device {
+	struct daemon *d;
+	char name[UROCE_DEV_NAME_MAX];
+	struct port port;
+	struct net_dev net;
+	uint8_t max_mtu;               /* enum ibv_mtu code, 1 .. 5 */
+	struct device_qps qps;         /* of this device, for changes of neighbours */
+	struct device_members members; /* of multicast groups */
+	struct engine_addrs *addrs;    /* what workers know of net and members */
+	struct watch tick;             /* timerfd: neighbours to ask again, link state to look at */
+	uint64_t next_ask_ns;          /* when to look again for who waits for a neighbour */
+	uint64_t next_link_ns;         /* when to look at the link again */
+};
+
+/*
+ * Open the port that spec names and make a device of it, known to the daemon and to the workers.
+ * Errors are logged. 0 or -errno (-ENODEV: no such port).
+ */
+int device_create(struct daemon *d, const struct devspec *spec);
+/* Every client of the device is gone. */
+void device_destroy(struct device *dev);
+
+/*
+ * obj_mcast.c: tell the workers the device's addresses and groups as they are now. 0 or -ENOMEM,
+ * and they go on with what they knew.
+ */
+int device_addrs_update(struct device *dev);
+void device_addrs_clear(struct device *dev);
+
+/* Limits that a modify is checked against. */
+void device_limits(const struct device *dev, struct qp_limits *lim);
+/* Attributes as clients ask for them. port: 1; index: 0 .. UROCE_MAX_GIDS - 1; else EINVAL. */
+void device_attr(const struct device *dev, struct uroce_device_rep *rep);
+int device_port_attr(const struct device *dev, uint32_t port, struct uroce_port_rep *rep);
+int device_gid(const struct device *dev, uint32_t port, uint32_t index, struct uroce_gid_rep *rep);
+void device_list(const struct daemon *d, struct uroce_list_devices_rep *rep);
+
+/* neigh.c: a slow-path frame that arrived on the device. Does not free m. */
+void neigh_rx(struct device *dev, struct rte_mbuf *m);
+/* Ask for the MAC of hop, if nobody has. */
+void neigh_ask(struct device *dev, const uint8_t hop[16]);
+/* Tell the link about our addresses. */
+void neigh_announce(struct device *dev);
+/* Send what is due and set the timer for what comes next. */
+void neigh_tick(struct device *dev);
+
+#endif

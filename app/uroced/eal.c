@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_log.h>
+#include <uroce_abi/ctrl.h>
+#include "eal.h"
+#include "log.h"
+
+#define MAX_ARGS 128
+
+/* Free huge pages of 2 MiB and 1 GiB, in MiB. */
+static unsigned long
+huge_free_mib(void)
+{
+	static const struct {
+		const char *path;
+		unsigned long mib;
+	} size[] = {
+		{"/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", 2},
+		{"/sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages", 1024},
+	};
+	unsigned long sum = 0, n;
+
+	for (unsigned i = 0; i < 2; i++) {
+		FILE *f = fopen(size[i].path, "re");
+
+		if (f == NULL)
+			continue;
+		if (fscanf(f, "%lu", &n) == 1)
+			sum += n * size[i].mib;
+		fclose(f);
+	}
+	return sum;
+}
+
+int
+eal_plan_make(struct eal_plan *plan, const struct options *o)
+{
+	cpu_set_t set;
+	int cpus;
+
+	memset(plan, 0, sizeof(*plan));
+	for (unsigned i = 0; i < o->workers; i++)
+		plan->lcore[i] = i + 1;
+	if (sched_getaffinity(0, sizeof(set), &set) < 0)
+		return -errno;
+	cpus = CPU_COUNT(&set);
+	/* A worker that spins wants a CPU of its own, and clients and the control thread one more.
+	 */
+	plan->shared_cores = o->idle == OPTION_IDLE_ADAPTIVE ||
+			     (o->idle == OPTION_IDLE_AUTO && cpus < (int)o->workers + 2);
+	plan->huge = !o->no_huge && huge_free_mib() >= o->mem_mib;
+	if (!plan->huge && !o->no_huge)
+		LOG(NOTICE, "fewer than %u MiB of huge pages are free: using ordinary pages",
+		    o->mem_mib);
+	return 0;
+}
+
+/* "(0,1,3)": the CPUs this process may use. */
+static void
+put_all_cpus(FILE *out)
+{
+	const char *sep = "(";
+	cpu_set_t set;
+
+	sched_getaffinity(0, sizeof(set), &set);
+	for (unsigned cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (!CPU_ISSET(cpu, &set))
+			continue;
+		fprintf(out, "%s%u", sep, cpu);
+		sep = ",";
+	}
+	fprintf(out, ")");
+}
+
+/*
+ * EAL's --lcores: lcore 0 is the control thread and runs anywhere. Workers are pinned to the CPUs
+ * of --lcores; without it, to CPUs of the process in turn, or not at all where they share.
+ */
+static char *
+lcores_arg(const struct eal_plan *plan, const struct options *o)
+{
+	unsigned cpu[UROCE_MAX_WORKERS], n = 0;
+	char *text = NULL;
+	size_t len;
+	cpu_set_t set;
+	FILE *out = open_memstream(&text, &len);
+
+	if (out == NULL)
+		return NULL;
+	if (o->lcores != NULL) {
+		n = (unsigned)options_cpus(o->lcores, cpu, UROCE_MAX_WORKERS);
+	} else if (!plan->shared_cores) {
+		sched_getaffinity(0, sizeof(set), &set);
+		/* from the top: the first CPUs have the interrupts and everybody else */
+		for (unsigned i = CPU_SETSIZE; i-- > 0 && n < o->workers;) {
+			if (CPU_ISSET(i, &set))
+				cpu[n++] = i;
+		}
+	}
+	fprintf(out, "0@");
+	put_all_cpus(out);
+	for (unsigned i = 0; i < o->workers; i++) {
+		fprintf(out, ",%u@", plan->lcore[i]);
+		if (n > 0)
+			fprintf(out, "%u", cpu[i % n]);
+		else
+			put_all_cpus(out);
+	}
+	fclose(out);
+	return text;
+}
+
+struct arg_list {
+	char *v[MAX_ARGS];
+	int n;
+};
+
+static void
+arg_add(struct arg_list *args, const char *name, const char *value)
+{
+	args->v[args->n++] = strdup(name);
+	if (value != NULL)
+		args->v[args->n++] = strdup(value);
+}
+
+static void
+args_make(struct arg_list *args, const struct eal_plan *plan, const struct options *o)
+{
+	char *lcores = lcores_arg(plan, o);
+	char text[24];
+
+	arg_add(args, "uroced", NULL);
+	arg_add(args, "--no-telemetry", NULL);
+	arg_add(args, "--file-prefix", o->file_prefix);
+	arg_add(args, "--lcores", lcores);
+	free(lcores);
+	snprintf(text, sizeof(text), "%u", o->mem_mib);
+	arg_add(args, "-m", text);
+	/* EAL takes one or the other; both leave no files behind. */
+	arg_add(args, plan->huge ? "--in-memory" : "--no-huge", NULL);
+	arg_add(args, "--no-shconf", NULL);
+	if (o->allow.n == 0) {
+		arg_add(args, "--no-pci", NULL);
+		arg_add(args, "--iova-mode=va", NULL);
+	}
+	for (uint32_t i = 0; i < o->allow.n; i++)
+		arg_add(args, "--allow", o->allow.v[i]);
+	for (uint32_t i = 0; i < o->vdev.n; i++)
+		arg_add(args, "--vdev", o->vdev.v[i]);
+	snprintf(text, sizeof(text), "--log-level=%u", o->log_level);
+	arg_add(args, text, NULL);
+}
+
+/*
+ * EAL keeps pointers to what it was given, so the arguments are never freed; and it writes into the
+ * array, so it gets one of its own.
+ */
+static int
+eal_init(const struct eal_plan *plan, const struct options *o)
+{
+	static struct arg_list args;
+	char *argv[MAX_ARGS];
+
+	args_make(&args, plan, o);
+	memcpy(argv, args.v, sizeof(argv));
+	return rte_eal_init(args.n, argv) < 0 ? -rte_errno : 0;
+}
+
+int
+eal_start(struct eal_plan *plan, const struct options *o)
+{
+	int rc;
+
+	/* The system's log is for who starts us to choose: a service manager reads stderr. */
+	rte_openlog_stream(stderr);
+	rte_log_set_global_level(o->log_level);
+	if (o->log_level > RTE_LOG_NOTICE)
+		rte_log_set_level_pattern("uroce*", o->log_level);
+	rc = eal_init(plan, o);
+	if (rc < 0)
+		LOG(ERR, "EAL does not start: %s", strerror(-rc));
+	return rc;
+}

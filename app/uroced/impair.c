@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The fault injector of a device, for urocectl. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+#include "drivers/impair/impair.h"
+#include "log.h"
+#include "show.h"
+
+_Static_assert(sizeof(((struct uroce_impair_req *)0)->spec) == IMPAIR_SPEC_MAX,
+	       "what a request can hold, a specification can be");
+
+/* What is in force on dev, as an array of one. */
+static json_t *
+impair_json(const struct device *dev)
+{
+	json_t *all = json_object(), *o = json_object(), *rules = json_array();
+	struct impair_show s;
+	bool on = impair_show(dev->port.id, &s) == 0;
+
+	json_object_set_new(o, "device", json_string(dev->name));
+	json_object_set_new(o, "spec", on ? json_string(s.spec) : json_null());
+	for (uint32_t i = 0; on && i < IMPAIR_NCOUNTERS; i++)
+		json_object_set_new(o, impair_counter_name[i], json_integer((int64_t)s.ctr[i]));
+	if (on)
+		json_object_set_new(o, "held", json_integer((int64_t)s.held));
+	for (uint32_t i = 0; on && i < s.nrules; i++) {
+		json_t *r = json_object();
+
+		json_object_set_new(r, "matched", json_integer((int64_t)s.rule[i].matched));
+		json_object_set_new(r, "acted", json_integer((int64_t)s.rule[i].acted));
+		json_array_append_new(rules, r);
+	}
+	json_object_set_new(o, "rules", rules);
+	json_object_set_new(all, "impair", json_pack("[o]", o));
+	return all;
+}
+
+/* Faults hurt every client: who looks only may not make them. */
+static bool
+may_change(const struct session *s)
+{
+	return s->state == IPC_STATE_OBSERVER && (s->peer.uid == 0 || s->peer.uid == geteuid());
+}
+
+static int
+change(const struct session *s, struct device *dev, const struct uroce_impair_req *q,
+       struct uroce_impair_rep *rep)
+{
+	int rc = 0;
+
+	if (q->flags == UROCE_IMPAIR_CLEAR)
+		impair_detach(dev->port.id); /* where nothing is impaired that is nothing to say */
+	else
+		rc = impair_attach(dev->port.id, dev->port.nrxq, q->spec, rep->error,
+				   sizeof(rep->error));
+	/* Workers see the change with their next burst; what they saw before can go after it. */
+	worker_quiesce(s->d->workers);
+	impair_reap();
+	if (rc == 0)
+		LOG(NOTICE, "%s: impair: %s (pid %d, uid %u): %s", dev->name, s->comm, s->peer.pid,
+		    s->peer.uid, q->flags == UROCE_IMPAIR_CLEAR ? "cleared" : q->spec);
+	return rc;
+}
+
+int
+impair(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
+{
+	const struct uroce_impair_req *q = req->body;
+	struct uroce_impair_rep *rep = rp->body;
+	struct device *dev;
+
+	if (memchr(q->device, '\0', sizeof(q->device)) == NULL ||
+	    memchr(q->spec, '\0', sizeof(q->spec)) == NULL || q->flags > UROCE_IMPAIR_CLEAR)
+		return EINVAL;
+	dev = daemon_device_named(s->d, q->device);
+	if (dev == NULL)
+		return ENODEV;
+	if (q->flags != UROCE_IMPAIR_SHOW && !may_change(s))
+		return EPERM;
+	if (q->flags != UROCE_IMPAIR_SHOW && change(s, dev, q, rep) < 0)
+		return 0; /* with the reason in rep->error */
+	return show_send(impair_json(dev), rp, &rep->bytes);
+}

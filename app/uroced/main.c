@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * uroced: start, run until told to stop, leave nothing behind. Exit status: 0 after SIGTERM or
+ * SIGINT, 1 when it cannot start, 2 for wrong options.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+#include <rte_eal.h>
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+#include "daemon.h"
+#include "device.h"
+#include "eal.h"
+#include "events.h"
+#include "ipc/sigbus.h"
+#include "log.h"
+#include "session.h"
+
+#define EXIT_USAGE 2
+#define MBUF_ROOM                                                                                  \
+	(RTE_PKTMBUF_HEADROOM + 8320) /* af_packet wants room for its whole frame slot             \
+				       */
+#define MBUF_CACHE   256
+#define PAIR_ENTRIES 2048
+
+RTE_LOG_REGISTER(daemon_logtype, uroce.daemon, NOTICE);
+
+uint64_t
+daemon_now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+struct device *
+daemon_device(const struct daemon *d, uint16_t port)
+{
+	for (uint32_t i = 0; i < d->ndevs; i++) {
+		if (d->dev[i]->port.id == port)
+			return d->dev[i];
+	}
+	return NULL;
+}
+
+struct device *
+daemon_device_named(const struct daemon *d, const char *name)
+{
+	for (uint32_t i = 0; i < d->ndevs; i++) {
+		if (strcmp(d->dev[i]->name, name) == 0)
+			return d->dev[i];
+	}
+	return NULL;
+}
+
+/* The protocol of sd_notify(3): one datagram to the socket that the service manager named. */
+static void
+notify(const char *state)
+{
+	const char *path = getenv("NOTIFY_SOCKET");
+	struct sockaddr_un sun = {.sun_family = AF_UNIX};
+	size_t len = path != NULL ? strlen(path) : 0;
+	int fd;
+
+	if (len == 0 || len >= sizeof(sun.sun_path))
+		return;
+	memcpy(sun.sun_path, path, len);
+	if (*path == '@')
+		sun.sun_path[0] = '\0';
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return;
+	if (sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&sun,
+		   (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) < 0)
+		LOG(WARNING, "NOTIFY_SOCKET %s: %s", path, strerror(errno));
+	close(fd);
+}
+
+static void
+on_signal(struct watch *w, uint32_t events)
+{
+	struct daemon *d = WATCH_OF(w, struct daemon, signals);
+	struct signalfd_siginfo info;
+
+	if (read(w->fd, &info, sizeof(info)) == sizeof(info))
+		d->loop.stop = true;
+}
+
+/* Before any thread is made, so that all of them leave the signals to the control thread. */
+static int
+signals_open(struct daemon *d)
+{
+	sigset_t set;
+
+	signal(SIGPIPE, SIG_IGN); /* virtio_user writes to a peer that may be gone */
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	d->signals.ready = on_signal;
+	d->signals.fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+	if (d->signals.fd < 0)
+		return -errno;
+	return loop_add(&d->loop, &d->signals, EPOLLIN);
+}
+
+/* Each client costs a handful of descriptors. */
+static void
+raise_fd_limit(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) == 0) {
+		r.rlim_cur = r.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &r);
+	}
+}
+
+/* The tables that workers look into, and the packet buffers. */
+static int
+tables_open(struct daemon *d)
+{
+	const struct options *o = d->opt;
+	uint32_t slots = pow2_at_least(2 * o->max_qps > 64 ? 2 * o->max_qps : 64);
+	int rc;
+
+	d->pool =
+		rte_pktmbuf_pool_create("uroce", o->mbufs, MBUF_CACHE, 0, MBUF_ROOM, SOCKET_ID_ANY);
+	if (d->pool == NULL) {
+		LOG(ERR, "no memory for %u packet buffers: more --mem or fewer --mbufs", o->mbufs);
+		return -ENOMEM;
+	}
+	rc = mr_table_init(&d->mrs, pow2_at_least(o->max_mrs + 1));
+	if (rc == 0)
+		rc = qp_table_init(&d->qps, slots);
+	if (rc == 0)
+		rc = qpn_init(&d->qpns, &d->qps, o->workers);
+	idtab_init(&d->cqs, o->max_cqs);
+	idtab_init(&d->pds, o->max_pds);
+	return rc;
+}
+
+static void
+tables_close(struct daemon *d)
+{
+	idtab_free(&d->pds);
+	idtab_free(&d->cqs);
+	qpn_free(&d->qpns);
+	qp_table_free(&d->qps);
+	mr_table_free(&d->mrs);
+	rte_mempool_free(d->pool);
+}
+
+static int
+workers_open(struct daemon *d, const struct eal_plan *plan)
+{
+	struct worker_params p = {
+		.nworkers = d->opt->workers,
+		.lcores = plan->lcore,
+		.idle = plan->shared_cores ? WORKER_IDLE_ADAPTIVE : WORKER_IDLE_POLL,
+		.mrs = &d->mrs,
+		.qps = &d->qps,
+		.pool = d->pool,
+	};
+
+	d->nworkers = p.nworkers;
+	d->huge = plan->huge;
+	d->shared_cores = plan->shared_cores;
+	d->workers = worker_set_create(&p);
+	if (d->workers == NULL) {
+		LOG(ERR, "workers: %s", strerror(errno));
+		return -errno;
+	}
+	return 0;
+}
+
+/* Without --dev: every port, in the order EAL found them. */
+static int
+devices_of_all_ports(struct daemon *d)
+{
+	struct devspec spec;
+	unsigned n = 0;
+	uint16_t port;
+
+	RTE_ETH_FOREACH_DEV(port)
+	{
+		int rc;
+
+		memset(&spec, 0, sizeof(spec));
+		snprintf(spec.name, sizeof(spec.name), "uroce%u", n++);
+		if (rte_eth_dev_get_name_by_port(port, spec.port) < 0)
+			continue;
+		rc = device_create(d, &spec);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int
+devices_open(struct daemon *d)
+{
+	const struct options *o = d->opt;
+	char err[OPTIONS_ERR_MAX], a[32], b[32];
+	struct devspec spec;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < o->pair.n && rc == 0; i++) {
+		snprintf(a, sizeof(a), "%.24sa", o->pair.v[i]);
+		snprintf(b, sizeof(b), "%.24sb", o->pair.v[i]);
+		rc = port_ring_pair(a, b, d->nworkers, PAIR_ENTRIES);
+		if (rc < 0)
+			LOG(ERR, "pair %s: %s", o->pair.v[i], strerror(-rc));
+	}
+	for (uint32_t i = 0; i < o->dev.n && rc == 0; i++) {
+		rc = devspec_parse(&spec, o->dev.v[i], err, sizeof(err));
+		if (rc == 0)
+			rc = device_create(d, &spec);
+	}
+	if (rc == 0 && o->dev.n == 0)
+		rc = devices_of_all_ports(d);
+	if (rc == 0 && d->ndevs == 0) {
+		LOG(ERR, "no port: give one with --vdev, --allow or --pair");
+		rc = -ENODEV;
+	}
+	return rc;
+}
+
+static void
+devices_close(struct daemon *d)
+{
+	while (d->ndevs > 0)
+		device_destroy(d->dev[d->ndevs - 1]);
+}
+
+static void
+say_ready(const struct daemon *d)
+{
+	printf("uroced: ready (");
+	for (uint32_t i = 0; i < d->ndevs; i++)
+		printf("%sdevice %s on %s", i > 0 ? ", " : "", d->dev[i]->name,
+		       d->dev[i]->port.name);
+	printf("; socket %s; %u worker%s, %s; %s pages)\n", d->opt->socket, d->nworkers,
+	       d->nworkers > 1 ? "s" : "", d->shared_cores ? "adaptive" : "polling",
+	       d->huge ? "huge" : "ordinary");
+	fflush(stdout);
+	notify("READY=1");
+}
+
+/* Between EAL's start and end: open everything, run, close everything. 0 or -errno. */
+static int
+serve(struct daemon *d, const struct eal_plan *plan)
+{
+	int rc = tables_open(d);
+
+	if (rc < 0)
+		goto out_tables;
+	rc = workers_open(d, plan);
+	if (rc < 0)
+		goto out_tables;
+	rc = events_start(d);
+	if (rc < 0)
+		goto out_workers;
+	rc = devices_open(d);
+	if (rc < 0)
+		goto out_devices;
+	rc = session_listen(d);
+	if (rc < 0)
+		goto out_devices;
+	say_ready(d);
+	loop_run(&d->loop);
+	notify("STOPPING=1");
+	session_unlisten(d);
+out_devices:
+	devices_close(d);
+	events_stop(d);
+out_workers:
+	worker_set_destroy(d->workers);
+out_tables:
+	tables_close(d);
+	return rc;
+}
+
+static int
+run(struct daemon *d)
+{
+	struct eal_plan plan;
+	int rc = eal_plan_make(&plan, d->opt);
+
+	if (rc == 0)
+		rc = loop_init(&d->loop);
+	if (rc < 0)
+		return rc;
+	raise_fd_limit();
+	rc = signals_open(d);
+	if (rc == 0)
+		rc = sigbus_guard_install();
+	if (rc == 0)
+		rc = eal_start(&plan, d->opt);
+	if (rc == 0) {
+		rc = serve(d, &plan);
+		/*
+		 * No rte_eal_cleanup(): it takes away memory, the interrupt handles of a memif in
+		 * it, under EAL's interrupt thread, which nothing stops and which faults then.
+		 */
+		rmdir(rte_eal_get_runtime_dir()); /* EAL leaves it, empty */
+	}
+	close(d->signals.fd);
+	loop_close(&d->loop);
+	return rc;
+}
+
+int
+main(int argc, char **argv)
+{
+	static struct daemon d;
+	struct options opt;
+	char err[OPTIONS_ERR_MAX];
+	int status = EXIT_SUCCESS;
+
+	options_init(&opt);
+	if (options_parse(&opt, argc, argv, err) < 0) {
+		fprintf(stderr, "uroced: %s\n", err);
+		status = EXIT_USAGE;
+	} else if (opt.help) {
+		options_help(stdout);
+	} else if (opt.version) {
+		printf("uroced %s\n", UROCE_VERSION);
+	} else {
+		d.opt = &opt;
+		TAILQ_INIT(&d.sessions);
+		status = run(&d) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+	}
+	options_free(&opt);
+	return status;
+}

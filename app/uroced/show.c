@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The daemon's state as JSON, for urocectl: an object with one key, named like what was asked for,
+ * whose value is an array. Figures that workers own are read as they stand: each is right by
+ * itself, not all are of the same instant.
+ */
+#include "show.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+json_t *
+show_gid_text(const uint8_t gid[16])
+{
+	char text[64];
+
+	return net_gid_to_text(gid, text, sizeof(text)) < 0 ? json_null() : json_string(text);
+}
+
+static json_t *
+mac_text(const uint8_t m[6])
+{
+	return json_sprintf("%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2], m[3], m[4], m[5]);
+}
+
+static json_t *
+of_device(const struct device *dev)
+{
+	json_t *o = json_object();
+
+	show_set(o, "device", json_string(dev->name));
+	return o;
+}
+
+static void
+show_device(const struct device *dev, json_t *out)
+{
+	json_t *o = of_device(dev);
+	const struct session *s;
+	int gids = 0, clients = 0;
+
+	for (unsigned g = 0; g < UROCE_MAX_GIDS; g++)
+		gids += dev->net.gid[g].used;
+	TAILQ_FOREACH (s, &dev->d->sessions, link)
+		clients += s->dev == dev;
+	show_set(o, "port", json_string(dev->port.name));
+	show_set(o, "mac", mac_text(dev->port.mac));
+	show_set(o, "link", json_string(dev->port.link_up ? "up" : "down"));
+	show_set_int(o, "path_mtu", 128 << dev->max_mtu);
+	show_set_int(o, "vlan", dev->net.vlan_tci);
+	show_set_int(o, "gids", gids);
+	show_set_int(o, "clients", clients);
+	json_array_append_new(out, o);
+}
+
+static void
+show_port(const struct device *dev, json_t *out)
+{
+	const struct port *p = &dev->port;
+	json_t *o = of_device(dev);
+
+	show_set(o, "port", json_string(p->name));
+	show_set(o, "driver", json_string(p->driver));
+	show_set(o, "netdev", json_string(p->netdev));
+	show_set_int(o, "id", p->id);
+	show_set(o, "link", json_string(p->link_up ? "up" : "down"));
+	show_set(o, "mac", mac_text(p->mac));
+	show_set_int(o, "link_mtu", p->link_mtu);
+	show_set_int(o, "rx_queues", p->nrxq);
+	show_set_int(o, "tx_queues", p->ntxq);
+	json_array_append_new(out, o);
+}
+
+static void
+show_gid(const struct device *dev, json_t *out)
+{
+	for (unsigned g = 0; g < UROCE_MAX_GIDS; g++) {
+		const struct net_addr *a = &dev->net.gid[g];
+		json_t *o;
+
+		if (!a->used)
+			continue;
+		o = of_device(dev);
+		show_set_int(o, "index", g);
+		show_set(o, "gid", show_gid_text(a->gid));
+		show_set_int(o, "prefix", a->plen);
+		show_set(o, "type", json_string("RoCEv2"));
+		json_array_append_new(out, o);
+	}
+}
+
+static void
+show_neigh(const struct device *dev, json_t *out)
+{
+	for (unsigned n = 0; n < NET_MAX_NEIGH; n++) {
+		const struct net_neigh *e = &dev->net.neigh[n];
+		bool known = e->state == NET_NEIGH_KNOWN;
+		json_t *o;
+
+		if (e->state == NET_NEIGH_FREE)
+			continue;
+		o = of_device(dev);
+		show_set(o, "address", show_gid_text(e->ip));
+		show_set(o, "mac", known ? mac_text(e->mac) : json_string(""));
+		show_set(o, "state", json_string(known ? "known" : "asking"));
+		show_set_int(o, "asked", e->asked);
+		json_array_append_new(out, o);
+	}
+}
+
+/* Counters of one worker, added to those of all. */
+static json_t *
+counters_json(const uint64_t *value, const char *const *name, unsigned n, uint64_t *sum)
+{
+	json_t *o = json_object();
+
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t v = __atomic_load_n(&value[i], __ATOMIC_RELAXED);
+
+		show_set_int(o, name[i], (int64_t)v);
+		if (sum != NULL)
+			sum[i] += v;
+	}
+	return o;
+}
+
+static void
+show_counters(const struct device *dev, json_t *out, bool drops)
+{
+	const char *const *name = drops ? obs_drop_name : obs_counter_name;
+	unsigned n = drops ? OBS_NDROPS : OBS_NCOUNTERS;
+	uint64_t sum[OBS_NCOUNTERS + OBS_NDROPS] = {0};
+	json_t *o = of_device(dev), *workers = json_array();
+
+	for (uint32_t w = 0; w < dev->d->nworkers; w++) {
+		const struct obs_block *b =
+			worker_obs(worker_get(dev->d->workers, w), dev->port.id);
+
+		json_array_append_new(workers,
+				      counters_json(drops ? b->drop : b->ctr, name, n, sum));
+	}
+	show_set(o, "total", counters_json(sum, name, n, NULL));
+	show_set(o, "workers", workers);
+	json_array_append_new(out, o);
+}
+
+static void
+show_stats(const struct device *dev, json_t *out)
+{
+	show_counters(dev, out, false);
+}
+
+static void
+show_drops(const struct device *dev, json_t *out)
+{
+	show_counters(dev, out, true);
+}
+
+static void
+show_client(const struct session *s, json_t *out)
+{
+	json_t *o = json_object();
+
+	show_set_int(o, "client", s->id);
+	show_set(o, "program", json_string(s->comm));
+	show_set_int(o, "pid", s->peer.pid);
+	show_set_int(o, "own_pid", s->client_pid);
+	show_set_int(o, "uid", s->peer.uid);
+	show_set(o, "device", json_string(s->dev->name));
+	show_set_int(o, "qps", s->qps.used);
+	show_set_int(o, "cqs", s->cqs.used);
+	show_set_int(o, "mrs", s->mrs.used);
+	show_set_int(o, "pds", s->pds.used);
+	show_set_int(o, "channels", s->channels.used);
+	show_set_int(o, "ring_bytes", (int64_t)ipc_arena_bytes(s->arena));
+	show_set(o, "huge", json_boolean(ipc_arena_huge(s->arena)));
+	show_set_int(o, "events_lost", (int64_t)s->async.lost);
+	json_array_append_new(out, o);
+}
+
+static const struct {
+	const char *what;
+	void (*device)(const struct device *dev, json_t *out);
+	void (*session)(const struct session *s, json_t *out); /* QPs take an argument: NULL too */
+} topics[] = {
+	{"device", show_device, NULL}, {"port", show_port, NULL},
+	{"gid", show_gid, NULL},       {"neigh", show_neigh, NULL},
+	{"stats", show_stats, NULL},   {"drops", show_drops, NULL},
+	{"client", NULL, show_client}, {"cq", NULL, show_cqs},
+	{"mr", NULL, show_mrs},        {"qp", NULL, NULL},
+};
+#define NTOPICS (sizeof(topics) / sizeof(topics[0]))
+
+/* NULL: no such topic. */
+static json_t *
+topic_json(struct daemon *d, const struct uroce_show_req *req)
+{
+	json_t *out, *all;
+	struct session *s;
+	unsigned t = 0;
+
+	while (t < NTOPICS && strcmp(topics[t].what, req->what) != 0)
+		t++;
+	if (t == NTOPICS)
+		return NULL;
+	all = json_object();
+	out = json_array();
+	show_set(all, req->what, out);
+	for (uint32_t i = 0; topics[t].device != NULL && i < d->ndevs; i++)
+		topics[t].device(d->dev[i], out);
+	TAILQ_FOREACH (s, &d->sessions, link) {
+		if (s->state != IPC_STATE_CONTEXT || topics[t].device != NULL)
+			continue;
+		if (topics[t].session != NULL)
+			topics[t].session(s, out);
+		else
+			show_qps(s, req->has_arg ? (int64_t)req->arg : -1, out);
+	}
+	return all;
+}
+
+/* A sealed memfd that holds text; -errno. */
+static int
+text_fd(const char *text, size_t len)
+{
+	int fd = memfd_create("uroce-show", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int rc;
+
+	if (fd < 0)
+		return -errno;
+	if (write(fd, text, len) == (ssize_t)len &&
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) == 0)
+		return fd;
+	rc = errno != 0 ? -errno : -EIO;
+	close(fd);
+	return rc;
+}
+
+int
+show_send(json_t *all, struct ctrl_rep *rep, uint64_t *bytes)
+{
+	char *text = json_dumps(all, JSON_COMPACT);
+	int fd;
+
+	json_decref(all);
+	if (text == NULL)
+		return ENOMEM;
+	*bytes = strlen(text);
+	fd = text_fd(text, *bytes);
+	free(text);
+	if (fd < 0)
+		return -fd;
+	ctrl_rep_fd(rep, fd, true);
+	return 0;
+}
+
+int
+show(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
+{
+	const struct uroce_show_req *q = req->body;
+	struct uroce_show_rep *rep = rp->body;
+	json_t *all;
+
+	if (memchr(q->what, '\0', sizeof(q->what)) == NULL)
+		return EINVAL;
+	all = topic_json(s->d, q);
+	return all == NULL ? ENOENT : show_send(all, rp, &rep->bytes);
+}

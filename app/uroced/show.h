@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Pieces of show.c and its siblings: each appends one JSON object an entry to out. */
+#ifndef UROCED_SHOW_H
+#define UROCED_SHOW_H
+
+#include <jansson.h>
+#include "session.h"
+
+/* Members of an object; value is used up. */
+static inline void
+show_set(json_t *o, const char *name, json_t *value)
+{
+	json_object_set_new(o, name, value);
+}
+static inline void
+show_set_int(json_t *o, const char *name, int64_t value)
+{
+	json_object_set_new(o, name, json_integer(value));
+}
+
+json_t *show_gid_text(const uint8_t gid[16]);
+/* "0x.." and "local_write,remote_read": JSON has no 64-bit numbers and no flags. */
+json_t *show_hex(uint64_t v);
+json_t *show_access(uint32_t access);
+
+/* Send all, which is used up, with rep; *bytes: of JSON. 0, or a positive errno. */
+int show_send(json_t *all, struct ctrl_rep *rep, uint64_t *bytes);
+
+/* show_obj.c: everything of a kind that s owns; qpn: this QP only, or -1. */
+void show_qps(const struct session *s, int64_t qpn, json_t *out);
+void show_cqs(const struct session *s, json_t *out);
+void show_mrs(const struct session *s, json_t *out);
+
+#endif

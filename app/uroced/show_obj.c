@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Objects of a client as JSON. */
+#include "ipc/mrmap.h"
+#include "show.h"
+
+json_t *
+show_hex(uint64_t v)
+{
+	return json_sprintf("0x%llx", (unsigned long long)v);
+}
+
+json_t *
+show_access(uint32_t access)
+{
+	return json_sprintf("%s%s%s%s%s%s", "local_read",
+			    access & MEM_LOCAL_WRITE ? ",local_write" : "",
+			    access & MEM_REMOTE_READ ? ",remote_read" : "",
+			    access & MEM_REMOTE_WRITE ? ",remote_write" : "",
+			    access & MEM_REMOTE_ATOMIC ? ",remote_atomic" : "",
+			    access & MEM_MW_BIND ? ",mw_bind" : "");
+}
+
+/* An object that says whose it is. */
+static json_t *
+owned_by(const struct session *s)
+{
+	json_t *o = json_object();
+
+	show_set_int(o, "client", s->id);
+	show_set_int(o, "pid", s->peer.pid);
+	show_set(o, "device", json_string(s->dev->name));
+	return o;
+}
+
+/* How many of a queue's WQEs the client has posted and the daemon not retired. */
+static int64_t
+queue_depth(const struct qp_ring *ring, uint32_t tail)
+{
+	int64_t n = ring->hdr != NULL ? (uint32_t)(ring->hdr->prod - tail) : 0;
+
+	return n <= (int64_t)ring->mask + 1 ? n : -1;
+}
+
+static void
+put_requester(json_t *o, const struct qp *qp)
+{
+	const struct qp_snd *snd = &qp->snd;
+
+	show_set_int(o, "sq_entries", snd->sq.mask + 1);
+	show_set_int(o, "sq_waiting", queue_depth(&snd->sq, snd->tail));
+	show_set_int(o, "sq_in_flight", (int64_t)(uint32_t)(snd->head - snd->tail));
+	show_set_int(o, "una_psn", snd->una_psn);
+	show_set_int(o, "next_psn", snd->next_psn);
+	show_set_int(o, "reads_out", snd->rd_out);
+	show_set_int(o, "retry_cnt", qp->attr.retry_cnt);
+	show_set_int(o, "retries_left", snd->retry_left);
+	show_set_int(o, "rnr_retry", qp->attr.rnr_retry);
+	show_set_int(o, "rnr_left", snd->rnr_left);
+	show_set(o, "rnr_wait", json_boolean(snd->rnr_wait));
+	show_set_int(o, "timeout_us", (int64_t)(snd->timeout_ns / 1000));
+}
+
+static void
+put_responder(json_t *o, const struct qp *qp)
+{
+	const struct qp_rcv *rcv = &qp->rcv;
+
+	show_set_int(o, "rq_entries", rcv->rq.mask + 1);
+	show_set_int(o, "rq_waiting", queue_depth(&rcv->rq, rcv->head));
+	show_set_int(o, "expected_psn", rcv->epsn);
+	show_set_int(o, "msn", rcv->msn);
+	show_set_int(o, "reads_in", rcv->rdq_n);
+}
+
+static json_t *
+qp_json(const struct obj_qp *q)
+{
+	static const char *const type[] = {
+		[QP_TYPE_RC] = "RC", [QP_TYPE_UC] = "UC", [QP_TYPE_UD] = "UD"};
+	const struct qp *qp = q->qp;
+	json_t *o = owned_by(q->s);
+
+	show_set_int(o, "qpn", qp->qpn);
+	show_set(o, "type", json_string(type[qp->type]));
+	show_set(o, "state", json_string(qp_state_name[qp->state]));
+	show_set_int(o, "worker", qp->worker);
+	show_set_int(o, "dest_qpn", qp->attr.dest_qp_num);
+	show_set(o, "local", show_gid_text(qp->sgid));
+	show_set(o, "remote", show_gid_text(qp->dgid));
+	show_set(o, "path",
+		 json_string(qp->loopback  ? "loopback"
+			     : qp->path_ok ? "wire"
+					   : "unresolved"));
+	show_set_int(o, "path_mtu", qp->mtu);
+	put_requester(o, qp);
+	put_responder(o, qp);
+	return o;
+}
+
+void
+show_qps(const struct session *s, int64_t qpn, json_t *out)
+{
+	const struct obj_qp *q;
+	uint32_t pos = 0;
+
+	while ((q = idtab_next(&s->qps, &pos)) != NULL) {
+		if (qpn < 0 || q->qp->qpn == qpn)
+			json_array_append_new(out, qp_json(q));
+	}
+}
+
+void
+show_cqs(const struct session *s, json_t *out)
+{
+	const struct obj_cq *q;
+	uint32_t pos = 0;
+
+	while ((q = idtab_next(&s->cqs, &pos)) != NULL) {
+		json_t *o = owned_by(s);
+
+		show_set_int(o, "cq", q->cq.id);
+		show_set_int(o, "entries", q->cq.ring->mask + 1);
+		show_set_int(o, "posted", q->cq.ring->prod);
+		show_set_int(o, "waiting",
+			     (int64_t)(uint32_t)(q->cq.ring->prod - q->cq.ring->hdr->cons));
+		show_set(o, "armed", json_boolean(q->cq.ring->hdr->arm != UROCE_CQ_UNARMED));
+		show_set(o, "channel", json_boolean(q->channel != NULL));
+		show_set_int(o, "queues", q->refs);
+		show_set(o, "error", json_boolean(q->cq.dead));
+		json_array_append_new(out, o);
+	}
+}
+
+void
+show_mrs(const struct session *s, json_t *out)
+{
+	static const char *const path[] = {
+		[UROCE_MR_PATH_COPY] = "copy",
+		[UROCE_MR_PATH_ADOPTED] = "adopted",
+		[UROCE_MR_PATH_SHARED] = "shared",
+	};
+	const struct obj_mr *m;
+	uint32_t pos = 0;
+
+	while ((m = idtab_next(&s->mrs, &pos)) != NULL) {
+		json_t *o = owned_by(s);
+
+		show_set(o, "key", show_hex(m->mr.key));
+		show_set(o, "address", show_hex(m->mr.va));
+		show_set(o, "iova", show_hex(m->mr.iova));
+		show_set_int(o, "length", (int64_t)m->mr.len);
+		show_set(o, "access", show_access(m->mr.access));
+		show_set(o, "path", json_string(path[mrmap_path(m->map)]));
+		show_set(o, "failed", json_boolean(mrmap_failed(m->map)));
+		json_array_append_new(out, o);
+	}
+}
