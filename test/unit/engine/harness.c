@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The bench itself: engine, clock, regions, QPs. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <rte_eal.h>
+#include <rte_mbuf.h>
+#include "harness.h"
+
+#define POOL_MBUFS 4096
+
+uint8_t bench_bytes[BENCH_BYTES];
+static struct rte_mempool *pool;
+
+static const uint8_t our_mac[6] = {0x02, 0, 0, 0, 0, 0x01};
+static const uint8_t peer_mac[6] = {0x02, 0, 0, 0, 0, 0x02};
+
+const struct conn_cfg conn_rc = {
+	.type = QP_TYPE_RC,
+	.state = QP_RTS,
+	.qpn = BENCH_QPN,
+	.pd = 7,
+	.mtu_code = 3, /* 1024 */
+	.sq_psn = 0x001000,
+	.rq_psn = 0x555000,
+	.access = ALL_REMOTE,
+	.timeout = 14, /* 67 ms */
+	.retry_cnt = 3,
+	.rnr_retry = 3,
+	.min_rnr_timer = 12, /* 0.64 ms */
+	.max_rd_atomic = 4,
+	.max_dest_rd_atomic = 4,
+	.sq_entries = 64,
+	.rq_entries = 64,
+	.cq_entries = 256,
+	.max_sge = 4,
+	.max_inline = 64,
+};
+
+int
+bench_group_setup(void **state)
+{
+	char prefix[64];
+	char *argv[] = {"engine_test", "--no-huge",      "--no-pci",          "--no-shconf", "-m",
+			"64",          "--no-telemetry", "--log-level=error", "-l",          "0",
+			prefix};
+	uint32_t i, x = 1;
+
+	snprintf(prefix, sizeof(prefix), "--file-prefix=engine-%d", getpid());
+	if (rte_eal_init(sizeof(argv) / sizeof(argv[0]), argv) < 0)
+		return -1;
+	pool = rte_pktmbuf_pool_create("bench", POOL_MBUFS, 0, 0,
+				       RTE_PKTMBUF_HEADROOM + WIRE_MAX_OVERHEAD + 4096, 0);
+	for (i = 0; i < BENCH_BYTES; i++) {
+		x = x * 1664525 + 1013904223;
+		bench_bytes[i] = (uint8_t)(x >> 24);
+	}
+	return pool != NULL ? 0 : -1;
+}
+
+static void
+on_slow_path(void *ctx, uint16_t dev, struct rte_mbuf *m)
+{
+	((struct bench *)ctx)->slow++;
+	rte_pktmbuf_free(m);
+}
+
+static void
+on_handoff(void *ctx, uint32_t worker, struct rte_mbuf *m)
+{
+	((struct bench *)ctx)->handoffs++;
+	rte_pktmbuf_free(m);
+}
+
+static void
+on_set_timer(void *ctx, struct qp *qp)
+{
+	qp->timer_at_ns = qp->snd.deadline_ns;
+}
+
+static void
+on_cq_event(void *ctx, struct cq *cq)
+{
+	((struct bench_cq *)cq->owner)->channel++;
+}
+
+static void
+on_async_event(void *ctx, enum qp_event ev, struct qp *qp, struct cq *cq)
+{
+	struct bench *b = ctx;
+
+	assert_true(b->nevents < BENCH_EVENTS);
+	b->event[b->nevents++] = (struct bench_event){.ev = ev, .qp = qp, .cq = cq};
+}
+
+static const struct engine_ops bench_ops = {
+	.slow_path = on_slow_path,
+	.handoff = on_handoff,
+	.set_timer = on_set_timer,
+	.cq_event = on_cq_event,
+	.async_event = on_async_event,
+};
+
+static void *
+zalloc(size_t bytes)
+{
+	void *p = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
+
+	assert_non_null(p);
+	memset(p, 0, (bytes + 63) & ~(size_t)63);
+	return p;
+}
+
+int
+bench_setup(void **state)
+{
+	struct bench *b = zalloc(sizeof(*b));
+
+	assert_int_equal(mr_table_init(&b->mrs, 128), 0);
+	assert_int_equal(qp_table_init(&b->qps, 1024), 0);
+	engine_init(&b->engine, pool, &b->mrs, &b->qps, 0, 1, &bench_ops, b);
+	engine_add_dev(&b->engine, BENCH_DEV, our_mac, &b->obs);
+	b->now = 1000000000;
+	*state = b;
+	return 0;
+}
+
+static void
+conn_close(struct conn *c)
+{
+	engine_forget(&c->b->engine, c->qp);
+	qp_free(c->qp);
+	free(c->sq.hdr);
+	free(c->rq.hdr);
+	free(c->scq.hdr);
+	free(c->rcq.hdr);
+	free(c);
+}
+
+/* Frames leave the tx array as a worker's port would take them. */
+static void
+take_frames(struct bench *b)
+{
+	struct qp_env *env = &b->engine.env;
+	uint32_t i;
+
+	for (i = 0; i < env->tx_n; i++) {
+		assert_true(b->nframes < BENCH_FRAMES);
+		b->frame[b->nframes++] = env->tx[i];
+	}
+	env->tx_n = 0;
+}
+
+int
+bench_teardown(void **state)
+{
+	struct bench *b = *state;
+	uint32_t i;
+	int leaked;
+
+	take_frames(b);
+	for (i = b->frames_seen > 0 ? b->frames_seen - 1 : 0; i < b->nframes; i++)
+		rte_pktmbuf_free(b->frame[i]);
+	for (i = 0; i < b->nconns; i++)
+		conn_close(b->conn[i]);
+	for (i = 0; i < b->nregions; i++) {
+		free(b->region[i]->bytes);
+		free(b->region[i]);
+	}
+	qp_table_free(&b->qps);
+	mr_table_free(&b->mrs);
+	free(b);
+	leaked = POOL_MBUFS - (int)rte_mempool_avail_count(pool);
+	if (leaked != 0)
+		print_error("%d mbufs leaked\n", leaked);
+	return leaked;
+}
+
+struct bench_region *
+region_add(struct bench *b, uint32_t pd, uint64_t iova, uint64_t len, uint32_t access)
+{
+	struct bench_region *r = zalloc(sizeof(*r));
+
+	r->bytes = calloc(1, len);
+	assert_non_null(r->bytes);
+	r->mr = (struct mr){.iova = iova, .len = len, .host = r->bytes, .pd = pd, .access = access};
+	assert_int_equal(mr_table_add(&b->mrs, &r->mr, 0x5a5 + b->nregions), 0);
+	b->region[b->nregions++] = r;
+	return r;
+}
+
+static int
+ops_read(void *ctx, uint64_t va, void *dst, uint32_t len)
+{
+	struct bench_region *r = ctx;
+
+	if (r->good == 0)
+		return -14;
+	r->good--;
+	memcpy(dst, r->bytes + va, len);
+	return 0;
+}
+
+static int
+ops_write(void *ctx, uint64_t va, const void *src, uint32_t len)
+{
+	struct bench_region *r = ctx;
+
+	if (r->good == 0)
+		return -14;
+	r->good--;
+	memcpy(r->bytes + va, src, len);
+	return 0;
+}
+
+void
+region_by_ops(struct bench_region *r, uint32_t good)
+{
+	static const struct mem_ops ops = {.read = ops_read, .write = ops_write};
+
+	r->mr.host = NULL;
+	r->mr.va = 0;
+	r->mr.ops = &ops;
+	r->mr.ops_ctx = r;
+	r->good = good;
+}
+
+void
+region_drop(struct bench *b, struct bench_region *r)
+{
+	mr_table_del(&b->mrs, &r->mr);
+}
+
+static void
+cq_open(struct bench_cq *cq, uint32_t entries)
+{
+	cq->hdr = zalloc(UROCE_CQ_HDR + entries * sizeof(struct uroce_cqe));
+	cq->entries = entries;
+	cq_init(&cq->cq, cq->hdr, entries);
+	cq->cq.owner = cq;
+}
+
+static struct qp_ring
+ring_open(struct bench_ring *r, uint32_t entries, uint32_t stride, uint32_t max_sge,
+	  uint32_t max_inline)
+{
+	r->hdr = zalloc(UROCE_RING_HDR + (size_t)entries * stride);
+	r->slots = (uint8_t *)r->hdr + UROCE_RING_HDR;
+	r->entries = entries;
+	r->stride = stride;
+	return (struct qp_ring){.hdr = r->hdr,
+				.slots = r->slots,
+				.mask = entries - 1,
+				.stride = stride,
+				.max_sge = max_sge,
+				.max_inline = max_inline};
+}
+
+struct bench_srq *
+srq_open(struct bench *b, uint32_t entries)
+{
+	struct bench_srq *s = zalloc(sizeof(*s));
+
+	s->srq.rq = ring_open(&s->ring, entries, uroce_rq_stride(1), 1, 0);
+	s->srq.pd = conn_rc.pd;
+	s->srq.user_handle = 0x5125125125;
+	s->mem = region_add(b, conn_rc.pd, LOCAL_VA, BENCH_BYTES, MEM_LOCAL_WRITE);
+	return s;
+}
+
+void
+srq_close(struct bench_srq *s)
+{
+	free(s->ring.hdr);
+	free(s);
+}
+
+/* Both directions: as net would make them of the two GIDs. */
+static void
+conn_paths(struct conn *c, const struct conn_cfg *cfg)
+{
+	static const uint8_t v4[16] = {[10] = 0xff, 0xff, 192, 0, 2, 1};
+	static const uint8_t v6[16] = {0xfe, 0x80, [8] = 0x02, [11] = 0xff, 0xfe, [15] = 1};
+	struct wire_path *out = &c->path.wire, *in = &c->peer_path;
+
+	memcpy(out->sgid, cfg->v6 ? v6 : v4, 16);
+	memcpy(out->dgid, out->sgid, 16);
+	out->dgid[15] = 2;
+	memcpy(out->smac, our_mac, 6);
+	memcpy(out->dmac, peer_mac, 6);
+	out->udp_sport = 0xc123;
+	out->hop_limit = 64;
+	c->path.path_ok = true;
+	c->path.pkey = 0xffff;
+
+	*in = *out;
+	memcpy(in->sgid, out->dgid, 16);
+	memcpy(in->dgid, out->sgid, 16);
+	memcpy(in->smac, peer_mac, 6);
+	memcpy(in->dmac, our_mac, 6);
+	wire_tmpl_init(&c->peer, in, cfg->qpn, 0xffff);
+}
+
+int
+conn_modify(struct conn *c, uint32_t mask, const struct uroce_qp_attr *attr)
+{
+	static const struct qp_limits lim = {.max_mtu = 5, .npkeys = 1, .ngids = 3, .gid_valid = 7};
+	struct engine *e = &c->b->engine;
+	int rc = qp_modify_check(c->qp, mask, attr, &lim);
+
+	if (rc != 0)
+		return rc;
+	e->env.now_ns = c->b->now;
+	qp_modify_apply(&e->env, c->qp, mask, attr, mask & QP_AV ? &c->path : NULL);
+	return 0;
+}
+
+int
+conn_to(struct conn *c, enum qp_state state)
+{
+	struct uroce_qp_attr a = {.qp_state = state};
+
+	return conn_modify(c, QP_STATE, &a);
+}
+
+/* Attributes that each step asks for, by type (QP-02). */
+static const struct {
+	enum qp_type type;
+	uint32_t mask[3]; /* to INIT, RTR, RTS */
+} raise_masks[] = {
+	{QP_TYPE_RC,
+	 {QP_PKEY_INDEX | QP_PORT | QP_ACCESS_FLAGS,
+	  QP_AV | QP_PATH_MTU | QP_DEST_QPN | QP_RQ_PSN | QP_MAX_DEST_RD_ATOMIC | QP_MIN_RNR_TIMER,
+	  QP_SQ_PSN | QP_TIMEOUT | QP_RETRY_CNT | QP_RNR_RETRY | QP_MAX_QP_RD_ATOMIC}},
+	{QP_TYPE_UC,
+	 {QP_PKEY_INDEX | QP_PORT | QP_ACCESS_FLAGS, QP_AV | QP_PATH_MTU | QP_DEST_QPN | QP_RQ_PSN,
+	  QP_SQ_PSN}},
+	{QP_TYPE_UD, {QP_PKEY_INDEX | QP_PORT | QP_QKEY, 0, QP_SQ_PSN}},
+};
+
+void
+conn_raise(struct conn *c, const struct conn_cfg *cfg)
+{
+	struct uroce_qp_attr a = {
+		.qp_access_flags = cfg->access,
+		.port_num = 1,
+		.path_mtu = cfg->mtu_code,
+		.dest_qp_num = PEER_QPN,
+		.rq_psn = cfg->rq_psn,
+		.sq_psn = cfg->sq_psn,
+		.qkey = cfg->qkey,
+		.max_rd_atomic = cfg->max_rd_atomic,
+		.max_dest_rd_atomic = cfg->max_dest_rd_atomic,
+		.min_rnr_timer = cfg->min_rnr_timer,
+		.timeout = cfg->timeout,
+		.retry_cnt = cfg->retry_cnt,
+		.rnr_retry = cfg->rnr_retry,
+		.ah = {.is_global = 1, .port_num = 1},
+	};
+	uint32_t t = cfg->type - QP_TYPE_RC;
+
+	for (a.qp_state = QP_INIT; a.qp_state <= cfg->state; a.qp_state++)
+		assert_int_equal(conn_modify(c, QP_STATE | raise_masks[t].mask[a.qp_state - 1], &a),
+				 0);
+}
+
+struct conn *
+conn_open(struct bench *b, struct conn_cfg cfg)
+{
+	struct conn *c = zalloc(sizeof(*c));
+	struct qp_create q = {
+		.qpn = cfg.qpn,
+		.type = cfg.type,
+		.srq = cfg.srq,
+		.ahs = cfg.ahs,
+		.dev_mtu = (uint8_t)cfg.mtu_code,
+		.port = BENCH_DEV,
+		.pd = cfg.pd,
+		.send_cq = &c->scq.cq,
+		.recv_cq = &c->rcq.cq,
+		.sig_all = cfg.sig_all,
+		.user_handle = 0xc00c1e00 + b->nconns,
+		.cap = {cfg.sq_entries, cfg.rq_entries, cfg.max_sge, cfg.max_sge, cfg.max_inline},
+		.obs = &b->obs,
+	};
+
+	c->b = b;
+	cq_open(&c->scq, cfg.cq_entries);
+	cq_open(&c->rcq, cfg.cq_entries);
+	q.sq = ring_open(&c->sq, cfg.sq_entries, uroce_sq_stride(cfg.max_sge, cfg.max_inline),
+			 cfg.max_sge, cfg.max_inline);
+	if (cfg.srq == NULL)
+		q.rq = ring_open(&c->rq, cfg.rq_entries, uroce_rq_stride(cfg.max_sge), cfg.max_sge,
+				 0);
+	c->qp = qp_create(&q);
+	assert_non_null(c->qp);
+	b->qps.slot[cfg.qpn & b->qps.mask] = c->qp;
+	b->conn[b->nconns++] = c;
+	c->local = region_add(b, cfg.pd, LOCAL_VA, BENCH_BYTES, MEM_LOCAL_WRITE);
+	memcpy(c->local->bytes, bench_bytes, BENCH_BYTES);
+	c->remote = region_add(b, cfg.pd, REMOTE_VA, BENCH_BYTES, ALL_REMOTE);
+	conn_paths(c, &cfg);
+	conn_raise(c, &cfg);
+	return c;
+}
+
+void
+bench_run(struct bench *b)
+{
+	uint32_t rounds = 0;
+	bool more;
+
+	do {
+		more = engine_run(&b->engine, b->now);
+		take_frames(b);
+		assert_true(++rounds < 1000); /* an engine that never rests */
+	} while (more);
+}
+
+/* The timer that goes off next, not later than end. */
+static struct qp *
+next_timer(struct bench *b, uint64_t end)
+{
+	struct qp *best = NULL;
+	uint32_t i;
+
+	for (i = 0; i < b->nconns; i++) {
+		struct qp *qp = b->conn[i]->qp;
+
+		if (qp->timer_at_ns == 0 || qp->timer_at_ns > end)
+			continue;
+		if (best == NULL || qp->timer_at_ns < best->timer_at_ns)
+			best = qp;
+	}
+	return best;
+}
+
+void
+bench_pass(struct bench *b, uint64_t ns)
+{
+	uint64_t end = b->now + ns;
+	struct qp *qp;
+
+	bench_run(b);
+	while ((qp = next_timer(b, end)) != NULL) {
+		b->now = qp->timer_at_ns > b->now ? qp->timer_at_ns : b->now;
+		engine_timer(&b->engine, b->now, qp);
+		bench_run(b);
+	}
+	b->now = end;
+}

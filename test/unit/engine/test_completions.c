@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Completion queues: entries, phases, arms, overrun (CQ-01, CQE-01, EVT-08). */
+#include <string.h>
+#include "harness.h"
+
+#define SQ 0x001000u
+#define RQ 0x555000u
+
+static struct conn *
+conn_with(void **state, uint32_t cq_entries, uint32_t wrs)
+{
+	struct bench *b = *state;
+	struct conn_cfg cfg = conn_rc;
+
+	cfg.cq_entries = cq_entries;
+	cfg.sq_entries = cfg.rq_entries = wrs;
+	cfg.qpn += 2 * b->nconns;
+	return conn_open(b, cfg);
+}
+
+static void
+write_done(struct conn *c, uint64_t id, uint32_t psn)
+{
+	post(c, (struct wr){.id = id, .op = UROCE_WR_RDMA_WRITE, .flags = SIG, .len = 8});
+	peer_ack(c, psn);
+	bench_run(c->b);
+}
+
+static void
+send_arrives(struct conn *c, uint32_t psn, bool solicited)
+{
+	recv_post(c, psn, 0, 64);
+	peer_put(c,
+		 (struct wire_fields){.opcode = WIRE_OP_SEND_ONLY,
+				      .psn = psn,
+				      .solicited = solicited},
+		 0, 8);
+	bench_run(c->b);
+}
+
+static void
+test_CQE_01_fields_of_a_send_completion(void **state)
+{
+	struct conn *c = conn_with(state, 16, 16);
+	struct uroce_cqe cqe;
+
+	c->b->now = 123456789000;
+	post(c, (struct wr){.id = 0x1122334455667788,
+			    .op = UROCE_WR_SEND_IMM,
+			    .flags = SIG,
+			    .len = 100});
+	peer_ack(c, SQ);
+	cqe = send_cqe(c, 0x1122334455667788, QP_WC_SUCCESS);
+	assert_int_equal(cqe.opcode, UROCE_CQE_SEND);
+	assert_int_equal(cqe.vendor_err, 0);
+	assert_true(cqe.timestamp_ns == 123456789000);
+	assert_int_equal(OBS(c, CQE), 1);
+	assert_int_equal(OBS(c, CQE_ERROR), 0);
+}
+
+static void
+test_CQE_01_fields_of_a_receive_completion(void **state)
+{
+	struct conn *c = conn_with(state, 16, 16);
+	struct uroce_cqe cqe;
+
+	recv_post(c, 77, 0, 64);
+	peer_put(c,
+		 (struct wire_fields){.opcode = WIRE_OP_SEND_ONLY_IMM,
+				      .psn = RQ,
+				      .imm = 0x0a0b0c0d,
+				      .solicited = true},
+		 0, 13);
+	cqe = recv_cqe(c, 77, QP_WC_SUCCESS);
+	assert_int_equal(cqe.opcode, UROCE_CQE_RECV);
+	assert_int_equal(cqe.byte_len, 13);
+	assert_int_equal(cqe.imm, 0x0a0b0c0d);
+	assert_int_equal(cqe.flags, UROCE_CQE_WITH_IMM | UROCE_CQE_SOLICITED);
+	assert_int_equal(cqe.src_qp, PEER_QPN);
+	assert_int_equal(cqe.pkey_index, 0);
+}
+
+/* Many laps of a small ring; a phase of the lap before is never taken for one of this. */
+static void
+test_CQ_01_phases_over_many_laps(void **state)
+{
+	struct conn *c = conn_with(state, 4, 4);
+	struct uroce_cqe cqe;
+	uint32_t i, n = 0;
+
+	for (i = 0; i < 1000; i++) {
+		uint32_t k, burst = 1 + i % 4;
+
+		for (k = 0; k < burst; k++)
+			post(c, (struct wr){.id = n + k, .op = UROCE_WR_SEND, .flags = SIG});
+		pkt_count(c);
+		peer_ack(c, (SQ + n + burst - 1) & 0xffffff);
+		for (k = 0; k < burst; k++)
+			send_cqe(c, n + k, QP_WC_SUCCESS);
+		assert_false(cqe_poll(&c->scq, &cqe));
+		n += burst;
+	}
+	assert_int_equal(c->scq.hdr->error, 0);
+}
+
+/* The free-running index itself wraps. */
+static void
+test_CQ_01_phases_over_the_wrap_of_the_index(void **state)
+{
+	struct conn *c = conn_with(state, 4, 4);
+	uint32_t i;
+
+	/* As if 2^32 - 6 completions had been made and polled. */
+	c->scq.cq.ring->prod = c->scq.cons = c->scq.hdr->cons = 0u - 6;
+	for (i = 0; i < 20; i++) {
+		write_done(c, i, SQ + i);
+		send_cqe(c, i, QP_WC_SUCCESS);
+		cqe_none(c);
+	}
+}
+
+static void
+test_CQ_01_an_arm_is_taken_once(void **state)
+{
+	struct conn *c = conn_with(state, 16, 16);
+
+	write_done(c, 1, SQ);
+	assert_int_equal(c->scq.channel, 0); /* not armed */
+	c->scq.hdr->arm = UROCE_CQ_ARM_ANY;
+	bench_run(c->b);
+	assert_int_equal(c->scq.channel, 0); /* for what comes after, not for what is there */
+	write_done(c, 2, SQ + 1);
+	assert_int_equal(c->scq.channel, 1);
+	assert_int_equal(c->scq.hdr->arm, UROCE_CQ_UNARMED);
+	write_done(c, 3, SQ + 2);
+	assert_int_equal(c->scq.channel, 1);
+	c->scq.hdr->arm = UROCE_CQ_ARM_ANY;
+	write_done(c, 4, SQ + 3);
+	assert_int_equal(c->scq.channel, 2);
+	assert_int_equal(c->rcq.channel, 0); /* the other queue's business */
+	assert_int_equal(OBS(c, CQ_EVENTS), 2);
+}
+
+static void
+test_CQ_01_one_event_a_burst(void **state)
+{
+	struct conn *c = conn_with(state, 16, 16);
+	uint32_t i;
+
+	for (i = 0; i < 8; i++)
+		post(c, (struct wr){.id = i, .op = UROCE_WR_SEND, .flags = SIG});
+	c->scq.hdr->arm = UROCE_CQ_ARM_ANY;
+	peer_ack(c, SQ + 7);
+	bench_run(c->b);
+	assert_int_equal(c->scq.channel, 1);
+}
+
+static void
+test_CQ_01_solicited_arm(void **state)
+{
+	struct conn *c = conn_with(state, 16, 16);
+
+	c->rcq.hdr->arm = c->scq.hdr->arm = UROCE_CQ_ARM_SOLICITED;
+	send_arrives(c, RQ, false);
+	write_done(c, 1, SQ);
+	assert_int_equal(c->rcq.channel, 0);
+	assert_int_equal(c->scq.channel, 0); /* a send's completion is never solicited */
+	assert_int_equal(c->rcq.hdr->arm, UROCE_CQ_ARM_SOLICITED);
+	send_arrives(c, RQ + 1, true);
+	assert_int_equal(c->rcq.channel, 1);
+	assert_int_equal(c->rcq.hdr->arm, UROCE_CQ_UNARMED);
+	/* Whoever waits for any is served by a solicited one too. */
+	c->rcq.hdr->arm = UROCE_CQ_ARM_ANY;
+	send_arrives(c, RQ + 2, true);
+	assert_int_equal(c->rcq.channel, 2);
+}
+
+/* Solicited first, not solicited after it, in one burst: it was among them. */
+static void
+test_CQ_01_solicited_among_others_in_a_burst(void **state)
+{
+	struct conn *c = conn_with(state, 16, 16);
+
+	c->rcq.hdr->arm = UROCE_CQ_ARM_SOLICITED;
+	recv_post(c, 1, 0, 8);
+	recv_post(c, 2, 0, 8);
+	peer_put(c, (struct wire_fields){.opcode = WIRE_OP_SEND_ONLY, .psn = RQ, .solicited = true},
+		 0, 8);
+	peer_put(c, (struct wire_fields){.opcode = WIRE_OP_SEND_ONLY, .psn = RQ + 1}, 0, 8);
+	bench_run(c->b);
+	assert_int_equal(c->rcq.channel, 1);
+}
+
+/* A failed completion wakes those who wait for a solicited one. */
+static void
+test_CQ_01_errors_count_as_solicited(void **state)
+{
+	struct conn *c = conn_with(state, 16, 16);
+
+	c->scq.hdr->arm = c->rcq.hdr->arm = UROCE_CQ_ARM_SOLICITED;
+	recv_post(c, 2, 0, 8);
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_SEND, .flags = SIG});
+	peer_nak(c, SQ, NAK_SYN(REM_OP));
+	bench_run(c->b);
+	assert_int_equal(c->scq.channel, 1);
+	assert_int_equal(c->rcq.channel, 1);
+}
+
+/* Garbage in the arm word rings nobody and harms nobody. */
+static void
+test_CQ_01_garbage_in_the_arm_word(void **state)
+{
+	struct conn *c = conn_with(state, 16, 16);
+
+	c->scq.hdr->arm = 0xdeadbeef;
+	write_done(c, 1, SQ);
+	assert_int_equal(c->scq.channel, 0);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+}
+
+/* One CQ for both queues of two QPs: each entry says whose it is, in the order they were made. */
+static void
+test_CQ_01_shared_by_several_queues(void **state)
+{
+	struct conn *a = conn_with(state, 16, 16), *b = conn_with(state, 16, 16);
+	struct bench_cq *cq = &a->scq;
+
+	a->qp->recv_cq = b->qp->send_cq = b->qp->recv_cq = &cq->cq;
+	write_done(a, 1, SQ);
+	send_arrives(b, RQ, false);
+	write_done(b, 2, SQ);
+	recv_post(a, 3, 0, 8);
+	assert_int_equal(conn_to(b, QP_ERR), 0);
+	write_done(a, 4, SQ + 1);
+	send_cqe(a, 1, QP_WC_SUCCESS);
+	cqe_expect_at(b, cq, RQ, QP_WC_SUCCESS, __FILE__, __LINE__);
+	cqe_expect_at(b, cq, 2, QP_WC_SUCCESS, __FILE__, __LINE__);
+	send_cqe(a, 4, QP_WC_SUCCESS);
+	cqe_none(a);
+	/* RESET makes none: what of b's was not polled is for the client to mark. */
+	write_done(a, 5, SQ + 2);
+	assert_int_equal(conn_to(b, QP_RESET), 0);
+	send_cqe(a, 5, QP_WC_SUCCESS);
+	cqe_none(a);
+}
+
+static void
+test_EVT_08_overrun_kills_the_cq(void **state)
+{
+	struct conn *c = conn_with(state, 4, 16);
+	struct conn *other = conn_with(state, 4, 16);
+	struct uroce_cqe last, ring[4];
+	uint32_t i;
+
+	for (i = 0; i < 4; i++)
+		write_done(c, i, SQ + i);
+	event_none(c->b);
+	assert_int_equal(c->scq.hdr->error, 0);
+	memcpy(&last, (uint8_t *)c->scq.hdr + UROCE_CQ_HDR, sizeof(last));
+	write_done(c, 4, SQ + 4);
+	event_expect(c->b, QP_EVENT_CQ_ERR);
+	assert_ptr_equal(c->b->event[0].cq, &c->scq.cq);
+	assert_null(c->b->event[0].qp);
+	assert_int_equal(c->scq.hdr->error, 1);
+	/* Nothing that was not polled has been written over. */
+	assert_memory_equal(&last, (uint8_t *)c->scq.hdr + UROCE_CQ_HDR, sizeof(last));
+	memcpy(ring, (uint8_t *)c->scq.hdr + UROCE_CQ_HDR, sizeof(ring));
+	/* Dead for good: polling makes no room any more, and the event came once. */
+	for (i = 0; i < 4; i++)
+		send_cqe(c, i, QP_WC_SUCCESS);
+	write_done(c, 5, SQ + 5);
+	cqe_none(c);
+	assert_memory_equal(ring, (uint8_t *)c->scq.hdr + UROCE_CQ_HDR, sizeof(ring));
+	event_none(c->b);
+	/* Nobody else is harmed. */
+	write_done(other, 9, SQ);
+	send_cqe(other, 9, QP_WC_SUCCESS);
+	event_none(c->b);
+}
+
+/* A consumer index that lies about the client's own polling ends nothing but its own queue. */
+static void
+test_EVT_08_consumer_index_ahead_of_the_producer(void **state)
+{
+	struct conn *c = conn_with(state, 4, 16);
+
+	c->scq.hdr->cons = 1000;
+	write_done(c, 1, SQ);
+	event_expect(c->b, QP_EVENT_CQ_ERR);
+	assert_int_equal(c->scq.hdr->error, 1);
+}
+
+int
+main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		bench_test(test_CQE_01_fields_of_a_send_completion),
+		bench_test(test_CQE_01_fields_of_a_receive_completion),
+		bench_test(test_CQ_01_phases_over_many_laps),
+		bench_test(test_CQ_01_phases_over_the_wrap_of_the_index),
+		bench_test(test_CQ_01_an_arm_is_taken_once),
+		bench_test(test_CQ_01_one_event_a_burst),
+		bench_test(test_CQ_01_solicited_arm),
+		bench_test(test_CQ_01_solicited_among_others_in_a_burst),
+		bench_test(test_CQ_01_errors_count_as_solicited),
+		bench_test(test_CQ_01_garbage_in_the_arm_word),
+		bench_test(test_CQ_01_shared_by_several_queues),
+		bench_test(test_EVT_08_overrun_kills_the_cq),
+		bench_test(test_EVT_08_consumer_index_ahead_of_the_producer),
+	};
+
+	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
+}

@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Frames that a QP must not see: dropped, counted by reason, nothing written, nothing said, no bit
+ * of the QP changed (WIRE-03, WIRE-09, and the list of bad input).
+ */
+#include <string.h>
+#include <rte_mbuf.h>
+#include "harness.h"
+#include "wire/csum.h"
+
+#define RQ        0x555000u
+#define MAX_FRAME (WIRE_MAX_OVERHEAD + 64)
+
+struct victim {
+	struct conn *c;
+	struct qp was;
+	uint64_t drops;
+};
+
+/* A QP ready for the request below, and what it looks like before. */
+static struct victim
+victim_open(void **state, bool v6)
+{
+	struct conn_cfg cfg = conn_rc;
+	struct victim v;
+
+	cfg.v6 = v6;
+	v.c = conn_open(*state, cfg);
+	recv_post(v.c, 1, 0, 64);
+	bench_run(v.c->b);
+	v.was = *v.c->qp;
+	v.drops = 0;
+	return v;
+}
+
+static uint32_t
+good_frame(struct conn *c, uint8_t *frame)
+{
+	struct wire_fields f = {.opcode = WIRE_OP_WRITE_ONLY,
+				.psn = RQ,
+				.ackreq = true,
+				.va = REMOTE_VA,
+				.rkey = c->remote->mr.key,
+				.dmalen = 30};
+
+	return peer_frame(c, f, 1, 30, frame);
+}
+
+/* The frame was dropped for this reason; the victim is as it was. */
+static void
+expect_dropped(struct victim *v, enum obs_drop why)
+{
+	struct conn *c = v->c;
+	uint64_t all = 0;
+	uint32_t i;
+
+	pkt_none(c);
+	cqe_none(c);
+	event_none(c->b);
+	for (i = 0; i < OBS_NDROPS; i++)
+		all += c->b->obs.drop[i];
+	assert_int_equal(all, ++v->drops);
+	if (c->b->obs.drop[why] == 0)
+		fail_msg("not counted as %s", obs_drop_name[why]);
+	c->b->obs.drop[why]--;
+	v->drops--;
+	assert_memory_equal(c->qp, &v->was, sizeof(v->was));
+	for (i = 0; i < 64; i++)
+		assert_int_equal(c->remote->bytes[i], 0);
+	assert_int_equal(c->rq.hdr->cons, 0);
+	assert_int_equal(OBS(c, RX_ROCE), 0);
+}
+
+/* The same frame unspoilt is taken: it was what was spoilt that dropped the other. */
+static void
+expect_taken(struct victim *v)
+{
+	uint8_t frame[MAX_FRAME];
+
+	frame_rx(v->c->b, frame, good_frame(v->c, frame));
+	ack_expect(v->c, RQ);
+	assert_memory_equal(v->c->remote->bytes, bench_bytes + 1, 30);
+}
+
+/* Any bit that the ICRC covers, and of the ICRC itself. */
+static void
+test_WIRE_03_bad_icrc(void **state)
+{
+	struct victim v = victim_open(state, false);
+	uint8_t frame[MAX_FRAME];
+	uint32_t len = good_frame(v.c, frame), bit, start = v.c->peer.bth_off + 4;
+
+	/* From the BTH's reserved byte (masked) on: what is before steers the frame elsewhere. */
+	for (bit = start * 8 + 8; bit < len * 8; bit++) {
+		good_frame(v.c, frame);
+		frame[bit / 8] ^= 1 << bit % 8;
+		if (bit / 8 < start + 4 && bit / 8 > start)
+			continue; /* the QPN: for somebody else, or for nobody */
+		frame_rx(v.c->b, frame, len);
+		expect_dropped(&v, OBS_DROP_BAD_ICRC);
+	}
+	expect_taken(&v);
+}
+
+static void
+test_WIRE_03_truncated_with_lengths_set_right(void **state)
+{
+	struct victim v = victim_open(state, true);
+	uint8_t frame[MAX_FRAME];
+	uint32_t len = good_frame(v.c, frame);
+	uint16_t ip_len = rte_cpu_to_be_16((uint16_t)(len - 54 - 4));
+
+	memcpy(frame + 18, &ip_len, 2);
+	memcpy(frame + 58, &ip_len, 2);
+	frame_rx(v.c->b, frame, len - 4);
+	expect_dropped(&v, OBS_DROP_BAD_ICRC);
+	expect_taken(&v);
+}
+
+static void
+test_WIRE_09_pkeys(void **state)
+{
+	static const struct {
+		uint16_t ours, theirs;
+		bool good;
+	} keys[] = {
+		{0xffff, 0xffff, true},  {0xffff, 0x7fff, true},  {0x7fff, 0xffff, true},
+		{0x7fff, 0x7fff, false}, {0xffff, 0xfffe, false}, {0xffff, 0x0000, false},
+		{0x8001, 0x8001, true},  {0x8001, 0x0001, true},  {0x8001, 0xffff, false},
+	};
+	uint32_t i;
+
+	for (i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		struct victim v = victim_open(state, i & 1);
+		uint8_t frame[MAX_FRAME];
+
+		v.c->qp->pkey = v.was.pkey = keys[i].ours;
+		wire_tmpl_init(&v.c->peer, &v.c->peer_path, BENCH_QPN, keys[i].theirs);
+		frame_rx(v.c->b, frame, good_frame(v.c, frame));
+		if (keys[i].good) {
+			bench_run(v.c->b);
+			assert_memory_equal(v.c->remote->bytes, bench_bytes + 1, 30);
+			assert_int_equal(DROPS(v.c, BAD_PKEY), 0);
+		} else {
+			expect_dropped(&v, OBS_DROP_BAD_PKEY);
+		}
+		assert_int_equal(bench_teardown(state), 0);
+		bench_setup(state);
+	}
+}
+
+/* A source or destination address that is not the connection's, in any of its bits. */
+static void
+check_addresses(void **state, bool v6)
+{
+	struct victim v = victim_open(state, v6);
+	uint32_t i, first = v6 ? 0 : 96;
+	uint8_t frame[MAX_FRAME];
+
+	for (i = first; i < 128; i++) {
+		struct wire_path spoilt = v.c->peer_path;
+
+		spoilt.sgid[i / 8] ^= 1 << i % 8;
+		wire_tmpl_init(&v.c->peer, &spoilt, BENCH_QPN, 0xffff);
+		frame_rx(v.c->b, frame, good_frame(v.c, frame));
+		expect_dropped(&v, OBS_DROP_BAD_GID);
+		spoilt = v.c->peer_path;
+		spoilt.dgid[i / 8] ^= 1 << i % 8;
+		/* An address of the other family is another frame altogether; below. */
+		wire_tmpl_init(&v.c->peer, &spoilt, BENCH_QPN, 0xffff);
+		frame_rx(v.c->b, frame, good_frame(v.c, frame));
+		expect_dropped(&v, OBS_DROP_BAD_GID);
+	}
+	wire_tmpl_init(&v.c->peer, &v.c->peer_path, BENCH_QPN, 0xffff);
+	expect_taken(&v);
+}
+
+static void
+test_drop_wrong_ipv4_addresses(void **state)
+{
+	check_addresses(state, false);
+}
+
+static void
+test_drop_wrong_ipv6_addresses(void **state)
+{
+	check_addresses(state, true);
+}
+
+/* The same GIDs as ::ffff:a.b.c.d over IPv6. */
+static void
+test_drop_mapped_addresses_over_ipv6(void **state)
+{
+	struct victim v = victim_open(state, false);
+	struct wire_path six = v.c->peer_path;
+	uint8_t frame[MAX_FRAME];
+	uint32_t len;
+
+	six.dgid[0] = 0xfe; /* for the builder to take it as IPv6; the addresses are put in below */
+	wire_tmpl_init(&v.c->peer, &six, BENCH_QPN, 0xffff);
+	len = good_frame(v.c, frame);
+	frame[38] = 0;
+	frame_seal(v.c, frame, len);
+	frame_rx(v.c->b, frame, len);
+	expect_dropped(&v, OBS_DROP_BAD_GID);
+	wire_tmpl_init(&v.c->peer, &v.c->peer_path, BENCH_QPN, 0xffff);
+	expect_taken(&v);
+}
+
+/* Every opcode of the other services, and the congestion notification. */
+static void
+test_drop_wrong_service(void **state)
+{
+	struct victim v = victim_open(state, false);
+	uint8_t frame[MAX_FRAME];
+	uint32_t op;
+
+	for (op = 0x20; op < 0x100; op++) {
+		struct wire_fields f = {.opcode = (uint8_t)op, .psn = RQ};
+		uint32_t n = wire_op_table[op].flags & WIRE_F_PAYLOAD ? 8 : 0;
+
+		if (!(wire_op_table[op].flags & WIRE_F_VALID) || op == WIRE_OPCODE_CNP)
+			continue;
+		frame_rx(v.c->b, frame, peer_frame(v.c, f, 0, n, frame));
+		expect_dropped(&v, OBS_DROP_BAD_SERVICE);
+	}
+	expect_taken(&v);
+}
+
+static void
+test_drop_unknown_qpn(void **state)
+{
+	/* Nobody; the same slot under another number (a QPN of before); the top bits. */
+	static const uint32_t qpns[] = {
+		0, 2, BENCH_QPN + 2, BENCH_QPN + 1024, BENCH_QPN | 0x800000, 0xfffffe};
+	struct victim v = victim_open(state, false);
+	uint8_t frame[MAX_FRAME];
+	uint32_t i;
+
+	for (i = 0; i < sizeof(qpns) / sizeof(qpns[0]); i++) {
+		wire_tmpl_init(&v.c->peer, &v.c->peer_path, qpns[i], 0xffff);
+		frame_rx(v.c->b, frame, good_frame(v.c, frame));
+		expect_dropped(&v, OBS_DROP_BAD_QPN);
+	}
+	wire_tmpl_init(&v.c->peer, &v.c->peer_path, BENCH_QPN, 0xffff);
+	expect_taken(&v);
+}
+
+/* The QPN of a QP of another device. */
+static void
+test_drop_wrong_device(void **state)
+{
+	static const uint8_t mac[6] = {2, 0, 0, 0, 0, 1};
+	struct victim v = victim_open(state, false);
+	struct bench *b = v.c->b;
+	struct rte_mbuf *m = rte_pktmbuf_alloc(b->engine.env.pool);
+	static struct obs_block obs;
+	uint8_t frame[MAX_FRAME];
+	uint32_t len = good_frame(v.c, frame);
+
+	memset(&obs, 0, sizeof(obs));
+	engine_add_dev(&b->engine, BENCH_DEV + 1, mac, &obs);
+	memcpy(rte_pktmbuf_append(m, (uint16_t)len), frame, len);
+	engine_rx(&b->engine, b->now, BENCH_DEV + 1, &m, 1);
+	pkt_none(v.c);
+	assert_int_equal(obs.drop[OBS_DROP_BAD_QPN], 1);
+	assert_memory_equal(v.c->qp, &v.was, sizeof(v.was));
+	expect_taken(&v);
+}
+
+static void
+test_drop_wrong_mac(void **state)
+{
+	struct victim v = victim_open(state, false);
+	uint8_t frame[MAX_FRAME];
+	uint32_t len = good_frame(v.c, frame);
+
+	frame[5] ^= 0x10;
+	frame_rx(v.c->b, frame, len);
+	expect_dropped(&v, OBS_DROP_NOT_OURS);
+	expect_taken(&v);
+}
+
+/* What the parser refuses, each under its own name. Offsets are of an IPv4 frame. */
+struct spoil {
+	enum obs_drop why;
+	uint16_t off;
+	uint8_t keep, set;
+	bool seal; /* ICRC and IPv4 checksum made right again */
+};
+
+static const struct spoil spoils[] = {
+	{OBS_DROP_BAD_IP, 14, 0x0f, 0x50, false},    /* IP version 5 */
+	{OBS_DROP_BAD_IP, 14, 0xf0, 0x06, false},    /* IP options */
+	{OBS_DROP_BAD_IP, 24, 0x00, 0x5a, false},    /* IP checksum */
+	{OBS_DROP_FRAGMENT, 20, 0x00, 0x20, true},   /* more fragments */
+	{OBS_DROP_FRAGMENT, 21, 0xff, 0x01, true},   /* fragment offset */
+	{OBS_DROP_BAD_UDP, 39, 0xff, 0x80, true},    /* UDP length */
+	{OBS_DROP_BAD_TVER, 43, 0xff, 0x01, true},   /* BTH transport version */
+	{OBS_DROP_BAD_OPCODE, 42, 0x00, 0x15, true}, /* reserved in RC */
+	{OBS_DROP_BAD_OPCODE, 42, 0x00, 0x1f, true},
+	{OBS_DROP_BAD_OPCODE, 42, 0x00, 0x4a, true}, /* RD */
+	{OBS_DROP_BAD_OPCODE, 42, 0x00, 0xaa, true}, /* XRC */
+	{OBS_DROP_BAD_OPCODE, 42, 0x00, 0xff, true},
+	{OBS_DROP_BAD_LENGTH, 42, 0x00, 0x0c, true}, /* READ request with payload */
+	{OBS_DROP_BAD_LENGTH, 42, 0x00, 0x11, true}, /* ACK with payload */
+};
+
+static void
+test_drop_malformed_frames(void **state)
+{
+	struct victim v = victim_open(state, false);
+	uint8_t frame[MAX_FRAME];
+	uint32_t i;
+
+	for (i = 0; i < sizeof(spoils) / sizeof(spoils[0]); i++) {
+		const struct spoil *s = &spoils[i];
+		uint32_t len = good_frame(v.c, frame);
+
+		frame[s->off] = (frame[s->off] & s->keep) | s->set;
+		if (s->seal) {
+			uint16_t sum;
+
+			frame[24] = frame[25] = 0;
+			sum = (uint16_t)~wire_ipv4_sum(frame + 14);
+			memcpy(frame + 24, &sum, 2);
+			frame_seal(v.c, frame, len);
+		}
+		frame_rx(v.c->b, frame, len);
+		expect_dropped(&v, s->why);
+	}
+	expect_taken(&v);
+}
+
+/* More pad than payload, and a payload that its pad does not complete to words. */
+static void
+test_drop_bad_pad(void **state)
+{
+	struct victim v = victim_open(state, false);
+	struct wire_fields f = {.opcode = WIRE_OP_SEND_ONLY, .psn = RQ};
+	uint8_t frame[MAX_FRAME];
+	uint32_t len = peer_frame(v.c, f, 0, 0, frame);
+
+	frame[43] |= 0x10;
+	frame_seal(v.c, frame, len);
+	frame_rx(v.c->b, frame, len);
+	expect_dropped(&v, OBS_DROP_BAD_PAD);
+	expect_taken(&v);
+}
+
+/* Cut anywhere: a runt or a bad length, and never a byte read behind the end. */
+static void
+test_drop_runts(void **state)
+{
+	struct victim v = victim_open(state, false);
+	uint8_t frame[MAX_FRAME];
+	uint32_t len = good_frame(v.c, frame), cut, i;
+
+	for (cut = 1; cut < len; cut++) {
+		uint64_t all = 0;
+
+		frame_rx(v.c->b, frame, cut);
+		pkt_none(v.c);
+		for (i = 0; i < OBS_NDROPS; i++)
+			all += v.c->b->obs.drop[i];
+		assert_int_equal(all, cut);
+		assert_memory_equal(v.c->qp, &v.was, sizeof(v.was));
+	}
+	assert_true(DROPS(v.c, RUNT) >= 13);
+	expect_taken(&v);
+}
+
+/* Not RoCE: for the control thread, whole. */
+static void
+test_drop_nothing_that_is_not_roce(void **state)
+{
+	struct victim v = victim_open(state, false);
+	uint8_t frame[MAX_FRAME];
+	uint32_t len = good_frame(v.c, frame), i;
+
+	frame[12] = 0x08; /* ARP */
+	frame[13] = 0x06;
+	frame_rx(v.c->b, frame, len);
+	good_frame(v.c, frame);
+	frame[23] = 1; /* ICMP */
+	frame_rx(v.c->b, frame, len);
+	good_frame(v.c, frame);
+	frame[37] ^= 1; /* another UDP port */
+	frame_rx(v.c->b, frame, len);
+	assert_int_equal(v.c->b->slow, 3);
+	assert_int_equal(OBS(v.c, SLOW_PATH), 3);
+	for (i = 0; i < OBS_NDROPS; i++)
+		assert_int_equal(v.c->b->obs.drop[i], 0);
+	expect_taken(&v);
+}
+
+/* A QPN that another worker owns goes there. */
+static void
+test_drop_nothing_of_other_workers(void **state)
+{
+	struct victim v = victim_open(state, false);
+	uint8_t frame[MAX_FRAME];
+
+	wire_tmpl_init(&v.c->peer, &v.c->peer_path, BENCH_QPN + 1, 0xffff);
+	frame_rx(v.c->b, frame, good_frame(v.c, frame));
+	assert_int_equal(v.c->b->handoffs, 1);
+	assert_int_equal(OBS(v.c, RX_HANDOFF), 1);
+	pkt_none(v.c);
+}
+
+int
+main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		bench_test(test_WIRE_03_bad_icrc),
+		bench_test(test_WIRE_03_truncated_with_lengths_set_right),
+		bench_test(test_WIRE_09_pkeys),
+		bench_test(test_drop_wrong_ipv4_addresses),
+		bench_test(test_drop_wrong_ipv6_addresses),
+		bench_test(test_drop_mapped_addresses_over_ipv6),
+		bench_test(test_drop_wrong_service),
+		bench_test(test_drop_unknown_qpn),
+		bench_test(test_drop_wrong_device),
+		bench_test(test_drop_wrong_mac),
+		bench_test(test_drop_malformed_frames),
+		bench_test(test_drop_bad_pad),
+		bench_test(test_drop_runts),
+		bench_test(test_drop_nothing_that_is_not_roce),
+		bench_test(test_drop_nothing_of_other_workers),
+	};
+
+	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
+}

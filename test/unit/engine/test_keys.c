@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The key table, capabilities and QPN table (MEM-01, MEM-02, LIFE-02, LIFE-03). */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "harness.h"
+
+static void
+test_MEM_01_key_is_index_and_varying_part(void **state)
+{
+	struct mr a = {.len = 8, .pd = 1}, b = {.len = 8, .pd = 1};
+	struct mr_table t;
+
+	assert_int_equal(mr_table_init(&t, 8), 0);
+	assert_int_equal(mr_table_add(&t, &a, 0xfffff123), 0);
+	assert_int_equal(mr_table_add(&t, &b, 0x00000456), 0);
+	assert_int_equal(a.key & 0xfff, 0x123);
+	assert_int_equal(b.key & 0xfff, 0x456);
+	assert_int_not_equal(a.key >> 12, b.key >> 12);
+	assert_int_not_equal(a.key >> 12, 0);
+	assert_ptr_equal(mr_lookup(&t, a.key, 1, 0, 8, 0), &a);
+	assert_ptr_equal(mr_lookup(&t, b.key, 1, 0, 8, 0), &b);
+	mr_table_free(&t);
+}
+
+/* Of all keys that there are, one is right. */
+static void
+test_MEM_01_a_guessed_key_fails(void **state)
+{
+	struct mr a = {.len = 8, .pd = 1};
+	struct mr_table t;
+	uint32_t k, found = 0;
+
+	assert_int_equal(mr_table_init(&t, 8), 0);
+	assert_int_equal(mr_table_add(&t, &a, 0xabc), 0);
+	for (k = 0; k < 16 << 12; k++)
+		found += mr_lookup(&t, k, 1, 0, 8, 0) != NULL;
+	assert_int_equal(found, 1);
+	assert_null(mr_lookup(&t, UINT32_MAX, 1, 0, 0, 0));
+	assert_null(mr_lookup(&t, a.key | 1u << 31, 1, 0, 8, 0));
+	mr_table_free(&t);
+}
+
+/* The key of a region that is gone, and whose slot somebody else has. */
+static void
+test_MEM_01_a_stale_key_fails(void **state)
+{
+	struct mr a = {.len = 8, .pd = 1},
+		  others[3] = {{.len = 8, .pd = 1}, {.len = 8, .pd = 1}, {.len = 8, .pd = 1}};
+	struct mr_table t;
+	uint32_t i, stale;
+
+	assert_int_equal(mr_table_init(&t, 4), 0); /* three places */
+	assert_int_equal(mr_table_add(&t, &a, 1), 0);
+	stale = a.key;
+	mr_table_del(&t, &a);
+	assert_null(mr_lookup(&t, stale, 1, 0, 8, 0));
+	for (i = 0; i < 3; i++)
+		assert_int_equal(mr_table_add(&t, &others[i], 2), 0);
+	assert_null(mr_lookup(&t, stale, 1, 0, 8, 0));
+	mr_table_free(&t);
+}
+
+static void
+test_MEM_01_full_table(void **state)
+{
+	struct mr m[8] = {{0}};
+	struct mr_table t;
+	uint32_t i, j;
+
+	assert_int_equal(mr_table_init(&t, 8), 0);
+	for (i = 0; i < 7; i++)
+		assert_int_equal(mr_table_add(&t, &m[i], i), 0);
+	assert_int_equal(mr_table_add(&t, &m[7], 7), -ENOMEM);
+	for (i = 0; i < 7; i++) {
+		for (j = 0; j < i; j++)
+			assert_int_not_equal(m[i].key >> 12, m[j].key >> 12);
+	}
+	mr_table_del(&t, &m[3]);
+	assert_int_equal(mr_table_add(&t, &m[7], 7), 0);
+	assert_int_equal(m[7].key >> 12, m[3].key >> 12);
+	assert_int_equal(mr_table_init(&t, 3), -EINVAL);
+	assert_int_equal(mr_table_init(&t, 1), -EINVAL);
+	assert_int_equal(mr_table_init(&t, 1u << 21), -EINVAL);
+	mr_table_free(&t);
+}
+
+struct range {
+	uint64_t addr, len;
+	bool inside;
+};
+
+/* A region at the bottom, in the middle and at the top of the address space. */
+static void
+test_MEM_02_ranges_without_overflow(void **state)
+{
+	static const struct {
+		uint64_t iova, len;
+		struct range r[10];
+	} cases[] = {
+		{0,
+		 100,
+		 {{0, 100, true},
+		  {0, 101, false},
+		  {99, 1, true},
+		  {100, 0, true},
+		  {100, 1, false},
+		  {1, UINT64_MAX, false},
+		  {UINT64_MAX, 1, false},
+		  {UINT64_MAX, 2, false},
+		  {0, 0, true},
+		  {101, 0, false}}},
+		{4096,
+		 4096,
+		 {{4096, 4096, true},
+		  {4095, 1, false},
+		  {4095, 4097, false},
+		  {8191, 1, true},
+		  {8191, 2, false},
+		  {4096, UINT64_MAX, false},
+		  {4097, UINT64_MAX - 4096, false},
+		  {0, 8192, false},
+		  {8192, 0, true},
+		  {4096, 0, true}}},
+		{UINT64_MAX - 99,
+		 100,
+		 {{UINT64_MAX - 99, 100, true},
+		  {UINT64_MAX - 99, 101, false},
+		  {UINT64_MAX, 1, true},
+		  {UINT64_MAX, 2, false},
+		  {0, 0, false},
+		  {0, 1, false},
+		  {UINT64_MAX - 100, 1, false},
+		  {UINT64_MAX - 1, 2, true},
+		  {UINT64_MAX - 1, 3, false},
+		  {UINT64_MAX - 99, UINT64_MAX, false}}},
+	};
+	uint32_t i, j;
+
+	for (i = 0; i < 3; i++) {
+		struct mr m = {.iova = cases[i].iova, .len = cases[i].len, .pd = 1};
+		struct mr_table t;
+
+		assert_int_equal(mr_table_init(&t, 2), 0);
+		assert_int_equal(mr_table_add(&t, &m, 5), 0);
+		for (j = 0; j < 10; j++) {
+			const struct range *r = &cases[i].r[j];
+
+			if ((mr_lookup(&t, m.key, 1, r->addr, r->len, 0) != NULL) != r->inside)
+				fail_msg("region %u range %u", i, j);
+		}
+		mr_table_free(&t);
+	}
+}
+
+/* All that is asked for must be granted; the protection domain must be the same. */
+static void
+test_MEM_02_rights_and_domain(void **state)
+{
+	struct mr_table t;
+	uint32_t has, wants;
+
+	for (has = 0; has < 16; has++) {
+		struct mr m = {.len = 8, .pd = 5, .access = has};
+
+		assert_int_equal(mr_table_init(&t, 2), 0);
+		assert_int_equal(mr_table_add(&t, &m, 9), 0);
+		for (wants = 0; wants < 16; wants++) {
+			bool good = (wants & ~has) == 0;
+
+			assert_int_equal(mr_lookup(&t, m.key, 5, 0, 8, wants) != NULL, good);
+			assert_null(mr_lookup(&t, m.key, 4, 0, 8, wants));
+			assert_null(mr_lookup(&t, m.key, 0, 0, 8, wants));
+		}
+		mr_table_free(&t);
+	}
+}
+
+static void
+test_LIFE_03_granted_is_at_least_what_was_asked_for(void **state)
+{
+	static const struct uroce_qp_cap wants[] = {
+		{0, 0, 0, 0, 0},
+		{1, 1, 1, 1, 1},
+		{17, 33, 3, 5, 65},
+		{100, 1000, 8, 2, 220},
+		{16384, 16384, 32, 32, 1024},
+	};
+	uint32_t i;
+
+	for (i = 0; i < sizeof(wants) / sizeof(wants[0]); i++) {
+		const struct uroce_qp_cap *w = &wants[i];
+		struct uroce_qp_cap g;
+
+		assert_int_equal(qp_cap_grant(w, &g), 0);
+		assert_true(g.max_send_wr >= w->max_send_wr && g.max_send_wr >= 1);
+		assert_true(g.max_recv_wr >= w->max_recv_wr && g.max_recv_wr >= 1);
+		assert_true(g.max_send_sge >= w->max_send_sge);
+		assert_true(g.max_recv_sge >= w->max_recv_sge);
+		assert_true(g.max_inline >= w->max_inline);
+		/* Rings are powers of two; what is granted fits a slot. */
+		assert_int_equal(g.max_send_wr & (g.max_send_wr - 1), 0);
+		assert_int_equal(g.max_recv_wr & (g.max_recv_wr - 1), 0);
+		assert_true(g.max_inline <=
+			    uroce_sq_stride(g.max_send_sge, g.max_inline) - UROCE_SEND_WQE_HDR);
+	}
+}
+
+static void
+test_LIFE_02_capabilities_over_the_limits(void **state)
+{
+	static const struct uroce_qp_cap wants[] = {
+		{16385, 1, 1, 1, 0}, {1, 16385, 1, 1, 0}, {1, 1, 33, 1, 0},
+		{1, 1, 1, 33, 0},    {1, 1, 1, 1, 1025},  {UINT32_MAX, 1, 1, 1, 0},
+	};
+	uint32_t i;
+
+	for (i = 0; i < sizeof(wants) / sizeof(wants[0]); i++) {
+		struct uroce_qp_cap g = {7, 7, 7, 7, 7}, was = g;
+
+		assert_int_equal(qp_cap_grant(&wants[i], &g), EINVAL);
+		assert_memory_equal(&g, &was, sizeof(g));
+	}
+}
+
+/* The largest path MTU whose packets fit the link, headers and all. */
+static void
+test_WIRE_05_path_mtu_of_a_link(void **state)
+{
+	static const uint32_t mtus[] = {256, 512, 1024, 2048, 4096};
+	uint32_t i;
+
+	assert_int_equal(qp_mtu_code(0), 0);
+	assert_int_equal(qp_mtu_code(335), 0);
+	for (i = 0; i < 5; i++) {
+		assert_int_equal(qp_mtu_code(mtus[i] + 80), i + 1);
+		assert_int_equal(qp_mtu_code(mtus[i] + 79), i);
+	}
+	assert_int_equal(qp_mtu_code(1500), 3);
+	assert_int_equal(qp_mtu_code(9000), 5);
+}
+
+int
+main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_MEM_01_key_is_index_and_varying_part),
+		cmocka_unit_test(test_MEM_01_a_guessed_key_fails),
+		cmocka_unit_test(test_MEM_01_a_stale_key_fails),
+		cmocka_unit_test(test_MEM_01_full_table),
+		cmocka_unit_test(test_MEM_02_ranges_without_overflow),
+		cmocka_unit_test(test_MEM_02_rights_and_domain),
+		cmocka_unit_test(test_LIFE_03_granted_is_at_least_what_was_asked_for),
+		cmocka_unit_test(test_LIFE_02_capabilities_over_the_limits),
+		cmocka_unit_test(test_WIRE_05_path_mtu_of_a_link),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sequence and RNR NAKs, order of NAKs and what stands before them (NAK-01 .. 05, NAK-10). */
+#include <string.h>
+#include "harness.h"
+
+#define RQ  0x555000u
+#define MTU 1024u
+
+static struct conn *
+conn_empty(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+
+	memset(c->local->bytes, 0, BENCH_BYTES);
+	return c;
+}
+
+static void
+test_NAK_04_sequence_nak_once_a_gap(void **state)
+{
+	struct conn *c = conn_empty(state);
+	struct uroce_cqe cqe;
+	uint32_t i;
+
+	recv_post(c, 1, 0, MTU);
+	recv_post(c, 2, MTU, MTU);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 1, 0, 8);
+	answer_expect(c, RQ, NAK_SYN(PSN_SEQ));
+	for (i = 1; i < 20; i++)
+		peer_send(c, WIRE_OP_SEND_ONLY, RQ + i, 0, 8);
+	peer_read(c, RQ + 20, REMOTE_VA, 8);
+	peer_write(c, WIRE_OP_WRITE_ONLY, RQ + 21, REMOTE_VA, 8, 0, 8);
+	pkt_none(c);
+	cqe_none(c);
+	assert_int_equal(c->rq.hdr->cons, 0); /* no receive WQE was used */
+	assert_int_equal(c->remote->bytes[0], 0);
+	assert_int_equal(OBS(c, RSP_SEQ_NAK), 1);
+	assert_int_equal(DROPS(c, OUT_OF_SEQ), 21);
+	/* The ePSN comes, all is well, and the next gap has a NAK of its own. */
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
+	cqe = recv_cqe(c, 1, QP_WC_SUCCESS);
+	assert_int_equal(cqe.byte_len, 8);
+	ack_expect(c, RQ);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 5, 0, 8);
+	answer_expect(c, RQ + 1, NAK_SYN(PSN_SEQ));
+	state_expect(c, QP_RTS);
+}
+
+static void
+test_NAK_04_valid_duplicates_are_still_answered(void **state)
+{
+	struct conn *c = conn_empty(state);
+
+	recv_post(c, 1, 0, MTU);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
+	peer_read(c, RQ + 1, REMOTE_VA, 8);
+	pkt_expect(c, WIRE_OP_READ_RESP_ONLY, RQ + 1);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 5, 0, 8);
+	answer_expect(c, RQ + 2, NAK_SYN(PSN_SEQ));
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
+	ack_expect(c, RQ + 1);
+	peer_read(c, RQ + 1, REMOTE_VA, 8);
+	pkt_expect(c, WIRE_OP_READ_RESP_ONLY, RQ + 1);
+	pkt_none(c);
+	/* They end no gap. */
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 6, 0, 8);
+	pkt_none(c);
+}
+
+/* The gap is found in the middle of a message: what is there of it stays and is continued. */
+static void
+test_NAK_04_gap_within_a_message(void **state)
+{
+	struct conn *c = conn_empty(state);
+
+	recv_post(c, 1, 0, 4 * MTU);
+	peer_send(c, WIRE_OP_SEND_FIRST, RQ, 0, MTU);
+	ack_expect(c, RQ);
+	peer_send(c, WIRE_OP_SEND_LAST, RQ + 2, 2 * MTU, 5);
+	answer_expect(c, RQ + 1, NAK_SYN(PSN_SEQ));
+	peer_send(c, WIRE_OP_SEND_MIDDLE, RQ + 1, MTU, MTU);
+	peer_send(c, WIRE_OP_SEND_LAST, RQ + 2, 2 * MTU, 5);
+	assert_int_equal(recv_cqe(c, 1, QP_WC_SUCCESS).byte_len, 2 * MTU + 5);
+	assert_memory_equal(c->local->bytes, bench_bytes, 2 * MTU + 5);
+	ack_expect(c, RQ + 2);
+}
+
+/* Over the wrap a packet of after it is after, one of before it a duplicate. */
+static void
+test_NAK_04_WIRE_06_around_the_wrap(void **state)
+{
+	struct conn_cfg cfg = conn_rc;
+	struct conn *c;
+
+	cfg.rq_psn = 0xffffff;
+	c = conn_open(*state, cfg);
+	peer_write(c, WIRE_OP_WRITE_ONLY, 0, REMOTE_VA, 8, 0, 8);
+	answer_expect(c, 0xffffff, NAK_SYN(PSN_SEQ));
+	peer_write(c, WIRE_OP_WRITE_ONLY, 0xffffff, REMOTE_VA, 8, 0, 8);
+	ack_expect(c, 0xffffff);
+	peer_write(c, WIRE_OP_WRITE_ONLY, 0, REMOTE_VA, 8, 0, 8);
+	ack_expect(c, 0);
+	peer_write(c, WIRE_OP_WRITE_ONLY, 0xffffff, REMOTE_VA, 8, 0, 8);
+	ack_expect(c, 0);
+	assert_int_equal(OBS(c, RSP_DUP), 1);
+}
+
+static void
+test_NAK_10_rnr_when_no_receive_is_posted(void **state)
+{
+	static const uint8_t ops[] = {WIRE_OP_SEND_ONLY, WIRE_OP_SEND_FIRST, WIRE_OP_SEND_ONLY_IMM,
+				      WIRE_OP_WRITE_ONLY_IMM};
+	struct conn *c = conn_empty(state);
+	uint32_t i;
+
+	for (i = 0; i < sizeof(ops); i++) {
+		bool first = ops[i] == WIRE_OP_SEND_FIRST;
+
+		peer_write(c, ops[i], RQ, REMOTE_VA, 8, 0, first ? MTU : 8);
+		answer_expect(c, RQ, WIRE_SYN_RNR | 12); /* the QP's min_rnr_timer */
+		/* What follows is not the ePSN, and gets no word. */
+		peer_send(c, first ? WIRE_OP_SEND_LAST : WIRE_OP_SEND_ONLY, RQ + 1, 0, 8);
+		pkt_none(c);
+	}
+	cqe_none(c);
+	assert_int_equal(c->remote->bytes[0], 0);
+	assert_int_equal(OBS(c, RSP_RNR_NAK), 4);
+	state_expect(c, QP_RTS);
+	/* A receive comes, then the request again. */
+	recv_post(c, 1, 0, MTU);
+	pkt_none(c);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
+	recv_cqe(c, 1, QP_WC_SUCCESS);
+	ack_expect(c, RQ);
+}
+
+static void
+test_NAK_10_rnr_at_the_end_of_a_write_with_immediate(void **state)
+{
+	struct conn *c = conn_empty(state);
+
+	peer_write(c, WIRE_OP_WRITE_FIRST, RQ, REMOTE_VA, MTU + 8, 0, MTU);
+	ack_expect(c, RQ);
+	peer_write(c, WIRE_OP_WRITE_LAST_IMM, RQ + 1, 0, 0, MTU, 8);
+	answer_expect(c, RQ + 1, WIRE_SYN_RNR | 12);
+	assert_int_equal(c->remote->bytes[MTU], 0); /* not executed yet */
+	recv_post(c, 1, 0, 0);
+	peer_write(c, WIRE_OP_WRITE_LAST_IMM, RQ + 1, 0, 0, MTU, 8);
+	assert_int_equal(recv_cqe(c, 1, QP_WC_SUCCESS).byte_len, MTU + 8);
+	assert_memory_equal(c->remote->bytes, bench_bytes, MTU + 8);
+	ack_expect(c, RQ + 1);
+}
+
+static void
+test_NAK_10_every_timer_code(void **state)
+{
+	struct conn *c = conn_empty(state);
+	struct uroce_qp_attr a = {0};
+	uint32_t code;
+
+	for (code = 0; code < 32; code++) {
+		a.min_rnr_timer = (uint8_t)code;
+		assert_int_equal(conn_modify(c, QP_MIN_RNR_TIMER, &a), 0);
+		peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
+		answer_expect(c, RQ, WIRE_SYN_RNR | code);
+	}
+}
+
+/* All in one burst: what is before the errant request is done and answered, or acknowledged. */
+static void
+test_NAK_02_NAK_03_requests_before_the_errant_one_come_first(void **state)
+{
+	struct conn *c = conn_empty(state);
+
+	recv_post(c, 1, 0, MTU);
+	memcpy(c->remote->bytes, bench_bytes, BENCH_BYTES);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
+	peer_read(c, RQ + 1, REMOTE_VA, 2 * MTU);
+	peer_read(c, RQ + 3, REMOTE_VA - 1, 8);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 4, 0, 8); /* later: dropped */
+	recv_cqe(c, 1, QP_WC_SUCCESS);
+	pkt_expect(c, WIRE_OP_READ_RESP_FIRST, RQ + 1);
+	pkt_expect(c, WIRE_OP_READ_RESP_LAST, RQ + 2);
+	/* NAK-03: in place of the response, with its PSN; the last word. */
+	answer_expect(c, RQ + 3, NAK_SYN(REM_ACCESS));
+	state_expect(c, QP_ERR);
+	cqe_none(c);
+}
+
+static void
+test_NAK_02_a_nak_is_the_ack_of_what_is_before(void **state)
+{
+	struct conn *c = conn_empty(state);
+
+	peer_write(c, WIRE_OP_WRITE_ONLY, RQ, REMOTE_VA, 8, 0, 8);
+	peer_write(c, WIRE_OP_WRITE_ONLY, RQ + 2, REMOTE_VA, 8, 0, 8);
+	answer_expect(c, RQ + 1, NAK_SYN(PSN_SEQ)); /* and no ACK beside it */
+}
+
+/* The region goes away between the request and the last of its responses. */
+static void
+test_NAK_03_read_whose_memory_goes_away(void **state)
+{
+	struct conn *c = conn_empty(state);
+	struct wire_pkt p;
+
+	region_by_ops(c->remote, UINT32_MAX);
+	peer_read(c, RQ, REMOTE_VA, 3 * MTU);
+	region_drop(c->b, c->remote);
+	assert_true(pkt_poll(c, &p));
+	assert_int_equal(p.opcode, WIRE_OP_ACK);
+	assert_int_equal(p.syndrome, NAK_SYN(REM_ACCESS));
+	assert_int_equal(p.psn, RQ);
+	pkt_none(c);
+	event_expect(c->b, QP_EVENT_QP_ACCESS_ERR);
+	state_expect(c, QP_ERR);
+}
+
+/* The same while a SEND behind it is half in: that one's receive did not fail, it is flushed. */
+static void
+test_NAK_09_read_lost_behind_it_a_send(void **state)
+{
+	struct conn *c = conn_empty(state);
+
+	recv_post(c, 1, 0, 4 * MTU);
+	peer_read(c, RQ, REMOTE_VA, MTU);
+	peer_send(c, WIRE_OP_SEND_FIRST, RQ + 1, 0, MTU);
+	region_drop(c->b, c->remote);
+	answer_expect(c, RQ, NAK_SYN(REM_ACCESS));
+	event_expect(c->b, QP_EVENT_QP_ACCESS_ERR);
+	recv_cqe(c, 1, QP_WC_WR_FLUSH_ERR);
+	cqe_none(c);
+}
+
+/* A duplicate that fails is none of anybody's business. */
+static void
+test_NAK_05_no_nak_for_duplicates(void **state)
+{
+	struct conn *c = conn_empty(state);
+
+	recv_post(c, 1, 0, MTU);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
+	peer_write(c, WIRE_OP_WRITE_ONLY, RQ + 1, REMOTE_VA, 8, 0, 8);
+	peer_read(c, RQ + 2, REMOTE_VA, 8);
+	recv_cqe(c, 1, QP_WC_SUCCESS);
+	pkt_count(c);
+	region_drop(c->b, c->remote);
+	peer_read(c, RQ + 2, REMOTE_VA, 8);
+	pkt_none(c);
+	peer_write(c, WIRE_OP_WRITE_ONLY, RQ + 1, REMOTE_VA, 8, 0, 8);
+	ack_expect(c, RQ + 2);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8); /* no receive is posted, and none needed */
+	ack_expect(c, RQ + 2);
+	peer_write(c, WIRE_OP_WRITE_MIDDLE, RQ, 0, 0, 0, 3); /* out of every order */
+	ack_expect(c, RQ + 2);
+	state_expect(c, QP_RTS);
+	event_none(c->b);
+}
+
+/* The region goes while a duplicate READ is being answered: silence, and the QP lives. */
+static void
+test_NAK_05_no_nak_for_a_replay_that_breaks(void **state)
+{
+	struct conn *c = conn_empty(state);
+
+	peer_read(c, RQ, REMOTE_VA, 8);
+	pkt_expect(c, WIRE_OP_READ_RESP_ONLY, RQ);
+	peer_read(c, RQ, REMOTE_VA, 8);
+	region_drop(c->b, c->remote);
+	pkt_none(c);
+	state_expect(c, QP_RTS);
+	event_none(c->b);
+	recv_post(c, 1, 0, MTU);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 1, 0, 8);
+	ack_expect(c, RQ + 1);
+}
+
+/* Each of the five, by its number on the wire. */
+static void
+test_NAK_01_five_kinds(void **state)
+{
+	struct bench *b = *state;
+	struct conn_cfg cfg = conn_rc;
+	uint32_t i;
+
+	for (i = 0; i < 5; i++) {
+		static const uint8_t syndrome[] = {0x60, 0x61, 0x62, 0x63, 0x20 | 12};
+		struct conn *c;
+
+		cfg.qpn = conn_rc.qpn + 2 * i;
+		c = conn_open(b, cfg);
+		switch (i) {
+		case 0:
+			peer_send(c, WIRE_OP_SEND_ONLY, RQ + 1, 0, 8);
+			break;
+		case 1:
+			peer_send(c, WIRE_OP_SEND_LAST, RQ, 0, 8);
+			break;
+		case 2:
+			peer_write(c, WIRE_OP_WRITE_ONLY, RQ, REMOTE_VA - 1, 8, 0, 8);
+			break;
+		case 3:
+			recv_post(c, 1, BENCH_BYTES, 8);
+			peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
+			break;
+		case 4:
+			peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
+			break;
+		}
+		answer_expect(c, RQ, syndrome[i]);
+		state_expect(c, i == 0 || i == 4 ? QP_RTS : QP_ERR);
+	}
+}
+
+int
+main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		bench_test(test_NAK_01_five_kinds),
+		bench_test(test_NAK_04_sequence_nak_once_a_gap),
+		bench_test(test_NAK_04_valid_duplicates_are_still_answered),
+		bench_test(test_NAK_04_gap_within_a_message),
+		bench_test(test_NAK_04_WIRE_06_around_the_wrap),
+		bench_test(test_NAK_10_rnr_when_no_receive_is_posted),
+		bench_test(test_NAK_10_rnr_at_the_end_of_a_write_with_immediate),
+		bench_test(test_NAK_10_every_timer_code),
+		bench_test(test_NAK_02_NAK_03_requests_before_the_errant_one_come_first),
+		bench_test(test_NAK_02_a_nak_is_the_ack_of_what_is_before),
+		bench_test(test_NAK_03_read_whose_memory_goes_away),
+		bench_test(test_NAK_09_read_lost_behind_it_a_send),
+		bench_test(test_NAK_05_no_nak_for_duplicates),
+		bench_test(test_NAK_05_no_nak_for_a_replay_that_breaks),
+	};
+
+	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
+}

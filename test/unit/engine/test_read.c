@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* READ, requester side: what arrives, what is missing, what comes twice (REQ-07, REQ-08). */
+#include <string.h>
+#include "harness.h"
+
+#define SQ  0x001000u
+#define MTU 1024u
+
+/* A READ of len bytes into the local region, which is cleared so that what arrives shows. */
+static struct conn *
+reading(void **state, uint32_t len)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+
+	memset(c->local->bytes, 0, BENCH_BYTES);
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = len});
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ);
+	return c;
+}
+
+static uint8_t
+resp_op(uint32_t k, uint32_t n)
+{
+	if (k == 0)
+		return n == 1 ? WIRE_OP_READ_RESP_ONLY : WIRE_OP_READ_RESP_FIRST;
+	return k + 1 == n ? WIRE_OP_READ_RESP_LAST : WIRE_OP_READ_RESP_MIDDLE;
+}
+
+/* Response k of n of a READ of len bytes that began at offset base and PSN SQ + base / MTU. */
+static void
+respond(struct conn *c, uint32_t base, uint32_t k, uint32_t len)
+{
+	uint32_t n = len == 0 ? 1 : (len + MTU - 1) / MTU, off = k * MTU;
+
+	peer_read_resp(c, resp_op(k, n), SQ + base / MTU + k, base + off,
+		       k + 1 < n ? MTU : len - off);
+}
+
+/* The request for what is missing from byte off on. */
+static void
+expect_request(struct conn *c, uint32_t off, uint32_t len)
+{
+	struct wire_pkt p = pkt_expect(c, WIRE_OP_READ_REQ, SQ + off / MTU);
+
+	assert_true(p.va == PEER_VA + off);
+	assert_int_equal(p.rkey, PEER_RKEY);
+	assert_int_equal(p.dmalen, len - off);
+}
+
+static void
+expect_done(struct conn *c, uint32_t len)
+{
+	struct uroce_cqe cqe = send_cqe(c, 1, QP_WC_SUCCESS);
+
+	assert_int_equal(cqe.opcode, UROCE_CQE_RDMA_READ);
+	assert_int_equal(cqe.byte_len, len);
+	assert_memory_equal(c->local->bytes, bench_bytes, len);
+	assert_int_equal(c->local->bytes[len], 0);
+}
+
+static void
+test_REQ_08_data_lands_where_it_belongs(void **state)
+{
+	static const uint32_t lens[] = {0, 1, 3, MTU - 1, MTU, MTU + 1, 2 * MTU, 5 * MTU + 5};
+	uint32_t i, k;
+
+	for (i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+		struct conn *c = reading(state, lens[i]);
+
+		for (k = 0; k == 0 || k * MTU < lens[i]; k++) {
+			cqe_none(c);
+			respond(c, 0, k, lens[i]);
+		}
+		expect_done(c, lens[i]);
+		pkt_none(c);
+		assert_int_equal(conn_to(c, QP_RESET), 0);
+		c->b->qps.slot[BENCH_QPN & c->b->qps.mask] = NULL;
+	}
+}
+
+static void
+test_REQ_08_scatters_over_sges(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+	uint32_t key = c->local->mr.key;
+	struct uroce_sge sge[] = {{LOCAL_VA + 100, 1000, key},
+				  {LOCAL_VA, 0, 0},
+				  {LOCAL_VA + 50000, 48, key},
+				  {LOCAL_VA + BENCH_BYTES - 1, 1, key}};
+
+	memset(c->local->bytes, 0, BENCH_BYTES);
+	post(c,
+	     (struct wr){.id = 1, .op = UROCE_WR_RDMA_READ, .flags = SIG, .sge = sge, .nsge = 4});
+	peer_read_resp(c, WIRE_OP_READ_RESP_FIRST, SQ, 0, MTU);
+	peer_read_resp(c, WIRE_OP_READ_RESP_LAST, SQ + 1, MTU, 25);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	assert_memory_equal(c->local->bytes + 100, bench_bytes, 1000);
+	assert_int_equal(c->local->bytes[1100], 0);
+	assert_memory_equal(c->local->bytes + 50000, bench_bytes + 1000, 48);
+	assert_int_equal(c->local->bytes[50048], 0);
+	assert_int_equal(c->local->bytes[BENCH_BYTES - 1], bench_bytes[1048]);
+}
+
+/* Each response in turn is the one that is lost. */
+static void
+test_REQ_08_missing_response_is_asked_for_again_from_there(void **state)
+{
+	const uint32_t len = 4 * MTU + 7;
+	uint32_t lost, k;
+
+	for (lost = 0; lost < 4; lost++) {
+		struct conn *c = reading(state, len);
+
+		for (k = 0; k < 5; k++) {
+			if (k != lost)
+				respond(c, 0, k, len);
+		}
+		expect_request(c, lost * MTU, len);
+		pkt_none(c); /* once, however many came behind the gap */
+		cqe_none(c);
+		assert_int_equal(OBS(c, REQ_READ_GAP), lost + 1);
+		/* What came behind the gap was not written. */
+		for (k = lost * MTU; k < len; k++)
+			assert_int_equal(c->local->bytes[k], 0);
+		for (k = 0; k < 5 - lost; k++)
+			respond(c, lost * MTU, k, len - lost * MTU);
+		expect_done(c, len);
+		pkt_none(c);
+		c->b->qps.slot[BENCH_QPN & c->b->qps.mask] = NULL;
+	}
+}
+
+/* The last one lost: nothing tells but the clock. */
+static void
+test_REQ_08_last_response_lost(void **state)
+{
+	const uint32_t len = 3 * MTU;
+	struct conn *c = reading(state, len);
+
+	respond(c, 0, 0, len);
+	respond(c, 0, 1, len);
+	pkt_none(c);
+	bench_pass(c->b, 4096ull << 14);
+	expect_request(c, 2 * MTU, len);
+	respond(c, 2 * MTU, 0, MTU);
+	expect_done(c, len);
+}
+
+/* A response behind the READ says as much as one within it. */
+static void
+test_REQ_08_ack_of_a_later_request_shows_the_gap(void **state)
+{
+	struct conn *c = reading(state, 2 * MTU);
+
+	post(c, (struct wr){.id = 2, .op = UROCE_WR_SEND, .flags = SIG, .len = 8});
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 2);
+	respond(c, 0, 0, 2 * MTU);
+	peer_ack(c, SQ + 2);
+	cqe_none(c); /* the SEND must not complete before the READ */
+	expect_request(c, MTU, 2 * MTU);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 2);
+	respond(c, MTU, 0, MTU);
+	expect_done(c, 2 * MTU);
+	peer_ack(c, SQ + 2);
+	send_cqe(c, 2, QP_WC_SUCCESS);
+}
+
+static void
+test_REQ_08_duplicate_responses_write_nothing(void **state)
+{
+	const uint32_t len = 3 * MTU;
+	struct conn *c = reading(state, len);
+
+	respond(c, 0, 0, len);
+	respond(c, 0, 1, len);
+	/* The same PSNs with other data. */
+	peer_read_resp(c, WIRE_OP_READ_RESP_FIRST, SQ, 9000, MTU);
+	peer_read_resp(c, WIRE_OP_READ_RESP_MIDDLE, SQ + 1, 9000, MTU);
+	assert_int_equal(DROPS(c, STALE_RESP), 2);
+	respond(c, 0, 2, len);
+	peer_read_resp(c, WIRE_OP_READ_RESP_LAST, SQ + 2, 9000, MTU);
+	expect_done(c, len);
+	cqe_none(c);
+	pkt_none(c);
+}
+
+/* Swapped on the way: the late one is good, the early one is asked for again. */
+static void
+test_REQ_08_reordered_responses(void **state)
+{
+	const uint32_t len = 3 * MTU;
+	struct conn *c = reading(state, len);
+
+	respond(c, 0, 1, len);
+	respond(c, 0, 0, len);
+	respond(c, 0, 2, len);
+	cqe_none(c);
+	pkt_count(c);
+	respond(c, MTU, 0, len - MTU);
+	respond(c, MTU, 1, len - MTU);
+	expect_done(c, len);
+	cqe_none(c);
+}
+
+/* Two READs at once, the first one's answer lost altogether. */
+static void
+test_REQ_08_gap_over_two_reads(void **state)
+{
+	struct conn *c = reading(state, MTU);
+
+	post(c, (struct wr){.id = 2, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = 2 * MTU});
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ + 1);
+	peer_read_resp(c, WIRE_OP_READ_RESP_FIRST, SQ + 1, 0, MTU);
+	expect_request(c, 0, MTU);
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ + 1);
+	pkt_none(c);
+	cqe_none(c);
+	peer_read_resp(c, WIRE_OP_READ_RESP_ONLY, SQ, 0, MTU);
+	expect_done(c, MTU);
+	peer_read_resp(c, WIRE_OP_READ_RESP_FIRST, SQ + 1, 0, MTU);
+	peer_read_resp(c, WIRE_OP_READ_RESP_LAST, SQ + 2, MTU, MTU);
+	assert_int_equal(send_cqe(c, 2, QP_WC_SUCCESS).byte_len, 2 * MTU);
+}
+
+/* Answers do come, a packet a timeout: that is progress, however long it takes. */
+static void
+test_REQ_08_slow_answers_are_progress(void **state)
+{
+	const uint32_t len = 30 * MTU;
+	struct conn *c = reading(state, len);
+	uint32_t k;
+
+	for (k = 0; k < 29; k++) {
+		bench_pass(c->b, (4096ull << 14) * 3);
+		pkt_count(c);
+		respond(c, 0, k, len);
+	}
+	cqe_none(c);
+	respond(c, 0, 29, len);
+	expect_done(c, len);
+}
+
+/* Memory deregistered under the answer. */
+static void
+test_REQ_08_no_byte_into_dead_memory(void **state)
+{
+	struct conn *c = reading(state, 2 * MTU);
+
+	respond(c, 0, 0, 2 * MTU);
+	region_drop(c->b, c->local);
+	respond(c, 0, 1, 2 * MTU);
+	send_cqe(c, 1, QP_WC_LOC_PROT_ERR);
+	assert_memory_equal(c->local->bytes, bench_bytes, MTU);
+	assert_int_equal(c->local->bytes[MTU], 0);
+	state_expect(c, QP_ERR);
+}
+
+/* NAK-03 from the other side: the NAK stands where the response would. */
+static void
+test_REQ_08_nak_in_place_of_a_later_response(void **state)
+{
+	struct conn *c = reading(state, 3 * MTU);
+
+	respond(c, 0, 0, 3 * MTU);
+	peer_nak(c, SQ + 1, NAK_SYN(REM_ACCESS));
+	send_cqe(c, 1, QP_WC_REM_ACCESS_ERR);
+}
+
+int
+main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		bench_test(test_REQ_08_data_lands_where_it_belongs),
+		bench_test(test_REQ_08_scatters_over_sges),
+		bench_test(test_REQ_08_missing_response_is_asked_for_again_from_there),
+		bench_test(test_REQ_08_last_response_lost),
+		bench_test(test_REQ_08_ack_of_a_later_request_shows_the_gap),
+		bench_test(test_REQ_08_duplicate_responses_write_nothing),
+		bench_test(test_REQ_08_reordered_responses),
+		bench_test(test_REQ_08_gap_over_two_reads),
+		bench_test(test_REQ_08_slow_answers_are_progress),
+		bench_test(test_REQ_08_no_byte_into_dead_memory),
+		bench_test(test_REQ_08_nak_in_place_of_a_later_response),
+	};
+
+	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
+}

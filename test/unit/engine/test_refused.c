@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Requests that end the QP: access, invalid, operational (NAK-06 .. 09, NAK-01, CQE-02 .. 04 and
+ * CQE-07 at the responder, EVT-02, EVT-03, MEM-02).
+ */
+#include <string.h>
+#include "harness.h"
+
+#define RQ  0x555000u
+#define MTU 1024u
+
+static struct conn *
+conn_next(void **state, uint32_t access)
+{
+	struct bench *b = *state;
+	struct conn_cfg cfg = conn_rc;
+	struct conn *c;
+
+	cfg.qpn += 2 * b->nconns;
+	cfg.access = access;
+	c = conn_open(b, cfg);
+	memset(c->local->bytes, 0, BENCH_BYTES);
+	return c;
+}
+
+static void
+expect_untouched(const struct bench_region *r)
+{
+	uint32_t i;
+
+	for (i = 0; i < r->mr.len; i++)
+		assert_int_equal(r->bytes[i], 0);
+}
+
+/* The last request sent is at psn: its NAK, and the QP is through with. */
+static void
+expect_fatal(struct conn *c, uint32_t psn, uint8_t syn)
+{
+	answer_expect(c, psn, syn);
+	state_expect(c, QP_ERR);
+	assert_int_equal(c->qp->rcv.epsn, psn); /* not moved on */
+	peer_send(c, WIRE_OP_SEND_ONLY, psn, 0, 8);
+	peer_send(c, WIRE_OP_SEND_ONLY, psn + 1, 0, 8);
+	pkt_none(c); /* later requests are dropped */
+}
+
+/* The last is 8 bytes from the top: a range that wraps. */
+static void
+check_no_access(void **state, uint8_t op, uint32_t which)
+{
+	uint32_t right = op == WIRE_OP_READ_REQ ? MEM_REMOTE_READ : MEM_REMOTE_WRITE;
+	struct conn *c = conn_next(state, ALL_REMOTE);
+	struct bench_region *less = region_add(c->b, 7, 0x9000, 64, ALL_REMOTE & ~right);
+	struct bench_region *other = region_add(c->b, 8, REMOTE_VA, 64, ALL_REMOTE);
+	struct bench_region *top = region_add(c->b, 7, UINT64_MAX - 63, 64, ALL_REMOTE);
+	uint32_t key = c->remote->mr.key;
+	const struct {
+		uint64_t va;
+		uint32_t key;
+	} bad[] = {
+		{REMOTE_VA - 1, key},           {REMOTE_VA + BENCH_BYTES - 7, key},
+		{REMOTE_VA + BENCH_BYTES, key}, {REMOTE_VA, key ^ 0x800},
+		{REMOTE_VA, key + 0x1000},      {REMOTE_VA, 0},
+		{0x9000, less->mr.key},         {REMOTE_VA, other->mr.key},
+		{UINT64_MAX - 6, top->mr.key},
+	};
+	struct wire_fields f = {
+		.opcode = op, .psn = RQ, .va = bad[which].va, .rkey = bad[which].key, .dmalen = 8};
+
+	recv_post(c, 1, 0, 64);
+	peer_put(c, f, 0, op == WIRE_OP_READ_REQ ? 0 : 8);
+	expect_fatal(c, RQ, NAK_SYN(REM_ACCESS));
+	event_expect(c->b, QP_EVENT_QP_ACCESS_ERR);
+	event_none(c->b);
+	recv_cqe(c, 1, QP_WC_WR_FLUSH_ERR); /* none was used: all are flushed */
+	cqe_none(c);
+	expect_untouched(c->remote);
+	expect_untouched(top);
+}
+
+static void
+test_NAK_06_MEM_02_EVT_03_every_access_that_is_not_allowed(void **state)
+{
+	uint32_t i;
+
+	for (i = 0; i < 18; i++) {
+		check_no_access(state, i < 9 ? WIRE_OP_WRITE_ONLY : WIRE_OP_READ_REQ, i % 9);
+		assert_int_equal(bench_teardown(state), 0);
+		bench_setup(state);
+	}
+}
+
+/* The very edges are inside. */
+static void
+test_MEM_02_edges_of_a_region(void **state)
+{
+	struct conn *c = conn_next(state, ALL_REMOTE);
+	struct bench_region *top = region_add(*state, 7, UINT64_MAX - 63, 64, ALL_REMOTE);
+	struct wire_fields f = {.opcode = WIRE_OP_WRITE_ONLY,
+				.psn = RQ + 2,
+				.ackreq = true,
+				.va = UINT64_MAX - 63,
+				.rkey = top->mr.key,
+				.dmalen = 64};
+
+	peer_write(c, WIRE_OP_WRITE_ONLY, RQ, REMOTE_VA, 8, 0, 8);
+	peer_write(c, WIRE_OP_WRITE_ONLY, RQ + 1, REMOTE_VA + BENCH_BYTES - 8, 8, 8, 8);
+	peer_put(c, f, 16, 64);
+	ack_expect(c, RQ + 2);
+	assert_memory_equal(c->remote->bytes, bench_bytes, 8);
+	assert_memory_equal(c->remote->bytes + BENCH_BYTES - 8, bench_bytes + 8, 8);
+	assert_memory_equal(top->bytes, bench_bytes + 16, 64);
+}
+
+/* Half of a WRITE is in when its region goes. */
+static void
+test_NAK_06_region_gone_in_the_middle(void **state)
+{
+	struct conn *c = conn_next(state, ALL_REMOTE);
+
+	peer_write(c, WIRE_OP_WRITE_FIRST, RQ, REMOTE_VA, 2 * MTU, 0, MTU);
+	ack_expect(c, RQ);
+	region_drop(c->b, c->remote);
+	peer_write(c, WIRE_OP_WRITE_LAST, RQ + 1, 0, 0, MTU, MTU);
+	expect_fatal(c, RQ + 1, NAK_SYN(REM_ACCESS));
+	event_expect(c->b, QP_EVENT_QP_ACCESS_ERR);
+	assert_int_equal(c->remote->bytes[MTU], 0);
+}
+
+/* No bytes, no key: IBTA does not have it checked, and rxe sends such. */
+static void
+test_MEM_02_zero_length_needs_no_key(void **state)
+{
+	struct conn *c = conn_next(state, ALL_REMOTE);
+	struct wire_fields f = {.opcode = WIRE_OP_WRITE_ONLY,
+				.psn = RQ,
+				.ackreq = true,
+				.va = 0x1234,
+				.rkey = 0xdeadbeef};
+
+	peer_put(c, f, 0, 0);
+	ack_expect(c, RQ);
+	f.opcode = WIRE_OP_READ_REQ;
+	f.psn++;
+	peer_put(c, f, 0, 0);
+	pkt_expect(c, WIRE_OP_READ_RESP_ONLY, RQ + 1);
+}
+
+/* A request that is no good whatever the memory; first: what comes before it, if anything. */
+struct invalid {
+	uint8_t first_op; /* 0xff: none */
+	uint8_t op;
+	uint32_t len, dmalen;
+	uint32_t access;
+};
+
+#define NONE 0xff
+static const struct invalid invalids[] = {
+	/* bad sequence: nothing begun */
+	{NONE, WIRE_OP_SEND_MIDDLE, MTU, 0, ALL_REMOTE},
+	{NONE, WIRE_OP_SEND_LAST, 8, 0, ALL_REMOTE},
+	{NONE, WIRE_OP_SEND_LAST_IMM, 8, 0, ALL_REMOTE},
+	{NONE, WIRE_OP_WRITE_MIDDLE, MTU, 0, ALL_REMOTE},
+	{NONE, WIRE_OP_WRITE_LAST, 8, 0, ALL_REMOTE},
+	{NONE, WIRE_OP_WRITE_LAST_IMM, 8, 0, ALL_REMOTE},
+	/* bad sequence: something else begun */
+	{WIRE_OP_SEND_FIRST, WIRE_OP_SEND_FIRST, MTU, 0, ALL_REMOTE},
+	{WIRE_OP_SEND_FIRST, WIRE_OP_SEND_ONLY, 8, 0, ALL_REMOTE},
+	{WIRE_OP_SEND_FIRST, WIRE_OP_WRITE_MIDDLE, MTU, 0, ALL_REMOTE},
+	{WIRE_OP_SEND_FIRST, WIRE_OP_WRITE_ONLY, 8, 8, ALL_REMOTE},
+	{WIRE_OP_SEND_FIRST, WIRE_OP_READ_REQ, 0, 8, ALL_REMOTE},
+	{WIRE_OP_WRITE_FIRST, WIRE_OP_SEND_LAST, 8, 0, ALL_REMOTE},
+	{WIRE_OP_WRITE_FIRST, WIRE_OP_SEND_ONLY, 8, 0, ALL_REMOTE},
+	{WIRE_OP_WRITE_FIRST, WIRE_OP_WRITE_ONLY, 8, 8, ALL_REMOTE},
+	{WIRE_OP_WRITE_FIRST, WIRE_OP_READ_REQ, 0, 8, ALL_REMOTE},
+	/* payload not as opcode and MTU say */
+	{NONE, WIRE_OP_SEND_FIRST, MTU - 4, 0, ALL_REMOTE},
+	{NONE, WIRE_OP_SEND_FIRST, MTU - 1, 0, ALL_REMOTE}, /* with a pad */
+	{NONE, WIRE_OP_SEND_FIRST, 0, 0, ALL_REMOTE},
+	{NONE, WIRE_OP_SEND_FIRST, MTU + 4, 0, ALL_REMOTE},
+	{NONE, WIRE_OP_SEND_ONLY, MTU + 1, 0, ALL_REMOTE},
+	{NONE, WIRE_OP_WRITE_FIRST, MTU - 4, 2 * MTU, ALL_REMOTE},
+	{NONE, WIRE_OP_WRITE_ONLY, MTU + 4, MTU + 4, ALL_REMOTE},
+	{WIRE_OP_SEND_FIRST, WIRE_OP_SEND_MIDDLE, MTU - 4, 0, ALL_REMOTE},
+	{WIRE_OP_SEND_FIRST, WIRE_OP_SEND_LAST, 0, 0, ALL_REMOTE},
+	{WIRE_OP_SEND_FIRST, WIRE_OP_SEND_LAST, MTU + 4, 0, ALL_REMOTE},
+	{WIRE_OP_WRITE_FIRST, WIRE_OP_WRITE_LAST, 0, 0, ALL_REMOTE},
+	/* sum of the payloads is not the RETH's length (the FIRST says 2 MTU) */
+	{NONE, WIRE_OP_WRITE_ONLY, 8, 9, ALL_REMOTE},
+	{NONE, WIRE_OP_WRITE_ONLY, 8, 4, ALL_REMOTE},
+	{NONE, WIRE_OP_WRITE_ONLY, 0, 4, ALL_REMOTE},
+	{NONE, WIRE_OP_WRITE_FIRST, MTU, MTU - 1, ALL_REMOTE},
+	{WIRE_OP_WRITE_FIRST, WIRE_OP_WRITE_LAST, MTU - 4, 0, ALL_REMOTE},
+	/* over 2^31 */
+	{NONE, WIRE_OP_WRITE_FIRST, MTU, (1u << 31) + 1, ALL_REMOTE},
+	{NONE, WIRE_OP_READ_REQ, 0, (1u << 31) + 1, ALL_REMOTE},
+	/* not enabled by ACCESS_FLAGS */
+	{NONE, WIRE_OP_WRITE_ONLY, 8, 8, MEM_REMOTE_READ},
+	{NONE, WIRE_OP_WRITE_ONLY_IMM, 8, 8, MEM_REMOTE_READ},
+	{NONE, WIRE_OP_READ_REQ, 0, 8, MEM_REMOTE_WRITE},
+	{NONE, WIRE_OP_CMP_SWAP, 0, 0, MEM_REMOTE_WRITE | MEM_REMOTE_READ},
+	{NONE, WIRE_OP_FETCH_ADD, 0, 0, MEM_REMOTE_WRITE | MEM_REMOTE_READ},
+};
+
+static void
+check_invalid(void **state, const struct invalid *v)
+{
+	struct conn *c = conn_next(state, v->access);
+	uint32_t psn = RQ;
+	bool in_send = v->first_op == WIRE_OP_SEND_FIRST;
+
+	recv_post(c, 1, 0, 8 * MTU);
+	recv_post(c, 2, 0, 8 * MTU);
+	if (v->first_op != NONE) {
+		peer_write(c, v->first_op, psn, REMOTE_VA, 2 * MTU, 0, MTU);
+		ack_expect(c, psn++);
+		memset(c->local->bytes, 0, MTU);
+		memset(c->remote->bytes, 0, MTU);
+	}
+	peer_write(c, v->op, psn, REMOTE_VA, v->dmalen, 0, v->len);
+	expect_fatal(c, psn, NAK_SYN(INV_REQ));
+	expect_untouched(c->local);
+	expect_untouched(c->remote);
+	if (in_send) {
+		/* The message that it broke had a receive: that one fails, with no event. */
+		recv_cqe(c, 1, QP_WC_REM_INV_REQ_ERR);
+	} else {
+		event_expect(c->b, QP_EVENT_QP_REQ_ERR);
+		recv_cqe(c, 1, QP_WC_WR_FLUSH_ERR);
+	}
+	event_none(c->b);
+	recv_cqe(c, 2, QP_WC_WR_FLUSH_ERR);
+	cqe_none(c);
+	assert_int_equal(OBS(c, RSP_FATAL_NAK), 1);
+}
+
+static void
+test_NAK_07_every_invalid_request(void **state)
+{
+	uint32_t i;
+
+	for (i = 0; i < sizeof(invalids) / sizeof(invalids[0]); i++) {
+		print_message("  %u: %#x then %#x\n", i, invalids[i].first_op, invalids[i].op);
+		check_invalid(state, &invalids[i]);
+		assert_int_equal(bench_teardown(state), 0);
+		bench_setup(state);
+	}
+}
+
+/* One more READ than the depth, before the others are answered. */
+static void
+test_EVT_03_NAK_07_RSP_03_read_beyond_the_resource_depth(void **state)
+{
+	struct conn *c = conn_next(state, ALL_REMOTE);
+	uint32_t i;
+
+	for (i = 0; i < 5; i++)
+		peer_read(c, RQ + i, REMOTE_VA, 8);
+	for (i = 0; i < 4; i++)
+		pkt_expect(c, WIRE_OP_READ_RESP_ONLY, RQ + i);
+	expect_fatal(c, RQ + 4, NAK_SYN(INV_REQ));
+	event_expect(c->b, QP_EVENT_QP_ACCESS_ERR);
+	event_none(c->b);
+}
+
+static void
+test_EVT_02_NAK_09_invalid_request_event_names_the_qp(void **state)
+{
+	struct conn *c = conn_next(state, ALL_REMOTE);
+
+	peer_write(c, WIRE_OP_WRITE_LAST, RQ, 0, 0, 0, 8);
+	event_expect(c->b, QP_EVENT_QP_REQ_ERR);
+	assert_ptr_equal(c->b->event[0].qp, c->qp);
+	assert_null(c->b->event[0].cq);
+}
+
+static void
+test_CQE_02_NAK_07_receive_too_short(void **state)
+{
+	static const uint32_t lens[] = {0, 7, MTU + 7};
+	uint32_t i;
+
+	for (i = 0; i < 3; i++) {
+		struct conn *c = conn_next(state, ALL_REMOTE);
+		bool two = lens[i] > MTU;
+
+		recv_post(c, 1, 0, lens[i]);
+		recv_post(c, 2, 0, MTU);
+		if (two)
+			peer_send(c, WIRE_OP_SEND_FIRST, RQ, 0, MTU);
+		peer_send(c, two ? WIRE_OP_SEND_LAST : WIRE_OP_SEND_ONLY, RQ + two, 0, 8);
+		expect_fatal(c, RQ + two, NAK_SYN(INV_REQ));
+		recv_cqe(c, 1, QP_WC_LOC_LEN_ERR);
+		recv_cqe(c, 2, QP_WC_WR_FLUSH_ERR);
+		event_none(c->b); /* told by completion */
+		assert_int_equal(c->local->bytes[MTU], 0);
+	}
+}
+
+/* The network has doubled it, in one burst: it is refused once, and takes no second receive. */
+static void
+test_NAK_07_NAK_09_refused_once(void **state)
+{
+	struct conn *c = conn_next(state, ALL_REMOTE);
+
+	recv_post(c, 1, 0, 4);
+	recv_post(c, 2, 0, MTU);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
+	peer_read(c, RQ, REMOTE_VA, 8);
+	answer_expect(c, RQ, NAK_SYN(INV_REQ));
+	recv_cqe(c, 1, QP_WC_LOC_LEN_ERR);
+	recv_cqe(c, 2, QP_WC_WR_FLUSH_ERR);
+	event_none(c->b);
+	assert_int_equal(DROPS(c, QP_STATE), 2);
+}
+
+/* NAK-08: what is wrong is the receiver's own. */
+static void
+test_CQE_04_NAK_08_bad_lkey_in_a_receive(void **state)
+{
+	struct bench_region *ro = region_add(*state, 7, 0x9000, 64, MEM_REMOTE_WRITE);
+	struct bench_region *other = region_add(*state, 8, LOCAL_VA, 64, MEM_LOCAL_WRITE);
+	uint32_t i;
+
+	for (i = 0; i < 5; i++) {
+		struct conn *c = conn_next(state, ALL_REMOTE);
+		uint32_t key = c->local->mr.key;
+		struct uroce_sge sge[2] = {{LOCAL_VA, 4, key}, {0}};
+		const struct uroce_sge bad[] = {
+			{LOCAL_VA, 8, key ^ 1},   {LOCAL_VA + BENCH_BYTES - 3, 8, key},
+			{0x9000, 8, ro->mr.key},  {LOCAL_VA, 8, other->mr.key},
+			{UINT64_MAX - 2, 8, key},
+		};
+
+		sge[1] = bad[i];
+		recv_post_sges(c, 1, sge, 2);
+		recv_post(c, 2, 0, MTU);
+		peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
+		expect_fatal(c, RQ, NAK_SYN(REM_OP));
+		recv_cqe(c, 1, QP_WC_LOC_PROT_ERR);
+		recv_cqe(c, 2, QP_WC_WR_FLUSH_ERR);
+		event_none(c->b);
+		expect_untouched(c->local); /* not even the good part */
+	}
+}
+
+/* A key that the message does not reach is not looked at. */
+static void
+test_CQE_04_only_what_is_used_of_a_receive(void **state)
+{
+	struct conn *c = conn_next(state, ALL_REMOTE);
+	struct uroce_sge sge[2] = {{LOCAL_VA, 8, c->local->mr.key}, {0x1234, 8, 0xbad}};
+
+	recv_post_sges(c, 1, sge, 2);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
+	recv_cqe(c, 1, QP_WC_SUCCESS);
+	ack_expect(c, RQ);
+}
+
+static void
+test_CQE_03_NAK_08_malformed_receive(void **state)
+{
+	struct conn *c = conn_next(state, ALL_REMOTE);
+
+	recv_post(c, 1, 0, MTU);
+	((struct uroce_recv_wqe *)c->rq.slots)->num_sge = 5; /* the queue has 4 */
+	recv_post(c, 2, 0, MTU);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
+	expect_fatal(c, RQ, NAK_SYN(REM_OP));
+	recv_cqe(c, 1, QP_WC_LOC_QP_OP_ERR);
+	recv_cqe(c, 2, QP_WC_WR_FLUSH_ERR);
+}
+
+static void
+test_CQE_07_NAK_06_write_imm_with_a_bad_rkey(void **state)
+{
+	struct conn *c = conn_next(state, ALL_REMOTE);
+
+	recv_post(c, 1, 0, MTU);
+	recv_post(c, 2, 0, MTU);
+	peer_write(c, WIRE_OP_WRITE_ONLY_IMM, RQ, REMOTE_VA + BENCH_BYTES, 8, 0, 8);
+	expect_fatal(c, RQ, NAK_SYN(REM_ACCESS));
+	recv_cqe(c, 1, QP_WC_LOC_ACCESS_ERR);
+	recv_cqe(c, 2, QP_WC_WR_FLUSH_ERR);
+	event_none(c->b); /* one or the other, never both */
+}
+
+/* Found in the first packet it is not known yet that an immediate will come: the event. */
+static void
+test_EVT_03_write_imm_refused_at_its_first_packet(void **state)
+{
+	struct conn *c = conn_next(state, ALL_REMOTE);
+
+	recv_post(c, 1, 0, MTU);
+	peer_write(c, WIRE_OP_WRITE_FIRST, RQ, REMOTE_VA + BENCH_BYTES - MTU, 2 * MTU, 0, MTU);
+	expect_fatal(c, RQ, NAK_SYN(REM_ACCESS));
+	event_expect(c->b, QP_EVENT_QP_ACCESS_ERR);
+	recv_cqe(c, 1, QP_WC_WR_FLUSH_ERR);
+	expect_untouched(c->remote); /* the whole range is checked before a byte of it */
+}
+
+static void
+test_NAK_08_CQE_04_copy_into_client_memory_fails(void **state)
+{
+	struct conn *c = conn_next(state, ALL_REMOTE);
+
+	region_by_ops(c->local, UINT32_MAX);
+	recv_post(c, 1, 0, MTU);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
+	recv_cqe(c, 1, QP_WC_SUCCESS);
+	ack_expect(c, RQ);
+	assert_memory_equal(c->local->bytes, bench_bytes, 8);
+	c->local->good = 0;
+	recv_post(c, 2, 0, MTU);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 1, 0, 8);
+	expect_fatal(c, RQ + 1, NAK_SYN(REM_OP));
+	recv_cqe(c, 2, QP_WC_LOC_PROT_ERR);
+}
+
+int
+main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		bench_test(test_NAK_06_MEM_02_EVT_03_every_access_that_is_not_allowed),
+		bench_test(test_MEM_02_edges_of_a_region),
+		bench_test(test_NAK_06_region_gone_in_the_middle),
+		bench_test(test_MEM_02_zero_length_needs_no_key),
+		bench_test(test_NAK_07_every_invalid_request),
+		bench_test(test_EVT_03_NAK_07_RSP_03_read_beyond_the_resource_depth),
+		bench_test(test_EVT_02_NAK_09_invalid_request_event_names_the_qp),
+		bench_test(test_CQE_02_NAK_07_receive_too_short),
+		bench_test(test_NAK_07_NAK_09_refused_once),
+		bench_test(test_CQE_04_NAK_08_bad_lkey_in_a_receive),
+		bench_test(test_CQE_04_only_what_is_used_of_a_receive),
+		bench_test(test_CQE_03_NAK_08_malformed_receive),
+		bench_test(test_CQE_07_NAK_06_write_imm_with_a_bad_rkey),
+		bench_test(test_EVT_03_write_imm_refused_at_its_first_packet),
+		bench_test(test_NAK_08_CQE_04_copy_into_client_memory_fails),
+	};
+
+	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
+}

@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Time and counters: ACK timeout, sequence NAK, RNR (REQ-04 .. REQ-06, CQE-12, CQE-13, NAK-11). */
+#include <string.h>
+#include "harness.h"
+#include "wire/psn.h"
+
+#define SQ      0x001000u
+#define TIMEOUT (4096ull << 14) /* conn_rc's */
+
+static struct conn *
+conn_with(void **state, uint32_t timeout, uint32_t retry_cnt, uint32_t rnr_retry)
+{
+	struct conn_cfg cfg = conn_rc;
+	struct bench *b = *state;
+
+	cfg.timeout = timeout;
+	cfg.retry_cnt = retry_cnt;
+	cfg.rnr_retry = rnr_retry;
+	cfg.qpn += 2 * b->nconns;
+	return conn_open(b, cfg);
+}
+
+static void
+client_sends(struct conn *c, uint64_t id, uint32_t len)
+{
+	post(c, (struct wr){.id = id, .op = UROCE_WR_SEND, .flags = SIG, .len = len});
+}
+
+/* Nothing until a nanosecond before, something then. */
+static void
+expect_resend_after(struct conn *c, uint64_t ns, uint32_t psn)
+{
+	bench_pass(c->b, ns - 1);
+	pkt_none(c);
+	bench_pass(c->b, 1);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, psn);
+	pkt_none(c);
+}
+
+static void
+test_REQ_04_timeout_is_4096ns_times_2_to_the_code(void **state)
+{
+	uint32_t code;
+
+	for (code = 1; code <= 31; code += 6) {
+		struct conn *c = conn_with(state, code, 7, 7);
+		uint64_t t = 4096ull << code;
+
+		client_sends(c, 1, 8);
+		pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+		expect_resend_after(c, t, SQ);
+		expect_resend_after(c, t, SQ);
+		assert_int_equal(conn_to(c, QP_RESET), 0);
+	}
+}
+
+static void
+test_REQ_04_timeout_0_waits_for_ever(void **state)
+{
+	struct conn *c = conn_with(state, 0, 0, 0);
+
+	client_sends(c, 1, 8);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	bench_pass(c->b, 3600ull * 1000000000);
+	pkt_none(c);
+	cqe_none(c);
+	state_expect(c, QP_RTS);
+	peer_ack(c, SQ);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+}
+
+static void
+test_REQ_04_resends_from_the_oldest_unacknowledged(void **state)
+{
+	struct conn *c = conn_with(state, 14, 3, 3);
+	struct wire_pkt p;
+
+	client_sends(c, 1, 8);
+	client_sends(c, 2, 3000);
+	client_sends(c, 3, 8);
+	assert_int_equal(pkt_count(c), 5);
+	peer_ack(c, SQ + 1); /* the first message, and a third of the second */
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	bench_pass(c->b, TIMEOUT);
+	p = pkt_expect(c, WIRE_OP_SEND_MIDDLE, SQ + 2);
+	assert_memory_equal(p.payload, bench_bytes + 1024, 1024);
+	p = pkt_expect(c, WIRE_OP_SEND_LAST, SQ + 3);
+	assert_memory_equal(p.payload, bench_bytes + 2048, 3000 - 2048);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 4);
+	pkt_none(c);
+	assert_int_equal(OBS(c, REQ_TIMEOUT), 1);
+	assert_int_equal(OBS(c, REQ_RETRANS), 3);
+}
+
+static void
+test_REQ_04_retry_cnt_times_then_error(void **state)
+{
+	uint32_t cnt, i;
+
+	for (cnt = 0; cnt <= 7; cnt += cnt == 3 ? 4 : 1) {
+		struct conn *c = conn_with(state, 14, cnt, 7);
+
+		client_sends(c, 1, 8);
+		client_sends(c, 2, 8);
+		assert_int_equal(pkt_count(c), 2);
+		for (i = 0; i < cnt; i++) {
+			bench_pass(c->b, TIMEOUT);
+			cqe_none(c);
+			assert_int_equal(pkt_count(c), 2);
+		}
+		bench_pass(c->b, TIMEOUT - 1);
+		cqe_none(c);
+		bench_pass(c->b, 1);
+		pkt_none(c);
+		send_cqe(c, 1, QP_WC_RETRY_EXC_ERR);
+		send_cqe(c, 2, QP_WC_WR_FLUSH_ERR);
+		state_expect(c, QP_ERR);
+	}
+}
+
+static void
+test_CQE_12_REQ_04_retry_exceeded_takes_retry_cnt_resends(void **state)
+{
+	struct conn *c = conn_with(state, 14, 7, 7);
+
+	client_sends(c, 1, 8);
+	bench_pass(c->b, 100 * TIMEOUT);
+	assert_int_equal(pkt_count(c), 1 + 7);
+	send_cqe(c, 1, QP_WC_RETRY_EXC_ERR);
+	assert_int_equal(OBS(c, REQ_RETRY_EXC), 1);
+}
+
+/* Progress of a single packet is progress: the counter and the timer start anew. */
+static void
+test_REQ_04_progress_reloads(void **state)
+{
+	struct conn *c = conn_with(state, 14, 1, 7);
+	uint32_t i;
+
+	client_sends(c, 1, 20 * 1024);
+	assert_int_equal(pkt_count(c), 20);
+	for (i = 0; i < 10; i++) {
+		bench_pass(c->b, TIMEOUT); /* the one retry there is */
+		assert_int_equal(pkt_count(c), 20 - i);
+		bench_pass(c->b, TIMEOUT - 1);
+		peer_ack(c, SQ + i);
+		bench_pass(c->b, TIMEOUT - 1);
+		pkt_none(c); /* the timer was set back */
+		bench_pass(c->b, 1);
+		assert_int_equal(pkt_count(c), 19 - i);
+		peer_ack(c, SQ + i - 1); /* stale: no progress, no reload */
+		bench_pass(c->b, TIMEOUT - 1);
+		cqe_none(c);
+		state_expect(c, QP_RTS);
+		i++;
+		peer_ack(c, SQ + i);
+	}
+	bench_pass(c->b, TIMEOUT);
+	assert_int_equal(pkt_count(c), 10);
+	peer_ack(c, SQ + i - 1);
+	bench_pass(c->b, TIMEOUT);
+	send_cqe(c, 1, QP_WC_RETRY_EXC_ERR);
+}
+
+static void
+test_REQ_04_no_timer_when_all_is_acknowledged(void **state)
+{
+	struct conn *c = conn_with(state, 14, 0, 0);
+
+	client_sends(c, 1, 8);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	peer_ack(c, SQ);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	bench_pass(c->b, 100 * TIMEOUT);
+	pkt_none(c);
+	state_expect(c, QP_RTS);
+	/* A later request has all of its time. */
+	client_sends(c, 2, 8);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
+	bench_pass(c->b, TIMEOUT - 1);
+	state_expect(c, QP_RTS);
+}
+
+/* The next hop does not answer: the requests never go, and that is an end too. */
+static void
+test_REQ_04_unknown_next_hop_runs_out_of_retries(void **state)
+{
+	struct conn_cfg cfg = conn_rc;
+	struct conn *c;
+
+	cfg.state = QP_RESET;
+	c = conn_open(*state, cfg);
+	c->path.path_ok = false;
+	cfg.state = QP_RTS;
+	conn_raise(c, &cfg);
+	client_sends(c, 1, 8);
+	bench_pass(c->b, TIMEOUT + 1);
+	pkt_none(c);
+	cqe_none(c);
+	qp_path_resolved(&c->b->engine.env, c->qp, c->path.wire.dmac);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	peer_ack(c, SQ);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	c->qp->path_ok = false;
+	client_sends(c, 2, 8);
+	bench_pass(c->b, 20 * TIMEOUT);
+	pkt_none(c);
+	send_cqe(c, 2, QP_WC_RETRY_EXC_ERR);
+}
+
+static void
+test_REQ_05_sequence_nak_rewinds_and_costs_a_retry(void **state)
+{
+	struct conn *c = conn_with(state, 14, 2, 7);
+	uint32_t i;
+
+	for (i = 0; i < 6; i++)
+		client_sends(c, i, 8);
+	assert_int_equal(pkt_count(c), 6);
+	peer_nak(c, SQ + 2, NAK_SYN(PSN_SEQ)); /* acknowledges 0 and 1 */
+	send_cqe(c, 0, QP_WC_SUCCESS);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	for (i = 2; i < 6; i++)
+		pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + i);
+	pkt_none(c); /* at once: no timer involved */
+	peer_nak(c, SQ + 2, NAK_SYN(PSN_SEQ));
+	assert_int_equal(pkt_count(c), 4);
+	cqe_none(c);
+	/* Two retries without progress are gone. */
+	peer_nak(c, SQ + 2, NAK_SYN(PSN_SEQ));
+	send_cqe(c, 2, QP_WC_RETRY_EXC_ERR);
+	for (i = 3; i < 6; i++)
+		send_cqe(c, i, QP_WC_WR_FLUSH_ERR);
+	assert_int_equal(OBS(c, REQ_SEQ_NAK), 3);
+}
+
+static void
+test_REQ_05_sequence_naks_with_progress_never_end(void **state)
+{
+	struct conn *c = conn_with(state, 14, 1, 7);
+	uint32_t i;
+
+	client_sends(c, 1, 50 * 1024);
+	assert_int_equal(pkt_count(c), 50);
+	for (i = 1; i < 50; i++) {
+		peer_nak(c, SQ + i, NAK_SYN(PSN_SEQ));
+		assert_int_equal(pkt_count(c), 50 - i);
+	}
+	peer_ack(c, SQ + 49);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+}
+
+/* NAK-11's table, in hundredths of a millisecond. */
+static void
+test_NAK_11_REQ_06_rnr_wait_at_least_the_named_time(void **state)
+{
+	static const uint32_t table[32] = {65536, 1,    2,    3,     4,     6,     8,     12,
+					   16,    24,   32,   48,    64,    96,    128,   192,
+					   256,   384,  512,  768,   1024,  1536,  2048,  3072,
+					   4096,  6144, 8192, 12288, 16384, 24576, 32768, 49152};
+	struct conn *c = conn_with(state, 14, 0, 7);
+	uint32_t code, psn = SQ;
+
+	for (code = 0; code < 32; code++) {
+		uint64_t ns = table[code] * 10000ull;
+
+		client_sends(c, code, 8);
+		pkt_expect(c, WIRE_OP_SEND_ONLY, psn);
+		peer_nak(c, psn, WIRE_SYN_RNR | code);
+		expect_resend_after(c, ns, psn);
+		peer_ack(c, psn++);
+		send_cqe(c, code, QP_WC_SUCCESS);
+	}
+}
+
+static void
+test_REQ_06_nothing_goes_out_during_the_wait(void **state)
+{
+	struct conn *c = conn_with(state, 1, 0, 1); /* an ACK timeout of 8 us must not matter */
+
+	client_sends(c, 1, 8);
+	client_sends(c, 2, 8);
+	assert_int_equal(pkt_count(c), 2);
+	peer_nak(c, SQ, WIRE_SYN_RNR | 20); /* 10.24 ms */
+	client_sends(c, 3, 8);
+	/* What the requests behind the first are answered with says nothing new. */
+	peer_nak(c, SQ, NAK_SYN(PSN_SEQ));
+	peer_nak(c, SQ, WIRE_SYN_RNR | 1);
+	bench_pass(c->b, 10239999);
+	pkt_none(c);
+	cqe_none(c);
+	bench_pass(c->b, 1);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 2);
+	peer_ack(c, SQ + 2);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	send_cqe(c, 2, QP_WC_SUCCESS);
+	send_cqe(c, 3, QP_WC_SUCCESS);
+}
+
+static void
+test_REQ_06_CQE_13_rnr_retry_times_then_error(void **state)
+{
+	uint32_t cnt, i;
+
+	for (cnt = 0; cnt <= 6; cnt += 2) {
+		struct conn *c = conn_with(state, 14, 7, cnt);
+
+		client_sends(c, 1, 8);
+		client_sends(c, 2, 8);
+		assert_int_equal(pkt_count(c), 2);
+		for (i = 0; i < cnt; i++) {
+			peer_nak(c, SQ, WIRE_SYN_RNR | 1);
+			cqe_none(c);
+			bench_pass(c->b, 20000);
+			assert_int_equal(pkt_count(c), 2);
+		}
+		peer_nak(c, SQ, WIRE_SYN_RNR | 1);
+		send_cqe(c, 1, QP_WC_RNR_RETRY_EXC_ERR);
+		send_cqe(c, 2, QP_WC_WR_FLUSH_ERR);
+		state_expect(c, QP_ERR);
+	}
+}
+
+static void
+test_REQ_06_rnr_retry_7_is_for_ever(void **state)
+{
+	struct conn *c = conn_with(state, 14, 0, 7);
+	uint32_t i;
+
+	client_sends(c, 1, 8);
+	for (i = 0; i < 100; i++) {
+		pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+		peer_nak(c, SQ, WIRE_SYN_RNR | 1);
+		bench_pass(c->b, 20000);
+	}
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	peer_ack(c, SQ);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+}
+
+/* rxe refuses each packet behind the one that met RNR; that may come when the wait is over. */
+static void
+test_REQ_06_late_sequence_naks_do_not_add_up(void **state)
+{
+	struct conn *c = conn_with(state, 14, 2, 7);
+	uint32_t i;
+
+	client_sends(c, 1, 8);
+	client_sends(c, 2, 8);
+	for (i = 0; i < 20; i++) {
+		assert_int_equal(pkt_count(c), 2);
+		peer_nak(c, SQ, WIRE_SYN_RNR | 1);
+		bench_pass(c->b, 20000);
+		assert_int_equal(pkt_count(c), 2);
+		peer_nak(c, SQ, NAK_SYN(PSN_SEQ));
+		cqe_none(c);
+	}
+	assert_int_equal(pkt_count(c), 2);
+	peer_ack(c, SQ + 1);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	send_cqe(c, 2, QP_WC_SUCCESS);
+}
+
+static void
+test_REQ_06_a_proper_response_reloads(void **state)
+{
+	struct conn *c = conn_with(state, 14, 0, 1);
+	uint32_t i;
+
+	for (i = 0; i < 5; i++) {
+		client_sends(c, i, 8);
+		pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + i);
+		peer_nak(c, SQ + i, WIRE_SYN_RNR | 1);
+		bench_pass(c->b, 20000);
+		pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + i);
+		peer_ack(c, SQ + i);
+		send_cqe(c, i, QP_WC_SUCCESS);
+	}
+}
+
+/* An RNR NAK acknowledges what is before it, and leaves the timeout's counter alone. */
+static void
+test_REQ_06_rnr_nak_acknowledges_and_counts_apart(void **state)
+{
+	struct conn *c = conn_with(state, 14, 0, 2);
+
+	client_sends(c, 1, 8);
+	client_sends(c, 2, 8);
+	assert_int_equal(pkt_count(c), 2);
+	peer_nak(c, SQ + 1, WIRE_SYN_RNR | 1);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	bench_pass(c->b, 20000);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
+	pkt_none(c);
+	peer_nak(c, SQ + 1, WIRE_SYN_RNR | 1);
+	bench_pass(c->b, 20000);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
+	bench_pass(c->b, 4 * TIMEOUT);
+	send_cqe(c, 2, QP_WC_RETRY_EXC_ERR);
+}
+
+int
+main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		bench_test(test_REQ_04_timeout_is_4096ns_times_2_to_the_code),
+		bench_test(test_REQ_04_timeout_0_waits_for_ever),
+		bench_test(test_REQ_04_resends_from_the_oldest_unacknowledged),
+		bench_test(test_REQ_04_retry_cnt_times_then_error),
+		bench_test(test_CQE_12_REQ_04_retry_exceeded_takes_retry_cnt_resends),
+		bench_test(test_REQ_04_progress_reloads),
+		bench_test(test_REQ_04_no_timer_when_all_is_acknowledged),
+		bench_test(test_REQ_04_unknown_next_hop_runs_out_of_retries),
+		bench_test(test_REQ_05_sequence_nak_rewinds_and_costs_a_retry),
+		bench_test(test_REQ_05_sequence_naks_with_progress_never_end),
+		bench_test(test_NAK_11_REQ_06_rnr_wait_at_least_the_named_time),
+		bench_test(test_REQ_06_nothing_goes_out_during_the_wait),
+		bench_test(test_REQ_06_CQE_13_rnr_retry_times_then_error),
+		bench_test(test_REQ_06_rnr_retry_7_is_for_ever),
+		bench_test(test_REQ_06_late_sequence_naks_do_not_add_up),
+		bench_test(test_REQ_06_a_proper_response_reloads),
+		bench_test(test_REQ_06_rnr_nak_acknowledges_and_counts_apart),
+	};
+
+	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
+}

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* From WQEs to packets: cutting, PSNs, order, READ credit, fence (REQ-01, REQ-02, WIRE-04 .. 06).
+ */
+#include <string.h>
+#include "harness.h"
+
+#define SQ  0x001000u
+#define MTU 1024u
+
+static void
+client_does(struct conn *c, uint64_t id, uint8_t op, uint8_t flags, uint32_t len)
+{
+	post(c, (struct wr){.id = id, .op = op, .flags = flags, .len = len, .imm = 0x11223344});
+}
+
+/* Where packet k of n stands in its message, and what it must carry then. */
+static void
+check_packet(struct conn *c, const struct wire_pkt *p, bool write, bool imm, uint32_t k, uint32_t n,
+	     uint32_t len)
+{
+	uint32_t mtu = c->qp->mtu, want = k + 1 < n ? mtu : len - k * mtu;
+	static const uint8_t ops[2][2][4] = {
+		/* first, middle, last, only; without and with immediate */
+		{{0, 1, 2, 4}, {0, 1, 3, 5}},
+		{{6, 7, 8, 10}, {6, 7, 9, 11}},
+	};
+	uint32_t place = n == 1 ? 3 : k == 0 ? 0 : k + 1 == n ? 2 : 1;
+
+	assert_int_equal(p->opcode, ops[write][imm][place]);
+	assert_int_equal(p->payload_len, want);
+	assert_int_equal(p->pad_len, -want & 3);
+	assert_memory_equal(p->payload, bench_bytes + k * mtu, want);
+	if (k + 1 == n) {
+		assert_true(p->ackreq);
+		if (imm)
+			assert_int_equal(p->imm, 0x11223344);
+	}
+	if (write && k == 0) {
+		assert_true(p->va == PEER_VA);
+		assert_int_equal(p->rkey, PEER_RKEY);
+		assert_int_equal(p->dmalen, len);
+	}
+}
+
+/* Every kind of message of every interesting length at every MTU. */
+static void
+test_WIRE_05_messages_are_cut_at_the_path_mtu(void **state)
+{
+	static const uint8_t ops[] = {UROCE_WR_SEND, UROCE_WR_SEND_IMM, UROCE_WR_RDMA_WRITE,
+				      UROCE_WR_RDMA_WRITE_IMM};
+	uint32_t code, i, j, k, psn, id = 0;
+
+	for (code = 1; code <= 5; code++) {
+		uint32_t mtu = 128u << code;
+		uint32_t lens[] = {0,   1,       2,       3,       mtu - 1,
+				   mtu, mtu + 1, 2 * mtu, 3 * mtu, 3 * mtu + 2};
+		struct conn_cfg cfg = conn_rc;
+		struct conn *c;
+
+		cfg.mtu_code = code;
+		cfg.qpn += 2 * code;
+		cfg.v6 = code & 1;
+		c = conn_open(*state, cfg);
+		psn = SQ;
+		for (i = 0; i < 4; i++) {
+			for (j = 0; j < sizeof(lens) / sizeof(lens[0]); j++) {
+				uint32_t n = lens[j] == 0 ? 1 : (lens[j] + mtu - 1) / mtu;
+
+				client_does(c, ++id, ops[i], SIG, lens[j]);
+				for (k = 0; k < n; k++) {
+					struct wire_pkt p;
+
+					assert_true(pkt_poll(c, &p));
+					assert_int_equal(p.psn, psn + k);
+					check_packet(c, &p, i >= 2, i & 1, k, n, lens[j]);
+				}
+				psn += n;
+				pkt_none(c);
+				peer_ack(c, psn - 1);
+				assert_int_equal(send_cqe(c, id, QP_WC_SUCCESS).byte_len, lens[j]);
+			}
+		}
+	}
+}
+
+static void
+test_WIRE_05_a_read_is_one_request(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+	struct wire_pkt p;
+
+	client_does(c, 1, UROCE_WR_RDMA_READ, SIG, 0);
+	client_does(c, 2, UROCE_WR_RDMA_READ, SIG, 3 * MTU + 1);
+	client_does(c, 3, UROCE_WR_RDMA_READ, SIG, 1);
+	p = pkt_expect(c, WIRE_OP_READ_REQ, SQ);
+	assert_int_equal(p.dmalen, 0);
+	p = pkt_expect(c, WIRE_OP_READ_REQ, SQ + 1);
+	assert_int_equal(p.dmalen, 3 * MTU + 1);
+	assert_int_equal(p.payload_len, 0);
+	assert_true(p.va == PEER_VA);
+	assert_int_equal(p.rkey, PEER_RKEY);
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ + 5); /* the answer before it takes four PSNs */
+	pkt_none(c);
+}
+
+static void
+test_WIRE_04_solicited_is_on_the_last_packet_only(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+
+	client_does(c, 1, UROCE_WR_SEND, SIG | UROCE_WQE_SOLICITED, 2 * MTU + 1);
+	client_does(c, 2, UROCE_WR_RDMA_WRITE_IMM, SIG | UROCE_WQE_SOLICITED, 1);
+	client_does(c, 3, UROCE_WR_SEND, SIG, 1);
+	assert_false(pkt_expect(c, WIRE_OP_SEND_FIRST, SQ).solicited);
+	assert_false(pkt_expect(c, WIRE_OP_SEND_MIDDLE, SQ + 1).solicited);
+	assert_true(pkt_expect(c, WIRE_OP_SEND_LAST, SQ + 2).solicited);
+	assert_true(pkt_expect(c, WIRE_OP_WRITE_ONLY_IMM, SQ + 3).solicited);
+	assert_false(pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 4).solicited);
+}
+
+static void
+test_WIRE_06_psns_wrap(void **state)
+{
+	struct conn_cfg cfg = conn_rc;
+	struct conn *c;
+	uint32_t k;
+
+	cfg.sq_psn = 0xfffffd;
+	c = conn_open(*state, cfg);
+	client_does(c, 1, UROCE_WR_SEND, SIG, 2 * MTU);
+	client_does(c, 2, UROCE_WR_SEND, SIG, 3 * MTU);
+	client_does(c, 3, UROCE_WR_RDMA_READ, SIG, 1);
+	for (k = 0; k < 6; k++) {
+		struct wire_pkt p;
+
+		assert_true(pkt_poll(c, &p));
+		assert_int_equal(p.psn, (0xfffffd + k) & 0xffffff);
+	}
+	peer_ack(c, 0xfffffe);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	cqe_none(c);
+	peer_nak(c, 0x000000, NAK_SYN(PSN_SEQ));
+	pkt_expect(c, WIRE_OP_SEND_MIDDLE, 0);
+	pkt_expect(c, WIRE_OP_SEND_LAST, 1);
+	pkt_expect(c, WIRE_OP_READ_REQ, 2);
+	peer_read_resp(c, WIRE_OP_READ_RESP_ONLY, 2, 0, 1);
+	send_cqe(c, 2, QP_WC_SUCCESS);
+	send_cqe(c, 3, QP_WC_SUCCESS);
+}
+
+static void
+test_REQ_01_several_in_flight_complete_in_order(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+	uint32_t i;
+
+	for (i = 0; i < 40; i++)
+		client_does(c, i, i & 1 ? UROCE_WR_SEND : UROCE_WR_RDMA_WRITE, SIG, 100);
+	assert_int_equal(pkt_count(c), 40);
+	peer_ack(c, SQ + 20);
+	for (i = 0; i <= 20; i++) {
+		struct uroce_cqe cqe = send_cqe(c, i, QP_WC_SUCCESS);
+
+		assert_int_equal(cqe.opcode, i & 1 ? UROCE_CQE_SEND : UROCE_CQE_RDMA_WRITE);
+	}
+	cqe_none(c);
+	peer_ack(c, SQ + 39);
+	for (; i < 40; i++)
+		send_cqe(c, i, QP_WC_SUCCESS);
+	cqe_none(c);
+}
+
+static void
+test_REQ_01_unsignaled_complete_silently(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+	uint32_t i;
+
+	for (i = 0; i < 10; i++)
+		client_does(c, i, UROCE_WR_SEND, i % 5 == 4 ? SIG : 0, 100);
+	assert_int_equal(pkt_count(c), 10);
+	peer_ack(c, SQ + 3);
+	cqe_none(c);
+	assert_int_equal(c->sq.hdr->cons, 4); /* their slots are free all the same */
+	peer_ack(c, SQ + 9);
+	send_cqe(c, 4, QP_WC_SUCCESS);
+	send_cqe(c, 9, QP_WC_SUCCESS);
+	cqe_none(c);
+	assert_int_equal(c->sq.hdr->cons, 10);
+}
+
+static void
+test_REQ_01_sq_sig_all(void **state)
+{
+	struct conn_cfg cfg = conn_rc;
+	struct conn *c;
+
+	cfg.sig_all = true;
+	c = conn_open(*state, cfg);
+	client_does(c, 1, UROCE_WR_SEND, 0, 100);
+	client_does(c, 2, UROCE_WR_RDMA_WRITE, 0, 100);
+	peer_ack(c, SQ + 1);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	send_cqe(c, 2, QP_WC_SUCCESS);
+}
+
+/* More work than the private ring or the window takes: it goes on as the peer acknowledges. */
+static void
+test_REQ_01_a_full_queue_drains(void **state)
+{
+	struct conn_cfg cfg = conn_rc;
+	uint32_t i, sent, acked = 0;
+	struct conn *c;
+
+	cfg.sq_entries = 512;
+	cfg.cq_entries = 1024;
+	c = conn_open(*state, cfg);
+	for (i = 0; i < 512; i++)
+		post_quiet(c, (struct wr){.id = i, .op = UROCE_WR_SEND, .flags = SIG, .len = 8});
+	ring_doorbell(c);
+	for (sent = 0; acked < 512; acked = sent) {
+		sent += pkt_count(c);
+		assert_true(sent > acked);
+		assert_true(sent - acked <= QP_WINDOW_PKTS);
+		peer_ack(c, SQ + sent - 1);
+	}
+	for (i = 0; i < 512; i++)
+		send_cqe(c, i, QP_WC_SUCCESS);
+	cqe_none(c);
+}
+
+/* A busy SQ needs no doorbell; an idle one says so before it rests. */
+static void
+test_REQ_01_work_posted_while_busy_is_seen(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+
+	bench_run(c->b);
+	assert_int_equal(c->sq.hdr->armed, 1);
+	client_does(c, 1, UROCE_WR_SEND, SIG, 8);
+	assert_int_equal(c->sq.hdr->armed, 0);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	assert_int_equal(c->sq.hdr->armed, 1); /* nothing more to take: ring again */
+	client_does(c, 2, UROCE_WR_SEND, SIG, 8);
+	client_does(c, 3, UROCE_WR_SEND, SIG, 8);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 2);
+}
+
+static void
+test_REQ_01_inline_data_is_taken_when_posted(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+	struct wire_pkt p;
+	char data[64];
+
+	memset(data, 'a', sizeof(data));
+	post_inline(c, (struct wr){.id = 1, .op = UROCE_WR_SEND, .flags = SIG}, data, 64);
+	post_inline(c, (struct wr){.id = 2, .op = UROCE_WR_RDMA_WRITE, .flags = SIG}, data, 0);
+	p = pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	assert_int_equal(p.payload_len, 64);
+	assert_memory_equal(p.payload, data, 64);
+	p = pkt_expect(c, WIRE_OP_WRITE_ONLY, SQ + 1);
+	assert_int_equal(p.payload_len, 0);
+	/* A retry sends what was posted, whatever stands in the slot by now. */
+	memset(c->sq.slots, 'x', c->sq.stride);
+	bench_pass(c->b, 70000000);
+	p = pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	assert_memory_equal(p.payload, data, 64);
+}
+
+static void
+test_REQ_01_gather_over_sges(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+	uint32_t key = c->local->mr.key;
+	struct uroce_sge sge[] = {
+		{LOCAL_VA + 5000, 700, key},
+		{LOCAL_VA, 0, 0},
+		{LOCAL_VA + 9, 1, key},
+		{LOCAL_VA + BENCH_BYTES - 400, 400, key},
+	};
+	uint8_t want[1101];
+	struct wire_pkt p;
+
+	memcpy(want, bench_bytes + 5000, 700);
+	want[700] = bench_bytes[9];
+	memcpy(want + 701, bench_bytes + BENCH_BYTES - 400, 400);
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_SEND, .flags = SIG, .sge = sge, .nsge = 4});
+	p = pkt_expect(c, WIRE_OP_SEND_FIRST, SQ);
+	assert_memory_equal(p.payload, want, MTU);
+	p = pkt_expect(c, WIRE_OP_SEND_LAST, SQ + 1);
+	assert_int_equal(p.payload_len, 1101 - MTU);
+	assert_memory_equal(p.payload, want + MTU, 1101 - MTU);
+}
+
+/* A peer that answers only what asks for it must never leave the window full. */
+static void
+test_RSP_02_long_messages_ask_for_acks_on_the_way(void **state)
+{
+	struct conn_cfg cfg = conn_rc;
+	uint32_t n = 0, quiet = 0;
+	struct wire_pkt p;
+	struct conn *c;
+
+	cfg.mtu_code = 1;
+	c = conn_open(*state, cfg);
+	client_does(c, 1, UROCE_WR_SEND, SIG, 400 * 256);
+	while (n < 400) {
+		uint32_t asked = UINT32_MAX;
+
+		while (pkt_poll(c, &p)) {
+			n++;
+			quiet = p.ackreq ? 0 : quiet + 1;
+			asked = p.ackreq ? p.psn : asked;
+			assert_true(quiet < QP_WINDOW_PKTS / 2);
+		}
+		assert_int_not_equal(asked, UINT32_MAX);
+		peer_ack(c, asked);
+	}
+	send_cqe(c, 1, QP_WC_SUCCESS);
+}
+
+static void
+test_REQ_02_at_most_max_rd_atomic_outstanding(void **state)
+{
+	struct conn_cfg cfg = conn_rc;
+	struct conn *c;
+	uint32_t i;
+
+	cfg.max_rd_atomic = 2;
+	c = conn_open(*state, cfg);
+	for (i = 0; i < 5; i++)
+		client_does(c, i, UROCE_WR_RDMA_READ, SIG, 8);
+	client_does(c, 5, UROCE_WR_SEND, SIG, 8);
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ);
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ + 1);
+	pkt_none(c);
+	for (i = 0; i < 5; i++) {
+		peer_read_resp(c, WIRE_OP_READ_RESP_ONLY, SQ + i, 0, 8);
+		send_cqe(c, i, QP_WC_SUCCESS);
+		if (i < 3)
+			pkt_expect(c, WIRE_OP_READ_REQ, SQ + i + 2);
+		if (i == 2)
+			pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 5);
+		pkt_none(c);
+	}
+}
+
+static void
+test_REQ_02_fence_waits_for_reads(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+
+	client_does(c, 1, UROCE_WR_RDMA_READ, SIG, 8);
+	client_does(c, 2, UROCE_WR_SEND, SIG, 8); /* no fence: goes past */
+	client_does(c, 3, UROCE_WR_RDMA_READ, SIG, 8);
+	client_does(c, 4, UROCE_WR_SEND, SIG | UROCE_WQE_FENCE, 8);
+	client_does(c, 5, UROCE_WR_SEND, SIG, 8);
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ + 2);
+	pkt_none(c);
+	peer_read_resp(c, WIRE_OP_READ_RESP_ONLY, SQ, 0, 8);
+	pkt_none(c);
+	peer_read_resp(c, WIRE_OP_READ_RESP_ONLY, SQ + 2, 0, 8);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 3);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 4);
+}
+
+/* Not for SENDs and WRITEs. */
+static void
+test_REQ_02_fence_does_not_wait_for_others(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+
+	client_does(c, 1, UROCE_WR_SEND, SIG, 8);
+	client_does(c, 2, UROCE_WR_RDMA_WRITE, SIG | UROCE_WQE_FENCE, 8);
+	client_does(c, 3, UROCE_WR_RDMA_READ, SIG | UROCE_WQE_FENCE, 8);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	pkt_expect(c, WIRE_OP_WRITE_ONLY, SQ + 1);
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ + 2);
+}
+
+int
+main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		bench_test(test_WIRE_05_messages_are_cut_at_the_path_mtu),
+		bench_test(test_WIRE_05_a_read_is_one_request),
+		bench_test(test_WIRE_04_solicited_is_on_the_last_packet_only),
+		bench_test(test_WIRE_06_psns_wrap),
+		bench_test(test_REQ_01_several_in_flight_complete_in_order),
+		bench_test(test_REQ_01_unsignaled_complete_silently),
+		bench_test(test_REQ_01_sq_sig_all),
+		bench_test(test_REQ_01_a_full_queue_drains),
+		bench_test(test_REQ_01_work_posted_while_busy_is_seen),
+		bench_test(test_REQ_01_inline_data_is_taken_when_posted),
+		bench_test(test_REQ_01_gather_over_sges),
+		bench_test(test_RSP_02_long_messages_ask_for_acks_on_the_way),
+		bench_test(test_REQ_02_at_most_max_rd_atomic_outstanding),
+		bench_test(test_REQ_02_fence_waits_for_reads),
+		bench_test(test_REQ_02_fence_does_not_wait_for_others),
+	};
+
+	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* SQD: the drain, what it holds, the way out of it (QP-15, QP-16, EVT-05). */
+#include <errno.h>
+#include "harness.h"
+
+#define SQ 0x001000u /* first PSNs of conn_rc */
+#define RQ 0x555000u
+
+static void
+client_sends(struct conn *c, uint64_t id)
+{
+	post(c, (struct wr){.id = id, .op = UROCE_WR_SEND, .flags = SIG, .len = 16});
+}
+
+static int
+to_sqd(struct conn *c, bool notify)
+{
+	struct uroce_qp_attr a = {.qp_state = QP_SQD, .en_sqd_async_notify = 1};
+
+	return conn_modify(c, QP_STATE | (notify ? QP_EN_SQD_ASYNC_NOTIFY : 0), &a);
+}
+
+static uint8_t
+sq_draining(struct conn *c)
+{
+	struct uroce_qp_attr q;
+
+	bench_run(c->b);
+	qp_query(c->qp, &q);
+	return q.sq_draining;
+}
+
+static void
+test_QP_15_started_messages_finish_and_new_ones_wait(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+
+	client_sends(c, 1);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	assert_int_equal(to_sqd(c, true), 0);
+	client_sends(c, 2); /* legal, and held */
+	pkt_none(c);
+	assert_int_equal(sq_draining(c), 1);
+	event_none(c->b);
+	/* Retries go on. */
+	bench_pass(c->b, 70000000);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	pkt_none(c);
+	peer_ack(c, SQ);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	event_expect(c->b, QP_EVENT_SQ_DRAINED);
+	event_none(c->b);
+	assert_int_equal(sq_draining(c), 0);
+	bench_pass(c->b, 1000000000);
+	pkt_none(c);
+	cqe_none(c);
+	/* The responder half works on. */
+	recv_post(c, 3, 0, 64);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 16);
+	recv_cqe(c, 3, QP_WC_SUCCESS);
+	ack_expect(c, RQ);
+}
+
+/* A message longer than the window is all acknowledged so far, and still not finished. */
+static void
+test_QP_15_drain_waits_for_the_rest_of_a_message(void **state)
+{
+	struct conn_cfg cfg = conn_rc;
+	uint32_t n, sent;
+	struct conn *c;
+
+	cfg.mtu_code = 1;
+	c = conn_open(*state, cfg);
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_WRITE, .flags = SIG, .len = 300 * 256});
+	sent = pkt_count(c);
+	assert_true(sent < 300);
+	assert_int_equal(to_sqd(c, true), 0);
+	client_sends(c, 2);
+	for (n = 0; sent < 300; n++) {
+		peer_ack(c, SQ + sent - 1);
+		if (sent < 300)
+			event_none(c->b);
+		assert_int_equal(sq_draining(c), 1);
+		sent += pkt_count(c);
+		assert_true(n < 300);
+	}
+	assert_int_equal(sent, 300);
+	peer_ack(c, SQ + 299);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	event_expect(c->b, QP_EVENT_SQ_DRAINED);
+	pkt_none(c);
+}
+
+static void
+test_EVT_05_sq_drained_only_if_asked_for(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+
+	assert_int_equal(to_sqd(c, true), 0);
+	event_expect(c->b, QP_EVENT_SQ_DRAINED); /* nothing outstanding: at once */
+	assert_int_equal(conn_to(c, QP_RTS), 0);
+	assert_int_equal(to_sqd(c, false), 0);
+	event_none(c->b);
+	assert_int_equal(sq_draining(c), 0);
+}
+
+static void
+test_QP_16_no_way_out_before_the_drain(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+
+	client_sends(c, 1);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	assert_int_equal(to_sqd(c, false), 0);
+	bench_run(c->b);
+	assert_int_equal(conn_to(c, QP_RTS), EINVAL);
+	assert_int_equal(conn_to(c, QP_SQD), EINVAL);
+	state_expect(c, QP_SQD);
+	client_sends(c, 2);
+	client_sends(c, 3);
+	peer_ack(c, SQ);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	pkt_none(c);
+	assert_int_equal(conn_to(c, QP_SQD), 0);
+	assert_int_equal(conn_to(c, QP_RTS), 0);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 2);
+	pkt_none(c);
+	peer_ack(c, SQ + 2);
+	send_cqe(c, 2, QP_WC_SUCCESS);
+	send_cqe(c, 3, QP_WC_SUCCESS);
+}
+
+/* Counters that SQD>RTS sets hold from there on. */
+static void
+test_QP_16_new_retry_counts_hold_after_resume(void **state)
+{
+	struct conn_cfg cfg = conn_rc;
+	struct uroce_qp_attr a = {.qp_state = QP_RTS, .rnr_retry = 1, .retry_cnt = 1};
+	struct conn *c;
+
+	cfg.rnr_retry = cfg.retry_cnt = 0;
+	c = conn_open(*state, cfg);
+	assert_int_equal(to_sqd(c, false), 0);
+	bench_run(c->b);
+	assert_int_equal(conn_modify(c, QP_STATE | QP_RNR_RETRY | QP_RETRY_CNT, &a), 0);
+	client_sends(c, 1);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	peer_nak(c, SQ, WIRE_SYN_RNR | 1);
+	bench_pass(c->b, 10000);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	peer_nak(c, SQ, NAK_SYN(PSN_SEQ));
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	peer_nak(c, SQ, WIRE_SYN_RNR | 1);
+	send_cqe(c, 1, QP_WC_RNR_RETRY_EXC_ERR);
+}
+
+/* Taken from the SQ and held back by a fence: it has not started, and does not now. */
+static void
+test_QP_15_a_wqe_held_by_its_fence_has_not_started(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = 8});
+	post(c,
+	     (struct wr){.id = 2, .op = UROCE_WR_SEND, .flags = SIG | UROCE_WQE_FENCE, .len = 8});
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ);
+	assert_int_equal(to_sqd(c, true), 0);
+	peer_read_resp(c, WIRE_OP_READ_RESP_ONLY, SQ, 0, 8);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	event_expect(c->b, QP_EVENT_SQ_DRAINED);
+	pkt_none(c);
+	assert_int_equal(conn_to(c, QP_RTS), 0);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
+	peer_ack(c, SQ + 1);
+	send_cqe(c, 2, QP_WC_SUCCESS);
+}
+
+/* A WQE that is bad starts as little as a good one. */
+static void
+test_QP_15_bad_wqe_waits_too(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+
+	client_sends(c, 1);
+	post(c, (struct wr){.id = 2, .op = 0x55, .flags = SIG});
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	assert_int_equal(to_sqd(c, true), 0);
+	peer_ack(c, SQ);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	event_expect(c->b, QP_EVENT_SQ_DRAINED);
+	cqe_none(c);
+	state_expect(c, QP_SQD);
+	assert_int_equal(conn_to(c, QP_RTS), 0);
+	send_cqe(c, 2, QP_WC_LOC_QP_OP_ERR);
+	state_expect(c, QP_ERR);
+}
+
+int
+main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		bench_test(test_QP_15_started_messages_finish_and_new_ones_wait),
+		bench_test(test_QP_15_drain_waits_for_the_rest_of_a_message),
+		bench_test(test_QP_15_a_wqe_held_by_its_fence_has_not_started),
+		bench_test(test_QP_15_bad_wqe_waits_too),
+		bench_test(test_EVT_05_sq_drained_only_if_asked_for),
+		bench_test(test_QP_16_no_way_out_before_the_drain),
+		bench_test(test_QP_16_new_retry_counts_hold_after_resume),
+	};
+
+	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
+}

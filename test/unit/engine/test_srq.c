@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Shared receive queues (SRQ-01, EVT-07, EVT-09, EVT-10, CQE-14). */
+#include <string.h>
+#include "harness.h"
+
+#define SQ  0x001000u
+#define RQ  0x555000u
+#define MTU 1024u
+
+static struct conn *
+conn_on(struct bench *b, struct bench_srq *s, enum qp_type type)
+{
+	struct conn_cfg cfg = conn_rc;
+
+	cfg.type = type;
+	cfg.qpn += 2 * b->nconns;
+	cfg.srq = &s->srq;
+	return conn_open(b, cfg);
+}
+
+static void
+peer_sends(struct conn *c, uint32_t psn, uint32_t off, uint32_t len)
+{
+	peer_send(c, WIRE_OP_SEND_ONLY, psn, off, len);
+	bench_run(c->b);
+}
+
+static void
+test_SRQ_01_wqes_are_taken_in_order_by_any_qp(void **state)
+{
+	struct bench *b = *state;
+	struct bench_srq *s = srq_open(b, 8);
+	struct conn *c[2] = {conn_on(b, s, QP_TYPE_RC), conn_on(b, s, QP_TYPE_RC)};
+	uint32_t i;
+
+	for (i = 0; i < 8; i++)
+		srq_post(s, 100 + i, i * 64, 64);
+	for (i = 0; i < 8; i++)
+		peer_sends(c[i & 1], RQ + i / 2, 7 * i, 9);
+	for (i = 0; i < 8; i++) {
+		assert_int_equal(recv_cqe(c[i & 1], 100 + i, QP_WC_SUCCESS).byte_len, 9);
+		assert_memory_equal(s->mem->bytes + i * 64, bench_bytes + 7 * i, 9);
+	}
+	assert_int_equal(s->ring.hdr->cons, 8);
+	/* Empty: RNR; and on when somebody posts. */
+	peer_sends(c[0], RQ + 4, 0, 8);
+	assert_int_equal(OBS(c[0], RSP_RNR_NAK), 1);
+	srq_post(s, 200, 0, 64);
+	peer_sends(c[0], RQ + 4, 0, 8);
+	recv_cqe(c[0], 200, QP_WC_SUCCESS);
+	srq_close(s);
+}
+
+/* A WQE is its QP's from the first packet of a message on, whoever else receives meanwhile. */
+static void
+test_SRQ_01_messages_of_two_qps_interleave(void **state)
+{
+	struct bench *b = *state;
+	struct bench_srq *s = srq_open(b, 8);
+	struct conn *c1 = conn_on(b, s, QP_TYPE_RC), *c2 = conn_on(b, s, QP_TYPE_RC);
+
+	srq_post(s, 1, 0, 4096);
+	srq_post(s, 2, 8192, 4096);
+	peer_send(c1, WIRE_OP_SEND_FIRST, RQ, 0, MTU);
+	peer_send(c2, WIRE_OP_SEND_FIRST, RQ, 5000, MTU);
+	peer_send(c1, WIRE_OP_SEND_LAST, RQ + 1, MTU, 10);
+	peer_send(c2, WIRE_OP_SEND_LAST, RQ + 1, 5000 + MTU, 20);
+	assert_int_equal(recv_cqe(c1, 1, QP_WC_SUCCESS).byte_len, MTU + 10);
+	assert_int_equal(recv_cqe(c2, 2, QP_WC_SUCCESS).byte_len, MTU + 20);
+	assert_memory_equal(s->mem->bytes, bench_bytes, MTU + 10);
+	assert_memory_equal(s->mem->bytes + 8192, bench_bytes + 5000, MTU + 20);
+	srq_close(s);
+}
+
+static void
+test_SRQ_01_empty_drops_for_uc(void **state)
+{
+	struct bench *b = *state;
+	struct bench_srq *s = srq_open(b, 8);
+	struct conn *c = conn_on(b, s, QP_TYPE_UC);
+
+	peer_send(c, WIRE_SVC_UC | WIRE_OP_SEND_ONLY, RQ, 0, 8);
+	cqe_none(c);
+	pkt_none(c);
+	assert_int_equal(DROPS(c, NO_RECV_WQE), 1);
+	state_expect(c, QP_RTS);
+	srq_close(s);
+}
+
+static void
+test_EVT_10_limit_once_below_it(void **state)
+{
+	struct bench *b = *state;
+	struct bench_srq *s = srq_open(b, 8);
+	struct conn *c = conn_on(b, s, QP_TYPE_RC);
+	uint32_t i;
+
+	s->srq.limit = 3;
+	for (i = 0; i < 5; i++)
+		srq_post(s, i, 0, 64);
+	peer_sends(c, RQ, 0, 8);
+	peer_sends(c, RQ + 1, 0, 8); /* three are left: not below three */
+	event_none(b);
+	peer_sends(c, RQ + 2, 0, 8);
+	event_expect(b, QP_EVENT_SRQ_LIMIT_REACHED);
+	peer_sends(c, RQ + 3, 0, 8);
+	event_none(b); /* disarmed itself */
+	s->srq.limit = 1;
+	peer_sends(c, RQ + 4, 0, 8);
+	event_expect(b, QP_EVENT_SRQ_LIMIT_REACHED);
+	srq_close(s);
+}
+
+/* QP-19: what is posted to an SRQ is not flushed by a QP's end; what the QP has taken is. */
+static void
+test_EVT_07_QP_19_last_wqe_reached(void **state)
+{
+	struct bench *b = *state;
+	struct bench_srq *s = srq_open(b, 8);
+	struct conn *c = conn_on(b, s, QP_TYPE_RC), *other = conn_on(b, s, QP_TYPE_RC);
+
+	srq_post(s, 1, 0, 4096);
+	srq_post(s, 2, 0, 4096);
+	peer_send(c, WIRE_OP_SEND_FIRST, RQ, 0, MTU);
+	assert_int_equal(conn_to(c, QP_ERR), 0);
+	recv_cqe(c, 1, QP_WC_WR_FLUSH_ERR);
+	event_expect(b, QP_EVENT_QP_LAST_WQE_REACHED);
+	assert_ptr_equal(b->event[0].qp, c->qp);
+	event_none(b);
+	cqe_none(c);
+	peer_sends(other, RQ, 0, 8);
+	recv_cqe(other, 2, QP_WC_SUCCESS);
+	srq_close(s);
+}
+
+/* Garbage in its ring: the SRQ is dead, and its QPs as they find out; other QPs are not. */
+static void
+test_EVT_09_corrupt_ring(void **state)
+{
+	struct bench *b = *state;
+	struct bench_srq *s = srq_open(b, 8);
+	struct conn *c1 = conn_on(b, s, QP_TYPE_RC), *c2 = conn_on(b, s, QP_TYPE_RC);
+	struct conn *well = conn_open(b, (struct conn_cfg){.type = QP_TYPE_RC,
+							   .state = QP_RTS,
+							   .qpn = 0x200,
+							   .pd = 3,
+							   .mtu_code = 3,
+							   .rq_psn = RQ,
+							   .sq_entries = 8,
+							   .rq_entries = 8,
+							   .cq_entries = 8,
+							   .max_sge = 1});
+
+	s->ring.hdr->prod = 9;
+	peer_sends(c1, RQ, 0, 8);
+	event_expect(b, QP_EVENT_SRQ_ERR);
+	event_expect(b, QP_EVENT_QP_FATAL);
+	state_expect(c1, QP_ERR);
+	s->ring.hdr->prod = 0; /* it stays dead */
+	srq_post(s, 1, 0, 64);
+	peer_sends(c2, RQ, 0, 8);
+	event_expect(b, QP_EVENT_QP_FATAL);
+	event_none(b); /* SRQ_ERR came once */
+	state_expect(c2, QP_ERR);
+	recv_post(well, 7, 0, 64);
+	peer_sends(well, RQ, 0, 8);
+	recv_cqe(well, 7, QP_WC_SUCCESS);
+	srq_close(s);
+}
+
+static void
+test_CQE_03_malformed_wqe_of_an_srq(void **state)
+{
+	struct bench *b = *state;
+	struct bench_srq *s = srq_open(b, 8);
+	struct conn *c = conn_on(b, s, QP_TYPE_RC);
+
+	srq_post(s, 1, 0, 64);
+	((struct uroce_recv_wqe *)s->ring.slots)->num_sge = 2;
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
+	answer_expect(c, RQ, NAK_SYN(REM_OP));
+	recv_cqe(c, 1, QP_WC_LOC_QP_OP_ERR);
+	state_expect(c, QP_ERR);
+	srq_close(s);
+}
+
+int
+main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		bench_test(test_SRQ_01_wqes_are_taken_in_order_by_any_qp),
+		bench_test(test_SRQ_01_messages_of_two_qps_interleave),
+		bench_test(test_SRQ_01_empty_drops_for_uc),
+		bench_test(test_EVT_10_limit_once_below_it),
+		bench_test(test_EVT_07_QP_19_last_wqe_reached),
+		bench_test(test_EVT_09_corrupt_ring),
+		bench_test(test_CQE_03_malformed_wqe_of_an_srq),
+	};
+
+	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
+}

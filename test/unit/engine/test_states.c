@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What each state does and does not do (QP-10 .. QP-21 less SQD, EVT-04). */
+#include <errno.h>
+#include <string.h>
+#include "harness.h"
+
+#define SQ 0x001000u /* first PSNs of conn_rc */
+#define RQ 0x555000u
+
+static struct conn_cfg
+cfg_in(enum qp_state state)
+{
+	struct conn_cfg cfg = conn_rc;
+
+	cfg.state = state;
+	return cfg;
+}
+
+static void
+peer_sends(struct conn *c, uint32_t psn)
+{
+	peer_send(c, WIRE_OP_SEND_ONLY, psn, 0, 16);
+}
+
+static void
+client_sends(struct conn *c, uint64_t id)
+{
+	post(c, (struct wr){.id = id, .op = UROCE_WR_SEND, .flags = SIG, .len = 16});
+}
+
+/* Requests and responses alike are dropped without a word. */
+static void
+check_deaf(struct conn *c)
+{
+	uint64_t dropped = DROPS(c, QP_STATE);
+
+	peer_sends(c, RQ);
+	peer_sends(c, RQ + 1);
+	peer_ack(c, SQ);
+	pkt_none(c);
+	cqe_none(c);
+	event_none(c->b);
+	assert_int_equal(DROPS(c, QP_STATE), dropped + 3);
+}
+
+static void
+test_QP_10_reset_is_deaf_and_dumb(void **state)
+{
+	struct conn *c = conn_open(*state, cfg_in(QP_RESET));
+
+	check_deaf(c);
+	client_sends(c, 1);
+	engine_doorbell(&c->b->engine, BENCH_QPN);
+	pkt_none(c);
+	cqe_none(c);
+}
+
+static void
+test_QP_10_reset_drops_all_work(void **state)
+{
+	struct conn_cfg cfg = cfg_in(QP_RTS);
+	struct conn *c = conn_open(*state, cfg);
+
+	client_sends(c, 1);
+	recv_post(c, 2, 0, 4096);
+	peer_put(c, (struct wire_fields){.opcode = WIRE_OP_SEND_FIRST, .psn = RQ}, 0, 1024);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	recv_post(c, 3, 0, 64);
+	client_sends(c, 4);
+	assert_int_equal(conn_to(c, QP_RESET), 0);
+	state_expect(c, QP_RESET);
+	pkt_none(c);
+	cqe_none(c);
+	bench_pass(c->b, 10000000000);
+	pkt_none(c);
+	cqe_none(c);
+	assert_int_equal(c->sq.hdr->prod | c->sq.hdr->cons | c->rq.hdr->prod | c->rq.hdr->cons, 0);
+}
+
+/* The same QP again after RESET: rings from 0, new PSNs, nothing of before. */
+static void
+test_QP_10_reset_qp_works_again(void **state)
+{
+	struct conn_cfg again = conn_rc;
+	struct conn *c = conn_open(*state, conn_rc);
+
+	client_sends(c, 1);
+	client_sends(c, 2);
+	peer_nak(c, SQ, NAK_SYN(REM_OP));
+	send_cqe(c, 1, QP_WC_REM_OP_ERR);
+	send_cqe(c, 2, QP_WC_WR_FLUSH_ERR);
+	pkt_count(c);
+	assert_int_equal(conn_to(c, QP_RESET), 0);
+	c->sq.prod = c->rq.prod = 0;
+	again.sq_psn = 0x42;
+	again.rq_psn = 0x99;
+	conn_raise(c, &again);
+	recv_post(c, 3, 0, 64);
+	peer_sends(c, 0x99);
+	recv_cqe(c, 3, QP_WC_SUCCESS);
+	ack_expect(c, 0x99);
+	client_sends(c, 4);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, 0x42);
+	peer_ack(c, 0x42);
+	send_cqe(c, 4, QP_WC_SUCCESS);
+}
+
+static void
+test_QP_11_init_holds_receives(void **state)
+{
+	struct conn *c = conn_open(*state, cfg_in(QP_INIT));
+	struct uroce_qp_attr a = {.qp_state = QP_RTR,
+				  .path_mtu = 3,
+				  .dest_qp_num = PEER_QPN,
+				  .rq_psn = RQ,
+				  .ah = {.is_global = 1, .port_num = 1}};
+
+	recv_post(c, 1, 0, 64);
+	check_deaf(c);
+	client_sends(c, 9);
+	engine_doorbell(&c->b->engine, BENCH_QPN);
+	pkt_none(c);
+	assert_int_equal(conn_modify(c,
+				     1 | QP_AV | QP_PATH_MTU | QP_DEST_QPN | QP_RQ_PSN |
+					     QP_MAX_DEST_RD_ATOMIC | QP_MIN_RNR_TIMER,
+				     &a),
+			 0);
+	peer_sends(c, RQ);
+	recv_cqe(c, 1, QP_WC_SUCCESS);
+}
+
+static void
+test_QP_12_rtr_answers_and_does_not_ask(void **state)
+{
+	struct conn *c = conn_open(*state, cfg_in(QP_RTR));
+	struct wire_pkt p;
+
+	recv_post(c, 1, 0, 64);
+	client_sends(c, 9); /* what a library refuses, a hostile client does */
+	engine_doorbell(&c->b->engine, BENCH_QPN);
+	pkt_none(c);
+	peer_sends(c, RQ);
+	recv_cqe(c, 1, QP_WC_SUCCESS);
+	ack_expect(c, RQ);
+	peer_put(c,
+		 (struct wire_fields){.opcode = WIRE_OP_READ_REQ,
+				      .psn = RQ + 1,
+				      .va = REMOTE_VA,
+				      .rkey = c->remote->mr.key,
+				      .dmalen = 8},
+		 0, 0);
+	p = pkt_expect(c, WIRE_OP_READ_RESP_ONLY, RQ + 1);
+	assert_int_equal(p.payload_len, 8);
+	peer_sends(c, RQ + 2);
+	answer_expect(c, RQ + 2, WIRE_SYN_RNR | 12);
+	/* A response has no business in RTR. */
+	peer_ack(c, SQ);
+	assert_int_equal(DROPS(c, QP_STATE), 1);
+	pkt_none(c);
+	state_expect(c, QP_RTR);
+}
+
+static void
+test_QP_13_EVT_04_comm_est_once_per_rtr(void **state)
+{
+	struct conn *c = conn_open(*state, cfg_in(QP_RTR));
+
+	event_none(c->b);
+	recv_post(c, 1, 0, 64);
+	recv_post(c, 2, 0, 64);
+	peer_sends(c, RQ);
+	event_expect(c->b, QP_EVENT_COMM_EST);
+	assert_ptr_equal(c->b->event[0].qp, c->qp);
+	peer_sends(c, RQ + 1);
+	event_none(c->b);
+}
+
+/* Whatever the operation, a WRITE or READ too. */
+static void
+test_EVT_04_comm_est_for_any_operation(void **state)
+{
+	static const uint8_t ops[] = {WIRE_OP_WRITE_ONLY, WIRE_OP_READ_REQ, WIRE_OP_SEND_ONLY};
+	uint32_t i;
+
+	for (i = 0; i < 3; i++) {
+		struct conn_cfg cfg = cfg_in(QP_RTR);
+		struct conn *c;
+
+		cfg.qpn += 2 * i;
+		c = conn_open(*state, cfg);
+		peer_put(c,
+			 (struct wire_fields){.opcode = ops[i],
+					      .psn = RQ,
+					      .va = REMOTE_VA,
+					      .rkey = c->remote->mr.key},
+			 0, 0);
+		event_expect(c->b, QP_EVENT_COMM_EST);
+		event_none(c->b);
+	}
+}
+
+static void
+test_EVT_04_no_comm_est_in_rts(void **state)
+{
+	struct conn *c = conn_open(*state, cfg_in(QP_RTS));
+
+	recv_post(c, 1, 0, 64);
+	peer_sends(c, RQ);
+	recv_cqe(c, 1, QP_WC_SUCCESS);
+	event_none(c->b);
+}
+
+static void
+test_QP_14_rts_both_queues(void **state)
+{
+	struct conn *c = conn_open(*state, cfg_in(QP_RTS));
+
+	recv_post(c, 1, 0, 64);
+	client_sends(c, 2);
+	peer_sends(c, RQ);
+	recv_cqe(c, 1, QP_WC_SUCCESS);
+	pkt_expect(c, WIRE_OP_ACK, RQ);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	peer_ack(c, SQ);
+	send_cqe(c, 2, QP_WC_SUCCESS);
+}
+
+static void
+test_QP_19_CQE_05_error_flushes_both_queues_in_order(void **state)
+{
+	struct conn *c = conn_open(*state, cfg_in(QP_RTS));
+	uint32_t i;
+
+	for (i = 1; i <= 4; i++)
+		post(c, (struct wr){.id = i, .op = UROCE_WR_SEND, .len = 16}); /* none signaled */
+	for (i = 11; i <= 13; i++)
+		recv_post(c, i, 0, 64);
+	assert_int_equal(pkt_count(c), 4);
+	peer_ack(c, SQ);
+	peer_nak(c, SQ + 1, NAK_SYN(REM_ACCESS));
+	send_cqe(c, 2, QP_WC_REM_ACCESS_ERR);
+	send_cqe(c, 3, QP_WC_WR_FLUSH_ERR);
+	send_cqe(c, 4, QP_WC_WR_FLUSH_ERR);
+	for (i = 11; i <= 13; i++)
+		recv_cqe(c, i, QP_WC_WR_FLUSH_ERR);
+	cqe_none(c);
+	state_expect(c, QP_ERR);
+	check_deaf(c);
+	bench_pass(c->b, 10000000000);
+	pkt_none(c);
+}
+
+static void
+test_QP_19_CQE_05_later_work_flushes_at_once(void **state)
+{
+	struct conn *c = conn_open(*state, cfg_in(QP_RTS));
+	uint32_t lap;
+
+	assert_int_equal(conn_to(c, QP_ERR), 0);
+	cqe_none(c);
+	for (lap = 0; lap < 200; lap++) {
+		client_sends(c, 2 * lap);
+		send_cqe(c, 2 * lap, QP_WC_WR_FLUSH_ERR);
+		recv_post(c, 2 * lap + 1, 0, 8);
+		recv_cqe(c, 2 * lap + 1, QP_WC_WR_FLUSH_ERR);
+	}
+	cqe_none(c);
+	pkt_none(c);
+	assert_int_equal(conn_to(c, QP_INIT), EINVAL);
+	assert_int_equal(conn_to(c, QP_RTS), EINVAL);
+	assert_int_equal(conn_to(c, QP_RESET), 0);
+}
+
+static void
+test_QP_20_CQE_12_rc_goes_to_err_not_sqe(void **state)
+{
+	struct conn_cfg cfg = cfg_in(QP_RTS);
+	struct conn *c;
+
+	cfg.retry_cnt = 0;
+	c = conn_open(*state, cfg);
+	client_sends(c, 1);
+	bench_pass(c->b, 100000000);
+	send_cqe(c, 1, QP_WC_RETRY_EXC_ERR);
+	state_expect(c, QP_ERR);
+}
+
+static void
+test_QP_21_CQE_05_error_by_hand(void **state)
+{
+	static const enum qp_state from[] = {QP_RTR, QP_RTS, QP_SQD};
+	uint32_t i;
+
+	for (i = 0; i < 3; i++) {
+		struct conn_cfg cfg = cfg_in(from[i] == QP_SQD ? QP_RTS : from[i]);
+		struct conn *c;
+
+		cfg.qpn += 2 * i;
+		c = conn_open(*state, cfg);
+		recv_post(c, 5, 0, 64);
+		if (from[i] != QP_RTR) {
+			client_sends(c, 1);
+			client_sends(c, 2);
+			pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+			pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
+		}
+		if (from[i] == QP_SQD)
+			assert_int_equal(conn_to(c, QP_SQD), 0);
+		assert_int_equal(conn_to(c, QP_ERR), 0);
+		if (from[i] != QP_RTR) {
+			send_cqe(c, 1, QP_WC_WR_FLUSH_ERR);
+			send_cqe(c, 2, QP_WC_WR_FLUSH_ERR);
+		}
+		recv_cqe(c, 5, QP_WC_WR_FLUSH_ERR);
+		event_none(c->b);
+		check_deaf(c);
+	}
+}
+
+int
+main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		bench_test(test_QP_10_reset_is_deaf_and_dumb),
+		bench_test(test_QP_10_reset_drops_all_work),
+		bench_test(test_QP_10_reset_qp_works_again),
+		bench_test(test_QP_11_init_holds_receives),
+		bench_test(test_QP_12_rtr_answers_and_does_not_ask),
+		bench_test(test_QP_13_EVT_04_comm_est_once_per_rtr),
+		bench_test(test_EVT_04_comm_est_for_any_operation),
+		bench_test(test_EVT_04_no_comm_est_in_rts),
+		bench_test(test_QP_14_rts_both_queues),
+		bench_test(test_QP_19_CQE_05_error_flushes_both_queues_in_order),
+		bench_test(test_QP_19_CQE_05_later_work_flushes_at_once),
+		bench_test(test_QP_20_CQE_12_rc_goes_to_err_not_sqe),
+		bench_test(test_QP_21_CQE_05_error_by_hand),
+	};
+
+	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
+}

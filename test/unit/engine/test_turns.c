@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The engine's own business: turns, full arrays, missing buffers, timers, paths. */
+#include <string.h>
+#include <rte_mbuf.h>
+#include "harness.h"
+
+#define SQ 0x001000u
+#define RQ 0x555000u
+
+static struct conn *
+next_conn(void **state)
+{
+	struct bench *b = *state;
+	struct conn_cfg cfg = conn_rc;
+
+	cfg.qpn += 2 * b->nconns;
+	return conn_open(b, cfg);
+}
+
+static void
+client_sends(struct conn *c, uint64_t id, uint32_t len)
+{
+	post(c, (struct wr){.id = id, .op = UROCE_WR_SEND, .flags = SIG, .len = len});
+}
+
+/* A port that takes nothing: the array fills to its end and no further, and nothing is lost. */
+static void
+test_engine_full_tx_array(void **state)
+{
+	struct conn *c = next_conn(state);
+	struct qp_env *env = &c->b->engine.env;
+
+	client_sends(c, 1, 100 * 1024);
+	assert_true(engine_run(&c->b->engine, c->b->now));
+	assert_int_equal(env->tx_n, ENGINE_TX_CAP);
+	assert_true(engine_run(&c->b->engine, c->b->now));
+	assert_int_equal(env->tx_n, ENGINE_TX_CAP);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8); /* its answer has no room either */
+	assert_true(engine_run(&c->b->engine, c->b->now));
+	assert_int_equal(env->tx_n, ENGINE_TX_CAP);
+	assert_int_equal(pkt_count(c), 100 + 1);
+}
+
+/* No buffers: no spinning, no loss; it goes on when there are some. */
+static void
+test_engine_no_mbufs(void **state)
+{
+	struct conn *c = next_conn(state);
+	struct rte_mempool *pool = c->b->engine.env.pool;
+	static struct rte_mbuf *all[8192];
+	uint32_t n = 0;
+
+	recv_post(c, 9, 0, 64);
+	bench_run(c->b);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
+	while (n < 8192 && (all[n] = rte_pktmbuf_alloc(pool)) != NULL)
+		n++;
+	client_sends(c, 1, 8);
+	assert_true(engine_run(&c->b->engine, c->b->now));
+	assert_int_equal(c->b->engine.env.tx_n, 0);
+	rte_pktmbuf_free_bulk(all, n);
+	pkt_expect(c, WIRE_OP_ACK, RQ);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	pkt_none(c);
+	recv_cqe(c, 9, QP_WC_SUCCESS);
+}
+
+/* Nobody waits for more than a quantum of each of the others. */
+static void
+test_engine_turns_are_fair(void **state)
+{
+	struct conn *c[4];
+	uint32_t i, sent[4] = {0}, n;
+
+	for (i = 0; i < 4; i++) {
+		c[i] = next_conn(state);
+		client_sends(c[i], 1, 64 * 1024);
+	}
+	engine_run(&c[0]->b->engine, c[0]->b->now);
+	n = c[0]->b->engine.env.tx_n;
+	assert_int_equal(n, ENGINE_TX_CAP);
+	for (i = 0; i < 4; i++)
+		sent[i] = c[i]->qp->snd.next_psn - SQ;
+	for (i = 0; i < 4; i++)
+		assert_int_equal(sent[i], ENGINE_QUANTUM);
+}
+
+/* A READ that is being answered does not keep the same QP's own requests waiting for ever. */
+static void
+test_engine_both_halves_go_on(void **state)
+{
+	struct conn *c = next_conn(state);
+	struct wire_pkt p;
+	uint32_t resp = 0, req = 0;
+
+	peer_read(c, RQ, REMOTE_VA, 64 * 1024);
+	client_sends(c, 1, 30 * 1024);
+	while (pkt_poll(c, &p)) {
+		if (p.op->flags & WIRE_F_RESP)
+			resp++;
+		else
+			req++;
+	}
+	assert_int_equal(resp, 64);
+	assert_int_equal(req, 30);
+}
+
+static void
+test_engine_forgotten_qp_is_off_the_run_list(void **state)
+{
+	struct conn *c = next_conn(state), *other = next_conn(state);
+
+	client_sends(c, 1, 8);
+	client_sends(other, 1, 8);
+	engine_forget(&c->b->engine, c->qp);
+	engine_forget(&c->b->engine, c->qp);
+	assert_int_equal(pkt_count(other), 1);
+}
+
+/* A timer that goes off before its time asks for another one and does nothing else. */
+static void
+test_REQ_04_early_timer(void **state)
+{
+	struct conn *c = next_conn(state);
+	uint64_t due;
+
+	client_sends(c, 1, 8);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	due = c->qp->timer_at_ns;
+	assert_true(due > c->b->now);
+	engine_timer(&c->b->engine, c->b->now + 5, c->qp);
+	pkt_none(c);
+	assert_true(c->qp->timer_at_ns == due);
+	assert_int_equal(OBS(c, REQ_TIMEOUT), 0);
+	/* Nor with nothing outstanding. */
+	peer_ack(c, SQ);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	engine_timer(&c->b->engine, due + 1, c->qp);
+	pkt_none(c);
+	assert_int_equal(c->qp->timer_at_ns, 0);
+}
+
+/* A nearer deadline than the timer set: the RNR wait must not wait for the ACK timeout's. */
+static void
+test_REQ_06_timer_is_brought_forward(void **state)
+{
+	struct conn *c = next_conn(state);
+
+	client_sends(c, 1, 8);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	peer_nak(c, SQ, WIRE_SYN_RNR | 1); /* 10 us; the ACK timeout is 67 ms */
+	assert_true(c->qp->timer_at_ns == c->b->now + 10000);
+}
+
+/* A GID of the same device: marked so that the frame never meets the wire. */
+static void
+test_engine_loopback_frames_are_marked(void **state)
+{
+	struct conn_cfg cfg = conn_rc;
+	struct conn *c;
+
+	cfg.state = QP_RESET;
+	c = conn_open(*state, cfg);
+	c->path.loopback = true;
+	conn_raise(c, &conn_rc);
+	client_sends(c, 1, 8);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ); /* the harness compares the mark with qp->loopback */
+	assert_true(c->qp->loopback);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
+	answer_expect(c, RQ, WIRE_SYN_RNR | 12);
+}
+
+/* The next hop is not known yet: answers wait for it. */
+static void
+test_RSP_02_answers_wait_for_the_next_hop(void **state)
+{
+	struct conn *c = next_conn(state);
+	uint8_t mac[6] = {2, 9, 9, 9, 9, 9};
+
+	c->qp->path_ok = false;
+	recv_post(c, 1, 0, 64);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
+	peer_read(c, RQ + 1, REMOTE_VA, 8);
+	recv_cqe(c, 1, QP_WC_SUCCESS);
+	pkt_none(c);
+	memcpy(c->path.wire.dmac, mac, 6);
+	qp_path_resolved(&c->b->engine.env, c->qp, mac);
+	pkt_expect(c, WIRE_OP_READ_RESP_ONLY, RQ + 1);
+	pkt_none(c);
+	client_sends(c, 2, 8);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+}
+
+int
+main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		bench_test(test_engine_full_tx_array),
+		bench_test(test_engine_no_mbufs),
+		bench_test(test_engine_turns_are_fair),
+		bench_test(test_engine_both_halves_go_on),
+		bench_test(test_engine_forgotten_qp_is_off_the_run_list),
+		bench_test(test_REQ_04_early_timer),
+		bench_test(test_REQ_06_timer_is_brought_forward),
+		bench_test(test_engine_loopback_frames_are_marked),
+		bench_test(test_RSP_02_answers_wait_for_the_next_hop),
+	};
+
+	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
+}

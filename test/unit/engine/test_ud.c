@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Unreliable datagrams (WIRE-07, WIRE-08, WIRE-01, QP-17; NAK-06's "without a word"). */
+#include <string.h>
+#include <rte_mbuf.h>
+#include "harness.h"
+
+#define SQ     0x001000u
+#define RQ     0x555000u
+#define UD(op) (WIRE_SVC_UD | WIRE_OP_##op)
+#define QKEY   0x11223344u
+
+struct ud {
+	struct qp_ah ah;
+	struct qp_ah *slot[4];
+	struct qp_ah_table ahs;
+	struct conn *c;
+};
+
+static void
+ud_open(void **state, struct ud *u, bool v6)
+{
+	struct conn_cfg cfg = conn_rc;
+	struct bench *b = *state;
+
+	memset(u, 0, sizeof(*u));
+	u->ahs = (struct qp_ah_table){.slot = u->slot, .nslots = 4};
+	u->slot[2] = &u->ah;
+	cfg.type = QP_TYPE_UD;
+	cfg.ahs = &u->ahs;
+	cfg.qkey = QKEY;
+	cfg.v6 = v6;
+	cfg.qpn += 2 * b->nconns;
+	u->c = conn_open(b, cfg);
+	u->ah = (struct qp_ah){.path = u->c->path.wire,
+			       .pd = cfg.pd,
+			       .handle = 0x102,
+			       .path_ok = true};
+	memset(u->c->local->bytes, 0, BENCH_BYTES);
+}
+
+static void
+peer_datagram(struct conn *c, uint8_t op, uint32_t qkey, uint32_t len)
+{
+	peer_put(c,
+		 (struct wire_fields){
+			 .opcode = op, .psn = RQ, .qkey = qkey, .src_qpn = 0x654321, .imm = 0xcafe},
+		 0, len);
+}
+
+static void
+client_sends(struct conn *c, uint64_t id, uint32_t ah, uint32_t qpn, uint32_t qkey, uint32_t len)
+{
+	struct uroce_send_wqe *w =
+		(struct uroce_send_wqe *)(c->sq.slots + (c->sq.prod & 63) * c->sq.stride);
+
+	memcpy(c->local->bytes, bench_bytes, len);
+	post_quiet(c, (struct wr){.id = id, .op = UROCE_WR_SEND, .flags = SIG, .len = len});
+	w->ud.ah = ah;
+	w->ud.remote_qpn = qpn;
+	w->ud.remote_qkey = qkey;
+	ring_doorbell(c);
+}
+
+static void
+test_WIRE_07_grh_area_and_completion(void **state)
+{
+	static const uint8_t zero[20];
+	struct uroce_cqe cqe;
+	uint32_t i;
+
+	for (i = 0; i < 2; i++) {
+		struct bench_region *r;
+		uint8_t frame[2048];
+		struct ud u;
+
+		ud_open(state, &u, i);
+		r = u.c->local;
+		recv_post(u.c, 1, 0, 200);
+		peer_datagram(u.c, UD(SEND_ONLY_IMM), QKEY, 100);
+		cqe = recv_cqe(u.c, 1, QP_WC_SUCCESS);
+		assert_int_equal(cqe.byte_len, 140);
+		assert_int_equal(cqe.flags, UROCE_CQE_GRH | UROCE_CQE_WITH_IMM);
+		assert_int_equal(cqe.imm, 0xcafe);
+		assert_int_equal(cqe.src_qp, 0x654321);
+		peer_frame(u.c, (struct wire_fields){.opcode = UD(SEND_ONLY_IMM), .psn = RQ}, 0,
+			   100, frame);
+		if (i == 0) { /* the IPv4 header in the last 20 bytes; not its id and checksum */
+			assert_memory_equal(r->bytes, zero, 20);
+			assert_memory_equal(r->bytes + 20, frame + 14, 4);
+			assert_memory_equal(r->bytes + 32, frame + 26, 8);
+		} else {
+			assert_memory_equal(r->bytes, frame + 14, 40);
+		}
+		assert_memory_equal(r->bytes + 40, bench_bytes, 100);
+		assert_int_equal(r->bytes[140], 0);
+		pkt_none(u.c);
+	}
+}
+
+static void
+test_WIRE_08_wrong_qkey_is_dropped(void **state)
+{
+	struct ud u;
+
+	ud_open(state, &u, false);
+	recv_post(u.c, 1, 0, 200);
+	peer_datagram(u.c, UD(SEND_ONLY), QKEY ^ 1, 8);
+	cqe_none(u.c);
+	pkt_none(u.c);
+	assert_int_equal(DROPS(u.c, BAD_QKEY), 1);
+	assert_int_equal(u.c->rq.hdr->cons, 0);
+	peer_datagram(u.c, UD(SEND_ONLY), QKEY, 8);
+	recv_cqe(u.c, 1, QP_WC_SUCCESS);
+}
+
+static void
+test_WIRE_08_top_bit_sends_the_qps_own(void **state)
+{
+	struct wire_pkt p;
+	struct ud u;
+
+	ud_open(state, &u, false);
+	client_sends(u.c, 1, 0x102, PEER_QPN, 0x42, 30);
+	client_sends(u.c, 2, 0x102, PEER_QPN, 0x80000000, 30);
+	p = pkt_expect(u.c, UD(SEND_ONLY), SQ);
+	assert_int_equal(p.qkey, 0x42);
+	assert_int_equal(p.src_qpn, u.c->qp->qpn);
+	assert_int_equal(p.payload_len, 30);
+	assert_memory_equal(p.payload, bench_bytes, 30);
+	p = pkt_expect(u.c, UD(SEND_ONLY), SQ + 1);
+	assert_int_equal(p.qkey, QKEY);
+	send_cqe(u.c, 1, QP_WC_SUCCESS);
+	send_cqe(u.c, 2, QP_WC_SUCCESS);
+}
+
+/* Buffers must hold the GRH area too; a datagram that does not fit is dropped without a word. */
+static void
+test_WIRE_07_datagram_that_does_not_fit(void **state)
+{
+	struct ud u;
+
+	ud_open(state, &u, false);
+	peer_datagram(u.c, UD(SEND_ONLY), QKEY, 8);
+	assert_int_equal(DROPS(u.c, NO_RECV_WQE), 1);
+	recv_post(u.c, 1, 0, 47);
+	peer_datagram(u.c, UD(SEND_ONLY), QKEY, 8);
+	cqe_none(u.c);
+	pkt_none(u.c);
+	state_expect(u.c, QP_RTS);
+	peer_datagram(u.c, UD(SEND_ONLY), QKEY, 7);
+	assert_int_equal(recv_cqe(u.c, 1, QP_WC_SUCCESS).byte_len, 47);
+}
+
+static void
+test_CQE_02_datagram_over_the_mtu(void **state)
+{
+	struct ud u;
+
+	ud_open(state, &u, false);
+	client_sends(u.c, 1, 0x102, PEER_QPN, QKEY, 1024);
+	pkt_expect(u.c, UD(SEND_ONLY), SQ);
+	send_cqe(u.c, 1, QP_WC_SUCCESS);
+	client_sends(u.c, 2, 0x102, PEER_QPN, QKEY, 1025);
+	pkt_none(u.c);
+	send_cqe(u.c, 2, QP_WC_LOC_LEN_ERR);
+	state_expect(u.c, QP_SQE);
+}
+
+/* A handle that is stale, of another PD or nobody's, and what UD cannot do. */
+static void
+test_CQE_03_QP_17_bad_address_handles_and_opcodes(void **state)
+{
+	uint32_t i;
+
+	for (i = 0; i < 5; i++) {
+		struct ud u;
+
+		ud_open(state, &u, false);
+		if (i == 2)
+			u.ah.pd++;
+		if (i < 3)
+			client_sends(u.c, 1, i == 0 ? 2 : i == 1 ? 1 : 0x102, PEER_QPN, QKEY, 8);
+		else
+			post(u.c,
+			     (struct wr){.id = 1,
+					 .op = i == 3 ? UROCE_WR_RDMA_WRITE : UROCE_WR_RDMA_READ,
+					 .len = 8});
+		client_sends(u.c, 2, 0x102, PEER_QPN, QKEY, 8);
+		pkt_none(u.c);
+		send_cqe(u.c, 1, QP_WC_LOC_QP_OP_ERR);
+		send_cqe(u.c, 2, QP_WC_WR_FLUSH_ERR);
+		state_expect(u.c, QP_SQE);
+		/* Receives go on, and so does sending when it is told to. */
+		recv_post(u.c, 3, 0, 200);
+		peer_datagram(u.c, UD(SEND_ONLY), QKEY, 8);
+		recv_cqe(u.c, 3, QP_WC_SUCCESS);
+		u.ah.pd = conn_rc.pd;
+		assert_int_equal(conn_to(u.c, QP_RTS), 0);
+		client_sends(u.c, 4, 0x102, PEER_QPN, QKEY, 8);
+		pkt_expect(u.c, UD(SEND_ONLY), SQ);
+		send_cqe(u.c, 4, QP_WC_SUCCESS);
+	}
+}
+
+/* The next hop is not known: the datagram waits a while, then it is as if lost on the way. */
+static void
+test_WIRE_01_datagram_waits_for_its_next_hop(void **state)
+{
+	struct ud u;
+
+	ud_open(state, &u, false);
+	u.ah.path_ok = false;
+	client_sends(u.c, 1, 0x102, PEER_QPN, QKEY, 8);
+	client_sends(u.c, 2, 0x102, PEER_QPN, QKEY, 8);
+	bench_pass(u.c->b, 500000000);
+	pkt_none(u.c);
+	cqe_none(u.c);
+	bench_pass(u.c->b, 500000000);
+	send_cqe(u.c, 1, QP_WC_SUCCESS);
+	assert_int_equal(DROPS(u.c, NO_NEIGHBOUR), 1);
+	u.ah.path_ok = true;
+	engine_wake(&u.c->b->engine, u.c->qp);
+	pkt_expect(u.c, UD(SEND_ONLY), SQ + 1);
+	send_cqe(u.c, 2, QP_WC_SUCCESS);
+}
+
+int
+main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		bench_test(test_WIRE_07_grh_area_and_completion),
+		bench_test(test_WIRE_08_wrong_qkey_is_dropped),
+		bench_test(test_WIRE_08_top_bit_sends_the_qps_own),
+		bench_test(test_WIRE_07_datagram_that_does_not_fit),
+		bench_test(test_CQE_02_datagram_over_the_mtu),
+		bench_test(test_CQE_03_QP_17_bad_address_handles_and_opcodes),
+		bench_test(test_WIRE_01_datagram_waits_for_its_next_hop),
+	};
+
+	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
+}

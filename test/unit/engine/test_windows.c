@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory windows through the send queue and the wire (MEM-04, CQE-06). */
+#include <string.h>
+#include "harness.h"
+
+#define SQ 0x001000u
+#define RQ 0x555000u
+
+struct bound {
+	struct conn *c;
+	struct bench_region *r; /* may carry windows */
+	struct mr mw;
+};
+
+static void
+window_open(void **state, struct bound *w, uint8_t kind)
+{
+	struct bench *b = *state;
+	struct conn_cfg cfg = conn_rc;
+
+	memset(w, 0, sizeof(*w));
+	cfg.qpn += 2 * b->nconns;
+	w->c = conn_open(b, cfg);
+	w->r = region_add(b, 7, 0x90000, 4096, MEM_LOCAL_WRITE | MEM_MW_BIND);
+	w->mw = (struct mr){.kind = kind, .pd = 7};
+	assert_int_equal(mr_table_add(&b->mrs, &w->mw, 0x700), 0);
+}
+
+static void
+window_close(struct bound *w)
+{
+	mw_unbind(&w->mw);
+	mr_table_del(&w->c->b->mrs, &w->mw);
+}
+
+/* Bind [addr, addr + len) under new_key, as the client would. */
+static void
+bind(struct bound *w, uint64_t id, uint64_t addr, uint64_t len, uint32_t access, uint32_t new_key)
+{
+	struct conn *c = w->c;
+	struct uroce_send_wqe *q =
+		(struct uroce_send_wqe *)(c->sq.slots + (c->sq.prod & 63) * c->sq.stride);
+
+	post_quiet(c, (struct wr){.id = id, .op = UROCE_WR_BIND_MW, .flags = SIG});
+	q->bind.addr = addr;
+	q->bind.length = len;
+	q->bind.mr_lkey = w->r->mr.key;
+	q->bind.mw_rkey = w->mw.key;
+	q->bind.access = access;
+	q->bind.new_rkey = new_key;
+	ring_doorbell(c);
+	bench_run(c->b);
+}
+
+static void
+invalidate(struct conn *c, uint64_t id, uint32_t key)
+{
+	post(c, (struct wr){.id = id, .op = UROCE_WR_LOCAL_INV, .flags = SIG, .imm = key});
+	bench_run(c->b);
+}
+
+static void
+peer_writes(struct conn *c, uint32_t psn, uint32_t key, uint64_t va, uint32_t len)
+{
+	peer_put(c,
+		 (struct wire_fields){.opcode = WIRE_OP_WRITE_ONLY,
+				      .psn = psn,
+				      .ackreq = true,
+				      .va = va,
+				      .rkey = key,
+				      .dmalen = len},
+		 0, len);
+}
+
+static void
+test_MEM_04_bound_window_grants_its_range_only(void **state)
+{
+	static const struct {
+		uint64_t va;
+		uint32_t len;
+		bool good;
+	} tries[] = {{0x90100, 256, true},  {0x90180, 128, true}, {0x900ff, 8, false},
+		     {0x90100, 257, false}, {0x901ff, 2, false},  {0x90200, 1, false}};
+	uint32_t i;
+
+	for (i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {
+		struct bound w;
+
+		window_open(state, &w, MR_WINDOW_1 + (i & 1));
+		bind(&w, 1, 0x90100, 256, MEM_REMOTE_WRITE, w.mw.key ^ 0x55);
+		assert_int_equal(send_cqe(w.c, 1, QP_WC_SUCCESS).opcode, UROCE_CQE_BIND_MW);
+		assert_int_equal(w.r->mr.windows, 1);
+		peer_writes(w.c, RQ, w.mw.key, tries[i].va, tries[i].len);
+		answer_expect(w.c, RQ, tries[i].good ? ACK_SYN : NAK_SYN(REM_ACCESS));
+		if (tries[i].good)
+			assert_memory_equal(w.r->bytes + tries[i].va - 0x90000, bench_bytes,
+					    tries[i].len);
+		window_close(&w);
+		assert_int_equal(w.r->mr.windows, 0);
+	}
+}
+
+/* The key before, another right, the region's own key: none of them opens it. */
+static void
+test_MEM_04_what_a_bind_does_not_grant(void **state)
+{
+	uint32_t i;
+
+	for (i = 0; i < 4; i++) {
+		struct wire_fields f = {.opcode = WIRE_OP_READ_REQ,
+					.psn = RQ,
+					.va = 0x90000,
+					.dmalen = 8};
+		uint32_t old;
+		struct bound w;
+
+		window_open(state, &w, MR_WINDOW_1);
+		old = w.mw.key;
+		bind(&w, 1, 0x90000, 64, MEM_REMOTE_WRITE, old ^ 1);
+		send_cqe(w.c, 1, QP_WC_SUCCESS);
+		if (i == 0)
+			peer_writes(w.c, RQ, old, 0x90000, 8);
+		else if (i == 1)
+			peer_writes(w.c, RQ, w.r->mr.key, 0x90000, 8);
+		else if (i == 2)
+			f.rkey = w.mw.key;
+		else
+			f.rkey = w.mw.key ^ 0x1000;
+		if (i >= 2)
+			peer_put(w.c, f, 0, 0);
+		answer_expect(w.c, RQ, NAK_SYN(REM_ACCESS));
+		window_close(&w);
+	}
+}
+
+/* A window is no L_Key. */
+static void
+test_MEM_04_CQE_04_window_key_is_no_lkey(void **state)
+{
+	struct uroce_sge sge = {0x90000, 8, 0};
+	struct bound w;
+
+	window_open(state, &w, MR_WINDOW_1);
+	bind(&w, 1, 0x90000, 64, MEM_REMOTE_WRITE, w.mw.key ^ 1);
+	send_cqe(w.c, 1, QP_WC_SUCCESS);
+	sge.lkey = w.mw.key;
+	post(w.c, (struct wr){.id = 2, .op = UROCE_WR_SEND, .sge = &sge, .nsge = 1});
+	pkt_none(w.c);
+	send_cqe(w.c, 2, QP_WC_LOC_PROT_ERR);
+	window_close(&w);
+}
+
+/* Binds that cannot be: MW_BIND_ERR, the QP in ERR, the window as it was. */
+static void
+test_CQE_06_binds_that_fail(void **state)
+{
+	uint32_t i;
+
+	for (i = 0; i < 8; i++) {
+		uint64_t addr = 0x90000, len = 64;
+		uint32_t access = MEM_REMOTE_WRITE, key, flip = 1;
+		struct mr was;
+		struct bound w;
+
+		window_open(state, &w, i == 7 ? MR_WINDOW_2 : MR_WINDOW_1);
+		switch (i) {
+		case 0: /* over the region's end */
+			len = 4097;
+			break;
+		case 1: /* before its beginning */
+			addr--;
+			break;
+		case 2: /* a region that carries no windows */
+			w.r->mr.access &= ~MEM_MW_BIND;
+			break;
+		case 3: /* a right to write that the region has not */
+			w.r->mr.access &= ~MEM_LOCAL_WRITE;
+			break;
+		case 4: /* another domain's window */
+			w.mw.pd++;
+			break;
+		case 5: /* a key that is not one of this window's */
+			flip = 0x100;
+			break;
+		case 6: /* rights there are not */
+			access |= 1 << 20;
+			break;
+		case 7: /* type 2 that is bound already */
+			bind(&w, 1, addr, len, access, w.mw.key);
+			send_cqe(w.c, 1, QP_WC_SUCCESS);
+			break;
+		}
+		was = w.mw;
+		key = w.mw.key;
+		bind(&w, 2, addr, len, access, key ^ flip);
+		send_cqe(w.c, 2, QP_WC_MW_BIND_ERR);
+		state_expect(w.c, QP_ERR);
+		assert_memory_equal(&w.mw, &was, sizeof(was));
+		window_close(&w);
+	}
+}
+
+/* Invalidated by its own side, or by a SEND of the peer: the key is dead from then on. */
+static void
+test_MEM_04_invalidation(void **state)
+{
+	uint32_t i;
+
+	for (i = 0; i < 2; i++) {
+		struct uroce_cqe cqe;
+		struct bound w;
+
+		window_open(state, &w, MR_WINDOW_2);
+		bind(&w, 1, 0x90000, 64, MEM_REMOTE_WRITE, w.mw.key ^ 1);
+		send_cqe(w.c, 1, QP_WC_SUCCESS);
+		peer_writes(w.c, RQ, w.mw.key, 0x90000, 8);
+		ack_expect(w.c, RQ);
+		if (i == 0) {
+			invalidate(w.c, 2, w.mw.key);
+			cqe = send_cqe(w.c, 2, QP_WC_SUCCESS);
+			assert_int_equal(cqe.opcode, UROCE_CQE_LOCAL_INV);
+		} else {
+			recv_post(w.c, 3, 0, 64);
+			peer_put(w.c,
+				 (struct wire_fields){.opcode = WIRE_OP_SEND_ONLY_INV,
+						      .psn = RQ + 1,
+						      .inv_rkey = w.mw.key},
+				 0, 4);
+			cqe = recv_cqe(w.c, 3, QP_WC_SUCCESS);
+			assert_int_equal(cqe.flags, UROCE_CQE_WITH_INV);
+			assert_int_equal(cqe.imm, w.mw.key);
+		}
+		peer_writes(w.c, RQ + 1 + i, w.mw.key, 0x90000, 8);
+		answer_expect(w.c, RQ + 1 + i, NAK_SYN(REM_ACCESS));
+		window_close(&w);
+	}
+}
+
+/* A type 2 window is one QP's: another one of the same domain can neither use nor invalidate it. */
+static void
+test_MEM_04_type_2_is_of_one_qp(void **state)
+{
+	uint32_t i;
+
+	for (i = 0; i < 3; i++) {
+		struct bound w, other;
+
+		window_open(state, &w, MR_WINDOW_2);
+		window_open(state, &other, MR_WINDOW_2);
+		bind(&w, 1, 0x90000, 64, MEM_REMOTE_WRITE, w.mw.key ^ 1);
+		send_cqe(w.c, 1, QP_WC_SUCCESS);
+		if (i == 0) {
+			peer_writes(other.c, RQ, w.mw.key, 0x90000, 8);
+			answer_expect(other.c, RQ, NAK_SYN(REM_ACCESS));
+		} else if (i == 1) {
+			invalidate(other.c, 2, w.mw.key);
+			assert_int_equal(other.c->qp->state, QP_ERR);
+		} else {
+			recv_post(other.c, 3, 0, 64);
+			peer_put(other.c,
+				 (struct wire_fields){.opcode = WIRE_OP_SEND_ONLY_INV,
+						      .psn = RQ,
+						      .inv_rkey = w.mw.key},
+				 0, 4);
+			answer_expect(other.c, RQ, NAK_SYN(REM_ACCESS));
+		}
+		peer_writes(w.c, RQ, w.mw.key, 0x90000, 8);
+		ack_expect(w.c, RQ); /* it is still there */
+		window_close(&w);
+		window_close(&other);
+	}
+}
+
+/* Local operations keep their place: executed in turn, completed in order, once, retries or not. */
+static void
+test_MEM_04_REQ_01_local_operations_complete_in_order(void **state)
+{
+	struct bound w;
+
+	window_open(state, &w, MR_WINDOW_2);
+	post(w.c, (struct wr){.id = 1, .op = UROCE_WR_SEND, .flags = SIG, .len = 8});
+	bind(&w, 2, 0x90000, 64, MEM_REMOTE_WRITE, w.mw.key ^ 1);
+	post(w.c, (struct wr){.id = 3, .op = UROCE_WR_SEND, .flags = SIG, .len = 8});
+	pkt_expect(w.c, WIRE_OP_SEND_ONLY, SQ);
+	pkt_expect(w.c, WIRE_OP_SEND_ONLY, SQ + 1);
+	cqe_none(w.c);
+	/* A retry goes past it; a second bind would fail. */
+	peer_nak(w.c, SQ, NAK_SYN(PSN_SEQ));
+	pkt_expect(w.c, WIRE_OP_SEND_ONLY, SQ);
+	pkt_expect(w.c, WIRE_OP_SEND_ONLY, SQ + 1);
+	peer_ack(w.c, SQ);
+	send_cqe(w.c, 1, QP_WC_SUCCESS);
+	send_cqe(w.c, 2, QP_WC_SUCCESS);
+	cqe_none(w.c);
+	peer_ack(w.c, SQ + 1);
+	send_cqe(w.c, 3, QP_WC_SUCCESS);
+	window_close(&w);
+}
+
+int
+main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		bench_test(test_MEM_04_bound_window_grants_its_range_only),
+		bench_test(test_MEM_04_what_a_bind_does_not_grant),
+		bench_test(test_MEM_04_CQE_04_window_key_is_no_lkey),
+		bench_test(test_CQE_06_binds_that_fail),
+		bench_test(test_MEM_04_invalidation),
+		bench_test(test_MEM_04_type_2_is_of_one_qp),
+		bench_test(test_MEM_04_REQ_01_local_operations_complete_in_order),
+	};
+
+	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
+}

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Send WQEs that cannot be: found before anything is sent (REQ-03, CQE-02 .. 04, MEM-02). */
+#include <string.h>
+#include "harness.h"
+
+#define SQ 0x001000u
+
+/* wr is bad: nothing of it goes out, it fails with status, the QP is in ERR. */
+static void
+check_refused(struct conn *c, struct wr wr, enum qp_wc_status status)
+{
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_SEND, .flags = SIG, .len = 4});
+	wr.id = 2; /* not signaled: an error is told all the same */
+	post(c, wr);
+	post(c, (struct wr){.id = 3, .op = UROCE_WR_SEND, .flags = SIG, .len = 4});
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	pkt_none(c);
+	cqe_none(c); /* in order: the one before it first */
+	peer_ack(c, SQ);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	send_cqe(c, 2, status);
+	send_cqe(c, 3, QP_WC_WR_FLUSH_ERR);
+	cqe_none(c);
+	pkt_none(c);
+	state_expect(c, QP_ERR);
+	assert_int_equal(conn_to(c, QP_RESET), 0);
+}
+
+static struct conn *
+next_conn(void **state)
+{
+	struct bench *b = *state;
+	struct conn_cfg cfg = conn_rc;
+
+	cfg.qpn += 2 * b->nconns;
+	return conn_open(b, cfg);
+}
+
+static void
+test_CQE_04_REQ_03_MEM_02_lkey_wrong_in_every_way(void **state)
+{
+	struct bench_region *other = region_add(*state, 99, LOCAL_VA, 64, MEM_LOCAL_WRITE);
+	uint32_t i;
+
+	for (i = 0; i < 6; i++) {
+		struct conn *c = next_conn(state);
+		uint32_t key = c->local->mr.key;
+		const struct uroce_sge bad[] = {
+			{LOCAL_VA, 4, 0},                     /* never given out */
+			{LOCAL_VA, 4, key ^ 1},               /* the varying part guessed wrong */
+			{LOCAL_VA, 4, UINT32_MAX},            /* an index that no table has */
+			{LOCAL_VA + BENCH_BYTES - 3, 4, key}, /* a byte too far */
+			{LOCAL_VA - 1, 4, key},               /* a byte too early */
+			{LOCAL_VA, 4, other->mr.key},         /* another protection domain's */
+		};
+		struct uroce_sge sge[2] = {{LOCAL_VA, 4, key}, bad[i]};
+
+		check_refused(c, (struct wr){.op = UROCE_WR_SEND, .sge = sge, .nsge = 2},
+			      QP_WC_LOC_PROT_ERR);
+	}
+}
+
+/* The bad SGE is packets away from the start: not one of them goes. */
+static void
+test_REQ_03_nothing_is_sent_of_a_message_with_a_bad_end(void **state)
+{
+	static const uint8_t ops[] = {UROCE_WR_SEND, UROCE_WR_RDMA_WRITE, UROCE_WR_RDMA_READ};
+	uint32_t i;
+
+	for (i = 0; i < sizeof(ops); i++) {
+		struct conn *c = next_conn(state);
+		struct uroce_sge sge[2] = {{LOCAL_VA, 8192, c->local->mr.key},
+					   {LOCAL_VA, 4, 0xbad}};
+
+		check_refused(c, (struct wr){.op = ops[i], .sge = sge, .nsge = 2},
+			      QP_WC_LOC_PROT_ERR);
+	}
+}
+
+static void
+test_CQE_04_key_of_memory_deregistered(void **state)
+{
+	struct conn *c = next_conn(state);
+
+	region_drop(c->b, c->local);
+	post(c, (struct wr){.id = 2, .op = UROCE_WR_SEND, .len = 4});
+	pkt_none(c);
+	send_cqe(c, 2, QP_WC_LOC_PROT_ERR);
+}
+
+static void
+test_CQE_04_REQ_03_read_into_memory_that_is_not_writable(void **state)
+{
+	struct conn *c = next_conn(state);
+	struct bench_region *ro = region_add(*state, 7, 0x5000, 64, MEM_REMOTE_READ);
+	struct uroce_sge sge = {0x5000, 64, ro->mr.key};
+
+	/* To read from it is always granted. */
+	post(c, (struct wr){.id = 9, .op = UROCE_WR_SEND, .flags = SIG, .sge = &sge, .nsge = 1});
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	peer_ack(c, SQ);
+	send_cqe(c, 9, QP_WC_SUCCESS);
+	post(c, (struct wr){.id = 10, .op = UROCE_WR_RDMA_READ, .sge = &sge, .nsge = 1});
+	pkt_none(c);
+	send_cqe(c, 10, QP_WC_LOC_PROT_ERR);
+}
+
+/* The range is what counts, not where a sum of it ends up. */
+static void
+test_MEM_02_no_overflow_at_the_end_of_the_address_space(void **state)
+{
+	struct conn *c = next_conn(state);
+	struct bench_region *top = region_add(*state, 7, UINT64_MAX - 63, 64, MEM_LOCAL_WRITE);
+	struct uroce_sge good = {UINT64_MAX - 63, 64, top->mr.key};
+	struct uroce_sge bad = {UINT64_MAX - 7, 16, top->mr.key};
+
+	memcpy(top->bytes, bench_bytes, 64);
+	post(c, (struct wr){.id = 9, .op = UROCE_WR_SEND, .flags = SIG, .sge = &good, .nsge = 1});
+	assert_memory_equal(pkt_expect(c, WIRE_OP_SEND_ONLY, SQ).payload, bench_bytes, 64);
+	peer_ack(c, SQ);
+	send_cqe(c, 9, QP_WC_SUCCESS);
+	post(c, (struct wr){.id = 10, .op = UROCE_WR_SEND, .sge = &bad, .nsge = 1});
+	pkt_none(c);
+	send_cqe(c, 10, QP_WC_LOC_PROT_ERR);
+}
+
+/* An SGE of no bytes names no memory. */
+static void
+test_REQ_03_empty_sges_need_no_key(void **state)
+{
+	struct conn *c = next_conn(state);
+	struct uroce_sge sge[2] = {{0x1234, 0, 0xdead}, {UINT64_MAX, 0, 0}};
+
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_SEND, .flags = SIG, .sge = sge, .nsge = 2});
+	assert_int_equal(pkt_expect(c, WIRE_OP_SEND_ONLY, SQ).payload_len, 0);
+	peer_ack(c, SQ);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+}
+
+static void
+test_CQE_03_REQ_03_opcodes_that_rc_has_not(void **state)
+{
+	static const uint8_t ops[] = {UROCE_WR_OPCODES, 0x55, 0xff};
+	uint32_t i;
+
+	for (i = 0; i < sizeof(ops); i++)
+		check_refused(next_conn(state), (struct wr){.op = ops[i]}, QP_WC_LOC_QP_OP_ERR);
+}
+
+static void
+test_CQE_03_more_sges_than_a_slot_holds(void **state)
+{
+	struct conn *c = next_conn(state);
+	struct uroce_send_wqe *w;
+
+	post_quiet(c, (struct wr){.id = 1, .op = UROCE_WR_SEND, .len = 4});
+	w = (struct uroce_send_wqe *)c->sq.slots;
+	w->num = 5;
+	ring_doorbell(c);
+	pkt_none(c);
+	send_cqe(c, 1, QP_WC_LOC_QP_OP_ERR);
+}
+
+static void
+test_CQE_03_inline_longer_than_granted(void **state)
+{
+	struct conn *c = next_conn(state);
+	struct uroce_send_wqe *w;
+
+	post_quiet(c, (struct wr){.id = 1, .op = UROCE_WR_SEND, .flags = UROCE_WQE_INLINE});
+	w = (struct uroce_send_wqe *)c->sq.slots;
+	w->num = 65;
+	ring_doorbell(c);
+	pkt_none(c);
+	send_cqe(c, 1, QP_WC_LOC_QP_OP_ERR);
+}
+
+static void
+test_CQE_03_inline_read(void **state)
+{
+	struct conn *c = next_conn(state);
+
+	post_inline(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_READ}, "abcd", 4);
+	pkt_none(c);
+	send_cqe(c, 1, QP_WC_LOC_QP_OP_ERR);
+}
+
+static void
+test_CQE_03_read_without_read_credit(void **state)
+{
+	struct conn_cfg cfg = conn_rc;
+	struct conn *c;
+
+	cfg.max_rd_atomic = 0;
+	c = conn_open(*state, cfg);
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_READ, .len = 4});
+	pkt_none(c);
+	send_cqe(c, 1, QP_WC_LOC_QP_OP_ERR);
+}
+
+static void
+test_CQE_02_REQ_03_message_over_2_to_the_31(void **state)
+{
+	static const uint8_t ops[] = {UROCE_WR_SEND, UROCE_WR_RDMA_WRITE, UROCE_WR_RDMA_READ};
+	uint32_t i;
+
+	for (i = 0; i < sizeof(ops); i++) {
+		struct conn *c = next_conn(state);
+		struct uroce_sge sge[3] = {{LOCAL_VA, 1u << 31, c->local->mr.key},
+					   {LOCAL_VA, 1, c->local->mr.key}};
+
+		check_refused(c, (struct wr){.op = ops[i], .sge = sge, .nsge = 2},
+			      QP_WC_LOC_LEN_ERR);
+		/* A sum that wraps in 32 bits is no small one. */
+		c = next_conn(state);
+		sge[0] = sge[1] = (struct uroce_sge){LOCAL_VA, 1u << 31, c->local->mr.key};
+		check_refused(c, (struct wr){.op = ops[i], .sge = sge, .nsge = 2},
+			      QP_WC_LOC_LEN_ERR);
+	}
+}
+
+/* 2^31 bytes themselves are legal: a READ of them can be asked for. */
+static void
+test_WIRE_05_a_message_of_2_to_the_31(void **state)
+{
+	struct conn_cfg cfg = conn_rc;
+	struct bench_region *big;
+	struct uroce_sge sge;
+	struct wire_pkt p;
+	struct conn *c;
+
+	cfg.mtu_code = 5;
+	c = conn_open(*state, cfg);
+	big = region_add(*state, 7, 1ull << 40, 4096, MEM_LOCAL_WRITE);
+	big->mr.len = 1ull << 31; /* never reached: only asked for */
+	sge = (struct uroce_sge){1ull << 40, 1u << 31, big->mr.key};
+	post(c,
+	     (struct wr){.id = 1, .op = UROCE_WR_RDMA_READ, .flags = SIG, .sge = &sge, .nsge = 1});
+	p = pkt_expect(c, WIRE_OP_READ_REQ, SQ);
+	assert_int_equal(p.dmalen, 1u << 31);
+	pkt_none(c);
+	cqe_none(c);
+	big->mr.len = 4096;
+}
+
+/* A key that dies while its message is on the way: no byte of what it named leaves any more. */
+static void
+test_REQ_03_memory_deregistered_under_a_message(void **state)
+{
+	struct conn_cfg cfg = conn_rc;
+	struct conn *c;
+	uint32_t sent;
+
+	cfg.mtu_code = 1;
+	c = conn_open(*state, cfg);
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_SEND, .flags = SIG, .len = 300 * 256});
+	post(c, (struct wr){.id = 2, .op = UROCE_WR_SEND, .flags = SIG, .len = 4});
+	sent = pkt_count(c);
+	assert_true(sent < 300);
+	region_drop(c->b, c->local);
+	peer_ack(c, SQ + sent - 1);
+	pkt_none(c);
+	send_cqe(c, 1, QP_WC_LOC_PROT_ERR);
+	send_cqe(c, 2, QP_WC_WR_FLUSH_ERR);
+	state_expect(c, QP_ERR);
+}
+
+/* Memory reached by copying: a client that has unmapped it gets its own error. */
+static void
+test_REQ_03_copies_that_fail(void **state)
+{
+	struct conn *c = next_conn(state);
+
+	region_by_ops(c->local, UINT32_MAX);
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_SEND, .flags = SIG, .len = 100});
+	assert_memory_equal(pkt_expect(c, WIRE_OP_SEND_ONLY, SQ).payload, bench_bytes, 100);
+	c->local->good = 0;
+	post(c, (struct wr){.id = 2, .op = UROCE_WR_SEND, .flags = SIG, .len = 100});
+	pkt_none(c);
+	peer_ack(c, SQ);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	send_cqe(c, 2, QP_WC_LOC_PROT_ERR);
+}
+
+/* The WQE is checked and used from one copy: what the client scribbles later changes nothing. */
+static void
+test_REQ_03_a_slot_is_read_once(void **state)
+{
+	struct conn *c = next_conn(state);
+	struct uroce_sge *sge = (struct uroce_sge *)(c->sq.slots + UROCE_SEND_WQE_HDR);
+	struct wire_pkt p;
+
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_WRITE, .flags = SIG, .len = 2048});
+	assert_int_equal(pkt_count(c), 2);
+	*sge = (struct uroce_sge){0, 0xffffffff, 0};
+	memset(c->sq.slots, 0xff, UROCE_SEND_WQE_HDR);
+	peer_nak(c, SQ, NAK_SYN(PSN_SEQ));
+	p = pkt_expect(c, WIRE_OP_WRITE_FIRST, SQ);
+	assert_true(p.va == PEER_VA);
+	assert_memory_equal(p.payload, bench_bytes, 1024);
+	pkt_expect(c, WIRE_OP_WRITE_LAST, SQ + 1);
+	peer_ack(c, SQ + 1);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+}
+
+int
+main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		bench_test(test_CQE_04_REQ_03_MEM_02_lkey_wrong_in_every_way),
+		bench_test(test_REQ_03_nothing_is_sent_of_a_message_with_a_bad_end),
+		bench_test(test_CQE_04_key_of_memory_deregistered),
+		bench_test(test_CQE_04_REQ_03_read_into_memory_that_is_not_writable),
+		bench_test(test_MEM_02_no_overflow_at_the_end_of_the_address_space),
+		bench_test(test_REQ_03_empty_sges_need_no_key),
+		bench_test(test_CQE_03_REQ_03_opcodes_that_rc_has_not),
+		bench_test(test_CQE_03_more_sges_than_a_slot_holds),
+		bench_test(test_CQE_03_inline_longer_than_granted),
+		bench_test(test_CQE_03_inline_read),
+		bench_test(test_CQE_03_read_without_read_credit),
+		bench_test(test_CQE_02_REQ_03_message_over_2_to_the_31),
+		bench_test(test_WIRE_05_a_message_of_2_to_the_31),
+		bench_test(test_REQ_03_memory_deregistered_under_a_message),
+		bench_test(test_REQ_03_copies_that_fail),
+		bench_test(test_REQ_03_a_slot_is_read_once),
+	};
+
+	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
+}

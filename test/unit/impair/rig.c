@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "rig.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <rte_eal.h>
+
+#define POOL_MBUFS 8191
+
+static struct rte_mempool *pool;
+
+int
+rig_group_setup(void **state)
+{
+	char prefix[64];
+	char *argv[] = {"impair_test", "--no-huge",      "--no-pci",          "--no-shconf", "-m",
+			"64",          "--no-telemetry", "--log-level=error", "-l",          "0",
+			prefix};
+
+	snprintf(prefix, sizeof(prefix), "--file-prefix=impair-%d", getpid());
+	if (rte_eal_init(sizeof(argv) / sizeof(argv[0]), argv) < 0)
+		return -1;
+	pool = rte_pktmbuf_pool_create("rig", POOL_MBUFS, 0, 0, RTE_PKTMBUF_HEADROOM + 2048, 0);
+	return pool != NULL ? 0 : -1;
+}
+
+struct rte_mempool *
+rig_pool(void)
+{
+	return pool;
+}
+
+int
+rig_setup(void **state)
+{
+	struct rig *r = calloc(1, sizeof(*r));
+
+	r->now = 1000000000;
+	*state = r;
+	return r != NULL ? 0 : -1;
+}
+
+int
+rig_teardown(void **state)
+{
+	struct rig *r = *state;
+	uint32_t i;
+	int leaked;
+
+	for (i = 0; i < r->out_n; i++)
+		rte_pktmbuf_free(r->out[i]);
+	impair_core_drain(&r->core);
+	free(r);
+	leaked = POOL_MBUFS - (int)rte_mempool_avail_count(pool);
+	if (leaked != 0)
+		print_error("%d mbufs leaked\n", leaked);
+	return leaked;
+}
+
+struct rte_mbuf *
+rig_frame(uint8_t opcode, bool v6, uint32_t qpn, uint32_t psn, uint32_t payload)
+{
+	struct wire_path path = {.smac = {2, 0, 0, 0, 0, 1},
+				 .dmac = {2, 0, 0, 0, 0, 2},
+				 .udp_sport = 0xc001,
+				 .hop_limit = 64};
+	struct wire_fields f = {.opcode = opcode, .psn = psn, .va = 0x1000, .rkey = 0x1234};
+	struct rte_mbuf *m = rte_pktmbuf_alloc(pool);
+	struct wire_tmpl t;
+	uint32_t hdr, i;
+	uint8_t *p;
+
+	assert_non_null(m);
+	memcpy(path.sgid + 10, v6 ? "\x01\x02" : "\xff\xff", 2);
+	memcpy(path.dgid + 10, v6 ? "\x01\x02" : "\xff\xff", 2);
+	path.sgid[15] = 1;
+	path.dgid[15] = 2;
+	wire_tmpl_init(&t, &path, qpn, 0xffff);
+	p = rte_pktmbuf_mtod(m, uint8_t *);
+	hdr = wire_hdr_put(&t, &f, p);
+	for (i = 0; i < payload; i++)
+		p[hdr + i] = (uint8_t)(psn + i);
+	assert_non_null(rte_pktmbuf_append(m, (uint16_t)wire_frame_finish(&t, p, hdr, payload)));
+	return m;
+}
+
+struct rte_mbuf *
+rig_arp(void)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(pool);
+	uint8_t *p;
+
+	assert_non_null(m);
+	p = (uint8_t *)rte_pktmbuf_append(m, 60);
+	memset(p, 0, 60);
+	memset(p, 0xff, 6);
+	memcpy(p + 12, "\x08\x06\x00\x01\x08\x00\x06\x04\x00\x01", 10);
+	return m;
+}
+
+void
+rig_config(struct rig *r, const char *spec)
+{
+	struct impair_cfg *cfg = &r->cfg[r->ncfg++ % 2];
+	char err[200] = "";
+
+	if (impair_spec_parse(spec, cfg, err, sizeof(err)) != 0)
+		fail_msg("%s: %s", spec, err);
+	impair_core_config(&r->core, cfg, 0);
+}
+
+void
+rig_put(struct rig *r, struct rte_mbuf **m, uint32_t n)
+{
+	struct rte_mbuf *burst[RIG_BURST];
+	uint32_t i, out;
+
+	assert_true(n <= RIG_BURST);
+	memcpy(burst, m, n * sizeof(m[0]));
+	out = impair_core_burst(&r->core, r->now, burst, n, RIG_BURST);
+	assert_true(out <= RIG_BURST && r->out_n + out <= RIG_OUT);
+	for (i = 0; i < out; i++) {
+		r->out_at[r->out_n] = r->now;
+		r->out[r->out_n++] = burst[i];
+	}
+}
+
+void
+rig_put_one(struct rig *r, struct rte_mbuf *m)
+{
+	rig_put(r, &m, 1);
+}
+
+void
+rig_stream(struct rig *r, uint32_t psn, uint32_t n, uint32_t burst)
+{
+	struct rte_mbuf *m[RIG_BURST];
+	uint32_t i, k;
+
+	for (i = 0; i < n; i += k) {
+		for (k = 0; k < burst && i + k < n; k++)
+			m[k] = rig_frame(WIRE_OP_SEND_ONLY, false, RIG_QPN, psn + i + k,
+					 RIG_PAYLOAD);
+		rig_put(r, m, k);
+	}
+}
+
+void
+rig_pass(struct rig *r, uint64_t ns)
+{
+	r->now += ns;
+	rig_put(r, r->out, 0);
+}
+
+struct wire_pkt
+rig_pkt(struct rig *r, uint32_t i)
+{
+	struct wire_pkt pkt = {0};
+
+	assert_true(i < r->out_n);
+	assert_int_equal(wire_parse(rte_pktmbuf_mtod(r->out[i], uint8_t *), r->out[i]->data_len,
+				    &pkt),
+			 WIRE_OK);
+	return pkt;
+}
+
+uint32_t
+rig_psn(struct rig *r, uint32_t i)
+{
+	return rig_pkt(r, i).psn;
+}
+
+void
+rig_expect_psns(struct rig *r, const uint32_t *psn, uint32_t n, const char *file, int line)
+{
+	uint32_t i;
+
+	_assert_int_equal(r->out_n, n, file, line);
+	for (i = 0; i < n; i++)
+		_assert_int_equal(rig_psn(r, i), psn[i], file, line);
+}

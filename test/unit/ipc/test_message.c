@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the daemon makes of requests, good and bad, on a real socket. */
+#include "suite.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "ipc/client.h"
+#include "ipc/server.h"
+
+struct wire {
+	int client, server;
+	struct ipc_msg msg;
+};
+
+static int
+setup(void **state)
+{
+	struct wire *w = calloc(1, sizeof(*w));
+	int sv[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sv), 0);
+	w->client = sv[0];
+	w->server = sv[1];
+	*state = w;
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	struct wire *w = *state;
+
+	close(w->client);
+	close(w->server);
+	free(w);
+	return 0;
+}
+
+static struct uroce_ctrl_hdr
+header(uint16_t op, uint32_t len)
+{
+	return (struct uroce_ctrl_hdr){.magic = UROCE_CTRL_MAGIC,
+				       .version = UROCE_ABI_VERSION,
+				       .op = op,
+				       .len = len};
+}
+
+/* Send hdr, then `body` zero bytes, with nfds copies of standard input attached. */
+static void
+put(struct wire *w, struct uroce_ctrl_hdr hdr, size_t body, unsigned nfds)
+{
+	static char zero[2 * UROCE_CTRL_MAX_MSG];
+	struct iovec iov[2] = {{&hdr, sizeof(hdr)}, {zero, body}};
+	char control[CMSG_SPACE(100 * sizeof(int))] __attribute__((aligned(8))) = {0};
+	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
+
+	if (nfds > 0) {
+		struct cmsghdr *cm = (struct cmsghdr *)control;
+
+		msg.msg_control = control;
+		msg.msg_controllen = CMSG_SPACE(nfds * sizeof(int));
+		cm->cmsg_level = SOL_SOCKET;
+		cm->cmsg_type = SCM_RIGHTS;
+		cm->cmsg_len = CMSG_LEN(nfds * sizeof(int));
+		memset(CMSG_DATA(cm), 0, nfds * sizeof(int));
+	}
+	assert_int_equal(sendmsg(w->client, &msg, MSG_DONTWAIT), sizeof(hdr) + body);
+}
+
+/* Receive it and check its form. */
+static int
+verdict(struct wire *w, struct uroce_ctrl_hdr hdr, size_t body, unsigned nfds, enum ipc_state st)
+{
+	int rc;
+
+	put(w, hdr, body, nfds);
+	rc = ipc_msg_receive(w->server, &w->msg);
+	if (rc == 1)
+		rc = ipc_msg_check(&w->msg, st);
+	return rc;
+}
+
+static unsigned
+open_fds(void)
+{
+	unsigned n = 0;
+
+	for (int fd = 0; fd < 1024; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+static void
+test_every_op_takes_its_own_length_only(void **state)
+{
+	struct wire *w = *state;
+
+	for (uint16_t op = 0; op < UROCE_CTRL_OPS + 3; op++) {
+		const struct ipc_op *o = ipc_op_get(op);
+		enum ipc_state st = op == UROCE_CTRL_HELLO ? IPC_STATE_NEW : IPC_STATE_CONTEXT;
+		uint32_t len = o != NULL ? o->req_len : 8;
+
+		if (op == 0 || op >= UROCE_CTRL_OPS) {
+			assert_null(o);
+			assert_int_equal(verdict(w, header(op, len), len, 0, st), EOPNOTSUPP);
+			continue;
+		}
+		assert_non_null(o);
+		assert_int_equal(verdict(w, header(op, len), len, 0, st), 0);
+		assert_int_equal(verdict(w, header(op, len + 8), len + 8, 0, st), -EPROTO);
+		if (len > 0)
+			assert_int_equal(verdict(w, header(op, len - 4), len - 4, 0, st), -EPROTO);
+		/* the header tells another length than came */
+		assert_int_equal(verdict(w, header(op, len), len + 4, 0, st), -EPROTO);
+		assert_int_equal(verdict(w, header(op, len + 4), len, 0, st), -EPROTO);
+	}
+}
+
+static void
+test_wrong_magic_and_version_end_the_connection(void **state)
+{
+	struct wire *w = *state;
+	struct uroce_ctrl_hdr h = header(UROCE_CTRL_ALLOC_PD, 0);
+
+	h.magic ^= 1;
+	assert_int_equal(verdict(w, h, 0, 0, IPC_STATE_CONTEXT), -EPROTO);
+	h = header(UROCE_CTRL_ALLOC_PD, 0);
+	h.version++;
+	assert_int_equal(verdict(w, h, 0, 0, IPC_STATE_CONTEXT), -EPROTO);
+}
+
+static void
+test_runts_giants_and_the_end(void **state)
+{
+	struct wire *w = *state;
+	struct uroce_ctrl_hdr h = header(UROCE_CTRL_ALLOC_PD, 0);
+
+	assert_int_equal(ipc_msg_receive(w->server, &w->msg), -EAGAIN);
+	assert_int_equal(send(w->client, &h, sizeof(h) - 1, 0), sizeof(h) - 1);
+	assert_int_equal(ipc_msg_receive(w->server, &w->msg), -EPROTO);
+	put(w, header(UROCE_CTRL_ALLOC_PD, UROCE_CTRL_MAX_MSG), UROCE_CTRL_MAX_MSG, 0);
+	assert_int_equal(ipc_msg_receive(w->server, &w->msg), -EPROTO);
+	shutdown(w->client, SHUT_WR);
+	assert_int_equal(ipc_msg_receive(w->server, &w->msg), 0);
+}
+
+static void
+test_states(void **state)
+{
+	struct wire *w = *state;
+	uint32_t hello = sizeof(struct uroce_hello_req), show = sizeof(struct uroce_show_req);
+
+	assert_int_equal(verdict(w, header(UROCE_CTRL_SHOW, show), show, 0, IPC_STATE_NEW),
+			 -EPROTO);
+	assert_int_equal(verdict(w, header(UROCE_CTRL_SHOW, show), show, 0, IPC_STATE_OBSERVER), 0);
+	assert_int_equal(verdict(w, header(UROCE_CTRL_ALLOC_PD, 0), 0, 0, IPC_STATE_OBSERVER),
+			 EPERM);
+	assert_int_equal(verdict(w, header(UROCE_CTRL_HELLO, hello), hello, 0, IPC_STATE_CONTEXT),
+			 EINVAL);
+	assert_int_equal(verdict(w, header(UROCE_CTRL_HELLO, hello), hello, 0, IPC_STATE_OBSERVER),
+			 EINVAL);
+}
+
+static void
+test_descriptors_never_stay(void **state)
+{
+	struct wire *w = *state;
+	struct uroce_ctrl_hdr h = header(UROCE_CTRL_REG_MR, sizeof(struct uroce_reg_mr_req));
+	unsigned before = open_fds();
+
+	/* as many as announced: the caller's until it closes them */
+	h.nfds = 2;
+	assert_int_equal(verdict(w, h, h.len, 2, IPC_STATE_CONTEXT), 0);
+	assert_int_equal(w->msg.nfds, 2);
+	assert_int_equal(open_fds(), before + 2);
+	ipc_msg_close_fds(&w->msg);
+	assert_int_equal(open_fds(), before);
+
+	/* more than announced: the surplus is closed at once */
+	h.nfds = 1;
+	assert_int_equal(verdict(w, h, h.len, 3, IPC_STATE_CONTEXT), 0);
+	assert_int_equal(w->msg.nfds, 1);
+	assert_int_equal(open_fds(), before + 1);
+	ipc_msg_close_fds(&w->msg);
+
+	/* fewer than announced */
+	h.nfds = 3;
+	assert_int_equal(verdict(w, h, h.len, 2, IPC_STATE_CONTEXT), -EPROTO);
+	ipc_msg_close_fds(&w->msg);
+
+	/* on an operation that takes none */
+	h = header(UROCE_CTRL_ALLOC_PD, 0);
+	h.nfds = 1;
+	assert_int_equal(verdict(w, h, 0, 1, IPC_STATE_CONTEXT), EINVAL);
+	ipc_msg_close_fds(&w->msg);
+
+	/* more than a message may have */
+	h = header(UROCE_CTRL_REG_MR, sizeof(struct uroce_reg_mr_req));
+	h.nfds = 80;
+	assert_int_equal(verdict(w, h, h.len, 80, IPC_STATE_CONTEXT), -EPROTO);
+	assert_int_equal(open_fds(), before);
+}
+
+static void
+test_reply_reaches_the_client(void **state)
+{
+	struct wire *w = *state;
+	struct uroce_ctrl_hdr req = header(UROCE_CTRL_ALLOC_PD, 0), rep;
+	struct uroce_handle body = {.handle = 7};
+	char buf[sizeof(rep) + sizeof(body)];
+
+	req.cookie = 99;
+	assert_int_equal(ipc_reply_send(w->server, &req, 0, &body, sizeof(body), NULL, 0), 0);
+	assert_int_equal(recv(w->client, buf, sizeof(buf), 0), sizeof(buf));
+	memcpy(&rep, buf, sizeof(rep));
+	assert_int_equal(rep.cookie, 99);
+	assert_int_equal(rep.status, 0);
+	assert_int_equal(rep.len, sizeof(body));
+	/* a refusal has no body */
+	assert_int_equal(ipc_reply_send(w->server, &req, EBUSY, &body, sizeof(body), NULL, 0), 0);
+	assert_int_equal(recv(w->client, buf, sizeof(buf), 0), sizeof(rep));
+	memcpy(&rep, buf, sizeof(rep));
+	assert_int_equal(rep.status, EBUSY);
+}
+
+static void
+test_a_client_that_does_not_read_never_blocks(void **state)
+{
+	struct wire *w = *state;
+	struct uroce_ctrl_hdr req = header(UROCE_CTRL_ALLOC_PD, 0);
+	int rc = 0;
+
+	for (int i = 0; i < 100000 && rc == 0; i++)
+		rc = ipc_reply_send(w->server, &req, EBUSY, NULL, 0, NULL, 0);
+	assert_int_equal(rc, -EAGAIN);
+}
+
+static void
+test_listening_socket_life(void **state)
+{
+	char dir[] = "/tmp/uroce-test-XXXXXX", path[64], sub[64];
+	struct ipc_server a, b;
+	struct ipc_peer peer;
+	struct ipc_client c;
+	struct stat st;
+	int fd;
+
+	assert_non_null(mkdtemp(dir));
+	snprintf(sub, sizeof(sub), "%s/new", dir);
+	snprintf(path, sizeof(path), "%s/new/sock", dir);
+	assert_int_equal(ipc_server_listen(&a, path, 0600, IPC_GROUP_KEEP), 0);
+	assert_int_equal(stat(sub, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0700);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	/* in use: refused, and the one that runs keeps working */
+	assert_int_equal(ipc_server_listen(&b, path, 0600, IPC_GROUP_KEEP), -EADDRINUSE);
+	while (ipc_server_accept(&a, &peer) == 0)
+		close(peer.sock);
+	assert_int_equal(ipc_client_connect(&c, path), 0);
+	assert_int_equal(ipc_server_accept(&a, &peer), 0);
+	assert_int_equal(peer.pid, getpid());
+	assert_int_equal(peer.uid, geteuid());
+	assert_true(peer.pidfd >= 0);
+	close(peer.pidfd);
+	close(peer.sock);
+	ipc_client_close(&c);
+	/* nobody listens any more: a stale file is replaced */
+	close(a.fd);
+	assert_int_equal(ipc_server_listen(&b, path, 0666, IPC_GROUP_KEEP), 0);
+	b.made_dir = true;
+	ipc_server_close(&b);
+	assert_int_equal(stat(sub, &st), -1);
+	/* a file of another kind is not touched */
+	snprintf(path, sizeof(path), "%s/file", dir);
+	fd = open(path, O_CREAT | O_WRONLY, 0600);
+	close(fd);
+	assert_int_equal(ipc_server_listen(&b, path, 0666, IPC_GROUP_KEEP), -EEXIST);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(rmdir(dir), 0);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_every_op_takes_its_own_length_only, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_wrong_magic_and_version_end_the_connection,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(test_runts_giants_and_the_end, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_states, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_descriptors_never_stay, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_reply_reaches_the_client, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_client_that_does_not_read_never_blocks,
+						setup, teardown),
+		cmocka_unit_test(test_listening_socket_life),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

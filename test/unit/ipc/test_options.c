@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Options of the daemon: both ways in, every wrong value, and the file that documents them. */
+#include "suite.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "options.h"
+
+/* Wrong values: the message must name the option, the value and what is legal. */
+static const struct {
+	const char *name, *value, *legal;
+} wrong[] = {
+	{"socket-mode", "888", "from 0 to 777"},
+	{"socket-mode", "1000", "from 0 to 777"},
+	{"socket", "", "empty"},
+	{"workers", "0", "from 1 to 16"},
+	{"workers", "17", "from 1 to 16"},
+	{"workers", "-1", "from 1 to 16"},
+	{"workers", " 1", "from 1 to 16"},
+	{"workers", "two", "from 1 to 16"},
+	{"workers", "3", "1, 2, 4, 8 or 16"},
+	{"lcores", "1,", "list of 1 to 16 CPUs"},
+	{"lcores", "3-1", "list of 1 to 16 CPUs"},
+	{"lcores", "0-99", "list of 1 to 16 CPUs"},
+	{"idle", "lazy", "auto poll adaptive"},
+	{"no-huge", "maybe", "yes or no"},
+	{"mem", "63", "from 64 to 1048576"},
+	{"mem", "1048577", "from 64 to 1048576"},
+	{"mbufs", "99999999999999999999", "from 1024 to 4194304"},
+	{"max-qps", "0", "from 1 to 262144"},
+	{"max-mrs", "1048576", "from 1 to 1048575"},
+	{"max-cqs", "1x", "from 1 to 1048576"},
+	{"max-pds", "", "from 1 to 1048576"},
+	{"client-mem", "1", "from 2 to 1048576"},
+	{"log-level", "loud", "error warning notice info debug"},
+	{"dev", "name=uroce0", "needs port="},
+	{"dev", "port=p0", "needs name="},
+	{"dev", "name=eth0,port=p0", "starts with uroce"},
+	{"dev", "name=uroce0,port=p0,addr=10.9.0.1", "prefix length"},
+	{"dev", "name=uroce0,port=p0,addr=10.9.0.1/33", "prefix length"},
+	{"dev", "name=uroce0,port=p0,addr=fd00::1/129", "prefix length"},
+	{"dev", "name=uroce0,port=p0,mac=01:00:00:00:00:01", "unicast MAC"},
+	{"dev", "name=uroce0,port=p0,mac=02:00:00:00:00", "unicast MAC"},
+	{"dev", "name=uroce0,port=p0,mtu=1500", "256, 512, 1024, 2048 or 4096"},
+	{"dev", "name=uroce0,port=p0,vlan=4095", "from 1 to 4094"},
+	{"dev", "name=uroce0,port=p0,gateway=here", "IPv4 or IPv6 address"},
+	{"dev", "name=uroce0,port=p0,speed=9", "name port addr gateway mac mtu vlan"},
+};
+#define NWRONG (sizeof(wrong) / sizeof(wrong[0]))
+
+static void
+assert_says(const char *err, const char *what)
+{
+	if (strstr(err, what) == NULL)
+		fail_msg("'%s' does not say '%s'", err, what);
+}
+
+static void
+test_wrong_values_name_themselves_and_the_range(void **state)
+{
+	for (unsigned i = 0; i < NWRONG; i++) {
+		char err[OPTIONS_ERR_MAX] = "", dashed[64];
+		char *argv[3] = {(char *)"uroced", dashed, (char *)(uintptr_t)wrong[i].value};
+		struct options o;
+
+		options_init(&o);
+		assert_int_equal(options_set(&o, wrong[i].name, wrong[i].value, err), -EINVAL);
+		assert_says(err, wrong[i].name);
+		assert_says(err, wrong[i].legal);
+		snprintf(dashed, sizeof(dashed), "--%s", wrong[i].name);
+		err[0] = '\0';
+		if (strcmp(wrong[i].name, "no-huge") != 0) { /* a switch takes no next word */
+			assert_int_equal(options_parse(&o, 3, argv, err), -EINVAL);
+			assert_says(err, dashed);
+			assert_says(err, wrong[i].legal);
+		}
+		options_free(&o);
+	}
+}
+
+static void
+test_unknown_options_and_missing_values(void **state)
+{
+	static const struct {
+		char *arg;
+		const char *says;
+	} bad[] = {
+		{(char *)"--worker", "--worker"},
+		{(char *)"-w", "-w"},
+		{(char *)"workers=1", "workers=1"},
+		{(char *)"--workers", "needs a value"},
+		{(char *)"--no-huge=maybe", "yes or no"},
+		{(char *)"--config=/nonexistent", "/nonexistent"},
+	};
+
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		char err[OPTIONS_ERR_MAX] = "";
+		char *argv[2] = {(char *)"uroced", bad[i].arg};
+		struct options o;
+
+		options_init(&o);
+		assert_int_equal(options_parse(&o, 2, argv, err), -EINVAL);
+		assert_says(err, bad[i].says);
+		options_free(&o);
+	}
+}
+
+static char *
+write_file(const char *text)
+{
+	static char path[64];
+	int fd;
+
+	strcpy(path, "/tmp/uroce-conf-XXXXXX");
+	fd = mkstemp(path);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	close(fd);
+	return path;
+}
+
+static int
+load(struct options *o, const char *text, char err[OPTIONS_ERR_MAX])
+{
+	char *path = write_file(text);
+	int rc;
+
+	options_init(o);
+	rc = conf_load(o, path, err);
+	unlink(path);
+	return rc;
+}
+
+static void
+test_file_and_command_line_agree(void **state)
+{
+	char *argv[] = {(char *)"uroced",
+			(char *)"--socket=/tmp/s",
+			(char *)"--workers",
+			(char *)"4",
+			(char *)"--no-huge",
+			(char *)"--idle",
+			(char *)"poll",
+			(char *)"--vdev",
+			(char *)"net_null0",
+			(char *)"--vdev",
+			(char *)"net_memif0,role=server",
+			(char *)"--dev",
+			(char *)"name=uroce0,port=p0,addr=10.0.0.1/8",
+			(char *)"--socket-mode",
+			(char *)"0666"};
+	char err[OPTIONS_ERR_MAX];
+	struct options a, b;
+
+	options_init(&a);
+	assert_int_equal(options_parse(&a, sizeof(argv) / sizeof(argv[0]), argv, err), 0);
+	assert_int_equal(load(&b,
+			      "# comment\n[uroced]\nsocket = /tmp/s\nworkers=4 # four\n"
+			      "no-huge = yes\nidle = poll\nvdev = net_null0\n"
+			      "vdev = net_memif0,role=server\n"
+			      "dev = name=uroce0,port=p0,addr=10.0.0.1/8\nsocket-mode = 0666\n",
+			      err),
+			 0);
+	assert_string_equal(a.socket, b.socket);
+	assert_int_equal(a.socket_mode, 0666);
+	assert_int_equal(b.socket_mode, 0666);
+	assert_int_equal(a.workers, 4);
+	assert_int_equal(b.workers, 4);
+	assert_true(a.no_huge && b.no_huge);
+	assert_int_equal(a.idle, b.idle);
+	assert_int_equal(a.vdev.n, 2);
+	assert_int_equal(b.vdev.n, 2);
+	assert_string_equal(a.vdev.v[1], b.vdev.v[1]);
+	assert_string_equal(a.dev.v[0], b.dev.v[0]);
+	options_free(&a);
+	options_free(&b);
+}
+
+static void
+test_the_command_line_wins(void **state)
+{
+	char *path = write_file("[uroced]\nworkers = 4\nmem = 100\nvdev = a\nvdev = b\n");
+	char *argv[] = {(char *)"uroced", (char *)"--workers", (char *)"2", (char *)"--vdev",
+			(char *)"c",      (char *)"--config",  path};
+	char err[OPTIONS_ERR_MAX];
+	struct options o;
+
+	options_init(&o);
+	assert_int_equal(options_parse(&o, 7, argv, err), 0);
+	unlink(path);
+	assert_int_equal(o.workers, 2);
+	assert_int_equal(o.mem_mib, 100);
+	assert_int_equal(o.vdev.n, 1);
+	assert_string_equal(o.vdev.v[0], "c");
+	options_free(&o);
+}
+
+static void
+test_bad_files(void **state)
+{
+	static const struct {
+		const char *text, *says;
+	} bad[] = {
+		{"[uroced]\nworkers = 99\n", "from 1 to 16"},
+		{"[uroced]\nworkres = 1\n", "workres"},
+		{"[urocde]\nworkers = 1\n", "[urocde]"},
+		{"[uroced]\nno equals sign\n", "name = value"},
+		{"[uroced]\nconfig = /tmp/other\n", "config"},
+	};
+
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		char err[OPTIONS_ERR_MAX] = "";
+		struct options o;
+
+		assert_int_equal(load(&o, bad[i].text, err), -EINVAL);
+		assert_says(err, bad[i].says);
+		options_free(&o);
+	}
+}
+
+/* config/uroced.conf has every option, commented, and each of its examples is legal. */
+static void
+test_the_shipped_file_documents_every_option(void **state)
+{
+	FILE *f = fopen(UROCED_CONF, "r");
+	char line[512], err[OPTIONS_ERR_MAX];
+	bool seen[64] = {false};
+	struct options o, plain;
+
+	assert_non_null(f);
+	options_init(&o);
+	options_init(&plain);
+	assert_int_equal(conf_load(&plain, UROCED_CONF, err), 0);
+	while (fgets(line, sizeof(line), f) != NULL) {
+		char *eq = strstr(line, " = ");
+
+		if (line[0] != '#' || line[1] == ' ' || eq == NULL)
+			continue;
+		*eq = '\0';
+		line[strcspn(eq + 3, "\n") + (size_t)(eq + 3 - line)] = '\0';
+		if (options_set(&o, line + 1, eq + 3, err) < 0)
+			fail_msg("%s", err);
+		for (unsigned i = 0; options_name(i) != NULL; i++)
+			seen[i] |= strcmp(options_name(i), line + 1) == 0;
+	}
+	fclose(f);
+	for (unsigned i = 0; options_name(i) != NULL; i++) {
+		const char *name = options_name(i);
+
+		if (strcmp(name, "config") != 0 && strcmp(name, "help") != 0 &&
+		    strcmp(name, "version") != 0 && !seen[i])
+			fail_msg("%s is not in %s", name, UROCED_CONF);
+	}
+	/* what it shows as numbers are the defaults */
+	assert_int_equal(o.workers, plain.workers);
+	assert_int_equal(o.mem_mib, plain.mem_mib);
+	assert_int_equal(o.mbufs, plain.mbufs);
+	assert_int_equal(o.max_qps, plain.max_qps);
+	assert_int_equal(o.max_cqs, plain.max_cqs);
+	assert_int_equal(o.max_mrs, plain.max_mrs);
+	assert_int_equal(o.max_pds, plain.max_pds);
+	assert_int_equal(o.client_mem_mib, plain.client_mem_mib);
+	assert_int_equal(o.socket_mode, plain.socket_mode);
+	assert_int_equal(o.log_level, plain.log_level);
+	assert_string_equal(o.socket, plain.socket);
+	options_free(&o);
+	options_free(&plain);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_wrong_values_name_themselves_and_the_range),
+		cmocka_unit_test(test_unknown_options_and_missing_values),
+		cmocka_unit_test(test_file_and_command_line_agree),
+		cmocka_unit_test(test_the_command_line_wins),
+		cmocka_unit_test(test_bad_files),
+		cmocka_unit_test(test_the_shipped_file_documents_every_option),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

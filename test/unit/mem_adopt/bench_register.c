@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What registration costs on each path, and what an access costs on the copy path: the figures of
+ * doc/memory.md. Prints the median of several runs.
+ */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "harness.h"
+#include "ipc/mrmap.h"
+#include "mr_adopt.h"
+
+#define MAX_RUNS 301
+
+static double
+now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+static int
+compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double
+median(double *v, int n)
+{
+	qsort(v, (size_t)n, sizeof(*v), compare);
+	return v[n / 2];
+}
+
+static void
+measure(const char *what, size_t len, int flags, int touched, const char *mode)
+{
+	static double build[MAX_RUNS], daemon[MAX_RUNS], release[MAX_RUNS];
+	int runs = len > (16u << 20) ? 5 : MAX_RUNS, path = -1;
+
+	setenv("UROCE_MR_MODE", mode, 1);
+	for (int i = 0; i < runs; i++) {
+		struct uroce_reg_mr_req req = {.access = ACCESS_WRITE, .length = len};
+		uint8_t *p = mmap(NULL, len, PROT_READ | PROT_WRITE, flags, -1, 0);
+		int fds[MR_ADOPT_MAX_FDS], id;
+		struct mr_hold *hold;
+		double t[5];
+		unsigned nfds;
+
+		CHECK(p != MAP_FAILED);
+		if (touched)
+			memset(p, 1, len);
+		req.addr = (uintptr_t)p;
+		t[0] = now_us();
+		CHECK(mr_pieces_build(req.addr, len, req.piece, &req.npieces, fds, &nfds, &hold) ==
+		      0);
+		t[1] = now_us();
+		CHECK(client_send_reg(&req, fds, nfds, &id, &path) == 0);
+		while (nfds > 0)
+			close(fds[--nfds]);
+		t[2] = now_us();
+		client_send_dereg(id);
+		t[3] = now_us();
+		mr_pieces_release(hold);
+		t[4] = now_us();
+		build[i] = t[1] - t[0];
+		daemon[i] = t[2] - t[1];
+		release[i] = t[4] - t[3];
+		munmap(p, len);
+	}
+	fprintf(stderr,
+		"%-24s %9zu KiB  path %d  client %10.1f us  daemon %8.1f us  dereg %10.1f us\n",
+		what, len / 1024, path, median(build, runs), median(daemon, runs),
+		median(release, runs));
+}
+
+static void
+client_register(void)
+{
+	static const size_t size[] = {4096, 1 << 20, 256 << 20};
+
+	for (unsigned i = 0; i < 3; i++) {
+		measure("private, adopted", size[i], MAP_PRIVATE | MAP_ANONYMOUS, 1, "auto");
+		measure("private, untouched", size[i], MAP_PRIVATE | MAP_ANONYMOUS, 0, "auto");
+		measure("shared", size[i], MAP_SHARED | MAP_ANONYMOUS, 1, "auto");
+		measure("copy", size[i], MAP_PRIVATE | MAP_ANONYMOUS, 1, "copy");
+		if (size[i] % HUGE == 0)
+			measure("hugetlb, adopted", size[i],
+				MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, 1, "auto");
+	}
+}
+
+static void
+report(const char *what, double t0, int n)
+{
+	fprintf(stderr, "%-32s %6.2f us\n", what, (now_us() - t0) / n);
+}
+
+/* The daemon's side of the copy path, chunks of 4 KiB out of 16 MiB of another process. */
+static void
+copy_path(void)
+{
+	const int n = 100000, chunks = 4096;
+	size_t len = (size_t)chunks * PAGE;
+	uint8_t *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct uroce_reg_mr_req req = {
+		.access = ACCESS_WRITE,
+		.addr = (uintptr_t)p,
+		.length = len,
+		.npieces = 1,
+		.piece = {{.va = (uintptr_t)p, .len = len}},
+	};
+	struct mrmap *map = NULL;
+	uint8_t buf[PAGE];
+	double t0;
+	pid_t pid;
+
+	memset(p, 1, len);
+	pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		memset(p, 2, len);
+		pause();
+		_exit(0);
+	}
+	usleep(200000);
+	assert_int_equal(mrmap_create(pid, -1, getuid(), &req, NULL, 0, &map), 0);
+	t0 = now_us();
+	for (int i = 0; i < n; i++)
+		mrmap_copy_ops.read(map, req.addr + (uint64_t)(i % chunks) * PAGE, buf, PAGE);
+	report("copy path, read 4 KiB", t0, n);
+	t0 = now_us();
+	for (int i = 0; i < n; i++)
+		mrmap_copy_ops.write(map, req.addr + (uint64_t)(i % chunks) * PAGE, buf, PAGE);
+	report("copy path, write 4 KiB", t0, n);
+	t0 = now_us();
+	for (int i = 0; i < n; i++)
+		mrmap_copy_ops.read(map, req.addr + (uint64_t)(i % chunks) * PAGE, buf, 64);
+	report("copy path, read 64 B", t0, n);
+	t0 = now_us();
+	for (int i = 0; i < n; i++) {
+		struct iovec to = {buf, PAGE};
+		struct iovec from = {p + (size_t)(i % chunks) * PAGE, PAGE};
+
+		process_vm_readv(pid, &to, 1, &from, 1, 0);
+	}
+	report("process_vm_readv, 4 KiB", t0, n);
+	t0 = now_us();
+	for (int i = 0; i < n; i++)
+		memcpy(buf, p + (size_t)(i % chunks) * PAGE, PAGE);
+	report("mapped memory, 4 KiB", t0, n);
+	mrmap_destroy(map);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+static void
+bench(void **state)
+{
+	huge_pages_get(260);
+	harness_run(client_register);
+	huge_pages_restore();
+	copy_path();
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(bench)};
+
+	if (!harness_can_run())
+		return 77;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "harness.h"
+#include "ipc/mrmap.h"
+#include "ipc/sigbus.h"
+#include "ipc/vma.h"
+#include "mr_adopt.h"
+
+#define MAX_REGIONS 4096
+#define COPY_STEP   65536u
+#define CLIENT_S    120 /* a client that takes longer hangs */
+
+enum { RPC_REG, RPC_DEREG, RPC_READ, RPC_FILL, RPC_FAILED };
+
+struct rpc {
+	int op, id;
+	int status; /* reply: 0 or a positive errno */
+	int path;
+	uint64_t va, len, value; /* value: seed or hash */
+	struct uroce_reg_mr_req req;
+};
+
+static int client_sock = -1;
+
+void
+fill(void *p, size_t len, uint64_t seed)
+{
+	uint8_t *b = p;
+
+	for (size_t i = 0; i < len; i++)
+		b[i] = (uint8_t)((seed + i) * 0x9e3779b97f4a7c15ull >> 56);
+}
+
+bool
+filled(const void *p, size_t len, uint64_t seed)
+{
+	const uint8_t *b = p;
+
+	for (size_t i = 0; i < len; i++)
+		if (b[i] != (uint8_t)((seed + i) * 0x9e3779b97f4a7c15ull >> 56))
+			return false;
+	return true;
+}
+
+static uint64_t
+hash_more(uint64_t h, const void *p, size_t len)
+{
+	const uint8_t *b = p;
+
+	for (size_t i = 0; i < len; i++)
+		h = (h ^ b[i]) * 0x100000001b3ull;
+	return h;
+}
+
+uint64_t
+hash_of(const void *p, size_t len)
+{
+	return hash_more(0xcbf29ce484222325ull, p, len);
+}
+
+/* ---- the daemon, in the test's own process ---- */
+
+struct daemon {
+	int sock;
+	pid_t pid;
+	int pidfd;
+	uid_t uid;
+	struct mrmap *region[MAX_REGIONS];
+	uint64_t va[MAX_REGIONS];
+};
+
+static void
+serve_reg(struct daemon *d, struct rpc *m, const int *fds, unsigned nfds)
+{
+	int id = 0, err;
+
+	while (d->region[id] != NULL)
+		id++;
+	assert_true(id < MAX_REGIONS - 1);
+	err = mrmap_create(d->pid, d->pidfd, d->uid, &m->req, fds, nfds, &d->region[id]);
+	m->status = -err;
+	if (err != 0) {
+		assert_null(d->region[id]);
+		return;
+	}
+	d->va[id] = m->req.addr;
+	m->id = id;
+	m->path = mrmap_path(d->region[id]);
+	assert_int_equal(mrmap_host(d->region[id]) == NULL,
+			 m->path == UROCE_MR_PATH_COPY || m->req.length == 0);
+}
+
+/* Read (hash) or fill, by mapping or by copy operations, as the path has it. */
+static void
+serve_access(struct daemon *d, struct rpc *m)
+{
+	struct mrmap *map = d->region[m->id];
+	uint8_t *host = mrmap_host(map);
+	uint8_t *buf = malloc(COPY_STEP);
+	uint64_t h = 0xcbf29ce484222325ull;
+
+	m->status = 0;
+	for (uint64_t done = 0; m->status == 0 && done < m->len;) {
+		uint32_t n = m->len - done < COPY_STEP ? (uint32_t)(m->len - done) : COPY_STEP;
+		uint64_t va = m->va + done;
+
+		if (m->op == RPC_READ) {
+			if (host != NULL)
+				memcpy(buf, host + (va - d->va[m->id]), n);
+			else
+				m->status = -mrmap_copy_ops.read(map, va, buf, n);
+			h = hash_more(h, buf, n);
+		} else {
+			fill(buf, n, m->value + done);
+			if (host != NULL)
+				memcpy(host + (va - d->va[m->id]), buf, n);
+			else
+				m->status = -mrmap_copy_ops.write(map, va, buf, n);
+		}
+		done += n;
+	}
+	if (m->op == RPC_READ)
+		m->value = h;
+	free(buf);
+}
+
+static bool
+serve_one(struct daemon *d)
+{
+	char control[CMSG_SPACE(16 * sizeof(int))];
+	struct rpc m;
+	struct iovec iov = {.iov_base = &m, .iov_len = sizeof(m)};
+	struct msghdr msg = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = control,
+			     .msg_controllen = sizeof(control)};
+	int fds[16];
+	unsigned nfds = 0;
+	struct cmsghdr *c;
+
+	if (recvmsg(d->sock, &msg, MSG_CMSG_CLOEXEC) <= 0)
+		return false;
+	c = CMSG_FIRSTHDR(&msg);
+	if (c != NULL) {
+		nfds = (unsigned)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+		memcpy(fds, CMSG_DATA(c), nfds * sizeof(int));
+	}
+	switch (m.op) {
+	case RPC_REG:
+		serve_reg(d, &m, fds, nfds);
+		break;
+	case RPC_DEREG:
+		mrmap_destroy(d->region[m.id]);
+		d->region[m.id] = NULL;
+		break;
+	case RPC_FAILED:
+		m.value = mrmap_failed(d->region[m.id]);
+		break;
+	default:
+		serve_access(d, &m);
+	}
+	for (unsigned i = 0; i < nfds; i++)
+		close(fds[i]);
+	assert_int_equal(send(d->sock, &m, sizeof(m), 0), sizeof(m));
+	return true;
+}
+
+bool
+harness_can_run(void)
+{
+	if (geteuid() == 0)
+		return true;
+	fprintf(stderr, "needs root\n");
+	return false;
+}
+
+static void
+client_main(void (*client)(void), unsigned as_uid)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	alarm(CLIENT_S);
+	if (as_uid != 0) {
+		CHECK(setresgid(as_uid, as_uid, as_uid) == 0);
+		CHECK(setresuid(as_uid, as_uid, as_uid) == 0);
+		/* As a program that was started by that user. */
+		CHECK(prctl(PR_SET_DUMPABLE, 1) == 0);
+	}
+	client();
+	_exit(0);
+}
+
+void
+harness_run_as(void (*client)(void), unsigned as_uid)
+{
+	static struct daemon d;
+	int pair[2], status;
+
+	assert_int_equal(sigbus_guard_install(), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	memset(&d, 0, sizeof(d));
+	d.pid = fork();
+	assert_true(d.pid >= 0);
+	if (d.pid == 0) {
+		close(pair[0]);
+		client_sock = pair[1];
+		client_main(client, as_uid);
+	}
+	close(pair[1]);
+	d.sock = pair[0];
+	d.uid = as_uid;
+	d.pidfd = (int)syscall(SYS_pidfd_open, d.pid, 0);
+	assert_true(d.pidfd >= 0);
+	while (serve_one(&d))
+		;
+	assert_int_equal(waitpid(d.pid, &status, 0), d.pid);
+	for (int i = 0; i < MAX_REGIONS; i++)
+		mrmap_destroy(d.region[i]);
+	close(d.pidfd);
+	close(d.sock);
+	if (WIFSIGNALED(status))
+		fail_msg("client died of signal %d", WTERMSIG(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+void
+harness_run(void (*client)(void))
+{
+	harness_run_as(client, 0);
+}
+
+/* ---- the client ---- */
+
+static void
+call(struct rpc *m, const int *fds, unsigned nfds)
+{
+	char control[CMSG_SPACE(16 * sizeof(int))] = {0};
+	struct iovec iov = {.iov_base = m, .iov_len = sizeof(*m)};
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	if (nfds > 0) {
+		struct cmsghdr *c;
+
+		msg.msg_control = control;
+		msg.msg_controllen = CMSG_SPACE(nfds * sizeof(int));
+		c = CMSG_FIRSTHDR(&msg);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(nfds * sizeof(int));
+		memcpy(CMSG_DATA(c), fds, nfds * sizeof(int));
+	}
+	CHECK(sendmsg(client_sock, &msg, 0) == sizeof(*m));
+	CHECK(recv(client_sock, m, sizeof(*m), 0) == sizeof(*m));
+}
+
+int
+client_send_reg(const struct uroce_reg_mr_req *req, const int *fds, unsigned nfds, int *id,
+		int *path)
+{
+	struct rpc m = {.op = RPC_REG, .req = *req};
+
+	call(&m, fds, nfds);
+	*id = m.id;
+	*path = m.path;
+	return m.status;
+}
+
+int
+client_reg(struct reg *r, void *addr, size_t len, uint32_t access)
+{
+	struct uroce_reg_mr_req req = {.access = access,
+				       .addr = (uintptr_t)addr,
+				       .length = len,
+				       .iova = (uintptr_t)addr};
+	int fds[MR_ADOPT_MAX_FDS];
+	unsigned nfds;
+	int err;
+
+	err = mr_pieces_build((uintptr_t)addr, len, req.piece, &req.npieces, fds, &nfds, &r->hold);
+	if (err != 0)
+		return err;
+	r->addr = addr;
+	r->len = len;
+	err = client_send_reg(&req, fds, nfds, &r->id, &r->path);
+	while (nfds > 0)
+		close(fds[--nfds]);
+	if (err != 0)
+		mr_pieces_release(r->hold);
+	return err;
+}
+
+void
+client_send_dereg(int id)
+{
+	struct rpc m = {.op = RPC_DEREG, .id = id};
+
+	call(&m, NULL, 0);
+}
+
+void
+client_dereg(struct reg *r)
+{
+	client_send_dereg(r->id);
+	mr_pieces_release(r->hold);
+}
+
+int
+daemon_read(const struct reg *r, const void *addr, size_t len, uint64_t *hash)
+{
+	struct rpc m = {.op = RPC_READ, .id = r->id, .va = (uintptr_t)addr, .len = len};
+
+	call(&m, NULL, 0);
+	*hash = m.value;
+	return m.status;
+}
+
+int
+daemon_fill(const struct reg *r, void *addr, size_t len, uint64_t seed)
+{
+	struct rpc m = {
+		.op = RPC_FILL, .id = r->id, .va = (uintptr_t)addr, .len = len, .value = seed};
+
+	call(&m, NULL, 0);
+	return m.status;
+}
+
+bool
+daemon_failed(const struct reg *r)
+{
+	struct rpc m = {.op = RPC_FAILED, .id = r->id};
+
+	call(&m, NULL, 0);
+	return m.value != 0;
+}
+
+void
+check_region(uint8_t *addr, size_t len, int path, bool guard)
+{
+	struct reg r;
+	uint64_t h;
+
+	fill(addr, len, 1);
+	if (guard) {
+		addr[-1] = 0xa5;
+		addr[len] = 0x5a;
+	}
+	CHECK(client_reg(&r, addr, len, ACCESS_WRITE) == 0);
+	if (r.path != path)
+		fprintf(stderr, "path %d, expected %d\n", r.path, path);
+	CHECK(r.path == path);
+	CHECK(filled(addr, len, 1));
+	CHECK(daemon_read(&r, addr, len, &h) == 0 && h == hash_of(addr, len));
+	fill(addr, len, 2);
+	CHECK(daemon_read(&r, addr, len, &h) == 0 && h == hash_of(addr, len));
+	CHECK(daemon_fill(&r, addr, len, 3) == 0);
+	CHECK(filled(addr, len, 3));
+	addr[len / 2] ^= 0xff;
+	CHECK(daemon_read(&r, addr, len, &h) == 0 && h == hash_of(addr, len));
+	client_dereg(&r);
+	addr[len / 2] ^= 0xff;
+	CHECK(filled(addr, len, 3));
+	if (guard)
+		CHECK(addr[-1] == 0xa5 && addr[len] == 0x5a);
+}
+
+bool
+is_private(const void *addr)
+{
+	struct vma_scan scan;
+	struct vma v;
+
+	CHECK(vma_scan_open(&scan, 0) == 0);
+	CHECK(vma_scan_next(&scan, (uintptr_t)addr, &v) == 0);
+	CHECK(v.start <= (uintptr_t)addr);
+	vma_scan_close(&scan);
+	return !v.shared;
+}
+
+/* ---- huge pages ---- */
+
+static const char nr_path[] = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
+static const char free_path[] = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
+static long nr_before = -1;
+
+static long
+read_number(const char *path)
+{
+	FILE *f = fopen(path, "r");
+	long v = -1;
+
+	if (f == NULL)
+		return -1;
+	if (fscanf(f, "%ld", &v) != 1)
+		v = -1;
+	fclose(f);
+	return v;
+}
+
+static void
+write_number(const char *path, long v)
+{
+	FILE *f = fopen(path, "w");
+
+	if (f == NULL)
+		return;
+	fprintf(f, "%ld\n", v);
+	fclose(f);
+}
+
+long
+huge_pages_spare(void)
+{
+	static const char resv_path[] = "/sys/kernel/mm/hugepages/hugepages-2048kB/resv_hugepages";
+
+	return read_number(free_path) - read_number(resv_path);
+}
+
+bool
+huge_pages_get(unsigned n)
+{
+	long have = read_number(free_path);
+
+	if (have < 0)
+		return false;
+	if (have >= (long)n)
+		return true;
+	nr_before = read_number(nr_path);
+	write_number(nr_path, nr_before + (long)n - have);
+	return read_number(free_path) >= (long)n;
+}
+
+void
+huge_pages_restore(void)
+{
+	if (nr_before >= 0)
+		write_number(nr_path, nr_before);
+	nr_before = -1;
+}

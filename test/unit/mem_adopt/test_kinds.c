@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Every kind of memory a process can hand to ibv_reg_mr, and the path it takes. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/shm.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "harness.h"
+#include "ipc/vma.h"
+
+static uint8_t data_buf[3 * PAGE] = {1};
+static uint8_t bss_buf[64 * PAGE];
+
+static uint8_t *
+map_at(void *at, size_t len, int flags, int fd)
+{
+	void *p =
+		mmap(at, len, PROT_READ | PROT_WRITE, flags | (at != NULL ? MAP_FIXED : 0), fd, 0);
+
+	CHECK(p != MAP_FAILED);
+	return p;
+}
+
+static uint8_t *
+map(size_t len, int flags, int fd)
+{
+	return map_at(NULL, len, flags, fd);
+}
+
+static int
+temp_file(size_t len)
+{
+	char name[] = "/var/tmp/uroce-mem-XXXXXX";
+	int fd = mkstemp(name);
+
+	CHECK(fd >= 0);
+	CHECK(unlink(name) == 0);
+	CHECK(ftruncate(fd, (off_t)len) == 0);
+	return fd;
+}
+
+static void
+client_heap_small(void)
+{
+	uint8_t *p = malloc(5000);
+
+	check_region(p + 17, 4000, UROCE_MR_PATH_ADOPTED, true);
+	CHECK(is_private(p));
+	free(p);
+}
+
+static void
+client_heap_large(void)
+{
+	size_t len = (9u << 20) + 123;
+	uint8_t *p = malloc(len + 2);
+
+	check_region(p + 1, len, UROCE_MR_PATH_ADOPTED, true);
+	CHECK(is_private(p + 1) && is_private(p + len));
+	free(p);
+}
+
+static void
+client_stack(void)
+{
+	uint8_t buf[3 * PAGE];
+
+	check_region(buf + 1, sizeof(buf) - 2, UROCE_MR_PATH_COPY, true);
+}
+
+static void *
+on_thread_stack(void *arg)
+{
+	client_stack();
+	return arg;
+}
+
+static void *
+sleeper(void *arg)
+{
+	volatile uint8_t *buf[1] = {NULL};
+	uint8_t mine[8 * PAGE];
+
+	fill(mine, sizeof(mine), 9);
+	buf[0] = mine;
+	((void **)arg)[0] = (void *)(uintptr_t)buf[0];
+	pause();
+	return NULL;
+}
+
+/* Its own stack, another thread's, and one in memory that the program supplied. */
+static void
+client_thread_stack(void)
+{
+	size_t size = 256 * 1024;
+	uint8_t *own = map(size, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	void *volatile where[2] = {NULL, NULL};
+	pthread_attr_t attr;
+	pthread_t t[3];
+
+	CHECK(pthread_create(&t[0], NULL, on_thread_stack, NULL) == 0);
+	CHECK(pthread_join(t[0], NULL) == 0);
+	CHECK(pthread_create(&t[1], NULL, sleeper, (void *)&where[0]) == 0);
+	pthread_attr_init(&attr);
+	CHECK(pthread_attr_setstack(&attr, own, size) == 0);
+	CHECK(pthread_create(&t[2], &attr, sleeper, (void *)&where[1]) == 0);
+	while (where[0] == NULL || where[1] == NULL)
+		usleep(1000);
+	check_region((uint8_t *)where[0] + 100, 4 * PAGE, UROCE_MR_PATH_COPY, false);
+	check_region((uint8_t *)where[1] + 100, 4 * PAGE, UROCE_MR_PATH_COPY, false);
+	CHECK((uint8_t *)where[1] > own && (uint8_t *)where[1] < own + size);
+}
+
+static void
+client_static(void)
+{
+	check_region(data_buf + 5, sizeof(data_buf) - 10, UROCE_MR_PATH_COPY, true);
+}
+
+static void
+client_bss(void)
+{
+	check_region(bss_buf + 16 * PAGE, 32 * PAGE, UROCE_MR_PATH_ADOPTED, true);
+	CHECK(is_private(bss_buf + 16 * PAGE));
+}
+
+static void
+client_anon_shared(void)
+{
+	uint8_t *p = map(64 * PAGE, MAP_SHARED | MAP_ANONYMOUS, -1);
+
+	check_region(p + 100, 60 * PAGE, UROCE_MR_PATH_SHARED, true);
+}
+
+static void
+client_anon_private(void)
+{
+	uint8_t *p = map(64 * PAGE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+
+	check_region(p, 64 * PAGE, UROCE_MR_PATH_ADOPTED, false);
+	CHECK(is_private(p));
+}
+
+/* Never touched before it is registered: the zero page, or no page at all. */
+static void
+client_untouched(void)
+{
+	uint8_t *p = map(64 * PAGE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	struct reg r;
+	uint64_t h;
+
+	CHECK(p[5 * PAGE] == 0);
+	CHECK(client_reg(&r, p, 64 * PAGE, ACCESS_WRITE) == 0);
+	CHECK(r.path == UROCE_MR_PATH_ADOPTED);
+	CHECK(daemon_read(&r, p, 64 * PAGE, &h) == 0);
+	CHECK(h == hash_of(p, 64 * PAGE) && p[63 * PAGE] == 0);
+	CHECK(daemon_fill(&r, p, 64 * PAGE, 4) == 0);
+	client_dereg(&r);
+	CHECK(filled(p, 64 * PAGE, 4));
+}
+
+static void
+client_file_private(void)
+{
+	uint8_t *p = map(8 * PAGE, MAP_PRIVATE, temp_file(8 * PAGE));
+
+	check_region(p + 10, 7 * PAGE, UROCE_MR_PATH_COPY, true);
+}
+
+static void
+client_file_shared(void)
+{
+	int fd = temp_file(16 * PAGE);
+	uint8_t *p = mmap(NULL, 8 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 4 * PAGE);
+	uint8_t back[PAGE];
+
+	CHECK(p != MAP_FAILED);
+	check_region(p + 10, 7 * PAGE, UROCE_MR_PATH_SHARED, true);
+	CHECK(pread(fd, back, PAGE, 5 * PAGE) == PAGE);
+	CHECK(memcmp(back, p + PAGE, PAGE) == 0);
+}
+
+static void
+client_memfd(void)
+{
+	int fd = memfd_create("test", 0);
+
+	CHECK(ftruncate(fd, 64 * PAGE) == 0);
+	check_region(map(64 * PAGE, MAP_SHARED, fd) + 1, 63 * PAGE, UROCE_MR_PATH_SHARED, true);
+}
+
+static void
+check_sysv(int flags, size_t len)
+{
+	int id = shmget(IPC_PRIVATE, len, IPC_CREAT | 0600 | flags);
+	uint8_t *p;
+
+	CHECK(id >= 0);
+	p = shmat(id, NULL, 0);
+	CHECK(shmctl(id, IPC_RMID, NULL) == 0);
+	CHECK(p != (void *)-1);
+	check_region(p + 7, len - 14, UROCE_MR_PATH_SHARED, true);
+}
+
+static void
+client_sysv(void)
+{
+	check_sysv(0, 64 * PAGE);
+}
+
+static void
+client_huge_private(void)
+{
+	uint8_t *p = map(4 * HUGE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1);
+
+	check_region(p + HUGE / 2, 2 * HUGE, UROCE_MR_PATH_ADOPTED, true);
+	CHECK(is_private(p + HUGE));
+}
+
+static void
+client_huge_shared(void)
+{
+	int fd = memfd_create("huge", MFD_HUGETLB);
+
+	CHECK(ftruncate(fd, 3 * (off_t)HUGE) == 0);
+	check_region(map(3 * HUGE, MAP_SHARED, fd) + 5, 2 * HUGE, UROCE_MR_PATH_SHARED, true);
+	check_sysv(SHM_HUGETLB, 2 * HUGE);
+}
+
+/* No free huge page to move to: still works. */
+static void
+client_huge_exhausted(void)
+{
+	uint8_t *p = map(4 * HUGE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1);
+	long spare = huge_pages_spare();
+
+	/* The machine may have more than the test asked for: they are taken, too. */
+	if (spare > 0)
+		map((size_t)spare * HUGE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1);
+	check_region(p, 4 * HUGE, UROCE_MR_PATH_COPY, false);
+}
+
+/* One region over private, shared and again private memory; huge pages last. */
+static void
+client_mixed(void)
+{
+	uint8_t *p = map(256 * PAGE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+
+	map_at(p + 16 * PAGE, 16 * PAGE, MAP_SHARED | MAP_ANONYMOUS, -1);
+	map_at(p + 48 * PAGE, 16 * PAGE, MAP_SHARED, temp_file(16 * PAGE));
+	check_region(p + 1000, 90 * PAGE, UROCE_MR_PATH_ADOPTED, true);
+	map_at(p + 64 * PAGE, PAGE, MAP_PRIVATE, temp_file(PAGE));
+	check_region(p + 1000, 90 * PAGE, UROCE_MR_PATH_COPY, true);
+}
+
+static void
+client_mixed_huge(void)
+{
+	uint8_t *room = map(8 * HUGE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+	uint8_t *p = (uint8_t *)(((uintptr_t)room + 2 * HUGE - 1) & ~(HUGE - 1));
+
+	map_at(p + HUGE, 2 * HUGE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1);
+	check_region(p + HUGE - 3 * PAGE, 2 * HUGE + 6 * PAGE, UROCE_MR_PATH_ADOPTED, true);
+	CHECK(is_private(p + HUGE - PAGE) && is_private(p + HUGE) && is_private(p + 3 * HUGE));
+}
+
+/* More mappings than a request has pieces for. */
+static void
+client_many_mappings(void)
+{
+	size_t n = 2 * UROCE_MR_MAX_PIECES + 6;
+	uint8_t *p = map(n * PAGE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+
+	for (size_t i = 0; i < n; i += 2)
+		map_at(p + i * PAGE, PAGE, MAP_SHARED | MAP_ANONYMOUS, -1);
+	check_region(p + 100, 40 * PAGE, UROCE_MR_PATH_COPY, true);
+	check_region(p + 100, (n - 1) * PAGE, UROCE_MR_PATH_COPY, true);
+	check_region(p + 100, 20 * PAGE, UROCE_MR_PATH_ADOPTED, true);
+}
+
+static void
+client_bad_range(void)
+{
+	uint8_t *p = map(16 * PAGE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	struct reg r;
+
+	CHECK(munmap(p + 8 * PAGE, PAGE) == 0);
+	CHECK(client_reg(&r, p, 16 * PAGE, ACCESS_WRITE) == EFAULT);
+	CHECK(client_reg(&r, p + 8 * PAGE, 100, ACCESS_WRITE) == EFAULT);
+	CHECK(mprotect(p + 9 * PAGE, PAGE, PROT_NONE) == 0);
+	CHECK(client_reg(&r, p + 9 * PAGE, 100, ACCESS_WRITE) == EFAULT);
+	CHECK(client_reg(&r, NULL, 100, ACCESS_WRITE) == EFAULT);
+	CHECK(client_reg(&r, p, SIZE_MAX, ACCESS_WRITE) == EINVAL);
+	CHECK(client_reg(&r, p, SIZE_MAX / 2, ACCESS_WRITE) == EFAULT);
+	CHECK(is_private(p));
+}
+
+static void
+client_read_only(void)
+{
+	uint8_t *p = map(16 * PAGE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	uint8_t *s = map(16 * PAGE, MAP_SHARED | MAP_ANONYMOUS, -1);
+	struct reg r;
+	uint64_t h;
+
+	fill(p, 16 * PAGE, 1);
+	fill(s, 16 * PAGE, 1);
+	CHECK(mprotect(p, 16 * PAGE, PROT_READ) == 0 && mprotect(s, 16 * PAGE, PROT_READ) == 0);
+	CHECK(client_reg(&r, p, 16 * PAGE, ACCESS_WRITE) == EFAULT);
+	CHECK(client_reg(&r, s, 16 * PAGE, ACCESS_WRITE) == EFAULT);
+	CHECK(client_reg(&r, p, 16 * PAGE, ACCESS_READ) == 0 && r.path == UROCE_MR_PATH_COPY);
+	CHECK(daemon_read(&r, p, 16 * PAGE, &h) == 0 && h == hash_of(p, 16 * PAGE));
+	CHECK(daemon_fill(&r, p, 10, 3) == EFAULT);
+	client_dereg(&r);
+	CHECK(client_reg(&r, s, 16 * PAGE, ACCESS_READ) == 0 && r.path == UROCE_MR_PATH_SHARED);
+	CHECK(daemon_read(&r, s, 16 * PAGE, &h) == 0 && h == hash_of(s, 16 * PAGE));
+	client_dereg(&r);
+}
+
+static void
+client_empty(void)
+{
+	struct reg r;
+
+	CHECK(client_reg(&r, bss_buf, 0, ACCESS_WRITE) == 0);
+	client_dereg(&r);
+}
+
+static void
+client_modes(void)
+{
+	uint8_t *p = map(16 * PAGE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	uint8_t *s = map(16 * PAGE, MAP_SHARED | MAP_ANONYMOUS, -1);
+	uint8_t stack[100];
+	struct reg r;
+
+	setenv("UROCE_MR_MODE", "copy", 1);
+	check_region(p, 16 * PAGE, UROCE_MR_PATH_COPY, false);
+	check_region(s, 16 * PAGE, UROCE_MR_PATH_COPY, false);
+	setenv("UROCE_MR_MODE", "adopt", 1);
+	check_region(p, 16 * PAGE, UROCE_MR_PATH_ADOPTED, false);
+	CHECK(client_reg(&r, stack, sizeof(stack), ACCESS_WRITE) == EOPNOTSUPP);
+	setenv("UROCE_MR_MODE", "auto", 1);
+	check_region(p, 16 * PAGE, UROCE_MR_PATH_ADOPTED, false);
+	check_region(stack + 1, sizeof(stack) - 2, UROCE_MR_PATH_COPY, true);
+}
+
+/* An ordinary user may not use userfaultfd for the kernel's stores: slower, but it works. */
+static void
+client_unprivileged(void)
+{
+	uint8_t *s = map(16 * PAGE, MAP_SHARED | MAP_ANONYMOUS, -1);
+	uint8_t *p = malloc(16 * PAGE);
+	struct reg r;
+
+	check_region(p + 1, 15 * PAGE, UROCE_MR_PATH_COPY, true);
+	check_region(s + 1, 15 * PAGE, UROCE_MR_PATH_SHARED, true);
+	setenv("UROCE_MR_MODE", "adopt", 1);
+	CHECK(client_reg(&r, p, PAGE, ACCESS_WRITE) == EOPNOTSUPP);
+}
+
+/* A limit on file sizes must not kill the program by SIGXFSZ: less room to grow, or no memfd. */
+static void
+client_file_limit(void)
+{
+	struct rlimit limit = {.rlim_cur = 1 << 20, .rlim_max = RLIM_INFINITY};
+	uint8_t *p = map(4 << 20, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+
+	CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+	check_region(p, 1 << 20, UROCE_MR_PATH_ADOPTED, false);
+	check_region(p, 2 << 20, UROCE_MR_PATH_COPY, false);
+}
+
+/* The program is out of descriptors. */
+static void
+client_no_descriptors(void)
+{
+	struct rlimit none = {.rlim_cur = 4, .rlim_max = 1024};
+	uint8_t *p = map(16 * PAGE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	struct reg r;
+	int fd;
+
+	/* Room for /proc/self/maps, none for the userfaultfd that stays open and the memfd. */
+	while ((fd = open("/dev/null", O_RDONLY)) < 40)
+		CHECK(fd >= 0);
+	close(fd);
+	none.rlim_cur = (rlim_t)fd + 1;
+	CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
+	check_region(p, 16 * PAGE, UROCE_MR_PATH_COPY, false);
+	fd = open("/dev/null", O_RDONLY);
+	CHECK(fd >= 0);
+	CHECK(client_reg(&r, p, 16 * PAGE, ACCESS_WRITE) == EMFILE);
+	close(fd);
+	check_region(p, 16 * PAGE, UROCE_MR_PATH_COPY, false);
+	none.rlim_cur = 1024;
+	CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
+	check_region(p, 16 * PAGE, UROCE_MR_PATH_ADOPTED, false);
+}
+
+static bool
+same_vma(const struct vma *a, const struct vma *b)
+{
+	return a->start == b->start && a->end == b->end && a->offset == b->offset &&
+	       a->inode == b->inode && a->dev_major == b->dev_major &&
+	       a->dev_minor == b->dev_minor && a->page_size == b->page_size && a->prot == b->prot &&
+	       a->shared == b->shared && strcmp(a->name, b->name) == 0;
+}
+
+/* The ioctl of new kernels and the text of /proc/PID/maps tell the same, huge pages included. */
+static void
+client_scan(void)
+{
+	struct vma_scan query, text;
+	struct vma a, b;
+	uint64_t pos = 0;
+	unsigned n = 0;
+
+	map(HUGE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1);
+	map(PAGE, MAP_SHARED, temp_file(PAGE));
+	CHECK(vma_scan_open(&query, 0) == 0 && vma_scan_open(&text, getpid()) == 0);
+	if (!query.query)
+		fprintf(stderr, "kernel without PROCMAP_QUERY: both scans read text\n");
+	vma_scan_force_text(&text);
+	while (vma_scan_next(&query, pos, &a) == 0) {
+		CHECK(vma_scan_next(&text, pos, &b) == 0);
+		if (!same_vma(&a, &b))
+			fprintf(stderr, "%lx-%lx %s | %lx-%lx %s\n", a.start, a.end, a.name,
+				b.start, b.end, b.name);
+		CHECK(same_vma(&a, &b));
+		pos = a.end;
+		n++;
+	}
+	/* The last one in the text is no mapping of the process. */
+	CHECK(vma_scan_next(&text, pos, &b) == -ENOENT || strcmp(b.name, "[vsyscall]") == 0);
+	CHECK(n > 10);
+	CHECK(vma_scan_next(&query, 1ull << 62, &a) == -ENOENT);
+	vma_scan_close(&query);
+	vma_scan_close(&text);
+}
+
+#define KIND(id, client)                                                                           \
+	static void test_MEM_05_##id(void **state)                                                 \
+	{                                                                                          \
+		harness_run(client);                                                               \
+	}
+#define HUGE_KIND(id, npages, client)                                                              \
+	static void test_MEM_05_##id(void **state)                                                 \
+	{                                                                                          \
+		if (!huge_pages_get(npages))                                                       \
+			skip();                                                                    \
+		harness_run(client);                                                               \
+		huge_pages_restore();                                                              \
+	}
+
+KIND(01_heap_small, client_heap_small)
+KIND(02_heap_large, client_heap_large)
+KIND(03_stack, client_stack)
+KIND(04_thread_stack, client_thread_stack)
+KIND(05_static_data, client_static)
+KIND(06_bss, client_bss)
+KIND(07_anon_shared, client_anon_shared)
+KIND(08_anon_private, client_anon_private)
+KIND(09_anon_untouched, client_untouched)
+KIND(10_file_private, client_file_private)
+KIND(11_file_shared, client_file_shared)
+KIND(12_memfd, client_memfd)
+KIND(13_sysv_shm, client_sysv)
+HUGE_KIND(14_hugetlb_private, 12, client_huge_private)
+HUGE_KIND(15_hugetlb_shared, 6, client_huge_shared)
+KIND(17_mixed, client_mixed)
+HUGE_KIND(18_mixed_with_hugetlb, 8, client_mixed_huge)
+KIND(19_many_mappings, client_many_mappings)
+KIND(20_bad_range, client_bad_range)
+KIND(21_read_only, client_read_only)
+KIND(22_empty, client_empty)
+KIND(23_modes, client_modes)
+KIND(26_limit_on_file_sizes, client_file_limit)
+KIND(27_out_of_descriptors, client_no_descriptors)
+HUGE_KIND(25_scan_by_query_and_text, 1, client_scan)
+
+static void
+test_MEM_05_16_hugetlb_exhausted(void **state)
+{
+	if (!huge_pages_get(4))
+		skip();
+	harness_run(client_huge_exhausted);
+	huge_pages_restore();
+}
+
+static void
+test_MEM_05_24_unprivileged(void **state)
+{
+	harness_run_as(client_unprivileged, 65534);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_MEM_05_01_heap_small),
+		cmocka_unit_test(test_MEM_05_02_heap_large),
+		cmocka_unit_test(test_MEM_05_03_stack),
+		cmocka_unit_test(test_MEM_05_04_thread_stack),
+		cmocka_unit_test(test_MEM_05_05_static_data),
+		cmocka_unit_test(test_MEM_05_06_bss),
+		cmocka_unit_test(test_MEM_05_07_anon_shared),
+		cmocka_unit_test(test_MEM_05_08_anon_private),
+		cmocka_unit_test(test_MEM_05_09_anon_untouched),
+		cmocka_unit_test(test_MEM_05_10_file_private),
+		cmocka_unit_test(test_MEM_05_11_file_shared),
+		cmocka_unit_test(test_MEM_05_12_memfd),
+		cmocka_unit_test(test_MEM_05_13_sysv_shm),
+		cmocka_unit_test(test_MEM_05_14_hugetlb_private),
+		cmocka_unit_test(test_MEM_05_15_hugetlb_shared),
+		cmocka_unit_test(test_MEM_05_16_hugetlb_exhausted),
+		cmocka_unit_test(test_MEM_05_17_mixed),
+		cmocka_unit_test(test_MEM_05_18_mixed_with_hugetlb),
+		cmocka_unit_test(test_MEM_05_19_many_mappings),
+		cmocka_unit_test(test_MEM_05_20_bad_range),
+		cmocka_unit_test(test_MEM_05_21_read_only),
+		cmocka_unit_test(test_MEM_05_22_empty),
+		cmocka_unit_test(test_MEM_05_23_modes),
+		cmocka_unit_test(test_MEM_05_24_unprivileged),
+		cmocka_unit_test(test_MEM_05_25_scan_by_query_and_text),
+		cmocka_unit_test(test_MEM_05_26_limit_on_file_sizes),
+		cmocka_unit_test(test_MEM_05_27_out_of_descriptors),
+	};
+
+	if (!harness_can_run())
+		return 77;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,669 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a program may do with memory while it is registered: register more, free, move, fork. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "harness.h"
+#include "ipc/vma.h"
+#include "mr_adopt.h"
+#include "page_swap.h"
+
+static uint8_t *
+map(size_t len)
+{
+	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(p != MAP_FAILED);
+	return p;
+}
+
+static bool
+daemon_sees(const struct reg *r, const void *addr, size_t len)
+{
+	uint64_t h;
+
+	return daemon_read(r, addr, len, &h) == 0 && h == hash_of(addr, len);
+}
+
+static void
+client_twice(void)
+{
+	uint8_t *p = map(32 * PAGE);
+	struct reg a, b;
+
+	fill(p, 32 * PAGE, 1);
+	CHECK(client_reg(&a, p, 32 * PAGE, ACCESS_WRITE) == 0);
+	CHECK(client_reg(&b, p + 10, 30 * PAGE, ACCESS_WRITE) == 0);
+	CHECK(a.path == UROCE_MR_PATH_ADOPTED && b.path == UROCE_MR_PATH_SHARED);
+	CHECK(filled(p, 32 * PAGE, 1));
+	CHECK(daemon_fill(&a, p, 32 * PAGE, 2) == 0 && filled(p, 32 * PAGE, 2));
+	CHECK(daemon_sees(&b, p + 10, 30 * PAGE));
+	client_dereg(&a);
+	CHECK(!is_private(p) && filled(p, 32 * PAGE, 2));
+	CHECK(is_private(p + 31 * PAGE));
+	CHECK(daemon_fill(&b, p + 10, 30 * PAGE, 3) == 0 && filled(p + 10, 30 * PAGE, 3));
+	client_dereg(&b);
+	CHECK(is_private(p) && filled(p + 10, 30 * PAGE, 3));
+}
+
+static void
+client_overlap(void)
+{
+	uint8_t *p = map(64 * PAGE);
+	struct reg a, b, c;
+
+	fill(p, 64 * PAGE, 1);
+	CHECK(client_reg(&a, p + 10 * PAGE, 20 * PAGE, ACCESS_WRITE) == 0);
+	CHECK(client_reg(&b, p + 20 * PAGE, 20 * PAGE, ACCESS_WRITE) == 0);
+	CHECK(client_reg(&c, p + 5 * PAGE + 1, 50 * PAGE, ACCESS_WRITE) == 0);
+	CHECK(b.path == UROCE_MR_PATH_ADOPTED && c.path == UROCE_MR_PATH_ADOPTED);
+	CHECK(filled(p, 64 * PAGE, 1));
+	CHECK(daemon_fill(&c, p + 6 * PAGE, 40 * PAGE, 5) == 0);
+	CHECK(filled(p + 6 * PAGE, 40 * PAGE, 5));
+	client_dereg(&c);
+	CHECK(is_private(p + 9 * PAGE) && is_private(p + 40 * PAGE) && !is_private(p + 39 * PAGE));
+	CHECK(daemon_sees(&a, p + 10 * PAGE, 20 * PAGE) &&
+	      daemon_sees(&b, p + 20 * PAGE, 20 * PAGE));
+	client_dereg(&a);
+	CHECK(is_private(p + 19 * PAGE) && !is_private(p + 20 * PAGE));
+	CHECK(daemon_fill(&b, p + 20 * PAGE, 20 * PAGE, 6) == 0);
+	CHECK(filled(p + 20 * PAGE, 20 * PAGE, 6));
+	client_dereg(&b);
+	CHECK(is_private(p + 20 * PAGE) && is_private(p + 39 * PAGE));
+	CHECK(filled(p + 20 * PAGE, 20 * PAGE, 6) && filled(p + 6 * PAGE, 14 * PAGE, 5));
+}
+
+static struct reg traffic_reg;
+static atomic_bool stop;
+
+static void *
+traffic(void *arg)
+{
+	uint64_t n = 0;
+
+	for (; !stop; n++)
+		CHECK(daemon_fill(&traffic_reg, traffic_reg.addr, 8 * PAGE, n) == 0);
+	return (void *)(uintptr_t)n;
+}
+
+/*
+ * A region that the daemon copies, over pages that others adopt and give back: its accesses would
+ * fail while pages move, so they do not move as long as it lives.
+ */
+static void
+client_overlap_copy(void)
+{
+	uint8_t *p = map(32 * PAGE), stack[100];
+	struct uroce_mr_piece piece[UROCE_MR_MAX_PIECES];
+	int fds[MR_ADOPT_MAX_FDS];
+	struct mr_hold *hold;
+	struct reg early;
+	unsigned n, nfds;
+	pthread_t t;
+	void *count;
+
+	CHECK(mmap(p + 31 * PAGE, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED,
+		   open("/proc/self/exe", O_RDONLY), 0) == p + 31 * PAGE);
+	CHECK(client_reg(&early, p + 4 * PAGE, 4 * PAGE, ACCESS_WRITE) == 0);
+	CHECK(early.path == UROCE_MR_PATH_ADOPTED);
+	CHECK(client_reg(&traffic_reg, p, 32 * PAGE, ACCESS_WRITE) == 0);
+	CHECK(traffic_reg.path == UROCE_MR_PATH_COPY);
+	client_dereg(&early);
+	CHECK(!is_private(p + 4 * PAGE));
+	check_region(p + 10, 3 * PAGE, UROCE_MR_PATH_COPY, true);
+	check_region(p + 4 * PAGE, 4 * PAGE, UROCE_MR_PATH_SHARED, false);
+	check_region(stack + 1, 98, UROCE_MR_PATH_COPY, true);
+	CHECK(pthread_create(&t, NULL, traffic, NULL) == 0);
+	for (unsigned i = 0; i < 3000; i++) {
+		CHECK(mr_pieces_build((uintptr_t)p + PAGE, 6 * PAGE, piece, &n, fds, &nfds,
+				      &hold) == 0);
+		while (nfds > 0)
+			close(fds[--nfds]);
+		mr_pieces_release(hold);
+	}
+	stop = true;
+	CHECK(pthread_join(t, &count) == 0 && (uintptr_t)count > 10);
+	stop = false;
+	client_dereg(&traffic_reg);
+	CHECK(is_private(p + 4 * PAGE));
+	check_region(p + 10, 3 * PAGE, UROCE_MR_PATH_ADOPTED, true);
+}
+
+/* Many registrations in one page, and the heap goes on between them. */
+static void
+client_neighbours(void)
+{
+	enum { N = 64 };
+	uint8_t *buf[N], *other[N];
+	struct reg r[N];
+
+	for (int i = 0; i < N; i++) {
+		buf[i] = malloc(100);
+		other[i] = malloc(100);
+		fill(buf[i], 100, (uint64_t)i);
+		fill(other[i], 100, (uint64_t)i + 1000);
+		CHECK(client_reg(&r[i], buf[i], 100, ACCESS_WRITE) == 0);
+	}
+	for (int i = 0; i < N; i++) {
+		CHECK(filled(buf[i], 100, (uint64_t)i));
+		CHECK(daemon_fill(&r[i], buf[i], 100, (uint64_t)i + 5000) == 0);
+		free(other[i]);
+		other[i] = malloc(77);
+	}
+	for (int i = 0; i < N; i += 2)
+		client_dereg(&r[i]);
+	for (int i = 0; i < N; i++) {
+		CHECK(filled(buf[i], 100, (uint64_t)i + 5000));
+		if (i % 2)
+			CHECK(daemon_sees(&r[i], buf[i], 100));
+	}
+	for (int i = 1; i < N; i += 2)
+		client_dereg(&r[i]);
+	for (int i = 0; i < N; i++) {
+		CHECK(is_private(buf[i]));
+		free(other[i]);
+		free(buf[i]);
+	}
+}
+
+static void
+client_realloc(void)
+{
+	size_t len = 1 << 20, more = 64 << 20;
+	uint8_t *p = malloc(len), *q;
+	struct reg r;
+
+	fill(p, len, 1);
+	CHECK(client_reg(&r, p, len, ACCESS_WRITE) == 0);
+	q = realloc(p, more);
+	CHECK(q != NULL && filled(q, len, 1));
+	fill(q, more, 2);
+	CHECK(filled(q, more, 2));
+	/* The region keeps the addresses it was registered with. */
+	CHECK(daemon_fill(&r, r.addr, len, 3) == 0);
+	client_dereg(&r);
+	q = realloc(q, 2 * more);
+	CHECK(q != NULL);
+	fill(q, 2 * more, 4);
+	CHECK(filled(q, 2 * more, 4));
+	free(q);
+}
+
+/* Only part of what is reallocated is registered: the heap cannot mremap it and copies instead. */
+static void
+client_realloc_part(void)
+{
+	size_t len = 1 << 20;
+	uint8_t *p = malloc(len), *q;
+	struct reg r;
+
+	fill(p, len, 1);
+	CHECK(client_reg(&r, p + 300000, 300000, ACCESS_WRITE) == 0);
+	q = realloc(p, 16 * len);
+	CHECK(q != NULL && filled(q, len, 1));
+	fill(q, 16 * len, 2);
+	client_dereg(&r);
+	CHECK(filled(q, 16 * len, 2));
+	free(q);
+}
+
+/* mremap in the program's own hands: the mapping grows, and the region follows the pages. */
+static void
+client_mremap(void)
+{
+	uint8_t *p = map(16 * PAGE), *q;
+	struct reg r;
+
+	fill(p, 16 * PAGE, 1);
+	CHECK(client_reg(&r, p, 16 * PAGE, ACCESS_WRITE) == 0);
+	q = mremap(p, 16 * PAGE, 1024 * PAGE, MREMAP_MAYMOVE);
+	CHECK(q != MAP_FAILED && filled(q, 16 * PAGE, 1) && q[1023 * PAGE] == 0);
+	CHECK(daemon_fill(&r, p, 16 * PAGE, 7) == 0 && filled(q, 16 * PAGE, 7));
+	fill(q, 1024 * PAGE, 8);
+	client_dereg(&r);
+	CHECK(filled(q, 1024 * PAGE, 8));
+	CHECK(munmap(q, 1024 * PAGE) == 0);
+}
+
+/* Unmapped, and something else there: the old region keeps its pages, the new one is registered. */
+static void
+client_replaced(void)
+{
+	uint8_t *p = map(16 * PAGE);
+	struct reg old, new;
+	uint64_t before, h;
+
+	fill(p, 16 * PAGE, 1);
+	before = hash_of(p, 16 * PAGE);
+	CHECK(client_reg(&old, p, 16 * PAGE, ACCESS_WRITE) == 0);
+	CHECK(munmap(p, 16 * PAGE) == 0);
+	CHECK(daemon_read(&old, p, 16 * PAGE, &h) == 0 && h == before);
+	CHECK(mmap(p, 16 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+		   -1, 0) == p);
+	fill(p, 16 * PAGE, 2);
+	CHECK(client_reg(&new, p, 16 * PAGE, ACCESS_WRITE) == 0);
+	CHECK(new.path == UROCE_MR_PATH_ADOPTED &&daemon_sees(&new, p, 16 * PAGE));
+	CHECK(daemon_fill(&old, p, 16 * PAGE, 3) == 0);
+	CHECK(filled(p, 16 * PAGE, 2));
+	client_dereg(&old);
+	CHECK(!is_private(p) && filled(p, 16 * PAGE, 2));
+	CHECK(daemon_fill(&new, p, 16 * PAGE, 4) == 0 && filled(p, 16 * PAGE, 4));
+	client_dereg(&new);
+	CHECK(is_private(p) && filled(p, 16 * PAGE, 4));
+}
+
+static void
+client_hole(void)
+{
+	uint8_t *p = map(16 * PAGE);
+	struct reg r;
+
+	fill(p, 16 * PAGE, 1);
+	CHECK(client_reg(&r, p, 16 * PAGE, ACCESS_WRITE) == 0);
+	CHECK(munmap(p + 4 * PAGE, 4 * PAGE) == 0);
+	CHECK(mprotect(p + 10 * PAGE, PAGE, PROT_READ) == 0);
+	CHECK(mprotect(p + 12 * PAGE, PAGE, PROT_NONE) == 0);
+	client_dereg(&r);
+	CHECK(filled(p, 4 * PAGE, 1) && filled(p + 13 * PAGE, 3 * PAGE, 1 + 13 * PAGE));
+	CHECK(is_private(p) && is_private(p + 10 * PAGE) && is_private(p + 15 * PAGE));
+	CHECK(mincore(p + 4 * PAGE, PAGE, (unsigned char[1]){0}) == -1 && errno == ENOMEM);
+	/* The rights of the page are as the program left them. */
+	CHECK(pwrite(-1, p, 0, 0) == -1);
+	CHECK(syscall(SYS_getrandom, p + 10 * PAGE, 8, 0) == -1 && errno == EFAULT);
+	CHECK(filled(p + 10 * PAGE, PAGE, 1 + 10 * PAGE));
+}
+
+static void
+client_free_first(void)
+{
+	for (int i = 0; i < 50; i++) {
+		size_t len = 3000 + 20000 * (size_t)i;
+		uint8_t *p = malloc(len), *q;
+		struct reg r;
+
+		CHECK(client_reg(&r, p, len, ACCESS_WRITE) == 0);
+		free(p);
+		q = malloc(len);
+		fill(q, len, 1);
+		client_dereg(&r);
+		CHECK(filled(q, len, 1));
+		free(q);
+	}
+}
+
+/* Above the size from which give-back frees the memfd's pages on the way. */
+static void
+client_large(void)
+{
+	size_t len = 96ull << 20;
+	uint8_t *p = map(len);
+	struct reg r;
+
+	fill(p, len, 1);
+	CHECK(client_reg(&r, p, len, ACCESS_WRITE) == 0 && r.path == UROCE_MR_PATH_ADOPTED);
+	CHECK(daemon_fill(&r, p, len, 2) == 0);
+	client_dereg(&r);
+	CHECK(is_private(p) && is_private(p + len - 1) && filled(p, len, 2));
+}
+
+/* Touches every page for the first time. */
+static void *
+toucher(void *arg)
+{
+	volatile uint8_t *p = arg;
+
+	for (unsigned i = 0; i < 1024; i++)
+		p[i * PAGE] = 1;
+	return NULL;
+}
+
+/*
+ * A kernel before 6.4 cannot write-protect pages that are not there: what another thread stores
+ * into one that it touches first must not be lost either.
+ */
+static void
+client_old_kernel(void)
+{
+	struct uffdio_api api = {.api = UFFD_API,
+				 .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP |
+					     UFFD_FEATURE_WP_HUGETLBFS_SHMEM};
+	struct page_swap swap = {.uffd = (int)syscall(SYS_userfaultfd, O_CLOEXEC),
+				 .return_uffd = -1};
+
+	CHECK(swap.uffd >= 0 && ioctl(swap.uffd, UFFDIO_API, &api) == 0);
+	for (unsigned round = 0; round < 100; round++) {
+		uint8_t *p = map(1024 * PAGE);
+		struct page_swap_job job = {.addr = (uintptr_t)p,
+					    .len = 1024 * PAGE,
+					    .page_size = PAGE,
+					    .prot = PROT_READ | PROT_WRITE,
+					    .fd = memfd_create("old", 0)};
+		uint64_t done;
+		pthread_t t;
+
+		CHECK(ftruncate(job.fd, 1024 * PAGE) == 0);
+		CHECK(pthread_create(&t, NULL, toucher, p) == 0);
+		CHECK(page_swap_run(&swap, &job, &done) == 0 && done == 1024 * PAGE);
+		pthread_join(t, NULL);
+		for (unsigned i = 0; i < 1024; i++)
+			CHECK(p[i * PAGE] == 1);
+		CHECK(!is_private(p));
+		close(job.fd);
+		job.fd = -1;
+		swap.return_fails = round % 2; /* no thread to be had: back by the same way */
+		CHECK(page_swap_run(&swap, &job, &done) == 0 && done == 1024 * PAGE);
+		CHECK(is_private(p) && p[1023 * PAGE] == 1);
+		CHECK(munmap(p, 1024 * PAGE) == 0);
+	}
+	page_swap_close(&swap);
+}
+
+static unsigned
+count_mappings(void)
+{
+	struct vma_scan scan;
+	uint64_t pos = 0;
+	unsigned n = 0;
+	struct vma v;
+
+	CHECK(vma_scan_open(&scan, 0) == 0);
+	for (; vma_scan_next(&scan, pos, &v) == 0; pos = v.end)
+		n++;
+	vma_scan_close(&scan);
+	return n;
+}
+
+/* However much is registered here and there, in the end there are as many mappings as before. */
+static void
+client_mappings_merge(void)
+{
+	enum { N = 200 };
+	uint8_t *touched = map(2 * N * PAGE), *fresh = map(2 * N * PAGE);
+	struct reg r[2 * N];
+	unsigned before;
+
+	fill(touched, 2 * N * PAGE, 1);
+	check_region(touched, PAGE, UROCE_MR_PATH_ADOPTED, false);
+	fill(touched, PAGE, 1);
+	before = count_mappings();
+	for (unsigned i = 0; i < N; i++) {
+		CHECK(client_reg(&r[i], touched + 2 * i * PAGE, PAGE, ACCESS_WRITE) == 0);
+		CHECK(client_reg(&r[N + i], fresh + 2 * i * PAGE, PAGE, ACCESS_WRITE) == 0);
+	}
+	CHECK(count_mappings() > before + 2 * N);
+	for (unsigned i = 0; i < 2 * N; i++)
+		client_dereg(&r[i]);
+	CHECK(filled(touched, 2 * N * PAGE, 1));
+	CHECK(count_mappings() <= before + 4);
+}
+
+static void
+wait_for(pid_t pid)
+{
+	int status;
+
+	CHECK(waitpid(pid, &status, 0) == pid);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* In a child: the heap works, and what is stored here stays here. */
+static void
+use_memory(uint8_t *p, size_t len)
+{
+	void *m[100];
+
+	for (int i = 0; i < 100; i++) {
+		m[i] = malloc(10 + 97 * (size_t)i);
+		memset(m[i], 1, 10 + 97 * (size_t)i);
+	}
+	for (int i = 0; i < 100; i++)
+		free(m[i]);
+	fill(p, len, 99);
+	CHECK(filled(p, len, 99));
+}
+
+/* As the provider would in this process, but without a daemon. */
+static void
+register_here(uint8_t *p, size_t len)
+{
+	struct uroce_mr_piece piece[UROCE_MR_MAX_PIECES];
+	int fds[MR_ADOPT_MAX_FDS];
+	struct mr_hold *hold;
+	unsigned n, nfds;
+
+	fill(p, len, 5);
+	CHECK(mr_pieces_build((uintptr_t)p, len, piece, &n, fds, &nfds, &hold) == 0);
+	CHECK(piece[0].kind == UROCE_PIECE_FD && !is_private(p));
+	while (nfds > 0)
+		close(fds[--nfds]);
+	mr_pieces_release(hold);
+	CHECK(is_private(p) && filled(p, len, 5));
+}
+
+static void
+client_fork(void)
+{
+	uint8_t *p = malloc(300000), *s = malloc(50);
+	struct reg r, r2;
+	pid_t pid;
+
+	fill(p, 300000, 1);
+	CHECK(client_reg(&r, p, 300000, ACCESS_WRITE) == 0);
+	CHECK(client_reg(&r2, s, 50, ACCESS_WRITE) == 0);
+	pid = fork();
+	if (pid == 0) {
+		pid_t grandchild;
+
+		CHECK(is_private(p) && is_private(s) && filled(p, 300000, 1));
+		use_memory(p, 300000);
+		/* The parent's claims mean nothing here. */
+		mr_pieces_release(r2.hold);
+		register_here(p, 300000);
+		grandchild = fork();
+		if (grandchild == 0) {
+			use_memory(p, 300000);
+			_exit(0);
+		}
+		wait_for(grandchild);
+		_exit(0);
+	}
+	CHECK(pid > 0);
+	CHECK(!is_private(p));
+	CHECK(daemon_fill(&r, p, 300000, 2) == 0);
+	wait_for(pid);
+	CHECK(filled(p, 300000, 2));
+	CHECK(daemon_sees(&r, p, 300000));
+	CHECK(daemon_fill(&r2, s, 50, 3) == 0 && filled(s, 50, 3));
+	client_dereg(&r2);
+	client_dereg(&r);
+	CHECK(filled(p, 300000, 2) && is_private(p));
+}
+
+/* What the forking thread stores right after the fork is not seen by the child. */
+static void
+client_fork_snapshot(void)
+{
+	volatile uint64_t *v = malloc(3 * PAGE);
+	struct reg r;
+
+	CHECK(client_reg(&r, (void *)v, 3 * PAGE, ACCESS_WRITE) == 0);
+	for (uint64_t i = 1; i < 200; i++) {
+		pid_t pid;
+
+		v[0] = i;
+		v[1000] = i;
+		pid = fork();
+		if (pid == 0)
+			_exit(v[0] == i && v[1000] == i ? 0 : 1);
+		v[0] = ~0ull;
+		v[1000] = ~0ull;
+		wait_for(pid);
+	}
+	client_dereg(&r);
+}
+
+static void
+client_fork_moved(void)
+{
+	uint8_t *p = map(16 * PAGE), *q;
+	struct reg r;
+	pid_t pid;
+
+	fill(p, 16 * PAGE, 1);
+	CHECK(client_reg(&r, p, 16 * PAGE, ACCESS_WRITE) == 0);
+	q = mremap(p, 16 * PAGE, 16 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, map(16 * PAGE));
+	CHECK(q != MAP_FAILED);
+	client_dereg(&r);
+	pid = fork();
+	if (pid == 0) {
+		use_memory(q, 16 * PAGE);
+		_exit(0);
+	}
+	wait_for(pid);
+	CHECK(filled(q, 16 * PAGE, 1));
+}
+
+static void
+client_fork_huge(void)
+{
+	uint8_t *p = mmap(NULL, 2 * HUGE, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+	struct reg r;
+	pid_t pid;
+
+	CHECK(p != MAP_FAILED);
+	fill(p, 2 * HUGE, 1);
+	CHECK(client_reg(&r, p, 2 * HUGE, ACCESS_WRITE) == 0);
+	CHECK(r.path == UROCE_MR_PATH_ADOPTED);
+	pid = fork();
+	if (pid == 0) {
+		CHECK(is_private(p) && filled(p, 2 * HUGE, 1));
+		use_memory(p, 2 * HUGE);
+		_exit(0);
+	}
+	wait_for(pid);
+	CHECK(filled(p, 2 * HUGE, 1));
+	client_dereg(&r);
+	CHECK(is_private(p) && filled(p, 2 * HUGE, 1));
+}
+
+static void *
+register_in_a_loop(void *arg)
+{
+	struct uroce_mr_piece piece[UROCE_MR_MAX_PIECES];
+	uint8_t *p = malloc(200000);
+	int fds[MR_ADOPT_MAX_FDS];
+	struct mr_hold *hold;
+	unsigned n, nfds;
+
+	while (!stop) {
+		CHECK(mr_pieces_build((uintptr_t)p, 200000, piece, &n, fds, &nfds, &hold) == 0);
+		while (nfds > 0)
+			close(fds[--nfds]);
+		memset(p, 1, 200000);
+		mr_pieces_release(hold);
+	}
+	free(p);
+	return arg;
+}
+
+static void
+client_fork_while_registering(void)
+{
+	pthread_t t[2];
+
+	for (int i = 0; i < 2; i++)
+		CHECK(pthread_create(&t[i], NULL, register_in_a_loop, NULL) == 0);
+	for (int i = 0; i < 100; i++) {
+		uint8_t *p = malloc(5000);
+		pid_t pid = fork();
+
+		if (pid == 0) {
+#ifndef __SANITIZE_ADDRESS__ /* its allocator does not survive the fork of a busy process */
+			use_memory(p, 5000);
+#endif
+			fill(p, 5000, 99);
+			_exit(filled(p, 5000, 99) ? 0 : 1);
+		}
+		CHECK(pid > 0);
+		wait_for(pid);
+		free(p);
+	}
+	stop = true;
+	for (int i = 0; i < 2; i++)
+		pthread_join(t[i], NULL);
+}
+
+#define LIFE(id, client)                                                                           \
+	static void test_MEM_05_##id(void **state)                                                 \
+	{                                                                                          \
+		harness_run(client);                                                               \
+	}
+
+LIFE(30_registered_twice, client_twice)
+LIFE(31_overlapping, client_overlap)
+LIFE(32_neighbours_in_a_page, client_neighbours)
+LIFE(33_realloc, client_realloc)
+LIFE(34_mremap, client_mremap)
+LIFE(45_realloc_part, client_realloc_part)
+LIFE(47_overlapping_copy, client_overlap_copy)
+LIFE(46_mappings_merge_again, client_mappings_merge)
+LIFE(35_replaced_mapping, client_replaced)
+LIFE(36_hole_and_rights, client_hole)
+LIFE(37_freed_before_dereg, client_free_first)
+LIFE(38_large, client_large)
+LIFE(39_older_kernel, client_old_kernel)
+LIFE(40_fork, client_fork)
+LIFE(41_fork_snapshot, client_fork_snapshot)
+LIFE(42_fork_after_move, client_fork_moved)
+LIFE(44_fork_while_registering, client_fork_while_registering)
+
+static void
+test_MEM_05_43_fork_hugetlb(void **state)
+{
+	if (!huge_pages_get(6))
+		skip();
+	harness_run(client_fork_huge);
+	huge_pages_restore();
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_MEM_05_30_registered_twice),
+		cmocka_unit_test(test_MEM_05_31_overlapping),
+		cmocka_unit_test(test_MEM_05_32_neighbours_in_a_page),
+		cmocka_unit_test(test_MEM_05_33_realloc),
+		cmocka_unit_test(test_MEM_05_34_mremap),
+		cmocka_unit_test(test_MEM_05_35_replaced_mapping),
+		cmocka_unit_test(test_MEM_05_36_hole_and_rights),
+		cmocka_unit_test(test_MEM_05_37_freed_before_dereg),
+		cmocka_unit_test(test_MEM_05_38_large),
+		cmocka_unit_test(test_MEM_05_39_older_kernel),
+		cmocka_unit_test(test_MEM_05_40_fork),
+		cmocka_unit_test(test_MEM_05_41_fork_snapshot),
+		cmocka_unit_test(test_MEM_05_42_fork_after_move),
+		cmocka_unit_test(test_MEM_05_43_fork_hugetlb),
+		cmocka_unit_test(test_MEM_05_44_fork_while_registering),
+		cmocka_unit_test(test_MEM_05_45_realloc_part),
+		cmocka_unit_test(test_MEM_05_46_mappings_merge_again),
+		cmocka_unit_test(test_MEM_05_47_overlapping_copy),
+	};
+
+	if (!harness_can_run())
+		return 77;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

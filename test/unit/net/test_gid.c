@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* GID table: slots, what may be an address, text. */
+#include <errno.h>
+#include <stdio.h>
+#include "suite.h"
+
+static struct net_dev dev;
+
+static void
+test_first_gid_is_link_local_from_mac(void **state)
+{
+	static const uint8_t mac[6] = {0x00, 0x11, 0x22, 0x33, 0x44, 0x55};
+	uint8_t want[16];
+
+	net_dev_init(&dev, mac);
+	assert_true(dev.gid[0].used);
+	assert_false(dev.gid[0].v4);
+	assert_memory_equal(dev.gid[0].gid, gid_of("fe80::211:22ff:fe33:4455", want), 16);
+	assert_int_equal(net_gid_find(&dev, want), 0);
+}
+
+static void
+test_slot_1_is_kept_for_ipv4(void **state)
+{
+	uint8_t gid[16];
+
+	net_dev_init(&dev, our_mac);
+	assert_int_equal(net_addr_add(&dev, "fd00::1/64"), 2);
+	assert_int_equal(net_addr_add(&dev, "10.0.0.1/24"), 1);
+	assert_int_equal(net_addr_add(&dev, "10.0.1.1/24"), 3);
+	assert_int_equal(net_gid_find(&dev, gid_of("10.0.1.1", gid)), 3);
+	assert_int_equal(net_gid_find(&dev, gid_of("10.0.1.2", gid)), -ENOENT);
+}
+
+static void
+test_addresses_that_no_host_has_are_refused(void **state)
+{
+	static const char *const bad[] = {
+		"",
+		"10.0.0.1",
+		"10.0.0.1/",
+		"10.0.0.1/33",
+		"10.0.0.1/24x",
+		"10.0.0/24",
+		"10.0.0.0/24",
+		"10.0.0.255/24",
+		"0.0.0.5/24",
+		"127.0.0.1/8",
+		"224.0.0.1/4",
+		"255.1.1.1/24",
+		"10.0.0.1/-1",
+		"10.0.0.1/0",
+		"::/64",
+		"::1/128",
+		"ff02::1/64",
+		"fd00::1/129",
+		"fd00::1",
+		"::ffff:10.0.0.1/120",
+		"/24",
+		"10.0.0.1/ 24",
+		"10.0.0.1/99999999999999999999",
+		"1111111111111111111111111111111111111111111111111111111111111111111111111111/24",
+	};
+
+	net_dev_init(&dev, our_mac);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		if (net_addr_add(&dev, bad[i]) != -EINVAL)
+			fail_msg("took \"%s\"", bad[i]);
+	}
+	assert_int_equal(net_addr_add(&dev, "10.0.0.0/31"), 1);
+	assert_int_equal(net_addr_add(&dev, "10.9.9.9/32"), 2);
+	assert_int_equal(net_addr_add(&dev, "10.9.9.9/24"), -EEXIST);
+}
+
+static void
+test_table_fills_up(void **state)
+{
+	char text[32];
+
+	net_dev_init(&dev, our_mac);
+	for (int i = 2; i < UROCE_MAX_GIDS; i++) {
+		snprintf(text, sizeof(text), "fd00::%x/64", i);
+		assert_int_equal(net_addr_add(&dev, text), i);
+	}
+	assert_int_equal(net_addr_add(&dev, "fd00::9999/64"), -ENOSPC);
+	assert_int_equal(net_addr_add(&dev, "10.0.0.1/24"), 1);
+	assert_int_equal(net_addr_add(&dev, "10.0.0.2/24"), -ENOSPC);
+}
+
+static void
+test_text_of_gids(void **state)
+{
+	char text[46];
+	uint8_t gid[16];
+
+	assert_int_equal(net_gid_to_text(gid_of("10.0.0.1", gid), text, sizeof(text)), 8);
+	assert_string_equal(text, "10.0.0.1");
+	assert_int_equal(net_gid_to_text(gid_of("fd00::12", gid), text, sizeof(text)), 8);
+	assert_string_equal(text, "fd00::12");
+	assert_int_equal(net_gid_to_text(gid, text, 8), -ENOSPC);
+}
+
+static void
+test_gateway_must_be_on_link(void **state)
+{
+	make_dev(&dev);
+	assert_int_equal(net_gateway_set(&dev, "10.0.1.254"), -ENETUNREACH);
+	assert_int_equal(net_gateway_set(&dev, "10.0.0.1"), -EINVAL);
+	assert_int_equal(net_gateway_set(&dev, "gateway"), -EINVAL);
+	assert_int_equal(net_gateway_set(&dev, "ff02::2"), -EINVAL);
+	assert_int_equal(net_gateway_set(&dev, "10.0.0.254"), 0);
+	assert_int_equal(net_gateway_set(&dev, "fe80::fe"), 0);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_first_gid_is_link_local_from_mac),
+		cmocka_unit_test(test_slot_1_is_kept_for_ipv4),
+		cmocka_unit_test(test_addresses_that_no_host_has_are_refused),
+		cmocka_unit_test(test_table_fills_up),
+		cmocka_unit_test(test_text_of_gids),
+		cmocka_unit_test(test_gateway_must_be_on_link),
+	};
+
+	return cmocka_run_group_tests_name("net/gid", tests, NULL, NULL);
+}

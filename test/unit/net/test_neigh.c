@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Neighbours over time: asking, retries, checks, eviction. */
+#include <stdio.h>
+#include "frames.h"
+#include "suite.h"
+
+#define MS 1000000ull
+
+static struct net_dev dev;
+static struct net_frame out;
+static const struct net_neigh *changed;
+
+static void
+test_request_is_as_others_make_it(void **state)
+{
+	uint8_t gid[16];
+
+	make_dev(&dev);
+	assert_true(net_neigh_ask(&dev, gid_of("10.0.0.2", gid), 0, &out));
+	assert_int_equal(out.len, 60);
+	assert_memory_equal(out.bytes, want_arp_request, sizeof(want_arp_request));
+	assert_true(net_neigh_ask(&dev, gid_of("fd00::2", gid), 0, &out));
+	assert_int_equal(out.len, sizeof(want_ns));
+	assert_memory_equal(out.bytes, want_ns, sizeof(want_ns));
+	/* asked for already */
+	assert_true(net_neigh_ask(&dev, gid, 0, &out));
+	assert_int_equal(out.len, 0);
+}
+
+static void
+test_answers_make_neighbours_known(void **state)
+{
+	uint8_t v4[16], v6[16];
+
+	make_dev(&dev);
+	net_neigh_ask(&dev, gid_of("10.0.0.2", v4), 0, &out);
+	net_neigh_ask(&dev, gid_of("fd00::2", v6), 0, &out);
+	assert_null(net_neigh_mac(&dev, v4));
+	assert_true(net_rx(&dev, arp_reply, sizeof(arp_reply), 5, &out, &changed));
+	assert_memory_equal(changed->ip, v4, 16);
+	assert_memory_equal(net_neigh_mac(&dev, v4), peer_mac, 6);
+	assert_int_equal(out.len, 0);
+	assert_true(net_rx(&dev, na, sizeof(na), 5, &out, &changed));
+	assert_memory_equal(changed->ip, v6, 16);
+	assert_memory_equal(net_neigh_mac(&dev, v6), peer_mac, 6);
+	/* the same again is no news */
+	assert_false(net_rx(&dev, arp_reply, sizeof(arp_reply), 6, &out, &changed));
+	assert_null(changed);
+}
+
+static void
+test_strangers_are_not_learned(void **state)
+{
+	make_dev(&dev);
+	assert_false(net_rx(&dev, arp_reply, sizeof(arp_reply), 0, &out, &changed));
+	assert_false(net_rx(&dev, arp_request, sizeof(arp_request), 0, &out, &changed));
+	assert_false(net_rx(&dev, na, sizeof(na), 0, &out, &changed));
+	for (uint32_t i = 0; i < NET_MAX_NEIGH; i++)
+		assert_int_equal(dev.neigh[i].state, NET_NEIGH_FREE);
+}
+
+static void
+test_new_mac_of_a_known_neighbour_is_news(void **state)
+{
+	uint8_t moved[sizeof(arp_reply)], v4[16];
+
+	make_dev(&dev);
+	net_neigh_ask(&dev, gid_of("10.0.0.2", v4), 0, &out);
+	assert_true(net_rx(&dev, arp_reply, sizeof(arp_reply), 0, &out, &changed));
+	memcpy(moved, arp_reply, sizeof(moved));
+	moved[11] = moved[27] = 0x77;
+	assert_true(net_rx(&dev, moved, sizeof(moved), 0, &out, &changed));
+	assert_int_equal(changed->mac[5], 0x77);
+	/* a group's address is no station's */
+	moved[22] = 0xff;
+	assert_false(net_rx(&dev, moved, sizeof(moved), 0, &out, &changed));
+	/* nor is our own a neighbour's */
+	memcpy(moved + 22, our_mac, 6);
+	assert_false(net_rx(&dev, moved, sizeof(moved), 0, &out, &changed));
+	assert_int_equal(net_neigh_mac(&dev, v4)[5], 0x77);
+}
+
+static void
+test_advertisement_without_override_does_not_replace(void **state)
+{
+	uint8_t other[sizeof(na)], v6[16];
+	uint16_t sum;
+
+	make_dev(&dev);
+	net_neigh_ask(&dev, gid_of("fd00::2", v6), 0, &out);
+	assert_true(net_rx(&dev, na, sizeof(na), 0, &out, &changed));
+	memcpy(other, na, sizeof(other));
+	other[58] &= (uint8_t)~0x20;
+	other[85] = 0x12; /* was 2: last byte of the target's MAC */
+	memcpy(&sum, other + 56, 2);
+	/* RFC 1624: bytes 58 (high) less 0x20 and 85 (low) more 0x10 */
+	sum = htons((uint16_t)(ntohs(sum) + 0x2000 - 0x10));
+	memcpy(other + 56, &sum, 2);
+	assert_false(net_rx(&dev, other, sizeof(other), 0, &out, &changed));
+	assert_memory_equal(net_neigh_mac(&dev, v6), peer_mac, 6);
+	/* that it is the flag and not the checksum which decides: not known yet, it is taken */
+	net_dev_init(&dev, our_mac);
+	net_addr_add(&dev, "10.0.0.1/24");
+	net_addr_add(&dev, "fd00::1/64");
+	net_neigh_ask(&dev, v6, 0, &out);
+	assert_true(net_rx(&dev, other, sizeof(other), 0, &out, &changed));
+	assert_int_equal(net_neigh_mac(&dev, v6)[5], 0x12);
+}
+
+static void
+test_silent_neighbour_is_asked_again_and_given_up(void **state)
+{
+	static const uint64_t gap_ms[] = {100, 200, 400, 800, 1600, 1600, 1600};
+	uint64_t now = 1000 * MS, next;
+	uint32_t requests = 1;
+	uint8_t gid[16];
+
+	make_dev(&dev);
+	assert_false(net_tick(&dev, now, &out, &next));
+	assert_true(next == UINT64_MAX);
+	net_neigh_ask(&dev, gid_of("10.0.0.2", gid), now, &out);
+	for (size_t i = 0; i < sizeof(gap_ms) / sizeof(gap_ms[0]); i++) {
+		assert_false(net_tick(&dev, now, &out, &next));
+		assert_true(next == now + gap_ms[i] * MS);
+		assert_false(net_tick(&dev, next - 1, &out, &next));
+		now = next;
+		assert_true(net_tick(&dev, now, &out, &next));
+		assert_memory_equal(out.bytes, want_arp_request, sizeof(want_arp_request));
+		requests++;
+	}
+	while (net_tick(&dev, now, &out, &next) || next != UINT64_MAX) {
+		requests += out.len > 0;
+		now = next;
+	}
+	assert_int_equal(requests, NET_NEIGH_GIVE_UP);
+	assert_true(net_neigh_ask(&dev, gid, now, &out));
+	assert_true(out.len > 0);
+}
+
+static void
+test_known_neighbour_is_checked_and_kept(void **state)
+{
+	uint64_t now = 0, next;
+	uint8_t gid[16];
+
+	make_dev(&dev);
+	net_neigh_ask(&dev, gid_of("10.0.0.2", gid), now, &out);
+	net_rx(&dev, arp_reply, sizeof(arp_reply), now, &out, &changed);
+	for (int i = 0; i < 300; i++) {
+		assert_false(net_tick(&dev, now, &out, &next));
+		assert_true(next == now + 30000 * MS);
+		now = next;
+		assert_true(net_tick(&dev, now, &out, &next));
+		/* alone at first, then all */
+		assert_memory_equal(out.bytes, i < 3 ? peer_mac : (const uint8_t *)"\xff\xff", 2);
+		assert_memory_equal(net_neigh_mac(&dev, gid), peer_mac, 6);
+	}
+	assert_false(net_rx(&dev, arp_reply, sizeof(arp_reply), now, &out, &changed));
+	assert_false(net_tick(&dev, now, &out, &next));
+	assert_true(net_tick(&dev, next, &out, &next));
+	assert_memory_equal(out.bytes, peer_mac, 6);
+}
+
+static void
+test_full_table_gives_up_the_silent_first(void **state)
+{
+	uint64_t now = 0, next;
+	uint8_t gid[16];
+	char text[32];
+
+	make_dev(&dev);
+	for (uint32_t i = 0; i < NET_MAX_NEIGH; i++) {
+		snprintf(text, sizeof(text), "fd00::1:%x", i);
+		assert_true(net_neigh_ask(&dev, gid_of(text, gid), now, &out));
+	}
+	/* none has been silent for long */
+	assert_false(net_neigh_ask(&dev, gid_of("10.0.0.2", gid), now, &out));
+	for (now = 0; now < 1000 * MS; now += 100 * MS) {
+		while (net_tick(&dev, now, &out, &next))
+			;
+	}
+	assert_true(net_neigh_ask(&dev, gid, now, &out));
+	assert_true(net_rx(&dev, arp_reply, sizeof(arp_reply), now, &out, &changed));
+	/* one that answers is not given up for another */
+	for (uint32_t i = 0; i < NET_MAX_NEIGH; i++) {
+		snprintf(text, sizeof(text), "fd00::2:%x", i);
+		net_neigh_ask(&dev, gid_of(text, gid), now, &out);
+	}
+	assert_memory_equal(net_neigh_mac(&dev, gid_of("10.0.0.2", gid)), peer_mac, 6);
+}
+
+static void
+test_announcements(void **state)
+{
+	uint8_t want[sizeof(want_dad_na)];
+
+	make_dev(&dev);
+	assert_true(net_announce(&dev, 1, &out));
+	memcpy(want, want_arp_request, sizeof(want_arp_request));
+	want[41] = 1; /* for our own address */
+	assert_memory_equal(out.bytes, want, sizeof(want_arp_request));
+	assert_true(net_announce(&dev, 2, &out));
+	assert_memory_equal(out.bytes, want_dad_na, sizeof(want_dad_na));
+	assert_false(net_announce(&dev, 3, &out));
+	assert_false(net_announce(&dev, UROCE_MAX_GIDS, &out));
+	assert_int_equal(out.len, 0);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_request_is_as_others_make_it),
+		cmocka_unit_test(test_answers_make_neighbours_known),
+		cmocka_unit_test(test_strangers_are_not_learned),
+		cmocka_unit_test(test_new_mac_of_a_known_neighbour_is_news),
+		cmocka_unit_test(test_advertisement_without_override_does_not_replace),
+		cmocka_unit_test(test_silent_neighbour_is_asked_again_and_given_up),
+		cmocka_unit_test(test_known_neighbour_is_checked_and_kept),
+		cmocka_unit_test(test_full_table_gives_up_the_silent_first),
+		cmocka_unit_test(test_announcements),
+	};
+
+	return cmocka_run_group_tests_name("net/neigh", tests, NULL, NULL);
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Address vectors to paths. */
+#include <errno.h>
+#include "suite.h"
+
+static struct net_dev dev;
+
+struct answer {
+	struct wire_path path;
+	bool loopback;
+	uint8_t hop[16];
+};
+
+static struct uroce_ah_attr
+ah_to(const char *dgid, uint8_t sgid_index)
+{
+	struct uroce_ah_attr ah = {.sgid_index = sgid_index, .is_global = 1, .hop_limit = 33};
+
+	gid_of(dgid, ah.dgid);
+	return ah;
+}
+
+static int
+path_of(struct uroce_ah_attr ah, struct answer *a)
+{
+	memset(a, 0xa5, sizeof(*a));
+	return net_path(&dev, &ah, 0x11, 0x22, &a->path, &a->loopback, a->hop);
+}
+
+/* ip becomes known at mac, as an ARP reply or an advertisement would do it. */
+static void
+know(const char *ip, const uint8_t mac[6])
+{
+	struct net_neigh *n = &dev.neigh[0];
+
+	while (n->state != NET_NEIGH_FREE)
+		n++;
+	gid_of(ip, n->ip);
+	memcpy(n->mac, mac, 6);
+	n->state = NET_NEIGH_KNOWN;
+}
+
+static void
+test_WIRE_02_path_carries_what_the_ah_says(void **state)
+{
+	struct uroce_ah_attr ah = ah_to("10.0.0.2", 1);
+	struct answer a;
+	uint8_t gid[16];
+
+	make_dev(&dev);
+	know("10.0.0.2", peer_mac);
+	ah.traffic_class = 0x6a;
+	assert_int_equal(path_of(ah, &a), 0);
+	assert_false(a.loopback);
+	assert_memory_equal(a.path.smac, our_mac, 6);
+	assert_memory_equal(a.path.dmac, peer_mac, 6);
+	assert_memory_equal(a.path.sgid, gid_of("10.0.0.1", gid), 16);
+	assert_memory_equal(a.path.dgid, gid_of("10.0.0.2", gid), 16);
+	assert_memory_equal(a.hop, gid, 16);
+	assert_int_equal(a.path.tclass, 0x6a);
+	assert_int_equal(a.path.hop_limit, 33);
+	assert_int_equal(a.path.vlan_tci, 0);
+}
+
+static void
+test_WIRE_02_source_port_is_of_the_pair_or_the_flow_label(void **state)
+{
+	struct uroce_ah_attr ah = ah_to("10.0.0.2", 1);
+	struct answer a;
+
+	make_dev(&dev);
+	know("10.0.0.2", peer_mac);
+	assert_int_equal(path_of(ah, &a), 0);
+	assert_int_equal(a.path.udp_sport, wire_udp_sport(0, 0x11, 0x22));
+	assert_true(a.path.udp_sport >= 0xc000);
+	ah.flow_label = 0xfff12345;
+	assert_int_equal(path_of(ah, &a), 0);
+	assert_int_equal(a.path.flow_label, 0x12345);
+	assert_int_equal(a.path.udp_sport, wire_udp_sport(0x12345, 0x11, 0x22));
+}
+
+static void
+test_WIRE_02_vlan_and_service_level(void **state)
+{
+	struct uroce_ah_attr ah = ah_to("10.0.0.2", 1);
+	struct answer a;
+
+	make_dev(&dev);
+	know("10.0.0.2", peer_mac);
+	ah.sl = 5;
+	assert_int_equal(path_of(ah, &a), 0);
+	assert_int_equal(a.path.vlan_tci, 0);
+	dev.vlan_tci = 0x2064;
+	assert_int_equal(path_of(ah, &a), 0);
+	assert_int_equal(a.path.vlan_tci, 0xa064);
+	ah.sl = 0;
+	assert_int_equal(path_of(ah, &a), 0);
+	assert_int_equal(a.path.vlan_tci, 0x2064);
+}
+
+static void
+test_WIRE_11_ah_of_a_wc_reaches_the_sender(void **state)
+{
+	/* ibv_init_ah_from_wc turns addresses round and takes class and flow label; hop limit 0xff
+	 */
+	struct uroce_ah_attr ah = ah_to("fd00::2", 2);
+	struct answer a;
+
+	make_dev(&dev);
+	know("fd00::2", peer_mac);
+	ah.hop_limit = 0xff;
+	ah.traffic_class = 0x10;
+	ah.flow_label = 0x54321;
+	assert_int_equal(path_of(ah, &a), 0);
+	assert_memory_equal(a.path.dmac, peer_mac, 6);
+	assert_int_equal(a.path.hop_limit, 0xff);
+	assert_int_equal(a.path.flow_label, 0x54321);
+}
+
+static void
+test_unknown_neighbour_must_be_asked_for(void **state)
+{
+	static const uint8_t zero[6];
+	struct answer a;
+	uint8_t gid[16];
+
+	make_dev(&dev);
+	assert_int_equal(path_of(ah_to("10.0.0.7", 1), &a), -EINPROGRESS);
+	assert_memory_equal(a.hop, gid_of("10.0.0.7", gid), 16);
+	assert_memory_equal(a.path.dmac, zero, 6);
+	assert_memory_equal(a.path.dgid, gid, 16);
+	assert_true(a.path.udp_sport >= 0xc000);
+}
+
+static void
+test_families_and_bad_indices(void **state)
+{
+	struct uroce_ah_attr ah;
+	struct answer a;
+
+	make_dev(&dev);
+	assert_int_equal(path_of(ah_to("10.0.0.2", 0), &a), -EINVAL);
+	assert_int_equal(path_of(ah_to("fd00::2", 1), &a), -EINVAL);
+	assert_int_equal(path_of(ah_to("10.0.0.2", 5), &a), -EINVAL);
+	assert_int_equal(path_of(ah_to("10.0.0.2", 255), &a), -EINVAL);
+	assert_int_equal(path_of(ah_to("0.0.0.0", 1), &a), -EINVAL);
+	assert_int_equal(path_of(ah_to("255.255.255.255", 1), &a), -EINVAL);
+	assert_int_equal(path_of(ah_to("::", 2), &a), -EINVAL);
+	ah = ah_to("10.0.0.2", 1);
+	ah.is_global = 0;
+	assert_int_equal(path_of(ah, &a), -EINVAL);
+}
+
+static void
+test_own_addresses_are_loopback(void **state)
+{
+	static const uint8_t none[16];
+	struct answer a;
+
+	make_dev(&dev);
+	assert_int_equal(path_of(ah_to("10.0.0.1", 1), &a), 0);
+	assert_true(a.loopback);
+	assert_memory_equal(a.path.dmac, our_mac, 6);
+	assert_memory_equal(a.hop, none, 16);
+	assert_int_equal(path_of(ah_to("fd00::1", 0), &a), 0);
+	assert_true(a.loopback);
+}
+
+static void
+test_off_link_goes_to_the_gateway(void **state)
+{
+	static const uint8_t gw_mac[6] = {2, 0, 0, 0, 0, 0xfe};
+	struct answer a;
+	uint8_t gid[16];
+
+	make_dev(&dev);
+	assert_int_equal(path_of(ah_to("192.0.2.1", 1), &a), -ENETUNREACH);
+	assert_int_equal(path_of(ah_to("2001:db8::1", 2), &a), -ENETUNREACH);
+	assert_int_equal(net_gateway_set(&dev, "10.0.0.254"), 0);
+	assert_int_equal(path_of(ah_to("192.0.2.1", 1), &a), -EINPROGRESS);
+	assert_memory_equal(a.hop, gid_of("10.0.0.254", gid), 16);
+	know("10.0.0.254", gw_mac);
+	assert_int_equal(path_of(ah_to("192.0.2.1", 1), &a), 0);
+	assert_memory_equal(a.path.dmac, gw_mac, 6);
+	assert_memory_equal(a.path.dgid, gid_of("192.0.2.1", gid), 16);
+	/* the prefix ends at a bit, not at a byte */
+	assert_int_equal(net_addr_add(&dev, "172.16.4.1/22"), 3);
+	assert_int_equal(path_of(ah_to("172.16.7.9", 3), &a), -EINPROGRESS);
+	assert_memory_equal(a.hop, gid_of("172.16.7.9", gid), 16);
+	assert_int_equal(path_of(ah_to("172.16.8.1", 3), &a), 0);
+	assert_memory_equal(a.hop, gid_of("10.0.0.254", gid), 16);
+}
+
+static void
+test_multicast_needs_no_neighbour(void **state)
+{
+	struct answer a;
+
+	make_dev(&dev);
+	assert_int_equal(path_of(ah_to("239.129.2.3", 1), &a), 0);
+	assert_memory_equal(a.path.dmac, "\x01\x00\x5e\x01\x02\x03", 6);
+	assert_int_equal(path_of(ah_to("ff0e::1234:5678", 2), &a), 0);
+	assert_memory_equal(a.path.dmac, "\x33\x33\x12\x34\x56\x78", 6);
+	assert_false(a.loopback);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_WIRE_02_path_carries_what_the_ah_says),
+		cmocka_unit_test(test_WIRE_02_source_port_is_of_the_pair_or_the_flow_label),
+		cmocka_unit_test(test_WIRE_02_vlan_and_service_level),
+		cmocka_unit_test(test_WIRE_11_ah_of_a_wc_reaches_the_sender),
+		cmocka_unit_test(test_unknown_neighbour_must_be_asked_for),
+		cmocka_unit_test(test_families_and_bad_indices),
+		cmocka_unit_test(test_own_addresses_are_loopback),
+		cmocka_unit_test(test_off_link_goes_to_the_gateway),
+		cmocka_unit_test(test_multicast_needs_no_neighbour),
+	};
+
+	return cmocka_run_group_tests_name("net/path", tests, NULL, NULL);
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Ports of drivers that need no privilege: net_ring and net_memif. */
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include <rte_eal.h>
+#include <rte_ether.h>
+#include <rte_mbuf.h>
+#include "port/burst.h"
+#include "port/port.h"
+
+static struct rte_mempool *pool, *small_pool;
+static char prefix[64]; /* names that no other process uses */
+
+/* printf format; then two parts of the socket's name */
+#define MEMIF_ARGS(name, role) name ",role=" role ",socket-abstract=yes,socket=@%s%s,bsize=4608"
+
+/* Of a process: EAL with so many vdevs, and the pools. */
+static int
+init_eal(char *file_prefix, char **vdevs, int n)
+{
+	char *argv[32] = {"test_port",
+			  "--no-huge",
+			  "--no-pci",
+			  "--no-shconf",
+			  "-m",
+			  "64",
+			  "--no-telemetry",
+			  "--log-level=critical",
+			  "--file-prefix",
+			  file_prefix,
+			  "--lcores",
+			  "0"};
+	int argc = 12;
+
+	for (int i = 0; i < n; i++) {
+		argv[argc++] = "--vdev";
+		argv[argc++] = vdevs[i];
+	}
+	if (rte_eal_init(argc, argv) < 0)
+		return -1;
+	pool = rte_pktmbuf_pool_create("pool", 4095, 0, 0, 4608 + RTE_PKTMBUF_HEADROOM,
+				       SOCKET_ID_ANY);
+	small_pool = rte_pktmbuf_pool_create("small", 255, 0, 0, 2048 + RTE_PKTMBUF_HEADROOM,
+					     SOCKET_ID_ANY);
+	return pool != NULL && small_pool != NULL ? 0 : -1;
+}
+
+static struct rte_mbuf *
+make_frame(uint32_t len, uint8_t fill)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(pool);
+	uint8_t *bytes;
+
+	assert_non_null(m);
+	bytes = (uint8_t *)rte_pktmbuf_append(m, (uint16_t)len);
+	assert_non_null(bytes);
+	memset(bytes, fill, len);
+	return m;
+}
+
+/* Wait up to a second for one frame and check its bytes. */
+static void
+expect_frame(const struct port *p, uint16_t queue, uint32_t len, uint8_t fill)
+{
+	struct rte_mbuf *m;
+
+	for (int i = 0; i < 1000; i++) {
+		if (port_rx_burst(p->id, queue, &m, 1) == 1) {
+			const uint8_t *bytes = rte_pktmbuf_mtod(m, const uint8_t *);
+
+			assert_int_equal(m->pkt_len, len);
+			assert_int_equal(m->nb_segs, 1);
+			assert_int_equal(bytes[0], fill);
+			assert_int_equal(bytes[len - 1], fill);
+			rte_pktmbuf_free(m);
+			return;
+		}
+		usleep(1000);
+	}
+	fail_msg("nothing came on %s", p->name);
+}
+
+static void
+test_ring_pair_carries_frames_both_ways_on_every_queue(void **state)
+{
+	struct port_params params = {.nqueues = 2, .link_mtu = 4200};
+	struct port a, b;
+
+	assert_int_equal(port_ring_pair("pa", "pb", 2, 64), 0);
+	params.name = "net_ring_pa";
+	assert_int_equal(port_open(&a, &params, pool), 0);
+	params.name = "net_ring_pb";
+	assert_int_equal(port_open(&b, &params, pool), 0);
+	assert_string_equal(a.driver, "net_ring");
+	assert_int_equal(a.nrxq, 2);
+	assert_int_equal(a.ntxq, 2);
+	assert_int_equal(a.link_mtu, 4200);
+	assert_true(a.link_up);
+	assert_true(rte_is_valid_assigned_ether_addr((struct rte_ether_addr *)a.mac));
+	assert_memory_not_equal(a.mac, b.mac, 6);
+	for (uint16_t q = 0; q < 2; q++) {
+		struct rte_mbuf *m = make_frame(4218, (uint8_t)(7 + q));
+
+		assert_int_equal(port_tx_burst(a.id, q, &m, 1), 1);
+		expect_frame(&b, q, 4218, (uint8_t)(7 + q));
+		m = make_frame(60, (uint8_t)(9 + q));
+		assert_int_equal(port_tx_burst(b.id, q, &m, 1), 1);
+		expect_frame(&a, q, 60, (uint8_t)(9 + q));
+	}
+	port_close(&a);
+	port_close(&b);
+}
+
+static void
+test_memif_links_up_and_carries_a_full_frame(void **state)
+{
+	static const uint8_t mac[6] = {2, 0, 0, 0, 0, 9};
+	struct port_params params = {.nqueues = 1, .name = "net_memif0", .mac = mac};
+	struct port a, b;
+	struct rte_mbuf *m;
+	int wait = 0;
+
+	assert_int_equal(port_open(&a, &params, pool), 0);
+	assert_memory_equal(a.mac, mac, 6);
+	/* what its buffers (bsize) hold */
+	assert_int_equal(a.link_mtu, 4608 - 18);
+	params.name = "net_memif1";
+	params.mac = NULL;
+	assert_int_equal(port_open(&b, &params, pool), 0);
+	while (!(a.link_up && b.link_up) && wait++ < 3000) {
+		port_poll_link(&a);
+		port_poll_link(&b);
+		usleep(1000);
+	}
+	assert_true(a.link_up && b.link_up);
+	/* the server sends into buffers that the client hands out when it polls */
+	assert_int_equal(port_rx_burst(b.id, 0, &m, 1), 0);
+	m = make_frame(a.link_mtu + 14, 0x5a);
+	assert_int_equal(port_tx_burst(a.id, 0, &m, 1), 1);
+	expect_frame(&b, 0, a.link_mtu + 14, 0x5a);
+	port_close(&b);
+	port_close(&a);
+}
+
+/* Another process, that sends back what it gets on a memif server's port. */
+static pid_t
+start_server(void)
+{
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		execl("/proc/self/exe", "test_port", "server", prefix, NULL);
+		_exit(127);
+	}
+	return pid;
+}
+
+static int
+be_server(const char *name)
+{
+	struct port_params params = {.nqueues = 1, .name = "net_memif0"};
+	char vdev[160], file_prefix[80];
+	struct rte_mbuf *m;
+	struct port p;
+
+	snprintf(vdev, sizeof(vdev), MEMIF_ARGS("net_memif0", "server"), name, "b");
+	snprintf(file_prefix, sizeof(file_prefix), "%sb", name);
+	if (init_eal(file_prefix, &(char *){vdev}, 1) != 0 || port_open(&p, &params, pool) != 0)
+		return 1;
+	for (int ms = 0; ms < 60000; ms++) { /* it is killed long before */
+		while (port_rx_burst(p.id, 0, &m, 1) == 1) {
+			if (port_tx_burst(p.id, 0, &m, 1) != 1)
+				rte_pktmbuf_free(m);
+		}
+		usleep(1000);
+	}
+	return 0;
+}
+
+/* As the daemon does it: look at the link now and then, and start again while there is none. */
+static void
+restart_until_up(struct port *p)
+{
+	for (int i = 0; i < 100 && !p->link_up; i++) {
+		if (port_wants_restart(p))
+			(void)port_restart(p);
+		usleep(100000);
+		port_poll_link(p);
+	}
+	assert_true(p->link_up);
+}
+
+/* A client starts before its server, survives its death, and finds the next one. */
+static void
+test_memif_client_waits_for_its_server(void **state)
+{
+	struct port_params params = {.nqueues = 1, .name = "net_memif2"};
+	struct port p;
+
+	assert_int_equal(port_open(&p, &params, pool), 0);
+	assert_false(p.started);
+	assert_false(p.link_up);
+	assert_true(port_wants_restart(&p));
+	assert_int_equal(port_restart(&p), -ENOTCONN);
+	assert_false(port_poll_link(&p));
+	for (int life = 0; life < 3; life++) {
+		pid_t server = start_server();
+		struct rte_mbuf *m;
+
+		restart_until_up(&p);
+		assert_false(port_wants_restart(&p));
+		m = make_frame(100, (uint8_t)(0x5a + life));
+		/* hands out buffers to be sent into */
+		assert_int_equal(port_rx_burst(p.id, 0, &(struct rte_mbuf *){NULL}, 1), 0);
+		assert_int_equal(port_tx_burst(p.id, 0, &m, 1), 1);
+		expect_frame(&p, 0, 100, (uint8_t)(0x5a + life));
+		kill(server, SIGKILL);
+		waitpid(server, NULL, 0);
+		for (int ms = 0; ms < 5000 && p.link_up; ms++) {
+			port_poll_link(&p);
+			usleep(1000);
+		}
+		assert_false(p.link_up);
+		assert_true(port_wants_restart(&p));
+	}
+	port_close(&p);
+}
+
+static void
+test_what_cannot_be_is_refused(void **state)
+{
+	static const uint8_t group[6] = {1, 0, 0, 0, 0, 9};
+	struct port_params params = {.nqueues = 1, .name = "net_nothing0"};
+	struct port p;
+
+	assert_int_equal(port_open(&p, &params, pool), -ENODEV);
+	assert_int_equal(port_ring_pair("pc", "pd", 1, 64), 0);
+	assert_int_equal(port_ring_pair("pe", "pf", 0, 64), -EINVAL);
+	assert_int_equal(port_ring_pair("pe", "pf", 1, 63), -EINVAL);
+	params.name = "net_ring_pc";
+	params.mac = group;
+	assert_int_equal(port_open(&p, &params, pool), -EINVAL);
+	params.mac = NULL;
+	params.link_mtu = 100;
+	assert_int_equal(port_open(&p, &params, pool), -EINVAL);
+	/* more than buffers hold is cut down to what they do */
+	params.link_mtu = 4200;
+	assert_int_equal(port_open(&p, &params, small_pool), 0);
+	assert_int_equal(p.link_mtu, 2048 - 18);
+	port_close(&p);
+}
+
+static int
+start_eal(void **state)
+{
+	char memif[3][160];
+	char *vdevs[3] = {memif[0], memif[1], memif[2]};
+
+	snprintf(prefix, sizeof(prefix), "test_port_%d", getpid());
+	snprintf(memif[0], sizeof(memif[0]), MEMIF_ARGS("net_memif0", "server"), prefix, "a");
+	snprintf(memif[1], sizeof(memif[1]), MEMIF_ARGS("net_memif1", "client"), prefix, "a");
+	snprintf(memif[2], sizeof(memif[2]), MEMIF_ARGS("net_memif2", "client"), prefix, "b");
+	return init_eal(prefix, vdevs, 3);
+}
+
+static int
+stop_eal(void **state)
+{
+	return rte_eal_cleanup();
+}
+
+int
+main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_ring_pair_carries_frames_both_ways_on_every_queue),
+		cmocka_unit_test(test_memif_links_up_and_carries_a_full_frame),
+		cmocka_unit_test(test_memif_client_waits_for_its_server),
+		cmocka_unit_test(test_what_cannot_be_is_refused),
+	};
+
+	if (argc == 3 && strcmp(argv[1], "server") == 0)
+		return be_server(argv[2]);
+	return cmocka_run_group_tests_name("port", tests, start_eal, stop_eal);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A daemon for the provider's tests: speaks the control protocol in a thread of its own, on a
+ * socket in a temporary directory, and shows the test the daemon's side of every ring. It moves
+ * no data; the test plays the worker. One client at a time.
+ */
+#ifndef TEST_UNIT_VERBS_FAKE_H
+#define TEST_UNIT_VERBS_FAKE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "uroce_abi/cqe.h"
+#include "uroce_abi/ctrl.h"
+#include "uroce_abi/ring.h"
+#include "uroce_abi/wqe.h"
+
+#define FAKE_OBJS    16
+#define FAKE_WORKERS 2
+
+struct fake_cq {
+	bool live;
+	uint32_t channel; /* as in the request: handle + 1 */
+	uint64_t user_handle;
+	uint32_t entries;
+	uint32_t prod;
+	struct uroce_cq_hdr *hdr;
+	struct uroce_cqe *ring;
+};
+
+struct fake_qp {
+	bool live;
+	uint64_t user_handle;
+	uint32_t qpn, state;
+	uint32_t sq_stride, rq_stride, sq_entries, rq_entries;
+	struct uroce_ring_hdr *sq, *rq;
+	struct uroce_qp_attr attr; /* of the last modify */
+	uint32_t last_mask;
+};
+
+struct fake {
+	char dir[32];
+	char path[64];
+	int listen_fd, conn;
+	pthread_t thread;
+	bool stop;
+	/* what the next request of an operation gets, once: a positive errno */
+	uint32_t refuse[UROCE_CTRL_OPS];
+	uint32_t seen[UROCE_CTRL_OPS]; /* requests by operation */
+	uint32_t hello_flags;
+	int async_fd; /* daemon's ends */
+	int channel_fd[FAKE_OBJS];
+	int wake_fd[FAKE_WORKERS];
+	struct uroce_db_ring *db[FAKE_WORKERS];
+	int seg_fd, db_fd;
+	uint8_t *seg;
+	uint64_t seg_used;
+	bool seg_sent;
+	struct fake_cq cq[FAKE_OBJS];
+	struct fake_qp qp[FAKE_OBJS];
+	uint32_t pd_live, nchannels;
+	struct uroce_reg_mr_req mr; /* the last registration */
+};
+
+/* Starts a daemon and points $UROCE_SOCKET at it. path NULL: in a new temporary directory. */
+struct fake *fake_start(const char *path);
+/* Ends the client's connection and the daemon. */
+void fake_stop(struct fake *f);
+/* Closes everything the client holds an end of, as a daemon that died does. */
+void fake_die(struct fake *f);
+
+/* Posts a completion as a worker does. The rest of cqe is the caller's. */
+void fake_complete(struct fake *f, unsigned int cq, struct uroce_cqe cqe);
+/* The send (receive) WQE at a free-running index of a QP. */
+struct uroce_send_wqe *fake_send_wqe(struct fake *f, unsigned int qp, uint32_t index);
+struct uroce_recv_wqe *fake_recv_wqe(struct fake *f, unsigned int qp, uint32_t index);
+/* Writes an event: to the channel of a CQ, or to the asynchronous descriptor. */
+void fake_comp_event(struct fake *f, unsigned int channel, uint64_t user_handle);
+void fake_async_event(struct fake *f, uint64_t element, uint32_t type);
+
+#endif

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Channels, asynchronous events, garbled handles, a daemon that dies, and fork. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "rig.h"
+
+static bool
+readable(int fd)
+{
+	struct pollfd pfd = {.fd = fd, .events = POLLIN};
+
+	return poll(&pfd, 1, 0) == 1 && (pfd.revents & POLLIN);
+}
+
+/* The channel itself shows that libibverbs' write was hooked: /dev/null would have made none. */
+static void
+test_CQ_01_channel_event(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_cq *cq = NULL;
+	void *cookie = NULL;
+
+	assert_int_equal(r->f->cq[0].channel, 1);
+	assert_false(readable(r->channel->fd));
+	fake_comp_event(r->f, 0, r->f->cq[0].user_handle);
+	assert_true(readable(r->channel->fd));
+	assert_int_equal(ibv_get_cq_event(r->channel, &cq, &cookie), 0);
+	assert_ptr_equal(cq, r->cq);
+	assert_ptr_equal(cookie, r);
+	assert_false(readable(r->channel->fd));
+	ibv_ack_cq_events(cq, 1);
+}
+
+static void
+test_channel_nonblocking(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_cq *cq;
+	void *cookie;
+
+	fcntl(r->channel->fd, F_SETFL, fcntl(r->channel->fd, F_GETFL) | O_NONBLOCK);
+	errno = 0;
+	assert_int_equal(ibv_get_cq_event(r->channel, &cq, &cookie), -1);
+	assert_int_equal(errno, EAGAIN);
+}
+
+static void
+test_destroy_cq_drops_its_events(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_cq *second = ibv_create_cq(r->ctx, 4, NULL, r->channel, 0);
+	uint64_t stale = r->f->cq[1].user_handle, live = r->f->cq[0].user_handle;
+	struct ibv_cq *cq;
+	void *cookie;
+
+	fake_comp_event(r->f, 0, stale);
+	fake_comp_event(r->f, 0, live);
+	fake_comp_event(r->f, 0, stale);
+	assert_int_equal(ibv_destroy_cq(second), 0);
+	assert_true(readable(r->channel->fd));
+	assert_int_equal(ibv_get_cq_event(r->channel, &cq, &cookie), 0);
+	assert_ptr_equal(cq, r->cq);
+	/* the last one is stale too: it must not make the channel look readable */
+	assert_false(readable(r->channel->fd));
+	ibv_ack_cq_events(cq, 1);
+	/* nor is it taken for one of a CQ that came later */
+	second = ibv_create_cq(r->ctx, 4, NULL, r->channel, 0);
+	assert_int_not_equal(r->f->cq[1].user_handle, stale);
+	ibv_destroy_cq(second);
+}
+
+struct late_ack {
+	struct ibv_cq *cq;
+	bool acked;
+};
+
+static void *
+ack_later(void *arg)
+{
+	struct late_ack *a = arg;
+
+	usleep(50 * 1000);
+	__atomic_store_n(&a->acked, true, __ATOMIC_SEQ_CST);
+	ibv_ack_cq_events(a->cq, 1);
+	return NULL;
+}
+
+static void
+test_destroy_cq_waits_for_the_ack(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_cq *second = ibv_create_cq(r->ctx, 4, NULL, r->channel, 0);
+	struct late_ack late = {.cq = second};
+	struct ibv_cq *cq;
+	void *cookie;
+	pthread_t t;
+
+	fake_comp_event(r->f, 0, r->f->cq[1].user_handle);
+	assert_int_equal(ibv_get_cq_event(r->channel, &cq, &cookie), 0);
+	pthread_create(&t, NULL, ack_later, &late);
+	assert_int_equal(ibv_destroy_cq(second), 0);
+	assert_true(__atomic_load_n(&late.acked, __ATOMIC_SEQ_CST));
+	pthread_join(t, NULL);
+}
+
+static void
+test_async_events_find_their_object(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_async_event ev;
+	struct ibv_qp *gone = rig_create_qp(r, IBV_QPT_RC);
+	uint64_t stale = r->f->qp[1].user_handle;
+
+	fake_async_event(r->f, stale, IBV_EVENT_QP_FATAL);
+	ibv_destroy_qp(gone);
+	assert_false(readable(r->ctx->async_fd));
+	fake_async_event(r->f, r->f->qp[0].user_handle, IBV_EVENT_COMM_EST);
+	fake_async_event(r->f, r->f->cq[0].user_handle, IBV_EVENT_CQ_ERR);
+	fake_async_event(r->f, 1, IBV_EVENT_PORT_ACTIVE);
+	assert_int_equal(ibv_get_async_event(r->ctx, &ev), 0);
+	assert_int_equal(ev.event_type, IBV_EVENT_COMM_EST);
+	assert_ptr_equal(ev.element.qp, r->qp);
+	ibv_ack_async_event(&ev);
+	assert_int_equal(ibv_get_async_event(r->ctx, &ev), 0);
+	assert_ptr_equal(ev.element.cq, r->cq);
+	ibv_ack_async_event(&ev);
+	assert_int_equal(ibv_get_async_event(r->ctx, &ev), 0);
+	assert_int_equal(ev.event_type, IBV_EVENT_PORT_ACTIVE);
+	assert_int_equal(ev.element.port_num, 1);
+	ibv_ack_async_event(&ev);
+}
+
+static void
+test_garbled_handles_get_enoent(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT};
+	uint32_t qp = r->qp->handle, cq = r->cq->handle;
+
+	r->qp->handle = 0xdead;
+	r->cq->handle = 0xbeef;
+	assert_int_equal(ibv_modify_qp(r->qp, &attr, IBV_QP_STATE), ENOENT);
+	assert_int_equal(ibv_destroy_qp(r->qp), ENOENT);
+	assert_int_equal(ibv_destroy_cq(r->cq), ENOENT);
+	r->qp->handle = qp;
+	r->cq->handle = cq;
+}
+
+static void
+test_EVT_14_daemon_dies(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_async_event ev;
+	struct ibv_cq *cq;
+	void *cookie;
+	struct ibv_wc wc;
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
+
+	rig_qp_to(r->qp, IBV_QPS_RTS);
+	fake_die(r->f);
+	assert_int_equal(ibv_get_async_event(r->ctx, &ev), 0);
+	assert_int_equal(ev.event_type, IBV_EVENT_DEVICE_FATAL);
+	ibv_ack_async_event(&ev);
+	assert_int_equal(ibv_get_async_event(r->ctx, &ev), -1);
+	assert_int_equal(errno, EIO);
+	assert_int_equal(ibv_get_cq_event(r->channel, &cq, &cookie), -1);
+	assert_true(ibv_poll_cq(r->cq, 1, &wc) < 0);
+	assert_int_equal(ibv_post_send(r->qp, &wr, &bad), EIO);
+	assert_null(ibv_alloc_pd(r->ctx));
+	assert_int_equal(errno, EIO);
+	/* objects can still be destroyed: the teardown of this test does */
+}
+
+/* A program that only polls learns it too. */
+static void
+test_CQE_15_poller_sees_the_daemon_die(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_wc wc;
+	int n = 0;
+
+	fake_die(r->f);
+	for (unsigned int i = 0; i < 1u << 18 && n == 0; i++)
+		n = ibv_poll_cq(r->cq, 1, &wc);
+	assert_true(n < 0);
+}
+
+/* What the child of a fork may do: nothing, and without harm to the parent. 0 if so. */
+static int
+child_checks(struct rig *r)
+{
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
+	struct ibv_recv_wr rwr = {0}, *rbad;
+	struct ibv_cq *cq;
+	void *cookie;
+	struct ibv_wc wc;
+
+	if (ibv_post_send(r->qp, &wr, &bad) != EIO || ibv_post_recv(r->qp, &rwr, &rbad) != EIO)
+		return 1;
+	if (ibv_poll_cq(r->cq, 1, &wc) >= 0 || ibv_req_notify_cq(r->cq, 0) != EIO)
+		return 2;
+	if (ibv_get_cq_event(r->channel, &cq, &cookie) != -1 || ibv_alloc_pd(r->ctx) != NULL)
+		return 3;
+	if (ibv_destroy_qp(r->qp) || ibv_destroy_cq(r->cq))
+		return 4;
+	ibv_close_device(r->ctx);
+	return 0;
+}
+
+static void
+test_fork_leaves_the_parent_alone(void **state)
+{
+	struct rig *r = *state;
+	uint32_t seen[UROCE_CTRL_OPS];
+	struct ibv_cq *cq;
+	struct ibv_wc wc;
+	void *cookie;
+	int status;
+	pid_t pid;
+
+	rig_qp_to(r->qp, IBV_QPS_RTS);
+	fake_comp_event(r->f, 0, r->f->cq[0].user_handle);
+	/* delivered but not acknowledged, and an unpolled completion: neither is the child's */
+	assert_int_equal(ibv_get_cq_event(r->channel, &cq, &cookie), 0);
+	fake_comp_event(r->f, 0, r->f->cq[0].user_handle);
+	fake_complete(r->f, 0, (struct uroce_cqe){.wr_id = 77, .qp_num = 0x100});
+	memcpy(seen, r->f->seen, sizeof(seen));
+	pid = fork();
+	if (pid == 0)
+		_exit(child_checks(r));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	assert_memory_equal(seen, r->f->seen, sizeof(seen));
+	assert_int_equal(r->f->qp[0].sq->prod, 0);
+	/* the event is still there for the parent */
+	assert_int_equal(ibv_get_cq_event(r->channel, &cq, &cookie), 0);
+	ibv_ack_cq_events(cq, 2);
+	assert_int_equal(ibv_poll_cq(r->cq, 1, &wc), 1);
+	assert_int_equal(wc.wr_id, 77);
+}
+
+static void
+test_parent_domain_keeps_its_pd(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_parent_domain_init_attr attr = {
+		.pd = r->pd,
+		.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS,
+	};
+	struct ibv_pd *domain = ibv_alloc_parent_domain(r->ctx, &attr);
+
+	assert_non_null(domain);
+	assert_int_equal(domain->handle, r->pd->handle);
+	assert_int_equal(ibv_dealloc_pd(r->pd), EBUSY);
+	assert_int_equal(ibv_dealloc_pd(domain), 0);
+	assert_int_equal(r->f->seen[UROCE_CTRL_DEALLOC_PD], 0);
+	attr.comp_mask = 1u << 31;
+	assert_null(ibv_alloc_parent_domain(r->ctx, &attr));
+	assert_int_equal(errno, EOPNOTSUPP);
+}
+
+static void
+test_refusals_reach_the_caller(void **state)
+{
+	struct rig *r = *state;
+	static char buf[64];
+	struct ibv_mr *mr;
+
+	r->f->refuse[UROCE_CTRL_ALLOC_PD] = ENOMEM;
+	assert_null(ibv_alloc_pd(r->ctx));
+	assert_int_equal(errno, ENOMEM);
+	r->f->refuse[UROCE_CTRL_REG_MR] = EACCES;
+	assert_null(ibv_reg_mr(r->pd, buf, sizeof(buf), 0));
+	assert_int_equal(errno, EACCES);
+	assert_null(ibv_create_cq(r->ctx, 0, NULL, NULL, 0));
+	assert_int_equal(errno, EINVAL);
+	assert_null(ibv_create_cq(r->ctx, 4, NULL, NULL, 99));
+	mr = ibv_reg_mr(r->pd, buf, sizeof(buf), IBV_ACCESS_LOCAL_WRITE);
+	assert_non_null(mr);
+	assert_int_equal(mr->lkey, 0x111);
+	assert_int_equal(mr->rkey, 0x222);
+	assert_int_equal(r->f->mr.addr, (uintptr_t)buf);
+	assert_int_equal(r->f->mr.length, sizeof(buf));
+	assert_int_equal(r->f->mr.access, IBV_ACCESS_LOCAL_WRITE);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+}
+
+static void
+test_open_without_a_daemon(void **state)
+{
+	struct rig r = {0};
+
+	(void)state;
+	setenv(UROCE_SOCK_ENV, "/nonexistent/uroced.sock", 1);
+	assert_null(rig_open(&r));
+	assert_int_equal(errno, ENOENT);
+	assert_int_equal(r.vdev.refcount, 1);
+}
+
+int
+main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
+	const struct CMUnitTest tests[] = {
+		T(test_CQ_01_channel_event),
+		T(test_channel_nonblocking),
+		T(test_destroy_cq_drops_its_events),
+		T(test_destroy_cq_waits_for_the_ack),
+		T(test_async_events_find_their_object),
+		T(test_garbled_handles_get_enoent),
+		T(test_EVT_14_daemon_dies),
+		T(test_CQE_15_poller_sees_the_daemon_die),
+		T(test_fork_leaves_the_parent_alone),
+		T(test_parent_domain_keeps_its_pd),
+		T(test_refusals_reach_the_caller),
+		cmocka_unit_test(test_open_without_a_daemon),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

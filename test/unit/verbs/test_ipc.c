@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The client side of the control protocol against peers that answer well, badly or not at all. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "ipc/client.h"
+#include "ipc/segmap.h"
+
+/* What the other end sends for the next request; the header's fields start out right. */
+struct peer {
+	int sock;
+	struct uroce_ctrl_hdr reply;
+	bool hang_up;
+	unsigned int nfds;
+	uint8_t body[64];
+};
+
+static void *
+peer_main(void *arg)
+{
+	struct peer *p = arg;
+	struct uroce_ctrl_hdr req;
+	uint8_t body[256];
+	struct iovec in[2] = {{&req, sizeof(req)}, {body, sizeof(body)}};
+	struct iovec out[2] = {{&p->reply, sizeof(p->reply)}, {p->body, p->reply.len}};
+	char control[CMSG_SPACE(4 * sizeof(int))] = {0};
+	struct msghdr msg = {.msg_iov = in, .msg_iovlen = 2};
+
+	if (recvmsg(p->sock, &msg, 0) <= 0 || p->hang_up) {
+		close(p->sock);
+		return NULL;
+	}
+	p->reply.magic += UROCE_CTRL_MAGIC;
+	p->reply.version += UROCE_ABI_VERSION;
+	p->reply.op += req.op;
+	p->reply.cookie += req.cookie;
+	msg = (struct msghdr){.msg_iov = out, .msg_iovlen = 2};
+	if (p->nfds) {
+		struct cmsghdr *cm;
+
+		msg.msg_control = control;
+		msg.msg_controllen = CMSG_SPACE(p->nfds * sizeof(int));
+		cm = CMSG_FIRSTHDR(&msg);
+		cm->cmsg_level = SOL_SOCKET;
+		cm->cmsg_type = SCM_RIGHTS;
+		cm->cmsg_len = CMSG_LEN(p->nfds * sizeof(int));
+		memset(CMSG_DATA(cm), 0, p->nfds * sizeof(int)); /* descriptor 0, as often */
+	}
+	sendmsg(p->sock, &msg, MSG_NOSIGNAL);
+	return NULL;
+}
+
+static unsigned int
+open_fds(void)
+{
+	unsigned int n = 0;
+
+	for (int fd = 0; fd < 256; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+/* One ALLOC_PD that p answers; then what a second call on the same connection gets. */
+static int
+exchange(struct peer *p, uint32_t *handle, int *second)
+{
+	struct uroce_handle rep = {0};
+	struct ipc_call call = {.op = UROCE_CTRL_ALLOC_PD, .rep = &rep, .rep_len = sizeof(rep)};
+	struct ipc_client c;
+	pthread_t t;
+	int sv[2], rc;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sv), 0);
+	p->sock = sv[1];
+	ipc_client_init(&c, sv[0]);
+	pthread_create(&t, NULL, peer_main, p);
+	rc = ipc_client_call(&c, &call);
+	pthread_join(t, NULL);
+	*handle = rep.handle;
+	if (!p->hang_up)
+		close(sv[1]); /* so that a second call cannot wait for ever */
+	*second = ipc_client_call(&c, &call);
+	ipc_client_close(&c);
+	ipc_client_close(&c);
+	return rc;
+}
+
+static void
+test_grant_and_refusal(void **state)
+{
+	struct peer grant = {.reply.len = sizeof(struct uroce_handle), .body = {42}};
+	struct peer refuse = {.reply.status = ENOMEM};
+	uint32_t handle;
+	int second;
+
+	(void)state;
+	assert_int_equal(exchange(&grant, &handle, &second), 0);
+	assert_int_equal(handle, 42);
+	assert_int_equal(exchange(&refuse, &handle, &second), -ENOMEM);
+}
+
+static void
+test_what_is_no_reply_ends_the_connection(void **state)
+{
+	const uint32_t len = sizeof(struct uroce_handle);
+	struct peer bad[] = {
+		{.reply = {.len = len, .magic = 1}},
+		{.reply = {.len = len, .version = 1}},
+		{.reply = {.len = len, .op = 1}},
+		{.reply = {.len = len, .cookie = 1}},
+		{.reply = {.len = len - 1}},
+		{.reply = {.len = len + 1}},
+		{.reply = {.len = 0}},
+		{.reply = {.len = len}, .nfds = 2}, /* descriptors that nobody asked for */
+	};
+	unsigned int before = open_fds();
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		uint32_t handle;
+		int second;
+
+		assert_int_equal(exchange(&bad[i], &handle, &second), -EPROTO);
+		assert_int_equal(second, -EIO);
+		assert_int_equal(open_fds(), before);
+	}
+}
+
+static void
+test_peer_hangs_up(void **state)
+{
+	struct peer p = {.hang_up = true};
+	uint32_t handle;
+	int second;
+
+	(void)state;
+	assert_int_equal(exchange(&p, &handle, &second), -EIO);
+	assert_int_equal(second, -EIO);
+}
+
+static void
+test_path_order(void **state)
+{
+	struct ipc_client c;
+	char longer[200];
+
+	(void)state;
+	unsetenv(UROCE_SOCK_ENV);
+	assert_string_equal(ipc_client_path(NULL), UROCE_DEFAULT_SOCK);
+	setenv(UROCE_SOCK_ENV, "/env", 1);
+	assert_string_equal(ipc_client_path(NULL), "/env");
+	assert_string_equal(ipc_client_path(""), "/env");
+	assert_string_equal(ipc_client_path("/given"), "/given");
+	memset(longer, 'x', sizeof(longer));
+	longer[sizeof(longer) - 1] = 0;
+	assert_int_equal(ipc_client_connect(&c, longer), -ENAMETOOLONG);
+	assert_int_equal(ipc_client_connect(&c, "/nonexistent"), -ENOENT);
+}
+
+static int
+memfd_of(size_t bytes)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC);
+
+	assert_true(fd >= 0 && ftruncate(fd, (off_t)bytes) == 0);
+	return fd;
+}
+
+static void
+test_segmap_maps_once_and_checks(void **state)
+{
+	struct ipc_segmap map = {0};
+	struct uroce_ring_loc loc = {.seg = 70,
+				     .new_seg = 1,
+				     .seg_bytes = 8192,
+				     .off = 4096,
+				     .entries = 32,
+				     .stride = 64};
+	int fd = memfd_of(8192), *fds = &fd;
+	unsigned int nfds = 1;
+	void *ring, *again;
+
+	(void)state;
+	assert_int_equal(ipc_segmap_ring(&map, &loc, 192, &fds, &nfds, &ring), 0);
+	assert_int_equal(nfds, 0);
+	memset(ring, 1, 192 + 32 * 64);
+	loc.new_seg = 0;
+	assert_int_equal(ipc_segmap_ring(&map, &loc, 192, &fds, &nfds, &again), 0);
+	assert_ptr_equal(again, ring);
+	loc.entries = 64; /* 192 + 64 * 64 > 4096 */
+	assert_int_equal(ipc_segmap_ring(&map, &loc, 192, &fds, &nfds, &again), -EPROTO);
+	loc.entries = 24;
+	assert_int_equal(ipc_segmap_ring(&map, &loc, 192, &fds, &nfds, &again), -EPROTO);
+	loc.entries = 1u << 31;
+	loc.stride = 1u << 31;
+	assert_int_equal(ipc_segmap_ring(&map, &loc, 192, &fds, &nfds, &again), -EPROTO);
+	loc.entries = loc.stride = 1;
+	loc.off = UINT64_MAX - 63;
+	assert_int_equal(ipc_segmap_ring(&map, &loc, 192, &fds, &nfds, &again), -EPROTO);
+	loc.off = 0;
+	loc.seg = 71;
+	assert_int_equal(ipc_segmap_ring(&map, &loc, 192, &fds, &nfds, &again), -EPROTO);
+	loc.new_seg = 1; /* promised, but no descriptor came */
+	assert_int_equal(ipc_segmap_ring(&map, &loc, 192, &fds, &nfds, &again), -EPROTO);
+	ipc_segmap_close(&map);
+}
+
+static void
+test_segmap_refuses_a_short_file(void **state)
+{
+	struct ipc_segmap map = {0};
+	struct uroce_ring_loc loc = {.new_seg = 1, .seg_bytes = 8192, .entries = 1, .stride = 64};
+	int fd = memfd_of(4096), *fds = &fd;
+	unsigned int nfds = 1, before;
+	void *ring;
+
+	(void)state;
+	before = open_fds();
+	assert_int_equal(ipc_segmap_ring(&map, &loc, 192, &fds, &nfds, &ring), -EPROTO);
+	assert_int_equal(open_fds(), before - 1);
+	ipc_segmap_close(&map);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_grant_and_refusal),
+		cmocka_unit_test(test_what_is_no_reply_ends_the_connection),
+		cmocka_unit_test(test_peer_hangs_up),
+		cmocka_unit_test(test_path_order),
+		cmocka_unit_test(test_segmap_maps_once_and_checks),
+		cmocka_unit_test(test_segmap_refuses_a_short_file),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

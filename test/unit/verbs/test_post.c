@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Posting: what a WR becomes in shared memory, what is refused, and who is woken. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "rig.h"
+
+static int
+post(struct ibv_qp *qp, struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr *bad = NULL;
+	int rc = ibv_post_send(qp, wr, &bad);
+
+	if (rc)
+		assert_ptr_equal(bad, wr);
+	return rc;
+}
+
+static struct ibv_sge two[2] = {
+	{.addr = 0x1000, .length = 100, .lkey = 7},
+	{.addr = 0x2000, .length = 28, .lkey = 8},
+};
+
+static void
+test_write_imm_encodes(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_send_wr wr = {
+		.wr_id = 0xabcdef,
+		.sg_list = two,
+		.num_sge = 2,
+		.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+		.send_flags = IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_FENCE,
+		.imm_data = 0x11223344,
+		.wr.rdma = {.remote_addr = 0x7fff12345678, .rkey = 0x99},
+	};
+	struct uroce_send_wqe *w = fake_send_wqe(r->f, 0, 0);
+	struct uroce_sge *sge = (struct uroce_sge *)(w + 1);
+
+	rig_qp_to(r->qp, IBV_QPS_RTS);
+	assert_int_equal(post(r->qp, &wr), 0);
+	assert_int_equal(r->f->qp[0].sq->prod, 1);
+	assert_int_equal(w->wr_id, 0xabcdef);
+	assert_int_equal(w->opcode, UROCE_WR_RDMA_WRITE_IMM);
+	assert_int_equal(w->flags, UROCE_WQE_FENCE | UROCE_WQE_SIGNALED | UROCE_WQE_SOLICITED);
+	assert_int_equal(w->num, 2);
+	assert_int_equal(w->imm, 0x11223344);
+	assert_int_equal(w->rdma.remote_addr, 0x7fff12345678);
+	assert_int_equal(w->rdma.rkey, 0x99);
+	assert_int_equal(sge[1].addr, 0x2000);
+	assert_int_equal(sge[1].length, 28);
+	assert_int_equal(sge[1].lkey, 8);
+}
+
+static void
+test_atomic_encodes(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_send_wr wr = {
+		.sg_list = two,
+		.num_sge = 1,
+		.opcode = IBV_WR_ATOMIC_CMP_AND_SWP,
+		.wr.atomic = {.remote_addr = 64, .compare_add = 1, .swap = 2, .rkey = 3},
+	};
+	struct uroce_send_wqe *w = fake_send_wqe(r->f, 0, 0);
+
+	rig_qp_to(r->qp, IBV_QPS_RTS);
+	assert_int_equal(post(r->qp, &wr), 0);
+	assert_int_equal(w->opcode, UROCE_WR_ATOMIC_CMP_SWAP);
+	assert_int_equal(w->rdma.remote_addr, 64);
+	assert_int_equal(w->rdma.compare_add, 1);
+	assert_int_equal(w->rdma.swap, 2);
+	assert_int_equal(w->rdma.rkey, 3);
+}
+
+static void
+test_inline_gathers(void **state)
+{
+	struct rig *r = *state;
+	char a[40], b[24];
+	struct ibv_sge sge[2] = {
+		{.addr = (uintptr_t)a, .length = sizeof(a)},
+		{.addr = (uintptr_t)b, .length = sizeof(b)},
+	};
+	struct ibv_send_wr wr = {
+		.sg_list = sge,
+		.num_sge = 2,
+		.opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_INLINE,
+	};
+	struct uroce_send_wqe *w = fake_send_wqe(r->f, 0, 0);
+
+	memset(a, 'a', sizeof(a));
+	memset(b, 'b', sizeof(b));
+	rig_qp_to(r->qp, IBV_QPS_RTS);
+	assert_int_equal(post(r->qp, &wr), 0);
+	assert_int_equal(w->flags, UROCE_WQE_INLINE);
+	assert_int_equal(w->num, 64);
+	assert_memory_equal((char *)(w + 1), a, sizeof(a));
+	assert_memory_equal((char *)(w + 1) + 40, b, sizeof(b));
+}
+
+static void
+test_recv_encodes_and_wraps(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_recv_wr wr = {.sg_list = two, .num_sge = 2}, *bad;
+	struct fake_qp *q = &r->f->qp[0];
+
+	rig_qp_to(r->qp, IBV_QPS_INIT);
+	for (uint64_t i = 0; i < 20; i++) {
+		struct uroce_recv_wqe *w = fake_recv_wqe(r->f, 0, (uint32_t)i);
+
+		wr.wr_id = i;
+		assert_int_equal(ibv_post_recv(r->qp, &wr, &bad), 0);
+		assert_int_equal(w->wr_id, i);
+		assert_int_equal(w->num_sge, 2);
+		assert_int_equal(((struct uroce_sge *)(w + 1))[0].lkey, 7);
+		q->rq->cons = (uint32_t)i + 1;
+	}
+	assert_int_equal(q->rq->prod, 20);
+}
+
+static void
+test_IMM_01_send_before_rts(void **state)
+{
+	static const enum ibv_qp_state early[] = {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR};
+	static const enum ibv_qp_state late[] = {IBV_QPS_RTS, IBV_QPS_SQD, IBV_QPS_SQE,
+						 IBV_QPS_ERR};
+	struct rig *r = *state;
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
+
+	for (unsigned int i = 0; i < 3; i++) {
+		rig_qp_to(r->qp, early[i]);
+		assert_int_equal(post(r->qp, &wr), EINVAL);
+		assert_int_equal(r->f->qp[0].sq->prod, 0);
+	}
+	for (unsigned int i = 0; i < 4; i++) {
+		rig_qp_to(r->qp, late[i]);
+		assert_int_equal(post(r->qp, &wr), 0);
+	}
+}
+
+static void
+test_IMM_01_bad_wr_in_a_chain(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_send_wr wr[3] = {
+		{.wr_id = 1, .next = &wr[1], .opcode = IBV_WR_SEND},
+		{.wr_id = 2, .next = &wr[2], .opcode = IBV_WR_SEND, .num_sge = 3},
+		{.wr_id = 3, .opcode = IBV_WR_SEND},
+	};
+	struct ibv_send_wr *bad = NULL;
+
+	rig_qp_to(r->qp, IBV_QPS_RTS);
+	assert_int_equal(ibv_post_send(r->qp, wr, &bad), EINVAL);
+	assert_ptr_equal(bad, &wr[1]);
+	assert_int_equal(r->f->qp[0].sq->prod, 1);
+	assert_int_equal(fake_send_wqe(r->f, 0, 0)->wr_id, 1);
+}
+
+static void
+test_IMM_02_recv_in_reset(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_recv_wr wr = {0}, *bad = NULL;
+
+	assert_int_equal(ibv_post_recv(r->qp, &wr, &bad), EINVAL);
+	assert_ptr_equal(bad, &wr);
+	rig_qp_to(r->qp, IBV_QPS_INIT);
+	assert_int_equal(ibv_post_recv(r->qp, &wr, &bad), 0);
+}
+
+static void
+test_IMM_03_full_queue(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
+	struct ibv_recv_wr rwr = {0}, *rbad;
+
+	rig_qp_to(r->qp, IBV_QPS_RTS);
+	for (unsigned int i = 0; i < 8; i++) {
+		assert_int_equal(post(r->qp, &wr), 0);
+		assert_int_equal(ibv_post_recv(r->qp, &rwr, &rbad), 0);
+	}
+	assert_int_equal(post(r->qp, &wr), ENOMEM);
+	assert_int_equal(ibv_post_recv(r->qp, &rwr, &rbad), ENOMEM);
+	/* Slots retired by the daemon are room again. */
+	r->f->qp[0].sq->cons = 2;
+	assert_int_equal(post(r->qp, &wr), 0);
+	assert_int_equal(post(r->qp, &wr), 0);
+	assert_int_equal(post(r->qp, &wr), ENOMEM);
+}
+
+static void
+test_IMM_03_malformed(void **state)
+{
+	struct rig *r = *state;
+	char data[65] = {0};
+	struct ibv_sge sge = {.addr = (uintptr_t)data, .length = sizeof(data)};
+	struct ibv_send_wr too_long = {.sg_list = &sge,
+				       .num_sge = 1,
+				       .opcode = IBV_WR_SEND,
+				       .send_flags = IBV_SEND_INLINE};
+	struct ibv_send_wr inline_read = {.opcode = IBV_WR_RDMA_READ,
+					  .send_flags = IBV_SEND_INLINE};
+	struct ibv_send_wr sges = {.sg_list = two, .num_sge = 3, .opcode = IBV_WR_SEND};
+	struct ibv_send_wr tso = {.opcode = IBV_WR_TSO};
+
+	rig_qp_to(r->qp, IBV_QPS_RTS);
+	assert_int_equal(post(r->qp, &too_long), EINVAL);
+	assert_int_equal(post(r->qp, &inline_read), EINVAL);
+	assert_int_equal(post(r->qp, &sges), EINVAL);
+	assert_int_equal(post(r->qp, &tso), EINVAL);
+	/* IMM-04: the QP is as it was */
+	assert_int_equal(r->f->qp[0].sq->prod, 0);
+	sge.length = 64;
+	assert_int_equal(post(r->qp, &too_long), 0);
+}
+
+/* Every opcode against every type: what verbs define for RC, UC and UD. */
+static void
+test_IMM_03_opcode_by_type(void **state)
+{
+	static const char legal[][UROCE_WR_OPCODES + 1] = {
+		/* W WI S SI R CS FA LI BM SV */
+		"1111111111", /* RC */
+		"1111000110", /* UC */
+		"0011000000", /* UD */
+	};
+	static const uint32_t type[] = {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD};
+
+	(void)state;
+	for (unsigned int t = 0; t < 3; t++) {
+		for (uint32_t op = 0; op < UROCE_WR_OPCODES; op++)
+			assert_int_equal(uv_opcode_allowed(type[t], op), legal[t][op] == '1');
+		assert_false(uv_opcode_allowed(type[t], UROCE_WR_OPCODES));
+	}
+	assert_false(uv_opcode_allowed(IBV_QPT_RAW_PACKET, UROCE_WR_SEND));
+	assert_false(uv_opcode_allowed(0xff, UROCE_WR_SEND));
+}
+
+static uint64_t
+woken(struct rig *r, unsigned int worker)
+{
+	uint64_t n = 0;
+
+	if (read(r->f->wake_fd[worker], &n, sizeof(n)) < 0)
+		return 0;
+	return n;
+}
+
+static void
+test_doorbell_only_when_armed(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
+	struct uroce_db_ring *db = r->f->db[0]; /* QPN 0x100 */
+
+	rig_qp_to(r->qp, IBV_QPS_RTS);
+	assert_int_equal(post(r->qp, &wr), 0);
+	assert_int_equal(db->prod, 0);
+	r->f->qp[0].sq->armed = 1;
+	assert_int_equal(post(r->qp, &wr), 0);
+	assert_int_equal(r->f->qp[0].sq->armed, 0);
+	assert_int_equal(db->prod, 1);
+	assert_int_equal(db->qpn[0], 0x100);
+	assert_int_equal(woken(r, 0), 0);
+	assert_int_equal(post(r->qp, &wr), 0);
+	assert_int_equal(db->prod, 1);
+	/* a sleeping worker is woken as well, and only that one */
+	r->f->qp[0].sq->armed = 1;
+	db->asleep = 1;
+	assert_int_equal(post(r->qp, &wr), 0);
+	assert_int_equal(db->prod, 2);
+	assert_int_equal(woken(r, 0), 1);
+	assert_int_equal(woken(r, 1), 0);
+}
+
+static void
+test_doorbell_ring_overflows(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
+	struct uroce_db_ring *db = r->f->db[0];
+
+	rig_qp_to(r->qp, IBV_QPS_RTS);
+	db->prod = UROCE_DB_ENTRIES + 5;
+	db->cons = 5;
+	r->f->qp[0].sq->armed = 1;
+	assert_int_equal(post(r->qp, &wr), 0);
+	assert_int_equal(db->overflow, 1);
+	assert_int_equal(db->prod, UROCE_DB_ENTRIES + 5);
+}
+
+static void
+test_QP_10_reset_empties_the_queues(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
+	struct ibv_recv_wr rwr = {0}, *bad;
+	struct fake_qp *q = &r->f->qp[0];
+
+	rig_qp_to(r->qp, IBV_QPS_RTS);
+	for (unsigned int i = 0; i < 8; i++) {
+		assert_int_equal(post(r->qp, &wr), 0);
+		assert_int_equal(ibv_post_recv(r->qp, &rwr, &bad), 0);
+	}
+	rig_qp_to(r->qp, IBV_QPS_RESET);
+	/* both are empty at once, wherever the daemon reads next */
+	assert_int_equal(q->sq->prod, q->sq->cons);
+	assert_int_equal(q->rq->prod, q->rq->cons);
+	assert_int_equal(post(r->qp, &wr), EINVAL);
+	rig_qp_to(r->qp, IBV_QPS_RTS);
+	for (unsigned int i = 0; i < 8; i++) {
+		assert_int_equal(post(r->qp, &wr), 0);
+		assert_int_equal(ibv_post_recv(r->qp, &rwr, &bad), 0);
+	}
+	assert_int_equal(post(r->qp, &wr), ENOMEM);
+	assert_int_equal(ibv_post_recv(r->qp, &rwr, &bad), ENOMEM);
+}
+
+static void
+test_refused_reset_changes_nothing(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+
+	rig_qp_to(r->qp, IBV_QPS_RTS);
+	r->f->refuse[UROCE_CTRL_MODIFY_QP] = EINVAL;
+	assert_int_equal(ibv_modify_qp(r->qp, &attr, IBV_QP_STATE), EINVAL);
+	assert_int_equal(post(r->qp, &wr), 0);
+}
+
+static struct ibv_qp_ex *
+create_ex(struct rig *r, enum ibv_qp_type type, uint64_t ops)
+{
+	struct ibv_qp_init_attr_ex attr = {
+		.send_cq = r->cq,
+		.recv_cq = r->cq,
+		.cap = {.max_send_wr = 4, .max_send_sge = 2, .max_inline_data = 32},
+		.qp_type = type,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.pd = r->pd,
+		.send_ops_flags = ops,
+	};
+	struct ibv_qp *qp = ibv_create_qp_ex(r->ctx, &attr);
+
+	return qp ? ibv_qp_to_qp_ex(qp) : NULL;
+}
+
+static void
+test_wr_builders(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_qp_ex *ex = create_ex(r, IBV_QPT_RC, IBV_QP_EX_WITH_SEND_WITH_IMM);
+	struct uroce_send_wqe *w;
+
+	assert_non_null(ex);
+	rig_qp_to(&ex->qp_base, IBV_QPS_RTS);
+	ibv_wr_start(ex);
+	ex->wr_id = 10;
+	ex->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_rdma_write(ex, 0x55, 0x1234);
+	ibv_wr_set_sge_list(ex, 2, two);
+	ex->wr_id = 11;
+	ex->wr_flags = 0;
+	ibv_wr_send_imm(ex, 0xfeed);
+	ibv_wr_set_inline_data(ex, (char *)"hello", 5);
+	assert_int_equal(r->f->qp[1].sq->prod, 0);
+	assert_int_equal(ibv_wr_complete(ex), 0);
+	assert_int_equal(r->f->qp[1].sq->prod, 2);
+	w = fake_send_wqe(r->f, 1, 0);
+	assert_int_equal(w->wr_id, 10);
+	assert_int_equal(w->opcode, UROCE_WR_RDMA_WRITE);
+	assert_int_equal(w->flags, UROCE_WQE_SIGNALED);
+	assert_int_equal(w->rdma.remote_addr, 0x1234);
+	assert_int_equal(w->num, 2);
+	w = fake_send_wqe(r->f, 1, 1);
+	assert_int_equal(w->wr_id, 11);
+	assert_int_equal(w->imm, 0xfeed);
+	assert_int_equal(w->flags, UROCE_WQE_INLINE);
+	assert_memory_equal(w + 1, "hello", 5);
+	ibv_destroy_qp(&ex->qp_base);
+}
+
+static void
+test_wr_all_or_nothing(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_qp_ex *ex = create_ex(r, IBV_QPT_RC, IBV_QP_EX_WITH_SEND);
+	char big[33] = {0};
+
+	rig_qp_to(&ex->qp_base, IBV_QPS_RTS);
+	ibv_wr_start(ex);
+	ibv_wr_send(ex);
+	ibv_wr_send(ex);
+	ibv_wr_set_inline_data(ex, big, sizeof(big));
+	assert_int_equal(ibv_wr_complete(ex), EINVAL);
+	assert_int_equal(r->f->qp[1].sq->prod, 0);
+	ibv_wr_start(ex);
+	for (unsigned int i = 0; i < 5; i++)
+		ibv_wr_send(ex);
+	assert_int_equal(ibv_wr_complete(ex), ENOMEM);
+	ibv_wr_start(ex);
+	ibv_wr_send(ex);
+	ibv_wr_abort(ex);
+	/* nothing of the failed lists took room, and the lock is free */
+	ibv_wr_start(ex);
+	for (unsigned int i = 0; i < 4; i++)
+		ibv_wr_send(ex);
+	assert_int_equal(ibv_wr_complete(ex), 0);
+	assert_int_equal(r->f->qp[1].sq->prod, 4);
+	ibv_destroy_qp(&ex->qp_base);
+	errno = 0;
+	assert_null(create_ex(r, IBV_QPT_UD, IBV_QP_EX_WITH_RDMA_READ));
+	assert_int_equal(errno, EOPNOTSUPP);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_write_imm_encodes, rig_setup, rig_teardown),
+		cmocka_unit_test_setup_teardown(test_atomic_encodes, rig_setup, rig_teardown),
+		cmocka_unit_test_setup_teardown(test_inline_gathers, rig_setup, rig_teardown),
+		cmocka_unit_test_setup_teardown(test_recv_encodes_and_wraps, rig_setup,
+						rig_teardown),
+		cmocka_unit_test_setup_teardown(test_IMM_01_send_before_rts, rig_setup,
+						rig_teardown),
+		cmocka_unit_test_setup_teardown(test_IMM_01_bad_wr_in_a_chain, rig_setup,
+						rig_teardown),
+		cmocka_unit_test_setup_teardown(test_IMM_02_recv_in_reset, rig_setup, rig_teardown),
+		cmocka_unit_test_setup_teardown(test_IMM_03_full_queue, rig_setup, rig_teardown),
+		cmocka_unit_test_setup_teardown(test_IMM_03_malformed, rig_setup, rig_teardown),
+		cmocka_unit_test(test_IMM_03_opcode_by_type),
+		cmocka_unit_test_setup_teardown(test_doorbell_only_when_armed, rig_setup,
+						rig_teardown),
+		cmocka_unit_test_setup_teardown(test_doorbell_ring_overflows, rig_setup,
+						rig_teardown),
+		cmocka_unit_test_setup_teardown(test_QP_10_reset_empties_the_queues, rig_setup,
+						rig_teardown),
+		cmocka_unit_test_setup_teardown(test_refused_reset_changes_nothing, rig_setup,
+						rig_teardown),
+		cmocka_unit_test_setup_teardown(test_wr_builders, rig_setup, rig_teardown),
+		cmocka_unit_test_setup_teardown(test_wr_all_or_nothing, rig_setup, rig_teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,151 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""uroce-run against a fake daemon: what the program sees, and what the host does not.
+
+test_run.py UROCE_RUN PROVIDER FAKE_UROCED
+"""
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+RUN, PROVIDER, FAKE = (os.path.abspath(a) for a in sys.argv[1:4])
+# A sanitized provider needs its run-time first in the process; leaks of others are not ours.
+SANITIZER = {}
+if os.environ.get("UROCE_SANITIZED") == "1":
+    LIBS = [subprocess.check_output(["gcc", f"-print-file-name=lib{n}.so"], text=True).strip()
+            for n in ("asan", "ubsan")]
+    SANITIZER = {"LD_PRELOAD": " ".join(LIBS), "ASAN_OPTIONS": "detect_leaks=0"}
+NOBODY = 65534
+
+
+def text_of(path):
+    with open(path) as file:
+        return file.read()
+
+
+def host_view():
+    """What must be the same before and after (others mount and write here meanwhile, too)."""
+    ours = [line for line in text_of("/proc/self/mountinfo").split("\n") if " uroce " in line]
+    return ours, [(d, os.path.exists(f"{d}/infiniband")) for d in ("/dev", "/sys/class")]
+
+
+class Run(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.TemporaryDirectory(prefix="uroce-run-test-")
+        os.chmod(self.dir.name, 0o755)
+        self.sock = os.path.join(self.dir.name, "sock")
+        self.fake = subprocess.Popen([FAKE, self.sock], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.assertEqual(self.fake.stdout.readline(), b"ready\n")
+        os.chmod(self.sock, 0o666)
+
+    def tearDown(self):
+        self.fake.stdin.close()
+        self.fake.wait(10)
+        self.fake.stdout.close()
+        self.dir.cleanup()
+
+    def run_(self, *args, env=None, cwd="/", **kw):
+        env = {**os.environ, **SANITIZER, "UROCE_SOCKET": self.sock, **(env or {})}
+        return subprocess.run([RUN, "--provider", PROVIDER, *args], env=env, cwd=cwd, text=True,
+                              capture_output=True, timeout=60, **kw)
+
+    def ok(self, *args, **kw):
+        done = self.run_(*args, **kw)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout
+
+    def check_view(self, **kw):
+        """The files that libibverbs and others read, and that the rest is still there."""
+        def cat(path):
+            return self.ok("cat", path, **kw).strip()
+        ib = "/sys/class/infiniband/uroce0"
+        self.assertEqual(cat("/sys/class/infiniband_verbs/uverbs0/ibdev"), "uroce0")
+        self.assertEqual(cat(f"{ib}/node_guid"), "0200:c0ff:fe00:0001")
+        self.assertEqual(cat(f"{ib}/ports/1/gids/1"), "0000:0000:0000:0000:0000:ffff:c000:0201")
+        self.assertEqual(cat(f"{ib}/ports/1/gids/3"), "0000:" * 7 + "0000")
+        self.assertEqual(cat(f"{ib}/ports/1/gid_attrs/types/1"), "RoCE v2")
+        self.assertEqual(cat(f"{ib}/ports/1/pkeys/0"), "0xffff")
+        self.assertEqual(self.ok("ls", f"{ib}/device/net", **kw), "lo\n")
+        self.assertEqual(cat("/sys/class/net/lo/mtu"), text_of("/sys/class/net/lo/mtu").strip())
+        self.assertEqual(self.ok("sh", "-c", "echo x > /dev/null; test -c /dev/infiniband/uverbs0",
+                                 **kw), "")
+        # Everything of the host's is kept, and the scratch on /tmp is gone.
+        for path in "/dev", "/sys/class":
+            seen = set(self.ok("ls", "-A", path, **kw).split("\n"))
+            self.assertLessEqual(set(os.listdir(path)), seen)
+        self.assertEqual(self.ok("ls", self.dir.name, **kw), "sock\n")
+        self.assertIn("uroce0", self.ok("ibv_devices", **kw))
+        self.assertIn("192.0.2.1", self.ok("ibv_devinfo", "-v", **kw))
+
+    def test_view(self):
+        before = host_view()
+        self.check_view()
+        self.assertEqual(host_view(), before)
+
+    @unittest.skipIf(os.geteuid(), "only root can become somebody else")
+    def test_view_of_an_ordinary_user(self):
+        if subprocess.run(["unshare", "-Um", "true"], user=NOBODY, capture_output=True).returncode:
+            self.skipTest("no user namespaces for ordinary users here")
+        before = host_view()
+        who = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+        if subprocess.run(["test", "-x", RUN, "-a", "-r", PROVIDER], **who).returncode:
+            self.skipTest("the build tree is not readable by others")
+        self.assertEqual(self.ok("id", "-u", **who), f"{NOBODY}\n")
+        self.check_view(**who)
+        self.assertEqual(host_view(), before)
+
+    @unittest.skipIf(os.geteuid(), "needs root (network namespaces)")
+    def test_inside_a_network_namespace(self):
+        name = f"urt{os.getpid()}"
+        subprocess.run(["ip", "netns", "add", name], check=True)
+        try:
+            env = {**os.environ, **SANITIZER, "UROCE_SOCKET": self.sock}
+            done = subprocess.run(["ip", "netns", "exec", name, RUN, "--provider", PROVIDER,
+                                   "ibv_devices"], env=env, text=True, capture_output=True, timeout=60)
+            self.assertIn("uroce0", done.stdout, done.stderr)
+        finally:
+            subprocess.run(["ip", "netns", "del", name], check=True)
+
+    def test_socket_option_is_handed_on(self):
+        out = self.ok("--socket", "sock", "sh", "-c", "echo $UROCE_SOCKET; cd /; ibv_devinfo",
+                      cwd=self.dir.name, env={"UROCE_SOCKET": "/nonexistent"})
+        self.assertTrue(out.startswith(self.sock + "\n"), out)
+        self.assertIn("uroce0", out)
+
+    def test_arguments_and_exit_code_are_the_programs(self):
+        self.assertEqual(self.ok("printf", "%s|", "--help", "-x", "a b"), "--help|-x|a b|")
+        self.assertEqual(self.run_("sh", "-c", "exit 7").returncode, 7)
+        self.assertEqual(self.run_("no-such-program").returncode, 127)
+        self.assertEqual(self.run_("/etc/passwd").returncode, 126)
+
+    def refused(self, code, *words, args=(), env=None):
+        done = self.run_(*args, env=env)
+        self.assertEqual(done.returncode, code)
+        self.assertEqual(done.stdout, "")
+        for word in words:
+            self.assertIn(word, done.stderr)
+
+    def test_wrong_options_are_named(self):
+        self.refused(2, "--frobnicate", args=("--frobnicate", "true"))
+        self.refused(2, "-q", args=("-q", "true"))
+        self.refused(2, "--socket", args=("--socket",))
+        self.refused(2, "no program")
+
+    def test_no_daemon_is_said_so(self):
+        self.refused(1, "/nonexistent", "No such file", args=("true",),
+                     env={"UROCE_SOCKET": "/nonexistent"})
+
+    def test_bad_provider(self):
+        done = subprocess.run([RUN, "--provider", "/nonexistent.so", "true"], capture_output=True,
+                              text=True, timeout=60, env={**os.environ, **SANITIZER})
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("/nonexistent.so", done.stderr)
+
+    def test_help(self):
+        self.assertIn("--socket", self.ok("--help"))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)

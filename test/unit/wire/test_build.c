@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <string.h>
+#include "suite.h"
+#include "frames.h"
+#include "wire/icrc.h"
+
+static uint32_t
+be16(const uint8_t *p)
+{
+	return (uint32_t)p[0] << 8 | p[1];
+}
+
+static uint32_t
+be32(const uint8_t *p)
+{
+	return be16(p) << 16 | be16(p + 2);
+}
+
+static void
+test_WIRE_02_ipv4_and_udp_header(void **state)
+{
+	static const uint8_t addresses[] = {192, 0, 2, 1, 192, 0, 2, 99};
+	struct frame f = frame_make(0x04, FRAME_V4, 5);
+	const uint8_t *ip = f.bytes + 14, *udp = ip + 20;
+
+	assert_int_equal(be16(f.bytes + 12), 0x0800);
+	assert_int_equal(ip[0], 0x45);
+	assert_int_equal(ip[1], 0xb9);
+	assert_int_equal(be16(ip + 2), f.len - 14);
+	assert_int_equal(be16(ip + 4), 0xbeef);
+	assert_int_equal(be16(ip + 6), 0x4000); /* DF, no fragment */
+	assert_int_equal(ip[8], 17);
+	assert_int_equal(ip[9], 17); /* UDP */
+	assert_memory_equal(ip + 12, addresses, 8);
+	assert_int_equal(be16(udp), 0xd17a);
+	assert_int_equal(be16(udp + 2), 4791);
+	assert_int_equal(be16(udp + 4), f.len - 34);
+	assert_int_equal(be16(udp + 6), 0);
+	assert_int_equal(f.len, 14 + 20 + 8 + 12 + 5 + 3 + 4);
+}
+
+static void
+test_WIRE_02_ipv6_header(void **state)
+{
+	struct frame f = frame_make(0x04, FRAME_V6, 6);
+	struct wire_path path = frame_path(FRAME_V6);
+	const uint8_t *ip = f.bytes + 14, *udp = ip + 40;
+
+	assert_int_equal(be16(f.bytes + 12), 0x86dd);
+	assert_int_equal(be32(ip), 0x6b9fabcd);
+	assert_int_equal(be16(ip + 4), f.len - 54);
+	assert_int_equal(ip[6], 17);
+	assert_int_equal(ip[7], 17);
+	assert_memory_equal(ip + 8, path.sgid, 16);
+	assert_memory_equal(ip + 24, path.dgid, 16);
+	assert_int_equal(be16(udp + 4), f.len - 54);
+	assert_int_equal(be16(udp + 6), 0);
+}
+
+static void
+test_WIRE_02_vlan_tag(void **state)
+{
+	struct frame v4 = frame_make(0x04, FRAME_V4 | FRAME_VLAN, 4);
+	struct frame v6 = frame_make(0x04, FRAME_V6 | FRAME_VLAN, 4);
+	struct frame plain = frame_make(0x04, FRAME_V4, 4);
+
+	assert_int_equal(be32(v4.bytes + 12), 0x8100a123);
+	assert_int_equal(be16(v4.bytes + 16), 0x0800);
+	assert_int_equal(be32(v6.bytes + 12), 0x8100a123);
+	assert_int_equal(be16(v6.bytes + 16), 0x86dd);
+	/* The tag is all that differs. */
+	assert_int_equal(v4.len, plain.len + 4);
+	assert_memory_equal(v4.bytes, plain.bytes, 12);
+	assert_memory_equal(v4.bytes + 18, plain.bytes + 14, plain.len - 14);
+}
+
+static void
+test_WIRE_02_ipv4_checksum(void **state)
+{
+	struct wire_path path = frame_path(FRAME_V4);
+	struct wire_fields fields = frame_fields(0x04);
+	uint8_t frame[WIRE_MAX_OVERHEAD + FRAME_MAX_PAYLOAD];
+	struct wire_tmpl t;
+	uint32_t n, i, hdr_len, sum;
+
+	wire_tmpl_init(&t, &path, 1, 0xffff);
+	for (n = 0; n < 70000; n++) {
+		hdr_len = wire_hdr_put(&t, &fields, frame);
+		wire_hdr_finish(&t, frame, hdr_len, n % FRAME_MAX_PAYLOAD);
+		assert_int_equal(be16(frame + 14 + 4), n & 0xffff); /* identification */
+		for (i = 0, sum = 0; i < 20; i += 2)
+			sum += be16(frame + 14 + i);
+		sum = (sum & 0xffff) + (sum >> 16);
+		assert_int_equal((sum & 0xffff) + (sum >> 16), 0xffff);
+	}
+}
+
+/* The header that everybody works out the checksum of, one byte longer. */
+static void
+test_WIRE_02_ipv4_checksum_known_value(void **state)
+{
+	static const uint8_t src[] = {0xc0, 0xa8, 0, 1}, dst[] = {0xc0, 0xa8, 0, 0xc7};
+	struct wire_path path = frame_path(FRAME_V4);
+	struct wire_fields fields = frame_fields(0x04);
+	uint8_t hdr[WIRE_MAX_HDR];
+	struct wire_tmpl t;
+
+	path.tclass = 0;
+	path.hop_limit = 64;
+	memcpy(path.sgid + 12, src, 4);
+	memcpy(path.dgid + 12, dst, 4);
+	wire_tmpl_init(&t, &path, 1, 0xffff);
+	/* 45 00 00 73 00 00 40 00 40 11 .. c0 a8 00 01 c0 a8 00 c7 has 0xb861; ours is 0x74 long */
+	wire_hdr_finish(&t, hdr, wire_hdr_put(&t, &fields, hdr), 0x74 - 20 - 8 - 12 - 4);
+	assert_int_equal(be16(hdr + 14 + 2), 0x74);
+	assert_int_equal(be16(hdr + 14 + 10), 0xb860);
+}
+
+static void
+test_WIRE_04_bth_bits(void **state)
+{
+	struct wire_path path = frame_path(FRAME_V4);
+	struct wire_fields f = {.opcode = 0x04, .psn = 0xff123456};
+	uint8_t hdr[WIRE_MAX_HDR], *bth = hdr + 42;
+	struct wire_tmpl t;
+
+	wire_tmpl_init(&t, &path, 0xab000013, 0x8001);
+	assert_int_equal(wire_hdr_put(&t, &f, hdr), 54);
+	assert_int_equal(be32(bth), 0x04408001);
+	assert_int_equal(be32(bth + 4), 0x00000013); /* reserved bits 0 */
+	assert_int_equal(be32(bth + 8), 0x00123456);
+
+	f.solicited = f.ackreq = f.becn = true;
+	f.qpn_override = 0xffabcdef;
+	wire_hdr_put(&t, &f, hdr);
+	assert_int_equal(be32(bth), 0x04c08001);
+	assert_int_equal(be32(bth + 4), 0x40abcdef);
+	assert_int_equal(be32(bth + 8), 0x80123456);
+
+	/* Nothing of one packet stays for the next. */
+	f = (struct wire_fields){.opcode = 0x04};
+	wire_hdr_put(&t, &f, hdr);
+	assert_int_equal(be32(bth), 0x04408001);
+	assert_int_equal(be32(bth + 4), 0x00000013);
+	assert_int_equal(be32(bth + 8), 0);
+}
+
+static void
+test_WIRE_04_pad_is_counted_and_zero(void **state)
+{
+	uint32_t len, pad, i;
+
+	for (len = 0; len < 9; len++) {
+		struct frame f = frame_make(0x02, FRAME_V4, len);
+		const uint8_t *end = f.bytes + 54 + len;
+
+		pad = (4 - len % 4) % 4;
+		assert_int_equal(f.bytes[42 + 1], 0xc0 | pad << 4);
+		assert_int_equal(f.len, 54 + len + pad + 4);
+		for (i = 0; i < pad; i++)
+			assert_int_equal(end[i], 0);
+	}
+}
+
+/* Byte for byte, the headers of the longest opcodes. */
+static void
+test_WIRE_01_extended_headers_bytes(void **state)
+{
+	static const uint8_t write_imm[] = {
+		0xfe, 0xdc, 0xba, 0x98, 0x76, 0x54, 0x32, 0x10, 0xca, 0xfe,
+		0x01, 0x23, 0x80, 0x00, 0x00, 0x00, 0xa1, 0xb2, 0xc3, 0xd4,
+	};
+	static const uint8_t cmp_swap[] = {
+		0xfe, 0xdc, 0xba, 0x98, 0x76, 0x54, 0x32, 0x10, 0xca, 0xfe, 0x01, 0x23, 0x88, 0x77,
+		0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff, 0x00,
+	};
+	static const uint8_t ud_imm[] = {
+		0x80, 0x01, 0x00, 0x00, 0x00, 0x98, 0x76, 0x54, 0xa1, 0xb2, 0xc3, 0xd4,
+	};
+	static const uint8_t atomic_ack[] = {
+		0x65, 0xab, 0xcd, 0xef, 0xf1, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef,
+	};
+	static const uint8_t send_inv[] = {0xde, 0xad, 0xbe, 0xef};
+	static const uint8_t cnp[16] = {0};
+	static const struct {
+		uint8_t opcode;
+		const uint8_t *bytes;
+		uint32_t len;
+	} cases[] = {
+		{0x0b, write_imm, sizeof(write_imm)}, {0x13, cmp_swap, sizeof(cmp_swap)},
+		{0x65, ud_imm, sizeof(ud_imm)},       {0x12, atomic_ack, sizeof(atomic_ack)},
+		{0x17, send_inv, sizeof(send_inv)},   {0x81, cnp, sizeof(cnp)},
+	};
+	uint32_t i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct frame f = frame_make(cases[i].opcode, FRAME_V4, 0);
+
+		assert_int_equal(f.len, 54 + cases[i].len + 4);
+		assert_memory_equal(f.bytes + 54, cases[i].bytes, cases[i].len);
+	}
+}
+
+/* Headers need no more room than the header file says, whatever the opcode. */
+static void
+test_WIRE_01_headers_fit_their_room(void **state)
+{
+	struct wire_path path = frame_path(FRAME_V6 | FRAME_VLAN);
+	uint8_t room[WIRE_MAX_HDR] = {0};
+	struct wire_tmpl t;
+	uint32_t opcode;
+
+	wire_tmpl_init(&t, &path, 1, 0xffff);
+	for (opcode = 0; opcode < 256; opcode++) {
+		struct wire_fields fields = frame_fields((uint8_t)opcode);
+		/* The last byte of the room is the last of the page: one more is a crash. */
+		uint8_t *out = (uint8_t *)(uintptr_t)frame_guarded(room, sizeof(room));
+		uint32_t len = wire_hdr_put(&t, &fields, out);
+
+		assert_int_equal(len, t.bth_off + wire_op_table[opcode].hdr_len);
+		assert_true(len <= WIRE_MAX_HDR);
+	}
+}
+
+/* Sent in two pieces, a frame is the same as in one. */
+static void
+test_WIRE_03_headers_apart_from_payload(void **state)
+{
+	uint32_t kind, len;
+
+	for (kind = 0; kind < FRAME_KINDS; kind++) {
+		for (len = 0; len < 8; len++) {
+			struct frame f = frame_make(0x0b, kind, len);
+			struct wire_path path = frame_path(kind);
+			struct wire_fields fields = frame_fields(0x0b);
+			static const uint8_t zero[3] = {0};
+			uint8_t hdr[WIRE_MAX_HDR];
+			struct wire_tmpl t;
+			uint32_t hdr_len, pad, icrc;
+
+			wire_tmpl_init(&t, &path, 0x8ace13, 0x7fff);
+			t.ip_id = 0xbeef;
+			hdr_len = wire_hdr_put(&t, &fields, hdr);
+			pad = wire_hdr_finish(&t, hdr, hdr_len, len);
+			icrc = wire_icrc_start(hdr + t.ip_off, t.is_v6);
+			icrc = wire_icrc_update(icrc, hdr + t.len, hdr_len - t.len);
+			icrc = wire_icrc_update(icrc, f.bytes + hdr_len, len);
+			icrc = wire_icrc_final(wire_icrc_update(icrc, zero, pad));
+			assert_memory_equal(hdr, f.bytes, hdr_len);
+			assert_memory_equal(&icrc, f.bytes + f.len - 4, 4);
+		}
+	}
+}
+
+/* Values worked out with another program after the kernel's formula. */
+static void
+test_WIRE_02_udp_source_port(void **state)
+{
+	uint32_t n;
+
+	assert_int_equal(wire_udp_sport(0, 0x11, 0x12), 0xc132);
+	assert_int_equal(wire_udp_sport(0, 0x12, 0x11), 0xc132); /* the same for both directions */
+	assert_int_equal(wire_udp_sport(0, 0xffffff, 0xfffffe), 0xff12);
+	assert_int_equal(wire_udp_sport(0, 0x123456, 0x654321), 0xf787);
+	assert_int_equal(wire_udp_sport(0, 1, 0), 0xc000);
+	assert_int_equal(wire_udp_sport(0xabcde, 0x11, 0x12), 0xfcf4);
+	assert_int_equal(wire_udp_sport(0xfffabcde, 1, 2), 0xfcf4); /* 20 bits of it */
+	for (n = 0; n < 100000; n++)
+		assert_in_range(wire_udp_sport(n * 97, n * 31 + 17, n + 17), 0xc000, 0xffff);
+}
+
+int
+main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_WIRE_02_ipv4_and_udp_header),
+		cmocka_unit_test(test_WIRE_02_ipv6_header),
+		cmocka_unit_test(test_WIRE_02_vlan_tag),
+		cmocka_unit_test(test_WIRE_02_ipv4_checksum),
+		cmocka_unit_test(test_WIRE_02_ipv4_checksum_known_value),
+		cmocka_unit_test(test_WIRE_04_bth_bits),
+		cmocka_unit_test(test_WIRE_04_pad_is_counted_and_zero),
+		cmocka_unit_test(test_WIRE_01_extended_headers_bytes),
+		cmocka_unit_test(test_WIRE_01_headers_fit_their_room),
+		cmocka_unit_test(test_WIRE_03_headers_apart_from_payload),
+		cmocka_unit_test(test_WIRE_02_udp_source_port),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

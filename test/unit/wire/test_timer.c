@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "suite.h"
+#include "wire/hdr.h"
+#include "wire/timer.h"
+
+/* The values of requirement NAK-11, in hundredths of a millisecond. */
+static const uint64_t rnr_ms_100[32] = {
+	65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,    32,
+	48,    64,   96,   128,  192,  256,   384,   512,   768,   1024,  1536,
+	2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+};
+
+static void
+test_NAK_11_rnr_timer_values(void **state)
+{
+	uint32_t code;
+
+	for (code = 0; code < 32; code++)
+		assert_int_equal(wire_rnr_timer_ns(code), rnr_ms_100[code] * 10000);
+	/* The one that rxe has wrong, spelled out. */
+	assert_int_equal(wire_rnr_timer_ns(25), 61440000);
+}
+
+/* From code 1 on every code waits longer than the one before; 0 waits longest. */
+static void
+test_NAK_11_rnr_timer_grows(void **state)
+{
+	uint32_t code;
+
+	for (code = 2; code < 32; code++)
+		assert_true(wire_rnr_timer_ns(code) > wire_rnr_timer_ns(code - 1));
+	assert_true(wire_rnr_timer_ns(0) > wire_rnr_timer_ns(31));
+}
+
+/* The timer field of an AETH is the syndrome's low five bits: the kind bits do not disturb. */
+static void
+test_NAK_11_rnr_timer_takes_a_syndrome(void **state)
+{
+	assert_int_equal(wire_rnr_timer_ns(WIRE_SYN_RNR | 12), 640000);
+}
+
+static void
+test_REQ_04_ack_timeout_values(void **state)
+{
+	uint32_t code;
+
+	assert_int_equal(wire_ack_timeout_ns(0), 0);
+	assert_int_equal(wire_ack_timeout_ns(1), 8192);
+	assert_int_equal(wire_ack_timeout_ns(14), 67108864); /* perftest's default: 67 ms */
+	assert_int_equal(wire_ack_timeout_ns(31), UINT64_C(8796093022208));
+	for (code = 2; code < 32; code++)
+		assert_int_equal(wire_ack_timeout_ns(code), 2 * wire_ack_timeout_ns(code - 1));
+}
+
+static void
+test_WIRE_05_mtu_codes(void **state)
+{
+	static const uint32_t bytes[] = {0, 256, 512, 1024, 2048, 4096, 0, 0};
+	uint32_t code;
+
+	for (code = 0; code < sizeof(bytes) / sizeof(bytes[0]); code++)
+		assert_int_equal(wire_mtu_bytes(code), bytes[code]);
+	assert_int_equal(wire_mtu_bytes(UINT32_MAX), 0);
+}
+
+int
+main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_NAK_11_rnr_timer_values),
+		cmocka_unit_test(test_NAK_11_rnr_timer_grows),
+		cmocka_unit_test(test_NAK_11_rnr_timer_takes_a_syndrome),
+		cmocka_unit_test(test_REQ_04_ack_timeout_values),
+		cmocka_unit_test(test_WIRE_05_mtu_codes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

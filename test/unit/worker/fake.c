@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <rte_mbuf.h>
+#include "fake.h"
+
+struct fake_worker fake[UROCE_MAX_WORKERS];
+bool fake_sleep_for_ever;
+uint32_t fake_sleeping;
+
+int
+ppoll(struct pollfd *fds, nfds_t nfds, const struct timespec *limit, const sigset_t *mask)
+{
+	int rc;
+
+	if (!__atomic_load_n(&fake_sleep_for_ever, __ATOMIC_ACQUIRE))
+		return poll(fds, nfds, (int)(limit->tv_nsec / 1000000) + 1);
+	__atomic_add_fetch(&fake_sleeping, 1, __ATOMIC_RELEASE);
+	rc = poll(fds, nfds, -1);
+	__atomic_sub_fetch(&fake_sleeping, 1, __ATOMIC_RELEASE);
+	return rc;
+}
+
+void
+engine_init(struct engine *e, struct rte_mempool *pool, const struct mr_table *mrs,
+	    const struct qp_table *qps, uint32_t worker, uint32_t worker_mask,
+	    const struct engine_ops *ops, void *ops_ctx)
+{
+	memset(e, 0, sizeof(*e));
+	memset(&fake[worker], 0, sizeof(fake[worker]));
+	e->env.pool = pool;
+	e->env.tx = e->tx;
+	e->env.tx_cap = ENGINE_TX_CAP;
+	e->worker = worker;
+	e->worker_mask = worker_mask;
+	e->ops = ops;
+	e->ops_ctx = ops_ctx;
+}
+
+void
+engine_add_dev(struct engine *e, uint16_t dev, const uint8_t mac[6], struct obs_block *obs)
+{
+	e->dev[dev].present = true;
+	memcpy(e->dev[dev].mac, mac, 6);
+	e->dev[dev].obs = obs;
+}
+
+void
+engine_rx(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m, uint32_t n)
+{
+	struct fake_worker *f = &fake[e->worker];
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct fake_frame *frame = rte_pktmbuf_mtod(m[i], const struct fake_frame *);
+
+		if (frame->action == FAKE_SLOW) {
+			e->ops->slow_path(e->ops_ctx, dev, m[i]);
+			continue;
+		}
+		if (frame->owner != e->worker) {
+			m[i]->port = dev;
+			e->ops->handoff(e->ops_ctx, frame->owner, m[i]);
+			continue;
+		}
+		f->rx[f->rx_n % FAKE_LOG].seq = frame->seq;
+		f->rx[f->rx_n % FAKE_LOG].dev = dev;
+		__atomic_store_n(&f->rx_n, f->rx_n + 1, __ATOMIC_RELEASE);
+		rte_pktmbuf_free(m[i]);
+	}
+}
+
+void
+engine_doorbell(struct engine *e, uint32_t qpn)
+{
+	struct fake_worker *f = &fake[e->worker];
+
+	f->bell[f->bell_n % FAKE_LOG] = qpn;
+	__atomic_store_n(&f->bell_n, f->bell_n + 1, __ATOMIC_RELEASE);
+}
+
+void
+engine_wake(struct engine *e, struct qp *qp)
+{
+}
+
+bool
+engine_run(struct engine *e, uint64_t now_ns)
+{
+	struct fake_worker *f = &fake[e->worker];
+
+	while (f->send.next != f->send.end && e->env.tx_n < e->env.tx_cap) {
+		struct rte_mbuf *m =
+			fake_frame_make(e->env.pool, FAKE_FOR, f->send.owner, f->send.next);
+
+		if (m == NULL)
+			return true;
+		f->send.next++;
+		m->port = f->send.dev;
+		m->hash.usr = f->send.loopback ? QP_TX_LOOPBACK : QP_TX_WIRE;
+		e->env.tx[e->env.tx_n++] = m;
+	}
+	return f->send.next != f->send.end;
+}
+
+void
+engine_timer(struct engine *e, uint64_t now_ns, struct qp *qp)
+{
+	struct fake_worker *f = &fake[e->worker];
+
+	qp->timer_at_ns = 0;
+	if (qp->snd.deadline_ns > now_ns) {
+		e->ops->set_timer(e->ops_ctx, qp);
+		return;
+	}
+	qp->snd.deadline_ns = 0;
+	f->timer_now_ns = now_ns;
+	__atomic_store_n(&f->timer_n, f->timer_n + 1, __ATOMIC_RELEASE);
+}
+
+void
+engine_forget(struct engine *e, struct qp *qp)
+{
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An engine that does what a test's frames tell it, linked in the place of the real one, and a
+ * ppoll that can be told to sleep for ever.
+ */
+#ifndef TEST_WORKER_FAKE_H
+#define TEST_WORKER_FAKE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <rte_mbuf.h>
+#include "worker/engine.h"
+#include "worker/worker.h"
+
+/* First bytes of every frame of these tests. */
+struct fake_frame {
+	uint8_t action; /* enum fake_action */
+	uint8_t owner;  /* FAKE_FOR: worker that keeps it */
+	uint16_t pad;
+	uint32_t seq;
+	uint8_t body[56];
+};
+enum fake_action {
+	FAKE_FOR = 1, /* keep it, or hand it to its owner */
+	FAKE_SLOW,    /* not RoCE */
+};
+
+/* A frame of such bytes, or NULL. */
+static inline struct rte_mbuf *
+fake_frame_make(struct rte_mempool *pool, uint8_t action, uint8_t owner, uint32_t seq)
+{
+	struct fake_frame frame = {.action = action, .owner = owner, .seq = seq};
+	struct rte_mbuf *m = rte_pktmbuf_alloc(pool);
+	char *to = m != NULL ? rte_pktmbuf_append(m, sizeof(frame)) : NULL;
+
+	if (to == NULL)
+		return NULL;
+	__builtin_memcpy(to, &frame, sizeof(frame));
+	return m;
+}
+
+#define FAKE_LOG 65536
+struct fake_worker { /* written by the worker's engine; n is stored last, and read first */
+	uint32_t rx_n;
+	struct {
+		uint32_t seq;
+		uint16_t dev;
+	} rx[FAKE_LOG];
+	uint32_t bell_n;
+	uint32_t bell[FAKE_LOG];
+	uint32_t timer_n;
+	uint64_t timer_now_ns;
+	/* frames that engine_run sends: set in a call */
+	struct {
+		uint16_t dev;
+		uint8_t owner;
+		bool loopback;
+		uint32_t next, end;
+	} send;
+};
+extern struct fake_worker fake[UROCE_MAX_WORKERS];
+
+/* Number n of a fake_worker, as seen by another thread. */
+#define FAKE_COUNT(n) __atomic_load_n(&(n), __ATOMIC_ACQUIRE)
+
+/* While true, a ppoll sleeps until its descriptor is written; so many are in such a sleep. */
+extern bool fake_sleep_for_ever;
+extern uint32_t fake_sleeping;
+
+#endif

@@ -1,0 +1,801 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Workers over net_ring ports: test_worker NWORKERS poll|adaptive. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include <rte_eal.h>
+#include <rte_lcore.h>
+#include <rte_mbuf.h>
+#include "fake.h"
+#include "port/burst.h"
+#include "port/port.h"
+#include "worker/worker.h"
+
+#define POOL_BUFFERS 16383
+#define WAIT_NS      10000000000ull
+
+static unsigned nworkers;
+static enum worker_idle idle;
+static struct rte_mempool *pool;
+static struct worker_set *ws;
+/* Two pairs tied back to back. The workers have near[], the test itself speaks on far[]. */
+static struct port near[2], far[2];
+static struct uroce_db_ring bell_ring;
+static unsigned overflows;
+
+static uint64_t
+clock_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
+}
+
+/* Yield to the workers, which share our cores, until cond; false after WAIT_NS. */
+#define WAIT_FOR(cond)                                                                             \
+	({                                                                                         \
+		uint64_t end_ = clock_ns() + WAIT_NS;                                              \
+		bool ok_;                                                                          \
+		while (!(ok_ = (cond)) && clock_ns() < end_)                                       \
+			sched_yield();                                                             \
+		ok_;                                                                               \
+	})
+
+static struct worker *
+last_worker(void)
+{
+	return worker_get(ws, nworkers - 1);
+}
+
+struct sending {
+	uint16_t dev;
+	uint8_t owner;
+	bool loopback;
+	uint32_t n;
+};
+
+static void
+start_sending(struct worker *w, void *arg)
+{
+	const struct sending *s = arg;
+	struct fake_worker *f = &fake[worker_index(w)];
+
+	f->send.dev = s->dev;
+	f->send.owner = s->owner;
+	f->send.loopback = s->loopback;
+	f->send.next = 0;
+	f->send.end = s->n;
+}
+
+static void
+send_from_test(const struct port *p, uint8_t action, uint8_t owner, uint32_t seq)
+{
+	struct rte_mbuf *m = fake_frame_make(pool, action, owner, seq);
+
+	assert_non_null(m);
+	assert_true(WAIT_FOR(port_tx_burst(p->id, 0, &m, 1) == 1));
+}
+
+/* Receive on a far port. The next sequence number, or -1 where nothing came. */
+static int64_t
+receive_in_test(const struct port *p)
+{
+	struct rte_mbuf *m;
+	uint32_t seq;
+
+	for (uint16_t q = 0; q < p->nrxq; q++) {
+		if (port_rx_burst(p->id, q, &m, 1) != 1)
+			continue;
+		seq = rte_pktmbuf_mtod(m, const struct fake_frame *)->seq;
+		rte_pktmbuf_free(m);
+		return seq;
+	}
+	return -1;
+}
+
+static uint64_t
+sum_of(uint16_t dev, bool drop, unsigned which)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < nworkers; i++) {
+		struct obs_block *obs = worker_obs(worker_get(ws, i), dev);
+
+		sum += drop ? obs->drop[which] : obs->ctr[which];
+	}
+	return sum;
+}
+
+static void
+note_lcore(struct worker *w, void *arg)
+{
+	((unsigned *)arg)[worker_index(w)] = rte_lcore_id();
+}
+
+static void
+test_calls_run_on_the_worker(void **state)
+{
+	unsigned lcore[UROCE_MAX_WORKERS] = {0};
+
+	worker_call_all(ws, note_lcore, lcore);
+	for (unsigned i = 0; i < nworkers; i++)
+		assert_int_equal(lcore[i], i + 1);
+	for (unsigned i = 0; i < 1000; i++)
+		worker_quiesce(ws);
+}
+
+static void
+raise_events(struct worker *w, void *arg)
+{
+	struct engine *e = worker_engine(w);
+	struct cq cq = {0};
+
+	/* the address only tells them apart: nobody looks behind it */
+	for (uint32_t i = 0; i < *(uint32_t *)arg; i++) {
+		cq.id = i;
+		e->ops->cq_event(e->ops_ctx, &cq);
+	}
+}
+
+static bool
+event_fd_is_readable(int ms)
+{
+	struct pollfd fd = {.fd = worker_event_fd(ws), .events = POLLIN};
+
+	return poll(&fd, 1, ms) == 1;
+}
+
+static void
+test_events_arrive_and_wake_the_control_thread(void **state)
+{
+	struct worker_event ev[64];
+	uint32_t n = 1;
+
+	for (uint32_t round = 0; round < 20; round++) {
+		assert_int_equal(worker_events(ws, ev, 64), 0);
+		assert_false(event_fd_is_readable(0));
+		worker_call(last_worker(), raise_events, &n);
+		assert_true(event_fd_is_readable(10000));
+		assert_int_equal(worker_events(ws, ev, 64), 1);
+		assert_int_equal(ev[0].kind, WORKER_EV_CQ);
+		assert_int_equal(ev[0].worker, nworkers - 1);
+	}
+	assert_int_equal(worker_events(ws, ev, 64), 0);
+}
+
+static void
+test_no_event_is_lost_when_there_are_too_many(void **state)
+{
+	struct worker_event ev[64];
+	uint32_t n = 16384 + 1000, seen = 0;
+	uint64_t end = clock_ns() + WAIT_NS;
+
+	worker_call(last_worker(), raise_events, &n);
+	/* calls are run even while events wait for room */
+	worker_quiesce(ws);
+	while (seen < n && clock_ns() < end) {
+		unsigned k = worker_events(ws, ev, 64);
+
+		for (unsigned i = 0; i < k; i++)
+			assert_int_equal(ev[i].id, seen++);
+		if (k == 0)
+			assert_true(event_fd_is_readable(10000));
+	}
+	assert_int_equal(seen, n);
+	while (worker_events(ws, ev, 64) != 0)
+		fail_msg("too many");
+}
+
+static void
+test_frames_reach_the_engine_with_their_device(void **state)
+{
+	uint32_t n = fake[0].rx_n;
+
+	for (uint32_t i = 0; i < 10; i++) {
+		send_from_test(&far[i % 2], FAKE_FOR, 0, 100 + i);
+		assert_true(WAIT_FOR(FAKE_COUNT(fake[0].rx_n) == n + i + 1));
+		assert_int_equal(fake[0].rx[(n + i) % FAKE_LOG].seq, 100 + i);
+		assert_int_equal(fake[0].rx[(n + i) % FAKE_LOG].dev, near[i % 2].id);
+	}
+}
+
+static void
+test_other_frames_reach_the_control_thread(void **state)
+{
+	struct worker_event ev;
+
+	send_from_test(&far[1], FAKE_SLOW, 0, 4711);
+	assert_true(WAIT_FOR(worker_events(ws, &ev, 1) == 1));
+	assert_int_equal(ev.kind, WORKER_EV_FRAME);
+	assert_int_equal(ev.dev, near[1].id);
+	assert_int_equal(rte_pktmbuf_mtod((struct rte_mbuf *)ev.obj, struct fake_frame *)->seq,
+			 4711);
+	rte_pktmbuf_free(ev.obj);
+}
+
+static void
+test_flood_of_other_frames_leaves_room_for_events(void **state)
+{
+	struct worker_event ev;
+	uint32_t frames = 0, cqs = 0, n = 1;
+	uint64_t dropped0 = sum_of(near[1].id, true, OBS_DROP_SLOW_PATH_FULL), dropped;
+
+	for (uint32_t i = 0; i < 10000; i++)
+		send_from_test(&far[1], FAKE_SLOW, 0, i);
+	/* half of the room (16383) is for events */
+	assert_true(WAIT_FOR(sum_of(near[1].id, true, OBS_DROP_SLOW_PATH_FULL) - dropped0 ==
+			     10000 - 8191));
+	worker_call(last_worker(), raise_events, &n);
+	assert_true(WAIT_FOR(({
+		while (worker_events(ws, &ev, 1) == 1) {
+			frames += ev.kind == WORKER_EV_FRAME;
+			cqs += ev.kind == WORKER_EV_CQ;
+			if (ev.kind == WORKER_EV_FRAME)
+				rte_pktmbuf_free(ev.obj);
+		}
+		dropped = sum_of(near[1].id, true, OBS_DROP_SLOW_PATH_FULL) - dropped0;
+		frames + dropped == 10000 && cqs == 1;
+	})));
+}
+
+static void
+test_handoff_to_the_owner_keeps_device_and_order(void **state)
+{
+	uint8_t owner = (uint8_t)(nworkers - 1);
+	uint32_t n = fake[owner].rx_n;
+
+	/* 500 fit the ring between workers, whatever its reader does meanwhile */
+	for (uint32_t i = 0; i < 500; i++)
+		send_from_test(&far[1], FAKE_FOR, owner, i);
+	assert_true(WAIT_FOR(FAKE_COUNT(fake[owner].rx_n) == n + 500));
+	for (uint32_t i = 0; i < 500; i++) {
+		assert_int_equal(fake[owner].rx[(n + i) % FAKE_LOG].seq, i);
+		assert_int_equal(fake[owner].rx[(n + i) % FAKE_LOG].dev, near[1].id);
+	}
+}
+
+static void
+test_loopback_comes_back_to_the_owner_and_not_to_the_wire(void **state)
+{
+	uint64_t looped = sum_of(near[0].id, false, OBS_LOOPBACK);
+
+	for (unsigned owner = 0; owner < nworkers; owner++) {
+		struct sending s = {near[0].id, (uint8_t)owner, true, 900};
+		uint32_t n = fake[owner].rx_n;
+
+		worker_call(worker_get(ws, 0), start_sending, &s);
+		assert_true(WAIT_FOR(FAKE_COUNT(fake[owner].rx_n) == n + 900));
+		for (uint32_t i = 0; i < 900; i++) {
+			assert_int_equal(fake[owner].rx[(n + i) % FAKE_LOG].seq, i);
+			assert_int_equal(fake[owner].rx[(n + i) % FAKE_LOG].dev, near[0].id);
+		}
+		assert_int_equal(receive_in_test(&far[0]), -1);
+	}
+	assert_int_equal(sum_of(near[0].id, false, OBS_LOOPBACK), looped + 900 * nworkers);
+}
+
+/* Send n frames from worker w on device i; they come in order, all but those that were given up. */
+static void
+send_and_check(struct worker *w, unsigned i, uint32_t n)
+{
+	struct sending s = {near[i].id, 0, false, n};
+	uint64_t lost0 = sum_of(near[i].id, true, OBS_DROP_PORT_DOWN);
+	uint64_t end = clock_ns() + WAIT_NS;
+	uint32_t got = 0;
+	int64_t last = -1;
+
+	worker_call(w, start_sending, &s);
+	while (got + sum_of(near[i].id, true, OBS_DROP_PORT_DOWN) - lost0 < n && clock_ns() < end) {
+		int64_t seq = receive_in_test(&far[i]);
+
+		if (seq < 0) {
+			sched_yield();
+			continue;
+		}
+		assert_true(seq > last);
+		last = seq;
+		got++;
+	}
+	assert_int_equal(got + sum_of(near[i].id, true, OBS_DROP_PORT_DOWN) - lost0, n);
+	/* we read as fast as we can: all that is lost here is lost to a machine that stood still */
+	assert_true(got > n / 2);
+}
+
+static void
+test_frames_refused_by_a_full_port_come_later_in_order(void **state)
+{
+	uint64_t busy = sum_of(near[0].id, false, OBS_TX_BUSY);
+
+	/* rings of 8, batches of 64 */
+	send_and_check(worker_get(ws, 0), 0, 3000);
+	assert_true(sum_of(near[0].id, false, OBS_TX_BUSY) > busy);
+	assert_true(sum_of(near[0].id, false, OBS_TX_FRAMES) > 0);
+}
+
+static void
+test_worker_without_a_queue_sends_through_one_that_has(void **state)
+{
+	/* near[1] has one queue, which is worker 0's */
+	assert_int_equal(near[1].ntxq, 1);
+	send_and_check(last_worker(), 1, 3000);
+	assert_true(worker_obs(worker_get(ws, 0), near[1].id)->ctr[OBS_TX_FRAMES] >= 1500);
+}
+
+static void
+test_dead_port_does_not_hold_up_another(void **state)
+{
+	struct sending dead = {near[0].id, 0, false, 2000};
+	uint64_t lost = sum_of(near[0].id, true, OBS_DROP_PORT_DOWN);
+	struct worker *w = worker_get(ws, 0);
+	uint32_t rest = 0;
+
+	worker_call(w, start_sending, &dead);
+	/* nobody receives on far[0]: what its ring does not hold is given up */
+	assert_true(WAIT_FOR(FAKE_COUNT(fake[0].send.next) == 2000 &&
+			     sum_of(near[0].id, true, OBS_DROP_PORT_DOWN) - lost >= 1980));
+	send_and_check(w, 1, 1000);
+	while (receive_in_test(&far[0]) >= 0)
+		rest++;
+	assert_true(rest > 0);
+	assert_int_equal(sum_of(near[0].id, true, OBS_DROP_PORT_DOWN) - lost + rest, 2000);
+	/* and it is alive again as soon as it takes frames */
+	send_and_check(w, 0, 300);
+}
+
+static void
+test_control_thread_sends_frames(void **state)
+{
+	struct rte_mbuf *m = fake_frame_make(pool, FAKE_FOR, 0, 31);
+	int64_t seq;
+
+	assert_non_null(m);
+	assert_int_equal(worker_send_frame(ws, near[1].id, m), 0);
+	assert_true(WAIT_FOR((seq = receive_in_test(&far[1])) >= 0));
+	assert_int_equal(seq, 31);
+}
+
+static void
+on_overflow(struct worker *w, void *ctx)
+{
+	assert_ptr_equal(ctx, &bell_ring);
+	__atomic_add_fetch(&overflows, 1, __ATOMIC_RELEASE);
+}
+
+/* As a client rings, less the eventfd. */
+static void
+ring_bell(uint32_t qpn)
+{
+	assert_true(bell_ring.prod - FAKE_COUNT(bell_ring.cons) < UROCE_DB_ENTRIES);
+	bell_ring.qpn[bell_ring.prod % UROCE_DB_ENTRIES] = qpn;
+	__atomic_store_n(&bell_ring.prod, bell_ring.prod + 1, __ATOMIC_RELEASE);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+static void
+test_doorbells_reach_the_engine(void **state)
+{
+	struct fake_worker *f = &fake[nworkers - 1];
+	uint32_t n = f->bell_n;
+
+	memset(&bell_ring, 0, sizeof(bell_ring));
+	bell_ring.prod = bell_ring.cons = UINT32_MAX - 300; /* it wraps */
+	assert_int_equal(worker_add_doorbell(last_worker(), &bell_ring, on_overflow, &bell_ring),
+			 0);
+	for (uint32_t i = 0; i < 1000; i++)
+		ring_bell(7 * i);
+	assert_true(WAIT_FOR(FAKE_COUNT(f->bell_n) == n + 1000));
+	for (uint32_t i = 0; i < 1000; i++)
+		assert_int_equal(f->bell[(n + i) % FAKE_LOG], 7 * i);
+	worker_quiesce(ws);
+	assert_int_equal(bell_ring.cons, bell_ring.prod);
+
+	worker_del_doorbell(last_worker(), &bell_ring);
+	ring_bell(1);
+	worker_quiesce(ws);
+	assert_int_equal(f->bell_n, n + 1000);
+}
+
+static void
+test_doorbell_overflow_and_nonsense_look_at_everything(void **state)
+{
+	struct fake_worker *f = &fake[nworkers - 1];
+	uint32_t n = f->bell_n;
+
+	memset(&bell_ring, 0, sizeof(bell_ring));
+	assert_int_equal(worker_add_doorbell(last_worker(), &bell_ring, on_overflow, &bell_ring),
+			 0);
+	overflows = 0;
+	__atomic_store_n(&bell_ring.overflow, 1, __ATOMIC_RELEASE);
+	assert_true(WAIT_FOR(FAKE_COUNT(overflows) == 1));
+	assert_int_equal(bell_ring.overflow, 0);
+	/* a client that writes what it likes */
+	__atomic_store_n(&bell_ring.prod, 0x80000000u, __ATOMIC_RELEASE);
+	assert_true(WAIT_FOR(FAKE_COUNT(overflows) == 2));
+	worker_quiesce(ws);
+	assert_int_equal(f->bell_n, n);
+	ring_bell(42);
+	assert_true(WAIT_FOR(FAKE_COUNT(f->bell_n) == n + 1));
+	worker_del_doorbell(last_worker(), &bell_ring);
+}
+
+static void
+test_many_doorbell_rings(void **state)
+{
+	struct fake_worker *f = &fake[nworkers - 1];
+	struct uroce_db_ring *rings = calloc(50, sizeof(*rings));
+	uint32_t n = f->bell_n;
+
+	assert_non_null(rings);
+	for (uint32_t i = 0; i < 50; i++)
+		assert_int_equal(worker_add_doorbell(last_worker(), &rings[i], on_overflow, NULL),
+				 0);
+	for (uint32_t i = 0; i < 50; i += 2)
+		worker_del_doorbell(last_worker(), &rings[i]);
+	for (uint32_t i = 0; i < 50; i++) {
+		rings[i].qpn[0] = i;
+		__atomic_store_n(&rings[i].prod, 1, __ATOMIC_RELEASE);
+	}
+	assert_true(WAIT_FOR(FAKE_COUNT(f->bell_n) == n + 25));
+	worker_quiesce(ws);
+	assert_int_equal(f->bell_n, n + 25);
+	for (uint32_t i = 0; i < 50; i++)
+		assert_int_equal(rings[i].cons, i % 2);
+	for (uint32_t i = 1; i < 50; i += 2)
+		worker_del_doorbell(last_worker(), &rings[i]);
+	free(rings);
+}
+
+/* All workers into a ppoll that only their eventfd ends. */
+static void
+let_all_sleep(void)
+{
+	__atomic_store_n(&fake_sleep_for_ever, true, __ATOMIC_RELEASE);
+	assert_true(WAIT_FOR(FAKE_COUNT(fake_sleeping) == nworkers));
+}
+
+static void
+test_sleeping_worker_is_woken_by_a_call(void **state)
+{
+	if (idle == WORKER_IDLE_POLL)
+		skip();
+	for (int i = 0; i < 5; i++) {
+		let_all_sleep();
+		worker_quiesce(ws); /* hangs where nobody wakes: meson's timeout ends it */
+	}
+	__atomic_store_n(&fake_sleep_for_ever, false, __ATOMIC_RELEASE);
+	worker_quiesce(ws);
+}
+
+static void
+test_sleeping_worker_is_woken_by_a_doorbell(void **state)
+{
+	struct fake_worker *f = &fake[nworkers - 1];
+	uint64_t one = 1;
+
+	if (idle == WORKER_IDLE_POLL)
+		skip();
+	memset(&bell_ring, 0, sizeof(bell_ring));
+	assert_int_equal(worker_add_doorbell(last_worker(), &bell_ring, on_overflow, &bell_ring),
+			 0);
+	for (int i = 0; i < 5; i++) {
+		uint32_t n = FAKE_COUNT(f->bell_n);
+
+		let_all_sleep();
+		assert_true(WAIT_FOR(FAKE_COUNT(bell_ring.asleep) == 1));
+		ring_bell(5);
+		assert_int_equal(write(worker_wake_fd(last_worker()), &one, sizeof(one)),
+				 sizeof(one));
+		assert_true(WAIT_FOR(FAKE_COUNT(f->bell_n) == n + 1));
+	}
+	__atomic_store_n(&fake_sleep_for_ever, false, __ATOMIC_RELEASE);
+	worker_quiesce(ws);
+	worker_del_doorbell(last_worker(), &bell_ring);
+}
+
+/*
+ * A client shares the eventfd's description: it makes it a blocking one, then drains it before the
+ * worker can, or fills it up. The worker answers calls all the same.
+ */
+static void
+test_no_client_stops_a_worker_by_its_eventfd(void **state)
+{
+	uint64_t full = UINT64_MAX - 1, count;
+	int fd = worker_wake_fd(last_worker());
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	if (idle == WORKER_IDLE_POLL)
+		skip();
+	assert_int_equal(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK), 0);
+	for (int i = 0; i < 200; i++) {
+		let_all_sleep();
+		assert_int_equal(write(fd, &full, sizeof(full)), sizeof(full));
+		if (i % 2 == 0 && poll(&p, 1, 0) == 1 &&
+		    preadv2(fd, &(struct iovec){&count, sizeof(count)}, 1, -1, RWF_NOWAIT) > 0)
+			count = 0;
+		worker_quiesce(ws);
+	}
+	__atomic_store_n(&fake_sleep_for_ever, false, __ATOMIC_RELEASE);
+	worker_quiesce(ws);
+	assert_int_equal(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK), 0);
+}
+
+/* A frame by worker_send_frame wakes worker 0; looped back for another, that wakes the other. */
+static void
+test_sleeping_worker_is_woken_by_a_handoff(void **state)
+{
+	struct sending s = {near[0].id, (uint8_t)(nworkers - 1), true, 10};
+	struct fake_worker *f = &fake[nworkers - 1];
+	uint32_t n = f->rx_n;
+
+	if (idle == WORKER_IDLE_POLL)
+		skip();
+	let_all_sleep();
+	worker_call(worker_get(ws, 0), start_sending, &s);
+	assert_true(WAIT_FOR(FAKE_COUNT(f->rx_n) == n + 10));
+	__atomic_store_n(&fake_sleep_for_ever, false, __ATOMIC_RELEASE);
+	worker_quiesce(ws);
+}
+
+/* No lost wake-up: rings at any moment of going to sleep, by the client's protocol. */
+static void
+test_no_doorbell_is_slept_through(void **state)
+{
+	struct fake_worker *f = &fake[nworkers - 1];
+	uint64_t one = 1;
+	uint32_t n;
+
+	if (idle == WORKER_IDLE_POLL)
+		skip();
+	memset(&bell_ring, 0, sizeof(bell_ring));
+	assert_int_equal(worker_add_doorbell(last_worker(), &bell_ring, on_overflow, &bell_ring),
+			 0);
+	let_all_sleep();
+	n = f->bell_n;
+	for (uint32_t i = 0; i < 300; i++) {
+		uint64_t until = clock_ns() + 900000 + i * 1500;
+
+		ring_bell(i);
+		if (FAKE_COUNT(bell_ring.asleep) != 0)
+			assert_int_equal(write(worker_wake_fd(last_worker()), &one, sizeof(one)),
+					 sizeof(one));
+		assert_true(WAIT_FOR(FAKE_COUNT(f->bell_n) == n + i + 1));
+		while (clock_ns() < until)
+			sched_yield();
+	}
+	__atomic_store_n(&fake_sleep_for_ever, false, __ATOMIC_RELEASE);
+	worker_quiesce(ws);
+	worker_del_doorbell(last_worker(), &bell_ring);
+}
+
+struct timing {
+	struct qp *qp;
+	uint64_t after_ns;
+	uint64_t deadline_ns;
+};
+
+static void
+arm(struct worker *w, void *arg)
+{
+	struct engine *e = worker_engine(w);
+	struct timing *t = arg;
+
+	if (t->qp->timer == NULL)
+		assert_int_equal(worker_adopt_qp(w, t->qp), 0);
+	t->deadline_ns = e->env.now_ns + t->after_ns;
+	t->qp->snd.deadline_ns = t->deadline_ns;
+	if (t->qp->timer_at_ns == 0 || t->deadline_ns < t->qp->timer_at_ns)
+		e->ops->set_timer(e->ops_ctx, t->qp);
+}
+
+/* Set, and moved away before it can go off. */
+static void
+arm_and_move(struct worker *w, void *arg)
+{
+	struct timing *t = arg;
+
+	t->after_ns = 5000000;
+	arm(w, t);
+	t->after_ns = 30000000;
+	arm(w, t);
+}
+
+static void
+arm_and_forget(struct worker *w, void *arg)
+{
+	struct timing *t = arg;
+
+	arm(w, t);
+	worker_forget_qp(w, t->qp);
+}
+
+static void
+test_timers_go_off_at_their_deadline_and_not_before(void **state)
+{
+	struct qp *qp = aligned_alloc(64, sizeof(*qp));
+	struct fake_worker *f = &fake[nworkers - 1];
+	struct timing t = {.qp = qp};
+	uint32_t n = f->timer_n;
+
+	assert_non_null(qp);
+	memset(qp, 0, sizeof(*qp));
+	for (uint32_t i = 0; i < 20; i++) {
+		t.after_ns = i * 700000;
+		worker_call(last_worker(), arm, &t);
+		assert_true(WAIT_FOR(FAKE_COUNT(f->timer_n) == n + i + 1));
+		assert_true(f->timer_now_ns >= t.deadline_ns);
+		assert_true(f->timer_now_ns < t.deadline_ns + WAIT_NS);
+	}
+	/* goes off once, at the later time */
+	worker_call(last_worker(), arm_and_move, &t);
+	assert_true(WAIT_FOR(FAKE_COUNT(f->timer_n) == n + 21));
+	assert_true(f->timer_now_ns >= t.deadline_ns);
+	/* a QP that is gone has none */
+	t.after_ns = 2000000;
+	worker_call(last_worker(), arm_and_forget, &t);
+	assert_null(qp->timer);
+	free(qp);
+	usleep(10000);
+	worker_quiesce(ws);
+	assert_int_equal(f->timer_n, n + 21);
+}
+
+static void
+test_a_port_that_goes_takes_its_frames_along(void **state)
+{
+	struct sending stuck = {near[0].id, 0, false, 64};
+	uint32_t n;
+
+	worker_call(worker_get(ws, 0), start_sending, &stuck);
+	worker_quiesce(ws);
+	worker_del_port(ws, &near[0]);
+	while (receive_in_test(&far[0]) >= 0)
+		;
+	/* its frames are not read any more */
+	n = FAKE_COUNT(fake[0].rx_n);
+	send_from_test(&far[0], FAKE_FOR, 0, 1);
+	worker_quiesce(ws);
+	worker_quiesce(ws);
+	assert_int_equal(FAKE_COUNT(fake[0].rx_n), n);
+	assert_int_equal(worker_add_port(ws, &near[0]), 0);
+	assert_int_equal(worker_add_port(ws, &near[0]), -EEXIST);
+	assert_true(WAIT_FOR(FAKE_COUNT(fake[0].rx_n) == n + 1));
+}
+
+static void
+test_a_paused_port_loses_frames_and_resumes(void **state)
+{
+	struct sending s = {near[1].id, 0, false, 100};
+	uint64_t lost = sum_of(near[1].id, true, OBS_DROP_PORT_DOWN);
+	uint32_t n = FAKE_COUNT(fake[0].rx_n);
+
+	worker_pause_port(ws, &near[1]);
+	worker_pause_port(ws, &near[1]);
+	send_from_test(&far[1], FAKE_FOR, 0, 1);
+	worker_call(last_worker(), start_sending, &s);
+	assert_true(WAIT_FOR(sum_of(near[1].id, true, OBS_DROP_PORT_DOWN) == lost + 100));
+	assert_int_equal(receive_in_test(&far[1]), -1);
+	assert_int_equal(FAKE_COUNT(fake[0].rx_n), n);
+	worker_resume_port(ws, &near[1]);
+	assert_true(WAIT_FOR(FAKE_COUNT(fake[0].rx_n) == n + 1));
+	send_and_check(last_worker(), 1, 500);
+}
+
+static void
+open_port(struct port *p, const char *name, unsigned nqueues)
+{
+	struct port_params params = {.name = name, .nqueues = nqueues, .link_mtu = 1500};
+
+	assert_int_equal(port_open(p, &params, pool), 0);
+}
+
+static int
+start(void **state)
+{
+	static const unsigned lcores[] = {1, 2, 3, 4};
+	struct worker_params p = {.nworkers = nworkers, .lcores = lcores, .idle = idle};
+
+	pool = rte_pktmbuf_pool_create("pool", POOL_BUFFERS, 0, 0, 1536 + RTE_PKTMBUF_HEADROOM,
+				       SOCKET_ID_ANY);
+	p.pool = pool;
+	if (pool == NULL || port_ring_pair("n0", "f0", nworkers, 8) != 0 ||
+	    port_ring_pair("n1", "f1", 1, 256) != 0)
+		return -1;
+	open_port(&near[0], "net_ring_n0", nworkers);
+	open_port(&far[0], "net_ring_f0", nworkers);
+	open_port(&near[1], "net_ring_n1", nworkers);
+	open_port(&far[1], "net_ring_f1", nworkers);
+	ws = worker_set_create(&p);
+	if (ws == NULL)
+		return -1;
+	return worker_add_port(ws, &near[0]) != 0 || worker_add_port(ws, &near[1]) != 0;
+}
+
+/* Everything ends, and every buffer is back. */
+static int
+stop(void **state)
+{
+	worker_del_port(ws, &near[0]);
+	worker_del_port(ws, &near[1]);
+	worker_set_destroy(ws);
+	for (int i = 0; i < 2; i++) {
+		struct rte_mbuf *m;
+
+		while (receive_in_test(&far[i]) >= 0)
+			;
+		for (uint16_t q = 0; q < near[i].nrxq; q++) {
+			while (port_rx_burst(near[i].id, q, &m, 1) == 1)
+				rte_pktmbuf_free(m);
+		}
+		port_close(&near[i]);
+		port_close(&far[i]);
+	}
+	if (rte_mempool_avail_count(pool) != POOL_BUFFERS) {
+		print_error("%u buffers leaked\n", POOL_BUFFERS - rte_mempool_avail_count(pool));
+		return -1;
+	}
+	return 0;
+}
+
+static int
+start_eal(void)
+{
+	static char prefix[64];
+	char *argv[] = {
+		"test_worker", "--no-huge",      "--no-pci",          "--no-shconf",   "-m",
+		"64",          "--no-telemetry", "--log-level=error", "--file-prefix", prefix,
+		"--lcores",    "(0-4)@(0,1)"};
+
+	snprintf(prefix, sizeof(prefix), "test_worker_%d", getpid());
+	return rte_eal_init(sizeof(argv) / sizeof(argv[0]), argv);
+}
+
+int
+main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_calls_run_on_the_worker),
+		cmocka_unit_test(test_events_arrive_and_wake_the_control_thread),
+		cmocka_unit_test(test_no_event_is_lost_when_there_are_too_many),
+		cmocka_unit_test(test_frames_reach_the_engine_with_their_device),
+		cmocka_unit_test(test_other_frames_reach_the_control_thread),
+		cmocka_unit_test(test_flood_of_other_frames_leaves_room_for_events),
+		cmocka_unit_test(test_handoff_to_the_owner_keeps_device_and_order),
+		cmocka_unit_test(test_loopback_comes_back_to_the_owner_and_not_to_the_wire),
+		cmocka_unit_test(test_frames_refused_by_a_full_port_come_later_in_order),
+		cmocka_unit_test(test_worker_without_a_queue_sends_through_one_that_has),
+		cmocka_unit_test(test_dead_port_does_not_hold_up_another),
+		cmocka_unit_test(test_control_thread_sends_frames),
+		cmocka_unit_test(test_doorbells_reach_the_engine),
+		cmocka_unit_test(test_doorbell_overflow_and_nonsense_look_at_everything),
+		cmocka_unit_test(test_many_doorbell_rings),
+		cmocka_unit_test(test_sleeping_worker_is_woken_by_a_call),
+		cmocka_unit_test(test_sleeping_worker_is_woken_by_a_doorbell),
+		cmocka_unit_test(test_no_client_stops_a_worker_by_its_eventfd),
+		cmocka_unit_test(test_sleeping_worker_is_woken_by_a_handoff),
+		cmocka_unit_test(test_no_doorbell_is_slept_through),
+		cmocka_unit_test(test_timers_go_off_at_their_deadline_and_not_before),
+		cmocka_unit_test(test_a_port_that_goes_takes_its_frames_along),
+		cmocka_unit_test(test_a_paused_port_loses_frames_and_resumes),
+	};
+
+	if (argc != 3)
+		return 2;
+	nworkers = (unsigned)atoi(argv[1]);
+	idle = strcmp(argv[2], "poll") == 0 ? WORKER_IDLE_POLL : WORKER_IDLE_ADAPTIVE;
+	if (start_eal() < 0)
+		return 1;
+	return cmocka_run_group_tests_name("worker", tests, start, stop);
+}
