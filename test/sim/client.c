@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The client of a node: brings its QPs up, posts receives and sends when there is room and when it
+ * feels like it, and rings as uroce_abi/ring.h says. It reuses memory as soon as it may.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <rte_common.h>
+#include "pieces.h"
+#include "receive.h"
+#include "sim.h"
+
+/* The source bytes of op, into its pieces: memory that the client has just written. */
+static void
+client_fill(struct sim_side *side, const struct sim_op *op)
+{
+	const uint8_t *from = op->data;
+	uint32_t i;
+
+	for (i = 0; i < op->nseg; i++) {
+		memcpy(side->node->mem + op->seg[i].off, from, op->seg[i].len);
+		memcpy(side->node->base + op->seg[i].off, from, op->seg[i].len);
+		from += op->seg[i].len;
+	}
+}
+
+void
+sim_client_ring(struct sim_side *side, struct sim_ring *ring)
+{
+	struct sim *s = side->sim;
+
+	__atomic_store_n(&ring->hdr->prod, ring->prod, __ATOMIC_RELEASE);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (__atomic_exchange_n(&ring->hdr->armed, 0, __ATOMIC_ACQ_REL) != 1)
+		return;
+	if (side->bell_ns == 0) {
+		side->bell_ns = s->now_ns + sim_below(&s->cli, 2000);
+		sim_at(s, side->bell_ns, SIM_EV_BELL, side->idx);
+	}
+}
+
+/* What an atomic does to its word, and what it has to bring back. */
+static void
+client_model_atomic(struct sim_side *side, struct sim_op *op)
+{
+	uint8_t *at = side->peer->node->model + side->peer->atoms.off + op->roff;
+	uint64_t was, now;
+
+	memcpy(&was, at, sizeof(was));
+	if (op->opcode == UROCE_WR_ATOMIC_CMP_SWAP) {
+		op->compare = sim_chance(&side->sim->cli, 500000) ? was : sim_rand(&side->sim->cli);
+		now = op->compare == was ? op->swap_add : was;
+	} else {
+		now = was + op->swap_add;
+	}
+	op->after = now;
+	memcpy(at, &now, sizeof(now));
+	memcpy(op->snapshot, &was, sizeof(was));
+}
+
+/* What op does to the peer's memory, and what a READ or atomic has to find there. */
+static void
+client_model(struct sim_side *side, struct sim_op *op)
+{
+	struct sim_side *peer = side->peer;
+	uint8_t *at = peer->node->model + peer->window.off + op->roff;
+	struct sim_op *o;
+
+	if (sim_op_fetches(op)) {
+		op->snapshot = calloc(1, op->len + 1);
+		op->data = op->snapshot;
+	}
+	if (op->fault != FAULT_NONE)
+		return;
+	if (op->opcode == UROCE_WR_RDMA_READ) {
+		memcpy(op->snapshot, at, op->len);
+		return;
+	}
+	if (sim_op_fetches(op)) {
+		client_model_atomic(side, op);
+		return;
+	}
+	if (op->opcode != UROCE_WR_RDMA_WRITE && op->opcode != UROCE_WR_RDMA_WRITE_IMM)
+		return;
+	/* A READ that is under way must not see this: that is what a fence is for (REQ-02). */
+	for (o = &side->op[side->reaped]; o < op; o++) {
+		if (o->opcode == UROCE_WR_RDMA_READ && o->roff < op->roff + op->len &&
+		    op->roff < o->roff + o->len)
+			op->flags |= UROCE_WQE_FENCE;
+	}
+	memcpy(at, op->data, op->len);
+}
+
+static bool
+client_post_send(struct sim_side *side)
+{
+	struct sim_op *op = &side->op[side->posted];
+	struct uroce_send_wqe wqe = {.wr_id = (side->posted | 1ull << 32) ^ side->wr_salt};
+	uint8_t *slot;
+
+	if (!(op->flags & UROCE_WQE_INLINE) &&
+	    !sim_pieces_cut(side->sim, &side->local, op->len, side->cap.max_send_sge, op->seg,
+			    &op->nseg))
+		return false;
+	op->local_end = side->local.head;
+	client_model(side, op);
+	if (!sim_op_fetches(op))
+		client_fill(side, op);
+	slot = sim_ring_slot(side->sim, &side->sq, "SQ of qp", side->qpn);
+	wqe.opcode = op->fault == FAULT_OPCODE ? 77 : op->opcode;
+	wqe.flags = op->flags;
+	wqe.num = (uint16_t)(op->flags & UROCE_WQE_INLINE ? op->len : op->nseg);
+	if (op->fault == FAULT_NSGE)
+		wqe.num =
+			(uint16_t)(side->cap.max_send_sge + 1 + sim_below(&side->sim->cli, 60000));
+	wqe.imm = op->imm;
+	wqe.rdma.remote_addr = op->va;
+	wqe.rdma.rkey = op->rkey;
+	wqe.rdma.compare_add = op->opcode == UROCE_WR_ATOMIC_CMP_SWAP ? op->compare : op->swap_add;
+	wqe.rdma.swap = op->swap_add;
+	memcpy(slot, &wqe, sizeof(wqe));
+	if (op->flags & UROCE_WQE_INLINE)
+		memcpy(slot + UROCE_SEND_WQE_HDR, op->data, op->len);
+	else
+		sim_pieces_sges(side, &side->local, op->seg, op->nseg, op->fault,
+				slot + UROCE_SEND_WQE_HDR);
+	op->state = OP_POSTED;
+	side->posted++;
+	return true;
+}
+
+/* What the engine has taken from a queue is its own copy: the slots may say anything by now. */
+static void
+client_scribble(struct sim_side *side)
+{
+	struct sim *s = side->sim;
+	uint32_t i;
+
+	if (!s->cfg.scribble || !sim_chance(&s->cli, 300000))
+		return;
+	for (i = side->sq.hdr->cons; i != side->qp->snd.head; i++)
+		memset(side->sq.slots + (size_t)(i & (side->sq.entries - 1)) * side->sq.stride,
+		       0xee, side->sq.stride);
+	if (s->cfg.srq)
+		return;
+	for (i = side->rq.hdr->cons; i != side->qp->rcv.head; i++)
+		memset(side->rq.slots + (size_t)(i & (side->rq.entries - 1)) * side->rq.stride,
+		       0xee, side->rq.stride);
+}
+
+/* Post what fits, up to a few at a time. True when anything was posted. */
+static bool
+client_post(struct sim_side *side)
+{
+	struct sim *s = side->sim;
+	uint32_t n, had = side->sq.prod, rhad = side->rq.prod;
+
+	if (!s->cfg.srq && s->now_ns >= side->recv_ns)
+		sim_recv_post(side, sim_between(&s->cli, 1, 16));
+	if (side->qp->state != QP_RTS && side->qp->state != QP_SQD && side->qp->state != QP_ERR)
+		return side->rq.prod != rhad;
+	for (n = sim_between(&s->cli, 1, 16);
+	     n > 0 && side->posted < side->nops &&
+	     side->posted - side->reaped < side->cap.max_send_wr && client_post_send(side);
+	     n--)
+		;
+	if (side->sq.prod != had)
+		sim_client_ring(side, &side->sq);
+	client_scribble(side);
+	return side->sq.prod != had || side->rq.prod != rhad;
+}
+
+/* Receives run dry now and then: the next ones come late, and the peer meets RNR. */
+static void
+client_delay_recvs(struct sim_side *side)
+{
+	struct sim *s = side->sim;
+
+	if (s->cfg.recv_late && s->now_ns >= side->recv_ns && sim_chance(&s->cli, 300000))
+		side->recv_ns = s->now_ns + sim_scale(&s->cli, 1000, 1000000);
+}
+
+/* MEM-03: what the window holds now is what it holds for ever. */
+static void
+client_dereg(struct sim_side *side)
+{
+	struct sim_node *n = side->node;
+
+	mr_table_del(&n->mrs, &side->window.mr);
+	side->window_gone = true;
+	memcpy(n->base + side->window.off, n->mem + side->window.off, side->window.len);
+	sim_log(side->sim, "node %u qp %06x: window deregistered", n->idx, side->qpn);
+}
+
+/* The QP's states as time goes by. True when it moved. */
+static bool
+client_states(struct sim_side *side)
+{
+	uint64_t now = side->sim->now_ns;
+	uint8_t state = side->qp->state;
+
+	if (state == QP_INIT && now >= side->rtr_ns)
+		sim_side_modify(side, QP_RTR);
+	else if (state == QP_RTR && now >= side->rts_ns)
+		sim_side_modify(side, QP_RTS);
+	else if (now >= side->dereg_ns && !side->window_gone)
+		client_dereg(side);
+	else if (state == QP_RTS && now >= side->sqd_ns && side->sqd == 0) {
+		sim_side_modify(side, QP_SQD);
+		side->sqd = 1;
+	} else if (state == QP_SQD && side->sq_drained > 0) {
+		side->sqd = 2;
+		sim_side_modify(side, QP_RTS);
+	} else if (side->path_ns != 0 && now >= side->path_ns && state >= QP_RTR)
+		sim_side_resolve(side);
+	else
+		return false;
+	return true;
+}
+
+/* Is there anything that this client has yet to do, or to see? */
+static bool
+client_waits(const struct sim_node *n)
+{
+	const struct sim *s = n->sim;
+	uint32_t i;
+
+	if (!sim_sends_done(s) || s->nfree_pkt != SIM_MAX_PKTS)
+		return true;
+	for (i = 0; i < SIM_NODES; i++) {
+		if (s->node[i].poll_at != SIM_NEVER)
+			return true;
+	}
+	for (i = 0; i < SIM_MAX_CQ; i++) {
+		if (n->cq[i].cons != n->cq[i].cq.ring->prod)
+			return true;
+	}
+	for (i = 0; i < s->nsides; i++) {
+		const struct sim_side *side = &s->side[i];
+
+		if (side->timer_ns != 0 || side->bell_ns != 0)
+			return true;
+		if (!s->by_hand && side->qp->state != QP_RTS && side->qp->state != QP_ERR)
+			return true;
+	}
+	return false;
+}
+
+void
+sim_client_step(struct sim_node *n)
+{
+	struct sim *s = n->sim;
+	bool busy = sim_client_poll(n);
+	uint32_t i;
+
+	busy |= sim_srq_post(n);
+	for (i = 0; i < s->nsides && !s->failed; i++) {
+		struct sim_side *side = &s->side[i];
+
+		if (side->node != n)
+			continue;
+		busy |= client_states(side);
+		client_delay_recvs(side);
+		busy |= client_post(side);
+	}
+	if (!client_waits(n))
+		return;
+	n->step_wait =
+		busy ? s->cfg.step_ns : RTE_MIN(2 * n->step_wait + 1, 64ull * s->cfg.step_ns);
+	sim_at(s, s->now_ns + sim_between(&s->cli, 1, (uint32_t)(2 * n->step_wait + 1)),
+	       SIM_EV_STEP, n->idx);
+}
+
+/* Another thread of the client posts while the engine is at work on this very memory. */
+void
+sim_client_race(struct sim_node *n)
+{
+	struct sim *s = n->sim;
+	struct sim_side *side;
+
+	if (!sim_chance(&s->cli, s->cfg.race))
+		return;
+	side = &s->side[sim_below(&s->cli, s->nsides)];
+	if (side->node == n && !s->by_hand)
+		client_post(side);
+}
+
+void
+sim_client_post_dead(struct sim_side *side)
+{
+	struct sim *s = side->sim;
+	struct sim_op *op = &side->op[side->nops];
+
+	memset(op, 0, sizeof(*op));
+	op->opcode = UROCE_WR_SEND;
+	op->recv = UINT32_MAX;
+	op->data = side->sim->table;
+	op->first = side->total;
+	if (side->posted == side->nops && side->posted - side->reaped < side->cap.max_send_wr &&
+	    client_post_send(side)) {
+		side->nops++;
+		sim_client_ring(side, &side->sq);
+	}
+	if (s->cfg.srq || side->rposted != side->nrecvs ||
+	    side->rposted - side->rreaped >= side->cap.max_recv_wr)
+		return;
+	side->recv[side->nrecvs++] = (struct sim_recv){0};
+	sim_recv_post(side, 1);
+}

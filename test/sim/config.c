@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "config.h"
+
+static const struct {
+	const char *name;
+	size_t offset;
+} cfg_fields[] = {
+#define SIM_CFG_ROW(name, what) {#name, offsetof(struct sim_cfg, name)},
+	SIM_CFG(SIM_CFG_ROW)
+#undef SIM_CFG_ROW
+};
+#define CFG_NFIELDS (sizeof(cfg_fields) / sizeof(cfg_fields[0]))
+
+static uint32_t *
+cfg_field(struct sim_cfg *cfg, size_t i)
+{
+	return (uint32_t *)((char *)cfg + cfg_fields[i].offset);
+}
+
+int
+sim_cfg_set(struct sim_cfg *cfg, const char *text)
+{
+	const char *eq = strchr(text, '=');
+	size_t i;
+
+	if (eq == NULL)
+		return -EINVAL;
+	for (i = 0; i < CFG_NFIELDS; i++) {
+		if (strlen(cfg_fields[i].name) == (size_t)(eq - text) &&
+		    memcmp(cfg_fields[i].name, text, (size_t)(eq - text)) == 0) {
+			*cfg_field(cfg, i) = (uint32_t)strtoul(eq + 1, NULL, 0);
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+void
+sim_cfg_print(const struct sim_cfg *cfg)
+{
+	size_t i;
+
+	for (i = 0; i < CFG_NFIELDS; i++)
+		printf("%s=%u%s", cfg_fields[i].name,
+		       *cfg_field((struct sim_cfg *)(uintptr_t)cfg, i),
+		       i % 10 == 9 || i + 1 == CFG_NFIELDS ? "\n" : " ");
+}
+
+/* A rate of something bad: often none, else from one in a thousand up to max. */
+static uint32_t
+draw_rate(struct sim_rng *r, uint32_t max)
+{
+	return sim_chance(r, 500000) ? 0 : sim_scale(r, 1000, max);
+}
+
+static void
+draw_network(struct sim_cfg *c, struct sim_rng *r)
+{
+	bool calm = sim_chance(r, 150000);
+	uint32_t bad = calm ? 0 : 1;
+
+	c->burst = sim_scale(r, 1, 16);
+	c->loss = bad * draw_rate(r, 150000) / c->burst;
+	c->dup = bad * draw_rate(r, 150000);
+	c->corrupt = bad * draw_rate(r, 100000);
+	c->reorder = bad * draw_rate(r, 200000);
+	c->forge = bad * draw_rate(r, 100000);
+	c->noise = bad * draw_rate(r, 100000);
+	c->hold_ns = sim_scale(r, 1000, 1000000);
+	c->blackout_ns = bad * (sim_chance(r, 100000) ? sim_scale(r, 10000, 2000000) : 0);
+	c->delay_ns = sim_scale(r, 200, 50000);
+	c->jitter_ns = bad * (sim_chance(r, 300000) ? sim_scale(r, 100, 20000) : 0);
+	c->byte_ps = sim_scale(r, 10, 1000);
+	c->queue = bad && sim_chance(r, 300000) ? sim_scale(r, 4, 256) : 600;
+	c->rx_ring = bad && sim_chance(r, 200000) ? sim_scale(r, 4, 256) : 512;
+	c->tx_refuse = draw_rate(r, 300000);
+	c->poll_ns = sim_scale(r, 100, 4000);
+	c->stall = bad * draw_rate(r, 5000);
+}
+
+static void
+draw_endpoints(struct sim_cfg *c, struct sim_rng *r)
+{
+	/* From half a round trip (needless retries) to far over it. */
+	c->timeout = sim_between(r, 3, 9);
+	while (4096u << c->timeout < c->delay_ns)
+		c->timeout++;
+	c->retry = 255;
+	c->rnr_retry = 7;
+	c->rnr_code = sim_between(r, 1, 14);
+	c->rd_atomic = sim_chance(r, 300000) ? 1 : sim_between(r, 1, 16);
+	c->depth = sim_scale(r, 1, 64);
+	c->sge = sim_between(r, 1, 6);
+	c->step_ns = sim_scale(r, 200, 20000);
+	c->ncq = sim_between(r, 1, 4);
+	c->cq_events = sim_chance(r, 400000) ? sim_between(r, 1, 2) : 0;
+	c->recv_late = sim_chance(r, 400000);
+	c->small_pool = sim_chance(r, 100000);
+	c->loopback = sim_chance(r, 200000) ? 300000 : 0;
+	c->wrap = sim_chance(r, 500000);
+	c->scribble = sim_chance(r, 300000);
+	c->copy_mr = sim_chance(r, 400000) ? 300000 : 0;
+	c->srq = sim_chance(r, 150000);
+	c->race = sim_chance(r, 500000) ? 100000 : 0;
+	c->rounds = sim_chance(r, 200000) ? sim_between(r, 2, 3) : 1;
+	c->late_path = sim_chance(r, 100000);
+	c->sqd = sim_chance(r, 150000);
+	c->mix = sim_chance(r, 500000) ? 0 : sim_between(r, 1, 6);
+}
+
+void
+sim_cfg_draw(struct sim_cfg *c, struct sim_rng *r, uint32_t family)
+{
+	uint32_t die = sim_below(r, 10);
+
+	memset(c, 0, sizeof(*c));
+	c->family = die < 6 ? SIM_MUST_SUCCEED : die < 8 ? SIM_FINITE : SIM_FAULTS;
+	if (family != SIM_ANY_FAMILY)
+		c->family = family;
+	c->maxlen = sim_scale(r, 512, sim_chance(r, 100000) ? 131072 : 16384);
+	c->pairs = sim_chance(r, 400000) ? 1 : sim_scale(r, 1, c->maxlen > 32768 ? 2 : 8);
+	c->ops = sim_scale(r, 1, c->pairs > 2 ? 16 : 64);
+	c->oneway = sim_chance(r, 300000);
+	c->mtu = sim_chance(r, 700000) ? sim_between(r, 1, 5) : 0;
+	draw_network(c, r);
+	draw_endpoints(c, r);
+	if (c->family == SIM_FINITE) {
+		c->retry = sim_between(r, 0, 7);
+		c->rnr_retry = sim_between(r, 0, 7);
+	} else if (c->family == SIM_FAULTS) {
+		c->retry = sim_between(r, 5, 7);
+		c->dereg = sim_chance(r, 300000);
+		c->loss /= 4;
+		c->corrupt /= 4;
+	}
+	/* Without a timeout nothing may be lost, and nothing may come in the wrong order. */
+	if (c->family == SIM_MUST_SUCCEED && sim_chance(r, 50000)) {
+		c->timeout = 0;
+		c->loss = c->corrupt = c->reorder = c->blackout_ns = c->jitter_ns = 0;
+		c->skip = draw_rate(r, 100000);
+	}
+}
+
+static uint32_t
+cfg_clamp(uint32_t v, uint32_t lo, uint32_t hi)
+{
+	return v < lo ? lo : v > hi ? hi : v;
+}
+
+void
+sim_cfg_settle(struct sim_cfg *c)
+{
+	if (c->family == SIM_MUST_SUCCEED)
+		c->dereg = 0;
+	c->pairs = cfg_clamp(c->pairs, 1, 8);
+	c->ops = cfg_clamp(c->ops, 1, 64);
+	c->depth = cfg_clamp(c->depth, 1, 1024);
+	c->sge = cfg_clamp(c->sge, 1, 6);
+	c->mtu = cfg_clamp(c->mtu, 0, 5);
+	c->rounds = cfg_clamp(c->rounds, 1, 100);
+	c->ncq = cfg_clamp(c->ncq, 1, 4);
+	c->burst = cfg_clamp(c->burst, 1, 1000);
+	c->step_ns = cfg_clamp(c->step_ns, 1, 1000000);
+	c->maxlen = cfg_clamp(c->maxlen, 1, c->pairs > 2 ? 32768 : 131072);
+	if (c->timeout == 0 &&
+	    (c->loss | c->corrupt | c->reorder | c->blackout_ns | c->jitter_ns) != 0)
+		c->timeout = 7;
+	if (c->timeout == 0) {
+		c->queue = c->rx_ring = 1u << 20;
+		c->late_path = 0;
+	} else {
+		c->skip = 0;
+	}
+}

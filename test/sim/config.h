@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a schedule is like. Every field is drawn from the seed and can be overridden on the command
+ * line (--set name=value), which is how a failing schedule is made smaller.
+ */
+#ifndef SIM_CONFIG_H
+#define SIM_CONFIG_H
+
+#include <stdint.h>
+#include "prng.h"
+
+/* What may go wrong, and so what has to be checked. */
+enum sim_family {
+	SIM_MUST_SUCCEED = 0, /* retries do not run out: every WQE has to succeed */
+	SIM_FINITE = 1, /* retry_cnt and rnr_retry of a real QP: errors are legal, hanging is not */
+	SIM_FAULTS = 2, /* some WQEs are wrong on purpose and must fail in the right way */
+};
+
+#define SIM_CFG(X)                                                                                 \
+	X(family, "enum sim_family")                                                               \
+	X(pairs, "connected QP pairs, 1 .. 8")                                                     \
+	X(ops, "send WQEs a QP, at most")                                                          \
+	X(oneway, "1: only the first QP of a pair sends")                                          \
+	X(maxlen, "largest message, bytes")                                                        \
+	X(mtu, "path MTU code 1 .. 5; 0: each pair its own")                                       \
+	X(timeout, "local ACK timeout code; 0: never")                                             \
+	X(retry, "retry_cnt")                                                                      \
+	X(rnr_retry, "rnr_retry")                                                                  \
+	X(rnr_code, "min_rnr_timer")                                                               \
+	X(rd_atomic, "READs outstanding, at most")                                                 \
+	X(depth, "WQEs of a queue, at most")                                                       \
+	X(sge, "SGEs of a WQE, at most")                                                           \
+	X(loss, "frames at which a burst of losses begins, ppm")                                   \
+	X(burst, "mean length of a loss burst, frames")                                            \
+	X(skip, "frames lost that a later one gives away, first time only, ppm")                   \
+	X(forge, "forged doubles with a good ICRC, ppm")                                           \
+	X(dup, "frames doubled, ppm")                                                              \
+	X(corrupt, "frames damaged, ppm")                                                          \
+	X(reorder, "frames held back, ppm")                                                        \
+	X(hold_ns, "how long a frame is held back, at most")                                       \
+	X(noise, "frames from nowhere for each real one, ppm")                                     \
+	X(blackout_ns, "longest interval in which everything is lost; 0: none")                    \
+	X(delay_ns, "one way delay")                                                               \
+	X(jitter_ns, "added delay, at most; does not keep order")                                  \
+	X(byte_ps, "picoseconds a byte takes on the link")                                         \
+	X(queue, "KiB that wait for a link, at most; what comes then is lost")                     \
+	X(rx_ring, "frames that a port's receive queue holds")                                     \
+	X(tx_refuse, "bursts that the port does not take whole, ppm")                              \
+	X(poll_ns, "time between two loops of a worker, mean")                                     \
+	X(stall, "loops before which the worker is away for long, ppm")                            \
+	X(step_ns, "time between two steps of a client, mean")                                     \
+	X(ncq, "CQs of a node")                                                                    \
+	X(cq_events,                                                                               \
+	  "1: clients poll only after an event; 2: receive CQs armed for solicited ones")          \
+	X(recv_late, "1: receives are posted late")                                                \
+	X(small_pool, "1: the engine has few mbufs")                                               \
+	X(loopback, "pairs whose both QPs are on one node, ppm")                                   \
+	X(wrap, "1: PSNs start near the wrap")                                                     \
+	X(scribble, "1: clients overwrite WQEs that the engine has taken")                         \
+	X(copy_mr, "regions that are not mapped, ppm")                                             \
+	X(srq, "1: all QPs of a node share an SRQ")                                                \
+	X(dereg, "1: a window is deregistered in mid-run")                                         \
+	X(race, "accesses to such a region in which a client posts, ppm")                          \
+	X(rounds, "connections one after the other of the same QPs")                               \
+	X(late_path, "1: the next hop is resolved late")                                           \
+	X(sqd, "1: send queues are drained and resumed in mid-run")                                \
+	X(mix, "operations: 0 all, 1 SEND, 2 WRITE, 3 READ, 4 READ and fenced WRITE, 5 with imm, " \
+	       "6 atomics")
+
+struct sim_cfg {
+#define SIM_CFG_FIELD(name, what) uint32_t name;
+	SIM_CFG(SIM_CFG_FIELD)
+#undef SIM_CFG_FIELD
+};
+
+/* Draw a whole configuration, of the given family or, where that is SIM_ANY_FAMILY, of any. */
+#define SIM_ANY_FAMILY UINT32_MAX
+void sim_cfg_draw(struct sim_cfg *cfg, struct sim_rng *r, uint32_t family);
+/* After overrides: values that only make sense together, and limits of the simulator. */
+void sim_cfg_settle(struct sim_cfg *cfg);
+/* "name=value". 0, or -EINVAL. */
+int sim_cfg_set(struct sim_cfg *cfg, const char *text);
+/* All fields on a few lines of standard output. */
+void sim_cfg_print(const struct sim_cfg *cfg);
+
+#endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* QPs through their states, as a client's ibv_modify_qp and the daemon behind it would do it. */
+#include <stdlib.h>
+#include <string.h>
+#include "sim.h"
+
+static void
+connect_gid(const struct sim_side *side, bool v6, uint8_t gid[16])
+{
+	memset(gid, 0, 16);
+	if (v6) {
+		gid[0] = 0xfd;
+		gid[15] = (uint8_t)(side->node->idx + 1);
+	} else {
+		gid[10] = gid[11] = 0xff;
+		gid[12] = 10;
+		gid[15] = (uint8_t)(side->node->idx + 1);
+	}
+}
+
+/* Both sides of a pair come to the same family, tag and class: by what they share, not by chance.
+ */
+static void
+connect_path(const struct sim_side *side, struct qp_path *path)
+{
+	const struct sim *s = side->sim;
+	uint64_t pick = s->seed + side->idx / 2;
+	bool v6 = pick & 1;
+
+	memset(path, 0, sizeof(*path));
+	connect_gid(side, v6, path->wire.sgid);
+	connect_gid(side->peer, v6, path->wire.dgid);
+	memcpy(path->wire.smac, side->node->mac, 6);
+	memcpy(path->wire.dmac, side->peer->node->mac, 6);
+	path->wire.udp_sport = wire_udp_sport(0, side->qpn, side->peer->qpn);
+	path->wire.vlan_tci = pick & 2 ? 0x2064 : 0;
+	path->wire.tclass = pick & 4 ? 0xb8 : 0;
+	path->wire.hop_limit = 64;
+	path->wire.flow_label = pick & 8 ? 0x12345 : 0;
+	path->pkey = WIRE_PKEY_DEFAULT;
+	path->loopback = side->node == side->peer->node;
+	path->path_ok = side->path_ns == 0;
+	if (!path->path_ok)
+		memset(path->wire.dmac, 0, 6);
+}
+
+static uint32_t
+connect_attrs(struct sim_side *side, enum qp_state to)
+{
+	const struct sim_cfg *c = &side->sim->cfg;
+	struct uroce_qp_attr *a = &side->attr;
+
+	a->qp_state = to;
+	switch (to) {
+	case QP_INIT:
+		a->port_num = 1;
+		a->qp_access_flags =
+			MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC;
+		return QP_STATE | QP_PKEY_INDEX | QP_PORT | QP_ACCESS_FLAGS;
+	case QP_RTR:
+		a->dest_qp_num = side->peer->qpn;
+		a->rq_psn = side->peer->attr.sq_psn;
+		a->max_dest_rd_atomic = (uint8_t)c->rd_atomic;
+		a->min_rnr_timer = (uint8_t)c->rnr_code;
+		a->ah.is_global = 1;
+		a->ah.port_num = 1;
+		a->ah.hop_limit = 64;
+		return QP_STATE | QP_AV | QP_PATH_MTU | QP_DEST_QPN | QP_RQ_PSN |
+		       QP_MAX_DEST_RD_ATOMIC | QP_MIN_RNR_TIMER;
+	case QP_RTS:
+		a->timeout = (uint8_t)c->timeout;
+		a->retry_cnt = (uint8_t)c->retry;
+		a->rnr_retry = (uint8_t)c->rnr_retry;
+		a->max_rd_atomic = (uint8_t)c->rd_atomic;
+		return QP_STATE | QP_TIMEOUT | QP_RETRY_CNT | QP_RNR_RETRY | QP_SQ_PSN |
+		       QP_MAX_QP_RD_ATOMIC;
+	case QP_SQD:
+		a->en_sqd_async_notify = 1;
+		return QP_STATE | QP_EN_SQD_ASYNC_NOTIFY;
+	default:
+		return QP_STATE;
+	}
+}
+
+void
+sim_side_modify(struct sim_side *side, enum qp_state to)
+{
+	static const struct qp_limits lim = {.max_mtu = 5, .npkeys = 1, .ngids = 1, .gid_valid = 1};
+	struct sim_node *n = side->node;
+	uint32_t mask;
+	struct uroce_qp_attr checked;
+	struct qp_path path;
+
+	/* Back from SQD there is nothing to say but the state. */
+	if (to == QP_RTS && side->qp->state == QP_SQD) {
+		mask = QP_STATE;
+		side->attr.qp_state = to;
+	} else {
+		mask = connect_attrs(side, to);
+	}
+	checked = side->attr;
+	if (side->sim->cfg.family == SIM_MUST_SUCCEED && checked.retry_cnt > 7)
+		checked.retry_cnt =
+			7; /* more than a program may ask for, so that it never runs out */
+	if (qp_modify_check(side->qp, mask, &checked, &lim) != 0) {
+		sim_fail(side->sim, "QP-01: qp %x: legal modify to %s refused", side->qpn,
+			 qp_state_name[to]);
+		return;
+	}
+	connect_path(side, &path);
+	n->eng.env.now_ns = side->sim->now_ns;
+	qp_modify_apply(&n->eng.env, side->qp, mask, &side->attr, mask & QP_AV ? &path : NULL);
+	qp_env_flush(&n->eng.env);
+	sim_log(side->sim, "node %u qp %06x -> %s", n->idx, side->qpn, qp_state_name[to]);
+	sim_wake(n, 0);
+}
+
+/* Forget the connection before: other work, other PSNs, perhaps another MTU. */
+static void
+connect_renew(struct sim_side *side, uint32_t code)
+{
+	uint32_t i;
+
+	for (i = 0; i < side->nops; i++)
+		free(side->op[i].snapshot);
+	memset((char *)side + offsetof(struct sim_side, op), 0,
+	       sizeof(*side) - offsetof(struct sim_side, op));
+	side->local.head = side->local.tail = 0;
+	side->recvs.head = side->recvs.tail = 0;
+	side->sq.prod = side->rq.prod = 0;
+	side->wr_salt = sim_rand(&side->sim->load);
+	side->mtu = 128u << code;
+	side->attr.path_mtu = code;
+}
+
+void
+sim_world_connect(struct sim *s)
+{
+	uint32_t i, code = 0;
+
+	s->by_hand = false;
+	for (i = 0; i < s->nsides; i++) {
+		if (i % 2 == 0)
+			code = s->cfg.mtu != 0 ? s->cfg.mtu : sim_between(&s->load, 1, 5);
+		if (s->side[i].window_gone)
+			mr_table_add(&s->side[i].node->mrs, &s->side[i].window.mr,
+				     (uint32_t)sim_rand(&s->load));
+		connect_renew(&s->side[i], code);
+	}
+	for (i = 0; i < SIM_NODES; i++)
+		memcpy(s->node[i].model, s->node[i].mem, s->node[i].used);
+	for (i = 0; i < s->nsides; i++)
+		sim_plan_side(s, &s->side[i]);
+	if (s->cfg.family == SIM_FAULTS)
+		sim_plan_faults(s);
+	for (i = 0; i < s->nsides; i++)
+		sim_plan_recvs(s, &s->side[i]);
+	for (i = 0; i < s->nsides && !s->failed; i++)
+		sim_side_modify(&s->side[i], QP_INIT);
+}
+
+void
+sim_side_resolve(struct sim_side *side)
+{
+	side->path_ns = 0;
+	side->node->eng.env.now_ns = side->sim->now_ns;
+	qp_path_resolved(&side->node->eng.env, side->qp, side->peer->node->mac);
+	sim_wake(side->node, 0);
+}

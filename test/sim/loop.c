@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The virtual clock, and what a worker does around its engine: rx, doorbells, timers, run, tx. */
+#include <string.h>
+#include <rte_common.h>
+#include "sim.h"
+
+static bool
+event_before(const struct sim_event *a, const struct sim_event *b)
+{
+	return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->order < b->order;
+}
+
+void
+sim_at(struct sim *s, uint64_t at_ns, enum sim_event_kind kind, uint32_t arg)
+{
+	struct sim_event ev = {.at_ns = RTE_MAX(at_ns, s->now_ns),
+			       .order = s->order++,
+			       .kind = kind,
+			       .arg = arg};
+	uint32_t i = s->nheap++;
+
+	if (i == SIM_MAX_EVENTS) {
+		s->nheap--;
+		sim_fail(s, "simulator: too many events");
+		return;
+	}
+	for (; i > 0 && event_before(&ev, &s->heap[(i - 1) / 2]); i = (i - 1) / 2)
+		s->heap[i] = s->heap[(i - 1) / 2];
+	s->heap[i] = ev;
+}
+
+static struct sim_event
+event_pop(struct sim *s)
+{
+	struct sim_event top = s->heap[0], last = s->heap[--s->nheap];
+	uint32_t i = 0, child;
+
+	while ((child = 2 * i + 1) < s->nheap) {
+		if (child + 1 < s->nheap && event_before(&s->heap[child + 1], &s->heap[child]))
+			child++;
+		if (!event_before(&s->heap[child], &last))
+			break;
+		s->heap[i] = s->heap[child];
+		i = child;
+	}
+	s->heap[i] = last;
+	return top;
+}
+
+void
+sim_wake(struct sim_node *n, uint32_t after_ns)
+{
+	uint64_t at = n->sim->now_ns + after_ns;
+
+	if (n->poll_at <= at)
+		return;
+	n->poll_at = at;
+	sim_at(n->sim, at, SIM_EV_POLL, n->idx);
+}
+
+/* When this worker comes round again: soon, or, once in a while, much later. */
+static uint32_t
+loop_pause(struct sim_node *n)
+{
+	struct sim *s = n->sim;
+
+	if (sim_chance(&s->cli, s->cfg.stall))
+		return sim_between(&s->cli, 10000, 400000);
+	return sim_between(&s->cli, 1, 2 * s->cfg.poll_ns + 1);
+}
+
+/* Frames that were built go out; now and then the port takes only some of them. */
+static void
+loop_tx(struct sim_node *n)
+{
+	struct qp_env *env = &n->eng.env;
+	struct sim *s = n->sim;
+	uint32_t i, take = env->tx_n;
+
+	if (sim_chance(&s->netr, s->cfg.tx_refuse))
+		take = sim_below(&s->netr, env->tx_n + 1);
+	for (i = 0; i < take; i++)
+		sim_net_send(n, env->tx[i]);
+	memmove(env->tx, env->tx + take, (env->tx_n - take) * sizeof(env->tx[0]));
+	env->tx_n -= take;
+}
+
+/* One by one, so that the trace sees the state that each frame meets. */
+static void
+loop_rx(struct sim_node *n)
+{
+	struct sim *s = n->sim;
+	uint32_t i, k = RTE_MIN(n->rxq_n, 32u);
+
+	for (i = 0; i < k && !s->failed; i++) {
+		struct sim_pkt p = *n->rxq[i];
+
+		n->rxq[i]->m = NULL;
+		sim_pkt_free(s, n->rxq[i]);
+		sim_trace_arriving(s, &p);
+		engine_rx(&n->eng, s->now_ns, n->dev, &p.m, 1);
+		sim_trace_taken(s, &p);
+	}
+	n->rxq_n -= i;
+	memmove(n->rxq, n->rxq + i, n->rxq_n * sizeof(n->rxq[0]));
+}
+
+static void
+loop_bells_and_timers(struct sim_node *n)
+{
+	struct sim *s = n->sim;
+	uint32_t i;
+
+	for (i = 0; i < s->nsides; i++) {
+		struct sim_side *side = &s->side[i];
+
+		if (side->node != n)
+			continue;
+		if (side->bell_ns != 0 && side->bell_ns <= s->now_ns) {
+			side->bell_ns = 0;
+			engine_doorbell(&n->eng, side->qpn);
+		}
+		if (side->timer_ns != 0 && side->timer_ns <= s->now_ns) {
+			side->timer_ns = 0;
+			engine_timer(&n->eng, s->now_ns, side->qp);
+		}
+	}
+}
+
+/* The view of a frame rides in its mbuf's private area, from its building to its sending. */
+static void
+loop_trace(struct sim_node *n, uint32_t from)
+{
+	uint32_t i;
+
+	for (i = from; i < n->eng.env.tx_n; i++)
+		sim_trace_built(n, n->eng.env.tx[i], rte_mbuf_to_priv(n->eng.env.tx[i]));
+}
+
+/* One loop of a worker. */
+static void
+loop_poll(struct sim_node *n)
+{
+	struct sim *s = n->sim;
+	uint32_t had = n->eng.env.tx_n;
+	bool more;
+
+	n->poll_at = SIM_NEVER;
+	if (n->rxq_n > 0)
+		loop_rx(n);
+	loop_bells_and_timers(n);
+	more = engine_run(&n->eng, s->now_ns);
+	if (n->eng.env.tx_n > n->eng.env.tx_cap)
+		sim_fail(s, "node %u: engine built more frames than it has room for", n->idx);
+	loop_trace(n, had);
+	loop_tx(n);
+	if (!more && n->eng.env.tx_n == 0)
+		sim_trace_idle(n);
+	if (more || n->rxq_n > 0 || n->eng.env.tx_n > 0)
+		sim_wake(n, loop_pause(n));
+}
+
+static void
+ops_set_timer(void *ctx, struct qp *qp)
+{
+	struct sim_node *n = ctx;
+	struct sim *s = n->sim;
+	uint32_t i;
+
+	qp->timer_at_ns = qp->snd.deadline_ns;
+	for (i = 0; i < s->nsides; i++) {
+		if (s->side[i].qp == qp) {
+			s->side[i].timer_ns = qp->snd.deadline_ns;
+			sim_at(s, qp->snd.deadline_ns, SIM_EV_TIMER, i);
+		}
+	}
+}
+
+static void
+ops_slow_path(void *ctx, uint16_t dev, struct rte_mbuf *m)
+{
+	rte_pktmbuf_free(m);
+}
+
+static void
+ops_handoff(void *ctx, uint32_t worker, struct rte_mbuf *m)
+{
+	struct sim_node *n = ctx;
+
+	rte_pktmbuf_free(m);
+	sim_fail(n->sim, "node %u: frame handed to worker %u, there is only one", n->idx, worker);
+}
+
+static void
+ops_cq_event(void *ctx, struct cq *cq)
+{
+	struct sim_cq *scq = cq->owner;
+
+	scq->event = true;
+}
+
+static void
+ops_async_event(void *ctx, enum qp_event ev, struct qp *qp, struct cq *cq)
+{
+	struct sim_node *n = ctx;
+	struct sim *s = n->sim;
+	uint32_t i;
+
+	if (cq != NULL) {
+		sim_fail(s,
+			 "EVT-08: node %u cq %u: overrun, but its client never asked for too much",
+			 n->idx, cq->id);
+		return;
+	}
+	for (i = 0; i < s->nsides && s->side[i].qp != qp; i++)
+		;
+	sim_log(s, "node %u qp %06x asynchronous event %u", n->idx, qp->qpn, ev);
+	if (i == s->nsides)
+		sim_fail(s, "asynchronous event of an unknown QP");
+	else if (ev == QP_EVENT_COMM_EST)
+		s->side[i].comm_est++;
+	else if (ev == QP_EVENT_SQ_DRAINED)
+		s->side[i].sq_drained++;
+	else if (ev == QP_EVENT_QP_LAST_WQE_REACHED && s->cfg.srq)
+		s->side[i].last_wqe++;
+	else if (ev == QP_EVENT_SRQ_LIMIT_REACHED && s->cfg.srq)
+		n->srq.limit_events++;
+	else if (ev == QP_EVENT_QP_ACCESS_ERR || ev == QP_EVENT_QP_REQ_ERR)
+		s->side[i].async_errors++;
+	else
+		sim_fail(s, "qp %06x: asynchronous event %u", qp->qpn, ev);
+}
+
+const struct engine_ops sim_engine_ops = {
+	.slow_path = ops_slow_path,
+	.handoff = ops_handoff,
+	.set_timer = ops_set_timer,
+	.cq_event = ops_cq_event,
+	.async_event = ops_async_event,
+};
+
+static void
+loop_event(struct sim *s, const struct sim_event *ev)
+{
+	switch ((enum sim_event_kind)ev->kind) {
+	case SIM_EV_FRAME:
+		sim_net_arrive(s, ev->arg);
+		break;
+	case SIM_EV_POLL:
+		if (s->node[ev->arg].poll_at == ev->at_ns)
+			loop_poll(&s->node[ev->arg]);
+		break;
+	case SIM_EV_STEP:
+		sim_client_step(&s->node[ev->arg]);
+		break;
+	case SIM_EV_TIMER:
+		if (s->side[ev->arg].timer_ns == ev->at_ns)
+			sim_wake(s->side[ev->arg].node, 0);
+		break;
+	case SIM_EV_BELL:
+		sim_wake(s->side[ev->arg].node, 0);
+		break;
+	}
+}
+
+void
+sim_loop(struct sim *s)
+{
+	while (s->nheap > 0 && !s->failed) {
+		struct sim_event ev = event_pop(s);
+
+		s->now_ns = ev.at_ns;
+		s->nevents++;
+		loop_event(s, &ev);
+		if (s->now_ns - s->last_progress_ns > s->patience_ns &&
+		    s->now_ns > s->last_progress_ns)
+			sim_fail(s, "no progress for %lu us of virtual time: something hangs",
+				 (unsigned long)(s->patience_ns / 1000));
+	}
+}

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * uroce-sim: runs schedules of the simulator, by seed. See sim.h.
+ */
+#include <getopt.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_mbuf.h>
+#include "sim.h"
+#include "suites.h"
+
+#define MAIN_MAX_SET     64
+#define MAIN_ROOM        (RTE_PKTMBUF_HEADROOM + 4096 + 512)
+#define MAIN_CPU_SECONDS 20 /* that one schedule may take */
+
+static const char *main_program;
+static uint64_t main_seed; /* under way; for the signal handler */
+static const char *main_set[MAIN_MAX_SET];
+static unsigned main_nset;
+
+struct main_opts {
+	uint64_t start, runs, seconds;
+	const char *list;
+	bool one, verbose, keep_going;
+};
+
+/* A crash or an endless loop names its seed too. Only async-signal-safe calls here. */
+static void
+main_on_signal(int sig)
+{
+	char text[128];
+	int n = snprintf(text, sizeof(text),
+			 "\nsignal %d in seed %" PRIu64 "; replay: %s --seed %" PRIu64 " -v\n", sig,
+			 main_seed, main_program, main_seed);
+
+	if (n > 0 && write(STDERR_FILENO, text, (size_t)n) < 0)
+		_exit(3);
+	if (sig == SIGVTALRM)
+		_exit(1);
+	signal(sig, SIG_DFL);
+	raise(sig);
+}
+
+static void
+main_watch(void)
+{
+	static const int sigs[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGVTALRM};
+	size_t i;
+
+	for (i = 0; i < sizeof(sigs) / sizeof(sigs[0]); i++)
+		signal(sigs[i], main_on_signal);
+}
+
+static void
+main_arm_watch(void)
+{
+	struct itimerval limit = {.it_value.tv_sec = MAIN_CPU_SECONDS};
+
+	setitimer(ITIMER_VIRTUAL, &limit, NULL);
+}
+
+static void
+main_eal(void)
+{
+	char prefix[64];
+	char *argv[] = {"uroce-sim",
+			"--no-huge",
+			"--no-pci",
+			"-m",
+			"96",
+			"--no-telemetry",
+			"--log-level=error",
+			"--no-shconf",
+			"--lcores=0@0",
+			"--file-prefix",
+			prefix,
+			NULL};
+	cpu_set_t cpus;
+	int rc;
+
+	snprintf(prefix, sizeof(prefix), "uroce-sim-%d", (int)getpid());
+	sched_getaffinity(0, sizeof(cpus), &cpus);
+	rc = rte_eal_init((int)(sizeof(argv) / sizeof(argv[0])) - 1, argv);
+	if (rc < 0) {
+		fprintf(stderr, "uroce-sim: EAL: %s\n", rte_strerror(rte_errno));
+		exit(2);
+	}
+	/* The EAL has bound us to one core; several simulators share them better unbound. */
+	sched_setaffinity(0, sizeof(cpus), &cpus);
+}
+
+static struct rte_mempool *
+main_pool(const char *name, unsigned n)
+{
+	struct rte_mempool *p = rte_pktmbuf_pool_create(name, n, 0,
+							RTE_ALIGN_CEIL(sizeof(struct sim_view),
+								       RTE_MBUF_PRIV_ALIGN),
+							MAIN_ROOM, SOCKET_ID_ANY);
+
+	if (p == NULL) {
+		fprintf(stderr, "uroce-sim: no memory for mbufs: %s\n", rte_strerror(rte_errno));
+		exit(2);
+	}
+	return p;
+}
+
+void
+sim_open(struct sim *s)
+{
+	struct sim_rng r;
+	uint32_t i;
+
+	s->pool = main_pool("engine", 4095);
+	s->small_pool = main_pool("engine-small", 31);
+	s->net_pool = main_pool("net", 4095);
+	s->table = malloc(SIM_TABLE_BYTES);
+	for (i = 0; i < SIM_NODES; i++) {
+		s->node[i].mem = malloc(SIM_NODE_BYTES);
+		s->node[i].base = malloc(SIM_NODE_BYTES);
+		s->node[i].model = malloc(SIM_NODE_BYTES);
+		if (s->node[i].mem == NULL || s->node[i].base == NULL || s->node[i].model == NULL)
+			abort();
+	}
+	if (s->table == NULL)
+		abort();
+	sim_rng_init(&r, 0, 99);
+	sim_rand_fill(&r, s->table, SIM_TABLE_BYTES);
+}
+
+static void
+main_close(struct sim *s)
+{
+	uint32_t i;
+
+	for (i = 0; i < SIM_NODES; i++) {
+		free(s->node[i].mem);
+		free(s->node[i].base);
+		free(s->node[i].model);
+	}
+	free(s->table);
+	rte_mempool_free(s->pool);
+	rte_mempool_free(s->small_pool);
+	rte_mempool_free(s->net_pool);
+	free(s);
+	rte_eal_cleanup();
+}
+
+static bool
+main_schedule(struct sim *s, uint64_t seed)
+{
+	unsigned i;
+
+	main_seed = seed;
+	main_arm_watch();
+	if (sim_run(s, seed, main_set, main_nset))
+		return true;
+	printf("FAILED seed %" PRIu64 ": %s\n  replay: %s --seed %" PRIu64 " -v", seed, s->why,
+	       main_program, seed);
+	for (i = 0; i < main_nset; i++)
+		printf(" --set %s", main_set[i]);
+	printf("\n");
+	return false;
+}
+
+/* Each line of a list: a seed, and why it is there. */
+static unsigned
+main_list(struct sim *s, const char *path, uint64_t *runs)
+{
+	FILE *f = fopen(path, "r");
+	unsigned failed = 0;
+	char line[512];
+
+	if (f == NULL) {
+		perror(path);
+		exit(2);
+	}
+	while (fgets(line, sizeof(line), f) != NULL) {
+		char *end;
+		uint64_t seed = strtoull(line, &end, 10);
+
+		if (end == line)
+			continue;
+		failed += !main_schedule(s, seed);
+		++*runs;
+	}
+	fclose(f);
+	return failed;
+}
+
+static double
+main_clock(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+static void
+main_summary(const struct sim *s, uint64_t runs, unsigned failed, double took)
+{
+	const struct sim_stats *t = &s->stats;
+
+	printf("%" PRIu64 " schedules, %u failed, %.1f s (%.0f/s); %" PRIu64 " frames, %" PRIu64
+	       " lost, %" PRIu64 " overflow, %" PRIu64 " doubled, %" PRIu64 " damaged, %" PRIu64
+	       " NAKs, %" PRIu64 " RNR, %" PRIu64 " completions, %" PRIu64
+	       " WQEs failed as they had "
+	       "to, %.1f s virtual\n",
+	       runs, failed, took, (double)runs / (took > 0 ? took : 1), t->frames, t->lost,
+	       t->overflow, t->doubled, t->damaged, t->naks, t->rnrs, t->cqes, t->failed_wqes,
+	       (double)t->virtual_ns / 1e9);
+}
+
+static void
+main_add_set(const char *text)
+{
+	struct sim_cfg probe;
+
+	if (main_nset == MAIN_MAX_SET || sim_cfg_set(&probe, text) != 0) {
+		fprintf(stderr, "uroce-sim: --set %s: no such field\n", text);
+		exit(2);
+	}
+	main_set[main_nset++] = text;
+}
+
+static void
+main_suite(struct main_opts *o, const char *name)
+{
+	const struct sim_suite *suite = sim_suite_find(name);
+	uint32_t i;
+
+	if (suite == NULL) {
+		fprintf(stderr, "uroce-sim: --suite %s: no such suite\n", name);
+		exit(2);
+	}
+	o->runs = suite->runs;
+	for (i = 0; suite->set[i] != NULL; i++)
+		main_add_set(suite->set[i]);
+}
+
+static void
+main_suites(void)
+{
+	const struct sim_suite *suite;
+
+	for (suite = sim_suites; suite->name != NULL; suite++)
+		printf("%s\n", suite->name);
+}
+
+static void
+main_usage(FILE *to)
+{
+	fprintf(to,
+		"usage: uroce-sim [--seed N] [--runs N] [--start S] [--seconds T] [--list FILE]\n"
+		"                 [--suite NAME] [--suites]\n"
+		"                 [--set NAME=VALUE]... [--keep-going] [-v]\n"
+		"  --seed N      run the one schedule of seed N\n"
+		"  --runs N      run N schedules (default 1000)\n"
+		"  --start S     first seed of --runs and --seconds (default 1)\n"
+		"  --seconds T   run schedules for T seconds\n"
+		"  --suite NAME  run a named suite of schedules (--suites lists them)\n"
+		"  --list FILE   run the seeds in FILE, one a line\n"
+		"  --set N=V     override a field of the configuration (-v shows them)\n"
+		"  --keep-going  do not stop at the first failure\n"
+		"  -v            print each frame, event and completion\n");
+}
+
+static struct main_opts
+main_parse(int argc, char **argv)
+{
+	static const struct option longs[] = {
+		{"seed", required_argument, NULL, 's'},  {"runs", required_argument, NULL, 'n'},
+		{"start", required_argument, NULL, 'b'}, {"seconds", required_argument, NULL, 't'},
+		{"list", required_argument, NULL, 'l'},  {"set", required_argument, NULL, 'x'},
+		{"keep-going", no_argument, NULL, 'k'},  {"verbose", no_argument, NULL, 'v'},
+		{"suite", required_argument, NULL, 'u'}, {"suites", no_argument, NULL, 'U'},
+		{"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0},
+	};
+	struct main_opts o = {.start = 1, .runs = 1000};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "v", longs, NULL)) != -1) {
+		switch (c) {
+		case 's':
+			o.one = true;
+			o.runs = 1;
+			o.start = strtoull(optarg, NULL, 0);
+			break;
+		case 'n':
+			o.runs = strtoull(optarg, NULL, 0);
+			break;
+		case 'b':
+			o.start = strtoull(optarg, NULL, 0);
+			break;
+		case 't':
+			o.seconds = strtoull(optarg, NULL, 0);
+			break;
+		case 'l':
+			o.list = optarg;
+			break;
+		case 'x':
+			main_add_set(optarg);
+			break;
+		case 'u':
+			main_suite(&o, optarg);
+			break;
+		case 'U':
+			main_suites();
+			exit(0);
+		case 'k':
+			o.keep_going = true;
+			break;
+		case 'v':
+			o.verbose = true;
+			break;
+		case 'h':
+			main_usage(stdout);
+			exit(0);
+		default:
+			main_usage(stderr);
+			exit(2);
+		}
+	}
+	return o;
+}
+
+int
+main(int argc, char **argv)
+{
+	struct main_opts o = main_parse(argc, argv);
+	struct sim *s = calloc(1, sizeof(*s));
+	uint64_t i, runs = 0;
+	unsigned failed = 0;
+	double t0;
+
+	if (s == NULL)
+		return 2;
+	main_program = argv[0];
+	main_eal();
+	main_watch();
+	sim_open(s);
+	s->verbose = o.verbose;
+	t0 = main_clock();
+	if (o.list != NULL)
+		failed = main_list(s, o.list, &runs);
+	for (i = 0; o.list == NULL && (failed == 0 || o.keep_going); i++) {
+		if (o.seconds != 0 ? main_clock() - t0 >= (double)o.seconds : i >= o.runs)
+			break;
+		failed += !main_schedule(s, o.start + i);
+		runs++;
+	}
+	main_summary(s, runs, failed, main_clock() - t0);
+	main_close(s);
+	return failed != 0;
+}

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Every frame that an engine builds, against the workload: PSN, opcode, addresses, payload, and
+ * whether it may be sent at all. A request must be byte for byte what its WQE says, first time and
+ * again (REQ-04, REQ-05, REQ-08). The answers are in answers.c.
+ */
+#include <string.h>
+#include <rte_common.h>
+#include "sim.h"
+#include "trace.h"
+#include "wire/icrc.h"
+#include "wire/psn.h"
+#include "wire/timer.h"
+
+const char *
+sim_op_text(uint8_t opcode)
+{
+	return wire_op_table[opcode].name != NULL ? wire_op_table[opcode].name : "?";
+}
+
+struct sim_op *
+trace_op(struct sim_side *side, uint32_t rel)
+{
+	uint32_t lo = 0, hi = side->nops;
+
+	while (lo < hi) {
+		uint32_t mid = (lo + hi) / 2;
+
+		if (side->op[mid].first + side->op[mid].npkts <= rel)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < side->nops ? &side->op[lo] : NULL;
+}
+
+/* First PSN whose READ response has not come back; total when there is none. */
+static uint32_t
+trace_missing(struct sim_side *side)
+{
+	while (side->read_op < side->nops) {
+		struct sim_op *op = &side->op[side->read_op];
+
+		if (sim_op_fetches(op) && op->resp_got < op->npkts)
+			return op->first + op->resp_got;
+		side->read_op++;
+	}
+	return side->total;
+}
+
+static uint8_t
+trace_opcode(const struct sim_op *op, uint32_t k)
+{
+	static const uint8_t ops[2][2][4] = {
+		/* SEND, WRITE: middle, first, last, only; without and with immediate */
+		{{WIRE_OP_SEND_MIDDLE, WIRE_OP_SEND_FIRST, WIRE_OP_SEND_LAST, WIRE_OP_SEND_ONLY},
+		 {WIRE_OP_SEND_MIDDLE, WIRE_OP_SEND_FIRST, WIRE_OP_SEND_LAST_IMM,
+		  WIRE_OP_SEND_ONLY_IMM}},
+		{{WIRE_OP_WRITE_MIDDLE, WIRE_OP_WRITE_FIRST, WIRE_OP_WRITE_LAST,
+		  WIRE_OP_WRITE_ONLY},
+		 {WIRE_OP_WRITE_MIDDLE, WIRE_OP_WRITE_FIRST, WIRE_OP_WRITE_LAST_IMM,
+		  WIRE_OP_WRITE_ONLY_IMM}},
+	};
+	bool write = op->opcode == UROCE_WR_RDMA_WRITE || op->opcode == UROCE_WR_RDMA_WRITE_IMM;
+	bool imm = op->opcode == UROCE_WR_SEND_IMM || op->opcode == UROCE_WR_RDMA_WRITE_IMM;
+
+	if (op->opcode == UROCE_WR_RDMA_READ)
+		return WIRE_OP_READ_REQ;
+	if (op->opcode == UROCE_WR_ATOMIC_CMP_SWAP)
+		return WIRE_OP_CMP_SWAP;
+	if (op->opcode == UROCE_WR_ATOMIC_FETCH_ADD)
+		return WIRE_OP_FETCH_ADD;
+	return ops[write][imm][(k == 0) + 2 * (k + 1 == op->npkts)];
+}
+
+/* What a request packet says, but for its PSN. NULL: as it must be; else what is wrong. */
+static const char *
+trace_request_wrong(const struct sim_side *side, const struct sim_op *op, uint32_t k,
+		    const struct wire_pkt *pkt)
+{
+	uint32_t off = k * side->mtu, flags = pkt->op->flags;
+	bool read = op->opcode == UROCE_WR_RDMA_READ, last = k + 1 == op->npkts;
+
+	if (pkt->opcode != trace_opcode(op, k))
+		return "opcode";
+	if (flags & WIRE_F_RETH) {
+		if (pkt->rkey != op->rkey)
+			return "R_Key";
+		if (pkt->va != op->va + (read ? off : 0))
+			return "address";
+		if (pkt->dmalen != op->len - (read ? off : 0))
+			return "DMA length";
+	}
+	if (flags & WIRE_F_ATOMICETH) {
+		if (pkt->rkey != op->rkey || pkt->va != op->va)
+			return "R_Key or address";
+		if (pkt->swap_add != op->swap_add ||
+		    ((op->opcode == UROCE_WR_ATOMIC_CMP_SWAP) && pkt->compare != op->compare))
+			return "operands";
+	}
+	if ((flags & WIRE_F_IMM) && pkt->imm != op->imm)
+		return "immediate data";
+	if (pkt->solicited !=
+	    (last && sim_op_uses_recv(op) && (op->flags & UROCE_WQE_SOLICITED) != 0))
+		return "SE bit (WIRE-04)";
+	if (sim_op_fetches(op))
+		return NULL;
+	if (pkt->payload_len != RTE_MIN(op->len - off, side->mtu))
+		return "payload length";
+	if (memcmp(pkt->payload, op->data + off, pkt->payload_len) != 0)
+		return "payload";
+	return NULL;
+}
+
+/* A WQE is begun: may it be (REQ-02, QP-15)? */
+static void
+trace_begun(struct sim_side *side, struct sim_op *op)
+{
+	struct sim_op *o;
+	uint32_t reads = 0;
+
+	for (o = side->op; o < op; o++) {
+		if (sim_op_fetches(o) && o->resp_got < o->npkts)
+			reads++;
+	}
+	if ((op->flags & UROCE_WQE_FENCE) && reads > 0)
+		sim_fail(side->sim, "REQ-02: qp %06x: fenced WQE %ld sent before %u earlier READs",
+			 side->qpn, (long)(op - side->op), reads);
+	if (sim_op_fetches(op) && reads >= side->sim->cfg.rd_atomic)
+		sim_fail(side->sim, "REQ-02: qp %06x: %u READs outstanding, %u allowed", side->qpn,
+			 reads + 1, side->sim->cfg.rd_atomic);
+	if (side->sqd == 1)
+		sim_fail(side->sim, "QP-15: qp %06x: WQE %ld begun in SQD", side->qpn,
+			 (long)(op - side->op));
+}
+
+/* Request packets that are on their way, those of READs aside, are limited. */
+static void
+trace_window(struct sim_side *side, uint32_t upto)
+{
+	uint32_t i, n = 0;
+
+	for (i = 0; i < side->nops && side->op[i].first < upto; i++) {
+		const struct sim_op *op = &side->op[i];
+		uint32_t from = RTE_MAX(op->first, side->acked);
+		uint32_t to = RTE_MIN(op->first + op->npkts, upto);
+
+		if (!sim_op_fetches(op) && from < to)
+			n += to - from;
+	}
+	if (n > QP_WINDOW_PKTS)
+		sim_fail(side->sim, "qp %06x: %u packets sent and not acknowledged", side->qpn, n);
+}
+
+static void
+trace_request(struct sim_side *side, const struct wire_pkt *pkt, struct sim_view *v)
+{
+	struct sim *s = side->sim;
+	struct sim_op *op = trace_op(side, v->psn);
+	const char *wrong;
+	uint32_t k;
+
+	if (op == NULL || op >= &side->op[side->posted] || v->psn > side->high) {
+		sim_fail(s, "WIRE-06: qp %06x: request with PSN +%u, next to use is +%u of +%u",
+			 side->qpn, v->psn, side->high, side->total);
+		return;
+	}
+	k = v->psn - op->first;
+	v->npkts = op->opcode == UROCE_WR_RDMA_READ ? op->npkts - k : 1;
+	wrong = trace_request_wrong(side, op, k, pkt);
+	if (wrong != NULL)
+		sim_fail(s, "qp %06x: %s, PSN +%u of WQE %ld: wrong %s", side->qpn,
+			 sim_op_text(pkt->opcode), v->psn, (long)(op - side->op), wrong);
+	if (op->state != OP_POSTED || side->flushed || side->fatal_naks > 0)
+		sim_fail(s, "REQ-10: qp %06x: request of WQE %ld, which is over", side->qpn,
+			 (long)(op - side->op));
+	if (s->now_ns < side->rnr_until_ns)
+		sim_fail(s, "REQ-06: qp %06x: request %lu ns before the RNR wait is over",
+			 side->qpn, (unsigned long)(side->rnr_until_ns - s->now_ns));
+	if (v->psn == side->high) {
+		/* While the next hop is not known the timeout runs, and nothing is sent. */
+		if (side->acked == side->high && !s->cfg.late_path)
+			side->progress_ns = s->now_ns;
+		if (k == 0)
+			trace_begun(side, op);
+		side->high += v->npkts;
+		v->fresh = true;
+	}
+	trace_window(side, v->psn + 1);
+}
+
+/* Which sides a frame is between; false, and a failure, when it makes no sense as a frame. */
+static bool
+trace_frame(struct sim_node *n, struct rte_mbuf *m, struct wire_pkt *pkt, struct sim_view *v)
+{
+	struct sim *s = n->sim;
+	const uint8_t *bytes = rte_pktmbuf_read(m, 0, m->pkt_len, s->scratch);
+	uint32_t i;
+
+	if (bytes == NULL || wire_parse(bytes, m->pkt_len, pkt) != WIRE_OK ||
+	    !wire_icrc_check(pkt)) {
+		sim_fail(s, "WIRE-01: node %u built a frame that is none", n->idx);
+		return false;
+	}
+	for (i = 0; i < s->nsides && s->side[i].qpn != pkt->qpn; i++)
+		;
+	if (i == s->nsides || s->side[i].peer->node != n) {
+		sim_fail(s, "node %u built a frame for qp %06x", n->idx, pkt->qpn);
+		return false;
+	}
+	v->to = &s->side[i];
+	v->from = v->to->peer;
+	if (m->port != n->dev || memcmp(bytes, v->to->node->mac, 6) != 0 ||
+	    m->hash.usr != (v->to->node == n ? QP_TX_LOOPBACK : QP_TX_WIRE)) {
+		sim_fail(s, "qp %06x: frame to the wrong device or address", v->from->qpn);
+		return false;
+	}
+	return true;
+}
+
+void
+sim_trace_built(struct sim_node *n, struct rte_mbuf *m, struct sim_view *v)
+{
+	struct wire_pkt pkt;
+	uint32_t base;
+
+	memset(v, 0, sizeof(*v));
+	if (!trace_frame(n, m, &pkt, v))
+		return;
+	v->flags = pkt.op->flags;
+	v->opcode = pkt.opcode;
+	v->syndrome = pkt.syndrome;
+	base = (v->flags & WIRE_F_REQ ? v->from : v->to)->attr.sq_psn;
+	v->psn = (pkt.psn - base) & WIRE_PSN_MASK;
+	if (v->flags & WIRE_F_REQ)
+		trace_request(v->from, &pkt, v);
+	else
+		trace_answer(v->from, &pkt, v);
+}
+
+/* asker has got the answer v: what it acknowledges, and what it costs. */
+static void
+trace_answered(struct sim_side *asker, const struct sim_view *v)
+{
+	struct sim *s = asker->sim;
+	uint32_t missing = trace_missing(asker), upto = v->psn;
+	uint8_t kind = v->syndrome & WIRE_SYN_KIND;
+
+	if (v->psn >= asker->high)
+		return;
+	if (v->flags & (WIRE_F_READ | WIRE_F_ATOMIC)) {
+		if (v->psn == missing) {
+			asker->op[asker->read_op].resp_got++;
+			upto++;
+		} else if (v->psn > missing) {
+			asker->gaps++;
+		}
+	} else if (kind == WIRE_SYN_ACK) {
+		upto++;
+	}
+	upto = RTE_MIN(upto, trace_missing(asker));
+	if (upto > asker->acked) {
+		asker->acked = upto;
+		asker->naks = asker->gaps = asker->rnrs = 0;
+		asker->progress_ns = s->last_progress_ns = s->now_ns;
+	}
+	if ((v->flags & (WIRE_F_READ | WIRE_F_ATOMIC)) || v->psn < asker->acked)
+		return;
+	if (kind == WIRE_SYN_NAK && v->syndrome != (WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ))
+		asker->fatal_naks += v->psn == asker->acked;
+	asker->naks += kind == WIRE_SYN_NAK;
+	asker->gaps += kind != WIRE_SYN_NAK;
+	asker->rnrs += kind == WIRE_SYN_RNR;
+}
+
+/* A request has come to side: does it leave a gap that has to be NAKed (NAK-04)? */
+static void
+trace_came(struct sim_side *side, const struct sim_view *v)
+{
+	uint32_t psn = psn_add(side->peer->attr.sq_psn, v->psn);
+	int32_t d = psn_diff(psn, side->qp->rcv.epsn);
+	struct sim_op *op = trace_op(side->peer, v->psn);
+
+	if (op != NULL && op->opcode == UROCE_WR_RDMA_READ && op->nasked < SIM_MAX_ASKED)
+		op->asked[op->nasked++] = v->psn - op->first;
+
+	if (d == 0)
+		side->naked = side->gap = false;
+	else if (d > 0 && !side->naked && !side->sent_fatal)
+		side->gap = true;
+}
+
+void
+sim_trace_arriving(struct sim *s, const struct sim_pkt *p)
+{
+	const struct sim_view *v = &p->view;
+
+	if (v->to == NULL || !p->intact)
+		return;
+	v->to->rnr_waited = v->to->qp->snd.rnr_wait;
+	if ((v->flags & WIRE_F_REQ) && v->to->qp->state >= QP_RTR && v->to->qp->state != QP_ERR) {
+		trace_came(v->to, v);
+		if (v->psn == v->from->contig) {
+			v->from->contig += v->npkts;
+			s->last_progress_ns = s->now_ns;
+		}
+	}
+	if (!(v->flags & WIRE_F_REQ) && v->to->qp->state >= QP_RTS && v->to->qp->state != QP_ERR)
+		trace_answered(v->to, v);
+}
+
+void
+sim_trace_taken(struct sim *s, const struct sim_pkt *p)
+{
+	const struct sim_view *v = &p->view;
+
+	/* What the wait has to be comes from the frame, not from the engine (NAK-11). */
+	if (v->to != NULL && p->intact && v->to->qp->snd.rnr_wait && !v->to->rnr_waited)
+		v->to->rnr_until_ns = s->now_ns + wire_rnr_timer_ns(v->syndrome);
+}
+
+void
+sim_trace_idle(struct sim_node *n)
+{
+	struct sim *s = n->sim;
+	uint32_t i;
+
+	for (i = 0; i < s->nsides; i++) {
+		struct sim_side *side = &s->side[i];
+
+		if (side->node != n || side->qp->state == QP_ERR || s->by_hand)
+			continue;
+		if (side->gap && side->qp->path_ok)
+			sim_fail(s, "NAK-04: qp %06x: a packet came too early, and no NAK went out",
+				 side->qpn);
+		if (side->sent_fatal)
+			sim_fail(s, "NAK-06: qp %06x: in state %s after a fatal NAK", side->qpn,
+				 qp_state_name[side->qp->state]);
+	}
+}
