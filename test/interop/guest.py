@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The Soft-RoCE guest: its image, its boot, and commands run in it through a shared folder."""
+import fcntl
+import hashlib
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "system"))
+import lib  # noqa: E402
+
+ADDR = "10.77.0.2"
+BOOT_S = 120
+
+
+def kernel_package():
+    """Name and version of the kernel package that build-image.sh would take now."""
+    dep = subprocess.run(["apt-cache", "depends", "linux-image-amd64"], text=True,
+                         capture_output=True, check=True).stdout
+    name = next(line.split()[-1] for line in dep.splitlines() if "Depends:" in line)
+    show = subprocess.run(["apt-cache", "show", "--no-all-versions", name], text=True,
+                          capture_output=True, check=True).stdout
+    version = next(line for line in show.splitlines() if line.startswith("Version:"))
+    return f"{name} {version}"
+
+
+def cache_dir():
+    """Where images are kept: $UROCE_CACHE, else /var/cache/uroce, else the build folder."""
+    for path in (os.environ.get("UROCE_CACHE"), "/var/cache/uroce", lib.BUILD / "cache"):
+        if not path:
+            continue
+        try:
+            pathlib.Path(path).mkdir(parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(path, os.W_OK):
+            return pathlib.Path(path)
+    raise RuntimeError("no folder to keep the guest image in; set UROCE_CACHE")
+
+
+def image():
+    """The folder with the guest's image, built if it is not there or out of date."""
+    script = HERE / "build-image.sh"
+    key = hashlib.sha256(script.read_bytes() + kernel_package().encode()).hexdigest()[:16]
+    cache = cache_dir()
+    final = cache / f"guest-{key}"
+    with open(cache / "guest.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not final.exists():
+            print(f"# building the guest image {final} (about a minute)", flush=True)
+            partial = cache / f"guest-{key}.partial"
+            shutil.rmtree(partial, ignore_errors=True)
+            with open(cache / "guest-build.log", "w") as log:
+                rc = subprocess.run([script, partial], stdout=log, stderr=subprocess.STDOUT,
+                                    timeout=600).returncode
+            if rc:
+                tail = (cache / "guest-build.log").read_text().splitlines()[-15:]
+                raise RuntimeError("build-image.sh failed:\n" + "\n".join(tail))
+            partial.rename(final)
+            for old in cache.glob("guest-*"):
+                if old.is_dir() and old != final:
+                    shutil.rmtree(old, ignore_errors=True)
+    return final
+
+
+class Command:
+    """A command in the guest. Looks like lib.Proc as far as lib.run_pair needs it."""
+
+    def __init__(self, guest, name):
+        self.guest, self.name = guest, name
+        self.path = guest.share / "cmd" / name
+
+    def poll(self):
+        rc = self.path.with_suffix(".rc")
+        return int(rc.read_text()) if rc.exists() else None
+
+    def wait(self, timeout):
+        end = time.monotonic() + timeout
+        while self.poll() is None:
+            if time.monotonic() > end:
+                raise TimeoutError(f"guest command {self.name}: no end after {timeout} s")
+            self.guest.alive()
+            time.sleep(0.05)
+        return self.poll()
+
+    def output(self):
+        out = self.path.with_suffix(".out")
+        return out.read_text(errors="replace") if out.exists() else ""
+
+    def listens(self, port):
+        """Whether something in the guest listens on this TCP port."""
+        return self.guest.run(f"ss -ltn | grep -q ':{port} '", timeout=20)[0] == 0
+
+    def kill(self):
+        if self.poll() is None:
+            self.guest.run(f"kill -9 -- $(cat cmd/{self.name}.pid)", timeout=20)
+
+
+class Guest:
+    """A booted guest. mode is what guest/agent.sh takes: "tap", or "two MTU"."""
+
+    def __init__(self, mode, ns=None, tap=None, mtu=1500):
+        self.share = lib.tmpdir()
+        shutil.copytree(HERE / "guest", self.share / "guest")
+        rcdata = lib.BUILD / "test/system/rcdata/rcdata"
+        if rcdata.exists():
+            shutil.copy(rcdata, self.share / "rcdata")
+        (self.share / "cmd").mkdir()
+        self.count = 0
+        argv = [HERE / "run-guest.sh", HERE / "guest/agent.sh", "--image", image(),
+                "--share", self.share, "--timeout", "900", "--mem", "1024", "--mtu", str(mtu)]
+        if tap:
+            argv += ["--tap", tap]
+        self.proc = lib.spawn([*argv, "--", *mode.split()], ns=ns)
+        end = time.monotonic() + BOOT_S
+        while not (self.share / "cmd/ready").exists():
+            self.alive()
+            if time.monotonic() > end:
+                raise TimeoutError(f"the guest did not boot within {BOOT_S} s")
+            time.sleep(0.1)
+
+    def alive(self):
+        if self.proc.poll() is not None:
+            raise RuntimeError("the guest has ended:\n" + self.proc.output()[-3000:])
+
+    def spawn(self, script):
+        """Starts a shell script in the guest."""
+        self.count += 1
+        name = f"c{self.count}"
+        tmp = self.share / "cmd" / f"{name}.new"
+        tmp.write_text(f"cd /mnt/host; echo $$ >cmd/{name}.pid\n{script}\n")
+        tmp.rename(self.share / "cmd" / f"{name}.sh")
+        return Command(self, name)
+
+    def run(self, script, timeout=60):
+        """Runs it to the end: (exit status, output)."""
+        cmd = self.spawn(script)
+        return cmd.wait(timeout), cmd.output()
+
+    def stop(self):
+        (self.share / "cmd/stop").touch()
+        self.proc.wait(30)

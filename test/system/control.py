@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The control protocol from a hand of its own, for tests: as much of include/uroce_abi as a client
+needs that does not keep to the rules. Operation numbers are read from the header."""
+import array
+import fcntl
+import mmap
+import os
+import pathlib
+import random
+import re
+import socket
+import struct
+
+ABI = pathlib.Path(__file__).resolve().parents[2] / "include/uroce_abi/ctrl.h"
+MAGIC, VERSION = 0x434f5255, 1
+OPS = {name: i + 1 for i, name in enumerate(
+    re.findall(r"^\tUROCE_CTRL_(\w+)(?: = 1)?,$", ABI.read_text(), re.M)[:-1])}
+RING_HDR, DB_RING = 192, 192 + 4 * 1024
+REGION, PAGE = 0x10000000, 4096  # where the regions that this client registers begin
+CLIENT_ENDED = object()
+
+RESET, INIT, RTR, RTS, ERR = 0, 1, 2, 3, 6
+NEXT = {RESET: INIT, INIT: RTR, RTR: RTS, RTS: RTS, ERR: RESET}
+MASK = {  # of attributes that a change to the state needs
+    RESET: 1, ERR: 1, INIT: 1 | 1 << 3 | 1 << 4 | 1 << 5,
+    RTR: 1 | 1 << 7 | 1 << 8 | 1 << 20 | 1 << 12 | 1 << 17 | 1 << 15,
+    RTS: 1 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 16 | 1 << 13}
+
+
+def memfd(size=1 << 20):
+    """A memfd that may be registered: it cannot shrink."""
+    fd = os.memfd_create("test", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(fd, size)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+    return fd
+
+
+class Connection:
+    """A connection without HELLO. call gives (status, body, descriptors) or CLIENT_ENDED."""
+
+    def __init__(self, path):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.sock.settimeout(20)
+        self.sock.connect(str(path))
+
+    def call(self, op, body=b"", fds=()):
+        number = OPS.get(op, op)
+        head = struct.pack("<IHHIIII", MAGIC, VERSION, number, 5, 0, len(body), len(fds))
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+        try:
+            self.sock.sendmsg([head + body], rights)
+            data, ancillary, _, _ = self.sock.recvmsg(16384, 1024)
+        except (ConnectionResetError, BrokenPipeError):
+            return CLIENT_ENDED
+        if not data:
+            return CLIENT_ENDED
+        got = array.array("i")
+        for _, _, raw in ancillary:
+            got.frombytes(raw[:len(raw) // 4 * 4])
+        return struct.unpack("<6xH4xI8x", data[:24])[1], data[24:], list(got)
+
+    def hello(self, device):
+        return self.call("HELLO", struct.pack("<32sII", device.encode(), os.getpid(), 0))
+
+    def close(self):
+        self.sock.close()
+
+
+class Client(Connection):
+    """A context on a device, with the memory it shares with the daemon mapped."""
+
+    def __init__(self, path, device):
+        super().__init__(path)
+        status, body, fds = self.hello(device)
+        assert status == 0, os.strerror(status)
+        self.fds = fds
+        self.segment = {}
+        self.doorbells = mmap.mmap(fds[1], struct.unpack_from("<Q", body, 16)[0])
+
+    def do(self, op, body=b"", fds=()):
+        """A call whose only interest is its status; what else comes is put away."""
+        reply = self.call(op, body, fds)
+        if reply is CLIENT_ENDED:
+            return reply
+        for fd in reply[2]:
+            os.close(fd)
+        return reply[0]
+
+    def make(self, op, body=b"", fds=()):
+        """A call that makes an object: (status, handle, rest of the body)."""
+        reply = self.call(op, body, fds)
+        if reply is CLIENT_ENDED:
+            return reply, None, b""
+        status, body, got = reply
+        where = {"CREATE_CQ": (8,), "CREATE_QP": (32, 64), "CREATE_SRQ": (16,)}.get(op, ())
+        for at in where if status == 0 else ():
+            self.map_ring(body[at:at + 32], got)
+        for fd in got:
+            os.close(fd)
+        handle = struct.unpack_from("<I", body)[0] if status == 0 else None
+        return status, handle, body
+
+    def map_ring(self, loc, fds):
+        seg, new, size = struct.unpack_from("<IIQ", loc)
+        if new:
+            fd = fds.pop(0)
+            self.segment[seg] = mmap.mmap(fd, size)
+            os.close(fd)
+
+    def ring(self, body, at):
+        """Where a ring lies that a reply describes at an offset: its segment and the offset."""
+        seg, _, _, off = struct.unpack_from("<IIQQ", body, at)
+        return self.segment[seg], off
+
+    def close(self):
+        super().close()
+        for fd in self.fds:
+            os.close(fd)
+        for shared in (self.doorbells, *self.segment.values()):
+            shared.close()
+
+
+def one(handle):
+    """Body of the operations that name one object."""
+    return struct.pack("<II", handle & 0xffffffff, 0)
+
+
+def cq(cqe=16, channel=0, user=1):
+    return struct.pack("<QII", user, cqe, channel)
+
+
+def qp(pd, send_cq, recv_cq, kind=2, srq=0, caps=(16, 16, 4, 4, 64)):
+    return struct.pack("<Q6I5II", 2, kind, pd, send_cq, recv_cq, srq, 0, *caps, 0)
+
+
+def region(pd, access=15, length=2 * PAGE, pieces=None):
+    """One memfd piece that fits, unless others are given: (va, len, kind, fd, off, start, end)."""
+    if pieces is None:
+        pieces = [(REGION, length, 1, 0, 0, 0, 0)]
+    packed = b"".join(struct.pack("<QQIIQQQ", *p) for p in pieces).ljust(32 * 48, b"\0")
+    return struct.pack("<IIQQQII", pd, access, REGION, length, REGION, len(pieces), 0) + packed
+
+
+def address(gid, sgid_index=1, is_global=1):
+    return gid + struct.pack("<IBBBBBBBBHH", 0, sgid_index, 64, 0, 0, is_global, 1, 0, 0, 0, 0)
+
+
+def ipv4_gid(text):
+    return bytes(10) + b"\xff\xff" + socket.inet_aton(text)
+
+
+def modify(handle, state, gid, dest=0x123456, mask=None, mtu=3):
+    """A request for the state; every attribute it may need has a legal value."""
+    attr = struct.pack("<4I5I5I", state, 0, mtu, 0, 0x1111, 100, 200, dest & 0xffffff, 15,
+                       *[0] * 5)
+    attr += address(gid) + bytes(32) + struct.pack("<HH12BI", 0, 0, 0, 0, 4, 4, 12, 1, 14, 7, 7,
+                                                   0, 0, 0, 0)
+    return struct.pack("<II", handle, MASK[state] if mask is None else mask) + attr
+
+
+class Hostile(Client):
+    """A client that does legal and illegal things at random, from a seed."""
+
+    def __init__(self, path, device, seed, dests):
+        super().__init__(path, device)
+        self.rng = random.Random(seed)
+        self.dests = dests  # QPNs that exist, or did
+        self.have = {kind: [] for kind in ("PD", "MR", "CHANNEL", "CQ", "QP", "AH", "SRQ", "MW")}
+        self.state = {}
+
+    def any(self, kind):
+        """A handle of that kind; now and then one that is none."""
+        if self.have[kind] and self.rng.random() < 0.95:
+            return self.rng.choice(self.have[kind])
+        return self.rng.getrandbits(32)
+
+    def odd(self, *usual):
+        """One of the usual values; now and then any number."""
+        return self.rng.choice(usual) if self.rng.random() < 0.95 else self.rng.getrandbits(32)
+
+    def gid(self):
+        return self.rng.choice([ipv4_gid(f"10.9.0.{self.rng.choice((101, 102, 77))}"),
+                                self.rng.randbytes(16)])
+
+    def create(self, kind, op, body=b"", fds=()):
+        status, handle, rest = self.make(op, body, fds)
+        if status == 0:
+            self.have[kind].append(handle)
+        if status == 0 and kind == "QP":
+            self.dests.append(struct.unpack_from("<I", rest, 4)[0])
+        return status
+
+    def destroy(self, kind, op):
+        handle = self.any(kind)
+        status = self.do(op, one(handle))
+        if status == 0:
+            self.have[kind].remove(handle)
+        return status
+
+    def create_qp(self):
+        caps = [self.odd(0, 1, 16, 64) for _ in range(2)]
+        caps += [self.odd(0, 1, 4, 32) for _ in range(2)] + [self.odd(0, 64, 1024)]
+        return self.create("QP", "CREATE_QP", qp(
+            self.any("PD"), self.any("CQ"), self.any("CQ"), self.odd(2, 2, 2, 3, 4),
+            self.odd(0, 0, 0, self.any("SRQ") + 1 & 0xffffffff), caps))
+
+    def modify_qp(self):
+        handle = self.any("QP")
+        state = NEXT[self.state.get(handle, RESET)]
+        if self.rng.random() < 0.2:
+            state = self.rng.choice(list(NEXT))
+        mask = MASK[state] ^ (1 << self.rng.randrange(32) if self.rng.random() < 0.05 else 0)
+        dest = self.rng.choice(self.dests) if self.dests else 77
+        status = self.do("MODIFY_QP", modify(handle, state, self.gid(), dest, mask,
+                                             self.odd(1, 3, 5)))
+        if status == 0:
+            self.state[handle] = state
+        return status
+
+    def reg_mr(self, op="REG_MR", front=b""):
+        fd = memfd()
+        pieces = None
+        if self.rng.random() < 0.5:
+            pieces = [(REGION + i * PAGE, self.odd(PAGE, 0), self.odd(0, 1, 2), self.odd(0, 1),
+                       self.odd(0, PAGE), self.rng.getrandbits(47), self.rng.getrandbits(47))
+                      for i in range(self.rng.choice((0, 1, 2, 32)))]
+        body = front + region(self.any("PD"), self.odd(0, 1, 7, 15), self.odd(0, PAGE, 2 * PAGE),
+                              pieces)
+        fds = [fd] * self.rng.choice((0, 1, 1, 1, 2))
+        status = self.create("MR", op, body, fds) if op == "REG_MR" else self.do(op, body, fds)
+        os.close(fd)
+        return status
+
+    def scribble(self):
+        """Shared memory is ours to spoil: rings get any content, and doorbells ring."""
+        for shared in (self.doorbells, *self.segment.values()):
+            for _ in range(self.rng.randrange(200)):
+                at = self.rng.randrange(min(len(shared), 1 << 17) // 8) * 8
+                shared[at:at + 8] = self.rng.choice(
+                    (self.rng.randbytes(8), struct.pack("<Q", self.rng.getrandbits(5))))
+        for worker in range(len(self.fds) - 2):
+            base = worker * DB_RING
+            prod = struct.unpack_from("<I", self.doorbells, base)[0]
+            for i in range(8):
+                struct.pack_into("<I", self.doorbells, base + 192 + 4 * ((prod + i) % 1024),
+                                 self.rng.choice(self.dests) if self.dests else 0)
+            struct.pack_into("<I", self.doorbells, base, prod + 8 & 0xffffffff)
+            os.write(self.fds[2 + worker], struct.pack("<Q", 1))
+        return 0
+
+    def nonsense(self):
+        """The right form for nothing: any operation but those that stop or hurt the daemon's
+        other clients by right, with any body of its length or another."""
+        op = self.rng.choice([n for n in OPS if n != "IMPAIR"] + [0, 63, 65535])
+        return self.do(op, self.rng.randbytes(self.rng.choice((0, 8, 16, 40, 1600))))
+
+    def step(self):
+        """One thing. False: the daemon has ended the connection."""
+        if not self.have["PD"]:
+            return self.create("PD", "ALLOC_PD") is not CLIENT_ENDED
+        if len(self.have["CQ"]) < 2:
+            return self.create("CQ", "CREATE_CQ", cq()) is not CLIENT_ENDED
+        todo = [
+            (2, lambda: self.create("PD", "ALLOC_PD")),
+            (6, lambda: self.create("CQ", "CREATE_CQ", cq(self.odd(0, 1, 16, 5000),
+                                                         self.odd(0, self.any("CHANNEL") + 1
+                                                                  & 0xffffffff)))),
+            (2, lambda: self.create("CHANNEL", "CREATE_CHANNEL")),
+            (12, self.create_qp), (40, self.modify_qp), (8, self.reg_mr),
+            (3, lambda: self.do("QUERY_QP", one(self.any("QP")))),
+            (2, lambda: self.do("RESIZE_CQ", struct.pack("<II", self.any("CQ"),
+                                                         self.odd(0, 1, 64, 300)))),
+            (2, lambda: self.reg_mr("REREG_MR", struct.pack("<II", self.any("MR"),
+                                                            self.odd(1, 2, 4, 7)))),
+            (3, lambda: self.create("AH", "CREATE_AH", struct.pack("<II", self.any("PD"), 0)
+                                    + address(self.gid(), self.odd(0, 1) & 255))),
+            (3, lambda: self.create("SRQ", "CREATE_SRQ", struct.pack(
+                "<QIIII", 3, self.any("PD"), self.odd(1, 64), self.odd(1, 4), 0))),
+            (2, lambda: self.do("MODIFY_SRQ", struct.pack("<IIII", self.any("SRQ"), self.odd(2, 1),
+                                                          0, self.odd(0, 10)))),
+            (2, lambda: self.create("MW", "ALLOC_MW", struct.pack("<II", self.any("PD"),
+                                                                  self.odd(1, 2)))),
+            (1, lambda: self.do("ATTACH_MCAST", struct.pack("<II", self.any("QP"), 0)
+                                + self.gid())),
+            (6, self.scribble), (1, self.nonsense)]
+        todo += [(2, lambda kind=kind, op=op: self.destroy(kind, op)) for kind, op in (
+            ("PD", "DEALLOC_PD"), ("MR", "DEREG_MR"), ("CQ", "DESTROY_CQ"), ("QP", "DESTROY_QP"),
+            ("AH", "DESTROY_AH"), ("SRQ", "DESTROY_SRQ"), ("MW", "DEALLOC_MW"))]
+        action = self.rng.choices([a for _, a in todo], [w for w, _ in todo])[0]
+        return action() is not CLIENT_ENDED

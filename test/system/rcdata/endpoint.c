@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "rcdata.h"
+
+#define MAX_SGE       4
+#define WANT_INLINE   64
+#define READS_AT_ONCE 8
+#define EVENT_WAIT_MS 200
+
+/* What a peer must know of a queue pair to connect to it. */
+struct qp_address {
+	uint8_t gid[16];
+	uint32_t qpn;
+	uint32_t psn;
+	uint32_t mtu;
+	uint32_t reads; /* READ requests it takes at once */
+};
+
+static void
+device_open(struct endpoint *ep, const char *name)
+{
+	int n = 0;
+	struct ibv_device **list = ibv_get_device_list(&n);
+
+	for (int i = 0; list && i < n && !ep->ctx; i++)
+		if (!name || !strcmp(name, ibv_get_device_name(list[i])))
+			ep->ctx = ibv_open_device(list[i]);
+	if (!ep->ctx)
+		die("no verbs device %s (%d seen)", name ? name : "at all", n);
+	ibv_free_device_list(list);
+}
+
+static void
+queues_make(struct endpoint *ep, const struct options *opt, const struct plan *plan)
+{
+	struct ibv_qp_init_attr init = {
+		.qp_type = IBV_QPT_RC,
+		.cap = {.max_send_wr = plan->depth,
+			.max_recv_wr = plan->depth,
+			.max_send_sge = MAX_SGE,
+			.max_recv_sge = 2,
+			.max_inline_data = WANT_INLINE},
+	};
+
+	ep->pd = ibv_alloc_pd(ep->ctx);
+	if (!ep->pd)
+		die("ibv_alloc_pd: %s", strerror(errno));
+	if (opt->events && !(ep->channel = ibv_create_comp_channel(ep->ctx)))
+		die("ibv_create_comp_channel: %s", strerror(errno));
+	ep->cq = ibv_create_cq(ep->ctx, 2 * plan->depth * plan->qps, ep, ep->channel, 0);
+	if (!ep->cq)
+		die("ibv_create_cq: %s", strerror(errno));
+	if (ep->channel && ibv_req_notify_cq(ep->cq, 0))
+		die("ibv_req_notify_cq: %s", strerror(errno));
+	init.send_cq = init.recv_cq = ep->cq;
+	for (ep->nqps = 0; ep->nqps < plan->qps; ep->nqps++) {
+		struct ibv_qp_init_attr granted = init;
+
+		ep->qp[ep->nqps] = ibv_create_qp(ep->pd, &granted);
+		if (!ep->qp[ep->nqps])
+			die("ibv_create_qp: %s", strerror(errno));
+		ep->max_inline = granted.cap.max_inline_data;
+	}
+}
+
+static void
+qp_to_init(struct ibv_qp *qp, uint8_t port)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.port_num = port,
+		.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
+	};
+	int rc =
+		ibv_modify_qp(qp, &attr,
+			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+
+	if (rc)
+		die("modify to INIT: %s", strerror(rc));
+}
+
+static void
+qp_connect(struct ibv_qp *qp, const struct options *opt, const struct qp_address *mine,
+	   const struct qp_address *peer)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = mine->mtu < peer->mtu ? mine->mtu : peer->mtu,
+		.dest_qp_num = peer->qpn,
+		.rq_psn = peer->psn,
+		.max_dest_rd_atomic = mine->reads,
+		.min_rnr_timer = 1, /* 10 us: the receiver posts again at once */
+		.ah_attr = {.is_global = 1,
+			    .port_num = opt->ib_port,
+			    .grh = {.sgid_index = opt->gid_index, .hop_limit = 64}},
+	};
+	int rc;
+
+	memcpy(attr.ah_attr.grh.dgid.raw, peer->gid, sizeof(peer->gid));
+	rc = ibv_modify_qp(qp, &attr,
+			   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				   IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				   IBV_QP_MIN_RNR_TIMER);
+	if (rc)
+		die("modify to RTR: %s", strerror(rc));
+	attr.qp_state = IBV_QPS_RTS;
+	attr.sq_psn = mine->psn;
+	attr.timeout = opt->timeout;
+	attr.retry_cnt = opt->retry;
+	attr.rnr_retry = 7;
+	attr.max_rd_atomic = mine->reads < peer->reads ? mine->reads : peer->reads;
+	rc = ibv_modify_qp(qp, &attr,
+			   IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+				   IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
+	if (rc)
+		die("modify to RTS: %s", strerror(rc));
+}
+
+static void
+queues_connect(struct endpoint *ep, const struct options *opt, const struct plan *plan)
+{
+	struct qp_address mine = {0}, peer;
+	struct ibv_device_attr dev;
+	struct ibv_port_attr port;
+	union ibv_gid gid;
+	uint64_t psn_state = now_ns();
+
+	if (ibv_query_device(ep->ctx, &dev) || ibv_query_port(ep->ctx, opt->ib_port, &port) ||
+	    ibv_query_gid(ep->ctx, opt->ib_port, opt->gid_index, &gid))
+		die("query of the device, port %u or GID %u failed", opt->ib_port, opt->gid_index);
+	memcpy(mine.gid, gid.raw, sizeof(mine.gid));
+	mine.mtu = plan->mtu ? plan->mtu : port.active_mtu;
+	mine.reads = dev.max_qp_rd_atom < READS_AT_ONCE ? dev.max_qp_rd_atom : READS_AT_ONCE;
+	for (uint32_t i = 0; i < ep->nqps; i++) {
+		mine.qpn = ep->qp[i]->qp_num;
+		mine.psn = random_next(&psn_state) & 0xffffff;
+		qp_to_init(ep->qp[i], opt->ib_port);
+		link_swap(ep->link, &mine, &peer, sizeof(mine));
+		qp_connect(ep->qp[i], opt, &mine, &peer);
+	}
+}
+
+void
+endpoint_open(struct endpoint *ep, const struct options *opt, const struct plan *plan)
+{
+	device_open(ep, opt->dev);
+	queues_make(ep, opt, plan);
+	queues_connect(ep, opt, plan);
+}
+
+void
+endpoint_close(struct endpoint *ep)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < ep->nqps; i++)
+		rc |= ibv_destroy_qp(ep->qp[i]);
+	rc |= ibv_destroy_cq(ep->cq);
+	if (ep->channel)
+		rc |= ibv_destroy_comp_channel(ep->channel);
+	rc |= ibv_dealloc_pd(ep->pd);
+	rc |= ibv_close_device(ep->ctx);
+	if (rc)
+		die("an object could not be destroyed: %d", rc);
+}
+
+void
+endpoint_wc_failed(const struct ibv_wc *wc)
+{
+	printf("rcdata: completion error: qpn 0x%06x wr_id %#llx status %d (%s) vendor_err %#x\n",
+	       wc->qp_num, (unsigned long long)wc->wr_id, wc->status, ibv_wc_status_str(wc->status),
+	       wc->vendor_err);
+	fflush(stdout);
+	exit(EXIT_WC_ERROR);
+}
+
+/* Sleeps until the channel has an event, takes it and arms the CQ again. */
+static void
+channel_wait(struct endpoint *ep)
+{
+	struct pollfd pfd = {.fd = ep->channel->fd, .events = POLLIN};
+	struct ibv_cq *cq;
+	void *cookie;
+
+	if (poll(&pfd, 1, EVENT_WAIT_MS) != 1)
+		return;
+	if (ibv_get_cq_event(ep->channel, &cq, &cookie) || cq != ep->cq || cookie != ep)
+		die("ibv_get_cq_event: a wrong event");
+	ibv_ack_cq_events(cq, 1);
+	if (ibv_req_notify_cq(ep->cq, 0))
+		die("ibv_req_notify_cq: %s", strerror(errno));
+}
+
+int
+endpoint_poll(struct endpoint *ep, struct ibv_wc *wc, int max)
+{
+	int n = ibv_poll_cq(ep->cq, max, wc);
+
+	if (n == 0) {
+		if (ep->channel)
+			channel_wait(ep);
+		else
+			sched_yield();
+		n = ibv_poll_cq(ep->cq, max, wc);
+	}
+	if (n < 0)
+		die("ibv_poll_cq failed");
+	for (int i = 0; i < n; i++)
+		if (wc[i].status != IBV_WC_SUCCESS)
+			endpoint_wc_failed(&wc[i]);
+	return n;
+}

@@ -1,0 +1,212 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Bad frames, bad control messages, bad rings: counted or cut off, and nobody else notices."""
+import os
+import random
+import socket
+import struct
+import time
+
+from scapy.contrib.roce import AETH, BTH
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
+from scapy.packet import Raw
+
+import lib
+
+COUNT = 25
+SEND_ONLY, WRITE_ONLY, ACK = 0x04, 0x0a, 0x11
+
+
+class Wire:
+    """Frames from side a's address into side b's interface, at a queue pair that is at work."""
+
+    def __init__(self, link):
+        self.sock = lib.raw_socket(link.a.daemon.ns, "eth0")
+        self.macs = [lib.mac_of(side.daemon.ns, "eth0") for side in (link.a, link.b)]
+        with lib.raw_socket(link.b.daemon.ns, "eth0") as there:
+            self.genuine = self._listen(there)
+        bth = next(f for f in self.genuine if f[42] == WRITE_ONLY)
+        self.qpn = int.from_bytes(bth[47:50], "big")
+        self.psn = int.from_bytes(bth[51:54], "big")
+        self.reth = bth[54:70]
+
+    def _listen(self, there):
+        """RoCE frames a -> b of the running transfer, at least one WRITE_ONLY among them."""
+        there.settimeout(5)
+        to_b = bytes.fromhex(self.macs[1].replace(":", ""))
+        frames, end = [], time.monotonic() + 10
+        while len(frames) < 200 or not any(f[42] == WRITE_ONLY for f in frames):
+            assert time.monotonic() < end, "no WRITE ONLY frame seen"
+            frame = there.recv(9000)
+            if frame[:6] == to_b and frame[12:14] == b"\x08\x00" and frame[36:38] == b"\x12\xb7":
+                frames.append(frame)
+        return frames
+
+    def base(self, **bth):
+        """Headers up to BTH of a frame that would be accepted; scapy adds the ICRC."""
+        fields = {"opcode": SEND_ONLY, "migreq": 1, "dqpn": self.qpn, "psn": self.psn, **bth}
+        return (Ether(src=self.macs[0], dst=self.macs[1]) /
+                IP(src="10.9.0.101", dst="10.9.0.102", flags="DF") /
+                UDP(sport=0xc001, dport=4791, chksum=0) / BTH(**fields))
+
+    def write(self, payload=b"\xee" * 64, length=None, **bth):
+        """A WRITE ONLY into memory that the peer really has, with the key it really gave."""
+        addr, key, _ = struct.unpack("!QII", self.reth)
+        reth = struct.pack("!QII", addr, key, len(payload) if length is None else length)
+        return self.base(**{"opcode": WRITE_ONLY, **bth}) / Raw(reth + payload)
+
+    def send(self, frame):
+        self.sock.send(bytes(frame))
+
+
+def short_bth(wire):
+    """A datagram that ends inside the BTH."""
+    return (Ether(src=wire.macs[0], dst=wire.macs[1]) /
+            IP(src="10.9.0.101", dst="10.9.0.102") /
+            UDP(sport=0xc001, dport=4791, chksum=0) / Raw(b"\x0a\x40\xff\xff\0\0"))
+
+
+def patched(frame, offset, new):
+    """The frame with bytes replaced after everything was computed."""
+    raw = bytearray(bytes(frame))
+    raw[offset:offset + len(new)] = new
+    return bytes(raw)
+
+
+def udp_length(frame, delta):
+    raw = bytes(frame)
+    return patched(raw, 38, struct.pack("!H", int.from_bytes(raw[38:40], "big") + delta))
+
+
+def bad_frames(wire):
+    """(what, frame, reasons it may be counted under)."""
+    good = bytes(wire.write())
+    yield "a runt", short_bth(wire), {"runt", "bad_length", "bad_udp_length"}
+    yield "a frame cut inside the RETH", wire.base(opcode=WRITE_ONLY) / Raw(b"\0" * 8), {
+        "runt", "bad_length"}
+    for opcode in (0x18, 0x1f, 0xa4, 0xff):
+        yield f"opcode {opcode:#x}", wire.write(opcode=opcode), {"bad_opcode", "bad_service"}
+    yield "pad larger than the payload", wire.write(payload=b"", padcount=3), {
+        "bad_pad", "bad_length", "runt"}
+    yield "an ACK with a payload", (wire.base(opcode=ACK) / AETH(syndrome=0x1f, msn=1) /
+                                    Raw(b"\xee" * 8)), {"bad_length", "bad_pad"}
+    yield "UDP length too long", udp_length(good, 4), {"bad_udp_length"}
+    yield "UDP length below its header", udp_length(good, -100), {"bad_udp_length", "runt"}
+    yield "IP length beyond the frame", patched(good, 16, b"\x23\x00"), {"bad_ip", "runt"}
+    yield "IP header length 4", patched(good, 14, b"\x44"), {"bad_ip"}
+    yield "bad IP checksum", patched(good, 24, b"\x12\x34"), {"bad_ip"}
+    # A fragment never comes here: net_af_packet has the kernel put fragments together first.
+    yield "bad ICRC", patched(good, len(good) - 1, bytes([good[-1] ^ 0x80])), {"bad_icrc"}
+    yield "payload changed on the way", patched(good, 80, b"\x11"), {"bad_icrc"}
+    yield "bad QPN", wire.write(dqpn=wire.qpn ^ 0x3f0f00), {"bad_qpn"}
+    yield "QPN 0", wire.write(dqpn=0), {"bad_qpn"}
+    yield "bad P_Key", wire.write(pkey=0x1234), {"bad_pkey"}
+    yield "BTH version 1", wire.write(version=1), {"bad_tver"}
+    yield "another's MAC", patched(good, 0, b"\x02\0\0\0\0\x99"), {"not_ours"}
+
+
+def one_bad_frame(daemon, wire, frame, reasons):
+    before = daemon.counters("drops")
+    errors = daemon.counters("stats")["cqe_errors"]
+    for _ in range(COUNT):
+        wire.send(frame)
+
+    def counted():
+        now = daemon.counters("drops")
+        return sum(now[r] - before[r] for r in reasons if r in now) >= COUNT
+
+    try:
+        lib.until("counted", counted, timeout=3)
+    except TimeoutError:
+        now = daemon.counters("drops")
+        grown = {k: now[k] - before[k] for k in now if now[k] != before[k]}
+        raise AssertionError(f"{COUNT} sent, want one of {reasons}; counted: {grown}") from None
+    assert daemon.counters("stats")["cqe_errors"] == errors, "a completion error was caused"
+
+
+def transfer(link, seconds):
+    port = lib.tcp_port()
+    server = link.b.spawn([lib.RCDATA, "-d", link.b.dev, "-p", str(port), "--timeout", "17"])
+    lib.until("server listens", lambda: server.listens(port), timeout=30)
+    client = link.a.spawn([lib.RCDATA, "-d", link.a.dev, "-p", str(port), "--timeout", "17",
+                           "--qps", "1", "--depth", "4", "--max-len", "8000",
+                           "--duration", str(seconds * 1000), link.b.host])
+    return server, client
+
+
+def frames():
+    link = lib.link_veth()
+    server, client = transfer(link, 15 if lib.SHORT else 25)
+    wire = Wire(link)
+    for what, frame, reasons in bad_frames(wire):
+        with lib.case(f"dropped and counted: {what}"):
+            one_bad_frame(link.b.daemon, wire, frame, reasons)
+    with lib.case("2000 frames of the transfer with bytes flipped"):
+        rng = random.Random(7)
+        for _ in range(2000):
+            raw = bytearray(rng.choice(wire.genuine))
+            for _ in range(rng.randint(1, 6)):
+                raw[rng.randrange(len(raw))] ^= 1 << rng.randrange(8)
+            wire.send(bytes(raw[:rng.choice((len(raw), rng.randint(15, len(raw))))]))
+    with lib.case("the transfer beside all this is whole"):
+        assert client.wait(90) == 0 and server.wait(15) == 0, client.tail() + server.tail()
+    with lib.case("the daemons end cleanly"):
+        link.stop()
+
+
+def control_garbage(path, rng):
+    """One connection that talks nonsense; it must be closed from the other side."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
+        sock.settimeout(5)
+        sock.connect(str(path))
+        head = struct.pack("<IHHIIII", 0x434f5255, 1, rng.randrange(64), 7, 0, 0, 0)
+        start = rng.choice((b"", b"\xff" * 24, head[:rng.randint(1, 23)], head + b"x",
+                            head[:4] + b"\xff\xff" + head[6:]))
+        try:
+            for _ in range(4):
+                sock.send(start + rng.randbytes(rng.choice((1, 8, 200, 16000, 30000))))
+            while sock.recv(65536):  # replies are fine, the end must come
+                pass
+        except (ConnectionResetError, BrokenPipeError):
+            pass
+
+
+def clients():
+    link = lib.link_ring()
+    daemon = link.a.daemon
+    server, client = transfer(link, 25)
+    time.sleep(1)
+    at_rest = daemon.objects()
+    with lib.case("garbage on the control socket loses that connection only"):
+        rng = random.Random(11)
+        for _ in range(60):
+            control_garbage(daemon.socket, rng)
+        lib.until("their contexts are gone", lambda: daemon.objects() == at_rest, timeout=5)
+    with lib.case("a client that connects and says nothing harms nobody"):
+        idle = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        idle.connect(str(daemon.socket))
+        lib.verbs_pair(link.b, link.a, "ibv_rc_pingpong", ["-d", "{dev}", "-c", "-g", "1"])
+        idle.close()
+    for seed in range(3 if lib.SHORT else 6):
+        with lib.case(f"a client scribbles over all its shared rings, seed {seed}"):
+            junk = link.a.spawn([lib.BUILD / "test/system/ringjunk", link.a.dev, str(seed)])
+            rc = junk.wait(30)
+            assert rc != 1, f"ringjunk was not set up:\n{junk.tail()}"
+            daemon.alive()
+            lib.until("its objects are gone", lambda: daemon.objects() == at_rest, timeout=5)
+    with lib.case("the transfer beside all this is whole"):
+        assert client.wait(60) == 0 and server.wait(15) == 0, client.tail() + server.tail()
+    with lib.case("the daemon ends cleanly"):
+        link.stop()
+
+
+def main():
+    lib.need_root()
+    os.environ.setdefault("HOME", "/root")
+    frames()
+    clients()
+    lib.finish()
+
+
+main()

@@ -1,0 +1,102 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What others say of our frames: tshark, scapy's ICRC, and our own wire-check."""
+import re
+import signal
+import subprocess
+
+from scapy.contrib.roce import BTH
+from scapy.layers.inet import IP
+from scapy.utils import PcapReader
+
+import lib
+
+SCAPY_FRAMES = 1000 if lib.SHORT else 3000  # it dissects some hundred frames a second
+WIRE_CHECK = lib.BUILD / "test/wire-check"
+# These guess at upper protocols in any payload, and call random bytes malformed.
+GUESSERS = ("rpcordma", "infiniband.eoib", "smb_direct", "iser", "nvme-rdma", "lnet", "smc", "fcoib")
+
+
+def record(side, path):
+    """tcpdump of what arrives at a side. (What af_packet sends past the qdisc, its own end of the
+    veth does not show.)"""
+    dump = lib.spawn(["tcpdump", "-i", "eth0", "-Q", "in", "-U", "-n", "-s", "9000", "-B", "65536",
+                      "-Z", "root", "-w", path, "udp port 4791"], ns=side.daemon.ns)
+    lib.until("tcpdump listens", lambda: "listening on" in dump.output())
+    return dump
+
+
+def capture(gid):
+    """A capture of everything that rcdata and ibv_rc_pingpong send both ways; its path."""
+    link = lib.link_veth()
+    folder = lib.tmpdir()
+    parts = [folder / "a.pcap", folder / "b.pcap"]
+    dumps = [record(side, path) for side, path in zip((link.a, link.b), parts)]
+    lib.verbs_pair(link.b, link.a, lib.RCDATA,
+                   ["-d", "{dev}", "-g", gid, "--qps", "3", "--ops", "200", "--max-len", "30000"],
+                   server_args=["-d", "{dev}", "-g", gid])
+    lib.verbs_pair(link.b, link.a, "ibv_rc_pingpong",
+                   ["-d", "{dev}", "-g", gid, "-c", "-n", "50", "-s", "5001"])
+    link.stop()
+    for dump in dumps:
+        dump.popen.send_signal(signal.SIGINT)
+        dump.wait(10)
+        lost = int(re.search(r"(\d+) packets? dropped by kernel", dump.output()).group(1))
+        assert lost == 0, dump.output()
+    lib.sh("mergecap", "-F", "pcap", "-w", folder / "both.pcap", *parts)
+    return folder / "both.pcap"
+
+
+def tshark(path, display_filter):
+    quiet = [word for name in GUESSERS for word in ("--disable-protocol", name)]
+    done = subprocess.run(["tshark", "-r", path, *quiet, "-Y", display_filter, "-T", "fields",
+                           "-e", "frame.number"], text=True, capture_output=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def scapy_icrcs(path):
+    """(frames looked at, numbers of those whose ICRC is not what scapy computes). IPv4 only."""
+    seen, wrong = 0, []
+    with PcapReader(str(path)) as reader:
+        for number, frame in enumerate(reader, 1):
+            if BTH not in frame or IP not in frame:
+                continue
+            again = frame.copy()
+            again[BTH].icrc = None
+            seen += 1
+            if bytes(again) != bytes(frame):
+                wrong.append(number)
+            if seen >= SCAPY_FRAMES:
+                break
+    return seen, wrong
+
+
+def judge(path, what, least):
+    with lib.case(f"{what}: tshark sees RoCE and nothing malformed"):
+        total = len(tshark(path, "infiniband"))
+        assert total >= least, f"only {total} frames are RoCE to tshark"
+        malformed = tshark(path, "_ws.malformed or _ws.short")
+        assert not malformed, f"malformed frames: {malformed[:20]}"
+    with lib.case(f"{what}: wire-check parses, rebuilds and verifies every frame"):
+        done = subprocess.run([WIRE_CHECK, path], text=True, capture_output=True, timeout=120)
+        print(f"# {done.stdout.strip()}")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert re.search(r"frames (\d+) parsed \1 rebuilt \1 icrc \1", done.stdout), done.stdout
+
+
+def main():
+    lib.need_root()
+    with lib.case("capture over IPv4"):
+        path = capture("1")
+        judge(path, "IPv4", 1000)
+        with lib.case("IPv4: scapy computes every ICRC the same"):
+            seen, wrong = scapy_icrcs(path)
+            assert seen >= 1000, f"only {seen} frames are RoCE to scapy"
+            assert not wrong, f"wrong ICRC in frames {wrong[:20]}"
+    with lib.case("capture over IPv6"):
+        judge(capture("0"), "IPv6", 1000)
+    lib.finish()
+
+
+main()

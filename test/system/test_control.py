@@ -1,0 +1,247 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The daemon's control protocol against clients that ask for what cannot be: right answers to
+wrong requests, nothing half made, nothing left, and nobody else disturbed."""
+import errno
+import os
+import random
+import struct
+import sys
+
+import control
+import lib
+
+STEPS = 1500
+SEEDS = 2 if lib.SHORT else 6
+
+
+def counts(daemon):
+    """Objects of all clients, by kind."""
+    shown = daemon.show("client")["client"]
+    return {kind: sum(c[kind] for c in shown) for kind in ("qps", "cqs", "mrs", "pds", "channels")}
+
+
+def connections(path):
+    c = control.Connection(path)
+    assert c.call("ALLOC_PD") is control.CLIENT_ENDED, "an object before HELLO"
+    c = control.Connection(path)
+    assert c.hello("uroce9")[0] == errno.ENODEV
+    assert c.hello("")[0] == 0
+    assert c.call("ALLOC_PD")[0] == errno.EPERM
+    assert c.hello("uroce0")[0] == errno.EINVAL
+    assert c.call(999)[0] == errno.EOPNOTSUPP
+    assert c.call("SHOW", b"\xff" * 40)[0] == errno.EINVAL
+    assert c.call("SHOW", b"nothing".ljust(40, b"\0"))[0] == errno.ENOENT
+    assert c.call("SHOW", b"qp") is control.CLIENT_ENDED, "a request of the wrong length"
+
+
+def handles(path):
+    a, b = control.Client(path, "uroce0"), control.Client(path, "uroce0")
+    assert a.make("ALLOC_PD")[:2] == (0, 0)
+    assert a.make("CREATE_CQ", control.cq())[:2] == (0, 0)
+    status, qp, _ = a.make("CREATE_QP", control.qp(0, 0, 0))
+    assert status == 0
+    for op in ("DEALLOC_PD", "DEREG_MR", "DESTROY_CQ", "DESTROY_QP", "QUERY_QP", "DESTROY_AH",
+               "DESTROY_SRQ", "DEALLOC_MW"):
+        for handle in (1, 0xfffff, 1 << 20, 1 << 31, -1):
+            assert a.do(op, control.one(handle)) == errno.ENOENT, (op, handle)
+        # what is a's is nobody else's
+        assert b.do(op, control.one(0)) == errno.ENOENT, op
+    assert a.do("DEALLOC_PD", control.one(0)) == errno.EBUSY
+    assert a.do("DESTROY_CQ", control.one(0)) == errno.EBUSY
+    assert a.do("DESTROY_QP", control.one(qp)) == 0
+    assert a.do("QUERY_QP", control.one(qp)) == errno.ENOENT
+    # the slot is used again, the handle is not
+    status, again, _ = a.make("CREATE_QP", control.qp(0, 0, 0))
+    assert (status, again != qp) == (0, True)
+    assert a.do("DESTROY_QP", control.one(again)) == 0
+    assert a.do("DESTROY_CQ", control.one(0)) == 0
+    assert a.do("DEALLOC_PD", control.one(0)) == 0
+    a.close()
+    b.close()
+
+
+def refusals(daemon):
+    """Each refusal has its errno, and leaves the counts as they were (LIFE-02)."""
+    c = control.Client(daemon.socket, "uroce0")
+    assert c.make("ALLOC_PD")[0] == 0 and c.make("CREATE_CQ", control.cq())[0] == 0
+    before = counts(daemon)
+    big = [(1 << 20, 1, 1, 1, 0), (1, 1 << 20, 1, 1, 0), (1, 1, 33, 1, 0), (1, 1, 1, 33, 0),
+           (1, 1, 1, 1, 1025), (2**32 - 1,) * 5]
+    for caps in big:
+        assert c.make("CREATE_QP", control.qp(0, 0, 0, caps=caps))[0] == errno.EINVAL, caps
+    for cqe in (0, (1 << 18) + 1, 2**32 - 1):
+        assert c.make("CREATE_CQ", control.cq(cqe))[0] == errno.EINVAL, cqe
+    assert c.make("CREATE_CQ", control.cq(channel=1))[0] == errno.ENOENT
+    for pd, scq, rcq in ((1, 0, 0), (0, 1, 0), (0, 0, 1)):
+        assert c.make("CREATE_QP", control.qp(pd, scq, rcq))[0] == errno.ENOENT
+    fd = control.memfd()
+    open_fd = os.memfd_create("unsealed")
+    os.ftruncate(open_fd, 1 << 20)
+    for what, body, fds, want in (
+            ("no such PD", control.region(5), [fd], errno.ENOENT),
+            ("remote write without local write", control.region(0, access=2), [fd], errno.EINVAL),
+            ("no descriptor", control.region(0), [], errno.EINVAL),
+            ("descriptor that can shrink", control.region(0), [open_fd], errno.EINVAL),
+            ("longer than its pieces", control.region(0, length=1 << 30, pieces=[
+                (control.REGION, 4096, 1, 0, 0, 0, 0)]), [fd], errno.EINVAL),
+            ("around the end of the address space", control.region(0, length=2**64 - 4096),
+             [fd], errno.EINVAL)):
+        status = c.make("REG_MR", body, fds)[0]
+        assert status == want, f"{what}: {os.strerror(status)}"
+    os.close(fd)
+    os.close(open_fd)
+    assert counts(daemon) == before
+    c.close()
+
+
+def channel_dies_before_its_cq(daemon):
+    c = control.Client(daemon.socket, "uroce0")
+    assert c.make("CREATE_CHANNEL")[:2] == (0, 0)  # make has closed the client's end
+    lib.until("the channel is gone", lambda: counts(daemon)["channels"] == 0, timeout=5)
+    assert c.make("CREATE_CQ", control.cq(channel=1))[0] == errno.ENOENT
+    status, body, fds = c.call("CREATE_CHANNEL")
+    handle = int.from_bytes(body[:4], "little")
+    assert (status, len(fds)) == (0, 1)
+    assert c.make("CREATE_CQ", control.cq(channel=handle + 1))[:2] == (0, 0)
+    os.close(fds[0])
+    lib.until("the channel is gone", lambda: counts(daemon)["channels"] == 0, timeout=5)
+    assert c.do("DESTROY_CQ", control.one(0)) == 0
+    c.close()
+
+
+def full_channel_loses_nothing(daemon):
+    """More CQs have an event than the channel's socket holds while nobody reads it."""
+    c = control.Client(daemon.socket, "uroce0")
+    many = 600
+    status, body, fds = c.call("CREATE_CHANNEL")
+    assert status == 0
+    channel, fd = int.from_bytes(body[:4], "little"), fds[0]
+    os.set_blocking(fd, False)
+    assert c.make("ALLOC_PD")[0] == 0
+    for i in range(many):
+        status, cq, body = c.make("CREATE_CQ", control.cq(1, channel + 1, user=i))
+        assert status == 0, os.strerror(status)
+        shared, at = c.ring(body, 8)
+        struct.pack_into("<I", shared, at + 64, 2)  # armed for any completion
+        status, qp, body = c.make("CREATE_QP", control.qp(0, cq, cq, caps=(1, 1, 1, 1, 0)))
+        assert status == 0, os.strerror(status)
+        shared, at = c.ring(body, 64)
+        struct.pack_into("<QII", shared, at + control.RING_HDR, 7, 0, 0)
+        struct.pack_into("<I", shared, at, 1)  # a receive WQE, which the error state flushes
+        for state in (control.INIT, control.ERR):
+            assert c.do("MODIFY_QP", control.modify(qp, state, bytes(16))) == 0
+    got = []
+
+    def read_all():
+        try:
+            while True:
+                got.append(struct.unpack("<Q", os.read(fd, 64))[0])
+        except BlockingIOError:
+            return len(got) >= many
+
+    lib.until("every event has come", read_all, timeout=10)
+    assert sorted(got) == list(range(many)), f"{len(got)} events, {len(set(got))} of them different"
+    os.close(fd)
+    c.close()
+
+
+def cq_overrun(daemon):
+    """EVT-08: the CQ is dead, its QPs fail, all of them are told; others work on."""
+    c = control.Client(daemon.socket, "uroce0")
+    assert c.make("ALLOC_PD")[0] == 0
+    assert c.make("CREATE_CQ", control.cq(1, user=77))[:2] == (0, 0)
+    status, qp, body = c.make("CREATE_QP", control.qp(0, 0, 0, caps=(1, 4, 1, 1, 0)))
+    _, other, _ = c.make("CREATE_QP", control.qp(0, 0, 0, caps=(1, 1, 1, 1, 0)))
+    shared, at = c.ring(body, 64)
+    struct.pack_into("<I", shared, at, 3)  # three receive WQEs for a CQ with room for one
+    for handle, state in ((other, control.INIT), (qp, control.INIT), (qp, control.ERR)):
+        assert c.do("MODIFY_QP", control.modify(handle, state, bytes(16))) == 0
+    got = []
+    os.set_blocking(c.fds[0], False)
+
+    def read_all():
+        try:
+            while True:
+                got.append(struct.unpack("<QII", os.read(c.fds[0], 64)))
+        except BlockingIOError:
+            return len(got) >= 3
+
+    lib.until("the events", read_all, timeout=5)
+    assert sorted(got) == [(2, 1, 0), (2, 1, 0), (77, 0, 0)], got
+    status, body, _ = c.call("QUERY_QP", control.one(other))
+    assert (status, struct.unpack_from("<I", body)[0]) == (0, control.ERR)
+    shown = daemon.show("cq")["cq"]
+    assert [q["error"] for q in shown] == [True], shown
+    c.close()
+
+
+def queue_memory_is_limited(daemon):
+    """--client-mem holds, what is given back serves again, and the next client has its own."""
+    c = control.Client(daemon.socket, "uroce0")
+    made = []
+    while True:
+        status, handle, _ = c.make("CREATE_CQ", control.cq(1 << 18))
+        if status != 0:
+            break
+        made.append(handle)
+    assert status == errno.ENOMEM and 1 <= len(made) <= 3, (status, len(made))
+    assert c.do("DESTROY_CQ", control.one(made.pop())) == 0
+    assert c.make("CREATE_CQ", control.cq(1 << 18))[0] == 0
+    other = control.Client(daemon.socket, "uroce0")
+    assert other.make("CREATE_CQ", control.cq(1 << 18))[0] == 0
+    c.close()
+    other.close()
+
+
+def hostile(daemon, seed):
+    """Three clients at once, each ended by the daemon or by itself now and then."""
+    rng = random.Random(seed)
+    dests = []
+
+    def new(i):
+        return control.Hostile(daemon.socket, f"uroce{i % 2}", rng.getrandbits(32), dests)
+
+    clients = [new(i) for i in range(3)]
+    for _ in range(STEPS):
+        i = rng.randrange(3)
+        if not clients[i].step() or rng.random() < 0.005:
+            clients[i].close()
+            clients[i] = new(i)
+        del dests[:-30]
+    for c in clients:
+        c.close()
+
+
+def main():
+    lib.need_root()
+    link = lib.link_ring(("--workers", "2", "--client-mem", "48", "--max-qps", "700"))
+    daemon = link.a.daemon
+    with lib.case("wrong states of a connection, unknown operations and topics"):
+        connections(daemon.socket)
+    with lib.case("handles: unknown, stale, another client's, in use"):
+        handles(daemon.socket)
+    with lib.case("test_LIFE_02: every refusal has its errno and leaves nothing half made"):
+        refusals(daemon)
+    with lib.case("a channel may go before its CQ"):
+        channel_dies_before_its_cq(daemon)
+    with lib.case("events that a full channel cannot take come later"):
+        full_channel_loses_nothing(daemon)
+    with lib.case("test_EVT_08: a CQ overrun is told to its CQ and QPs"):
+        cq_overrun(daemon)
+    with lib.case("queue memory of a client is limited"):
+        queue_memory_is_limited(daemon)
+    seeds = [int(sys.argv[1])] if len(sys.argv) > 1 else range(SEEDS)
+    for seed in seeds:
+        with lib.case(f"three hostile clients, seed {seed}"):
+            hostile(daemon, seed)
+            daemon.alive()
+            lib.until("their objects are gone",
+                      lambda: not any(daemon.objects().values()), timeout=10)
+    with lib.case("the daemon still serves, and ends cleanly"):
+        lib.verbs_pair(link.b, link.a, "ibv_rc_pingpong", ["-d", "{dev}", "-c", "-g", "1"])
+        link.stop()
+    lib.finish()
+
+
+main()

@@ -1,0 +1,73 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What unmodified programs see of the devices: ibv_devices, ibv_devinfo."""
+import re
+
+import lib
+
+
+def run(side, *argv):
+    proc = side.spawn(argv)
+    rc = proc.wait(30)
+    assert rc == 0, f"{argv}: status {rc}\n{proc.output()}"
+    return proc.output()
+
+
+def field(text, name):
+    found = re.search(rf"^\s*{name}:\s*(.*)$", text, re.M)
+    assert found, f"no {name} in:\n{text}"
+    return found.group(1).strip()
+
+
+def gids(text):
+    """Index -> GID as ibv_devinfo -v prints it, empty slots left out."""
+    return {int(i): gid for i, gid in re.findall(r"GID\[\s*(\d+)\]:\s*(\S+?),?(?:\s|$)", text)}
+
+
+def check_devinfo(side, mtu, last_octet):
+    text = run(side, "ibv_devinfo", "-v", "-d", side.dev)
+    assert field(text, "hca_id") == side.dev
+    assert field(text, "transport").startswith("InfiniBand (0)"), text
+    assert field(text, "state").startswith("PORT_ACTIVE"), text
+    assert field(text, "link_layer") == "Ethernet"
+    assert field(text, "active_mtu").startswith(str(mtu)), field(text, "active_mtu")
+    assert field(text, "phys_port_cnt") == "1"
+    for name in ("max_qp", "max_cq", "max_mr", "max_pd", "max_qp_wr", "max_cqe", "max_sge",
+                 "max_qp_rd_atom", "gid_tbl_len"):
+        assert int(field(text, name)) > 0, f"{name} is {field(text, name)}"
+    assert int(field(text, "max_msg_sz"), 16) >= 1 << 30
+    assert int(field(text, "max_mr_size"), 16) >= 1 << 32
+    table = gids(text)
+    assert table.get(0, "").startswith("fe80:"), f"GID 0 is not link-local: {table}"
+    assert table.get(1) == f"::ffff:10.9.0.{last_octet}", f"GID 1 is not IPv4: {table}"
+
+
+def main():
+    lib.need_root()
+    with lib.case("two devices of one daemon: ibv_devices, ibv_devinfo"):
+        link = lib.link_ring()
+        listed = run(link.a, "ibv_devices")
+        assert "uroce0" in listed and "uroce1" in listed, listed
+        check_devinfo(link.a, 4096, 101)
+        check_devinfo(link.b, 4096, 102)
+        link.stop()
+    for mtu in (1024, 4096):
+        with lib.case(f"af_packet on a veth, MTU {mtu}"):
+            link = lib.link_veth(mtu)
+            check_devinfo(link.a, mtu, 101)
+            check_devinfo(link.b, mtu, 102)
+            for kernel, address in ((link.b, "10.9.0.101"), (link.a, "10.9.0.102")):
+                out = lib.sh("ping", "-c", "3", "-i", "0.2", "-W", "2", address,
+                             ns=kernel.daemon.ns)
+                assert " 0% packet loss" in out, out
+            link.stop()
+    with lib.case("without a daemon there is no device, and no crash"):
+        gone = lib.Proc([lib.UROCE_RUN, "--socket", lib.tmpdir() / "nobody", "ibv_devices"],
+                        env=lib.asan_env())
+        gone.wait(30)
+        assert gone.poll() >= 0, f"killed by signal {-gone.poll()}"
+        assert "uroce0" not in gone.output(), gone.output()
+    lib.finish()
+
+
+main()

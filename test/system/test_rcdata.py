@@ -1,0 +1,51 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""rcdata over every kind of link: random SEND, WRITE and READ, every byte checked."""
+import json
+
+import lib
+
+SHAPES = {  # name -> what the client asks for
+    "4 QPs": ["--qps", "4", "--ops", "1500"],
+    "one QP, one request at a time": ["--qps", "1", "--ops", "400", "--depth", "1"],
+    "16 QPs": ["--qps", "16", "--ops", "300", "--depth", "32"],
+    "long messages": ["--qps", "2", "--ops", "60", "--max-len", "4000000", "--depth", "4"],
+    "path MTU 256": ["--qps", "2", "--ops", "300", "--mtu", "256"],
+}
+
+
+def rcdata(link, plan, *own):
+    pair = lib.verbs_pair(link.b, link.a, lib.RCDATA, ["-d", "{dev}", "--json", *own, *plan],
+                          server_args=["-d", "{dev}", "--json", *own], timeout=120)
+    for proc in (pair.server, pair.client):
+        result = json.loads(proc.output().splitlines()[-1])
+        assert result["ok"] is True, proc.output()
+
+
+def main():
+    lib.need_root()
+    for make in lib.LINKS.values():
+        link = make()
+        for seed, (name, plan) in enumerate(SHAPES.items(), 1):
+            if lib.SHORT and name in ("16 QPs", "long messages"):
+                continue
+            with lib.case(f"{link.kind}: {name}"):
+                rcdata(link, [*plan, "--seed", str(seed)])
+        with lib.case(f"{link.kind}: events"):
+            rcdata(link, ["--qps", "2", "--ops", "300", "--seed", "77"], "-e")
+        with lib.case(f"{link.kind}: GID 0"):
+            rcdata(link, ["--qps", "2", "--ops", "200", "--seed", "78"], "-g", "0")
+        with lib.case(f"{link.kind}: nothing is left, the daemons end cleanly"):
+            for daemon in link.daemons:
+                lib.until("no object is left",
+                          lambda daemon=daemon: not any(daemon.objects().values()))
+            link.stop()
+    for make in (lib.link_veth, lib.link_ring):
+        with lib.case(f"{make.__name__}: two workers a daemon"):
+            link = make(extra=lib.TWO_WORKERS)
+            rcdata(link, ["--qps", "8", "--ops", "500", "--seed", "79"])
+            link.stop()
+    lib.finish()
+
+
+main()

@@ -1,0 +1,105 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""test/trace/check.py on what our daemons send: the rules hold, and where nothing is lost the
+counters of both daemons are those that the capture shows."""
+import json
+import re
+import signal
+import subprocess
+import time
+
+import lib
+
+CHECK = lib.HERE.parent / "trace/check.py"
+OPS = "60" if lib.SHORT else "300"
+ADDRESSES = ("10.9.0.101", "10.9.0.102")
+
+
+def record(side, path):
+    """tcpdump of what arrives at a side; nanoseconds, so that a merge keeps cause and effect."""
+    dump = lib.spawn(["tcpdump", "-i", "eth0", "-Q", "in", "-U", "-n", "--immediate-mode",
+                      "--time-stamp-precision=nano", "-s", "9000", "-B", "65536", "-Z", "root",
+                      "-w", path, "udp port 4791"], ns=side.daemon.ns)
+    lib.until("tcpdump listens", lambda: "listening on" in dump.output())
+    return dump
+
+
+def rests(path):
+    size = path.stat().st_size
+    time.sleep(0.3)
+    return path.stat().st_size == size
+
+
+def stop(dumps, paths):
+    """Ends them when they have written what they got: a signal does not make them do it."""
+    for dump, path in zip(dumps, paths):
+        lib.until("the capture rests", lambda path=path: rests(path))
+        dump.popen.send_signal(signal.SIGINT)
+        dump.wait(10)
+        lost = int(re.search(r"(\d+) packets? dropped by kernel", dump.output()).group(1))
+        assert lost == 0, dump.output()
+
+
+def traffic(link):
+    lib.verbs_pair(link.b, link.a, lib.RCDATA,
+                   ["-d", "{dev}", "-g", "1", "--qps", "3", "--ops", OPS, "--max-len", "30000"],
+                   server_args=["-d", "{dev}", "-g", "1"], timeout=120)
+
+
+def settled(daemon):
+    """`show stats`, when nothing is counted any more."""
+    stats = daemon.show("stats")
+    return stats if stats == daemon.show("stats") else None
+
+
+def save(folder, name, stats):
+    path = folder / name
+    path.write_text(json.dumps(stats))
+    return path
+
+
+def check(*args):
+    done = subprocess.run(["/usr/bin/python3", CHECK, *args], text=True, capture_output=True,
+                          timeout=120)
+    print("\n".join(f"# {line}" for line in done.stdout.splitlines()[-25:]))
+    assert done.returncode == 0, done.stderr
+    frames = int(re.search(r"^(\d+) frames", done.stdout, re.M).group(1))
+    assert frames >= 300, f"only {frames} frames"
+
+
+def run(spec=None):
+    """Traffic between two daemons, captured: (folder, merged capture, stats before and after)."""
+    link = lib.link_veth()
+    folder = lib.tmpdir()
+    sides = (link.a, link.b)
+    if spec:
+        for side in sides:
+            lib.sh(lib.UROCECTL, "--socket", side.daemon.socket, "impair", side.dev, "set", spec)
+    before = [settled(side.daemon) for side in sides]
+    parts = [folder / "a.pcap", folder / "b.pcap"]
+    dumps = [record(side, path) for side, path in zip(sides, parts)]
+    traffic(link)
+    after = [lib.until("counters rest", lambda side=side: settled(side.daemon)) for side in sides]
+    stop(dumps, parts)
+    link.stop()
+    lib.sh("mergecap", "-F", "nsecpcap", "-w", folder / "both.pcap", *parts)
+    return folder, folder / "both.pcap", before, after
+
+
+def loss_free():
+    folder, path, before, after = run()
+    for i, address in enumerate(ADDRESSES):
+        check("--device", "uroce0", "--address", address, "--stats",
+              save(folder, f"before{i}", before[i]), save(folder, f"after{i}", after[i]), path)
+
+
+def main():
+    lib.need_root()
+    with lib.case("nothing lost: every rule holds, the counters are those of the capture"):
+        loss_free()
+    with lib.case("1 % lost behind the capture: every rule holds"):
+        check("--lossy-after-capture", run("drop=1%,seed=5")[1])
+    lib.finish()
+
+
+main()
