@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <string.h>
+#include <rte_mbuf.h>
+#include "wire/icrc.h"
+#include "wire/psn.h"
+#include "world_priv.h"
+
+/* Nothing is acknowledged that has not come, and a NAK is for what is missing. */
+static void
+check_response(const struct qp *qp, const struct wire_pkt *pkt)
+{
+	uint32_t kind = pkt->syndrome & WIRE_SYN_KIND;
+
+	if (!(pkt->op->flags & WIRE_F_ACK) || kind == WIRE_SYN_ACK)
+		CHECK(psn_lt(pkt->psn, qp->rcv.epsn));
+	else if (kind == WIRE_SYN_RNR || pkt->syndrome == (WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ))
+		CHECK(pkt->psn == qp->rcv.epsn);
+	else /* fatal: of a READ it may come late */
+		CHECK(kind == WIRE_SYN_NAK && psn_le(pkt->psn, qp->rcv.epsn));
+}
+
+void
+check_frame(const struct rte_mbuf *m)
+{
+	const struct qp *qp;
+	struct wire_pkt pkt;
+	uint32_t q;
+
+	CHECK(m->nb_segs == 1 && m->port == WORLD_DEV && m->hash.usr == QP_TX_WIRE);
+	CHECK(wire_parse(rte_pktmbuf_mtod(m, const uint8_t *), m->data_len, &pkt) == WIRE_OK);
+	CHECK(wire_icrc_check(&pkt));
+	q = pkt.qpn - WORLD_PEER;
+	CHECK(q < WORLD_QPS);
+	qp = world.side[q].qp;
+	CHECK((pkt.opcode & WIRE_SVC_MASK) == world.side[q].peer.svc);
+	CHECK(pkt.payload_len <= qp->mtu || is_ud(q));
+	if (pkt.op->flags & WIRE_F_RESP)
+		check_response(qp, &pkt);
+	else
+		CHECK(psn_lt(pkt.psn, qp->snd.high_psn));
+	if (qp->type == QP_TYPE_RC && (pkt.op->flags & WIRE_F_REQ) && qp->state == QP_RTS)
+		CHECK(psn_le(qp->snd.una_psn, pkt.psn));
+}
+
+static void
+check_snd(const struct qp *qp)
+{
+	const struct qp_snd *s = &qp->snd;
+
+	CHECK(s->head - s->tail <= s->rtx_mask + 1);
+	CHECK(s->cur - s->tail <= s->head - s->tail);
+	CHECK(s->rd_out <= QP_MAX_RD_ATOMIC);
+	if (qp->type != QP_TYPE_RC || qp->state != QP_RTS)
+		return;
+	CHECK(psn_le(s->una_psn, s->next_psn) && psn_le(s->next_psn, s->high_psn) &&
+	      psn_le(s->high_psn, s->alloc_psn));
+	/* Who waits for an answer has a deadline. */
+	CHECK(s->una_psn == s->high_psn || s->deadline_ns != 0);
+}
+
+static void
+check_qp(struct qp *qp)
+{
+	CHECK(qp_table_find(&world.qps, qp->qpn) == qp);
+	CHECK(qp->state < QP_NSTATES);
+	CHECK(!qp->on_run_list);
+	CHECK(qp->snd.deadline_ns == 0 || qp->timer_at_ns != 0);
+	CHECK(qp->rcv.rdq_n <= QP_RD_QUEUE);
+	CHECK(qp->rcv.msg <= QP_MSG_WRITE);
+	check_snd(qp);
+}
+
+void
+check_step(void)
+{
+	uint32_t q;
+
+	CHECK(TAILQ_EMPTY(&world.engine.run));
+	CHECK(world.engine.env.tx_n == 0 && world.engine.env.dirty_n == 0);
+	for (q = 0; q < WORLD_QPS; q++)
+		check_qp(world.side[q].qp);
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The client of all QPs: keeps the rules of uroce_abi, and holds the engine to them. */
+#include <string.h>
+#include "world_priv.h"
+
+static void *
+zalloc(size_t bytes)
+{
+	void *p = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
+
+	CHECK(p != NULL);
+	return memset(p, 0, (bytes + 63) & ~(size_t)63);
+}
+
+struct qp_ring
+wq_open(struct wq *w, uint32_t stride, uint32_t max_inline)
+{
+	w->hdr = zalloc(UROCE_RING_HDR + (size_t)ENTRIES * stride);
+	w->slots = (uint8_t *)w->hdr + UROCE_RING_HDR;
+	w->stride = stride;
+	w->prod = w->done = 0;
+	return (struct qp_ring){.hdr = w->hdr,
+				.slots = w->slots,
+				.mask = ENTRIES - 1,
+				.stride = stride,
+				.max_sge = MAX_SGE,
+				.max_inline = max_inline};
+}
+
+void
+wq_close(struct wq *w)
+{
+	free(w->hdr);
+	w->hdr = NULL;
+}
+
+void
+cq_open(struct world_cq *c)
+{
+	c->hdr = zalloc(UROCE_CQ_HDR + CQ_ENTRIES * sizeof(struct uroce_cqe));
+	c->cons = 0;
+	cq_init(&c->cq, c->hdr, CQ_ENTRIES);
+}
+
+static bool
+wq_full(const struct wq *w)
+{
+	uint32_t used = w->prod - w->hdr->cons;
+
+	CHECK(used <= ENTRIES);
+	return used == ENTRIES;
+}
+
+static uint8_t *
+wq_slot(struct wq *w)
+{
+	return w->slots + (size_t)(w->prod & (ENTRIES - 1)) * w->stride;
+}
+
+/* Publish what was written to the slot; qpn: whose doorbell is rung if that is asked for. */
+static void
+wq_post(struct wq *w, uint32_t qpn)
+{
+	w->prod++;
+	__atomic_store_n(&w->hdr->prod, w->prod, __ATOMIC_RELEASE);
+	if (__atomic_exchange_n(&w->hdr->armed, 0, __ATOMIC_SEQ_CST) == 1)
+		engine_doorbell(&world.engine, qpn);
+}
+
+/* Byte i of a step's body, which goes on with zeros. */
+static uint32_t
+at(const uint8_t *body, uint32_t len, uint32_t i)
+{
+	return i < len ? body[i] : 0;
+}
+
+/* n SGEs of bytes each, from slot on. */
+static void
+put_sges(uint8_t *to, uint32_t n, uint32_t slot, uint32_t bytes)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		struct uroce_sge sge = {.addr = REGION_IOVA(REGION_LOCAL) +
+						(uint64_t)((slot + i) % LOCAL_SLOTS) * LOCAL_SLOT,
+					.length = bytes,
+					.lkey = world_key(REGION_LOCAL)};
+
+		memcpy(to + i * sizeof(sge), &sge, sizeof(sge));
+	}
+}
+
+/* Body: number of SGEs, first slot, bytes of each (two bytes). */
+void
+client_recv(uint32_t q, const uint8_t *body, uint32_t len)
+{
+	struct world_side *s = &world.side[q];
+	bool shared = s->qp->srq != NULL;
+	struct wq *w = shared ? &world.srq_wq : &s->rq;
+	struct uroce_recv_wqe wqe = {.num_sge = at(body, len, 0) % (MAX_SGE + 1)};
+	uint32_t bytes = (at(body, len, 2) | at(body, len, 3) << 8) % (LOCAL_SLOT_USE + 1);
+
+	/* Of an SRQ a slot is free when its WQE was taken: no more than 32 may be on their way. */
+	if (wq_full(w) || (shared && (world.srq_out & 1u << w->prod % 32)))
+		return;
+	wqe.wr_id = (uint64_t)(shared ? SRQ_INDEX : q) << 32 | w->prod;
+	if (shared)
+		world.srq_out |= 1u << w->prod % 32;
+	w->bytes[w->prod % 32] = wqe.num_sge * bytes;
+	memcpy(wq_slot(w), &wqe, sizeof(wqe));
+	put_sges(wq_slot(w) + sizeof(wqe), wqe.num_sge, at(body, len, 1), bytes);
+	wq_post(w, s->qp->qpn);
+}
+
+static void
+aim(struct uroce_send_wqe *w, uint32_t q, uint32_t choice)
+{
+	if (w->opcode == UROCE_WR_BIND_MW) {
+		w->bind.addr = REGION_IOVA(REGION_RW) + choice * 16;
+		w->bind.length = 4096;
+		w->bind.mr_lkey = world_key(REGION_RW);
+		w->bind.mw_rkey = world_key(REGION_WINDOW);
+		w->bind.new_rkey = world_key(REGION_WINDOW) + 1;
+		w->bind.access = MEM_REMOTE_READ | MEM_REMOTE_WRITE;
+	} else if (is_ud(q)) {
+		w->ud.ah = 1 + choice % AHS;
+		w->ud.remote_qpn = WORLD_PEER + q;
+		w->ud.remote_qkey = WORLD_QKEY;
+	} else {
+		w->rdma.remote_addr = 0x7f0000001000 + choice * 8;
+		w->rdma.rkey = 0xbeef01;
+		w->rdma.compare_add = choice;
+		w->rdma.swap = choice + 1;
+	}
+	if (w->opcode == UROCE_WR_LOCAL_INV || w->opcode == UROCE_WR_SEND_INV)
+		w->imm = world_key(REGION_WINDOW);
+	else
+		w->imm = 0x01020304;
+}
+
+/* Body: opcode, flags, number of SGEs, first slot, bytes of each (two bytes), what it is aimed at.
+ */
+void
+client_send(uint32_t q, const uint8_t *body, uint32_t len)
+{
+	uint32_t bytes = (at(body, len, 4) | at(body, len, 5) << 8) % (LOCAL_SLOT_USE + 1);
+	struct world_side *s = &world.side[q];
+	struct wq *w = &s->sq;
+	struct uroce_send_wqe wqe = {
+		.wr_id = (uint64_t)q << 32 | w->prod,
+		.opcode = (uint8_t)(at(body, len, 0) % UROCE_WR_OPCODES),
+		.flags = (uint8_t)(at(body, len, 1) & 0xf),
+		.num = (uint16_t)(at(body, len, 2) % (MAX_SGE + 1)),
+	};
+
+	if (wq_full(w))
+		return;
+	aim(&wqe, q, at(body, len, 6));
+	if (wqe.flags & UROCE_WQE_INLINE) {
+		wqe.num = (uint16_t)(bytes % (MAX_INLINE + 1));
+		memset(wq_slot(w) + sizeof(wqe), 0x77, wqe.num);
+	} else {
+		put_sges(wq_slot(w) + sizeof(wqe), wqe.num, at(body, len, 3), bytes);
+	}
+	memcpy(wq_slot(w), &wqe, sizeof(wqe));
+	wq_post(w, s->qp->qpn);
+}
+
+static void
+post_sends(uint32_t q, const uint8_t (*body)[6], uint32_t n)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++)
+		client_send(q, body[i], 6);
+}
+
+#define SEND_OF(op, flags, sges, slot, bytes)                                                      \
+	{                                                                                          \
+		UROCE_WR_##op, flags, sges, slot, (bytes)&0xff, (bytes) >> 8                       \
+	}
+
+void
+client_start(void)
+{
+	static const uint8_t rc[][6] = {
+		SEND_OF(BIND_MW, 0, 0, 0, 0),      SEND_OF(RDMA_WRITE, 0, 3, 32, 500),
+		SEND_OF(RDMA_READ, 0, 5, 35, 600), SEND_OF(ATOMIC_FETCH_ADD, 0, 1, 40, 8),
+		SEND_OF(RDMA_READ, 0, 1, 41, 600), SEND_OF(SEND, UROCE_WQE_SOLICITED, 1, 42, 100),
+		SEND_OF(RDMA_READ, 0, 4, 43, 600), SEND_OF(SEND_IMM, UROCE_WQE_FENCE, 1, 47, 600),
+	};
+	static const uint8_t srq[][6] = {
+		SEND_OF(RDMA_READ, 0, 2, 48, 350),
+		SEND_OF(SEND_IMM, 0, 1, 50, 64),
+		SEND_OF(ATOMIC_CMP_SWAP, 0, 1, 51, 8),
+	};
+	static const uint8_t uc[][6] = {SEND_OF(SEND, 0, 4, 52, 500)};
+	static const uint8_t ud[][6] = {SEND_OF(SEND_IMM, 0, 1, 56, 300)};
+	/* Less after more: what is left of the one before must not be taken for the next one's. */
+	static const uint8_t sges[] = {4, 1, 3, 1, 2};
+	uint32_t q, i;
+
+	for (q = 0; q < WORLD_QPS; q++) {
+		for (i = 0; i < sizeof(sges); i++) {
+			uint8_t body[4] = {sges[i], (uint8_t)(q * 5 + i), 88, 2};
+
+			client_recv(q, body, sizeof(body));
+		}
+	}
+	post_sends(WORLD_RC, rc, sizeof(rc) / sizeof(rc[0]));
+	post_sends(WORLD_RC_SRQ, srq, sizeof(srq) / sizeof(srq[0]));
+	post_sends(WORLD_UC, uc, 1);
+	post_sends(WORLD_UD, ud, 1);
+	post_sends(WORLD_UD_V6, ud, 1);
+}
+
+static bool
+cq_poll(struct world_cq *c, struct uroce_cqe *cqe)
+{
+	struct uroce_cqe *slot = (struct uroce_cqe *)((uint8_t *)c->hdr + UROCE_CQ_HDR) +
+				 (c->cons & (CQ_ENTRIES - 1));
+
+	if (slot->phase != c->cons / CQ_ENTRIES + 1)
+		return false;
+	*cqe = *slot;
+	c->cons++;
+	__atomic_store_n(&c->hdr->cons, c->cons, __ATOMIC_RELEASE);
+	return true;
+}
+
+/* A completion of the next WQE of its queue, and of no other. */
+static void
+complete(struct wq *w, const struct uroce_cqe *cqe)
+{
+	CHECK((uint32_t)cqe->wr_id == w->done && w->done != w->prod);
+	w->done++;
+}
+
+static struct world_side *
+side_of(const struct uroce_cqe *cqe)
+{
+	uint32_t q = cqe->qp_num - WORLD_QPN;
+
+	CHECK(q < WORLD_QPS && cqe->qp_num == world.side[q].qp->qpn);
+	return &world.side[q];
+}
+
+static void
+complete_recv(const struct uroce_cqe *cqe)
+{
+	uint32_t bit = 1u << cqe->wr_id % 32;
+	struct world_side *s = side_of(cqe);
+	struct wq *w = s->qp->srq != NULL ? &world.srq_wq : &s->rq;
+
+	if (s->qp->srq == NULL) {
+		CHECK(cqe->wr_id >> 32 == (uint64_t)(s - world.side));
+		complete(w, cqe);
+	} else {
+		CHECK(cqe->wr_id >> 32 == SRQ_INDEX && (world.srq_out & bit));
+		world.srq_out &= ~bit;
+	}
+	CHECK(cqe->status != 0 || cqe->opcode == UROCE_CQE_RECV_RDMA_WITH_IMM ||
+	      cqe->byte_len <= w->bytes[cqe->wr_id % 32]);
+}
+
+void
+client_reap(void)
+{
+	struct uroce_cqe cqe;
+
+	while (cq_poll(&world.scq, &cqe)) {
+		struct world_side *s = side_of(&cqe);
+
+		CHECK(cqe.wr_id >> 32 == (uint64_t)(s - world.side));
+		complete(&s->sq, &cqe);
+	}
+	while (cq_poll(&world.rcq, &cqe))
+		complete_recv(&cqe);
+	CHECK(!world.scq.cq.dead && !world.rcq.cq.dead);
+}
+
+void
+client_end(void)
+{
+	uint32_t q;
+
+	for (q = 0; q < WORLD_QPS; q++) {
+		const struct world_side *s = &world.side[q];
+
+		CHECK(s->sq.done == s->sq.prod);
+		CHECK(s->qp->srq != NULL || s->rq.done == s->rq.prod);
+	}
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Regions, each between guards, with contents that every input finds alike. */
+#include <errno.h>
+#include <string.h>
+#include <rte_mbuf.h>
+#include <sanitizer/asan_interface.h>
+#include "world_priv.h"
+
+#define GUARD       4096u
+#define FAILS_AFTER (REGION_BYTES - 1024u) /* copies to or from behind it fail */
+#define KEY_VARY    0x5a5u
+
+static uint8_t *memory[WORLD_REGIONS]; /* guard, region, guard */
+static uint8_t *pattern;               /* as large as the largest of them */
+
+static uint32_t
+bytes_of(uint32_t region)
+{
+	return region == REGION_LOCAL ? LOCAL_SLOTS * LOCAL_SLOT : REGION_BYTES;
+}
+
+static uint8_t *
+host_of(uint32_t region)
+{
+	return memory[region] + GUARD;
+}
+
+void
+memory_init(void)
+{
+	uint32_t i, r, n = bytes_of(REGION_LOCAL) + 2 * GUARD, x = 1;
+
+	pattern = malloc(n);
+	CHECK(pattern != NULL);
+	for (i = 0; i < n; i++) {
+		x = x * 1664525 + 1013904223;
+		pattern[i] = (uint8_t)(x >> 24);
+	}
+	for (r = 0; r < REGION_WINDOW; r++) {
+		memory[r] = malloc(bytes_of(r) + 2 * GUARD);
+		CHECK(memory[r] != NULL);
+	}
+}
+
+static bool
+copy_ok(uint64_t va, uint32_t len)
+{
+	/* The engine has no business outside, whether or not a copy of it would fail. */
+	CHECK(va >= GUARD && va - GUARD <= REGION_BYTES && len <= REGION_BYTES - (va - GUARD));
+	return va - GUARD + len <= FAILS_AFTER;
+}
+
+static int
+copy_out(void *ctx, uint64_t va, void *dst, uint32_t len)
+{
+	if (!copy_ok(va, len))
+		return -EFAULT;
+	memcpy(dst, memory[REGION_COPIED] + va, len);
+	return 0;
+}
+
+static int
+copy_in(void *ctx, uint64_t va, const void *src, uint32_t len)
+{
+	if (!copy_ok(va, len))
+		return -EFAULT;
+	memcpy(memory[REGION_COPIED] + va, src, len);
+	return 0;
+}
+
+static const struct mem_ops copy_ops = {.read = copy_out, .write = copy_in};
+
+static void
+add_region(uint32_t r)
+{
+	static const uint32_t access[WORLD_REGIONS] = {
+		[REGION_RW] = MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ |
+			      MEM_REMOTE_ATOMIC | MEM_MW_BIND,
+		[REGION_RO] = MEM_REMOTE_READ,
+		[REGION_LOCAL] = MEM_LOCAL_WRITE,
+		[REGION_OTHER] =
+			MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC,
+		[REGION_COPIED] =
+			MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC,
+	};
+	struct mr *mr = &world.mr[r];
+
+	*mr = (struct mr){.pd = r == REGION_OTHER ? WORLD_PD + 1 : WORLD_PD, .access = access[r]};
+	if (r == REGION_WINDOW) {
+		mr->kind = MR_WINDOW_2;
+	} else {
+		mr->iova = REGION_IOVA(r);
+		mr->len = bytes_of(r);
+		mr->host = host_of(r);
+	}
+	if (r == REGION_COPIED) {
+		mr->host = NULL;
+		mr->va = GUARD;
+		mr->ops = &copy_ops;
+	}
+	CHECK(mr_table_add(&world.mrs, mr, KEY_VARY + r) == 0);
+}
+
+void
+memory_reset(void)
+{
+	uint32_t r;
+
+	CHECK(mr_table_init(&world.mrs, 16) == 0);
+	for (r = 0; r < WORLD_REGIONS; r++)
+		add_region(r);
+	for (r = 0; r < REGION_WINDOW; r++) {
+		uint32_t n = bytes_of(r);
+
+		memcpy(memory[r], pattern, n + 2 * GUARD);
+		ASAN_POISON_MEMORY_REGION(memory[r], GUARD);
+		ASAN_POISON_MEMORY_REGION(host_of(r) + n, GUARD);
+	}
+}
+
+static void
+check_equal(uint32_t r, uint32_t off, uint32_t n)
+{
+	CHECK(memcmp(memory[r] + off, pattern + off, n) == 0);
+}
+
+void
+memory_end(void)
+{
+	uint32_t r, i;
+
+	for (r = 0; r < REGION_WINDOW; r++) {
+		ASAN_UNPOISON_MEMORY_REGION(memory[r], bytes_of(r) + 2 * GUARD);
+		check_equal(r, 0, GUARD);
+		check_equal(r, GUARD + bytes_of(r), GUARD);
+	}
+	check_equal(REGION_RO, 0, bytes_of(REGION_RO));
+	check_equal(REGION_OTHER, 0, bytes_of(REGION_OTHER));
+	for (i = 0; i < LOCAL_SLOTS; i++)
+		check_equal(REGION_LOCAL, GUARD + i * LOCAL_SLOT + LOCAL_SLOT_USE,
+			    LOCAL_SLOT - LOCAL_SLOT_USE);
+	mr_table_free(&world.mrs);
+}
+
+void
+memory_drop(uint32_t r)
+{
+	/* A region with a window on it cannot go, as the daemon has it. */
+	if (world.gone[r] || world.mr[r].windows != 0)
+		return;
+	world.gone[r] = true;
+	mr_table_del(&world.mrs, &world.mr[r]);
+	if (r == REGION_WINDOW)
+		mw_unbind(&world.mr[r]);
+}
+
+uint32_t
+world_key(enum world_region r)
+{
+	return world.mr[r].key;
+}
+
+void
+memory_fence_frame(struct rte_mbuf *m, bool on)
+{
+	uint8_t *buf = m->buf_addr, *data = rte_pktmbuf_mtod(m, uint8_t *);
+
+	if (on) {
+		ASAN_POISON_MEMORY_REGION(buf, m->data_off);
+		ASAN_POISON_MEMORY_REGION(data + m->data_len,
+					  m->buf_len - m->data_off - m->data_len);
+	} else {
+		ASAN_UNPOISON_MEMORY_REGION(buf, m->buf_len);
+	}
+}

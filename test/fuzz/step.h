@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An input of the fuzzer: steps one after the other, each a head and len bytes of body. Whatever
+ * bytes there are mean something: lengths are cut to what is left, numbers to what there is.
+ */
+#ifndef FUZZ_STEP_H
+#define FUZZ_STEP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum step_op {
+	STEP_FRAME = 0, /* body: a frame that arrives */
+	STEP_TIME,      /* 2^(arg % 34) ns go by, timers and all */
+	STEP_RECV,      /* QP arg posts a receive; body: which slots of memory */
+	STEP_SEND,      /* QP arg posts a send; body: opcode, flags, slots .. */
+	STEP_MODIFY,    /* QP arg is taken to ERR, SQD or RTS, as body says */
+	STEP_DEREG,     /* region arg goes */
+	STEP_OPS,
+};
+
+struct step_head {
+	uint8_t op, arg;
+	uint16_t len; /* little endian, as all machines are that this runs on */
+};
+_Static_assert(sizeof(struct step_head) == 4, "head of a step");
+
+#define STEP_MAX       64   /* of an input; the rest is not looked at */
+#define STEP_MAX_FRAME 4400 /* bytes of a frame */
+
+struct step {
+	uint8_t op, arg;
+	uint16_t len;
+	const uint8_t *body;
+};
+
+/* Take the step at *data of *size bytes, and move behind it. False: nothing is left. */
+static inline bool
+step_take(const uint8_t **data, size_t *size, struct step *s)
+{
+	if (*size < sizeof(struct step_head))
+		return false;
+	s->op = (*data)[0] % STEP_OPS;
+	s->arg = (*data)[1];
+	s->len = (uint16_t)((*data)[2] | (*data)[3] << 8);
+	s->body = *data + sizeof(struct step_head);
+	*size -= sizeof(struct step_head);
+	if (s->len > *size)
+		s->len = (uint16_t)*size;
+	*data = s->body + s->len;
+	*size -= s->len;
+	return true;
+}
+
+/* Append a step at out, which has room for it. Returns its bytes. */
+size_t step_put(uint8_t *out, uint8_t op, uint8_t arg, const uint8_t *body, uint16_t len);
+
+#endif

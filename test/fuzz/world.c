@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <string.h>
+#include <unistd.h>
+#include <rte_eal.h>
+#include <rte_mbuf.h>
+#include "wire/icrc.h"
+#include "wire/parse.h"
+#include "world_priv.h"
+
+#define POOL_MBUFS 511
+#define START_NS   1000000000ull
+#define MAX_ROUNDS 100000 /* of an engine that should come to rest */
+
+struct world world;
+struct rte_mempool *world_rx_pool, *world_tx_pool;
+
+/* What differs from QP to QP. PSNs of the first are about to wrap. */
+static const struct {
+	enum qp_type type;
+	enum qp_state state;
+	uint32_t mtu_code, rq_psn, sq_psn;
+	uint8_t svc;
+} kind[WORLD_QPS] = {
+	[WORLD_RC] = {QP_TYPE_RC, QP_RTS, 3, 0xfffff8, 0xfffffa, WIRE_SVC_RC},
+	[WORLD_RC_SRQ] = {QP_TYPE_RC, QP_RTS, 1, 0x001000, 0x555000, WIRE_SVC_RC},
+	[WORLD_RC_V6] = {QP_TYPE_RC, QP_RTR, 5, 0x7ffff0, 0, WIRE_SVC_RC},
+	[WORLD_UC] = {QP_TYPE_UC, QP_RTS, 1, 0x002000, 0x003000, WIRE_SVC_UC},
+	[WORLD_UD] = {QP_TYPE_UD, QP_RTS, 5, 0, 0x004000, WIRE_SVC_UD},
+	[WORLD_UD_V6] = {QP_TYPE_UD, QP_RTS, 5, 0, 0x005000, WIRE_SVC_UD},
+};
+
+void
+world_init(void)
+{
+	char prefix[64];
+	char *argv[] = {"fuzz", "--no-huge",      "--no-pci",          "--no-shconf", "-m",
+			"32",   "--no-telemetry", "--log-level=error", "-l",          "0",
+			prefix};
+
+	snprintf(prefix, sizeof(prefix), "--file-prefix=fuzz-%d", getpid());
+	CHECK(rte_eal_init(sizeof(argv) / sizeof(argv[0]), argv) >= 0);
+	world_rx_pool = rte_pktmbuf_pool_create("rx", POOL_MBUFS, 0, 0,
+						RTE_PKTMBUF_HEADROOM + STEP_MAX_FRAME, 0);
+	world_tx_pool = rte_pktmbuf_pool_create("tx", POOL_MBUFS, 0, 0,
+						RTE_PKTMBUF_HEADROOM + WIRE_MAX_OVERHEAD + 4096, 0);
+	CHECK(world_rx_pool != NULL && world_tx_pool != NULL);
+	memory_init();
+}
+
+static void
+on_slow_path(void *ctx, uint16_t dev, struct rte_mbuf *m)
+{
+	rte_pktmbuf_free(m);
+}
+
+/* A frame for a QP of another worker is whole, whoever made it. */
+static void
+on_handoff(void *ctx, uint32_t worker, struct rte_mbuf *m)
+{
+	struct wire_pkt pkt;
+
+	CHECK(worker == 0 && m->port == WORLD_DEV);
+	CHECK(wire_parse(rte_pktmbuf_mtod(m, const uint8_t *), m->data_len, &pkt) == WIRE_OK);
+	CHECK((pkt.qpn & WORLD_OURS) == 0);
+	CHECK(m->pool == world_rx_pool || wire_icrc_check(&pkt));
+	rte_pktmbuf_free(m);
+}
+
+static void
+on_set_timer(void *ctx, struct qp *qp)
+{
+	CHECK(qp->snd.deadline_ns != 0);
+	qp->timer_at_ns = qp->snd.deadline_ns;
+}
+
+static void
+on_cq_event(void *ctx, struct cq *cq)
+{
+	CHECK(cq == &world.scq.cq || cq == &world.rcq.cq);
+}
+
+static void
+on_async_event(void *ctx, enum qp_event ev, struct qp *qp, struct cq *cq)
+{
+	CHECK(ev != QP_EVENT_CQ_ERR && cq == NULL);
+	CHECK(qp != NULL || ev == QP_EVENT_SRQ_ERR || ev == QP_EVENT_SRQ_LIMIT_REACHED);
+	/* Its rings are right: the client of this world keeps the rules. */
+	CHECK(ev != QP_EVENT_SRQ_ERR);
+}
+
+static const struct engine_ops ops = {
+	.slow_path = on_slow_path,
+	.handoff = on_handoff,
+	.set_timer = on_set_timer,
+	.cq_event = on_cq_event,
+	.async_event = on_async_event,
+};
+
+static int
+modify(uint32_t q, uint32_t mask, const struct uroce_qp_attr *attr)
+{
+	static const struct qp_limits lim = {.max_mtu = 5, .npkeys = 1, .ngids = 3, .gid_valid = 7};
+	struct world_side *s = &world.side[q];
+	int rc = qp_modify_check(s->qp, mask, attr, &lim);
+
+	if (rc != 0)
+		return rc;
+	world.engine.env.now_ns = world.now;
+	qp_modify_apply(&world.engine.env, s->qp, mask, attr, mask & QP_AV ? &s->path : NULL);
+	return 0;
+}
+
+static void
+raise_to(uint32_t q, enum qp_state to)
+{
+	struct uroce_qp_attr a = {
+		.qp_access_flags =
+			MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC,
+		.port_num = 1,
+		.path_mtu = kind[q].mtu_code,
+		.dest_qp_num = WORLD_PEER + q,
+		.rq_psn = kind[q].rq_psn,
+		.sq_psn = kind[q].sq_psn,
+		.qkey = WORLD_QKEY,
+		.max_rd_atomic = 4,
+		.max_dest_rd_atomic = q == WORLD_RC ? 16 : 1,
+		.min_rnr_timer = 12,
+		.timeout = 14,
+		.retry_cnt = 3,
+		.rnr_retry = 3,
+		.ah = {.is_global = 1, .port_num = 1},
+	};
+	enum qp_type type = kind[q].type;
+	enum qp_state from;
+
+	for (from = QP_RESET; from < to; from++) {
+		a.qp_state = from + 1;
+		CHECK(modify(q, QP_STATE | qp_transition_get(type, from, from + 1)->required, &a) ==
+		      0);
+	}
+}
+
+static void
+make_qp(uint32_t q)
+{
+	struct world_side *s = &world.side[q];
+	struct qp_create c = {
+		.qpn = WORLD_QPN + q,
+		.type = kind[q].type,
+		.port = WORLD_DEV,
+		.worker = WORLD_OURS,
+		.pd = WORLD_PD,
+		.send_cq = &world.scq.cq,
+		.recv_cq = &world.rcq.cq,
+		.srq = q == WORLD_RC_SRQ ? &world.srq : NULL,
+		.ahs = &world.ahs,
+		.dev_mtu = 5,
+		.sig_all = true,
+		.user_handle = q,
+		.cap = {ENTRIES, ENTRIES, MAX_SGE, MAX_SGE, MAX_INLINE},
+		.obs = &world.obs,
+	};
+
+	c.sq = wq_open(&s->sq, uroce_sq_stride(MAX_SGE, MAX_INLINE), MAX_INLINE);
+	if (c.srq == NULL)
+		c.rq = wq_open(&s->rq, uroce_rq_stride(MAX_SGE), 0);
+	s->qp = qp_create(&c);
+	CHECK(s->qp != NULL);
+	world.qps.slot[c.qpn & world.qps.mask] = s->qp;
+	peers_connect(q, kind[q].svc);
+	raise_to(q, kind[q].state);
+}
+
+static void
+world_start(void)
+{
+	uint32_t q;
+
+	memset(&world, 0, sizeof(world));
+	world.now = START_NS;
+	memory_reset();
+	CHECK(qp_table_init(&world.qps, 1024) == 0);
+	engine_init(&world.engine, world_tx_pool, &world.mrs, &world.qps, WORLD_OURS, WORLD_OURS,
+		    &ops, NULL);
+	engine_add_dev(&world.engine, WORLD_DEV, peers_our_mac, &world.obs);
+	world.engine.env.obs = &world.obs;
+	cq_open(&world.scq);
+	cq_open(&world.rcq);
+	world.srq.rq = wq_open(&world.srq_wq, uroce_rq_stride(MAX_SGE), 0);
+	world.srq.pd = WORLD_PD;
+	world.ahs = (struct qp_ah_table){.slot = world.ah_slot, .nslots = AHS};
+	for (q = 0; q < AHS; q++)
+		world.ah_slot[(1 + q) & (AHS - 1)] = &world.ah[q];
+	for (q = 0; q < WORLD_QPS; q++)
+		make_qp(q);
+	peers_groups();
+	client_start();
+}
+
+/* Run until the engine rests, as a worker and its port would. */
+static void
+run(void)
+{
+	struct qp_env *env = &world.engine.env;
+	uint32_t i, rounds = 0;
+	bool more;
+
+	do {
+		more = engine_run(&world.engine, world.now);
+		for (i = 0; i < env->tx_n; i++) {
+			check_frame(env->tx[i]);
+			rte_pktmbuf_free(env->tx[i]);
+		}
+		env->tx_n = 0;
+		client_reap();
+		CHECK(++rounds < MAX_ROUNDS);
+	} while (more);
+}
+
+static void
+frame(const struct step *s)
+{
+	uint16_t len = s->len <= STEP_MAX_FRAME ? s->len : STEP_MAX_FRAME;
+	struct rte_mbuf *m = rte_pktmbuf_alloc(world_rx_pool), *given = m;
+
+	CHECK(m != NULL);
+	memcpy(rte_pktmbuf_append(m, len), s->body, len);
+	memory_fence_frame(m, true);
+	engine_rx(&world.engine, world.now, WORLD_DEV, &given, 1);
+	/* It is free again, but its pool does not write to its bytes. */
+	memory_fence_frame(m, false);
+	CHECK(rte_mempool_avail_count(world_rx_pool) == POOL_MBUFS);
+}
+
+static struct qp *
+next_timer(uint64_t end)
+{
+	struct qp *best = NULL;
+	uint32_t q;
+
+	for (q = 0; q < WORLD_QPS; q++) {
+		struct qp *qp = world.side[q].qp;
+
+		if (qp->timer_at_ns == 0 || qp->timer_at_ns > end)
+			continue;
+		if (best == NULL || qp->timer_at_ns < best->timer_at_ns)
+			best = qp;
+	}
+	return best;
+}
+
+static void
+pass(uint64_t ns)
+{
+	uint64_t end = world.now + ns;
+	uint32_t fired = 0;
+	struct qp *qp;
+
+	while ((qp = next_timer(end)) != NULL) {
+		world.now = qp->timer_at_ns > world.now ? qp->timer_at_ns : world.now;
+		engine_timer(&world.engine, world.now, qp);
+		run();
+		CHECK(++fired < MAX_ROUNDS);
+	}
+	world.now = end;
+}
+
+static void
+modify_step(uint32_t q, uint32_t choice)
+{
+	static const uint32_t states[] = {QP_SQD, QP_RTS, QP_ERR, QP_SQD};
+	struct uroce_qp_attr a = {.qp_state = states[choice % 4]};
+
+	modify(q, QP_STATE, &a); /* the check refuses what is not legal */
+}
+
+static void
+take_step(const struct step *s)
+{
+	switch ((enum step_op)s->op) {
+	case STEP_FRAME:
+		frame(s);
+		break;
+	case STEP_TIME:
+		pass(1ull << s->arg % 34);
+		break;
+	case STEP_RECV:
+		client_recv(s->arg % WORLD_QPS, s->body, s->len);
+		break;
+	case STEP_SEND:
+		client_send(s->arg % WORLD_QPS, s->body, s->len);
+		break;
+	case STEP_MODIFY:
+		modify_step(s->arg % WORLD_QPS, s->len > 0 ? s->body[0] : 0);
+		break;
+	case STEP_DEREG:
+		memory_drop(s->arg % WORLD_REGIONS);
+		break;
+	case STEP_OPS:
+		break;
+	}
+	run();
+	check_step();
+}
+
+/* Where the QPs are now, before they go. */
+static struct world_psns last[WORLD_QPS];
+
+static void
+world_end(void)
+{
+	struct uroce_qp_attr err = {.qp_state = QP_ERR};
+	uint32_t q;
+
+	for (q = 0; q < WORLD_QPS; q++) {
+		struct qp *qp = world.side[q].qp;
+
+		last[q] = (struct world_psns){.epsn = qp->rcv.epsn,
+					      .una = qp->snd.una_psn,
+					      .high = qp->snd.high_psn};
+		CHECK(modify(q, QP_STATE, &err) == 0);
+	}
+	run();
+	check_step();
+	client_end();
+	for (q = 0; q < WORLD_QPS; q++) {
+		engine_forget(&world.engine, world.side[q].qp);
+		qp_free(world.side[q].qp);
+		wq_close(&world.side[q].sq);
+		wq_close(&world.side[q].rq);
+	}
+	wq_close(&world.srq_wq);
+	free(world.scq.hdr);
+	free(world.rcq.hdr);
+	qp_table_free(&world.qps);
+	memory_end();
+	CHECK(rte_mempool_avail_count(world_tx_pool) == POOL_MBUFS);
+}
+
+void
+world_run(const uint8_t *data, size_t size)
+{
+	uint32_t n = 0;
+	struct step s;
+
+	world_start();
+	run();
+	while (n++ < STEP_MAX && step_take(&data, &size, &s))
+		take_step(&s);
+	world_end();
+}
+
+struct world_psns
+world_psns(enum world_qp q)
+{
+	return last[q < WORLD_QPS ? q : 0];
+}

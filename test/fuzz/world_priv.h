@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of the world share.
+ *
+ *   world.c    QPs, and the steps of an input      memory.c   regions and their guards
+ *   client.c   posting and completions             check.c    what must hold after each step
+ *   peers.c    addresses, multicast groups
+ */
+#ifndef FUZZ_WORLD_PRIV_H
+#define FUZZ_WORLD_PRIV_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include "world.h"
+
+#define CHECK(cond)                                                                                \
+	do {                                                                                       \
+		if (!(cond)) {                                                                     \
+			fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #cond);   \
+			abort();                                                                   \
+		}                                                                                  \
+	} while (0)
+
+#define ENTRIES    16u /* of each send and receive queue */
+#define CQ_ENTRIES 256u
+#define MAX_SGE    6u
+#define MAX_INLINE 256u
+#define AHS        2u
+#define SRQ_INDEX  WORLD_QPS /* in wr_ids, in place of the QP */
+
+/* A queue as the client sees it. */
+struct wq {
+	struct uroce_ring_hdr *hdr;
+	uint8_t *slots;
+	uint32_t stride, prod;
+	uint32_t done;      /* completions so far, which come in order */
+	uint32_t bytes[32]; /* posted with each WQE that is out, modulo 32 */
+};
+
+struct world_side {
+	struct qp *qp;
+	struct wq sq, rq;
+	struct qp_path path;
+	struct world_peer peer;
+};
+
+struct world_cq {
+	struct cq cq;
+	struct uroce_cq_hdr *hdr;
+	uint32_t cons;
+};
+
+struct world {
+	struct engine engine;
+	struct obs_block obs;
+	struct mr_table mrs;
+	struct qp_table qps;
+	uint64_t now;
+	struct world_side side[WORLD_QPS];
+	struct world_cq scq, rcq;
+	struct srq srq;
+	struct wq srq_wq;
+	uint32_t srq_out; /* bit i: WQE i of the SRQ has not completed, modulo 32 */
+	struct qp_ah ah[AHS];
+	struct qp_ah *ah_slot[AHS];
+	struct qp_ah_table ahs;
+	struct mr mr[WORLD_REGIONS];
+	bool gone[WORLD_REGIONS];   /* deregistered */
+	struct world_peer group[2]; /* WORLD_GROUP, WORLD_GROUP_V6 */
+	struct engine_member member[4];
+	struct engine_addrs addrs;
+};
+extern struct world world;
+extern struct rte_mempool *world_rx_pool, *world_tx_pool;
+
+static inline bool
+is_ud(uint32_t q)
+{
+	return q == WORLD_UD || q == WORLD_UD_V6;
+}
+
+static inline bool
+is_v6(uint32_t q)
+{
+	return q == WORLD_RC_V6 || q == WORLD_UD_V6;
+}
+
+/* memory.c */
+void memory_init(void);
+void memory_reset(void); /* contents and table */
+void memory_end(void);   /* guards, and what must not have changed; then gives back the table */
+void memory_drop(uint32_t region);
+/* The frame in an mbuf, and nothing beside it that may be read (with ASan). */
+void memory_fence_frame(struct rte_mbuf *m, bool on);
+
+/* peers.c */
+extern const uint8_t peers_our_mac[6];
+/* QP q is there, and not connected yet: the path of its packets, and of those to it. */
+void peers_connect(uint32_t q, uint8_t svc);
+/* Two groups; each has a UD QP as a member, and a QP of another worker. QPs are connected. */
+void peers_groups(void);
+
+/* client.c */
+struct qp_ring wq_open(struct wq *w, uint32_t stride, uint32_t max_inline);
+void wq_close(struct wq *w);
+void cq_open(struct world_cq *c);
+void client_start(void); /* posts what every input begins with */
+void client_recv(uint32_t q, const uint8_t *body, uint32_t len);
+void client_send(uint32_t q, const uint8_t *body, uint32_t len);
+void client_reap(void); /* takes completions; checks that each WQE has one, in order */
+void client_end(void);  /* all QPs are in ERR: every WQE has completed */
+
+/* check.c */
+void check_frame(const struct rte_mbuf *m); /* one that the engine sends */
+void check_step(void);
+
+#endif

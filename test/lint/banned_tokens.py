@@ -1,0 +1,59 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+What may not be called in the folders that packets pass through: they have no heap, lock, clock, random
+number, output or system call of their own (doc/architecture.md, 'the engine is sans-I/O').
+"""
+import re
+
+import tree
+
+HOT = ('lib/wire/', 'lib/mem/', 'lib/cq/', 'lib/qp/', 'lib/requester/', 'lib/responder/', 'lib/net/',
+       'lib/worker/engine')
+
+BANNED = {
+    'output': r'v?f?printf|v?dprintf|f?puts|putchar|perror|v?syslog|RTE_LOG|rte_v?log',
+    'heap': r'malloc|calloc|realloc|reallocarray|free|strn?dup|v?asprintf|aligned_alloc|posix_memalign'
+            r'|rte_(malloc|zmalloc|calloc|realloc|free)\w*|alloca',
+    'lock': r'pthread_\w+|mtx_\w+|cnd_\w+|sem_\w+|rte_(spinlock|rwlock|ticketlock|mcslock|seqlock)_\w+',
+    'clock': r'clock_\w+|time|gettimeofday|times|__?rdtscp?|rte_(get_(tsc|timer)_\w+|rdtsc\w*|delay_\w+)',
+    'random': r's?rand|s?random|rand_r|[dlm]rand48|getrandom|rte_s?rand\w*',
+    'syscall': r'syscall|open(at)?|close|p?read(v|v2)?|p?write(v|v2)?|m(un)?map|mprotect|madvise|ioctl'
+               r'|socket|bind|listen|accept4?|connect|p?poll|select|epoll_\w+|eventfd\w*|send(to|msg)'
+               r'|recv(from|msg)|memfd_create|process_vm_\w+|fork|exec[lv]p?e?|kill|signal|sigaction'
+               r'|n?anosleep|u?sleep|sched_\w+|getenv|f(open|close|read|write|tell|seek)',
+    'exit': r'_?exit|abort|rte_(exit|panic)',
+}
+
+# Files of hot folders, or exceptions in them, that no packet passes: what they may call, and why.
+COLD = {
+    'lib/mem/mr_table.c': ('heap', 'the key table, made when a device starts and freed when it ends'),
+    'lib/qp/qp.c': ('heap', 'makes and frees QPs, which is all that it does'),
+    'lib/qp/table.c': ('heap', 'the table that finds QPs, made at start'),
+}
+
+
+def check(name):
+    kinds, _ = COLD.get(name, ('', ''))
+    used = set()
+    for nr, line in enumerate(tree.code(name).splitlines(), 1):
+        for kind, pattern in BANNED.items():
+            # A member or a pointer of that name (ops->read(..)) is none of these functions.
+            call = re.search(rf'(?<![\w.>])({pattern})\s*\(', line)
+            if not call:
+                continue
+            used.add(kind)
+            if kind not in kinds.split():
+                yield f'{name}:{nr}: {call[1]}() in a hot folder ({kind})'
+    for kind in set(kinds.split()) - used:
+        yield f'{name}: COLD allows it "{kind}", which it does not use: take that away'
+
+
+def main():
+    names = [n for n in tree.files('.c', '.h') if n.startswith(HOT)]
+    problems = [p for name in names for p in check(name)]
+    problems += [f'{name}: in COLD, but not in the tree' for name in COLD if name not in names]
+    tree.finish('banned tokens', problems)
+
+
+main()

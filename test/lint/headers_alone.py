@@ -1,0 +1,41 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Every header compiles alone, in C; those of include/ in C++ too, where programs of any kind use them.
+headers_alone.py CC CXX
+"""
+import concurrent.futures
+import subprocess
+import sys
+
+import tree
+
+DPDK = ['-isystem', '/usr/include/dpdk', '-isystem', '/usr/include/x86_64-linux-gnu/dpdk',
+        '-include', 'rte_config.h']
+WARN = ['-Wall', '-Wextra', '-Werror', '-Wno-unused-parameter', '-Wno-address-of-packed-member',
+        '-Wno-missing-field-initializers']
+C = ['-x', 'c', '-std=gnu11', '-D_GNU_SOURCE', '-DALLOW_EXPERIMENTAL_API', '-march=native']
+
+
+def compile_alone(command, name):
+    # Included from a file of one line: what a header is when it comes first.
+    run = subprocess.run([*command, '-fsyntax-only', '-'], input=f'#include "{name}"\n',
+                         capture_output=True, text=True, cwd=tree.ROOT, timeout=120)
+    return f'{name}: does not compile alone\n{run.stderr}' if run.returncode else None
+
+
+def main(cc, cxx):
+    jobs = []
+    for name in tree.files('.h'):
+        roots = ['-I.', '-Ilib', '-Iinclude', '-Itest/wire-check', '-Idrivers/verbs']
+        # The client side is built without DPDK: its headers must do without.
+        dpdk = [] if name.startswith(('drivers/verbs/', 'include/')) else DPDK
+        jobs.append(([cc, *C, *WARN, *roots, *dpdk], name))
+        if name.startswith('include/'):
+            jobs.append(([cxx, '-x', 'c++', '-std=c++17', *WARN, '-Iinclude'], name))
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        results = pool.map(lambda job: compile_alone(*job), jobs)
+    tree.finish(f'{len(jobs)} headers alone', [r for r in results if r])
+
+
+main(*sys.argv[1:3])

@@ -1,0 +1,44 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The provider is loaded into every client process: what it exports is what its version map says (nothing
+where it has none: libibverbs takes it from its constructor), and it needs no library but these.
+symbols.py PROVIDER.so
+"""
+import re
+import subprocess
+import sys
+
+import tree
+
+NEEDED = r'libibverbs\.so\.1|libc\.so\.6|ld-linux[-\w]*\.so\.\d|lib(asan|ubsan|tsan)\.so\.\d+'
+
+
+def tool(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def mapped():
+    """Names in the global sections of the provider's version map."""
+    names = set()
+    for name in tree.files('.map'):
+        if name.startswith('drivers/verbs/'):
+            for section in re.findall(r'global:(.*?)(?:local:|\})', tree.code(name), re.S):
+                names |= set(re.findall(r'[\w]+', section))
+    return names
+
+
+def main(provider):
+    # "name type value size", name@@version where there is one; versions themselves are of type A.
+    rows = [line.split() for line in tool('nm', '-D', '-P', '--defined-only', provider).splitlines()]
+    exported = {row[0].split('@')[0] for row in rows if row[1] != 'A'}
+    needed = re.findall(r'\(NEEDED\).*\[(.+)\]', tool('readelf', '-d', '-W', provider))
+    problems = [f'{name}: exported, but not in the version map' for name in exported - mapped()]
+    problems += [f'{name}: in the version map, but not exported' for name in mapped() - exported]
+    problems += [f'{lib}: needed by the provider' for lib in needed if not re.fullmatch(NEEDED, lib)]
+    if 'libibverbs.so.1' not in needed:
+        problems.append(f'{provider}: does not need libibverbs: is this the provider?')
+    tree.finish('symbols', sorted(problems))
+
+
+main(sys.argv[1])

@@ -1,0 +1,134 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The lint scripts find what they are for: each is run on a small tree with one thing wrong in it."""
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+SPDX = '/* SPDX-License-Identifier: BSD-3-Clause */\n'
+
+
+class Lint(unittest.TestCase):
+    def setUp(self):
+        self.root = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.root)
+        (self.root / 'test/lint').mkdir(parents=True)
+        for script in HERE.glob('*.py'):
+            shutil.copy(script, self.root / 'test/lint')
+        shutil.copy(HERE.parents[1] / '.clang-format', self.root)
+
+    def put(self, name, text):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def lint(self, script, *args):
+        # No .git here: the scripts then take every file.
+        run = subprocess.run([sys.executable, self.root / 'test/lint' / script, *args],
+                             capture_output=True, text=True, timeout=60,
+                             env={'PATH': '/usr/bin:/bin', 'GIT_CEILING_DIRECTORIES': str(self.root)})
+        return run.returncode, run.stdout + run.stderr
+
+    def expect(self, script, word, *args):
+        """Fails, for a reason that names word."""
+        rc, output = self.lint(script, *args)
+        self.assertEqual(rc, 1, output)
+        self.assertIn(word, output)
+
+    def test_include_from_above(self):
+        self.put('lib/qp/qp.h', SPDX)
+        self.put('lib/wire/bad.c', SPDX + '#include "qp/qp.h"\n')
+        self.expect('include_rules.py', 'lib/wire/bad.c:2')
+
+    def test_include_of_ethdev_in_the_engine(self):
+        self.put('lib/qp/bad.c', SPDX + '#include <rte_ethdev.h>\n')
+        self.expect('include_rules.py', 'rte_ethdev.h')
+
+    def test_include_of_dpdk_in_the_provider(self):
+        self.put('drivers/verbs/bad.c', SPDX + '#include <rte_mbuf.h>\n')
+        self.expect('include_rules.py', 'rte_mbuf.h')
+
+    def test_include_of_the_daemons_side_in_the_provider(self):
+        self.put('lib/ipc/server.h', SPDX)
+        self.put('drivers/verbs/bad.c', SPDX + '#include "ipc/server.h"\n')
+        self.expect('include_rules.py', 'lib/ipc/server.h')
+
+    def test_include_of_nothing(self):
+        self.put('lib/qp/bad.c', SPDX + '#include "wire/none.h"\n')
+        self.expect('include_rules.py', 'no include root')
+
+    def test_good_includes_pass(self):
+        self.put('lib/wire/hdr.h', SPDX)
+        self.put('lib/qp/good.c', SPDX + '#include <stdint.h>\n#include <rte_mbuf.h>\n#include "wire/hdr.h"\n')
+        self.assertEqual(self.lint('include_rules.py')[0], 0)
+
+    def banned(self, line):
+        self.put('lib/responder/bad.c', SPDX + line + '\n')
+        _, output = self.lint('banned_tokens.py')
+        return 'lib/responder/bad.c:2' in output
+
+    def test_banned_calls(self):
+        for line in ('x = malloc(3);', 'printf("x");', 'pthread_mutex_lock(&m);', 't = time(NULL);',
+                     'now = rte_rdtsc();', 'r = rte_rand();', 'write(fd, b, 1);', 'abort();'):
+            with self.subTest(line):
+                self.assertTrue(self.banned(line))
+
+    def test_what_only_looks_like_them(self):
+        for line in ('/* malloc(3) */', '// free(p)', 's = "write(1)";', 'ops->read(x);', 'o.write(x);',
+                     'resp_execute(x);', 'runtime(x);'):
+            with self.subTest(line):
+                self.assertFalse(self.banned(line))
+
+    def test_header_that_needs_another(self):
+        self.put('include/uroce/bad.h', SPDX + 'static inline uint32_t f(void) { return 1; }\n')
+        self.expect('headers_alone.py', 'include/uroce/bad.h', 'cc', 'c++')
+
+    def test_header_that_is_c_only(self):
+        self.put('include/uroce/bad.h', SPDX + 'static inline int *f(void *p) { return p; }\n')
+        self.expect('headers_alone.py', 'include/uroce/bad.h', 'cc', 'c++')
+
+    def test_format(self):
+        self.put('lib/qp/bad.c', SPDX + 'int  x ;\n')
+        self.expect('format.py', 'lib/qp/bad.c')
+
+    def test_licence(self):
+        self.put('lib/qp/bad.c', 'int x;\n')
+        self.expect('spdx.py', 'lib/qp/bad.c')
+
+    def test_scripts(self):
+        self.put('test/bad.py', '# SPDX\ndef f(:\n')
+        self.expect('scripts.py', 'test/bad.py')
+        self.put('test/bad.py', '')
+        self.put('demo', '#!/bin/bash\nif true; then\n')
+        self.expect('scripts.py', 'demo')
+
+    def test_exported_symbol(self):
+        self.put('x.c', 'int leaked(void);\nint leaked(void) { return 1; }\n')
+        library = self.root / 'x.so'
+        subprocess.run(['cc', '-shared', '-o', library, self.root / 'x.c'], check=True)
+        self.expect('symbols.py', 'leaked: exported', str(library))
+        self.put('drivers/verbs/x.map', 'X_1 {\n global: leaked; gone;\n local: *;\n};\n')
+        _, output = self.lint('symbols.py', str(library))
+        self.assertNotIn('leaked', output)
+        self.assertIn('gone: in the version map', output)
+
+    def test_conformance(self):
+        self.put('doc/requirements.txt', '## 1. One\nAB-01 It is.\nAB-02 It is not.\n')
+        self.put('test/unit/t.c', 'static void test_AB_01_is(void **s)\n')
+        self.expect('conformance.py', 'out of date')
+        self.assertEqual(self.lint('conformance.py', '--write')[0], 0)
+        self.assertEqual(self.lint('conformance.py')[0], 0)
+        document = (self.root / 'doc/conformance.md').read_text()
+        self.assertIn('1 of 2 requirements', document)
+        self.assertRegex(document, r'AB-01 .*test_AB_01_is')
+        self.assertRegex(document, r'AB-02 .*none yet')
+        self.put('test/unit/t.c', 'static void test_AB_01_AB_03_is(void **s)\n')
+        self.expect('conformance.py', 'AB-03')
+
+
+if __name__ == '__main__':
+    unittest.main(verbosity=2)

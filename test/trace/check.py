@@ -1,0 +1,213 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Holds the rules of conformance.md sections 3 to 6 against captures of a run; see README.md.
+
+check.py [--json] [--lossy-after-capture] [--ack-timeout CODE]
+         [--stats BEFORE.json AFTER.json --device DEV --address IP] FILE.pcap...
+Exit status: 0 nothing found, 1 violations, 2 wrong use.
+"""
+import argparse
+import collections
+import json
+import sys
+
+import frames
+import half
+import pairs
+
+# Counters that a capture of every frame of a device determines: how they are told from it.
+DETERMINED = ("tx_roce", "rx_roce", "retransmitted_packets", "rcvd_seq_naks", "rcvd_rnr_naks",
+              "rcvd_fatal_naks", "duplicate_requests", "sent_acks", "sent_seq_naks",
+              "sent_rnr_naks", "sent_fatal_naks", "sent_read_responses")
+UNDETERMINED = {
+    "rx_frames": "ARP, ND and strangers' frames are counted too, and not captured",
+    "rx_bytes": "as rx_frames",
+    "tx_frames": "neighbour discovery is counted too",
+    "tx_bytes": "as tx_frames",
+    "tx_busy": "a refused burst leaves no frame",
+    "rx_handoff": "which worker owns a QP is not on the wire",
+    "loopback": "such frames do not reach a port",
+    "slow_path": "ARP, ND and ICMP are not captured",
+    "doorbells": "not on the wire",
+    "send_wqes": "local operations and failed WQEs send nothing",
+    "cqes": "which WQEs are signaled is not on the wire",
+    "cqe_errors": "flushed WQEs leave no frame",
+    "cq_events": "not on the wire",
+    "ack_timeouts": "a rewind does not say its cause when a NAK crossed it",
+    "retry_exceeded": "a requester gives up in silence",
+    "read_response_gaps": "a response lost before the capture looks like one never sent",
+    "stale_responses": "depends on when an answer was handled, not on when it came",
+    "out_of_sequence_requests": "depends on which frame the responder waited for when it came",
+}
+
+
+class Checker:
+    """Violations and counts of captures that belong to one run."""
+
+    def __init__(self, lossy=False, ack_timeout=8):
+        self.lossy = lossy
+        self.timeout_ns = 4096 << ack_timeout
+        self.violations = []
+        self.counts = collections.defaultdict(collections.Counter)  # by address
+        self.frames = self.connections = 0
+
+    def report(self, frame, connection, rule, expected, seen):
+        self.violations.append({"file": frame.file, "frame": frame.number, "connection": connection,
+                                "rule": rule, "seen": str(seen), "expected": str(expected)})
+
+    def read(self, path):
+        """Checks one capture."""
+        found = []
+        for number, time, data in frames.reader(path):
+            frame = frames.decode(number, time, data)
+            if frame is not None:
+                frame.file = str(path)
+                found.append(frame)
+        self.frames += len(found)
+        good = [f for f in found if self.each(f)]
+        for there, back in pairs.learn(good):
+            self.connections += 1
+            self.connection(there, back, good)
+
+    def each(self, f):
+        """The rules of a frame alone. True if the rules of its connection can be asked."""
+        def bad(rule, expected, seen):
+            self.report(f, f"{f.src} > {f.dst} qp {f.qpn}", rule, expected, seen)
+
+        if not f.icrc_good:
+            bad("WIRE-03-icrc", "the ICRC of annex A17", "another")
+            return False
+        if f.dport != frames.PORT or f.sport < 0xC000:
+            bad("WIRE-02-port", "49152..65535 > 4791", f"{f.sport} > {f.dport}")
+        if not f.dont_fragment:
+            bad("WIRE-02-df", "DF set", "clear")
+        if f.opcode not in frames.KNOWN:
+            bad("WIRE-01-opcode", "a defined opcode", hex(f.opcode))
+            return False
+        if f.bth[1] & 15 or f.bth[4] & 0x3F or f.bth[8] & 0x7F or (
+                f.opcode in frames.AETH and f.rest[0] & 0x80):
+            bad("WIRE-04-reserved", "TVer and reserved bits 0", f.bth.hex())
+        if f.rc and (f.body < f.pad or f.body % 4 or f.pad and f.opcode in frames.FULL):
+            bad("WIRE-04-pad", "payload and pad a multiple of 4", f"{f.body} with pad {f.pad}")
+            if f.body < f.pad:
+                return False
+        self.counts[f.src]["tx_roce"] += 1
+        self.counts[f.dst]["rx_roce"] += 1
+        return f.rc
+
+    def connection(self, there, back, good):
+        """The rules of a pair of flows."""
+        flows = [[f for f in good if f.rc and pairs.flow_of(f) == flow] for flow in (there, back)]
+        name = f"{there[0]} qp {back[2] if back else '?'} <> {there[1]} qp {there[2]}"
+
+        def report(frame, rule, expected, seen):
+            self.report(frame, name, rule, expected, seen)
+
+        mtu = self.payloads(flows[0] + flows[1], report)
+        halves = [half.Half(mtu, self.lossy, self.timeout_ns, report) for _ in range(2)]
+        for f, is_back in pairs.merged(*flows):
+            if f.sport != flows[is_back][0].sport:
+                report(f, "WIRE-02-port", f"{flows[is_back][0].sport} as before", f.sport)
+            if f.request:
+                halves[is_back].request(f)
+            else:
+                halves[not is_back].response(f)
+        for i, one in enumerate(halves):
+            one.end()
+            self.count(one.counts, there[i], there[1 - i])
+
+    @staticmethod
+    def payloads(both, report):
+        """The path MTU by what most full packets carry, after saying which do not (WIRE-05)."""
+        sizes = collections.Counter(len(f.payload) for f in both if f.opcode in frames.FULL)
+        mtu = sizes.most_common(1)[0][0] if sizes else None
+        if mtu is not None and mtu not in half.MTUS:
+            report(next(f for f in both if f.opcode in frames.FULL), "WIRE-05-payload",
+                   "a path MTU", mtu)
+            return None
+        for f in both:
+            size = len(f.payload)
+            wrong = (size != mtu if f.opcode in frames.FULL else
+                     size > (mtu or 4096) or f.opcode in half.WHOLE and size == 0)
+            if wrong:
+                report(f, "WIRE-05-payload", f"as {f.role} and path MTU {mtu} say", size)
+        return mtu
+
+    def count(self, counts, requester, responder):
+        rows = ((requester, "retransmitted_packets", "retransmitted_packets"),
+                (requester, "seq_naks", "rcvd_seq_naks"), (requester, "rnr_naks", "rcvd_rnr_naks"),
+                (requester, "fatal_naks", "rcvd_fatal_naks"),
+                (responder, "duplicate_requests", "duplicate_requests"),
+                (responder, "acks", "sent_acks"), (responder, "seq_naks", "sent_seq_naks"),
+                (responder, "rnr_naks", "sent_rnr_naks"),
+                (responder, "fatal_naks", "sent_fatal_naks"),
+                (responder, "read_responses", "sent_read_responses"))
+        for address, what, name in rows:
+            self.counts[address][name] += counts[what]
+
+    def counters(self, before, after, device, address):
+        """OBS: what the daemon counted between two `show stats` is what the captures show."""
+        was, now = ({d["device"]: d["total"] for d in s["stats"]}[device] for s in (before, after))
+        for name in DETERMINED:
+            told = self.counts[address][name]
+            said = now[name] - was[name]
+            if said != told:
+                self.violations.append({"file": "", "frame": 0, "connection": f"{device} {address}",
+                                        "rule": f"stats-{name}", "seen": str(said),
+                                        "expected": str(told)})
+
+
+def load(path):
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def main(argv):
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--lossy-after-capture", action="store_true",
+                        help="frames in the capture may not have arrived")
+    parser.add_argument("--ack-timeout", type=int, default=8, choices=range(1, 32),
+                        help="shortest ACK time-out of a QP, as the verbs' code (default 8: 1 ms)")
+    parser.add_argument("--stats", nargs=2, metavar=("BEFORE", "AFTER"))
+    parser.add_argument("--device")
+    parser.add_argument("--address", help="the device's, in the captures")
+    parser.add_argument("--why", action="store_true", help="list the counters not compared and why")
+    parser.add_argument("files", nargs="*")
+    args = parser.parse_args(argv)
+    if args.why:
+        print("\n".join(f"{name:26} {why}" for name, why in UNDETERMINED.items()))
+        return 0
+    if not args.files or args.stats and not (args.device and args.address):
+        parser.error("needs FILE; --stats needs --device and --address")
+    if args.stats and args.lossy_after_capture:
+        parser.error("--stats needs a capture of what arrived")
+    checker = Checker(args.lossy_after_capture, args.ack_timeout)
+    try:
+        for path in args.files:
+            checker.read(path)
+        if args.stats:
+            checker.counters(*map(load, args.stats), args.device, args.address)
+    except (OSError, ValueError, KeyError) as error:
+        parser.error(repr(error))
+    return show(checker, args.json)
+
+
+def show(checker, as_json):
+    found = checker.violations
+    if as_json:
+        print(json.dumps({"frames": checker.frames, "connections": checker.connections,
+                          "violations": found, "counts": checker.counts}))
+        return 1 if found else 0
+    for v in found:
+        print(f"{v['file']}:{v['frame']}: {v['connection']}: {v['rule']}: seen {v['seen']}, "
+              f"expected {v['expected']}")
+    rules = collections.Counter(v["rule"] for v in found)
+    print(f"{checker.frames} frames, {checker.connections} connections, {len(found)} violations"
+          + "".join(f", {rule} {n}" for rule, n in sorted(rules.items())))
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
