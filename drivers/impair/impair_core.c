@@ -155,6 +155,13 @@ rule_matches(const struct impair_rule *r, const struct wire_pkt *pkt)
 		return false;
 	if (r->has_opcode && pkt->opcode != r->opcode)
 		return false;
+	if (r->has_dst) {
+		uint8_t dst[16];
+
+		wire_dst_gid(pkt, dst);
+		if (memcmp(dst, r->dst, 16) != 0)
+			return false;
+	}
 	/* Not by signed distance: a range may be longer than half the circle. */
 	return !r->has_psn || ((pkt->psn - r->psn_first) & WIRE_PSN_MASK) <=
 				      ((r->psn_last - r->psn_first) & WIRE_PSN_MASK);

@@ -56,10 +56,11 @@ struct impair_params {         /* of faults that have any */
 /* Applies to RoCEv2 frames that meet all conditions it has. */
 struct impair_rule {
 	uint32_t action; /* enum impair_counter, a fault */
-	bool has_qpn, has_opcode, has_psn;
+	bool has_qpn, has_opcode, has_psn, has_dst;
 	uint32_t qpn; /* destination QPN */
 	uint32_t opcode;
 	uint32_t psn_first, psn_last; /* inclusive; wraps where last is before first */
+	uint8_t dst[16];              /* destination address as a GID */
 	uint32_t ppm;                 /* acts with this probability */
 	uint64_t nth;                 /* from the n-th match on, >= 1 */
 	uint64_t count;               /* acts at most so often; 0: no limit */

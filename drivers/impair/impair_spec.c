@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "impair_spec.h"
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -23,7 +24,8 @@ enum kind {
 	KIND_BPS,
 	KIND_U32,
 	KIND_U64,
-	KIND_PSN, /* two u32 */
+	KIND_PSN,  /* two u32 */
+	KIND_ADDR, /* uint8_t[16] */
 	KIND_OPCODE,
 	KIND_ACTION,
 };
@@ -63,6 +65,7 @@ static const struct key rule_keys[] = {
 	{"qpn", KIND_U32, RAT(qpn), 0, WIRE_QPN_MASK, RAT(has_qpn)},
 	{"opcode", KIND_OPCODE, RAT(opcode), 0, 255, RAT(has_opcode)},
 	{"psn", KIND_PSN, RAT(psn_first), 0, WIRE_PSN_MASK, RAT(has_psn)},
+	{"dst", KIND_ADDR, RAT(dst), 0, 0, RAT(has_dst)},
 	{"nth", KIND_U64, RAT(nth), 1, UINT64_MAX, 0},
 	{"count", KIND_U64, RAT(count), 0, UINT64_MAX, 0},
 	{"prob", KIND_PPM, RAT(ppm), 0, 0, 0},
@@ -193,6 +196,21 @@ psn_of(struct parser *p, const struct key *k, const char *text, uint32_t *range)
 	return 0;
 }
 
+/* An address, IPv4 as ::ffff:a.b.c.d. */
+static int
+addr_of(struct parser *p, const struct key *k, const char *text, uint8_t gid[16])
+{
+	memset(gid, 0, 16);
+	if (inet_pton(AF_INET, text, gid + 12) == 1) {
+		gid[10] = gid[11] = 0xff;
+		return 0;
+	}
+	if (inet_pton(AF_INET6, text, gid) == 1)
+		return 0;
+	return bad(p, "%s: '%s' is neither an IPv4 address like 10.0.0.1 nor an IPv6 one", k->name,
+		   text);
+}
+
 static int
 opcode_of(struct parser *p, const struct key *k, const char *text, uint32_t *opcode)
 {
@@ -242,6 +260,8 @@ value_of(struct parser *p, const struct key *k, const char *text, uint8_t *field
 		return ppm_of(p, k, text, (uint32_t *)field);
 	case KIND_PSN:
 		return psn_of(p, k, text, (uint32_t *)field);
+	case KIND_ADDR:
+		return addr_of(p, k, text, field);
 	case KIND_OPCODE:
 		return opcode_of(p, k, text, (uint32_t *)field);
 	case KIND_ACTION:

@@ -17,7 +17,8 @@
  *                delay = 0..10s, jitter = 0..delay (ns us ms s)
  *                reorder_by = 1..1000 frames [3], at most 10 ms; corrupt_bits = 1..32 [1]
  * Rule, which    qpn = 0..0xffffff (destination); opcode = name (RC_ACK) or 0..255;
- *                psn = N or N-M, 0..0xffffff, round the end of the circle where M < N
+ *                psn = N or N-M, 0..0xffffff, round the end of the circle where M < N;
+ *                dst = IPv4 or IPv6 address (destination)
  * Rule, when     nth = from the n-th of these frames on [1]; count = so often [0: always];
  *                prob = 0..100% [100%]
  * Rule, what     action = drop dup reorder delay corrupt corrupt_fixed ce

@@ -80,6 +80,27 @@ test_by_psn_long_range(void **state)
 	EXPECT(*state, 0xf00001, 0xf);
 }
 
+/* Frames of the rig go to 0.0.0.2 and ::102:0:2. */
+static void
+test_by_destination_address(void **state)
+{
+	struct rig *r = *state;
+	uint32_t i;
+
+	rig_config(r, "rule:dst=0.0.0.2,action=drop");
+	for (i = 1; i <= 4; i++)
+		rig_put_one(r, rig_frame(WIRE_OP_SEND_ONLY, i % 2 == 0, RIG_QPN, i, 0));
+	EXPECT(r, 2, 4);
+	rig_config(r, "rule:dst=::102:0:2,action=drop");
+	for (i = 5; i <= 8; i++)
+		rig_put_one(r, rig_frame(WIRE_OP_SEND_ONLY, i % 2 == 0, RIG_QPN, i, 0));
+	EXPECT(r, 2, 4, 5, 7);
+	rig_config(r, "rule:dst=0.0.0.1,action=drop rule:dst=::102:0:1,action=drop");
+	for (i = 9; i <= 10; i++)
+		rig_put_one(r, rig_frame(WIRE_OP_SEND_ONLY, i % 2 == 0, RIG_QPN, i, 0));
+	EXPECT(r, 2, 4, 5, 7, 9, 10);
+}
+
 static void
 test_nth(void **state)
 {
@@ -265,6 +286,7 @@ main(void)
 		rig_test(test_by_psn_range),
 		rig_test(test_by_psn_range_that_wraps),
 		rig_test(test_by_psn_long_range),
+		rig_test(test_by_destination_address),
 		rig_test(test_nth),
 		rig_test(test_nth_once),
 		rig_test(test_count),

@@ -78,7 +78,8 @@ test_all_of_a_rule(void **state)
 {
 	struct impair_cfg cfg = parsed(
 		"rule:qpn=0xffffff,opcode=UC_WRITE_LAST_IMM,psn=0x10-0x20,nth=4,count=5,prob=6%,"
-		"action=delay,delay=10s,jitter=1ns rule:action=corrupt_fixed,corrupt_bits=8 "
+		"action=delay,delay=10s,jitter=1ns,dst=10.9.0.101 "
+		"rule:dst=fd00::9,action=corrupt_fixed,corrupt_bits=8 "
 		"rule:psn=5,opcode=129,action=reorder,reorder_by=1000");
 	const struct impair_rule *r = cfg.rule;
 
@@ -94,12 +95,17 @@ test_all_of_a_rule(void **state)
 	assert_int_equal(r[0].action, IMPAIR_DELAY);
 	assert_true(r[0].p.delay_ns == 10000000000u);
 	assert_int_equal(r[0].p.jitter_ns, 1);
+	assert_true(r[0].has_dst);
+	assert_memory_equal(r[0].dst, "\0\0\0\0\0\0\0\0\0\0\xff\xff\x0a\x09\0\x65", 16);
 	assert_false(r[1].has_qpn || r[1].has_opcode || r[1].has_psn);
+	assert_true(r[1].has_dst);
+	assert_memory_equal(r[1].dst, "\xfd\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x09", 16);
 	assert_int_equal(r[1].nth, 1);
 	assert_int_equal(r[1].count, 0);
 	assert_int_equal(r[1].ppm, 1000000);
 	assert_int_equal(r[1].action, IMPAIR_CORRUPT_FIXED);
 	assert_int_equal(r[1].p.corrupt_bits, 8);
+	assert_false(r[2].has_dst);
 	assert_int_equal(r[2].psn_first, 5);
 	assert_int_equal(r[2].psn_last, 5);
 	assert_int_equal(r[2].opcode, WIRE_OPCODE_CNP);
@@ -163,13 +169,15 @@ static const struct {
 	{"rule:opcode=256,action=drop", "rule 1: opcode: '256'", "0 to 255"},
 	{"rule:opcode=UNKNOWN,action=drop", "rule 1: opcode: 'UNKNOWN'", "0 to 255"},
 	{"rule:psn=0x1000000,action=drop", "rule 1: psn: '0x1000000'", "0 to 0xffffff"},
+	{"rule:dst=10.0.0,action=drop", "rule 1: dst: '10.0.0'", "IPv4 address like 10.0.0.1"},
+	{"rule:dst=fd00::1/64,action=drop", "rule 1: dst: 'fd00::1/64'", "nor an IPv6"},
 	{"rule:psn=1-,action=drop", "rule 1: psn: '1-'", "N or N-M"},
 	{"rule:psn=1-2-3,action=drop", "rule 1: psn: '1-2-3'", "N or N-M"},
 	{"rule:nth=0,action=drop", "rule 1: nth: '0'", "from 1 to"},
 	{"rule:prob=2,action=drop", "rule 1: prob: '2'", "0% to 100%"},
 	{"rule:action=delay", "rule 1: action=delay needs delay=", "1ns to 10s"},
 	{"rule:action=delay,delay=1us,jitter=2us", "rule 1: jitter: 2000 ns", "which is 1000 ns"},
-	{"rule:seed=1,action=drop", "rule 1: unknown 'seed'", "qpn opcode psn nth count prob"},
+	{"rule:seed=1,action=drop", "rule 1: unknown 'seed'", "qpn opcode psn dst nth count prob"},
 };
 
 static void
