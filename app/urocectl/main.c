@@ -27,6 +27,7 @@ usage(FILE *out)
 		"usage: urocectl [--socket PATH] [--json] [--all] show WHAT\n"
 		"       urocectl [--socket PATH] [--json] [--all] impair DEVICE set SPEC | show | "
 		"clear\n"
+		"       urocectl [--socket PATH] [--json] capture DEVICE start FILE | show | stop\n"
 		"WHAT: device port gid neigh qp [QPN] cq mr client stats drops\n\n"
 		"  --socket PATH  the daemon's control socket [$UROCE_SOCKET, else %s]\n"
 		"  --json         print JSON instead of a table\n"
@@ -84,8 +85,15 @@ take_word(struct request *rq, unsigned nth, const char *word)
 			impair_take_word(rq, nth - 1, word);
 		return;
 	}
+	if (nth == 0 && strcmp(word, "capture") == 0)
+		rq->capture = true;
+	if (rq->capture) {
+		if (nth > 0)
+			capture_take_word(rq, nth - 1, word);
+		return;
+	}
 	if (nth == 0 && strcmp(word, "show") != 0)
-		wrong("unknown command '%s'; legal: show impair", word);
+		wrong("unknown command '%s'; legal: show impair capture", word);
 	if (nth == 1 && !is_topic(word))
 		wrong("show: unknown '%s'; legal: %s", word, TOPICS);
 	if (nth == 1)
@@ -126,6 +134,8 @@ parse(struct request *rq, int argc, char **argv)
 	}
 	if (rq->impair)
 		impair_check(rq);
+	else if (rq->capture)
+		capture_check(rq);
 	else if (words < 2)
 		wrong("%s: nothing to show; legal: show %s", words == 0 ? "no command" : "show",
 		      TOPICS);
@@ -194,7 +204,10 @@ fetch(const struct request *rq)
 	}
 	rc = ipc_client_hello(&c, "", &hello, fds, &nfds);
 	errno = -rc;
-	all = rc != 0 ? NULL : rq->impair ? impair_ask(&c, rq) : ask(&c, rq);
+	all = rc != 0       ? NULL
+	      : rq->impair  ? impair_ask(&c, rq)
+	      : rq->capture ? capture_ask(&c, rq)
+			    : ask(&c, rq);
 	if (all == NULL && errno != 0)
 		fprintf(stderr, "urocectl: the daemon at %s: %s\n", path, strerror(errno));
 	ipc_client_close(&c);
@@ -211,7 +224,7 @@ main(int argc, char **argv)
 	all = fetch(&rq);
 	if (all == NULL)
 		return EXIT_FAILURE;
-	rows = json_object_get(all, rq.impair ? "impair" : rq.what);
+	rows = json_object_get(all, rq.impair ? "impair" : rq.capture ? "capture" : rq.what);
 	if (rq.has_qpn && json_array_size(rows) == 0) {
 		fprintf(stderr, "urocectl: no QP %u\n", rq.qpn);
 		json_decref(all);
@@ -222,7 +235,7 @@ main(int argc, char **argv)
 		fputc('\n', stdout);
 	} else if (rq.impair) {
 		impair_print(json_array_get(rows, 0), rq.all);
-	} else if (rq.has_qpn) {
+	} else if (rq.has_qpn || rq.capture) {
 		table_print_record(json_array_get(rows, 0));
 	} else if (strcmp(rq.what, "stats") == 0 || strcmp(rq.what, "drops") == 0) {
 		table_print_counters(rows, rq.all);

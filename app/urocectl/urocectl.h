@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of urocectl share: main.c the options and show; impair.c faults; table.c output.
+/* What the files of urocectl share: main.c the options and show; impair.c faults;
+ * capture.c captures; table.c output.
  */
 #ifndef UROCECTL_UROCECTL_H
 #define UROCECTL_UROCECTL_H
@@ -21,6 +22,9 @@ struct request {
 	const char *device;
 	const char *verb; /* set show clear */
 	struct uroce_impair_req impair_req;
+	bool capture; /* or this, with device and verb: start stop show */
+	const char *file;
+	struct uroce_capture_req capture_req;
 };
 
 /* Wrong use: say so and exit. */
@@ -39,5 +43,10 @@ void impair_check(const struct request *rq);
 json_t *impair_ask(struct ipc_client *c, const struct request *rq);
 /* One device's, as text; counters that are zero too if all. */
 void impair_print(json_t *row, bool all);
+
+/* capture.c: the same of a capture. */
+void capture_take_word(struct request *rq, unsigned nth, const char *word);
+void capture_check(const struct request *rq);
+json_t *capture_ask(struct ipc_client *c, const struct request *rq);
 
 #endif

@@ -11,6 +11,7 @@
  *   dispatch.c  operation -> handler                    obj_*.c   the handlers, one file an object
  *   events.c    what workers tell -> channels and asynchronous events of clients
  *   show.c      the state as JSON, for urocectl           impair.c   faults, for it too
+ *   capture.c   frames of a device, into a file
  */
 #ifndef UROCED_DAEMON_H
 #define UROCED_DAEMON_H

@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <uroce/uroce.h>
 #include <rte_ethdev.h>
+#include "capture.h"
 #include "drivers/impair/impair.h"
 #include "events.h"
 #include "log.h"
@@ -167,6 +168,7 @@ device_start(struct device *dev, const struct devspec *spec)
 	return 0;
 
 fail_worker:
+	capture_stop(dev);
 	worker_del_port(d->workers, &dev->port);
 
 fail_tick:

@@ -11,6 +11,7 @@
 
 struct obj_qp;
 struct obj_member;
+struct device_capture;
 TAILQ_HEAD(device_qps, obj_qp);
 TAILQ_HEAD(device_members, obj_member);
 
@@ -19,13 +20,14 @@ struct device {
 	char name[UROCE_DEV_NAME_MAX];
 	struct port port;
 	struct net_dev net;
-	uint8_t max_mtu;               /* enum ibv_mtu code, 1 .. 5 */
-	struct device_qps qps;         /* of this device, for changes of neighbours */
-	struct device_members members; /* of multicast groups */
-	struct engine_addrs *addrs;    /* what workers know of net and members */
-	struct watch tick;             /* timerfd: neighbours to ask again, link state to look at */
-	uint64_t next_ask_ns;          /* when to look again for who waits for a neighbour */
-	uint64_t next_link_ns;         /* when to look at the link again */
+	uint8_t max_mtu;                /* enum ibv_mtu code, 1 .. 5 */
+	struct device_qps qps;          /* of this device, for changes of neighbours */
+	struct device_members members;  /* of multicast groups */
+	struct engine_addrs *addrs;     /* what workers know of net and members */
+	struct device_capture *capture; /* capture.c; NULL: not captured */
+	struct watch tick;     /* timerfd: neighbours to ask again, link state to look at */
+	uint64_t next_ask_ns;  /* when to look again for who waits for a neighbour */
+	uint64_t next_link_ns; /* when to look at the link again */
 };
 
 /*

@@ -65,6 +65,7 @@ static ctrl_handler *const handler[UROCE_CTRL_OPS] = {
 	[UROCE_CTRL_LIST_DEVICES] = list_devices,
 	[UROCE_CTRL_SHOW] = show,
 	[UROCE_CTRL_IMPAIR] = impair,
+	[UROCE_CTRL_CAPTURE] = capture,
 };
 
 int

@@ -2,7 +2,6 @@
 /* The fault injector of a device, for urocectl. */
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 #include "drivers/impair/impair.h"
 #include "log.h"
 #include "show.h"
@@ -34,13 +33,6 @@ impair_json(const struct device *dev)
 	json_object_set_new(o, "rules", rules);
 	json_object_set_new(all, "impair", json_pack("[o]", o));
 	return all;
-}
-
-/* Faults hurt every client: who looks only may not make them. */
-static bool
-may_change(const struct session *s)
-{
-	return s->state == IPC_STATE_OBSERVER && (s->peer.uid == 0 || s->peer.uid == geteuid());
 }
 
 static int
@@ -76,7 +68,7 @@ impair(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	dev = daemon_device_named(s->d, q->device);
 	if (dev == NULL)
 		return ENODEV;
-	if (q->flags != UROCE_IMPAIR_SHOW && !may_change(s))
+	if (q->flags != UROCE_IMPAIR_SHOW && !session_may_change(s))
 		return EPERM;
 	if (q->flags != UROCE_IMPAIR_SHOW && change(s, dev, q, rep) < 0)
 		return 0; /* with the reason in rep->error */

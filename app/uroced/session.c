@@ -26,6 +26,12 @@ random_u32(void)
 	return v;
 }
 
+bool
+session_may_change(const struct session *s)
+{
+	return s->state == IPC_STATE_OBSERVER && (s->peer.uid == 0 || s->peer.uid == geteuid());
+}
+
 void
 ctrl_rep_fd(struct ctrl_rep *rep, int fd, bool close_it)
 {

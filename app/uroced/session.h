@@ -160,7 +160,10 @@ ctrl_handler srq_create, srq_modify, srq_query, srq_destroy;
 ctrl_handler ah_create, ah_destroy;
 ctrl_handler mcast_attach, mcast_detach;
 ctrl_handler qp_obj_create, qp_obj_modify, qp_obj_query, qp_obj_destroy;
-ctrl_handler show, impair;
+ctrl_handler show, impair, capture;
+
+/* May it do what hurts or shows other clients? Who looks only may not. */
+bool session_may_change(const struct session *s);
 
 /* The worker that owns q. */
 static inline struct worker *

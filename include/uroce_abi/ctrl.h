@@ -9,7 +9,7 @@
  *
  * The first request is HELLO. It makes the context: closing the socket destroys everything the
  * context owns. A HELLO with an empty device name makes an observer (urocectl): only LIST_DEVICES,
- * SHOW and IMPAIR work.
+ * SHOW, IMPAIR and CAPTURE work.
  *
  *   client                                  daemon
  *   HELLO(device)             -->
@@ -38,6 +38,7 @@
 #define UROCE_DEV_NAME_MAX 32
 #define UROCE_MAX_WORKERS  16
 #define UROCE_MAX_GIDS     64
+#define UROCE_MAX_PKEYS    16
 
 enum uroce_ctrl_op {
 	UROCE_CTRL_HELLO = 1,
@@ -70,6 +71,7 @@ enum uroce_ctrl_op {
 	UROCE_CTRL_LIST_DEVICES,
 	UROCE_CTRL_SHOW,
 	UROCE_CTRL_IMPAIR,
+	UROCE_CTRL_CAPTURE,
 	UROCE_CTRL_OPS,
 };
 
@@ -353,6 +355,30 @@ struct uroce_impair_req {
 struct uroce_impair_rep {
 	uint64_t bytes;  /* of JSON; 0: none, see error */
 	char error[240]; /* NUL terminated */
+};
+
+/*
+ * Frames of a device, as its workers get and make them, into a file: pcap with nanoseconds. START
+ * comes with the descriptor of a regular file, open for writing. For whom IMPAIR's SET is.
+ * EBUSY: there is a capture; ENOENT: STOP, and there is none. The reply says how far it is; that to
+ * STOP, what is in the file.
+ */
+enum uroce_capture_flags {
+	UROCE_CAPTURE_SHOW = 0,
+	UROCE_CAPTURE_START = 1,
+	UROCE_CAPTURE_STOP = 2,
+};
+struct uroce_capture_req {
+	char device[UROCE_DEV_NAME_MAX];
+	uint32_t flags; /* enum uroce_capture_flags */
+	uint32_t rsvd;
+};
+struct uroce_capture_rep {
+	uint64_t frames; /* written */
+	uint64_t bytes;  /* of frames, written */
+	uint64_t lost;   /* frames for which there was no room */
+	uint32_t running;
+	uint32_t error; /* errno of the first write that failed, which was the last */
 };
 
 #endif

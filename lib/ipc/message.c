@@ -42,6 +42,7 @@ static const struct ipc_op op_table[UROCE_CTRL_OPS] = {
 	OP(LIST_DEVICES, NONE, SIZE(list_devices_rep), OBSERVER, 0),
 	OP(SHOW, SIZE(show_req), SIZE(show_rep), OBSERVER, 0),
 	OP(IMPAIR, SIZE(impair_req), SIZE(impair_rep), OBSERVER, 0),
+	OP(CAPTURE, SIZE(capture_req), SIZE(capture_rep), OBSERVER, 1),
 };
 
 const struct ipc_op *

@@ -10,6 +10,7 @@
  *   handoff.c   received frames that come from other workers or by loopback
  *   tx.c        frames to ports, to loopback, to the worker that has the port's queue
  *   timer.c     clock and QP timers
+ *   capture.c   copies of frames, for a capture
  *   idle.c      what to do when there is nothing to do
  *
  * Functions are the worker's own unless they say otherwise. unsigned results count what was done:
@@ -24,6 +25,7 @@
 #include <rte_ring.h>
 #include "obs/obs.h"
 #include "port/port.h"
+#include "worker/capture.h"
 #include "worker/engine.h"
 #include "worker/worker.h"
 
@@ -87,6 +89,9 @@ struct worker {
 	uint64_t events_lost;
 	unsigned timers_fired;
 
+	unsigned ncaps;                       /* of cap, that are there */
+	struct capture *cap[ENGINE_MAX_DEVS]; /* of devices that are captured */
+
 	uint64_t idle_since_ns; /* 0: was not idle */
 	uint64_t sleep_ns;      /* the next sleep */
 
@@ -145,6 +150,10 @@ unsigned loopback_rx(struct worker *w);
 unsigned tx_flush(struct worker *w);
 /* Device dev goes: no frame for it stays behind. */
 void tx_forget_dev(struct worker *w, uint16_t dev);
+
+/* capture.c, where ncaps is not 0: frames of one device came; frames are to be sent */
+void captured_burst(struct worker *w, uint16_t dev, struct rte_mbuf *const *m, uint32_t n);
+void captured_sent(struct worker *w, struct rte_mbuf *const *m, uint32_t n);
 
 /* timer.c; timer_set is an upcall of the engine */
 int timer_init(void); /* control thread; 0 or -errno */

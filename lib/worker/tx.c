@@ -136,14 +136,27 @@ flush(struct worker *w, struct rte_mbuf **tx, uint32_t *n)
 	return left;
 }
 
+/* Of what others gave, the control thread's frames: those of workers they have captured. */
+static void
+capture_control(struct worker *w, struct rte_mbuf *const *m, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		if (m[i]->hash.usr == TX_CONTROL)
+			captured_sent(w, &m[i], 1);
+	}
+}
+
 unsigned
 tx_flush(struct worker *w)
 {
 	struct qp_env *env = &w->engine.env;
-	unsigned went = 0;
+	struct rte_mbuf **given = w->fwd + w->fwd_n;
+	unsigned went = 0, n;
 
-	w->fwd_n += rte_ring_dequeue_burst(w->out, (void **)(w->fwd + w->fwd_n),
-					   FRAMES_MAX - w->fwd_n, NULL);
+	n = rte_ring_dequeue_burst(w->out, (void **)given, FRAMES_MAX - w->fwd_n, NULL);
+	w->fwd_n += n;
+	if (unlikely(w->ncaps != 0))
+		capture_control(w, given, n);
 	if (w->fwd_n != 0)
 		went += flush(w, w->fwd, &w->fwd_n);
 	if (env->tx_n != 0)

@@ -49,10 +49,23 @@ ports_rx(struct worker *w)
 		if (n == 0)
 			continue;
 		count_rx(&w->obs[q->port], m, n);
+		if (unlikely(w->ncaps != 0))
+			captured_burst(w, q->port, m, n);
 		engine_rx(&w->engine, w->now_ns, q->port, m, n);
 		total += n;
 	}
 	return total;
+}
+
+static void
+run_engine(struct worker *w)
+{
+	const struct qp_env *env = &w->engine.env;
+	uint32_t first = env->tx_n;
+
+	w->more = engine_run(&w->engine, w->now_ns);
+	if (unlikely(w->ncaps != 0))
+		captured_sent(w, env->tx + first, env->tx_n - first);
 }
 
 /* Once round; how much was done. */
@@ -69,7 +82,7 @@ iterate(struct worker *w)
 		done += loopback_rx(w);
 		done += doorbell_poll(w);
 		done += timer_poll(w);
-		w->more = engine_run(&w->engine, w->now_ns);
+		run_engine(w);
 	}
 	done += tx_flush(w);
 	event_notify(w);

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Captures of devices into files. Control thread only. */
+#ifndef UROCED_CAPTURE_H
+#define UROCED_CAPTURE_H
+
+#include "device.h"
+
+/* End the capture of dev, if there is one: what was seen is in the file, which is closed. */
+void capture_stop(struct device *dev);
+
+#endif

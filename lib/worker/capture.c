@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "worker/capture.h"
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <rte_mbuf.h>
+#include "worker/priv.h"
+
+#define NS_PER_S_U64 1000000000ull
+
+/*
+ * A frame in the ring: this, then its bytes, from a multiple of its size to the next. Where a frame
+ * does not fit before the ring's end, the rest of the ring is a record of no frame.
+ */
+struct record {
+	uint64_t time_ns;
+	uint32_t room; /* bytes to the next record */
+	uint32_t len;
+	uint32_t frame_len;
+	uint32_t kind;
+	uint64_t pad;
+};
+_Static_assert(sizeof(struct record) == 32, "records are aligned to their size");
+enum { RECORD_SKIP, RECORD_RECEIVED, RECORD_SENT };
+
+struct capture {
+	uint8_t *ring;
+	uint32_t mask;
+	uint64_t epoch_ns; /* of the workers' clock */
+	/* the worker's */
+	uint64_t prod __rte_cache_aligned; /* free running, bytes */
+	uint64_t cons_seen;
+	uint64_t lost;
+	/* the reader's */
+	uint64_t cons __rte_cache_aligned;
+};
+
+struct capture *
+capture_create(uint32_t bytes)
+{
+	struct capture *c = aligned_alloc(RTE_CACHE_LINE_SIZE, sizeof(*c));
+
+	if (c == NULL)
+		return NULL;
+	memset(c, 0, sizeof(*c));
+	c->mask = bytes - 1;
+	c->ring = aligned_alloc(RTE_CACHE_LINE_SIZE, bytes);
+	if (c->ring == NULL) {
+		free(c);
+		return NULL;
+	}
+	return c;
+}
+
+void
+capture_free(struct capture *c)
+{
+	if (c == NULL)
+		return;
+	free(c->ring);
+	free(c);
+}
+
+static struct record *
+record_at(struct capture *c, uint64_t pos)
+{
+	return (struct record *)(c->ring + (pos & c->mask));
+}
+
+/* Is there room for n bytes behind pos? */
+static bool
+has_room(struct capture *c, uint64_t pos, uint32_t n)
+{
+	if (pos + n - c->cons_seen <= (uint64_t)c->mask + 1)
+		return true;
+	/* Partner: capture_done's release, after the reader's last look at the bytes. */
+	c->cons_seen = __atomic_load_n(&c->cons, __ATOMIC_ACQUIRE);
+	return pos + n - c->cons_seen <= (uint64_t)c->mask + 1;
+}
+
+static void
+copy_frame(uint8_t *to, const struct rte_mbuf *m, uint32_t len)
+{
+	for (; len != 0; m = m->next) {
+		uint32_t n = RTE_MIN(len, (uint32_t)m->data_len);
+
+		memcpy(to, rte_pktmbuf_mtod(m, const uint8_t *), n);
+		to += n;
+		len -= n;
+	}
+}
+
+static void
+put_one(struct capture *c, uint64_t now_ns, const struct rte_mbuf *m, bool sent)
+{
+	uint32_t len = RTE_MIN(m->pkt_len, (uint32_t)CAPTURE_MAX_FRAME);
+	uint32_t room = RTE_ALIGN_CEIL(sizeof(struct record) + len, sizeof(struct record));
+	uint32_t to_end = c->mask + 1 - (uint32_t)(c->prod & c->mask);
+	uint64_t pos = c->prod;
+	struct record *r;
+
+	if (room > to_end)
+		pos += to_end;
+	if (!has_room(c, pos, room)) {
+		__atomic_store_n(&c->lost, c->lost + 1, __ATOMIC_RELAXED);
+		return;
+	}
+	if (pos != c->prod)
+		*record_at(c, c->prod) = (struct record){.room = to_end, .kind = RECORD_SKIP};
+	r = record_at(c, pos);
+	*r = (struct record){.time_ns = now_ns,
+			     .room = room,
+			     .len = len,
+			     .frame_len = m->pkt_len,
+			     .kind = sent ? RECORD_SENT : RECORD_RECEIVED};
+	copy_frame((uint8_t *)(r + 1), m, len);
+	/* Partner: capture_peek's acquire. */
+	__atomic_store_n(&c->prod, pos + room, __ATOMIC_RELEASE);
+}
+
+void
+capture_put(struct capture *c, uint64_t now_ns, struct rte_mbuf *const *m, uint32_t n, bool sent)
+{
+	for (uint32_t i = 0; i < n; i++)
+		put_one(c, now_ns, m[i], sent);
+}
+
+bool
+capture_peek(struct capture *c, struct capture_frame *f)
+{
+	uint64_t prod = __atomic_load_n(&c->prod, __ATOMIC_ACQUIRE);
+	const struct record *r;
+
+	if (c->cons == prod)
+		return false;
+	r = record_at(c, c->cons);
+	if (r->kind == RECORD_SKIP) {
+		capture_done(c);
+		r = record_at(c, c->cons); /* a frame always follows */
+	}
+	*f = (struct capture_frame){.epoch_ns = c->epoch_ns + r->time_ns,
+				    .data = (const uint8_t *)(r + 1),
+				    .len = r->len,
+				    .frame_len = r->frame_len,
+				    .sent = r->kind == RECORD_SENT};
+	return true;
+}
+
+void
+capture_done(struct capture *c)
+{
+	__atomic_store_n(&c->cons, c->cons + record_at(c, c->cons)->room, __ATOMIC_RELEASE);
+}
+
+uint64_t
+capture_lost(const struct capture *c)
+{
+	return __atomic_load_n(&c->lost, __ATOMIC_RELAXED);
+}
+
+void
+captured_burst(struct worker *w, uint16_t dev, struct rte_mbuf *const *m, uint32_t n)
+{
+	if (w->cap[dev] != NULL)
+		capture_put(w->cap[dev], w->now_ns, m, n, false);
+}
+
+void
+captured_sent(struct worker *w, struct rte_mbuf *const *m, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		if (w->cap[m[i]->port] != NULL)
+			capture_put(w->cap[m[i]->port], w->now_ns, &m[i], 1, true);
+	}
+}
+
+struct change {
+	uint16_t dev;
+	struct capture *const *cap;
+};
+
+static void
+change_on_worker(struct worker *w, void *arg)
+{
+	const struct change *ch = arg;
+
+	w->ncaps -= w->cap[ch->dev] != NULL;
+	w->cap[ch->dev] = ch->cap != NULL ? ch->cap[w->index] : NULL;
+	w->ncaps += w->cap[ch->dev] != NULL;
+}
+
+void
+worker_capture(struct worker_set *ws, uint16_t dev, struct capture *const *cap)
+{
+	struct change ch = {.dev = dev, .cap = cap};
+	struct timespec t;
+	uint64_t epoch;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	epoch = (uint64_t)t.tv_sec * NS_PER_S_U64 + (uint64_t)t.tv_nsec - timer_now_ns();
+	for (unsigned i = 0; cap != NULL && i < ws->n; i++)
+		cap[i]->epoch_ns = epoch;
+	worker_call_all(ws, change_on_worker, &ch);
+}
