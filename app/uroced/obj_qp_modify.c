@@ -40,7 +40,6 @@ qp_find_path(struct obj_qp *q, const struct uroce_modify_qp_req *m, struct qp_pa
 	int rc;
 
 	memset(path, 0, sizeof(*path));
-	path->pkey = 0xffff;
 	rc = net_path(&dev->net, &m->attr.ah, q->qp->qpn, rqpn, &path->wire, &path->loopback,
 		      q->hop);
 	path->path_ok = rc == 0;

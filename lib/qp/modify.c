@@ -18,11 +18,21 @@ check_path(const struct uroce_ah_attr *ah, const struct qp_limits *lim)
 	return 0;
 }
 
+uint16_t
+qp_pkey_at(const struct qp *qp, uint16_t index)
+{
+	if (qp->pkeys == NULL)
+		return index == 0 ? WIRE_PKEY_DEFAULT : 0;
+	return index < UROCE_MAX_PKEYS ? __atomic_load_n(&qp->pkeys[index], __ATOMIC_RELAXED) : 0;
+}
+
 static int
-check_values(uint32_t mask, const struct uroce_qp_attr *a, const struct qp_limits *lim)
+check_values(const struct qp *qp, uint32_t mask, const struct uroce_qp_attr *a,
+	     const struct qp_limits *lim)
 {
 	if (((mask & QP_PORT) && a->port_num != 1) ||
-	    ((mask & QP_PKEY_INDEX) && a->pkey_index >= lim->npkeys) ||
+	    ((mask & QP_PKEY_INDEX) &&
+	     (a->pkey_index >= lim->npkeys || qp_pkey_at(qp, a->pkey_index) == 0)) ||
 	    ((mask & QP_ACCESS_FLAGS) && (a->qp_access_flags & ~QP_ACCESS_MASK)) ||
 	    ((mask & QP_PATH_MTU) && (a->path_mtu < 1 || a->path_mtu > lim->max_mtu)) ||
 	    ((mask & QP_MAX_QP_RD_ATOMIC) && a->max_rd_atomic > QP_MAX_RD_ATOMIC) ||
@@ -66,7 +76,7 @@ qp_modify_check(const struct qp *qp, uint32_t mask, const struct uroce_qp_attr *
 		return EINVAL;
 	if (from == QP_SQD && (to == QP_RTS || to == QP_SQD) && qp->snd.draining)
 		return EINVAL; /* QP-16 */
-	return check_values(mask, attr, lim);
+	return check_values(qp, mask, attr, lim);
 }
 
 /* Remember what was set, attribute by attribute (QP-05). */
@@ -107,6 +117,13 @@ store_attrs(struct uroce_qp_attr *to, uint32_t mask, const struct uroce_qp_attr 
 		to->en_sqd_async_notify = from->en_sqd_async_notify;
 }
 
+void
+qp_pkey_refresh(struct qp *qp)
+{
+	qp->pkey = qp_pkey_at(qp, qp->attr.pkey_index);
+	wire_tmpl_set_pkey(&qp->tmpl, qp->pkey);
+}
+
 /* What the hot path uses of the attributes, made again after any change. */
 static void
 apply_derived(struct qp *qp, const struct qp_path *path)
@@ -119,14 +136,14 @@ apply_derived(struct qp *qp, const struct qp_path *path)
 		qp->mtu = (uint16_t)(128u << qp->dev_mtu);
 	else if (a->path_mtu != 0)
 		qp->mtu = (uint16_t)(128u << a->path_mtu);
+	qp_pkey_refresh(qp);
 	if (path == NULL)
 		return;
-	qp->pkey = path->pkey;
 	qp->loopback = path->loopback;
 	qp->path_ok = path->path_ok;
 	memcpy(qp->sgid, path->wire.sgid, 16);
 	memcpy(qp->dgid, path->wire.dgid, 16);
-	wire_tmpl_init(&qp->tmpl, &path->wire, a->dest_qp_num, path->pkey);
+	wire_tmpl_init(&qp->tmpl, &path->wire, a->dest_qp_num, qp->pkey);
 }
 
 static void

@@ -46,7 +46,8 @@ qp_create(const struct qp_create *c)
 		return NULL;
 	qp->qpn = c->qpn;
 	qp->type = c->type;
-	qp->pkey = WIRE_PKEY_DEFAULT;
+	qp->pkeys = c->pkeys;
+	qp->pkey = qp_pkey_at(qp, 0);
 	qp->state = QP_RESET;
 	qp->port = c->port;
 	qp->worker = c->worker;

@@ -161,7 +161,7 @@ struct qp {
 	uint8_t type;    /* enum qp_type */
 	uint8_t state;   /* enum qp_state */
 	uint8_t dev_mtu; /* path MTU code of the device */
-	uint16_t pkey;
+	uint16_t pkey; /* value behind attr.pkey_index; 0: an empty entry, which matches nothing */
 	uint16_t port; /* ethdev port id = device */
 	uint16_t mtu;  /* bytes */
 	bool loopback; /* the peer's GID is one of this device */
@@ -188,7 +188,8 @@ struct qp {
 	struct uroce_qp_attr attr;
 	struct uroce_qp_cap cap;
 	uint64_t user_handle;
-	void *owner; /* the control thread's object */
+	void *owner;           /* the control thread's object */
+	const uint16_t *pkeys; /* as in struct qp_create */
 	uint16_t worker;
 };
 
@@ -200,6 +201,12 @@ struct qp_create {
 	struct cq *send_cq, *recv_cq;
 	struct srq *srq;
 	const struct qp_ah_table *ahs;
+	/*
+	 * The device's P_Key table, UROCE_MAX_PKEYS entries, 0 for an empty one; outlives the QP.
+	 * The control thread alone stores to it. NULL: entry 0 is the default key, the others
+	 * empty.
+	 */
+	const uint16_t *pkeys;
 	uint8_t dev_mtu; /* path MTU code of the device: what UD sends at most */
 	bool sig_all;
 	uint64_t user_handle;
@@ -237,10 +244,17 @@ int qp_modify_check(const struct qp *qp, uint32_t mask, const struct uroce_qp_at
 struct qp_path {
 	struct wire_path wire;
 	bool loopback, path_ok;
-	uint16_t pkey; /* value behind pkey_index */
 };
 void qp_modify_apply(struct qp_env *env, struct qp *qp, uint32_t mask,
 		     const struct uroce_qp_attr *attr, const struct qp_path *path);
+
+/* The P_Key at index of the table that qp goes by; 0: the entry is empty, or beyond the table. */
+uint16_t qp_pkey_at(const struct qp *qp, uint16_t index);
+/*
+ * Worker. An entry of the P_Key table has another value (EVT-13): packets from now on carry, and
+ * must match, what is behind the QP's pkey_index. State and everything else stay.
+ */
+void qp_pkey_refresh(struct qp *qp);
 
 /* Worker. The next hop's MAC became known (or changed): what waited goes out. */
 void qp_path_resolved(struct qp_env *env, struct qp *qp, const uint8_t dmac[6]);

@@ -84,6 +84,15 @@ wire_tmpl_init(struct wire_tmpl *t, const struct wire_path *path, uint32_t qpn, 
 	t->len = (uint8_t)(off + WIRE_BTH_LEN);
 }
 
+void
+wire_tmpl_set_pkey(struct wire_tmpl *t, uint16_t pkey)
+{
+	struct wire_bth *bth = (struct wire_bth *)(t->bytes + t->bth_off);
+
+	if (t->len != 0)
+		bth->pkey = rte_cpu_to_be_16(pkey);
+}
+
 /* Headers behind the BTH, in the order in which they follow each other; returns their end. */
 static uint8_t *
 put_extended(uint8_t *p, uint32_t flags, const struct wire_fields *f)

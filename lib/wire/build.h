@@ -39,6 +39,10 @@ struct wire_tmpl {
  */
 void wire_tmpl_init(struct wire_tmpl *t, const struct wire_path *path, uint32_t qpn, uint16_t pkey);
 
+/* Packets carry pkey from now on. A template that wire_tmpl_init has not made yet stays as it is.
+ */
+void wire_tmpl_set_pkey(struct wire_tmpl *t, uint16_t pkey);
+
 /* What differs from packet to packet. Fields that the opcode has no header for are ignored. */
 struct wire_fields {
 	uint8_t opcode;

@@ -115,11 +115,14 @@ gids_match(const struct qp *qp, const struct wire_pkt *pkt)
 	       memcmp(pkt->ip + 16, qp->sgid + 12, 4) == 0;
 }
 
-/* Partitions agree on 15 bits and one side at least is a full member (WIRE-09). */
+/*
+ * Partitions agree on 15 bits and one side at least is a full member (WIRE-09). There is no
+ * partition 0: it is what an empty entry of the table has.
+ */
 static bool
 pkeys_match(uint16_t a, uint16_t b)
 {
-	return ((a ^ b) & 0x7fff) == 0 && ((a | b) & 0x8000) != 0;
+	return ((a ^ b) & 0x7fff) == 0 && ((a | b) & 0x8000) != 0 && (a & 0x7fff) != 0;
 }
 
 /* Why this QP must not see this packet, or OBS_NDROPS. */
@@ -241,6 +244,7 @@ static void
 rx_member(struct engine *e, uint16_t dev, const struct rte_mbuf *m, const struct wire_pkt *pkt,
 	  uint32_t qpn)
 {
+	enum obs_drop why;
 	struct rte_mbuf *c;
 	struct qp *qp;
 
@@ -253,10 +257,15 @@ rx_member(struct engine *e, uint16_t dev, const struct rte_mbuf *m, const struct
 		return;
 	}
 	qp = qp_table_find(e->qps, qpn);
-	if (qp != NULL && qp_refuses(qp, pkt, dev) == OBS_NDROPS) {
-		e->env.obs->ctr[OBS_RX_ROCE]++;
-		rsp_rx_datagram(&e->env, qp, pkt);
+	if (qp == NULL)
+		return; /* destroyed since the list was made */
+	why = qp_refuses(qp, pkt, dev);
+	if (why != OBS_NDROPS) {
+		e->env.obs->drop[why]++;
+		return;
 	}
+	e->env.obs->ctr[OBS_RX_ROCE]++;
+	rsp_rx_datagram(&e->env, qp, pkt);
 }
 
 /* Every member of the group gets the packet, but for the QP that sent it (WIRE-10). */

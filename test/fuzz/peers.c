@@ -22,7 +22,6 @@ peers_connect(uint32_t q, uint8_t svc)
 	out->udp_sport = 0xc123;
 	out->hop_limit = 64;
 	s->path.path_ok = true;
-	s->path.pkey = 0xffff;
 	*in = *out;
 	memcpy(in->sgid, out->dgid, 16);
 	memcpy(in->dgid, out->sgid, 16);

@@ -37,7 +37,6 @@ connect_path(const struct sim_side *side, struct qp_path *path)
 	path->wire.tclass = pick & 4 ? 0xb8 : 0;
 	path->wire.hop_limit = 64;
 	path->wire.flow_label = pick & 8 ? 0x12345 : 0;
-	path->pkey = WIRE_PKEY_DEFAULT;
 	path->loopback = side->node == side->peer->node;
 	path->path_ok = side->path_ns == 0;
 	if (!path->path_ok)

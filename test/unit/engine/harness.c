@@ -292,7 +292,6 @@ conn_paths(struct conn *c, const struct conn_cfg *cfg)
 	out->udp_sport = 0xc123;
 	out->hop_limit = 64;
 	c->path.path_ok = true;
-	c->path.pkey = 0xffff;
 
 	*in = *out;
 	memcpy(in->sgid, out->dgid, 16);
@@ -305,7 +304,10 @@ conn_paths(struct conn *c, const struct conn_cfg *cfg)
 int
 conn_modify(struct conn *c, uint32_t mask, const struct uroce_qp_attr *attr)
 {
-	static const struct qp_limits lim = {.max_mtu = 5, .npkeys = 1, .ngids = 3, .gid_valid = 7};
+	static const struct qp_limits lim = {.max_mtu = 5,
+					     .npkeys = UROCE_MAX_PKEYS,
+					     .ngids = 3,
+					     .gid_valid = 7};
 	struct engine *e = &c->b->engine;
 	int rc = qp_modify_check(c->qp, mask, attr, &lim);
 
@@ -344,6 +346,7 @@ conn_raise(struct conn *c, const struct conn_cfg *cfg)
 {
 	struct uroce_qp_attr a = {
 		.qp_access_flags = cfg->access,
+		.pkey_index = (uint16_t)cfg->pkey_index,
 		.port_num = 1,
 		.path_mtu = cfg->mtu_code,
 		.dest_qp_num = PEER_QPN,
@@ -374,6 +377,7 @@ conn_open(struct bench *b, struct conn_cfg cfg)
 		.type = cfg.type,
 		.srq = cfg.srq,
 		.ahs = cfg.ahs,
+		.pkeys = cfg.pkeys,
 		.dev_mtu = (uint8_t)cfg.mtu_code,
 		.port = BENCH_DEV,
 		.pd = cfg.pd,
@@ -386,6 +390,7 @@ conn_open(struct bench *b, struct conn_cfg cfg)
 	};
 
 	c->b = b;
+	c->pkey = 0xffff;
 	cq_open(&c->scq, cfg.cq_entries);
 	cq_open(&c->rcq, cfg.cq_entries);
 	q.sq = ring_open(&c->sq, cfg.sq_entries, uroce_sq_stride(cfg.max_sge, cfg.max_inline),

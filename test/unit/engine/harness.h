@@ -73,6 +73,7 @@ struct conn {
 	struct qp_path path;
 	struct wire_path peer_path;
 	struct wire_tmpl peer; /* of the frames that the peer sends */
+	uint16_t pkey;         /* that its own must carry; 0xffff unless a test says otherwise */
 };
 
 /* How a conn is to be; all zero but what a test names is taken from conn_rc. */
@@ -81,6 +82,8 @@ struct conn_cfg {
 	enum qp_state state; /* to bring it to */
 	struct srq *srq;     /* instead of an RQ of its own */
 	const struct qp_ah_table *ahs;
+	const uint16_t *pkeys; /* the device's table; NULL: the default key alone */
+	uint32_t pkey_index;
 	uint32_t qkey;
 	uint32_t qpn, pd;
 	uint32_t mtu_code, sq_psn, rq_psn, access;

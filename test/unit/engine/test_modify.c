@@ -135,12 +135,14 @@ good_attr(uint32_t from, uint32_t to)
 static int
 verdict(enum qp_type type, uint32_t from, uint32_t mask, const struct uroce_qp_attr *attr)
 {
+	static const uint16_t pkeys[UROCE_MAX_PKEYS] = {0xffff, 0x8001, 0x8002};
 	static struct qp qp, was;
 	int rc;
 
 	memset(&qp, 0, sizeof(qp));
 	qp.type = type;
 	qp.state = (uint8_t)from;
+	qp.pkeys = pkeys; /* of which the limits allow two */
 	was = qp;
 	rc = qp_modify_check(&qp, mask, attr, &limits);
 	assert_memory_equal(&qp, &was, sizeof(qp));
