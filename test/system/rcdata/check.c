@@ -14,6 +14,9 @@ struct check {
 	const struct options *opt;
 	const struct plan *plan;
 	struct stream stream[MAX_QPS];
+	struct shared_in shared_in; /* with plan->srq */
+	struct buffer shared;       /* words for atomics of all the peer's streams */
+	struct adders adders;
 	uint64_t start_ns, progress_ns; /* when it began, when something last completed */
 	bool posting;                   /* this side has requests left to post */
 	bool told;                      /* the peer has our stream_done */
@@ -46,6 +49,10 @@ stream_open(struct check *ck, uint32_t i)
 		.land = buffer_make(ck->ep->pd, (i + 1) % MEM_KINDS,
 				    (size_t)slot_stride(plan) * plan->depth,
 				    IBV_ACCESS_LOCAL_WRITE),
+		.echo = buffer_make(ck->ep->pd, i % MEM_KINDS,
+				    plan->mixed ? (size_t)slot_stride(plan) * plan->depth : 1,
+				    IBV_ACCESS_LOCAL_WRITE),
+		.adders = &ck->adders,
 		.peer_src = malloc(len),
 		.image = malloc(len),
 		.inflight = calloc(plan->depth, sizeof(struct request)),
@@ -56,12 +63,16 @@ stream_open(struct check *ck, uint32_t i)
 	random_fill(st->src.addr, len, source_seed(plan, server, i));
 	random_fill(st->peer_src, len, source_seed(plan, !server, i));
 	memset(st->image, GUARD_FILL, len);
-	stream_in_open(st, ck->ep->pd, (i + 2) % MEM_KINDS);
+	stream_in_open(st, ck->ep->pd, (i + 2) % MEM_KINDS, plan->srq ? &ck->shared_in : NULL);
 	mine = (struct remote_area){
 		.src_addr = (uintptr_t)st->src.addr,
 		.src_rkey = st->src.mr->rkey,
 		.target_addr = (uintptr_t)st->in.target.addr,
 		.target_rkey = st->in.target.mr->rkey,
+		.own_addr = (uintptr_t)st->in.own.addr,
+		.own_rkey = st->in.own.mr->rkey,
+		.shared_addr = (uintptr_t)ck->shared.addr,
+		.shared_rkey = ck->shared.mr->rkey,
 	};
 	link_swap(ck->ep->link, &mine, &st->peer, sizeof(mine));
 }
@@ -71,6 +82,7 @@ stream_close(struct stream *st)
 {
 	buffer_free(&st->src);
 	buffer_free(&st->land);
+	buffer_free(&st->echo);
 	stream_in_close(st);
 	free(st->peer_src);
 	free(st->image);
@@ -126,6 +138,8 @@ tell_peer(struct check *ck)
 		digest_end(st->messages, mine.messages_sha);
 		digest_add(image, st->image, area_len(ck->plan));
 		digest_end(image, mine.image_sha);
+		memcpy(mine.own, st->own, sizeof(mine.own));
+		memcpy(mine.adds, st->adds, sizeof(mine.adds));
 		link_send(ck->ep->link, &mine, sizeof(mine));
 	}
 	ck->told = true;
@@ -185,6 +199,50 @@ take_completions(struct check *ck)
 	exit(EXIT_STALLED);
 }
 
+static void
+check_open(struct check *ck)
+{
+	const struct plan *plan = ck->plan;
+	int access = IBV_ACCESS_LOCAL_WRITE | (plan->mixed ? IBV_ACCESS_REMOTE_ATOMIC : 0);
+
+	ck->shared = buffer_make(ck->ep->pd, MEM_ANON, SHARED_WORDS * sizeof(uint64_t), access);
+	memset(ck->shared.addr, 0, ck->shared.len);
+	if (plan->srq)
+		shared_in_open(&ck->shared_in, ck->ep->pd, ck->ep->srq, plan);
+	for (uint32_t i = 0; i < plan->qps; i++)
+		stream_open(ck, i);
+}
+
+static void
+check_close(struct check *ck)
+{
+	for (uint32_t i = 0; i < ck->plan->qps; i++)
+		stream_close(&ck->stream[i]);
+	for (uint32_t i = 0; i < SHARED_WORDS; i++)
+		free(ck->adders.brought[i]);
+	if (ck->plan->srq)
+		buffer_free(&ck->shared_in.slots);
+	free(ck->shared_in.posted);
+	buffer_free(&ck->shared);
+}
+
+/* What all streams of a side share: the adds that the peer has made of these words. */
+static bool
+shared_verify(struct check *ck)
+{
+	bool good = adders_verify(&ck->adders) && buffer_guards_intact(&ck->shared) &&
+		    (!ck->plan->srq || buffer_guards_intact(&ck->shared_in.slots));
+
+	for (uint32_t w = 0; w < SHARED_WORDS; w++) {
+		uint64_t adds = 0;
+
+		for (uint32_t i = 0; i < ck->plan->qps; i++)
+			adds += ck->peer[i].adds[w];
+		good &= word_verify("shared", w, (uint64_t *)ck->shared.addr + w, adds);
+	}
+	return good;
+}
+
 /* After both sides are done nothing more may complete. */
 static bool
 quiet_at_the_end(struct check *ck)
@@ -239,8 +297,7 @@ check_run(struct endpoint *ep, const struct options *opt, const struct plan *pla
 
 	ck = (struct check){.ep = ep, .opt = opt, .plan = plan};
 	ck.posting = opt->host || !plan->oneway;
-	for (uint32_t i = 0; i < plan->qps; i++)
-		stream_open(&ck, i);
+	check_open(&ck);
 	link_barrier(ep->link);
 	ck.start_ns = ck.progress_ns = now_ns();
 	while (!ck.told || !all_received(&ck)) {
@@ -256,9 +313,9 @@ check_run(struct endpoint *ep, const struct options *opt, const struct plan *pla
 	good = quiet_at_the_end(&ck);
 	for (uint32_t i = 0; i < plan->qps; i++)
 		good &= stream_in_verify(&ck.stream[i], &ck.peer[i]);
+	good &= shared_verify(&ck);
 	report(&ck, good);
 	link_barrier(ep->link);
-	for (uint32_t i = 0; i < plan->qps; i++)
-		stream_close(&ck.stream[i]);
+	check_close(&ck);
 	return good;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Mode "check", split in three: check.c drives the run, check_out.c posts requests and ends them,
- * check_in.c verifies what the peer's requests did here.
+ * Mode "check", split in four: check.c drives the run, check_out.c posts requests and ends them,
+ * check_in.c verifies what the peer's requests did here, check_atomic.c does both for atomics.
  *
  * What proves what. Each direction of a queue pair has its own memory, so what it must hold is
  * known whatever the other streams do:
@@ -11,6 +11,10 @@
  *    order; the digest of the image and of the target must be equal. WRITE with immediate also
  *    counts as a message.
  *  - READ: the peer's source never changes and its content follows from the seed.
+ *  - Fence: a SEND that is fenced behind a READ sends the very bytes that the READ is to bring.
+ *  - Atomics on words that one queue pair alone uses: each brings the value that those before it
+ *    have left, and the word ends as they leave it. FETCH_ADD of 1 on words that all queue pairs
+ *    use: the n values brought are 0 .. n - 1, each once, and the word ends as n.
  *  - Completions: wr_id counts up by one a request, none missing, none twice, none after the end.
  *  - Guards around and behind everything a peer may write keep their value.
  */
@@ -27,6 +31,8 @@ enum request_kind {
 	REQ_WRITE,
 	REQ_WRITE_IMM,
 	REQ_READ,
+	REQ_FETCH_ADD, /* these with --mixed only */
+	REQ_CMP_SWAP,
 	REQ_KINDS,
 };
 
@@ -36,17 +42,41 @@ struct request { /* one request in flight */
 	enum request_kind kind;
 	uint32_t len;
 	uint32_t remote_off; /* READ: where in the peer's source */
+	bool echo;           /* READ: into a slot for the fenced SEND that follows */
+	uint8_t *landing;    /* READ, atomic: where its bytes come */
+	uint64_t expect;     /* atomic on a word of its own: what it brings */
+	int shared;          /* atomic on a shared word: which; else -1 */
 };
 
 struct remote_area {
-	uint64_t src_addr, target_addr;
-	uint32_t src_rkey, target_rkey;
+	uint64_t src_addr, target_addr, own_addr, shared_addr;
+	uint32_t src_rkey, target_rkey, own_rkey, shared_rkey;
+};
+
+#define OWN_WORDS    4 /* that atomics of one stream alone change */
+#define SHARED_WORDS 3 /* that those of all streams do */
+
+/* What atomics of all streams have brought of the peer's shared words. */
+struct adders {
+	uint8_t *brought[SHARED_WORDS]; /* bitmaps by value */
+	uint64_t room[SHARED_WORDS];    /* bits */
+	uint64_t n[SHARED_WORDS];       /* values brought */
+};
+
+/* Receive requests of a shared receive queue; wr_id is the number of the slot. */
+struct shared_in {
+	struct ibv_srq *srq;
+	struct buffer slots;
+	uint32_t n;
+	bool *posted; /* each slot: its request is posted and has not completed */
 };
 
 struct stream_in {
 	struct buffer target; /* the peer's WRITEs land here */
 	struct buffer slots;  /* its SENDs: a slot of max_len + GUARD_BYTES a receive request */
 	uint64_t received, posted; /* receive requests completed and posted */
+	struct shared_in *shared;  /* in place of slots; NULL: none */
+	struct buffer own;         /* words for the peer's atomics */
 	struct digest *messages;
 };
 
@@ -60,6 +90,13 @@ struct stream {
 	uint8_t *peer_src;        /* what the peer's src holds */
 	uint8_t *image;           /* what the peer's target must hold */
 	struct request *inflight; /* ring of plan->depth */
+	struct buffer echo;       /* a slot for each READ that is echoed */
+	uint64_t echoes;          /* such READs so far */
+	bool echo_due;            /* the next request is the SEND of the last */
+	struct request echo_of;
+	uint64_t own[OWN_WORDS]; /* what the peer's words must hold */
+	uint64_t adds[SHARED_WORDS];
+	struct adders *adders;
 	uint64_t posted, completed;
 	uint32_t unsignaled; /* requests since the last signaled one */
 	uint32_t max_inline;
@@ -74,6 +111,8 @@ struct stream_done {
 	uint64_t messages;
 	uint8_t messages_sha[DIGEST_BYTES];
 	uint8_t image_sha[DIGEST_BYTES];
+	uint64_t own[OWN_WORDS];     /* what the words must hold */
+	uint64_t adds[SHARED_WORDS]; /* so often 1 was added */
 };
 
 /* Bytes of source and of target a stream has. */
@@ -104,8 +143,25 @@ void stream_flush(struct stream *st);
 /* Takes a send completion: it ends all requests up to it. Dies on the first difference. */
 void stream_complete(struct stream *st, const struct ibv_wc *wc);
 
-/* Makes the receiving half of a stream and posts all its receive requests. */
-void stream_in_open(struct stream *st, struct ibv_pd *pd, enum mem_kind kind);
+/* check_atomic.c: fills wr, and req, for an atomic of req->kind. */
+void atomic_build(struct stream *st, struct request *req, struct ibv_send_wr *wr);
+/* Takes what a completed atomic has brought. Dies if it is not what it must be. */
+void atomic_finish(struct stream *st, const struct request *req);
+/* Whether the values brought of each shared word are 0 .. n - 1; prints what is not. */
+bool adders_verify(const struct adders *adders);
+/* Whether word holds value; prints what is not. */
+bool word_verify(const char *what, uint32_t i, const uint64_t *word, uint64_t value);
+
+/* Posts all requests of a shared receive queue, for qps queue pairs. */
+void shared_in_open(struct shared_in *sh, struct ibv_pd *pd, struct ibv_srq *srq,
+		    const struct plan *plan);
+
+/*
+ * Makes the receiving half of a stream and posts all its receive requests. shared: the queue that
+ * takes their place, or NULL.
+ */
+void stream_in_open(struct stream *st, struct ibv_pd *pd, enum mem_kind kind,
+		    struct shared_in *shared);
 void stream_in_close(struct stream *st);
 /* Takes a receive completion: verifies and posts the request again. Dies on the first difference.
  */

@@ -8,19 +8,25 @@
 
 const char *const request_kind_name[REQ_KINDS] = {
 	[REQ_SEND] = "SEND",           [REQ_SEND_IMM] = "SEND_IMM", [REQ_WRITE] = "WRITE",
-	[REQ_WRITE_IMM] = "WRITE_IMM", [REQ_READ] = "READ",
+	[REQ_WRITE_IMM] = "WRITE_IMM", [REQ_READ] = "READ",         [REQ_FETCH_ADD] = "FETCH_ADD",
+	[REQ_CMP_SWAP] = "CMP_SWAP",
 };
 
 static const enum ibv_wr_opcode kind_opcode[REQ_KINDS] = {
-	[REQ_SEND] = IBV_WR_SEND,        [REQ_SEND_IMM] = IBV_WR_SEND_WITH_IMM,
-	[REQ_WRITE] = IBV_WR_RDMA_WRITE, [REQ_WRITE_IMM] = IBV_WR_RDMA_WRITE_WITH_IMM,
+	[REQ_SEND] = IBV_WR_SEND,
+	[REQ_SEND_IMM] = IBV_WR_SEND_WITH_IMM,
+	[REQ_WRITE] = IBV_WR_RDMA_WRITE,
+	[REQ_WRITE_IMM] = IBV_WR_RDMA_WRITE_WITH_IMM,
 	[REQ_READ] = IBV_WR_RDMA_READ,
+	[REQ_FETCH_ADD] = IBV_WR_ATOMIC_FETCH_AND_ADD,
+	[REQ_CMP_SWAP] = IBV_WR_ATOMIC_CMP_AND_SWP,
 };
 
 static const enum ibv_wc_opcode kind_completion[REQ_KINDS] = {
-	[REQ_SEND] = IBV_WC_SEND,        [REQ_SEND_IMM] = IBV_WC_SEND,
-	[REQ_WRITE] = IBV_WC_RDMA_WRITE, [REQ_WRITE_IMM] = IBV_WC_RDMA_WRITE,
-	[REQ_READ] = IBV_WC_RDMA_READ,
+	[REQ_SEND] = IBV_WC_SEND,          [REQ_SEND_IMM] = IBV_WC_SEND,
+	[REQ_WRITE] = IBV_WC_RDMA_WRITE,   [REQ_WRITE_IMM] = IBV_WC_RDMA_WRITE,
+	[REQ_READ] = IBV_WC_RDMA_READ,     [REQ_FETCH_ADD] = IBV_WC_FETCH_ADD,
+	[REQ_CMP_SWAP] = IBV_WC_COMP_SWAP,
 };
 
 /* A length: often tiny, often next to a multiple of an MTU, sometimes nothing, sometimes large. */
@@ -71,9 +77,13 @@ gather(struct stream *st, uint32_t len, struct ibv_sge *sge)
 	return n;
 }
 
-/* Keeps the books of an outgoing SEND or WRITE: what the peer must end up with. */
+/*
+ * Keeps the books of an outgoing SEND or WRITE: what the peer must end up with. bytes: what it will
+ * send, where that is not there yet; else NULL.
+ */
 static void
-account(struct stream *st, const struct request *req, const struct ibv_send_wr *wr)
+account(struct stream *st, const struct request *req, const struct ibv_send_wr *wr,
+	const uint8_t *bytes)
 {
 	bool is_write = req->kind == REQ_WRITE || req->kind == REQ_WRITE_IMM;
 	bool has_imm = req->kind == REQ_SEND_IMM || req->kind == REQ_WRITE_IMM;
@@ -83,7 +93,9 @@ account(struct stream *st, const struct request *req, const struct ibv_send_wr *
 
 	if (!whole)
 		die("no memory");
-	for (int i = 0; i < wr->num_sge; i++) {
+	if (bytes)
+		memcpy(whole, bytes, req->len);
+	for (int i = 0; !bytes && i < wr->num_sge; i++) {
 		memcpy(whole + at, (void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
 		at += wr->sg_list[i].length;
 	}
@@ -98,12 +110,19 @@ account(struct stream *st, const struct request *req, const struct ibv_send_wr *
 static void
 build_read(struct stream *st, struct request *req, struct ibv_send_wr *wr)
 {
-	uint8_t *slot = st->land.addr + (st->posted % st->plan->depth) * slot_stride(st->plan);
+	struct buffer *into = &st->land;
 
+	if (st->plan->mixed && req->len && random_range(&st->rng, 0, 3) == 0) {
+		/* As many slots as requests in flight: the SEND of the last in a slot is over. */
+		into = &st->echo;
+		req->echo = st->echo_due = true;
+		req->landing =
+			into->addr + (st->echoes++ % st->plan->depth) * slot_stride(st->plan);
+	}
 	req->remote_off = random_range(&st->rng, 0, st->src.len - req->len);
-	wr->sg_list[0] = (struct ibv_sge){.addr = (uintptr_t)slot,
+	wr->sg_list[0] = (struct ibv_sge){.addr = (uintptr_t)req->landing,
 					  .length = req->len,
-					  .lkey = st->land.mr->lkey};
+					  .lkey = into->mr->lkey};
 	wr->num_sge = req->len ? 1 : 0;
 	wr->wr.rdma.remote_addr = st->peer.src_addr + req->remote_off;
 	wr->wr.rdma.rkey = st->peer.src_rkey;
@@ -122,7 +141,49 @@ build_out(struct stream *st, struct request *req, struct ibv_send_wr *wr)
 	}
 	if (req->len <= st->max_inline && random_range(&st->rng, 0, 1))
 		wr->send_flags |= IBV_SEND_INLINE;
-	account(st, req, wr);
+	account(st, req, wr, NULL);
+}
+
+/* Fills wr for the SEND of what the READ before it brings: without the fence it would send what
+ * was there before. */
+static void
+build_echo(struct stream *st, struct request *req, struct ibv_send_wr *wr)
+{
+	wr->sg_list[0] = (struct ibv_sge){.addr = (uintptr_t)st->echo_of.landing,
+					  .length = req->len,
+					  .lkey = st->echo.mr->lkey};
+	wr->num_sge = 1;
+	wr->imm_data = htonl((uint32_t)random_next(&st->rng));
+	wr->send_flags |= IBV_SEND_FENCE;
+	account(st, req, wr, st->peer_src + st->echo_of.remote_off);
+}
+
+static enum request_kind
+random_kind(struct stream *st)
+{
+	if (st->echo_due)
+		return random_range(&st->rng, REQ_SEND, REQ_SEND_IMM);
+	return random_range(&st->rng, 0, (st->plan->mixed ? REQ_KINDS : REQ_FETCH_ADD) - 1);
+}
+
+static void
+build(struct stream *st, struct request *req, struct ibv_send_wr *wr)
+{
+	if (st->plan->mixed && random_range(&st->rng, 0, 15) == 0)
+		wr->send_flags |= IBV_SEND_FENCE;
+	if (st->plan->mixed && random_range(&st->rng, 0, 7) == 0)
+		wr->send_flags |= IBV_SEND_SOLICITED;
+	if (st->echo_due) {
+		st->echo_due = false;
+		build_echo(st, req, wr);
+	} else if (req->kind >= REQ_FETCH_ADD) {
+		atomic_build(st, req, wr);
+	} else if (req->kind == REQ_READ) {
+		build_read(st, req, wr);
+		st->echo_of = *req;
+	} else {
+		build_out(st, req, wr);
+	}
 }
 
 void
@@ -133,18 +194,18 @@ stream_post(struct stream *st)
 	struct ibv_send_wr *bad, wr = {.wr_id = st->posted, .sg_list = sge};
 	int rc;
 
-	req->kind = random_range(&st->rng, 0, REQ_KINDS - 1);
-	req->len = random_len(st);
+	*req = (struct request){.kind = random_kind(st),
+				.len = st->echo_due ? st->echo_of.len : random_len(st),
+				.landing = st->land.addr +
+					   (st->posted % st->plan->depth) * slot_stride(st->plan),
+				.shared = -1};
 	wr.opcode = kind_opcode[req->kind];
 	/* an unsignaled run must end before it fills the queue */
 	if (random_range(&st->rng, 0, 3) || ++st->unsignaled > st->plan->depth / 2) {
 		wr.send_flags = IBV_SEND_SIGNALED;
 		st->unsignaled = 0;
 	}
-	if (req->kind == REQ_READ)
-		build_read(st, req, &wr);
-	else
-		build_out(st, req, &wr);
+	build(st, req, &wr);
 	rc = ibv_post_send(st->qp, &wr, &bad);
 	if (rc)
 		die("ibv_post_send of a %s: %s", request_kind_name[req->kind], strerror(rc));
@@ -158,15 +219,17 @@ static void
 request_finish(struct stream *st)
 {
 	struct request *req = &st->inflight[st->completed % st->plan->depth];
-	uint8_t *slot = st->land.addr + (st->completed % st->plan->depth) * slot_stride(st->plan);
+	bool fetches = req->kind >= REQ_READ;
 
-	if (req->kind == REQ_READ) {
-		if (memcmp(slot, st->peer_src + req->remote_off, req->len))
-			die("READ %llu of %u bytes brought other bytes than the peer holds",
-			    (unsigned long long)st->completed, req->len);
-		memset(slot, GUARD_FILL, req->len);
-	}
-	if (!all_guard(slot + (req->kind == REQ_READ ? req->len : 0), GUARD_BYTES))
+	if (req->kind == REQ_READ && memcmp(req->landing, st->peer_src + req->remote_off, req->len))
+		die("READ %llu of %u bytes brought other bytes than the peer holds",
+		    (unsigned long long)st->completed, req->len);
+	if (req->kind > REQ_READ)
+		atomic_finish(st, req);
+	/* An echo's SEND may be sent again from its slot; no other READ was that long there. */
+	if (fetches && !req->echo)
+		memset(req->landing, GUARD_FILL, req->len);
+	if (!req->echo && !all_guard(req->landing + (fetches ? req->len : 0), GUARD_BYTES))
 		die("bytes of a READ's slot changed outside the READ");
 	st->completed++;
 }
@@ -198,7 +261,10 @@ stream_flush(struct stream *st)
 		return;
 	wr.wr.rdma.remote_addr = st->peer.target_addr;
 	wr.wr.rdma.rkey = st->peer.target_rkey;
-	st->inflight[st->posted % st->plan->depth] = (struct request){.kind = REQ_WRITE};
+	st->inflight[st->posted % st->plan->depth] =
+		(struct request){.kind = REQ_WRITE,
+				 .landing = st->land.addr +
+					    (st->posted % st->plan->depth) * slot_stride(st->plan)};
 	rc = ibv_post_send(st->qp, &wr, &bad);
 	if (rc)
 		die("ibv_post_send of the last WRITE: %s", strerror(rc));

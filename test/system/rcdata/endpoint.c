@@ -35,6 +35,17 @@ device_open(struct endpoint *ep, const char *name)
 	ibv_free_device_list(list);
 }
 
+static struct ibv_srq *
+srq_make(struct ibv_pd *pd, const struct plan *plan)
+{
+	struct ibv_srq_init_attr init = {.attr = {.max_wr = plan->depth * plan->qps, .max_sge = 2}};
+	struct ibv_srq *srq = ibv_create_srq(pd, &init);
+
+	if (!srq)
+		die("ibv_create_srq: %s", strerror(errno));
+	return srq;
+}
+
 static void
 queues_make(struct endpoint *ep, const struct options *opt, const struct plan *plan)
 {
@@ -58,6 +69,8 @@ queues_make(struct endpoint *ep, const struct options *opt, const struct plan *p
 	if (ep->channel && ibv_req_notify_cq(ep->cq, 0))
 		die("ibv_req_notify_cq: %s", strerror(errno));
 	init.send_cq = init.recv_cq = ep->cq;
+	if (plan->srq)
+		init.srq = ep->srq = srq_make(ep->pd, plan);
 	for (ep->nqps = 0; ep->nqps < plan->qps; ep->nqps++) {
 		struct ibv_qp_init_attr granted = init;
 
@@ -69,12 +82,12 @@ queues_make(struct endpoint *ep, const struct options *opt, const struct plan *p
 }
 
 static void
-qp_to_init(struct ibv_qp *qp, uint8_t port)
+qp_to_init(struct ibv_qp *qp, uint8_t port, int access)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
 		.port_num = port,
-		.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
+		.qp_access_flags = access,
 	};
 	int rc =
 		ibv_modify_qp(qp, &attr,
@@ -129,6 +142,8 @@ queues_connect(struct endpoint *ep, const struct options *opt, const struct plan
 	struct ibv_port_attr port;
 	union ibv_gid gid;
 	uint64_t psn_state = now_ns();
+	int access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
+		     (plan->mixed ? IBV_ACCESS_REMOTE_ATOMIC : 0);
 
 	if (ibv_query_device(ep->ctx, &dev) || ibv_query_port(ep->ctx, opt->ib_port, &port) ||
 	    ibv_query_gid(ep->ctx, opt->ib_port, opt->gid_index, &gid))
@@ -139,7 +154,7 @@ queues_connect(struct endpoint *ep, const struct options *opt, const struct plan
 	for (uint32_t i = 0; i < ep->nqps; i++) {
 		mine.qpn = ep->qp[i]->qp_num;
 		mine.psn = random_next(&psn_state) & 0xffffff;
-		qp_to_init(ep->qp[i], opt->ib_port);
+		qp_to_init(ep->qp[i], opt->ib_port, access);
 		link_swap(ep->link, &mine, &peer, sizeof(mine));
 		qp_connect(ep->qp[i], opt, &mine, &peer);
 	}
@@ -160,6 +175,8 @@ endpoint_close(struct endpoint *ep)
 
 	for (uint32_t i = 0; i < ep->nqps; i++)
 		rc |= ibv_destroy_qp(ep->qp[i]);
+	if (ep->srq)
+		rc |= ibv_destroy_srq(ep->srq);
 	rc |= ibv_destroy_cq(ep->cq);
 	if (ep->channel)
 		rc |= ibv_destroy_comp_channel(ep->channel);

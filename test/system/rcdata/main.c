@@ -27,6 +27,8 @@ static const char usage[] =
 	"      --duration MS    post for so long instead\n"
 	"      --max-len N      longest message; the message length of --bench (65536)\n"
 	"      --oneway         only the client posts requests\n"
+	"      --mixed          atomics, fences and solicited events too\n"
+	"      --srq            receive from one shared receive queue\n"
 	"      --mtu N          path MTU 256 .. 4096 (the smaller of both ports')\n"
 	"      --bytes N        bench: bytes a round (64 MiB)\n"
 	"      --rounds N       bench: rounds an operation (5)\n"
@@ -69,6 +71,8 @@ enum {
 	OPT_DURATION,
 	OPT_MAX_LEN,
 	OPT_ONEWAY,
+	OPT_MIXED,
+	OPT_SRQ,
 	OPT_MTU,
 	OPT_BYTES,
 	OPT_ROUNDS,
@@ -94,6 +98,8 @@ static const struct option long_options[] = {
 	{"duration", required_argument, NULL, OPT_DURATION},
 	{"max-len", required_argument, NULL, OPT_MAX_LEN},
 	{"oneway", no_argument, NULL, OPT_ONEWAY},
+	{"mixed", no_argument, NULL, OPT_MIXED},
+	{"srq", no_argument, NULL, OPT_SRQ},
 	{"mtu", required_argument, NULL, OPT_MTU},
 	{"bytes", required_argument, NULL, OPT_BYTES},
 	{"rounds", required_argument, NULL, OPT_ROUNDS},
@@ -188,6 +194,12 @@ parse_plan(int c, struct plan *plan)
 	case OPT_ONEWAY:
 		plan->oneway = 1;
 		break;
+	case OPT_MIXED:
+		plan->mixed = 1;
+		break;
+	case OPT_SRQ:
+		plan->srq = 1;
+		break;
 	case OPT_MTU:
 		plan->mtu = mtu_enum(number("mtu", 256, 4096));
 		break;
@@ -223,8 +235,10 @@ parse(int argc, char **argv, struct options *opt, struct plan *plan)
 	}
 	if (optind < argc)
 		opt->host = argv[optind];
-	if (plan->bench)
+	if (plan->bench) {
 		plan->qps = 1;
+		plan->mixed = plan->srq = 0;
+	}
 }
 
 int

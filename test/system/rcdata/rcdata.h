@@ -7,9 +7,10 @@
  *   rcdata [options] HOST       the client; its options decide what both sides do
  *
  * Two modes. "check" posts random SEND, WRITE (each with and without immediate) and READ requests
- * in both directions on several queue pairs at once (check.c). "bench" measures ping-pong latency
- * and WRITE, READ and SEND bandwidth, each byte moved exactly once a round (bench.c). In both,
- * what arrived is compared with what was sent by SHA-256.
+ * in both directions on several queue pairs at once (check.c); with --mixed also atomics and fenced
+ * SENDs of what a READ brings, with --srq all queue pairs receive from one queue. "bench" measures
+ * ping-pong latency and WRITE, READ and SEND bandwidth, each byte moved exactly once a round
+ * (bench.c). In both, what arrived is compared with what was sent by SHA-256.
  *
  * Exit status: 0 all good; 1 set-up failed or data differ; 3 a completion error; 4 no progress.
  * Single threaded; everything here runs on the main thread.
@@ -47,6 +48,8 @@ struct plan {
 	uint32_t iters;       /* bench: ping-pong round trips */
 	uint32_t rounds;      /* bench: rounds a kind of operation */
 	uint32_t oneway;      /* check: only the client posts requests */
+	uint32_t mixed;       /* check: atomics, fences and solicited events too */
+	uint32_t srq;         /* check: one shared receive queue */
 	uint32_t mtu;         /* path MTU as enum ibv_mtu, 0 = the smaller of both ports' */
 };
 
@@ -70,6 +73,7 @@ struct endpoint {
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *channel; /* NULL unless options.events */
 	struct ibv_cq *cq;
+	struct ibv_srq *srq; /* NULL unless plan.srq */
 	struct ibv_qp *qp[MAX_QPS];
 	uint32_t nqps;
 	uint32_t max_inline; /* granted for every QP, bytes */
