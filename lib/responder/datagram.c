@@ -7,6 +7,15 @@
 #include <string.h>
 #include "responder/internal.h"
 
+/*
+ * The SL of a receive completion over RoCE says which headers the datagram came with, as programs
+ * know it from NICs: A17.4.5.1 wants a flag for IPv4, and UCX reads it here to find the addresses
+ * in the GRH area. Bit 3: there was a UDP header; bits 2 to 0: 1 IPv6, 2 IPv4.
+ */
+#define SL_UDP  (1u << 3)
+#define SL_IPV6 1u
+#define SL_IPV4 2u
+
 /* The IPv6 header, or the IPv4 header in the last 20 bytes. */
 static void
 grh_fill(uint8_t grh[WIRE_GRH_LEN], const struct wire_pkt *pkt)
@@ -55,6 +64,7 @@ rsp_rx_datagram(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		.opcode = UROCE_CQE_RECV,
 		.flags = UROCE_CQE_GRH | (pkt->op->flags & WIRE_F_IMM ? UROCE_CQE_WITH_IMM : 0) |
 			 (pkt->solicited ? UROCE_CQE_SOLICITED : 0),
+		.sl = SL_UDP | (pkt->is_v6 ? SL_IPV6 : SL_IPV4),
 		.byte_len = pkt->payload_len + WIRE_GRH_LEN,
 		.imm = pkt->op->flags & WIRE_F_IMM ? pkt->imm : 0,
 		.src_qp = pkt->src_qpn,

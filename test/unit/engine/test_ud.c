@@ -82,6 +82,7 @@ test_WIRE_07_grh_area_and_completion(void **state)
 		assert_int_equal(cqe.flags, UROCE_CQE_GRH | UROCE_CQE_WITH_IMM);
 		assert_int_equal(cqe.imm, 0xcafe);
 		assert_int_equal(cqe.src_qp, 0x654321);
+		assert_int_equal(cqe.sl, i == 0 ? 0xa : 0x9); /* UDP, and which IP */
 		peer_frame(u.c, (struct wire_fields){.opcode = UD(SEND_ONLY_IMM), .psn = RQ}, 0,
 			   100, frame);
 		if (i == 0) { /* the IPv4 header in the last 20 bytes; not its id and checksum */
