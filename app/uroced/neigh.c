@@ -74,6 +74,8 @@ ask_for_waiting(struct device *dev)
 	TAILQ_FOREACH (q, &dev->qps, dev_link) {
 		if (!q->qp->path_ok && memcmp(q->hop, none, 16) != 0)
 			ask(dev, q->hop);
+		if (!q->qp->alt.path_ok && memcmp(q->alt_hop, none, 16) != 0)
+			ask(dev, q->alt_hop);
 	}
 	TAILQ_FOREACH (s, &dev->d->sessions, link) {
 		struct obj_ah *o;

@@ -12,6 +12,7 @@ struct modify_call {
 	const struct uroce_modify_qp_req *req;
 	const struct qp_limits *lim;
 	struct qp_path *path; /* NULL without an address vector */
+	struct qp_path *alt;  /* NULL without an alternate path */
 	int rc;
 };
 
@@ -27,21 +28,24 @@ modify_on_worker(struct worker *w, void *arg)
 	c->rc = qp_modify_check(qp, c->req->attr_mask, &c->req->attr, c->lim);
 	if (c->rc != 0)
 		return;
-	qp_modify_apply(env, qp, c->req->attr_mask, &c->req->attr, c->path);
+	qp_modify_apply(env, qp, c->req->attr_mask, &c->req->attr, c->path, c->alt);
 	qp_env_flush(env);
+	/* The QP may have gone over to its alternate path since these were set, or just now. */
+	memcpy(c->q->hop, qp->hop, sizeof(qp->hop));
+	memcpy(c->q->alt_hop, qp->alt.hop, sizeof(qp->alt.hop));
 }
 
-/* Where the packets of q will go, by the address vector that a modify sets. */
+/* Where the packets of q go by the address vector ah, of a modify m. A positive errno. */
 static int
-qp_find_path(struct obj_qp *q, const struct uroce_modify_qp_req *m, struct qp_path *path)
+qp_find_path(struct obj_qp *q, const struct uroce_modify_qp_req *m, const struct uroce_ah_attr *ah,
+	     struct qp_path *path)
 {
 	struct device *dev = q->s->dev;
 	uint32_t rqpn = m->attr_mask & QP_DEST_QPN ? m->attr.dest_qp_num : q->qp->attr.dest_qp_num;
 	int rc;
 
 	memset(path, 0, sizeof(*path));
-	rc = net_path(&dev->net, &m->attr.ah, q->qp->qpn, rqpn, &path->wire, &path->loopback,
-		      q->hop);
+	rc = net_path(&dev->net, ah, q->qp->qpn, rqpn, &path->wire, &path->loopback, path->hop);
 	path->path_ok = rc == 0;
 	if (rc == -EINPROGRESS)
 		rc = 0;
@@ -54,7 +58,7 @@ qp_obj_modify(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 	const struct uroce_modify_qp_req *m = req->body;
 	struct obj_qp *q = idtab_get(&s->qps, m->handle);
 	struct qp_limits lim;
-	struct qp_path path;
+	struct qp_path path, alt;
 	struct modify_call c = {.q = q, .req = m, .lim = &lim};
 	int rc;
 
@@ -62,20 +66,22 @@ qp_obj_modify(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 		return ENOENT;
 	device_limits(s->dev, &lim);
 	rc = qp_modify_check(q->qp, m->attr_mask, &m->attr, &lim);
+	if (rc == 0 && (m->attr_mask & QP_AV)) {
+		c.path = &path;
+		rc = qp_find_path(q, m, &m->attr.ah, &path);
+	}
+	if (rc == 0 && (m->attr_mask & QP_ALT_PATH)) {
+		c.alt = &alt;
+		rc = qp_find_path(q, m, &m->attr.alt_ah, &alt);
+	}
 	if (rc != 0)
 		return rc;
-	if (m->attr_mask & QP_AV) {
-		rc = qp_find_path(q, m, &path);
-		if (rc != 0)
-			return rc;
-		c.path = &path;
-	}
 	worker_call(obj_qp_worker(q), modify_on_worker, &c);
-	if (c.rc == 0 && (m->attr_mask & QP_STATE) && m->attr.qp_state == QP_RESET)
-		memset(q->hop, 0, sizeof(q->hop));
 	/* The QP goes on at once; its first packets wait for the neighbour's answer. */
 	if (c.rc == 0 && c.path != NULL && !path.path_ok)
-		neigh_ask(s->dev, q->hop);
+		neigh_ask(s->dev, path.hop);
+	if (c.rc == 0 && c.alt != NULL && !alt.path_ok)
+		neigh_ask(s->dev, alt.hop);
 	return c.rc;
 }
 
@@ -111,7 +117,7 @@ qp_obj_query(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 
 struct resolve_call {
 	struct qp *qp;
-	const uint8_t *mac;
+	const uint8_t *ip, *mac;
 };
 
 static void
@@ -119,7 +125,7 @@ resolve_on_worker(struct worker *w, void *arg)
 {
 	struct resolve_call *c = arg;
 
-	qp_path_resolved(&worker_engine(w)->env, c->qp, c->mac);
+	qp_neigh_resolved(&worker_engine(w)->env, c->qp, c->ip, c->mac);
 }
 
 void
@@ -128,9 +134,10 @@ qp_hop_resolved(struct device *dev, const uint8_t ip[16], const uint8_t mac[6])
 	struct obj_qp *q;
 
 	TAILQ_FOREACH (q, &dev->qps, dev_link) {
-		struct resolve_call c = {q->qp, mac};
+		struct resolve_call c = {q->qp, ip, mac};
 
-		if (memcmp(q->hop, ip, 16) == 0)
+		/* Which of the two is in use by now the worker knows. */
+		if (memcmp(q->hop, ip, 16) == 0 || memcmp(q->alt_hop, ip, 16) == 0)
 			worker_call(obj_qp_worker(q), resolve_on_worker, &c);
 	}
 }

@@ -95,7 +95,11 @@ struct obj_qp {
 	struct obj_srq *srq; /* NULL: rq is its own */
 	struct ipc_extent sq, rq;
 	uint32_t handle;
-	uint8_t hop[16];   /* neighbour that the path goes through; zero: none */
+	/*
+	 * Neighbours that the path and the alternate one go through, as of the last modify; zero:
+	 * none. A QP that has migrated since goes by alt_hop.
+	 */
+	uint8_t hop[16], alt_hop[16];
 	uint32_t nmembers; /* multicast groups it is in */
 	TAILQ_ENTRY(obj_qp) dev_link;
 	LIST_ENTRY(obj_qp) worker_link;

@@ -39,7 +39,9 @@
 	X(RSP_SEQ_NAK, "sent_seq_naks")                                                            \
 	X(RSP_RNR_NAK, "sent_rnr_naks")                                                            \
 	X(RSP_FATAL_NAK, "sent_fatal_naks")                                                        \
-	X(RSP_READ_PKTS, "sent_read_responses")
+	X(RSP_READ_PKTS, "sent_read_responses")                                                    \
+	X(MIGRATED, "path_migrations")                                                             \
+	X(MIG_FAILED, "failed_path_migrations") /* the alternate path could not be used */
 
 #define OBS_DROPS(X)                                                                               \
 	X(NOT_OURS, "not_ours") /* destination MAC or IP address of somebody else */               \

@@ -2,6 +2,7 @@
 /* Modify and query (QP-01 .. QP-05). */
 #include <errno.h>
 #include <string.h>
+#include "qp/migrate.h"
 #include "qp/qp.h"
 #include "wire/psn.h"
 #include "wire/timer.h"
@@ -24,6 +25,16 @@ qp_pkey_at(const struct qp *qp, uint16_t index)
 	if (qp->pkeys == NULL)
 		return index == 0 ? WIRE_PKEY_DEFAULT : 0;
 	return index < UROCE_MAX_PKEYS ? __atomic_load_n(&qp->pkeys[index], __ATOMIC_RELAXED) : 0;
+}
+
+/* The alternate path, all of which comes at once (REQ-11). */
+static int
+check_alternate(const struct qp *qp, const struct uroce_qp_attr *a, const struct qp_limits *lim)
+{
+	if (a->alt_port_num != 1 || a->alt_timeout > 31 || a->alt_pkey_index >= lim->npkeys ||
+	    qp_pkey_at(qp, a->alt_pkey_index) == 0)
+		return EINVAL;
+	return check_path(&a->alt_ah, lim);
 }
 
 static int
@@ -51,10 +62,7 @@ check_values(const struct qp *qp, uint32_t mask, const struct uroce_qp_attr *a,
 		if (rc != 0)
 			return rc;
 	}
-	/* No alternate paths yet: the device does not claim IBV_DEVICE_AUTO_PATH_MIG. */
-	if ((mask & QP_ALT_PATH) || ((mask & QP_PATH_MIG_STATE) && a->path_mig_state != 0))
-		return EOPNOTSUPP;
-	return 0;
+	return mask & QP_ALT_PATH ? check_alternate(qp, a, lim) : 0;
 }
 
 int
@@ -65,6 +73,7 @@ qp_modify_check(const struct qp *qp, uint32_t mask, const struct uroce_qp_attr *
 	uint32_t to = mask & QP_STATE ? attr->qp_state : from;
 	uint32_t bits = mask & ~QP_STATE;
 	const struct qp_transition *row;
+	int rc;
 
 	if (to >= QP_NSTATES)
 		return EINVAL;
@@ -76,7 +85,10 @@ qp_modify_check(const struct qp *qp, uint32_t mask, const struct uroce_qp_attr *
 		return EINVAL;
 	if (from == QP_SQD && (to == QP_RTS || to == QP_SQD) && qp->snd.draining)
 		return EINVAL; /* QP-16 */
-	return check_values(qp, mask, attr, lim);
+	rc = check_values(qp, mask, attr, lim);
+	if (rc == 0 && (mask & QP_PATH_MIG_STATE))
+		rc = qp_mig_check(qp, mask, attr, to);
+	return rc;
 }
 
 /* Remember what was set, attribute by attribute (QP-05). */
@@ -124,6 +136,19 @@ qp_pkey_refresh(struct qp *qp)
 	wire_tmpl_set_pkey(&qp->tmpl, qp->pkey);
 }
 
+void
+qp_path_use(struct qp *qp, const struct qp_path *path)
+{
+	qp->loopback = path->loopback;
+	qp->path_ok = path->path_ok;
+	qp->pkey = qp_pkey_at(qp, qp->attr.pkey_index);
+	memcpy(qp->hop, path->hop, sizeof(qp->hop));
+	memcpy(qp->sgid, path->wire.sgid, 16);
+	memcpy(qp->dgid, path->wire.dgid, 16);
+	wire_tmpl_init(&qp->tmpl, &path->wire, qp->attr.dest_qp_num, qp->pkey);
+	wire_tmpl_set_migreq(&qp->tmpl, qp->mig == QP_MIG_MIGRATED);
+}
+
 /* What the hot path uses of the attributes, made again after any change. */
 static void
 apply_derived(struct qp *qp, const struct qp_path *path)
@@ -137,13 +162,8 @@ apply_derived(struct qp *qp, const struct qp_path *path)
 	else if (a->path_mtu != 0)
 		qp->mtu = (uint16_t)(128u << a->path_mtu);
 	qp_pkey_refresh(qp);
-	if (path == NULL)
-		return;
-	qp->loopback = path->loopback;
-	qp->path_ok = path->path_ok;
-	memcpy(qp->sgid, path->wire.sgid, 16);
-	memcpy(qp->dgid, path->wire.dgid, 16);
-	wire_tmpl_init(&qp->tmpl, &path->wire, a->dest_qp_num, qp->pkey);
+	if (path != NULL)
+		qp_path_use(qp, path);
 }
 
 static void
@@ -164,6 +184,10 @@ enter_reset(struct qp *qp)
 	qp->rcv.rq = rq;
 	qp->rcv.cur.sge = cur.sge;
 	qp->path_ok = false;
+	qp->mig = QP_MIG_MIGRATED;
+	qp->alt_loaded = false;
+	memset(qp->hop, 0, sizeof(qp->hop));
+	memset(&qp->alt, 0, sizeof(qp->alt));
 	qp->rings_bad = false;
 	qp->mtu = 0;
 	memset(sq.hdr, 0, sizeof(*sq.hdr));
@@ -212,7 +236,7 @@ enter_sqd(struct qp_env *env, struct qp *qp, uint32_t mask)
 
 void
 qp_modify_apply(struct qp_env *env, struct qp *qp, uint32_t mask, const struct uroce_qp_attr *attr,
-		const struct qp_path *path)
+		const struct qp_path *path, const struct qp_path *alt)
 {
 	uint32_t to = mask & QP_STATE ? attr->qp_state : qp->state;
 
@@ -227,6 +251,8 @@ qp_modify_apply(struct qp_env *env, struct qp *qp, uint32_t mask, const struct u
 	}
 	store_attrs(&qp->attr, mask, attr);
 	apply_derived(qp, path);
+	if (mask & QP_ALT_PATH)
+		qp_alt_load(qp, attr, alt);
 	switch (to) {
 	case QP_RTR:
 		enter_rtr(qp);
@@ -241,6 +267,8 @@ qp_modify_apply(struct qp_env *env, struct qp *qp, uint32_t mask, const struct u
 		qp->state = (uint8_t)to;
 		break;
 	}
+	if (mask & QP_PATH_MIG_STATE)
+		qp_mig_apply(env, qp, attr->path_mig_state);
 }
 
 void
@@ -252,10 +280,23 @@ qp_path_resolved(struct qp_env *env, struct qp *qp, const uint8_t dmac[6])
 }
 
 void
+qp_neigh_resolved(struct qp_env *env, struct qp *qp, const uint8_t hop[16], const uint8_t mac[6])
+{
+	if (memcmp(qp->hop, hop, sizeof(qp->hop)) == 0)
+		qp_path_resolved(env, qp, mac);
+	if (qp->alt_loaded && memcmp(qp->alt.hop, hop, sizeof(qp->alt.hop)) == 0) {
+		memcpy(qp->alt.wire.dmac, mac, 6);
+		qp->alt.path_ok = true;
+		qp->mig_refused = false;
+	}
+}
+
+void
 qp_query(const struct qp *qp, struct uroce_qp_attr *attr)
 {
 	*attr = qp->attr;
 	attr->qp_state = attr->cur_qp_state = qp->state;
+	attr->path_mig_state = qp->mig;
 	attr->sq_draining = qp->snd.draining;
 	attr->cap = qp->cap;
 }

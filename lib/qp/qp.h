@@ -155,6 +155,14 @@ struct qp_rcv {
 };
 
 /* Attributes as the last modify left them (QP-05), and what follows from them. */
+/* Where the packets of a connected QP go. */
+struct qp_path {
+	struct wire_path wire;
+	bool loopback;   /* the peer's GID is one of this device */
+	bool path_ok;    /* the next hop's MAC is known */
+	uint8_t hop[16]; /* the next hop, as a GID; zero: there is none */
+};
+
 struct qp {
 	/* read by every packet */
 	uint32_t qpn;
@@ -162,6 +170,7 @@ struct qp {
 	uint8_t state;   /* enum qp_state */
 	uint8_t dev_mtu; /* path MTU code of the device */
 	uint16_t pkey; /* value behind attr.pkey_index; 0: an empty entry, which matches nothing */
+	uint8_t mig;     /* enum qp_mig */
 	uint16_t port; /* ethdev port id = device */
 	uint16_t mtu;  /* bytes */
 	bool loopback; /* the peer's GID is one of this device */
@@ -185,9 +194,13 @@ struct qp {
 	struct qp_rcv rcv __attribute__((aligned(64)));
 
 	/* cold */
-	struct uroce_qp_attr attr;
+	struct uroce_qp_attr attr; /* but path_mig_state: mig */
 	struct uroce_qp_cap cap;
 	uint64_t user_handle;
+	uint8_t hop[16];    /* next hop of the path in use; zero: there is none */
+	struct qp_path alt; /* of path migration (qp/migrate.h) */
+	bool alt_loaded;
+	bool mig_refused; /* PATH_MIG_ERR was raised for what the peer asks for */
 	void *owner;           /* the control thread's object */
 	const uint16_t *pkeys; /* as in struct qp_create */
 	uint16_t worker;
@@ -239,14 +252,17 @@ int qp_modify_check(const struct qp *qp, uint32_t mask, const struct uroce_qp_at
 
 /*
  * Worker (owner). Apply a checked modify. path: where its packets go when mask has AV (else NULL);
- * path_ok false when the next hop's MAC is still asked for.
+ * path_ok false when the next hop's MAC is still asked for. alt: the same of ALT_PATH.
  */
-struct qp_path {
-	struct wire_path wire;
-	bool loopback, path_ok;
-};
 void qp_modify_apply(struct qp_env *env, struct qp *qp, uint32_t mask,
-		     const struct uroce_qp_attr *attr, const struct qp_path *path);
+		     const struct uroce_qp_attr *attr, const struct qp_path *path,
+		     const struct qp_path *alt);
+
+/*
+ * Worker. Packets go by path from now on, with the P_Key behind attr.pkey_index. What the path has
+ * of attributes (address vector, port, timeout) is the caller's.
+ */
+void qp_path_use(struct qp *qp, const struct qp_path *path);
 
 /* The P_Key at index of the table that qp goes by; 0: the entry is empty, or beyond the table. */
 uint16_t qp_pkey_at(const struct qp *qp, uint16_t index);
@@ -259,6 +275,9 @@ void qp_pkey_refresh(struct qp *qp);
 /* Worker. The next hop's MAC became known (or changed): what waited goes out. */
 void qp_path_resolved(struct qp_env *env, struct qp *qp, const uint8_t dmac[6]);
 
+/* Worker. The same of whichever of its paths, in use or alternate, goes through neighbour hop. */
+void qp_neigh_resolved(struct qp_env *env, struct qp *qp, const uint8_t hop[16],
+		       const uint8_t mac[6]);
 /* Worker. Fill attr with everything that was set and the present state (QP-05). */
 void qp_query(const struct qp *qp, struct uroce_qp_attr *attr);
 

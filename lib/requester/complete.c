@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Responses, timeouts, and the completions that follow (REQ-01, REQ-04 .. REQ-09, NAK-12). */
 #include <rte_common.h>
+#include "qp/migrate.h"
 #include "requester/internal.h"
 #include "wire/psn.h"
 #include "wire/timer.h"
@@ -150,6 +151,23 @@ rx_rnr(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t code)
 	req_rewind(qp);
 }
 
+/* Costs one of the retries. False: there was none, and the QP is in the error state. */
+static bool
+take_retry(struct qp_env *env, struct qp *qp)
+{
+	struct qp_snd *snd = &qp->snd;
+
+	if (snd->retry_left != 0) {
+		snd->retry_left--;
+		return true;
+	}
+	if (qp_migrate(env, qp))
+		return true; /* with all of them for the other path (REQ-11) */
+	env->obs->ctr[OBS_REQ_RETRY_EXC]++;
+	qp_error(env, qp, QP_WC_RETRY_EXC_ERR);
+	return false;
+}
+
 /* REQ-05. */
 static void
 rx_seq_nak(struct qp_env *env, struct qp *qp, uint32_t psn)
@@ -160,12 +178,8 @@ rx_seq_nak(struct qp_env *env, struct qp *qp, uint32_t psn)
 	if (snd->rnr_wait)
 		return; /* packets behind the one that met RNR; they go again after the wait */
 	env->obs->ctr[OBS_REQ_SEQ_NAK]++;
-	if (snd->retry_left == 0) {
-		env->obs->ctr[OBS_REQ_RETRY_EXC]++;
-		qp_error(env, qp, QP_WC_RETRY_EXC_ERR);
+	if (!take_retry(env, qp))
 		return;
-	}
-	snd->retry_left--;
 	req_rewind(qp);
 	env->ops->qp_wake(env->ops_ctx, qp);
 }
@@ -331,12 +345,8 @@ req_timeout(struct qp_env *env, struct qp *qp)
 		return;
 	}
 	env->obs->ctr[OBS_REQ_TIMEOUT]++;
-	if (snd->retry_left == 0) {
-		env->obs->ctr[OBS_REQ_RETRY_EXC]++;
-		qp_error(env, qp, QP_WC_RETRY_EXC_ERR);
+	if (!take_retry(env, qp))
 		return;
-	}
-	snd->retry_left--;
 	snd->read_gap = false;
 	req_rewind(qp);
 	env->ops->qp_wake(env->ops_ctx, qp);

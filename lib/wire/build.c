@@ -93,6 +93,14 @@ wire_tmpl_set_pkey(struct wire_tmpl *t, uint16_t pkey)
 		bth->pkey = rte_cpu_to_be_16(pkey);
 }
 
+void
+wire_tmpl_set_migreq(struct wire_tmpl *t, bool migreq)
+{
+	struct wire_bth *bth = (struct wire_bth *)(t->bytes + t->bth_off);
+
+	bth->se_m_pad_ver = migreq ? WIRE_BTH_MIGREQ : 0;
+}
+
 /* Headers behind the BTH, in the order in which they follow each other; returns their end. */
 static uint8_t *
 put_extended(uint8_t *p, uint32_t flags, const struct wire_fields *f)

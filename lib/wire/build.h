@@ -43,6 +43,9 @@ void wire_tmpl_init(struct wire_tmpl *t, const struct wire_path *path, uint32_t 
  */
 void wire_tmpl_set_pkey(struct wire_tmpl *t, uint16_t pkey);
 
+/* Packets have MigReq 1, as wire_tmpl_init leaves it, or 0, from now on. For what it made. */
+void wire_tmpl_set_migreq(struct wire_tmpl *t, bool migreq);
+
 /* What differs from packet to packet. Fields that the opcode has no header for are ignored. */
 struct wire_fields {
 	uint8_t opcode;

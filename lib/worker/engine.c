@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <string.h>
+#include <rte_branch_prediction.h>
 #include <rte_mbuf.h>
 #include <rte_prefetch.h>
+#include "qp/match.h"
+#include "qp/migrate.h"
 #include "requester/requester.h"
 #include "responder/responder.h"
 #include "wire/icrc.h"
@@ -102,32 +105,9 @@ drop(struct obs_block *obs, enum obs_drop why, struct rte_mbuf *m)
 	rte_pktmbuf_free(m);
 }
 
-/* Addresses must be those the QP is connected to: an IP address spoofed is a QP hijacked. */
-static bool
-gids_match(const struct qp *qp, const struct wire_pkt *pkt)
-{
-	if (pkt->is_v6 != qp->tmpl.is_v6)
-		return false;
-	if (pkt->is_v6)
-		return memcmp(pkt->ip + 8, qp->dgid, 16) == 0 &&
-		       memcmp(pkt->ip + 24, qp->sgid, 16) == 0;
-	return memcmp(pkt->ip + 12, qp->dgid + 12, 4) == 0 &&
-	       memcmp(pkt->ip + 16, qp->sgid + 12, 4) == 0;
-}
-
-/*
- * Partitions agree on 15 bits and one side at least is a full member (WIRE-09). There is no
- * partition 0: it is what an empty entry of the table has.
- */
-static bool
-pkeys_match(uint16_t a, uint16_t b)
-{
-	return ((a ^ b) & 0x7fff) == 0 && ((a | b) & 0x8000) != 0 && (a & 0x7fff) != 0;
-}
-
 /* Why this QP must not see this packet, or OBS_NDROPS. */
 static enum obs_drop
-qp_refuses(const struct qp *qp, const struct wire_pkt *pkt, uint16_t dev)
+qp_refuses(struct engine *e, struct qp *qp, const struct wire_pkt *pkt, uint16_t dev)
 {
 	if (qp->port != dev)
 		return OBS_DROP_BAD_QPN;
@@ -136,9 +116,11 @@ qp_refuses(const struct qp *qp, const struct wire_pkt *pkt, uint16_t dev)
 	if (qp->state < QP_RTR || qp->state == QP_ERR ||
 	    ((pkt->op->flags & WIRE_F_RESP) && qp->state < QP_RTS))
 		return OBS_DROP_QP_STATE;
-	if (!pkeys_match(pkt->pkey, qp->pkey))
+	if (unlikely(qp->mig != QP_MIG_MIGRATED))
+		return qp_mig_rx(&e->env, qp, pkt);
+	if (!qp_pkeys_match(pkt->pkey, qp->pkey))
 		return OBS_DROP_BAD_PKEY;
-	if (qp->type != QP_TYPE_UD && !gids_match(qp, pkt))
+	if (qp->type != QP_TYPE_UD && !qp_gids_match(qp, pkt))
 		return OBS_DROP_BAD_GID;
 	return OBS_NDROPS;
 }
@@ -193,7 +175,7 @@ rx_roce(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct wire_pk
 		drop(obs, OBS_DROP_BAD_QPN, m);
 		return;
 	}
-	why = qp_refuses(qp, pkt, dev);
+	why = qp_refuses(e, qp, pkt, dev);
 	if (why == OBS_NDROPS && qp->type == QP_TYPE_UD && !dst_is_ours(e->dev[dev].addrs, pkt))
 		why = OBS_DROP_NOT_OURS;
 	if (why != OBS_NDROPS) {
@@ -259,7 +241,7 @@ rx_member(struct engine *e, uint16_t dev, const struct rte_mbuf *m, const struct
 	qp = qp_table_find(e->qps, qpn);
 	if (qp == NULL)
 		return; /* destroyed since the list was made */
-	why = qp_refuses(qp, pkt, dev);
+	why = qp_refuses(e, qp, pkt, dev);
 	if (why != OBS_NDROPS) {
 		e->env.obs->drop[why]++;
 		return;

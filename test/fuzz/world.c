@@ -106,7 +106,8 @@ modify(uint32_t q, uint32_t mask, const struct uroce_qp_attr *attr)
 	if (rc != 0)
 		return rc;
 	world.engine.env.now_ns = world.now;
-	qp_modify_apply(&world.engine.env, s->qp, mask, attr, mask & QP_AV ? &s->path : NULL);
+	qp_modify_apply(&world.engine.env, s->qp, mask, attr, mask & QP_AV ? &s->path : NULL,
+			NULL);
 	return 0;
 }
 

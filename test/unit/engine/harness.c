@@ -292,6 +292,7 @@ conn_paths(struct conn *c, const struct conn_cfg *cfg)
 	out->udp_sport = 0xc123;
 	out->hop_limit = 64;
 	c->path.path_ok = true;
+	memcpy(c->path.hop, out->dgid, 16);
 
 	*in = *out;
 	memcpy(in->sgid, out->dgid, 16);
@@ -314,7 +315,8 @@ conn_modify(struct conn *c, uint32_t mask, const struct uroce_qp_attr *attr)
 	if (rc != 0)
 		return rc;
 	e->env.now_ns = c->b->now;
-	qp_modify_apply(&e->env, c->qp, mask, attr, mask & QP_AV ? &c->path : NULL);
+	qp_modify_apply(&e->env, c->qp, mask, attr, mask & QP_AV ? &c->path : NULL,
+			mask & QP_ALT_PATH ? &c->alt : NULL);
 	return 0;
 }
 
@@ -391,6 +393,7 @@ conn_open(struct bench *b, struct conn_cfg cfg)
 
 	c->b = b;
 	c->pkey = 0xffff;
+	c->migreq = true;
 	cq_open(&c->scq, cfg.cq_entries);
 	cq_open(&c->rcq, cfg.cq_entries);
 	q.sq = ring_open(&c->sq, cfg.sq_entries, uroce_sq_stride(cfg.max_sge, cfg.max_inline),

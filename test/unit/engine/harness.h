@@ -70,10 +70,11 @@ struct conn {
 	struct bench_cq scq, rcq;
 	struct bench_ring sq, rq;
 	struct bench_region *local, *remote;
-	struct qp_path path;
+	struct qp_path path, alt; /* alt: what a modify with QP_ALT_PATH loads */
 	struct wire_path peer_path;
 	struct wire_tmpl peer; /* of the frames that the peer sends */
 	uint16_t pkey;         /* that its own must carry; 0xffff unless a test says otherwise */
+	bool migreq;           /* the same; true */
 };
 
 /* How a conn is to be; all zero but what a test names is taken from conn_rc. */

@@ -100,7 +100,7 @@ check_frame(struct conn *c, const struct rte_mbuf *m, const struct wire_pkt *pkt
 	assert_int_equal(m->hash.usr, c->qp->loopback ? QP_TX_LOOPBACK : QP_TX_WIRE);
 	assert_int_equal(pkt->qpn, PEER_QPN);
 	assert_int_equal(pkt->pkey, c->pkey);
-	assert_true(pkt->migreq);
+	assert_int_equal(pkt->migreq, c->migreq);
 	assert_int_equal(pkt->opcode & WIRE_SVC_MASK, c->qp->type == QP_TYPE_RC   ? WIRE_SVC_RC
 						      : c->qp->type == QP_TYPE_UC ? WIRE_SVC_UC
 										  : WIRE_SVC_UD);

@@ -128,6 +128,8 @@ good_attr(uint32_t from, uint32_t to)
 		.path_mtu = 3,
 		.port_num = 1,
 		.ah = {.is_global = 1, .port_num = 1},
+		.alt_port_num = 1,
+		.alt_ah = {.is_global = 1, .port_num = 1},
 	};
 }
 
@@ -162,9 +164,6 @@ check_cell(uint32_t t, uint32_t from, uint32_t to)
 		uint32_t b = 1u << bit, mask = 1 | (required ^ b);
 		int want = legal && (optional & b) ? 0 : EINVAL;
 
-		/* The one attribute that is legal and not to be had: no alternate paths here. */
-		if (want == 0 && b == 1u << 14)
-			want = EOPNOTSUPP;
 		if (verdict(types[t], from, mask, &a) != want)
 			fail_msg("type %u %s>%s mask %#x: %d, not %d", types[t], state_names[from],
 				 state_names[to], mask, verdict(types[t], from, mask, &a), want);
@@ -173,9 +172,7 @@ check_cell(uint32_t t, uint32_t from, uint32_t to)
 		assert_int_equal(verdict(types[t], from, 0x1fffff, &a), EINVAL);
 	} else {
 		/* All that is allowed, at once. */
-		assert_int_equal(verdict(types[t], from, 1 | required | (optional & ~(1u << 14)),
-					 &a),
-				 0);
+		assert_int_equal(verdict(types[t], from, 1 | required | optional, &a), 0);
 	}
 }
 
@@ -242,8 +239,6 @@ test_QP_02_no_state_in_mask(void **state)
 				uint32_t b = 1u << bit;
 				int want = legal && (optional & b) ? 0 : EINVAL;
 
-				if (want == 0 && bit == 14)
-					want = EOPNOTSUPP;
 				assert_int_equal(verdict(types[t], from, b, &a), want);
 			}
 		}
@@ -271,7 +266,8 @@ struct value {
 	struct uroce_qp_attr bad, good;
 };
 
-#define AH_OF(...) .ah = {.is_global = 1, .port_num = 1, __VA_ARGS__}
+#define ALT_OF(...) .alt_ah = {.is_global = 1, .port_num = 1, __VA_ARGS__}
+#define AH_OF(...)  .ah = {.is_global = 1, .port_num = 1, __VA_ARGS__}
 #define RTR_VALUE(b, g)                                                                            \
 	{                                                                                          \
 		1, 2, 1 | 1 << 7 | 1 << 8 | 1 << 12 | 1 << 15 | 1 << 17 | 1 << 20, b, g            \
@@ -338,15 +334,36 @@ test_QP_04_values_out_of_range(void **state)
 	}
 }
 
+/* Of the alternate path as of the other one: nothing is kept of a bad one, but a good one is. */
 static void
-test_QP_04_no_alternate_path(void **state)
+test_QP_04_REQ_11_alternate_path(void **state)
 {
-	struct uroce_qp_attr a = good_attr(3, 3);
+	static const struct uroce_qp_attr bad[] = {
+		{.alt_port_num = 0, ALT_OF()},
+		{.alt_port_num = 2, ALT_OF()},
+		{.alt_port_num = 1, .alt_ah = {.port_num = 1}},
+		{.alt_port_num = 1, .alt_ah = {.is_global = 1, .port_num = 2}},
+		{.alt_port_num = 1, .alt_ah = {.is_global = 1}},
+		{.alt_port_num = 1, ALT_OF(.sgid_index = 1)},
+		{.alt_port_num = 1, ALT_OF(.sgid_index = 5)},
+		{.alt_port_num = 1, .alt_timeout = 32, ALT_OF()},
+		{.alt_port_num = 1, .alt_pkey_index = 2, ALT_OF()},
+		{.alt_port_num = 1, .alt_pkey_index = 15, ALT_OF()},
+	};
+	struct uroce_qp_attr good = {.alt_port_num = 1,
+				     .alt_timeout = 31,
+				     .alt_pkey_index = 1,
+				     ALT_OF(.sgid_index = 4)};
+	uint32_t i;
 
-	assert_int_equal(verdict(QP_TYPE_RC, 3, 1 | 1 << 18, &a), 0);
-	a.path_mig_state = 1;
-	assert_int_equal(verdict(QP_TYPE_RC, 3, 1 | 1 << 18, &a), EOPNOTSUPP);
-	assert_int_equal(verdict(QP_TYPE_RC, 3, 1 | 1 << 14, &a), EOPNOTSUPP);
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		if (verdict(QP_TYPE_RC, 3, 1 << 14, &bad[i]) != EINVAL ||
+		    verdict(QP_TYPE_UC, 4, 1 << 14, &bad[i]) != EINVAL)
+			fail_msg("alternate %u", i);
+	}
+	assert_int_equal(verdict(QP_TYPE_RC, 3, 1 << 14, &good), 0);
+	assert_int_equal(verdict(QP_TYPE_UC, 4, 1 << 14, &good), 0);
+	assert_int_equal(verdict(QP_TYPE_UD, 3, 1 << 14, &good), EINVAL);
 }
 
 static void
@@ -419,7 +436,7 @@ main(void)
 		cmocka_unit_test(test_QP_02_no_state_in_mask),
 		cmocka_unit_test(test_QP_03_cur_state_must_be_the_present_one),
 		cmocka_unit_test(test_QP_04_values_out_of_range),
-		cmocka_unit_test(test_QP_04_no_alternate_path),
+		cmocka_unit_test(test_QP_04_REQ_11_alternate_path),
 		bench_test(test_QP_05_query_returns_what_was_set),
 		bench_test(test_QP_05_query_shows_automatic_changes),
 		bench_test(test_QP_05_reset_forgets),

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Automatic path migration (REQ-11, EVT-06; IBTA vol. 1, 17.2.8). See qp/migrate.h. */
+#include <errno.h>
+#include <string.h>
+#include "qp/match.h"
+#include "qp/migrate.h"
+#include "qp/qp.h"
+#include "wire/timer.h"
+
+const char *const qp_mig_name[QP_MIG_STATES] = {
+	[QP_MIG_MIGRATED] = "MIGRATED",
+	[QP_MIG_REARM] = "REARM",
+	[QP_MIG_ARMED] = "ARMED",
+};
+
+/*
+ * What software may ask for, from the state of the row. ARMED is for packets to reach; in REARM the
+ * peer may be armed already, and only it can say so.
+ */
+static const bool by_modify[QP_MIG_STATES][QP_MIG_STATES] = {
+	[QP_MIG_MIGRATED] = {[QP_MIG_MIGRATED] = true, [QP_MIG_REARM] = true},
+	[QP_MIG_REARM] = {[QP_MIG_REARM] = true},
+	[QP_MIG_ARMED] = {[QP_MIG_MIGRATED] = true},
+};
+
+static void
+mig_set(struct qp *qp, enum qp_mig state)
+{
+	qp->mig = state;
+	qp->mig_refused = false;
+	wire_tmpl_set_migreq(&qp->tmpl, state == QP_MIG_MIGRATED);
+}
+
+static bool
+alt_usable(const struct qp *qp)
+{
+	return qp->alt_loaded && qp->alt.path_ok && qp_pkey_at(qp, qp->attr.alt_pkey_index) != 0;
+}
+
+int
+qp_mig_check(const struct qp *qp, uint32_t mask, const struct uroce_qp_attr *attr, uint32_t to)
+{
+	uint32_t mig = attr->path_mig_state;
+
+	if (mig >= QP_MIG_STATES || !by_modify[qp->mig][mig])
+		return EINVAL;
+	/* Both sides must be able to send for the two of them to arm. */
+	if (mig == QP_MIG_REARM && to != QP_RTS)
+		return EINVAL;
+	if (mig == QP_MIG_REARM && !qp->alt_loaded && !(mask & QP_ALT_PATH))
+		return EINVAL;
+	return 0;
+}
+
+void
+qp_alt_load(struct qp *qp, const struct uroce_qp_attr *attr, const struct qp_path *path)
+{
+	qp->attr.alt_ah = attr->alt_ah;
+	qp->attr.alt_port_num = attr->alt_port_num;
+	qp->attr.alt_pkey_index = attr->alt_pkey_index;
+	qp->attr.alt_timeout = attr->alt_timeout;
+	qp->alt = *path;
+	qp->alt_loaded = true;
+	qp->mig_refused = false;
+}
+
+void
+qp_alt_lost(struct qp *qp)
+{
+	qp->alt.path_ok = false;
+	memset(qp->alt.hop, 0, sizeof(qp->alt.hop));
+}
+
+void
+qp_mig_apply(struct qp_env *env, struct qp *qp, enum qp_mig state)
+{
+	if (state == QP_MIG_REARM)
+		mig_set(qp, QP_MIG_REARM);
+	else if (qp->mig == QP_MIG_ARMED)
+		qp_migrate(env, qp);
+}
+
+static void
+migration_failed(struct qp_env *env, struct qp *qp)
+{
+	env->obs->ctr[OBS_MIG_FAILED]++;
+	env->ops->async_event(env->ops_ctx, QP_EVENT_PATH_MIG_ERR, qp, NULL);
+}
+
+/* What is under way has the alternate's timeout from now on, and all its retries. */
+static void
+restart_requester(struct qp_env *env, struct qp *qp)
+{
+	struct qp_snd *snd = &qp->snd;
+
+	snd->timeout_ns = wire_ack_timeout_ns(qp->attr.timeout);
+	snd->retry_left = qp->attr.retry_cnt;
+	if (!snd->rnr_wait)
+		snd->deadline_ns = snd->next_psn != snd->una_psn && snd->timeout_ns != 0
+					   ? env->now_ns + snd->timeout_ns
+					   : 0;
+	env->ops->qp_wake(env->ops_ctx, qp);
+}
+
+bool
+qp_migrate(struct qp_env *env, struct qp *qp)
+{
+	struct uroce_qp_attr *a = &qp->attr;
+
+	if (qp->mig != QP_MIG_ARMED)
+		return false;
+	if (!alt_usable(qp)) {
+		migration_failed(env, qp);
+		return false;
+	}
+	a->ah = a->alt_ah;
+	a->port_num = a->alt_port_num;
+	a->pkey_index = a->alt_pkey_index;
+	a->timeout = a->alt_timeout;
+	qp_path_use(qp, &qp->alt);
+	mig_set(qp, QP_MIG_MIGRATED);
+	restart_requester(env, qp);
+	env->obs->ctr[OBS_MIGRATED]++;
+	env->ops->async_event(env->ops_ctx, QP_EVENT_PATH_MIG, qp, NULL);
+	return true;
+}
+
+/* The peer has moved to the alternate path, and asks this side to come along. */
+static enum obs_drop
+migration_asked(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	bool same = qp_pkeys_match(pkt->pkey, qp_pkey_at(qp, qp->attr.alt_pkey_index));
+
+	if (same && alt_usable(qp)) {
+		qp_migrate(env, qp);
+		return OBS_NDROPS;
+	}
+	/* Once: the peer repeats itself, and need not be the peer. */
+	if (!qp->mig_refused)
+		migration_failed(env, qp);
+	qp->mig_refused = true;
+	return same ? OBS_DROP_BAD_GID : OBS_DROP_BAD_PKEY;
+}
+
+/* Addresses of the alternate path? */
+static bool
+on_alternate(const struct qp *qp, const struct wire_pkt *pkt)
+{
+	uint8_t src[16], dst[16];
+
+	wire_src_gid(pkt, src);
+	wire_dst_gid(pkt, dst);
+	return memcmp(src, qp->alt.wire.dgid, 16) == 0 && memcmp(dst, qp->alt.wire.sgid, 16) == 0;
+}
+
+enum obs_drop
+qp_mig_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	if (qp->mig == QP_MIG_ARMED && pkt->migreq && on_alternate(qp, pkt))
+		return migration_asked(env, qp, pkt);
+	if (!qp_pkeys_match(pkt->pkey, qp->pkey))
+		return OBS_DROP_BAD_PKEY;
+	if (!qp_gids_match(qp, pkt))
+		return OBS_DROP_BAD_GID;
+	/* MigReq 1 on the path in use was sent before the peer armed, or it never does. */
+	if (qp->mig == QP_MIG_REARM && !pkt->migreq)
+		mig_set(qp, QP_MIG_ARMED);
+	return OBS_NDROPS;
+}
