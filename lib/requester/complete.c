@@ -328,6 +328,19 @@ req_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 }
 
 void
+req_rx_malformed(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	struct qp_snd *snd = &qp->snd;
+
+	if (psn_lt(pkt->psn, snd->una_psn) || !psn_lt(pkt->psn, snd->high_psn))
+		return; /* a ghost (REQ-07) */
+	if (ack_until(env, qp, pkt->psn))
+		qp_error(env, qp, QP_WC_BAD_RESP_ERR);
+	else
+		read_gap(env, qp);
+}
+
+void
 req_timeout(struct qp_env *env, struct qp *qp)
 {
 	struct qp_snd *snd = &qp->snd;

@@ -28,6 +28,13 @@ enum req_more req_run(struct qp_env *env, struct qp *qp, uint32_t budget);
 /* A response packet for qp (ACK, NAK, READ response, atomic ACK), fully checked but for the QP. */
 void req_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 
+/*
+ * A packet with an opcode of a response and a bad form (wire_bad_form), which the caller has
+ * counted as dropped: where it would answer something its WQE fails with BAD_RESP_ERR (REQ-09),
+ * else it is a ghost.
+ */
+void req_rx_malformed(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
+
 /* env->now_ns has reached qp->snd.deadline_ns: retry or give up (REQ-04, REQ-06). */
 void req_timeout(struct qp_env *env, struct qp *qp);
 

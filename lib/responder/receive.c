@@ -10,6 +10,7 @@
 #include "wire/psn.h"
 
 enum rx_step {
+	RX_BAD_FORM,       /* refused before anything else is looked at */
 	RX_CHECK_SEQUENCE, /* place in the message */
 	RX_CHECK_LENGTH,   /* payload against opcode and MTU */
 	RX_CHECK_ENABLED,  /* QP allows the operation */
@@ -239,12 +240,13 @@ complete(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 }
 
 static void
-rx_expected(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+rx_expected(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, enum rx_step step)
 {
-	enum rx_step step = RX_CHECK_SEQUENCE;
-
 	while (step != RX_DONE) {
 		switch (step) {
+		case RX_BAD_FORM:
+			step = invalid_request(env, qp);
+			break;
 		case RX_CHECK_SEQUENCE:
 			step = check_sequence(env, qp, pkt);
 			break;
@@ -305,7 +307,7 @@ rx_unreliable(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	}
 	rcv->epsn = pkt->psn;
 	if (first || rcv->msg != QP_MSG_NONE)
-		rx_expected(env, qp, pkt);
+		rx_expected(env, qp, pkt, RX_CHECK_SEQUENCE);
 	else
 		env->obs->drop[OBS_DROP_MSG_ABORTED]++;
 	/* Not executed: whatever it belonged to is broken. */
@@ -319,15 +321,25 @@ rx_unreliable(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
  * behind the new ePSN, and then that is what has to be asked for, or it was a late duplicate.
  */
 static void
-rx_in_order(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+rx_in_order(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, enum rx_step step)
 {
 	struct qp_rcv *rcv = &qp->rcv;
 	bool early = rcv->nak_due && rcv->nak_syndrome == (WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ);
 
 	rcv->nak_due = rcv->nak_sent = false;
-	rx_expected(env, qp, pkt);
+	rx_expected(env, qp, pkt, step);
 	if (early && !rcv->nak_due && psn_le(rcv->epsn, rcv->early_psn))
 		rsp_nak_seq(env, qp, rcv->early_psn);
+}
+
+/* QP-13: the first request in RTR, whatever it is. */
+static void
+comm_est(struct qp_env *env, struct qp *qp)
+{
+	if (qp->state != QP_RTR || qp->rcv.comm_est)
+		return;
+	qp->rcv.comm_est = true;
+	env->ops->async_event(env->ops_ctx, QP_EVENT_COMM_EST, qp, NULL);
 }
 
 void
@@ -340,19 +352,40 @@ rsp_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		env->obs->drop[OBS_DROP_QP_STATE]++;
 		return;
 	}
-	if (qp->state == QP_RTR && !rcv->comm_est) {
-		rcv->comm_est = true;
-		env->ops->async_event(env->ops_ctx, QP_EVENT_COMM_EST, qp, NULL); /* QP-13 */
-	}
+	comm_est(env, qp);
 	if (qp->type == QP_TYPE_UC) {
 		rx_unreliable(env, qp, pkt);
 		return;
 	}
 	if (d == 0) {
-		rx_in_order(env, qp, pkt);
+		rx_in_order(env, qp, pkt, RX_CHECK_SEQUENCE);
 	} else if (d < 0) {
 		rx_duplicate(env, qp, pkt);
 	} else {
+		env->obs->ctr[OBS_RSP_OUT_OF_SEQ]++;
+		rsp_nak_seq(env, qp, pkt->psn);
+	}
+	env->ops->qp_wake(env->ops_ctx, qp);
+}
+
+void
+rsp_rx_malformed(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	struct qp_rcv *rcv = &qp->rcv;
+	int32_t d = psn_diff(pkt->psn, rcv->epsn);
+
+	if (rcv->fatal)
+		return;
+	comm_est(env, qp);
+	if (qp->type == QP_TYPE_UC) {
+		/* As if it were lost: so is the rest of its message (RSP-06). */
+		rcv->msg = QP_MSG_NONE;
+		rcv->epsn = psn_add(pkt->psn, 1);
+		return;
+	}
+	if (d == 0) {
+		rx_in_order(env, qp, pkt, RX_BAD_FORM);
+	} else if (d > 0 && !rcv->nak_sent) {
 		env->obs->ctr[OBS_RSP_OUT_OF_SEQ]++;
 		rsp_nak_seq(env, qp, pkt->psn);
 	}

@@ -13,6 +13,13 @@
 /* A request packet for qp whose ICRC, P_Key and addresses were checked. Sends nothing itself. */
 void rsp_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 
+/*
+ * A packet for qp (RC, UC) of bad form (wire_bad_form), all else of it as for rsp_rx, which the
+ * caller has counted as dropped. RC: invalid request if it has the ePSN (NAK-07), else as the
+ * sequence rules have it; nothing for a duplicate (NAK-05). UC: its message is dropped.
+ */
+void rsp_rx_malformed(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
+
 /* A datagram for a UD qp; the same was checked but for its Q_Key. */
 void rsp_rx_datagram(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 

@@ -202,12 +202,29 @@ read_small_headers(struct wire_cur *c, uint32_t flags, struct wire_pkt *pkt)
 	return true;
 }
 
+/* Opcode, pad and what may follow the headers; takes the pad off the payload where all is well. */
+static enum wire_verdict
+parse_form(const struct wire_bth *bth, struct wire_pkt *pkt)
+{
+	uint32_t pad = WIRE_BTH_PAD(bth->se_m_pad_ver);
+
+	if (!(pkt->op->flags & WIRE_F_VALID))
+		return WIRE_BAD_OPCODE;
+	if (pkt->payload_len & 3 || pad > pkt->payload_len)
+		return WIRE_BAD_PAD;
+	if (pkt->payload_len > 0 && !(pkt->op->flags & WIRE_F_PAYLOAD))
+		return WIRE_BAD_LENGTH;
+	pkt->payload_len -= pad;
+	pkt->pad_len = (uint8_t)pad;
+	return WIRE_OK;
+}
+
 /* BTH and what follows; the cursor ends before the ICRC. */
 static enum wire_verdict
 parse_transport(struct wire_cur *c, struct wire_pkt *pkt)
 {
 	const struct wire_bth *bth = wire_cur_get(c, struct wire_bth);
-	uint32_t pad;
+	enum wire_verdict v;
 
 	if (bth == NULL)
 		return WIRE_RUNT;
@@ -222,16 +239,9 @@ parse_transport(struct wire_cur *c, struct wire_pkt *pkt)
 	pkt->payload = c->pos;
 	pkt->payload_len = wire_cur_left(c);
 	pkt->pad_len = 0;
-	if (!(pkt->op->flags & WIRE_F_VALID))
-		return WIRE_BAD_OPCODE;
-	pad = WIRE_BTH_PAD(bth->se_m_pad_ver);
-	if (pkt->payload_len & 3 || pad > pkt->payload_len)
-		return WIRE_BAD_PAD;
-	if (pkt->payload_len > 0 && !(pkt->op->flags & WIRE_F_PAYLOAD))
-		return WIRE_BAD_LENGTH;
-	pkt->payload_len -= pad;
-	pkt->pad_len = (uint8_t)pad;
-	return WIRE_BTH_TVER(bth->se_m_pad_ver) == 0 ? WIRE_OK : WIRE_BAD_TVER;
+	v = parse_form(bth, pkt);
+	/* Of another version nobody knows what is good form: never answered (NAK-07). */
+	return WIRE_BTH_TVER(bth->se_m_pad_ver) == 0 ? v : WIRE_BAD_TVER;
 }
 
 enum wire_verdict

@@ -68,13 +68,24 @@ struct wire_pkt {
 /*
  * Parse a frame of len contiguous bytes. Does not verify the ICRC (wire_icrc_check does), so that
  * a tool can look at a broken frame. Any thread. Returns WIRE_OK and a filled *pkt, or why not.
- * With WIRE_BAD_OPCODE, _BAD_PAD and _BAD_LENGTH everything up to and with the BTH is set, pad_len
- * is 0, and payload is all that stands between the known headers and the ICRC: wire_icrc_check
- * works, so that only what a peer really sent is answered with a NAK. With WIRE_BAD_TVER all is set
- * as if the version were 0. Of a runt's fields nothing is set.
- * The UDP checksum is not looked at: the ICRC covers all that it does.
+ * With WIRE_BAD_OPCODE, _BAD_PAD and _BAD_LENGTH (wire_bad_form) everything up to and with the BTH
+ * is set, pad_len is 0, and payload is all that stands between the known headers and the ICRC:
+ * wire_icrc_check works, so that only what a peer really sent is answered with a NAK. With
+ * WIRE_BAD_TVER all is set as if the version were 0, and pad_len 0 and payload as above where the
+ * rest is bad, too. Of a runt's fields nothing is set. The UDP checksum is not looked at: the ICRC
+ * covers all that it does.
  */
 enum wire_verdict wire_parse(const uint8_t *frame, uint32_t len, struct wire_pkt *pkt);
+
+/*
+ * A whole packet whose opcode, pad or length is not as the transport has it: its receiver decides
+ * (NAK-07, REQ-09), where everything else about a frame that is not WIRE_OK just drops it.
+ */
+static inline bool
+wire_bad_form(enum wire_verdict v)
+{
+	return v == WIRE_BAD_OPCODE || v == WIRE_BAD_PAD || v == WIRE_BAD_LENGTH;
+}
 
 /* GIDs of a parsed packet, 16 bytes each, IPv4 as ::ffff:a.b.c.d. */
 void wire_src_gid(const struct wire_pkt *pkt, uint8_t gid[16]);

@@ -158,9 +158,26 @@ dst_is_ours(const struct engine_addrs *a, const struct wire_pkt *pkt)
 	return gid_in(a, gid);
 }
 
-/* A RoCE packet for a QPN of this worker. */
+/*
+ * A packet of bad form for a QP that takes packets like it: dropped, whatever else is due. A
+ * reserved opcode counts as a request.
+ */
 static void
-rx_roce(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct wire_pkt *pkt)
+rx_malformed(struct engine *e, struct qp *qp, const struct wire_pkt *pkt)
+{
+	if (qp->type == QP_TYPE_UD)
+		return;
+	if (pkt->op->flags & WIRE_F_RESP)
+		req_rx_malformed(&e->env, qp, pkt);
+	else
+		rsp_rx_malformed(&e->env, qp, pkt);
+	check_timer(e, qp);
+}
+
+/* A RoCE packet for a QPN of this worker; v is WIRE_OK, or what is bad about its form. */
+static void
+rx_roce(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct wire_pkt *pkt,
+	enum wire_verdict v)
 {
 	struct obs_block *obs = e->env.obs;
 	enum obs_drop why;
@@ -178,6 +195,12 @@ rx_roce(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct wire_pk
 	why = qp_refuses(e, qp, pkt, dev);
 	if (why == OBS_NDROPS && qp->type == QP_TYPE_UD && !dst_is_ours(e->dev[dev].addrs, pkt))
 		why = OBS_DROP_NOT_OURS;
+	if (v != WIRE_OK) {
+		if (why == OBS_NDROPS)
+			rx_malformed(e, qp, pkt);
+		if (why == OBS_NDROPS || why == OBS_DROP_BAD_SERVICE)
+			why = drop_of_verdict[v];
+	}
 	if (why != OBS_NDROPS) {
 		drop(obs, why, m);
 		return;
@@ -306,7 +329,8 @@ rx_one(struct engine *e, uint16_t dev, struct rte_mbuf *m)
 		e->ops->slow_path(e->ops_ctx, dev, m);
 		return;
 	}
-	if (v != WIRE_OK) {
+	/* Bad form is for the QP to answer (NAK-07); a group's packet has no one QP. */
+	if (v != WIRE_OK && (!wire_bad_form(v) || pkt.qpn == WIRE_MULTICAST_QPN)) {
 		drop(obs, drop_of_verdict[v], m);
 		return;
 	}
@@ -322,7 +346,7 @@ rx_one(struct engine *e, uint16_t dev, struct rte_mbuf *m)
 		return;
 	}
 	e->env.obs = obs;
-	rx_roce(e, dev, m, &pkt);
+	rx_roce(e, dev, m, &pkt, v);
 }
 
 void

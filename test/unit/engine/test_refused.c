@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Requests that end the QP: access, invalid, operational (NAK-06 .. 09, NAK-01, CQE-02 .. 04 and
- * CQE-07 at the responder, EVT-02, EVT-03, MEM-02).
+ * Requests that end the QP: access, operational, too long (NAK-06, 08, 09, NAK-01, CQE-02 .. 04 and
+ * CQE-07 at the responder, EVT-02, EVT-03, MEM-02). The other causes of NAK-07: test_invalid.c.
  */
 #include <string.h>
 #include "harness.h"
@@ -144,123 +144,6 @@ test_MEM_02_zero_length_needs_no_key(void **state)
 	f.psn++;
 	peer_put(c, f, 0, 0);
 	pkt_expect(c, WIRE_OP_READ_RESP_ONLY, RQ + 1);
-}
-
-/* A request that is no good whatever the memory; first: what comes before it, if anything. */
-struct invalid {
-	uint8_t first_op; /* 0xff: none */
-	uint8_t op;
-	uint32_t len, dmalen;
-	uint32_t access;
-};
-
-#define NONE 0xff
-static const struct invalid invalids[] = {
-	/* bad sequence: nothing begun */
-	{NONE, WIRE_OP_SEND_MIDDLE, MTU, 0, ALL_REMOTE},
-	{NONE, WIRE_OP_SEND_LAST, 8, 0, ALL_REMOTE},
-	{NONE, WIRE_OP_SEND_LAST_IMM, 8, 0, ALL_REMOTE},
-	{NONE, WIRE_OP_WRITE_MIDDLE, MTU, 0, ALL_REMOTE},
-	{NONE, WIRE_OP_WRITE_LAST, 8, 0, ALL_REMOTE},
-	{NONE, WIRE_OP_WRITE_LAST_IMM, 8, 0, ALL_REMOTE},
-	/* bad sequence: something else begun */
-	{WIRE_OP_SEND_FIRST, WIRE_OP_SEND_FIRST, MTU, 0, ALL_REMOTE},
-	{WIRE_OP_SEND_FIRST, WIRE_OP_SEND_ONLY, 8, 0, ALL_REMOTE},
-	{WIRE_OP_SEND_FIRST, WIRE_OP_WRITE_MIDDLE, MTU, 0, ALL_REMOTE},
-	{WIRE_OP_SEND_FIRST, WIRE_OP_WRITE_ONLY, 8, 8, ALL_REMOTE},
-	{WIRE_OP_SEND_FIRST, WIRE_OP_READ_REQ, 0, 8, ALL_REMOTE},
-	{WIRE_OP_WRITE_FIRST, WIRE_OP_SEND_LAST, 8, 0, ALL_REMOTE},
-	{WIRE_OP_WRITE_FIRST, WIRE_OP_SEND_ONLY, 8, 0, ALL_REMOTE},
-	{WIRE_OP_WRITE_FIRST, WIRE_OP_WRITE_ONLY, 8, 8, ALL_REMOTE},
-	{WIRE_OP_WRITE_FIRST, WIRE_OP_READ_REQ, 0, 8, ALL_REMOTE},
-	/* payload not as opcode and MTU say */
-	{NONE, WIRE_OP_SEND_FIRST, MTU - 4, 0, ALL_REMOTE},
-	{NONE, WIRE_OP_SEND_FIRST, MTU - 1, 0, ALL_REMOTE}, /* with a pad */
-	{NONE, WIRE_OP_SEND_FIRST, 0, 0, ALL_REMOTE},
-	{NONE, WIRE_OP_SEND_FIRST, MTU + 4, 0, ALL_REMOTE},
-	{NONE, WIRE_OP_SEND_ONLY, MTU + 1, 0, ALL_REMOTE},
-	{NONE, WIRE_OP_WRITE_FIRST, MTU - 4, 2 * MTU, ALL_REMOTE},
-	{NONE, WIRE_OP_WRITE_ONLY, MTU + 4, MTU + 4, ALL_REMOTE},
-	{WIRE_OP_SEND_FIRST, WIRE_OP_SEND_MIDDLE, MTU - 4, 0, ALL_REMOTE},
-	{WIRE_OP_SEND_FIRST, WIRE_OP_SEND_LAST, 0, 0, ALL_REMOTE},
-	{WIRE_OP_SEND_FIRST, WIRE_OP_SEND_LAST, MTU + 4, 0, ALL_REMOTE},
-	{WIRE_OP_WRITE_FIRST, WIRE_OP_WRITE_LAST, 0, 0, ALL_REMOTE},
-	/* sum of the payloads is not the RETH's length (the FIRST says 2 MTU) */
-	{NONE, WIRE_OP_WRITE_ONLY, 8, 9, ALL_REMOTE},
-	{NONE, WIRE_OP_WRITE_ONLY, 8, 4, ALL_REMOTE},
-	{NONE, WIRE_OP_WRITE_ONLY, 0, 4, ALL_REMOTE},
-	{NONE, WIRE_OP_WRITE_FIRST, MTU, MTU - 1, ALL_REMOTE},
-	{WIRE_OP_WRITE_FIRST, WIRE_OP_WRITE_LAST, MTU - 4, 0, ALL_REMOTE},
-	/* over 2^31 */
-	{NONE, WIRE_OP_WRITE_FIRST, MTU, (1u << 31) + 1, ALL_REMOTE},
-	{NONE, WIRE_OP_READ_REQ, 0, (1u << 31) + 1, ALL_REMOTE},
-	/* not enabled by ACCESS_FLAGS */
-	{NONE, WIRE_OP_WRITE_ONLY, 8, 8, MEM_REMOTE_READ},
-	{NONE, WIRE_OP_WRITE_ONLY_IMM, 8, 8, MEM_REMOTE_READ},
-	{NONE, WIRE_OP_READ_REQ, 0, 8, MEM_REMOTE_WRITE},
-	{NONE, WIRE_OP_CMP_SWAP, 0, 0, MEM_REMOTE_WRITE | MEM_REMOTE_READ},
-	{NONE, WIRE_OP_FETCH_ADD, 0, 0, MEM_REMOTE_WRITE | MEM_REMOTE_READ},
-};
-
-static void
-check_invalid(void **state, const struct invalid *v)
-{
-	struct conn *c = conn_next(state, v->access);
-	uint32_t psn = RQ;
-	bool in_send = v->first_op == WIRE_OP_SEND_FIRST;
-
-	recv_post(c, 1, 0, 8 * MTU);
-	recv_post(c, 2, 0, 8 * MTU);
-	if (v->first_op != NONE) {
-		peer_write(c, v->first_op, psn, REMOTE_VA, 2 * MTU, 0, MTU);
-		ack_expect(c, psn++);
-		memset(c->local->bytes, 0, MTU);
-		memset(c->remote->bytes, 0, MTU);
-	}
-	peer_write(c, v->op, psn, REMOTE_VA, v->dmalen, 0, v->len);
-	expect_fatal(c, psn, NAK_SYN(INV_REQ));
-	expect_untouched(c->local);
-	expect_untouched(c->remote);
-	if (in_send) {
-		/* The message that it broke had a receive: that one fails, with no event. */
-		recv_cqe(c, 1, QP_WC_REM_INV_REQ_ERR);
-	} else {
-		event_expect(c->b, QP_EVENT_QP_REQ_ERR);
-		recv_cqe(c, 1, QP_WC_WR_FLUSH_ERR);
-	}
-	event_none(c->b);
-	recv_cqe(c, 2, QP_WC_WR_FLUSH_ERR);
-	cqe_none(c);
-	assert_int_equal(OBS(c, RSP_FATAL_NAK), 1);
-}
-
-static void
-test_NAK_07_every_invalid_request(void **state)
-{
-	uint32_t i;
-
-	for (i = 0; i < sizeof(invalids) / sizeof(invalids[0]); i++) {
-		print_message("  %u: %#x then %#x\n", i, invalids[i].first_op, invalids[i].op);
-		check_invalid(state, &invalids[i]);
-		assert_int_equal(bench_teardown(state), 0);
-		bench_setup(state);
-	}
-}
-
-/* One more READ than the depth, before the others are answered. */
-static void
-test_EVT_03_NAK_07_RSP_03_read_beyond_the_resource_depth(void **state)
-{
-	struct conn *c = conn_next(state, ALL_REMOTE);
-	uint32_t i;
-
-	for (i = 0; i < 5; i++)
-		peer_read(c, RQ + i, REMOTE_VA, 8);
-	for (i = 0; i < 4; i++)
-		pkt_expect(c, WIRE_OP_READ_RESP_ONLY, RQ + i);
-	expect_fatal(c, RQ + 4, NAK_SYN(INV_REQ));
-	event_expect(c->b, QP_EVENT_QP_ACCESS_ERR);
-	event_none(c->b);
 }
 
 static void
@@ -426,8 +309,6 @@ main(void)
 		bench_test(test_MEM_02_edges_of_a_region),
 		bench_test(test_NAK_06_region_gone_in_the_middle),
 		bench_test(test_MEM_02_zero_length_needs_no_key),
-		bench_test(test_NAK_07_every_invalid_request),
-		bench_test(test_EVT_03_NAK_07_RSP_03_read_beyond_the_resource_depth),
 		bench_test(test_EVT_02_NAK_09_invalid_request_event_names_the_qp),
 		bench_test(test_CQE_02_NAK_07_receive_too_short),
 		bench_test(test_NAK_07_NAK_09_refused_once),

@@ -196,6 +196,18 @@ test_WIRE_04_transport_version(void **state)
 	}
 }
 
+/* Of another version nothing can be said to be of bad form. */
+static void
+test_NAK_07_WIRE_04_transport_version_comes_first(void **state)
+{
+	struct frame unknown = frame_make(0x1f, FRAME_V4, 8), empty = frame_make(0x04, FRAME_V4, 0);
+	struct frame ack = frame_make(0x11, FRAME_V6, 4);
+
+	assert_int_equal(parse_with(unknown, unknown.bth_off + 1, 0x41), WIRE_BAD_TVER);
+	assert_int_equal(parse_with(empty, empty.bth_off + 1, 0x72), WIRE_BAD_TVER);
+	assert_int_equal(parse_with(ack, ack.bth_off + 1, 0x48), WIRE_BAD_TVER);
+}
+
 /* An unknown opcode still tells whose it is, and whether its sender meant it. */
 static void
 test_WIRE_01_unknown_opcodes(void **state)
@@ -316,6 +328,7 @@ main(void)
 		cmocka_unit_test(test_WIRE_04_udp_length_must_agree),
 		cmocka_unit_test(test_WIRE_04_ethernet_padding_is_ignored),
 		cmocka_unit_test(test_WIRE_04_transport_version),
+		cmocka_unit_test(test_NAK_07_WIRE_04_transport_version_comes_first),
 		cmocka_unit_test(test_WIRE_01_unknown_opcodes),
 		cmocka_unit_test(test_WIRE_04_pad_count),
 		cmocka_unit_test(test_NAK_07_pad_in_first_and_middle_parses),

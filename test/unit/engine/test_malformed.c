@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Packets of bad form (reserved opcode, wrong pad, payload where none belongs): when NAK-07 has
+ * them answered and when not, at the responder and, where they look like responses, at the
+ * requester.
+ */
+#include <string.h>
+#include "bend.h"
+
+#define SQ     0x001000u
+#define RQ     0x555000u
+#define MTU    1024u
+#define UC(op) (WIRE_SVC_UC | WIRE_OP_##op)
+
+static struct conn *
+conn_with(void **state, enum qp_type type, enum qp_state to)
+{
+	struct bench *b = *state;
+	struct conn_cfg cfg = conn_rc;
+	struct conn *c;
+
+	cfg.qpn += 2 * b->nconns;
+	cfg.type = type;
+	cfg.qkey = 0x11111111;
+	cfg.state = to;
+	c = conn_open(b, cfg);
+	memset(c->local->bytes, 0, BENCH_BYTES);
+	return c;
+}
+
+static void
+next_bench(void **state)
+{
+	assert_int_equal(bench_teardown(state), 0);
+	bench_setup(state);
+}
+
+/* Two of it in a burst, and other requests behind: one NAK. */
+static void
+test_NAK_07_16_refused_once(void **state)
+{
+	struct conn *c = conn_with(state, QP_TYPE_RC, QP_RTS);
+
+	recv_post(c, 1, 0, MTU);
+	bend_put_reserved(c, 0x1f, RQ);
+	bend_put_reserved(c, 0x1f, RQ);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
+	bend_put_reserved(c, 0x1e, RQ + 1);
+	answer_expect(c, RQ, NAK_SYN(INV_REQ));
+	bend_put_reserved(c, 0x1f, RQ); /* again, to a QP in error */
+	pkt_none(c);
+	event_expect(c->b, QP_EVENT_QP_REQ_ERR);
+	event_none(c->b);
+	recv_cqe(c, 1, QP_WC_WR_FLUSH_ERR);
+	assert_int_equal(OBS(c, RSP_FATAL_NAK), 1);
+	/* Each dropped under one reason. */
+	assert_int_equal(DROPS(c, BAD_OPCODE), 3);
+	assert_int_equal(DROPS(c, QP_STATE), 2);
+	assert_int_equal(all_drops(c), 5);
+}
+
+/* NAK-02: what came before it is executed and answered first. */
+static void
+test_NAK_07_17_NAK_02_earlier_requests_are_answered_first(void **state)
+{
+	struct conn *c = conn_with(state, QP_TYPE_RC, QP_RTS);
+
+	recv_post(c, 1, 0, MTU);
+	peer_read(c, RQ, REMOTE_VA, 8);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 1, 0, 8);
+	bend_put_reserved(c, 0x1f, RQ + 2);
+	pkt_expect(c, WIRE_OP_READ_RESP_ONLY, RQ);
+	answer_expect(c, RQ + 2, NAK_SYN(INV_REQ));
+	recv_cqe(c, 1, QP_WC_SUCCESS);
+	event_expect(c->b, QP_EVENT_QP_REQ_ERR);
+	state_expect(c, QP_ERR);
+}
+
+/* Too early: a sequence NAK, once a gap, as for any other; at its turn it is refused. */
+static void
+test_NAK_07_18_NAK_05_too_early_is_a_sequence_error(void **state)
+{
+	struct conn *c = conn_with(state, QP_TYPE_RC, QP_RTS);
+
+	recv_post(c, 1, 0, MTU);
+	bend_put_reserved(c, 0x1f, RQ + 1);
+	answer_expect(c, RQ, NAK_SYN(PSN_SEQ));
+	bend_put_reserved(c, 0x1f, RQ + 1);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 2, 0, 8);
+	pkt_none(c);
+	state_expect(c, QP_RTS);
+	event_none(c->b);
+	assert_int_equal(DROPS(c, BAD_OPCODE), 2);
+	assert_int_equal(all_drops(c), 3);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
+	ack_expect(c, RQ);
+	recv_cqe(c, 1, QP_WC_SUCCESS);
+	bend_put_reserved(c, 0x1f, RQ + 1);
+	answer_expect(c, RQ + 1, NAK_SYN(INV_REQ));
+	event_expect(c->b, QP_EVENT_QP_REQ_ERR);
+	state_expect(c, QP_ERR);
+}
+
+/* NAK-05: of what was seen before, nothing is NAKed. */
+static void
+test_NAK_07_19_NAK_05_duplicate_is_dropped(void **state)
+{
+	struct conn *c = conn_with(state, QP_TYPE_RC, QP_RTS);
+	uint8_t frame[BEND_FRAME];
+	uint32_t len;
+
+	peer_read(c, RQ, REMOTE_VA, 8);
+	pkt_expect(c, WIRE_OP_READ_RESP_ONLY, RQ);
+	bend_put_reserved(c, 0x1f, RQ);
+	bend_put_reserved(c, 0x1f, RQ - 5);
+	len = bend_request(c, WIRE_OP_READ_REQ, RQ, 8, frame); /* the very READ, but for bytes */
+	frame_rx(c->b, frame, len);
+	pkt_none(c);
+	event_none(c->b);
+	state_expect(c, QP_RTS);
+	assert_int_equal(DROPS(c, BAD_OPCODE), 2);
+	assert_int_equal(DROPS(c, BAD_LENGTH), 1);
+	peer_read(c, RQ, REMOTE_VA, 8);
+	pkt_expect(c, WIRE_OP_READ_RESP_ONLY, RQ); /* the genuine one is answered again */
+}
+
+/* RTR, RTS and SQD answer; the others drop. */
+static void
+test_NAK_07_20_by_state(void **state)
+{
+	static const struct {
+		enum qp_state state;
+		bool answers;
+	} rows[] = {{QP_RESET, false}, {QP_INIT, false}, {QP_RTR, true},
+		    {QP_RTS, true},    {QP_SQD, true},   {QP_ERR, false}};
+	uint32_t i;
+
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		enum qp_state to = rows[i].state;
+		struct conn *c = conn_with(state, QP_TYPE_RC, to < QP_RTS ? to : QP_RTS);
+
+		if (to > QP_RTS)
+			assert_int_equal(conn_to(c, to), 0);
+		bend_put_reserved(c, 0x1f, RQ);
+		if (rows[i].answers) {
+			answer_expect(c, RQ, NAK_SYN(INV_REQ));
+			if (to == QP_RTR)
+				event_expect(c->b, QP_EVENT_COMM_EST); /* QP-13 */
+			event_expect(c->b, QP_EVENT_QP_REQ_ERR);
+			state_expect(c, QP_ERR);
+			assert_int_equal(DROPS(c, BAD_OPCODE), 1);
+		} else {
+			pkt_none(c);
+			state_expect(c, to);
+			assert_int_equal(DROPS(c, QP_STATE), 1);
+		}
+		event_none(c->b);
+		assert_int_equal(all_drops(c), 1);
+		next_bench(state);
+	}
+}
+
+/* What is found before it is looked at: counted as that, and nothing said. */
+static void
+test_NAK_07_21_packet_validation_comes_first(void **state)
+{
+	struct conn *c = conn_with(state, QP_TYPE_RC, QP_RTS);
+	struct wire_path other = c->peer_path;
+	uint8_t frame[BEND_FRAME];
+	uint32_t len;
+
+	len = bend_request(c, WIRE_OP_WRITE_ONLY, RQ, 16, frame);
+	bend_opcode(c, frame, 0x1f);
+	frame_rx(c->b, frame, len); /* not sealed */
+	assert_int_equal(DROPS(c, BAD_ICRC), 1);
+	frame[c->peer.bth_off + 1] |= 1; /* transport version */
+	bend_put(c, frame, len);
+	assert_int_equal(DROPS(c, BAD_TVER), 1);
+	wire_tmpl_init(&c->peer, &c->peer_path, c->qp->qpn + 2, 0xffff);
+	bend_put_reserved(c, 0x1f, RQ);
+	assert_int_equal(DROPS(c, BAD_QPN), 1);
+	wire_tmpl_init(&c->peer, &c->peer_path, c->qp->qpn, 0x1234);
+	bend_put_reserved(c, 0x1f, RQ);
+	assert_int_equal(DROPS(c, BAD_PKEY), 1);
+	other.sgid[15] ^= 8;
+	wire_tmpl_init(&c->peer, &other, c->qp->qpn, 0xffff);
+	bend_put_reserved(c, 0x1f, RQ);
+	assert_int_equal(DROPS(c, BAD_GID), 1);
+	wire_tmpl_init(&c->peer, &c->peer_path, c->qp->qpn, 0xffff);
+	len = bend_request(c, WIRE_OP_WRITE_ONLY, RQ, 0, frame); /* its RETH cut off */
+	len = bend_shorten(c, frame, len, 4);
+	bend_put(c, frame, len);
+	assert_int_equal(DROPS(c, RUNT), 1);
+	pkt_none(c);
+	event_none(c->b);
+	state_expect(c, QP_RTS);
+	assert_int_equal(all_drops(c), 6);
+	assert_int_equal(OBS(c, RX_ROCE), 0);
+}
+
+/* A QPN of another worker: that one answers. */
+static void
+test_NAK_07_22_goes_to_the_worker_that_owns_the_qp(void **state)
+{
+	struct conn *c = conn_with(state, QP_TYPE_RC, QP_RTS);
+
+	wire_tmpl_init(&c->peer, &c->peer_path, BENCH_QPN + 1, 0xffff);
+	bend_put_reserved(c, 0x1f, RQ);
+	assert_int_equal(c->b->handoffs, 1);
+	assert_int_equal(all_drops(c), 0);
+	pkt_none(c);
+}
+
+/* UC: without a word, and the message that it was part of with it (RSP-06). */
+static void
+test_NAK_07_23_RSP_06_unreliable_message_is_dropped(void **state)
+{
+	static const uint8_t ops[] = {UC(READ_REQ), 0x3f, UC(SEND_MIDDLE)};
+	uint8_t frame[BEND_FRAME];
+	uint32_t i, len;
+
+	for (i = 0; i < sizeof(ops); i++) {
+		struct conn *c = conn_with(state, QP_TYPE_UC, QP_RTS);
+
+		recv_post(c, 1, 0, 4 * MTU);
+		peer_send(c, UC(SEND_FIRST), RQ, 0, MTU);
+		len = bend_request(c, UC(SEND_MIDDLE), RQ + 1, MTU, frame);
+		bend_opcode(c, frame, ops[i]);
+		if (ops[i] == UC(SEND_MIDDLE))
+			len = bend_shorten(c, frame, len, 2);
+		bend_put(c, frame, len);
+		assert_int_equal(DROPS(c, BAD_OPCODE) + DROPS(c, BAD_PAD), 1);
+		peer_send(c, UC(SEND_LAST), RQ + 2, 0, 8);
+		assert_int_equal(DROPS(c, MSG_ABORTED), 1);
+		pkt_none(c);
+		cqe_none(c);
+		event_none(c->b);
+		state_expect(c, QP_RTS);
+		peer_send(c, UC(SEND_ONLY), RQ + 3, 77, 9); /* the next is whole */
+		assert_int_equal(recv_cqe(c, 1, QP_WC_SUCCESS).byte_len, 9);
+		next_bench(state);
+	}
+}
+
+static void
+test_NAK_07_24_datagram_is_dropped(void **state)
+{
+	struct conn *c = conn_with(state, QP_TYPE_UD, QP_RTS);
+	struct wire_fields f = {.opcode = WIRE_SVC_UD | WIRE_OP_SEND_ONLY,
+				.psn = RQ,
+				.qkey = 0x11111111,
+				.src_qpn = 5};
+	uint8_t frame[BEND_FRAME];
+	uint32_t len = peer_frame(c, f, 0, 8, frame);
+
+	recv_post(c, 1, 0, MTU);
+	bend_opcode(c, frame, WIRE_SVC_UD | WIRE_OP_SEND_FIRST);
+	bend_put(c, frame, len);
+	bend_opcode(c, frame, f.opcode);
+	len = bend_shorten(c, frame, len, 1);
+	bend_put(c, frame, len);
+	pkt_none(c);
+	cqe_none(c);
+	event_none(c->b);
+	state_expect(c, QP_RTS);
+	assert_int_equal(DROPS(c, BAD_OPCODE), 1);
+	assert_int_equal(DROPS(c, BAD_PAD), 1);
+	peer_put(c, f, 0, 8);
+	recv_cqe(c, 1, QP_WC_SUCCESS);
+}
+
+/* A response with payload or pad that does not belong: byte for byte one, but for that. */
+static void
+put_bad_response(struct conn *c, uint8_t op, uint32_t psn)
+{
+	struct wire_fields f = {.opcode = op, .psn = psn, .syndrome = ACK_SYN};
+	bool read = wire_op_table[op].flags & WIRE_F_PAYLOAD;
+	uint8_t frame[BEND_FRAME];
+	uint32_t len = peer_frame(c, f, 0, 8, frame);
+
+	bench_run(c->b);
+	if (read)
+		len = bend_shorten(c, frame, len, 1);
+	bend_put(c, frame, len);
+}
+
+/* In place of what would answer: the WQE fails, the rest is flushed; before it all is acknowledged.
+ */
+static void
+test_REQ_09_malformed_response(void **state)
+{
+	static const struct {
+		uint8_t resp, wr;
+	} rows[] = {{WIRE_OP_ACK, UROCE_WR_SEND},
+		    {WIRE_OP_ATOMIC_ACK, UROCE_WR_ATOMIC_FETCH_ADD},
+		    {WIRE_OP_READ_RESP_ONLY, UROCE_WR_RDMA_READ}};
+	uint32_t i;
+
+	for (i = 0; i < 3; i++) {
+		struct conn *c = conn_with(state, QP_TYPE_RC, QP_RTS);
+
+		post(c, (struct wr){.id = 1, .op = UROCE_WR_SEND, .flags = SIG, .len = 8});
+		post(c, (struct wr){.id = 2, .op = rows[i].wr, .flags = SIG, .len = 8});
+		post(c, (struct wr){.id = 3, .op = UROCE_WR_SEND, .flags = SIG, .len = 8});
+		assert_int_equal(pkt_count(c), 3);
+		put_bad_response(c, rows[i].resp, SQ + 1);
+		send_cqe(c, 1, QP_WC_SUCCESS);
+		send_cqe(c, 2, QP_WC_BAD_RESP_ERR);
+		send_cqe(c, 3, QP_WC_WR_FLUSH_ERR);
+		state_expect(c, QP_ERR);
+		pkt_none(c);
+		expect_untouched(c->local);
+		assert_int_equal(DROPS(c, BAD_LENGTH) + DROPS(c, BAD_PAD), 1);
+		next_bench(state);
+	}
+}
+
+/* Of nothing that was asked, or was answered already: a ghost, dropped. */
+static void
+test_REQ_09_REQ_07_malformed_ghost(void **state)
+{
+	struct conn *c = conn_with(state, QP_TYPE_RC, QP_RTS);
+
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_SEND, .flags = SIG, .len = 8});
+	post(c, (struct wr){.id = 2, .op = UROCE_WR_SEND, .flags = SIG, .len = 8});
+	assert_int_equal(pkt_count(c), 2);
+	peer_ack(c, SQ);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	put_bad_response(c, WIRE_OP_ACK, SQ);
+	put_bad_response(c, WIRE_OP_READ_RESP_ONLY, SQ + 2);
+	put_bad_response(c, WIRE_OP_ATOMIC_ACK, SQ - 100);
+	cqe_none(c);
+	state_expect(c, QP_RTS);
+	assert_int_equal(DROPS(c, BAD_LENGTH), 2);
+	assert_int_equal(DROPS(c, BAD_PAD), 1);
+	peer_ack(c, SQ + 1);
+	send_cqe(c, 2, QP_WC_SUCCESS);
+}
+
+/* A READ before it has no data yet: that is asked for again, and nothing is judged. */
+static void
+test_REQ_09_REQ_08_malformed_response_behind_a_gap(void **state)
+{
+	struct conn *c = conn_with(state, QP_TYPE_RC, QP_RTS);
+
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = 8});
+	post(c, (struct wr){.id = 2, .op = UROCE_WR_SEND, .flags = SIG, .len = 8});
+	assert_int_equal(pkt_count(c), 2);
+	put_bad_response(c, WIRE_OP_ACK, SQ + 1);
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ);
+	cqe_none(c);
+	state_expect(c, QP_RTS);
+}
+
+/* A QP that sends nothing yet has nothing to be answered. */
+static void
+test_REQ_09_malformed_response_in_rtr(void **state)
+{
+	struct conn *c = conn_with(state, QP_TYPE_RC, QP_RTR);
+
+	put_bad_response(c, WIRE_OP_ACK, SQ);
+	event_none(c->b);
+	state_expect(c, QP_RTR);
+	assert_int_equal(DROPS(c, QP_STATE), 1);
+}
+
+int
+main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		bench_test(test_NAK_07_16_refused_once),
+		bench_test(test_NAK_07_17_NAK_02_earlier_requests_are_answered_first),
+		bench_test(test_NAK_07_18_NAK_05_too_early_is_a_sequence_error),
+		bench_test(test_NAK_07_19_NAK_05_duplicate_is_dropped),
+		bench_test(test_NAK_07_20_by_state),
+		bench_test(test_NAK_07_21_packet_validation_comes_first),
+		bench_test(test_NAK_07_22_goes_to_the_worker_that_owns_the_qp),
+		bench_test(test_NAK_07_23_RSP_06_unreliable_message_is_dropped),
+		bench_test(test_NAK_07_24_datagram_is_dropped),
+		bench_test(test_REQ_09_malformed_response),
+		bench_test(test_REQ_09_REQ_07_malformed_ghost),
+		bench_test(test_REQ_09_REQ_08_malformed_response_behind_a_gap),
+		bench_test(test_REQ_09_malformed_response_in_rtr),
+	};
+
+	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
+}
