@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* uroce-bench: what its modes share. One thread; nothing here is used by the daemon. */
+#ifndef UROCE_BENCH_H
+#define UROCE_BENCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define BENCH_MAX_RUNS 64
+
+enum bench_op {
+	BENCH_WRITE,
+	BENCH_SEND,
+	BENCH_READ,
+	BENCH_ATOMIC,
+	BENCH_OPS,
+};
+extern const char *const bench_op_name[BENCH_OPS]; /* "write" .. */
+
+struct bench_options {
+	const char *mode;
+	bool json;
+	enum bench_op op;
+	uint32_t size;  /* bytes of a message, 0 .. 2^23 */
+	uint32_t mtu;   /* 256 512 1024 2048 4096 */
+	uint32_t qps;   /* connections, 1 .. 4096 */
+	uint32_t depth; /* messages in flight on each, 1 .. 4096 */
+	uint32_t runs;  /* measurements of each figure, 1 .. BENCH_MAX_RUNS */
+	uint64_t count; /* messages of a run; 0: as many as take about 50 ms */
+	bool no_probe;  /* bench_core_distance is not called */
+	bool sweep;     /* all sizes and operations */
+};
+
+/* Parse argv into o. Prints what is wrong and exits with 2; --help exits with 0. */
+void bench_options_parse(struct bench_options *o, int argc, char **argv);
+
+/* What several runs of one figure gave. */
+struct bench_figure {
+	double run[BENCH_MAX_RUNS];
+	unsigned n;
+};
+void bench_figure_add(struct bench_figure *f, double value);
+double bench_figure_median(const struct bench_figure *f);
+double bench_figure_least(const struct bench_figure *f);
+double bench_figure_most(const struct bench_figure *f);
+
+/* The clock of all figures: cycles of the TSC, and nanoseconds a cycle. */
+double bench_ns(uint64_t cycles);
+
+/* Start DPDK without ports: huge pages if enough are free. Exits with 1 where it cannot. */
+void bench_eal_start(void);
+
+/* One-way latency of a cache line between two cores, in ns; 0 with one core only. */
+double bench_core_distance(void);
+
+/* Results: a table on stdout as they come, or one JSON document at the end. */
+struct bench_report;
+struct bench_report *bench_report_start(const struct bench_options *o);
+/* A row: name, then its figures as "key", figure, unit .. up to a NULL key. */
+void bench_report_row(struct bench_report *r, const char *name, ...);
+void bench_report_end(struct bench_report *r); /* prints, frees */
+
+/* Modes. 0, or 1 where what was moved is not what arrived. */
+int bench_engine(const struct bench_options *o, struct bench_report *r);
+int bench_limit(const struct bench_options *o, struct bench_report *r);
+
+/* CRC alone, and a copy alone, over len bytes of hot memory: ns each. */
+double bench_crc_ns(uint32_t len);
+double bench_copy_ns(uint32_t len);
+
+#endif

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Mode "engine": what requester and responder cost on one core, without client or daemon. The four
+ * steps below are functions of their own so that callgrind can count them (test/bench).
+ */
+#include <stdio.h>
+#include <string.h>
+#include <rte_cycles.h>
+#include <rte_ethdev.h>
+#include "bed.h"
+
+#define ROUND_NS    1000ull /* that the beds' clock moves on each time round */
+#define TIMER_TURNS 1024    /* times round between two looks at the timers */
+#define RUN_NS      50e6
+
+struct cost { /* cycles */
+	uint64_t client, req_tx, rsp_rx, rsp_tx, req_rx, all;
+};
+
+void engine_req_tx(struct bed *b);
+uint32_t engine_rsp_rx(struct bed *b);
+void engine_rsp_tx(struct bed *b);
+uint32_t engine_req_rx(struct bed *b);
+
+static uint32_t
+receive(struct bed *b, struct bed_node *n)
+{
+	struct rte_mbuf *m[BED_BURST];
+	uint32_t total = 0, k;
+
+	do {
+		k = rte_eth_rx_burst(n->port, 0, m, BED_BURST);
+		if (k != 0)
+			engine_rx(&n->engine, b->now_ns, n->port, m, k);
+		total += k;
+	} while (k == BED_BURST);
+	return total;
+}
+
+__attribute__((noinline)) void
+engine_req_tx(struct bed *b)
+{
+	engine_run(&b->node[0].engine, b->now_ns);
+	bed_send(&b->node[0]);
+}
+
+__attribute__((noinline)) uint32_t
+engine_rsp_rx(struct bed *b)
+{
+	return receive(b, &b->node[1]);
+}
+
+__attribute__((noinline)) void
+engine_rsp_tx(struct bed *b)
+{
+	engine_run(&b->node[1].engine, b->now_ns);
+	bed_send(&b->node[1]);
+}
+
+__attribute__((noinline)) uint32_t
+engine_req_rx(struct bed *b)
+{
+	return receive(b, &b->node[0]);
+}
+
+/* The client's part: completions off, new messages in, of all connections in turn. */
+static uint64_t
+client(struct bed *b, uint64_t left)
+{
+	uint64_t posted = 0;
+
+	bed_poll(b, 0);
+	bed_poll(b, 1);
+	for (uint32_t i = 0; i < b->o.qps && posted < left; i++) {
+		struct bed_conn *c = &b->node[0].conn[i];
+		uint32_t room = b->o.depth - (c->sq.prod - c->done), n;
+
+		for (n = 0; n < room && posted < left; n++, posted++)
+			bed_post(b, i);
+		if (n != 0)
+			bed_publish(b, i);
+	}
+	return posted;
+}
+
+static void
+timers(struct bed *b)
+{
+	for (unsigned side = 0; side < 2; side++) {
+		struct bed_node *n = &b->node[side];
+
+		for (uint32_t i = 0; i < b->o.qps; i++) {
+			struct qp *qp = n->conn[i].qp;
+
+			if (qp->timer_at_ns != 0 && qp->timer_at_ns <= b->now_ns)
+				engine_timer(&n->engine, b->now_ns, qp);
+		}
+	}
+}
+
+/* Move count messages on all connections together. */
+static struct cost
+run(struct bed *b, uint64_t count)
+{
+	uint64_t posted = 0, done, base = 0, t0, t1, start = rte_rdtsc_precise();
+	struct cost c = {0};
+
+	for (uint32_t i = 0; i < b->o.qps; i++)
+		base += b->node[0].conn[i].done;
+	done = b->node[0].cq_cons;
+	for (uint32_t turn = 1; (uint32_t)(b->node[0].cq_cons - (uint32_t)done) < count; turn++) {
+		t0 = rte_rdtsc();
+		posted += client(b, count - posted);
+		t1 = rte_rdtsc();
+		c.client += t1 - t0;
+		engine_req_tx(b);
+		t0 = rte_rdtsc();
+		c.req_tx += t0 - t1;
+		engine_rsp_rx(b);
+		t1 = rte_rdtsc();
+		c.rsp_rx += t1 - t0;
+		engine_rsp_tx(b);
+		t0 = rte_rdtsc();
+		c.rsp_tx += t0 - t1;
+		engine_req_rx(b);
+		t1 = rte_rdtsc();
+		c.req_rx += t1 - t0;
+		b->now_ns += ROUND_NS;
+		if (turn % TIMER_TURNS == 0)
+			timers(b);
+	}
+	c.all = rte_rdtsc_precise() - start;
+	return c;
+}
+
+/* CRC and copy that one message costs a side: every byte goes through both, on either side. */
+static double
+bytes_ns(const struct bench_options *o)
+{
+	uint32_t full = o->size / o->mtu, rest = o->size % o->mtu;
+	double ns = 0;
+
+	if (full != 0)
+		ns += full * (bench_crc_ns(o->mtu + 28) + bench_copy_ns(o->mtu));
+	if (rest != 0 || full == 0)
+		ns += bench_crc_ns(rest + 28) + (rest != 0 ? bench_copy_ns(rest) : 0);
+	return ns;
+}
+
+/* Whole figures of one operation and size; false when the bytes differ in the end. */
+static bool
+measure(const struct bench_options *o, struct bench_report *r)
+{
+	struct bench_figure rate = {.n = 0}, gbps = {.n = 0}, req = {.n = 0}, rsp = {.n = 0},
+			    req_own = {.n = 0}, rsp_own = {.n = 0}, cli = {.n = 0};
+	uint64_t count = o->count;
+	static struct bed b;
+	char name[64];
+	bool equal;
+
+	bed_open(&b, o);
+	if (count == 0) {
+		uint64_t probe = 2ull * o->qps * o->depth;
+		double ns;
+
+		run(&b, probe);
+		ns = bench_ns(run(&b, probe).all) / (double)probe;
+		count = (uint64_t)(RUN_NS / ns) + 1;
+	}
+	for (uint32_t i = 0; i < o->runs; i++) {
+		double bytes = bytes_ns(o), n = (double)count;
+		struct cost c = run(&b, count);
+		double engine = bench_ns(c.all - c.client) / n;
+		double q = bench_ns(c.req_tx + c.req_rx) / n, s = bench_ns(c.rsp_rx + c.rsp_tx) / n;
+
+		bench_figure_add(&rate, 1e3 / engine);
+		bench_figure_add(&gbps, o->size * 8 / engine);
+		bench_figure_add(&req, q);
+		bench_figure_add(&rsp, s);
+		bench_figure_add(&req_own, q - bytes);
+		bench_figure_add(&rsp_own, s - bytes);
+		bench_figure_add(&cli, bench_ns(c.client) / n);
+	}
+	equal = bed_verify(&b);
+	snprintf(name, sizeof(name), "engine, RC %s, %u B, MTU %u, %u QP%s%s", bench_op_name[o->op],
+		 o->size, o->mtu, o->qps, o->qps == 1 ? "" : "s", equal ? "" : ": BYTES DIFFER");
+	bench_report_row(r, name, "messages", &rate, "M/s", "goodput", &gbps, "Gb/s", "requester",
+			 &req, "ns", "responder", &rsp, "ns", "requester_protocol", &req_own, "ns",
+			 "responder_protocol", &rsp_own, "ns", "client", &cli, "ns", NULL);
+	bed_close(&b);
+	return equal;
+}
+
+int
+bench_engine(const struct bench_options *o, struct bench_report *r)
+{
+	static const uint32_t sizes[] = {8, 64, 1024, 4096, 65536, 1 << 20};
+	bool equal = true;
+
+	if (!o->sweep)
+		return measure(o, r) ? 0 : 1;
+	for (unsigned op = 0; op < BENCH_OPS; op++) {
+		for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+			struct bench_options one = *o;
+
+			one.op = op;
+			one.size = sizes[i];
+			if (op == BENCH_ATOMIC && sizes[i] != 8)
+				continue;
+			equal &= measure(&one, r);
+		}
+	}
+	return equal ? 0 : 1;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The machine: EAL, clock, and how far its two cores are from each other at the moment. */
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <rte_cycles.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include "bench.h"
+
+#define MEM_MIB        "256"
+#define DISTANCE_TURNS 20000u
+
+double
+bench_ns(uint64_t cycles)
+{
+	return (double)cycles * 1e9 / (double)rte_get_tsc_hz();
+}
+
+static bool
+huge_pages_free(void)
+{
+	FILE *f = fopen("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "re");
+	unsigned long n = 0;
+
+	if (f == NULL)
+		return false;
+	if (fscanf(f, "%lu", &n) != 1)
+		n = 0;
+	fclose(f);
+	return n >= 128;
+}
+
+void
+bench_eal_start(void)
+{
+	char *huge[] = {"uroce-bench",    "--in-memory",       "--no-pci", "-m", MEM_MIB,
+			"--no-telemetry", "--log-level=error", "-l",       "0"};
+	char prefix[64];
+	char *plain[] = {"uroce-bench", "--no-huge",      "--no-shconf",       "--no-pci", "-m",
+			 MEM_MIB,       "--no-telemetry", "--log-level=error", "-l",       "0",
+			 prefix};
+	int rc;
+
+	snprintf(prefix, sizeof(prefix), "--file-prefix=bench-%d", getpid());
+	rc = huge_pages_free() ? rte_eal_init(sizeof(huge) / sizeof(huge[0]), huge)
+			       : rte_eal_init(sizeof(plain) / sizeof(plain[0]), plain);
+	if (rc < 0) {
+		fprintf(stderr, "uroce-bench: DPDK does not start: %s\n", rte_strerror(rte_errno));
+		exit(1);
+	}
+}
+
+static struct {
+	uint32_t word __attribute__((aligned(64)));
+	uint32_t pad[31];
+} flag;
+
+static void
+pin(unsigned cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
+}
+
+static void *
+echo(void *arg)
+{
+	pin(1);
+	for (uint32_t i = 1; i <= 2 * DISTANCE_TURNS; i += 2) {
+		while (__atomic_load_n(&flag.word, __ATOMIC_ACQUIRE) != i)
+			;
+		__atomic_store_n(&flag.word, i + 1, __ATOMIC_RELEASE);
+	}
+	return NULL;
+}
+
+double
+bench_core_distance(void)
+{
+	uint64_t start, best = UINT64_MAX;
+	cpu_set_t before;
+	pthread_t th;
+
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		return 0;
+	pthread_getaffinity_np(pthread_self(), sizeof(before), &before);
+	flag.word = 0;
+	if (pthread_create(&th, NULL, echo, NULL) != 0)
+		return 0;
+	pin(0);
+	/* The least of groups of 100 turns: what others do on the cores does not count. */
+	for (uint32_t i = 1; i <= 2 * DISTANCE_TURNS;) {
+		start = rte_rdtsc();
+		for (unsigned k = 0; k < 100; k++, i += 2) {
+			__atomic_store_n(&flag.word, i, __ATOMIC_RELEASE);
+			while (__atomic_load_n(&flag.word, __ATOMIC_ACQUIRE) != i + 1)
+				;
+		}
+		start = rte_rdtsc() - start;
+		best = start < best ? start : best;
+	}
+	pthread_join(th, NULL);
+	pthread_setaffinity_np(pthread_self(), sizeof(before), &before);
+	return bench_ns(best) / 200;
+}

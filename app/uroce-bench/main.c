@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <stdio.h>
+#include <string.h>
+#include "bench.h"
+
+static const struct {
+	const char *name;
+	int (*run)(const struct bench_options *o, struct bench_report *r);
+} modes[] = {
+	{"engine", bench_engine},
+	{"limit", bench_limit},
+};
+
+int
+main(int argc, char **argv)
+{
+	struct bench_options o;
+
+	bench_options_parse(&o, argc, argv);
+	for (unsigned i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+		struct bench_report *r;
+		int rc;
+
+		if (strcmp(o.mode, modes[i].name) != 0)
+			continue;
+		bench_eal_start();
+		r = bench_report_start(&o);
+		rc = modes[i].run(&o, r);
+		bench_report_end(r);
+		return rc;
+	}
+	fprintf(stderr, "uroce-bench: %s: no such mode; --help tells which there are\n", o.mode);
+	return 2;
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <jansson.h>
+#include "bench.h"
+
+struct bench_report {
+	json_t *doc, *rows;
+	bool json, probe;
+	double distance_before;
+};
+
+static void
+cpu_model(char *model, size_t size)
+{
+	FILE *f = fopen("/proc/cpuinfo", "re");
+	char line[256];
+
+	snprintf(model, size, "unknown");
+	while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
+		char *colon = strchr(line, ':');
+
+		if (strncmp(line, "model name", 10) != 0 || colon == NULL)
+			continue;
+		colon[1 + strcspn(colon + 1, "\n")] = '\0';
+		snprintf(model, size, "%s", colon + 2);
+		break;
+	}
+	if (f != NULL)
+		fclose(f);
+}
+
+/* Of the source that this was built from, as it is now. */
+static void
+commit_name(char *name, size_t size)
+{
+	FILE *f = popen("git -C '" BENCH_SOURCE "' describe --always --dirty 2>/dev/null", "re");
+
+	snprintf(name, size, "unknown");
+	if (f == NULL)
+		return;
+	if (fgets(name, (int)size, f) == NULL)
+		snprintf(name, size, "unknown");
+	name[strcspn(name, "\n")] = '\0';
+	pclose(f);
+}
+
+struct bench_report *
+bench_report_start(const struct bench_options *o)
+{
+	struct bench_report *r = calloc(1, sizeof(*r));
+	char model[128], commit[64];
+
+	if (r == NULL)
+		abort();
+	cpu_model(model, sizeof(model));
+	commit_name(commit, sizeof(commit));
+	r->json = o->json;
+	r->probe = !o->no_probe;
+	r->distance_before = r->probe ? bench_core_distance() : 0;
+	r->rows = json_array();
+	r->doc = json_pack("{s:s, s:s, s:s, s:i, s:o}", "mode", o->mode, "cpu", model, "commit",
+			   commit, "runs", (int)o->runs, "rows", r->rows);
+	if (!r->json)
+		printf("%s, commit %s; median of %u runs (least .. most)\n", model, commit,
+		       o->runs);
+	return r;
+}
+
+static void
+row_text(const char *key, const struct bench_figure *f, const char *unit)
+{
+	printf("   %s %.2f %s (%.2f .. %.2f)", key, bench_figure_median(f), unit,
+	       bench_figure_least(f), bench_figure_most(f));
+}
+
+void
+bench_report_row(struct bench_report *r, const char *name, ...)
+{
+	json_t *row = json_object();
+	const char *key, *unit;
+	va_list ap;
+
+	json_object_set_new(row, "name", json_string(name));
+	if (!r->json)
+		printf("%s\n", name);
+	va_start(ap, name);
+	while ((key = va_arg(ap, const char *)) != NULL) {
+		const struct bench_figure *f = va_arg(ap, const struct bench_figure *);
+
+		unit = va_arg(ap, const char *);
+		json_object_set_new(row, key,
+				    json_pack("{s:f, s:f, s:f, s:s}", "median",
+					      bench_figure_median(f), "least",
+					      bench_figure_least(f), "most", bench_figure_most(f),
+					      "unit", unit));
+		if (!r->json) {
+			row_text(key, f, unit);
+			printf("\n");
+		}
+	}
+	va_end(ap);
+	json_array_append_new(r->rows, row);
+}
+
+void
+bench_report_end(struct bench_report *r)
+{
+	double after = r->probe ? bench_core_distance() : 0;
+
+	json_object_set_new(r->doc, "core_distance_ns",
+			    json_pack("[f, f]", r->distance_before, after));
+	if (r->json) {
+		json_dumpf(r->doc, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
+		printf("\n");
+	} else if (r->probe) {
+		printf("one-way distance of the cores: %.0f ns before, %.0f ns after\n",
+		       r->distance_before, after);
+	}
+	json_decref(r->doc);
+	free(r);
+}

@@ -1,0 +1,85 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Instructions a message of the engine, counted by callgrind: a guard that no clock can fool.
+
+  instructions.py BENCH [--write]
+
+BENCH is a uroce-bench built with -Dtarget=x86-64-v3, so that the count does not depend on the
+machine and valgrind knows every instruction. Only instructions of our own objects count: libc and
+ISA-L choose their code by the CPU. Compared with instructions.json; a side that got worse by more
+than the tolerance fails, one that got better by more asks for --write.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+RECORD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "instructions.json")
+TOLERANCE = 0.03
+MESSAGES = 4000
+SIDES = {
+    "requester": ("engine_req_tx", "engine_req_rx"),
+    "responder": ("engine_rsp_rx", "engine_rsp_tx"),
+}
+WORKLOADS = {
+    "write 64 B": ["--op", "write", "--size", "64"],
+    "send 64 B": ["--op", "send", "--size", "64"],
+    "read 64 B": ["--op", "read", "--size", "64"],
+    "atomic": ["--op", "atomic"],
+    "write 64 KiB": ["--op", "write", "--size", "65536", "--depth", "16"],
+}
+
+
+def own_instructions(profile, binary):
+    """Sum of the instructions of binary's functions; what is inlined into them has no object."""
+    text = subprocess.run(
+        ["callgrind_annotate", "--threshold=100", "--auto=no", profile],
+        check=True, capture_output=True, text=True).stdout
+    total = 0
+    for line in text.splitlines():
+        found = re.match(r"\s*([\d,]+) \([ \d.]+%\)\s+(\S.*)", line)
+        if found and found[2] != "PROGRAM TOTALS" and ("[" not in found[2] or found[2].endswith(os.path.basename(binary) + "]")):
+            total += int(found[1].replace(",", ""))
+    return total
+
+
+def count(binary, args, steps):
+    messages = MESSAGES if "65536" not in args else MESSAGES // 40
+    with tempfile.TemporaryDirectory(prefix="uroce-callgrind-") as folder:
+        profile = os.path.join(folder, "out")
+        run = subprocess.run(
+            ["valgrind", "--tool=callgrind", f"--callgrind-out-file={profile}",
+             *[f"--toggle-collect={step}" for step in steps], binary, "engine", "--no-probe", "--runs", "1",
+             "--count", str(messages), *args],
+            capture_output=True, text=True)
+        if run.returncode != 0:
+            sys.exit(f"instructions.py: uroce-bench failed:\n{run.stdout}{run.stderr}")
+        return own_instructions(profile, binary) / messages
+
+
+def main():
+    binary, write = sys.argv[1], "--write" in sys.argv
+    now = {name: {side: round(count(binary, args, steps), 1) for side, steps in SIDES.items()}
+           for name, args in WORKLOADS.items()}
+    if write:
+        with open(RECORD, "w") as f:
+            json.dump(now, f, indent=1)
+            f.write("\n")
+        return 0
+    with open(RECORD) as f:
+        record = json.load(f)
+    bad = 0
+    for name, sides in now.items():
+        for side, n in sides.items():
+            was = record[name][side]
+            word = ("ok" if abs(n - was) <= was * TOLERANCE
+                    else "WORSE" if n > was else "better: --write")
+            bad += word == "WORSE"
+            print(f"{name:14} {side:10} {n:9.1f} a message, recorded {was:9.1f}  {word}")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
