@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_COLUMNS 12
+#define MAX_COLUMNS 14
 #define CELL        128
 
 /* Which of the daemon's fields make a table; all of them are in --json. */
@@ -20,7 +20,7 @@ static const struct {
 	{"neigh", {"device", "address", "mac", "state", "asked"}},
 	{"qp",
 	 {"qpn", "type", "state", "device", "pid", "worker", "dest_qpn", "remote", "path",
-	  "sq_waiting", "rq_waiting", "retries_left"}},
+	  "path_mig_state", "alt_remote", "sq_waiting", "rq_waiting", "retries_left"}},
 	{"cq",
 	 {"cq", "device", "pid", "entries", "posted", "waiting", "armed", "channel", "queues",
 	  "error"}},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Objects of a client as JSON. */
 #include "ipc/mrmap.h"
+#include "qp/migrate.h"
 #include "show.h"
 
 json_t *
@@ -72,6 +73,26 @@ put_responder(json_t *o, const struct qp *qp)
 	show_set_int(o, "reads_in", rcv->rdq_n);
 }
 
+/* Where a path's frames go. */
+static json_t *
+path_kind(bool loopback, bool path_ok)
+{
+	return json_string(loopback ? "loopback" : path_ok ? "wire" : "unresolved");
+}
+
+/* Migration: its state, and the path that it would lead to (REQ-11). */
+static void
+put_alternate(json_t *o, const struct qp *qp)
+{
+	const struct qp_path *alt = &qp->alt;
+	bool loaded = qp->alt_loaded;
+
+	show_set(o, "path_mig_state", json_string(qp_mig_name[qp->mig]));
+	show_set(o, "alt_local", loaded ? show_gid_text(alt->wire.sgid) : json_null());
+	show_set(o, "alt_remote", loaded ? show_gid_text(alt->wire.dgid) : json_null());
+	show_set(o, "alt_path", loaded ? path_kind(alt->loopback, alt->path_ok) : json_null());
+}
+
 static json_t *
 qp_json(const struct obj_qp *q)
 {
@@ -87,10 +108,8 @@ qp_json(const struct obj_qp *q)
 	show_set_int(o, "dest_qpn", qp->attr.dest_qp_num);
 	show_set(o, "local", show_gid_text(qp->sgid));
 	show_set(o, "remote", show_gid_text(qp->dgid));
-	show_set(o, "path",
-		 json_string(qp->loopback  ? "loopback"
-			     : qp->path_ok ? "wire"
-					   : "unresolved"));
+	show_set(o, "path", path_kind(qp->loopback, qp->path_ok));
+	put_alternate(o, qp);
 	show_set_int(o, "path_mtu", qp->mtu);
 	put_requester(o, qp);
 	put_responder(o, qp);

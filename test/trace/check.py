@@ -41,6 +41,8 @@ UNDETERMINED = {
 }
 
 
+    "path_migrations": "one of the two sides says so with MigReq, the other follows in silence",
+    "failed_path_migrations": "nothing is sent",
 class Checker:
     """Violations and counts of captures that belong to one run."""
 
