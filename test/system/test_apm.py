@@ -1,0 +1,108 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Automatic path migration (REQ-11, EVT-06) of real programs' queue pairs: one of two paths between
+two devices is cut off under traffic, which goes on over the other."""
+import json
+import subprocess
+
+import lib
+
+APM = lib.BUILD / "test/system/apm"
+FIRST = ("10.9.0.101", "10.9.0.102")
+SECOND = ("10.9.1.101", "10.9.1.102")
+
+
+def two_addresses(extra=lib.ONE_WORKER):
+    """One daemon, two devices joined in memory, two addresses each."""
+    devs = [f"name=uroce{i},port=net_ring_pair{end},addr={FIRST[i]}/24,addr={SECOND[i]}/24,mtu=4096"
+            for i, end in enumerate("ab")]
+    return lib.Daemon([], devs, lib.netns(), ("--pair", "pair", *extra))
+
+
+def urocectl(daemon, *words):
+    done = subprocess.run([lib.UROCECTL, "--socket", daemon.socket, *words], text=True,
+                          capture_output=True, timeout=20)
+    assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def cut(daemon, addresses):
+    """Nothing that goes to these addresses arrives any more."""
+    for i, address in enumerate(addresses):
+        urocectl(daemon, "impair", f"uroce{i}", "set", f"rule:dst={address},action=drop")
+
+
+def lost(daemon):
+    return sum(json.loads(urocectl(daemon, "--json", "impair", f"uroce{i}", "show"))
+               ["impair"][0]["rules"][0]["acted"] for i in range(2))
+
+
+def run(daemon, *mode):
+    return daemon.client([APM, "uroce0", "uroce1", *mode])
+
+
+def armed(proc):
+    def said():
+        assert proc.poll() is None, proc.output()
+        return "armed" in proc.output()
+    lib.until("both sides are armed", said, 30)
+
+
+def ends_well(proc):
+    rc = proc.wait(90)
+    assert rc == 0 and "\nok" in proc.output(), f"{rc}: {proc.output()}"
+
+
+def test_REQ_11_EVT_06_path_cut_off(extra):
+    daemon = two_addresses(extra)
+    proc = run(daemon, "exhaust")
+    armed(proc)
+    for row in daemon.show("qp")["qp"]:
+        assert row["path_mig_state"] == "ARMED" and row["alt_path"] == "wire", row
+        assert row["local"] in FIRST and row["remote"] in FIRST, row
+        assert row["alt_local"] in SECOND and row["alt_remote"] in SECOND, row
+    table = urocectl(daemon, "show", "qp").splitlines()
+    assert "path_mig_state" in table[0] and "alt_remote" in table[0], table
+    assert all("ARMED" in row and SECOND[1 - i] in row for i, row in enumerate(table[1:])), table
+    cut(daemon, FIRST)
+    ends_well(proc)
+    assert lost(daemon) > 0
+    stats = daemon.counters()
+    assert stats["path_migrations"] == 2, stats
+    assert stats["failed_path_migrations"] == stats["retry_exceeded"] == 0, stats
+    daemon.stop()
+
+
+def test_REQ_11_EVT_06_by_modify():
+    daemon = two_addresses()
+    proc = run(daemon, "forced")
+    ends_well(proc)
+    stats = daemon.counters()
+    assert stats["path_migrations"] == 2 and stats["ack_timeouts"] == 0, stats
+    daemon.stop()
+
+
+def test_EVT_06_REQ_11_alternate_to_nowhere():
+    """Nobody has the address that the alternate path leads to."""
+    daemon = two_addresses()
+    proc = run(daemon, "unusable", "10.9.1.250")
+    armed(proc)
+    row = next(row for row in daemon.show("qp")["qp"] if row["device"] == "uroce0")
+    assert row["alt_path"] == "unresolved" and row["alt_remote"] == "10.9.1.250", row
+    cut(daemon, FIRST)
+    ends_well(proc)
+    stats = daemon.counters()
+    assert stats["path_migrations"] == 0 and stats["failed_path_migrations"] == 1, stats
+    daemon.stop()
+
+
+lib.need_root()
+with lib.case("a path is cut off, traffic goes on over the other"):
+    test_REQ_11_EVT_06_path_cut_off(lib.ONE_WORKER)
+with lib.case("the same with a worker for each side"):
+    test_REQ_11_EVT_06_path_cut_off(lib.TWO_WORKERS)
+with lib.case("migration by modify"):
+    test_REQ_11_EVT_06_by_modify()
+with lib.case("an alternate path that leads nowhere"):
+    test_EVT_06_REQ_11_alternate_to_nowhere()
+lib.finish()
