@@ -108,7 +108,8 @@ sim_side_modify(struct sim_side *side, enum qp_state to)
 	}
 	connect_path(side, &path);
 	n->eng.env.now_ns = side->sim->now_ns;
-	qp_modify_apply(&n->eng.env, side->qp, mask, &side->attr, mask & QP_AV ? &path : NULL, NULL);
+	qp_modify_apply(&n->eng.env, side->qp, mask, &side->attr, mask & QP_AV ? &path : NULL,
+			NULL);
 	qp_env_flush(&n->eng.env);
 	sim_log(side->sim, "node %u qp %06x -> %s", n->idx, side->qpn, qp_state_name[to]);
 	sim_wake(n, 0);
