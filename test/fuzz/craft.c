@@ -214,14 +214,12 @@ craft_finish(const struct craft *c, uint8_t *frame)
 	return wire_frame_finish(&t, frame, hdr, rest - ext);
 }
 
-void
-craft_spoil(uint8_t *frame, uint32_t len, struct rng *r)
+static void
+reseal(uint8_t *frame, uint32_t len, uint32_t bth)
 {
-	uint32_t bth = bth_offset(frame, len), n = 1 + rng_below(r, 3), icrc;
 	bool v6 = bth == WIRE_ETH_LEN + WIRE_IPV6_LEN + WIRE_UDP_LEN;
+	uint32_t icrc;
 
-	while (n-- > 0)
-		frame[rng_below(r, bth + WIRE_BTH_LEN)] ^= (uint8_t)(1 << rng_below(r, 8));
 	if (len < bth + WIRE_BTH_LEN + WIRE_ICRC_LEN)
 		return;
 	icrc = wire_icrc_start(frame + WIRE_ETH_LEN, v6);
@@ -229,6 +227,35 @@ craft_spoil(uint8_t *frame, uint32_t len, struct rng *r)
 				len - bth - WIRE_BTH_LEN - WIRE_ICRC_LEN);
 	icrc = wire_icrc_final(icrc);
 	memcpy(frame + len - WIRE_ICRC_LEN, &icrc, sizeof(icrc));
+}
+
+void
+craft_spoil(uint8_t *frame, uint32_t len, struct rng *r)
+{
+	uint32_t bth = bth_offset(frame, len), n = 1 + rng_below(r, 3);
+
+	while (n-- > 0)
+		frame[rng_below(r, bth + WIRE_BTH_LEN)] ^= (uint8_t)(1 << rng_below(r, 8));
+	reseal(frame, len, bth);
+}
+
+void
+craft_deform(uint8_t *frame, uint32_t len, struct rng *r)
+{
+	/* Reserved; with payload behind it, one that takes none; one with longer headers. */
+	static const uint8_t ops[] = {0x15,        0x18,
+				      0x1f,        WIRE_OP_READ_REQ,
+				      WIRE_OP_ACK, WIRE_OP_ATOMIC_ACK,
+				      0x1c,        WIRE_OP_FETCH_ADD};
+	uint32_t bth = bth_offset(frame, len);
+
+	if (len < bth + WIRE_BTH_LEN)
+		return;
+	if (rng_one_in(r, 2))
+		frame[bth] = (frame[bth] & WIRE_SVC_MASK) | ops[rng_below(r, sizeof(ops))];
+	else
+		frame[bth + 1] ^= (uint8_t)((1 + rng_below(r, 3)) << 4);
+	reseal(frame, len, bth);
 }
 
 uint32_t

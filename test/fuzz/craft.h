@@ -52,6 +52,12 @@ uint32_t craft_finish(const struct craft *c, uint8_t *frame);
 /* Flip bits of the headers of a finished frame and set the ICRC right again. */
 void craft_spoil(uint8_t *frame, uint32_t len, struct rng *r);
 
+/*
+ * Bad form, all else right: a reserved opcode, one that does not take what is behind it, another
+ * pad count.
+ */
+void craft_deform(uint8_t *frame, uint32_t len, struct rng *r);
+
 /* Cut a finished frame short somewhere, its IP and UDP lengths agreeing. Returns what is left. */
 uint32_t craft_cut(uint8_t *frame, uint32_t len, struct rng *r);
 

@@ -142,6 +142,21 @@ memory_end(void)
 	mr_table_free(&world.mrs);
 }
 
+uint64_t
+memory_sum(void)
+{
+	uint64_t sum = 0, word;
+	uint32_t r, i;
+
+	for (r = 0; r < REGION_WINDOW; r++) {
+		for (i = 0; i < bytes_of(r); i += sizeof(word)) {
+			memcpy(&word, host_of(r) + i, sizeof(word));
+			sum = (sum ^ word) * 0x100000001b3;
+		}
+	}
+	return sum;
+}
+
 void
 memory_drop(uint32_t r)
 {

@@ -86,6 +86,8 @@ set_frame(struct edit *e, struct step *s, const struct craft *c)
 		craft_spoil(p, s->len, &e->rng);
 	else if (rng_one_in(&e->rng, 24))
 		s->len = (uint16_t)craft_cut(p, s->len, &e->rng);
+	else if (rng_one_in(&e->rng, 16))
+		craft_deform(p, s->len, &e->rng);
 }
 
 /*

@@ -109,8 +109,7 @@ modify(uint32_t q, uint32_t mask, const struct uroce_qp_attr *attr)
 	if (rc != 0)
 		return rc;
 	world.engine.env.now_ns = world.now;
-	qp_modify_apply(&world.engine.env, s->qp, mask, attr, mask & QP_AV ? &s->path : NULL,
-			NULL);
+	qp_modify_apply(&world.engine.env, s->qp, mask, attr, mask & QP_AV ? &s->path : NULL, NULL);
 	return 0;
 }
 
@@ -226,11 +225,19 @@ frame(const struct step *s)
 {
 	uint16_t len = s->len <= STEP_MAX_FRAME ? s->len : STEP_MAX_FRAME;
 	struct rte_mbuf *m = rte_pktmbuf_alloc(world_rx_pool), *given = m;
+	uint64_t before = 0;
+	struct wire_pkt pkt;
+	bool bad_form;
 
 	CHECK(m != NULL);
 	memcpy(rte_pktmbuf_append(m, len), s->body, len);
 	memory_fence_frame(m, true);
+	bad_form = wire_bad_form(wire_parse(rte_pktmbuf_mtod(m, const uint8_t *), len, &pkt));
+	if (bad_form)
+		before = memory_sum();
 	engine_rx(&world.engine, world.now, WORLD_DEV, &given, 1);
+	/* Whatever it is answered with, nothing of it is taken (NAK-07). */
+	CHECK(!bad_form || memory_sum() == before);
 	/* It is free again, but its pool does not write to its bytes. */
 	memory_fence_frame(m, false);
 	CHECK(rte_mempool_avail_count(world_rx_pool) == POOL_MBUFS);

@@ -90,6 +90,7 @@ void memory_init(void);
 void memory_reset(void); /* contents and table */
 void memory_end(void);   /* guards, and what must not have changed; then gives back the table */
 void memory_drop(uint32_t region);
+uint64_t memory_sum(void); /* of all contents: another once a byte changed */
 /* The frame in an mbuf, and nothing beside it that may be read (with ASan). */
 void memory_fence_frame(struct rte_mbuf *m, bool on);
 

@@ -51,6 +51,7 @@ class Checker:
         self.timeout_ns = 4096 << ack_timeout
         self.violations = []
         self.counts = collections.defaultdict(collections.Counter)  # by address
+        self.malformed = collections.defaultdict(set)  # PSNs of frames that NAK-07 has NAKed, by flow
         self.frames = self.connections = 0
 
     def report(self, frame, connection, rule, expected, seen):
@@ -85,14 +86,20 @@ class Checker:
             bad("WIRE-02-df", "DF set", "clear")
         if f.opcode not in frames.KNOWN:
             bad("WIRE-01-opcode", "a defined opcode", hex(f.opcode))
+            self.malformed[pairs.flow_of(f)].add(f.psn)
             return False
         if f.bth[1] & 15 or f.bth[4] & 0x3F or f.bth[8] & 0x7F or (
                 f.opcode in frames.AETH and f.rest[0] & 0x80):
             bad("WIRE-04-reserved", "TVer and reserved bits 0", f.bth.hex())
         if f.rc and (f.body < f.pad or f.body % 4 or f.pad and f.opcode in frames.FULL):
             bad("WIRE-04-pad", "payload and pad a multiple of 4", f"{f.body} with pad {f.pad}")
-            if f.body < f.pad:
+            if f.body < f.pad or f.body % 4:
+                self.malformed[pairs.flow_of(f)].add(f.psn)
                 return False
+        if f.opcode in frames.BARE and f.body:
+            bad("WIRE-04-bare", "nothing behind the headers", f"{f.body} bytes")
+            self.malformed[pairs.flow_of(f)].add(f.psn)
+            return False
         self.counts[f.src]["tx_roce"] += 1
         self.counts[f.dst]["rx_roce"] += 1
         return f.rc
@@ -107,6 +114,9 @@ class Checker:
 
         mtu = self.payloads(flows[0] + flows[1], report)
         halves = [half.Half(mtu, self.lossy, self.timeout_ns, report) for _ in range(2)]
+        for one, flow, other in zip(halves, (there, back), (back, there)):
+            one.malformed = {psn for bent, psns in self.malformed.items() for psn in psns
+                             if bent == flow or flow is None and bent[:2] == other[1::-1]}
         for f, is_back in pairs.merged(*flows):
             if f.sport != flows[is_back][0].sport:
                 report(f, "WIRE-02-port", f"{flows[is_back][0].sport} as before", f.sport)

@@ -18,6 +18,7 @@ RETH = {6, 10, 11, 12}
 AETH = {13, 15, 16, 17, 18}
 ATOMIC = {19, 20}
 FULL = {0, 1, 6, 7, 13, 14}  # FIRST, MIDDLE: no pad
+BARE = {12, 17, 18, 19, 20}                            # headers only
 RESPONSES = {13, 14, 15, 16, 17, 18}
 
 

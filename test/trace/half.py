@@ -52,6 +52,7 @@ class Half:
         self.epsn = None          # of the responder, if it got what the capture shows
         self.waits = False        # it has sent an RNR NAK and waits for that PSN
         self.gaps = set()
+        self.malformed = set()    # PSNs of requests of bad form (24 bits)
         self.counts = collections.Counter()
 
     # --- requests ---
@@ -173,6 +174,12 @@ class Half:
     # --- responses ---
 
     def response(self, f):
+        if f.opcode == 17 and f.syndrome == 0x61 and f.psn in self.malformed:
+            # NAK-07: to a request that no rule here was asked about
+            self.counts["fatal_naks"] += 1
+            self.wanted.clear()
+            self.fatal = near(f.psn, self.high - 1 if self.high else f.psn + (1 << 24))
+            return
         if self.high is None:
             self.report(f, "RSP-02-ghost", "an earlier request", f"{f.role} {f.psn}")
             return

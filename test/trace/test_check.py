@@ -139,6 +139,13 @@ SPOILT = [
     ("WIRE-04-reserved", False, "rc_send", lambda c, i: c.bits(i, 8, 2), "ACK"),
     ("WIRE-04-reserved", False, "rc_send", lambda c, i: c.bits(i, 1, 1), "ACK"),
     ("WIRE-04-pad", True, "rc_loss_middle", lambda c, i: c.bits(i, 1, 0x10), ("WRITE_MIDDLE", -1)),
+    # Answered by an invalid request, which breaks no rule (NAK-07).
+    ("WIRE-01-opcode", False, "nak_access_rkey",
+     lambda c, i, nak: c.put(i, 0, 0x1F).put(nak, 12, 0x61), "WRITE_ONLY", "ACK"),
+    ("WIRE-04-pad", False, "nak_access_rkey", lambda c, i, nak: c.cut(i, 1).put(nak, 12, 0x61),
+     "WRITE_ONLY", "ACK"),
+    ("WIRE-04-bare", False, "nak_access_rkey",
+     lambda c, i, nak: c.put(i, 0, 12).put(nak, 12, 0x61), "WRITE_ONLY", "ACK"),
     ("WIRE-05-payload", False, "rc_send_imm", lambda c, i: c.cut(i, 4), "SEND_MIDDLE"),
     ("WIRE-05-dmalen", False, "rc_write", lambda c, i: c.put(i, 27, 3), "WRITE_FIRST"),
     ("WIRE-05-dmalen", False, "rc_write", lambda c, i: c.put(i, 26, 9), "WRITE_ONLY"),
