@@ -154,7 +154,6 @@ struct qp_rcv {
 	uint32_t hist_next;
 };
 
-/* Attributes as the last modify left them (QP-05), and what follows from them. */
 /* Where the packets of a connected QP go. */
 struct qp_path {
 	struct wire_path wire;
@@ -163,14 +162,15 @@ struct qp_path {
 	uint8_t hop[16]; /* the next hop, as a GID; zero: there is none */
 };
 
+/* Attributes as the last modify left them (QP-05), and what follows from them. */
 struct qp {
 	/* read by every packet */
 	uint32_t qpn;
 	uint8_t type;    /* enum qp_type */
 	uint8_t state;   /* enum qp_state */
 	uint8_t dev_mtu; /* path MTU code of the device */
-	uint16_t pkey; /* value behind attr.pkey_index; 0: an empty entry, which matches nothing */
 	uint8_t mig;     /* enum qp_mig */
+	uint16_t pkey; /* value behind attr.pkey_index; 0: an empty entry, which matches nothing */
 	uint16_t port; /* ethdev port id = device */
 	uint16_t mtu;  /* bytes */
 	bool loopback; /* the peer's GID is one of this device */
@@ -196,11 +196,11 @@ struct qp {
 	/* cold */
 	struct uroce_qp_attr attr; /* but path_mig_state: mig */
 	struct uroce_qp_cap cap;
-	uint64_t user_handle;
 	uint8_t hop[16];    /* next hop of the path in use; zero: there is none */
 	struct qp_path alt; /* of path migration (qp/migrate.h) */
 	bool alt_loaded;
 	bool mig_refused; /* PATH_MIG_ERR was raised for what the peer asks for */
+	uint64_t user_handle;
 	void *owner;           /* the control thread's object */
 	const uint16_t *pkeys; /* as in struct qp_create */
 	uint16_t worker;
@@ -274,10 +274,10 @@ void qp_pkey_refresh(struct qp *qp);
 
 /* Worker. The next hop's MAC became known (or changed): what waited goes out. */
 void qp_path_resolved(struct qp_env *env, struct qp *qp, const uint8_t dmac[6]);
-
 /* Worker. The same of whichever of its paths, in use or alternate, goes through neighbour hop. */
 void qp_neigh_resolved(struct qp_env *env, struct qp *qp, const uint8_t hop[16],
 		       const uint8_t mac[6]);
+
 /* Worker. Fill attr with everything that was set and the present state (QP-05). */
 void qp_query(const struct qp *qp, struct uroce_qp_attr *attr);
 

@@ -37,12 +37,12 @@ UNDETERMINED = {
     "retry_exceeded": "a requester gives up in silence",
     "read_response_gaps": "a response lost before the capture looks like one never sent",
     "stale_responses": "depends on when an answer was handled, not on when it came",
+    "path_migrations": "one of the two sides says so with MigReq, the other follows in silence",
+    "failed_path_migrations": "nothing is sent",
     "out_of_sequence_requests": "depends on which frame the responder waited for when it came",
 }
 
 
-    "path_migrations": "one of the two sides says so with MigReq, the other follows in silence",
-    "failed_path_migrations": "nothing is sent",
 class Checker:
     """Violations and counts of captures that belong to one run."""
 
