@@ -287,7 +287,6 @@ qp_neigh_resolved(struct qp_env *env, struct qp *qp, const uint8_t hop[16], cons
 	if (qp->alt_loaded && memcmp(qp->alt.hop, hop, sizeof(qp->alt.hop)) == 0) {
 		memcpy(qp->alt.wire.dmac, mac, 6);
 		qp->alt.path_ok = true;
-		qp->mig_refused = false;
 	}
 }
 

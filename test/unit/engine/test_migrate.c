@@ -279,6 +279,24 @@ test_REQ_11_alternate_without_migreq(void **state)
 	event_none(c->b);
 }
 
+/* With MigReq it is, too, for who is not armed: both must have been ready. */
+static void
+test_REQ_11_alternate_before_it_is_armed(void **state)
+{
+	uint32_t mig;
+
+	for (mig = QP_MIG_MIGRATED; mig <= QP_MIG_REARM; mig++) {
+		struct conn *c = apm_open_in(state, mig);
+
+		apm_peer_is(c, &c->alt, 0xffff, true);
+		peer_write(c, WIRE_OP_WRITE_ONLY, RQ, REMOTE_VA, 8, 0, 8);
+		pkt_none(c);
+		assert_int_equal(apm_state(c), mig);
+		assert_int_equal(DROPS(c, BAD_GID), mig + 1);
+		event_none(c->b);
+	}
+}
+
 /* So is the path that was left. */
 static void
 test_REQ_11_the_path_that_was_left(void **state)
@@ -501,6 +519,7 @@ main(void)
 		bench_test(test_REQ_11_EVT_06_duplicate_with_migreq_migrates),
 		bench_test(test_REQ_11_EVT_06_response_with_migreq_migrates),
 		bench_test(test_REQ_11_alternate_without_migreq),
+		bench_test(test_REQ_11_alternate_before_it_is_armed),
 		bench_test(test_REQ_11_the_path_that_was_left),
 		bench_test(test_EVT_06_REQ_11_refused_once),
 		bench_test(test_REQ_11_EVT_06_forced_by_modify),
