@@ -33,14 +33,12 @@ rsp_nak_seq(struct qp_env *env, struct qp *qp, uint32_t early_psn)
 		env->obs->drop[OBS_DROP_OUT_OF_SEQ]++;
 		return;
 	}
-	env->obs->ctr[OBS_RSP_SEQ_NAK]++;
 	nak_due(qp, WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ);
 }
 
 void
 rsp_nak_rnr(struct qp_env *env, struct qp *qp)
 {
-	env->obs->ctr[OBS_RSP_RNR_NAK]++;
 	nak_due(qp, WIRE_SYN_RNR | qp->attr.min_rnr_timer);
 }
 
@@ -59,7 +57,6 @@ rsp_nak_fatal(struct qp_env *env, struct qp *qp, enum wire_nak code, enum qp_wc_
 		qp_error(env, qp, QP_WC_SUCCESS);
 		return;
 	}
-	env->obs->ctr[OBS_RSP_FATAL_NAK]++;
 	nak_due(qp, WIRE_SYN_NAK | code);
 	qp->rcv.fatal = true;
 }
@@ -108,6 +105,16 @@ send_ack(struct qp_env *env, struct qp *qp, uint8_t syndrome, uint32_t psn)
 	return true;
 }
 
+/* Where a NAK is counted: one that is due may be void before it is sent. */
+static enum obs_counter
+nak_counter(uint8_t syndrome)
+{
+	if ((syndrome & WIRE_SYN_KIND) == WIRE_SYN_RNR)
+		return OBS_RSP_RNR_NAK;
+	return (syndrome & WIRE_SYN_VALUE) == WIRE_NAK_PSN_SEQ ? OBS_RSP_SEQ_NAK
+							       : OBS_RSP_FATAL_NAK;
+}
+
 /* True when nothing is left to say. */
 static bool
 send_nak_and_ack(struct qp_env *env, struct qp *qp)
@@ -117,6 +124,7 @@ send_nak_and_ack(struct qp_env *env, struct qp *qp)
 	if (rcv->nak_due) {
 		if (!send_ack(env, qp, rcv->nak_syndrome, rcv->nak_psn))
 			return false;
+		env->obs->ctr[nak_counter(rcv->nak_syndrome)]++;
 		rcv->nak_due = false;
 		if (rcv->ack_due && psn_lt(rcv->ack_psn, rcv->nak_psn))
 			rcv->ack_due = false;

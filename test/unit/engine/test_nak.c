@@ -46,6 +46,34 @@ test_NAK_04_sequence_nak_once_a_gap(void **state)
 	state_expect(c, QP_RTS);
 }
 
+/* Packets that change places within a burst: the NAK of the first is void before it is sent. */
+static void
+test_NAK_04_a_nak_that_is_not_sent_is_not_counted(void **state)
+{
+	struct conn *c = conn_empty(state);
+
+	recv_post(c, 1, 0, MTU);
+	recv_post(c, 2, MTU, MTU);
+	recv_post(c, 3, 2 * MTU, MTU);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 1, 0, 8);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
+	answer_expect(c, RQ + 1, NAK_SYN(PSN_SEQ));
+	pkt_none(c);
+	recv_cqe(c, 1, QP_WC_SUCCESS);
+	assert_int_equal(OBS(c, RSP_SEQ_NAK), 1);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 1, 0, 8);
+	ack_expect(c, RQ + 1);
+	recv_cqe(c, 2, QP_WC_SUCCESS);
+	/* With the first again behind them nothing is missing in the end, and nothing is said. */
+	peer_write(c, WIRE_OP_WRITE_ONLY, RQ + 3, REMOTE_VA, 8, 0, 8);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 2, 0, 8);
+	peer_write(c, WIRE_OP_WRITE_ONLY, RQ + 3, REMOTE_VA, 8, 0, 8);
+	ack_expect(c, RQ + 3);
+	pkt_none(c);
+	recv_cqe(c, 3, QP_WC_SUCCESS);
+	assert_int_equal(OBS(c, RSP_SEQ_NAK), 1);
+}
+
 static void
 test_NAK_04_valid_duplicates_are_still_answered(void **state)
 {
@@ -318,6 +346,7 @@ main(void)
 	static const struct CMUnitTest tests[] = {
 		bench_test(test_NAK_01_five_kinds),
 		bench_test(test_NAK_04_sequence_nak_once_a_gap),
+		bench_test(test_NAK_04_a_nak_that_is_not_sent_is_not_counted),
 		bench_test(test_NAK_04_valid_duplicates_are_still_answered),
 		bench_test(test_NAK_04_gap_within_a_message),
 		bench_test(test_NAK_04_WIRE_06_around_the_wrap),
