@@ -2,7 +2,7 @@
 /*
  * A capture of a device, for urocectl: workers copy frames into rings (worker/capture.h), a thread
  * of the capture's own writes them to the file that urocectl gave: neither a worker nor the control
- * thread ever waits for a disk. The file is pcap with nanoseconds.
+ * thread ever waits for a disk, but for the end of a capture.
  */
 #include "capture.h"
 #include <errno.h>
@@ -18,24 +18,62 @@
 #include "show.h"
 #include "worker/capture.h"
 
-#define RING_BYTES     (64u << 20) /* a worker's */
-#define FILE_BYTES     (1u << 20)  /* of the file's buffer */
-#define NAP_NS         500000      /* of the writer, when there was nothing */
-#define NS_PER_S_U64   1000000000ull
-#define PCAP_MAGIC_NS  0xa1b23c4du
-#define PCAP_ETHERNET  1
-#define PCAP_MAX_FRAME CAPTURE_MAX_FRAME
+#define RING_BYTES   (64u << 20) /* a worker's */
+#define FILE_BYTES   (1u << 20)  /* of the file's buffer */
+#define NAP_NS       500000      /* of the writer, when there was nothing */
+#define NS_PER_S_U64 1000000000ull
 
-struct pcap_file_hdr {
-	uint32_t magic;
+/*
+ * pcapng (draft-ietf-opsawg-pcapng): a section, its one interface with time in nanoseconds, then a
+ * packet block a frame, which says whether it was received or sent; at the end how many were lost.
+ */
+#define NG_SECTION     0x0a0d0d0au
+#define NG_INTERFACE   1u
+#define NG_STATISTICS  5u
+#define NG_PACKET      6u
+#define NG_BYTE_ORDER  0x1a2b3c4du
+#define NG_ETHERNET    1
+#define NG_OPT_FLAGS   2
+#define NG_OPT_DROPS   5
+#define NG_OPT_TSRESOL 9
+#define NG_NANOSECONDS 9
+#define NG_INBOUND     1u
+#define NG_OUTBOUND    2u
+
+struct ng_section {
+	uint32_t type, len, byte_order;
 	uint16_t major, minor;
-	uint32_t zone, sigfigs;
-	uint32_t snaplen, link;
+	uint32_t section_len[2], len_again;
 };
-struct pcap_frame_hdr {
-	uint32_t sec, nsec;
-	uint32_t len, frame_len;
+struct ng_interface {
+	uint32_t type, len;
+	uint16_t link, rsvd;
+	uint32_t snaplen;
+	uint16_t opt, opt_len;
+	uint32_t tsresol;
+	uint32_t opt_end, len_again;
 };
+struct ng_packet { /* then the frame, padded to 4, then struct ng_packet_end */
+	uint32_t type, len, interface;
+	uint32_t time_high, time_low;
+	uint32_t kept, frame_len;
+};
+struct ng_packet_end {
+	uint16_t opt, opt_len;
+	uint32_t flags;
+	uint32_t opt_end, len_again;
+};
+struct ng_statistics {
+	uint32_t type, len, interface;
+	uint32_t time_high, time_low;
+	uint16_t opt, opt_len;
+	uint32_t drops[2];
+	uint32_t opt_end, len_again;
+};
+_Static_assert(sizeof(struct ng_section) == 28 && sizeof(struct ng_interface) == 32 &&
+		       sizeof(struct ng_packet) == 28 && sizeof(struct ng_packet_end) == 16 &&
+		       sizeof(struct ng_statistics) == 40,
+	       "blocks of pcapng have no holes");
 
 struct device_capture {
 	pthread_t writer;
@@ -47,18 +85,38 @@ struct device_capture {
 	struct capture *ring[UROCE_MAX_WORKERS];
 };
 
+static bool
+put(struct device_capture *dc, const void *bytes, uint32_t len)
+{
+	return len == 0 || fwrite(bytes, len, 1, dc->file) == 1;
+}
+
+static bool
+put_frame(struct device_capture *dc, const struct capture_frame *f)
+{
+	static const uint8_t zero[4];
+	uint32_t pad = -f->len & 3;
+	struct ng_packet p = {.type = NG_PACKET,
+			      .len = sizeof(p) + f->len + pad + sizeof(struct ng_packet_end),
+			      .time_high = (uint32_t)(f->epoch_ns >> 32),
+			      .time_low = (uint32_t)f->epoch_ns,
+			      .kept = f->len,
+			      .frame_len = f->frame_len};
+	struct ng_packet_end end = {.opt = NG_OPT_FLAGS,
+				    .opt_len = sizeof(end.flags),
+				    .flags = f->sent ? NG_OUTBOUND : NG_INBOUND,
+				    .len_again = p.len};
+
+	return put(dc, &p, sizeof(p)) && put(dc, f->data, f->len) && put(dc, zero, pad) &&
+	       put(dc, &end, sizeof(end));
+}
+
 static void
 write_frame(struct device_capture *dc, const struct capture_frame *f)
 {
-	struct pcap_frame_hdr hdr = {.sec = (uint32_t)(f->epoch_ns / NS_PER_S_U64),
-				     .nsec = (uint32_t)(f->epoch_ns % NS_PER_S_U64),
-				     .len = f->len,
-				     .frame_len = f->frame_len};
-
 	if (dc->error != 0)
 		return;
-	if (fwrite(&hdr, sizeof(hdr), 1, dc->file) != 1 ||
-	    (f->len != 0 && fwrite(f->data, f->len, 1, dc->file) != 1)) {
+	if (!put_frame(dc, f)) {
 		__atomic_store_n(&dc->error, (uint32_t)errno, __ATOMIC_RELAXED);
 		return;
 	}
@@ -66,11 +124,51 @@ write_frame(struct device_capture *dc, const struct capture_frame *f)
 	__atomic_store_n(&dc->frames, dc->frames + 1, __ATOMIC_RELAXED);
 }
 
+static bool
+put_head(struct device_capture *dc)
+{
+	struct ng_section sec = {.type = NG_SECTION,
+				 .len = sizeof(sec),
+				 .byte_order = NG_BYTE_ORDER,
+				 .major = 1,
+				 .section_len = {UINT32_MAX, UINT32_MAX}, /* not known yet */
+				 .len_again = sizeof(sec)};
+	struct ng_interface ifc = {.type = NG_INTERFACE,
+				   .len = sizeof(ifc),
+				   .link = NG_ETHERNET,
+				   .snaplen = CAPTURE_MAX_FRAME,
+				   .opt = NG_OPT_TSRESOL,
+				   .opt_len = 1,
+				   .tsresol = NG_NANOSECONDS,
+				   .len_again = sizeof(ifc)};
+
+	return put(dc, &sec, sizeof(sec)) && put(dc, &ifc, sizeof(ifc)) && fflush(dc->file) == 0;
+}
+
+static bool
+put_tail(struct device_capture *dc, uint64_t lost)
+{
+	struct timespec t;
+	struct ng_statistics st = {.type = NG_STATISTICS,
+				   .len = sizeof(st),
+				   .opt = NG_OPT_DROPS,
+				   .opt_len = sizeof(st.drops),
+				   .drops = {(uint32_t)lost, (uint32_t)(lost >> 32)},
+				   .len_again = sizeof(st)};
+	uint64_t now;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	now = (uint64_t)t.tv_sec * NS_PER_S_U64 + (uint64_t)t.tv_nsec;
+	st.time_high = (uint32_t)(now >> 32);
+	st.time_low = (uint32_t)now;
+	return put(dc, &st, sizeof(st)) && fflush(dc->file) == 0;
+}
+
 /* The oldest of the frames that wait: between workers the order is that of their clock. */
 static bool
 write_oldest(struct device_capture *dc)
 {
-	struct capture_frame oldest, f;
+	struct capture_frame oldest = {0}, f;
 	struct capture *from = NULL;
 
 	for (unsigned i = 0; i < dc->nrings; i++) {
@@ -119,11 +217,6 @@ capture_close(struct device_capture *dc)
 static int
 file_open(struct device_capture *dc, int fd)
 {
-	static const struct pcap_file_hdr hdr = {.magic = PCAP_MAGIC_NS,
-						 .major = 2,
-						 .minor = 4,
-						 .snaplen = PCAP_MAX_FRAME,
-						 .link = PCAP_ETHERNET};
 	struct stat st;
 	int own;
 
@@ -141,7 +234,7 @@ file_open(struct device_capture *dc, int fd)
 		return EINVAL;
 	}
 	setvbuf(dc->file, NULL, _IOFBF, FILE_BYTES);
-	return fwrite(&hdr, sizeof(hdr), 1, dc->file) == 1 && fflush(dc->file) == 0 ? 0 : errno;
+	return put_head(dc) ? 0 : errno;
 }
 
 static int
@@ -190,7 +283,7 @@ capture_end(struct device *dev)
 	worker_capture(dev->d->workers, dev->port.id, NULL);
 	__atomic_store_n(&dc->stop, 1, __ATOMIC_RELEASE);
 	pthread_join(dc->writer, NULL);
-	if (fflush(dc->file) != 0 && dc->error == 0)
+	if (!put_tail(dc, lost(dc)) && dc->error == 0)
 		dc->error = (uint32_t)errno;
 }
 

@@ -72,6 +72,7 @@ enum uroce_ctrl_op {
 	UROCE_CTRL_SHOW,
 	UROCE_CTRL_IMPAIR,
 	UROCE_CTRL_CAPTURE,
+	UROCE_CTRL_RESIZE_SRQ,
 	UROCE_CTRL_OPS,
 };
 
@@ -293,6 +294,12 @@ struct uroce_create_srq_rep {
 	uint32_t max_wr, max_sge;
 	struct uroce_ring_loc ring;
 };
+/*
+ * attr_mask: enum ibv_srq_attr_mask. MODIFY_SRQ sets the limit; RESIZE_SRQ the size, and the limit, too,
+ * if the mask has both. The reply to RESIZE_SRQ is that to CREATE_SRQ: the ring that is in use from then
+ * on. It goes on where the old one is (indices run freely): what was posted is in it, and the client posts
+ * nothing from the request to the reply.
+ */
 struct uroce_modify_srq_req {
 	uint32_t handle, attr_mask, max_wr, limit;
 };
@@ -358,7 +365,7 @@ struct uroce_impair_rep {
 };
 
 /*
- * Frames of a device, as its workers get and make them, into a file: pcap with nanoseconds. START
+ * Frames of a device, as its workers get and make them, into a file: pcapng with nanoseconds. START
  * comes with the descriptor of a regular file, open for writing. For whom IMPAIR's SET is.
  * EBUSY: there is a capture; ENOENT: STOP, and there is none. The reply says how far it is; that to
  * STOP, what is in the file.
