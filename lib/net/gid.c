@@ -155,13 +155,50 @@ net_addr_add(struct net_dev *d, const char *text)
 		return rc;
 	if (net_gid_find(d, a.gid) >= 0)
 		return -EEXIST;
+	if (memcmp(a.gid, a.v4 ? d->gw4 : d->gw6, 16) == 0)
+		return -EADDRINUSE;
 	for (int i = a.v4 ? 1 : 2; i < UROCE_MAX_GIDS; i++) {
-		if (d->gid[i].used)
+		if (d->gid[i].used || (d->held >> i & 1))
 			continue;
 		d->gid[i] = a;
 		return i;
 	}
 	return -ENOSPC;
+}
+
+/* A gateway that no prefix has any more is out of reach. */
+static void
+drop_lost_gateway(const struct net_dev *d, uint8_t gw[16])
+{
+	if (!net_on_link(d, gw))
+		memset(gw, 0, 16);
+}
+
+int
+net_addr_del(struct net_dev *d, const char *text)
+{
+	const char *slash = strchr(text, '/');
+	size_t len = slash != NULL ? (size_t)(slash - text) : strlen(text);
+	char ip[ADDR_TEXT_MAX];
+	struct net_addr a = {0};
+	uint8_t gid[16];
+	int i;
+
+	if (len >= sizeof(ip) || (slash != NULL && parse_addr(text, &a) != 0))
+		return -EINVAL;
+	memcpy(ip, text, len);
+	ip[len] = '\0';
+	if (parse_ip(ip, gid) != 0)
+		return -EINVAL;
+	i = net_gid_find(d, gid);
+	if (i == 0)
+		return -EPERM;
+	if (i < 0 || (slash != NULL && a.plen != d->gid[i].plen))
+		return -ENOENT;
+	memset(&d->gid[i], 0, sizeof(d->gid[i]));
+	drop_lost_gateway(d, d->gw4);
+	drop_lost_gateway(d, d->gw6);
+	return i;
 }
 
 int

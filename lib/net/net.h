@@ -37,7 +37,8 @@ struct net_dev {
 	uint8_t mac[6];
 	uint16_t vlan_tci;
 	struct net_addr gid[UROCE_MAX_GIDS]; /* [0] link-local, [1] first IPv4, then the rest */
-	uint8_t gw4[16], gw6[16];            /* all zero: none */
+	uint64_t held;            /* the caller's: bit i: net_addr_add must not fill slot i */
+	uint8_t gw4[16], gw6[16]; /* all zero: none */
 	struct net_neigh neigh[NET_MAX_NEIGH];
 };
 
@@ -55,9 +56,17 @@ struct net_frame {
 void net_dev_init(struct net_dev *d, const uint8_t mac[6]);
 /*
  * Add "10.0.0.1/24" or "fd00::1/64": an address that a host may have, and its prefix, which is then
- * on-link. The slot taken, or -EINVAL, -EEXIST, -ENOSPC. Slot 1 is kept for the first IPv4 one.
+ * on-link. The slot taken, or -EINVAL, -EEXIST, -ENOSPC, -EADDRINUSE (a gateway has it). Slot 1 is
+ * kept for the first IPv4 one.
  */
 int net_addr_add(struct net_dev *d, const char *text);
+/*
+ * Take away "10.0.0.1" or "10.0.0.1/24": its slot is empty then, its prefix not on-link any more
+ * unless another address has it, and a gateway that is not on-link any more is forgotten. What is
+ * known of neighbours stays. The slot, or -EINVAL no address; -ENOENT none of the device's, or of
+ * another prefix; -EPERM GID 0, which comes from the MAC.
+ */
+int net_addr_del(struct net_dev *d, const char *text);
 /* A gateway of either family, "10.0.0.254" or "fe80::1"; must be on-link. 0, -EINVAL, -ENETUNREACH.
  */
 int net_gateway_set(struct net_dev *d, const char *text);

@@ -2,6 +2,7 @@
 /* GID table: slots, what may be an address, text. */
 #include <errno.h>
 #include <stdio.h>
+#include "net/frame.h"
 #include "suite.h"
 
 static struct net_dev dev;
@@ -88,6 +89,86 @@ test_table_fills_up(void **state)
 }
 
 static void
+test_EVT_12_address_taken_away(void **state)
+{
+	static const char *const bad[] = {
+		"",        "10.0.0",       "10.0.0.1/",      "10.0.0.1/33",
+		"fd00::g", "10.0.0.1/24x", "::ffff:10.0.0.1"};
+	uint8_t gid[16];
+
+	net_dev_init(&dev, our_mac);
+	assert_int_equal(net_addr_add(&dev, "10.0.0.1/24"), 1);
+	assert_int_equal(net_addr_add(&dev, "10.0.1.1/24"), 2);
+	assert_int_equal(net_addr_add(&dev, "fd00::1/64"), 3);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		if (net_addr_del(&dev, bad[i]) != -EINVAL)
+			fail_msg("took \"%s\"", bad[i]);
+	}
+	assert_int_equal(net_addr_del(&dev, "10.0.0.2/24"), -ENOENT);
+	assert_int_equal(net_addr_del(&dev, "10.0.0.1/25"), -ENOENT); /* its prefix is another */
+	assert_int_equal(net_addr_del(&dev, "fd00::1"), 3);
+	assert_int_equal(net_addr_del(&dev, "fd00::1"), -ENOENT);
+	assert_int_equal(net_addr_del(&dev, "10.0.0.1/24"), 1);
+	assert_false(dev.gid[1].used);
+	assert_int_equal(net_gid_find(&dev, gid_of("10.0.0.1", gid)), -ENOENT);
+	assert_false(net_on_link(&dev, gid_of("10.0.0.7", gid)));
+	assert_true(net_on_link(&dev, gid_of("10.0.1.7", gid)));
+	/* Its slot is free again, for whoever comes first. */
+	assert_int_equal(net_addr_add(&dev, "10.0.2.1/24"), 1);
+}
+
+static void
+test_EVT_12_link_local_address_stays(void **state)
+{
+	char text[64];
+
+	net_dev_init(&dev, our_mac);
+	assert_true(net_gid_to_text(dev.gid[0].gid, text, sizeof(text)) > 0);
+	assert_int_equal(net_addr_del(&dev, text), -EPERM);
+	assert_true(dev.gid[0].used);
+}
+
+static void
+test_EVT_12_slot_still_in_use_is_not_given_away(void **state)
+{
+	net_dev_init(&dev, our_mac);
+	assert_int_equal(net_addr_add(&dev, "10.0.0.1/24"), 1);
+	assert_int_equal(net_addr_del(&dev, "10.0.0.1"), 1);
+	dev.held = 1ull << 1 | 1ull << 2;
+	assert_int_equal(net_addr_add(&dev, "10.0.0.1/24"), 3);
+	dev.held = 0;
+	assert_int_equal(net_addr_add(&dev, "10.0.0.2/24"), 1);
+	/* of 64 all are taken or held */
+	dev.held = UINT64_MAX;
+	assert_int_equal(net_addr_add(&dev, "10.0.0.3/24"), -ENOSPC);
+	dev.held = UINT64_MAX >> 1;
+	assert_int_equal(net_addr_add(&dev, "10.0.0.3/24"), 63);
+}
+
+/* As ip(8) removes the routes that an address brought. */
+static void
+test_EVT_12_gateway_goes_with_its_prefix(void **state)
+{
+	static const uint8_t none[16];
+
+	net_dev_init(&dev, our_mac);
+	assert_int_equal(net_addr_add(&dev, "10.0.0.1/24"), 1);
+	assert_int_equal(net_addr_add(&dev, "10.0.0.2/24"), 2);
+	assert_int_equal(net_addr_add(&dev, "fd00::1/64"), 3);
+	assert_int_equal(net_gateway_set(&dev, "10.0.0.254"), 0);
+	assert_int_equal(net_gateway_set(&dev, "fd00::fe"), 0);
+	assert_int_equal(net_addr_add(&dev, "10.0.0.254/24"), -EADDRINUSE);
+	assert_int_equal(net_addr_add(&dev, "fd00::fe/64"), -EADDRINUSE);
+	assert_int_equal(net_addr_del(&dev, "10.0.0.1"), 1);
+	assert_memory_not_equal(dev.gw4, none, 16); /* another address has the prefix */
+	assert_int_equal(net_addr_del(&dev, "10.0.0.2"), 2);
+	assert_memory_equal(dev.gw4, none, 16);
+	assert_memory_not_equal(dev.gw6, none, 16);
+	assert_int_equal(net_addr_del(&dev, "fd00::1"), 3);
+	assert_memory_equal(dev.gw6, none, 16);
+}
+
+static void
 test_text_of_gids(void **state)
 {
 	char text[46];
@@ -120,6 +201,10 @@ main(void)
 		cmocka_unit_test(test_slot_1_is_kept_for_ipv4),
 		cmocka_unit_test(test_addresses_that_no_host_has_are_refused),
 		cmocka_unit_test(test_table_fills_up),
+		cmocka_unit_test(test_EVT_12_address_taken_away),
+		cmocka_unit_test(test_EVT_12_link_local_address_stays),
+		cmocka_unit_test(test_EVT_12_slot_still_in_use_is_not_given_away),
+		cmocka_unit_test(test_EVT_12_gateway_goes_with_its_prefix),
 		cmocka_unit_test(test_text_of_gids),
 		cmocka_unit_test(test_gateway_must_be_on_link),
 	};
