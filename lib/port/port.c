@@ -3,6 +3,8 @@
 #include <net/if.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include <rte_alarm.h>
 #include <rte_ethdev.h>
@@ -347,12 +349,33 @@ port_restart(struct port *p)
 	return rc;
 }
 
+/*
+ * Drivers on a socket of an interface (af_packet, af_xdp) say that the link is up as long as they
+ * are started: what counts is the interface.
+ */
+static bool
+netdev_runs(const char *netdev)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	const int need = IFF_UP | IFF_RUNNING;
+	struct ifreq req = {0};
+	bool runs;
+
+	if (fd < 0)
+		return true; /* nobody says otherwise */
+	memcpy(req.ifr_name, netdev, strnlen(netdev, sizeof(req.ifr_name) - 1));
+	runs = ioctl(fd, SIOCGIFFLAGS, &req) == 0 && (req.ifr_flags & need) == need;
+	close(fd);
+	return runs;
+}
+
 bool
 port_poll_link(struct port *p)
 {
 	struct rte_eth_link link = {0};
 	bool up = p->started && rte_eth_link_get_nowait(p->id, &link) == 0 &&
-		  link.link_status == RTE_ETH_LINK_UP;
+		  link.link_status == RTE_ETH_LINK_UP &&
+		  (p->netdev[0] == '\0' || netdev_runs(p->netdev));
 	bool changed = up != p->link_up;
 
 	p->link_up = up;

@@ -52,7 +52,10 @@ int port_open(struct port *p, const struct port_params *params, struct rte_mempo
  * Workers must have let go of it.
  */
 void port_close(struct port *p);
-/* Read the link state again; true when it changed. */
+/*
+ * Read the link state again, the port's and that of the kernel interface under it; true when it
+ * changed.
+ */
 bool port_poll_link(struct port *p);
 
 /*
