@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "version.h"
+#include "wqe.h"
 
 enum uroce_cqe_opcode { /* the values are those of enum ibv_wc_opcode */
 			UROCE_CQE_SEND = 0,
@@ -29,6 +30,29 @@ enum uroce_cqe_opcode { /* the values are those of enum ibv_wc_opcode */
 			UROCE_CQE_RECV_RDMA_WITH_IMM = 129,
 			UROCE_CQE_DEAD = 255,
 };
+
+/* Opcode of the completion of a send WQE; a garbled one's shows as SEND. */
+static inline uint8_t
+uroce_cqe_opcode_of(uint32_t wr_opcode)
+{
+	switch (wr_opcode) {
+	case UROCE_WR_RDMA_WRITE:
+	case UROCE_WR_RDMA_WRITE_IMM:
+		return UROCE_CQE_RDMA_WRITE;
+	case UROCE_WR_RDMA_READ:
+		return UROCE_CQE_RDMA_READ;
+	case UROCE_WR_ATOMIC_CMP_SWAP:
+		return UROCE_CQE_COMP_SWAP;
+	case UROCE_WR_ATOMIC_FETCH_ADD:
+		return UROCE_CQE_FETCH_ADD;
+	case UROCE_WR_LOCAL_INV:
+		return UROCE_CQE_LOCAL_INV;
+	case UROCE_WR_BIND_MW:
+		return UROCE_CQE_BIND_MW;
+	default:
+		return UROCE_CQE_SEND;
+	}
+}
 
 enum uroce_cqe_flags { /* the values are those of enum ibv_wc_flags */
 		       UROCE_CQE_GRH = 1 << 0,

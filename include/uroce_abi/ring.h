@@ -12,6 +12,13 @@
  *
  * The two full fences are partners: one side always sees the other's store.
  * An RQ is armed only while its QP is in the error state (a posted WR must be flushed at once).
+ *
+ * Should the daemon die, the client completes what is outstanding by itself (CQE-15), and each WR
+ * exactly once, at whatever instruction the worker was stopped. A worker therefore writes, for each
+ * WQE, in this order: wr_id; cons; entry; the CQ entry's phase; done. Of an SRQ's WQE, which is
+ * taken long before it completes: held.wr_id, held.index, held.state = TAKING; the SRQ's cons;
+ * state = TAKEN; and in the end held.entry; the CQ entry's phase; state = NONE. The daemon never
+ * reads any of it.
  */
 #ifndef UROCE_ABI_RING_H
 #define UROCE_ABI_RING_H
@@ -20,19 +27,45 @@
 #include <stdint.h>
 #include "version.h"
 
+enum uroce_held_state {
+	UROCE_HELD_NONE = 0,
+	UROCE_HELD_TAKING = 1, /* taken only if the SRQ's cons has passed index */
+	UROCE_HELD_TAKEN = 2,
+};
+
+/* In the head of the SQ of a QP with an SRQ: the SRQ's WQE that the QP has. */
+struct uroce_held {
+	uint64_t wr_id;
+	uint64_t entry; /* as in the ring's head */
+	uint32_t index; /* of the WQE in the SRQ */
+	uint32_t state; /* enum uroce_held_state */
+};
+
 /* Head of an SQ, RQ or SRQ; the entries start UROCE_RING_HDR bytes behind it. */
 struct uroce_ring_hdr {
 	uint32_t prod; /* written by the client */
 	uint8_t pad0[60];
-	uint32_t cons; /* written by the daemon */
-	uint8_t pad1[60];
+	uint32_t cons;  /* written by the daemon, as the rest of this line */
+	uint32_t done;  /* WQEs before it have their completion in the CQ, those that get one */
+	uint64_t entry; /* of the WQE last completed: uroce_ring_entry */
+	uint64_t wr_id; /* of the WQE before cons, whose slot may be another's by now */
+	struct uroce_held held;
+	uint8_t pad1[16];
 	uint32_t armed; /* set by the daemon, cleared by whoever rings or finds work */
 	uint8_t pad2[60];
 };
 #define UROCE_RING_HDR 192
 UROCE_ABI_ASSERT(sizeof(struct uroce_ring_hdr) == UROCE_RING_HDR, "ring header size");
 UROCE_ABI_ASSERT(offsetof(struct uroce_ring_hdr, cons) == 64, "cons on its own line");
+UROCE_ABI_ASSERT(offsetof(struct uroce_ring_hdr, held) == 88, "ring header layout");
 UROCE_ABI_ASSERT(offsetof(struct uroce_ring_hdr, armed) == 128, "armed on its own line");
+
+/* The WQE of this index completes by that CQ entry; both indices run freely. */
+static inline uint64_t
+uroce_ring_entry(uint32_t wqe, uint32_t cqe)
+{
+	return (uint64_t)(wqe + 1) << 32 | cqe;
+}
 
 /*
  * Doorbell ring, one a (context, worker): QPNs that have new work. The client's threads take a

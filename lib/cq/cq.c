@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <string.h>
+#include <uroce_abi/ring.h>
 #include "cq/cq.h"
 
 static void
@@ -46,7 +47,7 @@ cq_resized(struct cq *cq)
 }
 
 bool
-cq_post(struct cq *cq, const struct uroce_cqe *cqe)
+cq_post(struct cq *cq, const struct uroce_cqe *cqe, uint64_t *note, uint32_t wqe)
 {
 	struct cq_ring *r = __atomic_load_n(&cq->ring, __ATOMIC_ACQUIRE);
 	struct uroce_cqe *slot;
@@ -59,6 +60,7 @@ cq_post(struct cq *cq, const struct uroce_cqe *cqe)
 		__atomic_store_n(&r->hdr->error, 1, __ATOMIC_RELEASE);
 		return false;
 	}
+	__atomic_store_n(note, uroce_ring_entry(wqe, i), __ATOMIC_RELEASE);
 	slot = &r->entries[i & r->mask];
 	memcpy(slot, cqe, offsetof(struct uroce_cqe, phase));
 	__atomic_store_n(&slot->phase, (i >> r->log2) + 1, __ATOMIC_RELEASE);

@@ -42,10 +42,11 @@ void cq_resize(struct cq *cq, struct uroce_cq_hdr *hdr, uint32_t entries);
 void cq_resized(struct cq *cq);
 
 /*
- * Worker. Post one completion; phase is filled in here. False when the ring is full: the CQ is
- * then dead, hdr->error is set and the caller raises CQ_ERR (EVT-08).
+ * Worker. Post one completion; phase is filled in here. note, in the head of the queue of WQE
+ * index wqe, says which entry it is before that is released (CQE-15). False when the ring is full:
+ * the CQ is then dead, hdr->error is set and the caller raises CQ_ERR (EVT-08).
  */
-bool cq_post(struct cq *cq, const struct uroce_cqe *cqe);
+bool cq_post(struct cq *cq, const struct uroce_cqe *cqe, uint64_t *note, uint32_t wqe);
 
 /*
  * Worker. After a full fence that follows the last cq_post: take the client's arm if what was

@@ -21,14 +21,15 @@ env_dirty(struct qp_env *env, struct cq *cq, bool solicited)
 }
 
 void
-qp_env_post(struct qp_env *env, struct cq *cq, const struct uroce_cqe *cqe)
+qp_env_post(struct qp_env *env, struct cq *cq, const struct uroce_cqe *cqe, uint64_t *note,
+	    uint32_t wqe)
 {
 	if (cq->dead)
 		return;
 	env->obs->ctr[OBS_CQE]++;
 	if (cqe->status != QP_WC_SUCCESS)
 		env->obs->ctr[OBS_CQE_ERROR]++;
-	if (!cq_post(cq, cqe)) {
+	if (!cq_post(cq, cqe, note, wqe)) {
 		env->ops->async_event(env->ops_ctx, QP_EVENT_CQ_ERR, NULL, cq);
 		return;
 	}

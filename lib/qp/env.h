@@ -66,8 +66,12 @@ struct qp_env {
 #define QP_TX_WIRE     0u
 #define QP_TX_LOOPBACK 1u
 
-/* Post cqe to cq, count it, and remember cq for qp_env_flush. Raises CQ_ERR on overrun. */
-void qp_env_post(struct qp_env *env, struct cq *cq, const struct uroce_cqe *cqe);
+/*
+ * Post cqe to cq, count it, and remember cq for qp_env_flush. Raises CQ_ERR on overrun. note and
+ * wqe as in cq_post.
+ */
+void qp_env_post(struct qp_env *env, struct cq *cq, const struct uroce_cqe *cqe, uint64_t *note,
+		 uint32_t wqe);
 
 /* End of a burst: one full fence, then every CQ posted to is checked for an arm. */
 void qp_env_flush(struct qp_env *env);

@@ -4,28 +4,15 @@
 #include <string.h>
 #include "qp/qp.h"
 
-/* Completion opcode of a send WQE; a garbled one shows as SEND. */
-static const uint8_t cqe_opcode[UROCE_WR_OPCODES] = {
-	[UROCE_WR_RDMA_WRITE] = UROCE_CQE_RDMA_WRITE,
-	[UROCE_WR_RDMA_WRITE_IMM] = UROCE_CQE_RDMA_WRITE,
-	[UROCE_WR_SEND] = UROCE_CQE_SEND,
-	[UROCE_WR_SEND_IMM] = UROCE_CQE_SEND,
-	[UROCE_WR_RDMA_READ] = UROCE_CQE_RDMA_READ,
-	[UROCE_WR_ATOMIC_CMP_SWAP] = UROCE_CQE_COMP_SWAP,
-	[UROCE_WR_ATOMIC_FETCH_ADD] = UROCE_CQE_FETCH_ADD,
-	[UROCE_WR_LOCAL_INV] = UROCE_CQE_LOCAL_INV,
-	[UROCE_WR_BIND_MW] = UROCE_CQE_BIND_MW,
-	[UROCE_WR_SEND_INV] = UROCE_CQE_SEND,
-};
-
+/* The completion of the WQE that was index of the SQ. */
 static void
-flush_post_send(struct qp_env *env, struct qp *qp, const struct uroce_send_wqe *wqe,
+flush_post_send(struct qp_env *env, struct qp *qp, uint32_t index, const struct uroce_send_wqe *wqe,
 		uint32_t byte_len, enum qp_wc_status status)
 {
 	struct uroce_cqe cqe = {
 		.wr_id = wqe->wr_id,
 		.status = status,
-		.opcode = wqe->opcode < UROCE_WR_OPCODES ? cqe_opcode[wqe->opcode] : UROCE_CQE_SEND,
+		.opcode = uroce_cqe_opcode_of(wqe->opcode),
 		.byte_len = byte_len,
 		.qp_num = qp->qpn,
 		.src_qp = qp->attr.dest_qp_num,
@@ -33,7 +20,7 @@ flush_post_send(struct qp_env *env, struct qp *qp, const struct uroce_send_wqe *
 		.qp_cookie = qp->user_handle,
 	};
 
-	qp_env_post(env, qp->send_cq, &cqe);
+	qp_env_post(env, qp->send_cq, &cqe, &qp->snd.sq.hdr->entry, index);
 }
 
 void
@@ -45,10 +32,10 @@ qp_retire_send(struct qp_env *env, struct qp *qp, enum qp_wc_status status)
 	if (e->rd_counted)
 		snd->rd_out--;
 	snd->tail++;
-	/* The slot is free before its completion can be seen: a poll may be followed by a post. */
-	__atomic_store_n(&snd->sq.hdr->cons, snd->tail, __ATOMIC_RELEASE);
+	qp_ring_retire(&snd->sq, snd->tail, e->wqe.wr_id);
 	if (status != QP_WC_SUCCESS || qp->sig_all || (e->wqe.flags & UROCE_WQE_SIGNALED))
-		flush_post_send(env, qp, &e->wqe, e->length, status);
+		flush_post_send(env, qp, snd->tail - 1, &e->wqe, e->length, status);
+	qp_ring_done(&snd->sq, snd->tail);
 }
 
 /* WQEs that were never taken from the SQ. */
@@ -68,8 +55,9 @@ flush_posted_sends(struct qp_env *env, struct qp *qp)
 		memcpy(&wqe, snd->sq.slots + (size_t)(snd->head & snd->sq.mask) * snd->sq.stride,
 		       sizeof(wqe));
 		snd->tail = snd->cur = ++snd->head;
-		__atomic_store_n(&snd->sq.hdr->cons, snd->tail, __ATOMIC_RELEASE);
-		flush_post_send(env, qp, &wqe, 0, QP_WC_WR_FLUSH_ERR);
+		qp_ring_retire(&snd->sq, snd->tail, wqe.wr_id);
+		flush_post_send(env, qp, snd->tail - 1, &wqe, 0, QP_WC_WR_FLUSH_ERR);
+		qp_ring_done(&snd->sq, snd->tail);
 	}
 }
 

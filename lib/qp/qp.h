@@ -122,6 +122,7 @@ enum qp_msg {
 struct qp_recv_wqe {
 	struct uroce_recv_wqe wqe;
 	bool taken;            /* a WQE is in use by the message under way */
+	uint32_t index;        /* of the WQE in its queue */
 	uint32_t length;       /* sum of the SGEs */
 	struct uroce_sge *sge; /* room for max_sge */
 };

@@ -21,9 +21,15 @@ srq_corrupt(struct qp_env *env, struct qp *qp)
 static void
 srq_taken(struct qp_env *env, struct qp *qp, uint32_t left)
 {
+	struct uroce_held *held = &qp->snd.sq.hdr->held;
 	struct srq *srq = qp->srq;
 
+	/* Nobody else could tell the client of this WQE if the daemon died here (ring.h). */
+	__atomic_store_n(&held->wr_id, qp->rcv.cur.wqe.wr_id, __ATOMIC_RELEASE);
+	__atomic_store_n(&held->index, qp->rcv.cur.index, __ATOMIC_RELEASE);
+	__atomic_store_n(&held->state, UROCE_HELD_TAKING, __ATOMIC_RELEASE);
 	__atomic_store_n(&srq->rq.hdr->cons, srq->head, __ATOMIC_RELEASE);
+	__atomic_store_n(&held->state, UROCE_HELD_TAKEN, __ATOMIC_RELEASE);
 	if (srq->limit != 0 && left < srq->limit) {
 		srq->limit = 0; /* EVT-10: disarms itself */
 		env->ops->async_event(env->ops_ctx, QP_EVENT_SRQ_LIMIT_REACHED, qp, NULL);
@@ -55,7 +61,7 @@ qp_take_recv(struct qp_env *env, struct qp *qp)
 	memcpy(&cur->wqe, slot, sizeof(cur->wqe));
 	cur->taken = true;
 	cur->length = 0;
-	++*head;
+	cur->index = (*head)++;
 	if (cur->wqe.num_sge <= rq->max_sge)
 		memcpy(cur->sge, slot + sizeof(cur->wqe), cur->wqe.num_sge * sizeof(cur->sge[0]));
 	if (qp->srq != NULL)
@@ -83,8 +89,14 @@ qp_complete_recv(struct qp_env *env, struct qp *qp, enum qp_wc_status status, st
 	cqe->timestamp_ns = env->now_ns;
 	cqe->qp_cookie = qp->srq != NULL ? qp->srq->user_handle : qp->user_handle;
 	rcv->cur.taken = false;
-	/* The slot is free before its completion can be seen: a poll may be followed by a post. */
-	if (qp->srq == NULL)
-		__atomic_store_n(&rcv->rq.hdr->cons, rcv->head, __ATOMIC_RELEASE);
-	qp_env_post(env, qp->recv_cq, cqe);
+	if (qp->srq != NULL) {
+		struct uroce_held *held = &qp->snd.sq.hdr->held;
+
+		qp_env_post(env, qp->recv_cq, cqe, &held->entry, rcv->cur.index);
+		__atomic_store_n(&held->state, UROCE_HELD_NONE, __ATOMIC_RELEASE);
+		return;
+	}
+	qp_ring_retire(&rcv->rq, rcv->head, cqe->wr_id);
+	qp_env_post(env, qp->recv_cq, cqe, &rcv->rq.hdr->entry, rcv->cur.index);
+	qp_ring_done(&rcv->rq, rcv->head);
 }

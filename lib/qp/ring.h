@@ -15,4 +15,22 @@ struct qp_ring {
 	uint32_t max_inline;
 };
 
+/*
+ * Worker. The WQEs before cons are retired, the last of them has this wr_id: their slots go back to
+ * the client. Before the completion can be seen, since a poll may be followed by a post.
+ */
+static inline void
+qp_ring_retire(struct qp_ring *r, uint32_t cons, uint64_t wr_id)
+{
+	__atomic_store_n(&r->hdr->wr_id, wr_id, __ATOMIC_RELEASE);
+	__atomic_store_n(&r->hdr->cons, cons, __ATOMIC_RELEASE);
+}
+
+/* Worker. And the completions of all of them are in the CQ (ring.h: CQE-15). */
+static inline void
+qp_ring_done(struct qp_ring *r, uint32_t cons)
+{
+	__atomic_store_n(&r->hdr->done, cons, __ATOMIC_RELEASE);
+}
+
 #endif
