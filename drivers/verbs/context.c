@@ -70,6 +70,8 @@ uv_call_fds(struct ibv_context *ibctx, struct ipc_call *call)
 	struct uv_context *ctx = uv_context_of(ibctx);
 	int rc = -ipc_client_call(&ctx->ipc, call);
 
+	if (rc == EIO || rc == EPROTO)
+		uv_context_alive(ctx);
 	if (rc)
 		errno = rc;
 	return rc;
@@ -164,6 +166,7 @@ fork_child(void)
 {
 	for (struct uv_context *ctx = open_contexts.list; ctx; ctx = ctx->next) {
 		ctx->lost = ctx->forked = true;
+		pthread_mutex_init(&ctx->obj_mutex, NULL);
 		ipc_client_abandon(&ctx->ipc);
 	}
 	uv_event_fork_done(true);
@@ -283,6 +286,7 @@ uv_alloc_context(struct ibv_device *device, int cmd_fd, void *priv)
 	if (!ctx)
 		return NULL;
 	pthread_mutex_init(&ctx->seg_mutex, NULL);
+	uv_lost_init(ctx);
 	rc = context_hello(ctx, device->name);
 	if (rc) {
 		context_release(ctx);
@@ -305,6 +309,7 @@ uv_free_context(struct ibv_context *ibctx)
 	context_unlink(ctx);
 	uv_event_forget(ctx);
 	context_release(ctx);
+	uv_ref_limbo_end(ctx);
 	verbs_uninit_context(&ctx->vctx);
 	free(ctx);
 }

@@ -10,7 +10,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define UV_ALIVE_CHECK_POLLS (1u << 16) /* empty polls between looks at the control socket */
+/* Empty polls between looks at the control socket; each of a thread that yields is a system call.
+ */
+#define UV_ALIVE_CHECK_POLLS  (1u << 16)
+#define UV_ALIVE_CHECK_YIELDS (1u << 10)
 
 /* The wc_flags that programs know; SOLICITED is uroce's own. */
 #define UV_WC_FLAGS (UROCE_CQE_GRH | UROCE_CQE_WITH_IMM | UROCE_CQE_WITH_INV)
@@ -82,7 +85,9 @@ cq_create(struct uv_context *ctx, struct uv_cq *cq, int cqe, struct ibv_comp_cha
 		return rc;
 	}
 	cq->vcq.cq.handle = rep.handle;
+	cq->channel_fd = channel ? channel->fd : -1;
 	cq_attach_ring(cq, ring, &rep.ring);
+	uv_lost_add_cq(ctx, cq);
 	return 0;
 }
 
@@ -171,14 +176,16 @@ uv_destroy_cq(struct ibv_cq *ibcq)
 	struct uv_context *ctx = uv_context_of(ibcq->context);
 	int rc = uv_call_destroy(ibcq->context, UROCE_CTRL_DESTROY_CQ, ibcq->handle);
 
+	if (rc == 0)
+		rc = uv_lost_check_unused(ctx, ibcq, NULL);
 	if (rc)
 		return rc;
+	uv_lost_del_cq(ctx, cq);
 	uv_ref_drop(&cq->ref);
-	uv_event_purge(ctx, ibcq->channel ? ibcq->channel->fd : -1);
-	uv_ref_wait(ctx, &cq->ref, &ibcq->comp_events_completed, &ibcq->async_events_completed,
-		    &ibcq->mutex, &ibcq->cond);
+	uv_event_purge(ctx, cq->channel_fd);
 	free(cq->old);
-	free(cq);
+	uv_ref_free(ctx, &cq->ref, cq, &ibcq->comp_events_completed, &ibcq->async_events_completed,
+		    &ibcq->mutex, &ibcq->cond);
 	return 0;
 }
 
@@ -225,8 +232,8 @@ uv_cq_idle(struct uv_cq *cq, uint32_t polls)
 
 	if (uv_unlikely(__atomic_load_n(&cq->hdr->error, __ATOMIC_RELAXED)))
 		return -EIO;
-	if (uv_unlikely(polls % UV_ALIVE_CHECK_POLLS == 0) && !uv_context_alive(ctx))
-		return -EIO;
+	if (uv_unlikely(polls % (ctx->yield ? UV_ALIVE_CHECK_YIELDS : UV_ALIVE_CHECK_POLLS) == 0))
+		uv_context_alive(ctx);
 	if (ctx->yield)
 		uv_idle_pause();
 	return 0;
@@ -258,8 +265,12 @@ uv_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 	uint32_t empty = 0;
 	int n = 0;
 
-	if (uv_unlikely(uv_context_of(ibcq->context)->lost))
-		return -EIO;
+	if (uv_unlikely(uv_context_of(ibcq->context)->lost)) {
+		n = uv_lost_poll(cq);
+		if (n <= 0)
+			return n;
+		n = 0;
+	}
 	uv_lock(&cq->lock);
 	while (n < num && (cqe = uv_cq_head(cq))) {
 		wc_fill(&wc[n++], cqe);
@@ -283,7 +294,7 @@ uv_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	uint32_t arm = solicited_only ? UROCE_CQ_ARM_SOLICITED : UROCE_CQ_ARM_ANY;
 
 	if (uv_unlikely(uv_context_of(ibcq->context)->lost))
-		return EIO;
+		return uv_lost_notify(cq);
 	uv_lock(&cq->lock);
 	/* A pending arm for any completion is not weakened to one for solicited ones. */
 	if (__atomic_load_n(&cq->hdr->arm, __ATOMIC_RELAXED) != UROCE_CQ_ARM_ANY)

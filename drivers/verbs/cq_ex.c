@@ -34,8 +34,12 @@ cq_ex_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 
 	if (attr && attr->comp_mask)
 		return EINVAL;
-	if (uv_unlikely(uv_context_of(ex->context)->lost))
-		return EIO;
+	if (uv_unlikely(uv_context_of(ex->context)->lost)) {
+		int rc = uv_lost_poll(cq);
+
+		if (rc <= 0)
+			return rc ? EIO : ENOENT;
+	}
 	uv_lock(&cq->lock);
 	if (cq_ex_advance(cq) == 0) {
 		uv_idle_busy();

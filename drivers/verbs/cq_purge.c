@@ -57,8 +57,8 @@ uv_cq_purge(struct uv_cq *cq, uint32_t qpn)
 	bool gap = false;
 	uint32_t end, i;
 
-	/* Without a daemon nobody will poll it; in the child of a fork it is the parent's. */
-	if (uv_context_of(cq->vcq.cq.context)->lost)
+	/* In the child of a fork it is the parent's. */
+	if (uv_context_of(cq->vcq.cq.context)->forked)
 		return;
 	uv_lock(&cq->lock);
 	if (cq->old)

@@ -117,15 +117,41 @@ uv_ref_drop(struct uv_ref *ref)
 }
 
 void
-uv_ref_wait(const struct uv_context *ctx, const struct uv_ref *ref, const uint32_t *comp,
+uv_ref_free(struct uv_context *ctx, struct uv_ref *ref, void *obj, const uint32_t *comp,
 	    const uint32_t *async, pthread_mutex_t *mutex, pthread_cond_t *cond)
 {
-	if (ctx->forked)
+	bool open = false;
+
+	if (!ctx->forked) {
+		pthread_mutex_lock(mutex);
+		while ((comp && *comp != ref->comp_events) || *async != ref->async_events) {
+			open = __atomic_load_n(&ctx->lost, __ATOMIC_RELAXED);
+			if (open)
+				break;
+			pthread_cond_wait(cond, mutex);
+		}
+		pthread_mutex_unlock(mutex);
+	}
+	if (!open) {
+		free(obj);
 		return;
-	pthread_mutex_lock(mutex);
-	while ((comp && *comp != ref->comp_events) || *async != ref->async_events)
-		pthread_cond_wait(cond, mutex);
-	pthread_mutex_unlock(mutex);
+	}
+	ref->limbo = obj;
+	pthread_mutex_lock(&ctx->obj_mutex);
+	ref->next = ctx->limbo;
+	ctx->limbo = ref;
+	pthread_mutex_unlock(&ctx->obj_mutex);
+}
+
+void
+uv_ref_limbo_end(struct uv_context *ctx)
+{
+	while (ctx->limbo) {
+		struct uv_ref *ref = ctx->limbo;
+
+		ctx->limbo = ref->next;
+		free(ref->limbo);
+	}
 }
 
 static struct event_fd *
@@ -323,17 +349,28 @@ uv_event_purge(struct uv_context *ctx, int channel_fd)
 	pthread_mutex_unlock(&events.mutex);
 }
 
-/* The daemon closed its end: one DEVICE_FATAL (EVT-14), then errors, as a removed device has. */
+/*
+ * The daemon closed its end. The context: one DEVICE_FATAL (EVT-14); a channel: an event of each of
+ * its CQs, so that who waits there polls what is left (CQE-15). Then errors, as a removed device
+ * has.
+ */
 static ssize_t
 fd_hung_up(struct event_fd *e, union event_msg *m)
 {
-	if (e->ctx)
-		__atomic_store_n(&e->ctx->lost, true, __ATOMIC_RELAXED);
+	struct uv_ref *ref;
+
+	__atomic_store_n(&e->ctx->lost, true, __ATOMIC_RELAXED);
 	if (e->async && !e->fatal_told) {
 		e->fatal_told = true;
 		m->async =
 			(struct ib_uverbs_async_event_desc){.event_type = IBV_EVENT_DEVICE_FATAL};
 		return sizeof(m->async);
+	}
+	ref = e->async ? NULL : uv_lost_event(e->ctx, e->fd);
+	if (ref) {
+		ref->comp_events++;
+		m->comp.cq_handle = (uintptr_t)ref->element;
+		return sizeof(m->comp);
 	}
 	errno = EIO;
 	return -1;

@@ -189,8 +189,7 @@ static int
 wqe_write(struct uv_qp *qp, const struct ibv_send_wr *wr)
 {
 	struct uv_ring *sq = &qp->sq;
-	struct uroce_send_wqe *wqe =
-		(struct uroce_send_wqe *)(sq->slots + (size_t)(sq->prod & sq->mask) * sq->stride);
+	struct uroce_send_wqe *wqe = uv_ring_slot(sq, sq->prod);
 	unsigned int flags =
 		wr->send_flags & (IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED);
 
@@ -221,12 +220,11 @@ uv_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **b
 	bool ring = false;
 	int rc = 0;
 
-	if (uv_unlikely(uv_context_of(ibqp->context)->lost)) {
-		*bad = wr;
-		return EIO;
-	}
 	uv_lock(&qp->sq.lock);
-	if (uv_unlikely(!uv_state_sends(qp->state)))
+	/* Under the lock: what was posted before the loss was noticed completes (lost.c). */
+	if (uv_unlikely(uv_context_of(ibqp->context)->lost))
+		rc = EIO;
+	else if (uv_unlikely(!uv_state_sends(qp->state)))
 		rc = EINVAL;
 	for (; wr && rc == 0; wr = wr->next) {
 		rc = wqe_write(qp, wr);
@@ -242,5 +240,7 @@ uv_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **b
 		uv_doorbell(qp->worker, qp->qpn);
 	if (uv_unlikely(rc))
 		*bad = wr;
+	if (uv_unlikely(rc == ENOMEM))
+		uv_lost_queue_full(uv_context_of(ibqp->context));
 	return rc;
 }

@@ -8,8 +8,7 @@
 static int
 recv_write(struct uv_ring *rq, const struct ibv_recv_wr *wr)
 {
-	struct uroce_recv_wqe *wqe =
-		(struct uroce_recv_wqe *)(rq->slots + (size_t)(rq->prod & rq->mask) * rq->stride);
+	struct uroce_recv_wqe *wqe = uv_ring_slot(rq, rq->prod);
 
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->max_sge)
 		return EINVAL;
@@ -48,18 +47,21 @@ uv_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **b
 	int rc;
 
 	*bad = wr;
-	if (uv_unlikely(uv_context_of(ibqp->context)->lost))
-		return EIO;
 	if (uv_unlikely(!qp->rq.hdr)) /* the QP receives from an SRQ */
 		return EINVAL;
 	uv_lock(&qp->rq.lock);
-	if (uv_state_receives(qp->state))
+	/* Under the lock: what was posted before the loss was noticed completes (lost.c). */
+	if (uv_unlikely(uv_context_of(ibqp->context)->lost))
+		rc = EIO;
+	else if (uv_state_receives(qp->state))
 		rc = recv_chain(&qp->rq, wr, bad, &ring);
 	else
 		rc = EINVAL;
 	uv_unlock(&qp->rq.lock);
 	if (ring)
 		uv_doorbell(qp->worker, qp->qpn);
+	if (uv_unlikely(rc == ENOMEM))
+		uv_lost_queue_full(uv_context_of(ibqp->context));
 	return rc;
 }
 
@@ -67,15 +69,16 @@ int
 uv_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct uv_srq *srq = uv_srq_of(ibsrq);
+	int rc = EIO;
 	bool ring;
-	int rc;
 
 	*bad = wr;
-	if (uv_unlikely(uv_context_of(ibsrq->context)->lost))
-		return EIO;
 	uv_lock(&srq->ring.lock);
 	/* No one waits for an SRQ's WRs: a QP that finds it empty says RNR, and asks again. */
-	rc = recv_chain(&srq->ring, wr, bad, &ring);
+	if (!uv_unlikely(uv_context_of(ibsrq->context)->lost))
+		rc = recv_chain(&srq->ring, wr, bad, &ring);
 	uv_unlock(&srq->ring.lock);
+	if (uv_unlikely(rc == ENOMEM))
+		uv_lost_queue_full(uv_context_of(ibsrq->context));
 	return rc;
 }

@@ -155,6 +155,7 @@ qp_create(const struct qp_wanted *w)
 		errno = rc;
 		return NULL;
 	}
+	uv_lost_add_qp(uv_context_of(w->pd->context), qp);
 	return qp;
 }
 
@@ -222,11 +223,11 @@ uv_destroy_qp(struct ibv_qp *ibqp)
 
 	if (rc)
 		return rc;
+	uv_lost_del_qp(ctx, qp);
 	uv_qp_purge_cqs(qp);
 	uv_ref_drop(&qp->ref);
 	uv_event_purge(ctx, -1);
-	uv_ref_wait(ctx, &qp->ref, NULL, &ibqp->events_completed, &ibqp->mutex, &ibqp->cond);
-	free(qp);
+	uv_ref_free(ctx, &qp->ref, qp, NULL, &ibqp->events_completed, &ibqp->mutex, &ibqp->cond);
 	return 0;
 }
 

@@ -136,12 +136,14 @@ uv_destroy_srq(struct ibv_srq *ibsrq)
 	struct uv_context *ctx = uv_context_of(ibsrq->context);
 	int rc = uv_call_destroy(ibsrq->context, UROCE_CTRL_DESTROY_SRQ, ibsrq->handle);
 
+	if (rc == 0)
+		rc = uv_lost_check_unused(ctx, NULL, ibsrq);
 	if (rc)
 		return rc;
 	uv_ref_drop(&srq->ref);
 	uv_event_purge(ctx, -1);
-	uv_ref_wait(ctx, &srq->ref, NULL, &ibsrq->events_completed, &ibsrq->mutex, &ibsrq->cond);
-	free(srq);
+	uv_ref_free(ctx, &srq->ref, srq, NULL, &ibsrq->events_completed, &ibsrq->mutex,
+		    &ibsrq->cond);
 	return 0;
 }
 

@@ -10,6 +10,7 @@
  *   pd.c mr.c mw.c ah.c srq.c cq.c cq_purge.c qp.c qp_modify.c   control: a request to the daemon
  *   query.c    attributes of device and port
  *   post.c post_recv.c wr.c cq.c cq_ex.c   hot path: shared memory only
+ *   lost.c     what completes when the daemon is gone
  *
  * Conventions of verbs hold in here: a function named in the operation table returns 0 or a
  * positive errno, or a pointer or NULL with errno. Any thread may call anything; a queue has its
@@ -24,6 +25,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include "ipc/client.h"
 #include "ipc/segmap.h"
 #include "lock.h"
@@ -47,6 +49,8 @@ struct uv_ref {
 	void *element;         /* the ibv_cq, ibv_qp or ibv_srq */
 	uint32_t comp_events;  /* delivered so far; event.c's lock */
 	uint32_t async_events; /* likewise */
+	void *limbo;           /* the object's memory, while it awaits the end of its context */
+	struct uv_ref *next;   /* in the context's limbo */
 };
 
 /* One worker lcore of the daemon as its clients see it. */
@@ -59,7 +63,7 @@ struct uv_worker {
 struct uv_context {
 	struct verbs_context vctx;
 	struct ipc_client ipc;
-	bool lost;   /* daemon gone, or forked: nothing works any more */
+	bool lost;   /* daemon gone, or forked: nothing works any more (lost.c) */
 	bool forked; /* this is the child of a fork */
 	bool yield;  /* cores are shared with the daemon: give ours up on an empty poll */
 	uint32_t worker_mask;
@@ -70,7 +74,12 @@ struct uv_context {
 	pthread_mutex_t seg_mutex;
 	struct ipc_segmap segs;
 	struct uroce_device_rep dev; /* as at open */
-	struct uv_context *next;     /* every open context of the process; context.c's lock */
+	pthread_mutex_t obj_mutex;   /* around the lists */
+	TAILQ_HEAD(, uv_qp) qps;     /* oldest first */
+	TAILQ_HEAD(, uv_cq) cqs;
+	struct uv_ref *limbo;    /* destroyed, but an event was not acknowledged: obj_mutex */
+	uint32_t full_posts;     /* refused for lack of room; atomic */
+	struct uv_context *next; /* every open context of the process; context.c's lock */
 };
 
 struct uv_pd {
@@ -106,6 +115,10 @@ struct uv_cq {
 	uint32_t shift; /* log2 of the entries: index >> shift is the lap */
 	uint32_t cons;
 	uint32_t empty_polls;
+	bool gathered;               /* the daemon is lost: old is all there will ever be */
+	bool last_event;             /* channel: to be told of the loss; atomic */
+	int channel_fd;              /* -1: none */
+	TAILQ_ENTRY(uv_cq) link;     /* of its context's */
 	struct uv_cq_old *old;       /* entries saved by a resize, taken first */
 	const struct uroce_cqe *cur; /* extended poll: the entry being read */
 	struct uv_ref ref;
@@ -114,6 +127,7 @@ struct uv_cq {
 struct uv_srq {
 	struct verbs_srq vsrq;
 	struct uv_ring ring;
+	struct uv_qp *gathered; /* the daemon is lost: whose CQ has what nobody had taken */
 	struct uv_ref ref;
 };
 
@@ -129,6 +143,7 @@ struct uv_qp {
 	uint32_t build_start; /* sq.prod at wr_start */
 	int build_error;
 	struct uroce_send_wqe *build; /* the WQE that setters act on */
+	TAILQ_ENTRY(uv_qp) link;      /* of its context's */
 	struct uv_ref ref;
 };
 
@@ -154,6 +169,13 @@ static inline struct uv_srq *
 uv_srq_of(struct ibv_srq *srq)
 {
 	return uv_container(srq, struct uv_srq, vsrq.srq);
+}
+
+/* The slot of a free-running index. */
+static inline void *
+uv_ring_slot(const struct uv_ring *r, uint32_t index)
+{
+	return r->slots + (size_t)(index & r->mask) * r->stride;
 }
 
 /* ---- device.c ---- */
@@ -212,12 +234,15 @@ int uv_ref_add(struct uv_ref *ref, void *element);
 /* Takes the id back: from now on no event of the object is delivered. Safe to repeat. */
 void uv_ref_drop(struct uv_ref *ref);
 /*
- * Waits until every event of ref that was delivered has been acknowledged: counted in *comp (NULL:
- * there are none) and *async, under mutex, with cond signalled. In the child of a fork returns at
- * once: who took the events is in the parent.
+ * Frees an object (obj, with ref in it) once every event that was delivered has been acknowledged:
+ * counted in *comp (NULL: there are none) and *async, under mutex, with cond signalled. Does not
+ * wait in the child of a fork, where who took the events does not exist, nor when the daemon is
+ * lost: then the memory stays for late acknowledgements until the context closes (EVT-14).
  */
-void uv_ref_wait(const struct uv_context *ctx, const struct uv_ref *ref, const uint32_t *comp,
+void uv_ref_free(struct uv_context *ctx, struct uv_ref *ref, void *obj, const uint32_t *comp,
 		 const uint32_t *async, pthread_mutex_t *mutex, pthread_cond_t *cond);
+/* The context closes: what uv_ref_free kept goes. */
+void uv_ref_limbo_end(struct uv_context *ctx);
 /* Drops stale events from the heads of the channel (-1: none) and of ctx's async descriptor. */
 void uv_event_purge(struct uv_context *ctx, int channel_fd);
 /* read(2) and close(2) as libibverbs does them; pass through for other descriptors. */
@@ -267,8 +292,8 @@ const struct uroce_cqe *uv_cq_head(struct uv_cq *cq);
 void uv_cq_take(struct uv_cq *cq);
 void uv_cq_publish(struct uv_cq *cq);
 /*
- * After an empty poll, lock not held; polls: how many were empty so far. 0, or -EIO when the CQ
- * or the daemon is dead.
+ * After an empty poll, lock not held; polls: how many were empty so far. 0, or -EIO when the CQ is
+ * dead. Looks now and then whether the daemon lives.
  */
 int uv_cq_idle(struct uv_cq *cq, uint32_t polls);
 /* Fills the extended poll's function pointers. */
@@ -332,6 +357,28 @@ int uv_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr
 /* ---- post_recv.c ---- */
 int uv_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int uv_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+
+/* ---- lost.c: see there ---- */
+void uv_lost_init(struct uv_context *ctx);
+/* Every QP and CQ is known by its context from its making to its destruction. */
+void uv_lost_add_qp(struct uv_context *ctx, struct uv_qp *qp);
+void uv_lost_del_qp(struct uv_context *ctx, struct uv_qp *qp);
+void uv_lost_add_cq(struct uv_context *ctx, struct uv_cq *cq);
+void uv_lost_del_cq(struct uv_context *ctx, struct uv_cq *cq);
+/* In place of the daemon that is lost: may this CQ or SRQ be destroyed? EBUSY: a QP uses it. */
+int uv_lost_check_unused(struct uv_context *ctx, const struct ibv_cq *cq,
+			 const struct ibv_srq *srq);
+/*
+ * In front of a poll when ctx->lost, cq's lock not held: 1, there is something to poll; 0, nothing
+ * yet; -EIO, nothing ever again.
+ */
+int uv_lost_poll(struct uv_cq *cq);
+/* In place of an arm: 0 while there is something to poll, and the channel will say so; else EIO. */
+int uv_lost_notify(struct uv_cq *cq);
+/* A CQ of this channel that is to be told of the loss, once; NULL: none. */
+struct uv_ref *uv_lost_event(struct uv_context *ctx, int channel_fd);
+/* A post found its queue full: looks now and then whether the daemon lives. No lock held. */
+void uv_lost_queue_full(struct uv_context *ctx);
 
 /* ---- srq.c ---- */
 struct ibv_srq *uv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);

@@ -43,7 +43,7 @@ wr_open(struct ibv_qp_ex *ex, enum uroce_wr_opcode opcode)
 		wr_fail(qp, ENOMEM);
 		return NULL;
 	}
-	wqe = (struct uroce_send_wqe *)(sq->slots + (size_t)(sq->prod++ & sq->mask) * sq->stride);
+	wqe = uv_ring_slot(sq, sq->prod++);
 	wqe->wr_id = ex->wr_id;
 	wqe->opcode = opcode;
 	wqe->flags = (uint8_t)((ex->wr_flags &
@@ -258,6 +258,8 @@ wr_complete(struct ibv_qp_ex *ex)
 	uv_unlock(&qp->sq.lock);
 	if (ring)
 		uv_doorbell(qp->worker, qp->qpn);
+	if (uv_unlikely(rc == ENOMEM))
+		uv_lost_queue_full(uv_context_of(ex->qp_base.context));
 	return rc;
 }
 

@@ -35,6 +35,7 @@ struct exchange {
 		struct uroce_create_cq_req create_cq;
 		struct uroce_resize_cq_req resize_cq;
 		struct uroce_create_qp_req create_qp;
+		struct uroce_create_srq_req create_srq;
 		struct uroce_modify_qp_req modify_qp;
 	} req;
 	union {
@@ -48,6 +49,7 @@ struct exchange {
 		struct uroce_channel_rep channel;
 		struct uroce_create_cq_rep create_cq;
 		struct uroce_create_qp_rep create_qp;
+		struct uroce_create_srq_rep create_srq;
 		struct uroce_query_qp_rep query_qp;
 		struct uroce_list_devices_rep list;
 	} rep;
@@ -302,6 +304,40 @@ do_create_qp(struct fake *f, struct exchange *x)
 }
 
 static uint32_t
+do_create_srq(struct fake *f, struct exchange *x)
+{
+	struct uroce_create_srq_rep *rep = &x->rep.create_srq;
+	struct fake_srq *srq;
+	unsigned int i;
+
+	for (i = 0; i < FAKE_OBJS && f->srq[i].live; i++)
+		;
+	if (i == FAKE_OBJS)
+		return ENOMEM;
+	srq = &f->srq[i];
+	*srq = (struct fake_srq){
+		.live = true,
+		.user_handle = x->req.create_srq.user_handle,
+		.entries = pow2(x->req.create_srq.max_wr),
+		.stride = uroce_rq_stride(x->req.create_srq.max_sge),
+	};
+	srq->ring = carve(f, x, &rep->ring, UROCE_RING_HDR, srq->entries, srq->stride);
+	rep->handle = rep->srqn = i;
+	rep->max_wr = srq->entries;
+	rep->max_sge = x->req.create_srq.max_sge;
+	x->rep_len = sizeof(*rep);
+	return 0;
+}
+
+static void
+reset_ring(struct uroce_ring_hdr *hdr, uint32_t at)
+{
+	hdr->cons = hdr->done = at;
+	hdr->entry = 0;
+	hdr->held.state = UROCE_HELD_NONE;
+}
+
+static uint32_t
 do_modify_qp(struct fake *f, struct exchange *x)
 {
 	uint32_t h = x->req.modify_qp.handle;
@@ -314,9 +350,9 @@ do_modify_qp(struct fake *f, struct exchange *x)
 		f->qp[h].state = x->req.modify_qp.attr.qp_state;
 	/* RESET: start over, the send queue from 0 and the receive queue where it stands. */
 	if (f->qp[h].state == 0 && f->qp[h].sq)
-		f->qp[h].sq->cons = 0;
+		reset_ring(f->qp[h].sq, 0);
 	if (f->qp[h].state == 0 && f->qp[h].rq)
-		f->qp[h].rq->cons = f->qp[h].rq->prod;
+		reset_ring(f->qp[h].rq, f->qp[h].rq->prod);
 	return 0;
 }
 
@@ -335,6 +371,9 @@ do_destroy(struct fake *f, struct exchange *x)
 		if (h >= FAKE_OBJS || !f->qp[h].live)
 			return ENOENT;
 		f->qp[h].live = false;
+		return 0;
+	case UROCE_CTRL_DESTROY_SRQ:
+		f->srq[h % FAKE_OBJS].live = false;
 		return 0;
 	case UROCE_CTRL_DEALLOC_PD:
 		f->pd_live--;
@@ -380,10 +419,13 @@ dispatch(struct fake *f, struct exchange *x)
 		return do_resize_cq(f, x);
 	case UROCE_CTRL_CREATE_QP:
 		return do_create_qp(f, x);
+	case UROCE_CTRL_CREATE_SRQ:
+		return do_create_srq(f, x);
 	case UROCE_CTRL_MODIFY_QP:
 		return do_modify_qp(f, x);
 	case UROCE_CTRL_DESTROY_CQ:
 	case UROCE_CTRL_DESTROY_QP:
+	case UROCE_CTRL_DESTROY_SRQ:
 	case UROCE_CTRL_DEALLOC_PD:
 	case UROCE_CTRL_DEREG_MR:
 		return do_destroy(f, x);
@@ -497,7 +539,7 @@ fake_start(const char *path)
 }
 
 void
-fake_die(struct fake *f)
+fake_hang_up(struct fake *f)
 {
 	int conn = __atomic_load_n(&f->conn, __ATOMIC_ACQUIRE);
 
@@ -505,6 +547,12 @@ fake_die(struct fake *f)
 	shutdown(f->listen_fd, SHUT_RDWR);
 	if (conn >= 0)
 		shutdown(conn, SHUT_RDWR);
+}
+
+void
+fake_die(struct fake *f)
+{
+	fake_hang_up(f);
 	if (f->async_fd >= 0)
 		close(f->async_fd);
 	f->async_fd = -1;
@@ -525,55 +573,4 @@ fake_stop(struct fake *f)
 	if (*f->dir)
 		rmdir(f->dir);
 	free(f);
-}
-
-void
-fake_complete(struct fake *f, unsigned int cq, struct uroce_cqe cqe)
-{
-	struct fake_cq *c = &f->cq[cq];
-	struct uroce_cqe *slot = &c->ring[c->prod % c->entries];
-
-	memcpy(slot, &cqe, offsetof(struct uroce_cqe, phase));
-	__atomic_store_n(&slot->phase, c->prod / c->entries + 1, __ATOMIC_RELEASE);
-	c->prod++;
-}
-
-struct uroce_send_wqe *
-fake_send_wqe(struct fake *f, unsigned int qp, uint32_t index)
-{
-	struct fake_qp *q = &f->qp[qp];
-
-	return (struct uroce_send_wqe *)((char *)q->sq + UROCE_RING_HDR +
-					 (size_t)(index % q->sq_entries) * q->sq_stride);
-}
-
-struct uroce_recv_wqe *
-fake_recv_wqe(struct fake *f, unsigned int qp, uint32_t index)
-{
-	struct fake_qp *q = &f->qp[qp];
-
-	return (struct uroce_recv_wqe *)((char *)q->rq + UROCE_RING_HDR +
-					 (size_t)(index % q->rq_entries) * q->rq_stride);
-}
-
-void
-fake_comp_event(struct fake *f, unsigned int channel, uint64_t user_handle)
-{
-	ssize_t n = send(f->channel_fd[channel], &user_handle, sizeof(user_handle), MSG_NOSIGNAL);
-
-	assert(n == sizeof(user_handle));
-	(void)n;
-}
-
-void
-fake_async_event(struct fake *f, uint64_t element, uint32_t type)
-{
-	struct {
-		uint64_t element;
-		uint32_t type, rsvd;
-	} ev = {element, type, 0};
-	ssize_t n = send(f->async_fd, &ev, sizeof(ev), MSG_NOSIGNAL);
-
-	assert(n == sizeof(ev));
-	(void)n;
 }

@@ -38,6 +38,13 @@ struct fake_qp {
 	uint32_t last_mask;
 };
 
+struct fake_srq {
+	bool live;
+	uint64_t user_handle;
+	uint32_t entries, stride;
+	struct uroce_ring_hdr *ring;
+};
+
 struct fake {
 	char dir[32];
 	char path[64];
@@ -58,6 +65,7 @@ struct fake {
 	bool seg_sent;
 	struct fake_cq cq[FAKE_OBJS];
 	struct fake_qp qp[FAKE_OBJS];
+	struct fake_srq srq[FAKE_OBJS];
 	uint32_t pd_live, nchannels;
 	struct uroce_reg_mr_req mr; /* the last registration */
 };
@@ -68,9 +76,31 @@ struct fake *fake_start(const char *path);
 void fake_stop(struct fake *f);
 /* Closes everything the client holds an end of, as a daemon that died does. */
 void fake_die(struct fake *f);
+/* Ends the connection alone, as a daemon does first whose workers still serve the context. */
+void fake_hang_up(struct fake *f);
 
 /* Posts a completion as a worker does. The rest of cqe is the caller's. */
 void fake_complete(struct fake *f, unsigned int cq, struct uroce_cqe cqe);
+/*
+ * Where the worker stops for good: before the store that this names (ring.h has their order), or
+ * nowhere. At PHASE the entry is written but for its phase.
+ */
+enum fake_stop {
+	FAKE_WHOLE,
+	FAKE_AT_TAKING,
+	FAKE_AT_CONS,
+	FAKE_AT_TAKEN,
+	FAKE_AT_ENTRY,
+	FAKE_AT_PHASE,
+	FAKE_AT_DONE,
+	FAKE_STOPS,
+};
+/* Retires the oldest send (receive) WQE of a QP, which completes to cq: CONS .. DONE. */
+void fake_retire_send(struct fake *f, unsigned int qp, unsigned int cq, enum fake_stop stop);
+void fake_retire_recv(struct fake *f, unsigned int qp, unsigned int cq, enum fake_stop stop);
+/* A QP takes the next WQE of an SRQ (TAKING .. TAKEN), and completes it (ENTRY .. DONE). */
+void fake_srq_take(struct fake *f, unsigned int srq, unsigned int qp, enum fake_stop stop);
+void fake_srq_complete(struct fake *f, unsigned int qp, unsigned int cq, enum fake_stop stop);
 /* The send (receive) WQE at a free-running index of a QP. */
 struct uroce_send_wqe *fake_send_wqe(struct fake *f, unsigned int qp, uint32_t index);
 struct uroce_recv_wqe *fake_recv_wqe(struct fake *f, unsigned int qp, uint32_t index);

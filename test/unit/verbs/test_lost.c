@@ -1,0 +1,609 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The daemon is lost: what is outstanding completes, each WR exactly once, wherever the worker was
+ * stopped (CQE-15); who waits wakes up, and everything can be destroyed (EVT-14).
+ */
+#include <errno.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "rig.h"
+
+#define SENT     1000 /* wr_ids: of sends, of receives, of an SRQ's receives */
+#define RECEIVED 2000
+#define SHARED   3000
+#define MANY     64
+
+static void
+send_flags(struct ibv_qp *qp, uint64_t id, enum ibv_wr_opcode op, unsigned int flags)
+{
+	struct ibv_send_wr wr = {.wr_id = id, .opcode = op, .send_flags = flags}, *bad;
+
+	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+}
+
+static void
+post_sends(struct ibv_qp *qp, uint64_t first, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		send_flags(qp, first + i, IBV_WR_SEND, IBV_SEND_SIGNALED);
+}
+
+static void
+post_recvs(struct ibv_qp *qp, uint64_t first, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++) {
+		struct ibv_recv_wr wr = {.wr_id = first + i}, *bad;
+
+		assert_int_equal(ibv_post_recv(qp, &wr, &bad), 0);
+	}
+}
+
+static void
+post_srq(struct ibv_srq *srq, uint64_t first, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++) {
+		struct ibv_recv_wr wr = {.wr_id = first + i}, *bad;
+
+		assert_int_equal(ibv_post_srq_recv(srq, &wr, &bad), 0);
+	}
+}
+
+/* One poll that finds something; -EIO and the like fail the test. */
+static struct ibv_wc
+poll_one(struct ibv_cq *cq)
+{
+	struct ibv_wc wc;
+	int n;
+
+	do {
+		n = ibv_poll_cq(cq, 1, &wc);
+	} while (n == 0);
+	assert_int_equal(n, 1);
+	return wc;
+}
+
+static void
+wc_expect(struct ibv_cq *cq, uint64_t id, enum ibv_wc_status status)
+{
+	struct ibv_wc wc = poll_one(cq);
+
+	assert_int_equal(wc.wr_id, id);
+	assert_int_equal(wc.status, status);
+}
+
+/* n WRs from first on, the oldest of their queue in front. */
+static void
+left_expect(struct ibv_cq *cq, uint64_t first, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		wc_expect(cq, first + i, i == 0 ? IBV_WC_FATAL_ERR : IBV_WC_WR_FLUSH_ERR);
+}
+
+static void
+end_expect(struct ibv_cq *cq)
+{
+	struct ibv_wc wc;
+	int n;
+
+	do {
+		n = ibv_poll_cq(cq, 1, &wc);
+	} while (n == 0);
+	assert_int_equal(n, -EIO);
+	assert_int_equal(ibv_poll_cq(cq, 1, &wc), -EIO);
+}
+
+static void
+daemon_dies(struct rig *r)
+{
+	fake_die(r->f);
+	assert_false(uv_context_alive(uv_context_of(r->ctx)));
+}
+
+static struct ibv_srq *
+srq_of(struct rig *r, uint32_t wrs)
+{
+	struct ibv_srq_init_attr attr = {.attr = {.max_wr = wrs, .max_sge = 1}};
+	struct ibv_srq *srq = ibv_create_srq(r->pd, &attr);
+
+	assert_non_null(srq);
+	return srq;
+}
+
+static struct ibv_qp *
+qp_on(struct rig *r, struct ibv_cq *cq, struct ibv_srq *srq)
+{
+	struct ibv_qp_init_attr attr = {
+		.send_cq = cq,
+		.recv_cq = cq,
+		.srq = srq,
+		.cap = {.max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1},
+		.qp_type = IBV_QPT_RC,
+	};
+	struct ibv_qp *qp = ibv_create_qp(r->pd, &attr);
+
+	assert_non_null(qp);
+	rig_qp_to(qp, IBV_QPS_RTS);
+	return qp;
+}
+
+/* What the daemon wrote comes first, and then what is left of each queue, in its order. */
+static void
+test_CQE_15_what_is_outstanding_completes(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_wc wc;
+
+	rig_qp_to(r->qp, IBV_QPS_RTS);
+	post_sends(r->qp, SENT, 2);
+	send_flags(r->qp, SENT + 2, IBV_WR_RDMA_READ, 0); /* unsignaled */
+	send_flags(r->qp, SENT + 3, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_SEND_SIGNALED);
+	post_recvs(r->qp, RECEIVED, 3);
+	fake_retire_send(r->f, 0, 0, FAKE_WHOLE);
+	fake_retire_recv(r->f, 0, 0, FAKE_WHOLE);
+	daemon_dies(r);
+	wc_expect(r->cq, SENT, IBV_WC_SUCCESS);
+	wc_expect(r->cq, RECEIVED, IBV_WC_SUCCESS);
+	wc = poll_one(r->cq);
+	assert_int_equal(wc.wr_id, SENT + 1);
+	assert_int_equal(wc.status, IBV_WC_FATAL_ERR);
+	assert_int_equal(wc.opcode, IBV_WC_SEND);
+	assert_int_equal(wc.qp_num, r->qp->qp_num);
+	wc = poll_one(r->cq);
+	assert_int_equal(wc.wr_id, SENT + 2);
+	assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(wc.opcode, IBV_WC_RDMA_READ);
+	wc = poll_one(r->cq);
+	assert_int_equal(wc.wr_id, SENT + 3);
+	assert_int_equal(wc.opcode, IBV_WC_RDMA_WRITE);
+	wc = poll_one(r->cq);
+	assert_int_equal(wc.wr_id, RECEIVED + 1);
+	assert_int_equal(wc.status, IBV_WC_FATAL_ERR);
+	assert_int_equal(wc.opcode, IBV_WC_RECV);
+	wc_expect(r->cq, RECEIVED + 2, IBV_WC_WR_FLUSH_ERR);
+	end_expect(r->cq);
+}
+
+/* A batch is handed out as far as it goes, and no error hides what was in it. */
+static void
+test_CQE_15_in_batches(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_wc wc[5];
+
+	rig_qp_to(r->qp, IBV_QPS_RTS);
+	post_sends(r->qp, SENT, 7);
+	daemon_dies(r);
+	assert_int_equal(ibv_poll_cq(r->cq, 5, wc), 5);
+	assert_int_equal(wc[4].wr_id, SENT + 4);
+	assert_int_equal(ibv_poll_cq(r->cq, 5, wc), 2);
+	assert_int_equal(ibv_poll_cq(r->cq, 5, wc), -EIO);
+}
+
+static void
+test_CQE_15_nothing_outstanding(void **state)
+{
+	struct rig *r = *state;
+
+	daemon_dies(r);
+	end_expect(r->cq);
+}
+
+/* Retired successfully without a completion asked for: there is nothing to report. */
+static void
+test_CQE_15_unsignaled(void **state)
+{
+	struct rig *r = *state;
+
+	rig_qp_to(r->qp, IBV_QPS_RTS);
+	for (unsigned int i = 0; i < 3; i++)
+		send_flags(r->qp, SENT + i, IBV_WR_SEND, 0);
+	fake_retire_send(r->f, 0, 0, FAKE_WHOLE);
+	daemon_dies(r);
+	left_expect(r->cq, SENT + 1, 2);
+	end_expect(r->cq);
+}
+
+/* One WR completed, one under way in any stage, one behind it. */
+static void
+test_CQE_15_wherever_the_worker_stopped(void **state)
+{
+	for (enum fake_stop stop = FAKE_AT_CONS; stop < FAKE_STOPS; stop++) {
+		struct rig *r;
+		bool there = stop == FAKE_AT_DONE; /* its completion */
+
+		if (stop == FAKE_AT_TAKEN)
+			continue;
+		rig_setup(state);
+		r = *state;
+		rig_qp_to(r->qp, IBV_QPS_RTS);
+		post_sends(r->qp, SENT, 3);
+		post_recvs(r->qp, RECEIVED, 3);
+		fake_retire_send(r->f, 0, 0, FAKE_WHOLE);
+		fake_retire_recv(r->f, 0, 0, FAKE_WHOLE);
+		fake_retire_send(r->f, 0, 0, stop);
+		if (stop == FAKE_AT_PHASE)
+			r->f->cq[0].prod++; /* another worker stops at the next entry */
+		fake_retire_recv(r->f, 0, 0, stop);
+		daemon_dies(r);
+		wc_expect(r->cq, SENT, IBV_WC_SUCCESS);
+		wc_expect(r->cq, RECEIVED, IBV_WC_SUCCESS);
+		if (there) {
+			wc_expect(r->cq, SENT + 1, IBV_WC_SUCCESS);
+			wc_expect(r->cq, RECEIVED + 1, IBV_WC_SUCCESS);
+		}
+		left_expect(r->cq, SENT + 1 + there, 2 - there);
+		left_expect(r->cq, RECEIVED + 1 + there, 2 - there);
+		end_expect(r->cq);
+		rig_teardown(state);
+	}
+}
+
+/* The slot of the WR that was being retired holds another's by now. */
+static void
+test_CQE_15_slot_used_again(void **state)
+{
+	struct rig *r = *state;
+
+	rig_qp_to(r->qp, IBV_QPS_RTS);
+	post_sends(r->qp, SENT, 8);
+	post_recvs(r->qp, RECEIVED, 8);
+	fake_retire_send(r->f, 0, 0, FAKE_AT_ENTRY);
+	fake_retire_recv(r->f, 0, 0, FAKE_AT_ENTRY);
+	post_sends(r->qp, SENT + 8, 1);
+	post_recvs(r->qp, RECEIVED + 8, 1);
+	daemon_dies(r);
+	left_expect(r->cq, SENT, 9);
+	left_expect(r->cq, RECEIVED, 9);
+	end_expect(r->cq);
+}
+
+/* The completion that the worker had just released was polled long ago. */
+static void
+test_CQE_15_stopped_after_a_polled_completion(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_qp *other = qp_on(r, r->cq, NULL);
+
+	rig_qp_to(r->qp, IBV_QPS_RTS);
+	post_sends(r->qp, SENT, 2);
+	fake_retire_send(r->f, 0, 0, FAKE_AT_DONE);
+	wc_expect(r->cq, SENT, IBV_WC_SUCCESS);
+	/* and another worker has been once round the CQ since */
+	for (unsigned int i = 0; i < 16; i++) {
+		fake_complete(r->f, 0, (struct uroce_cqe){.wr_id = i, .qp_num = other->qp_num});
+		wc_expect(r->cq, i, IBV_WC_SUCCESS);
+	}
+	daemon_dies(r);
+	left_expect(r->cq, SENT + 1, 1);
+	end_expect(r->cq);
+	ibv_destroy_qp(other);
+}
+
+/* The same WQE indices again after RESET: completions of before say nothing of those after. */
+static void
+test_CQE_15_after_reset(void **state)
+{
+	struct rig *r = *state;
+
+	rig_qp_to(r->qp, IBV_QPS_RTS);
+	post_sends(r->qp, SENT, 1);
+	fake_retire_send(r->f, 0, 0, FAKE_WHOLE);
+	wc_expect(r->cq, SENT, IBV_WC_SUCCESS);
+	rig_qp_to(r->qp, IBV_QPS_RESET);
+	rig_qp_to(r->qp, IBV_QPS_RTS);
+	post_sends(r->qp, SENT + 10, 2);
+	fake_retire_send(r->f, 0, 0, FAKE_AT_ENTRY);
+	daemon_dies(r);
+	left_expect(r->cq, SENT + 10, 2);
+	end_expect(r->cq);
+}
+
+/* Two QPs share a CQ; one's worker stopped at an entry in front of the other's. */
+static void
+test_CQE_15_a_gap_in_a_shared_cq(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_qp *other = qp_on(r, r->cq, NULL);
+
+	rig_qp_to(r->qp, IBV_QPS_RTS);
+	post_sends(r->qp, SENT, 2);
+	post_sends(other, SENT + 100, 3);
+	fake_retire_send(r->f, 0, 0, FAKE_AT_PHASE);
+	r->f->cq[0].prod++;
+	fake_retire_send(r->f, 1, 0, FAKE_WHOLE);
+	fake_retire_send(r->f, 1, 0, FAKE_WHOLE);
+	daemon_dies(r);
+	wc_expect(r->cq, SENT + 100, IBV_WC_SUCCESS);
+	wc_expect(r->cq, SENT + 101, IBV_WC_SUCCESS);
+	left_expect(r->cq, SENT, 2);
+	left_expect(r->cq, SENT + 102, 1);
+	end_expect(r->cq);
+	ibv_destroy_qp(other);
+}
+
+/* An SRQ's WRs: completed, taken by one QP and by another, and taken by nobody. */
+static void
+test_CQE_15_srq(void **state)
+{
+	static const enum fake_stop stops[] = {FAKE_WHOLE, FAKE_AT_TAKING, FAKE_AT_CONS,
+					       FAKE_AT_TAKEN};
+	struct rig *r;
+
+	for (unsigned int i = 0; i < sizeof(stops) / sizeof(stops[0]); i++) {
+		bool second_has = stops[i] == FAKE_WHOLE || stops[i] == FAKE_AT_TAKEN;
+		struct ibv_srq *srq;
+		struct ibv_qp *qp[2];
+		struct ibv_wc wc;
+
+		rig_setup(state);
+		r = *state;
+		srq = srq_of(r, 8);
+		qp[0] = qp_on(r, r->cq, srq); /* fake's 1 and 2 */
+		qp[1] = qp_on(r, r->cq, srq);
+		post_srq(srq, SHARED, 5);
+		fake_srq_take(r->f, 0, 1, FAKE_WHOLE);
+		fake_srq_complete(r->f, 1, 0, FAKE_WHOLE);
+		fake_srq_take(r->f, 0, 1, FAKE_WHOLE);
+		fake_srq_take(r->f, 0, 2, stops[i]);
+		daemon_dies(r);
+		wc_expect(r->cq, SHARED, IBV_WC_SUCCESS);
+		wc = poll_one(r->cq);
+		assert_int_equal(wc.wr_id, SHARED + 1);
+		assert_int_equal(wc.status, IBV_WC_FATAL_ERR);
+		assert_int_equal(wc.qp_num, qp[0]->qp_num);
+		left_expect(r->cq, SHARED + 2 + second_has, 3 - second_has);
+		if (second_has) {
+			wc = poll_one(r->cq);
+			assert_int_equal(wc.wr_id, SHARED + 2);
+			assert_int_equal(wc.status, IBV_WC_FATAL_ERR);
+			assert_int_equal(wc.qp_num, qp[1]->qp_num);
+		}
+		end_expect(r->cq);
+		assert_int_equal(ibv_destroy_srq(srq), EBUSY);
+		assert_int_equal(ibv_destroy_qp(qp[0]), 0);
+		assert_int_equal(ibv_destroy_qp(qp[1]), 0);
+		assert_int_equal(ibv_destroy_srq(srq), 0);
+		rig_teardown(state);
+	}
+}
+
+static void
+test_CQE_15_srq_stopped_while_completing(void **state)
+{
+	for (enum fake_stop stop = FAKE_AT_ENTRY; stop < FAKE_STOPS; stop++) {
+		struct ibv_srq *srq;
+		struct ibv_qp *qp;
+		struct rig *r;
+
+		rig_setup(state);
+		r = *state;
+		srq = srq_of(r, 8);
+		qp = qp_on(r, r->cq, srq);
+		post_srq(srq, SHARED, 3);
+		fake_srq_take(r->f, 0, 1, FAKE_WHOLE);
+		fake_srq_complete(r->f, 1, 0, FAKE_WHOLE);
+		fake_srq_take(r->f, 0, 1, FAKE_WHOLE);
+		fake_srq_complete(r->f, 1, 0, stop);
+		daemon_dies(r);
+		wc_expect(r->cq, SHARED, IBV_WC_SUCCESS);
+		wc_expect(r->cq, SHARED + 1,
+			  stop == FAKE_AT_DONE ? IBV_WC_SUCCESS : IBV_WC_FATAL_ERR);
+		left_expect(r->cq, SHARED + 2, 1);
+		end_expect(r->cq);
+		ibv_destroy_qp(qp);
+		ibv_destroy_srq(srq);
+		rig_teardown(state);
+	}
+}
+
+/* What nobody took goes to one CQ only. */
+static void
+test_CQE_15_srq_of_two_cqs(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_cq *second = ibv_create_cq(r->ctx, 8, NULL, NULL, 0);
+	struct ibv_srq *srq = srq_of(r, 8);
+	struct ibv_qp *qp[2] = {qp_on(r, r->cq, srq), qp_on(r, second, srq)};
+
+	post_srq(srq, SHARED, 4);
+	fake_srq_take(r->f, 0, 1, FAKE_WHOLE);
+	fake_srq_take(r->f, 0, 2, FAKE_WHOLE);
+	daemon_dies(r);
+	left_expect(second, SHARED + 1, 1);
+	left_expect(second, SHARED + 2, 2);
+	end_expect(second);
+	left_expect(r->cq, SHARED, 1);
+	end_expect(r->cq);
+	ibv_destroy_qp(qp[0]);
+	ibv_destroy_qp(qp[1]);
+	ibv_destroy_srq(srq);
+	ibv_destroy_cq(second);
+}
+
+static void
+test_CQE_15_extended_poll(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_cq_init_attr_ex attr = {.cqe = 8, .wc_flags = IBV_WC_EX_WITH_QP_NUM};
+	struct ibv_cq_ex *ex = uv_create_cq_ex(r->ctx, &attr);
+	struct ibv_cq *cq = ibv_cq_ex_to_cq(ex);
+	struct ibv_poll_cq_attr poll_attr = {0};
+	struct ibv_qp *qp;
+
+	/* libibverbs would not make one without a kernel's device */
+	cq->context = r->ctx;
+	pthread_mutex_init(&cq->mutex, NULL);
+	pthread_cond_init(&cq->cond, NULL);
+	qp = qp_on(r, cq, NULL);
+	post_sends(qp, SENT, 3);
+	fake_retire_send(r->f, 1, 1, FAKE_WHOLE);
+	daemon_dies(r);
+	assert_int_equal(ibv_start_poll(ex, &poll_attr), 0);
+	assert_int_equal(ex->wr_id, SENT);
+	assert_int_equal(ex->status, IBV_WC_SUCCESS);
+	assert_int_equal(ibv_next_poll(ex), 0);
+	assert_int_equal(ex->wr_id, SENT + 1);
+	assert_int_equal(ex->status, IBV_WC_FATAL_ERR);
+	assert_int_equal(ibv_wc_read_qp_num(ex), qp->qp_num);
+	ibv_end_poll(ex);
+	assert_int_equal(ibv_start_poll(ex, &poll_attr), 0);
+	assert_int_equal(ex->wr_id, SENT + 2);
+	assert_int_equal(ibv_next_poll(ex), ENOENT);
+	ibv_end_poll(ex);
+	assert_int_equal(ibv_start_poll(ex, &poll_attr), EIO);
+	ibv_destroy_qp(qp);
+	assert_int_equal(uv_destroy_cq(cq), 0);
+}
+
+/* Entries that a resize had saved are older than those in the ring. */
+static void
+test_CQE_15_after_a_resize(void **state)
+{
+	struct rig *r = *state;
+
+	rig_qp_to(r->qp, IBV_QPS_RTS);
+	post_sends(r->qp, SENT, 4);
+	fake_retire_send(r->f, 0, 0, FAKE_WHOLE);
+	assert_int_equal(ibv_resize_cq(r->cq, 64), 0);
+	fake_retire_send(r->f, 0, 0, FAKE_WHOLE);
+	daemon_dies(r);
+	wc_expect(r->cq, SENT, IBV_WC_SUCCESS);
+	wc_expect(r->cq, SENT + 1, IBV_WC_SUCCESS);
+	left_expect(r->cq, SENT + 2, 2);
+	end_expect(r->cq);
+}
+
+/* The connection is closed, but the workers still serve: what they complete is not made up. */
+static void
+test_CQE_15_waits_until_the_workers_let_go(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_wc wc;
+
+	rig_qp_to(r->qp, IBV_QPS_RTS);
+	post_sends(r->qp, SENT, 2);
+	fake_hang_up(r->f);
+	assert_false(uv_context_alive(uv_context_of(r->ctx)));
+	assert_int_equal(ibv_poll_cq(r->cq, 1, &wc), 0);
+	fake_retire_send(r->f, 0, 0, FAKE_WHOLE);
+	assert_int_equal(ibv_poll_cq(r->cq, 1, &wc), 0);
+	daemon_dies(r);
+	wc_expect(r->cq, SENT, IBV_WC_SUCCESS);
+	left_expect(r->cq, SENT + 1, 1);
+	end_expect(r->cq);
+}
+
+/* A header that makes no sense: as many completions as the queue holds, not as it says. */
+static void
+test_CQE_15_garbled_header(void **state)
+{
+	struct rig *r = *state;
+	unsigned int n = 0;
+	struct ibv_wc wc;
+
+	rig_qp_to(r->qp, IBV_QPS_RTS);
+	post_sends(r->qp, SENT, 2);
+	r->f->qp[0].sq->done = r->f->qp[0].sq->cons = 0x80000000u;
+	daemon_dies(r);
+	while (ibv_poll_cq(r->cq, 1, &wc) >= 0)
+		n++;
+	assert_int_equal(n, 8);
+}
+
+/* QP-22 holds without a daemon, too. */
+static void
+test_QP_22_destroyed_after_the_loss(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_qp *early = qp_on(r, r->cq, NULL), *late = qp_on(r, r->cq, NULL);
+
+	rig_qp_to(r->qp, IBV_QPS_RTS);
+	post_sends(early, SENT + 100, 2);
+	fake_retire_send(r->f, 1, 0, FAKE_WHOLE);
+	post_sends(late, SENT + 200, 2);
+	fake_retire_send(r->f, 2, 0, FAKE_WHOLE);
+	post_sends(r->qp, SENT, 1);
+	daemon_dies(r);
+	ibv_destroy_qp(early); /* before the CQ is polled */
+	wc_expect(r->cq, SENT + 200, IBV_WC_SUCCESS);
+	ibv_destroy_qp(late);
+	left_expect(r->cq, SENT, 1);
+	end_expect(r->cq);
+	assert_int_equal(ibv_destroy_cq(r->cq), EBUSY);
+}
+
+static void
+test_CQE_15_later_posts_fail_at_once(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_srq *srq = srq_of(r, 8);
+	struct ibv_send_wr chain[2] = {{.wr_id = SENT + 1, .opcode = IBV_WR_SEND}}, *bad = NULL;
+	struct ibv_recv_wr rwr = {.wr_id = RECEIVED}, *rbad = NULL;
+
+	chain[0].next = &chain[1];
+	rig_qp_to(r->qp, IBV_QPS_RTS);
+	post_sends(r->qp, SENT, 1);
+	daemon_dies(r);
+	assert_int_equal(ibv_post_send(r->qp, chain, &bad), EIO);
+	assert_ptr_equal(bad, &chain[0]);
+	assert_int_equal(ibv_post_recv(r->qp, &rwr, &rbad), EIO);
+	assert_ptr_equal(rbad, &rwr);
+	rbad = NULL;
+	assert_int_equal(ibv_post_srq_recv(srq, &rwr, &rbad), EIO);
+	assert_ptr_equal(rbad, &rwr);
+	left_expect(r->cq, SENT, 1);
+	end_expect(r->cq);
+	ibv_destroy_srq(srq);
+}
+
+/* A program that only posts learns it, too. */
+static void
+test_CQE_15_poster_sees_the_daemon_die(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
+	struct ibv_recv_wr rwr = {0}, *rbad;
+	int rc = 0;
+
+	rig_qp_to(r->qp, IBV_QPS_RTS);
+	fake_die(r->f);
+	for (unsigned int i = 0; i < 1u << 14 && rc != EIO; i++)
+		rc = ibv_post_send(r->qp, &wr, &bad);
+	assert_int_equal(rc, EIO);
+	assert_int_equal(ibv_post_recv(r->qp, &rwr, &rbad), EIO);
+}
+
+int
+main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
+	const struct CMUnitTest tests[] = {
+		T(test_CQE_15_what_is_outstanding_completes),
+		T(test_CQE_15_in_batches),
+		T(test_CQE_15_nothing_outstanding),
+		T(test_CQE_15_unsignaled),
+		cmocka_unit_test(test_CQE_15_wherever_the_worker_stopped),
+		T(test_CQE_15_slot_used_again),
+		T(test_CQE_15_stopped_after_a_polled_completion),
+		T(test_CQE_15_after_reset),
+		T(test_CQE_15_a_gap_in_a_shared_cq),
+		cmocka_unit_test(test_CQE_15_srq),
+		cmocka_unit_test(test_CQE_15_srq_stopped_while_completing),
+		T(test_CQE_15_srq_of_two_cqs),
+		T(test_CQE_15_extended_poll),
+		T(test_CQE_15_after_a_resize),
+		T(test_CQE_15_waits_until_the_workers_let_go),
+		T(test_CQE_15_garbled_header),
+		T(test_QP_22_destroyed_after_the_loss),
+		T(test_CQE_15_later_posts_fail_at_once),
+		T(test_CQE_15_poster_sees_the_daemon_die),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
