@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Holds the rules of conformance.md sections 3 to 6 against captures of a run; see README.md.
 
-check.py [--json] [--lossy-after-capture] [--ack-timeout CODE]
+check.py [--json] [--lossy-after-capture | --inside] [--ack-timeout CODE]
          [--stats BEFORE.json AFTER.json --device DEV --address IP] FILE.pcap...
 Exit status: 0 nothing found, 1 violations, 2 wrong use.
 """
@@ -13,8 +13,12 @@ import sys
 
 import frames
 import half
+import inside
 import pairs
 
+# Why frames are dropped before anything looks at their QP; then, what may be dropped behind that.
+SPOILT = ("runt", "bad_ip", "fragment", "bad_udp_length", "bad_tver", "bad_icrc")
+NO_QP = ("bad_qpn", "qp_state")
 # Counters that a capture of every frame of a device determines: how they are told from it.
 DETERMINED = ("tx_roce", "rx_roce", "retransmitted_packets", "rcvd_seq_naks", "rcvd_rnr_naks",
               "rcvd_fatal_naks", "duplicate_requests", "sent_acks", "sent_seq_naks",
@@ -43,11 +47,28 @@ UNDETERMINED = {
 }
 
 
-class Checker:
-    """Violations and counts of captures that belong to one run."""
+# What a capture inside a device determines besides: those that its own frames make, and those that
+# depend on whether the QP of a frame was still there, and on RNR NAKs that were not sent after all.
+INSIDE_SENT = ("tx_frames", "tx_bytes", "tx_roce", "retransmitted_packets", "sent_acks",
+               "sent_seq_naks", "sent_rnr_naks", "sent_fatal_naks", "sent_read_responses")
+INSIDE_GOT = ("rcvd_seq_naks", "rcvd_rnr_naks", "rcvd_fatal_naks", "read_response_gaps",
+              "stale_responses", "ack_timeouts", "duplicate_requests",
+              "out_of_sequence_requests", "rx_roce")
+INSIDE_DOUBTFUL = ("duplicate_requests", "out_of_sequence_requests")
+INSIDE_PORT = ("rx_frames", "rx_bytes", "slow_path")
 
-    def __init__(self, lossy=False, ack_timeout=8):
+
+class Checker:
+    """
+    Violations and counts of captures that belong to one run. inside: they were made inside one
+    device, behind all that happened to frames on their way there.
+    """
+
+    def __init__(self, lossy=False, ack_timeout=8, inside=False):
         self.lossy = lossy
+        self.inside = inside
+        self.address = None       # the device's own
+        self.doubtful = 0
         self.timeout_ns = 4096 << ack_timeout
         self.violations = []
         self.counts = collections.defaultdict(collections.Counter)  # by address
@@ -60,17 +81,40 @@ class Checker:
 
     def read(self, path):
         """Checks one capture."""
-        found = []
-        for number, time, data in frames.reader(path):
-            frame = frames.decode(number, time, data)
-            if frame is not None:
-                frame.file = str(path)
-                found.append(frame)
+        found = list(self.inner(path) if self.inside else self.outer(path))
         self.frames += len(found)
         good = [f for f in found if self.each(f)]
         for there, back in pairs.learn(good):
             self.connections += 1
             self.connection(there, back, good)
+
+    @staticmethod
+    def outer(path):
+        for number, time, data in frames.reader(path):
+            frame = frames.decode(number, time, data)
+            if frame is not None:
+                frame.file = str(path)
+                yield frame
+
+    def inner(self, path):
+        """Frames that the device sent, and those that it got as they were sent; counts of others."""
+        mine = self.counts["device"]
+        mac = next((data[6:12] for _, _, data, sent in frames.records(path) if sent), None)
+        for number, time, data, sent in frames.records(path):
+            if sent is None:
+                raise ValueError(f"{path}: frame {number}: sent or received? Not of urocectl capture")
+            mine["tx_frames" if sent else "rx_frames"] += 1
+            mine["tx_bytes" if sent else "rx_bytes"] += len(data)
+            why = None if sent else "not_ours" if not data[0] & 1 and data[:6] != mac else (
+                frames.spoilt(data))
+            if why is not None:
+                mine[why] += 1
+                continue
+            frame = frames.decode(number, time, data)
+            if frame is not None:
+                frame.file, frame.sent = str(path), sent
+                self.address = frame.src if sent else frame.dst
+                yield frame
 
     def each(self, f):
         """The rules of a frame alone. True if the rules of its connection can be asked."""
@@ -113,6 +157,9 @@ class Checker:
             self.report(frame, name, rule, expected, seen)
 
         mtu = self.payloads(flows[0] + flows[1], report)
+        if self.inside:
+            self.one_end(list(pairs.merged(*flows)), mtu, report)
+            return
         halves = [half.Half(mtu, self.lossy, self.timeout_ns, report) for _ in range(2)]
         for one, flow, other in zip(halves, (there, back), (back, there)):
             one.malformed = {psn for bent, psns in self.malformed.items() for psn in psns
@@ -127,6 +174,29 @@ class Checker:
         for i, one in enumerate(halves):
             one.end()
             self.count(one.counts, there[i], there[1 - i])
+
+    def one_end(self, both, mtu, report):
+        """The rules of what a device sends, and its counts, by what it got."""
+        got = [f for f, _ in both if not f.sent and f.request]
+        answers = [f for f, _ in both if f.sent and not f.request]
+        rnr = [(f.number, f.psn) for f in answers if f.opcode == 17 and f.syndrome >> 5 == 1]
+        requester = inside.Requester(mtu, self.timeout_ns, report)
+        responder = inside.Responder(mtu, report, rnr, first_psn(got, answers))
+        for f, _ in both:
+            if f.sent == f.request:
+                getattr(requester, "request" if f.sent else "response")(f)
+            else:
+                getattr(responder, "response" if f.sent else "request")(f)
+        responder.end()
+        mine = self.counts["device"]
+        self.count(requester.counts, "device", "nobody")
+        self.count(responder.counts, "nobody", "device")
+        for name in ("ack_timeouts", "read_response_gaps", "stale_responses"):
+            mine[name] += requester.counts[name]
+        mine["out_of_sequence_requests"] += responder.counts["out_of_sequence_requests"]
+        mine["tx_roce"] += sum(f.sent for f, _ in both)
+        mine["rx_roce"] += sum(not f.sent for f, _ in both)
+        self.doubtful += responder.doubtful
 
     @staticmethod
     def payloads(both, report):
@@ -157,6 +227,23 @@ class Checker:
         for address, what, name in rows:
             self.counts[address][name] += counts[what]
 
+    def inside_counters(self, before, after, device):
+        """The same of a capture inside: exact, or not more, where some frames had no QP any more."""
+        was, now = ({what: {d["device"]: d["total"] for d in s[what]}[device]
+                     for what in ("stats", "drops")} for s in (before, after))
+        stats = {name: now["stats"][name] - was["stats"][name] for name in now["stats"]}
+        drops = {name: now["drops"][name] - was["drops"][name] for name in now["drops"]}
+        gone = sum(drops[name] for name in NO_QP)
+        for name in INSIDE_SENT + INSIDE_GOT + INSIDE_PORT + SPOILT:
+            told = self.counts["device"][name]
+            said = drops[name] if name in SPOILT else stats[name]
+            slack = gone if name in INSIDE_GOT else 0
+            more = self.doubtful if name in INSIDE_DOUBTFUL else 0
+            if not told - slack - more <= said <= told + more:
+                self.violations.append({"file": "", "frame": 0, "connection": device,
+                                        "rule": f"stats-{name}", "seen": str(said),
+                                        "expected": f"{told} (less {slack}, or {more} off)"})
+
     def counters(self, before, after, device, address):
         """OBS: what the daemon counted between two `show stats` is what the captures show."""
         was, now = ({d["device"]: d["total"] for d in s["stats"]}[device] for s in (before, after))
@@ -167,6 +254,19 @@ class Checker:
                 self.violations.append({"file": "", "frame": 0, "connection": f"{device} {address}",
                                         "rule": f"stats-{name}", "seen": str(said),
                                         "expected": str(told)})
+
+
+def first_psn(got, answers):
+    """The first PSN that a responder expects, by what came before its first answer: the least of it,
+    or, where that did not come, what it said that it missed."""
+    if not got:
+        return 1 << 24
+    first = answers[0] if answers else None
+    early = [pairs.near(f.psn, got[0].psn + (1 << 24)) for f in got
+             if first is None or f.number < first.number]
+    if first is not None and first.opcode == 17 and first.syndrome == 0x60:
+        early.append(pairs.near(first.psn, got[0].psn + (1 << 24)))
+    return min(early)
 
 
 def load(path):
@@ -180,6 +280,8 @@ def main(argv):
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--lossy-after-capture", action="store_true",
                         help="frames in the capture may not have arrived")
+    parser.add_argument("--inside", action="store_true",
+                        help="captures of urocectl inside one device: what it got and made")
     parser.add_argument("--ack-timeout", type=int, default=8, choices=range(1, 32),
                         help="shortest ACK time-out of a QP, as the verbs' code (default 8: 1 ms)")
     parser.add_argument("--stats", nargs=2, metavar=("BEFORE", "AFTER"))
@@ -191,15 +293,19 @@ def main(argv):
     if args.why:
         print("\n".join(f"{name:26} {why}" for name, why in UNDETERMINED.items()))
         return 0
-    if not args.files or args.stats and not (args.device and args.address):
-        parser.error("needs FILE; --stats needs --device and --address")
+    if not args.files or args.stats and not (args.device and (args.address or args.inside)):
+        parser.error("needs FILE; --stats needs --device, and --address but for --inside")
+    if args.inside and args.lossy_after_capture:
+        parser.error("--inside: nothing is lost behind the capture")
     if args.stats and args.lossy_after_capture:
         parser.error("--stats needs a capture of what arrived")
-    checker = Checker(args.lossy_after_capture, args.ack_timeout)
+    checker = Checker(args.lossy_after_capture, args.ack_timeout, args.inside)
     try:
         for path in args.files:
             checker.read(path)
-        if args.stats:
+        if args.stats and args.inside:
+            checker.inside_counters(*map(load, args.stats), args.device)
+        elif args.stats:
             checker.counters(*map(load, args.stats), args.device, args.address)
     except (OSError, ValueError, KeyError) as error:
         parser.error(repr(error))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""pcap files and RoCEv2 frames, by nothing but struct and zlib: a second opinion on lib/wire."""
+"""pcap and pcapng files and RoCEv2 frames, by nothing but struct and zlib: a second opinion on lib/wire."""
 import dataclasses
 import ipaddress
 import struct
@@ -23,8 +23,20 @@ RESPONSES = {13, 14, 15, 16, 17, 18}
 
 
 def reader(path):
-    """Yields (number, time in ns, bytes) of each frame of a pcap file."""
+    """Yields (number, time in ns, bytes) of each frame of a file."""
+    for number, time, data, _ in records(path):
+        yield number, time, data
+
+
+def records(path):
+    """Yields (number, time in ns, bytes, sent: True, False, or None where the file does not say)
+    of each frame of a file."""
     with open(path, "rb") as file:
+        if file.read(4) == b"\x0a\x0d\x0d\x0a":
+            file.seek(0)
+            yield from ng_records(path, file)
+            return
+        file.seek(0)
         head = file.read(24)
         order = "<" if len(head) == 24 and struct.unpack("<I", head[:4])[0] in MAGIC else ">"
         unit = MAGIC.get(struct.unpack(order + "I", head[:4])[0] if len(head) == 24 else 0)
@@ -36,7 +48,29 @@ def reader(path):
             number += 1
             if kept < length:
                 raise ValueError(f"{path}: frame {number} was cut by the capture")
-            yield number, sec * 10**9 + frac * unit, file.read(kept)
+            yield number, sec * 10**9 + frac * unit, file.read(kept), None
+
+
+def ng_records(path, file):
+    """Of `urocectl capture`: one little endian section, one interface, nanoseconds."""
+    number = 0
+    while len(head := file.read(8)) == 8:
+        kind, size = struct.unpack("<II", head)
+        block = file.read(size - 8)
+        if kind == 0x0A0D0D0A and block[:4] != b"\x4d\x3c\x2b\x1a" or len(block) < size - 8:
+            raise ValueError(f"{path}: not a capture of urocectl, or not a whole one")
+        if kind == 1 and block[8:13] != b"\x09\x00\x01\x00\x09":
+            raise ValueError(f"{path}: time is not in nanoseconds")
+        if kind == 5 and int.from_bytes(block[16:24], "little"):
+            raise ValueError(f"{path}: {int.from_bytes(block[16:24], 'little')} frames were lost")
+        if kind == 6:
+            _, high, low, kept, length = struct.unpack_from("<IIIII", block)
+            number += 1
+            if kept < length:
+                raise ValueError(f"{path}: frame {number} was cut by the capture")
+            code, _, flags = struct.unpack_from("<HHI", block, 20 + (kept + 3) // 4 * 4)
+            sent = flags & 3 == 2 if code == 2 else None
+            yield number, high << 32 | low, block[20:20 + kept], sent
 
 
 def writer(path, frames):
@@ -78,6 +112,64 @@ def icrc(data):
     return struct.pack("<I", zlib.crc32(bytes(cover)))
 
 
+def spoilt(data):
+    """
+    What a receiver drops a frame for, by the name of its drop counter; "slow_path": it is no
+    RoCEv2; None: nothing is wrong. What only the ICRC protects is found by the ICRC.
+    """
+    at = ip_offset(data)
+    kind, ip = data[at - 2:at], data[at:]
+    if kind == b"\x08\x00":
+        bad = spoilt_ipv4(ip)
+        room, udp = int.from_bytes(ip[2:4], "big") - 20, ip[20:28]
+    elif kind == b"\x86\xdd":
+        bad = spoilt_ipv6(ip)
+        room, udp = int.from_bytes(ip[4:6], "big"), ip[40:48]
+    else:
+        return "slow_path"
+    if bad:
+        return bad
+    if int.from_bytes(udp[2:4], "big") != PORT:
+        return "slow_path"
+    if kind == b"\x08\x00" and ip_sum(ip[:20]) != 0xFFFF:
+        return "bad_ip"
+    if int.from_bytes(udp[4:6], "big") != room:
+        return "bad_udp_length"
+    bth = data[udp_offset(data) + 8:]
+    if room < 24 or room < 24 + any_header_len(bth[0]):
+        return "runt"
+    if bth[1] & 15:
+        return "bad_tver"
+    end = udp_offset(data) + room
+    return None if icrc(data) == data[end - 4:end] else "bad_icrc"
+
+
+def spoilt_ipv4(ip):
+    if ip[0] >> 4 != 4:
+        return "bad_ip"
+    if ip[9] != 17:
+        return "slow_path"
+    if ip[0] != 0x45:
+        return "bad_ip"
+    if int.from_bytes(ip[6:8], "big") & 0x3FFF:
+        return "fragment"
+    total = int.from_bytes(ip[2:4], "big")
+    return "bad_ip" if total < 20 or total > len(ip) else None
+
+
+def spoilt_ipv6(ip):
+    if ip[0] >> 4 != 6:
+        return "bad_ip"
+    if ip[6] != 17:
+        return "fragment" if ip[6] == 44 else "slow_path"
+    return "bad_ip" if int.from_bytes(ip[4:6], "big") > len(ip) - 40 else None
+
+
+def ip_sum(header):
+    total = sum(struct.unpack(">10H", header))
+    return (total & 0xFFFF) + (total >> 16)
+
+
 @dataclasses.dataclass
 class Frame:
     """A RoCEv2 frame; lengths in bytes, time in ns, psn as on the wire (24 bits)."""
@@ -99,6 +191,7 @@ class Frame:
     rest: bytes     # behind the BTH, without the ICRC
     payload: bytes = b""
     file: str = ""
+    sent: bool | None = None  # by the end whose capture this is
 
     @property
     def role(self):
@@ -127,6 +220,18 @@ def header_len(opcode):
     size = 16 if opcode in RETH else 28 if opcode in ATOMIC else 4 if opcode in AETH else 0
     size += 8 if opcode == 18 else 0
     return size + (4 if opcode in (3, 5, 9, 11, 22, 23) else 0)
+
+
+def any_header_len(opcode):
+    """The same of any opcode; of one that is not defined 0."""
+    if opcode in ROLES:
+        return header_len(opcode)
+    if opcode == 0x81:
+        return 16
+    base = opcode & 31
+    if opcode in range(0x20, 0x2C):
+        return header_len(base)
+    return {0x64: 8, 0x65: 12}.get(opcode, 0)
 
 
 def decode(number, time, data):

@@ -35,7 +35,7 @@ def score(there, back):
 
 def merged(there, back):
     both = [(f, False) for f in there] + [(f, True) for f in back]
-    return sorted(both, key=lambda pair: pair[0].time)
+    return sorted(both, key=lambda pair: pair[0].number)
 
 
 def learn(frames):

@@ -1,0 +1,188 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Mixed operations of many queue pairs, both ways at once, on a network that loses, repeats, reorders
+and spoils frames at both ends: memory is equal, each request completes once and in order, atomics
+happen once. And what each daemon counted, and what it sent, is what follows from the frames that
+it got, by captures inside it (urocectl capture, test/trace/check.py --inside).
+
+UROCE_SOAK_SECONDS=N, or N as argument: go on for about so long, with a seed of its own each round.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+
+import lib
+
+CHECK = lib.HERE.parent / "trace/check.py"
+SECONDS = float(sys.argv[1] if len(sys.argv) > 1 else os.environ.get("UROCE_SOAK_SECONDS", 0))
+SEED = int(os.environ.get("UROCE_SOAK_SEED", 1))
+LINKS = {"veth": lib.link_veth, "memif": lib.link_memif}
+# At 10% of each, two tries in five bring a queue pair no further, and eight in a row end it: by the
+# rules (REQ-04), but not what is looked for here. So it is 10% of what the name of the test says.
+FAULTS = {
+    "0.1%": "drop=0.1%,dup=0.1%,reorder=0.1%,corrupt=0.1%",
+    "1%": "drop=1%,dup=1%,reorder=1%,corrupt=1%",
+    "10%": "drop=10%,dup=1%,reorder=1%,corrupt=1%",
+}
+TIMEOUT_CODE = "14"  # rcdata's, 67 ms: a daemon that has to wait for a CPU is not a lost frame
+# Captured rounds: what fits a capture's ring (64 MiB), so that none of it is lost.
+CAPTURED = {
+    "0.1%": ("--ops", "150", "--max-len", "200000"),
+    "1%": ("--ops", "80", "--max-len", "200000"),
+    "10%": ("--ops", "40", "--max-len", "60000"),
+}
+PLAIN_MS = "700" if SECONDS == 0 else "12000"
+
+
+def ctl(side, *words):
+    done = subprocess.run([lib.UROCECTL, "--socket", side.daemon.socket, "--json", *words],
+                          text=True, capture_output=True, timeout=60)
+    assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+    return json.loads(done.stdout)
+
+
+def books(side):
+    return {**side.daemon.show("stats"), **side.daemon.show("drops")}
+
+
+def rest(side):
+    """The counters, when they rest and no frame waits in the injector."""
+    def settled():
+        before = books(side)
+        held = ctl(side, "impair", side.dev, "show")["impair"][0].get("held", 0)
+        time.sleep(0.05)
+        return before if held == 0 and before == books(side) else None
+    return lib.until("counters rest", settled)
+
+
+def mixed(link, seed, *plan):
+    """rcdata on both ends; raises with its output unless all was as it should be."""
+    own = ["-d", "{dev}", "--json", "--timeout", TIMEOUT_CODE, "--stall", "60"]
+    pair = lib.verbs_pair(link.b, link.a, lib.RCDATA,
+                          [*own, "--mixed", "--seed", str(seed), *plan], server_args=own,
+                          timeout=300)
+    sums = {}
+    for proc in (pair.server, pair.client):
+        result = json.loads(proc.output().splitlines()[-1])
+        assert result["ok"] is True, proc.output()
+        for name, value in result.items():
+            sums[name] = sums.get(name, 0) + value if isinstance(value, int) else value
+    return sums
+
+
+def totals(before, after):
+    sums = {}
+    for was, now in zip(before, after):
+        for what in ("stats", "drops"):
+            for name, value in now[what][0]["total"].items():
+                old = was[what][0]["total"][name]
+                sums[name] = sums.get(name, 0) + value - old
+    return sums
+
+
+def judge(side, folder, name, before, after):
+    """The checker on one end's capture and counters."""
+    paths = []
+    for when, stats in (("before", before), ("after", after)):
+        paths.append(folder / f"{name}-{when}.json")
+        paths[-1].write_text(json.dumps(stats))
+    done = subprocess.run(["/usr/bin/python3", CHECK, "--inside", "--ack-timeout", TIMEOUT_CODE,
+                           "--device", side.dev, "--stats", *paths, folder / f"{name}.pcapng"],
+                          text=True, capture_output=True, timeout=300)
+    print("\n".join(f"# {name}: {line}" for line in done.stdout.splitlines()[-20:]))
+    assert done.returncode == 0, done.stderr
+    assert int(re.search(r"^(\d+) frames", done.stdout, re.M).group(1)) > 1000, done.stdout
+
+
+def captured(link, seed, rate, *plan):
+    """A round whose every frame is looked at: what both ends counted together."""
+    folder = lib.tmpdir()
+    sides = {"a": link.a, "b": link.b}
+    before = [rest(side) for side in sides.values()]
+    for name, side in sides.items():
+        ctl(side, "capture", side.dev, "start", folder / f"{name}.pcapng")
+    mixed(link, seed, "--qps", "4", *CAPTURED[rate], *plan)
+    after = [rest(side) for side in sides.values()]
+    for i, (name, side) in enumerate(sides.items()):
+        last = ctl(side, "capture", side.dev, "stop")["capture"][0]
+        assert last["lost"] == 0 and last["error"] is None, last
+        judge(side, folder, name, before[i], after[i])
+        (folder / f"{name}.pcapng").unlink()
+    return totals(before, after)
+
+
+def plain(link, seed, *plan):
+    """A round of messages up to 1 MiB."""
+    before = [rest(side) for side in (link.a, link.b)]
+    sums = mixed(link, seed, "--qps", "4", "--depth", "24", "--max-len", "1048576", "--duration",
+                 PLAIN_MS, *plan)
+    after = [rest(side) for side in (link.a, link.b)]
+    print(f"# {sums}")
+    return totals(before, after)
+
+
+def say(counted):
+    names = ("tx_roce", "retransmitted_packets", "ack_timeouts", "sent_seq_naks", "rcvd_seq_naks",
+             "sent_rnr_naks", "read_response_gaps", "duplicate_requests",
+             "out_of_sequence_requests", "bad_icrc")
+    print("# " + ", ".join(f"{name} {counted[name]}" for name in names), flush=True)
+
+
+def soak(link, rate, seconds):
+    """At least a round of each kind, then on until the time is over."""
+    end = time.monotonic() + seconds
+    rounds = 0
+    while rounds == 0 or time.monotonic() < end:
+        seed = SEED + 2 * rounds
+        for i, side in enumerate((link.a, link.b)):
+            ctl(side, "impair", side.dev, "set", f"{FAULTS[rate]},seed={2 * seed + i}")
+        srq = ("--srq",) if rounds % 2 else ()
+        print(f"# round {rounds}, seed {seed} {' '.join(srq)}", flush=True)
+        counted = captured(link, seed, rate, *srq)
+        say(counted)
+        more = plain(link, seed + 1, *(() if srq else ("--srq",)))
+        say(more)
+        for name in ("retransmitted_packets", "duplicate_requests", "bad_icrc"):
+            assert counted[name] + more[name] > 0, f"no {name}: {counted} {more}"
+        rounds += 1
+
+
+def spoilt_and_repaired(link):
+    """Wrong bytes under a right ICRC: whatever that does to the program, the daemons go on."""
+    for i, side in enumerate((link.a, link.b)):
+        ctl(side, "impair", side.dev, "set", f"corrupt_fixed=1%,seed={SEED + i}")
+    port = lib.tcp_port()
+    own = ["-d", "uroce0", "-p", port, "--stall", "5"]
+    server = link.b.spawn([lib.RCDATA, *own])
+    lib.until("the server listens", lambda: server.listens(port))
+    client = link.a.spawn([lib.RCDATA, *own, "--mixed", "--ops", "60", link.b.host])
+    for proc in (client, server):
+        assert proc.wait(60) in (0, 1, 3, 4), proc.output()
+    for side in (link.a, link.b):
+        ctl(side, "impair", side.dev, "clear")
+    mixed(link, SEED, "--ops", "50")
+
+
+def main():
+    lib.need_root()
+    for kind, make in LINKS.items():
+        link = make()
+        for rate in FAULTS:
+            with lib.case(f"{kind}: {rate} lost, and repeated, reordered, spoilt frames"):
+                soak(link, rate, SECONDS / len(LINKS) / len(FAULTS))
+        if kind == "veth":
+            with lib.case(f"{kind}: 1% spoilt under a right ICRC, then all is well again"):
+                spoilt_and_repaired(link)
+        with lib.case(f"{kind}: nothing is left, the daemons end cleanly"):
+            for daemon in link.daemons:
+                lib.until("no object is left",
+                          lambda daemon=daemon: not any(daemon.objects().values()))
+            link.stop()
+    lib.finish()
+
+
+main()

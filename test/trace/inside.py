@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One end of an RC connection, from a capture inside that end (`urocectl capture`): what it got and
+what it made, in its order. Its counters and its duties follow from that, whatever the network does.
+
+Feed Requester request() it sent and response() it got, Responder request() it got and response() it
+sent, in the order of the capture; then end(). PSNs in here are unwrapped: see pairs.near.
+"""
+import frames
+import half
+from pairs import near
+
+
+class Requester(half.Half):
+    """The engine's own cursor: una <= next <= high; what moves next back is counted."""
+
+    def __init__(self, mtu, timeout_ns, report):
+        super().__init__(mtu, False, timeout_ns, report)
+        self.fetches = []         # [first PSN not answered, end] of READs and atomics, in order
+        self.rnr_until = None     # waiting since an RNR NAK
+        self.read_gap = False     # what is missing of a READ was asked for again
+        self.deadline = None      # of the ACK timeout
+
+    def request(self, f):
+        if self.next is None:
+            self.next = self.high = self.una = f.psn + (1 << 24)
+        psn = near(f.psn, self.next)
+        if psn != self.next:
+            self.unforeseen(f, psn)
+        if self.rnr_until is not None:
+            if f.time < self.rnr_until:
+                self.report(f, "REQ-06-rnr", f"not for another {self.rnr_until - f.time} ns",
+                            f"{f.role} {f.psn}")
+            self.rnr_until = self.deadline = None
+        span = self.span(f, psn)
+        if psn < self.high:
+            self.counts["retransmitted_packets"] += 1
+            self.same(f, psn)
+        else:
+            self.sequence(f)
+            if f.opcode == 12 or f.opcode in frames.ATOMIC:
+                self.fetches.append([psn, psn + span])
+        self.sent[psn] = f
+        self.next = psn + span
+        self.high = max(self.high, self.next)
+        if self.deadline is None:
+            self.deadline = f.time + self.timeout_ns
+
+    def unforeseen(self, f, psn):
+        """Nothing it got made it go here: that must be the timer."""
+        if psn != self.una or psn > self.next:
+            self.report(f, "REQ-05-psn", f"{self.next & 0xFFFFFF}, or {self.una & 0xFFFFFF} again",
+                        f.psn)
+        elif self.rnr_until is not None or self.deadline is None or f.time < self.deadline:
+            self.report(f, "REQ-05-rewind", "a NAK, RNR NAK or time-out before this PSN",
+                        f"{f.psn}, time-out in {(self.deadline or 0) - f.time} ns")
+        else:
+            self.counts["ack_timeouts"] += 1
+            self.read_gap = False
+        self.rewind()
+        self.next = psn
+
+    def span(self, f, psn):
+        if f.opcode != 12:
+            return 1
+        read = half.Read(f, psn, self.mtu)
+        self.reads = [r for r in self.reads if r.end > self.una] + [read]
+        return read.end - psn
+
+    def rewind(self):
+        self.next = self.una
+        if self.rnr_until is None:
+            self.deadline = None
+
+    def until(self, upto, time):
+        """All before upto is acknowledged, as far as that goes: a READ is by its data only."""
+        was = self.una
+        if self.fetches:
+            upto = min(upto, self.fetches[0][0])
+        self.una = max(self.una, upto)
+        if self.una != was:
+            self.moved(time, was)
+
+    def moved(self, time, was):
+        for psn in range(was, self.una):
+            self.sent.pop(psn, None)
+        self.read_gap = False
+        if self.next < self.una:
+            self.rewind()
+        if self.rnr_until is None:
+            self.deadline = time + self.timeout_ns if self.next != self.una else None
+
+    def response(self, f):
+        psn = near(f.psn, self.una) if self.una is not None else 0
+        if self.una is None or psn < self.una or psn >= self.high:
+            self.counts["stale_responses"] += 1
+            return
+        ack = f.opcode == 17
+        kind = f.syndrome >> 5 if ack else None
+        if kind == 3 and f.syndrome & 31 > 4 or kind == 2:
+            self.counts["stale_responses"] += 1
+            return
+        upto = psn + (kind == 0)
+        self.until(upto, f.time)
+        if kind == 3 and f.syndrome & 31 == 0:
+            self.sequence_nak()
+        elif self.una != upto:
+            self.gap()
+        elif kind == 1:
+            self.rnr_wait(f)
+        elif kind == 3:
+            self.counts["fatal_naks"] += 1
+        elif not ack:
+            self.fetched(f, psn)
+
+    def sequence_nak(self):
+        if self.rnr_until is None:
+            self.counts["seq_naks"] += 1
+            self.rewind()
+
+    def rnr_wait(self, f):
+        if self.rnr_until is None:
+            self.counts["rnr_naks"] += 1
+            self.rnr_until = f.time + half.RNR_US[f.syndrome & 31] * 1000
+            self.rewind()
+
+    def gap(self):
+        if not self.read_gap and self.rnr_until is None:
+            self.counts["read_response_gaps"] += 1
+            self.rewind()
+            self.read_gap = True
+
+    def fetched(self, f, psn):
+        """The data of una has come."""
+        if not self.fetches or self.fetches[0][0] != psn:
+            self.report(f, "REQ-09-kind", "the answer to a SEND or WRITE", f.role)
+            return
+        self.fetches[0][0] += 1
+        if self.fetches[0][0] == self.fetches[0][1]:
+            del self.fetches[0]
+        self.una = psn + 1
+        self.moved(f.time, psn)
+
+    def end(self):
+        pass
+
+
+class Responder(half.Half):
+    """ePSN and what is due. rnr_naks: (frame number, PSN) of each RNR NAK that it sent, by which
+    one can tell whether a request that came before was executed."""
+
+    def __init__(self, mtu, report, rnr_naks, first_psn):
+        super().__init__(mtu, False, 0, report)
+        self.rnr_naks = rnr_naks
+        self.epsn = self.una = first_psn
+        self.early = None         # the latest PSN that came too early for this ePSN
+        self.unanswered = set()   # PSNs that came since the last frame that it sent
+        self.doubtful = 0
+
+    def request(self, f):
+        psn = near(f.psn, self.epsn)
+        span = 1
+        if psn <= self.epsn:
+            span = self.span(f, psn)
+            self.sent[psn] = f
+        if psn < self.epsn:
+            self.counts["duplicate_requests"] += 1
+            # an RNR NAK that is not sent, as its request came again at once and found a receive
+            self.doubtful += psn in self.unanswered and f.opcode in half.TAKES_RECV
+        elif psn > self.epsn:
+            self.counts["out_of_sequence_requests"] += 1
+            self.early = psn
+        else:
+            self.expected(f, psn, span)
+        self.unanswered.add(psn)
+        # kept: what may be asked for again, or answered
+        self.high = self.epsn
+
+    def span(self, f, psn):
+        if f.opcode != 12:
+            return 1
+        read = half.Read(f, psn, self.mtu)
+        self.reads = [*self.reads[-127:], read]
+        return read.end - psn
+
+    def expected(self, f, psn, span):
+        if f.opcode in half.TAKES_RECV and self.refused(f, psn):
+            return
+        self.sequence(f)
+        self.epsn = psn + span
+        if f.opcode == 12:
+            self.reads[-1].first = True
+        if f.ackreq:
+            self.wanted[psn] = f
+        if self.early is not None and self.early < self.epsn:
+            self.early = None
+        for old in [p for p in list(self.sent)[:2] if p < psn - 1024]:
+            del self.sent[old]
+
+    def refused(self, f, psn):
+        """Is an RNR NAK of it still to be sent?"""
+        while self.rnr_naks and self.rnr_naks[0][0] < f.number:
+            del self.rnr_naks[0]
+        return any(near(p, self.epsn) == psn for _, p in self.rnr_naks[:64])
+
+    def response(self, f):
+        self.unanswered.clear()
+        psn = near(f.psn, self.epsn)
+        self.in_order(f, psn)
+        super().response(f)
+
+    def in_order(self, f, psn):
+        """RSP-03: an ACK or NAK does not pass the first answer to a READ or atomic before it."""
+        if f.opcode == 17:
+            upto = psn + (f.syndrome >> 5 == 0)
+            late = [r for r in self.reads if getattr(r, "first", False) and r.seen < r.end
+                    and r.seen < upto]
+            if late and (f.syndrome >> 5 != 3 or f.syndrome == 0x60):
+                self.report(f, "RSP-03-order", f"the responses from {late[0].seen & 0xFFFFFF} on",
+                            f"ACK {f.psn}")
+
+    def nakable(self, psn):
+        return self.una <= psn <= self.epsn
+
+    def rnr_nak(self, f, psn):
+        request = self.sent.get(psn)
+        if psn != self.epsn or request is None or request.opcode not in half.TAKES_RECV:
+            self.report(f, "NAK-10-psn", f"the request that is expected, {self.epsn & 0xFFFFFF}",
+                        f.psn)
+            return
+        self.answered(f, psn - 1)
+        self.wanted.clear()
+
+    def seq_nak(self, f, psn):
+        if psn != self.epsn or self.early is None:
+            self.report(f, "NAK-04-psn", f"the first missing, {self.epsn & 0xFFFFFF}, a later one "
+                        "having come", f.psn)
+            return
+        if psn in self.seq_naks:
+            self.report(f, "NAK-04-once", "one NAK a gap", f.psn)
+            return
+        self.seq_naks.add(psn)
+        self.answered(f, psn - 1)
+        self.wanted.clear()
