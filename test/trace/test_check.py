@@ -194,6 +194,7 @@ def test_mutations():
 
 def test_every_rule_is_spoilt():
     """No rule without a capture that breaks it."""
+    # those of inside.py: test_inside.py
     source = (HERE / "check.py").read_text() + (HERE / "half.py").read_text()
     named = set(re.findall(r'"((?:WIRE|REQ|RSP|NAK)-\d\d-[a-z-]+)"', source))
     missing = named - {row[0] for row in SPOILT}

@@ -1,0 +1,310 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""check.py --inside on captures made by hand: what follows from the frames is told exactly, and a
+frame that must not be there, or is missing, is found by the one rule that says so."""
+import ipaddress
+import json
+import pathlib
+import re
+import struct
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import check  # pylint: disable=wrong-import-position
+import frames  # pylint: disable=wrong-import-position
+
+HERE_IP, THERE_IP = "10.0.0.1", "10.0.0.2"
+HERE_QP, THERE_QP = 0x11, 0x12
+MAC = bytes.fromhex("020000000001")
+OPCODE = {name: number for number, name in frames.ROLES.items()}
+MTU, US, MS = 1024, 1000, 10**6
+TIMEOUT = 4096 << 14  # of code 14
+KEY = 0x1234
+_cases = []
+
+
+def frame(sent, role, psn, rest=b"", payload=b"", ackreq=False):
+    """A frame of the connection, with a right ICRC."""
+    src, dst, qpn = ((HERE_IP, THERE_IP, THERE_QP) if sent else (THERE_IP, HERE_IP, HERE_QP))
+    body = rest + payload + bytes(-len(payload) % 4)
+    bth = struct.pack(">BBHII", OPCODE[role], 0x40 | -len(payload) % 4 << 4, 0xFFFF, qpn,
+                      psn | ackreq << 31)
+    udp = struct.pack(">HHHH", 0xC000, 4791, 8 + 12 + len(body) + 4, 0)
+    ip = bytearray(struct.pack(">BBHHHBBH", 0x45, 0, 20 + 8 + 12 + len(body) + 4, 0, 0x4000, 64,
+                               17, 0))
+    ip += ipaddress.ip_address(src).packed + ipaddress.ip_address(dst).packed
+    ip[10:12] = struct.pack(">H", 0xFFFF - frames.ip_sum(bytes(ip)))
+    ends = (b"\x02", b"\x01") if sent else (b"\x01", b"\x02")
+    macs = MAC[:5] + ends[0] + MAC[:5] + ends[1]
+    whole = macs + b"\x08\x00" + bytes(ip) + udp + bth + body + b"\0\0\0\0"
+    return whole[:-4] + frames.icrc(whole)
+
+
+def reth(length, offset=0):
+    return struct.pack(">QII", 0x10000 + offset, KEY, length)
+
+
+def aeth(syndrome=31):
+    return struct.pack(">I", syndrome << 24)
+
+
+DATA = bytes(range(256)) * 4
+ADD = struct.pack(">QIQQ", 0x20000, KEY, 1, 0)
+BROUGHT = aeth() + struct.pack(">Q", 7)
+
+# (label, ns after the one before, by the device whose capture it is, role, psn, rest, payload)
+REQUESTER = [
+    ("first", 0, True, "WRITE_FIRST", 100, reth(1500), DATA),
+    ("last", 0, True, "WRITE_LAST", 101, b"", DATA[:476]),
+    ("read", 0, True, "READ_REQ", 102, reth(2048), b""),
+    ("send", 0, True, "SEND_ONLY", 104, b"", DATA[:8]),
+    ("add", 0, True, "FETCH_ADD", 105, ADD, b""),
+    ("ack", US, False, "ACK", 101, aeth(), b""),
+    ("response", 0, False, "RESP_FIRST", 102, aeth(), DATA),
+    ("past", 0, False, "ACK", 104, aeth(), b""),                  # a READ response is missing
+    ("past2", 0, False, "ACK", 104, aeth(), b""),
+    ("reread", 0, True, "READ_REQ", 103, reth(1024, MTU), b""),
+    ("send2", 0, True, "SEND_ONLY", 104, b"", DATA[:8]),
+    ("add2", 0, True, "FETCH_ADD", 105, ADD, b""),
+    ("nak", US, False, "ACK", 104, aeth(0x60), b""),              # and goes on being
+    ("reread2", 0, True, "READ_REQ", 103, reth(1024, MTU), b""),
+    ("send3", 0, True, "SEND_ONLY", 104, b"", DATA[:8]),
+    ("response2", US, False, "RESP_ONLY", 103, aeth(), DATA),
+    ("rnr", 0, False, "ACK", 104, aeth(0x21), b""),               # 10 us
+    ("late nak", 0, False, "ACK", 104, aeth(0x60), b""),
+    ("send4", 10 * US, True, "SEND_ONLY", 104, b"", DATA[:8]),
+    ("add3", 0, True, "FETCH_ADD", 105, ADD, b""),
+    ("ack2", US, False, "ACK", 104, aeth(), b""),
+    ("again", TIMEOUT, True, "FETCH_ADD", 105, ADD, b""),
+    ("brought", US, False, "ATOMIC_ACK", 105, BROUGHT, b""),
+    ("stale", 0, False, "ACK", 101, aeth(), b""),
+    ("new", 0, True, "SEND_ONLY", 106, b"", DATA[:8]),
+]
+REQUESTER_COUNTS = {"tx_roce": 14, "rx_roce": 11, "retransmitted_packets": 8, "ack_timeouts": 1,
+                    "rcvd_seq_naks": 1, "rcvd_rnr_naks": 1, "read_response_gaps": 1,
+                    "stale_responses": 1, "rcvd_fatal_naks": 0}
+RESPONDER = [
+    ("first", 0, False, "WRITE_FIRST", 500, reth(1500), DATA),
+    ("last", 0, False, "WRITE_LAST", 501, b"", DATA[:476]),
+    ("ack", 0, True, "ACK", 501, aeth(), b""),
+    ("early", US, False, "SEND_ONLY", 503, b"", DATA[:8]),
+    ("nak", 0, True, "ACK", 502, aeth(0x60), b""),
+    ("early2", US, False, "SEND_ONLY", 504, b"", DATA[:8]),
+    ("missed", US, False, "SEND_ONLY", 502, b"", DATA[:8]),
+    ("behind", 0, False, "SEND_ONLY", 503, b"", DATA[:8]),
+    ("ack2", 0, True, "ACK", 503, aeth(), b""),
+    ("twice", US, False, "SEND_ONLY", 502, b"", DATA[:8]),
+    ("ack3", 0, True, "ACK", 503, aeth(), b""),
+    ("read", US, False, "READ_REQ", 504, reth(2048), b""),
+    ("response", 0, True, "RESP_FIRST", 504, aeth(), DATA),
+    ("response2", 0, True, "RESP_LAST", 505, aeth(), DATA),
+    ("reread", US, False, "READ_REQ", 505, reth(1024, MTU), b""),
+    ("response3", 0, True, "RESP_ONLY", 505, aeth(), DATA),
+    ("no receive", US, False, "SEND_ONLY", 506, b"", DATA[:8]),
+    ("behind it", 0, False, "SEND_ONLY", 507, b"", DATA[:8]),
+    ("rnr", 0, True, "ACK", 506, aeth(0x21), b""),
+    ("now", 20 * US, False, "SEND_ONLY", 506, b"", DATA[:8]),
+    ("add", 0, False, "FETCH_ADD", 507, ADD, b""),
+    ("brought", 0, True, "ATOMIC_ACK", 507, BROUGHT, b""),
+    ("add twice", US, False, "FETCH_ADD", 507, ADD, b""),
+    ("brought again", 0, True, "ATOMIC_ACK", 507, BROUGHT, b""),
+]
+RESPONDER_COUNTS = {"tx_roce": 10, "rx_roce": 14, "duplicate_requests": 3,
+                    "out_of_sequence_requests": 3, "sent_acks": 3, "sent_seq_naks": 1,
+                    "sent_rnr_naks": 1, "sent_fatal_naks": 0, "sent_read_responses": 3}
+ASKS = {"last", "send", "missed", "behind", "now", "add", "new"}  # with AckReq
+
+
+def capture(path, rows, lost=0):
+    time, found = 10**18, []
+    for label, wait, sent, role, psn, rest, payload in rows:
+        time += wait
+        ask = label in ASKS and OPCODE[role] not in frames.RESPONSES
+        found.append((time, frame(sent, role, psn, rest, payload, ask), sent))
+    frames.ng_writer(path, found, lost)
+
+
+def checked(rows):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "x.pcapng"
+        capture(path, rows)
+        checker = check.Checker(ack_timeout=14, inside=True)
+        checker.read(path)
+    return checker
+
+
+def at(rows, label):
+    return next(i for i, row in enumerate(rows) if row[0] == label)
+
+
+def put(rows, label, **change):
+    """The rows with one changed."""
+    names = ("label", "wait", "sent", "role", "psn", "rest", "payload")
+    i = at(rows, label)
+    row = dict(zip(names, rows[i])) | change
+    return [*rows[:i], tuple(row.values()), *rows[i + 1:]]
+
+
+def without(rows, *labels):
+    return [row for row in rows if row[0] not in labels]
+
+
+def twice(rows, label):
+    i = at(rows, label)
+    return [*rows[:i + 1], rows[i], *rows[i + 1:]]
+
+
+def swapped(rows, one, two):
+    i, j = at(rows, one), at(rows, two)
+    rows = list(rows)
+    rows[i], rows[j] = rows[j], rows[i]
+    return rows
+
+
+# Each: the one rule, and the rows in which it is broken.
+SPOILT = [
+    # it sends what is not next, and nothing made it go back
+    ("REQ-05-psn", put(REQUESTER, "new", psn=107)),
+    # what was acknowledged
+    ("REQ-05-psn", put(REQUESTER, "new", psn=104)),
+    # it goes further back than to the first that is not acknowledged
+    ("REQ-05-psn", put(REQUESTER, "again", psn=103, role="READ_REQ", rest=reth(1024, MTU))),
+    # sooner than the time-out
+    ("REQ-05-rewind", put(REQUESTER, "again", wait=TIMEOUT - US)),
+    # no NAK, and no missing response, made it
+    ("REQ-05-rewind", without(REQUESTER, "nak")),
+    ("REQ-05-rewind", without(REQUESTER, "past", "past2")),
+    # sooner than the RNR NAK said
+    ("REQ-06-rnr", put(REQUESTER, "send4", wait=10 * US - 1)),
+    ("REQ-04-same", put(REQUESTER, "send4", payload=DATA[1:9])),
+    ("REQ-08-reread", put(REQUESTER, "reread", rest=reth(1024))),
+    # data in answer to a SEND
+    ("REQ-09-kind",
+     put(REQUESTER, "ack2", role="RESP_ONLY", payload=DATA)[:at(REQUESTER, "again")]),
+    ("WIRE-01-sequence", put(REQUESTER, "new", role="SEND_LAST")),
+    # not the ePSN; nothing came behind it; a second time
+    ("NAK-04-psn", put(RESPONDER, "nak", psn=501)),
+    ("NAK-04-psn", put(RESPONDER, "brought again", role="ACK", psn=508, rest=aeth(0x60))),
+    ("NAK-04-once", put(RESPONDER, "early2", sent=True, role="ACK", psn=502, rest=aeth(0x60),
+                        payload=b"")),
+    ("NAK-10-psn", put(RESPONDER, "brought again", role="ACK", psn=505, rest=aeth(0x21))),
+    # less than was acknowledged, more than was executed, and nothing at all
+    ("RSP-02-regress", put(RESPONDER, "ack3", psn=502)),
+    ("RSP-02-ghost", put(RESPONDER, "ack2", psn=504)),
+    ("RSP-02-ackreq", without(RESPONDER, "brought", "add twice", "brought again")),
+    # an ACK of what is behind a READ, before the READ's data
+    ("RSP-03-order", put(RESPONDER, "response2", role="ACK", psn=505, payload=b"")),
+    ("RSP-01-read-psn", swapped(RESPONDER, "response", "response2")),
+    ("RSP-01-read-length", put(RESPONDER, "response3", payload=DATA[:512])),
+    ("RSP-01-atomic", put(RESPONDER, "brought again", rest=aeth() + struct.pack(">Q", 8))),
+]
+
+
+def case(name, good, why=""):
+    _cases.append(good)
+    print(f"{'ok' if good else 'not ok'} {len(_cases)} - {name}" + ("" if good else f" # {why}"))
+
+
+def test_counts():
+    for name, rows, want in (("requester", REQUESTER, REQUESTER_COUNTS),
+                             ("responder", RESPONDER, RESPONDER_COUNTS)):
+        checker = checked(rows)
+        counts = checker.counts["device"]
+        wrong = {k: counts[k] for k, v in want.items() if counts[k] != v}
+        case(f"{name}: no violation", not checker.violations, checker.violations)
+        case(f"{name}: the counts", not wrong, wrong)
+
+
+def test_rules():
+    for rule, rows in SPOILT:
+        got = {v["rule"] for v in checked(rows).violations}
+        case(f"{rule}", got == {rule}, got)
+    named = set(re.findall(r'"((?:WIRE|REQ|RSP|NAK)-\d\d-[a-z-]+)"',
+                           (HERE / "inside.py").read_text()))
+    missing = named - {rule for rule, _ in SPOILT}
+    case("every rule of inside.py has a capture that breaks it", named and not missing, missing)
+
+
+def test_unclear_starts():
+    """The first PSN that is expected is told by what came, or by the NAK of what did not."""
+    checker = checked([RESPONDER[1], *RESPONDER])
+    case("the second frame came first", not checker.violations and
+         checker.counts["device"]["out_of_sequence_requests"] == 4, checker.violations)
+    rows = [(*RESPONDER[1][:1], 0, *RESPONDER[1][2:]),
+            ("missing", 0, True, "ACK", 500, aeth(0x60), b""), *RESPONDER]
+    checker = checked(rows)
+    case("the first frame was lost", not checker.violations and
+         checker.counts["device"]["out_of_sequence_requests"] == 4, checker.violations)
+
+
+def stats(counts, **more):
+    drops = {name: counts[name] + more.get(name, 0) for name in (*check.SPOILT, *check.NO_QP)}
+    names = {*check.INSIDE_SENT, *check.INSIDE_GOT, *check.INSIDE_PORT}
+    return {"stats": [{"device": "d", "total": {n: counts[n] + more.get(n, 0) for n in names}}],
+            "drops": [{"device": "d", "total": drops}]}
+
+
+def test_counters():
+    """A daemon whose counters are one off."""
+    for name in (*check.INSIDE_SENT, *check.INSIDE_GOT, *check.INSIDE_PORT, *check.SPOILT):
+        checker = checked(RESPONDER)
+        zero = stats({n: 0 for n in (*check.INSIDE_SENT, *check.INSIDE_GOT, *check.INSIDE_PORT,
+                                     *check.SPOILT, *check.NO_QP)})
+        counts = checker.counts["device"]
+        checker.inside_counters(zero, stats(counts), "d")
+        good = not checker.violations
+        checker.inside_counters(zero, stats(counts, **{name: 1}), "d")
+        got = [v["rule"] for v in checker.violations]
+        case(f"{name}, one too many", good and got == [f"stats-{name}"], got)
+    checker = checked(RESPONDER)
+    checker.inside_counters(zero, stats(checker.counts["device"], rx_roce=-1, bad_qpn=1), "d")
+    case("a frame whose QP was gone", not checker.violations, checker.violations)
+    checker.inside_counters(zero, stats(checker.counts["device"], rx_roce=-1), "d")
+    case("a frame that was not counted", len(checker.violations) == 1, checker.violations)
+
+
+def spoil(at_byte, bit, data=None):
+    data = bytearray(data or frame(False, "SEND_ONLY", 500, b"", DATA[:8]))
+    data[at_byte] ^= 1 << bit
+    return bytes(data)
+
+
+def test_spoilt():
+    """Why a frame is dropped, by where a bit of it flipped."""
+    udp, bth = 34, 42
+    for why, data in ((None, frame(False, "ACK", 1, aeth())), ("bad_ip", spoil(14, 5)),
+                      ("bad_ip", spoil(30, 0)), ("fragment", spoil(20, 5)),
+                      ("slow_path", spoil(23, 0)), ("slow_path", spoil(udp + 3, 1)),
+                      ("bad_udp_length", spoil(udp + 5, 0)), ("bad_tver", spoil(bth + 1, 0)),
+                      ("runt", spoil(bth, 4)), ("bad_icrc", spoil(bth, 7)),
+                      ("bad_icrc", spoil(bth + 11, 0)), ("bad_icrc", spoil(-1, 0)),
+                      (None, spoil(bth + 4, 3)), (None, spoil(udp + 7, 3))):
+        got = frames.spoilt(data)
+        case(f"spoilt: {why}", got == why, got)
+
+
+def test_refused_files():
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "x.pcapng"
+        for what, lost, cut in (("frames were lost", 3, None), ("not a whole one", 0, 70)):
+            capture(path, REQUESTER, lost)
+            path.write_bytes(path.read_bytes()[:cut])
+            try:
+                checker = check.Checker(inside=True)
+                checker.read(path)
+                case(what, False, json.dumps(checker.violations))
+            except ValueError as error:
+                case(what, what in str(error), error)
+
+
+def main():
+    for test in (test_counts, test_rules, test_unclear_starts, test_counters, test_spoilt,
+                 test_refused_files):
+        test()
+    print(f"1..{len(_cases)}")
+    return 0 if all(_cases) else 1
+
+
+sys.exit(main())
