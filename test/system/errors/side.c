@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Device, regions and queue pairs. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include "errmatrix.h"
+
+#define QUEUE_WRS      16
+#define CQ_ENTRIES     64
+#define QKEY           0x11111111u
+#define RNR_TIMER      12 /* 0.64 ms */
+#define RETRIES        7
+#define RETRIES_SILENT 1  /* of a peer that never answers */
+#define TIMEOUT_SILENT 12 /* 17 ms: there is no answer to wait for */
+#define ALL_RIGHTS                                                                                 \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
+	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND)
+
+bool
+run_failed(struct run *r, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (r->rep.failed[0])
+		return false;
+	va_start(ap, fmt);
+	vsnprintf(r->rep.failed, sizeof(r->rep.failed), fmt, ap);
+	va_end(ap);
+	return false;
+}
+
+static void
+device_open(struct side *s)
+{
+	int n = 0;
+	struct ibv_device **list = ibv_get_device_list(&n);
+
+	for (int i = 0; list && i < n && !s->ctx; i++)
+		if (!s->opt->dev || !strcmp(s->opt->dev, ibv_get_device_name(list[i])))
+			s->ctx = ibv_open_device(list[i]);
+	if (!s->ctx)
+		die("no verbs device %s (%d seen)", s->opt->dev ? s->opt->dev : "at all", n);
+	ibv_free_device_list(list);
+	if (fcntl(s->ctx->async_fd, F_SETFL, fcntl(s->ctx->async_fd, F_GETFL) | O_NONBLOCK))
+		die("async_fd: %s", strerror(errno));
+}
+
+uint64_t
+area_addr(const struct side *s, enum area area)
+{
+	return (uintptr_t)s->arena.mem + area_offset(area);
+}
+
+void
+side_open(struct side *s, const struct options *opt)
+{
+	struct ibv_port_attr port;
+
+	s->opt = opt;
+	device_open(s);
+	if (ibv_query_port(s->ctx, opt->ib_port, &port) ||
+	    ibv_query_gid(s->ctx, opt->ib_port, opt->gid_index, &s->gid))
+		die("no port %u or no GID %u", opt->ib_port, opt->gid_index);
+	s->port_mtu = port.active_mtu;
+	s->pd = ibv_alloc_pd(s->ctx);
+	s->other_pd = ibv_alloc_pd(s->ctx);
+	if (!s->pd || !s->other_pd)
+		die("ibv_alloc_pd: %s", strerror(errno));
+	arena_open(&s->arena);
+	for (int i = 0; i <= AREA_RECV; i++) {
+		size_t len = i == AREA_RECV ? s->arena.bytes - area_offset(i) : area_bytes(i);
+
+		s->area[i] = ibv_reg_mr(s->pd, s->arena.mem + area_offset(i), len, ALL_RIGHTS);
+		if (!s->area[i])
+			die("ibv_reg_mr of %zu bytes: %s", len, strerror(errno));
+	}
+}
+
+void
+side_close(struct side *s)
+{
+	int rc = 0;
+
+	for (int i = 0; i <= AREA_RECV; i++)
+		rc |= ibv_dereg_mr(s->area[i]);
+	rc |= ibv_dealloc_pd(s->pd);
+	rc |= ibv_dealloc_pd(s->other_pd);
+	rc |= ibv_close_device(s->ctx);
+	if (rc)
+		die("an object could not be destroyed: %d", rc);
+}
+
+struct ibv_mr *
+extra_mr(struct run *r, struct ibv_pd *pd, enum area area, size_t len, int access)
+{
+	void *at = (void *)(uintptr_t)area_addr(r->s, area);
+	struct ibv_mr *mr = ibv_reg_mr(pd, at, len, access);
+
+	if (!mr)
+		run_failed(r, "ibv_reg_mr of %zu bytes, access %#x: %s", len, access,
+			   strerror(errno));
+	else
+		r->mr[r->nmrs++] = mr;
+	return mr;
+}
+
+bool
+extra_dereg(struct run *r, struct ibv_mr *mr)
+{
+	int rc;
+
+	if (!mr)
+		return false;
+	rc = ibv_dereg_mr(mr);
+	if (rc)
+		return run_failed(r, "ibv_dereg_mr: %s", strerror(rc));
+	r->nmrs--; /* always the one made last */
+	return true;
+}
+
+static struct ibv_qp *
+qp_make(struct run *r, enum ibv_qp_type type)
+{
+	struct ibv_qp_init_attr init = {
+		.qp_type = type,
+		.send_cq = r->scq,
+		.recv_cq = r->rcq,
+		.srq = r->srq,
+		.sq_sig_all = 1,
+		.cap = {.max_send_wr = QUEUE_WRS,
+			.max_recv_wr = r->srq ? 0 : QUEUE_WRS,
+			.max_send_sge = 2,
+			.max_recv_sge = r->srq ? 0 : 1},
+	};
+	struct ibv_qp *qp = ibv_create_qp(r->s->pd, &init);
+
+	if (!qp)
+		run_failed(r, "ibv_create_qp: %s", strerror(errno));
+	return qp;
+}
+
+/* What the responder's queue pair lets its peer do: all, or all but what the row is about. */
+static int
+qp_rights(const struct run *r)
+{
+	int rights = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+
+	if (row_type(r->row) == IBV_QPT_RC)
+		rights |= IBV_ACCESS_REMOTE_ATOMIC;
+	if (r->s->requester || r->row->cause != QP_NO_RIGHT)
+		return rights;
+	if (r->row->op == OP_READ)
+		return rights & ~IBV_ACCESS_REMOTE_READ;
+	if (r->row->op == OP_CMP_SWAP || r->row->op == OP_FETCH_ADD)
+		return rights & ~IBV_ACCESS_REMOTE_ATOMIC;
+	return rights & ~IBV_ACCESS_REMOTE_WRITE;
+}
+
+static bool
+qp_init(struct run *r, struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
+				   .port_num = r->s->opt->ib_port,
+				   .qp_access_flags = qp_rights(r),
+				   .qkey = QKEY};
+	int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+	int rc;
+
+	mask |= qp->qp_type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS;
+	rc = ibv_modify_qp(qp, &attr, mask);
+	return rc ? run_failed(r, "modify to INIT: %s", strerror(rc)) : true;
+}
+
+static struct ibv_ah_attr
+ah_attr(const struct run *r)
+{
+	struct ibv_ah_attr ah = {
+		.is_global = 1,
+		.port_num = r->s->opt->ib_port,
+		.grh = {.sgid_index = r->s->opt->gid_index, .hop_limit = 64},
+	};
+
+	memcpy(ah.grh.dgid.raw, r->peer.gid, sizeof(r->peer.gid));
+	return ah;
+}
+
+static uint8_t
+reads_taken(const struct run *r)
+{
+	if (!r->s->requester && r->row->cause == DEPTH_ZERO)
+		return 0;
+	return !r->s->requester && r->row->cause == DEPTH_OVERRUN ? 1 : 8;
+}
+
+static bool
+qp_rtr(struct run *r, struct ibv_qp *qp, uint32_t dest, uint32_t psn)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = r->plan->mtu,
+		.dest_qp_num = dest,
+		.rq_psn = psn,
+		.max_dest_rd_atomic = reads_taken(r),
+		.min_rnr_timer = RNR_TIMER,
+		.ah_attr = ah_attr(r),
+	};
+	int mask = IBV_QP_STATE, rc;
+
+	if (qp->qp_type != IBV_QPT_UD)
+		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+	if (qp->qp_type == IBV_QPT_RC)
+		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+	rc = ibv_modify_qp(qp, &attr, mask);
+	return rc ? run_failed(r, "modify to RTR: %s", strerror(rc)) : true;
+}
+
+static bool
+qp_rts(struct run *r, struct ibv_qp *qp, uint32_t psn)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTS,
+		.sq_psn = psn,
+		.timeout = row_peer_gone(r->row) ? TIMEOUT_SILENT : (uint8_t)r->plan->timeout,
+		.retry_cnt = row_peer_gone(r->row) ? RETRIES_SILENT : RETRIES,
+		.rnr_retry = r->row->cause == RECV_NONE ? RETRIES_SILENT : RETRIES,
+		.max_rd_atomic = r->s->requester && r->row->cause == NO_CREDIT ? 0 : 8,
+	};
+	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN, rc;
+
+	if (qp->qp_type == IBV_QPT_RC)
+		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			IBV_QP_MAX_QP_RD_ATOMIC;
+	rc = ibv_modify_qp(qp, &attr, mask);
+	return rc ? run_failed(r, "modify to RTS: %s", strerror(rc)) : true;
+}
+
+static bool
+srq_make(struct run *r)
+{
+	struct ibv_srq_init_attr init = {.attr = {.max_wr = QUEUE_WRS, .max_sge = 1}};
+
+	r->srq = ibv_create_srq(r->s->pd, &init);
+	return r->srq ? true : run_failed(r, "ibv_create_srq: %s", strerror(errno));
+}
+
+bool
+queues_make(struct run *r, struct address *mine)
+{
+	memcpy(mine->gid, r->s->gid.raw, sizeof(mine->gid));
+	r->scq = ibv_create_cq(r->s->ctx, CQ_ENTRIES, NULL, NULL, 0);
+	r->rcq = ibv_create_cq(r->s->ctx, CQ_ENTRIES, NULL, NULL, 0);
+	if (!r->scq || !r->rcq)
+		return run_failed(r, "ibv_create_cq: %s", strerror(errno));
+	if ((r->row->flags & ROW_SRQ) && !r->s->requester && !srq_make(r))
+		return false;
+	r->qp = qp_make(r, row_type(r->row));
+	if (!r->qp)
+		return false;
+	r->rep.qp_num = mine->qpn = r->qp->qp_num;
+	/* Close to the end of the PSNs, so that rows with a few packets cross it. */
+	mine->psn = 0xfffffe;
+	return qp_init(r, r->qp);
+}
+
+bool
+queues_connect(struct run *r, const struct address *mine)
+{
+	bool nobody = r->s->requester && r->row->cause == PEER_NONE;
+	struct ibv_ah_attr ah = ah_attr(r);
+
+	if (!qp_rtr(r, r->qp, nobody ? 0xfffff0 : r->peer.qpn, r->peer.psn) ||
+	    !qp_rts(r, r->qp, mine->psn))
+		return false;
+	if (row_type(r->row) != IBV_QPT_UD)
+		return true;
+	r->ah = ibv_create_ah(r->s->pd, &ah);
+	r->other_ah = ibv_create_ah(r->s->other_pd, &ah);
+	return r->ah && r->other_ah ? true : run_failed(r, "ibv_create_ah: %s", strerror(errno));
+}
+
+bool
+helper_make(struct run *r)
+{
+	r->helper = qp_make(r, row_type(r->row));
+	return r->helper && qp_init(r, r->helper) && qp_rtr(r, r->helper, 0xfffff1, 0) &&
+	       qp_rts(r, r->helper, 0);
+}
+
+void
+queues_free(struct run *r)
+{
+	int rc = 0;
+
+	/* The window first: rxe's bound one keeps its queue pair from being destroyed. */
+	if (r->mw)
+		rc |= ibv_dealloc_mw(r->mw);
+	if (r->helper)
+		rc |= ibv_destroy_qp(r->helper);
+	if (r->qp)
+		rc |= ibv_destroy_qp(r->qp);
+	if (r->srq)
+		rc |= ibv_destroy_srq(r->srq);
+	if (r->ah)
+		rc |= ibv_destroy_ah(r->ah);
+	if (r->other_ah)
+		rc |= ibv_destroy_ah(r->other_ah);
+	if (r->scq)
+		rc |= ibv_destroy_cq(r->scq);
+	if (r->rcq)
+		rc |= ibv_destroy_cq(r->rcq);
+	while (r->nmrs)
+		rc |= ibv_dereg_mr(r->mr[--r->nmrs]);
+	if (rc)
+		run_failed(r, "an object could not be destroyed: %d", rc);
+}

@@ -1,0 +1,118 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""errmatrix, the matrix of errors: every row between two daemons, within one device, and (RC) on a
+network that loses packets, where an error must still be the right one."""
+import json
+import subprocess
+
+import lib
+
+ERRMATRIX = lib.BUILD / "test/system/errors/errmatrix"
+# A row whose NAK the impaired cases lose, and what is lost: errmatrix' good SEND comes first.
+WRITE_BAD_RKEY = "test_CQE_16_CQE_10_NAK_06_NAK_09_EVT_03_write_bad_rkey"
+
+
+def rows(link, *plan, timeout=180):
+    """Runs the matrix, responder on b and requester on a: what each side saw, by row."""
+    port = lib.tcp_port()
+
+    def argv(side):
+        return [ERRMATRIX, "-d", side.dev, "-p", str(port)]
+
+    pair = lib.run_pair(lambda: link.b.spawn(argv(link.b)),
+                        lambda: link.a.spawn([*argv(link.a), "--json", *plan, link.b.host]),
+                        port, timeout)
+    seen = [json.loads(line) for line in pair.client.output().splitlines() if line[:1] == "{"]
+    assert pair.server_rc == 0 and pair.client_rc in (0, 1) and seen, (
+        f"responder {pair.server_rc}:\n{pair.server.tail()}\n"
+        f"requester {pair.client_rc}:\n{pair.client.tail()}")
+    return {row["row"]: row for row in seen}
+
+
+def good(row):
+    assert row["ok"], "\n".join([*row["problems"], json.dumps(row)])
+
+
+def statuses(row, side, queue):
+    return [status for _, status in row[side][queue]]
+
+
+def check(label, link, *plan):
+    """One TAP line a row; returns what was seen."""
+    seen = {}
+    with lib.case(f"{label}: the matrix ran"):
+        seen = rows(link, *plan)
+    for name, row in seen.items():
+        with lib.case(f"{label}: {name}"):
+            good(row)
+    return seen
+
+
+def impair(side, spec):
+    """urocectl impair; its counters."""
+    words = ("set", spec) if spec else ("show",)
+    done = subprocess.run([lib.UROCECTL, "--socket", side.daemon.socket, "--json", "impair",
+                           side.dev, *words], text=True, capture_output=True, timeout=20)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["impair"][0]
+
+
+def lossy(link):
+    """1% of the frames each way. A NAK goes out once: lost, its requester hears nothing more."""
+    for seed, side in enumerate((link.a, link.b), 1):
+        impair(side, f"drop=1%,dup=1%,seed={seed}")
+    seen = check(f"{link.kind}, 1% lost", link, "--lossy")
+    with lib.case(f"{link.kind}, 1% lost: as many NAKs are missing as were lost, at most"):
+        dropped = [impair(side, None)["drop"] for side in (link.a, link.b)]
+        missing = [name for name, row in seen.items() if "CQE_12" not in name and
+                   "RETRY_EXC_ERR" in statuses(row, "requester", "sends")]
+        assert sum(dropped) > 0 and len(missing) <= dropped[0], (dropped, missing)
+
+
+def request_lost(link):
+    """The errant request is lost, and is refused when it comes again."""
+    impair(link.a, "drop=0%")
+    impair(link.b, "rule:opcode=RC_WRITE_ONLY,nth=1,count=1,action=drop")
+    row = rows(link, "--lossy", "--only", WRITE_BAD_RKEY)[WRITE_BAD_RKEY]
+    assert impair(link.b, None)["rules"][0]["acted"] == 1
+    good(row)
+    assert statuses(row, "requester", "sends")[1] == "REM_ACCESS_ERR", row
+
+
+def nak_lost(link):
+    """The responder has said it, and is in ERR: nothing else is to be had from it (QP-19)."""
+    impair(link.a, "rule:opcode=RC_ACK,nth=2,count=1,action=drop")
+    impair(link.b, "drop=0%")
+    row = rows(link, "--lossy", "--only", WRITE_BAD_RKEY)[WRITE_BAD_RKEY]
+    assert impair(link.a, None)["rules"][0]["acted"] == 1
+    good(row)
+    assert statuses(row, "requester", "sends")[1] == "RETRY_EXC_ERR", row
+    assert row["responder"]["events"] == ["QP_ACCESS_ERR"], row
+
+
+def end(link):
+    with lib.case(f"{link.kind}: nothing is left, the daemons end cleanly"):
+        for daemon in link.daemons:
+            lib.until("no object is left",
+                      lambda daemon=daemon: not any(daemon.objects().values()))
+        link.stop()
+
+
+def main():
+    lib.need_root()
+    link = lib.link_veth()
+    check(link.kind, link)
+    check(f"{link.kind}, path MTU 256", link, "--mtu", "256", "--only", "_long_")
+    lossy(link)
+    with lib.case("test_CQE_10_REQ_04_request_lost: the error is the same when it comes again"):
+        request_lost(link)
+    with lib.case("test_CQE_12_NAK_12_QP_19_nak_lost: the requester gives up, as on a silent peer"):
+        nak_lost(link)
+    end(link)
+    link = lib.link_loop()
+    check(link.kind, link)
+    end(link)
+    lib.finish()
+
+
+main()
