@@ -3,6 +3,7 @@
 #include <unistd.h>
 #include <rte_eal.h>
 #include <rte_mbuf.h>
+#include "qp/migrate.h"
 #include "wire/icrc.h"
 #include "wire/parse.h"
 #include "world_priv.h"
@@ -109,7 +110,8 @@ modify(uint32_t q, uint32_t mask, const struct uroce_qp_attr *attr)
 	if (rc != 0)
 		return rc;
 	world.engine.env.now_ns = world.now;
-	qp_modify_apply(&world.engine.env, s->qp, mask, attr, mask & QP_AV ? &s->path : NULL, NULL);
+	qp_modify_apply(&world.engine.env, s->qp, mask, attr, mask & QP_AV ? &s->path : NULL,
+			mask & QP_ALT_PATH ? &s->alt : NULL);
 	return 0;
 }
 
@@ -143,6 +145,22 @@ raise_to(uint32_t q, enum qp_state to)
 	}
 }
 
+/* Its peer's next packet with MigReq 0 arms it, the next with MigReq 1 has it change its path. */
+static void
+rearm(uint32_t q)
+{
+	const struct uroce_qp_attr a = {
+		.path_mig_state = QP_MIG_REARM,
+		.alt_ah = {.is_global = 1, .port_num = 1},
+		.alt_port_num = 1,
+		.alt_timeout = 13,
+	};
+
+	world.side[q].alt = world.side[q].path;
+	world.side[q].alt.wire.udp_sport++;
+	CHECK(modify(q, QP_ALT_PATH | QP_PATH_MIG_STATE, &a) == 0);
+}
+
 static void
 make_qp(uint32_t q)
 {
@@ -172,6 +190,8 @@ make_qp(uint32_t q)
 	world.qps.slot[c.qpn & world.qps.mask] = s->qp;
 	peers_connect(q, kind[q].svc);
 	raise_to(q, kind[q].state);
+	if (q == WORLD_RC_SRQ || q == WORLD_UC)
+		rearm(q);
 }
 
 static void

@@ -40,7 +40,7 @@ struct wq {
 struct world_side {
 	struct qp *qp;
 	struct wq sq, rq;
-	struct qp_path path;
+	struct qp_path path, alt; /* alt: of the QPs that have an alternate path */
 	struct world_peer peer;
 };
 
