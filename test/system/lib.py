@@ -29,6 +29,8 @@ UROCE_RUN = BUILD / "app/uroce-run/uroce-run"
 RCDATA = BUILD / "test/system/rcdata/rcdata"
 SANITIZED = os.environ.get("UROCE_SANITIZED") == "1"  # the provider needs libasan preloaded
 SHORT = os.environ.get("UROCE_TEST_SHORT") == "1"  # fewer sizes, for slow (sanitized) builds
+FULL = os.environ.get("UROCE_TEST_FULL") == "1"  # every combination of suite programs: minutes
+UID = int(os.environ.get("UROCE_TEST_UID", "0"))  # clients run as this user and group; 0: root
 READY_S = 30
 ONE_WORKER = ()
 TWO_WORKERS = ("--workers", "2")
@@ -66,6 +68,8 @@ def need_root():
 def tmpdir():
     """A new folder, removed at the end."""
     path = pathlib.Path(tempfile.mkdtemp(prefix="uroce-test-"))
+    if UID:
+        path.chmod(0o711)  # its clients reach the socket, whose group and mode decide
     _cleanup.callback(shutil.rmtree, path, ignore_errors=True)
     return path
 
@@ -207,6 +211,11 @@ def mac_of(ns, iface):
 
 # --- daemon and clients --------------------------------------------------------------------------
 
+def as_user():
+    """What stands before a client's command line to make it run as the user it shall run as."""
+    return ["setpriv", "--reuid", UID, "--regid", UID, "--clear-groups"] if UID else []
+
+
 def asan_env():
     """Clients are Debian's own binaries: a sanitized provider needs its run-time preloaded."""
     if not SANITIZED:
@@ -224,6 +233,9 @@ class Daemon:
         prefix = unique("ur")
         argv = [UROCED, "--socket", self.socket, "--no-huge", "--file-prefix", prefix,
                 "--idle", "adaptive"]
+        if UID:
+            argv += ["--socket-mode", "0660", "--socket-group", UID]
+        self.vdevs, self.devs = vdevs, devs
         # a daemon that a test kills cannot take EAL's empty folder away
         _cleanup.callback(rmdir_if_there, f"/var/run/dpdk/{prefix}")
         for value in vdevs:
@@ -264,7 +276,7 @@ class Daemon:
 
     def client(self, argv, env=None):
         """Starts a verbs program on this daemon's devices."""
-        return Proc([UROCE_RUN, "--socket", self.socket, *argv], self.ns,
+        return Proc([*as_user(), UROCE_RUN, "--socket", self.socket, *argv], self.ns,
                     {**asan_env(), **(env or {})})
 
     def stop(self):
@@ -296,6 +308,11 @@ class Link:
         self.daemons = list(dict.fromkeys((a.daemon, b.daemon)))
         for daemon in self.daemons:  # a memif is up when its peer has come
             until("the link is up", lambda daemon=daemon: daemon.link_up())
+
+    def nothing_left(self):
+        """Waits until no daemon has an object left; TimeoutError if one keeps some."""
+        for daemon in self.daemons:
+            until("no object is left", lambda daemon=daemon: not any(daemon.objects().values()))
 
     def stop(self):
         for daemon in self.daemons:

@@ -1,32 +1,15 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """perftest over every kind of link: short runs, many shapes."""
-import re
-
 import lib
+import perftool
 
 SHAPES = ((2, 1000), (4096, 1000), (65536, 1000), (1 << 20, 50))  # bytes, messages
 SHORT_SHAPES = ((2, 200), (65536, 50))
 
 
-def rows(text):
-    """The result table: message size -> list of the numbers behind it."""
-    found = {}
-    for line in text.splitlines():
-        if re.fullmatch(r"\s*\d+(\s+([\d.]+|-?nan))+\s*", line):
-            size, *rest = line.split()
-            found[int(size)] = [float(x) for x in rest]
-    return found
-
-
 def perf(link, tool, *args, sizes, timeout=90):
-    pair = lib.verbs_pair(link.b, link.a, tool,
-                          ["-d", "{dev}", "-x", "1", "-F", "-m", str(link.mtu), *args],
-                          timeout=timeout)
-    table = rows(pair.client.output())
-    for size in sizes:
-        assert size in table, f"no result for {size} bytes:\n{pair.client.output()}"
-        assert table[size][0] > 0, f"no iterations of {size} bytes:\n{pair.client.output()}"
+    perftool.run(link, tool, "-m", str(link.mtu), *args, sizes=sizes, timeout=timeout)
 
 
 def bandwidth(link):

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""pyverbs' own tests, as Debian's rdma-core documentation carries them, unpacked and run."""
+import gzip
+import pathlib
+import re
+import shutil
+
+import lib
+
+PACKAGED = pathlib.Path("/usr/share/doc/rdma-core/tests")
+
+
+def unpack():
+    """A folder in which `python3 tests/run_tests.py` works."""
+    folder = lib.tmpdir()
+    (folder / "tests").mkdir()
+    for path in PACKAGED.iterdir():
+        if path.suffix == ".gz":
+            (folder / "tests" / path.stem).write_bytes(gzip.decompress(path.read_bytes()))
+        else:
+            shutil.copy(path, folder / "tests" / path.name)
+    if lib.UID:
+        (folder / "tests").chmod(0o755)
+        folder.chmod(0o755)
+    return folder
+
+
+def verdicts(text):
+    """Full name of a test -> ok, FAIL, ERROR or skipped 'why'. What tests print stands between."""
+    found = {}
+    body = re.split(r"^={70}$|^-{70}$", text, flags=re.M)[0]
+    for chunk in re.split(r"^(?=test_\w+ \()", body, flags=re.M):
+        name = re.match(r"(test_\w+) \((\S+)\)", chunk)
+        ends = re.findall(r"(ok|FAIL|ERROR|skipped .*)$", chunk, re.M)
+        if name and ends:
+            found[name[2]] = ends[-1]
+    return found
+
+
+def run(side, folder, names=(), timeout=120):
+    """Runs the tests whose names contain one of names, or all; name -> verdict."""
+    wanted = [word for name in names for word in ("-k", name)]
+    script = (f"cd {folder} && exec /usr/bin/python3 tests/run_tests.py --dev {side.dev} "
+              f"--port 1 --gid 1 -v " + " ".join(wanted))
+    proc = side.spawn(["sh", "-c", script], env={"PYTHONDONTWRITEBYTECODE": "1"})
+    rc = proc.wait(timeout)
+    found = verdicts(proc.output())
+    bad = {name: what for name, what in found.items() if what in ("FAIL", "ERROR")}
+    assert rc == 0 and found and not bad, f"status {rc}, {bad}\n{proc.output()[-6000:]}"
+    return found

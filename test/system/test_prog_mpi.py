@@ -1,0 +1,90 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Debian's Open MPI over UCX: a job of 4 ranks on two nodes (network namespaces, a daemon each)
+that compares every byte (mpi/check.c). What crosses the wire between the nodes is recorded: the
+data must be RoCE, nothing but the job's control may be TCP."""
+import os
+import re
+import signal
+import struct
+
+import lib
+
+# mpirun starts the second node's orted by this in place of ssh: HOST COMMAND...
+AGENT = """#!/bin/sh
+shift
+export UROCE_SOCKET={socket}
+exec ip netns exec {ns} {user} sh -c "$*"
+"""
+
+
+def record(side, path):
+    dump = lib.spawn(["tcpdump", "-i", "eth0", "-Q", "in", "-U", "-n", "-s", "80", "-B", "65536",
+                      "-Z", "root", "-w", path], ns=side.daemon.ns)
+    lib.until("tcpdump listens", lambda: "listening on" in dump.output())
+    return dump
+
+
+def count(path):
+    """Bytes on the wire by kind: roce (IPv4, UDP to 4791), other."""
+    sums = {"roce": 0, "other": 0}
+    data = path.read_bytes()
+    pos = 24
+    while pos + 16 <= len(data):
+        have, length = struct.unpack_from("<II", data, pos + 8)
+        frame = data[pos + 16:pos + 16 + have]
+        roce = (frame[12:14] == b"\x08\x00" and frame[23:24] == b"\x11"
+                and frame[36:38] == struct.pack(">H", 4791))
+        sums["roce" if roce else "other"] += length
+        pos += 16 + have
+    return sums
+
+
+def job(link, folder, *extra):
+    agent = folder / "agent"
+    user = " ".join(str(a) for a in lib.as_user())
+    agent.write_text(AGENT.format(socket=link.b.daemon.socket, ns=link.b.daemon.ns, user=user))
+    agent.chmod(0o755)
+    argv = ["mpirun", "--allow-run-as-root", "--mca", "plm_rsh_agent", agent, "--host",
+            f"{link.a.host}:2,{link.b.host}:2", "-np", "4", "--bind-to", "none", "--mca", "pml",
+            "ucx", "--mca", "btl", "^openib", "-x", "UCX_NET_DEVICES=uroce0:1", *extra,
+            lib.UROCE_RUN, folder / "check"]
+    # the second node's orted is started from the first node's namespace by root's rights
+    proc = lib.spawn(argv, ns=link.a.daemon.ns, env={"UROCE_SOCKET": str(link.a.daemon.socket)})
+    rc = proc.wait(120)
+    assert rc == 0, f"status {rc}:\n{proc.output()}"
+    found = re.search(r"mpi check: 4 ranks, (\d+) bytes compared", proc.output())
+    assert found and int(found[1]) > 30 << 20, proc.output()
+
+
+def on_the_wire(link, folder, *extra):
+    paths = [folder / "a.pcap", folder / "b.pcap"]
+    dumps = [record(side, path) for side, path in zip((link.a, link.b), paths)]
+    job(link, folder, *extra)
+    for dump in dumps:
+        dump.popen.send_signal(signal.SIGINT)
+        dump.wait(10)
+    for path in paths:
+        sums = count(path)
+        assert sums["roce"] > 10 << 20, f"{path.name}: {sums}"
+        assert sums["other"] < 1 << 20, f"{path.name}: {sums}"
+        path.unlink()
+
+
+def main():
+    lib.need_root()
+    os.environ["OMPI_MCA_orte_tmpdir_base"] = str(lib.tmpdir())
+    folder = lib.tmpdir()
+    lib.sh("mpicc", "-O2", "-Wall", "-Wextra", "-Werror", "-o", folder / "check",
+           lib.HERE / "mpi/check.c")
+    link = lib.link_veth()
+    for tls in ("rc,self", "ud,self"):
+        with lib.case(f"mpirun: 4 ranks on 2 nodes, UCX_TLS={tls}: every byte right, by RoCE"):
+            on_the_wire(link, folder, "-x", f"UCX_TLS={tls}")
+    with lib.case("nothing is left, the daemons end cleanly"):
+        link.nothing_left()
+        link.stop()
+    lib.finish()
+
+
+main()

@@ -1,0 +1,102 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Debian's perftest between two daemons: every program but raw_ethernet, every service, every
+option that this network has. UROCE_TEST_FULL=1 runs each combination, else a choice of them."""
+import itertools
+import re
+
+import lib
+import perftool
+
+SERVICES = {"send": ("RC", "UC", "UD"), "write": ("RC", "UC"), "read": ("RC",),
+            "atomic": ("RC",)}
+QPS = (1, 2, 3, 4, 8, 16, 32, 64) if lib.FULL else (1, 2, 16, 64)
+
+
+def size_of(op, service):
+    return [] if op == "atomic" else ["-s", "1024" if service == "UD" else "8192"]
+
+
+def plain(op, service):
+    """(options, sizes in the result) that the _bw and the _lat program of an operation take."""
+    one = size_of(op, service)
+    shown = [8 if op == "atomic" else int(one[1])]
+    limit = 12 if service == "UD" else 23
+    yield ["-n", "200", *one], shown
+    if op != "atomic":
+        yield ["-n", "5", "-a"], [1 << n for n in range(1, limit + 1)]
+    if op != "write":  # it has no event mode
+        yield ["-n", "200", "-e", *one], shown
+    yield ["-n", "200", "--use_hugepages", *one], shown
+    if op in ("send", "write"):
+        yield ["-n", "200", "-I", "64", "-s", "64"], [64]
+        yield ["-n", "200", "-I", "0", "-s", "64"], [64]
+    yield ["-D", "1", *one], shown
+
+
+def bandwidth(op, service):
+    one = size_of(op, service)
+    shown = [8 if op == "atomic" else int(one[1])]
+    for qps in QPS:
+        yield ["-n", "100", "-q", str(qps), *one], shown
+    yield ["-n", "200", "-b", *one], shown
+    if op != "atomic":
+        yield ["-n", "5", "-b", "-a"], [1 << n for n in range(1, 13 if service == "UD" else 24)]
+    yield ["-n", "200", "--report_gbits", *one], shown
+    yield ["-n", "100", "-b", "-q", "8", *one], shown
+    if op != "write":
+        yield ["-n", "100", "-b", "-e", "-q", "4", *one], shown
+    yield ["-n", "200", "-t", "16", "-Q", "4", *one], shown
+    depth = ["-r", "64"] if op == "send" else ["-l", "4"]
+    yield ["-n", "1000", *depth, *one], shown
+
+
+def combinations():
+    """(program, options, sizes)"""
+    for op, service_list in SERVICES.items():
+        for service, kind in itertools.product(service_list, ("bw", "lat")):
+            service_args = [] if op in ("read", "atomic") else ["-c", service]
+            for args, sizes in plain(op, service):
+                yield f"ib_{op}_{kind}", service_args + args, sizes
+            if kind == "bw":
+                for args, sizes in bandwidth(op, service):
+                    yield f"ib_{op}_{kind}", service_args + args, sizes
+    for atomic in ("CMP_AND_SWAP", "FETCH_AND_ADD"):
+        for kind in ("bw", "lat"):
+            yield f"ib_atomic_{kind}", ["-A", atomic, "-n", "200"], [8]
+
+
+def worth_it(seen, tool, args):
+    """Whether a short run takes this combination: each option once with each program, each
+    service of it once."""
+    word = [a for a in args if re.fullmatch(r"-[a-zA-Z]|--\w+", a) and a not in ("-n", "-s")]
+    if "-a" in word and tool not in ("ib_send_lat", "ib_write_bw", "ib_read_bw"):
+        return False  # a latency table measures the CPU's frequency for each of 23 rows
+    keys = {(tool, *args[:2]), *((tool, w) for w in word), (tool, "-q", "64" in args)}
+    new = keys - seen
+    seen |= keys
+    return bool(new)
+
+
+def perftest(link):
+    seen = set()
+    for tool, args, sizes in combinations():
+        if not worth_it(seen, tool, args) and not lib.FULL:
+            continue
+        with lib.case(f"{tool}: {' '.join(args)}" + (f" ({link.kind})" if lib.FULL else "")):
+            mtu = [] if "UD" in args else ["-m", str(link.mtu)]
+            perftool.run(link, tool, *mtu, *args, sizes=sizes)
+    with lib.case(f"nothing is left, the daemons end cleanly ({link.kind})"):
+        link.nothing_left()
+        link.stop()
+
+
+def main():
+    lib.need_root()
+    with perftool.huge_pages(64):
+        for make in (lib.link_memif, lib.link_veth) if lib.FULL else (lib.link_memif,):
+            perftest(make())
+    lib.finish()
+
+
+main()

@@ -1,0 +1,57 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""pyverbs' own tests, from Debian's package. Those of pyverbs/core.txt must pass; the others pass
+or are skipped for a reason that stands here, and that doc/compatibility.md repeats."""
+import pathlib
+import re
+
+import lib
+import perftool
+import pyverbs_run
+
+CORE = (lib.HERE / "pyverbs/core.txt").read_text().split()
+WAITS = {"tests.test_qpex.QpExTestCase.test_qp_ex_rc_atomic_write"}  # ATOMIC WRITE
+# Other vendors' own, and what this machine does not have.
+FOREIGN = re.compile(r"^tests\.test_(mlx5|efa|cuda)|Cuda")
+# pattern of names: why they are skipped
+REASONS = {
+    r"test_rdmacm\.": "no rdma_cm yet",
+    r"xrc": "XRC is not offered",
+    r"raw_qp|test_flow\.|test_rss_traffic": "RoCE devices without raw Ethernet queues",
+    r"test_odp\.": "no on-demand paging",
+    r"DMTest|DeviceMemory|SharedDM|_dm_": "no device memory",
+    r"DmaBuf": "no DMA-BUF on this machine",
+    r"test_tag_matching": "no tag matching",
+    r"timestamp|rt_values|query_rt": "no device clock",
+    r"atomic_write": "ATOMIC WRITE is not offered yet",
+}
+
+
+def reason(name):
+    return next((why for word, why in REASONS.items() if re.search(word, name)), None)
+
+
+def main():
+    lib.need_root()
+    link = lib.link_loop()
+    folder = pyverbs_run.unpack()
+    found = {}
+    with perftool.huge_pages(64):
+        with lib.case("pyverbs: python3 tests/run_tests.py --dev uroce0 --port 1 --gid 1 -v"):
+            found = pyverbs_run.run(link.a, folder)
+    for name in CORE:
+        if name not in WAITS:
+            with lib.case(f"pyverbs: {name}"):
+                assert found.get(name) == "ok", found.get(name)
+    with lib.case("pyverbs: the other generic tests pass, or are skipped for a known reason"):
+        for name, what in found.items():
+            if name not in CORE and what != "ok" and not FOREIGN.search(name):
+                assert reason(name), f"{name}: {what}"
+                print(f"# {name}: {reason(name)}")
+    with lib.case("nothing is left, the daemon ends cleanly"):
+        link.nothing_left()
+        link.stop()
+    lib.finish()
+
+
+main()

@@ -1,0 +1,61 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Debian's UCX over rc_verbs and ud_verbs: what ucx_info lists, and ucx_perftest between two
+daemons. (ucx_perftest does not look at the data that arrives; test_prog_mpi does.)"""
+import re
+
+import lib
+
+TESTS = ("tag_lat", "tag_bw", "tag_sync_lat", "ucp_put_lat", "ucp_put_bw", "ucp_get",
+         "stream_lat", "stream_bw", "ucp_am_lat", "ucp_am_bw")
+ATOMICS = ("ucp_add", "ucp_fadd", "ucp_swap", "ucp_cswap")
+SIZES = (8, 4096, 65536, 1 << 20) if lib.FULL else (8, 65536)
+
+
+def transports(link):
+    proc = link.a.spawn(["ucx_info", "-d"])
+    rc = proc.wait(30)
+    assert rc == 0, f"status {rc}: {proc.output()}"
+    found = re.findall(r"Transport: (\S+)\s+#\s+Device: (\S+)", proc.output())
+    for transport in ("rc_verbs", "ud_verbs"):
+        assert (transport, "uroce0:1") in found, f"no {transport} on uroce0: {found}"
+
+
+def perftest(link, tls, test, *args, env=None):
+    """The server on link.b, the client on link.a."""
+    port = lib.tcp_port()
+    env = {"UCX_TLS": tls, "UCX_NET_DEVICES": "uroce0:1", **(env or {})}
+    pair = lib.run_pair(
+        lambda: link.b.spawn(["ucx_perftest", "-p", str(port)], env),
+        lambda: link.a.spawn(["ucx_perftest", "-p", str(port), "-t", test, "-w", "20", *args,
+                              link.b.host], env),
+        port).good()
+    assert re.search(r"^Final:\s+\d+", pair.client.output(), re.M), pair.client.output()
+
+
+def main():
+    lib.need_root()
+    link = lib.link_veth()
+    with lib.case("ucx_info: -d lists rc_verbs and ud_verbs on uroce0:1"):
+        transports(link)
+    for tls in ("rc", "ud"):
+        for test in TESTS:
+            for size in SIZES:
+                count = "200" if size < 65536 else "50"
+                with lib.case(f"ucx_perftest: UCX_TLS={tls} -t {test} -s {size}"):
+                    perftest(link, tls, test, "-n", count, "-s", str(size))
+        for test in ATOMICS:
+            with lib.case(f"ucx_perftest: UCX_TLS={tls} -t {test} -s 8"):
+                perftest(link, tls, test, "-n", "200", "-s", "8")
+    for tls in ("rc", "ud"):
+        with lib.case(f"ucx_perftest: UCX_TLS={tls} -t tag_lat -c 0 (pinned to a CPU)"):
+            perftest(link, tls, "tag_lat", "-n", "200", "-s", "4096", "-c", "0")
+        with lib.case(f"ucx_perftest: UCX_TLS={tls} -t tag_bw -T 2 -M multi (threads)"):
+            perftest(link, tls, "tag_bw", "-n", "200", "-s", "4096", "-T", "2", "-M", "multi")
+    with lib.case("nothing is left, the daemons end cleanly"):
+        link.nothing_left()
+        link.stop()
+    lib.finish()
+
+
+main()
