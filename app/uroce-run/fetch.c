@@ -61,6 +61,20 @@ fetch_gids(struct ipc_client *c, struct run_device *d)
 }
 
 static int
+fetch_pkeys(struct ipc_client *c, struct run_device *d)
+{
+	for (uint32_t i = 0; i < d->npkeys; i++) {
+		struct uroce_pkey_req req = {.port = 1, .index = i};
+		int rc = ask(c, UROCE_CTRL_QUERY_PKEY, &req, sizeof(req), &d->pkey[i],
+			     sizeof(d->pkey[i]));
+
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static int
 fetch_one(const char *socket, struct run_device *d)
 {
 	struct uroce_port_req port = {.port = 1};
@@ -74,6 +88,8 @@ fetch_one(const char *socket, struct run_device *d)
 		rc = ask(&c, UROCE_CTRL_QUERY_PORT, &port, sizeof(port), &d->port, sizeof(d->port));
 	if (rc == 0)
 		rc = fetch_gids(&c, d);
+	if (rc == 0)
+		rc = fetch_pkeys(&c, d);
 	if (rc)
 		complain("uroced does not describe %s: %s", d->name, strerror(-rc));
 	ipc_client_close(&c);
@@ -105,6 +121,8 @@ fetch_devices(const char *socket, struct run_device *dev, unsigned int *n)
 		d->npkeys = list.dev[*n].pkey_tbl_len;
 		if (d->ngids > UROCE_MAX_GIDS)
 			d->ngids = UROCE_MAX_GIDS;
+		if (d->npkeys > UROCE_MAX_PKEYS)
+			d->npkeys = UROCE_MAX_PKEYS;
 		if (fetch_one(socket, d))
 			return -1;
 	}

@@ -28,6 +28,7 @@ struct run_device {
 	struct uroce_port_rep port;
 	uint32_t ngids, npkeys;
 	struct uroce_gid_rep gid[UROCE_MAX_GIDS];
+	struct uroce_pkey_rep pkey[UROCE_MAX_PKEYS];
 };
 
 /* Prints "uroce-run: " and the message on stderr. */

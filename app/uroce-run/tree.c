@@ -150,8 +150,7 @@ put_port(const char *ibdev, const struct run_device *d)
 	path_of(dir, "%s/pkeys", port);
 	for (uint32_t i = 0; i < d->npkeys; i++) {
 		snprintf(file, sizeof(file), "%u", i);
-		/* Entry 0 is the default key; the rest of the table is empty. */
-		rc |= put(dir, file, i == 0 ? "0xffff" : "0x0000");
+		rc |= put(dir, file, "0x%04x", d->pkey[i].pkey);
 	}
 	return rc;
 }

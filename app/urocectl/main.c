@@ -28,12 +28,16 @@ usage(FILE *out)
 		"       urocectl [--socket PATH] [--json] [--all] impair DEVICE set SPEC | show | "
 		"clear\n"
 		"       urocectl [--socket PATH] [--json] capture DEVICE start FILE | show | stop\n"
+		"       urocectl [--socket PATH] [--json] addr add|del IP/LEN dev DEVICE\n"
+		"       urocectl [--socket PATH] [--json] pkey set KEY dev DEVICE index N\n"
+		"       urocectl [--socket PATH] [--json] pkey del dev DEVICE index N\n"
 		"WHAT: device port gid neigh qp [QPN] cq mr client stats drops\n\n"
 		"  --socket PATH  the daemon's control socket [$UROCE_SOCKET, else %s]\n"
 		"  --json         print JSON instead of a table\n"
 		"  --all          of counters show those that are zero too\n"
 		"  --help         print this\n",
 		UROCE_DEFAULT_SOCK);
+	set_usage(out);
 	impair_usage(out);
 }
 
@@ -92,8 +96,14 @@ take_word(struct request *rq, unsigned nth, const char *word)
 			capture_take_word(rq, nth - 1, word);
 		return;
 	}
+	if (nth == 0 && (strcmp(word, "addr") == 0 || strcmp(word, "pkey") == 0))
+		rq->set = true;
+	if (rq->set) {
+		set_take_word(rq, nth, word);
+		return;
+	}
 	if (nth == 0 && strcmp(word, "show") != 0)
-		wrong("unknown command '%s'; legal: show impair capture", word);
+		wrong("unknown command '%s'; legal: show impair capture addr pkey", word);
 	if (nth == 1 && !is_topic(word))
 		wrong("show: unknown '%s'; legal: %s", word, TOPICS);
 	if (nth == 1)
@@ -136,6 +146,8 @@ parse(struct request *rq, int argc, char **argv)
 		impair_check(rq);
 	else if (rq->capture)
 		capture_check(rq);
+	else if (rq->set)
+		set_check(rq);
 	else if (words < 2)
 		wrong("%s: nothing to show; legal: show %s", words == 0 ? "no command" : "show",
 		      TOPICS);
@@ -207,6 +219,7 @@ fetch(const struct request *rq)
 	all = rc != 0       ? NULL
 	      : rq->impair  ? impair_ask(&c, rq)
 	      : rq->capture ? capture_ask(&c, rq)
+	      : rq->set     ? set_ask(&c, rq)
 			    : ask(&c, rq);
 	if (all == NULL && errno != 0)
 		fprintf(stderr, "urocectl: the daemon at %s: %s\n", path, strerror(errno));
@@ -224,7 +237,10 @@ main(int argc, char **argv)
 	all = fetch(&rq);
 	if (all == NULL)
 		return EXIT_FAILURE;
-	rows = json_object_get(all, rq.impair ? "impair" : rq.capture ? "capture" : rq.what);
+	rows = json_object_get(all, rq.impair    ? "impair"
+				    : rq.capture ? "capture"
+				    : rq.set     ? "set"
+						 : rq.what);
 	if (rq.has_qpn && json_array_size(rows) == 0) {
 		fprintf(stderr, "urocectl: no QP %u\n", rq.qpn);
 		json_decref(all);
@@ -235,7 +251,7 @@ main(int argc, char **argv)
 		fputc('\n', stdout);
 	} else if (rq.impair) {
 		impair_print(json_array_get(rows, 0), rq.all);
-	} else if (rq.has_qpn || rq.capture) {
+	} else if (rq.has_qpn || rq.capture || rq.set) {
 		table_print_record(json_array_get(rows, 0));
 	} else if (strcmp(rq.what, "stats") == 0 || strcmp(rq.what, "drops") == 0) {
 		table_print_counters(rows, rq.all);

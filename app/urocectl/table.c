@@ -56,6 +56,35 @@ columns_of(const char *what)
 	return none;
 }
 
+/* What a row has more than one of, a line each below it: "gids" and "pkeys" of a port. */
+static void
+print_lists(json_t *row)
+{
+	const char *key, *field;
+	json_t *list, *entry, *value;
+	char text[CELL];
+	size_t i;
+
+	json_object_foreach(row, key, list)
+	{
+		json_array_foreach(list, i, entry)
+		{
+			printf("  %.*s", (int)strlen(key) - 1, key); /* the singular */
+			json_object_foreach(entry, field, value)
+			{
+				cell_text(value, text);
+				if (strcmp(field, "index") == 0)
+					printf(" %-3s", text);
+				else if (strcmp(field, "prefix") == 0)
+					printf("/%s", text);
+				else
+					printf(" %s", text);
+			}
+			printf("\n");
+		}
+	}
+}
+
 void
 table_print(const char *what, const json_t *rows)
 {
@@ -82,6 +111,7 @@ table_print(const char *what, const json_t *rows)
 			cell_text(json_object_get(row, column[c]), text);
 			printf("%-*s%s", width[c], text, column[c + 1] != NULL ? "  " : "\n");
 		}
+		print_lists(row);
 	}
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the files of urocectl share: main.c the options and show; impair.c faults;
- * capture.c captures; table.c output.
+ * capture.c captures; set.c addresses and P_Keys; table.c output.
  */
 #ifndef UROCECTL_UROCECTL_H
 #define UROCECTL_UROCECTL_H
@@ -25,6 +25,12 @@ struct request {
 	bool capture; /* or this, with device and verb: start stop show */
 	const char *file;
 	struct uroce_capture_req capture_req;
+	bool set;            /* or this, with device and verb: add del set */
+	const char *object;  /* addr pkey */
+	const char *value;   /* address or key; NULL: none yet */
+	const char *index;   /* NULL: none yet */
+	const char *keyword; /* whose value comes next; NULL: none's */
+	struct uroce_set_req set_req;
 };
 
 /* Wrong use: say so and exit. */
@@ -48,5 +54,11 @@ void impair_print(json_t *row, bool all);
 void capture_take_word(struct request *rq, unsigned nth, const char *word);
 void capture_check(const struct request *rq);
 json_t *capture_ask(struct ipc_client *c, const struct request *rq);
+
+/* set.c: the same of addr and pkey, which is the word of number 0. */
+void set_usage(FILE *out);
+void set_take_word(struct request *rq, unsigned nth, const char *word);
+void set_check(const struct request *rq);
+json_t *set_ask(struct ipc_client *c, const struct request *rq);
 
 #endif

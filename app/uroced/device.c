@@ -60,7 +60,7 @@ on_tick(struct watch *w, uint32_t events)
 		dev->next_link_ns = daemon_now_ns() + LINK_POLL_NS;
 		if (port_poll_link(&dev->port)) {
 			LOG(NOTICE, "%s: link %s", dev->name, dev->port.link_up ? "up" : "down");
-			events_port(dev);
+			events_port(dev, dev->port.link_up ? EVENTS_PORT_ACTIVE : EVENTS_PORT_ERR);
 			if (dev->port.link_up)
 				neigh_announce(dev);
 		}
@@ -148,6 +148,9 @@ device_start(struct device *dev, const struct devspec *spec)
 	if (rc < 0)
 		return rc;
 	net_dev_init(&dev->net, dev->port.mac);
+	memcpy(dev->pkey, spec->pkey, sizeof(dev->pkey));
+	if (spec->npkeys == 0)
+		dev->pkey[0] = WIRE_PKEY_DEFAULT;
 	rc = set_addresses(dev, spec);
 	if (rc < 0)
 		goto fail_port;
@@ -234,7 +237,7 @@ device_limits(const struct device *dev, struct qp_limits *lim)
 {
 	memset(lim, 0, sizeof(*lim));
 	lim->max_mtu = dev->max_mtu;
-	lim->npkeys = 1;
+	lim->npkeys = UROCE_MAX_PKEYS;
 	lim->ngids = UROCE_MAX_GIDS;
 	for (unsigned i = 0; i < UROCE_MAX_GIDS; i++)
 		lim->gid_valid |= (uint64_t)dev->net.gid[i].used << i;
@@ -288,9 +291,24 @@ device_attr(const struct device *dev, struct uroce_device_rep *rep)
 	rep->max_srq_wr = QP_MAX_WR;
 	rep->max_srq_sge = QP_MAX_SGE;
 	rep->atomic_cap = ATOMIC_GLOB;
-	rep->max_pkeys = 1;
+	rep->max_pkeys = UROCE_MAX_PKEYS;
 	rep->local_ca_ack_delay = 15; /* 4.096 us * 2^15: what a busy shared core may need */
 	rep->nports = 1;
+}
+
+/* Of all workers; the port's counter of it has 32 bits. */
+static uint32_t
+drops_of(const struct device *dev, enum obs_drop why)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t w = 0; w < dev->d->nworkers; w++) {
+		const struct obs_block *b =
+			worker_obs(worker_get(dev->d->workers, w), dev->port.id);
+
+		sum += __atomic_load_n(&b->drop[why], __ATOMIC_RELAXED);
+	}
+	return sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
 }
 
 int
@@ -305,7 +323,9 @@ device_port_attr(const struct device *dev, uint32_t port, struct uroce_port_rep 
 	rep->max_mtu = 5;
 	rep->active_mtu = dev->max_mtu;
 	rep->gid_tbl_len = UROCE_MAX_GIDS;
-	rep->pkey_tbl_len = 1;
+	rep->pkey_tbl_len = UROCE_MAX_PKEYS;
+	rep->bad_pkey_cntr = drops_of(dev, OBS_DROP_BAD_PKEY);
+	rep->qkey_viol_cntr = drops_of(dev, OBS_DROP_BAD_QKEY);
 	rep->max_msg_sz = QP_MAX_MSG_BYTES;
 	rep->active_speed = SPEED_EDR;
 	rep->active_width = WIDTH_4X;
@@ -326,6 +346,15 @@ device_gid(const struct device *dev, uint32_t port, uint32_t index, struct uroce
 	return 0;
 }
 
+int
+device_pkey(const struct device *dev, uint32_t port, uint32_t index, struct uroce_pkey_rep *rep)
+{
+	if (port != 1 || index >= UROCE_MAX_PKEYS)
+		return EINVAL;
+	rep->pkey = dev->pkey[index];
+	return 0;
+}
+
 void
 device_list(const struct daemon *d, struct uroce_list_devices_rep *rep)
 {
@@ -334,7 +363,7 @@ device_list(const struct daemon *d, struct uroce_list_devices_rep *rep)
 		strcpy(rep->dev[i].name, d->dev[i]->name);
 		rep->dev[i].node_guid = node_guid(d->dev[i]);
 		rep->dev[i].gid_tbl_len = UROCE_MAX_GIDS;
-		rep->dev[i].pkey_tbl_len = 1;
+		rep->dev[i].pkey_tbl_len = UROCE_MAX_PKEYS;
 		memcpy(rep->dev[i].netdev, d->dev[i]->port.netdev, sizeof(rep->dev[i].netdev));
 	}
 }

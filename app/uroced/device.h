@@ -20,6 +20,8 @@ struct device {
 	char name[UROCE_DEV_NAME_MAX];
 	struct port port;
 	struct net_dev net;
+	uint16_t pkey[UROCE_MAX_PKEYS]; /* P_Key table, which workers read too: 0 for an empty entry
+					 */
 	uint8_t max_mtu;                /* enum ibv_mtu code, 1 .. 5 */
 	struct device_qps qps;          /* of this device, for changes of neighbours */
 	struct device_members members;  /* of multicast groups */
@@ -47,10 +49,12 @@ void device_addrs_clear(struct device *dev);
 
 /* Limits that a modify is checked against. */
 void device_limits(const struct device *dev, struct qp_limits *lim);
-/* Attributes as clients ask for them. port: 1; index: 0 .. UROCE_MAX_GIDS - 1; else EINVAL. */
+/* Attributes as clients ask for them. port: 1; index: below the table's length; else EINVAL. */
 void device_attr(const struct device *dev, struct uroce_device_rep *rep);
 int device_port_attr(const struct device *dev, uint32_t port, struct uroce_port_rep *rep);
 int device_gid(const struct device *dev, uint32_t port, uint32_t index, struct uroce_gid_rep *rep);
+int device_pkey(const struct device *dev, uint32_t port, uint32_t index,
+		struct uroce_pkey_rep *rep);
 void device_list(const struct daemon *d, struct uroce_list_devices_rep *rep);
 
 /* neigh.c: a slow-path frame that arrived on the device. Does not free m. */
@@ -59,6 +63,8 @@ void neigh_rx(struct device *dev, struct rte_mbuf *m);
 void neigh_ask(struct device *dev, const uint8_t hop[16]);
 /* Tell the link about our addresses. */
 void neigh_announce(struct device *dev);
+/* The same of GID index alone, if there is one. */
+void neigh_announce_one(struct device *dev, uint32_t index);
 /* Send what is due and set the timer for what comes next. */
 void neigh_tick(struct device *dev);
 

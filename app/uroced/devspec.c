@@ -106,6 +106,30 @@ key_vlan(struct devspec *s, const char *value)
 	return true;
 }
 
+uint16_t
+devspec_pkey(const char *text)
+{
+	bool hex = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
+	const char *digits = hex ? text + 2 : text;
+	size_t len = strspn(digits, hex ? "0123456789abcdefABCDEF" : "0123456789");
+	unsigned long n = strtoul(digits, NULL, hex ? 16 : 10);
+
+	if (len == 0 || len > 5 || digits[len] != '\0' || n > 0xffff || (n & 0x7fff) == 0)
+		return 0;
+	return (uint16_t)n;
+}
+
+static bool
+key_pkey(struct devspec *s, const char *value)
+{
+	uint16_t pkey = devspec_pkey(value);
+
+	if (pkey == 0 || s->npkeys == UROCE_MAX_PKEYS)
+		return false;
+	s->pkey[s->npkeys++] = pkey;
+	return true;
+}
+
 static const struct {
 	const char *key;
 	bool (*take)(struct devspec *s, const char *value);
@@ -119,6 +143,7 @@ static const struct {
 	{"mac", key_mac, "a unicast MAC like 02:00:00:00:00:01"},
 	{"mtu", key_mtu, "256, 512, 1024, 2048 or 4096"},
 	{"vlan", key_vlan, "a number from 1 to 4094"},
+	{"pkey", key_pkey, "a P_Key from 0x0001 to 0xffff other than 0x8000, at most 16"},
 };
 #define NKEYS (sizeof(keys) / sizeof(keys[0]))
 
@@ -138,7 +163,7 @@ take_pair(struct devspec *s, char *pair, char *err, size_t room)
 			 keys[i].legal);
 		return -EINVAL;
 	}
-	snprintf(err, room, "unknown key '%.60s'; legal: name port addr gateway mac mtu vlan",
+	snprintf(err, room, "unknown key '%.60s'; legal: name port addr gateway mac mtu vlan pkey",
 		 pair);
 	return -EINVAL;
 }

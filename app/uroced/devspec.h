@@ -17,11 +17,19 @@ struct devspec {
 	uint32_t naddrs;
 	char gateway[2][64]; /* checked when the device is made: it must be on-link */
 	uint32_t ngateways;
+	uint16_t pkey[UROCE_MAX_PKEYS]; /* entries of the P_Key table from 0 on */
+	uint32_t npkeys;                /* 0: the default key alone */
 	uint8_t mac[6];
 	bool has_mac;
 	uint16_t mtu;  /* largest path MTU: 256 .. 4096; 0: what the port carries */
 	uint16_t vlan; /* 0: none */
 };
+
+/*
+ * A P_Key in hexadecimal (0x8001) or decimal: 15 bits of partition, not all zero, and bit 15 for a
+ * full member. 0: it is none.
+ */
+uint16_t devspec_pkey(const char *text);
 
 /* 0, or -EINVAL with what is wrong and what is legal in err (room bytes). */
 int devspec_parse(struct devspec *spec, const char *text, char *err, size_t room);

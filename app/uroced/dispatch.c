@@ -28,6 +28,14 @@ query_gid(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rep)
 }
 
 static int
+query_pkey(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rep)
+{
+	const struct uroce_pkey_req *q = req->body;
+
+	return device_pkey(s->dev, q->port, q->index, rep->body);
+}
+
+static int
 list_devices(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rep)
 {
 	device_list(s->d, rep->body);
@@ -66,6 +74,8 @@ static ctrl_handler *const handler[UROCE_CTRL_OPS] = {
 	[UROCE_CTRL_SHOW] = show,
 	[UROCE_CTRL_IMPAIR] = impair,
 	[UROCE_CTRL_CAPTURE] = capture,
+	[UROCE_CTRL_QUERY_PKEY] = query_pkey,
+	[UROCE_CTRL_SET] = set,
 };
 
 int

@@ -250,9 +250,8 @@ events_stop(struct daemon *d)
 }
 
 void
-events_port(struct device *dev)
+events_port(struct device *dev, enum events_port_type event)
 {
-	uint32_t event = dev->port.link_up ? EVENTS_PORT_ACTIVE : EVENTS_PORT_ERR;
 	struct session *s;
 
 	TAILQ_FOREACH (s, &dev->d->sessions, link) {

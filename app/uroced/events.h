@@ -18,6 +18,8 @@
 enum events_port_type { /* the values are those of enum ibv_event_type */
 			EVENTS_PORT_ACTIVE = 9,
 			EVENTS_PORT_ERR = 10,
+			EVENTS_PKEY_CHANGE = 12,
+			EVENTS_GID_CHANGE = 18,
 };
 
 /* What a client reads from its asynchronous descriptor. */
@@ -63,7 +65,11 @@ void events_channel_forget(struct events_channel *ch, struct obj_cq *cq);
 int events_start(struct daemon *d);
 void events_stop(struct daemon *d);
 
-/* The link of dev went up or down: tell every client of it (EVT-11). */
-void events_port(struct device *dev);
+/*
+ * Something of dev's port is other than it was: tell every client of it (EVT-11 .. EVT-13).
+ * IBV_EVENT_LID_CHANGE, SM_CHANGE and CLIENT_REREGISTER are never sent: they come from a subnet
+ * manager, and a RoCE link has none, nor LIDs.
+ */
+void events_port(struct device *dev, enum events_port_type event);
 
 #endif

@@ -117,14 +117,19 @@ neigh_ask(struct device *dev, const uint8_t hop[16])
 }
 
 void
+neigh_announce_one(struct device *dev, uint32_t index)
+{
+	struct net_frame out = {0};
+
+	if (net_announce(&dev->net, index, &out))
+		send_frame(dev, &out);
+}
+
+void
 neigh_announce(struct device *dev)
 {
-	for (uint32_t i = 0; i < UROCE_MAX_GIDS; i++) {
-		struct net_frame out = {0};
-
-		if (net_announce(&dev->net, i, &out))
-			send_frame(dev, &out);
-	}
+	for (uint32_t i = 0; i < UROCE_MAX_GIDS; i++)
+		neigh_announce_one(dev, i);
 }
 
 void

@@ -41,6 +41,7 @@ ah_create(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 		return ENOMEM;
 	o->s = s;
 	o->pd = pd;
+	o->sgid_index = q->attr.sgid_index;
 	o->ah = calloc(1, sizeof(*o->ah));
 	rc = o->ah == NULL ? -ENOMEM
 			   : net_path(&s->dev->net, &q->attr, 0, 0, &o->ah->path, &o->ah->loopback,

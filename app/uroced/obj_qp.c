@@ -184,6 +184,7 @@ qp_prepare(struct obj_qp *q, const struct uroce_create_qp_req *req, struct qp_cr
 		c->srq = &q->srq->srq;
 	}
 	c->ahs = &s->ahs;
+	c->pkeys = s->dev->pkey;
 	c->dev_mtu = s->dev->max_mtu;
 	q->pd = idtab_get(&s->pds, req->pd);
 	q->send_cq = idtab_get(&s->cqs, req->send_cq);

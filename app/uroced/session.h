@@ -75,6 +75,7 @@ struct obj_ah {
 	struct session *s;
 	struct obj_pd *pd;
 	uint32_t handle;
+	uint8_t sgid_index;
 	uint8_t hop[16]; /* neighbour that the path goes through; zero: none */
 };
 
@@ -164,7 +165,7 @@ ctrl_handler srq_create, srq_modify, srq_query, srq_destroy;
 ctrl_handler ah_create, ah_destroy;
 ctrl_handler mcast_attach, mcast_detach;
 ctrl_handler qp_obj_create, qp_obj_modify, qp_obj_query, qp_obj_destroy;
-ctrl_handler show, impair, capture;
+ctrl_handler show, impair, capture, set;
 
 /* May it do what hurts or shows other clients? Who looks only may not. */
 bool session_may_change(const struct session *s);

@@ -57,6 +57,45 @@ show_device(const struct device *dev, json_t *out)
 	json_array_append_new(out, o);
 }
 
+static json_t *
+port_gids(const struct device *dev)
+{
+	json_t *gids = json_array();
+
+	for (unsigned g = 0; g < UROCE_MAX_GIDS; g++) {
+		const struct net_addr *a = &dev->net.gid[g];
+		json_t *o;
+
+		if (!a->used)
+			continue;
+		o = json_object();
+		show_set_int(o, "index", g);
+		show_set(o, "gid", show_gid_text(a->gid));
+		show_set_int(o, "prefix", a->plen);
+		json_array_append_new(gids, o);
+	}
+	return gids;
+}
+
+static json_t *
+port_pkeys(const struct device *dev)
+{
+	json_t *pkeys = json_array();
+
+	for (unsigned i = 0; i < UROCE_MAX_PKEYS; i++) {
+		json_t *o;
+
+		if (dev->pkey[i] == 0)
+			continue;
+		o = json_object();
+		show_set_int(o, "index", i);
+		show_set(o, "pkey", json_sprintf("0x%04x", dev->pkey[i]));
+		show_set(o, "member", json_string(dev->pkey[i] & 0x8000 ? "full" : "limited"));
+		json_array_append_new(pkeys, o);
+	}
+	return pkeys;
+}
+
 static void
 show_port(const struct device *dev, json_t *out)
 {
@@ -72,6 +111,8 @@ show_port(const struct device *dev, json_t *out)
 	show_set_int(o, "link_mtu", p->link_mtu);
 	show_set_int(o, "rx_queues", p->nrxq);
 	show_set_int(o, "tx_queues", p->ntxq);
+	show_set(o, "gids", port_gids(dev));
+	show_set(o, "pkeys", port_pkeys(dev));
 	json_array_append_new(out, o);
 }
 

@@ -9,7 +9,7 @@
  *
  * The first request is HELLO. It makes the context: closing the socket destroys everything the
  * context owns. A HELLO with an empty device name makes an observer (urocectl): only LIST_DEVICES,
- * SHOW, IMPAIR and CAPTURE work.
+ * SHOW, IMPAIR, CAPTURE and SET work.
  *
  *   client                                  daemon
  *   HELLO(device)             -->
@@ -73,6 +73,8 @@ enum uroce_ctrl_op {
 	UROCE_CTRL_IMPAIR,
 	UROCE_CTRL_CAPTURE,
 	UROCE_CTRL_RESIZE_SRQ,
+	UROCE_CTRL_QUERY_PKEY,
+	UROCE_CTRL_SET,
 	UROCE_CTRL_OPS,
 };
 
@@ -157,6 +159,14 @@ struct uroce_gid_req {
 struct uroce_gid_rep {
 	uint8_t gid[16]; /* all zero where the slot is empty */
 	uint32_t type;   /* 2: RoCEv2 */
+	uint32_t rsvd;
+};
+
+struct uroce_pkey_req {
+	uint32_t port, index;
+};
+struct uroce_pkey_rep {
+	uint32_t pkey; /* 0 where the entry is empty */
 	uint32_t rsvd;
 };
 
@@ -386,6 +396,29 @@ struct uroce_capture_rep {
 	uint64_t lost;   /* frames for which there was no room */
 	uint32_t running;
 	uint32_t error; /* errno of the first write that failed, which was the last */
+};
+
+/*
+ * What an operator changes of a device while it runs, for the same observers as IMPAIR's SET.
+ * Clients of the device get GID_CHANGE or PKEY_CHANGE. What cannot be gets a reply with the reason
+ * as text.
+ */
+enum uroce_set_what {
+	UROCE_SET_ADDR_ADD = 1, /* addr; the reply's index: its GID index */
+	UROCE_SET_ADDR_DEL = 2, /* addr; the reply's index: the GID index that is empty now */
+	UROCE_SET_PKEY = 3,     /* entry index of the P_Key table becomes pkey; 0: empty */
+};
+struct uroce_set_req {
+	char device[UROCE_DEV_NAME_MAX];
+	char addr[64]; /* "10.9.0.1/24", NUL terminated */
+	uint32_t what; /* enum uroce_set_what */
+	uint32_t index, pkey;
+	uint32_t rsvd;
+};
+struct uroce_set_rep {
+	uint32_t index;
+	uint32_t done;   /* 0: not done, see error */
+	char error[248]; /* NUL terminated */
 };
 
 #endif

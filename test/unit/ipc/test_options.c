@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "devspec.h"
 #include "options.h"
 
 /* Wrong values: the message must name the option, the value and what is legal. */
@@ -47,7 +48,17 @@ static const struct {
 	{"dev", "name=uroce0,port=p0,mtu=1500", "256, 512, 1024, 2048 or 4096"},
 	{"dev", "name=uroce0,port=p0,vlan=4095", "from 1 to 4094"},
 	{"dev", "name=uroce0,port=p0,gateway=here", "IPv4 or IPv6 address"},
-	{"dev", "name=uroce0,port=p0,speed=9", "name port addr gateway mac mtu vlan"},
+	{"dev", "name=uroce0,port=p0,speed=9", "name port addr gateway mac mtu vlan pkey"},
+	{"dev", "name=uroce0,port=p0,pkey=", "from 0x0001 to 0xffff"},
+	{"dev", "name=uroce0,port=p0,pkey=0", "from 0x0001 to 0xffff"},
+	{"dev", "name=uroce0,port=p0,pkey=0x8000", "other than 0x8000"},
+	{"dev", "name=uroce0,port=p0,pkey=0x10000", "from 0x0001 to 0xffff"},
+	{"dev", "name=uroce0,port=p0,pkey=0x1g", "from 0x0001 to 0xffff"},
+	{"dev", "name=uroce0,port=p0,pkey=-1", "from 0x0001 to 0xffff"},
+	{"dev",
+	 "name=uroce0,port=p0,pkey=1,pkey=2,pkey=3,pkey=4,pkey=5,pkey=6,pkey=7,pkey=8,pkey=9,"
+	 "pkey=10,pkey=11,pkey=12,pkey=13,pkey=14,pkey=15,pkey=16,pkey=17",
+	 "at most 16"},
 };
 #define NWRONG (sizeof(wrong) / sizeof(wrong[0]))
 
@@ -179,6 +190,24 @@ test_file_and_command_line_agree(void **state)
 	options_free(&b);
 }
 
+/* The nth pkey is entry n; decimal or hexadecimal, as people write them. */
+static void
+test_QP_04_pkeys_of_a_device(void **state)
+{
+	char err[OPTIONS_ERR_MAX];
+	struct devspec s;
+
+	assert_int_equal(devspec_parse(&s, "name=uroce0,port=p0", err, sizeof(err)), 0);
+	assert_int_equal(s.npkeys, 0);
+	assert_int_equal(devspec_parse(&s, "pkey=0xffff,name=uroce0,pkey=32769,port=p0,pkey=0x00A1",
+				       err, sizeof(err)),
+			 0);
+	assert_int_equal(s.npkeys, 3);
+	assert_int_equal(s.pkey[0], 0xffff);
+	assert_int_equal(s.pkey[1], 0x8001);
+	assert_int_equal(s.pkey[2], 0x00a1);
+}
+
 static void
 test_the_command_line_wins(void **state)
 {
@@ -277,6 +306,7 @@ main(void)
 		cmocka_unit_test(test_wrong_values_name_themselves_and_the_range),
 		cmocka_unit_test(test_unknown_options_and_missing_values),
 		cmocka_unit_test(test_file_and_command_line_agree),
+		cmocka_unit_test(test_QP_04_pkeys_of_a_device),
 		cmocka_unit_test(test_the_command_line_wins),
 		cmocka_unit_test(test_bad_files),
 		cmocka_unit_test(test_the_shipped_file_documents_every_option),

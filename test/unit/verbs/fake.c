@@ -31,6 +31,7 @@ struct exchange {
 		struct uroce_handle handle;
 		struct uroce_port_req port;
 		struct uroce_gid_req gid;
+		struct uroce_pkey_req pkey;
 		struct uroce_reg_mr_req reg_mr;
 		struct uroce_create_cq_req create_cq;
 		struct uroce_resize_cq_req resize_cq;
@@ -45,6 +46,7 @@ struct exchange {
 		struct uroce_device_rep device;
 		struct uroce_port_rep port;
 		struct uroce_gid_rep gid;
+		struct uroce_pkey_rep pkey;
 		struct uroce_reg_mr_rep reg_mr;
 		struct uroce_channel_rep channel;
 		struct uroce_create_cq_rep create_cq;
@@ -162,7 +164,7 @@ do_query_device(struct exchange *x)
 	d->max_cqe = 4096;
 	d->max_mr = d->max_pd = 100;
 	d->max_qp_rd_atom = d->max_qp_init_rd_atom = d->max_res_rd_atom = 16;
-	d->max_pkeys = 1;
+	d->max_pkeys = 2;
 	d->local_ca_ack_delay = 15;
 	d->nports = 1;
 }
@@ -179,7 +181,7 @@ do_query_port(struct exchange *x)
 	p->max_mtu = 5;
 	p->active_mtu = 3;
 	p->gid_tbl_len = 4;
-	p->pkey_tbl_len = 1;
+	p->pkey_tbl_len = 2;
 	p->max_msg_sz = 1u << 31;
 	p->active_speed = 32;
 	p->active_width = 2;
@@ -204,6 +206,16 @@ do_query_gid(struct exchange *x)
 	return 0;
 }
 
+static uint32_t
+do_query_pkey(const struct fake *f, struct exchange *x)
+{
+	if (x->req.pkey.index >= 2)
+		return EINVAL;
+	x->rep_len = sizeof(x->rep.pkey);
+	x->rep.pkey.pkey = x->req.pkey.index == 0 ? 0xffff : f->pkey;
+	return 0;
+}
+
 static void
 do_list(struct exchange *x)
 {
@@ -213,7 +225,7 @@ do_list(struct exchange *x)
 	l->ndevices = 1;
 	strcpy(l->dev[0].name, "uroce0");
 	l->dev[0].gid_tbl_len = 4;
-	l->dev[0].pkey_tbl_len = 1;
+	l->dev[0].pkey_tbl_len = 2;
 	strcpy(l->dev[0].netdev, "lo");
 }
 
@@ -400,6 +412,8 @@ dispatch(struct fake *f, struct exchange *x)
 		return do_query_port(x);
 	case UROCE_CTRL_QUERY_GID:
 		return do_query_gid(x);
+	case UROCE_CTRL_QUERY_PKEY:
+		return do_query_pkey(f, x);
 	case UROCE_CTRL_ALLOC_PD:
 		x->rep.handle.handle = f->pd_live++;
 		x->rep_len = sizeof(x->rep.handle);

@@ -67,6 +67,7 @@ struct fake {
 	struct fake_qp qp[FAKE_OBJS];
 	struct fake_srq srq[FAKE_OBJS];
 	uint32_t pd_live, nchannels;
+	uint32_t pkey;              /* entry 1 of the P_Key table; 0 is 0xffff */
 	struct uroce_reg_mr_req mr; /* the last registration */
 };
 

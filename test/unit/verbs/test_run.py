@@ -67,6 +67,7 @@ class Run(unittest.TestCase):
         self.assertEqual(cat(f"{ib}/ports/1/gids/3"), "0000:" * 7 + "0000")
         self.assertEqual(cat(f"{ib}/ports/1/gid_attrs/types/1"), "RoCE v2")
         self.assertEqual(cat(f"{ib}/ports/1/pkeys/0"), "0xffff")
+        self.assertEqual(cat(f"{ib}/ports/1/pkeys/1"), "0x0000")
         self.assertEqual(self.ok("ls", f"{ib}/device/net", **kw), "lo\n")
         self.assertEqual(cat("/sys/class/net/lo/mtu"), text_of("/sys/class/net/lo/mtu").strip())
         self.assertEqual(self.ok("sh", "-c", "echo x > /dev/null; test -c /dev/infiniband/uverbs0",
