@@ -136,6 +136,24 @@ uv_context_by_cmd_fd(int cmd_fd)
 	return ctx;
 }
 
+int
+uv_call_device(const char *device, uint16_t op, const void *req, size_t req_len, void *rep,
+	       size_t rep_len)
+{
+	int rc = ENODEV, saved = errno;
+
+	pthread_mutex_lock(&open_contexts.mutex);
+	for (struct uv_context *ctx = open_contexts.list; ctx && rc == ENODEV; ctx = ctx->next) {
+		struct ibv_context *ibctx = &ctx->vctx.context;
+
+		if (!ctx->lost && strcmp(ibctx->device->name, device) == 0)
+			rc = uv_call(ibctx, op, req, req_len, rep, rep_len);
+	}
+	pthread_mutex_unlock(&open_contexts.mutex);
+	errno = saved;
+	return rc;
+}
+
 bool
 uv_context_alive(struct uv_context *ctx)
 {

@@ -2,16 +2,18 @@
 /*
  * libibverbs does a few things without asking its provider: a completion channel is made by
  * writing a command to the uverbs device, its events and the asynchronous ones are read from
- * descriptors. The provider answers these calls itself by putting its own functions into
- * libibverbs' global offset table; nothing else in the process is touched, and descriptors that
- * are not ours go to libc as before.
+ * descriptors, GIDs and P_Keys are read from sysfs (sysfs.c). The provider answers these calls
+ * itself by putting its own functions into libibverbs' global offset table; nothing else in the
+ * process is touched, and descriptors that are not ours go to libc as before.
  */
 #include "uv.h"
 
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <link.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -137,16 +139,49 @@ hook_write(int fd, const void *buf, size_t len)
 	return (ssize_t)len;
 }
 
+static int
+hook_open(const char *path, int flags, ...)
+{
+	int fd = uv_sysfs_open(AT_FDCWD, path);
+	mode_t mode = 0;
+	va_list ap;
+
+	if (fd >= 0)
+		return fd;
+	va_start(ap, flags);
+	if (flags & (O_CREAT | O_TMPFILE))
+		mode = va_arg(ap, mode_t);
+	va_end(ap);
+	return open(path, flags, mode);
+}
+
+static int
+hook_openat(int dir, const char *path, int flags, ...)
+{
+	int fd = uv_sysfs_open(dir, path);
+	mode_t mode = 0;
+	va_list ap;
+
+	if (fd >= 0)
+		return fd;
+	va_start(ap, flags);
+	if (flags & (O_CREAT | O_TMPFILE))
+		mode = va_arg(ap, mode_t);
+	va_end(ap);
+	return openat(dir, path, flags, mode);
+}
+
 void
 uv_hooks_install(void)
 {
 	static const struct {
 		const char *name;
+		const char *other; /* name, in a libibverbs built for large files; or NULL */
 		void *to;
 	} hook[] = {
-		{"write", (void *)hook_write},
-		{"read", (void *)uv_event_read},
-		{"close", (void *)uv_event_close},
+		{"write", NULL, (void *)hook_write},         {"read", NULL, (void *)uv_event_read},
+		{"close", NULL, (void *)uv_event_close},     {"open", "open64", (void *)hook_open},
+		{"openat", "openat64", (void *)hook_openat},
 	};
 	struct link_map *map = NULL;
 	Dl_info info;
@@ -160,6 +195,8 @@ uv_hooks_install(void)
 	for (size_t i = 0; i < sizeof(hook) / sizeof(hook[0]); i++) {
 		int rc = got_redirect(&got, hook[i].name, hook[i].to);
 
+		if (rc == 0 && hook[i].other)
+			rc = got_redirect(&got, hook[i].other, hook[i].to);
 		if (rc <= 0)
 			fprintf(stderr, "uroce: cannot hook %s in %s: %s\n", hook[i].name,
 				info.dli_fname, rc ? strerror(-rc) : "no such slot");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Attributes of the device and its port. GIDs and P_Keys are not asked for here: libibverbs reads
- * them from sysfs, where uroce-run put them.
+ * them from sysfs (sysfs.c).
  */
 #include "uv.h"
 

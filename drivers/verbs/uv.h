@@ -5,7 +5,8 @@
  *
  *   device.c   discovery: which devices in sysfs are ours
  *   context.c  open (HELLO), close, the table of operations, fork
- *   hooks.c    calls of libibverbs that have no provider operation (completion channels)
+ *   hooks.c    calls of libibverbs that have no provider operation (completion channels, sysfs)
+ *   sysfs.c    GIDs and P_Keys as they are now, where libibverbs reads files
  *   event.c    completion channels and asynchronous events
  *   pd.c mr.c mw.c ah.c srq.c cq.c cq_purge.c qp.c qp_modify.c   control: a request to the daemon
  *   query.c    attributes of device and port
@@ -210,12 +211,27 @@ int uv_map_rings(struct uv_context *ctx, const struct uroce_ring_loc *const *loc
 /* The open context whose command descriptor is cmd_fd, or NULL. */
 struct uv_context *uv_context_by_cmd_fd(int cmd_fd);
 
+/*
+ * A request of any open context of that device, which cannot close meanwhile. 0 or a positive
+ * errno, ENODEV for none; errno stays as it was.
+ */
+int uv_call_device(const char *device, uint16_t op, const void *req, size_t req_len, void *rep,
+		   size_t rep_len);
+
 /* Is the daemon still there? A system call: for the idle path. Sets ctx->lost if it is not. */
 bool uv_context_alive(struct uv_context *ctx);
 
 /* ---- hooks.c ---- */
 /* Puts our write, read and close into libibverbs' GOT; once, from the provider's constructor. */
 void uv_hooks_install(void);
+
+/* ---- sysfs.c ---- */
+/*
+ * Where path, relative to the directory dir as openat(2) has it, is a GID's or P_Key's file of a
+ * device that this process has open: a descriptor to read its present content from. Else -1, errno
+ * as it was.
+ */
+int uv_sysfs_open(int dir, const char *path);
 
 /* ---- event.c ---- */
 /* A context's asynchronous descriptor starts or stops being read through us. */

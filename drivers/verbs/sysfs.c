@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * libibverbs has no provider operation for GIDs and P_Keys: it reads files of sysfs, which for our
+ * devices uroce-run has written at the program's start. An operator may change both tables while
+ * the program runs (EVT-12, EVT-13), so libibverbs gets the daemon's answer in place of the file.
+ * Who reads sysfs without libibverbs sees the state of the start.
+ */
+#include "uv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define CLASS "/infiniband/"
+
+enum table {
+	TABLE_GID,
+	TABLE_PKEY,
+};
+
+struct entry {
+	char device[UROCE_DEV_NAME_MAX];
+	enum table table;
+	uint32_t index;
+};
+
+/* Takes what off the front of *p. */
+static bool
+skip(const char **p, const char *what)
+{
+	size_t len = strlen(what);
+
+	if (strncmp(*p, what, len) != 0)
+		return false;
+	*p += len;
+	return true;
+}
+
+/* Which table's entry a path like /sys/class/infiniband/uroce0/ports/1/gids/3 means, if any. */
+static bool
+entry_of(const char *path, struct entry *e)
+{
+	const char *p = strstr(path, CLASS), *name;
+	size_t len;
+	char *end;
+
+	if (!p)
+		return false;
+	name = p + strlen(CLASS);
+	len = strcspn(name, "/");
+	if (len >= sizeof(e->device))
+		return false;
+	memcpy(e->device, name, len);
+	e->device[len] = 0;
+	p = name + len;
+	if (!skip(&p, "/ports/1/"))
+		return false;
+	if (skip(&p, "gids/"))
+		e->table = TABLE_GID;
+	else if (skip(&p, "pkeys/"))
+		e->table = TABLE_PKEY;
+	else
+		return false;
+	e->index = (uint32_t)strtoul(p, &end, 10);
+	return *p >= '0' && *p <= '9' && *end == 0;
+}
+
+/* The file's text as the kernel has it. False: the daemon does not say. */
+static bool
+read_gid(const struct entry *e, char *text, size_t room)
+{
+	struct uroce_gid_req req = {.port = 1, .index = e->index};
+	struct uroce_gid_rep rep;
+	size_t n = 0;
+
+	if (uv_call_device(e->device, UROCE_CTRL_QUERY_GID, &req, sizeof(req), &rep, sizeof(rep)))
+		return false;
+	for (unsigned int k = 0; k < 16; k += 2)
+		n += (size_t)snprintf(text + n, room - n, "%02x%02x%c", rep.gid[k], rep.gid[k + 1],
+				      k < 14 ? ':' : '\n');
+	return true;
+}
+
+static bool
+read_pkey(const struct entry *e, char *text, size_t room)
+{
+	struct uroce_pkey_req req = {.port = 1, .index = e->index};
+	struct uroce_pkey_rep rep;
+
+	if (uv_call_device(e->device, UROCE_CTRL_QUERY_PKEY, &req, sizeof(req), &rep, sizeof(rep)))
+		return false;
+	snprintf(text, room, "0x%04x\n", rep.pkey & 0xffff);
+	return true;
+}
+
+static int
+text_fd(const char *text)
+{
+	ssize_t len = (ssize_t)strlen(text);
+	int fd = memfd_create("uroce-sysfs", MFD_CLOEXEC);
+
+	if (fd >= 0 && (write(fd, text, (size_t)len) != len || lseek(fd, 0, SEEK_SET) < 0)) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+int
+uv_sysfs_open(int dir, const char *path)
+{
+	char full[PATH_MAX], self[40], text[64];
+	struct entry e;
+	ssize_t n = 0;
+	int saved = errno, fd = -1;
+
+	/* Most of what libibverbs opens is something else. */
+	if (!strstr(path, "ports/1/"))
+		return -1;
+	if (*path != '/' && dir != AT_FDCWD) {
+		snprintf(self, sizeof(self), "/proc/self/fd/%d", dir);
+		n = readlink(self, full, sizeof(full) - 1);
+		if (n < 0)
+			n = 0;
+	}
+	if ((size_t)snprintf(full + n, sizeof(full) - (size_t)n, "/%s", path) <
+		    sizeof(full) - (size_t)n &&
+	    entry_of(full, &e) &&
+	    (e.table == TABLE_GID ? read_gid : read_pkey)(&e, text, sizeof(text)))
+		fd = text_fd(text);
+	errno = saved;
+	return fd;
+}

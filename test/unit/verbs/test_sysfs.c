@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* GIDs and P_Keys where libibverbs reads files: the daemon's answer, and only there. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "rig.h"
+
+#define DEV "/sys/class/infiniband/uroce0/"
+
+/* What is read there; "" where uv_sysfs_open leaves the file to libibverbs. */
+static const char *
+content(int dir, const char *path)
+{
+	static char text[128];
+	int fd;
+	ssize_t n = 0;
+
+	errno = ENOTTY;
+	fd = uv_sysfs_open(dir, path);
+	assert_int_equal(errno, ENOTTY);
+	memset(text, 0, sizeof(text));
+	if (fd >= 0) {
+		assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+		n = read(fd, text, sizeof(text) - 1);
+		assert_true(n > 0);
+		close(fd);
+	}
+	return text;
+}
+
+static void
+test_EVT_12_gid_is_the_daemons(void **state)
+{
+	assert_string_equal(content(AT_FDCWD, DEV "ports/1/gids/0"),
+			    "fe80:0000:0000:0000:0000:0000:0000:0001\n");
+	assert_string_equal(content(AT_FDCWD, DEV "ports/1/gids/1"),
+			    "0000:0000:0000:0000:0000:ffff:c000:0201\n");
+	assert_string_equal(content(AT_FDCWD, DEV "ports/1/gids/3"),
+			    "0000:0000:0000:0000:0000:0000:0000:0000\n");
+}
+
+static void
+test_EVT_13_pkey_is_the_present_one(void **state)
+{
+	struct rig *r = *state;
+
+	assert_string_equal(content(AT_FDCWD, DEV "ports/1/pkeys/0"), "0xffff\n");
+	assert_string_equal(content(AT_FDCWD, DEV "ports/1/pkeys/1"), "0x0000\n");
+	r->f->pkey = 0x8001;
+	assert_string_equal(content(AT_FDCWD, DEV "ports/1/pkeys/1"), "0x8001\n");
+	r->f->pkey = 0x0001;
+	assert_string_equal(content(AT_FDCWD, DEV "ports/1/pkeys/1"), "0x0001\n");
+}
+
+/* As libibverbs opens them: relative to the device's directory. */
+static void
+test_EVT_12_paths_relative_to_a_directory(void **state)
+{
+	char top[] = "/tmp/uv-sysfs-XXXXXX", class[64], dev[80];
+	int dir;
+
+	assert_non_null(mkdtemp(top));
+	snprintf(class, sizeof(class), "%s/infiniband", top);
+	snprintf(dev, sizeof(dev), "%s/uroce0", class);
+	assert_int_equal(mkdir(class, 0700), 0);
+	assert_int_equal(mkdir(dev, 0700), 0);
+	dir = open(dev, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_true(dir >= 0);
+	assert_string_equal(content(dir, "ports/1/pkeys/0"), "0xffff\n");
+	assert_string_equal(content(dir, "ports/1/gids/1"),
+			    "0000:0000:0000:0000:0000:ffff:c000:0201\n");
+	assert_string_equal(content(dir, DEV "ports/1/pkeys/0"), "0xffff\n");
+	assert_string_equal(content(AT_FDCWD, "ports/1/pkeys/0"), "");
+	assert_string_equal(content(-5, "ports/1/pkeys/0"), "");
+	close(dir);
+	rmdir(dev);
+	rmdir(class);
+	rmdir(top);
+}
+
+static void
+test_EVT_12_other_files_stay_files(void **state)
+{
+	static const char *const others[] = {
+		DEV "ports/1/gid_attrs/types/1",
+		DEV "ports/1/state",
+		DEV "ports/2/gids/1",
+		DEV "ports/1/gids/",
+		DEV "ports/1/gids/1x",
+		DEV "ports/1/gids/-1",
+		DEV "ports/1/gids/4", /* beyond the table: the daemon refuses */
+		DEV "ports/1/pkeys/2",
+		DEV "node_guid",
+		"/sys/class/infiniband/uroce1/ports/1/gids/1",
+		"/sys/class/infiniband/mlx5_0/ports/1/pkeys/0",
+		"/sys/class/infiniband/a_name_that_is_longer_than_any_of_ours/ports/1/gids/0",
+		"/sys/class/net/uroce0/ports/1/gids/1",
+		"",
+	};
+	char longest[PATH_MAX + 64];
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		if (*content(AT_FDCWD, others[i]) != 0)
+			fail_msg("answered %s", others[i]);
+	}
+	memset(longest, 'x', sizeof(longest));
+	strcpy(longest + PATH_MAX, DEV "ports/1/gids/1");
+	assert_string_equal(content(AT_FDCWD, longest), "");
+}
+
+/* Without a daemon there is the file as it was at the start. */
+static void
+test_EVT_14_lost_daemon(void **state)
+{
+	struct rig *r = *state;
+
+	fake_die(r->f);
+	assert_string_equal(content(AT_FDCWD, DEV "ports/1/pkeys/0"), "");
+	assert_string_equal(content(AT_FDCWD, DEV "ports/1/pkeys/0"), "");
+}
+
+int
+main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_EVT_12_gid_is_the_daemons, rig_setup,
+						rig_teardown),
+		cmocka_unit_test_setup_teardown(test_EVT_13_pkey_is_the_present_one, rig_setup,
+						rig_teardown),
+		cmocka_unit_test_setup_teardown(test_EVT_12_paths_relative_to_a_directory,
+						rig_setup, rig_teardown),
+		cmocka_unit_test_setup_teardown(test_EVT_12_other_files_stay_files, rig_setup,
+						rig_teardown),
+		cmocka_unit_test_setup_teardown(test_EVT_14_lost_daemon, rig_setup, rig_teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
