@@ -146,15 +146,23 @@ gid_in(const struct engine_addrs *a, const uint8_t gid[16])
 	return false;
 }
 
-/* Is the packet's destination address one of the device's? A connected QP knows its own. */
+/*
+ * Is the packet's destination address one of the device's, or a group's that the QP listens to? The
+ * latter is a copy that another worker has made for it. A connected QP knows its own.
+ */
 static bool
 dst_is_ours(const struct engine_addrs *a, const struct wire_pkt *pkt)
 {
 	uint8_t gid[16];
+	uint32_t i;
 
 	if (a == NULL)
 		return true;
 	wire_dst_gid(pkt, gid);
+	for (i = 0; i < a->nmembers; i++) {
+		if (a->member[i].qpn == pkt->qpn && memcmp(a->member[i].gid, gid, 16) == 0)
+			return true;
+	}
 	return gid_in(a, gid);
 }
 
