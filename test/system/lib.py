@@ -225,11 +225,11 @@ def asan_env():
 
 
 class Daemon:
-    """A running uroced. vdevs: EAL --vdev values; devs: --dev values."""
+    """A running uroced. vdevs: EAL --vdev values; devs: --dev values; socket: of one before it."""
 
-    def __init__(self, vdevs, devs, ns=None, extra=ONE_WORKER):
+    def __init__(self, vdevs, devs, ns=None, extra=ONE_WORKER, socket=None):
         self.ns = ns
-        self.socket = tmpdir() / "uroced.sock"
+        self.socket = socket or tmpdir() / "uroced.sock"
         prefix = unique("ur")
         argv = [UROCED, "--socket", self.socket, "--no-huge", "--file-prefix", prefix,
                 "--idle", "adaptive"]
