@@ -4,47 +4,11 @@
 #include <rte_common.h>
 #include "sim.h"
 
-static bool
-event_before(const struct sim_event *a, const struct sim_event *b)
-{
-	return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->order < b->order;
-}
-
 void
 sim_at(struct sim *s, uint64_t at_ns, enum sim_event_kind kind, uint32_t arg)
 {
-	struct sim_event ev = {.at_ns = RTE_MAX(at_ns, s->now_ns),
-			       .order = s->order++,
-			       .kind = kind,
-			       .arg = arg};
-	uint32_t i = s->nheap++;
-
-	if (i == SIM_MAX_EVENTS) {
-		s->nheap--;
+	if (!sim_heap_push(&s->heap, RTE_MAX(at_ns, s->now_ns), kind, arg))
 		sim_fail(s, "simulator: too many events");
-		return;
-	}
-	for (; i > 0 && event_before(&ev, &s->heap[(i - 1) / 2]); i = (i - 1) / 2)
-		s->heap[i] = s->heap[(i - 1) / 2];
-	s->heap[i] = ev;
-}
-
-static struct sim_event
-event_pop(struct sim *s)
-{
-	struct sim_event top = s->heap[0], last = s->heap[--s->nheap];
-	uint32_t i = 0, child;
-
-	while ((child = 2 * i + 1) < s->nheap) {
-		if (child + 1 < s->nheap && event_before(&s->heap[child + 1], &s->heap[child]))
-			child++;
-		if (!event_before(&s->heap[child], &last))
-			break;
-		s->heap[i] = s->heap[child];
-		i = child;
-	}
-	s->heap[i] = last;
-	return top;
 }
 
 void
@@ -266,8 +230,8 @@ loop_event(struct sim *s, const struct sim_event *ev)
 void
 sim_loop(struct sim *s)
 {
-	while (s->nheap > 0 && !s->failed) {
-		struct sim_event ev = event_pop(s);
+	while (s->heap.n > 0 && !s->failed) {
+		struct sim_event ev = sim_heap_pop(&s->heap);
 
 		s->now_ns = ev.at_ns;
 		s->nevents++;

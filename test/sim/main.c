@@ -15,22 +15,26 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_mbuf.h>
+#include "mesh/mesh.h"
 #include "sim.h"
 #include "suites.h"
 
 #define MAIN_MAX_SET     64
 #define MAIN_ROOM        (RTE_PKTMBUF_HEADROOM + 4096 + 512)
-#define MAIN_CPU_SECONDS 20 /* that one schedule may take */
+#define MAIN_CPU_SECONDS 20    /* that one schedule may take */
+#define MAIN_LONG_TIMES  2     /* runs of a suite in --long */
+#define MAIN_LONG_ANY    33000 /* schedules of any kind there, of each simulator */
 
 static const char *main_program;
 static uint64_t main_seed; /* under way; for the signal handler */
 static const char *main_set[MAIN_MAX_SET];
 static unsigned main_nset;
+static bool main_mesh; /* schedules are of the mesh */
 
 struct main_opts {
 	uint64_t start, runs, seconds;
 	const char *list;
-	bool one, verbose, keep_going;
+	bool verbose, keep_going, all;
 };
 
 /* A crash or an endless loop names its seed too. Only async-signal-safe calls here. */
@@ -39,8 +43,8 @@ main_on_signal(int sig)
 {
 	char text[128];
 	int n = snprintf(text, sizeof(text),
-			 "\nsignal %d in seed %" PRIu64 "; replay: %s --seed %" PRIu64 " -v\n", sig,
-			 main_seed, main_program, main_seed);
+			 "\nsignal %d in seed %" PRIu64 "; replay: %s%s --seed %" PRIu64 " -v\n",
+			 sig, main_seed, main_program, main_mesh ? " --mesh" : "", main_seed);
 
 	if (n > 0 && write(STDERR_FILENO, text, (size_t)n) < 0)
 		_exit(3);
@@ -154,26 +158,34 @@ main_close(struct sim *s)
 	rte_eal_cleanup();
 }
 
+/* What runs schedules: of pairs looked at frame by frame, and of the mesh. */
+struct main_sims {
+	struct sim *sim;
+	struct mesh *mesh;
+};
+
 static bool
-main_schedule(struct sim *s, uint64_t seed)
+main_schedule(struct main_sims *s, uint64_t seed)
 {
 	unsigned i;
 
 	main_seed = seed;
 	main_arm_watch();
-	if (sim_run(s, seed, main_set, main_nset))
+	if (main_mesh ? mesh_run(s->mesh, seed, main_set, main_nset)
+		      : sim_run(s->sim, seed, main_set, main_nset))
 		return true;
-	printf("FAILED seed %" PRIu64 ": %s\n  replay: %s --seed %" PRIu64 " -v", seed, s->why,
-	       main_program, seed);
+	printf("FAILED seed %" PRIu64 ": %s\n  replay: %s%s --seed %" PRIu64 " -v", seed,
+	       main_mesh ? s->mesh->why : s->sim->why, main_program, main_mesh ? " --mesh" : "",
+	       seed);
 	for (i = 0; i < main_nset; i++)
 		printf(" --set %s", main_set[i]);
 	printf("\n");
 	return false;
 }
 
-/* Each line of a list: a seed, and why it is there. */
+/* Each line of a list: a seed, and why it is there; "mesh" before one of the mesh. */
 static unsigned
-main_list(struct sim *s, const char *path, uint64_t *runs)
+main_list(struct main_sims *s, const char *path, uint64_t *runs)
 {
 	FILE *f = fopen(path, "r");
 	unsigned failed = 0;
@@ -184,10 +196,13 @@ main_list(struct sim *s, const char *path, uint64_t *runs)
 		exit(2);
 	}
 	while (fgets(line, sizeof(line), f) != NULL) {
-		char *end;
-		uint64_t seed = strtoull(line, &end, 10);
+		char *end, *start = line;
+		uint64_t seed;
 
-		if (end == line)
+		main_mesh = strncmp(line, "mesh ", 5) == 0;
+		start += main_mesh ? 5 : 0;
+		seed = strtoull(start, &end, 10);
+		if (end == start)
 			continue;
 		failed += !main_schedule(s, seed);
 		++*runs;
@@ -224,8 +239,10 @@ static void
 main_add_set(const char *text)
 {
 	struct sim_cfg probe;
+	struct mesh_cfg mesh_probe;
 
-	if (main_nset == MAIN_MAX_SET || sim_cfg_set(&probe, text) != 0) {
+	if (main_nset == MAIN_MAX_SET ||
+	    (main_mesh ? mesh_cfg_set(&mesh_probe, text) : sim_cfg_set(&probe, text)) != 0) {
 		fprintf(stderr, "uroce-sim: --set %s: no such field\n", text);
 		exit(2);
 	}
@@ -238,6 +255,7 @@ main_suite(struct main_opts *o, const char *name)
 	const struct sim_suite *suite = sim_suite_find(name);
 	uint32_t i;
 
+	main_mesh = suite != NULL && suite->mesh;
 	if (suite == NULL) {
 		fprintf(stderr, "uroce-sim: --suite %s: no such suite\n", name);
 		exit(2);
@@ -245,6 +263,54 @@ main_suite(struct main_opts *o, const char *name)
 	o->runs = suite->runs;
 	for (i = 0; suite->set[i] != NULL; i++)
 		main_add_set(suite->set[i]);
+}
+
+static unsigned
+main_runs(struct main_sims *s, const struct main_opts *o, uint64_t *runs)
+{
+	double t0 = main_clock();
+	unsigned failed = 0;
+	uint64_t i;
+
+	for (i = 0; failed == 0 || o->keep_going; i++) {
+		if (o->seconds != 0 ? main_clock() - t0 >= (double)o->seconds : i >= o->runs)
+			break;
+		failed += !main_schedule(s, o->start + i);
+		++*runs;
+	}
+	return failed;
+}
+
+/* Each suite, its runs many times over, and schedules of any kind, of both simulators. */
+static unsigned
+main_long(struct main_sims *s, struct main_opts *o, uint64_t *runs)
+{
+	const struct sim_suite *suite;
+	unsigned failed = 0, bad;
+	uint64_t was;
+	int mesh;
+
+	o->keep_going = true;
+	for (suite = sim_suites; suite->name != NULL; suite++) {
+		main_nset = 0;
+		main_suite(o, suite->name);
+		o->runs = MAIN_LONG_TIMES * suite->runs;
+		was = *runs;
+		failed += bad = main_runs(s, o, runs);
+		printf("%s: %" PRIu64 " schedules, %u failed\n", suite->name, *runs - was, bad);
+		fflush(stdout);
+	}
+	for (mesh = 0; mesh < 2; mesh++) {
+		main_nset = 0;
+		main_mesh = mesh;
+		o->runs = MAIN_LONG_ANY;
+		was = *runs;
+		failed += bad = main_runs(s, o, runs);
+		printf("any%s: %" PRIu64 " schedules, %u failed\n", mesh ? ", mesh" : "",
+		       *runs - was, bad);
+		fflush(stdout);
+	}
+	return failed;
 }
 
 static void
@@ -260,30 +326,41 @@ static void
 main_usage(FILE *to)
 {
 	fprintf(to,
-		"usage: uroce-sim [--seed N] [--runs N] [--start S] [--seconds T] [--list FILE]\n"
-		"                 [--suite NAME] [--suites]\n"
-		"                 [--set NAME=VALUE]... [--keep-going] [-v]\n"
+		"usage: uroce-sim [--mesh] [--seed N] [--runs N] [--start S] [--seconds T]\n"
+		"                 [--list FILE] [--suite NAME] [--suites]\n"
+		"                 [--set NAME=VALUE]... [--keep-going] [-v | --trace]\n"
+		"  --mesh        schedules of the mesh: all types; stands before --set\n"
 		"  --seed N      run the one schedule of seed N\n"
 		"  --runs N      run N schedules (default 1000)\n"
 		"  --start S     first seed of --runs and --seconds (default 1)\n"
 		"  --seconds T   run schedules for T seconds\n"
 		"  --suite NAME  run a named suite of schedules (--suites lists them)\n"
+		"  --long        run every suite, and more than 100,000 schedules in all\n"
 		"  --list FILE   run the seeds in FILE, one a line\n"
 		"  --set N=V     override a field of the configuration (-v shows them)\n"
 		"  --keep-going  do not stop at the first failure\n"
-		"  -v            print each frame, event and completion\n");
+		"  -v, --trace   print the configuration, each WQE, frame, event, completion\n");
 }
 
 static struct main_opts
 main_parse(int argc, char **argv)
 {
 	static const struct option longs[] = {
-		{"seed", required_argument, NULL, 's'},  {"runs", required_argument, NULL, 'n'},
-		{"start", required_argument, NULL, 'b'}, {"seconds", required_argument, NULL, 't'},
-		{"list", required_argument, NULL, 'l'},  {"set", required_argument, NULL, 'x'},
-		{"keep-going", no_argument, NULL, 'k'},  {"verbose", no_argument, NULL, 'v'},
-		{"suite", required_argument, NULL, 'u'}, {"suites", no_argument, NULL, 'U'},
-		{"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0},
+		{"seed", required_argument, NULL, 's'},
+		{"runs", required_argument, NULL, 'n'},
+		{"start", required_argument, NULL, 'b'},
+		{"seconds", required_argument, NULL, 't'},
+		{"list", required_argument, NULL, 'l'},
+		{"set", required_argument, NULL, 'x'},
+		{"long", no_argument, NULL, 'L'},
+		{"keep-going", no_argument, NULL, 'k'},
+		{"verbose", no_argument, NULL, 'v'},
+		{"trace", no_argument, NULL, 'v'},
+		{"mesh", no_argument, NULL, 'm'},
+		{"suite", required_argument, NULL, 'u'},
+		{"suites", no_argument, NULL, 'U'},
+		{"help", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
 	};
 	struct main_opts o = {.start = 1, .runs = 1000};
 	int c;
@@ -291,7 +368,6 @@ main_parse(int argc, char **argv)
 	while ((c = getopt_long(argc, argv, "v", longs, NULL)) != -1) {
 		switch (c) {
 		case 's':
-			o.one = true;
 			o.runs = 1;
 			o.start = strtoull(optarg, NULL, 0);
 			break;
@@ -319,6 +395,12 @@ main_parse(int argc, char **argv)
 		case 'k':
 			o.keep_going = true;
 			break;
+		case 'L':
+			o.all = true;
+			break;
+		case 'm':
+			main_mesh = true;
+			break;
 		case 'v':
 			o.verbose = true;
 			break;
@@ -333,32 +415,41 @@ main_parse(int argc, char **argv)
 	return o;
 }
 
+/* Counters in them are aligned to cache lines. */
+static void *
+main_zalloc(size_t bytes)
+{
+	void *p = aligned_alloc(64, RTE_ALIGN_CEIL(bytes, 64));
+
+	if (p == NULL)
+		exit(2);
+	return memset(p, 0, bytes);
+}
+
 int
 main(int argc, char **argv)
 {
 	struct main_opts o = main_parse(argc, argv);
-	struct sim *s = calloc(1, sizeof(*s));
-	uint64_t i, runs = 0;
+	struct main_sims s = {main_zalloc(sizeof(*s.sim)), main_zalloc(sizeof(*s.mesh))};
+	uint64_t runs = 0;
 	unsigned failed = 0;
 	double t0;
 
-	if (s == NULL)
-		return 2;
 	main_program = argv[0];
 	main_eal();
 	main_watch();
-	sim_open(s);
-	s->verbose = o.verbose;
+	sim_open(s.sim);
+	mesh_open(s.mesh, s.sim->table, s.sim->pool, s.sim->small_pool, s.sim->net_pool);
+	s.sim->verbose = s.mesh->verbose = o.verbose;
 	t0 = main_clock();
 	if (o.list != NULL)
-		failed = main_list(s, o.list, &runs);
-	for (i = 0; o.list == NULL && (failed == 0 || o.keep_going); i++) {
-		if (o.seconds != 0 ? main_clock() - t0 >= (double)o.seconds : i >= o.runs)
-			break;
-		failed += !main_schedule(s, o.start + i);
-		runs++;
-	}
-	main_summary(s, runs, failed, main_clock() - t0);
-	main_close(s);
+		failed = main_list(&s, o.list, &runs);
+	else
+		failed = o.all ? main_long(&s, &o, &runs) : main_runs(&s, &o, &runs);
+	main_summary(s.sim, runs, failed, main_clock() - t0);
+	if (s.mesh->stats.frames != 0)
+		mesh_summary(s.mesh);
+	mesh_close(s.mesh);
+	main_close(s.sim);
 	return failed != 0;
 }

@@ -53,8 +53,8 @@ run_start(struct sim *s, uint64_t seed, const char *const *set, unsigned nset)
 	s->now_ns = 1000000;
 	s->failed = s->by_hand = false;
 	s->why[0] = '\0';
-	s->nheap = 0;
-	s->order = s->nevents = 0;
+	sim_heap_clear(&s->heap);
+	s->nevents = 0;
 	s->next_id = 1;
 	s->last_progress_ns = s->now_ns;
 	sim_rng_init(&r, seed, 0);

@@ -13,7 +13,10 @@
  *   receive.c   its receives, posted and completed; pieces.c cuts their memory
  *   reap.c      its polling: each completion against what may come next
  *   invariants.c  what must hold when a schedule is over
- *   suites.c    named runs, by requirement
+ *   suites.c    named runs, by requirement; heap.c events in their order
+ *
+ * It looks at every frame of RC. mesh/ is the other half: all types, and what clients do to QPs,
+ * regions, windows and queues under traffic, judged by the ends (mesh/mesh.h).
  *
  * Three copies of a node's memory: mem (real, the engine writes it), base (what is known to have to
  * be there) and model (windows only: what will be there once every WRITE posted so far is done).
@@ -27,6 +30,7 @@
 #include <uroce_abi/ring.h>
 #include <uroce_abi/wqe.h>
 #include "config.h"
+#include "heap.h"
 #include "prng.h"
 #include "wire/parse.h"
 #include "worker/engine.h"
@@ -254,11 +258,6 @@ enum sim_event_kind {
 	SIM_EV_TIMER, /* arg: side */
 	SIM_EV_BELL,  /* arg: side */
 };
-struct sim_event {
-	uint64_t at_ns, order;
-	uint32_t kind, arg;
-};
-#define SIM_MAX_EVENTS (SIM_MAX_PKTS + 8192)
 
 struct sim_stats {
 	uint64_t frames, lost, doubled, damaged, overflow, cqes, bytes, virtual_ns;
@@ -283,9 +282,8 @@ struct sim {
 	struct sim_pkt pkt[SIM_MAX_PKTS];
 	uint16_t free_pkt[SIM_MAX_PKTS];
 	uint32_t nfree_pkt, next_id;
-	struct sim_event heap[SIM_MAX_EVENTS];
-	uint32_t nheap;
-	uint64_t order, nevents;
+	struct sim_heap heap;
+	uint64_t nevents;
 	uint64_t last_progress_ns, patience_ns;
 	struct sim_stats stats;
 	uint8_t scratch[8192];

@@ -6,6 +6,7 @@
 #ifndef SIM_SUITES_H
 #define SIM_SUITES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define SIM_SUITE_SETS 12
@@ -14,6 +15,7 @@ struct sim_suite {
 	const char *name;
 	uint32_t runs;
 	const char *set[SIM_SUITE_SETS]; /* NULL terminated */
+	bool mesh;                       /* of mesh/mesh.h */
 };
 
 /* NULL terminated by name. */

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What clients change while traffic runs: regions, memory windows, completion queues. */
+#include <stdlib.h>
+#include <string.h>
+#include <rte_common.h>
+#include "mesh.h"
+
+static void
+change_mark(struct mesh_side *side, enum mesh_target target, bool all)
+{
+	uint32_t i;
+
+	for (i = side->reaped; i < side->posted; i++)
+		side->op[i].maybe |= all || side->op[i].target == target;
+}
+
+/* MEM-03: what the region holds now is what it holds for ever (as far as its key is concerned). */
+static void
+change_freeze(struct mesh_node *n, const struct mesh_area *a)
+{
+	memcpy(n->base + a->off, n->mem + a->off, a->len);
+}
+
+/* MEM-04: the same key, but it no longer lets anybody write. */
+static void
+change_rereg(struct mesh_node *n, struct mesh_area *a, uint32_t how)
+{
+	mr_table_del(&n->mrs, &a->mr);
+	if (how == 0)
+		a->mr.access &= ~(uint32_t)MEM_REMOTE_WRITE;
+	else if (how == 1)
+		a->mr.iova ^= 1ull << 40;
+	else
+		a->mr.pd = 98;
+	mr_table_restore(&n->mrs, &a->mr);
+	a->gone = true;
+}
+
+static void
+change_region(struct mesh_side *side)
+{
+	struct mesh *m = side->m;
+	uint32_t which = sim_below(&m->cli, side->type == QP_TYPE_UD ? 2 : 5);
+	struct mesh_area *a = which == 0 ? &side->local : which == 1 ? &side->recvs : &side->slots;
+
+	if (side->srq != NULL && which == 1)
+		return;
+	side->conn->trouble = true;
+	if (which < 2)
+		change_mark(side, MESH_AT_SLOT, true);
+	if (side->peer != NULL)
+		change_mark(side->peer, MESH_AT_SLOT, which == 1);
+	if (which > 2)
+		change_rereg(side->node, a, which - 2);
+	else
+		mesh_area_hide(side->node, a);
+	/* What a rereg left is READ access at most: nothing is written there, either. */
+	change_freeze(side->node, a);
+	mesh_log(m, "node %u qp %06x: region %u %s", side->node->idx, side->qpn, which,
+		 which > 2 ? "changed" : "deregistered");
+}
+
+bool
+mesh_change_step(struct mesh_side *side)
+{
+	uint32_t i;
+
+	if (side->m->now_ns >= side->dereg_ns && side->conn->state == MESH_UP) {
+		side->dereg_ns = MESH_NEVER;
+		change_region(side);
+		return true;
+	}
+	/* What it was told of a window the client passes on when it gets to it. */
+	for (i = 0; i < MESH_WINS; i++) {
+		struct mesh_win *w = &side->win[i];
+
+		if (w->state == MESH_WIN_BOUND && !w->known && sim_chance(&side->m->cli, 300000)) {
+			w->known = true;
+			return true;
+		}
+	}
+	return false;
+}
+
+void
+mesh_windows_renew(struct mesh_side *side)
+{
+	struct mesh_node *n = side->node;
+	uint32_t i;
+
+	for (i = 0; i < MESH_WINS; i++) {
+		struct mesh_win *w = &side->win[i];
+		uint32_t gen = w->gen;
+
+		if (w->mr.slot != 0) {
+			mr_table_del(&n->mrs, &w->mr);
+			mw_unbind(&w->mr);
+		}
+		memset(w, 0, sizeof(*w));
+		w->gen = gen + 1;
+		w->mr.pd = 1;
+		w->mr.kind = i == 0 ? MR_WINDOW_2 : MR_WINDOW_1;
+		w->off = side->wins.off + i * MESH_SLOTS * MESH_WIN_LEN;
+		if (mr_table_add(&n->mrs, &w->mr, (uint32_t)sim_rand(&side->m->load)) != 0)
+			mesh_fail(side->m, "simulator: no slot for a window");
+		w->key = w->mr.key;
+	}
+	if (side->wins.mr.windows != 0)
+		mesh_fail(side->m, "MEM-04: qp %06x: %u windows bound, none is left", side->qpn,
+			  side->wins.mr.windows);
+}
+
+void
+mesh_window_gone(struct mesh_side *side, struct mesh_win *w)
+{
+	uint32_t win = (uint32_t)(w - side->win), i;
+
+	w->state = MESH_WIN_FREE;
+	w->known = false;
+	w->gen++;
+	side->m->stats.invalidated++;
+	if (w->mr.parent != NULL)
+		mesh_fail(side->m, "MEM-04: qp %06x: window %u is still bound", side->qpn, win);
+	/* Nothing is written through it from here on. */
+	for (i = 0; i < side->peer->posted; i++) {
+		struct mesh_op *op = &side->peer->op[i];
+
+		if (op->target == MESH_AT_WIN && op->win == win && mesh_is_write(op))
+			mesh_settle(side->peer, op);
+	}
+	memcpy(side->node->base + w->off, side->node->mem + w->off, MESH_SLOTS * MESH_WIN_LEN);
+}
+
+void
+mesh_window_done(struct mesh_side *side, struct mesh_op *op)
+{
+	struct mesh_win *w = &side->win[op->win];
+
+	if (op->fault != MESH_OK || op->gen != w->gen)
+		return;
+	if (op->state != MESH_DONE)
+		return; /* the QP is in error: windows are renewed with it */
+	if (op->opcode == UROCE_WR_BIND_MW && op->len != 0) {
+		w->state = MESH_WIN_BOUND;
+		side->m->stats.binds++;
+		if (w->mr.parent != &side->wins.mr || w->mr.key != w->key)
+			mesh_fail(side->m, "MEM-04: qp %06x: window %u is not bound as it must be",
+				  side->qpn, op->win);
+	} else {
+		mesh_window_gone(side, w);
+	}
+}
+
+/* CQ-02: a new ring takes over; the client reads the old one to its end first. */
+void
+mesh_cq_resize(struct mesh_node *n)
+{
+	struct mesh *m = n->m;
+	struct mesh_cq *cq = &n->cq[sim_below(&m->cli, MESH_CQS)];
+
+	if (cq->old.hdr != NULL)
+		return;
+	cq->old = cq->ring;
+	mesh_cq_ring(&cq->ring, sim_between(&m->cli, cq->need, 3 * cq->need + 1));
+	cq_resize(&cq->cq, cq->ring.hdr, cq->ring.entries);
+	cq_resized(&cq->cq);
+	m->stats.resized++;
+	mesh_log(m, "node %u CQ %u has %u entries now", n->idx, cq->cq.id, cq->ring.entries);
+}
+
+/*
+ * The next hop behind some handle is not known for a while, as after ibv_create_ah: datagrams to it
+ * wait, those behind them, too, and go when it is known.
+ */
+void
+mesh_ah_step(struct mesh_node *n)
+{
+	struct mesh *m = n->m;
+	struct qp_ah *ah = &n->ah[sim_below(&m->cli, 2 * m->cfg.nodes + MESH_GROUPS)];
+	uint32_t i;
+
+	if (ah->path_ok)
+		ah->path_ok = !sim_chance(&m->cli, m->cfg.late_ah) || mesh_over(m);
+	for (i = 0; i < 2 * m->cfg.nodes + MESH_GROUPS; i++) {
+		if (!n->ah[i].path_ok && (&n->ah[i] != ah || mesh_over(m)))
+			break;
+	}
+	if (i == 2 * m->cfg.nodes + MESH_GROUPS)
+		return;
+	n->ah[i].path_ok = true;
+	for (i = 0; i < m->nsides; i++) {
+		struct mesh_side *side = &m->side[i];
+
+		if (side->node != n || side->qp == NULL || side->type != QP_TYPE_UD)
+			continue;
+		engine_wake(&n->worker[side->worker].eng, side->qp);
+		mesh_wake(&n->worker[side->worker], 0);
+	}
+}

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The mesh: two or three nodes of one to four workers each, with RC and UC pairs and UD QPs that
+ * share CQs and SRQs, and clients that connect them again and again while packets of the life
+ * before are still under way. Where sim.h looks at every frame of RC, the mesh looks at the ends:
+ * what was sent, what arrived, what completed, and what memory holds.
+ *
+ *   config.c  what a schedule is like, drawn from the seed
+ *   world.c   nodes, regions, queues: made and taken down
+ *   life.c    QPs through their states; kills, drains, recoveries, new lives
+ *   change.c  what clients change under traffic: regions, windows, CQs
+ *   post.c    send WQEs: which, and what is wrong with some; receives
+ *   loop.c    the virtual clock and the loop of a worker, with hand-off between workers
+ *   net.c     links that lose, double, hold back, damage
+ *   model.c   UC and UD: each frame as it is built and as it arrives, and what has to come of it
+ *   reap.c    completions, each against what may come next
+ *   run.c     one schedule
+ *   check.c   what must hold at the end of a life, and of the schedule
+ *
+ * Two copies of a node's memory: mem (the engine writes it) and base (what has to be there). What a
+ * WRITE or READ under way may have written is settled when it is over (mesh_settle).
+ */
+#ifndef MESH_MESH_H
+#define MESH_MESH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <rte_mbuf.h>
+#include <uroce_abi/ring.h>
+#include <uroce_abi/wqe.h>
+#include "config.h"
+#include "heap.h"
+#include "prng.h"
+#include "wire/parse.h"
+#include "worker/engine.h"
+
+#define MESH_NODES      3
+#define MESH_WORKERS    4
+#define MESH_CONNS      14
+#define MESH_SIDES      24
+#define MESH_OPS        64 /* send WQEs of a life, those posted to a dead QP included */
+#define MESH_SLOTS      32 /* buffers of an area */
+#define MESH_CQS        3
+#define MESH_WINS       2
+#define MESH_GROUPS     2
+#define MESH_AHS        16
+#define MESH_DUE        256
+#define MESH_PKTS       4000
+#define MESH_RX         512
+#define MESH_NODE_BYTES (16u << 20)
+#define MESH_WIN_LEN    1024 /* largest WRITE or READ through a memory window */
+#define MESH_CONST_LEN  8192
+#define MESH_NEVER      UINT64_MAX
+
+/* What is wrong on purpose with a send WQE. */
+enum mesh_fault {
+	MESH_OK = 0,
+	MESH_BAD_LKEY,
+	MESH_BAD_RANGE, /* SGE that ends behind its region */
+	MESH_BAD_OPCODE,
+	MESH_BAD_NSGE,
+	MESH_BAD_AH,   /* UD: no such handle */
+	MESH_TOO_LONG, /* UD: longer than the MTU */
+	MESH_BAD_QKEY, /* UD: the receiver's is another; not an error of the sender */
+	MESH_BAD_RKEY, /* RC, from here on */
+	MESH_BAD_RRANGE,
+	MESH_STALE_WIN, /* through a window that is gone */
+	MESH_GONE,      /* through a region that is gone, or may no longer be written */
+	MESH_ALIGN,     /* atomic at an address that is no multiple of 8 */
+	MESH_BAD_BIND,  /* bind of what is no region, or beyond it, or of a window that is bound */
+	MESH_BAD_INV,   /* LOCAL_INV of a window that is not bound */
+	MESH_BAD_SENDINV, /* SEND with invalidate of what is no window of the peer */
+};
+
+enum mesh_op_state { MESH_NEW = 0, MESH_POSTED, MESH_DONE, MESH_FAILED };
+enum mesh_target { MESH_AT_SLOT, MESH_AT_CONST, MESH_AT_WIN, MESH_AT_WORD };
+
+struct mesh_op {
+	uint8_t opcode, flags, state, fault, status, target;
+	bool maybe;  /* a region or window went away while it was under way: may fail of it */
+	uint8_t win; /* MESH_AT_WIN, binds, invalidations */
+	uint32_t len, imm, npkts;
+	uint32_t loc, at; /* offsets in the own and the peer's node memory */
+	uint32_t rkey, gen;
+	uint64_t va, add, compare, orig; /* atomics: orig is what has to come back */
+	const uint8_t *data;             /* READ: what has to come back */
+	int8_t ah, group;                /* UD; -1 none */
+	struct mesh_side *to;            /* UD: the QP addressed */
+	uint32_t to_qpn, qkey;
+};
+
+struct mesh_recv {
+	uint32_t off;
+	uint8_t state;
+};
+
+struct mesh_area {
+	struct mr mr;
+	uint64_t told; /* its address, as the peer was told */
+	uint32_t off, len, stride;
+	bool gone, shown; /* gone: away, or other than it was; shown: in the table */
+};
+
+enum mesh_win_state { MESH_WIN_FREE, MESH_WIN_BINDING, MESH_WIN_BOUND, MESH_WIN_LEAVING };
+struct mesh_win { /* a memory window of a side, for its peer to use */
+	struct mr mr;
+	uint8_t state;
+	uint32_t gen, key; /* key: while BOUND */
+	uint32_t off;      /* in the node's memory */
+	uint64_t iova;     /* as bound */
+	bool known;        /* the peer was told that it is bound */
+	bool zero_based;
+};
+
+struct mesh_ring {
+	struct uroce_ring_hdr *hdr;
+	uint8_t *slots;
+	uint32_t entries, stride, prod;
+};
+
+struct mesh_cqring {
+	struct uroce_cq_hdr *hdr;
+	uint32_t entries, cons;
+};
+struct mesh_cq {
+	struct cq cq;
+	struct mesh_cqring ring, old; /* old.hdr: what a resize left to be read first */
+	uint32_t need;                /* entries that its QPs may fill */
+	bool armed, event;
+};
+
+struct mesh_srq { /* of one worker */
+	struct srq srq;
+	struct mesh_ring ring;
+	struct mesh_area area;
+	struct mesh_recv recv[MESH_SLOTS];
+	uint32_t posted, completed, lost; /* lost: with a QP that was reset in mid-message */
+	uint32_t armed;                   /* limit set and not reached */
+	uint32_t promised;                /* to members of a group, by the frame at hand */
+	uint64_t cookie;
+};
+
+/* A message that has come to a UC or UD QP whole, and must complete. */
+struct mesh_due {
+	uint64_t hash; /* of its bytes */
+	uint32_t len, imm, src_qp;
+	uint8_t opcode; /* enum uroce_cqe_opcode */
+	bool with_imm, solicited, grh_v6;
+};
+
+struct mesh_conn;
+struct mesh_side { /* a QP */
+	struct mesh *m;
+	struct mesh_conn *conn;
+	struct mesh_side *peer; /* NULL: UD */
+	struct mesh_node *node;
+	struct qp *qp;
+	struct uroce_qp_attr attr;
+	uint32_t idx, qpn, worker, gen; /* gen: of its QPN */
+	enum qp_type type;
+	struct uroce_qp_cap cap;
+	struct mesh_ring sq, rq;
+	struct mesh_cq *scq, *rcq;
+	struct mesh_srq *srq;
+	struct mesh_area local, recvs, slots, words, wins;
+	struct mesh_win win[MESH_WINS];
+	uint64_t cookie;
+	uint64_t timer_ns, bell_ns, recv_ns;
+	uint32_t const_off; /* of the node's constant area; see mesh_node */
+	bool sig_all;
+
+	/* of this life, from here on */
+	struct mesh_op op[MESH_OPS];
+	uint32_t nops, posted, reaped, mtu;
+	struct mesh_recv recv[MESH_SLOTS];
+	uint32_t rposted, rreaped;
+	uint32_t delivered; /* RC: the peer's WQE behind the last that was received */
+	uint64_t rtr_ns, rts_ns, die_ns, sqd_ns, dereg_ns;
+	uint8_t die_to; /* enum qp_state, or MESH_DESTROY */
+	bool dead;      /* in ERR or RESET by its client's wish */
+	bool cut;       /* went to RESET without ERR: completions are lost */
+	bool flushed, rflushed, was_sqe;
+	uint8_t first_status; /* of the send WQE that failed first */
+	bool first_dead;      /* .. after the client had moved the QP */
+	uint8_t sqd;          /* 0 not yet, 1 draining, 2 drained */
+	uint32_t sqd_begun;
+	uint32_t sq_drained, comm_est, access_errs, req_errs, fatals, last_wqe, recv_errs;
+	uint32_t win_news; /* windows that its peer may be told of */
+	uint64_t word;     /* what its own word at the peer is once all posted atomics are done */
+	bool word_unsure;
+
+	/* frames that it builds: the WQE and packet that is next, and its PSN (UC, UD) */
+	uint32_t tx_op, tx_k, tx_psn;
+	uint32_t begun; /* RC: WQEs whose first packet was built */
+	/* UC: the message that is coming in */
+	struct {
+		bool open, send;
+		uint32_t epsn, len;
+		uint64_t hash;
+		uint32_t rkey, left;
+		uint64_t va;
+	} in;
+	struct mesh_due due[MESH_DUE];
+	uint32_t due_head, due_tail;
+};
+#define MESH_DESTROY QP_NSTATES
+
+enum mesh_conn_state { MESH_DOWN, MESH_UP, MESH_DYING, MESH_OVER };
+struct mesh_conn {
+	struct mesh_side *side[2];
+	uint32_t nsides, life;
+	uint8_t state;
+	enum qp_type type;
+	uint64_t at_ns, kill_ns;
+	bool trouble; /* RC: something was done to it that may end it */
+};
+
+#define MESH_ANY UINT32_MAX
+struct mesh_worker {
+	struct mesh_node *node;
+	struct engine eng;
+	struct obs_block obs;
+	struct mesh_srq srq;
+	struct rte_mbuf *rx[MESH_RX], *in[MESH_RX];
+	uint32_t rx_n, in_n, idx;
+	uint64_t poll_at;
+	uint32_t handed,
+		expected; /* MESH_ANY, or frames given to other workers, of the one at hand */
+};
+
+struct mesh_node {
+	struct mesh *m;
+	uint32_t idx, used;
+	uint16_t dev;
+	uint8_t mac[6], gid[2][16]; /* IPv4, IPv6 */
+	uint8_t *mem, *base;
+	struct mr_table mrs;
+	struct qp_table qps;
+	struct mesh_worker worker[MESH_WORKERS];
+	struct mesh_cq cq[MESH_CQS];
+	struct mesh_area consts, idle, counter;
+	struct qp_ah ah[MESH_AHS];
+	struct qp_ah *ah_slot[MESH_AHS];
+	struct qp_ah_table ahs;
+	struct engine_addrs addrs;
+	struct engine_member member[MESH_SIDES * MESH_GROUPS];
+	uint32_t counted, maybe_counted; /* fetch-and-adds of 1 that were done, and others */
+	uint8_t seen[4096];              /* values that they brought back */
+	uint64_t cqes, dark_from, dark_to, free_ns;
+	uint64_t step_wait;
+};
+
+struct mesh_pkt {
+	struct rte_mbuf *m;
+	uint8_t node, worker;
+};
+
+enum mesh_event { MESH_EV_FRAME, MESH_EV_POLL, MESH_EV_STEP, MESH_EV_TIMER, MESH_EV_BELL };
+
+struct mesh_stats {
+	uint64_t frames, lost, doubled, damaged, cqes, failed_wqes, lives, kills, virtual_ns;
+	uint64_t handed, delivered, datagrams, binds, invalidated, drained, recovered, resized;
+};
+
+struct mesh {
+	uint64_t seed, now_ns, last_progress_ns;
+	struct mesh_cfg cfg;
+	struct sim_rng load, cli, netr;
+	bool verbose, failed;
+	char why[512];
+	uint8_t *table; /* random bytes that payloads are cut from */
+	struct rte_mempool *pool, *small_pool, *net_pool;
+	struct mesh_node node[MESH_NODES];
+	struct mesh_side side[MESH_SIDES];
+	struct mesh_conn conn[MESH_CONNS];
+	uint32_t nsides, nconns;
+	struct mesh_pkt pkt[MESH_PKTS];
+	uint16_t free_pkt[MESH_PKTS];
+	uint32_t nfree_pkt;
+	struct sim_heap heap;
+	struct mesh_stats stats;
+	uint8_t scratch[16384];
+};
+#define MESH_TABLE_BYTES (1u << 20)
+
+/* run.c: memory of a mesh, once; and one schedule: true when nothing was violated. */
+void mesh_open(struct mesh *m, uint8_t *table, struct rte_mempool *pool,
+	       struct rte_mempool *small_pool, struct rte_mempool *net_pool);
+void mesh_close(struct mesh *m);
+bool mesh_run(struct mesh *m, uint64_t seed, const char *const *set, unsigned nset);
+/* What all schedules so far were about, on a line of standard output. */
+void mesh_summary(const struct mesh *m);
+void mesh_fail(struct mesh *m, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void mesh_log(struct mesh *m, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* world.c */
+void mesh_world_make(struct mesh *m);
+void mesh_world_free(struct mesh *m);
+/* Give a the region len bytes at off, anew. */
+void mesh_area_show(struct mesh_node *n, struct mesh_area *a);
+void mesh_area_hide(struct mesh_node *n, struct mesh_area *a);
+void mesh_qp_make(struct mesh_side *side);
+void mesh_qp_destroy(struct mesh_side *side);
+/* The groups that QPs listen to, as the engines know them. */
+void mesh_members_set(struct mesh_node *n);
+void mesh_group_gid(uint32_t group, uint8_t gid[16]);
+struct mesh_side *mesh_side_of(struct mesh *m, uint32_t qpn);
+void mesh_cq_ring(struct mesh_cqring *r, uint32_t entries);
+
+/* life.c */
+void mesh_modify(struct mesh_side *side, enum qp_state to);
+/* The client sees to the states of its QPs. True when anything moved. */
+bool mesh_life_step(struct mesh_node *n);
+bool mesh_over(const struct mesh *m);
+bool mesh_may_post(const struct mesh_side *side);
+
+/* change.c */
+bool mesh_change_step(struct mesh_side *side);
+void mesh_cq_resize(struct mesh_node *n);
+void mesh_ah_step(struct mesh_node *n);
+void mesh_windows_renew(struct mesh_side *side);
+/* op was a bind or an invalidation, or used a window up, and has come to its end. */
+void mesh_window_done(struct mesh_side *side, struct mesh_op *op);
+void mesh_window_gone(struct mesh_side *side, struct mesh_win *w);
+
+/* post.c */
+bool mesh_post(struct mesh_side *side);
+void mesh_post_dead(struct mesh_side *side);
+bool mesh_srq_post(struct mesh_node *n);
+bool mesh_fetches(const struct mesh_op *op);
+bool mesh_is_atomic(const struct mesh_op *op);
+bool mesh_is_write(const struct mesh_op *op);
+bool mesh_uses_recv(const struct mesh_op *op);
+bool mesh_is_local(const struct mesh_op *op);
+const char *mesh_op_name(const struct mesh_op *op);
+
+/* loop.c */
+void mesh_wake(struct mesh_worker *w, uint32_t after_ns);
+void mesh_loop(struct mesh *m);
+extern const struct engine_ops mesh_engine_ops;
+
+/* net.c */
+void mesh_net_reset(struct mesh *m);
+void mesh_net_send(struct mesh_worker *w, struct rte_mbuf *frame);
+void mesh_net_arrive(struct mesh *m, uint32_t pkt);
+void mesh_net_drain(struct mesh *m);
+
+/* model.c */
+void mesh_built(struct mesh_worker *w, struct rte_mbuf *frame);
+void mesh_arriving(struct mesh_worker *w, struct rte_mbuf *frame);
+void mesh_taken(struct mesh_worker *w);
+
+/* reap.c */
+bool mesh_poll(struct mesh_node *n);
+/* At the end: all that is left is void. */
+void mesh_poll_rest(struct mesh_node *n);
+/* The QP goes to RESET or away: its completions that nobody has seen are void (QP-10, QP-22). */
+void mesh_forget_cqes(struct mesh_side *side);
+
+/* check.c */
+/* op will not change memory any more: what it may have written is what must be there now. */
+void mesh_settle(struct mesh_side *side, struct mesh_op *op);
+void mesh_check_life(struct mesh_conn *c);
+void mesh_check_end(struct mesh *m);
+uint64_t mesh_hash(uint64_t h, const uint8_t *p, uint32_t len);
+/* The same of len bytes that came in packets of mtu. */
+uint64_t mesh_hash_pieces(const uint8_t *p, uint32_t len, uint32_t mtu);
+#define MESH_HASH 0xcbf29ce484222325u
+
+#endif
