@@ -130,76 +130,53 @@ read_bth(const struct wire_bth *bth, struct wire_pkt *pkt)
 	pkt->becn = fb_qpn & WIRE_BTH_BECN;
 }
 
-/* Headers that carry addresses: requests only. False where one does not fit. */
-static bool
-read_request_headers(struct wire_cur *c, uint32_t flags, struct wire_pkt *pkt)
+/* The next header, typed, and p behind it: what is read was taken from the cursor as a whole. */
+#define NEXT(p, type) ((const type *)(((p) += sizeof(type)) - sizeof(type)))
+
+/* Headers that carry addresses: requests only. Returns where the next one stands. */
+static const uint8_t *
+read_request_headers(const uint8_t *p, uint32_t flags, struct wire_pkt *pkt)
 {
 	if (flags & WIRE_F_DETH) {
-		const struct wire_deth *h = wire_cur_get(c, struct wire_deth);
+		const struct wire_deth *h = NEXT(p, struct wire_deth);
 
-		if (h == NULL)
-			return false;
 		pkt->qkey = rte_be_to_cpu_32(h->qkey);
 		pkt->src_qpn = rte_be_to_cpu_32(h->src_qpn) & WIRE_QPN_MASK;
 	}
 	if (flags & WIRE_F_RETH) {
-		const struct wire_reth *h = wire_cur_get(c, struct wire_reth);
+		const struct wire_reth *h = NEXT(p, struct wire_reth);
 
-		if (h == NULL)
-			return false;
 		pkt->va = rte_be_to_cpu_64(h->va);
 		pkt->rkey = rte_be_to_cpu_32(h->rkey);
 		pkt->dmalen = rte_be_to_cpu_32(h->dmalen);
 	}
 	if (flags & WIRE_F_ATOMICETH) {
-		const struct wire_atomiceth *h = wire_cur_get(c, struct wire_atomiceth);
+		const struct wire_atomiceth *h = NEXT(p, struct wire_atomiceth);
 
-		if (h == NULL)
-			return false;
 		pkt->va = rte_be_to_cpu_64(h->va);
 		pkt->rkey = rte_be_to_cpu_32(h->rkey);
 		pkt->swap_add = rte_be_to_cpu_64(h->swap_add);
 		pkt->compare = rte_be_to_cpu_64(h->compare);
 	}
-	return true;
+	return p;
 }
 
-/* The short headers, behind those with addresses. False where one does not fit. */
-static bool
-read_small_headers(struct wire_cur *c, uint32_t flags, struct wire_pkt *pkt)
+/* The short headers, behind those with addresses. */
+static void
+read_small_headers(const uint8_t *p, uint32_t flags, struct wire_pkt *pkt)
 {
 	if (flags & WIRE_F_AETH) {
-		const struct wire_aeth *h = wire_cur_get(c, struct wire_aeth);
-		uint32_t syn_msn;
+		uint32_t syn_msn = rte_be_to_cpu_32(NEXT(p, struct wire_aeth)->syn_msn);
 
-		if (h == NULL)
-			return false;
-		syn_msn = rte_be_to_cpu_32(h->syn_msn);
 		pkt->syndrome = (uint8_t)(syn_msn >> 24);
 		pkt->msn = syn_msn & WIRE_PSN_MASK;
 	}
-	if (flags & WIRE_F_ATOMICACKETH) {
-		const struct wire_atomicacketh *h = wire_cur_get(c, struct wire_atomicacketh);
-
-		if (h == NULL)
-			return false;
-		pkt->orig = rte_be_to_cpu_64(h->orig);
-	}
-	if (flags & WIRE_F_IMM) {
-		const struct wire_immdt *h = wire_cur_get(c, struct wire_immdt);
-
-		if (h == NULL)
-			return false;
-		pkt->imm = h->imm;
-	}
-	if (flags & WIRE_F_IETH) {
-		const struct wire_ieth *h = wire_cur_get(c, struct wire_ieth);
-
-		if (h == NULL)
-			return false;
-		pkt->inv_rkey = rte_be_to_cpu_32(h->rkey);
-	}
-	return true;
+	if (flags & WIRE_F_ATOMICACKETH)
+		pkt->orig = rte_be_to_cpu_64(NEXT(p, struct wire_atomicacketh)->orig);
+	if (flags & WIRE_F_IMM)
+		pkt->imm = NEXT(p, struct wire_immdt)->imm;
+	if (flags & WIRE_F_IETH)
+		pkt->inv_rkey = rte_be_to_cpu_32(NEXT(p, struct wire_ieth)->rkey);
 }
 
 /* Opcode, pad and what may follow the headers; takes the pad off the payload where all is well. */
@@ -224,17 +201,16 @@ static enum wire_verdict
 parse_transport(struct wire_cur *c, struct wire_pkt *pkt)
 {
 	const struct wire_bth *bth = wire_cur_get(c, struct wire_bth);
+	const uint8_t *ext;
 	enum wire_verdict v;
 
 	if (bth == NULL)
 		return WIRE_RUNT;
 	read_bth(bth, pkt);
-	if (!read_request_headers(c, pkt->op->flags, pkt) ||
-	    !read_small_headers(c, pkt->op->flags, pkt))
+	ext = wire_cur_take(c, pkt->op->hdr_len - WIRE_BTH_LEN);
+	if (ext == NULL)
 		return WIRE_RUNT;
-	/* Of headers with no fields (a CNP's reserved bytes) only the length is left to take. */
-	if (pkt->op->flags & WIRE_F_CNP && !wire_cur_take(c, pkt->op->hdr_len - WIRE_BTH_LEN))
-		return WIRE_RUNT;
+	read_small_headers(read_request_headers(ext, pkt->op->flags, pkt), pkt->op->flags, pkt);
 
 	pkt->payload = c->pos;
 	pkt->payload_len = wire_cur_left(c);

@@ -98,11 +98,22 @@ engine_wake(struct engine *e, struct qp *qp)
 	TAILQ_INSERT_TAIL(&e->run, qp, run);
 }
 
+/* A received frame is not needed any more. They are freed a burst at a time. */
 static void
-drop(struct obs_block *obs, enum obs_drop why, struct rte_mbuf *m)
+done(struct engine *e, struct rte_mbuf *m)
+{
+	if (e->done_n == ENGINE_DONE_CAP) {
+		rte_pktmbuf_free_bulk(e->done, e->done_n);
+		e->done_n = 0;
+	}
+	e->done[e->done_n++] = m;
+}
+
+static void
+drop(struct engine *e, struct obs_block *obs, enum obs_drop why, struct rte_mbuf *m)
 {
 	obs->drop[why]++;
-	rte_pktmbuf_free(m);
+	done(e, m);
 }
 
 /* Why this QP must not see this packet, or OBS_NDROPS. */
@@ -192,12 +203,12 @@ rx_roce(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct wire_pk
 	struct qp *qp;
 
 	if (!wire_icrc_check(pkt)) {
-		drop(obs, OBS_DROP_BAD_ICRC, m);
+		drop(e, obs, OBS_DROP_BAD_ICRC, m);
 		return;
 	}
 	qp = qp_table_find(e->qps, pkt->qpn);
 	if (qp == NULL) {
-		drop(obs, OBS_DROP_BAD_QPN, m);
+		drop(e, obs, OBS_DROP_BAD_QPN, m);
 		return;
 	}
 	why = qp_refuses(e, qp, pkt, dev);
@@ -210,7 +221,7 @@ rx_roce(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct wire_pk
 			why = drop_of_verdict[v];
 	}
 	if (why != OBS_NDROPS) {
-		drop(obs, why, m);
+		drop(e, obs, why, m);
 		return;
 	}
 	obs->ctr[OBS_RX_ROCE]++;
@@ -221,7 +232,7 @@ rx_roce(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct wire_pk
 	else
 		req_rx(&e->env, qp, pkt);
 	check_timer(e, qp);
-	rte_pktmbuf_free(m);
+	done(e, m);
 }
 
 /* A copy of a group's packet for one QP: its own QPN in the BTH, and the ICRC that goes with it. */
@@ -292,7 +303,7 @@ engine_rx_multicast(struct engine *e, uint16_t dev, struct rte_mbuf *m, const st
 	bool own;
 
 	if (!wire_icrc_check(pkt)) {
-		drop(obs, OBS_DROP_BAD_ICRC, m);
+		drop(e, obs, OBS_DROP_BAD_ICRC, m);
 		return;
 	}
 	wire_dst_gid(pkt, dst);
@@ -307,7 +318,7 @@ engine_rx_multicast(struct engine *e, uint16_t dev, struct rte_mbuf *m, const st
 	}
 	if (n == 0)
 		obs->drop[OBS_DROP_BAD_QPN]++;
-	rte_pktmbuf_free(m);
+	done(e, m);
 }
 
 static void
@@ -319,16 +330,16 @@ rx_one(struct engine *e, uint16_t dev, struct rte_mbuf *m)
 	struct wire_pkt pkt;
 
 	if (m->nb_segs != 1 && rte_pktmbuf_linearize(m) != 0) {
-		drop(obs, OBS_DROP_BAD_LENGTH, m);
+		drop(e, obs, OBS_DROP_BAD_LENGTH, m);
 		return;
 	}
 	frame = rte_pktmbuf_mtod(m, const uint8_t *);
 	if (m->data_len < WIRE_ETH_LEN) {
-		drop(obs, OBS_DROP_RUNT, m);
+		drop(e, obs, OBS_DROP_RUNT, m);
 		return;
 	}
 	if (!(frame[0] & 1) && memcmp(frame, e->dev[dev].mac, 6) != 0) {
-		drop(obs, OBS_DROP_NOT_OURS, m);
+		drop(e, obs, OBS_DROP_NOT_OURS, m);
 		return;
 	}
 	v = wire_parse(frame, m->data_len, &pkt);
@@ -339,7 +350,7 @@ rx_one(struct engine *e, uint16_t dev, struct rte_mbuf *m)
 	}
 	/* Bad form is for the QP to answer (NAK-07); a group's packet has no one QP. */
 	if (v != WIRE_OK && (!wire_bad_form(v) || pkt.qpn == WIRE_MULTICAST_QPN)) {
-		drop(obs, drop_of_verdict[v], m);
+		drop(e, obs, drop_of_verdict[v], m);
 		return;
 	}
 	if (pkt.qpn == WIRE_MULTICAST_QPN) {
@@ -367,6 +378,8 @@ engine_rx(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m, 
 		rte_prefetch0(rte_pktmbuf_mtod(m[i], void *));
 	for (i = 0; i < n; i++)
 		rx_one(e, dev, m[i]);
+	rte_pktmbuf_free_bulk(e->done, e->done_n);
+	e->done_n = 0;
 }
 
 void

@@ -17,8 +17,9 @@
 #include "qp/env.h"
 #include "qp/qp.h"
 
-#define ENGINE_TX_CAP  64 /* frames between two engine_run */
-#define ENGINE_QUANTUM 16 /* packets a QP may send before the next has its turn */
+#define ENGINE_TX_CAP   64 /* frames between two engine_run */
+#define ENGINE_DONE_CAP 32 /* received frames that are freed together */
+#define ENGINE_QUANTUM  16 /* packets a QP may send before the next has its turn */
 
 /*
  * Addresses of a device as its workers see them: an unchanging list that the control thread
@@ -60,6 +61,8 @@ TAILQ_HEAD(engine_run_list, qp);
 struct engine {
 	struct qp_env env;
 	struct rte_mbuf *tx[ENGINE_TX_CAP];
+	struct rte_mbuf *done[ENGINE_DONE_CAP]; /* of the burst that engine_rx is at */
+	uint32_t done_n;
 	struct engine_run_list run;
 	struct engine_dev dev[ENGINE_MAX_DEVS];
 	const struct qp_table *qps;
