@@ -32,6 +32,7 @@ enum device_cap { /* the values are those of enum ibv_device_cap_flags */
 		  CAP_PORT_ACTIVE_EVENT = 1 << 10,
 		  CAP_SYS_IMAGE_GUID = 1 << 11,
 		  CAP_RC_RNR_NAK_GEN = 1 << 12,
+		  CAP_SRQ_RESIZE = 1 << 13,
 		  CAP_MEM_WINDOW = 1 << 17,
 		  CAP_MEM_WINDOW_TYPE_2B = 1 << 24,
 };
@@ -281,8 +282,8 @@ device_attr(const struct device *dev, struct uroce_device_rep *rep)
 	rep->max_qp_init_rd_atom = QP_MAX_RD_ATOMIC;
 	rep->max_res_rd_atom = QP_MAX_RD_ATOMIC * opt->max_qps;
 	rep->device_cap_flags = CAP_AUTO_PATH_MIG | CAP_CURR_QP_STATE_MOD | CAP_PORT_ACTIVE_EVENT |
-				CAP_SYS_IMAGE_GUID | CAP_RC_RNR_NAK_GEN | CAP_MEM_WINDOW |
-				CAP_MEM_WINDOW_TYPE_2B;
+				CAP_SYS_IMAGE_GUID | CAP_RC_RNR_NAK_GEN | CAP_SRQ_RESIZE |
+				CAP_MEM_WINDOW | CAP_MEM_WINDOW_TYPE_2B;
 	rep->max_mcast_grp = opt->max_qps;
 	rep->max_mcast_qp_attach = MCAST_MAX_GROUPS;
 	rep->max_mw = opt->max_mrs;

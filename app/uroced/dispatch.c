@@ -60,6 +60,7 @@ static ctrl_handler *const handler[UROCE_CTRL_OPS] = {
 	[UROCE_CTRL_DETACH_MCAST] = mcast_detach,
 	[UROCE_CTRL_CREATE_SRQ] = srq_create,
 	[UROCE_CTRL_MODIFY_SRQ] = srq_modify,
+	[UROCE_CTRL_RESIZE_SRQ] = srq_resize,
 	[UROCE_CTRL_QUERY_SRQ] = srq_query,
 	[UROCE_CTRL_DESTROY_SRQ] = srq_destroy,
 	[UROCE_CTRL_CREATE_CHANNEL] = channel_create,

@@ -18,6 +18,18 @@ srq_free(struct obj_srq *o)
 	free(o);
 }
 
+static struct qp_ring
+srq_ring(const struct ipc_extent *ext, uint32_t entries, uint32_t stride, uint32_t max_sge)
+{
+	return (struct qp_ring){
+		.hdr = (struct uroce_ring_hdr *)ext->base,
+		.slots = ext->base + UROCE_RING_HDR,
+		.mask = entries - 1,
+		.stride = stride,
+		.max_sge = max_sge,
+	};
+}
+
 static int
 srq_build(struct obj_srq *o, const struct uroce_create_srq_req *q)
 {
@@ -31,13 +43,7 @@ srq_build(struct obj_srq *o, const struct uroce_create_srq_req *q)
 		ipc_arena_free(s->arena, &o->ext);
 		return ENOMEM;
 	}
-	o->srq.rq = (struct qp_ring){
-		.hdr = (struct uroce_ring_hdr *)o->ext.base,
-		.slots = o->ext.base + UROCE_RING_HDR,
-		.mask = entries - 1,
-		.stride = stride,
-		.max_sge = q->max_sge,
-	};
+	o->srq.rq = srq_ring(&o->ext, entries, stride, q->max_sge);
 	o->srq.pd = o->pd->id;
 	o->srq.srqn = o->handle;
 	o->srq.limit = q->limit;
@@ -47,11 +53,23 @@ srq_build(struct obj_srq *o, const struct uroce_create_srq_req *q)
 	return 0;
 }
 
+/* The reply to a request that made the ring. */
+static void
+srq_tell(struct obj_srq *o, struct ctrl_rep *rp)
+{
+	struct uroce_create_srq_rep *rep = rp->body;
+
+	rep->handle = o->handle;
+	rep->srqn = o->srq.srqn;
+	rep->max_wr = o->srq.rq.mask + 1;
+	rep->max_sge = o->srq.rq.max_sge;
+	ctrl_rep_ring(rp, o->s, &o->ext, o->srq.rq.mask + 1, o->srq.rq.stride, &rep->ring);
+}
+
 int
 srq_create(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 {
 	struct uroce_create_srq_req q = *(const struct uroce_create_srq_req *)req->body;
-	struct uroce_create_srq_rep *rep = rp->body;
 	struct obj_pd *pd = idtab_get(&s->pds, q.pd);
 	struct obj_srq *o;
 	int rc;
@@ -72,12 +90,19 @@ srq_create(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 		return rc;
 	}
 	pd->refs++;
-	rep->handle = o->handle;
-	rep->srqn = o->srq.srqn;
-	rep->max_wr = o->srq.rq.mask + 1;
-	rep->max_sge = q.max_sge;
-	ctrl_rep_ring(rp, s, &o->ext, o->srq.rq.mask + 1, o->srq.rq.stride, &rep->ring);
+	srq_tell(o, rp);
 	return 0;
+}
+
+/* A limit that the queue is below already is reached at once (SRQ-01, EVT-10). */
+static bool
+limit_set(struct srq *srq, uint32_t limit)
+{
+	uint32_t posted = __atomic_load_n(&srq->rq.hdr->prod, __ATOMIC_ACQUIRE) - srq->head;
+	bool reached = limit != 0 && posted < limit;
+
+	srq->limit = reached ? 0 : limit;
+	return reached;
 }
 
 struct limit_call {
@@ -86,15 +111,12 @@ struct limit_call {
 	bool reached;
 };
 
-/* A limit that the queue is below already is reached at once (SRQ-01, EVT-10). */
 static void
 limit_on_worker(struct worker *w, void *arg)
 {
 	struct limit_call *c = arg;
-	uint32_t posted = __atomic_load_n(&c->srq->rq.hdr->prod, __ATOMIC_ACQUIRE) - c->srq->head;
 
-	c->reached = c->limit != 0 && posted < c->limit;
-	c->srq->limit = c->reached ? 0 : c->limit;
+	c->reached = limit_set(c->srq, c->limit);
 }
 
 int
@@ -106,10 +128,8 @@ srq_modify(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 
 	if (o == NULL)
 		return ENOENT;
-	if (q->attr_mask & ~(SRQ_ATTR_MAX_WR | SRQ_ATTR_LIMIT))
+	if (q->attr_mask & ~SRQ_ATTR_LIMIT)
 		return EINVAL;
-	if (q->attr_mask & SRQ_ATTR_MAX_WR)
-		return EOPNOTSUPP; /* the device does not claim IBV_DEVICE_SRQ_RESIZE */
 	if (!(q->attr_mask & SRQ_ATTR_LIMIT))
 		return 0;
 	if (q->limit > o->srq.rq.mask + 1)
@@ -118,6 +138,74 @@ srq_modify(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	worker_call(worker_get(s->d->workers, o->srq.worker), limit_on_worker, &c);
 	if (c.reached)
 		events_async_send(&s->async, o->srq.user_handle, QP_EVENT_SRQ_LIMIT_REACHED);
+	return 0;
+}
+
+struct resize_call {
+	struct srq *srq;
+	struct qp_ring to;
+	uint32_t head, prod;
+	uint32_t limit; /* of the SRQ; the new one for the switch */
+	bool sound, set_limit, reached;
+};
+
+static void
+look_on_worker(struct worker *w, void *arg)
+{
+	struct resize_call *c = arg;
+
+	c->sound = srq_look(c->srq, &c->head, &c->prod);
+	c->limit = c->srq->limit;
+}
+
+static void
+switch_on_worker(struct worker *w, void *arg)
+{
+	struct resize_call *c = arg;
+
+	srq_switch(c->srq, &c->to, c->prod);
+	if (c->set_limit)
+		c->reached = limit_set(c->srq, c->limit);
+}
+
+/* A ring of another size takes over, with what is posted (SRQ-01, qp/srq.h). */
+int
+srq_resize(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
+{
+	const struct uroce_modify_srq_req *q = req->body;
+	struct obj_srq *o = idtab_get(&s->srqs, q->handle);
+	struct resize_call c = {0};
+	struct ipc_extent ext;
+	uint32_t entries, stride;
+	struct worker *w;
+	int rc;
+
+	if (o == NULL)
+		return ENOENT;
+	if (!(q->attr_mask & SRQ_ATTR_MAX_WR) ||
+	    (q->attr_mask & ~(SRQ_ATTR_MAX_WR | SRQ_ATTR_LIMIT)) || q->max_wr == 0 ||
+	    q->max_wr > QP_MAX_WR)
+		return EINVAL;
+	w = worker_get(s->d->workers, o->srq.worker);
+	c.srq = &o->srq;
+	worker_call(w, look_on_worker, &c);
+	c.set_limit = q->attr_mask & SRQ_ATTR_LIMIT;
+	c.limit = c.set_limit ? q->limit : c.limit;
+	if (!c.sound || c.prod - c.head > q->max_wr || c.limit > q->max_wr)
+		return EINVAL;
+	entries = pow2_at_least(q->max_wr);
+	stride = o->srq.rq.stride;
+	rc = ipc_arena_alloc(s->arena, UROCE_RING_HDR + (size_t)entries * stride, &ext);
+	if (rc < 0)
+		return -rc;
+	c.to = srq_ring(&ext, entries, stride, o->srq.rq.max_sge);
+	srq_copy(&o->srq, &c.to, c.head, c.prod);
+	worker_call(w, switch_on_worker, &c);
+	ipc_arena_free(s->arena, &o->ext);
+	o->ext = ext;
+	if (c.reached)
+		events_async_send(&s->async, o->srq.user_handle, QP_EVENT_SRQ_LIMIT_REACHED);
+	srq_tell(o, rp);
 	return 0;
 }
 

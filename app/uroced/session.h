@@ -161,7 +161,7 @@ ctrl_handler mr_reg, mr_rereg, mr_dereg;
 ctrl_handler channel_create;
 ctrl_handler mw_alloc, mw_dealloc;
 ctrl_handler cq_create, cq_resize_obj, cq_destroy;
-ctrl_handler srq_create, srq_modify, srq_query, srq_destroy;
+ctrl_handler srq_create, srq_modify, srq_resize, srq_query, srq_destroy;
 ctrl_handler ah_create, ah_destroy;
 ctrl_handler mcast_attach, mcast_detach;
 ctrl_handler qp_obj_create, qp_obj_modify, qp_obj_query, qp_obj_destroy;

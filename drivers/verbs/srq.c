@@ -5,11 +5,36 @@
 #include <errno.h>
 #include <stdlib.h>
 
+/* Sends a request whose reply is an SRQ's ring, and maps that. 0 or a positive errno. */
+static int
+srq_ring_request(struct ibv_context *ctx, uint16_t op, const void *req, size_t req_len,
+		 struct uroce_create_srq_rep *rep, void **ring)
+{
+	static const size_t hdr_bytes = UROCE_RING_HDR;
+	const struct uroce_ring_loc *loc = &rep->ring;
+	int fds[1];
+	struct ipc_call call = {
+		.op = op,
+		.req = req,
+		.req_len = req_len,
+		.rep = rep,
+		.rep_len = sizeof(*rep),
+		.rep_fds = fds,
+		.rep_fds_max = 1,
+	};
+	int rc;
+
+	rc = uv_call_fds(ctx, &call);
+	if (rc)
+		return rc;
+	rc = uv_map_rings(uv_context_of(ctx), &loc, &hdr_bytes, ring, 1, fds, call.rep_nfds);
+	return rc || *ring ? rc : EPROTO;
+}
+
 /* Asks the daemon for an SRQ; granted sizes go back into attr. 0 or a positive errno. */
 static int
 srq_request(struct uv_srq *srq, struct ibv_pd *pd, struct ibv_srq_attr *attr)
 {
-	static const size_t hdr_bytes = UROCE_RING_HDR;
 	struct uroce_create_srq_req req = {
 		.user_handle = srq->ref.id,
 		.pd = pd->handle,
@@ -18,27 +43,12 @@ srq_request(struct uv_srq *srq, struct ibv_pd *pd, struct ibv_srq_attr *attr)
 		.limit = attr->srq_limit,
 	};
 	struct uroce_create_srq_rep rep;
-	const struct uroce_ring_loc *loc = &rep.ring;
-	int fds[1];
-	struct ipc_call call = {
-		.op = UROCE_CTRL_CREATE_SRQ,
-		.req = &req,
-		.req_len = sizeof(req),
-		.rep = &rep,
-		.rep_len = sizeof(rep),
-		.rep_fds = fds,
-		.rep_fds_max = 1,
-	};
 	void *ring;
 	int rc;
 
-	rc = uv_call_fds(pd->context, &call);
+	rc = srq_ring_request(pd->context, UROCE_CTRL_CREATE_SRQ, &req, sizeof(req), &rep, &ring);
 	if (rc)
 		return rc;
-	rc = uv_map_rings(uv_context_of(pd->context), &loc, &hdr_bytes, &ring, 1, fds,
-			  call.rep_nfds);
-	if (rc || !ring)
-		return rc ? rc : EPROTO;
 	uv_ring_init(&srq->ring, ring, &rep.ring, rep.max_wr, rep.max_sge);
 	srq->vsrq.srq.handle = rep.handle;
 	srq->vsrq.srq_num = rep.srqn;
@@ -100,6 +110,34 @@ uv_create_srq_ex(struct ibv_context *ibctx, struct ibv_srq_init_attr_ex *attr)
 	return srq;
 }
 
+/*
+ * The ring of the new size goes on where the old one is, with what was posted in it. Posts wait for
+ * the whole exchange: what was posted after the daemon looked would be lost.
+ */
+static int
+srq_resize(struct uv_srq *srq, const struct uroce_modify_srq_req *req)
+{
+	struct uv_ring *r = &srq->ring;
+	struct uroce_create_srq_rep rep;
+	uint32_t prod;
+	void *ring;
+	int rc;
+
+	uv_lock(&r->lock);
+	rc = srq_ring_request(srq->vsrq.srq.context, UROCE_CTRL_RESIZE_SRQ, req, sizeof(*req), &rep,
+			      &ring);
+	if (rc == 0 && rep.ring.stride != r->stride)
+		rc = EPROTO;
+	if (rc == 0) {
+		prod = r->prod;
+		uv_ring_init(r, ring, &rep.ring, rep.max_wr, r->max_sge);
+		r->prod = prod;
+		r->cons = __atomic_load_n(&r->hdr->cons, __ATOMIC_ACQUIRE);
+	}
+	uv_unlock(&r->lock);
+	return rc;
+}
+
 int
 uv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 {
@@ -110,6 +148,8 @@ uv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 		.limit = attr->srq_limit,
 	};
 
+	if (mask & IBV_SRQ_MAX_WR)
+		return srq_resize(uv_srq_of(ibsrq), &req);
 	return uv_call(ibsrq->context, UROCE_CTRL_MODIFY_SRQ, &req, sizeof(req), NULL, 0);
 }
 

@@ -305,10 +305,10 @@ struct uroce_create_srq_rep {
 	struct uroce_ring_loc ring;
 };
 /*
- * attr_mask: enum ibv_srq_attr_mask. MODIFY_SRQ sets the limit; RESIZE_SRQ the size, and the limit, too,
- * if the mask has both. The reply to RESIZE_SRQ is that to CREATE_SRQ: the ring that is in use from then
- * on. It goes on where the old one is (indices run freely): what was posted is in it, and the client posts
- * nothing from the request to the reply.
+ * attr_mask: enum ibv_srq_attr_mask. MODIFY_SRQ sets the limit; RESIZE_SRQ the size, and the limit,
+ * too, if the mask has both. The reply to RESIZE_SRQ is that to CREATE_SRQ: the ring that is in use
+ * from then on. It goes on where the old one is (indices run freely): what was posted is in it, and
+ * the client posts nothing from the request to the reply.
  */
 struct uroce_modify_srq_req {
 	uint32_t handle, attr_mask, max_wr, limit;

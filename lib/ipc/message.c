@@ -45,6 +45,7 @@ static const struct ipc_op op_table[UROCE_CTRL_OPS] = {
 	OP(SHOW, SIZE(show_req), SIZE(show_rep), OBSERVER, 0),
 	OP(IMPAIR, SIZE(impair_req), SIZE(impair_rep), OBSERVER, 0),
 	OP(CAPTURE, SIZE(capture_req), SIZE(capture_rep), OBSERVER, 1),
+	OP(RESIZE_SRQ, SIZE(modify_srq_req), SIZE(create_srq_rep), CONTEXT, 0),
 };
 
 const struct ipc_op *

@@ -22,4 +22,18 @@ struct srq {
 	uint16_t worker;
 };
 
+/*
+ * Another size while traffic runs. The client posts nothing until it has the new ring, and indices
+ * run on in it, so the WQEs that wait can be copied beside the worker, which goes on taking them;
+ * those taken meanwhile are copied for nothing.
+ *
+ * srq_look: owner worker. Where the queue is: WQEs head .. prod - 1 wait. False: the ring makes no
+ * sense; whoever takes from it next finds that out (EVT-09).
+ */
+bool srq_look(const struct srq *srq, uint32_t *head, uint32_t *prod);
+/* Control thread. WQEs head .. prod - 1 to to, which has room for them and the same stride. */
+void srq_copy(const struct srq *srq, const struct qp_ring *to, uint32_t head, uint32_t prod);
+/* Owner worker. Take from to from now on: it holds all that was posted before prod. */
+void srq_switch(struct srq *srq, const struct qp_ring *to, uint32_t prod);
+
 #endif

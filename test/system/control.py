@@ -278,6 +278,8 @@ class Hostile(Client):
                 "<QIIII", 3, self.any("PD"), self.odd(1, 64), self.odd(1, 4), 0))),
             (2, lambda: self.do("MODIFY_SRQ", struct.pack("<IIII", self.any("SRQ"), self.odd(2, 1),
                                                           0, self.odd(0, 10)))),
+            (2, lambda: self.do("RESIZE_SRQ", struct.pack(
+                "<IIII", self.any("SRQ"), self.odd(1, 3), self.odd(1, 64, 300), self.odd(0, 10)))),
             (2, lambda: self.create("MW", "ALLOC_MW", struct.pack("<II", self.any("PD"),
                                                                   self.odd(1, 2)))),
             (1, lambda: self.do("ATTACH_MCAST", struct.pack("<II", self.any("QP"), 0)
