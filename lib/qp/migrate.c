@@ -129,17 +129,17 @@ qp_migrate(struct qp_env *env, struct qp *qp)
 static enum obs_drop
 migration_asked(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
-	bool same = qp_pkeys_match(pkt->pkey, qp_pkey_at(qp, qp->attr.alt_pkey_index));
-
-	if (same && alt_usable(qp)) {
-		qp_migrate(env, qp);
-		return OBS_NDROPS;
+	if (!alt_usable(qp)) {
+		/* Once: the peer repeats itself, and need not be the peer. */
+		if (!qp->mig_refused)
+			migration_failed(env, qp);
+		qp->mig_refused = true;
+		return OBS_DROP_BAD_GID;
 	}
-	/* Once: the peer repeats itself, and need not be the peer. */
-	if (!qp->mig_refused)
-		migration_failed(env, qp);
-	qp->mig_refused = true;
-	return same ? OBS_DROP_BAD_GID : OBS_DROP_BAD_PKEY;
+	if (!qp_pkeys_match(pkt->pkey, qp_pkey_at(qp, qp->attr.alt_pkey_index)))
+		return OBS_DROP_BAD_PKEY;
+	qp_migrate(env, qp);
+	return OBS_NDROPS;
 }
 
 /* Addresses of the alternate path? */
