@@ -156,6 +156,8 @@ sim_cfg_settle(struct sim_cfg *c)
 {
 	if (c->family == SIM_MUST_SUCCEED)
 		c->dereg = 0;
+	else
+		c->apm = 0;
 	c->pairs = cfg_clamp(c->pairs, 1, 8);
 	c->ops = cfg_clamp(c->ops, 1, 64);
 	c->depth = cfg_clamp(c->depth, 1, 1024);
@@ -167,7 +169,7 @@ sim_cfg_settle(struct sim_cfg *c)
 	c->step_ns = cfg_clamp(c->step_ns, 1, 1000000);
 	c->maxlen = cfg_clamp(c->maxlen, 1, c->pairs > 2 ? 32768 : 131072);
 	if (c->timeout == 0 &&
-	    (c->loss | c->corrupt | c->reorder | c->blackout_ns | c->jitter_ns) != 0)
+	    (c->apm | c->loss | c->corrupt | c->reorder | c->blackout_ns | c->jitter_ns) != 0)
 		c->timeout = 7;
 	if (c->timeout == 0) {
 		c->queue = c->rx_ring = 1u << 20;

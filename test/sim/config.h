@@ -63,6 +63,7 @@ enum sim_family {
 	X(race, "accesses to such a region in which a client posts, ppm")                          \
 	X(rounds, "connections one after the other of the same QPs")                               \
 	X(late_path, "1: the next hop is resolved late")                                           \
+	X(apm, "1: alternate paths; the first dies once both ends are armed")                      \
 	X(sqd, "1: send queues are drained and resumed in mid-run")                                \
 	X(mix, "operations: 0 all, 1 SEND, 2 WRITE, 3 READ, 4 READ and fenced WRITE, 5 with imm, " \
 	       "6 atomics")

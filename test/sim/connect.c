@@ -2,6 +2,7 @@
 /* QPs through their states, as a client's ibv_modify_qp and the daemon behind it would do it. */
 #include <stdlib.h>
 #include <string.h>
+#include "apm.h"
 #include "sim.h"
 
 static void
@@ -88,14 +89,14 @@ sim_side_modify(struct sim_side *side, enum qp_state to)
 	struct sim_node *n = side->node;
 	uint32_t mask;
 	struct uroce_qp_attr checked;
-	struct qp_path path;
+	struct qp_path path, alt;
 
 	/* Back from SQD there is nothing to say but the state. */
 	if (to == QP_RTS && side->qp->state == QP_SQD) {
 		mask = QP_STATE;
 		side->attr.qp_state = to;
 	} else {
-		mask = connect_attrs(side, to);
+		mask = connect_attrs(side, to) | sim_apm_attrs(side, to);
 	}
 	checked = side->attr;
 	if (side->sim->cfg.family == SIM_MUST_SUCCEED && checked.retry_cnt > 7)
@@ -107,9 +108,10 @@ sim_side_modify(struct sim_side *side, enum qp_state to)
 		return;
 	}
 	connect_path(side, &path);
+	sim_apm_path(side, &path, &alt);
 	n->eng.env.now_ns = side->sim->now_ns;
 	qp_modify_apply(&n->eng.env, side->qp, mask, &side->attr, mask & QP_AV ? &path : NULL,
-			NULL);
+			mask & QP_ALT_PATH ? &alt : NULL);
 	qp_env_flush(&n->eng.env);
 	sim_log(side->sim, "node %u qp %06x -> %s", n->idx, side->qpn, qp_state_name[to]);
 	sim_wake(n, 0);

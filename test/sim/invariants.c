@@ -3,6 +3,7 @@
 #include <string.h>
 #include <rte_common.h>
 #include <rte_mempool.h>
+#include "apm.h"
 #include "receive.h"
 #include "sim.h"
 
@@ -114,6 +115,7 @@ check_side(struct sim *s, struct sim_side *side)
 		sim_fail(s, "QP-13: qp %06x: COMM_EST %u times", side->qpn, side->comm_est);
 	if (side->sq_drained > (side->sqd != 0))
 		sim_fail(s, "QP-15: qp %06x: SQ_DRAINED %u times", side->qpn, side->sq_drained);
+	sim_apm_check(s, side);
 	if (side->qp->snd.deadline_ns != 0)
 		sim_fail(s, "qp %06x: a deadline is left, and nothing to wait for", side->qpn);
 	if (s->cfg.family != SIM_MUST_SUCCEED)
@@ -141,7 +143,8 @@ check_counters(struct sim *s, struct sim_node *n)
 	if (o->ctr[OBS_CQE] != n->cqes)
 		sim_fail(s, "node %u: counts %lu completions, %lu came", n->idx,
 			 (unsigned long)o->ctr[OBS_CQE], (unsigned long)n->cqes);
-	if (s->cfg.corrupt != 0 || s->cfg.noise != 0 || s->cfg.forge != 0)
+	/* What was under way on a path that its receiver has left is a stranger's. */
+	if (s->cfg.apm != 0 || s->cfg.corrupt != 0 || s->cfg.noise != 0 || s->cfg.forge != 0)
 		return;
 	for (i = OBS_DROP_NOT_OURS; i <= OBS_DROP_BAD_QPN; i++)
 		drops += o->drop[i];

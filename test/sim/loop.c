@@ -2,6 +2,7 @@
 /* The virtual clock, and what a worker does around its engine: rx, doorbells, timers, run, tx. */
 #include <string.h>
 #include <rte_common.h>
+#include "apm.h"
 #include "sim.h"
 
 void
@@ -189,6 +190,8 @@ ops_async_event(void *ctx, enum qp_event ev, struct qp *qp, struct cq *cq)
 		s->side[i].last_wqe++;
 	else if (ev == QP_EVENT_SRQ_LIMIT_REACHED && s->cfg.srq)
 		n->srq.limit_events++;
+	else if (ev == QP_EVENT_PATH_MIG)
+		sim_apm_event(&s->side[i]);
 	else if (ev == QP_EVENT_QP_ACCESS_ERR || ev == QP_EVENT_QP_REQ_ERR)
 		s->side[i].async_errors++;
 	else

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <rte_common.h>
+#include "apm.h"
 #include "qp/env.h"
 #include "net.h"
 #include "sim.h"
@@ -175,6 +176,8 @@ net_lost(struct sim *s, struct sim_link *link, const struct sim_view *v)
 {
 	if (link >= &s->link[SIM_LINK_LOOPBACK])
 		return false;
+	if (sim_apm_lost(s, v))
+		return true;
 	if (s->now_ns >= link->dark_from && s->now_ns < link->dark_to)
 		return true;
 	/* What comes behind it shows that it is missing: no timeout is needed (NAK-04, REQ-08). */

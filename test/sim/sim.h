@@ -12,6 +12,7 @@
  *   client.c    the client of each node: posts, rings, receives events
  *   receive.c   its receives, posted and completed; pieces.c cuts their memory
  *   reap.c      its polling: each completion against what may come next
+ *   apm.c       alternate paths, and the end of the first
  *   invariants.c  what must hold when a schedule is over
  *   suites.c    named runs, by requirement; heap.c events in their order
  *
@@ -198,6 +199,11 @@ struct sim_side { /* one end of a pair */
 	bool gap;        /* as a responder: a NAK of the ePSN is due */
 	bool naked;      /* .. was sent, and the ePSN has not come since */
 	uint32_t comm_est, sq_drained, async_errors, last_wqe;
+
+	/* path migration (apm.c) */
+	bool rearmed, migrated;
+	bool dark;        /* of the pair, at its first side: the path is cut */
+	uint64_t dark_ns; /* not before */
 };
 
 struct sim_pkt;
@@ -241,6 +247,7 @@ struct sim_view {
 	uint32_t npkts;             /* PSNs of a request */
 	uint8_t opcode, syndrome;
 	bool fresh; /* sent for the first time */
+	bool alt;   /* by the alternate path */
 };
 
 struct sim_pkt {
@@ -261,7 +268,7 @@ enum sim_event_kind {
 
 struct sim_stats {
 	uint64_t frames, lost, doubled, damaged, overflow, cqes, bytes, virtual_ns;
-	uint64_t naks, rnrs, failed_wqes;
+	uint64_t naks, rnrs, failed_wqes, migrations;
 };
 
 struct sim {

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 #include <rte_common.h>
+#include "apm.h"
 #include "sim.h"
 #include "trace.h"
 #include "wire/icrc.h"
@@ -230,6 +231,7 @@ sim_trace_built(struct sim_node *n, struct rte_mbuf *m, struct sim_view *v)
 	v->flags = pkt.op->flags;
 	v->opcode = pkt.opcode;
 	v->syndrome = pkt.syndrome;
+	sim_apm_built(v->from, &pkt, v);
 	base = (v->flags & WIRE_F_REQ ? v->from : v->to)->attr.sq_psn;
 	v->psn = (pkt.psn - base) & WIRE_PSN_MASK;
 	if (v->flags & WIRE_F_REQ)
@@ -295,7 +297,7 @@ sim_trace_arriving(struct sim *s, const struct sim_pkt *p)
 {
 	const struct sim_view *v = &p->view;
 
-	if (v->to == NULL || !p->intact)
+	if (v->to == NULL || !p->intact || sim_apm_stranger(v))
 		return;
 	v->to->rnr_waited = v->to->qp->snd.rnr_wait;
 	if ((v->flags & WIRE_F_REQ) && v->to->qp->state >= QP_RTR && v->to->qp->state != QP_ERR) {
