@@ -181,9 +181,23 @@ put_ibdev(const char *sysfs, const struct run_device *d)
 	return rc;
 }
 
+/*
+ * libibverbs wants a character device of the number in "dev"; the provider never uses it. To import
+ * a context it tells devices apart by this number, so the first few get different ones. Everybody
+ * may open these.
+ */
+static const struct {
+	const char *path, *number;
+} nodes[] = {
+	{"/dev/null", "1:3"},   {"/dev/zero", "1:5"},    {"/dev/full", "1:7"},
+	{"/dev/random", "1:8"}, {"/dev/urandom", "1:9"},
+};
+#define NNODES (sizeof(nodes) / sizeof(nodes[0]))
+
 int
 tree_device(const char *sysfs, const char *dev, const struct run_device *d, unsigned int index)
 {
+	unsigned int which = index < NNODES ? index : 0;
 	char dir[PATH_LEN], node[PATH_LEN];
 	int rc;
 
@@ -191,12 +205,11 @@ tree_device(const char *sysfs, const char *dev, const struct run_device *d, unsi
 	path_of(dir, "%s/infiniband_verbs/uverbs%u", sysfs, index);
 	rc |= put(dir, "ibdev", "%s", d->name);
 	rc |= put(dir, "abi_version", "%d", UROCE_ABI_VERSION);
-	/* libibverbs wants a character device of this number; the provider never uses it. */
-	rc |= put(dir, "dev", "1:3");
+	rc |= put(dir, "dev", "%s", nodes[which].number);
 	path_of(dir, "%s/infiniband", dev);
 	rc |= put_dir(dir);
 	path_of(node, "%s/uverbs%u", dir, index);
-	if (symlink("/dev/null", node) < 0) {
+	if (symlink(nodes[which].path, node) < 0) {
 		complain("cannot make %s: %s", node, strerror(errno));
 		return -1;
 	}

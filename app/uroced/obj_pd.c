@@ -5,33 +5,70 @@
 #include "session.h"
 
 static void
+pd_id_drop(struct daemon *d, struct pd_id *shared)
+{
+	if (--shared->users > 0)
+		return;
+	idtab_del(&d->pds, shared->id);
+	free(shared);
+}
+
+/* With one user, to be dropped. NULL: none left. */
+static struct pd_id *
+pd_id_make(struct daemon *d)
+{
+	struct pd_id *shared = calloc(1, sizeof(*shared));
+
+	if (shared == NULL || idtab_add(&d->pds, shared, &shared->id) < 0) {
+		free(shared);
+		return NULL;
+	}
+	shared->users = 1;
+	return shared;
+}
+
+static void
 pd_free(struct obj_pd *pd)
 {
-	idtab_del(&pd->s->d->pds, pd->id);
+	pd_id_drop(pd->s->d, pd->shared);
 	idtab_del(&pd->s->pds, pd->handle);
 	free(pd);
+}
+
+int
+pd_make(struct session *s, struct pd_id *shared, uint32_t *handle)
+{
+	struct obj_pd *pd = calloc(1, sizeof(*pd));
+
+	if (pd == NULL)
+		return ENOMEM;
+	if (shared != NULL)
+		shared->users++;
+	else
+		shared = pd_id_make(s->d);
+	if (shared == NULL)
+		goto fail;
+	pd->s = s;
+	pd->shared = shared;
+	pd->id = shared->id;
+	if (idtab_add(&s->pds, pd, &pd->handle) < 0) {
+		pd_id_drop(s->d, shared);
+		goto fail;
+	}
+	*handle = pd->handle;
+	return 0;
+
+fail:
+	free(pd);
+	return ENOMEM;
 }
 
 int
 pd_alloc(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 {
 	struct uroce_handle *rep = rp->body;
-	struct obj_pd *pd = calloc(1, sizeof(*pd));
 
-	if (pd == NULL)
-		return ENOMEM;
-	pd->s = s;
-	if (idtab_add(&s->d->pds, pd, &pd->id) < 0) {
-		free(pd);
-		return ENOMEM;
-	}
-	if (idtab_add(&s->pds, pd, &pd->handle) < 0) {
-		idtab_del(&s->d->pds, pd->id);
-		free(pd);
-		return ENOMEM;
-	}
-	rep->handle = pd->handle;
-	return 0;
+	return pd_make(s, NULL, &rep->handle);
 }
 
 int

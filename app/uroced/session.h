@@ -17,10 +17,17 @@
 
 struct mrmap;
 
+/* A PD's number, which its QPs and regions carry: of the PD and of those that imported it. */
+struct pd_id {
+	uint32_t id; /* unique in the daemon */
+	uint32_t users;
+};
+
 struct obj_pd {
 	struct session *s;
 	uint32_t handle;
-	uint32_t id;   /* unique in the daemon */
+	uint32_t id; /* shared->id */
+	struct pd_id *shared;
 	uint32_t refs; /* QPs, MRs, MWs, SRQs and AHs */
 };
 
@@ -121,6 +128,8 @@ struct session {
 	struct ipc_arena *arena;
 	struct events_async async;
 	struct idtab pds, mrs, mws, channels, cqs, srqs, qps, ah_ids;
+	uint8_t token[UROCE_TOKEN_BYTES]; /* of EXPORT */
+	bool exported;
 	struct qp_ah_table ahs; /* by the low bits of ah_ids */
 	/* By worker, which alone touches its list: to look at all QPs after a doorbell overflow. */
 	struct session_qps worker_qps[UROCE_MAX_WORKERS];
@@ -165,10 +174,14 @@ ctrl_handler srq_create, srq_modify, srq_resize, srq_query, srq_destroy;
 ctrl_handler ah_create, ah_destroy;
 ctrl_handler mcast_attach, mcast_detach;
 ctrl_handler qp_obj_create, qp_obj_modify, qp_obj_query, qp_obj_destroy;
+ctrl_handler context_export, pd_import, mr_import;
 ctrl_handler show, impair, capture, set;
 
 /* May it do what hurts or shows other clients? Who looks only may not. */
 bool session_may_change(const struct session *s);
+
+/* A PD of s with the number of another, or with a new one if shared is NULL. 0 or ENOMEM. */
+int pd_make(struct session *s, struct pd_id *shared, uint32_t *handle);
 
 /* The worker that owns q. */
 static inline struct worker *

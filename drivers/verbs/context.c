@@ -47,6 +47,8 @@ static const struct verbs_context_ops uv_ops = {
 	.detach_mcast = uv_detach_mcast,
 	.free_context = uv_free_context,
 	.get_srq_num = uv_get_srq_num,
+	.import_mr = uv_import_mr,
+	.import_pd = uv_import_pd,
 	.modify_qp = uv_modify_qp,
 	.modify_srq = uv_modify_srq,
 	.poll_cq = uv_poll_cq,
@@ -62,6 +64,8 @@ static const struct verbs_context_ops uv_ops = {
 	.req_notify_cq = uv_req_notify_cq,
 	.rereg_mr = uv_rereg_mr,
 	.resize_cq = uv_resize_cq,
+	.unimport_mr = uv_unimport_mr,
+	.unimport_pd = uv_unimport_pd,
 };
 
 int
@@ -316,6 +320,7 @@ uv_alloc_context(struct ibv_device *device, int cmd_fd, void *priv)
 	verbs_set_ops(&ctx->vctx, &uv_ops);
 	ctx->vctx.context.num_comp_vectors = (int)ctx->nworkers;
 	context_link(ctx);
+	uv_share_offer(ctx, device->name);
 	return &ctx->vctx;
 }
 

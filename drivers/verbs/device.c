@@ -28,6 +28,7 @@ const struct verbs_device_ops uv_device_ops = {
 	.match_max_abi_version = UROCE_ABI_VERSION,
 	.match_table = match_table,
 	.alloc_context = uv_alloc_context,
+	.import_context = uv_import_context,
 	.alloc_device = uv_alloc_device,
 	.uninit_device = uv_uninit_device,
 };

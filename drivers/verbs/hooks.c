@@ -179,9 +179,13 @@ uv_hooks_install(void)
 		const char *other; /* name, in a libibverbs built for large files; or NULL */
 		void *to;
 	} hook[] = {
-		{"write", NULL, (void *)hook_write},         {"read", NULL, (void *)uv_event_read},
-		{"close", NULL, (void *)uv_event_close},     {"open", "open64", (void *)hook_open},
+		{"write", NULL, (void *)hook_write},
+		{"read", NULL, (void *)uv_event_read},
+		{"close", NULL, (void *)uv_event_close},
+		{"open", "open64", (void *)hook_open},
 		{"openat", "openat64", (void *)hook_openat},
+		{"fstat", "fstat64", (void *)uv_share_fstat},
+		{"ioctl", NULL, (void *)uv_share_ioctl},
 	};
 	struct link_map *map = NULL;
 	Dl_info info;

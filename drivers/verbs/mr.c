@@ -98,6 +98,8 @@ uv_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr, size
 	unsigned int nfds = 0;
 	int rc = 0;
 
+	if (vmr->mr_type == RCA_MR_TYPE_IMPORTED)
+		return EINVAL; /* its owner's */
 	req.reg.pd = (flags & IBV_REREG_MR_CHANGE_PD) && pd ? pd->handle : 0;
 	req.reg.access = (uint32_t)(flags & IBV_REREG_MR_CHANGE_ACCESS ? access : vmr->access);
 	if (!(flags & IBV_REREG_MR_CHANGE_TRANSLATION)) {
@@ -133,8 +135,11 @@ int
 uv_dereg_mr(struct verbs_mr *vmr)
 {
 	struct uv_mr *mr = uv_container(vmr, struct uv_mr, vmr);
-	int rc = uv_call_destroy(vmr->ibv_mr.context, UROCE_CTRL_DEREG_MR, vmr->ibv_mr.handle);
+	int rc;
 
+	if (vmr->mr_type == RCA_MR_TYPE_IMPORTED)
+		return EINVAL; /* its owner's; ibv_unimport_mr is for this one */
+	rc = uv_call_destroy(vmr->ibv_mr.context, UROCE_CTRL_DEREG_MR, vmr->ibv_mr.handle);
 	if (rc)
 		return rc;
 	mr_pieces_release(mr->hold);

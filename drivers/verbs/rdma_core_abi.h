@@ -66,6 +66,7 @@ struct verbs_device_ops {
 enum rca_mr_type {
 	RCA_MR_TYPE_MR = 0,
 	RCA_MR_TYPE_NULL = 1,
+	RCA_MR_TYPE_IMPORTED = 2,
 };
 struct verbs_mr {
 	struct ibv_mr ibv_mr;
@@ -150,8 +151,8 @@ struct verbs_context_ops {
 	rca_unused free_dm;
 	int (*get_srq_num)(struct ibv_srq *srq, uint32_t *srq_num);
 	rca_unused import_dm;
-	rca_unused import_mr;
-	rca_unused import_pd;
+	struct ibv_mr *(*import_mr)(struct ibv_pd *pd, uint32_t mr_handle);
+	struct ibv_pd *(*import_pd)(struct ibv_context *context, uint32_t pd_handle);
 	rca_unused modify_cq;
 	rca_unused modify_flow_action_esp;
 	int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
@@ -186,8 +187,8 @@ struct verbs_context_ops {
 	int (*resize_cq)(struct ibv_cq *cq, int cqe);
 	rca_unused set_ece;
 	rca_unused unimport_dm;
-	rca_unused unimport_mr;
-	rca_unused unimport_pd;
+	void (*unimport_mr)(struct ibv_mr *mr);
+	void (*unimport_pd)(struct ibv_pd *pd);
 };
 
 /* The few functions a provider calls (exported by libibverbs under IBVERBS_PRIVATE_34). */

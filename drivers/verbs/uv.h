@@ -8,6 +8,7 @@
  *   hooks.c    calls of libibverbs that have no provider operation (completion channels, sysfs)
  *   sysfs.c    GIDs and P_Keys as they are now, where libibverbs reads files
  *   event.c    completion channels and asynchronous events
+ *   share.c    a context that another process or library may use, too (ibv_import_device)
  *   pd.c mr.c mw.c ah.c srq.c cq.c cq_purge.c qp.c qp_modify.c   control: a request to the daemon
  *   query.c    attributes of device and port
  *   post.c post_recv.c wr.c cq.c cq_ex.c   hot path: shared memory only
@@ -89,6 +90,7 @@ struct uv_pd {
 	uint32_t users;       /* parent domains on this PD; atomic */
 };
 
+struct stat;
 struct mr_hold;
 struct uv_mr {
 	struct verbs_mr vmr;
@@ -222,7 +224,7 @@ int uv_call_device(const char *device, uint16_t op, const void *req, size_t req_
 bool uv_context_alive(struct uv_context *ctx);
 
 /* ---- hooks.c ---- */
-/* Puts our write, read and close into libibverbs' GOT; once, from the provider's constructor. */
+/* Puts our write, read, close, fstat and ioctl into libibverbs' GOT; once, from the provider's constructor. */
 void uv_hooks_install(void);
 
 /* ---- sysfs.c ---- */
@@ -264,6 +266,19 @@ void uv_event_purge(struct uv_context *ctx, int channel_fd);
 /* read(2) and close(2) as libibverbs does them; pass through for other descriptors. */
 ssize_t uv_event_read(int fd, void *buf, size_t len);
 int uv_event_close(int fd);
+
+/* ---- share.c ---- */
+/* Makes ctx's command descriptor one that ibv_import_device takes. Without it nothing else fails. */
+void uv_share_offer(struct uv_context *ctx, const char *device);
+/* A context of its own for who was given the command descriptor of another. */
+struct verbs_context *uv_import_context(struct ibv_device *device, int cmd_fd);
+struct ibv_pd *uv_import_pd(struct ibv_context *ibctx, uint32_t handle);
+void uv_unimport_pd(struct ibv_pd *pd);
+struct ibv_mr *uv_import_mr(struct ibv_pd *pd, uint32_t handle);
+void uv_unimport_mr(struct ibv_mr *mr);
+/* fstat(2) and ioctl(2) as libibverbs does them to import; pass through for other descriptors. */
+int uv_share_fstat(int fd, struct stat *st);
+int uv_share_ioctl(int fd, unsigned long request, void *arg);
 
 /* ---- pd.c ---- */
 struct ibv_pd *uv_alloc_pd(struct ibv_context *ibctx);

@@ -75,6 +75,9 @@ enum uroce_ctrl_op {
 	UROCE_CTRL_RESIZE_SRQ,
 	UROCE_CTRL_QUERY_PKEY,
 	UROCE_CTRL_SET,
+	UROCE_CTRL_EXPORT,
+	UROCE_CTRL_IMPORT_PD,
+	UROCE_CTRL_IMPORT_MR,
 	UROCE_CTRL_OPS,
 };
 
@@ -115,6 +118,27 @@ struct uroce_hello_rep {
 	uint32_t worker_mask; /* worker of a QP = qpn & worker_mask */
 	uint64_t db_seg_bytes;
 	uint64_t db_off[UROCE_MAX_WORKERS]; /* struct uroce_db_ring of each worker */
+};
+
+/*
+ * Sharing a context (ibv_import_device). EXPORT gives the context's token, the same each time: who
+ * holds it may use the context's PDs and regions from a context of its own on the same device.
+ * IMPORT_PD makes a PD of this context that is the other's PD under a second name; DEALLOC_PD ends
+ * it. IMPORT_MR tells the keys of a region of the PD that pd is the second name of; a region lives
+ * as long as its owner keeps it. ENOENT: no such token, or no such object of its context.
+ */
+#define UROCE_TOKEN_BYTES 16
+struct uroce_export_rep {
+	uint8_t token[UROCE_TOKEN_BYTES];
+};
+struct uroce_import_req {
+	uint8_t token[UROCE_TOKEN_BYTES];
+	uint32_t handle; /* the object's, in the context of the token */
+	uint32_t pd;     /* IMPORT_MR: handle of an imported PD in this context */
+};
+struct uroce_import_mr_rep {
+	uint32_t lkey, rkey;
+	uint64_t length;
 };
 
 struct uroce_device_rep {

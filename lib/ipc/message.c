@@ -46,6 +46,9 @@ static const struct ipc_op op_table[UROCE_CTRL_OPS] = {
 	OP(IMPAIR, SIZE(impair_req), SIZE(impair_rep), OBSERVER, 0),
 	OP(CAPTURE, SIZE(capture_req), SIZE(capture_rep), OBSERVER, 1),
 	OP(RESIZE_SRQ, SIZE(modify_srq_req), SIZE(create_srq_rep), CONTEXT, 0),
+	OP(EXPORT, NONE, SIZE(export_rep), CONTEXT, 0),
+	OP(IMPORT_PD, SIZE(import_req), SIZE(handle), CONTEXT, 0),
+	OP(IMPORT_MR, SIZE(import_req), SIZE(import_mr_rep), CONTEXT, 0),
 };
 
 const struct ipc_op *

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sharing a context: ibv_import_device opens it again from a copy of its command descriptor, which
+ * may have come from another process, and finds the PDs and regions that were made there.
+ *
+ * The command descriptor that libibverbs opened stands for nothing, so it is replaced by a sealed
+ * memfd that names the device and carries the daemon's token for this context. libibverbs wants a
+ * character device there and compares its number with those of the devices: fstat tells it what
+ * the descriptor was before.
+ */
+#include "uv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/rdma_user_ioctl_cmds.h>
+
+#define SHARE_MAGIC 0x656d616e65636f72ull
+#define SHARE_SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+
+/* What the memfd holds. */
+struct share {
+	uint64_t magic;
+	uint64_t rdev; /* number of the device node */
+	char device[UROCE_DEV_NAME_MAX];
+	uint8_t token[UROCE_TOKEN_BYTES];
+};
+
+/* Is fd such a memfd? Then s holds what it says. Changes nothing, errno neither. */
+static bool
+share_read(int fd, struct share *s)
+{
+	int err = errno;
+	bool is = fcntl(fd, F_GET_SEALS) == SHARE_SEALS &&
+		  pread(fd, s, sizeof(*s), 0) == sizeof(*s) && s->magic == SHARE_MAGIC &&
+		  memchr(s->device, 0, sizeof(s->device)) != NULL;
+
+	errno = err;
+	return is;
+}
+
+/* The sealed memfd, or -1. */
+static int
+share_make(const struct share *s)
+{
+	int fd = memfd_create("uroce-context", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0)
+		return -1;
+	if (write(fd, s, sizeof(*s)) != sizeof(*s) || fcntl(fd, F_ADD_SEALS, SHARE_SEALS) < 0) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+void
+uv_share_offer(struct uv_context *ctx, const char *device)
+{
+	int cmd_fd = ctx->vctx.context.cmd_fd, fd;
+	struct share s = {.magic = SHARE_MAGIC};
+	struct uroce_export_rep rep;
+	struct stat st;
+
+	/* An imported context passes on what it was made from. */
+	if (share_read(cmd_fd, &s) || strlen(device) >= sizeof(s.device) || fstat(cmd_fd, &st) < 0)
+		return;
+	if (uv_call(&ctx->vctx.context, UROCE_CTRL_EXPORT, NULL, 0, &rep, sizeof(rep)))
+		return;
+	s.rdev = st.st_rdev;
+	strcpy(s.device, device);
+	memcpy(s.token, rep.token, sizeof(s.token));
+	fd = share_make(&s);
+	if (fd < 0)
+		return;
+	dup3(fd, cmd_fd, O_CLOEXEC);
+	close(fd);
+}
+
+struct verbs_context *
+uv_import_context(struct ibv_device *device, int cmd_fd)
+{
+	struct share s;
+
+	if (!share_read(cmd_fd, &s)) {
+		errno = EINVAL;
+		return NULL;
+	}
+	/* Two devices have the same node where there are more of them than nodes to name. */
+	if (strcmp(s.device, device->name) != 0) {
+		errno = ENODEV;
+		return NULL;
+	}
+	return uv_alloc_context(device, cmd_fd, NULL);
+}
+
+/* The token that ctx was imported by. 0 or EINVAL. */
+static int
+import_req(struct ibv_context *ibctx, uint32_t handle, struct uroce_import_req *req)
+{
+	struct share s;
+
+	if (!share_read(ibctx->cmd_fd, &s)) {
+		errno = EINVAL;
+		return EINVAL;
+	}
+	memcpy(req->token, s.token, sizeof(req->token));
+	req->handle = handle;
+	return 0;
+}
+
+struct ibv_pd *
+uv_import_pd(struct ibv_context *ibctx, uint32_t handle)
+{
+	struct uv_pd *pd = calloc(1, sizeof(*pd));
+	struct uroce_import_req req = {0};
+	struct uroce_handle rep;
+
+	if (!pd)
+		return NULL;
+	if (import_req(ibctx, handle, &req) ||
+	    uv_call(ibctx, UROCE_CTRL_IMPORT_PD, &req, sizeof(req), &rep, sizeof(rep))) {
+		free(pd);
+		return NULL;
+	}
+	pd->pd.context = ibctx;
+	pd->pd.handle = rep.handle;
+	return &pd->pd;
+}
+
+void
+uv_unimport_pd(struct ibv_pd *pd)
+{
+	uv_dealloc_pd(pd);
+}
+
+struct ibv_mr *
+uv_import_mr(struct ibv_pd *pd, uint32_t handle)
+{
+	struct uv_mr *mr = calloc(1, sizeof(*mr));
+	struct uroce_import_req req = {.pd = pd->handle};
+	struct uroce_import_mr_rep rep;
+
+	if (!mr)
+		return NULL;
+	if (import_req(pd->context, handle, &req) ||
+	    uv_call(pd->context, UROCE_CTRL_IMPORT_MR, &req, sizeof(req), &rep, sizeof(rep))) {
+		free(mr);
+		return NULL;
+	}
+	mr->vmr.ibv_mr.context = pd->context;
+	mr->vmr.ibv_mr.pd = pd;
+	mr->vmr.ibv_mr.handle = handle;
+	mr->vmr.ibv_mr.lkey = rep.lkey;
+	mr->vmr.ibv_mr.rkey = rep.rkey;
+	mr->vmr.ibv_mr.length = rep.length;
+	mr->vmr.mr_type = RCA_MR_TYPE_IMPORTED;
+	return &mr->vmr.ibv_mr;
+}
+
+void
+uv_unimport_mr(struct ibv_mr *ibmr)
+{
+	free(uv_container(ibmr, struct uv_mr, vmr.ibv_mr));
+}
+
+int
+uv_share_fstat(int fd, struct stat *st)
+{
+	struct share s;
+	int rc = fstat(fd, st);
+
+	if (rc == 0 && S_ISREG(st->st_mode) && share_read(fd, &s)) {
+		st->st_mode = S_IFCHR | 0600;
+		st->st_rdev = s.rdev;
+	}
+	return rc;
+}
+
+/* The one ioctl that libibverbs does itself when it imports: a descriptor of asynchronous events.
+ */
+static bool
+is_async_alloc(const struct ib_uverbs_ioctl_hdr *hdr)
+{
+	return hdr->object_id == UVERBS_OBJECT_ASYNC_EVENT &&
+	       hdr->method_id == UVERBS_METHOD_ASYNC_EVENT_ALLOC && hdr->num_attrs == 1 &&
+	       hdr->attrs[0].attr_id == UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE;
+}
+
+int
+uv_share_ioctl(int fd, unsigned long request, void *arg)
+{
+	struct uv_context *ctx = request == RDMA_VERBS_IOCTL ? uv_context_by_cmd_fd(fd) : NULL;
+	struct ib_uverbs_ioctl_hdr *hdr = arg;
+
+	if (!ctx)
+		return ioctl(fd, request, arg);
+	if (!is_async_alloc(hdr)) {
+		errno = ENOTTY; /* as the node that libibverbs opened would say */
+		return -1;
+	}
+	/* The context has had it since HELLO. */
+	hdr->attrs[0].data_s64 = ctx->vctx.context.async_fd;
+	return 0;
+}
