@@ -4,133 +4,11 @@
  * stopped (CQE-15); who waits wakes up, and everything can be destroyed (EVT-14).
  */
 #include <errno.h>
-#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 #include <cmocka.h>
-#include "rig.h"
-
-#define SENT     1000 /* wr_ids: of sends, of receives, of an SRQ's receives */
-#define RECEIVED 2000
-#define SHARED   3000
-#define MANY     64
-
-static void
-send_flags(struct ibv_qp *qp, uint64_t id, enum ibv_wr_opcode op, unsigned int flags)
-{
-	struct ibv_send_wr wr = {.wr_id = id, .opcode = op, .send_flags = flags}, *bad;
-
-	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
-}
-
-static void
-post_sends(struct ibv_qp *qp, uint64_t first, unsigned int n)
-{
-	for (unsigned int i = 0; i < n; i++)
-		send_flags(qp, first + i, IBV_WR_SEND, IBV_SEND_SIGNALED);
-}
-
-static void
-post_recvs(struct ibv_qp *qp, uint64_t first, unsigned int n)
-{
-	for (unsigned int i = 0; i < n; i++) {
-		struct ibv_recv_wr wr = {.wr_id = first + i}, *bad;
-
-		assert_int_equal(ibv_post_recv(qp, &wr, &bad), 0);
-	}
-}
-
-static void
-post_srq(struct ibv_srq *srq, uint64_t first, unsigned int n)
-{
-	for (unsigned int i = 0; i < n; i++) {
-		struct ibv_recv_wr wr = {.wr_id = first + i}, *bad;
-
-		assert_int_equal(ibv_post_srq_recv(srq, &wr, &bad), 0);
-	}
-}
-
-/* One poll that finds something; -EIO and the like fail the test. */
-static struct ibv_wc
-poll_one(struct ibv_cq *cq)
-{
-	struct ibv_wc wc;
-	int n;
-
-	do {
-		n = ibv_poll_cq(cq, 1, &wc);
-	} while (n == 0);
-	assert_int_equal(n, 1);
-	return wc;
-}
-
-static void
-wc_expect(struct ibv_cq *cq, uint64_t id, enum ibv_wc_status status)
-{
-	struct ibv_wc wc = poll_one(cq);
-
-	assert_int_equal(wc.wr_id, id);
-	assert_int_equal(wc.status, status);
-}
-
-/* n WRs from first on, the oldest of their queue in front. */
-static void
-left_expect(struct ibv_cq *cq, uint64_t first, unsigned int n)
-{
-	for (unsigned int i = 0; i < n; i++)
-		wc_expect(cq, first + i, i == 0 ? IBV_WC_FATAL_ERR : IBV_WC_WR_FLUSH_ERR);
-}
-
-static void
-end_expect(struct ibv_cq *cq)
-{
-	struct ibv_wc wc;
-	int n;
-
-	do {
-		n = ibv_poll_cq(cq, 1, &wc);
-	} while (n == 0);
-	assert_int_equal(n, -EIO);
-	assert_int_equal(ibv_poll_cq(cq, 1, &wc), -EIO);
-}
-
-static void
-daemon_dies(struct rig *r)
-{
-	fake_die(r->f);
-	assert_false(uv_context_alive(uv_context_of(r->ctx)));
-}
-
-static struct ibv_srq *
-srq_of(struct rig *r, uint32_t wrs)
-{
-	struct ibv_srq_init_attr attr = {.attr = {.max_wr = wrs, .max_sge = 1}};
-	struct ibv_srq *srq = ibv_create_srq(r->pd, &attr);
-
-	assert_non_null(srq);
-	return srq;
-}
-
-static struct ibv_qp *
-qp_on(struct rig *r, struct ibv_cq *cq, struct ibv_srq *srq)
-{
-	struct ibv_qp_init_attr attr = {
-		.send_cq = cq,
-		.recv_cq = cq,
-		.srq = srq,
-		.cap = {.max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1},
-		.qp_type = IBV_QPT_RC,
-	};
-	struct ibv_qp *qp = ibv_create_qp(r->pd, &attr);
-
-	assert_non_null(qp);
-	rig_qp_to(qp, IBV_QPS_RTS);
-	return qp;
-}
+#include "lost_rig.h"
 
 /* What the daemon wrote comes first, and then what is left of each queue, in its order. */
 static void
@@ -327,105 +205,6 @@ test_CQE_15_a_gap_in_a_shared_cq(void **state)
 	ibv_destroy_qp(other);
 }
 
-/* An SRQ's WRs: completed, taken by one QP and by another, and taken by nobody. */
-static void
-test_CQE_15_srq(void **state)
-{
-	static const enum fake_stop stops[] = {FAKE_WHOLE, FAKE_AT_TAKING, FAKE_AT_CONS,
-					       FAKE_AT_TAKEN};
-	struct rig *r;
-
-	for (unsigned int i = 0; i < sizeof(stops) / sizeof(stops[0]); i++) {
-		bool second_has = stops[i] == FAKE_WHOLE || stops[i] == FAKE_AT_TAKEN;
-		struct ibv_srq *srq;
-		struct ibv_qp *qp[2];
-		struct ibv_wc wc;
-
-		rig_setup(state);
-		r = *state;
-		srq = srq_of(r, 8);
-		qp[0] = qp_on(r, r->cq, srq); /* fake's 1 and 2 */
-		qp[1] = qp_on(r, r->cq, srq);
-		post_srq(srq, SHARED, 5);
-		fake_srq_take(r->f, 0, 1, FAKE_WHOLE);
-		fake_srq_complete(r->f, 1, 0, FAKE_WHOLE);
-		fake_srq_take(r->f, 0, 1, FAKE_WHOLE);
-		fake_srq_take(r->f, 0, 2, stops[i]);
-		daemon_dies(r);
-		wc_expect(r->cq, SHARED, IBV_WC_SUCCESS);
-		wc = poll_one(r->cq);
-		assert_int_equal(wc.wr_id, SHARED + 1);
-		assert_int_equal(wc.status, IBV_WC_FATAL_ERR);
-		assert_int_equal(wc.qp_num, qp[0]->qp_num);
-		left_expect(r->cq, SHARED + 2 + second_has, 3 - second_has);
-		if (second_has) {
-			wc = poll_one(r->cq);
-			assert_int_equal(wc.wr_id, SHARED + 2);
-			assert_int_equal(wc.status, IBV_WC_FATAL_ERR);
-			assert_int_equal(wc.qp_num, qp[1]->qp_num);
-		}
-		end_expect(r->cq);
-		assert_int_equal(ibv_destroy_srq(srq), EBUSY);
-		assert_int_equal(ibv_destroy_qp(qp[0]), 0);
-		assert_int_equal(ibv_destroy_qp(qp[1]), 0);
-		assert_int_equal(ibv_destroy_srq(srq), 0);
-		rig_teardown(state);
-	}
-}
-
-static void
-test_CQE_15_srq_stopped_while_completing(void **state)
-{
-	for (enum fake_stop stop = FAKE_AT_ENTRY; stop < FAKE_STOPS; stop++) {
-		struct ibv_srq *srq;
-		struct ibv_qp *qp;
-		struct rig *r;
-
-		rig_setup(state);
-		r = *state;
-		srq = srq_of(r, 8);
-		qp = qp_on(r, r->cq, srq);
-		post_srq(srq, SHARED, 3);
-		fake_srq_take(r->f, 0, 1, FAKE_WHOLE);
-		fake_srq_complete(r->f, 1, 0, FAKE_WHOLE);
-		fake_srq_take(r->f, 0, 1, FAKE_WHOLE);
-		fake_srq_complete(r->f, 1, 0, stop);
-		daemon_dies(r);
-		wc_expect(r->cq, SHARED, IBV_WC_SUCCESS);
-		wc_expect(r->cq, SHARED + 1,
-			  stop == FAKE_AT_DONE ? IBV_WC_SUCCESS : IBV_WC_FATAL_ERR);
-		left_expect(r->cq, SHARED + 2, 1);
-		end_expect(r->cq);
-		ibv_destroy_qp(qp);
-		ibv_destroy_srq(srq);
-		rig_teardown(state);
-	}
-}
-
-/* What nobody took goes to one CQ only. */
-static void
-test_CQE_15_srq_of_two_cqs(void **state)
-{
-	struct rig *r = *state;
-	struct ibv_cq *second = ibv_create_cq(r->ctx, 8, NULL, NULL, 0);
-	struct ibv_srq *srq = srq_of(r, 8);
-	struct ibv_qp *qp[2] = {qp_on(r, r->cq, srq), qp_on(r, second, srq)};
-
-	post_srq(srq, SHARED, 4);
-	fake_srq_take(r->f, 0, 1, FAKE_WHOLE);
-	fake_srq_take(r->f, 0, 2, FAKE_WHOLE);
-	daemon_dies(r);
-	left_expect(second, SHARED + 1, 1);
-	left_expect(second, SHARED + 2, 2);
-	end_expect(second);
-	left_expect(r->cq, SHARED, 1);
-	end_expect(r->cq);
-	ibv_destroy_qp(qp[0]);
-	ibv_destroy_qp(qp[1]);
-	ibv_destroy_srq(srq);
-	ibv_destroy_cq(second);
-}
-
 static void
 test_CQE_15_extended_poll(void **state)
 {
@@ -538,6 +317,25 @@ test_QP_22_destroyed_after_the_loss(void **state)
 	assert_int_equal(ibv_destroy_cq(r->cq), EBUSY);
 }
 
+/* Nor does a worker that has not let go yet make one of a QP that is gone. */
+static void
+test_QP_22_destroyed_while_the_workers_serve(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_qp *gone = qp_on(r, r->cq, NULL);
+
+	rig_qp_to(r->qp, IBV_QPS_RTS);
+	post_sends(gone, SENT + 100, 1);
+	post_sends(r->qp, SENT, 1);
+	fake_hang_up(r->f);
+	assert_false(uv_context_alive(uv_context_of(r->ctx)));
+	assert_int_equal(ibv_destroy_qp(gone), 0);
+	fake_retire_send(r->f, 1, 0, FAKE_WHOLE);
+	daemon_dies(r);
+	left_expect(r->cq, SENT, 1);
+	end_expect(r->cq);
+}
+
 static void
 test_CQE_15_later_posts_fail_at_once(void **state)
 {
@@ -593,14 +391,12 @@ main(void)
 		T(test_CQE_15_stopped_after_a_polled_completion),
 		T(test_CQE_15_after_reset),
 		T(test_CQE_15_a_gap_in_a_shared_cq),
-		cmocka_unit_test(test_CQE_15_srq),
-		cmocka_unit_test(test_CQE_15_srq_stopped_while_completing),
-		T(test_CQE_15_srq_of_two_cqs),
 		T(test_CQE_15_extended_poll),
 		T(test_CQE_15_after_a_resize),
 		T(test_CQE_15_waits_until_the_workers_let_go),
 		T(test_CQE_15_garbled_header),
 		T(test_QP_22_destroyed_after_the_loss),
+		T(test_QP_22_destroyed_while_the_workers_serve),
 		T(test_CQE_15_later_posts_fail_at_once),
 		T(test_CQE_15_poster_sees_the_daemon_die),
 	};

@@ -178,6 +178,9 @@ test_EVT_14_destroy_with_unacknowledged_events(void **state)
 	r->cq = NULL;
 	ibv_ack_async_event(&ev[0]);
 	ibv_ack_cq_events(cq, 1);
+	/* a sanitizer sees whether that is still there */
+	assert_int_equal(cq->comp_events_completed, 1);
+	assert_int_equal(ev[0].element.qp->events_completed, 1);
 }
 
 /* Threads post and poll as the daemon dies; what was accepted completes once, the rest is refused.

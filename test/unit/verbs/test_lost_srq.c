@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The daemon is lost: what becomes of the WRs of shared receive queues (CQE-15). */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include "lost_rig.h"
+
+/* An SRQ's WRs: completed, taken by one QP and by another, and taken by nobody. */
+static void
+test_CQE_15_srq(void **state)
+{
+	static const enum fake_stop stops[] = {FAKE_WHOLE, FAKE_AT_TAKING, FAKE_AT_CONS,
+					       FAKE_AT_TAKEN};
+	struct rig *r;
+
+	for (unsigned int i = 0; i < sizeof(stops) / sizeof(stops[0]); i++) {
+		bool second_has = stops[i] == FAKE_WHOLE || stops[i] == FAKE_AT_TAKEN;
+		struct ibv_srq *srq;
+		struct ibv_qp *qp[2];
+		struct ibv_wc wc;
+
+		rig_setup(state);
+		r = *state;
+		srq = srq_of(r, 8);
+		qp[0] = qp_on(r, r->cq, srq); /* fake's 1 and 2 */
+		qp[1] = qp_on(r, r->cq, srq);
+		post_srq(srq, SHARED, 5);
+		fake_srq_take(r->f, 0, 1, FAKE_WHOLE);
+		fake_srq_complete(r->f, 1, 0, FAKE_WHOLE);
+		fake_srq_take(r->f, 0, 1, FAKE_WHOLE);
+		fake_srq_take(r->f, 0, 2, stops[i]);
+		daemon_dies(r);
+		wc_expect(r->cq, SHARED, IBV_WC_SUCCESS);
+		wc = poll_one(r->cq);
+		assert_int_equal(wc.wr_id, SHARED + 1);
+		assert_int_equal(wc.status, IBV_WC_FATAL_ERR);
+		assert_int_equal(wc.qp_num, qp[0]->qp_num);
+		left_expect(r->cq, SHARED + 2 + second_has, 3 - second_has);
+		if (second_has) {
+			wc = poll_one(r->cq);
+			assert_int_equal(wc.wr_id, SHARED + 2);
+			assert_int_equal(wc.status, IBV_WC_FATAL_ERR);
+			assert_int_equal(wc.qp_num, qp[1]->qp_num);
+		}
+		end_expect(r->cq);
+		assert_int_equal(ibv_destroy_srq(srq), EBUSY);
+		assert_int_equal(ibv_destroy_qp(qp[0]), 0);
+		assert_int_equal(ibv_destroy_qp(qp[1]), 0);
+		assert_int_equal(ibv_destroy_srq(srq), 0);
+		rig_teardown(state);
+	}
+}
+
+static void
+test_CQE_15_srq_stopped_while_completing(void **state)
+{
+	for (enum fake_stop stop = FAKE_AT_ENTRY; stop < FAKE_STOPS; stop++) {
+		struct ibv_srq *srq;
+		struct ibv_qp *qp;
+		struct rig *r;
+
+		rig_setup(state);
+		r = *state;
+		srq = srq_of(r, 8);
+		qp = qp_on(r, r->cq, srq);
+		post_srq(srq, SHARED, 3);
+		fake_srq_take(r->f, 0, 1, FAKE_WHOLE);
+		fake_srq_complete(r->f, 1, 0, FAKE_WHOLE);
+		fake_srq_take(r->f, 0, 1, FAKE_WHOLE);
+		fake_srq_complete(r->f, 1, 0, stop);
+		daemon_dies(r);
+		wc_expect(r->cq, SHARED, IBV_WC_SUCCESS);
+		wc_expect(r->cq, SHARED + 1,
+			  stop == FAKE_AT_DONE ? IBV_WC_SUCCESS : IBV_WC_FATAL_ERR);
+		left_expect(r->cq, SHARED + 2, 1);
+		end_expect(r->cq);
+		ibv_destroy_qp(qp);
+		ibv_destroy_srq(srq);
+		rig_teardown(state);
+	}
+}
+
+/* What nobody took goes to one CQ only. */
+static void
+test_CQE_15_srq_of_two_cqs(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_cq *second = ibv_create_cq(r->ctx, 8, NULL, NULL, 0);
+	struct ibv_srq *srq = srq_of(r, 8);
+	struct ibv_qp *qp[2] = {qp_on(r, r->cq, srq), qp_on(r, second, srq)};
+
+	post_srq(srq, SHARED, 4);
+	fake_srq_take(r->f, 0, 1, FAKE_WHOLE);
+	fake_srq_take(r->f, 0, 2, FAKE_WHOLE);
+	daemon_dies(r);
+	left_expect(second, SHARED + 1, 1);
+	left_expect(second, SHARED + 2, 2);
+	end_expect(second);
+	left_expect(r->cq, SHARED, 1);
+	end_expect(r->cq);
+	ibv_destroy_qp(qp[0]);
+	ibv_destroy_qp(qp[1]);
+	ibv_destroy_srq(srq);
+	ibv_destroy_cq(second);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_CQE_15_srq),
+		cmocka_unit_test(test_CQE_15_srq_stopped_while_completing),
+		cmocka_unit_test_setup_teardown(test_CQE_15_srq_of_two_cqs, rig_setup,
+						rig_teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
