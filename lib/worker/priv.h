@@ -33,6 +33,7 @@
 #define WORKER_RING_FRAMES 1024 /* handed over and not yet taken, a worker and direction */
 #define WORKER_LO_FRAMES   128  /* looped back in one iteration */
 #define WORKER_EVENTS      16384
+#define WORKER_TIMERS_WAIT 64 /* iterations, at most, that timers wait for frames to be seen */
 #define WORKER_HELD_EVENTS                                                                         \
 	2048 /* waiting for room among the events; no work is taken on meanwhile */
 
@@ -88,6 +89,8 @@ struct worker {
 	uint32_t held_n;
 	uint64_t events_lost;
 	unsigned timers_fired;
+	bool rx_full;         /* a queue gave a whole burst in this iteration: it may have more */
+	unsigned timers_wait; /* iterations since timers were looked at */
 
 	unsigned ncaps;                       /* of cap, that are there */
 	struct capture *cap[ENGINE_MAX_DEVS]; /* of devices that are captured */

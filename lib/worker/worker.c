@@ -40,6 +40,7 @@ ports_rx(struct worker *w)
 	struct rte_mbuf *m[WORKER_RX_BURST];
 	unsigned total = 0;
 
+	w->rx_full = false;
 	for (unsigned i = 0; i < w->nrxqs; i++) {
 		const struct worker_rxq *q = &w->rxqs[i];
 		uint16_t n = likely(!q->guarded)
@@ -53,8 +54,22 @@ ports_rx(struct worker *w)
 			captured_burst(w, q->port, m, n);
 		engine_rx(&w->engine, w->now_ns, q->port, m, n);
 		total += n;
+		w->rx_full |= n == WORKER_RX_BURST;
 	}
 	return total;
+}
+
+/*
+ * A worker that had to wait for its core finds timers due and, in its ports, the answers that they
+ * wait for: those first, or every such wait would be a retry that nothing was lost for (REQ-04).
+ */
+static unsigned
+timers(struct worker *w)
+{
+	if (unlikely(w->rx_full) && ++w->timers_wait < WORKER_TIMERS_WAIT)
+		return 0;
+	w->timers_wait = 0;
+	return timer_poll(w);
 }
 
 static void
@@ -81,7 +96,7 @@ iterate(struct worker *w)
 		done += handoff_rx(w);
 		done += loopback_rx(w);
 		done += doorbell_poll(w);
-		done += timer_poll(w);
+		done += timers(w);
 		run_engine(w);
 	}
 	done += tx_flush(w);

@@ -115,6 +115,7 @@ engine_timer(struct engine *e, uint64_t now_ns, struct qp *qp)
 	}
 	qp->snd.deadline_ns = 0;
 	f->timer_now_ns = now_ns;
+	f->timer_rx_n = f->rx_n;
 	__atomic_store_n(&f->timer_n, f->timer_n + 1, __ATOMIC_RELEASE);
 }
 

@@ -50,6 +50,7 @@ struct fake_worker { /* written by the worker's engine; n is stored last, and re
 	uint32_t bell[FAKE_LOG];
 	uint32_t timer_n;
 	uint64_t timer_now_ns;
+	uint32_t timer_rx_n; /* what rx_n was when the last one went off */
 	/* frames that engine_run sends: set in a call */
 	struct {
 		uint16_t dev;

@@ -621,6 +621,37 @@ arm_and_forget(struct worker *w, void *arg)
 	worker_forget_qp(w, t->qp);
 }
 
+#define WAITING 200 /* frames: several bursts */
+
+/* A worker that had to wait for its core: a timer is due, and what answers it waits in the port. */
+static void
+arm_and_oversleep(struct worker *w, void *arg)
+{
+	struct timing *t = arg;
+
+	t->after_ns = 0;
+	arm(w, t);
+	for (uint32_t i = 0; i < WAITING; i++)
+		send_from_test(&far[1], FAKE_FOR, 0, 0x700000 + i);
+}
+
+static void
+test_REQ_04_frames_that_wait_are_seen_before_timers_go_off(void **state)
+{
+	struct qp *qp = aligned_alloc(64, sizeof(*qp));
+	struct fake_worker *f = &fake[0];
+	struct timing t = {.qp = qp};
+	uint32_t n = f->timer_n, came = f->rx_n;
+
+	assert_non_null(qp);
+	memset(qp, 0, sizeof(*qp));
+	worker_call(worker_get(ws, 0), arm_and_oversleep, &t);
+	assert_true(WAIT_FOR(FAKE_COUNT(f->timer_n) == n + 1));
+	assert_int_equal(f->timer_rx_n - came, WAITING);
+	worker_call(worker_get(ws, 0), arm_and_forget, &t);
+	free(qp);
+}
+
 static void
 test_timers_go_off_at_their_deadline_and_not_before(void **state)
 {
@@ -787,6 +818,7 @@ main(int argc, char **argv)
 		cmocka_unit_test(test_sleeping_worker_is_woken_by_a_handoff),
 		cmocka_unit_test(test_no_doorbell_is_slept_through),
 		cmocka_unit_test(test_timers_go_off_at_their_deadline_and_not_before),
+		cmocka_unit_test(test_REQ_04_frames_that_wait_are_seen_before_timers_go_off),
 		cmocka_unit_test(test_a_port_that_goes_takes_its_frames_along),
 		cmocka_unit_test(test_a_paused_port_loses_frames_and_resumes),
 	};
