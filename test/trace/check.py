@@ -97,12 +97,12 @@ class Checker:
                 yield frame
 
     def inner(self, path):
-        """Frames that the device sent, and those that it got as they were sent; counts of others."""
+        """Frames that the device sent, or got whole; counts of the others."""
         mine = self.counts["device"]
         mac = next((data[6:12] for _, _, data, sent in frames.records(path) if sent), None)
         for number, time, data, sent in frames.records(path):
             if sent is None:
-                raise ValueError(f"{path}: frame {number}: sent or received? Not of urocectl capture")
+                raise ValueError(f"{path}: frame {number} does not say if it was sent or received")
             mine["tx_frames" if sent else "rx_frames"] += 1
             mine["tx_bytes" if sent else "rx_bytes"] += len(data)
             why = None if sent else "not_ours" if not data[0] & 1 and data[:6] != mac else (
@@ -228,7 +228,7 @@ class Checker:
             self.counts[address][name] += counts[what]
 
     def inside_counters(self, before, after, device):
-        """The same of a capture inside: exact, or not more, where some frames had no QP any more."""
+        """The same of a capture inside: exact, but for what INSIDE_.. allow."""
         was, now = ({what: {d["device"]: d["total"] for d in s[what]}[device]
                      for what in ("stats", "drops")} for s in (before, after))
         stats = {name: now["stats"][name] - was["stats"][name] for name in now["stats"]}
@@ -257,8 +257,8 @@ class Checker:
 
 
 def first_psn(got, answers):
-    """The first PSN that a responder expects, by what came before its first answer: the least of it,
-    or, where that did not come, what it said that it missed."""
+    """The first PSN that a responder expects: the least of what came before its first answer, or
+    what that says is missing."""
     if not got:
         return 1 << 24
     first = answers[0] if answers else None
