@@ -48,6 +48,7 @@ craft_take(struct craft *c, const uint8_t *frame, uint32_t len, struct rng *r)
 	memcpy(c->rest, frame + off, c->rest_len);
 	c->opcode = bth.opcode;
 	c->solicited = bth.se_m_pad_ver & WIRE_BTH_SE;
+	c->migreq = bth.se_m_pad_ver & WIRE_BTH_MIGREQ;
 	c->ackreq = rte_be_to_cpu_32(bth.a_psn) & WIRE_BTH_ACKREQ;
 	c->psn = rte_be_to_cpu_32(bth.a_psn) & WIRE_PSN_MASK;
 	/* Pad is not payload; without its count it would grow with every round. */
@@ -191,6 +192,7 @@ craft_new(struct craft *c, uint32_t q, uint8_t opcode, uint32_t payload, struct 
 	c->opcode = opcode;
 	c->solicited = rng_one_in(r, 4);
 	c->ackreq = rng_one_in(r, 2);
+	c->migreq = rng_one_in(r, 2);
 	c->rest_len = ext_len(opcode) + payload;
 	memset(c->rest, 0x5c, c->rest_len);
 	craft_redraw(c, r);
@@ -206,8 +208,10 @@ craft_finish(const struct craft *c, uint8_t *frame)
 				.psn = c->psn};
 	uint32_t ext = ext_len(c->opcode), rest = c->rest_len > ext ? c->rest_len : ext;
 	struct wire_tmpl t = peer->tmpl;
-	uint32_t hdr = wire_hdr_put(&t, &f, frame);
+	uint32_t hdr;
 
+	wire_tmpl_set_migreq(&t, c->migreq);
+	hdr = wire_hdr_put(&t, &f, frame);
 	/* The builder's own extended headers say nothing: ours go over them. */
 	memset(frame + hdr - ext, 0, rest);
 	memcpy(frame + hdr - ext, c->rest, c->rest_len);

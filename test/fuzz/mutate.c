@@ -239,6 +239,7 @@ change_frame(struct edit *e, uint32_t i)
 		break;
 	case 4:
 		c.ackreq = !c.ackreq;
+		c.migreq = rng_one_in(&e->rng, 2);
 		c.solicited = rng_one_in(&e->rng, 2);
 		break;
 	default:
