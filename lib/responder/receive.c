@@ -291,6 +291,21 @@ rx_duplicate(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 }
 
 /*
+ * The message that had a receive WQE broke off, and none that needs one follows it. The QP's own
+ * waits for the next. An SRQ's would be kept from the other QPs, for ever if this one's peer falls
+ * silent, and there is no giving it back: the client may have filled its slot again. So it
+ * completes with an error, and the QP goes on (CQE-14).
+ */
+static void
+abort_shared(struct qp_env *env, struct qp *qp)
+{
+	struct uroce_cqe cqe = {.opcode = UROCE_CQE_RECV};
+
+	if (qp->srq != NULL && qp->rcv.cur.taken)
+		qp_complete_recv(env, qp, QP_WC_REM_ABORT_ERR, &cqe);
+}
+
+/*
  * Unreliable connection (RSP-06): a gap, or a packet out of place, ends the message under way; the
  * next packet that starts one starts anew.
  */
@@ -304,6 +319,8 @@ rx_unreliable(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	if (rcv->msg != QP_MSG_NONE && (first || pkt->psn != rcv->epsn)) {
 		env->obs->drop[OBS_DROP_MSG_ABORTED]++;
 		rcv->msg = QP_MSG_NONE;
+		if (!first || !(pkt->op->flags & WIRE_F_SEND))
+			abort_shared(env, qp);
 	}
 	rcv->epsn = pkt->psn;
 	if (first || rcv->msg != QP_MSG_NONE)
@@ -314,6 +331,8 @@ rx_unreliable(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	if (rcv->epsn != next)
 		rcv->msg = QP_MSG_NONE;
 	rcv->epsn = next;
+	if (rcv->msg == QP_MSG_NONE)
+		abort_shared(env, qp);
 }
 
 /*

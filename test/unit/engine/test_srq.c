@@ -87,6 +87,106 @@ test_SRQ_01_empty_drops_for_uc(void **state)
 	srq_close(s);
 }
 
+#define UC(op) (WIRE_SVC_UC | WIRE_OP_##op)
+
+/*
+ * A message of an unreliable connection breaks off with an SRQ's WQE: that is not kept from the
+ * other QPs, it completes with an error, and the QP goes on. Each place that the gap can have, and
+ * what is seen first after it.
+ */
+static void
+test_CQE_14_RSP_06_broken_message_of_an_srq(void **state)
+{
+	static const struct {
+		uint8_t op;
+		uint32_t psn;
+	} after[] = {{UC(SEND_MIDDLE), 2}, {UC(SEND_LAST), 3}, {UC(WRITE_ONLY), 4}};
+	struct bench *b = *state;
+	uint32_t i;
+
+	for (i = 0; i < 3; i++) {
+		struct bench_srq *s = srq_open(b, 8);
+		struct conn *c = conn_on(b, s, QP_TYPE_UC), *other = conn_on(b, s, QP_TYPE_UC);
+
+		srq_post(s, 1, 0, 4 * MTU);
+		srq_post(s, 2, 0, 4 * MTU);
+		peer_send(c, UC(SEND_FIRST), RQ, 0, MTU);
+		cqe_none(c);
+		if (after[i].op == UC(WRITE_ONLY))
+			peer_write(c, after[i].op, RQ + after[i].psn, REMOTE_VA, 8, 0, 8);
+		else
+			peer_send(c, after[i].op, RQ + after[i].psn, 0, MTU);
+		assert_int_equal(recv_cqe(c, 1, QP_WC_REM_ABORT_ERR).opcode, UROCE_CQE_RECV);
+		cqe_none(c);
+		event_none(b);
+		pkt_none(c);
+		state_expect(c, QP_RTS);
+		peer_send(other, UC(SEND_ONLY), RQ, 0, 8);
+		recv_cqe(other, 2, QP_WC_SUCCESS);
+		/* and as before, once there is a receive again */
+		srq_post(s, 3, 0, 4 * MTU);
+		peer_send(c, UC(SEND_ONLY), RQ + 9, 0, 8);
+		recv_cqe(c, 3, QP_WC_SUCCESS);
+		cqe_none(c);
+		srq_close(s);
+	}
+}
+
+/* A WRITE of several packets in place of the rest: it does not take the WQE along. */
+static void
+test_CQE_14_broken_off_by_a_long_write(void **state)
+{
+	struct bench *b = *state;
+	struct bench_srq *s = srq_open(b, 8);
+	struct conn *c = conn_on(b, s, QP_TYPE_UC);
+
+	srq_post(s, 1, 0, 4 * MTU);
+	srq_post(s, 2, 0, 4 * MTU);
+	peer_send(c, UC(SEND_FIRST), RQ, 0, MTU);
+	peer_write(c, UC(WRITE_FIRST), RQ + 1, REMOTE_VA, MTU + 8, 0, MTU);
+	recv_cqe(c, 1, QP_WC_REM_ABORT_ERR);
+	peer_write(c, UC(WRITE_LAST_IMM), RQ + 2, 0, 0, MTU, 8);
+	assert_int_equal(recv_cqe(c, 2, QP_WC_SUCCESS).opcode, UROCE_CQE_RECV_RDMA_WITH_IMM);
+	cqe_none(c);
+	srq_close(s);
+}
+
+/* Where a SEND follows at once the WQE is its: nothing has to be reported. */
+static void
+test_RSP_06_next_send_has_the_wqe_of_the_broken_one(void **state)
+{
+	struct bench *b = *state;
+	struct bench_srq *s = srq_open(b, 8);
+	struct conn *c = conn_on(b, s, QP_TYPE_UC);
+
+	srq_post(s, 1, 0, 4 * MTU);
+	peer_send(c, UC(SEND_FIRST), RQ, 0, MTU);
+	peer_send(c, UC(SEND_FIRST), RQ + 5, 100, MTU);
+	cqe_none(c);
+	peer_send(c, UC(SEND_LAST), RQ + 6, 100 + MTU, 9);
+	assert_int_equal(recv_cqe(c, 1, QP_WC_SUCCESS).byte_len, MTU + 9);
+	assert_memory_equal(s->mem->bytes, bench_bytes + 100, MTU + 9);
+	cqe_none(c);
+	srq_close(s);
+}
+
+/* The QP's end is another thing: what it has is flushed then. */
+static void
+test_CQE_14_not_at_the_end_of_the_qp(void **state)
+{
+	struct bench *b = *state;
+	struct bench_srq *s = srq_open(b, 8);
+	struct conn *c = conn_on(b, s, QP_TYPE_UC);
+
+	srq_post(s, 1, 0, 4 * MTU);
+	peer_send(c, UC(SEND_FIRST), RQ, 0, MTU);
+	bench_run(b);
+	assert_int_equal(conn_to(c, QP_ERR), 0);
+	recv_cqe(c, 1, QP_WC_WR_FLUSH_ERR);
+	cqe_none(c);
+	srq_close(s);
+}
+
 static void
 test_EVT_10_limit_once_below_it(void **state)
 {
@@ -191,6 +291,10 @@ main(void)
 		bench_test(test_SRQ_01_wqes_are_taken_in_order_by_any_qp),
 		bench_test(test_SRQ_01_messages_of_two_qps_interleave),
 		bench_test(test_SRQ_01_empty_drops_for_uc),
+		bench_test(test_CQE_14_RSP_06_broken_message_of_an_srq),
+		bench_test(test_CQE_14_broken_off_by_a_long_write),
+		bench_test(test_RSP_06_next_send_has_the_wqe_of_the_broken_one),
+		bench_test(test_CQE_14_not_at_the_end_of_the_qp),
 		bench_test(test_EVT_10_limit_once_below_it),
 		bench_test(test_EVT_07_QP_19_last_wqe_reached),
 		bench_test(test_EVT_09_corrupt_ring),
