@@ -170,6 +170,29 @@ test_RSP_06_next_send_has_the_wqe_of_the_broken_one(void **state)
 	srq_close(s);
 }
 
+/* No packet is missing, but one cannot be: a middle that is too short, a new start likewise. */
+static void
+test_CQE_14_broken_off_by_a_bad_packet(void **state)
+{
+	static const uint8_t op[] = {UC(SEND_MIDDLE), UC(SEND_FIRST), UC(WRITE_LAST)};
+	struct bench *b = *state;
+	uint32_t i;
+
+	for (i = 0; i < sizeof(op); i++) {
+		struct bench_srq *s = srq_open(b, 8);
+		struct conn *c = conn_on(b, s, QP_TYPE_UC);
+
+		srq_post(s, 1, 0, 4 * MTU);
+		peer_send(c, UC(SEND_FIRST), RQ, 0, MTU);
+		peer_send(c, op[i], RQ + 1, 0, MTU - 4);
+		recv_cqe(c, 1, QP_WC_REM_ABORT_ERR);
+		cqe_none(c);
+		event_none(b);
+		state_expect(c, QP_RTS);
+		srq_close(s);
+	}
+}
+
 /* The QP's end is another thing: what it has is flushed then. */
 static void
 test_CQE_14_not_at_the_end_of_the_qp(void **state)
@@ -294,6 +317,7 @@ main(void)
 		bench_test(test_CQE_14_RSP_06_broken_message_of_an_srq),
 		bench_test(test_CQE_14_broken_off_by_a_long_write),
 		bench_test(test_RSP_06_next_send_has_the_wqe_of_the_broken_one),
+		bench_test(test_CQE_14_broken_off_by_a_bad_packet),
 		bench_test(test_CQE_14_not_at_the_end_of_the_qp),
 		bench_test(test_EVT_10_limit_once_below_it),
 		bench_test(test_EVT_07_QP_19_last_wqe_reached),
