@@ -5,7 +5,8 @@
  * libibverbs looks for devices in /sys/class/infiniband*, for their nodes in /dev/infiniband and
  * for providers in /etc/libibverbs.d. None of these exist for a device without a kernel driver,
  * so they are made in a mount namespace of the program's own; the host sees nothing of them, and
- * they go away with the last process in it.
+ * they go away with the last process in it. GIDs and P_Keys in them are those of the start; a verbs
+ * program is told the present ones all the same (drivers/verbs/sysfs.c).
  *
  *   main.c    options, order of things, exec
  *   fetch.c   asks the daemon which devices it has
