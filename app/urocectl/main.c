@@ -37,6 +37,16 @@ usage(FILE *out)
 		"  --all          of counters show those that are zero too\n"
 		"  --help         print this\n",
 		UROCE_DEFAULT_SOCK);
+	fputs("\nshow WHAT\n"
+	      "  device        MAC, link, path MTU, clients of each\n"
+	      "  port          the DPDK port of each, its GIDs and P_Keys with their index\n"
+	      "  gid neigh     all GIDs; neighbours and their MACs\n"
+	      "  qp [QPN]      queue pairs; of one everything\n"
+	      "  cq mr client  completion queues, memory regions, programs\n"
+	      "  stats drops   counters; packets that were dropped, by reason\n"
+	      "\ncapture: the frames that DEVICE receives and sends, into FILE as pcapng\n"
+	      "\nExit status: 0; 1 when the daemon cannot be asked or refuses; 2 for wrong use.\n",
+	      out);
 	set_usage(out);
 	impair_usage(out);
 }
