@@ -375,7 +375,7 @@ def main():
     lib.need_root()
     with lib.case("P_Keys from the start"):
         from_the_start()
-    link = lib.link_veth(1024)
+    link = lib.link_veth(1024, lib.TWO_WORKERS)
     a, b = Client(link.a), Client(link.b)
     with lib.case("EVT-11: the link goes down and comes up"):
         link_goes_and_comes(link, a, b)
