@@ -27,6 +27,8 @@
 #define GID_ROCE_V2       2 /* enum ibv_gid_type of the kernel: IB 0, v1 1, v2 2 */
 
 enum device_cap { /* the values are those of enum ibv_device_cap_flags */
+		  CAP_BAD_PKEY_CNTR = 1 << 1,
+		  CAP_BAD_QKEY_CNTR = 1 << 2,
 		  CAP_AUTO_PATH_MIG = 1 << 4,
 		  CAP_CURR_QP_STATE_MOD = 1 << 7,
 		  CAP_PORT_ACTIVE_EVENT = 1 << 10,
@@ -281,9 +283,10 @@ device_attr(const struct device *dev, struct uroce_device_rep *rep)
 	rep->max_qp_rd_atom = QP_MAX_RD_ATOMIC;
 	rep->max_qp_init_rd_atom = QP_MAX_RD_ATOMIC;
 	rep->max_res_rd_atom = QP_MAX_RD_ATOMIC * opt->max_qps;
-	rep->device_cap_flags = CAP_AUTO_PATH_MIG | CAP_CURR_QP_STATE_MOD | CAP_PORT_ACTIVE_EVENT |
-				CAP_SYS_IMAGE_GUID | CAP_RC_RNR_NAK_GEN | CAP_SRQ_RESIZE |
-				CAP_MEM_WINDOW | CAP_MEM_WINDOW_TYPE_2B;
+	rep->device_cap_flags = CAP_BAD_PKEY_CNTR | CAP_BAD_QKEY_CNTR | CAP_AUTO_PATH_MIG |
+				CAP_CURR_QP_STATE_MOD | CAP_PORT_ACTIVE_EVENT | CAP_SYS_IMAGE_GUID |
+				CAP_RC_RNR_NAK_GEN | CAP_SRQ_RESIZE | CAP_MEM_WINDOW |
+				CAP_MEM_WINDOW_TYPE_2B;
 	rep->max_mcast_grp = opt->max_qps;
 	rep->max_mcast_qp_attach = MCAST_MAX_GROUPS;
 	rep->max_mw = opt->max_mrs;

@@ -182,6 +182,7 @@ uv_hooks_install(void)
 		{"write", NULL, (void *)hook_write},
 		{"read", NULL, (void *)uv_event_read},
 		{"close", NULL, (void *)uv_event_close},
+		/* for sysfs.c */
 		{"open", "open64", (void *)hook_open},
 		{"openat", "openat64", (void *)hook_openat},
 		{"fstat", "fstat64", (void *)uv_share_fstat},
