@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """What others say of our frames: tshark, scapy's ICRC, and our own wire-check."""
+import json
+import pathlib
 import re
 import signal
 import subprocess
@@ -72,6 +74,51 @@ def scapy_icrcs(path):
     return seen, wrong
 
 
+def ctl(daemon, *words, rc=0, own=()):
+    """urocectl capture WORDS: its JSON; or, where it is to fail, what it said."""
+    done = subprocess.run([*own, lib.UROCECTL, "--socket", daemon.socket, "--json", "capture",
+                           *words], text=True, capture_output=True, timeout=20)
+    assert done.returncode == rc, f"{words}: {done.returncode}: {done.stdout}{done.stderr}"
+    return json.loads(done.stdout)["capture"][0] if rc == 0 else done.stderr
+
+
+def inside():
+    """urocectl capture: its file is what it says, and others read it; what cannot be is refused."""
+    link = lib.link_ring()
+    daemon, dev = link.a.daemon, link.a.dev
+    path = lib.tmpdir() / "dev.pcapng"
+    path.write_text("what was there before")
+    assert "no capture is running" in ctl(daemon, dev, "stop", rc=1)
+    assert ctl(daemon, dev, "start", path)["running"] is True
+    assert "a capture is running" in ctl(daemon, dev, "start", path.with_name("2"), rc=1)
+    lib.verbs_pair(link.b, link.a, lib.RCDATA,
+                   ["-d", "{dev}", "--qps", "2", "--ops", "100", "--max-len", "9000"],
+                   server_args=["-d", "{dev}"])
+    last = ctl(daemon, dev, "stop")
+    assert last["running"] is False and last["lost"] == 0 and last["error"] is None, last
+    assert ctl(daemon, dev, "show")["running"] is False
+    assert len(tshark(path, "frame")) == last["frames"] > 500, last
+    sent = len(tshark(path, "frame.packet_flags_direction == 2"))
+    assert 0 < sent < last["frames"], sent
+    assert not tshark(path, "_ws.malformed or _ws.short")
+
+    assert "no such device" in ctl(daemon, "uroce9", "start", path, rc=1)
+    assert "not a regular file" in ctl(daemon, dev, "start", "/dev/null", rc=1)
+    assert "Not a directory" in ctl(daemon, dev, "start", path / "x", rc=1)
+    assert "needs FILE" in ctl(daemon, dev, "start", rc=2)
+    assert "legal: start FILE, show, stop" in ctl(daemon, dev, "break", rc=2)
+    daemon.socket.parent.chmod(0o755)
+    daemon.socket.chmod(0o666)
+    nobody = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups")
+    for words in (("start", "/tmp/" + lib.unique("ur")), ("stop",), ("show",)):
+        said = ctl(daemon, dev, *words, rc=1, own=nobody)
+        assert "only root" in said, said
+        for made in words[1:]:
+            pathlib.Path(made).unlink(missing_ok=True)
+    ctl(daemon, dev, "start", path)
+    link.stop()  # with a capture running
+
+
 def judge(path, what, least):
     with lib.case(f"{what}: tshark sees RoCE and nothing malformed"):
         total = len(tshark(path, "infiniband"))
@@ -96,6 +143,8 @@ def main():
             assert not wrong, f"wrong ICRC in frames {wrong[:20]}"
     with lib.case("capture over IPv6"):
         judge(capture("0"), "IPv6", 1000)
+    with lib.case("urocectl capture"):
+        inside()
     lib.finish()
 
 
