@@ -400,6 +400,7 @@ rsp_rx_malformed(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		/* As if it were lost: so is the rest of its message (RSP-06). */
 		rcv->msg = QP_MSG_NONE;
 		rcv->epsn = psn_add(pkt->psn, 1);
+		abort_shared(env, qp);
 		return;
 	}
 	if (d == 0) {

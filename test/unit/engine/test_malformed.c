@@ -242,6 +242,27 @@ test_NAK_07_23_RSP_06_unreliable_message_is_dropped(void **state)
 	}
 }
 
+/* The same with a receive of an SRQ, which has others waiting for it (CQE-14). */
+static void
+test_NAK_07_23_CQE_14_unreliable_message_gives_the_shared_receive_back(void **state)
+{
+	struct bench_srq *s = srq_open(*state, 4);
+	struct conn_cfg cfg = conn_rc;
+	struct conn *c;
+
+	cfg.type = QP_TYPE_UC;
+	cfg.srq = &s->srq;
+	c = conn_open(*state, cfg);
+	srq_post(s, 1, 0, 4 * MTU);
+	peer_send(c, UC(SEND_FIRST), RQ, 0, MTU);
+	cqe_none(c);
+	bend_put_reserved(c, 0x3f, RQ + 1);
+	recv_cqe(c, 1, QP_WC_REM_ABORT_ERR);
+	cqe_none(c);
+	state_expect(c, QP_RTS);
+	srq_close(s);
+}
+
 static void
 test_NAK_07_24_datagram_is_dropped(void **state)
 {
@@ -376,6 +397,7 @@ main(void)
 		bench_test(test_NAK_07_21_packet_validation_comes_first),
 		bench_test(test_NAK_07_22_goes_to_the_worker_that_owns_the_qp),
 		bench_test(test_NAK_07_23_RSP_06_unreliable_message_is_dropped),
+		bench_test(test_NAK_07_23_CQE_14_unreliable_message_gives_the_shared_receive_back),
 		bench_test(test_NAK_07_24_datagram_is_dropped),
 		bench_test(test_REQ_09_malformed_response),
 		bench_test(test_REQ_09_REQ_07_malformed_ghost),
