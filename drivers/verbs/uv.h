@@ -224,7 +224,7 @@ int uv_call_device(const char *device, uint16_t op, const void *req, size_t req_
 bool uv_context_alive(struct uv_context *ctx);
 
 /* ---- hooks.c ---- */
-/* Puts our write, read, close, fstat and ioctl into libibverbs' GOT; once, from the provider's constructor. */
+/* Puts our functions into libibverbs' GOT; once, from the provider's constructor. */
 void uv_hooks_install(void);
 
 /* ---- sysfs.c ---- */
@@ -268,7 +268,7 @@ ssize_t uv_event_read(int fd, void *buf, size_t len);
 int uv_event_close(int fd);
 
 /* ---- share.c ---- */
-/* Makes ctx's command descriptor one that ibv_import_device takes. Without it nothing else fails. */
+/* Makes ctx's command descriptor one that ibv_import_device takes. A failure is no harm else. */
 void uv_share_offer(struct uv_context *ctx, const char *device);
 /* A context of its own for who was given the command descriptor of another. */
 struct verbs_context *uv_import_context(struct ibv_device *device, int cmd_fd);
