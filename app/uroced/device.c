@@ -80,6 +80,7 @@ set_addresses(struct device *dev, const struct devspec *spec)
 	int rc;
 
 	dev->net.vlan_tci = spec->vlan;
+	dev->net.hairpin = spec->hairpin;
 	for (uint32_t i = 0; i < spec->naddrs; i++) {
 		rc = net_addr_add(&dev->net, spec->addr[i]);
 		if (rc < 0) {

@@ -106,6 +106,13 @@ key_vlan(struct devspec *s, const char *value)
 	return true;
 }
 
+static bool
+key_loopback(struct devspec *s, const char *value)
+{
+	s->hairpin = strcmp(value, "wire") == 0;
+	return s->hairpin || strcmp(value, "inside") == 0;
+}
+
 uint16_t
 devspec_pkey(const char *text)
 {
@@ -144,6 +151,7 @@ static const struct {
 	{"mtu", key_mtu, "256, 512, 1024, 2048 or 4096"},
 	{"vlan", key_vlan, "a number from 1 to 4094"},
 	{"pkey", key_pkey, "a P_Key from 0x0001 to 0xffff other than 0x8000, at most 16"},
+	{"loopback", key_loopback, "inside or wire"},
 };
 #define NKEYS (sizeof(keys) / sizeof(keys[0]))
 
@@ -163,7 +171,8 @@ take_pair(struct devspec *s, char *pair, char *err, size_t room)
 			 keys[i].legal);
 		return -EINVAL;
 	}
-	snprintf(err, room, "unknown key '%.60s'; legal: name port addr gateway mac mtu vlan pkey",
+	snprintf(err, room,
+		 "unknown key '%.60s'; legal: name port addr gateway mac mtu vlan pkey loopback",
 		 pair);
 	return -EINVAL;
 }

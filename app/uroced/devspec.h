@@ -23,6 +23,7 @@ struct devspec {
 	bool has_mac;
 	uint16_t mtu;  /* largest path MTU: 256 .. 4096; 0: what the port carries */
 	uint16_t vlan; /* 0: none */
+	bool hairpin;  /* frames to itself leave by the port */
 };
 
 /*

@@ -92,7 +92,8 @@ static const struct option_desc table[] = {
 	 "group that owns the socket, by name or number"},
 	{"dev", "SPEC", OPT_LIST, AT(dev), 0, 0, NULL, NULL, check_dev,
 	 "a verbs device: name=uroce0,port=PORT[,addr=IP/LEN].. [,mac=M][,mtu=N][,gateway=IP]..\n"
-	 "[,vlan=ID][,pkey=KEY]..; without any --dev each port becomes a device (may be repeated)"},
+	 "[,vlan=ID][,pkey=KEY]..[,loopback=wire]; without any --dev each port becomes a device\n"
+	 "(may be repeated)"},
 	{"vdev", "ARGS", OPT_LIST, AT(vdev), 0, 0, NULL, NULL, NULL,
 	 "a DPDK virtual device, as EAL's --vdev (may be repeated)"},
 	{"allow", "PCI", OPT_LIST, AT(allow), 0, 0, NULL, NULL, NULL,

@@ -40,6 +40,7 @@ struct net_dev {
 	uint64_t held;            /* the caller's: bit i: net_addr_add must not fill slot i */
 	uint8_t gw4[16], gw6[16]; /* all zero: none */
 	struct net_neigh neigh[NET_MAX_NEIGH];
+	bool hairpin; /* frames to an address of the device's own go to the wire, and come back */
 };
 
 /*

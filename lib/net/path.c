@@ -53,7 +53,7 @@ resolve(const struct net_dev *d, struct wire_path *path, bool *loopback, uint8_t
 	const uint8_t *next, *mac;
 
 	if (net_gid_find(d, path->dgid) >= 0) {
-		*loopback = true;
+		*loopback = !d->hairpin;
 		memcpy(path->dmac, d->mac, 6);
 		return 0;
 	}

@@ -164,6 +164,10 @@ test_own_addresses_are_loopback(void **state)
 	assert_memory_equal(a.hop, none, 16);
 	assert_int_equal(path_of(ah_to("fd00::1", 0), &a), 0);
 	assert_true(a.loopback);
+	dev.hairpin = true; /* to the wire then, to ourselves */
+	assert_int_equal(path_of(ah_to("10.0.0.1", 1), &a), 0);
+	assert_false(a.loopback);
+	assert_memory_equal(a.path.dmac, our_mac, 6);
 }
 
 static void
