@@ -3,6 +3,7 @@
 import gzip
 import pathlib
 import re
+import shlex
 import shutil
 
 import lib
@@ -38,8 +39,9 @@ def verdicts(text):
 
 
 def run(side, folder, names=(), timeout=120):
-    """Runs the tests whose names contain one of names, or all; name -> verdict."""
-    wanted = [word for name in names for word in ("-k", name)]
+    """Runs the tests whose names contain one of names (or match it, if it has a *), or all; name ->
+    verdict."""
+    wanted = [word for name in names for word in ("-k", shlex.quote(name))]
     script = (f"cd {folder} && exec /usr/bin/python3 tests/run_tests.py --dev {side.dev} "
               f"--port 1 --gid 1 -v " + " ".join(wanted))
     proc = side.spawn(["sh", "-c", script], env={"PYTHONDONTWRITEBYTECODE": "1"})

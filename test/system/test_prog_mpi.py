@@ -14,7 +14,7 @@ import lib
 AGENT = """#!/bin/sh
 shift
 export UROCE_SOCKET={socket}
-exec ip netns exec {ns} {user} sh -c "$*"
+exec ip netns exec {ns} sh -c "$*"
 """
 
 
@@ -42,14 +42,12 @@ def count(path):
 
 def job(link, folder, *extra):
     agent = folder / "agent"
-    user = " ".join(str(a) for a in lib.as_user())
-    agent.write_text(AGENT.format(socket=link.b.daemon.socket, ns=link.b.daemon.ns, user=user))
+    agent.write_text(AGENT.format(socket=link.b.daemon.socket, ns=link.b.daemon.ns))
     agent.chmod(0o755)
     argv = ["mpirun", "--allow-run-as-root", "--mca", "plm_rsh_agent", agent, "--host",
             f"{link.a.host}:2,{link.b.host}:2", "-np", "4", "--bind-to", "none", "--mca", "pml",
             "ucx", "--mca", "btl", "^openib", "-x", "UCX_NET_DEVICES=uroce0:1", *extra,
             lib.UROCE_RUN, folder / "check"]
-    # the second node's orted is started from the first node's namespace by root's rights
     proc = lib.spawn(argv, ns=link.a.daemon.ns, env={"UROCE_SOCKET": str(link.a.daemon.socket)})
     rc = proc.wait(120)
     assert rc == 0, f"status {rc}:\n{proc.output()}"
@@ -73,6 +71,8 @@ def on_the_wire(link, folder, *extra):
 
 def main():
     lib.need_root()
+    if lib.UID:
+        lib.skip("mpirun's second node is entered by ip netns, which takes root")
     os.environ["OMPI_MCA_orte_tmpdir_base"] = str(lib.tmpdir())
     folder = lib.tmpdir()
     lib.sh("mpicc", "-O2", "-Wall", "-Wextra", "-Werror", "-o", folder / "check",

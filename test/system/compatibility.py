@@ -1,0 +1,93 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Writes doc/compatibility.md from what the suite programs found:
+
+    meson test -C build --suite programs
+    test/system/compatibility.py build/meson-logs/testlog.json >doc/compatibility.md
+"""
+import collections
+import json
+import re
+import subprocess
+import sys
+
+# program (the start of a test's name) -> Debian package
+PACKAGES = {"ibv_": "ibverbs-utils", "ib_": "perftest", "pyverbs": "python3-pyverbs",
+            "ucx_": "ucx-utils", "fi_": "libfabric-bin", "mpirun": "openmpi-bin",
+            "valgrind": "valgrind"}
+LIMITS = """
+## What does not work, and why
+
+| program | what | why |
+| --- | --- | --- |
+| all of perftest | `-R`, and everything else of rdma_cm | there is no connection manager yet |
+| `raw_ethernet_*` | all | raw Ethernet queues are the kernel driver's, not RoCE |
+| `ibv_xsrq_pingpong` | all | XRC is not offered |
+| `ibv_rc_pingpong` | `-o`, `-O`, `-P`; `-j` | no on-demand paging; no device memory |
+| `ibv_rc_pingpong` | `-t -e` | the program takes an empty CQ after an event for an error, which it is not |
+| `fi_pingpong` | `-p verbs` with `-e dgram` or `-e msg` | its event queue opens rdma_cm |
+| `ucx_perftest` | a check of the data | it has none; the MPI job over UCX compares every byte |
+| `mpirun` as an ordinary user | the test | it joins two network namespaces, which takes root; the ranks run as whom mpirun runs |
+
+A completion of UD carries in `sl` which IP header came, as UCX expects it of a RoCE NIC, and not
+the sender's priority.
+"""
+
+
+def version(package):
+    done = subprocess.run(["dpkg-query", "-W", "-f=${Version}", package], text=True,
+                          capture_output=True)
+    return done.stdout or "not installed"
+
+
+def package_of(program):
+    return next((pkg for start, pkg in PACKAGES.items() if program.startswith(start)), None)
+
+
+def cases(path):
+    """(program, what, passed) of every test; and lines about pyverbs' tests that are skipped."""
+    found, skipped = [], {}
+    for line in open(path, encoding="utf-8"):
+        test = json.loads(line)
+        if "programs" not in test["name"] and "prog_" not in test["name"]:
+            continue
+        for out in test.get("stdout", "").splitlines():
+            case = re.match(r"(ok|not ok) \d+ - (\w+): (.*?)(?: \([\d.]+ s\))?$", out)
+            if case and package_of(case[2]):
+                found.append((case[2], case[3], case[1] == "ok"))
+            note = re.match(r"# tests\.(\S+): (.*)", out)
+            if note:
+                skipped[note[1]] = note[2]
+    return found, skipped
+
+
+def main():
+    found, skipped = cases(sys.argv[1])
+    programs = collections.defaultdict(list)
+    for program, what, passed in found:
+        programs[program].append((what, passed))
+    print("# What runs\n")
+    print("Written by test/system/compatibility.py from a run of `meson test --suite programs`: "
+          "Debian's\nprograms as packaged, under `uroce-run`, between two daemons unless they "
+          "talk to one device only.\n")
+    print("| program | package | version | command lines tested | passed |")
+    print("| --- | --- | --- | --- | --- |")
+    for program, tests in programs.items():
+        package = package_of(program)
+        good = sum(passed for _, passed in tests)
+        print(f"| `{program}` | {package} | {version(package)} | {len(tests)} | {good} |")
+    print(LIMITS)
+    print("## pyverbs' own tests that are skipped\n")
+    why = collections.Counter(skipped.values())
+    for reason, count in why.most_common():
+        print(f"* {reason}: {count}, such as `{next(n for n, r in skipped.items() if r == reason)}`")
+    print("\n## Every command line\n")
+    for program, tests in programs.items():
+        if program == "pyverbs":
+            continue
+        for what, passed in tests:
+            print(f"* {'' if passed else 'FAILS: '}`{program} {what}`")
+    return 0
+
+
+sys.exit(main())

@@ -1,0 +1,86 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""doc/containers.md's recipe: the daemon outside, clients without privileges inside of their own
+user, mount, pid, network and IPC namespaces, with nothing passed in but the folder of the socket.
+The daemon tells clients apart by what the kernel says of the peer, so pid 2 of two containers are
+two clients."""
+import pathlib
+
+import lib
+
+# What a container's root file system is to the client: an empty tmpfs with the system's folders
+# bound in read-only, a /proc of its own pid namespace, and the socket's folder.
+INIT = """set -e
+root={root}
+mount -t tmpfs -o size=64m tmpfs $root
+mkdir -p $root/proc $root/tmp $root/run/uroce
+for dir in usr bin sbin lib lib64 etc sys dev {build}; do
+	[ -e /$dir ] || continue
+	if [ -L /$dir ]; then ln -s $(readlink /$dir) $root/$dir; continue; fi
+	mkdir -p $root/$dir
+	mount --rbind /$dir $root/$dir
+done
+mount -t proc proc $root/proc
+mount --bind {socket_dir} $root/run/uroce
+ip link set lo up 2>/dev/null || true
+exec chroot $root {command}
+"""
+USER = 65534
+UNSHARE = ["setpriv", "--reuid", USER, "--regid", USER, "--clear-groups", "unshare", "--user",
+           "--map-root-user", "--mount", "--pid", "--fork", "--kill-child", "--ipc"]
+
+
+def contained(daemon, argv, *extra, ns=None):
+    """Starts argv in a container of its own."""
+    root = lib.tmpdir()
+    root.chmod(0o755)
+    command = " ".join(str(a) for a in [lib.UROCE_RUN, *argv])
+    script = INIT.format(root=root, build=str(lib.BUILD).lstrip("/"), command=command,
+                         socket_dir=daemon.socket.parent)
+    path = "UROCE_SOCKET=/run/uroce/uroced.sock"
+    return lib.spawn([*UNSHARE, *extra, "env", path, "sh", "-c", script], ns=ns)
+
+
+def open_to(daemon):
+    daemon.socket.parent.chmod(0o755)
+    daemon.socket.chmod(0o666)
+
+
+def run(daemon, *argv):
+    proc = contained(daemon, argv, "--net")
+    rc = proc.wait(60)
+    assert rc == 0, f"{argv}: status {rc}\n{proc.output()}"
+    return proc.output()
+
+
+def pingpong(link, tool, *args):
+    port = lib.tcp_port()
+    argv = [tool, "-g", "1", "-c", "-p", str(port), *args]
+    ns = link.a.daemon.ns  # the exchange of addresses is TCP, which the two must share
+    server = contained(link.b.daemon, [*argv, "-d", link.b.dev], ns=ns)
+    lib.until("the server listens", lambda: server.listens(port) or server.poll() is not None, 30)
+    client = contained(link.a.daemon, [*argv, "-d", link.a.dev, "127.0.0.1"], ns=ns)
+    rcs = client.wait(60), server.wait(10)
+    assert rcs == (0, 0), f"{rcs}\n{client.output()}\n{server.output()}"
+
+
+def main():
+    lib.need_root()
+    link = lib.link_ring()
+    open_to(link.a.daemon)
+    with lib.case("container: ibv_devinfo, user, mount, pid, network and IPC namespaces"):
+        assert "PORT_ACTIVE" in run(link.a.daemon, "ibv_devinfo", "-d", "uroce0")
+    for tool, *args in (("ibv_rc_pingpong", "-n", "200"), ("ibv_rc_pingpong", "-e", "-n", "200"),
+                        ("ibv_rc_pingpong", "-s", "1000000", "-n", "20"),
+                        ("ibv_ud_pingpong", "-n", "200"), ("ibv_srq_pingpong", "-n", "200")):
+        with lib.case(f"container: {tool} -c {' '.join(args)}, both ends contained"):
+            pingpong(link, tool, *args)
+    with lib.case("container: /dev/uverbs0 and the rest are seen inside only"):
+        assert not pathlib.Path("/sys/class/infiniband/uroce0").exists()
+    with lib.case("nothing is left, the daemon ends cleanly"):
+        link.nothing_left()
+        link.stop()
+    lib.finish()
+
+
+main()
