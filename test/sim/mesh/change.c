@@ -168,6 +168,42 @@ mesh_cq_resize(struct mesh_node *n)
 	mesh_log(m, "node %u CQ %u has %u entries now", n->idx, cq->cq.id, cq->ring.entries);
 }
 
+static void
+srq_resize_begin(struct mesh_srq *q, struct mesh *m)
+{
+	uint32_t head, entries = 1u << sim_below(&m->cli, 6);
+
+	if (!srq_look(&q->srq, &head, &q->next_prod))
+		mesh_fail(m, "EVT-09: an SRQ makes no sense");
+	if (q->next_prod - head > entries)
+		return;
+	q->next_qp = mesh_ring_make(&q->next, entries, q->ring.stride, q->srq.rq.max_sge, 0);
+	srq_copy(&q->srq, &q->next_qp, head, q->next_prod);
+}
+
+void
+mesh_srq_resize(struct mesh_node *n)
+{
+	struct mesh *m = n->m;
+	uint32_t i;
+
+	for (i = 0; i < m->cfg.workers; i++) {
+		struct mesh_srq *q = &n->worker[i].srq;
+
+		if (q->next.hdr == NULL) {
+			if (sim_chance(&m->cli, m->cfg.resize))
+				srq_resize_begin(q, m);
+			continue;
+		}
+		srq_switch(&q->srq, &q->next_qp, q->next_prod);
+		free(q->ring.hdr);
+		q->next.prod = q->ring.prod;
+		q->ring = q->next;
+		q->next.hdr = NULL;
+		mesh_log(m, "node %u SRQ %u has %u entries now", n->idx, i, q->ring.entries);
+	}
+}
+
 /*
  * The next hop behind some handle is not known for a while, as after ibv_create_ah: datagrams to it
  * wait, those behind them, too, and go when it is known.

@@ -147,6 +147,28 @@ check_memory(struct mesh_node *n)
 		  n->mem[k], n->base[k], check_area(n, k));
 }
 
+/* Keys in the table are those of regions and windows that there are (MEM-01). */
+static void
+check_keys(struct mesh_node *n)
+{
+	struct mesh *m = n->m;
+	uint32_t keys = 3 + m->cfg.workers, i, k;
+
+	for (i = 0; i < m->nsides; i++) {
+		struct mesh_side *s = &m->side[i];
+		const struct mesh_area *a[] = {&s->local, &s->recvs, &s->slots, &s->words,
+					       &s->wins};
+
+		for (k = 0; k < RTE_DIM(a) && s->node == n; k++)
+			keys += a[k]->shown;
+		if (s->node == n && s->type == QP_TYPE_RC)
+			keys += MESH_WINS;
+	}
+	if (n->mrs.used != keys)
+		mesh_fail(m, "MEM-01: node %u: %u keys in use, %u regions and windows", n->idx,
+			  n->mrs.used, keys);
+}
+
 static void
 check_node(struct mesh_node *n)
 {
@@ -178,6 +200,7 @@ check_node(struct mesh_node *n)
 	if (cqes != n->cqes)
 		mesh_fail(m, "CQ-01: node %u: %lu completions were counted, %lu came", n->idx,
 			  (unsigned long)cqes, (unsigned long)n->cqes);
+	check_keys(n);
 	check_memory(n);
 }
 

@@ -248,6 +248,7 @@ loop_step(struct mesh_node *n)
 	}
 	if (sim_chance(&m->cli, m->cfg.resize))
 		mesh_cq_resize(n);
+	mesh_srq_resize(n);
 	mesh_ah_step(n);
 	if (loop_quiet(m))
 		return;

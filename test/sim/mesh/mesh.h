@@ -132,6 +132,9 @@ struct mesh_cq {
 struct mesh_srq { /* of one worker */
 	struct srq srq;
 	struct mesh_ring ring;
+	struct mesh_ring next; /* hdr: a resize is under way; nothing is posted meanwhile */
+	struct qp_ring next_qp;
+	uint32_t next_prod;
 	struct mesh_area area;
 	struct mesh_recv recv[MESH_SLOTS];
 	uint32_t posted, completed, lost; /* lost: with a QP that was reset in mid-message */
@@ -140,7 +143,8 @@ struct mesh_srq { /* of one worker */
 	uint64_t cookie;
 };
 
-/* A message that has come to a UC or UD QP whole, and must complete. */
+/* A message that has come to a UC or UD QP whole, and must complete; or MESH_ABORTED. */
+#define MESH_ABORTED 0xfe
 struct mesh_due {
 	uint64_t hash; /* of its bytes */
 	uint32_t len, imm, src_qp;
@@ -195,6 +199,7 @@ struct mesh_side { /* a QP */
 	/* UC: the message that is coming in */
 	struct {
 		bool open, send;
+		bool gave_up; /* an SRQ's WQE, by the frame at hand */
 		uint32_t epsn, len;
 		uint64_t hash;
 		uint32_t rkey, left;
@@ -306,6 +311,9 @@ void mesh_members_set(struct mesh_node *n);
 void mesh_group_gid(uint32_t group, uint8_t gid[16]);
 struct mesh_side *mesh_side_of(struct mesh *m, uint32_t qpn);
 void mesh_cq_ring(struct mesh_cqring *r, uint32_t entries);
+/* A zeroed queue of so many entries, as its client and as the daemon sees it. */
+struct qp_ring mesh_ring_make(struct mesh_ring *r, uint32_t entries, uint32_t stride,
+			      uint32_t max_sge, uint32_t max_inline);
 
 /* life.c */
 void mesh_modify(struct mesh_side *side, enum qp_state to);
@@ -317,6 +325,8 @@ bool mesh_may_post(const struct mesh_side *side);
 /* change.c */
 bool mesh_change_step(struct mesh_side *side);
 void mesh_cq_resize(struct mesh_node *n);
+/* An SRQ of another size, in two steps between which its worker goes on. */
+void mesh_srq_resize(struct mesh_node *n);
 void mesh_ah_step(struct mesh_node *n);
 void mesh_windows_renew(struct mesh_side *side);
 /* op was a bind or an invalidation, or used a window up, and has come to its end. */

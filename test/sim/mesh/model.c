@@ -182,7 +182,7 @@ model_recv(const struct mesh_side *side)
 	uint32_t head =
 		side->srq != NULL ? side->srq->srq.head + side->srq->promised : side->qp->rcv.head;
 
-	return side->qp->rcv.cur.taken || r->hdr->prod != head;
+	return (side->qp->rcv.cur.taken && !side->in.gave_up) || r->hdr->prod != head;
 }
 
 static void
@@ -260,27 +260,48 @@ model_packet(struct mesh_side *side, const struct wire_pkt *pkt)
 	return true;
 }
 
+/* CQE-14: a message broke off that had an SRQ's WQE: it completes as aborted, once. */
+static void
+model_abort(struct mesh_side *side)
+{
+	struct mesh_due due = {.opcode = MESH_ABORTED};
+
+	if (side->srq == NULL || !side->qp->rcv.cur.taken || side->in.gave_up)
+		return;
+	side->in.gave_up = true;
+	model_due(side, &due);
+}
+
 static void
 arrives_uc(struct mesh_side *side, const struct wire_pkt *pkt)
 {
 	bool first = (pkt->op->flags & WIRE_F_FIRST) != 0;
+	bool send = (pkt->op->flags & WIRE_F_SEND) != 0;
 
-	if (side->in.open && (first || pkt->psn != side->in.epsn))
+	side->in.gave_up = false;
+	if (side->in.open && (first || pkt->psn != side->in.epsn)) {
 		side->in.open = false;
+		if (!first || !send)
+			model_abort(side);
+	}
 	side->in.epsn = psn_add(pkt->psn, 1);
 	if (!first && !side->in.open)
 		return;
 	if (first) {
 		side->in.open = true;
-		side->in.send = (pkt->op->flags & WIRE_F_SEND) != 0;
+		side->in.send = send;
 		side->in.len = 0;
 		side->in.hash = MESH_HASH;
 		side->in.va = pkt->va;
 		side->in.rkey = pkt->rkey;
 		side->in.left = pkt->dmalen;
 	}
-	if (!model_packet(side, pkt) || (pkt->op->flags & WIRE_F_LAST))
+	if (!model_packet(side, pkt)) {
 		side->in.open = false;
+		model_abort(side);
+	} else if (pkt->op->flags & WIRE_F_LAST) {
+		side->in.open = false;
+	}
 }
 
 static void

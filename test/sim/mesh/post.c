@@ -567,7 +567,8 @@ mesh_srq_post(struct mesh_node *n)
 		struct mesh_srq *q = &n->worker[i].srq;
 		uint32_t had = q->posted;
 
-		while (q->posted - q->srq.head < q->ring.entries && !sim_chance(&m->cli, 100000)) {
+		while (q->next.hdr == NULL && q->posted - q->srq.head < q->ring.entries &&
+		       !sim_chance(&m->cli, 100000)) {
 			struct mesh_recv *r = &q->recv[q->posted % MESH_SLOTS];
 			struct uroce_recv_wqe w = {.wr_id = 3ull << 56 | (uint64_t)i << 32 |
 							    q->posted};

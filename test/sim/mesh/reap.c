@@ -288,7 +288,9 @@ reap_recv_error(struct mesh_side *side, uint32_t off, uint32_t stride, uint8_t s
 	struct mesh_node *n = side->node;
 	bool good = false;
 
-	if (status == QP_WC_REM_ABORT_ERR && side->type == QP_TYPE_UC && side->srq != NULL) {
+	if (status == QP_WC_REM_ABORT_ERR && side->due_head != side->due_tail &&
+	    side->due[side->due_head % MESH_DUE].opcode == MESH_ABORTED) {
+		side->due_head++;
 		memcpy(n->base + off, n->mem + off, stride); /* CQE-14 */
 		return;
 	}

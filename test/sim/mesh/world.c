@@ -96,9 +96,9 @@ world_zalloc(size_t bytes)
 	return p;
 }
 
-static struct qp_ring
-world_ring(struct mesh_ring *r, uint32_t entries, uint32_t stride, uint32_t max_sge,
-	   uint32_t max_inline)
+struct qp_ring
+mesh_ring_make(struct mesh_ring *r, uint32_t entries, uint32_t stride, uint32_t max_sge,
+	       uint32_t max_inline)
 {
 	r->hdr = world_zalloc(UROCE_RING_HDR + (size_t)entries * stride);
 	r->slots = (uint8_t *)r->hdr + UROCE_RING_HDR;
@@ -171,7 +171,7 @@ world_srq(struct mesh_worker *w)
 
 	q->cookie = sim_rand(&m->load);
 	world_slots(w->node, &q->area, m->cfg.maxlen + 128, MEM_LOCAL_WRITE);
-	q->srq.rq = world_ring(&q->ring, max_wr, uroce_rq_stride(2), 2, 0);
+	q->srq.rq = mesh_ring_make(&q->ring, max_wr, uroce_rq_stride(2), 2, 0);
 	q->srq.pd = 1;
 	q->srq.user_handle = q->cookie;
 	q->srq.worker = (uint16_t)w->idx;
@@ -315,15 +315,15 @@ mesh_qp_make(struct mesh_side *side)
 	side->qpn = (sim_below(&m->load, 0xfff0) + 1) << 8 | (side->gen & 1) << 7 |
 		    (4 * (side->idx + 2) + side->worker);
 	c.qpn = side->qpn;
-	c.sq = world_ring(&side->sq, side->cap.max_send_wr,
-			  uroce_sq_stride(side->cap.max_send_sge, side->cap.max_inline),
-			  side->cap.max_send_sge, side->cap.max_inline);
+	c.sq = mesh_ring_make(&side->sq, side->cap.max_send_wr,
+			      uroce_sq_stride(side->cap.max_send_sge, side->cap.max_inline),
+			      side->cap.max_send_sge, side->cap.max_inline);
 	if (side->srq != NULL)
 		c.srq = &side->srq->srq;
 	else
-		c.rq = world_ring(&side->rq, side->cap.max_recv_wr,
-				  uroce_rq_stride(side->cap.max_recv_sge), side->cap.max_recv_sge,
-				  0);
+		c.rq = mesh_ring_make(&side->rq, side->cap.max_recv_wr,
+				      uroce_rq_stride(side->cap.max_recv_sge),
+				      side->cap.max_recv_sge, 0);
 	side->qp = qp_create(&c);
 	if (side->qp == NULL)
 		abort();
@@ -452,6 +452,7 @@ mesh_world_free(struct mesh *m)
 			rte_pktmbuf_free_bulk(env->tx, env->tx_n);
 			env->tx_n = 0;
 			free(n->worker[k].srq.ring.hdr);
+			free(n->worker[k].srq.next.hdr);
 		}
 		for (k = 0; k < MESH_CQS; k++) {
 			free(n->cq[k].ring.hdr);
