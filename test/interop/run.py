@@ -12,6 +12,7 @@ kernel drops what is for .101: it is not its own address, and forwarding is off.
 import shutil
 import sys
 
+import errors
 import guest as guestlib
 from guest import lib
 
@@ -117,6 +118,8 @@ def interop():
             rc, out = guest.run(f"ping -c 3 -i 0.2 -W 2 {UROCE_ADDR}", 30)
             assert rc == 0, out
         both_ways(ours, rxe, mtu, ("uroce", "rxe"), 100, moved)
+        if mtu == 4096:
+            errors.run(ours, rxe)
         with lib.case(f"no frame was malformed to uroced, MTU {mtu}"):
             stats_ok(daemon)
         with lib.case(f"uroced ends cleanly, MTU {mtu}"):

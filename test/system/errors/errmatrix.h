@@ -157,7 +157,8 @@ struct plan {
 
 /* --- link.c: the TCP connection to the peer ------------------------------------------------ */
 
-/* Connects to (requester) or accepts from (responder) the peer; waits up to 20 s. Dies on failure.
+/* Connects to (requester) or accepts from (responder) the peer; waits up to a minute. Dies on
+ * failure.
  */
 int link_open(const struct options *opt);
 void link_send(int fd, const void *buf, size_t len);

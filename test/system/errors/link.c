@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include "errmatrix.h"
 
-#define OPEN_WAIT_S 20
+#define OPEN_WAIT_S 60 /* an emulated guest takes its time */
 
 static int
 link_accept(uint16_t port)
