@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <string.h>
+#include "qp/migrate.h"
 #include "session.h"
 
 struct modify_call {
@@ -15,6 +16,14 @@ struct modify_call {
 	struct qp_path *alt;  /* NULL without an alternate path */
 	int rc;
 };
+
+/* On the worker. The QP may have gone over to its alternate path since these were set. */
+static void
+note_hops(struct obj_qp *q)
+{
+	memcpy(q->hop, q->qp->hop, sizeof(q->hop));
+	memcpy(q->alt_hop, q->qp->alt.hop, sizeof(q->alt_hop));
+}
 
 static void
 modify_on_worker(struct worker *w, void *arg)
@@ -30,9 +39,7 @@ modify_on_worker(struct worker *w, void *arg)
 		return;
 	qp_modify_apply(env, qp, c->req->attr_mask, &c->req->attr, c->path, c->alt);
 	qp_env_flush(env);
-	/* The QP may have gone over to its alternate path since these were set, or just now. */
-	memcpy(c->q->hop, qp->hop, sizeof(qp->hop));
-	memcpy(c->q->alt_hop, qp->alt.hop, sizeof(qp->alt.hop));
+	note_hops(c->q);
 }
 
 /* Where the packets of q go by the address vector ah, of a modify m. A positive errno. */
@@ -140,4 +147,32 @@ qp_hop_resolved(struct device *dev, const uint8_t ip[16], const uint8_t mac[6])
 		if (memcmp(q->hop, ip, 16) == 0 || memcmp(q->alt_hop, ip, 16) == 0)
 			worker_call(obj_qp_worker(q), resolve_on_worker, &c);
 	}
+}
+
+struct gid_gone_call {
+	struct device *dev;
+	uint32_t index;
+};
+
+static void
+gid_gone_on_worker(struct worker *w, void *arg)
+{
+	struct gid_gone_call *c = arg;
+	struct obj_qp *q;
+
+	TAILQ_FOREACH (q, &c->dev->qps, dev_link) {
+		if (q->qp->worker != worker_index(w) || !q->qp->alt_loaded ||
+		    q->qp->attr.alt_ah.sgid_index != c->index)
+			continue;
+		qp_alt_lost(q->qp);
+		note_hops(q);
+	}
+}
+
+void
+qp_gid_gone(struct device *dev, uint32_t index)
+{
+	struct gid_gone_call c = {dev, index};
+
+	worker_call_all(dev->d->workers, gid_gone_on_worker, &c);
 }

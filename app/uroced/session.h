@@ -216,6 +216,8 @@ void qp_hop_resolved(struct device *dev, const uint8_t ip[16], const uint8_t mac
 
 /* The same for address handles, and for UD QPs that wait for one. */
 void ah_hop_resolved(struct device *dev, const uint8_t ip[16], const uint8_t mac[6]);
+/* GID index of dev was taken away: no QP migrates to it (EVT-06). */
+void qp_gid_gone(struct device *dev, uint32_t index);
 /* The QP leaves every group. */
 void mcast_leave(struct obj_qp *q);
 /* The context's table of address handles. 0 or -ENOMEM. */

@@ -3,7 +3,7 @@
  * What an operator changes of a device while programs use it: addresses and P_Keys, for urocectl.
  * QPs keep their state. One that uses an address which is taken away goes on with it (it has its
  * own copy), as on a NIC, whose hardware keeps the entry of a GID until the last QP lets go of it;
- * until then the entry's number is nobody else's.
+ * until then the entry's number is nobody else's. But none migrates to it any more.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -111,6 +111,7 @@ addr_del(struct device *dev, const char *addr, struct uroce_set_rep *rep)
 		return refuse_addr(rep, dev, addr, i);
 	/* Without memory for a new list workers take datagrams for it until the next change. */
 	(void)device_addrs_update(dev);
+	qp_gid_gone(dev, (uint32_t)i);
 	rep->index = (uint32_t)i;
 	events_port(dev, EVENTS_GID_CHANGE);
 	return 0;

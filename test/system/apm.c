@@ -5,8 +5,8 @@
  *
  *   apm DEVICE DEVICE exhaust          says "armed", and waits for its first path to be cut off
  *   apm DEVICE DEVICE forced           changes path by modify
- *   apm DEVICE DEVICE unusable ADDR    exhaust, where the first one's alternate leads to ADDR,
- * which nobody has: it must fail, and say so
+ *   apm DEVICE DEVICE unusable ADDR    exhaust, where the first one's alternate leads to ADDR, and
+ * is no good by then: it must fail, and say so
  *
  * GID 1 of each device is its end of the path in use, GID 2 of the alternate. Exit status 0 and
  * "ok", or 1 and what is wrong, on stdout.
@@ -183,9 +183,10 @@ take_events(struct side *s)
 			s->migrated++;
 		else if (e.event_type == IBV_EVENT_PATH_MIG_ERR)
 			s->mig_errors++;
-		else if (e.event_type != IBV_EVENT_COMM_EST)
+		else if (e.event_type != IBV_EVENT_COMM_EST && e.event_type != IBV_EVENT_GID_CHANGE)
 			die("side %d: unexpected event", (int)(s - side));
-		need(e.element.qp == s->qp, "the event's QP");
+		need(e.event_type == IBV_EVENT_GID_CHANGE || e.element.qp == s->qp,
+		     "the event's QP");
 		ibv_ack_async_event(&e);
 	}
 }

@@ -96,6 +96,20 @@ def test_EVT_06_REQ_11_alternate_to_nowhere():
     daemon.stop()
 
 
+def test_EVT_06_REQ_11_address_of_the_alternate_taken_away():
+    daemon = two_addresses()
+    proc = run(daemon, "unusable", SECOND[1])
+    armed(proc)
+    urocectl(daemon, "addr", "del", f"{SECOND[0]}/24", "dev", "uroce0")
+    row = next(row for row in daemon.show("qp")["qp"] if row["device"] == "uroce0")
+    assert row["path_mig_state"] == "ARMED" and row["alt_path"] == "unresolved", row
+    cut(daemon, FIRST)
+    ends_well(proc)
+    stats = daemon.counters()
+    assert stats["path_migrations"] == 0 and stats["failed_path_migrations"] == 1, stats
+    daemon.stop()
+
+
 lib.need_root()
 with lib.case("a path is cut off, traffic goes on over the other"):
     test_REQ_11_EVT_06_path_cut_off(lib.ONE_WORKER)
@@ -105,4 +119,6 @@ with lib.case("migration by modify"):
     test_REQ_11_EVT_06_by_modify()
 with lib.case("an alternate path that leads nowhere"):
     test_EVT_06_REQ_11_alternate_to_nowhere()
+with lib.case("an alternate path whose own address is taken away"):
+    test_EVT_06_REQ_11_address_of_the_alternate_taken_away()
 lib.finish()
