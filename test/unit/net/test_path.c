@@ -196,7 +196,7 @@ test_off_link_goes_to_the_gateway(void **state)
 }
 
 static void
-test_multicast_needs_no_neighbour(void **state)
+test_WIRE_10_multicast_mac_needs_no_neighbour(void **state)
 {
 	struct answer a;
 
@@ -220,7 +220,7 @@ main(void)
 		cmocka_unit_test(test_families_and_bad_indices),
 		cmocka_unit_test(test_own_addresses_are_loopback),
 		cmocka_unit_test(test_off_link_goes_to_the_gateway),
-		cmocka_unit_test(test_multicast_needs_no_neighbour),
+		cmocka_unit_test(test_WIRE_10_multicast_mac_needs_no_neighbour),
 	};
 
 	return cmocka_run_group_tests_name("net/path", tests, NULL, NULL);

@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Rules of verbs that concern no data: an ordinary program checks them on two devices that are
+ * joined, and prints a TAP line a test.
+ *
+ *   rules DEVICE DEVICE
+ *
+ * Exit status 0 after the last test, whatever they say.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <infiniband/verbs.h>
+
+#define BYTES   2048
+#define QKEY    0x11111111u
+#define DEPTH   16
+#define ROUNDS  60
+#define WAIT_NS 2000000000ull
+
+struct side {
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+	struct ibv_mr *mr;
+	uint8_t buf[BYTES];
+};
+
+static struct side side[2];
+static int failures; /* of the test that runs */
+
+#define CHECK(cond)                                                                                \
+	do {                                                                                       \
+		if (!(cond)) {                                                                     \
+			printf("# %s:%d: %s (errno %d)\n", __FILE__, __LINE__, #cond, errno);      \
+			failures++;                                                                \
+		}                                                                                  \
+	} while (0)
+
+static uint64_t
+now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static struct ibv_qp *
+make_qp(struct side *s, enum ibv_qp_type type, struct ibv_cq *send_cq, struct ibv_cq *recv_cq)
+{
+	struct ibv_qp_init_attr attr = {
+		.send_cq = send_cq,
+		.recv_cq = recv_cq,
+		.cap = {.max_send_wr = DEPTH,
+			.max_recv_wr = DEPTH,
+			.max_send_sge = 1,
+			.max_recv_sge = 1,
+			.max_inline_data = 16},
+		.qp_type = type,
+		.sq_sig_all = 1,
+	};
+
+	return ibv_create_qp(s->pd, &attr);
+}
+
+static enum ibv_qp_state
+state_of(struct ibv_qp *qp)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	return ibv_query_qp(qp, &attr, IBV_QP_STATE, &init) ? IBV_QPS_UNKNOWN : attr.qp_state;
+}
+
+/* From RESET to a state, connected to dest of the other side (RC, UC). 0 or an errno. */
+static int
+raise_qp(struct side *s, struct ibv_qp *qp, uint32_t dest, enum ibv_qp_state to)
+{
+	struct side *peer = &side[s == &side[0]];
+	bool ud = qp->qp_type == IBV_QPT_UD, rc_type = qp->qp_type == IBV_QPT_RC;
+	struct ibv_qp_attr attr = {
+		.port_num = 1,
+		.qkey = QKEY,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = dest,
+		.max_dest_rd_atomic = 1,
+		.max_rd_atomic = 1,
+		.min_rnr_timer = 1,
+		.timeout = 10,
+		.retry_cnt = 2,
+		.rnr_retry = 2,
+		.ah_attr = {.is_global = 1,
+			    .port_num = 1,
+			    .grh = {.sgid_index = 1, .hop_limit = 1}},
+	};
+	int init = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+	int rtr = IBV_QP_STATE, rts = IBV_QP_STATE | IBV_QP_SQ_PSN, rc;
+
+	ibv_query_gid(peer->ctx, 1, 1, &attr.ah_attr.grh.dgid);
+	init |= ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS;
+	if (!ud)
+		rtr |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+	if (rc_type) {
+		rtr |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+		rts |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+		       IBV_QP_MAX_QP_RD_ATOMIC;
+	}
+	if (to == IBV_QPS_ERR) {
+		attr.qp_state = to;
+		return ibv_modify_qp(qp, &attr, IBV_QP_STATE);
+	}
+	for (attr.qp_state = IBV_QPS_INIT; attr.qp_state <= to; attr.qp_state++) {
+		rc = ibv_modify_qp(qp, &attr,
+				   attr.qp_state == IBV_QPS_INIT  ? init
+				   : attr.qp_state == IBV_QPS_RTR ? rtr
+								  : rts);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static int
+send_len(struct side *s, struct ibv_qp *qp, uint64_t id, uint32_t len)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)s->buf, .length = len, .lkey = s->mr->lkey};
+	struct ibv_send_wr wr = {.wr_id = id, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND},
+			   *bad;
+
+	return ibv_post_send(qp, &wr, &bad);
+}
+
+static int
+recv_one(struct side *s, struct ibv_qp *qp, uint64_t id)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)s->buf, .length = BYTES, .lkey = s->mr->lkey};
+	struct ibv_recv_wr wr = {.wr_id = id, .sg_list = &sge, .num_sge = 1}, *bad;
+
+	return ibv_post_recv(qp, &wr, &bad);
+}
+
+/* One completion, within WAIT_NS. False: none came. */
+static bool
+wait_wc(struct ibv_cq *cq, struct ibv_wc *wc)
+{
+	uint64_t end = now_ns() + WAIT_NS;
+	int n;
+
+	while ((n = ibv_poll_cq(cq, 1, wc)) == 0 && now_ns() < end)
+		sched_yield();
+	return n == 1;
+}
+
+static void
+test_LIFE_01_cqs_come_first(void)
+{
+	struct side *s = &side[0];
+	struct ibv_cq *second = ibv_create_cq(s->ctx, DEPTH, NULL, NULL, 0);
+	struct ibv_qp *qp;
+
+	for (int with = 0; with < 3; with++) {
+		errno = 0;
+		CHECK(!make_qp(s, IBV_QPT_RC, with & 1 ? s->cq : NULL, with & 2 ? s->cq : NULL));
+		CHECK(errno == EINVAL);
+	}
+	qp = make_qp(s, IBV_QPT_RC, s->cq, s->cq); /* one for both */
+	CHECK(qp && state_of(qp) == IBV_QPS_RESET && qp->state == IBV_QPS_RESET);
+	CHECK(qp && ibv_destroy_qp(qp) == 0);
+	qp = make_qp(s, IBV_QPT_RC, s->cq, second);
+	CHECK(qp && state_of(qp) == IBV_QPS_RESET);
+	CHECK(ibv_destroy_cq(second) == EBUSY);
+	CHECK(qp && ibv_destroy_qp(qp) == 0);
+	CHECK(ibv_destroy_cq(second) == 0);
+}
+
+static void
+test_LIFE_04_types(void)
+{
+	static const enum ibv_qp_type good[] = {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD};
+	static const int bad[] = {
+		0, 1, IBV_QPT_RAW_PACKET, IBV_QPT_XRC_SEND, IBV_QPT_XRC_RECV, IBV_QPT_DRIVER};
+	struct side *s = &side[0];
+
+	for (unsigned int i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		struct ibv_qp *qp = make_qp(s, good[i], s->cq, s->cq);
+
+		CHECK(qp && qp->qp_num > 1); /* 0 and 1 are the daemon's */
+		CHECK(qp && raise_qp(s, qp, 2, IBV_QPS_RTS) == 0);
+		CHECK(qp && ibv_destroy_qp(qp) == 0);
+	}
+	for (unsigned int i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		errno = 0;
+		CHECK(!make_qp(s, bad[i], s->cq, s->cq));
+		CHECK(errno == EINVAL || errno == EOPNOTSUPP);
+	}
+}
+
+/* Everything that a post or modify refuses at once; the state is what it was. */
+static void
+refusals(struct side *s, struct ibv_qp *qp, enum ibv_qp_state state)
+{
+	struct ibv_sge sge[2] = {{.addr = (uintptr_t)s->buf, .length = 32, .lkey = s->mr->lkey}};
+	struct ibv_send_wr wr = {.sg_list = sge, .num_sge = 2, .opcode = IBV_WR_SEND}, *bad;
+	struct ibv_recv_wr rwr = {.sg_list = sge, .num_sge = 2}, *rbad;
+	bool sends = state >= IBV_QPS_RTS;
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQE};
+
+	CHECK(ibv_post_recv(qp, &rwr, &rbad) == EINVAL);
+	CHECK(ibv_post_send(qp, &wr, &bad) == EINVAL);
+	wr.num_sge = 1;
+	wr.opcode = IBV_WR_TSO;
+	CHECK(ibv_post_send(qp, &wr, &bad) == EINVAL);
+	wr.opcode = IBV_WR_SEND;
+	wr.send_flags = IBV_SEND_INLINE;
+	sge[0].length = BYTES; /* more than any inline room */
+	CHECK(ibv_post_send(qp, &wr, &bad) == EINVAL);
+	if (!sends)
+		CHECK(send_len(s, qp, 1, 8) == EINVAL);
+	if (state == IBV_QPS_RESET)
+		CHECK(recv_one(s, qp, 1) == EINVAL);
+	CHECK(ibv_modify_qp(qp, &attr, IBV_QP_STATE) == EINVAL);
+	attr.qp_state = 99;
+	CHECK(ibv_modify_qp(qp, &attr, IBV_QP_STATE) == EINVAL);
+	CHECK(state_of(qp) == state);
+}
+
+static void
+test_IMM_04_refusals_leave_the_state(void)
+{
+	static const enum ibv_qp_state states[] = {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR,
+						   IBV_QPS_RTS, IBV_QPS_ERR};
+	struct side *s = &side[0];
+	int rc = 0;
+
+	for (enum ibv_qp_type type = IBV_QPT_RC; type <= IBV_QPT_UC; type++) {
+		for (unsigned int i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+			struct ibv_qp *qp = make_qp(s, type, s->cq, s->cq);
+
+			CHECK(qp && raise_qp(s, qp, 2, states[i]) == 0);
+			if (qp)
+				refusals(s, qp, states[i]);
+			CHECK(qp && ibv_destroy_qp(qp) == 0);
+		}
+	}
+	/* a full queue: the receives of a QP in INIT stay where they are */
+	struct ibv_qp *qp = make_qp(s, IBV_QPT_RC, s->cq, s->cq);
+
+	CHECK(qp && raise_qp(s, qp, 2, IBV_QPS_INIT) == 0);
+	for (unsigned int i = 0; qp && i <= DEPTH && rc == 0; i++)
+		rc = recv_one(s, qp, i);
+	CHECK(rc == ENOMEM);
+	CHECK(qp && state_of(qp) == IBV_QPS_INIT);
+	CHECK(qp && ibv_destroy_qp(qp) == 0);
+}
+
+/* --- multicast ------------------------------------------------------------------------------- */
+
+#define MEMBERS 5
+static struct {
+	struct side *s;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+} member[MEMBERS]; /* 0 sends; 0 .. 2 on the first device, the others on the second */
+
+/* How many copies of one datagram each member gets: after those that must, none come. */
+static void
+copies_are(struct ibv_ah *ah, const unsigned int want[MEMBERS])
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)side[0].buf,
+			      .length = 64,
+			      .lkey = side[0].mr->lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad;
+	struct ibv_wc wc;
+
+	wr.wr.ud.ah = ah;
+	wr.wr.ud.remote_qpn = 0xffffff;
+	wr.wr.ud.remote_qkey = QKEY;
+	for (int i = 0; i < MEMBERS; i++)
+		CHECK(recv_one(member[i].s, member[i].qp, 1) == 0 &&
+		      recv_one(member[i].s, member[i].qp, 2) == 0);
+	CHECK(ibv_post_send(member[0].qp, &wr, &bad) == 0);
+	CHECK(wait_wc(member[0].cq, &wc) && wc.status == IBV_WC_SUCCESS &&
+	      wc.opcode == IBV_WC_SEND);
+	for (int i = 0; i < MEMBERS; i++) {
+		if (!want[i])
+			continue;
+		CHECK(wait_wc(member[i].cq, &wc));
+		CHECK(wc.status == IBV_WC_SUCCESS && wc.byte_len == 64 + 40);
+		CHECK(wc.src_qp == member[0].qp->qp_num && (wc.wc_flags & IBV_WC_GRH));
+	}
+	/* Nothing more, for as long as frames take on the way between two rings many times over. */
+	for (uint64_t end = now_ns() + 100000000; now_ns() < end; sched_yield()) {
+		for (int i = 0; i < MEMBERS; i++)
+			CHECK(ibv_poll_cq(member[i].cq, 1, &wc) == 0);
+	}
+	for (int i = 0; i < MEMBERS; i++) { /* the receives left over */
+		struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+
+		CHECK(ibv_modify_qp(member[i].qp, &attr, IBV_QP_STATE) == 0);
+		CHECK(raise_qp(member[i].s, member[i].qp, 0, IBV_QPS_RTS) == 0);
+	}
+}
+
+static void
+test_WIRE_10_every_member_gets_a_copy(void)
+{
+	static const unsigned int all[MEMBERS] = {0, 1, 1, 1, 1}, some[MEMBERS] = {0, 1, 0, 1, 0};
+	union ibv_gid gid, unicast;
+	struct ibv_ah_attr attr = {.is_global = 1,
+				   .port_num = 1,
+				   .grh = {.sgid_index = 1, .hop_limit = 1}};
+	struct ibv_qp *rc = make_qp(&side[0], IBV_QPT_RC, side[0].cq, side[0].cq);
+	struct ibv_ah *ah;
+
+	memset(&gid, 0, sizeof(gid));
+	gid.raw[10] = gid.raw[11] = 0xff;
+	gid.raw[12] = 239, gid.raw[13] = 1, gid.raw[14] = 2, gid.raw[15] = 3;
+	attr.grh.dgid = gid;
+	ah = ibv_create_ah(side[0].pd, &attr);
+	CHECK(ah);
+	for (int i = 0; i < MEMBERS; i++) {
+		struct side *s = &side[i >= 3];
+
+		member[i].s = s;
+		member[i].cq = ibv_create_cq(s->ctx, 2 * DEPTH, NULL, NULL, 0);
+		member[i].qp = make_qp(s, IBV_QPT_UD, member[i].cq, member[i].cq);
+		CHECK(raise_qp(s, member[i].qp, 0, IBV_QPS_RTS) == 0);
+		CHECK(ibv_attach_mcast(member[i].qp, &gid, 0) == 0);
+	}
+	CHECK(ibv_attach_mcast(member[1].qp, &gid, 0) == 0); /* twice: still one copy */
+	ibv_query_gid(side[0].ctx, 1, 1, &unicast);
+	CHECK(ibv_attach_mcast(member[1].qp, &unicast, 0) == EINVAL);
+	CHECK(ibv_attach_mcast(rc, &gid, 0) == EINVAL);
+	copies_are(ah, all);
+	CHECK(ibv_detach_mcast(member[2].qp, &gid, 0) == 0);
+	CHECK(ibv_detach_mcast(member[2].qp, &gid, 0) == EINVAL);
+	CHECK(ibv_detach_mcast(member[4].qp, &gid, 0) == 0);
+	copies_are(ah, some);
+	for (int i = 0; i < MEMBERS; i++) { /* destroyed as a member, or not any more */
+		CHECK(ibv_destroy_qp(member[i].qp) == 0);
+		CHECK(ibv_destroy_cq(member[i].cq) == 0);
+	}
+	CHECK(ibv_destroy_ah(ah) == 0);
+	CHECK(ibv_destroy_qp(rc) == 0);
+}
+
+/* --- destroying under traffic ---------------------------------------------------------------- */
+
+/* Full queues between two QPs, one of which goes; no completion of it comes after that. */
+static void
+destroy_under_traffic(enum ibv_qp_type type, unsigned int round)
+{
+	struct ibv_qp *qp[2];
+	struct ibv_wc wc;
+	uint32_t gone;
+	int n;
+
+	for (int i = 0; i < 2; i++)
+		qp[i] = make_qp(&side[i], type, side[i].cq, side[i].cq);
+	for (int i = 0; i < 2; i++) {
+		CHECK(raise_qp(&side[i], qp[i], qp[1 - i]->qp_num, IBV_QPS_RTS) == 0);
+		for (unsigned int k = 0; k < DEPTH; k++)
+			CHECK(recv_one(&side[i], qp[i], k) == 0);
+	}
+	for (unsigned int k = 0; k < DEPTH; k++) {
+		CHECK(send_len(&side[0], qp[0], k, BYTES) == 0);
+		CHECK(send_len(&side[1], qp[1], k, BYTES) == 0);
+	}
+	for (unsigned int k = 0; k < round % 12; k++)
+		wait_wc(side[0].cq, &wc);
+	if (round % 5 == 4) /* in the error state, flushing */
+		CHECK(raise_qp(&side[0], qp[0], 0, IBV_QPS_ERR) == 0);
+	gone = qp[0]->qp_num;
+	CHECK(ibv_destroy_qp(qp[0]) == 0);
+	for (unsigned int k = 0; k < 200; k++, sched_yield()) {
+		while ((n = ibv_poll_cq(side[0].cq, 1, &wc)) == 1)
+			CHECK(wc.qp_num != gone);
+		CHECK(n == 0);
+	}
+	CHECK(ibv_destroy_qp(qp[1]) == 0);
+	while (ibv_poll_cq(side[1].cq, 1, &wc) == 1)
+		CHECK(wc.qp_num != gone); /* nor of the other one: it is destroyed, too */
+}
+
+static void
+test_QP_22_destroy_under_traffic(void)
+{
+	for (unsigned int round = 0; round < ROUNDS; round++)
+		destroy_under_traffic(round & 1 ? IBV_QPT_UC : IBV_QPT_RC, round);
+}
+
+static void
+side_open(struct side *s, const char *name)
+{
+	int n;
+	struct ibv_device **list = ibv_get_device_list(&n);
+
+	for (int i = 0; list && i < n; i++) {
+		if (!strcmp(ibv_get_device_name(list[i]), name))
+			s->ctx = ibv_open_device(list[i]);
+	}
+	s->pd = s->ctx ? ibv_alloc_pd(s->ctx) : NULL;
+	s->cq = s->pd ? ibv_create_cq(s->ctx, 8 * DEPTH, NULL, NULL, 0) : NULL;
+	s->mr = s->cq ? ibv_reg_mr(s->pd, s->buf, BYTES, IBV_ACCESS_LOCAL_WRITE) : NULL;
+	if (!s->mr) {
+		printf("Bail out! %s cannot be set up: %m\n", name);
+		exit(1);
+	}
+}
+
+int
+main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} tests[] = {
+#define T(name) {#name, name}
+		T(test_LIFE_01_cqs_come_first),          T(test_LIFE_04_types),
+		T(test_IMM_04_refusals_leave_the_state), T(test_WIRE_10_every_member_gets_a_copy),
+		T(test_QP_22_destroy_under_traffic),
+	};
+
+	if (argc != 3) {
+		fprintf(stderr, "usage: rules DEVICE DEVICE\n");
+		return 2;
+	}
+	for (int i = 0; i < 2; i++)
+		side_open(&side[i], argv[1 + i]);
+	for (unsigned int i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+		failures = 0;
+		tests[i].run();
+		printf("%s %u - %s\n", failures ? "not ok" : "ok", i + 1, tests[i].name);
+		fflush(stdout);
+	}
+	return 0;
+}
