@@ -158,7 +158,7 @@ NOT_RUN = {
 
 
 def short(name):
-    """send_recv_short of test_CQE_16_CQE_02_send_recv_short."""
+    """send_recv_short of test_CQE_16_.._send_recv_short."""
     return re.sub(r"^test_([A-Z]+_\d\d_)*", "", name)
 
 

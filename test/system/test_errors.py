@@ -1,14 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""errmatrix, the matrix of errors: every row between two daemons, within one device, and (RC) on a
-network that loses packets, where an error must still be the right one."""
+"""errmatrix, the matrix of errors: every row between two daemons, within one device, with two workers,
+and (RC) on a network that loses packets, where an error must still be the right one."""
 import json
 import subprocess
 
 import lib
 
 ERRMATRIX = lib.BUILD / "test/system/errors/errmatrix"
-# A row whose NAK the impaired cases lose, and what is lost: errmatrix' good SEND comes first.
+# The row of the cases where one certain packet is lost; before it comes errmatrix' good SEND.
 WRITE_BAD_RKEY = "test_CQE_16_CQE_10_NAK_06_NAK_09_EVT_03_write_bad_rkey"
 
 
@@ -111,6 +111,9 @@ def main():
     end(link)
     link = lib.link_loop()
     check(link.kind, link)
+    end(link)
+    link = lib.link_ring(extra=lib.TWO_WORKERS)
+    check(f"{link.kind}, two workers", link)
     end(link)
     lib.finish()
 
