@@ -20,18 +20,24 @@
 #define EXIT_NOT_EXEC  126
 
 struct options {
-	const char *socket;   /* NULL: $UROCE_SOCKET or the default */
-	const char *provider; /* NULL: where it was built or installed */
+	const char *socket;      /* NULL: $UROCE_SOCKET or the default */
+	const char *provider;    /* NULL: where it was built or installed */
+	bool install, uninstall; /* system-wide; then there is no program */
 	char **program;
 };
 
 static const char usage[] =
 	"usage: uroce-run [options] PROGRAM [ARGUMENTS]\n"
-	"Runs an unmodified verbs program on the devices of a uroced.\n"
+	"       uroce-run [options] --install | --uninstall\n"
+	"Runs an unmodified verbs program on the devices of a uroced; or shows them to all "
+	"programs\n"
+	"(also as urocectl install, urocectl uninstall).\n"
 	"\n"
 	"  --socket PATH    control socket of the daemon\n"
 	"                   (default: $" UROCE_SOCK_ENV ", else " UROCE_DEFAULT_SOCK ")\n"
 	"  --provider PATH  the provider library (default: the one this uroce-run came with)\n"
+	"  --install        for root: let every program see the devices, until the reboot\n"
+	"  --uninstall      undo that, completely\n"
 	"  --help           this text\n"
 	"  --version        version of uroce\n";
 
@@ -51,10 +57,12 @@ complain(const char *fmt, ...)
 static int
 parse(int argc, char **argv, struct options *o, int *status)
 {
-	enum { OPT_SOCKET = 1, OPT_PROVIDER, OPT_HELP, OPT_VERSION };
+	enum { OPT_SOCKET = 1, OPT_PROVIDER, OPT_INSTALL, OPT_UNINSTALL, OPT_HELP, OPT_VERSION };
 	static const struct option longs[] = {
 		{"socket", required_argument, NULL, OPT_SOCKET},
 		{"provider", required_argument, NULL, OPT_PROVIDER},
+		{"install", no_argument, NULL, OPT_INSTALL},
+		{"uninstall", no_argument, NULL, OPT_UNINSTALL},
 		{"help", no_argument, NULL, OPT_HELP},
 		{"version", no_argument, NULL, OPT_VERSION},
 		{NULL, 0, NULL, 0},
@@ -70,6 +78,12 @@ parse(int argc, char **argv, struct options *o, int *status)
 			break;
 		case OPT_PROVIDER:
 			o->provider = optarg;
+			break;
+		case OPT_INSTALL:
+			o->install = true;
+			break;
+		case OPT_UNINSTALL:
+			o->uninstall = true;
 			break;
 		case 'h':
 		case OPT_HELP:
@@ -88,7 +102,11 @@ parse(int argc, char **argv, struct options *o, int *status)
 			return -1;
 		}
 	}
-	if (optind == argc) {
+	if (o->install + o->uninstall + (optind < argc) > 1) {
+		complain("--install, --uninstall and a program exclude each other");
+		return -1;
+	}
+	if (optind == argc && !o->install && !o->uninstall) {
 		complain("no program given (see --help)");
 		return -1;
 	}
@@ -179,6 +197,8 @@ main(int argc, char **argv)
 
 	if (parse(argc, argv, &o, &status))
 		return status;
+	if (o.uninstall)
+		return system_uninstall() ? EXIT_FAILURE : EXIT_SUCCESS;
 	if (access(CONFIG_DIR, F_OK) < 0) {
 		complain("no " CONFIG_DIR ": libibverbs (package libibverbs1, ibverbs-providers) "
 			 "is not installed");
@@ -191,6 +211,8 @@ main(int argc, char **argv)
 		return EXIT_FAILURE;
 	}
 	mask = umask(022);
+	if (o.install)
+		return system_install(dev, ndev, provider) ? EXIT_FAILURE : EXIT_SUCCESS;
 	if (export_socket(o.socket) || graft_enter() || build_view(dev, ndev, provider))
 		return EXIT_FAILURE;
 	umask(mask);

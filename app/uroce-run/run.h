@@ -12,6 +12,7 @@
  *   fetch.c   asks the daemon which devices it has
  *   tree.c    the files that stand for a device
  *   graft.c   namespaces, and directories that look like the old ones plus something
+ *   install.c the same files for every program of the system
  *
  * Single threaded. Functions return 0, or print why not and return -1.
  */
@@ -69,5 +70,14 @@ int graft_stage_empty(const char *stage);
 int graft_commit(const char *stage, const char *target);
 /* Removes the scratch from sight. */
 int graft_leave(void);
+
+/* ---- install.c ---- */
+/*
+ * Shows the devices to every program, until system_uninstall or a reboot. For root; in failure
+ * nothing of it is left. provider: its absolute path.
+ */
+int system_install(const struct run_device *dev, unsigned int ndev, const char *provider);
+/* Undoes all of system_install; 0 also where there is nothing to undo. */
+int system_uninstall(void);
 
 #endif

@@ -4,6 +4,8 @@
  * refuses; 2 for wrong use, with the argument and what is legal.
  */
 #include <errno.h>
+#include <libgen.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,6 +33,7 @@ usage(FILE *out)
 		"       urocectl [--socket PATH] [--json] addr add|del IP/LEN dev DEVICE\n"
 		"       urocectl [--socket PATH] [--json] pkey set KEY dev DEVICE index N\n"
 		"       urocectl [--socket PATH] [--json] pkey del dev DEVICE index N\n"
+		"       urocectl [--socket PATH] install | uninstall\n"
 		"WHAT: device port gid neigh qp [QPN] cq mr client stats drops\n\n"
 		"  --socket PATH  the daemon's control socket [$UROCE_SOCKET, else %s]\n"
 		"  --json         print JSON instead of a table\n"
@@ -113,7 +116,9 @@ take_word(struct request *rq, unsigned nth, const char *word)
 		return;
 	}
 	if (nth == 0 && strcmp(word, "show") != 0)
-		wrong("unknown command '%s'; legal: show impair capture addr pkey", word);
+		wrong("unknown command '%s'; legal: show impair capture addr pkey "
+		      "install uninstall",
+		      word);
 	if (nth == 1 && !is_topic(word))
 		wrong("show: unknown '%s'; legal: %s", word, TOPICS);
 	if (nth == 1)
@@ -126,9 +131,39 @@ take_word(struct request *rq, unsigned nth, const char *word)
 	}
 }
 
+static bool
+is_install(const char *word)
+{
+	return strcmp(word, "install") == 0 || strcmp(word, "uninstall") == 0;
+}
+
+/* install and uninstall are uroce-run's, which knows the files: beside this program, or in PATH. */
+static void
+run_install(const struct request *rq, const char *word)
+{
+	char option[16], exe[PATH_MAX], beside[PATH_MAX + 32];
+	char *argv[] = {"uroce-run", option, NULL, NULL, NULL};
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+
+	snprintf(option, sizeof(option), "--%s", word);
+	if (rq->socket != NULL) {
+		argv[2] = "--socket";
+		argv[3] = (char *)(uintptr_t)rq->socket;
+	}
+	if (n > 0) {
+		exe[n] = '\0';
+		snprintf(beside, sizeof(beside), "%s/../uroce-run/uroce-run", dirname(exe));
+		execv(beside, argv);
+	}
+	execvp(argv[0], argv);
+	fprintf(stderr, "urocectl: cannot run uroce-run: %s\n", strerror(errno));
+	exit(EXIT_FAILURE);
+}
+
 static void
 parse(struct request *rq, int argc, char **argv)
 {
+	const char *first = NULL;
 	unsigned words = 0;
 
 	for (int i = 1; i < argc; i++) {
@@ -149,9 +184,18 @@ parse(struct request *rq, int argc, char **argv)
 			wrong("unknown option '%s'; legal: --socket PATH --json --all --help",
 			      argv[i]);
 		} else {
-			take_word(rq, words++, argv[i]);
+			if (words == 0)
+				first = argv[i];
+			if (first == argv[i] && is_install(first))
+				words++;
+			else if (first != NULL && is_install(first))
+				wrong("%s: surplus argument '%s'", first, argv[i]);
+			else
+				take_word(rq, words++, argv[i]);
 		}
 	}
+	if (first != NULL && is_install(first))
+		run_install(rq, first);
 	if (rq->impair)
 		impair_check(rq);
 	else if (rq->capture)

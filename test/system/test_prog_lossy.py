@@ -26,7 +26,6 @@ TRAFFIC = (
     "test_without_allocators_rc_traffic",
     "test_qp_ex_rc_atomic_cmp_swp",
     "test_qp_ex_rc_atomic_fetch_add",
-    "test_qp_ex_rc_bind_mw",
     "test_qp_ex_rc_rdma_read",
     "test_qp_ex_rc_rdma_write",
     "test_qp_ex_rc_send",

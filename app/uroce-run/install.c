@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * System-wide instead of for one program: the same files, where every program sees them. sysfs
+ * takes no new files, so they lie in a folder of /run and an overlay shows them in /sys/class. What
+ * is there already is never touched: a machine with RDMA devices of its kernel's is refused.
+ *
+ * All of it is known by name, so that uninstall needs no record and also undoes an install that was
+ * interrupted.
+ */
+#include "run.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SYSTEM     "/run/uroce-system"
+#define CLASS      "/sys/class"
+#define NODES      "/dev/infiniband"
+#define CONFIG_DIR "/etc/libibverbs.d"
+#define DRIVER     CONFIG_DIR "/uroce.driver"
+
+/* Is the overlay over /sys/class ours? mountinfo: id parent dev root POINT .. - type SOURCE .. */
+static bool
+is_mounted(void)
+{
+	FILE *f = fopen("/proc/self/mountinfo", "re");
+	bool found = false;
+	char line[4096];
+
+	while (f && !found && fgets(line, sizeof(line), f)) {
+		const char *tail = strstr(line, " - ");
+
+		found = strstr(line, " " CLASS " ") && tail &&
+			strncmp(tail, " - overlay uroce ", 17) == 0;
+	}
+	if (f)
+		fclose(f);
+	return found;
+}
+
+static int
+remove_entry(const char *path, const struct stat *st, int kind, struct FTW *at)
+{
+	(void)st;
+	(void)kind;
+	(void)at;
+	return remove(path);
+}
+
+/* Our links in /dev/infiniband; the folder goes if nothing else is in it. */
+static void
+remove_nodes(void)
+{
+	char path[64];
+
+	for (unsigned int i = 0; i < UROCE_MAX_DEVICES; i++) {
+		struct stat st;
+
+		snprintf(path, sizeof(path), NODES "/uverbs%u", i);
+		if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode))
+			unlink(path);
+	}
+	rmdir(NODES);
+}
+
+static int
+need_root(const char *what)
+{
+	if (geteuid() == 0)
+		return 0;
+	complain("%s is for root", what);
+	return -1;
+}
+
+int
+system_uninstall(void)
+{
+	int rc = 0;
+
+	if (need_root("--uninstall"))
+		return -1;
+	while (rc == 0 && is_mounted()) {
+		rc = umount2(CLASS, MNT_DETACH);
+		if (rc < 0)
+			complain("cannot unmount " CLASS ": %s", strerror(errno));
+	}
+	/* Nodes without the folder are not ours. */
+	if (access(SYSTEM, F_OK) == 0)
+		remove_nodes();
+	if (unlink(DRIVER) < 0 && errno != ENOENT) {
+		complain("cannot remove " DRIVER ": %s", strerror(errno));
+		rc = -1;
+	}
+	if (rc == 0 && nftw(SYSTEM, remove_entry, 8, FTW_DEPTH | FTW_PHYS | FTW_MOUNT) < 0 &&
+	    errno != ENOENT) {
+		complain("cannot remove " SYSTEM ": %s", strerror(errno));
+		rc = -1;
+	}
+	return rc;
+}
+
+/* Nothing of somebody else's may be hidden or mixed with. */
+static int
+check_free(void)
+{
+	static const char *const path[] = {CLASS "/infiniband", CLASS "/infiniband_verbs", NODES,
+					   SYSTEM};
+
+	for (size_t i = 0; i < sizeof(path) / sizeof(path[0]); i++) {
+		if (access(path[i], F_OK) < 0)
+			continue;
+		complain("%s is there already: %s", path[i],
+			 access(SYSTEM, F_OK) == 0 ? "installed before (--uninstall undoes it)"
+						   : "the kernel has RDMA devices of its own");
+		return -1;
+	}
+	return 0;
+}
+
+int
+system_install(const struct run_device *dev, unsigned int ndev, const char *provider)
+{
+	if (need_root("--install") || check_free())
+		return -1;
+	if (mkdir(SYSTEM, 0755) < 0) {
+		complain("cannot make " SYSTEM ": %s", strerror(errno));
+		return -1;
+	}
+	if (tree_common(SYSTEM "/class", "/dev") || tree_driver(CONFIG_DIR, provider))
+		goto undo;
+	for (unsigned int i = ndev; i-- > 0;) {
+		if (tree_device(SYSTEM "/class", "/dev", &dev[i], i))
+			goto undo;
+	}
+	if (mount("uroce", CLASS, "overlay", MS_NOSUID | MS_RDONLY,
+		  "lowerdir=" SYSTEM "/class:" CLASS) == 0)
+		return 0;
+	complain("cannot mount an overlay over " CLASS ": %s", strerror(errno));
+undo:
+	system_uninstall();
+	return -1;
+}
