@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Rules broken on purpose, one a row: the requirement, the file, a text that stands there once, what takes
+its place, and the test that must fail then. A row's text changes with the code; the rule should not.
+"""
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Mutant:
+    """What is broken, and who must notice."""
+    rule: str
+    file: str
+    old: str
+    new: str
+    test: str
+
+
+STATE, FLUSH, RECV = (f'lib/qp/{f}.c' for f in ('state', 'flush', 'recv'))
+SEND, COMPLETE = (f'lib/requester/{f}.c' for f in ('send', 'complete'))
+RECEIVE, RESPOND, READ, ATOMIC = (f'lib/responder/{f}.c' for f in ('receive', 'respond', 'read', 'atomic'))
+
+MUTANTS = [Mutant(*row) for row in (
+    # section 2: the state machine
+    ('QP-01', STATE, '	[QP_SQE][QP_RTS] = LEGAL(.optional = QP_CUR_STATE | QP_ACCESS_FLAGS),\n', '',
+     'test_QP_01_every_pair_of_states'),
+    ('QP-02', STATE, '[QP_RTR][QP_RTS] = LEGAL(.required = QP_SQ_PSN, .optional = UD_RTS_OPT)',
+     '[QP_RTR][QP_RTS] = LEGAL(.optional = QP_SQ_PSN | UD_RTS_OPT)',
+     'test_QP_02_every_attribute_bit_of_every_pair'),
+    ('QP-13', RECEIVE, '	qp->rcv.comm_est = true;\n', '',
+     'test_QP_13_EVT_04_comm_est_once_per_rtr'),
+    ('QP-17', FLUSH, 'qp->state = QP_SQE;', 'qp->state = QP_ERR;',
+     'test_QP_17_send_error_stops_the_send_queue_only'),
+    # section 4: the requester
+    ('REQ-02', SEND, '(e->wqe.flags & UROCE_WQE_FENCE) && snd->rd_out != 0', 'false',
+     'test_REQ_02_fence_waits_for_reads'),
+    ('REQ-02', SEND, 'snd->rd_out >= qp->attr.max_rd_atomic',
+     'snd->rd_out > qp->attr.max_rd_atomic', 'test_REQ_02_at_most_max_rd_atomic_outstanding'),
+    ('REQ-04', COMPLETE, '	snd->retry_left = qp->attr.retry_cnt;\n	snd->rnr_left',
+     '	snd->rnr_left', 'test_REQ_04_progress_reloads'),
+    ('REQ-06', COMPLETE, 'env->now_ns + wire_rnr_timer_ns(code)',
+     'env->now_ns + wire_rnr_timer_ns(code) / 2',
+     'test_NAK_11_REQ_06_rnr_wait_at_least_the_named_time'),
+    ('REQ-07', COMPLETE,
+     '	if (psn_lt(pkt->psn, snd->una_psn) || !psn_lt(pkt->psn, snd->high_psn)) {',
+     '	if (psn_lt(pkt->psn, snd->una_psn)) {',
+     'test_REQ_07_ghosts_and_stale_responses_are_dropped'),
+    ('REQ-08', COMPLETE, '	req_rewind(qp);\n	qp->snd.read_gap = true;', '	qp->snd.read_gap = true;',
+     'test_REQ_08_missing_response_is_asked_for_again_from_there'),
+    ('REQ-09', COMPLETE, 'return ends && pkt->payload_len == e->length - k * qp->mtu;',
+     'return pkt->payload_len == e->length - k * qp->mtu;',
+     'test_REQ_09_CQE_08_response_of_wrong_kind_or_length'),
+    ('REQ-09', COMPLETE, '	if (ack_until(env, qp, pkt->psn))\n		qp_error(env, qp, QP_WC_BAD_RESP_ERR);',
+     '	if (ack_until(env, qp, pkt->psn))\n		return;', 'test_REQ_09_malformed_response'),
+    # section 5: the responder
+    ('RSP-01', RECEIVE, '		rx_duplicate(env, qp, pkt);\n', '		rx_in_order(env, qp, pkt, RX_CHECK_SEQUENCE);\n',
+     'test_NAK_04_valid_duplicates_are_still_answered'),
+    ('RSP-01', ATOMIC, 'op.psn != pkt->psn || op.va', 'op.va', 'test_RSP_01_an_atomic_is_executed_once'),
+    ('RSP-03', READ, 'busy < qp->attr.max_dest_rd_atomic', 'busy <= qp->attr.max_dest_rd_atomic',
+     'test_NAK_07_13_EVT_03_more_reads_and_atomics_than_the_depth'),
+    ('RSP-05', RECEIVE, 'return flags & WIRE_F_IMM ? RX_TAKE_WQE : RX_EXECUTE;', 'return RX_EXECUTE;',
+     'test_NAK_10_rnr_at_the_end_of_a_write_with_immediate'),
+    ('RSP-06', RECEIVE, '	rcv->epsn = pkt->psn;\n	if (first || rcv->msg != QP_MSG_NONE)',
+     '	rcv->epsn = pkt->psn;\n	if (true)', 'test_RSP_06_a_lost_packet_drops_the_message'),
+    # section 6: NAKs
+    ('NAK-03', READ, '	qp->rcv.nak_psn = psn;\n', '', 'test_NAK_03_read_whose_memory_goes_away'),
+    ('NAK-04', RESPOND, '	if (qp->rcv.nak_sent) {', '	if (false) {', 'test_NAK_04_sequence_nak_once_a_gap'),
+    ('NAK-05', RECEIVE, '	} else if (d > 0 && !rcv->nak_sent) {', '	} else if (!rcv->nak_sent) {',
+     'test_NAK_07_19_NAK_05_duplicate_is_dropped'),
+    ('NAK-06', RECEIVE, 'mr_lookup_remote(env->mrs, rkey, qp->pd, qp->qpn, va, left, MEM_REMOTE_WRITE)',
+     'mr_lookup_remote(env->mrs, rkey, qp->pd, qp->qpn, va, pkt->payload_len, MEM_REMOTE_WRITE)',
+     'test_EVT_03_write_imm_refused_at_its_first_packet'),
+    ('NAK-07', 'lib/worker/engine.c', '		if (why == OBS_NDROPS)\n			rx_malformed(e, qp, pkt);\n', '',
+     'test_NAK_07_01_opcode_reserved'),
+    ('NAK-07', 'lib/wire/parse.c', 'return WIRE_BTH_TVER(bth->se_m_pad_ver) == 0 ? v : WIRE_BAD_TVER;',
+     'return v != WIRE_OK || WIRE_BTH_TVER(bth->se_m_pad_ver) == 0 ? v : WIRE_BAD_TVER;',
+     'test_NAK_07_21_packet_validation_comes_first'),
+    ('NAK-07', RECEIVE, '((flags & WIRE_F_LAST) && pkt->payload_len != left)', 'false',
+     'test_NAK_07_15_payloads_do_not_add_up_to_the_reth_length'),
+    ('NAK-07', RECEIVE, 'if (flags & WIRE_F_FIRST ? qp->rcv.msg != QP_MSG_NONE : qp->rcv.msg != msg)',
+     'if (!(flags & WIRE_F_FIRST) && qp->rcv.msg != msg)', 'test_NAK_07_05_sequence_of_opcodes'),
+    ('NAK-07', ATOMIC, '(pkt->va & 7) != 0 || ', '', 'test_NAK_07_06_EVT_03_misaligned_atomic'),
+    ('NAK-09', RESPOND, 'if (qp->rcv.cur.taken && status != QP_WC_SUCCESS) {', 'if (false) {',
+     'test_NAK_07_04_send_longer_than_the_buffers'),
+    ('NAK-10', RESPOND, 'WIRE_SYN_RNR | qp->attr.min_rnr_timer', 'WIRE_SYN_RNR | 1',
+     'test_NAK_10_every_timer_code'),
+    ('NAK-11', 'lib/wire/timer.c', '48,    64,   96,', '48,    64,   95,', 'test_NAK_11_rnr_timer_values'),
+    ('NAK-12', COMPLETE, '[WIRE_NAK_REM_ACCESS] = QP_WC_REM_ACCESS_ERR', '[WIRE_NAK_REM_ACCESS] = QP_WC_REM_OP_ERR',
+     'test_CQE_10_NAK_12_nak_remote_access'),
+    # section 7: completion errors
+    ('CQE-02', RECEIVE, 'QP_WC_LOC_LEN_ERR, QP_EVENT_QP_REQ_ERR', 'QP_WC_REM_INV_REQ_ERR, QP_EVENT_QP_REQ_ERR',
+     'test_CQE_02_NAK_07_receive_too_short'),
+    ('CQE-05', FLUSH, 'qp_retire_send(env, qp, status != QP_WC_SUCCESS ? status : QP_WC_WR_FLUSH_ERR);',
+     'qp_retire_send(env, qp, status);', 'test_REQ_10_CQE_05_the_tail_is_flushed_in_order'),
+    ('CQE-07', RECEIVE, 'flags & WIRE_F_RWQE ? QP_WC_LOC_ACCESS_ERR : QP_WC_SUCCESS', 'QP_WC_SUCCESS',
+     'test_CQE_07_NAK_06_write_imm_with_a_bad_rkey'),
+    ('CQE-14', RECEIVE, 'QP_WC_REM_ABORT_ERR, &cqe', 'QP_WC_WR_FLUSH_ERR, &cqe',
+     'test_CQE_14_broken_off_by_a_bad_packet'),
+    # section 8: events
+    ('EVT-07', FLUSH, '	if (qp->srq != NULL && !qp->rings_bad)\n', '	if (false)\n',
+     'test_EVT_07_QP_19_last_wqe_reached'),
+    ('EVT-10', RECV, 'left < srq->limit', 'left <= srq->limit', 'test_EVT_10_limit_once_below_it'),
+    # section 10: memory
+    ('MEM-02', 'lib/mem/mr.h', 'mr->kind != MR_REGION || mr->key != key || mr->pd != pd',
+     'mr->kind != MR_REGION || mr->key != key', 'test_MEM_02_rights_and_domain'),
+    ('MEM-02', 'lib/mem/mr.h', '(mr->access & access) != access || (mr->qpn != 0 && mr->qpn != qpn)',
+     '(mr->qpn != 0 && mr->qpn != qpn)', 'test_NAK_06_MEM_02_EVT_03_every_access_that_is_not_allowed'),
+    ('MEM-04', 'lib/mem/mw.c', 'mw->qpn != qpn || !mw_claim(mw, key)', '!mw_claim(mw, key)',
+     'test_MEM_04_type_2_is_of_one_qp'),
+    # section 11: completion queues, shared receive queues
+    ('CQ-01', 'lib/cq/cq.c', 'return __atomic_exchange_n(&hdr->arm, UROCE_CQ_UNARMED, __ATOMIC_ACQ_REL) !=\n'
+     '	       UROCE_CQ_UNARMED;', 'return true;', 'test_CQ_01_an_arm_is_taken_once'),
+    ('SRQ-01', 'lib/qp/srq.c', '__atomic_store_n(&to->hdr->cons, srq->head, __ATOMIC_RELEASE);', '',
+     'test_SRQ_01_resize_while_wqes_are_taken'),
+    ('SRQ-01', 'lib/qp/srq.c', 'from->slots + (size_t)(head & from->mask)', 'from->slots + (size_t)(head & to->mask)',
+     'test_SRQ_01_resize_keeps_what_is_posted'),
+)]

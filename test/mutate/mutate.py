@@ -1,0 +1,152 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Breaks rules of the transport on purpose (mutants.py), one at a time, in a copy of the tree, and runs
+the test that must notice.
+
+mutate.py [--check] [--jobs N] [RULE..]   RULE: only these, as NAK-07
+--check builds nothing: every mutant's text stands in the tree exactly once, and its test exists.
+Exit status: 0, or 1 where a mutant survived, or was noticed by another test than the one named.
+"""
+import argparse
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import mutants
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SECTIONS = {'QP': 2, 'REQ': 4, 'RSP': 5, 'NAK': 6, 'CQE': 7, 'EVT': 8, 'MEM': 10, 'CQ': 11, 'SRQ': 11}
+PREFIX = {'engine': 'test_engine_', 'wire': 'test_wire_'}  # of programs, by folder in test/unit
+SECONDS = 120                                              # a program that takes longer hangs
+
+
+def programs():
+    """The program of each test, as ninja knows it."""
+    found = {}
+    for folder, prefix in PREFIX.items():
+        for path in (ROOT / 'test/unit' / folder).glob('test_*.c'):
+            target = f'test/unit/{folder}/{prefix}{path.stem.removeprefix("test_")}'
+            found.update(dict.fromkeys(re.findall(r'^(test_\w+)\(', path.read_text(), re.M), target))
+    return found
+
+
+def check(rows):
+    """What is wrong with the rows themselves."""
+    known = programs()
+    for m in rows:
+        count = (ROOT / m.file).read_text().count(m.old) if (ROOT / m.file).exists() else 0
+        if count != 1:
+            yield f'{m.rule}: stands {count} times in {m.file}: {m.old!r}'
+        if m.old == m.new:
+            yield f'{m.rule}: changes nothing in {m.file}: {m.old!r}'
+        if m.test not in known:
+            yield f'{m.rule}: no such test: {m.test}'
+    missing = set(SECTIONS.values()) - {SECTIONS.get(m.rule.split('-')[0]) for m in rows}
+    if missing:
+        yield f'no mutant of sections {sorted(missing)} of conformance.md'
+
+
+def run_test(program):
+    """Names of the tests that failed, None where all passed: cmocka's words, or who was at it last."""
+    try:
+        done = subprocess.run([program], capture_output=True, text=True, errors='replace',
+                              timeout=SECONDS, check=False)
+        output, status = done.stdout + done.stderr, done.returncode
+        ran = done.stderr
+    except subprocess.TimeoutExpired as late:
+        output = ran = b''.join(o or b'' for o in (late.stdout, late.stderr)).decode(errors='replace')
+        status = 'hung'
+    if status == 0:
+        return None
+    failed = re.findall(r'^\[  FAILED  \] (test_\w+)', output, re.M)
+    if status == 'hung' or status < 0:
+        begun = re.findall(r'^\[ RUN      \] (test_\w+)', output + ran, re.M)
+        failed += begun[-1:]
+    return list(dict.fromkeys(failed)) or [f'status {status}']
+
+
+class Copy:
+    """A copy of the tree, configured."""
+
+    def __init__(self, folder, jobs):
+        self.tree, self.build, self.jobs = folder / 'tree', folder / 'build', jobs
+        # A build of the tree, whatever its name, has ninja's file.
+        shutil.copytree(ROOT, self.tree, symlinks=True, ignore=lambda at, names: [
+            n for n in names if n in ('.git', '__pycache__') or (pathlib.Path(at) / n / 'build.ninja').exists()])
+        subprocess.run(['meson', 'setup', self.build, self.tree, '--buildtype', 'plain',
+                        '-Dc_args=-O1', '-Dwerror=false'], check=True, stdout=subprocess.DEVNULL)
+
+    def ninja(self, targets):
+        """True if they build."""
+        done = subprocess.run(['ninja', '-C', self.build, '-j', str(self.jobs), *targets],
+                              capture_output=True, text=True, check=False)
+        if done.returncode:
+            print(done.stdout[-2000:], file=sys.stderr)
+        return done.returncode == 0
+
+    def judge(self, m, target):
+        """What became of a mutant: (noticed by the test named, words)."""
+        path = self.tree / m.file
+        good = path.read_text()
+        path.write_text(good.replace(m.old, m.new))
+        try:
+            if not self.ninja([target]):
+                return False, 'does not build'
+            failed = run_test(self.build / target)
+        finally:
+            path.write_text(good)
+        if failed is None:
+            return False, 'SURVIVED'
+        others = [name for name in failed if name != m.test]
+        if m.test not in failed:
+            return False, f'not noticed by {m.test}, but by {", ".join(others)}'
+        return True, f'{m.test}' + (f' and {len(others)} more' if others else '')
+
+
+def run(rows, jobs):
+    known = programs()
+    targets = sorted({known[m.test] for m in rows})
+    with tempfile.TemporaryDirectory(prefix='uroce-mutate-') as folder:
+        copy = Copy(pathlib.Path(folder), jobs)
+        if not copy.ninja(targets):
+            return ['the tree does not build']
+        problems = [f'{t} fails unchanged: {failed}' for t in targets
+                    if (failed := run_test(copy.build / t))]
+        if problems:
+            return problems
+        for m in rows:
+            good, words = copy.judge(m, known[m.test])
+            line = f'{m.rule:7} {m.file}: {" ".join(m.old.split())[:56]}'
+            print(f'{line:94} {words}', flush=True)
+            if not good:
+                problems.append(f'{m.rule}: {m.file}: {words}')
+    return problems
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--check', action='store_true')
+    parser.add_argument('--jobs', type=int, default=2)
+    parser.add_argument('rules', nargs='*', metavar='RULE')
+    args = parser.parse_args()
+    rows = [m for m in mutants.MUTANTS if not args.rules or m.rule in args.rules]
+    if not rows:
+        parser.error(f'no mutant of {args.rules}')
+    problems = list(check(mutants.MUTANTS))
+    if not problems and not args.check:
+        problems = run(rows, args.jobs)
+    for problem in problems:
+        print(problem)
+    rules = len({m.rule for m in rows})
+    print(f'{len(rows)} mutants of {rules} rules: '
+          + (f'{len(problems)} problems' if problems else 'in place' if args.check else 'all noticed'))
+    return 1 if problems else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
