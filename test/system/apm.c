@@ -5,8 +5,9 @@
  *
  *   apm DEVICE DEVICE exhaust          says "armed", and waits for its first path to be cut off
  *   apm DEVICE DEVICE forced           changes path by modify
- *   apm DEVICE DEVICE unusable ADDR    exhaust, where the first one's alternate leads to ADDR, and
- * is no good by then: it must fail, and say so
+ *   apm DEVICE DEVICE unusable ADDR    exhaust, with an alternate of the first that leads to ADDR
+ *
+ * With unusable the alternate must be of no use by then, which the first one has to be told.
  *
  * GID 1 of each device is its end of the path in use, GID 2 of the alternate. Exit status 0 and
  * "ok", or 1 and what is wrong, on stdout.
