@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The control protocol from a hand of its own, for tests: as much of include/uroce_abi as a client
-needs that does not keep to the rules. Operation numbers are read from the header."""
+needs that does not keep to the rules. Operation numbers and the version are read from the headers."""
 import array
 import fcntl
 import mmap
@@ -12,7 +12,8 @@ import socket
 import struct
 
 ABI = pathlib.Path(__file__).resolve().parents[2] / "include/uroce_abi/ctrl.h"
-MAGIC, VERSION = 0x434f5255, 1
+MAGIC = 0x434f5255
+VERSION = int(re.search(r"define UROCE_ABI_VERSION (\d+)", (ABI.parent / "version.h").read_text())[1])
 OPS = {name: i + 1 for i, name in enumerate(
     re.findall(r"^\tUROCE_CTRL_(\w+)(?: = 1)?,$", ABI.read_text(), re.M)[:-1])}
 RING_HDR, DB_RING = 192, 192 + 4 * 1024
