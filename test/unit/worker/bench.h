@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Workers over net_ring ports, and the test at the other end of them. */
+#ifndef TEST_WORKER_BENCH_H
+#define TEST_WORKER_BENCH_H
+
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include "fake.h"
+#include "port/burst.h"
+#include "port/port.h"
+#include "worker/worker.h"
+
+#define WAIT_NS 10000000000ull
+
+extern unsigned nworkers;
+extern enum worker_idle idle;
+extern struct rte_mempool *pool;
+extern struct worker_set *ws;
+/* Two pairs tied back to back. The workers have near[], the test itself speaks on far[]. */
+extern struct port near[2], far[2];
+extern struct uroce_db_ring bell_ring;
+extern unsigned overflows;
+
+uint64_t clock_ns(void);
+
+/* Yield to the workers, which share our cores, until cond; false after WAIT_NS. */
+#define WAIT_FOR(cond)                                                                             \
+	({                                                                                         \
+		uint64_t end_ = clock_ns() + WAIT_NS;                                              \
+		bool ok_;                                                                          \
+		while (!(ok_ = (cond)) && clock_ns() < end_)                                       \
+			sched_yield();                                                             \
+		ok_;                                                                               \
+	})
+
+/* EAL; cmocka's group fixtures: workers and ports as main said, and everything given back. */
+int bench_eal(void);
+int bench_start(void **state);
+int bench_stop(void **state);
+
+struct worker *last_worker(void);
+
+struct sending {
+	uint16_t dev;
+	uint8_t owner;
+	bool loopback;
+	uint32_t n;
+};
+/* In a worker_call: the worker's engine sends from now on what arg, a struct sending, says. */
+void start_sending(struct worker *w, void *arg);
+
+void send_from_test(const struct port *p, uint8_t action, uint8_t owner, uint32_t seq);
+/* Receive on a far port. The next sequence number, or -1 where nothing came. */
+int64_t receive_in_test(const struct port *p);
+/* A counter or drop reason of a device, of all workers together. */
+uint64_t sum_of(uint16_t dev, bool drop, unsigned which);
+
+void on_overflow(struct worker *w, void *ctx);
+/* As a client rings, less the eventfd. */
+void ring_bell(uint32_t qpn);
+
+/* test_sleep.c */
+void test_sleeping_worker_is_woken_by_a_call(void **state);
+void test_sleeping_worker_is_woken_by_a_doorbell(void **state);
+void test_no_client_stops_a_worker_by_its_eventfd(void **state);
+void test_sleeping_worker_is_woken_by_a_handoff(void **state);
+void test_no_doorbell_is_slept_through(void **state);
+void test_REQ_04_frames_that_wait_are_seen_before_timers_go_off(void **state);
+void test_timers_go_off_at_their_deadline_and_not_before(void **state);
+
+#endif

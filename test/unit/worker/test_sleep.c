@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Workers that sleep, and what wakes them; their timers. */
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#include "bench.h"
+
+/* All workers into a ppoll that only their eventfd ends. */
+static void
+let_all_sleep(void)
+{
+	__atomic_store_n(&fake_sleep_for_ever, true, __ATOMIC_RELEASE);
+	assert_true(WAIT_FOR(FAKE_COUNT(fake_sleeping) == nworkers));
+}
+
+void
+test_sleeping_worker_is_woken_by_a_call(void **state)
+{
+	if (idle == WORKER_IDLE_POLL)
+		skip();
+	for (int i = 0; i < 5; i++) {
+		let_all_sleep();
+		worker_quiesce(ws); /* hangs where nobody wakes: meson's timeout ends it */
+	}
+	__atomic_store_n(&fake_sleep_for_ever, false, __ATOMIC_RELEASE);
+	worker_quiesce(ws);
+}
+
+void
+test_sleeping_worker_is_woken_by_a_doorbell(void **state)
+{
+	struct fake_worker *f = &fake[nworkers - 1];
+	uint64_t one = 1;
+
+	if (idle == WORKER_IDLE_POLL)
+		skip();
+	memset(&bell_ring, 0, sizeof(bell_ring));
+	assert_int_equal(worker_add_doorbell(last_worker(), &bell_ring, on_overflow, &bell_ring),
+			 0);
+	for (int i = 0; i < 5; i++) {
+		uint32_t n = FAKE_COUNT(f->bell_n);
+
+		let_all_sleep();
+		assert_true(WAIT_FOR(FAKE_COUNT(bell_ring.asleep) == 1));
+		ring_bell(5);
+		assert_int_equal(write(worker_wake_fd(last_worker()), &one, sizeof(one)),
+				 sizeof(one));
+		assert_true(WAIT_FOR(FAKE_COUNT(f->bell_n) == n + 1));
+	}
+	__atomic_store_n(&fake_sleep_for_ever, false, __ATOMIC_RELEASE);
+	worker_quiesce(ws);
+	worker_del_doorbell(last_worker(), &bell_ring);
+}
+
+/*
+ * A client shares the eventfd's description: it makes it a blocking one, then drains it before the
+ * worker can, or fills it up. The worker answers calls all the same.
+ */
+void
+test_no_client_stops_a_worker_by_its_eventfd(void **state)
+{
+	uint64_t full = UINT64_MAX - 1, count;
+	int fd = worker_wake_fd(last_worker());
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	if (idle == WORKER_IDLE_POLL)
+		skip();
+	assert_int_equal(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK), 0);
+	for (int i = 0; i < 200; i++) {
+		let_all_sleep();
+		assert_int_equal(write(fd, &full, sizeof(full)), sizeof(full));
+		if (i % 2 == 0 && poll(&p, 1, 0) == 1 &&
+		    preadv2(fd, &(struct iovec){&count, sizeof(count)}, 1, -1, RWF_NOWAIT) > 0)
+			count = 0;
+		worker_quiesce(ws);
+	}
+	__atomic_store_n(&fake_sleep_for_ever, false, __ATOMIC_RELEASE);
+	worker_quiesce(ws);
+	assert_int_equal(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK), 0);
+}
+
+/* A frame by worker_send_frame wakes worker 0; looped back for another, that wakes the other. */
+void
+test_sleeping_worker_is_woken_by_a_handoff(void **state)
+{
+	struct sending s = {near[0].id, (uint8_t)(nworkers - 1), true, 10};
+	struct fake_worker *f = &fake[nworkers - 1];
+	uint32_t n = f->rx_n;
+
+	if (idle == WORKER_IDLE_POLL)
+		skip();
+	let_all_sleep();
+	worker_call(worker_get(ws, 0), start_sending, &s);
+	assert_true(WAIT_FOR(FAKE_COUNT(f->rx_n) == n + 10));
+	__atomic_store_n(&fake_sleep_for_ever, false, __ATOMIC_RELEASE);
+	worker_quiesce(ws);
+}
+
+/* No lost wake-up: rings at any moment of going to sleep, by the client's protocol. */
+void
+test_no_doorbell_is_slept_through(void **state)
+{
+	struct fake_worker *f = &fake[nworkers - 1];
+	uint64_t one = 1;
+	uint32_t n;
+
+	if (idle == WORKER_IDLE_POLL)
+		skip();
+	memset(&bell_ring, 0, sizeof(bell_ring));
+	assert_int_equal(worker_add_doorbell(last_worker(), &bell_ring, on_overflow, &bell_ring),
+			 0);
+	let_all_sleep();
+	n = f->bell_n;
+	for (uint32_t i = 0; i < 300; i++) {
+		uint64_t until = clock_ns() + 900000 + i * 1500;
+
+		ring_bell(i);
+		if (FAKE_COUNT(bell_ring.asleep) != 0)
+			assert_int_equal(write(worker_wake_fd(last_worker()), &one, sizeof(one)),
+					 sizeof(one));
+		assert_true(WAIT_FOR(FAKE_COUNT(f->bell_n) == n + i + 1));
+		while (clock_ns() < until)
+			sched_yield();
+	}
+	__atomic_store_n(&fake_sleep_for_ever, false, __ATOMIC_RELEASE);
+	worker_quiesce(ws);
+	worker_del_doorbell(last_worker(), &bell_ring);
+}
+
+struct timing {
+	struct qp *qp;
+	uint64_t after_ns;
+	uint64_t deadline_ns;
+};
+
+static void
+arm(struct worker *w, void *arg)
+{
+	struct engine *e = worker_engine(w);
+	struct timing *t = arg;
+
+	if (t->qp->timer == NULL)
+		assert_int_equal(worker_adopt_qp(w, t->qp), 0);
+	t->deadline_ns = e->env.now_ns + t->after_ns;
+	t->qp->snd.deadline_ns = t->deadline_ns;
+	if (t->qp->timer_at_ns == 0 || t->deadline_ns < t->qp->timer_at_ns)
+		e->ops->set_timer(e->ops_ctx, t->qp);
+}
+
+/* Set, and moved away before it can go off. */
+static void
+arm_and_move(struct worker *w, void *arg)
+{
+	struct timing *t = arg;
+
+	t->after_ns = 5000000;
+	arm(w, t);
+	t->after_ns = 30000000;
+	arm(w, t);
+}
+
+static void
+arm_and_forget(struct worker *w, void *arg)
+{
+	struct timing *t = arg;
+
+	arm(w, t);
+	worker_forget_qp(w, t->qp);
+}
+
+#define WAITING 200 /* frames: several bursts */
+
+/* A worker that had to wait for its core: a timer is due, and what answers it waits in the port. */
+static void
+arm_and_oversleep(struct worker *w, void *arg)
+{
+	struct timing *t = arg;
+
+	t->after_ns = 0;
+	arm(w, t);
+	for (uint32_t i = 0; i < WAITING; i++)
+		send_from_test(&far[1], FAKE_FOR, 0, 0x700000 + i);
+}
+
+void
+test_REQ_04_frames_that_wait_are_seen_before_timers_go_off(void **state)
+{
+	struct qp *qp = aligned_alloc(64, sizeof(*qp));
+	struct fake_worker *f = &fake[0];
+	struct timing t = {.qp = qp};
+	uint32_t n = f->timer_n, came = f->rx_n;
+
+	assert_non_null(qp);
+	memset(qp, 0, sizeof(*qp));
+	worker_call(worker_get(ws, 0), arm_and_oversleep, &t);
+	assert_true(WAIT_FOR(FAKE_COUNT(f->timer_n) == n + 1));
+	assert_int_equal(f->timer_rx_n - came, WAITING);
+	worker_call(worker_get(ws, 0), arm_and_forget, &t);
+	free(qp);
+}
+
+void
+test_timers_go_off_at_their_deadline_and_not_before(void **state)
+{
+	struct qp *qp = aligned_alloc(64, sizeof(*qp));
+	struct fake_worker *f = &fake[nworkers - 1];
+	struct timing t = {.qp = qp};
+	uint32_t n = f->timer_n;
+
+	assert_non_null(qp);
+	memset(qp, 0, sizeof(*qp));
+	for (uint32_t i = 0; i < 20; i++) {
+		t.after_ns = i * 700000;
+		worker_call(last_worker(), arm, &t);
+		assert_true(WAIT_FOR(FAKE_COUNT(f->timer_n) == n + i + 1));
+		assert_true(f->timer_now_ns >= t.deadline_ns);
+		assert_true(f->timer_now_ns < t.deadline_ns + WAIT_NS);
+	}
+	/* goes off once, at the later time */
+	worker_call(last_worker(), arm_and_move, &t);
+	assert_true(WAIT_FOR(FAKE_COUNT(f->timer_n) == n + 21));
+	assert_true(f->timer_now_ns >= t.deadline_ns);
+	/* a QP that is gone has none */
+	t.after_ns = 2000000;
+	worker_call(last_worker(), arm_and_forget, &t);
+	assert_null(qp->timer);
+	free(qp);
+	usleep(10000);
+	worker_quiesce(ws);
+	assert_int_equal(f->timer_n, n + 21);
+}
