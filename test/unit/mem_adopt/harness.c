@@ -447,3 +447,31 @@ huge_pages_restore(void)
 		write_number(nr_path, nr_before);
 	nr_before = -1;
 }
+
+uint8_t *
+map_private(size_t len)
+{
+	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(p != MAP_FAILED);
+	return p;
+}
+
+bool
+daemon_sees(const struct reg *r, const void *addr, size_t len)
+{
+	uint64_t h;
+
+	return daemon_read(r, addr, len, &h) == 0 && h == hash_of(addr, len);
+}
+
+bool
+has_status(pid_t pid, bool signalled, int value)
+{
+	int status;
+
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	if (signalled)
+		return WIFSIGNALED(status) && WTERMSIG(status) == value;
+	return WIFEXITED(status) && WEXITSTATUS(status) == value;
+}

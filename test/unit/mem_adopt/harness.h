@@ -83,4 +83,11 @@ long huge_pages_spare(void);
 bool huge_pages_get(unsigned n);
 void huge_pages_restore(void);
 
+/* Client: so many bytes of private memory of its own. */
+uint8_t *map_private(size_t len);
+/* Client: does the daemon read from the region what stands at addr here? */
+bool daemon_sees(const struct reg *r, const void *addr, size_t len);
+/* Waits for a child: did it end with this status, or by this signal? */
+bool has_status(pid_t pid, bool signalled, int value);
+
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a program may do with memory while it is registered: register more, free, move, fork. */
+/* What a program may do with memory while it is registered: register more, free, move. Forks:
+ * test_fork.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -20,27 +21,10 @@
 #include "mr_adopt.h"
 #include "page_swap.h"
 
-static uint8_t *
-map(size_t len)
-{
-	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	CHECK(p != MAP_FAILED);
-	return p;
-}
-
-static bool
-daemon_sees(const struct reg *r, const void *addr, size_t len)
-{
-	uint64_t h;
-
-	return daemon_read(r, addr, len, &h) == 0 && h == hash_of(addr, len);
-}
-
 static void
 client_twice(void)
 {
-	uint8_t *p = map(32 * PAGE);
+	uint8_t *p = map_private(32 * PAGE);
 	struct reg a, b;
 
 	fill(p, 32 * PAGE, 1);
@@ -61,7 +45,7 @@ client_twice(void)
 static void
 client_overlap(void)
 {
-	uint8_t *p = map(64 * PAGE);
+	uint8_t *p = map_private(64 * PAGE);
 	struct reg a, b, c;
 
 	fill(p, 64 * PAGE, 1);
@@ -105,7 +89,7 @@ traffic(void *arg)
 static void
 client_overlap_copy(void)
 {
-	uint8_t *p = map(32 * PAGE), stack[100];
+	uint8_t *p = map_private(32 * PAGE), stack[100];
 	struct uroce_mr_piece piece[UROCE_MR_MAX_PIECES];
 	int fds[MR_ADOPT_MAX_FDS];
 	struct mr_hold *hold;
@@ -223,7 +207,7 @@ client_realloc_part(void)
 static void
 client_mremap(void)
 {
-	uint8_t *p = map(16 * PAGE), *q;
+	uint8_t *p = map_private(16 * PAGE), *q;
 	struct reg r;
 
 	fill(p, 16 * PAGE, 1);
@@ -241,7 +225,7 @@ client_mremap(void)
 static void
 client_replaced(void)
 {
-	uint8_t *p = map(16 * PAGE);
+	uint8_t *p = map_private(16 * PAGE);
 	struct reg old, new;
 	uint64_t before, h;
 
@@ -267,7 +251,7 @@ client_replaced(void)
 static void
 client_hole(void)
 {
-	uint8_t *p = map(16 * PAGE);
+	uint8_t *p = map_private(16 * PAGE);
 	struct reg r;
 
 	fill(p, 16 * PAGE, 1);
@@ -308,7 +292,7 @@ static void
 client_large(void)
 {
 	size_t len = 96ull << 20;
-	uint8_t *p = map(len);
+	uint8_t *p = map_private(len);
 	struct reg r;
 
 	fill(p, len, 1);
@@ -344,7 +328,7 @@ client_old_kernel(void)
 
 	CHECK(swap.uffd >= 0 && ioctl(swap.uffd, UFFDIO_API, &api) == 0);
 	for (unsigned round = 0; round < 100; round++) {
-		uint8_t *p = map(1024 * PAGE);
+		uint8_t *p = map_private(1024 * PAGE);
 		struct page_swap_job job = {.addr = (uintptr_t)p,
 					    .len = 1024 * PAGE,
 					    .page_size = PAGE,
@@ -390,7 +374,7 @@ static void
 client_mappings_merge(void)
 {
 	enum { N = 200 };
-	uint8_t *touched = map(2 * N * PAGE), *fresh = map(2 * N * PAGE);
+	uint8_t *touched = map_private(2 * N * PAGE), *fresh = map_private(2 * N * PAGE);
 	struct reg r[2 * N];
 	unsigned before;
 
@@ -407,203 +391,6 @@ client_mappings_merge(void)
 		client_dereg(&r[i]);
 	CHECK(filled(touched, 2 * N * PAGE, 1));
 	CHECK(count_mappings() <= before + 4);
-}
-
-static void
-wait_for(pid_t pid)
-{
-	int status;
-
-	CHECK(waitpid(pid, &status, 0) == pid);
-	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-}
-
-/* In a child: the heap works, and what is stored here stays here. */
-static void
-use_memory(uint8_t *p, size_t len)
-{
-	void *m[100];
-
-	for (int i = 0; i < 100; i++) {
-		m[i] = malloc(10 + 97 * (size_t)i);
-		memset(m[i], 1, 10 + 97 * (size_t)i);
-	}
-	for (int i = 0; i < 100; i++)
-		free(m[i]);
-	fill(p, len, 99);
-	CHECK(filled(p, len, 99));
-}
-
-/* As the provider would in this process, but without a daemon. */
-static void
-register_here(uint8_t *p, size_t len)
-{
-	struct uroce_mr_piece piece[UROCE_MR_MAX_PIECES];
-	int fds[MR_ADOPT_MAX_FDS];
-	struct mr_hold *hold;
-	unsigned n, nfds;
-
-	fill(p, len, 5);
-	CHECK(mr_pieces_build((uintptr_t)p, len, piece, &n, fds, &nfds, &hold) == 0);
-	CHECK(piece[0].kind == UROCE_PIECE_FD && !is_private(p));
-	while (nfds > 0)
-		close(fds[--nfds]);
-	mr_pieces_release(hold);
-	CHECK(is_private(p) && filled(p, len, 5));
-}
-
-static void
-client_fork(void)
-{
-	uint8_t *p = malloc(300000), *s = malloc(50);
-	struct reg r, r2;
-	pid_t pid;
-
-	fill(p, 300000, 1);
-	CHECK(client_reg(&r, p, 300000, ACCESS_WRITE) == 0);
-	CHECK(client_reg(&r2, s, 50, ACCESS_WRITE) == 0);
-	pid = fork();
-	if (pid == 0) {
-		pid_t grandchild;
-
-		CHECK(is_private(p) && is_private(s) && filled(p, 300000, 1));
-		use_memory(p, 300000);
-		/* The parent's claims mean nothing here. */
-		mr_pieces_release(r2.hold);
-		register_here(p, 300000);
-		grandchild = fork();
-		if (grandchild == 0) {
-			use_memory(p, 300000);
-			_exit(0);
-		}
-		wait_for(grandchild);
-		_exit(0);
-	}
-	CHECK(pid > 0);
-	CHECK(!is_private(p));
-	CHECK(daemon_fill(&r, p, 300000, 2) == 0);
-	wait_for(pid);
-	CHECK(filled(p, 300000, 2));
-	CHECK(daemon_sees(&r, p, 300000));
-	CHECK(daemon_fill(&r2, s, 50, 3) == 0 && filled(s, 50, 3));
-	client_dereg(&r2);
-	client_dereg(&r);
-	CHECK(filled(p, 300000, 2) && is_private(p));
-}
-
-/* What the forking thread stores right after the fork is not seen by the child. */
-static void
-client_fork_snapshot(void)
-{
-	volatile uint64_t *v = malloc(3 * PAGE);
-	struct reg r;
-
-	CHECK(client_reg(&r, (void *)v, 3 * PAGE, ACCESS_WRITE) == 0);
-	for (uint64_t i = 1; i < 200; i++) {
-		pid_t pid;
-
-		v[0] = i;
-		v[1000] = i;
-		pid = fork();
-		if (pid == 0)
-			_exit(v[0] == i && v[1000] == i ? 0 : 1);
-		v[0] = ~0ull;
-		v[1000] = ~0ull;
-		wait_for(pid);
-	}
-	client_dereg(&r);
-}
-
-static void
-client_fork_moved(void)
-{
-	uint8_t *p = map(16 * PAGE), *q;
-	struct reg r;
-	pid_t pid;
-
-	fill(p, 16 * PAGE, 1);
-	CHECK(client_reg(&r, p, 16 * PAGE, ACCESS_WRITE) == 0);
-	q = mremap(p, 16 * PAGE, 16 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, map(16 * PAGE));
-	CHECK(q != MAP_FAILED);
-	client_dereg(&r);
-	pid = fork();
-	if (pid == 0) {
-		use_memory(q, 16 * PAGE);
-		_exit(0);
-	}
-	wait_for(pid);
-	CHECK(filled(q, 16 * PAGE, 1));
-}
-
-static void
-client_fork_huge(void)
-{
-	uint8_t *p = mmap(NULL, 2 * HUGE, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
-	struct reg r;
-	pid_t pid;
-
-	CHECK(p != MAP_FAILED);
-	fill(p, 2 * HUGE, 1);
-	CHECK(client_reg(&r, p, 2 * HUGE, ACCESS_WRITE) == 0);
-	CHECK(r.path == UROCE_MR_PATH_ADOPTED);
-	pid = fork();
-	if (pid == 0) {
-		CHECK(is_private(p) && filled(p, 2 * HUGE, 1));
-		use_memory(p, 2 * HUGE);
-		_exit(0);
-	}
-	wait_for(pid);
-	CHECK(filled(p, 2 * HUGE, 1));
-	client_dereg(&r);
-	CHECK(is_private(p) && filled(p, 2 * HUGE, 1));
-}
-
-static void *
-register_in_a_loop(void *arg)
-{
-	struct uroce_mr_piece piece[UROCE_MR_MAX_PIECES];
-	uint8_t *p = malloc(200000);
-	int fds[MR_ADOPT_MAX_FDS];
-	struct mr_hold *hold;
-	unsigned n, nfds;
-
-	while (!stop) {
-		CHECK(mr_pieces_build((uintptr_t)p, 200000, piece, &n, fds, &nfds, &hold) == 0);
-		while (nfds > 0)
-			close(fds[--nfds]);
-		memset(p, 1, 200000);
-		mr_pieces_release(hold);
-	}
-	free(p);
-	return arg;
-}
-
-static void
-client_fork_while_registering(void)
-{
-	pthread_t t[2];
-
-	for (int i = 0; i < 2; i++)
-		CHECK(pthread_create(&t[i], NULL, register_in_a_loop, NULL) == 0);
-	for (int i = 0; i < 100; i++) {
-		uint8_t *p = malloc(5000);
-		pid_t pid = fork();
-
-		if (pid == 0) {
-#ifndef __SANITIZE_ADDRESS__ /* its allocator does not survive the fork of a busy process */
-			use_memory(p, 5000);
-#endif
-			fill(p, 5000, 99);
-			_exit(filled(p, 5000, 99) ? 0 : 1);
-		}
-		CHECK(pid > 0);
-		wait_for(pid);
-		free(p);
-	}
-	stop = true;
-	for (int i = 0; i < 2; i++)
-		pthread_join(t[i], NULL);
 }
 
 #define LIFE(id, client)                                                                           \
@@ -625,19 +412,6 @@ LIFE(36_hole_and_rights, client_hole)
 LIFE(37_freed_before_dereg, client_free_first)
 LIFE(38_large, client_large)
 LIFE(39_older_kernel, client_old_kernel)
-LIFE(40_fork, client_fork)
-LIFE(41_fork_snapshot, client_fork_snapshot)
-LIFE(42_fork_after_move, client_fork_moved)
-LIFE(44_fork_while_registering, client_fork_while_registering)
-
-static void
-test_MEM_05_43_fork_hugetlb(void **state)
-{
-	if (!huge_pages_get(6))
-		skip();
-	harness_run(client_fork_huge);
-	huge_pages_restore();
-}
 
 int
 main(void)
@@ -653,11 +427,6 @@ main(void)
 		cmocka_unit_test(test_MEM_05_37_freed_before_dereg),
 		cmocka_unit_test(test_MEM_05_38_large),
 		cmocka_unit_test(test_MEM_05_39_older_kernel),
-		cmocka_unit_test(test_MEM_05_40_fork),
-		cmocka_unit_test(test_MEM_05_41_fork_snapshot),
-		cmocka_unit_test(test_MEM_05_42_fork_after_move),
-		cmocka_unit_test(test_MEM_05_43_fork_hugetlb),
-		cmocka_unit_test(test_MEM_05_44_fork_while_registering),
 		cmocka_unit_test(test_MEM_05_45_realloc_part),
 		cmocka_unit_test(test_MEM_05_46_mappings_merge_again),
 		cmocka_unit_test(test_MEM_05_47_overlapping_copy),

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A program that forks while its memory is registered. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "harness.h"
+#include "ipc/vma.h"
+#include "mr_adopt.h"
+#include "page_swap.h"
+
+static atomic_bool stop;
+
+static void
+wait_for(pid_t pid)
+{
+	int status;
+
+	CHECK(waitpid(pid, &status, 0) == pid);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* In a child: the heap works, and what is stored here stays here. */
+static void
+use_memory(uint8_t *p, size_t len)
+{
+	void *m[100];
+
+	for (int i = 0; i < 100; i++) {
+		m[i] = malloc(10 + 97 * (size_t)i);
+		memset(m[i], 1, 10 + 97 * (size_t)i);
+	}
+	for (int i = 0; i < 100; i++)
+		free(m[i]);
+	fill(p, len, 99);
+	CHECK(filled(p, len, 99));
+}
+
+/* As the provider would in this process, but without a daemon. */
+static void
+register_here(uint8_t *p, size_t len)
+{
+	struct uroce_mr_piece piece[UROCE_MR_MAX_PIECES];
+	int fds[MR_ADOPT_MAX_FDS];
+	struct mr_hold *hold;
+	unsigned n, nfds;
+
+	fill(p, len, 5);
+	CHECK(mr_pieces_build((uintptr_t)p, len, piece, &n, fds, &nfds, &hold) == 0);
+	CHECK(piece[0].kind == UROCE_PIECE_FD && !is_private(p));
+	while (nfds > 0)
+		close(fds[--nfds]);
+	mr_pieces_release(hold);
+	CHECK(is_private(p) && filled(p, len, 5));
+}
+
+static void
+client_fork(void)
+{
+	uint8_t *p = malloc(300000), *s = malloc(50);
+	struct reg r, r2;
+	pid_t pid;
+
+	fill(p, 300000, 1);
+	CHECK(client_reg(&r, p, 300000, ACCESS_WRITE) == 0);
+	CHECK(client_reg(&r2, s, 50, ACCESS_WRITE) == 0);
+	pid = fork();
+	if (pid == 0) {
+		pid_t grandchild;
+
+		CHECK(is_private(p) && is_private(s) && filled(p, 300000, 1));
+		use_memory(p, 300000);
+		/* The parent's claims mean nothing here. */
+		mr_pieces_release(r2.hold);
+		register_here(p, 300000);
+		grandchild = fork();
+		if (grandchild == 0) {
+			use_memory(p, 300000);
+			_exit(0);
+		}
+		wait_for(grandchild);
+		_exit(0);
+	}
+	CHECK(pid > 0);
+	CHECK(!is_private(p));
+	CHECK(daemon_fill(&r, p, 300000, 2) == 0);
+	wait_for(pid);
+	CHECK(filled(p, 300000, 2));
+	CHECK(daemon_sees(&r, p, 300000));
+	CHECK(daemon_fill(&r2, s, 50, 3) == 0 && filled(s, 50, 3));
+	client_dereg(&r2);
+	client_dereg(&r);
+	CHECK(filled(p, 300000, 2) && is_private(p));
+}
+
+/* What the forking thread stores right after the fork is not seen by the child. */
+static void
+client_fork_snapshot(void)
+{
+	volatile uint64_t *v = malloc(3 * PAGE);
+	struct reg r;
+
+	CHECK(client_reg(&r, (void *)v, 3 * PAGE, ACCESS_WRITE) == 0);
+	for (uint64_t i = 1; i < 200; i++) {
+		pid_t pid;
+
+		v[0] = i;
+		v[1000] = i;
+		pid = fork();
+		if (pid == 0)
+			_exit(v[0] == i && v[1000] == i ? 0 : 1);
+		v[0] = ~0ull;
+		v[1000] = ~0ull;
+		wait_for(pid);
+	}
+	client_dereg(&r);
+}
+
+static void
+client_fork_moved(void)
+{
+	uint8_t *p = map_private(16 * PAGE), *q;
+	struct reg r;
+	pid_t pid;
+
+	fill(p, 16 * PAGE, 1);
+	CHECK(client_reg(&r, p, 16 * PAGE, ACCESS_WRITE) == 0);
+	q = mremap(p, 16 * PAGE, 16 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, map_private(16 * PAGE));
+	CHECK(q != MAP_FAILED);
+	client_dereg(&r);
+	pid = fork();
+	if (pid == 0) {
+		use_memory(q, 16 * PAGE);
+		_exit(0);
+	}
+	wait_for(pid);
+	CHECK(filled(q, 16 * PAGE, 1));
+}
+
+static void
+client_fork_huge(void)
+{
+	uint8_t *p = mmap(NULL, 2 * HUGE, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+	struct reg r;
+	pid_t pid;
+
+	CHECK(p != MAP_FAILED);
+	fill(p, 2 * HUGE, 1);
+	CHECK(client_reg(&r, p, 2 * HUGE, ACCESS_WRITE) == 0);
+	CHECK(r.path == UROCE_MR_PATH_ADOPTED);
+	pid = fork();
+	if (pid == 0) {
+		CHECK(is_private(p) && filled(p, 2 * HUGE, 1));
+		use_memory(p, 2 * HUGE);
+		_exit(0);
+	}
+	wait_for(pid);
+	CHECK(filled(p, 2 * HUGE, 1));
+	client_dereg(&r);
+	CHECK(is_private(p) && filled(p, 2 * HUGE, 1));
+}
+
+static void *
+register_in_a_loop(void *arg)
+{
+	struct uroce_mr_piece piece[UROCE_MR_MAX_PIECES];
+	uint8_t *p = malloc(200000);
+	int fds[MR_ADOPT_MAX_FDS];
+	struct mr_hold *hold;
+	unsigned n, nfds;
+
+	while (!stop) {
+		CHECK(mr_pieces_build((uintptr_t)p, 200000, piece, &n, fds, &nfds, &hold) == 0);
+		while (nfds > 0)
+			close(fds[--nfds]);
+		memset(p, 1, 200000);
+		mr_pieces_release(hold);
+	}
+	free(p);
+	return arg;
+}
+
+static void
+client_fork_while_registering(void)
+{
+	pthread_t t[2];
+
+	for (int i = 0; i < 2; i++)
+		CHECK(pthread_create(&t[i], NULL, register_in_a_loop, NULL) == 0);
+	for (int i = 0; i < 100; i++) {
+		uint8_t *p = malloc(5000);
+		pid_t pid = fork();
+
+		if (pid == 0) {
+#ifndef __SANITIZE_ADDRESS__ /* its allocator does not survive the fork of a busy process */
+			use_memory(p, 5000);
+#endif
+			fill(p, 5000, 99);
+			_exit(filled(p, 5000, 99) ? 0 : 1);
+		}
+		CHECK(pid > 0);
+		wait_for(pid);
+		free(p);
+	}
+	stop = true;
+	for (int i = 0; i < 2; i++)
+		pthread_join(t[i], NULL);
+}
+
+#define LIFE(id, client)                                                                           \
+	static void test_MEM_05_##id(void **state)                                                 \
+	{                                                                                          \
+		harness_run(client);                                                               \
+	}
+
+LIFE(40_fork, client_fork)
+LIFE(41_fork_snapshot, client_fork_snapshot)
+LIFE(42_fork_after_move, client_fork_moved)
+LIFE(44_fork_while_registering, client_fork_while_registering)
+
+static void
+test_MEM_05_43_fork_hugetlb(void **state)
+{
+	if (!huge_pages_get(6))
+		skip();
+	harness_run(client_fork_huge);
+	huge_pages_restore();
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_MEM_05_40_fork),
+		cmocka_unit_test(test_MEM_05_41_fork_snapshot),
+		cmocka_unit_test(test_MEM_05_42_fork_after_move),
+		cmocka_unit_test(test_MEM_05_43_fork_hugetlb),
+		cmocka_unit_test(test_MEM_05_44_fork_while_registering),
+	};
+
+	if (!harness_can_run())
+		return 77;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The guard that repairs memory whose file shrank under the daemon (lib/ipc/sigbus.h). */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "harness.h"
+#include "ipc/mrmap.h"
+#include "ipc/sigbus.h"
+
+/* A mapping of one page whose file has none. */
+static uint8_t *
+failing_page(void)
+{
+	int fd = memfd_create("empty", 0);
+	void *p = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	assert_true(p != MAP_FAILED);
+	close(fd);
+	return p;
+}
+
+static void
+test_MEM_05_71_guard_repairs(void **state)
+{
+	uint64_t before = sigbus_guard_failures();
+	volatile uint8_t *p = failing_page();
+
+	assert_int_equal(sigbus_guard_install(), 0);
+	assert_int_equal(sigbus_guard_add((void *)p, 4 * PAGE, 77), 0);
+	assert_false(sigbus_guard_failed(77));
+	assert_int_equal(p[PAGE], 0);
+	p[2 * PAGE] = 5;
+	assert_int_equal(p[2 * PAGE], 5);
+	assert_true(sigbus_guard_failed(77));
+	assert_int_equal(sigbus_guard_failures(), before + 1);
+	sigbus_guard_del(77);
+	assert_false(sigbus_guard_failed(77));
+	sigbus_guard_del(77);
+	sigbus_guard_del(0);
+	assert_int_equal(munmap((void *)p, 4 * PAGE), 0);
+}
+
+static void
+test_MEM_05_72_guard_leaves_others_alone(void **state)
+{
+	uint8_t *guarded = failing_page();
+	volatile uint8_t *p = failing_page();
+	pid_t pid;
+
+	assert_int_equal(sigbus_guard_install(), 0);
+	assert_int_equal(sigbus_guard_add(guarded, 4 * PAGE, 78), 0);
+	pid = fork();
+	if (pid == 0) {
+		p[0] = 1;
+		_exit(0);
+	}
+	assert_true(has_status(pid, true, SIGBUS));
+	pid = fork();
+	if (pid == 0) {
+		raise(SIGBUS);
+		_exit(0);
+	}
+	assert_true(has_status(pid, true, SIGBUS));
+	sigbus_guard_del(78);
+	pid = fork();
+	if (pid == 0) {
+		guarded[0] = 1;
+		_exit(0);
+	}
+	assert_true(has_status(pid, true, SIGBUS));
+	assert_int_equal(munmap(guarded, 4 * PAGE), 0);
+	assert_int_equal(munmap((void *)p, 4 * PAGE), 0);
+}
+
+static void
+test_MEM_05_73_guard_many_ranges(void **state)
+{
+	enum { N = 1000 };
+	static uint8_t *p[N];
+
+	assert_int_equal(sigbus_guard_install(), 0);
+	for (uint64_t i = 0; i < N; i++) {
+		p[i] = failing_page();
+		assert_int_equal(sigbus_guard_add(p[i], 4 * PAGE, 1000 + i), 0);
+	}
+	for (unsigned i = 0; i < N; i += 3)
+		p[i][PAGE] = 1;
+	for (uint64_t i = 0; i < N; i++)
+		assert_int_equal(sigbus_guard_failed(1000 + i), i % 3 == 0);
+	for (uint64_t i = 0; i < N; i++) {
+		sigbus_guard_del(1000 + i);
+		assert_int_equal(munmap(p[i], 4 * PAGE), 0);
+	}
+	assert_int_equal(sigbus_guard_add(NULL, PAGE, 1), -EINVAL);
+	assert_int_equal(sigbus_guard_add((void *)PAGE, 0, 1), -EINVAL);
+	assert_int_equal(sigbus_guard_add((void *)PAGE, 100, 1), -EINVAL);
+	assert_int_equal(sigbus_guard_add((void *)PAGE, PAGE, 0), -EINVAL);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_MEM_05_71_guard_repairs),
+		cmocka_unit_test(test_MEM_05_72_guard_leaves_others_alone),
+		cmocka_unit_test(test_MEM_05_73_guard_many_ranges),
+	};
+
+	if (!harness_can_run())
+		return 77;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
