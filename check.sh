@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Builds everything and runs all tests: unit, sim, system, interop and lint, then unit, sim and
-# system again under the address and undefined-behaviour sanitizers.
+# Builds everything and runs all tests: unit, sim, system, programs, interop and lint, then unit,
+# sim and system again under the address and undefined-behaviour sanitizers.
 #
 #   ./check.sh [SUITE...]        only these suites, without the sanitizers
 #
@@ -29,7 +29,7 @@ setup_build build
 if [ $# -gt 0 ]; then
 	suites build "$@"
 else
-	suites build unit sim lint system interop
+	suites build unit sim lint system programs interop
 	setup_build build-sanitized -Db_sanitize=address,undefined -Db_lundef=false
 	suites build-sanitized unit sim system
 fi
