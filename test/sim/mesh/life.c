@@ -153,7 +153,10 @@ life_regions(struct mesh_side *side)
 	uint32_t i;
 
 	for (i = 0; i < RTE_DIM(a); i++) {
-		if (a[i]->len == 0 || (!a[i]->gone && !sim_chance(&side->m->load, 200000)))
+		/* UC: a WRITE of the life before with a key that is none ends this one. */
+		if (a[i]->len == 0 ||
+		    (!a[i]->gone && (!sim_chance(&side->m->load, 200000) ||
+				     (side->m->cfg.must && side->type == QP_TYPE_UC))))
 			continue;
 		mesh_area_hide(side->node, a[i]);
 		a[i]->mr.pd = 1;
@@ -333,8 +336,11 @@ life_conn_step(struct mesh_conn *c)
 		}
 		mesh_check_life(c);
 		for (i = 0; i < c->nsides; i++) {
-			if (c->side[i]->qp != NULL && c->side[i]->qp->state != QP_RESET)
-				mesh_modify(c->side[i], QP_RESET);
+			if (c->side[i]->qp == NULL || c->side[i]->qp->state == QP_RESET)
+				continue;
+			/* An SRQ's WQE that was flushed may not have been seen yet. */
+			mesh_forget_cqes(c->side[i]);
+			mesh_modify(c->side[i], QP_RESET);
 		}
 		c->state = ++c->life < m->cfg.lives ? MESH_DOWN : MESH_OVER;
 		c->at_ns = m->now_ns + sim_scale(&m->cli, 100, 100000);

@@ -241,7 +241,9 @@ reap_reliable(struct mesh_side *side, uint32_t off, uint32_t stride, const struc
 		mesh_fail(side->m, "RSP-05: qp %06x: completion of WQE %u says something else",
 			  side->qpn, k);
 	reap_buffer(side, off, stride, op->data, write ? 0 : op->len);
-	if (write && memcmp(side->node->mem + op->at, op->data, op->len) != 0)
+	/* A client that polls late may find its slot taken by the next WRITE but 31. */
+	if (write && peer->posted <= k + MESH_SLOTS &&
+	    memcmp(side->node->mem + op->at, op->data, op->len) != 0)
 		mesh_fail(side->m,
 			  "RSP-05: qp %06x: WRITE %u is announced, its bytes are not there",
 			  side->qpn, k);
