@@ -6,7 +6,8 @@
  * The command descriptor that libibverbs opened stands for nothing, so it is replaced by a sealed
  * memfd that names the device and carries the daemon's token for this context. libibverbs wants a
  * character device there and compares its number with those of the devices: fstat tells it what
- * the descriptor was before.
+ * the descriptor was before. A process must have listed devices before it imports, since libibverbs
+ * looks at the descriptor first and loads providers then.
  */
 #include "uv.h"
 

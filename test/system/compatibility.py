@@ -29,6 +29,7 @@ As an ordinary user (UROCE_TEST_UID=65534) the same passes but for what is liste
 | `ibv_rc_pingpong` | `-o`, `-O`, `-P`; `-j` | no on-demand paging; no device memory |
 | `ibv_rc_pingpong` | `-t -e` | the program takes an empty CQ after an event for an error |
 | `fi_pingpong` | `-p verbs` with `-e dgram` or `-e msg` | its event queue opens rdma_cm |
+| `ibv_import_device` | as a process's first call | listing devices is what loads the provider |
 | `ucx_perftest` | a check of the data | it has none; the MPI job over UCX compares every byte |
 | `mpirun` | the test as an ordinary user | it enters two network namespaces, which takes root |
 

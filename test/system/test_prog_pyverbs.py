@@ -48,6 +48,10 @@ def main():
             if name not in CORE and what != "ok" and not FOREIGN.search(name):
                 assert reason(name), f"{name}: {what}"
                 print(f"# {name}: {reason(name)}")
+    with lib.case("pyverbs: another process imports a context; what is not there is refused"):
+        proc = link.a.spawn(["/usr/bin/python3", lib.HERE / "pyverbs/imports.py", link.a.dev])
+        rc = proc.wait(30)
+        assert rc == 0 and "imports: good" in proc.output(), f"status {rc}:\n{proc.output()}"
     with lib.case("nothing is left, the daemon ends cleanly"):
         link.nothing_left()
         link.stop()
