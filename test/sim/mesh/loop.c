@@ -6,6 +6,7 @@
 #include <string.h>
 #include <rte_common.h>
 #include "mesh.h"
+#include "wire/icrc.h"
 
 static void
 loop_at(struct mesh *m, uint64_t at_ns, enum mesh_event kind, uint32_t arg)
@@ -140,9 +141,14 @@ ops_handoff(void *ctx, uint32_t worker, struct rte_mbuf *frame)
 {
 	struct mesh_worker *w = ctx, *to = &w->node->worker[worker];
 	struct mesh *m = w->node->m;
+	struct wire_pkt pkt;
 
 	w->handed++;
 	m->stats.handed++;
+	if (w->group &&
+	    (wire_parse(rte_pktmbuf_mtod(frame, uint8_t *), frame->data_len, &pkt) != WIRE_OK ||
+	     !wire_icrc_check(&pkt)))
+		mesh_fail(m, "WIRE-10: node %u: a member's copy is no good frame", w->node->idx);
 	if (worker >= m->cfg.workers || worker == w->idx)
 		mesh_fail(m, "node %u: worker %u hands a frame to worker %u", w->node->idx, w->idx,
 			  worker);

@@ -229,6 +229,7 @@ struct mesh_worker {
 	struct rte_mbuf *rx[MESH_RX], *in[MESH_RX];
 	uint32_t rx_n, in_n, idx;
 	uint64_t poll_at;
+	bool group; /* the frame at hand is a group's, and good */
 	uint32_t handed,
 		expected; /* MESH_ANY, or frames given to other workers, of the one at hand */
 };

@@ -393,6 +393,7 @@ mesh_arriving(struct mesh_worker *w, struct rte_mbuf *frame)
 
 	w->handed = 0;
 	w->srq.promised = 0;
+	w->group = false;
 	w->expected = MESH_ANY;
 	if (frame->data_len < WIRE_ETH_LEN || (!(p[0] & 1) && memcmp(p, n->mac, 6) != 0) ||
 	    wire_parse(p, frame->data_len, &pkt) != WIRE_OK)
@@ -407,7 +408,8 @@ mesh_arriving(struct mesh_worker *w, struct rte_mbuf *frame)
 	if (n->m->verbose)
 		mesh_log(n->m, "node %u.%u gets %s for %06x psn %06x", n->idx, w->idx, pkt.op->name,
 			 pkt.qpn, pkt.psn);
-	if (pkt.qpn == WIRE_MULTICAST_QPN)
+	w->group = pkt.qpn == WIRE_MULTICAST_QPN;
+	if (w->group)
 		w->expected = arrives_group(w, &pkt);
 	else
 		arrives_at(w, pkt.qpn, &pkt);
