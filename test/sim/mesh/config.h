@@ -4,7 +4,7 @@
 #define MESH_CONFIG_H
 
 #include <stdint.h>
-#include "prng.h"
+#include "../prng.h"
 
 #define MESH_CFG(X)                                                                                \
 	X(nodes, "2 or 3")                                                                         \

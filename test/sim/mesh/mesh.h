@@ -29,8 +29,8 @@
 #include <uroce_abi/ring.h>
 #include <uroce_abi/wqe.h>
 #include "config.h"
-#include "heap.h"
-#include "prng.h"
+#include "../heap.h"
+#include "../prng.h"
 #include "wire/parse.h"
 #include "worker/engine.h"
 
