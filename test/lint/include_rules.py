@@ -27,6 +27,7 @@ OTHERS = {
                       'lib/ipc/vma.h'),
     'drivers/impair': ('lib/wire', 'lib/obs'),
     'app': ('lib', 'include', 'drivers/impair'),
+    'test/sim': ('lib', 'include'),  # its two simulators share what is above mesh/
     'test': ('lib', 'include', 'drivers', 'app'),
 }
 
