@@ -51,7 +51,7 @@ change_region(struct mesh_side *side)
 	if (side->peer != NULL)
 		change_mark(side->peer, MESH_AT_SLOT, which == 1);
 	if (which > 2)
-		change_rereg(side->node, a, which - 2);
+		change_rereg(side->node, a, which == 3 ? (m->seed + side->idx) & 1 : 2);
 	else
 		mesh_area_hide(side->node, a);
 	/* What a rereg left is READ access at most: nothing is written there, either. */
