@@ -209,6 +209,43 @@ open_filters(const struct port *p, bool filtered)
 		PORT_LOG(INFO, p->name, "takes no address filter; frames may be missing");
 }
 
+/* One call of ethdev on EAL's interrupt thread. */
+struct there {
+	int (*fn)(uint16_t id);
+	uint16_t id;
+	int rc;
+	bool done;
+};
+
+static void
+run_there(void *arg)
+{
+	struct there *t = arg;
+
+	t->rc = t->fn(t->id);
+	__atomic_store_n(&t->done, true, __ATOMIC_RELEASE);
+}
+
+/*
+ * fn of the port, for a memif on EAL's interrupt thread: that thread takes a memif up and down as
+ * the peer comes and goes, and the driver does not bear being started, stopped or closed meanwhile
+ * (it frees what the thread works with, and closes descriptors that it polls). An alarm runs there.
+ */
+static int
+ethdev_call(const struct port *p, int (*fn)(uint16_t id))
+{
+	struct there t = {.fn = fn, .id = p->id};
+
+	if (!is_memif(p) || rte_eal_alarm_set(1, run_there, &t) != 0)
+		return fn(p->id);
+	for (int i = 0; i < 50000 && !__atomic_load_n(&t.done, __ATOMIC_ACQUIRE); i++)
+		usleep(100);
+	/* It hangs? What has not begun is taken back, what has is waited for. */
+	if (!__atomic_load_n(&t.done, __ATOMIC_ACQUIRE) && rte_eal_alarm_cancel(run_there, &t) > 0)
+		return fn(p->id);
+	return t.rc;
+}
+
 /*
  * 0 also for a memif client that has no server yet: that is no error, and the driver's cry of it no
  * news when it is heard each second.
@@ -220,7 +257,7 @@ start(struct port *p)
 
 	if (p->memif_client)
 		rte_log_set_level_pattern("pmd.net.memif*", RTE_LOG_CRIT);
-	rc = rte_eth_dev_start(p->id);
+	rc = ethdev_call(p, rte_eth_dev_start);
 	if (p->memif_client)
 		rte_log_set_level_pattern("pmd.net.memif*", RTE_LOG_NOTICE);
 	p->started = rc == 0;
@@ -266,41 +303,12 @@ port_open(struct port *p, const struct port_params *params, struct rte_mempool *
 }
 
 static void
-settled(void *arg)
-{
-	__atomic_store_n((bool *)arg, true, __ATOMIC_RELEASE);
-}
-
-/*
- * Wait until EAL's interrupt thread has done all that it could have begun by now. It takes a memif
- * down when the peer goes, and the driver does not bear being stopped or closed meanwhile. An alarm
- * may come before what became ready with it: the second one comes after that. At most a second
- * each: the thread may be gone.
- */
-static void
-settle_interrupts(void)
-{
-	static bool done; /* outlives this call, should the alarm come late */
-
-	for (int round = 0; round < 2; round++) {
-		__atomic_store_n(&done, false, __ATOMIC_RELEASE);
-		if (rte_eal_alarm_set(1, settled, &done) != 0)
-			return;
-		for (int i = 0; i < 10000 && !__atomic_load_n(&done, __ATOMIC_ACQUIRE); i++)
-			usleep(100);
-	}
-}
-
-static void
 stop(struct port *p)
 {
 	int rc = 0;
 
-	if (is_memif(p))
-		settle_interrupts();
 	if (p->started)
-		rc = rte_eth_dev_stop(p->id);
-
+		rc = ethdev_call(p, rte_eth_dev_stop);
 	if (rc != 0)
 		PORT_LOG(WARNING, p->name, "cannot stop: %s", rte_strerror(-rc));
 	p->started = false;
@@ -317,12 +325,9 @@ port_close(struct port *p)
 	 * A memif server's listening socket stays registered with EAL's interrupt thread when the
 	 * driver frees it: leave that to the end of EAL, after which the thread does nothing.
 	 */
-	if (is_memif(p)) {
-		settle_interrupts();
-		if (!p->memif_client)
-			return;
-	}
-	rc = rte_eth_dev_close(p->id);
+	if (is_memif(p) && !p->memif_client)
+		return;
+	rc = ethdev_call(p, rte_eth_dev_close);
 	if (rc != 0)
 		PORT_LOG(WARNING, p->name, "cannot close: %s", rte_strerror(-rc));
 	/* a frame that somebody still holds keeps the pool alive */
