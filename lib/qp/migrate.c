@@ -95,6 +95,7 @@ restart_requester(struct qp_env *env, struct qp *qp)
 
 	snd->timeout_ns = wire_ack_timeout_ns(qp->attr.timeout);
 	snd->retry_left = qp->attr.retry_cnt;
+	snd->window = QP_WINDOW_PKTS;
 	if (!snd->rnr_wait)
 		snd->deadline_ns = snd->next_psn != snd->una_psn && snd->timeout_ns != 0
 					   ? env->now_ns + snd->timeout_ns

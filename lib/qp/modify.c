@@ -209,8 +209,10 @@ enter_rts(struct qp_env *env, struct qp *qp)
 {
 	struct qp_snd *snd = &qp->snd;
 
-	if (qp->state == QP_RTR)
+	if (qp->state == QP_RTR) {
 		snd->una_psn = snd->next_psn = snd->high_psn = snd->alloc_psn = qp->attr.sq_psn;
+		snd->window = QP_WINDOW_PKTS;
+	}
 	if (qp->state != QP_RTS) {
 		/* Nothing is outstanding: counts set on the way here hold from the first packet. */
 		snd->retry_left = qp->attr.retry_cnt;

@@ -86,6 +86,7 @@ struct qp_snd {
 	uint32_t rd_psns; /* PSNs of responses awaited between una and next (not in the window) */
 	uint32_t rd_out;  /* READs and atomics outstanding */
 	uint32_t since_ackreq; /* packets since the last AckReq */
+	uint32_t window;       /* unacknowledged request packets allowed: few after a timeout */
 	uint64_t deadline_ns;  /* ACK timeout or end of an RNR wait; 0 = none */
 	bool rnr_wait;         /* deadline_ns is the end of an RNR wait */
 	bool read_gap;         /* a gap in READ responses was already asked for again */

@@ -50,6 +50,7 @@ progress(struct qp_env *env, struct qp *qp)
 	snd->retry_left = qp->attr.retry_cnt;
 	snd->rnr_left = qp->attr.rnr_retry;
 	snd->read_gap = false;
+	snd->window = RTE_MIN(2 * snd->window, QP_WINDOW_PKTS + 0u);
 	/* An answer to something sent before a rewind may overtake the cursor. */
 	if (psn_lt(snd->next_psn, snd->una_psn))
 		req_rewind(qp);
@@ -361,6 +362,11 @@ req_timeout(struct qp_env *env, struct qp *qp)
 	if (!take_retry(env, qp))
 		return;
 	snd->read_gap = false;
+	/*
+	 * One packet, then twice as many with each progress: where a queue on the way is shorter
+	 * than the window, the whole of it would lose the same packets each time.
+	 */
+	snd->window = 1;
 	req_rewind(qp);
 	env->ops->qp_wake(env->ops_ctx, qp);
 }

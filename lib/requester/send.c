@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* From WQEs to request packets: window, READ credit, fence, go-back-N cursor. */
+#include <rte_branch_prediction.h>
 #include <rte_common.h>
 #include "requester/internal.h"
 #include "wire/psn.h"
@@ -52,7 +53,7 @@ send_advance(struct qp_env *env, struct qp *qp, uint32_t npsns)
 static bool
 send_ackreq(struct qp_snd *snd, bool last)
 {
-	if (!last && ++snd->since_ackreq < QP_ACKREQ_PKTS)
+	if (!last && ++snd->since_ackreq < RTE_MIN(snd->window, QP_ACKREQ_PKTS + 0u))
 		return false;
 	snd->since_ackreq = 0;
 	return true;
@@ -81,7 +82,7 @@ send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 	uint32_t hdr;
 	uint8_t *p;
 
-	if (rc && (uint32_t)psn_diff(snd->next_psn, snd->una_psn) - snd->rd_psns >= QP_WINDOW_PKTS)
+	if (rc && (uint32_t)psn_diff(snd->next_psn, snd->una_psn) - snd->rd_psns >= snd->window)
 		return REQ_BLOCKED;
 	m = rte_pktmbuf_alloc(env->pool);
 	if (m == NULL)
@@ -123,6 +124,8 @@ send_request(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const str
 
 	if (!e->rd_counted && snd->rd_out >= qp->attr.max_rd_atomic)
 		return REQ_BLOCKED;
+	if (unlikely(snd->window < QP_WINDOW_PKTS) && req_outstanding(snd))
+		return REQ_BLOCKED; /* as if it took the whole of a window that is closed */
 	m = rte_pktmbuf_alloc(env->pool);
 	if (m == NULL)
 		return REQ_NO_ROOM;

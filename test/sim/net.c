@@ -193,10 +193,6 @@ net_lost(struct sim *s, struct sim_link *link, const struct sim_view *v)
 	return true;
 }
 
-/*
- * Loopback has a worker that keeps what finds no room: its queue, which both directions share,
- * loses nothing. (A short one that did would lose the same answers of a resent window each time.)
- */
 static bool
 net_full(struct sim *s, struct sim_link *link)
 {
@@ -204,8 +200,6 @@ net_full(struct sim *s, struct sim_link *link)
 
 	if (s->nfree_pkt < 2)
 		return true;
-	if (link >= &s->link[SIM_LINK_LOOPBACK])
-		return false;
 	return wait_ns * 1000 > (uint64_t)s->cfg.queue * 1024 * s->cfg.byte_ps;
 }
 
