@@ -304,9 +304,11 @@ life_die(struct mesh_side *side)
 static bool
 life_gone(const struct mesh_side *side)
 {
-	return side->dead && (side->cut || (side->reaped == side->posted &&
-					    (side->srq != NULL || side->rreaped == side->rposted) &&
-					    side->due_head == side->due_tail));
+	if (!side->dead || side->cut)
+		return side->dead;
+	/* How many WQEs of an SRQ come to it, only the completions tell. */
+	return side->reaped == side->posted && side->due_head == side->due_tail &&
+	       (side->srq != NULL ? !mesh_cqes_left(side) : side->rreaped == side->rposted);
 }
 
 static bool

@@ -365,6 +365,8 @@ void mesh_taken(struct mesh_worker *w);
 bool mesh_poll(struct mesh_node *n);
 /* At the end: all that is left is void. */
 void mesh_poll_rest(struct mesh_node *n);
+/* Are there completions of its receives that nobody has seen yet? */
+bool mesh_cqes_left(const struct mesh_side *side);
 /* The QP goes to RESET or away: its completions that nobody has seen are void (QP-10, QP-22). */
 void mesh_forget_cqes(struct mesh_side *side);
 

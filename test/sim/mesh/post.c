@@ -228,7 +228,8 @@ plan_own_window(struct mesh_side *side, struct mesh_op *op)
 	w->state = MESH_WIN_BINDING;
 	w->zero_based = sim_chance(&m->load, 300000);
 	w->iova = side->wins.mr.iova + (w->off - side->wins.off);
-	w->key = (w->key & ~0xffu) | sim_below(&m->load, 256);
+	/* No key that an op still names, of a time when the window was bound before. */
+	w->key = (w->key & ~0xffu) | ((w->key + 1 + sim_below(&m->load, 8)) & 0xff);
 	op->rkey = w->key;
 	op->len = MESH_SLOTS * MESH_WIN_LEN;
 	return true;

@@ -496,6 +496,25 @@ mesh_poll_rest(struct mesh_node *n)
 		reap_cq(n, &n->cq[i], UINT32_MAX);
 }
 
+static bool
+reap_left(const struct mesh_side *side, const struct mesh_cqring *r)
+{
+	const struct uroce_cqe *slot;
+	uint32_t at;
+
+	for (at = r->cons; r->hdr != NULL && (slot = reap_slot(r, at)) != NULL; at++) {
+		if (slot->qp_num == side->qpn && slot->opcode != UROCE_CQE_DEAD)
+			return true;
+	}
+	return false;
+}
+
+bool
+mesh_cqes_left(const struct mesh_side *side)
+{
+	return reap_left(side, &side->rcq->old) || reap_left(side, &side->rcq->ring);
+}
+
 static void
 reap_void(struct mesh_side *side, struct mesh_cqring *r)
 {
