@@ -5,7 +5,7 @@
 
 BUILD_PACKAGES="gcc meson ninja-build pkgconf libdpdk-dev libisal-dev libibverbs-dev libjansson-dev
 	libssl-dev libpcap-dev libcmocka-dev python3 ibverbs-providers iproute2 util-linux"
-TEST_PACKAGES="git clang clang-format ibverbs-utils perftest tcpdump tshark python3-scapy
+TEST_PACKAGES="git clang libclang-rt-14-dev clang-format ibverbs-utils perftest tcpdump tshark python3-scapy
 	iputils-ping procps kmod qemu-system-x86 mmdebstrap e2fsprogs cpio binutils
 	python3-pyverbs ucx-utils libfabric-bin openmpi-bin libopenmpi-dev valgrind"
 

@@ -22,6 +22,18 @@ def rcdata(link, plan, *own):
         assert result["ok"] is True, proc.output()
 
 
+def test_WIRE_05_messages_of_2_to_the_31_bytes():
+    """One WRITE, one READ and one SEND of as much as a message may have; about 9 GiB of memory."""
+    link = lib.link_ring()
+    own = ["-d", "{dev}", "--json", "--timeout", "18", "--stall", "60"]
+    plan = ["--bench", "--rounds", "1", "--iters", "100", "--max-len", str(1 << 31), "--bytes",
+            str(1 << 31)]
+    pair = lib.verbs_pair(link.b, link.a, lib.RCDATA, [*own, *plan], server_args=own, timeout=200)
+    result = json.loads(pair.client.output().splitlines()[-1])
+    assert result["ok"] is True and result["SEND"]["bytes"] == 1 << 31, pair.client.output()
+    link.stop()
+
+
 def main():
     lib.need_root()
     for make in lib.LINKS.values():
@@ -45,6 +57,9 @@ def main():
             link = make(extra=lib.TWO_WORKERS)
             rcdata(link, ["--qps", "8", "--ops", "500", "--seed", "79"])
             link.stop()
+    if not lib.SHORT:
+        with lib.case("ring: messages of 2^31 bytes"):
+            test_WIRE_05_messages_of_2_to_the_31_bytes()
     lib.finish()
 
 

@@ -189,7 +189,7 @@ parse_plan(int c, struct plan *plan)
 		plan->duration_ms = number("duration", 1, 3600 * 1000);
 		break;
 	case OPT_MAX_LEN:
-		plan->max_len = number("max-len", 1, 1u << 30);
+		plan->max_len = number("max-len", 1, 1u << 31);
 		break;
 	case OPT_ONEWAY:
 		plan->oneway = 1;
@@ -235,6 +235,9 @@ parse(int argc, char **argv, struct options *opt, struct plan *plan)
 	}
 	if (optind < argc)
 		opt->host = argv[optind];
+	if (!plan->bench && plan->max_len > 1u << 30)
+		die("--max-len %u: without --bench a number in 1 .. %u is wanted", plan->max_len,
+		    1u << 30);
 	if (plan->bench) {
 		plan->qps = 1;
 		plan->mixed = plan->srq = 0;
