@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Builds everything and runs all tests: unit, sim, lint, fuzz, system, programs and interop, then unit,
-# sim and system again under the address and undefined-behaviour sanitizers.
+# Builds everything and runs all tests: unit, sim, lint, fuzz, system, programs and interop, then
+# unit, sim and system again under the address and undefined-behaviour sanitizers.
 #
 #   ./check.sh [SUITE...]        only these suites, without the sanitizers
 #
