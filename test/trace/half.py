@@ -28,6 +28,7 @@ class Read:
         self.address, _, self.length = frame.reth
         self.end = start + max(1, -(-self.length // (mtu or 4096)))
         self.seen = start  # first response never seen
+        self.next = start  # behind the response last seen
 
 
 class Half:
@@ -48,7 +49,6 @@ class Half:
         self.fatal = None
         self.wanted = {}          # PSN -> request with AckReq, not yet answered
         self.atomics = {}
-        self.last_resp = None
         self.epsn = None          # of the responder, if it got what the capture shows
         self.waits = False        # it has sent an RNR NAK and waits for that PSN
         self.gaps = set()
@@ -276,9 +276,11 @@ class Half:
         if not reads:
             self.report(f, "RSP-01-read-psn", "a PSN of a READ", f.psn)
             return
-        if psn != self.last_resp and psn not in (r.start for r in reads):
-            self.report(f, "RSP-01-read-psn", (self.last_resp or reads[0].start) & 0xFFFFFF, f.psn)
-        self.last_resp = psn + 1
+        # From its start on, one by one; what a duplicate of an earlier READ interrupts goes on then.
+        if all(psn not in (r.start, r.next) for r in reads):
+            self.report(f, "RSP-01-read-psn", reads[0].next & 0xFFFFFF, f.psn)
+        for r in reads:
+            r.next = psn + 1
         self.read_shape(f, psn, reads)
         for r in reads:
             if psn == r.seen:
