@@ -239,6 +239,25 @@ def test_unclear_starts():
          checker.counts["device"]["out_of_sequence_requests"] == 4, checker.violations)
 
 
+INTERRUPTED = [  # the end of one READ is asked for again while the next is answered
+    ("one", 0, False, "READ_REQ", 500, reth(2048), b""),
+    ("two", 0, False, "READ_REQ", 502, reth(2048, 4 * MTU), b""),
+    ("one a", 0, True, "RESP_FIRST", 500, aeth(), DATA),
+    ("one b", 0, True, "RESP_LAST", 501, aeth(), DATA),
+    ("two a", 0, True, "RESP_FIRST", 502, aeth(), DATA),
+    ("again", US, False, "READ_REQ", 501, reth(1024, MTU), b""),
+    ("one c", 0, True, "RESP_ONLY", 501, aeth(), DATA),
+    ("two b", 0, True, "RESP_LAST", 503, aeth(), DATA),
+]
+
+
+def test_interrupted_read():
+    checker = checked(INTERRUPTED)
+    case("a READ goes on behind a duplicate", not checker.violations, checker.violations)
+    got = {v["rule"] for v in checked(without(INTERRUPTED, "two a")).violations}
+    case("but not from its middle", got == {"RSP-01-read-psn"}, got)
+
+
 def stats(counts, **more):
     drops = {name: counts[name] + more.get(name, 0) for name in (*check.SPOILT, *check.NO_QP)}
     names = {*check.INSIDE_SENT, *check.INSIDE_GOT, *check.INSIDE_PORT}
@@ -300,8 +319,8 @@ def test_refused_files():
 
 
 def main():
-    for test in (test_counts, test_rules, test_unclear_starts, test_counters, test_spoilt,
-                 test_refused_files):
+    for test in (test_counts, test_rules, test_unclear_starts, test_interrupted_read, test_counters,
+                 test_spoilt, test_refused_files):
         test()
     print(f"1..{len(_cases)}")
     return 0 if all(_cases) else 1
