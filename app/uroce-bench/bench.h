@@ -17,6 +17,18 @@ enum bench_op {
 };
 extern const char *const bench_op_name[BENCH_OPS]; /* "write" .. */
 
+/* What mode "client" measures. */
+enum bench_measure {
+	BENCH_RATE,
+	BENCH_LATENCY,
+	BENCH_HOPS,
+	BENCH_WAKE,
+	BENCH_IDLE,
+	BENCH_MEMORY,
+	BENCH_MEASURES,
+};
+extern const char *const bench_measure_name[BENCH_MEASURES]; /* "rate" .. */
+
 struct bench_options {
 	const char *mode;
 	bool json;
@@ -29,6 +41,15 @@ struct bench_options {
 	uint64_t count; /* messages of a run; 0: as many as take about 50 ms */
 	bool no_probe;  /* bench_core_distance is not called */
 	bool sweep;     /* all sizes and operations */
+
+	/* mode "client" */
+	enum bench_measure measure;
+	uint32_t clients; /* processes with operations, 1 .. 64 */
+	uint32_t batch;   /* messages of one post, 1 .. 64; 0: a quarter of depth, but 1 .. 16 */
+	bool apart;       /* the two ends of a connection in two processes */
+	bool adaptive;    /* the daemon's --idle */
+	/* daemons that are there already, and their devices; NULL: one of our own, and its first */
+	const char *socket, *dev, *peer_socket, *peer_dev;
 };
 
 /* Parse argv into o. Prints what is wrong and exits with 2; --help exits with 0. */
@@ -63,6 +84,7 @@ void bench_report_end(struct bench_report *r); /* prints, frees */
 /* Modes. 0, or 1 where what was moved is not what arrived. */
 int bench_engine(const struct bench_options *o, struct bench_report *r);
 int bench_limit(const struct bench_options *o, struct bench_report *r);
+int bench_client(const struct bench_options *o, struct bench_report *r);
 
 /* CRC alone, and a copy alone, over len bytes of hot memory: ns each. */
 double bench_crc_ns(uint32_t len);

@@ -2,12 +2,14 @@
 #include <stdio.h>
 #include <string.h>
 #include "bench.h"
+#include "client.h"
 
 static const struct {
 	const char *name;
 	int (*run)(const struct bench_options *o, struct bench_report *r);
 } modes[] = {
 	{"engine", bench_engine},
+	{"client", bench_client},
 	{"limit", bench_limit},
 };
 
@@ -16,7 +18,10 @@ main(int argc, char **argv)
 {
 	struct bench_options o;
 
+	if (argc > 1 && strcmp(argv[1], CLIENT_MODE) == 0)
+		return client_main(argc, argv);
 	bench_options_parse(&o, argc, argv);
+	client_host_init();
 	for (unsigned i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
 		struct bench_report *r;
 		int rc;

@@ -13,10 +13,18 @@ const char *const bench_op_name[BENCH_OPS] = {
 	[BENCH_ATOMIC] = "atomic",
 };
 
+const char *const bench_measure_name[BENCH_MEASURES] = {
+	[BENCH_RATE] = "rate", [BENCH_LATENCY] = "latency", [BENCH_HOPS] = "hops",
+	[BENCH_WAKE] = "wake", [BENCH_IDLE] = "idle",       [BENCH_MEMORY] = "memory",
+};
+
+static const char *const idle_name[] = {"poll", "adaptive"};
+
 static const char usage[] =
 	"usage: uroce-bench MODE [OPTION...]\n"
 	"\n"
 	"  engine   two engines back to back on one core, over net_ring: what the transport costs\n"
+	"  client   verbs programs on a daemon: what they get of it\n"
 	"  limit    what CRC, copy and the port alone cost, at the frame sizes of the MTU\n"
 	"\n"
 	"  --op write|send|read|atomic   operation (write)\n"
@@ -29,6 +37,22 @@ static const char usage[] =
 	"  --sweep           every operation, sizes 8 B to 1 MiB\n"
 	"  --no-probe        do not measure the distance of the cores (under valgrind)\n"
 	"  --json            one JSON document instead of a table\n"
+	"\n"
+	" of mode client:\n"
+	"  --measure WHAT    rate: of messages, many in flight (the default)\n"
+	"                    latency: one at a time; SEND there and back, half of it\n"
+	"                    hops: from post to completion of what waits for no peer\n"
+	"                    wake: one message after 100 ms of silence\n"
+	"                    idle: CPU time of the daemon when nothing is sent\n"
+	"                    memory: of daemon and client, a QP; queues are as deep as --depth\n"
+	"  --clients N       processes that post, each with --qps connections, 1 .. 64 (1)\n"
+	"  --batch N         messages of one post, the last signaled, 1 .. 64 (a quarter of the\n"
+	"                    depth, 16 at most)\n"
+	"  --apart           the other end of the connections in processes of its own\n"
+	"  --idle POLICY     of the daemon: poll or adaptive (poll)\n"
+	"  --socket PATH     a daemon that is there, instead of one of our own\n"
+	"  --dev NAME        the device (the first)\n"
+	"  --peer-socket PATH, --peer-dev NAME   daemon and device of the other end (the same)\n"
 	"  --help\n";
 
 static uint64_t
@@ -47,13 +71,17 @@ number(const char *option, const char *text, uint64_t least, uint64_t most)
 	return n;
 }
 
-static enum bench_op
-op_of(const char *text)
+/* Which of names[0 .. n) text is; else says so and exits. */
+static unsigned
+choice(const char *option, const char *text, const char *const *names, unsigned n)
 {
-	for (unsigned i = 0; i < BENCH_OPS; i++)
-		if (strcmp(text, bench_op_name[i]) == 0)
+	for (unsigned i = 0; i < n; i++)
+		if (strcmp(text, names[i]) == 0)
 			return i;
-	fprintf(stderr, "uroce-bench: --op %s: must be write, send, read or atomic\n", text);
+	fprintf(stderr, "uroce-bench: --%s %s: must be", option, text);
+	for (unsigned i = 0; i < n; i++)
+		fprintf(stderr, "%s %s", i == 0 ? "" : i + 1 < n ? "," : " or", names[i]);
+	fputc('\n', stderr);
 	exit(2);
 }
 
@@ -74,20 +102,36 @@ void
 bench_options_parse(struct bench_options *o, int argc, char **argv)
 {
 	static const struct option longs[] = {
-		{"op", required_argument, NULL, 'o'},    {"size", required_argument, NULL, 's'},
-		{"mtu", required_argument, NULL, 'm'},   {"qps", required_argument, NULL, 'q'},
-		{"depth", required_argument, NULL, 'd'}, {"count", required_argument, NULL, 'n'},
-		{"runs", required_argument, NULL, 'r'},  {"sweep", no_argument, NULL, 'a'},
-		{"json", no_argument, NULL, 'j'},        {"help", no_argument, NULL, 'h'},
-		{"no-probe", no_argument, NULL, 'p'},    {NULL, 0, NULL, 0},
+		{"op", required_argument, NULL, 'o'},
+		{"size", required_argument, NULL, 's'},
+		{"mtu", required_argument, NULL, 'm'},
+		{"qps", required_argument, NULL, 'q'},
+		{"depth", required_argument, NULL, 'd'},
+		{"count", required_argument, NULL, 'n'},
+		{"runs", required_argument, NULL, 'r'},
+		{"sweep", no_argument, NULL, 'a'},
+		{"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'},
+		{"no-probe", no_argument, NULL, 'p'},
+		{"measure", required_argument, NULL, 'M'},
+		{"clients", required_argument, NULL, 'C'},
+		{"batch", required_argument, NULL, 'B'},
+		{"apart", no_argument, NULL, 'A'},
+		{"idle", required_argument, NULL, 'I'},
+		{"socket", required_argument, NULL, 'S'},
+		{"dev", required_argument, NULL, 'D'},
+		{"peer-socket", required_argument, NULL, 'T'},
+		{"peer-dev", required_argument, NULL, 'E'},
+		{NULL, 0, NULL, 0},
 	};
 	int c;
 
-	*o = (struct bench_options){.size = 64, .mtu = 4096, .qps = 1, .depth = 128, .runs = 9};
+	*o = (struct bench_options){
+		.size = 64, .mtu = 4096, .qps = 1, .depth = 128, .runs = 9, .clients = 1};
 	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
 		switch (c) {
 		case 'o':
-			o->op = op_of(optarg);
+			o->op = choice("op", optarg, bench_op_name, BENCH_OPS);
 			break;
 		case 's':
 			o->size = (uint32_t)number("size", optarg, 0, 1 << 23);
@@ -119,6 +163,33 @@ bench_options_parse(struct bench_options *o, int argc, char **argv)
 		case 'h':
 			fputs(usage, stdout);
 			exit(0);
+		case 'M':
+			o->measure = choice("measure", optarg, bench_measure_name, BENCH_MEASURES);
+			break;
+		case 'C':
+			o->clients = (uint32_t)number("clients", optarg, 1, 64);
+			break;
+		case 'B':
+			o->batch = (uint32_t)number("batch", optarg, 1, 64);
+			break;
+		case 'A':
+			o->apart = true;
+			break;
+		case 'I':
+			o->adaptive = choice("idle", optarg, idle_name, 2) == 1;
+			break;
+		case 'S':
+			o->socket = optarg;
+			break;
+		case 'D':
+			o->dev = optarg;
+			break;
+		case 'T':
+			o->peer_socket = optarg;
+			break;
+		case 'E':
+			o->peer_dev = optarg;
+			break;
 		default:
 			fputs("uroce-bench: --help tells what there is\n", stderr);
 			exit(2);

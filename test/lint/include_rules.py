@@ -39,7 +39,7 @@ SYSTEM = (
     # lib/wire takes bytes, not mbufs; a client process has no DPDK at all.
     (r'rte_\w+\.h', ('lib/mem', 'lib/cq', 'lib/net', 'lib/obs', 'lib/qp', 'lib/requester',
                      'lib/responder', 'lib/port', 'lib/worker', 'drivers/impair', 'app', 'test')),
-    (r'infiniband/\w+\.h', ('drivers/verbs', 'test')),
+    (r'infiniband/\w+\.h', ('drivers/verbs', 'app/uroce-bench', 'test')),
 )
 
 
@@ -66,7 +66,7 @@ def resolve(name, included):
     """The file that a quoted include means, relative to the root, or None."""
     roots = ['lib', 'include', '']
     if name.startswith('test/'):
-        roots += ['test/wire-check', 'drivers/verbs', 'drivers/impair', 'app/uroced']
+        roots += ['test/wire-check', 'drivers/verbs', 'drivers/impair', 'app/uroced', 'app/uroce-bench']
     for base in (str(pathlib.PurePath(name).parent), *roots):
         path = tree.ROOT / base / included
         if path.is_file():

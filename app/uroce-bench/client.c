@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Mode "client" itself: which processes there are, in which order they act, and the figures. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "client.h"
+
+#define RUN_NS        60000000ull
+#define PINGS         20000u
+#define PINGS_SLOW    2000u /* of messages that take long */
+#define WAKES         10u
+#define WAKE_US       100000u
+#define IDLE_NS       1000000000l
+#define MAX_PROCS     128
+#define SETTLE_TENTHS 50
+
+static struct {
+	const struct bench_options *o;
+	struct client_daemon daemon;
+	unsigned n; /* clients that post: active[0 .. n), passive[0 .. n) where they are apart */
+	bool apart;
+	struct client_proc active[MAX_PROCS], passive[MAX_PROCS];
+	uint32_t seed;
+	uint64_t moved[MAX_PROCS]; /* messages since the last pattern */
+	bool equal;
+} bed;
+
+static void
+tell(struct client_proc *p, struct client_command c)
+{
+	client_say(p, &c, sizeof(c));
+}
+
+static struct client_answer
+heard(struct client_proc *p)
+{
+	struct client_answer a;
+
+	client_hear(p, &a, sizeof(a));
+	return a;
+}
+
+/* The addresses of one process's QPs to the other. */
+static void
+pass_addresses(struct client_proc *from, struct client_proc *to)
+{
+	struct client_address a;
+
+	for (uint32_t q = 0; q < bed.o->qps; q++) {
+		client_hear(from, &a, sizeof(a));
+		client_say(to, &a, sizeof(a));
+	}
+}
+
+static void
+connect_all(void)
+{
+	struct client_command c = {.order = CLIENT_CONNECT};
+
+	for (unsigned i = 0; i < bed.n; i++) {
+		tell(&bed.active[i], c);
+		if (bed.apart) {
+			tell(&bed.passive[i], c);
+			pass_addresses(&bed.active[i], &bed.passive[i]);
+			pass_addresses(&bed.passive[i], &bed.active[i]);
+			heard(&bed.passive[i]);
+		}
+		heard(&bed.active[i]);
+	}
+}
+
+/* Daemon and clients, with nothing connected yet. */
+static void
+start_all(const struct bench_options *o)
+{
+	struct client_plan plan;
+	const char *here = o->socket, *there;
+
+	bed.o = o;
+	bed.n = o->clients;
+	bed.apart = client_apart(o);
+	bed.equal = true;
+	if (here == NULL) {
+		if (bed.daemon.pid == 0)
+			client_daemon_start(&bed.daemon, o);
+		here = bed.daemon.socket;
+	}
+	there = o->peer_socket != NULL ? o->peer_socket : here;
+	for (unsigned i = 0; i < bed.n; i++) {
+		client_plan_make(&plan, o, bed.apart ? CLIENT_ACTIVE : CLIENT_BOTH);
+		client_start(&bed.active[i], 2 * i, here, &plan);
+		if (!bed.apart)
+			continue;
+		client_plan_make(&plan, o, CLIENT_PASSIVE);
+		client_start(&bed.passive[i], 2 * i + 1, there, &plan);
+	}
+}
+
+/* New bytes everywhere, and the passive side at work. */
+static void
+prepare(bool pong)
+{
+	struct client_command c = {.order = CLIENT_PATTERN, .seed = ++bed.seed};
+
+	for (unsigned i = 0; i < bed.n; i++) {
+		bed.moved[i] = 0;
+		tell(&bed.active[i], c);
+		heard(&bed.active[i]);
+		if (!bed.apart)
+			continue;
+		tell(&bed.passive[i], c);
+		heard(&bed.passive[i]);
+		tell(&bed.passive[i],
+		     (struct client_command){.order = CLIENT_SERVE, .count = pong});
+	}
+}
+
+/* Ends what prepare began: are the bytes of this run where they belong? */
+static void
+verify(void)
+{
+	for (unsigned i = 0; i < bed.n; i++) {
+		struct client_command c = {.order = CLIENT_VERIFY,
+					   .seed = bed.seed,
+					   .count = bed.moved[i]};
+
+		if (bed.apart) {
+			tell(&bed.passive[i], (struct client_command){.order = CLIENT_STOP});
+			heard(&bed.passive[i]);
+			tell(&bed.passive[i], c);
+			bed.equal &= heard(&bed.passive[i]).equal != 0;
+		}
+		tell(&bed.active[i], c);
+		bed.equal &= heard(&bed.active[i]).equal != 0;
+	}
+}
+
+/* One run of all clients at once: messages a nanosecond, from the first start to the last end. */
+static double
+run_rate(uint64_t ns, uint64_t count)
+{
+	struct client_command c = {.order = CLIENT_RATE, .ns = ns, .count = count};
+	uint64_t first = UINT64_MAX, last = 0, messages = 0;
+
+	prepare(false);
+	for (unsigned i = 0; i < bed.n; i++)
+		tell(&bed.active[i], c);
+	for (unsigned i = 0; i < bed.n; i++) {
+		struct client_answer a = heard(&bed.active[i]);
+
+		first = a.start_ns < first ? a.start_ns : first;
+		last = a.end_ns > last ? a.end_ns : last;
+		messages += a.messages;
+		bed.moved[i] = a.messages;
+	}
+	verify();
+	return (double)messages / (double)(last - first);
+}
+
+/* One run of pings, all clients at once. */
+static void
+run_ping(uint32_t count, uint32_t pause_us, struct client_hist *h)
+{
+	struct client_command c = {.order = CLIENT_PING, .count = count, .pause_us = pause_us};
+	struct client_hist one;
+
+	prepare(true);
+	for (unsigned i = 0; i < bed.n; i++)
+		tell(&bed.active[i], c);
+	for (unsigned i = 0; i < bed.n; i++) {
+		bed.moved[i] = heard(&bed.active[i]).messages;
+		client_hear(&bed.active[i], &one, sizeof(one));
+		client_hist_merge(h, &one);
+	}
+	verify();
+}
+
+static const char *
+title(const char *what)
+{
+	static char name[160];
+	const struct bench_options *o = bed.o;
+
+	snprintf(name, sizeof(name), "client, %s, %s %s, %u B, MTU %u, %u QP%s, %u client%s%s%s",
+		 what, o->measure == BENCH_HOPS ? "UC" : "RC",
+		 o->measure == BENCH_HOPS ? "write" : bench_op_name[o->op], o->size, o->mtu, o->qps,
+		 o->qps == 1 ? "" : "s", o->clients, o->clients == 1 ? "" : "s",
+		 bed.apart ? " apart" : "", bed.equal ? "" : ": BYTES DIFFER");
+	return name;
+}
+
+static void
+measure_rate(struct bench_report *r)
+{
+	struct bench_figure rate = {.n = 0}, gbps = {.n = 0};
+	const struct bench_options *o = bed.o;
+
+	connect_all();
+	run_rate(RUN_NS / 4, 0);
+	for (uint32_t i = 0; i < o->runs; i++) {
+		double per_ns = run_rate(o->count != 0 ? 0 : RUN_NS, o->count);
+
+		bench_figure_add(&rate, 1e3 * per_ns);
+		bench_figure_add(&gbps, per_ns * o->size * 8);
+	}
+	bench_report_row(r, title("rate"), "messages", &rate, "M/s", "goodput", &gbps, "Gb/s",
+			 NULL);
+}
+
+static void
+measure_latency(struct bench_report *r)
+{
+	struct bench_figure p50 = {.n = 0}, p99 = {.n = 0}, p999 = {.n = 0}, line = {.n = 0};
+	const struct bench_options *o = bed.o;
+	uint32_t pings = o->count != 0 ? (uint32_t)o->count : PINGS;
+	/* a ping of SEND is there and back, its latency half of it */
+	double us = o->measure == BENCH_LATENCY && o->op == BENCH_SEND ? 2e3 : 1e3;
+
+	if (o->count == 0 && o->size > 65536)
+		pings = PINGS_SLOW;
+	connect_all();
+	for (uint32_t i = 0; i < o->runs; i++) {
+		struct client_hist h = {0};
+
+		if (!o->no_probe)
+			bench_figure_add(&line, 2 * bench_core_distance() / 1e3);
+		run_ping(pings, 0, &h);
+		bench_figure_add(&p50, client_hist_at(&h, 0.5) / us);
+		bench_figure_add(&p99, client_hist_at(&h, 0.99) / us);
+		bench_figure_add(&p999, client_hist_at(&h, 0.999) / us);
+	}
+	bench_report_row(r, title(bench_measure_name[o->measure]), "p50", &p50, "us", "p99", &p99,
+			 "us", "p99.9", &p999, "us", "line_round_trip", &line, "us", NULL);
+}
+
+static void
+measure_wake(struct bench_report *r)
+{
+	struct bench_figure median = {.n = 0}, worst = {.n = 0};
+
+	connect_all();
+	for (uint32_t i = 0; i < bed.o->runs; i++) {
+		struct client_hist h = {0};
+
+		run_ping(WAKES, WAKE_US, &h);
+		bench_figure_add(&median, client_hist_at(&h, 0.5) / 1e3);
+		bench_figure_add(&worst, client_hist_at(&h, 1) / 1e3);
+	}
+	bench_report_row(r, title("first message after 100 ms"), "median", &median, "us", "worst",
+			 &worst, "us", NULL);
+}
+
+static void
+measure_idle(struct bench_report *r)
+{
+	struct bench_figure share = {.n = 0};
+	struct client_hist h = {0};
+
+	connect_all();
+	run_ping(1000, 0, &h);
+	for (uint32_t i = 0; i < bed.o->runs; i++) {
+		struct timespec second = {.tv_sec = IDLE_NS / 1000000000};
+		uint64_t cpu = client_cpu_ns(bed.daemon.pid);
+
+		nanosleep(&second, NULL);
+		cpu = client_cpu_ns(bed.daemon.pid) - cpu;
+		bench_figure_add(&share, 100.0 * (double)cpu / (double)IDLE_NS);
+	}
+	bench_report_row(r, title("idle daemon"), "cpu", &share, "% of a core", NULL);
+}
+
+/* Daemon and clients, in bytes. */
+static double
+memory_now(void)
+{
+	uint64_t sum = client_memory(bed.daemon.pid);
+
+	for (unsigned i = 0; i < bed.n; i++)
+		sum += client_memory(bed.active[i].pid);
+	return (double)sum;
+}
+
+/* The same, once it does not change any more: the daemon takes its time with who has left. */
+static double
+memory_settled(void)
+{
+	struct timespec tenth = {.tv_nsec = 100000000};
+	double now = memory_now(), before = 0;
+
+	for (unsigned i = 0; now != before && i < SETTLE_TENTHS; i++) {
+		before = now;
+		nanosleep(&tenth, NULL);
+		now = memory_now();
+	}
+	return now;
+}
+
+static void
+measure_memory(struct bench_report *r)
+{
+	struct bench_figure made = {.n = 0}, used = {.n = 0};
+	const struct bench_options *o = bed.o;
+	double qps = 2.0 * o->qps * o->clients, before;
+
+	before = memory_settled();
+	connect_all();
+	bench_figure_add(&made, (memory_settled() - before) / qps);
+	/* each message of the first round is on its QP at the same time as those of all others */
+	run_rate(RUN_NS, 0);
+	bench_figure_add(&used, (memory_settled() - before) / qps);
+	bench_report_row(r, title("memory of a QP"), "connected", &made, "B", "all_queues_used",
+			 &used, "B", NULL);
+}
+
+/* What packets need of memory once they have come, QPs or not: before it is measured. */
+static void
+warm_up(const struct bench_options *o)
+{
+	struct bench_options one = *o;
+
+	one.qps = one.clients = 1;
+	start_all(&one);
+	connect_all();
+	run_rate(RUN_NS, 0);
+	client_end_all(false);
+}
+
+int
+bench_client(const struct bench_options *o, struct bench_report *r)
+{
+	client_check(o);
+	if (o->measure == BENCH_MEMORY) {
+		if (o->socket == NULL)
+			client_daemon_start(&bed.daemon, o);
+		warm_up(o);
+	}
+	start_all(o);
+	switch (o->measure) {
+	case BENCH_LATENCY:
+	case BENCH_HOPS:
+		measure_latency(r);
+		break;
+	case BENCH_WAKE:
+		measure_wake(r);
+		break;
+	case BENCH_IDLE:
+		measure_idle(r);
+		break;
+	case BENCH_MEMORY:
+		measure_memory(r);
+		break;
+	default:
+		measure_rate(r);
+	}
+	client_end_all(true);
+	return bed.equal ? 0 : 1;
+}

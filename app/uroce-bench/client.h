@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Mode "client": verbs programs as a user's are, on daemons as a user's are.
+ *
+ *   client.c         the mode: what is measured, and the rows
+ *   client_plan.c    what the options mean for the processes
+ *   client_host.c    daemon and client processes: starting, talking to, ending them
+ *   client_hist.c    histogram of times
+ *   client_child.c   the client's process: what the mode tells it, one order after the other
+ *   client_verbs.c   .. its objects: device, memory, queue pairs, connections
+ *   client_data.c    .. the bytes
+ *   client_run.c     .. the loops that are measured
+ *
+ * A client is this program again, run by uroce-run, so that it finds the daemon's devices through
+ * the stock libibverbs. It takes its orders from a socket; it exits with 1 and a line on stderr
+ * where it cannot carry one out. A connection joins two ends: both are the same process's (the
+ * default), or those of two processes (--apart, --peer-socket).
+ */
+#ifndef UROCE_BENCH_CLIENT_H
+#define UROCE_BENCH_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "bench.h"
+
+#define CLIENT_MODE     "client-process" /* argv[1] of a client, which people do not type */
+#define CLIENT_NAME_MAX 64
+
+/* ---- client_hist.c ---- */
+/*
+ * Times in ns, 0 .. 2^32 - 1, at a resolution of 1/128 of the value or 1 ns; larger ones count as
+ * the largest.
+ */
+#define CLIENT_HIST_SUB_BITS 7
+#define CLIENT_HIST_CELLS    ((32 - CLIENT_HIST_SUB_BITS + 1) << CLIENT_HIST_SUB_BITS)
+struct client_hist {
+	uint64_t n;
+	uint32_t cell[CLIENT_HIST_CELLS];
+};
+void client_hist_add(struct client_hist *h, uint64_t ns);
+/* Add what other has counted. */
+void client_hist_merge(struct client_hist *h, const struct client_hist *other);
+/* The time that share (0 .. 1) of all are not above; 0 where there are none. */
+double client_hist_at(const struct client_hist *h, double share);
+
+/* ---- what goes over the socket between the mode and a client, SOCK_SEQPACKET ---- */
+enum client_role {
+	CLIENT_BOTH = 0, /* owns both ends of its connections */
+	CLIENT_ACTIVE,   /* posts the operations */
+	CLIENT_PASSIVE,  /* has the memory, posts receives, answers pings */
+};
+
+/* First message to a client. */
+struct client_plan {
+	char dev[CLIENT_NAME_MAX]; /* "": the first */
+	uint32_t role;             /* enum client_role */
+	uint32_t op;               /* enum bench_op */
+	uint32_t size, mtu, qps, depth;
+	uint32_t batch; /* messages of one post; the last of them is signaled */
+	uint32_t queue; /* WRs that each queue is made for: depth, or more */
+	uint32_t inline_bytes;
+	bool uc;    /* UC in place of RC */
+	bool yield; /* more processes than cores: give way on every empty poll */
+};
+
+/* Orders to a client; each is answered by a struct client_answer. */
+enum client_order {
+	/*
+	 * Make and connect the QPs. A client with one side says struct client_address of each,
+	 * and hears those of its peer.
+	 */
+	CLIENT_CONNECT = 1,
+	CLIENT_PATTERN, /* new bytes in the memory, those of seed */
+	CLIENT_RATE,    /* as many messages as ns take, but count at least */
+	CLIENT_PING,    /* count messages one at a time, pause_us before each */
+	CLIENT_SERVE,   /* the passive part of RATE, or with count != 0 of PING .. */
+	CLIENT_STOP,    /* .. up to here; has no answer of its own */
+	CLIENT_VERIFY,  /* did the bytes of count messages since PATTERN arrive? */
+};
+struct client_command {
+	uint32_t order; /* enum client_order */
+	uint32_t seed;  /* of the bytes that are moved */
+	uint64_t count, ns, pause_us;
+};
+/* A client's answer; to CLIENT_PING a struct client_hist follows it. */
+struct client_answer {
+	uint64_t messages;
+	uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC */
+	uint64_t equal;            /* CLIENT_VERIFY: all bytes are as they should be */
+};
+struct client_address { /* of one QP's end, and its process's memory */
+	uint8_t gid[16];
+	uint32_t qpn, psn, rkey, mtu; /* mtu: code of the port */
+	uint64_t va;
+};
+
+/* Whole messages on the socket: 0, or -1 when the other side is gone or sent another length. */
+int client_send(int sock, const void *msg, size_t len);
+int client_recv(int sock, void *msg, size_t len);
+
+/* ---- client_plan.c ---- */
+/* Do the options go together? Else says why not and exits with 2. */
+void client_check(const struct bench_options *o);
+/* Are the two ends of a connection in two processes? */
+bool client_apart(const struct bench_options *o);
+/* What a client of that role is told. */
+void client_plan_make(struct client_plan *p, const struct bench_options *o, enum client_role role);
+
+/* ---- client_host.c ---- */
+struct client_proc {
+	pid_t pid;
+	int sock;
+};
+struct client_daemon {
+	pid_t pid; /* 0: not ours */
+	char socket[128];
+};
+/* Where processes are put: the CPUs that this one had before DPDK pinned it. Call first. */
+void client_host_init(void);
+unsigned client_cpus(void);
+/*
+ * Start a daemon with a device uroce0 .. on a pair of ports joined in memory, on a socket and
+ * prefix of its own, its worker on the last CPU; wait until it is ready. Exits with 1 where it
+ * does not start. Everything started here ends with this process, however that ends.
+ */
+void client_daemon_start(struct client_daemon *d, const struct bench_options *o);
+/* Start client number i on CPU i, from the first, leaving the worker's alone; it gets the plan. */
+void client_start(struct client_proc *p, unsigned i, const char *socket,
+		  const struct client_plan *plan);
+/* Messages from and to a client. One that has ended ends this program with 1. */
+void client_hear(struct client_proc *p, void *msg, size_t len);
+void client_say(struct client_proc *p, const void *msg, size_t len);
+/* End all clients, and with daemons true all daemons, and remove what they left. */
+void client_end_all(bool daemons);
+/* CPU time that a process has used, in ns; proportional memory that it has, in bytes. */
+uint64_t client_cpu_ns(pid_t pid);
+uint64_t client_memory(pid_t pid);
+
+/* ---- client_child.c ---- */
+/* main of a client: argv[2] is the socket's descriptor. Returns the exit status. */
+int client_main(int argc, char **argv);
+
+#endif

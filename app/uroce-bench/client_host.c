@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "client.h"
+
+#define MAX_CLIENTS 128
+#define MAX_DAEMONS 2
+#define READY       "uroced: ready"
+
+static struct {
+	cpu_set_t cpus;
+	pid_t owner; /* who started all of it: a child that fails ends nothing */
+	pid_t client[MAX_CLIENTS];
+	struct {
+		pid_t pid;
+		char dir[64], prefix[64];
+	} daemon[MAX_DAEMONS];
+	unsigned nclients, ndaemons;
+} host;
+
+int
+client_send(int sock, const void *msg, size_t len)
+{
+	return send(sock, msg, len, MSG_NOSIGNAL) == (ssize_t)len ? 0 : -1;
+}
+
+int
+client_recv(int sock, void *msg, size_t len)
+{
+	ssize_t n;
+
+	do
+		n = recv(sock, msg, len, 0);
+	while (n < 0 && errno == EINTR);
+	return n == (ssize_t)len ? 0 : -1;
+}
+
+static void
+fail(const char *what)
+{
+	fprintf(stderr, "uroce-bench: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+/* Waits for a process of ours, whatever it does. */
+static void
+reap(pid_t pid)
+{
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+static void
+daemon_end(unsigned i)
+{
+	char path[128];
+
+	kill(host.daemon[i].pid, SIGTERM);
+	reap(host.daemon[i].pid);
+	snprintf(path, sizeof(path), "%s/sock", host.daemon[i].dir);
+	unlink(path);
+	rmdir(host.daemon[i].dir);
+	snprintf(path, sizeof(path), "/var/run/dpdk/%s", host.daemon[i].prefix);
+	rmdir(path);
+}
+
+void
+client_end_all(bool daemons)
+{
+	for (; host.nclients != 0; host.nclients--) {
+		kill(host.client[host.nclients - 1], SIGKILL);
+		reap(host.client[host.nclients - 1]);
+	}
+	for (; daemons && host.ndaemons != 0; host.ndaemons--)
+		daemon_end(host.ndaemons - 1);
+}
+
+static void
+at_exit(void)
+{
+	if (getpid() == host.owner)
+		client_end_all(true);
+}
+
+/* All that at_exit does may be done in a handler. */
+static void
+on_signal(int sig)
+{
+	at_exit();
+	_exit(128 + sig);
+}
+
+void
+client_host_init(void)
+{
+	static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+
+	sched_getaffinity(0, sizeof(host.cpus), &host.cpus);
+	host.owner = getpid();
+	atexit(at_exit);
+	for (unsigned i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		signal(ends[i], on_signal);
+}
+
+unsigned
+client_cpus(void)
+{
+	return (unsigned)CPU_COUNT(&host.cpus);
+}
+
+/* CPU number n of those that there are. */
+static unsigned
+cpu_nth(unsigned n)
+{
+	unsigned cpu = 0;
+
+	for (;; cpu++) {
+		if (CPU_ISSET(cpu, &host.cpus) && n-- == 0)
+			return cpu;
+	}
+}
+
+/* A program of ours: in the build tree it lies in a folder of its own, installed beside us. */
+static void
+program(char path[PATH_MAX], const char *name)
+{
+	char exe[PATH_MAX / 2];
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+
+	exe[n > 0 ? n : 0] = '\0';
+	if (strrchr(exe, '/') != NULL)
+		*strrchr(exe, '/') = '\0';
+	snprintf(path, PATH_MAX, "%s/../%s/%s", exe, name, name);
+	if (access(path, X_OK) < 0)
+		snprintf(path, PATH_MAX, "%s/%s", exe, name);
+	if (access(path, X_OK) < 0)
+		fail(path);
+}
+
+/* Between fork and exec. A death of the mode is one of the child, too. */
+static void
+child_setup(int dies_of, const cpu_set_t *cpus)
+{
+	static const int back[] = {SIGINT, SIGTERM, SIGHUP};
+
+	for (unsigned i = 0; i < sizeof(back) / sizeof(back[0]); i++)
+		signal(back[i], SIG_DFL);
+	prctl(PR_SET_PDEATHSIG, dies_of);
+	sched_setaffinity(0, sizeof(*cpus), cpus);
+	if (getppid() != host.owner)
+		_exit(1);
+}
+
+/* The daemon's first words: ready, or why not, which goes to stderr. */
+static void
+wait_ready(int out)
+{
+	char line[256];
+	FILE *f = fdopen(out, "re");
+
+	while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
+		if (strncmp(line, READY, strlen(READY)) == 0)
+			return; /* f stays open: the daemon may say more */
+		fputs(line, stderr);
+	}
+	fprintf(stderr, "uroce-bench: uroced did not start\n");
+	exit(1);
+}
+
+static void
+daemon_exec(const struct client_daemon *d, const char *prefix, const struct bench_options *o,
+	    int out)
+{
+	char uroced[PATH_MAX], cpu[16], qps[16];
+	const char *idle = o->adaptive ? "adaptive" : "poll";
+
+	program(uroced, "uroced");
+	dup2(out, STDOUT_FILENO);
+	snprintf(cpu, sizeof(cpu), "%u", cpu_nth(client_cpus() - 1));
+	snprintf(qps, sizeof(qps), "%u", 2 * o->qps * o->clients + 64);
+	child_setup(SIGTERM, &host.cpus);
+	execl(uroced, uroced, "--socket", d->socket, "--file-prefix", prefix, "--idle", idle,
+	      "--lcores", cpu, "--max-qps", qps, "--no-huge", "--log-level", "error", "--pair", "p",
+	      "--dev", "name=uroce0,port=net_ring_pa,addr=10.9.0.101/24,mtu=4096", "--dev",
+	      "name=uroce1,port=net_ring_pb,addr=10.9.0.102/24,mtu=4096", NULL);
+	perror(uroced);
+	_exit(1);
+}
+
+void
+client_daemon_start(struct client_daemon *d, const struct bench_options *o)
+{
+	unsigned i = host.ndaemons;
+	char *dir = host.daemon[i].dir;
+	int out[2];
+	pid_t pid;
+
+	snprintf(dir, sizeof(host.daemon[i].dir), "/tmp/uroce-bench-%d-XXXXXX", getpid());
+	if (mkdtemp(dir) == NULL || pipe(out) < 0)
+		fail(dir);
+	snprintf(d->socket, sizeof(d->socket), "%s/sock", dir);
+	snprintf(host.daemon[i].prefix, sizeof(host.daemon[i].prefix), "bench-%d-%u", getpid(), i);
+	pid = fork();
+	if (pid < 0)
+		fail("fork");
+	if (pid == 0) {
+		close(out[0]);
+		daemon_exec(d, host.daemon[i].prefix, o, out[1]);
+	}
+	host.daemon[i].pid = d->pid = pid;
+	host.ndaemons++;
+	close(out[1]);
+	wait_ready(out[0]);
+}
+
+static void
+client_exec(unsigned i, const char *socket_path, int sock)
+{
+	char run[PATH_MAX], self[PATH_MAX], fd[16];
+	unsigned cpus = client_cpus() > 1 ? client_cpus() - 1 : 1;
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	cpu_set_t set;
+
+	self[n > 0 ? n : 0] = '\0';
+	program(run, "uroce-run");
+	snprintf(fd, sizeof(fd), "%d", sock);
+	CPU_ZERO(&set);
+	CPU_SET(cpu_nth(i % cpus), &set);
+	child_setup(SIGKILL, &set);
+	execl(run, run, "--socket", socket_path, self, CLIENT_MODE, fd, NULL);
+	perror(run);
+	_exit(1);
+}
+
+void
+client_start(struct client_proc *p, unsigned i, const char *socket_path,
+	     const struct client_plan *plan)
+{
+	int sv[2];
+
+	if (host.nclients == MAX_CLIENTS ||
+	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
+		fail("socketpair");
+	p->pid = fork();
+	if (p->pid < 0)
+		fail("fork");
+	if (p->pid == 0) {
+		int fd = dup(sv[1]); /* without FD_CLOEXEC */
+
+		client_exec(i, socket_path, fd);
+	}
+	host.client[host.nclients++] = p->pid;
+	close(sv[1]);
+	p->sock = sv[0];
+	client_say(p, plan, sizeof(*plan));
+}
+
+/* The client's own words are on stderr already. */
+static void
+gone(void)
+{
+	fprintf(stderr, "uroce-bench: a client has ended before it was done\n");
+	exit(1);
+}
+
+void
+client_say(struct client_proc *p, const void *msg, size_t len)
+{
+	if (client_send(p->sock, msg, len) < 0)
+		gone();
+}
+
+void
+client_hear(struct client_proc *p, void *msg, size_t len)
+{
+	if (client_recv(p->sock, msg, len) < 0)
+		gone();
+}
+
+uint64_t
+client_cpu_ns(pid_t pid)
+{
+	unsigned long long ns, sum = 0;
+	struct dirent *e;
+	char path[128];
+	DIR *dir;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	dir = opendir(path);
+	while (dir != NULL && (e = readdir(dir)) != NULL) {
+		snprintf(path, sizeof(path), "/proc/%d/task/%.16s/schedstat", (int)pid, e->d_name);
+		f = fopen(path, "re");
+		if (f == NULL)
+			continue;
+		if (fscanf(f, "%llu", &ns) == 1)
+			sum += ns;
+		fclose(f);
+	}
+	if (dir != NULL)
+		closedir(dir);
+	return sum;
+}
+
+uint64_t
+client_memory(pid_t pid)
+{
+	static const char *const counted[] = {"Pss:", "Private_Hugetlb:", "Shared_Hugetlb:"};
+	unsigned long long kib, sum = 0;
+	char path[64], line[256];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", (int)pid);
+	f = fopen(path, "re");
+	while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
+		for (unsigned i = 0; i < sizeof(counted) / sizeof(counted[0]); i++) {
+			size_t n = strlen(counted[i]);
+
+			if (strncmp(line, counted[i], n) == 0 &&
+			    sscanf(line + n, "%llu", &kib) == 1)
+				sum += kib * 1024;
+		}
+	}
+	if (f != NULL)
+		fclose(f);
+	return sum;
+}

@@ -1,0 +1,113 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""uroce-bench client: it runs, what it moved arrived, it refuses what cannot be, and leaves nothing."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+
+import lib
+
+BENCH = lib.BUILD / "app/uroce-bench/uroce-bench"
+SHORT = ("--json", "--no-probe", "--runs", "2", "--count", "50")
+
+
+def bench(*argv, fails=0):
+    """Runs the mode client; its first row, or where it has to fail its message."""
+    done = subprocess.run([BENCH, "client", *map(str, argv)], text=True, capture_output=True,
+                          timeout=100)
+    assert done.returncode == fails, f"{argv}: {done.returncode}\n{done.stdout}{done.stderr}"
+    return done.stderr if fails else json.loads(done.stdout)["rows"][0]
+
+
+def left_of(pid):
+    """What a bench with this process id may have left behind."""
+    return [*pathlib.Path("/tmp").glob(f"uroce-bench-{pid}-*"),
+            *pathlib.Path("/var/run/dpdk").glob(f"bench-{pid}-*")]
+
+
+def check_row(row, *keys):
+    assert "DIFFER" not in row["name"], row
+    for key in keys:
+        assert row[key]["least"] > 0, (key, row)
+
+
+def children(pid):
+    done = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], text=True, capture_output=True)
+    return [int(word) for word in done.stdout.split()]
+
+
+def alive(pid):
+    try:
+        return not pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].startswith(" Z")
+    except OSError:
+        return False
+
+
+def main():
+    lib.need_root()
+    if lib.SANITIZED:
+        lib.skip("sanitized: the bench would measure the sanitizer")
+    for op in ("send", "write", "read", "atomic"):
+        with lib.case(f"{op}: every byte arrives, one process or two"):
+            for place in ((), ("--apart",)):
+                for size in (1,) if op == "atomic" else (1, 64, 5000):
+                    check_row(bench("--op", op, "--size", size, *place, *SHORT), "messages")
+                check_row(bench("--op", op, "--measure", "latency", *place, *SHORT),
+                          "p50", "p99", "p99.9")
+    with lib.case("many connections, many clients, 8 MiB"):
+        check_row(bench("--op", "send", "--qps", 70, "--depth", 3, *SHORT), "messages")
+        check_row(bench("--op", "write", "--clients", 3, "--qps", 2, *SHORT), "messages")
+        check_row(bench("--op", "read", "--size", 1 << 23, "--depth", 2, *SHORT), "messages")
+    with lib.case("hops, memory"):
+        check_row(bench("--measure", "hops", *SHORT), "p50")
+        check_row(bench("--measure", "memory", "--qps", 500, "--depth", 16, "--json", "--no-probe"),
+                  "connected", "all_queues_used")
+    with lib.case("two daemons that are there already"):
+        link = lib.link_memif()
+        ends = ("--socket", link.a.daemon.socket, "--dev", "uroce0",
+                "--peer-socket", link.b.daemon.socket, "--peer-dev", "uroce0")
+        for op in ("send", "read"):
+            check_row(bench("--op", op, "--size", 4096, *ends, *SHORT), "messages")
+            check_row(bench("--op", op, "--measure", "latency", *ends, *SHORT), "p50")
+        link.nothing_left()
+        link.stop()
+    with lib.case("options that cannot be are refused by name"):
+        for argv, word in ((("--clients", 0), "--clients 0: must be 1 .. 64"),
+                           (("--clients", 65), "must be 1 .. 64"),
+                           (("--batch", 65), "--batch 65: must be 1 .. 64"),
+                           (("--batch", 9, "--depth", 8), "--batch"),
+                           (("--measure", "speed"), "--measure speed: must be rate"),
+                           (("--idle", "never"), "--idle never: must be poll or adaptive"),
+                           (("--size", 0), "--size 0"),
+                           (("--size", (1 << 23) + 1), "0 .. 8388608"),
+                           (("--qps", 4097), "1 .. 4096"),
+                           (("--dev", "d" * 64), "--dev"),
+                           (("--peer-socket", "/x"), "--peer-socket: needs --socket"),
+                           (("--socket", "/x", "--measure", "idle"), "--measure idle"),
+                           (("--apart", "--measure", "wake"), "--apart"),
+                           (("--sweep",), "--sweep")):
+            said = bench(*argv, fails=2)
+            assert word in said, (argv, said)
+    with lib.case("no daemon there, no such device: an error, and no child is left"):
+        assert "no-such-socket" in bench("--socket", "/tmp/no-such-socket", fails=1)
+        assert "uroce9" in bench("--dev", "uroce9", fails=1)
+    for sig in (signal.SIGTERM, signal.SIGKILL):
+        with lib.case(f"{sig.name} ends daemon and clients, too"):
+            proc = lib.spawn([BENCH, "client", "--no-probe", "--runs", "64"])
+            kids = lib.until("daemon and client run",
+                             lambda: len(found := children(proc.pid)) == 2 and found)
+            os.kill(proc.pid, sig)
+            proc.wait(10)
+            lib.until("they end", lambda: not any(alive(pid) for pid in kids))
+            if sig == signal.SIGTERM:
+                assert not left_of(proc.pid), left_of(proc.pid)
+            for path in left_of(proc.pid):  # nobody could
+                for file in path.glob("*"):
+                    file.unlink()
+                path.rmdir()
+    lib.finish()
+
+
+main()

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* uroce-bench client: what counts as moved, and percentiles. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "client_int.h"
+
+#define SLOTS  8
+#define STRIDE 128
+#define SEED   77
+
+static uint8_t from[SLOTS * STRIDE], to[SLOTS * STRIDE];
+
+static struct client
+client_of(enum bench_op op, uint32_t size, uint32_t qps)
+{
+	struct client c = {
+		.plan = {.op = op, .size = size, .qps = qps},
+		.from = from,
+		.to = to,
+		.slots = SLOTS,
+		.stride = STRIDE,
+		.has = {true, true},
+	};
+
+	client_pattern(&c, SEED);
+	return c;
+}
+
+static void
+move(struct client *c, uint32_t slot)
+{
+	memcpy(c->to + slot * STRIDE, c->from + slot * STRIDE, c->plan.size);
+}
+
+static void
+nothing_moved_is_not_all_moved(void **state)
+{
+	struct client c = client_of(BENCH_WRITE, 100, 1);
+
+	assert_true(client_verify(&c, SEED, 0));
+	assert_false(client_verify(&c, SEED, 1));
+	move(&c, 3);
+	assert_true(client_verify(&c, SEED, 1));
+	assert_false(client_verify(&c, SEED, 2));
+}
+
+static void
+every_message_has_its_slot(void **state)
+{
+	struct client c = client_of(BENCH_READ, STRIDE, 2);
+
+	for (uint32_t i = 0; i < SLOTS; i++) {
+		assert_false(client_verify(&c, SEED, 2000));
+		move(&c, i);
+	}
+	assert_true(client_verify(&c, SEED, 2000));
+}
+
+static void
+one_wrong_byte_is_seen(void **state)
+{
+	struct client c = client_of(BENCH_SEND, 61, 1);
+
+	for (uint32_t i = 0; i < SLOTS; i++)
+		move(&c, i);
+	assert_true(client_verify(&c, SEED, SLOTS));
+	for (uint32_t i = 0; i < 61; i++) {
+		c.to[5 * STRIDE + i] ^= 1;
+		assert_false(client_verify(&c, SEED, SLOTS));
+		c.to[5 * STRIDE + i] ^= 1;
+	}
+	/* a byte that was not written at all is no better */
+	c.to[5 * STRIDE + 60] ^= 0xff;
+	assert_false(client_verify(&c, SEED, SLOTS));
+}
+
+static void
+bytes_of_another_run_or_slot_are_wrong(void **state)
+{
+	struct client c = client_of(BENCH_WRITE, 64, 1);
+
+	for (uint32_t i = 0; i < SLOTS; i++)
+		move(&c, i);
+	assert_false(client_verify(&c, SEED + 1, SLOTS));
+	memcpy(c.to + STRIDE, c.from, 64);
+	assert_false(client_verify(&c, SEED, SLOTS));
+}
+
+static void
+atomics_are_counted(void **state)
+{
+	struct client c = client_of(BENCH_ATOMIC, 8, 3);
+
+	assert_true(client_verify(&c, SEED, 0));
+	c.to[0] = 200;
+	c.to[STRIDE] = 55;
+	assert_true(client_verify(&c, SEED, 255));
+	assert_false(client_verify(&c, SEED, 254));
+	assert_false(client_verify(&c, SEED, 256));
+}
+
+static void
+the_side_that_nothing_comes_to_has_nothing_to_say(void **state)
+{
+	struct client c = client_of(BENCH_WRITE, 64, 1);
+
+	c.has[1] = false;
+	assert_true(client_verify(&c, SEED, 1000));
+	c.plan.op = BENCH_READ;
+	assert_false(client_verify(&c, SEED, 1000));
+}
+
+static void
+percentiles(void **state)
+{
+	static struct client_hist h, other;
+
+	assert_true(client_hist_at(&h, 0.5) == 0);
+	for (uint32_t i = 1; i <= 100; i++)
+		client_hist_add(i % 2 != 0 ? &h : &other, i);
+	client_hist_merge(&h, &other);
+	assert_int_equal(h.n, 100);
+	assert_true(client_hist_at(&h, 0.5) == 51);
+	assert_true(client_hist_at(&h, 0.99) == 100);
+	assert_true(client_hist_at(&h, 0) == 1);
+	assert_true(client_hist_at(&h, 1) == 100);
+}
+
+static void
+values_are_kept_to_one_part_in_128(void **state)
+{
+	for (uint64_t ns = 1; ns < UINT32_MAX; ns = ns * 3 / 2 + 1) {
+		struct client_hist *h = calloc(1, sizeof(*h));
+		double at;
+
+		assert_non_null(h);
+		client_hist_add(h, ns);
+		at = client_hist_at(h, 0.5);
+		assert_true(at >= (double)ns * (1 - 1.0 / 128));
+		assert_true(at <= (double)ns * (1 + 1.0 / 128));
+		free(h);
+	}
+}
+
+static void
+what_is_too_long_is_the_longest(void **state)
+{
+	static struct client_hist h;
+
+	client_hist_add(&h, UINT64_MAX);
+	assert_true(client_hist_at(&h, 1) > 4.2e9);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nothing_moved_is_not_all_moved),
+		cmocka_unit_test(every_message_has_its_slot),
+		cmocka_unit_test(one_wrong_byte_is_seen),
+		cmocka_unit_test(bytes_of_another_run_or_slot_are_wrong),
+		cmocka_unit_test(atomics_are_counted),
+		cmocka_unit_test(the_side_that_nothing_comes_to_has_nothing_to_say),
+		cmocka_unit_test(percentiles),
+		cmocka_unit_test(values_are_kept_to_one_part_in_128),
+		cmocka_unit_test(what_is_too_long_is_the_longest),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
