@@ -24,6 +24,8 @@ As an ordinary user (UROCE_TEST_UID=65534) the same passes but for what is liste
 | program | what | why |
 | --- | --- | --- |
 | all of perftest | `-R`, and everything else of rdma_cm | there is no connection manager yet |
+| `ib_send_bw` | `-b -e` with `-q` above 1 | after an event it polls once, for one QP's depth, and \
+sleeps on what is left |
 | `raw_ethernet_*` | all | raw Ethernet queues are the kernel driver's, not RoCE |
 | `ibv_xsrq_pingpong` | all | XRC is not offered |
 | `ibv_rc_pingpong` | `-o`, `-O`, `-P`; `-j` | no on-demand paging; no device memory |
