@@ -15,7 +15,7 @@
 #include "log.h"
 #include "session.h"
 
-#define ATOMIC_GLOB       2 /* enum ibv_atomic_cap */
+#define ATOMIC_HCA        1 /* enum ibv_atomic_cap */
 #define LINK_POLL_NS      500000000ull
 #define ROCE_OVERHEAD     80u /* IPv6, UDP, BTH, longest extended headers, ICRC: see qp_mtu_code */
 #define PORT_STATE_DOWN   1   /* enum ibv_port_state */
@@ -288,14 +288,15 @@ device_attr(const struct device *dev, struct uroce_device_rep *rep)
 				CAP_CURR_QP_STATE_MOD | CAP_PORT_ACTIVE_EVENT | CAP_SYS_IMAGE_GUID |
 				CAP_RC_RNR_NAK_GEN | CAP_SRQ_RESIZE | CAP_MEM_WINDOW |
 				CAP_MEM_WINDOW_TYPE_2B;
-	rep->max_mcast_grp = opt->max_qps;
-	rep->max_mcast_qp_attach = MCAST_MAX_GROUPS;
+	rep->max_mcast_grp = MCAST_MAX_GROUPS * opt->max_qps;
+	rep->max_mcast_qp_attach = opt->max_qps;
+	rep->max_total_mcast_qp_attach = MCAST_MAX_GROUPS * opt->max_qps;
 	rep->max_mw = opt->max_mrs;
 	rep->max_ah = AH_MAX;
 	rep->max_srq = opt->max_qps;
 	rep->max_srq_wr = QP_MAX_WR;
 	rep->max_srq_sge = QP_MAX_SGE;
-	rep->atomic_cap = ATOMIC_GLOB;
+	rep->atomic_cap = ATOMIC_HCA; /* copied memory is not atomic for the program itself */
 	rep->max_pkeys = UROCE_MAX_PKEYS;
 	rep->local_ca_ack_delay = 15; /* 4.096 us * 2^15: what a busy shared core may need */
 	rep->nports = 1;

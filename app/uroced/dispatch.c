@@ -12,6 +12,15 @@ query_device(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rep
 }
 
 static int
+query_clock(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rep)
+{
+	struct uroce_clock_rep *r = rep->body;
+
+	r->now_ns = timer_now_ns();
+	return 0;
+}
+
+static int
 query_port(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rep)
 {
 	const struct uroce_port_req *q = req->body;
@@ -45,6 +54,7 @@ list_devices(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rep
 static ctrl_handler *const handler[UROCE_CTRL_OPS] = {
 	[UROCE_CTRL_HELLO] = session_hello,
 	[UROCE_CTRL_QUERY_DEVICE] = query_device,
+	[UROCE_CTRL_QUERY_CLOCK] = query_clock,
 	[UROCE_CTRL_QUERY_PORT] = query_port,
 	[UROCE_CTRL_QUERY_GID] = query_gid,
 	[UROCE_CTRL_ALLOC_PD] = pd_alloc,

@@ -59,6 +59,7 @@ static const struct verbs_context_ops uv_ops = {
 	.query_port = uv_query_port,
 	.query_qp = uv_query_qp,
 	.query_qp_data_in_order = uv_query_qp_data_in_order,
+	.query_rt_values = uv_query_rt_values,
 	.query_srq = uv_query_srq,
 	.reg_mr = uv_reg_mr,
 	.req_notify_cq = uv_req_notify_cq,

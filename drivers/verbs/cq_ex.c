@@ -168,6 +168,4 @@ uv_cq_ex_init(struct uv_cq *cq, uint64_t wc_flags)
 		ex->read_dlid_path_bits = cq_ex_dlid_path_bits;
 	if (wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP)
 		ex->read_completion_ts = cq_ex_timestamp;
-	if (wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
-		ex->read_completion_wallclock_ns = cq_ex_timestamp;
 }

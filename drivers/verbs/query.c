@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define UV_CLOCK_KHZ 1000000 /* completion timestamps are nanoseconds */
+#define NS_PER_S     1000000000u
 
 /* IP based GIDs, as enum ib_port_cap_flags of the kernel has it; no public header names it. */
 #define UV_PORT_CAP_IP_BASED_GIDS (1u << 26)
@@ -41,7 +42,7 @@ device_fill(struct ibv_device_attr *to, const struct uroce_device_rep *from)
 	to->max_mw = (int)from->max_mw;
 	to->max_mcast_grp = (int)from->max_mcast_grp;
 	to->max_mcast_qp_attach = (int)from->max_mcast_qp_attach;
-	to->max_total_mcast_qp_attach = (int)(from->max_mcast_qp_attach * from->max_mcast_grp);
+	to->max_total_mcast_qp_attach = (int)from->max_total_mcast_qp_attach;
 	to->max_ah = (int)from->max_ah;
 	to->max_srq = (int)from->max_srq;
 	to->max_srq_wr = (int)from->max_srq_wr;
@@ -91,6 +92,7 @@ uv_query_port(struct ibv_context *ibctx, uint8_t port, struct ibv_port_attr *att
 	attr->active_mtu = rep.active_mtu;
 	attr->gid_tbl_len = (int)rep.gid_tbl_len;
 	attr->port_cap_flags = IBV_PORT_CM_SUP | UV_PORT_CAP_IP_BASED_GIDS;
+	attr->flags = IBV_QPF_GRH_REQUIRED; /* as of any RoCE port */
 	attr->max_msg_sz = rep.max_msg_sz;
 	attr->bad_pkey_cntr = rep.bad_pkey_cntr;
 	attr->qkey_viol_cntr = rep.qkey_viol_cntr;
@@ -100,5 +102,26 @@ uv_query_port(struct ibv_context *ibctx, uint8_t port, struct ibv_port_attr *att
 	attr->active_speed = (uint8_t)rep.active_speed;
 	attr->phys_state = (uint8_t)rep.phys_state;
 	attr->link_layer = IBV_LINK_LAYER_ETHERNET;
+	return 0;
+}
+
+int
+uv_query_rt_values(struct ibv_context *ibctx, struct ibv_values_ex *values)
+{
+	const uint32_t wanted = values->comp_mask;
+	struct uroce_clock_rep rep;
+	int rc;
+
+	values->comp_mask = 0;
+	if (wanted & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
+		return EINVAL;
+	if (!wanted)
+		return 0;
+	rc = uv_call(ibctx, UROCE_CTRL_QUERY_CLOCK, NULL, 0, &rep, sizeof(rep));
+	if (rc)
+		return rc;
+	values->raw_clock.tv_sec = (time_t)(rep.now_ns / NS_PER_S);
+	values->raw_clock.tv_nsec = (long)(rep.now_ns % NS_PER_S);
+	values->comp_mask = wanted;
 	return 0;
 }

@@ -306,6 +306,8 @@ void uv_ah_attr_in(struct ibv_ah_attr *to, const struct uroce_ah_attr *from);
 int uv_query_device_ex(struct ibv_context *ibctx, const struct ibv_query_device_ex_input *input,
 		       struct ibv_device_attr_ex *attr, size_t attr_size);
 int uv_query_port(struct ibv_context *ibctx, uint8_t port, struct ibv_port_attr *attr);
+/* The clock that completions' timestamps are of; EINVAL for any other. */
+int uv_query_rt_values(struct ibv_context *ibctx, struct ibv_values_ex *values);
 
 /* ---- cq.c, cq_ex.c ---- */
 struct ibv_cq *uv_create_cq(struct ibv_context *ibctx, int cqe, struct ibv_comp_channel *channel,

@@ -78,6 +78,7 @@ enum uroce_ctrl_op {
 	UROCE_CTRL_EXPORT,
 	UROCE_CTRL_IMPORT_PD,
 	UROCE_CTRL_IMPORT_MR,
+	UROCE_CTRL_QUERY_CLOCK,
 	UROCE_CTRL_OPS,
 };
 
@@ -151,13 +152,18 @@ struct uroce_device_rep {
 	uint32_t max_qp, max_qp_wr, max_sge, max_sge_rd, max_inline;
 	uint32_t max_cq, max_cqe, max_mr, max_pd, max_mw, max_ah, max_srq, max_srq_wr, max_srq_sge;
 	uint32_t max_qp_rd_atom, max_qp_init_rd_atom, max_res_rd_atom;
-	uint32_t max_mcast_grp, max_mcast_qp_attach;
+	/* groups of the device; QPs of a group; all memberships together */
+	uint32_t max_mcast_grp, max_mcast_qp_attach, max_total_mcast_qp_attach;
 	uint32_t atomic_cap; /* enum ibv_atomic_cap */
 	uint32_t device_cap_flags;
 	uint32_t max_pkeys;
 	uint32_t local_ca_ack_delay;
 	uint32_t nports; /* 1: each DPDK port is a device of its own */
-	uint32_t rsvd;
+};
+
+/* The clock that CQEs' timestamp_ns are of: it starts with the daemon. */
+struct uroce_clock_rep {
+	uint64_t now_ns;
 };
 
 struct uroce_port_req {

@@ -14,6 +14,7 @@
 static const struct ipc_op op_table[UROCE_CTRL_OPS] = {
 	OP(HELLO, SIZE(hello_req), SIZE(hello_rep), NEW, 0),
 	OP(QUERY_DEVICE, NONE, SIZE(device_rep), CONTEXT, 0),
+	OP(QUERY_CLOCK, NONE, SIZE(clock_rep), CONTEXT, 0),
 	OP(QUERY_PORT, SIZE(port_req), SIZE(port_rep), CONTEXT, 0),
 	OP(QUERY_GID, SIZE(gid_req), SIZE(gid_rep), CONTEXT, 0),
 	OP(QUERY_PKEY, SIZE(pkey_req), SIZE(pkey_rep), CONTEXT, 0),

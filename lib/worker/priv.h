@@ -160,7 +160,6 @@ void captured_sent(struct worker *w, struct rte_mbuf *const *m, uint32_t n);
 
 /* timer.c; timer_set is an upcall of the engine */
 int timer_init(void); /* control thread; 0 or -errno */
-uint64_t timer_now_ns(void);
 void timer_set(void *ctx, struct qp *qp);
 unsigned timer_poll(struct worker *w);
 /* Nanoseconds until the next timer; UINT64_MAX: there is none. */

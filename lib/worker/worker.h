@@ -57,6 +57,9 @@ void worker_set_destroy(struct worker_set *ws);
 unsigned worker_count(const struct worker_set *ws);
 struct worker *worker_get(struct worker_set *ws, unsigned i);
 
+/* Any thread. Nanoseconds since the workers were made, never 0: what CQEs' timestamps are of. */
+uint64_t timer_now_ns(void);
+
 /*
  * Control thread. Run fn(w, arg) on the worker between two bursts and wait for it. Everything the
  * worker owns (QPs, engine) may be touched in fn; it must not block.

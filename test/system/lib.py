@@ -12,6 +12,7 @@ import itertools
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -257,6 +258,8 @@ class Daemon:
         """`urocectl --json show WHAT`, decoded."""
         done = subprocess.run([UROCECTL, "--socket", self.socket, "--json", "show", what],
                               text=True, capture_output=True, timeout=20)
+        if done.returncode:
+            self.alive()
         assert done.returncode == 0, f"urocectl show {what}: {done.stdout}{done.stderr}"
         return json.loads(done.stdout)
 
@@ -434,6 +437,21 @@ def case(name):
             print(f"# {line}")
     _cases.append(verdict)
     print(f"{verdict} {len(_cases)} - {name} ({time.monotonic() - start:.1f} s)", flush=True)
+
+
+def tap(prog, what, timeout):
+    """Takes over the TAP lines of a program of ours, one case each; it must end well, too."""
+    rc = prog.wait(timeout)
+    notes = []
+    for line in prog.output().splitlines():
+        if re.match(r"(not )?ok \d+ - ", line):
+            with case(f"{what}: {line.split(' - ', 1)[1]}"):
+                assert line.startswith("ok"), "\n".join(notes)
+            notes = []
+        else:
+            notes.append(line)
+    with case(f"{what}: the program ended well"):
+        assert rc == 0, f"ended with {rc}:\n{prog.tail()}"
 
 
 def finish():

@@ -1,0 +1,28 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a device says of itself is true (limits.c): with small limits, of which more can be reached
+together; and with UROCE_TEST_FULL=1 the daemon's own, which takes minutes."""
+import lib
+
+SMALL = ("--max-qps", "32", "--max-cqs", "40", "--max-mrs", "100", "--max-pds", "9")
+
+
+def limits(extra):
+    link = lib.link_loop(extra)
+    prog = link.a.spawn([lib.BUILD / "test/system/limits", link.a.dev])
+    what = " ".join(extra) or "defaults"
+    lib.tap(prog, what, 900)
+    with lib.case(f"{what}: nothing is left, the daemon ends cleanly"):
+        link.nothing_left()
+        link.stop()
+
+
+def main():
+    lib.need_root()
+    limits(SMALL)
+    if lib.FULL:  # 65535 regions, one by one
+        limits(lib.ONE_WORKER)
+    lib.finish()
+
+
+main()

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the verbs programs of the system tests share: a device opened with what most tests need on
+ * it, queue pairs connected on that one device, and TAP lines.
+ */
+#ifndef VERBSIDE_H
+#define VERBSIDE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <infiniband/verbs.h>
+
+#define SIDE_BYTES (1 << 20) /* of buf */
+#define SIDE_DEPTH 16        /* WRs of a queue */
+#define SIDE_QKEY  0x11111111u
+#define SIDE_ACCESS                                                                                \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
+	 IBV_ACCESS_REMOTE_ATOMIC)
+
+struct side {
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+	struct ibv_mr *mr; /* all of buf */
+	uint8_t *buf;
+	struct ibv_device_attr_ex attr;
+};
+
+/* Opens a device by its name; ends the program with TAP's "Bail out!" if that cannot be. */
+void side_open(struct side *s, const char *name);
+
+/* A QP with caps of SIDE_DEPTH WRs and one SGE, every WR signaled. NULL and errno. */
+struct ibv_qp *side_qp(struct ibv_pd *pd, enum ibv_qp_type type, struct ibv_cq *cq);
+/* From RESET to RTS, connected to the QP dest of the same device (RC, UC). 0 or an errno. */
+int side_raise(struct side *s, struct ibv_qp *qp, uint32_t dest);
+/* The same up to INIT, which takes receives. */
+int side_init_state(struct ibv_qp *qp);
+/* One completion within two seconds of waiting. */
+bool side_wait(struct ibv_cq *cq, struct ibv_wc *wc);
+
+struct side_test {
+	const char *name;
+	void (*run)(void);
+};
+/* Runs them all, one TAP line each. 0: all were good. */
+int side_run(const struct side_test *tests, unsigned int n);
+/* The present test fails. */
+void side_failed(const char *file, int line, const char *what);
+
+#define CHECK(cond)                                                                                \
+	do {                                                                                       \
+		if (!(cond))                                                                       \
+			side_failed(__FILE__, __LINE__, #cond);                                    \
+	} while (0)
+
+#endif
