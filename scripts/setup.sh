@@ -8,6 +8,8 @@ BUILD_PACKAGES="gcc meson ninja-build pkgconf libdpdk-dev libisal-dev libibverbs
 TEST_PACKAGES="git clang libclang-rt-14-dev clang-format ibverbs-utils perftest tcpdump tshark python3-scapy
 	iputils-ping procps kmod qemu-system-x86 mmdebstrap e2fsprogs cpio binutils
 	python3-pyverbs ucx-utils libfabric-bin openmpi-bin libopenmpi-dev valgrind"
+# What `uroce-bench report` compares with and measures by; it names what is missing.
+BENCH_PACKAGES="iperf3 ucx-utils perftest qemu-system-x86 mmdebstrap e2fsprogs cpio kmod binutils dpdk-dev"
 
 setup_say() {
 	printf '%s: %s\n' "$(basename "$0")" "$*"

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #define BENCH_MAX_RUNS 64
+#define BENCH_MAX_ARGS 64
 
 enum bench_op {
 	BENCH_WRITE,
@@ -85,6 +86,13 @@ void bench_report_end(struct bench_report *r); /* prints, frees */
 int bench_engine(const struct bench_options *o, struct bench_report *r);
 int bench_limit(const struct bench_options *o, struct bench_report *r);
 int bench_client(const struct bench_options *o, struct bench_report *r);
+int bench_probe(const struct bench_options *o, struct bench_report *r);
+
+/*
+ * Becomes the script of argv[1] where that is a mode in Python. Returns 0 where it is none, else
+ * the exit status of a failure that was printed.
+ */
+int bench_script(int argc, char **argv);
 
 /* CRC alone, and a copy alone, over len bytes of hot memory: ns each. */
 double bench_crc_ns(uint32_t len);

@@ -11,15 +11,19 @@ static const struct {
 	{"engine", bench_engine},
 	{"client", bench_client},
 	{"limit", bench_limit},
+	{"probe", bench_probe},
 };
 
 int
 main(int argc, char **argv)
 {
 	struct bench_options o;
+	int status = bench_script(argc, argv);
 
 	if (argc > 1 && strcmp(argv[1], CLIENT_MODE) == 0)
 		return client_main(argc, argv);
+	if (status != 0)
+		return status;
 	bench_options_parse(&o, argc, argv);
 	client_host_init();
 	for (unsigned i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {

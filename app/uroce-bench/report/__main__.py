@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""uroce-bench's modes `versus` and `report`; uroce-bench starts this (app/uroce-bench/script.c)."""
+import argparse
+import json
+import pathlib
+import sys
+import time
+
+if sys.version_info < (3, 11):
+    sys.exit(f"uroce-bench: needs Python 3.11 or later, this is {sys.version.split()[0]}")
+
+import machine  # noqa: E402
+import measure  # noqa: E402
+import page  # noqa: E402
+import procs  # noqa: E402
+import svg  # noqa: E402
+
+HEADLINE = ("engine64", "engine1m", "tcp-goodput")
+
+
+def options(argv):
+    mode = argv[0]
+    known = measure.VERSUS if mode == "versus" else tuple(measure.GROUPS)
+    parser = argparse.ArgumentParser(
+        prog=f"uroce-bench {mode}", description={
+            "versus": "The same transfer by uroce and by what a user would take instead.",
+            "report": "Every goal, what is reached of it, and how far the cores were apart."}[mode])
+    parser.add_argument("--quick", action="store_true", help="shorter runs, less of them; < 3 minutes")
+    parser.add_argument("--only", metavar="GROUP,..", help=f"of: {' '.join(known)}")
+    parser.add_argument("--headline", action="store_true", help="a few rows, in some seconds")
+    parser.add_argument("--repeats", type=int, metavar="N", help="measurements of each figure, 1 .. 64")
+    parser.add_argument("--json", action="store_true", help="one JSON document instead of the page")
+    parser.add_argument("--svg", metavar="DIR", type=pathlib.Path, help="write plots into this folder")
+    given = parser.parse_args(argv[1:])
+    if given.repeats is not None and not 1 <= given.repeats <= 64:
+        parser.error(f"--repeats {given.repeats}: must be 1 .. 64")
+    given.groups = known
+    if given.headline:
+        given.quick = True
+        given.groups = [g for g in HEADLINE if g in known]
+    if given.only:
+        given.groups = given.only.split(",")
+        for group in given.groups:
+            if group not in known:
+                parser.error(f"--only {group}: must be of {', '.join(known)}")
+    if given.svg:
+        try:
+            given.svg.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            parser.error(f"--svg {given.svg}: {error.strerror}")
+    return given
+
+
+def main(argv):
+    given = options(argv)
+    repeats = given.repeats or (1 if given.headline else 3 if given.quick else 5)
+    plan = measure.Plan(given.quick, repeats)
+    procs.start()
+    huge = machine.HugePages(512)
+    procs.at_end(huge.back)
+    head = machine.describe()
+    start, load = time.monotonic(), machine.load()
+    pairs = list(measure.rows(given.groups, plan))
+    head.update(load=[load, machine.load()], seconds=time.monotonic() - start)
+    rows = [row for _, row in pairs]
+    if given.svg:
+        svg.write_all(given.svg, pairs, head)
+    if given.json:
+        json.dump({"mode": argv[0], **head, "rows": rows}, sys.stdout, indent=1)
+        print()
+    else:
+        print("\n".join(page.lines(pairs, head)))
+    return measure.goals.exit_status(rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The goals, and what samples make of them: rows of figure, ratio, state, met. Measures nothing."""
+import dataclasses
+import statistics
+
+
+@dataclasses.dataclass(frozen=True)
+class Goal:
+    """
+    name   of the row; title is what it stands under
+    group  the measurement that gives its samples
+    unit   of the figure
+    sense  ">=" or "<=": which side of the goal is good
+    bound  of figure / base
+    base   what figures are divided by; None: measured beside the figure, in the same run
+    of     what a measured base is, in words
+    """
+    name: str
+    title: str
+    group: str
+    unit: str
+    sense: str
+    bound: float
+    base: float | None = None
+    of: str = ""
+
+    def text(self):
+        """The goal in words."""
+        if self.base is not None:
+            return f"{self.sense} {self.base * self.bound:g} {self.unit}"
+        if self.sense == ">=" and self.bound < 1:
+            return f"{self.sense} {self.bound * 100:g} % of {self.of}"
+        return f"{self.sense} {self.bound:g} x {self.of}"
+
+
+@dataclasses.dataclass
+class Sample:
+    """One measurement: the figure, its base if that was measured, and what is told with it."""
+    figure: float
+    base: float | None = None
+    note: str = ""
+    state: str = ""
+    distance_ns: tuple = ()
+
+    def ratio(self, goal):
+        base = self.base if goal.base is None else goal.base
+        if not base:
+            raise ValueError(f"{goal.name}: nothing to compare with")
+        return self.figure / base
+
+
+ENGINE64 = "engine, RC WRITE 64 B at MTU 4096, both sides on one core"
+ENGINE1M = "engine, RC WRITE 1 MiB at MTU 4096"
+WIRE = "wire, one worker each side"
+CLIENT = "client and daemon on the two cores, local loopback"
+TCP = "versus kernel TCP, each on its natural link, same two cores"
+UCX = "UCX over rc on uroce versus UCX over tcp"
+RXE = "versus rxe in the same guest, same veth"
+QPS = "1 to 4096 QPs"
+IDLE = "idle daemon with `adaptive`"
+
+GOALS = (
+    Goal("messages", ENGINE64, "engine64", "M/s", ">=", 1, 8),
+    Goal("protocol, requester", ENGINE64, "engine64", "ns", "<=", 1, 60),
+    Goal("protocol, responder", ENGINE64, "engine64", "ns", "<=", 1, 60),
+    Goal("both sides on one core", ENGINE1M, "engine1m", "Gb/s", ">=", 1, 75),
+    Goal("requester alone", ENGINE1M, "engine1m", "Gb/s", ">=", 1, 100),
+    Goal("responder alone", ENGINE1M, "engine1m", "Gb/s", ">=", 1, 100),
+    Goal("latency, 64 B SEND, median", CLIENT, "client-latency", "us", "<=", 1, 1.5),
+    Goal("two ring hops", CLIENT, "client-hops", "us", "<=", 2, of="cache line round trip"),
+    Goal("one QP, 1 MiB WRITE", CLIENT, "client1m", "Gb/s", ">=", 0.8, of="engine"),
+    Goal("TCP: goodput, 1 MiB", TCP, "tcp-goodput", "Gb/s", ">=", 4, of="TCP"),
+    Goal("TCP: latency, 64 B", TCP, "tcp-latency", "us", "<=", 0.5, of="TCP"),
+    Goal("UCX: tag_bw, 1 MiB", UCX, "ucx-bw", "Gb/s", ">=", 3, of="tcp"),
+    Goal("UCX: tag_lat, 64 B", UCX, "ucx-lat", "us", "<=", 0.5, of="tcp"),
+    Goal("rxe: messages, 64 B", RXE, "rxe", "k/s", ">=", 10, of="rxe"),
+    Goal("rxe: bandwidth, 64 KiB", RXE, "rxe", "MB/s", ">=", 5, of="rxe"),
+    Goal("64 B, least of the counts", QPS, "qps64", "M/s", ">=", 0.8, of="best"),
+    Goal("4 KiB, least of the counts", QPS, "qps4k", "M/s", ">=", 0.8, of="best"),
+    Goal("memory of a QP, depth 128", QPS, "qp-memory", "KiB", "<=", 1, 16),
+    Goal("processor time", IDLE, "idle", "% of a core", "<=", 1, 2),
+    Goal("first message after idle", IDLE, "wake", "us", "<=", 1, 100),
+)
+
+
+def name_of(goal):
+    """A row's name in JSON: unique."""
+    return f"{goal.title}: {goal.name}"
+
+
+def _chosen(samples):
+    """Those to judge by: taken with near cores if there are such, else all."""
+    near = [s for s in samples if s.state == "near"]
+    return near or samples
+
+
+def make_row(goal, samples=(), error=None):
+    """
+    The row of a goal: from its samples, or from what went wrong. The figure is the median of the
+    samples that were taken in the state near (of all, where none was), the ratio the median of
+    theirs, each with its own base.
+    """
+    row = {"name": name_of(goal), "group": goal.group, "goal": goal.text(), "figure": None,
+           "unit": goal.unit, "ratio": None, "state": None, "met": False}
+    if error is not None or not samples:
+        row["error"] = str(error) if error is not None else "not measured"
+        return row
+    try:
+        chosen = _chosen(samples)
+        ratios = [s.ratio(goal) for s in chosen]
+    except ValueError as why:
+        row["error"] = str(why)
+        return row
+    figures = [s.figure for s in chosen]
+    ratio = statistics.median(ratios)
+    row.update(figure=statistics.median(figures), ratio=ratio, least=min(figures), most=max(figures),
+               samples=len(chosen), state=states(chosen),
+               met=ratio >= goal.bound if goal.sense == ">=" else ratio <= goal.bound)
+    if goal.base is None:
+        row["base"] = statistics.median(s.base for s in chosen)
+    distances = [ns for s in chosen for ns in s.distance_ns]
+    if distances:
+        row["core_distance_ns"] = [min(distances), max(distances)]
+    notes = list(dict.fromkeys(s.note for s in chosen if s.note))
+    if notes:
+        row["note"] = "; ".join(notes)
+    away = [s for s in samples if s.state != "near"]
+    if away and chosen != samples:
+        row["far"] = {"figure": statistics.median(s.figure for s in away),
+                      "ratio": statistics.median(s.ratio(goal) for s in away)}
+    return row
+
+
+def states(samples):
+    """The state of several samples together."""
+    seen = {s.state for s in samples}
+    return seen.pop() if len(seen) == 1 else "mixed"
+
+
+def reached(row, goal):
+    """How much of the goal is reached: 1 and more is met. None without a figure."""
+    if not row["ratio"]:
+        return None
+    return row["ratio"] / goal.bound if goal.sense == ">=" else goal.bound / row["ratio"]
+
+
+def exit_status(rows):
+    """1 where a row has no figure. A goal that is not met is a result, not a failure."""
+    return 1 if any("error" in row for row in rows) else 0

@@ -1,0 +1,109 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Runs in the guest: perftest between two rxe devices, then between two of uroce, on the same veth
+# pair. One line "figure WHO WHAT VALUE" each; on stderr what goes wrong.
+#
+#   versus.sh ROUNDS SECONDS
+. guest/two-rxe.sh
+rounds=$1 seconds=$2
+port=18600 daemon=''
+cp -a root/. / && ldconfig || exit 1
+sysctl -qw net.core.rmem_max=8388608 net.core.wmem_max=8388608
+
+# transfer WHO SERVER CLIENT TOOL ARG...: SERVER and CLIENT are the words before the program's options
+transfer() {
+	local who=$1 server=$2 client=$3 tool=$4 line rc pid
+	shift 4
+	port=$((port + 1))
+	on "$server" "$tool" -p $port "$@" >/tmp/server.log 2>&1 &
+	pid=$!
+	for _ in $(seq 100); do
+		ss -ltn | grep -q ":$port " && break
+		sleep 0.1
+	done
+	on "$client" timeout 40 "$tool" -p $port "$@" 127.0.0.1 >/tmp/client.log 2>&1
+	rc=$?
+	[ $rc = 0 ] || kill $pid 2>/dev/null
+	wait $pid
+	line=$(awk '/^ *#bytes/ { head = 1; next } head && /^ *[0-9]/ { print; exit }' /tmp/client.log)
+	if [ $rc != 0 ] || [ -z "$line" ]; then
+		echo "$who $tool $*: status $rc: $(tail -n3 /tmp/client.log /tmp/server.log | tr '\n' ' ')" >&2
+		return 1
+	fi
+	echo "$line"
+}
+
+# on DEVICE PROGRAM ARG...: with the device's options behind the program's name
+on() {
+	local device=$1 gid before=()
+	shift
+	case $device in
+	rxe*) gid=$(gid_index "$device") ;;
+	uroce*) gid=1 before=(/opt/uroce/app/uroce-run/uroce-run --socket /tmp/uroced.sock) ;;
+	esac
+	[ "$1" != timeout ] || { before+=("$1" "$2"); shift 2; }
+	"${before[@]}" "$1" -d "$device" -x "$gid" -F "${@:2}"
+}
+
+# figures WHO SERVER CLIENT: message rate and bandwidth
+figures() {
+	local line
+	line=$(transfer "$1" "$2" "$3" ib_write_bw -s 64 -D "$seconds") &&
+		echo "figure $1 rate $(echo "$line" | awk '{ print $5 * 1000 }')"
+	line=$(transfer "$1" "$2" "$3" ib_write_bw -s 65536 -t 16 -D "$seconds") &&
+		echo "figure $1 bandwidth $(echo "$line" | awk '{ print $4 * 1.048576 }')"
+}
+
+port_of() {
+	echo "net_af_packet$1,iface=veth$1,blocksz=16384,framesz=8192,framecnt=1024,qpairs=1,qdisc_bypass=1"
+}
+
+start_uroce() {
+	/opt/uroce/app/uroced/uroced --socket /tmp/uroced.sock --no-huge --mem 192 --idle adaptive \
+		--vdev "$(port_of 0)" --vdev "$(port_of 1)" \
+		--dev name=uroce0,port=net_af_packet0,addr=10.78.0.101/24,mtu=4096 \
+		--dev name=uroce1,port=net_af_packet1,addr=10.78.0.102/24,mtu=4096 >/tmp/uroced.log 2>&1 &
+	daemon=$!
+	for _ in $(seq 200); do
+		grep -q '^uroced: ready' /tmp/uroced.log && return 0
+		kill -0 $daemon 2>/dev/null || break
+		sleep 0.1
+	done
+	cat /tmp/uroced.log >&2
+	return 1
+}
+
+# libibverbs asks the kernel's RDMA core first and looks into sysfs, where uroce-run shows its devices,
+# only where there is no such core: it must be away while uroce's turn lasts.
+core_away() {
+	echo 'install ib_core /bin/false' >/etc/modprobe.d/no-core.conf
+	rmmod rdma_rxe rdma_ucm rdma_cm iw_cm ib_cm ib_umad ib_uverbs ib_core
+	! grep -q '^ib_core' /proc/modules || { echo "ib_core stays: $(lsmod | grep ib_)" >&2; return 1; }
+}
+
+core_back() {
+	rm -f /etc/modprobe.d/no-core.conf
+	modprobe -a rdma_rxe ib_uverbs
+}
+
+two_rxe 4200 || exit 1
+for round in $(seq "$rounds"); do
+	if [ "$round" -gt 1 ]; then
+		core_back
+		rdma link add rxe0 type rxe netdev veth0
+		rdma link add rxe1 type rxe netdev veth1
+		for _ in $(seq 50); do
+			[ -n "$(gid_index rxe0)" ] && [ -n "$(gid_index rxe1)" ] && break
+			sleep 0.1
+		done
+	fi
+	figures rxe rxe1 rxe0
+	rdma link del rxe0
+	rdma link del rxe1
+	core_away
+	start_uroce || exit 1
+	figures uroce uroce1 uroce0
+	kill $daemon
+	wait $daemon
+done
+exit 0

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What gives the samples of each group of rows. A function a group: it takes the run's Plan and
+returns {name of the goal: Sample}, or raises what the rows then say."""
+import contextlib
+import dataclasses
+import sys
+
+import goals
+import machine
+import procs
+import rxe
+import versus
+from goals import Sample
+
+
+@dataclasses.dataclass
+class Plan:
+    """How much is measured."""
+    quick: bool = False
+    repeats: int = 5
+
+    def seconds(self, full):
+        """Of one timed transfer: less in a quick run."""
+        return 1 if self.quick else full
+
+
+def _cell(doc, key, row=0):
+    return doc["rows"][row][key]
+
+
+def _spread(cell):
+    return f"{cell['least']:.3g} .. {cell['most']:.3g} {cell['unit']} in one run"
+
+
+def engine64(plan):
+    doc = machine.run_bench("engine", "--size", 64, "--runs", 5 if plan.quick else 9, "--no-probe")
+    return {goal: Sample(_cell(doc, key)["median"], note=_spread(_cell(doc, key)))
+            for goal, key in (("messages", "messages"), ("protocol, requester", "requester_protocol"),
+                              ("protocol, responder", "responder_protocol"))}
+
+
+def engine1m(plan):
+    size = 1 << 20
+    doc = machine.run_bench("engine", "--size", size, "--runs", 5 if plan.quick else 9, "--no-probe")
+    return {"both sides on one core": Sample(_cell(doc, "goodput")["median"],
+                                             note=_spread(_cell(doc, "goodput"))),
+            "requester alone": Sample(size * 8 / _cell(doc, "requester")["median"]),
+            "responder alone": Sample(size * 8 / _cell(doc, "responder")["median"])}
+
+
+def client_latency(plan):
+    """Half of a round trip of SENDs between two QPs of one client."""
+    doc = machine.run_bench("client", "--measure", "latency", "--op", "send", "--size", 64, "--runs", 3,
+                            "--no-probe")
+    p50, p99, p999 = (_cell(doc, key)["median"] for key in ("p50", "p99", "p99.9"))
+    return {"latency, 64 B SEND, median": Sample(p50, note=f"p99 {p99:.3g} us, p99.9 {p999:.3g} us")}
+
+
+def client_hops(plan):
+    """From post to completion of what waits for no peer: to the daemon and back."""
+    doc = machine.run_bench("client", "--measure", "hops", "--size", 64, "--runs", 3)
+    line = _cell(doc, "line_round_trip")["median"]
+    return {"two ring hops": Sample(_cell(doc, "p50")["median"], line,
+                                    f"cache line there and back: {line * 1000:.0f} ns")}
+
+
+def client1m(plan):
+    size = 1 << 20
+    engine = _cell(machine.run_bench("engine", "--size", size, "--runs", 3, "--no-probe"), "goodput")
+    doc = machine.run_bench("client", "--size", size, "--depth", 16, "--runs", 3, "--no-probe")
+    return {"one QP, 1 MiB WRITE": Sample(_cell(doc, "goodput")["median"], engine["median"],
+                                          f"engine {engine['median']:.1f} Gb/s")}
+
+
+def _qps(goal, size, plan):
+    """The least of the rates with different numbers of QPs, beside the best."""
+    rates = {}
+    for n in (1, 64, 4096) if plan.quick else (1, 4, 16, 64, 256, 1024, 4096):
+        # as many messages in flight in all, where the number of QPs allows it
+        doc = machine.run_bench("client", "--size", size, "--qps", n, "--depth", max(4, 256 // n),
+                                "--runs", 3, "--no-probe")
+        rates[n] = _cell(doc, "messages")["median"]
+    worst = min(rates, key=rates.get)
+    told = ", ".join(f"{n}: {rate:.3g}" for n, rate in rates.items())
+    return {goal: Sample(rates[worst], max(rates.values()), f"M/s by QPs: {told}")}
+
+
+def qps64(plan):
+    return _qps("64 B, least of the counts", 64, plan)
+
+
+def qps4k(plan):
+    return _qps("4 KiB, least of the counts", 4096, plan)
+
+
+def qp_memory(plan):
+    doc = machine.run_bench("client", "--measure", "memory", "--qps", 1024, "--depth", 128, "--no-probe")
+    return {"memory of a QP, depth 128": Sample(_cell(doc, "all_queues_used")["median"] / 1024,
+                                                note="daemon and client, every queue used")}
+
+
+def idle(plan):
+    doc = machine.run_bench("client", "--measure", "idle", "--idle", "adaptive", "--runs", 1, "--no-probe")
+    return {"processor time": Sample(_cell(doc, "cpu")["median"])}
+
+
+def wake(plan):
+    doc = machine.run_bench("client", "--measure", "wake", "--idle", "adaptive", "--runs", 1,
+                            "--no-probe")
+    worst = _cell(doc, "worst")["median"]
+    return {"first message after idle": Sample(_cell(doc, "median")["median"],
+                                               note=f"worst of ten {worst:.3g} us")}
+
+
+GROUPS = {
+    "engine64": engine64,
+    "engine1m": engine1m,
+    "client-latency": client_latency,
+    "client-hops": client_hops,
+    "client1m": client1m,
+    "tcp-goodput": versus.tcp_goodput,
+    "tcp-latency": versus.tcp_latency,
+    "ucx-bw": versus.ucx_bw,
+    "ucx-lat": versus.ucx_lat,
+    "rxe": rxe.measure,
+    "qps64": qps64,
+    "qps4k": qps4k,
+    "qp-memory": qp_memory,
+    "idle": idle,
+    "wake": wake,
+}
+ONCE = ("rxe",)  # groups measured once a run: what they start takes too long
+VERSUS = ("tcp-goodput", "tcp-latency", "ucx-bw", "ucx-lat", "rxe")
+
+
+@contextlib.contextmanager
+def probed(samples):
+    """Marks what the block puts into samples with the state of the cores around it."""
+    before = machine.distance_ns()
+    new = {}
+    yield new
+    after = machine.distance_ns()
+    for name, sample in new.items():
+        sample.state = machine.state(before, after)
+        sample.distance_ns = (before, after)
+        samples.setdefault(name, []).append(sample)
+
+
+def run_group(group, plan):
+    """(samples by goal, what went wrong or None). Samples that were taken before something went
+    wrong count."""
+    samples = {}
+    for _ in range(1 if group in ONCE else plan.repeats):
+        try:
+            with probed(samples) as new:
+                new.update(GROUPS[group](plan))
+        except (machine.Missing, procs.Failed, RuntimeError, OSError, KeyError, ValueError) as why:
+            said = f"{type(why).__name__}: {why}" if isinstance(why, (KeyError, ValueError)) else why
+            return samples, said
+    return samples, None
+
+
+def rows(groups, plan):
+    """(goal, row) of every goal of these groups, in the order of the goals."""
+    done = {}
+    for group in groups:
+        print(f"uroce-bench: measuring {group}", file=sys.stderr, flush=True)
+        done[group] = run_group(group, plan)
+    for goal in goals.GOALS:
+        if goal.group in done:
+            samples, error = done[goal.group]
+            mine = samples.get(goal.name, ())
+            yield goal, goals.make_row(goal, mine, None if mine else error)

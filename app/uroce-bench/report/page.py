@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rows as text: one page, at most 118 columns wide."""
+import textwrap
+
+WIDTH = 118
+NAME, GOAL, FIGURE, RATIO, STATE = 30, 24, 32, 8, 14
+
+
+def number(value):
+    """Three or more digits that mean something, without an exponent where people read them."""
+    if value is None:
+        return "-"
+    if abs(value) >= 100:
+        return f"{value:.0f}"
+    return f"{value:.3g}"
+
+
+def figure(row):
+    text = f"{number(row['figure'])} {row['unit']}"
+    if row.get("samples", 0) > 1:
+        text += f" ({number(row['least'])} .. {number(row['most'])})"
+    return text
+
+
+def state(row):
+    distance = row.get("core_distance_ns")
+    return row["state"] + (f" {distance[0]:.0f}-{distance[1]:.0f} ns" if distance else "")
+
+
+def _line(*cells):
+    widths = (NAME, GOAL, FIGURE, RATIO, STATE)
+    return "  " + " ".join(c.ljust(w) for c, w in zip(cells, widths)) + " " + cells[-1]
+
+
+def _wrapped(text):
+    return textwrap.wrap(text, WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6)
+
+
+def lines(pairs, head):
+    """The page's lines. pairs: (goal, row); head: what machine.describe says, with load."""
+    yield (f"{head['cpu']}, {head['cores']} cores, Linux {head['kernel']}, commit {head['commit']}; "
+           f"load {head['load'][0]:.1f} before, {head['load'][1]:.1f} after; {head['seconds']:.0f} s")
+    yield _line("", "goal", "figure (least .. most)", "ratio", "cores", "met").rstrip()
+    title = None
+    for goal, row in pairs:
+        if goal.title != title:
+            title = goal.title
+            yield ""
+            yield title
+        if "error" in row:
+            yield _line(goal.name, row["goal"], "no figure", "-", "-", "no")
+            yield from _wrapped(row["error"])
+            continue
+        yield _line(goal.name, row["goal"], figure(row), number(row["ratio"]), state(row),
+                    "yes" if row["met"] else "NO")
+        if "far" in row:
+            yield from _wrapped(f"with far cores {number(row['far']['figure'])} {row['unit']}, "
+                                f"ratio {number(row['far']['ratio'])}")
+        if "note" in row:
+            yield from _wrapped(row["note"])
+    met = sum(row["met"] for _, row in pairs)
+    failed = sum("error" in row for _, row in pairs)
+    yield ""
+    yield f"{met} of {len(pairs)} goals met" + (f", {failed} not measured" if failed else "")

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Kernel rxe against uroce: both in one boot of the guest of test/interop, on the same veth pair,
+moved by the guest's own perftest. uroce is built for the guest's (emulated) processor, and comes
+with the libraries that it needs."""
+import os
+import pathlib
+import re
+import shutil
+import statistics
+import subprocess
+
+import machine
+import procs
+from goals import Sample
+
+LIBS = "usr/lib/x86_64-linux-gnu"
+PMD_LIBS = ("librte_net_af_packet", "librte_net_ring", "librte_mempool_ring", "librte_bus_vdev")
+TARGETS = ("app/uroced/uroced", "app/uroce-run/uroce-run", "drivers/verbs/liburoce-rdmav34.so")
+OF_THE_GUEST = ("libc.so", "libm.so", "ld-linux")  # the guest is the same Debian
+
+
+def guest_build(source):
+    """uroce for a processor without AVX-512, as the guest's is: built beside the build tree's own."""
+    machine.need("meson", "ninja")
+    folder = machine.bench().parents[2] / "guest-build"
+    if not (folder / "build.ninja").exists():
+        procs.sh("meson", "setup", folder, source, "-Dtarget=x86-64-v2", "--buildtype=release")
+    procs.sh("ninja", "-C", folder, *TARGETS, timeout=900)
+    return folder
+
+
+def image(source):
+    """The guest's image, made by test/interop where it is not there yet."""
+    machine.need("mmdebstrap", "qemu-system-x86_64")
+    call = "import guest; print(guest.image())"
+    done = subprocess.run(["/usr/bin/python3", "-B", "-c", call], cwd=source / "test/interop", text=True,
+                          capture_output=True, check=False, timeout=700,
+                          env={**os.environ, "UROCE_BUILD": str(machine.bench().parents[2])})
+    if done.returncode:
+        raise procs.Failed(f"no guest image: {done.stderr.strip()[-300:]}")
+    return done.stdout.split()[-1]
+
+
+def libraries(*objects):
+    """Shared libraries that the objects load, but those that every Debian has."""
+    found = re.findall(r"=> (/\S+)", procs.sh("ldd", *objects))
+    return sorted({path for path in found if not pathlib.Path(path).name.startswith(OF_THE_GUEST)})
+
+
+def bundle(build, root):
+    """Lays out under root what goes over the guest's own files."""
+    pmds = next(pathlib.Path("/", LIBS, "dpdk").glob("pmds-*"), None)
+    if pmds is None:
+        raise machine.Missing("DPDK's drivers are missing: apt-get install dpdk-dev")
+    for target in TARGETS:
+        place = root / "opt/uroce" / target
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(build / target, place)
+    drivers = [next(pathlib.Path("/", LIBS).glob(f"{name}.so.??")) for name in PMD_LIBS]
+    links = root / LIBS / "dpdk" / pmds.name
+    links.mkdir(parents=True)
+    for path in [*drivers, *libraries(build / TARGETS[0], build / TARGETS[1], *drivers)]:
+        shutil.copy(path, root / LIBS / pathlib.Path(path).name)
+    for driver in drivers:  # links: a second copy of a bus would be a bus of its own
+        (links / driver.name.partition(".so")[0]).with_suffix(".so").symlink_to(f"../../{driver.name}")
+
+
+def boot(source, rounds, seconds):
+    """What guest/versus.sh printed."""
+    build, guest = guest_build(source), image(source)
+    share = procs.tmpdir()
+    bundle(build, share / "root")
+    shutil.copytree(source / "test/interop/guest", share / "guest")
+    script = pathlib.Path(__file__).resolve().parent / "guest/versus.sh"
+    proc = procs.Proc([source / "test/interop/run-guest.sh", script, "--image", guest, "--share", share,
+                       "--mem", "1536", "--timeout", 600, "--", rounds, seconds])
+    return proc.wait(630)
+
+
+def figures(text):
+    """{(who, what): median} of the lines of versus.sh."""
+    found = {}
+    for who, what, value in re.findall(r"^figure (\w+) (\w+) ([\d.eE+-]+)\r?$", text, re.M):
+        found.setdefault((who, what), []).append(float(value))
+    return {key: statistics.median(values) for key, values in found.items()}
+
+
+def measure(plan):
+    source = machine.source()
+    if source is None or not (source / "test/interop/run-guest.sh").exists():
+        raise machine.Missing("needs uroce's source tree: test/interop boots the guest")
+    text = boot(source, 1 if plan.quick else 3, 2)
+    got = figures(text)
+    said = " ".join(line for line in text.splitlines() if not line.startswith("figure"))[-400:]
+    samples = {}
+    for goal, what, scale in (("rxe: messages, 64 B", "rate", 1), ("rxe: bandwidth, 64 KiB", "bandwidth", 1)):
+        if ("rxe", what) not in got or ("uroce", what) not in got:
+            raise procs.Failed(f"the guest gave no {what}: {said}")
+        rxe, uroce = got["rxe", what] * scale, got["uroce", what] * scale
+        unit = {"rate": "k/s", "bandwidth": "MB/s"}[what]
+        samples[goal] = Sample(uroce, rxe, f"rxe {rxe:.3g} {unit} by ib_write_bw; both in one boot, "
+                               "emulated where the machine has no KVM")
+    return samples

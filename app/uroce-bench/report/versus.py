@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The same transfer by uroce and by what a user would take instead, one right after the other."""
+import contextlib
+import json
+import re
+
+import machine
+import procs
+from goals import Sample
+
+JUMBO = 9000
+MIB = 1 << 20
+
+
+def perftest_line(output):
+    """The fields of perftest's one line of results."""
+    for line in reversed(output.splitlines()):
+        if re.match(r"\s*\d+\s+\d+\s+[\d.]", line):
+            return [float(x) for x in line.split()]
+    raise ValueError(f"no line of results: {output[-200:]!r}")
+
+
+def ucx_line(output):
+    """ucx_perftest's line of results: count, latency (50 %, average, overall), MB/s (average,
+    overall), messages/s (average, overall)."""
+    for line in output.splitlines():
+        if line.startswith("Final:"):
+            return [float(x) for x in line.split()[1:]]
+    raise ValueError(f"no line of results: {output[-200:]!r}")
+
+
+def perftest(link, tool, *args, timeout=60):
+    """A perftest program between the two ends of one of uroce's links: its line of results."""
+    port = procs.tcp_port()
+    argv = [tool, "-d", "uroce0", "-x", "1", "-F", "-p", port, *args]
+    return perftest_line(procs.pair(lambda: link.server.client(argv),
+                                    lambda: link.client.client([*argv, link.server_host]), port,
+                                    timeout))
+
+
+def ucx(start_server, start_client, host, test, size, count):
+    port = procs.tcp_port()
+    out = procs.pair(lambda: start_server(["ucx_perftest", "-p", port]),
+                     lambda: start_client(["ucx_perftest", "-p", port, "-t", test, "-s", size,
+                                           "-n", count, "-w", count // 10 + 1, host]), port)
+    return ucx_line(out)
+
+
+def ucx_tcp(test, size, count):
+    """UCX over TCP, on a veth pair with jumbo frames."""
+    machine.need("ucx_perftest", "ip")
+    link = procs.Veth(JUMBO)
+    env = {"UCX_TLS": "tcp", "UCX_NET_DEVICES": "eth0"}
+    try:
+        return ucx(lambda argv: procs.Proc(argv, link.ns[1], env),
+                   lambda argv: procs.Proc(argv, link.ns[0], env), link.server_host, test, size, count)
+    finally:
+        link.remove()
+
+
+def ucx_rc(test, size, count):
+    """UCX over uroce's RC, within the host."""
+    machine.need("ucx_perftest", "ip")
+    env = {"UCX_TLS": "rc", "UCX_NET_DEVICES": "uroce0:1"}
+    with contextlib.closing(procs.Local()) as link:
+        return ucx(lambda argv: link.server.client(argv, env),
+                   lambda argv: link.client.client(argv, env), link.server_host, test, size, count)
+
+
+def iperf3(seconds):
+    """Gb/s of one TCP stream in writes of 1 MiB, over a veth pair with jumbo frames."""
+    machine.need("iperf3", "ip")
+    link = procs.Veth(JUMBO)
+    port = procs.tcp_port()
+    try:
+        out = procs.pair(lambda: procs.Proc(["iperf3", "-s", "-1", "-p", port], link.ns[1]),
+                         lambda: procs.Proc(["iperf3", "-c", link.server_host, "-p", port, "-J", "-l",
+                                             MIB, "-t", seconds], link.ns[0]), port)
+    finally:
+        link.remove()
+    return json.loads(out)["end"]["sum_received"]["bits_per_second"] / 1e9
+
+
+def tcp_goodput(plan):
+    """1 MiB messages: iperf3 over TCP; ib_write_bw over uroce."""
+    machine.need("ib_write_bw")
+    tcp = iperf3(plan.seconds(3))
+    with contextlib.closing(procs.Local()) as link:
+        line = perftest(link, "ib_write_bw", "-s", MIB, "-D", plan.seconds(3), "-t", 16)
+    return {"TCP: goodput, 1 MiB": Sample(line[3] * MIB * 8 / 1e9, tcp,
+                                          f"TCP {tcp:.1f} Gb/s by iperf3; uroce by ib_write_bw")}
+
+
+def tcp_latency(plan):
+    """64 B between two processes: half of a round trip, median."""
+    machine.need("ib_send_lat")
+    tcp = ucx_tcp("tag_lat", 64, 20000)[1]
+    with contextlib.closing(procs.Local()) as link:
+        line = perftest(link, "ib_send_lat", "-s", 64, "-n", 20000)
+    return {"TCP: latency, 64 B": Sample(line[4], tcp,
+                                         f"TCP {tcp:.2f} us by UCX; uroce by ib_send_lat")}
+
+
+def ucx_bw(plan):
+    """tag_bw of 1 MiB messages."""
+    count = 1000 if plan.quick else 4000
+    tcp, rc = (call("tag_bw", MIB, count)[5] * MIB * 8 / 1e9 for call in (ucx_tcp, ucx_rc))
+    return {"UCX: tag_bw, 1 MiB": Sample(rc, tcp, f"tcp {tcp:.1f} Gb/s; UCX_TLS=tcp "
+                                         "UCX_NET_DEVICES=eth0, UCX_TLS=rc UCX_NET_DEVICES=uroce0:1")}
+
+
+def ucx_lat(plan):
+    """tag_lat of 64 B messages: half of a round trip, median."""
+    tcp, rc = (call("tag_lat", 64, 20000)[1] for call in (ucx_tcp, ucx_rc))
+    return {"UCX: tag_lat, 64 B": Sample(rc, tcp, f"tcp {tcp:.2f} us; UCX_TLS=tcp "
+                                         "UCX_NET_DEVICES=eth0, UCX_TLS=rc UCX_NET_DEVICES=uroce0:1")}

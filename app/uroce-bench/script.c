@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Modes that start other programs (daemons, clients, iperf3, a guest) and compare: Python, in
+ * report/ of the source tree, or in the data directory where uroce-bench is installed.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "bench.h"
+
+static const char *const scripted[] = {"report", "versus"};
+
+static int
+is_scripted(const char *mode)
+{
+	for (unsigned i = 0; i < sizeof(scripted) / sizeof(scripted[0]); i++)
+		if (strcmp(mode, scripted[i]) == 0)
+			return 1;
+	return 0;
+}
+
+/* Where the scripts of the program at exe are; tells them in the environment where they run. */
+static void
+find_scripts(const char *exe, char *path, size_t size)
+{
+	int folder = (int)(strrchr(exe, '/') - exe);
+	char build[PATH_MAX];
+
+	setenv("UROCE_BENCH", exe, 1);
+	unsetenv("UROCE_BENCH_SOURCE");
+	if (realpath(BENCH_BUILD, build) != NULL && strlen(build) == (size_t)folder &&
+	    strncmp(exe, build, folder) == 0) {
+		setenv("UROCE_BENCH_SOURCE", BENCH_SOURCE, 1);
+		snprintf(path, size, "%s/app/uroce-bench/report", BENCH_SOURCE);
+	} else {
+		snprintf(path, size, "%.*s/../%s", folder, exe, BENCH_SCRIPTS);
+	}
+}
+
+int
+bench_script(int argc, char **argv)
+{
+	char exe[PATH_MAX], path[2 * PATH_MAX];
+	char *args[BENCH_MAX_ARGS + 4] = {"python3", "-B", path};
+	ssize_t n;
+
+	if (argc < 2 || !is_scripted(argv[1]))
+		return 0;
+	if (argc > BENCH_MAX_ARGS) {
+		fprintf(stderr, "uroce-bench: more than %d arguments\n", BENCH_MAX_ARGS);
+		return 2;
+	}
+	n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	if (n < 0) {
+		fprintf(stderr, "uroce-bench: /proc/self/exe: %s\n", strerror(errno));
+		return 2;
+	}
+	exe[n] = '\0';
+	find_scripts(exe, path, sizeof(path));
+	if (access(path, R_OK | X_OK) != 0) {
+		fprintf(stderr, "uroce-bench: %s: its scripts are not in %s: %s\n", argv[1], path,
+			strerror(errno));
+		return 2;
+	}
+	memcpy(args + 3, argv + 1, (size_t)(argc - 1) * sizeof(*argv));
+	execvp(args[0], args);
+	fprintf(stderr,
+		"uroce-bench: %s is a mode in Python, and python3 does not start: %s"
+		" (apt-get install python3)\n",
+		argv[1], strerror(errno));
+	return 2;
+}
+
+int
+bench_probe(const struct bench_options *o, struct bench_report *r)
+{
+	(void)o;
+	(void)r;
+	return 0; /* the report has the distance of the cores */
+}

@@ -1,0 +1,242 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""uroce-bench report and versus without a measurement: ratio and met, the shape of the JSON, plots
+that are well-formed, missing programs and bad options that are named."""
+import contextlib
+import io
+import itertools
+import json
+import math
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from unittest import mock
+from xml.dom import minidom
+
+BENCH = pathlib.Path(os.environ["UROCE_BENCH"])
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+SCRIPTS = ROOT / "app/uroce-bench/report"
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(SCRIPTS))
+
+import goals  # noqa: E402
+import machine  # noqa: E402
+import measure  # noqa: E402
+import page  # noqa: E402
+import procs  # noqa: E402
+import rxe  # noqa: E402
+import svg  # noqa: E402
+import versus  # noqa: E402
+from goals import Goal, Sample  # noqa: E402
+
+MORE = Goal("rate", "more & <better>", "g", "M/s", ">=", 1, 8)
+LESS = Goal("time", "less is better", "g", "us", "<=", 0.5, of="TCP")
+SHARE = Goal("share", "of a limit", "g", "Gb/s", ">=", 0.8, of="limit")
+HEAD = {"cpu": "a <cpu> & more", "cores": 2, "commit": "abc", "kernel": "6.1", "load": [1.0, 2.0],
+        "seconds": 3.0}
+KEYS = {"name", "goal", "figure", "unit", "ratio", "state", "met"}  # what issue 5 asks for
+
+
+def near(figure, base=None):
+    return Sample(figure, base, state="near", distance_ns=(25.0, 30.0))
+
+
+def far(figure, base=None):
+    return Sample(figure, base, state="far", distance_ns=(140.0, 150.0))
+
+
+def run(*argv, env=None):
+    return subprocess.run([BENCH, *argv], text=True, capture_output=True, check=False, timeout=50,
+                          env={**os.environ, **(env or {})})
+
+
+class Rows(unittest.TestCase):
+    def test_more_is_better(self):
+        for figure, met in ((8.0, True), (8.01, True), (7.99, False)):
+            row = goals.make_row(MORE, [near(figure)])
+            self.assertEqual((row["figure"], row["ratio"], row["met"]), (figure, figure / 8, met))
+
+    def test_less_is_better(self):
+        for figure, met in ((5.0, True), (4.9, True), (5.1, False)):
+            row = goals.make_row(LESS, [near(figure, 10.0)])
+            self.assertEqual((row["base"], row["ratio"], row["met"]), (10.0, figure / 10, met))
+
+    def test_ratio_is_of_the_same_run(self):
+        # the median of the ratios, not the ratio of the medians (which would be 0.5, and met)
+        row = goals.make_row(LESS, [near(2, 2), near(5, 10), near(6, 10)])
+        self.assertEqual((row["figure"], row["ratio"], row["met"]), (5, 0.6, False))
+        self.assertEqual((row["least"], row["most"], row["samples"]), (2, 6, 3))
+
+    def test_near_samples_count_far_ones_are_told(self):
+        row = goals.make_row(MORE, [near(10), far(1), near(12), far(3)])
+        self.assertEqual((row["figure"], row["state"], row["met"]), (11, "near", True))
+        self.assertEqual(row["far"], {"figure": 2, "ratio": 0.25})
+        self.assertEqual(row["core_distance_ns"], [25.0, 30.0])
+
+    def test_only_far_samples(self):
+        row = goals.make_row(MORE, [far(9), far(9)])
+        self.assertEqual((row["figure"], row["state"], row["met"]), (9, "far", True))
+        self.assertNotIn("far", row)
+
+    def test_an_error_is_no_met_goal(self):
+        for row in (goals.make_row(MORE, error=procs.Failed("no link")), goals.make_row(MORE),
+                    goals.make_row(SHARE, [near(3)]), goals.make_row(SHARE, [near(3, 0.0)])):
+            self.assertTrue(row["error"])
+            self.assertEqual((row["figure"], row["ratio"], row["met"]), (None, None, False))
+
+    def test_exit_status_is_of_errors_not_of_goals(self):
+        bad = goals.make_row(MORE, [near(1)])
+        self.assertEqual(goals.exit_status([bad]), 0)
+        self.assertEqual(goals.exit_status([bad, goals.make_row(MORE, error="x")]), 1)
+
+    def test_states(self):
+        self.assertEqual([machine.state(*d) for d in ((25, 99), (25, 150), (150, 230))],
+                         ["near", "mixed", "far"])
+
+    def test_goal_in_words(self):
+        self.assertEqual([g.text() for g in (MORE, LESS, SHARE)],
+                         [">= 8 M/s", "<= 0.5 x TCP", ">= 80 % of limit"])
+
+    def test_reached(self):
+        self.assertEqual(goals.reached(goals.make_row(LESS, [near(2.5, 10.0)]), LESS), 2)
+        self.assertEqual(goals.reached(goals.make_row(SHARE, [near(4, 10.0)]), SHARE), 0.5)
+        self.assertIsNone(goals.reached(goals.make_row(SHARE, error="x"), SHARE))
+
+    def test_every_goal_has_its_measurement_and_a_name_of_its_own(self):
+        names = [goals.name_of(g) for g in goals.GOALS]
+        self.assertEqual(len(names), len(set(names)))
+        self.assertEqual({g.group for g in goals.GOALS}, set(measure.GROUPS))
+        self.assertLessEqual({*measure.ONCE, *measure.VERSUS}, set(measure.GROUPS))
+
+
+class Measuring(unittest.TestCase):
+    def setUp(self):
+        self.distances = itertools.cycle([20.0])
+        for what in (mock.patch.object(machine, "distance_ns", lambda: next(self.distances)),
+                     contextlib.redirect_stderr(io.StringIO())):
+            self.enterContext(what)
+
+    def rows(self, call, repeats=2):
+        with mock.patch.dict(measure.GROUPS, {"engine64": call}):
+            return [row for _, row in measure.rows(["engine64"], measure.Plan(True, repeats))]
+
+    def test_samples_carry_the_state_around_them(self):
+        self.distances = iter([20.0, 30.0, 20.0, 200.0])
+        figures = iter([9.0, 1.0])
+        row = self.rows(lambda plan: {"messages": Sample(next(figures))})[0]
+        self.assertEqual((row["figure"], row["state"], row["samples"]), (9.0, "near", 1))
+        self.assertEqual(row["far"]["figure"], 1.0)
+
+    def test_what_goes_wrong_is_in_every_row_of_the_group(self):
+        for why in (machine.Missing("iperf3 is missing"), procs.Failed("x"), RuntimeError("x"),
+                    KeyError("rows"), OSError("x")):
+            rows = self.rows(mock.Mock(side_effect=why))
+            self.assertEqual(len(rows), 3)
+            self.assertTrue(all(str(why) in row["error"] for row in rows), rows)
+
+    def test_samples_before_a_failure_count(self):
+        rows = self.rows(mock.Mock(side_effect=[{"messages": Sample(9.0)}, procs.Failed("late")]))
+        self.assertEqual((rows[0]["figure"], rows[0]["samples"]), (9.0, 1))
+        self.assertIn("late", rows[1]["error"])
+
+    def test_a_missing_program_is_named_with_its_package(self):
+        with mock.patch.object(shutil, "which", lambda name: None):
+            for program, package in (("ucx_perftest", "ucx-utils"), ("ib_write_bw", "perftest"),
+                                     ("iperf3", "iperf3")):
+                with self.assertRaisesRegex(machine.Missing, f"{program} .*apt-get install {package}"):
+                    machine.need(program)
+
+
+class Outputs(unittest.TestCase):
+    def test_perftest(self):
+        text = (" #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]\n"
+                " 1048576    2493             0.00               1244.21\t\t   0.001244\n ---\n")
+        self.assertEqual(versus.perftest_line(text)[3], 1244.21)
+        with self.assertRaises(ValueError):
+            versus.perftest_line("Couldn't connect\n")
+
+    def test_ucx(self):
+        text = "Final:             20000      7.430     8.110     8.110        7.53        7.53  1 2\n"
+        self.assertEqual(versus.ucx_line(text)[1], 7.43)
+        with self.assertRaises(ValueError):
+            versus.ucx_line("[error] no transport\n")
+
+    def test_guest(self):
+        text = "figure rxe rate 15.7\r\nnoise\r\nfigure rxe rate 17.7\r\nfigure uroce bandwidth 2e+02\r\n"
+        self.assertEqual(rxe.figures(text), {("rxe", "rate"): 16.7, ("uroce", "bandwidth"): 200.0})
+
+
+def pairs():
+    return [(MORE, goals.make_row(MORE, [near(9), far(2)])),
+            (LESS, goals.make_row(LESS, [near(7, 10)])),
+            (SHARE, goals.make_row(SHARE, [far(1e-9, 10)])),
+            (SHARE, goals.make_row(SHARE, error="iperf3 <is> missing & so on"))]
+
+
+class Pages(unittest.TestCase):
+    def test_page(self):
+        text = "\n".join(page.lines(pairs(), HEAD))
+        self.assertTrue(all(len(line) <= page.WIDTH for line in text.splitlines()), text)
+        for words in ("9 M/s", "with far cores 2 M/s", "<= 0.5 x TCP", "iperf3 <is> missing & so on",
+                      "1 of 4 goals met, 1 not measured", "load 1.0 before, 2.0 after"):
+            self.assertIn(words, text)
+
+    def test_plots_are_well_formed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            svg.write_all(folder, pairs(), HEAD)
+            for name, bars in (("goals.svg", 1 + 3), ("versus.svg", 1 + 4)):
+                document = minidom.parse(str(folder / name)).documentElement
+                self.assertEqual(document.tagName, "svg")
+                width = float(document.getAttribute("width"))
+                rects = document.getElementsByTagName("rect")
+                self.assertEqual(len(rects), bars, name)
+                for rect in rects:
+                    x, w = (float(rect.getAttribute(key)) for key in ("x", "width")
+                            ) if rect.hasAttribute("x") else (0, width)
+                    self.assertTrue(math.isfinite(x) and w > 0 and 0 <= x and x + w <= width, name)
+            svg.write_all(folder, [], HEAD)  # nothing to plot is no failure
+            minidom.parse(str(folder / "versus.svg"))
+
+
+class Program(unittest.TestCase):
+    def test_options(self):
+        for argv in (["report", "--only", "nothing"], ["versus", "--only", "engine64"],
+                     ["report", "--repeats", "0"], ["report", "--svg", "/dev/null/x"], ["report", "more"]):
+            done = run(*argv)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), argv)
+            self.assertIn(argv[-1], done.stderr)
+
+    def test_no_python(self):
+        with tempfile.TemporaryDirectory() as empty:
+            done = run("report", env={"PATH": empty})
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("apt-get install python3", done.stderr)
+
+    def test_no_scripts(self):
+        with tempfile.TemporaryDirectory() as folder:
+            copy = shutil.copy(BENCH, folder)
+            done = subprocess.run([copy, "report"], text=True, capture_output=True, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("its scripts are not in", done.stderr)
+
+    def test_json_and_status(self):
+        # without ip, iperf3 and the others: rows that say so, and status 1
+        with tempfile.TemporaryDirectory() as path:
+            os.symlink("/usr/bin/python3", pathlib.Path(path) / "python3")
+            done = run("versus", "--json", "--repeats", "1", "--only", "tcp-goodput,ucx-lat",
+                       env={"PATH": path})
+        self.assertEqual(done.returncode, 1, done.stderr)
+        rows = json.loads(done.stdout)["rows"]
+        self.assertEqual(len(rows), 2)
+        for row in rows:
+            self.assertLessEqual(KEYS, set(row))
+            self.assertRegex(row["error"], "is missing: apt-get install")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
