@@ -15,11 +15,9 @@
 #include "port/log.h"
 #include "port/mtu.h"
 #include "port/port.h"
+#include "port/xdp.h"
 
 #define DEFAULT_DESCRIPTORS 1024
-#define XDP_POOL_BUFFERS    8191 /* the driver keeps two rings of 2048 of them filled */
-/* mempool object header, mbuf, and what a mempool adds to spread objects over memory channels */
-#define XDP_OBJECT_OVERHEAD (RTE_CACHE_LINE_SIZE + sizeof(struct rte_mbuf) + RTE_CACHE_LINE_SIZE)
 
 RTE_LOG_REGISTER(port_logtype, uroce.port, NOTICE);
 
@@ -145,24 +143,13 @@ pool_room(struct rte_mempool *pool)
 	return rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM;
 }
 
-/*
- * The buffers to receive into. AF_XDP hands whole buffers to the kernel, which takes none that is
- * larger than a page, mempool and mbuf headers included.
- */
+/* The buffers to receive into: pool, or what the driver needs instead. NULL: no memory. */
 static struct rte_mempool *
 receive_pool(struct port *p, struct rte_mempool *pool)
 {
-	uint32_t page = (uint32_t)sysconf(_SC_PAGESIZE);
-	char name[RTE_MEMPOOL_NAMESIZE];
-
 	if (strcmp(p->driver, "net_af_xdp") != 0)
 		return pool;
-	snprintf(name, sizeof(name), "port%u", p->id);
-	p->own_pool =
-		rte_pktmbuf_pool_create(name, XDP_POOL_BUFFERS, 0, 0,
-					(uint16_t)(page - XDP_OBJECT_OVERHEAD), SOCKET_ID_ANY);
-	if (p->own_pool == NULL)
-		PORT_LOG(ERR, p->name, "no memory for packet buffers");
+	p->own_pool = port_xdp_pool(p);
 	return p->own_pool;
 }
 
