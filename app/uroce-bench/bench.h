@@ -30,6 +30,17 @@ enum bench_measure {
 };
 extern const char *const bench_measure_name[BENCH_MEASURES]; /* "rate" .. */
 
+enum bench_port {
+	BENCH_PORT_NONE,
+	BENCH_PORT_MEMIF,
+	BENCH_PORT_VHOST,
+	BENCH_PORT_AF_XDP,
+	BENCH_PORT_AF_PACKET,
+	BENCH_PORT_RING,
+	BENCH_PORTS,
+};
+extern const char *const bench_port_name[BENCH_PORTS]; /* "memif" .. */
+
 struct bench_options {
 	const char *mode;
 	bool json;
@@ -51,6 +62,13 @@ struct bench_options {
 	bool adaptive;    /* the daemon's --idle */
 	/* daemons that are there already, and their devices; NULL: one of our own, and its first */
 	const char *socket, *dev, *peer_socket, *peer_dev;
+
+	/* modes "wire" and "limit" */
+	enum bench_port port;
+	uint32_t run_ms;      /* of a measurement over a port, 5 .. 10000 */
+	bool through_testpmd; /* a testpmd forwards between the two sides */
+	bool versus_limit;    /* measure the limit model in the same run */
+	bool versus_testpmd;  /* measure testpmd in the same run */
 };
 
 /* Parse argv into o. Prints what is wrong and exits with 2; --help exits with 0. */
@@ -80,11 +98,15 @@ struct bench_report;
 struct bench_report *bench_report_start(const struct bench_options *o);
 /* A row: name, then its figures as "key", figure, unit .. up to a NULL key. */
 void bench_report_row(struct bench_report *r, const char *name, ...);
+/* More figures for the last row. */
+void bench_report_more(struct bench_report *r, ...);
 void bench_report_end(struct bench_report *r); /* prints, frees */
 
 /* Modes. 0, or 1 where what was moved is not what arrived. */
 int bench_engine(const struct bench_options *o, struct bench_report *r);
 int bench_limit(const struct bench_options *o, struct bench_report *r);
+int bench_limit_port(const struct bench_options *o, struct bench_report *r);
+int bench_wire(const struct bench_options *o, struct bench_report *r);
 int bench_client(const struct bench_options *o, struct bench_report *r);
 int bench_probe(const struct bench_options *o, struct bench_report *r);
 

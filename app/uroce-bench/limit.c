@@ -66,6 +66,8 @@ bench_limit(const struct bench_options *o, struct bench_report *r)
 {
 	static const uint32_t sizes[] = {64, 256, 512, 1024, 2048, 4096};
 
+	if (o->port != BENCH_PORT_NONE)
+		return bench_limit_port(o, r);
 	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		struct bench_figure crc = {.n = 0}, copy = {.n = 0}, both = {.n = 0};
 		char name[32];

@@ -3,15 +3,14 @@
 #include <string.h>
 #include "bench.h"
 #include "client.h"
+#include "duo.h"
 
 static const struct {
 	const char *name;
 	int (*run)(const struct bench_options *o, struct bench_report *r);
 } modes[] = {
-	{"engine", bench_engine},
-	{"client", bench_client},
-	{"limit", bench_limit},
-	{"probe", bench_probe},
+	{"engine", bench_engine}, {"client", bench_client}, {"limit", bench_limit},
+	{"probe", bench_probe},   {"wire", bench_wire},
 };
 
 int
@@ -24,8 +23,13 @@ main(int argc, char **argv)
 		return client_main(argc, argv);
 	if (status != 0)
 		return status;
+	if (argc == 4 && strcmp(argv[1], "node") == 0)
+		return duo_node_main(argv[2], argv[3]);
 	bench_options_parse(&o, argc, argv);
 	client_host_init();
+	duo_check_options(&o);
+	if (o.port != BENCH_PORT_NONE)
+		duo_rig_open();
 	for (unsigned i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
 		struct bench_report *r;
 		int rc;

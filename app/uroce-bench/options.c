@@ -20,12 +20,19 @@ const char *const bench_measure_name[BENCH_MEASURES] = {
 
 static const char *const idle_name[] = {"poll", "adaptive"};
 
+const char *const bench_port_name[BENCH_PORTS] = {
+	[BENCH_PORT_MEMIF] = "memif",   [BENCH_PORT_VHOST] = "vhost",
+	[BENCH_PORT_AF_XDP] = "af_xdp", [BENCH_PORT_AF_PACKET] = "af_packet",
+	[BENCH_PORT_RING] = "ring",
+};
+
 static const char usage[] =
 	"usage: uroce-bench MODE [OPTION...]\n"
 	"\n"
 	"  engine   two engines back to back on one core, over net_ring: what the transport costs\n"
 	"  client   verbs programs on a daemon: what they get of it\n"
-	"  limit    what CRC, copy and the port alone cost, at the frame sizes of the MTU\n"
+	"  limit    what CRC and copy alone cost; with --port, frames alone over it\n"
+	"  wire     two processes, a worker on a core each, and a port between them (root)\n"
 	"  probe    how far the cores are from each other, and nothing else\n"
 	"  versus   the same transfer by what a user would take instead; --help tells more\n"
 	"  report   every goal and what is reached of it; --help tells more\n"
@@ -38,6 +45,11 @@ static const char usage[] =
 	"  --count N         messages of a run (as many as take about 50 ms)\n"
 	"  --runs N          measurements of each figure, 1 .. 64 (9)\n"
 	"  --sweep           every operation, sizes 8 B to 1 MiB\n"
+	"  --port memif|vhost|af_xdp|af_packet|ring   limit, wire: the port between them\n"
+	"  --run-ms N        wire, limit of a port: a measurement's time, 5 .. 10000 (50)\n"
+	"  --through testpmd wire: a dpdk-testpmd forwards between the two, over two memifs\n"
+	"  --versus-limit    wire: and the limit model of the same port, with the ratio\n"
+	"  --versus-testpmd  wire, limit: and a dpdk-testpmd on such a port, with the ratio\n"
 	"  --no-probe        do not measure the distance of the cores (under valgrind)\n"
 	"  --json            one JSON document instead of a table\n"
 	"\n"
@@ -88,6 +100,26 @@ choice(const char *option, const char *text, const char *const *names, unsigned 
 	exit(2);
 }
 
+static enum bench_port
+port_of(const char *text)
+{
+	for (unsigned i = BENCH_PORT_NONE + 1; i < BENCH_PORTS; i++)
+		if (strcmp(text, bench_port_name[i]) == 0)
+			return i;
+	fprintf(stderr, "uroce-bench: --port %s: must be memif, vhost, af_xdp, af_packet or ring\n",
+		text);
+	exit(2);
+}
+
+static bool
+through_of(const char *text)
+{
+	if (strcmp(text, "testpmd") == 0)
+		return true;
+	fprintf(stderr, "uroce-bench: --through %s: must be testpmd\n", text);
+	exit(2);
+}
+
 static uint32_t
 mtu_of(const char *text)
 {
@@ -125,12 +157,22 @@ bench_options_parse(struct bench_options *o, int argc, char **argv)
 		{"dev", required_argument, NULL, 'D'},
 		{"peer-socket", required_argument, NULL, 'T'},
 		{"peer-dev", required_argument, NULL, 'E'},
+		{"port", required_argument, NULL, 'P'},
+		{"run-ms", required_argument, NULL, 't'},
+		{"through", required_argument, NULL, 'U'},
+		{"versus-limit", no_argument, NULL, 'L'},
+		{"versus-testpmd", no_argument, NULL, 'V'},
 		{NULL, 0, NULL, 0},
 	};
 	int c;
 
-	*o = (struct bench_options){
-		.size = 64, .mtu = 4096, .qps = 1, .depth = 128, .runs = 9, .clients = 1};
+	*o = (struct bench_options){.size = 64,
+				    .mtu = 4096,
+				    .qps = 1,
+				    .depth = 128,
+				    .runs = 9,
+				    .clients = 1,
+				    .run_ms = 50};
 	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
 		switch (c) {
 		case 'o':
@@ -159,6 +201,21 @@ bench_options_parse(struct bench_options *o, int argc, char **argv)
 			break;
 		case 'p':
 			o->no_probe = true;
+			break;
+		case 'P':
+			o->port = port_of(optarg);
+			break;
+		case 't':
+			o->run_ms = (uint32_t)number("run-ms", optarg, 5, 10000);
+			break;
+		case 'U':
+			o->through_testpmd = through_of(optarg);
+			break;
+		case 'L':
+			o->versus_limit = true;
+			break;
+		case 'V':
+			o->versus_testpmd = true;
 			break;
 		case 'j':
 			o->json = true;

@@ -76,17 +76,11 @@ row_text(const char *key, const struct bench_figure *f, const char *unit)
 	       bench_figure_least(f), bench_figure_most(f));
 }
 
-void
-bench_report_row(struct bench_report *r, const char *name, ...)
+static void
+add_figures(struct bench_report *r, json_t *row, va_list ap)
 {
-	json_t *row = json_object();
 	const char *key, *unit;
-	va_list ap;
 
-	json_object_set_new(row, "name", json_string(name));
-	if (!r->json)
-		printf("%s\n", name);
-	va_start(ap, name);
 	while ((key = va_arg(ap, const char *)) != NULL) {
 		const struct bench_figure *f = va_arg(ap, const struct bench_figure *);
 
@@ -101,8 +95,31 @@ bench_report_row(struct bench_report *r, const char *name, ...)
 			printf("\n");
 		}
 	}
+}
+
+void
+bench_report_row(struct bench_report *r, const char *name, ...)
+{
+	json_t *row = json_object();
+	va_list ap;
+
+	json_object_set_new(row, "name", json_string(name));
+	if (!r->json)
+		printf("%s\n", name);
+	va_start(ap, name);
+	add_figures(r, row, ap);
 	va_end(ap);
 	json_array_append_new(r->rows, row);
+}
+
+void
+bench_report_more(struct bench_report *r, ...)
+{
+	va_list ap;
+
+	va_start(ap, r);
+	add_figures(r, json_array_get(r->rows, json_array_size(r->rows) - 1), ap);
+	va_end(ap);
 }
 
 void

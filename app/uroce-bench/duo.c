@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <rte_common.h>
+#include "duo.h"
+
+#define START_MS  20000
+#define PHASE_MS  20000
+#define SETTLE_MS 10 /* from the beginning of a run to that of its measurement */
+
+static double
+now_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* A node that has died, or says that it cannot. */
+static void
+check_alive(struct duo *p)
+{
+	for (unsigned s = 0; s < 2; s++) {
+		int status;
+
+		if (p->pid[s] == 0)
+			continue;
+		if (__atomic_load_n(&p->sh->side[s].error[0], __ATOMIC_ACQUIRE) != '\0')
+			duo_die("side %u: %s", s, p->sh->side[s].error);
+		if (waitpid(p->pid[s], &status, WNOHANG) == p->pid[s])
+			duo_die("side %u: ended with status %#x", s, status);
+	}
+}
+
+/* Wait until side s has done what the present phase asks for. */
+static void
+wait_reached(struct duo *p, unsigned s, unsigned limit_ms)
+{
+	double end = now_s() + limit_ms * 1e-3;
+
+	if (p->pid[s] == 0)
+		return;
+	while (__atomic_load_n(&p->sh->side[s].steps, __ATOMIC_ACQUIRE) != p->sh->step) {
+		check_alive(p);
+		if (now_s() > end)
+			duo_die("side %u: phase %u takes longer than %u ms", s, p->sh->phase,
+				limit_ms);
+		usleep(200);
+	}
+}
+
+static void
+set_phase(struct duo *p, enum duo_phase phase)
+{
+	__atomic_store_n(&p->sh->phase, phase, __ATOMIC_RELAXED);
+	__atomic_store_n(&p->sh->step, p->sh->step + 1, __ATOMIC_RELEASE);
+}
+
+static void
+set_phase_and_wait(struct duo *p, enum duo_phase phase)
+{
+	set_phase(p, phase);
+	for (unsigned s = 0; s < 2; s++)
+		wait_reached(p, s, PHASE_MS);
+}
+
+static void
+signal_both(const struct duo *p, int sig)
+{
+	for (unsigned s = 0; s < 2; s++)
+		if (p->pid[s] != 0)
+			kill(p->pid[s], sig);
+}
+
+static void
+start(struct duo *p, int fd, unsigned s)
+{
+	char number[12], side[4];
+	char *argv[] = {"/proc/self/exe", "node", number, side, NULL};
+
+	snprintf(number, sizeof(number), "%d", fd);
+	snprintf(side, sizeof(side), "%u", s);
+	p->pid[s] = duo_spawn(argv, -1, -1);
+	wait_reached(p, s, START_MS);
+}
+
+static struct duo_shared *
+share(const struct bench_options *o, enum duo_role role, int *fd)
+{
+	uint32_t stride = RTE_MAX((o->size + 63) & ~63u, 64u);
+	uint32_t slots = stride >= DUO_MEM_BYTES ? 1 : DUO_MEM_BYTES / stride;
+	size_t bytes = sizeof(struct duo_shared) + 4096 + 2ull * slots * stride;
+	struct duo_shared *sh;
+
+	*fd = memfd_create("uroce-bench", 0);
+	if (*fd < 0 || ftruncate(*fd, (off_t)bytes) != 0)
+		duo_die("shared memory: %s", strerror(errno));
+	sh = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, *fd, 0);
+	if (sh == MAP_FAILED)
+		duo_die("shared memory: %s", strerror(errno));
+	sh->o = *o;
+	sh->role = role;
+	sh->slots = slots;
+	sh->stride = stride;
+	sh->frame = 64;
+	sh->bytes = bytes;
+	sh->cpu[1] = sysconf(_SC_NPROCESSORS_ONLN) > 1;
+	sh->yields = o->through_testpmd || sh->cpu[1] == 0;
+	sh->link_mtu = duo_link_mtu(o->port, o->mtu);
+	return sh;
+}
+
+void
+duo_open(struct duo *p, const struct bench_options *o, enum duo_role role, unsigned link,
+	 char (*vdev)[256])
+{
+	int fd;
+
+	*p = (struct duo){.sh = share(o, role, &fd)};
+	if (vdev != NULL)
+		memcpy(p->sh->vdev, vdev, sizeof(p->sh->vdev));
+	else
+		duo_rig_port(o->port, link, o->mtu, p->sh->vdev);
+	set_phase(p, DUO_START);
+	if (o->port != BENCH_PORT_RING)
+		start(p, fd, 1);
+	start(p, fd, 0);
+	close(fd);
+	set_phase_and_wait(p, DUO_CONNECT);
+	set_phase_and_wait(p, DUO_REST);
+	signal_both(p, SIGSTOP);
+}
+
+void
+duo_close(struct duo *p)
+{
+	signal_both(p, SIGKILL);
+	for (unsigned s = 0; s < 2; s++)
+		if (p->pid[s] != 0)
+			waitpid(p->pid[s], NULL, 0);
+	munmap(p->sh, p->sh->bytes);
+}
+
+struct counts {
+	double at_s;
+	uint64_t done, frames[2], again;
+};
+
+static struct counts
+count(const struct duo *p)
+{
+	const struct duo_side *side = p->sh->side;
+	/* what arrived, where frames alone are sent */
+	const struct duo_side *end = &side[p->sh->role == DUO_ONEWAY && p->pid[1] != 0];
+	struct counts c = {.at_s = now_s(), .done = __atomic_load_n(&end->count, __ATOMIC_RELAXED)};
+
+	for (unsigned s = 0; s < 2; s++) {
+		c.frames[s] = __atomic_load_n(&side[s].frames, __ATOMIC_RELAXED);
+		c.again += __atomic_load_n(&side[s].again, __ATOMIC_RELAXED);
+	}
+	return c;
+}
+
+/* Both sides' view of the distance between their cores. */
+static double
+probe(struct duo *p)
+{
+	if (p->pid[1] == 0 || p->sh->o.no_probe)
+		return 0;
+	__atomic_store_n(&p->sh->ping, 0, __ATOMIC_RELAXED);
+	set_phase_and_wait(p, DUO_PROBE);
+	return p->sh->side[0].distance_ns;
+}
+
+/* Messages that are counted: wait for the last. */
+static void
+wait_count(struct duo *p, uint64_t messages)
+{
+	double end = now_s() + PHASE_MS * 1e-3;
+
+	while (__atomic_load_n(&p->sh->side[0].count, __ATOMIC_RELAXED) < messages) {
+		check_alive(p);
+		if (now_s() > end)
+			duo_die("%lu messages take longer than %u ms", messages, PHASE_MS);
+		usleep(500);
+	}
+}
+
+void
+duo_run(struct duo *p, enum duo_role role, uint32_t frame, struct duo_sample *s)
+{
+	struct counts a, b;
+	double before, s_run;
+
+	p->sh->role = role;
+	p->sh->frame = frame;
+	signal_both(p, SIGCONT);
+	before = probe(p);
+	a = count(p);
+	p->sh->until = role == DUO_RC && p->sh->o.count != 0 ? a.done + p->sh->o.count : UINT64_MAX;
+	set_phase(p, DUO_RUN);
+	if (p->sh->until != UINT64_MAX) {
+		wait_count(p, p->sh->until);
+	} else {
+		usleep(SETTLE_MS * 1000);
+		check_alive(p);
+		a = count(p);
+		usleep(p->sh->o.run_ms * 1000);
+	}
+	b = count(p);
+	set_phase_and_wait(p, DUO_REST);
+	s_run = b.at_s - a.at_s;
+	*s = (struct duo_sample){
+		.rate = (double)(b.done - a.done) / s_run,
+		.frames = {(double)(b.frames[0] - a.frames[0]) / s_run,
+			   (double)(b.frames[1] - a.frames[1]) / s_run},
+		.again = (double)(b.again - a.again) / s_run,
+		.distance_ns = RTE_MAX(before, probe(p)),
+	};
+	signal_both(p, SIGSTOP);
+}
+
+bool
+duo_verify(const struct duo *p)
+{
+	const struct duo_shared *sh = p->sh;
+	const uint8_t *a = duo_region(p->sh, 0), *b = duo_region(p->sh, 1);
+	uint64_t n = RTE_MIN(sh->side[0].count, (uint64_t)sh->slots);
+
+	/* every connection fills places in turn: of n messages at least so many are filled */
+	n = n < sh->slots ? sh->side[0].full : n;
+	for (uint64_t i = 0; i < n; i++)
+		if (memcmp(a + i * sh->stride, b + i * sh->stride, sh->o.size) != 0)
+			return false;
+	return n != 0;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Two processes with a port between them, one a core, measured by a third that started them.
+ *
+ *   wire.c        mode "wire"
+ *   limit_port.c  mode "limit" of a port
+ *   duo_rig.c    what both processes stand in: namespaces, interfaces, sockets
+ *   duo.c         start two nodes, tell them what to do, read their counters
+ *   duo_node.c   a node: this program again, with a DPDK of its own; frames alone
+ *   duo_rc.c     a node that has a worker with queue pairs, and plays their client
+ *   duo_pmd.c    the same by Debian's dpdk-testpmd
+ *
+ * The rig lives in namespaces that belong to these processes alone, and the children die with their
+ * parent: whatever ends it, nothing stays behind.
+ */
+#ifndef UROCE_BENCH_DUO_H
+#define UROCE_BENCH_DUO_H
+
+#include <stdio.h>
+#include <sys/types.h>
+#include "bench.h"
+#include "port/port.h"
+
+#define DUO_MEM_BYTES (64u * 1024) /* messages move within this much, unless one is larger */
+#define DUO_FRAMES    512          /* in flight in role DUO_SWAP */
+#define DUO_NEAR_NS   100.0        /* cores further from each other than this are far */
+
+enum duo_role {
+	DUO_RC,     /* queue pairs; side 0 requests, side 1 responds */
+	DUO_ONEWAY, /* side 0 sends frames, side 1 counts and frees them */
+	DUO_SWAP,   /* side 1 sends back what it gets, MACs swapped; side 0 sends that again */
+};
+
+enum duo_phase {
+	DUO_START,   /* the port opens */
+	DUO_CONNECT, /* the other side's addresses and key are there; wait for the link */
+	DUO_REST,    /* nothing moves any more */
+	DUO_PROBE,   /* a ping-pong over a cache line */
+	DUO_RUN,
+};
+
+/* Written by the node. */
+struct duo_side {
+	uint32_t steps __attribute__((aligned(64))); /* the shared step that it has done */
+	char error[160];                             /* why it goes no further */
+	uint8_t mac[6];
+	uint32_t key;
+	double distance_ns;
+	uint64_t count __attribute__((aligned(64))); /* RC: messages completed; else frames */
+	uint64_t frames;                             /* RC: sent by the worker */
+	uint64_t again;                              /* RC: packets sent again */
+	uint64_t full; /* RC, at rest: places from the first that messages went to */
+};
+
+/* Memory that the three processes share; behind it each side's region, for RC. */
+struct duo_shared {
+	struct bench_options o;
+	enum duo_role role;
+	unsigned cpu[2];
+	char vdev[2][256];
+	uint32_t link_mtu;
+	size_t bytes;   /* of all of it */
+	bool yields;    /* idle workers give way to who shares their core */
+	uint32_t slots; /* places in a region, stride bytes each */
+	uint32_t stride;
+	uint32_t frame; /* bytes; not for RC */
+	uint64_t until; /* RC: messages of side 0, all runs together, at which it posts no more */
+	uint32_t phase __attribute__((aligned(64)));
+	uint32_t step; /* changes with every phase */
+	uint32_t ping __attribute__((aligned(64)));
+	struct duo_side side[2];
+};
+
+/* Where side s's region starts. */
+static inline uint8_t *
+duo_region(struct duo_shared *sh, unsigned s)
+{
+	return (uint8_t *)sh + ((sizeof(*sh) + 4095) & ~4095ul) +
+	       (size_t)s * sh->slots * sh->stride;
+}
+
+/* Namespaces of our own. Before EAL starts. Exits with 1 where it may not. */
+void duo_rig_open(void);
+/* Nothing of this name can be said for the option: exits with 2. */
+void duo_check_options(const struct bench_options *o);
+/*
+ * The port between two processes, as EAL arguments for each end; link tells it from others. The
+ * server's end, which starts first, is side 1.
+ */
+void duo_rig_port(enum bench_port port, unsigned link, uint32_t mtu, char vdev[2][256]);
+/* What an interface or a driver needs for packets of this path MTU. */
+uint32_t duo_link_mtu(enum bench_port port, uint32_t mtu);
+/* fork, with death by its parent's, all CPUs, stdin from in and stdout to out where not -1; execs.
+ */
+pid_t duo_spawn(char *const argv[], int in, int out);
+/* Ends with a message, and with it everything that was started. */
+_Noreturn void duo_die(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+struct duo {
+	struct duo_shared *sh;
+	pid_t pid[2];
+};
+/*
+ * Start both nodes and wait until they are connected; they rest, stopped. vdev NULL: a port of o's
+ * kind between them. Exits with 1 where that fails.
+ */
+void duo_open(struct duo *p, const struct bench_options *o, enum duo_role role, unsigned link,
+	      char (*vdev)[256]);
+void duo_close(struct duo *p);
+
+struct duo_sample {
+	double rate; /* messages or frames a second */
+	double frames[2];
+	double again;       /* packets sent again, a second */
+	double distance_ns; /* the worse one of before and after */
+};
+/* Run for o.run_ms, or o.count messages. frame: bytes, not for RC. The pair is stopped afterwards.
+ */
+void duo_run(struct duo *p, enum duo_role role, uint32_t frame, struct duo_sample *s);
+/* RC: did the bytes arrive? */
+bool duo_verify(const struct duo *p);
+
+/* A node; main's, when started as one. */
+int duo_node_main(const char *fd, const char *side);
+/* In a node: count turns of the ping-pong with the other. */
+void duo_node_probe(struct duo_shared *sh, unsigned side);
+/* In a node: cannot go on. */
+_Noreturn void duo_node_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* In a node: wait for a phase that begins after step, and return its step. */
+uint32_t duo_node_next(const struct duo_shared *sh, uint32_t step);
+/* In a node: it has done what the phase of that step asks for. */
+void duo_node_reached(struct duo_side *me, uint32_t step);
+/* In a node with role DUO_RC: does not return. */
+_Noreturn void duo_rc_main(struct duo_shared *sh, unsigned side, struct port *port,
+			   struct rte_mempool *pool);
+
+/* testpmd, sending on one core and receiving on the other. */
+struct duo_pmd {
+	pid_t pid[2];
+	FILE *to[2], *from[2];
+};
+void duo_pmd_open(struct duo_pmd *t, const struct bench_options *o, unsigned link);
+/* Frames a second that the receiver got, in run_ms. */
+double duo_pmd_run(struct duo_pmd *t, uint32_t frame, uint32_t run_ms);
+void duo_pmd_close(struct duo_pmd *t);
+/* One testpmd that forwards between two ports; returns when it does. */
+pid_t duo_pmd_forward(const char *vdev0, const char *vdev1);
+
+#endif

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <rte_branch_prediction.h>
+#include <rte_byteorder.h>
+#include <rte_cycles.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+#include <rte_pause.h>
+#include "duo.h"
+#include "port/burst.h"
+
+#define BURST       32
+#define PROBE_TURNS 4000u
+#define PROBE_GROUP 100u
+#define POOL_MBUFS  16384
+#define POOL_CACHE  256
+#define POOL_ROOM   (RTE_PKTMBUF_HEADROOM + 8320) /* as the daemon's */
+#define MEM_MIB     "256"
+#define RING        "bench"
+#define RING_SLOTS  1024
+#define LINK_MS     10000
+
+static struct duo_side *self;
+
+void
+duo_node_fail(const char *fmt, ...)
+{
+	char text[sizeof(self->error)];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	memcpy(self->error + 1, text + 1, sizeof(text) - 1);
+	__atomic_store_n(&self->error[0], text[0], __ATOMIC_RELEASE);
+	for (;;)
+		pause(); /* until we are ended */
+}
+
+uint32_t
+duo_node_next(const struct duo_shared *sh, uint32_t step)
+{
+	uint32_t now;
+
+	while ((now = __atomic_load_n(&sh->step, __ATOMIC_ACQUIRE)) == step)
+		usleep(200);
+	return now;
+}
+
+void
+duo_node_reached(struct duo_side *me, uint32_t step)
+{
+	__atomic_store_n(&me->steps, step, __ATOMIC_RELEASE);
+}
+
+void
+duo_node_probe(struct duo_shared *sh, unsigned side)
+{
+	uint64_t start, best = UINT64_MAX;
+
+	if (side == 1) {
+		for (uint32_t i = 1; i <= 2 * PROBE_TURNS; i += 2) {
+			while (__atomic_load_n(&sh->ping, __ATOMIC_ACQUIRE) != i)
+				;
+			__atomic_store_n(&sh->ping, i + 1, __ATOMIC_RELEASE);
+		}
+		return;
+	}
+	/* The least of groups of turns: what others do on the cores does not count. */
+	for (uint32_t i = 1; i <= 2 * PROBE_TURNS;) {
+		start = rte_rdtsc();
+		for (unsigned k = 0; k < PROBE_GROUP; k++, i += 2) {
+			__atomic_store_n(&sh->ping, i, __ATOMIC_RELEASE);
+			while (__atomic_load_n(&sh->ping, __ATOMIC_ACQUIRE) != i + 1)
+				;
+		}
+		start = rte_rdtsc() - start;
+		best = start < best ? start : best;
+	}
+	sh->side[0].distance_ns = bench_ns(best) / (2 * PROBE_GROUP);
+}
+
+static void
+eal_start(const struct duo_shared *sh, unsigned side)
+{
+	char lcores[32], prefix[32], vdev[256];
+	char *argv[] = {"uroce-bench",    "--no-huge",   "--no-shconf",
+			"--no-pci",       "-m",          MEM_MIB,
+			"--no-telemetry", "--log-level", "error",
+			"--iova-mode",    "va",          "--file-prefix",
+			prefix,           "--lcores",    lcores,
+			"--vdev",         vdev};
+	int n = sizeof(argv) / sizeof(argv[0]);
+
+	snprintf(lcores, sizeof(lcores), "0@%u,1@%u", sh->cpu[side], sh->cpu[side]);
+	snprintf(prefix, sizeof(prefix), "bench-%d", getpid());
+	snprintf(vdev, sizeof(vdev), "%s", sh->vdev[side]);
+	if (sh->o.port == BENCH_PORT_RING)
+		n -= 2;
+	if (rte_eal_init(n, argv) < 0)
+		duo_node_fail("DPDK does not start with %s: %s", vdev, rte_strerror(rte_errno));
+}
+
+static void
+port_start(struct duo_shared *sh, unsigned side, struct port *port, struct rte_mempool *pool)
+{
+	char name[64];
+	struct port_params p = {.name = name, .nqueues = 1, .link_mtu = sh->link_mtu};
+
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(sh->vdev[side], ","), sh->vdev[side]);
+	if (sh->o.port == BENCH_PORT_RING) {
+		snprintf(name, sizeof(name), "net_ring_" RING "a");
+		if (port_ring_pair(RING "a", RING "b", 1, RING_SLOTS) != 0)
+			duo_node_fail("net_ring: no ports");
+	}
+	if (port_open(port, &p, pool) != 0)
+		duo_node_fail("%s does not open", name);
+	for (unsigned i = 0; i < LINK_MS / 10 && !port->started; i++) {
+		usleep(10000);
+		port_restart(port);
+	}
+	if (!port->started)
+		duo_node_fail("%s finds no peer", name);
+}
+
+/* --- frames alone -------------------------------------------------------------------------------
+ */
+
+struct frames {
+	struct duo_shared *sh;
+	struct duo_side *me;
+	struct port *port;
+	struct rte_mempool *pool;
+	uint8_t head[64]; /* Ethernet, IPv4 and UDP of a frame, and what follows */
+	uint32_t bytes;
+	uint32_t step; /* of the run under way */
+	uint16_t to;   /* net_ring: the other port */
+};
+
+static void
+make_head(struct frames *f, const uint8_t *peer)
+{
+	uint16_t len = rte_cpu_to_be_16((uint16_t)(f->bytes - 14));
+
+	memset(f->head, 0, sizeof(f->head));
+	memcpy(f->head, peer, 6);
+	memcpy(f->head + 6, f->me->mac, 6);
+	memcpy(f->head + 12, (uint8_t[]){8,  0, 0x45, 0,   0,  0, 0, 0,   0x40, 0, 64,
+					 17, 0, 0,    198, 18, 0, 1, 198, 18,   0, 2},
+	       22);
+	memcpy(f->head + 16, &len, 2);
+}
+
+static bool
+make_burst(const struct frames *f, struct rte_mbuf **m, unsigned n)
+{
+	if (rte_pktmbuf_alloc_bulk(f->pool, m, n) != 0)
+		return false;
+	for (unsigned i = 0; i < n; i++) {
+		memcpy(rte_pktmbuf_mtod(m[i], void *), f->head, sizeof(f->head));
+		m[i]->data_len = (uint16_t)f->bytes;
+		m[i]->pkt_len = f->bytes;
+	}
+	return true;
+}
+
+static bool
+running(const struct frames *f)
+{
+	return __atomic_load_n(&f->sh->step, __ATOMIC_RELAXED) == f->step;
+}
+
+static void
+add(struct frames *f, unsigned n)
+{
+	__atomic_store_n(&f->me->count, f->me->count + n, __ATOMIC_RELAXED);
+}
+
+/* As testpmd's txonly, but that a frame which the port refuses is sent again. */
+static void
+send_only(struct frames *f)
+{
+	struct rte_mbuf *m[BURST];
+	unsigned have = 0, sent;
+
+	while (running(f)) {
+		if (have == 0 && !make_burst(f, m, BURST))
+			continue;
+		have = have == 0 ? BURST : have;
+		sent = port_tx_burst(f->port->id, 0, m + BURST - have, (uint16_t)have);
+		have -= sent;
+		add(f, sent);
+		if (sent == 0)
+			rte_pause();
+	}
+	rte_pktmbuf_free_bulk(m + BURST - have, have);
+}
+
+static void
+receive_only(struct frames *f)
+{
+	struct rte_mbuf *m[BURST];
+	uint16_t n;
+
+	while (running(f)) {
+		n = port_rx_burst(f->port->id, 0, m, BURST);
+		if (n == 0) {
+			rte_pause();
+			continue;
+		}
+		rte_pktmbuf_free_bulk(m, n);
+		add(f, n);
+	}
+}
+
+static void
+swap(struct rte_mbuf *m)
+{
+	uint8_t *d = rte_pktmbuf_mtod(m, uint8_t *), mac[6];
+
+	memcpy(mac, d, 6);
+	memcpy(d, d + 6, 6);
+	memcpy(d + 6, mac, 6);
+}
+
+/* Both ends send back what they get; side 0 begins. */
+static void
+send_back(struct frames *f, bool begin)
+{
+	struct rte_mbuf *m[BURST];
+	uint16_t n, sent;
+
+	for (unsigned i = 0; begin && i < DUO_FRAMES / BURST && make_burst(f, m, BURST); i++) {
+		sent = port_tx_burst(f->port->id, 0, m, BURST);
+		rte_pktmbuf_free_bulk(m + sent, BURST - sent);
+	}
+	while (running(f)) {
+		n = port_rx_burst(f->port->id, 0, m, BURST);
+		for (uint16_t i = 0; i < n; i++)
+			swap(m[i]);
+		for (sent = 0; sent < n && running(f);)
+			sent += port_tx_burst(f->port->id, 0, m + sent, n - sent);
+		rte_pktmbuf_free_bulk(m + sent, n - sent);
+		add(f, n);
+	}
+}
+
+/* One core: out of one port, in from the other. */
+static void
+send_and_receive(struct frames *f)
+{
+	struct rte_mbuf *m[BURST];
+	uint16_t n;
+
+	while (running(f)) {
+		if (!make_burst(f, m, BURST))
+			continue;
+		n = port_tx_burst(f->port->id, 0, m, BURST);
+		rte_pktmbuf_free_bulk(m + n, BURST - n);
+		n = port_rx_burst(f->to, 0, m, BURST);
+		rte_pktmbuf_free_bulk(m, n);
+		add(f, n);
+	}
+}
+
+/* What is on the way still: until nothing came for a while. */
+static void
+drain(struct frames *f)
+{
+	struct rte_mbuf *m[BURST];
+
+	for (unsigned idle = 0; idle < 20; idle++) {
+		uint16_t n = port_rx_burst(f->port->id, 0, m, BURST);
+
+		rte_pktmbuf_free_bulk(m, n);
+		if (n != 0)
+			idle = 0;
+		else
+			usleep(100);
+	}
+}
+
+static void
+run_frames(struct frames *f, unsigned side)
+{
+	f->bytes = f->sh->frame;
+	make_head(f, f->sh->side[1 - side].mac);
+	if (f->sh->o.port == BENCH_PORT_RING)
+		send_and_receive(f);
+	else if (f->sh->role == DUO_SWAP)
+		send_back(f, side == 0);
+	else if (side == 0)
+		send_only(f);
+	else
+		receive_only(f);
+}
+
+static _Noreturn void
+frames_main(struct frames *f, unsigned side)
+{
+	for (;;) {
+		f->step = duo_node_next(f->sh, f->step);
+		switch (f->sh->phase) {
+		case DUO_CONNECT:
+			for (unsigned i = 0; i < LINK_MS / 10 && !f->port->link_up; i++) {
+				port_poll_link(f->port);
+				usleep(10000);
+			}
+			if (!f->port->link_up)
+				duo_node_fail("no link");
+			break;
+		case DUO_PROBE:
+			duo_node_probe(f->sh, side);
+			break;
+		case DUO_RUN:
+			run_frames(f, side);
+			continue;
+		default:
+			drain(f);
+			break;
+		}
+		duo_node_reached(f->me, f->step);
+	}
+}
+
+static void
+open_other_end(struct frames *f, struct rte_mempool *pool)
+{
+	static struct port other;
+	struct port_params p = {.name = "net_ring_" RING "b",
+				.nqueues = 1,
+				.link_mtu = f->sh->link_mtu};
+
+	if (port_open(&other, &p, pool) != 0)
+		duo_node_fail("net_ring: the other end does not open");
+	f->to = other.id;
+}
+
+int
+duo_node_main(const char *fd, const char *side_text)
+{
+	unsigned side = side_text[0] != '0';
+	struct rte_mempool *pool;
+	struct duo_shared *sh;
+	static struct port port;
+	struct frames f;
+	struct stat st;
+
+	if (fstat(atoi(fd), &st) != 0 || (size_t)st.st_size < sizeof(*sh)) {
+		fputs("uroce-bench: mode node is for uroce-bench itself\n", stderr);
+		return 2;
+	}
+	sh = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, atoi(fd), 0);
+	if (sh == MAP_FAILED)
+		return 1;
+	close(atoi(fd));
+	signal(SIGPIPE, SIG_IGN); /* virtio_user's, when its peer is gone */
+	self = &sh->side[side];
+	eal_start(sh, side);
+	pool = rte_pktmbuf_pool_create("bench", POOL_MBUFS, POOL_CACHE, 0, POOL_ROOM,
+				       SOCKET_ID_ANY);
+	if (pool == NULL)
+		duo_node_fail("no memory for packets");
+	port_start(sh, side, &port, pool);
+	memcpy(self->mac, port.mac, 6);
+	f = (struct frames){.sh = sh, .me = self, .port = &port, .pool = pool, .step = sh->step};
+	if (sh->o.port == BENCH_PORT_RING)
+		open_other_end(&f, pool);
+	if (sh->role == DUO_RC)
+		duo_rc_main(sh, side, &port, pool);
+	duo_node_reached(self, f.step);
+	frames_main(&f, side);
+}

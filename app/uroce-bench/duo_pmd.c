@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Debian's dpdk-testpmd (package dpdk-dev) as the yardstick, and as a third party that frames pass.
+ * It is spoken to by its prompt; the rate is what it says of itself between two looks.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "duo.h"
+
+#define MEM_MIB   "512"
+#define MBUFS     "--total-num-mbufs=16384"
+#define ROOM      "--mbuf-size=8448" /* as the daemon's */
+#define XDP_ROOM  "--mbuf-size=3712" /* a page holds it and its headers */
+#define MAX_ARGS  32
+#define SETTLE_MS 10
+
+/* Read up to the line that holds what; of it text gets what is behind. */
+static void
+read_until(FILE *from, const char *what, char *text, size_t size)
+{
+	char line[512];
+
+	while (fgets(line, sizeof(line), from) != NULL) {
+		const char *at = strstr(line, what);
+
+		if (at == NULL)
+			continue;
+		snprintf(text, size, "%s", at + strlen(what));
+		return;
+	}
+	duo_die("dpdk-testpmd (package dpdk-dev) ended, or did not start");
+}
+
+static void
+say(const struct duo_pmd *t, unsigned s, const char *what)
+{
+	fprintf(t->to[s], "%s\n", what);
+	fflush(t->to[s]);
+}
+
+/* Received or sent frames a second, since this was last asked. */
+static double
+rate(const struct duo_pmd *t, unsigned s, const char *which)
+{
+	char text[64];
+
+	say(t, s, "show port stats all");
+	read_until(t->from[s], which, text, sizeof(text));
+	return strtod(text, NULL);
+}
+
+/* Start one, and wait until it forwards; vdev1 may be NULL. lcores: EAL's. */
+static pid_t
+start(const char *lcores, const char *vdev0, const char *vdev1, const char *forward, FILE **to,
+      FILE **from)
+{
+	static unsigned serial;
+	char prefix[32], mode[32], text[64];
+	/* line by line, or its answers wait for more of them */
+	char *argv[MAX_ARGS] = {
+		"stdbuf",        "-oL",  "dpdk-testpmd", "--no-huge",      "--no-shconf",
+		"--no-pci",      "-m",   MEM_MIB,        "--no-telemetry", "--log-level=error",
+		"--file-prefix", prefix, "--lcores",     (char *)lcores,   "--vdev",
+		(char *)vdev0};
+	int n = 16, in[2], out[2];
+	pid_t pid;
+
+	snprintf(prefix, sizeof(prefix), "testpmd-%d-%u", getpid(), serial++);
+	snprintf(mode, sizeof(mode), "--forward-mode=%s", forward);
+	if (vdev1 != NULL) {
+		argv[n++] = "--vdev";
+		argv[n++] = (char *)vdev1;
+	}
+	argv[n++] = "--";
+	argv[n++] = "-i";
+	argv[n++] = "--auto-start";
+	argv[n++] = "--no-mlockall";
+	argv[n++] = MBUFS;
+	argv[n++] = strstr(vdev0, "af_xdp") != NULL ? XDP_ROOM : ROOM;
+	argv[n++] = mode;
+	if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0)
+		duo_die("pipe: %s", strerror(errno));
+	pid = duo_spawn(argv, in[0], out[1]);
+	close(in[0]);
+	close(out[1]);
+	*to = fdopen(in[1], "we");
+	*from = fdopen(out[0], "re");
+	if (*to == NULL || *from == NULL)
+		duo_die("no memory");
+	read_until(*from, "packet forwarding - ", text, sizeof(text));
+	return pid;
+}
+
+void
+duo_pmd_open(struct duo_pmd *t, const struct bench_options *o, unsigned link)
+{
+	char vdev[2][256], lcores[16];
+
+	duo_rig_port(o->port, link, o->mtu, vdev);
+	for (unsigned s = 2; s-- > 0;) {
+		snprintf(lcores, sizeof(lcores), "0@%u,1@%u", s, s);
+		t->pid[s] = start(lcores, vdev[s], NULL, s == 0 ? "txonly" : "rxonly", &t->to[s],
+				  &t->from[s]);
+	}
+	for (unsigned s = 0; s < 2; s++)
+		kill(t->pid[s], SIGSTOP);
+}
+
+double
+duo_pmd_run(struct duo_pmd *t, uint32_t frame, uint32_t run_ms)
+{
+	char set[32];
+	double got;
+
+	for (unsigned s = 0; s < 2; s++)
+		kill(t->pid[s], SIGCONT);
+	snprintf(set, sizeof(set), "set txpkts %u", frame);
+	say(t, 0, "stop");
+	say(t, 0, set);
+	say(t, 0, "start");
+	rate(t, 0, "Tx-pps:"); /* it answers in turn: it has started */
+	usleep(SETTLE_MS * 1000);
+	rate(t, 1, "Rx-pps:");
+	usleep(run_ms * 1000);
+	got = rate(t, 1, "Rx-pps:");
+	for (unsigned s = 0; s < 2; s++)
+		kill(t->pid[s], SIGSTOP);
+	return got;
+}
+
+void
+duo_pmd_close(struct duo_pmd *t)
+{
+	for (unsigned s = 0; s < 2; s++) {
+		kill(t->pid[s], SIGKILL);
+		waitpid(t->pid[s], NULL, 0);
+		fclose(t->to[s]);
+		fclose(t->from[s]);
+	}
+}
+
+pid_t
+duo_pmd_forward(const char *vdev0, const char *vdev1)
+{
+	FILE *to, *from;
+
+	/* both streams stay open as long as we live, or it would end */
+	return start("0@(0,1),1@(0,1)", vdev0, vdev1, "io", &to, &from);
+}

@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A worker as the daemon has it: its loop, its timers, its way to send. The client is played inside
+ * the loop, where its doorbell ring would be looked at: a ring that always says "overflow" has its
+ * callback called once an iteration. So both cores do what they do for users, less the client's
+ * own core.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <rte_mbuf.h>
+#include "duo.h"
+#include "worker/worker.h"
+
+#define IOVA     0x100000000ull
+#define PD       1
+#define QPN_BASE 0x100u
+#define LINK_MS  10000
+
+struct ring {
+	struct uroce_ring_hdr *hdr;
+	uint8_t *slots;
+	uint32_t mask, stride, prod;
+};
+
+struct conn {
+	struct qp *qp;
+	struct ring sq, rq;
+	uint64_t done;  /* messages completed */
+	uint64_t place; /* of memory, that its next message uses */
+};
+
+struct rc {
+	struct duo_shared *sh;
+	struct duo_side *me, *peer;
+	unsigned side;
+	struct worker_set *ws;
+	struct worker *w;
+	struct port *port;
+	struct mr_table mrs;
+	struct qp_table qps;
+	struct mr mr;
+	struct cq cq;
+	struct uroce_cq_hdr *cq_hdr;
+	uint32_t cq_mask, cq_cons;
+	struct conn *conn;
+	struct uroce_db_ring *db;
+	uint64_t posted, done;
+	uint32_t step; /* that the worker has come to */
+};
+
+static void *
+zalloc(size_t bytes)
+{
+	size_t whole = (bytes + 4095) & ~(size_t)4095;
+	void *p = aligned_alloc(4096, whole);
+
+	if (p == NULL)
+		duo_node_fail("no memory");
+	return memset(p, 0, whole);
+}
+
+static uint32_t
+pow2(uint32_t n)
+{
+	return rte_align32pow2(n < 16 ? 16 : n);
+}
+
+static struct qp_ring
+ring_open(struct ring *r, uint32_t entries, uint32_t stride)
+{
+	r->hdr = zalloc(UROCE_RING_HDR + (size_t)entries * stride);
+	r->slots = (uint8_t *)r->hdr + UROCE_RING_HDR;
+	r->mask = entries - 1;
+	r->stride = stride;
+	return (struct qp_ring){
+		.hdr = r->hdr, .slots = r->slots, .mask = r->mask, .stride = stride, .max_sge = 1};
+}
+
+static void
+conn_open(struct rc *rc, uint32_t i)
+{
+	struct conn *c = &rc->conn[i];
+	/* the sender may be a queue ahead of what the receiving client has seen */
+	uint32_t sq = pow2(rc->sh->o.depth), rq = 2 * sq;
+	struct qp_create q = {
+		.qpn = QPN_BASE + i,
+		.type = QP_TYPE_RC,
+		.dev_mtu = 5,
+		.port = rc->port->id,
+		.pd = PD,
+		.send_cq = &rc->cq,
+		.recv_cq = &rc->cq,
+		.user_handle = i,
+		.cap = {sq, rq, 1, 1, 0},
+		.obs = worker_obs(rc->w, rc->port->id),
+	};
+
+	q.sq = ring_open(&c->sq, sq, uroce_sq_stride(1, 0));
+	q.rq = ring_open(&c->rq, rq, uroce_rq_stride(1));
+	c->place = i;
+	c->qp = qp_create(&q);
+	if (c->qp == NULL || worker_adopt_qp(rc->w, c->qp) != 0)
+		duo_node_fail("no memory for a QP");
+	rc->qps.slot[q.qpn & rc->qps.mask] = c->qp;
+}
+
+static void
+path_between(const struct rc *rc, uint32_t i, struct qp_path *path)
+{
+	struct wire_path *w = &path->wire;
+
+	*path = (struct qp_path){.path_ok = true};
+	memcpy(w->sgid, (uint8_t[16]){[10] = 0xff, 0xff, 10, 0, 0, 1}, 16);
+	memcpy(w->dgid, w->sgid, 16);
+	w->sgid[15] += (uint8_t)rc->side;
+	w->dgid[15] += (uint8_t)(1 - rc->side);
+	memcpy(w->smac, rc->me->mac, 6);
+	memcpy(w->dmac, rc->peer->mac, 6);
+	w->udp_sport = wire_udp_sport(0, QPN_BASE + i, QPN_BASE + i);
+	w->hop_limit = 64;
+}
+
+static void
+conn_raise(struct rc *rc, uint32_t i)
+{
+	static const uint32_t mask[] = {
+		QP_PKEY_INDEX | QP_PORT | QP_ACCESS_FLAGS,
+		QP_AV | QP_PATH_MTU | QP_DEST_QPN | QP_RQ_PSN | QP_MAX_DEST_RD_ATOMIC |
+			QP_MIN_RNR_TIMER,
+		QP_SQ_PSN | QP_TIMEOUT | QP_RETRY_CNT | QP_RNR_RETRY | QP_MAX_QP_RD_ATOMIC,
+	};
+	static const struct qp_limits limits = {.max_mtu = 5,
+						.npkeys = 1,
+						.ngids = 1,
+						.gid_valid = 1};
+	struct uroce_qp_attr a = {
+		.qp_access_flags =
+			MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC,
+		.port_num = 1,
+		.path_mtu = qp_mtu_code(rc->sh->o.mtu + WIRE_MAX_OVERHEAD),
+		.dest_qp_num = QPN_BASE + i,
+		.max_rd_atomic = QP_MAX_RD_ATOMIC,
+		.max_dest_rd_atomic = QP_MAX_RD_ATOMIC,
+		.min_rnr_timer = 1,
+		.timeout = 17, /* half a second: a worker may have to wait for its core */
+		.retry_cnt = 7,
+		.rnr_retry = 7,
+		.ah = {.is_global = 1, .port_num = 1},
+	};
+	struct qp *qp = rc->conn[i].qp;
+	struct qp_path path;
+
+	path_between(rc, i, &path);
+	for (a.qp_state = QP_INIT; a.qp_state <= QP_RTS; a.qp_state++) {
+		uint32_t m = QP_STATE | mask[a.qp_state - 1];
+
+		if (qp_modify_check(qp, m, &a, &limits) != 0)
+			duo_node_fail("a QP cannot be connected");
+		qp_modify_apply(&worker_engine(rc->w)->env, qp, m, &a, m & QP_AV ? &path : NULL,
+				NULL);
+	}
+}
+
+/* --- the client, on the worker ------------------------------------------------------------------
+ */
+
+/* Where the next message of c goes, and from. */
+static uint64_t
+next_place(const struct rc *rc, struct conn *c)
+{
+	uint64_t place = c->place;
+
+	c->place += rc->sh->o.qps;
+	while (c->place >= rc->sh->slots)
+		c->place -= rc->sh->slots;
+	return place * rc->sh->stride;
+}
+
+static void
+post_recv(const struct rc *rc, struct conn *c)
+{
+	uint8_t *slot = c->rq.slots + (size_t)(c->rq.prod++ & c->rq.mask) * c->rq.stride;
+	struct uroce_recv_wqe w = {.wr_id = (uint64_t)(c - rc->conn), .num_sge = 1};
+	struct uroce_sge sge = {.addr = IOVA + next_place(rc, c),
+				.length = rc->sh->o.size,
+				.lkey = rc->mr.key};
+
+	memcpy(slot, &w, sizeof(w));
+	memcpy(slot + sizeof(w), &sge, sizeof(sge));
+	__atomic_store_n(&c->rq.hdr->prod, c->rq.prod, __ATOMIC_RELEASE);
+}
+
+static void
+post_send(struct rc *rc, struct conn *c)
+{
+	static const uint8_t opcode[BENCH_OPS] = {
+		[BENCH_WRITE] = UROCE_WR_RDMA_WRITE,
+		[BENCH_SEND] = UROCE_WR_SEND,
+		[BENCH_READ] = UROCE_WR_RDMA_READ,
+		[BENCH_ATOMIC] = UROCE_WR_ATOMIC_FETCH_ADD,
+	};
+	uint8_t *slot = c->sq.slots + (size_t)(c->sq.prod++ & c->sq.mask) * c->sq.stride;
+	uint64_t off = next_place(rc, c);
+	struct uroce_send_wqe w = {
+		.wr_id = (uint64_t)(c - rc->conn),
+		.opcode = opcode[rc->sh->o.op],
+		.flags = UROCE_WQE_SIGNALED,
+		.num = rc->sh->o.size != 0,
+		.rdma = {.remote_addr = IOVA + off, .rkey = rc->peer->key},
+	};
+	struct uroce_sge sge = {.addr = IOVA + off, .length = rc->sh->o.size, .lkey = rc->mr.key};
+
+	memcpy(slot, &w, sizeof(w));
+	memcpy(slot + sizeof(w), &sge, sizeof(sge));
+	rc->posted++;
+}
+
+/* What was posted is the worker's; it is told when it has asked for that. */
+static void
+publish(struct rc *rc, struct conn *c)
+{
+	__atomic_store_n(&c->sq.hdr->prod, c->sq.prod, __ATOMIC_RELEASE);
+	if (__atomic_load_n(&c->sq.hdr->armed, __ATOMIC_RELAXED) != 0 &&
+	    __atomic_exchange_n(&c->sq.hdr->armed, 0, __ATOMIC_SEQ_CST) == 1)
+		engine_doorbell(worker_engine(rc->w), c->qp->qpn);
+}
+
+/* With what this worker has counted: its peer's counters would tell the rest. */
+static void
+fail_message(const struct rc *rc, unsigned status)
+{
+	const struct obs_block *obs = worker_obs(rc->w, rc->port->id);
+	char drops[96] = "";
+	size_t n = 0;
+
+	for (unsigned i = 0; i < OBS_NDROPS && n < sizeof(drops); i++)
+		if (obs->drop[i] != 0)
+			n += (size_t)snprintf(drops + n, sizeof(drops) - n, ", %s %lu",
+					      obs_drop_name[i], obs->drop[i]);
+	duo_node_fail("a message completed with status %u: frames sent %lu, received %lu%s", status,
+		      obs->ctr[OBS_TX_FRAMES], obs->ctr[OBS_RX_FRAMES], drops);
+}
+
+/* Completions off; for each, the next message or receive of its connection. */
+static void
+reap(struct rc *rc, bool more)
+{
+	const struct uroce_cqe *ring = (const void *)((uint8_t *)rc->cq_hdr + UROCE_CQ_HDR);
+	struct conn *open = NULL;
+	uint32_t first = rc->cq_cons;
+
+	for (;; rc->cq_cons++) {
+		const struct uroce_cqe *cqe = &ring[rc->cq_cons & rc->cq_mask];
+		struct conn *c;
+
+		if (__atomic_load_n(&cqe->phase, __ATOMIC_ACQUIRE) !=
+		    rc->cq_cons / (rc->cq_mask + 1) + 1)
+			break;
+		if (cqe->status != QP_WC_SUCCESS)
+			fail_message(rc, cqe->status);
+		c = &rc->conn[cqe->wr_id];
+		c->done++;
+		rc->done++;
+		if (rc->side == 1) {
+			post_recv(rc, c);
+			continue;
+		}
+		if (!more || rc->posted >= rc->sh->until)
+			continue;
+		if (open != NULL && open != c)
+			publish(rc, open);
+		post_send(rc, c);
+		open = c;
+	}
+	if (open != NULL)
+		publish(rc, open);
+	if (rc->cq_cons == first)
+		return;
+	__atomic_store_n(&rc->cq_hdr->cons, rc->cq_cons, __ATOMIC_RELEASE);
+	if (rc->side == 0)
+		__atomic_store_n(&rc->me->count, rc->done, __ATOMIC_RELAXED);
+}
+
+static void
+fill(struct rc *rc)
+{
+	for (uint32_t k = 0; k < rc->sh->o.depth; k++)
+		for (uint32_t i = 0; i < rc->sh->o.qps && rc->posted < rc->sh->until; i++)
+			post_send(rc, &rc->conn[i]);
+	for (uint32_t i = 0; i < rc->sh->o.qps; i++)
+		publish(rc, &rc->conn[i]);
+}
+
+/* Places that messages certainly went to: as many of each connection as the one that has least. */
+static uint64_t
+places_filled(const struct rc *rc)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (uint32_t i = 0; i < rc->sh->o.qps; i++)
+		least = RTE_MIN(least, rc->conn[i].done);
+	return RTE_MIN(least * rc->sh->o.qps, (uint64_t)rc->sh->slots);
+}
+
+/* Once an iteration of the worker, while its ring says overflow. */
+static void
+client(struct worker *w, void *ctx)
+{
+	struct rc *rc = ctx;
+	uint32_t step = __atomic_load_n(&rc->sh->step, __ATOMIC_ACQUIRE);
+	uint32_t phase = rc->sh->phase;
+
+	if (step != rc->step && phase == DUO_PROBE)
+		duo_node_probe(rc->sh, rc->side);
+	if (step != rc->step && phase == DUO_RUN && rc->side == 0)
+		fill(rc);
+	reap(rc, phase == DUO_RUN);
+	if (phase == DUO_REST && rc->side == 0 && rc->done != rc->posted)
+		step = rc->step; /* not at rest yet */
+	if (step != rc->step && phase == DUO_REST)
+		rc->me->full = places_filled(rc);
+	if (step != rc->step)
+		duo_node_reached(rc->me, step);
+	rc->step = step;
+	/* The responder has a client only where one is needed: its loop is to be as it is. */
+	if (rc->side == 0 ? phase == DUO_RUN || rc->done != rc->posted
+			  : phase == DUO_RUN && rc->sh->o.op == BENCH_SEND)
+		__atomic_store_n(&rc->db->overflow, 1, __ATOMIC_RELAXED);
+}
+
+/* --- set-up, on the main thread -----------------------------------------------------------------
+ */
+
+static void
+connect_on_worker(struct worker *w, void *arg)
+{
+	struct rc *rc = arg;
+
+	for (uint32_t i = 0; i < rc->sh->o.qps; i++) {
+		conn_open(rc, i);
+		conn_raise(rc, i);
+		for (uint32_t k = 0; rc->side == 1 && k <= rc->conn[i].rq.mask; k++)
+			post_recv(rc, &rc->conn[i]);
+	}
+}
+
+static void
+memory_open(struct rc *rc)
+{
+	const struct duo_shared *sh = rc->sh;
+	uint32_t bytes = sh->slots * sh->stride;
+
+	if (mr_table_init(&rc->mrs, 16) != 0 ||
+	    qp_table_init(&rc->qps, pow2(sh->o.qps + QPN_BASE)) != 0)
+		duo_node_fail("no memory");
+	rc->mr = (struct mr){.iova = IOVA,
+			     .len = bytes,
+			     .host = duo_region(rc->sh, rc->side),
+			     .pd = PD,
+			     .access = MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ |
+				       MEM_REMOTE_ATOMIC};
+	if (mr_table_add(&rc->mrs, &rc->mr, 0x5a5) != 0)
+		duo_node_fail("no memory");
+	rc->me->key = rc->mr.key;
+	for (uint32_t i = 0; i < bytes; i++)
+		rc->mr.host[i] = (uint8_t)((i * 2654435761u) >> 24) ^ (uint8_t)(rc->side * 0x5a);
+}
+
+static void
+worker_open(struct rc *rc, struct rte_mempool *pool)
+{
+	static const unsigned lcore = 1;
+	struct worker_params p = {.nworkers = 1,
+				  .lcores = &lcore,
+				  .idle = rc->sh->yields ? WORKER_IDLE_ADAPTIVE : WORKER_IDLE_POLL,
+				  .mrs = &rc->mrs,
+				  .qps = &rc->qps,
+				  .pool = pool};
+	uint32_t entries = pow2(3 * rc->sh->o.qps * pow2(rc->sh->o.depth));
+
+	rc->cq_hdr = zalloc(UROCE_CQ_HDR + (size_t)entries * sizeof(struct uroce_cqe));
+	rc->cq_mask = entries - 1;
+	cq_init(&rc->cq, rc->cq_hdr, entries);
+	rc->ws = worker_set_create(&p);
+	if (rc->ws == NULL)
+		duo_node_fail("no worker: %s", strerror(errno));
+	rc->w = worker_get(rc->ws, 0);
+	rc->db = zalloc(sizeof(*rc->db));
+	rc->conn = calloc(rc->sh->o.qps, sizeof(*rc->conn));
+	if (rc->conn == NULL || worker_add_port(rc->ws, rc->port) != 0 ||
+	    worker_add_doorbell(rc->w, rc->db, client, rc) != 0)
+		duo_node_fail("no memory");
+}
+
+/* What the worker says in passing: no event may be lost, and none is expected but these. */
+static void
+take_events(struct rc *rc)
+{
+	struct worker_event ev[32];
+	unsigned n = worker_events(rc->ws, ev, 32);
+
+	for (unsigned i = 0; i < n; i++) {
+		if (ev[i].kind == WORKER_EV_FRAME)
+			rte_pktmbuf_free(ev[i].obj);
+		else if (ev[i].kind == WORKER_EV_ASYNC && ev[i].ev != QP_EVENT_COMM_EST)
+			duo_node_fail("a QP or CQ failed: event %u", ev[i].ev);
+	}
+}
+
+static void
+link_wait(struct rc *rc)
+{
+	for (unsigned i = 0; i < LINK_MS / 10 && !rc->port->link_up; i++) {
+		port_poll_link(rc->port);
+		usleep(10000);
+	}
+	if (!rc->port->link_up)
+		duo_node_fail("no link");
+}
+
+void
+duo_rc_main(struct duo_shared *sh, unsigned side, struct port *port, struct rte_mempool *pool)
+{
+	static struct rc rc;
+	uint32_t step = sh->step;
+	const struct obs_block *obs;
+
+	rc = (struct rc){.sh = sh,
+			 .me = &sh->side[side],
+			 .peer = &sh->side[1 - side],
+			 .side = side,
+			 .port = port,
+			 .step = step};
+	memory_open(&rc);
+	worker_open(&rc, pool);
+	obs = worker_obs(rc.w, port->id);
+	duo_node_reached(rc.me, step);
+	for (;;) {
+		uint32_t now = __atomic_load_n(&sh->step, __ATOMIC_ACQUIRE);
+
+		__atomic_store_n(&rc.me->frames, obs->ctr[OBS_TX_FRAMES], __ATOMIC_RELAXED);
+		__atomic_store_n(&rc.me->again, obs->ctr[OBS_REQ_RETRANS], __ATOMIC_RELAXED);
+		take_events(&rc);
+		if (now == step) {
+			usleep(500);
+			continue;
+		}
+		step = now;
+		if (sh->phase == DUO_CONNECT) {
+			link_wait(&rc);
+			worker_call(rc.w, connect_on_worker, &rc);
+			duo_node_reached(rc.me, step);
+			continue;
+		}
+		/* the rest is the worker's */
+		__atomic_store_n(&rc.db->overflow, 1, __ATOMIC_RELEASE);
+	}
+}

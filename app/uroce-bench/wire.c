@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Mode "wire": RC traffic between two workers, each on a core, with a port between them. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <rte_common.h>
+#include "duo.h"
+
+/* Of a packet beside its payload, Ethernet to ICRC: of one that has an RETH, and of one that has
+ * none. */
+#define WHOLE_OVERHEAD  74u
+#define MIDDLE_OVERHEAD 58u
+#define AETH_OVERHEAD   62u
+
+enum { LINK_WIRE, LINK_FRAMES, LINK_TESTPMD, LINK_THROUGH };
+
+struct figures {
+	struct bench_figure rate, gbps, packets, frames[2], again, distance;
+	struct bench_figure limit, of_limit, testpmd, of_testpmd, ports;
+};
+
+static uint32_t
+packets_of(const struct bench_options *o)
+{
+	return o->size <= o->mtu ? 1 : (o->size + o->mtu - 1) / o->mtu;
+}
+
+/* Bytes of the frame that most of the payload goes in. */
+static uint32_t
+frame_of(const struct bench_options *o)
+{
+	uint32_t payload = (RTE_MIN(o->size, o->mtu) + 3) & ~3u;
+
+	if (o->op == BENCH_ATOMIC)
+		return 86;
+	if (packets_of(o) > 1)
+		return payload + MIDDLE_OVERHEAD;
+	return payload + (o->op == BENCH_READ   ? AETH_OVERHEAD
+			  : o->op == BENCH_SEND ? MIDDLE_OVERHEAD
+						: WHOLE_OVERHEAD);
+}
+
+/* Packets a second of the limit model: port, CRC and copy of each, one after the other. */
+static double
+limit_of(const struct bench_options *o, double port_rate)
+{
+	uint32_t payload = RTE_MIN(o->size, o->mtu);
+	double ns = 1e9 / port_rate + bench_crc_ns(payload + 28) + bench_copy_ns(payload);
+
+	return 1e9 / ns;
+}
+
+struct wire {
+	struct duo rc, frames;
+	struct duo_pmd pmd;
+	pid_t through;
+};
+
+static void
+wire_open(struct wire *w, const struct bench_options *o)
+{
+	char end[2][256], middle[2][256], mixed[2][256];
+
+	memset(w, 0, sizeof(*w));
+	if (o->through_testpmd) {
+		/* side 0 - testpmd - side 1: it is the server of both */
+		for (unsigned s = 0; s < 2; s++) {
+			duo_rig_port(o->port, LINK_THROUGH + s, o->mtu, end);
+			memcpy(mixed[s], end[0], sizeof(mixed[s]));
+			memcpy(middle[s], end[1], sizeof(middle[s]));
+			memcpy(strstr(middle[s], "memif0"), s == 0 ? "memif0" : "memif1", 6);
+		}
+		w->through = duo_pmd_forward(middle[0], middle[1]);
+	}
+	duo_open(&w->rc, o, DUO_RC, LINK_WIRE, o->through_testpmd ? mixed : NULL);
+	if (o->versus_limit)
+		duo_open(&w->frames, o, DUO_ONEWAY, LINK_FRAMES, NULL);
+	if (o->versus_testpmd)
+		duo_pmd_open(&w->pmd, o, LINK_TESTPMD);
+}
+
+static void
+wire_close(struct wire *w, const struct bench_options *o)
+{
+	duo_close(&w->rc);
+	if (o->versus_limit)
+		duo_close(&w->frames);
+	if (o->versus_testpmd)
+		duo_pmd_close(&w->pmd);
+	if (w->through != 0) {
+		kill(w->through, SIGKILL);
+		waitpid(w->through, NULL, 0);
+	}
+}
+
+/* What it is held against is measured right behind it, each time. */
+static void
+measure(struct wire *w, const struct bench_options *o, struct figures *f)
+{
+	uint32_t frame = frame_of(o);
+	struct duo_sample s, port;
+	double packets, other;
+
+	duo_run(&w->rc, DUO_RC, 0, &s);
+	packets = s.rate * packets_of(o);
+	bench_figure_add(&f->rate, s.rate * 1e-6);
+	bench_figure_add(&f->gbps, s.rate * o->size * 8e-9);
+	bench_figure_add(&f->packets, packets * 1e-6);
+	bench_figure_add(&f->frames[0], s.frames[0] * 1e-6);
+	bench_figure_add(&f->frames[1], s.frames[1] * 1e-6);
+	bench_figure_add(&f->again, s.again);
+	if (o->versus_limit) {
+		duo_run(&w->frames, DUO_ONEWAY, frame, &port);
+		other = limit_of(o, port.rate);
+		bench_figure_add(&f->ports, port.rate * 1e-6);
+		bench_figure_add(&f->limit, other * 1e-6);
+		bench_figure_add(&f->of_limit, packets / other);
+		s.distance_ns = RTE_MAX(s.distance_ns, port.distance_ns);
+	}
+	if (o->versus_testpmd) {
+		other = duo_pmd_run(&w->pmd, frame, o->run_ms);
+		bench_figure_add(&f->testpmd, other * 1e-6);
+		bench_figure_add(&f->of_testpmd, packets / other);
+	}
+	bench_figure_add(&f->distance, s.distance_ns);
+}
+
+int
+bench_wire(const struct bench_options *o, struct bench_report *r)
+{
+	static struct figures f;
+	struct wire w;
+	char name[128];
+	bool equal;
+
+	wire_open(&w, o);
+	for (uint32_t i = 0; i < o->runs; i++)
+		measure(&w, o, &f);
+	equal = duo_verify(&w.rc);
+	wire_close(&w, o);
+	snprintf(name, sizeof(name), "wire, %s%s, RC %s, %u B, MTU %u, %u QP%s, %s%s",
+		 bench_port_name[o->port], o->through_testpmd ? " through testpmd" : "",
+		 bench_op_name[o->op], o->size, o->mtu, o->qps, o->qps == 1 ? "" : "s",
+		 bench_figure_median(&f.distance) <= DUO_NEAR_NS ? "near" : "far",
+		 equal ? "" : ": BYTES DIFFER");
+	bench_report_row(r, name, "messages", &f.rate, "M/s", "goodput", &f.gbps, "Gb/s", "packets",
+			 &f.packets, "M/s", "sent", &f.frames[0], "M frames/s", "answered",
+			 &f.frames[1], "M frames/s", "sent_again", &f.again, "packets/s",
+			 "distance", &f.distance, "ns", NULL);
+	if (o->versus_limit)
+		bench_report_more(r, "port", &f.ports, "M/s", "limit", &f.limit, "M/s",
+				  "versus_limit", &f.of_limit, "of it", NULL);
+	if (o->versus_testpmd)
+		bench_report_more(r, "testpmd", &f.testpmd, "M/s", "versus_testpmd", &f.of_testpmd,
+				  "of it", NULL);
+	return equal ? 0 : 1;
+}
