@@ -113,6 +113,7 @@ uv_create_cq_ex(struct ibv_context *ibctx, struct ibv_cq_init_attr_ex *attr)
 {
 	/* No wall clock: the daemon's is set by nobody. */
 	const uint64_t known = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
+	bool in_domain = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD;
 	struct ibv_cq *ibcq;
 
 	/*
@@ -126,9 +127,17 @@ uv_create_cq_ex(struct ibv_context *ibctx, struct ibv_cq_init_attr_ex *attr)
 		errno = EOPNOTSUPP;
 		return NULL;
 	}
+	if (in_domain && !attr->parent_domain) {
+		errno = EINVAL;
+		return NULL;
+	}
 	ibcq = uv_create_cq(ibctx, (int)attr->cqe, attr->channel, (int)attr->comp_vector);
 	if (!ibcq)
 		return NULL;
+	if (in_domain) {
+		uv_cq_of(ibcq)->domain = attr->parent_domain;
+		uv_pd_hold(attr->parent_domain);
+	}
 	uv_cq_ex_init(uv_cq_of(ibcq), attr->wc_flags);
 	return &uv_cq_of(ibcq)->vcq.cq_ex;
 }
@@ -180,6 +189,7 @@ uv_destroy_cq(struct ibv_cq *ibcq)
 		rc = uv_lost_check_unused(ctx, ibcq, NULL);
 	if (rc)
 		return rc;
+	uv_pd_drop(cq->domain);
 	uv_lost_del_cq(ctx, cq);
 	uv_ref_drop(&cq->ref);
 	uv_event_purge(ctx, cq->channel_fd);

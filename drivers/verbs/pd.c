@@ -32,6 +32,26 @@ uv_alloc_pd(struct ibv_context *ibctx)
 	return &pd->pd;
 }
 
+static struct uv_td *
+td_of(struct ibv_td *td)
+{
+	return uv_container(td, struct uv_td, td);
+}
+
+void
+uv_pd_hold(struct ibv_pd *pd)
+{
+	if (pd)
+		__atomic_fetch_add(&pd_of(pd)->users, 1, __ATOMIC_RELAXED);
+}
+
+void
+uv_pd_drop(struct ibv_pd *pd)
+{
+	if (pd)
+		__atomic_fetch_sub(&pd_of(pd)->users, 1, __ATOMIC_RELEASE);
+}
+
 int
 uv_dealloc_pd(struct ibv_pd *ibpd)
 {
@@ -41,7 +61,9 @@ uv_dealloc_pd(struct ibv_pd *ibpd)
 	if (__atomic_load_n(&pd->users, __ATOMIC_ACQUIRE))
 		return EBUSY;
 	if (pd->parent) {
-		__atomic_fetch_sub(&pd->parent->users, 1, __ATOMIC_RELEASE);
+		uv_pd_drop(&pd->parent->pd);
+		if (pd->td)
+			__atomic_fetch_sub(&pd->td->users, 1, __ATOMIC_RELEASE);
 	} else {
 		rc = uv_call_destroy(ibpd->context, UROCE_CTRL_DEALLOC_PD, ibpd->handle);
 		if (rc)
@@ -76,7 +98,11 @@ uv_alloc_parent_domain(struct ibv_context *ibctx, struct ibv_parent_domain_init_
 	pd->parent = pd_of(attr->pd);
 	if (pd->parent->parent)
 		pd->parent = pd->parent->parent;
-	__atomic_fetch_add(&pd->parent->users, 1, __ATOMIC_RELAXED);
+	uv_pd_hold(&pd->parent->pd);
+	if (attr->td) {
+		pd->td = td_of(attr->td);
+		__atomic_fetch_add(&pd->td->users, 1, __ATOMIC_RELAXED);
+	}
 	pd->pd.context = ibctx;
 	pd->pd.handle = attr->pd->handle;
 	return &pd->pd;
@@ -85,7 +111,7 @@ uv_alloc_parent_domain(struct ibv_context *ibctx, struct ibv_parent_domain_init_
 struct ibv_td *
 uv_alloc_td(struct ibv_context *ibctx, struct ibv_td_init_attr *attr)
 {
-	struct ibv_td *td;
+	struct uv_td *td;
 
 	if (attr->comp_mask) {
 		errno = EOPNOTSUPP;
@@ -93,13 +119,17 @@ uv_alloc_td(struct ibv_context *ibctx, struct ibv_td_init_attr *attr)
 	}
 	td = calloc(1, sizeof(*td));
 	if (td)
-		td->context = ibctx;
-	return td;
+		td->td.context = ibctx;
+	return td ? &td->td : NULL;
 }
 
 int
-uv_dealloc_td(struct ibv_td *td)
+uv_dealloc_td(struct ibv_td *ibtd)
 {
+	struct uv_td *td = td_of(ibtd);
+
+	if (__atomic_load_n(&td->users, __ATOMIC_ACQUIRE))
+		return EBUSY;
 	free(td);
 	return 0;
 }

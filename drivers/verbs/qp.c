@@ -155,6 +155,7 @@ qp_create(const struct qp_wanted *w)
 		errno = rc;
 		return NULL;
 	}
+	uv_pd_hold(w->pd);
 	uv_lost_add_qp(uv_context_of(w->pd->context), qp);
 	return qp;
 }
@@ -223,6 +224,7 @@ uv_destroy_qp(struct ibv_qp *ibqp)
 
 	if (rc)
 		return rc;
+	uv_pd_drop(ibqp->pd);
 	uv_lost_del_qp(ctx, qp);
 	uv_qp_purge_cqs(qp);
 	uv_ref_drop(&qp->ref);

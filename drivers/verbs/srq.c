@@ -76,6 +76,7 @@ uv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 		errno = rc;
 		return NULL;
 	}
+	uv_pd_hold(pd);
 	srq->vsrq.srq_type = IBV_SRQT_BASIC;
 	return &srq->vsrq.srq;
 }
@@ -180,6 +181,7 @@ uv_destroy_srq(struct ibv_srq *ibsrq)
 		rc = uv_lost_check_unused(ctx, NULL, ibsrq);
 	if (rc)
 		return rc;
+	uv_pd_drop(ibsrq->pd);
 	uv_ref_drop(&srq->ref);
 	uv_event_purge(ctx, -1);
 	uv_ref_free(ctx, &srq->ref, srq, NULL, &ibsrq->events_completed, &ibsrq->mutex,

@@ -84,10 +84,16 @@ struct uv_context {
 	struct uv_context *next; /* every open context of the process; context.c's lock */
 };
 
+struct uv_td {
+	struct ibv_td td;
+	uint32_t users; /* parent domains; atomic */
+};
+
 struct uv_pd {
 	struct ibv_pd pd;
 	struct uv_pd *parent; /* of a parent domain: the PD that it stands for */
-	uint32_t users;       /* parent domains on this PD; atomic */
+	struct uv_td *td;     /* of a parent domain, or NULL */
+	uint32_t users;       /* parent domains on this PD, QPs, SRQs, CQs; atomic */
 };
 
 struct stat;
@@ -121,6 +127,7 @@ struct uv_cq {
 	bool gathered;               /* the daemon is lost: old is all there will ever be */
 	bool last_event;             /* channel: to be told of the loss; atomic */
 	int channel_fd;              /* -1: none */
+	struct ibv_pd *domain;       /* parent domain, or NULL */
 	TAILQ_ENTRY(uv_cq) link;     /* of its context's */
 	struct uv_cq_old *old;       /* entries saved by a resize, taken first */
 	const struct uroce_cqe *cur; /* extended poll: the entry being read */
@@ -283,6 +290,12 @@ int uv_share_ioctl(int fd, unsigned long request, void *arg);
 /* ---- pd.c ---- */
 struct ibv_pd *uv_alloc_pd(struct ibv_context *ibctx);
 int uv_dealloc_pd(struct ibv_pd *ibpd);
+/*
+ * An object is made in pd, or destroyed. The daemon knows the users of a PD, but not by which of
+ * its names they know it. NULL: nothing.
+ */
+void uv_pd_hold(struct ibv_pd *pd);
+void uv_pd_drop(struct ibv_pd *pd);
 struct ibv_pd *uv_alloc_parent_domain(struct ibv_context *ibctx,
 				      struct ibv_parent_domain_init_attr *attr);
 struct ibv_td *uv_alloc_td(struct ibv_context *ibctx, struct ibv_td_init_attr *attr);

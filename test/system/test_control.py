@@ -35,6 +35,52 @@ def connections(path):
     assert c.call("SHOW", b"qp") is control.CLIENT_ENDED, "a request of the wrong length"
 
 
+def naming(h, good):
+    """Every request that names an object by a handle, with h in each such place in turn: (operation,
+    body, descriptors). good: a PD and a CQ that exist, and a memfd."""
+    pd, cq, fd = good
+    gid = control.ipv4_gid("10.9.0.101")
+    for op in ("DEALLOC_PD", "DEREG_MR", "DESTROY_CQ", "DESTROY_QP", "QUERY_QP", "DESTROY_AH",
+               "DESTROY_SRQ", "QUERY_SRQ", "DEALLOC_MW"):
+        yield op, control.one(h), []
+    yield "MODIFY_QP", control.modify(h, control.INIT, gid), []
+    yield "RESIZE_CQ", struct.pack("<II", h, 16), []
+    for op in ("MODIFY_SRQ", "RESIZE_SRQ"):
+        yield op, struct.pack("<4I", h, 1 if op == "RESIZE_SRQ" else 2, 8, 0), []
+    for op in ("ATTACH_MCAST", "DETACH_MCAST"):
+        yield op, struct.pack("<II", h, 0) + b"\xff\x0e" + bytes(14), []
+    yield "REREG_MR", struct.pack("<II", h, 1) + control.region(pd), [fd]
+    yield "REG_MR", control.region(h), [fd]
+    yield "CREATE_AH", struct.pack("<II", h, 0) + control.address(gid), []
+    yield "CREATE_SRQ", struct.pack("<Q4I", 1, h, 4, 1, 0), []
+    yield "ALLOC_MW", struct.pack("<II", h, 1), []
+    for args in ((h, cq, cq), (pd, h, cq), (pd, cq, h)):
+        yield "CREATE_QP", control.qp(*args), []
+    if h != 0xffffffff:  # handle + 1 is 0, which says none
+        yield "CREATE_QP", control.qp(pd, cq, cq, srq=h + 1), []
+        yield "CREATE_CQ", control.cq(channel=h + 1), []
+    yield "IMPORT_PD", bytes(16) + struct.pack("<II", h, 0), []
+    yield "IMPORT_MR", bytes(16) + struct.pack("<II", h, pd), []
+
+
+def unknown_handles(path):
+    """ENOENT, whatever they look like; all operations with a handle are there."""
+    c = control.Client(path, "uroce0")
+    (_, pd, _), (_, cq, _) = c.make("ALLOC_PD"), c.make("CREATE_CQ", control.cq())
+    fd = control.memfd()
+    seen = set()
+    for h in (1, 0x7fff, 0xfffff, 1 << 20, 1 << 31, 0xfffffffe, 0xffffffff):
+        for op, body, fds in naming(h, (pd, cq, fd)):
+            assert c.make(op, body, fds)[0] == errno.ENOENT, (op, hex(h))
+            seen.add(op)
+    os.close(fd)
+    c.close()
+    others = set(control.OPS) - seen
+    assert others == {"HELLO", "QUERY_DEVICE", "QUERY_PORT", "QUERY_GID", "QUERY_PKEY", "QUERY_CLOCK",
+                      "ALLOC_PD", "CREATE_CHANNEL", "LIST_DEVICES", "SHOW", "IMPAIR", "CAPTURE",
+                      "SET", "EXPORT"}, others
+
+
 def handles(path):
     a, b = control.Client(path, "uroce0"), control.Client(path, "uroce0")
     assert a.make("ALLOC_PD")[:2] == (0, 0)
@@ -221,6 +267,8 @@ def main():
         connections(daemon.socket)
     with lib.case("handles: unknown, stale, another client's, in use"):
         handles(daemon.socket)
+    with lib.case("handles: every operation that takes one, with unknown ones"):
+        unknown_handles(daemon.socket)
     with lib.case("test_LIFE_02: every refusal has its errno and leaves nothing half made"):
         refusals(daemon)
     with lib.case("a channel may go before its CQ"):

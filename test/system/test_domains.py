@@ -1,0 +1,23 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Thread domains, threads that share queues, and garbled handles (domains.c), with queues on one
+worker and on two."""
+import lib
+
+
+def domains(what, extra):
+    link = lib.link_loop(extra)
+    lib.tap(link.a.spawn([lib.BUILD / "test/system/domains", link.a.dev]), what, 120)
+    with lib.case(f"{what}: nothing is left, the daemon ends cleanly"):
+        link.nothing_left()
+        link.stop()
+
+
+def main():
+    lib.need_root()
+    domains("one worker", lib.ONE_WORKER)
+    domains("two workers", lib.TWO_WORKERS)
+    lib.finish()
+
+
+main()
