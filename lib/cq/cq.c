@@ -11,6 +11,7 @@ ring_set(struct cq_ring *r, struct uroce_cq_hdr *hdr, uint32_t entries)
 	r->mask = entries - 1;
 	r->log2 = (uint32_t)__builtin_ctz(entries);
 	r->prod = 0;
+	r->cons = 0;
 }
 
 void
@@ -46,6 +47,20 @@ cq_resized(struct cq *cq)
 		__atomic_store_n(&cq->ring->hdr->arm, arm, __ATOMIC_RELEASE);
 }
 
+/*
+ * Look at the client's index again, which it writes at every poll: that line is fetched once in a
+ * lap of the ring, and not for every completion. cons is the client's word: whatever it says, only
+ * its own completions are at stake.
+ */
+static bool
+ring_has_room(struct cq_ring *r, uint32_t i)
+{
+	uint32_t cons = __atomic_load_n(&r->hdr->cons, __ATOMIC_ACQUIRE);
+
+	__atomic_store_n(&r->cons, cons, __ATOMIC_RELAXED);
+	return i - cons <= r->mask;
+}
+
 bool
 cq_post(struct cq *cq, const struct uroce_cqe *cqe, uint64_t *note, uint32_t wqe)
 {
@@ -54,8 +69,7 @@ cq_post(struct cq *cq, const struct uroce_cqe *cqe, uint64_t *note, uint32_t wqe
 	uint32_t i;
 
 	i = cq->multi ? __atomic_fetch_add(&r->prod, 1, __ATOMIC_RELAXED) : r->prod++;
-	/* cons is the client's word: whatever it says, only its own completions are at stake. */
-	if (i - __atomic_load_n(&r->hdr->cons, __ATOMIC_ACQUIRE) > r->mask) {
+	if (i - __atomic_load_n(&r->cons, __ATOMIC_RELAXED) > r->mask && !ring_has_room(r, i)) {
 		cq->dead = true;
 		__atomic_store_n(&r->hdr->error, 1, __ATOMIC_RELEASE);
 		return false;

@@ -18,6 +18,7 @@ struct cq_ring {
 	uint32_t mask;             /* entries - 1 */
 	uint32_t log2;             /* of entries */
 	uint32_t prod;             /* next slot, free running; atomic when the CQ is multi */
+	uint32_t cons;             /* the client's, as last read: a bound, and not a shared line */
 };
 
 struct cq {

@@ -91,6 +91,7 @@ struct qp_snd {
 	bool rnr_wait;         /* deadline_ns is the end of an RNR wait */
 	bool read_gap;         /* a gap in READ responses was already asked for again */
 	bool armed;            /* told the client to ring */
+	bool polled;           /* the worker looks at the SQ all the time: no need to ring */
 	bool draining;         /* SQD: finish what was started */
 	uint8_t retry_left;
 	uint8_t rnr_left;
@@ -132,6 +133,7 @@ struct qp_recv_wqe {
 struct qp_rcv {
 	struct qp_ring rq; /* mask 0 and hdr NULL with an SRQ */
 	uint32_t head;     /* next receive WQE to take, free running */
+	uint32_t prod;     /* of rq, as last read and checked: head .. prod are posted */
 	uint32_t epsn;
 	uint32_t msn;
 	uint8_t msg;   /* enum qp_msg */

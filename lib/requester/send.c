@@ -226,7 +226,7 @@ send_arm(struct qp_snd *snd)
 {
 	if (snd->cur != snd->head)
 		return false;
-	if (!snd->armed) {
+	if (!snd->armed && !snd->polled) {
 		snd->armed = true;
 		__atomic_store_n(&snd->sq.hdr->armed, 1, __ATOMIC_RELAXED);
 		/* Partner: the client's fence between storing prod and exchanging armed. */

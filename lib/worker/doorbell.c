@@ -35,9 +35,11 @@ ring_poll(struct worker *w, struct worker_doorbell *db)
 		return ring_overflow(w, db, prod);
 	if (n > DB_BURST)
 		n = DB_BURST;
-	for (uint32_t i = 0; i < n; i++, db->cons++)
-		engine_doorbell(&w->engine,
-				__atomic_load_n(&ring->qpn[db->cons & DB_MASK], __ATOMIC_RELAXED));
+	for (uint32_t i = 0; i < n; i++, db->cons++) {
+		uint32_t qpn = __atomic_load_n(&ring->qpn[db->cons & DB_MASK], __ATOMIC_RELAXED);
+
+		hot_rang(w, engine_doorbell(&w->engine, qpn));
+	}
 	__atomic_store_n(&ring->cons, db->cons, __ATOMIC_RELEASE);
 	return n;
 }

@@ -382,16 +382,17 @@ engine_rx(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m, 
 	e->done_n = 0;
 }
 
-void
+struct qp *
 engine_doorbell(struct engine *e, uint32_t qpn)
 {
 	struct qp *qp = qp_table_find(e->qps, qpn);
 
 	if (qp == NULL || qp->worker != e->worker)
-		return;
+		return NULL;
 	qp->obs->ctr[OBS_DOORBELLS]++;
 	qp->snd.armed = false;
 	engine_wake(e, qp);
+	return qp;
 }
 
 /* Give one QP its turn. True when it wants another. */

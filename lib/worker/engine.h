@@ -88,8 +88,11 @@ void engine_set_addrs(struct engine *e, uint16_t dev, const struct engine_addrs 
  */
 void engine_rx(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m, uint32_t n);
 
-/* The client rang for qpn (any number: unknown ones and those of others are ignored). */
-void engine_doorbell(struct engine *e, uint32_t qpn);
+/*
+ * The client rang for qpn (any number: unknown ones and those of others are ignored). The QP that
+ * has work, or NULL.
+ */
+struct qp *engine_doorbell(struct engine *e, uint32_t qpn);
 
 /* Put qp on the run list, if it is not there. */
 void engine_wake(struct engine *e, struct qp *qp);

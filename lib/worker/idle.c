@@ -77,8 +77,8 @@ idle_empty(struct worker *w)
 		return;
 	}
 	/* frames that a port refused, or a QP without buffers, have nobody who would wake us */
-	if (w->now_ns - w->idle_since_ns < AWAKE_NS || w->more || w->engine.env.tx_n != 0 ||
-	    w->fwd_n != 0 || w->held_n != 0)
+	if (w->now_ns - w->idle_since_ns < AWAKE_NS || w->more || w->nhot != 0 ||
+	    w->engine.env.tx_n != 0 || w->fwd_n != 0 || w->held_n != 0)
 		return;
 	go_to_sleep(w);
 }

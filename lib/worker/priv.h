@@ -7,6 +7,7 @@
  *   call.c      calls from the control thread, and waking a worker
  *   event.c     events to the control thread
  *   doorbell.c  the clients' doorbell rings
+ *   hot.c       queues that are looked at without a doorbell
  *   handoff.c   received frames that come from other workers or by loopback
  *   tx.c        frames to ports, to loopback, to the worker that has the port's queue
  *   timer.c     clock and QP timers
@@ -33,6 +34,7 @@
 #define WORKER_RING_FRAMES 1024 /* handed over and not yet taken, a worker and direction */
 #define WORKER_LO_FRAMES   128  /* looped back in one iteration */
 #define WORKER_EVENTS      16384
+#define WORKER_HOT_QPS     8
 #define WORKER_TIMERS_WAIT 64 /* iterations, at most, that timers wait for frames to be seen */
 #define WORKER_HELD_EVENTS                                                                         \
 	2048 /* waiting for room among the events; no work is taken on meanwhile */
@@ -95,6 +97,12 @@ struct worker {
 	unsigned ncaps;                       /* of cap, that are there */
 	struct capture *cap[ENGINE_MAX_DEVS]; /* of devices that are captured */
 
+	struct {
+		struct qp *qp;
+		uint64_t used_ns; /* when it last had work */
+	} hot[WORKER_HOT_QPS];
+	unsigned nhot;
+
 	uint64_t idle_since_ns; /* 0: was not idle */
 	uint64_t sleep_ns;      /* the next sleep */
 
@@ -143,6 +151,11 @@ bool event_retry_held(struct worker *w);
 unsigned doorbell_poll(struct worker *w);
 bool doorbell_waits(const struct worker *w);
 void doorbell_set_asleep(struct worker *w, uint32_t asleep);
+
+/* hot.c: qp's client has rung (NULL: nobody's has); look at what is hot; a QP leaves this worker */
+void hot_rang(struct worker *w, struct qp *qp);
+unsigned hot_poll(struct worker *w);
+void hot_forget(struct worker *w, const struct qp *qp);
 
 /* handoff.c; handoff_to is an upcall of the engine */
 void handoff_to(void *ctx, uint32_t worker, struct rte_mbuf *m);

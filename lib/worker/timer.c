@@ -112,6 +112,7 @@ worker_forget_qp(struct worker *w, struct qp *qp)
 	struct worker_timer *t = qp->timer;
 
 	engine_forget(&w->engine, qp);
+	hot_forget(w, qp);
 	if (t == NULL)
 		return;
 	rte_timer_stop(&t->timer);

@@ -96,6 +96,7 @@ iterate(struct worker *w)
 		done += handoff_rx(w);
 		done += loopback_rx(w);
 		done += doorbell_poll(w);
+		done += hot_poll(w);
 		done += timers(w);
 		run_engine(w);
 	}

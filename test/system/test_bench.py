@@ -64,6 +64,9 @@ def main():
         check_row(bench("--measure", "hops", *SHORT), "p50")
         check_row(bench("--measure", "memory", "--qps", 500, "--depth", 16, "--json", "--no-probe"),
                   "connected", "all_queues_used")
+    for idle in ("poll", "adaptive"):
+        with lib.case(f"a message after silence is noticed, idle {idle}"):
+            check_row(bench("--op", "send", "--measure", "wake", "--idle", idle, *SHORT), "median")
     with lib.case("two daemons that are there already"):
         link = lib.link_memif()
         ends = ("--socket", link.a.daemon.socket, "--dev", "uroce0",

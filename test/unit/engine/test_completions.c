@@ -285,7 +285,11 @@ test_EVT_08_consumer_index_ahead_of_the_producer(void **state)
 	struct conn *c = conn_with(state, 4, 16);
 
 	c->scq.hdr->cons = 1000;
-	write_done(c, 1, SQ);
+	/* it is read when the ring would be full without it */
+	for (uint32_t i = 0; i < 4; i++)
+		write_done(c, i, SQ + i);
+	event_none(c->b);
+	write_done(c, 4, SQ + 4);
 	event_expect(c->b, QP_EVENT_CQ_ERR);
 	assert_int_equal(c->scq.hdr->error, 1);
 }

@@ -71,13 +71,14 @@ engine_rx(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m, 
 	}
 }
 
-void
+struct qp *
 engine_doorbell(struct engine *e, uint32_t qpn)
 {
 	struct fake_worker *f = &fake[e->worker];
 
 	f->bell[f->bell_n % FAKE_LOG] = qpn;
 	__atomic_store_n(&f->bell_n, f->bell_n + 1, __ATOMIC_RELEASE);
+	return NULL;
 }
 
 void

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A doorbell costs client and worker several cache lines that go from core to core, one after the
+ * other. So the worker looks at the send queues of the few QPs that rang last without being asked,
+ * as long as they have work again soon: their clients find the queue not armed, and do not ring.
+ *
+ * A QP is hot from a doorbell, if there is room, until it has had no work for HOT_NS; then it is
+ * given a turn, which arms it.
+ */
+#include <rte_branch_prediction.h>
+#include <rte_prefetch.h>
+#include "worker/priv.h"
+
+#define HOT_NS 20000ull
+
+void
+hot_rang(struct worker *w, struct qp *qp)
+{
+	if (w->nhot == WORKER_HOT_QPS || qp == NULL || qp->snd.polled)
+		return;
+	for (unsigned i = 0; i < w->nhot; i++) {
+		if (w->hot[i].qp == qp) /* a reset has taken polled away */
+			return;
+	}
+	qp->snd.polled = true;
+	w->hot[w->nhot].qp = qp;
+	w->hot[w->nhot++].used_ns = w->now_ns;
+}
+
+/* Would its turn take something from the SQ? The engine checks what this only looks at. */
+static bool
+has_work(const struct qp *qp)
+{
+	const struct qp_snd *snd = &qp->snd;
+	const uint8_t *next = snd->sq.slots + (size_t)(snd->head & snd->sq.mask) * snd->sq.stride;
+
+	/* the WQE comes at the same time as the index that says it is there */
+	rte_prefetch0(next);
+	return __atomic_load_n(&snd->sq.hdr->prod, __ATOMIC_RELAXED) != snd->head &&
+	       snd->cur == snd->head && snd->head - snd->tail <= snd->rtx_mask;
+}
+
+unsigned
+hot_poll(struct worker *w)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < w->nhot;) {
+		struct qp *qp = w->hot[i].qp;
+
+		if (!qp->on_run_list && qp->state == QP_RTS && has_work(qp)) {
+			engine_wake(&w->engine, qp);
+			w->hot[i++].used_ns = w->now_ns;
+			n++;
+		} else if (likely(w->now_ns - w->hot[i].used_ns < HOT_NS)) {
+			i++;
+		} else {
+			qp->snd.polled = false;
+			engine_wake(&w->engine, qp);
+			w->hot[i] = w->hot[--w->nhot];
+		}
+	}
+	return n;
+}
+
+void
+hot_forget(struct worker *w, const struct qp *qp)
+{
+	for (unsigned i = 0; i < w->nhot; i++) {
+		if (w->hot[i].qp == qp)
+			w->hot[i--] = w->hot[--w->nhot];
+	}
+}
