@@ -10,6 +10,7 @@ TEST_PACKAGES="git clang libclang-rt-14-dev clang-format ibverbs-utils perftest 
 	python3-pyverbs ucx-utils libfabric-bin openmpi-bin libopenmpi-dev valgrind"
 # What `uroce-bench report` compares with and measures by; it names what is missing.
 BENCH_PACKAGES="iperf3 ucx-utils perftest qemu-system-x86 mmdebstrap e2fsprogs cpio kmod binutils dpdk-dev"
+DEMO_PACKAGES="iperf3 perftest" # of these, what the demo's headline rows need
 
 setup_say() {
 	printf '%s: %s\n' "$(basename "$0")" "$*"

@@ -8,9 +8,11 @@
 static const struct {
 	const char *name;
 	int (*run)(const struct bench_options *o, struct bench_report *r);
+	bool without_dpdk;
 } modes[] = {
-	{"engine", bench_engine}, {"client", bench_client}, {"limit", bench_limit},
-	{"probe", bench_probe},   {"wire", bench_wire},
+	{"engine", bench_engine, false}, {"client", bench_client, false},
+	{"limit", bench_limit, false},   {"probe", bench_probe, true},
+	{"wire", bench_wire, false},
 };
 
 int
@@ -19,10 +21,10 @@ main(int argc, char **argv)
 	struct bench_options o;
 	int status = bench_script(argc, argv);
 
-	if (argc > 1 && strcmp(argv[1], CLIENT_MODE) == 0)
-		return client_main(argc, argv);
 	if (status != 0)
 		return status;
+	if (argc > 1 && strcmp(argv[1], CLIENT_MODE) == 0)
+		return client_main(argc, argv);
 	if (argc == 4 && strcmp(argv[1], "node") == 0)
 		return duo_node_main(argv[2], argv[3]);
 	bench_options_parse(&o, argc, argv);
@@ -36,7 +38,8 @@ main(int argc, char **argv)
 
 		if (strcmp(o.mode, modes[i].name) != 0)
 			continue;
-		bench_eal_start();
+		if (!modes[i].without_dpdk)
+			bench_eal_start();
 		r = bench_report_start(&o);
 		rc = modes[i].run(&o, r);
 		bench_report_end(r);

@@ -48,6 +48,19 @@ def engine1m(plan):
             "responder alone": Sample(size * 8 / _cell(doc, "responder")["median"])}
 
 
+def _wire(goal, port, size, mtu, beside):
+    """Packets a second of RC WRITEs over a port, beside the limit model or testpmd on the same port."""
+    def call(plan):
+        doc = machine.run_bench("wire", "--port", port, "--size", size, "--mtu", mtu,
+                                f"--versus-{beside}", "--runs", 3 if plan.quick else 9, "--no-probe")
+        packets = _cell(doc, "packets")["median"]
+        ratio = _cell(doc, f"versus_{beside}")["median"]
+        other = _cell(doc, beside)["median"]
+        return {goal: Sample(packets, packets / ratio if ratio else None,
+                             f"{beside} {other:.3g} M/s; {_cell(doc, 'goodput')['median']:.3g} Gb/s")}
+    return call
+
+
 def client_latency(plan):
     """Half of a round trip of SENDs between two QPs of one client."""
     doc = machine.run_bench("client", "--measure", "latency", "--op", "send", "--size", 64, "--runs", 3,
@@ -115,6 +128,12 @@ def wake(plan):
 GROUPS = {
     "engine64": engine64,
     "engine1m": engine1m,
+    "wire-memif": _wire("memif, MTU 4096, 1 MiB", "memif", 1 << 20, 4096, "limit"),
+    "wire-memif64": _wire("memif, 64 B", "memif", 64, 4096, "testpmd"),
+    "wire-packet64": _wire("af_packet, 64 B", "af_packet", 64, 4096, "testpmd"),
+    "wire-packet4k": _wire("af_packet, 4 KiB", "af_packet", 4096, 4096, "testpmd"),
+    "wire-xdp64": _wire("af_xdp, 64 B", "af_xdp", 64, 2048, "testpmd"),
+    "wire-xdp2k": _wire("af_xdp, 2 KiB", "af_xdp", 2048, 2048, "testpmd"),
     "client-latency": client_latency,
     "client-hops": client_hops,
     "client1m": client1m,
@@ -133,26 +152,34 @@ ONCE = ("rxe",)  # groups measured once a run: what they start takes too long
 VERSUS = ("tcp-goodput", "tcp-latency", "ucx-bw", "ucx-lat", "rxe")
 
 
-@contextlib.contextmanager
-def probed(samples):
-    """Marks what the block puts into samples with the state of the cores around it."""
-    before = machine.distance_ns()
-    new = {}
-    yield new
-    after = machine.distance_ns()
-    for name, sample in new.items():
-        sample.state = machine.state(before, after)
-        sample.distance_ns = (before, after)
-        samples.setdefault(name, []).append(sample)
+class Prober:
+    """The distance of the cores, taken once between two samples: it ends one and begins the other."""
+
+    def __init__(self):
+        self.last = None
+
+    @contextlib.contextmanager
+    def around(self, samples):
+        """Marks what the block puts into its dictionary with the state around it, and adds it to
+        samples."""
+        before = self.last if self.last is not None else machine.distance_ns()
+        self.last = None  # the block may fail, late
+        new = {}
+        yield new
+        self.last = machine.distance_ns()
+        for name, sample in new.items():
+            sample.state = machine.state(before, self.last)
+            sample.distance_ns = (before, self.last)
+            samples.setdefault(name, []).append(sample)
 
 
-def run_group(group, plan):
+def run_group(group, plan, prober):
     """(samples by goal, what went wrong or None). Samples that were taken before something went
     wrong count."""
     samples = {}
     for _ in range(1 if group in ONCE else plan.repeats):
         try:
-            with probed(samples) as new:
+            with prober.around(samples) as new:
                 new.update(GROUPS[group](plan))
         except (machine.Missing, procs.Failed, RuntimeError, OSError, KeyError, ValueError) as why:
             said = f"{type(why).__name__}: {why}" if isinstance(why, (KeyError, ValueError)) else why
@@ -162,10 +189,10 @@ def run_group(group, plan):
 
 def rows(groups, plan):
     """(goal, row) of every goal of these groups, in the order of the goals."""
-    done = {}
+    done, prober = {}, Prober()
     for group in groups:
         print(f"uroce-bench: measuring {group}", file=sys.stderr, flush=True)
-        done[group] = run_group(group, plan)
+        done[group] = run_group(group, plan, prober)
     for goal in goals.GOALS:
         if goal.group in done:
             samples, error = done[goal.group]

@@ -125,7 +125,7 @@ class Measuring(unittest.TestCase):
             return [row for _, row in measure.rows(["engine64"], measure.Plan(True, repeats))]
 
     def test_samples_carry_the_state_around_them(self):
-        self.distances = iter([20.0, 30.0, 20.0, 200.0])
+        self.distances = iter([20.0, 30.0, 200.0])
         figures = iter([9.0, 1.0])
         row = self.rows(lambda plan: {"messages": Sample(next(figures))})[0]
         self.assertEqual((row["figure"], row["state"], row["samples"]), (9.0, "near", 1))
