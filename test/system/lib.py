@@ -8,6 +8,7 @@ import atexit
 import collections
 import contextlib
 import ctypes
+import functools
 import itertools
 import json
 import os
@@ -73,6 +74,21 @@ def tmpdir():
         path.chmod(0o711)  # its clients reach the socket, whose group and mode decide
     _cleanup.callback(shutil.rmtree, path, ignore_errors=True)
     return path
+
+
+@functools.cache
+def public_copy():
+    """A folder with the programs, the provider and what tests run in containers, in the places that
+    they have in the build, where every user can read them: the build may be in a home folder."""
+    top = tmpdir()
+    top.chmod(0o755)
+    for path in ("app/uroce-run/uroce-run", "app/urocectl/urocectl",
+                 "drivers/verbs/liburoce-rdmav34.so", "test/system/hugeclient"):
+        to = top / path
+        to.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        shutil.copy(BUILD / path, to)
+        to.chmod(0o755)
+    return top
 
 
 def rmdir_if_there(path):
@@ -226,14 +242,16 @@ def asan_env():
 
 
 class Daemon:
-    """A running uroced. vdevs: EAL --vdev values; devs: --dev values; socket: of one before it."""
+    """A running uroced. vdevs: EAL --vdev values; devs: --dev values; socket: of one before it;
+    huge: on huge pages."""
 
-    def __init__(self, vdevs, devs, ns=None, extra=ONE_WORKER, socket=None):
+    def __init__(self, vdevs, devs, ns=None, extra=ONE_WORKER, socket=None, huge=False):
         self.ns = ns
         self.socket = socket or tmpdir() / "uroced.sock"
         prefix = unique("ur")
-        argv = [UROCED, "--socket", self.socket, "--no-huge", "--file-prefix", prefix,
-                "--idle", "adaptive"]
+        argv = [UROCED, "--socket", self.socket, "--file-prefix", prefix, "--idle", "adaptive"]
+        if not huge:
+            argv.append("--no-huge")
         if UID:
             argv += ["--socket-mode", "0660", "--socket-group", UID]
         self.vdevs, self.devs = vdevs, devs
@@ -279,7 +297,8 @@ class Daemon:
 
     def client(self, argv, env=None):
         """Starts a verbs program on this daemon's devices."""
-        return Proc([*as_user(), UROCE_RUN, "--socket", self.socket, *argv], self.ns,
+        run = public_copy() / "app/uroce-run/uroce-run" if UID else UROCE_RUN
+        return Proc([*as_user(), run, "--socket", self.socket, *argv], self.ns,
                     {**asan_env(), **(env or {})})
 
     def stop(self):
@@ -350,11 +369,11 @@ def link_memif(extra=ONE_WORKER):
     return Link("memif", *sides, 4096)
 
 
-def link_ring(extra=ONE_WORKER):
+def link_ring(extra=ONE_WORKER, huge=False):
     """One daemon with two devices joined in memory by rings."""
     devs = [f"name=uroce{i},port=net_ring_pair{end},addr=10.9.0.{101 + i}/24,mtu=4096"
             for i, end in enumerate("ab")]
-    daemon = Daemon([], devs, netns(), ("--pair", "pair", *extra))
+    daemon = Daemon([], devs, netns(), ("--pair", "pair", *extra), huge=huge)
     return Link("ring", Side(daemon, "uroce0", "127.0.0.1"), Side(daemon, "uroce1", "127.0.0.1"),
                 4096)
 

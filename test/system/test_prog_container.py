@@ -1,25 +1,33 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""doc/containers.md's recipe: the daemon outside, clients without privileges inside of their own
-user, mount, pid, network and IPC namespaces, with nothing passed in but the folder of the socket.
-The daemon tells clients apart by what the kernel says of the peer, so pid 2 of two containers are
-two clients."""
+"""doc/containers.md's recipe: the daemon outside, on huge pages; clients without privileges inside of
+their own user, mount, pid, network and IPC namespaces, with nothing passed in but the folder of the
+socket, and over it the descriptors of the daemon's segments. The daemon tells clients apart by what
+the kernel says of the peer, so pid 2 of two containers are two clients."""
 import pathlib
 
 import lib
+import perftool
 
 # What a container's root file system is to the client: an empty tmpfs with the system's folders
-# bound in read-only, a /proc of its own pid namespace, and the socket's folder.
+# bound in, a /dev with the few nodes that programs count on, a /proc of its own pid namespace, and
+# the socket's folder.
 INIT = """set -e
 root={root}
 mount -t tmpfs -o size=64m tmpfs $root
-mkdir -p $root/proc $root/tmp $root/run/uroce
-for dir in usr bin sbin lib lib64 etc sys dev {build}; do
+mkdir -p $root/proc $root/tmp $root/run/uroce $root/opt/uroce $root/dev/shm
+for dir in usr bin sbin lib lib64 etc sys; do
 	[ -e /$dir ] || continue
 	if [ -L /$dir ]; then ln -s $(readlink /$dir) $root/$dir; continue; fi
 	mkdir -p $root/$dir
 	mount --rbind /$dir $root/$dir
 done
+for node in null zero full random urandom; do
+	touch $root/dev/$node
+	mount --bind /dev/$node $root/dev/$node
+done
+mount -t tmpfs -o size=16m tmpfs $root/dev/shm
+mount --bind {build} $root/opt/uroce
 mount -t proc proc $root/proc
 mount --bind {socket_dir} $root/run/uroce
 ip link set lo up 2>/dev/null || true
@@ -34,8 +42,8 @@ def contained(daemon, argv, *extra, ns=None):
     """Starts argv in a container of its own."""
     root = lib.tmpdir()
     root.chmod(0o755)
-    command = " ".join(str(a) for a in [lib.UROCE_RUN, *argv])
-    script = INIT.format(root=root, build=str(lib.BUILD).lstrip("/"), command=command,
+    command = " ".join(str(a) for a in ["/opt/uroce/app/uroce-run/uroce-run", *argv])
+    script = INIT.format(root=root, build=lib.public_copy(), command=command,
                          socket_dir=daemon.socket.parent)
     path = "UROCE_SOCKET=/run/uroce/uroced.sock"
     return lib.spawn([*UNSHARE, *extra, "env", path, "sh", "-c", script], ns=ns)
@@ -64,10 +72,23 @@ def pingpong(link, tool, *args):
     assert rcs == (0, 0), f"{rcs}\n{client.output()}\n{server.output()}"
 
 
+def huge(link):
+    """A client on huge pages of its own and the daemon's, without a hugetlbfs."""
+    proc = contained(link.a.daemon, ["/opt/uroce/test/system/hugeclient", "uroce0"], "--net")
+    lib.tap(proc, "container", 60)
+    assert "huge pages" in link.a.daemon.proc.output(), link.a.daemon.proc.output()
+
+
 def main():
     lib.need_root()
-    link = lib.link_ring()
+    with perftool.huge_pages(96):
+        containers(lib.link_ring(("--mem", "64"), huge=True))
+    lib.finish()
+
+
+def containers(link):
     open_to(link.a.daemon)
+    huge(link)
     with lib.case("container: ibv_devinfo, user, mount, pid, network and IPC namespaces"):
         assert "PORT_ACTIVE" in run(link.a.daemon, "ibv_devinfo", "-d", "uroce0")
     for tool, *args in (("ibv_rc_pingpong", "-n", "200"), ("ibv_rc_pingpong", "-e", "-n", "200"),
@@ -80,7 +101,6 @@ def main():
     with lib.case("nothing is left, the daemon ends cleanly"):
         link.nothing_left()
         link.stop()
-    lib.finish()
 
 
 main()

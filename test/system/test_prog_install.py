@@ -1,12 +1,35 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""urocectl install shows the devices to every program, without uroce-run; uninstall undoes all of it.
-In a mount namespace of the test's own with /dev and /etc of its own: the host sees nothing of it."""
+"""urocectl install shows the devices to every program, without uroce-run: root's, and those of
+ordinary users in the socket's group. uninstall undoes all of it: files with their modes, owners and
+contents, nodes, mounts.
+
+First in a mount namespace with a /dev, /run and /etc/libibverbs.d of its own. Then on the machine
+itself, for a few seconds, unless it has RDMA devices already; a process that outlives the test, even
+if that is killed, takes it back."""
+import hashlib
+import json
+import os
+import pathlib
+import stat
+import subprocess
+import sys
+
 import lib
 
-# /dev, /run and /etc/libibverbs.d as they are, but to be changed without anybody noticing.
-ENTER = """set -e
-mount --make-rprivate /
+GROUP = 57771  # may use the socket
+USER = ["setpriv", "--reuid", "65534", "--regid", "65534"]
+# Trees that are looked at whole, and folders of which only the entries are: others work on the
+# machine, too, and make network devices and sockets.
+SYSTEM = ("/etc", "/usr/lib/x86_64-linux-gnu/libibverbs")
+NEW = ("/dev/infiniband", "/run/uroce-system", "/sys/class/infiniband",
+       "/sys/class/infiniband_verbs")
+TREES = (*SYSTEM, *NEW)
+FOLDERS = ("/", "/dev", "/sys/class", "/sys", "/run/uroce")
+
+# /dev, /run and /etc/libibverbs.d as they are, but to be changed without anybody noticing; the
+# socket where programs look for it.
+ENTER = """mount --make-rprivate /
 for dir in /etc/libibverbs.d /run; do
 	mkdir -p {tmp}$dir; mount -t tmpfs tmpfs {tmp}$dir; cp -a $dir/. {tmp}$dir 2>/dev/null || true
 	mount --bind {tmp}$dir $dir
@@ -16,70 +39,154 @@ for node in null zero full random urandom tty; do
 	touch {tmp}/dev/$node; mount --bind /dev/$node {tmp}/dev/$node
 done
 mkdir {tmp}/dev/shm; mount --bind /dev/shm {tmp}/dev/shm; mount --rbind {tmp}/dev /dev
-look() {{
-	find /dev /etc/libibverbs.d /run /sys/class -maxdepth 2 2>/dev/null | sort
-	cat /etc/libibverbs.d/*; grep -c . /proc/self/mountinfo
-}}
+mkdir -p /run/uroce; mount --bind {socket_dir} /run/uroce
+unset UROCE_SOCKET
+"""
+HEAD = """set -e
 export UROCE_SOCKET={socket}
-{body}
+look() {{ {look} >{tmp}/$1; }}
+pingpong() {{
+	"$@" ibv_rc_pingpong -d uroce1 -g 1 -c -p {port} & sleep 1
+	"$@" ibv_rc_pingpong -d uroce0 -g 1 -c -p {port} 127.0.0.1
+	wait $!
+}}
+# (with no files of the group's own: whoever is in it has it as one of several)
+member="{user} --groups {group}"
+stranger="{user} --clear-groups"
 """
 INSTALLED = """
-look >{tmp}/before
+look before
 {ctl} install
 ibv_devinfo -d uroce0 | grep PORT_ACTIVE
-setpriv --reuid 65534 --regid 65534 --clear-groups ibv_devices | grep uroce1
-ibv_rc_pingpong -d uroce1 -g 1 -c -p {port} & sleep 1
-ibv_rc_pingpong -d uroce0 -g 1 -c -p {port} 127.0.0.1
+$member ibv_devices | grep uroce1
+pingpong env
+pingpong $member
+$member ib_write_bw -F -x 1 -n 100 -d uroce1 -p {port} >/dev/null & sleep 1
+$member ib_write_bw -F -x 1 -n 100 -d uroce0 -p {port} 127.0.0.1
 wait $!
+$member ucx_info -d | grep -A1 'Transport: rc_verbs' | grep uroce0
+if $stranger ibv_devinfo -d uroce0 2>{tmp}/stranger; then exit 7; fi
+grep -q 'cannot reach uroced.*Permission denied' {tmp}/stranger
 if {ctl} install 2>{tmp}/again; then exit 9; fi
 grep -q 'installed before' {tmp}/again
+look during
+if cmp -s {tmp}/before {tmp}/during; then exit 6; fi
 {ctl} uninstall
-look >{tmp}/after
+look after
 diff {tmp}/before {tmp}/after
 {ctl} uninstall
-look >{tmp}/after
+look after
 diff {tmp}/before {tmp}/after
 if ibv_devinfo 2>{tmp}/none; then exit 8; fi
 """
 REFUSED = """
-look >{tmp}/before
+look before
 mkdir /dev/infiniband; touch /dev/infiniband/uverbs0
 if {ctl} install 2>{tmp}/msg; then exit 9; fi
 grep -q 'kernel has RDMA devices' {tmp}/msg
 {ctl} uninstall
 [ -e /dev/infiniband/uverbs0 ]
 rm -r /dev/infiniband
-if setpriv --reuid 65534 --regid 65534 --clear-groups {ctl} install; then exit 7; fi
+if $member {ctl} install; then exit 7; fi
 if {ctl} install twice; then exit 6; fi
 if {ctl} --socket /nowhere install; then exit 5; fi
-look >{tmp}/after
+look after
+diff {tmp}/before {tmp}/after
+"""
+# as far as an install had come when it was killed
+HALF_WAY = """
+look before
+{ctl} install
+umount /sys/class
+rm /etc/libibverbs.d/uroce.driver
+{ctl} uninstall
+look after
+diff {tmp}/before {tmp}/after
+mkdir -p /run/uroce-system/class/infiniband
+{ctl} uninstall
+look after
 diff {tmp}/before {tmp}/after
 """
 
 
-def run(daemon, body):
+def entry(path):
+    """What an entry of a folder is, to the last byte."""
+    at = os.lstat(path)
+    said = [path, stat.filemode(at.st_mode), at.st_uid, at.st_gid, at.st_rdev]
+    if stat.S_ISLNK(at.st_mode):
+        said.append(os.readlink(path))
+    elif stat.S_ISREG(at.st_mode):
+        said.append(hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest())
+    return said
+
+
+def look():
+    """Prints everything that an install may change; mounts, too, but not those of ip netns."""
+    paths = set()
+    for tree in TREES:
+        for top, folders, files in os.walk(tree):
+            paths.update(os.path.join(top, name) for name in [*folders, *files, "."])
+    for folder in FOLDERS:
+        if os.path.isdir(folder):
+            paths.update(os.path.join(folder, name) for name in os.listdir(folder))
+    for path in sorted(paths):
+        print(json.dumps(entry(path)))
+    for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines():
+        words = line.split()
+        if not words[4].startswith(("/run/netns", "/tmp")):
+            print(json.dumps([*words[2:6], *words[words.index("-"):]]))
+
+
+def run(daemon, *parts, private=True):
     tmp = lib.tmpdir()
-    words = {"tmp": tmp, "socket": daemon.socket, "ctl": lib.UROCECTL, "port": lib.tcp_port()}
-    script = ENTER.format(body=body.format(**words), **words)
-    proc = lib.spawn(["unshare", "--mount", "bash", "-c", script], ns=daemon.ns)
+    words = {"tmp": tmp, "socket": daemon.socket, "socket_dir": daemon.socket.parent,
+             "ctl": lib.public_copy() / "app/urocectl/urocectl", "port": lib.tcp_port(),
+             "look": f"{sys.executable} {__file__} look", "user": " ".join(USER), "group": GROUP}
+    script = "".join(part.format(**words) for part in (HEAD, *parts))
+    proc = lib.spawn([*(["unshare", "--mount"] if private else []), "bash", "-c", script])
     rc = proc.wait(60)
     assert rc == 0, f"status {rc}:\n{proc.output()}"
 
 
+def on_the_machine(daemon):
+    """The guard waits for the end of its input, which is the end of this process at the latest."""
+    guard = subprocess.Popen(
+        ["sh", "-c", f"exec 9<{lib.UROCE_RUN}; cat >/dev/null; exec /proc/self/fd/9 --uninstall"],
+        stdin=subprocess.PIPE, start_new_session=True)
+    try:
+        run(daemon, INSTALLED, private=False)
+    finally:
+        guard.stdin.close()
+        guard.wait(30)
+
+
 def main():
     lib.need_root()
-    link = lib.link_ring()
-    daemon = link.a.daemon
+    lib.public_copy()
+    devs = [f"name=uroce{i},port=net_ring_pair{end},addr=10.9.0.{101 + i}/24,mtu=4096"
+            for i, end in enumerate("ab")]
+    # not in a network namespace of ip(8)'s, which has a /sys of its own
+    daemon = lib.Daemon([], devs, None, ("--pair", "pair", "--socket-mode", "0660",
+                                         "--socket-group", str(GROUP)))
     daemon.socket.parent.chmod(0o755)
-    daemon.socket.chmod(0o666)
     with lib.case("urocectl install: programs run without uroce-run; uninstalled: all as before"):
-        run(daemon, INSTALLED)
+        run(daemon, ENTER, INSTALLED)
     with lib.case("urocectl install: devices of the kernel's own, ordinary users, no daemon: refused, nothing left"):
-        run(daemon, REFUSED)
+        run(daemon, ENTER, REFUSED)
+    with lib.case("urocectl uninstall: after an install that came half way"):
+        run(daemon, ENTER, HALF_WAY)
+    if any(os.path.exists(tree) for tree in NEW):
+        print("# not on the machine itself: it has RDMA devices")
+    else:
+        with lib.case("urocectl install: on the machine itself; uninstalled: all as before"):
+            on_the_machine(daemon)
     with lib.case("nothing is left, the daemon ends cleanly"):
-        link.nothing_left()
-        link.stop()
+        lib.until("no object is left", lambda: not any(daemon.objects().values()))
+        daemon.stop()
     lib.finish()
 
 
-main()
+if sys.argv[1:] == ["look"]:
+    look()
+else:
+    main()

@@ -22,7 +22,6 @@ REASONS = {
     r"DMTest|DeviceMemory|SharedDM|_dm_": "no device memory",
     r"DmaBuf": "no DMA-BUF on this machine",
     r"test_tag_matching": "no tag matching",
-    r"timestamp|rt_values|query_rt": "no device clock",
     r"atomic_write": "ATOMIC WRITE is not offered yet",
 }
 

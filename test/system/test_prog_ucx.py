@@ -21,16 +21,21 @@ def transports(link):
         assert (transport, "uroce0:1") in found, f"no {transport} on uroce0: {found}"
 
 
-def perftest(link, tls, test, *args, env=None):
-    """The server on link.b, the client on link.a."""
+def perftest(link, tls, test, count, *args, env=None):
+    """The server on link.b, the client on link.a, which must have sent something for each of count
+    messages by this device: UCX has other ways to a peer."""
+    before = link.a.daemon.counters()["tx_roce"]
     port = lib.tcp_port()
     env = {"UCX_TLS": tls, "UCX_NET_DEVICES": "uroce0:1", **(env or {})}
     pair = lib.run_pair(
         lambda: link.b.spawn(["ucx_perftest", "-p", str(port)], env),
-        lambda: link.a.spawn(["ucx_perftest", "-p", str(port), "-t", test, "-w", "20", *args,
-                              link.b.host], env),
+        lambda: link.a.spawn(["ucx_perftest", "-p", str(port), "-t", test, "-w", "20",
+                              "-n", str(count), *args, link.b.host], env),
         port).good()
-    assert re.search(r"^Final:\s+\d+", pair.client.output(), re.M), pair.client.output()
+    final = re.search(r"^Final:\s+(\d+)", pair.client.output(), re.M)
+    assert final and int(final[1]) == count, pair.client.output()
+    sent = link.a.daemon.counters()["tx_roce"] - before
+    assert sent >= count, f"{sent} frames for {count} messages"
 
 
 def main():
@@ -41,17 +46,17 @@ def main():
     for tls in ("rc", "ud"):
         for test in TESTS:
             for size in SIZES:
-                count = "200" if size < 65536 else "50"
+                count = 200 if size < 65536 else 50
                 with lib.case(f"ucx_perftest: UCX_TLS={tls} -t {test} -s {size}"):
-                    perftest(link, tls, test, "-n", count, "-s", str(size))
+                    perftest(link, tls, test, count, "-s", str(size))
         for test in ATOMICS:
             with lib.case(f"ucx_perftest: UCX_TLS={tls} -t {test} -s 8"):
-                perftest(link, tls, test, "-n", "200", "-s", "8")
+                perftest(link, tls, test, 200, "-s", "8")
     for tls in ("rc", "ud"):
         with lib.case(f"ucx_perftest: UCX_TLS={tls} -t tag_lat -c 0 (pinned to a CPU)"):
-            perftest(link, tls, "tag_lat", "-n", "200", "-s", "4096", "-c", "0")
+            perftest(link, tls, "tag_lat", 200, "-s", "4096", "-c", "0")
         with lib.case(f"ucx_perftest: UCX_TLS={tls} -t tag_bw -T 2 -M multi (threads)"):
-            perftest(link, tls, "tag_bw", "-n", "200", "-s", "4096", "-T", "2", "-M", "multi")
+            perftest(link, tls, "tag_bw", 200, "-s", "4096", "-T", "2", "-M", "multi")
     with lib.case("nothing is left, the daemons end cleanly"):
         link.nothing_left()
         link.stop()

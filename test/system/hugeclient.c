@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Huge pages that a program gets from the kernel by itself, without any hugetlbfs: a shared memfd
+ * of them and a private mapping. Both are registered, written to one another by RDMA and compared.
+ *
+ *   hugeclient DEVICE
+ *
+ * Also says on which pages the queues lie that the daemon passed in. TAP; exit status 0: all good.
+ */
+#include "verbside.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define HUGE (2u << 20)
+
+static struct side side;
+static uint8_t *shared, *private;
+
+static void
+test_memory_on_huge_pages(void)
+{
+	int fd = memfd_create("huge", MFD_CLOEXEC | MFD_HUGETLB);
+
+	CHECK(fd >= 0 && ftruncate(fd, HUGE) == 0);
+	shared = mmap(NULL, HUGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	private = mmap(NULL, HUGE, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+	CHECK(shared != MAP_FAILED && private != MAP_FAILED);
+	close(fd);
+}
+
+/* All of one into the other, through the device. */
+static void
+write_over(struct ibv_qp *qp, uint8_t *from, uint8_t *to)
+{
+	struct ibv_mr *src = ibv_reg_mr(side.pd, from, HUGE, SIDE_ACCESS);
+	struct ibv_mr *dst = ibv_reg_mr(side.pd, to, HUGE, SIDE_ACCESS);
+	struct ibv_sge sge = {(uintptr_t)from, HUGE, src ? src->lkey : 0};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE}, *bad;
+	struct ibv_wc wc;
+
+	CHECK(src && dst);
+	for (uint32_t i = 0; i < HUGE; i++)
+		from[i] = (uint8_t)(i * 31 + (i >> 11) + (from == shared));
+	memset(to, 0, HUGE);
+	wr.wr.rdma.remote_addr = (uintptr_t)to;
+	wr.wr.rdma.rkey = dst ? dst->rkey : 0;
+	CHECK(ibv_post_send(qp, &wr, &bad) == 0);
+	CHECK(side_wait(side.cq, &wc) && wc.status == IBV_WC_SUCCESS);
+	CHECK(memcmp(from, to, HUGE) == 0);
+	CHECK(ibv_dereg_mr(src) == 0 && ibv_dereg_mr(dst) == 0);
+}
+
+static void
+test_rdma_between_them(void)
+{
+	struct ibv_qp *qp[2];
+
+	for (int i = 0; i < 2; i++)
+		qp[i] = side_qp(side.pd, IBV_QPT_RC, side.cq);
+	CHECK(qp[0] && qp[1] && side_raise(&side, qp[0], qp[1]->qp_num) == 0 &&
+	      side_raise(&side, qp[1], qp[0]->qp_num) == 0);
+	write_over(qp[0], shared, private);
+	write_over(qp[0], private, shared);
+	for (int i = 0; i < 2; i++)
+		CHECK(ibv_destroy_qp(qp[i]) == 0);
+}
+
+/* Mappings of the daemon's segments in this process, by the size of their pages. */
+static void
+test_queues_are_on_huge_pages(void)
+{
+	FILE *f = fopen("/proc/self/smaps", "r");
+	unsigned int huge = 0, ordinary = 0;
+	char line[4096];
+	bool ours = false;
+
+	CHECK(f);
+	while (f && fgets(line, sizeof(line), f)) {
+		if (strstr(line, " rw-s "))
+			ours = strstr(line, "uroce") != NULL;
+		else if (ours && strstr(line, "KernelPageSize:"))
+			*(strstr(line, " 2048 kB") ? &huge : &ordinary) += 1;
+		if (strstr(line, "VmFlags:"))
+			ours = false;
+	}
+	if (f)
+		fclose(f);
+	printf("# segments of the daemon: %u on huge pages, %u on others\n", huge, ordinary);
+	CHECK(huge > 0);
+}
+
+/* Nothing of it came from a file system. */
+static void
+test_no_hugetlbfs_here(void)
+{
+	FILE *f = fopen("/proc/self/mounts", "r");
+	char line[4096];
+
+	CHECK(f);
+	while (f && fgets(line, sizeof(line), f))
+		CHECK(!strstr(line, " hugetlbfs "));
+	if (f)
+		fclose(f);
+}
+
+int
+main(int argc, char **argv)
+{
+#define T(name)                                                                                    \
+	{                                                                                          \
+#name, name                                                                        \
+	}
+	static const struct side_test tests[] = {
+		T(test_memory_on_huge_pages),
+		T(test_rdma_between_them),
+		T(test_queues_are_on_huge_pages),
+		T(test_no_hugetlbfs_here),
+	};
+
+	if (argc != 2) {
+		fprintf(stderr, "usage: hugeclient DEVICE\n");
+		return 2;
+	}
+	side_open(&side, argv[1]);
+	return side_run(tests, sizeof(tests) / sizeof(tests[0]));
+}
