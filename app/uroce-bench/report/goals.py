@@ -100,14 +100,17 @@ def _chosen(samples):
     return near or samples
 
 
-def make_row(goal, samples=(), error=None):
+def make_row(goal, samples=(), error=None, skipped=None):
     """
-    The row of a goal: from its samples, or from what went wrong. The figure is the median of the
+    The row of a goal: from its samples, or from what went wrong, or why it was not tried. The figure is the median of the
     samples that were taken in the state near (of all, where none was), the ratio the median of
     theirs, each with its own base.
     """
     row = {"name": name_of(goal), "group": goal.group, "goal": goal.text(), "figure": None,
            "unit": goal.unit, "ratio": None, "state": None, "met": False}
+    if skipped is not None and not samples:
+        row["skipped"] = skipped
+        return row
     if error is not None or not samples:
         row["error"] = str(error) if error is not None else "not measured"
         return row

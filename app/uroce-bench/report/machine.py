@@ -20,7 +20,8 @@ PACKAGES = {
     "ip": "iproute2",
     "meson": "meson",
     "ninja": "ninja-build",
-    "dpdk-testpmd": "dpdk",
+    "dpdk-testpmd": "dpdk-dev",
+    "mmdebstrap": "mmdebstrap",
 }
 
 
@@ -78,7 +79,7 @@ def run_bench(mode, *options, timeout=120):
 
 def distance_ns():
     """One-way latency of a cache line between the two cores, now."""
-    return run_bench("probe")["core_distance_ns"][1]
+    return run_bench("probe", timeout=30)["core_distance_ns"][1]
 
 
 def state(before, after):

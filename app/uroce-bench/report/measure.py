@@ -4,6 +4,7 @@ returns {name of the goal: Sample}, or raises what the rows then say."""
 import contextlib
 import dataclasses
 import sys
+import time
 
 import goals
 import machine
@@ -148,7 +149,21 @@ GROUPS = {
     "idle": idle,
     "wake": wake,
 }
-ONCE = ("rxe",)  # groups measured once a run: what they start takes too long
+ONCE = ("rxe",)  # groups measured once a run, and last: what they start takes too long
+NEEDS = {
+    "tcp-goodput": ("ip", "iperf3", "ib_write_bw"),
+    "tcp-latency": ("ip", "ucx_perftest", "ib_send_lat"),
+    "ucx-bw": ("ip", "ucx_perftest"),
+    "ucx-lat": ("ip", "ucx_perftest"),
+    "rxe": ("meson", "ninja", "mmdebstrap", "qemu-system-x86_64"),
+    "wire-memif64": ("dpdk-testpmd",),
+    "wire-packet64": ("ip", "dpdk-testpmd"),
+    "wire-packet4k": ("ip", "dpdk-testpmd"),
+    "wire-xdp64": ("ip", "dpdk-testpmd"),
+    "wire-xdp2k": ("ip", "dpdk-testpmd"),
+}
+QUICK_S = 165  # a quick run starts nothing that would take it beyond this
+FIRST_S = {"rxe": 60, "qps64": 15, "qps4k": 15}  # what groups take that take long; others: some seconds
 VERSUS = ("tcp-goodput", "tcp-latency", "ucx-bw", "ucx-lat", "rxe")
 
 
@@ -173,28 +188,50 @@ class Prober:
             samples.setdefault(name, []).append(sample)
 
 
-def run_group(group, plan, prober):
-    """(samples by goal, what went wrong or None). Samples that were taken before something went
-    wrong count."""
-    samples = {}
-    for _ in range(1 if group in ONCE else plan.repeats):
+class Group:
+    """What is known of one group so far."""
+
+    def __init__(self, name):
+        self.name = name
+        self.samples = {}  # by goal
+        self.error = self.skipped = None
+        self.seconds = FIRST_S.get(name, 0)  # that the last measurement took
+
+    def measure(self, plan, prober):
+        """One more sample of each goal; what goes wrong is kept, with the samples from before."""
+        start = time.monotonic()
         try:
-            with prober.around(samples) as new:
-                new.update(GROUPS[group](plan))
+            machine.need(*NEEDS.get(self.name, ()))
+            with prober.around(self.samples) as new:
+                new.update(GROUPS[self.name](plan))
         except (machine.Missing, procs.Failed, RuntimeError, OSError, KeyError, ValueError) as why:
-            said = f"{type(why).__name__}: {why}" if isinstance(why, (KeyError, ValueError)) else why
-            return samples, said
-    return samples, None
+            self.error = f"{type(why).__name__}: {why}" if isinstance(why, (KeyError, ValueError)) else why
+        self.seconds = time.monotonic() - start
+
+    def row(self, goal):
+        mine = self.samples.get(goal.name, ())
+        return goals.make_row(goal, mine, None if mine else self.error, self.skipped)
 
 
-def rows(groups, plan):
-    """(goal, row) of every goal of these groups, in the order of the goals."""
-    done, prober = {}, Prober()
-    for group in groups:
-        print(f"uroce-bench: measuring {group}", file=sys.stderr, flush=True)
-        done[group] = run_group(group, plan, prober)
-    for goal in goals.GOALS:
-        if goal.group in done:
-            samples, error = done[goal.group]
-            mine = samples.get(goal.name, ())
-            yield goal, goals.make_row(goal, mine, None if mine else error)
+def rows(names, plan):
+    """
+    (goal, row) of every goal of these groups, in the order of the goals. The groups take turns, so
+    that a quick run, which ends after QUICK_S, has a sample of as many as possible first.
+    """
+    groups, prober = [Group(name) for name in names], Prober()
+    groups.sort(key=lambda g: g.name in ONCE)
+    start = time.monotonic()
+    for turn in range(plan.repeats):
+        for group in groups:
+            if group.error or turn and group.name in ONCE:
+                continue
+            left = QUICK_S - (time.monotonic() - start)
+            if plan.quick and group.seconds > left:
+                if turn == 0:
+                    group.skipped = (f"not in this --quick: {left:.0f} s of {QUICK_S} were left; "
+                                     f"--only {group.name} measures it")
+                continue
+            print(f"uroce-bench: {turn + 1}: measuring {group.name}", file=sys.stderr, flush=True)
+            group.measure(plan, prober)
+    known = {group.name: group for group in groups}
+    return [(goal, known[goal.group].row(goal)) for goal in goals.GOALS if goal.group in known]

@@ -47,9 +47,9 @@ def lines(pairs, head):
             title = goal.title
             yield ""
             yield title
-        if "error" in row:
+        if row["figure"] is None:
             yield _line(goal.name, row["goal"], "no figure", "-", "-", "no")
-            yield from _wrapped(row["error"])
+            yield from _wrapped(row.get("error") or row["skipped"])
             continue
         yield _line(goal.name, row["goal"], figure(row), number(row["ratio"]), state(row),
                     "yes" if row["met"] else "NO")
@@ -59,6 +59,6 @@ def lines(pairs, head):
         if "note" in row:
             yield from _wrapped(row["note"])
     met = sum(row["met"] for _, row in pairs)
-    failed = sum("error" in row for _, row in pairs)
+    failed = sum(row["figure"] is None for _, row in pairs)
     yield ""
     yield f"{met} of {len(pairs)} goals met" + (f", {failed} not measured" if failed else "")

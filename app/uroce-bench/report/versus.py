@@ -4,7 +4,6 @@ import contextlib
 import json
 import re
 
-import machine
 import procs
 from goals import Sample
 
@@ -48,7 +47,6 @@ def ucx(start_server, start_client, host, test, size, count):
 
 def ucx_tcp(test, size, count):
     """UCX over TCP, on a veth pair with jumbo frames."""
-    machine.need("ucx_perftest", "ip")
     link = procs.Veth(JUMBO)
     env = {"UCX_TLS": "tcp", "UCX_NET_DEVICES": "eth0"}
     try:
@@ -60,7 +58,6 @@ def ucx_tcp(test, size, count):
 
 def ucx_rc(test, size, count):
     """UCX over uroce's RC, within the host."""
-    machine.need("ucx_perftest", "ip")
     env = {"UCX_TLS": "rc", "UCX_NET_DEVICES": "uroce0:1"}
     with contextlib.closing(procs.Local()) as link:
         return ucx(lambda argv: link.server.client(argv, env),
@@ -69,7 +66,6 @@ def ucx_rc(test, size, count):
 
 def iperf3(seconds):
     """Gb/s of one TCP stream in writes of 1 MiB, over a veth pair with jumbo frames."""
-    machine.need("iperf3", "ip")
     link = procs.Veth(JUMBO)
     port = procs.tcp_port()
     try:
@@ -83,7 +79,6 @@ def iperf3(seconds):
 
 def tcp_goodput(plan):
     """1 MiB messages: iperf3 over TCP; ib_write_bw over uroce."""
-    machine.need("ib_write_bw")
     tcp = iperf3(plan.seconds(3))
     with contextlib.closing(procs.Local()) as link:
         line = perftest(link, "ib_write_bw", "-s", MIB, "-D", plan.seconds(3), "-t", 16)
@@ -93,7 +88,6 @@ def tcp_goodput(plan):
 
 def tcp_latency(plan):
     """64 B between two processes: half of a round trip, median."""
-    machine.need("ib_send_lat")
     tcp = ucx_tcp("tag_lat", 64, 20000)[1]
     with contextlib.closing(procs.Local()) as link:
         line = perftest(link, "ib_send_lat", "-s", 64, "-n", 20000)

@@ -129,7 +129,7 @@ class Measuring(unittest.TestCase):
         figures = iter([9.0, 1.0])
         row = self.rows(lambda plan: {"messages": Sample(next(figures))})[0]
         self.assertEqual((row["figure"], row["state"], row["samples"]), (9.0, "near", 1))
-        self.assertEqual(row["far"]["figure"], 1.0)
+        self.assertEqual((row["far"]["figure"], row["core_distance_ns"]), (1.0, [20.0, 30.0]))
 
     def test_what_goes_wrong_is_in_every_row_of_the_group(self):
         for why in (machine.Missing("iperf3 is missing"), procs.Failed("x"), RuntimeError("x"),
@@ -142,6 +142,23 @@ class Measuring(unittest.TestCase):
         rows = self.rows(mock.Mock(side_effect=[{"messages": Sample(9.0)}, procs.Failed("late")]))
         self.assertEqual((rows[0]["figure"], rows[0]["samples"]), (9.0, 1))
         self.assertIn("late", rows[1]["error"])
+
+    def test_a_quick_run_ends_in_time(self):
+        now = itertools.count(0, 30)  # each look at the clock is half a minute later
+        with mock.patch.object(measure.time, "monotonic", lambda: next(now)):
+            call = mock.Mock(return_value={"messages": Sample(9.0)})
+            row = self.rows(call, 64)[0]
+        self.assertEqual((row["met"], row["samples"]), (True, call.call_count))
+        self.assertLess(call.call_count, 3)
+
+    def test_what_there_is_no_time_for_is_no_failure(self):
+        with mock.patch.object(measure, "QUICK_S", -1):
+            call = mock.Mock()
+            rows = self.rows(call)
+        call.assert_not_called()
+        self.assertTrue(all("not in this --quick" in row["skipped"] for row in rows))
+        self.assertEqual(goals.exit_status(rows), 0)
+        self.assertIn("not in this", "\n".join(page.lines([(MORE, rows[0])], HEAD)))
 
     def test_a_missing_program_is_named_with_its_package(self):
         with mock.patch.object(shutil, "which", lambda name: None):
@@ -174,7 +191,7 @@ def pairs():
     return [(MORE, goals.make_row(MORE, [near(9), far(2)])),
             (LESS, goals.make_row(LESS, [near(7, 10)])),
             (SHARE, goals.make_row(SHARE, [far(1e-9, 10)])),
-            (SHARE, goals.make_row(SHARE, error="iperf3 <is> missing & so on"))]
+            (SHARE, goals.make_row(SHARE, error="iperf3 <is> missing & so on" + " and more" * 30))]
 
 
 class Pages(unittest.TestCase):

@@ -39,7 +39,7 @@ on() {
 	shift
 	case $device in
 	rxe*) gid=$(gid_index "$device") ;;
-	uroce*) gid=1 before=(/opt/uroce/app/uroce-run/uroce-run --socket /tmp/uroced.sock) ;;
+	uroce*) gid=1 before=(taskset -c 0 /opt/uroce/app/uroce-run/uroce-run --socket /tmp/uroced.sock) ;;
 	esac
 	[ "$1" != timeout ] || { before+=("$1" "$2"); shift 2; }
 	"${before[@]}" "$1" -d "$device" -x "$gid" -F "${@:2}"
@@ -58,8 +58,10 @@ port_of() {
 	echo "net_af_packet$1,iface=veth$1,blocksz=16384,framesz=8192,framecnt=1024,qpairs=1,qdisc_bypass=1"
 }
 
+# The worker has one processor, its clients the other: left to itself the scheduler puts all of them on
+# one, where they yield to each other. rxe, which works in its callers' context, is left as it likes it.
 start_uroce() {
-	/opt/uroce/app/uroced/uroced --socket /tmp/uroced.sock --no-huge --mem 192 --idle adaptive \
+	/opt/uroce/app/uroced/uroced --socket /tmp/uroced.sock --no-huge --mem 192 --idle poll --lcores 1 \
 		--vdev "$(port_of 0)" --vdev "$(port_of 1)" \
 		--dev name=uroce0,port=net_af_packet0,addr=10.78.0.101/24,mtu=4096 \
 		--dev name=uroce1,port=net_af_packet1,addr=10.78.0.102/24,mtu=4096 >/tmp/uroced.log 2>&1 &
@@ -86,7 +88,21 @@ core_back() {
 	modprobe -a rdma_rxe ib_uverbs
 }
 
+# What veth alone does when the kernel makes the frames: no transport over it can be quicker.
+veth_alone() {
+	local say=/proc/net/pktgen
+	modprobe pktgen || return
+	echo "add_device veth0" >$say/kpktgend_0
+	for word in "count 20000" "pkt_size 138" "dst 10.78.0.102" "dst_mac 02:00:00:78:00:02"; do
+		echo "$word" >$say/veth0
+	done
+	echo start >$say/pgctrl
+	awk '$1 ~ /pps$/ { print "figure veth rate", $1 / 1000 }' $say/veth0
+	echo "rem_device_all" >$say/kpktgend_0
+}
+
 two_rxe 4200 || exit 1
+veth_alone
 for round in $(seq "$rounds"); do
 	if [ "$round" -gt 1 ]; then
 		core_back
