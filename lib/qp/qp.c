@@ -65,7 +65,8 @@ qp_create(const struct qp_create *c)
 	qp->snd.sq = c->sq;
 	qp->rcv.rq = c->rq;
 	qp->snd.rtx_mask = RTE_MIN(c->sq.mask, QP_RTX_WQES - 1u);
-	qp->snd.entry_bytes = RTE_ALIGN_CEIL(sizeof(struct qp_sq_entry) + body, 64);
+	/* With one SGE two cache lines, wherever it lies: more alignment would cost memory. */
+	qp->snd.entry_bytes = RTE_ALIGN_CEIL(sizeof(struct qp_sq_entry) + body, 16);
 	qp->snd.entries = qp_zalloc((size_t)(qp->snd.rtx_mask + 1) * qp->snd.entry_bytes);
 	qp->rcv.cur.sge = qp_zalloc(RTE_MAX(max_sge, 1u) * sizeof(struct uroce_sge));
 	if (qp->snd.entries == NULL || qp->rcv.cur.sge == NULL) {

@@ -67,7 +67,7 @@ struct qp_sq_entry {
 	bool done;       /* a local operation that was executed: never again, even in a retry */
 	uint8_t pad;
 };
-_Static_assert(sizeof(struct qp_sq_entry) == 64, "body of an SQ entry is 64-byte aligned");
+_Static_assert(sizeof(struct qp_sq_entry) == 64, "SGEs behind an SQ entry are aligned");
 
 /* The requester half. PSNs: una <= next <= high <= alloc in the circle. */
 struct qp_snd {
