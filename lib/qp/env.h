@@ -13,6 +13,7 @@
 #include "cq/cq.h"
 #include "mem/mr.h"
 #include "obs/obs.h"
+#include "wire/icrc.h"
 
 struct qp;
 
@@ -49,7 +50,8 @@ struct qp_env {
 	struct rte_mempool *pool; /* room >= WIRE_MAX_OVERHEAD + 4096 */
 	struct rte_mbuf **tx;     /* out: tx[0 .. tx_n) are frames to send, in order */
 	uint32_t tx_n, tx_cap;    /* no frame is built when tx_n == tx_cap */
-	struct obs_block *obs;    /* of the device that the current QP belongs to */
+	struct wire_icrc_memo icrc;
+	struct obs_block *obs; /* of the device that the current QP belongs to */
 	const struct qp_env_ops *ops;
 	void *ops_ctx;
 	struct {

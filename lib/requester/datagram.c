@@ -46,7 +46,6 @@ datagram_emit(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const st
 		return REQ_NO_ROOM;
 	path.udp_sport = wire_udp_sport(path.flow_label, qp->qpn, e->wqe.ud.remote_qpn);
 	wire_tmpl_init(&tmpl, &path, e->wqe.ud.remote_qpn, qp->pkey);
-	tmpl.ip_id = qp->tmpl.ip_id++;
 	p = rte_pktmbuf_mtod(m, uint8_t *);
 	hdr = wire_hdr_put(&tmpl, &f, p);
 	if (!req_gather(env, qp, e, 0, p + hdr, e->length)) {

@@ -81,7 +81,7 @@ rsp_emit(struct qp_env *env, struct qp *qp, struct rte_mbuf *m, uint32_t hdr_len
 	 uint32_t payload_len)
 {
 	uint8_t *p = rte_pktmbuf_mtod(m, uint8_t *);
-	uint32_t len = wire_frame_finish(&qp->tmpl, p, hdr_len, payload_len);
+	uint32_t len = wire_frame_finish_with(&qp->tmpl, p, hdr_len, payload_len, &env->icrc);
 
 	m->data_len = (uint16_t)len;
 	m->pkt_len = len;

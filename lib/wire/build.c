@@ -2,7 +2,6 @@
 #include <string.h>
 #include "wire/build.h"
 #include "wire/csum.h"
-#include "wire/icrc.h"
 
 static bool
 gid_is_ipv4(const uint8_t gid[16])
@@ -70,6 +69,8 @@ wire_tmpl_init(struct wire_tmpl *t, const struct wire_path *path, uint32_t qpn, 
 	off = put_l2(t->bytes, path, t->is_v6 ? WIRE_ETHERTYPE_IPV6 : WIRE_ETHERTYPE_IPV4);
 	t->ip_off = (uint8_t)off;
 	off += put_ip(t->bytes + off, path, t->is_v6);
+	if (!t->is_v6)
+		t->ip_sum = wire_ipv4_sum(t->bytes + t->ip_off);
 
 	udp = (struct wire_udp *)(t->bytes + off);
 	udp->sport = rte_cpu_to_be_16(path->udp_sport);
@@ -150,7 +151,7 @@ put_extended(uint8_t *p, uint32_t flags, const struct wire_fields *f)
 }
 
 uint32_t
-wire_hdr_put(struct wire_tmpl *t, const struct wire_fields *f, uint8_t *out)
+wire_hdr_put(const struct wire_tmpl *t, const struct wire_fields *f, uint8_t *out)
 {
 	const struct wire_op_info *op = &wire_op_table[f->opcode];
 	struct wire_bth *bth = (struct wire_bth *)(out + t->bth_off);
@@ -158,16 +159,17 @@ wire_hdr_put(struct wire_tmpl *t, const struct wire_fields *f, uint8_t *out)
 
 	/* All of the array, not t->len bytes: a copy of constant size is a few vector moves. */
 	memcpy(out, t->bytes, sizeof(t->bytes));
-	if (!t->is_v6)
-		((struct wire_ipv4 *)(out + t->ip_off))->id = rte_cpu_to_be_16(t->ip_id++);
-
 	bth->opcode = f->opcode;
-	bth->se_m_pad_ver |= f->solicited ? WIRE_BTH_SE : 0;
+	if (f->solicited)
+		bth->se_m_pad_ver |= WIRE_BTH_SE;
 	if (f->qpn_override)
 		bth->fb_qpn = rte_cpu_to_be_32(f->qpn_override & WIRE_QPN_MASK);
-	bth->fb_qpn |= f->becn ? rte_cpu_to_be_32(WIRE_BTH_BECN) : 0;
+	if (f->becn)
+		bth->fb_qpn |= rte_cpu_to_be_32(WIRE_BTH_BECN);
 	bth->a_psn = rte_cpu_to_be_32((f->ackreq ? WIRE_BTH_ACKREQ : 0) | (f->psn & WIRE_PSN_MASK));
 
+	if (op->hdr_len == WIRE_BTH_LEN)
+		return t->len;
 	if (op->flags & WIRE_F_CNP) {
 		memset(p, 0, op->hdr_len - WIRE_BTH_LEN);
 		return t->len + op->hdr_len - WIRE_BTH_LEN;
@@ -183,7 +185,8 @@ wire_hdr_finish(const struct wire_tmpl *t, uint8_t *hdr, uint32_t hdr_len, uint3
 	uint32_t pad = -payload_len & 3;
 	uint32_t ip_len = hdr_len - t->ip_off + payload_len + pad + WIRE_ICRC_LEN;
 
-	bth->se_m_pad_ver |= pad << 4;
+	if (pad != 0)
+		bth->se_m_pad_ver |= pad << 4;
 	if (t->is_v6) {
 		struct wire_ipv6 *ip = (struct wire_ipv6 *)(hdr + t->ip_off);
 
@@ -193,27 +196,26 @@ wire_hdr_finish(const struct wire_tmpl *t, uint8_t *hdr, uint32_t hdr_len, uint3
 		struct wire_ipv4 *ip = (struct wire_ipv4 *)(hdr + t->ip_off);
 
 		ip->total_len = rte_cpu_to_be_16(ip_len);
+		ip->id = rte_cpu_to_be_16(t->ip_id);
 		udp->len = rte_cpu_to_be_16(ip_len - WIRE_IPV4_LEN);
-		/* Of the template's words: hdr's were just written in halves, and loads would wait.
-		 */
-		ip->csum = (rte_be16_t)~wire_ipv4_sum_with(t->bytes + t->ip_off,
-							   (uint32_t)ip->total_len + ip->id);
+		ip->csum = (rte_be16_t)~wire_sum_add(t->ip_sum, rte_cpu_to_be_16(ip_len),
+						     rte_cpu_to_be_16(t->ip_id));
 	}
 	return pad;
 }
 
 uint32_t
-wire_frame_finish(const struct wire_tmpl *t, uint8_t *frame, uint32_t hdr_len, uint32_t payload_len)
+wire_frame_finish_with(const struct wire_tmpl *t, uint8_t *frame, uint32_t hdr_len,
+		       uint32_t payload_len, struct wire_icrc_memo *memo)
 {
-	uint32_t pad = wire_hdr_finish(t, frame, hdr_len, payload_len);
+	uint32_t pad = wire_hdr_finish(t, frame, hdr_len, payload_len), icrc;
 	uint8_t *end = frame + hdr_len + payload_len;
-	uint32_t icrc;
 
-	memset(end, 0, 3); /* where there is less than 3 bytes of pad, the ICRC overwrites them */
-	end += pad;
-	icrc = wire_icrc_start(frame + t->ip_off, t->is_v6);
-	icrc = wire_icrc_update(icrc, frame + t->len, (uint32_t)(end - frame) - t->len);
-	icrc = wire_icrc_final(icrc);
+	if (pad != 0) {
+		memset(end, 0, 3); /* the ICRC overwrites what is not pad */
+		end += pad;
+	}
+	icrc = wire_icrc_frame(frame + t->ip_off, t->is_v6, end, memo);
 	memcpy(end, &icrc, sizeof(icrc));
 	return (uint32_t)(end - frame) + WIRE_ICRC_LEN;
 }

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "wire/hdr.h"
+#include "wire/icrc.h"
 #include "wire/opcode.h"
 
 /* Where a template's packets go; filled by lib/net, turned into bytes by wire_tmpl_init. */
@@ -29,12 +30,18 @@ struct wire_tmpl {
 	uint8_t ip_off; /* offset of the IP header */
 	uint8_t bth_off;
 	bool is_v6;
-	uint16_t ip_id; /* next IPv4 identification; moves on with every frame */
+	/*
+	 * IPv4 identification, host order. One for all: with DF set it tells nobody anything (RFC
+	 * 6864, 4.1), and frames of one length then have the same headers up to the PSN
+	 * (wire/icrc.h).
+	 */
+	uint16_t ip_id;
+	uint16_t ip_sum; /* IPv4: checksum of bytes, before length and identification */
 };
 
 /*
  * Make the constant bytes of path: destination QPN qpn (24 bits), partition pkey, MigReq 1, TVer 0,
- * IPv4 DF set, first IPv4 identification 0. The path is not kept. Never fails: what a path may hold
+ * IPv4 DF set, IPv4 identification 0. The path is not kept. Never fails: what a path may hold
  * is checked by who makes it (lib/net).
  */
 void wire_tmpl_init(struct wire_tmpl *t, const struct wire_path *path, uint32_t qpn, uint16_t pkey);
@@ -67,7 +74,7 @@ struct wire_fields {
  * Write all headers of one packet to out (room for WIRE_MAX_HDR). Returns their length; the payload
  * goes right behind. Lengths, checksum and ICRC come with wire_frame_finish.
  */
-uint32_t wire_hdr_put(struct wire_tmpl *t, const struct wire_fields *f, uint8_t *out);
+uint32_t wire_hdr_put(const struct wire_tmpl *t, const struct wire_fields *f, uint8_t *out);
 
 /*
  * Set what depends on the payload's length in hdr_len bytes of headers made by wire_hdr_put:
@@ -81,10 +88,16 @@ uint32_t wire_hdr_finish(const struct wire_tmpl *t, uint8_t *hdr, uint32_t hdr_l
 /*
  * Finish a frame whose headers and payload_len bytes of payload stand at frame: pad to 4 bytes, set
  * PadCnt, IP and UDP lengths, IPv4 checksum, append the ICRC. hdr_len is what wire_hdr_put
- * returned. Needs 3 + WIRE_ICRC_LEN bytes of room behind the payload. Returns the frame's length.
+ * returned. Needs 3 + WIRE_ICRC_LEN bytes of room behind the payload. memo: NULL, or as in
+ * wire_icrc_frame. Returns the frame's length.
  */
-uint32_t wire_frame_finish(const struct wire_tmpl *t, uint8_t *frame, uint32_t hdr_len,
-			   uint32_t payload_len);
+uint32_t wire_frame_finish_with(const struct wire_tmpl *t, uint8_t *frame, uint32_t hdr_len,
+				uint32_t payload_len, struct wire_icrc_memo *memo);
+static inline uint32_t
+wire_frame_finish(const struct wire_tmpl *t, uint8_t *frame, uint32_t hdr_len, uint32_t payload_len)
+{
+	return wire_frame_finish_with(t, frame, hdr_len, payload_len, NULL);
+}
 
 /*
  * UDP source port of a connected pair (or of a flow label where one is given): the kernel's

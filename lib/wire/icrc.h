@@ -12,8 +12,34 @@
 #include "wire/parse.h"
 
 /*
- * CRC state over the masked IP, UDP and BTH headers that start at ip (contiguous, no IP options).
- * Continue with wire_icrc_update over what follows the BTH, end with wire_icrc_final.
+ * What the CRC of a frame begins with: IP, UDP and the first 8 bytes of the BTH. They are the same
+ * in all packets of a flow that have the same opcode and length, and so is the CRC state behind
+ * them: a memo keeps it for some of those seen last. A cache of a pure function: which frames it
+ * has seen makes no difference to what anybody gets. One thread at a time; all zero at first.
+ */
+#define WIRE_ICRC_HEAD4 (WIRE_IPV4_LEN + WIRE_UDP_LEN + 8)
+#define WIRE_ICRC_HEAD6 (WIRE_IPV6_LEN + WIRE_UDP_LEN + 8)
+#define WIRE_ICRC_MEMO  64 /* a power of two */
+
+struct wire_icrc_memo {
+	struct wire_icrc_entry {
+		uint8_t head[WIRE_ICRC_HEAD6]; /* as it stood in the frame */
+		uint32_t head_len;             /* WIRE_ICRC_HEAD4 or 6; 0: nothing is kept */
+		uint32_t state;
+	} entry[WIRE_ICRC_MEMO];
+};
+
+/*
+ * ICRC, as it is to be stored, of the contiguous frame whose IP header (without options) is at ip
+ * and whose last byte of pad is before end. memo: NULL, or what makes it faster.
+ */
+uint32_t wire_icrc_frame(const uint8_t *ip, bool is_v6, const uint8_t *end,
+			 struct wire_icrc_memo *memo);
+
+/*
+ * The same in pieces: CRC state over the masked IP, UDP and BTH headers that start at ip
+ * (contiguous, no IP options). Continue with wire_icrc_update over what follows the BTH, end with
+ * wire_icrc_final.
  */
 uint32_t wire_icrc_start(const uint8_t *ip, bool is_v6);
 uint32_t wire_icrc_update(uint32_t state, const void *buf, uint32_t len);
@@ -22,8 +48,13 @@ uint32_t wire_icrc_final(uint32_t state);
 
 /*
  * True when the ICRC behind a parsed packet's pad is right. pkt as wire_parse left it with WIRE_OK,
- * WIRE_BAD_OPCODE, WIRE_BAD_PAD or WIRE_BAD_LENGTH.
+ * WIRE_BAD_OPCODE, WIRE_BAD_PAD or WIRE_BAD_LENGTH. memo as above.
  */
-bool wire_icrc_check(const struct wire_pkt *pkt);
+bool wire_icrc_check_with(const struct wire_pkt *pkt, struct wire_icrc_memo *memo);
+static inline bool
+wire_icrc_check(const struct wire_pkt *pkt)
+{
+	return wire_icrc_check_with(pkt, NULL);
+}
 
 #endif

@@ -82,7 +82,7 @@ parse_ipv4(struct wire_cur *c, struct wire_pkt *pkt)
 	v = parse_udp(c);
 	if (v == WIRE_NOT_ROCE)
 		return v;
-	if (wire_ipv4_sum(ip) != 0xffff)
+	if (!wire_ipv4_sum_ok(ip))
 		return WIRE_BAD_IP;
 	pkt->ip = (const uint8_t *)ip;
 	pkt->is_v6 = false;

@@ -202,7 +202,7 @@ rx_roce(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct wire_pk
 	enum obs_drop why;
 	struct qp *qp;
 
-	if (!wire_icrc_check(pkt)) {
+	if (!wire_icrc_check_with(pkt, &e->env.icrc)) {
 		drop(e, obs, OBS_DROP_BAD_ICRC, m);
 		return;
 	}
@@ -302,7 +302,7 @@ engine_rx_multicast(struct engine *e, uint16_t dev, struct rte_mbuf *m, const st
 	uint32_t i, n = 0;
 	bool own;
 
-	if (!wire_icrc_check(pkt)) {
+	if (!wire_icrc_check_with(pkt, &e->env.icrc)) {
 		drop(e, obs, OBS_DROP_BAD_ICRC, m);
 		return;
 	}

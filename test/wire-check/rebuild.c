@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <string.h>
 #include "rebuild.h"
+#include "wire/csum.h"
 
 static const struct wire_udp *
 udp_of(const struct wire_pkt *pkt)
@@ -41,6 +42,7 @@ copy_senders_choice(struct wire_tmpl *t, const struct wire_pkt *pkt)
 
 		t->ip_id = rte_be_to_cpu_16(from->id);
 		((struct wire_ipv4 *)(t->bytes + t->ip_off))->frag_off = from->frag_off;
+		t->ip_sum = wire_ipv4_sum(t->bytes + t->ip_off);
 	}
 	/* A tag of all zero (priority 0, no VLAN): path_of asked for one that the builder puts. */
 	if (pkt->ip - pkt->l2 == WIRE_ETH_LEN + WIRE_VLAN_LEN)

