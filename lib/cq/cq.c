@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <string.h>
-#include <uroce_abi/ring.h>
 #include "cq/cq.h"
 
 static void
@@ -48,37 +46,20 @@ cq_resized(struct cq *cq)
 }
 
 /*
- * Look at the client's index again, which it writes at every poll: that line is fetched once in a
- * lap of the ring, and not for every completion. cons is the client's word: whatever it says, only
- * its own completions are at stake.
+ * The client's index is written at every poll: its line is fetched once in a lap of the ring, and
+ * not for every completion. Whatever it says, only the client's own completions are at stake.
  */
-static bool
-ring_has_room(struct cq_ring *r, uint32_t i)
+bool
+cq_find_room(struct cq *cq, struct cq_ring *r, uint32_t i)
 {
 	uint32_t cons = __atomic_load_n(&r->hdr->cons, __ATOMIC_ACQUIRE);
 
 	__atomic_store_n(&r->cons, cons, __ATOMIC_RELAXED);
-	return i - cons <= r->mask;
-}
-
-bool
-cq_post(struct cq *cq, const struct uroce_cqe *cqe, uint64_t *note, uint32_t wqe)
-{
-	struct cq_ring *r = __atomic_load_n(&cq->ring, __ATOMIC_ACQUIRE);
-	struct uroce_cqe *slot;
-	uint32_t i;
-
-	i = cq->multi ? __atomic_fetch_add(&r->prod, 1, __ATOMIC_RELAXED) : r->prod++;
-	if (i - __atomic_load_n(&r->cons, __ATOMIC_RELAXED) > r->mask && !ring_has_room(r, i)) {
-		cq->dead = true;
-		__atomic_store_n(&r->hdr->error, 1, __ATOMIC_RELEASE);
-		return false;
-	}
-	__atomic_store_n(note, uroce_ring_entry(wqe, i), __ATOMIC_RELEASE);
-	slot = &r->entries[i & r->mask];
-	memcpy(slot, cqe, offsetof(struct uroce_cqe, phase));
-	__atomic_store_n(&slot->phase, (i >> r->log2) + 1, __ATOMIC_RELEASE);
-	return true;
+	if (i - cons <= r->mask)
+		return true;
+	cq->dead = true;
+	__atomic_store_n(&r->hdr->error, 1, __ATOMIC_RELEASE);
+	return false;
 }
 
 bool

@@ -9,7 +9,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <uroce_abi/cqe.h>
+#include <uroce_abi/ring.h>
 
 /* A ring in shared memory as the daemon sees it. */
 struct cq_ring {
@@ -43,11 +45,32 @@ void cq_resize(struct cq *cq, struct uroce_cq_hdr *hdr, uint32_t entries);
 void cq_resized(struct cq *cq);
 
 /*
+ * Worker. The ring r seems to have no room for entry i: ask the client's index. False when there is
+ * none: the CQ is dead, and says so in hdr->error.
+ */
+bool cq_find_room(struct cq *cq, struct cq_ring *r, uint32_t i);
+
+/*
  * Worker. Post one completion; phase is filled in here. note, in the head of the queue of WQE
  * index wqe, says which entry it is before that is released (CQE-15). False when the ring is full:
  * the CQ is then dead, hdr->error is set and the caller raises CQ_ERR (EVT-08).
  */
-bool cq_post(struct cq *cq, const struct uroce_cqe *cqe, uint64_t *note, uint32_t wqe);
+static inline bool
+cq_post(struct cq *cq, const struct uroce_cqe *cqe, uint64_t *note, uint32_t wqe)
+{
+	struct cq_ring *r = __atomic_load_n(&cq->ring, __ATOMIC_ACQUIRE);
+	struct uroce_cqe *slot;
+	uint32_t i;
+
+	i = cq->multi ? __atomic_fetch_add(&r->prod, 1, __ATOMIC_RELAXED) : r->prod++;
+	if (i - __atomic_load_n(&r->cons, __ATOMIC_RELAXED) > r->mask && !cq_find_room(cq, r, i))
+		return false;
+	__atomic_store_n(note, uroce_ring_entry(wqe, i), __ATOMIC_RELEASE);
+	slot = &r->entries[i & r->mask];
+	memcpy(slot, cqe, offsetof(struct uroce_cqe, phase));
+	__atomic_store_n(&slot->phase, (i >> r->log2) + 1, __ATOMIC_RELEASE);
+	return true;
+}
 
 /*
  * Worker. After a full fence that follows the last cq_post: take the client's arm if what was

@@ -1,28 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <string.h>
 #include "mem/mr.h"
-
-int
-mr_read(const struct mr *mr, uint64_t addr, void *dst, uint32_t len)
-{
-	uint64_t off = addr - mr->iova;
-
-	if (mr->host == NULL)
-		return mr->ops->read(mr->ops_ctx, mr->va + off, dst, len);
-	memcpy(dst, mr->host + off, len);
-	return 0;
-}
-
-int
-mr_write(const struct mr *mr, uint64_t addr, const void *src, uint32_t len)
-{
-	uint64_t off = addr - mr->iova;
-
-	if (mr->host == NULL)
-		return mr->ops->write(mr->ops_ctx, mr->va + off, src, len);
-	memcpy(mr->host + off, src, len);
-	return 0;
-}
 
 /* Of regions that are reached through ops: one atomic at a time in the whole daemon. */
 static bool ops_atomic_busy;

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Access rights; the values are those of enum ibv_access_flags. */
 enum mem_access {
@@ -151,8 +152,27 @@ void mw_unbind(struct mr *mw);
  * Worker. Copy len bytes out of or into a region; the range was checked by mr_lookup in this
  * burst. 0, or -errno from the region's ops (never fails for mapped memory).
  */
-int mr_read(const struct mr *mr, uint64_t addr, void *dst, uint32_t len);
-int mr_write(const struct mr *mr, uint64_t addr, const void *src, uint32_t len);
+static inline int
+mr_read(const struct mr *mr, uint64_t addr, void *dst, uint32_t len)
+{
+	uint64_t off = addr - mr->iova;
+
+	if (mr->host == NULL)
+		return mr->ops->read(mr->ops_ctx, mr->va + off, dst, len);
+	memcpy(dst, mr->host + off, len);
+	return 0;
+}
+
+static inline int
+mr_write(const struct mr *mr, uint64_t addr, const void *src, uint32_t len)
+{
+	uint64_t off = addr - mr->iova;
+
+	if (mr->host == NULL)
+		return mr->ops->write(mr->ops_ctx, mr->va + off, src, len);
+	memcpy(mr->host + off, src, len);
+	return 0;
+}
 
 /*
  * Worker. 8-byte atomics at addr (8-byte aligned, checked by the caller; range by mr_lookup in this

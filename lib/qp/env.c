@@ -8,7 +8,7 @@ env_dirty(struct qp_env *env, struct cq *cq, bool solicited)
 {
 	uint32_t i;
 
-	for (i = 0; i < env->dirty_n; i++) {
+	for (i = env->dirty_n; i-- != 0;) {
 		if (env->dirty[i].cq == cq) {
 			env->dirty[i].solicited |= solicited;
 			return;

@@ -49,6 +49,14 @@ send_advance(struct qp_env *env, struct qp *qp, uint32_t npsns)
 		snd->deadline_ns = env->now_ns + snd->timeout_ns;
 }
 
+/* All of the WQE under the cursor was sent. */
+static void
+send_next_wqe(struct qp_snd *snd)
+{
+	snd->cur++;
+	snd->cur_pkt = 0;
+}
+
 /* Should this packet ask for an ACK (RSP-02)? The last of a message, and one in so many. */
 static bool
 send_ackreq(struct qp_snd *snd, bool last)
@@ -65,8 +73,7 @@ req_sent_all(struct qp_env *env, struct qp *qp)
 	struct qp_snd *snd = &qp->snd;
 
 	snd->una_psn = snd->next_psn;
-	snd->cur++;
-	snd->cur_pkt = 0;
+	send_next_wqe(snd);
 	snd->deadline_ns = 0;
 	qp_retire_send(env, qp, QP_WC_SUCCESS);
 }
@@ -76,7 +83,7 @@ send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 {
 	struct qp_snd *snd = &qp->snd;
 	uint32_t k = snd->cur_pkt, off = k * qp->mtu, len = RTE_MIN(e->length - off, qp->mtu);
-	bool rc = qp->type == QP_TYPE_RC;
+	bool rc = qp->type == QP_TYPE_RC, last = k + 1 == e->npkts;
 	struct wire_fields f;
 	struct rte_mbuf *m;
 	uint32_t hdr;
@@ -88,9 +95,9 @@ send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 	if (m == NULL)
 		return REQ_NO_ROOM;
 	f.opcode = req_opcode(e, k) | (rc ? WIRE_SVC_RC : WIRE_SVC_UC);
-	f.solicited = k + 1 == e->npkts && (e->wqe.flags & UROCE_WQE_SOLICITED) &&
+	f.solicited = last && (e->wqe.flags & UROCE_WQE_SOLICITED) &&
 		      e->wqe.opcode != UROCE_WR_RDMA_WRITE; /* it makes no completion (WIRE-04) */
-	f.ackreq = rc && send_ackreq(snd, k + 1 == e->npkts);
+	f.ackreq = rc && send_ackreq(snd, last);
 	f.becn = false;
 	f.psn = snd->next_psn;
 	f.qpn_override = 0;
@@ -106,10 +113,15 @@ send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 		e->status = QP_WC_LOC_PROT_ERR;
 		return REQ_NEXT;
 	}
-	req_emit(env, qp, m, wire_frame_finish(&qp->tmpl, p, hdr, len), qp->loopback);
+	req_emit(env, qp, m, wire_frame_finish_with(&qp->tmpl, p, hdr, len, &env->icrc),
+		 qp->loopback);
 	send_advance(env, qp, 1);
-	if (!rc && k + 1 == e->npkts)
-		req_sent_all(env, qp);
+	if (last) {
+		if (likely(rc))
+			send_next_wqe(snd);
+		else
+			req_sent_all(env, qp);
+	}
 	return REQ_SENT;
 }
 
@@ -120,6 +132,7 @@ send_request(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const str
 {
 	struct qp_snd *snd = &qp->snd;
 	struct rte_mbuf *m;
+	uint32_t hdr;
 	uint8_t *p;
 
 	if (!e->rd_counted && snd->rd_out >= qp->attr.max_rd_atomic)
@@ -130,7 +143,8 @@ send_request(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const str
 	if (m == NULL)
 		return REQ_NO_ROOM;
 	p = rte_pktmbuf_mtod(m, uint8_t *);
-	req_emit(env, qp, m, wire_frame_finish(&qp->tmpl, p, wire_hdr_put(&qp->tmpl, f, p), 0),
+	hdr = wire_hdr_put(&qp->tmpl, f, p);
+	req_emit(env, qp, m, wire_frame_finish_with(&qp->tmpl, p, hdr, 0, &env->icrc),
 		 qp->loopback);
 	if (!e->rd_counted) {
 		e->rd_counted = true;
@@ -139,6 +153,8 @@ send_request(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const str
 	snd->rd_psns += n;
 	snd->since_ackreq = 0;
 	send_advance(env, qp, n);
+	if (snd->cur_pkt == e->npkts)
+		send_next_wqe(snd);
 	return REQ_SENT;
 }
 

@@ -44,7 +44,10 @@ wqe_copy(const struct qp_ring *sq, const uint8_t *slot, struct qp_sq_entry *e)
 			return QP_WC_LOC_QP_OP_ERR;
 		bytes = e->wqe.num * sizeof(struct uroce_sge);
 	}
-	memcpy(e + 1, slot + UROCE_SEND_WQE_HDR, bytes);
+	if (likely(bytes == sizeof(struct uroce_sge)))
+		memcpy(e + 1, slot + UROCE_SEND_WQE_HDR, sizeof(struct uroce_sge));
+	else
+		memcpy(e + 1, slot + UROCE_SEND_WQE_HDR, bytes);
 	return QP_WC_SUCCESS;
 }
 
@@ -126,7 +129,8 @@ req_fetch(struct qp_env *env, struct qp *qp)
 	snd->head++;
 	env->obs->ctr[OBS_WQE_SEND]++;
 	if (e->status == QP_WC_SUCCESS && !req_is_local(e)) {
-		e->npkts = RTE_MAX(e->length / qp->mtu + (e->length % qp->mtu != 0), 1u);
+		/* The MTU is a power of two. */
+		e->npkts = RTE_MAX((e->length + qp->mtu - 1) >> __builtin_ctz(qp->mtu), 1u);
 		snd->alloc_psn = psn_add(snd->alloc_psn, e->npkts);
 	}
 	return true;
