@@ -104,26 +104,40 @@ take_wqe(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	return pkt->op->flags & WIRE_F_SEND ? RX_CHECK_TARGET : RX_EXECUTE;
 }
 
+/* Where the payload goes, if all of it goes to one region: looked up once, for this packet alone.
+ */
+struct rx_target {
+	struct mr *mr;
+	uint64_t addr;
+};
+
 static enum rx_step
-check_send_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+check_send_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
+		  struct rx_target *to)
 {
 	struct qp_rcv *rcv = &qp->rcv;
 	uint32_t off = pkt->op->flags & WIRE_F_FIRST ? 0 : rcv->msg_off;
+	const struct uroce_sge *sge = rcv->cur.sge;
 
 	if (pkt->payload_len > rcv->cur.length - off) {
 		rsp_nak_fatal(env, qp, WIRE_NAK_INV_REQ, QP_WC_LOC_LEN_ERR, QP_EVENT_QP_REQ_ERR);
 		return RX_DONE;
 	}
-	if (!rsp_recv_keys_good(env, qp, off, pkt->payload_len)) {
+	if (pkt->payload_len != 0 && off < sge->length && pkt->payload_len <= sge->length - off) {
+		to->addr = sge->addr + off;
+		to->mr = mr_lookup(env->mrs, sge->lkey, qp->pd, to->addr, pkt->payload_len,
+				   MEM_LOCAL_WRITE);
+	}
+	if (to->mr == NULL && !rsp_recv_keys_good(env, qp, off, pkt->payload_len)) {
 		rsp_nak_fatal(env, qp, WIRE_NAK_REM_OP, QP_WC_LOC_PROT_ERR, QP_EVENT_QP_FATAL);
 		return RX_DONE;
 	}
 	return RX_EXECUTE;
 }
 
-/* The R_Key is looked up for the whole message at its start, and again for each packet's bytes. */
+/* The R_Key is looked up for all that is left of the message, with each packet anew. */
 static enum rx_step
-check_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+check_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, struct rx_target *to)
 {
 	struct qp_rcv *rcv = &qp->rcv;
 	uint32_t flags = pkt->op->flags;
@@ -133,12 +147,15 @@ check_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	uint32_t rkey = first ? pkt->rkey : rcv->write_rkey;
 
 	if (flags & WIRE_F_SEND)
-		return check_send_target(env, qp, pkt);
+		return check_send_target(env, qp, pkt, to);
 	if (left > QP_MAX_MSG_BYTES || pkt->payload_len > left ||
 	    ((flags & WIRE_F_LAST) && pkt->payload_len != left))
 		return invalid_request(env, qp);
-	if (left != 0 &&
-	    mr_lookup_remote(env->mrs, rkey, qp->pd, qp->qpn, va, left, MEM_REMOTE_WRITE) == NULL) {
+	to->addr = va;
+	if (left != 0)
+		to->mr = mr_lookup_remote(env->mrs, rkey, qp->pd, qp->qpn, va, left,
+					  MEM_REMOTE_WRITE);
+	if (left != 0 && to->mr == NULL) {
 		/* A WRITE with immediate answers for it with the receive WQE it would have used. */
 		if ((flags & WIRE_F_IMM) && !rcv->cur.taken && qp_take_recv(env, qp) == -EPROTO)
 			return RX_DONE;
@@ -150,25 +167,12 @@ check_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	return flags & WIRE_F_IMM ? RX_TAKE_WQE : RX_EXECUTE;
 }
 
-static int
-write_remote(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint64_t va,
-	     uint32_t rkey)
-{
-	struct mr *mr;
-
-	if (pkt->payload_len == 0)
-		return 0;
-	mr = mr_lookup_remote(env->mrs, rkey, qp->pd, qp->qpn, va, pkt->payload_len,
-			      MEM_REMOTE_WRITE);
-	return mr != NULL ? mr_write(mr, va, pkt->payload, pkt->payload_len) : -EFAULT;
-}
-
 static enum rx_step
-execute(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+execute(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, const struct rx_target *to)
 {
 	struct qp_rcv *rcv = &qp->rcv;
 	bool send = (pkt->op->flags & WIRE_F_SEND) != 0;
-	int rc;
+	int rc = 0;
 
 	if (pkt->op->flags & WIRE_F_FIRST) {
 		rcv->msg_off = 0;
@@ -176,8 +180,10 @@ execute(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		rcv->write_rkey = pkt->rkey;
 		rcv->write_left = pkt->dmalen;
 	}
-	rc = send ? rsp_recv_write(env, qp, pkt->payload, rcv->msg_off, pkt->payload_len)
-		  : write_remote(env, qp, pkt, rcv->write_va, rcv->write_rkey);
+	if (to->mr != NULL)
+		rc = mr_write(to->mr, to->addr, pkt->payload, pkt->payload_len);
+	else if (send)
+		rc = rsp_recv_write(env, qp, pkt->payload, rcv->msg_off, pkt->payload_len);
 	if (rc != 0) {
 		if (!rsp_client_gone(env, qp, rc))
 			rsp_nak_fatal(env, qp, WIRE_NAK_REM_OP,
@@ -242,6 +248,8 @@ complete(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 static void
 rx_expected(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, enum rx_step step)
 {
+	struct rx_target to = {.mr = NULL};
+
 	while (step != RX_DONE) {
 		switch (step) {
 		case RX_BAD_FORM:
@@ -257,13 +265,13 @@ rx_expected(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, enum 
 			step = check_enabled(env, qp, pkt);
 			break;
 		case RX_CHECK_TARGET:
-			step = check_target(env, qp, pkt);
+			step = check_target(env, qp, pkt, &to);
 			break;
 		case RX_TAKE_WQE:
 			step = take_wqe(env, qp, pkt);
 			break;
 		case RX_EXECUTE:
-			step = execute(env, qp, pkt);
+			step = execute(env, qp, pkt, &to);
 			break;
 		case RX_INVALIDATE:
 			step = invalidate(env, qp, pkt);

@@ -81,13 +81,9 @@ rsp_emit(struct qp_env *env, struct qp *qp, struct rte_mbuf *m, uint32_t hdr_len
 	 uint32_t payload_len)
 {
 	uint8_t *p = rte_pktmbuf_mtod(m, uint8_t *);
-	uint32_t len = wire_frame_finish_with(&qp->tmpl, p, hdr_len, payload_len, &env->icrc);
 
-	m->data_len = (uint16_t)len;
-	m->pkt_len = len;
-	m->port = qp->port;
-	m->hash.usr = qp->loopback ? QP_TX_LOOPBACK : QP_TX_WIRE;
-	env->tx[env->tx_n++] = m;
+	qp_emit(env, qp, m, &qp->tmpl, wire_frame_close(&qp->tmpl, p, hdr_len, payload_len),
+		qp->loopback);
 }
 
 static bool

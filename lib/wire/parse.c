@@ -42,7 +42,7 @@ parse_l2(struct wire_cur *c, struct wire_pkt *pkt, uint16_t *type)
 }
 
 /* UDP, port first: what is not for RoCE is not for us to judge. */
-static enum wire_verdict
+static inline enum wire_verdict
 parse_udp(struct wire_cur *c)
 {
 	uint32_t ip_payload = wire_cur_left(c);
@@ -161,10 +161,14 @@ read_request_headers(const uint8_t *p, uint32_t flags, struct wire_pkt *pkt)
 	return p;
 }
 
+#define SMALL_HEADERS (WIRE_F_AETH | WIRE_F_ATOMICACKETH | WIRE_F_IMM | WIRE_F_IETH)
+
 /* The short headers, behind those with addresses. */
 static void
 read_small_headers(const uint8_t *p, uint32_t flags, struct wire_pkt *pkt)
 {
+	if (!(flags & SMALL_HEADERS))
+		return;
 	if (flags & WIRE_F_AETH) {
 		uint32_t syn_msn = rte_be_to_cpu_32(NEXT(p, struct wire_aeth)->syn_msn);
 
