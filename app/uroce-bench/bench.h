@@ -52,6 +52,7 @@ struct bench_options {
 	uint32_t runs;  /* measurements of each figure, 1 .. BENCH_MAX_RUNS */
 	uint64_t count; /* messages of a run; 0: as many as take about 50 ms */
 	bool no_probe;  /* bench_core_distance is not called */
+	bool no_huge;   /* ordinary pages, be there huge ones or not */
 	bool sweep;     /* all sizes and operations */
 
 	/* mode "client" */
@@ -87,8 +88,11 @@ double bench_figure_most(const struct bench_figure *f);
 /* The clock of all figures: cycles of the TSC, and nanoseconds a cycle. */
 double bench_ns(uint64_t cycles);
 
-/* Start DPDK without ports: huge pages if enough are free. Exits with 1 where it cannot. */
-void bench_eal_start(void);
+/*
+ * Start DPDK without ports: on huge pages if enough are free and no_huge is false. Exits with 1
+ * where it cannot.
+ */
+void bench_eal_start(bool no_huge);
 
 /* One-way latency of a cache line between two cores, in ns; 0 with one core only. */
 double bench_core_distance(void);

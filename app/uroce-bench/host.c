@@ -57,7 +57,7 @@ huge_pages_free(void)
 }
 
 void
-bench_eal_start(void)
+bench_eal_start(bool no_huge)
 {
 	char *huge[] = {"uroce-bench",    "--in-memory",       "--no-pci", "-m", MEM_MIB,
 			"--no-telemetry", "--log-level=error", "-l",       "0"};
@@ -68,8 +68,8 @@ bench_eal_start(void)
 	int rc;
 
 	snprintf(prefix, sizeof(prefix), "--file-prefix=bench-%d", getpid());
-	rc = huge_pages_free() ? rte_eal_init(sizeof(huge) / sizeof(huge[0]), huge)
-			       : rte_eal_init(sizeof(plain) / sizeof(plain[0]), plain);
+	rc = !no_huge && huge_pages_free() ? rte_eal_init(sizeof(huge) / sizeof(huge[0]), huge)
+					   : rte_eal_init(sizeof(plain) / sizeof(plain[0]), plain);
 	if (rc < 0) {
 		fprintf(stderr, "uroce-bench: DPDK does not start: %s\n", rte_strerror(rte_errno));
 		exit(1);

@@ -39,7 +39,7 @@ main(int argc, char **argv)
 		if (strcmp(o.mode, modes[i].name) != 0)
 			continue;
 		if (!modes[i].without_dpdk)
-			bench_eal_start();
+			bench_eal_start(o.no_huge);
 		r = bench_report_start(&o);
 		rc = modes[i].run(&o, r);
 		bench_report_end(r);

@@ -51,6 +51,7 @@ static const char usage[] =
 	"  --versus-limit    wire: and the limit model of the same port, with the ratio\n"
 	"  --versus-testpmd  wire, limit: and a dpdk-testpmd on such a port, with the ratio\n"
 	"  --no-probe        do not measure the distance of the cores (under valgrind)\n"
+	"  --no-huge         do not use huge pages (under valgrind)\n"
 	"  --json            one JSON document instead of a table\n"
 	"\n"
 	" of mode client:\n"
@@ -162,6 +163,7 @@ bench_options_parse(struct bench_options *o, int argc, char **argv)
 		{"through", required_argument, NULL, 'U'},
 		{"versus-limit", no_argument, NULL, 'L'},
 		{"versus-testpmd", no_argument, NULL, 'V'},
+		{"no-huge", no_argument, NULL, 'H'},
 		{NULL, 0, NULL, 0},
 	};
 	int c;
@@ -216,6 +218,9 @@ bench_options_parse(struct bench_options *o, int argc, char **argv)
 			break;
 		case 'V':
 			o->versus_testpmd = true;
+			break;
+		case 'H':
+			o->no_huge = true;
 			break;
 		case 'j':
 			o->json = true;

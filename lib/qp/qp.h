@@ -301,6 +301,22 @@ void qp_send_error(struct qp_env *env, struct qp *qp, enum qp_wc_status status);
  */
 void qp_fatal(struct qp_env *env, struct qp *qp);
 
+/*
+ * Worker. A frame of len bytes of this QP, made from tmpl and closed (wire_frame_close), is in m:
+ * seal it and put it into env->tx, where there must be room.
+ */
+static inline void
+qp_emit(struct qp_env *env, const struct qp *qp, struct rte_mbuf *m, const struct wire_tmpl *tmpl,
+	uint32_t len, bool loopback)
+{
+	wire_frame_seal(rte_pktmbuf_mtod(m, uint8_t *), len, tmpl->ip_off, tmpl->is_v6, &env->icrc);
+	m->data_len = (uint16_t)len;
+	m->pkt_len = len;
+	m->port = qp->port;
+	m->hash.usr = loopback ? QP_TX_LOOPBACK : QP_TX_WIRE;
+	env->tx[env->tx_n++] = m;
+}
+
 /* The entry of WQE index i (tail <= i < head). */
 static inline struct qp_sq_entry *
 qp_sq_entry(const struct qp_snd *snd, uint32_t i)
@@ -340,6 +356,12 @@ struct qp_table {
 };
 int qp_table_init(struct qp_table *t, uint32_t nslots); /* power of two; 0 or -errno */
 void qp_table_free(struct qp_table *t);
+/* Any worker. The QP of this number will be asked for soon. */
+static inline void
+qp_table_prefetch(const struct qp_table *t, uint32_t qpn)
+{
+	__builtin_prefetch(&t->slot[qpn & t->mask]);
+}
 static inline struct qp *
 qp_table_find(const struct qp_table *t, uint32_t qpn)
 {

@@ -12,7 +12,8 @@
 
 /* Members of the group on this device get a copy of what goes on the wire (WIRE-10). */
 static void
-datagram_copy_local(struct qp_env *env, struct qp *qp, const struct rte_mbuf *m, uint32_t len)
+datagram_copy_local(struct qp_env *env, struct qp *qp, const struct rte_mbuf *m,
+		    const struct wire_tmpl *tmpl)
 {
 	struct rte_mbuf *c;
 
@@ -21,14 +22,14 @@ datagram_copy_local(struct qp_env *env, struct qp *qp, const struct rte_mbuf *m,
 	c = rte_pktmbuf_alloc(env->pool);
 	if (c == NULL)
 		return;
-	memcpy(rte_pktmbuf_mtod(c, uint8_t *), rte_pktmbuf_mtod(m, const uint8_t *), len);
-	req_emit(env, qp, c, len, true);
+	memcpy(rte_pktmbuf_mtod(c, uint8_t *), rte_pktmbuf_mtod(m, const uint8_t *), m->data_len);
+	qp_emit(env, qp, c, tmpl, m->data_len, true);
 }
 
 static enum req_step
 datagram_emit(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const struct qp_ah *ah)
 {
-	uint32_t qkey = e->wqe.ud.remote_qkey, hdr, len;
+	uint32_t qkey = e->wqe.ud.remote_qkey, hdr;
 	struct wire_path path = ah->path;
 	struct wire_tmpl tmpl;
 	struct wire_fields f = {
@@ -53,10 +54,9 @@ datagram_emit(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const st
 		e->status = QP_WC_LOC_PROT_ERR;
 		return REQ_NEXT;
 	}
-	len = wire_frame_finish(&tmpl, p, hdr, e->length);
-	req_emit(env, qp, m, len, ah->loopback);
+	qp_emit(env, qp, m, &tmpl, wire_frame_close(&tmpl, p, hdr, e->length), ah->loopback);
 	if (ah->multicast)
-		datagram_copy_local(env, qp, m, len);
+		datagram_copy_local(env, qp, m, &tmpl);
 	return REQ_SENT;
 }
 

@@ -52,9 +52,6 @@ bool req_scatter(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint3
 /* Every L_Key of the WQE is good for all it names, with the given local access. */
 bool req_check_sges(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t access);
 
-/* A frame of len bytes of this QP is complete in m: hand it out. */
-void req_emit(struct qp_env *env, struct qp *qp, struct rte_mbuf *m, uint32_t len, bool loopback);
-
 /* Opcode of packet k of a SEND or WRITE, without the service bits. */
 uint8_t req_opcode(const struct qp_sq_entry *e, uint32_t k);
 

@@ -23,16 +23,6 @@ req_opcode(const struct qp_sq_entry *e, uint32_t k)
 	return base + (first ? 0 : 1);       /* FIRST, MIDDLE */
 }
 
-void
-req_emit(struct qp_env *env, struct qp *qp, struct rte_mbuf *m, uint32_t len, bool loopback)
-{
-	m->data_len = (uint16_t)len;
-	m->pkt_len = len;
-	m->port = qp->port;
-	m->hash.usr = loopback ? QP_TX_LOOPBACK : QP_TX_WIRE;
-	env->tx[env->tx_n++] = m;
-}
-
 /* After npsns PSNs went out: cursor, high-water mark, timer. */
 static void
 send_advance(struct qp_env *env, struct qp *qp, uint32_t npsns)
@@ -113,8 +103,7 @@ send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 		e->status = QP_WC_LOC_PROT_ERR;
 		return REQ_NEXT;
 	}
-	req_emit(env, qp, m, wire_frame_finish_with(&qp->tmpl, p, hdr, len, &env->icrc),
-		 qp->loopback);
+	qp_emit(env, qp, m, &qp->tmpl, wire_frame_close(&qp->tmpl, p, hdr, len), qp->loopback);
 	send_advance(env, qp, 1);
 	if (last) {
 		if (likely(rc))
@@ -144,8 +133,7 @@ send_request(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const str
 		return REQ_NO_ROOM;
 	p = rte_pktmbuf_mtod(m, uint8_t *);
 	hdr = wire_hdr_put(&qp->tmpl, f, p);
-	req_emit(env, qp, m, wire_frame_finish_with(&qp->tmpl, p, hdr, 0, &env->icrc),
-		 qp->loopback);
+	qp_emit(env, qp, m, &qp->tmpl, wire_frame_close(&qp->tmpl, p, hdr, 0), qp->loopback);
 	if (!e->rd_counted) {
 		e->rd_counted = true;
 		snd->rd_out++;

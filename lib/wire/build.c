@@ -205,19 +205,14 @@ wire_hdr_finish(const struct wire_tmpl *t, uint8_t *hdr, uint32_t hdr_len, uint3
 }
 
 uint32_t
-wire_frame_finish_with(const struct wire_tmpl *t, uint8_t *frame, uint32_t hdr_len,
-		       uint32_t payload_len, struct wire_icrc_memo *memo)
+wire_frame_close(const struct wire_tmpl *t, uint8_t *frame, uint32_t hdr_len, uint32_t payload_len)
 {
-	uint32_t pad = wire_hdr_finish(t, frame, hdr_len, payload_len), icrc;
-	uint8_t *end = frame + hdr_len + payload_len;
+	uint32_t pad = wire_hdr_finish(t, frame, hdr_len, payload_len);
 
-	if (pad != 0) {
-		memset(end, 0, 3); /* the ICRC overwrites what is not pad */
-		end += pad;
-	}
-	icrc = wire_icrc_frame(frame + t->ip_off, t->is_v6, end, memo);
-	memcpy(end, &icrc, sizeof(icrc));
-	return (uint32_t)(end - frame) + WIRE_ICRC_LEN;
+	if (pad != 0)
+		memset(frame + hdr_len + payload_len, 0,
+		       3); /* the ICRC overwrites what is not pad */
+	return hdr_len + payload_len + pad + WIRE_ICRC_LEN;
 }
 
 uint16_t

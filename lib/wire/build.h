@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include "wire/hdr.h"
 #include "wire/icrc.h"
 #include "wire/opcode.h"
@@ -86,17 +87,36 @@ uint32_t wire_hdr_finish(const struct wire_tmpl *t, uint8_t *hdr, uint32_t hdr_l
 			 uint32_t payload_len);
 
 /*
- * Finish a frame whose headers and payload_len bytes of payload stand at frame: pad to 4 bytes, set
- * PadCnt, IP and UDP lengths, IPv4 checksum, append the ICRC. hdr_len is what wire_hdr_put
- * returned. Needs 3 + WIRE_ICRC_LEN bytes of room behind the payload. memo: NULL, or as in
- * wire_icrc_frame. Returns the frame's length.
+ * Close a frame whose headers and payload_len bytes of payload stand at frame: pad to 4 bytes, set
+ * PadCnt, IP and UDP lengths, IPv4 checksum. hdr_len is what wire_hdr_put returned. Needs 3 +
+ * WIRE_ICRC_LEN bytes of room behind the payload. Returns the length of the frame, whose last 4
+ * bytes, the ICRC, are not set yet.
  */
-uint32_t wire_frame_finish_with(const struct wire_tmpl *t, uint8_t *frame, uint32_t hdr_len,
-				uint32_t payload_len, struct wire_icrc_memo *memo);
+uint32_t wire_frame_close(const struct wire_tmpl *t, uint8_t *frame, uint32_t hdr_len,
+			  uint32_t payload_len);
+
+/*
+ * Set the ICRC of a closed frame of len bytes, with its IP header at ip_off. memo: NULL, or as in
+ * wire_icrc_frame.
+ */
+static inline void
+wire_frame_seal(uint8_t *frame, uint32_t len, uint32_t ip_off, bool is_v6,
+		struct wire_icrc_memo *memo)
+{
+	uint8_t *end = frame + len - WIRE_ICRC_LEN;
+	uint32_t icrc = wire_icrc_frame(frame + ip_off, is_v6, end, memo);
+
+	memcpy(end, &icrc, sizeof(icrc));
+}
+
+/* Close and seal. */
 static inline uint32_t
 wire_frame_finish(const struct wire_tmpl *t, uint8_t *frame, uint32_t hdr_len, uint32_t payload_len)
 {
-	return wire_frame_finish_with(t, frame, hdr_len, payload_len, NULL);
+	uint32_t len = wire_frame_close(t, frame, hdr_len, payload_len);
+
+	wire_frame_seal(frame, len, t->ip_off, t->is_v6, NULL);
+	return len;
 }
 
 /*

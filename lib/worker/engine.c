@@ -79,7 +79,8 @@ void
 engine_add_dev(struct engine *e, uint16_t dev, const uint8_t mac[6], struct obs_block *obs)
 {
 	e->dev[dev].present = true;
-	memcpy(e->dev[dev].mac, mac, 6);
+	e->dev[dev].mac = 0;
+	memcpy(&e->dev[dev].mac, mac, 6);
 	e->dev[dev].obs = obs;
 }
 
@@ -98,14 +99,10 @@ engine_wake(struct engine *e, struct qp *qp)
 	TAILQ_INSERT_TAIL(&e->run, qp, run);
 }
 
-/* A received frame is not needed any more. They are freed a burst at a time. */
+/* A received frame is not needed any more. Those of a burst are freed together. */
 static void
 done(struct engine *e, struct rte_mbuf *m)
 {
-	if (e->done_n == ENGINE_DONE_CAP) {
-		rte_pktmbuf_free_bulk(e->done, e->done_n);
-		e->done_n = 0;
-	}
 	e->done[e->done_n++] = m;
 }
 
@@ -193,19 +190,25 @@ rx_malformed(struct engine *e, struct qp *qp, const struct wire_pkt *pkt)
 	check_timer(e, qp);
 }
 
-/* A RoCE packet for a QPN of this worker; v is WIRE_OK, or what is bad about its form. */
+/* A received RoCE frame on its way through engine_rx. */
+struct rx_frame {
+	struct rte_mbuf *m;
+	struct wire_pkt pkt;
+	enum wire_verdict v; /* WIRE_OK, or what is bad about its form */
+	bool intact;         /* the ICRC is right */
+};
+
+/* An intact packet for a QPN of this worker. */
 static void
-rx_roce(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct wire_pkt *pkt,
-	enum wire_verdict v)
+rx_roce(struct engine *e, uint16_t dev, const struct rx_frame *f)
 {
 	struct obs_block *obs = e->env.obs;
+	const struct wire_pkt *pkt = &f->pkt;
+	enum wire_verdict v = f->v;
+	struct rte_mbuf *m = f->m;
 	enum obs_drop why;
 	struct qp *qp;
 
-	if (!wire_icrc_check_with(pkt, &e->env.icrc)) {
-		drop(e, obs, OBS_DROP_BAD_ICRC, m);
-		return;
-	}
 	qp = qp_table_find(e->qps, pkt->qpn);
 	if (qp == NULL) {
 		drop(e, obs, OBS_DROP_BAD_QPN, m);
@@ -302,10 +305,6 @@ engine_rx_multicast(struct engine *e, uint16_t dev, struct rte_mbuf *m, const st
 	uint32_t i, n = 0;
 	bool own;
 
-	if (!wire_icrc_check_with(pkt, &e->env.icrc)) {
-		drop(e, obs, OBS_DROP_BAD_ICRC, m);
-		return;
-	}
 	wire_dst_gid(pkt, dst);
 	wire_src_gid(pkt, src);
 	own = a != NULL && gid_in(a, src);
@@ -321,65 +320,95 @@ engine_rx_multicast(struct engine *e, uint16_t dev, struct rte_mbuf *m, const st
 	done(e, m);
 }
 
-static void
-rx_one(struct engine *e, uint16_t dev, struct rte_mbuf *m)
+/* To the device's own MAC, or to a group of Ethernet. */
+static inline bool
+frame_is_ours(const uint8_t *frame, uint64_t mac)
+{
+	uint64_t first;
+
+	memcpy(&first, frame, sizeof(first)); /* 14 bytes are there */
+	return (first & rte_cpu_to_le_64(0xffffffffffff)) == mac || (frame[0] & 1);
+}
+
+/*
+ * Is the frame m RoCE, well formed up to its BTH, and for a QP of this worker or for a group? Then
+ * into f with it, else it goes its way.
+ */
+static bool
+rx_sort(struct engine *e, uint16_t dev, struct rte_mbuf *m, struct rx_frame *f)
 {
 	struct obs_block *obs = e->dev[dev].obs;
 	const uint8_t *frame;
-	enum wire_verdict v;
-	struct wire_pkt pkt;
 
 	if (m->nb_segs != 1 && rte_pktmbuf_linearize(m) != 0) {
 		drop(e, obs, OBS_DROP_BAD_LENGTH, m);
-		return;
+		return false;
 	}
 	frame = rte_pktmbuf_mtod(m, const uint8_t *);
 	if (m->data_len < WIRE_ETH_LEN) {
 		drop(e, obs, OBS_DROP_RUNT, m);
-		return;
+		return false;
 	}
-	if (!(frame[0] & 1) && memcmp(frame, e->dev[dev].mac, 6) != 0) {
+	if (!frame_is_ours(frame, e->dev[dev].mac)) {
 		drop(e, obs, OBS_DROP_NOT_OURS, m);
-		return;
+		return false;
 	}
-	v = wire_parse(frame, m->data_len, &pkt);
-	if (v == WIRE_NOT_ROCE) {
+	f->m = m;
+	f->v = wire_parse(frame, m->data_len, &f->pkt);
+	if (f->v == WIRE_NOT_ROCE) {
 		obs->ctr[OBS_SLOW_PATH]++;
 		e->ops->slow_path(e->ops_ctx, dev, m);
-		return;
+		return false;
 	}
 	/* Bad form is for the QP to answer (NAK-07); a group's packet has no one QP. */
-	if (v != WIRE_OK && (!wire_bad_form(v) || pkt.qpn == WIRE_MULTICAST_QPN)) {
-		drop(e, obs, drop_of_verdict[v], m);
-		return;
+	if (f->v != WIRE_OK && (!wire_bad_form(f->v) || f->pkt.qpn == WIRE_MULTICAST_QPN)) {
+		drop(e, obs, drop_of_verdict[f->v], m);
+		return false;
 	}
-	if (pkt.qpn == WIRE_MULTICAST_QPN) {
-		e->env.obs = obs;
-		engine_rx_multicast(e, dev, m, &pkt);
-		return;
-	}
-	if ((pkt.qpn & e->worker_mask) != e->worker) {
+	if (f->pkt.qpn != WIRE_MULTICAST_QPN && (f->pkt.qpn & e->worker_mask) != e->worker) {
 		obs->ctr[OBS_RX_HANDOFF]++;
 		m->port = dev;
-		e->ops->handoff(e->ops_ctx, pkt.qpn & e->worker_mask, m);
-		return;
+		e->ops->handoff(e->ops_ctx, f->pkt.qpn & e->worker_mask, m);
+		return false;
 	}
-	e->env.obs = obs;
-	rx_roce(e, dev, m, &pkt, v);
+	return true;
+}
+
+/* All of a burst in each step: the CRC of one frame need not wait for that of another. */
+static void
+rx_burst(struct engine *e, uint16_t dev, struct rte_mbuf **m, uint32_t n)
+{
+	struct rx_frame f[ENGINE_DONE_CAP];
+	uint32_t i, k = 0;
+
+	for (i = 0; i < n; i++)
+		rte_prefetch0(rte_pktmbuf_mtod(m[i], void *));
+	for (i = 0; i < n; i++)
+		k += rx_sort(e, dev, m[i], &f[k]);
+	for (i = 0; i < k; i++) {
+		qp_table_prefetch(e->qps, f[i].pkt.qpn);
+		f[i].intact = wire_icrc_check_with(&f[i].pkt, &e->env.icrc);
+	}
+	e->env.obs = e->dev[dev].obs;
+	for (i = 0; i < k; i++) {
+		if (unlikely(!f[i].intact))
+			drop(e, e->env.obs, OBS_DROP_BAD_ICRC, f[i].m);
+		else if (unlikely(f[i].pkt.qpn == WIRE_MULTICAST_QPN))
+			engine_rx_multicast(e, dev, f[i].m, &f[i].pkt);
+		else
+			rx_roce(e, dev, &f[i]);
+	}
+	rte_pktmbuf_free_bulk(e->done, e->done_n);
+	e->done_n = 0;
 }
 
 void
 engine_rx(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m, uint32_t n)
 {
-	uint32_t i;
-
 	e->env.now_ns = now_ns;
-	for (i = 0; i < n; i++)
-		rte_prefetch0(rte_pktmbuf_mtod(m[i], void *));
-	for (i = 0; i < n; i++)
-		rx_one(e, dev, m[i]);
-	rte_pktmbuf_free_bulk(e->done, e->done_n);
-	e->done_n = 0;
+	for (; n > ENGINE_DONE_CAP; m += ENGINE_DONE_CAP, n -= ENGINE_DONE_CAP)
+		rx_burst(e, dev, m, ENGINE_DONE_CAP);
+	rx_burst(e, dev, m, n);
 }
 
 struct qp *

@@ -18,7 +18,7 @@
 #include "qp/qp.h"
 
 #define ENGINE_TX_CAP   64 /* frames between two engine_run */
-#define ENGINE_DONE_CAP 32 /* received frames that are freed together */
+#define ENGINE_DONE_CAP 32 /* received frames that are worked on, and freed, together */
 #define ENGINE_QUANTUM  16 /* packets a QP may send before the next has its turn */
 
 /*
@@ -37,7 +37,7 @@ struct engine_addrs {
 
 struct engine_dev { /* what the engine knows of a device (an ethdev port) */
 	bool present;
-	uint8_t mac[6];
+	uint64_t mac;                     /* as the first 6 bytes of a frame read, the rest 0 */
 	struct obs_block *obs;            /* this worker's block for the device */
 	const struct engine_addrs *addrs; /* NULL: every address is taken for ours, no groups */
 };

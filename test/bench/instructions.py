@@ -51,7 +51,7 @@ def count(binary, args, steps):
         profile = os.path.join(folder, "out")
         run = subprocess.run(
             ["valgrind", "--tool=callgrind", f"--callgrind-out-file={profile}",
-             *[f"--toggle-collect={step}" for step in steps], binary, "engine", "--no-probe", "--runs", "1",
+             *[f"--toggle-collect={step}" for step in steps], binary, "engine", "--no-probe", "--no-huge", "--runs", "1",
              "--count", str(messages), *args],
             capture_output=True, text=True)
         if run.returncode != 0:

@@ -43,7 +43,7 @@ void
 engine_add_dev(struct engine *e, uint16_t dev, const uint8_t mac[6], struct obs_block *obs)
 {
 	e->dev[dev].present = true;
-	memcpy(e->dev[dev].mac, mac, 6);
+	memcpy(&e->dev[dev].mac, mac, 6);
 	e->dev[dev].obs = obs;
 }
 
