@@ -17,7 +17,7 @@ uv_idle_pause(void)
 	now = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 	if (uv_idle.since_ns == 0)
 		uv_idle.since_ns = now;
-	if (now - uv_idle.since_ns < UV_YIELD_NS)
+	if (now - uv_idle.since_ns < (uv_idle.waking ? UV_YIELD_WAKING_NS : UV_YIELD_NS))
 		sched_yield();
 	else
 		nanosleep(&shortest, NULL);

@@ -8,17 +8,23 @@
  * slice, milliseconds. So a thread that has got nowhere for UV_YIELD_NS sleeps for the shortest
  * time there is, which is some 55 us.
  *
+ * A worker that this thread has just woken needs about as long as UV_YIELD_NS to run: to sleep then
+ * would double the time until its first completion. So that may take UV_YIELD_WAKING_NS.
+ *
  * Idleness is the thread's, not the CQ's: who polls an empty CQ and a busy one in turn is busy.
  */
 #ifndef UROCE_VERBS_IDLE_H
 #define UROCE_VERBS_IDLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-#define UV_YIELD_NS 50000
+#define UV_YIELD_NS        50000
+#define UV_YIELD_WAKING_NS 200000
 
 struct uv_idle {
 	uint64_t since_ns; /* first empty poll since the last progress; 0: busy */
+	bool waking;       /* since then a worker was woken */
 };
 extern __thread struct uv_idle uv_idle __attribute__((tls_model("initial-exec")));
 
@@ -27,6 +33,7 @@ static inline void
 uv_idle_busy(void)
 {
 	uv_idle.since_ns = 0;
+	uv_idle.waking = false;
 }
 
 /* The calling thread found nothing: lets somebody else have the core. No lock may be held. */

@@ -95,9 +95,11 @@ uv_doorbell(struct uv_worker *w, uint32_t qpn)
 	uv_unlock(&w->lock);
 	/* Partner: the worker's fence between setting asleep and its last look. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&db->asleep, __ATOMIC_RELAXED) == 0)
+		return;
+	uv_idle.waking = true;
 	/* A full eventfd counter (EAGAIN) wakes just as well. */
-	if (__atomic_load_n(&db->asleep, __ATOMIC_RELAXED) &&
-	    write(w->wake_fd, &one, sizeof(one)) < 0)
+	if (write(w->wake_fd, &one, sizeof(one)) < 0)
 		return;
 }
 
