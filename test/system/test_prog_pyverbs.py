@@ -32,7 +32,7 @@ def reason(name):
 
 def main():
     lib.need_root()
-    link = lib.link_loop()
+    link = lib.link_loop(("--max-pds", "400"))
     folder = pyverbs_run.unpack()
     found = {}
     with perftool.huge_pages(64):

@@ -35,6 +35,8 @@ def importer(fd, pd_handle, mr_handle, rkey):
     other.close()
     mr.unimport()
     pd.unimport()
+    for _ in range(500):  # more than the daemon has PDs
+        PD(ctx, handle=pd_handle).unimport()
     null = os.open("/dev/null", os.O_RDWR)
     refused(errno.EINVAL, lambda: Context(cmd_fd=null))
     file = os.open(__file__, os.O_RDONLY)
