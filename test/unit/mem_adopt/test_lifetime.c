@@ -221,6 +221,27 @@ client_mremap(void)
 	CHECK(munmap(q, 1024 * PAGE) == 0);
 }
 
+/* What doc/memory.md says of madvise: registered pages stay, others are what they always were. */
+static void
+client_dontneed(void)
+{
+	uint8_t *p = map_private(16 * PAGE), zero[PAGE] = {0};
+	struct reg r;
+
+	fill(p, 16 * PAGE, 1);
+	CHECK(client_reg(&r, p, 8 * PAGE, ACCESS_WRITE) == 0);
+	CHECK(r.path == UROCE_MR_PATH_ADOPTED);
+	CHECK(madvise(p, 16 * PAGE, MADV_DONTNEED) == 0);
+	CHECK(daemon_sees(&r, p, 8 * PAGE) && memcmp(p, zero, PAGE) != 0);
+	CHECK(memcmp(p + 8 * PAGE, zero, PAGE) == 0 && memcmp(p + 15 * PAGE, zero, PAGE) == 0);
+	CHECK(madvise(p, 8 * PAGE, MADV_FREE) != 0);
+	CHECK(daemon_fill(&r, p, 8 * PAGE, 2) == 0 && filled(p, 8 * PAGE, 2));
+	client_dereg(&r);
+	CHECK(is_private(p) && filled(p, 8 * PAGE, 2));
+	CHECK(madvise(p, 8 * PAGE, MADV_DONTNEED) == 0 && memcmp(p, zero, PAGE) == 0);
+	CHECK(munmap(p, 16 * PAGE) == 0);
+}
+
 /* Unmapped, and something else there: the old region keeps its pages, the new one is registered. */
 static void
 client_replaced(void)
@@ -405,6 +426,7 @@ LIFE(32_neighbours_in_a_page, client_neighbours)
 LIFE(33_realloc, client_realloc)
 LIFE(34_mremap, client_mremap)
 LIFE(45_realloc_part, client_realloc_part)
+LIFE(48_dontneed, client_dontneed)
 LIFE(47_overlapping_copy, client_overlap_copy)
 LIFE(46_mappings_merge_again, client_mappings_merge)
 LIFE(35_replaced_mapping, client_replaced)
@@ -430,6 +452,7 @@ main(void)
 		cmocka_unit_test(test_MEM_05_45_realloc_part),
 		cmocka_unit_test(test_MEM_05_46_mappings_merge_again),
 		cmocka_unit_test(test_MEM_05_47_overlapping_copy),
+		cmocka_unit_test(test_MEM_05_48_dontneed),
 	};
 
 	if (!harness_can_run())
