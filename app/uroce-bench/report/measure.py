@@ -162,8 +162,8 @@ NEEDS = {
     "wire-xdp64": ("ip", "dpdk-testpmd"),
     "wire-xdp2k": ("ip", "dpdk-testpmd"),
 }
-QUICK_S = 165  # a quick run starts nothing that would take it beyond this
-FIRST_S = {"rxe": 60, "qps64": 15, "qps4k": 15}  # what groups take that take long; others: some seconds
+QUICK_S = 150  # a quick run starts nothing that would take it beyond this
+FIRST_S = {"rxe": 45, "qps64": 15, "qps4k": 15}  # what groups take that take long; others: some seconds
 VERSUS = ("tcp-goodput", "tcp-latency", "ucx-bw", "ucx-lat", "rxe")
 
 

@@ -27,6 +27,11 @@ def _rule(x, y1, y2, dash=""):
             f'stroke-width="{0.4 if dash else 1}"{dash}/>')
 
 
+def _label(goal):
+    """A row's name as far as there is room: a title's first words say which one it is."""
+    return f"{goal.title.partition(',')[0]}: {goal.name}"
+
+
 def document(width, height, parts, caption):
     return "\n".join([
         '<?xml version="1.0" encoding="UTF-8"?>',
@@ -52,7 +57,7 @@ def reached(pairs, caption):
     for i, (goal, row) in enumerate(pairs):
         y = TOP + ROW * i
         share = goals.reached(row, goal)
-        parts.append(_text(LEFT - 8, y + 17, goals.name_of(goal)[-60:], "end", 12))
+        parts.append(_text(LEFT - 8, y + 17, _label(goal), "end", 12))
         if share is None:
             parts.append(_text(LEFT + PLOT + 8, y + 17, "no figure", size=12))
             continue
@@ -70,7 +75,7 @@ def compared(pairs, caption):
     for i, (goal, row) in enumerate(pairs):
         y = TOP + 2 * ROW * i
         most = max(row["figure"], row["base"])
-        parts.append(_text(LEFT - 8, y + 17, goals.name_of(goal)[-60:], "end", 12))
+        parts.append(_text(LEFT - 8, y + 17, _label(goal), "end", 12))
         for k, (label, value, colour) in enumerate((
                 ("uroce", row["figure"], GOOD if row["met"] else BAD), (goal.of, row["base"], OTHER))):
             width = PLOT * value / most
