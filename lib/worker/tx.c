@@ -105,22 +105,36 @@ send_frames(struct worker *w, uint16_t dev, bool loopback, struct rte_mbuf **m, 
 	return send_worker(w, dev, m, n);
 }
 
+/* Do all of m[0 .. n), n > 0, go the way of the first? */
+static bool
+alike(struct rte_mbuf *const *m, uint32_t n)
+{
+	uint16_t dev = m[0]->port;
+	uint32_t kind = m[0]->hash.usr;
+
+	for (uint32_t i = 1; i < n; i++) {
+		if (m[i]->port != dev || m[i]->hash.usr != kind)
+			return false;
+	}
+	return true;
+}
+
 /*
- * Send tx[0 .. *n), those of one device and kind after those of the other. What is refused stays in
+ * Send tx[0 .. n), those of one device and kind after those of the other. What is refused stays in
  * front, in order. Returns how many went.
  */
 static uint32_t
-flush(struct worker *w, struct rte_mbuf **tx, uint32_t *n)
+flush_mixed(struct worker *w, struct rte_mbuf **tx, uint32_t n)
 {
 	struct rte_mbuf *batch[FRAMES_MAX], *keep[FRAMES_MAX];
-	uint32_t left = *n, kept = 0;
+	uint32_t left = n, kept = 0;
 
 	while (left != 0) {
 		uint16_t dev = tx[0]->port;
 		uint32_t kind = tx[0]->hash.usr, k = 0, others = 0, went;
 
 		for (uint32_t i = 0; i < left; i++) {
-			if (likely(tx[i]->port == dev && tx[i]->hash.usr == kind))
+			if (tx[i]->port == dev && tx[i]->hash.usr == kind)
 				batch[k++] = tx[i];
 			else
 				tx[others++] = tx[i];
@@ -130,10 +144,24 @@ flush(struct worker *w, struct rte_mbuf **tx, uint32_t *n)
 		kept += k - went;
 		left = others;
 	}
-	left = *n - kept;
 	memcpy(tx, keep, kept * sizeof(*keep));
-	*n = kept;
-	return left;
+	return n - kept;
+}
+
+/* The same of tx[0 .. *n), *n > 0; *n is what stays. */
+static uint32_t
+flush(struct worker *w, struct rte_mbuf **tx, uint32_t *n)
+{
+	uint32_t went;
+
+	if (likely(alike(tx, *n))) {
+		went = send_frames(w, tx[0]->port, tx[0]->hash.usr == QP_TX_LOOPBACK, tx, *n);
+		memmove(tx, tx + went, (*n - went) * sizeof(*tx));
+	} else {
+		went = flush_mixed(w, tx, *n);
+	}
+	*n -= went;
+	return went;
 }
 
 /* Of what others gave, the control thread's frames: those of workers they have captured. */
@@ -171,8 +199,10 @@ tx_forget_dev(struct worker *w, uint16_t dev)
 	uint32_t n = 0;
 
 	/* not present any more: flushing loses them */
-	flush(w, w->fwd, &w->fwd_n);
-	flush(w, env->tx, &env->tx_n);
+	if (w->fwd_n != 0)
+		flush(w, w->fwd, &w->fwd_n);
+	if (env->tx_n != 0)
+		flush(w, env->tx, &env->tx_n);
 	for (uint32_t i = 0; i < w->lo_n; i++) {
 		if (w->lo[i]->port == dev)
 			lose(w, dev, &w->lo[i], 1);
