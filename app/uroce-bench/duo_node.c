@@ -112,9 +112,13 @@ eal_start(const struct duo_shared *sh, unsigned side)
 static void
 port_start(struct duo_shared *sh, unsigned side, struct port *port, struct rte_mempool *pool)
 {
+	/* of its own, so that the kernel has nothing to do with the frames: as with --dev mac= */
+	const uint8_t mac[6] = {2, 0, 0, 0, 0, (uint8_t)(side + 1)};
 	char name[64];
 	struct port_params p = {.name = name, .nqueues = 1, .link_mtu = sh->link_mtu};
 
+	if (sh->o.port == BENCH_PORT_AF_PACKET || sh->o.port == BENCH_PORT_AF_XDP)
+		p.mac = mac;
 	snprintf(name, sizeof(name), "%.*s", (int)strcspn(sh->vdev[side], ","), sh->vdev[side]);
 	if (sh->o.port == BENCH_PORT_RING) {
 		snprintf(name, sizeof(name), "net_ring_" RING "a");

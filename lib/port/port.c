@@ -153,6 +153,13 @@ receive_pool(struct port *p, struct rte_mempool *pool)
 	return p->own_pool;
 }
 
+/* Does the kernel's stack get every frame as well? */
+static bool
+shares_interface(const struct port *p)
+{
+	return strcmp(p->driver, "net_af_packet") == 0 || strcmp(p->driver, "net_af_xdp") == 0;
+}
+
 /* Settle the MAC before the start. *filtered: the port may drop what comes for it. */
 static int
 choose_mac(struct port *p, const uint8_t *want, bool *filtered)
@@ -176,6 +183,9 @@ choose_mac(struct port *p, const uint8_t *want, bool *filtered)
 		/* the driver's MAC is that of the interface on the kernel's side, our neighbour */
 		if (want == NULL)
 			own.addr_bytes[5] ^= 1;
+	} else if (want != NULL && shares_interface(p)) {
+		/* the kernel keeps its own, and drops at once what is not for that */
+		*filtered = true;
 	} else if (want != NULL) {
 		*filtered = rte_eth_dev_default_mac_addr_set(p->id, &own) != 0;
 	} else if (!rte_is_valid_assigned_ether_addr(&own)) {

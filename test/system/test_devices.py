@@ -42,8 +42,27 @@ def check_devinfo(side, mtu, last_octet):
     assert table.get(1) == f"::ffff:10.9.0.{last_octet}", f"GID 1 is not IPv4: {table}"
 
 
+def check_own_mac():
+    """mac= over an interface: the daemon answers with it, the kernel keeps the interface's."""
+    spaces = [lib.netns(), lib.netns()]
+    lib.veth(spaces[0], "10.9.0.1/24", spaces[1], "10.9.0.2/24", 1500)
+    before, own = lib.mac_of(spaces[0], "eth0"), "02:00:00:00:00:aa"
+    dev = f"name=uroce0,port=net_af_packet0,addr=10.9.0.101/24,mac={own}"
+    daemon = lib.Daemon([lib.af_packet("eth0")], [dev], spaces[0])
+    lib.until("the link is up", daemon.link_up)
+    for address in ("10.9.0.101", "10.9.0.1"):
+        lib.sh("ping", "-c", "3", "-i", "0.2", "-W", "2", address, ns=spaces[1])
+    shown = lib.sh("ip", "-n", spaces[1], "neigh", "show")
+    assert re.search(rf"^10\.9\.0\.101 .*{own}", shown, re.M), shown
+    assert re.search(rf"^10\.9\.0\.1 .*{before}", shown, re.M), shown
+    assert lib.mac_of(spaces[0], "eth0") == before
+    daemon.stop()
+
+
 def main():
     lib.need_root()
+    with lib.case("a MAC of its own beside the kernel's"):
+        check_own_mac()
     with lib.case("two devices of one daemon: ibv_devices, ibv_devinfo"):
         link = lib.link_ring()
         listed = run(link.a, "ibv_devices")
