@@ -56,6 +56,13 @@ huge_pages_free(void)
 	return n >= 128;
 }
 
+/* EAL leaves its folder, empty. */
+static void
+runtime_dir_away(void)
+{
+	rmdir(rte_eal_get_runtime_dir());
+}
+
 void
 bench_eal_start(bool no_huge)
 {
@@ -74,6 +81,7 @@ bench_eal_start(bool no_huge)
 		fprintf(stderr, "uroce-bench: DPDK does not start: %s\n", rte_strerror(rte_errno));
 		exit(1);
 	}
+	atexit(runtime_dir_away);
 }
 
 static struct {
