@@ -15,7 +15,7 @@ flush_post_send(struct qp_env *env, struct qp *qp, uint32_t index, const struct 
 		.opcode = uroce_cqe_opcode_of(wqe->opcode),
 		.byte_len = byte_len,
 		.qp_num = qp->qpn,
-		.src_qp = qp->attr.dest_qp_num,
+		.src_qp = qp->dest_qpn,
 		.timestamp_ns = env->now_ns,
 		.qp_cookie = qp->user_handle,
 	};

@@ -156,6 +156,9 @@ apply_derived(struct qp *qp, const struct qp_path *path)
 	const struct uroce_qp_attr *a = &qp->attr;
 
 	qp->access = a->qp_access_flags & (MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC);
+	qp->dest_qpn = a->dest_qp_num;
+	qp->retry_cnt = a->retry_cnt;
+	qp->rnr_retry = a->rnr_retry;
 	qp->snd.timeout_ns = wire_ack_timeout_ns(a->timeout);
 	if (qp->type == QP_TYPE_UD)
 		qp->mtu = (uint16_t)(128u << qp->dev_mtu);

@@ -152,10 +152,10 @@ struct qp_rcv {
 	uint32_t write_left;
 	uint32_t msg_off; /* bytes of the SEND (or WRITE) so far */
 	struct qp_recv_wqe cur;
-	struct qp_rd_op rdq[QP_RD_QUEUE]; /* being answered, in PSN order */
 	uint32_t rdq_n;
-	struct qp_rd_op hist[QP_MAX_RD_ATOMIC]; /* the last READs and atomics executed */
 	uint32_t hist_next;
+	struct qp_rd_op rdq[QP_RD_QUEUE];       /* being answered, in PSN order */
+	struct qp_rd_op hist[QP_MAX_RD_ATOMIC]; /* the last READs and atomics executed */
 };
 
 /* Where the packets of a connected QP go. */
@@ -193,6 +193,9 @@ struct qp {
 	TAILQ_ENTRY(qp) run;           /* the worker's run list */
 	uint64_t timer_at_ns;          /* what the worker's timer is set to; 0 = not set */
 	void *timer;                   /* the worker's */
+	uint64_t user_handle;
+	uint32_t dest_qpn; /* this and the next two: as in attr */
+	uint8_t retry_cnt, rnr_retry;
 
 	struct qp_snd snd __attribute__((aligned(64)));
 	struct qp_rcv rcv __attribute__((aligned(64)));
@@ -203,8 +206,7 @@ struct qp {
 	uint8_t hop[16];    /* next hop of the path in use; zero: there is none */
 	struct qp_path alt; /* of path migration (qp/migrate.h) */
 	bool alt_loaded;
-	bool mig_refused; /* PATH_MIG_ERR was raised for what the peer asks for */
-	uint64_t user_handle;
+	bool mig_refused;      /* PATH_MIG_ERR was raised for what the peer asks for */
 	void *owner;           /* the control thread's object */
 	const uint16_t *pkeys; /* as in struct qp_create */
 	uint16_t worker;
@@ -317,14 +319,6 @@ qp_emit(struct qp_env *env, const struct qp *qp, struct rte_mbuf *m, const struc
 	env->tx[env->tx_n++] = m;
 }
 
-/* The entry of WQE index i (tail <= i < head). */
-static inline struct qp_sq_entry *
-qp_sq_entry(const struct qp_snd *snd, uint32_t i)
-{
-	return (struct qp_sq_entry *)(snd->entries +
-				      (size_t)(i & snd->rtx_mask) * snd->entry_bytes);
-}
-
 /*
  * Worker. Retire the oldest send WQE: its slot goes back to the client, and it completes with
  * status if it is signaled or failed (REQ-01).
@@ -356,11 +350,65 @@ struct qp_table {
 };
 int qp_table_init(struct qp_table *t, uint32_t nslots); /* power of two; 0 or -errno */
 void qp_table_free(struct qp_table *t);
-/* Any worker. The QP of this number will be asked for soon. */
+/* The entry of WQE index i (tail <= i < head). */
+static inline struct qp_sq_entry *
+qp_sq_entry(const struct qp_snd *snd, uint32_t i)
+{
+	return (struct qp_sq_entry *)(snd->entries +
+				      (size_t)(i & snd->rtx_mask) * snd->entry_bytes);
+}
+
+/*
+ * Where there are many QPs, what a worker needs of the next ones must come from far away: it asks
+ * for that some time before. First for the QP, then, when it has come, for what it points to: its
+ * send queue (where it goes on, or where the oldest WQE is), or its receive queue.
+ */
+static inline void
+qp_prefetch(const struct qp *qp)
+{
+	for (size_t off = 0; off < offsetof(struct qp, rcv.rdq); off += 64)
+		__builtin_prefetch((const uint8_t *)qp + off);
+}
+
+static inline void
+qp_prefetch_sq(const struct qp *qp, uint32_t i)
+{
+	const struct qp_snd *snd = &qp->snd;
+	const struct qp_sq_entry *e = qp_sq_entry(snd, i);
+
+	__builtin_prefetch(&snd->sq.hdr->prod);
+	__builtin_prefetch(&snd->sq.hdr->cons);
+	__builtin_prefetch(snd->sq.slots + (size_t)(i & snd->sq.mask) * snd->sq.stride);
+	__builtin_prefetch(e);
+	__builtin_prefetch(e + 1);
+}
+
+static inline void
+qp_prefetch_rq(const struct qp *qp)
+{
+	const struct qp_rcv *rcv = &qp->rcv;
+
+	if (qp->srq != NULL)
+		return;
+	__builtin_prefetch(&rcv->rq.hdr->prod);
+	__builtin_prefetch(&rcv->rq.hdr->cons);
+	__builtin_prefetch(rcv->rq.slots + (size_t)(rcv->head & rcv->rq.mask) * rcv->rq.stride);
+}
+
+/* Any worker. The QP of this number will be asked for soon: its slot; and, when that is here, it.
+ */
 static inline void
 qp_table_prefetch(const struct qp_table *t, uint32_t qpn)
 {
 	__builtin_prefetch(&t->slot[qpn & t->mask]);
+}
+static inline void
+qp_table_prefetch_qp(const struct qp_table *t, uint32_t qpn)
+{
+	const struct qp *qp = __atomic_load_n(&t->slot[qpn & t->mask], __ATOMIC_RELAXED);
+
+	if (qp != NULL)
+		qp_prefetch(qp);
 }
 static inline struct qp *
 qp_table_find(const struct qp_table *t, uint32_t qpn)

@@ -90,7 +90,7 @@ qp_complete_recv(struct qp_env *env, struct qp *qp, enum qp_wc_status status, st
 	cqe->status = status;
 	cqe->qp_num = qp->qpn;
 	if (qp->type != QP_TYPE_UD)
-		cqe->src_qp = qp->attr.dest_qp_num;
+		cqe->src_qp = qp->dest_qpn;
 	cqe->timestamp_ns = env->now_ns;
 	cqe->qp_cookie = qp->srq != NULL ? qp->srq->user_handle : qp->user_handle;
 	rcv->cur.taken = false;

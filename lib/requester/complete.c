@@ -47,8 +47,8 @@ progress(struct qp_env *env, struct qp *qp)
 	struct qp_snd *snd = &qp->snd;
 
 	req_local_retire(env, qp);
-	snd->retry_left = qp->attr.retry_cnt;
-	snd->rnr_left = qp->attr.rnr_retry;
+	snd->retry_left = qp->retry_cnt;
+	snd->rnr_left = qp->rnr_retry;
 	snd->read_gap = false;
 	snd->window = RTE_MIN(2 * snd->window, QP_WINDOW_PKTS + 0u);
 	/* An answer to something sent before a rewind may overtake the cursor. */

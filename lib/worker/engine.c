@@ -371,7 +371,32 @@ rx_sort(struct engine *e, uint16_t dev, struct rte_mbuf *m, struct rx_frame *f)
 		e->ops->handoff(e->ops_ctx, f->pkt.qpn & e->worker_mask, m);
 		return false;
 	}
+	qp_table_prefetch(e->qps, f->pkt.qpn);
 	return true;
+}
+
+/* Ahead of frame i, unless its QP is that of the frame before: the QP; and its queue. */
+static void
+rx_fetch_qp(struct engine *e, const struct rx_frame *f, uint32_t i)
+{
+	if (i == 0 || f[i].pkt.qpn != f[i - 1].pkt.qpn)
+		qp_table_prefetch_qp(e->qps, f[i].pkt.qpn);
+}
+
+static void
+rx_fetch_queue(struct engine *e, const struct rx_frame *f, uint32_t i)
+{
+	const struct qp *qp;
+
+	if (i != 0 && f[i].pkt.qpn == f[i - 1].pkt.qpn)
+		return;
+	qp = qp_table_find(e->qps, f[i].pkt.qpn);
+	if (qp == NULL || f[i].v != WIRE_OK)
+		return;
+	if (f[i].pkt.op->flags & WIRE_F_RESP)
+		qp_prefetch_sq(qp, qp->snd.tail);
+	else if (f[i].pkt.op->flags & WIRE_F_RWQE)
+		qp_prefetch_rq(qp);
 }
 
 /* All of a burst in each step: the CRC of one frame need not wait for that of another. */
@@ -386,9 +411,11 @@ rx_burst(struct engine *e, uint16_t dev, struct rte_mbuf **m, uint32_t n)
 	for (i = 0; i < n; i++)
 		k += rx_sort(e, dev, m[i], &f[k]);
 	for (i = 0; i < k; i++) {
-		qp_table_prefetch(e->qps, f[i].pkt.qpn);
+		rx_fetch_qp(e, f, i);
 		f[i].intact = wire_icrc_check_with(&f[i].pkt, &e->env.icrc);
 	}
+	for (i = 0; i < k; i++)
+		rx_fetch_queue(e, f, i);
 	e->env.obs = e->dev[dev].obs;
 	for (i = 0; i < k; i++) {
 		if (unlikely(!f[i].intact))
@@ -441,6 +468,20 @@ run_qp(struct engine *e, struct qp *qp)
 	return more;
 }
 
+/* Ahead of the turns of those behind qp: the queue of the next, and the one after it. */
+static inline void
+run_fetch(const struct qp *qp)
+{
+	const struct qp *next = TAILQ_NEXT(qp, run), *after;
+
+	if (next == NULL)
+		return;
+	qp_prefetch_sq(next, next->snd.head);
+	after = TAILQ_NEXT(next, run);
+	if (after != NULL)
+		qp_prefetch(after);
+}
+
 bool
 engine_run(struct engine *e, uint64_t now_ns)
 {
@@ -453,6 +494,7 @@ engine_run(struct engine *e, uint64_t now_ns)
 		/* Once round without a packet (no mbufs): the rest of the work waits. */
 		if (qp == stuck)
 			break;
+		run_fetch(qp);
 		TAILQ_REMOVE(&e->run, qp, run);
 		qp->on_run_list = false;
 		if (run_qp(e, qp))

@@ -36,7 +36,7 @@ MUTANTS = [Mutant(*row) for row in (
      'test_REQ_02_fence_waits_for_reads'),
     ('REQ-02', SEND, 'snd->rd_out >= qp->attr.max_rd_atomic',
      'snd->rd_out > qp->attr.max_rd_atomic', 'test_REQ_02_at_most_max_rd_atomic_outstanding'),
-    ('REQ-04', COMPLETE, '	snd->retry_left = qp->attr.retry_cnt;\n	snd->rnr_left',
+    ('REQ-04', COMPLETE, '	snd->retry_left = qp->retry_cnt;\n	snd->rnr_left',
      '	snd->rnr_left', 'test_REQ_04_progress_reloads'),
     ('REQ-06', COMPLETE, 'env->now_ns + wire_rnr_timer_ns(code)',
      'env->now_ns + wire_rnr_timer_ns(code) / 2',
