@@ -89,6 +89,7 @@ struct qp_snd {
 	uint32_t window;       /* unacknowledged request packets allowed: few after a timeout */
 	uint64_t deadline_ns;  /* ACK timeout or end of an RNR wait; 0 = none */
 	bool rnr_wait;         /* deadline_ns is the end of an RNR wait */
+	bool ack_owed;         /* within a turn: a message ended and its ACK is not asked for yet */
 	bool read_gap;         /* a gap in READ responses was already asked for again */
 	bool armed;            /* told the client to ring */
 	bool polled;           /* the worker looks at the SQ all the time: no need to ring */

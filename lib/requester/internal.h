@@ -59,7 +59,7 @@ enum req_step {
 	REQ_SENT,    /* a packet went out: go on */
 	REQ_NEXT,    /* this WQE needs nothing more for now: look again */
 	REQ_BLOCKED, /* a response, a timer or a doorbell will wake us */
-	REQ_NO_ROOM, /* out of tx slots or mbufs */
+	REQ_NO_ROOM, /* out of budget, tx slots or mbufs */
 };
 
 /* UC and UD: the WQE under the cursor is all sent, hence complete. */

@@ -47,14 +47,38 @@ send_next_wqe(struct qp_snd *snd)
 	snd->cur_pkt = 0;
 }
 
-/* Should this packet ask for an ACK (RSP-02)? The last of a message, and one in so many. */
+/*
+ * Should this packet ask for an ACK (RSP-02)? One in so many; and the last of a message, unless
+ * there is a message behind it that can ask for both. Then an ACK is owed: req_run sees to it.
+ */
 static bool
-send_ackreq(struct qp_snd *snd, bool last)
+send_ackreq(const struct qp_snd *snd, bool last)
 {
-	if (!last && ++snd->since_ackreq < RTE_MIN(snd->window, QP_ACKREQ_PKTS + 0u))
-		return false;
-	snd->since_ackreq = 0;
-	return true;
+	if (snd->since_ackreq + 1 >= RTE_MIN(snd->window, QP_ACKREQ_PKTS + 0u))
+		return true;
+	return last && snd->cur + 1 == snd->head &&
+	       __atomic_load_n(&snd->sq.hdr->prod, __ATOMIC_RELAXED) == snd->head;
+}
+
+/* A packet went out, the last of its message or not, that asked or not. */
+static void
+send_asked(struct qp_snd *snd, bool last, bool ackreq)
+{
+	snd->since_ackreq = ackreq ? 0 : snd->since_ackreq + 1;
+	snd->ack_owed = !ackreq && (last || snd->ack_owed);
+}
+
+/* A message ended without asking, and no packet has asked since: the last of this turn does. */
+static void
+send_owed_ackreq(struct qp_env *env, struct qp *qp)
+{
+	struct rte_mbuf *m = env->tx[env->tx_n - 1];
+	uint8_t *frame = rte_pktmbuf_mtod(m, uint8_t *);
+	struct wire_bth *bth = (struct wire_bth *)(frame + qp->tmpl.bth_off);
+
+	bth->a_psn |= rte_cpu_to_be_32(WIRE_BTH_ACKREQ);
+	wire_frame_seal(frame, m->data_len, qp->tmpl.ip_off, qp->tmpl.is_v6, &env->icrc);
+	send_asked(&qp->snd, true, true);
 }
 
 void
@@ -104,6 +128,8 @@ send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 		return REQ_NEXT;
 	}
 	qp_emit(env, qp, m, &qp->tmpl, wire_frame_close(&qp->tmpl, p, hdr, len), qp->loopback);
+	if (likely(rc))
+		send_asked(snd, last, f.ackreq);
 	send_advance(env, qp, 1);
 	if (last) {
 		if (likely(rc))
@@ -139,7 +165,7 @@ send_request(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const str
 		snd->rd_out++;
 	}
 	snd->rd_psns += n;
-	snd->since_ackreq = 0;
+	send_asked(snd, true, true);
 	send_advance(env, qp, n);
 	if (snd->cur_pkt == e->npkts)
 		send_next_wqe(snd);
@@ -269,17 +295,19 @@ req_run(struct qp_env *env, struct qp *qp, uint32_t budget)
 	if (!qp->path_ok && qp->type != QP_TYPE_UD)
 		return send_wait_path(env, qp);
 	while (!snd->rnr_wait && (step == REQ_SENT || step == REQ_NEXT)) {
-		if (budget == 0)
-			return REQ_MORE;
-		if (env->tx_n == env->tx_cap)
-			return REQ_MORE;
+		if (budget == 0 || env->tx_n == env->tx_cap) {
+			step = REQ_NO_ROOM;
+			break;
+		}
 		step = send_step(env, qp);
 		if (step == REQ_SENT)
 			budget--;
 	}
-	req_drain_check(env, qp);
+	if (snd->ack_owed)
+		send_owed_ackreq(env, qp);
 	if (step == REQ_NO_ROOM)
 		return REQ_MORE;
+	req_drain_check(env, qp);
 	if (qp->state == QP_RTS && send_arm(snd))
 		return REQ_MORE;
 	return REQ_IDLE;

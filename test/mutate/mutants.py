@@ -32,6 +32,8 @@ MUTANTS = [Mutant(*row) for row in (
     ('QP-17', FLUSH, 'qp->state = QP_SQE;', 'qp->state = QP_ERR;',
      'test_QP_17_send_error_stops_the_send_queue_only'),
     # section 4: the requester
+    ('RSP-02', SEND, '	if (snd->ack_owed)\n		send_owed_ackreq(env, qp);\n', '',
+     'test_RSP_02_messages_in_a_row_ask_together'),
     ('REQ-02', SEND, '(e->wqe.flags & UROCE_WQE_FENCE) && snd->rd_out != 0', 'false',
      'test_REQ_02_fence_waits_for_reads'),
     ('REQ-02', SEND, 'snd->rd_out >= qp->attr.max_rd_atomic',

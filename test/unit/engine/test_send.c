@@ -321,6 +321,56 @@ test_RSP_02_long_messages_ask_for_acks_on_the_way(void **state)
 	send_cqe(c, 1, QP_WC_SUCCESS);
 }
 
+/* Messages that go one after the other ask together: the last of them, and of each turn, asks. */
+static void
+test_RSP_02_messages_in_a_row_ask_together(void **state)
+{
+	static const uint32_t counts[] = {1, 2, 15, 16, 17, 31, 32, 33, 48};
+	struct conn_cfg cfg = conn_rc;
+	uint32_t i, n, k, asked;
+	struct wire_pkt p;
+	struct conn *c;
+
+	cfg.sq_entries = cfg.cq_entries = 64;
+	for (i = 0; i < RTE_DIM(counts); i++) {
+		n = counts[i];
+		c = conn_open(*state, cfg);
+		for (k = 0; k < n; k++)
+			client_does(c, k, UROCE_WR_SEND, SIG, 8);
+		for (k = 0, asked = 0; pkt_poll(c, &p); k++) {
+			assert_int_equal(p.opcode, WIRE_OP_SEND_ONLY);
+			/* ENGINE_QUANTUM is a turn; nobody else is there to have one in between */
+			assert_int_equal(p.ackreq, k + 1 == n || (k + 1) % ENGINE_QUANTUM == 0);
+			asked += p.ackreq;
+		}
+		assert_int_equal(k, n);
+		assert_int_equal(asked, (n + ENGINE_QUANTUM - 1) / ENGINE_QUANTUM);
+		peer_ack(c, SQ + n - 1);
+		for (k = 0; k < n; k++)
+			send_cqe(c, k, QP_WC_SUCCESS);
+	}
+}
+
+/* Also when what comes behind cannot go: a READ too many, a fence. */
+static void
+test_RSP_02_what_cannot_go_leaves_no_ack_owed(void **state)
+{
+	struct conn_cfg cfg = conn_rc;
+	struct wire_pkt p;
+	struct conn *c;
+
+	cfg.max_rd_atomic = 1;
+	c = conn_open(*state, cfg);
+	client_does(c, 0, UROCE_WR_RDMA_READ, SIG, 8);
+	client_does(c, 1, UROCE_WR_SEND, SIG, 8);
+	client_does(c, 2, UROCE_WR_RDMA_READ, SIG, 8);
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ);
+	assert_true(pkt_poll(c, &p));
+	assert_int_equal(p.psn, SQ + 1);
+	assert_true(p.ackreq);
+	pkt_none(c);
+}
+
 static void
 test_REQ_02_at_most_max_rd_atomic_outstanding(void **state)
 {
@@ -398,6 +448,8 @@ main(void)
 		bench_test(test_REQ_01_inline_data_is_taken_when_posted),
 		bench_test(test_REQ_01_gather_over_sges),
 		bench_test(test_RSP_02_long_messages_ask_for_acks_on_the_way),
+		bench_test(test_RSP_02_messages_in_a_row_ask_together),
+		bench_test(test_RSP_02_what_cannot_go_leaves_no_ack_owed),
 		bench_test(test_REQ_02_at_most_max_rd_atomic_outstanding),
 		bench_test(test_REQ_02_fence_waits_for_reads),
 		bench_test(test_REQ_02_fence_does_not_wait_for_others),
