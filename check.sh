@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Builds everything and runs all tests: unit, sim, lint, fuzz, system, programs and interop, then
+# Builds everything and runs all tests: unit, sim, lint, bench, fuzz, system, programs and interop, then
 # unit, sim and system again under the address and undefined-behaviour sanitizers.
 #
 #   ./check.sh [SUITE...]        only these suites, without the sanitizers
@@ -29,7 +29,7 @@ setup_build build
 if [ $# -gt 0 ]; then
 	suites build "$@"
 else
-	suites build unit sim lint fuzz system programs interop
+	suites build unit sim lint bench fuzz system programs interop
 	setup_build build-sanitized -Db_sanitize=address,undefined -Db_lundef=false
 	suites build-sanitized unit sim system
 fi

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Instructions a message of the engine, counted by callgrind: a guard that no clock can fool.
 
-  instructions.py BENCH [--write]
+  instructions.py FOLDER [--write]
 
-BENCH is a uroce-bench built with -Dtarget=x86-64-v3, so that the count does not depend on the
-machine and valgrind knows every instruction. Only instructions of our own objects count: libc and
+uroce-bench is built in FOLDER (kept for the next time) with -Dtarget=x86-64-v3, so that the count does
+not depend on the machine and valgrind knows every instruction. Only instructions of our own objects count: libc and
 ISA-L choose their code by the CPU. Compared with instructions.json; a side that got worse by more
 than the tolerance fails, one that got better by more asks for --write.
 """
@@ -59,8 +59,18 @@ def count(binary, args, steps):
         return own_instructions(profile, binary) / messages
 
 
+def build(folder):
+    """Path of a uroce-bench for the processor that counts."""
+    source = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    bench = "app/uroce-bench/uroce-bench"
+    if not os.path.exists(os.path.join(folder, "build.ninja")):
+        subprocess.run(["meson", "setup", "-Dtarget=x86-64-v3", folder, source], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["ninja", "-C", folder, bench], check=True, stdout=subprocess.DEVNULL)
+    return os.path.join(folder, bench)
+
+
 def main():
-    binary, write = sys.argv[1], "--write" in sys.argv
+    binary, write = build(sys.argv[1]), "--write" in sys.argv
     now = {name: {side: round(count(binary, args, steps), 1) for side, steps in SIDES.items()}
            for name, args in WORKLOADS.items()}
     if write:
