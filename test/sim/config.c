@@ -171,6 +171,12 @@ sim_cfg_settle(struct sim_cfg *c)
 	if (c->timeout == 0 &&
 	    (c->apm | c->loss | c->corrupt | c->reorder | c->blackout_ns | c->jitter_ns) != 0)
 		c->timeout = 7;
+	/*
+	 * A message that broke off because its sender gave up keeps a receive of the shared queue,
+	 * and nobody here clears such a QP away: who waits for receives must not wait for ever.
+	 */
+	if (c->srq && c->family == SIM_FINITE)
+		c->rnr_retry = cfg_clamp(c->rnr_retry, 0, 6);
 	if (c->timeout == 0) {
 		c->queue = c->rx_ring = 1u << 20;
 		c->late_path = 0;
