@@ -53,10 +53,6 @@ DEVIATIONS = {
         "uc_send*_recv_*": BAD_WQE,
         "ud_send*_recv_*": BAD_WQE,
         "ud_send_recv_short": {**BAD_WQE, "responder state": "ERR", "responder memory": CHANGED},
-        # Acknowledged first, then found to be wrong; the requester never hears of it.
-        "send_inv_bad_rkey": {
-            "requester sends": flushed(GOOD, GOOD, n=4), "requester state": "RTS",
-            "responder receives": flushed(GOOD, "REM_INV_REQ_ERR", n=4)},
         "write_imm_bad_rkey": OTHER_STATUS,
         "write_imm_other_pd": OTHER_STATUS,
         "write_imm_deregistered": OTHER_STATUS,
@@ -115,6 +111,8 @@ DEVIATIONS = {
 
 NOT_RUN = {
     "uroce -> rxe": {
+        "send_inv_bad_rkey": "rxe acknowledges it, if asked to, before it finds the key wrong: the end depends on "
+                             "whether uroce had another message to ask with",
         "send_inv_region": "as send_inv_bad_rkey",
         "write_imm_window_range": "as write_window_range",
         "read_window_range": "as write_window_range",
