@@ -8,7 +8,7 @@
 
 #define AWAKE_NS       1000000ull /* without work, before the first sleep */
 #define SLEEP_FIRST_NS 50000ull   /* each sleep is twice as long as the last, for ports .. */
-#define SLEEP_MAX_NS   1500000ull /* .. that cannot wake us */
+#define SLEEP_MAX_NS   2000000ull /* .. that cannot wake us */
 #define SLEEP_MIN_NS   5000ull    /* a nearer timer is waited for awake */
 
 /* Is there anything to do that a sleep would delay, and that nobody would end it for? */

@@ -47,8 +47,6 @@ def alive(pid):
 
 def main():
     lib.need_root()
-    if lib.SANITIZED:
-        lib.skip("sanitized: the bench would measure the sanitizer")
     for op in ("send", "write", "read", "atomic"):
         with lib.case(f"{op}: every byte arrives, one process or two"):
             for place in ((), ("--apart",)):
