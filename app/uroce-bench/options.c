@@ -134,38 +134,103 @@ mtu_of(const char *text)
 	return (uint32_t)n;
 }
 
+static const struct option longs[] = {
+	{"op", required_argument, NULL, 'o'},
+	{"size", required_argument, NULL, 's'},
+	{"mtu", required_argument, NULL, 'm'},
+	{"qps", required_argument, NULL, 'q'},
+	{"depth", required_argument, NULL, 'd'},
+	{"count", required_argument, NULL, 'n'},
+	{"runs", required_argument, NULL, 'r'},
+	{"sweep", no_argument, NULL, 'a'},
+	{"json", no_argument, NULL, 'j'},
+	{"help", no_argument, NULL, 'h'},
+	{"no-probe", no_argument, NULL, 'p'},
+	{"measure", required_argument, NULL, 'M'},
+	{"clients", required_argument, NULL, 'C'},
+	{"batch", required_argument, NULL, 'B'},
+	{"apart", no_argument, NULL, 'A'},
+	{"idle", required_argument, NULL, 'I'},
+	{"socket", required_argument, NULL, 'S'},
+	{"dev", required_argument, NULL, 'D'},
+	{"peer-socket", required_argument, NULL, 'T'},
+	{"peer-dev", required_argument, NULL, 'E'},
+	{"port", required_argument, NULL, 'P'},
+	{"run-ms", required_argument, NULL, 't'},
+	{"through", required_argument, NULL, 'U'},
+	{"versus-limit", no_argument, NULL, 'L'},
+	{"versus-testpmd", no_argument, NULL, 'V'},
+	{"no-huge", no_argument, NULL, 'H'},
+	{NULL, 0, NULL, 0},
+};
+
+/* Options of modes limit and wire. False: c is none of them. */
+static bool
+port_option(struct bench_options *o, int c)
+{
+	switch (c) {
+	case 'P':
+		o->port = port_of(optarg);
+		break;
+	case 't':
+		o->run_ms = (uint32_t)number("run-ms", optarg, 5, 10000);
+		break;
+	case 'U':
+		o->through_testpmd = through_of(optarg);
+		break;
+	case 'L':
+		o->versus_limit = true;
+		break;
+	case 'V':
+		o->versus_testpmd = true;
+		break;
+	default:
+		return false;
+	}
+	return true;
+}
+
+/* Options of mode client. False: c is none of them. */
+static bool
+client_option(struct bench_options *o, int c)
+{
+	switch (c) {
+	case 'M':
+		o->measure = choice("measure", optarg, bench_measure_name, BENCH_MEASURES);
+		break;
+	case 'C':
+		o->clients = (uint32_t)number("clients", optarg, 1, 64);
+		break;
+	case 'B':
+		o->batch = (uint32_t)number("batch", optarg, 1, 64);
+		break;
+	case 'A':
+		o->apart = true;
+		break;
+	case 'I':
+		o->adaptive = choice("idle", optarg, idle_name, 2) == 1;
+		break;
+	case 'S':
+		o->socket = optarg;
+		break;
+	case 'D':
+		o->dev = optarg;
+		break;
+	case 'T':
+		o->peer_socket = optarg;
+		break;
+	case 'E':
+		o->peer_dev = optarg;
+		break;
+	default:
+		return false;
+	}
+	return true;
+}
+
 void
 bench_options_parse(struct bench_options *o, int argc, char **argv)
 {
-	static const struct option longs[] = {
-		{"op", required_argument, NULL, 'o'},
-		{"size", required_argument, NULL, 's'},
-		{"mtu", required_argument, NULL, 'm'},
-		{"qps", required_argument, NULL, 'q'},
-		{"depth", required_argument, NULL, 'd'},
-		{"count", required_argument, NULL, 'n'},
-		{"runs", required_argument, NULL, 'r'},
-		{"sweep", no_argument, NULL, 'a'},
-		{"json", no_argument, NULL, 'j'},
-		{"help", no_argument, NULL, 'h'},
-		{"no-probe", no_argument, NULL, 'p'},
-		{"measure", required_argument, NULL, 'M'},
-		{"clients", required_argument, NULL, 'C'},
-		{"batch", required_argument, NULL, 'B'},
-		{"apart", no_argument, NULL, 'A'},
-		{"idle", required_argument, NULL, 'I'},
-		{"socket", required_argument, NULL, 'S'},
-		{"dev", required_argument, NULL, 'D'},
-		{"peer-socket", required_argument, NULL, 'T'},
-		{"peer-dev", required_argument, NULL, 'E'},
-		{"port", required_argument, NULL, 'P'},
-		{"run-ms", required_argument, NULL, 't'},
-		{"through", required_argument, NULL, 'U'},
-		{"versus-limit", no_argument, NULL, 'L'},
-		{"versus-testpmd", no_argument, NULL, 'V'},
-		{"no-huge", no_argument, NULL, 'H'},
-		{NULL, 0, NULL, 0},
-	};
 	int c;
 
 	*o = (struct bench_options){.size = 64,
@@ -204,21 +269,6 @@ bench_options_parse(struct bench_options *o, int argc, char **argv)
 		case 'p':
 			o->no_probe = true;
 			break;
-		case 'P':
-			o->port = port_of(optarg);
-			break;
-		case 't':
-			o->run_ms = (uint32_t)number("run-ms", optarg, 5, 10000);
-			break;
-		case 'U':
-			o->through_testpmd = through_of(optarg);
-			break;
-		case 'L':
-			o->versus_limit = true;
-			break;
-		case 'V':
-			o->versus_testpmd = true;
-			break;
 		case 'H':
 			o->no_huge = true;
 			break;
@@ -228,34 +278,9 @@ bench_options_parse(struct bench_options *o, int argc, char **argv)
 		case 'h':
 			fputs(usage, stdout);
 			exit(0);
-		case 'M':
-			o->measure = choice("measure", optarg, bench_measure_name, BENCH_MEASURES);
-			break;
-		case 'C':
-			o->clients = (uint32_t)number("clients", optarg, 1, 64);
-			break;
-		case 'B':
-			o->batch = (uint32_t)number("batch", optarg, 1, 64);
-			break;
-		case 'A':
-			o->apart = true;
-			break;
-		case 'I':
-			o->adaptive = choice("idle", optarg, idle_name, 2) == 1;
-			break;
-		case 'S':
-			o->socket = optarg;
-			break;
-		case 'D':
-			o->dev = optarg;
-			break;
-		case 'T':
-			o->peer_socket = optarg;
-			break;
-		case 'E':
-			o->peer_dev = optarg;
-			break;
 		default:
+			if (port_option(o, c) || client_option(o, c))
+				break;
 			fputs("uroce-bench: --help tells what there is\n", stderr);
 			exit(2);
 		}
