@@ -5,6 +5,7 @@
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 #include "bed.h"
+#include "connect.h"
 #include "port/port.h"
 
 #define POOL_MBUFS 16383
@@ -142,30 +143,6 @@ conn_open(struct bed *b, unsigned side, uint32_t i)
 static void
 conn_raise(struct bed *b, unsigned side, uint32_t i)
 {
-	static const uint32_t mask[] = {
-		QP_PKEY_INDEX | QP_PORT | QP_ACCESS_FLAGS,
-		QP_AV | QP_PATH_MTU | QP_DEST_QPN | QP_RQ_PSN | QP_MAX_DEST_RD_ATOMIC |
-			QP_MIN_RNR_TIMER,
-		QP_SQ_PSN | QP_TIMEOUT | QP_RETRY_CNT | QP_RNR_RETRY | QP_MAX_QP_RD_ATOMIC,
-	};
-	static const struct qp_limits limits = {.max_mtu = 5,
-						.npkeys = 1,
-						.ngids = 1,
-						.gid_valid = 1};
-	struct uroce_qp_attr a = {
-		.qp_access_flags =
-			MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC,
-		.port_num = 1,
-		.path_mtu = qp_mtu_code(b->o.mtu + WIRE_MAX_OVERHEAD),
-		.dest_qp_num = QPN_BASE + i,
-		.max_rd_atomic = QP_MAX_RD_ATOMIC,
-		.max_dest_rd_atomic = QP_MAX_RD_ATOMIC,
-		.min_rnr_timer = 1,
-		.timeout = 14,
-		.retry_cnt = 7,
-		.rnr_retry = 7,
-		.ah = {.is_global = 1, .port_num = 1},
-	};
 	struct qp_path path = {.path_ok = true};
 	struct wire_path *w = &path.wire;
 	struct bed_node *n = &b->node[side];
@@ -178,14 +155,8 @@ conn_raise(struct bed *b, unsigned side, uint32_t i)
 	memcpy(w->dmac, ports[1 - side].mac, 6);
 	w->udp_sport = wire_udp_sport(0, QPN_BASE + i, QPN_BASE + i);
 	w->hop_limit = 64;
-	for (a.qp_state = QP_INIT; a.qp_state <= QP_RTS; a.qp_state++) {
-		uint32_t m = QP_STATE | mask[a.qp_state - 1];
-		struct qp *qp = n->conn[i].qp;
-
-		if (qp_modify_check(qp, m, &a, &limits) != 0)
-			die("a QP cannot be connected");
-		qp_modify_apply(&n->engine.env, qp, m, &a, m & QP_AV ? &path : NULL, NULL);
-	}
+	if (!bench_connect(&n->engine.env, n->conn[i].qp, b->o.mtu, QPN_BASE + i, 14, &path))
+		die("a QP cannot be connected");
 }
 
 static void

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <rte_mbuf.h>
+#include "connect.h"
 #include "duo.h"
 #include "worker/worker.h"
 
@@ -125,42 +126,13 @@ path_between(const struct rc *rc, uint32_t i, struct qp_path *path)
 static void
 conn_raise(struct rc *rc, uint32_t i)
 {
-	static const uint32_t mask[] = {
-		QP_PKEY_INDEX | QP_PORT | QP_ACCESS_FLAGS,
-		QP_AV | QP_PATH_MTU | QP_DEST_QPN | QP_RQ_PSN | QP_MAX_DEST_RD_ATOMIC |
-			QP_MIN_RNR_TIMER,
-		QP_SQ_PSN | QP_TIMEOUT | QP_RETRY_CNT | QP_RNR_RETRY | QP_MAX_QP_RD_ATOMIC,
-	};
-	static const struct qp_limits limits = {.max_mtu = 5,
-						.npkeys = 1,
-						.ngids = 1,
-						.gid_valid = 1};
-	struct uroce_qp_attr a = {
-		.qp_access_flags =
-			MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC,
-		.port_num = 1,
-		.path_mtu = qp_mtu_code(rc->sh->o.mtu + WIRE_MAX_OVERHEAD),
-		.dest_qp_num = QPN_BASE + i,
-		.max_rd_atomic = QP_MAX_RD_ATOMIC,
-		.max_dest_rd_atomic = QP_MAX_RD_ATOMIC,
-		.min_rnr_timer = 1,
-		.timeout = 17, /* half a second: a worker may have to wait for its core */
-		.retry_cnt = 7,
-		.rnr_retry = 7,
-		.ah = {.is_global = 1, .port_num = 1},
-	};
-	struct qp *qp = rc->conn[i].qp;
 	struct qp_path path;
 
 	path_between(rc, i, &path);
-	for (a.qp_state = QP_INIT; a.qp_state <= QP_RTS; a.qp_state++) {
-		uint32_t m = QP_STATE | mask[a.qp_state - 1];
-
-		if (qp_modify_check(qp, m, &a, &limits) != 0)
-			duo_node_fail("a QP cannot be connected");
-		qp_modify_apply(&worker_engine(rc->w)->env, qp, m, &a, m & QP_AV ? &path : NULL,
-				NULL);
-	}
+	/* half a second of timeout: a worker may have to wait for its core */
+	if (!bench_connect(&worker_engine(rc->w)->env, rc->conn[i].qp, rc->sh->o.mtu, QPN_BASE + i,
+			   17, &path))
+		duo_node_fail("a QP cannot be connected");
 }
 
 /* --- the client, on the worker ------------------------------------------------------------------
