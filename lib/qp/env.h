@@ -63,7 +63,8 @@ struct qp_env {
 
 /*
  * A frame in env->tx says where it goes: m->port is the device (ethdev port) and
- * m->hash.usr is QP_TX_WIRE or QP_TX_LOOPBACK (a GID of the same device: never on the wire).
+ * m->hash.usr is QP_TX_WIRE or QP_TX_LOOPBACK (a GID of the same device: never on the wire). The
+ * latter has no ICRC.
  */
 #define QP_TX_WIRE     0u
 #define QP_TX_LOOPBACK 1u

@@ -77,7 +77,8 @@ send_owed_ackreq(struct qp_env *env, struct qp *qp)
 	struct wire_bth *bth = (struct wire_bth *)(frame + qp->tmpl.bth_off);
 
 	bth->a_psn |= rte_cpu_to_be_32(WIRE_BTH_ACKREQ);
-	wire_frame_seal(frame, m->data_len, qp->tmpl.ip_off, qp->tmpl.is_v6, &env->icrc);
+	if (!qp->loopback)
+		wire_frame_seal(frame, m->data_len, qp->tmpl.ip_off, qp->tmpl.is_v6, &env->icrc);
 	send_asked(&qp->snd, true, true);
 }
 

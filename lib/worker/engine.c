@@ -330,12 +330,24 @@ frame_is_ours(const uint8_t *frame, uint64_t mac)
 	return (first & rte_cpu_to_le_64(0xffffffffffff)) == mac || (frame[0] & 1);
 }
 
+/* The frame m is for a QP of another worker. Between workers a frame has an ICRC. */
+static void
+rx_handoff(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct wire_pkt *pkt,
+	   bool loopback)
+{
+	e->dev[dev].obs->ctr[OBS_RX_HANDOFF]++;
+	if (loopback)
+		wire_icrc_set(rte_pktmbuf_mtod(m, uint8_t *), pkt);
+	m->port = dev;
+	e->ops->handoff(e->ops_ctx, pkt->qpn & e->worker_mask, m);
+}
+
 /*
  * Is the frame m RoCE, well formed up to its BTH, and for a QP of this worker or for a group? Then
  * into f with it, else it goes its way.
  */
 static bool
-rx_sort(struct engine *e, uint16_t dev, struct rte_mbuf *m, struct rx_frame *f)
+rx_sort(struct engine *e, uint16_t dev, struct rte_mbuf *m, bool loopback, struct rx_frame *f)
 {
 	struct obs_block *obs = e->dev[dev].obs;
 	const uint8_t *frame;
@@ -366,9 +378,7 @@ rx_sort(struct engine *e, uint16_t dev, struct rte_mbuf *m, struct rx_frame *f)
 		return false;
 	}
 	if (f->pkt.qpn != WIRE_MULTICAST_QPN && (f->pkt.qpn & e->worker_mask) != e->worker) {
-		obs->ctr[OBS_RX_HANDOFF]++;
-		m->port = dev;
-		e->ops->handoff(e->ops_ctx, f->pkt.qpn & e->worker_mask, m);
+		rx_handoff(e, dev, m, &f->pkt, loopback);
 		return false;
 	}
 	qp_table_prefetch(e->qps, f->pkt.qpn);
@@ -401,7 +411,7 @@ rx_fetch_queue(struct engine *e, const struct rx_frame *f, uint32_t i)
 
 /* All of a burst in each step: the CRC of one frame need not wait for that of another. */
 static void
-rx_burst(struct engine *e, uint16_t dev, struct rte_mbuf **m, uint32_t n)
+rx_burst(struct engine *e, uint16_t dev, struct rte_mbuf **m, uint32_t n, bool loopback)
 {
 	struct rx_frame f[ENGINE_DONE_CAP];
 	uint32_t i, k = 0;
@@ -409,10 +419,10 @@ rx_burst(struct engine *e, uint16_t dev, struct rte_mbuf **m, uint32_t n)
 	for (i = 0; i < n; i++)
 		rte_prefetch0(rte_pktmbuf_mtod(m[i], void *));
 	for (i = 0; i < n; i++)
-		k += rx_sort(e, dev, m[i], &f[k]);
+		k += rx_sort(e, dev, m[i], loopback, &f[k]);
 	for (i = 0; i < k; i++) {
 		rx_fetch_qp(e, f, i);
-		f[i].intact = wire_icrc_check_with(&f[i].pkt, &e->env.icrc);
+		f[i].intact = loopback || wire_icrc_check_with(&f[i].pkt, &e->env.icrc);
 	}
 	for (i = 0; i < k; i++)
 		rx_fetch_queue(e, f, i);
@@ -429,13 +439,26 @@ rx_burst(struct engine *e, uint16_t dev, struct rte_mbuf **m, uint32_t n)
 	e->done_n = 0;
 }
 
-void
-engine_rx(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m, uint32_t n)
+static void
+rx_bursts(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m, uint32_t n,
+	  bool loopback)
 {
 	e->env.now_ns = now_ns;
 	for (; n > ENGINE_DONE_CAP; m += ENGINE_DONE_CAP, n -= ENGINE_DONE_CAP)
-		rx_burst(e, dev, m, ENGINE_DONE_CAP);
-	rx_burst(e, dev, m, n);
+		rx_burst(e, dev, m, ENGINE_DONE_CAP, loopback);
+	rx_burst(e, dev, m, n, loopback);
+}
+
+void
+engine_rx(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m, uint32_t n)
+{
+	rx_bursts(e, now_ns, dev, m, n, false);
+}
+
+void
+engine_rx_loopback(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m, uint32_t n)
+{
+	rx_bursts(e, now_ns, dev, m, n, true);
 }
 
 struct qp *

@@ -83,10 +83,17 @@ void engine_add_dev(struct engine *e, uint16_t dev, const uint8_t mac[6], struct
 void engine_set_addrs(struct engine *e, uint16_t dev, const struct engine_addrs *addrs);
 
 /*
- * n frames that arrived on device dev (or came by handoff or loopback for it). Consumes them.
- * Packets are parsed, checked (ICRC, QPN, P_Key, addresses) and given to their QP's half.
+ * n frames that arrived on device dev (or came by handoff for it). Consumes them. Packets are
+ * parsed, checked (ICRC, QPN, P_Key, addresses) and given to their QP's half.
  */
 void engine_rx(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m, uint32_t n);
+
+/*
+ * The same of frames that this very engine has made for a GID of its own device (QP_TX_LOOPBACK),
+ * as they were: their ICRC is not looked at. Where one goes to another worker it gets one first.
+ */
+void engine_rx_loopback(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m,
+			uint32_t n);
 
 /*
  * The client rang for qpn (any number: unknown ones and those of others are ignored). The QP that

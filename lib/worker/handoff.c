@@ -16,9 +16,12 @@ handoff_to(void *ctx, uint32_t worker, struct rte_mbuf *m)
 	rte_pktmbuf_free(m);
 }
 
+typedef void engine_rx_fn(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m,
+			  uint32_t n);
+
 /* Receive frames that know their device, those of one device at a time. */
 static void
-rx_by_device(struct worker *w, struct rte_mbuf **m, uint32_t n)
+rx_by_device(struct worker *w, struct rte_mbuf **m, uint32_t n, engine_rx_fn *rx)
 {
 	uint32_t first, i;
 
@@ -28,7 +31,7 @@ rx_by_device(struct worker *w, struct rte_mbuf **m, uint32_t n)
 		for (i = first + 1; i < n && m[i]->port == dev; i++)
 			;
 		if (likely(w->dev[dev].present)) {
-			engine_rx(&w->engine, w->now_ns, dev, m + first, i - first);
+			rx(&w->engine, w->now_ns, dev, m + first, i - first);
 			continue;
 		}
 		w->obs[dev].drop[OBS_DROP_PORT_DOWN] += i - first;
@@ -43,7 +46,7 @@ handoff_rx(struct worker *w)
 	unsigned n = rte_ring_dequeue_burst(w->in, (void **)m, WORKER_RX_BURST, NULL);
 
 	if (n != 0)
-		rx_by_device(w, m, n);
+		rx_by_device(w, m, n, engine_rx);
 	return n;
 }
 
@@ -55,6 +58,6 @@ loopback_rx(struct worker *w)
 	if (n == 0)
 		return 0;
 	w->lo_n = 0;
-	rx_by_device(w, w->lo, n);
+	rx_by_device(w, w->lo, n, engine_rx_loopback);
 	return n;
 }

@@ -63,7 +63,10 @@ loop_rx(struct sim_node *n)
 		n->rxq[i]->m = NULL;
 		sim_pkt_free(s, n->rxq[i]);
 		sim_trace_arriving(s, &p);
-		engine_rx(&n->eng, s->now_ns, n->dev, &p.m, 1);
+		if (p.link >= SIM_LINK_LOOPBACK)
+			engine_rx_loopback(&n->eng, s->now_ns, n->dev, &p.m, 1);
+		else
+			engine_rx(&n->eng, s->now_ns, n->dev, &p.m, 1);
 		sim_trace_taken(s, &p);
 	}
 	n->rxq_n -= i;

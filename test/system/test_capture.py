@@ -119,6 +119,20 @@ def inside():
     link.stop()  # with a capture running
 
 
+def looped_back():
+    """A capture of frames that never leave the daemon: they have no ICRC there, but in the capture."""
+    link = lib.link_loop()
+    path = lib.tmpdir() / "loop.pcapng"
+    ctl(link.a.daemon, link.a.dev, "start", path)
+    lib.verbs_pair(link.b, link.a, lib.RCDATA,
+                   ["-d", "{dev}", "--qps", "2", "--ops", "100", "--max-len", "9000"],
+                   server_args=["-d", "{dev}"])
+    assert ctl(link.a.daemon, link.a.dev, "stop")["lost"] == 0
+    link.stop()
+    lib.sh("editcap", "-F", "pcap", path, path.with_suffix(".pcap"))
+    return path.with_suffix(".pcap")
+
+
 def judge(path, what, least):
     with lib.case(f"{what}: tshark sees RoCE and nothing malformed"):
         total = len(tshark(path, "infiniband"))
@@ -145,6 +159,8 @@ def main():
         judge(capture("0"), "IPv6", 1000)
     with lib.case("urocectl capture"):
         inside()
+    with lib.case("capture of loopback"):
+        judge(looped_back(), "loopback", 500)
     lib.finish()
 
 

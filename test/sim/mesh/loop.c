@@ -46,7 +46,10 @@ loop_frames(struct mesh_worker *w, struct rte_mbuf **from, uint32_t *count)
 		struct rte_mbuf *frame = from[i];
 
 		mesh_arriving(w, frame);
-		engine_rx(&w->eng, n->m->now_ns, n->dev, &frame, 1);
+		if (frame->hash.usr == QP_TX_LOOPBACK)
+			engine_rx_loopback(&w->eng, n->m->now_ns, n->dev, &frame, 1);
+		else
+			engine_rx(&w->eng, n->m->now_ns, n->dev, &frame, 1);
 		mesh_taken(w);
 	}
 	*count -= i;
@@ -157,6 +160,7 @@ ops_handoff(void *ctx, uint32_t worker, struct rte_mbuf *frame)
 		rte_pktmbuf_free(frame);
 		return;
 	}
+	frame->hash.usr = 0xdeadbeef;
 	to->in[to->in_n++] = frame;
 	mesh_wake(to, sim_below(&m->netr, m->cfg.poll_ns + 1));
 }

@@ -7,6 +7,7 @@
 #include <rte_eal.h>
 #include <rte_mbuf.h>
 #include "harness.h"
+#include "wire/icrc.h"
 
 #define POOL_MBUFS 4096
 
@@ -69,6 +70,10 @@ on_slow_path(void *ctx, uint16_t dev, struct rte_mbuf *m)
 static void
 on_handoff(void *ctx, uint32_t worker, struct rte_mbuf *m)
 {
+	struct wire_pkt pkt;
+
+	wire_parse(rte_pktmbuf_mtod(m, uint8_t *), m->data_len, &pkt);
+	assert_true(wire_icrc_check(&pkt));
 	((struct bench *)ctx)->handoffs++;
 	rte_pktmbuf_free(m);
 }

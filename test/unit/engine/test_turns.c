@@ -3,6 +3,7 @@
 #include <string.h>
 #include <rte_mbuf.h>
 #include "harness.h"
+#include "wire/icrc.h"
 
 #define SQ 0x001000u
 #define RQ 0x555000u
@@ -170,6 +171,57 @@ test_engine_loopback_frames_are_marked(void **state)
 	answer_expect(c, RQ, WIRE_SYN_RNR | 12);
 }
 
+/* Give b the frame without its ICRC, as one that it has sent itself, or as one from outside. */
+static void
+put_unsealed(struct bench *b, const uint8_t *frame, uint32_t len, bool own)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(b->engine.env.pool);
+	uint8_t *p;
+
+	assert_non_null(m);
+	p = (uint8_t *)rte_pktmbuf_append(m, (uint16_t)len);
+	memcpy(p, frame, len);
+	memset(p + len - WIRE_ICRC_LEN, 0, WIRE_ICRC_LEN);
+	if (own)
+		engine_rx_loopback(&b->engine, b->now, BENCH_DEV, &m, 1);
+	else
+		engine_rx(&b->engine, b->now, BENCH_DEV, &m, 1);
+}
+
+/* Inside of the engine a frame has no ICRC and needs none; from outside, and to it, it does. */
+static void
+test_WIRE_03_loopback_needs_no_icrc(void **state)
+{
+	struct conn_cfg cfg = conn_rc;
+	struct conn *c;
+	struct wire_pkt pkt;
+	uint8_t frame[WIRE_MAX_OVERHEAD + 8];
+	uint32_t len;
+
+	cfg.state = QP_RESET;
+	c = conn_open(*state, cfg);
+	c->path.loopback = true;
+	conn_raise(c, &conn_rc);
+	client_sends(c, 1, 8);
+	assert_true(pkt_poll(c, &pkt));
+	assert_false(wire_icrc_check(&pkt));
+
+	recv_post(c, 1, 0, 64);
+	len = peer_frame(c, (struct wire_fields){.opcode = WIRE_OP_SEND_ONLY, .psn = RQ}, 0, 8,
+			 frame);
+	put_unsealed(c->b, frame, len, false);
+	pkt_none(c);
+	assert_int_equal(c->b->obs.drop[OBS_DROP_BAD_ICRC], 1);
+	put_unsealed(c->b, frame, len, true);
+	recv_cqe(c, 1, QP_WC_SUCCESS);
+
+	wire_tmpl_init(&c->peer, &c->peer_path, BENCH_QPN + 1, 0xffff);
+	len = peer_frame(c, (struct wire_fields){.opcode = WIRE_OP_SEND_ONLY, .psn = RQ}, 0, 8,
+			 frame);
+	put_unsealed(c->b, frame, len, true);
+	assert_int_equal(c->b->handoffs, 1); /* the harness looks at its ICRC */
+}
+
 /* The next hop is not known yet: answers wait for it. */
 static void
 test_RSP_02_answers_wait_for_the_next_hop(void **state)
@@ -203,6 +255,7 @@ main(void)
 		bench_test(test_REQ_04_early_timer),
 		bench_test(test_REQ_06_timer_is_brought_forward),
 		bench_test(test_engine_loopback_frames_are_marked),
+		bench_test(test_WIRE_03_loopback_needs_no_icrc),
 		bench_test(test_RSP_02_answers_wait_for_the_next_hop),
 	};
 

@@ -71,6 +71,12 @@ engine_rx(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m, 
 	}
 }
 
+void
+engine_rx_loopback(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m, uint32_t n)
+{
+	engine_rx(e, now_ns, dev, m, n);
+}
+
 struct qp *
 engine_doorbell(struct engine *e, uint32_t qpn)
 {
