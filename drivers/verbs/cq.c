@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Empty polls between looks at the control socket; each of a thread that yields is a system call.
+/* Empty polls between looks at the control socket; those of a thread that yields take far longer.
  */
 #define UV_ALIVE_CHECK_POLLS  (1u << 16)
 #define UV_ALIVE_CHECK_YIELDS (1u << 10)
@@ -244,9 +244,10 @@ uv_cq_idle(struct uv_cq *cq, uint32_t polls)
 		return -EIO;
 	if (uv_unlikely(polls % (ctx->yield ? UV_ALIVE_CHECK_YIELDS : UV_ALIVE_CHECK_POLLS) == 0))
 		uv_context_alive(ctx);
-	if (ctx->yield)
-		uv_idle_pause();
-	return 0;
+	if (!ctx->yield || !uv_idle_round(cq))
+		return 0;
+	uv_idle_pause();
+	return 1;
 }
 
 static void
@@ -267,20 +268,13 @@ wc_fill(struct ibv_wc *wc, const struct uroce_cqe *cqe)
 	wc->dlid_path_bits = 0;
 }
 
-int
-uv_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
+/* What is there, up to num; *empty counts the polls that found nothing. */
+static int
+cq_take(struct uv_cq *cq, int num, struct ibv_wc *wc, uint32_t *empty)
 {
-	struct uv_cq *cq = uv_cq_of(ibcq);
 	const struct uroce_cqe *cqe;
-	uint32_t empty = 0;
 	int n = 0;
 
-	if (uv_unlikely(uv_context_of(ibcq->context)->lost)) {
-		n = uv_lost_poll(cq);
-		if (n <= 0)
-			return n;
-		n = 0;
-	}
 	uv_lock(&cq->lock);
 	while (n < num && (cqe = uv_cq_head(cq))) {
 		wc_fill(&wc[n++], cqe);
@@ -289,11 +283,31 @@ uv_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 	if (n)
 		uv_cq_publish(cq);
 	else
-		empty = ++cq->empty_polls;
+		*empty = ++cq->empty_polls;
 	uv_unlock(&cq->lock);
-	if (n == 0)
-		return uv_cq_idle(cq, empty);
-	uv_idle_busy();
+	return n;
+}
+
+int
+uv_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
+{
+	struct uv_cq *cq = uv_cq_of(ibcq);
+	uint32_t empty;
+	int n;
+
+	if (uv_unlikely(uv_context_of(ibcq->context)->lost)) {
+		n = uv_lost_poll(cq);
+		if (n <= 0)
+			return n;
+	}
+	n = cq_take(cq, num, wc, &empty);
+	if (n == 0) {
+		n = uv_cq_idle(cq, empty);
+		if (n == 1) /* others had the core meanwhile */
+			n = cq_take(cq, num, wc, &empty);
+	}
+	if (n > 0)
+		uv_idle_busy();
 	return n;
 }
 

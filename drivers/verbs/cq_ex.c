@@ -26,28 +26,40 @@ cq_ex_advance(struct uv_cq *cq)
 	return 0;
 }
 
+/* Takes the lock and keeps it where there is an entry: 0, else ENOENT. */
 static int
-cq_ex_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
+cq_ex_begin(struct uv_cq *cq, uint32_t *empty)
 {
-	struct uv_cq *cq = cq_of_ex(ex);
-	uint32_t polls;
-
-	if (attr && attr->comp_mask)
-		return EINVAL;
-	if (uv_unlikely(uv_context_of(ex->context)->lost)) {
-		int rc = uv_lost_poll(cq);
-
-		if (rc <= 0)
-			return rc ? EIO : ENOENT;
-	}
 	uv_lock(&cq->lock);
 	if (cq_ex_advance(cq) == 0) {
 		uv_idle_busy();
 		return 0;
 	}
-	polls = ++cq->empty_polls;
+	*empty = ++cq->empty_polls;
 	uv_unlock(&cq->lock);
-	return uv_cq_idle(cq, polls) ? EIO : ENOENT;
+	return ENOENT;
+}
+
+static int
+cq_ex_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
+{
+	struct uv_cq *cq = cq_of_ex(ex);
+	uint32_t empty;
+	int rc;
+
+	if (attr && attr->comp_mask)
+		return EINVAL;
+	if (uv_unlikely(uv_context_of(ex->context)->lost)) {
+		rc = uv_lost_poll(cq);
+		if (rc <= 0)
+			return rc ? EIO : ENOENT;
+	}
+	if (cq_ex_begin(cq, &empty) == 0)
+		return 0;
+	rc = uv_cq_idle(cq, empty);
+	if (rc == 1) /* others had the core meanwhile */
+		return cq_ex_begin(cq, &empty);
+	return rc < 0 ? EIO : ENOENT;
 }
 
 static int

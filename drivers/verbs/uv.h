@@ -338,8 +338,9 @@ const struct uroce_cqe *uv_cq_head(struct uv_cq *cq);
 void uv_cq_take(struct uv_cq *cq);
 void uv_cq_publish(struct uv_cq *cq);
 /*
- * After an empty poll, lock not held; polls: how many were empty so far. 0, or -EIO when the CQ is
- * dead. Looks now and then whether the daemon lives.
+ * After an empty poll, lock not held; polls: how many were empty so far. 0; 1 when the core was
+ * given up meanwhile, so that another look is worth it; -EIO when the CQ is dead. Looks now and
+ * then whether the daemon lives.
  */
 int uv_cq_idle(struct uv_cq *cq, uint32_t polls);
 /* Fills the extended poll's function pointers. */

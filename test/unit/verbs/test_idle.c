@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* When a thread that polls empty CQs gives up its core; clock and scheduler are this file's. */
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <time.h>
+#include <cmocka.h>
+#include "idle.h"
+
+#define SWITCHED_NS 3000 /* a yield that let somebody else run */
+#define POLL_NS     50
+
+static struct {
+	uint64_t now_ns, yield_ns;
+	unsigned int yields, sleeps;
+} os;
+
+int
+sched_yield(void)
+{
+	os.yields++;
+	os.now_ns += os.yield_ns;
+	return 0;
+}
+
+int
+clock_gettime(clockid_t id, struct timespec *ts)
+{
+	ts->tv_sec = (time_t)(os.now_ns / 1000000000);
+	ts->tv_nsec = (long)(os.now_ns % 1000000000);
+	return 0;
+}
+
+int
+nanosleep(const struct timespec *want, struct timespec *left)
+{
+	os.sleeps++;
+	return 0;
+}
+
+/* An empty poll of cq, as cq.c has it. True when it ended with a look at the same CQ again. */
+static bool
+poll_empty(const void *cq)
+{
+	os.now_ns += POLL_NS;
+	if (!uv_idle_round(cq))
+		return false;
+	uv_idle_pause();
+	return true;
+}
+
+static int
+setup(void **state)
+{
+	os.now_ns = 1000000;
+	os.yield_ns = SWITCHED_NS;
+	os.yields = os.sleeps = 0;
+	uv_idle = (struct uv_idle){0};
+	return 0;
+}
+
+static void
+test_one_queue_yields_from_its_second_empty_poll_on(void **state)
+{
+	int cq = 0;
+
+	assert_false(poll_empty(&cq));
+	for (unsigned int i = 1; i <= 5; i++) {
+		assert_true(poll_empty(&cq));
+		assert_int_equal(os.yields, i);
+	}
+	uv_idle_busy();
+	assert_false(poll_empty(&cq));
+	assert_int_equal(os.yields, 5);
+}
+
+static void
+test_several_queues_yield_once_a_round(void **state)
+{
+	int cq[3] = {0};
+
+	for (unsigned int round = 0; round < 6; round++) {
+		assert_int_equal(poll_empty(&cq[0]), round != 0);
+		assert_false(poll_empty(&cq[1]));
+		assert_false(poll_empty(&cq[2]));
+		assert_int_equal(os.yields, round);
+	}
+}
+
+/* The queue where it began is polled no more. */
+static void
+test_a_queue_that_is_left_keeps_nobody_from_yielding(void **state)
+{
+	int left = 0, cq = 0;
+
+	poll_empty(&left);
+	for (unsigned int i = 0; i < UV_YIELD_CQS; i++)
+		poll_empty(&cq);
+	assert_int_equal(os.yields, 1);
+	assert_true(poll_empty(&cq));
+	assert_int_equal(os.yields, 2);
+}
+
+static void
+test_who_gets_nowhere_sleeps(void **state)
+{
+	int cq = 0;
+
+	for (unsigned int i = 0; i < 100; i++)
+		poll_empty(&cq);
+	assert_in_range(os.yields, UV_YIELD_NS / (SWITCHED_NS + POLL_NS), 20);
+	assert_int_equal(os.sleeps, 99 - os.yields);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(test_one_queue_yields_from_its_second_empty_poll_on, setup),
+		cmocka_unit_test_setup(test_several_queues_yield_once_a_round, setup),
+		cmocka_unit_test_setup(test_a_queue_that_is_left_keeps_nobody_from_yielding, setup),
+		cmocka_unit_test_setup(test_who_gets_nowhere_sleeps, setup),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
