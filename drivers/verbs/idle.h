@@ -13,6 +13,10 @@
  * A worker that this thread has just woken needs about as long as UV_YIELD_NS to run: to sleep then
  * would double the time until its first completion. So that may take UV_YIELD_WAKING_NS.
  *
+ * A yield that nobody uses still costs some 0.5 us, in which nothing is polled. It is told by that:
+ * a switch to somebody else and back takes several times as long. Who was alone does not yield
+ * again for UV_ALONE_NS. (lib/worker/idle.c does the same on the other side.)
+ *
  * Idleness is the thread's, not the CQ's: who polls an empty CQ and a busy one in turn is busy.
  */
 #ifndef UROCE_VERBS_IDLE_H
@@ -24,13 +28,16 @@
 
 #define UV_YIELD_NS        50000
 #define UV_YIELD_WAKING_NS 200000
-#define UV_YIELD_CQS       16 /* polled between two yields, at most */
+#define UV_YIELD_CQS       16   /* polled between two yields, at most */
+#define UV_ALONE_YIELD_NS  1000 /* a yield that took less let nobody else run */
+#define UV_ALONE_NS        5000
 
 struct uv_idle {
 	uint64_t since_ns; /* first yield since the last progress; 0: busy */
 	const void *first; /* the CQ whose empty polls yield; NULL: the next that is found empty */
 	uint32_t others;   /* empty polls since the last one that yielded */
-	bool waking;       /* since the last progress a worker was woken */
+	uint64_t alone_until_ns; /* nobody else was on this core: no yield until then */
+	bool waking;             /* since the last progress a worker was woken */
 };
 extern __thread struct uv_idle uv_idle __attribute__((tls_model("initial-exec")));
 

@@ -103,8 +103,9 @@ struct worker {
 	} hot[WORKER_HOT_QPS];
 	unsigned nhot;
 
-	uint64_t idle_since_ns; /* 0: was not idle */
-	uint64_t sleep_ns;      /* the next sleep */
+	uint64_t idle_since_ns;  /* 0: was not idle */
+	uint64_t sleep_ns;       /* the next sleep */
+	uint64_t alone_until_ns; /* nobody else was on this core: no yield until then */
 
 	/* written by others, or read by them */
 	struct rte_ring *in __rte_cache_aligned; /* frames to receive */

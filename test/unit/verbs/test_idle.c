@@ -9,6 +9,7 @@
 #include "idle.h"
 
 #define SWITCHED_NS 3000 /* a yield that let somebody else run */
+#define NOBODY_NS   500  /* one that did not */
 #define POLL_NS     50
 
 static struct {
@@ -103,6 +104,26 @@ test_a_queue_that_is_left_keeps_nobody_from_yielding(void **state)
 }
 
 static void
+test_who_is_alone_spins_for_a_while(void **state)
+{
+	int cq = 0;
+
+	os.yield_ns = NOBODY_NS;
+	poll_empty(&cq);
+	poll_empty(&cq);
+	assert_int_equal(os.yields, 1);
+	for (unsigned int i = 1; i < UV_ALONE_NS / POLL_NS; i++)
+		poll_empty(&cq);
+	assert_int_equal(os.yields, 1);
+	/* then somebody has come, and gets the core every time */
+	os.yield_ns = SWITCHED_NS;
+	poll_empty(&cq);
+	assert_int_equal(os.yields, 2);
+	poll_empty(&cq);
+	assert_int_equal(os.yields, 3);
+}
+
+static void
 test_who_gets_nowhere_sleeps(void **state)
 {
 	int cq = 0;
@@ -120,6 +141,7 @@ main(void)
 		cmocka_unit_test_setup(test_one_queue_yields_from_its_second_empty_poll_on, setup),
 		cmocka_unit_test_setup(test_several_queues_yield_once_a_round, setup),
 		cmocka_unit_test_setup(test_a_queue_that_is_left_keeps_nobody_from_yielding, setup),
+		cmocka_unit_test_setup(test_who_is_alone_spins_for_a_while, setup),
 		cmocka_unit_test_setup(test_who_gets_nowhere_sleeps, setup),
 	};
 
