@@ -182,11 +182,10 @@ title(const char *what)
 	static char name[160];
 	const struct bench_options *o = bed.o;
 
-	snprintf(name, sizeof(name), "client, %s, %s %s, %u B, MTU %u, %u QP%s, %u client%s%s%s",
-		 what, o->measure == BENCH_HOPS ? "UC" : "RC",
-		 o->measure == BENCH_HOPS ? "write" : bench_op_name[o->op], o->size, o->mtu, o->qps,
-		 o->qps == 1 ? "" : "s", o->clients, o->clients == 1 ? "" : "s",
-		 bed.apart ? " apart" : "", bed.equal ? "" : ": BYTES DIFFER");
+	snprintf(name, sizeof(name), "client, %s, RC %s, %u B, MTU %u, %u QP%s, %u client%s%s%s",
+		 what, bench_op_name[o->op], o->size, o->mtu, o->qps, o->qps == 1 ? "" : "s",
+		 o->clients, o->clients == 1 ? "" : "s", bed.apart ? " apart" : "",
+		 bed.equal ? "" : ": BYTES DIFFER");
 	return name;
 }
 
@@ -215,7 +214,7 @@ measure_latency(struct bench_report *r)
 	const struct bench_options *o = bed.o;
 	uint32_t pings = o->count != 0 ? (uint32_t)o->count : PINGS;
 	/* a ping of SEND is there and back, its latency half of it */
-	double us = o->measure == BENCH_LATENCY && o->op == BENCH_SEND ? 2e3 : 1e3;
+	double us = o->op == BENCH_SEND ? 2e3 : 1e3;
 
 	if (o->count == 0 && o->size > 65536)
 		pings = PINGS_SLOW;
@@ -230,8 +229,38 @@ measure_latency(struct bench_report *r)
 		bench_figure_add(&p99, client_hist_at(&h, 0.99) / us);
 		bench_figure_add(&p999, client_hist_at(&h, 0.999) / us);
 	}
-	bench_report_row(r, title(bench_measure_name[o->measure]), "p50", &p50, "us", "p99", &p99,
-			 "us", "p99.9", &p999, "us", "line_round_trip", &line, "us", NULL);
+	bench_report_row(r, title("latency"), "p50", &p50, "us", "p99", &p99, "us", "p99.9", &p999,
+			 "us", "line_round_trip", &line, "us", NULL);
+}
+
+/*
+ * To the worker and back, by a WR of which no packet is made: whole, from post to completion, less
+ * what the worker itself does of it. What is left has the hops; the provider's post and poll; and
+ * of the worker's loop, waiting for its turn.
+ */
+static void
+measure_hops(struct bench_report *r)
+{
+	struct bench_figure hops = {.n = 0}, whole = {.n = 0}, step = {.n = 0}, line = {.n = 0};
+	const struct bench_options *o = bed.o;
+	char name[80];
+
+	connect_all();
+	for (uint32_t i = 0; i < o->runs; i++) {
+		struct client_hist h = {0};
+		double ns = client_step_ns();
+
+		if (!o->no_probe)
+			bench_figure_add(&line, 2 * bench_core_distance());
+		run_ping(o->count != 0 ? (uint32_t)o->count : PINGS, 0, &h);
+		bench_figure_add(&step, ns);
+		bench_figure_add(&whole, client_hist_low(&h));
+		bench_figure_add(&hops, client_hist_low(&h) - ns);
+	}
+	snprintf(name, sizeof(name), "client, hops, a window unbound, no packet, %u client%s",
+		 o->clients, o->clients == 1 ? "" : "s");
+	bench_report_row(r, name, "hops", &hops, "ns", "whole", &whole, "ns", "worker_step", &step,
+			 "ns", "line_round_trip", &line, "ns", NULL);
 }
 
 static void
@@ -338,8 +367,10 @@ bench_client(const struct bench_options *o, struct bench_report *r)
 	start_all(o);
 	switch (o->measure) {
 	case BENCH_LATENCY:
-	case BENCH_HOPS:
 		measure_latency(r);
+		break;
+	case BENCH_HOPS:
+		measure_hops(r);
 		break;
 	case BENCH_WAKE:
 		measure_wake(r);

@@ -10,6 +10,7 @@
  *   client_verbs.c   .. its objects: device, memory, queue pairs, connections
  *   client_data.c    .. the bytes
  *   client_run.c     .. the loops that are measured
+ *   client_step.c    what the worker itself does of --measure hops
  *
  * A client is this program again, run by uroce-run, so that it finds the daemon's devices through
  * the stock libibverbs. It takes its orders from a socket; it exits with 1 and a line on stderr
@@ -44,6 +45,9 @@ void client_hist_add(struct client_hist *h, uint64_t ns);
 void client_hist_merge(struct client_hist *h, const struct client_hist *other);
 /* The time that share (0 .. 1) of all are not above; 0 where there are none. */
 double client_hist_at(const struct client_hist *h, double share);
+/* The mean of the quicker half: for times near the clock's own step, which a median would round to.
+ */
+double client_hist_low(const struct client_hist *h);
 
 /* ---- what goes over the socket between the mode and a client, SOCK_SEQPACKET ---- */
 enum client_role {
@@ -61,7 +65,7 @@ struct client_plan {
 	uint32_t batch; /* messages of one post; the last of them is signaled */
 	uint32_t queue; /* WRs that each queue is made for: depth, or more */
 	uint32_t inline_bytes;
-	bool uc;    /* UC in place of RC */
+	bool hops;  /* pings bind a window in place of op */
 	bool yield; /* more processes than cores: give way on every empty poll */
 };
 
@@ -137,6 +141,13 @@ void client_end_all(bool daemons);
 /* CPU time that a process has used, in ns; proportional memory that it has, in bytes. */
 uint64_t client_cpu_ns(pid_t pid);
 uint64_t client_memory(pid_t pid);
+
+/* ---- client_step.c ---- */
+/*
+ * What a requester needs for the window that --measure hops unbinds, WQE to CQE, with all of it in
+ * this core's cache: nanoseconds. DPDK has been started.
+ */
+double client_step_ns(void);
 
 /* ---- client_child.c ---- */
 /* main of a client: argv[2] is the socket's descriptor. Returns the exit status. */

@@ -61,3 +61,18 @@ client_hist_at(const struct client_hist *h, double share)
 	}
 	return value_of(i);
 }
+
+double
+client_hist_low(const struct client_hist *h)
+{
+	uint64_t want = h->n / 2, seen = 0;
+	double sum = 0;
+
+	for (uint32_t i = 0; i < CLIENT_HIST_CELLS && seen < want; i++) {
+		uint64_t n = h->cell[i] < want - seen ? h->cell[i] : want - seen;
+
+		sum += (double)n * value_of(i);
+		seen += n;
+	}
+	return seen != 0 ? sum / (double)seen : 0;
+}

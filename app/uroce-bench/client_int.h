@@ -33,6 +33,7 @@ struct client {
 	uint8_t *from, *to;
 	struct ibv_mr *from_mr, *to_mr;
 	uint32_t slots, stride;
+	struct ibv_mw *mw;        /* of --measure hops */
 	bool can_inline;          /* the plan's messages go with their WR */
 	struct client_end end[2]; /* 0: posts the operations; 1: what they go to */
 	bool has[2];
@@ -56,6 +57,8 @@ void client_connect(struct client *c, unsigned side, const struct client_address
 void client_post_recvs(struct client *c, unsigned side, uint32_t q, uint32_t n);
 /* Post the next n operations of QP q, 1 .. CLIENT_BATCH_MAX; the last is signaled. */
 void client_post(struct client *c, unsigned side, uint32_t q, uint32_t n);
+/* Unbind the window, which was not bound: no packet is made, no peer is asked. */
+void client_post_bind(struct client *c);
 /* Take completions of a CQ; how many. Gives way where there are none and the plan says so. */
 int client_poll(struct client *c, struct ibv_cq *cq, struct ibv_wc wc[CLIENT_POLL]);
 

@@ -30,8 +30,6 @@ client_check(const struct bench_options *o)
 	if (o->socket != NULL && (o->measure == BENCH_IDLE || o->measure == BENCH_MEMORY))
 		refuse("--measure idle and memory: only with a daemon of our own, not with "
 		       "--socket");
-	if (o->measure == BENCH_HOPS && o->size > 4096)
-		refuse("--size: must be 1 .. 4096 for --measure hops, which is of one packet");
 	if (client_apart(o) && (o->measure == BENCH_WAKE || o->measure == BENCH_IDLE ||
 				o->measure == BENCH_MEMORY || o->measure == BENCH_HOPS))
 		refuse("--apart, --peer-socket, --peer-dev: only with --measure rate or latency");
@@ -61,6 +59,7 @@ client_plan_make(struct client_plan *p, const struct bench_options *o, enum clie
 	*p = (struct client_plan){
 		.role = role,
 		.op = o->measure == BENCH_HOPS ? BENCH_WRITE : o->op,
+		.hops = o->measure == BENCH_HOPS,
 		.size = o->size,
 		.mtu = o->mtu,
 		.qps = o->qps,
@@ -68,7 +67,6 @@ client_plan_make(struct client_plan *p, const struct bench_options *o, enum clie
 		.batch = o->batch,
 		.queue = o->depth,
 		.inline_bytes = o->size <= INLINE_BYTES && o->measure != BENCH_MEMORY ? o->size : 0,
-		.uc = o->measure == BENCH_HOPS,
 		.yield = procs + (o->socket == NULL) > client_cpus(),
 	};
 	if (single(o)) {

@@ -76,7 +76,7 @@ qps_make(struct client *c, struct client_end *e)
 		client_die("out of memory");
 	for (uint32_t q = 0; q < p->qps; q++) {
 		struct ibv_qp_init_attr init = {
-			.qp_type = p->uc ? IBV_QPT_UC : IBV_QPT_RC,
+			.qp_type = IBV_QPT_RC,
 			.send_cq = e->scq,
 			.recv_cq = e->rcq,
 			.cap = {.max_send_wr = p->queue,
@@ -103,6 +103,9 @@ client_open(struct client *c)
 	c->slots = c->stride >= MEM_BYTES ? 1 : MEM_BYTES / c->stride;
 	c->from_mr = memory(c, &c->from);
 	c->to_mr = memory(c, &c->to);
+	c->mw = p->hops ? ibv_alloc_mw(c->pd, IBV_MW_TYPE_1) : NULL;
+	if (p->hops && c->mw == NULL)
+		client_die("ibv_alloc_mw: %s", strerror(errno));
 	for (unsigned side = 0; side < 2; side++) {
 		struct client_end *e = &c->end[side];
 
@@ -177,15 +180,13 @@ static void
 connect_one(struct client *c, struct ibv_qp *qp, int sgid, const struct client_address *peer)
 {
 	uint32_t mtu = 1;
-	bool rc = !c->plan.uc;
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
 		.port_num = 1,
-		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
+		.qp_access_flags =
+			IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
 	};
 
-	if (rc)
-		attr.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 	modify(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 	while (mtu < 5 && 256u << (mtu - 1) < c->plan.mtu && mtu < peer->mtu)
 		mtu++;
@@ -202,16 +203,14 @@ connect_one(struct client *c, struct ibv_qp *qp, int sgid, const struct client_a
 	memcpy(attr.ah_attr.grh.dgid.raw, peer->gid, sizeof(peer->gid));
 	modify(qp, &attr,
 	       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-		       (rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0));
+		       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 	attr.qp_state = IBV_QPS_RTS;
 	attr.timeout = TIMEOUT;
 	attr.retry_cnt = 7;
 	attr.rnr_retry = 7;
 	modify(qp, &attr,
-	       IBV_QP_STATE | IBV_QP_SQ_PSN |
-		       (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-					IBV_QP_MAX_QP_RD_ATOMIC
-			   : 0));
+	       IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+		       IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
 void
@@ -320,6 +319,16 @@ client_post(struct client *c, unsigned side, uint32_t q, uint32_t n)
 	rc = ibv_post_send(c->end[side].qp[q], wr, &bad);
 	if (rc != 0)
 		client_die("ibv_post_send: %s", strerror(rc));
+}
+
+void
+client_post_bind(struct client *c)
+{
+	struct ibv_mw_bind bind = {.send_flags = IBV_SEND_SIGNALED};
+	int rc = ibv_bind_mw(c->end[0].qp[0], c->mw, &bind);
+
+	if (rc != 0)
+		client_die("ibv_bind_mw: %s", strerror(rc));
 }
 
 int

@@ -57,7 +57,7 @@ static const char usage[] =
 	" of mode client:\n"
 	"  --measure WHAT    rate: of messages, many in flight (the default)\n"
 	"                    latency: one at a time; SEND there and back, half of it\n"
-	"                    hops: from post to completion of what waits for no peer\n"
+	"                    hops: to the worker and back, no packet made: a window unbound\n"
 	"                    wake: one message after 100 ms of silence\n"
 	"                    idle: CPU time of the daemon when nothing is sent\n"
 	"                    memory: of daemon and client, a QP; queues are as deep as --depth\n"

@@ -59,7 +59,10 @@ def main():
         check_row(bench("--op", "write", "--clients", 3, "--qps", 2, *SHORT), "messages")
         check_row(bench("--op", "read", "--size", 1 << 23, "--depth", 2, *SHORT), "messages")
     with lib.case("hops, memory"):
-        check_row(bench("--measure", "hops", *SHORT), "p50")
+        row = bench("--measure", "hops", *SHORT)
+        check_row(row, "whole", "worker_step")
+        parts = row["hops"]["least"] + row["worker_step"]["least"]
+        assert parts <= row["whole"]["most"] + 0.1, f"more than the whole: {row}"
         check_row(bench("--measure", "memory", "--qps", 500, "--depth", 16, "--json", "--no-probe"),
                   "connected", "all_queues_used")
     for idle in ("poll", "adaptive"):

@@ -120,6 +120,7 @@ percentiles(void **state)
 	static struct client_hist h, other;
 
 	assert_true(client_hist_at(&h, 0.5) == 0);
+	assert_true(client_hist_low(&h) == 0);
 	for (uint32_t i = 1; i <= 100; i++)
 		client_hist_add(i % 2 != 0 ? &h : &other, i);
 	client_hist_merge(&h, &other);
@@ -128,6 +129,7 @@ percentiles(void **state)
 	assert_true(client_hist_at(&h, 0.99) == 100);
 	assert_true(client_hist_at(&h, 0) == 1);
 	assert_true(client_hist_at(&h, 1) == 100);
+	assert_true(client_hist_low(&h) == 25.5);
 }
 
 static void

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The worker's own part of --measure hops: the same WQE for a requester whose client is on the same
+ * core, so that no cache line goes from core to core. Only what lies between WQE and CQE counts:
+ * the end of an engine's turn comes when the client has its completion already.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <rte_cycles.h>
+#include "bed.h"
+#include "client.h"
+#include "requester/requester.h"
+
+#define STEPS  (1u << 14)
+#define WINDOW 0x3c3 /* varying part of its key: any */
+
+static void
+post(struct bed_conn *c, const struct mr *mw)
+{
+	struct uroce_send_wqe w = {
+		.opcode = UROCE_WR_BIND_MW,
+		.flags = UROCE_WQE_SIGNALED,
+		.bind = {.mw_rkey = mw->key, .new_rkey = mw->key},
+	};
+
+	memcpy(c->sq.slots + (size_t)(c->sq.prod++ & c->sq.mask) * c->sq.stride, &w, sizeof(w));
+}
+
+double
+client_step_ns(void)
+{
+	static struct bed bed;
+	struct bed *b = &bed;
+	struct bench_options o = {.size = 64, .mtu = 4096, .qps = 1, .depth = 16};
+	struct client_hist h = {0};
+	struct mr mw = {.kind = MR_WINDOW_1};
+	struct qp_env *env = &b->node[0].engine.env;
+	struct qp *qp;
+
+	bed_open(b, &o);
+	qp = b->node[0].conn[0].qp;
+	qp->snd.polled = true; /* as the worker has it of a client that posts all the time */
+	env->obs = qp->obs;
+	mw.pd = b->node[0].mr.pd;
+	if (mr_table_add(&b->node[0].mrs, &mw, WINDOW) != 0) {
+		fprintf(stderr, "uroce-bench: no memory for a window\n");
+		exit(1);
+	}
+	for (uint32_t i = 0; i < STEPS; i++) {
+		uint64_t start;
+
+		post(&b->node[0].conn[0], &mw);
+		bed_publish(b, 0);
+		start = rte_rdtsc();
+		req_run(env, qp, ENGINE_QUANTUM);
+		client_hist_add(&h, rte_rdtsc() - start);
+		qp_env_flush(env);
+		if (bed_poll(b, 0) != 1) {
+			fprintf(stderr, "uroce-bench: a window was not bound\n");
+			exit(1);
+		}
+	}
+	bed_close(b);
+	return client_hist_low(&h) * bench_ns(1000) / 1000;
+}
