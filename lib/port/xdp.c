@@ -8,11 +8,21 @@
  */
 #include <stdio.h>
 #include <unistd.h>
+#include <rte_lcore.h>
 #include <rte_mbuf.h>
 #include "port/log.h"
 #include "port/xdp.h"
 
-#define BUFFERS 8191 /* the driver keeps two rings of 2048 of them filled */
+/*
+ * Of a queue: the driver keeps 2048 for what arrives, and takes back what was sent when more is: up
+ * to 2048 that the kernel has done with and 1024 that it has not. Without one to send in, none
+ * would come back.
+ */
+#define QUEUE_BUFFERS 6144
+/* What was used last is used next: a buffer that has gone through all others is in no cache. */
+#define CACHE 256
+/* Of a worker: its cache at its fullest, and frames that it has in hand. */
+#define WORKER_BUFFERS 512
 
 struct span {
 	uintptr_t first, end;
@@ -43,6 +53,7 @@ no_gaps(struct rte_mempool *pool)
 struct rte_mempool *
 port_xdp_pool(const struct port *p)
 {
+	unsigned n = p->nrxq * QUEUE_BUFFERS + rte_lcore_count() * WORKER_BUFFERS;
 	size_t header = RTE_CACHE_LINE_SIZE, page = (size_t)sysconf(_SC_PAGESIZE);
 	struct rte_pktmbuf_pool_private priv = {0};
 	char name[RTE_MEMPOOL_NAMESIZE];
@@ -51,7 +62,7 @@ port_xdp_pool(const struct port *p)
 	priv.mbuf_data_room_size = (uint16_t)(page - header - sizeof(struct rte_mbuf));
 	snprintf(name, sizeof(name), "port%u", p->id);
 	/* NO_SPREAD: or it makes objects larger, so that they begin on different memory channels */
-	pool = rte_mempool_create_empty(name, BUFFERS, (unsigned)(page - header), 0, sizeof(priv),
+	pool = rte_mempool_create_empty(name, n, (unsigned)(page - header), CACHE, sizeof(priv),
 					SOCKET_ID_ANY, RTE_MEMPOOL_F_NO_SPREAD);
 	if (pool == NULL) {
 		PORT_LOG(ERR, p->name, "no memory for packet buffers");
