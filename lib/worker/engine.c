@@ -64,6 +64,7 @@ engine_init(struct engine *e, struct rte_mempool *pool, const struct mr_table *m
 	TAILQ_INIT(&e->run);
 	e->env.mrs = mrs;
 	e->env.pool = pool;
+	e->pool = pool;
 	e->env.tx = e->tx;
 	e->env.tx_cap = ENGINE_TX_CAP;
 	e->env.ops = &engine_env_ops;
@@ -73,6 +74,8 @@ engine_init(struct engine *e, struct rte_mempool *pool, const struct mr_table *m
 	e->worker_mask = worker_mask;
 	e->ops = ops;
 	e->ops_ctx = ops_ctx;
+	for (unsigned i = 0; i < ENGINE_MAX_DEVS; i++)
+		e->dev[i].pool = pool;
 }
 
 void
@@ -82,6 +85,12 @@ engine_add_dev(struct engine *e, uint16_t dev, const uint8_t mac[6], struct obs_
 	e->dev[dev].mac = 0;
 	memcpy(&e->dev[dev].mac, mac, 6);
 	e->dev[dev].obs = obs;
+}
+
+void
+engine_set_pool(struct engine *e, uint16_t dev, struct rte_mempool *pool)
+{
+	e->dev[dev].pool = pool != NULL ? pool : e->pool;
 }
 
 void
@@ -243,7 +252,7 @@ static struct rte_mbuf *
 copy_for(struct engine *e, uint16_t dev, const struct rte_mbuf *m, const struct wire_pkt *pkt,
 	 uint32_t qpn)
 {
-	struct rte_mbuf *c = rte_pktmbuf_alloc(e->env.pool);
+	struct rte_mbuf *c = rte_pktmbuf_alloc(e->dev[dev].pool);
 	uint32_t bth = (uint32_t)(pkt->bth - pkt->l2), ip = (uint32_t)(pkt->ip - pkt->l2);
 	uint32_t end = (uint32_t)(pkt->payload - pkt->l2) + pkt->payload_len + pkt->pad_len;
 	uint32_t icrc;
@@ -481,6 +490,7 @@ run_qp(struct engine *e, struct qp *qp)
 	bool more;
 
 	e->env.obs = qp->obs;
+	e->env.pool = e->dev[qp->port].pool;
 	if (qp->state == QP_ERR) {
 		qp_flush(&e->env, qp);
 		return false;

@@ -40,6 +40,7 @@ struct engine_dev { /* what the engine knows of a device (an ethdev port) */
 	uint64_t mac;                     /* as the first 6 bytes of a frame read, the rest 0 */
 	struct obs_block *obs;            /* this worker's block for the device */
 	const struct engine_addrs *addrs; /* NULL: every address is taken for ours, no groups */
+	struct rte_mempool *pool;         /* frames to send on it come from there */
 };
 #define ENGINE_MAX_DEVS 16
 
@@ -59,7 +60,8 @@ struct engine_ops {
 TAILQ_HEAD(engine_run_list, qp);
 
 struct engine {
-	struct qp_env env;
+	struct qp_env env;        /* its pool is that of the QP whose turn it is */
+	struct rte_mempool *pool; /* of devices that have none of their own */
 	struct rte_mbuf *tx[ENGINE_TX_CAP];
 	struct rte_mbuf *done[ENGINE_DONE_CAP]; /* of the burst that engine_rx is at */
 	uint32_t done_n;
@@ -78,6 +80,13 @@ void engine_init(struct engine *e, struct rte_mempool *pool, const struct mr_tab
 
 /* A device appears on this engine. obs: this worker's counters of it. */
 void engine_add_dev(struct engine *e, uint16_t dev, const uint8_t mac[6], struct obs_block *obs);
+
+/*
+ * The worker's own thread, or a worker_call: frames to send on dev are made in buffers of pool from
+ * now on (NULL: of the engine's), which belongs to the caller. With room as qp_env's, but that
+ * dev's MTU sets the payload.
+ */
+void engine_set_pool(struct engine *e, uint16_t dev, struct rte_mempool *pool);
 
 /* The worker's own thread, or a worker_call: the device's addresses from now on. */
 void engine_set_addrs(struct engine *e, uint16_t dev, const struct engine_addrs *addrs);

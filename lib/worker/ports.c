@@ -68,6 +68,8 @@ add_on_worker(struct worker *w, void *arg)
 
 	memset(&w->obs[p->id], 0, sizeof(w->obs[p->id]));
 	engine_add_dev(&w->engine, p->id, p->mac, &w->obs[p->id]);
+	/* a driver that sends only what lies in buffers of its own copies other frames there */
+	engine_set_pool(&w->engine, p->id, p->own_pool);
 }
 
 int
@@ -87,7 +89,10 @@ worker_add_port(struct worker_set *ws, struct port *p)
 static void
 del_on_worker(struct worker *w, void *arg)
 {
-	w->engine.dev[((const struct port *)arg)->id].present = false;
+	const struct port *p = arg;
+
+	w->engine.dev[p->id].present = false;
+	engine_set_pool(&w->engine, p->id, NULL);
 }
 
 void

@@ -66,6 +66,35 @@ test_engine_no_mbufs(void **state)
 	recv_cqe(c, 9, QP_WC_SUCCESS);
 }
 
+/* A device with buffers of its own: its frames are made in them, those of requester and responder.
+ */
+static void
+test_engine_pool_of_device(void **state)
+{
+	struct conn *c = next_conn(state);
+	struct engine *e = &c->b->engine;
+	struct rte_mempool *all = e->env.pool;
+	/* what is still in a frame when this ends is freed after it */
+	struct rte_mempool *own = rte_pktmbuf_pool_create("own", 63, 0, 0, 4608, SOCKET_ID_ANY);
+
+	assert_non_null(own);
+	engine_set_pool(e, BENCH_DEV, own);
+	recv_post(c, 9, 0, 64);
+	bench_run(c->b);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
+	client_sends(c, 1, 8);
+	engine_run(e, c->b->now);
+	assert_int_equal(e->env.tx_n, 2);
+	assert_ptr_equal(e->env.tx[0]->pool, own);
+	assert_ptr_equal(e->env.tx[1]->pool, own);
+	engine_set_pool(e, BENCH_DEV, NULL);
+	client_sends(c, 2, 8);
+	engine_run(e, c->b->now);
+	assert_int_equal(e->env.tx_n, 3);
+	assert_ptr_equal(e->env.tx[2]->pool, all);
+	recv_cqe(c, 9, QP_WC_SUCCESS);
+}
+
 /* Nobody waits for more than a quantum of each of the others. */
 static void
 test_engine_turns_are_fair(void **state)
@@ -249,6 +278,7 @@ main(void)
 	static const struct CMUnitTest tests[] = {
 		bench_test(test_engine_full_tx_array),
 		bench_test(test_engine_no_mbufs),
+		bench_test(test_engine_pool_of_device),
 		bench_test(test_engine_turns_are_fair),
 		bench_test(test_engine_both_halves_go_on),
 		bench_test(test_engine_forgotten_qp_is_off_the_run_list),

@@ -48,6 +48,11 @@ engine_add_dev(struct engine *e, uint16_t dev, const uint8_t mac[6], struct obs_
 }
 
 void
+engine_set_pool(struct engine *e, uint16_t dev, struct rte_mempool *pool)
+{
+}
+
+void
 engine_rx(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m, uint32_t n)
 {
 	struct fake_worker *f = &fake[e->worker];
