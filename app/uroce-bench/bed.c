@@ -170,7 +170,10 @@ node_open(struct bed *b, unsigned side)
 	if (mr_table_init(&n->mrs, 16) != 0 ||
 	    qp_table_init(&n->qps, pow2(b->o.qps + QPN_BASE)) != 0)
 		die("no memory");
-	engine_init(&n->engine, pool, &n->mrs, &n->qps, 0, 0, &bed_ops, n);
+	n->sqes = qp_sqe_pool_create(b->o.qps, QP_SQE_CHUNKS);
+	if (n->sqes == NULL)
+		die("no memory");
+	engine_init(&n->engine, pool, n->sqes, &n->mrs, &n->qps, 0, 0, &bed_ops, n);
 	engine_add_dev(&n->engine, n->port, ports[side].mac, &n->obs);
 	n->cq_hdr = zalloc(UROCE_CQ_HDR + (size_t)entries * sizeof(struct uroce_cqe));
 	n->cq_mask = entries - 1;
@@ -226,6 +229,7 @@ bed_close(struct bed *b)
 		free(n->cq_hdr);
 		free(n->mr.host);
 		qp_table_free(&n->qps);
+		qp_sqe_pool_free(n->sqes);
 		mr_table_free(&n->mrs);
 	}
 }

@@ -29,6 +29,7 @@ struct bed_node {
 	struct obs_block obs;
 	struct mr_table mrs;
 	struct qp_table qps;
+	struct qp_sqe_pool *sqes;
 	struct mr mr;
 	struct cq cq;
 	struct uroce_cq_hdr *cq_hdr;

@@ -16,6 +16,7 @@
 #include "wire/icrc.h"
 
 struct qp;
+struct qp_sqe_pool;
 
 /* Asynchronous events; the values are those of enum ibv_event_type. */
 enum qp_event {
@@ -48,6 +49,7 @@ struct qp_env {
 	uint64_t now_ns; /* set by the owner before every call */
 	const struct mr_table *mrs;
 	struct rte_mempool *pool; /* room >= WIRE_MAX_OVERHEAD + 4096 */
+	struct qp_sqe_pool *sqes; /* of all QPs that are worked on with this env */
 	struct rte_mbuf **tx;     /* out: tx[0 .. tx_n) are frames to send, in order */
 	uint32_t tx_n, tx_cap;    /* no frame is built when tx_n == tx_cap */
 	struct wire_icrc_memo icrc;

@@ -24,10 +24,10 @@ flush_post_send(struct qp_env *env, struct qp *qp, uint32_t index, const struct 
 }
 
 void
-qp_retire_send(struct qp_env *env, struct qp *qp, enum qp_wc_status status)
+qp_retire_send(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e,
+	       enum qp_wc_status status)
 {
 	struct qp_snd *snd = &qp->snd;
-	struct qp_sq_entry *e = qp_sq_entry(snd, snd->tail);
 
 	if (e->rd_counted)
 		snd->rd_out--;
@@ -36,6 +36,7 @@ qp_retire_send(struct qp_env *env, struct qp *qp, enum qp_wc_status status)
 	if (status != QP_WC_SUCCESS || qp->sig_all || (e->wqe.flags & UROCE_WQE_SIGNALED))
 		flush_post_send(env, qp, snd->tail - 1, &e->wqe, e->length, status);
 	qp_ring_done(&snd->sq, snd->tail);
+	qp_sqes_put(&snd->sqes, env->sqes, snd->tail, snd->head);
 }
 
 /* WQEs that were never taken from the SQ. */
@@ -128,7 +129,8 @@ flush_taken_sends(struct qp_env *env, struct qp *qp, enum qp_wc_status status)
 	struct qp_snd *snd = &qp->snd;
 
 	while (snd->tail != snd->head) {
-		qp_retire_send(env, qp, status != QP_WC_SUCCESS ? status : QP_WC_WR_FLUSH_ERR);
+		qp_retire_send(env, qp, qp_sq_entry(snd, snd->tail),
+			       status != QP_WC_SUCCESS ? status : QP_WC_WR_FLUSH_ERR);
 		status = QP_WC_SUCCESS;
 	}
 	snd->cur = snd->head;

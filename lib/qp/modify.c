@@ -170,20 +170,19 @@ apply_derived(struct qp *qp, const struct qp_path *path)
 }
 
 static void
-enter_reset(struct qp *qp)
+enter_reset(struct qp_env *env, struct qp *qp)
 {
 	struct qp_ring sq = qp->snd.sq, rq = qp->rcv.rq;
 	struct qp_recv_wqe cur = qp->rcv.cur;
-	uint8_t *entries = qp->snd.entries;
-	uint32_t rtx_mask = qp->snd.rtx_mask, entry_bytes = qp->snd.entry_bytes;
+	struct qp_sqes sqes;
 
+	qp_sqes_drop(&qp->snd.sqes, env->sqes);
+	sqes = qp->snd.sqes;
 	memset(&qp->snd, 0, sizeof(qp->snd));
 	memset(&qp->rcv, 0, sizeof(qp->rcv));
 	memset(&qp->attr, 0, sizeof(qp->attr));
 	qp->snd.sq = sq;
-	qp->snd.entries = entries;
-	qp->snd.rtx_mask = rtx_mask;
-	qp->snd.entry_bytes = entry_bytes;
+	qp->snd.sqes = sqes;
 	qp->rcv.rq = rq;
 	qp->rcv.cur.sge = cur.sge;
 	qp->path_ok = false;
@@ -247,7 +246,7 @@ qp_modify_apply(struct qp_env *env, struct qp *qp, uint32_t mask, const struct u
 
 	env->obs = qp->obs;
 	if (to == QP_RESET) {
-		enter_reset(qp);
+		enter_reset(env, qp);
 		return;
 	}
 	if (to == QP_ERR) {

@@ -39,7 +39,6 @@ struct qp *
 qp_create(const struct qp_create *c)
 {
 	struct qp *qp = qp_zalloc(sizeof(*qp));
-	uint32_t body = RTE_MAX(c->sq.max_sge * 16, c->sq.max_inline);
 	uint32_t max_sge = c->srq != NULL ? c->srq->rq.max_sge : c->rq.max_sge;
 
 	if (qp == NULL)
@@ -64,12 +63,8 @@ qp_create(const struct qp_create *c)
 	qp->dev_mtu = c->dev_mtu;
 	qp->snd.sq = c->sq;
 	qp->rcv.rq = c->rq;
-	qp->snd.rtx_mask = RTE_MIN(c->sq.mask, QP_RTX_WQES - 1u);
-	/* With one SGE two cache lines, wherever it lies: more alignment would cost memory. */
-	qp->snd.entry_bytes = RTE_ALIGN_CEIL(sizeof(struct qp_sq_entry) + body, 16);
-	qp->snd.entries = qp_zalloc((size_t)(qp->snd.rtx_mask + 1) * qp->snd.entry_bytes);
 	qp->rcv.cur.sge = qp_zalloc(RTE_MAX(max_sge, 1u) * sizeof(struct uroce_sge));
-	if (qp->snd.entries == NULL || qp->rcv.cur.sge == NULL) {
+	if (qp_sqes_init(&qp->snd.sqes, &c->sq) != 0 || qp->rcv.cur.sge == NULL) {
 		qp_free(qp);
 		return NULL;
 	}
@@ -81,7 +76,7 @@ qp_free(struct qp *qp)
 {
 	if (qp == NULL)
 		return;
-	free(qp->snd.entries);
+	qp_sqes_fini(&qp->snd.sqes);
 	free(qp->rcv.cur.sge);
 	free(qp);
 }

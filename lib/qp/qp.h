@@ -18,6 +18,7 @@
 #include "qp/ah.h"
 #include "qp/env.h"
 #include "qp/ring.h"
+#include "qp/sqe.h"
 #include "qp/srq.h"
 #include "qp/state.h"
 #include "wire/build.h"
@@ -27,7 +28,6 @@
 #define QP_MAX_INLINE      1024  /* bytes of inline data */
 #define QP_MAX_WR          16384 /* WQEs of a queue */
 #define QP_MAX_MSG_BYTES   (1u << 31)
-#define QP_RTX_WQES        128 /* send WQEs taken from an SQ at a time */
 #define QP_WINDOW_PKTS     128 /* unacknowledged request packets (rxe's receive queue bears 128) */
 #define QP_ACKREQ_PKTS     32  /* AckReq at least every so many packets */
 #define QP_READ_CHUNK_PKTS (1u << 22) /* packets that one READ request asks for, at most */
@@ -53,36 +53,18 @@ enum qp_wc_status {
 	QP_WC_GENERAL_ERR = 21,
 };
 
-/*
- * A send WQE taken from the SQ: the private copy that everything works from, and its place in the
- * PSN space. SGEs or inline data follow (qp->snd.body_bytes of room each).
- */
-struct qp_sq_entry {
-	struct uroce_send_wqe wqe;
-	uint32_t first_psn;
-	uint32_t npkts;  /* PSNs it takes; 0 for a local operation */
-	uint32_t length; /* bytes of payload */
-	uint8_t status;  /* enum qp_wc_status found by the local checks */
-	bool rd_counted; /* a READ or atomic that is counted in qp_snd.rd_out */
-	bool done;       /* a local operation that was executed: never again, even in a retry */
-	uint8_t pad;
-};
-_Static_assert(sizeof(struct qp_sq_entry) == 64, "SGEs behind an SQ entry are aligned");
-
 /* The requester half. PSNs: una <= next <= high <= alloc in the circle. */
 struct qp_snd {
 	struct qp_ring sq;
-	uint8_t *entries; /* private ring of struct qp_sq_entry, rtx_mask + 1 of them */
-	uint32_t rtx_mask;
-	uint32_t entry_bytes; /* sizeof(struct qp_sq_entry) + room for SGEs or inline data */
-	uint32_t head;        /* next WQE to take from the SQ, free running */
-	uint32_t tail;        /* oldest WQE not retired; published as the ring's cons */
-	uint32_t cur;         /* WQE whose packets are being sent, tail .. head */
-	uint32_t cur_pkt;     /* next packet of it, 0 .. npkts */
-	uint32_t una_psn;     /* oldest PSN not acknowledged */
-	uint32_t next_psn;    /* next PSN to send; moves back for a retry */
-	uint32_t high_psn;    /* one past the highest PSN ever sent */
-	uint32_t alloc_psn;   /* first PSN not yet given to a WQE */
+	struct qp_sqes sqes; /* copies of the WQEs tail .. head */
+	uint32_t head;       /* next WQE to take from the SQ, free running */
+	uint32_t tail;       /* oldest WQE not retired; published as the ring's cons */
+	uint32_t cur;        /* WQE whose packets are being sent, tail .. head */
+	uint32_t cur_pkt;    /* next packet of it, 0 .. npkts */
+	uint32_t una_psn;    /* oldest PSN not acknowledged */
+	uint32_t next_psn;   /* next PSN to send; moves back for a retry */
+	uint32_t high_psn;   /* one past the highest PSN ever sent */
+	uint32_t alloc_psn;  /* first PSN not yet given to a WQE */
 	uint32_t rd_psns; /* PSNs of responses awaited between una and next (not in the window) */
 	uint32_t rd_out;  /* READs and atomics outstanding */
 	uint32_t since_ackreq; /* packets since the last AckReq */
@@ -328,10 +310,11 @@ qp_emit(struct qp_env *env, const struct qp *qp, struct rte_mbuf *m, const struc
 }
 
 /*
- * Worker. Retire the oldest send WQE: its slot goes back to the client, and it completes with
- * status if it is signaled or failed (REQ-01).
+ * Worker. Retire the oldest send WQE, whose entry is e: its slot goes back to the client, and it
+ * completes with status if it is signaled or failed (REQ-01). e is void then.
  */
-void qp_retire_send(struct qp_env *env, struct qp *qp, enum qp_wc_status status);
+void qp_retire_send(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e,
+		    enum qp_wc_status status);
 
 /*
  * Worker. Take the next receive WQE into qp->rcv.cur. 0; -EAGAIN none is posted; -EINVAL it is
@@ -362,8 +345,15 @@ void qp_table_free(struct qp_table *t);
 static inline struct qp_sq_entry *
 qp_sq_entry(const struct qp_snd *snd, uint32_t i)
 {
-	return (struct qp_sq_entry *)(snd->entries +
-				      (size_t)(i & snd->rtx_mask) * snd->entry_bytes);
+	return qp_sqes_at(&snd->sqes, i);
+}
+
+/* Worker. Can one more WQE be taken from the SQ, if it is posted? */
+static inline bool
+qp_sq_room(const struct qp_env *env, const struct qp_snd *snd)
+{
+	return snd->head - snd->tail <= snd->sqes.mask &&
+	       qp_sqes_room(&snd->sqes, env->sqes, snd->head);
 }
 
 /*
@@ -382,13 +372,14 @@ static inline void
 qp_prefetch_sq(const struct qp *qp, uint32_t i)
 {
 	const struct qp_snd *snd = &qp->snd;
-	const struct qp_sq_entry *e = qp_sq_entry(snd, i);
 
 	__builtin_prefetch(&snd->sq.hdr->prod);
 	__builtin_prefetch(&snd->sq.hdr->cons);
 	__builtin_prefetch(snd->sq.slots + (size_t)(i & snd->sq.mask) * snd->sq.stride);
-	__builtin_prefetch(e);
-	__builtin_prefetch(e + 1);
+	if (snd->sqes.chunk[qp_sqes_chunk(&snd->sqes, i)] != NULL) {
+		__builtin_prefetch(qp_sq_entry(snd, i));
+		__builtin_prefetch(qp_sq_entry(snd, i) + 1);
+	}
 }
 
 static inline void

@@ -88,7 +88,7 @@ ack_until(struct qp_env *env, struct qp *qp, uint32_t upto)
 			snd->cur_pkt = 0;
 			snd->next_psn = end;
 		}
-		qp_retire_send(env, qp, QP_WC_SUCCESS);
+		qp_retire_send(env, qp, e, QP_WC_SUCCESS);
 	}
 	if (snd->una_psn != was)
 		progress(env, qp);
@@ -243,9 +243,9 @@ read_resp_fits(const struct qp *qp, const struct qp_sq_entry *e, uint32_t k,
 	return pkt->payload_len == qp->mtu && (!ends || e->npkts > QP_READ_CHUNK_PKTS);
 }
 
-/* The data of una_psn is in memory; last: the WQE's all is. */
+/* The data of una_psn is in memory; last: all of the oldest WQE, e, is. */
 static void
-response_taken(struct qp_env *env, struct qp *qp, bool last)
+response_taken(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e, bool last)
 {
 	struct qp_snd *snd = &qp->snd;
 
@@ -259,7 +259,7 @@ response_taken(struct qp_env *env, struct qp *qp, bool last)
 			if (psn_lt(snd->next_psn, snd->una_psn))
 				snd->next_psn = snd->una_psn;
 		}
-		qp_retire_send(env, qp, QP_WC_SUCCESS);
+		qp_retire_send(env, qp, e, QP_WC_SUCCESS);
 	}
 	progress(env, qp);
 }
@@ -285,7 +285,7 @@ rx_read_resp(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		qp_error(env, qp, QP_WC_LOC_PROT_ERR);
 		return;
 	}
-	response_taken(env, qp, k + 1 == e->npkts);
+	response_taken(env, qp, e, k + 1 == e->npkts);
 }
 
 /* The answer to an atomic: the value that was there, in the memory's own byte order. */
@@ -307,7 +307,7 @@ rx_atomic_ack(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		qp_error(env, qp, QP_WC_LOC_PROT_ERR);
 		return;
 	}
-	response_taken(env, qp, true);
+	response_taken(env, qp, e, true);
 }
 
 void

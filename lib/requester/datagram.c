@@ -61,10 +61,10 @@ datagram_emit(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const st
 }
 
 static void
-datagram_done(struct qp_env *env, struct qp *qp)
+datagram_done(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e)
 {
 	qp->snd.next_psn = qp->snd.high_psn = psn_add(qp->snd.next_psn, 1);
-	req_sent_all(env, qp);
+	req_sent_all(env, qp, e);
 }
 
 enum req_step
@@ -84,7 +84,7 @@ req_send_datagram(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 	}
 	step = datagram_emit(env, qp, e, ah);
 	if (step == REQ_SENT)
-		datagram_done(env, qp);
+		datagram_done(env, qp, e);
 	return step;
 }
 
@@ -96,6 +96,6 @@ req_datagram_timeout(struct qp_env *env, struct qp *qp)
 	if (e->status != QP_WC_SUCCESS)
 		return;
 	env->obs->drop[OBS_DROP_NO_NEIGHBOUR]++;
-	datagram_done(env, qp);
+	datagram_done(env, qp, e);
 	env->ops->qp_wake(env->ops_ctx, qp);
 }

@@ -35,8 +35,8 @@ void req_local_run(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e);
 void req_local_retire(struct qp_env *env, struct qp *qp);
 
 /*
- * Take the next WQE from the SQ into the private ring, check it (REQ-03) and give it its PSNs.
- * False when none is posted, the private ring is full, the QP drains, or the SQ is corrupt.
+ * Take a copy of the next WQE of the SQ, check it (REQ-03) and give it its PSNs. False when none is
+ * posted, there is no room for the copy, the QP drains, or the SQ is corrupt.
  */
 bool req_fetch(struct qp_env *env, struct qp *qp);
 
@@ -62,8 +62,8 @@ enum req_step {
 	REQ_NO_ROOM, /* out of budget, tx slots or mbufs */
 };
 
-/* UC and UD: the WQE under the cursor is all sent, hence complete. */
-void req_sent_all(struct qp_env *env, struct qp *qp);
+/* UC and UD: the WQE under the cursor, e, is all sent, hence complete. */
+void req_sent_all(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e);
 
 /* Send the datagram e (WIRE-08, WIRE-10, WIRE-11). */
 enum req_step req_send_datagram(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e);

@@ -36,11 +36,12 @@ void
 req_local_retire(struct qp_env *env, struct qp *qp)
 {
 	struct qp_snd *snd = &qp->snd;
+	const struct qp_sq_entry *e;
 
-	while (snd->tail != snd->head && qp_sq_entry(snd, snd->tail)->done) {
+	while (snd->tail != snd->head && (e = qp_sq_entry(snd, snd->tail))->done) {
 		/* Under the cursor once more: an answer to what was sent before a rewind. */
 		if (snd->cur == snd->tail)
 			snd->cur++;
-		qp_retire_send(env, qp, QP_WC_SUCCESS);
+		qp_retire_send(env, qp, e, QP_WC_SUCCESS);
 	}
 }

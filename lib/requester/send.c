@@ -83,14 +83,14 @@ send_owed_ackreq(struct qp_env *env, struct qp *qp)
 }
 
 void
-req_sent_all(struct qp_env *env, struct qp *qp)
+req_sent_all(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e)
 {
 	struct qp_snd *snd = &qp->snd;
 
 	snd->una_psn = snd->next_psn;
 	send_next_wqe(snd);
 	snd->deadline_ns = 0;
-	qp_retire_send(env, qp, QP_WC_SUCCESS);
+	qp_retire_send(env, qp, e, QP_WC_SUCCESS);
 }
 
 static enum req_step
@@ -136,7 +136,7 @@ send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 		if (likely(rc))
 			send_next_wqe(snd);
 		else
-			req_sent_all(env, qp);
+			req_sent_all(env, qp, e);
 	}
 	return REQ_SENT;
 }
@@ -253,7 +253,7 @@ send_step(struct qp_env *env, struct qp *qp)
 
 /* Nothing to take: tell the client to ring. True when something came meanwhile. */
 static bool
-send_arm(struct qp_snd *snd)
+send_arm(struct qp_env *env, struct qp_snd *snd)
 {
 	if (snd->cur != snd->head)
 		return false;
@@ -263,7 +263,7 @@ send_arm(struct qp_snd *snd)
 		/* Partner: the client's fence between storing prod and exchanging armed. */
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	}
-	return snd->head - snd->tail <= snd->rtx_mask &&
+	return qp_sq_room(env, snd) &&
 	       __atomic_load_n(&snd->sq.hdr->prod, __ATOMIC_ACQUIRE) != snd->head;
 }
 
@@ -274,7 +274,7 @@ send_wait_path(struct qp_env *env, struct qp *qp)
 	struct qp_snd *snd = &qp->snd;
 
 	if (snd->cur == snd->head && !req_fetch(env, qp)) {
-		if (qp->state == QP_RTS && send_arm(snd))
+		if (qp->state == QP_RTS && send_arm(env, snd))
 			return REQ_MORE;
 		return REQ_IDLE;
 	}
@@ -309,7 +309,7 @@ req_run(struct qp_env *env, struct qp *qp, uint32_t budget)
 	if (step == REQ_NO_ROOM)
 		return REQ_MORE;
 	req_drain_check(env, qp);
-	if (qp->state == QP_RTS && send_arm(snd))
+	if (qp->state == QP_RTS && send_arm(env, snd))
 		return REQ_MORE;
 	return REQ_IDLE;
 }

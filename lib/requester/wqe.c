@@ -105,7 +105,7 @@ req_fetch(struct qp_env *env, struct qp *qp)
 	struct qp_sq_entry *e;
 	uint32_t prod;
 
-	if (snd->head - snd->tail > snd->rtx_mask || qp->state != QP_RTS)
+	if (snd->head - snd->tail > snd->sqes.mask || qp->state != QP_RTS)
 		return false;
 	prod = __atomic_load_n(&sq->hdr->prod, __ATOMIC_ACQUIRE);
 	if (prod == snd->head)
@@ -115,6 +115,8 @@ req_fetch(struct qp_env *env, struct qp *qp)
 		qp_fatal(env, qp);
 		return false;
 	}
+	if (!qp_sqes_take(&snd->sqes, env->sqes, snd->head))
+		return false;
 	if (snd->armed) {
 		snd->armed = false;
 		__atomic_store_n(&sq->hdr->armed, 0, __ATOMIC_RELAXED);

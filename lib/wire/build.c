@@ -215,6 +215,17 @@ wire_frame_close(const struct wire_tmpl *t, uint8_t *frame, uint32_t hdr_len, ui
 	return hdr_len + payload_len + pad + WIRE_ICRC_LEN;
 }
 
+void
+wire_frame_seal_own(uint8_t *frame, uint32_t len)
+{
+	const struct wire_eth *eth = (const struct wire_eth *)frame;
+	uint32_t ip_off = WIRE_ETH_LEN;
+
+	if (eth->type == rte_cpu_to_be_16(WIRE_ETHERTYPE_VLAN))
+		ip_off += WIRE_VLAN_LEN;
+	wire_frame_seal(frame, len, ip_off, frame[ip_off] >> 4 == 6, NULL);
+}
+
 uint16_t
 wire_udp_sport(uint32_t flow_label, uint32_t lqpn, uint32_t rqpn)
 {

@@ -109,6 +109,10 @@ wire_frame_seal(uint8_t *frame, uint32_t len, uint32_t ip_off, bool is_v6,
 	memcpy(end, &icrc, sizeof(icrc));
 }
 
+/* The same where only the frame is at hand, which wire_frame_close has closed: nothing is checked.
+ */
+void wire_frame_seal_own(uint8_t *frame, uint32_t len);
+
 /* Close and seal. */
 static inline uint32_t
 wire_frame_finish(const struct wire_tmpl *t, uint8_t *frame, uint32_t hdr_len, uint32_t payload_len)

@@ -134,12 +134,3 @@ wire_icrc_check_with(const struct wire_pkt *pkt, struct wire_icrc_memo *memo)
 	memcpy(&stored, end, sizeof(stored));
 	return stored == wire_icrc_frame(pkt->ip, pkt->is_v6, end, memo);
 }
-
-void
-wire_icrc_set(uint8_t *frame, const struct wire_pkt *pkt)
-{
-	uint8_t *end = frame + (pkt->payload - pkt->l2) + pkt->payload_len + pkt->pad_len;
-	uint32_t icrc = wire_icrc_frame(pkt->ip, pkt->is_v6, end, NULL);
-
-	memcpy(end, &icrc, sizeof(icrc));
-}

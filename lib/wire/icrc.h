@@ -57,7 +57,4 @@ wire_icrc_check(const struct wire_pkt *pkt)
 	return wire_icrc_check_with(pkt, NULL);
 }
 
-/* Set the ICRC of the frame that pkt was parsed from, as above. */
-void wire_icrc_set(uint8_t *frame, const struct wire_pkt *pkt);
-
 #endif

@@ -4,8 +4,7 @@
 #include <string.h>
 #include <time.h>
 #include <rte_mbuf.h>
-#include "wire/icrc.h"
-#include "wire/parse.h"
+#include "wire/build.h"
 #include "worker/priv.h"
 
 #define NS_PER_S_U64 1000000000ull
@@ -167,24 +166,15 @@ captured_burst(struct worker *w, uint16_t dev, struct rte_mbuf *const *m, uint32
 		capture_put(w->cap[dev], w->now_ns, m, n, false);
 }
 
-/* What reads captures wants an ICRC; a frame that loops back has none (qp/env.h). */
-static void
-seal_loopback(struct rte_mbuf *m)
-{
-	uint8_t *frame = rte_pktmbuf_mtod(m, uint8_t *);
-	struct wire_pkt pkt;
-
-	if (m->hash.usr == QP_TX_LOOPBACK && wire_parse(frame, m->data_len, &pkt) == WIRE_OK)
-		wire_icrc_set(frame, &pkt);
-}
-
 void
 captured_sent(struct worker *w, struct rte_mbuf *const *m, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		if (w->cap[m[i]->port] == NULL)
 			continue;
-		seal_loopback(m[i]);
+		/* A frame that loops back has no ICRC (qp/env.h): readers of captures want one. */
+		if (m[i]->hash.usr == QP_TX_LOOPBACK)
+			wire_frame_seal_own(rte_pktmbuf_mtod(m[i], uint8_t *), m[i]->data_len);
 		capture_put(w->cap[m[i]->port], w->now_ns, &m[i], 1, true);
 	}
 }

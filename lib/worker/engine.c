@@ -56,15 +56,16 @@ static const struct qp_env_ops engine_env_ops = {
 };
 
 void
-engine_init(struct engine *e, struct rte_mempool *pool, const struct mr_table *mrs,
-	    const struct qp_table *qps, uint32_t worker, uint32_t worker_mask,
-	    const struct engine_ops *ops, void *ops_ctx)
+engine_init(struct engine *e, struct rte_mempool *pool, struct qp_sqe_pool *sqes,
+	    const struct mr_table *mrs, const struct qp_table *qps, uint32_t worker,
+	    uint32_t worker_mask, const struct engine_ops *ops, void *ops_ctx)
 {
 	memset(e, 0, sizeof(*e));
 	TAILQ_INIT(&e->run);
 	e->env.mrs = mrs;
 	e->env.pool = pool;
 	e->pool = pool;
+	e->env.sqes = sqes;
 	e->env.tx = e->tx;
 	e->env.tx_cap = ENGINE_TX_CAP;
 	e->env.ops = &engine_env_ops;
@@ -341,14 +342,13 @@ frame_is_ours(const uint8_t *frame, uint64_t mac)
 
 /* The frame m is for a QP of another worker. Between workers a frame has an ICRC. */
 static void
-rx_handoff(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct wire_pkt *pkt,
-	   bool loopback)
+rx_handoff(struct engine *e, uint16_t dev, struct rte_mbuf *m, uint32_t qpn)
 {
 	e->dev[dev].obs->ctr[OBS_RX_HANDOFF]++;
-	if (loopback)
-		wire_icrc_set(rte_pktmbuf_mtod(m, uint8_t *), pkt);
+	if (e->rx_loopback)
+		wire_frame_seal_own(rte_pktmbuf_mtod(m, uint8_t *), m->data_len);
 	m->port = dev;
-	e->ops->handoff(e->ops_ctx, pkt->qpn & e->worker_mask, m);
+	e->ops->handoff(e->ops_ctx, qpn & e->worker_mask, m);
 }
 
 /*
@@ -356,7 +356,7 @@ rx_handoff(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct wire
  * into f with it, else it goes its way.
  */
 static bool
-rx_sort(struct engine *e, uint16_t dev, struct rte_mbuf *m, bool loopback, struct rx_frame *f)
+rx_sort(struct engine *e, uint16_t dev, struct rte_mbuf *m, struct rx_frame *f)
 {
 	struct obs_block *obs = e->dev[dev].obs;
 	const uint8_t *frame;
@@ -387,7 +387,7 @@ rx_sort(struct engine *e, uint16_t dev, struct rte_mbuf *m, bool loopback, struc
 		return false;
 	}
 	if (f->pkt.qpn != WIRE_MULTICAST_QPN && (f->pkt.qpn & e->worker_mask) != e->worker) {
-		rx_handoff(e, dev, m, &f->pkt, loopback);
+		rx_handoff(e, dev, m, f->pkt.qpn);
 		return false;
 	}
 	qp_table_prefetch(e->qps, f->pkt.qpn);
@@ -420,7 +420,7 @@ rx_fetch_queue(struct engine *e, const struct rx_frame *f, uint32_t i)
 
 /* All of a burst in each step: the CRC of one frame need not wait for that of another. */
 static void
-rx_burst(struct engine *e, uint16_t dev, struct rte_mbuf **m, uint32_t n, bool loopback)
+rx_burst(struct engine *e, uint16_t dev, struct rte_mbuf **m, uint32_t n)
 {
 	struct rx_frame f[ENGINE_DONE_CAP];
 	uint32_t i, k = 0;
@@ -428,10 +428,10 @@ rx_burst(struct engine *e, uint16_t dev, struct rte_mbuf **m, uint32_t n, bool l
 	for (i = 0; i < n; i++)
 		rte_prefetch0(rte_pktmbuf_mtod(m[i], void *));
 	for (i = 0; i < n; i++)
-		k += rx_sort(e, dev, m[i], loopback, &f[k]);
+		k += rx_sort(e, dev, m[i], &f[k]);
 	for (i = 0; i < k; i++) {
 		rx_fetch_qp(e, f, i);
-		f[i].intact = loopback || wire_icrc_check_with(&f[i].pkt, &e->env.icrc);
+		f[i].intact = e->rx_loopback || wire_icrc_check_with(&f[i].pkt, &e->env.icrc);
 	}
 	for (i = 0; i < k; i++)
 		rx_fetch_queue(e, f, i);
@@ -448,26 +448,21 @@ rx_burst(struct engine *e, uint16_t dev, struct rte_mbuf **m, uint32_t n, bool l
 	e->done_n = 0;
 }
 
-static void
-rx_bursts(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m, uint32_t n,
-	  bool loopback)
-{
-	e->env.now_ns = now_ns;
-	for (; n > ENGINE_DONE_CAP; m += ENGINE_DONE_CAP, n -= ENGINE_DONE_CAP)
-		rx_burst(e, dev, m, ENGINE_DONE_CAP, loopback);
-	rx_burst(e, dev, m, n, loopback);
-}
-
 void
 engine_rx(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m, uint32_t n)
 {
-	rx_bursts(e, now_ns, dev, m, n, false);
+	e->env.now_ns = now_ns;
+	for (; n > ENGINE_DONE_CAP; m += ENGINE_DONE_CAP, n -= ENGINE_DONE_CAP)
+		rx_burst(e, dev, m, ENGINE_DONE_CAP);
+	rx_burst(e, dev, m, n);
 }
 
 void
 engine_rx_loopback(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m, uint32_t n)
 {
-	rx_bursts(e, now_ns, dev, m, n, true);
+	e->rx_loopback = true;
+	engine_rx(e, now_ns, dev, m, n);
+	e->rx_loopback = false;
 }
 
 struct qp *
@@ -559,4 +554,5 @@ engine_forget(struct engine *e, struct qp *qp)
 		TAILQ_REMOVE(&e->run, qp, run);
 		qp->on_run_list = false;
 	}
+	qp_sqes_drop(&qp->snd.sqes, e->env.sqes);
 }

@@ -65,6 +65,7 @@ struct engine {
 	struct rte_mbuf *tx[ENGINE_TX_CAP];
 	struct rte_mbuf *done[ENGINE_DONE_CAP]; /* of the burst that engine_rx is at */
 	uint32_t done_n;
+	bool rx_loopback; /* within engine_rx_loopback */
 	struct engine_run_list run;
 	struct engine_dev dev[ENGINE_MAX_DEVS];
 	const struct qp_table *qps;
@@ -73,10 +74,13 @@ struct engine {
 	void *ops_ctx;
 };
 
-/* Make an engine. pool, mrs and qps belong to the caller and outlive it. */
-void engine_init(struct engine *e, struct rte_mempool *pool, const struct mr_table *mrs,
-		 const struct qp_table *qps, uint32_t worker, uint32_t worker_mask,
-		 const struct engine_ops *ops, void *ops_ctx);
+/*
+ * Make an engine. pool, sqes, mrs and qps belong to the caller and outlive it; of sqes no other
+ * engine takes anything.
+ */
+void engine_init(struct engine *e, struct rte_mempool *pool, struct qp_sqe_pool *sqes,
+		 const struct mr_table *mrs, const struct qp_table *qps, uint32_t worker,
+		 uint32_t worker_mask, const struct engine_ops *ops, void *ops_ctx);
 
 /* A device appears on this engine. obs: this worker's counters of it. */
 void engine_add_dev(struct engine *e, uint16_t dev, const uint8_t mac[6], struct obs_block *obs);
@@ -126,7 +130,7 @@ bool engine_run(struct engine *e, uint64_t now_ns);
  */
 void engine_timer(struct engine *e, uint64_t now_ns, struct qp *qp);
 
-/* qp leaves this engine (destroy): off every list. */
+/* qp leaves this engine (destroy): off every list, and the copies of its WQEs are void. */
 void engine_forget(struct engine *e, struct qp *qp);
 
 #endif

@@ -29,7 +29,7 @@ hot_rang(struct worker *w, struct qp *qp)
 
 /* Would its turn take something from the SQ? The engine checks what this only looks at. */
 static bool
-has_work(const struct qp *qp)
+has_work(const struct qp_env *env, const struct qp *qp)
 {
 	const struct qp_snd *snd = &qp->snd;
 	const uint8_t *next = snd->sq.slots + (size_t)(snd->head & snd->sq.mask) * snd->sq.stride;
@@ -37,7 +37,7 @@ has_work(const struct qp *qp)
 	/* the WQE comes at the same time as the index that says it is there */
 	rte_prefetch0(next);
 	return __atomic_load_n(&snd->sq.hdr->prod, __ATOMIC_RELAXED) != snd->head &&
-	       snd->cur == snd->head && snd->head - snd->tail <= snd->rtx_mask;
+	       snd->cur == snd->head && qp_sq_room(env, snd);
 }
 
 unsigned
@@ -48,7 +48,7 @@ hot_poll(struct worker *w)
 	for (unsigned i = 0; i < w->nhot;) {
 		struct qp *qp = w->hot[i].qp;
 
-		if (!qp->on_run_list && qp->state == QP_RTS && has_work(qp)) {
+		if (!qp->on_run_list && qp->state == QP_RTS && has_work(&w->engine.env, qp)) {
 			engine_wake(&w->engine, qp);
 			w->hot[i++].used_ns = w->now_ns;
 			n++;

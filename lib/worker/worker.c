@@ -146,6 +146,7 @@ worker_free(struct worker *w)
 		close(w->client_fd);
 	free(w->rxqs);
 	free(w->doorbells);
+	qp_sqe_pool_free(w->sqes);
 	rte_free(w);
 }
 
@@ -177,13 +178,15 @@ worker_make(struct worker_set *ws, const struct worker_params *p, unsigned i)
 			 sizeof(*w->rxqs));
 	w->in = frame_ring("in", i, socket);
 	w->out = frame_ring("out", i, socket);
+	w->sqes = qp_sqe_pool_create((p->qps->mask + 1) / p->nworkers, QP_SQE_CHUNKS);
 	if (w->own_fd < 0 || w->client_fd < 0 || w->rxqs == NULL || w->in == NULL ||
-	    w->out == NULL) {
+	    w->out == NULL || w->sqes == NULL) {
 		errno = w->own_fd < 0 || w->client_fd < 0 ? errno : ENOMEM;
 		worker_free(w);
 		return NULL;
 	}
-	engine_init(&w->engine, p->pool, p->mrs, p->qps, i, p->nworkers - 1, &worker_engine_ops, w);
+	engine_init(&w->engine, p->pool, w->sqes, p->mrs, p->qps, i, p->nworkers - 1,
+		    &worker_engine_ops, w);
 	w->engine.env.obs = &w->obs_none;
 	return w;
 }

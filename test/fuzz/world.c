@@ -203,8 +203,10 @@ world_start(void)
 	world.now = START_NS;
 	memory_reset();
 	CHECK(qp_table_init(&world.qps, 1024) == 0);
-	engine_init(&world.engine, world_tx_pool, &world.mrs, &world.qps, WORLD_OURS, WORLD_OURS,
-		    &ops, NULL);
+	world.sqes = qp_sqe_pool_create(WORLD_QPS, 1);
+	CHECK(world.sqes != NULL);
+	engine_init(&world.engine, world_tx_pool, world.sqes, &world.mrs, &world.qps, WORLD_OURS,
+		    WORLD_OURS, &ops, NULL);
 	engine_add_dev(&world.engine, WORLD_DEV, peers_our_mac, &world.obs);
 	world.engine.env.obs = &world.obs;
 	cq_open(&world.scq);
@@ -364,6 +366,8 @@ world_end(void)
 	free(world.scq.hdr);
 	free(world.rcq.hdr);
 	qp_table_free(&world.qps);
+	CHECK(qp_sqe_pool_whole(world.sqes));
+	qp_sqe_pool_free(world.sqes);
 	memory_end();
 	CHECK(rte_mempool_avail_count(world_tx_pool) == POOL_MBUFS);
 }

@@ -55,6 +55,7 @@ struct world {
 	struct obs_block obs;
 	struct mr_table mrs;
 	struct qp_table qps;
+	struct qp_sqe_pool *sqes;
 	uint64_t now;
 	struct world_side side[WORLD_QPS];
 	struct world_cq scq, rcq;

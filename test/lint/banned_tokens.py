@@ -29,6 +29,7 @@ BANNED = {
 COLD = {
     'lib/mem/mr_table.c': ('heap', 'the key table, made when a device starts and freed when it ends'),
     'lib/qp/qp.c': ('heap', 'makes and frees QPs, which is all that it does'),
+    'lib/qp/sqe.c': ('heap', 'makes and frees pools of WQE copies, with the worker or the QP'),
     'lib/qp/table.c': ('heap', 'the table that finds QPs, made at start'),
 }
 

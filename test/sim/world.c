@@ -200,6 +200,7 @@ world_node(struct sim *s, uint32_t idx)
 	struct sim_node *n = &s->node[idx];
 	uint8_t *mem = n->mem, *base = n->base, *model = n->model;
 	struct rte_mempool *pool = s->cfg.small_pool ? s->small_pool : s->pool;
+	struct qp_sqe_pool *sqes;
 
 	memset(n, 0, sizeof(*n));
 	n->mem = mem;
@@ -212,7 +213,10 @@ world_node(struct sim *s, uint32_t idx)
 	memcpy(n->mac, (uint8_t[]){0x02, 0, 0, 0, 7, (uint8_t)(idx + 1)}, 6);
 	if (mr_table_init(&n->mrs, 256) != 0 || qp_table_init(&n->qps, 64) != 0)
 		abort();
-	engine_init(&n->eng, pool, &n->mrs, &n->qps, 0, 0, &sim_engine_ops, n);
+	sqes = qp_sqe_pool_create(SIM_MAX_SIDES, s->cfg.small_pool ? 1 : 32);
+	if (sqes == NULL)
+		abort();
+	engine_init(&n->eng, pool, sqes, &n->mrs, &n->qps, 0, 0, &sim_engine_ops, n);
 	engine_add_dev(&n->eng, n->dev, n->mac, &n->obs);
 	n->eng.env.now_ns = s->now_ns;
 }
@@ -319,5 +323,8 @@ sim_world_free(struct sim *s)
 		free(s->node[i].srq.ring.hdr);
 		mr_table_free(&s->node[i].mrs);
 		qp_table_free(&s->node[i].qps);
+		if (!qp_sqe_pool_whole(e->env.sqes))
+			sim_fail(s, "node %u: copies of WQEs are leaked", i);
+		qp_sqe_pool_free(e->env.sqes);
 	}
 }

@@ -199,12 +199,16 @@ world_node(struct mesh *m, uint32_t idx)
 		abort();
 	for (i = 0; i < m->cfg.workers; i++) {
 		struct mesh_worker *w = &n->worker[i];
+		struct qp_sqe_pool *sqes;
 
 		w->node = n;
 		w->idx = i;
 		w->poll_at = MESH_NEVER;
-		engine_init(&w->eng, m->cfg.small_pool ? m->small_pool : m->pool, &n->mrs, &n->qps,
-			    i, m->cfg.workers - 1, &mesh_engine_ops, w);
+		sqes = qp_sqe_pool_create(MESH_SIDES, m->cfg.small_pool ? 1 : 32);
+		if (sqes == NULL)
+			abort();
+		engine_init(&w->eng, m->cfg.small_pool ? m->small_pool : m->pool, sqes, &n->mrs,
+			    &n->qps, i, m->cfg.workers - 1, &mesh_engine_ops, w);
 		engine_add_dev(&w->eng, n->dev, n->mac, &w->obs);
 		w->eng.env.now_ns = m->now_ns;
 		world_srq(w);
@@ -451,6 +455,9 @@ mesh_world_free(struct mesh *m)
 
 			rte_pktmbuf_free_bulk(env->tx, env->tx_n);
 			env->tx_n = 0;
+			if (!qp_sqe_pool_whole(env->sqes))
+				mesh_fail(m, "node %u: copies of WQEs are leaked", i);
+			qp_sqe_pool_free(env->sqes);
 			free(n->worker[k].srq.ring.hdr);
 			free(n->worker[k].srq.next.hdr);
 		}

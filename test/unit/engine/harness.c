@@ -124,7 +124,9 @@ bench_setup(void **state)
 
 	assert_int_equal(mr_table_init(&b->mrs, 128), 0);
 	assert_int_equal(qp_table_init(&b->qps, 1024), 0);
-	engine_init(&b->engine, pool, &b->mrs, &b->qps, 0, 1, &bench_ops, b);
+	b->sqes = qp_sqe_pool_create(BENCH_CONNS, 64);
+	assert_non_null(b->sqes);
+	engine_init(&b->engine, pool, b->sqes, &b->mrs, &b->qps, 0, 1, &bench_ops, b);
 	engine_add_dev(&b->engine, BENCH_DEV, our_mac, &b->obs);
 	b->now = 1000000000;
 	*state = b;
@@ -174,6 +176,8 @@ bench_teardown(void **state)
 		free(b->region[i]);
 	}
 	qp_table_free(&b->qps);
+	assert_true(qp_sqe_pool_whole(b->sqes));
+	qp_sqe_pool_free(b->sqes);
 	mr_table_free(&b->mrs);
 	free(b);
 	leaked = POOL_MBUFS - (int)rte_mempool_avail_count(pool);

@@ -100,6 +100,7 @@ struct bench {
 	struct mr_table mrs;
 	struct qp_table qps;
 	uint64_t now;
+	struct qp_sqe_pool *sqes;
 	struct conn *conn[BENCH_CONNS];
 	uint32_t nconns;
 	struct bench_region *region[4 * BENCH_CONNS];

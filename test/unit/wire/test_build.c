@@ -253,6 +253,19 @@ test_WIRE_03_headers_apart_from_payload(void **state)
 	}
 }
 
+/* A frame that says itself where its headers are gets the ICRC that its template gives it. */
+static void
+test_WIRE_03_sealed_without_its_template(void **state)
+{
+	for (uint32_t kind = 0; kind < FRAME_KINDS; kind++) {
+		struct frame f = frame_make(0x0b, kind, 5), g = f;
+
+		memset(g.bytes + g.len - WIRE_ICRC_LEN, 0, WIRE_ICRC_LEN);
+		wire_frame_seal_own(g.bytes, g.len);
+		assert_memory_equal(g.bytes, f.bytes, f.len);
+	}
+}
+
 /* Values worked out with another program after the kernel's formula. */
 static void
 test_WIRE_02_udp_source_port(void **state)
@@ -284,6 +297,7 @@ main(void)
 		cmocka_unit_test(test_WIRE_01_extended_headers_bytes),
 		cmocka_unit_test(test_WIRE_01_headers_fit_their_room),
 		cmocka_unit_test(test_WIRE_03_headers_apart_from_payload),
+		cmocka_unit_test(test_WIRE_03_sealed_without_its_template),
 		cmocka_unit_test(test_WIRE_02_udp_source_port),
 	};
 

@@ -113,9 +113,11 @@ open_port(struct port *p, const char *name, unsigned nqueues)
 int
 bench_start(void **state)
 {
+	static const struct qp_table qps = {.mask = 15};
 	static const unsigned lcores[] = {1, 2, 3, 4};
 	struct worker_params p = {.nworkers = nworkers, .lcores = lcores, .idle = idle};
 
+	p.qps = &qps;
 	pool = rte_pktmbuf_pool_create("pool", POOL_BUFFERS, 0, 0, 1536 + RTE_PKTMBUF_HEADROOM,
 				       SOCKET_ID_ANY);
 	p.pool = pool;

@@ -24,13 +24,14 @@ ppoll(struct pollfd *fds, nfds_t nfds, const struct timespec *limit, const sigse
 }
 
 void
-engine_init(struct engine *e, struct rte_mempool *pool, const struct mr_table *mrs,
-	    const struct qp_table *qps, uint32_t worker, uint32_t worker_mask,
-	    const struct engine_ops *ops, void *ops_ctx)
+engine_init(struct engine *e, struct rte_mempool *pool, struct qp_sqe_pool *sqes,
+	    const struct mr_table *mrs, const struct qp_table *qps, uint32_t worker,
+	    uint32_t worker_mask, const struct engine_ops *ops, void *ops_ctx)
 {
 	memset(e, 0, sizeof(*e));
 	memset(&fake[worker], 0, sizeof(fake[worker]));
 	e->env.pool = pool;
+	e->env.sqes = sqes;
 	e->env.tx = e->tx;
 	e->env.tx_cap = ENGINE_TX_CAP;
 	e->worker = worker;
