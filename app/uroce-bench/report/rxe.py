@@ -15,7 +15,8 @@ from goals import Sample
 
 LIBS = "usr/lib/x86_64-linux-gnu"
 PMD_LIBS = ("librte_net_af_packet", "librte_net_ring", "librte_mempool_ring", "librte_bus_vdev")
-TARGETS = ("app/uroced/uroced", "app/uroce-run/uroce-run", "drivers/verbs/liburoce-rdmav34.so")
+TARGETS = ("app/uroced/uroced", "app/uroce-run/uroce-run", "app/uroce-bench/uroce-bench",
+           "drivers/verbs/liburoce-rdmav34.so")
 OF_THE_GUEST = ("libc.so", "libm.so", "ld-linux")  # the guest is the same Debian
 
 
@@ -57,7 +58,7 @@ def bundle(build, root):
     drivers = [next(pathlib.Path("/", LIBS).glob(f"{name}.so.??")) for name in PMD_LIBS]
     links = root / LIBS / "dpdk" / pmds.name
     links.mkdir(parents=True)
-    for path in [*drivers, *libraries(build / TARGETS[0], build / TARGETS[1], *drivers)]:
+    for path in [*drivers, *libraries(*(build / target for target in TARGETS), *drivers)]:
         shutil.copy(path, root / LIBS / pathlib.Path(path).name)
     for driver in drivers:  # links: a second copy of a bus would be a bus of its own
         (links / driver.name.partition(".so")[0]).with_suffix(".so").symlink_to(f"../../{driver.name}")
@@ -83,6 +84,19 @@ def figures(text):
     return {key: statistics.median(values) for key, values in found.items()}
 
 
+def limits(got, what, unit):
+    """What the link and the processor of the guest permit, in words: '' where it was not measured."""
+    told = []
+    if ("veth", what) in got:
+        told.append(f"veth alone carries {got['veth', what]:.3g} {unit} by pktgen")
+    if ("port", what) in got:
+        told.append(f"two af_packet ports alone {got['port', what]:.3g} {unit}")
+    if what == "bandwidth" and ("crc", "us") in got and ("copy", "us") in got:
+        told.append(f"CRC and copy of 4 KiB take {got['crc', 'us']:.1f} and {got['copy', 'us']:.1f} us, "
+                    "on each side")
+    return ", ".join(told)
+
+
 def measure(plan):
     source = machine.source()
     if source is None or not (source / "test/interop/run-guest.sh").exists():
@@ -97,7 +111,8 @@ def measure(plan):
         rxe, uroce = got["rxe", what], got["uroce", what]
         unit = {"rate": "k/s", "bandwidth": "MB/s"}[what]
         note = f"rxe {rxe:.3g} {unit} by ib_write_bw; both in one boot, emulated where there is no KVM"
-        if what == "rate" and ("veth", what) in got:
-            note += f"; veth alone carries {got['veth', what]:.3g} k frames/s (pktgen)"
+        alone = limits(got, what, unit)
+        if alone:
+            note += f"; {alone}"
         samples[goal] = Sample(uroce, rxe, note)
     return samples

@@ -186,6 +186,15 @@ class Outputs(unittest.TestCase):
         text = "figure rxe rate 15.7\r\nnoise\r\nfigure rxe rate 17.7\r\nfigure uroce bandwidth 2e+02\r\n"
         self.assertEqual(rxe.figures(text), {("rxe", "rate"): 16.7, ("uroce", "bandwidth"): 200.0})
 
+    def test_limits_of_the_guest(self):
+        got = rxe.figures("figure veth rate 92\nfigure port rate 50\nfigure crc us 12.25\n"
+                          "figure copy us 1.4\nfigure port bandwidth 82\n")
+        self.assertEqual(rxe.limits(got, "rate", "k/s"),
+                         "veth alone carries 92 k/s by pktgen, two af_packet ports alone 50 k/s")
+        self.assertEqual(rxe.limits(got, "bandwidth", "MB/s"), "two af_packet ports alone 82 MB/s, "
+                         "CRC and copy of 4 KiB take 12.2 and 1.4 us, on each side")
+        self.assertEqual(rxe.limits({}, "rate", "k/s"), "")
+
 
 def pairs():
     return [(MORE, goals.make_row(MORE, [near(9), far(2)])),

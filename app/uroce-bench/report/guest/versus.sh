@@ -88,21 +88,46 @@ core_back() {
 	modprobe -a rdma_rxe ib_uverbs
 }
 
-# What veth alone does when the kernel makes the frames: no transport over it can be quicker.
-veth_alone() {
-	local say=/proc/net/pktgen
-	modprobe pktgen || return
+# pktgen BYTES: k frames/s that the kernel's own generator sends over the veth pair
+pktgen() {
+	local say=/proc/net/pktgen word
 	echo "add_device veth0" >$say/kpktgend_0
-	for word in "count 20000" "pkt_size 138" "dst 10.78.0.102" "dst_mac 02:00:00:78:00:02"; do
+	for word in "count 20000" "pkt_size $1" "dst 10.78.0.102" "dst_mac 02:00:00:78:00:02"; do
 		echo "$word" >$say/veth0
 	done
 	echo start >$say/pgctrl
-	awk '$1 ~ /pps$/ { print "figure veth rate", $1 / 1000 }' $say/veth0
+	awk '$1 ~ /pps$/ { print $1 / 1000 }' $say/veth0
 	echo "rem_device_all" >$say/kpktgend_0
 }
 
+# limit OPTION...: uroce-bench's mode limit; median NAME KEY: of its row of that name, that figure
+limit() {
+	/opt/uroce/app/uroce-bench/uroce-bench limit --no-huge --no-probe --runs 1 --json "$@" >/tmp/limit.json
+}
+
+median() {
+	awk -v name="$1" -v key="\"$2\":" '
+		/"name":/ { row = index($0, name); next }
+		row && $1 == key { found = 1 }
+		row && found && /"median":/ { print $2 + 0; exit }' /tmp/limit.json
+}
+
+# What no transport over this link, and none of ours on this processor, can be quicker than: frames of
+# messages of 64 B and of 4 KiB, made by the kernel; the same between two bare af_packet ports; CRC and
+# copy of 4 KiB.
+limits() {
+	modprobe pktgen || return
+	echo "figure veth rate $(pktgen 138)"
+	pktgen 4170 | awk '{ print "figure veth bandwidth", $1 * 4.096 }'
+	limit --port af_packet --run-ms 100 &&
+		median "payload 64 B" oneway | awk '{ print "figure port rate", $1 * 1000 }' &&
+		median "payload 4096 B" oneway | awk '{ print "figure port bandwidth", $1 * 4096 }'
+	limit && median "memory, 4096 B" crc | awk '{ print "figure crc us", $1 / 1000 }' &&
+		median "memory, 4096 B" copy | awk '{ print "figure copy us", $1 / 1000 }'
+}
+
 two_rxe 4200 || exit 1
-veth_alone
+limits
 for round in $(seq "$rounds"); do
 	if [ "$round" -gt 1 ]; then
 		core_back
