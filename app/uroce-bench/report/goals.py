@@ -102,9 +102,9 @@ def _chosen(samples):
 
 def make_row(goal, samples=(), error=None, skipped=None):
     """
-    The row of a goal: from its samples, or from what went wrong, or why it was not tried. The figure is the median of the
-    samples that were taken in the state near (of all, where none was), the ratio the median of
-    theirs, each with its own base.
+    The row of a goal: from its samples, or from what went wrong, or why it was not tried. The figure
+    is the median of the samples that were taken in the state near (of all, where none was), the ratio
+    the median of theirs, each with its own base; the note that of the sample nearest to that ratio.
     """
     row = {"name": name_of(goal), "group": goal.group, "goal": goal.text(), "figure": None,
            "unit": goal.unit, "ratio": None, "state": None, "met": False}
@@ -130,9 +130,9 @@ def make_row(goal, samples=(), error=None, skipped=None):
     distances = [ns for s in chosen for ns in s.distance_ns]
     if distances:
         row["core_distance_ns"] = [min(distances), max(distances)]
-    notes = list(dict.fromkeys(s.note for s in chosen if s.note))
-    if notes:
-        row["note"] = "; ".join(notes)
+    note = min(zip(chosen, ratios), key=lambda pair: abs(pair[1] - ratio))[0].note
+    if note:
+        row["note"] = note
     away = [s for s in samples if s.state != "near"]
     if away and chosen != samples:
         row["far"] = {"figure": statistics.median(s.figure for s in away),

@@ -214,11 +214,6 @@ class Daemon:
         """Starts a verbs program on this daemon's devices."""
         return Proc([machine.program("uroce-run"), "--socket", self.socket, *argv], self.ns, env)
 
-    def cpu_s(self):
-        """Processor time that it has used, seconds."""
-        fields = pathlib.Path(f"/proc/{self.proc.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
     def stop(self):
         if self.proc.poll() is None:
             self.proc.popen.terminate()
@@ -234,7 +229,6 @@ def _rmdir(path):
 
 class Local:
     """uroce's link within a host: one daemon, one device that talks to itself."""
-    name = "local"
 
     def __init__(self):
         dev = "name=uroce0,port=net_ring0,addr=10.9.0.101/24,mtu=4096"
@@ -242,24 +236,4 @@ class Local:
         self.server_host = "127.0.0.1"
 
     def close(self):
-        self.server.stop()
-
-
-class Memif:
-    """uroce's link between two daemons: shared memory."""
-    name = "memif"
-
-    def __init__(self):
-        ns, path = netns(), tmpdir() / "memif.sock"
-        both = []
-        for i, role in enumerate(("server", "client")):
-            vdev = f"net_memif0,role={role},socket={path},socket-abstract=no,bsize=4608"
-            dev = f"name=uroce0,port=net_memif0,addr=10.9.0.{101 + i}/24,mtu=4096"
-            both.append(Daemon([vdev], [dev], ns))
-        self.server, self.client = both
-        self.server_host = "127.0.0.1"
-        time.sleep(0.3)  # memif connects in the background
-
-    def close(self):
-        self.client.stop()
         self.server.stop()

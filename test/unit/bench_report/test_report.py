@@ -3,6 +3,7 @@
 """uroce-bench report and versus without a measurement: ratio and met, the shape of the JSON, plots
 that are well-formed, missing programs and bad options that are named."""
 import contextlib
+import dataclasses
 import io
 import itertools
 import json
@@ -76,6 +77,10 @@ class Rows(unittest.TestCase):
         self.assertEqual((row["figure"], row["state"], row["met"]), (11, "near", True))
         self.assertEqual(row["far"], {"figure": 2, "ratio": 0.25})
         self.assertEqual(row["core_distance_ns"], [25.0, 30.0])
+
+    def test_note_is_of_the_sample_nearest_to_the_ratio(self):
+        samples = [dataclasses.replace(near(figure), note=str(figure)) for figure in (10, 13, 11)]
+        self.assertEqual(goals.make_row(MORE, samples)["note"], "11")
 
     def test_only_far_samples(self):
         row = goals.make_row(MORE, [far(9), far(9)])
