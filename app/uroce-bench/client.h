@@ -26,8 +26,9 @@
 #include <sys/types.h>
 #include "bench.h"
 
-#define CLIENT_MODE     "client-process" /* argv[1] of a client, which people do not type */
-#define CLIENT_NAME_MAX 64
+#define CLIENT_MODE       "client-process" /* argv[1] of a client, which people do not type */
+#define CLIENT_NAME_MAX   64
+#define CLIENT_SOCKET_MAX 128
 
 /* ---- client_hist.c ---- */
 /*
@@ -119,7 +120,7 @@ struct client_proc {
 };
 struct client_daemon {
 	pid_t pid; /* 0: not ours */
-	char socket[128];
+	char socket[CLIENT_SOCKET_MAX];
 };
 /* Where processes are put: the CPUs that this one had before DPDK pinned it. Call first. */
 void client_host_init(void);

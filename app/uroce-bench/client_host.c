@@ -24,6 +24,8 @@ static struct {
 	struct {
 		pid_t pid;
 		char dir[64], prefix[64];
+		char socket[CLIENT_SOCKET_MAX];
+		char dpdk_dir[80]; /* that EAL leaves, empty */
 	} daemon[MAX_DAEMONS];
 	unsigned nclients, ndaemons;
 } host;
@@ -63,15 +65,11 @@ reap(pid_t pid)
 static void
 daemon_end(unsigned i)
 {
-	char path[128];
-
 	kill(host.daemon[i].pid, SIGTERM);
 	reap(host.daemon[i].pid);
-	snprintf(path, sizeof(path), "%s/sock", host.daemon[i].dir);
-	unlink(path);
+	unlink(host.daemon[i].socket);
 	rmdir(host.daemon[i].dir);
-	snprintf(path, sizeof(path), "/var/run/dpdk/%s", host.daemon[i].prefix);
-	rmdir(path);
+	rmdir(host.daemon[i].dpdk_dir);
 }
 
 void
@@ -209,7 +207,10 @@ client_daemon_start(struct client_daemon *d, const struct bench_options *o)
 	if (mkdtemp(dir) == NULL || pipe(out) < 0)
 		fail(dir);
 	snprintf(d->socket, sizeof(d->socket), "%s/sock", dir);
+	memcpy(host.daemon[i].socket, d->socket, sizeof(d->socket));
 	snprintf(host.daemon[i].prefix, sizeof(host.daemon[i].prefix), "bench-%d-%u", getpid(), i);
+	snprintf(host.daemon[i].dpdk_dir, sizeof(host.daemon[i].dpdk_dir),
+		 "/var/run/dpdk/bench-%d-%u", getpid(), i);
 	pid = fork();
 	if (pid < 0)
 		fail("fork");

@@ -71,8 +71,10 @@ client_rate(struct client *c, const struct client_command *cmd, struct client_an
 	}
 	a->end_ns = client_now_ns();
 	/* what is behind the last completion of a SEND */
-	while (recvs && c->end[1].count[0].arrived != c->end[0].count[0].done)
-		replenish(c, 1);
+	for (uint32_t q = 0; recvs && q < c->plan.qps; q++) {
+		while (c->end[1].count[q].arrived != c->end[0].count[q].done)
+			replenish(c, 1);
+	}
 	a->messages = done;
 }
 
@@ -181,8 +183,6 @@ client_serve(struct client *c, bool pong)
 		return;
 	}
 	for (uint32_t empty = 0; empty < STOP_TURNS || !told_to_stop(c);) {
-		uint32_t before = e->count[0].arrived;
-
 		if (empty >= STOP_TURNS)
 			empty = 0;
 		if (!pong) {
@@ -194,7 +194,7 @@ client_serve(struct client *c, bool pong)
 			empty++;
 			continue;
 		}
-		e->count[0].arrived = before + 1;
+		e->count[0].arrived++;
 		client_post(c, 1, 0, 1);
 		client_post_recvs(c, 1, 0, 1);
 		wait_for(c, e->scq);
