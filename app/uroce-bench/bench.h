@@ -123,5 +123,7 @@ int bench_script(int argc, char **argv);
 /* CRC alone, and a copy alone, over len bytes of hot memory: ns each. */
 double bench_crc_ns(uint32_t len);
 double bench_copy_ns(uint32_t len);
+/* Packets a second of the limit model: port, CRC and copy of each, one after the other. */
+double bench_limit_rate(double port_rate, uint32_t payload);
 
 #endif

@@ -193,8 +193,8 @@ wait_count(struct duo *p, uint64_t messages)
 	}
 }
 
-void
-duo_run(struct duo *p, enum duo_role role, uint32_t frame, struct duo_sample *s)
+static void
+run_once(struct duo *p, enum duo_role role, uint32_t frame, struct duo_sample *s)
 {
 	struct counts a, b;
 	double before, s_run;
@@ -225,6 +225,17 @@ duo_run(struct duo *p, enum duo_role role, uint32_t frame, struct duo_sample *s)
 		.distance_ns = RTE_MAX(before, probe(p)),
 	};
 	signal_both(p, SIGSTOP);
+}
+
+void
+duo_run(struct duo *p, enum duo_role role, uint32_t frame, struct duo_sample *s)
+{
+	for (unsigned i = 0; i < DUO_TRIES; i++) {
+		run_once(p, role, frame, s);
+		if (role == DUO_RC || s->rate > 0)
+			return;
+	}
+	duo_die("no frame came in %u times %u ms", DUO_TRIES, p->sh->o.run_ms);
 }
 
 bool

@@ -24,6 +24,7 @@
 #define DUO_MEM_BYTES (64u * 1024) /* messages move within this much, unless one is larger */
 #define DUO_FRAMES    512          /* in flight in role DUO_SWAP */
 #define DUO_NEAR_NS   100.0        /* cores further from each other than this are far */
+#define DUO_TRIES     5            /* at frames alone: others may have a core all the time */
 
 enum duo_role {
 	DUO_RC,     /* queue pairs; side 0 requests, side 1 responds */
@@ -114,7 +115,9 @@ struct duo_sample {
 	double again;       /* packets sent again, a second */
 	double distance_ns; /* the worse one of before and after */
 };
-/* Run for o.run_ms, or o.count messages. frame: bytes, not for RC. The pair is stopped afterwards.
+/*
+ * Run for o.run_ms, or o.count messages. frame: bytes, not for RC. The pair is stopped afterwards.
+ * Frames alone: the rate is not 0, figures being held against it; exits with 1 where none come.
  */
 void duo_run(struct duo *p, enum duo_role role, uint32_t frame, struct duo_sample *s);
 /* RC: did the bytes arrive? */
@@ -140,7 +143,7 @@ struct duo_pmd {
 	FILE *to[2], *from[2];
 };
 void duo_pmd_open(struct duo_pmd *t, const struct bench_options *o, unsigned link);
-/* Frames a second that the receiver got, in run_ms. */
+/* Frames a second that the receiver got, in run_ms; not 0, as of duo_run. */
 double duo_pmd_run(struct duo_pmd *t, uint32_t frame, uint32_t run_ms);
 void duo_pmd_close(struct duo_pmd *t);
 /* One testpmd that forwards between two ports; returns when it does. */

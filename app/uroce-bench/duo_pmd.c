@@ -115,7 +115,7 @@ double
 duo_pmd_run(struct duo_pmd *t, uint32_t frame, uint32_t run_ms)
 {
 	char set[32];
-	double got;
+	double got = 0;
 
 	for (unsigned s = 0; s < 2; s++)
 		kill(t->pid[s], SIGCONT);
@@ -126,8 +126,12 @@ duo_pmd_run(struct duo_pmd *t, uint32_t frame, uint32_t run_ms)
 	rate(t, 0, "Tx-pps:"); /* it answers in turn: it has started */
 	usleep(SETTLE_MS * 1000);
 	rate(t, 1, "Rx-pps:");
-	usleep(run_ms * 1000);
-	got = rate(t, 1, "Rx-pps:");
+	for (unsigned i = 0; i < DUO_TRIES && got <= 0; i++) {
+		usleep(run_ms * 1000);
+		got = rate(t, 1, "Rx-pps:");
+	}
+	if (got <= 0)
+		duo_die("testpmd got no frame in %u times %u ms", DUO_TRIES, run_ms);
 	for (unsigned s = 0; s < 2; s++)
 		kill(t->pid[s], SIGSTOP);
 	return got;

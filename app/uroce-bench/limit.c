@@ -61,6 +61,13 @@ bench_copy_ns(uint32_t len)
 	return best_ns(copy_once, len);
 }
 
+double
+bench_limit_rate(double port_rate, uint32_t payload)
+{
+	/* with the payload: BTH and RETH of a WRITE */
+	return 1e9 / (1e9 / port_rate + bench_crc_ns(payload + 28) + bench_copy_ns(payload));
+}
+
 int
 bench_limit(const struct bench_options *o, struct bench_report *r)
 {

@@ -20,14 +20,11 @@ row(struct bench_report *r, const struct bench_options *o, struct duo *p, struct
 	char name[96];
 
 	for (uint32_t i = 0; i < o->runs; i++) {
-		double ns;
-
 		duo_run(p, DUO_ONEWAY, frame, &s);
 		bench_figure_add(&rate, s.rate * 1e-6);
 		bench_figure_add(&gbps, s.rate * frame * 8e-9);
 		bench_figure_add(&distance, s.distance_ns);
-		ns = 1e9 / s.rate + bench_crc_ns(payload + 28) + bench_copy_ns(payload);
-		bench_figure_add(&model, payload * 8 / ns);
+		bench_figure_add(&model, bench_limit_rate(s.rate, payload) * payload * 8e-9);
 		if (two) {
 			duo_run(p, DUO_SWAP, frame, &back);
 			bench_figure_add(&swap, back.rate * 1e-6);

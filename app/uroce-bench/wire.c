@@ -41,16 +41,6 @@ frame_of(const struct bench_options *o)
 						: WHOLE_OVERHEAD);
 }
 
-/* Packets a second of the limit model: port, CRC and copy of each, one after the other. */
-static double
-limit_of(const struct bench_options *o, double port_rate)
-{
-	uint32_t payload = RTE_MIN(o->size, o->mtu);
-	double ns = 1e9 / port_rate + bench_crc_ns(payload + 28) + bench_copy_ns(payload);
-
-	return 1e9 / ns;
-}
-
 struct wire {
 	struct duo rc, frames;
 	struct duo_pmd pmd;
@@ -112,7 +102,7 @@ measure(struct wire *w, const struct bench_options *o, struct figures *f)
 	bench_figure_add(&f->again, s.again);
 	if (o->versus_limit) {
 		duo_run(&w->frames, DUO_ONEWAY, frame, &port);
-		other = limit_of(o, port.rate);
+		other = bench_limit_rate(port.rate, RTE_MIN(o->size, o->mtu));
 		bench_figure_add(&f->ports, port.rate * 1e-6);
 		bench_figure_add(&f->limit, other * 1e-6);
 		bench_figure_add(&f->of_limit, packets / other);
