@@ -486,25 +486,16 @@ test_garbled_address_handles(void)
 int
 main(int argc, char **argv)
 {
-#define T(name)                                                                                    \
-	{                                                                                          \
-#name, name                                                                        \
-	}
 	static const struct side_test tests[] = {
-		T(test_domains_go_after_what_uses_them),
-		T(test_allocators_are_accepted),
-		T(test_threads_share_queues),
-		T(test_threads_share_queues_by_either_way_to_post),
-		T(test_threads_have_domains_of_their_own),
-		T(test_garbled_handles_of_what_is_made_from),
-		T(test_garbled_handles_of_what_is_changed),
-		T(test_garbled_address_handles),
+		SIDE_TEST(test_domains_go_after_what_uses_them),
+		SIDE_TEST(test_allocators_are_accepted),
+		SIDE_TEST(test_threads_share_queues),
+		SIDE_TEST(test_threads_share_queues_by_either_way_to_post),
+		SIDE_TEST(test_threads_have_domains_of_their_own),
+		SIDE_TEST(test_garbled_handles_of_what_is_made_from),
+		SIDE_TEST(test_garbled_handles_of_what_is_changed),
+		SIDE_TEST(test_garbled_address_handles),
 	};
 
-	if (argc != 2) {
-		fprintf(stderr, "usage: domains DEVICE\n");
-		return 2;
-	}
-	side_open(&side, argv[1]);
-	return side_run(tests, sizeof(tests) / sizeof(tests[0]));
+	return side_main(argc, argv, &side, tests, sizeof(tests) / sizeof(tests[0]));
 }

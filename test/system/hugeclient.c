@@ -110,21 +110,12 @@ test_no_hugetlbfs_here(void)
 int
 main(int argc, char **argv)
 {
-#define T(name)                                                                                    \
-	{                                                                                          \
-#name, name                                                                        \
-	}
 	static const struct side_test tests[] = {
-		T(test_memory_on_huge_pages),
-		T(test_rdma_between_them),
-		T(test_queues_are_on_huge_pages),
-		T(test_no_hugetlbfs_here),
+		SIDE_TEST(test_memory_on_huge_pages),
+		SIDE_TEST(test_rdma_between_them),
+		SIDE_TEST(test_queues_are_on_huge_pages),
+		SIDE_TEST(test_no_hugetlbfs_here),
 	};
 
-	if (argc != 2) {
-		fprintf(stderr, "usage: hugeclient DEVICE\n");
-		return 2;
-	}
-	side_open(&side, argv[1]);
-	return side_run(tests, sizeof(tests) / sizeof(tests[0]));
+	return side_main(argc, argv, &side, tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -537,34 +537,25 @@ test_timestamps_are_of_the_clock_that_can_be_asked(void)
 int
 main(int argc, char **argv)
 {
-#define T(name)                                                                                    \
-	{                                                                                          \
-#name, name                                                                        \
-	}
 	static const struct side_test tests[] = {
-		T(test_not_offered_is_zero_and_refused),
-		T(test_port_and_its_tables),
-		T(test_max_pd),
-		T(test_max_cq),
-		T(test_max_mr),
-		T(test_max_mw),
-		T(test_max_qp),
-		T(test_max_srq),
-		T(test_max_ah),
-		T(test_max_cqe),
-		T(test_max_qp_wr_and_sge),
-		T(test_max_srq_wr_and_sge),
-		T(test_max_cqe_and_qp_wr_are_usable),
-		T(test_max_sge_is_usable),
-		T(test_max_rd_atom),
-		T(test_max_mcast),
-		T(test_timestamps_are_of_the_clock_that_can_be_asked),
+		SIDE_TEST(test_not_offered_is_zero_and_refused),
+		SIDE_TEST(test_port_and_its_tables),
+		SIDE_TEST(test_max_pd),
+		SIDE_TEST(test_max_cq),
+		SIDE_TEST(test_max_mr),
+		SIDE_TEST(test_max_mw),
+		SIDE_TEST(test_max_qp),
+		SIDE_TEST(test_max_srq),
+		SIDE_TEST(test_max_ah),
+		SIDE_TEST(test_max_cqe),
+		SIDE_TEST(test_max_qp_wr_and_sge),
+		SIDE_TEST(test_max_srq_wr_and_sge),
+		SIDE_TEST(test_max_cqe_and_qp_wr_are_usable),
+		SIDE_TEST(test_max_sge_is_usable),
+		SIDE_TEST(test_max_rd_atom),
+		SIDE_TEST(test_max_mcast),
+		SIDE_TEST(test_timestamps_are_of_the_clock_that_can_be_asked),
 	};
 
-	if (argc != 2) {
-		fprintf(stderr, "usage: limits DEVICE\n");
-		return 2;
-	}
-	side_open(&side, argv[1]);
-	return side_run(tests, sizeof(tests) / sizeof(tests[0]));
+	return side_main(argc, argv, &side, tests, sizeof(tests) / sizeof(tests[0]));
 }

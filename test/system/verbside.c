@@ -20,23 +20,6 @@ side_failed(const char *file, int line, const char *what)
 		printf("# %s:%d: %s (errno %d: %s)\n", file, line, what, errno, strerror(errno));
 }
 
-int
-side_run(const struct side_test *tests, unsigned int n)
-{
-	int bad = 0;
-
-	for (unsigned int i = 0; i < n; i++) {
-		failures = 0;
-		errno = 0;
-		tests[i].run();
-		bad += failures != 0;
-		printf("%s %u - %s\n", failures ? "not ok" : "ok", i + 1, tests[i].name);
-		fflush(stdout);
-	}
-	printf("1..%u\n", n);
-	return bad != 0;
-}
-
 void
 side_open(struct side *s, const char *name)
 {
@@ -146,4 +129,26 @@ side_wait(struct ibv_cq *cq, struct ibv_wc *wc)
 	while ((n = ibv_poll_cq(cq, 1, wc)) == 0 && now_ns() < end)
 		sched_yield();
 	return n == 1;
+}
+
+int
+side_main(int argc, char **argv, struct side *s, const struct side_test *tests, unsigned int n)
+{
+	int bad = 0;
+
+	if (argc != 2) {
+		fprintf(stderr, "usage: %s DEVICE\n", argv[0]);
+		return 2;
+	}
+	side_open(s, argv[1]);
+	for (unsigned int i = 0; i < n; i++) {
+		failures = 0;
+		errno = 0;
+		tests[i].run();
+		bad += failures != 0;
+		printf("%s %u - %s\n", failures ? "not ok" : "ok", i + 1, tests[i].name);
+		fflush(stdout);
+	}
+	printf("1..%u\n", n);
+	return bad != 0;
 }

@@ -42,8 +42,15 @@ struct side_test {
 	const char *name;
 	void (*run)(void);
 };
-/* Runs them all, one TAP line each. 0: all were good. */
-int side_run(const struct side_test *tests, unsigned int n);
+#define SIDE_TEST(function)                                                                        \
+	{                                                                                          \
+#function, function                                                                \
+	}
+/*
+ * main of a program that has the device's name as its argument: opens it and runs all tests, one
+ * TAP line each. The exit status, 0 where all were good.
+ */
+int side_main(int argc, char **argv, struct side *s, const struct side_test *tests, unsigned int n);
 /* The present test fails. */
 void side_failed(const char *file, int line, const char *what);
 
