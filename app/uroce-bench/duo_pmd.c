@@ -93,6 +93,9 @@ start(const char *lcores, const char *vdev0, const char *vdev1, const char *forw
 	if (*to == NULL || *from == NULL)
 		duo_die("no memory");
 	read_until(*from, "packet forwarding - ", text, sizeof(text));
+	/* it goes on without one, and tells no rate */
+	if (strncmp(text, "ports=0", 7) == 0)
+		duo_die("dpdk-testpmd has no port: %s did not open", vdev0);
 	return pid;
 }
 
