@@ -43,22 +43,22 @@ struct uroce_held {
 
 /* Head of an SQ, RQ or SRQ; the entries start UROCE_RING_HDR bytes behind it. */
 struct uroce_ring_hdr {
-	uint32_t prod; /* written by the client */
-	uint8_t pad0[60];
+	uint32_t prod;  /* written by the client */
+	uint32_t armed; /* set by the daemon, cleared by whoever rings or finds work */
+	uint8_t pad0[56];
 	uint32_t cons;  /* written by the daemon, as the rest of this line */
 	uint32_t done;  /* WQEs before it have their completion in the CQ, those that get one */
 	uint64_t entry; /* of the WQE last completed: uroce_ring_entry */
 	uint64_t wr_id; /* of the WQE before cons, whose slot may be another's by now */
 	struct uroce_held held;
 	uint8_t pad1[16];
-	uint32_t armed; /* set by the daemon, cleared by whoever rings or finds work */
-	uint8_t pad2[60];
 };
-#define UROCE_RING_HDR 192
+#define UROCE_RING_HDR 128
 UROCE_ABI_ASSERT(sizeof(struct uroce_ring_hdr) == UROCE_RING_HDR, "ring header size");
 UROCE_ABI_ASSERT(offsetof(struct uroce_ring_hdr, cons) == 64, "cons on its own line");
 UROCE_ABI_ASSERT(offsetof(struct uroce_ring_hdr, held) == 88, "ring header layout");
-UROCE_ABI_ASSERT(offsetof(struct uroce_ring_hdr, armed) == 128, "armed on its own line");
+UROCE_ABI_ASSERT(offsetof(struct uroce_ring_hdr, armed) == 4,
+		 "armed beside prod: who posts has both");
 
 /* The WQE of this index completes by that CQ entry; both indices run freely. */
 static inline uint64_t

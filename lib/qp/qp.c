@@ -25,24 +25,17 @@ qp_cap_grant(const struct uroce_qp_cap *want, struct uroce_qp_cap *grant)
 	return 0;
 }
 
-static void *
-qp_zalloc(size_t bytes)
-{
-	void *p = aligned_alloc(64, RTE_ALIGN_CEIL(bytes, 64));
-
-	if (p != NULL)
-		memset(p, 0, bytes);
-	return p;
-}
-
 struct qp *
 qp_create(const struct qp_create *c)
 {
-	struct qp *qp = qp_zalloc(sizeof(*qp));
 	uint32_t max_sge = c->srq != NULL ? c->srq->rq.max_sge : c->rq.max_sge;
+	size_t bytes = offsetof(struct qp, recv_sge) + max_sge * sizeof(struct uroce_sge);
+	void *mem;
+	struct qp *qp;
 
-	if (qp == NULL)
+	if (posix_memalign(&mem, __alignof__(struct qp), bytes) != 0)
 		return NULL;
+	qp = memset(mem, 0, bytes);
 	qp->qpn = c->qpn;
 	qp->type = c->type;
 	qp->pkeys = c->pkeys;
@@ -63,8 +56,8 @@ qp_create(const struct qp_create *c)
 	qp->dev_mtu = c->dev_mtu;
 	qp->snd.sq = c->sq;
 	qp->rcv.rq = c->rq;
-	qp->rcv.cur.sge = qp_zalloc(RTE_MAX(max_sge, 1u) * sizeof(struct uroce_sge));
-	if (qp_sqes_init(&qp->snd.sqes, &c->sq) != 0 || qp->rcv.cur.sge == NULL) {
+	qp->rcv.cur.sge = qp->recv_sge;
+	if (qp_sqes_init(&qp->snd.sqes, &c->sq) != 0) {
 		qp_free(qp);
 		return NULL;
 	}
@@ -77,7 +70,6 @@ qp_free(struct qp *qp)
 	if (qp == NULL)
 		return;
 	qp_sqes_fini(&qp->snd.sqes);
-	free(qp->rcv.cur.sge);
 	free(qp);
 }
 

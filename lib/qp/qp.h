@@ -84,18 +84,23 @@ struct qp_snd {
 /* One READ or atomic being answered, or remembered for duplicates. */
 struct qp_rd_op {
 	uint64_t va;
-	uint64_t orig; /* atomic: the value that was there */
+	union {
+		uint64_t orig; /* atomic: the value that was there */
+		struct {
+			uint32_t len;
+			uint32_t pos; /* READ: next response to send; npkts = done */
+		};
+	};
 	uint32_t rkey;
-	uint32_t len;
-	uint32_t psn;   /* of the first response */
-	uint32_t npkts; /* responses */
-	uint32_t pos;   /* next response to send; npkts = done */
-	uint32_t msn;
-	bool atomic;
-	bool replay; /* answers a duplicate: errors are silent, takes no resource */
-	uint8_t pad[6];
+	uint32_t npkts;      /* responses */
+	uint32_t psn : 24;   /* of the first response */
+	uint32_t atomic : 1; /* else a READ */
+	uint32_t replay : 1; /* answers a duplicate: errors are silent, takes no resource */
+	uint32_t msn : 24;
 };
-#define QP_RD_QUEUE (2 * QP_MAX_RD_ATOMIC)
+_Static_assert(sizeof(struct qp_rd_op) == 32, "two to a cache line");
+/* What a peer can have under way, seen before or not, and one place to put a new one into. */
+#define QP_RD_QUEUE (QP_MAX_RD_ATOMIC + 1)
 
 /* What message the responder is inside of. */
 enum qp_msg {
@@ -109,7 +114,7 @@ struct qp_recv_wqe {
 	bool taken;            /* a WQE is in use by the message under way */
 	uint32_t index;        /* of the WQE in its queue */
 	uint32_t length;       /* sum of the SGEs */
-	struct uroce_sge *sge; /* room for max_sge */
+	struct uroce_sge *sge; /* room for max_sge: qp.recv_sge */
 };
 
 /* The responder half. */
@@ -179,6 +184,9 @@ struct qp {
 	uint64_t user_handle;
 	uint32_t dest_qpn; /* this and the next two: as in attr */
 	uint8_t retry_cnt, rnr_retry;
+	uint16_t worker;
+	const uint16_t *pkeys; /* as in struct qp_create */
+	void *owner;           /* the control thread's object */
 
 	struct qp_snd snd __attribute__((aligned(64)));
 	struct qp_rcv rcv __attribute__((aligned(64)));
@@ -189,10 +197,8 @@ struct qp {
 	uint8_t hop[16];    /* next hop of the path in use; zero: there is none */
 	struct qp_path alt; /* of path migration (qp/migrate.h) */
 	bool alt_loaded;
-	bool mig_refused;      /* PATH_MIG_ERR was raised for what the peer asks for */
-	void *owner;           /* the control thread's object */
-	const uint16_t *pkeys; /* as in struct qp_create */
-	uint16_t worker;
+	bool mig_refused;            /* PATH_MIG_ERR was raised for what the peer asks for */
+	struct uroce_sge recv_sge[]; /* of rcv.cur */
 };
 
 struct qp_create {

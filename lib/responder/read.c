@@ -31,8 +31,8 @@ read_remove(struct qp_rcv *rcv, uint32_t i)
 }
 
 /*
- * A replay gives way to a new request: its requester will ask again. At most half of a full queue
- * are no replays, so there is one.
+ * A replay gives way to a new request: its requester will ask again. Of a full queue at most
+ * QP_MAX_RD_ATOMIC are no replays, so there is one.
  */
 static void
 drop_replay(struct qp_rcv *rcv)
@@ -133,7 +133,8 @@ read_restart(struct qp *qp, uint32_t psn)
 		uint32_t k = psn_diff(psn, op->psn) & WIRE_PSN_MASK;
 
 		if (k < op->npkts) {
-			op->pos = RTE_MIN(op->pos, k);
+			if (!op->atomic)
+				op->pos = RTE_MIN(op->pos, k);
 			return true;
 		}
 	}
@@ -157,7 +158,8 @@ rsp_rd_replay(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
 		;
 	memmove(&rcv->rdq[at + 1], &rcv->rdq[at], (rcv->rdq_n - at) * sizeof(rcv->rdq[0]));
 	rcv->rdq_n++;
-	op->pos = 0;
+	if (!op->atomic)
+		op->pos = 0;
 	op->replay = true;
 	rcv->rdq[at] = *op;
 }

@@ -9,12 +9,6 @@
 #include <rte_timer.h>
 #include "worker/priv.h"
 
-struct worker_timer {
-	struct rte_timer timer;
-	struct worker *w;
-	struct qp *qp;
-};
-
 /* a * b >> 32 in 96 bits */
 static uint64_t
 mul_shift32(uint64_t a, uint64_t b)
@@ -49,27 +43,28 @@ timer_now_ns(void)
 			       clock_rate.ns_per_cycle);
 }
 
-static void
-expired(struct rte_timer *timer, void *arg)
-{
-	struct worker_timer *t = arg;
+/* Of this thread, while it looks at its timers. */
+static __thread struct worker *polling;
 
-	t->w->timers_fired++;
-	engine_timer(&t->w->engine, t->w->now_ns, t->qp);
+static void
+expired(struct rte_timer *timer, void *qp)
+{
+	polling->timers_fired++;
+	engine_timer(&polling->engine, polling->now_ns, qp);
 }
 
 void
 timer_set(void *ctx, struct qp *qp)
 {
-	struct worker_timer *t = qp->timer;
+	struct rte_timer *t = qp->timer;
 	struct worker *w = ctx;
 	uint64_t wait_ns = 0;
 
 	if (qp->snd.deadline_ns > w->now_ns)
 		wait_ns = qp->snd.deadline_ns - w->now_ns;
 	/* one tick later than rounded down: not before the deadline */
-	if (rte_timer_reset(&t->timer, mul_shift32(wait_ns, clock_rate.cycles_per_ns) + 1, SINGLE,
-			    w->lcore, expired, t) == 0)
+	if (rte_timer_reset(t, mul_shift32(wait_ns, clock_rate.cycles_per_ns) + 1, SINGLE, w->lcore,
+			    expired, qp) == 0)
 		qp->timer_at_ns = qp->snd.deadline_ns;
 }
 
@@ -77,6 +72,7 @@ unsigned
 timer_poll(struct worker *w)
 {
 	w->timers_fired = 0;
+	polling = w;
 	rte_timer_manage();
 	return w->timers_fired;
 }
@@ -94,13 +90,11 @@ timer_next_ns(void)
 int
 worker_adopt_qp(struct worker *w, struct qp *qp)
 {
-	struct worker_timer *t = calloc(1, sizeof(*t));
+	struct rte_timer *t = calloc(1, sizeof(*t));
 
 	if (t == NULL)
 		return -ENOMEM;
-	rte_timer_init(&t->timer);
-	t->w = w;
-	t->qp = qp;
+	rte_timer_init(t);
 	qp->timer = t;
 	qp->timer_at_ns = 0;
 	return 0;
@@ -109,13 +103,13 @@ worker_adopt_qp(struct worker *w, struct qp *qp)
 void
 worker_forget_qp(struct worker *w, struct qp *qp)
 {
-	struct worker_timer *t = qp->timer;
+	struct rte_timer *t = qp->timer;
 
 	engine_forget(&w->engine, qp);
 	hot_forget(w, qp);
 	if (t == NULL)
 		return;
-	rte_timer_stop(&t->timer);
+	rte_timer_stop(t);
 	free(t);
 	qp->timer = NULL;
 	qp->timer_at_ns = 0;
