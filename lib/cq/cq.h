@@ -13,6 +13,8 @@
 #include <uroce_abi/cqe.h>
 #include <uroce_abi/ring.h>
 
+#define CQ_AHEAD 8 /* entries */
+
 /* A ring in shared memory as the daemon sees it. */
 struct cq_ring {
 	struct uroce_cq_hdr *hdr;  /* shared */
@@ -67,6 +69,8 @@ cq_post(struct cq *cq, const struct uroce_cqe *cqe, uint64_t *note, uint32_t wqe
 		return false;
 	__atomic_store_n(note, uroce_ring_entry(wqe, i), __ATOMIC_RELEASE);
 	slot = &r->entries[i & r->mask];
+	/* Polled a lap ago by the client's core: fetched before it is that one's turn. */
+	__builtin_prefetch(&r->entries[(i + CQ_AHEAD) & r->mask], 1);
 	memcpy(slot, cqe, offsetof(struct uroce_cqe, phase));
 	__atomic_store_n(&slot->phase, (i >> r->log2) + 1, __ATOMIC_RELEASE);
 	return true;
