@@ -92,11 +92,11 @@ struct qp_rd_op {
 		};
 	};
 	uint32_t rkey;
-	uint32_t npkts;      /* responses */
-	uint32_t psn : 24;   /* of the first response */
+	uint32_t npkts; /* responses */
+	uint32_t psn;   /* of the first response */
+	uint32_t msn : 24;
 	uint32_t atomic : 1; /* else a READ */
 	uint32_t replay : 1; /* answers a duplicate: errors are silent, takes no resource */
-	uint32_t msn : 24;
 };
 _Static_assert(sizeof(struct qp_rd_op) == 32, "two to a cache line");
 /* What a peer can have under way, seen before or not, and one place to put a new one into. */

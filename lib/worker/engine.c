@@ -202,12 +202,14 @@ rx_malformed(struct engine *e, struct qp *qp, const struct wire_pkt *pkt)
 	check_timer(e, qp);
 }
 
+enum rx_icrc { RX_ICRC_BAD, RX_ICRC_GOOD, RX_ICRC_UNKNOWN };
+
 /* A received RoCE frame on its way through engine_rx. */
 struct rx_frame {
 	struct rte_mbuf *m;
 	struct wire_pkt pkt;
 	enum wire_verdict v; /* WIRE_OK, or what is bad about its form */
-	bool intact;         /* the ICRC is right */
+	enum rx_icrc icrc;
 };
 
 /* An intact packet for a QPN of this worker. */
@@ -420,12 +422,23 @@ rx_fetch_queue(struct engine *e, const struct rx_frame *f, uint32_t i)
 		qp_prefetch_rq(qp);
 }
 
-/* The ICRC of f, unless it is known to be right: now if f is long, or now if it is not. */
-static void
-rx_check(struct engine *e, struct rx_frame *f, bool long_ones)
+/* What is known of the ICRC of f before its turn. */
+static enum rx_icrc
+rx_check(struct engine *e, const struct rx_frame *f)
 {
-	if ((f->m->data_len > RX_LONG_BYTES) == long_ones && !f->intact)
-		f->intact = wire_icrc_check_with(&f->pkt, &e->env.icrc);
+	if (e->rx_loopback)
+		return RX_ICRC_GOOD;
+	if (f->m->data_len > RX_LONG_BYTES)
+		return RX_ICRC_UNKNOWN;
+	return wire_icrc_check_with(&f->pkt, &e->env.icrc) ? RX_ICRC_GOOD : RX_ICRC_BAD;
+}
+
+/* When it is f's turn: is its ICRC right? */
+static inline bool
+rx_intact(struct engine *e, const struct rx_frame *f)
+{
+	return likely(f->icrc == RX_ICRC_GOOD) ||
+	       (f->icrc == RX_ICRC_UNKNOWN && wire_icrc_check_with(&f->pkt, &e->env.icrc));
 }
 
 /*
@@ -445,15 +458,13 @@ rx_burst(struct engine *e, uint16_t dev, struct rte_mbuf **m, uint32_t n)
 		k += rx_sort(e, dev, m[i], &f[k]);
 	for (i = 0; i < k; i++) {
 		rx_fetch_qp(e, f, i);
-		f[i].intact = e->rx_loopback;
-		rx_check(e, &f[i], false);
+		f[i].icrc = rx_check(e, &f[i]);
 	}
 	for (i = 0; i < k; i++)
 		rx_fetch_queue(e, f, i);
 	e->env.obs = e->dev[dev].obs;
 	for (i = 0; i < k; i++) {
-		rx_check(e, &f[i], true);
-		if (unlikely(!f[i].intact))
+		if (unlikely(!rx_intact(e, &f[i])))
 			drop(e, e->env.obs, OBS_DROP_BAD_ICRC, f[i].m);
 		else if (unlikely(f[i].pkt.qpn == WIRE_MULTICAST_QPN))
 			engine_rx_multicast(e, dev, f[i].m, &f[i].pkt);
