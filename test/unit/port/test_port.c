@@ -273,10 +273,15 @@ start_eal(void **state)
 	return init_eal(prefix, vdevs, 3);
 }
 
+/*
+ * No rte_eal_cleanup(): it takes away the memory under the listening socket of a memif, which stays
+ * registered with EAL's interrupt thread (port_close). Of 200 runs on a loaded machine 4 ended so.
+ */
 static int
 stop_eal(void **state)
 {
-	return rte_eal_cleanup();
+	rmdir(rte_eal_get_runtime_dir()); /* EAL leaves it, empty */
+	return 0;
 }
 
 int
