@@ -53,7 +53,7 @@ struct qp_sqe_pool *qp_sqe_pool_create(uint32_t qps, uint32_t more);
 /* Control thread. No QP has a chunk any more. NULL: nothing is done. */
 void qp_sqe_pool_free(struct qp_sqe_pool *p);
 
-/* Has every chunk come back that was taken? */
+/* Worker, or when there is none any more. Has every chunk come back that was taken? */
 static inline bool
 qp_sqe_pool_whole(const struct qp_sqe_pool *p)
 {
@@ -92,7 +92,7 @@ qp_sqes_at(const struct qp_sqes *q, uint32_t i)
 				      (size_t)(i & q->low) * q->entry_bytes);
 }
 
-/* Would qp_sqes_take of WQE index i succeed? */
+/* Worker. Would qp_sqes_take of WQE index i succeed? */
 static inline bool
 qp_sqes_room(const struct qp_sqes *q, const struct qp_sqe_pool *p, uint32_t i)
 {

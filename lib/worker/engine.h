@@ -3,10 +3,9 @@
  * The engine of one worker: frames in, frames, completions and deadlines out. No port, no clock, no
  * lcore: worker/worker.h drives it from real ones, test/sim from virtual ones.
  *
- *   engine_rx      frames of one device, in bursts; consumes the mbufs
- *   engine_doorbell  a QP that its client rang for
- *   engine_run     runs QPs with work until the tx array is full or nothing is left
- *   engine_timers  QPs whose deadline has come
+ *   engine_rx      frames of one device, in bursts; consumes the mbufs (engine_rx_loopback: its
+ * own) engine_doorbell  a QP that its client rang for engine_run     runs QPs with work until the
+ * tx array is full or nothing is left engine_timer   a QP whose deadline has come
  */
 #ifndef WORKER_ENGINE_H
 #define WORKER_ENGINE_H

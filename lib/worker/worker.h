@@ -4,10 +4,10 @@
  * a worker only by worker_call (a function run between two bursts) and hears from it through the
  * event ring; no locks, no shared lists.
  *
- * Loop of a worker: rx bursts of its queues -> engine_rx; handoff and loopback rings -> engine_rx;
- * calls from the control thread; doorbell rings -> engine_doorbell; timers; engine_run; tx bursts.
- * Idle: "poll" spins; "adaptive" spins, yields, then sleeps on its eventfd (rung by doorbells,
- * calls and handoffs) for bounded times, since not every port can wake it.
+ * Loop of a worker: rx bursts of its queues and the handoff ring -> engine_rx; frames looped back
+ * -> engine_rx_loopback; calls from the control thread; doorbell rings -> engine_doorbell; timers;
+ * engine_run; tx bursts. Idle: "poll" spins; "adaptive" spins, yields, then sleeps on its eventfd
+ * (rung by doorbells, calls and handoffs) for bounded times, since not every port can wake it.
  */
 #ifndef WORKER_WORKER_H
 #define WORKER_WORKER_H
