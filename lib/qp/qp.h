@@ -293,13 +293,13 @@ void qp_send_error(struct qp_env *env, struct qp *qp, enum qp_wc_status status);
 void qp_fatal(struct qp_env *env, struct qp *qp);
 
 /*
- * Worker. A frame of len bytes of this QP, made from tmpl and closed (wire_frame_close), is in m:
+ * Worker. A frame of len bytes of this QP, the last made from tmpl, and closed, is in m:
  * seal it and put it into env->tx, where there must be room. A frame that loops back stays in this
  * thread's memory, where there is nothing that its ICRC would tell: it is zero
  * (engine_rx_loopback).
  */
 static inline void
-qp_emit(struct qp_env *env, const struct qp *qp, struct rte_mbuf *m, const struct wire_tmpl *tmpl,
+qp_emit(struct qp_env *env, const struct qp *qp, struct rte_mbuf *m, struct wire_tmpl *tmpl,
 	uint32_t len, bool loopback)
 {
 	uint8_t *frame = rte_pktmbuf_mtod(m, uint8_t *);
@@ -307,7 +307,7 @@ qp_emit(struct qp_env *env, const struct qp *qp, struct rte_mbuf *m, const struc
 	if (loopback)
 		memset(frame + len - WIRE_ICRC_LEN, 0, WIRE_ICRC_LEN);
 	else
-		wire_frame_seal(frame, len, tmpl->ip_off, tmpl->is_v6, &env->icrc);
+		wire_frame_seal(tmpl, frame, len);
 	m->data_len = (uint16_t)len;
 	m->pkt_len = len;
 	m->port = qp->port;

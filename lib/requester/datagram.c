@@ -13,7 +13,7 @@
 /* Members of the group on this device get a copy of what goes on the wire (WIRE-10). */
 static void
 datagram_copy_local(struct qp_env *env, struct qp *qp, const struct rte_mbuf *m,
-		    const struct wire_tmpl *tmpl)
+		    struct wire_tmpl *tmpl)
 {
 	struct rte_mbuf *c;
 
@@ -48,13 +48,13 @@ datagram_emit(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const st
 	path.udp_sport = wire_udp_sport(path.flow_label, qp->qpn, e->wqe.ud.remote_qpn);
 	wire_tmpl_init(&tmpl, &path, e->wqe.ud.remote_qpn, qp->pkey);
 	p = rte_pktmbuf_mtod(m, uint8_t *);
-	hdr = wire_hdr_put(&tmpl, &f, p);
+	hdr = wire_hdr_put(&tmpl, &f, e->length, p);
 	if (!req_gather(env, qp, e, 0, p + hdr, e->length)) {
 		rte_pktmbuf_free(m);
 		e->status = QP_WC_LOC_PROT_ERR;
 		return REQ_NEXT;
 	}
-	qp_emit(env, qp, m, &tmpl, wire_frame_close(&tmpl, p, hdr, e->length), ah->loopback);
+	qp_emit(env, qp, m, &tmpl, wire_frame_close(p, hdr, e->length), ah->loopback);
 	if (ah->multicast)
 		datagram_copy_local(env, qp, m, &tmpl);
 	return REQ_SENT;

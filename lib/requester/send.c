@@ -78,7 +78,7 @@ send_owed_ackreq(struct qp_env *env, struct qp *qp)
 
 	bth->a_psn |= rte_cpu_to_be_32(WIRE_BTH_ACKREQ);
 	if (!qp->loopback)
-		wire_frame_seal(frame, m->data_len, qp->tmpl.ip_off, qp->tmpl.is_v6, &env->icrc);
+		wire_frame_seal(&qp->tmpl, frame, m->data_len);
 	send_asked(&qp->snd, true, true);
 }
 
@@ -115,20 +115,19 @@ send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 	f.ackreq = rc && send_ackreq(snd, last);
 	f.becn = false;
 	f.psn = snd->next_psn;
-	f.qpn_override = 0;
 	f.va = e->wqe.rdma.remote_addr;
 	f.rkey = e->wqe.rdma.rkey;
 	f.dmalen = e->length;
 	f.imm = e->wqe.imm;
 	f.inv_rkey = e->wqe.imm;
 	p = rte_pktmbuf_mtod(m, uint8_t *);
-	hdr = wire_hdr_put(&qp->tmpl, &f, p);
+	hdr = wire_hdr_put(&qp->tmpl, &f, len, p);
 	if (!req_gather(env, qp, e, off, p + hdr, len)) {
 		rte_pktmbuf_free(m);
 		e->status = QP_WC_LOC_PROT_ERR;
 		return REQ_NEXT;
 	}
-	qp_emit(env, qp, m, &qp->tmpl, wire_frame_close(&qp->tmpl, p, hdr, len), qp->loopback);
+	qp_emit(env, qp, m, &qp->tmpl, wire_frame_close(p, hdr, len), qp->loopback);
 	if (likely(rc))
 		send_asked(snd, last, f.ackreq);
 	send_advance(env, qp, 1);
@@ -159,8 +158,8 @@ send_request(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const str
 	if (m == NULL)
 		return REQ_NO_ROOM;
 	p = rte_pktmbuf_mtod(m, uint8_t *);
-	hdr = wire_hdr_put(&qp->tmpl, f, p);
-	qp_emit(env, qp, m, &qp->tmpl, wire_frame_close(&qp->tmpl, p, hdr, 0), qp->loopback);
+	hdr = wire_hdr_put(&qp->tmpl, f, 0, p);
+	qp_emit(env, qp, m, &qp->tmpl, wire_frame_close(p, hdr, 0), qp->loopback);
 	if (!e->rd_counted) {
 		e->rd_counted = true;
 		snd->rd_out++;

@@ -74,6 +74,6 @@ rsp_atomic_respond(struct qp_env *env, struct qp *qp, const struct qp_rd_op *op)
 
 	if (m == NULL)
 		return false;
-	rsp_emit(env, qp, m, wire_hdr_put(&qp->tmpl, &f, rte_pktmbuf_mtod(m, uint8_t *)), 0);
+	rsp_emit(env, qp, m, wire_hdr_put(&qp->tmpl, &f, 0, rte_pktmbuf_mtod(m, uint8_t *)), 0);
 	return true;
 }

@@ -239,7 +239,7 @@ read_respond(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
 	if (m == NULL)
 		return false;
 	p = rte_pktmbuf_mtod(m, uint8_t *);
-	hdr = wire_hdr_put(&qp->tmpl, &f, p);
+	hdr = wire_hdr_put(&qp->tmpl, &f, len, p);
 	rc = len != 0 ? mr_read(mr, op->va + off, p + hdr, len) : 0;
 	if (rc != 0) {
 		rte_pktmbuf_free(m);

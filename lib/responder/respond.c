@@ -82,8 +82,7 @@ rsp_emit(struct qp_env *env, struct qp *qp, struct rte_mbuf *m, uint32_t hdr_len
 {
 	uint8_t *p = rte_pktmbuf_mtod(m, uint8_t *);
 
-	qp_emit(env, qp, m, &qp->tmpl, wire_frame_close(&qp->tmpl, p, hdr_len, payload_len),
-		qp->loopback);
+	qp_emit(env, qp, m, &qp->tmpl, wire_frame_close(p, hdr_len, payload_len), qp->loopback);
 }
 
 static bool
@@ -97,7 +96,7 @@ send_ack(struct qp_env *env, struct qp *qp, uint8_t syndrome, uint32_t psn)
 
 	if (m == NULL)
 		return false;
-	rsp_emit(env, qp, m, wire_hdr_put(&qp->tmpl, &f, rte_pktmbuf_mtod(m, uint8_t *)), 0);
+	rsp_emit(env, qp, m, wire_hdr_put(&qp->tmpl, &f, 0, rte_pktmbuf_mtod(m, uint8_t *)), 0);
 	return true;
 }
 

@@ -90,8 +90,10 @@ wire_tmpl_set_pkey(struct wire_tmpl *t, uint16_t pkey)
 {
 	struct wire_bth *bth = (struct wire_bth *)(t->bytes + t->bth_off);
 
-	if (t->len != 0)
-		bth->pkey = rte_cpu_to_be_16(pkey);
+	if (t->len == 0)
+		return;
+	bth->pkey = rte_cpu_to_be_16(pkey);
+	t->shape = 0;
 }
 
 void
@@ -100,11 +102,68 @@ wire_tmpl_set_migreq(struct wire_tmpl *t, bool migreq)
 	struct wire_bth *bth = (struct wire_bth *)(t->bytes + t->bth_off);
 
 	bth->se_m_pad_ver = migreq ? WIRE_BTH_MIGREQ : 0;
+	t->shape = 0;
 }
 
-/* Headers behind the BTH, in the order in which they follow each other; returns their end. */
-static uint8_t *
-put_extended(uint8_t *p, uint32_t flags, const struct wire_fields *f)
+void
+wire_tmpl_set_ip_id(struct wire_tmpl *t, uint16_t id)
+{
+	t->ip_id = id;
+	t->shape = 0;
+}
+
+/* IP and UDP lengths, IPv4 checksum; ip_len: IP header and what follows. */
+static void
+tmpl_set_length(struct wire_tmpl *t, uint32_t ip_len)
+{
+	struct wire_udp *udp = (struct wire_udp *)(t->bytes + t->bth_off - WIRE_UDP_LEN);
+
+	if (t->is_v6) {
+		struct wire_ipv6 *ip = (struct wire_ipv6 *)(t->bytes + t->ip_off);
+
+		ip->payload_len = rte_cpu_to_be_16(ip_len - WIRE_IPV6_LEN);
+		udp->len = ip->payload_len;
+	} else {
+		struct wire_ipv4 *ip = (struct wire_ipv4 *)(t->bytes + t->ip_off);
+
+		ip->total_len = rte_cpu_to_be_16(ip_len);
+		ip->id = rte_cpu_to_be_16(t->ip_id);
+		udp->len = rte_cpu_to_be_16(ip_len - WIRE_IPV4_LEN);
+		ip->csum = (rte_be16_t)~wire_sum_add(t->ip_sum, rte_cpu_to_be_16(ip_len),
+						     rte_cpu_to_be_16(t->ip_id));
+	}
+}
+
+void
+wire_tmpl_reshape(struct wire_tmpl *t, uint64_t shape)
+{
+	struct wire_bth *bth = (struct wire_bth *)(t->bytes + t->bth_off);
+	uint32_t payload_len = (uint16_t)(shape >> 16), pad = -payload_len & 3;
+	const struct wire_op_info *op = &wire_op_table[(uint8_t)shape];
+
+	bth->opcode = (uint8_t)shape;
+	bth->se_m_pad_ver &= WIRE_BTH_MIGREQ | WIRE_BTH_TVER(0xff);
+	bth->se_m_pad_ver |= (uint8_t)((shape & WIRE_SHAPE_SE ? WIRE_BTH_SE : 0) | pad << 4);
+	bth->fb_qpn &= rte_cpu_to_be_32(~WIRE_BTH_BECN);
+	if (shape & WIRE_SHAPE_BECN)
+		bth->fb_qpn |= rte_cpu_to_be_32(WIRE_BTH_BECN);
+	tmpl_set_length(t,
+			t->bth_off - t->ip_off + op->hdr_len + payload_len + pad + WIRE_ICRC_LEN);
+	t->op_flags = op->flags;
+	t->icrc_known = false;
+	t->shape = shape;
+}
+
+void
+wire_tmpl_know_icrc(struct wire_tmpl *t)
+{
+	t->icrc = wire_icrc_head(t->bytes + t->ip_off, t->is_v6);
+	t->icrc_known = true;
+}
+
+/* In the order in which they follow each other. */
+uint8_t *
+wire_put_extended(uint8_t *p, uint32_t flags, const struct wire_fields *f)
 {
 	if (flags & WIRE_F_DETH) {
 		*(struct wire_deth *)p = (struct wire_deth){
@@ -113,14 +172,8 @@ put_extended(uint8_t *p, uint32_t flags, const struct wire_fields *f)
 		};
 		p += sizeof(struct wire_deth);
 	}
-	if (flags & WIRE_F_RETH) {
-		*(struct wire_reth *)p = (struct wire_reth){
-			.va = rte_cpu_to_be_64(f->va),
-			.rkey = rte_cpu_to_be_32(f->rkey),
-			.dmalen = rte_cpu_to_be_32(f->dmalen),
-		};
-		p += sizeof(struct wire_reth);
-	}
+	if (flags & WIRE_F_RETH)
+		p = wire_put_reth(p, f);
 	if (flags & WIRE_F_ATOMICETH) {
 		*(struct wire_atomiceth *)p = (struct wire_atomiceth){
 			.va = rte_cpu_to_be_64(f->va),
@@ -147,83 +200,24 @@ put_extended(uint8_t *p, uint32_t flags, const struct wire_fields *f)
 		((struct wire_ieth *)p)->rkey = rte_cpu_to_be_32(f->inv_rkey);
 		p += sizeof(struct wire_ieth);
 	}
+	if (flags & WIRE_F_CNP) {
+		memset(p, 0, WIRE_CNP_RESERVED_LEN);
+		p += WIRE_CNP_RESERVED_LEN;
+	}
 	return p;
-}
-
-uint32_t
-wire_hdr_put(const struct wire_tmpl *t, const struct wire_fields *f, uint8_t *out)
-{
-	const struct wire_op_info *op = &wire_op_table[f->opcode];
-	struct wire_bth *bth = (struct wire_bth *)(out + t->bth_off);
-	uint8_t *p = out + t->len;
-
-	/* All of the array, not t->len bytes: a copy of constant size is a few vector moves. */
-	memcpy(out, t->bytes, sizeof(t->bytes));
-	bth->opcode = f->opcode;
-	if (f->solicited)
-		bth->se_m_pad_ver |= WIRE_BTH_SE;
-	if (f->qpn_override)
-		bth->fb_qpn = rte_cpu_to_be_32(f->qpn_override & WIRE_QPN_MASK);
-	if (f->becn)
-		bth->fb_qpn |= rte_cpu_to_be_32(WIRE_BTH_BECN);
-	bth->a_psn = rte_cpu_to_be_32((f->ackreq ? WIRE_BTH_ACKREQ : 0) | (f->psn & WIRE_PSN_MASK));
-
-	if (op->hdr_len == WIRE_BTH_LEN)
-		return t->len;
-	if (op->flags & WIRE_F_CNP) {
-		memset(p, 0, op->hdr_len - WIRE_BTH_LEN);
-		return t->len + op->hdr_len - WIRE_BTH_LEN;
-	}
-	return (uint32_t)(put_extended(p, op->flags, f) - out);
-}
-
-uint32_t
-wire_hdr_finish(const struct wire_tmpl *t, uint8_t *hdr, uint32_t hdr_len, uint32_t payload_len)
-{
-	struct wire_bth *bth = (struct wire_bth *)(hdr + t->bth_off);
-	struct wire_udp *udp = (struct wire_udp *)(hdr + t->bth_off - WIRE_UDP_LEN);
-	uint32_t pad = -payload_len & 3;
-	uint32_t ip_len = hdr_len - t->ip_off + payload_len + pad + WIRE_ICRC_LEN;
-
-	if (pad != 0)
-		bth->se_m_pad_ver |= pad << 4;
-	if (t->is_v6) {
-		struct wire_ipv6 *ip = (struct wire_ipv6 *)(hdr + t->ip_off);
-
-		ip->payload_len = rte_cpu_to_be_16(ip_len - WIRE_IPV6_LEN);
-		udp->len = ip->payload_len;
-	} else {
-		struct wire_ipv4 *ip = (struct wire_ipv4 *)(hdr + t->ip_off);
-
-		ip->total_len = rte_cpu_to_be_16(ip_len);
-		ip->id = rte_cpu_to_be_16(t->ip_id);
-		udp->len = rte_cpu_to_be_16(ip_len - WIRE_IPV4_LEN);
-		ip->csum = (rte_be16_t)~wire_sum_add(t->ip_sum, rte_cpu_to_be_16(ip_len),
-						     rte_cpu_to_be_16(t->ip_id));
-	}
-	return pad;
-}
-
-uint32_t
-wire_frame_close(const struct wire_tmpl *t, uint8_t *frame, uint32_t hdr_len, uint32_t payload_len)
-{
-	uint32_t pad = wire_hdr_finish(t, frame, hdr_len, payload_len);
-
-	if (pad != 0)
-		memset(frame + hdr_len + payload_len, 0,
-		       3); /* the ICRC overwrites what is not pad */
-	return hdr_len + payload_len + pad + WIRE_ICRC_LEN;
 }
 
 void
 wire_frame_seal_own(uint8_t *frame, uint32_t len)
 {
 	const struct wire_eth *eth = (const struct wire_eth *)frame;
-	uint32_t ip_off = WIRE_ETH_LEN;
+	uint8_t *end = frame + len - WIRE_ICRC_LEN;
+	uint32_t ip_off = WIRE_ETH_LEN, icrc;
 
 	if (eth->type == rte_cpu_to_be_16(WIRE_ETHERTYPE_VLAN))
 		ip_off += WIRE_VLAN_LEN;
-	wire_frame_seal(frame, len, ip_off, frame[ip_off] >> 4 == 6, NULL);
+	icrc = wire_icrc_frame(frame + ip_off, frame[ip_off] >> 4 == 6, end, NULL);
+	memcpy(end, &icrc, sizeof(icrc));
 }
 
 uint16_t

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Building frames. A struct wire_tmpl holds the Ethernet, (VLAN,) IP, UDP and BTH bytes that are
- * the same in every packet of a QP or AH; wire_hdr_put copies it and fills in what differs,
- * wire_frame_finish sets lengths, checksum and ICRC.
+ * Building frames. A struct wire_tmpl holds the Ethernet, (VLAN,) IP, UDP and BTH bytes of a QP's
+ * or AH's packets. Most packets have the opcode and length of the one before, and differ from it in
+ * nothing but the PSN: so a template keeps the headers of its last packet, and the CRC state behind
+ * them. wire_hdr_put makes a packet's headers, wire_frame_seal its ICRC.
  */
 #ifndef WIRE_BUILD_H
 #define WIRE_BUILD_H
@@ -25,20 +26,29 @@ struct wire_path {
 	uint32_t flow_label;        /* IPv6, 20 bits */
 };
 
+#define WIRE_TMPL_NEAR 64 /* bytes of a template: all of it over IPv4 */
+
 struct wire_tmpl {
-	uint8_t bytes[WIRE_ETH_LEN + WIRE_VLAN_LEN + WIRE_IPV6_LEN + WIRE_UDP_LEN + WIRE_BTH_LEN];
+	/* Of the last packet, less its PSN; before there was one, less what depends on a packet. */
+	uint8_t bytes[80];
+	uint64_t shape;    /* what they depend on of that packet; 0: there was none */
+	uint32_t op_flags; /* of its opcode */
+	uint32_t icrc;     /* CRC state behind them, before the PSN, if icrc_known */
+	bool icrc_known;
 	uint8_t len;    /* bytes in use, up to and with the BTH */
 	uint8_t ip_off; /* offset of the IP header */
 	uint8_t bth_off;
 	bool is_v6;
 	/*
 	 * IPv4 identification, host order. One for all: with DF set it tells nobody anything (RFC
-	 * 6864, 4.1), and frames of one length then have the same headers up to the PSN
-	 * (wire/icrc.h).
+	 * 6864, 4.1), and frames of one length then have the same headers up to the PSN.
 	 */
 	uint16_t ip_id;
 	uint16_t ip_sum; /* IPv4: checksum of bytes, before length and identification */
 };
+_Static_assert(WIRE_ETH_LEN + WIRE_VLAN_LEN + WIRE_IPV6_LEN + WIRE_UDP_LEN + WIRE_BTH_LEN <= 80,
+	       "the longest headers fit a template");
+_Static_assert(WIRE_MAX_HDR >= 80, "a template fits where headers go");
 
 /*
  * Make the constant bytes of path: destination QPN qpn (24 bits), partition pkey, MigReq 1, TVer 0,
@@ -54,12 +64,14 @@ void wire_tmpl_set_pkey(struct wire_tmpl *t, uint16_t pkey);
 /* Packets have MigReq 1, as wire_tmpl_init leaves it, or 0, from now on. For what it made. */
 void wire_tmpl_set_migreq(struct wire_tmpl *t, bool migreq);
 
+/* Packets have this IPv4 identification from now on. For a template made for IPv4. */
+void wire_tmpl_set_ip_id(struct wire_tmpl *t, uint16_t id);
+
 /* What differs from packet to packet. Fields that the opcode has no header for are ignored. */
 struct wire_fields {
 	uint8_t opcode;
 	bool solicited, ackreq, becn;
 	uint32_t psn;
-	uint32_t qpn_override; /* UD: destination QPN; 0 keeps the template's */
 	uint64_t va;
 	uint32_t rkey, dmalen;
 	uint64_t swap_add, compare;
@@ -71,42 +83,90 @@ struct wire_fields {
 	uint32_t inv_rkey; /* host order */
 };
 
-/*
- * Write all headers of one packet to out (room for WIRE_MAX_HDR). Returns their length; the payload
- * goes right behind. Lengths, checksum and ICRC come with wire_frame_finish.
- */
-uint32_t wire_hdr_put(const struct wire_tmpl *t, const struct wire_fields *f, uint8_t *out);
+/* What of a packet its headers before the PSN depend on; 16 .. 31: length of its payload. */
+#define WIRE_SHAPE_SE     (1ull << 8)
+#define WIRE_SHAPE_BECN   (1ull << 9)
+#define WIRE_SHAPE_LEN(n) ((uint64_t)(n) << 16)
+#define WIRE_SHAPE_SET    (1ull << 63)
 
-/*
- * Set what depends on the payload's length in hdr_len bytes of headers made by wire_hdr_put:
- * PadCnt, IP and UDP lengths, IPv4 checksum. Returns the pad count, 0..3. For who sends the payload
- * from where it lies: pad bytes (zero) and ICRC are then the caller's, by wire_icrc_start(hdr +
- * t->ip_off, ..) and on; wire_frame_finish does all of it for a frame in one piece.
- */
-uint32_t wire_hdr_finish(const struct wire_tmpl *t, uint8_t *hdr, uint32_t hdr_len,
-			 uint32_t payload_len);
+/* Bring t's bytes into this shape: wire_hdr_put calls it. */
+void wire_tmpl_reshape(struct wire_tmpl *t, uint64_t shape) __attribute__((cold));
 
-/*
- * Close a frame whose headers and payload_len bytes of payload stand at frame: pad to 4 bytes, set
- * PadCnt, IP and UDP lengths, IPv4 checksum. hdr_len is what wire_hdr_put returned. Needs 3 +
- * WIRE_ICRC_LEN bytes of room behind the payload. Returns the length of the frame, whose last 4
- * bytes, the ICRC, are not set yet.
- */
-uint32_t wire_frame_close(const struct wire_tmpl *t, uint8_t *frame, uint32_t hdr_len,
-			  uint32_t payload_len);
+/* What headers behind the BTH an opcode may have. */
+#define WIRE_F_EXTENDED                                                                            \
+	(WIRE_F_DETH | WIRE_F_RETH | WIRE_F_ATOMICETH | WIRE_F_AETH | WIRE_F_ATOMICACKETH |        \
+	 WIRE_F_IMM | WIRE_F_IETH | WIRE_F_CNP)
 
-/*
- * Set the ICRC of a closed frame of len bytes, with its IP header at ip_off. memo: NULL, or as in
- * wire_icrc_frame.
- */
-static inline void
-wire_frame_seal(uint8_t *frame, uint32_t len, uint32_t ip_off, bool is_v6,
-		struct wire_icrc_memo *memo)
+/* Write the headers behind the BTH that flags name to p; returns their end. */
+uint8_t *wire_put_extended(uint8_t *p, uint32_t flags, const struct wire_fields *f);
+
+static inline uint8_t *
+wire_put_reth(uint8_t *p, const struct wire_fields *f)
 {
-	uint8_t *end = frame + len - WIRE_ICRC_LEN;
-	uint32_t icrc = wire_icrc_frame(frame + ip_off, is_v6, end, memo);
+	*(struct wire_reth *)p = (struct wire_reth){
+		.va = rte_cpu_to_be_64(f->va),
+		.rkey = rte_cpu_to_be_32(f->rkey),
+		.dmalen = rte_cpu_to_be_32(f->dmalen),
+	};
+	return p + sizeof(struct wire_reth);
+}
 
-	memcpy(end, &icrc, sizeof(icrc));
+/*
+ * Write all headers of one packet of payload_len bytes (0 .. 2^15) to out, which has room for
+ * WIRE_MAX_HDR. Returns their length; the payload goes right behind, with pad and ICRC behind that:
+ * wire_frame_close. Thread: the template's owner.
+ */
+static inline uint32_t
+wire_hdr_put(struct wire_tmpl *t, const struct wire_fields *f, uint32_t payload_len, uint8_t *out)
+{
+	uint64_t shape = WIRE_SHAPE_SET | WIRE_SHAPE_LEN(payload_len) |
+			 (f->becn ? WIRE_SHAPE_BECN : 0) | (f->solicited ? WIRE_SHAPE_SE : 0) |
+			 f->opcode;
+	struct wire_bth *bth = (struct wire_bth *)(out + t->bth_off);
+
+	if (shape != t->shape)
+		wire_tmpl_reshape(t, shape);
+	/* Copies of constant size: a few vector moves. */
+	memcpy(out, t->bytes, WIRE_TMPL_NEAR);
+	if (t->len > WIRE_TMPL_NEAR)
+		memcpy(out + WIRE_TMPL_NEAR, t->bytes + WIRE_TMPL_NEAR,
+		       sizeof(t->bytes) - WIRE_TMPL_NEAR);
+	bth->a_psn = rte_cpu_to_be_32((f->ackreq ? WIRE_BTH_ACKREQ : 0) | (f->psn & WIRE_PSN_MASK));
+	if (!(t->op_flags & WIRE_F_EXTENDED))
+		return t->len;
+	if ((t->op_flags & WIRE_F_EXTENDED) == WIRE_F_RETH)
+		return (uint32_t)(wire_put_reth(out + t->len, f) - out);
+	return (uint32_t)(wire_put_extended(out + t->len, t->op_flags, f) - out);
+}
+
+/*
+ * Pad a frame whose headers (hdr_len, as wire_hdr_put returned it) and payload stand at frame.
+ * Needs 3 + WIRE_ICRC_LEN bytes of room behind the payload. Returns the length of the frame, whose
+ * last 4 bytes, the ICRC, are not set yet.
+ */
+static inline uint32_t
+wire_frame_close(uint8_t *frame, uint32_t hdr_len, uint32_t payload_len)
+{
+	uint32_t pad = -payload_len & 3;
+
+	if (pad != 0) /* the ICRC overwrites what is not pad */
+		memset(frame + hdr_len + payload_len, 0, 3);
+	return hdr_len + payload_len + pad + WIRE_ICRC_LEN;
+}
+
+/* Make the CRC state behind t's last headers known: wire_frame_seal calls it. */
+void wire_tmpl_know_icrc(struct wire_tmpl *t);
+
+/* Set the ICRC of a closed frame of len bytes, the last that wire_hdr_put has made from t. */
+static inline void
+wire_frame_seal(struct wire_tmpl *t, uint8_t *frame, uint32_t len)
+{
+	uint32_t from = t->len - WIRE_BTH_PSN_LEN, end = len - WIRE_ICRC_LEN, icrc;
+
+	if (!t->icrc_known)
+		wire_tmpl_know_icrc(t);
+	icrc = wire_icrc_final(wire_icrc_update(t->icrc, frame + from, end - from));
+	memcpy(frame + end, &icrc, sizeof(icrc));
 }
 
 /* The same where only the frame is at hand, which wire_frame_close has closed: nothing is checked.
@@ -115,11 +175,11 @@ void wire_frame_seal_own(uint8_t *frame, uint32_t len);
 
 /* Close and seal. */
 static inline uint32_t
-wire_frame_finish(const struct wire_tmpl *t, uint8_t *frame, uint32_t hdr_len, uint32_t payload_len)
+wire_frame_finish(struct wire_tmpl *t, uint8_t *frame, uint32_t hdr_len, uint32_t payload_len)
 {
-	uint32_t len = wire_frame_close(t, frame, hdr_len, payload_len);
+	uint32_t len = wire_frame_close(frame, hdr_len, payload_len);
 
-	wire_frame_seal(frame, len, t->ip_off, t->is_v6, NULL);
+	wire_frame_seal(t, frame, len);
 	return len;
 }
 

@@ -13,15 +13,17 @@
 #include <stdint.h>
 #include <rte_byteorder.h>
 
-#define WIRE_UDP_PORT 4791 /* UDP destination port of RoCEv2 (WIRE-02) */
-#define WIRE_ICRC_LEN 4
-#define WIRE_ETH_LEN  14
-#define WIRE_VLAN_LEN 4
-#define WIRE_IPV4_LEN 20
-#define WIRE_IPV6_LEN 40
-#define WIRE_UDP_LEN  8
-#define WIRE_BTH_LEN  12
-#define WIRE_GRH_LEN  40
+#define WIRE_UDP_PORT         4791 /* UDP destination port of RoCEv2 (WIRE-02) */
+#define WIRE_ICRC_LEN         4
+#define WIRE_ETH_LEN          14
+#define WIRE_VLAN_LEN         4
+#define WIRE_IPV4_LEN         20
+#define WIRE_IPV6_LEN         40
+#define WIRE_UDP_LEN          8
+#define WIRE_BTH_LEN          12
+#define WIRE_BTH_PSN_LEN      4  /* its last bytes: AckReq and PSN */
+#define WIRE_CNP_RESERVED_LEN 16 /* behind the BTH of a CNP */
+#define WIRE_GRH_LEN          40
 /* Longest headers of any frame: VLAN Ethernet, IPv6, UDP, BTH, AtomicETH/RETH + ImmDt. */
 #define WIRE_MAX_HDR (18 + 40 + 8 + 12 + 28 + 4)
 /* Most bytes a frame adds to its payload: headers, pad and ICRC. */

@@ -60,6 +60,12 @@ wire_icrc_start(const uint8_t *ip, bool is_v6)
 }
 
 uint32_t
+wire_icrc_head(const uint8_t *ip, bool is_v6)
+{
+	return is_v6 ? cover(ip, mask6, WIRE_ICRC_HEAD6) : cover(ip, mask4, WIRE_ICRC_HEAD4);
+}
+
+uint32_t
 wire_icrc_final(uint32_t state)
 {
 	return rte_cpu_to_le_32(state);

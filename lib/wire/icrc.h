@@ -42,6 +42,8 @@ uint32_t wire_icrc_frame(const uint8_t *ip, bool is_v6, const uint8_t *end,
  * wire_icrc_final.
  */
 uint32_t wire_icrc_start(const uint8_t *ip, bool is_v6);
+/* The same state before the BTH's last WIRE_BTH_PSN_LEN bytes: WIRE_ICRC_HEAD4 or 6 bytes. */
+uint32_t wire_icrc_head(const uint8_t *ip, bool is_v6);
 uint32_t wire_icrc_update(uint32_t state, const void *buf, uint32_t len);
 /* The value to store, ready for memcpy into the frame (little endian in memory). */
 uint32_t wire_icrc_final(uint32_t state);

@@ -2,8 +2,6 @@
 #include "wire/opcode.h"
 #include "wire/hdr.h"
 
-#define CNP_RESERVED_LEN 16
-
 /* Bytes of the BTH and of the headers that flags name. */
 #define HDR_LEN(flags)                                                                             \
 	(WIRE_BTH_LEN + ((flags)&WIRE_F_DETH ? sizeof(struct wire_deth) : 0) +                     \
@@ -13,7 +11,7 @@
 	 ((flags)&WIRE_F_ATOMICACKETH ? sizeof(struct wire_atomicacketh) : 0) +                    \
 	 ((flags)&WIRE_F_IMM ? sizeof(struct wire_immdt) : 0) +                                    \
 	 ((flags)&WIRE_F_IETH ? sizeof(struct wire_ieth) : 0) +                                    \
-	 ((flags)&WIRE_F_CNP ? CNP_RESERVED_LEN : 0))
+	 ((flags)&WIRE_F_CNP ? WIRE_CNP_RESERVED_LEN : 0))
 
 #define ROW(svc, op, f)                                                                            \
 	[WIRE_SVC_##svc | WIRE_OP_##                                                               \

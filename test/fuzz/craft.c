@@ -211,7 +211,7 @@ craft_finish(const struct craft *c, uint8_t *frame)
 	uint32_t hdr;
 
 	wire_tmpl_set_migreq(&t, c->migreq);
-	hdr = wire_hdr_put(&t, &f, frame);
+	hdr = wire_hdr_put(&t, &f, rest - ext, frame);
 	/* The builder's own extended headers say nothing: ours go over them. */
 	memset(frame + hdr - ext, 0, rest);
 	memcpy(frame + hdr - ext, c->rest, c->rest_len);

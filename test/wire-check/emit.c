@@ -82,8 +82,8 @@ emit_frame(pcap_dumper_t *dump, uint8_t opcode, uint32_t n, const struct wire_pa
 	struct wire_tmpl t;
 
 	wire_tmpl_init(&t, path, qpn, WIRE_PKEY_DEFAULT);
-	t.ip_id = (uint16_t)(0xfff0 + n);
-	hdr_len = wire_hdr_put(&t, &f, frame);
+	wire_tmpl_set_ip_id(&t, (uint16_t)(0xfff0 + n));
+	hdr_len = wire_hdr_put(&t, &f, payload_len, frame);
 	for (i = 0; i < payload_len; i++)
 		frame[hdr_len + i] = (uint8_t)(0xa5 ^ i);
 	hdr.len = wire_frame_finish(&t, frame, hdr_len, payload_len);

@@ -40,7 +40,7 @@ copy_senders_choice(struct wire_tmpl *t, const struct wire_pkt *pkt)
 	if (!pkt->is_v6) {
 		const struct wire_ipv4 *from = (const struct wire_ipv4 *)pkt->ip;
 
-		t->ip_id = rte_be_to_cpu_16(from->id);
+		wire_tmpl_set_ip_id(t, rte_be_to_cpu_16(from->id));
 		((struct wire_ipv4 *)(t->bytes + t->ip_off))->frag_off = from->frag_off;
 		t->ip_sum = wire_ipv4_sum(t->bytes + t->ip_off);
 	}
@@ -90,7 +90,7 @@ rebuild_frame(const struct wire_pkt *pkt, uint8_t *out)
 
 	wire_tmpl_init(&t, &path, pkt->qpn, pkt->pkey);
 	copy_senders_choice(&t, pkt);
-	hdr_len = wire_hdr_put(&t, &fields, out);
+	hdr_len = wire_hdr_put(&t, &fields, pkt->payload_len, out);
 	memcpy(out + hdr_len, pkt->payload, pkt->payload_len);
 	return wire_frame_finish(&t, out, hdr_len, pkt->payload_len);
 }

@@ -8,7 +8,7 @@
 uint32_t
 peer_frame(struct conn *c, struct wire_fields f, uint32_t off, uint32_t len, uint8_t *frame)
 {
-	uint32_t hdr = wire_hdr_put(&c->peer, &f, frame);
+	uint32_t hdr = wire_hdr_put(&c->peer, &f, len, frame);
 
 	memcpy(frame + hdr, bench_bytes + off, len);
 	return wire_frame_finish(&c->peer, frame, hdr, len);

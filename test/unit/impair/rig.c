@@ -78,7 +78,7 @@ rig_frame(uint8_t opcode, bool v6, uint32_t qpn, uint32_t psn, uint32_t payload)
 	path.dgid[15] = 2;
 	wire_tmpl_init(&t, &path, qpn, 0xffff);
 	p = rte_pktmbuf_mtod(m, uint8_t *);
-	hdr = wire_hdr_put(&t, &f, p);
+	hdr = wire_hdr_put(&t, &f, payload, p);
 	for (i = 0; i < payload; i++)
 		p[hdr + i] = (uint8_t)(psn + i);
 	assert_non_null(rte_pktmbuf_append(m, (uint16_t)wire_frame_finish(&t, p, hdr, payload)));

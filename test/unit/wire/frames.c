@@ -62,10 +62,10 @@ frame_make(uint8_t opcode, unsigned kind, uint32_t payload_len)
 	uint32_t hdr_len, i;
 
 	wire_tmpl_init(&t, &path, 0x8ace13, 0x7fff);
-	t.ip_id = 0xbeef;
+	wire_tmpl_set_ip_id(&t, 0xbeef);
 	/* What the builder leaves as it was must not look like what it should have written. */
 	memset(f.bytes, 0xee, sizeof(f.bytes));
-	hdr_len = wire_hdr_put(&t, &fields, f.bytes);
+	hdr_len = wire_hdr_put(&t, &fields, payload_len, f.bytes);
 	for (i = 0; i < payload_len; i++)
 		f.bytes[hdr_len + i] = (uint8_t)(0xa5 - i);
 	f.len = wire_frame_finish(&t, f.bytes, hdr_len, payload_len);

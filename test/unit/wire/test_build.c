@@ -81,13 +81,12 @@ test_WIRE_02_ipv4_checksum(void **state)
 	struct wire_fields fields = frame_fields(0x04);
 	uint8_t frame[WIRE_MAX_OVERHEAD + FRAME_MAX_PAYLOAD];
 	struct wire_tmpl t;
-	uint32_t n, i, hdr_len, sum;
+	uint32_t n, i, sum;
 
 	wire_tmpl_init(&t, &path, 1, 0xffff);
 	for (n = 0; n < 70000; n++) {
-		t.ip_id = (uint16_t)n;
-		hdr_len = wire_hdr_put(&t, &fields, frame);
-		wire_hdr_finish(&t, frame, hdr_len, n % FRAME_MAX_PAYLOAD);
+		wire_tmpl_set_ip_id(&t, (uint16_t)n);
+		wire_hdr_put(&t, &fields, n % FRAME_MAX_PAYLOAD, frame);
 		assert_int_equal(be16(frame + 14 + 4), n & 0xffff);
 		for (i = 0, sum = 0; i < 20; i += 2)
 			sum += be16(frame + 14 + i);
@@ -112,7 +111,7 @@ test_WIRE_02_ipv4_checksum_known_value(void **state)
 	memcpy(path.dgid + 12, dst, 4);
 	wire_tmpl_init(&t, &path, 1, 0xffff);
 	/* 45 00 00 73 00 00 40 00 40 11 .. c0 a8 00 01 c0 a8 00 c7 has 0xb861; ours is 0x74 long */
-	wire_hdr_finish(&t, hdr, wire_hdr_put(&t, &fields, hdr), 0x74 - 20 - 8 - 12 - 4);
+	wire_hdr_put(&t, &fields, 0x74 - 20 - 8 - 12 - 4, hdr);
 	assert_int_equal(be16(hdr + 14 + 2), 0x74);
 	assert_int_equal(be16(hdr + 14 + 10), 0xb860);
 }
@@ -126,21 +125,20 @@ test_WIRE_04_bth_bits(void **state)
 	struct wire_tmpl t;
 
 	wire_tmpl_init(&t, &path, 0xab000013, 0x8001);
-	assert_int_equal(wire_hdr_put(&t, &f, hdr), 54);
+	assert_int_equal(wire_hdr_put(&t, &f, 0, hdr), 54);
 	assert_int_equal(be32(bth), 0x04408001);
 	assert_int_equal(be32(bth + 4), 0x00000013); /* reserved bits 0 */
 	assert_int_equal(be32(bth + 8), 0x00123456);
 
 	f.solicited = f.ackreq = f.becn = true;
-	f.qpn_override = 0xffabcdef;
-	wire_hdr_put(&t, &f, hdr);
+	wire_hdr_put(&t, &f, 0, hdr);
 	assert_int_equal(be32(bth), 0x04c08001);
-	assert_int_equal(be32(bth + 4), 0x40abcdef);
+	assert_int_equal(be32(bth + 4), 0x40000013);
 	assert_int_equal(be32(bth + 8), 0x80123456);
 
 	/* Nothing of one packet stays for the next. */
 	f = (struct wire_fields){.opcode = 0x04};
-	wire_hdr_put(&t, &f, hdr);
+	wire_hdr_put(&t, &f, 0, hdr);
 	assert_int_equal(be32(bth), 0x04408001);
 	assert_int_equal(be32(bth + 4), 0x00000013);
 	assert_int_equal(be32(bth + 8), 0);
@@ -202,6 +200,48 @@ test_WIRE_01_extended_headers_bytes(void **state)
 	}
 }
 
+/*
+ * What a template remembers of one packet makes no difference to the next: packets of random
+ * shapes, each of them also made by a template of its own.
+ */
+static void
+test_WIRE_01_packets_in_any_order(void **state)
+{
+	uint8_t a[WIRE_MAX_OVERHEAD + 16], b[WIRE_MAX_OVERHEAD + 16];
+	uint32_t kind, n, seed = 1;
+
+	for (kind = 0; kind < FRAME_KINDS; kind++) {
+		struct wire_path path = frame_path(kind);
+		struct wire_tmpl all, one;
+		uint16_t pkey = 0xffff;
+		bool migreq = true;
+
+		wire_tmpl_init(&all, &path, 0x123456, pkey);
+		for (n = 0; n < 20000; n++) {
+			static const uint8_t opcodes[] = {0x00, 0x01, 0x04, 0x05, 0x0a, 0x0b,
+							  0x0c, 0x11, 0x13, 0x17, 0x64, 0x81};
+			uint32_t r = seed = seed * 1664525 + 1013904223, len = r >> 28;
+			struct wire_fields f = frame_fields(opcodes[(r >> 8) % sizeof(opcodes)]);
+
+			f.solicited = r >> 20 & 1;
+			f.becn = r >> 21 & 1;
+			f.ackreq = r >> 22 & 1;
+			f.psn = r;
+			if ((r >> 23 & 15) == 0)
+				wire_tmpl_set_pkey(&all, pkey ^= 0x7f);
+			if ((r >> 23 & 15) == 1)
+				wire_tmpl_set_migreq(&all, migreq = !migreq);
+			memset(a, 0x55, sizeof(a));
+			memset(b, 0x55, sizeof(b));
+			wire_tmpl_init(&one, &path, 0x123456, pkey);
+			wire_tmpl_set_migreq(&one, migreq);
+			wire_frame_finish(&one, b, wire_hdr_put(&one, &f, len, b), len);
+			wire_frame_finish(&all, a, wire_hdr_put(&all, &f, len, a), len);
+			assert_memory_equal(a, b, sizeof(a));
+		}
+	}
+}
+
 /* Headers need no more room than the header file says, whatever the opcode. */
 static void
 test_WIRE_01_headers_fit_their_room(void **state)
@@ -216,7 +256,7 @@ test_WIRE_01_headers_fit_their_room(void **state)
 		struct wire_fields fields = frame_fields((uint8_t)opcode);
 		/* The last byte of the room is the last of the page: one more is a crash. */
 		uint8_t *out = (uint8_t *)(uintptr_t)frame_guarded(room, sizeof(room));
-		uint32_t len = wire_hdr_put(&t, &fields, out);
+		uint32_t len = wire_hdr_put(&t, &fields, 0, out);
 
 		assert_int_equal(len, t.bth_off + wire_op_table[opcode].hdr_len);
 		assert_true(len <= WIRE_MAX_HDR);
@@ -240,9 +280,9 @@ test_WIRE_03_headers_apart_from_payload(void **state)
 			uint32_t hdr_len, pad, icrc;
 
 			wire_tmpl_init(&t, &path, 0x8ace13, 0x7fff);
-			t.ip_id = 0xbeef;
-			hdr_len = wire_hdr_put(&t, &fields, hdr);
-			pad = wire_hdr_finish(&t, hdr, hdr_len, len);
+			wire_tmpl_set_ip_id(&t, 0xbeef);
+			hdr_len = wire_hdr_put(&t, &fields, len, hdr);
+			pad = -len & 3;
 			icrc = wire_icrc_start(hdr + t.ip_off, t.is_v6);
 			icrc = wire_icrc_update(icrc, hdr + t.len, hdr_len - t.len);
 			icrc = wire_icrc_update(icrc, f.bytes + hdr_len, len);
@@ -295,6 +335,7 @@ main(void)
 		cmocka_unit_test(test_WIRE_04_bth_bits),
 		cmocka_unit_test(test_WIRE_04_pad_is_counted_and_zero),
 		cmocka_unit_test(test_WIRE_01_extended_headers_bytes),
+		cmocka_unit_test(test_WIRE_01_packets_in_any_order),
 		cmocka_unit_test(test_WIRE_01_headers_fit_their_room),
 		cmocka_unit_test(test_WIRE_03_headers_apart_from_payload),
 		cmocka_unit_test(test_WIRE_03_sealed_without_its_template),

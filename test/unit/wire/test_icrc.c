@@ -199,8 +199,7 @@ test_WIRE_03_memo_of_many_flows(void **state)
 		len = qpn % 64;
 		wire_tmpl_init(&t, &path, qpn, 0xffff);
 		memset(frame, (int)n, sizeof(frame));
-		end = wire_frame_close(&t, frame, wire_hdr_put(&t, &f, frame), len);
-		wire_frame_seal(frame, end, t.ip_off, t.is_v6, &memo);
+		end = wire_frame_finish(&t, frame, wire_hdr_put(&t, &f, len, frame), len);
 		assert_int_equal(wire_parse(frame, end, &pkt), WIRE_OK);
 		assert_true(wire_icrc_check(&pkt));
 		assert_true(wire_icrc_check_with(&pkt, &memo));
