@@ -12,6 +12,13 @@ req_sges(struct qp_sq_entry *e)
 	return (struct uroce_sge *)(e + 1);
 }
 
+/* SENDs and WRITEs: what a WQE names goes out. */
+static inline bool
+req_sends(const struct qp_sq_entry *e)
+{
+	return e->wqe.opcode <= UROCE_WR_SEND_IMM || e->wqe.opcode == UROCE_WR_SEND_INV;
+}
+
 /* READs and atomics: answered by data, not by an ACK. */
 static inline bool
 req_fetches(const struct qp_sq_entry *e)
@@ -35,10 +42,10 @@ void req_local_run(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e);
 void req_local_retire(struct qp_env *env, struct qp *qp);
 
 /*
- * Take a copy of the next WQE of the SQ, check it (REQ-03) and give it its PSNs. False when none is
+ * Take a copy of the next WQE of the SQ, check it (REQ-03) and give it its PSNs. NULL when none is
  * posted, there is no room for the copy, the QP drains, or the SQ is corrupt.
  */
-bool req_fetch(struct qp_env *env, struct qp *qp);
+struct qp_sq_entry *req_fetch(struct qp_env *env, struct qp *qp);
 
 /*
  * Copy len bytes at offset off of the WQE's data to dst, or from src into its SGEs. False when an

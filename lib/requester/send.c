@@ -5,22 +5,22 @@
 #include "requester/internal.h"
 #include "wire/psn.h"
 
+/* A message's packets: in its middle, the first of several, the last of them, the only one. */
+#define OPS(op, end)                                                                               \
+	{                                                                                          \
+		WIRE_OP_##op##_MIDDLE, WIRE_OP_##op##_FIRST, WIRE_OP_##op##_LAST##end,             \
+			WIRE_OP_##op##_ONLY##end                                                   \
+	}
+static const uint8_t data_ops[UROCE_WR_OPCODES][4] = {
+	[UROCE_WR_RDMA_WRITE] = OPS(WRITE, ),  [UROCE_WR_RDMA_WRITE_IMM] = OPS(WRITE, _IMM),
+	[UROCE_WR_SEND] = OPS(SEND, ),         [UROCE_WR_SEND_IMM] = OPS(SEND, _IMM),
+	[UROCE_WR_SEND_INV] = OPS(SEND, _INV),
+};
+
 uint8_t
 req_opcode(const struct qp_sq_entry *e, uint32_t k)
 {
-	bool first = k == 0, last = k + 1 == e->npkts;
-	bool write =
-		e->wqe.opcode == UROCE_WR_RDMA_WRITE || e->wqe.opcode == UROCE_WR_RDMA_WRITE_IMM;
-	bool imm = e->wqe.opcode == UROCE_WR_SEND_IMM || e->wqe.opcode == UROCE_WR_RDMA_WRITE_IMM;
-	uint8_t base = write ? WIRE_OP_WRITE_FIRST : WIRE_OP_SEND_FIRST;
-
-	if (e->wqe.opcode == UROCE_WR_SEND_INV && last)
-		return first ? WIRE_OP_SEND_ONLY_INV : WIRE_OP_SEND_LAST_INV;
-	if (first && last)
-		return base + (imm ? 5 : 4); /* ONLY_IMM, ONLY */
-	if (last)
-		return base + (imm ? 3 : 2); /* LAST_IMM, LAST */
-	return base + (first ? 0 : 1);       /* FIRST, MIDDLE */
+	return data_ops[e->wqe.opcode][(k == 0) | (k + 1 == e->npkts) << 1];
 }
 
 /* After npsns PSNs went out: cursor, high-water mark, timer. */
@@ -78,7 +78,7 @@ send_owed_ackreq(struct qp_env *env, struct qp *qp)
 
 	bth->a_psn |= rte_cpu_to_be_32(WIRE_BTH_ACKREQ);
 	if (!qp->loopback)
-		wire_frame_seal(&qp->tmpl, frame, m->data_len);
+		wire_frame_seal_own(frame, m->data_len);
 	send_asked(&qp->snd, true, true);
 }
 
@@ -125,6 +125,7 @@ send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 	if (!req_gather(env, qp, e, off, p + hdr, len)) {
 		rte_pktmbuf_free(m);
 		e->status = QP_WC_LOC_PROT_ERR;
+		e->plain = false;
 		return REQ_NEXT;
 	}
 	qp_emit(env, qp, m, &qp->tmpl, wire_frame_close(p, hdr, len), qp->loopback);
@@ -220,11 +221,13 @@ send_step(struct qp_env *env, struct qp *qp)
 	struct qp_snd *snd = &qp->snd;
 	struct qp_sq_entry *e;
 
-	if (snd->cur == snd->head && !req_fetch(env, qp))
+	e = snd->cur == snd->head ? req_fetch(env, qp) : qp_sq_entry(snd, snd->cur);
+	if (e == NULL)
 		return REQ_BLOCKED;
-	e = qp_sq_entry(snd, snd->cur);
 	if (qp->state == QP_SQD && snd->cur_pkt == 0 && !psn_lt(snd->next_psn, snd->high_psn))
 		return REQ_BLOCKED; /* QP-15: not started before the drain, be it good or bad */
+	if (likely(e->plain))
+		return send_data(env, qp, e);
 	if (e->status != QP_WC_SUCCESS) {
 		/* Its error completion waits for its turn (REQ-01). */
 		if (snd->cur == snd->tail)

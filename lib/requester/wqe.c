@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Taking send WQEs from the shared SQ: copy, then check, then use (REQ-03). */
 #include <string.h>
+#include <rte_branch_prediction.h>
 #include <rte_common.h>
 #include "requester/internal.h"
 #include "wire/psn.h"
@@ -11,11 +12,11 @@
 #define ALL (RC | UC | UD)
 
 /* Which type sends what; anything else is an operation error (CQE-03). */
-static const struct {
+static const struct op_rule {
 	uint8_t types;
 	bool inline_ok;
-	uint32_t local_access; /* that the SGEs must grant */
-} op_rules[UROCE_WR_OPCODES] = {
+	uint16_t local_access; /* that the SGEs must grant */
+} op_rules[UROCE_WR_OPCODES + 1] = {
 	[UROCE_WR_RDMA_WRITE] = {RC | UC, true, MEM_LOCAL_READ},
 	[UROCE_WR_RDMA_WRITE_IMM] = {RC | UC, true, MEM_LOCAL_READ},
 	[UROCE_WR_SEND] = {ALL, true, MEM_LOCAL_READ},
@@ -44,7 +45,7 @@ wqe_copy(const struct qp_ring *sq, const uint8_t *slot, struct qp_sq_entry *e)
 			return QP_WC_LOC_QP_OP_ERR;
 		bytes = e->wqe.num * sizeof(struct uroce_sge);
 	}
-	if (likely(bytes == sizeof(struct uroce_sge)))
+	if (likely(bytes == sizeof(struct uroce_sge))) /* of constant size: two moves */
 		memcpy(e + 1, slot + UROCE_SEND_WQE_HDR, sizeof(struct uroce_sge));
 	else
 		memcpy(e + 1, slot + UROCE_SEND_WQE_HDR, bytes);
@@ -63,8 +64,12 @@ wqe_length(struct qp_sq_entry *e)
 		e->length = e->wqe.num;
 		return QP_WC_SUCCESS;
 	}
-	for (i = 0; i < e->wqe.num; i++)
-		sum += sge[i].length;
+	if (likely(e->wqe.num == 1)) {
+		sum = sge->length;
+	} else {
+		for (i = 0; i < e->wqe.num; i++)
+			sum += sge[i].length;
+	}
 	if (sum > QP_MAX_MSG_BYTES)
 		return QP_WC_LOC_LEN_ERR;
 	if (e->wqe.opcode != UROCE_WR_RDMA_READ && req_fetches(e) && sum != 8)
@@ -73,31 +78,52 @@ wqe_length(struct qp_sq_entry *e)
 	return QP_WC_SUCCESS;
 }
 
+/*
+ * The SGEs of a message of one packet are looked at when that is made, those of others before the
+ * first packet is.
+ */
 static enum qp_wc_status
 wqe_check(struct qp_env *env, struct qp *qp, const uint8_t *slot, struct qp_sq_entry *e)
 {
 	enum qp_wc_status st = wqe_copy(&qp->snd.sq, slot, e);
+	const struct op_rule *rule = &op_rules[RTE_MIN(e->wqe.opcode, UROCE_WR_OPCODES)];
 
 	if (st != QP_WC_SUCCESS)
 		return st;
-	if (e->wqe.opcode >= UROCE_WR_OPCODES || !(op_rules[e->wqe.opcode].types >> qp->type & 1))
+	if (!(rule->types >> qp->type & 1))
 		return QP_WC_LOC_QP_OP_ERR;
-	if ((e->wqe.flags & UROCE_WQE_INLINE) && !op_rules[e->wqe.opcode].inline_ok)
+	if ((e->wqe.flags & UROCE_WQE_INLINE) && !rule->inline_ok)
 		return QP_WC_LOC_QP_OP_ERR;
 	if (req_fetches(e) && qp->attr.max_rd_atomic == 0)
 		return QP_WC_LOC_QP_OP_ERR; /* it could never be sent */
 	st = wqe_length(e);
 	if (st != QP_WC_SUCCESS)
 		return st;
-	if (qp->type == QP_TYPE_UD && e->length > qp->mtu)
+	if (req_sends(e) && e->length <= qp->mtu)
+		return QP_WC_SUCCESS;
+	if (qp->type == QP_TYPE_UD)
 		return QP_WC_LOC_LEN_ERR; /* a datagram is one packet */
-	if (!(e->wqe.flags & UROCE_WQE_INLINE) &&
-	    !req_check_sges(env, qp, e, op_rules[e->wqe.opcode].local_access))
+	if (!(e->wqe.flags & UROCE_WQE_INLINE) && !req_check_sges(env, qp, e, rule->local_access))
 		return QP_WC_LOC_PROT_ERR;
 	return QP_WC_SUCCESS;
 }
 
-bool
+/* Its PSNs, and whether they can be sent without another question. */
+static void
+wqe_place(struct qp *qp, struct qp_sq_entry *e)
+{
+	e->npkts = 0;
+	e->plain = false;
+	e->first_psn = qp->snd.alloc_psn;
+	if (unlikely(e->status != QP_WC_SUCCESS) || req_is_local(e))
+		return;
+	/* The MTU is a power of two. */
+	e->npkts = e->length <= qp->mtu ? 1 : (e->length + qp->mtu - 1) >> __builtin_ctz(qp->mtu);
+	e->plain = req_sends(e) && !(e->wqe.flags & UROCE_WQE_FENCE) && qp->type != QP_TYPE_UD;
+	qp->snd.alloc_psn = psn_add(e->first_psn, e->npkts);
+}
+
+struct qp_sq_entry *
 req_fetch(struct qp_env *env, struct qp *qp)
 {
 	struct qp_snd *snd = &qp->snd;
@@ -106,34 +132,28 @@ req_fetch(struct qp_env *env, struct qp *qp)
 	uint32_t prod;
 
 	if (snd->head - snd->tail > snd->sqes.mask || qp->state != QP_RTS)
-		return false;
+		return NULL;
 	prod = __atomic_load_n(&sq->hdr->prod, __ATOMIC_ACQUIRE);
 	if (prod == snd->head)
-		return false;
+		return NULL;
 	/* No more than the ring holds, and not back behind what was taken. */
 	if (prod - snd->tail > sq->mask + 1 || prod - snd->tail < snd->head - snd->tail) {
 		qp_fatal(env, qp);
-		return false;
+		return NULL;
 	}
 	if (!qp_sqes_take(&snd->sqes, env->sqes, snd->head))
-		return false;
+		return NULL;
 	if (snd->armed) {
 		snd->armed = false;
 		__atomic_store_n(&sq->hdr->armed, 0, __ATOMIC_RELAXED);
 	}
 	e = qp_sq_entry(snd, snd->head);
-	e->npkts = 0;
 	e->length = 0;
 	e->rd_counted = false;
 	e->done = false;
-	e->first_psn = snd->alloc_psn;
 	e->status = wqe_check(env, qp, sq->slots + (size_t)(snd->head & sq->mask) * sq->stride, e);
+	wqe_place(qp, e);
 	snd->head++;
 	env->obs->ctr[OBS_WQE_SEND]++;
-	if (e->status == QP_WC_SUCCESS && !req_is_local(e)) {
-		/* The MTU is a power of two. */
-		e->npkts = RTE_MAX((e->length + qp->mtu - 1) >> __builtin_ctz(qp->mtu), 1u);
-		snd->alloc_psn = psn_add(snd->alloc_psn, e->npkts);
-	}
-	return true;
+	return e;
 }
