@@ -13,7 +13,6 @@
 #include "cq/cq.h"
 #include "mem/mr.h"
 #include "obs/obs.h"
-#include "wire/icrc.h"
 
 struct qp;
 struct qp_sqe_pool;
@@ -52,8 +51,7 @@ struct qp_env {
 	struct qp_sqe_pool *sqes; /* of all QPs that are worked on with this env */
 	struct rte_mbuf **tx;     /* out: tx[0 .. tx_n) are frames to send, in order */
 	uint32_t tx_n, tx_cap;    /* no frame is built when tx_n == tx_cap */
-	struct wire_icrc_memo icrc;
-	struct obs_block *obs; /* of the device that the current QP belongs to */
+	struct obs_block *obs;    /* of the device that the current QP belongs to */
 	const struct qp_env_ops *ops;
 	void *ops_ctx;
 	struct {

@@ -216,7 +216,7 @@ wire_frame_seal_own(uint8_t *frame, uint32_t len)
 
 	if (eth->type == rte_cpu_to_be_16(WIRE_ETHERTYPE_VLAN))
 		ip_off += WIRE_VLAN_LEN;
-	icrc = wire_icrc_frame(frame + ip_off, frame[ip_off] >> 4 == 6, end, NULL);
+	icrc = wire_icrc_frame(frame + ip_off, frame[ip_off] >> 4 == 6, end);
 	memcpy(end, &icrc, sizeof(icrc));
 }
 

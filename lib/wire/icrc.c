@@ -59,10 +59,10 @@ wire_icrc_start(const uint8_t *ip, bool is_v6)
 	return is_v6 ? cover(ip, mask6, COVER6) : cover(ip, mask4, COVER4);
 }
 
-uint32_t
+__rte_noinline uint32_t
 wire_icrc_head(const uint8_t *ip, bool is_v6)
 {
-	return is_v6 ? cover(ip, mask6, WIRE_ICRC_HEAD6) : cover(ip, mask4, WIRE_ICRC_HEAD4);
+	return is_v6 ? cover(ip, mask6, WIRE_HEAD6) : cover(ip, mask4, WIRE_HEAD4);
 }
 
 uint32_t
@@ -71,72 +71,25 @@ wire_icrc_final(uint32_t state)
 	return rte_cpu_to_le_32(state);
 }
 
-/* n bytes, a multiple of 4 and constant. */
-static inline bool
-heads_equal(const uint8_t *a, const uint8_t *b, uint32_t n)
-{
-	uint64_t x, y, differ = 0;
-	uint32_t i;
-
-	for (i = 0; i + 8 <= n; i += 8) {
-		memcpy(&x, a + i, 8);
-		memcpy(&y, b + i, 8);
-		differ |= x ^ y;
-	}
-	if (i < n) {
-		memcpy(&x, a + n - 8, 8);
-		memcpy(&y, b + n - 8, 8);
-		differ |= x ^ y;
-	}
-	return differ == 0;
-}
-
-/* Opcode and QPN, and the length: what tells the heads of a worker's flows from each other. */
-static inline uint32_t
-memo_place(const uint8_t *head, uint32_t n, bool is_v6)
-{
-	uint64_t bth;
-	uint16_t len;
-
-	memcpy(&bth, head + n - 8, 8);
-	memcpy(&len, head + (is_v6 ? 4 : 2), 2);
-	return (uint32_t)(((bth ^ (uint64_t)len << 16) * 0x9e3779b97f4a7c15ull) >> 32) &
-	       (WIRE_ICRC_MEMO - 1);
-}
-
-static inline uint32_t
-head_state(const uint8_t *ip, bool is_v6, uint32_t n, struct wire_icrc_memo *memo)
-{
-	const uint8_t *mask = is_v6 ? mask6 : mask4;
-	struct wire_icrc_entry *e;
-
-	if (memo == NULL)
-		return cover(ip, mask, n);
-	e = &memo->entry[memo_place(ip, n, is_v6)];
-	if (e->head_len == n && heads_equal(e->head, ip, n))
-		return e->state;
-	e->head_len = n;
-	memcpy(e->head, ip, n);
-	e->state = cover(ip, mask, n);
-	return e->state;
-}
-
 uint32_t
-wire_icrc_frame(const uint8_t *ip, bool is_v6, const uint8_t *end, struct wire_icrc_memo *memo)
+wire_icrc_frame(const uint8_t *ip, bool is_v6, const uint8_t *end)
 {
-	const uint8_t *rest = ip + (is_v6 ? WIRE_ICRC_HEAD6 : WIRE_ICRC_HEAD4);
-	uint32_t state = is_v6 ? head_state(ip, true, WIRE_ICRC_HEAD6, memo)
-			       : head_state(ip, false, WIRE_ICRC_HEAD4, memo);
+	const uint8_t *rest = ip + (is_v6 ? WIRE_HEAD6 : WIRE_HEAD4);
 
-	return wire_icrc_final(crc32_gzip_refl(state, rest, (uint64_t)(end - rest)));
+	return wire_icrc_final(
+		crc32_gzip_refl(wire_icrc_head(ip, is_v6), rest, (uint64_t)(end - rest)));
 }
 
 bool
-wire_icrc_check_with(const struct wire_pkt *pkt, struct wire_icrc_memo *memo)
+wire_icrc_check(const struct wire_pkt *pkt)
 {
+	const uint8_t *rest = pkt->bth + WIRE_BTH_LEN - WIRE_BTH_PSN_LEN; /* from the PSN on */
 	const uint8_t *end = pkt->payload + pkt->payload_len + pkt->pad_len;
-	uint32_t stored;
+	uint32_t state = pkt->icrc_head, stored;
 
+	if (state == 0)
+		state = wire_icrc_head(pkt->ip, pkt->is_v6);
 	memcpy(&stored, end, sizeof(stored));
-	return stored == wire_icrc_frame(pkt->ip, pkt->is_v6, end, memo);
+	state = crc32_gzip_refl(state, rest, (uint64_t)(end - rest));
+	return stored == wire_icrc_final(state);
 }

@@ -3,6 +3,7 @@
 #include "wire/parse.h"
 #include "wire/csum.h"
 #include "wire/cursor.h"
+#include "wire/icrc.h"
 
 const char *const wire_verdict_name[WIRE_VERDICTS] = {
 	[WIRE_OK] = "ok",
@@ -18,9 +19,13 @@ const char *const wire_verdict_name[WIRE_VERDICTS] = {
 	[WIRE_BAD_ICRC] = "bad_icrc",
 };
 
+#define TYPE_VLAN RTE_BE16(WIRE_ETHERTYPE_VLAN)
+#define TYPE_IPV4 RTE_BE16(WIRE_ETHERTYPE_IPV4)
+#define TYPE_IPV6 RTE_BE16(WIRE_ETHERTYPE_IPV6)
+
 /* Ethernet and at most one VLAN tag. *type: what follows them. */
-static enum wire_verdict
-parse_l2(struct wire_cur *c, struct wire_pkt *pkt, uint16_t *type)
+static inline enum wire_verdict
+parse_l2(struct wire_cur *c, struct wire_pkt *pkt, rte_be16_t *type)
 {
 	const struct wire_eth *eth = wire_cur_get(c, struct wire_eth);
 	const struct wire_vlan *vlan;
@@ -29,15 +34,15 @@ parse_l2(struct wire_cur *c, struct wire_pkt *pkt, uint16_t *type)
 		return WIRE_RUNT;
 	pkt->l2 = (const uint8_t *)eth;
 	pkt->vlan_tci = 0;
-	*type = rte_be_to_cpu_16(eth->type);
-	if (*type != WIRE_ETHERTYPE_VLAN)
+	*type = eth->type;
+	if (*type != TYPE_VLAN)
 		return WIRE_OK;
 
 	vlan = wire_cur_get(c, struct wire_vlan);
 	if (vlan == NULL)
 		return WIRE_RUNT;
 	pkt->vlan_tci = rte_be_to_cpu_16(vlan->tci);
-	*type = rte_be_to_cpu_16(vlan->type);
+	*type = vlan->type;
 	return WIRE_OK;
 }
 
@@ -111,21 +116,19 @@ parse_ipv6(struct wire_cur *c, struct wire_pkt *pkt)
 	return parse_udp(c);
 }
 
+/* What the BTH has in front of the PSN. */
 static void
 read_bth(const struct wire_bth *bth, struct wire_pkt *pkt)
 {
 	uint32_t fb_qpn = rte_be_to_cpu_32(bth->fb_qpn);
-	uint32_t a_psn = rte_be_to_cpu_32(bth->a_psn);
 
 	pkt->bth = (const uint8_t *)bth;
 	pkt->opcode = bth->opcode;
 	pkt->op = &wire_op_table[bth->opcode];
 	pkt->pkey = rte_be_to_cpu_16(bth->pkey);
 	pkt->qpn = fb_qpn & WIRE_QPN_MASK;
-	pkt->psn = a_psn & WIRE_PSN_MASK;
 	pkt->solicited = bth->se_m_pad_ver & WIRE_BTH_SE;
 	pkt->migreq = bth->se_m_pad_ver & WIRE_BTH_MIGREQ;
-	pkt->ackreq = a_psn & WIRE_BTH_ACKREQ;
 	pkt->fecn = fb_qpn & WIRE_BTH_FECN;
 	pkt->becn = fb_qpn & WIRE_BTH_BECN;
 }
@@ -134,7 +137,7 @@ read_bth(const struct wire_bth *bth, struct wire_pkt *pkt)
 #define NEXT(p, type) ((const type *)(((p) += sizeof(type)) - sizeof(type)))
 
 /* Headers that carry addresses: requests only. Returns where the next one stands. */
-static const uint8_t *
+static __rte_always_inline const uint8_t *
 read_request_headers(const uint8_t *p, uint32_t flags, struct wire_pkt *pkt)
 {
 	if (flags & WIRE_F_DETH) {
@@ -164,7 +167,7 @@ read_request_headers(const uint8_t *p, uint32_t flags, struct wire_pkt *pkt)
 #define SMALL_HEADERS (WIRE_F_AETH | WIRE_F_ATOMICACKETH | WIRE_F_IMM | WIRE_F_IETH)
 
 /* The short headers, behind those with addresses. */
-static void
+static __rte_always_inline void
 read_small_headers(const uint8_t *p, uint32_t flags, struct wire_pkt *pkt)
 {
 	if (!(flags & SMALL_HEADERS))
@@ -181,6 +184,18 @@ read_small_headers(const uint8_t *p, uint32_t flags, struct wire_pkt *pkt)
 		pkt->imm = NEXT(p, struct wire_immdt)->imm;
 	if (flags & WIRE_F_IETH)
 		pkt->inv_rkey = rte_be_to_cpu_32(NEXT(p, struct wire_ieth)->rkey);
+}
+
+/* The BTH from the PSN on, and all headers behind it, which were found to be there. */
+static __rte_always_inline void
+read_behind_head(const struct wire_bth *bth, struct wire_pkt *pkt)
+{
+	uint32_t a_psn = rte_be_to_cpu_32(bth->a_psn), flags = pkt->op->flags;
+
+	pkt->psn = a_psn & WIRE_PSN_MASK;
+	pkt->ackreq = a_psn & WIRE_BTH_ACKREQ;
+	read_small_headers(read_request_headers((const uint8_t *)(bth + 1), flags, pkt), flags,
+			   pkt);
 }
 
 /* Opcode, pad and what may follow the headers; takes the pad off the payload where all is well. */
@@ -205,16 +220,14 @@ static enum wire_verdict
 parse_transport(struct wire_cur *c, struct wire_pkt *pkt)
 {
 	const struct wire_bth *bth = wire_cur_get(c, struct wire_bth);
-	const uint8_t *ext;
 	enum wire_verdict v;
 
 	if (bth == NULL)
 		return WIRE_RUNT;
 	read_bth(bth, pkt);
-	ext = wire_cur_take(c, pkt->op->hdr_len - WIRE_BTH_LEN);
-	if (ext == NULL)
+	if (wire_cur_take(c, pkt->op->hdr_len - WIRE_BTH_LEN) == NULL)
 		return WIRE_RUNT;
-	read_small_headers(read_request_headers(ext, pkt->op->flags, pkt), pkt->op->flags, pkt);
+	read_behind_head(bth, pkt);
 
 	pkt->payload = c->pos;
 	pkt->payload_len = wire_cur_left(c);
@@ -224,29 +237,157 @@ parse_transport(struct wire_cur *c, struct wire_pkt *pkt)
 	return WIRE_BTH_TVER(bth->se_m_pad_ver) == 0 ? v : WIRE_BAD_TVER;
 }
 
-enum wire_verdict
-wire_parse(const uint8_t *frame, uint32_t len, struct wire_pkt *pkt)
+/* IP and what follows; type is Ethernet's name for it. */
+static inline enum wire_verdict
+parse_ip(struct wire_cur *c, rte_be16_t type, struct wire_pkt *pkt)
 {
-	struct wire_cur c = wire_cur_over(frame, len);
 	enum wire_verdict v;
-	uint16_t type;
 
-	v = parse_l2(&c, pkt, &type);
-	if (v != WIRE_OK)
-		return v;
-	if (type == WIRE_ETHERTYPE_IPV4)
-		v = parse_ipv4(&c, pkt);
-	else if (type == WIRE_ETHERTYPE_IPV6)
-		v = parse_ipv6(&c, pkt);
+	if (type == TYPE_IPV4)
+		v = parse_ipv4(c, pkt);
+	else if (type == TYPE_IPV6)
+		v = parse_ipv6(c, pkt);
 	else
 		v = WIRE_NOT_ROCE;
 	if (v != WIRE_OK)
 		return v;
 
-	if (wire_cur_left(&c) < WIRE_BTH_LEN + WIRE_ICRC_LEN)
+	if (wire_cur_left(c) < WIRE_BTH_LEN + WIRE_ICRC_LEN)
 		return WIRE_RUNT;
-	wire_cur_limit(&c, wire_cur_left(&c) - WIRE_ICRC_LEN);
-	return parse_transport(&c, pkt);
+	pkt->udp_len = (uint16_t)(wire_cur_left(c) + WIRE_UDP_LEN);
+	pkt->icrc_head = 0;
+	wire_cur_limit(c, wire_cur_left(c) - WIRE_ICRC_LEN);
+	return parse_transport(c, pkt);
+}
+
+enum wire_verdict
+wire_parse(const uint8_t *frame, uint32_t len, struct wire_pkt *pkt)
+{
+	struct wire_cur c = wire_cur_over(frame, len);
+	enum wire_verdict v;
+	rte_be16_t type;
+
+	v = parse_l2(&c, pkt, &type);
+	return v == WIRE_OK ? parse_ip(&c, type, pkt) : v;
+}
+
+/* Length, opcode, P_Key, QPN: what tells the heads of a worker's flows from each other, mixed. */
+static inline uint64_t
+head_hash(const uint8_t *bth)
+{
+	uint64_t udp_len;
+	uint32_t qpn;
+
+	memcpy(&udp_len, bth - 4, 8);
+	memcpy(&qpn, bth + 4, 4);
+	return (udp_len ^ qpn) * 0x9e3779b97f4a7c15ull;
+}
+
+static inline struct wire_memo_entry *
+memo_entry(struct wire_memo *memo, uint64_t hash)
+{
+	return &memo->entry[hash >> 32 & (WIRE_MEMO - 1)];
+}
+
+/* Are n bytes of two heads the same? n a multiple of 4, at least 8, and constant. */
+static __rte_always_inline bool
+heads_equal(const uint8_t *a, const uint8_t *b, uint32_t n)
+{
+	uint64_t x, y, differ = 0;
+	uint32_t i;
+
+	for (i = 0; i + 8 <= n; i += 8) {
+		memcpy(&x, a + i, 8);
+		memcpy(&y, b + i, 8);
+		differ |= x ^ y;
+	}
+	if (i < n) {
+		memcpy(&x, a + n - 8, 8);
+		memcpy(&y, b + n - 8, 8);
+		differ |= x ^ y;
+	}
+	return differ == 0;
+}
+
+/* Is this the head of e? */
+static __rte_always_inline bool
+is_head(const struct wire_memo_entry *e, const uint8_t *ip, bool is_v6)
+{
+	return heads_equal(e->head, ip, WIRE_HEAD4) &&
+	       (!is_v6 ||
+		heads_equal(e->head + WIRE_HEAD4, ip + WIRE_HEAD4, WIRE_HEAD6 - WIRE_HEAD4));
+}
+
+/* Is the head at c in memo? Then all of *pkt but l2 and vlan_tci. */
+static __rte_always_inline bool
+recall(struct wire_memo *memo, const struct wire_cur *c, bool is_v6, struct wire_pkt *pkt)
+{
+	uint32_t n = is_v6 ? WIRE_HEAD6 : WIRE_HEAD4;
+	const uint8_t *ip = c->pos, *bth = ip + n - 8;
+	const struct wire_memo_entry *e;
+
+	if (wire_cur_left(c) < n)
+		return false;
+	e = memo_entry(memo, head_hash(bth));
+	if (!is_head(e, ip, is_v6))
+		return false;
+	memcpy(pkt->of_head, e->of_head, sizeof(pkt->of_head));
+	/* With this head a frame was found good that had all of the packet. Has this one? */
+	if (wire_cur_left(c) < n - 8 - WIRE_UDP_LEN + pkt->udp_len)
+		return false;
+	pkt->ip = ip;
+	pkt->bth = bth;
+	pkt->op = &wire_op_table[pkt->opcode];
+	pkt->payload = bth + pkt->op->hdr_len;
+	read_behind_head((const struct wire_bth *)bth, pkt);
+	return true;
+}
+
+/* A good packet whose head was not in memo. */
+static inline void
+remember(struct wire_memo *memo, struct wire_pkt *pkt)
+{
+	uint64_t hash = head_hash(pkt->bth);
+	struct wire_memo_entry *e = memo_entry(memo, hash);
+	uint32_t mark;
+
+	/* Of IPv4, checksum and so identification; of IPv6, some of an address. */
+	memcpy(&mark, pkt->ip + 8, sizeof(mark));
+	mark ^= (uint32_t)hash;
+	if (e->missed != mark) {
+		e->missed = mark;
+		return;
+	}
+	pkt->icrc_head = wire_icrc_head(pkt->ip, pkt->is_v6);
+	memcpy(e->of_head, pkt->of_head, sizeof(e->of_head));
+	memcpy(e->head, pkt->ip, pkt->is_v6 ? WIRE_HEAD6 : WIRE_HEAD4);
+}
+
+/* The long way, from IP on. */
+static __rte_noinline enum wire_verdict
+parse_unknown(struct wire_cur c, rte_be16_t type, struct wire_memo *memo, struct wire_pkt *pkt)
+{
+	enum wire_verdict v = parse_ip(&c, type, pkt);
+
+	if (v == WIRE_OK)
+		remember(memo, pkt);
+	return v;
+}
+
+enum wire_verdict
+wire_parse_with(const uint8_t *frame, uint32_t len, struct wire_memo *memo, struct wire_pkt *pkt)
+{
+	struct wire_cur c = wire_cur_over(frame, len);
+	enum wire_verdict v;
+	rte_be16_t type;
+
+	v = parse_l2(&c, pkt, &type);
+	if (v != WIRE_OK)
+		return v;
+	if (type == TYPE_IPV4 ? recall(memo, &c, false, pkt)
+			      : type == TYPE_IPV6 && recall(memo, &c, true, pkt))
+		return WIRE_OK;
+	return parse_unknown(c, type, memo, pkt);
 }
 
 /* GID of an address at addr4 (IPv4 packet) or addr6. */

@@ -9,6 +9,7 @@
 #define WIRE_PARSE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include "wire/hdr.h"
 #include "wire/opcode.h"
@@ -40,19 +41,27 @@ struct wire_pkt {
 	const uint8_t *bth;
 	const uint8_t *payload; /* payload_len bytes, pad_len pad bytes, ICRC */
 	const struct wire_op_info *op;
-	uint32_t payload_len; /* bytes without pad */
-	uint32_t qpn;         /* destination QPN */
+	union {
+		struct {                      /* what follows from the head (struct wire_memo) */
+			uint32_t payload_len; /* bytes without pad */
+			uint32_t qpn;         /* destination QPN */
+			/* CRC state behind the head, for wire_icrc_check; 0: not known */
+			uint32_t icrc_head;
+			uint16_t udp_len; /* from the UDP header up to and with the ICRC */
+			uint16_t pkey;
+			uint8_t opcode;
+			uint8_t pad_len;
+			uint8_t tclass; /* TOS or traffic class: DSCP and ECN */
+			bool is_v6;
+			bool solicited;
+			bool migreq;
+			bool fecn, becn;
+		};
+		uint64_t of_head[3]; /* the same, all at once */
+	};
 	uint32_t psn;
-	uint16_t pkey;
 	uint16_t vlan_tci; /* 0 where there is no tag */
-	uint8_t opcode;
-	uint8_t pad_len;
-	uint8_t tclass; /* TOS or traffic class: DSCP and ECN */
-	bool is_v6;
-	bool solicited;
 	bool ackreq;
-	bool migreq;
-	bool fecn, becn;
 	uint8_t syndrome;           /* AETH */
 	uint32_t msn;               /* AETH */
 	uint64_t va;                /* RETH, AtomicETH */
@@ -64,6 +73,8 @@ struct wire_pkt {
 	uint32_t imm;               /* ImmDt, as it stood on the wire (network order) */
 	uint32_t inv_rkey;          /* IETH, host order */
 };
+_Static_assert(offsetof(struct wire_pkt, becn) + 1 == offsetof(struct wire_pkt, of_head) + 24,
+	       "of_head is as large as its fields");
 
 /*
  * Parse a frame of len contiguous bytes. Does not verify the ICRC (wire_icrc_check does), so that
@@ -76,6 +87,34 @@ struct wire_pkt {
  * covers all that it does.
  */
 enum wire_verdict wire_parse(const uint8_t *frame, uint32_t len, struct wire_pkt *pkt);
+
+/*
+ * A packet's head: IP, UDP and the first 8 bytes of the BTH, all that is in front of the PSN. It is
+ * the same in all packets of a flow that have the same opcode and length, and so is what follows
+ * from it: most fields of struct wire_pkt, and the CRC state behind it. A memo keeps that for some
+ * of the heads seen last. Heads are compared byte by byte, so it is a cache of a pure function:
+ * which frames it has seen makes no difference to what anybody gets. One thread at a time; all zero
+ * at first.
+ */
+#define WIRE_HEAD4 (WIRE_IPV4_LEN + WIRE_UDP_LEN + WIRE_BTH_LEN - WIRE_BTH_PSN_LEN)
+#define WIRE_HEAD6 (WIRE_IPV6_LEN + WIRE_UDP_LEN + WIRE_BTH_LEN - WIRE_BTH_PSN_LEN)
+#define WIRE_MEMO  64 /* a power of two */
+
+struct wire_memo {
+	struct wire_memo_entry {
+		uint64_t of_head[3];      /* as in struct wire_pkt, of a packet that was WIRE_OK */
+		uint8_t head[WIRE_HEAD6]; /* as it stood in the frame; of IPv4 in the same line */
+		uint32_t missed;          /* mark of the last head that was looked for in vain */
+	} __attribute__((aligned(64))) entry[WIRE_MEMO];
+};
+
+/*
+ * As wire_parse, with the same result (of icrc_head, 0 or the state), but quicker where memo has
+ * the head. A head is kept when it comes for the second time in a row: of a peer that counts its
+ * packets in the IPv4 identification no two are the same.
+ */
+enum wire_verdict wire_parse_with(const uint8_t *frame, uint32_t len, struct wire_memo *memo,
+				  struct wire_pkt *pkt);
 
 /*
  * A whole packet whose opcode, pad or length is not as the transport has it: its receiver decides

@@ -379,7 +379,7 @@ rx_sort(struct engine *e, uint16_t dev, struct rte_mbuf *m, struct rx_frame *f)
 		return false;
 	}
 	f->m = m;
-	f->v = wire_parse(frame, m->data_len, &f->pkt);
+	f->v = wire_parse_with(frame, m->data_len, &e->memo, &f->pkt);
 	if (f->v == WIRE_NOT_ROCE) {
 		obs->ctr[OBS_SLOW_PATH]++;
 		e->ops->slow_path(e->ops_ctx, dev, m);
@@ -430,15 +430,15 @@ rx_check(struct engine *e, const struct rx_frame *f)
 		return RX_ICRC_GOOD;
 	if (f->m->data_len > RX_LONG_BYTES)
 		return RX_ICRC_UNKNOWN;
-	return wire_icrc_check_with(&f->pkt, &e->env.icrc) ? RX_ICRC_GOOD : RX_ICRC_BAD;
+	return wire_icrc_check(&f->pkt) ? RX_ICRC_GOOD : RX_ICRC_BAD;
 }
 
 /* When it is f's turn: is its ICRC right? */
 static inline bool
-rx_intact(struct engine *e, const struct rx_frame *f)
+rx_intact(const struct rx_frame *f)
 {
 	return likely(f->icrc == RX_ICRC_GOOD) ||
-	       (f->icrc == RX_ICRC_UNKNOWN && wire_icrc_check_with(&f->pkt, &e->env.icrc));
+	       (f->icrc == RX_ICRC_UNKNOWN && wire_icrc_check(&f->pkt));
 }
 
 /*
@@ -464,7 +464,7 @@ rx_burst(struct engine *e, uint16_t dev, struct rte_mbuf **m, uint32_t n)
 		rx_fetch_queue(e, f, i);
 	e->env.obs = e->dev[dev].obs;
 	for (i = 0; i < k; i++) {
-		if (unlikely(!rx_intact(e, &f[i])))
+		if (unlikely(!rx_intact(&f[i])))
 			drop(e, e->env.obs, OBS_DROP_BAD_ICRC, f[i].m);
 		else if (unlikely(f[i].pkt.qpn == WIRE_MULTICAST_QPN))
 			engine_rx_multicast(e, dev, f[i].m, &f[i].pkt);

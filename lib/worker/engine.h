@@ -15,6 +15,7 @@
 #include <sys/queue.h>
 #include "qp/env.h"
 #include "qp/qp.h"
+#include "wire/parse.h"
 
 #define ENGINE_TX_CAP   64 /* frames between two engine_run */
 #define ENGINE_DONE_CAP 32 /* received frames that are worked on, and freed, together */
@@ -66,6 +67,7 @@ struct engine {
 	uint32_t done_n;
 	bool rx_loopback; /* within engine_rx_loopback */
 	struct engine_run_list run;
+	struct wire_memo memo; /* of the heads of received frames */
 	struct engine_dev dev[ENGINE_MAX_DEVS];
 	const struct qp_table *qps;
 	uint32_t worker, worker_mask; /* owner of a QP = qpn & worker_mask */

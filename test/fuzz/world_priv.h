@@ -52,6 +52,7 @@ struct world_cq {
 
 struct world {
 	struct engine engine;
+	struct wire_memo memo; /* of the test's own */
 	struct obs_block obs;
 	struct mr_table mrs;
 	struct qp_table qps;

@@ -16,6 +16,7 @@ class Mutant:
     test: str
 
 
+PARSE = 'lib/wire/parse.c'
 STATE, FLUSH, RECV = (f'lib/qp/{f}.c' for f in ('state', 'flush', 'recv'))
 SEND, COMPLETE = (f'lib/requester/{f}.c' for f in ('send', 'complete'))
 RECEIVE, RESPOND, READ, ATOMIC = (f'lib/responder/{f}.c' for f in ('receive', 'respond', 'read', 'atomic'))
@@ -31,6 +32,12 @@ MUTANTS = [Mutant(*row) for row in (
      'test_QP_13_EVT_04_comm_est_once_per_rtr'),
     ('QP-17', FLUSH, 'qp->state = QP_SQE;', 'qp->state = QP_ERR;',
      'test_QP_17_send_error_stops_the_send_queue_only'),
+    # section 3: the wire
+    ('WIRE-03', PARSE, 'heads_equal(e->head, ip, WIRE_HEAD4)', 'heads_equal(e->head, ip, WIRE_HEAD4 - 4)',
+     'test_WIRE_03_memo_each_bit_changed'),
+    ('WIRE-04', PARSE, 'n - 8 - WIRE_UDP_LEN + pkt->udp_len', '0', 'test_WIRE_04_memo_each_length'),
+    ('WIRE-04', PARSE, '	if (v == WIRE_OK)\n		remember(', '	if (v == WIRE_OK || wire_bad_form(v))\n		remember(',
+     'test_WIRE_01_memo_each_opcode'),
     # section 4: the requester
     ('RSP-02', SEND, '	if (snd->ack_owed)\n		send_owed_ackreq(env, qp);\n', '',
      'test_RSP_02_messages_in_a_row_ask_together'),
@@ -74,7 +81,7 @@ MUTANTS = [Mutant(*row) for row in (
      'test_EVT_03_write_imm_refused_at_its_first_packet'),
     ('NAK-07', 'lib/worker/engine.c', '		if (why == OBS_NDROPS)\n			rx_malformed(e, qp, pkt);\n', '',
      'test_NAK_07_01_opcode_reserved'),
-    ('NAK-07', 'lib/wire/parse.c', 'return WIRE_BTH_TVER(bth->se_m_pad_ver) == 0 ? v : WIRE_BAD_TVER;',
+    ('NAK-07', PARSE, 'return WIRE_BTH_TVER(bth->se_m_pad_ver) == 0 ? v : WIRE_BAD_TVER;',
      'return v != WIRE_OK || WIRE_BTH_TVER(bth->se_m_pad_ver) == 0 ? v : WIRE_BAD_TVER;',
      'test_NAK_07_21_packet_validation_comes_first'),
     ('NAK-07', RECEIVE, '((flags & WIRE_F_LAST) && pkt->payload_len != left)', 'false',

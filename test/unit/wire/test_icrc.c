@@ -153,61 +153,6 @@ test_WIRE_03_every_bit_is_covered_or_masked(void **state)
 	}
 }
 
-/*
- * What a memo has kept never stands for another frame's: each bit changed in turn, with the head of
- * the frame before it, which differs by two bits at most, in the memo.
- */
-static void
-test_WIRE_03_memo_makes_no_difference(void **state)
-{
-	static struct wire_icrc_memo memo;
-	uint32_t kind, len, off, bit;
-
-	for (kind = 0; kind < FRAME_KINDS; kind++) {
-		for (len = 0; len < 64; len += 13) {
-			struct frame f = frame_make(0x0b, kind, len);
-			bool is_v6 = (kind & FRAME_V6) != 0;
-			uint8_t *ip = f.bytes + f.ip_off, *end = f.bytes + f.len - 4;
-
-			for (off = f.ip_off; off < f.len - 4; off++) {
-				for (bit = 1; bit < 256; bit <<= 1) {
-					f.bytes[off] ^= (uint8_t)bit;
-					assert_int_equal(wire_icrc_frame(ip, is_v6, end, &memo),
-							 wire_icrc_frame(ip, is_v6, end, NULL));
-					f.bytes[off] ^= (uint8_t)bit;
-				}
-			}
-		}
-	}
-}
-
-/* Frames of many flows, lengths and opcodes, each twice in a row and all of them twice. */
-static void
-test_WIRE_03_memo_of_many_flows(void **state)
-{
-	static struct wire_icrc_memo memo;
-	struct wire_path path = frame_path(FRAME_V4);
-	uint8_t frame[WIRE_MAX_OVERHEAD + 64];
-	uint32_t n, qpn, len, end;
-	struct wire_pkt pkt;
-
-	for (n = 0; n < 4 * 300; n++) {
-		struct wire_fields f = frame_fields(n / 2 % 5 ? 0x0a : 0x04);
-		struct wire_tmpl t;
-
-		qpn = n / 2 % 300;
-		len = qpn % 64;
-		wire_tmpl_init(&t, &path, qpn, 0xffff);
-		memset(frame, (int)n, sizeof(frame));
-		end = wire_frame_finish(&t, frame, wire_hdr_put(&t, &f, len, frame), len);
-		assert_int_equal(wire_parse(frame, end, &pkt), WIRE_OK);
-		assert_true(wire_icrc_check(&pkt));
-		assert_true(wire_icrc_check_with(&pkt, &memo));
-		frame[end - 1] ^= 1;
-		assert_false(wire_icrc_check_with(&pkt, &memo));
-	}
-}
-
 int
 main(void)
 {
@@ -218,8 +163,6 @@ main(void)
 		cmocka_unit_test(test_WIRE_03_state_chains),
 		cmocka_unit_test(test_WIRE_03_stored_little_endian),
 		cmocka_unit_test(test_WIRE_03_every_bit_is_covered_or_masked),
-		cmocka_unit_test(test_WIRE_03_memo_makes_no_difference),
-		cmocka_unit_test(test_WIRE_03_memo_of_many_flows),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* wire_parse_with against wire_parse: whatever the memo has seen, both say the same. */
+#include <string.h>
+#include "suite.h"
+#include "frames.h"
+#include "wire/icrc.h"
+#include "wire/parse.h"
+
+/* Fields are set with this verdict. */
+static bool
+is_filled(enum wire_verdict v)
+{
+	return v == WIRE_OK || v == WIRE_BAD_TVER || wire_bad_form(v);
+}
+
+/* Parse the first len bytes of a frame both ways and compare. True when memo has the head now. */
+static bool
+parse_both(struct wire_memo *memo, const uint8_t *bytes, uint32_t len)
+{
+	const uint8_t *at = frame_guarded(bytes, len);
+	struct wire_pkt want, got;
+	enum wire_verdict v;
+	uint32_t known;
+
+	/* What neither sets is the same in both; padding is copied by neither. */
+	memset(&want, 0, sizeof(want));
+	memset(&got, 0, sizeof(got));
+	v = wire_parse(at, len, &want);
+	assert_int_equal(wire_parse_with(at, len, memo, &got), v);
+	if (!is_filled(v))
+		return false;
+	assert_int_equal(want.icrc_head, 0);
+	known = got.icrc_head;
+	if (known != 0)
+		assert_int_equal(known, wire_icrc_head(got.ip, got.is_v6));
+	if (v != WIRE_BAD_TVER)
+		assert_int_equal(wire_icrc_check(&got), wire_icrc_check(&want));
+	got.icrc_head = 0;
+	assert_memory_equal(&got, &want, sizeof(got));
+	return known != 0;
+}
+
+/* The memo knows f, and f alone: each of its entries holds that head. */
+static void
+know(struct wire_memo *memo, const struct frame *f)
+{
+	const struct wire_memo_entry *e = memo->entry;
+	uint32_t i;
+
+	memset(memo, 0, sizeof(*memo));
+	parse_both(memo, f->bytes, f->len);
+	parse_both(memo, f->bytes, f->len);
+	while (e < memo->entry + WIRE_MEMO && e->of_head[0] == 0)
+		e++;
+	assert_true(e != memo->entry + WIRE_MEMO);
+	for (i = 0; i < WIRE_MEMO; i++)
+		memo->entry[i] = *e;
+	assert_true(parse_both(memo, f->bytes, f->len));
+}
+
+static bool
+has_payload(uint32_t opcode)
+{
+	return (wire_op_table[opcode].flags & WIRE_F_PAYLOAD) != 0;
+}
+
+/* Do something to frames of every valid opcode, kind and some lengths. */
+static void
+each_frame(void (*act)(const struct frame *f))
+{
+	static const uint32_t lengths[] = {0, 13, 64};
+	uint32_t opcode, kind, i;
+
+	for (opcode = frame_next_opcode(0); opcode < 256; opcode = frame_next_opcode(opcode + 1)) {
+		for (kind = 0; kind < FRAME_KINDS; kind++) {
+			for (i = 0; i < (has_payload(opcode) ? 3 : 1); i++) {
+				struct frame f = frame_make((uint8_t)opcode, kind, lengths[i]);
+
+				act(&f);
+			}
+		}
+	}
+}
+
+/* Each bit of the frame changed in turn, the IPv4 checksum wrong and right again. */
+static void
+change_bits(const struct frame *f)
+{
+	static struct wire_memo memo;
+	uint32_t off, bit;
+
+	know(&memo, f);
+	for (off = 0; off < f->len; off++) {
+		bool in_head = off >= f->ip_off && off < f->bth_off + 8;
+
+		for (bit = 1; bit < 256; bit <<= 1) {
+			struct frame g = *f;
+
+			/* The one before may have taken the place of f. */
+			if (in_head)
+				know(&memo, f);
+			g.bytes[off] ^= (uint8_t)bit;
+			parse_both(&memo, g.bytes, g.len);
+			frame_fix_csum(&g);
+			parse_both(&memo, g.bytes, g.len);
+		}
+	}
+}
+
+static void
+test_WIRE_03_memo_each_bit_changed(void **state)
+{
+	each_frame(change_bits);
+}
+
+/* Cut short, and with Ethernet padding behind it. */
+static void
+change_length(const struct frame *f)
+{
+	static struct wire_memo memo;
+	struct frame g = *f;
+	uint32_t len;
+
+	know(&memo, f);
+	for (len = 0; len < f->len; len++)
+		assert_false(parse_both(&memo, f->bytes, len));
+	for (len = f->len; len < f->len + 24 && len <= sizeof(g.bytes); len++)
+		assert_true(parse_both(&memo, g.bytes, len));
+}
+
+static void
+test_WIRE_04_memo_each_length(void **state)
+{
+	each_frame(change_length);
+}
+
+/* Every opcode in place of the frame's own, none that is known a moment later taken for another. */
+static void
+change_opcode(const struct frame *f)
+{
+	static struct wire_memo memo;
+	struct frame g = *f;
+	uint32_t opcode, i;
+
+	know(&memo, f);
+	for (opcode = 0; opcode < 256; opcode++) {
+		g.bytes[f->bth_off] = (uint8_t)opcode;
+		for (i = 0; i < 3; i++)
+			parse_both(&memo, g.bytes, g.len);
+	}
+	for (opcode = 0; opcode < 256; opcode++) {
+		g.bytes[f->bth_off] = (uint8_t)opcode;
+		parse_both(&memo, g.bytes, g.len);
+	}
+}
+
+static void
+test_WIRE_01_memo_each_opcode(void **state)
+{
+	each_frame(change_opcode);
+}
+
+/* More flows than the memo has room for, in runs of four packets, whose PSNs and bytes differ. */
+static void
+test_WIRE_03_memo_of_many_flows(void **state)
+{
+	static struct wire_memo memo;
+	uint32_t n, known = 0;
+
+	for (n = 0; n < 4 * 1000; n++) {
+		uint32_t flow = n / 4 % 250;
+		struct frame f = frame_make(flow % 3 ? 0x0a : 0x04, flow & FRAME_V6, flow % 64);
+
+		f.bytes[f.bth_off + 7] = (uint8_t)flow;
+		f.bytes[f.bth_off + 11] = (uint8_t)n;
+		known += parse_both(&memo, f.bytes, f.len);
+	}
+	/* The first of four may be known from the time before. */
+	assert_true(known >= 3 * 1000 && known < 4 * 1000);
+}
+
+/* Heads that come once take nobody's place (the peer counts in the IPv4 identification). */
+static void
+test_WIRE_03_memo_keeps_what_comes_again(void **state)
+{
+	static struct wire_memo memo, before;
+	struct frame f = frame_make(0x04, FRAME_V4, 8), g = f;
+	uint32_t id;
+
+	know(&memo, &f);
+	before = memo;
+	for (id = 0; id < 1000; id++) {
+		g.bytes[g.ip_off + 4] = (uint8_t)(id >> 8);
+		g.bytes[g.ip_off + 5] = (uint8_t)id;
+		frame_fix_csum(&g);
+		assert_false(parse_both(&memo, g.bytes, g.len));
+		assert_memory_equal(memo.entry[0].head, before.entry[0].head, WIRE_HEAD6);
+	}
+	assert_true(parse_both(&memo, f.bytes, f.len));
+	assert_true(parse_both(&memo, g.bytes, g.len) || parse_both(&memo, g.bytes, g.len));
+}
+
+int
+main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_WIRE_03_memo_each_bit_changed),
+		cmocka_unit_test(test_WIRE_04_memo_each_length),
+		cmocka_unit_test(test_WIRE_01_memo_each_opcode),
+		cmocka_unit_test(test_WIRE_03_memo_of_many_flows),
+		cmocka_unit_test(test_WIRE_03_memo_keeps_what_comes_again),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
