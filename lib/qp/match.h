@@ -22,12 +22,13 @@ qp_gids_match(const struct qp *qp, const struct wire_pkt *pkt)
 
 /*
  * Partitions agree on 15 bits and one side at least is a full member (WIRE-09). There is no
- * partition 0: it is what an empty entry of the table has.
+ * partition 0: it is what an empty entry of the table has. So of the two together the top bit is
+ * set, and another.
  */
 static inline bool
 qp_pkeys_match(uint16_t a, uint16_t b)
 {
-	return ((a ^ b) & 0x7fff) == 0 && ((a | b) & 0x8000) != 0 && (a & 0x7fff) != 0;
+	return ((a ^ b) & 0x7fff) == 0 && (a | b) > 0x8000;
 }
 
 #endif

@@ -79,17 +79,3 @@ wire_icrc_frame(const uint8_t *ip, bool is_v6, const uint8_t *end)
 	return wire_icrc_final(
 		crc32_gzip_refl(wire_icrc_head(ip, is_v6), rest, (uint64_t)(end - rest)));
 }
-
-bool
-wire_icrc_check(const struct wire_pkt *pkt)
-{
-	const uint8_t *rest = pkt->bth + WIRE_BTH_LEN - WIRE_BTH_PSN_LEN; /* from the PSN on */
-	const uint8_t *end = pkt->payload + pkt->payload_len + pkt->pad_len;
-	uint32_t state = pkt->icrc_head, stored;
-
-	if (state == 0)
-		state = wire_icrc_head(pkt->ip, pkt->is_v6);
-	memcpy(&stored, end, sizeof(stored));
-	state = crc32_gzip_refl(state, rest, (uint64_t)(end - rest));
-	return stored == wire_icrc_final(state);
-}

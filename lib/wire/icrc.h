@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include "wire/parse.h"
 
 /*
@@ -34,6 +35,18 @@ uint32_t wire_icrc_final(uint32_t state);
  * left it with WIRE_OK, WIRE_BAD_OPCODE, WIRE_BAD_PAD or WIRE_BAD_LENGTH. Where icrc_head is known,
  * the head in the frame must still be what it was then.
  */
-bool wire_icrc_check(const struct wire_pkt *pkt);
+static inline bool
+wire_icrc_check(const struct wire_pkt *pkt)
+{
+	const uint8_t *rest = pkt->bth + WIRE_BTH_LEN - WIRE_BTH_PSN_LEN;
+	const uint8_t *end = pkt->payload + pkt->payload_len + pkt->pad_len;
+	uint32_t state = pkt->icrc_head, stored;
+
+	if (state == 0)
+		state = wire_icrc_head(pkt->ip, pkt->is_v6);
+	memcpy(&stored, end, sizeof(stored));
+	state = wire_icrc_update(state, rest, (uint32_t)(end - rest));
+	return stored == wire_icrc_final(state);
+}
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <string.h>
 #include <rte_branch_prediction.h>
+#include <rte_common.h>
 #include <rte_mbuf.h>
 #include <rte_prefetch.h>
 #include "qp/match.h"
@@ -11,7 +12,8 @@
 #include "wire/parse.h"
 #include "worker/engine.h"
 
-#define RX_LONG_BYTES 1024 /* 32 frames of it fill a first cache of 32 KiB */
+#define RX_LONG_BYTES 1024       /* 32 frames of it fill a first cache of 32 KiB */
+#define NO_QPN        0xff000000 /* of a frame before the first */
 
 static const enum obs_drop drop_of_verdict[WIRE_VERDICTS] = {
 	[WIRE_RUNT] = OBS_DROP_RUNT,         [WIRE_BAD_IP] = OBS_DROP_BAD_IP,
@@ -126,7 +128,7 @@ drop(struct engine *e, struct obs_block *obs, enum obs_drop why, struct rte_mbuf
 }
 
 /* Why this QP must not see this packet, or OBS_NDROPS. */
-static enum obs_drop
+static __rte_always_inline enum obs_drop
 qp_refuses(struct engine *e, struct qp *qp, const struct wire_pkt *pkt, uint16_t dev)
 {
 	if (qp->port != dev)
@@ -206,8 +208,9 @@ enum rx_icrc { RX_ICRC_BAD, RX_ICRC_GOOD, RX_ICRC_UNKNOWN };
 
 /* A received RoCE frame on its way through engine_rx. */
 struct rx_frame {
-	struct rte_mbuf *m;
 	struct wire_pkt pkt;
+	struct rte_mbuf *m;
+	struct qp *qp;       /* of its QPN, or NULL */
 	enum wire_verdict v; /* WIRE_OK, or what is bad about its form */
 	enum rx_icrc icrc;
 };
@@ -220,10 +223,9 @@ rx_roce(struct engine *e, uint16_t dev, const struct rx_frame *f)
 	const struct wire_pkt *pkt = &f->pkt;
 	enum wire_verdict v = f->v;
 	struct rte_mbuf *m = f->m;
+	struct qp *qp = f->qp;
 	enum obs_drop why;
-	struct qp *qp;
 
-	qp = qp_table_find(e->qps, pkt->qpn);
 	if (qp == NULL) {
 		drop(e, obs, OBS_DROP_BAD_QPN, m);
 		return;
@@ -398,27 +400,29 @@ rx_sort(struct engine *e, uint16_t dev, struct rte_mbuf *m, struct rx_frame *f)
 	return true;
 }
 
-/* Ahead of frame i, unless its QP is that of the frame before: the QP; and its queue. */
-static void
-rx_fetch_qp(struct engine *e, const struct rx_frame *f, uint32_t i)
+/* Ahead of f's turn, unless its QP is that of the frame before: the QP; and its queue. */
+static inline void
+rx_fetch_qp(struct engine *e, const struct rx_frame *f)
 {
-	if (i == 0 || f[i].pkt.qpn != f[i - 1].pkt.qpn)
-		qp_table_prefetch_qp(e->qps, f[i].pkt.qpn);
+	if (f->pkt.qpn != f[-1].pkt.qpn)
+		qp_table_prefetch_qp(e->qps, f->pkt.qpn);
 }
 
-static void
-rx_fetch_queue(struct engine *e, const struct rx_frame *f, uint32_t i)
+static inline void
+rx_fetch_queue(struct engine *e, struct rx_frame *f)
 {
 	const struct qp *qp;
 
-	if (i != 0 && f[i].pkt.qpn == f[i - 1].pkt.qpn)
+	if (f->pkt.qpn == f[-1].pkt.qpn) {
+		f->qp = f[-1].qp;
 		return;
-	qp = qp_table_find(e->qps, f[i].pkt.qpn);
-	if (qp == NULL || f[i].v != WIRE_OK)
+	}
+	qp = f->qp = qp_table_find(e->qps, f->pkt.qpn);
+	if (qp == NULL || f->v != WIRE_OK)
 		return;
-	if (f[i].pkt.op->flags & WIRE_F_RESP)
+	if (f->pkt.op->flags & WIRE_F_RESP)
 		qp_prefetch_sq(qp, qp->snd.tail);
-	else if (f[i].pkt.op->flags & WIRE_F_RWQE)
+	else if (f->pkt.op->flags & WIRE_F_RWQE)
 		qp_prefetch_rq(qp);
 }
 
@@ -449,27 +453,28 @@ rx_intact(const struct rx_frame *f)
 static void
 rx_burst(struct engine *e, uint16_t dev, struct rte_mbuf **m, uint32_t n)
 {
-	struct rx_frame f[ENGINE_DONE_CAP];
-	uint32_t i, k = 0;
+	struct rx_frame frame[1 + ENGINE_DONE_CAP], *f, *end = frame + 1;
+	uint32_t i;
 
+	frame[0].pkt.qpn = NO_QPN;
 	for (i = 0; i < n; i++)
 		rte_prefetch0(rte_pktmbuf_mtod(m[i], void *));
 	for (i = 0; i < n; i++)
-		k += rx_sort(e, dev, m[i], &f[k]);
-	for (i = 0; i < k; i++) {
-		rx_fetch_qp(e, f, i);
-		f[i].icrc = rx_check(e, &f[i]);
+		end += rx_sort(e, dev, m[i], end);
+	for (f = frame + 1; f < end; f++) {
+		rx_fetch_qp(e, f);
+		f->icrc = rx_check(e, f);
 	}
-	for (i = 0; i < k; i++)
-		rx_fetch_queue(e, f, i);
+	for (f = frame + 1; f < end; f++)
+		rx_fetch_queue(e, f);
 	e->env.obs = e->dev[dev].obs;
-	for (i = 0; i < k; i++) {
-		if (unlikely(!rx_intact(&f[i])))
-			drop(e, e->env.obs, OBS_DROP_BAD_ICRC, f[i].m);
-		else if (unlikely(f[i].pkt.qpn == WIRE_MULTICAST_QPN))
-			engine_rx_multicast(e, dev, f[i].m, &f[i].pkt);
+	for (f = frame + 1; f < end; f++) {
+		if (unlikely(!rx_intact(f)))
+			drop(e, e->env.obs, OBS_DROP_BAD_ICRC, f->m);
+		else if (unlikely(f->pkt.qpn == WIRE_MULTICAST_QPN))
+			engine_rx_multicast(e, dev, f->m, &f->pkt);
 		else
-			rx_roce(e, dev, &f[i]);
+			rx_roce(e, dev, f);
 	}
 	rte_pktmbuf_free_bulk(e->done, e->done_n);
 	e->done_n = 0;
