@@ -315,6 +315,14 @@ qp_emit(struct qp_env *env, const struct qp *qp, struct rte_mbuf *m, struct wire
 	env->tx[env->tx_n++] = m;
 }
 
+/* Worker. qp has work for a later call of the requester or responder. */
+static inline void
+qp_wake(struct qp_env *env, struct qp *qp)
+{
+	if (!qp->on_run_list)
+		env->ops->qp_wake(env->ops_ctx, qp);
+}
+
 /*
  * Worker. Retire the oldest send WQE, whose entry is e: its slot goes back to the client, and it
  * completes with status if it is signaled or failed (REQ-01). e is void then.

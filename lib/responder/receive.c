@@ -10,7 +10,6 @@
 #include "wire/psn.h"
 
 enum rx_step {
-	RX_BAD_FORM,       /* refused before anything else is looked at */
 	RX_CHECK_SEQUENCE, /* place in the message */
 	RX_CHECK_LENGTH,   /* payload against opcode and MTU */
 	RX_CHECK_ENABLED,  /* QP allows the operation */
@@ -34,9 +33,8 @@ invalid_request(struct qp_env *env, struct qp *qp)
 }
 
 static enum rx_step
-check_sequence(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+check_sequence(struct qp_env *env, struct qp *qp, uint32_t flags)
 {
-	uint32_t flags = pkt->op->flags;
 	uint8_t msg = flags & WIRE_F_SEND ? QP_MSG_SEND : QP_MSG_WRITE;
 
 	if (flags & WIRE_F_FIRST ? qp->rcv.msg != QP_MSG_NONE : qp->rcv.msg != msg)
@@ -45,10 +43,8 @@ check_sequence(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 }
 
 static enum rx_step
-check_length(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+check_length(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t flags)
 {
-	uint32_t flags = pkt->op->flags;
-
 	if (!(flags & WIRE_F_PAYLOAD))
 		return RX_CHECK_ENABLED;
 	if (!(flags & WIRE_F_LAST) ? pkt->payload_len != qp->mtu || pkt->pad_len != 0
@@ -60,10 +56,8 @@ check_length(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 }
 
 static enum rx_step
-check_enabled(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+check_enabled(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t flags)
 {
-	uint32_t flags = pkt->op->flags;
-
 	if (flags & WIRE_F_SEND)
 		return flags & WIRE_F_FIRST ? RX_TAKE_WQE : RX_CHECK_TARGET;
 	if ((flags & WIRE_F_WRITE) && (qp->access & MEM_REMOTE_WRITE))
@@ -81,7 +75,7 @@ check_enabled(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 
 /* The receive WQE that this message needs (RSP-05). */
 static enum rx_step
-take_wqe(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+take_wqe(struct qp_env *env, struct qp *qp, uint32_t flags)
 {
 	int rc = 0;
 
@@ -101,7 +95,7 @@ take_wqe(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		rsp_nak_fatal(env, qp, WIRE_NAK_REM_OP, QP_WC_LOC_QP_OP_ERR, QP_EVENT_QP_FATAL);
 		return RX_DONE;
 	}
-	return pkt->op->flags & WIRE_F_SEND ? RX_CHECK_TARGET : RX_EXECUTE;
+	return flags & WIRE_F_SEND ? RX_CHECK_TARGET : RX_EXECUTE;
 }
 
 /* Where the payload goes, if all of it goes to one region: looked up once, for this packet alone.
@@ -137,10 +131,10 @@ check_send_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
 
 /* The R_Key is looked up for all that is left of the message, with each packet anew. */
 static enum rx_step
-check_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, struct rx_target *to)
+check_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t flags,
+	     struct rx_target *to)
 {
 	struct qp_rcv *rcv = &qp->rcv;
-	uint32_t flags = pkt->op->flags;
 	bool first = (flags & WIRE_F_FIRST) != 0;
 	uint64_t va = first ? pkt->va : rcv->write_va;
 	uint32_t left = first ? pkt->dmalen : rcv->write_left;
@@ -168,13 +162,14 @@ check_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, stru
 }
 
 static enum rx_step
-execute(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, const struct rx_target *to)
+execute(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t flags,
+	const struct rx_target *to)
 {
 	struct qp_rcv *rcv = &qp->rcv;
-	bool send = (pkt->op->flags & WIRE_F_SEND) != 0;
+	bool send = (flags & WIRE_F_SEND) != 0;
 	int rc = 0;
 
-	if (pkt->op->flags & WIRE_F_FIRST) {
+	if (flags & WIRE_F_FIRST) {
 		rcv->msg_off = 0;
 		rcv->write_va = pkt->va;
 		rcv->write_rkey = pkt->rkey;
@@ -187,8 +182,7 @@ execute(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, const str
 	if (rc != 0) {
 		if (!rsp_client_gone(env, qp, rc))
 			rsp_nak_fatal(env, qp, WIRE_NAK_REM_OP,
-				      pkt->op->flags & WIRE_F_RWQE ? QP_WC_LOC_PROT_ERR
-								   : QP_WC_SUCCESS,
+				      flags & WIRE_F_RWQE ? QP_WC_LOC_PROT_ERR : QP_WC_SUCCESS,
 				      QP_EVENT_QP_FATAL);
 		return RX_DONE;
 	}
@@ -197,7 +191,7 @@ execute(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, const str
 		rcv->write_va += pkt->payload_len;
 		rcv->write_left -= pkt->payload_len;
 	}
-	return pkt->op->flags & WIRE_F_IETH ? RX_INVALIDATE : RX_COMPLETE;
+	return flags & WIRE_F_IETH ? RX_INVALIDATE : RX_COMPLETE;
 }
 
 /* SEND with invalidate: the window must be this QP's, and is gone before the completion (MEM-04).
@@ -212,10 +206,9 @@ invalidate(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 }
 
 static enum rx_step
-complete(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+complete(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t flags)
 {
 	struct qp_rcv *rcv = &qp->rcv;
-	uint32_t flags = pkt->op->flags;
 
 	rcv->epsn = psn_add(rcv->epsn, 1);
 	if (flags & WIRE_F_LAST) {
@@ -245,39 +238,39 @@ complete(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	return RX_DONE;
 }
 
+/* A request that may be executed: it has the ePSN. */
 static void
-rx_expected(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, enum rx_step step)
+rx_expected(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	struct rx_target to = {.mr = NULL};
+	uint32_t flags = pkt->op->flags;
+	enum rx_step step = RX_CHECK_SEQUENCE;
 
 	while (step != RX_DONE) {
 		switch (step) {
-		case RX_BAD_FORM:
-			step = invalid_request(env, qp);
-			break;
 		case RX_CHECK_SEQUENCE:
-			step = check_sequence(env, qp, pkt);
+			step = check_sequence(env, qp, flags);
 			break;
 		case RX_CHECK_LENGTH:
-			step = check_length(env, qp, pkt);
+			step = check_length(env, qp, pkt, flags);
 			break;
 		case RX_CHECK_ENABLED:
-			step = check_enabled(env, qp, pkt);
+			step = check_enabled(env, qp, pkt, flags);
 			break;
 		case RX_CHECK_TARGET:
-			step = check_target(env, qp, pkt, &to);
+			step = check_target(env, qp, pkt, flags, &to);
 			break;
 		case RX_TAKE_WQE:
-			step = take_wqe(env, qp, pkt);
+			step = take_wqe(env, qp, flags);
 			break;
 		case RX_EXECUTE:
-			step = execute(env, qp, pkt, &to);
+			step = execute(env, qp, pkt, flags, &to);
 			break;
 		case RX_INVALIDATE:
 			step = invalidate(env, qp, pkt);
 			break;
 		case RX_COMPLETE:
-			step = complete(env, qp, pkt);
+			step = complete(env, qp, pkt, flags);
 			break;
 		case RX_DONE:
 			break;
@@ -332,7 +325,7 @@ rx_unreliable(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	}
 	rcv->epsn = pkt->psn;
 	if (first || rcv->msg != QP_MSG_NONE)
-		rx_expected(env, qp, pkt, RX_CHECK_SEQUENCE);
+		rx_expected(env, qp, pkt);
 	else
 		env->obs->drop[OBS_DROP_MSG_ABORTED]++;
 	/* Not executed: whatever it belonged to is broken. */
@@ -347,14 +340,14 @@ rx_unreliable(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
  * The ePSN. A NAK of it that is still due is void (NAK-04): what came too early and was dropped is
  * behind the new ePSN, and then that is what has to be asked for, or it was a late duplicate.
  */
-static void
-rx_in_order(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, enum rx_step step)
+static inline void
+rx_in_order(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	struct qp_rcv *rcv = &qp->rcv;
 	bool early = rcv->nak_due && rcv->nak_syndrome == (WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ);
 
 	rcv->nak_due = rcv->nak_sent = false;
-	rx_expected(env, qp, pkt, step);
+	rx_expected(env, qp, pkt);
 	if (early && !rcv->nak_due && psn_le(rcv->epsn, rcv->early_psn))
 		rsp_nak_seq(env, qp, rcv->early_psn);
 }
@@ -385,14 +378,14 @@ rsp_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		return;
 	}
 	if (d == 0) {
-		rx_in_order(env, qp, pkt, RX_CHECK_SEQUENCE);
+		rx_in_order(env, qp, pkt);
 	} else if (d < 0) {
 		rx_duplicate(env, qp, pkt);
 	} else {
 		env->obs->ctr[OBS_RSP_OUT_OF_SEQ]++;
 		rsp_nak_seq(env, qp, pkt->psn);
 	}
-	env->ops->qp_wake(env->ops_ctx, qp);
+	qp_wake(env, qp);
 }
 
 void
@@ -412,10 +405,11 @@ rsp_rx_malformed(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		return;
 	}
 	if (d == 0) {
-		rx_in_order(env, qp, pkt, RX_BAD_FORM);
+		rcv->nak_due = rcv->nak_sent = false; /* void, as in rx_in_order */
+		invalid_request(env, qp);
 	} else if (d > 0 && !rcv->nak_sent) {
 		env->obs->ctr[OBS_RSP_OUT_OF_SEQ]++;
 		rsp_nak_seq(env, qp, pkt->psn);
 	}
-	env->ops->qp_wake(env->ops_ctx, qp);
+	qp_wake(env, qp);
 }
