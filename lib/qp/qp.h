@@ -55,30 +55,31 @@ enum qp_wc_status {
 
 /* The requester half. PSNs: una <= next <= high <= alloc in the circle. */
 struct qp_snd {
-	struct qp_ring sq;
-	struct qp_sqes sqes; /* copies of the WQEs tail .. head */
-	uint32_t head;       /* next WQE to take from the SQ, free running */
-	uint32_t tail;       /* oldest WQE not retired; published as the ring's cons */
-	uint32_t cur;        /* WQE whose packets are being sent, tail .. head */
-	uint32_t cur_pkt;    /* next packet of it, 0 .. npkts */
-	uint32_t una_psn;    /* oldest PSN not acknowledged */
-	uint32_t next_psn;   /* next PSN to send; moves back for a retry */
-	uint32_t high_psn;   /* one past the highest PSN ever sent */
-	uint32_t alloc_psn;  /* first PSN not yet given to a WQE */
+	/* what every turn and answer has to do with: one cache line */
+	uint32_t head;        /* next WQE to take from the SQ, free running */
+	uint32_t tail;        /* oldest WQE not retired; published as the ring's cons */
+	uint32_t cur;         /* WQE whose packets are being sent, tail .. head */
+	uint32_t cur_pkt;     /* next packet of it, 0 .. npkts */
+	uint32_t una_psn;     /* oldest PSN not acknowledged */
+	uint32_t next_psn;    /* next PSN to send; moves back for a retry */
+	uint32_t high_psn;    /* one past the highest PSN ever sent */
+	uint32_t alloc_psn;   /* first PSN not yet given to a WQE */
+	uint64_t deadline_ns; /* ACK timeout or end of an RNR wait; 0 = none */
+	uint64_t timeout_ns;  /* 0 = none */
 	uint32_t rd_psns; /* PSNs of responses awaited between una and next (not in the window) */
-	uint32_t rd_out;  /* READs and atomics outstanding */
-	uint32_t since_ackreq; /* packets since the last AckReq */
-	uint32_t window;       /* unacknowledged request packets allowed: few after a timeout */
-	uint64_t deadline_ns;  /* ACK timeout or end of an RNR wait; 0 = none */
-	bool rnr_wait;         /* deadline_ns is the end of an RNR wait */
-	bool ack_owed;         /* within a turn: a message ended and its ACK is not asked for yet */
-	bool read_gap;         /* a gap in READ responses was already asked for again */
-	bool armed;            /* told the client to ring */
-	bool polled;           /* the worker looks at the SQ all the time: no need to ring */
-	bool draining;         /* SQD: finish what was started */
+	uint8_t rd_out;   /* READs and atomics outstanding */
+	uint8_t since_ackreq; /* packets since the last AckReq */
+	uint8_t window;       /* unacknowledged request packets allowed: few after a timeout */
+	bool rnr_wait;        /* deadline_ns is the end of an RNR wait */
+	bool ack_owed;        /* within a turn: a message ended and its ACK is not asked for yet */
+	bool read_gap;        /* a gap in READ responses was already asked for again */
+	bool armed;           /* told the client to ring */
+	bool polled;          /* the worker looks at the SQ all the time: no need to ring */
+	bool draining;        /* SQD: finish what was started */
 	uint8_t retry_left;
 	uint8_t rnr_left;
-	uint64_t timeout_ns; /* 0 = none */
+	struct qp_ring sq;
+	struct qp_sqes sqes; /* copies of the WQEs tail .. head */
 };
 
 /* One READ or atomic being answered, or remembered for duplicates. */
@@ -119,29 +120,30 @@ struct qp_recv_wqe {
 
 /* The responder half. */
 struct qp_rcv {
-	struct qp_ring rq; /* mask 0 and hdr NULL with an SRQ */
-	uint32_t head;     /* next receive WQE to take, free running */
-	uint32_t prod;     /* of rq, as last read and checked: head .. prod are posted */
-	uint32_t epsn;
-	uint32_t msn;
-	uint8_t msg;   /* enum qp_msg */
-	bool nak_sent; /* sequence or RNR NAK went out; quiet until the ePSN comes */
-	bool comm_est; /* COMM_EST was raised since RTR */
-	bool ack_due;  /* an ACK of ack_psn goes out once the READs before it are done */
-	bool nak_due;  /* the same of a NAK */
-	bool fatal;    /* the NAK due is fatal: no more requests, ERR once it was sent */
-	uint8_t nak_syndrome;
-	uint32_t ack_psn;
-	uint32_t nak_psn;
-	uint32_t early_psn; /* the last packet that came too early, for which a sequence NAK is due
-			     */
-	uint64_t write_va;  /* next byte of the WRITE under way */
+	/* what every request and turn has to do with: three quarters of a cache line */
+	uint64_t write_va; /* next byte of the WRITE under way */
 	uint32_t write_rkey;
 	uint32_t write_left;
 	uint32_t msg_off; /* bytes of the SEND (or WRITE) so far */
+	uint32_t epsn;
+	uint32_t msn;
+	uint32_t ack_psn;
+	uint32_t nak_psn;
+	uint32_t early_psn; /* the last packet that came too early, for which a NAK is due */
+	uint8_t msg;        /* enum qp_msg */
+	uint8_t nak_syndrome;
+	uint8_t rdq_n;     /* in rdq */
+	uint8_t hist_next; /* in hist */
+	bool nak_sent : 1; /* sequence or RNR NAK went out; quiet until the ePSN comes */
+	bool comm_est : 1; /* COMM_EST was raised since RTR */
+	bool ack_due : 1;  /* an ACK of ack_psn goes out once the READs before it are done */
+	bool nak_due : 1;  /* the same of a NAK */
+	bool fatal : 1;    /* the NAK due is fatal: no more requests, ERR once it was sent */
+
+	struct qp_ring rq; /* mask 0 and hdr NULL with an SRQ */
+	uint32_t head;     /* next receive WQE to take, free running */
+	uint32_t prod;     /* of rq, as last read and checked: head .. prod are posted */
 	struct qp_recv_wqe cur;
-	uint32_t rdq_n;
-	uint32_t hist_next;
 	struct qp_rd_op rdq[QP_RD_QUEUE];       /* being answered, in PSN order */
 	struct qp_rd_op hist[QP_MAX_RD_ATOMIC]; /* the last READs and atomics executed */
 };
@@ -154,10 +156,23 @@ struct qp_path {
 	uint8_t hop[16]; /* the next hop, as a GID; zero: there is none */
 };
 
-/* Attributes as the last modify left them (QP-05), and what follows from them. */
+/*
+ * Attributes as the last modify left them (QP-05), and what follows from them. With thousands of
+ * QPs each cache line of one comes from far away, so what WRITEs and their answers need stands
+ * together: the seven lines from qpn to rcv.rq. What only receive WQEs and UD need is before and
+ * behind them.
+ */
 struct qp {
+	struct cq *recv_cq;
+	struct srq *srq;               /* or NULL: rcv.rq */
+	const struct qp_ah_table *ahs; /* of its context (UD) */
+	const uint16_t *pkeys;         /* as in struct qp_create */
+	void *timer;                   /* the worker's */
+	void *owner;                   /* the control thread's object */
+	uint32_t dest_qpn;             /* this, retry_cnt and rnr_retry: as in attr */
+
 	/* read by every packet */
-	uint32_t qpn;
+	uint32_t qpn __attribute__((aligned(64)));
 	uint8_t type;    /* enum qp_type */
 	uint8_t state;   /* enum qp_state */
 	uint8_t dev_mtu; /* path MTU code of the device */
@@ -170,26 +185,22 @@ struct qp {
 	bool on_run_list;
 	bool sig_all;
 	bool rings_bad; /* qp_fatal: the shared rings are not looked at any more */
+	uint8_t retry_cnt;
+	uint8_t rnr_retry;
+	uint16_t worker;
 	uint32_t pd;
 	uint32_t access; /* remote rights enabled: MEM_REMOTE_* */
 	uint8_t sgid[16], dgid[16];
 	struct wire_tmpl tmpl;
-	struct cq *send_cq, *recv_cq;
-	struct srq *srq;               /* or NULL: rcv.rq */
-	const struct qp_ah_table *ahs; /* of its context (UD) */
-	struct obs_block *obs;         /* of its worker and device */
-	TAILQ_ENTRY(qp) run;           /* the worker's run list */
-	uint64_t timer_at_ns;          /* what the worker's timer is set to; 0 = not set */
-	void *timer;                   /* the worker's */
-	uint64_t user_handle;
-	uint32_t dest_qpn; /* this and the next two: as in attr */
-	uint8_t retry_cnt, rnr_retry;
-	uint16_t worker;
-	const uint16_t *pkeys; /* as in struct qp_create */
-	void *owner;           /* the control thread's object */
+	struct obs_block *obs; /* of its worker and device */
+	uint64_t timer_at_ns;  /* what the worker's timer is set to; 0 = not set */
 
 	struct qp_snd snd __attribute__((aligned(64)));
-	struct qp_rcv rcv __attribute__((aligned(64)));
+	struct cq *send_cq;
+	uint64_t user_handle;
+
+	TAILQ_ENTRY(qp) run; /* the worker's run list */
+	struct qp_rcv rcv;
 
 	/* cold */
 	struct uroce_qp_attr attr; /* but path_mig_state: mig */
@@ -200,6 +211,12 @@ struct qp {
 	bool mig_refused;            /* PATH_MIG_ERR was raised for what the peer asks for */
 	struct uroce_sge recv_sge[]; /* of rcv.cur */
 };
+_Static_assert(offsetof(struct qp, qpn) == 64 && offsetof(struct qp, tmpl) == 128,
+	       "what packets are held against is a line, what they are made of begins the next");
+_Static_assert(offsetof(struct qp, snd) == 256 && offsetof(struct qp_snd, sq) == 64 &&
+		       offsetof(struct qp, run) == 448,
+	       "the requester has three lines of its own");
+_Static_assert(offsetof(struct qp, rcv.rq) == 512, "the responder's is one with its run list's");
 
 struct qp_create {
 	uint32_t qpn;

@@ -41,8 +41,8 @@ qp_sqes_init(struct qp_sqes *q, const struct qp_ring *sq)
 	uint32_t bytes = RTE_ALIGN_CEIL((uint32_t)sizeof(struct qp_sq_entry) + body, 16u);
 	uint32_t per = RTE_MIN(rte_align32prevpow2(QP_CHUNK_BYTES / bytes), n);
 
-	q->mask = n - 1;
-	q->low = per - 1;
+	q->mask = (uint16_t)(n - 1);
+	q->low = (uint8_t)(per - 1);
 	q->entry_bytes = (uint16_t)bytes;
 	q->shift = (uint8_t)__builtin_ctz(per);
 	q->chunks = 0;

@@ -31,7 +31,7 @@ struct qp_sq_entry {
 	uint8_t status;  /* enum qp_wc_status found by the local checks */
 	bool rd_counted; /* a READ or atomic that is counted in qp_snd.rd_out */
 	bool done;       /* a local operation that was executed: never again, even in a retry */
-	bool plain;      /* good, a SEND or WRITE of a connected QP, no fence: only packets to send */
+	bool plain; /* good, a SEND or WRITE of a connected QP, no fence: only packets to send */
 };
 _Static_assert(sizeof(struct qp_sq_entry) == 64, "SGEs behind an SQ entry are aligned");
 
@@ -62,10 +62,10 @@ qp_sqe_pool_whole(const struct qp_sqe_pool *p)
 
 /* The copies of a QP: a ring of mask + 1 entries, in chunks of 1 << shift of them. */
 struct qp_sqes {
-	uint8_t **chunk; /* [mask + 1 >> shift]: near or memory of its own; NULL: none taken */
-	uint32_t mask;
-	uint32_t low;         /* (1 << shift) - 1: the place in a chunk */
+	uint8_t **chunk;      /* [mask + 1 >> shift]: near or memory of its own; NULL: none taken */
 	uint16_t entry_bytes; /* sizeof(struct qp_sq_entry) + room for SGEs or inline data */
+	uint16_t mask;
+	uint8_t low; /* (1 << shift) - 1: the place in a chunk */
 	uint8_t shift;
 	uint8_t chunks; /* taken */
 	uint8_t *near[QP_CHUNKS_NEAR];
@@ -128,7 +128,7 @@ qp_sqes_put(struct qp_sqes *q, struct qp_sqe_pool *p, uint32_t tail, uint32_t he
 	uint8_t **c;
 
 	/* In the midst of the chunk; or head has come round to it. */
-	if (tail != head && ((tail & q->low) != 0 || head - tail > q->mask - q->low))
+	if (tail != head && ((tail & q->low) != 0 || head - tail > (uint32_t)(q->mask - q->low)))
 		return;
 	c = &q->chunk[qp_sqes_chunk(q, tail - 1)];
 	p->back[p->nback++] = *c;

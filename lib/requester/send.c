@@ -54,7 +54,7 @@ send_next_wqe(struct qp_snd *snd)
 static bool
 send_ackreq(const struct qp_snd *snd, bool last)
 {
-	if (snd->since_ackreq + 1 >= RTE_MIN(snd->window, QP_ACKREQ_PKTS + 0u))
+	if (snd->since_ackreq + 1u >= RTE_MIN(snd->window, QP_ACKREQ_PKTS + 0u))
 		return true;
 	return last && snd->cur + 1 == snd->head &&
 	       __atomic_load_n(&snd->sq.hdr->prod, __ATOMIC_RELAXED) == snd->head;

@@ -47,7 +47,7 @@ check_snd(const struct qp *qp)
 {
 	const struct qp_snd *s = &qp->snd;
 
-	CHECK(s->head - s->tail <= s->sqes.mask + 1);
+	CHECK(s->head - s->tail <= s->sqes.mask + 1u);
 	CHECK(s->cur - s->tail <= s->head - s->tail);
 	CHECK(s->rd_out <= QP_MAX_RD_ATOMIC);
 	if (qp->type != QP_TYPE_RC || qp->state != QP_RTS)
