@@ -253,20 +253,34 @@ send_step(struct qp_env *env, struct qp *qp)
 	return req_fetches(e) ? send_atomic(env, qp, e) : send_data(env, qp, e);
 }
 
-/* Nothing to take: tell the client to ring. True when something came meanwhile. */
-static bool
-send_arm(struct qp_env *env, struct qp_snd *snd)
+/* Tell the client to ring for what it posts. True when something came meanwhile, unannounced. */
+static __rte_noinline bool
+send_arm(struct qp_snd *snd)
 {
-	if (snd->cur != snd->head)
+	uint32_t *armed = &snd->sq.hdr->armed;
+
+	__atomic_store_n(armed, 1, __ATOMIC_RELAXED);
+	/* Partner: the client's fence between storing prod and exchanging armed. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	snd->armed = __atomic_load_n(&snd->sq.hdr->prod, __ATOMIC_ACQUIRE) == snd->head;
+	if (!snd->armed)
+		__atomic_store_n(armed, 0, __ATOMIC_RELAXED);
+	return !snd->armed;
+}
+
+/*
+ * At the end of a turn: is there more to take? Once armed, a queue is not looked at until its
+ * client has rung. Without room for another WQE nothing is asked of the client: when one is
+ * retired, the QP has another turn.
+ */
+static bool
+send_more(const struct qp_env *env, struct qp_snd *snd)
+{
+	if (snd->cur != snd->head || snd->armed || !qp_sq_room(env, snd))
 		return false;
-	if (!snd->armed && !snd->polled) {
-		snd->armed = true;
-		__atomic_store_n(&snd->sq.hdr->armed, 1, __ATOMIC_RELAXED);
-		/* Partner: the client's fence between storing prod and exchanging armed. */
-		__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	}
-	return qp_sq_room(env, snd) &&
-	       __atomic_load_n(&snd->sq.hdr->prod, __ATOMIC_ACQUIRE) != snd->head;
+	if (!snd->polled)
+		return send_arm(snd);
+	return __atomic_load_n(&snd->sq.hdr->prod, __ATOMIC_ACQUIRE) != snd->head;
 }
 
 /* The next hop's MAC is not known: nothing can go, but the ACK timeout runs (REQ-04). */
@@ -276,7 +290,7 @@ send_wait_path(struct qp_env *env, struct qp *qp)
 	struct qp_snd *snd = &qp->snd;
 
 	if (snd->cur == snd->head && !req_fetch(env, qp)) {
-		if (qp->state == QP_RTS && send_arm(env, snd))
+		if (qp->state == QP_RTS && send_more(env, snd))
 			return REQ_MORE;
 		return REQ_IDLE;
 	}
@@ -311,7 +325,7 @@ req_run(struct qp_env *env, struct qp *qp, uint32_t budget)
 	if (step == REQ_NO_ROOM)
 		return REQ_MORE;
 	req_drain_check(env, qp);
-	if (qp->state == QP_RTS && send_arm(env, snd))
+	if (qp->state == QP_RTS && send_more(env, snd))
 		return REQ_MORE;
 	return REQ_IDLE;
 }

@@ -131,7 +131,8 @@ req_fetch(struct qp_env *env, struct qp *qp)
 	struct qp_sq_entry *e;
 	uint32_t prod;
 
-	if (snd->head - snd->tail > snd->sqes.mask || qp->state != QP_RTS)
+	/* Armed: the client rings for what it posts, and did not. */
+	if (snd->armed || snd->head - snd->tail > snd->sqes.mask || qp->state != QP_RTS)
 		return NULL;
 	prod = __atomic_load_n(&sq->hdr->prod, __ATOMIC_ACQUIRE);
 	if (prod == snd->head)
@@ -143,10 +144,6 @@ req_fetch(struct qp_env *env, struct qp *qp)
 	}
 	if (!qp_sqes_take(&snd->sqes, env->sqes, snd->head))
 		return NULL;
-	if (snd->armed) {
-		snd->armed = false;
-		__atomic_store_n(&sq->hdr->armed, 0, __ATOMIC_RELAXED);
-	}
 	e = qp_sq_entry(snd, snd->head);
 	e->length = 0;
 	e->rd_counted = false;
