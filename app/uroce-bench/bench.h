@@ -51,7 +51,7 @@ struct bench_options {
 	uint32_t depth; /* messages in flight on each, 1 .. 4096 */
 	uint32_t runs;  /* measurements of each figure, 1 .. BENCH_MAX_RUNS */
 	uint64_t count; /* messages of a run; 0: as many as take about 50 ms */
-	bool no_probe;  /* bench_core_distance is not called */
+	bool no_probe;  /* neither distance nor speed of the cores is measured */
 	bool no_huge;   /* ordinary pages, be there huge ones or not */
 	bool sweep;     /* all sizes and operations */
 
@@ -94,8 +94,19 @@ double bench_ns(uint64_t cycles);
  */
 void bench_eal_start(bool no_huge);
 
+/* The calling thread stays on this CPU from here on, if it may. */
+void bench_pin(unsigned cpu);
 /* One-way latency of a cache line between two cores, in ns; 0 with one core only. */
 double bench_core_distance(void);
+
+#define BENCH_CORES 2
+/*
+ * ns that a turn of a loop of additions takes on the caller's core: more while another thread of
+ * the same core is busy, whoever that thread belongs to. Takes about half a millisecond.
+ */
+double bench_speed_here(void);
+/* The same on CPU 0 and CPU 1 at the same time; 0 where there is none. */
+void bench_core_speed(double ns[BENCH_CORES]);
 
 /* Results: a table on stdout as they come, or one JSON document at the end. */
 struct bench_report;

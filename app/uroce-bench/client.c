@@ -189,10 +189,24 @@ title(const char *what)
 	return name;
 }
 
+/* What the cores are like right now: a cache line's trip there and back, the slower core's loop. */
+static void
+look_at_cores(struct bench_figure *line, struct bench_figure *speed, double line_unit_ns)
+{
+	double ns[BENCH_CORES];
+
+	if (bed.o->no_probe)
+		return;
+	if (line != NULL)
+		bench_figure_add(line, 2 * bench_core_distance() / line_unit_ns);
+	bench_core_speed(ns);
+	bench_figure_add(speed, ns[0] > ns[1] ? ns[0] : ns[1]);
+}
+
 static void
 measure_rate(struct bench_report *r)
 {
-	struct bench_figure rate = {.n = 0}, gbps = {.n = 0};
+	struct bench_figure rate = {.n = 0}, gbps = {.n = 0}, speed = {.n = 0};
 	const struct bench_options *o = bed.o;
 
 	connect_all();
@@ -200,17 +214,19 @@ measure_rate(struct bench_report *r)
 	for (uint32_t i = 0; i < o->runs; i++) {
 		double per_ns = run_rate(o->count != 0 ? 0 : RUN_NS, o->count);
 
+		look_at_cores(NULL, &speed, 1);
 		bench_figure_add(&rate, 1e3 * per_ns);
 		bench_figure_add(&gbps, per_ns * o->size * 8);
 	}
 	bench_report_row(r, title("rate"), "messages", &rate, "M/s", "goodput", &gbps, "Gb/s",
-			 NULL);
+			 "core_speed", &speed, "ns", NULL);
 }
 
 static void
 measure_latency(struct bench_report *r)
 {
-	struct bench_figure p50 = {.n = 0}, p99 = {.n = 0}, p999 = {.n = 0}, line = {.n = 0};
+	struct bench_figure p50 = {.n = 0}, p99 = {.n = 0}, p999 = {.n = 0}, line = {.n = 0},
+			    speed = {.n = 0};
 	const struct bench_options *o = bed.o;
 	uint32_t pings = o->count != 0 ? (uint32_t)o->count : PINGS;
 	/* a ping of SEND is there and back, its latency half of it */
@@ -222,15 +238,14 @@ measure_latency(struct bench_report *r)
 	for (uint32_t i = 0; i < o->runs; i++) {
 		struct client_hist h = {0};
 
-		if (!o->no_probe)
-			bench_figure_add(&line, 2 * bench_core_distance() / 1e3);
+		look_at_cores(&line, &speed, 1e3);
 		run_ping(pings, 0, &h);
 		bench_figure_add(&p50, client_hist_at(&h, 0.5) / us);
 		bench_figure_add(&p99, client_hist_at(&h, 0.99) / us);
 		bench_figure_add(&p999, client_hist_at(&h, 0.999) / us);
 	}
 	bench_report_row(r, title("latency"), "p50", &p50, "us", "p99", &p99, "us", "p99.9", &p999,
-			 "us", "line_round_trip", &line, "us", NULL);
+			 "us", "line_round_trip", &line, "us", "core_speed", &speed, "ns", NULL);
 }
 
 /*
@@ -241,7 +256,8 @@ measure_latency(struct bench_report *r)
 static void
 measure_hops(struct bench_report *r)
 {
-	struct bench_figure hops = {.n = 0}, whole = {.n = 0}, step = {.n = 0}, line = {.n = 0};
+	struct bench_figure hops = {.n = 0}, whole = {.n = 0}, step = {.n = 0}, line = {.n = 0},
+			    speed = {.n = 0};
 	const struct bench_options *o = bed.o;
 	char name[80];
 
@@ -250,8 +266,7 @@ measure_hops(struct bench_report *r)
 		struct client_hist h = {0};
 		double ns = client_step_ns();
 
-		if (!o->no_probe)
-			bench_figure_add(&line, 2 * bench_core_distance());
+		look_at_cores(&line, &speed, 1);
 		run_ping(o->count != 0 ? (uint32_t)o->count : PINGS, 0, &h);
 		bench_figure_add(&step, ns);
 		bench_figure_add(&whole, client_hist_low(&h));
@@ -260,7 +275,7 @@ measure_hops(struct bench_report *r)
 	snprintf(name, sizeof(name), "client, hops, a window unbound, no packet, %u client%s",
 		 o->clients, o->clients == 1 ? "" : "s");
 	bench_report_row(r, name, "hops", &hops, "ns", "whole", &whole, "ns", "worker_step", &step,
-			 "ns", "line_round_trip", &line, "ns", NULL);
+			 "ns", "line_round_trip", &line, "ns", "core_speed", &speed, "ns", NULL);
 }
 
 static void

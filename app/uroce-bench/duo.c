@@ -168,15 +168,19 @@ count(const struct duo *p)
 	return c;
 }
 
-/* Both sides' view of the distance between their cores. */
-static double
-probe(struct duo *p)
+/* Both sides' view of the distance between their cores, and of the slower one's speed: the worst.
+ */
+static void
+probe(struct duo *p, struct duo_sample *s)
 {
+	const struct duo_side *side = p->sh->side;
+
 	if (p->pid[1] == 0 || p->sh->o.no_probe)
-		return 0;
+		return;
 	__atomic_store_n(&p->sh->ping, 0, __ATOMIC_RELAXED);
 	set_phase_and_wait(p, DUO_PROBE);
-	return p->sh->side[0].distance_ns;
+	s->distance_ns = RTE_MAX(s->distance_ns, side[0].distance_ns);
+	s->speed_ns = RTE_MAX(s->speed_ns, RTE_MAX(side[0].speed_ns, side[1].speed_ns));
 }
 
 /* Messages that are counted: wait for the last. */
@@ -197,12 +201,13 @@ static void
 run_once(struct duo *p, enum duo_role role, uint32_t frame, struct duo_sample *s)
 {
 	struct counts a, b;
-	double before, s_run;
+	double s_run;
 
 	p->sh->role = role;
 	p->sh->frame = frame;
 	signal_both(p, SIGCONT);
-	before = probe(p);
+	*s = (struct duo_sample){0};
+	probe(p, s);
 	a = count(p);
 	p->sh->until = role == DUO_RC && p->sh->o.count != 0 ? a.done + p->sh->o.count : UINT64_MAX;
 	set_phase(p, DUO_RUN);
@@ -217,13 +222,11 @@ run_once(struct duo *p, enum duo_role role, uint32_t frame, struct duo_sample *s
 	b = count(p);
 	set_phase_and_wait(p, DUO_REST);
 	s_run = b.at_s - a.at_s;
-	*s = (struct duo_sample){
-		.rate = (double)(b.done - a.done) / s_run,
-		.frames = {(double)(b.frames[0] - a.frames[0]) / s_run,
-			   (double)(b.frames[1] - a.frames[1]) / s_run},
-		.again = (double)(b.again - a.again) / s_run,
-		.distance_ns = RTE_MAX(before, probe(p)),
-	};
+	s->rate = (double)(b.done - a.done) / s_run;
+	s->frames[0] = (double)(b.frames[0] - a.frames[0]) / s_run;
+	s->frames[1] = (double)(b.frames[1] - a.frames[1]) / s_run;
+	s->again = (double)(b.again - a.again) / s_run;
+	probe(p, s);
 	signal_both(p, SIGSTOP);
 }
 

@@ -36,7 +36,7 @@ enum duo_phase {
 	DUO_START,   /* the port opens */
 	DUO_CONNECT, /* the other side's addresses and key are there; wait for the link */
 	DUO_REST,    /* nothing moves any more */
-	DUO_PROBE,   /* a ping-pong over a cache line */
+	DUO_PROBE,   /* a ping-pong over a cache line; the speed of each core */
 	DUO_RUN,
 };
 
@@ -46,7 +46,7 @@ struct duo_side {
 	char error[160];                             /* why it goes no further */
 	uint8_t mac[6];
 	uint32_t key;
-	double distance_ns;
+	double distance_ns, speed_ns;                /* bench_speed_here of its core */
 	uint64_t count __attribute__((aligned(64))); /* RC: messages completed; else frames */
 	uint64_t frames;                             /* RC: sent by the worker */
 	uint64_t again;                              /* RC: packets sent again */
@@ -112,8 +112,9 @@ void duo_close(struct duo *p);
 struct duo_sample {
 	double rate; /* messages or frames a second */
 	double frames[2];
-	double again;       /* packets sent again, a second */
-	double distance_ns; /* the worse one of before and after */
+	double again; /* packets sent again, a second */
+	/* the worse one of before and after; and of the slower core */
+	double distance_ns, speed_ns;
 };
 /*
  * Run for o.run_ms, or o.count messages. frame: bytes, not for RC. The pair is stopped afterwards.
@@ -125,7 +126,7 @@ bool duo_verify(const struct duo *p);
 
 /* A node; main's, when started as one. */
 int duo_node_main(const char *fd, const char *side);
-/* In a node: count turns of the ping-pong with the other. */
+/* In a node: count turns of the ping-pong with the other, then look at this core's speed. */
 void duo_node_probe(struct duo_shared *sh, unsigned side);
 /* In a node: cannot go on. */
 _Noreturn void duo_node_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

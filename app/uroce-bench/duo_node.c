@@ -61,8 +61,8 @@ duo_node_reached(struct duo_side *me, uint32_t step)
 	__atomic_store_n(&me->steps, step, __ATOMIC_RELEASE);
 }
 
-void
-duo_node_probe(struct duo_shared *sh, unsigned side)
+static void
+ping_pong(struct duo_shared *sh, unsigned side)
 {
 	uint64_t start, best = UINT64_MAX;
 
@@ -86,6 +86,13 @@ duo_node_probe(struct duo_shared *sh, unsigned side)
 		best = start < best ? start : best;
 	}
 	sh->side[0].distance_ns = bench_ns(best) / (2 * PROBE_GROUP);
+}
+
+void
+duo_node_probe(struct duo_shared *sh, unsigned side)
+{
+	ping_pong(sh, side);
+	sh->side[side].speed_ns = bench_speed_here();
 }
 
 static void

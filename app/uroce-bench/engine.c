@@ -147,12 +147,19 @@ bytes_ns(const struct bench_options *o)
 	return ns;
 }
 
+static double
+here(const struct bench_options *o)
+{
+	return o->no_probe ? 0 : bench_speed_here();
+}
+
 /* Whole figures of one operation and size; false when the bytes differ in the end. */
 static bool
 measure(const struct bench_options *o, struct bench_report *r)
 {
 	struct bench_figure rate = {.n = 0}, gbps = {.n = 0}, req = {.n = 0}, rsp = {.n = 0},
-			    req_own = {.n = 0}, rsp_own = {.n = 0}, cli = {.n = 0};
+			    req_own = {.n = 0}, rsp_own = {.n = 0}, cli = {.n = 0},
+			    speed = {.n = 0};
 	uint64_t count = o->count;
 	static struct bed b;
 	char name[64];
@@ -168,9 +175,9 @@ measure(const struct bench_options *o, struct bench_report *r)
 		count = (uint64_t)(RUN_NS / ns) + 1;
 	}
 	for (uint32_t i = 0; i < o->runs; i++) {
-		double bytes = bytes_ns(o), n = (double)count;
+		double bytes = bytes_ns(o), n = (double)count, before = here(o);
 		struct cost c = run(&b, count);
-		double engine = bench_ns(c.all - c.client) / n;
+		double engine = bench_ns(c.all - c.client) / n, after = here(o);
 		double q = bench_ns(c.req_tx + c.req_rx) / n, s = bench_ns(c.rsp_rx + c.rsp_tx) / n;
 
 		bench_figure_add(&rate, 1e3 / engine);
@@ -180,6 +187,7 @@ measure(const struct bench_options *o, struct bench_report *r)
 		bench_figure_add(&req_own, q - bytes);
 		bench_figure_add(&rsp_own, s - bytes);
 		bench_figure_add(&cli, bench_ns(c.client) / n);
+		bench_figure_add(&speed, before > after ? before : after);
 	}
 	equal = bed_verify(&b);
 	snprintf(name, sizeof(name), "engine, RC %s, %u B, MTU %u, %u QP%s%s", bench_op_name[o->op],
@@ -187,6 +195,8 @@ measure(const struct bench_options *o, struct bench_report *r)
 	bench_report_row(r, name, "messages", &rate, "M/s", "goodput", &gbps, "Gb/s", "requester",
 			 &req, "ns", "responder", &rsp, "ns", "requester_protocol", &req_own, "ns",
 			 "responder_protocol", &rsp_own, "ns", "client", &cli, "ns", NULL);
+	if (!o->no_probe)
+		bench_report_more(r, "core_speed", &speed, "ns", NULL);
 	bed_close(&b);
 	return equal;
 }

@@ -89,8 +89,8 @@ static struct {
 	uint32_t pad[31];
 } flag;
 
-static void
-pin(unsigned cpu)
+void
+bench_pin(unsigned cpu)
 {
 	cpu_set_t set;
 
@@ -102,7 +102,7 @@ pin(unsigned cpu)
 static void *
 echo(void *arg)
 {
-	pin(1);
+	bench_pin(1);
 	for (uint32_t i = 1; i <= 2 * DISTANCE_TURNS; i += 2) {
 		while (__atomic_load_n(&flag.word, __ATOMIC_ACQUIRE) != i)
 			;
@@ -124,7 +124,7 @@ bench_core_distance(void)
 	flag.word = 0;
 	if (pthread_create(&th, NULL, echo, NULL) != 0)
 		return 0;
-	pin(0);
+	bench_pin(0);
 	/* The least of groups of 100 turns: what others do on the cores does not count. */
 	for (uint32_t i = 1; i <= 2 * DISTANCE_TURNS;) {
 		start = rte_rdtsc();

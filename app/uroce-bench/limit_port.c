@@ -13,7 +13,8 @@ row(struct bench_report *r, const struct bench_options *o, struct duo *p, struct
     uint32_t payload)
 {
 	struct bench_figure rate = {.n = 0}, gbps = {.n = 0}, swap = {.n = 0}, distance = {.n = 0},
-			    model = {.n = 0}, testpmd = {.n = 0}, ratio = {.n = 0};
+			    model = {.n = 0}, testpmd = {.n = 0}, ratio = {.n = 0},
+			    speed = {.n = 0};
 	uint32_t frame = payload + OVERHEAD;
 	bool two = o->port != BENCH_PORT_RING;
 	struct duo_sample s, back;
@@ -24,6 +25,7 @@ row(struct bench_report *r, const struct bench_options *o, struct duo *p, struct
 		bench_figure_add(&rate, s.rate * 1e-6);
 		bench_figure_add(&gbps, s.rate * frame * 8e-9);
 		bench_figure_add(&distance, s.distance_ns);
+		bench_figure_add(&speed, s.speed_ns);
 		bench_figure_add(&model, bench_limit_rate(s.rate, payload) * payload * 8e-9);
 		if (two) {
 			duo_run(p, DUO_SWAP, frame, &back);
@@ -42,7 +44,8 @@ row(struct bench_report *r, const struct bench_options *o, struct duo *p, struct
 	bench_report_row(r, name, "oneway", &rate, "M/s", "oneway_bits", &gbps, "Gb/s",
 			 "with_crc_and_copy", &model, "Gb/s", NULL);
 	if (two)
-		bench_report_more(r, "swap", &swap, "M/s", "distance", &distance, "ns", NULL);
+		bench_report_more(r, "swap", &swap, "M/s", "distance", &distance, "ns",
+				  "core_speed", &speed, "ns", NULL);
 	if (o->versus_testpmd)
 		bench_report_more(r, "testpmd", &testpmd, "M/s", "versus_testpmd", &ratio, "of it",
 				  NULL);

@@ -9,7 +9,7 @@
 struct bench_report {
 	json_t *doc, *rows;
 	bool json, probe;
-	double distance_before;
+	double distance_before, speed_before[BENCH_CORES];
 };
 
 static void
@@ -59,7 +59,10 @@ bench_report_start(const struct bench_options *o)
 	commit_name(commit, sizeof(commit));
 	r->json = o->json;
 	r->probe = !o->no_probe;
-	r->distance_before = r->probe ? bench_core_distance() : 0;
+	if (r->probe) {
+		r->distance_before = bench_core_distance();
+		bench_core_speed(r->speed_before);
+	}
 	r->rows = json_array();
 	r->doc = json_pack("{s:s, s:s, s:s, s:i, s:o}", "mode", o->mode, "cpu", model, "commit",
 			   commit, "runs", (int)o->runs, "rows", r->rows);
@@ -122,19 +125,59 @@ bench_report_more(struct bench_report *r, ...)
 	va_end(ap);
 }
 
+/*
+ * What the cores were like before and after: ns of the loop, and how much that is of the fastest
+ * loop of the two times.
+ */
+static void
+add_speeds(struct bench_report *r, const double *after)
+{
+	const double *at[2] = {r->speed_before, after};
+	json_t *ns = json_array(), *of = json_array();
+	double fastest = 0;
+
+	for (unsigned k = 0; k < 2 * BENCH_CORES; k++) {
+		double v = at[k / BENCH_CORES][k % BENCH_CORES];
+
+		fastest = v > 0 && (fastest == 0 || v < fastest) ? v : fastest;
+	}
+	for (unsigned t = 0; t < 2; t++) {
+		json_t *ns_then = json_array(), *of_then = json_array();
+
+		for (unsigned k = 0; k < BENCH_CORES && at[t][k] > 0; k++) {
+			json_array_append_new(ns_then, json_real(at[t][k]));
+			json_array_append_new(of_then, json_real(fastest / at[t][k]));
+			if (!r->json)
+				printf("core %u %s: a turn of additions takes %.3f ns, %.2f of "
+				       "the fastest's speed\n",
+				       k, t == 0 ? "before" : "after", at[t][k],
+				       fastest / at[t][k]);
+		}
+		json_array_append_new(ns, ns_then);
+		json_array_append_new(of, of_then);
+	}
+	json_object_set_new(r->doc, "core_speed_ns", ns);
+	json_object_set_new(r->doc, "core_speed", of);
+}
+
 void
 bench_report_end(struct bench_report *r)
 {
-	double after = r->probe ? bench_core_distance() : 0;
+	double distance = 0, speed[BENCH_CORES] = {0};
 
+	if (r->probe) {
+		distance = bench_core_distance();
+		bench_core_speed(speed);
+	}
 	json_object_set_new(r->doc, "core_distance_ns",
-			    json_pack("[f, f]", r->distance_before, after));
+			    json_pack("[f, f]", r->distance_before, distance));
+	if (!r->json && r->probe)
+		printf("one-way distance of the cores: %.0f ns before, %.0f ns after\n",
+		       r->distance_before, distance);
+	add_speeds(r, speed);
 	if (r->json) {
 		json_dumpf(r->doc, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
 		printf("\n");
-	} else if (r->probe) {
-		printf("one-way distance of the cores: %.0f ns before, %.0f ns after\n",
-		       r->distance_before, after);
 	}
 	json_decref(r->doc);
 	free(r);

@@ -79,5 +79,5 @@ bench_probe(const struct bench_options *o, struct bench_report *r)
 {
 	(void)o;
 	(void)r;
-	return 0; /* the report has the distance of the cores */
+	return 0; /* the report has what is known of the cores */
 }

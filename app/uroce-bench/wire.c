@@ -16,7 +16,7 @@
 enum { LINK_WIRE, LINK_FRAMES, LINK_TESTPMD, LINK_THROUGH };
 
 struct figures {
-	struct bench_figure rate, gbps, packets, frames[2], again, distance;
+	struct bench_figure rate, gbps, packets, frames[2], again, distance, speed;
 	struct bench_figure limit, of_limit, testpmd, of_testpmd, ports;
 };
 
@@ -107,6 +107,7 @@ measure(struct wire *w, const struct bench_options *o, struct figures *f)
 		bench_figure_add(&f->limit, other * 1e-6);
 		bench_figure_add(&f->of_limit, packets / other);
 		s.distance_ns = RTE_MAX(s.distance_ns, port.distance_ns);
+		s.speed_ns = RTE_MAX(s.speed_ns, port.speed_ns);
 	}
 	if (o->versus_testpmd) {
 		other = duo_pmd_run(&w->pmd, frame, o->run_ms);
@@ -114,6 +115,7 @@ measure(struct wire *w, const struct bench_options *o, struct figures *f)
 		bench_figure_add(&f->of_testpmd, packets / other);
 	}
 	bench_figure_add(&f->distance, s.distance_ns);
+	bench_figure_add(&f->speed, s.speed_ns);
 }
 
 int
@@ -137,7 +139,7 @@ bench_wire(const struct bench_options *o, struct bench_report *r)
 	bench_report_row(r, name, "messages", &f.rate, "M/s", "goodput", &f.gbps, "Gb/s", "packets",
 			 &f.packets, "M/s", "sent", &f.frames[0], "M frames/s", "answered",
 			 &f.frames[1], "M frames/s", "sent_again", &f.again, "packets/s",
-			 "distance", &f.distance, "ns", NULL);
+			 "distance", &f.distance, "ns", "core_speed", &f.speed, "ns", NULL);
 	if (o->versus_limit)
 		bench_report_more(r, "port", &f.ports, "M/s", "limit", &f.limit, "M/s",
 				  "versus_limit", &f.of_limit, "of it", NULL);

@@ -27,7 +27,8 @@ def options(argv):
     parser = argparse.ArgumentParser(
         prog=f"uroce-bench {mode}", description={
             "versus": "The same transfer by uroce and by what a user would take instead.",
-            "report": "Every goal, what is reached of it, and how far the cores were apart."}[mode])
+            "report": "Every goal, what is reached of it, how far the cores were apart and how much of them "
+                      "there was."}[mode])
     parser.add_argument("--quick", action="store_true", help="shorter runs, less of them; < 3 minutes")
     parser.add_argument("--only", metavar="GROUP,..", help=f"of: {' '.join(known)}")
     parser.add_argument("--headline", action="store_true", help="a few rows, in some seconds")
@@ -63,8 +64,10 @@ def main(argv):
     procs.at_end(huge.back)
     head = machine.describe()
     start, load = time.monotonic(), machine.load()
-    pairs = list(measure.rows(given.groups, plan))
-    head.update(load=[load, machine.load()], seconds=time.monotonic() - start)
+    prober = measure.Prober()
+    pairs = list(measure.rows(given.groups, plan, prober))
+    head.update(load=[load, machine.load()], seconds=time.monotonic() - start,
+                fastest_loop_ns=prober.fastest_ns if prober.fastest_ns < float("inf") else None)
     rows = [row for _, row in pairs]
     if given.svg:
         svg.write_all(given.svg, pairs, head)

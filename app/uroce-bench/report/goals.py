@@ -35,12 +35,22 @@ class Goal:
 
 @dataclasses.dataclass
 class Sample:
-    """One measurement: the figure, its base if that was measured, and what is told with it."""
+    """
+    One measurement: the figure, its base if that was measured, and what is told with it.
+    state        of the cores' distance: near, far, mixed
+    core         of what it had of the cores: whole, shared, mixed
+    distance_ns  before and after
+    loops_ns     before, meanwhile and after: the loop on the slowest of the cores in use
+    slowdown     the longest of those, of the run's fastest
+    """
     figure: float
     base: float | None = None
     note: str = ""
     state: str = ""
+    core: str = ""
     distance_ns: tuple = ()
+    loops_ns: tuple = ()
+    slowdown: float = 1
 
     def ratio(self, goal):
         base = self.base if goal.base is None else goal.base
@@ -89,21 +99,39 @@ GOALS = (
 )
 
 
+ONE_CORE = ("engine64", "engine1m")  # groups that have one core in use, the first
+
+
 def name_of(goal):
     """A row's name in JSON: unique."""
     return f"{goal.title}: {goal.name}"
 
 
-def _chosen(samples):
-    """Those to judge by: taken with near cores if there are such, else all."""
-    near = [s for s in samples if s.state == "near"]
-    return near or samples
+def _chosen(goal, samples):
+    """
+    Those to judge by: with near cores if there are such, and of these with whole cores if there are
+    such. Where one core is in use, its distance from the other counts last. Returns them, those left
+    out for the distance, and those left out for a shared core.
+    """
+    chosen, left = list(samples), {}
+    wanted = (("state", "near"), ("core", "whole"))
+    for key, best in reversed(wanted) if goal.group in ONE_CORE else wanted:
+        good = [s for s in chosen if getattr(s, key) == best]
+        left[key] = [s for s in chosen if good and getattr(s, key) != best]
+        chosen = good or chosen
+    return chosen, left["state"], left["core"]
+
+
+def _told(goal, samples):
+    """Of samples that were left out."""
+    return {"figure": statistics.median(s.figure for s in samples),
+            "ratio": statistics.median(s.ratio(goal) for s in samples)}
 
 
 def make_row(goal, samples=(), error=None, skipped=None):
     """
     The row of a goal: from its samples, or from what went wrong, or why it was not tried. The figure
-    is the median of the samples that were taken in the state near (of all, where none was), the ratio
+    is the median of the samples that were taken with near and whole cores (see _chosen), the ratio
     the median of theirs, each with its own base; the note that of the sample nearest to that ratio.
     """
     row = {"name": name_of(goal), "group": goal.group, "goal": goal.text(), "figure": None,
@@ -115,8 +143,9 @@ def make_row(goal, samples=(), error=None, skipped=None):
         row["error"] = str(error) if error is not None else "not measured"
         return row
     try:
-        chosen = _chosen(samples)
+        chosen, far, shared = _chosen(goal, samples)
         ratios = [s.ratio(goal) for s in chosen]
+        left = {key: _told(goal, out) for key, out in (("far", far), ("shared", shared)) if out}
     except ValueError as why:
         row["error"] = str(why)
         return row
@@ -133,17 +162,23 @@ def make_row(goal, samples=(), error=None, skipped=None):
     note = min(zip(chosen, ratios), key=lambda pair: abs(pair[1] - ratio))[0].note
     if note:
         row["note"] = note
-    away = [s for s in samples if s.state != "near"]
-    if away and chosen != samples:
-        row["far"] = {"figure": statistics.median(s.figure for s in away),
-                      "ratio": statistics.median(s.ratio(goal) for s in away)}
+    if any(s.core for s in chosen):
+        slowdowns = [s.slowdown for s in chosen]
+        row["core_slowdown"] = [min(slowdowns), max(slowdowns)]
+    row.update(left)
     return row
 
 
-def states(samples):
-    """The state of several samples together."""
-    seen = {s.state for s in samples}
+def _common(words):
+    """What several samples are together."""
+    seen = set(words)
     return seen.pop() if len(seen) == 1 else "mixed"
+
+
+def states(samples):
+    """The state of several samples together: of the distance, and of the cores unless they are whole."""
+    core = _common(s.core for s in samples)
+    return _common(s.state for s in samples) + (f", {core} core" if core not in ("", "whole") else "")
 
 
 def reached(row, goal):

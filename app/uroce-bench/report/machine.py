@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the machine is and has: processor, load, distance of its cores, programs and their packages."""
+"""What the machine is and has: processor, load, its cores' distance and speed, programs and packages."""
+import dataclasses
 import json
 import os
 import pathlib
@@ -8,6 +9,7 @@ import subprocess
 import time
 
 NEAR_NS = 100  # one-way latency of a cache line between the two cores; beyond it they are far
+SLOW = 1.1     # times the fastest loop of the run: a core whose loop takes longer is shared
 
 # Programs that measurements start, and Debian's packages of them.
 PACKAGES = {
@@ -77,15 +79,38 @@ def run_bench(mode, *options, timeout=120):
         raise RuntimeError(f"uroce-bench {mode}: no JSON: {error}") from None
 
 
-def distance_ns():
-    """One-way latency of a cache line between the two cores, now."""
-    return run_bench("probe", timeout=30)["core_distance_ns"][1]
+@dataclasses.dataclass(frozen=True)
+class Cores:
+    """
+    What the cores are like at one moment.
+    distance_ns  one-way latency of a cache line between the two
+    loops_ns     what a loop of additions takes on each, both at the same time
+    """
+    distance_ns: float
+    loops_ns: tuple
+
+
+def cores():
+    """The cores as they are now."""
+    doc = run_bench("probe", timeout=30)
+    return Cores(doc["core_distance_ns"][1], tuple(doc["core_speed_ns"][1]))
 
 
 def state(before, after):
     """What figures taken between two probes are: near, far, or mixed where it changed."""
     near = [ns < NEAR_NS for ns in (before, after)]
     return "near" if all(near) else "mixed" if any(near) else "far"
+
+
+def share(loops_ns, fastest_ns):
+    """
+    How much of a core a figure had, from the loop's times around it: whole, shared (with a busy
+    neighbour on another thread of the core), or mixed where it changed; "" where nobody looked.
+    """
+    slow = [ns > SLOW * fastest_ns for ns in loops_ns]
+    if not slow:
+        return ""
+    return "shared" if all(slow) else "mixed" if any(slow) else "whole"
 
 
 def load():

@@ -3,6 +3,7 @@
 returns {name of the goal: Sample}, or raises what the rows then say."""
 import contextlib
 import dataclasses
+import itertools
 import sys
 import time
 
@@ -29,45 +30,53 @@ def _cell(doc, key, row=0):
     return doc["rows"][row][key]
 
 
+def _loops(doc):
+    """The loop of additions that a mode made around its own runs, in the middle of them."""
+    cell = doc["rows"][0].get("core_speed")
+    return (cell["median"],) if cell and cell["median"] > 0 else ()
+
+
 def _spread(cell):
     return f"{cell['least']:.3g} .. {cell['most']:.3g} {cell['unit']} in one run"
 
 
 def engine64(plan):
-    doc = machine.run_bench("engine", "--size", 64, "--runs", 5 if plan.quick else 9, "--no-probe")
-    return {goal: Sample(_cell(doc, key)["median"], note=_spread(_cell(doc, key)))
+    doc = machine.run_bench("engine", "--size", 64, "--runs", 5 if plan.quick else 9)
+    return {goal: Sample(_cell(doc, key)["median"], note=_spread(_cell(doc, key)), loops_ns=_loops(doc))
             for goal, key in (("messages", "messages"), ("protocol, requester", "requester_protocol"),
                               ("protocol, responder", "responder_protocol"))}
 
 
 def engine1m(plan):
     size = 1 << 20
-    doc = machine.run_bench("engine", "--size", size, "--runs", 5 if plan.quick else 9, "--no-probe")
+    doc = machine.run_bench("engine", "--size", size, "--runs", 5 if plan.quick else 9)
+    loops = _loops(doc)
     return {"both sides on one core": Sample(_cell(doc, "goodput")["median"],
-                                             note=_spread(_cell(doc, "goodput"))),
-            "requester alone": Sample(size * 8 / _cell(doc, "requester")["median"]),
-            "responder alone": Sample(size * 8 / _cell(doc, "responder")["median"])}
+                                             note=_spread(_cell(doc, "goodput")), loops_ns=loops),
+            "requester alone": Sample(size * 8 / _cell(doc, "requester")["median"], loops_ns=loops),
+            "responder alone": Sample(size * 8 / _cell(doc, "responder")["median"], loops_ns=loops)}
 
 
 def _wire(goal, port, size, mtu, beside):
     """Packets a second of RC WRITEs over a port, beside the limit model or testpmd on the same port."""
     def call(plan):
         doc = machine.run_bench("wire", "--port", port, "--size", size, "--mtu", mtu,
-                                f"--versus-{beside}", "--runs", 3 if plan.quick else 9, "--no-probe")
+                                f"--versus-{beside}", "--runs", 3 if plan.quick else 9)
         packets = _cell(doc, "packets")["median"]
         ratio = _cell(doc, f"versus_{beside}")["median"]
         other = _cell(doc, beside)["median"]
         return {goal: Sample(packets, packets / ratio if ratio else None,
-                             f"{beside} {other:.3g} M/s; {_cell(doc, 'goodput')['median']:.3g} Gb/s")}
+                             f"{beside} {other:.3g} M/s; {_cell(doc, 'goodput')['median']:.3g} Gb/s",
+                             loops_ns=_loops(doc))}
     return call
 
 
 def client_latency(plan):
     """Half of a round trip of SENDs between two QPs of one client."""
-    doc = machine.run_bench("client", "--measure", "latency", "--op", "send", "--size", 64, "--runs", 3,
-                            "--no-probe")
+    doc = machine.run_bench("client", "--measure", "latency", "--op", "send", "--size", 64, "--runs", 3)
     p50, p99, p999 = (_cell(doc, key)["median"] for key in ("p50", "p99", "p99.9"))
-    return {"latency, 64 B SEND, median": Sample(p50, note=f"p99 {p99:.3g} us, p99.9 {p999:.3g} us")}
+    return {"latency, 64 B SEND, median": Sample(p50, note=f"p99 {p99:.3g} us, p99.9 {p999:.3g} us",
+                                                 loops_ns=_loops(doc))}
 
 
 def client_hops(plan):
@@ -78,15 +87,16 @@ def client_hops(plan):
     return {"two ring hops": Sample(hops / 1000, line / 1000,
                                     f"a window unbound, post to completion {whole:.0f} ns, less the "
                                     f"engine's {step:.0f} ns; post, poll and the worker's loop are in "
-                                    f"it; a cache line there and back: {line:.0f} ns")}
+                                    f"it; a cache line there and back: {line:.0f} ns",
+                                    loops_ns=_loops(doc))}
 
 
 def client1m(plan):
     size = 1 << 20
     engine = _cell(machine.run_bench("engine", "--size", size, "--runs", 3, "--no-probe"), "goodput")
-    doc = machine.run_bench("client", "--size", size, "--depth", 16, "--runs", 3, "--no-probe")
+    doc = machine.run_bench("client", "--size", size, "--depth", 16, "--runs", 3)
     return {"one QP, 1 MiB WRITE": Sample(_cell(doc, "goodput")["median"], engine["median"],
-                                          f"engine {engine['median']:.1f} Gb/s")}
+                                          f"engine {engine['median']:.1f} Gb/s", loops_ns=_loops(doc))}
 
 
 def _qps(goal, size, plan):
@@ -171,24 +181,41 @@ VERSUS = ("tcp-goodput", "tcp-latency", "ucx-bw", "ucx-lat", "rxe")
 
 
 class Prober:
-    """The distance of the cores, taken once between two samples: it ends one and begins the other."""
+    """What the cores are like, looked at once between two samples: it ends one and begins the other."""
 
     def __init__(self):
         self.last = None
+        self.fastest_ns = float("inf")  # loop of the whole run: a core that nobody else has a part of
+
+    def look(self):
+        seen = machine.cores()
+        self.fastest_ns = min([self.fastest_ns, *(ns for ns in seen.loops_ns if ns > 0)])
+        return seen
 
     @contextlib.contextmanager
-    def around(self, samples):
-        """Marks what the block puts into its dictionary with the state around it, and adds it to
-        samples."""
-        before = self.last if self.last is not None else machine.distance_ns()
+    def around(self, samples, one_core=False):
+        """
+        Marks what the block puts into its dictionary with what the cores were like around it, and adds
+        it to samples. one_core: the samples say themselves what theirs was like; the looks here are
+        at both cores at the same time, which may be two threads of one.
+        """
+        before = self.last if self.last is not None else self.look()
         self.last = None  # the block may fail, late
         new = {}
         yield new
-        self.last = machine.distance_ns()
+        self.last = after = self.look()
         for name, sample in new.items():
-            sample.state = machine.state(before, self.last)
-            sample.distance_ns = (before, self.last)
+            sample.distance_ns = (before.distance_ns, after.distance_ns)
+            sample.state = machine.state(*sample.distance_ns)
+            self.fastest_ns = min([self.fastest_ns, *sample.loops_ns])
+            if not one_core or not sample.loops_ns:
+                sample.loops_ns = (max(before.loops_ns), *sample.loops_ns, max(after.loops_ns))
             samples.setdefault(name, []).append(sample)
+
+    def judge(self, sample):
+        """By the fastest loop that was seen so far."""
+        sample.core = machine.share(sample.loops_ns, self.fastest_ns)
+        sample.slowdown = max(sample.loops_ns, default=self.fastest_ns) / self.fastest_ns
 
 
 class Group:
@@ -205,36 +232,52 @@ class Group:
         start = time.monotonic()
         try:
             machine.need(*NEEDS.get(self.name, ()))
-            with prober.around(self.samples) as new:
+            with prober.around(self.samples, self.name in goals.ONE_CORE) as new:
                 new.update(GROUPS[self.name](plan))
         except (machine.Missing, procs.Failed, RuntimeError, OSError, KeyError, ValueError) as why:
             self.error = f"{type(why).__name__}: {why}" if isinstance(why, (KeyError, ValueError)) else why
         self.seconds = time.monotonic() - start
+
+    def wants_more(self, prober):
+        """Is there a goal whose samples all had less than whole cores?"""
+        for sample in itertools.chain.from_iterable(self.samples.values()):
+            prober.judge(sample)
+        return any(all(s.core != "whole" for s in mine) for mine in self.samples.values())
 
     def row(self, goal):
         mine = self.samples.get(goal.name, ())
         return goals.make_row(goal, mine, None if mine else self.error, self.skipped)
 
 
-def rows(names, plan):
+def _turn(turn, groups, plan, prober, start):
+    """Measures each group once more, as long as a quick run's time lasts."""
+    for group in groups:
+        if group.error or turn and group.name in ONCE:
+            continue
+        left = QUICK_S - (time.monotonic() - start)
+        if plan.quick and group.seconds > left:
+            if turn == 0:
+                group.skipped = (f"not in this --quick: {left:.0f} s of {QUICK_S} were left; "
+                                 f"--only {group.name} measures it")
+            continue
+        print(f"uroce-bench: {turn + 1}: measuring {group.name}", file=sys.stderr, flush=True)
+        group.measure(plan, prober)
+
+
+def rows(names, plan, prober):
     """
     (goal, row) of every goal of these groups, in the order of the goals. The groups take turns, so
-    that a quick run, which ends after QUICK_S, has a sample of as many as possible first.
+    that a quick run, which ends after QUICK_S, has a sample of as many as possible first. Then those
+    that had no whole core yet have as many turns more.
     """
-    groups, prober = [Group(name) for name in names], Prober()
+    groups = [Group(name) for name in names]
     groups.sort(key=lambda g: g.name in ONCE)
     start = time.monotonic()
     for turn in range(plan.repeats):
-        for group in groups:
-            if group.error or turn and group.name in ONCE:
-                continue
-            left = QUICK_S - (time.monotonic() - start)
-            if plan.quick and group.seconds > left:
-                if turn == 0:
-                    group.skipped = (f"not in this --quick: {left:.0f} s of {QUICK_S} were left; "
-                                     f"--only {group.name} measures it")
-                continue
-            print(f"uroce-bench: {turn + 1}: measuring {group.name}", file=sys.stderr, flush=True)
-            group.measure(plan, prober)
+        _turn(turn, groups, plan, prober, start)
+    for turn in range(plan.repeats, 2 * plan.repeats):
+        _turn(turn, [g for g in groups if g.wants_more(prober)], plan, prober, start)
+    for group in groups:
+        group.wants_more(prober)  # all samples judged by the run's fastest loop
     known = {group.name: group for group in groups}
     return [(goal, known[goal.group].row(goal)) for goal in goals.GOALS if goal.group in known]

@@ -23,8 +23,21 @@ def figure(row):
 
 
 def state(row):
+    """near, far or mixed, with the distance."""
     distance = row.get("core_distance_ns")
-    return row["state"] + (f" {distance[0]:.0f}-{distance[1]:.0f} ns" if distance else "")
+    return row["state"].partition(",")[0] + (f" {distance[0]:.0f}-{distance[1]:.0f} ns" if distance else "")
+
+
+def cores(row):
+    """What else is to be said of the cores, and of samples that were left out for them: lines."""
+    slow = row.get("core_slowdown")
+    if slow and "," in row["state"]:
+        yield (f"{row['state'].partition(', ')[2]}: at worst {slow[0]:.2f} .. {slow[1]:.2f} times "
+               "the fastest loop of additions")
+    for key, words in (("far", "far cores"), ("shared", "a shared core")):
+        if key in row:
+            yield (f"with {words} {number(row[key]['figure'])} {row['unit']}, "
+                   f"ratio {number(row[key]['ratio'])}")
 
 
 def _line(*cells):
@@ -40,6 +53,9 @@ def lines(pairs, head):
     """The page's lines. pairs: (goal, row); head: what machine.describe says, with load."""
     yield (f"{head['cpu']}, {head['cores']} cores, Linux {head['kernel']}, commit {head['commit']}; "
            f"load {head['load'][0]:.1f} before, {head['load'][1]:.1f} after; {head['seconds']:.0f} s")
+    if head.get("fastest_loop_ns"):
+        yield (f"cores: the fastest loop of additions of this run took {head['fastest_loop_ns']:.3f} ns a turn; "
+               "\"shared\" are slower by a tenth")
     yield _line("", "goal", "figure (least .. most)", "ratio", "cores", "met").rstrip()
     title = None
     for goal, row in pairs:
@@ -53,9 +69,8 @@ def lines(pairs, head):
             continue
         yield _line(goal.name, row["goal"], figure(row), number(row["ratio"]), state(row),
                     "yes" if row["met"] else "NO")
-        if "far" in row:
-            yield from _wrapped(f"with far cores {number(row['far']['figure'])} {row['unit']}, "
-                                f"ratio {number(row['far']['ratio'])}")
+        for text in cores(row):
+            yield from _wrapped(text)
         if "note" in row:
             yield from _wrapped(row["note"])
     met = sum(row["met"] for _, row in pairs)

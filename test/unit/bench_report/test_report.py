@@ -42,12 +42,15 @@ HEAD = {"cpu": "a <cpu> & more", "cores": 2, "commit": "abc", "kernel": "6.1", "
 KEYS = {"name", "goal", "figure", "unit", "ratio", "state", "met"}  # what issue 5 asks for
 
 
-def near(figure, base=None):
-    return Sample(figure, base, state="near", distance_ns=(25.0, 30.0))
+ONE = Goal("messages", "one core", "engine64", "M/s", ">=", 1, 8)
 
 
-def far(figure, base=None):
-    return Sample(figure, base, state="far", distance_ns=(140.0, 150.0))
+def near(figure, base=None, core="whole"):
+    return Sample(figure, base, state="near", core=core, distance_ns=(25.0, 30.0))
+
+
+def far(figure, base=None, core="whole"):
+    return Sample(figure, base, state="far", core=core, distance_ns=(140.0, 150.0))
 
 
 def run(*argv, env=None):
@@ -78,6 +81,33 @@ class Rows(unittest.TestCase):
         self.assertEqual(row["far"], {"figure": 2, "ratio": 0.25})
         self.assertEqual(row["core_distance_ns"], [25.0, 30.0])
 
+    def test_whole_cores_count_shared_ones_are_told(self):
+        row = goals.make_row(MORE, [near(10), near(5, core="shared"), near(12), near(1, core="mixed")])
+        self.assertEqual((row["figure"], row["state"], row["samples"]), (11, "near", 2))
+        self.assertEqual(row["shared"], {"figure": 3, "ratio": 3 / 8})
+        self.assertNotIn("far", row)
+
+    def test_near_comes_before_whole(self):
+        samples = [near(5, core="shared"), far(9), far(11)]
+        row = goals.make_row(MORE, samples)
+        self.assertEqual((row["figure"], row["state"]), (5, "near, shared core"))
+        self.assertEqual(row["far"]["figure"], 10)
+        self.assertNotIn("shared", row)
+        # but not where there is one core only, whose distance from the other does not matter
+        row = goals.make_row(ONE, samples)
+        self.assertEqual((row["figure"], row["state"]), (10, "far"))
+        self.assertEqual(row["shared"]["figure"], 5)
+
+    def test_only_shared_cores(self):
+        samples = [dataclasses.replace(near(5), core="shared", slowdown=slow) for slow in (1.5, 1.8)]
+        row = goals.make_row(MORE, samples)
+        self.assertEqual((row["figure"], row["state"]), (5, "near, shared core"))
+        self.assertEqual(row["core_slowdown"], [1.5, 1.8])
+        self.assertNotIn("shared", row)
+        self.assertIn("shared core: at worst 1.50 .. 1.80 times", "\n".join(page.lines([(MORE, row)], HEAD)))
+        row = goals.make_row(MORE, [near(5, core="mixed"), near(5, core="shared")])
+        self.assertEqual(row["state"], "near, mixed core")
+
     def test_note_is_of_the_sample_nearest_to_the_ratio(self):
         samples = [dataclasses.replace(near(figure), note=str(figure)) for figure in (10, 13, 11)]
         self.assertEqual(goals.make_row(MORE, samples)["note"], "11")
@@ -102,6 +132,10 @@ class Rows(unittest.TestCase):
         self.assertEqual([machine.state(*d) for d in ((25, 99), (25, 150), (150, 230))],
                          ["near", "mixed", "far"])
 
+    def test_shares(self):
+        for loops, word in (((0.54, 0.59), "whole"), ((0.54, 0.6), "mixed"), ((0.6, 1.1), "shared"), ((), "")):
+            self.assertEqual(machine.share(loops, 0.54), word)
+
     def test_goal_in_words(self):
         self.assertEqual([g.text() for g in (MORE, LESS, SHARE)],
                          [">= 8 M/s", "<= 0.5 x TCP", ">= 80 % of limit"])
@@ -121,13 +155,15 @@ class Rows(unittest.TestCase):
 class Measuring(unittest.TestCase):
     def setUp(self):
         self.distances = itertools.cycle([20.0])
-        for what in (mock.patch.object(machine, "distance_ns", lambda: next(self.distances)),
+        self.loops = itertools.cycle([(0.5, 0.5)])
+        for what in (mock.patch.object(machine, "cores",
+                                       lambda: machine.Cores(next(self.distances), next(self.loops))),
                      contextlib.redirect_stderr(io.StringIO())):
             self.enterContext(what)
 
-    def rows(self, call, repeats=2):
-        with mock.patch.dict(measure.GROUPS, {"engine64": call}):
-            return [row for _, row in measure.rows(["engine64"], measure.Plan(True, repeats))]
+    def rows(self, call, repeats=2, group="engine64"):
+        with mock.patch.dict(measure.GROUPS, {group: call}):
+            return [row for _, row in measure.rows([group], measure.Plan(True, repeats), measure.Prober())]
 
     def test_samples_carry_the_state_around_them(self):
         self.distances = iter([20.0, 30.0, 200.0])
@@ -135,6 +171,34 @@ class Measuring(unittest.TestCase):
         row = self.rows(lambda plan: {"messages": Sample(next(figures))})[0]
         self.assertEqual((row["figure"], row["state"], row["samples"]), (9.0, "near", 1))
         self.assertEqual((row["far"]["figure"], row["core_distance_ns"]), (1.0, [20.0, 30.0]))
+
+    def test_samples_carry_the_cores_around_them(self):
+        # 0.6: slow once the fastest of all has been seen, which is the last
+        self.loops = iter([(0.6, 0.6), (0.6, 0.5), (0.5, 0.5), (0.5, 0.5)])
+        figures = iter([1.0, 2.0, 9.0])
+        row = self.rows(lambda plan: {"first message after idle": Sample(next(figures))}, 3, "wake")[0]
+        self.assertEqual((row["figure"], row["state"], row["samples"]), (9.0, "near", 1))
+        self.assertEqual((row["shared"]["figure"], row["core_slowdown"]), (1.5, [1.0, 1.0]))
+
+    def test_one_core_says_itself_what_it_was_like(self):
+        self.loops = itertools.cycle([(0.5, 0.9)])  # the other core is shared all the time
+        row = self.rows(lambda plan: {"messages": Sample(9.0, loops_ns=(0.5,))})[0]
+        self.assertEqual((row["state"], row["samples"]), ("near", 2))
+        row = self.rows(lambda plan: {"messages": Sample(9.0, loops_ns=(0.9,))})[0]
+        self.assertEqual(row["state"], "near, shared core")
+
+    def test_groups_without_a_whole_core_have_more_turns(self):
+        call = mock.Mock(side_effect=lambda plan: {"messages": Sample(9.0, loops_ns=(0.5,))})
+        self.rows(call, 2)
+        self.assertEqual(call.call_count, 2)
+        loops = iter([0.9, 0.9, 0.5, 0.9])
+        call = mock.Mock(side_effect=lambda plan: {"messages": Sample(9.0, loops_ns=(next(loops),))})
+        row = self.rows(call, 2)[0]
+        self.assertEqual((call.call_count, row["samples"], row["state"]), (3, 1, "near"))
+        loops = itertools.cycle([0.9])
+        call.reset_mock()
+        self.rows(call, 2)
+        self.assertEqual(call.call_count, 4)  # not for ever
 
     def test_what_goes_wrong_is_in_every_row_of_the_group(self):
         for why in (machine.Missing("iperf3 is missing"), procs.Failed("x"), RuntimeError("x"),
@@ -160,7 +224,7 @@ class Measuring(unittest.TestCase):
         with mock.patch.object(measure, "QUICK_S", -1):
             call = mock.Mock()
             rows = self.rows(call)
-        call.assert_not_called()
+        call.assert_not_called()  # and no further turn asks for it
         self.assertTrue(all("not in this --quick" in row["skipped"] for row in rows))
         self.assertEqual(goals.exit_status(rows), 0)
         self.assertIn("not in this", "\n".join(page.lines([(MORE, rows[0])], HEAD)))
