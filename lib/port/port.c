@@ -67,6 +67,20 @@ identify(struct port *p, const struct port_params *params, struct rte_eth_dev_in
 }
 
 /*
+ * Drivers that copy frames to where others read them, and free them, before their burst returns.
+ * A memif that lends its buffers to the peer does not.
+ */
+static bool
+copies(const struct port *p, const struct rte_eth_dev_info *info)
+{
+	if (!p->tx_multi_seg)
+		return false;
+	if (is_memif(p))
+		return !port_devarg_is(info, "zero-copy", "yes");
+	return strcmp(p->driver, "net_af_packet") == 0;
+}
+
+/*
  * Tell the driver queues, offloads and MTU. What a driver may well refuse without harm (the MTU,
  * spreading by RSS) is asked for first and then left away.
  */
@@ -77,6 +91,7 @@ configure(struct port *p, const struct rte_eth_dev_info *info)
 	int rc;
 
 	p->tx_multi_seg = (info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
+	p->tx_copies = copies(p, info);
 	if (p->tx_multi_seg)
 		conf.txmode.offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
 	if (p->nrxq > 1) {

@@ -27,7 +27,8 @@ struct port {
 	bool link_up;
 	bool memif_client;
 	bool guarded; /* to be used by the bursts of port/guard.h: its memory may go at any time */
-	bool tx_multi_seg;            /* takes frames of several segments */
+	bool tx_multi_seg; /* takes frames of several segments */
+	bool tx_copies;    /* has copied a frame, of several segments, when it has taken it */
 	struct rte_mempool *own_pool; /* buffers that the driver needs in its own way, or NULL */
 };
 

@@ -36,6 +36,25 @@ qp_env_post(struct qp_env *env, struct cq *cq, const struct uroce_cqe *cqe, uint
 	env_dirty(env, cq, cqe->status != QP_WC_SUCCESS || (cqe->flags & UROCE_CQE_SOLICITED) != 0);
 }
 
+/*
+ * The views of a worker are freed by itself, and share one count that is always 1: freeing one
+ * makes it 0 and calls this.
+ */
+static void
+view_freed(void *addr, void *env)
+{
+	rte_mbuf_ext_refcnt_set(&((struct qp_env *)env)->view_info, 1);
+}
+
+void
+qp_env_init_views(struct qp_env *env)
+{
+	env->view_bytes = UINT32_MAX;
+	env->view_info.free_cb = view_freed;
+	env->view_info.fcb_opaque = env;
+	rte_mbuf_ext_refcnt_set(&env->view_info, 1);
+}
+
 void
 qp_env_flush(struct qp_env *env)
 {

@@ -48,10 +48,17 @@ struct qp_env {
 	uint64_t now_ns; /* set by the owner before every call */
 	const struct mr_table *mrs;
 	struct rte_mempool *pool; /* room >= WIRE_MAX_OVERHEAD + 4096 */
-	struct qp_sqe_pool *sqes; /* of all QPs that are worked on with this env */
-	struct rte_mbuf **tx;     /* out: tx[0 .. tx_n) are frames to send, in order */
-	uint32_t tx_n, tx_cap;    /* no frame is built when tx_n == tx_cap */
-	struct obs_block *obs;    /* of the device that the current QP belongs to */
+	/*
+	 * Payloads of so many bytes and more, of requests sent for the first time, may stay in the
+	 * client's memory: such a frame has several segments, and does not outlive the burst it was
+	 * made in (MEM-03), but as a copy (rte_pktmbuf_linearize). UINT32_MAX: all are copied.
+	 */
+	uint32_t view_bytes;
+	struct rte_mbuf_ext_shared_info view_info; /* of all of them */
+	struct qp_sqe_pool *sqes;                  /* of all QPs that are worked on with this env */
+	struct rte_mbuf **tx;  /* out: tx[0 .. tx_n) are frames to send, in order */
+	uint32_t tx_n, tx_cap; /* no frame is built when tx_n == tx_cap */
+	struct obs_block *obs; /* of the device that the current QP belongs to */
 	const struct qp_env_ops *ops;
 	void *ops_ctx;
 	struct {
@@ -75,6 +82,9 @@ struct qp_env {
  */
 void qp_env_post(struct qp_env *env, struct cq *cq, const struct uroce_cqe *cqe, uint64_t *note,
 		 uint32_t wqe);
+
+/* Once, before the first use: no frame has its payload elsewhere. */
+void qp_env_init_views(struct qp_env *env);
 
 /* End of a burst: one full fence, then every CQ posted to is checked for an arm. */
 void qp_env_flush(struct qp_env *env);

@@ -309,6 +309,15 @@ void qp_send_error(struct qp_env *env, struct qp *qp, enum qp_wc_status status);
  */
 void qp_fatal(struct qp_env *env, struct qp *qp);
 
+/* Worker. The finished frame m of this QP into env->tx, where there must be room. kind: QP_TX_. */
+static inline void
+qp_push(struct qp_env *env, const struct qp *qp, struct rte_mbuf *m, uint32_t kind)
+{
+	m->port = qp->port;
+	m->hash.usr = kind;
+	env->tx[env->tx_n++] = m;
+}
+
 /*
  * Worker. A frame of len bytes of this QP, the last made from tmpl, and closed, is in m:
  * seal it and put it into env->tx, where there must be room. A frame that loops back stays in this
@@ -327,9 +336,7 @@ qp_emit(struct qp_env *env, const struct qp *qp, struct rte_mbuf *m, struct wire
 		wire_frame_seal(tmpl, frame, len);
 	m->data_len = (uint16_t)len;
 	m->pkt_len = len;
-	m->port = qp->port;
-	m->hash.usr = loopback ? QP_TX_LOOPBACK : QP_TX_WIRE;
-	env->tx[env->tx_n++] = m;
+	qp_push(env, qp, m, loopback ? QP_TX_LOOPBACK : QP_TX_WIRE);
 }
 
 /* Worker. qp has work for a later call of the requester or responder. */

@@ -56,6 +56,23 @@ bool req_gather(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32
 bool req_scatter(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off,
 		 const uint8_t *src, uint32_t len);
 
+/*
+ * Where len bytes at offset off of the WQE's data lie, if the daemon has them mapped in one piece
+ * and the L_Key is good for them; else NULL, and req_gather says more. Good until the end of the
+ * burst.
+ */
+const uint8_t *req_view_of(const struct qp_env *env, const struct qp *qp, struct qp_sq_entry *e,
+			   uint32_t off, uint32_t len);
+/*
+ * Emit a frame: the headers that m has, of hdr_len bytes, just made from qp's template, and len
+ * bytes of payload, which stay at src (qp/env.h). False, and m as it was, when there are no
+ * buffers.
+ */
+bool req_view_put(struct qp_env *env, struct qp *qp, struct rte_mbuf *m, uint32_t hdr_len,
+		  const uint8_t *src, uint32_t len);
+/* The ICRC again, of a frame that req_view_put made from t's headers and whose PSN word changed. */
+void req_view_reseal(struct rte_mbuf *m, const struct wire_tmpl *t);
+
 /* Every L_Key of the WQE is good for all it names, with the given local access. */
 bool req_check_sges(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t access);
 

@@ -77,7 +77,9 @@ send_owed_ackreq(struct qp_env *env, struct qp *qp)
 	struct wire_bth *bth = (struct wire_bth *)(frame + qp->tmpl.bth_off);
 
 	bth->a_psn |= rte_cpu_to_be_32(WIRE_BTH_ACKREQ);
-	if (!qp->loopback)
+	if (m->nb_segs != 1)
+		req_view_reseal(m, &qp->tmpl);
+	else if (!qp->loopback)
 		wire_frame_seal_own(frame, m->data_len);
 	send_asked(&qp->snd, true, true);
 }
@@ -93,6 +95,28 @@ req_sent_all(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e)
 	qp_retire_send(env, qp, e, QP_WC_SUCCESS);
 }
 
+/*
+ * Emit the frame whose headers are in m, with len bytes at off of the WQE's data: left where they
+ * are if the port copies it anyway and it is large enough, and sent for the first time; else
+ * copied.
+ */
+static bool
+send_payload(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, struct rte_mbuf *m,
+	     uint32_t hdr, uint32_t off, uint32_t len)
+{
+	uint8_t *p = rte_pktmbuf_mtod(m, uint8_t *);
+	const uint8_t *src = NULL;
+
+	if (len >= env->view_bytes && !qp->loopback && !psn_lt(qp->snd.next_psn, qp->snd.high_psn))
+		src = req_view_of(env, qp, e, off, len);
+	if (src != NULL && req_view_put(env, qp, m, hdr, src, len))
+		return true;
+	if (!req_gather(env, qp, e, off, p + hdr, len))
+		return false;
+	qp_emit(env, qp, m, &qp->tmpl, wire_frame_close(p, hdr, len), qp->loopback);
+	return true;
+}
+
 static enum req_step
 send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 {
@@ -102,7 +126,6 @@ send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 	struct wire_fields f;
 	struct rte_mbuf *m;
 	uint32_t hdr;
-	uint8_t *p;
 
 	if (rc && (uint32_t)psn_diff(snd->next_psn, snd->una_psn) - snd->rd_psns >= snd->window)
 		return REQ_BLOCKED;
@@ -120,15 +143,13 @@ send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 	f.dmalen = e->length;
 	f.imm = e->wqe.imm;
 	f.inv_rkey = e->wqe.imm;
-	p = rte_pktmbuf_mtod(m, uint8_t *);
-	hdr = wire_hdr_put(&qp->tmpl, &f, len, p);
-	if (!req_gather(env, qp, e, off, p + hdr, len)) {
+	hdr = wire_hdr_put(&qp->tmpl, &f, len, rte_pktmbuf_mtod(m, uint8_t *));
+	if (!send_payload(env, qp, e, m, hdr, off, len)) {
 		rte_pktmbuf_free(m);
 		e->status = QP_WC_LOC_PROT_ERR;
 		e->plain = false;
 		return REQ_NEXT;
 	}
-	qp_emit(env, qp, m, &qp->tmpl, wire_frame_close(p, hdr, len), qp->loopback);
 	if (likely(rc))
 		send_asked(snd, last, f.ackreq);
 	send_advance(env, qp, 1);

@@ -69,6 +69,7 @@ engine_init(struct engine *e, struct rte_mempool *pool, struct qp_sqe_pool *sqes
 	e->env.mrs = mrs;
 	e->env.pool = pool;
 	e->pool = pool;
+	qp_env_init_views(&e->env);
 	e->env.sqes = sqes;
 	e->env.tx = e->tx;
 	e->env.tx_cap = ENGINE_TX_CAP;
@@ -79,8 +80,10 @@ engine_init(struct engine *e, struct rte_mempool *pool, struct qp_sqe_pool *sqes
 	e->worker_mask = worker_mask;
 	e->ops = ops;
 	e->ops_ctx = ops_ctx;
-	for (unsigned i = 0; i < ENGINE_MAX_DEVS; i++)
+	for (unsigned i = 0; i < ENGINE_MAX_DEVS; i++) {
 		e->dev[i].pool = pool;
+		e->dev[i].view_bytes = UINT32_MAX;
+	}
 }
 
 void
@@ -96,6 +99,12 @@ void
 engine_set_pool(struct engine *e, uint16_t dev, struct rte_mempool *pool)
 {
 	e->dev[dev].pool = pool != NULL ? pool : e->pool;
+}
+
+void
+engine_set_views(struct engine *e, uint16_t dev, uint32_t bytes)
+{
+	e->dev[dev].view_bytes = bytes;
 }
 
 void
@@ -518,6 +527,7 @@ run_qp(struct engine *e, struct qp *qp)
 
 	e->env.obs = qp->obs;
 	e->env.pool = e->dev[qp->port].pool;
+	e->env.view_bytes = e->dev[qp->port].view_bytes;
 	if (qp->state == QP_ERR) {
 		qp_flush(&e->env, qp);
 		return false;

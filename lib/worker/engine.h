@@ -41,6 +41,7 @@ struct engine_dev { /* what the engine knows of a device (an ethdev port) */
 	struct obs_block *obs;            /* this worker's block for the device */
 	const struct engine_addrs *addrs; /* NULL: every address is taken for ours, no groups */
 	struct rte_mempool *pool;         /* frames to send on it come from there */
+	uint32_t view_bytes;              /* as in struct qp_env */
 };
 #define ENGINE_MAX_DEVS 16
 
@@ -92,6 +93,12 @@ void engine_add_dev(struct engine *e, uint16_t dev, const uint8_t mac[6], struct
  * dev's MTU sets the payload.
  */
 void engine_set_pool(struct engine *e, uint16_t dev, struct rte_mempool *pool);
+
+/*
+ * The worker's own thread, or a worker_call: payloads of so many bytes and more may stay in client
+ * memory in frames to send on dev (view_bytes of struct qp_env); UINT32_MAX, as at first: none.
+ */
+void engine_set_views(struct engine *e, uint16_t dev, uint32_t bytes);
 
 /* The worker's own thread, or a worker_call: the device's addresses from now on. */
 void engine_set_addrs(struct engine *e, uint16_t dev, const struct engine_addrs *addrs);

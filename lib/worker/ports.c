@@ -17,6 +17,8 @@ resume_on_worker(struct worker *w, void *arg)
 	d->guarded = p->guarded;
 	d->tx_worker = (uint16_t)(w->index % p->ntxq);
 	d->present = true;
+	if (d->own_queue && p->tx_copies)
+		engine_set_views(&w->engine, p->id, WORKER_VIEW_BYTES);
 	for (unsigned q = w->index; q < p->nrxq; q += w->ws->n)
 		w->rxqs[w->nrxqs++] = (struct worker_rxq){.port = p->id,
 							  .queue = (uint16_t)q,
@@ -35,6 +37,7 @@ pause_on_worker(struct worker *w, void *arg)
 	}
 	w->nrxqs = n;
 	w->dev[p->id].present = false;
+	engine_set_views(&w->engine, p->id, UINT32_MAX);
 	tx_forget_dev(w, p->id);
 }
 

@@ -35,7 +35,8 @@
 #define WORKER_LO_FRAMES   128  /* looped back in one iteration */
 #define WORKER_EVENTS      16384
 #define WORKER_HOT_QPS     8
-#define WORKER_TIMERS_WAIT 64 /* iterations, at most, that timers wait for frames to be seen */
+#define WORKER_VIEW_BYTES  1024 /* of payload: a copy of less costs less than two more segments */
+#define WORKER_TIMERS_WAIT 64   /* iterations, at most, that timers wait for frames to be seen */
 #define WORKER_HELD_EVENTS                                                                         \
 	2048 /* waiting for room among the events; no work is taken on meanwhile */
 

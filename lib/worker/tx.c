@@ -174,6 +174,17 @@ capture_control(struct worker *w, struct rte_mbuf *const *m, uint32_t n)
 	}
 }
 
+/* Client memory may go after this iteration: what the port refused becomes a frame of its own. */
+static void
+own_payloads(struct rte_mbuf *const *m, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		/* a buffer has room for a whole frame (qp/env.h) */
+		if (m[i]->nb_segs != 1)
+			RTE_VERIFY(rte_pktmbuf_linearize(m[i]) == 0);
+	}
+}
+
 unsigned
 tx_flush(struct worker *w)
 {
@@ -187,8 +198,10 @@ tx_flush(struct worker *w)
 		capture_control(w, given, n);
 	if (w->fwd_n != 0)
 		went += flush(w, w->fwd, &w->fwd_n);
-	if (env->tx_n != 0)
+	if (env->tx_n != 0) {
 		went += flush(w, env->tx, &env->tx_n);
+		own_payloads(env->tx, env->tx_n);
+	}
 	return went;
 }
 

@@ -143,6 +143,8 @@ sim_cfg_draw(struct sim_cfg *c, struct sim_rng *r, uint32_t family)
 		c->loss = c->corrupt = c->reorder = c->blackout_ns = c->jitter_ns = 0;
 		c->skip = draw_rate(r, 100000);
 	}
+	c->view = sim_chance(r, 500000) ? sim_between(r, 1, 1500)
+					: 0; /* last: older seeds mean the same */
 }
 
 static uint32_t

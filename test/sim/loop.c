@@ -118,6 +118,9 @@ loop_poll(struct sim_node *n)
 		loop_rx(n);
 	loop_bells_and_timers(n);
 	more = engine_run(&n->eng, s->now_ns);
+	for (uint32_t i = had; i < n->eng.env.tx_n; i++) /* as a port copies them */
+		if (rte_pktmbuf_linearize(n->eng.env.tx[i]) != 0)
+			sim_fail(s, "node %u: no room for a frame in its buffer", n->idx);
 	if (n->eng.env.tx_n > n->eng.env.tx_cap)
 		sim_fail(s, "node %u: engine built more frames than it has room for", n->idx);
 	loop_trace(n, had);

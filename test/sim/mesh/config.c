@@ -124,6 +124,8 @@ mesh_cfg_draw(struct mesh_cfg *c, struct sim_rng *r, uint32_t must)
 	c->late_ah = draw_rate(r, 100000);
 	draw_network(c, r);
 	draw_trouble(c, r);
+	c->view = sim_chance(r, 500000) ? sim_between(r, 1, 1500)
+					: 0; /* last: older seeds mean the same */
 }
 
 static void

@@ -110,6 +110,10 @@ loop_poll(struct mesh_worker *w)
 	if (env->tx_n > env->tx_cap)
 		mesh_fail(m, "node %u: engine built more frames than it has room for",
 			  w->node->idx);
+	for (i = had; i < env->tx_n; i++) { /* as a port copies them */
+		if (rte_pktmbuf_linearize(env->tx[i]) != 0)
+			mesh_fail(m, "node %u: no room for a frame in its buffer", w->node->idx);
+	}
 	for (i = had; i < env->tx_n && !m->failed; i++)
 		mesh_built(w, env->tx[i]);
 	loop_tx(w);

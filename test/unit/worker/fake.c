@@ -54,6 +54,11 @@ engine_set_pool(struct engine *e, uint16_t dev, struct rte_mempool *pool)
 }
 
 void
+engine_set_views(struct engine *e, uint16_t dev, uint32_t bytes)
+{
+}
+
+void
 engine_rx(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m, uint32_t n)
 {
 	struct fake_worker *f = &fake[e->worker];
@@ -98,10 +103,29 @@ engine_wake(struct engine *e, struct qp *qp)
 {
 }
 
+bool fake_views;
+uint32_t fake_views_kept;
+
+/* The last 8 bytes of m in a segment of their own. */
+static void
+split(struct engine *e, struct rte_mbuf *m)
+{
+	struct rte_mbuf *tail = rte_pktmbuf_alloc(e->env.pool);
+
+	if (tail == NULL)
+		return;
+	__builtin_memset(rte_pktmbuf_append(tail, 8), 0, 8);
+	rte_pktmbuf_trim(m, 8);
+	rte_pktmbuf_chain(m, tail);
+}
+
 bool
 engine_run(struct engine *e, uint64_t now_ns)
 {
 	struct fake_worker *f = &fake[e->worker];
+
+	for (uint32_t i = 0; i < e->env.tx_n; i++)
+		__atomic_fetch_add(&fake_views_kept, e->env.tx[i]->nb_segs != 1, __ATOMIC_RELAXED);
 
 	/*
 	 * Several workers and the test share one core or two, and a worker that polls gives its own
@@ -116,6 +140,8 @@ engine_run(struct engine *e, uint64_t now_ns)
 
 		if (m == NULL)
 			return true;
+		if (fake_views)
+			split(e, m);
 		f->send.next++;
 		m->port = f->send.dev;
 		m->hash.usr = f->send.loopback ? QP_TX_LOOPBACK : QP_TX_WIRE;

@@ -64,6 +64,10 @@ extern struct fake_worker fake[UROCE_MAX_WORKERS];
 /* Number n of a fake_worker, as seen by another thread. */
 #define FAKE_COUNT(n) __atomic_load_n(&(n), __ATOMIC_ACQUIRE)
 
+/* While true, engine_run sends frames of two segments; how many stayed so that a port refused. */
+extern bool fake_views;
+extern uint32_t fake_views_kept;
+
 /* While true, a ppoll sleeps until its descriptor is written; so many are in such a sleep. */
 extern bool fake_sleep_for_ever;
 extern uint32_t fake_sleeping;

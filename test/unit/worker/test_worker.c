@@ -216,6 +216,19 @@ test_frames_refused_by_a_full_port_come_later_in_order(void **state)
 	assert_true(sum_of(near[0].id, false, OBS_TX_FRAMES) > 0);
 }
 
+/* A frame with a payload that is not its own does not stay: what the port refuses is a copy. */
+static void
+test_MEM_03_frames_refused_are_copies(void **state)
+{
+	uint64_t busy = sum_of(near[0].id, false, OBS_TX_BUSY);
+
+	fake_views = true;
+	send_and_check(worker_get(ws, 0), 0, 3000);
+	fake_views = false;
+	assert_true(sum_of(near[0].id, false, OBS_TX_BUSY) > busy);
+	assert_int_equal(FAKE_COUNT(fake_views_kept), 0);
+}
+
 static void
 test_worker_without_a_queue_sends_through_one_that_has(void **state)
 {
@@ -386,6 +399,7 @@ main(int argc, char **argv)
 		cmocka_unit_test(test_handoff_to_the_owner_keeps_device_and_order),
 		cmocka_unit_test(test_loopback_comes_back_to_the_owner_and_not_to_the_wire),
 		cmocka_unit_test(test_frames_refused_by_a_full_port_come_later_in_order),
+		cmocka_unit_test(test_MEM_03_frames_refused_are_copies),
 		cmocka_unit_test(test_worker_without_a_queue_sends_through_one_that_has),
 		cmocka_unit_test(test_dead_port_does_not_hold_up_another),
 		cmocka_unit_test(test_control_thread_sends_frames),

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Frames whose payload stays in the client's memory until the port copies it: the same bytes as
+ * those of a copy, and a copy wherever memory might not stay what it is.
+ */
+#include <string.h>
+#include <rte_mbuf.h>
+#include "harness.h"
+
+#define SQ         0x001000u /* as conn_rc has them */
+#define RQ         0x555000u
+#define VIEW_BYTES 500
+
+static struct conn *
+view_conn(void **state, struct conn_cfg cfg)
+{
+	struct bench *b = *state;
+
+	engine_set_views(&b->engine, BENCH_DEV, VIEW_BYTES);
+	cfg.qpn += 2 * b->nconns;
+	return conn_open(b, cfg);
+}
+
+/* Segments of the frames that the engine makes of what is posted; they are not looked at yet. */
+static uint32_t
+segs_of(struct conn *c, uint32_t frame)
+{
+	bench_run(c->b);
+	assert_true(frame < c->b->nframes);
+	return c->b->frame[frame]->nb_segs;
+}
+
+/* Every length around the threshold, the pads and the MTU, over both IPs. */
+static void
+test_views_bytes_are_those_of_a_copy(void **state)
+{
+	static const uint32_t lens[] = {499, 500, 501, 502, 503, 1023, 1024, 1500, 1501, 2999};
+	uint32_t v6, i, seen = 0, views = 0;
+
+	for (v6 = 0; v6 < 2; v6++) {
+		struct conn_cfg cfg = conn_rc;
+		struct wire_pkt pkt;
+		struct conn *c;
+
+		cfg.v6 = v6;
+		c = view_conn(state, cfg);
+		for (i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+			uint32_t off = 0;
+
+			post(c, (struct wr){.id = i, .op = UROCE_WR_RDMA_WRITE, .len = lens[i]});
+			bench_run(c->b);
+			for (uint32_t k = 0; k < c->b->nframes; k++)
+				views += c->b->frame[k]->nb_segs == 3;
+			/* pkt_poll looks at the ICRC */
+			while (pkt_poll(c, &pkt)) {
+				assert_int_equal(pkt.psn, conn_rc.sq_psn + seen++ % 14);
+				assert_memory_equal(pkt.payload, c->local->bytes + off,
+						    pkt.payload_len);
+				off += pkt.payload_len;
+			}
+			assert_int_equal(off, lens[i]);
+		}
+	}
+	assert_int_equal(seen, 2 * 14);
+	assert_int_equal(views, 2 * 11); /* but 499, and what 1500 and 1501 end with */
+}
+
+/* The ACK of the last packet is asked for after that was made. */
+static void
+test_views_ackreq_comes_late(void **state)
+{
+	struct conn *c = view_conn(state, conn_rc);
+	struct wire_pkt pkt;
+
+	post_quiet(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_WRITE, .len = 600});
+	post_quiet(c, (struct wr){.id = 2, .op = UROCE_WR_LOCAL_INV, .imm = 1});
+	ring_doorbell(c);
+	assert_int_equal(segs_of(c, 0), 3);
+	assert_true(pkt_poll(c, &pkt));
+	assert_true(pkt.ackreq);
+	assert_int_equal(OBS(c, REQ_RETRANS), 0);
+}
+
+/* Changed between CRC and copy: lost, and a copy is what comes the next time. */
+static void
+test_views_changed_memory_is_a_lost_frame(void **state)
+{
+	struct conn *c = view_conn(state, conn_rc);
+	struct rte_mbuf *m;
+	struct wire_pkt pkt;
+
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_WRITE, .flags = SIG, .len = 600});
+	assert_int_equal(segs_of(c, 0), 3);
+	m = c->b->frame[--c->b->nframes];
+	c->local->bytes[300] ^= 1;
+	assert_int_equal(rte_pktmbuf_linearize(m), 0);
+	assert_int_equal(wire_parse(rte_pktmbuf_mtod(m, uint8_t *), m->data_len, &pkt), WIRE_OK);
+	assert_false(wire_icrc_check(&pkt));
+	rte_pktmbuf_free(m);
+	bench_pass(c->b, 100000000);
+	assert_int_equal(segs_of(c, 0), 1);
+	c->local->bytes[301] ^= 1;
+	pkt = pkt_expect(c, WIRE_OP_WRITE_ONLY, SQ);
+	assert_true(wire_icrc_check(&pkt));
+	peer_ack(c, SQ);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+}
+
+/* Data of which there is no piece to look at: inline, in two SGEs, behind calls, looped back. */
+static void
+test_views_not_of_these(void **state)
+{
+	struct conn_cfg cfg = conn_rc;
+	struct conn *c;
+	struct uroce_sge two[2];
+	uint8_t data[600] = {0};
+
+	cfg.max_inline = 1024;
+	c = view_conn(state, cfg);
+	post_inline(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_WRITE}, data, sizeof(data));
+	assert_int_equal(segs_of(c, 0), 1);
+	for (uint32_t i = 0; i < 2; i++)
+		two[i] = (struct uroce_sge){LOCAL_VA + 1000 * i, 400, c->local->mr.key};
+	post(c, (struct wr){.id = 2, .op = UROCE_WR_RDMA_WRITE, .sge = two, .nsge = 2});
+	assert_int_equal(segs_of(c, 1), 1);
+	post(c, (struct wr){.id = 3, .op = UROCE_WR_SEND, .len = 600});
+	assert_int_equal(segs_of(c, 2), 3);
+	region_by_ops(c->local, UINT32_MAX);
+	post(c, (struct wr){.id = 4, .op = UROCE_WR_SEND, .len = 600});
+	assert_int_equal(segs_of(c, 3), 1);
+	c->qp->loopback = true;
+	post(c, (struct wr){.id = 5, .op = UROCE_WR_SEND, .len = 600});
+	assert_int_equal(segs_of(c, 4), 1);
+	c->qp->loopback = false;
+	c->b->nframes--;
+	rte_pktmbuf_free(c->b->frame[4]);
+	assert_int_equal(pkt_count(c), 4);
+}
+
+/* A READ's source may change while it is read, and the requester would wait for a timeout. */
+static void
+test_views_not_of_read_responses(void **state)
+{
+	struct conn *c = view_conn(state, conn_rc);
+
+	peer_read(c, RQ, REMOTE_VA, 600);
+	assert_int_equal(segs_of(c, 0), 1);
+	pkt_expect(c, WIRE_OP_READ_RESP_ONLY, RQ);
+}
+
+/* With buffers for headers alone, payload is copied; and all of them come back (bench_teardown). */
+static void
+test_views_few_mbufs(void **state)
+{
+	struct conn *c = view_conn(state, conn_rc);
+	struct rte_mempool *pool = c->b->engine.env.pool;
+	static struct rte_mbuf *all[8192];
+	uint32_t n = 0;
+
+	while (n < 8192 && (all[n] = rte_pktmbuf_alloc(pool)) != NULL)
+		n++;
+	rte_pktmbuf_free_bulk(all + n - 2, 2);
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_SEND, .len = 600});
+	assert_int_equal(segs_of(c, 0), 1);
+	rte_pktmbuf_free_bulk(all, n - 2);
+	post(c, (struct wr){.id = 2, .op = UROCE_WR_SEND, .len = 600});
+	assert_int_equal(segs_of(c, 1), 3);
+	assert_int_equal(pkt_count(c), 2);
+}
+
+/* A key that is not good any more when its packet is made. */
+static void
+test_MEM_03_views_key_gone(void **state)
+{
+	struct conn *c = view_conn(state, conn_rc);
+
+	region_drop(c->b, c->local);
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_SEND, .len = 600});
+	pkt_none(c);
+	send_cqe(c, 1, QP_WC_LOC_PROT_ERR);
+}
+
+int
+main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		bench_test(test_views_bytes_are_those_of_a_copy),
+		bench_test(test_views_ackreq_comes_late),
+		bench_test(test_views_changed_memory_is_a_lost_frame),
+		bench_test(test_views_not_of_these),
+		bench_test(test_views_not_of_read_responses),
+		bench_test(test_views_few_mbufs),
+		bench_test(test_MEM_03_views_key_gone),
+	};
+
+	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
+}
