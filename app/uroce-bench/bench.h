@@ -131,10 +131,13 @@ int bench_probe(const struct bench_options *o, struct bench_report *r);
  */
 int bench_script(int argc, char **argv);
 
-/* CRC alone, and a copy alone, over len bytes of hot memory: ns each. */
+/* CRC alone, and a copy alone, over len bytes of 64 KiB of hot memory: ns each. */
 double bench_crc_ns(uint32_t len);
 double bench_copy_ns(uint32_t len);
-/* Packets a second of the limit model: port, CRC and copy of each, one after the other. */
-double bench_limit_rate(double port_rate, uint32_t payload);
+/*
+ * Copy and CRC of one packet, one after the other: ns, where the bytes lie as in a transfer of such
+ * messages, between message (64 KiB at least) and the buffers of a burst of packets.
+ */
+double bench_packet_ns(uint32_t payload, uint32_t message);
 
 #endif

@@ -19,6 +19,7 @@ row(struct bench_report *r, const struct bench_options *o, struct duo *p, struct
 	bool two = o->port != BENCH_PORT_RING;
 	struct duo_sample s, back;
 	char name[96];
+	double packet_ns;
 
 	for (uint32_t i = 0; i < o->runs; i++) {
 		duo_run(p, DUO_ONEWAY, frame, &s);
@@ -26,7 +27,8 @@ row(struct bench_report *r, const struct bench_options *o, struct duo *p, struct
 		bench_figure_add(&gbps, s.rate * frame * 8e-9);
 		bench_figure_add(&distance, s.distance_ns);
 		bench_figure_add(&speed, s.speed_ns);
-		bench_figure_add(&model, bench_limit_rate(s.rate, payload) * payload * 8e-9);
+		packet_ns = 1e9 / s.rate + bench_packet_ns(payload, o->size);
+		bench_figure_add(&model, payload * 8 / packet_ns);
 		if (two) {
 			duo_run(p, DUO_SWAP, frame, &back);
 			bench_figure_add(&swap, back.rate * 1e-6);

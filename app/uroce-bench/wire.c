@@ -17,7 +17,7 @@ enum { LINK_WIRE, LINK_FRAMES, LINK_TESTPMD, LINK_THROUGH };
 
 struct figures {
 	struct bench_figure rate, gbps, packets, frames[2], again, distance, speed;
-	struct bench_figure limit, of_limit, testpmd, of_testpmd, ports;
+	struct bench_figure limit, bytes, of_limit, testpmd, of_testpmd, ports;
 };
 
 static uint32_t
@@ -90,7 +90,7 @@ measure(struct wire *w, const struct bench_options *o, struct figures *f)
 {
 	uint32_t frame = frame_of(o);
 	struct duo_sample s, port;
-	double packets, other;
+	double packets, other, bytes_ns;
 
 	duo_run(&w->rc, DUO_RC, 0, &s);
 	packets = s.rate * packets_of(o);
@@ -102,7 +102,9 @@ measure(struct wire *w, const struct bench_options *o, struct figures *f)
 	bench_figure_add(&f->again, s.again);
 	if (o->versus_limit) {
 		duo_run(&w->frames, DUO_ONEWAY, frame, &port);
-		other = bench_limit_rate(port.rate, RTE_MIN(o->size, o->mtu));
+		bytes_ns = bench_packet_ns(RTE_MIN(o->size, o->mtu), o->size);
+		other = 1e9 / (1e9 / port.rate + bytes_ns);
+		bench_figure_add(&f->bytes, bytes_ns);
 		bench_figure_add(&f->ports, port.rate * 1e-6);
 		bench_figure_add(&f->limit, other * 1e-6);
 		bench_figure_add(&f->of_limit, packets / other);
@@ -141,8 +143,9 @@ bench_wire(const struct bench_options *o, struct bench_report *r)
 			 &f.frames[1], "M frames/s", "sent_again", &f.again, "packets/s",
 			 "distance", &f.distance, "ns", "core_speed", &f.speed, "ns", NULL);
 	if (o->versus_limit)
-		bench_report_more(r, "port", &f.ports, "M/s", "limit", &f.limit, "M/s",
-				  "versus_limit", &f.of_limit, "of it", NULL);
+		bench_report_more(r, "port", &f.ports, "M/s", "crc_and_copy", &f.bytes, "ns",
+				  "limit", &f.limit, "M/s", "versus_limit", &f.of_limit, "of it",
+				  NULL);
 	if (o->versus_testpmd)
 		bench_report_more(r, "testpmd", &f.testpmd, "M/s", "versus_testpmd", &f.of_testpmd,
 				  "of it", NULL);
