@@ -129,10 +129,17 @@ store_attrs(struct uroce_qp_attr *to, uint32_t mask, const struct uroce_qp_attr 
 		to->en_sqd_async_notify = from->en_sqd_async_notify;
 }
 
+static void
+pkey_use(struct qp *qp)
+{
+	qp->pkey_index = qp->attr.pkey_index;
+	qp->pkey = qp_pkey_at(qp, qp->pkey_index);
+}
+
 void
 qp_pkey_refresh(struct qp *qp)
 {
-	qp->pkey = qp_pkey_at(qp, qp->attr.pkey_index);
+	pkey_use(qp);
 	wire_tmpl_set_pkey(&qp->tmpl, qp->pkey);
 }
 
@@ -141,7 +148,7 @@ qp_path_use(struct qp *qp, const struct qp_path *path)
 {
 	qp->loopback = path->loopback;
 	qp->path_ok = path->path_ok;
-	qp->pkey = qp_pkey_at(qp, qp->attr.pkey_index);
+	pkey_use(qp);
 	memcpy(qp->hop, path->hop, sizeof(qp->hop));
 	memcpy(qp->sgid, path->wire.sgid, 16);
 	memcpy(qp->dgid, path->wire.dgid, 16);

@@ -170,6 +170,7 @@ struct qp {
 	void *timer;                   /* the worker's */
 	void *owner;                   /* the control thread's object */
 	uint32_t dest_qpn;             /* this, retry_cnt and rnr_retry: as in attr */
+	uint16_t pkey_index;           /* and this */
 
 	/* read by every packet */
 	uint32_t qpn __attribute__((aligned(64)));

@@ -68,7 +68,7 @@ rsp_rx_datagram(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		.byte_len = pkt->payload_len + WIRE_GRH_LEN,
 		.imm = pkt->op->flags & WIRE_F_IMM ? pkt->imm : 0,
 		.src_qp = pkt->src_qpn,
-		.pkey_index = qp->attr.pkey_index,
+		.pkey_index = qp->pkey_index,
 	};
 	uint8_t grh[WIRE_GRH_LEN];
 

@@ -228,7 +228,7 @@ complete(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t
 			.imm = flags & WIRE_F_IMM    ? pkt->imm
 			       : flags & WIRE_F_IETH ? pkt->inv_rkey
 						     : 0,
-			.pkey_index = qp->attr.pkey_index,
+			.pkey_index = qp->pkey_index,
 		};
 
 		qp_complete_recv(env, qp, QP_WC_SUCCESS, &cqe);

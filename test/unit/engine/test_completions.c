@@ -61,9 +61,14 @@ test_CQE_01_fields_of_a_send_completion(void **state)
 static void
 test_CQE_01_fields_of_a_receive_completion(void **state)
 {
-	struct conn *c = conn_with(state, 16, 16);
+	static const uint16_t pkeys[UROCE_MAX_PKEYS] = {0x8001, 0, 0xffff};
+	struct conn_cfg cfg = conn_rc;
 	struct uroce_cqe cqe;
+	struct conn *c;
 
+	cfg.pkeys = pkeys;
+	cfg.pkey_index = 2;
+	c = conn_open(*state, cfg);
 	recv_post(c, 77, 0, 64);
 	peer_put(c,
 		 (struct wire_fields){.opcode = WIRE_OP_SEND_ONLY_IMM,
@@ -77,7 +82,7 @@ test_CQE_01_fields_of_a_receive_completion(void **state)
 	assert_int_equal(cqe.imm, 0x0a0b0c0d);
 	assert_int_equal(cqe.flags, UROCE_CQE_WITH_IMM | UROCE_CQE_SOLICITED);
 	assert_int_equal(cqe.src_qp, PEER_QPN);
-	assert_int_equal(cqe.pkey_index, 0);
+	assert_int_equal(cqe.pkey_index, 2);
 }
 
 /* Many laps of a small ring; a phase of the lap before is never taken for one of this. */
