@@ -59,7 +59,9 @@ progress(struct qp_env *env, struct qp *qp)
 					   ? env->now_ns + snd->timeout_ns
 					   : 0;
 	req_drain_check(env, qp);
-	env->ops->qp_wake(env->ops_ctx, qp);
+	/* All was sent, and the client rings for more: a turn would find nothing. */
+	if (!snd->armed || snd->cur != snd->head)
+		env->ops->qp_wake(env->ops_ctx, qp);
 }
 
 /*
