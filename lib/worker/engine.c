@@ -10,7 +10,7 @@
 #include "responder/responder.h"
 #include "wire/icrc.h"
 #include "wire/parse.h"
-#include "worker/engine.h"
+#include "worker/engine_turn.h"
 
 #define RX_LONG_BYTES 1024       /* 32 frames of it fill a first cache of 32 KiB */
 #define NO_QPN        0xff000000 /* of a frame before the first */
@@ -111,15 +111,6 @@ void
 engine_set_addrs(struct engine *e, uint16_t dev, const struct engine_addrs *addrs)
 {
 	e->dev[dev].addrs = addrs;
-}
-
-void
-engine_wake(struct engine *e, struct qp *qp)
-{
-	if (qp->on_run_list)
-		return;
-	qp->on_run_list = true;
-	TAILQ_INSERT_TAIL(&e->run, qp, run);
 }
 
 /* A received frame is not needed any more. Those of a burst are freed together. */
@@ -253,12 +244,14 @@ rx_roce(struct engine *e, uint16_t dev, const struct rx_frame *f)
 		return;
 	}
 	obs->ctr[OBS_RX_ROCE]++;
-	if (qp->type == QP_TYPE_UD)
+	if (qp->type == QP_TYPE_UD) {
 		rsp_rx_datagram(&e->env, qp, pkt);
-	else if (pkt->op->flags & WIRE_F_REQ)
+	} else if (pkt->op->flags & WIRE_F_REQ) {
 		rsp_rx(&e->env, qp, pkt);
-	else
+		turn_asked(e, qp);
+	} else {
 		req_rx(&e->env, qp, pkt);
+	}
 	check_timer(e, qp);
 	done(e, m);
 }
@@ -525,9 +518,7 @@ run_qp(struct engine *e, struct qp *qp)
 {
 	bool more;
 
-	e->env.obs = qp->obs;
-	e->env.pool = e->dev[qp->port].pool;
-	e->env.view_bytes = e->dev[qp->port].view_bytes;
+	turn_begin(e, qp);
 	if (qp->state == QP_ERR) {
 		qp_flush(&e->env, qp);
 		return false;
@@ -558,6 +549,7 @@ engine_run(struct engine *e, uint64_t now_ns)
 	struct qp *qp, *stuck = NULL;
 
 	e->env.now_ns = now_ns;
+	turn_answers(e);
 	while (e->env.tx_n < e->env.tx_cap && (qp = TAILQ_FIRST(&e->run)) != NULL) {
 		uint32_t before = e->env.tx_n;
 
@@ -587,14 +579,4 @@ engine_timer(struct engine *e, uint64_t now_ns, struct qp *qp)
 	if (qp->snd.deadline_ns != 0 && qp->snd.deadline_ns <= now_ns)
 		req_timeout(&e->env, qp);
 	check_timer(e, qp);
-}
-
-void
-engine_forget(struct engine *e, struct qp *qp)
-{
-	if (qp->on_run_list) {
-		TAILQ_REMOVE(&e->run, qp, run);
-		qp->on_run_list = false;
-	}
-	qp_sqes_drop(&qp->snd.sqes, e->env.sqes);
 }

@@ -19,6 +19,7 @@
 
 #define ENGINE_TX_CAP   64 /* frames between two engine_run */
 #define ENGINE_DONE_CAP 32 /* received frames that are worked on, and freed, together */
+#define ENGINE_ASKED    128
 #define ENGINE_QUANTUM  16 /* packets a QP may send before the next has its turn */
 
 /*
@@ -66,7 +67,9 @@ struct engine {
 	struct rte_mbuf *tx[ENGINE_TX_CAP];
 	struct rte_mbuf *done[ENGINE_DONE_CAP]; /* of the burst that engine_rx is at */
 	uint32_t done_n;
-	bool rx_loopback; /* within engine_rx_loopback */
+	uint32_t asked_n;
+	struct qp *asked[ENGINE_ASKED]; /* given requests since the last turn, once each or more */
+	bool rx_loopback;               /* within engine_rx_loopback */
 	struct engine_run_list run;
 	struct wire_memo memo; /* of the heads of received frames */
 	struct engine_dev dev[ENGINE_MAX_DEVS];

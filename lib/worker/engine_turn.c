@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "responder/responder.h"
+#include "worker/engine_turn.h"
+
+void
+engine_wake(struct engine *e, struct qp *qp)
+{
+	if (qp->on_run_list)
+		return;
+	qp->on_run_list = true;
+	TAILQ_INSERT_TAIL(&e->run, qp, run);
+}
+
+static void
+run_list_drop(struct engine *e, struct qp *qp)
+{
+	TAILQ_REMOVE(&e->run, qp, run);
+	qp->on_run_list = false;
+}
+
+/* Is there nothing that qp could do with a turn, once it has answered? */
+static bool
+has_no_more(const struct qp *qp)
+{
+	const struct qp_snd *snd = &qp->snd;
+
+	return qp->state == QP_RTR || (qp->state == QP_RTS && snd->armed && snd->cur == snd->head);
+}
+
+void
+turn_answers(struct engine *e)
+{
+	uint32_t i;
+
+	for (i = 0; i < e->asked_n && e->env.tx_n < e->env.tx_cap / 2; i++) {
+		struct qp *qp = e->asked[i];
+
+		if (!qp->on_run_list || qp->state == QP_ERR || qp->rcv.rdq_n != 0)
+			continue;
+		turn_begin(e, qp);
+		if (!rsp_run(&e->env, qp, ENGINE_QUANTUM) && has_no_more(qp))
+			run_list_drop(e, qp);
+	}
+	e->asked_n = 0;
+}
+
+void
+engine_forget(struct engine *e, struct qp *qp)
+{
+	uint32_t i;
+
+	for (i = 0; i < e->asked_n; i++) {
+		if (e->asked[i] == qp)
+			e->asked[i--] = e->asked[--e->asked_n];
+	}
+	if (qp->on_run_list)
+		run_list_drop(e, qp);
+	qp_sqes_drop(&qp->snd.sqes, e->env.sqes);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who has a turn, and answers ahead of turns. Private to the engine.
+ *
+ * Turns go round, and with thousands of QPs that have work a responder's is far behind the request
+ * that it answers: all of its lines have left the caches by then, and each requester has a chunk of
+ * WQEs under way that waits for its ACK. So QPs that were asked something say their ACKs and NAKs
+ * before anybody has a turn; those take at most half of the room to send, and no READs, so that
+ * nobody's turn fails to come.
+ */
+#ifndef WORKER_ENGINE_TURN_H
+#define WORKER_ENGINE_TURN_H
+
+#include "worker/engine.h"
+
+/* qp has been given a request. It may be among those already; one too many is left to its turn. */
+static inline void
+turn_asked(struct engine *e, struct qp *qp)
+{
+	if (e->asked_n < ENGINE_ASKED && (e->asked_n == 0 || e->asked[e->asked_n - 1] != qp))
+		e->asked[e->asked_n++] = qp;
+}
+
+/* What is sent from now on is qp's. */
+static inline void
+turn_begin(struct engine *e, struct qp *qp)
+{
+	e->env.obs = qp->obs;
+	e->env.pool = e->dev[qp->port].pool;
+	e->env.view_bytes = e->dev[qp->port].view_bytes;
+}
+
+/* ACKs and NAKs of those who were asked since the last time. */
+void turn_answers(struct engine *e);
+
+#endif
