@@ -181,6 +181,9 @@ daemon_exec(const struct client_daemon *d, const char *prefix, const struct benc
 {
 	char uroced[PATH_MAX], cpu[16], qps[16];
 	const char *idle = o->adaptive ? "adaptive" : "poll";
+	/* Huge pages, where there are some, as any daemon has them; memory is counted in small
+	 * ones. */
+	const char *plain = o->no_huge || o->measure == BENCH_MEMORY ? "--no-huge" : NULL;
 
 	program(uroced, "uroced");
 	dup2(out, STDOUT_FILENO);
@@ -188,9 +191,9 @@ daemon_exec(const struct client_daemon *d, const char *prefix, const struct benc
 	snprintf(qps, sizeof(qps), "%u", 2 * o->qps * o->clients + 64);
 	child_setup(SIGTERM, &host.cpus);
 	execl(uroced, uroced, "--socket", d->socket, "--file-prefix", prefix, "--idle", idle,
-	      "--lcores", cpu, "--max-qps", qps, "--no-huge", "--log-level", "error", "--pair", "p",
-	      "--dev", "name=uroce0,port=net_ring_pa,addr=10.9.0.101/24,mtu=4096", "--dev",
-	      "name=uroce1,port=net_ring_pb,addr=10.9.0.102/24,mtu=4096", NULL);
+	      "--lcores", cpu, "--max-qps", qps, "--log-level", "error", "--pair", "p", "--dev",
+	      "name=uroce0,port=net_ring_pa,addr=10.9.0.101/24,mtu=4096", "--dev",
+	      "name=uroce1,port=net_ring_pb,addr=10.9.0.102/24,mtu=4096", plain, NULL);
 	perror(uroced);
 	_exit(1);
 }
