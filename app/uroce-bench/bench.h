@@ -94,8 +94,12 @@ double bench_ns(uint64_t cycles);
  */
 void bench_eal_start(bool no_huge);
 
-/* The calling thread stays on this CPU from here on, if it may. */
-void bench_pin(unsigned cpu);
+/* The TSC once everything before is done; and what two of these, one after the other, differ by. */
+uint64_t bench_tsc(void);
+double bench_tsc_ns(void);
+
+/* The calling thread stays on this CPU from here on. False: it may not. */
+bool bench_pin(unsigned cpu);
 /* One-way latency of a cache line between two cores, in ns; 0 with one core only. */
 double bench_core_distance(void);
 

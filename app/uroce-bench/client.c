@@ -248,34 +248,64 @@ measure_latency(struct bench_report *r)
 			 "us", "line_round_trip", &line, "us", "core_speed", &speed, "ns", NULL);
 }
 
+/* The pieces of count windows unbound, all clients at once: their means. */
+static struct client_pieces
+run_hops(uint32_t count)
+{
+	struct client_command c = {.order = CLIENT_HOPS, .count = count};
+	struct client_pieces sum = {0}, one;
+
+	for (unsigned i = 0; i < bed.n; i++)
+		tell(&bed.active[i], c);
+	for (unsigned i = 0; i < bed.n; i++) {
+		heard(&bed.active[i]);
+		client_hear(&bed.active[i], &one, sizeof(one));
+		sum.post_ns += one.post_ns / bed.n;
+		sum.away_ns += one.away_ns / bed.n;
+		sum.poll_ns += one.poll_ns / bed.n;
+	}
+	return sum;
+}
+
 /*
- * To the worker and back, by a WR of which no packet is made: whole, from post to completion, less
- * what the worker itself does of it. What is left has the hops; the provider's post and poll; and
- * of the worker's loop, waiting for its turn.
+ * To the worker and back, by a WR of which no packet is made: from the client having published it
+ * until a poll has found its completion, less what the worker does of it and what such a poll takes
+ * with the completion at hand. What is left has the two hops, and of the worker's loop and the
+ * client's, half a turn each.
  */
 static void
 measure_hops(struct bench_report *r)
 {
 	struct bench_figure hops = {.n = 0}, whole = {.n = 0}, step = {.n = 0}, line = {.n = 0},
-			    speed = {.n = 0};
+			    post = {.n = 0}, away = {.n = 0}, poll = {.n = 0}, bare = {.n = 0},
+			    publish = {.n = 0}, speed = {.n = 0};
 	const struct bench_options *o = bed.o;
 	char name[80];
 
 	connect_all();
 	for (uint32_t i = 0; i < o->runs; i++) {
-		struct client_hist h = {0};
 		double ns = client_step_ns();
+		struct client_pieces p;
+		struct client_floor f;
 
 		look_at_cores(&line, &speed, 1);
-		run_ping(o->count != 0 ? (uint32_t)o->count : PINGS, 0, &h);
+		client_floor(&f);
+		bench_figure_add(&bare, f.away_ns);
+		bench_figure_add(&publish, f.publish_ns);
+		p = run_hops(o->count != 0 ? (uint32_t)o->count : PINGS);
 		bench_figure_add(&step, ns);
-		bench_figure_add(&whole, client_hist_low(&h));
-		bench_figure_add(&hops, client_hist_low(&h) - ns);
+		bench_figure_add(&post, p.post_ns);
+		bench_figure_add(&away, p.away_ns);
+		bench_figure_add(&poll, p.poll_ns);
+		bench_figure_add(&whole, p.post_ns + p.away_ns);
+		bench_figure_add(&hops, p.away_ns - ns - p.poll_ns);
 	}
 	snprintf(name, sizeof(name), "client, hops, a window unbound, no packet, %u client%s",
 		 o->clients, o->clients == 1 ? "" : "s");
-	bench_report_row(r, name, "hops", &hops, "ns", "whole", &whole, "ns", "worker_step", &step,
-			 "ns", "line_round_trip", &line, "ns", "core_speed", &speed, "ns", NULL);
+	bench_report_row(r, name, "hops", &hops, "ns", "whole", &whole, "ns", "post", &post, "ns",
+			 "published_to_found", &away, "ns", "worker_step", &step, "ns", "poll",
+			 &poll, "ns", "bare_rings", &bare, "ns", "bare_publish", &publish, "ns",
+			 "line_round_trip", &line, "ns", "core_speed", &speed, "ns", NULL);
 }
 
 static void

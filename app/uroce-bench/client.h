@@ -10,6 +10,7 @@
  *   client_verbs.c   .. its objects: device, memory, queue pairs, connections
  *   client_data.c    .. the bytes
  *   client_run.c     .. the loops that are measured
+ *   client_hops.c    .. and the pieces of --measure hops; bare rings beside them
  *   client_step.c    what the worker itself does of --measure hops
  *
  * A client is this program again, run by uroce-run, so that it finds the daemon's devices through
@@ -66,8 +67,9 @@ struct client_plan {
 	uint32_t batch; /* messages of one post; the last of them is signaled */
 	uint32_t queue; /* WRs that each queue is made for: depth, or more */
 	uint32_t inline_bytes;
-	bool hops;  /* pings bind a window in place of op */
-	bool yield; /* more processes than cores: give way on every empty poll */
+	bool hops;          /* a window is there, for CLIENT_HOPS */
+	int32_t worker_cpu; /* of a daemon of our own; else -1 */
+	bool yield;         /* more processes than cores: give way on every empty poll */
 };
 
 /* Orders to a client; each is answered by a struct client_answer. */
@@ -80,6 +82,7 @@ enum client_order {
 	CLIENT_PATTERN, /* new bytes in the memory, those of seed */
 	CLIENT_RATE,    /* as many messages as ns take, but count at least */
 	CLIENT_PING,    /* count messages one at a time, pause_us before each */
+	CLIENT_HOPS,    /* count windows unbound, one at a time */
 	CLIENT_SERVE,   /* the passive part of RATE, or with count != 0 of PING .. */
 	CLIENT_STOP,    /* .. up to here; has no answer of its own */
 	CLIENT_VERIFY,  /* did the bytes of count messages since PATTERN arrive? */
@@ -89,11 +92,18 @@ struct client_command {
 	uint32_t seed;  /* of the bytes that are moved */
 	uint64_t count, ns, pause_us;
 };
-/* A client's answer; to CLIENT_PING a struct client_hist follows it. */
+/*
+ * A client's answer; to CLIENT_PING a struct client_hist follows it, to CLIENT_HOPS struct
+ * client_pieces.
+ */
 struct client_answer {
 	uint64_t messages;
 	uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC */
 	uint64_t equal;            /* CLIENT_VERIFY: all bytes are as they should be */
+};
+/* Of a WR: its post; from there until a poll has found its completion; such a poll, all at hand. */
+struct client_pieces {
+	double post_ns, away_ns, poll_ns;
 };
 struct client_address { /* of one QP's end, and its process's memory */
 	uint8_t gid[16];
@@ -125,6 +135,8 @@ struct client_daemon {
 /* Where processes are put: the CPUs that this one had before DPDK pinned it. Call first. */
 void client_host_init(void);
 unsigned client_cpus(void);
+/* CPU number n of those, 0 .. client_cpus() - 1. */
+unsigned client_cpu(unsigned n);
 /*
  * Start a daemon with a device uroce0 .. on a pair of ports joined in memory, on a socket and
  * prefix of its own, its worker on the last CPU; wait until it is ready. Exits with 1 where it
@@ -149,6 +161,18 @@ uint64_t client_memory(pid_t pid);
  * this core's cache: nanoseconds. DPDK has been started.
  */
 double client_step_ns(void);
+
+/* ---- client_hops.c ---- */
+/*
+ * The lines that a WR and its completion move, WQE of two lines and index one way, CQE back,
+ * between two threads that do nothing else, on the first CPU and the last. 0 where there is one CPU
+ * only.
+ */
+struct client_floor {
+	double publish_ns; /* index stored and fence, which waits for the index's line */
+	double away_ns;    /* from there until the CQE is seen */
+};
+void client_floor(struct client_floor *f);
 
 /* ---- client_child.c ---- */
 /* main of a client: argv[2] is the socket's descriptor. Returns the exit status. */

@@ -88,6 +88,7 @@ static void
 carry_out(struct client *c, const struct client_command *cmd)
 {
 	static struct client_hist h;
+	struct client_pieces pieces;
 	struct client_answer a = {0};
 
 	switch ((enum client_order)cmd->order) {
@@ -106,6 +107,9 @@ carry_out(struct client *c, const struct client_command *cmd)
 		h = (struct client_hist){0};
 		client_ping(c, cmd, &a, &h);
 		break;
+	case CLIENT_HOPS:
+		client_hops(c, cmd->count, &pieces);
+		break;
 	case CLIENT_SERVE:
 		client_serve(c, cmd->count != 0);
 		return;
@@ -118,6 +122,8 @@ carry_out(struct client *c, const struct client_command *cmd)
 	say(c, &a, sizeof(a));
 	if (cmd->order == CLIENT_PING)
 		say(c, &h, sizeof(h));
+	if (cmd->order == CLIENT_HOPS)
+		say(c, &pieces, sizeof(pieces));
 }
 
 int

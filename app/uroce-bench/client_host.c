@@ -116,9 +116,8 @@ client_cpus(void)
 	return (unsigned)CPU_COUNT(&host.cpus);
 }
 
-/* CPU number n of those that there are. */
-static unsigned
-cpu_nth(unsigned n)
+unsigned
+client_cpu(unsigned n)
 {
 	unsigned cpu = 0;
 
@@ -187,7 +186,7 @@ daemon_exec(const struct client_daemon *d, const char *prefix, const struct benc
 
 	program(uroced, "uroced");
 	dup2(out, STDOUT_FILENO);
-	snprintf(cpu, sizeof(cpu), "%u", cpu_nth(client_cpus() - 1));
+	snprintf(cpu, sizeof(cpu), "%u", client_cpu(client_cpus() - 1));
 	snprintf(qps, sizeof(qps), "%u", 2 * o->qps * o->clients + 64);
 	child_setup(SIGTERM, &host.cpus);
 	execl(uroced, uroced, "--socket", d->socket, "--file-prefix", prefix, "--idle", idle,
@@ -239,7 +238,7 @@ client_exec(unsigned i, const char *socket_path, int sock)
 	program(run, "uroce-run");
 	snprintf(fd, sizeof(fd), "%d", sock);
 	CPU_ZERO(&set);
-	CPU_SET(cpu_nth(i % cpus), &set);
+	CPU_SET(client_cpu(i % cpus), &set);
 	child_setup(SIGKILL, &set);
 	execl(run, run, "--socket", socket_path, self, CLIENT_MODE, fd, NULL);
 	perror(run);

@@ -77,6 +77,8 @@ void client_rate(struct client *c, const struct client_command *cmd, struct clie
 /* One message at a time on QP 0: how long each takes, into h. */
 void client_ping(struct client *c, const struct client_command *cmd, struct client_answer *a,
 		 struct client_hist *h);
+/* One window unbound after the other, count of them, in pieces. client_hops.c. */
+void client_hops(struct client *c, uint64_t count, struct client_pieces *p);
 /* The passive side, until something is there to read on the socket. */
 void client_serve(struct client *c, bool pong);
 

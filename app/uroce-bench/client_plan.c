@@ -60,6 +60,7 @@ client_plan_make(struct client_plan *p, const struct bench_options *o, enum clie
 		.role = role,
 		.op = o->measure == BENCH_HOPS ? BENCH_WRITE : o->op,
 		.hops = o->measure == BENCH_HOPS,
+		.worker_cpu = o->socket != NULL ? -1 : (int32_t)client_cpu(client_cpus() - 1),
 		.size = o->size,
 		.mtu = o->mtu,
 		.qps = o->qps,

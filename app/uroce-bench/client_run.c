@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <time.h>
-#include <rte_cycles.h>
 #include "client_int.h"
 
 #define CLOCK_TURNS 16   /* times round between two looks at the clock */
@@ -120,17 +119,6 @@ ping_send(struct client *c, bool one_way)
 	return half - start;
 }
 
-/* To the worker and back: by the TSC, as a look at the other clock takes a part of it. */
-static uint64_t
-ping_bind(struct client *c)
-{
-	uint64_t start = rte_rdtsc();
-
-	client_post_bind(c);
-	wait_for(c, c->end[0].scq);
-	return (uint64_t)bench_ns(rte_rdtsc() - start);
-}
-
 /* Any other operation: from its post to its completion. */
 static uint64_t
 ping_op(struct client *c)
@@ -153,12 +141,11 @@ client_ping(struct client *c, const struct client_command *cmd, struct client_an
 	for (uint64_t i = 0; i < cmd->count; i++) {
 		if (cmd->pause_us != 0)
 			nanosleep(&pause, NULL);
-		client_hist_add(h, c->plan.hops               ? ping_bind(c)
-				   : c->plan.op == BENCH_SEND ? ping_send(c, cmd->pause_us != 0)
-							      : ping_op(c));
+		client_hist_add(h, c->plan.op == BENCH_SEND ? ping_send(c, cmd->pause_us != 0)
+							    : ping_op(c));
 	}
 	a->end_ns = client_now_ns();
-	a->messages = c->plan.hops ? 0 : cmd->count;
+	a->messages = cmd->count;
 }
 
 static bool

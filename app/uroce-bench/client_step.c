@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <rte_cycles.h>
 #include "bed.h"
 #include "client.h"
 #include "requester/requester.h"
@@ -52,9 +51,9 @@ client_step_ns(void)
 
 		post(&b->node[0].conn[0], &mw);
 		bed_publish(b, 0);
-		start = rte_rdtsc();
+		start = bench_tsc();
 		req_run(env, qp, ENGINE_QUANTUM);
-		client_hist_add(&h, rte_rdtsc() - start);
+		client_hist_add(&h, bench_tsc() - start);
 		qp_env_flush(env);
 		if (bed_poll(b, 0) != 1) {
 			fprintf(stderr, "uroce-bench: a window was not bound\n");
@@ -62,5 +61,5 @@ client_step_ns(void)
 		}
 	}
 	bed_close(b);
-	return client_hist_low(&h) * bench_ns(1000) / 1000;
+	return client_hist_low(&h) * bench_ns(1000) / 1000 - bench_tsc_ns();
 }

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * --measure hops, in the client's process: a window unbound, of which no packet is made, in pieces;
+ * and, in the mode's, how long bare rings of the same lines take.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include "client_int.h"
+
+#define POLL_ROUNDS 100u
+#define POLL_DEPTH  8u /* completions that wait for their poll, of a queue of 16 */
+#define POLL_WARM   2u /* of them, polled first and not counted: the code comes into the caches */
+#define POLL_NAP_NS 200000
+
+#define FLOOR_SLOTS 64u
+#define FLOOR_TURNS 20000u
+
+static double
+low_ns(const struct client_hist *cycles)
+{
+	double ns = bench_ns(1000) / 1000 * client_hist_low(cycles) - bench_tsc_ns();
+
+	return ns > 0 ? ns : 0;
+}
+
+/*
+ * What a poll takes that finds a completion whose line is in this core's cache: the worker made it
+ * here, on the CPU that it shares with us for once. 0 where it is not known, or we may not go
+ * there.
+ */
+static double
+poll_ns(struct client *c)
+{
+	static struct client_hist h;
+	struct timespec nap = {.tv_nsec = POLL_NAP_NS};
+	struct ibv_wc wc[CLIENT_POLL];
+	cpu_set_t before;
+
+	h = (struct client_hist){0};
+	if (c->plan.worker_cpu < 0 || sched_getaffinity(0, sizeof(before), &before) != 0 ||
+	    !bench_pin((unsigned)c->plan.worker_cpu))
+		return 0;
+	for (uint32_t r = 0; r < POLL_ROUNDS; r++) {
+		for (uint32_t i = 0; i < POLL_DEPTH; i++)
+			client_post_bind(c);
+		nanosleep(&nap, NULL);
+		for (uint32_t i = 0; i < POLL_DEPTH;) {
+			uint64_t start = bench_tsc(), end;
+			int n = ibv_poll_cq(c->end[0].scq, 1, wc);
+
+			end = bench_tsc();
+			if (n < 0 || (n == 1 && wc[0].status != IBV_WC_SUCCESS))
+				client_die("a completion failed");
+			if (n == 1 && i >= POLL_WARM)
+				client_hist_add(&h, end - start);
+			i += (uint32_t)n;
+		}
+	}
+	sched_setaffinity(0, sizeof(before), &before);
+	return low_ns(&h);
+}
+
+void
+client_hops(struct client *c, uint64_t count, struct client_pieces *p)
+{
+	static struct client_hist post, away;
+
+	post = away = (struct client_hist){0};
+	for (uint64_t i = 0; i < count; i++) {
+		struct ibv_wc wc[CLIENT_POLL];
+		uint64_t start = bench_tsc(), published, found;
+
+		client_post_bind(c);
+		published = bench_tsc();
+		while (client_poll(c, c->end[0].scq, wc) == 0)
+			;
+		found = bench_tsc();
+		client_hist_add(&post, published - start);
+		client_hist_add(&away, found - published);
+	}
+	*p = (struct client_pieces){
+		.post_ns = low_ns(&post),
+		.away_ns = low_ns(&away),
+		.poll_ns = poll_ns(c),
+	};
+}
+
+/* Rings as bare as they can be: an index, WQEs of two lines; CQEs, each a line with its phase. */
+static struct {
+	uint32_t prod __attribute__((aligned(128)));
+	struct {
+		uint64_t word[16];
+	} wqe[FLOOR_SLOTS] __attribute__((aligned(128)));
+	struct {
+		uint64_t word[7];
+		uint32_t pad, phase;
+	} cqe[FLOOR_SLOTS] __attribute__((aligned(128)));
+} rings;
+
+static void *
+floor_worker(void *arg)
+{
+	bench_pin(*(unsigned *)arg);
+	for (uint32_t i = 1; i <= FLOOR_TURNS; i++) {
+		uint32_t at = i % FLOOR_SLOTS;
+
+		while (__atomic_load_n(&rings.prod, __ATOMIC_ACQUIRE) != i)
+			;
+		memcpy(rings.cqe[at].word, rings.wqe[at].word, sizeof(rings.cqe[at].word));
+		rings.cqe[at].word[0] += rings.wqe[at].word[15]; /* of the WQE's second line */
+		__atomic_store_n(&rings.cqe[at].phase, i, __ATOMIC_RELEASE);
+	}
+	return NULL;
+}
+
+void
+client_floor(struct client_floor *f)
+{
+	static struct client_hist publish, away;
+	unsigned first = client_cpu(0), last = client_cpu(client_cpus() - 1);
+	cpu_set_t before;
+	pthread_t th;
+
+	*f = (struct client_floor){0};
+	if (first == last)
+		return;
+	publish = away = (struct client_hist){0};
+	memset(&rings, 0, sizeof(rings));
+	pthread_getaffinity_np(pthread_self(), sizeof(before), &before);
+	if (pthread_create(&th, NULL, floor_worker, &last) != 0)
+		return;
+	bench_pin(first);
+	for (uint32_t i = 1; i <= FLOOR_TURNS; i++) {
+		uint32_t at = i % FLOOR_SLOTS;
+		uint64_t start, published, found;
+
+		for (unsigned k = 0; k < 16; k++)
+			rings.wqe[at].word[k] = i + k;
+		start = bench_tsc();
+		__atomic_store_n(&rings.prod, i, __ATOMIC_RELEASE);
+		__atomic_thread_fence(__ATOMIC_SEQ_CST); /* as the provider's publish */
+		published = bench_tsc();
+		while (__atomic_load_n(&rings.cqe[at].phase, __ATOMIC_ACQUIRE) != i)
+			;
+		found = bench_tsc();
+		client_hist_add(&publish, published - start);
+		client_hist_add(&away, found - published);
+	}
+	pthread_join(th, NULL);
+	pthread_setaffinity_np(pthread_self(), sizeof(before), &before);
+	f->publish_ns = low_ns(&publish);
+	f->away_ns = low_ns(&away);
+}
