@@ -71,7 +71,20 @@ cq_post(struct cq *cq, const struct uroce_cqe *cqe, uint64_t *note, uint32_t wqe
 	slot = &r->entries[i & r->mask];
 	/* Polled a lap ago by the client's core: fetched before it is that one's turn. */
 	__builtin_prefetch(&r->entries[(i + CQ_AHEAD) & r->mask], 1);
-	memcpy(slot, cqe, offsetof(struct uroce_cqe, phase));
+	/* One by one: the caller has them in registers, and makes no copy to be copied. */
+	slot->wr_id = cqe->wr_id;
+	slot->status = cqe->status;
+	slot->opcode = cqe->opcode;
+	slot->flags = cqe->flags;
+	slot->sl = cqe->sl;
+	slot->byte_len = cqe->byte_len;
+	slot->imm = cqe->imm;
+	slot->qp_num = cqe->qp_num;
+	slot->src_qp = cqe->src_qp;
+	slot->pkey_index = cqe->pkey_index;
+	slot->vendor_err = cqe->vendor_err;
+	slot->timestamp_ns = cqe->timestamp_ns;
+	slot->qp_cookie = cqe->qp_cookie;
 	__atomic_store_n(&slot->phase, (i >> r->log2) + 1, __ATOMIC_RELEASE);
 	return true;
 }

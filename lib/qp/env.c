@@ -2,9 +2,8 @@
 #include "qp/env.h"
 #include "qp/qp.h"
 
-/* Remember that cq was posted to, so that its arm is looked at once a burst and not once a CQE. */
-static void
-env_dirty(struct qp_env *env, struct cq *cq, bool solicited)
+void
+qp_env_dirty(struct qp_env *env, struct cq *cq, bool solicited)
 {
 	uint32_t i;
 
@@ -18,22 +17,6 @@ env_dirty(struct qp_env *env, struct cq *cq, bool solicited)
 		qp_env_flush(env);
 	env->dirty[env->dirty_n].cq = cq;
 	env->dirty[env->dirty_n++].solicited = solicited;
-}
-
-void
-qp_env_post(struct qp_env *env, struct cq *cq, const struct uroce_cqe *cqe, uint64_t *note,
-	    uint32_t wqe)
-{
-	if (cq->dead)
-		return;
-	env->obs->ctr[OBS_CQE]++;
-	if (cqe->status != QP_WC_SUCCESS)
-		env->obs->ctr[OBS_CQE_ERROR]++;
-	if (!cq_post(cq, cqe, note, wqe)) {
-		env->ops->async_event(env->ops_ctx, QP_EVENT_CQ_ERR, NULL, cq);
-		return;
-	}
-	env_dirty(env, cq, cqe->status != QP_WC_SUCCESS || (cqe->flags & UROCE_CQE_SOLICITED) != 0);
 }
 
 /*

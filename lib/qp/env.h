@@ -76,12 +76,33 @@ struct qp_env {
 #define QP_TX_WIRE     0u
 #define QP_TX_LOOPBACK 1u
 
+/* Remember that cq was posted to, so that its arm is looked at once a burst and not once a CQE. */
+void qp_env_dirty(struct qp_env *env, struct cq *cq, bool solicited);
+
 /*
  * Post cqe to cq, count it, and remember cq for qp_env_flush. Raises CQ_ERR on overrun. note and
  * wqe as in cq_post.
  */
-void qp_env_post(struct qp_env *env, struct cq *cq, const struct uroce_cqe *cqe, uint64_t *note,
-		 uint32_t wqe);
+static inline void
+qp_env_post(struct qp_env *env, struct cq *cq, const struct uroce_cqe *cqe, uint64_t *note,
+	    uint32_t wqe)
+{
+	bool failed = cqe->status != 0, solicited;
+
+	if (cq->dead)
+		return;
+	env->obs->ctr[OBS_CQE]++;
+	env->obs->ctr[OBS_CQE_ERROR] += failed;
+	if (!cq_post(cq, cqe, note, wqe)) {
+		env->ops->async_event(env->ops_ctx, QP_EVENT_CQ_ERR, NULL, cq);
+		return;
+	}
+	solicited = failed || (cqe->flags & UROCE_CQE_SOLICITED) != 0;
+	if (env->dirty_n != 0 && env->dirty[env->dirty_n - 1].cq == cq)
+		env->dirty[env->dirty_n - 1].solicited |= solicited;
+	else
+		qp_env_dirty(env, cq, solicited);
+}
 
 /* Once, before the first use: no frame has its payload elsewhere. */
 void qp_env_init_views(struct qp_env *env);
