@@ -65,9 +65,10 @@ def _wire(goal, port, size, mtu, beside):
         packets = _cell(doc, "packets")["median"]
         ratio = _cell(doc, f"versus_{beside}")["median"]
         other = _cell(doc, beside)["median"]
+        alone = _cell(doc, "port" if beside == "limit" else beside)["median"]
         return {goal: Sample(packets, packets / ratio if ratio else None,
                              f"{beside} {other:.3g} M/s; {_cell(doc, 'goodput')['median']:.3g} Gb/s",
-                             loops_ns=_loops(doc))}
+                             loops_ns=_loops(doc), starved=packets > alone)}
     return call
 
 

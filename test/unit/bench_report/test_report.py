@@ -117,6 +117,13 @@ class Rows(unittest.TestCase):
         self.assertEqual((row["figure"], row["state"], row["met"]), (9, "far", True))
         self.assertNotIn("far", row)
 
+    def test_a_starved_base_meets_nothing(self):
+        starved = dataclasses.replace(near(9, 3.0), starved=True)
+        row = goals.make_row(SHARE, [starved, near(9, 10.0), starved])
+        self.assertEqual((row["ratio"], row["met"], row["samples"]), (0.9, True, 1))
+        row = goals.make_row(SHARE, [starved])
+        self.assertEqual((row["ratio"], row["state"], row["met"]), (3.0, "near, starved base", False))
+
     def test_an_error_is_no_met_goal(self):
         for row in (goals.make_row(MORE, error=procs.Failed("no link")), goals.make_row(MORE),
                     goals.make_row(SHARE, [near(3)]), goals.make_row(SHARE, [near(3, 0.0)])):
