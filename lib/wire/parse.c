@@ -309,11 +309,14 @@ heads_equal(const uint8_t *a, const uint8_t *b, uint32_t n)
 	return differ == 0;
 }
 
-/* Is this the head of e? */
+/*
+ * Is this the head of e? The IP version, right for what Ethernet calls it, tells that e holds a
+ * head at all, and one of this kind.
+ */
 static __rte_always_inline bool
 is_head(const struct wire_memo_entry *e, const uint8_t *ip, bool is_v6)
 {
-	return heads_equal(e->head, ip, WIRE_HEAD4) &&
+	return ip[0] >> 4 == (is_v6 ? 6 : 4) && heads_equal(e->head, ip, WIRE_HEAD4) &&
 	       (!is_v6 ||
 		heads_equal(e->head + WIRE_HEAD4, ip + WIRE_HEAD4, WIRE_HEAD6 - WIRE_HEAD4));
 }

@@ -134,6 +134,45 @@ test_WIRE_04_memo_each_length(void **state)
 	each_frame(change_length);
 }
 
+/* Under the name of the other IP: as much of the head as both have is the same. */
+static void
+change_ethertype(const struct frame *f)
+{
+	static struct wire_memo memo;
+	bool is_v6 = f->bth_off - f->ip_off > WIRE_IPV4_LEN + WIRE_UDP_LEN;
+	struct frame g = *f;
+
+	know(&memo, f);
+	memcpy(g.bytes + f->ip_off - 2, is_v6 ? "\x08\x00" : "\x86\xdd", 2);
+	/* an IPv4 head's entry may hold behind it what an IPv6 one left there */
+	for (uint32_t i = 0; i < WIRE_MEMO && !is_v6; i++)
+		memcpy(memo.entry[i].head + WIRE_HEAD4, g.bytes + g.ip_off + WIRE_HEAD4,
+		       WIRE_HEAD6 - WIRE_HEAD4);
+	parse_both(&memo, g.bytes, g.len);
+}
+
+static void
+test_WIRE_03_memo_ethertype_changed(void **state)
+{
+	each_frame(change_ethertype);
+}
+
+/* A memo that has seen nothing knows nothing, and be it a head of zeros. */
+static void
+test_WIRE_04_memo_of_nothing(void **state)
+{
+	static const char *const types[] = {"\x08\x00", "\x86\xdd"};
+	static struct wire_memo memo;
+	uint8_t bytes[128] = {0};
+	uint32_t i, len;
+
+	for (i = 0; i < 2; i++) {
+		memcpy(bytes + 12, types[i], 2);
+		for (len = 0; len <= sizeof(bytes); len++)
+			assert_false(parse_both(&memo, bytes, len));
+	}
+}
+
 /* Every opcode in place of the frame's own, none that is known a moment later taken for another. */
 static void
 change_opcode(const struct frame *f)
@@ -206,6 +245,8 @@ main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_WIRE_03_memo_each_bit_changed),
 		cmocka_unit_test(test_WIRE_04_memo_each_length),
+		cmocka_unit_test(test_WIRE_03_memo_ethertype_changed),
+		cmocka_unit_test(test_WIRE_04_memo_of_nothing),
 		cmocka_unit_test(test_WIRE_01_memo_each_opcode),
 		cmocka_unit_test(test_WIRE_03_memo_of_many_flows),
 		cmocka_unit_test(test_WIRE_03_memo_keeps_what_comes_again),
