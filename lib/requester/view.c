@@ -5,7 +5,7 @@
  * was taken, though it should not: then the frame is lost, as one that was damaged on the way, and
  * goes again as a copy.
  */
-#include <rte_branch_prediction.h>
+#include <string.h>
 #include <rte_mbuf.h>
 #include "requester/internal.h"
 #include "wire/icrc.h"
