@@ -3,9 +3,11 @@
  * The engine of one worker: frames in, frames, completions and deadlines out. No port, no clock, no
  * lcore: worker/worker.h drives it from real ones, test/sim from virtual ones.
  *
- *   engine_rx      frames of one device, in bursts; consumes the mbufs (engine_rx_loopback: its
- * own) engine_doorbell  a QP that its client rang for engine_run     runs QPs with work until the
- * tx array is full or nothing is left engine_timer   a QP whose deadline has come
+ *   engine_rx        frames of one device, in bursts; consumes the mbufs
+ *   engine_rx_loopback  the same of frames that never left this thread
+ *   engine_doorbell  a QP that its client rang for
+ *   engine_run       runs QPs with work until the tx array is full or nothing is left
+ *   engine_timer     a QP whose deadline has come
  */
 #ifndef WORKER_ENGINE_H
 #define WORKER_ENGINE_H
@@ -19,7 +21,7 @@
 
 #define ENGINE_TX_CAP   64 /* frames between two engine_run */
 #define ENGINE_DONE_CAP 32 /* received frames that are worked on, and freed, together */
-#define ENGINE_ASKED    128
+#define ENGINE_ASKED    128 /* QPs that answer ahead of turns (engine_turn.h) */
 #define ENGINE_QUANTUM  16 /* packets a QP may send before the next has its turn */
 
 /*
