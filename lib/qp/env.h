@@ -49,9 +49,9 @@ struct qp_env {
 	const struct mr_table *mrs;
 	struct rte_mempool *pool; /* room >= WIRE_MAX_OVERHEAD + 4096 */
 	/*
-	 * Payloads of so many bytes and more, of requests sent for the first time, may stay in the
-	 * client's memory: such a frame has several segments, and does not outlive the burst it was
-	 * made in (MEM-03), but as a copy (rte_pktmbuf_linearize). UINT32_MAX: all are copied.
+	 * Payloads of so many bytes and more, of RC requests sent for the first time, may stay in
+	 * the client's memory: such a frame has several segments, and does not outlive the burst it
+	 * was made in (MEM-03), but as a copy (rte_pktmbuf_linearize). UINT32_MAX: all are copied.
 	 */
 	uint32_t view_bytes;
 	struct rte_mbuf_ext_shared_info view_info; /* of all of them */

@@ -107,7 +107,9 @@ send_payload(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, struct rt
 	uint8_t *p = rte_pktmbuf_mtod(m, uint8_t *);
 	const uint8_t *src = NULL;
 
-	if (len >= env->view_bytes && !qp->loopback && !psn_lt(qp->snd.next_psn, qp->snd.high_psn))
+	/* UC completes before the port has copied anything; RC has to wait for the ACK. */
+	if (len >= env->view_bytes && !qp->loopback && qp->type == QP_TYPE_RC &&
+	    !psn_lt(qp->snd.next_psn, qp->snd.high_psn))
 		src = req_view_of(env, qp, e, off, len);
 	if (src != NULL && req_view_put(env, qp, m, hdr, src, len))
 		return true;

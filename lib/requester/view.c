@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Frames whose payload stays in the client's memory until the port copies it. Three segments: the
- * headers, the payload where it lies, pad and ICRC. The client may change its memory after the CRC
- * was taken, though it should not: then the frame is lost, as one that was damaged on the way, and
- * goes again as a copy.
+ * RC frames whose payload stays in the client's memory until the port copies it. Three segments:
+ * the headers, the payload where it lies, pad and ICRC. The client may change its memory after the
+ * CRC was taken, though it should not: then the frame is lost, as one that was damaged on the way,
+ * and goes again as a copy.
  */
 #include <string.h>
 #include <rte_mbuf.h>

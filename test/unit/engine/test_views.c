@@ -148,6 +148,22 @@ test_views_not_of_read_responses(void **state)
 	pkt_expect(c, WIRE_OP_READ_RESP_ONLY, RQ);
 }
 
+/* UC's messages complete when they are made, before a port has copied them: the memory is free. */
+static void
+test_views_not_of_unreliable_messages(void **state)
+{
+	struct conn_cfg cfg = conn_rc;
+	struct conn *c;
+
+	cfg.type = QP_TYPE_UC;
+	c = view_conn(state, cfg);
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_WRITE, .flags = SIG, .len = 600});
+	assert_int_equal(segs_of(c, 0), 1);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	c->local->bytes[300] ^= 1;
+	pkt_expect(c, WIRE_OP_WRITE_ONLY | WIRE_SVC_UC, SQ); /* with a good ICRC */
+}
+
 /* With buffers for headers alone, payload is copied; and all of them come back (bench_teardown). */
 static void
 test_views_few_mbufs(void **state)
@@ -189,6 +205,7 @@ main(void)
 		bench_test(test_views_changed_memory_is_a_lost_frame),
 		bench_test(test_views_not_of_these),
 		bench_test(test_views_not_of_read_responses),
+		bench_test(test_views_not_of_unreliable_messages),
 		bench_test(test_views_few_mbufs),
 		bench_test(test_MEM_03_views_key_gone),
 	};
