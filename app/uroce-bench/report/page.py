@@ -31,9 +31,11 @@ def state(row):
 def cores(row):
     """What else is to be said of the cores, and of samples that were left out for them: lines."""
     slow = row.get("core_slowdown")
-    if slow and "," in row["state"]:
-        yield (f"{row['state'].partition(', ')[2]}: at worst {slow[0]:.2f} .. {slow[1]:.2f} times "
-               "the fastest loop of additions")
+    for word in row["state"].split(", ")[1:]:
+        if word == "starved base":
+            yield "starved base: the port alone made fewer frames than the transfer over it, so nothing is met"
+        elif slow:
+            yield f"{word}: at worst {slow[0]:.2f} .. {slow[1]:.2f} times the fastest loop of additions"
     for key, words in (("far", "far cores"), ("shared", "a shared core")):
         if key in row:
             yield (f"with {words} {number(row[key]['figure'])} {row['unit']}, "

@@ -123,6 +123,7 @@ class Rows(unittest.TestCase):
         self.assertEqual((row["ratio"], row["met"], row["samples"]), (0.9, True, 1))
         row = goals.make_row(SHARE, [starved])
         self.assertEqual((row["ratio"], row["state"], row["met"]), (3.0, "near, starved base", False))
+        self.assertRegex("\n".join(page.cores(row)), "^starved base: the port alone")
 
     def test_an_error_is_no_met_goal(self):
         for row in (goals.make_row(MORE, error=procs.Failed("no link")), goals.make_row(MORE),
