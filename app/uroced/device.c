@@ -116,6 +116,25 @@ log_ports(const char *wrong)
 	    len > 0 ? "are:" : "is none", list);
 }
 
+/* One of two ends that only our workers have: both send and receive on queues of their own. */
+static bool
+is_of_pair(const struct options *o, const char *port)
+{
+	static const char prefix[] = "net_ring_";
+	size_t len = strlen(port);
+
+	if (strncmp(port, prefix, sizeof(prefix) - 1) != 0 ||
+	    (port[len - 1] != 'a' && port[len - 1] != 'b'))
+		return false;
+	port += sizeof(prefix) - 1;
+	len -= sizeof(prefix); /* less the a or b */
+	for (uint32_t i = 0; i < o->pair.n; i++) {
+		if (strlen(o->pair.v[i]) == len && memcmp(o->pair.v[i], port, len) == 0)
+			return true;
+	}
+	return false;
+}
+
 static int
 open_port(struct device *dev, const struct devspec *spec)
 {
@@ -124,6 +143,7 @@ open_port(struct device *dev, const struct devspec *spec)
 		.nqueues = dev->d->nworkers,
 		.link_mtu = spec->mtu != 0 ? spec->mtu + ROCE_OVERHEAD : 0u,
 		.mac = spec->has_mac ? spec->mac : NULL,
+		.inward = is_of_pair(dev->d->opt, spec->port),
 	};
 	int rc = port_open(&dev->port, &params, dev->d->pool);
 

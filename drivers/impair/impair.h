@@ -3,7 +3,7 @@
  * The fault injector on the receive queues of any ethdev port, by rte_eth_add_rx_callback: what a
  * queue's owner gets from rte_eth_rx_burst has gone through it. Each queue has state of its own, so
  * that nothing is locked; the callback runs on empty bursts too, so that frames that wait come out
- * as long as the queue is polled (a worker that sleeps when idle wakes within a millisecond). A
+ * as long as the queue is polled (a worker that sleeps when idle wakes within 2 ms). A
  * port without it pays nothing. What never is on a wire (frames to a GID of the same device) does
  * not pass it.
  *

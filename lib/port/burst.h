@@ -6,6 +6,7 @@
 #ifndef PORT_BURST_H
 #define PORT_BURST_H
 
+#include <stdbool.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 
@@ -15,6 +16,13 @@ static inline uint16_t
 port_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **m, uint16_t n)
 {
 	return rte_eth_rx_burst(port, queue, m, n);
+}
+
+/* Does somebody who may hold frames back (drivers/impair) sit on the queue? */
+static inline bool
+port_rx_hooked(uint16_t port, uint16_t queue)
+{
+	return __atomic_load_n(&rte_eth_fp_ops[port].rxq.clbk[queue], __ATOMIC_RELAXED) != NULL;
 }
 
 /* Send m[0 .. n) in order. Returns how many the port took; the rest stay the caller's. */

@@ -41,6 +41,7 @@ identify(struct port *p, const struct port_params *params, struct rte_eth_dev_in
 
 	memset(p, 0, sizeof(*p));
 	snprintf(p->name, sizeof(p->name), "%s", params->name);
+	p->inward = params->inward;
 	rc = rte_eth_dev_get_port_by_name(params->name, &p->id);
 	if (rc != 0) {
 		PORT_LOG(ERR, params->name, "no such port");

@@ -29,6 +29,7 @@ struct port {
 	bool guarded; /* to be used by the bursts of port/guard.h: its memory may go at any time */
 	bool tx_multi_seg; /* takes frames of several segments */
 	bool tx_copies;    /* has copied a frame, of several segments, when it has taken it */
+	bool inward;       /* as in struct port_params */
 	struct rte_mempool *own_pool; /* buffers that the driver needs in its own way, or NULL */
 };
 
@@ -44,6 +45,11 @@ struct port_params {
 	 */
 	const uint8_t *mac;
 	uint16_t nrxd, ntxd; /* descriptors wanted; 0: 1024 */
+	/*
+	 * What its queue q receives, only the worker that owns q has sent, on its own queue q of
+	 * some port: so no frame comes while that worker sleeps.
+	 */
+	bool inward;
 };
 
 /*

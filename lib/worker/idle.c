@@ -4,12 +4,22 @@
 #include <sys/uio.h>
 #include <unistd.h>
 #include <rte_pause.h>
+#include "port/burst.h"
 #include "worker/priv.h"
 
 #define AWAKE_NS       1000000ull /* without work, before the first sleep */
 #define SLEEP_FIRST_NS 50000ull   /* each sleep is twice as long as the last, for ports .. */
 #define SLEEP_MAX_NS   2000000ull /* .. that cannot wake us */
 #define SLEEP_MIN_NS   5000ull    /* a nearer timer is waited for awake */
+
+/*
+ * Where all that can come wakes us, a sleep may take a part of the time without work so far. Longer
+ * at once would be cheaper, but a core that has slept for long is slow to wake (twice as slow after
+ * 10 ms as after 2 ms on a virtual machine); and never for ever, since clients share an eventfd, of
+ * which one can take away the ring of another.
+ */
+#define SLEEP_PART     32
+#define SLEEP_WOKEN_NS 10000000ull
 
 /*
  * A yield on a core that nobody else wants takes some 0.5 us in which nothing is looked at; one
@@ -33,30 +43,70 @@ sleep_on_fd(struct worker *w, uint64_t ns)
 	struct pollfd fd[2] = {{.fd = w->own_fd, .events = POLLIN},
 			       {.fd = w->client_fd, .events = POLLIN}};
 	struct timespec limit = {.tv_nsec = (long)ns};
-	uint64_t count;
-	struct iovec iov = {&count, sizeof(count)};
 
 	if (ppoll(fd, 2, &limit, NULL) <= 0)
 		return;
-	if (fd[0].revents != 0 && read(w->own_fd, &count, sizeof(count)) < 0)
+	w->own_rang = fd[0].revents != 0;
+	w->client_rang = fd[1].revents != 0;
+}
+
+/*
+ * Of the eventfds that ended the last sleep. Not as soon as it has ended: who ended it waits for
+ * what he did it for, and each of these calls takes a microsecond or two.
+ */
+static void
+drain(struct worker *w)
+{
+	uint64_t count;
+	struct iovec iov = {&count, sizeof(count)};
+	bool own = w->own_rang, client = w->client_rang;
+
+	w->own_rang = w->client_rang = false;
+	if (own && read(w->own_fd, &count, sizeof(count)) < 0)
 		return;
 	/*
 	 * A client may have read it before us, and may have made it a blocking one, flags being of
 	 * the description that is shared: so not to wait is asked for with the call.
 	 */
-	if (fd[1].revents != 0 && preadv2(w->client_fd, &iov, 1, -1, RWF_NOWAIT) < 0)
+	if (client && preadv2(w->client_fd, &iov, 1, -1, RWF_NOWAIT) < 0)
 		return;
 }
 
-static void
+/* Can frames come of which nobody tells us? */
+static bool
+must_poll(const struct worker *w)
+{
+	for (unsigned i = 0; i < w->nrxqs; i++) {
+		const struct worker_rxq *q = &w->rxqs[i];
+
+		if (!q->inward || port_rx_hooked(q->port, q->queue))
+			return true;
+	}
+	return false;
+}
+
+/* How long the next sleep may be, as far as ports are concerned. */
+static uint64_t
+sleep_limit(const struct worker *w)
+{
+	uint64_t part = (w->now_ns - w->idle_since_ns) / SLEEP_PART;
+
+	if (part <= w->sleep_ns || must_poll(w))
+		return w->sleep_ns;
+	return part < SLEEP_WOKEN_NS ? part : SLEEP_WOKEN_NS;
+}
+
+/* False: it is not worth it. */
+static bool
 go_to_sleep(struct worker *w)
 {
-	uint64_t ns = timer_next_ns();
+	uint64_t ns = timer_next_ns(), limit = sleep_limit(w);
 
-	if (ns > w->sleep_ns)
-		ns = w->sleep_ns;
+	if (ns > limit)
+		ns = limit;
 	if (ns < SLEEP_MIN_NS)
-		return;
+		return false;
+	drain(w); /* first: what those who rang have done is seen by the last look */
 	__atomic_store_n(&w->asleep, 1, __ATOMIC_RELAXED);
 	doorbell_set_asleep(w, 1);
 	/* Partners: the client's fence after its doorbell, worker_wake. */
@@ -65,8 +115,8 @@ go_to_sleep(struct worker *w)
 		sleep_on_fd(w, ns);
 	__atomic_store_n(&w->asleep, 0, __ATOMIC_RELAXED);
 	doorbell_set_asleep(w, 0);
-	if (w->sleep_ns < SLEEP_MAX_NS)
-		w->sleep_ns *= 2;
+	w->sleep_ns = 2 * w->sleep_ns < SLEEP_MAX_NS ? 2 * w->sleep_ns : SLEEP_MAX_NS;
+	return true;
 }
 
 /* Who shares this core has what we wait for: a peer's worker, or the client. */
@@ -86,6 +136,14 @@ yield(struct worker *w)
 		w->alone_until_ns += ALONE_NS;
 }
 
+static bool
+may_sleep(const struct worker *w)
+{
+	/* frames that a port refused, or a QP without buffers, have nobody who would wake us */
+	return w->now_ns - w->idle_since_ns >= AWAKE_NS && !w->more && w->nhot == 0 &&
+	       w->engine.env.tx_n == 0 && w->fwd_n == 0 && w->held_n == 0;
+}
+
 void
 idle_empty(struct worker *w)
 {
@@ -93,15 +151,10 @@ idle_empty(struct worker *w)
 		rte_pause();
 		return;
 	}
-	yield(w);
 	if (w->idle_since_ns == 0) {
 		w->idle_since_ns = w->now_ns;
 		w->sleep_ns = SLEEP_FIRST_NS;
-		return;
 	}
-	/* frames that a port refused, or a QP without buffers, have nobody who would wake us */
-	if (w->now_ns - w->idle_since_ns < AWAKE_NS || w->more || w->nhot != 0 ||
-	    w->engine.env.tx_n != 0 || w->fwd_n != 0 || w->held_n != 0)
-		return;
-	go_to_sleep(w);
+	if (!may_sleep(w) || !go_to_sleep(w))
+		yield(w);
 }

@@ -22,7 +22,9 @@ resume_on_worker(struct worker *w, void *arg)
 	for (unsigned q = w->index; q < p->nrxq; q += w->ws->n)
 		w->rxqs[w->nrxqs++] = (struct worker_rxq){.port = p->id,
 							  .queue = (uint16_t)q,
-							  .guarded = p->guarded};
+							  .guarded = p->guarded,
+							  /* our own transmit queue, too */
+							  .inward = p->inward && q == w->index};
 }
 
 static void

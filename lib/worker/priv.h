@@ -43,6 +43,7 @@
 struct worker_rxq {
 	uint16_t port, queue;
 	bool guarded; /* as in struct port */
+	bool inward;  /* as in struct port_params */
 };
 
 /* How this worker sends on a device. */
@@ -108,6 +109,8 @@ struct worker {
 	uint64_t idle_since_ns;  /* 0: was not idle */
 	uint64_t sleep_ns;       /* the next sleep */
 	uint64_t alone_until_ns; /* nobody else was on this core: no yield until then */
+	/* the eventfd ended the last sleep, and was not read yet */
+	bool own_rang, client_rang;
 
 	/* written by others, or read by them */
 	struct rte_ring *in __rte_cache_aligned; /* frames to receive */

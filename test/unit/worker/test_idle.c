@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* When a worker without work gives up its core: idle.c alone; clock and scheduler are this file's.
  */
+#include <poll.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 #include <cmocka.h>
+#include <rte_ethdev.h>
 #include "worker/priv.h"
 
 #define SWITCHED_NS 3000 /* a yield that let somebody else run */
@@ -13,9 +18,16 @@
 #define ROUND_NS    100
 #define SPIN_NS     5000 /* idle.c's ALONE_NS */
 
+/* idle.c's */
+#define FIRST_NS   50000
+#define MAX_NS     2000000
+#define WOKEN_NS   10000000
+#define SLEEP_PART 32
+
 static struct {
-	uint64_t now_ns, yield_ns;
-	unsigned yields;
+	uint64_t now_ns, yield_ns, next_timer_ns;
+	unsigned yields, sleeps;
+	uint64_t slept_ns; /* the last sleep: its limit, all of which it took where nobody rang */
 } os;
 
 int
@@ -35,7 +47,19 @@ timer_now_ns(void)
 uint64_t
 timer_next_ns(void)
 {
-	return UINT64_MAX;
+	return os.next_timer_ns;
+}
+
+int
+ppoll(struct pollfd *fds, nfds_t nfds, const struct timespec *limit, const sigset_t *mask)
+{
+	int n = poll(fds, nfds, 0);
+
+	os.sleeps++;
+	os.slept_ns = (uint64_t)limit->tv_sec * 1000000000u + (uint64_t)limit->tv_nsec;
+	if (n == 0)
+		os.now_ns += os.slept_ns;
+	return n;
 }
 
 bool
@@ -50,7 +74,9 @@ doorbell_set_asleep(struct worker *w, uint32_t asleep)
 }
 
 static struct worker_set set = {.idle = WORKER_IDLE_ADAPTIVE};
-static struct worker worker = {.ws = &set};
+static struct rte_ring ring; /* empty */
+static struct worker_rxq queue;
+static struct worker worker = {.ws = &set, .in = &ring, .out = &ring, .rxqs = &queue};
 
 /* Once round the loop of worker.c, without work. */
 static void
@@ -64,9 +90,14 @@ empty(void)
 static int
 setup(void **state)
 {
+	memset(&os, 0, sizeof(os));
+	memset(&queue, 0, sizeof(queue));
 	os.now_ns = 1000000;
-	os.yields = 0;
+	os.yield_ns = SWITCHED_NS;
+	os.next_timer_ns = UINT64_MAX;
 	worker.alone_until_ns = worker.idle_since_ns = 0;
+	worker.own_fd = worker.client_fd = -1;
+	worker.nrxqs = 1;
 	set.idle = WORKER_IDLE_ADAPTIVE;
 	return 0;
 }
@@ -105,6 +136,162 @@ test_who_has_a_core_of_its_own_never_yields(void **state)
 	assert_int_equal(os.yields, 0);
 }
 
+/* Empty rounds until one of them slept. */
+static void
+until_asleep(void)
+{
+	unsigned n = os.sleeps;
+
+	for (unsigned i = 0; os.sleeps == n; i++) {
+		assert_true(i < 100000);
+		empty();
+	}
+}
+
+static void
+test_a_port_that_tells_nothing_is_looked_at_every_2_ms(void **state)
+{
+	uint64_t want = FIRST_NS;
+
+	for (unsigned i = 0; i < 12; i++) {
+		until_asleep();
+		assert_int_equal(os.slept_ns, want);
+		want = 2 * want < MAX_NS ? 2 * want : MAX_NS;
+	}
+	/* work, and it begins anew */
+	idle_busy(&worker);
+	until_asleep();
+	assert_int_equal(os.slept_ns, FIRST_NS);
+}
+
+/* Asleep again and again, for a second of idleness. */
+static void
+a_second(void)
+{
+	uint64_t end = os.now_ns + 1000000000;
+
+	while (os.now_ns < end)
+		until_asleep();
+}
+
+static void
+test_who_is_told_of_all_that_comes_sleeps_longer_and_longer(void **state)
+{
+	uint64_t since = os.now_ns, want = FIRST_NS, idle;
+
+	queue.inward = true;
+	do {
+		until_asleep();
+		idle = worker.now_ns - since;
+		want = want < MAX_NS ? want : MAX_NS;
+		assert_true(os.slept_ns >= want);
+		assert_true(os.slept_ns <= want || os.slept_ns <= idle / SLEEP_PART);
+		want *= 2;
+	} while (os.slept_ns < WOKEN_NS);
+	assert_true(idle > SLEEP_PART * (uint64_t)MAX_NS);
+	a_second();
+	assert_int_equal(os.slept_ns, WOKEN_NS);
+	worker.nrxqs = 0;
+	until_asleep();
+	assert_int_equal(os.slept_ns, WOKEN_NS);
+	/* work, and it begins anew */
+	idle_busy(&worker);
+	until_asleep();
+	assert_int_equal(os.slept_ns, FIRST_NS);
+}
+
+static void
+test_one_queue_that_tells_nothing_is_enough_to_be_polled(void **state)
+{
+	struct worker_rxq two[2] = {{.inward = true}, {.port = 1}};
+
+	worker.rxqs = two;
+	worker.nrxqs = 2;
+	a_second();
+	assert_int_equal(os.slept_ns, MAX_NS);
+	worker.rxqs = &queue;
+}
+
+static void
+test_who_may_hold_frames_back_is_polled(void **state)
+{
+	void *was = rte_eth_fp_ops[0].rxq.clbk, *hooks[1] = {NULL};
+
+	queue.inward = true;
+	rte_eth_fp_ops[0].rxq.clbk = hooks;
+	a_second();
+	assert_int_equal(os.slept_ns, WOKEN_NS);
+	hooks[0] = &queue;
+	until_asleep();
+	assert_int_equal(os.slept_ns, MAX_NS);
+	rte_eth_fp_ops[0].rxq.clbk = was;
+}
+
+static void
+test_no_sleep_outlasts_a_timer(void **state)
+{
+	unsigned sleeps;
+
+	queue.inward = true;
+	a_second();
+	os.next_timer_ns = 123456;
+	until_asleep();
+	assert_int_equal(os.slept_ns, 123456);
+	/* one that is near is waited for awake */
+	os.next_timer_ns = 1000;
+	sleeps = os.sleeps;
+	for (unsigned i = 0; i < 100; i++)
+		empty();
+	assert_int_equal(os.sleeps, sleeps);
+}
+
+/* Who sleeps gives its core up. */
+static void
+test_no_yield_before_a_sleep(void **state)
+{
+	unsigned yields;
+
+	until_asleep();
+	yields = os.yields;
+	for (unsigned i = 0; i < 5; i++)
+		empty();
+	assert_int_equal(os.sleeps, 6);
+	assert_int_equal(os.yields, yields);
+}
+
+static bool
+readable(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	return poll(&p, 1, 0) == 1;
+}
+
+/* First the look for what was rung for, then, before the next sleep, the system call. */
+static void
+test_rings_are_taken_before_the_next_sleep_and_not_ahead_of_the_look(void **state)
+{
+	const uint64_t one = 1;
+	int fd[2];
+
+	for (unsigned i = 0; i < 2; i++) {
+		fd[i] = eventfd(0, EFD_NONBLOCK);
+		assert_true(fd[i] >= 0);
+	}
+	worker.own_fd = fd[0];
+	worker.client_fd = fd[1];
+	until_asleep();
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(write(fd[i], &one, sizeof(one)), sizeof(one));
+		until_asleep();
+		assert_true(readable(fd[i]));
+		empty(); /* and sleeps: as if it had not been rung */
+		assert_false(readable(fd[i]));
+	}
+	close(fd[0]);
+	close(fd[1]);
+}
+
 int
 main(void)
 {
@@ -112,6 +299,18 @@ main(void)
 		cmocka_unit_test_setup(test_who_shares_a_core_yields_every_time, setup),
 		cmocka_unit_test_setup(test_who_is_alone_spins_for_a_while, setup),
 		cmocka_unit_test_setup(test_who_has_a_core_of_its_own_never_yields, setup),
+		cmocka_unit_test_setup(test_a_port_that_tells_nothing_is_looked_at_every_2_ms,
+				       setup),
+		cmocka_unit_test_setup(test_who_is_told_of_all_that_comes_sleeps_longer_and_longer,
+				       setup),
+		cmocka_unit_test_setup(test_one_queue_that_tells_nothing_is_enough_to_be_polled,
+				       setup),
+		cmocka_unit_test_setup(test_who_may_hold_frames_back_is_polled, setup),
+		cmocka_unit_test_setup(test_no_sleep_outlasts_a_timer, setup),
+		cmocka_unit_test_setup(test_no_yield_before_a_sleep, setup),
+		cmocka_unit_test_setup(
+			test_rings_are_taken_before_the_next_sleep_and_not_ahead_of_the_look,
+			setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

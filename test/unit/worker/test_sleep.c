@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 #include "bench.h"
+#include "worker/priv.h"
 
 /* All workers into a ppoll that only their eventfd ends. */
 static void
@@ -128,6 +129,41 @@ test_no_doorbell_is_slept_through(void **state)
 	__atomic_store_n(&fake_sleep_for_ever, false, __ATOMIC_RELEASE);
 	worker_quiesce(ws);
 	worker_del_doorbell(last_worker(), &bell_ring);
+}
+
+/* Only the control thread, which this is, has w's queues changed. */
+static void
+expect_inward(const struct worker *w, const struct port *p)
+{
+	unsigned queues = 0;
+
+	for (unsigned i = 0; i < w->nrxqs; i++) {
+		if (w->rxqs[i].port != p->id)
+			continue;
+		/* what others send comes without a word */
+		assert_int_equal(w->rxqs[i].inward, p->inward && w->rxqs[i].queue == w->index);
+		queues++;
+	}
+	assert_int_equal(queues, 2);
+}
+
+void
+test_only_a_worker_s_own_queue_needs_no_look(void **state)
+{
+	struct port_params params = {.nqueues = 2 * nworkers, .link_mtu = 1500};
+	struct port p;
+
+	assert_int_equal(port_ring_pair("n2", "f2", 2 * nworkers, 8), 0);
+	for (int i = 0; i < 2; i++) {
+		params.name = i == 0 ? "net_ring_n2" : "net_ring_f2";
+		params.inward = i == 0;
+		assert_int_equal(port_open(&p, &params, pool), 0);
+		assert_int_equal(worker_add_port(ws, &p), 0);
+		for (unsigned w = 0; w < nworkers; w++)
+			expect_inward(worker_get(ws, w), &p);
+		worker_del_port(ws, &p);
+		port_close(&p);
+	}
 }
 
 struct timing {

@@ -411,6 +411,7 @@ main(int argc, char **argv)
 		cmocka_unit_test(test_no_client_stops_a_worker_by_its_eventfd),
 		cmocka_unit_test(test_sleeping_worker_is_woken_by_a_handoff),
 		cmocka_unit_test(test_no_doorbell_is_slept_through),
+		cmocka_unit_test(test_only_a_worker_s_own_queue_needs_no_look),
 		cmocka_unit_test(test_timers_go_off_at_their_deadline_and_not_before),
 		cmocka_unit_test(test_REQ_04_frames_that_wait_are_seen_before_timers_go_off),
 		cmocka_unit_test(test_a_port_that_goes_takes_its_frames_along),
