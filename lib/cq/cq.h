@@ -57,7 +57,7 @@ bool cq_find_room(struct cq *cq, struct cq_ring *r, uint32_t i);
  * index wqe, says which entry it is before that is released (CQE-15). False when the ring is full:
  * the CQ is then dead, hdr->error is set and the caller raises CQ_ERR (EVT-08).
  */
-static inline bool
+static inline __attribute__((always_inline)) bool
 cq_post(struct cq *cq, const struct uroce_cqe *cqe, uint64_t *note, uint32_t wqe)
 {
 	struct cq_ring *r = __atomic_load_n(&cq->ring, __ATOMIC_ACQUIRE);

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <rte_branch_prediction.h>
 #include <rte_mbuf.h>
 #include "cq/cq.h"
 #include "mem/mr.h"
@@ -83,7 +84,7 @@ void qp_env_dirty(struct qp_env *env, struct cq *cq, bool solicited);
  * Post cqe to cq, count it, and remember cq for qp_env_flush. Raises CQ_ERR on overrun. note and
  * wqe as in cq_post.
  */
-static inline void
+static __rte_always_inline void
 qp_env_post(struct qp_env *env, struct cq *cq, const struct uroce_cqe *cqe, uint64_t *note,
 	    uint32_t wqe)
 {
@@ -92,7 +93,8 @@ qp_env_post(struct qp_env *env, struct cq *cq, const struct uroce_cqe *cqe, uint
 	if (cq->dead)
 		return;
 	env->obs->ctr[OBS_CQE]++;
-	env->obs->ctr[OBS_CQE_ERROR] += failed;
+	if (unlikely(failed))
+		env->obs->ctr[OBS_CQE_ERROR]++;
 	if (!cq_post(cq, cqe, note, wqe)) {
 		env->ops->async_event(env->ops_ctx, QP_EVENT_CQ_ERR, NULL, cq);
 		return;

@@ -4,23 +4,33 @@
 #include <string.h>
 #include "qp/qp.h"
 
-/* The completion of the WQE that was index of the SQ. */
-static void
-flush_post_send(struct qp_env *env, struct qp *qp, uint32_t index, const struct uroce_send_wqe *wqe,
-		uint32_t byte_len, enum qp_wc_status status)
+/*
+ * The WQE at index tail - 1 of the SQ is over, tail the oldest now. In this order its client is
+ * told: the slot is free; the completion, if there is one; that there is none to come (ring.h).
+ */
+static __rte_always_inline void
+flush_retire(struct qp_env *env, struct qp *qp, uint32_t tail, const struct uroce_send_wqe *wqe,
+	     uint32_t byte_len, enum qp_wc_status status)
 {
-	struct uroce_cqe cqe = {
-		.wr_id = wqe->wr_id,
-		.status = status,
-		.opcode = uroce_cqe_opcode_of(wqe->opcode),
-		.byte_len = byte_len,
-		.qp_num = qp->qpn,
-		.src_qp = qp->dest_qpn,
-		.timestamp_ns = env->now_ns,
-		.qp_cookie = qp->user_handle,
-	};
+	struct qp_ring *sq = &qp->snd.sq;
 
-	qp_env_post(env, qp->send_cq, &cqe, &qp->snd.sq.hdr->entry, index);
+	qp->snd.tail = tail;
+	qp_ring_retire(sq, tail, wqe->wr_id);
+	if (status != QP_WC_SUCCESS || qp->sig_all || (wqe->flags & UROCE_WQE_SIGNALED)) {
+		struct uroce_cqe cqe = {
+			.wr_id = wqe->wr_id,
+			.status = status,
+			.opcode = uroce_cqe_opcode_of(wqe->opcode),
+			.byte_len = byte_len,
+			.qp_num = qp->qpn,
+			.src_qp = qp->dest_qpn,
+			.timestamp_ns = env->now_ns,
+			.qp_cookie = qp->user_handle,
+		};
+
+		qp_env_post(env, qp->send_cq, &cqe, &sq->hdr->entry, tail - 1);
+	}
+	qp_ring_done(sq, tail);
 }
 
 void
@@ -28,15 +38,12 @@ qp_retire_send(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e,
 	       enum qp_wc_status status)
 {
 	struct qp_snd *snd = &qp->snd;
+	uint32_t tail = snd->tail + 1;
 
 	if (e->rd_counted)
 		snd->rd_out--;
-	snd->tail++;
-	qp_ring_retire(&snd->sq, snd->tail, e->wqe.wr_id);
-	if (status != QP_WC_SUCCESS || qp->sig_all || (e->wqe.flags & UROCE_WQE_SIGNALED))
-		flush_post_send(env, qp, snd->tail - 1, &e->wqe, e->length, status);
-	qp_ring_done(&snd->sq, snd->tail);
-	qp_sqes_put(&snd->sqes, env->sqes, snd->tail, snd->head);
+	flush_retire(env, qp, tail, &e->wqe, e->length, status);
+	qp_sqes_put(&snd->sqes, env->sqes, tail, snd->head);
 }
 
 /* WQEs that were never taken from the SQ. */
@@ -55,10 +62,8 @@ flush_posted_sends(struct qp_env *env, struct qp *qp)
 	while (snd->head != prod) {
 		memcpy(&wqe, snd->sq.slots + (size_t)(snd->head & snd->sq.mask) * snd->sq.stride,
 		       sizeof(wqe));
-		snd->tail = snd->cur = ++snd->head;
-		qp_ring_retire(&snd->sq, snd->tail, wqe.wr_id);
-		flush_post_send(env, qp, snd->tail - 1, &wqe, 0, QP_WC_WR_FLUSH_ERR);
-		qp_ring_done(&snd->sq, snd->tail);
+		snd->cur = ++snd->head;
+		flush_retire(env, qp, snd->head, &wqe, 0, QP_WC_WR_FLUSH_ERR);
 	}
 }
 

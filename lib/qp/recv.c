@@ -85,6 +85,8 @@ void
 qp_complete_recv(struct qp_env *env, struct qp *qp, enum qp_wc_status status, struct uroce_cqe *cqe)
 {
 	struct qp_rcv *rcv = &qp->rcv;
+	struct uroce_held *held = &qp->snd.sq.hdr->held;
+	bool shared = qp->srq != NULL;
 
 	cqe->wr_id = rcv->cur.wqe.wr_id;
 	cqe->status = status;
@@ -92,16 +94,14 @@ qp_complete_recv(struct qp_env *env, struct qp *qp, enum qp_wc_status status, st
 	if (qp->type != QP_TYPE_UD)
 		cqe->src_qp = qp->dest_qpn;
 	cqe->timestamp_ns = env->now_ns;
-	cqe->qp_cookie = qp->srq != NULL ? qp->srq->user_handle : qp->user_handle;
+	cqe->qp_cookie = shared ? qp->srq->user_handle : qp->user_handle;
 	rcv->cur.taken = false;
-	if (qp->srq != NULL) {
-		struct uroce_held *held = &qp->snd.sq.hdr->held;
-
-		qp_env_post(env, qp->recv_cq, cqe, &held->entry, rcv->cur.index);
+	if (!shared)
+		qp_ring_retire(&rcv->rq, rcv->head, cqe->wr_id);
+	qp_env_post(env, qp->recv_cq, cqe, shared ? &held->entry : &rcv->rq.hdr->entry,
+		    rcv->cur.index);
+	if (shared)
 		__atomic_store_n(&held->state, UROCE_HELD_NONE, __ATOMIC_RELEASE);
-		return;
-	}
-	qp_ring_retire(&rcv->rq, rcv->head, cqe->wr_id);
-	qp_env_post(env, qp->recv_cq, cqe, &rcv->rq.hdr->entry, rcv->cur.index);
-	qp_ring_done(&rcv->rq, rcv->head);
+	else
+		qp_ring_done(&rcv->rq, rcv->head);
 }

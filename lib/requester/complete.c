@@ -78,7 +78,7 @@ ack_until(struct qp_env *env, struct qp *qp, uint32_t upto)
 		struct qp_sq_entry *e = qp_sq_entry(snd, snd->tail);
 		uint32_t end = psn_add(e->first_psn, e->npkts);
 
-		if (e->status != QP_WC_SUCCESS || req_fetches(e))
+		if (!e->plain && (e->status != QP_WC_SUCCESS || req_fetches(e)))
 			break;
 		if (psn_lt(upto, end)) {
 			snd->una_psn = upto;
