@@ -10,7 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <rte_branch_prediction.h>
+#include <rte_lcore.h>
 #include <rte_mbuf.h>
+#include <rte_mempool.h>
 #include "cq/cq.h"
 #include "mem/mr.h"
 #include "obs/obs.h"
@@ -48,7 +50,8 @@ struct qp_env_ops {
 struct qp_env {
 	uint64_t now_ns; /* set by the owner before every call */
 	const struct mr_table *mrs;
-	struct rte_mempool *pool; /* room >= WIRE_MAX_OVERHEAD + 4096 */
+	struct rte_mempool *pool; /* room >= WIRE_MAX_OVERHEAD + 4096; by qp_env_set_pool */
+	struct rte_mempool_cache *pool_cache; /* this thread's part of it, or NULL */
 	/*
 	 * Payloads of so many bytes and more, of RC requests sent for the first time, may stay in
 	 * the client's memory: such a frame has several segments, and does not outlive the burst it
@@ -104,6 +107,32 @@ qp_env_post(struct qp_env *env, struct cq *cq, const struct uroce_cqe *cqe, uint
 		env->dirty[env->dirty_n - 1].solicited |= solicited;
 	else
 		qp_env_dirty(env, cq, solicited);
+}
+
+/* Frames are made in buffers of pool from now on. In the thread that makes them, and no other. */
+static inline void
+qp_env_set_pool(struct qp_env *env, struct rte_mempool *pool)
+{
+	env->pool = pool;
+	env->pool_cache = rte_mempool_default_cache(pool, rte_lcore_id());
+}
+
+/*
+ * A buffer to make a frame in; the caller's. NULL: there is none left. As rte_pktmbuf_alloc, but
+ * that what only receivers and offloads look at is left as it was.
+ */
+static inline struct rte_mbuf *
+qp_env_buf(struct qp_env *env)
+{
+	void *obj;
+	struct rte_mbuf *m;
+
+	if (unlikely(rte_mempool_generic_get(env->pool, &obj, 1, env->pool_cache) != 0))
+		return NULL;
+	m = obj; /* one segment, referred to once, as every mbuf in a pool */
+	m->data_off = RTE_PKTMBUF_HEADROOM;
+	m->ol_flags &= RTE_MBUF_F_EXTERNAL;
+	return m;
 }
 
 /* Once, before the first use: no frame has its payload elsewhere. */

@@ -19,7 +19,7 @@ datagram_copy_local(struct qp_env *env, struct qp *qp, const struct rte_mbuf *m,
 
 	if (env->tx_n == env->tx_cap)
 		return;
-	c = rte_pktmbuf_alloc(env->pool);
+	c = qp_env_buf(env);
 	if (c == NULL)
 		return;
 	memcpy(rte_pktmbuf_mtod(c, uint8_t *), rte_pktmbuf_mtod(m, const uint8_t *), m->data_len);
@@ -40,7 +40,7 @@ datagram_emit(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const st
 		.src_qpn = qp->qpn,
 		.imm = e->wqe.imm,
 	};
-	struct rte_mbuf *m = rte_pktmbuf_alloc(env->pool);
+	struct rte_mbuf *m = qp_env_buf(env);
 	uint8_t *p;
 
 	if (m == NULL)

@@ -131,7 +131,7 @@ send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 
 	if (rc && (uint32_t)psn_diff(snd->next_psn, snd->una_psn) - snd->rd_psns >= snd->window)
 		return REQ_BLOCKED;
-	m = rte_pktmbuf_alloc(env->pool);
+	m = qp_env_buf(env);
 	if (m == NULL)
 		return REQ_NO_ROOM;
 	f.opcode = req_opcode(e, k) | (rc ? WIRE_SVC_RC : WIRE_SVC_UC);
@@ -178,7 +178,7 @@ send_request(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const str
 		return REQ_BLOCKED;
 	if (unlikely(snd->window < QP_WINDOW_PKTS) && req_outstanding(snd))
 		return REQ_BLOCKED; /* as if it took the whole of a window that is closed */
-	m = rte_pktmbuf_alloc(env->pool);
+	m = qp_env_buf(env);
 	if (m == NULL)
 		return REQ_NO_ROOM;
 	p = rte_pktmbuf_mtod(m, uint8_t *);

@@ -73,7 +73,7 @@ rsp_client_gone(struct qp_env *env, struct qp *qp, int rc)
 struct rte_mbuf *
 rsp_frame(struct qp_env *env)
 {
-	return env->tx_n < env->tx_cap ? rte_pktmbuf_alloc(env->pool) : NULL;
+	return env->tx_n < env->tx_cap ? qp_env_buf(env) : NULL;
 }
 
 void

@@ -26,7 +26,7 @@ static inline void
 turn_begin(struct engine *e, struct qp *qp)
 {
 	e->env.obs = qp->obs;
-	e->env.pool = e->dev[qp->port].pool;
+	qp_env_set_pool(&e->env, e->dev[qp->port].pool);
 	e->env.view_bytes = e->dev[qp->port].view_bytes;
 }
 
