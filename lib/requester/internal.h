@@ -3,6 +3,8 @@
 #ifndef REQUESTER_INTERNAL_H
 #define REQUESTER_INTERNAL_H
 
+#include <string.h>
+#include <rte_branch_prediction.h>
 #include "requester/requester.h"
 
 /* SGEs (or inline bytes) of an SQ entry. */
@@ -49,12 +51,32 @@ struct qp_sq_entry *req_fetch(struct qp_env *env, struct qp *qp);
 
 /*
  * Copy len bytes at offset off of the WQE's data to dst, or from src into its SGEs. False when an
- * L_Key does not cover them (any more): LOC_PROT_ERR.
+ * L_Key does not cover them (any more): LOC_PROT_ERR. req_gather_sges: they are in SGEs.
  */
-bool req_gather(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off,
-		uint8_t *dst, uint32_t len);
+bool req_gather_sges(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off,
+		     uint8_t *dst, uint32_t len);
 bool req_scatter(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off,
 		 const uint8_t *src, uint32_t len);
+
+static inline bool
+req_gather(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off, uint8_t *dst,
+	   uint32_t len)
+{
+	const struct uroce_sge *sge = req_sges(e);
+	const struct mr *mr;
+
+	if (e->wqe.flags & UROCE_WQE_INLINE) {
+		memcpy(dst, (const uint8_t *)(e + 1) + off, len);
+		return true;
+	}
+	if (len == 0)
+		return true;
+	/* The common case: all of it in the first SGE. */
+	if (unlikely(sge->length < off || sge->length - off < len))
+		return req_gather_sges(env, qp, e, off, dst, len);
+	mr = mr_lookup(env->mrs, sge->lkey, qp->pd, sge->addr + off, len, MEM_LOCAL_READ);
+	return likely(mr != NULL) && mr_read(mr, sge->addr + off, dst, len) == 0;
+}
 
 /*
  * Where len bytes at offset off of the WQE's data lie, if the daemon has them mapped in one piece

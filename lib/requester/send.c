@@ -24,17 +24,18 @@ req_opcode(const struct qp_sq_entry *e, uint32_t k)
 }
 
 /* After npsns PSNs went out: cursor, high-water mark, timer. */
-static void
+static inline void
 send_advance(struct qp_env *env, struct qp *qp, uint32_t npsns)
 {
 	struct qp_snd *snd = &qp->snd;
+	uint32_t next = psn_add(snd->next_psn, npsns);
 
-	if (psn_lt(snd->next_psn, snd->high_psn))
+	if (unlikely(snd->next_psn != snd->high_psn))
 		env->obs->ctr[OBS_REQ_RETRANS]++;
-	snd->next_psn = psn_add(snd->next_psn, npsns);
+	if (likely(snd->next_psn == snd->high_psn) || psn_lt(snd->high_psn, next))
+		snd->high_psn = next;
+	snd->next_psn = next;
 	snd->cur_pkt += npsns;
-	if (psn_lt(snd->high_psn, snd->next_psn))
-		snd->high_psn = snd->next_psn;
 	if (snd->deadline_ns == 0 && snd->timeout_ns != 0)
 		snd->deadline_ns = env->now_ns + snd->timeout_ns;
 }
@@ -54,7 +55,9 @@ send_next_wqe(struct qp_snd *snd)
 static bool
 send_ackreq(const struct qp_snd *snd, bool last)
 {
-	if (snd->since_ackreq + 1u >= RTE_MIN(snd->window, QP_ACKREQ_PKTS + 0u))
+	uint32_t silent = snd->since_ackreq + 1u;
+
+	if (silent >= QP_ACKREQ_PKTS || silent >= snd->window)
 		return true;
 	return last && snd->cur + 1 == snd->head &&
 	       __atomic_load_n(&snd->sq.hdr->prod, __ATOMIC_RELAXED) == snd->head;
@@ -96,38 +99,31 @@ req_sent_all(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e)
 }
 
 /*
- * Emit the frame whose headers are in m, with len bytes at off of the WQE's data: left where they
- * are if the port copies it anyway and it is large enough, and sent for the first time; else
- * copied.
+ * The payload of a frame, len bytes at off of the WQE's data: where it is, if it is to stay there.
+ * The port has to copy it anyway; it has to be large, and sent for the first time; and of UC
+ * nothing may stay, as that completes before the port has copied anything.
  */
-static bool
-send_payload(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, struct rte_mbuf *m,
-	     uint32_t hdr, uint32_t off, uint32_t len)
+static inline const uint8_t *
+send_view(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off, uint32_t len)
 {
-	uint8_t *p = rte_pktmbuf_mtod(m, uint8_t *);
-	const uint8_t *src = NULL;
-
-	/* UC completes before the port has copied anything; RC has to wait for the ACK. */
-	if (len >= env->view_bytes && !qp->loopback && qp->type == QP_TYPE_RC &&
-	    !psn_lt(qp->snd.next_psn, qp->snd.high_psn))
-		src = req_view_of(env, qp, e, off, len);
-	if (src != NULL && req_view_put(env, qp, m, hdr, src, len))
-		return true;
-	if (!req_gather(env, qp, e, off, p + hdr, len))
-		return false;
-	qp_emit(env, qp, m, &qp->tmpl, wire_frame_close(p, hdr, len), qp->loopback);
-	return true;
+	if (likely(len < env->view_bytes) || qp->loopback || qp->type != QP_TYPE_RC ||
+	    psn_lt(qp->snd.next_psn, qp->snd.high_psn))
+		return NULL;
+	return req_view_of(env, qp, e, off, len);
 }
 
-static enum req_step
-send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
+/* Packet number snd->cur_pkt of a SEND or WRITE. rc: whether qp is one, known where this is used.
+ */
+static __rte_always_inline enum req_step
+send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, bool rc)
 {
 	struct qp_snd *snd = &qp->snd;
-	uint32_t k = snd->cur_pkt, off = k * qp->mtu, len = RTE_MIN(e->length - off, qp->mtu);
-	bool rc = qp->type == QP_TYPE_RC, last = k + 1 == e->npkts;
+	uint32_t k = snd->cur_pkt, off = k * qp->mtu, len = RTE_MIN(e->length - off, qp->mtu), hdr;
+	bool last = k + 1 == e->npkts;
 	struct wire_fields f;
+	const uint8_t *view;
 	struct rte_mbuf *m;
-	uint32_t hdr;
+	uint8_t *frame;
 
 	if (rc && (uint32_t)psn_diff(snd->next_psn, snd->una_psn) - snd->rd_psns >= snd->window)
 		return REQ_BLOCKED;
@@ -145,18 +141,23 @@ send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 	f.dmalen = e->length;
 	f.imm = e->wqe.imm;
 	f.inv_rkey = e->wqe.imm;
-	hdr = wire_hdr_put(&qp->tmpl, &f, len, rte_pktmbuf_mtod(m, uint8_t *));
-	if (!send_payload(env, qp, e, m, hdr, off, len)) {
-		rte_pktmbuf_free(m);
-		e->status = QP_WC_LOC_PROT_ERR;
-		e->plain = false;
-		return REQ_NEXT;
+	frame = rte_pktmbuf_mtod(m, uint8_t *);
+	hdr = wire_hdr_put(&qp->tmpl, &f, len, frame);
+	view = send_view(env, qp, e, off, len);
+	if (likely(view == NULL || !req_view_put(env, qp, m, hdr, view, len))) {
+		if (unlikely(!req_gather(env, qp, e, off, frame + hdr, len))) {
+			rte_pktmbuf_free(m);
+			e->status = QP_WC_LOC_PROT_ERR;
+			e->plain = false;
+			return REQ_NEXT;
+		}
+		qp_emit(env, qp, m, &qp->tmpl, wire_frame_close(frame, hdr, len), qp->loopback);
 	}
-	if (likely(rc))
+	if (rc)
 		send_asked(snd, last, f.ackreq);
 	send_advance(env, qp, 1);
 	if (last) {
-		if (likely(rc))
+		if (rc)
 			send_next_wqe(snd);
 		else
 			req_sent_all(env, qp, e);
@@ -237,20 +238,12 @@ send_atomic(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 	return send_request(env, qp, e, &f, 1);
 }
 
-/* One step of the WQE under the cursor. */
-static enum req_step
-send_step(struct qp_env *env, struct qp *qp)
+/* A step of a WQE that may be more than packets of RC to send. */
+static __rte_noinline enum req_step
+send_special(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 {
 	struct qp_snd *snd = &qp->snd;
-	struct qp_sq_entry *e;
 
-	e = snd->cur == snd->head ? req_fetch(env, qp) : qp_sq_entry(snd, snd->cur);
-	if (e == NULL)
-		return REQ_BLOCKED;
-	if (qp->state == QP_SQD && snd->cur_pkt == 0 && !psn_lt(snd->next_psn, snd->high_psn))
-		return REQ_BLOCKED; /* QP-15: not started before the drain, be it good or bad */
-	if (likely(e->plain))
-		return send_data(env, qp, e);
 	if (e->status != QP_WC_SUCCESS) {
 		/* Its error completion waits for its turn (REQ-01). */
 		if (snd->cur == snd->tail)
@@ -273,7 +266,24 @@ send_step(struct qp_env *env, struct qp *qp)
 		return req_send_datagram(env, qp, e);
 	if (e->wqe.opcode == UROCE_WR_RDMA_READ)
 		return send_read(env, qp, e);
-	return req_fetches(e) ? send_atomic(env, qp, e) : send_data(env, qp, e);
+	if (req_fetches(e))
+		return send_atomic(env, qp, e);
+	return send_data(env, qp, e, qp->type == QP_TYPE_RC);
+}
+
+/* One step of the WQE under the cursor. */
+static inline enum req_step
+send_step(struct qp_env *env, struct qp *qp)
+{
+	struct qp_snd *snd = &qp->snd;
+	struct qp_sq_entry *e;
+
+	e = snd->cur == snd->head ? req_fetch(env, qp) : qp_sq_entry(snd, snd->cur);
+	if (e == NULL)
+		return REQ_BLOCKED;
+	if (qp->state == QP_SQD && snd->cur_pkt == 0 && !psn_lt(snd->next_psn, snd->high_psn))
+		return REQ_BLOCKED; /* QP-15: not started before the drain, be it good or bad */
+	return likely(e->plain) ? send_data(env, qp, e, true) : send_special(env, qp, e);
 }
 
 /* Tell the client to ring for what it posts. True when something came meanwhile, unannounced. */

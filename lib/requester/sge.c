@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Scatter and gather over the SGEs of a send WQE. */
 #include <string.h>
-#include <rte_branch_prediction.h>
 #include <rte_common.h>
 #include "requester/internal.h"
 
@@ -52,23 +51,9 @@ sge_copy(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off,
 }
 
 bool
-req_gather(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off, uint8_t *dst,
-	   uint32_t len)
+req_gather_sges(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off,
+		uint8_t *dst, uint32_t len)
 {
-	const struct uroce_sge *sge = req_sges(e);
-	struct mr *mr;
-
-	if (e->wqe.flags & UROCE_WQE_INLINE) {
-		memcpy(dst, (const uint8_t *)(e + 1) + off, len);
-		return true;
-	}
-	if (len == 0)
-		return true;
-	/* The common case: all of it in the first SGE. */
-	if (likely(sge->length > off && sge->length - off >= len)) {
-		mr = mr_lookup(env->mrs, sge->lkey, qp->pd, sge->addr + off, len, MEM_LOCAL_READ);
-		return likely(mr != NULL) && mr_read(mr, sge->addr + off, dst, len) == 0;
-	}
 	return sge_copy(env, qp, e, off, dst, NULL, len);
 }
 

@@ -119,7 +119,7 @@ wqe_place(struct qp *qp, struct qp_sq_entry *e)
 		return;
 	/* The MTU is a power of two. */
 	e->npkts = e->length <= qp->mtu ? 1 : (e->length + qp->mtu - 1) >> __builtin_ctz(qp->mtu);
-	e->plain = req_sends(e) && !(e->wqe.flags & UROCE_WQE_FENCE) && qp->type != QP_TYPE_UD;
+	e->plain = req_sends(e) && !(e->wqe.flags & UROCE_WQE_FENCE) && qp->type == QP_TYPE_RC;
 	qp->snd.alloc_psn = psn_add(e->first_psn, e->npkts);
 }
 

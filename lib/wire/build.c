@@ -149,7 +149,7 @@ wire_tmpl_reshape(struct wire_tmpl *t, uint64_t shape)
 		bth->fb_qpn |= rte_cpu_to_be_32(WIRE_BTH_BECN);
 	tmpl_set_length(t,
 			t->bth_off - t->ip_off + op->hdr_len + payload_len + pad + WIRE_ICRC_LEN);
-	t->op_flags = op->flags;
+	t->extended = op->flags & WIRE_F_EXTENDED;
 	t->icrc_known = false;
 	t->shape = shape;
 }

@@ -32,7 +32,7 @@ struct wire_tmpl {
 	/* Of the last packet, less its PSN; before there was one, less what depends on a packet. */
 	uint8_t bytes[80];
 	uint64_t shape;    /* what they depend on of that packet; 0: there was none */
-	uint32_t op_flags; /* of its opcode */
+	uint32_t extended; /* WIRE_F_EXTENDED of its opcode */
 	uint32_t icrc;     /* CRC state behind them, before the PSN, if icrc_known */
 	bool icrc_known;
 	uint8_t len;    /* bytes in use, up to and with the BTH */
@@ -116,27 +116,35 @@ wire_put_reth(uint8_t *p, const struct wire_fields *f)
  * WIRE_MAX_HDR. Returns their length; the payload goes right behind, with pad and ICRC behind that:
  * wire_frame_close. Thread: the template's owner.
  */
-static inline uint32_t
+static __rte_always_inline uint32_t
 wire_hdr_put(struct wire_tmpl *t, const struct wire_fields *f, uint32_t payload_len, uint8_t *out)
 {
 	uint64_t shape = WIRE_SHAPE_SET | WIRE_SHAPE_LEN(payload_len) |
 			 (f->becn ? WIRE_SHAPE_BECN : 0) | (f->solicited ? WIRE_SHAPE_SE : 0) |
 			 f->opcode;
-	struct wire_bth *bth = (struct wire_bth *)(out + t->bth_off);
+	uint32_t len = t->len;
+	rte_be32_t a_psn =
+		rte_cpu_to_be_32((f->ackreq ? WIRE_BTH_ACKREQ : 0) | (f->psn & WIRE_PSN_MASK));
 
 	if (shape != t->shape)
 		wire_tmpl_reshape(t, shape);
 	/* Copies of constant size: a few vector moves. */
 	memcpy(out, t->bytes, WIRE_TMPL_NEAR);
-	if (t->len > WIRE_TMPL_NEAR)
+	if (len > WIRE_TMPL_NEAR)
 		memcpy(out + WIRE_TMPL_NEAR, t->bytes + WIRE_TMPL_NEAR,
 		       sizeof(t->bytes) - WIRE_TMPL_NEAR);
-	bth->a_psn = rte_cpu_to_be_32((f->ackreq ? WIRE_BTH_ACKREQ : 0) | (f->psn & WIRE_PSN_MASK));
-	if (!(t->op_flags & WIRE_F_EXTENDED))
-		return t->len;
-	if ((t->op_flags & WIRE_F_EXTENDED) == WIRE_F_RETH)
-		return (uint32_t)(wire_put_reth(out + t->len, f) - out);
-	return (uint32_t)(wire_put_extended(out + t->len, t->op_flags, f) - out);
+	out += len;
+	memcpy(out - sizeof(a_psn), &a_psn, sizeof(a_psn));
+	if (t->extended == WIRE_F_RETH) {
+		wire_put_reth(out, f);
+		return len + (uint32_t)sizeof(struct wire_reth);
+	}
+	if (t->extended != 0) {
+		struct wire_fields seen = *f; /* by others: f itself may be in registers */
+
+		len += (uint32_t)(wire_put_extended(out, t->extended, &seen) - out);
+	}
+	return len;
 }
 
 /*
