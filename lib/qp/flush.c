@@ -59,6 +59,7 @@ flush_posted_sends(struct qp_env *env, struct qp *qp)
 		qp_fatal(env, qp);
 		return;
 	}
+	snd->sq.prod = prod;
 	while (snd->head != prod) {
 		memcpy(&wqe, snd->sq.slots + (size_t)(snd->head & snd->sq.mask) * snd->sq.stride,
 		       sizeof(wqe));

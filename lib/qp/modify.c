@@ -188,6 +188,7 @@ enter_reset(struct qp_env *env, struct qp *qp)
 	memset(&qp->snd, 0, sizeof(qp->snd));
 	memset(&qp->rcv, 0, sizeof(qp->rcv));
 	memset(&qp->attr, 0, sizeof(qp->attr));
+	sq.prod = rq.prod = 0;
 	qp->snd.sq = sq;
 	qp->snd.sqes = sqes;
 	qp->rcv.rq = rq;

@@ -56,7 +56,7 @@ enum qp_wc_status {
 /* The requester half. PSNs: una <= next <= high <= alloc in the circle. */
 struct qp_snd {
 	/* what every turn and answer has to do with: one cache line */
-	uint32_t head;        /* next WQE to take from the SQ, free running */
+	uint32_t head;        /* next WQE to take from the SQ, free running: head .. sq.prod are posted */
 	uint32_t tail;        /* oldest WQE not retired; published as the ring's cons */
 	uint32_t cur;         /* WQE whose packets are being sent, tail .. head */
 	uint32_t cur_pkt;     /* next packet of it, 0 .. npkts */
@@ -141,8 +141,7 @@ struct qp_rcv {
 	bool fatal : 1;    /* the NAK due is fatal: no more requests, ERR once it was sent */
 
 	struct qp_ring rq; /* mask 0 and hdr NULL with an SRQ */
-	uint32_t head;     /* next receive WQE to take, free running */
-	uint32_t prod;     /* of rq, as last read and checked: head .. prod are posted */
+	uint32_t head;     /* next receive WQE to take, free running: head .. rq.prod are posted */
 	struct qp_recv_wqe cur;
 	struct qp_rd_op rdq[QP_RD_QUEUE];       /* being answered, in PSN order */
 	struct qp_rd_op hist[QP_MAX_RD_ATOMIC]; /* the last READs and atomics executed */

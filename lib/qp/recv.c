@@ -48,7 +48,7 @@ qp_take_recv(struct qp_env *env, struct qp *qp)
 
 	if (qp->srq != NULL && qp->srq->dead)
 		return srq_corrupt(env, qp);
-	prod = qp->rcv.prod;
+	prod = rq->prod;
 	/* An SRQ's limit goes by what is posted at this moment. */
 	if (qp->srq != NULL || prod == *head) {
 		prod = __atomic_load_n(&rq->hdr->prod, __ATOMIC_ACQUIRE);
@@ -60,7 +60,7 @@ qp_take_recv(struct qp_env *env, struct qp *qp)
 			qp_fatal(env, qp);
 			return -EPROTO;
 		}
-		qp->rcv.prod = prod;
+		rq->prod = prod;
 	}
 	slot = rq->slots + (size_t)(*head & rq->mask) * rq->stride;
 	memcpy(&cur->wqe, slot, sizeof(cur->wqe));

@@ -11,8 +11,9 @@ struct qp_ring {
 	uint8_t *slots;             /* shared */
 	uint32_t mask;              /* entries - 1; entries a power of two */
 	uint32_t stride;
-	uint32_t max_sge;
-	uint32_t max_inline;
+	uint16_t max_sge;
+	uint16_t max_inline;
+	uint32_t prod; /* the client's, as its taker last read and checked it */
 };
 
 /*

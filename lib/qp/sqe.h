@@ -89,7 +89,7 @@ static inline struct qp_sq_entry *
 qp_sqes_at(const struct qp_sqes *q, uint32_t i)
 {
 	return (struct qp_sq_entry *)(q->chunk[qp_sqes_chunk(q, i)] +
-				      (size_t)(i & q->low) * q->entry_bytes);
+				      (i & q->low) * q->entry_bytes);
 }
 
 /* Worker. Would qp_sqes_take of WQE index i succeed? */

@@ -59,7 +59,7 @@ send_ackreq(const struct qp_snd *snd, bool last)
 
 	if (silent >= QP_ACKREQ_PKTS || silent >= snd->window)
 		return true;
-	return last && snd->cur + 1 == snd->head &&
+	return last && snd->cur + 1 == snd->head && snd->sq.prod == snd->head &&
 	       __atomic_load_n(&snd->sq.hdr->prod, __ATOMIC_RELAXED) == snd->head;
 }
 

@@ -83,13 +83,11 @@ wqe_length(struct qp_sq_entry *e)
  * first packet is.
  */
 static enum qp_wc_status
-wqe_check(struct qp_env *env, struct qp *qp, const uint8_t *slot, struct qp_sq_entry *e)
+wqe_check(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 {
-	enum qp_wc_status st = wqe_copy(&qp->snd.sq, slot, e);
 	const struct op_rule *rule = &op_rules[RTE_MIN(e->wqe.opcode, UROCE_WR_OPCODES)];
+	enum qp_wc_status st;
 
-	if (st != QP_WC_SUCCESS)
-		return st;
 	if (!(rule->types >> qp->type & 1))
 		return QP_WC_LOC_QP_OP_ERR;
 	if ((e->wqe.flags & UROCE_WQE_INLINE) && !rule->inline_ok)
@@ -108,19 +106,54 @@ wqe_check(struct qp_env *env, struct qp *qp, const uint8_t *slot, struct qp_sq_e
 	return QP_WC_SUCCESS;
 }
 
-/* Its PSNs, and whether they can be sent without another question. */
-static void
-wqe_place(struct qp *qp, struct qp_sq_entry *e)
+/* Any WQE: is it good, how many PSNs does it take, can they be sent without another question? */
+static __rte_noinline void
+wqe_place(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 {
+	e->length = 0;
 	e->npkts = 0;
 	e->plain = false;
-	e->first_psn = qp->snd.alloc_psn;
-	if (unlikely(e->status != QP_WC_SUCCESS) || req_is_local(e))
+	if (e->status == QP_WC_SUCCESS)
+		e->status = wqe_check(env, qp, e);
+	if (e->status != QP_WC_SUCCESS || req_is_local(e))
 		return;
 	/* The MTU is a power of two. */
 	e->npkts = e->length <= qp->mtu ? 1 : (e->length + qp->mtu - 1) >> __builtin_ctz(qp->mtu);
 	e->plain = req_sends(e) && !(e->wqe.flags & UROCE_WQE_FENCE) && qp->type == QP_TYPE_RC;
-	qp->snd.alloc_psn = psn_add(e->first_psn, e->npkts);
+}
+
+/*
+ * The usual WQE, good, or nothing is said: of RC, one SGE, no more than a packet to send, nothing
+ * to wait for.
+ */
+static inline bool
+wqe_is_usual(const struct qp *qp, const struct qp_sq_entry *e)
+{
+	return qp->type == QP_TYPE_RC && e->wqe.num == 1 && req_sends(e) &&
+	       !(e->wqe.flags & (UROCE_WQE_INLINE | UROCE_WQE_FENCE)) &&
+	       req_sges((struct qp_sq_entry *)e)->length <= qp->mtu;
+}
+
+/* Is there a WQE to take? The client's index is read when it seems to have run out. */
+static inline bool
+fetch_posted(struct qp_env *env, struct qp *qp)
+{
+	struct qp_snd *snd = &qp->snd;
+	uint32_t prod;
+
+	if (likely(snd->sq.prod != snd->head))
+		return true;
+	/* Armed: the client rings for what it posts, and did not. */
+	if (snd->armed)
+		return false;
+	prod = __atomic_load_n(&snd->sq.hdr->prod, __ATOMIC_ACQUIRE);
+	/* No more than the ring holds, and not back behind what was taken. */
+	if (prod - snd->tail > snd->sq.mask + 1 || prod - snd->tail < snd->head - snd->tail) {
+		qp_fatal(env, qp);
+		return false;
+	}
+	snd->sq.prod = prod;
+	return prod != snd->head;
 }
 
 struct qp_sq_entry *
@@ -129,28 +162,27 @@ req_fetch(struct qp_env *env, struct qp *qp)
 	struct qp_snd *snd = &qp->snd;
 	struct qp_ring *sq = &snd->sq;
 	struct qp_sq_entry *e;
-	uint32_t prod;
+	const uint8_t *slot;
+	uint32_t head = snd->head;
 
-	/* Armed: the client rings for what it posts, and did not. */
-	if (snd->armed || snd->head - snd->tail > snd->sqes.mask || qp->state != QP_RTS)
+	if (head - snd->tail > snd->sqes.mask || qp->state != QP_RTS || !fetch_posted(env, qp) ||
+	    !qp_sqes_take(&snd->sqes, env->sqes, head))
 		return NULL;
-	prod = __atomic_load_n(&sq->hdr->prod, __ATOMIC_ACQUIRE);
-	if (prod == snd->head)
-		return NULL;
-	/* No more than the ring holds, and not back behind what was taken. */
-	if (prod - snd->tail > sq->mask + 1 || prod - snd->tail < snd->head - snd->tail) {
-		qp_fatal(env, qp);
-		return NULL;
-	}
-	if (!qp_sqes_take(&snd->sqes, env->sqes, snd->head))
-		return NULL;
-	e = qp_sq_entry(snd, snd->head);
-	e->length = 0;
+	e = qp_sq_entry(snd, head);
+	slot = sq->slots + (size_t)(head & sq->mask) * sq->stride;
 	e->rd_counted = false;
 	e->done = false;
-	e->status = wqe_check(env, qp, sq->slots + (size_t)(snd->head & sq->mask) * sq->stride, e);
-	wqe_place(qp, e);
-	snd->head++;
+	e->status = wqe_copy(sq, slot, e);
+	e->first_psn = snd->alloc_psn;
+	if (likely(e->status == QP_WC_SUCCESS && wqe_is_usual(qp, e))) {
+		e->length = req_sges(e)->length;
+		e->npkts = 1;
+		e->plain = true;
+	} else {
+		wqe_place(env, qp, e);
+	}
+	snd->alloc_psn = psn_add(e->first_psn, e->npkts);
+	snd->head = head + 1;
 	env->obs->ctr[OBS_WQE_SEND]++;
 	return e;
 }
