@@ -10,7 +10,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <rte_branch_prediction.h>
-#include <rte_lcore.h>
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
 #include "cq/cq.h"
@@ -50,8 +49,8 @@ struct qp_env_ops {
 struct qp_env {
 	uint64_t now_ns; /* set by the owner before every call */
 	const struct mr_table *mrs;
-	struct rte_mempool *pool; /* room >= WIRE_MAX_OVERHEAD + 4096; by qp_env_set_pool */
-	struct rte_mempool_cache *pool_cache; /* this thread's part of it, or NULL */
+	struct rte_mempool *pool;             /* room >= WIRE_MAX_OVERHEAD + 4096; */
+	struct rte_mempool_cache *pool_cache; /* of pool, this thread's; or NULL: it has none */
 	/*
 	 * Payloads of so many bytes and more, of RC requests sent for the first time, may stay in
 	 * the client's memory: such a frame has several segments, and does not outlive the burst it
@@ -107,14 +106,6 @@ qp_env_post(struct qp_env *env, struct cq *cq, const struct uroce_cqe *cqe, uint
 		env->dirty[env->dirty_n - 1].solicited |= solicited;
 	else
 		qp_env_dirty(env, cq, solicited);
-}
-
-/* Frames are made in buffers of pool from now on. In the thread that makes them, and no other. */
-static inline void
-qp_env_set_pool(struct qp_env *env, struct rte_mempool *pool)
-{
-	env->pool = pool;
-	env->pool_cache = rte_mempool_default_cache(pool, rte_lcore_id());
 }
 
 /*

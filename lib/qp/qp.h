@@ -56,9 +56,9 @@ enum qp_wc_status {
 /* The requester half. PSNs: una <= next <= high <= alloc in the circle. */
 struct qp_snd {
 	/* what every turn and answer has to do with: one cache line */
-	uint32_t head;        /* next WQE to take from the SQ, free running: head .. sq.prod are posted */
-	uint32_t tail;        /* oldest WQE not retired; published as the ring's cons */
-	uint32_t cur;         /* WQE whose packets are being sent, tail .. head */
+	uint32_t head; /* next WQE to take from the SQ, free running: head .. sq.prod are posted */
+	uint32_t tail; /* oldest WQE not retired; published as the ring's cons */
+	uint32_t cur;  /* WQE whose packets are being sent, tail .. head */
 	uint32_t cur_pkt;     /* next packet of it, 0 .. npkts */
 	uint32_t una_psn;     /* oldest PSN not acknowledged */
 	uint32_t next_psn;    /* next PSN to send; moves back for a retry */

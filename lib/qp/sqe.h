@@ -31,7 +31,7 @@ struct qp_sq_entry {
 	uint8_t status;  /* enum qp_wc_status found by the local checks */
 	bool rd_counted; /* a READ or atomic that is counted in qp_snd.rd_out */
 	bool done;       /* a local operation that was executed: never again, even in a retry */
-	bool plain; /* good, a SEND or WRITE of RC, no fence: only packets to send */
+	bool plain;      /* good, a SEND or WRITE of RC, no fence: only packets to send */
 };
 _Static_assert(sizeof(struct qp_sq_entry) == 64, "SGEs behind an SQ entry are aligned");
 

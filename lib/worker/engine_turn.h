@@ -11,6 +11,8 @@
 #ifndef WORKER_ENGINE_TURN_H
 #define WORKER_ENGINE_TURN_H
 
+#include <rte_lcore.h>
+#include <rte_mempool.h>
 #include "worker/engine.h"
 
 /* qp has been given a request. It may be among those already; one too many is left to its turn. */
@@ -26,7 +28,8 @@ static inline void
 turn_begin(struct engine *e, struct qp *qp)
 {
 	e->env.obs = qp->obs;
-	qp_env_set_pool(&e->env, e->dev[qp->port].pool);
+	e->env.pool = e->dev[qp->port].pool;
+	e->env.pool_cache = rte_mempool_default_cache(e->env.pool, rte_lcore_id());
 	e->env.view_bytes = e->dev[qp->port].view_bytes;
 }
 
