@@ -41,7 +41,7 @@ send_advance(struct qp_env *env, struct qp *qp, uint32_t npsns)
 }
 
 /* All of the WQE under the cursor was sent. */
-static void
+static inline void
 send_next_wqe(struct qp_snd *snd)
 {
 	snd->cur++;
@@ -52,7 +52,7 @@ send_next_wqe(struct qp_snd *snd)
  * Should this packet ask for an ACK (RSP-02)? One in so many; and the last of a message, unless
  * there is a message behind it that can ask for both. Then an ACK is owed: req_run sees to it.
  */
-static bool
+static inline bool
 send_ackreq(const struct qp_snd *snd, bool last)
 {
 	uint32_t silent = snd->since_ackreq + 1u;
@@ -64,7 +64,7 @@ send_ackreq(const struct qp_snd *snd, bool last)
 }
 
 /* A packet went out, the last of its message or not, that asked or not. */
-static void
+static inline void
 send_asked(struct qp_snd *snd, bool last, bool ackreq)
 {
 	snd->since_ackreq = ackreq ? 0 : snd->since_ackreq + 1;

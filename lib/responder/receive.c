@@ -5,6 +5,7 @@
  * them hold.
  */
 #include <errno.h>
+#include <rte_branch_prediction.h>
 #include <rte_common.h>
 #include "responder/internal.h"
 #include "wire/psn.h"
@@ -35,9 +36,11 @@ invalid_request(struct qp_env *env, struct qp *qp)
 static enum rx_step
 check_sequence(struct qp_env *env, struct qp *qp, uint32_t flags)
 {
-	uint8_t msg = flags & WIRE_F_SEND ? QP_MSG_SEND : QP_MSG_WRITE;
+	uint8_t msg = QP_MSG_NONE;
 
-	if (flags & WIRE_F_FIRST ? qp->rcv.msg != QP_MSG_NONE : qp->rcv.msg != msg)
+	if (!(flags & WIRE_F_FIRST))
+		msg = flags & WIRE_F_SEND ? QP_MSG_SEND : QP_MSG_WRITE;
+	if (unlikely(qp->rcv.msg != msg))
 		return invalid_request(env, qp);
 	return RX_CHECK_LENGTH;
 }
@@ -161,36 +164,42 @@ check_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint
 	return flags & WIRE_F_IMM ? RX_TAKE_WQE : RX_EXECUTE;
 }
 
+/* Where the next packet of a WRITE goes, of which pkt is not the last. */
+static inline void
+write_goes_on(struct qp_rcv *rcv, const struct wire_pkt *pkt, uint32_t flags)
+{
+	if (flags & WIRE_F_FIRST) {
+		rcv->write_va = pkt->va;
+		rcv->write_rkey = pkt->rkey;
+		rcv->write_left = pkt->dmalen;
+	}
+	rcv->write_va += pkt->payload_len;
+	rcv->write_left -= pkt->payload_len;
+}
+
 static enum rx_step
 execute(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t flags,
 	const struct rx_target *to)
 {
 	struct qp_rcv *rcv = &qp->rcv;
+	uint32_t off = flags & WIRE_F_FIRST ? 0 : rcv->msg_off;
 	bool send = (flags & WIRE_F_SEND) != 0;
 	int rc = 0;
 
-	if (flags & WIRE_F_FIRST) {
-		rcv->msg_off = 0;
-		rcv->write_va = pkt->va;
-		rcv->write_rkey = pkt->rkey;
-		rcv->write_left = pkt->dmalen;
-	}
 	if (to->mr != NULL)
 		rc = mr_write(to->mr, to->addr, pkt->payload, pkt->payload_len);
 	else if (send)
-		rc = rsp_recv_write(env, qp, pkt->payload, rcv->msg_off, pkt->payload_len);
-	if (rc != 0) {
+		rc = rsp_recv_write(env, qp, pkt->payload, off, pkt->payload_len);
+	if (unlikely(rc != 0)) {
 		if (!rsp_client_gone(env, qp, rc))
 			rsp_nak_fatal(env, qp, WIRE_NAK_REM_OP,
 				      flags & WIRE_F_RWQE ? QP_WC_LOC_PROT_ERR : QP_WC_SUCCESS,
 				      QP_EVENT_QP_FATAL);
 		return RX_DONE;
 	}
-	rcv->msg_off += pkt->payload_len;
-	if (!send) {
-		rcv->write_va += pkt->payload_len;
-		rcv->write_left -= pkt->payload_len;
-	}
+	rcv->msg_off = off + pkt->payload_len;
+	if (!send && !(flags & WIRE_F_LAST))
+		write_goes_on(rcv, pkt, flags);
 	return flags & WIRE_F_IETH ? RX_INVALIDATE : RX_COMPLETE;
 }
 
@@ -344,11 +353,13 @@ static inline void
 rx_in_order(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	struct qp_rcv *rcv = &qp->rcv;
-	bool early = rcv->nak_due && rcv->nak_syndrome == (WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ);
+	bool early = false;
 
+	if (unlikely(rcv->nak_due))
+		early = rcv->nak_syndrome == (WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ);
 	rcv->nak_due = rcv->nak_sent = false;
 	rx_expected(env, qp, pkt);
-	if (early && !rcv->nak_due && psn_le(rcv->epsn, rcv->early_psn))
+	if (unlikely(early) && !rcv->nak_due && psn_le(rcv->epsn, rcv->early_psn))
 		rsp_nak_seq(env, qp, rcv->early_psn);
 }
 

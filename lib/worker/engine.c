@@ -127,6 +127,14 @@ drop(struct engine *e, struct obs_block *obs, enum obs_drop why, struct rte_mbuf
 	done(e, m);
 }
 
+/* Does a QP in this state take requests, or responses? */
+static inline bool
+state_takes(enum qp_state state, uint32_t op_flags)
+{
+	return likely(state == QP_RTS) || (state >= QP_RTR && state != QP_ERR &&
+					   (state >= QP_RTS || !(op_flags & WIRE_F_RESP)));
+}
+
 /* Why this QP must not see this packet, or OBS_NDROPS. */
 static __rte_always_inline enum obs_drop
 qp_refuses(struct engine *e, struct qp *qp, const struct wire_pkt *pkt, uint16_t dev)
@@ -135,8 +143,7 @@ qp_refuses(struct engine *e, struct qp *qp, const struct wire_pkt *pkt, uint16_t
 		return OBS_DROP_BAD_QPN;
 	if ((pkt->opcode & WIRE_SVC_MASK) != svc_of_type[qp->type])
 		return OBS_DROP_BAD_SERVICE;
-	if (qp->state < QP_RTR || qp->state == QP_ERR ||
-	    ((pkt->op->flags & WIRE_F_RESP) && qp->state < QP_RTS))
+	if (!state_takes(qp->state, pkt->op->flags))
 		return OBS_DROP_QP_STATE;
 	if (unlikely(qp->mig != QP_MIG_MIGRATED))
 		return qp_mig_rx(&e->env, qp, pkt);
@@ -251,8 +258,8 @@ rx_roce(struct engine *e, uint16_t dev, const struct rx_frame *f)
 		turn_asked(e, qp);
 	} else {
 		req_rx(&e->env, qp, pkt);
+		check_timer(e, qp);
 	}
-	check_timer(e, qp);
 	done(e, m);
 }
 
