@@ -87,7 +87,7 @@ MUTANTS = [Mutant(*row) for row in (
      'test_NAK_07_21_packet_validation_comes_first'),
     ('NAK-07', RECEIVE, '((flags & WIRE_F_LAST) && pkt->payload_len != left)', 'false',
      'test_NAK_07_15_payloads_do_not_add_up_to_the_reth_length'),
-    ('NAK-07', RECEIVE, 'if (flags & WIRE_F_FIRST ? qp->rcv.msg != QP_MSG_NONE : qp->rcv.msg != msg)',
+    ('NAK-07', RECEIVE, 'if (unlikely(qp->rcv.msg != msg))',
      'if (!(flags & WIRE_F_FIRST) && qp->rcv.msg != msg)', 'test_NAK_07_05_sequence_of_opcodes'),
     ('NAK-07', ATOMIC, '(pkt->va & 7) != 0 || ', '', 'test_NAK_07_06_EVT_03_misaligned_atomic'),
     ('NAK-09', RESPOND, 'if (qp->rcv.cur.taken && status != QP_WC_SUCCESS) {', 'if (false) {',

@@ -24,6 +24,17 @@ client_sends(struct conn *c, uint64_t id, uint32_t len)
 	post(c, (struct wr){.id = id, .op = UROCE_WR_SEND, .flags = SIG, .len = len});
 }
 
+/* What was built, and not sent yet. */
+static struct wire_pkt
+frame_at(const struct engine *e, uint32_t i)
+{
+	const struct rte_mbuf *m = e->env.tx[i];
+	struct wire_pkt pkt;
+
+	assert_int_equal(wire_parse(rte_pktmbuf_mtod(m, uint8_t *), m->data_len, &pkt), WIRE_OK);
+	return pkt;
+}
+
 /* A port that takes nothing: the array fills to its end and no further, and nothing is lost. */
 static void
 test_engine_full_tx_array(void **state)
@@ -93,6 +104,124 @@ test_engine_pool_of_device(void **state)
 	assert_int_equal(e->env.tx_n, 3);
 	assert_ptr_equal(e->env.tx[2]->pool, all);
 	recv_cqe(c, 9, QP_WC_SUCCESS);
+}
+
+/*
+ * Buffers run out in the midst of a message: what has some is sent, the rest when they are back,
+ * and each packet once.
+ */
+static void
+test_engine_few_buffers(void **state)
+{
+	struct conn *c = next_conn(state);
+	struct engine *e = &c->b->engine;
+	/* freed after the frames that the bench holds, with everything */
+	struct rte_mempool *few = rte_pktmbuf_pool_create("few", 5, 0, 0, 4608, SOCKET_ID_ANY);
+	uint32_t psn = SQ;
+
+	assert_non_null(few);
+	engine_set_pool(e, BENCH_DEV, few);
+	client_sends(c, 1, 13 * 1024);
+	while (engine_run(e, c->b->now)) {
+		assert_int_equal(e->env.tx_n, 5);
+		for (uint32_t i = 0; i < 5; i++, psn++) {
+			assert_int_equal(frame_at(e, i).psn, psn);
+			rte_pktmbuf_free(e->env.tx[i]);
+		}
+		e->env.tx_n = 0;
+	}
+	assert_int_equal(psn, SQ + 10);
+	pkt_expect(c, WIRE_OP_SEND_MIDDLE, psn);
+	pkt_expect(c, WIRE_OP_SEND_MIDDLE, psn + 1);
+	pkt_expect(c, WIRE_OP_SEND_LAST, psn + 2);
+	pkt_none(c);
+	peer_ack(c, psn + 2);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	engine_set_pool(e, BENCH_DEV, NULL);
+	assert_int_equal(OBS(c, REQ_RETRANS), 0);
+}
+
+/* What a buffer was used for before does not show: neither where its data began nor offloads. */
+static void
+test_engine_used_buffers(void **state)
+{
+	struct conn *c = next_conn(state);
+	struct engine *e = &c->b->engine;
+	static struct rte_mbuf *all[8192];
+	uint32_t n = 0;
+
+	while (n < 8192 && (all[n] = rte_pktmbuf_alloc(e->env.pool)) != NULL) {
+		all[n]->data_off = (uint16_t)n;
+		all[n]->data_len = 9;
+		all[n]->pkt_len = 99;
+		all[n++]->ol_flags = RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_VLAN;
+	}
+	rte_pktmbuf_free_bulk(all, n);
+	recv_post(c, 9, 0, 64);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
+	client_sends(c, 1, 8);
+	engine_run(e, c->b->now);
+	assert_int_equal(e->env.tx_n, 2);
+	for (uint32_t i = 0; i < 2; i++) {
+		assert_int_equal(e->env.tx[i]->data_off, RTE_PKTMBUF_HEADROOM);
+		assert_int_equal(e->env.tx[i]->pkt_len, e->env.tx[i]->data_len);
+		assert_int_equal(e->env.tx[i]->ol_flags, 0);
+		assert_int_equal(e->env.tx[i]->nb_segs, 1);
+	}
+	recv_cqe(c, 9, QP_WC_SUCCESS);
+}
+
+/* ACKs go ahead of turns, but they take no more than half of the room: then a turn comes. */
+static void
+test_engine_answers_ahead_take_half(void **state)
+{
+	struct conn *c[6];
+	struct engine *e;
+	uint32_t i;
+
+	for (i = 0; i < 6; i++)
+		c[i] = next_conn(state);
+	e = &c[0]->b->engine;
+	bench_run(c[0]->b);
+	client_sends(c[0], 1, (ENGINE_TX_CAP / 2 - 2) * 1024);
+	engine_run(e, c[0]->b->now);
+	assert_int_equal(e->env.tx_n, ENGINE_TX_CAP / 2 - 2);
+	client_sends(c[1], 1, 8);
+	for (i = 2; i < 6; i++) {
+		recv_post(c[i], 9, 0, 64);
+		peer_send(c[i], WIRE_OP_SEND_ONLY, RQ, 0, 8);
+	}
+	engine_run(e, c[0]->b->now);
+	assert_int_equal(e->env.tx_n, ENGINE_TX_CAP / 2 + 3);
+	i = ENGINE_TX_CAP / 2 - 2;
+	assert_int_equal(frame_at(e, i++).opcode, WIRE_OP_ACK);
+	assert_int_equal(frame_at(e, i++).opcode, WIRE_OP_ACK);
+	assert_int_equal(frame_at(e, i++).opcode, WIRE_OP_SEND_ONLY);
+	assert_int_equal(frame_at(e, i++).opcode, WIRE_OP_ACK);
+	assert_int_equal(frame_at(e, i++).opcode, WIRE_OP_ACK);
+}
+
+/* Nor does a READ go ahead of them, nor an ACK behind it, which would have to wait for it. */
+static void
+test_engine_reads_take_turns(void **state)
+{
+	struct conn *c = next_conn(state), *asked = next_conn(state), *other = next_conn(state);
+	struct engine *e = &c->b->engine;
+
+	bench_run(c->b);
+	client_sends(c, 1, 8);
+	recv_post(asked, 9, 0, 64);
+	peer_read(asked, RQ, REMOTE_VA, 2 * 1024);
+	peer_send(asked, WIRE_OP_SEND_ONLY, RQ + 2, 0, 8);
+	recv_post(other, 9, 0, 64);
+	peer_send(other, WIRE_OP_SEND_ONLY, RQ, 0, 8);
+	engine_run(e, c->b->now);
+	assert_int_equal(e->env.tx_n, 5);
+	assert_int_equal(frame_at(e, 0).opcode, WIRE_OP_ACK);
+	assert_int_equal(frame_at(e, 1).opcode, WIRE_OP_SEND_ONLY);
+	assert_int_equal(frame_at(e, 2).opcode, WIRE_OP_READ_RESP_FIRST);
+	assert_int_equal(frame_at(e, 3).opcode, WIRE_OP_READ_RESP_LAST);
+	assert_int_equal(frame_at(e, 4).opcode, WIRE_OP_ACK);
 }
 
 /* Nobody waits for more than a quantum of each of the others. */
@@ -279,6 +408,10 @@ main(void)
 		bench_test(test_engine_full_tx_array),
 		bench_test(test_engine_no_mbufs),
 		bench_test(test_engine_pool_of_device),
+		bench_test(test_engine_few_buffers),
+		bench_test(test_engine_used_buffers),
+		bench_test(test_engine_answers_ahead_take_half),
+		bench_test(test_engine_reads_take_turns),
 		bench_test(test_engine_turns_are_fair),
 		bench_test(test_engine_both_halves_go_on),
 		bench_test(test_engine_forgotten_qp_is_off_the_run_list),
