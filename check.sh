@@ -5,7 +5,8 @@
 #
 #   ./check.sh [SUITE...]        only these suites, without the sanitizers
 #
-# The last line but the exit status says it all: "N passed, N failed, N skipped" (meson tests).
+# The last line but the exit status says it all: "N passed, N failed, N skipped" (meson tests). Before it
+# stands once more what failed, with the end of its output: a log is often kept by its end alone.
 set -euo pipefail
 cd "$(dirname "$0")"
 . scripts/setup.sh
@@ -38,15 +39,22 @@ fi
 import json
 import sys
 
+SHOWN = 40  # lines of a failed test's output
+
 count = {"passed": 0, "failed": 0, "skipped": 0}
 for path in sys.argv[1:]:
     try:
-        results = [json.loads(line)["result"] for line in open(path)]
+        tests = [json.loads(line) for line in open(path)]
     except OSError:
-        results = ["ERROR"]  # meson itself failed
-    for result in results:
-        key = {"OK": "passed", "EXPECTEDFAIL": "passed", "SKIP": "skipped"}.get(result, "failed")
+        tests = [{"name": path, "result": "ERROR", "stderr": "meson itself failed"}]
+    for test in tests:
+        key = {"OK": "passed", "EXPECTEDFAIL": "passed", "SKIP": "skipped"}.get(test["result"], "failed")
         count[key] += 1
+        if key != "passed":
+            print(f"{test['result']}: {test['name']} ({path})")
+        if key == "failed":
+            lines = (test.get("stdout", "") + test.get("stderr", "")).splitlines()
+            print("\n".join("    " + line for line in lines[-SHOWN:]))
 print(", ".join(f"{n} {word}" for word, n in count.items()))
 sys.exit(1 if count["failed"] or not count["passed"] else 0)
 PY
