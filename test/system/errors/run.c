@@ -85,14 +85,29 @@ take_events(struct run *r)
 	}
 }
 
+/* Waits for the responder's event where there is to be one: it has its own way from the device. */
+static void
+await_event(struct run *r, enum ibv_event_type type)
+{
+	double end = now_s() + r->s->opt->patience_s;
+
+	take_events(r);
+	while (!r->s->requester && type && !r->s->opt->no_events && r->rep.nevents == 0 &&
+	       now_s() < end) {
+		struct pollfd pfd = {.fd = r->s->ctx->async_fd, .events = POLLIN};
+
+		poll(&pfd, 1, 100);
+		take_events(r);
+	}
+}
+
 /*
- * The state, and the events until now. An event has its own way from the device: a second query is
- * answered only after what the first one found waiting was passed on.
+ * The state, and the events until now: a second query is answered only after what the first one
+ * found waiting was passed on.
  */
 static void
 look(struct run *r)
 {
-	double end = now_s() + r->s->opt->patience_s;
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
 
@@ -101,14 +116,7 @@ look(struct run *r)
 			run_failed(r, "ibv_query_qp failed");
 		r->rep.state = attr.qp_state;
 	}
-	take_events(r);
-	while (!r->s->requester && r->row->event && !r->s->opt->no_events && r->rep.nevents == 0 &&
-	       now_s() < end) {
-		struct pollfd pfd = {.fd = r->s->ctx->async_fd, .events = POLLIN};
-
-		poll(&pfd, 1, 100);
-		take_events(r);
-	}
+	await_event(r, r->row->event);
 }
 
 /* A good SEND, which in ERR and SQE only shows that what is posted there is flushed. */
@@ -157,6 +165,8 @@ finish(struct run *r)
 	collect(r, MAX_WCS, r->want.nrecv);
 	take(r->scq, r->rep.send, &r->rep.nsend);
 	take(r->rcq, r->rep.recv, &r->rep.nrecv);
+	await_event(r,
+		    r->want.event); /* that of a shared receive queue comes with ERR by hand, too */
 }
 
 /* --- requester ----------------------------------------------------------------------------------
