@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "requester/requester.h"
 #include "responder/responder.h"
 #include "worker/engine_turn.h"
 
@@ -42,6 +43,18 @@ turn_answers(struct engine *e)
 			run_list_drop(e, qp);
 	}
 	e->asked_n = 0;
+}
+
+void
+engine_last_turn(struct engine *e, uint64_t now_ns, struct qp *qp)
+{
+	if (qp->type == QP_TYPE_RC || qp->state != QP_RTS)
+		return;
+	e->env.now_ns = now_ns;
+	turn_begin(e, qp);
+	qp->snd.armed = false; /* its doorbell may not have been looked at yet */
+	req_run(&e->env, qp, e->env.tx_cap);
+	qp_env_flush(&e->env);
 }
 
 void

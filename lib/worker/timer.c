@@ -103,8 +103,13 @@ worker_adopt_qp(struct worker *w, struct qp *qp)
 void
 worker_forget_qp(struct worker *w, struct qp *qp)
 {
+	const struct qp_env *env = &w->engine.env;
 	struct rte_timer *t = qp->timer;
+	uint32_t first = env->tx_n;
 
+	engine_last_turn(&w->engine, w->now_ns, qp);
+	if (w->ncaps != 0)
+		captured_sent(w, env->tx + first, env->tx_n - first);
 	engine_forget(&w->engine, qp);
 	hot_forget(w, qp);
 	if (t == NULL)

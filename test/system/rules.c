@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #include <infiniband/verbs.h>
 
 #define BYTES   2048
@@ -396,6 +397,54 @@ test_QP_22_destroy_under_traffic(void)
 		destroy_under_traffic(round & 1 ? IBV_QPT_UC : IBV_QPT_RC, round);
 }
 
+/* --- a last datagram -------------------------------------------------------------------------- */
+
+static int
+send_datagram(struct ibv_qp *qp, struct ibv_ah *ah, uint32_t qpn)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)side[0].buf,
+			      .length = 64,
+			      .lkey = side[0].mr->lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad;
+
+	wr.wr.ud.ah = ah;
+	wr.wr.ud.remote_qpn = qpn;
+	wr.wr.ud.remote_qkey = QKEY;
+	return ibv_post_send(qp, &wr, &bad);
+}
+
+/* Posted, and the QP destroyed at once, without a look at the completion: it arrives. */
+static void
+test_WIRE_07_last_datagram_arrives(void)
+{
+	struct ibv_ah_attr attr = {.is_global = 1,
+				   .port_num = 1,
+				   .grh = {.sgid_index = 1, .hop_limit = 1}};
+	struct ibv_qp *to = make_qp(&side[1], IBV_QPT_UD, side[1].cq, side[1].cq);
+	struct ibv_ah *ah;
+	struct ibv_wc wc;
+
+	ibv_query_gid(side[1].ctx, 1, 1, &attr.grh.dgid);
+	ah = ibv_create_ah(side[0].pd, &attr);
+	CHECK(ah && to && raise_qp(&side[1], to, 0, IBV_QPS_RTS) == 0);
+	for (unsigned int round = 0; ah && to && round < ROUNDS; round++) {
+		struct ibv_qp *qp = make_qp(&side[0], IBV_QPT_UD, side[0].cq, side[0].cq);
+
+		CHECK(qp && raise_qp(&side[0], qp, 0, IBV_QPS_RTS) == 0);
+		CHECK(recv_one(&side[1], to, round) == 0);
+		if (round & 1)
+			usleep(3000); /* a worker that sleeps */
+		CHECK(send_datagram(qp, ah, to->qp_num) == 0);
+		if (round == 0) /* the next hop's address may have to be asked for */
+			CHECK(wait_wc(side[0].cq, &wc) && wc.status == IBV_WC_SUCCESS);
+		CHECK(ibv_destroy_qp(qp) == 0);
+		CHECK(wait_wc(side[1].cq, &wc) && wc.status == IBV_WC_SUCCESS && wc.wr_id == round);
+		CHECK(ibv_poll_cq(side[0].cq, 1, &wc) == 0); /* of a QP that is no more */
+	}
+	CHECK(ibv_destroy_ah(ah) == 0);
+	CHECK(ibv_destroy_qp(to) == 0);
+}
+
 static void
 side_open(struct side *s, const char *name)
 {
@@ -425,7 +474,7 @@ main(int argc, char **argv)
 #define T(name) {#name, name}
 		T(test_LIFE_01_cqs_come_first),          T(test_LIFE_04_types),
 		T(test_IMM_04_refusals_leave_the_state), T(test_WIRE_10_every_member_gets_a_copy),
-		T(test_QP_22_destroy_under_traffic),
+		T(test_QP_22_destroy_under_traffic),     T(test_WIRE_07_last_datagram_arrives),
 	};
 
 	if (argc != 3) {

@@ -225,6 +225,41 @@ test_WIRE_01_datagram_waits_for_its_next_hop(void **state)
 	send_cqe(u.c, 2, QP_WC_SUCCESS);
 }
 
+/* A program's last words: what was posted before it destroyed its QP goes out, and completes. */
+static void
+test_WIRE_07_what_was_posted_goes_before_the_qp(void **state)
+{
+	struct wire_pkt pkt;
+	struct ud u;
+
+	ud_open(state, &u, false);
+	client_sends(u.c, 1, 0x102, PEER_QPN, QKEY, 8);
+	client_sends(u.c, 2, 0x102, PEER_QPN, QKEY, 8);
+	u.c->qp->snd.armed = true; /* as if nobody had looked at the doorbell yet */
+	engine_last_turn(&u.c->b->engine, u.c->b->now, u.c->qp);
+	engine_forget(&u.c->b->engine, u.c->qp);
+	pkt_expect(u.c, UD(SEND_ONLY), SQ);
+	pkt_expect(u.c, UD(SEND_ONLY), SQ + 1);
+	pkt_none(u.c);
+	send_cqe(u.c, 1, QP_WC_SUCCESS);
+	send_cqe(u.c, 2, QP_WC_SUCCESS);
+	/* No more than there is room for, and nothing that may not be sent. */
+	ud_open(state, &u, false);
+	for (uint32_t i = 0; i < 3; i++)
+		client_sends(u.c, i, 0x102, PEER_QPN, QKEY, 8);
+	u.c->b->engine.env.tx_cap = 2;
+	engine_last_turn(&u.c->b->engine, u.c->b->now, u.c->qp);
+	engine_forget(&u.c->b->engine, u.c->qp);
+	u.c->b->engine.env.tx_cap = ENGINE_TX_CAP;
+	assert_int_equal(pkt_count(u.c), 2);
+	ud_open(state, &u, false);
+	assert_int_equal(conn_to(u.c, QP_ERR), 0);
+	client_sends(u.c, 1, 0x102, PEER_QPN, QKEY, 8);
+	engine_last_turn(&u.c->b->engine, u.c->b->now, u.c->qp);
+	engine_forget(&u.c->b->engine, u.c->qp);
+	assert_false(pkt_poll(u.c, &pkt));
+}
+
 int
 main(void)
 {
@@ -236,6 +271,7 @@ main(void)
 		bench_test(test_CQE_02_datagram_over_the_mtu),
 		bench_test(test_CQE_03_QP_17_bad_address_handles_and_opcodes),
 		bench_test(test_WIRE_01_datagram_waits_for_its_next_hop),
+		bench_test(test_WIRE_07_what_was_posted_goes_before_the_qp),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -167,6 +167,11 @@ engine_timer(struct engine *e, uint64_t now_ns, struct qp *qp)
 }
 
 void
+engine_last_turn(struct engine *e, uint64_t now_ns, struct qp *qp)
+{
+}
+
+void
 engine_forget(struct engine *e, struct qp *qp)
 {
 }
