@@ -228,12 +228,23 @@ def _rmdir(path):
 
 
 class Local:
-    """uroce's link within a host: one daemon, one device that talks to itself."""
+    """
+    uroce's link within a host: one daemon, one device that talks to itself.
+    placed  the worker has the last CPU, both programs the first, as doc/performance.md has it for two
+            programs that wait for each other; otherwise the scheduler decides
+    """
 
-    def __init__(self):
+    def __init__(self, placed=False):
         dev = "name=uroce0,port=net_ring0,addr=10.9.0.101/24,mtu=4096"
-        self.server = self.client = Daemon(["net_ring0"], [dev], netns())
+        cpus = sorted(os.sched_getaffinity(0))
+        placed = placed and len(cpus) > 1
+        self.daemon = Daemon(["net_ring0"], [dev], netns(), ("--lcores", cpus[-1]) if placed else ())
+        self.before = ("taskset", "-c", str(cpus[0])) if placed else ()
         self.server_host = "127.0.0.1"
 
+    def start(self, argv, env=None):
+        """A verbs program on this link."""
+        return self.daemon.client([*self.before, *argv], env)
+
     def close(self):
-        self.server.stop()
+        self.daemon.stop()

@@ -29,12 +29,11 @@ def ucx_line(output):
 
 
 def perftest(link, tool, *args, timeout=60):
-    """A perftest program between the two ends of one of uroce's links: its line of results."""
+    """A perftest program with itself over uroce's link: its line of results."""
     port = procs.tcp_port()
     argv = [tool, "-d", "uroce0", "-x", "1", "-F", "-p", port, *args]
-    return perftest_line(procs.pair(lambda: link.server.client(argv),
-                                    lambda: link.client.client([*argv, link.server_host]), port,
-                                    timeout))
+    return perftest_line(procs.pair(lambda: link.start(argv),
+                                    lambda: link.start([*argv, link.server_host]), port, timeout))
 
 
 def ucx(start_server, start_client, host, test, size, count):
@@ -56,12 +55,12 @@ def ucx_tcp(test, size, count):
         link.remove()
 
 
-def ucx_rc(test, size, count):
+def ucx_rc(test, size, count, placed=False):
     """UCX over uroce's RC, within the host."""
     env = {"UCX_TLS": "rc", "UCX_NET_DEVICES": "uroce0:1"}
-    with contextlib.closing(procs.Local()) as link:
-        return ucx(lambda argv: link.server.client(argv, env),
-                   lambda argv: link.client.client(argv, env), link.server_host, test, size, count)
+    with contextlib.closing(procs.Local(placed)) as link:
+        return ucx(lambda argv: link.start(argv, env), lambda argv: link.start(argv, env),
+                   link.server_host, test, size, count)
 
 
 def iperf3(seconds):
@@ -89,10 +88,11 @@ def tcp_goodput(plan):
 def tcp_latency(plan):
     """64 B between two processes: half of a round trip, median."""
     tcp = ucx_tcp("tag_lat", 64, 20000)[1]
-    with contextlib.closing(procs.Local()) as link:
+    with contextlib.closing(procs.Local(placed=True)) as link:
         line = perftest(link, "ib_send_lat", "-s", 64, "-n", 20000)
     return {"TCP: latency, 64 B": Sample(line[4], tcp,
-                                         f"TCP {tcp:.2f} us by UCX; uroce by ib_send_lat")}
+                                         f"TCP {tcp:.2f} us by UCX; uroce by ib_send_lat, both programs "
+                                         "on one CPU, the worker on the other")}
 
 
 def ucx_bw(plan):
@@ -105,6 +105,7 @@ def ucx_bw(plan):
 
 def ucx_lat(plan):
     """tag_lat of 64 B messages: half of a round trip, median."""
-    tcp, rc = (call("tag_lat", 64, 20000)[1] for call in (ucx_tcp, ucx_rc))
-    return {"UCX: tag_lat, 64 B": Sample(rc, tcp, f"tcp {tcp:.2f} us; UCX_TLS=tcp "
-                                         "UCX_NET_DEVICES=eth0, UCX_TLS=rc UCX_NET_DEVICES=uroce0:1")}
+    tcp, rc = ucx_tcp("tag_lat", 64, 20000)[1], ucx_rc("tag_lat", 64, 20000, placed=True)[1]
+    return {"UCX: tag_lat, 64 B": Sample(rc, tcp, f"tcp {tcp:.2f} us; UCX_TLS=tcp UCX_NET_DEVICES=eth0, "
+                                         "UCX_TLS=rc UCX_NET_DEVICES=uroce0:1 with both programs on one "
+                                         "CPU, the worker on the other")}
