@@ -79,6 +79,18 @@ row_text(const char *key, const struct bench_figure *f, const char *unit)
 	       bench_figure_least(f), bench_figure_most(f));
 }
 
+static json_t *
+figure_json(const struct bench_figure *f, const char *unit)
+{
+	json_t *each = json_array();
+
+	for (unsigned i = 0; i < f->n; i++)
+		json_array_append_new(each, json_real(f->run[i]));
+	return json_pack("{s:f, s:f, s:f, s:s, s:o}", "median", bench_figure_median(f), "least",
+			 bench_figure_least(f), "most", bench_figure_most(f), "unit", unit, "each",
+			 each);
+}
+
 static void
 add_figures(struct bench_report *r, json_t *row, va_list ap)
 {
@@ -88,11 +100,7 @@ add_figures(struct bench_report *r, json_t *row, va_list ap)
 		const struct bench_figure *f = va_arg(ap, const struct bench_figure *);
 
 		unit = va_arg(ap, const char *);
-		json_object_set_new(row, key,
-				    json_pack("{s:f, s:f, s:f, s:s}", "median",
-					      bench_figure_median(f), "least",
-					      bench_figure_least(f), "most", bench_figure_most(f),
-					      "unit", unit));
+		json_object_set_new(row, key, figure_json(f, unit));
 		if (!r->json) {
 			row_text(key, f, unit);
 			printf("\n");
