@@ -146,8 +146,8 @@ void engine_timer(struct engine *e, uint64_t now_ns, struct qp *qp);
 /*
  * A UC or UD QP that is about to leave: what was posted to it before goes into e->env.tx, as far as
  * there is room, and completes. A program may send a last datagram, which nothing answers, and
- * destroy its QP: a NIC would have sent it by then. RC's last packets would have no one left to hear
- * their answers, and lie in memory that goes too.
+ * destroy its QP: a NIC would have sent it by then. RC's last packets would have no one left to
+ * hear their answers, and lie in memory that goes too.
  */
 void engine_last_turn(struct engine *e, uint64_t now_ns, struct qp *qp);
 

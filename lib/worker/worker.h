@@ -97,8 +97,8 @@ void worker_del_doorbell(struct worker *w, struct uroce_db_ring *ring);
 
 /*
  * In a worker_call: a QP begins or ends to be this worker's (its timer lives here). Afterwards it
- * is or is not reachable by packets through the QP table, which the caller changes. What was posted to
- * a UC or UD QP goes out before it is forgotten (engine_last_turn).
+ * is or is not reachable by packets through the QP table, which the caller changes. What was posted
+ * to a UC or UD QP goes out before it is forgotten (engine_last_turn).
  */
 int worker_adopt_qp(struct worker *w, struct qp *qp);
 void worker_forget_qp(struct worker *w, struct qp *qp);
