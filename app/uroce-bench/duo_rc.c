@@ -18,6 +18,8 @@
 #define PD       1
 #define QPN_BASE 0x100u
 #define LINK_MS  10000
+#define LOOK_US  2000 /* of the main thread, which takes its time from the worker's core */
+#define GROUP    16   /* messages posted together, the last signaled; or a quarter of --depth */
 
 struct ring {
 	struct uroce_ring_hdr *hdr;
@@ -48,7 +50,9 @@ struct rc {
 	struct conn *conn;
 	struct uroce_db_ring *db;
 	uint64_t posted, done;
-	uint32_t step; /* that the worker has come to */
+	uint32_t group;
+	uint32_t step;               /* that the worker has come to */
+	const struct obs_block *obs; /* the worker's, of the port */
 };
 
 static void *
@@ -154,7 +158,7 @@ static void
 post_recv(const struct rc *rc, struct conn *c)
 {
 	uint8_t *slot = c->rq.slots + (size_t)(c->rq.prod++ & c->rq.mask) * c->rq.stride;
-	struct uroce_recv_wqe w = {.wr_id = (uint64_t)(c - rc->conn), .num_sge = 1};
+	struct uroce_recv_wqe w = {.wr_id = 1ull << 32 | (uint64_t)(c - rc->conn), .num_sge = 1};
 	struct uroce_sge sge = {.addr = IOVA + next_place(rc, c),
 				.length = rc->sh->o.size,
 				.lkey = rc->mr.key};
@@ -164,8 +168,9 @@ post_recv(const struct rc *rc, struct conn *c)
 	__atomic_store_n(&c->rq.hdr->prod, c->rq.prod, __ATOMIC_RELEASE);
 }
 
+/* What the WQEs of c have in common is in them from the beginning: a client that costs little. */
 static void
-post_send(struct rc *rc, struct conn *c)
+prepare_sends(const struct rc *rc, struct conn *c)
 {
 	static const uint8_t opcode[BENCH_OPS] = {
 		[BENCH_WRITE] = UROCE_WR_RDMA_WRITE,
@@ -173,20 +178,41 @@ post_send(struct rc *rc, struct conn *c)
 		[BENCH_READ] = UROCE_WR_RDMA_READ,
 		[BENCH_ATOMIC] = UROCE_WR_ATOMIC_FETCH_ADD,
 	};
-	uint8_t *slot = c->sq.slots + (size_t)(c->sq.prod++ & c->sq.mask) * c->sq.stride;
-	uint64_t off = next_place(rc, c);
 	struct uroce_send_wqe w = {
-		.wr_id = (uint64_t)(c - rc->conn),
 		.opcode = opcode[rc->sh->o.op],
-		.flags = UROCE_WQE_SIGNALED,
 		.num = rc->sh->o.size != 0,
-		.rdma = {.remote_addr = IOVA + off, .rkey = rc->peer->key},
+		.rdma = {.rkey = rc->peer->key},
 	};
-	struct uroce_sge sge = {.addr = IOVA + off, .length = rc->sh->o.size, .lkey = rc->mr.key};
+	struct uroce_sge sge = {.length = rc->sh->o.size, .lkey = rc->mr.key};
 
-	memcpy(slot, &w, sizeof(w));
-	memcpy(slot + sizeof(w), &sge, sizeof(sge));
-	rc->posted++;
+	for (uint32_t i = 0; i <= c->sq.mask; i++) {
+		uint8_t *slot = c->sq.slots + (size_t)i * c->sq.stride;
+
+		memcpy(slot, &w, sizeof(w));
+		memcpy(slot + sizeof(w), &sge, sizeof(sge));
+	}
+}
+
+/* The next n messages of c, one completion for all. */
+static void
+post_sends(struct rc *rc, struct conn *c, uint32_t n)
+{
+	struct uroce_send_wqe *w = NULL;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint8_t *slot = c->sq.slots + (size_t)(c->sq.prod++ & c->sq.mask) * c->sq.stride;
+		uint64_t addr = IOVA + next_place(rc, c);
+
+		w = (struct uroce_send_wqe *)slot;
+		w->flags = 0;
+		w->rdma.remote_addr = addr;
+		memcpy(slot + sizeof(*w) + offsetof(struct uroce_sge, addr), &addr, sizeof(addr));
+	}
+	if (w == NULL)
+		return;
+	w->flags = UROCE_WQE_SIGNALED;
+	w->wr_id = (uint64_t)n << 32 | (uint64_t)(c - rc->conn);
+	rc->posted += n;
 }
 
 /* What was posted is the worker's; it is told when it has asked for that. */
@@ -226,15 +252,17 @@ reap(struct rc *rc, bool more)
 	for (;; rc->cq_cons++) {
 		const struct uroce_cqe *cqe = &ring[rc->cq_cons & rc->cq_mask];
 		struct conn *c;
+		uint64_t n;
 
 		if (__atomic_load_n(&cqe->phase, __ATOMIC_ACQUIRE) !=
 		    rc->cq_cons / (rc->cq_mask + 1) + 1)
 			break;
 		if (cqe->status != QP_WC_SUCCESS)
 			fail_message(rc, cqe->status);
-		c = &rc->conn[cqe->wr_id];
-		c->done++;
-		rc->done++;
+		c = &rc->conn[(uint32_t)cqe->wr_id];
+		n = cqe->wr_id >> 32;
+		c->done += n;
+		rc->done += n;
 		if (rc->side == 1) {
 			post_recv(rc, c);
 			continue;
@@ -243,7 +271,7 @@ reap(struct rc *rc, bool more)
 			continue;
 		if (open != NULL && open != c)
 			publish(rc, open);
-		post_send(rc, c);
+		post_sends(rc, c, (uint32_t)RTE_MIN(n, rc->sh->until - rc->posted));
 		open = c;
 	}
 	if (open != NULL)
@@ -258,9 +286,13 @@ reap(struct rc *rc, bool more)
 static void
 fill(struct rc *rc)
 {
-	for (uint32_t k = 0; k < rc->sh->o.depth; k++)
+	uint32_t depth = rc->sh->o.depth;
+
+	for (uint32_t k = 0; k < depth; k += rc->group)
 		for (uint32_t i = 0; i < rc->sh->o.qps && rc->posted < rc->sh->until; i++)
-			post_send(rc, &rc->conn[i]);
+			post_sends(rc, &rc->conn[i],
+				   (uint32_t)RTE_MIN(RTE_MIN(rc->group, depth - k),
+						     rc->sh->until - rc->posted));
 	for (uint32_t i = 0; i < rc->sh->o.qps; i++)
 		publish(rc, &rc->conn[i]);
 }
@@ -276,6 +308,13 @@ places_filled(const struct rc *rc)
 	return RTE_MIN(least * rc->sh->o.qps, (uint64_t)rc->sh->slots);
 }
 
+static void
+tell_counts(const struct rc *rc)
+{
+	__atomic_store_n(&rc->me->frames, rc->obs->ctr[OBS_TX_FRAMES], __ATOMIC_RELAXED);
+	__atomic_store_n(&rc->me->again, rc->obs->ctr[OBS_REQ_RETRANS], __ATOMIC_RELAXED);
+}
+
 /* Once an iteration of the worker, while its ring says overflow. */
 static void
 client(struct worker *w, void *ctx)
@@ -289,6 +328,7 @@ client(struct worker *w, void *ctx)
 	if (step != rc->step && phase == DUO_RUN && rc->side == 0)
 		fill(rc);
 	reap(rc, phase == DUO_RUN);
+	tell_counts(rc);
 	if (phase == DUO_REST && rc->side == 0 && rc->done != rc->posted)
 		step = rc->step; /* not at rest yet */
 	if (step != rc->step && phase == DUO_REST)
@@ -312,6 +352,7 @@ connect_on_worker(struct worker *w, void *arg)
 
 	for (uint32_t i = 0; i < rc->sh->o.qps; i++) {
 		conn_open(rc, i);
+		prepare_sends(rc, &rc->conn[i]);
 		conn_raise(rc, i);
 		for (uint32_t k = 0; rc->side == 1 && k <= rc->conn[i].rq.mask; k++)
 			post_recv(rc, &rc->conn[i]);
@@ -397,26 +438,26 @@ duo_rc_main(struct duo_shared *sh, unsigned side, struct port *port, struct rte_
 {
 	static struct rc rc;
 	uint32_t step = sh->step;
-	const struct obs_block *obs;
 
 	rc = (struct rc){.sh = sh,
 			 .me = &sh->side[side],
 			 .peer = &sh->side[1 - side],
 			 .side = side,
 			 .port = port,
+			 .group = RTE_MAX(1u, RTE_MIN(sh->o.depth / 4, (uint32_t)GROUP)),
 			 .step = step};
 	memory_open(&rc);
 	worker_open(&rc, pool);
-	obs = worker_obs(rc.w, port->id);
+	rc.obs = worker_obs(rc.w, port->id);
 	duo_node_reached(rc.me, step);
 	for (;;) {
 		uint32_t now = __atomic_load_n(&sh->step, __ATOMIC_ACQUIRE);
 
-		__atomic_store_n(&rc.me->frames, obs->ctr[OBS_TX_FRAMES], __ATOMIC_RELAXED);
-		__atomic_store_n(&rc.me->again, obs->ctr[OBS_REQ_RETRANS], __ATOMIC_RELAXED);
+		if (side == 1) /* the other's client tells it oftener */
+			tell_counts(&rc);
 		take_events(&rc);
 		if (now == step) {
-			usleep(500);
+			usleep(LOOK_US);
 			continue;
 		}
 		step = now;
