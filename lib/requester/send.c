@@ -271,6 +271,15 @@ send_special(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 	return send_data(env, qp, e, qp->type == QP_TYPE_RC);
 }
 
+/* The next hop's MAC is not known: nothing can go, but the ACK timeout runs (REQ-04). */
+static enum req_step
+send_wait_path(struct qp_env *env, struct qp_snd *snd)
+{
+	if (snd->deadline_ns == 0 && snd->timeout_ns != 0)
+		snd->deadline_ns = env->now_ns + snd->timeout_ns;
+	return REQ_BLOCKED;
+}
+
 /* One step of the WQE under the cursor. */
 static inline enum req_step
 send_step(struct qp_env *env, struct qp *qp)
@@ -281,6 +290,8 @@ send_step(struct qp_env *env, struct qp *qp)
 	e = snd->cur == snd->head ? req_fetch(env, qp) : qp_sq_entry(snd, snd->cur);
 	if (e == NULL)
 		return REQ_BLOCKED;
+	if (unlikely(!qp->path_ok) && qp->type != QP_TYPE_UD)
+		return send_wait_path(env, snd);
 	if (qp->state == QP_SQD && snd->cur_pkt == 0 && !psn_lt(snd->next_psn, snd->high_psn))
 		return REQ_BLOCKED; /* QP-15: not started before the drain, be it good or bad */
 	return likely(e->plain) ? send_data(env, qp, e, true) : send_special(env, qp, e);
@@ -316,22 +327,6 @@ send_more(const struct qp_env *env, struct qp_snd *snd)
 	return __atomic_load_n(&snd->sq.hdr->prod, __ATOMIC_ACQUIRE) != snd->head;
 }
 
-/* The next hop's MAC is not known: nothing can go, but the ACK timeout runs (REQ-04). */
-static enum req_more
-send_wait_path(struct qp_env *env, struct qp *qp)
-{
-	struct qp_snd *snd = &qp->snd;
-
-	if (snd->cur == snd->head && !req_fetch(env, qp)) {
-		if (qp->state == QP_RTS && send_more(env, snd))
-			return REQ_MORE;
-		return REQ_IDLE;
-	}
-	if (snd->deadline_ns == 0 && snd->timeout_ns != 0)
-		snd->deadline_ns = env->now_ns + snd->timeout_ns;
-	return REQ_IDLE;
-}
-
 enum req_more
 req_run(struct qp_env *env, struct qp *qp, uint32_t budget)
 {
@@ -342,8 +337,6 @@ req_run(struct qp_env *env, struct qp *qp, uint32_t budget)
 		qp_flush(env, qp);
 	if (qp->state != QP_RTS && qp->state != QP_SQD)
 		return REQ_IDLE;
-	if (!qp->path_ok && qp->type != QP_TYPE_UD)
-		return send_wait_path(env, qp);
 	while (!snd->rnr_wait && (step == REQ_SENT || step == REQ_NEXT)) {
 		if (budget == 0 || env->tx_n == env->tx_cap) {
 			step = REQ_NO_ROOM;
