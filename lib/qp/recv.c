@@ -2,6 +2,7 @@
 /* Receive WQEs: taken from shared memory once, completed once (RSP-05). */
 #include <errno.h>
 #include <string.h>
+#include <rte_branch_prediction.h>
 #include <rte_common.h>
 #include "qp/qp.h"
 
@@ -36,15 +37,33 @@ srq_taken(struct qp_env *env, struct qp *qp, uint32_t left)
 	}
 }
 
+/* The SGEs of cur, which are no more than there is room for. */
+static inline void
+take_sges(struct qp_recv_wqe *cur, const uint8_t *sges)
+{
+	uint32_t i, n = cur->wqe.num_sge;
+	uint64_t sum = 0;
+
+	if (likely(n == 1)) { /* of constant size: two moves */
+		memcpy(cur->sge, sges, sizeof(cur->sge[0]));
+		sum = cur->sge[0].length;
+	} else {
+		memcpy(cur->sge, sges, n * sizeof(cur->sge[0]));
+		for (i = 0; i < n; i++)
+			sum += cur->sge[i].length;
+	}
+	cur->length = (uint32_t)RTE_MIN(sum, (uint64_t)QP_MAX_MSG_BYTES);
+}
+
 int
 qp_take_recv(struct qp_env *env, struct qp *qp)
 {
 	struct qp_ring *rq = qp->srq != NULL ? &qp->srq->rq : &qp->rcv.rq;
 	uint32_t *head = qp->srq != NULL ? &qp->srq->head : &qp->rcv.head;
 	struct qp_recv_wqe *cur = &qp->rcv.cur;
-	uint32_t prod, i;
-	uint64_t sum = 0;
 	const uint8_t *slot;
+	uint32_t prod;
+	bool fits;
 
 	if (qp->srq != NULL && qp->srq->dead)
 		return srq_corrupt(env, qp);
@@ -67,18 +86,14 @@ qp_take_recv(struct qp_env *env, struct qp *qp)
 	cur->taken = true;
 	cur->length = 0;
 	cur->index = (*head)++;
-	if (cur->wqe.num_sge <= rq->max_sge)
-		memcpy(cur->sge, slot + sizeof(cur->wqe), cur->wqe.num_sge * sizeof(cur->sge[0]));
+	fits = cur->wqe.num_sge <= rq->max_sge;
+	if (likely(fits))
+		take_sges(cur, slot + sizeof(cur->wqe));
+	else
+		cur->wqe.num_sge = 0;
 	if (qp->srq != NULL)
 		srq_taken(env, qp, prod - *head);
-	if (cur->wqe.num_sge > rq->max_sge) {
-		cur->wqe.num_sge = 0;
-		return -EINVAL;
-	}
-	for (i = 0; i < cur->wqe.num_sge; i++)
-		sum += cur->sge[i].length;
-	cur->length = (uint32_t)RTE_MIN(sum, (uint64_t)QP_MAX_MSG_BYTES);
-	return 0;
+	return fits ? 0 : -EINVAL;
 }
 
 void
