@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* SQD: the drain, what it holds, the way out of it (QP-15, QP-16, EVT-05). */
 #include <errno.h>
+#include <string.h>
 #include "harness.h"
 
 #define SQ 0x001000u /* first PSNs of conn_rc */
@@ -196,10 +197,32 @@ test_QP_15_bad_wqe_waits_too(void **state)
 	state_expect(c, QP_ERR);
 }
 
+/* Nothing is under way: that the next hop is not known keeps nobody from saying so. */
+static void
+test_sqd_drained_without_a_next_hop(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+	uint8_t mac[6] = {2, 9, 9, 9, 9, 9};
+
+	c->qp->path_ok = false;
+	assert_int_equal(to_sqd(c, true), 0);
+	client_sends(c, 1);
+	bench_run(c->b);
+	event_expect(c->b, QP_EVENT_SQ_DRAINED);
+	assert_int_equal(sq_draining(c), 0);
+	pkt_none(c);
+	memcpy(c->path.wire.dmac, mac, 6);
+	qp_path_resolved(&c->b->engine.env, c->qp, mac);
+	pkt_none(c);
+	assert_int_equal(conn_to(c, QP_RTS), 0);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+}
+
 int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
+		bench_test(test_sqd_drained_without_a_next_hop),
 		bench_test(test_QP_15_started_messages_finish_and_new_ones_wait),
 		bench_test(test_QP_15_drain_waits_for_the_rest_of_a_message),
 		bench_test(test_QP_15_a_wqe_held_by_its_fence_has_not_started),

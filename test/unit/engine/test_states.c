@@ -86,15 +86,20 @@ test_QP_10_reset_qp_works_again(void **state)
 
 	client_sends(c, 1);
 	client_sends(c, 2);
+	recv_post(c, 7, 0, 64);
 	peer_nak(c, SQ, NAK_SYN(REM_OP));
 	send_cqe(c, 1, QP_WC_REM_OP_ERR);
 	send_cqe(c, 2, QP_WC_WR_FLUSH_ERR);
+	recv_cqe(c, 7, QP_WC_WR_FLUSH_ERR);
 	pkt_count(c);
 	assert_int_equal(conn_to(c, QP_RESET), 0);
 	c->sq.prod = c->rq.prod = 0;
 	again.sq_psn = 0x42;
 	again.rq_psn = 0x99;
 	conn_raise(c, &again);
+	/* What was in the rings before is not there any more. */
+	peer_sends(c, 0x99);
+	answer_expect(c, 0x99, WIRE_SYN_RNR | 12);
 	recv_post(c, 3, 0, 64);
 	peer_sends(c, 0x99);
 	recv_cqe(c, 3, QP_WC_SUCCESS);

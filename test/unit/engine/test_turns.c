@@ -103,6 +103,10 @@ test_engine_pool_of_device(void **state)
 	engine_run(e, c->b->now);
 	assert_int_equal(e->env.tx_n, 3);
 	assert_ptr_equal(e->env.tx[2]->pool, all);
+	engine_set_pool(e, BENCH_DEV, own);
+	client_sends(c, 3, 8);
+	engine_run(e, c->b->now);
+	assert_ptr_equal(e->env.tx[3]->pool, own);
 	recv_cqe(c, 9, QP_WC_SUCCESS);
 }
 

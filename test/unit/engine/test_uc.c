@@ -222,6 +222,8 @@ test_QP_17_send_error_stops_the_send_queue_only(void **state)
 	client_does(c, 5, UROCE_WR_SEND, 8);
 	pkt_expect(c, UC(SEND_ONLY), SQ + 1);
 	send_cqe(c, 5, QP_WC_SUCCESS);
+	pkt_none(c); /* of what was posted here, and no more */
+	cqe_none(c);
 }
 
 /* The message broke off half sent: nothing of it is outstanding when the QP goes on. */

@@ -175,6 +175,26 @@ test_CQE_03_inline_longer_than_granted(void **state)
 	send_cqe(c, 1, QP_WC_LOC_QP_OP_ERR);
 }
 
+/* Not taken for one SGE, whatever the copy's place held before. */
+static void
+test_wqe_inline_of_one_byte(void **state)
+{
+	struct conn *c = next_conn(state);
+	struct wire_pkt pkt;
+	uint32_t i;
+
+	for (i = 0; i < conn_rc.sq_entries; i++)
+		post(c, (struct wr){.id = i, .op = UROCE_WR_SEND, .flags = SIG, .len = 100});
+	assert_int_equal(pkt_count(c), i);
+	peer_ack(c, SQ + i - 1);
+	for (i = 0; i < conn_rc.sq_entries; i++)
+		send_cqe(c, i, QP_WC_SUCCESS);
+	post_inline(c, (struct wr){.id = 99, .op = UROCE_WR_SEND, .flags = SIG}, "x", 1);
+	pkt = pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + i);
+	assert_int_equal(pkt.payload_len, 1);
+	assert_int_equal(pkt.payload[0], 'x');
+}
+
 static void
 test_CQE_03_inline_read(void **state)
 {
@@ -316,6 +336,7 @@ main(void)
 		bench_test(test_CQE_03_REQ_03_opcodes_that_rc_has_not),
 		bench_test(test_CQE_03_more_sges_than_a_slot_holds),
 		bench_test(test_CQE_03_inline_longer_than_granted),
+		bench_test(test_wqe_inline_of_one_byte),
 		bench_test(test_CQE_03_inline_read),
 		bench_test(test_CQE_03_read_without_read_credit),
 		bench_test(test_CQE_02_REQ_03_message_over_2_to_the_31),
