@@ -96,6 +96,15 @@ port_pkeys(const struct device *dev)
 	return pkeys;
 }
 
+/* What tells a worker that sleeps of a frame that has come. */
+static const char *
+rx_wake(const struct port *p)
+{
+	if (p->rx_fd != 0)
+		return "port";
+	return p->inward ? "own" : "timer";
+}
+
 static void
 show_port(const struct device *dev, json_t *out)
 {
@@ -111,6 +120,7 @@ show_port(const struct device *dev, json_t *out)
 	show_set_int(o, "link_mtu", p->link_mtu);
 	show_set_int(o, "rx_queues", p->nrxq);
 	show_set_int(o, "tx_queues", p->ntxq);
+	show_set(o, "rx_wake", json_string(rx_wake(p)));
 	show_set(o, "gids", port_gids(dev));
 	show_set(o, "pkeys", port_pkeys(dev));
 	json_array_append_new(out, o);

@@ -15,6 +15,7 @@
 #include "port/log.h"
 #include "port/mtu.h"
 #include "port/port.h"
+#include "port/rx_fd.h"
 #include "port/xdp.h"
 
 #define DEFAULT_DESCRIPTORS 1024
@@ -310,6 +311,7 @@ port_open(struct port *p, const struct port_params *params, struct rte_mempool *
 		p->own_pool = NULL;
 		return rc;
 	}
+	p->rx_fd = port_find_rx_fd(p);
 	open_filters(p, filtered);
 	port_poll_link(p);
 	return 0;

@@ -22,6 +22,7 @@ struct port {
 	char netdev[32]; /* kernel interface under it, or "" */
 	uint8_t mac[6];
 	uint16_t nrxq, ntxq;
+	int rx_fd;         /* readable while frames wait in its one queue; 0: it has none */
 	uint32_t link_mtu; /* bytes of IP packet it carries */
 	bool started;      /* its queues may be used */
 	bool link_up;

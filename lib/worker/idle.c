@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <poll.h>
 #include <sched.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 #include <rte_pause.h>
@@ -21,6 +22,8 @@
 #define SLEEP_PART     32
 #define SLEEP_WOKEN_NS 10000000ull
 
+#define FIXED_FDS      2 /* polled in every sleep: the daemon's and the clients' */
+
 /*
  * A yield on a core that nobody else wants takes some 0.5 us in which nothing is looked at; one
  * that let somebody run takes two switches, several times as long. Who was alone spins for a while.
@@ -37,17 +40,46 @@ has_work(const struct worker *w)
 	       !rte_ring_empty(w->out) || doorbell_waits(w);
 }
 
+/*
+ * What a port's descriptor says beside "readable" is an error of its socket (the interface was
+ * down), and again and again until it was fetched. One that has none to fetch is not asked any
+ * more.
+ */
 static void
-sleep_on_fd(struct worker *w, uint64_t ns)
+hear_error(struct worker_rxq *q)
 {
-	struct pollfd fd[2] = {{.fd = w->own_fd, .events = POLLIN},
-			       {.fd = w->client_fd, .events = POLLIN}};
-	struct timespec limit = {.tv_nsec = (long)ns};
+	int err = 0;
+	socklen_t len = sizeof(err);
 
-	if (ppoll(fd, 2, &limit, NULL) <= 0)
+	if (getsockopt(q->fd, SOL_SOCKET, SO_ERROR, &err, &len) < 0 || err == 0)
+		q->fd = 0;
+}
+
+static void
+sleep_on_fd(struct worker *w, uint64_t ns, bool ports)
+{
+	struct pollfd fd[FIXED_FDS + ENGINE_MAX_DEVS] = {{.fd = w->own_fd, .events = POLLIN},
+							 {.fd = w->client_fd, .events = POLLIN}};
+	struct worker_rxq *of[FIXED_FDS + ENGINE_MAX_DEVS];
+	struct timespec limit = {.tv_nsec = (long)ns};
+	unsigned n = FIXED_FDS;
+
+	/* a port that has one has one queue */
+	for (unsigned i = 0; ports && i < w->nrxqs; i++) {
+		if (w->rxqs[i].fd == 0)
+			continue;
+		of[n] = &w->rxqs[i];
+		fd[n++] = (struct pollfd){.fd = w->rxqs[i].fd, .events = POLLIN};
+	}
+	if (ppoll(fd, n, &limit, NULL) <= 0)
 		return;
 	w->own_rang = fd[0].revents != 0;
 	w->client_rang = fd[1].revents != 0;
+	for (unsigned i = FIXED_FDS; i < n; i++) {
+		w->port_rang |= fd[i].revents != 0;
+		if ((fd[i].revents & ~POLLIN) != 0)
+			hear_error(of[i]);
+	}
 }
 
 /*
@@ -79,19 +111,19 @@ must_poll(const struct worker *w)
 	for (unsigned i = 0; i < w->nrxqs; i++) {
 		const struct worker_rxq *q = &w->rxqs[i];
 
-		if (!q->inward || port_rx_hooked(q->port, q->queue))
+		if ((!q->inward && q->fd == 0) || port_rx_hooked(q->port, q->queue))
 			return true;
 	}
 	return false;
 }
 
-/* How long the next sleep may be, as far as ports are concerned. */
+/* How long the next sleep may be, as far as ports are concerned. ports: they can end it. */
 static uint64_t
-sleep_limit(const struct worker *w)
+sleep_limit(const struct worker *w, bool ports)
 {
 	uint64_t part = (w->now_ns - w->idle_since_ns) / SLEEP_PART;
 
-	if (part <= w->sleep_ns || must_poll(w))
+	if (part <= w->sleep_ns || !ports || must_poll(w))
 		return w->sleep_ns;
 	return part < SLEEP_WOKEN_NS ? part : SLEEP_WOKEN_NS;
 }
@@ -100,19 +132,22 @@ sleep_limit(const struct worker *w)
 static bool
 go_to_sleep(struct worker *w)
 {
-	uint64_t ns = timer_next_ns(), limit = sleep_limit(w);
+	/* a descriptor that rings for nothing (a port short of buffers) would keep us awake */
+	bool ports = !w->port_rang;
+	uint64_t ns = timer_next_ns(), limit = sleep_limit(w, ports);
 
 	if (ns > limit)
 		ns = limit;
 	if (ns < SLEEP_MIN_NS)
 		return false;
+	w->port_rang = false;
 	drain(w); /* first: what those who rang have done is seen by the last look */
 	__atomic_store_n(&w->asleep, 1, __ATOMIC_RELAXED);
 	doorbell_set_asleep(w, 1);
 	/* Partners: the client's fence after its doorbell, worker_wake. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (!has_work(w))
-		sleep_on_fd(w, ns);
+		sleep_on_fd(w, ns, ports);
 	__atomic_store_n(&w->asleep, 0, __ATOMIC_RELAXED);
 	doorbell_set_asleep(w, 0);
 	w->sleep_ns = 2 * w->sleep_ns < SLEEP_MAX_NS ? 2 * w->sleep_ns : SLEEP_MAX_NS;
@@ -154,6 +189,7 @@ idle_empty(struct worker *w)
 	if (w->idle_since_ns == 0) {
 		w->idle_since_ns = w->now_ns;
 		w->sleep_ns = SLEEP_FIRST_NS;
+		w->port_rang = false;
 	}
 	if (!may_sleep(w) || !go_to_sleep(w))
 		yield(w);

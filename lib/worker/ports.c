@@ -24,7 +24,8 @@ resume_on_worker(struct worker *w, void *arg)
 							  .queue = (uint16_t)q,
 							  .guarded = p->guarded,
 							  /* our own transmit queue, too */
-							  .inward = p->inward && q == w->index};
+							  .inward = p->inward && q == w->index,
+							  .fd = p->rx_fd};
 }
 
 static void

@@ -44,6 +44,7 @@ struct worker_rxq {
 	uint16_t port, queue;
 	bool guarded; /* as in struct port */
 	bool inward;  /* as in struct port_params */
+	int fd;       /* rx_fd of struct port */
 };
 
 /* How this worker sends on a device. */
@@ -111,6 +112,7 @@ struct worker {
 	uint64_t alone_until_ns; /* nobody else was on this core: no yield until then */
 	/* the eventfd ended the last sleep, and was not read yet */
 	bool own_rang, client_rang;
+	bool port_rang; /* a port's descriptor ended the last sleep, and nothing was found since */
 
 	/* written by others, or read by them */
 	struct rte_ring *in __rte_cache_aligned; /* frames to receive */

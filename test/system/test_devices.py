@@ -59,6 +59,12 @@ def check_own_mac():
     daemon.stop()
 
 
+def check_rx_wake(link, want):
+    for side in (link.a, link.b):
+        shown = {p["device"]: p["rx_wake"] for p in side.daemon.show("port")["port"]}
+        assert shown[side.dev] == want, shown
+
+
 def main():
     lib.need_root()
     with lib.case("a MAC of its own beside the kernel's"):
@@ -69,12 +75,19 @@ def main():
         assert "uroce0" in listed and "uroce1" in listed, listed
         check_devinfo(link.a, 4096, 101)
         check_devinfo(link.b, 4096, 102)
+        check_rx_wake(link, "own")
         link.stop()
+    with lib.case("ports that nothing tells of frames: a ring of one's own, memif"):
+        for make in (lib.link_loop, lib.link_memif):
+            link = make()
+            check_rx_wake(link, "timer")
+            link.stop()
     for mtu in (1024, 4096):
         with lib.case(f"af_packet on a veth, MTU {mtu}"):
             link = lib.link_veth(mtu)
             check_devinfo(link.a, mtu, 101)
             check_devinfo(link.b, mtu, 102)
+            check_rx_wake(link, "port")
             for kernel, address in ((link.b, "10.9.0.101"), (link.a, "10.9.0.102")):
                 out = lib.sh("ping", "-c", "3", "-i", "0.2", "-W", "2", address,
                              ns=kernel.daemon.ns)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* When a worker without work gives up its core: idle.c alone; clock and scheduler are this file's.
  */
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -8,6 +10,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include <cmocka.h>
 #include <rte_ethdev.h>
@@ -26,7 +29,7 @@
 
 static struct {
 	uint64_t now_ns, yield_ns, next_timer_ns;
-	unsigned yields, sleeps;
+	unsigned yields, sleeps, fds;
 	uint64_t slept_ns; /* the last sleep: its limit, all of which it took where nobody rang */
 } os;
 
@@ -56,6 +59,7 @@ ppoll(struct pollfd *fds, nfds_t nfds, const struct timespec *limit, const sigse
 	int n = poll(fds, nfds, 0);
 
 	os.sleeps++;
+	os.fds = (unsigned)nfds;
 	os.slept_ns = (uint64_t)limit->tv_sec * 1000000000u + (uint64_t)limit->tv_nsec;
 	if (n == 0)
 		os.now_ns += os.slept_ns;
@@ -97,6 +101,7 @@ setup(void **state)
 	os.next_timer_ns = UINT64_MAX;
 	worker.alone_until_ns = worker.idle_since_ns = 0;
 	worker.own_fd = worker.client_fd = -1;
+	worker.port_rang = false;
 	worker.nrxqs = 1;
 	set.idle = WORKER_IDLE_ADAPTIVE;
 	return 0;
@@ -259,6 +264,96 @@ test_no_yield_before_a_sleep(void **state)
 	assert_int_equal(os.yields, yields);
 }
 
+/* A port that has a descriptor for it wakes a worker that sleeps long. */
+static void
+test_a_port_with_a_descriptor_need_not_be_looked_at(void **state)
+{
+	const uint64_t one = 1;
+	uint64_t idle_since;
+
+	queue.fd = eventfd(0, EFD_NONBLOCK);
+	assert_true(queue.fd > 0);
+	a_second();
+	assert_int_equal(os.slept_ns, WOKEN_NS);
+	assert_int_equal(os.fds, 3);
+	idle_since = os.now_ns;
+	assert_int_equal(write(queue.fd, &one, sizeof(one)), sizeof(one));
+	until_asleep();
+	assert_true(os.now_ns < idle_since + WOKEN_NS);
+	/* the frame is found */
+	idle_busy(&worker);
+	assert_int_equal(read(queue.fd, &idle_since, sizeof(one)), sizeof(one));
+	until_asleep();
+	assert_int_equal(os.slept_ns, FIRST_NS);
+	assert_int_equal(os.fds, 3);
+	close(queue.fd);
+}
+
+/* The driver lets a frame lie, for want of a buffer: its descriptor rings on and on. */
+static void
+test_a_descriptor_that_rings_for_nothing_keeps_nobody_awake(void **state)
+{
+	const uint64_t one = 1;
+	uint64_t start;
+
+	queue.fd = eventfd(0, EFD_NONBLOCK);
+	assert_int_equal(write(queue.fd, &one, sizeof(one)), sizeof(one));
+	a_second();
+	start = os.now_ns;
+	os.sleeps = 0;
+	while (os.now_ns < start + 1000000000) {
+		until_asleep();
+		/* nor is a frame, that does come, waited for longer than at other ports */
+		assert_true(os.fds == 3 || os.slept_ns == MAX_NS);
+	}
+	assert_true(os.sleeps < 3 * (os.now_ns - start) / MAX_NS);
+	assert_int_equal(queue.fd != 0, 1);
+	close(queue.fd);
+}
+
+/* An interface that was down leaves an error in the socket, which is fetched. */
+static void
+test_an_error_of_a_port_s_socket_is_fetched(void **state)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET};
+	socklen_t len = sizeof(to);
+	struct pollfd p = {.events = POLLIN};
+	int gone = socket(AF_INET, SOCK_DGRAM, 0);
+
+	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(bind(gone, (struct sockaddr *)&to, len), 0);
+	assert_int_equal(getsockname(gone, (struct sockaddr *)&to, &len), 0);
+	close(gone);
+	p.fd = queue.fd = socket(AF_INET, SOCK_DGRAM, 0);
+	assert_int_equal(connect(p.fd, (struct sockaddr *)&to, len), 0);
+	assert_int_equal(send(p.fd, "", 1, 0), 1); /* nobody is there */
+	assert_int_equal(poll(&p, 1, 10000), 1);
+	assert_true(p.revents & POLLERR);
+	until_asleep();
+	assert_int_equal(queue.fd, p.fd);
+	assert_int_equal(poll(&p, 1, 0), 0);
+	a_second();
+	assert_int_equal(os.slept_ns, WOKEN_NS);
+	close(p.fd);
+}
+
+/* Without an error to fetch it is of no use. */
+static void
+test_a_port_whose_descriptor_is_broken_is_polled(void **state)
+{
+	int ends[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	close(ends[1]);
+	queue.fd = ends[0];
+	until_asleep();
+	assert_int_equal(queue.fd, 0);
+	a_second();
+	assert_int_equal(os.slept_ns, MAX_NS);
+	assert_int_equal(os.fds, 2);
+	close(ends[0]);
+}
+
 static bool
 readable(int fd)
 {
@@ -308,6 +403,11 @@ main(void)
 		cmocka_unit_test_setup(test_who_may_hold_frames_back_is_polled, setup),
 		cmocka_unit_test_setup(test_no_sleep_outlasts_a_timer, setup),
 		cmocka_unit_test_setup(test_no_yield_before_a_sleep, setup),
+		cmocka_unit_test_setup(test_a_port_with_a_descriptor_need_not_be_looked_at, setup),
+		cmocka_unit_test_setup(test_a_descriptor_that_rings_for_nothing_keeps_nobody_awake,
+				       setup),
+		cmocka_unit_test_setup(test_an_error_of_a_port_s_socket_is_fetched, setup),
+		cmocka_unit_test_setup(test_a_port_whose_descriptor_is_broken_is_polled, setup),
 		cmocka_unit_test_setup(
 			test_rings_are_taken_before_the_next_sleep_and_not_ahead_of_the_look,
 			setup),
