@@ -311,24 +311,28 @@ measure_hops(struct bench_report *r)
 static void
 measure_wake(struct bench_report *r)
 {
-	struct bench_figure median = {.n = 0}, worst = {.n = 0};
+	struct bench_figure median = {.n = 0}, worst = {.n = 0}, bare = {.n = 0};
 
 	connect_all();
 	for (uint32_t i = 0; i < bed.o->runs; i++) {
-		struct client_hist h = {0};
+		struct client_hist h = {0}, eventfd = {0};
 
 		run_ping(WAKES, WAKE_US, &h);
+		/* where the client is, and where a worker of ours is */
+		client_bare_wakes(client_cpu(0), client_cpu(client_cpus() - 1), WAKES, WAKE_US,
+				  &eventfd);
+		bench_figure_add(&bare, client_hist_at(&eventfd, 0.5) / 1e3);
 		bench_figure_add(&median, client_hist_at(&h, 0.5) / 1e3);
 		bench_figure_add(&worst, client_hist_at(&h, 1) / 1e3);
 	}
 	bench_report_row(r, title("first message after 100 ms"), "median", &median, "us", "worst",
-			 &worst, "us", NULL);
+			 &worst, "us", "bare_eventfd", &bare, "us", NULL);
 }
 
 static void
 measure_idle(struct bench_report *r)
 {
-	struct bench_figure share = {.n = 0};
+	struct bench_figure share = {.n = 0}, bare = {.n = 0};
 	struct client_hist h = {0};
 
 	connect_all();
@@ -340,8 +344,11 @@ measure_idle(struct bench_report *r)
 		nanosleep(&second, NULL);
 		cpu = client_cpu_ns(bed.daemon.pid) - cpu;
 		bench_figure_add(&share, 100.0 * (double)cpu / (double)IDLE_NS);
+		bench_figure_add(&bare, 100.0 * client_bare_sleeps(client_cpu(client_cpus() - 1),
+								   IDLE_NS / 4));
 	}
-	bench_report_row(r, title("idle daemon"), "cpu", &share, "% of a core", NULL);
+	bench_report_row(r, title("idle daemon"), "cpu", &share, "% of a core", "bare_sleeper",
+			 &bare, "% of a core", NULL);
 }
 
 /* Daemon and clients, in bytes. */

@@ -11,6 +11,7 @@
  *   client_data.c    .. the bytes
  *   client_run.c     .. the loops that are measured
  *   client_hops.c    .. and the pieces of --measure hops; bare rings beside them
+ *   client_bare.c    what a thread's sleep and its end cost on this machine
  *   client_step.c    what the worker itself does of --measure hops
  *
  * A client is this program again, run by uroce-run, so that it finds the daemon's devices through
@@ -161,6 +162,17 @@ uint64_t client_memory(pid_t pid);
  * this core's cache: nanoseconds. DPDK has been started.
  */
 double client_step_ns(void);
+
+/* ---- client_bare.c ---- */
+/* The share (0 .. 1) of core cpu that a thread takes which does nothing for ns but sleep, 2 ms
+ * each. */
+double client_bare_sleeps(unsigned cpu, uint64_t ns);
+/*
+ * n times after a silence of pause_us (below a second): from just before a thread on core from
+ * writes an eventfd until it sees that one on core to has been woken by it. Adds to h.
+ */
+void client_bare_wakes(unsigned from, unsigned to, uint32_t n, uint32_t pause_us,
+		       struct client_hist *h);
 
 /* ---- client_hops.c ---- */
 /*

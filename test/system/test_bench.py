@@ -72,7 +72,10 @@ def main():
                   "connected", "all_queues_used")
     for idle in ("poll", "adaptive"):
         with lib.case(f"a message after silence is noticed, idle {idle}"):
-            check_row(bench("--op", "send", "--measure", "wake", "--idle", idle, *SHORT), "median")
+            check_row(bench("--op", "send", "--measure", "wake", "--idle", idle, *SHORT), "median",
+                      "bare_eventfd")
+    with lib.case("processor time of an idle daemon"):
+        check_row(bench("--measure", "idle", "--idle", "adaptive", *SHORT), "cpu", "bare_sleeper")
     with lib.case("two daemons that are there already"):
         link = lib.link_memif()
         ends = ("--socket", link.a.daemon.socket, "--dev", "uroce0",

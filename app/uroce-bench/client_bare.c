@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the machine takes for an idle thread's wake-ups, whatever the thread is for: beside the
+ * figures of an idle daemon, which cannot be better.
+ */
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+#include <rte_pause.h>
+#include "client.h"
+
+#define SLEEP_NS 2000000 /* the longest of a worker that polls a port */
+#define WAKE_NS  3000000 /* that of one that need not, 100 ms after its last work */
+
+struct sleeper {
+	unsigned cpu;
+	uint64_t until_ns; /* by the clock: a thread that is to sleep so long */
+	double share;      /* of its core, that it took */
+	int fd;            /* else: is woken by this */
+	uint64_t found;    /* so often */
+	bool stop;
+};
+
+static uint64_t
+clock_ns(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static void
+pin(unsigned cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+}
+
+static void
+start(pthread_t *thread, void *(*fn)(void *), struct sleeper *s)
+{
+	if (pthread_create(thread, NULL, fn, s) == 0)
+		return;
+	fprintf(stderr, "uroce-bench: no thread\n");
+	exit(1);
+}
+
+static void *
+sleeps(void *arg)
+{
+	static const struct timespec limit = {.tv_nsec = SLEEP_NS};
+	uint64_t begin, cpu;
+	struct sleeper *s = arg;
+
+	pin(s->cpu);
+	begin = clock_ns(CLOCK_MONOTONIC);
+	cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	while (clock_ns(CLOCK_MONOTONIC) < s->until_ns)
+		ppoll(NULL, 0, &limit, NULL);
+	cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;
+	s->share = (double)cpu / (double)(clock_ns(CLOCK_MONOTONIC) - begin);
+	return NULL;
+}
+
+double
+client_bare_sleeps(unsigned cpu, uint64_t ns)
+{
+	struct sleeper s = {.cpu = cpu, .until_ns = clock_ns(CLOCK_MONOTONIC) + ns};
+	pthread_t thread;
+
+	start(&thread, sleeps, &s);
+	pthread_join(thread, NULL);
+	return s.share;
+}
+
+static void *
+is_woken(void *arg)
+{
+	static const struct timespec limit = {.tv_nsec = WAKE_NS};
+	struct sleeper *s = arg;
+	struct pollfd p = {.fd = s->fd, .events = POLLIN};
+	uint64_t count;
+
+	pin(s->cpu);
+	while (!__atomic_load_n(&s->stop, __ATOMIC_ACQUIRE)) {
+		if (ppoll(&p, 1, &limit, NULL) != 1)
+			continue;
+		__atomic_add_fetch(&s->found, 1, __ATOMIC_RELEASE);
+		if (read(s->fd, &count, sizeof(count)) < 0)
+			break;
+	}
+	return NULL;
+}
+
+void
+client_bare_wakes(unsigned from, unsigned to, uint32_t n, uint32_t pause_us, struct client_hist *h)
+{
+	const struct timespec pause = {.tv_nsec = (long)pause_us * 1000};
+	const uint64_t one = 1;
+	struct sleeper s = {.cpu = to, .fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+	pthread_t thread;
+	cpu_set_t were;
+
+	sched_getaffinity(0, sizeof(were), &were);
+	start(&thread, is_woken, &s);
+	pin(from);
+	for (uint64_t i = 1; i <= n; i++) {
+		uint64_t begin;
+
+		nanosleep(&pause, NULL);
+		begin = clock_ns(CLOCK_MONOTONIC);
+		if (write(s.fd, &one, sizeof(one)) < 0)
+			break;
+		while (__atomic_load_n(&s.found, __ATOMIC_ACQUIRE) != i)
+			rte_pause();
+		client_hist_add(h, clock_ns(CLOCK_MONOTONIC) - begin);
+	}
+	__atomic_store_n(&s.stop, true, __ATOMIC_RELEASE);
+	pthread_join(thread, NULL);
+	sched_setaffinity(0, sizeof(were), &were);
+	close(s.fd);
+}
