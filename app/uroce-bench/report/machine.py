@@ -96,9 +96,9 @@ def cores():
     return Cores(doc["core_distance_ns"][1], tuple(doc["core_speed_ns"][1]))
 
 
-def state(before, after):
-    """What figures taken between two probes are: near, far, or mixed where it changed."""
-    near = [ns < NEAR_NS for ns in (before, after)]
+def state(*distances_ns):
+    """What a figure is that was taken between, or with, such probes: near, far, or mixed where it changed."""
+    near = [ns < NEAR_NS for ns in distances_ns]
     return "near" if all(near) else "mixed" if any(near) else "far"
 
 

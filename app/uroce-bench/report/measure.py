@@ -30,78 +30,81 @@ def _cell(doc, key, row=0):
     return doc["rows"][row][key]
 
 
-def _loops(doc):
-    """The loop of additions that a mode made around its own runs, in the middle of them."""
-    cell = doc["rows"][0].get("core_speed")
-    return (cell["median"],) if cell and cell["median"] > 0 else ()
-
-
 def _spread(cell):
     return f"{cell['least']:.3g} .. {cell['most']:.3g} {cell['unit']} in one run"
 
 
+def _runs(doc, make):
+    """
+    A sample for each run of a mode: make(cell) with cell(key) that run's figure. The cores change within
+    a second, so each run has what the mode saw of them around it.
+    """
+    row = doc["rows"][0]
+    samples = []
+    for i in range(len(row["core_speed"]["each"])):
+        sample = make(lambda key, i=i: row[key]["each"][i])
+        speed = row["core_speed"]["each"][i]
+        sample.loops_ns = (speed,) if speed > 0 else ()
+        if "distance" in row:
+            sample.distance_ns = (row["distance"]["each"][i],)
+        samples.append(sample)
+    return samples
+
+
 def engine64(plan):
-    doc = machine.run_bench("engine", "--size", 64, "--runs", 5 if plan.quick else 9)
-    return {goal: Sample(_cell(doc, key)["median"], note=_spread(_cell(doc, key)), loops_ns=_loops(doc))
+    doc = machine.run_bench("engine", "--size", 64, "--runs", 16 if plan.quick else 32)
+    return {goal: _runs(doc, lambda cell, key=key: Sample(cell(key), note=_spread(_cell(doc, key))))
             for goal, key in (("messages", "messages"), ("protocol, requester", "requester_protocol"),
                               ("protocol, responder", "responder_protocol"))}
 
 
 def engine1m(plan):
     size = 1 << 20
-    doc = machine.run_bench("engine", "--size", size, "--runs", 5 if plan.quick else 9)
-    loops = _loops(doc)
-    return {"both sides on one core": Sample(_cell(doc, "goodput")["median"],
-                                             note=_spread(_cell(doc, "goodput")), loops_ns=loops),
-            "requester alone": Sample(size * 8 / _cell(doc, "requester")["median"], loops_ns=loops),
-            "responder alone": Sample(size * 8 / _cell(doc, "responder")["median"], loops_ns=loops)}
+    doc = machine.run_bench("engine", "--size", size, "--runs", 8 if plan.quick else 16)
+    spread = _spread(_cell(doc, "goodput"))
+    return {"both sides on one core": _runs(doc, lambda cell: Sample(cell("goodput"), note=spread)),
+            "requester alone": _runs(doc, lambda cell: Sample(size * 8 / cell("requester"))),
+            "responder alone": _runs(doc, lambda cell: Sample(size * 8 / cell("responder")))}
 
 
 def _wire(goal, port, size, mtu, beside):
     """Packets a second of RC WRITEs over a port, beside the limit model or testpmd on the same port."""
     def call(plan):
         doc = machine.run_bench("wire", "--port", port, "--size", size, "--mtu", mtu,
-                                f"--versus-{beside}", "--runs", 3 if plan.quick else 9)
-        packets = _cell(doc, "packets")["median"]
-        ratio = _cell(doc, f"versus_{beside}")["median"]
-        other = _cell(doc, beside)["median"]
-        alone = _cell(doc, "port" if beside == "limit" else beside)["median"]
-        return {goal: Sample(packets, packets / ratio if ratio else None,
-                             f"{beside} {other:.3g} M/s; {_cell(doc, 'goodput')['median']:.3g} Gb/s",
-                             loops_ns=_loops(doc), starved=packets > alone)}
+                                f"--versus-{beside}", "--runs", 12 if plan.quick else 32, "--run-ms", 30)
+        alone = "port" if beside == "limit" else beside
+        return {goal: _runs(doc, lambda cell: Sample(
+            cell("packets"), cell(beside), f"{beside} {cell(beside):.3g} M/s; {cell('goodput'):.3g} Gb/s",
+            starved=cell("packets") > cell(alone)))}
     return call
 
 
 def client_latency(plan):
     """Half of a round trip of SENDs between two QPs of one client."""
-    doc = machine.run_bench("client", "--measure", "latency", "--op", "send", "--size", 64, "--runs", 3)
-    p50, p99, p999 = (_cell(doc, key)["median"] for key in ("p50", "p99", "p99.9"))
-    return {"latency, 64 B SEND, median": Sample(p50, note=f"p99 {p99:.3g} us, p99.9 {p999:.3g} us",
-                                                 loops_ns=_loops(doc))}
+    doc = machine.run_bench("client", "--measure", "latency", "--op", "send", "--size", 64, "--runs", 5)
+    return {"latency, 64 B SEND, median": _runs(doc, lambda cell: Sample(
+        cell("p50"), note=f"p99 {cell('p99'):.3g} us, p99.9 {cell('p99.9'):.3g} us"))}
 
 
 def client_hops(plan):
     """To the worker and back, by a WR of which no packet is made, from published to found, less what
     worker and poll do of it."""
-    doc = machine.run_bench("client", "--measure", "hops", "--runs", 5)
-    ns = {key: _cell(doc, key)["median"] for key in (
-        "hops", "post", "published_to_found", "worker_step", "poll", "bare_rings", "bare_publish",
-        "line_round_trip")}
-    return {"two ring hops": Sample(
-        ns["hops"] / 1000, ns["line_round_trip"] / 1000,
-        f"a window unbound: {ns['published_to_found']:.0f} ns from published to found, less the worker's "
-        f"{ns['worker_step']:.0f} and a poll's {ns['poll']:.0f} ns; the post before it takes "
-        f"{ns['post']:.0f} ns, in which the fence waits for the index's line; bare rings: "
-        f"{ns['bare_rings']:.0f} ns, and {ns['bare_publish']:.0f} ns to publish; a cache line there and "
-        f"back: {ns['line_round_trip']:.0f} ns", loops_ns=_loops(doc))}
+    doc = machine.run_bench("client", "--measure", "hops", "--runs", 7)
+    return {"two ring hops": _runs(doc, lambda ns: Sample(
+        ns("hops") / 1000, ns("line_round_trip") / 1000,
+        f"a window unbound: {ns('published_to_found'):.0f} ns from published to found, less the worker's "
+        f"{ns('worker_step'):.0f} and a poll's {ns('poll'):.0f} ns; the post before it takes "
+        f"{ns('post'):.0f} ns, in which the fence waits for the index's line; bare rings: "
+        f"{ns('bare_rings'):.0f} ns, and {ns('bare_publish'):.0f} ns to publish; a cache line there and "
+        f"back: {ns('line_round_trip'):.0f} ns"))}
 
 
 def client1m(plan):
     size = 1 << 20
     engine = _cell(machine.run_bench("engine", "--size", size, "--runs", 3, "--no-probe"), "goodput")
-    doc = machine.run_bench("client", "--size", size, "--depth", 16, "--runs", 3)
-    return {"one QP, 1 MiB WRITE": Sample(_cell(doc, "goodput")["median"], engine["median"],
-                                          f"engine {engine['median']:.1f} Gb/s", loops_ns=_loops(doc))}
+    doc = machine.run_bench("client", "--size", size, "--depth", 16, "--runs", 5)
+    return {"one QP, 1 MiB WRITE": _runs(doc, lambda cell: Sample(
+        cell("goodput"), engine["median"], f"engine {engine['median']:.1f} Gb/s"))}
 
 
 def _qps(goal, size, plan):
@@ -201,24 +204,24 @@ class Prober:
         return seen
 
     @contextlib.contextmanager
-    def around(self, samples, one_core=False):
+    def around(self, samples):
         """
-        Marks what the block puts into its dictionary with what the cores were like around it, and adds
-        it to samples. one_core: the samples say themselves what theirs was like; the looks here are
-        at both cores at the same time, which may be two threads of one.
+        Adds what the block puts into its dictionary to samples: a sample a goal, or a list of them, one
+        a run. What a sample does not say itself of the cores is what they were like around the block.
         """
         before = self.last if self.last is not None else self.look()
         self.last = None  # the block may fail, late
         new = {}
         yield new
         self.last = after = self.look()
-        for name, sample in new.items():
-            sample.distance_ns = (before.distance_ns, after.distance_ns)
-            sample.state = machine.state(*sample.distance_ns)
-            self.fastest_ns = min([self.fastest_ns, *sample.loops_ns])
-            if not one_core or not sample.loops_ns:
-                sample.loops_ns = (max(before.loops_ns), *sample.loops_ns, max(after.loops_ns))
-            samples.setdefault(name, []).append(sample)
+        for name, given in new.items():
+            mine = given if isinstance(given, list) else [given]
+            for sample in mine:
+                sample.distance_ns = sample.distance_ns or (before.distance_ns, after.distance_ns)
+                sample.state = machine.state(*sample.distance_ns)
+                sample.loops_ns = sample.loops_ns or (max(before.loops_ns), max(after.loops_ns))
+                self.fastest_ns = min([self.fastest_ns, *sample.loops_ns])
+            samples.setdefault(name, []).extend(mine)
 
     def judge(self, sample):
         """By the fastest loop that was seen so far."""
@@ -240,7 +243,7 @@ class Group:
         start = time.monotonic()
         try:
             machine.need(*NEEDS.get(self.name, ()))
-            with prober.around(self.samples, self.name in goals.ONE_CORE) as new:
+            with prober.around(self.samples) as new:
                 new.update(GROUPS[self.name](plan))
         except (machine.Missing, procs.Failed, RuntimeError, OSError, KeyError, ValueError) as why:
             self.error = f"{type(why).__name__}: {why}" if isinstance(why, (KeyError, ValueError)) else why

@@ -195,6 +195,18 @@ class Measuring(unittest.TestCase):
         row = self.rows(lambda plan: {"messages": Sample(9.0, loops_ns=(0.9,))})[0]
         self.assertEqual(row["state"], "near, shared core")
 
+    def test_each_run_of_a_mode_is_a_sample(self):
+        figures = {"packets": [1.0, 2.0, 3.0, 9.0], "testpmd": [4.0, 4.0, 4.0, 4.0],
+                   "core_speed": [0.9, 0.5, 0.5, 0.5], "distance": [20.0, 30.0, 200.0, 40.0],
+                   "goodput": [1.0] * 4}
+        doc = {"rows": [{key: {"each": each} for key, each in figures.items()}]}
+        with mock.patch.object(machine, "run_bench", return_value=doc):
+            row = self.rows(measure.GROUPS["wire-packet64"], 1, "wire-packet64")[0]
+        # the second: the first's core was shared, the third's far, the last's testpmd starved
+        self.assertEqual((row["figure"], row["ratio"], row["samples"], row["state"]), (2.0, 0.5, 1, "near"))
+        self.assertEqual((row["far"]["figure"], row["shared"]["figure"]), (3.0, 1.0))
+        self.assertEqual(row["core_distance_ns"], [30.0, 30.0])
+
     def test_groups_without_a_whole_core_have_more_turns(self):
         call = mock.Mock(side_effect=lambda plan: {"messages": Sample(9.0, loops_ns=(0.5,))})
         self.rows(call, 2)
