@@ -79,7 +79,7 @@ def iperf3(seconds):
 def tcp_goodput(plan):
     """1 MiB messages: iperf3 over TCP; ib_write_bw over uroce."""
     tcp = iperf3(plan.seconds(3))
-    with contextlib.closing(procs.Local()) as link:
+    with contextlib.closing(procs.Local(placed=True)) as link:
         line = perftest(link, "ib_write_bw", "-s", MIB, "-D", plan.seconds(3), "-t", 16)
     return {"TCP: goodput, 1 MiB": Sample(line[3] * MIB * 8 / 1e9, tcp,
                                           f"TCP {tcp:.1f} Gb/s by iperf3; uroce by ib_write_bw")}
