@@ -12,9 +12,11 @@ HUGE_GROUP = pathlib.Path("/proc/sys/vm/hugetlb_shm_group")
 
 def rows(text):
     """The result table: message size -> list of the numbers behind it. On a busy machine perftest
-    cannot tell the CPU's frequency, and prints inf."""
+    cannot tell the CPU's frequency: it prints inf, and says so on its other output, of which the
+    words can stand behind a row's."""
     found = {}
     for line in text.splitlines():
+        line = line.partition("Correlation coefficient")[0]
         if re.fullmatch(r"\s*\d+(\s+([\d.]+|inf|-?nan))+\s*", line):
             size, *rest = line.split()
             found[int(size)] = [float(x) for x in rest]
