@@ -101,6 +101,7 @@ GOALS = (
 )
 
 
+FEW = 3  # samples of the better kind that are enough to leave out the others, however many
 ONE_CORE = ("engine64", "engine1m")  # groups that have one core in use, the first
 
 
@@ -112,13 +113,15 @@ def name_of(goal):
 def _chosen(goal, samples):
     """
     Those to judge by: with near cores if there are such, and of these with whole cores if there are
-    such. Where one core is in use, its distance from the other counts last. Returns them, those left
+    such; a quarter of them at least, or FEW, since one odd run is no measure of many. Where one core is in use, its distance from the other counts last. Returns them, those left
     out for the distance, and those left out for a shared core.
     """
     chosen, left = list(samples), {}
     wanted = (("state", "near"), ("core", "whole"))
     for key, best in reversed(wanted) if goal.group in ONE_CORE else wanted:
         good = [s for s in chosen if getattr(s, key) == best]
+        if len(good) < min(FEW, (len(chosen) + 3) // 4):
+            good = []
         left[key] = [s for s in chosen if good and getattr(s, key) != best]
         chosen = good or chosen
     return chosen, left["state"], left["core"]

@@ -207,6 +207,15 @@ class Measuring(unittest.TestCase):
         self.assertEqual((row["far"]["figure"], row["shared"]["figure"]), (3.0, 1.0))
         self.assertEqual(row["core_distance_ns"], [30.0, 30.0])
 
+    def test_one_odd_run_is_no_measure_of_many(self):
+        def chosen(whole, shared):
+            row = goals.make_row(SHARE, [near(1.0, 10.0)] * whole + [near(6.0, 10.0, "shared")] * shared)
+            return row["samples"], "shared" in row
+        self.assertEqual(chosen(1, 3), (1, True))
+        self.assertEqual(chosen(1, 4), (5, False))
+        self.assertEqual(chosen(2, 30), (32, False))
+        self.assertEqual(chosen(3, 30), (3, True))
+
     def test_groups_without_a_whole_core_have_more_turns(self):
         call = mock.Mock(side_effect=lambda plan: {"messages": Sample(9.0, loops_ns=(0.5,))})
         self.rows(call, 2)
