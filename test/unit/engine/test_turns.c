@@ -85,8 +85,8 @@ test_engine_pool_of_device(void **state)
 	struct conn *c = next_conn(state);
 	struct engine *e = &c->b->engine;
 	struct rte_mempool *all = e->env.pool;
-	/* what is still in a frame when this ends is freed after it */
-	struct rte_mempool *own = rte_pktmbuf_pool_create("own", 63, 0, 0, 4608, SOCKET_ID_ANY);
+	/* freed after what is still in a frame when this ends; it has a cache, all has none */
+	struct rte_mempool *own = rte_pktmbuf_pool_create("own", 63, 8, 0, 4608, SOCKET_ID_ANY);
 
 	assert_non_null(own);
 	engine_set_pool(e, BENCH_DEV, own);
