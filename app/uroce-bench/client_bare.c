@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the machine takes for an idle thread's wake-ups, whatever the thread is for: beside the
- * figures of an idle daemon, which cannot be better.
+ * figures of an idle daemon, to tell the machine's part from the daemon's. A daemon that sleeps
+ * longer than SLEEP_NS wakes less often than the bare sleeper.
  */
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -35,23 +38,19 @@ clock_ns(clockid_t clock)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-static void
-pin(unsigned cpu)
+static _Noreturn void
+give_up(const char *what)
 {
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	sched_setaffinity(0, sizeof(set), &set);
+	fprintf(stderr, "uroce-bench: %s: %s\n", what, strerror(errno));
+	exit(1);
 }
 
 static void
 start(pthread_t *thread, void *(*fn)(void *), struct sleeper *s)
 {
-	if (pthread_create(thread, NULL, fn, s) == 0)
-		return;
-	fprintf(stderr, "uroce-bench: no thread\n");
-	exit(1);
+	errno = pthread_create(thread, NULL, fn, s);
+	if (errno != 0)
+		give_up("a thread");
 }
 
 static void *
@@ -61,7 +60,7 @@ sleeps(void *arg)
 	uint64_t begin, cpu;
 	struct sleeper *s = arg;
 
-	pin(s->cpu);
+	bench_pin(s->cpu);
 	begin = clock_ns(CLOCK_MONOTONIC);
 	cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	while (clock_ns(CLOCK_MONOTONIC) < s->until_ns)
@@ -90,7 +89,7 @@ is_woken(void *arg)
 	struct pollfd p = {.fd = s->fd, .events = POLLIN};
 	uint64_t count;
 
-	pin(s->cpu);
+	bench_pin(s->cpu);
 	while (!__atomic_load_n(&s->stop, __ATOMIC_ACQUIRE)) {
 		if (ppoll(&p, 1, &limit, NULL) != 1)
 			continue;
@@ -110,9 +109,11 @@ client_bare_wakes(unsigned from, unsigned to, uint32_t n, uint32_t pause_us, str
 	pthread_t thread;
 	cpu_set_t were;
 
+	if (s.fd < 0)
+		give_up("an eventfd");
 	sched_getaffinity(0, sizeof(were), &were);
 	start(&thread, is_woken, &s);
-	pin(from);
+	bench_pin(from);
 	for (uint64_t i = 1; i <= n; i++) {
 		uint64_t begin;
 

@@ -8,6 +8,7 @@
  *   engine_doorbell  a QP that its client rang for
  *   engine_run       runs QPs with work until the tx array is full or nothing is left
  *   engine_timer     a QP whose deadline has come
+ *   engine_last_turn, engine_forget  a QP that is destroyed
  */
 #ifndef WORKER_ENGINE_H
 #define WORKER_ENGINE_H
