@@ -150,7 +150,8 @@ void mw_unbind(struct mr *mw);
 
 /*
  * Worker. Copy len bytes out of or into a region; the range was checked by mr_lookup in this
- * burst. 0, or -errno from the region's ops (never fails for mapped memory).
+ * burst. src may lie in the region, too. 0, or -errno from the region's ops (never fails for mapped
+ * memory).
  */
 static inline int
 mr_read(const struct mr *mr, uint64_t addr, void *dst, uint32_t len)
@@ -170,7 +171,7 @@ mr_write(const struct mr *mr, uint64_t addr, const void *src, uint32_t len)
 
 	if (mr->host == NULL)
 		return mr->ops->write(mr->ops_ctx, mr->va + off, src, len);
-	memcpy(mr->host + off, src, len);
+	memmove(mr->host + off, src, len);
 	return 0;
 }
 

@@ -56,7 +56,7 @@ struct qp_env {
 	 * the client's memory: such a frame has several segments, and does not outlive the burst it
 	 * was made in (MEM-03), but as a copy (rte_pktmbuf_linearize). UINT32_MAX: all are copied.
 	 */
-	uint32_t view_bytes;
+	uint32_t view_bytes;                       /* of the QP whose turn it is */
 	struct rte_mbuf_ext_shared_info view_info; /* of all of them */
 	struct qp_sqe_pool *sqes;                  /* of all QPs that are worked on with this env */
 	struct rte_mbuf **tx;  /* out: tx[0 .. tx_n) are frames to send, in order */
@@ -74,7 +74,7 @@ struct qp_env {
 /*
  * A frame in env->tx says where it goes: m->port is the device (ethdev port) and
  * m->hash.usr is QP_TX_WIRE or QP_TX_LOOPBACK (a GID of the same device: never on the wire). The
- * latter has no ICRC.
+ * latter has no ICRC, and may be a view: headers, and where the payload lies (qp/view.h).
  */
 #define QP_TX_WIRE     0u
 #define QP_TX_LOOPBACK 1u

@@ -21,6 +21,7 @@
 #include "qp/sqe.h"
 #include "qp/srq.h"
 #include "qp/state.h"
+#include "qp/view.h"
 #include "wire/build.h"
 
 #define QP_MAX_RD_ATOMIC   16    /* READs and atomics outstanding, either way */
@@ -337,6 +338,19 @@ qp_emit(struct qp_env *env, const struct qp *qp, struct rte_mbuf *m, struct wire
 	m->data_len = (uint16_t)len;
 	m->pkt_len = len;
 	qp_push(env, qp, m, loopback ? QP_TX_LOOPBACK : QP_TX_WIRE);
+}
+
+/*
+ * Worker. The same of a frame that loops back, of hdr_len bytes of headers in m, and whose payload,
+ * len bytes, stays at src.
+ */
+static inline void
+qp_emit_view(struct qp_env *env, const struct qp *qp, struct rte_mbuf *m, uint32_t hdr_len,
+	     const uint8_t *src, uint32_t len)
+{
+	qp_view_set(m, hdr_len, (struct qp_view){src, len},
+		    hdr_len + len + (-len & 3) + WIRE_ICRC_LEN);
+	qp_push(env, qp, m, QP_TX_LOOPBACK);
 }
 
 /* Worker. qp has work for a later call of the requester or responder. */

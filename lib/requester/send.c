@@ -100,13 +100,13 @@ req_sent_all(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e)
 
 /*
  * The payload of a frame, len bytes at off of the WQE's data: where it is, if it is to stay there.
- * The port has to copy it anyway; it has to be large, and sent for the first time; and of UC
- * nothing may stay, as that completes before the port has copied anything.
+ * The port, or the responder, has to copy it anyway; it has to be large, and sent for the first
+ * time; and of UC nothing may stay, as that completes before the port has copied anything.
  */
 static inline const uint8_t *
 send_view(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off, uint32_t len)
 {
-	if (likely(len < env->view_bytes) || qp->loopback || qp->type != QP_TYPE_RC ||
+	if (likely(len < env->view_bytes) || qp->type != QP_TYPE_RC ||
 	    psn_lt(qp->snd.next_psn, qp->snd.high_psn))
 		return NULL;
 	return req_view_of(env, qp, e, off, len);

@@ -70,6 +70,7 @@ engine_init(struct engine *e, struct rte_mempool *pool, struct qp_sqe_pool *sqes
 	e->env.pool = pool;
 	e->pool = pool;
 	qp_env_init_views(&e->env);
+	e->loop_view_bytes = UINT32_MAX;
 	e->env.sqes = sqes;
 	e->env.tx = e->tx;
 	e->env.tx_cap = ENGINE_TX_CAP;
@@ -105,6 +106,12 @@ void
 engine_set_views(struct engine *e, uint16_t dev, uint32_t bytes)
 {
 	e->dev[dev].view_bytes = bytes;
+}
+
+void
+engine_set_loop_views(struct engine *e, uint32_t bytes)
+{
+	e->loop_view_bytes = bytes;
 }
 
 void
@@ -360,8 +367,10 @@ static void
 rx_handoff(struct engine *e, uint16_t dev, struct rte_mbuf *m, uint32_t qpn)
 {
 	e->dev[dev].obs->ctr[OBS_RX_HANDOFF]++;
-	if (e->rx_loopback)
+	if (e->rx_loopback) {
+		qp_view_own(m);
 		wire_frame_seal_own(rte_pktmbuf_mtod(m, uint8_t *), m->data_len);
+	}
 	m->port = dev;
 	e->ops->handoff(e->ops_ctx, qpn & e->worker_mask, m);
 }
@@ -390,7 +399,7 @@ rx_sort(struct engine *e, uint16_t dev, struct rte_mbuf *m, struct rx_frame *f)
 		return false;
 	}
 	f->m = m;
-	f->v = wire_parse_with(frame, m->data_len, &e->memo, &f->pkt);
+	f->v = wire_parse_with(frame, e->rx_loopback ? m->pkt_len : m->data_len, &e->memo, &f->pkt);
 	if (f->v == WIRE_NOT_ROCE) {
 		obs->ctr[OBS_SLOW_PATH]++;
 		e->ops->slow_path(e->ops_ctx, dev, m);
@@ -406,6 +415,8 @@ rx_sort(struct engine *e, uint16_t dev, struct rte_mbuf *m, struct rx_frame *f)
 		return false;
 	}
 	qp_table_prefetch(e->qps, f->pkt.qpn);
+	if (e->rx_loopback && qp_view_is(m))
+		f->pkt.payload = qp_view_get(m).payload;
 	return true;
 }
 

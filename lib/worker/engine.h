@@ -73,6 +73,7 @@ struct engine {
 	uint32_t asked_n;
 	struct qp *asked[ENGINE_ASKED]; /* given requests since the last turn, once each or more */
 	bool rx_loopback;               /* within engine_rx_loopback */
+	uint32_t loop_view_bytes;       /* view_bytes of struct qp_env where frames loop back */
 	struct engine_run_list run;
 	struct wire_memo memo; /* of the heads of received frames */
 	struct engine_dev dev[ENGINE_MAX_DEVS];
@@ -105,6 +106,11 @@ void engine_set_pool(struct engine *e, uint16_t dev, struct rte_mempool *pool);
  * memory in frames to send on dev (view_bytes of struct qp_env); UINT32_MAX, as at first: none.
  */
 void engine_set_views(struct engine *e, uint16_t dev, uint32_t bytes);
+/*
+ * The same of frames that loop back, whatever the device: they are views then (qp/view.h), and
+ * engine_rx_loopback comes before any worker_call.
+ */
+void engine_set_loop_views(struct engine *e, uint32_t bytes);
 
 /* The worker's own thread, or a worker_call: the device's addresses from now on. */
 void engine_set_addrs(struct engine *e, uint16_t dev, const struct engine_addrs *addrs);

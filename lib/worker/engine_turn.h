@@ -30,7 +30,7 @@ turn_begin(struct engine *e, struct qp *qp)
 	e->env.obs = qp->obs;
 	e->env.pool = e->dev[qp->port].pool;
 	e->env.pool_cache = rte_mempool_default_cache(e->env.pool, rte_lcore_id());
-	e->env.view_bytes = e->dev[qp->port].view_bytes;
+	e->env.view_bytes = qp->loopback ? e->loop_view_bytes : e->dev[qp->port].view_bytes;
 }
 
 /* ACKs and NAKs of those who were asked since the last time. */

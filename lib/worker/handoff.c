@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <string.h>
 #include <rte_branch_prediction.h>
+#include "qp/view.h"
 #include "worker/priv.h"
 
 void
@@ -48,6 +49,13 @@ handoff_rx(struct worker *w)
 	if (n != 0)
 		rx_by_device(w, m, n, engine_rx);
 	return n;
+}
+
+void
+loopback_own(struct worker *w)
+{
+	for (uint32_t i = 0; i < w->lo_n; i++)
+		qp_view_own(w->lo[i]);
 }
 
 unsigned

@@ -169,6 +169,8 @@ void hot_forget(struct worker *w, const struct qp *qp);
 void handoff_to(void *ctx, uint32_t worker, struct rte_mbuf *m);
 unsigned handoff_rx(struct worker *w);
 unsigned loopback_rx(struct worker *w);
+/* Frames that loop back wait: client memory is not to be touched for them any more. */
+void loopback_own(struct worker *w);
 
 /* tx.c */
 unsigned tx_flush(struct worker *w);

@@ -174,7 +174,7 @@ capture_control(struct worker *w, struct rte_mbuf *const *m, uint32_t n)
 	}
 }
 
-/* Client memory may go after this iteration: what the port refused becomes a frame of its own. */
+/* Client memory may go after this iteration: what was refused becomes a frame of its own. */
 static void
 own_payloads(struct rte_mbuf *const *m, uint32_t n)
 {
@@ -182,6 +182,8 @@ own_payloads(struct rte_mbuf *const *m, uint32_t n)
 		/* a buffer has room for a whole frame (qp/env.h) */
 		if (m[i]->nb_segs != 1)
 			RTE_VERIFY(rte_pktmbuf_linearize(m[i]) == 0);
+		else if (m[i]->hash.usr == QP_TX_LOOPBACK)
+			qp_view_own(m[i]);
 	}
 }
 

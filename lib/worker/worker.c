@@ -87,14 +87,19 @@ run_engine(struct worker *w)
 static unsigned
 iterate(struct worker *w)
 {
-	unsigned done;
+	unsigned done = 0;
 
 	w->now_ns = timer_now_ns();
-	done = call_run(w);
+	/* A call may take away memory that frames which loop back have their payload in (MEM-03).
+	 */
+	if (event_retry_held(w))
+		done = loopback_rx(w);
+	else
+		loopback_own(w);
+	done += call_run(w);
 	if (event_retry_held(w)) {
 		done += ports_rx(w);
 		done += handoff_rx(w);
-		done += loopback_rx(w);
 		done += doorbell_poll(w);
 		done += hot_poll(w);
 		done += timers(w);
@@ -187,6 +192,7 @@ worker_make(struct worker_set *ws, const struct worker_params *p, unsigned i)
 	}
 	engine_init(&w->engine, p->pool, w->sqes, p->mrs, p->qps, i, p->nworkers - 1,
 		    &worker_engine_ops, w);
+	engine_set_loop_views(&w->engine, WORKER_VIEW_BYTES);
 	w->engine.env.obs = &w->obs_none;
 	return w;
 }

@@ -190,12 +190,27 @@ trace_request(struct sim_side *side, const struct wire_pkt *pkt, struct sim_view
 	trace_window(side, v->psn + 1);
 }
 
+/* The bytes of m, and of a view its payload (qp/view.h). */
+static const uint8_t *
+trace_bytes(struct sim *s, struct rte_mbuf *m)
+{
+	struct qp_view v;
+
+	if (m->hash.usr != QP_TX_LOOPBACK || !qp_view_is(m))
+		return rte_pktmbuf_read(m, 0, m->pkt_len, s->scratch);
+	v = qp_view_get(m);
+	memset(s->scratch, 0, m->pkt_len);
+	memcpy(s->scratch, rte_pktmbuf_mtod(m, uint8_t *), m->data_len);
+	memcpy(s->scratch + m->data_len, v.payload, v.len);
+	return s->scratch;
+}
+
 /* Which sides a frame is between; false, and a failure, when it makes no sense as a frame. */
 static bool
 trace_frame(struct sim_node *n, struct rte_mbuf *m, struct wire_pkt *pkt, struct sim_view *v)
 {
 	struct sim *s = n->sim;
-	const uint8_t *bytes = rte_pktmbuf_read(m, 0, m->pkt_len, s->scratch);
+	const uint8_t *bytes = trace_bytes(s, m);
 	uint32_t i;
 
 	if (bytes == NULL || wire_parse(bytes, m->pkt_len, pkt) != WIRE_OK ||

@@ -111,6 +111,8 @@ loop_poll(struct mesh_worker *w)
 		mesh_fail(m, "node %u: engine built more frames than it has room for",
 			  w->node->idx);
 	for (i = had; i < env->tx_n; i++) { /* as a port copies them */
+		if (env->tx[i]->hash.usr == QP_TX_LOOPBACK)
+			qp_view_own(env->tx[i]);
 		if (rte_pktmbuf_linearize(env->tx[i]) != 0)
 			mesh_fail(m, "node %u: no room for a frame in its buffer", w->node->idx);
 	}

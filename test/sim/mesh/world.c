@@ -210,8 +210,10 @@ world_node(struct mesh *m, uint32_t idx)
 		engine_init(&w->eng, m->cfg.small_pool ? m->small_pool : m->pool, sqes, &n->mrs,
 			    &n->qps, i, m->cfg.workers - 1, &mesh_engine_ops, w);
 		engine_add_dev(&w->eng, n->dev, n->mac, &w->obs);
-		if (m->cfg.view != 0)
+		if (m->cfg.view != 0) {
 			engine_set_views(&w->eng, n->dev, m->cfg.view);
+			engine_set_loop_views(&w->eng, m->cfg.view);
+		}
 		w->eng.env.now_ns = m->now_ns;
 		world_srq(w);
 	}

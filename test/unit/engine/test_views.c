@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Frames whose payload stays in the client's memory until the port copies it: the same bytes as
- * those of a copy, and a copy wherever memory might not stay what it is.
+ * Frames whose payload stays in the client's memory until the port copies it, or until they are
+ * received where they loop back: the same bytes as those of a copy, and a copy wherever memory
+ * might not stay what it is.
  */
 #include <string.h>
 #include <rte_mbuf.h>
@@ -106,7 +107,7 @@ test_views_changed_memory_is_a_lost_frame(void **state)
 	send_cqe(c, 1, QP_WC_SUCCESS);
 }
 
-/* Data of which there is no piece to look at: inline, in two SGEs, behind calls, looped back. */
+/* Data of which there is no piece to look at: inline, in two SGEs, behind calls. */
 static void
 test_views_not_of_these(void **state)
 {
@@ -128,12 +129,6 @@ test_views_not_of_these(void **state)
 	region_by_ops(c->local, UINT32_MAX);
 	post(c, (struct wr){.id = 4, .op = UROCE_WR_SEND, .len = 600});
 	assert_int_equal(segs_of(c, 3), 1);
-	c->qp->loopback = true;
-	post(c, (struct wr){.id = 5, .op = UROCE_WR_SEND, .len = 600});
-	assert_int_equal(segs_of(c, 4), 1);
-	c->qp->loopback = false;
-	c->b->nframes--;
-	rte_pktmbuf_free(c->b->frame[4]);
 	assert_int_equal(pkt_count(c), 4);
 }
 
@@ -196,6 +191,149 @@ test_MEM_03_views_key_gone(void **state)
 	send_cqe(c, 1, QP_WC_LOC_PROT_ERR);
 }
 
+/* A connection to a QP of the same device. */
+static struct conn *
+loop_conn(void **state, struct conn_cfg cfg)
+{
+	struct bench *b = *state;
+	enum qp_state to = cfg.state;
+	struct conn *c;
+
+	engine_set_loop_views(&b->engine, VIEW_BYTES);
+	cfg.qpn += 2 * b->nconns;
+	cfg.state = QP_RESET;
+	c = conn_open(b, cfg);
+	c->path.loopback = true;
+	cfg.state = to;
+	conn_raise(c, &cfg);
+	return c;
+}
+
+/* The last frame that the engine has made, not looked at yet. */
+static struct rte_mbuf *
+last_frame(struct conn *c)
+{
+	bench_run(c->b);
+	assert_true(c->b->nframes > 0);
+	return c->b->frame[c->b->nframes - 1];
+}
+
+/* Frames that loop back have their payload where the client has it, and what is there last counts.
+ */
+static void
+test_views_loop_back(void **state)
+{
+	static const uint32_t lens[] = {499, 500, 501, 502, 503, 1024};
+
+	for (uint32_t v6 = 0; v6 < 2; v6++) {
+		struct conn_cfg cfg = conn_rc;
+		struct wire_pkt pkt;
+		struct conn *c;
+
+		cfg.v6 = v6;
+		c = loop_conn(state, cfg);
+		for (uint32_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+			const struct rte_mbuf *m;
+
+			post(c, (struct wr){.id = i, .op = UROCE_WR_RDMA_WRITE, .len = lens[i]});
+			m = last_frame(c);
+			assert_int_equal(m->nb_segs, 1);
+			assert_int_equal(qp_view_is(m), lens[i] >= VIEW_BYTES);
+			c->local->bytes[i] ^= 0xff;
+			assert_true(pkt_poll(c, &pkt)); /* makes it a frame of its own */
+			assert_int_equal(pkt.payload_len, lens[i]);
+			assert_int_equal(pkt.payload[0] == c->local->bytes[0],
+					 i != 0 || lens[i] >= VIEW_BYTES);
+			assert_memory_equal(pkt.payload + 1, c->local->bytes + 1, lens[i] - 1);
+		}
+	}
+}
+
+/*
+ * Where the memory might be another's or have other bytes by then: of UC, which completes before it
+ * is received; of READ responses, behind which a WRITE to that memory may come.
+ */
+static void
+test_views_do_not_loop_back_of_these(void **state)
+{
+	struct conn_cfg cfg = conn_rc;
+	struct conn *c = loop_conn(state, cfg);
+
+	peer_read(c, RQ, REMOTE_VA, 600);
+	assert_false(qp_view_is(last_frame(c)));
+	pkt_expect(c, WIRE_OP_READ_RESP_ONLY, RQ);
+	cfg.type = QP_TYPE_UC;
+	c = loop_conn(state, cfg);
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_WRITE, .len = 600});
+	assert_false(qp_view_is(last_frame(c)));
+	pkt_expect(c, WIRE_OP_WRITE_ONLY | WIRE_SVC_UC, SQ);
+}
+
+/* Give b a view with the headers of the frame and len bytes of payload at payload. */
+static void
+put_view(struct bench *b, const uint8_t *frame, uint32_t frame_len, const uint8_t *payload,
+	 uint32_t len)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(b->engine.env.pool);
+	struct wire_pkt pkt;
+	uint32_t hdr_len;
+
+	assert_non_null(m);
+	assert_int_equal(wire_parse(frame, frame_len, &pkt), WIRE_OK);
+	assert_int_equal(pkt.payload_len, len);
+	hdr_len = (uint32_t)(pkt.payload - frame);
+	memcpy(rte_pktmbuf_mtod(m, uint8_t *), frame, hdr_len);
+	qp_view_set(m, hdr_len, (struct qp_view){payload, len}, frame_len);
+	engine_rx_loopback(&b->engine, b->now, BENCH_DEV, &m, 1);
+}
+
+/* To where it goes: the region of a WRITE, be it the very one it comes from; two SGEs. */
+static void
+test_views_are_received(void **state)
+{
+	struct conn *c = loop_conn(state, conn_rc);
+	uint8_t frame[WIRE_MAX_OVERHEAD + 1024], bytes[601], was[601];
+	struct wire_fields f = {.opcode = WIRE_OP_WRITE_ONLY, .psn = RQ, .dmalen = 601};
+	uint32_t len, i;
+
+	for (i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)(i * 7 + 1);
+	f.va = REMOTE_VA;
+	f.rkey = c->remote->mr.key;
+	len = peer_frame(c, f, 0, 601, frame);
+	put_view(c->b, frame, len, bytes, 601);
+	assert_memory_equal(c->remote->bytes, bytes, 601);
+
+	f.psn++;
+	f.va = REMOTE_VA + 10;
+	memcpy(was, c->remote->bytes, 601);
+	len = peer_frame(c, f, 0, 601, frame);
+	put_view(c->b, frame, len, c->remote->bytes, 601);
+	assert_memory_equal(c->remote->bytes + 10, was, 601);
+
+	f = (struct wire_fields){.opcode = WIRE_OP_SEND_ONLY, .psn = RQ + 2};
+	recv_post(c, 1, 0, 1024);
+	len = peer_frame(c, f, 0, 601, frame);
+	put_view(c->b, frame, len, bytes, 601);
+	recv_cqe(c, 1, QP_WC_SUCCESS);
+	assert_memory_equal(c->local->bytes, bytes, 601);
+}
+
+/* To a QP of another worker: its own bytes, and an ICRC, which the harness looks at. */
+static void
+test_views_are_handed_over_as_frames(void **state)
+{
+	struct conn *c = loop_conn(state, conn_rc);
+	uint8_t frame[WIRE_MAX_OVERHEAD + 1024];
+	uint32_t len;
+
+	wire_tmpl_init(&c->peer, &c->peer_path, BENCH_QPN + 1, 0xffff);
+	len = peer_frame(c, (struct wire_fields){.opcode = WIRE_OP_SEND_ONLY, .psn = RQ}, 0, 601,
+			 frame);
+	put_view(c->b, frame, len, c->local->bytes, 601);
+	assert_int_equal(c->b->handoffs, 1);
+}
+
 int
 main(void)
 {
@@ -208,6 +346,10 @@ main(void)
 		bench_test(test_views_not_of_unreliable_messages),
 		bench_test(test_views_few_mbufs),
 		bench_test(test_MEM_03_views_key_gone),
+		bench_test(test_views_loop_back),
+		bench_test(test_views_do_not_loop_back_of_these),
+		bench_test(test_views_are_received),
+		bench_test(test_views_are_handed_over_as_frames),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -44,6 +44,7 @@ start_sending(struct worker *w, void *arg)
 	f->send.loopback = s->loopback;
 	f->send.next = 0;
 	f->send.end = s->n;
+	f->send.events = s->events;
 }
 
 void

@@ -49,6 +49,7 @@ struct sending {
 	uint8_t owner;
 	bool loopback;
 	uint32_t n;
+	uint32_t events; /* that come with the first of them */
 };
 /* In a worker_call: the worker's engine sends from now on what arg, a struct sending, says. */
 void start_sending(struct worker *w, void *arg);

@@ -18,7 +18,8 @@ struct fake_frame {
 	uint8_t owner;  /* FAKE_FOR: worker that keeps it */
 	uint16_t pad;
 	uint32_t seq;
-	uint8_t body[56];
+	uint32_t epoch; /* fake_epoch when it was made */
+	uint8_t body[52];
 };
 enum fake_action {
 	FAKE_FOR = 1, /* keep it, or hand it to its owner */
@@ -51,12 +52,12 @@ struct fake_worker { /* written by the worker's engine; n is stored last, and re
 	uint32_t timer_n;
 	uint64_t timer_now_ns;
 	uint32_t timer_rx_n; /* what rx_n was when the last one went off */
-	/* frames that engine_run sends: set in a call */
+	/* frames that engine_run sends, and events that it raises then: set in a call */
 	struct {
 		uint16_t dev;
 		uint8_t owner;
 		bool loopback;
-		uint32_t next, end;
+		uint32_t next, end, events;
 	} send;
 };
 extern struct fake_worker fake[UROCE_MAX_WORKERS];
@@ -64,9 +65,13 @@ extern struct fake_worker fake[UROCE_MAX_WORKERS];
 /* Number n of a fake_worker, as seen by another thread. */
 #define FAKE_COUNT(n) __atomic_load_n(&(n), __ATOMIC_ACQUIRE)
 
-/* While true, engine_run sends frames of two segments; how many stayed so that a port refused. */
+/*
+ * While true, engine_run sends frames of two segments, or views (qp/view.h) where they loop back.
+ * How many stayed so that were refused; how many views came, and how many of them after a call had
+ * moved fake_epoch on.
+ */
 extern bool fake_views;
-extern uint32_t fake_views_kept;
+extern uint32_t fake_views_kept, fake_views_seen, fake_views_late, fake_epoch;
 
 /* While true, a ppoll sleeps until its descriptor is written; so many are in such a sleep. */
 extern bool fake_sleep_for_ever;

@@ -230,6 +230,49 @@ test_MEM_03_frames_refused_are_copies(void **state)
 }
 
 static void
+next_epoch(struct worker *w, void *arg)
+{
+	fake_epoch++;
+}
+
+/*
+ * A call may take client memory away: frames that loop back with their payload in it were received
+ * by then, or have it in a buffer of their own, as when the worker waits with everything until its
+ * events find room.
+ */
+static void
+test_MEM_03_no_payload_outlasts_a_call(void **state)
+{
+	struct sending s = {.dev = near[0].id, .loopback = true, .n = 40};
+	struct worker *w = worker_get(ws, 0);
+	uint32_t n = fake[0].rx_n, seen;
+	struct worker_event ev[64];
+
+	fake_views = true;
+	fake_views_seen = fake_views_late = 0;
+	for (uint32_t i = 1; i <= 1000; i++) {
+		worker_call(w, start_sending, &s);
+		worker_call(w, next_epoch, NULL);
+		assert_true(WAIT_FOR(FAKE_COUNT(fake[0].rx_n) - n == 40 * i));
+	}
+	assert_int_equal(fake_views_seen, 40 * 1000);
+	assert_int_equal(fake_views_late, 0);
+
+	n = fake[0].rx_n;
+	s.events = 16384 + 1000;
+	worker_call(w, start_sending, &s);
+	assert_true(WAIT_FOR(FAKE_COUNT(fake[0].send.events) == 0));
+	worker_call(w, next_epoch, NULL);
+	assert_int_equal(fake[0].rx_n, n); /* all is held up */
+	for (seen = 0; seen < s.events;)
+		seen += worker_events(ws, ev, 64);
+	assert_true(WAIT_FOR(FAKE_COUNT(fake[0].rx_n) - n == 40));
+	assert_int_equal(fake_views_seen, 40 * 1000);
+	assert_int_equal(fake_views_late, 0);
+	fake_views = false;
+}
+
+static void
 test_worker_without_a_queue_sends_through_one_that_has(void **state)
 {
 	/* near[1] has one queue, which is worker 0's */
@@ -400,6 +443,7 @@ main(int argc, char **argv)
 		cmocka_unit_test(test_loopback_comes_back_to_the_owner_and_not_to_the_wire),
 		cmocka_unit_test(test_frames_refused_by_a_full_port_come_later_in_order),
 		cmocka_unit_test(test_MEM_03_frames_refused_are_copies),
+		cmocka_unit_test(test_MEM_03_no_payload_outlasts_a_call),
 		cmocka_unit_test(test_worker_without_a_queue_sends_through_one_that_has),
 		cmocka_unit_test(test_dead_port_does_not_hold_up_another),
 		cmocka_unit_test(test_control_thread_sends_frames),
