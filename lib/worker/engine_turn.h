@@ -33,6 +33,16 @@ turn_begin(struct engine *e, struct qp *qp)
 	e->env.view_bytes = qp->loopback ? e->loop_view_bytes : e->dev[qp->port].view_bytes;
 }
 
+/* qp's deadline may have become an earlier one than its timer's. */
+static inline void
+turn_check_timer(struct engine *e, struct qp *qp)
+{
+	uint64_t d = qp->snd.deadline_ns;
+
+	if (d != 0 && (qp->timer_at_ns == 0 || d < qp->timer_at_ns))
+		e->ops->set_timer(e->ops_ctx, qp);
+}
+
 /* ACKs and NAKs of those who were asked since the last time. */
 void turn_answers(struct engine *e);
 

@@ -80,7 +80,7 @@ MUTANTS = [Mutant(*row) for row in (
     ('NAK-06', RECEIVE, 'mr_lookup_remote(env->mrs, rkey, qp->pd, qp->qpn, va, left,',
      'mr_lookup_remote(env->mrs, rkey, qp->pd, qp->qpn, va, pkt->payload_len,',
      'test_EVT_03_write_imm_refused_at_its_first_packet'),
-    ('NAK-07', 'lib/worker/engine.c', '		if (why == OBS_NDROPS)\n			rx_malformed(e, qp, pkt);\n', '',
+    ('NAK-07', 'lib/worker/engine_rx.c', '		if (why == OBS_NDROPS)\n			rx_malformed(e, qp, pkt);\n', '',
      'test_NAK_07_01_opcode_reserved'),
     ('NAK-07', PARSE, 'return WIRE_BTH_TVER(bth->se_m_pad_ver) == 0 ? v : WIRE_BAD_TVER;',
      'return v != WIRE_OK || WIRE_BTH_TVER(bth->se_m_pad_ver) == 0 ? v : WIRE_BAD_TVER;',

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Received frames, from bytes to the half of the QP that they are for. */
+#include <string.h>
+#include <rte_branch_prediction.h>
+#include <rte_common.h>
+#include <rte_mbuf.h>
+#include <rte_prefetch.h>
+#include "qp/match.h"
+#include "qp/migrate.h"
+#include "requester/requester.h"
+#include "responder/responder.h"
+#include "wire/icrc.h"
+#include "wire/parse.h"
+#include "worker/engine_turn.h"
+
+#define RX_LONG_BYTES 1024       /* 32 frames of it fill a first cache of 32 KiB */
+#define NO_QPN        0xff000000 /* of a frame before the first */
+
+static const enum obs_drop drop_of_verdict[WIRE_VERDICTS] = {
+	[WIRE_RUNT] = OBS_DROP_RUNT,         [WIRE_BAD_IP] = OBS_DROP_BAD_IP,
+	[WIRE_FRAGMENT] = OBS_DROP_FRAGMENT, [WIRE_BAD_UDP] = OBS_DROP_BAD_UDP,
+	[WIRE_BAD_TVER] = OBS_DROP_BAD_TVER, [WIRE_BAD_OPCODE] = OBS_DROP_BAD_OPCODE,
+	[WIRE_BAD_PAD] = OBS_DROP_BAD_PAD,   [WIRE_BAD_LENGTH] = OBS_DROP_BAD_LENGTH,
+	[WIRE_BAD_ICRC] = OBS_DROP_BAD_ICRC,
+};
+
+/* Service bits of the opcodes that a QP type speaks. */
+static const uint8_t svc_of_type[] = {
+	[QP_TYPE_RC] = WIRE_SVC_RC,
+	[QP_TYPE_UC] = WIRE_SVC_UC,
+	[QP_TYPE_UD] = WIRE_SVC_UD,
+};
+
+/* A received frame is not needed any more. Those of a burst are freed together. */
+static void
+done(struct engine *e, struct rte_mbuf *m)
+{
+	e->done[e->done_n++] = m;
+}
+
+static void
+drop(struct engine *e, struct obs_block *obs, enum obs_drop why, struct rte_mbuf *m)
+{
+	obs->drop[why]++;
+	done(e, m);
+}
+
+/* Does a QP in this state take requests, or responses? */
+static inline bool
+state_takes(enum qp_state state, uint32_t op_flags)
+{
+	return likely(state == QP_RTS) || (state >= QP_RTR && state != QP_ERR &&
+					   (state >= QP_RTS || !(op_flags & WIRE_F_RESP)));
+}
+
+/* Why this QP must not see this packet, or OBS_NDROPS. */
+static __rte_always_inline enum obs_drop
+qp_refuses(struct engine *e, struct qp *qp, const struct wire_pkt *pkt, uint16_t dev)
+{
+	if (qp->port != dev)
+		return OBS_DROP_BAD_QPN;
+	if ((pkt->opcode & WIRE_SVC_MASK) != svc_of_type[qp->type])
+		return OBS_DROP_BAD_SERVICE;
+	if (!state_takes(qp->state, pkt->op->flags))
+		return OBS_DROP_QP_STATE;
+	if (unlikely(qp->mig != QP_MIG_MIGRATED))
+		return qp_mig_rx(&e->env, qp, pkt);
+	if (!qp_pkeys_match(pkt->pkey, qp->pkey))
+		return OBS_DROP_BAD_PKEY;
+	if (qp->type != QP_TYPE_UD && !qp_gids_match(qp, pkt))
+		return OBS_DROP_BAD_GID;
+	return OBS_NDROPS;
+}
+
+static bool
+gid_in(const struct engine_addrs *a, const uint8_t gid[16])
+{
+	uint32_t i;
+
+	for (i = 0; i < a->ngids; i++) {
+		if (memcmp(a->gid[i], gid, 16) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Is the packet's destination address one of the device's, or a group's that the QP listens to? The
+ * latter is a copy that another worker has made for it. A connected QP knows its own.
+ */
+static bool
+dst_is_ours(const struct engine_addrs *a, const struct wire_pkt *pkt)
+{
+	uint8_t gid[16];
+	uint32_t i;
+
+	if (a == NULL)
+		return true;
+	wire_dst_gid(pkt, gid);
+	for (i = 0; i < a->nmembers; i++) {
+		if (a->member[i].qpn == pkt->qpn && memcmp(a->member[i].gid, gid, 16) == 0)
+			return true;
+	}
+	return gid_in(a, gid);
+}
+
+/*
+ * A packet of bad form for a QP that takes packets like it: dropped, whatever else is due. A
+ * reserved opcode counts as a request.
+ */
+static void
+rx_malformed(struct engine *e, struct qp *qp, const struct wire_pkt *pkt)
+{
+	if (qp->type == QP_TYPE_UD)
+		return;
+	if (pkt->op->flags & WIRE_F_RESP)
+		req_rx_malformed(&e->env, qp, pkt);
+	else
+		rsp_rx_malformed(&e->env, qp, pkt);
+	turn_check_timer(e, qp);
+}
+
+enum rx_icrc { RX_ICRC_BAD, RX_ICRC_GOOD, RX_ICRC_UNKNOWN };
+
+/* A received RoCE frame on its way through engine_rx. */
+struct rx_frame {
+	struct wire_pkt pkt;
+	struct rte_mbuf *m;
+	struct qp *qp;       /* of its QPN, or NULL */
+	enum wire_verdict v; /* WIRE_OK, or what is bad about its form */
+	enum rx_icrc icrc;
+};
+
+/* An intact packet for a QPN of this worker. */
+static void
+rx_roce(struct engine *e, uint16_t dev, const struct rx_frame *f)
+{
+	struct obs_block *obs = e->env.obs;
+	const struct wire_pkt *pkt = &f->pkt;
+	enum wire_verdict v = f->v;
+	struct rte_mbuf *m = f->m;
+	struct qp *qp = f->qp;
+	enum obs_drop why;
+
+	if (qp == NULL) {
+		drop(e, obs, OBS_DROP_BAD_QPN, m);
+		return;
+	}
+	why = qp_refuses(e, qp, pkt, dev);
+	if (why == OBS_NDROPS && qp->type == QP_TYPE_UD && !dst_is_ours(e->dev[dev].addrs, pkt))
+		why = OBS_DROP_NOT_OURS;
+	if (v != WIRE_OK) {
+		if (why == OBS_NDROPS)
+			rx_malformed(e, qp, pkt);
+		if (why == OBS_NDROPS || why == OBS_DROP_BAD_SERVICE)
+			why = drop_of_verdict[v];
+	}
+	if (why != OBS_NDROPS) {
+		drop(e, obs, why, m);
+		return;
+	}
+	obs->ctr[OBS_RX_ROCE]++;
+	if (qp->type == QP_TYPE_UD) {
+		rsp_rx_datagram(&e->env, qp, pkt);
+	} else if (pkt->op->flags & WIRE_F_REQ) {
+		rsp_rx(&e->env, qp, pkt);
+		turn_asked(e, qp);
+	} else {
+		req_rx(&e->env, qp, pkt);
+		turn_check_timer(e, qp);
+	}
+	done(e, m);
+}
+
+/* A copy of a group's packet for one QP: its own QPN in the BTH, and the ICRC that goes with it. */
+static struct rte_mbuf *
+copy_for(struct engine *e, uint16_t dev, const struct rte_mbuf *m, const struct wire_pkt *pkt,
+	 uint32_t qpn)
+{
+	struct rte_mbuf *c = rte_pktmbuf_alloc(e->dev[dev].pool);
+	uint32_t bth = (uint32_t)(pkt->bth - pkt->l2), ip = (uint32_t)(pkt->ip - pkt->l2);
+	uint32_t end = (uint32_t)(pkt->payload - pkt->l2) + pkt->payload_len + pkt->pad_len;
+	uint32_t icrc;
+	uint8_t *p;
+
+	if (c == NULL || rte_pktmbuf_tailroom(c) < m->data_len) {
+		rte_pktmbuf_free(c);
+		return NULL;
+	}
+	p = rte_pktmbuf_mtod(c, uint8_t *);
+	memcpy(p, pkt->l2, m->data_len);
+	((struct wire_bth *)(p + bth))->fb_qpn = rte_cpu_to_be_32(qpn);
+	icrc = wire_icrc_start(p + ip, pkt->is_v6);
+	icrc = wire_icrc_update(icrc, p + bth + WIRE_BTH_LEN, end - bth - WIRE_BTH_LEN);
+	icrc = wire_icrc_final(icrc);
+	memcpy(p + end, &icrc, sizeof(icrc));
+	c->data_len = m->data_len;
+	c->pkt_len = m->data_len;
+	c->port = dev;
+	return c;
+}
+
+/* The group's packet for one member: here, or on the worker that owns it. */
+static void
+rx_member(struct engine *e, uint16_t dev, const struct rte_mbuf *m, const struct wire_pkt *pkt,
+	  uint32_t qpn)
+{
+	enum obs_drop why;
+	struct rte_mbuf *c;
+	struct qp *qp;
+
+	if ((qpn & e->worker_mask) != e->worker) {
+		c = copy_for(e, dev, m, pkt, qpn);
+		if (c != NULL)
+			e->ops->handoff(e->ops_ctx, qpn & e->worker_mask, c);
+		else
+			e->env.obs->drop[OBS_DROP_NO_MBUF]++;
+		return;
+	}
+	qp = qp_table_find(e->qps, qpn);
+	if (qp == NULL)
+		return; /* destroyed since the list was made */
+	why = qp_refuses(e, qp, pkt, dev);
+	if (why != OBS_NDROPS) {
+		e->env.obs->drop[why]++;
+		return;
+	}
+	e->env.obs->ctr[OBS_RX_ROCE]++;
+	rsp_rx_datagram(&e->env, qp, pkt);
+}
+
+/* Every member of the group gets the packet, but for the QP that sent it (WIRE-10). */
+static void
+engine_rx_multicast(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct wire_pkt *pkt)
+{
+	const struct engine_addrs *a = e->dev[dev].addrs;
+	struct obs_block *obs = e->env.obs;
+	uint8_t dst[16], src[16];
+	uint32_t i, n = 0;
+	bool own;
+
+	wire_dst_gid(pkt, dst);
+	wire_src_gid(pkt, src);
+	own = a != NULL && gid_in(a, src);
+	for (i = 0; a != NULL && i < a->nmembers; i++) {
+		if (memcmp(a->member[i].gid, dst, 16) != 0)
+			continue;
+		n++;
+		if (!own || a->member[i].qpn != pkt->src_qpn)
+			rx_member(e, dev, m, pkt, a->member[i].qpn);
+	}
+	if (n == 0)
+		obs->drop[OBS_DROP_BAD_QPN]++;
+	done(e, m);
+}
+
+/* To the device's own MAC, or to a group of Ethernet. */
+static inline bool
+frame_is_ours(const uint8_t *frame, uint64_t mac)
+{
+	uint64_t first;
+
+	memcpy(&first, frame, sizeof(first)); /* 14 bytes are there */
+	return (first & rte_cpu_to_le_64(0xffffffffffff)) == mac || (frame[0] & 1);
+}
+
+/* The frame m is for a QP of another worker. Between workers a frame has an ICRC. */
+static void
+rx_handoff(struct engine *e, uint16_t dev, struct rte_mbuf *m, uint32_t qpn)
+{
+	e->dev[dev].obs->ctr[OBS_RX_HANDOFF]++;
+	if (e->rx_loopback) {
+		qp_view_own(m);
+		wire_frame_seal_own(rte_pktmbuf_mtod(m, uint8_t *), m->data_len);
+	}
+	m->port = dev;
+	e->ops->handoff(e->ops_ctx, qpn & e->worker_mask, m);
+}
+
+/*
+ * Is the frame m RoCE, well formed up to its BTH, and for a QP of this worker or for a group? Then
+ * into f with it, else it goes its way.
+ */
+static bool
+rx_sort(struct engine *e, uint16_t dev, struct rte_mbuf *m, struct rx_frame *f)
+{
+	struct obs_block *obs = e->dev[dev].obs;
+	const uint8_t *frame;
+
+	if (m->nb_segs != 1 && rte_pktmbuf_linearize(m) != 0) {
+		drop(e, obs, OBS_DROP_BAD_LENGTH, m);
+		return false;
+	}
+	frame = rte_pktmbuf_mtod(m, const uint8_t *);
+	if (m->data_len < WIRE_ETH_LEN) {
+		drop(e, obs, OBS_DROP_RUNT, m);
+		return false;
+	}
+	if (!frame_is_ours(frame, e->dev[dev].mac)) {
+		drop(e, obs, OBS_DROP_NOT_OURS, m);
+		return false;
+	}
+	f->m = m;
+	f->v = wire_parse_with(frame, e->rx_loopback ? m->pkt_len : m->data_len, &e->memo, &f->pkt);
+	if (f->v == WIRE_NOT_ROCE) {
+		obs->ctr[OBS_SLOW_PATH]++;
+		e->ops->slow_path(e->ops_ctx, dev, m);
+		return false;
+	}
+	/* Bad form is for the QP to answer (NAK-07); a group's packet has no one QP. */
+	if (f->v != WIRE_OK && (!wire_bad_form(f->v) || f->pkt.qpn == WIRE_MULTICAST_QPN)) {
+		drop(e, obs, drop_of_verdict[f->v], m);
+		return false;
+	}
+	if (f->pkt.qpn != WIRE_MULTICAST_QPN && (f->pkt.qpn & e->worker_mask) != e->worker) {
+		rx_handoff(e, dev, m, f->pkt.qpn);
+		return false;
+	}
+	qp_table_prefetch(e->qps, f->pkt.qpn);
+	if (e->rx_loopback && qp_view_is(m))
+		f->pkt.payload = qp_view_get(m).payload;
+	return true;
+}
+
+/* Ahead of f's turn, unless its QP is that of the frame before: the QP; and its queue. */
+static inline void
+rx_fetch_qp(struct engine *e, const struct rx_frame *f)
+{
+	if (f->pkt.qpn != f[-1].pkt.qpn)
+		qp_table_prefetch_qp(e->qps, f->pkt.qpn);
+}
+
+static inline void
+rx_fetch_queue(struct engine *e, struct rx_frame *f)
+{
+	const struct qp *qp;
+
+	if (f->pkt.qpn == f[-1].pkt.qpn) {
+		f->qp = f[-1].qp;
+		return;
+	}
+	qp = f->qp = qp_table_find(e->qps, f->pkt.qpn);
+	if (qp == NULL || f->v != WIRE_OK)
+		return;
+	if (f->pkt.op->flags & WIRE_F_RESP)
+		qp_prefetch_sq(qp, qp->snd.tail);
+	else if (f->pkt.op->flags & WIRE_F_RWQE)
+		qp_prefetch_rq(qp);
+}
+
+/* What is known of the ICRC of f before its turn. */
+static enum rx_icrc
+rx_check(struct engine *e, const struct rx_frame *f)
+{
+	if (e->rx_loopback)
+		return RX_ICRC_GOOD;
+	if (f->m->data_len > RX_LONG_BYTES)
+		return RX_ICRC_UNKNOWN;
+	return wire_icrc_check(&f->pkt) ? RX_ICRC_GOOD : RX_ICRC_BAD;
+}
+
+/* When it is f's turn: is its ICRC right? */
+static inline bool
+rx_intact(const struct rx_frame *f)
+{
+	return likely(f->icrc == RX_ICRC_GOOD) ||
+	       (f->icrc == RX_ICRC_UNKNOWN && wire_icrc_check(&f->pkt));
+}
+
+/*
+ * All of a burst in each step: the CRC of one frame need not wait for that of another. Long frames
+ * of a burst are more than the first cache holds: their CRC is taken right before their bytes are
+ * copied.
+ */
+static void
+rx_burst(struct engine *e, uint16_t dev, struct rte_mbuf **m, uint32_t n)
+{
+	struct rx_frame frame[1 + ENGINE_DONE_CAP], *f, *end = frame + 1;
+	uint32_t i;
+
+	frame[0].pkt.qpn = NO_QPN;
+	for (i = 0; i < n; i++)
+		rte_prefetch0(rte_pktmbuf_mtod(m[i], void *));
+	for (i = 0; i < n; i++)
+		end += rx_sort(e, dev, m[i], end);
+	for (f = frame + 1; f < end; f++) {
+		rx_fetch_qp(e, f);
+		f->icrc = rx_check(e, f);
+	}
+	for (f = frame + 1; f < end; f++)
+		rx_fetch_queue(e, f);
+	e->env.obs = e->dev[dev].obs;
+	for (f = frame + 1; f < end; f++) {
+		if (unlikely(!rx_intact(f)))
+			drop(e, e->env.obs, OBS_DROP_BAD_ICRC, f->m);
+		else if (unlikely(f->pkt.qpn == WIRE_MULTICAST_QPN))
+			engine_rx_multicast(e, dev, f->m, &f->pkt);
+		else
+			rx_roce(e, dev, f);
+	}
+	rte_pktmbuf_free_bulk(e->done, e->done_n);
+	e->done_n = 0;
+}
+
+void
+engine_rx(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m, uint32_t n)
+{
+	e->env.now_ns = now_ns;
+	for (; n > ENGINE_DONE_CAP; m += ENGINE_DONE_CAP, n -= ENGINE_DONE_CAP)
+		rx_burst(e, dev, m, ENGINE_DONE_CAP);
+	rx_burst(e, dev, m, n);
+}
+
+void
+engine_rx_loopback(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m, uint32_t n)
+{
+	e->rx_loopback = true;
+	engine_rx(e, now_ns, dev, m, n);
+	e->rx_loopback = false;
+}
