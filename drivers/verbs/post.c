@@ -201,6 +201,7 @@ wqe_write(struct uv_qp *qp, const struct ibv_send_wr *wr)
 		return EINVAL;
 	if (uv_ring_room(sq, 1) == 0)
 		return ENOMEM;
+	uv_ring_ahead(sq);
 	wqe->wr_id = wr->wr_id;
 	wqe->opcode = (uint8_t)wr->opcode;
 	wqe->flags = (uint8_t)(flags | (qp->sig_all ? UROCE_WQE_SIGNALED : 0));

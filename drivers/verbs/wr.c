@@ -43,6 +43,7 @@ wr_open(struct ibv_qp_ex *ex, enum uroce_wr_opcode opcode)
 		wr_fail(qp, ENOMEM);
 		return NULL;
 	}
+	uv_ring_ahead(sq);
 	wqe = uv_ring_slot(sq, sq->prod++);
 	wqe->wr_id = ex->wr_id;
 	wqe->opcode = opcode;

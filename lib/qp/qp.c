@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <rte_common.h>
+#include <rte_malloc.h>
 #include "qp/qp.h"
 
 int
@@ -25,17 +26,34 @@ qp_cap_grant(const struct uroce_qp_cap *want, struct uroce_qp_cap *grant)
 	return 0;
 }
 
+/*
+ * Zeroed memory for a QP: of EAL's huge pages if they have room. Of thousands of QPs on ordinary
+ * pages few are in the TLB when their turn comes.
+ */
+static struct qp *
+qp_mem(size_t bytes)
+{
+	struct qp *qp = rte_zmalloc("qp", bytes, __alignof__(struct qp));
+	void *mem;
+
+	if (qp != NULL) {
+		qp->in_eal = true;
+		return qp;
+	}
+	if (posix_memalign(&mem, __alignof__(struct qp), bytes) != 0)
+		return NULL;
+	return memset(mem, 0, bytes);
+}
+
 struct qp *
 qp_create(const struct qp_create *c)
 {
 	uint32_t max_sge = c->srq != NULL ? c->srq->rq.max_sge : c->rq.max_sge;
 	size_t bytes = offsetof(struct qp, recv_sge) + max_sge * sizeof(struct uroce_sge);
-	void *mem;
-	struct qp *qp;
+	struct qp *qp = qp_mem(bytes);
 
-	if (posix_memalign(&mem, __alignof__(struct qp), bytes) != 0)
+	if (qp == NULL)
 		return NULL;
-	qp = memset(mem, 0, bytes);
 	qp->qpn = c->qpn;
 	qp->type = c->type;
 	qp->pkeys = c->pkeys;
@@ -70,7 +88,10 @@ qp_free(struct qp *qp)
 	if (qp == NULL)
 		return;
 	qp_sqes_fini(&qp->snd.sqes);
-	free(qp);
+	if (qp->in_eal)
+		rte_free(qp);
+	else
+		free(qp);
 }
 
 uint8_t

@@ -321,29 +321,60 @@ is_head(const struct wire_memo_entry *e, const uint8_t *ip, bool is_v6)
 		heads_equal(e->head + WIRE_HEAD4, ip + WIRE_HEAD4, WIRE_HEAD6 - WIRE_HEAD4));
 }
 
-/* Is the head at c in memo? Then all of *pkt but l2 and vlan_tci. */
+/*
+ * The packet at c has the head of one that was good, of n bytes, from which of_head follows: all of
+ * *pkt but l2 and vlan_tci. That one had all of the packet; false: this one has not.
+ */
 static __rte_always_inline bool
-recall(struct wire_memo *memo, const struct wire_cur *c, bool is_v6, struct wire_pkt *pkt)
+with_head(const struct wire_cur *c, uint32_t n, const uint64_t of_head[3], struct wire_pkt *pkt)
 {
-	uint32_t n = is_v6 ? WIRE_HEAD6 : WIRE_HEAD4;
-	const uint8_t *ip = c->pos, *bth = ip + n - 8;
-	const struct wire_memo_entry *e;
+	const uint8_t *bth = c->pos + n - 8;
 
-	if (wire_cur_left(c) < n)
-		return false;
-	e = memo_entry(memo, head_hash(bth));
-	if (!is_head(e, ip, is_v6))
-		return false;
-	memcpy(pkt->of_head, e->of_head, sizeof(pkt->of_head));
-	/* With this head a frame was found good that had all of the packet. Has this one? */
+	memcpy(pkt->of_head, of_head, sizeof(pkt->of_head));
 	if (wire_cur_left(c) < n - 8 - WIRE_UDP_LEN + pkt->udp_len)
 		return false;
-	pkt->ip = ip;
+	pkt->ip = c->pos;
 	pkt->bth = bth;
 	pkt->op = &wire_op_table[pkt->opcode];
 	pkt->payload = bth + pkt->op->hdr_len;
 	read_behind_head((const struct wire_bth *)bth, pkt);
 	return true;
+}
+
+/* Is the head at c in memo? Then as with_head. */
+static __rte_always_inline bool
+recall(struct wire_memo *memo, const struct wire_cur *c, bool is_v6, struct wire_pkt *pkt)
+{
+	uint32_t n = is_v6 ? WIRE_HEAD6 : WIRE_HEAD4;
+	const struct wire_memo_entry *e;
+
+	if (wire_cur_left(c) < n)
+		return false;
+	e = memo_entry(memo, head_hash(c->pos + n - 8));
+	return is_head(e, c->pos, is_v6) && with_head(c, n, e->of_head, pkt);
+}
+
+/* Is the head at c that of prev? Then as with_head. */
+static __rte_always_inline bool
+repeats(const struct wire_pkt *prev, const struct wire_cur *c, bool is_v6, struct wire_pkt *pkt)
+{
+	uint32_t n = is_v6 ? WIRE_HEAD6 : WIRE_HEAD4;
+
+	return wire_cur_left(c) >= n && heads_equal(prev->ip, c->pos, n) &&
+	       with_head(c, n, prev->of_head, pkt);
+}
+
+bool
+wire_parse_like(const uint8_t *frame, uint32_t len, const struct wire_pkt *prev,
+		struct wire_pkt *pkt)
+{
+	struct wire_cur c = wire_cur_over(frame, len);
+	rte_be16_t type;
+
+	if (parse_l2(&c, pkt, &type) != WIRE_OK)
+		return false;
+	return prev->is_v6 ? type == TYPE_IPV6 && repeats(prev, &c, true, pkt)
+			   : type == TYPE_IPV4 && repeats(prev, &c, false, pkt);
 }
 
 /* A good packet whose head was not in memo. */
@@ -377,7 +408,7 @@ parse_unknown(struct wire_cur c, rte_be16_t type, struct wire_memo *memo, struct
 	return v;
 }
 
-enum wire_verdict
+__rte_noinline enum wire_verdict
 wire_parse_with(const uint8_t *frame, uint32_t len, struct wire_memo *memo, struct wire_pkt *pkt)
 {
 	struct wire_cur c = wire_cur_over(frame, len);

@@ -117,6 +117,14 @@ enum wire_verdict wire_parse_with(const uint8_t *frame, uint32_t len, struct wir
 				  struct wire_pkt *pkt);
 
 /*
+ * As wire_parse, with the same result (of icrc_head, that of prev), where the frame is a packet
+ * with the head of prev, of which wire_parse said WIRE_OK and whose frame is still there: true.
+ * False: it is none, and *pkt is undefined.
+ */
+bool wire_parse_like(const uint8_t *frame, uint32_t len, const struct wire_pkt *prev,
+		     struct wire_pkt *pkt);
+
+/*
  * A whole packet whose opcode, pad or length is not as the transport has it: its receiver decides
  * (NAK-07, REQ-09), where everything else about a frame that is not WIRE_OK just drops it.
  */

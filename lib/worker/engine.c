@@ -127,14 +127,21 @@ run_qp(struct engine *e, struct qp *qp)
 	return more;
 }
 
-/* Ahead of the turns of those behind qp: the queue of the next, and the one after it. */
+/*
+ * Ahead of the turns of those behind qp: the queue of the next, and the one after it. And of qp's
+ * own turn: its peer, if that is here; its frames come to it in the next iteration.
+ */
 static inline void
-run_fetch(const struct qp *qp)
+run_fetch(const struct engine *e, const struct qp *qp)
 {
 	const struct qp *next = TAILQ_NEXT(qp, run), *after;
 
 	if (next == NULL)
 		return;
+	if (qp->loopback)
+		qp_table_prefetch_qp(e->qps, qp->dest_qpn);
+	if (next->loopback)
+		qp_table_prefetch(e->qps, next->dest_qpn);
 	qp_prefetch_sq(next, next->snd.head);
 	after = TAILQ_NEXT(next, run);
 	if (after != NULL)
@@ -154,7 +161,7 @@ engine_run(struct engine *e, uint64_t now_ns)
 		/* Once round without a packet (no mbufs): the rest of the work waits. */
 		if (qp == stuck)
 			break;
-		run_fetch(qp);
+		run_fetch(e, qp);
 		TAILQ_REMOVE(&e->run, qp, run);
 		qp->on_run_list = false;
 		if (run_qp(e, qp))

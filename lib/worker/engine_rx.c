@@ -278,10 +278,26 @@ rx_handoff(struct engine *e, uint16_t dev, struct rte_mbuf *m, uint32_t qpn)
 }
 
 /*
+ * What is m, a frame? Most come behind one of the same flow and kind; but a head whose CRC state is
+ * not known is for the memo to learn, where frames have an ICRC.
+ */
+static inline enum wire_verdict
+rx_parse(struct engine *e, const struct rte_mbuf *m, struct rx_frame *f)
+{
+	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
+	uint32_t len = e->rx_loopback ? m->pkt_len : m->data_len;
+
+	if (f[-1].v == WIRE_OK && (e->rx_loopback || f[-1].pkt.icrc_head != 0) &&
+	    wire_parse_like(frame, len, &f[-1].pkt, &f->pkt))
+		return WIRE_OK;
+	return wire_parse_with(frame, len, &e->memo, &f->pkt);
+}
+
+/*
  * Is the frame m RoCE, well formed up to its BTH, and for a QP of this worker or for a group? Then
  * into f with it, else it goes its way.
  */
-static bool
+static __rte_always_inline bool
 rx_sort(struct engine *e, uint16_t dev, struct rte_mbuf *m, struct rx_frame *f)
 {
 	struct obs_block *obs = e->dev[dev].obs;
@@ -301,7 +317,7 @@ rx_sort(struct engine *e, uint16_t dev, struct rte_mbuf *m, struct rx_frame *f)
 		return false;
 	}
 	f->m = m;
-	f->v = wire_parse_with(frame, e->rx_loopback ? m->pkt_len : m->data_len, &e->memo, &f->pkt);
+	f->v = rx_parse(e, m, f);
 	if (f->v == WIRE_NOT_ROCE) {
 		obs->ctr[OBS_SLOW_PATH]++;
 		e->ops->slow_path(e->ops_ctx, dev, m);
@@ -379,6 +395,7 @@ rx_burst(struct engine *e, uint16_t dev, struct rte_mbuf **m, uint32_t n)
 	uint32_t i;
 
 	frame[0].pkt.qpn = NO_QPN;
+	frame[0].v = WIRE_RUNT;
 	for (i = 0; i < n; i++)
 		rte_prefetch0(rte_pktmbuf_mtod(m[i], void *));
 	for (i = 0; i < n; i++)

@@ -23,10 +23,13 @@ BANNED = {
                r'|recv(from|msg)|memfd_create|process_vm_\w+|fork|exec[lv]p?e?|kill|signal|sigaction'
                r'|n?anosleep|u?sleep|sched_\w+|getenv|f(open|close|read|write|tell|seek)',
     'exit': r'_?exit|abort|rte_(exit|panic)',
+    # GCC leaves out calls of functions that do nothing else: rte_prefetch0
+    'prefetch': r'__builtin_prefetch',
 }
 
 # Files of hot folders, or exceptions in them, that no packet passes: what they may call, and why.
 COLD = {
+    'lib/cq/cq.h': ('prefetch', 'in a function that stores, and without DPDK'),
     'lib/mem/mr_table.c': ('heap', 'the key table, made when a device starts and freed when it ends'),
     'lib/qp/qp.c': ('heap', 'makes and frees QPs, which is all that it does'),
     'lib/qp/sqe.c': ('heap', 'makes and frees pools of WQE copies, with the worker or the QP'),

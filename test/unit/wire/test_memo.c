@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* wire_parse_with against wire_parse: whatever the memo has seen, both say the same. */
+/*
+ * wire_parse_with and wire_parse_like against wire_parse: whatever the memo has seen, or went
+ * before, all say the same.
+ */
 #include <string.h>
 #include "suite.h"
 #include "frames.h"
@@ -11,6 +14,26 @@ static bool
 is_filled(enum wire_verdict v)
 {
 	return v == WIRE_OK || v == WIRE_BAD_TVER || wire_bad_form(v);
+}
+
+/* Behind prev, whose head is its own or not: the same, or nothing. True: the same. */
+static bool
+parse_behind(const struct frame *prev, const uint8_t *bytes, uint32_t len)
+{
+	const uint8_t *at = frame_guarded(bytes, len);
+	struct wire_pkt before, want, got;
+
+	assert_int_equal(wire_parse(prev->bytes, prev->len, &before), WIRE_OK);
+	memset(&want, 0, sizeof(want));
+	memset(&got, 0, sizeof(got));
+	before.icrc_head = 0x1234;
+	if (!wire_parse_like(at, len, &before, &got))
+		return false;
+	assert_int_equal(wire_parse(at, len, &want), WIRE_OK);
+	assert_int_equal(got.icrc_head, 0x1234);
+	got.icrc_head = 0;
+	assert_memory_equal(&got, &want, sizeof(got));
+	return true;
 }
 
 /* Parse the first len bytes of a frame both ways and compare. True when memo has the head now. */
@@ -101,8 +124,13 @@ change_bits(const struct frame *f)
 				know(&memo, f);
 			g.bytes[off] ^= (uint8_t)bit;
 			parse_both(&memo, g.bytes, g.len);
+			if (off >= f->ip_off)
+				assert_int_equal(parse_behind(f, g.bytes, g.len), !in_head);
 			frame_fix_csum(&g);
 			parse_both(&memo, g.bytes, g.len);
+			if (in_head)
+				assert_false(parse_behind(f, g.bytes, g.len) &&
+					     memcmp(g.bytes, f->bytes, g.len) != 0);
 		}
 	}
 }
@@ -122,10 +150,14 @@ change_length(const struct frame *f)
 	uint32_t len;
 
 	know(&memo, f);
-	for (len = 0; len < f->len; len++)
+	for (len = 0; len < f->len; len++) {
 		assert_false(parse_both(&memo, f->bytes, len));
-	for (len = f->len; len < f->len + 24 && len <= sizeof(g.bytes); len++)
+		assert_false(parse_behind(f, f->bytes, len));
+	}
+	for (len = f->len; len < f->len + 24 && len <= sizeof(g.bytes); len++) {
 		assert_true(parse_both(&memo, g.bytes, len));
+		assert_true(parse_behind(f, g.bytes, len));
+	}
 }
 
 static void
@@ -149,6 +181,7 @@ change_ethertype(const struct frame *f)
 		memcpy(memo.entry[i].head + WIRE_HEAD4, g.bytes + g.ip_off + WIRE_HEAD4,
 		       WIRE_HEAD6 - WIRE_HEAD4);
 	parse_both(&memo, g.bytes, g.len);
+	assert_false(parse_behind(f, g.bytes, g.len));
 }
 
 static void
