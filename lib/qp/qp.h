@@ -412,39 +412,69 @@ qp_sq_room(const struct qp_env *env, const struct qp_snd *snd)
 
 /*
  * Where there are many QPs, what a worker needs of the next ones must come from far away: it asks
- * for that some time before. First for the QP, then, when it has come, for what it points to: its
- * send queue (where it goes on, or where the oldest WQE is), or its receive queue. By
+ * for that some time before. First for the QP, then, when it has come, for what it points to. By
  * rte_prefetch0: of __builtin_prefetch GCC (12) thinks that a function which has nothing else need
  * not be called.
  */
 #define QP_AHEAD_WQES 4u /* of the SQ; their first two lines. The processor finds the others */
 
 static inline void
-qp_prefetch(const struct qp *qp)
+qp_prefetch_lines(const struct qp *qp, size_t from, size_t to)
 {
-	for (size_t off = 0; off < offsetof(struct qp, rcv.rdq); off += 64)
+	for (size_t off = from; off < to; off += 64)
 		rte_prefetch0((const uint8_t *)qp + off);
 }
 
+/* What requests need of their QP, and its answer to them. */
 static inline void
-qp_prefetch_sq(const struct qp *qp, uint32_t i)
+qp_prefetch_responder(const struct qp *qp)
+{
+	qp_prefetch_lines(qp, offsetof(struct qp, qpn), offsetof(struct qp, snd));
+	qp_prefetch_lines(qp, offsetof(struct qp, run), offsetof(struct qp, rcv.rdq));
+}
+
+/* What a turn needs of its QP. */
+static inline void
+qp_prefetch(const struct qp *qp)
+{
+	qp_prefetch_lines(qp, 0, offsetof(struct qp, rcv.rq));
+}
+
+/* The copy of WQE index i, if it has a place. */
+static inline void
+qp_prefetch_copy(const struct qp_snd *snd, uint32_t i)
+{
+	if (snd->sqes.chunk[qp_sqes_chunk(&snd->sqes, i)] == NULL)
+		return;
+	rte_prefetch0(qp_sq_entry(snd, i));
+	rte_prefetch0(qp_sq_entry(snd, i) + 1);
+}
+
+/* WQEs to be taken. */
+static inline void
+qp_prefetch_sq(const struct qp *qp)
 {
 	const struct qp_snd *snd = &qp->snd;
 
 	rte_prefetch0(&snd->sq.hdr->prod);
-	rte_prefetch0(&snd->sq.hdr->cons);
-	for (uint32_t k = i; k != i + QP_AHEAD_WQES; k++) {
-		const uint8_t *slot = snd->sq.slots + (size_t)(k & snd->sq.mask) * snd->sq.stride;
+	for (uint32_t i = snd->head; i != snd->head + QP_AHEAD_WQES; i++) {
+		const uint8_t *slot = snd->sq.slots + (size_t)(i & snd->sq.mask) * snd->sq.stride;
 
 		rte_prefetch0(slot);
 		rte_prefetch0(slot + 64);
 	}
-	if (snd->sqes.chunk[qp_sqes_chunk(&snd->sqes, i)] != NULL) {
-		rte_prefetch0(qp_sq_entry(snd, i));
-		rte_prefetch0(qp_sq_entry(snd, i) + 1);
-	}
+	qp_prefetch_copy(snd, snd->head);
 }
 
+/* WQEs to be retired. */
+static inline void
+qp_prefetch_oldest(const struct qp *qp)
+{
+	rte_prefetch0_write(&qp->snd.sq.hdr->cons);
+	qp_prefetch_copy(&qp->snd, qp->snd.tail);
+}
+
+/* Receive WQEs to be taken. */
 static inline void
 qp_prefetch_rq(const struct qp *qp)
 {
@@ -465,11 +495,13 @@ qp_table_prefetch(const struct qp_table *t, uint32_t qpn)
 	rte_prefetch0(&t->slot[qpn & t->mask]);
 }
 static inline void
-qp_table_prefetch_qp(const struct qp_table *t, uint32_t qpn)
+qp_table_prefetch_qp(const struct qp_table *t, uint32_t qpn, bool answers)
 {
 	const struct qp *qp = __atomic_load_n(&t->slot[qpn & t->mask], __ATOMIC_RELAXED);
 
-	if (qp != NULL)
+	if (qp != NULL && answers)
+		qp_prefetch_responder(qp);
+	else if (qp != NULL)
 		qp_prefetch(qp);
 }
 static inline struct qp *

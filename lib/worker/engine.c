@@ -139,10 +139,10 @@ run_fetch(const struct engine *e, const struct qp *qp)
 	if (next == NULL)
 		return;
 	if (qp->loopback)
-		qp_table_prefetch_qp(e->qps, qp->dest_qpn);
+		qp_table_prefetch_qp(e->qps, qp->dest_qpn, true);
 	if (next->loopback)
 		qp_table_prefetch(e->qps, next->dest_qpn);
-	qp_prefetch_sq(next, next->snd.head);
+	qp_prefetch_sq(next);
 	after = TAILQ_NEXT(next, run);
 	if (after != NULL)
 		qp_prefetch(after);

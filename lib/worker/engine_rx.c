@@ -343,7 +343,7 @@ static inline void
 rx_fetch_qp(struct engine *e, const struct rx_frame *f)
 {
 	if (f->pkt.qpn != f[-1].pkt.qpn)
-		qp_table_prefetch_qp(e->qps, f->pkt.qpn);
+		qp_table_prefetch_qp(e->qps, f->pkt.qpn, !(f->pkt.op->flags & WIRE_F_RESP));
 }
 
 static inline void
@@ -359,7 +359,7 @@ rx_fetch_queue(struct engine *e, struct rx_frame *f)
 	if (qp == NULL || f->v != WIRE_OK)
 		return;
 	if (f->pkt.op->flags & WIRE_F_RESP)
-		qp_prefetch_sq(qp, qp->snd.tail);
+		qp_prefetch_oldest(qp);
 	else if (f->pkt.op->flags & WIRE_F_RWQE)
 		qp_prefetch_rq(qp);
 }
