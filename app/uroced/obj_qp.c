@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <rte_eal.h>
 #include "session.h"
 
 struct adopt_call {
@@ -113,6 +114,7 @@ qp_build(struct obj_qp *q, struct qp_create *c)
 		return rc;
 	c->worker = (uint16_t)(c->qpn & (d->nworkers - 1));
 	c->obs = worker_obs(worker_get(d->workers, c->worker), c->port);
+	c->huge = rte_eal_has_hugepages();
 	q->qp = qp_create(c);
 	if (q->qp == NULL)
 		return ENOMEM;

@@ -26,16 +26,15 @@ qp_cap_grant(const struct uroce_qp_cap *want, struct uroce_qp_cap *grant)
 	return 0;
 }
 
-/*
- * Zeroed memory for a QP: of EAL's huge pages if they have room. Of thousands of QPs on ordinary
- * pages few are in the TLB when their turn comes.
- */
+/* Zeroed memory for a QP. huge: as in struct qp_create. */
 static struct qp *
-qp_mem(size_t bytes)
+qp_mem(size_t bytes, bool huge)
 {
-	struct qp *qp = rte_zmalloc("qp", bytes, __alignof__(struct qp));
+	struct qp *qp = NULL;
 	void *mem;
 
+	if (huge)
+		qp = rte_zmalloc("qp", bytes, __alignof__(struct qp));
 	if (qp != NULL) {
 		qp->in_eal = true;
 		return qp;
@@ -50,7 +49,7 @@ qp_create(const struct qp_create *c)
 {
 	uint32_t max_sge = c->srq != NULL ? c->srq->rq.max_sge : c->rq.max_sge;
 	size_t bytes = offsetof(struct qp, recv_sge) + max_sge * sizeof(struct uroce_sge);
-	struct qp *qp = qp_mem(bytes);
+	struct qp *qp = qp_mem(bytes, c->huge);
 
 	if (qp == NULL)
 		return NULL;

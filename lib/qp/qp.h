@@ -237,6 +237,11 @@ struct qp_create {
 	const uint16_t *pkeys;
 	uint8_t dev_mtu; /* path MTU code of the device: what UD sends at most */
 	bool sig_all;
+	/*
+	 * EAL has huge pages: the QP lies in them, if they have room. Of thousands of QPs on
+	 * ordinary pages few are in the TLB when their turn comes.
+	 */
+	bool huge;
 	uint64_t user_handle;
 	struct uroce_qp_cap cap; /* as granted */
 	struct qp_ring sq, rq;   /* geometry and addresses of the shared rings */
