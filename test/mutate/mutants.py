@@ -35,6 +35,8 @@ MUTANTS = [Mutant(*row) for row in (
     # section 3: the wire
     ('WIRE-03', PARSE, 'heads_equal(e->head, ip, WIRE_HEAD4)', 'heads_equal(e->head, ip, WIRE_HEAD4 - 4)',
      'test_WIRE_03_memo_each_bit_changed'),
+    ('WIRE-03', PARSE, 'heads_equal(prev->ip, c->pos, n)', 'heads_equal(prev->ip, c->pos, n - 4)',
+     'test_WIRE_03_memo_each_bit_changed'),
     ('WIRE-03', PARSE, 'ip[0] >> 4 == (is_v6 ? 6 : 4)', 'true', 'test_WIRE_03_memo_ethertype_changed'),
     ('WIRE-04', PARSE, 'n - 8 - WIRE_UDP_LEN + pkt->udp_len', '0', 'test_WIRE_04_memo_each_length'),
     ('WIRE-04', PARSE, '	if (v == WIRE_OK)\n		remember(', '	if (v == WIRE_OK || wire_bad_form(v))\n		remember(',
