@@ -15,7 +15,8 @@
  *
  * Should the daemon die, the client completes what is outstanding by itself (CQE-15), and each WR
  * exactly once, at whatever instruction the worker was stopped. A worker therefore writes, for each
- * WQE, in this order: wr_id; cons; entry; the CQ entry's phase; done. Of an SRQ's WQE, which is
+ * WQE, in this order: wr_id; cons; entry; the CQ entry's phase; done. Send WQEs in a row that have
+ * no completion may share one wr_id, the last one's, cons and done. Of an SRQ's WQE, which is
  * taken long before it completes: held.wr_id, held.index, held.state = TAKING; the SRQ's cons;
  * state = TAKEN; and in the end held.entry; the CQ entry's phase; state = NONE. The daemon never
  * reads any of it.

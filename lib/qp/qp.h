@@ -375,6 +375,35 @@ qp_wake(struct qp_env *env, struct qp *qp)
 void qp_retire_send(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e,
 		    enum qp_wc_status status);
 
+/* Worker. Does the good WQE of e complete without a word? */
+static inline bool
+qp_is_silent(const struct qp *qp, const struct qp_sq_entry *e)
+{
+	return !qp->sig_all && !(e->wqe.flags & UROCE_WQE_SIGNALED);
+}
+
+/*
+ * Worker. Retire the oldest send WQE, one that is silent, and void its entry. Before any other WQE
+ * is retired qp_retire_told must tell the client, so that an ACK of many silent ones writes the
+ * line that they share with their client once.
+ */
+static inline void
+qp_retire_silent(struct qp_env *env, struct qp *qp)
+{
+	struct qp_snd *snd = &qp->snd;
+
+	snd->tail++;
+	qp_sqes_put(&snd->sqes, env->sqes, snd->tail, snd->head);
+}
+
+/* Worker. The WQE that was retired last, silently, had this wr_id: tell the client. */
+static inline void
+qp_retire_told(struct qp *qp, uint64_t wr_id)
+{
+	qp_ring_retire(&qp->snd.sq, qp->snd.tail, wr_id);
+	qp_ring_done(&qp->snd.sq, qp->snd.tail);
+}
+
 /*
  * Worker. Take the next receive WQE into qp->rcv.cur. 0; -EAGAIN none is posted; -EINVAL it is
  * malformed (taken all the same); -EPROTO the ring is corrupt (qp_fatal was called).

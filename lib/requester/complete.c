@@ -64,6 +64,41 @@ progress(struct qp_env *env, struct qp *qp)
 		env->ops->qp_wake(env->ops_ctx, qp);
 }
 
+/* The oldest WQE is acknowledged, whose last PSN is before end. */
+static inline void
+ack_oldest(struct qp_snd *snd, uint32_t end)
+{
+	snd->una_psn = end;
+	if (snd->cur == snd->tail) {
+		snd->cur++;
+		snd->cur_pkt = 0;
+		snd->next_psn = end;
+	}
+}
+
+/*
+ * The oldest WQE, whose entry is e, is silent and acknowledged: retires it, and those of its kind
+ * behind it that are acknowledged before upto. Their client is told once.
+ */
+static __rte_noinline void
+ack_silent(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e, uint32_t upto)
+{
+	struct qp_snd *snd = &qp->snd;
+	uint32_t end = psn_add(e->first_psn, e->npkts);
+	uint64_t wr_id;
+
+	do {
+		wr_id = e->wqe.wr_id;
+		ack_oldest(snd, end);
+		qp_retire_silent(env, qp);
+		if (snd->tail == snd->head)
+			break;
+		e = qp_sq_entry(snd, snd->tail);
+		end = psn_add(e->first_psn, e->npkts);
+	} while (e->plain && qp_is_silent(qp, e) && !psn_lt(upto, end));
+	qp_retire_told(qp, wr_id);
+}
+
 /*
  * Everything before upto is acknowledged, as far as that goes: a READ is complete only when its
  * data is here (REQ-07). Retires WQEs; true when una_psn is now upto.
@@ -84,12 +119,11 @@ ack_until(struct qp_env *env, struct qp *qp, uint32_t upto)
 			snd->una_psn = upto;
 			break;
 		}
-		snd->una_psn = end;
-		if (snd->cur == snd->tail) {
-			snd->cur++;
-			snd->cur_pkt = 0;
-			snd->next_psn = end;
+		if (e->plain && qp_is_silent(qp, e)) {
+			ack_silent(env, qp, e, upto);
+			continue;
 		}
+		ack_oldest(snd, end);
 		qp_retire_send(env, qp, e, QP_WC_SUCCESS);
 	}
 	if (snd->una_psn != was)

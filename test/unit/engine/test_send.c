@@ -182,11 +182,40 @@ test_REQ_01_unsignaled_complete_silently(void **state)
 	peer_ack(c, SQ + 3);
 	cqe_none(c);
 	assert_int_equal(c->sq.hdr->cons, 4); /* their slots are free all the same */
+	assert_int_equal(c->sq.hdr->done, 4);
+	assert_int_equal(c->sq.hdr->wr_id, 3);
 	peer_ack(c, SQ + 9);
 	send_cqe(c, 4, QP_WC_SUCCESS);
 	send_cqe(c, 9, QP_WC_SUCCESS);
 	cqe_none(c);
 	assert_int_equal(c->sq.hdr->cons, 10);
+}
+
+/* One ACK for silent WQEs: of one whose packets it acknowledges in part, none of a READ without
+ * data. */
+static void
+test_REQ_01_unsignaled_no_further_than_acknowledged(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+
+	client_does(c, 0, UROCE_WR_RDMA_WRITE, 0, 8);
+	client_does(c, 1, UROCE_WR_RDMA_WRITE, 0, 8);
+	client_does(c, 2, UROCE_WR_RDMA_WRITE, 0, 3 * c->qp->mtu);
+	assert_int_equal(pkt_count(c), 5);
+	peer_ack(c, SQ + 3);
+	assert_int_equal(c->sq.hdr->cons, 2);
+	assert_int_equal(c->sq.hdr->wr_id, 1);
+	peer_ack(c, SQ + 4);
+	assert_int_equal(c->sq.hdr->cons, 3);
+
+	client_does(c, 3, UROCE_WR_RDMA_WRITE, 0, 8);
+	client_does(c, 4, UROCE_WR_RDMA_READ, 0, 8);
+	client_does(c, 5, UROCE_WR_RDMA_WRITE, 0, 8);
+	peer_ack(c, SQ + 7);
+	assert_int_equal(c->sq.hdr->cons, 4);
+	assert_int_equal(c->sq.hdr->done, 4);
+	assert_int_equal(c->sq.hdr->wr_id, 3);
+	cqe_none(c);
 }
 
 static void
@@ -442,6 +471,7 @@ main(void)
 		bench_test(test_WIRE_06_psns_wrap),
 		bench_test(test_REQ_01_several_in_flight_complete_in_order),
 		bench_test(test_REQ_01_unsignaled_complete_silently),
+		bench_test(test_REQ_01_unsignaled_no_further_than_acknowledged),
 		bench_test(test_REQ_01_sq_sig_all),
 		bench_test(test_REQ_01_a_full_queue_drains),
 		bench_test(test_REQ_01_work_posted_while_busy_is_seen),
