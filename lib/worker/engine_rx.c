@@ -278,6 +278,18 @@ rx_handoff(struct engine *e, uint16_t dev, struct rte_mbuf *m, uint32_t qpn)
 }
 
 /*
+ * A frame with another head than the one before it. Those that loop back are not for the memo,
+ * whose entries save a CRC that they have not.
+ */
+static __rte_noinline enum wire_verdict
+rx_parse_new(struct engine *e, const uint8_t *frame, uint32_t len, struct wire_pkt *pkt)
+{
+	if (e->rx_loopback)
+		return wire_parse(frame, len, pkt);
+	return wire_parse_with(frame, len, &e->memo, pkt);
+}
+
+/*
  * What is m, a frame? Most come behind one of the same flow and kind; but a head whose CRC state is
  * not known is for the memo to learn, where frames have an ICRC.
  */
@@ -290,7 +302,7 @@ rx_parse(struct engine *e, const struct rte_mbuf *m, struct rx_frame *f)
 	if (f[-1].v == WIRE_OK && (e->rx_loopback || f[-1].pkt.icrc_head != 0) &&
 	    wire_parse_like(frame, len, &f[-1].pkt, &f->pkt))
 		return WIRE_OK;
-	return wire_parse_with(frame, len, &e->memo, &f->pkt);
+	return rx_parse_new(e, frame, len, &f->pkt);
 }
 
 /*
