@@ -5,7 +5,7 @@
 #include <string.h>
 #include "client.h"
 
-#define INLINE_BYTES 64 /* messages up to here go with their WR */
+#define INLINE_BYTES 64 /* one message at a time: up to here it goes with its WR */
 
 __attribute__((noreturn)) static void
 refuse(const char *why)
@@ -67,7 +67,7 @@ client_plan_make(struct client_plan *p, const struct bench_options *o, enum clie
 		.depth = o->depth,
 		.batch = o->batch,
 		.queue = o->depth,
-		.inline_bytes = o->size <= INLINE_BYTES && o->measure != BENCH_MEMORY ? o->size : 0,
+		.inline_bytes = single(o) && o->size <= INLINE_BYTES ? o->size : 0,
 		.yield = procs + (o->socket == NULL) > client_cpus(),
 	};
 	if (single(o)) {
