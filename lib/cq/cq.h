@@ -90,6 +90,20 @@ cq_post(struct cq *cq, const struct uroce_cqe *cqe, uint64_t *note, uint32_t wqe
 }
 
 /*
+ * Worker. Completions are about to be posted: fetches the next two entries once more, as a client
+ * that waits looks at them all the time.
+ */
+static inline __attribute__((always_inline)) void
+cq_prefetch(const struct cq *cq)
+{
+	const struct cq_ring *r = __atomic_load_n(&cq->ring, __ATOMIC_ACQUIRE);
+	uint32_t prod = __atomic_load_n(&r->prod, __ATOMIC_RELAXED);
+
+	__builtin_prefetch(&r->entries[prod & r->mask], 1);
+	__builtin_prefetch(&r->entries[(prod + 1) & r->mask], 1);
+}
+
+/*
  * Worker. After a full fence that follows the last cq_post: take the client's arm if what was
  * posted since satisfies it. solicited: a solicited or failed completion was among them.
  * True when the notifier must write the channel.

@@ -62,6 +62,7 @@ struct qp_env {
 	struct rte_mbuf **tx;  /* out: tx[0 .. tx_n) are frames to send, in order */
 	uint32_t tx_n, tx_cap; /* no frame is built when tx_n == tx_cap */
 	struct obs_block *obs; /* of the device that the current QP belongs to */
+	bool crowded;          /* other QPs wait for a turn: what is not fetched ahead is far */
 	const struct qp_env_ops *ops;
 	void *ops_ctx;
 	struct {

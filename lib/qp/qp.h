@@ -450,7 +450,7 @@ qp_sq_room(const struct qp_env *env, const struct qp_snd *snd)
  * rte_prefetch0: of __builtin_prefetch GCC (12) thinks that a function which has nothing else need
  * not be called.
  */
-#define QP_AHEAD_WQES 4u /* of the SQ; their first two lines. The processor finds the others */
+#define QP_AHEAD_WQES 4u /* before a turn; and of the WQE that is taken, where QPs wait */
 
 static inline void
 qp_prefetch_lines(const struct qp *qp, size_t from, size_t to)
@@ -459,11 +459,11 @@ qp_prefetch_lines(const struct qp *qp, size_t from, size_t to)
 		rte_prefetch0((const uint8_t *)qp + off);
 }
 
-/* What requests need of their QP, and its answer to them. */
+/* What requests need of their QP, and its answer to them, if it has nothing else to do. */
 static inline void
 qp_prefetch_responder(const struct qp *qp)
 {
-	qp_prefetch_lines(qp, offsetof(struct qp, qpn), offsetof(struct qp, snd));
+	qp_prefetch_lines(qp, offsetof(struct qp, qpn), offsetof(struct qp, snd) + 1);
 	qp_prefetch_lines(qp, offsetof(struct qp, run), offsetof(struct qp, rcv.rdq));
 }
 
@@ -484,19 +484,26 @@ qp_prefetch_copy(const struct qp_snd *snd, uint32_t i)
 	rte_prefetch0(qp_sq_entry(snd, i) + 1);
 }
 
-/* WQEs to be taken. */
+/* The WQE of index i of an SQ: its first two lines, or its own and the next one's. */
+static inline void
+qp_prefetch_wqe(const struct qp_ring *sq, uint32_t i)
+{
+	const uint8_t *slot = sq->slots + (size_t)(i & sq->mask) * sq->stride;
+
+	rte_prefetch0(slot);
+	rte_prefetch0(slot + 64);
+}
+
+/* WQEs to be taken; and what this writes for the client to see: armed, and later cons. */
 static inline void
 qp_prefetch_sq(const struct qp *qp)
 {
 	const struct qp_snd *snd = &qp->snd;
 
-	rte_prefetch0(&snd->sq.hdr->prod);
-	for (uint32_t i = snd->head; i != snd->head + QP_AHEAD_WQES; i++) {
-		const uint8_t *slot = snd->sq.slots + (size_t)(i & snd->sq.mask) * snd->sq.stride;
-
-		rte_prefetch0(slot);
-		rte_prefetch0(slot + 64);
-	}
+	rte_prefetch0_write(&snd->sq.hdr->armed);
+	rte_prefetch0_write(&snd->sq.hdr->cons);
+	for (uint32_t i = snd->head; i != snd->head + QP_AHEAD_WQES; i++)
+		qp_prefetch_wqe(&snd->sq, i);
 	qp_prefetch_copy(snd, snd->head);
 }
 
@@ -504,6 +511,7 @@ qp_prefetch_sq(const struct qp *qp)
 static inline void
 qp_prefetch_oldest(const struct qp *qp)
 {
+	cq_prefetch(qp->send_cq);
 	rte_prefetch0_write(&qp->snd.sq.hdr->cons);
 	qp_prefetch_copy(&qp->snd, qp->snd.tail);
 }

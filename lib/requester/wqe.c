@@ -170,6 +170,8 @@ req_fetch(struct qp_env *env, struct qp *qp)
 		return NULL;
 	e = qp_sq_entry(snd, head);
 	slot = sq->slots + (size_t)(head & sq->mask) * sq->stride;
+	if (env->crowded && sq->prod - head > QP_AHEAD_WQES)
+		qp_prefetch_wqe(sq, head + QP_AHEAD_WQES);
 	e->rd_counted = false;
 	e->done = false;
 	e->status = wqe_copy(sq, slot, e);

@@ -162,6 +162,7 @@ engine_run(struct engine *e, uint64_t now_ns)
 		if (qp == stuck)
 			break;
 		run_fetch(e, qp);
+		e->env.crowded = TAILQ_NEXT(qp, run) != NULL;
 		TAILQ_REMOVE(&e->run, qp, run);
 		qp->on_run_list = false;
 		if (run_qp(e, qp))
