@@ -511,7 +511,6 @@ qp_prefetch_sq(const struct qp *qp)
 static inline void
 qp_prefetch_oldest(const struct qp *qp)
 {
-	cq_prefetch(qp->send_cq);
 	rte_prefetch0_write(&qp->snd.sq.hdr->cons);
 	qp_prefetch_copy(&qp->snd, qp->snd.tail);
 }

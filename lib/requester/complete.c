@@ -153,6 +153,7 @@ stale(struct qp_env *env)
 static void
 rx_ack(struct qp_env *env, struct qp *qp, uint32_t psn)
 {
+	cq_prefetch(qp->send_cq);
 	if (!ack_until(env, qp, psn_add(psn, 1)))
 		read_gap(env, qp);
 }
