@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -392,6 +393,7 @@ is_private(const void *addr)
 static const char nr_path[] = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
 static const char free_path[] = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
 static long nr_before = -1;
+static int nr_lock = -1;
 
 static long
 read_number(const char *path)
@@ -429,15 +431,24 @@ huge_pages_spare(void)
 bool
 huge_pages_get(unsigned n)
 {
-	long have = read_number(free_path);
+	long have;
 
-	if (have < 0)
-		return false;
+	/* A test that failed has not given it back. */
+	if (nr_lock < 0) {
+		nr_lock = open(nr_path, O_RDONLY | O_CLOEXEC);
+		if (nr_lock < 0)
+			return false;
+		CHECK(flock(nr_lock, LOCK_EX) == 0);
+	}
+	have = read_number(free_path);
 	if (have >= (long)n)
 		return true;
 	nr_before = read_number(nr_path);
 	write_number(nr_path, nr_before + (long)n - have);
-	return read_number(free_path) >= (long)n;
+	if (read_number(free_path) >= (long)n)
+		return true;
+	huge_pages_restore();
+	return false;
 }
 
 void
@@ -446,6 +457,9 @@ huge_pages_restore(void)
 	if (nr_before >= 0)
 		write_number(nr_path, nr_before);
 	nr_before = -1;
+	if (nr_lock >= 0)
+		close(nr_lock);
+	nr_lock = -1;
 }
 
 uint8_t *

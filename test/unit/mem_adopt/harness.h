@@ -79,7 +79,10 @@ bool is_private(const void *addr);
 
 /* Huge pages of 2 MiB that nobody has or has reserved. */
 long huge_pages_spare(void);
-/* Free huge pages of 2 MiB, raising nr_hugepages if need be; false if they cannot be had. */
+/*
+ * Free huge pages of 2 MiB, raising nr_hugepages if need be; false if they cannot be had. They are
+ * the whole machine's: until huge_pages_restore other processes that call this wait.
+ */
 bool huge_pages_get(unsigned n);
 void huge_pages_restore(void);
 
