@@ -383,25 +383,16 @@ qp_is_silent(const struct qp *qp, const struct qp_sq_entry *e)
 }
 
 /*
- * Worker. Retire the oldest send WQE, one that is silent, and void its entry. Before any other WQE
- * is retired qp_retire_told must tell the client, so that an ACK of many silent ones writes the
- * line that they share with their client once.
+ * Worker. The WQEs before tail are retired, the last of them, of this wr_id, silently as all since
+ * the client was told the last time: tell it. So an ACK of many silent ones writes the line that
+ * they share with their client once.
  */
 static inline void
-qp_retire_silent(struct qp_env *env, struct qp *qp)
+qp_retire_told(struct qp *qp, uint32_t tail, uint64_t wr_id)
 {
-	struct qp_snd *snd = &qp->snd;
-
-	snd->tail++;
-	qp_sqes_put(&snd->sqes, env->sqes, snd->tail, snd->head);
-}
-
-/* Worker. The WQE that was retired last, silently, had this wr_id: tell the client. */
-static inline void
-qp_retire_told(struct qp *qp, uint64_t wr_id)
-{
-	qp_ring_retire(&qp->snd.sq, qp->snd.tail, wr_id);
-	qp_ring_done(&qp->snd.sq, qp->snd.tail);
+	qp->snd.tail = tail;
+	qp_ring_retire(&qp->snd.sq, tail, wr_id);
+	qp_ring_done(&qp->snd.sq, tail);
 }
 
 /*

@@ -64,12 +64,11 @@ progress(struct qp_env *env, struct qp *qp)
 		env->ops->qp_wake(env->ops_ctx, qp);
 }
 
-/* The oldest WQE is acknowledged, whose last PSN is before end. */
+/* The WQE at tail is acknowledged, which ends before PSN end: an answer may overtake the cursor. */
 static inline void
-ack_oldest(struct qp_snd *snd, uint32_t end)
+ack_pass(struct qp_snd *snd, uint32_t tail, uint32_t end)
 {
-	snd->una_psn = end;
-	if (snd->cur == snd->tail) {
+	if (snd->cur == tail) {
 		snd->cur++;
 		snd->cur_pkt = 0;
 		snd->next_psn = end;
@@ -78,25 +77,28 @@ ack_oldest(struct qp_snd *snd, uint32_t end)
 
 /*
  * The oldest WQE, whose entry is e, is silent and acknowledged: retires it, and those of its kind
- * behind it that are acknowledged before upto. Their client is told once.
+ * behind it that are acknowledged before upto. Their client is told once, and little is written
+ * meanwhile: the completion before them may still be on its way to memory.
  */
 static __rte_noinline void
 ack_silent(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e, uint32_t upto)
 {
 	struct qp_snd *snd = &qp->snd;
-	uint32_t end = psn_add(e->first_psn, e->npkts);
+	uint32_t tail = snd->tail, una, end = psn_add(e->first_psn, e->npkts);
 	uint64_t wr_id;
 
 	do {
 		wr_id = e->wqe.wr_id;
-		ack_oldest(snd, end);
-		qp_retire_silent(env, qp);
-		if (snd->tail == snd->head)
+		una = end;
+		ack_pass(snd, tail++, end);
+		qp_sqes_put(&snd->sqes, env->sqes, tail, snd->head);
+		if (tail == snd->head)
 			break;
-		e = qp_sq_entry(snd, snd->tail);
+		e = qp_sq_entry(snd, tail);
 		end = psn_add(e->first_psn, e->npkts);
 	} while (e->plain && qp_is_silent(qp, e) && !psn_lt(upto, end));
-	qp_retire_told(qp, wr_id);
+	snd->una_psn = una;
+	qp_retire_told(qp, tail, wr_id);
 }
 
 /*
@@ -123,7 +125,8 @@ ack_until(struct qp_env *env, struct qp *qp, uint32_t upto)
 			ack_silent(env, qp, e, upto);
 			continue;
 		}
-		ack_oldest(snd, end);
+		snd->una_psn = end;
+		ack_pass(snd, snd->tail, end);
 		qp_retire_send(env, qp, e, QP_WC_SUCCESS);
 	}
 	if (snd->una_psn != was)
