@@ -125,6 +125,31 @@ test_REQ_07_an_ack_overtakes_a_rewind(void **state)
 	send_cqe(c, 4, QP_WC_SUCCESS);
 }
 
+/* The same of WQEs that say nothing. */
+static void
+test_REQ_07_an_ack_of_unsignaled_overtakes_a_rewind(void **state)
+{
+	struct conn *c = next_conn(state);
+	uint32_t i;
+
+	for (i = 0; i < 5; i++)
+		post(c, (struct wr){.id = i, .op = UROCE_WR_RDMA_WRITE, .len = 8});
+	assert_int_equal(pkt_count(c), 5);
+	peer_put(c,
+		 (struct wire_fields){.opcode = WIRE_OP_ACK,
+				      .psn = SQ,
+				      .syndrome = NAK_SYN(PSN_SEQ)},
+		 0, 0);
+	peer_put(c, (struct wire_fields){.opcode = WIRE_OP_ACK, .psn = SQ + 2, .syndrome = ACK_SYN},
+		 0, 0);
+	pkt_expect(c, WIRE_OP_WRITE_ONLY, SQ + 3);
+	pkt_expect(c, WIRE_OP_WRITE_ONLY, SQ + 4);
+	pkt_none(c);
+	peer_ack(c, SQ + 4);
+	cqe_none(c);
+	assert_int_equal(c->sq.hdr->cons, 5);
+}
+
 /* The credit count in an ACK is anything: none are used. */
 static void
 test_REQ_07_any_credit_count_is_an_ack(void **state)
@@ -313,6 +338,7 @@ main(void)
 		bench_test(test_REQ_07_ghosts_and_stale_responses_are_dropped),
 		bench_test(test_REQ_07_reserved_syndromes_are_dropped),
 		bench_test(test_REQ_07_an_ack_overtakes_a_rewind),
+		bench_test(test_REQ_07_an_ack_of_unsignaled_overtakes_a_rewind),
 		bench_test(test_REQ_07_any_credit_count_is_an_ack),
 		bench_test(test_REQ_09_CQE_08_response_of_wrong_kind_or_length),
 		bench_test(test_CQE_08_REQ_09_bad_response_is_told),
