@@ -4,7 +4,7 @@
  * that it is copied once. Such a view is an mbuf of one segment: data_len covers the headers,
  * behind which a struct qp_view stands, and pkt_len is that of the whole frame. It is received by
  * the thread that made it, by engine_rx_loopback, before anything that may take the memory away
- * (MEM-03); what has to wait longer, or goes elsewhere, becomes a frame of its own (qp_view_own).
+ * (MEM-03); what has to wait longer, or goes elsewhere, becomes a frame of its own (engine_own).
  * Worker only.
  */
 #ifndef QP_VIEW_H
@@ -18,6 +18,7 @@
 struct qp_view {
 	const uint8_t *payload;
 	uint32_t len; /* of it; pad and ICRC are zero, and nowhere */
+	uint32_t qpn; /* whose memory it is: once that QP flushes, its client may have it back */
 };
 
 /* Is m, a frame that loops back, a view? */
@@ -48,8 +49,18 @@ qp_view_get(const struct rte_mbuf *m)
 
 /*
  * The payload of m, a frame that loops back, lies in its own buffer from now on, which has room for
- * it (struct qp_env). Nothing to do if m is no view.
+ * it (struct qp_env). Nothing to do if m is no view. It must still be there (engine_own).
  */
 void qp_view_own(struct rte_mbuf *m);
+
+/* The payload of the view m is gone, whatever its QP does from now on: m stays a view, of none. */
+static inline void
+qp_view_lose(struct rte_mbuf *m)
+{
+	struct qp_view v = qp_view_get(m);
+
+	v.qpn = UINT32_MAX;
+	qp_view_set(m, m->data_len, v, m->pkt_len);
+}
 
 #endif

@@ -174,7 +174,8 @@ captured_sent(struct worker *w, struct rte_mbuf *const *m, uint32_t n)
 			continue;
 		/* A frame that loops back has no ICRC (qp/env.h): readers of captures want one. */
 		if (m[i]->hash.usr == QP_TX_LOOPBACK) {
-			qp_view_own(m[i]);
+			if (!engine_own(&w->engine, m[i]))
+				continue;
 			wire_frame_seal_own(rte_pktmbuf_mtod(m[i], uint8_t *), m[i]->data_len);
 		}
 		capture_put(w->cap[m[i]->port], w->now_ns, &m[i], 1, true);

@@ -129,6 +129,13 @@ void engine_rx_loopback(struct engine *e, uint64_t now_ns, uint16_t dev, struct 
 			uint32_t n);
 
 /*
+ * The worker's own thread, which made the frame m. A frame that loops back and has to wait, or goes
+ * elsewhere than engine_rx_loopback, has its payload in its own buffer from now on (qp/view.h).
+ * False: the payload is gone, since the QP has flushed; engine_rx_loopback will drop m.
+ */
+bool engine_own(const struct engine *e, struct rte_mbuf *m);
+
+/*
  * The client rang for qpn (any number: unknown ones and those of others are ignored). The QP that
  * has work, or NULL.
  */

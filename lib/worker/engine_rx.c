@@ -120,7 +120,7 @@ rx_malformed(struct engine *e, struct qp *qp, const struct wire_pkt *pkt)
 	turn_check_timer(e, qp);
 }
 
-enum rx_icrc { RX_ICRC_BAD, RX_ICRC_GOOD, RX_ICRC_UNKNOWN };
+enum rx_icrc { RX_ICRC_BAD, RX_ICRC_GOOD, RX_ICRC_UNKNOWN, RX_VIEW };
 
 /* A received RoCE frame on its way through engine_rx. */
 struct rx_frame {
@@ -264,15 +264,43 @@ frame_is_ours(const uint8_t *frame, uint64_t mac)
 	return (first & rte_cpu_to_le_64(0xffffffffffff)) == mac || (frame[0] & 1);
 }
 
+/*
+ * Is the payload of the view m still what was sent? A QP that has flushed has told its client that
+ * the memory is its own again, also of messages that had not come; those are lost then.
+ */
+static bool
+view_holds(const struct engine *e, const struct rte_mbuf *m)
+{
+	const struct qp *qp = qp_table_find(e->qps, qp_view_get(m).qpn);
+
+	return qp != NULL && (qp->state == QP_RTS || qp->state == QP_SQD);
+}
+
+bool
+engine_own(const struct engine *e, struct rte_mbuf *m)
+{
+	if (!qp_view_is(m))
+		return true;
+	if (!view_holds(e, m)) {
+		qp_view_lose(m);
+		return false;
+	}
+	qp_view_own(m);
+	return true;
+}
+
 /* The frame m is for a QP of another worker. Between workers a frame has an ICRC. */
 static void
 rx_handoff(struct engine *e, uint16_t dev, struct rte_mbuf *m, uint32_t qpn)
 {
-	e->dev[dev].obs->ctr[OBS_RX_HANDOFF]++;
 	if (e->rx_loopback) {
-		qp_view_own(m);
+		if (!engine_own(e, m)) {
+			drop(e, e->dev[dev].obs, OBS_DROP_QP_STATE, m);
+			return;
+		}
 		wire_frame_seal_own(rte_pktmbuf_mtod(m, uint8_t *), m->data_len);
 	}
+	e->dev[dev].obs->ctr[OBS_RX_HANDOFF]++;
 	m->port = dev;
 	e->ops->handoff(e->ops_ctx, qpn & e->worker_mask, m);
 }
@@ -381,18 +409,20 @@ static enum rx_icrc
 rx_check(struct engine *e, const struct rx_frame *f)
 {
 	if (e->rx_loopback)
-		return RX_ICRC_GOOD;
+		return likely(!qp_view_is(f->m)) ? RX_ICRC_GOOD : RX_VIEW;
 	if (f->m->data_len > RX_LONG_BYTES)
 		return RX_ICRC_UNKNOWN;
 	return wire_icrc_check(&f->pkt) ? RX_ICRC_GOOD : RX_ICRC_BAD;
 }
 
-/* When it is f's turn: is its ICRC right? */
+/* When it is f's turn: is its ICRC right, or its payload there? */
 static inline bool
-rx_intact(const struct rx_frame *f)
+rx_intact(const struct engine *e, const struct rx_frame *f)
 {
-	return likely(f->icrc == RX_ICRC_GOOD) ||
-	       (f->icrc == RX_ICRC_UNKNOWN && wire_icrc_check(&f->pkt));
+	if (likely(f->icrc == RX_ICRC_GOOD))
+		return true;
+	return f->icrc == RX_VIEW ? view_holds(e, f->m)
+				  : f->icrc == RX_ICRC_UNKNOWN && wire_icrc_check(&f->pkt);
 }
 
 /*
@@ -420,8 +450,9 @@ rx_burst(struct engine *e, uint16_t dev, struct rte_mbuf **m, uint32_t n)
 		rx_fetch_queue(e, f);
 	e->env.obs = e->dev[dev].obs;
 	for (f = frame + 1; f < end; f++) {
-		if (unlikely(!rx_intact(f)))
-			drop(e, e->env.obs, OBS_DROP_BAD_ICRC, f->m);
+		if (unlikely(!rx_intact(e, f)))
+			drop(e, e->env.obs,
+			     f->icrc == RX_VIEW ? OBS_DROP_QP_STATE : OBS_DROP_BAD_ICRC, f->m);
 		else if (unlikely(f->pkt.qpn == WIRE_MULTICAST_QPN))
 			engine_rx_multicast(e, dev, f->m, &f->pkt);
 		else

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <string.h>
 #include <rte_branch_prediction.h>
-#include "qp/view.h"
 #include "worker/priv.h"
 
 void
@@ -55,7 +54,7 @@ void
 loopback_own(struct worker *w)
 {
 	for (uint32_t i = 0; i < w->lo_n; i++)
-		qp_view_own(w->lo[i]);
+		engine_own(&w->engine, w->lo[i]);
 }
 
 unsigned

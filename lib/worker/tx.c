@@ -176,14 +176,14 @@ capture_control(struct worker *w, struct rte_mbuf *const *m, uint32_t n)
 
 /* Client memory may go after this iteration: what was refused becomes a frame of its own. */
 static void
-own_payloads(struct rte_mbuf *const *m, uint32_t n)
+own_payloads(struct worker *w, struct rte_mbuf *const *m, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		/* a buffer has room for a whole frame (qp/env.h) */
 		if (m[i]->nb_segs != 1)
 			RTE_VERIFY(rte_pktmbuf_linearize(m[i]) == 0);
 		else if (m[i]->hash.usr == QP_TX_LOOPBACK)
-			qp_view_own(m[i]);
+			engine_own(&w->engine, m[i]);
 	}
 }
 
@@ -202,7 +202,7 @@ tx_flush(struct worker *w)
 		went += flush(w, w->fwd, &w->fwd_n);
 	if (env->tx_n != 0) {
 		went += flush(w, env->tx, &env->tx_n);
-		own_payloads(env->tx, env->tx_n);
+		own_payloads(w, env->tx, env->tx_n);
 	}
 	return went;
 }

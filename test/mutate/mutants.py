@@ -18,6 +18,7 @@ class Mutant:
 
 PARSE = 'lib/wire/parse.c'
 STATE, FLUSH, RECV = (f'lib/qp/{f}.c' for f in ('state', 'flush', 'recv'))
+ENGINE_RX = 'lib/worker/engine_rx.c'
 SEND, COMPLETE = (f'lib/requester/{f}.c' for f in ('send', 'complete'))
 RECEIVE, RESPOND, READ, ATOMIC = (f'lib/responder/{f}.c' for f in ('receive', 'respond', 'read', 'atomic'))
 
@@ -32,6 +33,9 @@ MUTANTS = [Mutant(*row) for row in (
      'test_QP_13_EVT_04_comm_est_once_per_rtr'),
     ('QP-17', FLUSH, 'qp->state = QP_SQE;', 'qp->state = QP_ERR;',
      'test_QP_17_send_error_stops_the_send_queue_only'),
+    ('QP-19', ENGINE_RX, 'f->icrc == RX_VIEW ? view_holds(e, f->m)', 'f->icrc == RX_VIEW ? true',
+     'test_QP_19_views_of_a_flushed_qp_are_not_received'),
+    ('QP-19', ENGINE_RX, '		qp_view_lose(m);\n', '', 'test_QP_19_views_of_a_flushed_qp_are_not_kept'),
     # section 3: the wire
     ('WIRE-03', PARSE, 'heads_equal(e->head, ip, WIRE_HEAD4)', 'heads_equal(e->head, ip, WIRE_HEAD4 - 4)',
      'test_WIRE_03_memo_each_bit_changed'),

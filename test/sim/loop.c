@@ -120,7 +120,7 @@ loop_payloads(struct sim_node *n, uint32_t from)
 		struct rte_mbuf *m = n->eng.env.tx[i];
 
 		if (m->hash.usr == QP_TX_LOOPBACK && (s->cfg.small_pool || (i & 1)))
-			qp_view_own(m);
+			engine_own(&n->eng, m);
 		if (rte_pktmbuf_linearize(m) != 0)
 			sim_fail(s, "node %u: no room for a frame in its buffer", n->idx);
 	}

@@ -269,12 +269,12 @@ test_views_do_not_loop_back_of_these(void **state)
 	pkt_expect(c, WIRE_OP_WRITE_ONLY | WIRE_SVC_UC, SQ);
 }
 
-/* Give b a view with the headers of the frame and len bytes of payload at payload. */
-static void
-put_view(struct bench *b, const uint8_t *frame, uint32_t frame_len, const uint8_t *payload,
-	 uint32_t len)
+/* A view of c with the headers of the frame and len bytes of payload at payload. */
+static struct rte_mbuf *
+make_view(struct conn *c, const uint8_t *frame, uint32_t frame_len, const uint8_t *payload,
+	  uint32_t len)
 {
-	struct rte_mbuf *m = rte_pktmbuf_alloc(b->engine.env.pool);
+	struct rte_mbuf *m = rte_pktmbuf_alloc(c->b->engine.env.pool);
 	struct wire_pkt pkt;
 	uint32_t hdr_len;
 
@@ -283,8 +283,18 @@ put_view(struct bench *b, const uint8_t *frame, uint32_t frame_len, const uint8_
 	assert_int_equal(pkt.payload_len, len);
 	hdr_len = (uint32_t)(pkt.payload - frame);
 	memcpy(rte_pktmbuf_mtod(m, uint8_t *), frame, hdr_len);
-	qp_view_set(m, hdr_len, (struct qp_view){payload, len}, frame_len);
-	engine_rx_loopback(&b->engine, b->now, BENCH_DEV, &m, 1);
+	qp_view_set(m, hdr_len, (struct qp_view){payload, len, c->qp->qpn}, frame_len);
+	return m;
+}
+
+/* The engine gets the same. */
+static void
+put_view(struct conn *c, const uint8_t *frame, uint32_t frame_len, const uint8_t *payload,
+	 uint32_t len)
+{
+	struct rte_mbuf *m = make_view(c, frame, frame_len, payload, len);
+
+	engine_rx_loopback(&c->b->engine, c->b->now, BENCH_DEV, &m, 1);
 }
 
 /* To where it goes: the region of a WRITE, be it the very one it comes from; two SGEs. */
@@ -301,21 +311,66 @@ test_views_are_received(void **state)
 	f.va = REMOTE_VA;
 	f.rkey = c->remote->mr.key;
 	len = peer_frame(c, f, 0, 601, frame);
-	put_view(c->b, frame, len, bytes, 601);
+	put_view(c, frame, len, bytes, 601);
 	assert_memory_equal(c->remote->bytes, bytes, 601);
 
 	f.psn++;
 	f.va = REMOTE_VA + 10;
 	memcpy(was, c->remote->bytes, 601);
 	len = peer_frame(c, f, 0, 601, frame);
-	put_view(c->b, frame, len, c->remote->bytes, 601);
+	put_view(c, frame, len, c->remote->bytes, 601);
 	assert_memory_equal(c->remote->bytes + 10, was, 601);
 
 	f = (struct wire_fields){.opcode = WIRE_OP_SEND_ONLY, .psn = RQ + 2};
 	recv_post(c, 1, 0, 1024);
 	len = peer_frame(c, f, 0, 601, frame);
-	put_view(c->b, frame, len, bytes, 601);
+	put_view(c, frame, len, bytes, 601);
 	recv_cqe(c, 1, QP_WC_SUCCESS);
+	assert_memory_equal(c->local->bytes, bytes, 601);
+}
+
+/* Whose client has been told that the memory is its own again: as if it had been lost. */
+static void
+test_QP_19_views_of_a_flushed_qp_are_not_received(void **state)
+{
+	struct conn *from = loop_conn(state, conn_rc), *c = loop_conn(state, conn_rc);
+	uint8_t frame[WIRE_MAX_OVERHEAD + 1024], bytes[601] = {1, 2, 3};
+	struct wire_fields f = {.opcode = WIRE_OP_SEND_ONLY, .psn = RQ};
+	uint32_t len = peer_frame(c, f, 0, 601, frame);
+
+	recv_post(c, 1, 0, 1024);
+	qp_error(&c->b->engine.env, from->qp, QP_WC_SUCCESS);
+	put_view(from, frame, len, bytes, 601);
+	assert_int_equal(DROPS(c, QP_STATE), 1);
+	cqe_none(c);
+	put_view(c, frame, len, bytes, 601); /* of one that works */
+	recv_cqe(c, 1, QP_WC_SUCCESS);
+}
+
+/* Nor do they become frames that are, when they have to wait; be their QP ready again by then. */
+static void
+test_QP_19_views_of_a_flushed_qp_are_not_kept(void **state)
+{
+	struct conn *from = loop_conn(state, conn_rc), *c = loop_conn(state, conn_rc);
+	struct engine *e = &c->b->engine;
+	uint8_t frame[WIRE_MAX_OVERHEAD + 1024], bytes[601] = {1, 2, 3};
+	struct wire_fields f = {.opcode = WIRE_OP_SEND_ONLY, .psn = RQ};
+	uint32_t len = peer_frame(c, f, 0, 601, frame);
+	struct rte_mbuf *kept = make_view(from, frame, len, bytes, 601),
+			*lost = make_view(from, frame, len, bytes, 601);
+
+	recv_post(c, 1, 0, 1024);
+	engine_own(e, kept);
+	qp_error(&e->env, from->qp, QP_WC_SUCCESS);
+	bytes[0] = 4;
+	engine_own(e, lost);
+	from->qp->state = QP_RTS;
+
+	engine_rx_loopback(e, c->b->now, BENCH_DEV, &lost, 1);
+	engine_rx_loopback(e, c->b->now, BENCH_DEV, &kept, 1);
+	assert_int_equal(DROPS(c, QP_STATE), 1);
+	recv_cqe(c, 1, QP_WC_SUCCESS);
+	bytes[0] = 1;
 	assert_memory_equal(c->local->bytes, bytes, 601);
 }
 
@@ -330,8 +385,12 @@ test_views_are_handed_over_as_frames(void **state)
 	wire_tmpl_init(&c->peer, &c->peer_path, BENCH_QPN + 1, 0xffff);
 	len = peer_frame(c, (struct wire_fields){.opcode = WIRE_OP_SEND_ONLY, .psn = RQ}, 0, 601,
 			 frame);
-	put_view(c->b, frame, len, c->local->bytes, 601);
+	put_view(c, frame, len, c->local->bytes, 601);
 	assert_int_equal(c->b->handoffs, 1);
+	qp_error(&c->b->engine.env, c->qp, QP_WC_SUCCESS);
+	put_view(c, frame, len, c->local->bytes, 601);
+	assert_int_equal(c->b->handoffs, 1);
+	assert_int_equal(DROPS(c, QP_STATE), 1);
 }
 
 int
@@ -349,6 +408,8 @@ main(void)
 		bench_test(test_views_loop_back),
 		bench_test(test_views_do_not_loop_back_of_these),
 		bench_test(test_views_are_received),
+		bench_test(test_QP_19_views_of_a_flushed_qp_are_not_received),
+		bench_test(test_QP_19_views_of_a_flushed_qp_are_not_kept),
 		bench_test(test_views_are_handed_over_as_frames),
 	};
 

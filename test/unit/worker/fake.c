@@ -94,6 +94,13 @@ engine_rx_loopback(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_m
 	engine_rx(e, now_ns, dev, m, n);
 }
 
+bool
+engine_own(const struct engine *e, struct rte_mbuf *m)
+{
+	qp_view_own(m);
+	return true;
+}
+
 struct qp *
 engine_doorbell(struct engine *e, uint32_t qpn)
 {
