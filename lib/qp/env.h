@@ -61,6 +61,7 @@ struct qp_env {
 	struct qp_sqe_pool *sqes;                  /* of all QPs that are worked on with this env */
 	struct rte_mbuf **tx;  /* out: tx[0 .. tx_n) are frames to send, in order */
 	uint32_t tx_n, tx_cap; /* no frame is built when tx_n == tx_cap */
+	uint32_t tx_bytes;     /* of frames built since whoever asks set it to 0 */
 	struct obs_block *obs; /* of the device that the current QP belongs to */
 	bool crowded;          /* other QPs wait for a turn: what is not fetched ahead is far */
 	const struct qp_env_ops *ops;
@@ -71,6 +72,30 @@ struct qp_env {
 	} dirty[QP_ENV_MAX_DIRTY]; /* CQs posted to since the last qp_env_flush */
 	uint32_t dirty_n;
 };
+
+/*
+ * How far one turn of a QP may fill env->tx. A turn has a price of its own, in cache lines that
+ * come from far away where there are many QPs, so it may have many packets; but not of long ones,
+ * which would keep the others waiting.
+ */
+#define QP_TURN_BYTES 65536u
+
+struct qp_turn {
+	uint32_t tx_n;     /* at its end */
+	uint32_t tx_bytes; /* at its start */
+};
+
+static inline struct qp_turn
+qp_turn_begin(const struct qp_env *env, uint32_t packets)
+{
+	return (struct qp_turn){RTE_MIN(env->tx_cap, env->tx_n + packets), env->tx_bytes};
+}
+
+static inline bool
+qp_turn_over(const struct qp_env *env, struct qp_turn turn)
+{
+	return env->tx_n >= turn.tx_n || env->tx_bytes - turn.tx_bytes >= QP_TURN_BYTES;
+}
 
 /*
  * A frame in env->tx says where it goes: m->port is the device (ethdev port) and

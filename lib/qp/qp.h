@@ -324,6 +324,7 @@ qp_push(struct qp_env *env, const struct qp *qp, struct rte_mbuf *m, uint32_t ki
 	m->port = qp->port;
 	m->hash.usr = kind;
 	env->tx[env->tx_n++] = m;
+	env->tx_bytes += m->pkt_len;
 }
 
 /*

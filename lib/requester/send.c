@@ -332,19 +332,18 @@ req_run(struct qp_env *env, struct qp *qp, uint32_t budget)
 {
 	struct qp_snd *snd = &qp->snd;
 	enum req_step step = REQ_NEXT;
+	struct qp_turn turn = qp_turn_begin(env, budget);
 
 	if (qp->state == QP_SQE)
 		qp_flush(env, qp);
 	if (qp->state != QP_RTS && qp->state != QP_SQD)
 		return REQ_IDLE;
 	while (!snd->rnr_wait && (step == REQ_SENT || step == REQ_NEXT)) {
-		if (budget == 0 || env->tx_n == env->tx_cap) {
+		if (qp_turn_over(env, turn)) {
 			step = REQ_NO_ROOM;
 			break;
 		}
 		step = send_step(env, qp);
-		if (step == REQ_SENT)
-			budget--;
 	}
 	if (snd->ack_owed)
 		send_owed_ackreq(env, qp);

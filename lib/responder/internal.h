@@ -57,8 +57,9 @@ void rsp_rd_add(struct qp *qp, struct qp_rd_op *op);
 /* Answer op again (pos 0), in its place in PSN order, unless that is still under way. */
 void rsp_rd_replay(struct qp_env *env, struct qp *qp, struct qp_rd_op *op);
 
-/* Send READ responses, up to *budget packets. True when all that is due was sent. */
-bool rsp_read_run(struct qp_env *env, struct qp *qp, uint32_t *budget);
+/* Send READ responses, up to budget packets or QP_TURN_BYTES. True when all that is due was sent.
+ */
+bool rsp_read_run(struct qp_env *env, struct qp *qp, uint32_t budget);
 
 /* Headers only, or headers and room for payload: a frame ready to be filled, or NULL (no room). */
 struct rte_mbuf *rsp_frame(struct qp_env *env);

@@ -255,15 +255,16 @@ read_respond(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
 }
 
 bool
-rsp_read_run(struct qp_env *env, struct qp *qp, uint32_t *budget)
+rsp_read_run(struct qp_env *env, struct qp *qp, uint32_t budget)
 {
 	struct qp_rcv *rcv = &qp->rcv;
+	struct qp_turn turn = qp_turn_begin(env, budget);
 
 	while (rcv->rdq_n != 0) {
 		/* A response acknowledges what is before it: an older ACK has nothing to add. */
 		if (rcv->ack_due && psn_lt(rcv->ack_psn, rcv->rdq[0].psn))
 			rcv->ack_due = false;
-		if (*budget == 0)
+		if (qp_turn_over(env, turn))
 			return false;
 		if (rcv->rdq[0].atomic) {
 			if (!rsp_atomic_respond(env, qp, &rcv->rdq[0]))
@@ -272,7 +273,6 @@ rsp_read_run(struct qp_env *env, struct qp *qp, uint32_t *budget)
 		} else if (!read_respond(env, qp, &rcv->rdq[0])) {
 			return false;
 		}
-		--*budget;
 	}
 	return true;
 }

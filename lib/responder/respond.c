@@ -146,7 +146,7 @@ rsp_run(struct qp_env *env, struct qp *qp, uint32_t budget)
 		/* Nothing can be answered yet: the requester asks again. */
 		return false;
 	}
-	if (!rsp_read_run(env, qp, &budget))
+	if (!rsp_read_run(env, qp, budget))
 		return qp->state != QP_ERR;
 	return !send_nak_and_ack(env, qp);
 }

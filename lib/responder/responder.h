@@ -24,8 +24,9 @@ void rsp_rx_malformed(struct qp_env *env, struct qp *qp, const struct wire_pkt *
 void rsp_rx_datagram(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 
 /*
- * Send what is due: READ responses in PSN order, up to budget packets, then the coalesced ACK or
- * the NAK (RSP-02, RSP-03). True when there is more to send (budget, room or buffers ran out).
+ * Send what is due: READ responses in PSN order, up to budget packets or QP_TURN_BYTES, then the
+ * coalesced ACK or the NAK (RSP-02, RSP-03). True when there is more to send (budget, room or
+ * buffers ran out).
  */
 bool rsp_run(struct qp_env *env, struct qp *qp, uint32_t budget);
 

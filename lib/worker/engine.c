@@ -154,8 +154,10 @@ engine_run(struct engine *e, uint64_t now_ns)
 	struct qp *qp, *stuck = NULL;
 
 	e->env.now_ns = now_ns;
+	e->env.tx_bytes = 0;
 	turn_answers(e);
-	while (e->env.tx_n < e->env.tx_cap && (qp = TAILQ_FIRST(&e->run)) != NULL) {
+	while (e->env.tx_n < e->env.tx_cap && e->env.tx_bytes < ENGINE_TX_BYTES &&
+	       (qp = TAILQ_FIRST(&e->run)) != NULL) {
 		uint32_t before = e->env.tx_n;
 
 		/* Once round without a packet (no mbufs): the rest of the work waits. */

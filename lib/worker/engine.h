@@ -20,10 +20,11 @@
 #include "qp/qp.h"
 #include "wire/parse.h"
 
-#define ENGINE_TX_CAP   64  /* frames between two engine_run */
-#define ENGINE_DONE_CAP 32  /* received frames that are worked on, and freed, together */
-#define ENGINE_ASKED    128 /* QPs that answer ahead of turns (engine_turn.h) */
-#define ENGINE_QUANTUM  16  /* packets a QP may send before the next has its turn */
+#define ENGINE_TX_CAP   128           /* frames between two engine_run */
+#define ENGINE_TX_BYTES (256 * 1024u) /* of one engine_run: still cached when sent */
+#define ENGINE_DONE_CAP 32            /* received frames that are worked on, and freed, together */
+#define ENGINE_ASKED    128           /* QPs that answer ahead of turns (engine_turn.h) */
+#define ENGINE_QUANTUM  64            /* packets a QP may send before the next has its turn */
 
 /*
  * Addresses of a device as its workers see them: an unchanging list that the control thread
@@ -145,9 +146,9 @@ struct qp *engine_doorbell(struct engine *e, uint32_t qpn);
 void engine_wake(struct engine *e, struct qp *qp);
 
 /*
- * Run QPs in turn until e->env.tx is full or no QP has work; then flush completions. True when work
- * is left. The caller sends e->env.tx[0 .. tx_n), keeps what the port refused in front, and sets
- * tx_n to that.
+ * Run QPs in turn until e->env.tx is full (or has ENGINE_TX_BYTES) or no QP has work; then flush
+ * completions. True when work is left. The caller sends e->env.tx[0 .. tx_n), keeps what the port
+ * refused in front, and sets tx_n to that.
  */
 bool engine_run(struct engine *e, uint64_t now_ns);
 

@@ -32,7 +32,7 @@
 
 #define WORKER_RX_BURST    32
 #define WORKER_RING_FRAMES 1024 /* handed over and not yet taken, a worker and direction */
-#define WORKER_LO_FRAMES   128  /* looped back in one iteration */
+#define WORKER_LO_FRAMES   256  /* looped back in one iteration */
 #define WORKER_EVENTS      16384
 #define WORKER_HOT_QPS     8
 #define WORKER_VIEW_BYTES  1024 /* of payload: a copy of less costs less than two more segments */

@@ -39,10 +39,11 @@ frame_at(const struct engine *e, uint32_t i)
 static void
 test_engine_full_tx_array(void **state)
 {
-	struct conn *c = next_conn(state);
+	struct conn *c = next_conn(state), *other = next_conn(state);
 	struct qp_env *env = &c->b->engine.env;
 
 	client_sends(c, 1, 100 * 1024);
+	client_sends(other, 1, 100 * 1024);
 	assert_true(engine_run(&c->b->engine, c->b->now));
 	assert_int_equal(env->tx_n, ENGINE_TX_CAP);
 	assert_true(engine_run(&c->b->engine, c->b->now));
@@ -50,7 +51,7 @@ test_engine_full_tx_array(void **state)
 	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8); /* its answer has no room either */
 	assert_true(engine_run(&c->b->engine, c->b->now));
 	assert_int_equal(env->tx_n, ENGINE_TX_CAP);
-	assert_int_equal(pkt_count(c), 100 + 1);
+	assert_int_equal(pkt_count(c), 100 + 100 + 1);
 }
 
 /* No buffers: no spinning, no loss; it goes on when there are some. */
@@ -228,24 +229,64 @@ test_engine_reads_take_turns(void **state)
 	assert_int_equal(frame_at(e, 4).opcode, WIRE_OP_ACK);
 }
 
+/* Requests that c has sent, each for the first time. */
+static uint32_t
+sent(const struct conn *c)
+{
+	return c->qp->snd.next_psn - SQ;
+}
+
 /* Nobody waits for more than a quantum of each of the others. */
 static void
 test_engine_turns_are_fair(void **state)
 {
+	struct conn_cfg cfg = conn_rc;
 	struct conn *c[4];
-	uint32_t i, sent[4] = {0}, n;
+	struct engine *e;
+	uint32_t i;
 
-	for (i = 0; i < 4; i++) {
-		c[i] = next_conn(state);
-		client_sends(c[i], 1, 64 * 1024);
+	cfg.mtu_code = 1;
+	for (i = 0; i < 4; i++, cfg.qpn += 2) {
+		c[i] = conn_open(*state, cfg);
+		client_sends(c[i], 1, 100 * 256);
 	}
-	engine_run(&c[0]->b->engine, c[0]->b->now);
-	n = c[0]->b->engine.env.tx_n;
-	assert_int_equal(n, ENGINE_TX_CAP);
-	for (i = 0; i < 4; i++)
-		sent[i] = c[i]->qp->snd.next_psn - SQ;
-	for (i = 0; i < 4; i++)
-		assert_int_equal(sent[i], ENGINE_QUANTUM);
+	e = &c[0]->b->engine;
+	for (i = 0; i < 4; i++) {
+		e->env.tx_cap = e->env.tx_n + ENGINE_QUANTUM;
+		engine_run(e, c[0]->b->now);
+		assert_int_equal(sent(c[i]), ENGINE_QUANTUM);
+		assert_int_equal(e->env.tx_n, ENGINE_QUANTUM);
+		while (e->env.tx_n != 0)
+			rte_pktmbuf_free(e->env.tx[--e->env.tx_n]);
+	}
+	e->env.tx_cap = ENGINE_TX_CAP;
+}
+
+/* Of long packets a turn has fewer, be they requests or responses. */
+static void
+test_engine_turns_of_long_packets(void **state)
+{
+	struct conn_cfg cfg = conn_rc;
+	struct conn *c, *asked, *other;
+	struct engine *e;
+	uint32_t i, resp = 0;
+
+	cfg.mtu_code = 5;
+	c = conn_open(*state, cfg);
+	cfg.qpn += 2;
+	asked = conn_open(*state, cfg);
+	other = next_conn(state);
+	e = &c->b->engine;
+	bench_run(c->b);
+	peer_read(asked, RQ, REMOTE_VA, 28 * 4096);
+	client_sends(c, 1, 28 * 4096);
+	client_sends(other, 1, 8);
+	engine_run(e, c->b->now);
+	assert_int_equal(e->env.tx_n, 28 + 28 + 1);
+	for (i = 0; frame_at(e, i).opcode != WIRE_OP_SEND_ONLY; i++)
+		resp += (frame_at(e, i).op->flags & WIRE_F_RESP) != 0;
+	assert_int_equal(i, 16 + 16); /* and 12 of each behind it */
+	assert_int_equal(resp, 16);
 }
 
 /* A READ that is being answered does not keep the same QP's own requests waiting for ever. */
@@ -418,6 +459,7 @@ main(void)
 		bench_test(test_engine_answers_ahead_take_half),
 		bench_test(test_engine_reads_take_turns),
 		bench_test(test_engine_turns_are_fair),
+		bench_test(test_engine_turns_of_long_packets),
 		bench_test(test_engine_both_halves_go_on),
 		bench_test(test_engine_forgotten_qp_is_off_the_run_list),
 		bench_test(test_REQ_04_early_timer),
