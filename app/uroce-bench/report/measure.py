@@ -108,15 +108,15 @@ def client1m(plan):
 
 
 QPS_ROUNDS = 3
+QPS_MESSAGES = 1 << 20  # twice what 4096 queues of 128 hold
 
 
 def _qps_round(size, plan):
     """The least of the rates with different numbers of QPs, beside the best, one right after the other."""
     rates, loops = {}, []
     for n in (1, 64, 4096) if plan.quick else (1, 4, 16, 64, 256, 1024, 4096):
-        # as many messages in flight in all, where the number of QPs allows it; every post is of as many
-        doc = machine.run_bench("client", "--size", size, "--qps", n, "--depth", max(16, 256 // n),
-                                "--batch", 16, "--runs", 5)
+        doc = machine.run_bench("client", "--size", size, "--qps", n, "--depth", 128, "--batch", 16,
+                                "--count", QPS_MESSAGES, "--runs", 3)
         rates[n] = _cell(doc, "messages")["median"]
         loops.append(_cell(doc, "core_speed")["median"])
     told = ", ".join(f"{n}: {rate:.3g}" for n, rate in rates.items())
