@@ -177,7 +177,7 @@ sim_cfg_settle(struct sim_cfg *c)
 	 * A message that broke off because its sender gave up keeps a receive of the shared queue,
 	 * and nobody here clears such a QP away: who waits for receives must not wait for ever.
 	 */
-	if (c->srq && c->family == SIM_FINITE)
+	if (c->srq && c->family != SIM_MUST_SUCCEED)
 		c->rnr_retry = cfg_clamp(c->rnr_retry, 0, 6);
 	if (c->timeout == 0) {
 		c->queue = c->rx_ring = 1u << 20;

@@ -50,6 +50,18 @@ loop_tx(struct sim_node *n)
 	env->tx_n -= take;
 }
 
+/* A frame whose payload is gone, as its QP has flushed: lost, whatever was in it (QP-19). */
+static bool
+loop_gone(const struct sim_pkt *p)
+{
+	const struct sim_side *from = p->view.from;
+
+	if (p->link < SIM_LINK_LOOPBACK || from == NULL || !qp_view_is(p->m))
+		return false;
+	return qp_view_get(p->m).qpn != from->qpn ||
+	       (from->qp->state != QP_RTS && from->qp->state != QP_SQD);
+}
+
 /* One by one, so that the trace sees the state that each frame meets. */
 static void
 loop_rx(struct sim_node *n)
@@ -62,6 +74,7 @@ loop_rx(struct sim_node *n)
 
 		n->rxq[i]->m = NULL;
 		sim_pkt_free(s, n->rxq[i]);
+		p.intact = p.intact && !loop_gone(&p);
 		sim_trace_arriving(s, &p);
 		if (p.link >= SIM_LINK_LOOPBACK)
 			engine_rx_loopback(&n->eng, s->now_ns, n->dev, &p.m, 1);
