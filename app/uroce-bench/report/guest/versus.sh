@@ -45,13 +45,24 @@ on() {
 	"${before[@]}" "$1" -d "$device" -x "$gid" -F "${@:2}"
 }
 
+# figure WHO WHAT EXPRESSION SERVER CLIENT TOOL ARG...: of awk, from the line that the tool prints. What
+# moved nothing in its time, as rxe does at times, is tried again.
+figure() {
+	local who=$1 what=$2 expression=$3 line value
+	shift 3
+	for _ in 1 2 3; do
+		line=$(transfer "$who" "$@") || return
+		value=$(echo "$line" | awk "{ print $expression }")
+		[ "$value" = 0 ] || break
+		echo "$who $*: nothing moved" >&2
+	done
+	echo "figure $who $what $value"
+}
+
 # figures WHO SERVER CLIENT: message rate and bandwidth
 figures() {
-	local line
-	line=$(transfer "$1" "$2" "$3" ib_write_bw -s 64 -D "$seconds") &&
-		echo "figure $1 rate $(echo "$line" | awk '{ print $5 * 1000 }')"
-	line=$(transfer "$1" "$2" "$3" ib_write_bw -s 65536 -t 16 -D "$seconds") &&
-		echo "figure $1 bandwidth $(echo "$line" | awk '{ print $4 * 1.048576 }')"
+	figure "$1" rate '$5 * 1000' "$2" "$3" ib_write_bw -s 64 -D "$seconds"
+	figure "$1" bandwidth '$4 * 1.048576' "$2" "$3" ib_write_bw -s 65536 -t 16 -D "$seconds"
 }
 
 port_of() {
