@@ -61,7 +61,7 @@ struct qp_env {
 	struct qp_sqe_pool *sqes;                  /* of all QPs that are worked on with this env */
 	struct rte_mbuf **tx;  /* out: tx[0 .. tx_n) are frames to send, in order */
 	uint32_t tx_n, tx_cap; /* no frame is built when tx_n == tx_cap */
-	uint32_t tx_bytes;     /* of frames built since whoever asks set it to 0 */
+	uint32_t tx_bytes;     /* of frames built; the engine's: since its run began; may wrap */
 	struct obs_block *obs; /* of the device that the current QP belongs to */
 	bool crowded;          /* other QPs wait for a turn: what is not fetched ahead is far */
 	const struct qp_env_ops *ops;
@@ -85,12 +85,14 @@ struct qp_turn {
 	uint32_t tx_bytes; /* at its start */
 };
 
+/* Worker. A turn of so many packets at most, > 0, that begins now. */
 static inline struct qp_turn
 qp_turn_begin(const struct qp_env *env, uint32_t packets)
 {
 	return (struct qp_turn){RTE_MIN(env->tx_cap, env->tx_n + packets), env->tx_bytes};
 }
 
+/* Worker. No more frames in this turn: its packets or bytes are spent, or env->tx is full. */
 static inline bool
 qp_turn_over(const struct qp_env *env, struct qp_turn turn)
 {

@@ -116,7 +116,7 @@ def _qps(goal, size, plan):
     """
     The least of the rates with different numbers of QPs, beside the best. The numbers take turns, as the
     cores change from one second to the next, and each run has what they were like: rates are medians
-    of the runs with whole cores, where each number has some.
+    of the runs with whole cores, where each number has three.
     """
     runs = {n: [] for n in ((1, 64, 4096) if plan.quick else (1, 4, 16, 64, 256, 1024, 4096))}
     for _ in range(QPS_ROUNDS):

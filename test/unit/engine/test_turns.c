@@ -289,6 +289,23 @@ test_engine_turns_of_long_packets(void **state)
 	assert_int_equal(resp, 16);
 }
 
+/* And a run of the engine: what it has made goes out before the next. */
+static void
+test_engine_runs_of_long_packets(void **state)
+{
+	struct conn_cfg cfg = conn_rc;
+	struct engine *e = &((struct bench *)*state)->engine;
+	uint32_t i;
+
+	cfg.mtu_code = 5;
+	for (i = 0; i < 5; i++, cfg.qpn += 2)
+		client_sends(conn_open(*state, cfg), 1, 30 * 4096);
+	assert_true(engine_run(e, ((struct bench *)*state)->now));
+	assert_int_equal(e->env.tx_n, ENGINE_TX_BYTES / 4096);
+	assert_true(engine_run(e, ((struct bench *)*state)->now));
+	assert_int_equal(e->env.tx_n, 2 * ENGINE_TX_BYTES / 4096);
+}
+
 /* A READ that is being answered does not keep the same QP's own requests waiting for ever. */
 static void
 test_engine_both_halves_go_on(void **state)
@@ -460,6 +477,7 @@ main(void)
 		bench_test(test_engine_reads_take_turns),
 		bench_test(test_engine_turns_are_fair),
 		bench_test(test_engine_turns_of_long_packets),
+		bench_test(test_engine_runs_of_long_packets),
 		bench_test(test_engine_both_halves_go_on),
 		bench_test(test_engine_forgotten_qp_is_off_the_run_list),
 		bench_test(test_REQ_04_early_timer),
