@@ -76,27 +76,30 @@ struct qp_env {
 /*
  * How far one turn of a QP may fill env->tx. A turn has a price of its own, in cache lines that
  * come from far away where there are many QPs, so it may have many packets; but not of long ones,
- * which would keep the others waiting.
+ * which would keep the others waiting. A QP that is alone keeps nobody waiting, and asks for an ACK
+ * at the end of each turn (RSP-02): it has the bytes of a whole burst.
  */
-#define QP_TURN_BYTES 65536u
+#define QP_TURN_BYTES  (64 * 1024u)
+#define QP_BURST_BYTES (256 * 1024u) /* still cached when sent */
 
 struct qp_turn {
 	uint32_t tx_n;     /* at its end */
-	uint32_t tx_bytes; /* at its start */
+	uint32_t tx_bytes; /* as many, or more: it may wrap */
 };
 
 /* Worker. A turn of so many packets at most, > 0, that begins now. */
 static inline struct qp_turn
 qp_turn_begin(const struct qp_env *env, uint32_t packets)
 {
-	return (struct qp_turn){RTE_MIN(env->tx_cap, env->tx_n + packets), env->tx_bytes};
+	return (struct qp_turn){RTE_MIN(env->tx_cap, env->tx_n + packets),
+				env->tx_bytes + (env->crowded ? QP_TURN_BYTES : QP_BURST_BYTES)};
 }
 
 /* Worker. No more frames in this turn: its packets or bytes are spent, or env->tx is full. */
 static inline bool
 qp_turn_over(const struct qp_env *env, struct qp_turn turn)
 {
-	return env->tx_n >= turn.tx_n || env->tx_bytes - turn.tx_bytes >= QP_TURN_BYTES;
+	return env->tx_n >= turn.tx_n || (int32_t)(env->tx_bytes - turn.tx_bytes) >= 0;
 }
 
 /*

@@ -20,8 +20,9 @@ enum req_more {
 };
 
 /*
- * Send up to budget packets of qp into env->tx, or QP_TURN_BYTES. Takes new WQEs from the SQ,
- * checks them (REQ-03), builds packets within the window, arms the doorbell when the SQ is empty.
+ * Send up to budget packets of qp into env->tx, or the bytes of a turn (qp/env.h). Takes new WQEs
+ * from the SQ, checks them (REQ-03), builds packets within the window, arms the doorbell when the
+ * SQ is empty.
  */
 enum req_more req_run(struct qp_env *env, struct qp *qp, uint32_t budget);
 

@@ -57,7 +57,7 @@ void rsp_rd_add(struct qp *qp, struct qp_rd_op *op);
 /* Answer op again (pos 0), in its place in PSN order, unless that is still under way. */
 void rsp_rd_replay(struct qp_env *env, struct qp *qp, struct qp_rd_op *op);
 
-/* Send READ responses, up to budget packets or QP_TURN_BYTES. True when all that is due was sent.
+/* Send READ responses, up to budget packets or a turn's bytes. True when all that is due was sent.
  */
 bool rsp_read_run(struct qp_env *env, struct qp *qp, uint32_t budget);
 

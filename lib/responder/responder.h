@@ -24,7 +24,7 @@ void rsp_rx_malformed(struct qp_env *env, struct qp *qp, const struct wire_pkt *
 void rsp_rx_datagram(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 
 /*
- * Send what is due: READ responses in PSN order, up to budget packets or QP_TURN_BYTES, then the
+ * Send what is due: READ responses in PSN order, up to budget packets or a turn's bytes, then the
  * coalesced ACK or the NAK (RSP-02, RSP-03). True when there is more to send (budget, room or
  * buffers ran out).
  */

@@ -20,11 +20,11 @@
 #include "qp/qp.h"
 #include "wire/parse.h"
 
-#define ENGINE_TX_CAP   128           /* frames between two engine_run */
-#define ENGINE_TX_BYTES (256 * 1024u) /* of one engine_run: still cached when sent */
-#define ENGINE_DONE_CAP 32            /* received frames that are worked on, and freed, together */
-#define ENGINE_ASKED    128           /* QPs that answer ahead of turns (engine_turn.h) */
-#define ENGINE_QUANTUM  64            /* packets a QP may send before the next has its turn */
+#define ENGINE_TX_CAP   128            /* frames between two engine_run */
+#define ENGINE_TX_BYTES QP_BURST_BYTES /* of one engine_run */
+#define ENGINE_DONE_CAP 32             /* received frames that are worked on, and freed, together */
+#define ENGINE_ASKED    128            /* QPs that answer ahead of turns (engine_turn.h) */
+#define ENGINE_QUANTUM  64             /* packets a QP may send before the next has its turn */
 
 /*
  * Addresses of a device as its workers see them: an unchanging list that the control thread

@@ -48,12 +48,16 @@ turn_answers(struct engine *e)
 void
 engine_last_turn(struct engine *e, uint64_t now_ns, struct qp *qp)
 {
+	uint32_t before;
+
 	if (qp->type == QP_TYPE_RC || qp->state != QP_RTS)
 		return;
 	e->env.now_ns = now_ns;
 	turn_begin(e, qp);
 	qp->snd.armed = false; /* its doorbell may not have been looked at yet */
-	req_run(&e->env, qp, e->env.tx_cap);
+	do {                   /* as many turns as it takes */
+		before = e->env.tx_n;
+	} while (req_run(&e->env, qp, e->env.tx_cap) == REQ_MORE && e->env.tx_n != before);
 	qp_env_flush(&e->env);
 }
 

@@ -289,6 +289,39 @@ test_engine_turns_of_long_packets(void **state)
 	assert_int_equal(resp, 16);
 }
 
+/* Who is alone has all bytes of a burst in one turn, which asks for fewer ACKs than many would. */
+static void
+test_RSP_02_a_qp_alone_has_long_turns(void **state)
+{
+	struct conn_cfg cfg = conn_rc;
+	struct conn *c, *other;
+	struct engine *e;
+	uint32_t i;
+
+	cfg.mtu_code = 5;
+	cfg.sq_entries = cfg.cq_entries = 64;
+	c = conn_open(*state, cfg);
+	e = &c->b->engine;
+	bench_run(c->b);
+	for (i = 0; i < 48; i++)
+		client_sends(c, i, 4096);
+	engine_run(e, c->b->now);
+	assert_int_equal(e->env.tx_n, 48);
+	for (i = 0; i < 48; i++)
+		assert_int_equal(frame_at(e, i).ackreq, i == 31 || i == 47);
+	assert_int_equal(pkt_count(c), 48);
+	peer_ack(c, SQ + 47);
+	other = next_conn(state);
+	bench_run(c->b); /* to its end: c's client rings again */
+	for (i = 0; i < 17; i++)
+		client_sends(c, i, 4096);
+	client_sends(other, 1, 8);
+	engine_run(e, c->b->now);
+	assert_int_equal(e->env.tx_n, 18);
+	for (i = 0; i < 18; i++)
+		assert_int_equal(frame_at(e, i).ackreq, i >= 15);
+}
+
 /* And a run of the engine: what it has made goes out before the next. */
 static void
 test_engine_runs_of_long_packets(void **state)
@@ -477,6 +510,7 @@ main(void)
 		bench_test(test_engine_reads_take_turns),
 		bench_test(test_engine_turns_are_fair),
 		bench_test(test_engine_turns_of_long_packets),
+		bench_test(test_RSP_02_a_qp_alone_has_long_turns),
 		bench_test(test_engine_runs_of_long_packets),
 		bench_test(test_engine_both_halves_go_on),
 		bench_test(test_engine_forgotten_qp_is_off_the_run_list),

@@ -252,6 +252,14 @@ test_WIRE_07_what_was_posted_goes_before_the_qp(void **state)
 	engine_forget(&u.c->b->engine, u.c->qp);
 	u.c->b->engine.env.tx_cap = ENGINE_TX_CAP;
 	assert_int_equal(pkt_count(u.c), 2);
+	/* But more than a turn has bytes for. */
+	ud_open(state, &u, false);
+	for (uint32_t i = 0; i < 64; i++)
+		client_sends(u.c, i, 0x102, PEER_QPN, QKEY, 1024);
+	u.c->b->engine.env.crowded = true;
+	engine_last_turn(&u.c->b->engine, u.c->b->now, u.c->qp);
+	engine_forget(&u.c->b->engine, u.c->qp);
+	assert_int_equal(pkt_count(u.c), 64);
 	ud_open(state, &u, false);
 	assert_int_equal(conn_to(u.c, QP_ERR), 0);
 	client_sends(u.c, 1, 0x102, PEER_QPN, QKEY, 8);
