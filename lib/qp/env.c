@@ -19,25 +19,6 @@ qp_env_dirty(struct qp_env *env, struct cq *cq, bool solicited)
 	env->dirty[env->dirty_n++].solicited = solicited;
 }
 
-/*
- * The views of a worker are freed by itself, and share one count that is always 1: freeing one
- * makes it 0 and calls this.
- */
-static void
-view_freed(void *addr, void *env)
-{
-	rte_mbuf_ext_refcnt_set(&((struct qp_env *)env)->view_info, 1);
-}
-
-void
-qp_env_init_views(struct qp_env *env)
-{
-	env->view_bytes = UINT32_MAX;
-	env->view_info.free_cb = view_freed;
-	env->view_info.fcb_opaque = env;
-	rte_mbuf_ext_refcnt_set(&env->view_info, 1);
-}
-
 void
 qp_env_flush(struct qp_env *env)
 {

@@ -17,6 +17,7 @@
 #include "obs/obs.h"
 
 struct qp;
+struct qp_segs;
 struct qp_sqe_pool;
 
 /* Asynchronous events; the values are those of enum ibv_event_type. */
@@ -56,14 +57,14 @@ struct qp_env {
 	 * the client's memory: such a frame has several segments, and does not outlive the burst it
 	 * was made in (MEM-03), but as a copy (rte_pktmbuf_linearize). UINT32_MAX: all are copied.
 	 */
-	uint32_t view_bytes;                       /* of the QP whose turn it is */
-	struct rte_mbuf_ext_shared_info view_info; /* of all of them */
-	struct qp_sqe_pool *sqes;                  /* of all QPs that are worked on with this env */
-	struct rte_mbuf **tx;  /* out: tx[0 .. tx_n) are frames to send, in order */
-	uint32_t tx_n, tx_cap; /* no frame is built when tx_n == tx_cap */
-	uint32_t tx_bytes;     /* of frames built; the engine's: since its run began; may wrap */
-	struct obs_block *obs; /* of the device that the current QP belongs to */
-	bool crowded;          /* other QPs wait for a turn: what is not fetched ahead is far */
+	uint32_t view_bytes;      /* of the QP whose turn it is */
+	struct qp_segs *segs;     /* of those frames; or NULL: all are copied */
+	struct qp_sqe_pool *sqes; /* of all QPs that are worked on with this env */
+	struct rte_mbuf **tx;     /* out: tx[0 .. tx_n) are frames to send, in order */
+	uint32_t tx_n, tx_cap;    /* no frame is built when tx_n == tx_cap */
+	uint32_t tx_bytes;        /* of frames built; the engine's: since its run began; may wrap */
+	struct obs_block *obs;    /* of the device that the current QP belongs to */
+	bool crowded;             /* other QPs wait for a turn: what is not fetched ahead is far */
 	const struct qp_env_ops *ops;
 	void *ops_ctx;
 	struct {
@@ -156,9 +157,6 @@ qp_env_buf(struct qp_env *env)
 	m->ol_flags &= RTE_MBUF_F_EXTERNAL;
 	return m;
 }
-
-/* Once, before the first use: no frame has its payload elsewhere. */
-void qp_env_init_views(struct qp_env *env);
 
 /* End of a burst: one full fence, then every CQ posted to is checked for an arm. */
 void qp_env_flush(struct qp_env *env);

@@ -88,7 +88,7 @@ const uint8_t *req_view_of(const struct qp_env *env, const struct qp *qp, struct
 /*
  * Emit a frame: the headers that m has, of hdr_len bytes, just made from qp's template, and len
  * bytes of payload, which stay at src (qp/env.h). False, and m as it was, when there are no
- * buffers.
+ * segments.
  */
 bool req_view_put(struct qp_env *env, struct qp *qp, struct rte_mbuf *m, uint32_t hdr_len,
 		  const uint8_t *src, uint32_t len);

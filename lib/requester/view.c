@@ -7,6 +7,7 @@
  */
 #include <string.h>
 #include <rte_mbuf.h>
+#include "qp/segs.h"
 #include "requester/internal.h"
 #include "wire/icrc.h"
 
@@ -48,25 +49,20 @@ req_view_put(struct qp_env *env, struct qp *qp, struct rte_mbuf *m, uint32_t hdr
 {
 	struct wire_tmpl *t = &qp->tmpl;
 	uint32_t pad = -len & 3;
-	struct rte_mbuf *seg[2];
+	struct rte_mbuf *payload;
 
 	if (qp->loopback) {
 		qp_emit_view(env, qp, m, hdr_len, src, len);
 		return true;
 	}
-	if (rte_pktmbuf_alloc_bulk(env->pool, seg, 2) != 0)
+	payload = env->segs != NULL ? qp_segs_lend(env->segs, src, len, pad + WIRE_ICRC_LEN) : NULL;
+	if (payload == NULL)
 		return false;
-	/* Nobody writes to a frame that is to be sent, nor asks where it lies on the bus. */
-	rte_pktmbuf_attach_extbuf(seg[0], (void *)(uintptr_t)src, RTE_BAD_IOVA, (uint16_t)len,
-				  &env->view_info);
-	seg[0]->data_len = (uint16_t)len;
-	seg[1]->data_len = (uint16_t)(pad + WIRE_ICRC_LEN);
-	memset(rte_pktmbuf_mtod(seg[1], uint8_t *), 0, 4);
+	memset(rte_pktmbuf_mtod(payload->next, uint8_t *), 0, 4);
 	m->data_len = (uint16_t)hdr_len;
 	m->pkt_len = hdr_len + len + pad + WIRE_ICRC_LEN;
 	m->nb_segs = 3;
-	m->next = seg[0];
-	seg[0]->next = seg[1];
+	m->next = payload;
 	if (!t->icrc_known)
 		wire_tmpl_know_icrc(t);
 	view_seal(m, t->icrc, t->len - WIRE_BTH_PSN_LEN);

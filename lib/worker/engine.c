@@ -46,7 +46,7 @@ engine_init(struct engine *e, struct rte_mempool *pool, struct qp_sqe_pool *sqes
 	e->env.mrs = mrs;
 	e->env.pool = pool;
 	e->pool = pool;
-	qp_env_init_views(&e->env);
+	e->env.view_bytes = UINT32_MAX;
 	e->loop_view_bytes = UINT32_MAX;
 	e->env.sqes = sqes;
 	e->env.tx = e->tx;
@@ -77,6 +77,12 @@ void
 engine_set_pool(struct engine *e, uint16_t dev, struct rte_mempool *pool)
 {
 	e->dev[dev].pool = pool != NULL ? pool : e->pool;
+}
+
+void
+engine_set_segs(struct engine *e, struct qp_segs *segs)
+{
+	e->env.segs = segs;
 }
 
 void

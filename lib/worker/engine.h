@@ -103,6 +103,11 @@ void engine_add_dev(struct engine *e, uint16_t dev, const uint8_t mac[6], struct
 void engine_set_pool(struct engine *e, uint16_t dev, struct rte_mempool *pool);
 
 /*
+ * Before the first engine_run: segments for payloads that stay in client memory (qp/segs.h), which
+ * belong to the caller. Without any, as at first, payloads are copied.
+ */
+void engine_set_segs(struct engine *e, struct qp_segs *segs);
+/*
  * The worker's own thread, or a worker_call: payloads of so many bytes and more may stay in client
  * memory in frames to send on dev (view_bytes of struct qp_env); UINT32_MAX, as at first: none.
  */

@@ -83,6 +83,7 @@ struct worker {
 	struct worker_doorbell *doorbells;
 	unsigned ndoorbells, doorbells_room;
 
+	struct qp_segs *segs;
 	struct qp_sqe_pool *sqes;
 	struct rte_mbuf *lo[WORKER_LO_FRAMES]; /* looped back: to receive in the next iteration */
 	uint32_t lo_n;

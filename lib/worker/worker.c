@@ -12,6 +12,7 @@
 #include <rte_ring_elem.h>
 #include "port/burst.h"
 #include "port/guard.h"
+#include "qp/segs.h"
 #include "worker/priv.h"
 
 /* RTS: a producer that is preempted in the middle does not hold up the others. */
@@ -151,6 +152,7 @@ worker_free(struct worker *w)
 		close(w->client_fd);
 	free(w->rxqs);
 	free(w->doorbells);
+	qp_segs_free(w->segs);
 	qp_sqe_pool_free(w->sqes);
 	rte_free(w);
 }
@@ -162,6 +164,16 @@ frame_ring(const char *what, unsigned index, int socket)
 
 	snprintf(name, sizeof(name), "worker%u_%s", index, what);
 	return rte_ring_create(name, WORKER_RING_FRAMES, socket, MANY_TO_ONE);
+}
+
+/* As many as there can be frames of a burst, which are gone, or copies, before the next. */
+static struct qp_segs *
+view_segs(unsigned index, int socket)
+{
+	char name[RTE_MEMPOOL_NAMESIZE];
+
+	snprintf(name, sizeof(name), "worker%u_segs", index);
+	return qp_segs_create(name, ENGINE_TX_CAP, socket);
 }
 
 static struct worker *
@@ -183,15 +195,17 @@ worker_make(struct worker_set *ws, const struct worker_params *p, unsigned i)
 			 sizeof(*w->rxqs));
 	w->in = frame_ring("in", i, socket);
 	w->out = frame_ring("out", i, socket);
+	w->segs = view_segs(i, socket);
 	w->sqes = qp_sqe_pool_create((p->qps->mask + 1) / p->nworkers, QP_SQE_CHUNKS);
 	if (w->own_fd < 0 || w->client_fd < 0 || w->rxqs == NULL || w->in == NULL ||
-	    w->out == NULL || w->sqes == NULL) {
+	    w->out == NULL || w->segs == NULL || w->sqes == NULL) {
 		errno = w->own_fd < 0 || w->client_fd < 0 ? errno : ENOMEM;
 		worker_free(w);
 		return NULL;
 	}
 	engine_init(&w->engine, p->pool, w->sqes, p->mrs, p->qps, i, p->nworkers - 1,
 		    &worker_engine_ops, w);
+	engine_set_segs(&w->engine, w->segs);
 	engine_set_loop_views(&w->engine, WORKER_VIEW_BYTES);
 	w->engine.env.obs = &w->obs_none;
 	return w;

@@ -4,6 +4,7 @@
 #include <rte_common.h>
 #include <rte_mempool.h>
 #include "apm.h"
+#include "qp/segs.h"
 #include "receive.h"
 #include "sim.h"
 
@@ -181,4 +182,6 @@ sim_check_pools(struct sim *s)
 			sim_fail(s, "%u mbufs of pool %u are leaked",
 				 rte_mempool_in_use_count(pool[i]), i);
 	}
+	if (!qp_segs_whole(s->segs))
+		sim_fail(s, "segments of frames are leaked");
 }

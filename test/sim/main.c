@@ -16,10 +16,12 @@
 #include <rte_errno.h>
 #include <rte_mbuf.h>
 #include "mesh/mesh.h"
+#include "qp/segs.h"
 #include "sim.h"
 #include "suites.h"
 
 #define MAIN_MAX_SET     64
+#define MAIN_SEGS        16 /* fewer than a burst can need */
 #define MAIN_ROOM        (RTE_PKTMBUF_HEADROOM + 4096 + 512)
 #define MAIN_CPU_SECONDS 20    /* that one schedule may take */
 #define MAIN_LONG_TIMES  2     /* runs of a suite in --long */
@@ -126,6 +128,9 @@ sim_open(struct sim *s)
 	s->pool = main_pool("engine", 4095);
 	s->small_pool = main_pool("engine-small", 31);
 	s->net_pool = main_pool("net", 4095);
+	s->segs = qp_segs_create("segs", MAIN_SEGS, SOCKET_ID_ANY);
+	if (s->segs == NULL)
+		abort();
 	s->table = malloc(SIM_TABLE_BYTES);
 	for (i = 0; i < SIM_NODES; i++) {
 		s->node[i].mem = malloc(SIM_NODE_BYTES);
@@ -151,6 +156,7 @@ main_close(struct sim *s)
 		free(s->node[i].model);
 	}
 	free(s->table);
+	qp_segs_free(s->segs);
 	rte_mempool_free(s->pool);
 	rte_mempool_free(s->small_pool);
 	rte_mempool_free(s->net_pool);
@@ -439,7 +445,8 @@ main(int argc, char **argv)
 	main_eal();
 	main_watch();
 	sim_open(s.sim);
-	mesh_open(s.mesh, s.sim->table, s.sim->pool, s.sim->small_pool, s.sim->net_pool);
+	mesh_open(s.mesh, s.sim->table, s.sim->pool, s.sim->small_pool, s.sim->net_pool,
+		  s.sim->segs);
 	s.sim->verbose = s.mesh->verbose = o.verbose;
 	t0 = main_clock();
 	if (o.list != NULL)

@@ -282,6 +282,7 @@ struct sim {
 	char why[512];
 	uint8_t *table; /* random bytes that payloads are cut from */
 	struct rte_mempool *pool, *small_pool, *net_pool;
+	struct qp_segs *segs; /* of all engines */
 	struct sim_node node[SIM_NODES];
 	struct sim_side side[SIM_MAX_SIDES];
 	uint32_t nsides;

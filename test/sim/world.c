@@ -219,6 +219,7 @@ world_node(struct sim *s, uint32_t idx)
 	engine_init(&n->eng, pool, sqes, &n->mrs, &n->qps, 0, 0, &sim_engine_ops, n);
 	engine_add_dev(&n->eng, n->dev, n->mac, &n->obs);
 	if (s->cfg.view != 0) {
+		engine_set_segs(&n->eng, s->segs);
 		engine_set_views(&n->eng, n->dev, s->cfg.view);
 		engine_set_loop_views(&n->eng, s->cfg.view);
 	}

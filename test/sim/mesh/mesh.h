@@ -276,6 +276,7 @@ struct mesh {
 	char why[512];
 	uint8_t *table; /* random bytes that payloads are cut from */
 	struct rte_mempool *pool, *small_pool, *net_pool;
+	struct qp_segs *segs;
 	struct mesh_node node[MESH_NODES];
 	struct mesh_side side[MESH_SIDES];
 	struct mesh_conn conn[MESH_CONNS];
@@ -291,7 +292,7 @@ struct mesh {
 
 /* run.c: memory of a mesh, once; and one schedule: true when nothing was violated. */
 void mesh_open(struct mesh *m, uint8_t *table, struct rte_mempool *pool,
-	       struct rte_mempool *small_pool, struct rte_mempool *net_pool);
+	       struct rte_mempool *small_pool, struct rte_mempool *net_pool, struct qp_segs *segs);
 void mesh_close(struct mesh *m);
 bool mesh_run(struct mesh *m, uint64_t seed, const char *const *set, unsigned nset);
 /* What all schedules so far were about, on a line of standard output. */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <rte_mempool.h>
 #include "mesh.h"
+#include "qp/segs.h"
 
 void
 mesh_fail(struct mesh *m, const char *fmt, ...)
@@ -38,7 +39,7 @@ mesh_log(struct mesh *m, const char *fmt, ...)
 
 void
 mesh_open(struct mesh *m, uint8_t *table, struct rte_mempool *pool, struct rte_mempool *small_pool,
-	  struct rte_mempool *net_pool)
+	  struct rte_mempool *net_pool, struct qp_segs *segs)
 {
 	uint32_t i;
 
@@ -46,6 +47,7 @@ mesh_open(struct mesh *m, uint8_t *table, struct rte_mempool *pool, struct rte_m
 	m->pool = pool;
 	m->small_pool = small_pool;
 	m->net_pool = net_pool;
+	m->segs = segs;
 	for (i = 0; i < MESH_NODES; i++) {
 		m->node[i].mem = malloc(MESH_NODE_BYTES);
 		m->node[i].base = malloc(MESH_NODE_BYTES);
@@ -105,6 +107,8 @@ run_pools(struct mesh *m)
 			mesh_fail(m, "%u mbufs of pool %u are leaked",
 				  rte_mempool_in_use_count(pool[i]), i);
 	}
+	if (!qp_segs_whole(m->segs))
+		mesh_fail(m, "segments of frames are leaked");
 }
 
 bool

@@ -211,6 +211,7 @@ world_node(struct mesh *m, uint32_t idx)
 			    &n->qps, i, m->cfg.workers - 1, &mesh_engine_ops, w);
 		engine_add_dev(&w->eng, n->dev, n->mac, &w->obs);
 		if (m->cfg.view != 0) {
+			engine_set_segs(&w->eng, m->segs);
 			engine_set_views(&w->eng, n->dev, m->cfg.view);
 			engine_set_loop_views(&w->eng, m->cfg.view);
 		}

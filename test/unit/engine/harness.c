@@ -7,12 +7,14 @@
 #include <rte_eal.h>
 #include <rte_mbuf.h>
 #include "harness.h"
+#include "qp/segs.h"
 #include "wire/icrc.h"
 
 #define POOL_MBUFS 4096
 
 uint8_t bench_bytes[BENCH_BYTES];
 static struct rte_mempool *pool;
+static struct qp_segs *segs;
 
 static const uint8_t our_mac[6] = {0x02, 0, 0, 0, 0, 0x01};
 static const uint8_t peer_mac[6] = {0x02, 0, 0, 0, 0, 0x02};
@@ -57,7 +59,8 @@ bench_group_setup(void **state)
 		x = x * 1664525 + 1013904223;
 		bench_bytes[i] = (uint8_t)(x >> 24);
 	}
-	return pool != NULL ? 0 : -1;
+	segs = qp_segs_create("segs", ENGINE_TX_CAP, SOCKET_ID_ANY);
+	return pool != NULL && segs != NULL ? 0 : -1;
 }
 
 static void
@@ -127,6 +130,7 @@ bench_setup(void **state)
 	b->sqes = qp_sqe_pool_create(BENCH_CONNS, 64);
 	assert_non_null(b->sqes);
 	engine_init(&b->engine, pool, b->sqes, &b->mrs, &b->qps, 0, 1, &bench_ops, b);
+	engine_set_segs(&b->engine, segs);
 	engine_add_dev(&b->engine, BENCH_DEV, our_mac, &b->obs);
 	b->now = 1000000000;
 	*state = b;
@@ -178,6 +182,7 @@ bench_teardown(void **state)
 	qp_table_free(&b->qps);
 	assert_true(qp_sqe_pool_whole(b->sqes));
 	qp_sqe_pool_free(b->sqes);
+	assert_true(qp_segs_whole(segs));
 	mr_table_free(&b->mrs);
 	free(b);
 	leaked = POOL_MBUFS - (int)rte_mempool_avail_count(pool);

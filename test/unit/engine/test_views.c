@@ -7,6 +7,7 @@
 #include <string.h>
 #include <rte_mbuf.h>
 #include "harness.h"
+#include "qp/segs.h"
 
 #define SQ         0x001000u /* as conn_rc has them */
 #define RQ         0x555000u
@@ -159,24 +160,40 @@ test_views_not_of_unreliable_messages(void **state)
 	pkt_expect(c, WIRE_OP_WRITE_ONLY | WIRE_SVC_UC, SQ); /* with a good ICRC */
 }
 
-/* With buffers for headers alone, payload is copied; and all of them come back (bench_teardown). */
+/*
+ * Segments come back with their frames, whole, and are not lent before: until then payload is
+ * copied, and what is sent has its own bytes.
+ */
 static void
-test_views_few_mbufs(void **state)
+test_views_segments_come_back(void **state)
 {
 	struct conn *c = view_conn(state, conn_rc);
-	struct rte_mempool *pool = c->b->engine.env.pool;
-	static struct rte_mbuf *all[8192];
-	uint32_t n = 0;
+	struct qp_segs *segs = c->b->engine.env.segs;
+	struct wire_pkt pkt;
+	uint32_t i;
 
-	while (n < 8192 && (all[n] = rte_pktmbuf_alloc(pool)) != NULL)
-		n++;
-	rte_pktmbuf_free_bulk(all + n - 2, 2);
+	c->b->engine.env.segs = qp_segs_create("few", 2, SOCKET_ID_ANY);
+	assert_non_null(c->b->engine.env.segs);
+	for (uint32_t round = 0; round < 3; round++) {
+		for (i = 0; i < 3; i++)
+			post(c, (struct wr){.id = i, .op = UROCE_WR_SEND, .len = 600 + i});
+		for (i = 0; i < 3; i++)
+			assert_int_equal(segs_of(c, i), i < 2 ? 3 : 1);
+		assert_false(qp_segs_whole(c->b->engine.env.segs));
+		for (i = 0; i < 3; i++) { /* pkt_poll looks at the ICRC */
+			assert_true(pkt_poll(c, &pkt));
+			assert_int_equal(pkt.payload_len, 600 + i);
+			assert_memory_equal(pkt.payload, c->local->bytes, 600 + i);
+		}
+		pkt_none(c); /* and frees the last */
+		assert_true(qp_segs_whole(c->b->engine.env.segs));
+		peer_ack(c, pkt.psn);
+	}
+	qp_segs_free(c->b->engine.env.segs);
+	c->b->engine.env.segs = NULL;
 	post(c, (struct wr){.id = 1, .op = UROCE_WR_SEND, .len = 600});
 	assert_int_equal(segs_of(c, 0), 1);
-	rte_pktmbuf_free_bulk(all, n - 2);
-	post(c, (struct wr){.id = 2, .op = UROCE_WR_SEND, .len = 600});
-	assert_int_equal(segs_of(c, 1), 3);
-	assert_int_equal(pkt_count(c), 2);
+	c->b->engine.env.segs = segs;
 }
 
 /* A key that is not good any more when its packet is made. */
@@ -403,7 +420,7 @@ main(void)
 		bench_test(test_views_not_of_these),
 		bench_test(test_views_not_of_read_responses),
 		bench_test(test_views_not_of_unreliable_messages),
-		bench_test(test_views_few_mbufs),
+		bench_test(test_views_segments_come_back),
 		bench_test(test_MEM_03_views_key_gone),
 		bench_test(test_views_loop_back),
 		bench_test(test_views_do_not_loop_back_of_these),

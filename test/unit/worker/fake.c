@@ -54,6 +54,11 @@ engine_set_pool(struct engine *e, uint16_t dev, struct rte_mempool *pool)
 }
 
 void
+engine_set_segs(struct engine *e, struct qp_segs *segs)
+{
+}
+
+void
 engine_set_views(struct engine *e, uint16_t dev, uint32_t bytes)
 {
 }
