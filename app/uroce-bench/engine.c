@@ -159,7 +159,7 @@ measure(const struct bench_options *o, struct bench_report *r)
 {
 	struct bench_figure rate = {.n = 0}, gbps = {.n = 0}, req = {.n = 0}, rsp = {.n = 0},
 			    req_own = {.n = 0}, rsp_own = {.n = 0}, cli = {.n = 0},
-			    speed = {.n = 0};
+			    speed = {.n = 0}, crc_copy = {.n = 0};
 	uint64_t count = o->count;
 	static struct bed b;
 	char name[64];
@@ -186,6 +186,7 @@ measure(const struct bench_options *o, struct bench_report *r)
 		bench_figure_add(&rsp, s);
 		bench_figure_add(&req_own, q - bytes);
 		bench_figure_add(&rsp_own, s - bytes);
+		bench_figure_add(&crc_copy, bytes);
 		bench_figure_add(&cli, bench_ns(c.client) / n);
 		bench_figure_add(&speed, before > after ? before : after);
 	}
@@ -194,7 +195,8 @@ measure(const struct bench_options *o, struct bench_report *r)
 		 o->size, o->mtu, o->qps, o->qps == 1 ? "" : "s", equal ? "" : ": BYTES DIFFER");
 	bench_report_row(r, name, "messages", &rate, "M/s", "goodput", &gbps, "Gb/s", "requester",
 			 &req, "ns", "responder", &rsp, "ns", "requester_protocol", &req_own, "ns",
-			 "responder_protocol", &rsp_own, "ns", "client", &cli, "ns", NULL);
+			 "responder_protocol", &rsp_own, "ns", "crc_and_copy", &crc_copy, "ns",
+			 "client", &cli, "ns", NULL);
 	if (!o->no_probe)
 		bench_report_more(r, "core_speed", &speed, "ns", NULL);
 	bed_close(&b);

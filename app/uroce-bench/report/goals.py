@@ -43,6 +43,8 @@ class Sample:
     loops_ns     before, meanwhile and after: the loop on the slowest of the cores in use
     slowdown     the longest of those, of the run's fastest
     starved      the port alone made fewer frames than the transfer over it: others had its cores
+    possible     the figure that nothing could be better than here, by what nothing can do without
+    possible_by  what that is, in words
     """
     figure: float
     base: float | None = None
@@ -53,12 +55,15 @@ class Sample:
     loops_ns: tuple = ()
     slowdown: float = 1
     starved: bool = False
+    possible: float | None = None
+    possible_by: str = ""
 
-    def ratio(self, goal):
+    def ratio(self, goal, figure=None):
+        """Of the figure, or of another one beside the same base."""
         base = self.base if goal.base is None else goal.base
         if not base:
             raise ValueError(f"{goal.name}: nothing to compare with")
-        return self.figure / base
+        return (self.figure if figure is None else figure) / base
 
 
 ENGINE64 = "engine, RC WRITE 64 B at MTU 4096, both sides on one core"
@@ -133,12 +138,29 @@ def _told(goal, samples):
             "ratio": statistics.median(s.ratio(goal) for s in samples)}
 
 
+def _possible(goal, samples):
+    """
+    What the machine permits of goal at its best moment, whatever the cores were like then: so a goal that
+    is `beyond` was out of reach in all of the run.
+    """
+    ratios = {s.ratio(goal, s.possible): s for s in samples if s.possible is not None}
+    if not ratios:
+        return {}
+    best = (max if goal.sense == ">=" else min)(ratios)
+    return {"possible": best, "possible_by": ratios[best].possible_by, "beyond": not _meets(goal, best)}
+
+
+def _meets(goal, ratio):
+    return ratio >= goal.bound if goal.sense == ">=" else ratio <= goal.bound
+
+
 def make_row(goal, samples=(), error=None, skipped=None):
     """
     The row of a goal: from its samples, or from what went wrong, or why it was not tried. The figure
     is the median of the samples that were taken with near and whole cores (see _chosen) beside a base
     that was not starved (one that is meets no goal), the ratio the median of theirs, each with its own
-    base; the note that of the sample nearest to that ratio.
+    base; the note that of the sample nearest to that ratio. Where it is known what is possible here, the
+    row says so, and whether the goal is beyond that.
     """
     row = {"name": name_of(goal), "group": goal.group, "goal": goal.text(), "figure": None,
            "unit": goal.unit, "ratio": None, "state": None, "met": False}
@@ -160,7 +182,7 @@ def make_row(goal, samples=(), error=None, skipped=None):
     ratio = statistics.median(ratios)
     row.update(figure=statistics.median(figures), ratio=ratio, least=min(figures), most=max(figures),
                samples=len(chosen), state=states(chosen),
-               met=bool(fair) and (ratio >= goal.bound if goal.sense == ">=" else ratio <= goal.bound))
+               met=bool(fair) and _meets(goal, ratio), **_possible(goal, samples))
     if not fair:
         row["state"] += ", starved base"
     if goal.base is None:

@@ -42,6 +42,13 @@ def cores(row):
                    f"ratio {number(row[key]['ratio'])}")
 
 
+def possible(row):
+    """What the machine permits of a goal that is not met, where that was measured: a line, or none."""
+    if not row["met"] and row.get("possible") is not None:
+        yield (("beyond this machine: " if row["beyond"] else "possible here: ") +
+               f"{row['possible_by']}, ratio {number(row['possible'])}")
+
+
 def _line(*cells):
     widths = (NAME, GOAL, FIGURE, RATIO, STATE)
     return "  " + " ".join(c.ljust(w) for c, w in zip(cells, widths)) + " " + cells[-1]
@@ -71,11 +78,13 @@ def lines(pairs, head):
             continue
         yield _line(goal.name, row["goal"], figure(row), number(row["ratio"]), state(row),
                     "yes" if row["met"] else "NO")
-        for text in cores(row):
+        for text in (*cores(row), *possible(row)):
             yield from _wrapped(text)
         if "note" in row:
             yield from _wrapped(row["note"])
     met = sum(row["met"] for _, row in pairs)
     failed = sum(row["figure"] is None for _, row in pairs)
     yield ""
-    yield f"{met} of {len(pairs)} goals met" + (f", {failed} not measured" if failed else "")
+    beyond = sum(row.get("beyond", False) and not row["met"] for _, row in pairs)
+    yield (f"{met} of {len(pairs)} goals met" + (f", {beyond} beyond this machine" if beyond else "") +
+           (f", {failed} not measured" if failed else ""))

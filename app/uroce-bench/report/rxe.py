@@ -114,5 +114,6 @@ def measure(plan):
         alone = limits(got, what, unit)
         if alone:
             note += f"; {alone}"
-        samples[goal] = Sample(uroce, rxe, note)
+        samples[goal] = Sample(uroce, rxe, note, possible=got.get(("veth", what)),
+                               possible_by="the veth alone, by pktgen")
     return samples

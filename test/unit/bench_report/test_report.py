@@ -131,6 +131,17 @@ class Rows(unittest.TestCase):
             self.assertTrue(row["error"])
             self.assertEqual((row["figure"], row["ratio"], row["met"]), (None, None, False))
 
+    def test_what_is_possible(self):
+        def row(goal, *best):
+            samples = [dataclasses.replace(near(7.0, 10.0), possible=p, possible_by=f"{p} alone") for p in best]
+            return goals.make_row(goal, samples)
+        got = row(MORE, 6.0, 7.5, None)
+        self.assertEqual((got["possible"], got["possible_by"], got["beyond"]), (7.5 / 8, "7.5 alone", True))
+        self.assertFalse(row(MORE, 6.0, 8.0)["beyond"])
+        self.assertFalse(row(LESS, 6.0, 5.0)["beyond"])
+        self.assertTrue(row(LESS, 6.0, 5.5)["beyond"])
+        self.assertNotIn("possible", row(MORE, None))
+
     def test_exit_status_is_of_errors_not_of_goals(self):
         bad = goals.make_row(MORE, [near(1)])
         self.assertEqual(goals.exit_status([bad]), 0)
@@ -198,7 +209,7 @@ class Measuring(unittest.TestCase):
     def test_each_run_of_a_mode_is_a_sample(self):
         figures = {"packets": [1.0, 2.0, 3.0, 9.0], "testpmd": [4.0, 4.0, 4.0, 4.0],
                    "core_speed": [0.9, 0.5, 0.5, 0.5], "distance": [20.0, 30.0, 200.0, 40.0],
-                   "goodput": [1.0] * 4}
+                   "goodput": [1.0] * 4, "possible": [2.0, 3.0, 3.5, 3.0]}
         doc = {"rows": [{key: {"each": each} for key, each in figures.items()}]}
         with mock.patch.object(machine, "run_bench", return_value=doc):
             row = self.rows(measure.GROUPS["wire-packet64"], 1, "wire-packet64")[0]
@@ -206,6 +217,9 @@ class Measuring(unittest.TestCase):
         self.assertEqual((row["figure"], row["ratio"], row["samples"], row["state"]), (2.0, 0.5, 1, "near"))
         self.assertEqual((row["far"]["figure"], row["shared"]["figure"]), (3.0, 1.0))
         self.assertEqual(row["core_distance_ns"], [30.0, 30.0])
+        # of all runs the best: no moment was better
+        self.assertEqual((row["possible"], row["possible_by"], row["beyond"]),
+                         (0.875, "testpmd with an ICRC", True))
 
     def test_one_odd_run_is_no_measure_of_many(self):
         def chosen(whole, shared):
@@ -296,7 +310,7 @@ class Outputs(unittest.TestCase):
 
 def pairs():
     return [(MORE, goals.make_row(MORE, [near(9), far(2)])),
-            (LESS, goals.make_row(LESS, [near(7, 10)])),
+            (LESS, goals.make_row(LESS, [dataclasses.replace(near(7, 10), possible=6.0, possible_by="so")])),
             (SHARE, goals.make_row(SHARE, [far(1e-9, 10)])),
             (SHARE, goals.make_row(SHARE, error="iperf3 <is> missing & so on" + " and more" * 30))]
 
@@ -306,7 +320,9 @@ class Pages(unittest.TestCase):
         text = "\n".join(page.lines(pairs(), HEAD))
         self.assertTrue(all(len(line) <= page.WIDTH for line in text.splitlines()), text)
         for words in ("9 M/s", "with far cores 2 M/s", "<= 0.5 x TCP", "iperf3 <is> missing & so on",
-                      "1 of 4 goals met, 1 not measured", "load 1.0 before, 2.0 after"):
+                      "beyond this machine: so, ratio 0.6",
+                      "1 of 4 goals met, 1 beyond this machine, 1 not measured",
+                      "load 1.0 before, 2.0 after"):
             self.assertIn(words, text)
 
     def test_plots_are_well_formed(self):
