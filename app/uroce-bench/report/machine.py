@@ -31,6 +31,10 @@ class Missing(Exception):
     """A program that a measurement needs is not there."""
 
 
+class NoTime(Exception):
+    """What a measurement takes would end after the run's deadline."""
+
+
 def bench():
     """The uroce-bench that started this."""
     return pathlib.Path(os.environ["UROCE_BENCH"])

@@ -18,9 +18,10 @@ from goals import Sample
 
 @dataclasses.dataclass
 class Plan:
-    """How much is measured."""
+    """How much is measured. deadline: monotonic time that nothing may begin beyond."""
     quick: bool = False
     repeats: int = 5
+    deadline: float = float("inf")
 
     def seconds(self, full):
         """Of one timed transfer: less in a quick run."""
@@ -211,8 +212,9 @@ NEEDS = {
     "wire-xdp64": ("ip", "dpdk-testpmd"),
     "wire-xdp2k": ("ip", "dpdk-testpmd"),
 }
-QUICK_S = 150  # a quick run starts nothing that would take it beyond this
-FIRST_S = {"rxe": 45, "qps64": 15, "qps4k": 20}  # what groups take that take long; others: some seconds
+QUICK_S = 150  # a quick run starts nothing that would take it beyond this ..
+LAST_S = 175   # .. but those measured last, once
+FIRST_S = {"rxe": rxe.first_s, "qps64": lambda: 15, "qps4k": lambda: 20}  # of those that take long; others: some s
 VERSUS = ("tcp-goodput", "tcp-latency", "ucx-bw", "ucx-lat", "rxe")
 
 
@@ -261,7 +263,7 @@ class Group:
         self.name = name
         self.samples = {}  # by goal
         self.error = self.skipped = None
-        self.seconds = FIRST_S.get(name, 0)  # that the last measurement took
+        self.seconds = FIRST_S.get(name, int)()  # that the last measurement took
 
     def measure(self, plan, prober):
         """One more sample of each goal; what goes wrong is kept, with the samples from before."""
@@ -270,6 +272,8 @@ class Group:
             machine.need(*NEEDS.get(self.name, ()))
             with prober.around(self.samples) as new:
                 new.update(GROUPS[self.name](plan))
+        except machine.NoTime as why:
+            self.skipped = f"not in this --quick: {why}; --only {self.name} measures it"
         except (machine.Missing, procs.Failed, RuntimeError, OSError, KeyError, ValueError) as why:
             self.error = f"{type(why).__name__}: {why}" if isinstance(why, (KeyError, ValueError)) else why
         self.seconds = time.monotonic() - start
@@ -290,10 +294,11 @@ def _turn(turn, groups, plan, prober, start):
     for group in groups:
         if group.error or turn and group.name in ONCE:
             continue
-        left = QUICK_S - (time.monotonic() - start)
+        most = LAST_S if group.name in ONCE else QUICK_S
+        left = most - (time.monotonic() - start)
         if plan.quick and group.seconds > left:
             if turn == 0:
-                group.skipped = (f"not in this --quick: {left:.0f} s of {QUICK_S} were left; "
+                group.skipped = (f"not in this --quick: {left:.0f} s of {most} were left; "
                                  f"--only {group.name} measures it")
             continue
         print(f"uroce-bench: {turn + 1}: measuring {group.name}", file=sys.stderr, flush=True)
@@ -309,6 +314,8 @@ def rows(names, plan, prober):
     groups = [Group(name) for name in names]
     groups.sort(key=lambda g: g.name in ONCE)
     start = time.monotonic()
+    if plan.quick:
+        plan.deadline = start + LAST_S
     for turn in range(plan.repeats):
         _turn(turn, groups, plan, prober, start)
     for turn in range(plan.repeats, 2 * plan.repeats):

@@ -8,6 +8,8 @@ import re
 import shutil
 import statistics
 import subprocess
+import time
+from concurrent import futures
 
 import machine
 import procs
@@ -17,12 +19,22 @@ LIBS = "usr/lib/x86_64-linux-gnu"
 PMD_LIBS = ("librte_net_af_packet", "librte_net_ring", "librte_mempool_ring", "librte_bus_vdev")
 TARGETS = ("app/uroced/uroced", "app/uroce-run/uroce-run", "app/uroce-bench/uroce-bench",
            "drivers/verbs/liburoce-rdmav34.so")
+BOOT_S = 45  # a short measurement, once all is built
 OF_THE_GUEST = ("libc.so", "libm.so", "ld-linux")  # the guest is the same Debian
+
+
+def build_folder():
+    return machine.bench().parents[2] / "guest-build"
+
+
+def first_s():
+    """Seconds that a first, short measurement takes: longer where nothing is built yet."""
+    return BOOT_S if (build_folder() / "build.ninja").exists() else 2 * BOOT_S
 
 
 def guest_build(source):
     """uroce for a processor without AVX-512, as the guest's is: built beside the build tree's own."""
-    folder = machine.bench().parents[2] / "guest-build"
+    folder = build_folder()
     if not (folder / "build.ninja").exists():
         procs.sh("meson", "setup", folder, source, "-Dtarget=x86-64-v2", "--buildtype=release")
     procs.sh("ninja", "-C", folder, *TARGETS, timeout=900)
@@ -64,9 +76,13 @@ def bundle(build, root):
         (links / driver.name.partition(".so")[0]).with_suffix(".so").symlink_to(f"../../{driver.name}")
 
 
-def boot(source, rounds, seconds):
-    """What guest/versus.sh printed."""
-    build, guest = guest_build(source), image(source)
+def boot(source, rounds, seconds, deadline):
+    """What guest/versus.sh printed. machine.NoTime if the guest was ready too late for the deadline."""
+    with futures.ThreadPoolExecutor() as both:
+        made = both.submit(image, source)
+        build, guest = guest_build(source), made.result()
+    if time.monotonic() + BOOT_S > deadline:
+        raise machine.NoTime("the guest is built now, which took long")
     share = procs.tmpdir()
     bundle(build, share / "root")
     shutil.copytree(source / "test/interop/guest", share / "guest")
@@ -101,7 +117,7 @@ def measure(plan):
     source = machine.source()
     if source is None or not (source / "test/interop/run-guest.sh").exists():
         raise machine.Missing("needs uroce's source tree: test/interop boots the guest")
-    text = boot(source, 1 if plan.quick else 3, 2)
+    text = boot(source, 1 if plan.quick else 3, 2, plan.deadline)
     got = figures(text)
     said = " ".join(line for line in text.splitlines() if not line.startswith("figure"))[-400:]
     samples = {}

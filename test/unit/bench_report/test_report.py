@@ -272,6 +272,14 @@ class Measuring(unittest.TestCase):
         self.assertEqual(goals.exit_status(rows), 0)
         self.assertIn("not in this", "\n".join(page.lines([(MORE, rows[0])], HEAD)))
 
+    def test_a_guest_that_is_built_too_late_is_no_failure(self):
+        with mock.patch.object(rxe, "guest_build"), mock.patch.object(rxe, "image"):
+            call = mock.Mock(side_effect=lambda plan: rxe.boot("source", 1, 2, plan.deadline))
+            with mock.patch.object(measure, "LAST_S", rxe.BOOT_S - 1):
+                rows = self.rows(call, 1)
+        call.assert_called_once()
+        self.assertTrue(all("the guest is built now" in row["skipped"] for row in rows), rows)
+
     def test_a_missing_program_is_named_with_its_package(self):
         with mock.patch.object(shutil, "which", lambda name: None):
             for program, package in (("ucx_perftest", "ucx-utils"), ("ib_write_bw", "perftest"),
