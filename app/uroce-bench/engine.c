@@ -133,17 +133,25 @@ run(struct bed *b, uint64_t count)
 	return c;
 }
 
-/* CRC and copy that one message costs a side: every byte goes through both, on either side. */
-static double
+/* CRC and copy that one message costs a side, ns: every byte goes through both, on either side. */
+struct bytes {
+	double crc, copy;
+};
+
+static struct bytes
 bytes_ns(const struct bench_options *o)
 {
 	uint32_t full = o->size / o->mtu, rest = o->size % o->mtu;
-	double ns = 0;
+	struct bytes ns = {0};
 
-	if (full != 0)
-		ns += full * (bench_crc_ns(o->mtu + 28) + bench_copy_ns(o->mtu));
+	if (full != 0) {
+		ns.crc += full * bench_crc_ns(o->mtu + BENCH_CRC_HEADERS);
+		ns.copy += full * bench_copy_ns(o->mtu);
+	}
 	if (rest != 0 || full == 0)
-		ns += bench_crc_ns(rest + 28) + (rest != 0 ? bench_copy_ns(rest) : 0);
+		ns.crc += bench_crc_ns(rest + BENCH_CRC_HEADERS);
+	if (rest != 0)
+		ns.copy += bench_copy_ns(rest);
 	return ns;
 }
 
@@ -159,7 +167,7 @@ measure(const struct bench_options *o, struct bench_report *r)
 {
 	struct bench_figure rate = {.n = 0}, gbps = {.n = 0}, req = {.n = 0}, rsp = {.n = 0},
 			    req_own = {.n = 0}, rsp_own = {.n = 0}, cli = {.n = 0},
-			    speed = {.n = 0}, crc_copy = {.n = 0};
+			    speed = {.n = 0}, crc = {.n = 0}, copy = {.n = 0};
 	uint64_t count = o->count;
 	static struct bed b;
 	char name[64];
@@ -175,7 +183,8 @@ measure(const struct bench_options *o, struct bench_report *r)
 		count = (uint64_t)(RUN_NS / ns) + 1;
 	}
 	for (uint32_t i = 0; i < o->runs; i++) {
-		double bytes = bytes_ns(o), n = (double)count, before = here(o);
+		struct bytes bytes = bytes_ns(o);
+		double n = (double)count, before = here(o);
 		struct cost c = run(&b, count);
 		double engine = bench_ns(c.all - c.client) / n, after = here(o);
 		double q = bench_ns(c.req_tx + c.req_rx) / n, s = bench_ns(c.rsp_rx + c.rsp_tx) / n;
@@ -184,9 +193,10 @@ measure(const struct bench_options *o, struct bench_report *r)
 		bench_figure_add(&gbps, o->size * 8 / engine);
 		bench_figure_add(&req, q);
 		bench_figure_add(&rsp, s);
-		bench_figure_add(&req_own, q - bytes);
-		bench_figure_add(&rsp_own, s - bytes);
-		bench_figure_add(&crc_copy, bytes);
+		bench_figure_add(&req_own, q - bytes.crc - bytes.copy);
+		bench_figure_add(&rsp_own, s - bytes.crc - bytes.copy);
+		bench_figure_add(&crc, bytes.crc);
+		bench_figure_add(&copy, bytes.copy);
 		bench_figure_add(&cli, bench_ns(c.client) / n);
 		bench_figure_add(&speed, before > after ? before : after);
 	}
@@ -195,8 +205,8 @@ measure(const struct bench_options *o, struct bench_report *r)
 		 o->size, o->mtu, o->qps, o->qps == 1 ? "" : "s", equal ? "" : ": BYTES DIFFER");
 	bench_report_row(r, name, "messages", &rate, "M/s", "goodput", &gbps, "Gb/s", "requester",
 			 &req, "ns", "responder", &rsp, "ns", "requester_protocol", &req_own, "ns",
-			 "responder_protocol", &rsp_own, "ns", "crc_and_copy", &crc_copy, "ns",
-			 "client", &cli, "ns", NULL);
+			 "responder_protocol", &rsp_own, "ns", "crc", &crc, "ns", "copy", &copy,
+			 "ns", "client", &cli, "ns", NULL);
 	if (!o->no_probe)
 		bench_report_more(r, "core_speed", &speed, "ns", NULL);
 	bed_close(&b);

@@ -15,7 +15,6 @@
 #define PACKETS      64          /* that are built between two bursts to the port */
 #define PACKET_BYTES 8704        /* from buffer to buffer in a pool */
 #define PAYLOAD_AT   (128 + 54)  /* of a buffer: headroom, then Ethernet to BTH */
-#define CRC_HEADERS  28u         /* that the CRC goes over: BTH and RETH of a WRITE */
 #define SWEEPS       5
 
 static uint8_t hot[2 * HOT_BYTES] __attribute__((aligned(64)));
@@ -127,8 +126,8 @@ packet_ns(const struct pages *p, uint32_t payload, bool copy, bool crc)
 			if (copy)
 				memcpy(at, p->message + off, payload);
 			if (crc)
-				sum = wire_icrc_update(sum, at - CRC_HEADERS,
-						       payload + CRC_HEADERS);
+				sum = wire_icrc_update(sum, at - BENCH_CRC_HEADERS,
+						       payload + BENCH_CRC_HEADERS);
 			__asm__ volatile("" ::: "memory");
 			off += step;
 			if (off + payload > p->message_bytes)

@@ -93,7 +93,7 @@ static double
 possible(const struct bench_options *o, double testpmd)
 {
 	uint32_t payload = RTE_MIN(o->size, o->mtu);
-	double ns = bench_crc_ns(payload + 28);
+	double ns = bench_crc_ns(payload + BENCH_CRC_HEADERS);
 
 	if (o->port == BENCH_PORT_AF_XDP)
 		ns += bench_copy_ns(payload);

@@ -31,7 +31,7 @@ qp_segs_create(const char *name, uint32_t n, int socket)
 	for (uint32_t i = 0; i < n; i++) {
 		struct rte_mbuf *m = rte_pktmbuf_alloc(s->pool), *tail = rte_pktmbuf_alloc(s->pool);
 
-		/* nobody asks where it lies on the bus */
+		/* the pool has as many; and nobody asks where they lie on the bus */
 		rte_pktmbuf_attach_extbuf(m, s, RTE_BAD_IOVA, 0, &s->info);
 		tail->data_off = 0;
 		m->next = tail;

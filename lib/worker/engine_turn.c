@@ -55,7 +55,8 @@ engine_last_turn(struct engine *e, uint64_t now_ns, struct qp *qp)
 	e->env.now_ns = now_ns;
 	turn_begin(e, qp);
 	qp->snd.armed = false; /* its doorbell may not have been looked at yet */
-	do {                   /* as many turns as it takes */
+	/* as many turns as it takes */
+	do {
 		before = e->env.tx_n;
 	} while (req_run(&e->env, qp, e->env.tx_cap) == REQ_MORE && e->env.tx_n != before);
 	qp_env_flush(&e->env);

@@ -211,7 +211,8 @@ class Measuring(unittest.TestCase):
                    "core_speed": [0.9, 0.5, 0.5, 0.5], "distance": [20.0, 30.0, 200.0, 40.0],
                    "goodput": [1.0] * 4, "possible": [2.0, 3.0, 3.5, 3.0]}
         doc = {"rows": [{key: {"each": each} for key, each in figures.items()}]}
-        with mock.patch.object(machine, "run_bench", return_value=doc):
+        with (mock.patch.object(machine, "run_bench", return_value=doc),
+              mock.patch.object(machine, "need")):  # nothing of it is started
             row = self.rows(measure.GROUPS["wire-packet64"], 1, "wire-packet64")[0]
         # the second: the first's core was shared, the third's far, the last's testpmd starved
         self.assertEqual((row["figure"], row["ratio"], row["samples"], row["state"]), (2.0, 0.5, 1, "near"))
@@ -271,6 +272,23 @@ class Measuring(unittest.TestCase):
         self.assertTrue(all("not in this --quick" in row["skipped"] for row in rows))
         self.assertEqual(goals.exit_status(rows), 0)
         self.assertIn("not in this", "\n".join(page.lines([(MORE, rows[0])], HEAD)))
+
+    def test_what_is_measured_last_has_more_time(self):
+        with mock.patch.object(measure, "QUICK_S", -1), mock.patch.object(machine, "need"):
+            call = mock.Mock(return_value={})
+            self.rows(call, group="rxe")
+            call.assert_called_once()
+            with mock.patch.object(measure, "LAST_S", rxe.BOOT_S - 1):
+                rows = self.rows(call, group="rxe")
+        call.assert_called_once()
+        self.assertTrue(all(f"s of {rxe.BOOT_S - 1} were left" in row["skipped"] for row in rows), rows)
+
+    def test_a_guest_takes_longer_where_it_is_not_built(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with mock.patch.object(rxe, "build_folder", lambda: pathlib.Path(folder)):
+                self.assertEqual(rxe.first_s(), rxe.BUILD_S + rxe.BOOT_S)
+                (pathlib.Path(folder) / "build.ninja").touch()
+                self.assertEqual(rxe.first_s(), rxe.BOOT_S)
 
     def test_a_guest_that_is_built_too_late_is_no_failure(self):
         with mock.patch.object(rxe, "guest_build"), mock.patch.object(rxe, "image"):

@@ -56,6 +56,7 @@ engine_set_pool(struct engine *e, uint16_t dev, struct rte_mempool *pool)
 void
 engine_set_segs(struct engine *e, struct qp_segs *segs)
 {
+	e->env.segs = segs;
 }
 
 void

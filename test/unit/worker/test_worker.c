@@ -9,6 +9,7 @@
 #include <rte_lcore.h>
 #include <rte_mbuf.h>
 #include "bench.h"
+#include "qp/segs.h"
 
 static void
 note_lcore(struct worker *w, void *arg)
@@ -26,6 +27,21 @@ test_calls_run_on_the_worker(void **state)
 		assert_int_equal(lcore[i], i + 1);
 	for (unsigned i = 0; i < 1000; i++)
 		worker_quiesce(ws);
+}
+
+/* Each worker lends segments of its own, enough for the payloads of a burst. */
+static void
+test_workers_have_segments(void **state)
+{
+	for (unsigned i = 0; i < nworkers; i++) {
+		const struct qp_segs *segs = worker_engine(worker_get(ws, i))->env.segs;
+
+		assert_non_null(segs);
+		assert_int_equal(segs->n, ENGINE_TX_CAP);
+		assert_true(qp_segs_whole(segs));
+		for (unsigned k = 0; k < i; k++)
+			assert_ptr_not_equal(segs, worker_engine(worker_get(ws, k))->env.segs);
+	}
 }
 
 static void
@@ -434,6 +450,7 @@ main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_calls_run_on_the_worker),
+		cmocka_unit_test(test_workers_have_segments),
 		cmocka_unit_test(test_events_arrive_and_wake_the_control_thread),
 		cmocka_unit_test(test_no_event_is_lost_when_there_are_too_many),
 		cmocka_unit_test(test_frames_reach_the_engine_with_their_device),
