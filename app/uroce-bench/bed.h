@@ -62,6 +62,12 @@ uint32_t bed_poll(struct bed *b, unsigned node);
 /* Send what a node's engine has built. */
 void bed_send(struct bed_node *n);
 
+/*
+ * ns a message, at best, of a sender that has no transport: buffers of the pool, bytes of headers,
+ * the CRC of BTH and of the message where it lies, the port. Nothing may be under way.
+ */
+double bed_bare_ns(struct bed *b);
+
 /* Did the bytes of the last message in each place arrive? */
 bool bed_verify(struct bed *b);
 

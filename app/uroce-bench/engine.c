@@ -167,7 +167,7 @@ measure(const struct bench_options *o, struct bench_report *r)
 {
 	struct bench_figure rate = {.n = 0}, gbps = {.n = 0}, req = {.n = 0}, rsp = {.n = 0},
 			    req_own = {.n = 0}, rsp_own = {.n = 0}, cli = {.n = 0},
-			    speed = {.n = 0}, crc = {.n = 0}, copy = {.n = 0};
+			    speed = {.n = 0}, crc = {.n = 0}, copy = {.n = 0}, bare = {.n = 0};
 	uint64_t count = o->count;
 	static struct bed b;
 	char name[64];
@@ -184,7 +184,7 @@ measure(const struct bench_options *o, struct bench_report *r)
 	}
 	for (uint32_t i = 0; i < o->runs; i++) {
 		struct bytes bytes = bytes_ns(o);
-		double n = (double)count, before = here(o);
+		double n = (double)count, before = here(o), sender = bed_bare_ns(&b);
 		struct cost c = run(&b, count);
 		double engine = bench_ns(c.all - c.client) / n, after = here(o);
 		double q = bench_ns(c.req_tx + c.req_rx) / n, s = bench_ns(c.rsp_rx + c.rsp_tx) / n;
@@ -197,6 +197,7 @@ measure(const struct bench_options *o, struct bench_report *r)
 		bench_figure_add(&rsp_own, s - bytes.crc - bytes.copy);
 		bench_figure_add(&crc, bytes.crc);
 		bench_figure_add(&copy, bytes.copy);
+		bench_figure_add(&bare, sender);
 		bench_figure_add(&cli, bench_ns(c.client) / n);
 		bench_figure_add(&speed, before > after ? before : after);
 	}
@@ -206,7 +207,7 @@ measure(const struct bench_options *o, struct bench_report *r)
 	bench_report_row(r, name, "messages", &rate, "M/s", "goodput", &gbps, "Gb/s", "requester",
 			 &req, "ns", "responder", &rsp, "ns", "requester_protocol", &req_own, "ns",
 			 "responder_protocol", &rsp_own, "ns", "crc", &crc, "ns", "copy", &copy,
-			 "ns", "client", &cli, "ns", NULL);
+			 "ns", "bare_requester", &bare, "ns", "client", &cli, "ns", NULL);
 	if (!o->no_probe)
 		bench_report_more(r, "core_speed", &speed, "ns", NULL);
 	bed_close(&b);
