@@ -12,7 +12,7 @@ cd "$(dirname "$0")"
 . scripts/setup.sh
 
 # shellcheck disable=SC2086
-setup_packages $BUILD_PACKAGES $TEST_PACKAGES
+setup_packages $BUILD_PACKAGES $TEST_PACKAGES $BENCH_PACKAGES
 
 logs=()
 # suites DIR SUITE...: runs them, whatever fails; results are counted at the end

@@ -23,6 +23,9 @@ WAYS = {
     "memif, send, 4 QPs": ["--port", "memif", "--op", "send", "--size", "1000", "--qps", "4", *COUNT],
     "memif, read of many packets": ["--port", "memif", "--op", "read", "--size", "100001", *SMALL],
     "memif, atomic": ["--port", "memif", "--op", "atomic", *SMALL],
+    "memif through testpmd, write": ["--port", "memif", "--through", "testpmd", *COUNT],
+    "memif through testpmd, send of many packets":
+        ["--port", "memif", "--through", "testpmd", "--op", "send", "--size", "100001", *SMALL],
     "vhost, write of many packets": ["--port", "vhost", "--size", "100001", *SMALL],
     "af_packet, write": ["--port", "af_packet", *COUNT],
     "af_packet, write of many packets": ["--port", "af_packet", "--size", "100001", *SMALL],
@@ -64,6 +67,17 @@ for name, args in WAYS.items():
         row = json.loads(done.stdout)["rows"][0]
         assert "DIFFER" not in row["name"] and row["messages"]["median"] > 0, row
         assert not traces(), traces()
+
+with lib.case("beside testpmd"):
+    for port, mtu in (("memif", "4096"), ("af_packet", "4096"), ("af_xdp", "2048")):
+        for mode, figure in (("wire", "packets"), ("limit", "oneway")):
+            done = subprocess.run([BENCH, mode, "--port", port, "--mtu", mtu, "--versus-testpmd", "--runs", "1",
+                                   "--run-ms", "20", "--no-probe", "--json"], capture_output=True, text=True, timeout=150)
+            assert done.returncode == 0, f"{mode}, {port}: status {done.returncode}: {done.stdout}{done.stderr}"
+            for row in json.loads(done.stdout)["rows"]:
+                ratio = row[figure]["median"] / row["testpmd"]["median"]
+                assert ratio > 0 and abs(row["versus_testpmd"]["median"] / ratio - 1) < 1e-4, row
+            assert not traces(), traces()
 
 with lib.case("killed in the middle"):
     proc = lib.spawn([BENCH, "wire", "--port", "af_packet", "--runs", "60", "--run-ms", "10000", "--no-probe"])
