@@ -6,6 +6,7 @@ carry the pid, and only processes that were started here are ever signalled.
 """
 import atexit
 import collections
+import concurrent.futures
 import contextlib
 import ctypes
 import functools
@@ -167,6 +168,12 @@ class Proc:
 
 def spawn(argv, ns=None, env=None):
     return Proc(argv, ns, env)
+
+
+def enough(*procs):
+    """rcdata on both ends of a transfer: no more requests, and an end once all is checked."""
+    for proc in procs:
+        proc.popen.send_signal(signal.SIGUSR1)
 
 
 def until(what, check, timeout=10, every=0.02):
@@ -456,6 +463,14 @@ def case(name):
             print(f"# {line}")
     _cases.append(verdict)
     print(f"{verdict} {len(_cases)} - {name} ({time.monotonic() - start:.1f} s)", flush=True)
+
+
+def cases_beside(lanes, cases):
+    """Tests that wait most of their time, so many at once. cases: (name, function)"""
+    with concurrent.futures.ThreadPoolExecutor(lanes) as pool:
+        for name, run in [(name, pool.submit(call)) for name, call in cases]:
+            with case(name):
+                run.result()
 
 
 def tap(prog, what, timeout):

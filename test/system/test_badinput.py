@@ -125,19 +125,19 @@ def one_bad_frame(daemon, wire, frame, reasons):
     assert daemon.counters("stats")["cqe_errors"] == errors, "a completion error was caused"
 
 
-def transfer(link, seconds):
+def transfer(link):
     port = lib.tcp_port()
     server = link.b.spawn([lib.RCDATA, "-d", link.b.dev, "-p", str(port), "--timeout", "17"])
     lib.until("server listens", lambda: server.listens(port), timeout=30)
     client = link.a.spawn([lib.RCDATA, "-d", link.a.dev, "-p", str(port), "--timeout", "17",
                            "--qps", "1", "--depth", "4", "--max-len", "8000",
-                           "--duration", str(seconds * 1000), link.b.host])
+                           "--duration", "120000", link.b.host])
     return server, client
 
 
 def frames():
     link = lib.link_veth()
-    server, client = transfer(link, 15 if lib.SHORT else 25)
+    server, client = transfer(link)
     wire = Wire(link)
     for what, frame, reasons in bad_frames(wire):
         with lib.case(f"dropped and counted: {what}"):
@@ -150,6 +150,7 @@ def frames():
                 raw[rng.randrange(len(raw))] ^= 1 << rng.randrange(8)
             wire.send(bytes(raw[:rng.choice((len(raw), rng.randint(15, len(raw))))]))
     with lib.case("the transfer beside all this is whole"):
+        lib.enough(client, server)
         assert client.wait(90) == 0 and server.wait(15) == 0, client.tail() + server.tail()
     with lib.case("the daemons end cleanly"):
         link.stop()
@@ -175,7 +176,7 @@ def control_garbage(path, rng):
 def clients():
     link = lib.link_ring()
     daemon = link.a.daemon
-    server, client = transfer(link, 25)
+    server, client = transfer(link)
     time.sleep(1)
     at_rest = daemon.objects()
     with lib.case("garbage on the control socket loses that connection only"):
@@ -196,6 +197,7 @@ def clients():
             daemon.alive()
             lib.until("its objects are gone", lambda: daemon.objects() == at_rest, timeout=5)
     with lib.case("the transfer beside all this is whole"):
+        lib.enough(client, server)
         assert client.wait(60) == 0 and server.wait(15) == 0, client.tail() + server.tail()
     with lib.case("the daemon ends cleanly"):
         link.stop()

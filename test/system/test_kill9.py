@@ -54,14 +54,15 @@ def kills(link):
     port = lib.tcp_port()
     server = run_long(link.b, port, timeout=PATIENT)
     lib.until("server listens", lambda: server.listens(port), timeout=30)
-    client = run_long(link.a, port, "--qps", "1", "--depth", "4", "--duration",
-                      str(TIMES * 2500), host=link.b.host, timeout=PATIENT)
+    client = run_long(link.a, port, "--qps", "1", "--depth", "4", "--duration", "120000",
+                      host=link.b.host, timeout=PATIENT)
     lib.until("it transfers", lambda: link.a.daemon.counters()["rx_roce"] > 100, timeout=30)
     at_rest = {daemon: daemon.objects() for daemon in link.daemons}
     for n in range(TIMES):
         with lib.case(f"{link.kind}: kill {n + 1}"):
             kill_once(link, n % 2 == 0, at_rest.get)
     with lib.case(f"{link.kind}: the transfer beside them is whole"):
+        lib.enough(client, server)
         assert client.wait(90) == 0 and server.wait(10) == 0, client.tail() + server.tail()
     with lib.case(f"{link.kind}: the daemons still serve, nothing is left, and they end cleanly"):
         lib.verbs_pair(link.b, link.a, "ibv_rc_pingpong", ["-d", "{dev}", "-c", "-g", "1"])

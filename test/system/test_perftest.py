@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """perftest over every kind of link: short runs, many shapes."""
-import concurrent.futures
+import functools
 
 import lib
 import perftool
@@ -11,41 +11,42 @@ SHORT_SHAPES = ((2, 200), (65536, 50))
 BANDWIDTH = ("ib_send_bw", "ib_write_bw", "ib_read_bw")
 
 
+# Programs at the same time: they wait most of it, to find the processor's frequency, again for each
+# size. Not those of latency, which never sleep.
+LANES = 2
+
+
 def perf(link, tool, *args, sizes, timeout=90):
     perftool.run(link, tool, "-m", str(link.mtu), *args, sizes=sizes, timeout=timeout)
+
+
+def row(link, name, tool, *args, sizes):
+    """A test for lib.cases_beside."""
+    return f"{link.kind}: {tool} {name}", functools.partial(perf, link, tool, *args, sizes=sizes)
 
 
 def bandwidth(link):
     for tool in BANDWIDTH:
         for size, iters in SHORT_SHAPES if lib.SHORT else SHAPES:
-            with lib.case(f"{link.kind}: {tool} {size} bytes"):
-                perf(link, tool, "-n", str(iters), "-s", str(size), sizes=[size])
-        with lib.case(f"{link.kind}: {tool} 4 QPs"):
-            perf(link, tool, "-n", "300", "-s", "8192", "-q", "4", sizes=[8192])
-        with lib.case(f"{link.kind}: {tool} both directions"):
-            perf(link, tool, "-n", "300", "-s", "8192", "-b", sizes=[8192])
+            yield row(link, f"{size} bytes", tool, "-n", str(iters), "-s", str(size), sizes=[size])
+        yield row(link, "4 QPs", tool, "-n", "300", "-s", "8192", "-q", "4", sizes=[8192])
+        yield row(link, "both directions", tool, "-n", "300", "-s", "8192", "-b", sizes=[8192])
         if tool != "ib_write_bw":  # it has no event mode
-            with lib.case(f"{link.kind}: {tool} events"):
-                perf(link, tool, "-n", "300", "-s", "8192", "-e", sizes=[8192])
+            yield row(link, "events", tool, "-n", "300", "-s", "8192", "-e", sizes=[8192])
 
 
 def all_sizes(link):
-    """The programs at the same time: each waits most of it, to find the processor's frequency again
-    for each size."""
-    with concurrent.futures.ThreadPoolExecutor(len(BANDWIDTH)) as pool:
-        runs = {tool: pool.submit(perf, link, tool, "-n", "20", "-a",
-                                  sizes=[1 << n for n in range(1, 24)], timeout=120)
-                for tool in BANDWIDTH}
-        for tool, run in runs.items():
-            with lib.case(f"{link.kind}: {tool} -a, beside the others"):
-                run.result()
+    sizes = [1 << n for n in range(1, 24)]
+    for tool in BANDWIDTH:
+        yield (f"{link.kind}: {tool} -a",
+               functools.partial(perf, link, tool, "-n", "20", "-a", sizes=sizes, timeout=120))
 
 
 def latency(link):
     for tool in ("ib_write_lat", "ib_send_lat", "ib_read_lat"):
         for size in (2, 4096):
-            with lib.case(f"{link.kind}: {tool} {size} bytes"):
-                perf(link, tool, "-n", "100" if lib.SHORT else "200", "-s", str(size), sizes=[size])
+            yield row(link, f"{size} bytes", tool, "-n", "100" if lib.SHORT else "200", "-s", str(size),
+                      sizes=[size])
 
 
 def main():
@@ -54,10 +55,10 @@ def main():
         if lib.SHORT and kind != "veth":
             continue
         link = make()
-        bandwidth(link)
+        lib.cases_beside(LANES, bandwidth(link))
         if link.kind in ("veth", "ring") and not lib.SHORT:
-            all_sizes(link)
-        latency(link)
+            lib.cases_beside(len(BANDWIDTH), all_sizes(link))
+        lib.cases_beside(1, latency(link))
         with lib.case(f"{link.kind}: nothing is left, the daemons end cleanly"):
             for daemon in link.daemons:
                 lib.until("no object is left",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,14 @@ struct check {
 	bool peer_gone;
 	struct stream_done peer[MAX_QPS];
 };
+
+static volatile sig_atomic_t enough; /* who started us wants no more requests posted */
+
+static void
+on_enough(int sig)
+{
+	enough = 1;
+}
 
 static uint64_t
 source_seed(const struct plan *plan, bool server, uint32_t qp)
@@ -111,7 +120,8 @@ post_all(struct check *ck)
 {
 	bool done = true;
 
-	if (ck->plan->duration_ms && now_ns() - ck->start_ns > ck->plan->duration_ms * 1000000)
+	if (enough ||
+	    (ck->plan->duration_ms && now_ns() - ck->start_ns > ck->plan->duration_ms * 1000000))
 		ck->posting = false;
 	for (uint32_t i = 0; i < ck->plan->qps; i++) {
 		struct stream *st = &ck->stream[i];
@@ -298,6 +308,7 @@ check_run(struct endpoint *ep, const struct options *opt, const struct plan *pla
 
 	ck = (struct check){.ep = ep, .opt = opt, .plan = plan};
 	ck.posting = opt->host || !plan->oneway;
+	signal(SIGUSR1, on_enough);
 	check_open(&ck);
 	link_barrier(ep->link);
 	ck.start_ns = ck.progress_ns = now_ns();

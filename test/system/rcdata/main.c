@@ -24,7 +24,7 @@ static const char usage[] =
 	"      --qps N          queue pairs, 1 .. 64 (4)\n"
 	"      --depth N        requests in flight a queue pair (16)\n"
 	"      --ops N          requests a queue pair and direction (1000)\n"
-	"      --duration MS    post for so long instead\n"
+	"      --duration MS    post for so long instead, or until SIGUSR1 on each side\n"
 	"      --max-len N      longest message; the message length of --bench (65536)\n"
 	"      --oneway         only the client posts requests\n"
 	"      --mixed          atomics, fences and solicited events too\n"
