@@ -4,35 +4,6 @@
 #include <string.h>
 #include "qp/qp.h"
 
-/*
- * The WQE at index tail - 1 of the SQ is over, tail the oldest now. In this order its client is
- * told: the slot is free; the completion, if there is one; that there is none to come (ring.h).
- */
-static __rte_always_inline void
-flush_retire(struct qp_env *env, struct qp *qp, uint32_t tail, const struct uroce_send_wqe *wqe,
-	     uint32_t byte_len, enum qp_wc_status status)
-{
-	struct qp_ring *sq = &qp->snd.sq;
-
-	qp->snd.tail = tail;
-	qp_ring_retire(sq, tail, wqe->wr_id);
-	if (status != QP_WC_SUCCESS || qp->sig_all || (wqe->flags & UROCE_WQE_SIGNALED)) {
-		struct uroce_cqe cqe = {
-			.wr_id = wqe->wr_id,
-			.status = status,
-			.opcode = uroce_cqe_opcode_of(wqe->opcode),
-			.byte_len = byte_len,
-			.qp_num = qp->qpn,
-			.src_qp = qp->dest_qpn,
-			.timestamp_ns = env->now_ns,
-			.qp_cookie = qp->user_handle,
-		};
-
-		qp_env_post(env, qp->send_cq, &cqe, &sq->hdr->entry, tail - 1);
-	}
-	qp_ring_done(sq, tail);
-}
-
 void
 qp_retire_send(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e,
 	       enum qp_wc_status status)
@@ -42,7 +13,7 @@ qp_retire_send(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e,
 
 	if (e->rd_counted)
 		snd->rd_out--;
-	flush_retire(env, qp, tail, &e->wqe, e->length, status);
+	qp_retire_one(env, qp, tail, &e->wqe, e->length, status);
 	qp_sqes_put(&snd->sqes, env->sqes, tail, snd->head);
 }
 
@@ -64,7 +35,7 @@ flush_posted_sends(struct qp_env *env, struct qp *qp)
 		memcpy(&wqe, snd->sq.slots + (size_t)(snd->head & snd->sq.mask) * snd->sq.stride,
 		       sizeof(wqe));
 		snd->cur = ++snd->head;
-		flush_retire(env, qp, snd->head, &wqe, 0, QP_WC_WR_FLUSH_ERR);
+		qp_retire_one(env, qp, snd->head, &wqe, 0, QP_WC_WR_FLUSH_ERR);
 	}
 }
 

@@ -370,6 +370,36 @@ qp_wake(struct qp_env *env, struct qp *qp)
 }
 
 /*
+ * Worker. The send WQE at index tail - 1 is over, tail the oldest now; its copy, if it has one, is
+ * the caller's to put. In this order its client is told: the slot is free; the completion, if there
+ * is one; that there is none to come (ring.h).
+ */
+static __rte_always_inline void
+qp_retire_one(struct qp_env *env, struct qp *qp, uint32_t tail, const struct uroce_send_wqe *wqe,
+	      uint32_t byte_len, enum qp_wc_status status)
+{
+	struct qp_ring *sq = &qp->snd.sq;
+
+	qp->snd.tail = tail;
+	qp_ring_retire(sq, tail, wqe->wr_id);
+	if (status != QP_WC_SUCCESS || qp->sig_all || (wqe->flags & UROCE_WQE_SIGNALED)) {
+		struct uroce_cqe cqe = {
+			.wr_id = wqe->wr_id,
+			.status = status,
+			.opcode = uroce_cqe_opcode_of(wqe->opcode),
+			.byte_len = byte_len,
+			.qp_num = qp->qpn,
+			.src_qp = qp->dest_qpn,
+			.timestamp_ns = env->now_ns,
+			.qp_cookie = qp->user_handle,
+		};
+
+		qp_env_post(env, qp->send_cq, &cqe, &sq->hdr->entry, tail - 1);
+	}
+	qp_ring_done(sq, tail);
+}
+
+/*
  * Worker. Retire the oldest send WQE, whose entry is e: its slot goes back to the client, and it
  * completes with status if it is signaled or failed (REQ-01). e is void then.
  */

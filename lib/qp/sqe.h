@@ -19,6 +19,13 @@
 #define QP_CHUNKS_NEAR 8    /* what QPs of such entries need */
 #define QP_SQE_CHUNKS  4096 /* a worker's, beyond one a QP: the windows of 512 QPs; 5 MB if used */
 
+/* How much of a WQE need not be asked again when it is sent. */
+enum qp_sqe_plain {
+	QP_SQE_SPECIAL, /* all */
+	QP_SQE_PLAIN,   /* good, a SEND or WRITE of RC, no fence: only packets to send */
+	QP_SQE_USUAL,   /* that, and one packet, from one SGE */
+};
+
 /*
  * A send WQE taken from the SQ, and its place in the PSN space. SGEs or inline data follow
  * (qp->snd.entry_bytes for all of it).
@@ -31,7 +38,7 @@ struct qp_sq_entry {
 	uint8_t status;  /* enum qp_wc_status found by the local checks */
 	bool rd_counted; /* a READ or atomic that is counted in qp_snd.rd_out */
 	bool done;       /* a local operation that was executed: never again, even in a retry */
-	bool plain;      /* good, a SEND or WRITE of RC, no fence: only packets to send */
+	uint8_t plain;   /* enum qp_sqe_plain */
 };
 _Static_assert(sizeof(struct qp_sq_entry) == 64, "SGEs behind an SQ entry are aligned");
 

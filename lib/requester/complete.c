@@ -127,7 +127,14 @@ ack_until(struct qp_env *env, struct qp *qp, uint32_t upto)
 		}
 		snd->una_psn = end;
 		ack_pass(snd, snd->tail, end);
-		qp_retire_send(env, qp, e, QP_WC_SUCCESS);
+		if (likely(e->plain)) {
+			uint32_t tail = snd->tail + 1;
+
+			qp_retire_one(env, qp, tail, &e->wqe, e->length, QP_WC_SUCCESS);
+			qp_sqes_put(&snd->sqes, env->sqes, tail, snd->head);
+		} else {
+			qp_retire_send(env, qp, e, QP_WC_SUCCESS);
+		}
 	}
 	if (snd->una_psn != was)
 		progress(env, qp);

@@ -58,6 +58,20 @@ bool req_gather_sges(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, u
 bool req_scatter(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off,
 		 const uint8_t *src, uint32_t len);
 
+/* The same of a usual WQE's packet. */
+static __rte_always_inline bool
+req_gather_usual(const struct qp_env *env, const struct qp *qp, const struct qp_sq_entry *e,
+		 uint8_t *dst)
+{
+	const struct uroce_sge *sge = req_sges((struct qp_sq_entry *)e);
+	const struct mr *mr;
+
+	if (e->length == 0)
+		return true;
+	mr = mr_lookup(env->mrs, sge->lkey, qp->pd, sge->addr, e->length, MEM_LOCAL_READ);
+	return likely(mr != NULL) && mr_read(mr, sge->addr, dst, e->length) == 0;
+}
+
 static inline bool
 req_gather(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off, uint8_t *dst,
 	   uint32_t len)

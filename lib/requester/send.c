@@ -17,10 +17,16 @@ static const uint8_t data_ops[UROCE_WR_OPCODES][4] = {
 	[UROCE_WR_SEND_INV] = OPS(SEND, _INV),
 };
 
+static inline uint8_t
+data_opcode(const struct qp_sq_entry *e, bool first, bool last)
+{
+	return data_ops[e->wqe.opcode][first | last << 1];
+}
+
 uint8_t
 req_opcode(const struct qp_sq_entry *e, uint32_t k)
 {
-	return data_ops[e->wqe.opcode][(k == 0) | (k + 1 == e->npkts) << 1];
+	return data_opcode(e, k == 0, k + 1 == e->npkts);
 }
 
 /* After npsns PSNs went out: cursor, high-water mark, timer. */
@@ -112,14 +118,17 @@ send_view(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off
 	return req_view_of(env, qp, e, off, len);
 }
 
-/* Packet number snd->cur_pkt of a SEND or WRITE. rc: whether qp is one, known where this is used.
+/*
+ * Packet number snd->cur_pkt of a SEND or WRITE. rc: whether qp is one; usual: whether e is so;
+ * both known where this is used.
  */
 static __rte_always_inline enum req_step
-send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, bool rc)
+send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, bool rc, bool usual)
 {
 	struct qp_snd *snd = &qp->snd;
-	uint32_t k = snd->cur_pkt, off = k * qp->mtu, len = RTE_MIN(e->length - off, qp->mtu), hdr;
-	bool last = k + 1 == e->npkts;
+	uint32_t k = usual ? 0 : snd->cur_pkt, off = usual ? 0 : k * qp->mtu;
+	uint32_t len = usual ? e->length : RTE_MIN(e->length - off, qp->mtu), hdr;
+	bool last = usual || k + 1 == e->npkts;
 	struct wire_fields f;
 	const uint8_t *view;
 	struct rte_mbuf *m;
@@ -130,7 +139,7 @@ send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, bool rc)
 	m = qp_env_buf(env);
 	if (m == NULL)
 		return REQ_NO_ROOM;
-	f.opcode = req_opcode(e, k) | (rc ? WIRE_SVC_RC : WIRE_SVC_UC);
+	f.opcode = data_opcode(e, k == 0, last) | (rc ? WIRE_SVC_RC : WIRE_SVC_UC);
 	f.solicited = last && (e->wqe.flags & UROCE_WQE_SOLICITED) &&
 		      e->wqe.opcode != UROCE_WR_RDMA_WRITE; /* it makes no completion (WIRE-04) */
 	f.ackreq = rc && send_ackreq(snd, last);
@@ -145,10 +154,11 @@ send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, bool rc)
 	hdr = wire_hdr_put(&qp->tmpl, &f, len, frame);
 	view = send_view(env, qp, e, off, len);
 	if (likely(view == NULL || !req_view_put(env, qp, m, hdr, view, len))) {
-		if (unlikely(!req_gather(env, qp, e, off, frame + hdr, len))) {
+		if (unlikely(usual ? !req_gather_usual(env, qp, e, frame + hdr)
+				   : !req_gather(env, qp, e, off, frame + hdr, len))) {
 			rte_pktmbuf_free(m);
 			e->status = QP_WC_LOC_PROT_ERR;
-			e->plain = false;
+			e->plain = QP_SQE_SPECIAL;
 			return REQ_NEXT;
 		}
 		qp_emit(env, qp, m, &qp->tmpl, wire_frame_close(frame, hdr, len), qp->loopback);
@@ -268,7 +278,7 @@ send_special(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 		return send_read(env, qp, e);
 	if (req_fetches(e))
 		return send_atomic(env, qp, e);
-	return send_data(env, qp, e, qp->type == QP_TYPE_RC);
+	return send_data(env, qp, e, qp->type == QP_TYPE_RC, false);
 }
 
 /* The next hop's MAC is not known: nothing can go, but the ACK timeout runs (REQ-04). */
@@ -280,9 +290,21 @@ send_wait_path(struct qp_env *env, struct qp_snd *snd)
 	return REQ_BLOCKED;
 }
 
+/* Packets of a plain WQE, as many as go. */
+static __rte_noinline enum req_step
+send_plain(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, struct qp_turn turn)
+{
+	enum req_step step;
+
+	do {
+		step = send_data(env, qp, e, true, false);
+	} while (step == REQ_SENT && qp->snd.cur_pkt != 0 && !qp_turn_over(env, turn));
+	return step;
+}
+
 /* One step of the WQE under the cursor. */
 static inline enum req_step
-send_step(struct qp_env *env, struct qp *qp)
+send_step(struct qp_env *env, struct qp *qp, struct qp_turn turn)
 {
 	struct qp_snd *snd = &qp->snd;
 	struct qp_sq_entry *e;
@@ -294,7 +316,9 @@ send_step(struct qp_env *env, struct qp *qp)
 		return send_wait_path(env, snd);
 	if (qp->state == QP_SQD && snd->cur_pkt == 0 && !psn_lt(snd->next_psn, snd->high_psn))
 		return REQ_BLOCKED; /* QP-15: not started before the drain, be it good or bad */
-	return likely(e->plain) ? send_data(env, qp, e, true) : send_special(env, qp, e);
+	if (likely(e->plain == QP_SQE_USUAL))
+		return send_data(env, qp, e, true, true);
+	return e->plain ? send_plain(env, qp, e, turn) : send_special(env, qp, e);
 }
 
 /* Tell the client to ring for what it posts. True when something came meanwhile, unannounced. */
@@ -343,7 +367,7 @@ req_run(struct qp_env *env, struct qp *qp, uint32_t budget)
 			step = REQ_NO_ROOM;
 			break;
 		}
-		step = send_step(env, qp);
+		step = send_step(env, qp, turn);
 	}
 	if (snd->ack_owed)
 		send_owed_ackreq(env, qp);

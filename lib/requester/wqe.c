@@ -112,14 +112,15 @@ wqe_place(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 {
 	e->length = 0;
 	e->npkts = 0;
-	e->plain = false;
+	e->plain = QP_SQE_SPECIAL;
 	if (e->status == QP_WC_SUCCESS)
 		e->status = wqe_check(env, qp, e);
 	if (e->status != QP_WC_SUCCESS || req_is_local(e))
 		return;
 	/* The MTU is a power of two. */
 	e->npkts = e->length <= qp->mtu ? 1 : (e->length + qp->mtu - 1) >> __builtin_ctz(qp->mtu);
-	e->plain = req_sends(e) && !(e->wqe.flags & UROCE_WQE_FENCE) && qp->type == QP_TYPE_RC;
+	if (req_sends(e) && !(e->wqe.flags & UROCE_WQE_FENCE) && qp->type == QP_TYPE_RC)
+		e->plain = QP_SQE_PLAIN;
 }
 
 /*
@@ -179,7 +180,7 @@ req_fetch(struct qp_env *env, struct qp *qp)
 	if (likely(e->status == QP_WC_SUCCESS && wqe_is_usual(qp, e))) {
 		e->length = req_sges(e)->length;
 		e->npkts = 1;
-		e->plain = true;
+		e->plain = QP_SQE_USUAL;
 	} else {
 		wqe_place(env, qp, e);
 	}

@@ -42,9 +42,9 @@ test_CQE_04_REQ_03_MEM_02_lkey_wrong_in_every_way(void **state)
 	struct bench_region *other = region_add(*state, 99, LOCAL_VA, 64, MEM_LOCAL_WRITE);
 	uint32_t i;
 
-	for (i = 0; i < 6; i++) {
+	for (i = 0; i < 12; i++) {
 		struct conn *c = next_conn(state);
-		uint32_t key = c->local->mr.key;
+		uint32_t key = c->local->mr.key, nsge = 1 + i % 2;
 		const struct uroce_sge bad[] = {
 			{LOCAL_VA, 4, 0},                     /* never given out */
 			{LOCAL_VA, 4, key ^ 1},               /* the varying part guessed wrong */
@@ -53,9 +53,10 @@ test_CQE_04_REQ_03_MEM_02_lkey_wrong_in_every_way(void **state)
 			{LOCAL_VA - 1, 4, key},               /* a byte too early */
 			{LOCAL_VA, 4, other->mr.key},         /* another protection domain's */
 		};
-		struct uroce_sge sge[2] = {{LOCAL_VA, 4, key}, bad[i]};
+		struct uroce_sge sge[2] = {{LOCAL_VA, 4, key}, {0}};
 
-		check_refused(c, (struct wr){.op = UROCE_WR_SEND, .sge = sge, .nsge = 2},
+		sge[nsge - 1] = bad[i / 2];
+		check_refused(c, (struct wr){.op = UROCE_WR_SEND, .sge = sge, .nsge = nsge},
 			      QP_WC_LOC_PROT_ERR);
 	}
 }
@@ -131,10 +132,16 @@ test_REQ_03_empty_sges_need_no_key(void **state)
 	struct conn *c = next_conn(state);
 	struct uroce_sge sge[2] = {{0x1234, 0, 0xdead}, {UINT64_MAX, 0, 0}};
 
-	post(c, (struct wr){.id = 1, .op = UROCE_WR_SEND, .flags = SIG, .sge = sge, .nsge = 2});
-	assert_int_equal(pkt_expect(c, WIRE_OP_SEND_ONLY, SQ).payload_len, 0);
-	peer_ack(c, SQ);
-	send_cqe(c, 1, QP_WC_SUCCESS);
+	for (uint32_t n = 0; n < 2; n++) {
+		post(c, (struct wr){.id = n,
+				    .op = UROCE_WR_SEND,
+				    .flags = SIG,
+				    .sge = sge,
+				    .nsge = n + 1});
+		assert_int_equal(pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + n).payload_len, 0);
+		peer_ack(c, SQ + n);
+		send_cqe(c, n, QP_WC_SUCCESS);
+	}
 }
 
 static void
