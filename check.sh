@@ -38,8 +38,8 @@ aside() {
 		. scripts/setup.sh
 		(cd test/interop && /usr/bin/python3 -c "import guest; guest.image()")
 		setup_build "$@"' "$0" $SANITIZED >/dev/null 2>&1 &
-	aside=$!
-	trap 'kill -- -$aside 2>/dev/null || true' EXIT
+	aside_pid=$!
+	trap 'kill -- -$aside_pid 2>/dev/null || true' EXIT
 }
 
 setup_build build
@@ -48,7 +48,7 @@ if [ $# -gt 0 ]; then
 else
 	aside
 	suites build unit sim lint bench fuzz system programs interop
-	wait "$aside" || true
+	wait "$aside_pid" || true
 	trap - EXIT
 	setup_build $SANITIZED
 	suites build-sanitized unit sim system
