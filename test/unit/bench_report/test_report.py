@@ -222,17 +222,6 @@ class Measuring(unittest.TestCase):
         self.assertEqual((row["possible"], row["possible_by"], row["beyond"]),
                          (0.875, "testpmd with an ICRC", True))
 
-    def test_who_is_woken_by_nothing_else_is_not_quicker(self):
-        def woken(ours, bare):
-            doc = {"rows": [{key: {"median": us} for key, us in
-                             (("median", ours), ("worst", 300.0), ("bare_eventfd", bare))}]}
-            with mock.patch.object(machine, "run_bench", return_value=doc):
-                row = self.rows(measure.GROUPS["wake"], 1, "wake")[0]
-            return row["figure"], row["met"], row["possible"], row["beyond"]
-        self.assertEqual(woken(250.0, 108.0), (250.0, False, 1.08, True))
-        self.assertEqual(woken(122.0, 51.0), (122.0, False, 0.51, False))
-        self.assertEqual(woken(77.0, 50.0), (77.0, True, 0.5, False))
-
     def test_one_odd_run_is_no_measure_of_many(self):
         def chosen(whole, shared):
             row = goals.make_row(SHARE, [near(1.0, 10.0)] * whole + [near(6.0, 10.0, "shared")] * shared)
