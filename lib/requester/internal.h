@@ -50,28 +50,15 @@ void req_local_retire(struct qp_env *env, struct qp *qp);
 struct qp_sq_entry *req_fetch(struct qp_env *env, struct qp *qp);
 
 /*
- * Copy len bytes at offset off of the WQE's data to dst, or from src into its SGEs. False when an
- * L_Key does not cover them (any more): LOC_PROT_ERR. req_gather_sges: they are in SGEs.
+ * Copy len bytes at offset off of the WQE's data, which is in SGEs, to dst, or from src into them.
+ * False when an L_Key does not cover them (any more): LOC_PROT_ERR.
  */
 bool req_gather_sges(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off,
 		     uint8_t *dst, uint32_t len);
 bool req_scatter(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off,
 		 const uint8_t *src, uint32_t len);
 
-/* The same of a usual WQE's packet. */
-static __rte_always_inline bool
-req_gather_usual(const struct qp_env *env, const struct qp *qp, const struct qp_sq_entry *e,
-		 uint8_t *dst)
-{
-	const struct uroce_sge *sge = req_sges((struct qp_sq_entry *)e);
-	const struct mr *mr;
-
-	if (e->length == 0)
-		return true;
-	mr = mr_lookup(env->mrs, sge->lkey, qp->pd, sge->addr, e->length, MEM_LOCAL_READ);
-	return likely(mr != NULL) && mr_read(mr, sge->addr, dst, e->length) == 0;
-}
-
+/* As req_gather_sges; the data may be inline, too. */
 static inline bool
 req_gather(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off, uint8_t *dst,
 	   uint32_t len)
@@ -90,6 +77,20 @@ req_gather(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t of
 		return req_gather_sges(env, qp, e, off, dst, len);
 	mr = mr_lookup(env->mrs, sge->lkey, qp->pd, sge->addr + off, len, MEM_LOCAL_READ);
 	return likely(mr != NULL) && mr_read(mr, sge->addr + off, dst, len) == 0;
+}
+
+/* As req_gather_sges, of all bytes of a WQE that is QP_SQE_USUAL. */
+static __rte_always_inline bool
+req_gather_usual(const struct qp_env *env, const struct qp *qp, const struct qp_sq_entry *e,
+		 uint8_t *dst)
+{
+	const struct uroce_sge *sge = req_sges((struct qp_sq_entry *)e);
+	const struct mr *mr;
+
+	if (e->length == 0)
+		return true;
+	mr = mr_lookup(env->mrs, sge->lkey, qp->pd, sge->addr, e->length, MEM_LOCAL_READ);
+	return likely(mr != NULL) && mr_read(mr, sge->addr, dst, e->length) == 0;
 }
 
 /*
