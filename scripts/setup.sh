@@ -5,10 +5,12 @@
 
 BUILD_PACKAGES="gcc meson ninja-build pkgconf libdpdk-dev libisal-dev libibverbs-dev libjansson-dev
 	libssl-dev libpcap-dev libcmocka-dev python3 ibverbs-providers iproute2 util-linux"
-TEST_PACKAGES="git clang libclang-rt-14-dev clang-format ibverbs-utils tcpdump tshark python3-scapy
+TEST_PACKAGES="infiniband-diags git clang libclang-rt-14-dev clang-format ibverbs-utils tcpdump tshark python3-scapy
 	iputils-ping procps python3-pyverbs libfabric-bin openmpi-bin libopenmpi-dev valgrind"
 # What `uroce-bench report` compares with and measures by; it names what is missing.
 BENCH_PACKAGES="iperf3 ucx-utils perftest qemu-system-x86 mmdebstrap e2fsprogs cpio kmod binutils dpdk-dev"
+# Programs of `ninja programs-long`: some 200 MB.
+LONG_PACKAGES="ceph-mon ceph-osd ceph-common openmpi-bin libopenmpi-dev mpich libmpich-dev podman crun mmdebstrap"
 DEMO_PACKAGES="iperf3 perftest" # of these, what the demo's headline rows need
 
 setup_say() {

@@ -64,10 +64,11 @@ ports_open(void)
 	}
 }
 
-static void
+static bool
 on_frame(void *ctx, uint16_t dev, struct rte_mbuf *m)
 {
 	rte_pktmbuf_free(m);
+	return true;
 }
 
 static void
@@ -191,7 +192,7 @@ node_open(struct bed *b, unsigned side)
 			    .pd = PD,
 			    .access = MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ |
 				      MEM_REMOTE_ATOMIC};
-	if (mr_table_add(&n->mrs, &n->mr, 0x5a5) != 0)
+	if (mr_table_add(&n->mrs, &n->mr, 0x100005a5) != 0)
 		die("no memory");
 	for (uint32_t i = 0; i < bytes; i++)
 		n->mr.host[i] = (uint8_t)((i * 2654435761u) >> 24) ^ (uint8_t)(side * 0x5a);

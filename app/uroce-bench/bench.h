@@ -61,6 +61,7 @@ struct bench_options {
 	uint32_t batch;   /* messages of one post, 1 .. 64; 0: a quarter of depth, but 1 .. 16 */
 	bool apart;       /* the two ends of a connection in two processes */
 	bool adaptive;    /* the daemon's --idle */
+	double loss;      /* percent of the frames either way that are lost on purpose; 0: none */
 	/* daemons that are there already, and their devices; NULL: one of our own, and its first */
 	const char *socket, *dev, *peer_socket, *peer_dev;
 

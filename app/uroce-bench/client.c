@@ -7,6 +7,7 @@
 #include "client.h"
 
 #define RUN_NS        60000000ull
+#define LOSS_NS       200000000ull
 #define PINGS         20000u
 #define PINGS_SLOW    2000u /* of messages that take long */
 #define WAKES         10u
@@ -76,6 +77,9 @@ start_all(const struct bench_options *o)
 {
 	struct client_plan plan;
 	const char *here = o->socket, *there;
+
+	if (o->socket != NULL)
+		snprintf(bed.daemon.socket, sizeof(bed.daemon.socket), "%s", o->socket);
 
 	bed.o = o;
 	bed.n = o->clients;
@@ -219,6 +223,51 @@ measure_rate(struct bench_report *r)
 		bench_figure_add(&gbps, per_ns * o->size * 8);
 	}
 	bench_report_row(r, title("rate"), "messages", &rate, "M/s", "goodput", &gbps, "Gb/s",
+			 "core_speed", &speed, "ns", NULL);
+}
+
+/* Frames are lost, or not, on both devices: requests and answers. */
+static void
+lose(double percent)
+{
+	client_loss_set(&bed.daemon, bed.o->dev, percent);
+	client_loss_set(&bed.daemon, bed.o->peer_dev, percent);
+}
+
+/* Without and with loss in turn, so that both have the same of the cores. */
+static void
+measure_loss(struct bench_report *r)
+{
+	struct bench_figure whole = {.n = 0}, gbps = {.n = 0}, share = {.n = 0}, resent = {.n = 0},
+			    probes = {.n = 0}, timeouts = {.n = 0}, exhausted = {.n = 0},
+			    speed = {.n = 0};
+	const struct bench_options *o = bed.o;
+	struct client_losses was, now;
+	char what[32];
+
+	connect_all();
+	run_rate(RUN_NS / 4, 0);
+	for (uint32_t i = 0; i < o->runs; i++) {
+		double bits = o->size * 8.0, good = bits * run_rate(RUN_NS, 0), lossy;
+
+		client_loss_counters(&bed.daemon, &was);
+		lose(o->loss);
+		lossy = bits * run_rate(LOSS_NS, 0);
+		lose(0);
+		client_loss_counters(&bed.daemon, &now);
+		look_at_cores(NULL, &speed, 1);
+		bench_figure_add(&whole, good);
+		bench_figure_add(&gbps, lossy);
+		bench_figure_add(&share, lossy / good);
+		bench_figure_add(&resent, (double)(now.resent - was.resent));
+		bench_figure_add(&probes, (double)(now.probes - was.probes));
+		bench_figure_add(&timeouts, (double)(now.timeouts - was.timeouts));
+		bench_figure_add(&exhausted, (double)(now.exhausted - was.exhausted));
+	}
+	snprintf(what, sizeof(what), "%g %% of frames lost", o->loss);
+	bench_report_row(r, title(what), "goodput", &gbps, "Gb/s", "share", &share, "of lossless",
+			 "lossless", &whole, "Gb/s", "resent", &resent, "packets", "probes",
+			 &probes, "", "timeouts", &timeouts, "", "exhausted", &exhausted, "QPs",
 			 "core_speed", &speed, "ns", NULL);
 }
 
@@ -434,7 +483,10 @@ bench_client(const struct bench_options *o, struct bench_report *r)
 		measure_memory(r);
 		break;
 	default:
-		measure_rate(r);
+		if (o->loss > 0)
+			measure_loss(r);
+		else
+			measure_rate(r);
 	}
 	client_end_all(true);
 	return bed.equal ? 0 : 1;

@@ -13,6 +13,7 @@
  *   client_hops.c    .. and the pieces of --measure hops; bare rings beside them
  *   client_bare.c    what a thread's sleep and its end cost on this machine
  *   client_step.c    what the worker itself does of --measure hops
+ *   client_loss.c    frames lost on purpose
  *
  * A client is this program again, run by uroce-run, so that it finds the daemon's devices through
  * the stock libibverbs. It takes its orders from a socket; it exits with 1 and a line on stderr
@@ -147,6 +148,12 @@ void client_daemon_start(struct client_daemon *d, const struct bench_options *o)
 /* Start client number i on CPU i, from the first, leaving the worker's alone; it gets the plan. */
 void client_start(struct client_proc *p, unsigned i, const char *socket,
 		  const struct client_plan *plan);
+/*
+ * Writes the path of another program of uroce to path, which has room for PATH_MAX bytes. In the
+ * build tree each program has a separate folder; installed, they share one. Exits with 1 if the
+ * program is not found.
+ */
+void client_program(char *path, const char *name);
 /* Messages from and to a client. One that has ended ends this program with 1. */
 void client_hear(struct client_proc *p, void *msg, size_t len);
 void client_say(struct client_proc *p, const void *msg, size_t len);
@@ -155,6 +162,14 @@ void client_end_all(bool daemons);
 /* CPU time that a process has used, in ns; proportional memory that it has, in bytes. */
 uint64_t client_cpu_ns(pid_t pid);
 uint64_t client_memory(pid_t pid);
+
+/* ---- client_loss.c ---- */
+struct client_losses { /* the daemon's counters, of all its devices */
+	uint64_t resent, timeouts, probes, exhausted;
+};
+/* dev loses so many percent of the frames that come to it; 0: none. Exits with 1 on failure. */
+void client_loss_set(const struct client_daemon *d, const char *dev, double percent);
+void client_loss_counters(const struct client_daemon *d, struct client_losses *sum);
 
 /* ---- client_step.c ---- */
 /*

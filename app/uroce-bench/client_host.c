@@ -127,9 +127,8 @@ client_cpu(unsigned n)
 	}
 }
 
-/* A program of ours: in the build tree it lies in a folder of its own, installed beside us. */
-static void
-program(char path[PATH_MAX], const char *name)
+__attribute__((nonnull)) void
+client_program(char *path, const char *name)
 {
 	char exe[PATH_MAX / 2];
 	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
@@ -184,7 +183,7 @@ daemon_exec(const struct client_daemon *d, const char *prefix, const struct benc
 	 * ones. */
 	const char *plain = o->no_huge || o->measure == BENCH_MEMORY ? "--no-huge" : NULL;
 
-	program(uroced, "uroced");
+	client_program(uroced, "uroced");
 	dup2(out, STDOUT_FILENO);
 	snprintf(cpu, sizeof(cpu), "%u", client_cpu(client_cpus() - 1));
 	snprintf(qps, sizeof(qps), "%u", 2 * o->qps * o->clients + 64);
@@ -235,7 +234,7 @@ client_exec(unsigned i, const char *socket_path, int sock)
 	cpu_set_t set;
 
 	self[n > 0 ? n : 0] = '\0';
-	program(run, "uroce-run");
+	client_program(run, "uroce-run");
 	snprintf(fd, sizeof(fd), "%d", sock);
 	CPU_ZERO(&set);
 	CPU_SET(client_cpu(i % cpus), &set);

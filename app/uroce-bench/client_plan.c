@@ -33,6 +33,8 @@ client_check(const struct bench_options *o)
 	if (client_apart(o) && (o->measure == BENCH_WAKE || o->measure == BENCH_IDLE ||
 				o->measure == BENCH_MEMORY || o->measure == BENCH_HOPS))
 		refuse("--apart, --peer-socket, --peer-dev: only with --measure rate or latency");
+	if (o->loss > 0 && (o->measure != BENCH_RATE || o->peer_socket != NULL))
+		refuse("--loss: only with --measure rate, and both ends on one daemon");
 	if (o->sweep)
 		refuse("--sweep: only with mode engine");
 }

@@ -316,8 +316,8 @@ tell_counts(const struct rc *rc)
 }
 
 /* Once an iteration of the worker, while its ring says overflow. */
-static void
-client(struct worker *w, void *ctx)
+static bool
+client(struct worker *w, void *ctx, bool first)
 {
 	struct rc *rc = ctx;
 	uint32_t step = __atomic_load_n(&rc->sh->step, __ATOMIC_ACQUIRE);
@@ -340,6 +340,7 @@ client(struct worker *w, void *ctx)
 	if (rc->side == 0 ? phase == DUO_RUN || rc->done != rc->posted
 			  : phase == DUO_RUN && rc->sh->o.op == BENCH_SEND)
 		__atomic_store_n(&rc->db->overflow, 1, __ATOMIC_RELAXED);
+	return false;
 }
 
 /* --- set-up, on the main thread -----------------------------------------------------------------
@@ -374,7 +375,7 @@ memory_open(struct rc *rc)
 			     .pd = PD,
 			     .access = MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ |
 				       MEM_REMOTE_ATOMIC};
-	if (mr_table_add(&rc->mrs, &rc->mr, 0x5a5) != 0)
+	if (mr_table_add(&rc->mrs, &rc->mr, 0x100005a5) != 0)
 		duo_node_fail("no memory");
 	rc->me->key = rc->mr.key;
 	for (uint32_t i = 0; i < bytes; i++)

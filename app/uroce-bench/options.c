@@ -66,6 +66,9 @@ static const char usage[] =
 	"  --batch N         messages of one post, the last signaled, 1 .. 64 (a quarter of the\n"
 	"                    depth, 16 at most)\n"
 	"  --apart           the other end of the connections in processes of its own\n"
+	"  --loss PERCENT    rate with so many of the frames either way lost, and of it the share\n"
+	"                    of the rate without loss; between uroce0 and uroce1, both of one\n"
+	"                    daemon, or between --dev and --peer-dev\n"
 	"  --idle POLICY     of the daemon: poll or adaptive (poll)\n"
 	"  --socket PATH     a daemon that is there, instead of one of our own\n"
 	"  --dev NAME        the device (the first)\n"
@@ -135,34 +138,35 @@ mtu_of(const char *text)
 	return (uint32_t)n;
 }
 
+static double
+percent_of(const char *text)
+{
+	char *end;
+	double p = strtod(text, &end);
+
+	if (end == text || *end != '\0' || !(p > 0 && p < 100)) {
+		fprintf(stderr, "uroce-bench: --loss %s: must be above 0 and below 100 percent\n",
+			text);
+		exit(2);
+	}
+	return p;
+}
+
 static const struct option longs[] = {
-	{"op", required_argument, NULL, 'o'},
-	{"size", required_argument, NULL, 's'},
-	{"mtu", required_argument, NULL, 'm'},
-	{"qps", required_argument, NULL, 'q'},
-	{"depth", required_argument, NULL, 'd'},
-	{"count", required_argument, NULL, 'n'},
-	{"runs", required_argument, NULL, 'r'},
-	{"sweep", no_argument, NULL, 'a'},
-	{"json", no_argument, NULL, 'j'},
-	{"help", no_argument, NULL, 'h'},
-	{"no-probe", no_argument, NULL, 'p'},
-	{"measure", required_argument, NULL, 'M'},
-	{"clients", required_argument, NULL, 'C'},
-	{"batch", required_argument, NULL, 'B'},
-	{"apart", no_argument, NULL, 'A'},
-	{"idle", required_argument, NULL, 'I'},
-	{"socket", required_argument, NULL, 'S'},
-	{"dev", required_argument, NULL, 'D'},
-	{"peer-socket", required_argument, NULL, 'T'},
-	{"peer-dev", required_argument, NULL, 'E'},
-	{"port", required_argument, NULL, 'P'},
-	{"run-ms", required_argument, NULL, 't'},
-	{"through", required_argument, NULL, 'U'},
-	{"versus-limit", no_argument, NULL, 'L'},
-	{"versus-testpmd", no_argument, NULL, 'V'},
-	{"no-huge", no_argument, NULL, 'H'},
-	{NULL, 0, NULL, 0},
+	{"op", required_argument, NULL, 'o'},       {"size", required_argument, NULL, 's'},
+	{"mtu", required_argument, NULL, 'm'},      {"qps", required_argument, NULL, 'q'},
+	{"depth", required_argument, NULL, 'd'},    {"count", required_argument, NULL, 'n'},
+	{"runs", required_argument, NULL, 'r'},     {"sweep", no_argument, NULL, 'a'},
+	{"json", no_argument, NULL, 'j'},           {"help", no_argument, NULL, 'h'},
+	{"no-probe", no_argument, NULL, 'p'},       {"measure", required_argument, NULL, 'M'},
+	{"clients", required_argument, NULL, 'C'},  {"batch", required_argument, NULL, 'B'},
+	{"apart", no_argument, NULL, 'A'},          {"loss", required_argument, NULL, 'l'},
+	{"idle", required_argument, NULL, 'I'},     {"socket", required_argument, NULL, 'S'},
+	{"dev", required_argument, NULL, 'D'},      {"peer-socket", required_argument, NULL, 'T'},
+	{"peer-dev", required_argument, NULL, 'E'}, {"port", required_argument, NULL, 'P'},
+	{"run-ms", required_argument, NULL, 't'},   {"through", required_argument, NULL, 'U'},
+	{"versus-limit", no_argument, NULL, 'L'},   {"versus-testpmd", no_argument, NULL, 'V'},
+	{"no-huge", no_argument, NULL, 'H'},        {NULL, 0, NULL, 0},
 };
 
 /* Options of modes limit and wire. False: c is none of them. */
@@ -207,6 +211,9 @@ client_option(struct bench_options *o, int c)
 		break;
 	case 'A':
 		o->apart = true;
+		break;
+	case 'l':
+		o->loss = percent_of(optarg);
 		break;
 	case 'I':
 		o->adaptive = choice("idle", optarg, idle_name, 2) == 1;
@@ -293,4 +300,8 @@ bench_options_parse(struct bench_options *o, int argc, char **argv)
 	o->mode = argv[optind];
 	if (o->op == BENCH_ATOMIC)
 		o->size = 8;
+	if (o->loss > 0) { /* frames that loop back are not lost */
+		o->dev = o->dev != NULL ? o->dev : "uroce0";
+		o->peer_dev = o->peer_dev != NULL ? o->peer_dev : "uroce1";
+	}
 }

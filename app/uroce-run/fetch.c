@@ -2,6 +2,9 @@
 #include "run.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "ipc/client.h"
@@ -26,6 +29,7 @@ introduce(struct ipc_client *c, const char *socket, const char *device)
 {
 	struct uroce_hello_rep hello;
 	int fds[UROCE_MAX_WORKERS + 2];
+	char why[UROCE_CTRL_MAX_WHY + 1];
 	unsigned int nfds;
 	int rc;
 
@@ -35,9 +39,10 @@ introduce(struct ipc_client *c, const char *socket, const char *device)
 			 ipc_client_path(socket), strerror(-rc));
 		return -1;
 	}
-	rc = ipc_client_hello(c, device, &hello, fds, &nfds);
+	rc = ipc_client_hello(c, device, &hello, fds, &nfds, why);
 	if (rc) {
-		complain("uroced refuses %s: %s", *device ? device : "an observer", strerror(-rc));
+		complain("uroced refuses %s: %s%s%s", *device ? device : "an observer",
+			 strerror(-rc), *why ? ": " : "", why);
 		ipc_client_close(c);
 		return -1;
 	}
@@ -74,6 +79,26 @@ fetch_pkeys(struct ipc_client *c, struct run_device *d)
 	return 0;
 }
 
+/*
+ * The daemon's files beside its socket, where they can be seen: not from a container, for example,
+ * that was given the socket alone.
+ */
+static void
+find_live(const char *socket, struct run_device *d)
+{
+	char real[PATH_MAX], seen[PATH_MAX + 64];
+
+	d->live[0] = 0;
+	if (!realpath(ipc_client_path(socket), real) ||
+	    (size_t)snprintf(seen, sizeof(seen), "%s" UROCE_LIVE_SUFFIX "/%s", real, d->name) >=
+		    sizeof(d->live))
+		return;
+	strcpy(d->live, seen);
+	strcat(seen, "/counters");
+	if (access(seen, R_OK | X_OK) < 0)
+		d->live[0] = 0;
+}
+
 static int
 fetch_one(const char *socket, struct run_device *d)
 {
@@ -81,6 +106,7 @@ fetch_one(const char *socket, struct run_device *d)
 	struct ipc_client c;
 	int rc;
 
+	find_live(socket, d);
 	if (introduce(&c, socket, d->name))
 		return -1;
 	rc = ask(&c, UROCE_CTRL_QUERY_DEVICE, NULL, 0, &d->dev, sizeof(d->dev));

@@ -118,7 +118,10 @@ parse(int argc, char **argv, struct options *o, int *status)
 static int
 find_provider(const char *given, char *path)
 {
+	/* from this program's folder: a build tree; both in one folder, copied to a container */
+	static const char *const places[] = {"../../drivers/verbs/" PROVIDER, PROVIDER};
 	char exe[PATH_MAX], beside[PATH_MAX];
+	const char *dir;
 	ssize_t n;
 
 	if (given) {
@@ -127,18 +130,20 @@ find_provider(const char *given, char *path)
 		complain("no provider at %s: %s", given, strerror(errno));
 		return -1;
 	}
-	/* In a build tree the provider lies at a fixed place beside this program. */
 	n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-	if (n > 0) {
-		exe[n] = 0;
-		if ((size_t)snprintf(beside, sizeof(beside), "%s/../../drivers/verbs/" PROVIDER,
-				     dirname(exe)) < sizeof(beside) &&
+	exe[n > 0 ? n : 0] = 0;
+	dir = dirname(exe);
+	for (unsigned int i = 0; n > 0 && i < sizeof(places) / sizeof(places[0]); i++) {
+		if ((size_t)snprintf(beside, sizeof(beside), "%s/%s", dir, places[i]) <
+			    sizeof(beside) &&
 		    realpath(beside, path))
 			return 0;
 	}
 	if (realpath(UROCE_PROVIDER_DIR "/" PROVIDER, path))
 		return 0;
-	complain("no " PROVIDER " in %s (--provider names another)", UROCE_PROVIDER_DIR);
+	complain("no " PROVIDER " in %s nor in %s: put it beside uroce-run, or name it with "
+		 "--provider PATH",
+		 dir, UROCE_PROVIDER_DIR);
 	return -1;
 }
 

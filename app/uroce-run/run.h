@@ -11,6 +11,8 @@
  *   main.c    options, order of things, exec
  *   fetch.c   asks the daemon which devices it has
  *   tree.c    the files that stand for a device
+ *   parent.c  those for the hardware under it
+ *   put.c     writes a file
  *   graft.c   namespaces, and directories that look like the old ones plus something
  *   install.c the same files for every program of the system
  *
@@ -26,6 +28,7 @@
 struct run_device {
 	char name[UROCE_DEV_NAME_MAX];
 	char netdev[32]; /* interface under the port, or "" */
+	char live[256];  /* where the daemon keeps what changes of its files, or "" */
 	struct uroce_device_rep dev;
 	struct uroce_port_rep port;
 	uint32_t ngids, npkeys;
@@ -50,6 +53,10 @@ int tree_device(const char *sysfs, const char *dev, const struct run_device *d, 
 int tree_common(const char *sysfs, const char *dev);
 /* Writes the file that makes libibverbs load the provider at path, in dir. */
 int tree_driver(const char *dir, const char *provider);
+
+/* ---- parent.c ---- */
+/* Writes the folder "device" of the RDMA device whose folder is ibdev. */
+int tree_parent(const char *ibdev, const struct run_device *d);
 
 /* ---- graft.c ---- */
 /*

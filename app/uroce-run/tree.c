@@ -4,82 +4,13 @@
 
 #include <endian.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-#define PATH_LEN 512
+#include "put.h"
 
 /* The kernel's version of the uverbs interface that libibverbs expects to find. */
 #define UVERBS_ABI 6
-
-/* Builds a path; one that does not fit comes out empty, which nothing can be written to. */
-static const char *__attribute__((format(printf, 2, 3)))
-path_of(char path[PATH_LEN], const char *fmt, ...)
-{
-	va_list ap;
-	int n;
-
-	va_start(ap, fmt);
-	n = vsnprintf(path, PATH_LEN, fmt, ap);
-	va_end(ap);
-	if (n < 0 || n >= PATH_LEN) {
-		complain("a path below %s is too long", path);
-		path[0] = 0;
-	}
-	return path;
-}
-
-/* Makes a directory and those above it, as far as they are missing below root. */
-static int
-put_dir(const char *path)
-{
-	char part[PATH_LEN];
-	size_t len = strlen(path);
-
-	if (len == 0 || len >= sizeof(part))
-		return -1;
-	for (size_t i = 1; i <= len; i++) {
-		if (path[i] != '/' && path[i] != 0)
-			continue;
-		memcpy(part, path, i);
-		part[i] = 0;
-		if (mkdir(part, 0755) < 0 && errno != EEXIST) {
-			complain("cannot make %s: %s", part, strerror(errno));
-			return -1;
-		}
-	}
-	return 0;
-}
-
-/* Writes a line into dir/file, making dir. */
-static int __attribute__((format(printf, 3, 4)))
-put(const char *dir, const char *file, const char *fmt, ...)
-{
-	char path[PATH_LEN];
-	va_list ap;
-	FILE *f;
-
-	if (put_dir(dir))
-		return -1;
-	path_of(path, "%s/%s", dir, file);
-	f = fopen(path, "we");
-	if (!f) {
-		complain("cannot write %s: %s", path, strerror(errno));
-		return -1;
-	}
-	va_start(ap, fmt);
-	vfprintf(f, fmt, ap);
-	va_end(ap);
-	fputc('\n', f);
-	if (fclose(f)) {
-		complain("cannot write %s: %s", path, strerror(errno));
-		return -1;
-	}
-	return 0;
-}
 
 static int
 put_gid(const char *port, unsigned int i, const uint8_t gid[16], const char *netdev)
@@ -128,23 +59,80 @@ rate_gbps(const struct uroce_port_rep *p)
 	return x10 * lanes / 10;
 }
 
+/* As the kernel shows a port's rate, with its lanes and their generation. */
+static int
+put_rate(const char *port, const struct uroce_port_rep *p)
+{
+	static const struct {
+		uint32_t code;
+		const char *name;
+	} speed[] = {{1, "SDR"},  {2, "DDR"},  {4, "QDR"},  {8, "FDR10"},
+		     {16, "FDR"}, {32, "EDR"}, {64, "HDR"}, {128, "NDR"}};
+	static const unsigned int lanes[] = {[1] = 1, [2] = 4, [4] = 8, [8] = 12, [16] = 2};
+	unsigned int width = p->active_width <= 16 ? lanes[p->active_width] : 0;
+	const char *name = "?";
+
+	for (size_t i = 0; i < sizeof(speed) / sizeof(speed[0]); i++) {
+		if (speed[i].code == p->active_speed)
+			name = speed[i].name;
+	}
+	return put(port, "rate", "%u Gb/sec (%uX %s)", rate_gbps(p), width, name);
+}
+
+/* What changes while programs run: the daemon's own files, if it has any that can be seen here. */
+static int
+put_live(const char *port, const struct run_device *d)
+{
+	static const char *const live[] = {"state", "phys_state", "counters", "hw_counters"};
+	char target[PATH_LEN];
+	int rc = 0;
+
+	for (size_t i = 0; i < sizeof(live) / sizeof(live[0]); i++) {
+		path_of(target, "%s/%s", d->live, live[i]);
+		rc |= put_link(port, live[i], target);
+	}
+	return rc;
+}
+
+/* The same as they are now, without counters. */
+static int
+put_still(const char *port, const struct run_device *d)
+{
+	static const char *const state[] = {"NOP", "DOWN", "INIT", "ARMED", "ACTIVE"};
+	static const char *const phys[] = {"?",
+					   "Sleep",
+					   "Polling",
+					   "Disabled",
+					   "PortConfigurationTraining",
+					   "LinkUp",
+					   "LinkErrorRecovery",
+					   "Phy Test"};
+	uint32_t s = d->port.state < 5 ? d->port.state : 0;
+	uint32_t p = d->port.phys_state < 8 ? d->port.phys_state : 0;
+
+	return put(port, "state", "%u: %s", s, state[s]) |
+	       put(port, "phys_state", "%u: %s", d->port.phys_state, phys[p]);
+}
+
+/* enum ib_port_cap_flags: connection management, and GIDs that are IP addresses. */
+#define CAP_MASK ((1u << 16) | (1u << 26))
+
 static int
 put_port(const char *ibdev, const struct run_device *d)
 {
-	static const char *const state[] = {"NOP", "DOWN", "INIT", "ARMED", "ACTIVE"};
-	uint32_t s = d->port.state < 5 ? d->port.state : 0;
 	char port[PATH_LEN], dir[PATH_LEN], file[16];
 	int rc;
 
 	path_of(port, "%s/ports/1", ibdev);
-	rc = put(port, "state", "%u: %s", s, state[s]);
-	rc |= put(port, "phys_state", "%u: %s", d->port.phys_state,
-		  d->port.phys_state == 5 ? "LinkUp" : "Disabled");
-	rc |= put(port, "rate", "%u Gb/sec", rate_gbps(&d->port));
+	rc = *d->live ? put_live(port, d) : put_still(port, d);
+	rc |= put_rate(port, &d->port);
 	rc |= put(port, "link_layer", "Ethernet");
+	rc |= put(port, "cap_mask", "0x%08x", CAP_MASK);
+	/* Ethernet has neither LIDs nor a subnet manager. */
 	rc |= put(port, "lid", "0x0");
-	rc |= put(port, "sm_lid", "0x0");
 	rc |= put(port, "lid_mask_count", "0");
+	rc |= put(port, "sm_lid", "0x0");
+	rc |= put(port, "sm_sl", "0");
 	for (uint32_t i = 0; i < d->ngids; i++)
 		rc |= put_gid(port, i, d->gid[i].gid, d->netdev);
 	path_of(dir, "%s/pkeys", port);
@@ -159,7 +147,7 @@ static int
 put_ibdev(const char *sysfs, const struct run_device *d)
 {
 	uint64_t guid = be64toh(d->dev.node_guid);
-	char ibdev[PATH_LEN], dir[PATH_LEN], text[24];
+	char ibdev[PATH_LEN], text[24];
 	int rc;
 
 	path_of(ibdev, "%s/infiniband/%s", sysfs, d->name);
@@ -172,12 +160,10 @@ put_ibdev(const char *sysfs, const struct run_device *d)
 	rc |= put(ibdev, "node_desc", "%s", d->name);
 	rc |= put(ibdev, "fw_ver", "%.*s", (int)sizeof(d->dev.fw_ver), d->dev.fw_ver);
 	rc |= put(ibdev, "hca_type", "uroce");
+	rc |= put(ibdev, "hw_rev", "%x", d->dev.hw_ver);
 	rc |= put(ibdev, "board_id", "uroce");
 	rc |= put_port(ibdev, d);
-	if (*d->netdev) {
-		path_of(dir, "%s/device/net/%s", ibdev, d->netdev);
-		rc |= put_dir(dir);
-	}
+	rc |= tree_parent(ibdev, d);
 	return rc;
 }
 
@@ -198,7 +184,7 @@ int
 tree_device(const char *sysfs, const char *dev, const struct run_device *d, unsigned int index)
 {
 	unsigned int which = index < NNODES ? index : 0;
-	char dir[PATH_LEN], node[PATH_LEN];
+	char dir[PATH_LEN], node[16];
 	int rc;
 
 	rc = put_ibdev(sysfs, d);
@@ -207,13 +193,8 @@ tree_device(const char *sysfs, const char *dev, const struct run_device *d, unsi
 	rc |= put(dir, "abi_version", "%d", UROCE_ABI_VERSION);
 	rc |= put(dir, "dev", "%s", nodes[which].number);
 	path_of(dir, "%s/infiniband", dev);
-	rc |= put_dir(dir);
-	path_of(node, "%s/uverbs%u", dir, index);
-	if (symlink(nodes[which].path, node) < 0) {
-		complain("cannot make %s: %s", node, strerror(errno));
-		return -1;
-	}
-	return rc ? -1 : 0;
+	snprintf(node, sizeof(node), "uverbs%u", index);
+	return rc | put_link(dir, node, nodes[which].path) ? -1 : 0;
 }
 
 int

@@ -47,6 +47,8 @@ usage(FILE *out)
 	      "  qp [QPN]      queue pairs; of one everything\n"
 	      "  cq mr client  completion queues, memory regions, programs\n"
 	      "  stats drops   counters; packets that were dropped, by reason\n"
+	      "  Of other users' objects only root and the daemon's user see more than that they\n"
+	      "  are there.\n"
 	      "\ncapture: the frames that DEVICE receives and sends, into FILE as pcapng\n"
 	      "\nExit status: 0; 1 when the daemon cannot be asked or refuses; 2 for wrong use.\n",
 	      out);
@@ -258,6 +260,7 @@ fetch(const struct request *rq)
 {
 	const char *path = ipc_client_path(rq->socket);
 	int fds[UROCE_MAX_WORKERS + 2];
+	char why[UROCE_CTRL_MAX_WHY + 1];
 	struct uroce_hello_rep hello;
 	struct ipc_client c;
 	unsigned int nfds;
@@ -268,7 +271,9 @@ fetch(const struct request *rq)
 		fprintf(stderr, "urocectl: no daemon at %s: %s\n", path, strerror(-rc));
 		return NULL;
 	}
-	rc = ipc_client_hello(&c, "", &hello, fds, &nfds);
+	rc = ipc_client_hello(&c, "", &hello, fds, &nfds, why);
+	if (rc != 0 && *why != '\0')
+		fprintf(stderr, "urocectl: %s\n", why);
 	errno = -rc;
 	all = rc != 0       ? NULL
 	      : rq->impair  ? impair_ask(&c, rq)
@@ -296,7 +301,7 @@ main(int argc, char **argv)
 				    : rq.set     ? "set"
 						 : rq.what);
 	if (rq.has_qpn && json_array_size(rows) == 0) {
-		fprintf(stderr, "urocectl: no QP %u\n", rq.qpn);
+		fprintf(stderr, "urocectl: no QP %u, or another user's\n", rq.qpn);
 		json_decref(all);
 		return EXIT_FAILURE;
 	}

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_COLUMNS 14
+#define MAX_COLUMNS 16
 #define CELL        128
 
 /* Which of the daemon's fields make a table; all of them are in --json. */
@@ -19,12 +19,12 @@ static const struct {
 	{"gid", {"device", "index", "gid", "prefix", "type"}},
 	{"neigh", {"device", "address", "mac", "state", "asked"}},
 	{"qp",
-	 {"qpn", "type", "state", "device", "pid", "worker", "dest_qpn", "remote", "path",
-	  "path_mig_state", "alt_remote", "sq_waiting", "rq_waiting", "retries_left"}},
+	 {"qpn", "type", "state", "device", "uid", "pid", "worker", "dest_qpn", "local", "remote",
+	  "path", "path_mig_state", "alt_remote", "sq_waiting", "rq_waiting", "retries_left"}},
 	{"cq",
-	 {"cq", "device", "pid", "entries", "posted", "waiting", "armed", "channel", "queues",
-	  "error"}},
-	{"mr", {"key", "device", "pid", "address", "length", "path", "access", "failed"}},
+	 {"cq", "device", "uid", "pid", "entries", "posted", "waiting", "armed", "channel",
+	  "queues", "error"}},
+	{"mr", {"key", "device", "uid", "pid", "address", "length", "path", "access", "failed"}},
 	{"client",
 	 {"client", "program", "pid", "uid", "device", "qps", "cqs", "mrs", "pds", "ring_bytes"}},
 };

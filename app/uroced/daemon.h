@@ -7,17 +7,22 @@
  *   options.c conf.c devspec.c   what the operator wants
  *   eal.c       EAL's arguments, CPUs
  *   device.c    a port, its GIDs, its attributes        neigh.c   its neighbours, slow-path frames
+ *   broker.c    connections are kept by a process that may block, lookups are made there
  *   session.c   a client: its connection and everything it owns
+ *   request.c   its requests, in and out
  *   dispatch.c  operation -> handler                    obj_*.c   the handlers, one file an object
+ *   quota.c     what each user holds, and may hold
+ *   triple.c    who speaks from which address to which QP
  *   events.c    what workers tell -> channels and asynchronous events of clients
  *   show.c      the state as JSON, for urocectl           impair.c   faults, for it too
- *   capture.c   frames of a device, into a file
+ *   capture.c   frames of a device, into a file           guess.c    peers that guess keys
  */
 #ifndef UROCED_DAEMON_H
 #define UROCED_DAEMON_H
 
 #include <stdint.h>
 #include <sys/queue.h>
+#include "broker.h"
 #include "idtab.h"
 #include "ipc/server.h"
 #include "loop.h"
@@ -25,6 +30,8 @@
 #include "options.h"
 #include "qp/qp.h"
 #include "qpn.h"
+#include "quota.h"
+#include "triple.h"
 #include "worker/worker.h"
 
 struct device;
@@ -37,6 +44,7 @@ struct daemon {
 	struct loop loop;
 	struct watch signals, listener, worker_events;
 	struct ipc_server server;
+	struct broker broker;
 
 	struct rte_mempool *pool;
 	struct mr_table mrs;
@@ -49,15 +57,18 @@ struct daemon {
 	struct device *dev[UROCE_MAX_DEVICES];
 	uint32_t ndevs;
 
+	struct quota quota;
 	struct session_list sessions;
-	uint32_t nsessions, next_session;
+	struct session_list new_sessions; /* without HELLO, the oldest first */
+	struct watch hello_timer;
+	uint32_t next_session;
 	int spare_fd; /* given up when there is no other, to turn a connection away */
 	struct qpn_alloc qpns;
-	uint32_t next_worker; /* of the next QP */
-	uint32_t nqps, nmrs;
-	uint64_t mr_failures; /* of memory under regions, at the last look */
-	struct idtab cqs;     /* struct obj_cq by cq.id */
-	struct idtab pds;     /* struct obj_pd by id */
+	struct triple_table triples; /* of connected QPs */
+	uint32_t next_worker;        /* of the next QP */
+	uint64_t mr_failures;        /* of memory under regions, at the last look */
+	struct idtab cqs;            /* struct obj_cq by cq.id */
+	struct idtab pds;            /* struct obj_pd by id */
 };
 
 /* Nanoseconds of CLOCK_MONOTONIC. */

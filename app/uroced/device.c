@@ -69,6 +69,7 @@ on_tick(struct watch *w, uint32_t events)
 		}
 		if (port_wants_restart(&dev->port))
 			seek_peer(dev);
+		guess_look(dev);
 	}
 	neigh_tick(dev);
 }
@@ -143,6 +144,7 @@ open_port(struct device *dev, const struct devspec *spec)
 		.nqueues = dev->d->nworkers,
 		.link_mtu = spec->mtu != 0 ? spec->mtu + ROCE_OVERHEAD : 0u,
 		.mac = spec->has_mac ? spec->mac : NULL,
+		.vlan = spec->vlan,
 		.inward = is_of_pair(dev->d->opt, spec->port),
 	};
 	int rc = port_open(&dev->port, &params, dev->d->pool);
@@ -227,7 +229,8 @@ device_create(struct daemon *d, const struct devspec *spec)
 	TAILQ_INIT(&dev->members);
 	rc = device_start(dev, spec);
 	if (rc < 0) {
-		LOG(ERR, "%s: %s", spec->name, strerror(-rc));
+		LOG(ERR, "device %s on port %s cannot be created: %s", spec->name, spec->port,
+		    strerror(-rc));
 		free(dev);
 		return rc;
 	}
@@ -279,11 +282,16 @@ node_guid(const struct device *dev)
 	return guid;
 }
 
-void
-device_attr(const struct device *dev, struct uroce_device_rep *rep)
+/* All limits of objects fit: options have 32 bits. */
+static uint32_t
+limit_of(const struct quota_user *user, enum quota_kind kind)
 {
-	const struct options *opt = dev->d->opt;
+	return (uint32_t)quota_max(user, kind);
+}
 
+void
+device_attr(const struct device *dev, const struct quota_user *user, struct uroce_device_rep *rep)
+{
 	strcpy(rep->name, dev->name);
 	snprintf(rep->fw_ver, sizeof(rep->fw_ver), "%s", UROCE_VERSION);
 	rep->node_guid = node_guid(dev);
@@ -292,28 +300,29 @@ device_attr(const struct device *dev, struct uroce_device_rep *rep)
 	rep->vendor_id = UROCE_VENDOR_ID;
 	rep->vendor_part_id = 1;
 	rep->hw_ver = UROCE_ABI_VERSION;
-	rep->max_qp = opt->max_qps;
+	rep->max_qp = limit_of(user, QUOTA_QPS);
 	rep->max_qp_wr = QP_MAX_WR;
 	rep->max_sge = QP_MAX_SGE;
 	rep->max_sge_rd = QP_MAX_SGE;
 	rep->max_inline = QP_MAX_INLINE;
-	rep->max_cq = opt->max_cqs;
+	rep->max_cq = limit_of(user, QUOTA_CQS);
 	rep->max_cqe = EVENTS_MAX_CQE;
-	rep->max_mr = opt->max_mrs;
-	rep->max_pd = opt->max_pds;
+	rep->max_mr = limit_of(user, QUOTA_MRS);
+	rep->max_pd = limit_of(user, QUOTA_PDS);
 	rep->max_qp_rd_atom = QP_MAX_RD_ATOMIC;
 	rep->max_qp_init_rd_atom = QP_MAX_RD_ATOMIC;
-	rep->max_res_rd_atom = QP_MAX_RD_ATOMIC * opt->max_qps;
+	rep->max_res_rd_atom = QP_MAX_RD_ATOMIC * rep->max_qp;
 	rep->device_cap_flags = CAP_BAD_PKEY_CNTR | CAP_BAD_QKEY_CNTR | CAP_AUTO_PATH_MIG |
 				CAP_CURR_QP_STATE_MOD | CAP_PORT_ACTIVE_EVENT | CAP_SYS_IMAGE_GUID |
 				CAP_RC_RNR_NAK_GEN | CAP_SRQ_RESIZE | CAP_MEM_WINDOW |
 				CAP_MEM_WINDOW_TYPE_2B;
-	rep->max_mcast_grp = MCAST_MAX_GROUPS * opt->max_qps;
-	rep->max_mcast_qp_attach = opt->max_qps;
-	rep->max_total_mcast_qp_attach = MCAST_MAX_GROUPS * opt->max_qps;
-	rep->max_mw = opt->max_mrs;
-	rep->max_ah = AH_MAX;
-	rep->max_srq = opt->max_qps;
+	rep->max_total_mcast_qp_attach =
+		RTE_MIN(MCAST_MAX_GROUPS * rep->max_qp, limit_of(user, QUOTA_MCAST));
+	rep->max_mcast_grp = rep->max_total_mcast_qp_attach;
+	rep->max_mcast_qp_attach = rep->max_qp;
+	rep->max_mw = rep->max_mr;
+	rep->max_ah = RTE_MIN((uint32_t)AH_MAX, limit_of(user, QUOTA_AHS));
+	rep->max_srq = limit_of(user, QUOTA_SRQS);
 	rep->max_srq_wr = QP_MAX_WR;
 	rep->max_srq_sge = QP_MAX_SGE;
 	rep->atomic_cap = ATOMIC_HCA; /* copied memory is not atomic for the program itself */
@@ -333,6 +342,8 @@ drops_of(const struct device *dev, enum obs_drop why)
 			worker_obs(worker_get(dev->d->workers, w), dev->port.id);
 
 		sum += __atomic_load_n(&b->drop[why], __ATOMIC_RELAXED);
+		if (why == OBS_DROP_BAD_PKEY)
+			sum += __atomic_load_n(&b->ctr[OBS_MCAST_BAD_PKEY], __ATOMIC_RELAXED);
 	}
 	return sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
 }

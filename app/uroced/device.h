@@ -27,9 +27,11 @@ struct device {
 	struct device_members members;  /* of multicast groups */
 	struct engine_addrs *addrs;     /* what workers know of net and members */
 	struct device_capture *capture; /* capture.c; NULL: not captured */
-	struct watch tick;     /* timerfd: neighbours to ask again, link state to look at */
-	uint64_t next_ask_ns;  /* when to look again for who waits for a neighbour */
-	uint64_t next_link_ns; /* when to look at the link again */
+	struct watch tick;      /* timerfd: neighbours to ask again, link state to look at */
+	uint64_t next_ask_ns;   /* when to look again for who waits for a neighbour */
+	uint64_t next_link_ns;  /* when to look at the link again */
+	uint64_t next_guess_ns; /* when to look at what follows again */
+	uint64_t wrong_keys;    /* that peers have tried, at the last look (guess.c) */
 };
 
 /*
@@ -49,8 +51,10 @@ void device_addrs_clear(struct device *dev);
 
 /* Limits that a modify is checked against. */
 void device_limits(const struct device *dev, struct qp_limits *lim);
-/* Attributes as clients ask for them. port: 1; index: below the table's length; else EINVAL. */
-void device_attr(const struct device *dev, struct uroce_device_rep *rep);
+/* Attributes as clients ask for them: limits are those of user. port: 1; index: below the table's
+ * length; else EINVAL. */
+void device_attr(const struct device *dev, const struct quota_user *user,
+		 struct uroce_device_rep *rep);
 int device_port_attr(const struct device *dev, uint32_t port, struct uroce_port_rep *rep);
 int device_gid(const struct device *dev, uint32_t port, uint32_t index, struct uroce_gid_rep *rep);
 int device_pkey(const struct device *dev, uint32_t port, uint32_t index,
@@ -61,6 +65,11 @@ void device_list(const struct daemon *d, struct uroce_list_devices_rep *rep);
 void neigh_rx(struct device *dev, struct rte_mbuf *m);
 /* Ask for the MAC of hop, if nobody has. */
 void neigh_ask(struct device *dev, const uint8_t hop[16]);
+/*
+ * Log why ah was refused to a client of the device, if its path is the reason, at a limited rate:
+ * the client itself gets no more than EINVAL or ENETUNREACH. qpn 0: an address handle.
+ */
+void neigh_refused(struct session *s, const struct uroce_ah_attr *ah, uint32_t qpn);
 /* Tell the link about our addresses. */
 void neigh_announce(struct device *dev);
 /* The same of GID index alone, if there is one. */

@@ -7,7 +7,7 @@
 static int
 query_device(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rep)
 {
-	device_attr(s->dev, rep->body);
+	device_attr(s->dev, s->user, rep->body);
 	return 0;
 }
 

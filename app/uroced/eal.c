@@ -10,6 +10,7 @@
 #include <uroce_abi/ctrl.h>
 #include "eal.h"
 #include "log.h"
+#include "vdev.h"
 
 #define MAX_ARGS 128
 
@@ -38,6 +39,26 @@ huge_free_mib(void)
 	return sum;
 }
 
+/* vm.nr_hugepages, in pages of its default size, that leaves mib MiB free. */
+static unsigned
+huge_pages_wanted(unsigned mib)
+{
+	unsigned long total = 0, avail = 0, kib = 2048;
+	char line[128];
+	FILE *f = fopen("/proc/meminfo", "re");
+
+	while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
+		(void)sscanf(line, "HugePages_Total: %lu", &total);
+		(void)sscanf(line, "HugePages_Free: %lu", &avail);
+		(void)sscanf(line, "Hugepagesize: %lu kB", &kib);
+	}
+	if (f != NULL)
+		fclose(f);
+	if (kib == 0)
+		kib = 2048;
+	return (unsigned)(total - avail + (mib * 1024ul + kib - 1) / kib);
+}
+
 int
 eal_plan_make(struct eal_plan *plan, const struct options *o)
 {
@@ -56,8 +77,11 @@ eal_plan_make(struct eal_plan *plan, const struct options *o)
 			     (o->idle == OPTION_IDLE_AUTO && cpus < (int)o->workers + 2);
 	plan->huge = !o->no_huge && huge_free_mib() >= o->mem_mib;
 	if (!plan->huge && !o->no_huge)
-		LOG(NOTICE, "fewer than %u MiB of huge pages are free: using ordinary pages",
-		    o->mem_mib);
+		LOG(NOTICE,
+		    "fewer than %u MiB of huge pages are free: using ordinary pages, which are "
+		    "slower; "
+		    "run `sysctl vm.nr_hugepages=%u` first, give --mem less, or say --no-huge",
+		    o->mem_mib, huge_pages_wanted(o->mem_mib));
 	return 0;
 }
 
@@ -129,7 +153,25 @@ arg_add(struct arg_list *args, const char *name, const char *value)
 		args->v[args->n++] = strdup(value);
 }
 
-static void
+/* 0, or -errno with the reason logged. */
+static int
+vdevs_add(struct arg_list *args, const struct options *o)
+{
+	char err[OPTIONS_ERR_MAX], *text;
+
+	for (uint32_t i = 0; i < o->vdev.n; i++) {
+		text = vdev_prepare(o->vdev.v[i], err, sizeof(err));
+		if (text == NULL) {
+			LOG(ERR, "%s", err);
+			return -EINVAL;
+		}
+		arg_add(args, "--vdev", text);
+		free(text);
+	}
+	return 0;
+}
+
+static int
 args_make(struct arg_list *args, const struct eal_plan *plan, const struct options *o)
 {
 	char *lcores = lcores_arg(plan, o);
@@ -151,10 +193,9 @@ args_make(struct arg_list *args, const struct eal_plan *plan, const struct optio
 	}
 	for (uint32_t i = 0; i < o->allow.n; i++)
 		arg_add(args, "--allow", o->allow.v[i]);
-	for (uint32_t i = 0; i < o->vdev.n; i++)
-		arg_add(args, "--vdev", o->vdev.v[i]);
 	snprintf(text, sizeof(text), "--log-level=%u", o->log_level);
 	arg_add(args, text, NULL);
+	return vdevs_add(args, o);
 }
 
 /*
@@ -166,24 +207,24 @@ eal_init(const struct eal_plan *plan, const struct options *o)
 {
 	static struct arg_list args;
 	char *argv[MAX_ARGS];
+	int rc = args_make(&args, plan, o);
 
-	args_make(&args, plan, o);
+	if (rc < 0)
+		return rc;
 	memcpy(argv, args.v, sizeof(argv));
-	return rte_eal_init(args.n, argv) < 0 ? -rte_errno : 0;
+	if (rte_eal_init(args.n, argv) >= 0)
+		return 0;
+	LOG(ERR, "EAL does not start: %s", rte_strerror(rte_errno));
+	return -rte_errno;
 }
 
 int
 eal_start(struct eal_plan *plan, const struct options *o)
 {
-	int rc;
-
 	/* The system's log is for who starts us to choose: a service manager reads stderr. */
 	rte_openlog_stream(stderr);
 	rte_log_set_global_level(o->log_level);
 	if (o->log_level > RTE_LOG_NOTICE)
 		rte_log_set_level_pattern("uroce*", o->log_level);
-	rc = eal_init(plan, o);
-	if (rc < 0)
-		LOG(ERR, "EAL does not start: %s", strerror(-rc));
-	return rc;
+	return eal_init(plan, o);
 }

@@ -21,7 +21,8 @@ event_socket(struct daemon *d, struct watch *w, int *client_fd)
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
 		return -errno;
 	w->fd = sv[0];
-	rc = loop_add(&d->loop, w, 0);
+	/* What it might say anyhow could carry descriptors, and their end blocks (ipc/broker.h). */
+	rc = shutdown(sv[0], SHUT_RD) < 0 ? -errno : loop_add(&d->loop, w, 0);
 	if (rc < 0) {
 		close(sv[0]);
 		close(sv[1]);
@@ -205,7 +206,10 @@ on_event(struct daemon *d, const struct worker_event *ev)
 	switch (ev->kind) {
 	case WORKER_EV_CQ:
 		cq = event_cq(d, ev);
-		if (cq != NULL && cq->channel != NULL)
+		if (cq == NULL)
+			break;
+		cq_event_taken(&cq->cq);
+		if (cq->channel != NULL)
 			events_channel_send(&cq->channel->ch, cq);
 		break;
 	case WORKER_EV_ASYNC:
@@ -220,18 +224,25 @@ on_event(struct daemon *d, const struct worker_event *ev)
 	}
 }
 
+static unsigned
+events_batch(struct daemon *d)
+{
+	struct worker_event ev[BATCH];
+	unsigned n = worker_events(d->workers, ev, BATCH);
+
+	for (unsigned i = 0; i < n; i++)
+		on_event(d, &ev[i]);
+	return n;
+}
+
+/*
+ * One batch a turn of the loop, however many events wait: clients and timers have their turns in
+ * between. The descriptor stays readable until worker_events has found nothing.
+ */
 static void
 on_worker_events(struct watch *w, uint32_t events)
 {
-	struct daemon *d = WATCH_OF(w, struct daemon, worker_events);
-	struct worker_event ev[BATCH];
-	unsigned n, i;
-
-	do {
-		n = worker_events(d->workers, ev, BATCH);
-		for (i = 0; i < n; i++)
-			on_event(d, &ev[i]);
-	} while (n == BATCH);
+	events_batch(WATCH_OF(w, struct daemon, worker_events));
 }
 
 int
@@ -245,7 +256,9 @@ events_start(struct daemon *d)
 void
 events_stop(struct daemon *d)
 {
-	on_worker_events(&d->worker_events, EPOLLIN);
+	/* the clients are gone: nothing new comes but frames, which are freed here */
+	while (events_batch(d) != 0)
+		;
 	loop_del(&d->loop, &d->worker_events);
 }
 

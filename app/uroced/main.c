@@ -22,6 +22,7 @@
 #include "eal.h"
 #include "events.h"
 #include "ipc/sigbus.h"
+#include "live.h"
 #include "log.h"
 #include "session.h"
 
@@ -140,11 +141,14 @@ tables_open(struct daemon *d)
 		LOG(ERR, "no memory for %u packet buffers: more --mem or fewer --mbufs", o->mbufs);
 		return -ENOMEM;
 	}
-	rc = mr_table_init(&d->mrs, pow2_at_least(o->max_mrs + 1));
+	rc = mr_table_init(&d->mrs, pow2_at_least(2 * o->max_mrs));
 	if (rc == 0)
 		rc = qp_table_init(&d->qps, slots);
 	if (rc == 0)
 		rc = qpn_init(&d->qpns, &d->qps, o->workers);
+	if (rc == 0)
+		rc = triple_init(&d->triples, o->max_qps,
+				 (uint64_t)random_u32() << 32 | random_u32());
 	idtab_init(&d->cqs, o->max_cqs);
 	idtab_init(&d->pds, o->max_pds);
 	return rc;
@@ -155,6 +159,7 @@ tables_close(struct daemon *d)
 {
 	idtab_free(&d->pds);
 	idtab_free(&d->cqs);
+	triple_free(&d->triples);
 	qpn_free(&d->qpns);
 	qp_table_free(&d->qps);
 	mr_table_free(&d->mrs);
@@ -277,9 +282,11 @@ serve(struct daemon *d, const struct eal_plan *plan)
 	rc = session_listen(d);
 	if (rc < 0)
 		goto out_devices;
+	live_start(d);
 	say_ready(d);
 	loop_run(&d->loop);
 	notify("STOPPING=1");
+	live_stop(d);
 	session_unlisten(d);
 out_devices:
 	devices_close(d);
@@ -306,6 +313,8 @@ run(struct daemon *d)
 	if (rc == 0)
 		rc = sigbus_guard_install();
 	if (rc == 0)
+		rc = broker_open(d);
+	if (rc == 0)
 		rc = eal_start(&plan, d->opt);
 	if (rc == 0) {
 		rc = serve(d, &plan);
@@ -315,6 +324,7 @@ run(struct daemon *d)
 		 */
 		rmdir(rte_eal_get_runtime_dir()); /* EAL leaves it, empty */
 	}
+	broker_close(d);
 	close(d->signals.fd);
 	loop_close(&d->loop);
 	return rc;
@@ -324,10 +334,13 @@ int
 main(int argc, char **argv)
 {
 	static struct daemon d;
+	struct quota_machine machine;
 	struct options opt;
 	char err[OPTIONS_ERR_MAX];
 	int status = EXIT_SUCCESS;
 
+	if (argc == 3 && strcmp(argv[1], BROKER_ARG) == 0)
+		broker_main(atoi(argv[2]));
 	options_init(&opt);
 	if (options_parse(&opt, argc, argv, err) < 0) {
 		fprintf(stderr, "uroced: %s\n", err);
@@ -339,6 +352,9 @@ main(int argc, char **argv)
 	} else {
 		d.opt = &opt;
 		TAILQ_INIT(&d.sessions);
+		TAILQ_INIT(&d.new_sessions);
+		quota_machine_look(&machine);
+		quota_init(&d.quota, &opt, &machine, geteuid());
 		status = run(&d) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 	}
 	options_free(&opt);

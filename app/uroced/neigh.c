@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Neighbours of a device: lib/net decides, here its frames and deadlines meet the world. */
+#include <stdio.h>
 #include <string.h>
 #include <sys/timerfd.h>
 #include <rte_cycles.h>
 #include <rte_mbuf.h>
 #include "device.h"
+#include "log.h"
 #include "session.h"
 
 static void
@@ -33,6 +35,20 @@ hop_resolved(struct device *dev, const struct net_neigh *n)
 {
 	qp_hop_resolved(dev, n->ip, n->mac);
 	ah_hop_resolved(dev, n->ip, n->mac);
+}
+
+void
+neigh_refused(struct session *s, const struct uroce_ah_attr *ah, uint32_t qpn)
+{
+	const char *why = net_path_why(&s->dev->net, ah);
+	char what[32] = "address handle";
+
+	if (why == NULL)
+		return;
+	if (qpn != 0)
+		snprintf(what, sizeof(what), "QP %u", qpn);
+	LOG_LIMITED(NOTICE, "client %u: %s (pid %d): %s, GID index %u of %s: %s", s->id, s->comm,
+		    s->peer.pid, what, ah->sgid_index, s->dev->name, why);
 }
 
 void

@@ -50,8 +50,14 @@ ah_create(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 		o->ah->path_ok = rc == 0;
 		o->ah->multicast = net_gid_is_mcast(q->attr.dgid);
 		o->ah->pd = pd->id;
-		rc = idtab_add(&s->ah_ids, o, &o->handle) < 0 ? -ENOMEM : 0;
+		rc = quota_take(s->user, QUOTA_AHS, 1);
 	}
+	if (rc == 0 && idtab_add(&s->ah_ids, o, &o->handle) < 0) {
+		quota_give(s->user, QUOTA_AHS, 1);
+		rc = -ENOMEM;
+	}
+	if (rc == -EINVAL || rc == -ENETUNREACH)
+		neigh_refused(s, &q->attr, 0);
 	if (rc != 0) {
 		free(o->ah);
 		free(o);
@@ -70,6 +76,7 @@ static void
 ah_free(struct obj_ah *o)
 {
 	o->pd->refs--;
+	quota_give(o->s->user, QUOTA_AHS, 1);
 	idtab_del(&o->s->ah_ids, o->handle);
 	free(o->ah);
 	free(o);
@@ -89,12 +96,26 @@ ah_destroy(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	return 0;
 }
 
+#define RENEW_BATCH 256 /* handles that wait together until no worker has them */
+
+/* No worker reads the old ones from now on. */
+static void
+ah_drop_old(struct session *s, struct qp_ah **old, unsigned n)
+{
+	if (n > 0)
+		worker_quiesce(s->d->workers);
+	for (unsigned i = 0; i < n; i++)
+		free(old[i]);
+}
+
 /* A neighbour's MAC is known now, or another: the handles of s that go through it are renewed. */
 static bool
 ah_renew(struct session *s, const uint8_t ip[16], const uint8_t mac[6])
 {
+	struct qp_ah *olds[RENEW_BATCH];
 	struct obj_ah *o;
 	uint32_t pos = 0;
+	unsigned n = 0;
 	bool any = false;
 
 	while ((o = idtab_next(&s->ah_ids, &pos)) != NULL) {
@@ -111,10 +132,14 @@ ah_renew(struct session *s, const uint8_t ip[16], const uint8_t mac[6])
 		ah->path_ok = true;
 		o->ah = ah;
 		ah_publish(s, o->handle, ah);
-		worker_quiesce(s->d->workers);
-		free(old);
 		any = true;
+		olds[n++] = old;
+		if (n == RENEW_BATCH) {
+			ah_drop_old(s, olds, n);
+			n = 0;
+		}
 	}
+	ah_drop_old(s, olds, n);
 	return any;
 }
 

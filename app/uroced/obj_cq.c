@@ -8,6 +8,8 @@ static void
 channel_free(struct obj_channel *ch)
 {
 	events_channel_close(&ch->ch);
+	quota_give(ch->s->user, QUOTA_FDS, 1);
+	quota_give(ch->s->user, QUOTA_CHANNELS, 1);
 	idtab_del(&ch->s->channels, ch->handle);
 	free(ch);
 }
@@ -41,19 +43,31 @@ channel_create(struct session *s, const struct ctrl_req *req, struct ctrl_rep *r
 		return ENOMEM;
 	ch->s = s;
 	ch->ch.closed = channel_closed;
-	if (idtab_add(&s->channels, ch, &ch->handle) < 0) {
-		free(ch);
-		return ENOMEM;
-	}
+	rc = quota_take(s->user, QUOTA_CHANNELS, 1);
+	if (rc < 0)
+		goto fail;
+	rc = quota_take(s->user, QUOTA_FDS, 1);
+	if (rc < 0)
+		goto fail_channels;
+	rc = -ENOMEM;
+	if (idtab_add(&s->channels, ch, &ch->handle) < 0)
+		goto fail_fds;
 	rc = events_channel_open(&ch->ch, s->d, &client_fd);
-	if (rc < 0) {
-		idtab_del(&s->channels, ch->handle);
-		free(ch);
-		return -rc;
-	}
+	if (rc < 0)
+		goto fail_handle;
 	rep->handle = ch->handle;
 	ctrl_rep_fd(rp, client_fd, true);
 	return 0;
+
+fail_handle:
+	idtab_del(&s->channels, ch->handle);
+fail_fds:
+	quota_give(s->user, QUOTA_FDS, 1);
+fail_channels:
+	quota_give(s->user, QUOTA_CHANNELS, 1);
+fail:
+	free(ch);
+	return -rc;
 }
 
 void
@@ -75,6 +89,7 @@ cq_free(struct obj_cq *cq)
 		events_channel_forget(&cq->channel->ch, cq);
 		cq->channel->refs--;
 	}
+	quota_give(s->user, QUOTA_CQS, 1);
 	idtab_del(&s->d->cqs, cq->cq.id);
 	idtab_del(&s->cqs, cq->handle);
 	ipc_arena_free(s->arena, &cq->ext);
@@ -88,10 +103,15 @@ static int
 cq_register(struct session *s, struct obj_cq *cq, uint32_t entries)
 {
 	size_t bytes = UROCE_CQ_HDR + (size_t)entries * sizeof(struct uroce_cqe);
-	int rc = ipc_arena_alloc(s->arena, bytes, &cq->ext);
+	int rc = quota_take(s->user, QUOTA_CQS, 1);
 
 	if (rc < 0)
 		return -rc;
+	rc = session_ring_alloc(s, bytes, &cq->ext);
+	if (rc < 0) {
+		quota_give(s->user, QUOTA_CQS, 1);
+		return -rc;
+	}
 	if (idtab_add(&s->cqs, cq, &cq->handle) < 0)
 		goto fail_ext;
 	if (idtab_add(&s->d->cqs, cq, &cq->cq.id) < 0)
@@ -103,6 +123,7 @@ fail_handle:
 	idtab_del(&s->cqs, cq->handle);
 fail_ext:
 	ipc_arena_free(s->arena, &cq->ext);
+	quota_give(s->user, QUOTA_CQS, 1);
 	return ENOMEM;
 }
 
@@ -177,8 +198,7 @@ cq_resize_obj(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 	if (cq_waiting(cq) > q->cqe)
 		return EINVAL;
 	entries = pow2_at_least(q->cqe);
-	rc = ipc_arena_alloc(s->arena, UROCE_CQ_HDR + (size_t)entries * sizeof(struct uroce_cqe),
-			     &ext);
+	rc = session_ring_alloc(s, UROCE_CQ_HDR + (size_t)entries * sizeof(struct uroce_cqe), &ext);
 	if (rc < 0)
 		return -rc;
 	if (cq->old.base != NULL)

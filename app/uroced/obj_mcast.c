@@ -93,6 +93,7 @@ member_find(const struct obj_qp *q, const uint8_t gid[16])
 static void
 member_free(struct obj_member *o)
 {
+	quota_give(o->q->s->user, QUOTA_MCAST, 1);
 	TAILQ_REMOVE(&o->q->s->dev->members, o, dev_link);
 	free(o);
 }
@@ -115,6 +116,10 @@ mcast_attach(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	o = calloc(1, sizeof(*o));
 	if (o == NULL)
 		return ENOMEM;
+	if (quota_take(s->user, QUOTA_MCAST, 1) < 0) {
+		free(o);
+		return ENOMEM;
+	}
 	o->q = q;
 	memcpy(o->gid, r->gid, 16);
 	TAILQ_INSERT_TAIL(&s->dev->members, o, dev_link);

@@ -2,6 +2,7 @@
 /* Memory regions: the client's memory made reachable (ipc/mrmap.h), and the key that names it. */
 #include <errno.h>
 #include <stdlib.h>
+#include "ipc/mrkept.h"
 #include "ipc/mrmap.h"
 #include "ipc/sigbus.h"
 #include "log.h"
@@ -31,6 +32,10 @@ mr_check(const struct uroce_reg_mr_req *q)
 	if (q->npieces > UROCE_MR_MAX_PIECES || q->addr + q->length < q->addr ||
 	    q->iova + q->length < q->iova)
 		return EINVAL;
+	if ((q->access & MEM_ZERO_BASED) && q->iova != 0)
+		return EINVAL;
+	if ((q->access & MEM_REMOTE_ATOMIC) && !mr_carries_atomics(q->iova, q->addr))
+		return EINVAL;
 	return check_access(q->access);
 }
 
@@ -48,28 +53,132 @@ mr_describe(struct obj_mr *m, const struct uroce_reg_mr_req *q)
 	m->mr.access = q->access & ACCESS_KNOWN;
 }
 
-/* Out of the key table, and back. One whose memory is lost is out for good. */
+int
+mr_key_add(struct daemon *d, struct mr *mr)
+{
+	int rc;
+
+	do
+		rc = mr_table_add(&d->mrs, mr, random_u32());
+	while (rc == -EEXIST);
+	return rc;
+}
+
+/* Out of workers' sight; its key stays its own until it is freed. */
 static void
 mr_hide(struct obj_mr *m)
 {
-	if (!m->lost)
-		mr_table_del(&m->s->d->mrs, &m->mr);
+	mr_table_hide(&m->s->d->mrs, &m->mr);
 }
 
+/* A region whose memory is lost stays hidden. */
 static void
 mr_show(struct obj_mr *m)
 {
 	if (!m->lost)
-		mr_table_restore(&m->s->d->mrs, &m->mr);
+		mr_table_show(&m->s->d->mrs, &m->mr);
 }
 
-/* Nobody can look it up any more, and no worker holds it from an earlier look-up. */
+/* Bytes that a region counts: the pages that it may lie in, each time that it is registered. */
+static uint64_t
+mr_bytes(const struct uroce_reg_mr_req *q)
+{
+	uint64_t page = 4096, end = q->addr + q->length;
+
+	if (q->length == 0 || end > UINT64_MAX - page)
+		return q->length;
+	return (end + page - 1) / page * page - q->addr / page * page;
+}
+
+static void
+mr_unmap(struct session *s, struct mrmap *map, const struct mr_cost *cost)
+{
+	mrmap_destroy(map);
+	quota_give(s->user, QUOTA_REG_MEM, cost->bytes);
+	quota_give(s->user, QUOTA_FDS, cost->fds);
+	quota_give(s->user, QUOTA_MAPS, cost->maps);
+}
+
+/* Keep the descriptor that the client wants to be kept. 0 or -errno. */
+static int
+mr_keep(struct session *s, const struct uroce_reg_mr_req *q, const struct ctrl_req *req)
+{
+	uint32_t slot = q->keep - 1;
+	bool fresh;
+	int rc;
+
+	if (q->keep == 0)
+		return 0;
+	if (slot >= UROCE_MR_KEPT || req->found->keep_fd == 0)
+		return -EINVAL;
+	if (s->mrkept == NULL)
+		s->mrkept = mrkept_create();
+	if (s->mrkept == NULL)
+		return -ENOMEM;
+	fresh = mrkept_fd(s->mrkept, slot) < 0;
+	rc = fresh ? quota_take(s->user, QUOTA_FDS, 1) : 0;
+	if (rc != 0)
+		return rc;
+	rc = mrkept_keep(s->mrkept, slot, req->fds[req->found->keep_fd - 1]);
+	if (rc != 0 && fresh)
+		quota_give(s->user, QUOTA_FDS, 1);
+	return rc;
+}
+
+void
+mr_kept_free(struct session *s)
+{
+	for (uint32_t slot = 0; slot < UROCE_MR_KEPT; slot++) {
+		if (mrkept_fd(s->mrkept, slot) >= 0)
+			quota_give(s->user, QUOTA_FDS, 1);
+	}
+	mrkept_destroy(s->mrkept);
+	s->mrkept = NULL;
+}
+
+/* The client's memory made reachable, which its user has to have room for. 0 or a positive errno.
+ */
+static int
+mr_map(struct session *s, const struct uroce_reg_mr_req *q, const struct ctrl_req *req,
+       struct mrmap **map, struct mr_cost *cost)
+{
+	int rc = quota_take(s->user, QUOTA_REG_MEM, mr_bytes(q));
+
+	*cost = (struct mr_cost){.bytes = rc == 0 ? mr_bytes(q) : 0};
+	*map = NULL;
+	if (rc == 0)
+		rc = mr_keep(s, q, req);
+	if (rc == 0)
+		rc = mrmap_make(q, req->found, req->fds, s->mrkept, map);
+	/* a region has few of them, so that having them before they are counted does no harm */
+	if (rc == 0) {
+		rc = quota_take(s->user, QUOTA_MAPS, mrmap_maps(*map));
+		cost->maps = rc == 0 ? mrmap_maps(*map) : 0;
+	}
+	/* the client's /proc/PID/mem */
+	if (rc == 0 && mrmap_path(*map) == UROCE_MR_PATH_COPY) {
+		rc = quota_take(s->user, QUOTA_FDS, 1);
+		cost->fds = rc == 0;
+	}
+	if (rc == 0)
+		return 0;
+	mr_unmap(s, *map, cost);
+	*map = NULL;
+	*cost = (struct mr_cost){0};
+	return -rc;
+}
+
+/*
+ * The region is hidden, no worker holds it from an earlier lookup, and no window is bound to it:
+ * a window has the address of its region, and of what it is mapped to.
+ */
 static void
 mr_free(struct obj_mr *m)
 {
-	mrmap_destroy(m->map);
+	mr_table_del(&m->s->d->mrs, &m->mr);
+	mr_unmap(m->s, m->map, &m->cost);
 	m->pd->refs--;
-	m->s->d->nmrs--;
+	quota_give(m->s->user, QUOTA_MRS, 1);
 	idtab_del(&m->s->mrs, m->handle);
 	free(m);
 }
@@ -78,15 +187,20 @@ mr_free(struct obj_mr *m)
 static int
 mr_publish(struct session *s, struct obj_mr *m)
 {
-	if (s->d->nmrs >= s->d->opt->max_mrs || idtab_add(&s->mrs, m, &m->handle) < 0)
+	if (quota_take(s->user, QUOTA_MRS, 1) < 0)
 		return ENOMEM;
-	if (mr_table_add(&s->d->mrs, &m->mr, random_u32()) < 0) {
+	if (idtab_add(&s->mrs, m, &m->handle) < 0)
+		goto fail;
+	if (mr_key_add(s->d, &m->mr) < 0) {
 		idtab_del(&s->mrs, m->handle);
-		return ENOMEM;
+		goto fail;
 	}
 	m->pd->refs++;
-	s->d->nmrs++;
 	return 0;
+
+fail:
+	quota_give(s->user, QUOTA_MRS, 1);
+	return ENOMEM;
 }
 
 int
@@ -108,8 +222,7 @@ mr_reg(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 		rc = ENOENT;
 		goto fail;
 	}
-	rc = -mrmap_create(s->peer.pid, s->peer.pidfd, s->peer.uid, q, req->fds, req->nfds,
-			   &m->map);
+	rc = mr_map(s, q, req, &m->map, &m->cost);
 	if (rc != 0)
 		goto fail;
 	mr_describe(m, q);
@@ -122,7 +235,7 @@ mr_reg(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	return 0;
 
 fail:
-	mrmap_destroy(m->map);
+	mr_unmap(s, m->map, &m->cost);
 	free(m);
 	return rc;
 }
@@ -133,18 +246,18 @@ fail:
 
 /* Change a region that is out of the table, and bring it back (MEM-04): peers hold its key. */
 static void
-mr_change(struct obj_mr *m, struct obj_pd *pd, const struct uroce_reg_mr_req *q, struct mrmap *map)
+mr_change(struct obj_mr *m, struct obj_pd *pd, const struct uroce_reg_mr_req *q, struct mrmap *map,
+	  const struct mr_cost *cost)
 {
-	struct mrmap *old = m->map;
-
 	m->pd->refs--;
 	pd->refs++;
 	m->pd = pd;
 	m->mr.pd = pd->id;
 	if (map != NULL) {
+		mr_unmap(m->s, m->map, &m->cost);
 		m->map = map;
+		m->cost = *cost;
 		mr_describe(m, q);
-		mrmap_destroy(old);
 		m->lost = false;
 	}
 	mr_show(m);
@@ -162,6 +275,7 @@ mr_rereg(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	struct obj_mr *m = idtab_get(&s->mrs, q->handle);
 	struct obj_pd *pd = m != NULL ? m->pd : NULL;
 	struct mrmap *map = NULL;
+	struct mr_cost cost = {0};
 	int rc = 0;
 
 	if (m == NULL)
@@ -176,19 +290,18 @@ mr_rereg(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	if (q->flags & (REREG_TRANSLATION | REREG_ACCESS)) {
 		rc = mr_check(&q->reg);
 		if (rc == 0)
-			rc = -mrmap_create(s->peer.pid, s->peer.pidfd, s->peer.uid, &q->reg,
-					   req->fds, req->nfds, &map);
+			rc = mr_map(s, &q->reg, req, &map, &cost);
 		if (rc != 0)
 			return rc;
 	}
 	mr_hide(m);
-	worker_quiesce(s->d->workers);
+	worker_wait_readers(s->d->workers);
 	if (__atomic_load_n(&m->mr.windows, __ATOMIC_RELAXED) != 0) {
 		mr_show(m);
-		mrmap_destroy(map);
+		mr_unmap(s, map, &cost);
 		return EBUSY;
 	}
-	mr_change(m, pd, &q->reg, map);
+	mr_change(m, pd, &q->reg, map, &cost);
 	rep->handle = m->handle;
 	rep->lkey = rep->rkey = m->mr.key;
 	rep->path = (uint32_t)mrmap_path(m->map);
@@ -206,7 +319,7 @@ mr_dereg(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	if (__atomic_load_n(&m->mr.windows, __ATOMIC_RELAXED) != 0)
 		return EBUSY;
 	mr_hide(m);
-	worker_quiesce(s->d->workers);
+	worker_wait_readers(s->d->workers);
 	/* A bind that was under way on a worker came first. */
 	if (__atomic_load_n(&m->mr.windows, __ATOMIC_RELAXED) != 0) {
 		mr_show(m);
@@ -222,25 +335,32 @@ mr_detach_all(struct session *s)
 	struct obj_mr *m;
 	uint32_t pos = 0;
 
-	while ((m = idtab_next(&s->mrs, &pos)) != NULL)
+	while ((m = idtab_next(&s->mrs, &pos)) != NULL) {
 		mr_hide(m);
+		m->going = true;
+	}
 }
 
-static void
+/* True if it found any. */
+static bool
 session_sweep_lost(struct session *s)
 {
 	struct obj_mr *m;
 	uint32_t pos = 0;
+	bool any = false;
 
 	while ((m = idtab_next(&s->mrs, &pos)) != NULL) {
 		if (m->lost || !mrmap_failed(m->map))
 			continue;
 		mr_hide(m);
 		m->lost = true;
-		LOG(NOTICE,
-		    "client %u: the memory of region 0x%x is gone; its key fails from now on",
-		    s->id, m->mr.key);
+		any = true;
+		LOG_LIMITED(NOTICE,
+			    "client %u: the memory of region 0x%x is gone; its key fails from now "
+			    "on",
+			    s->id, m->mr.key);
 	}
+	return any;
 }
 
 void
@@ -248,14 +368,20 @@ mr_sweep_lost(struct daemon *d)
 {
 	uint64_t failures = sigbus_guard_failures();
 	struct session *s;
+	bool any = false;
 
 	if (failures == d->mr_failures)
 		return;
 	d->mr_failures = failures;
 	TAILQ_FOREACH (s, &d->sessions, link) {
 		if (s->state == IPC_STATE_CONTEXT)
-			session_sweep_lost(s);
+			any |= session_sweep_lost(s);
 	}
+	if (!any)
+		return;
+	worker_quiesce(d->workers);
+	mw_release(d);
+	sigbus_guard_refill();
 }
 
 void

@@ -30,6 +30,7 @@ pd_id_make(struct daemon *d)
 static void
 pd_free(struct obj_pd *pd)
 {
+	quota_give(pd->s->user, QUOTA_PDS, 1);
 	pd_id_drop(pd->s->d, pd->shared);
 	idtab_del(&pd->s->pds, pd->handle);
 	free(pd);
@@ -42,6 +43,10 @@ pd_make(struct session *s, struct pd_id *shared, uint32_t *handle)
 
 	if (pd == NULL)
 		return ENOMEM;
+	if (quota_take(s->user, QUOTA_PDS, 1) < 0) {
+		free(pd);
+		return ENOMEM;
+	}
 	if (shared != NULL)
 		shared->users++;
 	else
@@ -59,6 +64,7 @@ pd_make(struct session *s, struct pd_id *shared, uint32_t *handle)
 	return 0;
 
 fail:
+	quota_give(s->user, QUOTA_PDS, 1);
 	free(pd);
 	return ENOMEM;
 }

@@ -28,7 +28,11 @@ forget_on_worker(struct worker *w, void *arg)
 {
 	struct obj_qp *q = arg;
 
+	struct obj_qp **scan = &q->s->worker_scan[worker_index(w)];
+
 	worker_forget_qp(w, q->qp);
+	if (*scan == q)
+		*scan = LIST_NEXT(q, worker_link);
 	LIST_REMOVE(q, worker_link);
 }
 
@@ -58,7 +62,7 @@ static int
 ring_alloc(struct session *s, uint32_t entries, uint32_t stride, struct ipc_extent *ext,
 	   struct qp_ring *ring)
 {
-	int rc = ipc_arena_alloc(s->arena, UROCE_RING_HDR + (size_t)entries * stride, ext);
+	int rc = session_ring_alloc(s, UROCE_RING_HDR + (size_t)entries * stride, ext);
 
 	if (rc < 0)
 		return -rc;
@@ -137,7 +141,6 @@ qp_publish(struct obj_qp *q)
 	q->recv_cq->refs++;
 	if (q->srq != NULL)
 		q->srq->refs++;
-	d->nqps++;
 }
 
 /* Out of every table: no packet finds it from now on. Its worker still has it. */
@@ -147,6 +150,7 @@ qp_unpublish(struct obj_qp *q)
 	struct daemon *d = q->s->d;
 
 	mcast_leave(q);
+	qp_triples_release(q);
 	__atomic_store_n(&d->qps.slot[q->qp->qpn & d->qps.mask], NULL, __ATOMIC_RELEASE);
 	TAILQ_REMOVE(&q->s->dev->qps, q, dev_link);
 	q->pd->refs--;
@@ -154,7 +158,6 @@ qp_unpublish(struct obj_qp *q)
 	q->recv_cq->refs--;
 	if (q->srq != NULL)
 		q->srq->refs--;
-	d->nqps--;
 }
 
 static void
@@ -165,6 +168,7 @@ qp_obj_free(struct obj_qp *q)
 	ipc_arena_free(s->arena, &q->sq);
 	if (q->srq == NULL)
 		ipc_arena_free(s->arena, &q->rq);
+	quota_give(s->user, QUOTA_QPS, 1);
 	idtab_del(&s->qps, q->handle);
 	qp_free(q->qp);
 	free(q);
@@ -193,8 +197,6 @@ qp_prepare(struct obj_qp *q, const struct uroce_create_qp_req *req, struct qp_cr
 	q->recv_cq = idtab_get(&s->cqs, req->recv_cq);
 	if (q->pd == NULL || q->send_cq == NULL || q->recv_cq == NULL)
 		return ENOENT;
-	if (s->d->nqps >= s->d->opt->max_qps)
-		return ENOMEM;
 	c->type = req->qp_type;
 	c->port = s->dev->port.id;
 	c->pd = q->pd->id;
@@ -221,8 +223,12 @@ qp_obj_create(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 		return ENOMEM;
 	q->s = s;
 	rc = qp_prepare(q, r, &c);
-	if (rc == 0 && idtab_add(&s->qps, q, &q->handle) < 0)
+	if (rc == 0)
+		rc = -quota_take(s->user, QUOTA_QPS, 1);
+	if (rc == 0 && idtab_add(&s->qps, q, &q->handle) < 0) {
+		quota_give(s->user, QUOTA_QPS, 1);
 		rc = ENOMEM;
+	}
 	if (rc != 0) {
 		free(q);
 		return rc;
@@ -257,14 +263,21 @@ qp_obj_destroy(struct session *s, const struct ctrl_req *req, struct ctrl_rep *r
 	return 0;
 }
 
+/* As many as a call takes off its worker: other QPs' traffic waits meanwhile. */
+#define FORGET_QPS 64u
+
 static void
-forget_all_on_worker(struct worker *w, void *arg)
+forget_some_on_worker(struct worker *w, void *arg)
 {
 	struct session *s = arg;
 	struct obj_qp *q;
 
-	while ((q = LIST_FIRST(&s->worker_qps[worker_index(w)])) != NULL)
+	for (uint32_t i = 0; i < FORGET_QPS; i++) {
+		q = LIST_FIRST(&s->worker_qps[worker_index(w)]);
+		if (q == NULL)
+			return;
 		forget_on_worker(w, q);
+	}
 }
 
 void
@@ -275,8 +288,11 @@ qp_detach_all(struct session *s)
 
 	while ((q = idtab_next(&s->qps, &pos)) != NULL)
 		qp_unpublish(q);
-	/* One call a worker, however many QPs: the other clients wait meanwhile. */
-	worker_call_all(s->d->workers, forget_all_on_worker, s);
+	/* Many a call: a call waits for its worker, and the other clients for this thread. */
+	for (unsigned i = 0; i < worker_count(s->d->workers); i++) {
+		while (!LIST_EMPTY(&s->worker_qps[i]))
+			worker_call(worker_get(s->d->workers, i), forget_some_on_worker, s);
+	}
 }
 
 void

@@ -13,6 +13,7 @@ srq_free(struct obj_srq *o)
 	struct session *s = o->s;
 
 	o->pd->refs--;
+	quota_give(s->user, QUOTA_SRQS, 1);
 	idtab_del(&s->srqs, o->handle);
 	ipc_arena_free(s->arena, &o->ext);
 	free(o);
@@ -35,13 +36,18 @@ srq_build(struct obj_srq *o, const struct uroce_create_srq_req *q)
 {
 	struct session *s = o->s;
 	uint32_t entries = pow2_at_least(q->max_wr), stride = uroce_rq_stride(q->max_sge);
-	int rc = ipc_arena_alloc(s->arena, UROCE_RING_HDR + (size_t)entries * stride, &o->ext);
+	int rc = quota_take(s->user, QUOTA_SRQS, 1);
 
 	if (rc < 0)
 		return -rc;
-	if (idtab_add(&s->srqs, o, &o->handle) < 0) {
+	rc = session_ring_alloc(s, UROCE_RING_HDR + (size_t)entries * stride, &o->ext);
+	if (rc == 0 && idtab_add(&s->srqs, o, &o->handle) < 0) {
 		ipc_arena_free(s->arena, &o->ext);
-		return ENOMEM;
+		rc = -ENOMEM;
+	}
+	if (rc < 0) {
+		quota_give(s->user, QUOTA_SRQS, 1);
+		return -rc;
 	}
 	o->srq.rq = srq_ring(&o->ext, entries, stride, q->max_sge);
 	o->srq.pd = o->pd->id;
@@ -195,7 +201,7 @@ srq_resize(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 		return EINVAL;
 	entries = pow2_at_least(q->max_wr);
 	stride = o->srq.rq.stride;
-	rc = ipc_arena_alloc(s->arena, UROCE_RING_HDR + (size_t)entries * stride, &ext);
+	rc = session_ring_alloc(s, UROCE_RING_HDR + (size_t)entries * stride, &ext);
 	if (rc < 0)
 		return -rc;
 	c.to = srq_ring(&ext, entries, stride, o->srq.rq.max_sge);

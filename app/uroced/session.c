@@ -9,12 +9,13 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 #include "log.h"
 
-#define REP_BODY_MAX 2048
+#define CONTEXT_FDS  2   /* of a context by itself: its asynchronous socket, its doorbells */
+#define CLIENT_FDS   2   /* of a connection: its socket, its pidfd */
 #define MAX_CHANNELS 512 /* of a client: each is a descriptor here */
-_Static_assert(sizeof(struct uroce_list_devices_rep) <= REP_BODY_MAX, "largest reply fits");
 
 uint32_t
 random_u32(void)
@@ -29,7 +30,13 @@ random_u32(void)
 bool
 session_may_change(const struct session *s)
 {
-	return s->state == IPC_STATE_OBSERVER && (s->peer.uid == 0 || s->peer.uid == geteuid());
+	return s->state == IPC_STATE_OBSERVER && s->user->privileged;
+}
+
+bool
+session_may_see(const struct session *s, const struct session *owner)
+{
+	return s->user == owner->user || s->user->privileged;
 }
 
 void
@@ -51,14 +58,58 @@ ctrl_rep_ring(struct ctrl_rep *rep, struct session *s, const struct ipc_extent *
 }
 
 /* On the worker, its doorbell ring of the context being confused: look at every QP instead. */
-static void
-on_doorbell_overflow(struct worker *w, void *ctx)
+static bool
+on_doorbell_overflow(struct worker *w, void *ctx, bool first)
 {
 	struct session *s = ctx;
-	struct obj_qp *q;
+	struct obj_qp **at = &s->worker_scan[worker_index(w)];
 
-	LIST_FOREACH (q, &s->worker_qps[worker_index(w)], worker_link)
-		engine_doorbell(worker_engine(w), q->qp->qpn);
+	if (first)
+		*at = LIST_FIRST(&s->worker_qps[worker_index(w)]);
+	for (uint32_t i = 0; i < WORKER_SCAN_QPS && *at != NULL; i++) {
+		engine_doorbell(worker_engine(w), (*at)->qp->qpn);
+		*at = LIST_NEXT(*at, worker_link);
+	}
+	return *at != NULL;
+}
+
+int
+session_ring_alloc(struct session *s, size_t bytes, struct ipc_extent *ext)
+{
+	struct quota *q = &s->d->quota;
+	size_t own = (size_t)s->d->opt->client_mem_mib << 20;
+	uint64_t left = quota_left(s->user, QUOTA_QUEUE_MEM), grown;
+	bool own_binds = own - s->arena_bytes <= left, fds = quota_left(s->user, QUOTA_FDS) > 0;
+	int rc;
+
+	/* A new segment must be within all limits before it is made. */
+	ipc_arena_set_limit(s->arena, !fds        ? s->arena_bytes
+				      : own_binds ? own
+						  : s->arena_bytes + left);
+	rc = ipc_arena_alloc(s->arena, bytes, ext);
+	grown = ipc_arena_bytes(s->arena) - s->arena_bytes;
+	if (grown != 0) {
+		quota_take(s->user, QUOTA_QUEUE_MEM, grown);
+		quota_take(s->user, QUOTA_FDS, 1);
+		s->arena_bytes += grown;
+		s->arena_fds++;
+	}
+	if (rc != -ENOMEM)
+		return rc;
+	/* For the sentence, there being less left than a new segment takes. */
+	if (bytes < IPC_SEG_BYTES)
+		bytes = IPC_SEG_BYTES;
+	if (fds && own_binds)
+		snprintf(q->refusal, sizeof(q->refusal),
+			 "uid %u wants %zu MiB more of queue memory in a client that holds %zu; a "
+			 "client may hold %u (option client-mem)",
+			 s->peer.uid, (bytes + (1u << 20) - 1) >> 20, s->arena_bytes >> 20,
+			 s->d->opt->client_mem_mib);
+	else if (fds && quota_take(s->user, QUOTA_QUEUE_MEM, bytes) == 0)
+		quota_give(s->user, QUOTA_QUEUE_MEM, bytes);
+	else if (!fds)
+		quota_take(s->user, QUOTA_FDS, 1); /* there is none */
+	return rc;
 }
 
 static struct uroce_db_ring *
@@ -100,11 +151,17 @@ static int
 context_open(struct session *s, struct device *dev, int *async_fd)
 {
 	const struct options *opt = s->d->opt;
-	int rc;
+	int rc = quota_take(s->user, QUOTA_CONTEXTS, 1);
 
+	if (rc < 0)
+		return rc;
+	rc = quota_take(s->user, QUOTA_FDS, CONTEXT_FDS);
+	if (rc < 0)
+		goto fail_contexts;
+	rc = -ENOMEM;
 	s->arena = ipc_arena_create((size_t)opt->client_mem_mib << 20, s->d->huge);
 	if (s->arena == NULL)
-		return -ENOMEM;
+		goto fail_fds;
 	rc = events_async_open(&s->async, s->d, async_fd);
 	if (rc < 0)
 		goto fail_arena;
@@ -115,7 +172,7 @@ context_open(struct session *s, struct device *dev, int *async_fd)
 	if (rc < 0)
 		goto fail_doorbells;
 	idtab_init(&s->mws, opt->max_mrs);
-	idtab_init(&s->srqs, opt->max_qps);
+	idtab_init(&s->srqs, opt->max_srqs);
 	idtab_init(&s->pds, opt->max_pds);
 	idtab_init(&s->mrs, opt->max_mrs);
 	idtab_init(&s->channels, MAX_CHANNELS);
@@ -133,6 +190,10 @@ fail_async:
 fail_arena:
 	ipc_arena_destroy(s->arena);
 	s->arena = NULL;
+fail_fds:
+	quota_give(s->user, QUOTA_FDS, CONTEXT_FDS);
+fail_contexts:
+	quota_give(s->user, QUOTA_CONTEXTS, 1);
 	return rc;
 }
 
@@ -144,17 +205,22 @@ context_close(struct session *s)
 	mw_detach_all(s);
 	mr_detach_all(s);
 	worker_quiesce(s->d->workers);
+	mw_release(s->d);
 	qp_free_all(s);
 	srq_free_all(s);
 	ah_free_all(s);
 	cq_free_all(s);
 	mw_free_all(s);
 	mr_free_all(s);
+	mr_kept_free(s);
 	channel_free_all(s);
 	pd_free_all(s);
 	doorbells_close(s);
 	events_async_close(&s->async);
 	ipc_arena_destroy(s->arena);
+	quota_give(s->user, QUOTA_QUEUE_MEM, s->arena_bytes);
+	quota_give(s->user, QUOTA_FDS, s->arena_fds + CONTEXT_FDS);
+	quota_give(s->user, QUOTA_CONTEXTS, 1);
 	idtab_free(&s->pds);
 	idtab_free(&s->mrs);
 	idtab_free(&s->mws);
@@ -162,6 +228,15 @@ context_close(struct session *s)
 	idtab_free(&s->channels);
 	idtab_free(&s->cqs);
 	idtab_free(&s->qps);
+}
+
+/* It has said HELLO, or is about to end. */
+static void
+session_not_new(struct session *s)
+{
+	TAILQ_REMOVE(&s->d->new_sessions, s, new_link);
+	quota_give(s->user, QUOTA_NEW, 1);
+	s->deadline_ns = 0;
 }
 
 int
@@ -179,6 +254,7 @@ session_hello(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 	rep->context = s->id;
 	if (hello->device[0] == '\0') {
 		s->state = IPC_STATE_OBSERVER;
+		session_not_new(s);
 		return 0;
 	}
 	dev = daemon_device_named(d, hello->device);
@@ -190,6 +266,7 @@ session_hello(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 	rc = context_open(s, dev, &async_fd);
 	if (rc < 0)
 		return -rc;
+	session_not_new(s);
 	rep->flags = d->shared_cores ? UROCE_HELLO_YIELD : 0;
 	rep->nworkers = d->nworkers;
 	rep->worker_mask = d->nworkers - 1;
@@ -205,54 +282,6 @@ session_hello(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 	return 0;
 }
 
-/* Answer one request; an error of the connection or of the protocol ends it: -errno. */
-static int
-session_answer(struct session *s, struct ipc_msg *m)
-{
-	uint64_t body[REP_BODY_MAX / sizeof(uint64_t)] = {0};
-	struct ctrl_req req = {.body = m->body, .fds = m->fds};
-	struct ctrl_rep rep = {.body = body};
-	int rc = ipc_msg_check(m, s->state);
-
-	if (rc < 0)
-		return rc;
-	req.nfds = m->nfds; /* after the check: it drops surplus descriptors */
-	if (rc == 0)
-		rc = dispatch(s, m->hdr.op, &req, &rep);
-	if (rc == 0) {
-		rc = ipc_reply_send(s->w.fd, &m->hdr, 0, body, ipc_op_get(m->hdr.op)->rep_len,
-				    rep.fds, rep.nfds);
-		for (unsigned i = 0; i < rep.nfds; i++) {
-			if (rep.close_fd[i])
-				close(rep.fds[i]);
-		}
-		return rc;
-	}
-	return ipc_reply_send(s->w.fd, &m->hdr, (uint32_t)rc, NULL, 0, NULL, 0);
-}
-
-static void
-session_ready(struct watch *w, uint32_t events)
-{
-	static struct ipc_msg m; /* too large for a stack, and there is one control thread */
-	struct session *s = WATCH_OF(w, struct session, w);
-	int rc = ipc_msg_receive(w->fd, &m);
-
-	if (rc == 1) {
-		rc = session_answer(s, &m);
-		ipc_msg_close_fds(&m);
-		if (rc < 0)
-			LOG_LIMITED(NOTICE,
-				    "client %u: %s (pid %d): operation %u: %s; connection ended",
-				    s->id, s->comm, s->peer.pid, m.hdr.op, strerror(-rc));
-		else
-			return;
-	} else if (rc == -EAGAIN) {
-		return;
-	}
-	session_destroy(s);
-}
-
 void
 session_destroy(struct session *s)
 {
@@ -260,15 +289,20 @@ session_destroy(struct session *s)
 
 	/* First of all: the client must find its connection closed, however long the rest takes. */
 	loop_del(&d->loop, &s->w);
-	close(s->w.fd);
+	broker_drop(d, s->id, &s->peer, s->kept);
+	broker_forget(s);
 	if (s->state == IPC_STATE_CONTEXT) {
 		LOG(INFO, "client %u: %s (pid %d) closes", s->id, s->comm, s->peer.pid);
 		context_close(s);
 	}
+	if (s->deadline_ns != 0)
+		session_not_new(s);
 	if (s->peer.pidfd >= 0)
 		close(s->peer.pidfd);
 	TAILQ_REMOVE(&d->sessions, s, link);
-	d->nsessions--;
+	quota_give(s->user, QUOTA_FDS, CLIENT_FDS);
+	quota_give(s->user, QUOTA_CLIENTS, 1);
+	quota_user_put(s->user);
 	free(s);
 }
 
@@ -293,8 +327,64 @@ peer_comm(pid_t pid, char comm[16])
 	fclose(f);
 }
 
+/* At the deadline of the oldest connection without HELLO; never, when there is none. */
+static void
+hello_timer_set(struct daemon *d)
+{
+	const struct session *s = TAILQ_FIRST(&d->new_sessions);
+	struct itimerspec at = {0};
+
+	if (s != NULL) {
+		at.it_value.tv_sec = (time_t)(s->deadline_ns / 1000000000u);
+		at.it_value.tv_nsec = (long)(s->deadline_ns % 1000000000u);
+	}
+	timerfd_settime(d->hello_timer.fd, TFD_TIMER_ABSTIME, &at, NULL);
+}
+
+static void
+on_hello_timer(struct watch *w, uint32_t events)
+{
+	struct daemon *d = WATCH_OF(w, struct daemon, hello_timer);
+	uint64_t n, now = daemon_now_ns();
+	struct session *s;
+
+	if (read(w->fd, &n, sizeof(n)) < 0)
+		return;
+	while ((s = TAILQ_FIRST(&d->new_sessions)) != NULL && s->deadline_ns <= now) {
+		LOG_LIMITED(NOTICE,
+			    "client %u: %s (pid %d, uid %u): no HELLO within %u s (option "
+			    "hello-timeout); connection ended",
+			    s->id, s->comm, s->peer.pid, s->peer.uid, d->opt->hello_timeout_s);
+		session_destroy(s);
+	}
+	hello_timer_set(d);
+}
+
 static int
-session_create(struct daemon *d, const struct ipc_peer *peer)
+hello_timer_open(struct daemon *d)
+{
+	int rc;
+
+	d->hello_timer.ready = on_hello_timer;
+	d->hello_timer.fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	if (d->hello_timer.fd < 0)
+		return -errno;
+	rc = loop_add(&d->loop, &d->hello_timer, EPOLLIN);
+	if (rc < 0)
+		close(d->hello_timer.fd);
+	return rc;
+}
+
+static void
+hello_timer_close(struct daemon *d)
+{
+	loop_del(&d->loop, &d->hello_timer);
+	close(d->hello_timer.fd);
+}
+
+/* user, its reference, and a connection and a new one of its quota become the session's. */
+static int
+session_create(struct daemon *d, const struct ipc_peer *peer, struct quota_user *user)
 {
 	struct session *s = calloc(1, sizeof(*s));
 	int rc;
@@ -302,6 +392,7 @@ session_create(struct daemon *d, const struct ipc_peer *peer)
 	if (s == NULL)
 		return -ENOMEM;
 	s->d = d;
+	s->user = user;
 	s->peer = *peer;
 	s->id = ++d->next_session;
 	s->w.fd = peer->sock;
@@ -312,17 +403,30 @@ session_create(struct daemon *d, const struct ipc_peer *peer)
 		free(s);
 		return rc;
 	}
+	s->deadline_ns = daemon_now_ns() + d->opt->hello_timeout_s * 1000000000ull;
+	s->kept = broker_keep(d, s->id, peer);
 	TAILQ_INSERT_TAIL(&d->sessions, s, link);
-	d->nsessions++;
+	TAILQ_INSERT_TAIL(&d->new_sessions, s, new_link);
+	if (TAILQ_FIRST(&d->new_sessions) == s)
+		hello_timer_set(d);
 	return 0;
 }
 
 static void
-turn_away(const struct ipc_peer *peer)
+turn_away(struct daemon *d, const struct ipc_peer *peer)
 {
-	close(peer->sock);
+	broker_drop(d, ++d->next_session, peer, false);
 	if (peer->pidfd >= 0)
 		close(peer->pidfd);
+}
+
+static void
+turn_away_hung(struct daemon *d, const struct ipc_peer *peer)
+{
+	LOG_LIMITED(WARNING,
+		    "client of pid %d turned away: what uid %u gave before hangs on being closed",
+		    peer->pid, peer->uid);
+	turn_away(d, peer);
 }
 
 /*
@@ -332,10 +436,51 @@ turn_away(const struct ipc_peer *peer)
 static void
 turn_away_blindly(struct daemon *d)
 {
+	struct ipc_peer peer;
+
 	close(d->spare_fd);
-	close(accept4(d->server.fd, NULL, NULL, SOCK_CLOEXEC));
+	if (ipc_server_accept(&d->server, &peer) == 0)
+		turn_away(d, &peer);
 	d->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	LOG_LIMITED(WARNING, "a client turned away: no descriptor left");
+}
+
+/* A connection that was accepted becomes a session, if its user may have one more. 0 or -errno. */
+static int
+admit(struct daemon *d, const struct ipc_peer *peer)
+{
+	struct quota_user *user = quota_user_get(&d->quota, peer->uid);
+	int rc;
+
+	if (user == NULL)
+		return -ENOMEM;
+	quota_refusal_clear(&d->quota);
+	rc = quota_take(user, QUOTA_CLIENTS, 1);
+	if (rc < 0)
+		goto fail_user;
+	rc = quota_take(user, QUOTA_NEW, 1);
+	if (rc < 0)
+		goto fail_clients;
+	rc = quota_take(user, QUOTA_FDS, CLIENT_FDS);
+	if (rc < 0)
+		goto fail_new;
+	rc = session_create(d, peer, user);
+	if (rc < 0)
+		goto fail_fds;
+	return 0;
+
+fail_fds:
+	quota_give(user, QUOTA_FDS, CLIENT_FDS);
+fail_new:
+	quota_give(user, QUOTA_NEW, 1);
+fail_clients:
+	quota_give(user, QUOTA_CLIENTS, 1);
+fail_user:
+	if (d->quota.refusal[0] != '\0')
+		LOG_LIMITED(WARNING, "client of pid %d turned away: %s", peer->pid,
+			    d->quota.refusal);
+	quota_user_put(user);
+	return rc;
 }
 
 static void
@@ -345,15 +490,12 @@ on_connection(struct watch *w, uint32_t events)
 	struct ipc_peer peer;
 	int rc = ipc_server_accept(&d->server, &peer);
 
-	if (rc == -EMFILE || rc == -ENFILE) {
+	if (rc == -EMFILE || rc == -ENFILE)
 		turn_away_blindly(d);
-	} else if (rc == 0 && d->nsessions >= d->opt->max_clients) {
-		LOG_LIMITED(WARNING, "client of pid %d turned away: there are %u (--max-clients)",
-			    peer.pid, d->nsessions);
-		turn_away(&peer);
-	} else if (rc == 0 && session_create(d, &peer) < 0) {
-		turn_away(&peer);
-	}
+	else if (rc == 0 && broker_refuses(d, peer.uid))
+		turn_away_hung(d, &peer);
+	else if (rc == 0 && admit(d, &peer) < 0)
+		turn_away(d, &peer);
 }
 
 static int
@@ -385,18 +527,27 @@ session_listen(struct daemon *d)
 
 	if (rc < 0)
 		return rc;
+	rc = hello_timer_open(d);
+	if (rc < 0)
+		return rc;
 	rc = ipc_server_listen(&d->server, d->opt->socket, d->opt->socket_mode, gid);
 	if (rc < 0) {
 		LOG(ERR, "socket %s: %s", d->opt->socket, strerror(-rc));
+		hello_timer_close(d);
 		return rc;
 	}
 	d->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	d->listener.fd = d->server.fd;
 	d->listener.ready = on_connection;
 	rc = loop_add(&d->loop, &d->listener, EPOLLIN);
-	if (rc < 0)
+	if (rc < 0) {
 		ipc_server_close(&d->server);
-	return rc;
+		hello_timer_close(d);
+		return rc;
+	}
+	/* Its queue of connections that were never taken may hold descriptors, too. */
+	broker_keep(d, BROKER_LISTENER, &(struct ipc_peer){.sock = d->server.fd, .pidfd = -1});
+	return 0;
 }
 
 void
@@ -406,7 +557,9 @@ session_unlisten(struct daemon *d)
 
 	loop_del(&d->loop, &d->listener);
 	ipc_server_close(&d->server);
+	broker_release(d, BROKER_LISTENER, geteuid());
 	while ((s = TAILQ_FIRST(&d->sessions)) != NULL)
 		session_destroy(s);
+	hello_timer_close(d);
 	close(d->spare_fd);
 }

@@ -15,7 +15,9 @@
 #include "ipc/segment.h"
 #include "ipc/server.h"
 
+struct broker_wait;
 struct mrmap;
+struct mrmap_found;
 
 /* A PD's number, which its QPs and regions carry: of the PD and of those that imported it. */
 struct pd_id {
@@ -31,13 +33,22 @@ struct obj_pd {
 	uint32_t refs; /* QPs, MRs, MWs, SRQs and AHs */
 };
 
+/* What is taken from the quota of the session's user for a mapping. */
+struct mr_cost {
+	uint64_t bytes; /* QUOTA_REG_MEM */
+	uint32_t fds;   /* QUOTA_FDS */
+	uint32_t maps;  /* QUOTA_MAPS */
+};
+
 struct obj_mr {
 	struct mr mr;
 	struct session *s;
 	struct obj_pd *pd;
 	struct mrmap *map;
+	struct mr_cost cost; /* of map */
 	uint32_t handle;
-	bool lost; /* its memory failed: out of the key table, kept for its owner to deregister */
+	bool lost;  /* its memory failed: hidden, kept for its owner to deregister or change */
+	bool going; /* its session ends: hidden, to be freed once no window is bound to it */
 };
 
 struct obj_channel {
@@ -65,6 +76,8 @@ struct obj_mw {
 	struct session *s;
 	struct obj_pd *pd;
 	uint32_t handle;
+	bool hidden;    /* its session ends */
+	bool releasing; /* within mw_release: hidden until it is unbound */
 };
 
 struct obj_srq {
@@ -108,16 +121,24 @@ struct obj_qp {
 	 * none. A QP that has migrated since goes by alt_hop.
 	 */
 	uint8_t hop[16], alt_hop[16];
-	uint32_t nmembers; /* multicast groups it is in */
+	/* Claims on the addresses of both paths, in no order; NULL: none. */
+	struct triple *triple[2];
+	uint32_t nmembers;   /* multicast groups it is in */
+	uint32_t wrong_keys; /* of its peer, at the last look (guess.c) */
 	TAILQ_ENTRY(obj_qp) dev_link;
 	LIST_ENTRY(obj_qp) worker_link;
 };
 
 struct session {
 	TAILQ_ENTRY(session) link;
+	TAILQ_ENTRY(session) new_link; /* as long as it is IPC_STATE_NEW */
+	uint64_t deadline_ns;          /* of its HELLO */
 	struct daemon *d;
 	struct watch w; /* the connection */
 	struct ipc_peer peer;
+	struct quota_user *user;  /* of peer.uid: who pays for what the client owns */
+	bool kept;                /* by the broker, too */
+	struct broker_wait *wait; /* its request waits for the broker; else NULL */
 	enum ipc_state state;
 	uint32_t id;         /* for urocectl */
 	uint32_t client_pid; /* as the client says, in its own namespace */
@@ -126,13 +147,18 @@ struct session {
 	struct ipc_segment doorbells;
 	uint32_t ndoorbells; /* that workers watch */
 	struct ipc_arena *arena;
+	size_t arena_bytes; /* taken from the quota for it */
+	uint32_t arena_fds; /* taken from the quota for it */
 	struct events_async async;
 	struct idtab pds, mrs, mws, channels, cqs, srqs, qps, ah_ids;
+	struct mrkept *mrkept; /* what the client adopted memory into; NULL: nothing yet */
 	uint8_t token[UROCE_TOKEN_BYTES]; /* of EXPORT */
 	bool exported;
 	struct qp_ah_table ahs; /* by the low bits of ah_ids */
 	/* By worker, which alone touches its list: to look at all QPs after a doorbell overflow. */
 	struct session_qps worker_qps[UROCE_MAX_WORKERS];
+	/* the worker's: where its look at all of worker_qps goes on; NULL: nowhere */
+	struct obj_qp *worker_scan[UROCE_MAX_WORKERS];
 };
 
 /* A request as its handler sees it, and the reply it fills in. */
@@ -140,6 +166,7 @@ struct ctrl_req {
 	const void *body; /* of the operation's size: checked */
 	const int *fds;
 	unsigned nfds;
+	const struct mrmap_found *found; /* REG_MR, REREG_MR: of the memory, with fds */
 };
 #define CTRL_REP_FDS (UROCE_MAX_WORKERS + 2)
 struct ctrl_rep {
@@ -147,17 +174,34 @@ struct ctrl_rep {
 	int fds[CTRL_REP_FDS];
 	bool close_fd[CTRL_REP_FDS]; /* not needed once it was sent */
 	unsigned nfds;
+	char why[UROCE_CTRL_MAX_WHY]; /* a refusal's sentence, NUL terminated; "": none */
 };
 void ctrl_rep_fd(struct ctrl_rep *rep, int fd, bool close_it);
 /* Where a ring lies, with its segment's descriptor if the client has not got it yet. */
 void ctrl_rep_ring(struct ctrl_rep *rep, struct session *s, const struct ipc_extent *ext,
 		   uint32_t entries, uint32_t stride, struct uroce_ring_loc *loc);
 
+/*
+ * Ring memory of the context, which counts as its user's. 0, or -errno of ipc_arena_alloc: -ENOMEM
+ * beyond a limit.
+ */
+int session_ring_alloc(struct session *s, size_t bytes, struct ipc_extent *ext);
+
 /* Take the connections that wait on the listening socket. 0 or -errno. */
 int session_listen(struct daemon *d);
 void session_unlisten(struct daemon *d);
+/*
+ * Go on with a request that waited for the broker: found is what it asked for, fds are what found
+ * names and stay the caller's. -EPROTO in it: the connection cannot go on. refusal: not 0: a
+ * positive errno, the answer.
+ */
+void session_found(struct session *s, struct ipc_msg *m, int refusal,
+		   const struct mrmap_found *found, const int *fds);
 /* End the connection and destroy everything the client owns. */
 void session_destroy(struct session *s);
+
+/* request.c: the connection has something to read. */
+void session_ready(struct watch *w, uint32_t events);
 
 /* dispatch.c: run the handler of op. 0 and a reply, or a positive errno. */
 int dispatch(struct session *s, uint16_t op, const struct ctrl_req *req, struct ctrl_rep *rep);
@@ -179,6 +223,12 @@ ctrl_handler show, impair, capture, set;
 
 /* May it do what hurts or shows other clients? Who looks only may not. */
 bool session_may_change(const struct session *s);
+/*
+ * May s see what owner has? Its own user and the privileged ones may. Others see what ss(8) shows
+ * everybody of sockets, and none of what it takes to reach memory or to pose as a peer: keys,
+ * addresses of memory, QPNs, PSNs.
+ */
+bool session_may_see(const struct session *s, const struct session *owner);
 
 /* A PD of s with the number of another, or with a new one if shared is NULL. 0 or ENOMEM. */
 int pd_make(struct session *s, struct pd_id *shared, uint32_t *handle);
@@ -200,6 +250,8 @@ void mw_detach_all(struct session *s);
 void qp_free_all(struct session *s);
 void mw_free_all(struct session *s);
 void mr_free_all(struct session *s);
+/* After the regions: the descriptors that the session keeps for them. */
+void mr_kept_free(struct session *s);
 void ah_free_all(struct session *s);
 void srq_free_all(struct session *s);
 void cq_free_all(struct session *s);
@@ -210,6 +262,9 @@ void pd_free_all(struct session *s);
 void cq_failed(struct obj_cq *cq);
 /* The same of an SRQ (EVT-09). */
 void srq_failed(struct obj_srq *srq);
+
+/* The QP is gone, or as new: others may have its triples. */
+void qp_triples_release(struct obj_qp *q);
 
 /* Neighbour ip of dev has this MAC now: QPs that go through it are told. */
 void qp_hop_resolved(struct device *dev, const uint8_t ip[16], const uint8_t mac[6]);
@@ -230,8 +285,21 @@ pow2_at_least(uint32_t n)
 	return n <= 1 ? 1 : 1u << (32 - __builtin_clz(n - 1));
 }
 
-/* Regions whose memory failed under them (a file truncated) lose their keys. */
+/* Give mr an unpredictable key and make it visible to workers. 0 or -ENOMEM: the table is full. */
+int mr_key_add(struct daemon *d, struct mr *mr);
+
+/*
+ * Unbind every window, of whatever session, that is bound to a region which is going or lost. Those
+ * regions are hidden, and every worker was quiescent since: no window becomes bound to one any
+ * more. Waits until workers have let go of the windows. A region is unmapped after this only.
+ */
+void mw_release(struct daemon *d);
+
+/* Regions whose memory failed under them (a file truncated) lose their keys and windows. */
 void mr_sweep_lost(struct daemon *d);
+
+/* guess.c, some times a second: tell of peers that try R_Keys until one is right (MEM-01). */
+void guess_look(struct device *dev);
 
 /* Unpredictable bits. */
 uint32_t random_u32(void);

@@ -212,16 +212,19 @@ show_drops(const struct device *dev, json_t *out)
 }
 
 static void
-show_client(const struct session *s, json_t *out)
+show_client(const struct session *s, bool all, json_t *out)
 {
 	json_t *o = json_object();
 
 	show_set_int(o, "client", s->id);
+	show_set_int(o, "uid", s->peer.uid);
+	show_set(o, "device", json_string(s->dev->name));
+	json_array_append_new(out, o);
+	if (!all)
+		return;
 	show_set(o, "program", json_string(s->comm));
 	show_set_int(o, "pid", s->peer.pid);
 	show_set_int(o, "own_pid", s->client_pid);
-	show_set_int(o, "uid", s->peer.uid);
-	show_set(o, "device", json_string(s->dev->name));
 	show_set_int(o, "qps", s->qps.used);
 	show_set_int(o, "cqs", s->cqs.used);
 	show_set_int(o, "mrs", s->mrs.used);
@@ -230,13 +233,13 @@ show_client(const struct session *s, json_t *out)
 	show_set_int(o, "ring_bytes", (int64_t)ipc_arena_bytes(s->arena));
 	show_set(o, "huge", json_boolean(ipc_arena_huge(s->arena)));
 	show_set_int(o, "events_lost", (int64_t)s->async.lost);
-	json_array_append_new(out, o);
 }
 
 static const struct {
 	const char *what;
 	void (*device)(const struct device *dev, json_t *out);
-	void (*session)(const struct session *s, json_t *out); /* QPs take an argument: NULL too */
+	/* all: the asker may see everything of s. QPs take an argument: NULL too */
+	void (*session)(const struct session *s, bool all, json_t *out);
 } topics[] = {
 	{"device", show_device, NULL}, {"port", show_port, NULL},
 	{"gid", show_gid, NULL},       {"neigh", show_neigh, NULL},
@@ -248,8 +251,9 @@ static const struct {
 
 /* NULL: no such topic. */
 static json_t *
-topic_json(struct daemon *d, const struct uroce_show_req *req)
+topic_json(const struct session *asker, const struct uroce_show_req *req)
 {
+	struct daemon *d = asker->d;
 	json_t *out, *all;
 	struct session *s;
 	unsigned t = 0;
@@ -267,9 +271,10 @@ topic_json(struct daemon *d, const struct uroce_show_req *req)
 		if (s->state != IPC_STATE_CONTEXT || topics[t].device != NULL)
 			continue;
 		if (topics[t].session != NULL)
-			topics[t].session(s, out);
+			topics[t].session(s, session_may_see(asker, s), out);
 		else
-			show_qps(s, req->has_arg ? (int64_t)req->arg : -1, out);
+			show_qps(s, session_may_see(asker, s),
+				 req->has_arg ? (int64_t)req->arg : -1, out);
 	}
 	return all;
 }
@@ -318,6 +323,6 @@ show(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 
 	if (memchr(q->what, '\0', sizeof(q->what)) == NULL)
 		return EINVAL;
-	all = topic_json(s->d, q);
+	all = topic_json(s, q);
 	return all == NULL ? ENOENT : show_send(all, rp, &rep->bytes);
 }

@@ -26,9 +26,12 @@ json_t *show_access(uint32_t access);
 /* Send all, which is used up, with rep; *bytes: of JSON. 0, or a positive errno. */
 int show_send(json_t *all, struct ctrl_rep *rep, uint64_t *bytes);
 
-/* show_obj.c: everything of a kind that s owns; qpn: this QP only, or -1. */
-void show_qps(const struct session *s, int64_t qpn, json_t *out);
-void show_cqs(const struct session *s, json_t *out);
-void show_mrs(const struct session *s, json_t *out);
+/*
+ * show_obj.c: every object of a kind that s owns; all: with everything of it, else with what
+ * strangers may see (session_may_see). qpn: this QP only, or -1; strangers cannot find one by it.
+ */
+void show_qps(const struct session *s, bool all, int64_t qpn, json_t *out);
+void show_cqs(const struct session *s, bool all, json_t *out);
+void show_mrs(const struct session *s, bool all, json_t *out);
 
 #endif

@@ -21,14 +21,17 @@ show_access(uint32_t access)
 			    access & MEM_MW_BIND ? ",mw_bind" : "");
 }
 
-/* An object that says whose it is. */
+/* An object that says whose it is: its user, to strangers. */
 static json_t *
-owned_by(const struct session *s)
+owned_by(const struct session *s, bool all)
 {
 	json_t *o = json_object();
 
-	show_set_int(o, "client", s->id);
-	show_set_int(o, "pid", s->peer.pid);
+	if (all) {
+		show_set_int(o, "client", s->id);
+		show_set_int(o, "pid", s->peer.pid);
+	}
+	show_set_int(o, "uid", s->peer.uid);
 	show_set(o, "device", json_string(s->dev->name));
 	return o;
 }
@@ -58,7 +61,10 @@ put_requester(json_t *o, const struct qp *qp)
 	show_set_int(o, "rnr_retry", qp->attr.rnr_retry);
 	show_set_int(o, "rnr_left", snd->rnr_left);
 	show_set(o, "rnr_wait", json_boolean(snd->rnr_wait));
-	show_set_int(o, "timeout_us", (int64_t)(snd->timeout_ns / 1000));
+	show_set_int(o, "timeout_us", (int64_t)(qp->loss.timeout_ns / 1000));
+	show_set_int(o, "round_trip_us", (int64_t)qp->loss.srtt_ns / 1000);
+	show_set_int(o, "probe_after_us", (int64_t)(snd->wait_ns / 1000));
+	show_set_int(o, "window", snd->window);
 }
 
 static void
@@ -71,6 +77,7 @@ put_responder(json_t *o, const struct qp *qp)
 	show_set_int(o, "expected_psn", rcv->epsn);
 	show_set_int(o, "msn", rcv->msn);
 	show_set_int(o, "reads_in", rcv->rdq_n);
+	show_set_int(o, "wrong_keys", qp->wrong_keys.total);
 }
 
 /* Where a path's frames go. */
@@ -94,20 +101,23 @@ put_alternate(json_t *o, const struct qp *qp)
 }
 
 static json_t *
-qp_json(const struct obj_qp *q)
+qp_json(const struct obj_qp *q, bool all)
 {
 	static const char *const type[] = {
 		[QP_TYPE_RC] = "RC", [QP_TYPE_UC] = "UC", [QP_TYPE_UD] = "UD"};
 	const struct qp *qp = q->qp;
-	json_t *o = owned_by(q->s);
+	json_t *o = owned_by(q->s, all);
 
-	show_set_int(o, "qpn", qp->qpn);
+	if (all)
+		show_set_int(o, "qpn", qp->qpn);
 	show_set(o, "type", json_string(type[qp->type]));
 	show_set(o, "state", json_string(qp_state_name[qp->state]));
-	show_set_int(o, "worker", qp->worker);
-	show_set_int(o, "dest_qpn", qp->attr.dest_qp_num);
 	show_set(o, "local", show_gid_text(qp->sgid));
 	show_set(o, "remote", show_gid_text(qp->dgid));
+	if (!all)
+		return o;
+	show_set_int(o, "worker", qp->worker);
+	show_set_int(o, "dest_qpn", qp->attr.dest_qp_num);
 	show_set(o, "path", path_kind(qp->loopback, qp->path_ok));
 	put_alternate(o, qp);
 	show_set_int(o, "path_mtu", qp->mtu);
@@ -117,26 +127,29 @@ qp_json(const struct obj_qp *q)
 }
 
 void
-show_qps(const struct session *s, int64_t qpn, json_t *out)
+show_qps(const struct session *s, bool all, int64_t qpn, json_t *out)
 {
 	const struct obj_qp *q;
 	uint32_t pos = 0;
 
 	while ((q = idtab_next(&s->qps, &pos)) != NULL) {
-		if (qpn < 0 || q->qp->qpn == qpn)
-			json_array_append_new(out, qp_json(q));
+		if (qpn < 0 || (all && q->qp->qpn == qpn))
+			json_array_append_new(out, qp_json(q, all));
 	}
 }
 
 void
-show_cqs(const struct session *s, json_t *out)
+show_cqs(const struct session *s, bool all, json_t *out)
 {
 	const struct obj_cq *q;
 	uint32_t pos = 0;
 
 	while ((q = idtab_next(&s->cqs, &pos)) != NULL) {
-		json_t *o = owned_by(s);
+		json_t *o = owned_by(s, all);
 
+		json_array_append_new(out, o);
+		if (!all)
+			continue;
 		show_set_int(o, "cq", q->cq.id);
 		show_set_int(o, "entries", q->cq.ring->mask + 1);
 		show_set_int(o, "posted", q->cq.ring->prod);
@@ -146,12 +159,11 @@ show_cqs(const struct session *s, json_t *out)
 		show_set(o, "channel", json_boolean(q->channel != NULL));
 		show_set_int(o, "queues", q->refs);
 		show_set(o, "error", json_boolean(q->cq.dead));
-		json_array_append_new(out, o);
 	}
 }
 
 void
-show_mrs(const struct session *s, json_t *out)
+show_mrs(const struct session *s, bool all, json_t *out)
 {
 	static const char *const path[] = {
 		[UROCE_MR_PATH_COPY] = "copy",
@@ -162,8 +174,11 @@ show_mrs(const struct session *s, json_t *out)
 	uint32_t pos = 0;
 
 	while ((m = idtab_next(&s->mrs, &pos)) != NULL) {
-		json_t *o = owned_by(s);
+		json_t *o = owned_by(s, all);
 
+		json_array_append_new(out, o);
+		if (!all)
+			continue;
 		show_set(o, "key", show_hex(m->mr.key));
 		show_set(o, "address", show_hex(m->mr.va));
 		show_set(o, "iova", show_hex(m->mr.iova));
@@ -171,6 +186,5 @@ show_mrs(const struct session *s, json_t *out)
 		show_set(o, "access", show_access(m->mr.access));
 		show_set(o, "path", json_string(path[mrmap_path(m->map)]));
 		show_set(o, "failed", json_boolean(mrmap_failed(m->map)));
-		json_array_append_new(out, o);
 	}
 }

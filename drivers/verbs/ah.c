@@ -2,6 +2,8 @@
 /* Address handles: the daemon resolves and keeps them, a UD WQE names one by its handle. */
 #include "uv.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,6 +41,18 @@ uv_ah_attr_in(struct ibv_ah_attr *to, const struct uroce_ah_attr *from)
 	to->dlid = from->dlid;
 }
 
+void
+uv_ah_explain(const struct ibv_ah_attr *attr, const char *what)
+{
+	int err = errno;
+
+	if (attr->is_global || getenv("UROCE_VERBOSE") == NULL)
+		return;
+	fprintf(stderr,
+		"uroce: %s: RoCE needs a GRH: -g 1 (is_global = 1 and grh.sgid_index = 1)\n", what);
+	errno = err;
+}
+
 struct ibv_ah *
 uv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
@@ -50,6 +64,7 @@ uv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 		return NULL;
 	uv_ah_attr_out(&req.attr, attr);
 	if (uv_call(pd->context, UROCE_CTRL_CREATE_AH, &req, sizeof(req), &rep, sizeof(rep))) {
+		uv_ah_explain(attr, "ibv_create_ah");
 		free(ah);
 		return NULL;
 	}

@@ -6,6 +6,7 @@
  * Fork: the child inherits descriptors and shared rings that are the parent's. Its copies of the
  * control sockets are closed at once (else the daemon would not notice that the parent died) and
  * its contexts are marked lost: every operation fails there, none reaches the parent's queues.
+ * The list of contexts is changed by single stores, so the child can walk it whoever held its lock.
  */
 #include "uv.h"
 
@@ -14,15 +15,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "fork.h"
 
 static struct {
 	pthread_mutex_t mutex;
 	struct uv_context *list;
 } open_contexts = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-static const struct verbs_context_ops uv_ops = {
+const struct verbs_context_ops uv_context_ops = {
 	.alloc_mw = uv_alloc_mw,
 	.alloc_parent_domain = uv_alloc_parent_domain,
 	.alloc_pd = uv_alloc_pd,
@@ -69,12 +72,32 @@ static const struct verbs_context_ops uv_ops = {
 	.unimport_pd = uv_unimport_pd,
 };
 
+/*
+ * The daemon's word on a refusal, such as the limit that was reached: all that the caller gets is
+ * an errno. A line a second, whatever the program tries.
+ */
+static void
+tell_why(const char *why)
+{
+	static time_t last; /* two threads in the same moment: one line more */
+	time_t now = time(NULL);
+
+	if (*why == '\0' || __atomic_exchange_n(&last, now, __ATOMIC_RELAXED) == now)
+		return;
+	fprintf(stderr, "uroce: uroced refuses: %s\n", why);
+}
+
 int
 uv_call_fds(struct ibv_context *ibctx, struct ipc_call *call)
 {
 	struct uv_context *ctx = uv_context_of(ibctx);
-	int rc = -ipc_client_call(&ctx->ipc, call);
+	int rc;
 
+	fork_enter(); /* the connection is the parent's */
+	rc = -ipc_client_call(&ctx->ipc, call);
+
+	if (rc)
+		tell_why(call->why);
 	if (rc == EIO || rc == EPROTO)
 		uv_context_alive(ctx);
 	if (rc)
@@ -132,6 +155,7 @@ uv_context_by_cmd_fd(int cmd_fd)
 {
 	struct uv_context *ctx;
 
+	fork_enter();
 	pthread_mutex_lock(&open_contexts.mutex);
 	for (ctx = open_contexts.list; ctx; ctx = ctx->next) {
 		if (ctx->vctx.context.cmd_fd == cmd_fd)
@@ -147,6 +171,7 @@ uv_call_device(const char *device, uint16_t op, const void *req, size_t req_len,
 {
 	int rc = ENODEV, saved = errno;
 
+	fork_enter();
 	pthread_mutex_lock(&open_contexts.mutex);
 	for (struct uv_context *ctx = open_contexts.list; ctx && rc == ENODEV; ctx = ctx->next) {
 		struct ibv_context *ibctx = &ctx->vctx.context;
@@ -171,41 +196,31 @@ uv_context_alive(struct uv_context *ctx)
 }
 
 static void
-fork_prepare(void)
+context_fork_child(void)
 {
-	pthread_mutex_lock(&open_contexts.mutex);
-	uv_event_fork_prepare();
-}
-
-static void
-fork_parent(void)
-{
-	uv_event_fork_done(false);
-	pthread_mutex_unlock(&open_contexts.mutex);
-}
-
-static void
-fork_child(void)
-{
+	pthread_mutex_init(&open_contexts.mutex, NULL);
 	for (struct uv_context *ctx = open_contexts.list; ctx; ctx = ctx->next) {
 		ctx->lost = ctx->forked = true;
 		pthread_mutex_init(&ctx->obj_mutex, NULL);
+		pthread_mutex_init(&ctx->seg_mutex, NULL);
 		ipc_client_abandon(&ctx->ipc);
 	}
-	uv_event_fork_done(true);
-	pthread_mutex_unlock(&open_contexts.mutex);
+}
+
+static struct fork_part context_fork = {.child = context_fork_child};
+
+static __attribute__((constructor)) void
+context_fork_install(void)
+{
+	fork_part_add(&context_fork);
 }
 
 static void
 context_link(struct uv_context *ctx)
 {
-	static bool fork_handled;
-
 	pthread_mutex_lock(&open_contexts.mutex);
 	ctx->next = open_contexts.list;
-	open_contexts.list = ctx;
-	if (!fork_handled)
-		fork_handled = pthread_atfork(fork_prepare, fork_parent, fork_child) == 0;
+	__atomic_store_n(&open_contexts.list, ctx, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&open_contexts.mutex);
 }
 
@@ -214,10 +229,11 @@ context_unlink(struct uv_context *ctx)
 {
 	struct uv_context **p;
 
+	fork_enter();
 	pthread_mutex_lock(&open_contexts.mutex);
 	for (p = &open_contexts.list; *p; p = &(*p)->next) {
 		if (*p == ctx) {
-			*p = ctx->next;
+			__atomic_store_n(p, ctx->next, __ATOMIC_RELEASE);
 			break;
 		}
 	}
@@ -257,8 +273,9 @@ context_workers(struct uv_context *ctx, const struct uroce_hello_rep *rep, const
 		ctx->worker[i].db = (struct uroce_db_ring *)((char *)ctx->db_seg + off);
 	}
 	ctx->worker_mask = rep->worker_mask;
-	ctx->yield = rep->flags & UROCE_HELLO_YIELD;
-	return rep->worker_mask < rep->nworkers ? 0 : EPROTO;
+	if (rep->worker_mask >= rep->nworkers)
+		return EPROTO;
+	return uv_poll_mode(rep->flags & UROCE_HELLO_YIELD, &ctx->poll);
 }
 
 /* Connects and introduces itself. 0 or a positive errno; context_release undoes either. */
@@ -267,6 +284,7 @@ context_hello(struct uv_context *ctx, const char *device)
 {
 	struct uroce_hello_rep rep;
 	int fds[UROCE_MAX_WORKERS + 2];
+	char why[UROCE_CTRL_MAX_WHY + 1];
 	unsigned int nfds;
 	int rc;
 
@@ -276,9 +294,10 @@ context_hello(struct uv_context *ctx, const char *device)
 			strerror(rc));
 		return rc;
 	}
-	rc = -ipc_client_hello(&ctx->ipc, device, &rep, fds, &nfds);
+	rc = -ipc_client_hello(&ctx->ipc, device, &rep, fds, &nfds, why);
 	if (rc) {
-		fprintf(stderr, "uroce: uroced refuses %s: %s\n", device, strerror(rc));
+		fprintf(stderr, "uroce: uroced refuses %s: %s%s%s\n", device, strerror(rc),
+			*why ? ": " : "", why);
 		return rc;
 	}
 	if (rep.nworkers == 0 || rep.nworkers > UROCE_MAX_WORKERS || nfds != rep.nworkers + 2) {
@@ -304,6 +323,7 @@ uv_alloc_context(struct ibv_device *device, int cmd_fd, void *priv)
 	int rc;
 
 	(void)priv;
+	fork_enter();
 	ctx = _verbs_init_and_alloc_context(device, cmd_fd, sizeof(*ctx),
 					    &((struct uv_context *)NULL)->vctx, 0);
 	if (!ctx)
@@ -318,7 +338,7 @@ uv_alloc_context(struct ibv_device *device, int cmd_fd, void *priv)
 		errno = rc;
 		return NULL;
 	}
-	verbs_set_ops(&ctx->vctx, &uv_ops);
+	verbs_set_ops(&ctx->vctx, &uv_context_ops);
 	ctx->vctx.context.num_comp_vectors = (int)ctx->nworkers;
 	context_link(ctx);
 	uv_share_offer(ctx, device->name);

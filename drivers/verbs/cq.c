@@ -10,11 +10,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Empty polls between looks at the control socket; those of a thread that yields take far longer.
- */
-#define UV_ALIVE_CHECK_POLLS  (1u << 16)
-#define UV_ALIVE_CHECK_YIELDS (1u << 10)
-
 /* The wc_flags that programs know; SOLICITED is uroce's own. */
 #define UV_WC_FLAGS (UROCE_CQE_GRH | UROCE_CQE_WITH_IMM | UROCE_CQE_WITH_INV)
 
@@ -53,7 +48,7 @@ cq_request(struct uv_context *ctx, uint16_t op, const void *req, size_t req_len,
 		return rc;
 	rc = uv_map_rings(ctx, &loc, &hdr_bytes, ring, 1, fds, call.rep_nfds);
 	if (rc == 0 && (!*ring || rep->ring.stride != sizeof(struct uroce_cqe)))
-		rc = EPROTO;
+		rc = uv_fail(EPROTO);
 	return rc;
 }
 
@@ -86,6 +81,7 @@ cq_create(struct uv_context *ctx, struct uv_cq *cq, int cqe, struct ibv_comp_cha
 	}
 	cq->vcq.cq.handle = rep.handle;
 	cq->channel_fd = channel ? channel->fd : -1;
+	cq->awaited_ns = UV_CQ_QUIET;
 	cq_attach_ring(cq, ring, &rep.ring);
 	uv_lost_add_cq(ctx, cq);
 	return 0;
@@ -153,11 +149,11 @@ uv_resize_cq(struct ibv_cq *ibcq, int cqe)
 	int rc;
 
 	if (cqe < 1)
-		return EINVAL;
+		return uv_fail(EINVAL);
 	/* Before the request: once the daemon has moved there is no way back. */
 	old = uv_cq_old_alloc(cq);
 	if (!old)
-		return ENOMEM;
+		return uv_fail(ENOMEM);
 	/*
 	 * Others wait for the whole exchange: an arm that they stored in the old ring after the
 	 * daemon had looked there would be lost.
@@ -235,21 +231,6 @@ uv_cq_publish(struct uv_cq *cq)
 	__atomic_store_n(&cq->hdr->cons, cq->cons, __ATOMIC_RELEASE);
 }
 
-int
-uv_cq_idle(struct uv_cq *cq, uint32_t polls)
-{
-	struct uv_context *ctx = uv_context_of(cq->vcq.cq.context);
-
-	if (uv_unlikely(__atomic_load_n(&cq->hdr->error, __ATOMIC_RELAXED)))
-		return -EIO;
-	if (uv_unlikely(polls % (ctx->yield ? UV_ALIVE_CHECK_YIELDS : UV_ALIVE_CHECK_POLLS) == 0))
-		uv_context_alive(ctx);
-	if (!ctx->yield || !uv_idle_round(cq))
-		return 0;
-	uv_idle_pause();
-	return 1;
-}
-
 static void
 wc_fill(struct ibv_wc *wc, const struct uroce_cqe *cqe)
 {
@@ -280,10 +261,12 @@ cq_take(struct uv_cq *cq, int num, struct ibv_wc *wc, uint32_t *empty)
 		wc_fill(&wc[n++], cqe);
 		uv_cq_take(cq);
 	}
-	if (n)
+	if (n) {
+		uv_cq_traffic(cq);
 		uv_cq_publish(cq);
-	else
+	} else {
 		*empty = ++cq->empty_polls;
+	}
 	uv_unlock(&cq->lock);
 	return n;
 }

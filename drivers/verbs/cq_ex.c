@@ -32,6 +32,7 @@ cq_ex_begin(struct uv_cq *cq, uint32_t *empty)
 {
 	uv_lock(&cq->lock);
 	if (cq_ex_advance(cq) == 0) {
+		uv_cq_traffic(cq);
 		uv_idle_busy();
 		return 0;
 	}
@@ -48,7 +49,7 @@ cq_ex_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	int rc;
 
 	if (attr && attr->comp_mask)
-		return EINVAL;
+		return uv_fail(EINVAL);
 	if (uv_unlikely(uv_context_of(ex->context)->lost)) {
 		rc = uv_lost_poll(cq);
 		if (rc <= 0)

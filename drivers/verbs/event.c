@@ -11,7 +11,9 @@
  * or an object destroyed, stale messages are dropped from the head of the queue: a descriptor is
  * readable only while its oldest event is live.
  *
- * One lock covers ids, counts and reading. Nothing blocks while it is held.
+ * One lock covers ids, counts and reading. Nothing blocks while it is held. It is not held across a
+ * fork (fork.h): the list of descriptors is changed by single stores, and a child has no use for
+ * the ids that it inherits.
  */
 #include "uv.h"
 
@@ -23,6 +25,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include <rdma/ib_user_verbs.h>
+#include "fork.h"
 
 /* A descriptor that events are read from. */
 struct event_fd {
@@ -54,6 +57,19 @@ union event_msg {
 	struct ib_uverbs_async_event_desc async;
 };
 
+static void
+events_lock(void)
+{
+	fork_enter();
+	pthread_mutex_lock(&events.mutex);
+}
+
+static void
+events_unlock(void)
+{
+	pthread_mutex_unlock(&events.mutex);
+}
+
 static int
 slots_grow(void)
 {
@@ -75,7 +91,7 @@ uv_ref_add(struct uv_ref *ref, void *element)
 {
 	int rc = 0;
 
-	pthread_mutex_lock(&events.mutex);
+	events_lock();
 	if (!events.free)
 		rc = slots_grow();
 	if (rc == 0) {
@@ -86,7 +102,7 @@ uv_ref_add(struct uv_ref *ref, void *element)
 		s->ref = ref;
 		*ref = (struct uv_ref){.id = (uint64_t)s->gen << 32 | i, .element = element};
 	}
-	pthread_mutex_unlock(&events.mutex);
+	events_unlock();
 	return rc;
 }
 
@@ -104,7 +120,7 @@ ref_find(uint64_t id)
 void
 uv_ref_drop(struct uv_ref *ref)
 {
-	pthread_mutex_lock(&events.mutex);
+	events_lock();
 	if (ref_find(ref->id) == ref) {
 		uint32_t i = (uint32_t)ref->id;
 
@@ -113,7 +129,7 @@ uv_ref_drop(struct uv_ref *ref)
 		events.slot[i].next_free = events.free;
 		events.free = i + 1;
 	}
-	pthread_mutex_unlock(&events.mutex);
+	events_unlock();
 }
 
 void
@@ -174,10 +190,10 @@ fd_add(struct uv_context *ctx, int fd, bool async, uint32_t handle)
 	if (!e)
 		return ENOMEM;
 	*e = (struct event_fd){.ctx = ctx, .fd = fd, .async = async, .handle = handle};
-	pthread_mutex_lock(&events.mutex);
+	events_lock();
 	e->next = events.fds;
-	events.fds = e;
-	pthread_mutex_unlock(&events.mutex);
+	__atomic_store_n(&events.fds, e, __ATOMIC_RELEASE);
+	events_unlock();
 	return 0;
 }
 
@@ -220,13 +236,13 @@ uv_event_channel_handle(struct uv_context *ctx, int fd, uint32_t *handle)
 {
 	struct event_fd *e;
 
-	pthread_mutex_lock(&events.mutex);
+	events_lock();
 	e = fd_find(fd);
 	if (e && (e->async || e->ctx != ctx))
 		e = NULL;
 	if (e)
 		*handle = e->handle;
-	pthread_mutex_unlock(&events.mutex);
+	events_unlock();
 	return e != NULL;
 }
 
@@ -235,43 +251,49 @@ uv_event_close(int fd)
 {
 	struct event_fd **p;
 
-	pthread_mutex_lock(&events.mutex);
+	events_lock();
 	for (p = &events.fds; *p; p = &(*p)->next) {
 		if ((*p)->fd == fd) {
 			struct event_fd *e = *p;
 
-			*p = e->next;
+			__atomic_store_n(p, e->next, __ATOMIC_RELEASE);
 			free(e);
 			break;
 		}
 	}
-	pthread_mutex_unlock(&events.mutex);
+	events_unlock();
 	return close(fd);
 }
 
 void
 uv_event_forget(struct uv_context *ctx)
 {
-	pthread_mutex_lock(&events.mutex);
+	events_lock();
 	for (struct event_fd *e = events.fds; e; e = e->next) {
 		if (e->ctx == ctx)
 			e->ctx = NULL;
 	}
-	pthread_mutex_unlock(&events.mutex);
+	events_unlock();
 }
 
-void
-uv_event_fork_prepare(void)
+static void
+event_fork_child(void)
 {
-	pthread_mutex_lock(&events.mutex);
-}
-
-void
-uv_event_fork_done(bool child)
-{
-	for (struct event_fd *e = events.fds; child && e; e = e->next)
+	pthread_mutex_init(&events.mutex, NULL);
+	for (struct event_fd *e = events.fds; e; e = e->next)
 		e->ctx = NULL;
-	pthread_mutex_unlock(&events.mutex);
+	/* Another thread may have been changing them. Freeing takes locks: the parent's stay. */
+	events.slot = NULL;
+	events.nslots = 0;
+	events.free = 0;
+}
+
+static struct fork_part event_fork = {.child = event_fork_child};
+
+static __attribute__((constructor)) void
+event_fork_install(void)
+{
+	fork_part_add(&event_fork);
 }
 
 /* Does an asynchronous event name an object, rather than the port or the device? */
@@ -341,12 +363,12 @@ fd_trim(struct event_fd *e)
 void
 uv_event_purge(struct uv_context *ctx, int channel_fd)
 {
-	pthread_mutex_lock(&events.mutex);
+	events_lock();
 	for (struct event_fd *e = events.fds; e; e = e->next) {
 		if (e->ctx == ctx && (e->async || e->fd == channel_fd))
 			fd_trim(e);
 	}
-	pthread_mutex_unlock(&events.mutex);
+	events_unlock();
 }
 
 /*
@@ -412,10 +434,10 @@ uv_event_read(int fd, void *buf, size_t len)
 	for (;;) {
 		struct pollfd pfd = {.fd = fd, .events = POLLIN};
 
-		pthread_mutex_lock(&events.mutex);
+		events_lock();
 		e = fd_find(fd);
 		n = e ? fd_take(e, &m) : 0;
-		pthread_mutex_unlock(&events.mutex);
+		events_unlock();
 		if (!e)
 			return read(fd, buf, len);
 		if (n >= 0) {

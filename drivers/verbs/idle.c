@@ -6,8 +6,8 @@
 
 __thread struct uv_idle uv_idle;
 
-static uint64_t
-now_ns(void)
+uint64_t
+uv_idle_now_ns(void)
 {
 	struct timespec ts;
 
@@ -15,28 +15,35 @@ now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-static void
-yield(uint64_t now)
+bool
+uv_idle_sleeps(uint64_t now_ns)
 {
-	uint64_t after;
+	uint64_t first = uv_idle.waking ? UV_YIELD_WAKING_NS : UV_YIELD_NS;
 
-	if (uv_idle.alone_until_ns > now)
-		return;
-	sched_yield();
-	after = now_ns();
-	uv_idle.alone_until_ns = after - now < UV_ALONE_YIELD_NS ? after + UV_ALONE_NS : 0;
+	if (uv_idle.since_ns == 0)
+		uv_idle.since_ns = now_ns;
+	return now_ns - uv_idle.since_ns >= (uv_idle.sleep_ns != 0 ? uv_idle.sleep_ns : first);
 }
 
 void
-uv_idle_pause(void)
+uv_idle_yield(uint64_t now_ns)
+{
+	uint64_t after;
+
+	if (uv_idle.alone_until_ns > now_ns)
+		return;
+	sched_yield();
+	after = uv_idle_now_ns();
+	uv_idle.alone_until_ns = after - now_ns < UV_ALONE_YIELD_NS ? after + UV_ALONE_NS : 0;
+}
+
+void
+uv_idle_sleep(bool outstanding)
 {
 	static const struct timespec shortest = {.tv_nsec = 1};
-	uint64_t now = now_ns();
+	uint64_t waited;
 
-	if (uv_idle.since_ns == 0)
-		uv_idle.since_ns = now;
-	if (now - uv_idle.since_ns < (uv_idle.waking ? UV_YIELD_WAKING_NS : UV_YIELD_NS))
-		yield(now);
-	else
-		nanosleep(&shortest, NULL);
+	nanosleep(&shortest, NULL);
+	waited = uv_idle_now_ns() - uv_idle.since_ns;
+	uv_idle.sleep_ns = outstanding ? waited + UV_YIELD_NS : 2 * waited;
 }

@@ -1,23 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a thread does that finds its CQ empty on cores that the daemon shares (UROCE_HELLO_YIELD).
+ * How a thread gives up its core when it finds its CQ empty. Whether it does so is cq_idle.c's
+ * decision; here is how often, and for how long.
  *
- * At first it yields: with the daemon on the same core that hands it over in less than a
- * microsecond. Not on every empty poll, since a thread may have several CQs: what came while others
- * had the core would lie in one while it yields for the next. So it yields when it is back at the
- * CQ where it began, and then looks there again at once. But a yield reaches only the caller's
- * scheduling group, and a daemon in another session is in another one (autogroups, cgroups): it
- * would wait for the end of the time slice, milliseconds. So a thread that has got nowhere for
- * UV_YIELD_NS sleeps for the shortest time there is, which is some 55 us.
+ * A yield hands the core over in less than a microsecond where the daemon is on the same one. A
+ * thread may poll several CQs in turn, and a completion could wait in one of them while the thread
+ * yields for the next. So it yields when it is back at the CQ where it began, and then looks there
+ * again at once.
+ *
+ * A yield reaches only the caller's scheduling group, and a daemon in another session is in another
+ * one (autogroups, cgroups): it would wait for the end of the time slice, milliseconds. So a thread
+ * that has found nothing for UV_YIELD_NS sleeps for the shortest time there is, which is some 55
+ * us. While the daemon has sends of the CQ to work on, the thread sleeps again after another
+ * UV_YIELD_NS. A thread that only waits for somebody else's message sleeps after 50 us, 100 us,
+ * 200 us and so on: it may have other things to do (an MPI rank has its neighbours in shared
+ * memory), and the sleeps together stay a small part of its time.
  *
  * A worker that this thread has just woken needs about as long as UV_YIELD_NS to run: to sleep then
  * would double the time until its first completion. So that may take UV_YIELD_WAKING_NS.
  *
- * A yield that nobody uses still costs some 0.5 us, in which nothing is polled. It is told by that:
- * a switch to somebody else and back takes several times as long. Who was alone does not yield
- * again for UV_ALONE_NS. (lib/worker/idle.c does the same on the other side.)
+ * A yield that nobody uses still costs some 0.5 us, in which nothing is polled. The time tells: a
+ * switch to somebody else and back takes several times as long. A thread that was alone does not
+ * yield again for UV_ALONE_NS. (lib/worker/idle.c does the same on the other side.)
  *
- * Idleness is the thread's, not the CQ's: who polls an empty CQ and a busy one in turn is busy.
+ * Idleness is the thread's, not the CQ's: a thread that polls an empty CQ and a busy one in turn is
+ * busy.
  */
 #ifndef UROCE_VERBS_IDLE_H
 #define UROCE_VERBS_IDLE_H
@@ -33,9 +40,10 @@
 #define UV_ALONE_NS        5000
 
 struct uv_idle {
-	uint64_t since_ns; /* first yield since the last progress; 0: busy */
-	const void *first; /* the CQ whose empty polls yield; NULL: the next that is found empty */
-	uint32_t others;   /* empty polls since the last one that yielded */
+	uint64_t since_ns; /* first pause since the last progress; 0: busy */
+	uint64_t sleep_ns; /* the next sleep is due so long after since_ns; 0: the first is */
+	const void *first; /* the CQ whose empty polls pause; NULL: the next that is found empty */
+	uint32_t others;   /* empty polls since the last one that paused */
 	uint64_t alone_until_ns; /* nobody else was on this core: no yield until then */
 	bool waking;             /* since the last progress a worker was woken */
 };
@@ -46,12 +54,13 @@ static inline void
 uv_idle_busy(void)
 {
 	uv_idle.since_ns = 0;
+	uv_idle.sleep_ns = 0;
 	uv_idle.first = NULL;
 	uv_idle.others = 0;
 	uv_idle.waking = false;
 }
 
-/* The calling thread found cq empty: was it round all of its CQs? Then uv_idle_pause is due. */
+/* The calling thread found cq empty: was it round all of its CQs? Then a pause is due. */
 static inline bool
 uv_idle_round(const void *cq)
 {
@@ -66,7 +75,12 @@ uv_idle_round(const void *cq)
 	return true;
 }
 
-/* The calling thread found nothing: lets somebody else have the core. No lock may be held. */
-void uv_idle_pause(void);
+/* The monotonic clock. */
+uint64_t uv_idle_now_ns(void);
+/* A pause is due at now_ns: is it a sleep? Else a yield. */
+bool uv_idle_sleeps(uint64_t now_ns);
+/* The pauses themselves; no lock may be held. outstanding: the daemon has sends to work on. */
+void uv_idle_yield(uint64_t now_ns);
+void uv_idle_sleep(bool outstanding);
 
 #endif

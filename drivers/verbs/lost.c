@@ -95,7 +95,7 @@ uv_lost_check_unused(struct uv_context *ctx, const struct ibv_cq *cq, const stru
 			break;
 	}
 	pthread_mutex_unlock(&ctx->obj_mutex);
-	return qp ? EBUSY : 0;
+	return qp ? uv_fail(EBUSY) : 0;
 }
 
 /* Does nobody write to shared memory any more? */
@@ -283,6 +283,18 @@ cq_gather(struct uv_context *ctx, struct uv_cq *cq)
 	return cq->gathered;
 }
 
+/* The daemon is about to end: it needs a core for that, whatever UROCE_POLL says. */
+static void
+lost_pause(void)
+{
+	uint64_t now_ns = uv_idle_now_ns();
+
+	if (uv_idle_sleeps(now_ns))
+		uv_idle_sleep(true);
+	else
+		uv_idle_yield(now_ns);
+}
+
 int
 uv_lost_poll(struct uv_cq *cq)
 {
@@ -290,7 +302,7 @@ uv_lost_poll(struct uv_cq *cq)
 	int rc;
 
 	if (ctx->forked)
-		return -EIO;
+		return -uv_fail(EIO);
 	uv_lock(&cq->lock);
 	if (!cq->gathered && (!context_quiet(ctx) || !cq_gather(ctx, cq)))
 		rc = 0;
@@ -298,7 +310,9 @@ uv_lost_poll(struct uv_cq *cq)
 		rc = uv_cq_has_old(cq) ? 1 : -EIO;
 	uv_unlock(&cq->lock);
 	if (rc == 0)
-		uv_idle_pause();
+		lost_pause();
+	else if (rc < 0)
+		uv_fail(-rc);
 	return rc;
 }
 
@@ -309,12 +323,12 @@ uv_lost_notify(struct uv_cq *cq)
 	bool more;
 
 	if (ctx->forked)
-		return EIO;
+		return uv_fail(EIO);
 	uv_lock(&cq->lock);
 	more = !cq->gathered || uv_cq_has_old(cq);
 	uv_unlock(&cq->lock);
 	if (!more)
-		return EIO;
+		return uv_fail(EIO);
 	__atomic_store_n(&cq->last_event, true, __ATOMIC_RELEASE);
 	return 0;
 }

@@ -7,15 +7,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <unistd.h>
 #include "mr_adopt.h"
-
-static void
-close_fds(const int *fds, unsigned int n)
-{
-	while (n--)
-		close(fds[n]);
-}
 
 /* The part of a request that describes memory. 0 or a positive errno, then nothing is held. */
 static int
@@ -35,6 +27,57 @@ mr_describe(struct uroce_reg_mr_req *req, void *addr, size_t length, uint64_t io
 	return 0;
 }
 
+static void
+piece_files(struct uroce_reg_mr_req *req, unsigned int from, uint32_t kind, unsigned int to)
+{
+	for (unsigned int i = 0; i < req->npieces; i++) {
+		struct uroce_mr_piece *p = &req->piece[i];
+
+		/* to is no more than from, so what was renamed is not met again. */
+		if (p->kind == UROCE_PIECE_FD && p->fd_index == from) {
+			p->kind = kind;
+			p->fd_index = to;
+		}
+	}
+}
+
+/*
+ * The daemon keeps descriptors: attach only those that it does not have yet, and ask it to keep one
+ * of them. Of several the others are attached each time, until their turn comes.
+ */
+static void
+attach(struct uv_context *ctx, struct uroce_reg_mr_req *req, int *fds, unsigned int *nfds)
+{
+	uint32_t kept = __atomic_load_n(&ctx->kept, __ATOMIC_ACQUIRE);
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < *nfds; i++) {
+		unsigned int slot = mr_pieces_file(fds[i]);
+		bool can_keep = slot < UROCE_MR_KEPT;
+
+		if (can_keep && (kept & 1u << slot)) {
+			piece_files(req, i, UROCE_PIECE_KEPT, slot);
+			continue;
+		}
+		if (can_keep && n == 0) {
+			piece_files(req, i, UROCE_PIECE_KEPT, slot);
+			req->keep = slot + 1;
+		} else {
+			piece_files(req, i, UROCE_PIECE_FD, n);
+		}
+		fds[n++] = fds[i];
+	}
+	*nfds = n;
+}
+
+/* The daemon has answered: 0 if it has done what was asked. */
+static void
+attached(struct uv_context *ctx, const struct uroce_reg_mr_req *req, int rc)
+{
+	if (rc == 0 && req->keep)
+		__atomic_fetch_or(&ctx->kept, 1u << (req->keep - 1), __ATOMIC_RELEASE);
+}
+
 struct ibv_mr *
 uv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
 {
@@ -47,6 +90,16 @@ uv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int acces
 
 	if (!mr)
 		return NULL;
+	if (access & IBV_ACCESS_ZERO_BASED) {
+		/* ibv_reg_mr gives the address; another iova contradicts the flag. */
+		if (iova != (uintptr_t)addr && iova != 0) {
+			free(mr);
+			errno = EINVAL;
+			return NULL;
+		}
+		iova = 0;
+	}
+	mr->iova = iova;
 	rc = mr_describe(&req, addr, length, iova, fds, &nfds, &mr->hold);
 	if (rc == 0) {
 		struct ipc_call call = {
@@ -54,13 +107,14 @@ uv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int acces
 			.req = &req,
 			.req_len = sizeof(req),
 			.req_fds = fds,
-			.req_nfds = nfds,
 			.rep = &rep,
 			.rep_len = sizeof(rep),
 		};
 
+		attach(uv_context_of(pd->context), &req, fds, &nfds);
+		call.req_nfds = nfds;
 		rc = uv_call_fds(pd->context, &call);
-		close_fds(fds, nfds);
+		attached(uv_context_of(pd->context), &req, rc);
 		if (rc)
 			mr_pieces_release(mr->hold);
 	}
@@ -76,6 +130,17 @@ uv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int acces
 	mr->vmr.mr_type = RCA_MR_TYPE_MR;
 	mr->vmr.access = access;
 	return &mr->vmr.ibv_mr;
+}
+
+/* What the first byte is called after a rereg. */
+static uint64_t
+iova_after(const struct uv_mr *mr, int flags, const void *addr, uint32_t access)
+{
+	if (access & IBV_ACCESS_ZERO_BASED)
+		return 0;
+	if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) || (mr->vmr.access & IBV_ACCESS_ZERO_BASED))
+		return (uintptr_t)addr;
+	return mr->iova;
 }
 
 int
@@ -99,7 +164,7 @@ uv_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr, size
 	int rc = 0;
 
 	if (vmr->mr_type == RCA_MR_TYPE_IMPORTED)
-		return EINVAL; /* its owner's */
+		return uv_fail(EINVAL); /* its owner's */
 	req.reg.pd = (flags & IBV_REREG_MR_CHANGE_PD) && pd ? pd->handle : 0;
 	req.reg.access = (uint32_t)(flags & IBV_REREG_MR_CHANGE_ACCESS ? access : vmr->access);
 	if (!(flags & IBV_REREG_MR_CHANGE_TRANSLATION)) {
@@ -108,20 +173,23 @@ uv_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr, size
 	}
 	/* Rights decide how the daemon maps the memory: new ones need it described again, too. */
 	if (flags & remap)
-		rc = mr_describe(&req.reg, addr, length, (uintptr_t)addr, fds, &nfds, &hold);
+		rc = mr_describe(&req.reg, addr, length,
+				 iova_after(mr, flags, addr, req.reg.access), fds, &nfds, &hold);
 	if (rc)
-		return rc;
+		return uv_fail(rc);
+	attach(uv_context_of(vmr->ibv_mr.context), &req.reg, fds, &nfds);
 	call.req_fds = fds;
 	call.req_nfds = nfds;
 	rc = uv_call_fds(vmr->ibv_mr.context, &call);
-	close_fds(fds, nfds);
+	attached(uv_context_of(vmr->ibv_mr.context), &req.reg, rc);
 	if (rc) {
 		mr_pieces_release(hold);
-		return rc;
+		return uv_fail(rc);
 	}
 	if (flags & remap) {
 		mr_pieces_release(mr->hold);
 		mr->hold = hold;
+		mr->iova = req.reg.iova;
 	}
 	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
 		vmr->access = access;
@@ -138,7 +206,7 @@ uv_dereg_mr(struct verbs_mr *vmr)
 	int rc;
 
 	if (vmr->mr_type == RCA_MR_TYPE_IMPORTED)
-		return EINVAL; /* its owner's; ibv_unimport_mr is for this one */
+		return uv_fail(EINVAL); /* its owner's; ibv_unimport_mr is for this one */
 	rc = uv_call_destroy(vmr->ibv_mr.context, UROCE_CTRL_DEREG_MR, vmr->ibv_mr.handle);
 	if (rc)
 		return rc;

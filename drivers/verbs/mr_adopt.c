@@ -1,26 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <unistd.h>
+#include "fork.h"
 #include "mr_adopt.h"
 #include "mr_claim.h"
 #include "mr_fork.h"
+#include "mr_linger.h"
 #include "mr_plan.h"
+#include "page_return.h"
 #include "page_swap.h"
 
 #define BASE_PAGE 4096u
-
-/* A memfd is larger than its region: memory that realloc grows in place finds pages there. */
-#define GROWTH_ROOM (1ull << 40)
-
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 0x0008u
-#endif
 
 enum mr_mode { MR_MODE_AUTO, MR_MODE_COPY, MR_MODE_ADOPT };
 
@@ -31,17 +24,25 @@ struct build {
 	struct uroce_mr_piece *pieces;
 	unsigned npieces;
 	int *fds;
-	struct mr_file *file[MR_ADOPT_MAX_FDS]; /* made by this call, same order as fds */
+	struct mr_file *file[MR_ADOPT_MAX_FDS]; /* same order as fds */
 	unsigned nfds;
 };
 
+/* A leaf: nothing under it waits for another thread of the program. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned generation; /* counts forks that led here; under lock */
-static bool fork_handled;   /* under lock */
+
+/*
+ * Forks between prepare and parent. While there are any, pages stay adopted: the child may not have
+ * copied them yet, and may have been forked in the middle of giving them back. Under lock.
+ */
+static unsigned forks;
+static struct mr_hold *put_off; /* released meanwhile; under lock */
 
 static void
 adopt_lock(void)
 {
+	fork_enter();
 	pthread_mutex_lock(&lock);
 }
 
@@ -51,19 +52,70 @@ adopt_unlock(void)
 	pthread_mutex_unlock(&lock);
 }
 
+static const struct mr_linger_ops linger_ops = {.lock = adopt_lock, .unlock = adopt_unlock};
+
 static void
-adopt_forget(void)
+free_holds(struct mr_hold *hold)
 {
+	while (hold != NULL) {
+		struct mr_hold *next = hold->next_put_off;
+
+		free(hold);
+		hold = next;
+	}
+}
+
+static void
+adopt_fork_prepare(void)
+{
+	adopt_lock();
+	mr_linger_end_all();
+	forks++;
+	adopt_unlock();
+	mr_fork_prepare();
+}
+
+static void
+adopt_fork_parent(void)
+{
+	struct mr_hold *hold = NULL;
+
+	mr_fork_parent();
+	adopt_lock();
+	if (--forks == 0) {
+		hold = put_off;
+		put_off = NULL;
+	}
+	for (struct mr_hold *h = hold; h != NULL; h = h->next_put_off)
+		mr_claim_release(h);
+	adopt_unlock();
+	free_holds(hold);
+}
+
+static void
+adopt_fork_child(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	mr_fork_child();
+	mr_linger_forget();
 	mr_claim_forget_all();
 	page_swap_forget();
 	generation++;
+	forks = 0;
+	put_off = NULL;
 }
 
-static const struct mr_fork_ops adopt_fork_ops = {
-	.lock = adopt_lock,
-	.unlock = adopt_unlock,
-	.forget = adopt_forget,
+static struct fork_part adopt_fork = {
+	.prepare = adopt_fork_prepare,
+	.parent = adopt_fork_parent,
+	.child = adopt_fork_child,
 };
+
+static __attribute__((constructor)) void
+adopt_fork_install(void)
+{
+	fork_part_add(&adopt_fork);
+}
 
 static enum mr_mode
 mode_get(void)
@@ -75,61 +127,17 @@ mode_get(void)
 	return s != NULL && strcmp(s, "adopt") == 0 ? MR_MODE_ADOPT : MR_MODE_AUTO;
 }
 
-/* A memfd of at least len bytes for pages of page_size, sealed against shrinking. */
+/* Its index among those of this call, or -errno. */
 static int
-memfd_make(uint64_t len, uint32_t page_size)
+build_file(struct build *b, struct mr_file *f)
 {
-	unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-	uint64_t size = len + GROWTH_ROOM;
-	struct rlimit limit;
-	int fd, err;
-
-	/* Beyond the limit on file sizes the kernel would send SIGXFSZ. */
-	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < size) {
-		if (limit.rlim_cur < len)
-			return -EFBIG;
-		size = len;
-	}
-	if (page_size > BASE_PAGE)
-		flags |= MFD_HUGETLB | (unsigned)__builtin_ctz(page_size) << MAP_HUGE_SHIFT;
-	fd = memfd_create(MR_MEMFD_NAME, flags | MFD_NOEXEC_SEAL);
-	if (fd < 0 && errno == EINVAL)
-		fd = memfd_create(MR_MEMFD_NAME, flags);
-	if (fd < 0)
-		return -errno;
-	if (ftruncate(fd, (off_t)size) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) != 0) {
-		err = -errno;
-		close(fd);
-		return err;
-	}
-	return fd;
-}
-
-/* The file of this call for page_size, made if it is the first; its index, or -errno. */
-static int
-build_file(struct build *b, uint32_t page_size)
-{
-	uint64_t mask = (uint64_t)page_size - 1;
-	uint64_t base = b->plan.start & ~mask;
-	struct mr_file *f;
-	int fd, err;
-
 	for (unsigned i = 0; i < b->nfds; i++)
-		if (b->file[i]->page_size == page_size)
+		if (b->file[i] == f)
 			return (int)i;
 	if (b->nfds == MR_ADOPT_MAX_FDS)
 		return -E2BIG;
-	fd = memfd_make((b->plan.end - base + mask) & ~mask, page_size);
-	if (fd < 0)
-		return fd;
-	f = mr_file_add(fd, page_size, base);
-	if (f == NULL) {
-		err = -errno;
-		close(fd);
-		return err;
-	}
 	b->file[b->nfds] = f;
-	b->fds[b->nfds] = fd;
+	b->fds[b->nfds] = f->fd;
 	return (int)b->nfds++;
 }
 
@@ -145,29 +153,66 @@ piece_add(struct build *b, const struct mr_run *run, uint32_t kind)
 	return p;
 }
 
+/* The run is, or is about to be, offsets from off on of f. */
+static int
+build_adopted(struct build *b, const struct mr_run *run, struct mr_file *f, uint64_t off)
+{
+	struct uroce_mr_piece *p = b->npieces > 0 ? &b->pieces[b->npieces - 1] : NULL;
+	int index = build_file(b, f);
+
+	if (index < 0)
+		return index;
+	if (p != NULL && p->kind == UROCE_PIECE_FD && p->fd_index == (uint32_t)index &&
+	    p->fd_off + p->len == off) {
+		p->len += run->len;
+		return 0;
+	}
+	p = piece_add(b, run, UROCE_PIECE_FD);
+	if (p == NULL)
+		return -E2BIG;
+	p->fd_index = (uint32_t)index;
+	p->fd_off = off;
+	return 0;
+}
+
+/* An adopted run: may its hold linger? */
+static void
+linger_later(struct mr_hold *hold, const struct mr_run *run)
+{
+	hold->stays |= run->vma.page_size > BASE_PAGE || !mr_linger_arm(run->va, run->len);
+}
+
 static int
 build_shared(struct build *b, const struct mr_run *run)
 {
-	struct uroce_mr_piece *p = piece_add(b, run, UROCE_PIECE_MAP_FILE);
 	struct mr_file *f = mr_file_find(&run->vma);
+	uint64_t off = run->vma.offset + (run->va - run->vma.start);
+	struct uroce_mr_piece *p;
+	int err;
 
+	/* Where the program took its right to write away, the daemon has to look. */
+	if (f != NULL && (run->vma.prot & PROT_WRITE) != 0) {
+		err = build_adopted(b, run, f, off);
+		if (err == 0)
+			mr_claim_add(b->hold, f, off, off + run->len);
+		linger_later(b->hold, run);
+		return err;
+	}
+	p = piece_add(b, run, UROCE_PIECE_MAP_FILE);
 	if (p == NULL)
 		return -E2BIG;
 	p->vm_start = run->vma.start;
 	p->vm_end = run->vma.end;
-	if (f != NULL) {
-		uint64_t off = run->vma.offset + (run->va - run->vma.start);
-
+	if (f != NULL)
 		mr_claim_add(b->hold, f, off, off + run->len);
-	}
+	b->hold->stays = true;
 	return 0;
 }
 
 static int
 build_private(struct build *b, struct page_swap *swap, const struct mr_run *run)
 {
-	struct uroce_mr_piece *p = b->npieces > 0 ? &b->pieces[b->npieces - 1] : NULL;
-	int index = build_file(b, run->vma.page_size);
+	struct mr_file *f = mr_file_get(run->vma.page_size, run->va, run->va + run->len);
 	struct page_swap_job job = {
 		.addr = run->va,
 		.len = run->len,
@@ -177,22 +222,21 @@ build_private(struct build *b, struct page_swap *swap, const struct mr_run *run)
 	uint64_t done;
 	int err;
 
-	if (index < 0)
-		return index;
-	job.fd = b->fds[index];
-	job.fd_off = run->va - b->file[index]->base;
-	if (p != NULL && p->kind == UROCE_PIECE_FD && p->fd_index == (uint32_t)index) {
-		p->len += run->len;
-	} else {
-		p = piece_add(b, run, UROCE_PIECE_FD);
-		if (p == NULL)
-			return -E2BIG;
-		p->fd_index = (uint32_t)index;
-		p->fd_off = job.fd_off;
-	}
+	if (f == NULL)
+		return -errno;
+	job.fd = f->fd;
+	job.fd_off = run->va - f->base;
+	err = build_adopted(b, run, f, job.fd_off);
+	if (err != 0)
+		return err;
 	err = page_swap_run(swap, &job, &done);
 	if (done > 0)
-		mr_claim_add(b->hold, b->file[index], job.fd_off, job.fd_off + done);
+		mr_claim_add(b->hold, f, job.fd_off, job.fd_off + done);
+	if (err == 0)
+		linger_later(b->hold, run);
+	/* What was copied of a chunk that was not replaced. */
+	if (err != 0)
+		page_return_free(f->fd, job.fd_off + done, job.len - done);
 	return err;
 }
 
@@ -210,12 +254,8 @@ build_runs(struct build *b)
 			continue;
 		}
 		swap = page_swap_process(&err);
-		if (err == 0 && !fork_handled)
-			err = mr_fork_install(&adopt_fork_ops);
-		if (err == 0) {
-			fork_handled = true;
+		if (err == 0)
 			err = build_private(b, swap, run);
-		}
 	}
 	return err;
 }
@@ -224,11 +264,6 @@ build_runs(struct build *b)
 static void
 build_undo(struct build *b)
 {
-	for (unsigned i = 0; i < b->nfds; i++) {
-		close(b->fds[i]);
-		if (b->file[i]->claims == NULL)
-			mr_file_del(b->file[i]);
-	}
 	b->nfds = 0;
 	mr_claim_release(b->hold);
 	b->hold->nclaims = 0;
@@ -269,6 +304,7 @@ build_pieces(struct build *b, uint64_t addr, uint64_t len, enum mr_mode mode)
 		.len = b->plan.end - b->plan.start,
 		.kind = UROCE_PIECE_COPY,
 	};
+	b->hold->stays = true;
 	mr_claim_copy(b->hold, b->plan.start, b->plan.end);
 	return 0;
 }
@@ -278,6 +314,7 @@ mr_pieces_build(uint64_t addr, uint64_t len, struct uroce_mr_piece *pieces, unsi
 		int *fds, unsigned *nfds, struct mr_hold **hold)
 {
 	enum mr_mode mode = mode_get();
+	struct mr_hold *dead;
 	struct build *b;
 	int cancel, err;
 
@@ -304,7 +341,11 @@ mr_pieces_build(uint64_t addr, uint64_t len, struct uroce_mr_piece *pieces, unsi
 	adopt_lock();
 	b->hold->generation = generation;
 	err = build_pieces(b, addr, len, mode);
+	dead = mr_linger_dead();
 	adopt_unlock();
+	free_holds(dead);
+	if (err == 0 && b->nfds > 0)
+		mr_linger_start(&linger_ops);
 	pthread_setcancelstate(cancel, NULL);
 	*npieces = b->npieces;
 	*nfds = b->nfds;
@@ -317,18 +358,53 @@ mr_pieces_build(uint64_t addr, uint64_t len, struct uroce_mr_piece *pieces, unsi
 	return -err;
 }
 
+unsigned
+mr_pieces_file(int fd)
+{
+	unsigned n;
+
+	adopt_lock();
+	n = mr_file_number(fd);
+	adopt_unlock();
+	return n;
+}
+
 void
 mr_pieces_release(struct mr_hold *hold)
 {
+	struct mr_hold *dead;
 	int cancel;
 
 	if (hold == NULL)
 		return;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	adopt_lock();
-	if (hold->generation == generation)
+	if (hold->generation != generation) {
+		/* The parent's: nothing is held here. */
+	} else if (forks > 0) {
+		hold->next_put_off = put_off;
+		put_off = hold;
+		hold = NULL;
+	} else if (!hold->stays && hold->nclaims > 0 && mr_linger_add(hold)) {
+		hold = NULL;
+	} else {
 		mr_claim_release(hold);
+	}
+	dead = mr_linger_dead();
 	adopt_unlock();
+	free_holds(dead);
 	pthread_setcancelstate(cancel, NULL);
 	free(hold);
+}
+
+void
+mr_pieces_settle(void)
+{
+	struct mr_hold *dead;
+
+	adopt_lock();
+	mr_linger_end_all();
+	dead = mr_linger_dead();
+	adopt_unlock();
+	free_holds(dead);
 }

@@ -30,9 +30,8 @@ struct mr_hold;
  *   pieces   room for UROCE_MR_MAX_PIECES; filled in ascending order, contiguous, rounded outwards
  *            to page bounds of the mappings at both ends
  *   npieces  out: 0 only when len is 0; 1 COPY piece when the region cannot be mapped
- *   fds      room for MR_ADOPT_MAX_FDS; piece.fd_index counts from 0 in this array. The caller owns
- *            the descriptors and closes them once the daemon has answered (or right away, if the
- *            request is never sent); the memory does not depend on them.
+ *   fds      room for MR_ADOPT_MAX_FDS; piece.fd_index counts from 0 in this array. They stay open
+ *            as long as the process and are not the caller's to close.
  *   nfds     out: descriptors to attach to the request
  *   hold     out: to be given to mr_pieces_release exactly once, after DEREG_MR was answered
  *
@@ -41,10 +40,13 @@ struct mr_hold;
  *
  * Returns 0, or a positive errno and nothing held: EINVAL range wraps, EFAULT part of the range is
  * not mapped or not readable, ENOMEM, EMFILE, EOPNOTSUPP mode "adopt" and the range cannot be.
- * The calling thread must not hold a lock that its own pthread_atfork handlers take.
+ * May be called from fork handlers (fork.h).
  */
 int mr_pieces_build(uint64_t addr, uint64_t len, struct uroce_mr_piece *pieces, unsigned *npieces,
 		    int *fds, unsigned *nfds, struct mr_hold **hold);
+
+/* The number, from 0 on, of the file whose descriptor mr_pieces_build returned in fds. */
+unsigned mr_pieces_file(int fd);
 
 /*
  * Give up a registration's claim on its pages. Pages no other registration needs become private
@@ -53,5 +55,8 @@ int mr_pieces_build(uint64_t addr, uint64_t len, struct uroce_mr_piece *pieces, 
  * what a peer writes afterwards would not be seen.
  */
 void mr_pieces_release(struct mr_hold *hold);
+
+/* Small regions are given back a moment after their release (mr_linger.h): now, for tests. */
+void mr_pieces_settle(void);
 
 #endif

@@ -1,48 +1,212 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
-#include <stdlib.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 #include "mr_claim.h"
 #include "mr_fork.h"
+#include "page_return.h"
 #include "page_swap.h"
 
-/* From here on give-back frees the memfd's pages as it goes, not to need the memory twice. */
-#define RELEASE_SOURCE_MIN (64ull << 20)
+#define BASE_PAGE   4096u
+#define PLACE_SHIFT 21 /* of a claim's bucket */
+#define FILE_BYTES                                                                                 \
+	(1ull << 47)             /* every address of a program, but for those asked for specially  \
+				  */
+#define GROWTH_ROOM (1ull << 40) /* where that cannot be had */
+#define MAX_STRAYS  64u
 
-#define FILE_BUCKETS       256u
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008u
+#endif
 
-static struct mr_file *files[FILE_BUCKETS]; /* by inode */
+static struct mr_file files[MR_MAX_FILES];
+static unsigned nfiles;
 static struct mr_hold *copy_holds;
 
-struct mr_file *
-mr_file_add(int fd, uint32_t page_size, uint64_t base)
-{
-	struct mr_file *f;
-	struct stat st;
+/*
+ * Parts of files that nobody claims, but that could not be made private and are mapped somewhere:
+ * the program moved them. Their offsets are taken. If there are too many, the last covers more.
+ */
+static struct stray {
+	struct mr_file *file;
+	uint64_t start, end;
+} strays[MAX_STRAYS];
+static unsigned nstrays;
 
-	if (fstat(fd, &st) != 0)
+/* A memfd of size bytes for pages of page_size, sealed against shrinking. */
+static int
+memfd_make(uint64_t size, uint32_t page_size)
+{
+	unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+	int fd, err;
+
+	if (page_size > BASE_PAGE)
+		flags |= MFD_HUGETLB | (unsigned)__builtin_ctz(page_size) << MAP_HUGE_SHIFT;
+	fd = memfd_create(MR_MEMFD_NAME, flags | MFD_NOEXEC_SEAL);
+	if (fd < 0 && errno == EINVAL)
+		fd = memfd_create(MR_MEMFD_NAME, flags);
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, (off_t)size) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) != 0) {
+		err = -errno;
+		close(fd);
+		return err;
+	}
+	return fd;
+}
+
+/* Beyond it the kernel sends SIGXFSZ. The program may change it at any time. */
+static uint64_t
+file_limit(void)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_FSIZE, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
+}
+
+/* For [start, end), whose file offset at start is to be start or, in a smaller file, 0. */
+static int
+memfd_for(uint32_t page_size, uint64_t start, uint64_t end, uint64_t *base, uint64_t *size)
+{
+	uint64_t len = (end - start + page_size - 1) & ~((uint64_t)page_size - 1);
+	uint64_t limit = file_limit();
+	int fd;
+
+	*base = 0;
+	*size = FILE_BYTES;
+	if (limit < *size) {
+		*size = limit & ~((uint64_t)page_size - 1);
+		*base = start;
+		return *size < len ? -EFBIG : memfd_make(*size, page_size);
+	}
+	fd = end <= *size ? memfd_make(*size, page_size) : -EFBIG;
+	if (fd >= 0)
+		return fd;
+	*base = start;
+	*size = len + GROWTH_ROOM;
+	return memfd_make(*size, page_size);
+}
+
+static struct mr_file *
+file_make(uint32_t page_size, uint64_t start, uint64_t end)
+{
+	struct mr_file *f = &files[nfiles];
+	struct stat st;
+	int fd;
+
+	if (nfiles == MR_MAX_FILES) {
+		errno = EMFILE;
 		return NULL;
-	f = calloc(1, sizeof(*f));
-	if (f == NULL)
+	}
+	fd = memfd_for(page_size, start, end, &f->base, &f->size);
+	if (fd < 0) {
+		errno = -fd;
 		return NULL;
+	}
+	if (fstat(fd, &st) != 0) {
+		close(fd);
+		return NULL;
+	}
+	f->fd = fd;
+	nfiles++;
 	f->inode = st.st_ino;
 	f->dev_major = major(st.st_dev);
 	f->dev_minor = minor(st.st_dev);
 	f->page_size = page_size;
-	f->base = base;
-	f->next = files[f->inode % FILE_BUCKETS];
-	files[f->inode % FILE_BUCKETS] = f;
 	return f;
+}
+
+/* Of a part: the bucket of claims within its place, or NULL if it has more than one place. */
+static struct mr_claim **
+bucket_of(struct mr_file *f, uint64_t start, uint64_t end)
+{
+	if (start >> PLACE_SHIFT != (end - 1) >> PLACE_SHIFT)
+		return NULL;
+	return &f->bucket[(start >> PLACE_SHIFT) % MR_CLAIM_BUCKETS];
+}
+
+/* Move *skip and *next by the claims of a list: the end of those at start, the first behind. */
+static void
+look_at_claims(const struct mr_claim *c, uint64_t start, uint64_t *skip, uint64_t *next)
+{
+	for (; c != NULL; c = c->next) {
+		if (c->start <= start && c->end > *skip)
+			*skip = c->end;
+		else if (c->start > start && c->start < *next)
+			*next = c->start;
+	}
+}
+
+/* The first part of [start, end) that nobody claims: 0 and that, or -ENOENT. */
+static int
+next_unclaimed(const struct mr_file *f, uint64_t *start, uint64_t end, uint64_t *stop)
+{
+	uint64_t first = *start >> PLACE_SHIFT, last = (end - 1) >> PLACE_SHIFT, skip;
+
+	if (last - first >= MR_CLAIM_BUCKETS)
+		last = first + MR_CLAIM_BUCKETS - 1;
+	while (*start < end) {
+		*stop = end;
+		skip = *start;
+		look_at_claims(f->wide, *start, &skip, stop);
+		for (uint64_t i = first; i <= last; i++)
+			look_at_claims(f->bucket[i % MR_CLAIM_BUCKETS], *start, &skip, stop);
+		if (skip == *start)
+			return 0;
+		*start = skip;
+	}
+	return -ENOENT;
+}
+
+static bool
+is_free(const struct mr_file *f, uint64_t start, uint64_t end)
+{
+	uint64_t from = start, stop;
+
+	for (unsigned i = 0; i < nstrays; i++)
+		if (strays[i].file == f && strays[i].start < end && start < strays[i].end)
+			return false;
+	return next_unclaimed(f, &from, end, &stop) == 0 && from == start && stop == end;
+}
+
+struct mr_file *
+mr_file_get(uint32_t page_size, uint64_t start, uint64_t end)
+{
+	uint64_t limit = file_limit();
+
+	for (unsigned i = 0; i < nfiles; i++) {
+		struct mr_file *f = &files[i];
+
+		if (f->page_size == page_size && start >= f->base && end <= f->base + f->size &&
+		    end - f->base <= limit && is_free(f, start - f->base, end - f->base))
+			return f;
+	}
+	return file_make(page_size, start, end);
+}
+
+unsigned
+mr_file_number(int fd)
+{
+	for (unsigned i = 0; i < nfiles; i++)
+		if (files[i].fd == fd)
+			return i;
+	return MR_MAX_FILES;
 }
 
 /* Freeing would take the allocator's lock, which the fork may have left in any state. */
 void
 mr_claim_forget_all(void)
 {
+	for (unsigned i = 0; i < nfiles; i++)
+		close(files[i].fd);
 	memset(files, 0, sizeof(files));
+	nfiles = 0;
+	nstrays = 0;
 	copy_holds = NULL;
 }
 
@@ -56,94 +220,148 @@ file_backs(const struct mr_file *f, const struct vma *v)
 struct mr_file *
 mr_file_find(const struct vma *v)
 {
-	struct mr_file *f = files[v->inode % FILE_BUCKETS];
-
 	if (strncmp(v->name, MR_MEMFD_PATH, sizeof(MR_MEMFD_PATH) - 1) != 0)
 		return NULL;
-	while (f != NULL && !file_backs(f, v))
-		f = f->next;
-	return f;
-}
-
-void
-mr_file_del(struct mr_file *f)
-{
-	struct mr_file **p = &files[f->inode % FILE_BUCKETS];
-
-	while (*p != f)
-		p = &(*p)->next;
-	*p = f->next;
-	free(f);
+	for (unsigned i = 0; i < nfiles; i++)
+		if (file_backs(&files[i], v))
+			return &files[i];
+	return NULL;
 }
 
 void
 mr_claim_add(struct mr_hold *hold, struct mr_file *f, uint64_t start, uint64_t end)
 {
 	struct mr_claim *c = &hold->claim[hold->nclaims++];
+	struct mr_claim **list = bucket_of(f, start, end);
 
-	*c = (struct mr_claim){.next = f->claims, .file = f, .start = start, .end = end};
-	f->claims = c;
+	if (list == NULL)
+		list = &f->wide;
+	*c = (struct mr_claim){.next = *list, .file = f, .start = start, .end = end};
+	*list = c;
 }
 
 static void
 claim_del(struct mr_claim *c)
 {
-	struct mr_claim **p = &c->file->claims;
+	struct mr_claim **p = bucket_of(c->file, c->start, c->end);
 
+	if (p == NULL)
+		p = &c->file->wide;
 	while (*p != c)
 		p = &(*p)->next;
 	*p = c->next;
 }
 
+/* Is any of the file's [start, end) mapped in this process? When in doubt: true. */
+static bool
+is_mapped(const struct mr_file *f, uint64_t start, uint64_t end)
+{
+	struct vma_scan scan;
+	bool found = false;
+	uint64_t pos = 0;
+	struct vma v;
+	int err;
+
+	if (vma_scan_open(&scan, 0) != 0)
+		return true;
+	while (!found && (err = vma_scan_next(&scan, pos, &v)) == 0) {
+		pos = v.end;
+		found = file_backs(f, &v) && v.offset < end && start < v.offset + (v.end - v.start);
+	}
+	vma_scan_close(&scan);
+	return found || err != -ENOENT;
+}
+
+static void
+stray_add(struct mr_file *f, uint64_t start, uint64_t end)
+{
+	struct stray *last;
+
+	if (nstrays < MAX_STRAYS) {
+		strays[nstrays++] = (struct stray){.file = f, .start = start, .end = end};
+		return;
+	}
+	for (unsigned i = MAX_STRAYS; i > 0; i--) {
+		last = &strays[i - 1];
+		if (last->file != f)
+			continue;
+		last->start = start < last->start ? start : last->start;
+		last->end = end > last->end ? end : last->end;
+		return;
+	}
+}
+
+/* Free what is not mapped any more. */
+static void
+strays_free(void)
+{
+	for (unsigned i = 0; i < nstrays;) {
+		struct stray *s = &strays[i];
+
+		if (is_mapped(s->file, s->start, s->end)) {
+			i++;
+		} else {
+			page_return_free(s->file->fd, s->start, s->end - s->start);
+			*s = strays[--nstrays];
+		}
+	}
+}
+
+/* [start, end) of the file is not where it was adopted, or could not be given back. */
+static void
+let_stray(struct mr_file *f, uint64_t start, uint64_t end)
+{
+	if (start < end) {
+		stray_add(f, start, end);
+		strays_free();
+	}
+}
+
 /* Make file offsets [start, end) private memory again where they are still mapped as we did. */
 static void
-give_back(struct page_swap *swap, const struct mr_file *f, uint64_t start, uint64_t end)
+give_back(struct page_swap *swap, struct mr_file *f, uint64_t start, uint64_t end)
 {
-	uint64_t pos = f->base + start, stop = f->base + end;
+	uint64_t pos = f->base + start, stop = f->base + end, back = pos;
 	struct vma_scan scan;
 	struct vma v;
 
-	if (vma_scan_open(&scan, 0) != 0)
+	if (vma_scan_open(&scan, 0) != 0) {
+		let_stray(f, start, end);
 		return;
+	}
 	while (pos < stop && vma_scan_next(&scan, pos, &v) == 0 && v.start < stop) {
 		struct page_swap_job job = {
 			.addr = v.start > pos ? v.start : pos,
 			.page_size = f->page_size,
 			.prot = v.prot,
 			.fd = -1,
-			.release_source = end - start >= RELEASE_SOURCE_MIN,
+			.src_fd = f->fd,
 		};
 		uint64_t done;
 
 		pos = v.end < stop ? v.end : stop;
 		job.len = pos - job.addr;
+		job.src_off = job.addr - f->base;
 		if (!file_backs(f, &v) || v.start - v.offset != f->base ||
 		    (v.prot & PROT_READ) == 0)
 			continue;
 		page_swap_run(swap, &job, &done);
+		let_stray(f, back - f->base, job.addr - f->base);
+		back = job.addr + done;
 	}
 	vma_scan_close(&scan);
+	let_stray(f, back - f->base, end);
 }
 
 /* Give back what of [start, end) no claim needs any more. */
 static void
-give_back_unclaimed(struct page_swap *swap, const struct mr_file *f, uint64_t start, uint64_t end)
+give_back_unclaimed(struct page_swap *swap, struct mr_file *f, uint64_t start, uint64_t end)
 {
-	while (start < end) {
-		uint64_t next = end; /* of the first claim behind start */
-		uint64_t skip = start;
+	uint64_t stop;
 
-		for (const struct mr_claim *c = f->claims; c != NULL; c = c->next) {
-			if (c->start <= start && c->end > skip)
-				skip = c->end;
-			else if (c->start > start && c->start < next)
-				next = c->start;
-		}
-		if (skip == start) {
-			give_back(swap, f, start, next);
-			skip = next;
-		}
-		start = skip;
+	while (start < end && next_unclaimed(f, &start, end, &stop) == 0) {
+		give_back(swap, f, start, stop);
+		start = stop;
 	}
 }
 
@@ -209,7 +427,5 @@ mr_claim_release(struct mr_hold *hold)
 		claim_del(c);
 		if (swap != NULL)
 			give_back_unclaimed(swap, c->file, c->start, c->end);
-		if (c->file->claims == NULL)
-			mr_file_del(c->file);
 	}
 }

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which registrations need which adopted pages. Memory adopted for one registration may be
- * registered again, whole or in part: each registration claims its parts of the memfd, and a
- * part goes back to private memory with its last claim. Offsets, not addresses, are claimed,
- * since the program may map something else at the same addresses while the first is registered.
+ * Which registrations need which adopted pages. Adopted pages live in a memfd that this process
+ * keeps, at an offset that is their address: so a region needs no descriptor of its own, what is
+ * adopted side by side is one mapping, and the daemon can keep what it has mapped. A second memfd
+ * is used where offsets are taken: the program may map something else at the addresses of memory
+ * that is registered.
  *
- * Everything here runs under mr_adopt.c's lock. No DPDK.
+ * Memory adopted for one registration may be registered again, whole or in part: each registration
+ * claims its parts of the memfd, and a part goes back to private memory with its last claim.
+ *
+ * Everything here runs under mr_adopt.c's lock. Nothing allocates: the program's allocator may wait
+ * for that lock. No DPDK.
  */
 #ifndef VERBS_MR_CLAIM_H
 #define VERBS_MR_CLAIM_H
@@ -17,39 +22,47 @@
 
 /* One registration's need for a part of an adopted file; offsets in the file. */
 struct mr_claim {
-	struct mr_claim *next; /* of the same file */
+	struct mr_claim *next; /* of the same bucket */
 	struct mr_file *file;
 	uint64_t start, end;
 };
 
-/* A memfd that holds adopted pages: file offset = address - base. Lives while it has claims. */
+#define MR_CLAIM_BUCKETS 1024u
+
+/* A memfd that holds adopted pages: file offset = address - base. Kept until the process ends. */
 struct mr_file {
-	struct mr_file *next; /* of the same bucket */
+	int fd;
 	uint64_t inode;
 	uint32_t dev_major, dev_minor;
 	uint32_t page_size;
-	uint64_t base;
-	struct mr_claim *claims;
+	uint64_t base, size;
+	struct mr_claim *bucket[MR_CLAIM_BUCKETS]; /* by place: of claims within one such place */
+	struct mr_claim *wide;                     /* the others */
 };
 
+#define MR_MAX_FILES 16u
+
 struct mr_hold {
-	unsigned generation;       /* of the process, see mr_adopt.c */
-	struct mr_hold *next_copy; /* of a COPY region: another one */
+	unsigned generation;          /* of the process, see mr_adopt.c */
+	struct mr_hold *next_copy;    /* of a COPY region: another one */
+	struct mr_hold *next_put_off; /* released, but not given back yet: another one */
+	uint64_t since_ms;            /* mr_linger.c: when it was released */
+	bool stays;                   /* part of it cannot linger */
 	uint64_t copy_start, copy_end;
 	unsigned nclaims;
 	struct mr_claim claim[MR_PLAN_MAX_RUNS];
 };
 
-/* Make fd, a memfd for adopted memory, known. The file or NULL with errno. */
-struct mr_file *mr_file_add(int fd, uint32_t page_size, uint64_t base);
+/* A file with room for the pages of [start, end), made if need be. The file, or NULL with errno. */
+struct mr_file *mr_file_get(uint32_t page_size, uint64_t start, uint64_t end);
+
+/* The number of the file with that descriptor; MR_MAX_FILES for none. */
+unsigned mr_file_number(int fd);
 
 /* The adopted file that v maps, or NULL. */
 struct mr_file *mr_file_find(const struct vma *v);
 
-/* Forget a file that nothing claims. */
-void mr_file_del(struct mr_file *f);
-
-/* Forget everything without freeing it: in the child of a fork it is the parent's. */
+/* In the child of a fork: all of it is the parent's. Nothing is freed but descriptors. */
 void mr_claim_forget_all(void);
 
 /* hold needs offsets [start, end) of f; at most one call per run of a plan. */

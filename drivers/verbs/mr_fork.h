@@ -4,8 +4,7 @@
  * child: the child replaces it by a private copy before fork() returns there, and the parent waits
  * for that, so that what the forking thread stores next is not seen by the child.
  *
- * The lock of mr_adopt.c is held from before the fork until both sides are through, so no region
- * is half adopted in the child.
+ * mr_adopt.c calls these from its handlers (fork.h), on the forking thread.
  */
 #ifndef VERBS_MR_FORK_H
 #define VERBS_MR_FORK_H
@@ -14,17 +13,20 @@
 #define MR_MEMFD_NAME "uroce-mr"
 #define MR_MEMFD_PATH "/memfd:uroce-mr" /* as it starts in /proc/self/maps */
 
-/* Called around a fork by the handlers. */
-struct mr_fork_ops {
-	void (*lock)(void);
-	void (*unlock)(void);
-	void (*forget)(void); /* in the child, locked: it holds no registrations */
-};
+/*
+ * Before the fork: make the channel by which the child says that it is through. Without one (no
+ * descriptors left) the parent does not wait.
+ */
+void mr_fork_prepare(void);
+
+/* In the parent: wait until the child is through, or is gone, or 10 s are over. */
+void mr_fork_parent(void);
 
 /*
- * From the first call on, forks of this process are looked after. ops must stay valid. Call it
- * before the first page is adopted. 0 or -errno.
+ * In the child: replace every adopted page that is mapped here by a private copy, whatever the
+ * parent changed between prepare and fork. Aborts when there is no memory for it: going on would
+ * let the child store into the parent's memory.
  */
-int mr_fork_install(const struct mr_fork_ops *ops);
+void mr_fork_child(void);
 
 #endif

@@ -51,7 +51,7 @@ uv_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 	int rc;
 
 	if (mw->type != IBV_MW_TYPE_1 || (bind->bind_info.mr && bind->bind_info.mr->pd != mw->pd))
-		return EINVAL;
+		return uv_fail(EINVAL);
 	rc = uv_post_send(qp, &wr, &bad);
 	if (rc == 0)
 		mw->rkey = wr.bind_mw.rkey;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
@@ -79,27 +80,55 @@ page_return_open(void)
 	return uffd;
 }
 
-/* Fill [addr + *done, addr + len) from the alias. 0 or -errno. */
+/* *done grows by what is there: another thread may store into it at once. */
 static int
-fill_in(int uffd, uint64_t addr, uint64_t len, uint64_t alias, uint64_t *done)
+fill_run(int uffd, uint64_t to, uint64_t from, uint64_t len, uint64_t *done)
 {
-	while (*done < len) {
+	uint64_t end = *done + len;
+
+	while (*done < end) {
 		struct uffdio_copy copy = {
-			.dst = addr + *done,
-			.src = alias + *done,
-			.len = len - *done,
+			.dst = to + *done,
+			.src = from + *done,
+			.len = end - *done,
 		};
 
-		if (ioctl(uffd, UFFDIO_COPY, &copy) == 0) {
-			*done = len;
-		} else {
-			if (copy.copy > 0)
-				*done += (uint64_t)copy.copy;
-			else if (errno != EAGAIN)
-				return -errno;
-		}
+		if (ioctl(uffd, UFFDIO_COPY, &copy) == 0)
+			*done = end;
+		else if (copy.copy > 0)
+			*done += (uint64_t)copy.copy;
+		else if (errno != EAGAIN)
+			return -errno;
 	}
 	return 0;
+}
+
+/* Part of a memfd that is mapped at alias, too. */
+struct source {
+	uint64_t alias;
+	int fd;
+	uint64_t off;
+};
+
+/*
+ * Fill [addr, addr + len) from the source, but for what is a hole there. 0 or -errno, and how much
+ * of the range is as it should be.
+ */
+static int
+fill_in(int uffd, uint64_t addr, uint64_t len, const struct source *src, uint64_t *done)
+{
+	uint64_t pos = src->off, n;
+	int err = 0;
+
+	while (err == 0 && page_swap_data(src->fd, src->alias - src->off, PAGE_BYTES, &pos,
+					  src->off + len, &n) == 0) {
+		*done = pos - src->off;
+		err = fill_run(uffd, addr, src->alias, n, done);
+		pos += n;
+	}
+	if (err == 0)
+		*done = len;
+	return err;
 }
 
 static int
@@ -121,9 +150,9 @@ unwatch(int uffd, uint64_t addr, uint64_t len)
 	ioctl(uffd, UFFDIO_UNREGISTER, &range);
 }
 
-/* Move a fresh private mapping over the range, and the contents of its alias into that. */
+/* Move a fresh private mapping over the range, and the contents of its source into that. */
 static int
-replace(int uffd, uint64_t addr, uint64_t len, int prot, uint64_t alias)
+replace(int uffd, uint64_t addr, uint64_t len, int prot, const struct source *src)
 {
 	uint64_t fresh = raw_mmap(len, prot, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	uint64_t done = 0;
@@ -144,10 +173,10 @@ replace(int uffd, uint64_t addr, uint64_t len, int prot, uint64_t alias)
 	watch(uffd, addr + len, PAGE_BYTES);
 	err = raw_mremap_onto(fresh, len, addr);
 	if (err == 0) {
-		err = fill_in(uffd, addr, len, alias, &done);
+		err = fill_in(uffd, addr, len, src, &done);
 		/* No memory: the rest stays shared. */
 		if (err != 0)
-			raw_mremap_onto(alias + done, len - done, addr + done);
+			raw_mremap_onto(src->alias + done, len - done, addr + done);
 		unwatch(uffd, addr, len);
 	} else {
 		raw_munmap(fresh, len);
@@ -157,17 +186,38 @@ replace(int uffd, uint64_t addr, uint64_t len, int prot, uint64_t alias)
 	return err;
 }
 
-int
-page_return_chunk(int uffd, uint64_t addr, uint64_t len, int prot, bool release)
+void
+page_return_free(int fd, uint64_t off, uint64_t len)
 {
-	uint64_t alias = raw_mremap_alias(addr, len);
+	if (fd >= 0)
+		syscall(SYS_fallocate, fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, off, len);
+}
+
+int
+page_return_chunk(int uffd, uint64_t addr, uint64_t len, int prot, int src_fd, uint64_t src_off)
+{
+	struct source src = {.alias = raw_mremap_alias(addr, len), .fd = src_fd, .off = src_off};
 	int err;
 
-	if (alias == 0)
+	if (src.alias == 0)
 		return -errno;
-	err = replace(uffd, addr, len, prot, alias);
-	if (err == 0 && release)
-		raw_madvise(alias, len, MADV_REMOVE);
-	raw_munmap(alias, len);
+	err = replace(uffd, addr, len, prot, &src);
+	raw_munmap(src.alias, len);
+	if (err == 0)
+		page_return_free(src_fd, src_off, len);
 	return err;
+}
+
+uint64_t
+page_return_bytes(int src_fd, uint64_t addr, uint64_t src_off, uint64_t window, uint64_t data)
+{
+	uint64_t pos = src_off, end = src_off + window, at = addr - src_off, n, sum = 0;
+
+	while (page_swap_data(src_fd, at, PAGE_BYTES, &pos, end, &n) == 0) {
+		if (sum + n >= data)
+			return pos + (data - sum) - src_off;
+		sum += n;
+		pos += n;
+	}
+	return window;
 }

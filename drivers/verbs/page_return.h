@@ -23,11 +23,23 @@
 int page_return_open(void);
 
 /*
- * Do it for [addr, addr + len), base pages of one shared mapping with rights prot. The calling
+ * Do it for [addr, addr + len), base pages of one shared mapping of src_fd at src_off, with rights
+ * prot; then free the pages in src_fd. A hole there becomes a page that is not there. The calling
  * thread must not touch the range, not even to read: signals blocked, its stack and heap objects
- * that are used here elsewhere. release: free the shared pages too.
+ * that are used here elsewhere.
  * 0, or -errno and the range is shared as before: -EFAULT or -EINVAL the program changed it.
  */
-int page_return_chunk(int uffd, uint64_t addr, uint64_t len, int prot, bool release);
+int page_return_chunk(int uffd, uint64_t addr, uint64_t len, int prot, int src_fd,
+		      uint64_t src_off);
+
+/*
+ * How many of the window bytes from src_off on, mapped at addr, to return at once: what has about
+ * data bytes that are there.
+ */
+uint64_t page_return_bytes(int src_fd, uint64_t addr, uint64_t src_off, uint64_t window,
+			   uint64_t data);
+
+/* Free pages of a memfd. */
+void page_return_free(int fd, uint64_t off, uint64_t len);
 
 #endif

@@ -4,19 +4,26 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/ioctl.h>
+#include <sys/sysinfo.h>
 #include <sys/types.h>
 #include "page_return.h"
 #include "page_swap.h"
 #include "raw_mm.h"
 
-#define BASE_PAGE   4096u
-#define CHUNK_BYTES (4ull << 20) /* bounds how long a store may wait: about 2 ms */
+#define BASE_PAGE 4096u
+#define CHUNK_BYTES                                                                                \
+	(4ull << 20) /* that are there: bounds how long a store may wait: about 2 ms               \
+		      */
+#define WINDOW_PAGES                                                                               \
+	16384u           /* of a chunk, there or not: bounds what is looked at while stores wait */
+#define DATA_PAGES  512u /* of a memfd that are looked at together */
+#define TABLE_BYTES (2ull << 20) /* that a page table covers: mremap moves whole tables */
+
+#define HUGE_SHIFT  26 /* MAP_HUGE_SHIFT: log2 of the page size in the mmap flags */
 
 #ifndef UFFD_FEATURE_WP_UNPOPULATED
 #define UFFD_FEATURE_WP_UNPOPULATED (1 << 13)
 #endif
-
-#define HUGE_SHIFT 26 /* MAP_HUGE_SHIFT: log2 of the page size in the mmap flags */
 
 static int
 uffd_new(void)
@@ -59,13 +66,17 @@ page_swap_open(struct page_swap *swap)
 
 	swap->return_uffd = -1;
 	swap->return_fails = false;
+	swap->pagemap = -1;
 	swap->unpopulated = true;
 	swap->uffd = page_swap_uffd(need | UFFD_FEATURE_WP_UNPOPULATED);
 	if (swap->uffd == -EINVAL) {
 		swap->unpopulated = false;
 		swap->uffd = page_swap_uffd(need);
 	}
-	return swap->uffd < 0 ? swap->uffd : 0;
+	if (swap->uffd < 0)
+		return swap->uffd;
+	swap->pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	return 0;
 }
 
 void
@@ -75,11 +86,14 @@ page_swap_close(struct page_swap *swap)
 		close(swap->uffd);
 	if (swap->return_uffd >= 0)
 		close(swap->return_uffd);
+	if (swap->pagemap >= 0)
+		close(swap->pagemap);
+	swap->pagemap = -1;
 	swap->uffd = -1;
 	swap->return_uffd = -1;
 }
 
-static struct page_swap process_swap = {.uffd = -1, .return_uffd = -1};
+static struct page_swap process_swap = {.uffd = -1, .return_uffd = -1, .pagemap = -1};
 static pid_t process_pid; /* whose memory the descriptors work on */
 
 struct page_swap *
@@ -92,6 +106,29 @@ page_swap_process(int *err)
 	*err = process_swap.uffd >= 0 ? 0 : page_swap_open(&process_swap);
 	process_pid = pid;
 	return *err == 0 ? &process_swap : NULL;
+}
+
+int
+page_swap_prepare_return(void (*lock)(void), void (*unlock)(void))
+{
+	struct page_swap *swap;
+	int err, fd;
+
+	lock();
+	swap = page_swap_process(&err);
+	unlock();
+	if (swap == NULL)
+		return err;
+	fd = page_return_open();
+	if (fd < 0)
+		return fd;
+	lock();
+	if (swap->return_uffd < 0)
+		swap->return_uffd = fd;
+	else
+		close(fd);
+	unlock();
+	return 0;
 }
 
 void
@@ -121,19 +158,56 @@ set_prot(uint64_t addr, uint64_t len, int prot)
 	return prot == (PROT_READ | PROT_WRITE) ? 0 : raw_mprotect(addr, len, prot);
 }
 
+/* A mapping to be moved over part of a range. */
+struct staging {
+	uint64_t base, bytes; /* all of it */
+	uint64_t at;          /* what takes the place of the part */
+};
+
 /*
- * A mapping of len bytes to be moved over the range; 0 on failure, with errno. Aligned as mmap
- * does for the page size.
+ * For [addr, addr + len) of job. 0 or -errno. At the same place within a page table as the range,
+ * where it is that long: then mremap moves tables instead of entries.
  */
-static uint64_t
-stage(const struct page_swap_job *job)
+static int
+stage(const struct page_swap_job *job, uint64_t addr, uint64_t len, struct staging *st)
 {
 	int flags = job->fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
+	uint64_t room = len >= TABLE_BYTES && job->page_size == BASE_PAGE ? TABLE_BYTES : 0;
+	uint64_t off = job->fd_off + (addr - job->addr);
+	uint64_t ahead = 0;
 
 	if (job->fd < 0 && job->page_size > BASE_PAGE)
 		flags |= MAP_HUGETLB | __builtin_ctz(job->page_size) << HUGE_SHIFT;
-	return raw_mmap(job->len, PROT_READ | PROT_WRITE, flags, job->fd,
-			job->fd >= 0 ? job->fd_off : 0);
+	st->bytes = len + room;
+	if (room != 0) {
+		st->base = raw_mmap(st->bytes, PROT_NONE,
+				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		ahead = (addr - st->base) & (TABLE_BYTES - 1);
+		if (st->base != 0 && raw_mmap_at(st->base + ahead, len, PROT_READ | PROT_WRITE,
+						 flags, job->fd, job->fd >= 0 ? off : 0) != 0) {
+			int err = -errno;
+
+			raw_munmap(st->base, st->bytes);
+			return err;
+		}
+	} else {
+		st->base = raw_mmap(len, PROT_READ | PROT_WRITE, flags, job->fd,
+				    job->fd >= 0 ? off : 0);
+	}
+	st->at = st->base + ahead;
+	return st->base == 0 ? -errno : 0;
+}
+
+/* len bytes at st->at were moved away, or none. */
+static void
+unstage(const struct staging *st, uint64_t len)
+{
+	uint64_t behind = st->at + len;
+
+	if (st->at > st->base)
+		raw_munmap(st->base, st->at - st->base);
+	if (behind < st->base + st->bytes)
+		raw_munmap(behind, st->base + st->bytes - behind);
 }
 
 /*
@@ -151,129 +225,249 @@ copy_pages(uint64_t to, uint64_t from, uint64_t len)
 }
 
 /*
- * The contents, in the way that costs least: write(2) fills a memfd's pages without clearing them
- * first, and either advice saves a fault a page. Where an advice does not work the copy faults.
+ * What /proc/PID/pagemap says of each page of a chunk, before it is protected and afterwards. Under
+ * the caller's lock.
  */
-static int
-copy_chunk(const struct page_swap_job *job, uint64_t addr, uint64_t len, uint64_t staged)
-{
-	uint64_t off = job->fd_off + (addr - job->addr), done = 0;
+static uint64_t page_before[WINDOW_PAGES], page_after[WINDOW_PAGES];
 
-	if (job->fd < 0 || job->page_size > BASE_PAGE) {
-		raw_madvise(staged, len, MADV_POPULATE_WRITE);
-		copy_pages(staged, addr, len);
-		return 0;
-	}
+#define PAGE_PRESENT (1ull << 63)
+#define PAGE_SWAPPED (1ull << 62) /* or protected without being there */
+
+/* False: it cannot be known, and all pages are to be taken for being there. */
+static bool
+look_at_pages(const struct page_swap *swap, const struct page_swap_job *job, uint64_t addr,
+	      uint64_t len, uint64_t *page)
+{
+	uint64_t bytes = len / BASE_PAGE * sizeof(*page);
+
+	if (swap->pagemap < 0 || !swap->unpopulated || job->fd < 0 || job->page_size > BASE_PAGE)
+		return false;
+	return syscall(SYS_pread64, swap->pagemap, page, bytes, addr / BASE_PAGE * sizeof(*page)) ==
+	       (long)bytes;
+}
+
+static bool
+there_before(uint64_t i)
+{
+	return page_before[i] != 0;
+}
+
+static __attribute__((no_sanitize("address"), noinline)) bool
+is_zero(uint64_t page)
+{
+	const volatile uint64_t *p = raw_ptr(page);
+	uint64_t bits = 0;
+
+	for (unsigned i = 0; i < BASE_PAGE / sizeof(*p); i++)
+		bits |= p[i];
+	return bits == 0;
+}
+
+/*
+ * Of a protected chunk: has page i contents? One that was not there, and now looks as if it were
+ * swapped out, is the mark of the protection, unless it was touched and swapped out in between.
+ */
+static bool
+has_contents(uint64_t chunk, uint64_t i, bool swap_is_on)
+{
+	if (there_before(i) || (page_after[i] & PAGE_PRESENT) != 0)
+		return true;
+	return page_after[i] != 0 && swap_is_on && !is_zero(chunk + i * BASE_PAGE);
+}
+
+static int
+write_pages(int fd, uint64_t addr, uint64_t len, uint64_t off)
+{
+	uint64_t done = 0;
+
 	while (done < len) {
-		long n = syscall(SYS_pwrite64, job->fd, addr + done, len - done, off + done);
+		long n = syscall(SYS_pwrite64, fd, addr + done, len - done, off + done);
 
 		if (n <= 0)
 			return n == 0 ? -EIO : -errno;
 		done += (uint64_t)n;
 	}
-	raw_madvise(staged, len, MADV_POPULATE_READ);
 	return 0;
 }
 
-/* One chunk, the range being registered with the userfaultfd. */
+/*
+ * A run of pages that are there, in the way that costs least: write(2) fills a memfd's pages
+ * without clearing them first, and either advice saves a fault a page. Where an advice does not
+ * work the copy faults.
+ */
 static int
-swap_chunk(const struct page_swap *swap, const struct page_swap_job *job, uint64_t addr,
-	   uint64_t len, uint64_t staged)
+copy_run(const struct page_swap_job *job, uint64_t addr, uint64_t len, uint64_t to)
 {
-	struct uffdio_range range = {.start = addr, .len = len};
-	uint64_t alias = 0;
+	int err = 0;
+
+	if (job->fd < 0 || job->page_size > BASE_PAGE) {
+		raw_madvise(to, len, MADV_POPULATE_WRITE);
+		copy_pages(to, addr, len);
+	} else {
+		err = write_pages(job->fd, addr, len, job->fd_off + (addr - job->addr));
+		raw_madvise(to, len, MADV_POPULATE_READ);
+	}
+	return err;
+}
+
+static bool
+swap_is_on(void)
+{
+	struct sysinfo info;
+
+	return sysinfo(&info) != 0 || info.totalswap != 0;
+}
+
+/* The contents of a chunk that nobody can change now. known: page_before holds. */
+static int
+copy_chunk(const struct page_swap *swap, const struct page_swap_job *job, uint64_t addr,
+	   uint64_t len, uint64_t to, bool known)
+{
+	uint64_t n = len / BASE_PAGE, end;
+	bool swapping;
+	int err = 0;
+
+	if (!known || !look_at_pages(swap, job, addr, len, page_after))
+		return copy_run(job, addr, len, to);
+	swapping = swap_is_on();
+	for (uint64_t i = 0; err == 0 && i < n; i = end + 1) {
+		for (end = i; end < n && has_contents(addr, end, swapping); end++)
+			;
+		if (end > i)
+			err = copy_run(job, addr + i * BASE_PAGE, (end - i) * BASE_PAGE,
+				       to + i * BASE_PAGE);
+	}
+	return err;
+}
+
+/* Make every store into the chunk wait. known: pages that are not there may stay so. */
+static int
+hold_back(const struct page_swap *swap, uint64_t addr, uint64_t len, bool known)
+{
+	struct uffdio_register reg = {
+		.range = {.start = addr, .len = len},
+		.mode = UFFDIO_REGISTER_MODE_WP,
+	};
 	int err;
 
 	/*
 	 * A page that is not there cannot be protected by kernels before 6.4; a zero page can. With
 	 * newer ones this only saves faults while copying.
 	 */
-	if (raw_madvise(addr, len, MADV_POPULATE_READ) != 0 && !swap->unpopulated)
+	if (!known && raw_madvise(addr, len, MADV_POPULATE_READ) != 0 && !swap->unpopulated)
+		return -errno;
+	if (ioctl(swap->uffd, UFFDIO_REGISTER, &reg) != 0)
 		return -errno;
 	err = write_protect(swap, addr, len);
 	if (err != 0)
-		return err;
-	err = copy_chunk(job, addr, len, staged);
+		ioctl(swap->uffd, UFFDIO_UNREGISTER, &reg.range);
+	return err;
+}
+
+/* Of a chunk that is held back: copy it, and move the copy over it. */
+static int
+replace(const struct page_swap *swap, const struct page_swap_job *job, uint64_t addr, uint64_t len,
+	uint64_t staged, bool known)
+{
+	struct uffdio_range range = {.start = addr, .len = len};
+	int err = copy_chunk(swap, job, addr, len, staged, known);
+
 	if (err == 0)
 		err = set_prot(staged, len, job->prot);
-	if (err != 0)
-		return err;
-	if (job->release_source) {
-		alias = raw_mremap_alias(addr, len);
-	}
 	/*
 	 * Again, only to be told (ENOENT) if the program unmapped the range while it was being
 	 * copied: the mremap would put it back.
 	 */
-	err = write_protect(swap, addr, len);
+	if (err == 0)
+		err = write_protect(swap, addr, len);
 	if (err == 0)
 		err = raw_mremap_onto(staged, len, addr);
-	if (alias != 0) {
-		if (err == 0)
-			raw_madvise(alias, len, MADV_REMOVE);
-		raw_munmap(alias, len);
-	}
+	if (err != 0)
+		ioctl(swap->uffd, UFFDIO_UNREGISTER, &range);
 	ioctl(swap->uffd, UFFDIO_WAKE, &range);
 	return err;
 }
 
-/* Takes the protection off what was not replaced and wakes who waits there. */
-static void
-unprotect(const struct page_swap *swap, const struct page_swap_job *job, uint64_t done)
+static int
+swap_chunk(const struct page_swap *swap, const struct page_swap_job *job, uint64_t addr,
+	   uint64_t len, bool known)
 {
-	struct uffdio_range rest = {.start = job->addr + done, .len = job->len - done};
+	struct staging st;
+	int err = stage(job, addr, len, &st);
 
-	ioctl(swap->uffd, UFFDIO_UNREGISTER, &rest);
+	if (err != 0)
+		return err;
+	err = hold_back(swap, addr, len, known);
+	if (err == 0)
+		err = replace(swap, job, addr, len, st.at, known);
+	unstage(&st, err == 0 ? len : 0);
+	return err;
 }
 
 /*
- * Chunk by chunk; with no staging mapping (0) by page_return. A signal handler could touch the
- * chunk and so is held back; the library's function would spare its internal signals.
+ * How much of a window of memory to be adopted makes a chunk: what has at most chunk bytes there.
+ * page_before holds for the window.
+ */
+static uint64_t
+cut_chunk(uint64_t addr, uint64_t window, uint64_t chunk)
+{
+	uint64_t there = 0, cut = 0;
+
+	while (cut < window && there < chunk) {
+		there += there_before(cut / BASE_PAGE) ? BASE_PAGE : 0;
+		cut += BASE_PAGE;
+	}
+	/* Whole page tables, if there is more than one. */
+	return cut == window || cut <= chunk ? cut : cut - ((addr + cut) & (TABLE_BYTES - 1));
+}
+
+/* How much to do at once. *known: page_before holds for it. */
+static uint64_t
+chunk_bytes(const struct page_swap *swap, const struct page_swap_job *job, uint64_t addr,
+	    uint64_t left, bool *known)
+{
+	uint64_t page = job->page_size, chunk = CHUNK_BYTES > page ? CHUNK_BYTES : page;
+	uint64_t window = (uint64_t)WINDOW_PAGES * BASE_PAGE;
+
+	*known = false;
+	window = left < window ? left : window;
+	if (page == BASE_PAGE)
+		chunk -= addr & (TABLE_BYTES - 1);
+	*known = look_at_pages(swap, job, addr, window, page_before);
+	if (*known)
+		return cut_chunk(addr, window, chunk);
+	if (page == BASE_PAGE && job->fd < 0)
+		return page_return_bytes(job->src_fd, addr, job->src_off + (addr - job->addr),
+					 window, chunk);
+	return left < chunk ? left : chunk;
+}
+
+/*
+ * A signal handler could touch the chunk and so is held back; the library's function would spare
+ * its internal signals.
  */
 static int
-swap_chunks(const struct page_swap *swap, const struct page_swap_job *job, uint64_t staged,
+swap_chunks(const struct page_swap *swap, const struct page_swap_job *job, bool by_return,
 	    uint64_t *done)
 {
-	uint64_t chunk = job->page_size > CHUNK_BYTES ? job->page_size : CHUNK_BYTES;
 	uint64_t all = ~0ull, old;
 	int err = 0;
 
 	while (err == 0 && *done < job->len) {
-		uint64_t len = job->len - *done < chunk ? job->len - *done : chunk;
 		uint64_t addr = job->addr + *done;
+		bool known;
+		uint64_t len = chunk_bytes(swap, job, addr, job->len - *done, &known);
 
 		syscall(SYS_rt_sigprocmask, SIG_BLOCK, &all, &old, sizeof(all));
-		if (staged == 0)
+		if (by_return)
 			err = page_return_chunk(swap->return_uffd, addr, len, job->prot,
-						job->release_source);
+						job->src_fd, job->src_off + *done);
 		else
-			err = swap_chunk(swap, job, addr, len, staged + *done);
+			err = swap_chunk(swap, job, addr, len, known);
 		if (err == 0)
 			*done += len;
-		else if (staged != 0)
-			unprotect(swap, job, *done);
 		syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof(old));
 	}
-	return err;
-}
-
-static int
-swap_staged(const struct page_swap *swap, const struct page_swap_job *job, uint64_t *done)
-{
-	struct uffdio_register reg = {
-		.range = {.start = job->addr, .len = job->len},
-		.mode = UFFDIO_REGISTER_MODE_WP,
-	};
-	uint64_t staged = stage(job);
-	int err;
-
-	if (staged == 0)
-		return -errno;
-	err = ioctl(swap->uffd, UFFDIO_REGISTER, &reg) == 0 ? 0 : -errno;
-	if (err == 0)
-		err = swap_chunks(swap, job, staged, done);
-	if (*done < job->len)
-		raw_munmap(staged + *done, job->len - *done);
 	return err;
 }
 
@@ -292,30 +486,70 @@ can_return(struct page_swap *swap, const struct page_swap_job *job)
 int
 page_swap_run(struct page_swap *swap, const struct page_swap_job *job, uint64_t *done)
 {
+	bool by_return = can_return(swap, job);
+	int err;
+
 	*done = 0;
-	if (can_return(swap, job))
-		return swap_chunks(swap, job, 0, done);
-	return swap_staged(swap, job, done);
+	err = swap_chunks(swap, job, by_return, done);
+	if (!by_return && job->fd < 0 && *done > 0)
+		page_return_free(job->src_fd, job->src_off, *done);
+	return err;
+}
+
+/*
+ * mincore(2) knows the pages in memory, but takes those that are swapped out for holes; to seek for
+ * data finds both, but to seek for a hole walks over all data up to there.
+ */
+int
+page_swap_data(int fd, uint64_t at, uint32_t page_size, uint64_t *pos, uint64_t end, uint64_t *len)
+{
+	unsigned char there[DATA_PAGES];
+	uint64_t n = (end - *pos) / BASE_PAGE, run = 0;
+
+	if (*pos >= end)
+		return -ENOENT;
+	*len = end - *pos;
+	if (fd < 0 || page_size > BASE_PAGE)
+		return 0;
+	n = n < DATA_PAGES ? n : DATA_PAGES;
+	if (syscall(SYS_mincore, at + *pos, n * BASE_PAGE, there) != 0)
+		return 0;
+	while (run < n && (there[run] & 1) != 0)
+		run++;
+	if (run == 0) {
+		off_t data = lseek(fd, (off_t)*pos, SEEK_DATA);
+
+		if (data < 0 && errno != ENXIO)
+			return 0;
+		if (data < 0 || (uint64_t)data >= end)
+			return -ENOENT;
+		*pos = (uint64_t)data;
+		run = 1;
+	}
+	*len = run * BASE_PAGE;
+	return 0;
 }
 
 int
-page_swap_privatize(uint64_t addr, uint64_t len, uint32_t page_size, int prot)
+page_swap_privatize(uint64_t addr, uint64_t len, uint32_t page_size, int prot, int fd, uint64_t off)
 {
 	struct page_swap_job job = {
 		.addr = addr, .len = len, .page_size = page_size, .prot = prot, .fd = -1};
-	uint64_t staged = stage(&job);
-	int err;
+	uint64_t pos = off, n;
+	struct staging st;
+	int err = stage(&job, addr, len, &st);
 
-	if (staged == 0 && page_size > BASE_PAGE) {
+	if (err != 0 && page_size > BASE_PAGE) {
 		job.page_size = BASE_PAGE;
-		staged = stage(&job);
+		err = stage(&job, addr, len, &st);
 	}
-	if (staged == 0)
-		return -errno;
-	raw_madvise(staged, len, MADV_POPULATE_WRITE);
-	copy_pages(staged, addr, len);
-	err = set_prot(staged, len, prot);
 	if (err != 0)
 		return err;
-	return raw_mremap_onto(staged, len, addr);
+	for (; page_swap_data(fd, addr - off, page_size, &pos, off + len, &n) == 0; pos += n)
+		copy_run(&job, addr + (pos - off), n, st.at + (pos - off));
+	err = set_prot(st.at, len, prot);
+	if (err == 0)
+		err = raw_mremap_onto(st.at, len, addr);
+	unstage(&st, err == 0 ? len : 0);
+	return err;
 }

@@ -4,10 +4,11 @@
  * the other way round, while other threads and system calls go on storing into it.
  *
  * Into a memfd, in chunks: userfaultfd write-protects the chunk, so that a store (of a thread, or
- * of the kernel in read(2)) waits; the contents are copied to a staging mapping; mremap moves that
- * over the chunk in one step; the waiting stores are woken and go to the new pages. Loads never
- * wait. Back to private memory: page_return.h, where loads wait too; or the same way where that
- * cannot be used.
+ * of the kernel in read(2)) waits; the pages that are there are copied to the memfd; mremap moves a
+ * mapping of it over the chunk in one step; the waiting stores are woken and go to the new pages.
+ * Loads never wait. A page that was never touched stays a hole in the memfd (Linux 6.4; before, it
+ * is made to be there). Back to private memory: page_return.h, where loads wait, too; or the same
+ * way where that cannot be used.
  *
  * The caller's thread must not touch the range meanwhile: it would wait for itself. So the range
  * holds neither its stack nor its thread control block, all signals are blocked while a chunk is
@@ -22,6 +23,7 @@
 struct page_swap {
 	int uffd;
 	bool unpopulated;  /* the kernel can write-protect pages that are not there (Linux 6.4) */
+	int pagemap;       /* says which pages are there; -1: all are made to be */
 	int return_uffd;   /* page_return.h's, once it is needed; -1 before */
 	bool return_fails; /* no thread to be had: write protection instead */
 };
@@ -40,6 +42,12 @@ void page_swap_close(struct page_swap *swap);
  */
 struct page_swap *page_swap_process(int *err);
 
+/*
+ * Not locked: get what page_return.h needs for that one now, a thread among it, instead of when
+ * memory is first given back. lock and unlock are how the caller serialises. 0 or -errno.
+ */
+int page_swap_prepare_return(void (*lock)(void), void (*unlock)(void));
+
 /* In the child of a fork: drop the parent's, which works on the parent's memory. */
 void page_swap_forget(void);
 
@@ -48,12 +56,13 @@ int page_swap_uffd(uint64_t features);
 
 /* What to put under the range. */
 struct page_swap_job {
-	uint64_t addr, len;  /* multiples of page_size; one kind of memory throughout */
-	uint32_t page_size;  /* of the memory there and of what replaces it */
-	int prot;            /* of the range */
-	int fd;              /* memfd to map shared; -1: private anonymous memory */
-	uint64_t fd_off;     /* of addr in fd */
-	bool release_source; /* free the shared pages that are replaced (MADV_REMOVE) */
+	uint64_t addr, len; /* multiples of page_size; one kind of memory throughout */
+	uint32_t page_size; /* of the memory there and of what replaces it */
+	int prot;           /* of the range */
+	int fd;             /* memfd to map shared; -1: private anonymous memory */
+	uint64_t fd_off;    /* of addr in fd */
+	int src_fd;         /* memfd that is mapped shared there now; fd is -1, then */
+	uint64_t src_off;   /* of addr in src_fd; the pages that are replaced are freed */
 };
 
 /*
@@ -64,9 +73,19 @@ struct page_swap_job {
 int page_swap_run(struct page_swap *swap, const struct page_swap_job *job, uint64_t *done);
 
 /*
- * Replace a shared range by a private copy in a process with one thread: the child of a fork.
+ * Replace a shared range by a private copy in a process with one thread: the child of a fork. fd is
+ * the memfd that is mapped there, at off, or -1: then holes in it get filled.
  * 0 or -errno. Where huge pages have run out, base pages take their place.
  */
-int page_swap_privatize(uint64_t addr, uint64_t len, uint32_t page_size, int prot);
+int page_swap_privatize(uint64_t addr, uint64_t len, uint32_t page_size, int prot, int fd,
+			uint64_t off);
+
+/*
+ * A run of bytes at or behind *pos, and before end, that a memfd has pages for: 0, *pos and *len;
+ * -ENOENT for none. Offset off of the memfd is mapped shared at address at + off. fd -1, and huge
+ * pages, whose file system cannot tell: all of it.
+ */
+int page_swap_data(int fd, uint64_t at, uint32_t page_size, uint64_t *pos, uint64_t end,
+		   uint64_t *len);
 
 #endif

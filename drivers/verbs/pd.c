@@ -59,7 +59,7 @@ uv_dealloc_pd(struct ibv_pd *ibpd)
 	int rc;
 
 	if (__atomic_load_n(&pd->users, __ATOMIC_ACQUIRE))
-		return EBUSY;
+		return uv_fail(EBUSY);
 	if (pd->parent) {
 		uv_pd_drop(&pd->parent->pd);
 		if (pd->td)
@@ -129,7 +129,7 @@ uv_dealloc_td(struct ibv_td *ibtd)
 	struct uv_td *td = td_of(ibtd);
 
 	if (__atomic_load_n(&td->users, __ATOMIC_ACQUIRE))
-		return EBUSY;
+		return uv_fail(EBUSY);
 	free(td);
 	return 0;
 }

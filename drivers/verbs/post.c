@@ -103,6 +103,16 @@ uv_doorbell(struct uv_worker *w, uint32_t qpn)
 		return;
 }
 
+bool
+uv_sq_publish(struct uv_qp *qp)
+{
+	bool ring = uv_ring_publish(&qp->sq);
+
+	uv_cq_traffic(uv_cq_of(qp->vqp.qp.send_cq));
+	uv_cq_traffic(uv_cq_of(qp->vqp.qp.recv_cq)); /* an answer may come */
+	return ring;
+}
+
 /* Copies the data of all SGEs behind the head. 0 or EINVAL when they are too long. */
 static int
 wqe_inline(const struct uv_qp *qp, struct uroce_send_wqe *wqe, const struct ibv_send_wr *wr)
@@ -148,7 +158,7 @@ wqe_bind(struct uroce_send_wqe *wqe, const struct ibv_send_wr *wr)
 	wqe->bind.mr_lkey = info->mr ? info->mr->lkey : 0;
 	wqe->bind.mw_rkey = wr->bind_mw.mw->rkey;
 	wqe->bind.access = info->mw_access_flags;
-	wqe->bind.new_rkey = wr->bind_mw.rkey;
+	wqe->bind.new_rkey = uv_mw_key(wr->bind_mw.mw, wr->bind_mw.rkey);
 }
 
 /* The part of the head that depends on the opcode. 0 or EINVAL. */
@@ -237,13 +247,14 @@ uv_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **b
 	}
 	/* An error in the middle of a chain leaves the WRs before it posted. */
 	if (qp->sq.hdr->prod != qp->sq.prod)
-		ring = uv_ring_publish(&qp->sq);
+		ring = uv_sq_publish(qp);
 	uv_unlock(&qp->sq.lock);
 	if (ring)
 		uv_doorbell(qp->worker, qp->qpn);
-	if (uv_unlikely(rc))
-		*bad = wr;
-	if (uv_unlikely(rc == ENOMEM))
+	if (!uv_unlikely(rc))
+		return 0;
+	*bad = wr;
+	if (rc == ENOMEM)
 		uv_lost_queue_full(uv_context_of(ibqp->context));
-	return rc;
+	return uv_fail(rc);
 }

@@ -61,7 +61,7 @@ uv_query_device_ex(struct ibv_context *ibctx, const struct ibv_query_device_ex_i
 	int rc;
 
 	if (input && input->comp_mask)
-		return EINVAL;
+		return uv_fail(EINVAL);
 	rc = uv_call(ibctx, UROCE_CTRL_QUERY_DEVICE, NULL, 0, &rep, sizeof(rep));
 	if (rc)
 		return rc;
@@ -114,7 +114,7 @@ uv_query_rt_values(struct ibv_context *ibctx, struct ibv_values_ex *values)
 
 	values->comp_mask = 0;
 	if (wanted & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
-		return EINVAL;
+		return uv_fail(EINVAL);
 	if (!wanted)
 		return 0;
 	rc = uv_call(ibctx, UROCE_CTRL_QUERY_CLOCK, NULL, 0, &rep, sizeof(rep));

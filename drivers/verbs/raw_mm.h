@@ -27,6 +27,15 @@ raw_mmap(uint64_t len, int prot, int flags, int fd, uint64_t off)
 	return p == -1 ? 0 : (uint64_t)p;
 }
 
+/* Over whatever is there: 0 or -errno. */
+static inline int
+raw_mmap_at(uint64_t addr, uint64_t len, int prot, int flags, int fd, uint64_t off)
+{
+	long p = syscall(SYS_mmap, addr, len, prot, flags | MAP_FIXED, fd, off);
+
+	return p == -1 ? -errno : 0;
+}
+
 static inline void
 raw_munmap(uint64_t addr, uint64_t len)
 {

@@ -28,7 +28,9 @@ srq_ring_request(struct ibv_context *ctx, uint16_t op, const void *req, size_t r
 	if (rc)
 		return rc;
 	rc = uv_map_rings(uv_context_of(ctx), &loc, &hdr_bytes, ring, 1, fds, call.rep_nfds);
-	return rc || *ring ? rc : EPROTO;
+	if (rc == 0 && !*ring)
+		rc = uv_fail(EPROTO);
+	return rc;
 }
 
 /* Asks the daemon for an SRQ; granted sizes go back into attr. 0 or a positive errno. */
@@ -128,7 +130,7 @@ srq_resize(struct uv_srq *srq, const struct uroce_modify_srq_req *req)
 	rc = srq_ring_request(srq->vsrq.srq.context, UROCE_CTRL_RESIZE_SRQ, req, sizeof(*req), &rep,
 			      &ring);
 	if (rc == 0 && rep.ring.stride != r->stride)
-		rc = EPROTO;
+		rc = uv_fail(EPROTO);
 	if (rc == 0) {
 		prod = r->prod;
 		uv_ring_init(r, ring, &rep.ring, rep.max_wr, r->max_sge);

@@ -3,7 +3,8 @@
  * libibverbs has no provider operation for GIDs and P_Keys: it reads files of sysfs, which for our
  * devices uroce-run has written at the program's start. An operator may change both tables while
  * the program runs (EVT-12, EVT-13), so libibverbs gets the daemon's answer in place of the file.
- * Who reads sysfs without libibverbs sees the state of the start.
+ * Programs that read sysfs without libibverbs see the tables of their start. (The port's state and
+ * its counters are files of the daemon's: app/uroced/live.c.)
  */
 #include "uv.h"
 

@@ -4,7 +4,8 @@
  * object; this header holds the objects and what the files offer each other.
  *
  *   device.c   discovery: which devices in sysfs are ours
- *   context.c  open (HELLO), close, the table of operations, fork
+ *   context.c  open (HELLO), close, the table of operations
+ *   fork.c     the process forks, maybe with verbs called from its own fork handlers
  *   hooks.c    calls of libibverbs that have no provider operation (completion channels, sysfs)
  *   sysfs.c    GIDs and P_Keys as they are now, where libibverbs reads files
  *   event.c    completion channels and asynchronous events
@@ -12,11 +13,13 @@
  *   pd.c mr.c mw.c ah.c srq.c cq.c cq_purge.c qp.c qp_modify.c   control: a request to the daemon
  *   query.c    attributes of device and port
  *   post.c post_recv.c wr.c cq.c cq_ex.c   hot path: shared memory only
+ *   cq_idle.c idle.c   what an empty poll does with the core
  *   lost.c     what completes when the daemon is gone
  *
  * Conventions of verbs hold in here: a function named in the operation table returns 0 or a
- * positive errno, or a pointer or NULL with errno. Any thread may call anything; a queue has its
- * own lock. Includes lib/ipc's client side and include/uroce_abi, never DPDK.
+ * positive errno, which is also left in errno (uv_fail), or a pointer or NULL with errno. Programs
+ * read either. Any thread may call anything; a queue has its own lock. Includes lib/ipc's client
+ * side and include/uroce_abi, never DPDK.
  *
  * The daemon looks up objects by their handle, never by what this side believes, so a program
  * that garbles one gets the daemon's ENOENT.
@@ -24,6 +27,7 @@
 #ifndef UROCE_VERBS_UV_H
 #define UROCE_VERBS_UV_H
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,6 +45,14 @@
 
 #define uv_container(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 #define uv_unlikely(x)                  __builtin_expect(!!(x), 0)
+
+/* Returns error, a positive errno, and leaves it in errno, as a kernel provider's ioctl does. */
+static inline int
+uv_fail(int error)
+{
+	errno = error;
+	return error;
+}
 
 /*
  * What an event names: a CQ, QP or SRQ. The daemon is given the id (user_handle), not the
@@ -62,12 +74,19 @@ struct uv_worker {
 	int wake_fd; /* eventfd */
 };
 
+/* What empty polls do with the core; cq_idle.c. */
+enum uv_poll_mode {
+	UV_POLL_ADAPTIVE, /* give it up while something is to come */
+	UV_POLL_SPIN,     /* keep it */
+	UV_POLL_YIELD,    /* yield, never sleep */
+};
+
 struct uv_context {
 	struct verbs_context vctx;
 	struct ipc_client ipc;
 	bool lost;   /* daemon gone, or forked: nothing works any more (lost.c) */
 	bool forked; /* this is the child of a fork */
-	bool yield;  /* cores are shared with the daemon: give ours up on an empty poll */
+	enum uv_poll_mode poll;
 	uint32_t worker_mask;
 	uint32_t nworkers;
 	struct uv_worker worker[UROCE_MAX_WORKERS];
@@ -79,8 +98,9 @@ struct uv_context {
 	pthread_mutex_t obj_mutex;   /* around the lists */
 	TAILQ_HEAD(, uv_qp) qps;     /* oldest first */
 	TAILQ_HEAD(, uv_cq) cqs;
-	struct uv_ref *limbo;    /* destroyed, but an event was not acknowledged: obj_mutex */
-	uint32_t full_posts;     /* refused for lack of room; atomic */
+	struct uv_ref *limbo; /* destroyed, but an event was not acknowledged: obj_mutex */
+	uint32_t kept;        /* bit i: the daemon keeps adopted file i of this process; atomic */
+	uint32_t full_posts;  /* refused for lack of room; atomic */
 	struct uv_context *next; /* every open context of the process; context.c's lock */
 };
 
@@ -101,6 +121,7 @@ struct mr_hold;
 struct uv_mr {
 	struct verbs_mr vmr;
 	struct mr_hold *hold;
+	uint64_t iova; /* what WQEs and peers call its first byte */
 };
 
 /* Producer side of an SQ, RQ or SRQ; lock covers all of it. */
@@ -124,6 +145,7 @@ struct uv_cq {
 	uint32_t shift; /* log2 of the entries: index >> shift is the lap */
 	uint32_t cons;
 	uint32_t empty_polls;
+	uint64_t awaited_ns;         /* until then something may come, or UV_CQ_*; atomic */
 	bool gathered;               /* the daemon is lost: old is all there will ever be */
 	bool last_event;             /* channel: to be told of the loss; atomic */
 	int channel_fd;              /* -1: none */
@@ -133,6 +155,17 @@ struct uv_cq {
 	const struct uroce_cqe *cur; /* extended poll: the entry being read */
 	struct uv_ref ref;
 };
+
+#define UV_CQ_TRAFFIC 0ull       /* awaited_ns: posted to or completed, since the last look */
+#define UV_CQ_QUIET   UINT64_MAX /* awaited_ns: nothing is to come */
+
+/* Something was posted whose outcome, or answer, comes to cq; or something came. */
+static inline void
+uv_cq_traffic(struct uv_cq *cq)
+{
+	if (__atomic_load_n(&cq->awaited_ns, __ATOMIC_RELAXED) != UV_CQ_TRAFFIC)
+		__atomic_store_n(&cq->awaited_ns, UV_CQ_TRAFFIC, __ATOMIC_RELAXED);
+}
 
 struct uv_srq {
 	struct verbs_srq vsrq;
@@ -210,6 +243,8 @@ uv_ring_ahead(const struct uv_ring *r)
 extern const struct verbs_device_ops uv_device_ops;
 
 /* ---- context.c ---- */
+/* What libibverbs calls; an operation that is missing there is not supported. */
+extern const struct verbs_context_ops uv_context_ops;
 struct verbs_context *uv_alloc_context(struct ibv_device *device, int cmd_fd, void *priv);
 void uv_free_context(struct ibv_context *ibctx);
 
@@ -265,9 +300,6 @@ int uv_sysfs_open(int dir, const char *path);
 int uv_event_add_async(struct uv_context *ctx, int fd);
 /* The context closes: channels that the program left open answer EIO. */
 void uv_event_forget(struct uv_context *ctx);
-/* Around fork(2): in the child every descriptor so far answers EIO, the parent's are untouched. */
-void uv_event_fork_prepare(void);
-void uv_event_fork_done(bool child);
 /* Asks the daemon for a completion channel. The descriptor, or -1 with errno. */
 int uv_event_create_channel(struct uv_context *ctx);
 /* The daemon's handle of ctx's channel fd; false if it is none. */
@@ -331,6 +363,8 @@ struct ibv_ah *uv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
 int uv_destroy_ah(struct ibv_ah *ah);
 /* Address attributes in the ABI's layout and back. */
 void uv_ah_attr_out(struct uroce_ah_attr *to, const struct ibv_ah_attr *from);
+/* Says on stderr, if UROCE_VERBOSE is in the environment, that attr lacks a GRH. Keeps errno. */
+void uv_ah_explain(const struct ibv_ah_attr *attr, const char *what);
 void uv_ah_attr_in(struct ibv_ah_attr *to, const struct uroce_ah_attr *from);
 
 /* ---- query.c ---- */
@@ -355,14 +389,21 @@ int uv_req_notify_cq(struct ibv_cq *ibcq, int solicited_only);
 const struct uroce_cqe *uv_cq_head(struct uv_cq *cq);
 void uv_cq_take(struct uv_cq *cq);
 void uv_cq_publish(struct uv_cq *cq);
+/* Fills the extended poll's function pointers. */
+void uv_cq_ex_init(struct uv_cq *cq, uint64_t wc_flags);
+
+/* ---- cq_idle.c ---- */
 /*
  * After an empty poll, lock not held; polls: how many were empty so far. 0; 1 when the core was
  * given up meanwhile, so that another look is worth it; -EIO when the CQ is dead. Looks now and
  * then whether the daemon lives.
  */
 int uv_cq_idle(struct uv_cq *cq, uint32_t polls);
-/* Fills the extended poll's function pointers. */
-void uv_cq_ex_init(struct uv_cq *cq, uint64_t wc_flags);
+/*
+ * The way to poll that UROCE_POLL asks for; shared_cores: the daemon's cores are its clients', too.
+ * 0; EINVAL for a value that there is not, which is said on stderr.
+ */
+int uv_poll_mode(bool shared_cores, enum uv_poll_mode *mode);
 
 /* ---- cq_purge.c ---- */
 /* Entries that a resize found in the old ring. */
@@ -413,6 +454,8 @@ bool uv_state_receives(uint32_t state);
 uint32_t uv_ring_room(struct uv_ring *r, uint32_t want);
 /* Makes WRs up to r->prod visible. True: the daemon wants its doorbell rung. Lock held. */
 bool uv_ring_publish(struct uv_ring *r);
+/* The same of qp's SQ; its CQs are awaited from now on. */
+bool uv_sq_publish(struct uv_qp *qp);
 /* Tells the worker that qpn has new work; ring lock not needed. */
 void uv_doorbell(struct uv_worker *w, uint32_t qpn);
 /* Writes n SGEs in the ABI's layout to where a WQE has them. */
@@ -458,5 +501,12 @@ int uv_get_srq_num(struct ibv_srq *ibsrq, uint32_t *num);
 uint64_t uv_wr_ops(uint32_t qp_type);
 /* Fills the ibv_wr_* function pointers of qp. */
 void uv_wr_init(struct uv_qp *qp);
+
+/* The key of mw after a bind that asks for want: the upper bits are not the program's to choose. */
+static inline uint32_t
+uv_mw_key(const struct ibv_mw *mw, uint32_t want)
+{
+	return (mw->rkey & ~0xffu) | (want & 0xff);
+}
 
 #endif

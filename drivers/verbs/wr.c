@@ -161,7 +161,7 @@ wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 	wqe->bind.mr_lkey = info->mr ? info->mr->lkey : 0;
 	wqe->bind.mw_rkey = mw->rkey;
 	wqe->bind.access = info->mw_access_flags;
-	wqe->bind.new_rkey = rkey;
+	wqe->bind.new_rkey = uv_mw_key(mw, rkey);
 }
 
 static void
@@ -255,13 +255,15 @@ wr_complete(struct ibv_qp_ex *ex)
 	if (uv_unlikely(rc))
 		qp->sq.prod = qp->build_start;
 	else if (qp->sq.prod != qp->build_start)
-		ring = uv_ring_publish(&qp->sq);
+		ring = uv_sq_publish(qp);
 	uv_unlock(&qp->sq.lock);
 	if (ring)
 		uv_doorbell(qp->worker, qp->qpn);
-	if (uv_unlikely(rc == ENOMEM))
+	if (!uv_unlikely(rc))
+		return 0;
+	if (rc == ENOMEM)
 		uv_lost_queue_full(uv_context_of(ex->qp_base.context));
-	return rc;
+	return uv_fail(rc);
 }
 
 static void

@@ -4,8 +4,9 @@
  *
  * A request is a struct uroce_ctrl_hdr followed by the operation's _req body; the reply repeats
  * version, op and cookie, carries status (0 or a positive errno) and, when status is 0, the _rep
- * body. File descriptors ride on the same message (SCM_RIGHTS). A message whose magic, version
- * or length is wrong ends the connection; a bad value in a well-formed one gets its errno.
+ * body. A refusal's body is a sentence for people without NUL, such as which limit was reached; it
+ * may be empty. File descriptors ride on the same message (SCM_RIGHTS). A message whose magic,
+ * version or length is wrong ends the connection; a bad value in a well-formed one gets its errno.
  *
  * The first request is HELLO. It makes the context: closing the socket destroys everything the
  * context owns. A HELLO with an empty device name makes an observer (urocectl): only LIST_DEVICES,
@@ -33,7 +34,9 @@
 #define UROCE_CTRL_MAGIC   0x434f5255u /* "UROC" */
 #define UROCE_CTRL_MAX_MSG 16384       /* bytes, header included */
 #define UROCE_CTRL_MAX_FDS 64
+#define UROCE_CTRL_MAX_WHY 256 /* bytes of a refusal's sentence */
 #define UROCE_DEFAULT_SOCK "/run/uroce/uroced.sock"
+#define UROCE_LIVE_SUFFIX  ".sysfs"       /* SOCKET.sysfs/DEVICE: what changes of its sysfs files */
 #define UROCE_SOCK_ENV     "UROCE_SOCKET" /* overrides the default for every client */
 #define UROCE_DEV_NAME_MAX 32
 #define UROCE_MAX_WORKERS  16
@@ -214,16 +217,19 @@ enum uroce_mr_piece_kind {
 	UROCE_PIECE_COPY = 0,     /* cannot be mapped: stack, private file pages .. */
 	UROCE_PIECE_FD = 1,       /* descriptor fd_index at fd_off (a memfd the client adopted) */
 	UROCE_PIECE_MAP_FILE = 2, /* shared mapping: /proc/PID/map_files/<vm_start>-<vm_end> */
+	UROCE_PIECE_KEPT =
+		3, /* as FD, of a descriptor that the daemon kept: fd_index is its slot */
 };
 struct uroce_mr_piece {
 	uint64_t va;  /* page aligned start in the client */
 	uint64_t len; /* bytes, page multiple (of the mapping's page size) */
 	uint32_t kind;
-	uint32_t fd_index;         /* FD: index among the attached descriptors */
-	uint64_t fd_off;           /* FD: offset of va in it */
+	uint32_t fd_index;         /* FD: index among the attached descriptors; KEPT: slot */
+	uint64_t fd_off;           /* FD, KEPT: offset of va in it */
 	uint64_t vm_start, vm_end; /* MAP_FILE: the mapping's own bounds */
 };
 #define UROCE_MR_MAX_PIECES 32
+#define UROCE_MR_KEPT       8 /* slots of a connection for descriptors that the daemon keeps */
 struct uroce_reg_mr_req {
 	uint32_t pd;
 	uint32_t access; /* enum ibv_access_flags */
@@ -231,7 +237,12 @@ struct uroce_reg_mr_req {
 	uint64_t length; /* bytes, > 0 unless the client asks for an empty region */
 	uint64_t iova;   /* address that WQEs and peers use for addr (0 for zero based) */
 	uint32_t npieces;
-	uint32_t rsvd;
+	/*
+	 * 1 + slot: keep the first attached descriptor, a memfd sealed against shrinking, in this
+	 * slot as long as the connection lasts, so that later requests need not attach it. Kept
+	 * even if the request fails. A slot that has another file: EINVAL. 0: nothing to keep.
+	 */
+	uint32_t keep;
 	struct uroce_mr_piece piece[UROCE_MR_MAX_PIECES];
 };
 struct uroce_reg_mr_rep {
@@ -372,7 +383,11 @@ struct uroce_list_devices_rep { /* what uroce-run writes into its made-up sysfs 
 	} dev[UROCE_MAX_DEVICES];
 };
 
-/* The reply's descriptor [0] is a sealed memfd that holds the JSON text. */
+/*
+ * The reply's descriptor [0] is a sealed memfd that holds the JSON text. Of objects of another uid
+ * it has no more than device, uid and, of QPs, type, state and both GIDs, of clients their number;
+ * root and the daemon's uid get everything.
+ */
 struct uroce_show_req {
 	char what[32]; /* device port gid neigh qp cq mr client stats drops */
 	uint32_t arg;  /* qpn and the like */

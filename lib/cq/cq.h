@@ -30,6 +30,7 @@ struct cq {
 	struct cq_ring both[2]; /* a resize moves from one to the other */
 	bool multi;             /* QPs of more than one worker complete here */
 	bool dead;              /* overrun (EVT-08): takes nothing any more */
+	bool told;              /* an event is on its way to the control thread; atomic */
 	uint32_t id;            /* for people */
 	uint64_t user_handle;   /* the client's name for it, in events */
 	void *owner;            /* the control thread's object */
@@ -107,5 +108,28 @@ cq_prefetch(const struct cq *cq)
  * True when the notifier must write the channel.
  */
 bool cq_take_arm(struct cq *cq, bool solicited);
+
+/*
+ * Worker. Is the control thread to be told of a taken arm? False while it has not come to the last
+ * one yet: one event then stands for both, so a client that arms all the time costs the event ring
+ * one place a CQ.
+ */
+static inline bool
+cq_event_raise(struct cq *cq)
+{
+	/* Partner: cq_event_taken. */
+	return !__atomic_exchange_n(&cq->told, true, __ATOMIC_ACQ_REL);
+}
+
+/* Control thread. Comes to the event, and tells the client of it afterwards. */
+static inline void
+cq_event_taken(struct cq *cq)
+{
+	/*
+	 * Partner: cq_event_raise. What it found true is ordered before the client's event: the
+	 * completion is there when the client looks.
+	 */
+	(void)__atomic_exchange_n(&cq->told, false, __ATOMIC_ACQ_REL);
+}
 
 #endif

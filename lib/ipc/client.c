@@ -140,8 +140,8 @@ close_fds(const int *fds, unsigned int n)
 }
 
 /*
- * Is what arrived the reply to this call? A refusal carries no body; a grant carries exactly the
- * body that the operation has.
+ * Is what arrived the reply to this call? A refusal carries a sentence or nothing; a grant carries
+ * exactly the body that the operation has.
  */
 static bool
 reply_fits(const struct ipc_client *c, const struct ipc_call *call,
@@ -153,17 +153,39 @@ reply_fits(const struct ipc_client *c, const struct ipc_call *call,
 	if (got != sizeof(*hdr) + hdr->len)
 		return false;
 	if (hdr->status)
-		return true;
+		return hdr->len <= UROCE_CTRL_MAX_WHY;
 	return hdr->len == call->rep_len && nfds <= call->rep_fds_max;
+}
+
+/*
+ * The sentence of a refusal: its first bytes came where a grant's body would be, the rest behind
+ * them. It goes to terminals, so nothing but printable characters is taken.
+ */
+static void
+client_take_why(struct ipc_call *call, const char *rest, size_t len)
+{
+	size_t first = len < call->rep_len ? len : call->rep_len;
+
+	if (first)
+		memcpy(call->why, call->rep, first);
+	memcpy(call->why + first, rest, len - first);
+	call->why[len] = '\0';
+	for (char *p = call->why; *p; p++) {
+		if (*p < ' ' || *p > '~')
+			*p = '?';
+	}
 }
 
 static int
 client_receive(struct ipc_client *c, struct ipc_call *call)
 {
 	struct uroce_ctrl_hdr hdr;
-	struct iovec iov[2] = {{&hdr, sizeof(hdr)}, {call->rep, call->rep_len}};
+	char rest[UROCE_CTRL_MAX_WHY];
+	struct iovec iov[3] = {{&hdr, sizeof(hdr)},
+			       {call->rep, call->rep_len},
+			       {rest, sizeof(rest)}};
 	char control[CMSG_SPACE(UROCE_CTRL_MAX_FDS * sizeof(int))];
-	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = call->rep_len ? 2 : 1};
+	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 3};
 	int fds[UROCE_CTRL_MAX_FDS];
 	unsigned int nfds;
 	ssize_t n;
@@ -183,6 +205,7 @@ client_receive(struct ipc_client *c, struct ipc_call *call)
 	}
 	if (hdr.status) {
 		close_fds(fds, nfds);
+		client_take_why(call, rest, hdr.len);
 		return -(int)hdr.status;
 	}
 	if (nfds)
@@ -197,6 +220,7 @@ ipc_client_call(struct ipc_client *c, struct ipc_call *call)
 	int rc;
 
 	call->rep_nfds = 0;
+	call->why[0] = '\0';
 	if (call->req_nfds > UROCE_CTRL_MAX_FDS ||
 	    call->req_len > UROCE_CTRL_MAX_MSG - sizeof(struct uroce_ctrl_hdr))
 		return -EINVAL;
@@ -225,7 +249,7 @@ out:
 
 int
 ipc_client_hello(struct ipc_client *c, const char *device, struct uroce_hello_rep *rep, int *fds,
-		 unsigned int *nfds)
+		 unsigned int *nfds, char why[UROCE_CTRL_MAX_WHY + 1])
 {
 	struct uroce_hello_req req = {.pid = (uint32_t)getpid()};
 	struct ipc_call call = {
@@ -239,10 +263,14 @@ ipc_client_hello(struct ipc_client *c, const char *device, struct uroce_hello_re
 	};
 	int rc;
 
+	if (why)
+		why[0] = '\0';
 	if (strlen(device) >= sizeof(req.device))
 		return -EINVAL;
 	strcpy(req.device, device);
 	rc = ipc_client_call(c, &call);
+	if (why)
+		strcpy(why, call.why);
 	*nfds = call.rep_nfds;
 	return rc;
 }

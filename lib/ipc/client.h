@@ -33,6 +33,8 @@ struct ipc_call {
 	int *rep_fds; /* room for rep_fds_max descriptors: the caller owns what arrives */
 	unsigned int rep_fds_max;
 	unsigned int rep_nfds; /* out: how many arrived */
+	/* out: the daemon's word on a refusal, printable; "": none */
+	char why[UROCE_CTRL_MAX_WHY + 1];
 };
 
 /* The socket to use: path if it is not NULL or empty, else $UROCE_SOCKET, else the default. */
@@ -67,9 +69,10 @@ int ipc_client_call(struct ipc_client *c, struct ipc_call *call);
 
 /*
  * HELLO for a device ("" for an observer). fds needs room for UROCE_MAX_WORKERS + 2 descriptors;
- * *nfds says how many came. -ENODEV and the like as the daemon refuses.
+ * *nfds says how many came. -ENODEV and the like as the daemon refuses; why (or NULL) then gets the
+ * daemon's word on it, or "".
  */
 int ipc_client_hello(struct ipc_client *c, const char *device, struct uroce_hello_rep *rep,
-		     int *fds, unsigned int *nfds);
+		     int *fds, unsigned int *nfds, char why[UROCE_CTRL_MAX_WHY + 1]);
 
 #endif

@@ -91,6 +91,59 @@ int
 ipc_msg_receive(int sock, struct ipc_msg *m)
 {
 	struct iovec iov[2] = {{&m->hdr, sizeof(m->hdr)}, {m->body, sizeof(m->body)}};
+	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
+	ssize_t n;
+	int rc;
+
+	m->nfds = 0;
+	/* Without room for them, a look says that there are descriptors and installs none. */
+	n = recvmsg(sock, &msg, MSG_DONTWAIT | MSG_PEEK);
+	if (n < 0)
+		return -errno;
+	/* An empty packet reads like the end of the connection, and ends it. */
+	if (n == 0)
+		return 0;
+	rc = 1;
+	if ((msg.msg_flags & MSG_TRUNC) || (size_t)n < sizeof(m->hdr) ||
+	    (size_t)n - sizeof(m->hdr) != m->hdr.len)
+		rc = -EPROTO;
+	if (msg.msg_flags & MSG_CTRUNC)
+		return rc < 0 ? rc : 2;
+	return recv(sock, NULL, 0, MSG_DONTWAIT) < 0 ? -errno : rc;
+}
+
+bool
+ipc_msg_end(int sock)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(struct ucred))];
+	} control;
+	const int on = 1;
+
+	shutdown(sock, SHUT_RDWR);
+	/* Credentials tell an empty message from the end, and leave no room for descriptors. */
+	if (setsockopt(sock, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)
+		return false;
+	for (;;) {
+		struct msghdr msg = {.msg_control = control.bytes,
+				     .msg_controllen = sizeof(control.bytes)};
+
+		if (recvmsg(sock, &msg, MSG_DONTWAIT | MSG_PEEK) < 0)
+			return errno == EAGAIN;
+		if (msg.msg_flags & MSG_CTRUNC)
+			return false;
+		if (msg.msg_controllen == 0)
+			return true;
+		if (recv(sock, NULL, 0, MSG_DONTWAIT) < 0)
+			return false;
+	}
+}
+
+int
+ipc_msg_receive_fds(int sock, struct ipc_msg *m)
+{
+	struct iovec iov[2] = {{&m->hdr, sizeof(m->hdr)}, {m->body, sizeof(m->body)}};
 	union {
 		struct cmsghdr align;
 		char bytes[CMSG_SPACE(UROCE_CTRL_MAX_FDS * sizeof(int))];
@@ -154,7 +207,7 @@ ipc_reply_send(int sock, const struct uroce_ctrl_hdr *req, uint32_t status, cons
 		.op = req->op,
 		.cookie = req->cookie,
 		.status = status,
-		.len = status == 0 ? len : 0,
+		.len = len,
 		.nfds = status == 0 ? nfds : 0,
 	};
 	struct iovec iov[2] = {{&hdr, sizeof(hdr)}, {(void *)(uintptr_t)body, hdr.len}};

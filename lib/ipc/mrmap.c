@@ -27,6 +27,9 @@ piece_ok(const struct uroce_mr_piece *p, unsigned nfds)
 	case UROCE_PIECE_FD:
 		return p->fd_index < nfds && (p->fd_off & (MRMAP_BASE_PAGE - 1)) == 0 &&
 		       range_ok(p->fd_off, p->len);
+	case UROCE_PIECE_KEPT:
+		return p->fd_index < UROCE_MR_KEPT && (p->fd_off & (MRMAP_BASE_PAGE - 1)) == 0 &&
+		       range_ok(p->fd_off, p->len);
 	case UROCE_PIECE_MAP_FILE:
 		return p->vm_start <= p->va && p->vm_end >= p->va + p->len;
 	default:
@@ -63,10 +66,10 @@ mrmap_peer_is_client(const struct mrmap_job *j)
 	char path[48];
 	struct stat st;
 
-	snprintf(path, sizeof(path), "/proc/%d/mem", (int)j->pid);
-	if (stat(path, &st) != 0 || (j->uid != 0 && st.st_uid != j->uid))
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)j->c->pid);
+	if (stat(path, &st) != 0 || (j->c->uid != 0 && st.st_uid != j->c->uid))
 		return false;
-	return j->pidfd < 0 || syscall(SYS_pidfd_send_signal, j->pidfd, 0, NULL, 0) == 0;
+	return j->c->pidfd < 0 || syscall(SYS_pidfd_send_signal, j->c->pidfd, 0, NULL, 0) == 0;
 }
 
 static bool
@@ -79,33 +82,117 @@ wants_copy(const struct uroce_reg_mr_req *req)
 }
 
 int
+mrmap_file_add(struct mrmap_job *j, int fd, bool lent)
+{
+	if (j->found->nfds == MRMAP_MAX_FDS)
+		return -EAGAIN;
+	j->files->fd[j->found->nfds] = fd;
+	j->files->lent[j->found->nfds] = lent;
+	return (int)j->found->nfds++;
+}
+
+void
+mrmap_files_close(const struct mrmap_found *found, const struct mrmap_files *files)
+{
+	for (uint32_t i = 0; i < found->nfds; i++)
+		if (!files->lent[i])
+			close(files->fd[i]);
+}
+
+static bool
+wants_write(const struct uroce_reg_mr_req *req)
+{
+	return (req->access & (MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_ATOMIC)) != 0;
+}
+
+void
+mrmap_find(struct mrmap_client *c, const struct uroce_reg_mr_req *req, const int *fds,
+	   unsigned nfds, struct mrmap_found *found, struct mrmap_files *files)
+{
+	struct mrmap_job j = {.c = c,
+			      .req = req,
+			      .fds = fds,
+			      .writable = wants_write(req),
+			      .found = found,
+			      .files = files};
+
+	found->path = UROCE_MR_PATH_SHARED;
+	found->mem_id = 0;
+	found->nruns = found->nfds = found->keep_fd = 0;
+	found->err = request_ok(req, nfds) ? 0 : -EINVAL;
+	if (found->err != 0 || req->length == 0)
+		return;
+	found->err = wants_copy(req) ? -EAGAIN : mrmap_find_shared(&j);
+	if (found->err == -EAGAIN) {
+		mrmap_files_close(found, files);
+		found->nruns = found->nfds = 0;
+		found->err = mrmap_find_copy(&j);
+	}
+	if (found->err == 0 && req->keep != 0)
+		found->err = mrmap_find_keep(&j, nfds);
+}
+
+bool
+mrmap_must_look(const struct uroce_reg_mr_req *req)
+{
+	if (req->keep != 0 || req->npieces > UROCE_MR_MAX_PIECES)
+		return true;
+	for (unsigned i = 0; i < req->npieces; i++) {
+		if (req->piece[i].kind != UROCE_PIECE_KEPT)
+			return true;
+	}
+	return false;
+}
+
+int
+mrmap_make(const struct uroce_reg_mr_req *req, const struct mrmap_found *found, const int *fds,
+	   struct mrkept *kept, struct mrmap **out)
+{
+	struct mrmap *map;
+	int err = found->err;
+
+	if (err != 0)
+		return err;
+	map = calloc(1, sizeof(*map));
+	if (map == NULL)
+		return -ENOMEM;
+	map->va = req->addr;
+	map->len = req->length;
+	map->writable = wants_write(req);
+	map->path = found->path;
+	if (req->length > 0)
+		err = found->path == UROCE_MR_PATH_COPY ? mrmap_copy(map, found, fds)
+							: mrmap_share(map, req, found, fds, kept);
+	if (err != 0) {
+		mrmap_destroy(map);
+		return err;
+	}
+	*out = map;
+	return 0;
+}
+
+int
 mrmap_create(pid_t pid, int pidfd, uid_t uid, const struct uroce_reg_mr_req *req, const int *fds,
 	     unsigned nfds, struct mrmap **out)
 {
-	const uint32_t writes = MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_ATOMIC;
-	struct mrmap_job j = {.pid = pid, .pidfd = pidfd, .uid = uid, .req = req, .fds = fds};
+	return mrmap_create_kept(pid, pidfd, uid, req, fds, nfds, NULL, out);
+}
+
+int
+mrmap_create_kept(pid_t pid, int pidfd, uid_t uid, const struct uroce_reg_mr_req *req,
+		  const int *fds, unsigned nfds, struct mrkept *kept, struct mrmap **out)
+{
+	struct mrmap_client c = {.pid = pid, .pidfd = pidfd, .uid = uid, .mem.fd = -1};
+	struct mrmap_found found;
+	struct mrmap_files files;
 	int err;
 
-	if (!request_ok(req, nfds))
-		return -EINVAL;
-	j.map = calloc(1, sizeof(*j.map));
-	if (j.map == NULL)
-		return -ENOMEM;
-	j.map->va = req->addr;
-	j.map->len = req->length;
-	j.map->writable = (req->access & writes) != 0;
-	j.map->path = UROCE_MR_PATH_SHARED;
-	err = 0;
-	if (req->length > 0)
-		err = wants_copy(req) ? -EAGAIN : mrmap_share(&j);
-	if (err == -EAGAIN)
-		err = mrmap_copy(&j);
-	if (err != 0) {
-		mrmap_destroy(j.map);
-		return err;
-	}
-	*out = j.map;
-	return 0;
+	mrmap_find(&c, req, fds, nfds, &found, &files);
+	err = mrmap_make(req, &found, files.fd, kept, out);
+	mrmap_files_close(&found, &files);
+	if (c.mem.fd >= 0)
+		close(c.mem.fd);
+	return err;
 }
 
 void
@@ -124,6 +211,12 @@ mrmap_host(const struct mrmap *map)
 	return map->host;
 }
 
+uint32_t
+mrmap_maps(const struct mrmap *map)
+{
+	return map->maps;
+}
+
 int
 mrmap_path(const struct mrmap *map)
 {
@@ -133,5 +226,5 @@ mrmap_path(const struct mrmap *map)
 bool
 mrmap_failed(const struct mrmap *map)
 {
-	return sigbus_guard_failed((uintptr_t)map);
+	return map->win != NULL ? mrwin_failed(map->win) : sigbus_guard_failed((uintptr_t)map);
 }

@@ -15,7 +15,10 @@
  *     execs a set-uid program gains nothing; and an open /proc/PID/mem stays with the address space
  *     it was opened for, where process_vm_readv would follow the pid into the new program.
  *
- * Runs in the control thread, except the copy operations, which any worker may call.
+ * Looking into a client may wait for what it holds, its mmap_lock or the server of its files. So
+ * the work has two halves: mrmap_find, which looks and may block, belongs into the broker
+ * (ipc/broker.h); mrmap_make, which maps what was found, into the control thread. Any worker may
+ * call the copy operations.
  * Includes: lib/mem/mr.h (the type of the operations), include/uroce_abi. No DPDK.
  */
 #ifndef UROCE_IPC_MRMAP_H
@@ -28,9 +31,74 @@
 #include "uroce_abi/ctrl.h"
 
 struct mrmap;
+struct mrkept;
+
+#define MRMAP_MAX_RUNS 64 /* of files behind a region; beyond, it is copied */
+#define MRMAP_MAX_FDS  64
+
+/* In the place of a descriptor's index: the slot of a kept one (ipc/mrkept.h). */
+#define MRMAP_FD_KEPT (1u << 31)
+
+/* A part of a region that is mapped from a file. */
+struct mrmap_run {
+	uint64_t va, len, off; /* bytes */
+	uint32_t fd;           /* index of its descriptor, or MRMAP_FD_KEPT | slot */
+	uint32_t rsvd;
+};
+
+/* What mrmap_find saw. */
+struct mrmap_found {
+	int32_t err;     /* 0, or -errno as of mrmap_create: nothing else counts then */
+	int32_t path;    /* enum uroce_mr_path; COPY: the one descriptor is /proc/PID/mem */
+	uint64_t mem_id; /* COPY: the same for the same address space */
+	uint32_t nruns, nfds;
+	uint32_t keep_fd; /* 1 + index of the descriptor to be kept; 0: none */
+	uint32_t rsvd;
+	struct mrmap_run run[MRMAP_MAX_RUNS];
+};
+
+/* Whose memory it is, as for mrmap_create, and what is known of it from one region to the next. */
+struct mrmap_client {
+	pid_t pid;
+	int pidfd;
+	uid_t uid;
+	struct mrmap_mem {
+		int fd; /* of /proc/PID/mem, kept open; -1: none yet */
+		bool writable;
+		uint64_t id;
+	} mem;
+};
+
+/* The descriptors of a struct mrmap_found. */
+struct mrmap_files {
+	int fd[MRMAP_MAX_FDS];
+	bool lent[MRMAP_MAX_FDS]; /* another's: not to be closed with these */
+};
 
 /*
- * Check req and make its memory reachable.
+ * Check req and look up its memory. Blocks for as long as the client or a file system of its likes.
+ * fds, nfds: as for mrmap_create. What *files names is good until mrmap_files_close.
+ */
+void mrmap_find(struct mrmap_client *c, const struct uroce_reg_mr_req *req, const int *fds,
+		unsigned nfds, struct mrmap_found *found, struct mrmap_files *files);
+void mrmap_files_close(const struct mrmap_found *found, const struct mrmap_files *files);
+
+/*
+ * Make reachable what mrmap_find found for req. fds: of *found, in order; they stay the caller's.
+ * kept: the descriptors that KEPT pieces name, which outlives the region; NULL: none. Does not
+ * block on anything that a client holds. 0 or -errno, as mrmap_create.
+ */
+int mrmap_make(const struct uroce_reg_mr_req *req, const struct mrmap_found *found, const int *fds,
+	       struct mrkept *kept, struct mrmap **out);
+
+/*
+ * Does mrmap_find have to look at anything for req? Not if all of it lies in descriptors that are
+ * kept: mrmap_find then blocks on nothing, and needs no client.
+ */
+bool mrmap_must_look(const struct uroce_reg_mr_req *req);
+
+/*
+ * Check req and make its memory reachable: both halves, for who may block.
  *
  *   pid, pidfd  the client, in the daemon's pid namespace. pidfd tells a reused pid from the
  *               client; -1 skips that check (tests).
@@ -48,11 +116,21 @@ struct mrmap;
 int mrmap_create(pid_t pid, int pidfd, uid_t uid, const struct uroce_reg_mr_req *req,
 		 const int *fds, unsigned nfds, struct mrmap **out);
 
+/*
+ * The same for a request that may name descriptors of the connection that are kept (KEPT pieces);
+ * kept outlives the region. What the request wants to be kept is the caller's business.
+ */
+int mrmap_create_kept(pid_t pid, int pidfd, uid_t uid, const struct uroce_reg_mr_req *req,
+		      const int *fds, unsigned nfds, struct mrkept *kept, struct mrmap **out);
+
 /* Unmap and free. No worker may use the region any more (MEM-03). NULL is allowed. */
 void mrmap_destroy(struct mrmap *map);
 
 /* Where req->addr is mapped in this process; NULL for a COPY or an empty region. */
 uint8_t *mrmap_host(const struct mrmap *map);
+
+/* How many mappings of this process it takes: 0 for a COPY or an empty region. */
+uint32_t mrmap_maps(const struct mrmap *map);
 
 /* enum uroce_mr_path. */
 int mrmap_path(const struct mrmap *map);

@@ -11,9 +11,8 @@
 #include "ipc/mrmap_priv.h"
 #include "ipc/sigbus.h"
 
-#define HUGE_PAGE      (2ull << 20)
-#define GIANT_PAGE     (1ull << 30)
-#define PAGE_TABLE_MAX (4ull << 30) /* larger regions get their page tables on first access */
+#define HUGE_PAGE  (2ull << 20)
+#define GIANT_PAGE (1ull << 30)
 
 /* Page size of what fd maps; *in_memory: no disk or server stands behind it. */
 static uint64_t
@@ -37,29 +36,34 @@ fd_sealed(int fd)
 	return seals >= 0 && (seals & F_SEAL_SHRINK) != 0;
 }
 
+/* Does the file have these bytes, at offsets that can be mapped at these addresses? 0 or -errno. */
 static int
-map_fd(const struct mrmap_job *j, int fd, uint64_t va, uint64_t len, uint64_t off)
+check_fits(int fd, uint64_t page, uint64_t va, uint64_t len, uint64_t off)
 {
-	int prot = PROT_READ | (j->map->writable ? PROT_WRITE : 0);
-	uint8_t *at = j->map->base + (va - j->first_va);
-	bool in_memory;
-	uint64_t page = fd_page_size(fd, &in_memory);
 	struct stat st;
 
 	if (fstat(fd, &st) != 0)
 		return -errno;
 	if (((va | len | off) & (page - 1)) != 0)
 		return -EINVAL;
-	if (off + len > ((uint64_t)st.st_size + page - 1) / page * page)
-		return -EFAULT;
+	return off + len > ((uint64_t)st.st_size + page - 1) / page * page ? -EFAULT : 0;
+}
+
+static int
+map_fd(struct mrmap *map, int fd, uint64_t va, uint64_t len, uint64_t off)
+{
+	int prot = PROT_READ | (map->writable ? PROT_WRITE : 0);
+	uint8_t *at = map->base + (va - map->first_va);
+	bool in_memory;
+	uint64_t page = fd_page_size(fd, &in_memory);
+	int err = check_fits(fd, page, va, len, off);
+
+	if (err != 0)
+		return err;
 	if (mmap(at, len, prot, MAP_SHARED | MAP_FIXED, fd, (off_t)off) == MAP_FAILED)
 		return -errno;
-	/*
-	 * Fill in the page tables now instead of on the data path, unless that could allocate: the
-	 * memory of a sparse file would be charged to the daemon. Failure costs time, no more.
-	 */
-	if (in_memory && len <= PAGE_TABLE_MAX && (uint64_t)st.st_blocks * 512 >= len)
-		(void)madvise(at, len, MADV_POPULATE_READ);
+	map->maps++;
+	map->base_pages &= in_memory && page == MRMAP_BASE_PAGE;
 	return 0;
 }
 
@@ -67,7 +71,7 @@ static int
 find_vma(const struct mrmap_job *j, uint64_t va, struct vma *v)
 {
 	struct vma_scan scan;
-	int err = vma_scan_open(&scan, j->pid);
+	int err = vma_scan_open(&scan, j->c->pid);
 
 	if (err != 0)
 		return err;
@@ -89,7 +93,7 @@ open_shared(const struct mrmap_job *j, const struct vma *v)
 	struct stat st;
 	int handle, fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", (int)j->pid,
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", (int)j->c->pid,
 		 (unsigned long long)v->start, (unsigned long long)v->end);
 	handle = open(path, O_PATH | O_CLOEXEC);
 	if (handle < 0)
@@ -97,26 +101,66 @@ open_shared(const struct mrmap_job *j, const struct vma *v)
 	fd = -EACCES;
 	if (fstat(handle, &st) == 0 && S_ISREG(st.st_mode) && find_vma(j, v->start, &now) == 0 &&
 	    now.start == v->start && now.end == v->end && now.offset == v->offset && now.shared &&
-	    mrmap_vma_grants(&now, j->map->writable) && now.inode == st.st_ino &&
+	    mrmap_vma_grants(&now, j->writable) && now.inode == st.st_ino &&
 	    now.dev_major == major(st.st_dev) && now.dev_minor == minor(st.st_dev)) {
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", handle);
-		fd = open(path, (j->map->writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK);
+		fd = open(path, (j->writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK);
 		fd = fd < 0 ? -errno : fd;
 	}
 	close(handle);
 	return fd;
 }
 
+/*
+ * May workers take page faults on it? Where a server or a user's own program stands behind the
+ * pages (FUSE, NFS, a layer above them), a fault waits for that as long as it likes, and SIGKILL
+ * does not help. What is not known to be memory or a local disk is copied.
+ */
+static bool
+faults_end(int fd)
+{
+	struct statfs fs;
+
+	if (fstatfs(fd, &fs) != 0)
+		return false;
+	switch ((unsigned)fs.f_type) {
+	case TMPFS_MAGIC:
+	case HUGETLBFS_MAGIC:
+	case RAMFS_MAGIC:
+	case EXT4_SUPER_MAGIC:
+	case XFS_SUPER_MAGIC:
+	case BTRFS_SUPER_MAGIC:
+	case F2FS_SUPER_MAGIC:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static int
+run_add(struct mrmap_job *j, int fd, uint64_t va, uint64_t len, uint64_t off)
+{
+	struct mrmap_found *f = j->found;
+
+	/* The client's mappings may be many more than the pieces it named. */
+	if (f->nruns == MRMAP_MAX_RUNS || f->nruns == MRMAP_MAX_MAPS)
+		return -EAGAIN;
+	f->run[f->nruns++] =
+		(struct mrmap_run){.va = va, .len = len, .off = off, .fd = (uint32_t)fd};
+	return 0;
+}
+
 /* The piece may be split or merged differently by now: go by what maps says. */
 static int
-map_shared(const struct mrmap_job *j, const struct uroce_mr_piece *p)
+find_mapped(struct mrmap_job *j, const struct uroce_mr_piece *p)
 {
 	uint64_t pos = p->va, end = p->va + p->len;
 
 	while (pos < end) {
-		uint64_t stop;
+		uint64_t stop, off;
+		bool in_memory;
 		struct vma v;
-		int fd, err;
+		int fd, i, err;
 
 		err = find_vma(j, pos, &v);
 		if (err != 0 || v.start > pos || !v.shared)
@@ -125,8 +169,14 @@ map_shared(const struct mrmap_job *j, const struct uroce_mr_piece *p)
 		fd = open_shared(j, &v);
 		if (fd < 0)
 			return fd;
-		err = map_fd(j, fd, pos, stop - pos, v.offset + (pos - v.start));
-		close(fd);
+		off = v.offset + (pos - v.start);
+		i = -EAGAIN;
+		if (faults_end(fd) &&
+		    check_fits(fd, fd_page_size(fd, &in_memory), pos, stop - pos, off) == 0)
+			i = mrmap_file_add(j, fd, false);
+		if (i < 0)
+			close(fd);
+		err = i < 0 ? i : run_add(j, i, pos, stop - pos, off);
 		if (err != 0)
 			return err;
 		pos = stop;
@@ -134,13 +184,64 @@ map_shared(const struct mrmap_job *j, const struct uroce_mr_piece *p)
 	return 0;
 }
 
+static int
+find_passed(struct mrmap_job *j, const struct uroce_mr_piece *p)
+{
+	int fd = j->fds[p->fd_index], i = 0;
+
+	/* Asked first: a call on some other kind of file may block. */
+	if (!fd_sealed(fd))
+		return -EINVAL;
+	while (i < (int)j->found->nfds && j->files->fd[i] != fd)
+		i++;
+	if (i == (int)j->found->nfds)
+		i = mrmap_file_add(j, fd, true);
+	return i < 0 ? i : run_add(j, i, p->va, p->len, p->fd_off);
+}
+
+int
+mrmap_find_keep(struct mrmap_job *j, unsigned nfds)
+{
+	int i;
+
+	if (nfds == 0 || !fd_sealed(j->fds[0]))
+		return -EINVAL;
+	i = mrmap_file_add(j, j->fds[0], true);
+	if (i < 0)
+		return -EMFILE;
+	j->found->keep_fd = (uint32_t)i + 1;
+	return 0;
+}
+
+int
+mrmap_find_shared(struct mrmap_job *j)
+{
+	bool looked = false;
+	int err = 0;
+
+	for (unsigned i = 0; err == 0 && i < j->req->npieces; i++) {
+		const struct uroce_mr_piece *p = &j->req->piece[i];
+
+		if (p->kind == UROCE_PIECE_KEPT) {
+			j->found->path = UROCE_MR_PATH_ADOPTED;
+			err = run_add(j, (int)(MRMAP_FD_KEPT | p->fd_index), p->va, p->len,
+				      p->fd_off);
+		} else if (p->kind == UROCE_PIECE_FD) {
+			j->found->path = UROCE_MR_PATH_ADOPTED;
+			err = find_passed(j, p);
+		} else {
+			looked = true;
+			err = find_mapped(j, p) != 0 ? -EAGAIN : 0;
+		}
+	}
+	return err == 0 && looked && !mrmap_peer_is_client(j) ? -EPERM : err;
+}
+
 /* Addresses for the whole region, at the same place within a huge page as in the client. */
 static int
-reserve(struct mrmap_job *j)
+reserve(struct mrmap *map, const struct uroce_reg_mr_req *req)
 {
-	const struct uroce_reg_mr_req *req = j->req;
 	const struct uroce_mr_piece *last = &req->piece[req->npieces - 1];
-	struct mrmap *map = j->map;
 	uint64_t align = HUGE_PAGE, size, at, start;
 	uint8_t *p;
 
@@ -148,18 +249,22 @@ reserve(struct mrmap_job *j)
 		if ((req->piece[i].va | req->piece[i].len) % GIANT_PAGE == 0)
 			align = GIANT_PAGE; /* may be pages of that size */
 	}
-	j->first_va = req->piece[0].va;
-	map->bytes = last->va + last->len - j->first_va;
-	size = map->bytes + align;
+	map->first_va = req->piece[0].va;
+	map->bytes = last->va + last->len - map->first_va;
+	/*
+	 * A page at each end stays free: regions that touch could be merged into one mapping, and
+	 * taking one of them away would then split it.
+	 */
+	size = map->bytes + align + MRMAP_BASE_PAGE;
 	if (size < map->bytes)
 		return -ENOMEM;
 	p = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
 		return -ENOMEM;
 	at = (uint64_t)(uintptr_t)p;
-	start = at + ((j->first_va - at) & (align - 1));
-	if (start > at)
-		munmap(p, start - at);
+	start = at + MRMAP_BASE_PAGE;
+	start += (map->first_va - start) & (align - 1);
+	munmap(p, start - at);
 	munmap((void *)(uintptr_t)(start + map->bytes), at + size - start - map->bytes);
 	map->base = (uint8_t *)(uintptr_t)start;
 	return 0;
@@ -168,41 +273,70 @@ reserve(struct mrmap_job *j)
 void
 mrmap_unshare(struct mrmap *map)
 {
+	mrfill_cancel(&map->fill);
+	map->maps = 0;
+	if (map->win != NULL) {
+		mrwin_put(map->win);
+		map->win = NULL;
+		return;
+	}
 	sigbus_guard_del((uintptr_t)map);
-	if (map->base != NULL)
+	if (map->base != NULL && map->base_pages)
+		mrfill_unmap(map->base, map->bytes);
+	else if (map->base != NULL)
 		munmap(map->base, map->bytes);
 	map->base = NULL;
 }
 
-int
-mrmap_share(struct mrmap_job *j)
+/* A small region in memory that the client adopted: true if it lies in a window. */
+static bool
+share_window(struct mrmap *map, const struct mrmap_found *found, struct mrkept *kept)
 {
-	struct mrmap *map = j->map;
-	bool looked = false;
-	int err = reserve(j);
+	const struct mrmap_run *r = &found->run[0];
+	uint8_t *at;
 
-	map->path = UROCE_MR_PATH_SHARED;
-	for (unsigned i = 0; err == 0 && i < j->req->npieces; i++) {
-		const struct uroce_mr_piece *p = &j->req->piece[i];
+	if (found->nruns != 1 || !(r->fd & MRMAP_FD_KEPT) || kept == NULL)
+		return false;
+	map->win = mrkept_window(kept, r->fd & ~MRMAP_FD_KEPT, r->off, r->len);
+	if (map->win == NULL)
+		return false;
+	map->maps = 1; /* at most: other regions may lie in the same window */
+	at = mrwin_at(map->win, r->off);
+	map->host = at + (map->va - r->va);
+	mrfill_start(&map->fill, at, r->len);
+	return true;
+}
 
-		if (p->kind == UROCE_PIECE_FD) {
-			int fd = j->fds[p->fd_index];
+/* The descriptor of a run, and whether it may be mapped. 0 or -errno. */
+static int
+map_run(struct mrmap *map, const struct mrmap_run *r, const int *fds, struct mrkept *kept)
+{
+	int fd = r->fd & MRMAP_FD_KEPT ? mrkept_fd(kept, r->fd & ~MRMAP_FD_KEPT) : fds[r->fd];
 
-			map->path = UROCE_MR_PATH_ADOPTED;
-			/* Asked first: a call on some other kind of file may block. */
-			err = fd_sealed(fd) ? map_fd(j, fd, p->va, p->len, p->fd_off) : -EINVAL;
-		} else {
-			looked = true;
-			err = map_shared(j, p) != 0 ? -EAGAIN : 0;
-		}
-	}
-	if (err == 0 && looked && !mrmap_peer_is_client(j))
-		err = -EPERM;
+	return fd >= 0 ? map_fd(map, fd, r->va, r->len, r->off) : -EINVAL;
+}
+
+int
+mrmap_share(struct mrmap *map, const struct uroce_reg_mr_req *req, const struct mrmap_found *found,
+	    const int *fds, struct mrkept *kept)
+{
+	int err;
+
+	if (share_window(map, found, kept))
+		return 0;
+	err = reserve(map, req);
+	map->base_pages = true;
+	for (uint32_t i = 0; err == 0 && i < found->nruns; i++)
+		err = map_run(map, &found->run[i], fds, kept);
 	if (err == 0)
 		err = sigbus_guard_add(map->base, map->bytes, (uintptr_t)map);
-	if (err != 0)
+	if (err != 0) {
 		mrmap_unshare(map);
-	else
-		map->host = map->base + (map->va - j->first_va);
-	return err;
+		return err;
+	}
+	map->host = map->base + (map->va - map->first_va);
+	/* So that the data path takes no faults. Huge pages have few entries. */
+	if (map->base_pages)
+		mrfill_start(&map->fill, map->base, map->bytes);
+	return 0;
 }

@@ -110,6 +110,12 @@ ipc_arena_create(size_t limit, bool huge)
 	return a;
 }
 
+void
+ipc_arena_set_limit(struct ipc_arena *a, size_t limit)
+{
+	a->limit = limit;
+}
+
 static void
 arena_seg_destroy(struct arena_seg *s)
 {
@@ -138,7 +144,9 @@ ipc_arena_destroy(struct ipc_arena *a)
 static int
 arena_grow(struct ipc_arena *a, size_t bytes)
 {
-	size_t want = bytes > IPC_SEG_BYTES ? round_up(bytes, PAGE_BYTES) : IPC_SEG_BYTES;
+	/* what huge pages round up to is checked, too */
+	size_t page = a->huge ? HUGE_BYTES : PAGE_BYTES;
+	size_t want = bytes > IPC_SEG_BYTES ? round_up(bytes, page) : IPC_SEG_BYTES;
 	struct arena_seg **seg, *s;
 	struct hole *h;
 	int rc;

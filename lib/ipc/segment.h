@@ -44,6 +44,8 @@ struct ipc_extent {
 
 /* limit: bytes of segments the arena may come to hold. NULL: no memory. */
 struct ipc_arena *ipc_arena_create(size_t limit, bool huge);
+/* Another limit; segments that are held already stay. */
+void ipc_arena_set_limit(struct ipc_arena *a, size_t limit);
 /* Unmaps everything: no worker may use it any more. NULL is allowed. */
 void ipc_arena_destroy(struct ipc_arena *a);
 

@@ -76,13 +76,28 @@ struct ipc_msg {
 };
 
 /*
- * Receive one request from a non-blocking socket, or from one with something to read. On 1 the
- * descriptors in m are the caller's (ipc_msg_close_fds). 1: a message; 0: the peer has closed;
- * -EAGAIN: nothing there; -EPROTO: longer than any message or with more descriptors than allowed;
- * other -errno of recvmsg. Descriptors of a refused message are closed.
+ * Receive one request from a non-blocking socket, or from one with something to read. Descriptors
+ * are not received, for they would have to be closed here, which can block for ever: 2: a message
+ * that carries some, in m but still in the socket. 1: a message without; 0: the peer has closed;
+ * -EAGAIN: nothing there; -EPROTO: shorter or longer than any message, or than it says; other
+ * -errno of recvmsg. After an error the socket may hold descriptors: it is not for the caller to
+ * be the last to close it, unless ipc_msg_end says so.
  */
 int ipc_msg_receive(int sock, struct ipc_msg *m);
+
+/*
+ * Receive one request with its descriptors, from a peer that is trusted not to give any whose close
+ * blocks. On 1 the descriptors in m are the caller's (ipc_msg_close_fds). 1, 0 and errors as above,
+ * -EPROTO also for more descriptors than allowed. Descriptors of a refused message are closed.
+ */
+int ipc_msg_receive_fds(int sock, struct ipc_msg *m);
 void ipc_msg_close_fds(struct ipc_msg *m);
+
+/*
+ * End a connection: the peer sees it at once and can send nothing more. True: nothing is queued in
+ * sock, so that closing it does not block; false: it has messages that carry descriptors.
+ */
+bool ipc_msg_end(int sock);
 
 /*
  * Check the form of m against the table for a connection in state st, and close descriptors that
@@ -95,8 +110,9 @@ int ipc_msg_check(struct ipc_msg *m, enum ipc_state st);
 
 /*
  * Send the reply to the request whose header is req: status 0 with the body, or a positive errno
- * and no body. Descriptors stay the caller's. Never blocks: 0 or -errno, -EAGAIN when the peer does
- * not read its replies; after an error the connection must end.
+ * and as the body a sentence that says why, of 0 to UROCE_CTRL_MAX_WHY bytes. Descriptors stay the
+ * caller's. Never blocks: 0 or -errno, -EAGAIN when the peer does not read its replies; after an
+ * error the connection must end.
  */
 int ipc_reply_send(int sock, const struct uroce_ctrl_hdr *req, uint32_t status, const void *body,
 		   uint32_t len, const int *fds, unsigned nfds);

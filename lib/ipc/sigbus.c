@@ -25,6 +25,17 @@ struct guard_block {
 	struct guard_slot slot[SLOTS_PER_BLOCK];
 };
 
+/*
+ * Mappings that the handler gives up when the process has as many as vm.max_map_count allows: mmap
+ * then needs one less. Pages of different protection, so that each is a mapping. The handler takes
+ * each at most once; the control thread puts back what was taken.
+ */
+#define SPARES 32u
+static struct {
+	uint8_t *base; /* NULL: none yet */
+	_Atomic bool there[SPARES];
+} spares;
+
 static struct guard_block first_block;
 static pthread_mutex_t writers = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic uint64_t failures;
@@ -56,6 +67,33 @@ slot_of(uint64_t cookie)
 	return NULL;
 }
 
+/* In the handler. False: there is none left. */
+static bool
+spare_give_up(void)
+{
+	for (unsigned i = 0; i < SPARES; i++) {
+		if (atomic_exchange(&spares.there[i], false))
+			return munmap(spares.base + i * (PAGE_MASK + 1), PAGE_MASK + 1) == 0;
+	}
+	return false;
+}
+
+/*
+ * Zero pages over the whole range, which is one region with no neighbour that it could have been
+ * merged with (mrmap_share): no mapping is split, and there are no more of them afterwards.
+ */
+static void *
+replace(void *base, size_t len)
+{
+	void *p;
+
+	do
+		p = mmap(base, len, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+	while (p == MAP_FAILED && errno == ENOMEM && spare_give_up());
+	return p;
+}
+
 static void
 sigbus_handler(int sig, siginfo_t *info, void *context)
 {
@@ -66,9 +104,7 @@ sigbus_handler(int sig, siginfo_t *info, void *context)
 	if (info->si_code > 0) /* of the kernel, for an access; not sent by kill(2) */
 		s = slot_at((uintptr_t)info->si_addr);
 	if (s != NULL)
-		p = mmap((void *)atomic_load(&s->base), atomic_load(&s->len),
-			 PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+		p = replace((void *)atomic_load(&s->base), atomic_load(&s->len));
 	if (p == MAP_FAILED) {
 		/* Repeats the access, or raises again what was sent, with no handler in the way. */
 		signal(sig, SIG_DFL);
@@ -80,11 +116,42 @@ sigbus_handler(int sig, siginfo_t *info, void *context)
 	errno = saved;
 }
 
+void
+sigbus_guard_refill(void)
+{
+	const size_t page = PAGE_MASK + 1;
+	uint8_t *p = spares.base;
+
+	if (p == NULL) {
+		/* With a page at each end that is nobody's: merged with no mapping beside it. */
+		p = mmap(NULL, (SPARES + 2) * page, PROT_NONE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (p == MAP_FAILED)
+			return;
+		munmap(p, page);
+		munmap(p + (SPARES + 1) * page, page);
+		spares.base = p + page;
+		munmap(spares.base, SPARES * page);
+	}
+	for (unsigned i = 0; i < SPARES; i++) {
+		int prot = i % 2 != 0 ? PROT_READ : PROT_NONE;
+
+		if (atomic_load(&spares.there[i]))
+			continue;
+		/* Anybody may have taken its place: then there is one less. */
+		if (mmap(spares.base + i * page, page, prot,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == MAP_FAILED)
+			continue;
+		atomic_store(&spares.there[i], true);
+	}
+}
+
 int
 sigbus_guard_install(void)
 {
 	struct sigaction sa = {.sa_sigaction = sigbus_handler, .sa_flags = SA_SIGINFO | SA_NODEFER};
 
+	sigbus_guard_refill();
 	return sigaction(SIGBUS, &sa, NULL) == 0 ? 0 : -errno;
 }
 

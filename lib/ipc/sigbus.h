@@ -18,11 +18,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Install the handler, process-wide, in place of what is there. Again is harmless. 0 or -errno. */
+/*
+ * Install the handler, process-wide, in place of what is there. Again is harmless. 0 or -errno.
+ * Sets some mappings aside, which the handler gives up when the process has as many as
+ * vm.max_map_count allows.
+ */
 int sigbus_guard_install(void);
 
+/* Control thread, after ranges have failed: set aside again what the handler has given up. */
+void sigbus_guard_refill(void);
+
 /*
- * Guard [base, base + len), page aligned, a mapping of its own (of huge pages: whole ones).
+ * Guard [base, base + len), page aligned, whole mappings (of huge pages: whole ones), and a page
+ * at each end that is not mapped: the kernel merged them with nothing.
  * cookie: the caller's name for it, not 0, unique among the guarded ranges.
  * 0, -EINVAL, or -ENOMEM.
  */

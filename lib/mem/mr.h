@@ -43,7 +43,7 @@ struct mr {
 	const struct mem_ops *ops;
 	void *ops_ctx;
 	uint32_t key;  /* L_Key and R_Key are one */
-	uint32_t slot; /* its place in the table, which a window's key may hide for a moment */
+	uint32_t slot; /* its place in the table; its key may be taken away for a moment */
 	uint32_t pd;   /* id of the protection domain, unique in the daemon */
 	uint32_t access;
 	uint8_t kind;      /* enum mr_kind */
@@ -59,33 +59,51 @@ enum mr_kind {
 	MR_WINDOW_2, /* bound to one QP, until it is invalidated */
 };
 
-#define MR_INDEX_BITS 20
-#define MR_VARY_BITS  12
+#define MR_TABLE_MAX_SLOTS (1u << 21)
+#define MW_CONSUMER        0xffu /* bits of a window's key that its owner chooses */
 
-/* key = index << 12 | varying part; index 0 is never given out, so that key 0 is never valid. */
+/*
+ * A key is 32 random bits, and its slot is its top bits (MEM-01). All bits are unpredictable to
+ * whoever knows other keys: the caller draws keys until one falls into a free slot, and at most
+ * half of the slots are used, so that two draws are enough on average. A secret permutation of
+ * index bits would hide as much and cost every lookup more. A window gives MW_CONSUMER bits to its
+ * owner, which leaves 24. Slot 0 stays empty, so that key 0 is never valid.
+ */
 struct mr_table {
 	struct mr **slot;
-	uint32_t nslots; /* power of two, at most 2^MR_INDEX_BITS */
-	uint32_t next;   /* where the search for a free slot goes on */
-	uint32_t used;
+	uint32_t shift;  /* key >> shift is the slot: 32 - log2(nslots) */
+	uint32_t nslots; /* power of two, at most MR_TABLE_MAX_SLOTS */
+	uint32_t used;   /* at most nslots / 2 */
+	uint32_t *last;  /* by slot: the last key in it, which is not given out again next */
 };
 
-/* Control thread. Room for nslots regions (power of two, 2 .. 2^20). 0 or -ENOMEM, -EINVAL. */
+/* Control thread. Room for nslots / 2 entries; nslots: power of two, 2 .. MR_TABLE_MAX_SLOTS.
+ * 0, -ENOMEM or -EINVAL. */
 int mr_table_init(struct mr_table *t, uint32_t nslots);
 void mr_table_free(struct mr_table *t);
 
 /*
- * Control thread. Give mr a key and make it visible. vary: unpredictable bits from the caller's
- * random source, of which MR_VARY_BITS are used (MEM-01). 0, or -ENOMEM when the table is full.
+ * Control thread. Give mr this key and make it visible. key: 32 bits from the caller's CSPRNG.
+ * 0; -EEXIST: the key cannot be had (its slot is 0 or taken, or it was the last one in its
+ * slot), draw another; -ENOMEM: the table is full.
  */
-int mr_table_add(struct mr_table *t, struct mr *mr, uint32_t vary);
+int mr_table_add(struct mr_table *t, struct mr *mr, uint32_t key);
 
-/* Control thread. Make mr invisible; it may be freed after every worker was quiescent (MEM-03). */
+/*
+ * Control thread. Make mr invisible and give its place away; it may be freed after every worker was
+ * quiescent (MEM-03). mr may be hidden.
+ */
 void mr_table_del(struct mr_table *t, struct mr *mr);
 
-/* Control thread. Make mr visible again in its place, with its key: a deregistration that failed.
+/*
+ * Control thread. Make mr invisible, and visible again with its key. A hidden entry keeps its
+ * place, however long it is hidden, so that nobody else gets its key. Each twice is harmless.
  */
-void mr_table_restore(struct mr_table *t, struct mr *mr);
+void mr_table_hide(struct mr_table *t, struct mr *mr);
+void mr_table_show(struct mr_table *t, struct mr *mr);
+
+/* What is in a slot whose entry is hidden: no lookup accepts it. */
+extern struct mr mr_hidden;
 
 /*
  * Worker. The region of an L_Key if key is valid, belongs to pd, covers [addr, addr + len) without
@@ -95,12 +113,8 @@ static inline struct mr *
 mr_lookup(const struct mr_table *t, uint32_t key, uint32_t pd, uint64_t addr, uint64_t len,
 	  uint32_t access)
 {
-	uint32_t i = key >> MR_VARY_BITS;
-	struct mr *mr;
+	struct mr *mr = __atomic_load_n(&t->slot[key >> t->shift], __ATOMIC_ACQUIRE);
 
-	if (i >= t->nslots)
-		return NULL;
-	mr = __atomic_load_n(&t->slot[i], __ATOMIC_ACQUIRE);
 	if (mr == NULL || mr->kind != MR_REGION || mr->key != key || mr->pd != pd ||
 	    (mr->access & access) != access)
 		return NULL;
@@ -117,12 +131,8 @@ static inline struct mr *
 mr_lookup_remote(const struct mr_table *t, uint32_t key, uint32_t pd, uint32_t qpn, uint64_t addr,
 		 uint64_t len, uint32_t access)
 {
-	uint32_t i = key >> MR_VARY_BITS;
-	struct mr *mr;
+	struct mr *mr = __atomic_load_n(&t->slot[key >> t->shift], __ATOMIC_ACQUIRE);
 
-	if (i >= t->nslots)
-		return NULL;
-	mr = __atomic_load_n(&t->slot[i], __ATOMIC_ACQUIRE);
 	if (mr == NULL || __atomic_load_n(&mr->key, __ATOMIC_ACQUIRE) != key || mr->pd != pd ||
 	    (mr->access & access) != access || (mr->qpn != 0 && mr->qpn != qpn))
 		return NULL;
@@ -134,9 +144,28 @@ mr_lookup_remote(const struct mr_table *t, uint32_t key, uint32_t pd, uint32_t q
 }
 
 /*
+ * Worker. Does an R_Key that was refused name something of this PD? Then it was no guess: the
+ * address, the length or the rights were wrong.
+ */
+bool mr_key_known(const struct mr_table *t, uint32_t key, uint32_t pd);
+
+/*
+ * May memory at the client's address va be named by iova and carry atomics? The responder checks
+ * that an atomic's address is a multiple of 8, and that is the address which peers use: the CPU's
+ * has to be a multiple of 8 then, too, or the access is not atomic (RSP-04). Where the daemon maps
+ * memory, it maps it at the same place in a page.
+ */
+static inline bool
+mr_carries_atomics(uint64_t iova, uint64_t va)
+{
+	return ((iova ^ va) & 7) == 0;
+}
+
+/*
  * Worker. Bind the window whose present key is key (MEM-04) to [addr, addr + len) of the region
- * with L_Key lkey; len 0 unbinds a window of type 1. new_key: its key from then on, of which only
- * the low 8 bits may differ. qpn: the QP that binds. False: not allowed (CQE-06), nothing changed.
+ * with L_Key lkey; len 0 unbinds a window of type 1. new_key: only its MW_CONSUMER bits are used,
+ * and become those of the window's key. qpn: the QP that binds. False: not allowed (CQE-06),
+ * nothing changed.
  */
 struct mw_bind {
 	uint32_t key, new_key, lkey, access, pd, qpn;

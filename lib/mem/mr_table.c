@@ -4,44 +4,59 @@
 #include <stdlib.h>
 #include "mem/mr.h"
 
+/* No entry has key 0, and no protection domain has this number. */
+struct mr mr_hidden = {.pd = UINT32_MAX};
+
 int
 mr_table_init(struct mr_table *t, uint32_t nslots)
 {
-	if (nslots < 2 || nslots > 1u << MR_INDEX_BITS || (nslots & (nslots - 1)) != 0)
+	if (nslots < 2 || nslots > MR_TABLE_MAX_SLOTS || (nslots & (nslots - 1)) != 0)
 		return -EINVAL;
 	t->slot = calloc(nslots, sizeof(*t->slot));
-	if (t->slot == NULL)
-		return -ENOMEM;
+	t->last = calloc(nslots, sizeof(*t->last));
 	t->nslots = nslots;
-	t->next = 1;
+	t->shift = 32 - (uint32_t)__builtin_ctz(nslots);
 	t->used = 0;
-	return 0;
+	if (t->slot != NULL && t->last != NULL)
+		return 0;
+	mr_table_free(t);
+	return -ENOMEM;
 }
 
 void
 mr_table_free(struct mr_table *t)
 {
 	free(t->slot);
+	free(t->last);
 	t->slot = NULL;
+	t->last = NULL;
 	t->nslots = 0;
 }
 
 int
-mr_table_add(struct mr_table *t, struct mr *mr, uint32_t vary)
+mr_table_add(struct mr_table *t, struct mr *mr, uint32_t key)
 {
-	uint32_t i;
+	uint32_t i = key >> t->shift;
 
-	if (t->used + 1 >= t->nslots)
+	if (t->used >= t->nslots / 2)
 		return -ENOMEM;
-	/* The search goes round, so that an index is not reused soon after it was freed. */
-	for (i = t->next; t->slot[i] != NULL;)
-		i = i + 1 < t->nslots ? i + 1 : 1;
-	t->next = i + 1 < t->nslots ? i + 1 : 1;
+	/* A window had all keys that differ in its owner's bits only. */
+	if (i == 0 || t->slot[i] != NULL || ((key ^ t->last[i]) & ~MW_CONSUMER) == 0)
+		return -EEXIST;
 	t->used++;
+	t->last[i] = key;
 	mr->slot = i;
-	mr->key = i << MR_VARY_BITS | (vary & ((1u << MR_VARY_BITS) - 1));
+	mr->key = key;
 	__atomic_store_n(&t->slot[i], mr, __ATOMIC_RELEASE);
 	return 0;
+}
+
+bool
+mr_key_known(const struct mr_table *t, uint32_t key, uint32_t pd)
+{
+	const struct mr *mr = __atomic_load_n(&t->slot[key >> t->shift], __ATOMIC_ACQUIRE);
+
+	return mr != NULL && __atomic_load_n(&mr->key, __ATOMIC_RELAXED) == key && mr->pd == pd;
 }
 
 void
@@ -52,8 +67,13 @@ mr_table_del(struct mr_table *t, struct mr *mr)
 }
 
 void
-mr_table_restore(struct mr_table *t, struct mr *mr)
+mr_table_hide(struct mr_table *t, struct mr *mr)
 {
-	t->used++;
+	__atomic_store_n(&t->slot[mr->slot], &mr_hidden, __ATOMIC_RELEASE);
+}
+
+void
+mr_table_show(struct mr_table *t, struct mr *mr)
+{
 	__atomic_store_n(&t->slot[mr->slot], mr, __ATOMIC_RELEASE);
 }

@@ -8,7 +8,6 @@
 #include "mem/mr.h"
 
 #define MW_KEY_NONE 0u
-#define MW_CONSUMER 0xffu /* bits of a window's key that its owner chooses */
 #define MW_RIGHTS   (MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC)
 /* Rights of the region that programs name along with a window's; they add nothing. */
 #define MW_IGNORED     (MEM_LOCAL_WRITE | MEM_MW_BIND)
@@ -17,8 +16,7 @@
 static struct mr *
 mw_slot(const struct mr_table *t, uint32_t key)
 {
-	uint32_t i = key >> MR_VARY_BITS;
-	struct mr *mw = i < t->nslots ? __atomic_load_n(&t->slot[i], __ATOMIC_ACQUIRE) : NULL;
+	struct mr *mw = __atomic_load_n(&t->slot[key >> t->shift], __ATOMIC_ACQUIRE);
 
 	return mw != NULL && mw->kind != MR_REGION ? mw : NULL;
 }
@@ -41,7 +39,7 @@ mw_unbind(struct mr *mw)
 {
 	if (mw->parent != NULL)
 		__atomic_fetch_sub(&mw->parent->windows, 1, __ATOMIC_RELAXED);
-	mw->parent = NULL;
+	__atomic_store_n(&mw->parent, NULL, __ATOMIC_RELAXED); /* the control thread may look */
 	mw->iova = 0;
 	mw->len = 0;
 	mw->access = 0;
@@ -53,7 +51,7 @@ static void
 mw_set(struct mr *mw, struct mr *parent, const struct mw_bind *b)
 {
 	mw_unbind(mw);
-	mw->parent = parent;
+	__atomic_store_n(&mw->parent, parent, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&parent->windows, 1, __ATOMIC_RELAXED);
 	mw->iova = b->access & MEM_ZERO_BASED ? 0 : b->addr;
 	mw->len = b->len;
@@ -70,8 +68,13 @@ static struct mr *
 mw_parent(const struct mr_table *t, const struct mw_bind *b)
 {
 	uint32_t needs = MEM_MW_BIND | (b->access & MW_NEEDS_WRITE ? MEM_LOCAL_WRITE : 0);
+	struct mr *mr = mr_lookup(t, b->lkey, b->pd, b->addr, b->len, needs);
+	uint64_t iova = b->access & MEM_ZERO_BASED ? 0 : b->addr;
 
-	return mr_lookup(t, b->lkey, b->pd, b->addr, b->len, needs);
+	if (mr != NULL && (b->access & MEM_REMOTE_ATOMIC) &&
+	    !mr_carries_atomics(iova, mr->va + (b->addr - mr->iova)))
+		return NULL;
+	return mr;
 }
 
 bool
@@ -79,7 +82,7 @@ mw_bind(const struct mr_table *t, const struct mw_bind *b)
 {
 	struct mr *mw = mw_slot(t, b->key), *parent = NULL;
 
-	if (mw == NULL || mw->pd != b->pd || ((b->key ^ b->new_key) & ~MW_CONSUMER) != 0)
+	if (mw == NULL || mw->pd != b->pd)
 		return false;
 	if (b->access & ~(MW_RIGHTS | MW_IGNORED | MEM_ZERO_BASED))
 		return false;
@@ -96,7 +99,8 @@ mw_bind(const struct mr_table *t, const struct mw_bind *b)
 		mw_set(mw, parent, b);
 	else
 		mw_unbind(mw);
-	__atomic_store_n(&mw->key, b->new_key, __ATOMIC_RELEASE);
+	__atomic_store_n(&mw->key, (b->key & ~MW_CONSUMER) | (b->new_key & MW_CONSUMER),
+			 __ATOMIC_RELEASE);
 	return true;
 }
 

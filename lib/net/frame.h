@@ -12,9 +12,9 @@
 #include "wire/cursor.h"
 #include "wire/hdr.h"
 
-#define NET_ETHERTYPE_ARP 0x0806u
-#define NET_IPPROTO_ICMP  1u
-#define NET_IPPROTO_ICMP6 58u
+#define NET_ETHERTYPE_ARP WIRE_ETHERTYPE_ARP
+#define NET_IPPROTO_ICMP  WIRE_IPPROTO_ICMP
+#define NET_IPPROTO_ICMP6 WIRE_IPPROTO_ICMP6
 #define NET_HOP_LIMIT     64
 #define NET_ND_HOP_LIMIT  255 /* nothing that came through a router is neighbour discovery */
 

@@ -102,6 +102,12 @@ int net_path(const struct net_dev *d, const struct uroce_ah_attr *ah, uint32_t l
 	     struct wire_path *path, bool *loopback, uint8_t hop[16]);
 
 /*
+ * Why net_path refuses ah, for people: a static string of one line that says what to do, too. NULL
+ * when net_path does not refuse it.
+ */
+const char *net_path_why(const struct net_dev *d, const struct uroce_ah_attr *ah);
+
+/*
  * Somebody wants the MAC of ip (a hop of net_path). May be called for each of them and again: only
  * when ip is neither known nor asked for already is a request (ARP or neighbour solicitation)
  * built, else out->len is 0. False: every entry is taken by a neighbour that answers.

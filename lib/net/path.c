@@ -98,3 +98,27 @@ net_path(const struct net_dev *d, const struct uroce_ah_attr *ah, uint32_t lqpn,
 	path->vlan_tci = path_tci(d, ah->sl);
 	return resolve(d, path, loopback, hop);
 }
+
+const char *
+net_path_why(const struct net_dev *d, const struct uroce_ah_attr *ah)
+{
+	struct wire_path path;
+	uint8_t hop[16];
+	bool loopback;
+	int rc = net_path(d, ah, 0, 0, &path, &loopback, hop);
+
+	if (rc == 0 || rc == -EINPROGRESS)
+		return NULL;
+	if (!ah->is_global)
+		return "RoCE needs a GRH: -g 1 (is_global = 1 and grh.sgid_index = 1)";
+	if (rc == -ENETUNREACH)
+		return "no route: the destination is in no addr= prefix of the device, and no "
+		       "gateway= "
+		       "is set";
+	if (ah->sgid_index >= UROCE_MAX_GIDS || !d->gid[ah->sgid_index].used)
+		return "this GID index is empty: `ibv_devinfo -v` lists the GIDs";
+	if (d->gid[ah->sgid_index].v4 != net_gid_is_v4(ah->dgid))
+		return "one GID is IPv4, the other IPv6: use indexes of the same kind at both ends "
+		       "(-g 1 for the first IPv4 address)";
+	return "the destination GID is no address to send to";
+}

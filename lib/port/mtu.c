@@ -4,6 +4,7 @@
  * counts is the kernel interface under the port, and the buffers that the driver was given.
  */
 #include <net/if.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -14,6 +15,7 @@
 
 #define MIN_MTU            576
 #define AF_PACKET_OVERHEAD 64   /* of a slot's framesz, for what the kernel puts before the frame */
+#define ROCE_MAX_MTU       4176 /* IP packet of path MTU 4096 with the longest headers */
 #define DRIVER_BUF_DEFAULT 2048 /* memif's bsize and af_packet's framesz where none is given */
 
 /* MTU of an interface of this process's network namespace (sysfs may show another's). 0: unknown.
@@ -70,6 +72,50 @@ native_mtu(const struct port *p, uint32_t want, uint32_t room)
 	return rte_eth_dev_get_mtu(p->id, &mtu) == 0 ? mtu : 0;
 }
 
+/*
+ * A peer may send as much as the link carries, whatever we ask for. The kernel truncates a frame to
+ * an af_packet slot; the other drivers on an interface would have to split it over buffers.
+ */
+static bool
+takes_longer_frames(const struct port *p)
+{
+	return p->netdev[0] == '\0' || strcmp(p->driver, "net_af_packet") == 0;
+}
+
+/* The argument of --vdev that makes the driver's own buffers large enough for any path MTU. */
+static const char *
+buffer_remedy(const struct port *p)
+{
+	if (strcmp(p->driver, "net_memif") == 0)
+		return "bsize=4608 in --vdev, at both ends,";
+	if (strcmp(p->driver, "net_af_packet") == 0)
+		return "blocksz=16384,framesz=8192 in --vdev";
+	return NULL;
+}
+
+/* Says what the buffers take from the link, if that matters to anyone. */
+static void
+tell_clipped(const struct port *p, uint32_t link, uint32_t fits, uint32_t want)
+{
+	const char *remedy = buffer_remedy(p);
+
+	if (fits < link && fits < ROCE_MAX_MTU && remedy != NULL)
+		PORT_LOG(NOTICE, p->name,
+			 "its buffers carry IP packets of %u bytes; path MTU 4096 takes %u: %s "
+			 "gives that",
+			 fits, ROCE_MAX_MTU, remedy);
+	else if (fits < link && p->netdev[0] != '\0')
+		PORT_LOG(NOTICE, p->name,
+			 "MTU %u of %s: only IP packets of up to %u bytes are received; RoCE sends "
+			 "%u "
+			 "at most",
+			 link, p->netdev, fits, ROCE_MAX_MTU);
+	else if (want > link)
+		PORT_LOG(WARNING, p->name,
+			 "IP packets of %u bytes asked for, but the link carries %u%s%s", want,
+			 link, p->netdev[0] != '\0' ? ": raise the MTU of " : "", p->netdev);
+}
+
 uint32_t
 port_find_mtu(const struct port *p, const struct rte_eth_dev_info *info, uint32_t want,
 	      uint32_t room)
@@ -81,23 +127,22 @@ port_find_mtu(const struct port *p, const struct rte_eth_dev_info *info, uint32_
 		return 0;
 	}
 	link = native_mtu(p, want, room);
-	/* who shares the link may send as much as it carries, whatever we ask for */
-	if (p->netdev[0] != '\0' && link + PORT_L2_BYTES > room) {
-		PORT_LOG(ERR, p->name, "MTU %u of %s needs packet buffers of %u bytes, not %u",
-			 link, p->netdev, link + PORT_L2_BYTES, room);
+	if (!takes_longer_frames(p) && link + PORT_L2_BYTES > room) {
+		PORT_LOG(ERR, p->name,
+			 "MTU %u of %s is more than %s takes: `ip link set %s mtu %u` or less, or "
+			 "--vdev net_af_packet0,iface=%s, which takes any",
+			 link, p->netdev, p->driver, p->netdev, room - PORT_L2_BYTES, p->netdev);
 		return 0;
 	}
 	fits = fits < room ? fits : room;
 	fits = fits > PORT_L2_BYTES ? fits - PORT_L2_BYTES : 0;
 	mtu = link < fits ? link : fits;
-	if (want > mtu)
-		PORT_LOG(WARNING, p->name,
-			 "MTU %u asked for, but it carries %u (link %u, buffers %u)", want, mtu,
-			 link, fits);
-	else if (want != 0)
+	tell_clipped(p, link, fits, want);
+	if (want != 0 && want < mtu)
 		mtu = want;
 	if (mtu < MIN_MTU) {
-		PORT_LOG(ERR, p->name, "MTU %u is less than %u", mtu, MIN_MTU);
+		PORT_LOG(ERR, p->name, "MTU %u is less than %u (link %u, buffers %u)", mtu, MIN_MTU,
+			 link, fits);
 		return 0;
 	}
 	return mtu;

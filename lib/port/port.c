@@ -43,6 +43,7 @@ identify(struct port *p, const struct port_params *params, struct rte_eth_dev_in
 	memset(p, 0, sizeof(*p));
 	snprintf(p->name, sizeof(p->name), "%s", params->name);
 	p->inward = params->inward;
+	p->vlan = params->vlan;
 	rc = rte_eth_dev_get_port_by_name(params->name, &p->id);
 	if (rc != 0) {
 		PORT_LOG(ERR, params->name, "no such port");
@@ -120,6 +121,19 @@ configure(struct port *p, const struct rte_eth_dev_info *info)
 	return rc;
 }
 
+/* Why a driver refuses a receive queue, where it says so to nobody but its own log. */
+static const char *
+queue_hint(const struct port *p)
+{
+	if (strcmp(p->driver, "net_af_packet") == 0)
+		return ": framesz= in --vdev is more than packet buffers hold, use 8192 or less";
+	if (strcmp(p->driver, "net_af_xdp") == 0)
+		return ": the interface's driver takes no XDP at this MTU (veth: 3498 at most; try "
+		       "`ip link set .. mtu 1500`) or none at all; net_af_packet works on any "
+		       "interface";
+	return "";
+}
+
 static int
 setup_queues(struct port *p, const struct port_params *params, const struct rte_eth_dev_info *info,
 	     struct rte_mempool *pool)
@@ -141,9 +155,7 @@ setup_queues(struct port *p, const struct port_params *params, const struct rte_
 		rc = rte_eth_rx_queue_setup(p->id, q, nrxd, socket, NULL, pool);
 		if (rc != 0)
 			PORT_LOG(ERR, p->name, "receive queue %u: %s%s", q, rte_strerror(-rc),
-				 strcmp(p->driver, "net_af_packet") == 0
-					 ? " (do packet buffers hold its framesz?)"
-					 : "");
+				 queue_hint(p));
 	}
 	for (uint16_t q = 0; q < p->ntxq && rc == 0; q++) {
 		rc = rte_eth_tx_queue_setup(p->id, q, ntxd, socket, &txconf);
@@ -211,6 +223,20 @@ choose_mac(struct port *p, const uint8_t *want, bool *filtered)
 	}
 	memcpy(p->mac, own.addr_bytes, 6);
 	return 0;
+}
+
+/* Which VLAN a frame is of is read from the frame: the port must leave the tag there. */
+static void
+keep_tags(const struct port *p)
+{
+	int on = rte_eth_dev_get_vlan_offload(p->id);
+
+	if (on < 0 || (on & RTE_ETH_VLAN_STRIP_OFFLOAD) == 0)
+		return;
+	if (rte_eth_dev_set_vlan_offload(p->id, on & ~RTE_ETH_VLAN_STRIP_OFFLOAD) != 0)
+		PORT_LOG(WARNING, p->name,
+			 "strips VLAN tags: tagged frames are taken for untagged ones; turn that "
+			 "off in the driver (ethtool -K IFACE rxvlan off)");
 }
 
 /* Neighbour solicitations come to multicast MACs that the port has not been told of. */
@@ -311,6 +337,7 @@ port_open(struct port *p, const struct port_params *params, struct rte_mempool *
 		p->own_pool = NULL;
 		return rc;
 	}
+	keep_tags(p);
 	p->rx_fd = port_find_rx_fd(p);
 	open_filters(p, filtered);
 	port_poll_link(p);

@@ -24,6 +24,7 @@ struct port {
 	uint16_t nrxq, ntxq;
 	int rx_fd;         /* readable while frames wait in its one queue; 0: it has none */
 	uint32_t link_mtu; /* bytes of IP packet it carries */
+	uint16_t vlan;     /* as in struct port_params */
 	bool started;      /* its queues may be used */
 	bool link_up;
 	bool memif_client;
@@ -45,6 +46,7 @@ struct port_params {
 	 * them.
 	 */
 	const uint8_t *mac;
+	uint16_t vlan; /* VID of frames that are taken, 1 .. 4094; 0: untagged ones and VID 0 */
 	uint16_t nrxd, ntxd; /* descriptors wanted; 0: 1024 */
 	/*
 	 * What its queue q receives, only the worker that owns q has sent, on its own queue q of

@@ -24,6 +24,8 @@
 /* Of a worker: its cache at its fullest, and frames that it has in hand. */
 #define WORKER_BUFFERS 512
 
+#define NO_MEMORY      "no memory for its own %u packet buffers: %zu MiB more in --mem are needed"
+
 struct span {
 	uintptr_t first, end;
 };
@@ -65,12 +67,12 @@ port_xdp_pool(const struct port *p)
 	pool = rte_mempool_create_empty(name, n, (unsigned)(page - header), CACHE, sizeof(priv),
 					SOCKET_ID_ANY, RTE_MEMPOOL_F_NO_SPREAD);
 	if (pool == NULL) {
-		PORT_LOG(ERR, p->name, "no memory for packet buffers");
+		PORT_LOG(ERR, p->name, NO_MEMORY, n, (n * page) >> 20);
 		return NULL;
 	}
 	rte_pktmbuf_pool_init(pool, &priv);
 	if (rte_mempool_populate_default(pool) < 0) {
-		PORT_LOG(ERR, p->name, "no memory for packet buffers");
+		PORT_LOG(ERR, p->name, NO_MEMORY, n, (n * page) >> 20);
 		rte_mempool_free(pool);
 		return NULL;
 	}

@@ -47,6 +47,10 @@ struct qp_env_ops {
 
 #define QP_ENV_MAX_DIRTY 64
 
+/* Halves that recover from losses by what the specification demands and nothing else. */
+#define QP_PLAIN_REQUESTER 1u /* no probes; the window stays open after a NAK */
+#define QP_PLAIN_RESPONDER 2u /* one NAK a gap, whatever comes */
+
 struct qp_env {
 	uint64_t now_ns; /* set by the owner before every call */
 	const struct mr_table *mrs;
@@ -63,8 +67,16 @@ struct qp_env {
 	struct rte_mbuf **tx;     /* out: tx[0 .. tx_n) are frames to send, in order */
 	uint32_t tx_n, tx_cap;    /* no frame is built when tx_n == tx_cap */
 	uint32_t tx_bytes;        /* of frames built; the engine's: since its run began; may wrap */
-	struct obs_block *obs;    /* of the device that the current QP belongs to */
-	bool crowded;             /* other QPs wait for a turn: what is not fetched ahead is far */
+	/*
+	 * Steps without a packet that are left to this run of the engine: local operations, WQEs to
+	 * flush, turns that found nothing. Packets are limited by tx_cap, these by nothing else.
+	 */
+	uint32_t work;
+	struct obs_block *obs; /* of the device that the current QP belongs to */
+	/* Why the frame that is received is dropped behind its QP, enum obs_drop; or OBS_NDROPS. */
+	uint32_t dropped;
+	bool crowded;  /* other QPs wait for a turn: what is not fetched ahead is far */
+	uint8_t plain; /* QP_PLAIN_: for tests that need such a peer */
 	const struct qp_env_ops *ops;
 	void *ops_ctx;
 	struct {
@@ -82,6 +94,7 @@ struct qp_env {
  */
 #define QP_TURN_BYTES  (64 * 1024u)
 #define QP_BURST_BYTES (256 * 1024u) /* still cached when sent */
+#define QP_TURN_STEPS  64u           /* without a packet: a client can post them for ever */
 
 struct qp_turn {
 	uint32_t tx_n;     /* at its end */
@@ -94,6 +107,13 @@ qp_turn_begin(const struct qp_env *env, uint32_t packets)
 {
 	return (struct qp_turn){RTE_MIN(env->tx_cap, env->tx_n + packets),
 				env->tx_bytes + (env->crowded ? QP_TURN_BYTES : QP_BURST_BYTES)};
+}
+
+/* Worker. How many steps without a packet a turn that begins now may take. */
+static inline uint32_t
+qp_turn_steps(const struct qp_env *env)
+{
+	return RTE_MIN(env->work, QP_TURN_STEPS);
 }
 
 /* Worker. No more frames in this turn: its packets or bytes are spent, or env->tx is full. */
@@ -156,6 +176,17 @@ qp_env_buf(struct qp_env *env)
 	m->data_off = RTE_PKTMBUF_HEADROOM;
 	m->ol_flags &= RTE_MBUF_F_EXTERNAL;
 	return m;
+}
+
+/*
+ * The frame that is received is not used, for this reason, the first one given: whoever received it
+ * counts it so, and not as taken.
+ */
+static inline void
+qp_env_drop(struct qp_env *env, enum obs_drop why)
+{
+	if (env->dropped == OBS_NDROPS)
+		env->dropped = why;
 }
 
 /* End of a burst: one full fence, then every CQ posted to is checked for an arm. */

@@ -17,41 +17,65 @@ qp_retire_send(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e,
 	qp_sqes_put(&snd->sqes, env->sqes, tail, snd->head);
 }
 
-/* WQEs that were never taken from the SQ. */
-static void
-flush_posted_sends(struct qp_env *env, struct qp *qp)
+/* Where the client's index of the SQ stands. False: it makes no sense, and the QP is dead. */
+static bool
+posted_sends(struct qp_env *env, struct qp *qp, uint32_t *prod)
 {
 	struct qp_snd *snd = &qp->snd;
-	struct uroce_send_wqe wqe;
-	uint32_t prod;
 
-	prod = __atomic_load_n(&snd->sq.hdr->prod, __ATOMIC_ACQUIRE);
-	if (prod - snd->head > snd->sq.mask + 1) {
+	*prod = __atomic_load_n(&snd->sq.hdr->prod, __ATOMIC_ACQUIRE);
+	if (*prod - snd->head > snd->sq.mask + 1) {
 		qp_fatal(env, qp);
-		return;
+		return false;
 	}
-	snd->sq.prod = prod;
-	while (snd->head != prod) {
+	snd->sq.prod = *prod;
+	return true;
+}
+
+/* WQEs before prod that were never taken from the SQ, as many as a turn has steps. */
+static void
+flush_sends(struct qp_env *env, struct qp *qp, uint32_t prod)
+{
+	struct qp_snd *snd = &qp->snd;
+	uint32_t steps = qp_turn_steps(env);
+	struct uroce_send_wqe wqe;
+
+	for (; snd->head != prod && steps != 0; steps--) {
 		memcpy(&wqe, snd->sq.slots + (size_t)(snd->head & snd->sq.mask) * snd->sq.stride,
 		       sizeof(wqe));
 		snd->cur = ++snd->head;
 		qp_retire_one(env, qp, snd->head, &wqe, 0, QP_WC_WR_FLUSH_ERR);
+		env->work--;
 	}
 }
 
-/* The receive WQE in use and all posted; WQEs of an SRQ belong to its other QPs, too (QP-19). */
-static void
+/*
+ * The receive WQE in use and those posted, as many as a turn has steps; WQEs of an SRQ belong to
+ * its other QPs, too (QP-19). True when some are left.
+ */
+static bool
 flush_recvs(struct qp_env *env, struct qp *qp)
 {
+	uint32_t steps = qp_turn_steps(env);
+	struct qp_rcv *rcv = &qp->rcv;
+	bool looked = false;
+
 	for (;;) {
 		struct uroce_cqe cqe = {.opcode = UROCE_CQE_RECV};
 		int rc = 0;
 
-		if (!qp->rcv.cur.taken && qp->srq == NULL)
+		if (steps-- == 0)
+			return true;
+		if (!rcv->cur.taken && (qp->srq != NULL || (looked && rcv->rq.prod == rcv->head)))
+			return false;
+		if (!rcv->cur.taken) {
 			rc = qp_take_recv(env, qp);
-		if (!qp->rcv.cur.taken || rc == -EPROTO)
-			return;
+			looked = true;
+		}
+		if (!rcv->cur.taken || rc == -EPROTO)
+			return false;
 		qp_complete_recv(env, qp, QP_WC_WR_FLUSH_ERR, &cqe);
+		env->work--;
 	}
 }
 
@@ -68,20 +92,45 @@ flush_arm(struct qp_ring *ring, uint32_t head)
 void
 qp_flush(struct qp_env *env, struct qp *qp)
 {
-	bool more;
+	bool more = false;
+	uint32_t prod;
 
-	if (!qp->rings_bad)
-		flush_posted_sends(env, qp);
-	if (!qp->rings_bad && qp->state == QP_ERR)
-		flush_recvs(env, qp);
+	if (qp->rings_bad || !posted_sends(env, qp, &prod))
+		return;
+	flush_sends(env, qp, prod);
+	if (qp->state == QP_ERR)
+		more = flush_recvs(env, qp);
 	if (qp->rings_bad)
 		return;
+	if (more || qp->snd.head != prod) {
+		qp_wake(env, qp);
+		return;
+	}
+	if (qp->last_wqe_due) {
+		qp->last_wqe_due = false;
+		env->ops->async_event(env->ops_ctx, QP_EVENT_QP_LAST_WQE_REACHED, qp, NULL);
+	}
 	more = flush_arm(&qp->snd.sq, qp->snd.head);
 	if (qp->state == QP_ERR && qp->srq == NULL)
 		more |= flush_arm(&qp->rcv.rq, qp->rcv.head);
 	/* A client that posts all the time gets no more than its turn. */
 	if (more)
-		env->ops->qp_wake(env->ops_ctx, qp);
+		qp_wake(env, qp);
+}
+
+void
+qp_flush_mark(struct qp_env *env, struct qp *qp)
+{
+	if (!qp->rings_bad && posted_sends(env, qp, &qp->flush_to))
+		qp->snd.flushing = qp->flush_to != qp->snd.head;
+}
+
+bool
+qp_flush_rest(struct qp_env *env, struct qp *qp)
+{
+	flush_sends(env, qp, qp->flush_to);
+	qp->snd.flushing = qp->snd.head != qp->flush_to;
+	return qp->snd.flushing;
 }
 
 /* Out of whatever the QP was doing; no packet is sent or taken from here on. */
@@ -92,6 +141,7 @@ flush_stop(struct qp *qp)
 	qp->snd.deadline_ns = 0;
 	qp->snd.rnr_wait = false;
 	qp->snd.draining = false;
+	qp->snd.flushing = false;
 	qp->rcv.ack_due = false;
 	qp->rcv.nak_due = false;
 	qp->rcv.fatal = false;
@@ -123,9 +173,8 @@ qp_error(struct qp_env *env, struct qp *qp, enum qp_wc_status status)
 	if (qp->rings_bad)
 		return;
 	flush_taken_sends(env, qp, status);
-	qp_flush(env, qp);
-	if (qp->srq != NULL && !qp->rings_bad)
-		env->ops->async_event(env->ops_ctx, QP_EVENT_QP_LAST_WQE_REACHED, qp, NULL);
+	qp->last_wqe_due = qp->srq != NULL;
+	qp_wake(env, qp);
 }
 
 void
@@ -141,7 +190,7 @@ qp_send_error(struct qp_env *env, struct qp *qp, enum qp_wc_status status)
 	flush_taken_sends(env, qp, status);
 	/* What was sent of a message that broke off waits for nothing: a drain is over at once. */
 	qp->snd.una_psn = qp->snd.alloc_psn = qp->snd.next_psn;
-	qp_flush(env, qp);
+	qp_wake(env, qp);
 }
 
 void

@@ -93,12 +93,13 @@ restart_requester(struct qp_env *env, struct qp *qp)
 {
 	struct qp_snd *snd = &qp->snd;
 
-	snd->timeout_ns = wire_ack_timeout_ns(qp->attr.timeout);
+	qp->loss.timeout_ns = wire_ack_timeout_ns(qp->attr.timeout);
+	qp_loss_reset(env, qp);
 	snd->retry_left = qp->attr.retry_cnt;
 	snd->window = QP_WINDOW_PKTS;
 	if (!snd->rnr_wait)
-		snd->deadline_ns = snd->next_psn != snd->una_psn && snd->timeout_ns != 0
-					   ? env->now_ns + snd->timeout_ns
+		snd->deadline_ns = snd->next_psn != snd->una_psn && snd->wait_ns != 0
+					   ? env->now_ns + snd->wait_ns
 					   : 0;
 	env->ops->qp_wake(env->ops_ctx, qp);
 }

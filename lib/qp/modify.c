@@ -158,7 +158,7 @@ qp_path_use(struct qp *qp, const struct qp_path *path)
 
 /* What the hot path uses of the attributes, made again after any change. */
 static void
-apply_derived(struct qp *qp, const struct qp_path *path)
+apply_derived(const struct qp_env *env, struct qp *qp, const struct qp_path *path)
 {
 	const struct uroce_qp_attr *a = &qp->attr;
 
@@ -166,7 +166,8 @@ apply_derived(struct qp *qp, const struct qp_path *path)
 	qp->dest_qpn = a->dest_qp_num;
 	qp->retry_cnt = a->retry_cnt;
 	qp->rnr_retry = a->rnr_retry;
-	qp->snd.timeout_ns = wire_ack_timeout_ns(a->timeout);
+	qp->loss.timeout_ns = wire_ack_timeout_ns(a->timeout);
+	qp_loss_rewait(env, qp);
 	if (qp->type == QP_TYPE_UD)
 		qp->mtu = (uint16_t)(128u << qp->dev_mtu);
 	else if (a->path_mtu != 0)
@@ -181,24 +182,28 @@ enter_reset(struct qp_env *env, struct qp *qp)
 {
 	struct qp_ring sq = qp->snd.sq, rq = qp->rcv.rq;
 	struct qp_recv_wqe cur = qp->rcv.cur;
+	bool key_pause = qp->rcv.key_pause;
 	struct qp_sqes sqes;
 
 	qp_sqes_drop(&qp->snd.sqes, env->sqes);
 	sqes = qp->snd.sqes;
 	memset(&qp->snd, 0, sizeof(qp->snd));
 	memset(&qp->rcv, 0, sizeof(qp->rcv));
+	memset(&qp->loss, 0, sizeof(qp->loss));
 	memset(&qp->attr, 0, sizeof(qp->attr));
 	sq.prod = rq.prod = 0;
 	qp->snd.sq = sq;
 	qp->snd.sqes = sqes;
 	qp->rcv.rq = rq;
 	qp->rcv.cur.sge = cur.sge;
+	qp->rcv.key_pause = key_pause;
 	qp->path_ok = false;
 	qp->mig = QP_MIG_MIGRATED;
 	qp->alt_loaded = false;
 	memset(qp->hop, 0, sizeof(qp->hop));
 	memset(&qp->alt, 0, sizeof(qp->alt));
 	qp->rings_bad = false;
+	qp->last_wqe_due = false;
 	qp->mtu = 0;
 	memset(sq.hdr, 0, sizeof(*sq.hdr));
 	if (rq.hdr != NULL)
@@ -219,9 +224,15 @@ enter_rts(struct qp_env *env, struct qp *qp)
 {
 	struct qp_snd *snd = &qp->snd;
 
+	if (qp->state == QP_SQE)
+		qp_flush_mark(env, qp);
+	if (qp->state == QP_ERR)
+		return; /* a ring made no sense */
 	if (qp->state == QP_RTR) {
 		snd->una_psn = snd->next_psn = snd->high_psn = snd->alloc_psn = qp->attr.sq_psn;
 		snd->window = QP_WINDOW_PKTS;
+		snd->limited = false;
+		qp_loss_reset(env, qp);
 	}
 	if (qp->state != QP_RTS) {
 		/* Nothing is outstanding: counts set on the way here hold from the first packet. */
@@ -259,10 +270,13 @@ qp_modify_apply(struct qp_env *env, struct qp *qp, uint32_t mask, const struct u
 	}
 	if (to == QP_ERR) {
 		qp_error(env, qp, QP_WC_SUCCESS);
+		/* One turn at once: the queues of most programs are flushed when modify returns. */
+		env->work = QP_TURN_STEPS * 2;
+		qp_flush(env, qp);
 		return;
 	}
 	store_attrs(&qp->attr, mask, attr);
-	apply_derived(qp, path);
+	apply_derived(env, qp, path);
 	if (mask & QP_ALT_PATH)
 		qp_alt_load(qp, attr, alt);
 	switch (to) {
@@ -288,6 +302,11 @@ qp_path_resolved(struct qp_env *env, struct qp *qp, const uint8_t dmac[6])
 {
 	memcpy(qp->tmpl.bytes, dmac, 6);
 	qp->path_ok = true;
+	if (qp->snd.watch & QP_WATCH_PATH) {
+		qp->snd.watch &= (uint8_t)~QP_WATCH_PATH;
+		qp->snd.deadline_ns =
+			0; /* nothing has been sent: timers begin with the first packet */
+	}
 	env->ops->qp_wake(env->ops_ctx, qp);
 }
 

@@ -61,6 +61,7 @@ qp_create(const struct qp_create *c)
 	qp->port = c->port;
 	qp->worker = c->worker;
 	qp->pd = c->pd;
+	qp->recv_pd = c->srq != NULL ? c->srq->pd : c->pd;
 	qp->send_cq = c->send_cq;
 	qp->recv_cq = c->recv_cq;
 	qp->sig_all = c->sig_all;

@@ -18,6 +18,7 @@
 #include "cq/cq.h"
 #include "qp/ah.h"
 #include "qp/env.h"
+#include "qp/loss.h"
 #include "qp/ring.h"
 #include "qp/sqe.h"
 #include "qp/srq.h"
@@ -31,6 +32,7 @@
 #define QP_MAX_WR          16384 /* WQEs of a queue */
 #define QP_MAX_MSG_BYTES   (1u << 31)
 #define QP_WINDOW_PKTS     128 /* unacknowledged request packets (rxe's receive queue bears 128) */
+#define QP_WINDOW_AGAIN    16  /* the same after a sequence NAK; doubles with each progress */
 #define QP_ACKREQ_PKTS     32  /* AckReq at least every so many packets */
 #define QP_READ_CHUNK_PKTS (1u << 22) /* packets that one READ request asks for, at most */
 
@@ -66,20 +68,23 @@ struct qp_snd {
 	uint32_t next_psn;    /* next PSN to send; moves back for a retry */
 	uint32_t high_psn;    /* one past the highest PSN ever sent */
 	uint32_t alloc_psn;   /* first PSN not yet given to a WQE */
-	uint64_t deadline_ns; /* ACK timeout or end of an RNR wait; 0 = none */
-	uint64_t timeout_ns;  /* 0 = none */
+	uint64_t deadline_ns; /* probe, ACK timeout or end of an RNR wait; 0 = none */
+	uint64_t wait_ns;     /* from progress to deadline_ns (qp/loss.h); 0 = no deadline */
 	uint32_t rd_psns; /* PSNs of responses awaited between una and next (not in the window) */
 	uint8_t rd_out;   /* READs and atomics outstanding */
 	uint8_t since_ackreq; /* packets since the last AckReq */
-	uint8_t window;       /* unacknowledged request packets allowed: few after a timeout */
+	uint8_t window;       /* unacknowledged request packets allowed: few after a loss */
 	bool rnr_wait;        /* deadline_ns is the end of an RNR wait */
 	bool ack_owed;        /* within a turn: a message ended and its ACK is not asked for yet */
 	bool read_gap;        /* a gap in READ responses was already asked for again */
 	bool armed;           /* told the client to ring */
 	bool polled;          /* the worker looks at the SQ all the time: no need to ring */
-	bool draining;        /* SQD: finish what was started */
+	bool draining : 1;    /* SQD: finish what was started */
+	bool flushing : 1;    /* RTS after SQE: WQEs before qp->flush_to are still to be flushed */
+	bool limited : 1; /* the peer has told end-to-end credits: the two counts below are kept */
 	uint8_t retry_left;
 	uint8_t rnr_left;
+	uint8_t watch; /* enum qp_watch */
 	struct qp_ring sq;
 	struct qp_sqes sqes; /* copies of the WQEs tail .. head */
 };
@@ -134,19 +139,35 @@ struct qp_rcv {
 	uint32_t early_psn; /* the last packet that came too early, for which a NAK is due */
 	uint8_t msg;        /* enum qp_msg */
 	uint8_t nak_syndrome;
-	uint8_t rdq_n;     /* in rdq */
-	uint8_t hist_next; /* in hist */
-	bool nak_sent : 1; /* sequence or RNR NAK went out; quiet until the ePSN comes */
-	bool comm_est : 1; /* COMM_EST was raised since RTR */
-	bool ack_due : 1;  /* an ACK of ack_psn goes out once the READs before it are done */
-	bool nak_due : 1;  /* the same of a NAK */
-	bool fatal : 1;    /* the NAK due is fatal: no more requests, ERR once it was sent */
+	uint8_t rdq_n;      /* in rdq */
+	uint8_t hist_next;  /* in hist */
+	bool nak_sent : 1;  /* sequence or RNR NAK went out; quiet until the ePSN comes */
+	bool comm_est : 1;  /* COMM_EST was raised since RTR */
+	bool ack_due : 1;   /* an ACK of ack_psn goes out once the READs before it are done */
+	bool nak_due : 1;   /* the same of a NAK */
+	bool key_pause : 1; /* too many wrong R_Keys: see qp.wrong_keys */
+	bool fatal : 1;     /* the NAK due is fatal: no more requests, ERR once it was sent */
 
 	struct qp_ring rq; /* mask 0 and hdr NULL with an SRQ */
 	uint32_t head;     /* next receive WQE to take, free running: head .. rq.prod are posted */
+	uint32_t gap_psn;  /* nak_sent: the packet that came too early and led to it */
 	struct qp_recv_wqe cur;
 	struct qp_rd_op rdq[QP_RD_QUEUE];       /* being answered, in PSN order */
 	struct qp_rd_op hist[QP_MAX_RD_ATOMIC]; /* the last READs and atomics executed */
+};
+
+/*
+ * R_Keys that name nothing, in requests to a QP (MEM-01). Each costs the connection, so a peer that
+ * guesses makes its victim connect again and again: this is kept when the QP is reset. After more
+ * than QP_WRONG_KEYS of them within QP_WRONG_KEY_NS no request is looked at for as long again.
+ */
+#define QP_WRONG_KEYS   16u
+#define QP_WRONG_KEY_NS 1000000000ull
+struct qp_wrong_keys {
+	uint64_t since_ns; /* of the count */
+	uint64_t until_ns; /* requests are dropped, while rcv.key_pause */
+	uint32_t count;    /* since then */
+	uint32_t total;    /* of the QP's life; the control thread looks at it */
 };
 
 /* Where the packets of a connected QP go. */
@@ -172,6 +193,7 @@ struct qp {
 	void *owner;                   /* the control thread's object */
 	uint32_t dest_qpn;             /* this, retry_cnt and rnr_retry: as in attr */
 	uint16_t pkey_index;           /* and this */
+	uint32_t recv_pd;              /* domain of the receive buffers: the SRQ's, or pd */
 
 	/* read by every packet */
 	uint32_t qpn __attribute__((aligned(64)));
@@ -204,14 +226,22 @@ struct qp {
 	TAILQ_ENTRY(qp) run; /* the worker's run list */
 	struct qp_rcv rcv;
 
+	struct qp_loss loss; /* of the requester */
+
 	/* cold */
 	struct uroce_qp_attr attr; /* but path_mig_state: mig */
 	struct uroce_qp_cap cap;
 	uint8_t hop[16];    /* next hop of the path in use; zero: there is none */
 	struct qp_path alt; /* of path migration (qp/migrate.h) */
 	bool alt_loaded;
-	bool in_eal;                 /* where its memory is from */
-	bool mig_refused;            /* PATH_MIG_ERR was raised for what the peer asks for */
+	bool in_eal; /* where its memory is from */
+	struct qp_wrong_keys wrong_keys;
+	bool mig_refused;  /* PATH_MIG_ERR was raised for what the peer asks for */
+	bool last_wqe_due; /* LAST_WQE_REACHED is raised at the end of the flush */
+	uint32_t flush_to; /* with snd.flushing */
+	/* end-to-end credits, kept if snd.limited */
+	uint16_t rq_credits; /* receive WQEs that the peer has behind una; UINT16_MAX: no limit */
+	uint16_t rq_out;     /* messages of tail .. cur that have started and take one of them */
 	struct uroce_sge recv_sge[]; /* of rcv.cur */
 };
 _Static_assert(offsetof(struct qp, qpn) == 64 && offsetof(struct qp, tmpl) == 128,
@@ -303,11 +333,24 @@ void qp_query(const struct qp *qp, struct uroce_qp_attr *attr);
 
 /*
  * Worker. Into the error state (QP-19, REQ-10): the oldest send WQE completes with status unless
- * that is QP_WC_SUCCESS, every other WQE of both queues is flushed, in order.
+ * that is QP_WC_SUCCESS, every other WQE of both queues is flushed, in order. WQEs that the worker
+ * has taken are flushed here; qp_flush does the rest in the turns that follow. A QP with an SRQ
+ * raises LAST_WQE_REACHED when these are over.
  */
 void qp_error(struct qp_env *env, struct qp *qp, enum qp_wc_status status);
-/* Worker. In the error state, or SQE (sends only): flush what the client has posted since. */
+/*
+ * Worker. A turn of a QP in the error state, or in SQE (sends only): flush what the client has
+ * posted, QP_TURN_STEPS WQEs of each queue at most and no more than env->work. Each queue's prod is
+ * read once. Wakes the QP for another turn while WQEs are left.
+ */
 void qp_flush(struct qp_env *env, struct qp *qp);
+/*
+ * Worker. The QP leaves SQE for RTS: what was posted before is flushed all the same, and nothing
+ * behind it is taken before that is done (qp_flush_rest).
+ */
+void qp_flush_mark(struct qp_env *env, struct qp *qp);
+/* Worker. A turn of a QP with snd.flushing. True when that is not over. */
+bool qp_flush_rest(struct qp_env *env, struct qp *qp);
 /*
  * Worker. A send WQE failed: the oldest completes with status and the rest is flushed. RC goes to
  * the error state (QP-20), UC and UD to SQE, where the receive side works on (QP-17).

@@ -64,7 +64,7 @@ qp_sqes_drop(struct qp_sqes *q, struct qp_sqe_pool *p)
 {
 	uint32_t i, n = (q->mask + 1) >> q->shift;
 
-	for (i = 0; i < n && q->chunks != 0; i++) {
+	for (i = 0; i < n; i++) {
 		if (q->chunk[i] == NULL)
 			continue;
 		p->back[p->nback++] = q->chunk[i];

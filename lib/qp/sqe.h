@@ -22,7 +22,7 @@
 /* How much of a WQE need not be asked again when it is sent. */
 enum qp_sqe_plain {
 	QP_SQE_SPECIAL, /* all */
-	QP_SQE_PLAIN,   /* good, a SEND or WRITE of RC, no fence: only packets to send */
+	QP_SQE_PLAIN,   /* good, a SEND or WRITE of RC, no fence, no credits: only packets */
 	QP_SQE_USUAL,   /* that, and one packet, from one SGE */
 };
 

@@ -1,31 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Responses, timeouts, and the completions that follow (REQ-01, REQ-04 .. REQ-09, NAK-12). */
+/* Responses and the completions that follow (REQ-01, REQ-05 .. REQ-09, NAK-12). */
+#include <rte_branch_prediction.h>
 #include <rte_common.h>
-#include "qp/migrate.h"
 #include "requester/internal.h"
+#include "wire/credits.h"
 #include "wire/psn.h"
 #include "wire/timer.h"
-
-void
-req_rewind(struct qp *qp)
-{
-	struct qp_snd *snd = &qp->snd;
-	uint32_t i;
-
-	for (i = snd->tail; i != snd->head; i++)
-		qp_sq_entry(snd, i)->rd_counted = false;
-	snd->rd_out = 0;
-	snd->rd_psns = 0;
-	snd->since_ackreq = 0;
-	snd->next_psn = snd->una_psn;
-	snd->cur = snd->tail;
-	snd->cur_pkt = 0;
-	if (snd->tail != snd->head)
-		snd->cur_pkt = psn_diff(snd->una_psn, qp_sq_entry(snd, snd->tail)->first_psn) &
-			       WIRE_PSN_MASK;
-	if (!snd->rnr_wait)
-		snd->deadline_ns = 0;
-}
 
 void
 req_drain_check(struct qp_env *env, struct qp *qp)
@@ -50,18 +30,81 @@ progress(struct qp_env *env, struct qp *qp)
 	snd->retry_left = qp->retry_cnt;
 	snd->rnr_left = qp->rnr_retry;
 	snd->read_gap = false;
-	snd->window = RTE_MIN(2 * snd->window, QP_WINDOW_PKTS + 0u);
+	if (unlikely(snd->window < QP_WINDOW_PKTS))
+		snd->window = RTE_MIN(2 * snd->window, QP_WINDOW_PKTS + 0u);
+	if (unlikely(snd->watch != 0))
+		req_watched(env, qp);
 	/* An answer to something sent before a rewind may overtake the cursor. */
 	if (psn_lt(snd->next_psn, snd->una_psn))
-		req_rewind(qp);
+		req_catch_up(qp);
 	if (!snd->rnr_wait)
-		snd->deadline_ns = req_outstanding(snd) && snd->timeout_ns != 0
-					   ? env->now_ns + snd->timeout_ns
-					   : 0;
+		snd->deadline_ns =
+			req_outstanding(snd) && snd->wait_ns != 0 ? env->now_ns + snd->wait_ns : 0;
 	req_drain_check(env, qp);
 	/* All was sent, and the client rings for more: a turn would find nothing. */
 	if (!snd->armed || snd->cur != snd->head)
 		env->ops->qp_wake(env->ops_ctx, qp);
+}
+
+/* The WQE at tail is acknowledged, whose entry is e: it does not wait for a receive WQE any more.
+ */
+static __rte_noinline void
+credit_release(struct qp *qp, const struct qp_sq_entry *e)
+{
+	if (req_oldest_started(&qp->snd))
+		qp->rq_out -= req_takes_recv(e);
+}
+
+/*
+ * The first credits of this peer. Messages under way have not been counted so far, and from now on
+ * none goes without being held against them.
+ */
+static void
+credit_count_out(struct qp *qp)
+{
+	struct qp_snd *snd = &qp->snd;
+	uint32_t i, started = snd->cur + (snd->cur_pkt != 0) - snd->tail;
+
+	qp->rq_out = 0;
+	for (i = 0; i != snd->head - snd->tail; i++) {
+		struct qp_sq_entry *e = qp_sq_entry(snd, snd->tail + i);
+
+		qp->rq_out += i < started && req_takes_recv(e);
+		e->plain = QP_SQE_SPECIAL;
+	}
+	snd->limited = true;
+}
+
+/*
+ * End-to-end credits that came with the acknowledgement of everything before una_psn: how many
+ * messages that take a receive WQE may be outstanding from there on.
+ */
+static __rte_noinline void
+credit_take(struct qp_env *env, struct qp *qp, uint32_t code)
+{
+	struct qp_snd *snd = &qp->snd;
+	uint16_t were = snd->limited ? qp->rq_credits : UINT16_MAX;
+
+	if (qp->state != QP_RTS && qp->state != QP_SQD)
+		return; /* the response has just failed */
+	if (!snd->limited)
+		credit_count_out(qp);
+	qp->rq_credits =
+		code == WIRE_SYN_NO_CREDITS ? UINT16_MAX : (uint16_t)wire_credit_count(code);
+	if (qp->rq_credits > were)
+		env->ops->qp_wake(env->ops_ctx, qp);
+}
+
+/* An acknowledgement of psn was taken. One that left something before it open says nothing here. */
+static inline void
+rx_credits(struct qp_env *env, struct qp *qp, uint32_t psn, uint8_t syndrome)
+{
+	uint32_t code = syndrome & WIRE_SYN_VALUE;
+
+	if (likely(code == WIRE_SYN_NO_CREDITS) && likely(!qp->snd.limited))
+		return;
+	if (psn_add(psn, 1) == qp->snd.una_psn)
+		credit_take(env, qp, code);
 }
 
 /* The WQE at tail is acknowledged, which ends before PSN end: an answer may overtake the cursor. */
@@ -121,6 +164,8 @@ ack_until(struct qp_env *env, struct qp *qp, uint32_t upto)
 			snd->una_psn = upto;
 			break;
 		}
+		if (!e->plain && snd->limited)
+			credit_release(qp, e);
 		if (e->plain && qp_is_silent(qp, e)) {
 			ack_silent(env, qp, e, upto);
 			continue;
@@ -141,15 +186,37 @@ ack_until(struct qp_env *env, struct qp *qp, uint32_t upto)
 	return snd->una_psn == upto;
 }
 
-/* READ responses before what just came are missing: ask for them again, once a gap (REQ-08). */
-static void
-read_gap(struct qp_env *env, struct qp *qp)
+/*
+ * The gap in READ responses was asked for again; a response with psn shows it once more. Has the
+ * peer begun anew, and lost it again? Then the response is at or before the one that showed the gap
+ * before, and comes a round trip later: sooner, the network has changed the order of two.
+ */
+static bool
+gap_again(const struct qp_env *env, const struct qp *qp, uint32_t psn)
 {
-	if (qp->snd.read_gap || qp->snd.rnr_wait)
+	const struct qp_loss *l = &qp->loss;
+
+	return l->srtt_ns != 0 && env->now_ns - l->gap_at_ns >= l->srtt_ns &&
+	       psn_le(psn, l->gap_psn) && req_outstanding(&qp->snd) &&
+	       !(env->plain & QP_PLAIN_REQUESTER);
+}
+
+/*
+ * READ responses before psn, which an answer just had, are missing: ask for them again, once a gap
+ * (REQ-08). data: the answer is a response.
+ */
+static void
+read_gap(struct qp_env *env, struct qp *qp, uint32_t psn, bool data)
+{
+	struct qp_snd *snd = &qp->snd;
+
+	if (snd->rnr_wait || (snd->read_gap && !(data && gap_again(env, qp, psn))))
 		return;
 	env->obs->ctr[OBS_REQ_READ_GAP]++;
 	req_rewind(qp);
-	qp->snd.read_gap = true;
+	snd->read_gap = true;
+	qp->loss.gap_at_ns = env->now_ns;
+	qp->loss.gap_psn = psn;
 	env->ops->qp_wake(env->ops_ctx, qp);
 }
 
@@ -157,7 +224,7 @@ static void
 stale(struct qp_env *env)
 {
 	env->obs->ctr[OBS_REQ_DUP_ACK]++;
-	env->obs->drop[OBS_DROP_STALE_RESP]++;
+	qp_env_drop(env, OBS_DROP_STALE_RESP);
 }
 
 static void
@@ -165,7 +232,7 @@ rx_ack(struct qp_env *env, struct qp *qp, uint32_t psn)
 {
 	cq_prefetch(qp->send_cq);
 	if (!ack_until(env, qp, psn_add(psn, 1)))
-		read_gap(env, qp);
+		read_gap(env, qp, psn, false);
 }
 
 /* REQ-06, NAK-10. */
@@ -175,7 +242,7 @@ rx_rnr(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t code)
 	struct qp_snd *snd = &qp->snd;
 
 	if (!ack_until(env, qp, psn)) {
-		read_gap(env, qp);
+		read_gap(env, qp, psn, false);
 		return;
 	}
 	if (snd->rnr_wait)
@@ -194,26 +261,27 @@ rx_rnr(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t code)
 	 * short wait is over; they must not add up over many waits.
 	 */
 	snd->retry_left = qp->attr.retry_cnt;
+	req_answered(env, qp);
 	snd->rnr_wait = true;
 	snd->deadline_ns = env->now_ns + wire_rnr_timer_ns(code);
 	req_rewind(qp);
 }
 
-/* Costs one of the retries. False: there was none, and the QP is in the error state. */
+/*
+ * A sequence NAK that does not acknowledge all before it, because READ data is missing: has the
+ * peer got further than by the last one? Then nothing is retried in vain.
+ */
 static bool
-take_retry(struct qp_env *env, struct qp *qp)
+nak_is_progress(struct qp *qp, uint32_t psn)
 {
 	struct qp_snd *snd = &qp->snd;
+	uint32_t told = snd->watch & QP_WATCH_TOLD ? qp->loss.told_psn : snd->una_psn;
 
-	if (snd->retry_left != 0) {
-		snd->retry_left--;
-		return true;
-	}
-	if (qp_migrate(env, qp))
-		return true; /* with all of them for the other path (REQ-11) */
-	env->obs->ctr[OBS_REQ_RETRY_EXC]++;
-	qp_error(env, qp, QP_WC_RETRY_EXC_ERR);
-	return false;
+	if (snd->una_psn == psn || !psn_lt(told, psn))
+		return false;
+	snd->watch |= QP_WATCH_TOLD;
+	qp->loss.told_psn = psn;
+	return true;
 }
 
 /* REQ-05. */
@@ -226,8 +294,12 @@ rx_seq_nak(struct qp_env *env, struct qp *qp, uint32_t psn)
 	if (snd->rnr_wait)
 		return; /* packets behind the one that met RNR; they go again after the wait */
 	env->obs->ctr[OBS_REQ_SEQ_NAK]++;
-	if (!take_retry(env, qp))
+	if (!nak_is_progress(qp, psn) && !req_take_retry(env, qp))
 		return;
+	req_answered(env, qp);
+	/* What follows a packet that is lost again is lost, too: few packets, then more. */
+	if (!(env->plain & QP_PLAIN_REQUESTER))
+		snd->window = RTE_MIN(snd->window, QP_WINDOW_AGAIN + 0u);
 	req_rewind(qp);
 	env->ops->qp_wake(env->ops_ctx, qp);
 }
@@ -243,7 +315,7 @@ rx_fatal_nak(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t code)
 	};
 
 	if (!ack_until(env, qp, psn)) {
-		read_gap(env, qp);
+		read_gap(env, qp, psn, false);
 		return;
 	}
 	env->obs->ctr[OBS_REQ_FATAL_NAK]++;
@@ -258,6 +330,7 @@ rx_nak(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	switch (pkt->syndrome & WIRE_SYN_KIND) {
 	case WIRE_SYN_ACK:
 		rx_ack(env, qp, pkt->psn);
+		rx_credits(env, qp, pkt->psn, pkt->syndrome);
 		return;
 	case WIRE_SYN_RNR:
 		rx_rnr(env, qp, pkt->psn, value);
@@ -319,7 +392,7 @@ rx_read_resp(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	uint32_t k;
 
 	if (!ack_until(env, qp, pkt->psn)) {
-		read_gap(env, qp);
+		read_gap(env, qp, pkt->psn, true);
 		return;
 	}
 	e = qp_sq_entry(snd, snd->tail);
@@ -342,7 +415,7 @@ rx_atomic_ack(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	struct qp_sq_entry *e;
 
 	if (!ack_until(env, qp, pkt->psn)) {
-		read_gap(env, qp);
+		read_gap(env, qp, pkt->psn, true);
 		return;
 	}
 	e = qp_sq_entry(&qp->snd, qp->snd.tail);
@@ -357,6 +430,20 @@ rx_atomic_ack(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	response_taken(env, qp, e, true);
 }
 
+/*
+ * Acknowledges nothing new. An ACK of what was acknowledged last may be how the responder tells
+ * that it has more receive WQEs by now.
+ */
+static void
+rx_stale(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	stale(env);
+	if (psn_lt(pkt->psn, qp->snd.una_psn))
+		req_watch_stale(env, qp);
+	if ((pkt->op->flags & WIRE_F_ACK) && (pkt->syndrome & WIRE_SYN_KIND) == WIRE_SYN_ACK)
+		rx_credits(env, qp, pkt->psn, pkt->syndrome);
+}
+
 void
 req_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
@@ -364,15 +451,24 @@ req_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 
 	/* Only what was sent and not yet acknowledged can be answered (REQ-07). */
 	if (psn_lt(pkt->psn, snd->una_psn) || !psn_lt(pkt->psn, snd->high_psn)) {
+		rx_stale(env, qp, pkt);
+		return;
+	}
+	if (pkt->op->flags & WIRE_F_ACK) {
+		rx_nak(env, qp, pkt);
+		return;
+	}
+	/* Data under any other syndrome is no answer. */
+	if ((pkt->op->flags & WIRE_F_AETH) && (pkt->syndrome & WIRE_SYN_KIND) != WIRE_SYN_ACK) {
 		stale(env);
 		return;
 	}
 	if (pkt->op->flags & WIRE_F_READ)
 		rx_read_resp(env, qp, pkt);
-	else if (pkt->op->flags & WIRE_F_ACK)
-		rx_nak(env, qp, pkt);
 	else
 		rx_atomic_ack(env, qp, pkt);
+	if (pkt->op->flags & WIRE_F_AETH)
+		rx_credits(env, qp, pkt->psn, pkt->syndrome);
 }
 
 void
@@ -380,40 +476,14 @@ req_rx_malformed(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	struct qp_snd *snd = &qp->snd;
 
+	/* No data, so nothing of it is needed: it may be forged, and whoever sent it is asked
+	 * again. */
+	if (!(pkt->op->flags & WIRE_F_READ))
+		return;
 	if (psn_lt(pkt->psn, snd->una_psn) || !psn_lt(pkt->psn, snd->high_psn))
 		return; /* a ghost (REQ-07) */
 	if (ack_until(env, qp, pkt->psn))
 		qp_error(env, qp, QP_WC_BAD_RESP_ERR);
 	else
-		read_gap(env, qp);
-}
-
-void
-req_timeout(struct qp_env *env, struct qp *qp)
-{
-	struct qp_snd *snd = &qp->snd;
-
-	snd->deadline_ns = 0;
-	if (snd->rnr_wait) {
-		snd->rnr_wait = false;
-		env->ops->qp_wake(env->ops_ctx, qp);
-		return;
-	}
-	if (snd->tail == snd->head)
-		return;
-	if (qp->type == QP_TYPE_UD) {
-		req_datagram_timeout(env, qp);
-		return;
-	}
-	env->obs->ctr[OBS_REQ_TIMEOUT]++;
-	if (!take_retry(env, qp))
-		return;
-	snd->read_gap = false;
-	/*
-	 * One packet, then twice as many with each progress: where a queue on the way is shorter
-	 * than the window, the whole of it would lose the same packets each time.
-	 */
-	snd->window = 1;
-	req_rewind(qp);
-	env->ops->qp_wake(env->ops_ctx, qp);
+		read_gap(env, qp, pkt->psn, false);
 }

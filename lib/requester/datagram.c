@@ -95,7 +95,7 @@ req_datagram_timeout(struct qp_env *env, struct qp *qp)
 
 	if (e->status != QP_WC_SUCCESS)
 		return;
-	env->obs->drop[OBS_DROP_NO_NEIGHBOUR]++;
+	env->obs->ctr[OBS_TX_NO_NEIGHBOUR]++;
 	datagram_done(env, qp, e);
 	env->ops->qp_wake(env->ops_ctx, qp);
 }

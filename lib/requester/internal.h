@@ -28,6 +28,20 @@ req_fetches(const struct qp_sq_entry *e)
 	return e->wqe.opcode >= UROCE_WR_RDMA_READ && e->wqe.opcode <= UROCE_WR_ATOMIC_FETCH_ADD;
 }
 
+/* Does the message take a receive WQE of the peer? Only those are held against its credits. */
+static inline bool
+req_takes_recv(const struct qp_sq_entry *e)
+{
+	return req_sends(e) && e->wqe.opcode != UROCE_WR_RDMA_WRITE;
+}
+
+/* Has a packet of the WQE at index tail, the oldest, been sent since the cursor was last there? */
+static inline bool
+req_oldest_started(const struct qp_snd *snd)
+{
+	return snd->cur != snd->tail || snd->cur_pkt != 0;
+}
+
 /* Binds and invalidations: no packet, no PSN. */
 static inline bool
 req_is_local(const struct qp_sq_entry *e)
@@ -131,8 +145,25 @@ enum req_step req_send_datagram(struct qp_env *env, struct qp *qp, struct qp_sq_
 /* The next hop of the datagram that waits did not answer: it counts as sent. */
 void req_datagram_timeout(struct qp_env *env, struct qp *qp);
 
-/* Go back: the next packet sent is una_psn's. */
+/* Go back: the next packet sent is una_psn's, and the ACK timeout begins with it. */
 void req_rewind(struct qp *qp);
+/* An answer to what was sent before a rewind has overtaken the cursor: go on at una_psn. */
+void req_catch_up(struct qp *qp);
+/* Costs one of the retries. False: there was none, and the QP is in the error state. */
+bool req_take_retry(struct qp_env *env, struct qp *qp);
+/* una_psn moved on and snd.watch is not 0; deadline_ns is still that of before. */
+void req_watched(struct qp_env *env, struct qp *qp);
+/* The peer has answered, with or without progress: probes wait for a round trip again. */
+void req_answered(struct qp_env *env, struct qp *qp);
+/* An answer came to what is acknowledged. */
+void req_watch_stale(struct qp_env *env, struct qp *qp);
+
+/*
+ * Nothing can be sent, because the next hop's MAC is not known. No retry is used up, since no
+ * packet has been sent; the QP gives up (RETRY_EXC_ERR) after as long as all retries would have
+ * taken.
+ */
+enum req_step req_wait_path(struct qp_env *env, struct qp *qp);
 
 /* A draining QP (SQD) with nothing outstanding is drained: say so once (QP-15). */
 void req_drain_check(struct qp_env *env, struct qp *qp);

@@ -36,14 +36,15 @@ send_advance(struct qp_env *env, struct qp *qp, uint32_t npsns)
 	struct qp_snd *snd = &qp->snd;
 	uint32_t next = psn_add(snd->next_psn, npsns);
 
-	if (unlikely(snd->next_psn != snd->high_psn))
-		env->obs->ctr[OBS_REQ_RETRANS]++;
-	if (likely(snd->next_psn == snd->high_psn) || psn_lt(snd->high_psn, next))
+	/* What is sent again ends no later than what was sent before: READs, too (send_read). */
+	if (likely(snd->next_psn == snd->high_psn))
 		snd->high_psn = next;
+	else
+		env->obs->ctr[OBS_REQ_RETRANS]++;
 	snd->next_psn = next;
 	snd->cur_pkt += npsns;
-	if (snd->deadline_ns == 0 && snd->timeout_ns != 0)
-		snd->deadline_ns = env->now_ns + snd->timeout_ns;
+	if (snd->deadline_ns == 0 && snd->wait_ns != 0)
+		snd->deadline_ns = env->now_ns + snd->wait_ns;
 }
 
 /* All of the WQE under the cursor was sent. */
@@ -210,12 +211,15 @@ send_request(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const str
 /*
  * Ask for what is missing of a READ: all of it, or from the first missing PSN on (REQ-08). A READ
  * of more than QP_READ_CHUNK_PKTS goes as several, so that the PSNs in flight stay far below 2^23.
+ * What is asked for again ends where it did at first: a responder answers no duplicate that reaches
+ * beyond the request it saw (RSP-01).
  */
 static enum req_step
 send_read(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 {
 	struct qp_snd *snd = &qp->snd;
-	uint32_t k = snd->cur_pkt, n = RTE_MIN(e->npkts - k, QP_READ_CHUNK_PKTS), off = k * qp->mtu;
+	uint32_t k = snd->cur_pkt, off = k * qp->mtu;
+	uint32_t n = RTE_MIN(e->npkts - k, QP_READ_CHUNK_PKTS - k % QP_READ_CHUNK_PKTS);
 	struct wire_fields f = {
 		.opcode = WIRE_OP_READ_REQ,
 		.ackreq = true,
@@ -248,6 +252,24 @@ send_atomic(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 	return send_request(env, qp, e, &f, 1);
 }
 
+/*
+ * Packets to a peer that has told end-to-end credits. It has rq_credits receive WQEs; one message
+ * beyond them may be sent, which shows by its ACK or RNR NAK whether there are more by now
+ * (9.7.7.2).
+ */
+static __rte_noinline enum req_step
+send_limited(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
+{
+	bool starts = qp->snd.cur_pkt == 0 && req_takes_recv(e);
+	enum req_step step;
+
+	if (starts && qp->rq_out > qp->rq_credits)
+		return REQ_BLOCKED;
+	step = send_data(env, qp, e, true, false);
+	qp->rq_out += starts && step == REQ_SENT;
+	return step;
+}
+
 /* A step of a WQE that may be more than packets of RC to send. */
 static __rte_noinline enum req_step
 send_special(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
@@ -278,16 +300,9 @@ send_special(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 		return send_read(env, qp, e);
 	if (req_fetches(e))
 		return send_atomic(env, qp, e);
+	if (snd->limited)
+		return send_limited(env, qp, e);
 	return send_data(env, qp, e, qp->type == QP_TYPE_RC, false);
-}
-
-/* The next hop's MAC is not known: nothing can go, but the ACK timeout runs (REQ-04). */
-static enum req_step
-send_wait_path(struct qp_env *env, struct qp_snd *snd)
-{
-	if (snd->deadline_ns == 0 && snd->timeout_ns != 0)
-		snd->deadline_ns = env->now_ns + snd->timeout_ns;
-	return REQ_BLOCKED;
 }
 
 /* Packets of a plain WQE, as many as go. */
@@ -313,7 +328,7 @@ send_step(struct qp_env *env, struct qp *qp, struct qp_turn turn)
 	if (e == NULL)
 		return REQ_BLOCKED;
 	if (unlikely(!qp->path_ok) && qp->type != QP_TYPE_UD)
-		return send_wait_path(env, snd);
+		return req_wait_path(env, qp);
 	if (qp->state == QP_SQD && snd->cur_pkt == 0 && !psn_lt(snd->next_psn, snd->high_psn))
 		return REQ_BLOCKED; /* QP-15: not started before the drain, be it good or bad */
 	if (likely(e->plain == QP_SQE_USUAL))
@@ -357,17 +372,25 @@ req_run(struct qp_env *env, struct qp *qp, uint32_t budget)
 	struct qp_snd *snd = &qp->snd;
 	enum req_step step = REQ_NEXT;
 	struct qp_turn turn = qp_turn_begin(env, budget);
+	uint32_t rest; /* of env->work, for the other QPs */
 
 	if (qp->state == QP_SQE)
 		qp_flush(env, qp);
 	if (qp->state != QP_RTS && qp->state != QP_SQD)
 		return REQ_IDLE;
+	if (unlikely(snd->flushing) && qp_flush_rest(env, qp))
+		return REQ_MORE;
+	if (unlikely(env->work == 0))
+		return REQ_MORE;
+	rest = env->work - qp_turn_steps(env);
 	while (!snd->rnr_wait && (step == REQ_SENT || step == REQ_NEXT)) {
 		if (qp_turn_over(env, turn)) {
 			step = REQ_NO_ROOM;
 			break;
 		}
 		step = send_step(env, qp, turn);
+		if (unlikely(step == REQ_NEXT) && --env->work == rest)
+			step = REQ_NO_ROOM;
 	}
 	if (snd->ack_owed)
 		send_owed_ackreq(env, qp);

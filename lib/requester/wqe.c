@@ -119,7 +119,8 @@ wqe_place(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 		return;
 	/* The MTU is a power of two. */
 	e->npkts = e->length <= qp->mtu ? 1 : (e->length + qp->mtu - 1) >> __builtin_ctz(qp->mtu);
-	if (req_sends(e) && !(e->wqe.flags & UROCE_WQE_FENCE) && qp->type == QP_TYPE_RC)
+	if (req_sends(e) && !(e->wqe.flags & UROCE_WQE_FENCE) && qp->type == QP_TYPE_RC &&
+	    !qp->snd.limited)
 		e->plain = QP_SQE_PLAIN;
 }
 
@@ -130,7 +131,7 @@ wqe_place(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 static inline bool
 wqe_is_usual(const struct qp *qp, const struct qp_sq_entry *e)
 {
-	return qp->type == QP_TYPE_RC && e->wqe.num == 1 && req_sends(e) &&
+	return qp->type == QP_TYPE_RC && !qp->snd.limited && e->wqe.num == 1 && req_sends(e) &&
 	       !(e->wqe.flags & (UROCE_WQE_INLINE | UROCE_WQE_FENCE)) &&
 	       req_sges((struct qp_sq_entry *)e)->length <= qp->mtu;
 }

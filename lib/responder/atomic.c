@@ -15,6 +15,8 @@ atomic_execute(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, ui
 	int rc;
 
 	if (mr == NULL) {
+		if (rsp_key_guessed(env, qp, pkt->rkey))
+			return false;
 		rsp_nak_fatal(env, qp, WIRE_NAK_REM_ACCESS, QP_WC_REM_ACCESS_ERR,
 			      QP_EVENT_QP_ACCESS_ERR);
 		return false;
@@ -57,7 +59,7 @@ rsp_atomic_dup(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		rsp_rd_replay(env, qp, &op);
 		return;
 	}
-	env->obs->drop[OBS_DROP_DUP_IGNORED]++;
+	qp_env_drop(env, OBS_DROP_DUP_IGNORED);
 }
 
 bool

@@ -39,7 +39,7 @@ datagram_wqe(struct qp_env *env, struct qp *qp, uint32_t len)
 	if (rc == -EPROTO)
 		return false;
 	if (rc == -EAGAIN) {
-		env->obs->drop[OBS_DROP_NO_RECV_WQE]++;
+		qp_env_drop(env, OBS_DROP_NO_RECV_WQE);
 		return false;
 	}
 	if (rc != 0) {
@@ -47,7 +47,7 @@ datagram_wqe(struct qp_env *env, struct qp *qp, uint32_t len)
 		return false;
 	}
 	if (len > qp->rcv.cur.length) {
-		env->obs->drop[OBS_DROP_BAD_LENGTH]++;
+		qp_env_drop(env, OBS_DROP_BAD_LENGTH);
 		return false;
 	}
 	if (!rsp_recv_keys_good(env, qp, 0, len)) {
@@ -73,11 +73,11 @@ rsp_rx_datagram(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	uint8_t grh[WIRE_GRH_LEN];
 
 	if (pkt->qkey != qp->attr.qkey) {
-		env->obs->drop[OBS_DROP_BAD_QKEY]++; /* WIRE-08 */
+		qp_env_drop(env, OBS_DROP_BAD_QKEY); /* WIRE-08 */
 		return;
 	}
 	if (pkt->payload_len > qp->mtu) {
-		env->obs->drop[OBS_DROP_BAD_LENGTH]++;
+		qp_env_drop(env, OBS_DROP_BAD_LENGTH);
 		return;
 	}
 	if (!datagram_wqe(env, qp, cqe.byte_len))

@@ -37,6 +37,15 @@ void rsp_nak_rnr(struct qp_env *env, struct qp *qp);
 void rsp_nak_fatal(struct qp_env *env, struct qp *qp, enum wire_nak code, enum qp_wc_status status,
 		   enum qp_event ev);
 
+/*
+ * The R_Key of the request with the ePSN was refused, and it is to be answered so. True: not this
+ * time, as its peer tries too many keys that name nothing (struct qp_wrong_keys): the request is
+ * dropped, as are those that follow for a while.
+ */
+bool rsp_key_guessed(struct qp_env *env, struct qp *qp, uint32_t rkey);
+/* The same of a request that is answered in any case; it decides about those that follow. */
+bool rsp_key_count(struct qp_env *env, struct qp *qp, uint32_t rkey);
+
 /* A READ request with the ePSN, and a duplicate one (RSP-01, RSP-03). */
 void rsp_read_new(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 void rsp_read_dup(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);

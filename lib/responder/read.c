@@ -95,6 +95,8 @@ rsp_read_new(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		return;
 	}
 	if (!read_allowed(env, qp, pkt->rkey, pkt->va, pkt->dmalen)) {
+		if (rsp_key_guessed(env, qp, pkt->rkey))
+			return;
 		rsp_nak_fatal(env, qp, WIRE_NAK_REM_ACCESS, QP_WC_REM_ACCESS_ERR,
 			      QP_EVENT_QP_ACCESS_ERR);
 		return;
@@ -121,24 +123,27 @@ read_remembered(const struct qp *qp, const struct wire_pkt *pkt)
 	return NULL;
 }
 
-/* Still being answered: go back in place. */
+/*
+ * Replaces cur, which is still being answered, by op, a duplicate of it or of its end. op is a
+ * request of its own, so that its first response is a FIRST or ONLY, not what cur would have gone
+ * on with (RSP-01). The place and the resource stay cur's. False if op ends before cur does: both
+ * are answered then.
+ */
 static bool
-read_restart(struct qp *qp, uint32_t psn)
+read_restart(struct qp_rd_op *cur, const struct qp_rd_op *op)
 {
-	struct qp_rcv *rcv = &qp->rcv;
-	uint32_t i;
+	uint32_t msn = cur->msn;
+	bool replay = cur->replay;
 
-	for (i = 0; i < rcv->rdq_n; i++) {
-		struct qp_rd_op *op = &rcv->rdq[i];
-		uint32_t k = psn_diff(psn, op->psn) & WIRE_PSN_MASK;
-
-		if (k < op->npkts) {
-			if (!op->atomic)
-				op->pos = RTE_MIN(op->pos, k);
-			return true;
-		}
-	}
-	return false;
+	if (cur->atomic)
+		return true; /* its answer is still to come */
+	if (psn_add(op->psn, op->npkts) != psn_add(cur->psn, cur->npkts))
+		return false;
+	*cur = *op;
+	cur->pos = 0;
+	cur->msn = msn;
+	cur->replay = replay;
+	return true;
 }
 
 void
@@ -147,15 +152,18 @@ rsp_rd_replay(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
 	struct qp_rcv *rcv = &qp->rcv;
 	uint32_t at;
 
-	if (read_restart(qp, op->psn))
+	/* The first that is not over before op begins. */
+	for (at = 0; at < rcv->rdq_n; at++) {
+		if (psn_lt(op->psn, psn_add(rcv->rdq[at].psn, rcv->rdq[at].npkts)))
+			break;
+	}
+	if (at < rcv->rdq_n && psn_le(rcv->rdq[at].psn, op->psn) && read_restart(&rcv->rdq[at], op))
 		return;
 	/* The last place is kept for new requests. */
 	if (rcv->rdq_n >= QP_RD_QUEUE - 1) {
-		env->obs->drop[OBS_DROP_DUP_IGNORED]++;
+		qp_env_drop(env, OBS_DROP_DUP_IGNORED);
 		return;
 	}
-	for (at = 0; at < rcv->rdq_n && psn_lt(rcv->rdq[at].psn, op->psn); at++)
-		;
 	memmove(&rcv->rdq[at + 1], &rcv->rdq[at], (rcv->rdq_n - at) * sizeof(rcv->rdq[0]));
 	rcv->rdq_n++;
 	if (!op->atomic)
@@ -177,7 +185,7 @@ rsp_read_dup(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	};
 
 	if (h == NULL || !read_allowed(env, qp, pkt->rkey, pkt->va, pkt->dmalen)) {
-		env->obs->drop[OBS_DROP_DUP_IGNORED]++;
+		qp_env_drop(env, OBS_DROP_DUP_IGNORED);
 		return;
 	}
 	op.msn = h->msn;

@@ -89,7 +89,7 @@ take_wqe(struct qp_env *env, struct qp *qp, uint32_t flags)
 		if (qp->type == QP_TYPE_RC)
 			rsp_nak_rnr(env, qp);
 		else
-			env->obs->drop[OBS_DROP_NO_RECV_WQE]++;
+			qp_env_drop(env, OBS_DROP_NO_RECV_WQE);
 		return RX_DONE;
 	}
 	if (rc == -EPROTO)
@@ -122,7 +122,7 @@ check_send_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
 	}
 	if (pkt->payload_len != 0 && off < sge->length && pkt->payload_len <= sge->length - off) {
 		to->addr = sge->addr + off;
-		to->mr = mr_lookup(env->mrs, sge->lkey, qp->pd, to->addr, pkt->payload_len,
+		to->mr = mr_lookup(env->mrs, sge->lkey, qp->recv_pd, to->addr, pkt->payload_len,
 				   MEM_LOCAL_WRITE);
 	}
 	if (to->mr == NULL && !rsp_recv_keys_good(env, qp, off, pkt->payload_len)) {
@@ -153,6 +153,8 @@ check_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint
 		to->mr = mr_lookup_remote(env->mrs, rkey, qp->pd, qp->qpn, va, left,
 					  MEM_REMOTE_WRITE);
 	if (left != 0 && to->mr == NULL) {
+		if (rsp_key_guessed(env, qp, rkey))
+			return RX_DONE;
 		/* A WRITE with immediate answers for it with the receive WQE it would have used. */
 		if ((flags & WIRE_F_IMM) && !rcv->cur.taken && qp_take_recv(env, qp) == -EPROTO)
 			return RX_DONE;
@@ -210,6 +212,8 @@ invalidate(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	if (mw_invalidate(env->mrs, pkt->inv_rkey, qp->pd, qp->qpn))
 		return RX_COMPLETE;
+	/* Its payload was written, so it is answered. */
+	rsp_key_count(env, qp, pkt->inv_rkey);
 	rsp_nak_fatal(env, qp, WIRE_NAK_REM_ACCESS, QP_WC_LOC_ACCESS_ERR, QP_EVENT_QP_ACCESS_ERR);
 	return RX_DONE;
 }
@@ -327,7 +331,7 @@ rx_unreliable(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	uint32_t next = psn_add(pkt->psn, 1);
 
 	if (rcv->msg != QP_MSG_NONE && (first || pkt->psn != rcv->epsn)) {
-		env->obs->drop[OBS_DROP_MSG_ABORTED]++;
+		env->obs->ctr[OBS_RSP_MSG_LOST]++;
 		rcv->msg = QP_MSG_NONE;
 		if (!first || !(pkt->op->flags & WIRE_F_SEND))
 			abort_shared(env, qp);
@@ -336,7 +340,7 @@ rx_unreliable(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	if (first || rcv->msg != QP_MSG_NONE)
 		rx_expected(env, qp, pkt);
 	else
-		env->obs->drop[OBS_DROP_MSG_ABORTED]++;
+		qp_env_drop(env, OBS_DROP_MSG_ABORTED);
 	/* Not executed: whatever it belonged to is broken. */
 	if (rcv->epsn != next)
 		rcv->msg = QP_MSG_NONE;
@@ -373,16 +377,30 @@ comm_est(struct qp_env *env, struct qp *qp)
 	env->ops->async_event(env->ops_ctx, QP_EVENT_COMM_EST, qp, NULL);
 }
 
+/* No request is taken: the QP is about to fail, or its peer has tried too many keys. */
+static bool
+rx_stopped(struct qp_env *env, struct qp *qp)
+{
+	if (qp->rcv.fatal) {
+		qp_env_drop(env, OBS_DROP_QP_STATE);
+		return true;
+	}
+	if (env->now_ns < qp->wrong_keys.until_ns) {
+		qp_env_drop(env, OBS_DROP_KEY_PAUSE);
+		return true;
+	}
+	qp->rcv.key_pause = false;
+	return false;
+}
+
 void
 rsp_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	struct qp_rcv *rcv = &qp->rcv;
 	int32_t d = psn_diff(pkt->psn, rcv->epsn);
 
-	if (rcv->fatal) {
-		env->obs->drop[OBS_DROP_QP_STATE]++;
+	if (unlikely(rcv->fatal || rcv->key_pause) && rx_stopped(env, qp))
 		return;
-	}
 	comm_est(env, qp);
 	if (qp->type == QP_TYPE_UC) {
 		rx_unreliable(env, qp, pkt);
@@ -405,7 +423,7 @@ rsp_rx_malformed(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	struct qp_rcv *rcv = &qp->rcv;
 	int32_t d = psn_diff(pkt->psn, rcv->epsn);
 
-	if (rcv->fatal)
+	if (rcv->fatal || rcv->key_pause)
 		return;
 	comm_est(env, qp);
 	if (qp->type == QP_TYPE_UC) {

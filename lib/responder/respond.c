@@ -25,14 +25,31 @@ nak_due(struct qp *qp, uint8_t syndrome)
 	qp->rcv.nak_psn = qp->rcv.epsn;
 }
 
+/*
+ * A NAK goes out once a gap (NAK-04). The requester goes back to the ePSN then; when that is lost
+ * again, the packets behind it come a second time. So the packet that opened the gap, seen again,
+ * shows that the requester has had the NAK, and that the gap is a new one. Silence would cost it an
+ * ACK timeout. No other packet counts: a network that changes their order would make a NAK, and
+ * take one of the requester's retries, of many packets of a pass.
+ */
+static bool
+gap_again(const struct qp_env *env, const struct qp_rcv *rcv, uint32_t early_psn)
+{
+	return !rcv->nak_due && rcv->nak_syndrome == (WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ) &&
+	       early_psn == rcv->gap_psn && !(env->plain & QP_PLAIN_RESPONDER);
+}
+
 void
 rsp_nak_seq(struct qp_env *env, struct qp *qp, uint32_t early_psn)
 {
-	qp->rcv.early_psn = early_psn;
-	if (qp->rcv.nak_sent) {
-		env->obs->drop[OBS_DROP_OUT_OF_SEQ]++;
+	struct qp_rcv *rcv = &qp->rcv;
+
+	rcv->early_psn = early_psn;
+	if (rcv->nak_sent && !gap_again(env, rcv, early_psn)) {
+		qp_env_drop(env, OBS_DROP_OUT_OF_SEQ);
 		return;
 	}
+	rcv->gap_psn = early_psn;
 	nak_due(qp, WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ);
 }
 
@@ -59,6 +76,36 @@ rsp_nak_fatal(struct qp_env *env, struct qp *qp, enum wire_nak code, enum qp_wc_
 	}
 	nak_due(qp, WIRE_SYN_NAK | code);
 	qp->rcv.fatal = true;
+}
+
+bool
+rsp_key_count(struct qp_env *env, struct qp *qp, uint32_t rkey)
+{
+	struct qp_wrong_keys *w = &qp->wrong_keys;
+
+	if (mr_key_known(env->mrs, rkey, qp->pd))
+		return false;
+	env->obs->ctr[OBS_RSP_WRONG_KEY]++;
+	w->total++;
+	if (w->count == 0 || env->now_ns - w->since_ns >= QP_WRONG_KEY_NS) {
+		w->since_ns = env->now_ns;
+		w->count = 0;
+	}
+	if (++w->count <= QP_WRONG_KEYS)
+		return false;
+	w->until_ns = env->now_ns + QP_WRONG_KEY_NS;
+	qp->rcv.key_pause = true;
+	return true;
+}
+
+bool
+rsp_key_guessed(struct qp_env *env, struct qp *qp, uint32_t rkey)
+{
+	bool guessed = rsp_key_count(env, qp, rkey);
+
+	if (guessed)
+		qp_env_drop(env, OBS_DROP_KEY_PAUSE);
+	return guessed;
 }
 
 bool

@@ -17,8 +17,8 @@ rsp_recv_keys_good(struct qp_env *env, struct qp *qp, uint32_t off, uint32_t len
 			continue;
 		}
 		n = RTE_MIN(sge->length - off, len);
-		if (mr_lookup(env->mrs, sge->lkey, qp->pd, sge->addr + off, n, MEM_LOCAL_WRITE) ==
-		    NULL)
+		if (mr_lookup(env->mrs, sge->lkey, qp->recv_pd, sge->addr + off, n,
+			      MEM_LOCAL_WRITE) == NULL)
 			return false;
 		len -= n;
 		off = 0;
@@ -41,7 +41,8 @@ rsp_recv_write(struct qp_env *env, struct qp *qp, const uint8_t *src, uint32_t o
 			continue;
 		}
 		n = RTE_MIN(sge->length - off, len);
-		mr = mr_lookup(env->mrs, sge->lkey, qp->pd, sge->addr + off, n, MEM_LOCAL_WRITE);
+		mr = mr_lookup(env->mrs, sge->lkey, qp->recv_pd, sge->addr + off, n,
+			       MEM_LOCAL_WRITE);
 		rc = mr != NULL ? mr_write(mr, sge->addr + off, src, n) : -EFAULT;
 		if (rc != 0)
 			return rc;

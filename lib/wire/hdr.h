@@ -35,15 +35,19 @@
 #define WIRE_MULTICAST_QPN 0xffffffu
 
 /* Overlays a frame's bytes wherever they stand: no alignment, and aliasing as for char. */
-#define WIRE_PACKED         __attribute__((packed, may_alias))
+#define WIRE_PACKED          __attribute__((packed, may_alias))
 
-#define WIRE_ETHERTYPE_IPV4 0x0800u
-#define WIRE_ETHERTYPE_IPV6 0x86ddu
-#define WIRE_ETHERTYPE_VLAN 0x8100u
-#define WIRE_IPPROTO_UDP    17u
-#define WIRE_IPPROTO_FRAG   44u     /* IPv6 fragment header */
-#define WIRE_IPV4_DF        0x4000u /* in frag_off */
-#define WIRE_IPV4_FRAG      0x3fffu /* in frag_off: more fragments, or an offset */
+#define WIRE_ETHERTYPE_IPV4  0x0800u
+#define WIRE_ETHERTYPE_IPV6  0x86ddu
+#define WIRE_ETHERTYPE_VLAN  0x8100u
+#define WIRE_ETHERTYPE_SVLAN 0x88a8u
+#define WIRE_ETHERTYPE_ARP   0x0806u
+#define WIRE_IPPROTO_UDP     17u
+#define WIRE_IPPROTO_ICMP    1u
+#define WIRE_IPPROTO_ICMP6   58u
+#define WIRE_IPPROTO_FRAG    44u     /* IPv6 fragment header */
+#define WIRE_IPV4_DF         0x4000u /* in frag_off */
+#define WIRE_IPV4_FRAG       0x3fffu /* in frag_off: more fragments, or an offset */
 
 struct wire_eth {
 	uint8_t dmac[6], smac[6];

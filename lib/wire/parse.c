@@ -17,11 +17,18 @@ const char *const wire_verdict_name[WIRE_VERDICTS] = {
 	[WIRE_BAD_PAD] = "bad_pad",
 	[WIRE_BAD_LENGTH] = "bad_length",
 	[WIRE_BAD_ICRC] = "bad_icrc",
+	[WIRE_STACKED_VLAN] = "stacked_vlan",
+	[WIRE_ETHERTYPE] = "ethertype",
+	[WIRE_IP_PROTOCOL] = "ip_protocol",
+	[WIRE_IPV6_EXTENSION] = "ipv6_extension",
+	[WIRE_OTHER_PORT] = "udp_port",
 };
 
-#define TYPE_VLAN RTE_BE16(WIRE_ETHERTYPE_VLAN)
-#define TYPE_IPV4 RTE_BE16(WIRE_ETHERTYPE_IPV4)
-#define TYPE_IPV6 RTE_BE16(WIRE_ETHERTYPE_IPV6)
+#define TYPE_VLAN  RTE_BE16(WIRE_ETHERTYPE_VLAN)
+#define TYPE_SVLAN RTE_BE16(WIRE_ETHERTYPE_SVLAN)
+#define TYPE_ARP   RTE_BE16(WIRE_ETHERTYPE_ARP)
+#define TYPE_IPV4  RTE_BE16(WIRE_ETHERTYPE_IPV4)
+#define TYPE_IPV6  RTE_BE16(WIRE_ETHERTYPE_IPV6)
 
 /* Ethernet and at most one VLAN tag. *type: what follows them. */
 static inline enum wire_verdict
@@ -56,7 +63,7 @@ parse_udp(struct wire_cur *c)
 	if (udp == NULL)
 		return WIRE_RUNT;
 	if (rte_be_to_cpu_16(udp->dport) != WIRE_UDP_PORT)
-		return WIRE_NOT_ROCE;
+		return WIRE_OTHER_PORT;
 	if (rte_be_to_cpu_16(udp->len) != ip_payload)
 		return WIRE_BAD_UDP;
 	return WIRE_OK;
@@ -74,7 +81,7 @@ parse_ipv4(struct wire_cur *c, struct wire_pkt *pkt)
 	if (ip->ver_ihl >> 4 != 4)
 		return WIRE_BAD_IP;
 	if (ip->proto != WIRE_IPPROTO_UDP)
-		return WIRE_NOT_ROCE;
+		return ip->proto == WIRE_IPPROTO_ICMP ? WIRE_NOT_ROCE : WIRE_IP_PROTOCOL;
 	/* Options: nobody sends them with RoCE, and the ICRC of such a frame is not defined. */
 	if (ip->ver_ihl != 0x45)
 		return WIRE_BAD_IP;
@@ -85,7 +92,7 @@ parse_ipv4(struct wire_cur *c, struct wire_pkt *pkt)
 		return WIRE_BAD_IP;
 
 	v = parse_udp(c);
-	if (v == WIRE_NOT_ROCE)
+	if (v == WIRE_OTHER_PORT)
 		return v;
 	if (!wire_ipv4_sum_ok(ip))
 		return WIRE_BAD_IP;
@@ -93,6 +100,29 @@ parse_ipv4(struct wire_cur *c, struct wire_pkt *pkt)
 	pkt->is_v6 = false;
 	pkt->tclass = ip->tos;
 	return v;
+}
+
+/* Behind an IPv6 header. No extension headers: nobody sends them with RoCE, ND or echo. */
+static enum wire_verdict
+not_udp6(uint8_t next)
+{
+	switch (next) {
+	case WIRE_IPPROTO_ICMP6:
+		return WIRE_NOT_ROCE;
+	case WIRE_IPPROTO_FRAG:
+		return WIRE_FRAGMENT;
+	case 0:   /* hop by hop */
+	case 43:  /* routing */
+	case 50:  /* ESP */
+	case 51:  /* AH */
+	case 60:  /* destination options */
+	case 135: /* mobility */
+	case 139: /* HIP */
+	case 140: /* shim6 */
+		return WIRE_IPV6_EXTENSION;
+	default:
+		return WIRE_IP_PROTOCOL;
+	}
 }
 
 static enum wire_verdict
@@ -107,7 +137,7 @@ parse_ipv6(struct wire_cur *c, struct wire_pkt *pkt)
 	if (vtf >> 28 != 6)
 		return WIRE_BAD_IP;
 	if (ip->next != WIRE_IPPROTO_UDP)
-		return ip->next == WIRE_IPPROTO_FRAG ? WIRE_FRAGMENT : WIRE_NOT_ROCE;
+		return not_udp6(ip->next);
 	if (!wire_cur_limit(c, rte_be_to_cpu_16(ip->payload_len)))
 		return WIRE_BAD_IP;
 	pkt->ip = (const uint8_t *)ip;
@@ -247,8 +277,10 @@ parse_ip(struct wire_cur *c, rte_be16_t type, struct wire_pkt *pkt)
 		v = parse_ipv4(c, pkt);
 	else if (type == TYPE_IPV6)
 		v = parse_ipv6(c, pkt);
+	else if (type == TYPE_VLAN || type == TYPE_SVLAN)
+		v = WIRE_STACKED_VLAN;
 	else
-		v = WIRE_NOT_ROCE;
+		v = type == TYPE_ARP ? WIRE_NOT_ROCE : WIRE_ETHERTYPE;
 	if (v != WIRE_OK)
 		return v;
 
@@ -450,4 +482,12 @@ wire_dst_gid(const struct wire_pkt *pkt, uint8_t gid[16])
 {
 	gid_of(pkt, pkt->ip + offsetof(struct wire_ipv4, dst),
 	       pkt->ip + offsetof(struct wire_ipv6, dst), gid);
+}
+
+bool
+wire_dst_is_group(const struct wire_pkt *pkt)
+{
+	if (pkt->is_v6)
+		return pkt->ip[offsetof(struct wire_ipv6, dst)] == 0xff;
+	return pkt->ip[offsetof(struct wire_ipv4, dst)] >= 224;
 }

@@ -16,7 +16,7 @@
 
 enum wire_verdict {
 	WIRE_OK = 0,
-	WIRE_NOT_ROCE,   /* well formed so far, but not for us: ARP, ICMP, other UDP .. */
+	WIRE_NOT_ROCE,   /* well formed so far, and for the slow path: ARP, ICMP, ICMPv6 */
 	WIRE_RUNT,       /* a header does not fit the frame */
 	WIRE_BAD_IP,     /* version, header length, checksum, total length */
 	WIRE_FRAGMENT,   /* IPv4 fragment or IPv6 fragment header */
@@ -26,6 +26,12 @@ enum wire_verdict {
 	WIRE_BAD_PAD,    /* pad count larger than the payload, or not completing 4 bytes */
 	WIRE_BAD_LENGTH, /* payload on an opcode that has none */
 	WIRE_BAD_ICRC,
+	/* nobody's: not RoCE, and nothing that the slow path would answer */
+	WIRE_STACKED_VLAN, /* 802.1ad, or more than one tag */
+	WIRE_ETHERTYPE,
+	WIRE_IP_PROTOCOL,
+	WIRE_IPV6_EXTENSION,
+	WIRE_OTHER_PORT, /* UDP to a port other than 4791 */
 	WIRE_VERDICTS,
 };
 /* Names for logs and counters: "runt", "bad_icrc" .. */
@@ -60,7 +66,7 @@ struct wire_pkt {
 		uint64_t of_head[3]; /* the same, all at once */
 	};
 	uint32_t psn;
-	uint16_t vlan_tci; /* 0 where there is no tag */
+	uint16_t vlan_tci; /* 0 where there is no tag; set unless the frame ends in the tag */
 	bool ackreq;
 	uint8_t syndrome;           /* AETH */
 	uint32_t msn;               /* AETH */
@@ -133,6 +139,18 @@ wire_bad_form(enum wire_verdict v)
 {
 	return v == WIRE_BAD_OPCODE || v == WIRE_BAD_PAD || v == WIRE_BAD_LENGTH;
 }
+
+/* Whole frames that are not RoCE. */
+static inline bool
+wire_not_roce(enum wire_verdict v)
+{
+	return v == WIRE_NOT_ROCE || v >= WIRE_STACKED_VLAN;
+}
+
+#define WIRE_VID_MASK 0xfffu /* of vlan_tci */
+
+/* Is the destination address of a parsed packet a group's, or IPv4's broadcast? */
+bool wire_dst_is_group(const struct wire_pkt *pkt);
 
 /* GIDs of a parsed packet, 16 bytes each, IPv4 as ::ffff:a.b.c.d. */
 void wire_src_gid(const struct wire_pkt *pkt, uint8_t gid[16]);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 #include <rte_branch_prediction.h>
 #include <rte_pause.h>
+#include <rte_ring.h>
 #include "worker/priv.h"
 
 #define CALL_SPINS                                                                                 \
@@ -79,10 +80,30 @@ nothing(struct worker *w, void *arg)
 {
 }
 
+/*
+ * A worker that sleeps, and has no frame from another one, holds on to nothing. Partner: idle.c,
+ * after the sleep: either we see that it is awake, or it sees what the caller changed before.
+ */
+static bool
+sleeps(const struct worker *w)
+{
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	return __atomic_load_n(&w->asleep, __ATOMIC_RELAXED) != 0 && rte_ring_empty(w->in) &&
+	       rte_ring_empty(w->out);
+}
+
 void
 worker_quiesce(struct worker_set *ws)
 {
 	worker_call_all(ws, nothing, NULL);
+}
+
+void
+worker_wait_readers(struct worker_set *ws)
+{
+	for (unsigned i = 0; i < ws->n; i++)
+		if (!sleeps(ws->worker[i]))
+			worker_call(ws->worker[i], nothing, NULL);
 }
 
 int

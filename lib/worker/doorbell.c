@@ -6,15 +6,28 @@
 #include "worker/priv.h"
 
 #define DB_MASK  (UROCE_DB_ENTRIES - 1)
-#define DB_BURST 64 /* of one ring in one iteration: the others have their turn */
+#define DB_BURST 64  /* of one ring in one iteration: the others have their turn */
+#define DB_TOTAL 512 /* of all rings in one iteration: so have frames, timers and send queues */
 
+/* Doorbells were lost: all QPs of the context are looked at, some in each iteration. */
 static unsigned
-ring_overflow(struct worker *w, struct worker_doorbell *db, uint32_t prod)
+ring_overflow(struct worker_doorbell *db, uint32_t prod)
 {
 	db->cons = prod;
 	__atomic_store_n(&db->ring->cons, prod, __ATOMIC_RELEASE);
-	db->overflow(w, db->ctx);
+	db->scan_again = true;
 	return 1;
+}
+
+static unsigned
+ring_scan(struct worker *w, struct worker_doorbell *db)
+{
+	bool first = !db->scanning;
+
+	if (first)
+		db->scan_again = false;
+	db->scanning = db->overflow(w, db->ctx, first);
+	return WORKER_SCAN_QPS;
 }
 
 static unsigned
@@ -27,12 +40,12 @@ ring_poll(struct worker *w, struct worker_doorbell *db)
 	/* The exchange is a full fence: what the client posted before it set the flag is seen. */
 	if (unlikely(__atomic_load_n(&ring->overflow, __ATOMIC_RELAXED) != 0)) {
 		__atomic_exchange_n(&ring->overflow, 0, __ATOMIC_SEQ_CST);
-		return ring_overflow(w, db, prod);
+		return ring_overflow(db, prod);
 	}
 	if (likely(n == 0))
 		return 0;
 	if (unlikely(n > UROCE_DB_ENTRIES)) /* no client of ours writes this */
-		return ring_overflow(w, db, prod);
+		return ring_overflow(db, prod);
 	if (n > DB_BURST)
 		n = DB_BURST;
 	for (uint32_t i = 0; i < n; i++, db->cons++) {
@@ -47,10 +60,18 @@ ring_poll(struct worker *w, struct worker_doorbell *db)
 unsigned
 doorbell_poll(struct worker *w)
 {
-	unsigned n = 0;
+	unsigned n = 0, at = w->next_doorbell;
 
-	for (unsigned i = 0; i < w->ndoorbells; i++)
-		n += ring_poll(w, &w->doorbells[i]);
+	for (unsigned i = 0; i < w->ndoorbells && n < DB_TOTAL; i++) {
+		struct worker_doorbell *db;
+
+		at = at < w->ndoorbells ? at : 0;
+		db = &w->doorbells[at++];
+		n += ring_poll(w, db);
+		if (unlikely(db->scanning || db->scan_again))
+			n += ring_scan(w, db);
+	}
+	w->next_doorbell = at;
 	return n;
 }
 
@@ -61,7 +82,8 @@ doorbell_waits(const struct worker *w)
 		const struct worker_doorbell *db = &w->doorbells[i];
 
 		if (__atomic_load_n(&db->ring->prod, __ATOMIC_RELAXED) != db->cons ||
-		    __atomic_load_n(&db->ring->overflow, __ATOMIC_RELAXED) != 0)
+		    __atomic_load_n(&db->ring->overflow, __ATOMIC_RELAXED) != 0 || db->scanning ||
+		    db->scan_again)
 			return true;
 	}
 	return false;
@@ -98,8 +120,8 @@ add_on_worker(struct worker *w, void *arg)
 }
 
 int
-worker_add_doorbell(struct worker *w, struct uroce_db_ring *ring,
-		    void (*overflow)(struct worker *w, void *ctx), void *ctx)
+worker_add_doorbell(struct worker *w, struct uroce_db_ring *ring, worker_scan_fn *overflow,
+		    void *ctx)
 {
 	struct change c = {.db = {.ring = ring, .overflow = overflow, .ctx = ctx}};
 

@@ -49,6 +49,7 @@ engine_init(struct engine *e, struct rte_mempool *pool, struct qp_sqe_pool *sqes
 	e->env.view_bytes = UINT32_MAX;
 	e->loop_view_bytes = UINT32_MAX;
 	e->env.sqes = sqes;
+	e->env.dropped = OBS_NDROPS;
 	e->env.tx = e->tx;
 	e->env.tx_cap = ENGINE_TX_CAP;
 	e->env.ops = &engine_env_ops;
@@ -71,6 +72,13 @@ engine_add_dev(struct engine *e, uint16_t dev, const uint8_t mac[6], struct obs_
 	e->dev[dev].mac = 0;
 	memcpy(&e->dev[dev].mac, mac, 6);
 	e->dev[dev].obs = obs;
+	e->dev[dev].vid = 0;
+}
+
+void
+engine_set_vlan(struct engine *e, uint16_t dev, uint16_t vid)
+{
+	e->dev[dev].vid = vid;
 }
 
 void
@@ -160,10 +168,17 @@ engine_run(struct engine *e, uint64_t now_ns)
 	struct qp *qp, *stuck = NULL;
 
 	e->env.now_ns = now_ns;
+	/*
+	 * What the port has refused counts: behind it new frames would only wait, and with them a
+	 * READ's answers that nobody needs any more once one of them is lost.
+	 */
 	e->env.tx_bytes = 0;
+	for (uint32_t i = 0; i < e->env.tx_n; i++)
+		e->env.tx_bytes += e->env.tx[i]->pkt_len;
+	e->env.work = ENGINE_WORK;
 	turn_answers(e);
 	while (e->env.tx_n < e->env.tx_cap && e->env.tx_bytes < ENGINE_TX_BYTES &&
-	       (qp = TAILQ_FIRST(&e->run)) != NULL) {
+	       e->env.work != 0 && (qp = TAILQ_FIRST(&e->run)) != NULL) {
 		uint32_t before = e->env.tx_n;
 
 		/* Once round without a packet (no mbufs): the rest of the work waits. */
@@ -175,9 +190,14 @@ engine_run(struct engine *e, uint64_t now_ns)
 		qp->on_run_list = false;
 		if (run_qp(e, qp))
 			engine_wake(e, qp);
-		if (e->env.tx_n != before)
+		if (likely(e->env.tx_n != before)) {
 			stuck = NULL;
-		else if (stuck == NULL && qp->on_run_list)
+			continue;
+		}
+		/* A client can wake all of its QPs all the time. */
+		if (e->env.work != 0)
+			e->env.work--;
+		if (stuck == NULL && qp->on_run_list)
 			stuck = qp;
 	}
 	qp_env_flush(&e->env);
@@ -192,5 +212,7 @@ engine_timer(struct engine *e, uint64_t now_ns, struct qp *qp)
 	qp->timer_at_ns = 0;
 	if (qp->snd.deadline_ns != 0 && qp->snd.deadline_ns <= now_ns)
 		req_timeout(&e->env, qp);
+	else if (qp->snd.deadline_ns != 0)
+		req_timer_early(qp);
 	turn_check_timer(e, qp);
 }

@@ -25,6 +25,7 @@
 #define ENGINE_DONE_CAP 32             /* received frames that are worked on, and freed, together */
 #define ENGINE_ASKED    128            /* QPs that answer ahead of turns (engine_turn.h) */
 #define ENGINE_QUANTUM  64             /* packets a QP may send before the next has its turn */
+#define ENGINE_WORK     256u           /* steps without a packet, of all QPs, of one engine_run */
 
 /*
  * Addresses of a device as its workers see them: an unchanging list that the control thread
@@ -42,6 +43,7 @@ struct engine_addrs {
 
 struct engine_dev { /* what the engine knows of a device (an ethdev port) */
 	bool present;
+	uint16_t vid;                     /* of its VLAN; 0: frames without a tag, or with VID 0 */
 	uint64_t mac;                     /* as the first 6 bytes of a frame read, the rest 0 */
 	struct obs_block *obs;            /* this worker's block for the device */
 	const struct engine_addrs *addrs; /* NULL: every address is taken for ours, no groups */
@@ -53,8 +55,8 @@ struct engine_dev { /* what the engine knows of a device (an ethdev port) */
 struct engine;
 /* Where frames go that are not for a QP of this engine; each consumes the mbuf. */
 struct engine_ops {
-	/* Not RoCE (ARP, ND, ICMP): for the control thread. */
-	void (*slow_path)(void *ctx, uint16_t dev, struct rte_mbuf *m);
+	/* Not RoCE (ARP, ND, ICMP): for the control thread. False: it has no room. */
+	bool (*slow_path)(void *ctx, uint16_t dev, struct rte_mbuf *m);
 	/* The QPN's owner is another worker. */
 	void (*handoff)(void *ctx, uint32_t worker, struct rte_mbuf *m);
 	/* qp->snd.deadline_ns changed and is earlier than qp->timer_at_ns (or that is 0). */
@@ -95,6 +97,10 @@ void engine_init(struct engine *e, struct rte_mempool *pool, struct qp_sqe_pool 
 /* A device appears on this engine. obs: this worker's counters of it. */
 void engine_add_dev(struct engine *e, uint16_t dev, const uint8_t mac[6], struct obs_block *obs);
 
+/* The worker's own thread, or a worker_call: dev takes frames of this VLAN only; 0, as at first: of
+ * none. */
+void engine_set_vlan(struct engine *e, uint16_t dev, uint16_t vid);
+
 /*
  * The worker's own thread, or a worker_call: frames to send on dev are made in buffers of pool from
  * now on (NULL: of the engine's), which belongs to the caller. With room as qp_env's, but that
@@ -127,6 +133,17 @@ void engine_set_addrs(struct engine *e, uint16_t dev, const struct engine_addrs 
  */
 void engine_rx(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m, uint32_t n);
 
+/* A frame that came by handoff: m->hash.usr. */
+#define ENGINE_RX_FRAME 0u
+#define ENGINE_RX_EXTRA                                                                            \
+	3u /* none of QP_TX_: a copy for one more member of a group: engine_rx_extra */
+
+/*
+ * The same of such a copy: the frame is counted for the members that got it before, so here it is
+ * not; when it is refused it is counted as such (OBS_MCAST_REFUSED).
+ */
+void engine_rx_extra(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf *m);
+
 /*
  * The same of frames that this very engine has made for a GID of its own device (QP_TX_LOOPBACK),
  * as they were: their ICRC is not looked at. Where one goes to another worker it gets one first.
@@ -151,9 +168,10 @@ struct qp *engine_doorbell(struct engine *e, uint32_t qpn);
 void engine_wake(struct engine *e, struct qp *qp);
 
 /*
- * Run QPs in turn until e->env.tx is full (or has ENGINE_TX_BYTES) or no QP has work; then flush
- * completions. True when work is left. The caller sends e->env.tx[0 .. tx_n), keeps what the port
- * refused in front, and sets tx_n to that.
+ * Run QPs in turn until e->env.tx is full (or has ENGINE_TX_BYTES), ENGINE_WORK is spent, or no QP
+ * has work; then flush completions. The bounds hold whatever clients do. True when work is left.
+ * The caller sends e->env.tx[0 .. tx_n), keeps what the port refused in front, and sets tx_n to
+ * that.
  */
 bool engine_run(struct engine *e, uint64_t now_ns);
 

@@ -17,11 +17,20 @@
 #define NO_QPN        0xff000000 /* of a frame before the first */
 
 static const enum obs_drop drop_of_verdict[WIRE_VERDICTS] = {
-	[WIRE_RUNT] = OBS_DROP_RUNT,         [WIRE_BAD_IP] = OBS_DROP_BAD_IP,
-	[WIRE_FRAGMENT] = OBS_DROP_FRAGMENT, [WIRE_BAD_UDP] = OBS_DROP_BAD_UDP,
-	[WIRE_BAD_TVER] = OBS_DROP_BAD_TVER, [WIRE_BAD_OPCODE] = OBS_DROP_BAD_OPCODE,
-	[WIRE_BAD_PAD] = OBS_DROP_BAD_PAD,   [WIRE_BAD_LENGTH] = OBS_DROP_BAD_LENGTH,
+	[WIRE_RUNT] = OBS_DROP_RUNT,
+	[WIRE_BAD_IP] = OBS_DROP_BAD_IP,
+	[WIRE_FRAGMENT] = OBS_DROP_FRAGMENT,
+	[WIRE_BAD_UDP] = OBS_DROP_BAD_UDP,
+	[WIRE_BAD_TVER] = OBS_DROP_BAD_TVER,
+	[WIRE_BAD_OPCODE] = OBS_DROP_BAD_OPCODE,
+	[WIRE_BAD_PAD] = OBS_DROP_BAD_PAD,
+	[WIRE_BAD_LENGTH] = OBS_DROP_BAD_LENGTH,
 	[WIRE_BAD_ICRC] = OBS_DROP_BAD_ICRC,
+	[WIRE_STACKED_VLAN] = OBS_DROP_BAD_VLAN,
+	[WIRE_ETHERTYPE] = OBS_DROP_ETHERTYPE,
+	[WIRE_IP_PROTOCOL] = OBS_DROP_IP_PROTOCOL,
+	[WIRE_IPV6_EXTENSION] = OBS_DROP_IPV6_EXTENSION,
+	[WIRE_OTHER_PORT] = OBS_DROP_UDP_PORT,
 };
 
 /* Service bits of the opcodes that a QP type speaks. */
@@ -53,14 +62,30 @@ state_takes(enum qp_state state, uint32_t op_flags)
 					   (state >= QP_RTS || !(op_flags & WIRE_F_RESP)));
 }
 
+/*
+ * A packet whose opcode is not of the QP's type. A CNP is for a connected QP, and none of them has
+ * a policy that it would slow.
+ */
+static enum obs_drop
+refuses_service(struct engine *e, const struct qp *qp, const struct wire_pkt *pkt)
+{
+	if (!(pkt->op->flags & WIRE_F_CNP) || qp->type == QP_TYPE_UD)
+		return OBS_DROP_BAD_SERVICE;
+	if (!state_takes(qp->state, pkt->op->flags))
+		return OBS_DROP_QP_STATE;
+	if (!qp_pkeys_match(pkt->pkey, qp->pkey))
+		return OBS_DROP_BAD_PKEY;
+	return qp_gids_match(qp, pkt) ? OBS_DROP_CNP : OBS_DROP_BAD_GID;
+}
+
 /* Why this QP must not see this packet, or OBS_NDROPS. */
 static __rte_always_inline enum obs_drop
 qp_refuses(struct engine *e, struct qp *qp, const struct wire_pkt *pkt, uint16_t dev)
 {
 	if (qp->port != dev)
 		return OBS_DROP_BAD_QPN;
-	if ((pkt->opcode & WIRE_SVC_MASK) != svc_of_type[qp->type])
-		return OBS_DROP_BAD_SERVICE;
+	if (unlikely((pkt->opcode & WIRE_SVC_MASK) != svc_of_type[qp->type]))
+		return refuses_service(e, qp, pkt);
 	if (!state_takes(qp->state, pkt->op->flags))
 		return OBS_DROP_QP_STATE;
 	if (unlikely(qp->mig != QP_MIG_MIGRATED))
@@ -131,6 +156,26 @@ struct rx_frame {
 	enum rx_icrc icrc;
 };
 
+/* The packet was given to its QP. True: it took it. */
+static inline bool
+count_given(struct engine *e)
+{
+	if (likely(e->env.dropped == OBS_NDROPS)) {
+		e->env.obs->ctr[OBS_RX_ROCE]++;
+		return true;
+	}
+	e->env.obs->drop[e->env.dropped]++;
+	e->env.dropped = OBS_NDROPS;
+	return false;
+}
+
+/* Addresses that are not those of a connected QP: a group's have a reason of their own. */
+static enum obs_drop
+why_not_gid(const struct wire_pkt *pkt)
+{
+	return wire_dst_is_group(pkt) ? OBS_DROP_BAD_MULTICAST : OBS_DROP_BAD_GID;
+}
+
 /* An intact packet for a QPN of this worker. */
 static void
 rx_roce(struct engine *e, uint16_t dev, const struct rx_frame *f)
@@ -152,14 +197,14 @@ rx_roce(struct engine *e, uint16_t dev, const struct rx_frame *f)
 	if (v != WIRE_OK) {
 		if (why == OBS_NDROPS)
 			rx_malformed(e, qp, pkt);
+		e->env.dropped = OBS_NDROPS;
 		if (why == OBS_NDROPS || why == OBS_DROP_BAD_SERVICE)
 			why = drop_of_verdict[v];
 	}
 	if (why != OBS_NDROPS) {
-		drop(e, obs, why, m);
+		drop(e, obs, why == OBS_DROP_BAD_GID ? why_not_gid(pkt) : why, m);
 		return;
 	}
-	obs->ctr[OBS_RX_ROCE]++;
 	if (qp->type == QP_TYPE_UD) {
 		rsp_rx_datagram(&e->env, qp, pkt);
 	} else if (pkt->op->flags & WIRE_F_REQ) {
@@ -169,6 +214,7 @@ rx_roce(struct engine *e, uint16_t dev, const struct rx_frame *f)
 		req_rx(&e->env, qp, pkt);
 		turn_check_timer(e, qp);
 	}
+	count_given(e);
 	done(e, m);
 }
 
@@ -200,68 +246,142 @@ copy_for(struct engine *e, uint16_t dev, const struct rte_mbuf *m, const struct 
 	return c;
 }
 
-/* The group's packet for one member: here, or on the worker that owns it. */
-static void
-rx_member(struct engine *e, uint16_t dev, const struct rte_mbuf *m, const struct wire_pkt *pkt,
-	  uint32_t qpn)
+/*
+ * The group's packet for a member that another worker owns. extra: who gets the copy does not count
+ * it as a frame.
+ */
+static enum obs_drop
+rx_member_away(struct engine *e, uint16_t dev, const struct rte_mbuf *m, const struct wire_pkt *pkt,
+	       uint32_t qpn, bool extra)
 {
-	enum obs_drop why;
-	struct rte_mbuf *c;
-	struct qp *qp;
+	struct rte_mbuf *c = copy_for(e, dev, m, pkt, qpn);
 
-	if ((qpn & e->worker_mask) != e->worker) {
-		c = copy_for(e, dev, m, pkt, qpn);
-		if (c != NULL)
-			e->ops->handoff(e->ops_ctx, qpn & e->worker_mask, c);
-		else
-			e->env.obs->drop[OBS_DROP_NO_MBUF]++;
-		return;
-	}
-	qp = qp_table_find(e->qps, qpn);
+	if (c == NULL)
+		return OBS_DROP_NO_MBUF;
+	c->hash.usr = extra ? ENGINE_RX_EXTRA : ENGINE_RX_FRAME;
+	e->ops->handoff(e->ops_ctx, qpn & e->worker_mask, c);
+	return OBS_NDROPS;
+}
+
+/* The same for one that is here. OBS_NDROPS: it has taken it. */
+static enum obs_drop
+rx_member_here(struct engine *e, uint16_t dev, const struct wire_pkt *pkt, uint32_t qpn)
+{
+	struct qp *qp = qp_table_find(e->qps, qpn);
+	enum obs_drop why;
+
 	if (qp == NULL)
-		return; /* destroyed since the list was made */
+		return OBS_DROP_BAD_QPN; /* destroyed since the list was made */
 	why = qp_refuses(e, qp, pkt, dev);
-	if (why != OBS_NDROPS) {
-		e->env.obs->drop[why]++;
-		return;
-	}
-	e->env.obs->ctr[OBS_RX_ROCE]++;
+	if (why != OBS_NDROPS)
+		return why;
 	rsp_rx_datagram(&e->env, qp, pkt);
+	why = e->env.dropped;
+	e->env.dropped = OBS_NDROPS;
+	return why;
+}
+
+/* What became of a group's packet. */
+struct rx_group {
+	uint32_t members, taken, refused, bad_pkey;
+	enum obs_drop why; /* it was refused last */
+};
+
+/* A member's answer. */
+static void
+rx_group_count(struct rx_group *g, enum obs_drop why)
+{
+	g->taken += why == OBS_NDROPS;
+	g->refused += why != OBS_NDROPS;
+	g->bad_pkey += why == OBS_DROP_BAD_PKEY;
+	if (why != OBS_NDROPS)
+		g->why = why;
+}
+
+/*
+ * The members of here, or all the others, get the packet, but not the QP that sent it. Of the
+ * others' copies the first is the frame that counts, unless a member here has taken it.
+ */
+static void
+rx_members(struct engine *e, uint16_t dev, const struct rte_mbuf *m, const struct wire_pkt *pkt,
+	   bool here, struct rx_group *g)
+{
+	const struct engine_addrs *a = e->dev[dev].addrs;
+	uint8_t dst[16], src[16];
+	bool own;
+	uint32_t i;
+
+	wire_dst_gid(pkt, dst);
+	wire_src_gid(pkt, src);
+	own = gid_in(a, src);
+	for (i = 0; i < a->nmembers; i++) {
+		uint32_t qpn = a->member[i].qpn;
+
+		if (((qpn & e->worker_mask) == e->worker) != here ||
+		    memcmp(a->member[i].gid, dst, 16) != 0)
+			continue;
+		g->members++;
+		if (own && qpn == pkt->src_qpn)
+			continue;
+		rx_group_count(g, here ? rx_member_here(e, dev, pkt, qpn)
+				       : rx_member_away(e, dev, m, pkt, qpn, g->taken != 0));
+	}
 }
 
 /* Every member of the group gets the packet, but for the QP that sent it (WIRE-10). */
 static void
 engine_rx_multicast(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct wire_pkt *pkt)
 {
-	const struct engine_addrs *a = e->dev[dev].addrs;
+	struct rx_group g = {.why = OBS_DROP_BAD_QPN};
 	struct obs_block *obs = e->env.obs;
-	uint8_t dst[16], src[16];
-	uint32_t i, n = 0;
-	bool own;
+	uint32_t here = 0;
 
-	wire_dst_gid(pkt, dst);
-	wire_src_gid(pkt, src);
-	own = a != NULL && gid_in(a, src);
-	for (i = 0; a != NULL && i < a->nmembers; i++) {
-		if (memcmp(a->member[i].gid, dst, 16) != 0)
-			continue;
-		n++;
-		if (!own || a->member[i].qpn != pkt->src_qpn)
-			rx_member(e, dev, m, pkt, a->member[i].qpn);
+	if (e->dev[dev].addrs != NULL) {
+		rx_members(e, dev, m, pkt, true, &g);
+		here = g.taken;
+		rx_members(e, dev, m, pkt, false, &g);
 	}
-	if (n == 0)
-		obs->drop[OBS_DROP_BAD_QPN]++;
+	/* Taken by nobody here but given to another worker: that one counts it. */
+	if (here != 0 || (g.members != 0 && g.taken + g.refused == 0)) {
+		obs->ctr[OBS_RX_ROCE]++;
+	} else if (g.taken == 0) {
+		obs->drop[g.why]++;
+		g.refused -= g.refused != 0;
+		g.bad_pkey -= g.why == OBS_DROP_BAD_PKEY;
+	} else {
+		obs->ctr[OBS_RX_HANDOFF]++;
+	}
+	obs->ctr[OBS_MCAST_REFUSED] += g.refused;
+	obs->ctr[OBS_MCAST_BAD_PKEY] += g.bad_pkey;
 	done(e, m);
 }
 
-/* To the device's own MAC, or to a group of Ethernet. */
+/* To the device's own MAC? */
 static inline bool
 frame_is_ours(const uint8_t *frame, uint64_t mac)
 {
 	uint64_t first;
 
 	memcpy(&first, frame, sizeof(first)); /* 14 bytes are there */
-	return (first & rte_cpu_to_le_64(0xffffffffffff)) == mac || (frame[0] & 1);
+	return (first & rte_cpu_to_le_64(0xffffffffffff)) == mac;
+}
+
+/*
+ * Is the RoCE packet one that may come to a MAC of a group: a datagram to a group of IP? A
+ * connected QP has one peer, and a frame to all that names its address is nothing that its peer has
+ * sent.
+ */
+static bool
+may_be_group(const struct wire_pkt *pkt)
+{
+	return (pkt->opcode & WIRE_SVC_MASK) == WIRE_SVC_UD && wire_dst_is_group(pkt);
+}
+
+/* Does f, read up to its BTH, come to a MAC that it may not come to? */
+static bool
+bad_group(const struct rx_frame *f)
+{
+	return (f->v == WIRE_OK || wire_bad_form(f->v)) && !may_be_group(&f->pkt);
 }
 
 /*
@@ -302,6 +422,7 @@ rx_handoff(struct engine *e, uint16_t dev, struct rte_mbuf *m, uint32_t qpn)
 	}
 	e->dev[dev].obs->ctr[OBS_RX_HANDOFF]++;
 	m->port = dev;
+	m->hash.usr = ENGINE_RX_FRAME;
 	e->ops->handoff(e->ops_ctx, qpn & e->worker_mask, m);
 }
 
@@ -333,6 +454,18 @@ rx_parse(struct engine *e, const struct rte_mbuf *m, struct rx_frame *f)
 	return rx_parse_new(e, frame, len, &f->pkt);
 }
 
+/* The slow path takes what it has room for. */
+static void
+rx_slow_path(struct engine *e, uint16_t dev, struct rte_mbuf *m)
+{
+	struct obs_block *obs = e->dev[dev].obs;
+
+	if (e->ops->slow_path(e->ops_ctx, dev, m))
+		obs->ctr[OBS_SLOW_PATH]++;
+	else
+		obs->drop[OBS_DROP_SLOW_PATH_FULL]++;
+}
+
 /*
  * Is the frame m RoCE, well formed up to its BTH, and for a QP of this worker or for a group? Then
  * into f with it, else it goes its way.
@@ -342,6 +475,7 @@ rx_sort(struct engine *e, uint16_t dev, struct rte_mbuf *m, struct rx_frame *f)
 {
 	struct obs_block *obs = e->dev[dev].obs;
 	const uint8_t *frame;
+	bool group = false;
 
 	if (m->nb_segs != 1 && rte_pktmbuf_linearize(m) != 0) {
 		drop(e, obs, OBS_DROP_BAD_LENGTH, m);
@@ -352,15 +486,25 @@ rx_sort(struct engine *e, uint16_t dev, struct rte_mbuf *m, struct rx_frame *f)
 		drop(e, obs, OBS_DROP_RUNT, m);
 		return false;
 	}
-	if (!frame_is_ours(frame, e->dev[dev].mac)) {
-		drop(e, obs, OBS_DROP_NOT_OURS, m);
-		return false;
+	if (unlikely(!frame_is_ours(frame, e->dev[dev].mac))) {
+		group = frame[0] & 1;
+		if (!group) {
+			drop(e, obs, OBS_DROP_NOT_OURS, m);
+			return false;
+		}
 	}
 	f->m = m;
 	f->v = rx_parse(e, m, f);
+	if (unlikely(((f->pkt.vlan_tci ^ e->dev[dev].vid) & WIRE_VID_MASK) != 0)) {
+		drop(e, obs, OBS_DROP_BAD_VLAN, m);
+		return false;
+	}
 	if (f->v == WIRE_NOT_ROCE) {
-		obs->ctr[OBS_SLOW_PATH]++;
-		e->ops->slow_path(e->ops_ctx, dev, m);
+		rx_slow_path(e, dev, m);
+		return false;
+	}
+	if (unlikely(group) && bad_group(f)) {
+		drop(e, obs, OBS_DROP_BAD_MULTICAST, m);
 		return false;
 	}
 	/* Bad form is for the QP to answer (NAK-07); a group's packet has no one QP. */
@@ -477,4 +621,22 @@ engine_rx_loopback(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_m
 	e->rx_loopback = true;
 	engine_rx(e, now_ns, dev, m, n);
 	e->rx_loopback = false;
+}
+
+void
+engine_rx_extra(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf *m)
+{
+	struct obs_block *obs = e->dev[dev].obs, own = {0};
+	uint32_t i;
+
+	/* What its QP does counts; that it came does not. */
+	e->dev[dev].obs = &own;
+	engine_rx(e, now_ns, dev, &m, 1);
+	e->dev[dev].obs = e->env.obs = obs;
+	own.ctr[OBS_RX_ROCE] = 0;
+	for (i = 0; i < OBS_NCOUNTERS; i++)
+		obs->ctr[i] += own.ctr[i];
+	for (i = 0; i < OBS_NDROPS; i++)
+		obs->ctr[OBS_MCAST_REFUSED] += own.drop[i];
+	obs->ctr[OBS_MCAST_BAD_PKEY] += own.drop[OBS_DROP_BAD_PKEY];
 }

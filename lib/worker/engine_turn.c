@@ -55,6 +55,7 @@ engine_last_turn(struct engine *e, uint64_t now_ns, struct qp *qp)
 	e->env.now_ns = now_ns;
 	turn_begin(e, qp);
 	qp->snd.armed = false; /* its doorbell may not have been looked at yet */
+	e->env.work = ENGINE_WORK;
 	/* as many turns as it takes */
 	do {
 		before = e->env.tx_n;

@@ -43,7 +43,7 @@ event_retry_held(struct worker *w)
 	return w->held_n == 0;
 }
 
-void
+bool
 event_frame(void *ctx, uint16_t dev, struct rte_mbuf *m)
 {
 	struct worker *w = ctx;
@@ -56,9 +56,9 @@ event_frame(void *ctx, uint16_t dev, struct rte_mbuf *m)
 
 	/* strangers' frames may not take the room of our clients' events */
 	if (rte_ring_free_count(w->ws->events) > WORKER_EVENTS / 2 && put(w, &ev))
-		return;
-	w->obs[dev].drop[OBS_DROP_SLOW_PATH_FULL]++;
+		return true;
 	rte_pktmbuf_free(m);
+	return false;
 }
 
 void
@@ -72,7 +72,8 @@ event_cq(void *ctx, struct cq *cq)
 		.id = cq->id,
 	};
 
-	put_or_hold(w, &ev);
+	if (cq_event_raise(cq))
+		put_or_hold(w, &ev);
 }
 
 void

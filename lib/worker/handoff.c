@@ -12,7 +12,10 @@ handoff_to(void *ctx, uint32_t worker, struct rte_mbuf *m)
 		w->poke |= 1u << worker;
 		return;
 	}
-	w->obs[m->port].drop[OBS_DROP_HANDOFF_FULL]++;
+	if (m->hash.usr == ENGINE_RX_EXTRA)
+		w->obs[m->port].ctr[OBS_MCAST_REFUSED]++;
+	else
+		w->obs[m->port].drop[OBS_DROP_HANDOFF_FULL]++;
 	rte_pktmbuf_free(m);
 }
 
@@ -30,6 +33,8 @@ rx_by_device(struct worker *w, struct rte_mbuf **m, uint32_t n, engine_rx_fn *rx
 
 		for (i = first + 1; i < n && m[i]->port == dev; i++)
 			;
+		if (rx == engine_rx_loopback)
+			worker_count_rx(&w->obs[dev], m + first, i - first);
 		if (likely(w->dev[dev].present)) {
 			rx(&w->engine, w->now_ns, dev, m + first, i - first);
 			continue;
@@ -39,14 +44,37 @@ rx_by_device(struct worker *w, struct rte_mbuf **m, uint32_t n, engine_rx_fn *rx
 	}
 }
 
+/* A copy for one more member of a group. */
+static void
+rx_extra(struct worker *w, struct rte_mbuf *m)
+{
+	uint16_t dev = m->port;
+
+	if (likely(w->dev[dev].present)) {
+		engine_rx_extra(&w->engine, w->now_ns, dev, m);
+		return;
+	}
+	w->obs[dev].ctr[OBS_MCAST_REFUSED]++;
+	rte_pktmbuf_free(m);
+}
+
 unsigned
 handoff_rx(struct worker *w)
 {
 	struct rte_mbuf *m[WORKER_RX_BURST];
 	unsigned n = rte_ring_dequeue_burst(w->in, (void **)m, WORKER_RX_BURST, NULL);
 
-	if (n != 0)
-		rx_by_device(w, m, n, engine_rx);
+	/* Answers that come by another worker's queue: timers wait for these, too. */
+	w->rx_full |= n == WORKER_RX_BURST;
+	for (unsigned i = 0; i < n;) {
+		unsigned first = i;
+
+		while (i < n && m[i]->hash.usr != ENGINE_RX_EXTRA)
+			i++;
+		rx_by_device(w, m + first, i - first, engine_rx);
+		if (i < n)
+			rx_extra(w, m[i++]);
+	}
 	return n;
 }
 

@@ -149,6 +149,8 @@ go_to_sleep(struct worker *w)
 	if (!has_work(w))
 		sleep_on_fd(w, ns, ports);
 	__atomic_store_n(&w->asleep, 0, __ATOMIC_RELAXED);
+	/* Partner: call.c, sleeps: who found us asleep has taken away what he wanted to. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	doorbell_set_asleep(w, 0);
 	w->sleep_ns = 2 * w->sleep_ns < SLEEP_MAX_NS ? 2 * w->sleep_ns : SLEEP_MAX_NS;
 	return true;
@@ -176,7 +178,7 @@ may_sleep(const struct worker *w)
 {
 	/* frames that a port refused, or a QP without buffers, have nobody who would wake us */
 	return w->now_ns - w->idle_since_ns >= AWAKE_NS && !w->more && w->nhot == 0 &&
-	       w->engine.env.tx_n == 0 && w->fwd_n == 0 && w->held_n == 0;
+	       w->engine.env.tx_n == 0 && w->lo_n == 0 && w->fwd_n == 0 && w->held_n == 0;
 }
 
 void

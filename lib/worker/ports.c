@@ -74,6 +74,7 @@ add_on_worker(struct worker *w, void *arg)
 
 	memset(&w->obs[p->id], 0, sizeof(w->obs[p->id]));
 	engine_add_dev(&w->engine, p->id, p->mac, &w->obs[p->id]);
+	engine_set_vlan(&w->engine, p->id, p->vlan);
 	/* a driver that sends only what lies in buffers of its own copies other frames there */
 	engine_set_pool(&w->engine, p->id, p->own_pool);
 }

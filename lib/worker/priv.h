@@ -60,7 +60,9 @@ struct worker_dev {
 struct worker_doorbell {
 	struct uroce_db_ring *ring; /* shared, hostile */
 	uint32_t cons;              /* ours; the shared one is for the client to read only */
-	void (*overflow)(struct worker *w, void *ctx);
+	bool scanning;              /* overflow has QPs left to look at .. */
+	bool scan_again;            /* .. and begins again then: more doorbells were lost */
+	worker_scan_fn *overflow;
 	void *ctx;
 };
 
@@ -82,6 +84,7 @@ struct worker {
 	unsigned nrxqs;
 	struct worker_doorbell *doorbells;
 	unsigned ndoorbells, doorbells_room;
+	unsigned next_doorbell; /* where the next iteration begins */
 
 	struct qp_segs *segs;
 	struct qp_sqe_pool *sqes;
@@ -96,7 +99,7 @@ struct worker {
 	uint32_t held_n;
 	uint64_t events_lost;
 	unsigned timers_fired;
-	bool rx_full;         /* a queue gave a whole burst in this iteration: it may have more */
+	bool rx_full;         /* a queue, or other workers, gave a whole burst in this iteration */
 	unsigned timers_wait; /* iterations since timers were looked at */
 
 	unsigned ncaps;                       /* of cap, that are there */
@@ -148,7 +151,7 @@ void worker_wake(struct worker *w);
 void wake_poked(struct worker *w);
 
 /* event.c: upcalls of the engine, and the end of an iteration */
-void event_frame(void *ctx, uint16_t dev, struct rte_mbuf *m);
+bool event_frame(void *ctx, uint16_t dev, struct rte_mbuf *m);
 void event_cq(void *ctx, struct cq *cq);
 void event_async(void *ctx, enum qp_event ev, struct qp *qp, struct cq *cq);
 /* Tell the control thread of events put. */
@@ -181,6 +184,9 @@ void tx_forget_dev(struct worker *w, uint16_t dev);
 /* capture.c, where ncaps is not 0: frames of one device came; frames are to be sent */
 void captured_burst(struct worker *w, uint16_t dev, struct rte_mbuf *const *m, uint32_t n);
 void captured_sent(struct worker *w, struct rte_mbuf *const *m, uint32_t n);
+
+/* worker.c: frames of one device that a port gave us, or that looped back, came to this worker */
+void worker_count_rx(struct obs_block *obs, struct rte_mbuf *const *m, unsigned n);
 
 /* timer.c; timer_set is an upcall of the engine */
 int timer_init(void); /* control thread; 0 or -errno */

@@ -27,7 +27,7 @@ bytes_of(struct rte_mbuf *const *m, uint32_t n)
 static void
 lose(struct worker *w, uint16_t dev, struct rte_mbuf **m, uint32_t n)
 {
-	w->obs[dev].drop[OBS_DROP_PORT_DOWN] += n;
+	w->obs[dev].ctr[OBS_TX_PORT_DOWN] += n;
 	rte_pktmbuf_free_bulk(m, n);
 }
 

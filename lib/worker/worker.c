@@ -27,8 +27,8 @@ static const struct engine_ops worker_engine_ops = {
 };
 
 /* Here and not in the engine, which sees frames that were handed over a second time. */
-static void
-count_rx(struct obs_block *obs, struct rte_mbuf *const *m, unsigned n)
+void
+worker_count_rx(struct obs_block *obs, struct rte_mbuf *const *m, unsigned n)
 {
 	obs->ctr[OBS_RX_FRAMES] += n;
 	for (unsigned i = 0; i < n; i++)
@@ -50,7 +50,7 @@ ports_rx(struct worker *w)
 
 		if (n == 0)
 			continue;
-		count_rx(&w->obs[q->port], m, n);
+		worker_count_rx(&w->obs[q->port], m, n);
 		if (unlikely(w->ncaps != 0))
 			captured_burst(w, q->port, m, n);
 		engine_rx(&w->engine, w->now_ns, q->port, m, n);

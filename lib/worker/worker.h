@@ -68,6 +68,12 @@ void worker_call(struct worker *w, void (*fn)(struct worker *w, void *arg), void
 /* The same on every worker, one after the other: afterwards all have passed a quiescent point. */
 void worker_call_all(struct worker_set *ws, void (*fn)(struct worker *w, void *arg), void *arg);
 void worker_quiesce(struct worker_set *ws);
+/*
+ * Control thread. Wait until no worker holds what it looked up in a shared table before. A worker
+ * that sleeps holds nothing and is not woken; so, unlike worker_quiesce, this does not mean that
+ * doorbells rung before were served.
+ */
+void worker_wait_readers(struct worker_set *ws);
 
 /* In a worker_call: the worker's engine and index; its counters of a device (any thread may read).
  */
@@ -83,16 +89,23 @@ int worker_add_port(struct worker_set *ws, struct port *p);
 void worker_del_port(struct worker_set *ws, struct port *p);
 /*
  * Control thread. Around a port_restart: no worker uses p's queues any more, what is sent on it is
- * lost (OBS_DROP_PORT_DOWN), QPs and counters stay; and once p is started, all is as before.
+ * lost (OBS_TX_PORT_DOWN), QPs and counters stay; and once p is started, all is as before.
  * Pausing one that is paused is harmless.
  */
 void worker_pause_port(struct worker_set *ws, struct port *p);
 void worker_resume_port(struct worker_set *ws, struct port *p);
 
+/*
+ * Looks at the next QPs of the context ctx, WORKER_SCAN_QPS at most, because its ring lost a
+ * doorbell: from the first QP if `first`, else where the last call ended. True when QPs are left.
+ * On the worker.
+ */
+typedef bool worker_scan_fn(struct worker *w, void *ctx, bool first);
+#define WORKER_SCAN_QPS 64u
 /* Control thread. Watch a context's doorbell ring (shared memory, hostile) on worker w; 0 or
  * -ENOMEM. */
-int worker_add_doorbell(struct worker *w, struct uroce_db_ring *ring,
-			void (*overflow)(struct worker *w, void *ctx), void *ctx);
+int worker_add_doorbell(struct worker *w, struct uroce_db_ring *ring, worker_scan_fn *overflow,
+			void *ctx);
 void worker_del_doorbell(struct worker *w, struct uroce_db_ring *ring);
 
 /*

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <string.h>
 #include <rte_mbuf.h>
+#include "requester/internal.h"
 #include "wire/icrc.h"
 #include "wire/psn.h"
 #include "world_priv.h"
@@ -42,6 +43,18 @@ check_frame(const struct rte_mbuf *m)
 		CHECK(psn_le(qp->snd.una_psn, pkt.psn));
 }
 
+/* Messages that have started, are not acknowledged, and take a receive WQE of the peer. */
+static uint32_t
+receives_taken(const struct qp *qp)
+{
+	const struct qp_snd *s = &qp->snd;
+	uint32_t i, n = 0;
+
+	for (i = s->tail; i != s->cur + (s->cur_pkt != 0); i++)
+		n += req_takes_recv(qp_sq_entry(s, i));
+	return n;
+}
+
 static void
 check_snd(const struct qp *qp)
 {
@@ -54,6 +67,8 @@ check_snd(const struct qp *qp)
 		return;
 	CHECK(psn_le(s->una_psn, s->next_psn) && psn_le(s->next_psn, s->high_psn) &&
 	      psn_le(s->high_psn, s->alloc_psn));
+	if (s->limited)
+		CHECK(qp->rq_out == receives_taken(qp));
 	/* Who waits for an answer has a deadline. */
 	CHECK(s->una_psn == s->high_psn || s->deadline_ns != 0);
 }

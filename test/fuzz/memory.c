@@ -98,7 +98,7 @@ add_region(uint32_t r)
 		mr->va = GUARD;
 		mr->ops = &copy_ops;
 	}
-	CHECK(mr_table_add(&world.mrs, mr, KEY_VARY + r) == 0);
+	CHECK(mr_table_add(&world.mrs, mr, (r + 1) << 28 | (KEY_VARY + r)) == 0);
 }
 
 void

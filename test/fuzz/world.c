@@ -48,10 +48,11 @@ world_init(void)
 	memory_init();
 }
 
-static void
+static bool
 on_slow_path(void *ctx, uint16_t dev, struct rte_mbuf *m)
 {
 	rte_pktmbuf_free(m);
+	return true;
 }
 
 /* A frame for a QP of another worker is whole, whoever made it. */
@@ -291,7 +292,7 @@ frame(const struct step *s)
 {
 	uint16_t len = s->len <= STEP_MAX_FRAME ? s->len : STEP_MAX_FRAME;
 	struct rte_mbuf *m = rte_pktmbuf_alloc(world_rx_pool), *given = m;
-	uint64_t before = 0;
+	uint64_t before = 0, counted;
 	bool bad_form;
 
 	CHECK(m != NULL);
@@ -300,7 +301,9 @@ frame(const struct step *s)
 	bad_form = wire_bad_form(parse(rte_pktmbuf_mtod(m, const uint8_t *), len));
 	if (bad_form)
 		before = memory_sum();
+	counted = obs_accounted(&world.obs) + world.obs.ctr[OBS_RX_HANDOFF];
 	engine_rx(&world.engine, world.now, WORLD_DEV, &given, 1);
+	CHECK(obs_accounted(&world.obs) + world.obs.ctr[OBS_RX_HANDOFF] == counted + 1);
 	/* Whatever it is answered with, nothing of it is taken (NAK-07). */
 	CHECK(!bad_form || memory_sum() == before);
 	/* It is free again, but its pool does not write to its bytes. */

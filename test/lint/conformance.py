@@ -14,6 +14,7 @@ import sys
 import tree
 
 DOCUMENT = 'doc/conformance.md'
+MUTANTS = 'doc/random-mutants.txt'  # written by hand after a run
 MOST_NAMED = 8  # of one file, for one requirement
 
 HEAD = '''\
@@ -92,6 +93,7 @@ def document(sections, matrix):
             text = shortened(text).replace('|', '\\|')
             out.append(f'| {number} | {text} | {cell(matrix.get(number))} |')
         out.append('')
+    out += ['## Random mutants', '', tree.text(MUTANTS)]
     return '\n'.join(out)
 
 

@@ -19,7 +19,7 @@ class Mutant:
 PARSE = 'lib/wire/parse.c'
 STATE, FLUSH, RECV = (f'lib/qp/{f}.c' for f in ('state', 'flush', 'recv'))
 ENGINE_RX = 'lib/worker/engine_rx.c'
-SEND, COMPLETE = (f'lib/requester/{f}.c' for f in ('send', 'complete'))
+SEND, COMPLETE, RECOVER = (f'lib/requester/{f}.c' for f in ('send', 'complete', 'recover'))
 RECEIVE, RESPOND, READ, ATOMIC = (f'lib/responder/{f}.c' for f in ('receive', 'respond', 'read', 'atomic'))
 
 MUTANTS = [Mutant(*row) for row in (
@@ -57,6 +57,17 @@ MUTANTS = [Mutant(*row) for row in (
      'test_REQ_01_unsignaled_no_further_than_acknowledged'),
     ('REQ-04', COMPLETE, '	snd->retry_left = qp->retry_cnt;\n	snd->rnr_left',
      '	snd->rnr_left', 'test_REQ_04_progress_reloads'),
+    ('RSP-07', SEND, 'qp->rq_out > qp->rq_credits', 'qp->rq_out > qp->rq_credits + 1',
+     'test_RSP_07_one_message_beyond_the_credits'),
+    ('RSP-07', COMPLETE, '	if (req_oldest_started(&qp->snd))\n', '',
+     'test_RSP_07_an_ack_that_overtakes_a_rewind_releases_nothing'),
+    ('REQ-04', RECOVER, '	qp_loss_back_off(qp);\n', '', 'test_REQ_04_probes_back_off_and_cost_no_retry'),
+    ('REQ-04', RECOVER, 'env->now_ns >= l->retry_at_ns', 'false',
+     'test_REQ_04_CQE_12_probes_do_not_move_the_timeout'),
+    ('REQ-04', RECOVER, '	rewind_cursor(qp);\n	qp_loss_back_off(qp);', '	req_rewind(qp);\n	qp_loss_back_off(qp);',
+     'test_REQ_04_CQE_12_probes_do_not_move_the_timeout'),
+    ('REQ-04', RECOVER, '		path_timeout(env, qp);\n		return;\n', '', 'test_REQ_04_an_unresolved_path_uses_up_no_retry'),
+    ('NAK-04', RESPOND, 'early_psn == rcv->gap_psn', 'false', 'test_NAK_04_a_gap_in_a_second_pass_is_told_again'),
     ('REQ-06', COMPLETE, 'env->now_ns + wire_rnr_timer_ns(code)',
      'env->now_ns + wire_rnr_timer_ns(code) / 2',
      'test_NAK_11_REQ_06_rnr_wait_at_least_the_named_time'),
@@ -64,7 +75,7 @@ MUTANTS = [Mutant(*row) for row in (
      '	if (psn_lt(pkt->psn, snd->una_psn) || !psn_lt(pkt->psn, snd->high_psn)) {',
      '	if (psn_lt(pkt->psn, snd->una_psn)) {',
      'test_REQ_07_ghosts_and_stale_responses_are_dropped'),
-    ('REQ-08', COMPLETE, '	req_rewind(qp);\n	qp->snd.read_gap = true;', '	qp->snd.read_gap = true;',
+    ('REQ-08', COMPLETE, '	req_rewind(qp);\n	snd->read_gap = true;', '	snd->read_gap = true;',
      'test_REQ_08_missing_response_is_asked_for_again_from_there'),
     ('REQ-09', COMPLETE, 'return ends && pkt->payload_len == e->length - k * qp->mtu;',
      'return pkt->payload_len == e->length - k * qp->mtu;',
@@ -83,7 +94,7 @@ MUTANTS = [Mutant(*row) for row in (
      '	rcv->epsn = pkt->psn;\n	if (true)', 'test_RSP_06_a_lost_packet_drops_the_message'),
     # section 6: NAKs
     ('NAK-03', READ, '	qp->rcv.nak_psn = psn;\n', '', 'test_NAK_03_read_whose_memory_goes_away'),
-    ('NAK-04', RESPOND, '	if (qp->rcv.nak_sent) {', '	if (false) {', 'test_NAK_04_sequence_nak_once_a_gap'),
+    ('NAK-04', RESPOND, '	if (rcv->nak_sent && !gap_again(env, rcv, early_psn)) {', '	if (false) {', 'test_NAK_04_sequence_nak_once_a_gap'),
     ('NAK-05', RECEIVE, '	} else if (d > 0 && !rcv->nak_sent) {', '	} else if (!rcv->nak_sent) {',
      'test_NAK_07_19_NAK_05_duplicate_is_dropped'),
     ('NAK-06', RECEIVE, 'mr_lookup_remote(env->mrs, rkey, qp->pd, qp->qpn, va, left,',
@@ -116,7 +127,7 @@ MUTANTS = [Mutant(*row) for row in (
     ('CQE-14', RECEIVE, 'QP_WC_REM_ABORT_ERR, &cqe', 'QP_WC_WR_FLUSH_ERR, &cqe',
      'test_CQE_14_broken_off_by_a_bad_packet'),
     # section 8: events
-    ('EVT-07', FLUSH, '	if (qp->srq != NULL && !qp->rings_bad)\n', '	if (false)\n',
+    ('EVT-07', FLUSH, 'qp->last_wqe_due = qp->srq != NULL;', 'qp->last_wqe_due = false;',
      'test_EVT_07_QP_19_last_wqe_reached'),
     ('EVT-10', RECV, 'left < srq->limit', 'left <= srq->limit', 'test_EVT_10_limit_once_below_it'),
     # section 10: memory

@@ -78,7 +78,8 @@ class Copy:
         shutil.copytree(ROOT, self.tree, symlinks=True, ignore=lambda at, names: [
             n for n in names if n in ('.git', '__pycache__') or (pathlib.Path(at) / n / 'build.ninja').exists()])
         subprocess.run(['meson', 'setup', self.build, self.tree, '--buildtype', 'plain',
-                        '-Dc_args=-O1', '-Dwerror=false'], check=True, stdout=subprocess.DEVNULL)
+                        '-Dc_args=-O1', '-Dwerror=false', '-Dtransport_lto=false'],
+                       check=True, stdout=subprocess.DEVNULL)
 
     def ninja(self, targets):
         """True if they build."""

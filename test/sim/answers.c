@@ -154,6 +154,7 @@ answer_nak(struct sim_side *side, const struct wire_pkt *pkt, bool rnr)
 		sim_fail(side->sim, "NAK-04: qp %06x: PSN %06x is NAKed twice", side->qpn,
 			 pkt->psn);
 	side->naked = true;
+	side->rnr_naked = rnr;
 	side->gap = false;
 }
 

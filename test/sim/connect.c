@@ -34,7 +34,7 @@ connect_path(const struct sim_side *side, struct qp_path *path)
 	memcpy(path->wire.smac, side->node->mac, 6);
 	memcpy(path->wire.dmac, side->peer->node->mac, 6);
 	path->wire.udp_sport = wire_udp_sport(0, side->qpn, side->peer->qpn);
-	path->wire.vlan_tci = pick & 2 ? 0x2064 : 0;
+	path->wire.vlan_tci = sim_vid(s) | (pick & 2 ? 0x2000 : 0); /* a priority, too */
 	path->wire.tclass = pick & 4 ? 0xb8 : 0;
 	path->wire.hop_limit = 64;
 	path->wire.flow_label = pick & 8 ? 0x12345 : 0;
@@ -145,8 +145,7 @@ sim_world_connect(struct sim *s)
 		if (i % 2 == 0)
 			code = s->cfg.mtu != 0 ? s->cfg.mtu : sim_between(&s->load, 1, 5);
 		if (s->side[i].window_gone)
-			mr_table_add(&s->side[i].node->mrs, &s->side[i].window.mr,
-				     (uint32_t)sim_rand(&s->load));
+			sim_key_add(&s->side[i].node->mrs, &s->side[i].window.mr, &s->load);
 		connect_renew(&s->side[i], code);
 	}
 	for (i = 0; i < SIM_NODES; i++)

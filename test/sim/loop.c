@@ -68,6 +68,7 @@ loop_rx(struct sim_node *n)
 {
 	struct sim *s = n->sim;
 	uint32_t i, k = RTE_MIN(n->rxq_n, 32u);
+	uint64_t was;
 
 	for (i = 0; i < k && !s->failed; i++) {
 		struct sim_pkt p = *n->rxq[i];
@@ -76,11 +77,15 @@ loop_rx(struct sim_node *n)
 		sim_pkt_free(s, n->rxq[i]);
 		p.intact = p.intact && !loop_gone(&p);
 		sim_trace_arriving(s, &p);
+		was = obs_accounted(&n->obs);
 		if (p.link >= SIM_LINK_LOOPBACK)
 			engine_rx_loopback(&n->eng, s->now_ns, n->dev, &p.m, 1);
 		else
 			engine_rx(&n->eng, s->now_ns, n->dev, &p.m, 1);
 		sim_trace_taken(s, &p);
+		if (obs_accounted(&n->obs) != was + 1)
+			sim_fail(s, "node %u: a frame counts %d times", n->idx,
+				 (int)(obs_accounted(&n->obs) - was));
 	}
 	n->rxq_n -= i;
 	memmove(n->rxq, n->rxq + i, n->rxq_n * sizeof(n->rxq[0]));
@@ -179,10 +184,11 @@ ops_set_timer(void *ctx, struct qp *qp)
 	}
 }
 
-static void
+static bool
 ops_slow_path(void *ctx, uint16_t dev, struct rte_mbuf *m)
 {
 	rte_pktmbuf_free(m);
+	return true;
 }
 
 static void

@@ -78,8 +78,9 @@ net_good(const struct sim_node *to, const struct rte_mbuf *m)
 	const uint8_t *bytes = rte_pktmbuf_mtod(m, const uint8_t *);
 	struct wire_pkt pkt;
 
-	return m->data_len >= WIRE_ETH_LEN && ((bytes[0] & 1) || memcmp(bytes, to->mac, 6) == 0) &&
-	       wire_parse(bytes, m->data_len, &pkt) == WIRE_OK && wire_icrc_check(&pkt);
+	return m->data_len >= WIRE_ETH_LEN && memcmp(bytes, to->mac, 6) == 0 &&
+	       wire_parse(bytes, m->data_len, &pkt) == WIRE_OK && wire_icrc_check(&pkt) &&
+	       (pkt.vlan_tci & WIRE_VID_MASK) == sim_vid(to->sim);
 }
 
 /* Of the first len bytes of two frames, do any differ that the ICRC covers (WIRE-03)? */

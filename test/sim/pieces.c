@@ -59,7 +59,7 @@ sim_pieces_sges(struct sim_side *side, struct sim_area *a, const struct sim_seg 
 		if (seg[i].len != 0 && first) {
 			first = false;
 			if (fault == FAULT_LKEY)
-				sge.lkey ^= 1u << sim_below(&side->sim->cli, MR_VARY_BITS);
+				sge.lkey ^= 1u << sim_below(&side->sim->cli, SIM_KEY_LOW_BITS);
 			if (fault == FAULT_LRANGE)
 				sge.addr = a->mr.iova + a->mr.len - sge.length + 1;
 			if (fault == FAULT_LPD) {

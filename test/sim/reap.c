@@ -105,7 +105,7 @@ sim_op_commit(struct sim_side *side, struct sim_op *op)
 static uint64_t
 reap_timeouts(const struct sim_side *side)
 {
-	uint64_t t = side->qp->snd.timeout_ns;
+	uint64_t t = side->qp->loss.timeout_ns;
 
 	return t == 0 ? 0 : (side->sim->now_ns - side->progress_ns) / t;
 }

@@ -32,6 +32,7 @@
 #include <uroce_abi/wqe.h>
 #include "config.h"
 #include "heap.h"
+#include "keys.h"
 #include "prng.h"
 #include "wire/parse.h"
 #include "worker/engine.h"
@@ -198,6 +199,9 @@ struct sim_side { /* one end of a pair */
 	bool rnr_waited; /* before the frame at hand */
 	bool gap;        /* as a responder: a NAK of the ePSN is due */
 	bool naked;      /* .. was sent, and the ePSN has not come since */
+	bool rnr_naked;  /* .. it was an RNR NAK */
+	uint32_t opened; /* .. the packet behind the gap that led to it */
+	uint32_t early;  /* .. the last one that came too early */
 	uint32_t comm_est, sq_drained, async_errors, last_wqe;
 
 	/* path migration (apm.c) */
@@ -296,6 +300,13 @@ struct sim {
 	struct sim_stats stats;
 	uint8_t scratch[8192];
 };
+
+/* The VLAN that all devices of the schedule are in; 0: none. */
+static inline uint16_t
+sim_vid(const struct sim *s)
+{
+	return s->seed & 16 ? 0x64 : 0;
+}
 
 /* main.c: pools and memory, once. run.c: one schedule; true when nothing was violated. */
 void sim_open(struct sim *s);

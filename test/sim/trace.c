@@ -301,10 +301,23 @@ trace_came(struct sim_side *side, const struct sim_view *v)
 	if (op != NULL && op->opcode == UROCE_WR_RDMA_READ && op->nasked < SIM_MAX_ASKED)
 		op->asked[op->nasked++] = v->psn - op->first;
 
-	if (d == 0)
-		side->naked = side->gap = false;
-	else if (d > 0 && !side->naked && !side->sent_fatal)
+	if (d == 0) {
+		/* A NAK that was due is void; what came too early may still leave a gap behind. */
+		side->naked = false;
+		side->gap = side->gap && side->qp->rcv.nak_due &&
+			    side->qp->rcv.nak_syndrome == (WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ) &&
+			    side->early >= v->psn + v->npkts;
+		side->opened = side->early;
+	}
+	/* The requester has gone back, and the gap is still there: that is told again. */
+	if (d > 0 && side->naked && !side->rnr_naked && v->psn == side->opened)
+		side->naked = false;
+	if (d > 0 && !side->naked && !side->gap && !side->sent_fatal) {
 		side->gap = true;
+		side->opened = v->psn;
+	}
+	if (d > 0)
+		side->early = v->psn;
 }
 
 void

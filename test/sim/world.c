@@ -65,7 +65,7 @@ world_area(struct sim_node *n, struct sim_area *a, uint32_t len, uint32_t pd, ui
 	a->mr.ops = &world_mem_ops;
 	a->mr.ops_ctx = n;
 	a->mr.host = sim_chance(&s->load, s->cfg.copy_mr) ? NULL : n->mem + a->off;
-	if (mr_table_add(&n->mrs, &a->mr, (uint32_t)sim_rand(&s->load)) != 0)
+	if (sim_key_add(&n->mrs, &a->mr, &s->load) != 0)
 		sim_fail(s, "simulator: no slot for a region");
 }
 
@@ -211,13 +211,14 @@ world_node(struct sim *s, uint32_t idx)
 	n->dev = (uint16_t)(1 + 2 * idx);
 	n->poll_at = SIM_NEVER;
 	memcpy(n->mac, (uint8_t[]){0x02, 0, 0, 0, 7, (uint8_t)(idx + 1)}, 6);
-	if (mr_table_init(&n->mrs, 256) != 0 || qp_table_init(&n->qps, 64) != 0)
+	if (mr_table_init(&n->mrs, 512) != 0 || qp_table_init(&n->qps, 64) != 0)
 		abort();
 	sqes = qp_sqe_pool_create(SIM_MAX_SIDES, s->cfg.small_pool ? 1 : 32);
 	if (sqes == NULL)
 		abort();
 	engine_init(&n->eng, pool, sqes, &n->mrs, &n->qps, 0, 0, &sim_engine_ops, n);
 	engine_add_dev(&n->eng, n->dev, n->mac, &n->obs);
+	engine_set_vlan(&n->eng, n->dev, sim_vid(s));
 	if (s->cfg.view != 0) {
 		engine_set_segs(&n->eng, s->segs);
 		engine_set_views(&n->eng, n->dev, s->cfg.view);

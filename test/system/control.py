@@ -2,6 +2,7 @@
 """The control protocol from a hand of its own, for tests: as much of include/uroce_abi as a client
 needs that does not keep to the rules. Operation numbers and the version are read from the headers."""
 import array
+import contextlib
 import fcntl
 import mmap
 import os
@@ -34,6 +35,18 @@ def memfd(size=1 << 20):
     os.ftruncate(fd, size)
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
     return fd
+
+
+@contextlib.contextmanager
+def as_uid(uid):
+    """Connections that are made meanwhile are this user's: the daemon sees who connected."""
+    os.setegid(uid)
+    os.seteuid(uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
 
 
 class Connection:

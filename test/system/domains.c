@@ -54,6 +54,16 @@ make_cq_ex(struct ibv_pd *domain, uint32_t cqe)
 	return ibv_create_cq_ex(side.ctx, &attr);
 }
 
+/* Returned EBUSY, and left it in errno; that is something else for the next call. */
+static bool
+refused(int rc)
+{
+	bool busy = rc == EBUSY && errno == EBUSY;
+
+	errno = 0;
+	return busy;
+}
+
 /* Whatever is in use stays: it is taken apart in the reverse order only. */
 static void
 test_domains_go_after_what_uses_them(void)
@@ -74,20 +84,20 @@ test_domains_go_after_what_uses_them(void)
 	domain = make_domain(pd, td);
 	other = make_domain(pd, NULL); /* of the same PD, without a thread */
 	CHECK(domain && other && domain != pd && other != domain);
-	CHECK(ibv_dealloc_td(td) == EBUSY);
-	CHECK(ibv_dealloc_pd(pd) == EBUSY);
+	CHECK(refused(ibv_dealloc_td(td)));
+	CHECK(refused(ibv_dealloc_pd(pd)));
 	cq = make_cq_ex(domain, 16);
-	CHECK(cq && ibv_dealloc_pd(domain) == EBUSY);
+	CHECK(cq && refused(ibv_dealloc_pd(domain)));
 	qp = side_qp(domain, IBV_QPT_RC, ibv_cq_ex_to_cq(cq));
 	CHECK(qp && qp->pd == domain);
-	CHECK(ibv_destroy_qp(qp) == 0 && ibv_dealloc_pd(domain) == EBUSY);
+	CHECK(ibv_destroy_qp(qp) == 0 && refused(ibv_dealloc_pd(domain)));
 	CHECK(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)) == 0);
 	qp = side_qp(domain, IBV_QPT_RC, side.cq);
-	CHECK(qp && ibv_dealloc_pd(domain) == EBUSY && ibv_destroy_qp(qp) == 0);
+	CHECK(qp && refused(ibv_dealloc_pd(domain)) && ibv_destroy_qp(qp) == 0);
 	srq = ibv_create_srq(domain, &sattr);
-	CHECK(srq && ibv_dealloc_pd(domain) == EBUSY && ibv_destroy_srq(srq) == 0);
+	CHECK(srq && refused(ibv_dealloc_pd(domain)) && ibv_destroy_srq(srq) == 0);
 	CHECK(ibv_dealloc_pd(domain) == 0);
-	CHECK(ibv_dealloc_pd(pd) == EBUSY);
+	CHECK(refused(ibv_dealloc_pd(pd)));
 	CHECK(ibv_dealloc_td(td) == 0);
 	CHECK(ibv_dealloc_pd(other) == 0);
 	CHECK(ibv_dealloc_pd(pd) == 0);

@@ -314,6 +314,7 @@ class Daemon:
         rc = self.proc.term()
         assert rc == 0, f"uroced ended with status {rc} on SIGTERM:\n{self.proc.tail()}"
         assert not self.socket.exists(), "uroced left its socket behind"
+        assert not pathlib.Path(f"{self.socket}.sysfs").exists(), "uroced left its counters behind"
         assert "ERROR: AddressSanitizer" not in self.proc.output(), self.proc.tail()
         assert "runtime error:" not in self.proc.output(), self.proc.tail()
 

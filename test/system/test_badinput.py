@@ -15,7 +15,7 @@ from scapy.packet import Raw
 import lib
 
 COUNT = 25
-SEND_ONLY, WRITE_ONLY, ACK = 0x04, 0x0a, 0x11
+SEND_ONLY, WRITE_ONLY, ACK, CNP = 0x04, 0x0a, 0x11, 0x81
 
 
 class Wire:
@@ -74,6 +74,22 @@ def patched(frame, offset, new):
     return bytes(raw)
 
 
+def tagged(frame, tci):
+    return frame[:12] + b"\x81\0" + struct.pack("!H", tci) + frame[12:]
+
+
+def books(daemon):
+    """OBS: each received frame is counted once."""
+    def right():
+        for stats, drops in zip(daemon.show("stats")["stats"], daemon.show("drops")["drops"]):
+            total = stats["total"]
+            if total["rx_frames"] != (total["rx_roce"] + total["slow_path"] +
+                                      sum(drops["total"].values())):
+                return False
+        return True
+    lib.until("rx_frames is the sum of what became of them", right, timeout=5)
+
+
 def udp_length(frame, delta):
     raw = bytes(frame)
     return patched(raw, 38, struct.pack("!H", int.from_bytes(raw[38:40], "big") + delta))
@@ -104,6 +120,17 @@ def bad_frames(wire):
     yield "bad P_Key", wire.write(pkey=0x1234), {"bad_pkey"}
     yield "BTH version 1", wire.write(version=1), {"bad_tver"}
     yield "another's MAC", patched(good, 0, b"\x02\0\0\0\0\x99"), {"not_ours"}
+    yield "the broadcast MAC", patched(good, 0, b"\xff" * 6), {"bad_multicast"}
+    yield "a group's MAC", patched(good, 0, b"\x01\0\x5e\1\2\3"), {"bad_multicast"}
+    for tci in (100, 0xe064, 4095):
+        yield f"a tag, TCI {tci:#x}", tagged(good, tci), {"bad_vlan"}
+    yield "a second tag", tagged(tagged(good, 0), 0), {"bad_vlan"}
+    yield "another UDP port", patched(good, 36, b"\x12\xb6"), {"udp_port"}
+    yield "another Ethernet type", patched(good, 12, b"\x88\xb5"), {"ethertype"}
+    yield "another IP protocol", patched(good, 23, b"\xfd"), {"ip_protocol"}
+    yield "IPv6 with hop by hop options", (good[:12] + b"\x86\xdd\x60\0\0\0\0\x20\0\x40" +
+                                           bytes(64)), {"ipv6_extension"}
+    yield "a CNP", wire.base(opcode=CNP, becn=1, padcount=0) / Raw(bytes(16)), {"cnp"}
 
 
 def one_bad_frame(daemon, wire, frame, reasons):
@@ -152,7 +179,44 @@ def frames():
     with lib.case("the transfer beside all this is whole"):
         lib.enough(client, server)
         assert client.wait(90) == 0 and server.wait(15) == 0, client.tail() + server.tail()
+    with lib.case("every frame was counted once"):
+        for side in (link.a, link.b):
+            books(side.daemon)
     with lib.case("the daemons end cleanly"):
+        link.stop()
+
+
+def vlans():
+    """Two devices in VLAN 100: they reach each other, and take nothing else."""
+    spaces = [lib.netns(), lib.netns()]
+    lib.veth(spaces[0], "10.9.0.1/24", spaces[1], "10.9.0.2/24", 1500)
+    sides = []
+    for i, ns in enumerate(spaces):
+        dev = f"name=uroce0,port=net_af_packet0,addr=10.9.0.{101 + i}/24,mtu=1024,vlan=100"
+        sides.append(lib.Side(lib.Daemon([lib.af_packet("eth0")], [dev], ns), "uroce0",
+                              f"10.9.0.{1 + i}"))
+    link = lib.Link("veth", *sides, 1024)
+    with lib.case("two devices of VLAN 100 transfer"):
+        lib.verbs_pair(link.b, link.a, "ibv_rc_pingpong", ["-d", "{dev}", "-g", "1", "-n", "100"])
+    sock = lib.raw_socket(link.a.daemon.ns, "eth0")
+    macs = [bytes.fromhex(lib.mac_of(side.daemon.ns, "eth0").replace(":", "")) for side in sides]
+    arp = (b"\xff" * 6 + macs[0] + struct.pack("!HHHBBH", 0x0806, 1, 0x0800, 6, 4, 1) + macs[0] +
+           bytes((10, 9, 0, 101)) + bytes(6) + bytes((10, 9, 0, 102)))
+    roce = bytes(Ether(src=macs[0], dst=macs[1]) /
+                 IP(src="10.9.0.101", dst="10.9.0.102", flags="DF") /
+                 UDP(sport=0xc001, dport=4791, chksum=0) / BTH(opcode=SEND_ONLY, dqpn=1, psn=1))
+    for what, frame in (("ARP", arp), ("RoCE", roce)):
+        for tag, spoilt in (("no tag", frame), ("VID 0", tagged(frame, 0)),
+                            ("VID 200", tagged(frame, 200)), ("VID 4095", tagged(frame, 4095)),
+                            ("two tags", tagged(tagged(frame, 100), 100))):
+            with lib.case(f"a device of VLAN 100: {what} with {tag}"):
+                before = link.b.daemon.counters("drops")["bad_vlan"]
+                sock.send(spoilt)
+                lib.until("counted", lambda before=before:
+                          link.b.daemon.counters("drops")["bad_vlan"] > before, timeout=5)
+    with lib.case("every frame was counted once, with a VLAN"):
+        for side in sides:
+            books(side.daemon)
         link.stop()
 
 
@@ -207,6 +271,7 @@ def main():
     lib.need_root()
     os.environ.setdefault("HOME", "/root")
     frames()
+    vlans()
     clients()
     lib.finish()
 

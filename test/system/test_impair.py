@@ -8,7 +8,8 @@ import subprocess
 import lib
 
 SPOILT = ("runt", "bad_ip", "fragment", "bad_udp_length", "bad_tver", "bad_opcode", "bad_pad",
-          "bad_length", "bad_icrc")
+          "bad_length", "bad_icrc", "ethertype", "ip_protocol", "ipv6_extension", "udp_port",
+          "bad_vlan")
 LOSSY = "drop={0},dup={0},reorder={0},corrupt={0},seed={1}"
 
 
@@ -38,6 +39,8 @@ def check_books(side, before):
     stats, drops = (of_device(side.daemon, what, side.dev) for what in ("stats", "drops"))
     assert stats["rx_frames"] - before["rx_frames"] == row["delivered"], (stats, row)
     spoilt = sum(drops[name] for name in SPOILT)
+    assert stats["rx_frames"] == (stats["rx_roce"] + stats["slow_path"] +
+                                  sum(drops.values())), (stats, drops)
     slow = stats["slow_path"] - before["slow_path"]
     # A frame can be spoilt and doubled; of a spoilt one the address can say that it is no RoCE.
     assert row["corrupt"] - slow <= spoilt - before["spoilt"] <= row["corrupt"] + row["dup"], (

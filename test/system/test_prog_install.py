@@ -58,12 +58,18 @@ INSTALLED = """
 look before
 {ctl} install
 ibv_devinfo -d uroce0 | grep PORT_ACTIVE
+ibstat uroce0 | grep 'State: Active'
+ibstatus uroce0 | grep '4: ACTIVE'
+sent() {{ cat /sys/class/infiniband/uroce0/ports/1/counters/port_xmit_packets; }}
+first=$(sent)
 $member ibv_devices | grep uroce1
 pingpong env
 pingpong $member
 $member ib_write_bw -F -x 1 -n 100 -d uroce1 -p {port} >/dev/null & sleep 1
 $member ib_write_bw -F -x 1 -n 100 -d uroce0 -p {port} 127.0.0.1
 wait $!
+for second in 1 2 3 4 5 6 7 8 9 10; do [ $(sent) -gt $first ] && break; sleep 1; done
+[ $(sent) -gt $first ]
 $member ucx_info -d | grep -A1 'Transport: rc_verbs' | grep uroce0
 if $stranger ibv_devinfo -d uroce0 2>{tmp}/stranger; then exit 7; fi
 grep -q 'cannot reach uroced.*Permission denied' {tmp}/stranger

@@ -145,9 +145,9 @@ def plain(link, seed, rate, *plan):
 
 
 def say(counted):
-    names = ("tx_roce", "retransmitted_packets", "ack_timeouts", "sent_seq_naks", "rcvd_seq_naks",
-             "sent_rnr_naks", "read_response_gaps", "duplicate_requests",
-             "out_of_sequence_requests", "bad_icrc")
+    names = ("tx_roce", "retransmitted_packets", "ack_timeouts", "sent_probes", "spurious_probes",
+             "sent_seq_naks", "rcvd_seq_naks", "sent_rnr_naks", "read_response_gaps",
+             "duplicate_requests", "out_of_sequence_requests", "bad_icrc")
     print("# " + ", ".join(f"{name} {counted[name]}" for name in names), flush=True)
 
 

@@ -48,8 +48,17 @@ def traffic(link):
 
 def settled(daemon):
     """`show stats`, when nothing is counted any more."""
-    stats = daemon.show("stats")
-    return stats if stats == daemon.show("stats") else None
+    def look():
+        return {**daemon.show("stats"), **daemon.show("drops")}
+
+    stats = look()
+    if stats != look():
+        return None
+    for kind in zip(stats["stats"], stats["drops"]):
+        total, drops = (d["total"] for d in kind)
+        assert total["rx_frames"] == (total["rx_roce"] + total["slow_path"] +
+                                      sum(drops.values())), kind
+    return stats
 
 
 def save(folder, name, stats):

@@ -130,8 +130,8 @@ def icrc(data):
 
 def spoilt(data):
     """
-    What a receiver drops a frame for, by the name of its drop counter; "slow_path": it is no
-    RoCEv2; None: nothing is wrong. What only the ICRC protects is found by the ICRC.
+    What a receiver drops a frame for, by the name of its drop counter; "slow_path": it is ARP or
+    ICMP; None: nothing is wrong. What only the ICRC protects is found by the ICRC.
     """
     at = ip_offset(data)
     kind, ip = data[at - 2:at], data[at:]
@@ -141,12 +141,14 @@ def spoilt(data):
     elif kind == b"\x86\xdd":
         bad = spoilt_ipv6(ip)
         room, udp = int.from_bytes(ip[4:6], "big"), ip[40:48]
+    elif kind in (b"\x81\x00", b"\x88\xa8"):
+        return "bad_vlan"
     else:
-        return "slow_path"
+        return "slow_path" if kind == b"\x08\x06" else "ethertype"
     if bad:
         return bad
     if int.from_bytes(udp[2:4], "big") != PORT:
-        return "slow_path"
+        return "udp_port"
     if kind == b"\x08\x00" and ip_sum(ip[:20]) != 0xFFFF:
         return "bad_ip"
     if int.from_bytes(udp[4:6], "big") != room:
@@ -164,7 +166,7 @@ def spoilt_ipv4(ip):
     if ip[0] >> 4 != 4:
         return "bad_ip"
     if ip[9] != 17:
-        return "slow_path"
+        return "slow_path" if ip[9] == 1 else "ip_protocol"
     if ip[0] != 0x45:
         return "bad_ip"
     if int.from_bytes(ip[6:8], "big") & 0x3FFF:
@@ -173,11 +175,15 @@ def spoilt_ipv4(ip):
     return "bad_ip" if total < 20 or total > len(ip) else None
 
 
+EXTENSIONS = (0, 43, 50, 51, 60, 135, 139, 140)
+
+
 def spoilt_ipv6(ip):
     if ip[0] >> 4 != 6:
         return "bad_ip"
     if ip[6] != 17:
-        return "fragment" if ip[6] == 44 else "slow_path"
+        return {44: "fragment", 58: "slow_path"}.get(
+            ip[6], "ipv6_extension" if ip[6] in EXTENSIONS else "ip_protocol")
     return "bad_ip" if int.from_bytes(ip[4:6], "big") > len(ip) - 40 else None
 
 

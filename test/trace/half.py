@@ -13,6 +13,7 @@ RNR_US = (655360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960, 128
           5120, 7680, 10240, 15360, 20480, 30720, 40960, 61440, 81920, 122880, 163840, 245760,
           327680, 491520)
 MTUS = (256, 512, 1024, 2048, 4096)
+PROBE_NS = 100_000  # the least silence before a probe (lib/qp/loss.h)
 OPENS = {0: "SEND", 6: "WRITE"}                        # FIRST
 CONTINUES = {1: "SEND", 2: "SEND", 3: "SEND", 22: "SEND", 7: "WRITE", 8: "WRITE", 9: "WRITE"}
 CLOSES = {2, 3, 22, 8, 9}
@@ -45,7 +46,8 @@ class Half:
         self.acked = None         # highest PSN in an ACK
         self.message = None       # (kind, length left or None) of an unfinished message
         self.rnr = {}             # PSN -> (time, frame) of an RNR NAK not yet heeded
-        self.seq_naks = set()
+        self.seq_naks = {}        # PSN -> the furthest that had come when it was NAKed
+        self.furthest = 0         # PSN that has come
         self.fatal = None
         self.wanted = {}          # PSN -> request with AckReq, not yet answered
         self.atomics = {}
@@ -106,9 +108,13 @@ class Half:
             self.rnr_kept(f, psn)
         elif any(psn <= nak for nak in self.naked):
             self.naked = {nak for nak in self.naked if nak < psn}
-        elif silent < self.timeout_ns and not first_missing:
-            self.report(f, "REQ-05-rewind", "a NAK, RNR NAK or time-out before this PSN",
+        elif silent < self.timeout_ns and not first_missing and not self.probe(f, psn):
+            self.report(f, "REQ-05-rewind", "a NAK, RNR NAK, probe or time-out before this PSN",
                         f"{f.psn} after {silent // 1000} us")
+
+    def probe(self, f, psn):
+        """Progress is no measure: a frame may be in the capture and not yet be known to the sender."""
+        return psn in self.sent and f.time - self.sent[psn].time >= PROBE_NS
 
     def went_on(self, psn):
         """
@@ -162,6 +168,7 @@ class Half:
 
     def arrives(self, f, psn, span):
         """What a responder that gets this does, where nothing is lost behind the capture."""
+        self.second_pass(psn)
         if psn == self.epsn:
             self.epsn, self.waits = psn + span, False
         elif psn > self.epsn:
@@ -170,6 +177,13 @@ class Half:
                 self.gaps.add(self.epsn)
         else:
             self.counts["duplicate_requests"] += 1
+
+    def second_pass(self, psn):
+        """A packet comes that had come, or been passed, when a gap before it was NAKed: the sender has
+        gone back, and the gap may be NAKed again."""
+        for nak in [p for p, furthest in self.seq_naks.items() if p < psn <= furthest]:
+            del self.seq_naks[nak]
+        self.furthest = max(self.furthest, psn)
 
     # --- responses ---
 
@@ -248,7 +262,7 @@ class Half:
         if psn in self.seq_naks:
             self.report(f, "NAK-04-once", "one NAK a gap", f.psn)
             return
-        self.seq_naks.add(psn)
+        self.seq_naks[psn] = self.furthest
         self.naked.add(psn)
         self.answered(f, psn - 1)
         self.wanted.clear()

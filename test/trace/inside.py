@@ -19,6 +19,11 @@ class Requester(half.Half):
         self.rnr_until = None     # waiting since an RNR NAK
         self.read_gap = False     # what is missing of a READ was asked for again
         self.deadline = None      # of the ACK timeout
+        self.quiet = 0            # since when nothing has come, and no probe has gone
+        self.least = half.PROBE_NS  # the least of that before the next probe
+        self.gap_psn = 0          # the PSN that showed the gap in a READ's data
+        self.shown = None         # when a response showed that the gap is there a second time
+        self.shown_psn = 0        # .. and its PSN
 
     def request(self, f):
         if self.next is None:
@@ -44,19 +49,30 @@ class Requester(half.Half):
         self.high = max(self.high, self.next)
         if self.deadline is None:
             self.deadline = f.time + self.timeout_ns
+            self.quiet = f.time
 
     def unforeseen(self, f, psn):
-        """Nothing it got made it go here: that must be the timer."""
+        """Nothing it got made it go here, but perhaps a response: else that must be the timer."""
+        probe = False
         if psn != self.una or psn > self.next:
             self.report(f, "REQ-05-psn", f"{self.next & 0xFFFFFF}, or {self.una & 0xFFFFFF} again",
                         f.psn)
-        elif self.rnr_until is not None or self.deadline is None or f.time < self.deadline:
-            self.report(f, "REQ-05-rewind", "a NAK, RNR NAK or time-out before this PSN",
+        elif self.shown is not None and f.time - self.shown < half.PROBE_NS:
+            self.counts["read_response_gaps"] += 1
+            self.gap_psn = self.shown_psn
+        elif self.rnr_until is not None or self.deadline is None or (
+                f.time < self.deadline and f.time - self.quiet < self.least):
+            self.report(f, "REQ-05-rewind", "a NAK, RNR NAK, probe or time-out before this PSN",
                         f"{f.psn}, time-out in {(self.deadline or 0) - f.time} ns")
         else:
-            self.counts["ack_timeouts"] += 1
+            probe = f.time < self.deadline
+            self.counts["sent_probes" if probe else "ack_timeouts"] += 1
             self.read_gap = False
-        self.rewind()
+        self.shown = None
+        if probe:  # which leaves the ACK timeout alone
+            self.least, self.quiet = 2 * self.least, f.time
+        else:
+            self.rewind()
         self.next = psn
 
     def span(self, f, psn):
@@ -84,6 +100,7 @@ class Requester(half.Half):
         for psn in range(was, self.una):
             self.sent.pop(psn, None)
         self.read_gap = False
+        self.quiet, self.least, self.shown = time, half.PROBE_NS, None
         if self.next < self.una:
             self.rewind()
         if self.rnr_until is None:
@@ -104,7 +121,7 @@ class Requester(half.Half):
         if kind == 3 and f.syndrome & 31 == 0:
             self.sequence_nak()
         elif self.una != upto:
-            self.gap()
+            self.gap(f, psn, not ack)
         elif kind == 1:
             self.rnr_wait(f)
         elif kind == 3:
@@ -115,6 +132,7 @@ class Requester(half.Half):
     def sequence_nak(self):
         if self.rnr_until is None:
             self.counts["seq_naks"] += 1
+            self.least, self.shown = half.PROBE_NS, None
             self.rewind()
 
     def rnr_wait(self, f):
@@ -123,11 +141,18 @@ class Requester(half.Half):
             self.rnr_until = f.time + half.RNR_US[f.syndrome & 31] * 1000
             self.rewind()
 
-    def gap(self):
-        if not self.read_gap and self.rnr_until is None:
+    def gap(self, f, psn, data):
+        if self.rnr_until is not None:
+            return
+        if not self.read_gap:
             self.counts["read_response_gaps"] += 1
             self.rewind()
             self.read_gap = True
+            self.gap_psn, self.shown = psn, None
+        elif data and psn <= self.gap_psn and self.next != self.una and self.shown is None:
+            # asked for once more if that was a round trip ago, which only the sender knows
+            self.shown = f.time
+            self.shown_psn = psn
 
     def fetched(self, f, psn):
         """The data of una has come."""
@@ -159,6 +184,7 @@ class Responder(half.Half):
     def request(self, f):
         psn = near(f.psn, self.epsn)
         span = 1
+        self.second_pass(psn)
         if psn <= self.epsn:
             span = self.span(f, psn)
             self.sent[psn] = f
@@ -238,6 +264,6 @@ class Responder(half.Half):
         if psn in self.seq_naks:
             self.report(f, "NAK-04-once", "one NAK a gap", f.psn)
             return
-        self.seq_naks.add(psn)
+        self.seq_naks[psn] = self.furthest
         self.answered(f, psn - 1)
         self.wanted.clear()

@@ -152,7 +152,7 @@ SPOILT = [
     ("REQ-04-same", True, "rc_loss_middle", lambda c, i: c.bits(i, 12, 1), ("WRITE_MIDDLE", -1)),
     ("REQ-05-psn", False, "rc_ack_coalescing", lambda c, i, ack: c.psn(i, 1).psn(ack, 1),
      ("WRITE_ONLY", -1), ("ACK", -1)),
-    ("REQ-05-rewind", True, "rc_loss_only", lambda c, i: c.follow(i, MS // 10), ("WRITE_ONLY", -1)),
+    ("REQ-05-rewind", True, "rc_loss_only", lambda c, i: c.follow(i, MS // 20), ("WRITE_ONLY", -1)),
     ("REQ-06-rnr", False, "rc_rnr", lambda c, i: c.shift(i, -5 * MS), ("SEND_ONLY", 1)),
     ("REQ-08-reread", True, "rc_loss_read_resp", lambda c, i: c.bits(i, 18, 4), ("READ_REQ", 1)),
     ("RSP-01-read-psn", False, "rc_read_psn_wrap", lambda c, i: c.drop(i), ("RESP_MIDDLE", 0)),

@@ -77,12 +77,15 @@ REQUESTER = [
     ("send4", 10 * US, True, "SEND_ONLY", 104, b"", DATA[:8]),
     ("add3", 0, True, "FETCH_ADD", 105, ADD, b""),
     ("ack2", US, False, "ACK", 104, aeth(), b""),
-    ("again", TIMEOUT, True, "FETCH_ADD", 105, ADD, b""),
+    ("probe", 150 * US, True, "FETCH_ADD", 105, ADD, b""),        # which moves no time-out
+    ("probe2", 200 * US, True, "FETCH_ADD", 105, ADD, b""),
+    ("again", TIMEOUT - 350 * US, True, "FETCH_ADD", 105, ADD, b""),
     ("brought", US, False, "ATOMIC_ACK", 105, BROUGHT, b""),
     ("stale", 0, False, "ACK", 101, aeth(), b""),
     ("new", 0, True, "SEND_ONLY", 106, b"", DATA[:8]),
 ]
-REQUESTER_COUNTS = {"tx_roce": 14, "rx_roce": 11, "retransmitted_packets": 8, "ack_timeouts": 1,
+REQUESTER_COUNTS = {"tx_roce": 16, "rx_roce": 11, "retransmitted_packets": 10, "ack_timeouts": 1,
+                    "sent_probes": 2,
                     "rcvd_seq_naks": 1, "rcvd_rnr_naks": 1, "read_response_gaps": 1,
                     "stale_responses": 1, "rcvd_fatal_naks": 0}
 RESPONDER = [
@@ -92,6 +95,8 @@ RESPONDER = [
     ("early", US, False, "SEND_ONLY", 503, b"", DATA[:8]),
     ("nak", 0, True, "ACK", 502, aeth(0x60), b""),
     ("early2", US, False, "SEND_ONLY", 504, b"", DATA[:8]),
+    ("early again", US, False, "SEND_ONLY", 503, b"", DATA[:8]),  # and 502 is missing again
+    ("nak again", 0, True, "ACK", 502, aeth(0x60), b""),
     ("missed", US, False, "SEND_ONLY", 502, b"", DATA[:8]),
     ("behind", 0, False, "SEND_ONLY", 503, b"", DATA[:8]),
     ("ack2", 0, True, "ACK", 503, aeth(), b""),
@@ -111,8 +116,8 @@ RESPONDER = [
     ("add twice", US, False, "FETCH_ADD", 507, ADD, b""),
     ("brought again", 0, True, "ATOMIC_ACK", 507, BROUGHT, b""),
 ]
-RESPONDER_COUNTS = {"tx_roce": 10, "rx_roce": 14, "duplicate_requests": 3,
-                    "out_of_sequence_requests": 3, "sent_acks": 3, "sent_seq_naks": 1,
+RESPONDER_COUNTS = {"tx_roce": 11, "rx_roce": 15, "duplicate_requests": 3,
+                    "out_of_sequence_requests": 4, "sent_acks": 3, "sent_seq_naks": 2,
                     "sent_rnr_naks": 1, "sent_fatal_naks": 0, "sent_read_responses": 3}
 ASKS = {"last", "send", "missed", "behind", "now", "add", "new"}  # with AckReq
 
@@ -171,8 +176,9 @@ SPOILT = [
     ("REQ-05-psn", put(REQUESTER, "new", psn=104)),
     # it goes further back than to the first that is not acknowledged
     ("REQ-05-psn", put(REQUESTER, "again", psn=103, role="READ_REQ", rest=reth(1024, MTU))),
-    # sooner than the time-out
-    ("REQ-05-rewind", put(REQUESTER, "again", wait=TIMEOUT - US)),
+    # sooner than a probe may be sent, and than twice as long after it
+    ("REQ-05-rewind", put(REQUESTER, "probe", wait=99 * US)),
+    ("REQ-05-rewind", put(REQUESTER, "probe2", wait=199 * US)),
     # no NAK, and no missing response, made it
     ("REQ-05-rewind", without(REQUESTER, "nak")),
     ("REQ-05-rewind", without(REQUESTER, "past", "past2")),
@@ -182,7 +188,7 @@ SPOILT = [
     ("REQ-08-reread", put(REQUESTER, "reread", rest=reth(1024))),
     # data in answer to a SEND
     ("REQ-09-kind",
-     put(REQUESTER, "ack2", role="RESP_ONLY", payload=DATA)[:at(REQUESTER, "again")]),
+     put(REQUESTER, "ack2", role="RESP_ONLY", payload=DATA)[:at(REQUESTER, "probe")]),
     ("WIRE-01-sequence", put(REQUESTER, "new", role="SEND_LAST")),
     # not the ePSN; nothing came behind it; a second time
     ("NAK-04-psn", put(RESPONDER, "nak", psn=501)),
@@ -231,12 +237,12 @@ def test_unclear_starts():
     """The first PSN that is expected is told by what came, or by the NAK of what did not."""
     checker = checked([RESPONDER[1], *RESPONDER])
     case("the second frame came first", not checker.violations and
-         checker.counts["device"]["out_of_sequence_requests"] == 4, checker.violations)
+         checker.counts["device"]["out_of_sequence_requests"] == 5, checker.violations)
     rows = [(*RESPONDER[1][:1], 0, *RESPONDER[1][2:]),
             ("missing", 0, True, "ACK", 500, aeth(0x60), b""), *RESPONDER]
     checker = checked(rows)
     case("the first frame was lost", not checker.violations and
-         checker.counts["device"]["out_of_sequence_requests"] == 4, checker.violations)
+         checker.counts["device"]["out_of_sequence_requests"] == 5, checker.violations)
 
 
 INTERRUPTED = [  # the end of one READ is asked for again while the next is answered
@@ -259,7 +265,8 @@ def test_interrupted_read():
 
 
 def stats(counts, **more):
-    drops = {name: counts[name] + more.get(name, 0) for name in (*check.SPOILT, *check.NO_QP)}
+    drops = {name: counts.get(name, 0) + more.get(name, 0)
+             for name in (*check.SPOILT, *check.NO_QP, *check.REFUSED)}
     names = {*check.INSIDE_SENT, *check.INSIDE_GOT, *check.INSIDE_PORT}
     return {"stats": [{"device": "d", "total": {n: counts[n] + more.get(n, 0) for n in names}}],
             "drops": [{"device": "d", "total": drops}]}
@@ -295,7 +302,8 @@ def test_spoilt():
     udp, bth = 34, 42
     for why, data in ((None, frame(False, "ACK", 1, aeth())), ("bad_ip", spoil(14, 5)),
                       ("bad_ip", spoil(30, 0)), ("fragment", spoil(20, 5)),
-                      ("slow_path", spoil(23, 0)), ("slow_path", spoil(udp + 3, 1)),
+                      ("ip_protocol", spoil(23, 0)), ("udp_port", spoil(udp + 3, 1)),
+                      ("slow_path", spoil(23, 4)), ("ethertype", spoil(12, 6)),
                       ("bad_udp_length", spoil(udp + 5, 0)), ("bad_tver", spoil(bth + 1, 0)),
                       ("runt", spoil(bth, 4)), ("bad_icrc", spoil(bth, 7)),
                       ("bad_icrc", spoil(bth + 11, 0)), ("bad_icrc", spoil(-1, 0)),

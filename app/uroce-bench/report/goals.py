@@ -74,6 +74,7 @@ TCP = "versus kernel TCP, each on its natural link, same two cores"
 UCX = "UCX over rc on uroce versus UCX over tcp"
 RXE = "versus rxe in the same guest, same veth"
 QPS = "1 to 4096 QPs"
+LOSS = "one QP, WRITE 64 KiB, frames lost either way"
 IDLE = "idle daemon with `adaptive`"
 
 GOALS = (
@@ -101,6 +102,8 @@ GOALS = (
     Goal("64 B, least of the counts", QPS, "qps64", "M/s", ">=", 0.8, of="best"),
     Goal("4 KiB, least of the counts", QPS, "qps4k", "M/s", ">=", 0.8, of="best"),
     Goal("memory of a QP, depth 128", QPS, "qp-memory", "KiB", "<=", 1, 16),
+    Goal("1 % lost", LOSS, "loss", "Gb/s", ">=", 0.4, of="lossless"),
+    Goal("5 % lost", LOSS, "loss", "Gb/s", ">=", 0.1, of="lossless"),
     Goal("processor time", IDLE, "idle", "% of a core", "<=", 1, 2),
     Goal("first message after idle", IDLE, "wake", "us", "<=", 1, 100),
 )

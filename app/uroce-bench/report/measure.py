@@ -165,6 +165,18 @@ def qp_memory(plan):
                                                 note="daemon and client, every queue used")}
 
 
+def loss(plan):
+    """Goodput with a share of all frames lost, beside that without loss, in turn."""
+    def one(percent):
+        doc = machine.run_bench("client", "--size", 65536, "--depth", 64, "--loss", percent,
+                                "--runs", 3 if plan.quick else 5)
+        return _runs(doc, lambda cell: Sample(
+            cell("goodput"), cell("lossless"), f"lossless {cell('lossless'):.3g} Gb/s; {cell('resent'):.0f} packets "
+            f"sent again, {cell('probes'):.0f} probes, {cell('timeouts'):.0f} ACK timeouts, "
+            f"{cell('exhausted'):.0f} QPs without retries left"))
+    return {"1 % lost": one(1), "5 % lost": one(5)}
+
+
 def idle(plan):
     doc = machine.run_bench("client", "--measure", "idle", "--idle", "adaptive", "--runs", 1, "--no-probe")
     bare = _cell(doc, "bare_sleeper")["median"]
@@ -201,6 +213,7 @@ GROUPS = {
     "qps64": qps64,
     "qps4k": qps4k,
     "qp-memory": qp_memory,
+    "loss": loss,
     "idle": idle,
     "wake": wake,
 }

@@ -25,14 +25,14 @@ change_freeze(struct mesh_node *n, const struct mesh_area *a)
 static void
 change_rereg(struct mesh_node *n, struct mesh_area *a, uint32_t how)
 {
-	mr_table_del(&n->mrs, &a->mr);
+	mr_table_hide(&n->mrs, &a->mr);
 	if (how == 0)
 		a->mr.access &= ~(uint32_t)MEM_REMOTE_WRITE;
 	else if (how == 1)
 		a->mr.iova ^= 1ull << 40;
 	else
 		a->mr.pd = 98;
-	mr_table_restore(&n->mrs, &a->mr);
+	mr_table_show(&n->mrs, &a->mr);
 	a->gone = true;
 }
 
@@ -101,7 +101,7 @@ mesh_windows_renew(struct mesh_side *side)
 		w->mr.pd = 1;
 		w->mr.kind = i == 0 ? MR_WINDOW_2 : MR_WINDOW_1;
 		w->off = side->wins.off + i * MESH_SLOTS * MESH_WIN_LEN;
-		if (mr_table_add(&n->mrs, &w->mr, (uint32_t)sim_rand(&side->m->load)) != 0)
+		if (sim_key_add(&n->mrs, &w->mr, &side->m->load) != 0)
 			mesh_fail(side->m, "simulator: no slot for a window");
 		w->key = w->mr.key;
 	}

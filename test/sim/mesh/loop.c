@@ -48,6 +48,8 @@ loop_frames(struct mesh_worker *w, struct rte_mbuf **from, uint32_t *count)
 		mesh_arriving(w, frame);
 		if (frame->hash.usr == QP_TX_LOOPBACK)
 			engine_rx_loopback(&w->eng, n->m->now_ns, n->dev, &frame, 1);
+		else if (frame->hash.usr == ENGINE_RX_EXTRA)
+			engine_rx_extra(&w->eng, n->m->now_ns, n->dev, frame);
 		else
 			engine_rx(&w->eng, n->m->now_ns, n->dev, &frame, 1);
 		mesh_taken(w);
@@ -139,10 +141,11 @@ ops_set_timer(void *ctx, struct qp *qp)
 	loop_at(m, qp->snd.deadline_ns, MESH_EV_TIMER, side->idx);
 }
 
-static void
+static bool
 ops_slow_path(void *ctx, uint16_t dev, struct rte_mbuf *frame)
 {
 	rte_pktmbuf_free(frame);
+	return true;
 }
 
 static void

@@ -30,6 +30,7 @@
 #include <uroce_abi/wqe.h>
 #include "config.h"
 #include "../heap.h"
+#include "../keys.h"
 #include "../prng.h"
 #include "wire/parse.h"
 #include "worker/engine.h"

@@ -399,6 +399,10 @@ mesh_arriving(struct mesh_worker *w, struct rte_mbuf *frame)
 	    wire_parse(p, frame->data_len, &pkt) != WIRE_OK)
 		return; /* of bad form: perhaps the owner's to answer, in any case not taken */
 	w->expected = 0;
+	if ((pkt.vlan_tci & WIRE_VID_MASK) != 0 ||
+	    ((p[0] & 1) &&
+	     ((pkt.opcode & WIRE_SVC_MASK) != WIRE_SVC_UD || !wire_dst_is_group(&pkt))))
+		return; /* another VLAN, or a group's MAC on what is no group's */
 	if (pkt.qpn != WIRE_MULTICAST_QPN && (pkt.qpn & (n->m->cfg.workers - 1)) != w->idx) {
 		w->expected = 1; /* as it is, good or bad */
 		return;

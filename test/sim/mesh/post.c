@@ -326,7 +326,7 @@ plan_fault(struct mesh_side *side, struct mesh_op *op)
 		op->opcode = UROCE_WR_SEND_INV;
 		op->imm = side->peer->slots.mr.key;
 	} else if (op->fault == MESH_BAD_RKEY) {
-		op->rkey ^= 1u << sim_below(r, MR_VARY_BITS);
+		op->rkey ^= 1u << sim_below(r, SIM_KEY_LOW_BITS);
 	} else if (op->fault == MESH_BAD_RRANGE) {
 		op->va = op->rkey == side->peer->slots.mr.key
 				 ? side->peer->slots.mr.iova + side->peer->slots.len - op->len + 1
@@ -383,7 +383,7 @@ post_sges(struct mesh *m, const struct mesh_area *a, uint32_t off, uint32_t len,
 		len -= sge.length;
 		if (spoil && sge.length != 0) {
 			if (fault == MESH_BAD_LKEY && !a->gone)
-				sge.lkey ^= 1u << sim_below(r, MR_VARY_BITS);
+				sge.lkey ^= 1u << sim_below(r, SIM_KEY_LOW_BITS);
 			if (fault == MESH_BAD_RANGE)
 				sge.addr = a->mr.iova + a->mr.len - sge.length + 1;
 			spoil = false;

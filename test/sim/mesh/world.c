@@ -43,7 +43,7 @@ mesh_area_show(struct mesh_node *n, struct mesh_area *a)
 	a->mr.host = sim_chance(&m->load, m->cfg.copy_mr) ? NULL : n->mem + a->off;
 	a->gone = false;
 	a->shown = true;
-	if (mr_table_add(&n->mrs, &a->mr, (uint32_t)sim_rand(&m->load)) != 0)
+	if (sim_key_add(&n->mrs, &a->mr, &m->load) != 0)
 		mesh_fail(m, "simulator: no slot for a region");
 }
 
@@ -195,7 +195,7 @@ world_node(struct mesh *m, uint32_t idx)
 	n->gid[0][12] = 10;
 	n->gid[1][0] = 0xfd;
 	n->gid[0][15] = n->gid[1][15] = (uint8_t)(idx + 1);
-	if (mr_table_init(&n->mrs, 512) != 0 || qp_table_init(&n->qps, 256) != 0)
+	if (mr_table_init(&n->mrs, 1024) != 0 || qp_table_init(&n->qps, 256) != 0)
 		abort();
 	for (i = 0; i < m->cfg.workers; i++) {
 		struct mesh_worker *w = &n->worker[i];

@@ -93,15 +93,22 @@ recv_post(struct conn *c, uint64_t id, uint32_t off, uint32_t len)
 }
 
 void
-srq_post(struct bench_srq *s, uint64_t id, uint32_t off, uint32_t len)
+srq_post_sges(struct bench_srq *s, uint64_t id, const struct uroce_sge *sge, uint32_t n)
 {
-	struct uroce_recv_wqe w = {.wr_id = id, .num_sge = 1};
-	struct uroce_sge sge = {.addr = LOCAL_VA + off, .length = len, .lkey = s->mem->mr.key};
+	struct uroce_recv_wqe w = {.wr_id = id, .num_sge = n};
 	uint8_t *slot = slot_of(&s->ring, s->ring.prod++);
 
 	memcpy(slot, &w, sizeof(w));
-	memcpy(slot + sizeof(w), &sge, sizeof(sge));
+	memcpy(slot + sizeof(w), sge, n * sizeof(*sge));
 	__atomic_store_n(&s->ring.hdr->prod, s->ring.prod, __ATOMIC_RELEASE);
+}
+
+void
+srq_post(struct bench_srq *s, uint64_t id, uint32_t off, uint32_t len)
+{
+	struct uroce_sge sge = {.addr = LOCAL_VA + off, .length = len, .lkey = s->mem->mr.key};
+
+	srq_post_sges(s, id, &sge, 1);
 }
 
 bool

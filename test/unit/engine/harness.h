@@ -35,6 +35,7 @@ struct bench_region {
 	struct mr mr;
 	uint8_t *bytes; /* exactly mr.len of them, so that a sanitizer sees the end */
 	uint32_t good;  /* with by_ops: how many copies from now on do not fail */
+	int error;      /* with by_ops: how the others fail; -EFAULT */
 };
 
 struct bench_cq {
@@ -105,6 +106,7 @@ struct bench {
 	uint32_t nconns;
 	struct bench_region *region[4 * BENCH_CONNS];
 	uint32_t nregions;
+	uint32_t nkeys; /* given out so far */
 	struct bench_event event[BENCH_EVENTS];
 	uint32_t nevents, events_seen;
 	struct rte_mbuf *frame[BENCH_FRAMES]; /* emitted and not looked at yet */
@@ -126,6 +128,8 @@ int conn_modify(struct conn *c, uint32_t mask, const struct uroce_qp_attr *attr)
 int conn_to(struct conn *c, enum qp_state state); /* QP_STATE alone */
 
 /* Register len fresh bytes at iova. */
+/* A key that no other entry of b's table has. */
+uint32_t bench_key(struct bench *b);
 struct bench_region *region_add(struct bench *b, uint32_t pd, uint64_t iova, uint64_t len,
 				uint32_t access);
 /* From now on the region is reached by copies, and fails after so many good ones. */
@@ -134,6 +138,8 @@ void region_drop(struct bench *b, struct bench_region *r); /* dereg: its key is 
 
 /* Run the engine until it is idle. */
 void bench_run(struct bench *b);
+/* Run the engine once: an answer of more than a turn is half sent. */
+void bench_run_once(struct bench *b);
 /* Let ns pass; what is due on the way happens at its own time. */
 void bench_pass(struct bench *b, uint64_t ns);
 
@@ -158,8 +164,11 @@ void recv_post(struct conn *c, uint64_t id, uint32_t off, uint32_t len);
 void recv_post_sges(struct conn *c, uint64_t id, const struct uroce_sge *sge, uint32_t n);
 /* An SRQ of entries WQEs with one SGE each, for QPs of conn_rc's protection domain. */
 struct bench_srq *srq_open(struct bench *b, uint32_t entries);
+/* The same with max_sge SGEs a WQE and in the protection domain pd. */
+struct bench_srq *srq_open_in(struct bench *b, uint32_t entries, uint32_t max_sge, uint32_t pd);
 void srq_close(struct bench_srq *s);
 void srq_post(struct bench_srq *s, uint64_t id, uint32_t off, uint32_t len);
+void srq_post_sges(struct bench_srq *s, uint64_t id, const struct uroce_sge *sge, uint32_t n);
 bool cqe_poll(struct bench_cq *cq, struct uroce_cqe *cqe);
 
 /* The peer. f.psn, f.opcode and the like by the caller; payload is bench_bytes + off, len of it. */

@@ -95,6 +95,43 @@ test_REQ_07_reserved_syndromes_are_dropped(void **state)
 	state_expect(c, QP_RTS);
 }
 
+/* Data that comes with a NAK's syndrome, or a reserved one, is not the answer. */
+static void
+test_REQ_09_data_without_an_ack_syndrome_is_dropped(void **state)
+{
+	static const uint8_t op[] = {WIRE_OP_READ_RESP_ONLY, WIRE_OP_READ_RESP_FIRST,
+				     WIRE_OP_READ_RESP_LAST, WIRE_OP_ATOMIC_ACK};
+	uint32_t i, syn, n = 0;
+
+	for (i = 0; i < sizeof(op); i++) {
+		struct conn *c = next_conn(state);
+		bool only = i == 0, atomic = op[i] == WIRE_OP_ATOMIC_ACK;
+		uint32_t len = atomic ? 8 : only ? 8 : 2 * MTU;
+		uint32_t psn = op[i] == WIRE_OP_READ_RESP_LAST ? SQ + 1 : SQ;
+		struct wire_fields f = {.opcode = op[i], .psn = psn};
+
+		client_does(c, 1, atomic ? UROCE_WR_ATOMIC_FETCH_ADD : UROCE_WR_RDMA_READ, len);
+		assert_int_equal(pkt_count(c), 1);
+		memset(c->local->bytes, 0, 2 * MTU);
+		if (psn != SQ)
+			peer_read_resp(c, WIRE_OP_READ_RESP_FIRST, SQ, 0, MTU);
+		for (syn = WIRE_SYN_RNR; syn < 256; syn++, n++) {
+			f.syndrome = (uint8_t)syn;
+			peer_put(c, f, 0, atomic ? 0 : only ? 8 : MTU);
+		}
+		cqe_none(c);
+		state_expect(c, QP_RTS);
+		assert_int_equal(DROPS(c, STALE_RESP), n);
+		assert_int_equal(c->local->bytes[psn == SQ ? 0 : MTU], 0);
+		/* The proper one completes it. */
+		f.syndrome = ACK_SYN;
+		peer_put(c, f, 0, atomic ? 0 : only ? 8 : MTU);
+		if (op[i] == WIRE_OP_READ_RESP_FIRST)
+			peer_read_resp(c, WIRE_OP_READ_RESP_LAST, SQ + 1, 0, MTU);
+		send_cqe(c, 1, QP_WC_SUCCESS);
+	}
+}
+
 /* After a rewind, the answer to what was sent before it may come: nothing is sent twice for it. */
 static void
 test_REQ_07_an_ack_overtakes_a_rewind(void **state)
@@ -337,6 +374,7 @@ main(void)
 		bench_test(test_REQ_07_a_read_response_acknowledges_what_is_before_it),
 		bench_test(test_REQ_07_ghosts_and_stale_responses_are_dropped),
 		bench_test(test_REQ_07_reserved_syndromes_are_dropped),
+		bench_test(test_REQ_09_data_without_an_ack_syndrome_is_dropped),
 		bench_test(test_REQ_07_an_ack_overtakes_a_rewind),
 		bench_test(test_REQ_07_an_ack_of_unsignaled_overtakes_a_rewind),
 		bench_test(test_REQ_07_any_credit_count_is_an_ack),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Atomics, both sides (REQ-02, REQ-03, RSP-01, RSP-03, NAK-06, NAK-07, EVT-03). */
+#include <errno.h>
 #include <string.h>
 #include "harness.h"
 
@@ -208,6 +209,27 @@ test_REQ_08_lost_atomic_answer(void **state)
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
 }
 
+/* Memory that is reached by copying, and is gone: its owner fails, its dead owner says nothing. */
+static void
+test_NAK_08_atomic_on_memory_that_fails(void **state)
+{
+	struct conn *c = conn_atomic(state);
+
+	region_by_ops(c->remote, 0);
+	peer_atomic(c, WIRE_OP_FETCH_ADD, RQ, REMOTE_VA, 5, 0);
+	answer_expect(c, RQ, NAK_SYN(REM_OP));
+	event_expect(c->b, QP_EVENT_QP_FATAL);
+	state_expect(c, QP_ERR);
+
+	c = conn_atomic(state);
+	region_by_ops(c->remote, 0);
+	c->remote->error = -ESRCH;
+	peer_atomic(c, WIRE_OP_CMP_SWAP, RQ, REMOTE_VA, 5, 0);
+	pkt_none(c);
+	event_none(c->b);
+	state_expect(c, QP_ERR);
+}
+
 int
 main(void)
 {
@@ -220,6 +242,7 @@ main(void)
 		bench_test(test_REQ_03_atomic_requests),
 		bench_test(test_CQE_02_atomic_of_another_length),
 		bench_test(test_REQ_08_lost_atomic_answer),
+		bench_test(test_NAK_08_atomic_on_memory_that_fails),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -179,7 +179,10 @@ check_addresses(void **state, bool v6)
 		/* An address of the other family is another frame altogether; below. */
 		wire_tmpl_init(&v.c->peer, &spoilt, BENCH_QPN, 0xffff);
 		frame_rx(v.c->b, frame, good_frame(v.c, frame));
-		expect_dropped(&v, OBS_DROP_BAD_GID);
+		expect_dropped(&v, v6 ? (spoilt.dgid[0] == 0xff ? OBS_DROP_BAD_MULTICAST
+								: OBS_DROP_BAD_GID)
+				      : (spoilt.dgid[12] >= 224 ? OBS_DROP_BAD_MULTICAST
+								: OBS_DROP_BAD_GID));
 	}
 	wire_tmpl_init(&v.c->peer, &v.c->peer_path, BENCH_QPN, 0xffff);
 	expect_taken(&v);
@@ -378,14 +381,155 @@ test_drop_nothing_that_is_not_roce(void **state)
 	good_frame(v.c, frame);
 	frame[23] = 1; /* ICMP */
 	frame_rx(v.c->b, frame, len);
-	good_frame(v.c, frame);
-	frame[37] ^= 1; /* another UDP port */
-	frame_rx(v.c->b, frame, len);
-	assert_int_equal(v.c->b->slow, 3);
-	assert_int_equal(OBS(v.c, SLOW_PATH), 3);
+	assert_int_equal(v.c->b->slow, 2);
+	assert_int_equal(OBS(v.c, SLOW_PATH), 2);
 	for (i = 0; i < OBS_NDROPS; i++)
 		assert_int_equal(v.c->b->obs.drop[i], 0);
 	expect_taken(&v);
+}
+
+/* Neither RoCE nor anything that the slow path would answer. */
+static void
+test_drop_nobodys_frames(void **state)
+{
+	static const struct {
+		enum obs_drop why;
+		bool v6;
+		uint8_t at, to;
+	} rows[] = {
+		{OBS_DROP_ETHERTYPE, false, 13, 0x08}, /* Wake on LAN's neighbour */
+		{OBS_DROP_BAD_VLAN, false, 12, 0x88},  /* 0x8800; see below */
+		{OBS_DROP_IP_PROTOCOL, false, 23, 6},  /* TCP */
+		{OBS_DROP_IP_PROTOCOL, true, 20, 6},
+		{OBS_DROP_IPV6_EXTENSION, true, 20, 0},  /* hop by hop */
+		{OBS_DROP_IPV6_EXTENSION, true, 20, 43}, /* routing */
+		{OBS_DROP_IPV6_EXTENSION, true, 20, 60}, /* destination options */
+		{OBS_DROP_FRAGMENT, true, 20, 44},
+		{OBS_DROP_UDP_PORT, false, 37, 0xb6},
+		{OBS_DROP_UDP_PORT, true, 57, 0xb6},
+	};
+	uint8_t frame[MAX_FRAME];
+
+	for (uint32_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct victim v = victim_open(state, rows[i].v6);
+		uint32_t len = good_frame(v.c, frame);
+
+		frame[rows[i].at] = rows[i].to;
+		if (rows[i].why == OBS_DROP_BAD_VLAN)
+			frame[13] = 0xa8; /* 802.1ad */
+		frame_rx(v.c->b, frame, len);
+		expect_dropped(&v, rows[i].why);
+		assert_int_equal(v.c->b->slow, 0);
+		bench_teardown(state);
+		bench_setup(state);
+	}
+}
+
+/* The good frame with a tag of this TPID and TCI in front of what is there; its new length. */
+static uint32_t
+tagged(uint8_t *frame, uint32_t len, uint16_t tpid, uint16_t tci)
+{
+	memmove(frame + 16, frame + 12, len - 12);
+	frame[12] = (uint8_t)(tpid >> 8);
+	frame[13] = (uint8_t)tpid;
+	frame[14] = (uint8_t)(tci >> 8);
+	frame[15] = (uint8_t)tci;
+	return len + 4;
+}
+
+/* Which tags a device takes: RoCE and, with the same tags, ARP. */
+static void
+test_WIRE_02_vlan_of_the_device(void **state)
+{
+	static const struct {
+		uint16_t vid;   /* of the device */
+		int tci;        /* of the frame; -1: no tag */
+		uint16_t outer; /* TPID of one more tag, or 0 */
+		bool good;
+	} rows[] = {
+		{0, -1, 0, true},          {0, 0x0000, 0, true},      {0, 0x6000, 0, true},
+		{0, 100, 0, false},        {0, 0xe064, 0, false},     {0, 4095, 0, false},
+		{100, 100, 0, true},       {100, 0xe064, 0, true},    {100, -1, 0, false},
+		{100, 0, 0, false},        {100, 0xe000, 0, false},   {100, 200, 0, false},
+		{100, 4095, 0, false},     {0, -1, 0x8100, true},     {0, 0, 0x8100, false},
+		{100, 100, 0x8100, false}, {100, 100, 0x88a8, false}, {0, -1, 0x88a8, false},
+	};
+	uint8_t frame[MAX_FRAME + 8];
+
+	for (uint32_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct victim v = victim_open(state, false);
+		uint32_t len = good_frame(v.c, frame);
+
+		if (rows[i].tci >= 0)
+			len = tagged(frame, len, 0x8100, (uint16_t)rows[i].tci);
+		if (rows[i].outer != 0)
+			len = tagged(frame, len, rows[i].outer, rows[i].vid);
+		engine_set_vlan(&v.c->b->engine, BENCH_DEV, rows[i].vid);
+		frame_rx(v.c->b, frame, len);
+		if (rows[i].good) {
+			ack_expect(v.c, RQ);
+		} else {
+			expect_dropped(&v, OBS_DROP_BAD_VLAN);
+		}
+		/* ARP */
+		v.c->b->obs.drop[OBS_DROP_BAD_VLAN] = 0;
+		frame[12 + 4 * (rows[i].tci >= 0) + 4 * (rows[i].outer != 0)] = 0x08;
+		frame[13 + 4 * (rows[i].tci >= 0) + 4 * (rows[i].outer != 0)] = 0x06;
+		frame_rx(v.c->b, frame, len);
+		bench_run(v.c->b);
+		assert_int_equal(v.c->b->slow, rows[i].good);
+		assert_int_equal(DROPS(v.c, BAD_VLAN), !rows[i].good);
+		bench_teardown(state);
+		bench_setup(state);
+	}
+}
+
+/* A frame to all, or to a group, that names a connected QP's own address. */
+static void
+test_WIRE_10_connected_qp_has_no_group(void **state)
+{
+	static const uint8_t macs[][6] = {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
+					  {0x01, 0, 0x5e, 1, 2, 3},
+					  {0x33, 0x33, 0, 0, 0, 1}};
+	uint8_t frame[MAX_FRAME];
+
+	for (uint32_t i = 0; i < 3; i++) {
+		struct victim v = victim_open(state, false);
+		uint32_t len = good_frame(v.c, frame);
+
+		memcpy(frame, macs[i], 6);
+		frame_rx(v.c->b, frame, len);
+		expect_dropped(&v, OBS_DROP_BAD_MULTICAST);
+		/* nor with a group's IP address, to any MAC */
+		frame[30] = 239;
+		frame_seal(v.c, frame, len);
+		frame_rx(v.c->b, frame, len);
+		v.drops += 0;
+		bench_run(v.c->b);
+		assert_int_equal(OBS(v.c, RX_ROCE), 0);
+		bench_teardown(state);
+		bench_setup(state);
+	}
+}
+
+/* Congestion notifications for a connected QP have a count of their own; wrong ones, a reason. */
+static void
+test_drop_cnp_is_counted_as_such(void **state)
+{
+	struct victim v = victim_open(state, false);
+	struct wire_fields f = {.opcode = WIRE_OPCODE_CNP, .becn = true};
+	uint8_t frame[MAX_FRAME];
+	uint32_t len = peer_frame(v.c, f, 0, 0, frame);
+
+	frame_rx(v.c->b, frame, len);
+	expect_dropped(&v, OBS_DROP_CNP);
+	frame[len - 1] ^= 1;
+	frame_rx(v.c->b, frame, len);
+	expect_dropped(&v, OBS_DROP_BAD_ICRC);
+	v.c->peer_path.sgid[15] ^= 1;
+	wire_tmpl_init(&v.c->peer, &v.c->peer_path, BENCH_QPN, 0xffff);
+	frame_rx(v.c->b, frame, peer_frame(v.c, f, 0, 0, frame));
+	expect_dropped(&v, OBS_DROP_BAD_GID);
 }
 
 /* A QPN that another worker owns goes there. */
@@ -419,6 +563,10 @@ main(void)
 		bench_test(test_drop_malformed_frames),
 		bench_test(test_drop_runts),
 		bench_test(test_drop_nothing_that_is_not_roce),
+		bench_test(test_drop_nobodys_frames),
+		bench_test(test_WIRE_02_vlan_of_the_device),
+		bench_test(test_WIRE_10_connected_qp_has_no_group),
+		bench_test(test_drop_cnp_is_counted_as_such),
 		bench_test(test_drop_nothing_of_other_workers),
 	};
 

@@ -5,83 +5,129 @@
 #include <string.h>
 #include "harness.h"
 
+/* A key is what the caller drew, all 32 bits of it; its slot is its top bits. */
 static void
-test_MEM_01_key_is_index_and_varying_part(void **state)
+test_MEM_01_all_bits_of_a_key_are_the_callers(void **state)
 {
-	struct mr a = {.len = 8, .pd = 1}, b = {.len = 8, .pd = 1};
+	static const uint32_t keys[] = {0x20000123, 0x3fffffff, 0x40000000, 0xffffffff, 0x8badf00d};
+	struct mr m[5];
 	struct mr_table t;
+	uint32_t i, bit;
 
-	assert_int_equal(mr_table_init(&t, 8), 0);
-	assert_int_equal(mr_table_add(&t, &a, 0xfffff123), 0);
-	assert_int_equal(mr_table_add(&t, &b, 0x00000456), 0);
-	assert_int_equal(a.key & 0xfff, 0x123);
-	assert_int_equal(b.key & 0xfff, 0x456);
-	assert_int_not_equal(a.key >> 12, b.key >> 12);
-	assert_int_not_equal(a.key >> 12, 0);
-	assert_ptr_equal(mr_lookup(&t, a.key, 1, 0, 8, 0), &a);
-	assert_ptr_equal(mr_lookup(&t, b.key, 1, 0, 8, 0), &b);
+	assert_int_equal(mr_table_init(&t, 16), 0);
+	for (i = 0; i < 5; i++) {
+		m[i] = (struct mr){.len = 8, .pd = 1};
+		assert_int_equal(mr_table_add(&t, &m[i], keys[i]), 0);
+		assert_int_equal(m[i].key, keys[i]);
+	}
+	for (i = 0; i < 5; i++) {
+		assert_ptr_equal(mr_lookup(&t, keys[i], 1, 0, 8, 0), &m[i]);
+		for (bit = 0; bit < 32; bit++)
+			assert_null(mr_lookup(&t, keys[i] ^ 1u << bit, 1, 0, 8, 0));
+	}
 	mr_table_free(&t);
 }
 
-/* Of all keys that there are, one is right. */
+/* Of all keys of all slots, one is right. */
 static void
 test_MEM_01_a_guessed_key_fails(void **state)
 {
 	struct mr a = {.len = 8, .pd = 1};
 	struct mr_table t;
-	uint32_t k, found = 0;
+	uint32_t slot, low, found = 0;
 
 	assert_int_equal(mr_table_init(&t, 8), 0);
-	assert_int_equal(mr_table_add(&t, &a, 0xabc), 0);
-	for (k = 0; k < 16 << 12; k++)
-		found += mr_lookup(&t, k, 1, 0, 8, 0) != NULL;
+	assert_int_equal(mr_table_add(&t, &a, 0x90000abc), 0);
+	for (slot = 0; slot < 8; slot++) {
+		for (low = 0; low < 1 << 20; low++)
+			found += mr_lookup(&t, slot << 29 | low | 1 << 28, 1, 0, 8, 0) != NULL;
+	}
+	assert_null(mr_lookup(&t, UINT32_MAX, 1, 0, 8, 0));
+	assert_null(mr_lookup(&t, 0x80000abc, 1, 0, 8, 0));
 	assert_int_equal(found, 1);
-	assert_null(mr_lookup(&t, UINT32_MAX, 1, 0, 0, 0));
-	assert_null(mr_lookup(&t, a.key | 1u << 31, 1, 0, 8, 0));
 	mr_table_free(&t);
 }
 
-/* The key of a region that is gone, and whose slot somebody else has. */
+/* Key 0 is a mistake everywhere: nobody gets it, not even a window while its key is away. */
+static void
+test_MEM_01_key_0_is_never_valid(void **state)
+{
+	struct mr a = {.len = 8, .pd = 1, .kind = MR_WINDOW_1};
+	struct mr_table t;
+	uint32_t k;
+
+	assert_int_equal(mr_table_init(&t, 1 << 21), 0);
+	for (k = 0; k < 1 << 11; k++)
+		assert_int_equal(mr_table_add(&t, &a, k), -EEXIST);
+	assert_int_equal(mr_table_add(&t, &a, 1 << 11), 0);
+	a.key = 0;
+	assert_null(mr_lookup_remote(&t, 0, 1, 0, 0, 8, 0));
+	mr_table_free(&t);
+}
+
+/* The key of a region that is gone, and whose slot somebody else has or wants. */
 static void
 test_MEM_01_a_stale_key_fails(void **state)
 {
-	struct mr a = {.len = 8, .pd = 1},
-		  others[3] = {{.len = 8, .pd = 1}, {.len = 8, .pd = 1}, {.len = 8, .pd = 1}};
+	struct mr a = {.len = 8, .pd = 1}, b = a;
 	struct mr_table t;
-	uint32_t i, stale;
 
-	assert_int_equal(mr_table_init(&t, 4), 0); /* three places */
-	assert_int_equal(mr_table_add(&t, &a, 1), 0);
-	stale = a.key;
+	assert_int_equal(mr_table_init(&t, 4), 0);
+	assert_int_equal(mr_table_add(&t, &a, 0x80000101), 0);
 	mr_table_del(&t, &a);
-	assert_null(mr_lookup(&t, stale, 1, 0, 8, 0));
-	for (i = 0; i < 3; i++)
-		assert_int_equal(mr_table_add(&t, &others[i], 2), 0);
-	assert_null(mr_lookup(&t, stale, 1, 0, 8, 0));
+	assert_null(mr_lookup(&t, a.key, 1, 0, 8, 0));
+	/* The next one in the slot gets neither that key nor one of the same window. */
+	assert_int_equal(mr_table_add(&t, &b, 0x80000101), -EEXIST);
+	assert_int_equal(mr_table_add(&t, &b, 0x800001ff), -EEXIST);
+	assert_int_equal(mr_table_add(&t, &b, 0x80000201), 0);
+	assert_null(mr_lookup(&t, a.key, 1, 0, 8, 0));
+	assert_ptr_equal(mr_lookup(&t, b.key, 1, 0, 8, 0), &b);
 	mr_table_free(&t);
 }
 
+/* Half of the slots, so that few draws meet a taken one. */
 static void
 test_MEM_01_full_table(void **state)
 {
-	struct mr m[8] = {{0}};
+	struct mr m[5] = {{0}};
 	struct mr_table t;
-	uint32_t i, j;
+	uint32_t i;
 
 	assert_int_equal(mr_table_init(&t, 8), 0);
-	for (i = 0; i < 7; i++)
-		assert_int_equal(mr_table_add(&t, &m[i], i), 0);
-	assert_int_equal(mr_table_add(&t, &m[7], 7), -ENOMEM);
-	for (i = 0; i < 7; i++) {
-		for (j = 0; j < i; j++)
-			assert_int_not_equal(m[i].key >> 12, m[j].key >> 12);
-	}
+	for (i = 0; i < 4; i++)
+		assert_int_equal(mr_table_add(&t, &m[i], (i + 1) << 29 | i), 0);
+	assert_int_equal(mr_table_add(&t, &m[4], 7u << 29), -ENOMEM);
 	mr_table_del(&t, &m[3]);
-	assert_int_equal(mr_table_add(&t, &m[7], 7), 0);
-	assert_int_equal(m[7].key >> 12, m[3].key >> 12);
+	assert_int_equal(mr_table_add(&t, &m[4], 3u << 29 | 0x1000), -EEXIST); /* taken */
+	assert_int_equal(mr_table_add(&t, &m[4], 7u << 29), 0);
 	assert_int_equal(mr_table_init(&t, 3), -EINVAL);
 	assert_int_equal(mr_table_init(&t, 1), -EINVAL);
-	assert_int_equal(mr_table_init(&t, 1u << 21), -EINVAL);
+	assert_int_equal(mr_table_init(&t, 1u << 22), -EINVAL);
+	mr_table_free(&t);
+}
+
+/* What is hidden is not found, keeps its place, and comes back with its key. */
+static void
+test_MEM_04_a_hidden_region_keeps_its_place(void **state)
+{
+	struct mr a = {.len = 8, .pd = 1}, b = {.len = 8, .pd = 1}, none = {.pd = UINT32_MAX};
+	struct mr_table t;
+
+	assert_int_equal(mr_table_init(&t, 4), 0);
+	assert_int_equal(mr_table_add(&t, &a, 0x40000700), 0);
+	mr_table_hide(&t, &a);
+	mr_table_hide(&t, &a);
+	assert_null(mr_lookup(&t, a.key, 1, 0, 8, 0));
+	assert_null(mr_lookup_remote(&t, a.key, 1, 9, 0, 8, 0));
+	assert_null(mr_lookup(&t, 0x40000000, none.pd, 0, 0, 0));
+	assert_int_equal(mr_table_add(&t, &b, 0x40001700), -EEXIST);
+	assert_int_equal(mr_table_add(&t, &b, 0x80001700), 0);
+	mr_table_show(&t, &a);
+	assert_ptr_equal(mr_lookup(&t, a.key, 1, 0, 8, 0), &a);
+	assert_ptr_equal(mr_lookup(&t, b.key, 1, 0, 8, 0), &b);
+	mr_table_hide(&t, &a);
+	mr_table_del(&t, &a);
+	assert_int_equal(mr_table_add(&t, &a, 0x40001700), 0);
 	mr_table_free(&t);
 }
 
@@ -142,7 +188,7 @@ test_MEM_02_ranges_without_overflow(void **state)
 		struct mr_table t;
 
 		assert_int_equal(mr_table_init(&t, 2), 0);
-		assert_int_equal(mr_table_add(&t, &m, 5), 0);
+		assert_int_equal(mr_table_add(&t, &m, 0x80000005), 0);
 		for (j = 0; j < 10; j++) {
 			const struct range *r = &cases[i].r[j];
 
@@ -164,7 +210,7 @@ test_MEM_02_rights_and_domain(void **state)
 		struct mr m = {.len = 8, .pd = 5, .access = has};
 
 		assert_int_equal(mr_table_init(&t, 2), 0);
-		assert_int_equal(mr_table_add(&t, &m, 9), 0);
+		assert_int_equal(mr_table_add(&t, &m, 0x80000009), 0);
 		for (wants = 0; wants < 16; wants++) {
 			bool good = (wants & ~has) == 0;
 
@@ -244,10 +290,12 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_MEM_01_key_is_index_and_varying_part),
+		cmocka_unit_test(test_MEM_01_all_bits_of_a_key_are_the_callers),
 		cmocka_unit_test(test_MEM_01_a_guessed_key_fails),
+		cmocka_unit_test(test_MEM_01_key_0_is_never_valid),
 		cmocka_unit_test(test_MEM_01_a_stale_key_fails),
 		cmocka_unit_test(test_MEM_01_full_table),
+		cmocka_unit_test(test_MEM_04_a_hidden_region_keeps_its_place),
 		cmocka_unit_test(test_MEM_02_ranges_without_overflow),
 		cmocka_unit_test(test_MEM_02_rights_and_domain),
 		cmocka_unit_test(test_LIFE_03_granted_is_at_least_what_was_asked_for),

@@ -184,6 +184,31 @@ test_REQ_08_duplicate_responses_write_nothing(void **state)
 	pkt_none(c);
 }
 
+/* What goes as two requests is asked for again in the same two: a duplicate is a part of one. */
+static void
+test_REQ_08_retry_of_a_long_read_ends_where_its_request_did(void **state)
+{
+	struct conn_cfg cfg = conn_rc;
+	const uint32_t len = 1u << 31, half = QP_READ_CHUNK_PKTS * 256;
+	struct uroce_sge sge = {.addr = LOCAL_VA * 2ull, .length = len};
+	struct wire_pkt p;
+	struct conn *c;
+
+	cfg.mtu_code = 1;
+	c = conn_open(*state, cfg);
+	sge.lkey = region_add(c->b, cfg.pd, sge.addr, len, MEM_LOCAL_WRITE)->mr.key;
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_READ, .len = len, .sge = &sge, .nsge = 1});
+	p = pkt_expect(c, WIRE_OP_READ_REQ, SQ);
+	assert_int_equal(p.dmalen, half);
+	pkt_none(c);
+	peer_read_resp(c, WIRE_OP_READ_RESP_FIRST, SQ, 0, 256);
+	bench_pass(c->b, 4096ull << 14);
+	p = pkt_expect(c, WIRE_OP_READ_REQ, SQ + 1);
+	assert_true(p.va == PEER_VA + 256);
+	assert_int_equal(p.dmalen, half - 256);
+	pkt_none(c);
+}
+
 /* Swapped on the way: the late one is good, the early one is asked for again. */
 static void
 test_REQ_08_reordered_responses(void **state)
@@ -276,6 +301,7 @@ main(void)
 		bench_test(test_REQ_08_last_response_lost),
 		bench_test(test_REQ_08_ack_of_a_later_request_shows_the_gap),
 		bench_test(test_REQ_08_duplicate_responses_write_nothing),
+		bench_test(test_REQ_08_retry_of_a_long_read_ends_where_its_request_did),
 		bench_test(test_REQ_08_reordered_responses),
 		bench_test(test_REQ_08_gap_over_two_reads),
 		bench_test(test_REQ_08_slow_answers_are_progress),

@@ -179,6 +179,87 @@ test_RSP_01_duplicate_read_is_executed_again_from_its_psn(void **state)
 	pkt_none(c);
 }
 
+#define SHORT 256u /* path MTU code 1 */
+
+/* All responses of a READ that was asked for with PSN psn, n of them from byte off on. */
+static void
+expect_responses(struct conn *c, uint32_t psn, uint32_t off, uint32_t n)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		uint8_t op = i == 0 ? n == 1 ? WIRE_OP_READ_RESP_ONLY : WIRE_OP_READ_RESP_FIRST
+			     : i + 1 == n ? WIRE_OP_READ_RESP_LAST
+					  : WIRE_OP_READ_RESP_MIDDLE;
+		struct wire_pkt p = pkt_expect(c, op, psn + i);
+
+		assert_int_equal(p.payload_len, SHORT);
+		assert_memory_equal(p.payload, bench_bytes + off + i * SHORT, SHORT);
+	}
+}
+
+/* A READ of NREAD packets, some of which were sent and more of which are due. */
+#define NREAD 400u
+static struct conn *
+conn_half_answered(void **state, uint32_t *sent)
+{
+	struct conn *c = conn_at(state, RQ, 1);
+	struct bench *b = *state;
+
+	memcpy(c->remote->bytes, bench_bytes, BENCH_BYTES);
+	peer_read(c, RQ, REMOTE_VA, NREAD * SHORT);
+	bench_run_once(b);
+	*sent = b->nframes - b->frames_seen;
+	assert_in_range(*sent, 4, NREAD - 4);
+	return c;
+}
+
+static void
+skip_frames(struct conn *c, uint32_t n)
+{
+	struct wire_pkt p;
+
+	while (n-- != 0)
+		assert_true(pkt_poll(c, &p));
+}
+
+static void
+test_RSP_01_duplicate_of_a_read_under_way_begins_with_first(void **state)
+{
+	uint32_t from[] = {0, 1, 0, 0, NREAD - 1}, sent, i;
+
+	for (i = 0; i < RTE_DIM(from); i++) {
+		struct conn *c = conn_half_answered(state, &sent);
+
+		from[2] = sent;     /* the next that is due */
+		from[3] = sent + 1; /* beyond it: what is before it came already */
+		peer_read(c, RQ + from[i], REMOTE_VA + from[i] * SHORT, (NREAD - from[i]) * SHORT);
+		skip_frames(c, sent);
+		expect_responses(c, RQ + from[i], from[i] * SHORT, NREAD - from[i]);
+		pkt_none(c);
+		/* The request was executed once, and the next one is. */
+		peer_read(c, RQ + NREAD, REMOTE_VA, SHORT);
+		assert_int_equal(pkt_expect(c, WIRE_OP_READ_RESP_ONLY, RQ + NREAD).msn, 2);
+		pkt_none(c);
+	}
+}
+
+/* A requester that wants a part of it again gets that, and then the rest of the READ. */
+static void
+test_RSP_01_duplicate_of_a_part_of_a_read_under_way(void **state)
+{
+	uint32_t sent, i;
+	struct conn *c = conn_half_answered(state, &sent);
+
+	peer_read(c, RQ + 1, REMOTE_VA + SHORT, 2 * SHORT);
+	skip_frames(c, sent);
+	expect_responses(c, RQ + 1, SHORT, 2);
+	for (i = sent; i + 1 < NREAD; i++)
+		pkt_expect(c, WIRE_OP_READ_RESP_MIDDLE, RQ + i);
+	pkt_expect(c, WIRE_OP_READ_RESP_LAST, RQ + NREAD - 1);
+	pkt_none(c);
+}
+
 /* A PSN of before that never asked for these bytes is no duplicate. */
 static void
 test_RSP_01_read_that_never_was_is_ignored(void **state)
@@ -344,6 +425,8 @@ main(void)
 		bench_test(test_WIRE_05_reads_are_answered_in_mtu_cuts),
 		bench_test(test_RSP_01_duplicate_sends_and_writes_are_acked_not_executed),
 		bench_test(test_RSP_01_duplicate_read_is_executed_again_from_its_psn),
+		bench_test(test_RSP_01_duplicate_of_a_read_under_way_begins_with_first),
+		bench_test(test_RSP_01_duplicate_of_a_part_of_a_read_under_way),
 		bench_test(test_RSP_01_read_that_never_was_is_ignored),
 		bench_test(test_RSP_02_acks_coalesce_in_a_burst),
 		bench_test(test_RSP_02_every_ackreq_is_answered_at_once),

@@ -218,7 +218,7 @@ test_WIRE_01_datagram_waits_for_its_next_hop(void **state)
 	cqe_none(u.c);
 	bench_pass(u.c->b, 500000000);
 	send_cqe(u.c, 1, QP_WC_SUCCESS);
-	assert_int_equal(DROPS(u.c, NO_NEIGHBOUR), 1);
+	assert_int_equal(OBS(u.c, TX_NO_NEIGHBOUR), 1);
 	u.ah.path_ok = true;
 	engine_wake(&u.c->b->engine, u.c->qp);
 	pkt_expect(u.c, UD(SEND_ONLY), SQ + 1);

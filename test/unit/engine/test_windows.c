@@ -23,7 +23,7 @@ window_open(void **state, struct bound *w, uint8_t kind)
 	w->c = conn_open(b, cfg);
 	w->r = region_add(b, 7, 0x90000, 4096, MEM_LOCAL_WRITE | MEM_MW_BIND);
 	w->mw = (struct mr){.kind = kind, .pd = 7};
-	assert_int_equal(mr_table_add(&b->mrs, &w->mw, 0x700), 0);
+	assert_int_equal(mr_table_add(&b->mrs, &w->mw, bench_key(b)), 0);
 }
 
 static void
@@ -33,9 +33,10 @@ window_close(struct bound *w)
 	mr_table_del(&w->c->b->mrs, &w->mw);
 }
 
-/* Bind [addr, addr + len) under new_key, as the client would. */
+/* Bind [addr, addr + len) of the window named key under new_key, as the client would. */
 static void
-bind(struct bound *w, uint64_t id, uint64_t addr, uint64_t len, uint32_t access, uint32_t new_key)
+bind_named(struct bound *w, uint64_t id, uint32_t key, uint64_t addr, uint64_t len, uint32_t access,
+	   uint32_t new_key)
 {
 	struct conn *c = w->c;
 	struct uroce_send_wqe *q =
@@ -45,11 +46,17 @@ bind(struct bound *w, uint64_t id, uint64_t addr, uint64_t len, uint32_t access,
 	q->bind.addr = addr;
 	q->bind.length = len;
 	q->bind.mr_lkey = w->r->mr.key;
-	q->bind.mw_rkey = w->mw.key;
+	q->bind.mw_rkey = key;
 	q->bind.access = access;
 	q->bind.new_rkey = new_key;
 	ring_doorbell(c);
 	bench_run(c->b);
+}
+
+static void
+bind(struct bound *w, uint64_t id, uint64_t addr, uint64_t len, uint32_t access, uint32_t new_key)
+{
+	bind_named(w, id, w->mw.key, addr, len, access, new_key);
 }
 
 static void
@@ -158,7 +165,7 @@ test_CQE_06_binds_that_fail(void **state)
 
 	for (i = 0; i < 8; i++) {
 		uint64_t addr = 0x90000, len = 64;
-		uint32_t access = MEM_REMOTE_WRITE, key, flip = 1;
+		uint32_t access = MEM_REMOTE_WRITE, key, name = 0;
 		struct mr was;
 		struct bound w;
 
@@ -179,8 +186,8 @@ test_CQE_06_binds_that_fail(void **state)
 		case 4: /* another domain's window */
 			w.mw.pd++;
 			break;
-		case 5: /* a key that is not one of this window's */
-			flip = 0x100;
+		case 5: /* a key that it had before */
+			name = 0x33;
 			break;
 		case 6: /* rights there are not */
 			access |= 1 << 20;
@@ -192,12 +199,73 @@ test_CQE_06_binds_that_fail(void **state)
 		}
 		was = w.mw;
 		key = w.mw.key;
-		bind(&w, 2, addr, len, access, key ^ flip);
+		bind_named(&w, 2, key ^ name, addr, len, access, key ^ 1);
 		send_cqe(w.c, 2, QP_WC_MW_BIND_ERR);
 		state_expect(w.c, QP_ERR);
 		assert_memory_equal(&w.mw, &was, sizeof(was));
 		window_close(&w);
 	}
+}
+
+/* Of the new key eight bits are used. */
+static void
+test_MEM_04_a_bind_chooses_eight_bits_of_the_key(void **state)
+{
+	struct bound w;
+	uint32_t was;
+
+	window_open(state, &w, MR_WINDOW_1);
+	was = w.mw.key;
+	bind_named(&w, 1, was, 0x90000, 64, MEM_REMOTE_WRITE, 0xabcdef42);
+	send_cqe(w.c, 1, QP_WC_SUCCESS);
+	assert_int_equal(w.mw.key, (was & ~0xffu) | 0x42);
+	peer_writes(w.c, RQ, w.mw.key, 0x90000, 8);
+	ack_expect(w.c, RQ);
+	peer_writes(w.c, RQ + 1, was, 0x90000, 8);
+	answer_expect(w.c, RQ + 1, NAK_SYN(REM_ACCESS));
+	window_close(&w);
+}
+
+/* What peers call a multiple of 8 must be one for the CPU, or an atomic is none. */
+static void
+test_RSP_04_windows_that_carry_atomics(void **state)
+{
+	static const struct {
+		uint64_t va; /* of the region's first byte, 0x90000 */
+		uint64_t addr;
+		uint32_t access;
+		bool good;
+	} cases[] = {
+		{0x5000, 0x90000, 0, true},
+		{0x5000, 0x90004, 0, true},
+		{0x5000, 0x90000, MEM_ZERO_BASED, true},
+		{0x5000, 0x90001, MEM_ZERO_BASED, false},
+		{0x5000, 0x90004, MEM_ZERO_BASED, false},
+		{0x5004, 0x90000, 0, false},
+		{0x5004, 0x90004, 0, false},
+		{0x5004, 0x90000, MEM_ZERO_BASED, false},
+		{0x5004, 0x90004, MEM_ZERO_BASED, true},
+	};
+	struct bound w;
+	uint32_t i;
+
+	window_open(state, &w, MR_WINDOW_1);
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct mw_bind b = {.key = w.mw.key,
+				    .new_key = w.mw.key,
+				    .lkey = w.r->mr.key,
+				    .access = MEM_REMOTE_ATOMIC | cases[i].access,
+				    .pd = 7,
+				    .addr = cases[i].addr,
+				    .len = 64};
+
+		w.r->mr.va = cases[i].va;
+		assert_int_equal(mw_bind(&w.c->b->mrs, &b), cases[i].good);
+		/* Without atomics it is nobody's matter. */
+		b.access = MEM_REMOTE_WRITE | cases[i].access;
+		assert_true(mw_bind(&w.c->b->mrs, &b));
+	}
+	window_close(&w);
 }
 
 /* Invalidated by its own side, or by a SEND of the peer: the key is dead from then on. */
@@ -305,6 +373,8 @@ main(void)
 		bench_test(test_MEM_04_what_a_bind_does_not_grant),
 		bench_test(test_MEM_04_CQE_04_window_key_is_no_lkey),
 		bench_test(test_CQE_06_binds_that_fail),
+		bench_test(test_MEM_04_a_bind_chooses_eight_bits_of_the_key),
+		bench_test(test_RSP_04_windows_that_carry_atomics),
 		bench_test(test_MEM_04_invalidation),
 		bench_test(test_MEM_04_type_2_is_of_one_qp),
 		bench_test(test_MEM_04_REQ_01_local_operations_complete_in_order),

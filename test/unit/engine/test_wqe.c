@@ -106,6 +106,41 @@ test_CQE_04_REQ_03_read_into_memory_that_is_not_writable(void **state)
 	send_cqe(c, 10, QP_WC_LOC_PROT_ERR);
 }
 
+/* Bytes that are gathered from several SGEs are read: no right to write them is needed. */
+static void
+test_REQ_03_MEM_02_gathers_from_memory_that_is_not_writable(void **state)
+{
+	struct conn *c = next_conn(state);
+	struct bench_region *ro = region_add(*state, 7, 0x5000, 64, MEM_REMOTE_READ);
+	struct uroce_sge sge[2] = {{0x5020, 32, ro->mr.key}, {0x5000, 32, ro->mr.key}};
+	struct wire_pkt p;
+
+	memcpy(ro->bytes, bench_bytes, 64);
+	post(c, (struct wr){.id = 9, .op = UROCE_WR_SEND, .flags = SIG, .sge = sge, .nsge = 2});
+	p = pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	assert_memory_equal(p.payload, bench_bytes + 32, 32);
+	assert_memory_equal(p.payload + 32, bench_bytes, 32);
+	peer_ack(c, SQ);
+	send_cqe(c, 9, QP_WC_SUCCESS);
+}
+
+/* The right to write the memory is gone by the time that the READ's data is here. */
+static void
+test_REQ_03_MEM_02_no_data_into_memory_that_is_not_writable_any_more(void **state)
+{
+	struct conn *c = next_conn(state);
+	struct uroce_sge sge[2] = {{LOCAL_VA, 32, c->local->mr.key},
+				   {LOCAL_VA + 32, 32, c->local->mr.key}};
+
+	memset(c->local->bytes, 0, 64);
+	post(c, (struct wr){.id = 9, .op = UROCE_WR_RDMA_READ, .sge = sge, .nsge = 2});
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ);
+	c->local->mr.access = MEM_REMOTE_READ;
+	peer_read_resp(c, WIRE_OP_READ_RESP_ONLY, SQ, 1, 64);
+	send_cqe(c, 9, QP_WC_LOC_PROT_ERR);
+	assert_int_equal(c->local->bytes[0] | c->local->bytes[63], 0);
+}
+
 /* The range is what counts, not where a sum of it ends up. */
 static void
 test_MEM_02_no_overflow_at_the_end_of_the_address_space(void **state)
@@ -338,6 +373,8 @@ main(void)
 		bench_test(test_REQ_03_nothing_is_sent_of_a_message_with_a_bad_end),
 		bench_test(test_CQE_04_key_of_memory_deregistered),
 		bench_test(test_CQE_04_REQ_03_read_into_memory_that_is_not_writable),
+		bench_test(test_REQ_03_MEM_02_gathers_from_memory_that_is_not_writable),
+		bench_test(test_REQ_03_MEM_02_no_data_into_memory_that_is_not_writable_any_more),
 		bench_test(test_MEM_02_no_overflow_at_the_end_of_the_address_space),
 		bench_test(test_REQ_03_empty_sges_need_no_key),
 		bench_test(test_CQE_03_REQ_03_opcodes_that_rc_has_not),

@@ -18,15 +18,22 @@ struct wire {
 	struct ipc_msg msg;
 };
 
-static int
-setup(void **state)
+static void
+setup_pair(struct wire *w)
 {
-	struct wire *w = calloc(1, sizeof(*w));
 	int sv[2];
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sv), 0);
 	w->client = sv[0];
 	w->server = sv[1];
+}
+
+static int
+setup(void **state)
+{
+	struct wire *w = calloc(1, sizeof(*w));
+
+	setup_pair(w);
 	*state = w;
 	return 0;
 }
@@ -80,7 +87,8 @@ verdict(struct wire *w, struct uroce_ctrl_hdr hdr, size_t body, unsigned nfds, e
 	int rc;
 
 	put(w, hdr, body, nfds);
-	rc = ipc_msg_receive(w->server, &w->msg);
+	rc = nfds > 0 ? ipc_msg_receive_fds(w->server, &w->msg)
+		      : ipc_msg_receive(w->server, &w->msg);
 	if (rc == 1)
 		rc = ipc_msg_check(&w->msg, st);
 	return rc;
@@ -208,6 +216,55 @@ test_descriptors_never_stay(void **state)
 }
 
 static void
+test_descriptors_are_seen_but_not_received(void **state)
+{
+	struct wire *w = *state;
+	struct uroce_ctrl_hdr h = header(UROCE_CTRL_REG_MR, sizeof(struct uroce_reg_mr_req));
+	unsigned before = open_fds();
+
+	h.nfds = 2;
+	h.cookie = 5;
+	put(w, h, h.len, 2);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(ipc_msg_receive(w->server, &w->msg), 2);
+		assert_int_equal(w->msg.hdr.cookie, 5);
+		assert_int_equal(w->msg.nfds, 0);
+		assert_int_equal(open_fds(), before);
+	}
+	assert_int_equal(ipc_msg_receive_fds(w->server, &w->msg), 1);
+	assert_int_equal(w->msg.nfds, 2);
+	ipc_msg_close_fds(&w->msg);
+	/* a bad one stays, too, with what it carries */
+	put(w, h, h.len + 4, 1);
+	assert_int_equal(ipc_msg_receive(w->server, &w->msg), -EPROTO);
+	assert_int_equal(open_fds(), before);
+	assert_false(ipc_msg_end(w->server));
+}
+
+static void
+test_an_ended_connection_tells_whether_it_holds_descriptors(void **state)
+{
+	struct wire *w = *state;
+	unsigned before = open_fds();
+
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(send(w->client, "x", i % 2, 0), i % 2);
+	assert_true(ipc_msg_end(w->server));
+	assert_int_equal(send(w->client, "x", 1, MSG_NOSIGNAL), -1);
+	assert_int_equal(errno, EPIPE);
+	assert_true(ipc_msg_end(w->server)); /* with nothing in it */
+	close(w->client);
+	assert_true(ipc_msg_end(w->server));
+	close(w->server);
+	setup_pair(w);
+	assert_int_equal(send(w->client, "", 0, 0), 0);
+	put(w, header(UROCE_CTRL_ALLOC_PD, 0), 0, 1);
+	assert_int_equal(send(w->client, "x", 1, 0), 1);
+	assert_false(ipc_msg_end(w->server));
+	assert_int_equal(open_fds(), before);
+}
+
+static void
 test_reply_reaches_the_client(void **state)
 {
 	struct wire *w = *state;
@@ -222,11 +279,15 @@ test_reply_reaches_the_client(void **state)
 	assert_int_equal(rep.cookie, 99);
 	assert_int_equal(rep.status, 0);
 	assert_int_equal(rep.len, sizeof(body));
-	/* a refusal has no body */
-	assert_int_equal(ipc_reply_send(w->server, &req, EBUSY, &body, sizeof(body), NULL, 0), 0);
-	assert_int_equal(recv(w->client, buf, sizeof(buf), 0), sizeof(rep));
+	/* a refusal has a sentence, or nothing */
+	assert_int_equal(ipc_reply_send(w->server, &req, EBUSY, "busy", 4, NULL, 0), 0);
+	assert_int_equal(recv(w->client, buf, sizeof(buf), 0), sizeof(rep) + 4);
 	memcpy(&rep, buf, sizeof(rep));
 	assert_int_equal(rep.status, EBUSY);
+	assert_int_equal(rep.len, 4);
+	assert_memory_equal(buf + sizeof(rep), "busy", 4);
+	assert_int_equal(ipc_reply_send(w->server, &req, EBUSY, NULL, 0, NULL, 0), 0);
+	assert_int_equal(recv(w->client, buf, sizeof(buf), 0), sizeof(rep));
 }
 
 static void
@@ -297,6 +358,11 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_runts_giants_and_the_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_states, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_descriptors_never_stay, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_descriptors_are_seen_but_not_received, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(
+			test_an_ended_connection_tells_whether_it_holds_descriptors, setup,
+			teardown),
 		cmocka_unit_test_setup_teardown(test_reply_reaches_the_client, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_client_that_does_not_read_never_blocks,
 						setup, teardown),

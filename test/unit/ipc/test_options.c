@@ -36,6 +36,9 @@ static const struct {
 	{"max-cqs", "1x", "from 1 to 1048576"},
 	{"max-pds", "", "from 1 to 1048576"},
 	{"client-mem", "1", "from 2 to 1048576"},
+	{"max-reg-mem-per-uid", "1073741825", "from 0 to 1073741824"},
+	{"max-new-per-uid", "-1", "from 0 to 1073741824"},
+	{"hello-timeout", "0", "from 1 to 3600"},
 	{"log-level", "loud", "error warning notice info debug"},
 	{"dev", "name=uroce0", "needs port="},
 	{"dev", "port=p0", "needs name="},
@@ -257,7 +260,7 @@ test_the_shipped_file_documents_every_option(void **state)
 {
 	FILE *f = fopen(UROCED_CONF, "r");
 	char line[512], err[OPTIONS_ERR_MAX];
-	bool seen[64] = {false};
+	bool seen[128] = {false};
 	struct options o, plain;
 
 	assert_non_null(f);
@@ -293,6 +296,11 @@ test_the_shipped_file_documents_every_option(void **state)
 	assert_int_equal(o.max_mrs, plain.max_mrs);
 	assert_int_equal(o.max_pds, plain.max_pds);
 	assert_int_equal(o.client_mem_mib, plain.client_mem_mib);
+	assert_int_equal(o.max_srqs, plain.max_srqs);
+	assert_int_equal(o.max_ahs, plain.max_ahs);
+	assert_int_equal(o.max_mcast, plain.max_mcast);
+	assert_int_equal(o.max_channels, plain.max_channels);
+	assert_int_equal(o.hello_timeout_s, plain.hello_timeout_s);
 	assert_int_equal(o.socket_mode, plain.socket_mode);
 	assert_int_equal(o.log_level, plain.log_level);
 	assert_string_equal(o.socket, plain.socket);

@@ -68,8 +68,6 @@ measure(const char *what, size_t len, int flags, int touched, const char *mode)
 		      0);
 		t[1] = now_us();
 		CHECK(client_send_reg(&req, fds, nfds, &id, &path) == 0);
-		while (nfds > 0)
-			close(fds[--nfds]);
 		t[2] = now_us();
 		client_send_dereg(id);
 		t[3] = now_us();

@@ -294,10 +294,9 @@ client_reg(struct reg *r, void *addr, size_t len, uint32_t access)
 	r->addr = addr;
 	r->len = len;
 	err = client_send_reg(&req, fds, nfds, &r->id, &r->path);
-	while (nfds > 0)
-		close(fds[--nfds]);
 	if (err != 0)
 		mr_pieces_release(r->hold);
+	mr_pieces_settle();
 	return err;
 }
 
@@ -314,6 +313,7 @@ client_dereg(struct reg *r)
 {
 	client_send_dereg(r->id);
 	mr_pieces_release(r->hold);
+	mr_pieces_settle();
 }
 
 int

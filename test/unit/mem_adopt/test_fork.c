@@ -59,9 +59,8 @@ register_here(uint8_t *p, size_t len)
 	fill(p, len, 5);
 	CHECK(mr_pieces_build((uintptr_t)p, len, piece, &n, fds, &nfds, &hold) == 0);
 	CHECK(piece[0].kind == UROCE_PIECE_FD && !is_private(p));
-	while (nfds > 0)
-		close(fds[--nfds]);
 	mr_pieces_release(hold);
+	mr_pieces_settle();
 	CHECK(is_private(p) && filled(p, len, 5));
 }
 
@@ -83,6 +82,7 @@ client_fork(void)
 		use_memory(p, 300000);
 		/* The parent's claims mean nothing here. */
 		mr_pieces_release(r2.hold);
+		mr_pieces_settle();
 		register_here(p, 300000);
 		grandchild = fork();
 		if (grandchild == 0) {
@@ -183,10 +183,9 @@ register_in_a_loop(void *arg)
 
 	while (!stop) {
 		CHECK(mr_pieces_build((uintptr_t)p, 200000, piece, &n, fds, &nfds, &hold) == 0);
-		while (nfds > 0)
-			close(fds[--nfds]);
 		memset(p, 1, 200000);
 		mr_pieces_release(hold);
+		mr_pieces_settle();
 	}
 	free(p);
 	return arg;

@@ -51,6 +51,49 @@ test_MEM_05_71_guard_repairs(void **state)
 	assert_int_equal(munmap((void *)p, 4 * PAGE), 0);
 }
 
+/* Mappings until there can be no more. How many. */
+static unsigned
+use_up_mappings(void)
+{
+	unsigned n = 0;
+
+	/* Neighbours of different protection are not merged. */
+	while (mmap(NULL, PAGE, n % 2 != 0 ? PROT_READ : PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		    0) != MAP_FAILED)
+		n++;
+	return n;
+}
+
+/* The repair needs a mapping, of which a client may have used up all. */
+static void
+test_MEM_05_75_guard_repairs_without_a_mapping_to_spare(void **state)
+{
+	uint64_t before = sigbus_guard_failures();
+	volatile uint8_t *p[8];
+	pid_t pid = fork();
+	int status;
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		sigbus_guard_install();
+		for (unsigned i = 0; i < 8; i++) {
+			p[i] = failing_page();
+			sigbus_guard_add((void *)p[i], 4 * PAGE, 80 + i);
+		}
+		for (unsigned round = 0; round < 2; round++) {
+			if (use_up_mappings() == 0 && round == 0)
+				_exit(1);
+			for (unsigned i = 4 * round; i < 4 * round + 4; i++)
+				p[i][PAGE] = 5;
+			sigbus_guard_refill();
+		}
+		_exit(sigbus_guard_failures() == before + 8 ? 0 : 2);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 static void
 test_MEM_05_72_guard_leaves_others_alone(void **state)
 {
@@ -115,6 +158,7 @@ main(void)
 		cmocka_unit_test(test_MEM_05_71_guard_repairs),
 		cmocka_unit_test(test_MEM_05_72_guard_leaves_others_alone),
 		cmocka_unit_test(test_MEM_05_73_guard_many_ranges),
+		cmocka_unit_test(test_MEM_05_75_guard_repairs_without_a_mapping_to_spare),
 	};
 
 	if (!harness_can_run())

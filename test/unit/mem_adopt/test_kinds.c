@@ -66,6 +66,51 @@ client_heap_large(void)
 	free(p);
 }
 
+/* Pages of p that are there. */
+static unsigned
+resident(uint8_t *p, size_t len)
+{
+	unsigned char *there = malloc(len / PAGE);
+	unsigned n = 0;
+
+	CHECK(mincore(p, len, there) == 0);
+	for (size_t i = 0; i < len / PAGE; i++)
+		n += there[i] & 1;
+	free(there);
+	return n;
+}
+
+/* What was never touched takes no memory: neither registered, nor in a child, nor afterwards. */
+static void
+client_sparse(void)
+{
+	enum { LEN = 200 << 20, STEP = 7 << 20, TOUCHED = LEN / STEP + 1 };
+	uint8_t *p = map_private(LEN);
+	struct reg r;
+	pid_t pid;
+
+	for (size_t at = 0; at < LEN; at += STEP)
+		fill(p + at, PAGE, at);
+	CHECK(client_reg(&r, p, LEN, ACCESS_WRITE) == 0);
+	CHECK(r.path == UROCE_MR_PATH_ADOPTED && !is_private(p));
+	CHECK(resident(p, LEN) == TOUCHED);
+	CHECK(daemon_fill(&r, p + PAGE, PAGE, 5) == 0 && filled(p + PAGE, PAGE, 5));
+	pid = fork();
+	if (pid == 0) {
+		CHECK(is_private(p) && resident(p, LEN) == TOUCHED + 1);
+		CHECK(filled(p + STEP, PAGE, STEP) && p[STEP - 1] == 0);
+		_exit(0);
+	}
+	CHECK(has_status(pid, false, 0));
+	CHECK(resident(p, LEN) == TOUCHED + 1);
+	client_dereg(&r);
+	CHECK(is_private(p) && resident(p, LEN) == TOUCHED + 1);
+	for (size_t at = 0; at < LEN; at += STEP)
+		CHECK(filled(p + at, PAGE, at) && p[at + STEP / 2] == 0);
+	CHECK(filled(p + PAGE, PAGE, 5));
+	munmap(p, LEN);
+}
+
 static void
 client_stack(void)
 {
@@ -482,6 +527,7 @@ KIND(22_empty, client_empty)
 KIND(23_modes, client_modes)
 KIND(26_limit_on_file_sizes, client_file_limit)
 KIND(27_out_of_descriptors, client_no_descriptors)
+KIND(28_sparse, client_sparse)
 HUGE_KIND(25_scan_by_query_and_text, 1, client_scan)
 
 static void
@@ -530,6 +576,7 @@ main(void)
 		cmocka_unit_test(test_MEM_05_25_scan_by_query_and_text),
 		cmocka_unit_test(test_MEM_05_26_limit_on_file_sizes),
 		cmocka_unit_test(test_MEM_05_27_out_of_descriptors),
+		cmocka_unit_test(test_MEM_05_28_sparse),
 	};
 
 	if (!harness_can_run())

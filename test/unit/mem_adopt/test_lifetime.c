@@ -30,7 +30,7 @@ client_twice(void)
 	fill(p, 32 * PAGE, 1);
 	CHECK(client_reg(&a, p, 32 * PAGE, ACCESS_WRITE) == 0);
 	CHECK(client_reg(&b, p + 10, 30 * PAGE, ACCESS_WRITE) == 0);
-	CHECK(a.path == UROCE_MR_PATH_ADOPTED && b.path == UROCE_MR_PATH_SHARED);
+	CHECK(a.path == UROCE_MR_PATH_ADOPTED && b.path == UROCE_MR_PATH_ADOPTED);
 	CHECK(filled(p, 32 * PAGE, 1));
 	CHECK(daemon_fill(&a, p, 32 * PAGE, 2) == 0 && filled(p, 32 * PAGE, 2));
 	CHECK(daemon_sees(&b, p + 10, 30 * PAGE));
@@ -107,15 +107,14 @@ client_overlap_copy(void)
 	client_dereg(&early);
 	CHECK(!is_private(p + 4 * PAGE));
 	check_region(p + 10, 3 * PAGE, UROCE_MR_PATH_COPY, true);
-	check_region(p + 4 * PAGE, 4 * PAGE, UROCE_MR_PATH_SHARED, false);
+	check_region(p + 4 * PAGE, 4 * PAGE, UROCE_MR_PATH_ADOPTED, false);
 	check_region(stack + 1, 98, UROCE_MR_PATH_COPY, true);
 	CHECK(pthread_create(&t, NULL, traffic, NULL) == 0);
 	for (unsigned i = 0; i < 3000; i++) {
 		CHECK(mr_pieces_build((uintptr_t)p + PAGE, 6 * PAGE, piece, &n, fds, &nfds,
 				      &hold) == 0);
-		while (nfds > 0)
-			close(fds[--nfds]);
 		mr_pieces_release(hold);
+		mr_pieces_settle();
 	}
 	stop = true;
 	CHECK(pthread_join(t, &count) == 0 && (uintptr_t)count > 10);
@@ -345,6 +344,7 @@ client_old_kernel(void)
 				 .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP |
 					     UFFD_FEATURE_WP_HUGETLBFS_SHMEM};
 	struct page_swap swap = {.uffd = (int)syscall(SYS_userfaultfd, O_CLOEXEC),
+				 .pagemap = -1,
 				 .return_uffd = -1};
 
 	CHECK(swap.uffd >= 0 && ioctl(swap.uffd, UFFDIO_API, &api) == 0);
@@ -365,14 +365,50 @@ client_old_kernel(void)
 		for (unsigned i = 0; i < 1024; i++)
 			CHECK(p[i * PAGE] == 1);
 		CHECK(!is_private(p));
-		close(job.fd);
+		job.src_fd = job.fd;
 		job.fd = -1;
 		swap.return_fails = round % 2; /* no thread to be had: back by the same way */
 		CHECK(page_swap_run(&swap, &job, &done) == 0 && done == 1024 * PAGE);
 		CHECK(is_private(p) && p[1023 * PAGE] == 1);
+		close(job.src_fd);
 		CHECK(munmap(p, 1024 * PAGE) == 0);
 	}
 	page_swap_close(&swap);
+}
+
+/*
+ * Between deregistration and giving back: a program that is told that the memory is free may say so
+ * to the kernel, and finds zeros there; and what it stores stays.
+ */
+static void
+client_linger(void)
+{
+	struct uroce_mr_piece piece[UROCE_MR_MAX_PIECES];
+	int fds[MR_ADOPT_MAX_FDS];
+	struct mr_hold *hold;
+	unsigned n, nfds;
+
+	for (unsigned round = 0; round < 2000; round++) {
+		uint8_t *p = map_private(8 * PAGE);
+		int advice = round % 2 ? MADV_DONTNEED : MADV_FREE;
+
+		fill(p, 8 * PAGE, round);
+		CHECK(mr_pieces_build((uintptr_t)p, 4 * PAGE, piece, &n, fds, &nfds, &hold) == 0);
+		CHECK(!is_private(p));
+		mr_pieces_release(hold);
+		if (round % 3 == 0) /* again, at once */
+			CHECK(mr_pieces_build((uintptr_t)p, 4 * PAGE, piece, &n, fds, &nfds,
+					      &hold) == 0);
+		if (round % 3 == 0)
+			mr_pieces_release(hold);
+		CHECK(filled(p, 8 * PAGE, round));
+		CHECK(madvise(p + PAGE, 4 * PAGE, advice) == 0);
+		CHECK(is_private(p + PAGE));
+		if (advice == MADV_DONTNEED)
+			CHECK(p[PAGE] == 0 && p[5 * PAGE - 1] == 0);
+		CHECK(filled(p, PAGE, round));
+		munmap(p, 8 * PAGE);
+	}
 }
 
 /* Mappings of [p, p + bytes): others come and go with an allocator's, a sanitizer's above all. */
@@ -434,6 +470,7 @@ LIFE(36_hole_and_rights, client_hole)
 LIFE(37_freed_before_dereg, client_free_first)
 LIFE(38_large, client_large)
 LIFE(39_older_kernel, client_old_kernel)
+LIFE(49_dontneed_after_dereg, client_linger)
 
 int
 main(void)
@@ -453,6 +490,7 @@ main(void)
 		cmocka_unit_test(test_MEM_05_46_mappings_merge_again),
 		cmocka_unit_test(test_MEM_05_47_overlapping_copy),
 		cmocka_unit_test(test_MEM_05_48_dontneed),
+		cmocka_unit_test(test_MEM_05_49_dontneed_after_dereg),
 	};
 
 	if (!harness_can_run())

@@ -138,9 +138,8 @@ register_once(struct buffer *b, size_t off, size_t len)
 
 	CHECK(mr_pieces_build((uintptr_t)b->base + off, len, piece, &n, fds, &nfds, &hold) == 0);
 	CHECK(piece[0].kind == UROCE_PIECE_FD);
-	while (nfds > 0)
-		close(fds[--nfds]);
 	mr_pieces_release(hold);
+	mr_pieces_settle();
 }
 
 /* Threads store into all of it but the end, which the reader has. */
@@ -286,13 +285,13 @@ registrar(void *arg)
 		size_t len = 1 + (size_t)rand_r(&seed) % (b->len - off);
 
 		mr_pieces_release(*h);
+		mr_pieces_settle();
 		CHECK(mr_pieces_build((uintptr_t)b->base + off, len, piece, &n, fds, &nfds, h) ==
 		      0);
-		while (nfds > 0)
-			close(fds[--nfds]);
 	}
 	for (unsigned i = 0; i < 8; i++)
 		mr_pieces_release(hold[i]);
+	mr_pieces_settle();
 	return NULL;
 }
 

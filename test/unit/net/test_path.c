@@ -151,6 +151,34 @@ test_families_and_bad_indices(void **state)
 	assert_int_equal(path_of(ah, &a), -EINVAL);
 }
 
+static const char *
+why(struct uroce_ah_attr ah)
+{
+	const char *text = net_path_why(&dev, &ah);
+
+	return text != NULL ? text : "";
+}
+
+static void
+test_refusals_say_what_to_do(void **state)
+{
+	struct uroce_ah_attr ah;
+
+	make_dev(&dev);
+	ah = ah_to("10.0.0.2", 1);
+	ah.is_global = 0;
+	assert_non_null(strstr(why(ah), "RoCE needs a GRH: -g 1"));
+	assert_non_null(strstr(why(ah_to("10.0.0.2", 5)), "GID index is empty"));
+	assert_non_null(strstr(why(ah_to("10.0.0.2", 255)), "GID index is empty"));
+	assert_non_null(strstr(why(ah_to("10.0.0.2", 0)), "one GID is IPv4, the other IPv6"));
+	assert_non_null(strstr(why(ah_to("fd00::2", 1)), "one GID is IPv4, the other IPv6"));
+	assert_non_null(strstr(why(ah_to("255.255.255.255", 1)), "no address to send to"));
+	assert_string_equal(why(ah_to("10.0.0.1", 1)), "");
+	assert_string_equal(why(ah_to("10.0.0.2", 1)), "");
+	memset(dev.gw4, 0, sizeof(dev.gw4));
+	assert_non_null(strstr(why(ah_to("192.0.2.7", 1)), "gateway="));
+}
+
 static void
 test_own_addresses_are_loopback(void **state)
 {
@@ -218,6 +246,7 @@ main(void)
 		cmocka_unit_test(test_WIRE_11_ah_of_a_wc_reaches_the_sender),
 		cmocka_unit_test(test_unknown_neighbour_must_be_asked_for),
 		cmocka_unit_test(test_families_and_bad_indices),
+		cmocka_unit_test(test_refusals_say_what_to_do),
 		cmocka_unit_test(test_own_addresses_are_loopback),
 		cmocka_unit_test(test_off_link_goes_to_the_gateway),
 		cmocka_unit_test(test_WIRE_10_multicast_mac_needs_no_neighbour),

@@ -11,6 +11,7 @@
 #define SWITCHED_NS 3000 /* a yield that let somebody else run */
 #define NOBODY_NS   500  /* one that did not */
 #define POLL_NS     50
+#define SLEEP_NS    55000
 
 static struct {
 	uint64_t now_ns, yield_ns;
@@ -37,18 +38,28 @@ int
 nanosleep(const struct timespec *want, struct timespec *left)
 {
 	os.sleeps++;
+	os.now_ns += SLEEP_NS;
 	return 0;
 }
 
-/* An empty poll of cq, as cq.c has it. True when it ended with a look at the same CQ again. */
+/* An empty poll of cq, as cq_idle.c has it. True when it ended with a look at the same CQ again. */
 static bool
-poll_empty(const void *cq)
+poll_empty_with(const void *cq, bool outstanding)
 {
 	os.now_ns += POLL_NS;
 	if (!uv_idle_round(cq))
 		return false;
-	uv_idle_pause();
+	if (uv_idle_sleeps(os.now_ns))
+		uv_idle_sleep(outstanding);
+	else
+		uv_idle_yield(os.now_ns);
 	return true;
+}
+
+static bool
+poll_empty(const void *cq)
+{
+	return poll_empty_with(cq, true);
 }
 
 static int
@@ -123,15 +134,47 @@ test_who_is_alone_spins_for_a_while(void **state)
 	assert_int_equal(os.yields, 3);
 }
 
+/* Polls for so long; the sleeps that this took. */
+static unsigned int
+sleeps_in(uint64_t ns, bool outstanding)
+{
+	unsigned int before = os.sleeps;
+	uint64_t end = os.now_ns + ns;
+	int cq = 0;
+
+	while (os.now_ns < end)
+		poll_empty_with(&cq, outstanding);
+	return os.sleeps - before;
+}
+
+/* With sends under way: each sleep after as much time awake, and the first after UV_YIELD_NS. */
 static void
 test_who_gets_nowhere_sleeps(void **state)
 {
-	int cq = 0;
-
-	for (unsigned int i = 0; i < 100; i++)
-		poll_empty(&cq);
+	assert_int_equal(sleeps_in(UV_YIELD_NS, true), 0);
 	assert_in_range(os.yields, UV_YIELD_NS / (SWITCHED_NS + POLL_NS), 20);
-	assert_int_equal(os.sleeps, 99 - os.yields);
+	assert_in_range(sleeps_in(10 * (SLEEP_NS + UV_YIELD_NS), true), 9, 11);
+}
+
+static void
+test_a_woken_worker_has_longer(void **state)
+{
+	uv_idle.waking = true;
+	assert_int_equal(sleeps_in(UV_YIELD_WAKING_NS, true), 0);
+	assert_int_equal(sleeps_in(2 * SWITCHED_NS + SLEEP_NS, true), 1);
+}
+
+/* Without: each twice as late as the last, so that they are a small part of a long wait. */
+static void
+test_who_waits_for_others_sleeps_ever_less(void **state)
+{
+	unsigned int first = sleeps_in(1000000, false);
+
+	assert_in_range(first, 2, 4);
+	assert_in_range(sleeps_in(7000000, false), 2, 4);
+	assert_in_range(sleeps_in(92000000, false), 2, 4);
+	uv_idle_busy();
+	assert_int_equal(sleeps_in(1000000, false), first);
 }
 
 int
@@ -143,6 +186,8 @@ main(void)
 		cmocka_unit_test_setup(test_a_queue_that_is_left_keeps_nobody_from_yielding, setup),
 		cmocka_unit_test_setup(test_who_is_alone_spins_for_a_while, setup),
 		cmocka_unit_test_setup(test_who_gets_nowhere_sleeps, setup),
+		cmocka_unit_test_setup(test_a_woken_worker_has_longer, setup),
+		cmocka_unit_test_setup(test_who_waits_for_others_sleeps_ever_less, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

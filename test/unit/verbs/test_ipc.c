@@ -22,7 +22,8 @@ struct peer {
 	struct uroce_ctrl_hdr reply;
 	bool hang_up;
 	unsigned int nfds;
-	uint8_t body[64];
+	uint8_t body[512];
+	char why[UROCE_CTRL_MAX_WHY + 1]; /* that the first call got */
 };
 
 static void *
@@ -86,6 +87,7 @@ exchange(struct peer *p, uint32_t *handle, int *second)
 	pthread_create(&t, NULL, peer_main, p);
 	rc = ipc_client_call(&c, &call);
 	pthread_join(t, NULL);
+	strcpy(p->why, call.why);
 	*handle = rep.handle;
 	if (!p->hang_up)
 		close(sv[1]); /* so that a second call cannot wait for ever */
@@ -107,6 +109,28 @@ test_grant_and_refusal(void **state)
 	assert_int_equal(exchange(&grant, &handle, &second), 0);
 	assert_int_equal(handle, 42);
 	assert_int_equal(exchange(&refuse, &handle, &second), -ENOMEM);
+	assert_string_equal(refuse.why, "");
+}
+
+/* Shorter than the body that a grant would have, longer, and the longest there is. */
+static void
+test_a_refusal_says_why(void **state)
+{
+	static const uint32_t lens[] = {1, sizeof(struct uroce_handle), 40, UROCE_CTRL_MAX_WHY};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+		struct peer p = {.reply = {.status = ENOMEM, .len = lens[i]}};
+		uint32_t handle;
+		int second;
+
+		memset(p.body, 'x', lens[i]);
+		p.body[lens[i] - 1] = '\033'; /* terminals must not get it */
+		assert_int_equal(exchange(&p, &handle, &second), -ENOMEM);
+		assert_int_equal(strlen(p.why), lens[i]);
+		assert_int_equal(p.why[lens[i] - 1], '?');
+		assert_int_equal(strspn(p.why, "x"), lens[i] - 1);
+	}
 }
 
 static void
@@ -121,6 +145,7 @@ test_what_is_no_reply_ends_the_connection(void **state)
 		{.reply = {.len = len - 1}},
 		{.reply = {.len = len + 1}},
 		{.reply = {.len = 0}},
+		{.reply = {.len = UROCE_CTRL_MAX_WHY + 1, .status = ENOMEM}},
 		{.reply = {.len = len}, .nfds = 2}, /* descriptors that nobody asked for */
 	};
 	unsigned int before = open_fds();
@@ -236,6 +261,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_grant_and_refusal),
+		cmocka_unit_test(test_a_refusal_says_why),
 		cmocka_unit_test(test_what_is_no_reply_ends_the_connection),
 		cmocka_unit_test(test_peer_hangs_up),
 		cmocka_unit_test(test_path_order),

@@ -163,6 +163,43 @@ test_IMM_01_bad_wr_in_a_chain(void **state)
 	assert_int_equal(fake_send_wqe(r->f, 0, 0)->wr_id, 1);
 }
 
+/*
+ * Without an error bad_wr is not written: programs keep a list there, or look at it instead of at
+ * what the call returned.
+ */
+static void
+test_IMM_01_bad_wr_only_on_error(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_srq_init_attr sattr = {.attr = {.max_wr = 4, .max_sge = 1}};
+	struct ibv_srq *srq = ibv_create_srq(r->pd, &sattr);
+	struct ibv_send_wr wr[2] = {{.next = &wr[1], .opcode = IBV_WR_SEND},
+				    {.opcode = IBV_WR_SEND}};
+	struct ibv_recv_wr rwr[3] = {{.next = &rwr[1]}, {.next = &rwr[2]}, {0}};
+	struct ibv_send_wr mark, *bad = &mark;
+	struct ibv_recv_wr rmark, *rbad = &rmark;
+
+	assert_non_null(srq);
+	rig_qp_to(r->qp, IBV_QPS_RTS);
+	assert_int_equal(ibv_post_send(r->qp, wr, &bad), 0);
+	assert_ptr_equal(bad, &mark);
+	assert_int_equal(ibv_post_recv(r->qp, rwr, &rbad), 0);
+	assert_ptr_equal(rbad, &rmark);
+	assert_int_equal(ibv_post_srq_recv(srq, rwr, &rbad), 0);
+	assert_ptr_equal(rbad, &rmark);
+	/* an empty chain is none */
+	assert_int_equal(ibv_post_send(r->qp, NULL, &bad), 0);
+	assert_int_equal(ibv_post_recv(r->qp, NULL, &rbad), 0);
+	assert_int_equal(ibv_post_srq_recv(srq, NULL, &rbad), 0);
+	assert_ptr_equal(bad, &mark);
+	assert_ptr_equal(rbad, &rmark);
+	/* one place is left: the second of the chain fails, and the first is posted */
+	assert_int_equal(ibv_post_srq_recv(srq, rwr, &rbad), ENOMEM);
+	assert_ptr_equal(rbad, &rwr[1]);
+	assert_int_equal(r->f->srq[0].ring->prod, 4);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+}
+
 static void
 test_IMM_02_recv_in_reset(void **state)
 {
@@ -434,6 +471,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_IMM_01_send_before_rts, rig_setup,
 						rig_teardown),
 		cmocka_unit_test_setup_teardown(test_IMM_01_bad_wr_in_a_chain, rig_setup,
+						rig_teardown),
+		cmocka_unit_test_setup_teardown(test_IMM_01_bad_wr_only_on_error, rig_setup,
 						rig_teardown),
 		cmocka_unit_test_setup_teardown(test_IMM_02_recv_in_reset, rig_setup, rig_teardown),
 		cmocka_unit_test_setup_teardown(test_IMM_03_full_queue, rig_setup, rig_teardown),

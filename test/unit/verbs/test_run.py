@@ -69,6 +69,22 @@ class Run(unittest.TestCase):
         self.assertEqual(cat(f"{ib}/ports/1/pkeys/0"), "0xffff")
         self.assertEqual(cat(f"{ib}/ports/1/pkeys/1"), "0x0000")
         self.assertEqual(self.ok("ls", f"{ib}/device/net", **kw), "lo\n")
+        # what the kernel has of every RoCE port, and ibstat reads
+        port = {"state": "4: ACTIVE", "phys_state": "5: LinkUp", "rate": "100 Gb/sec (4X EDR)",
+                "link_layer": "Ethernet", "cap_mask": "0x04010000", "lid": "0x0",
+                "lid_mask_count": "0", "sm_lid": "0x0", "sm_sl": "0"}
+        for name, value in port.items():
+            self.assertEqual(cat(f"{ib}/ports/1/{name}"), value, name)
+        self.assertEqual(cat(f"{ib}/ports/1/gid_attrs/ndevs/1"), "lo")
+        self.assertEqual(cat(f"{ib}/device/vendor"), "0x1234")
+        self.assertEqual(cat(f"{ib}/device/numa_node"), "-1")
+        online = cat("/sys/devices/system/cpu/online")
+        self.assertEqual(cat(f"{ib}/device/local_cpulist"), online)
+        mask = sum(1 << cpu for part in online.split(",")
+                   for cpu in range(int(part.split("-")[0]), int(part.split("-")[-1]) + 1))
+        self.assertEqual(int(cat(f"{ib}/device/local_cpus").replace(",", ""), 16), mask)
+        # libibverbs would take the NIC's own provider by it
+        self.assertEqual(self.ok("find", f"{ib}/", "-name", "modalias", **kw), "")
         self.assertEqual(cat("/sys/class/net/lo/mtu"), text_of("/sys/class/net/lo/mtu").strip())
         self.assertEqual(self.ok("sh", "-c", "echo x > /dev/null; test -c /dev/infiniband/uverbs0",
                                  **kw), "")
@@ -79,6 +95,19 @@ class Run(unittest.TestCase):
         self.assertEqual(self.ok("ls", self.dir.name, **kw), "sock\n")
         self.assertIn("uroce0", self.ok("ibv_devices", **kw))
         self.assertIn("192.0.2.1", self.ok("ibv_devinfo", "-v", **kw))
+
+    def test_live_files_are_the_daemons(self):
+        """What the daemon keeps beside its socket is seen as it is now, not as it was."""
+        live = os.path.join(self.dir.name, "sock.sysfs", "uroce0")
+        os.makedirs(os.path.join(live, "counters"))
+        port = "/sys/class/infiniband/uroce0/ports/1"
+        for name, value in (("state", "1: DOWN"), ("phys_state", "2: Polling"),
+                            ("counters/port_rcv_data", "1")):
+            with open(os.path.join(live, name), "w") as file:
+                file.write(value + "\n")
+        seen = self.ok("sh", "-c", f"cat {port}/state {port}/counters/port_rcv_data; "
+                       f"echo 2 >{live}/counters/port_rcv_data; cat {port}/counters/port_rcv_data")
+        self.assertEqual(seen, "1: DOWN\n1\n2\n")
 
     def test_view(self):
         before = host_view()

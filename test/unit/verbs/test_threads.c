@@ -285,7 +285,7 @@ yielding_setup(void **state)
 	int rc = rig_setup(state);
 
 	r = *state;
-	uv_context_of(r->ctx)->yield = true;
+	uv_context_of(r->ctx)->poll = UV_POLL_ADAPTIVE;
 	return rc;
 }
 

@@ -109,18 +109,26 @@ test_WIRE_01_every_opcode_round_trip(void **state)
 static void
 test_WIRE_02_what_is_not_roce(void **state)
 {
+	static const uint8_t extensions[] = {0, 43, 50, 51, 60, 135};
 	struct frame v4 = frame_make(0x04, FRAME_V4, 8), v6 = frame_make(0x04, FRAME_V6, 8);
 
-	assert_int_equal(parse_with(v4, 13, 0x06), WIRE_NOT_ROCE);           /* ARP */
-	assert_int_equal(parse_with(v4, v4.ip_off + 9, 1), WIRE_NOT_ROCE);   /* ICMP */
-	assert_int_equal(parse_with(v6, v6.ip_off + 6, 58), WIRE_NOT_ROCE);  /* ICMPv6 */
-	assert_int_equal(parse_with(v6, v6.ip_off + 6, 0), WIRE_NOT_ROCE);   /* hop by hop */
-	assert_int_equal(parse_with(v4, v4.bth_off - 5, 53), WIRE_NOT_ROCE); /* UDP port */
-	assert_int_equal(parse_with(v6, v6.bth_off - 5, 53), WIRE_NOT_ROCE);
+	assert_int_equal(parse_with(v4, 13, 0x06), WIRE_NOT_ROCE);          /* ARP */
+	assert_int_equal(parse_with(v4, v4.ip_off + 9, 1), WIRE_NOT_ROCE);  /* ICMP */
+	assert_int_equal(parse_with(v6, v6.ip_off + 6, 58), WIRE_NOT_ROCE); /* ICMPv6 */
+	/* Nobody's, each with a reason. */
+	assert_int_equal(parse_with(v4, 13, 0x08), WIRE_ETHERTYPE);
+	assert_int_equal(parse_with(v4, v4.ip_off + 9, 6), WIRE_IP_PROTOCOL); /* TCP */
+	assert_int_equal(parse_with(v6, v6.ip_off + 6, 6), WIRE_IP_PROTOCOL);
+	assert_int_equal(parse_with(v6, v6.ip_off + 6, 59), WIRE_IP_PROTOCOL);
+	assert_int_equal(parse_with(v6, v6.ip_off + 6, 44), WIRE_FRAGMENT);
+	for (uint32_t i = 0; i < sizeof(extensions); i++)
+		assert_int_equal(parse_with(v6, v6.ip_off + 6, extensions[i]), WIRE_IPV6_EXTENSION);
+	assert_int_equal(parse_with(v4, v4.bth_off - 5, 53), WIRE_OTHER_PORT);
+	assert_int_equal(parse_with(v6, v6.bth_off - 5, 53), WIRE_OTHER_PORT);
 	/* Whatever else is wrong with another protocol's packet is not ours to count. */
 	v4.bytes[v4.bth_off - 5] = 53;
 	v4.bytes[v4.bth_off - 3] ^= 0xff;
-	assert_int_equal(parse_with(v4, v4.ip_off + 8, 1), WIRE_NOT_ROCE);
+	assert_int_equal(parse_with(v4, v4.ip_off + 8, 1), WIRE_OTHER_PORT);
 }
 
 static void

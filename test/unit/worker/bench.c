@@ -16,7 +16,7 @@ struct worker_set *ws;
 /* Two pairs tied back to back. The workers have near[], the test itself speaks on far[]. */
 struct port near[2], far[2];
 struct uroce_db_ring bell_ring;
-unsigned overflows;
+unsigned overflows, scans_left;
 
 uint64_t
 clock_ns(void)
@@ -86,11 +86,13 @@ sum_of(uint16_t dev, bool drop, unsigned which)
 	return sum;
 }
 
-void
-on_overflow(struct worker *w, void *ctx)
+bool
+on_overflow(struct worker *w, void *ctx, bool first)
 {
 	assert_ptr_equal(ctx, &bell_ring);
 	__atomic_add_fetch(&overflows, 1, __ATOMIC_RELEASE);
+	return __atomic_load_n(&scans_left, __ATOMIC_ACQUIRE) != 0 &&
+	       __atomic_sub_fetch(&scans_left, 1, __ATOMIC_RELEASE) != 0;
 }
 
 /* As a client rings, less the eventfd. */

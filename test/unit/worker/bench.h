@@ -23,7 +23,7 @@ extern struct worker_set *ws;
 /* Two pairs tied back to back. The workers have near[], the test itself speaks on far[]. */
 extern struct port near[2], far[2];
 extern struct uroce_db_ring bell_ring;
-extern unsigned overflows;
+extern unsigned overflows, scans_left; /* calls of on_overflow; those that leave more */
 
 uint64_t clock_ns(void);
 
@@ -60,12 +60,13 @@ int64_t receive_in_test(const struct port *p);
 /* A counter or drop reason of a device, of all workers together. */
 uint64_t sum_of(uint16_t dev, bool drop, unsigned which);
 
-void on_overflow(struct worker *w, void *ctx);
+bool on_overflow(struct worker *w, void *ctx, bool first);
 /* As a client rings, less the eventfd. */
 void ring_bell(uint32_t qpn);
 
 /* test_sleep.c */
 void test_sleeping_worker_is_woken_by_a_call(void **state);
+void test_MEM_03_sleeping_worker_is_not_waited_for(void **state);
 void test_sleeping_worker_is_woken_by_a_doorbell(void **state);
 void test_no_client_stops_a_worker_by_its_eventfd(void **state);
 void test_sleeping_worker_is_woken_by_a_handoff(void **state);

@@ -65,6 +65,17 @@ engine_set_views(struct engine *e, uint16_t dev, uint32_t bytes)
 }
 
 void
+engine_set_vlan(struct engine *e, uint16_t dev, uint16_t vid)
+{
+}
+
+void
+engine_rx_extra(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf *m)
+{
+	engine_rx(e, now_ns, dev, &m, 1);
+}
+
+void
 engine_rx(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m, uint32_t n)
 {
 	struct fake_worker *f = &fake[e->worker];
@@ -73,11 +84,13 @@ engine_rx(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m, 
 		const struct fake_frame *frame = rte_pktmbuf_mtod(m[i], const struct fake_frame *);
 
 		if (frame->action == FAKE_SLOW) {
-			e->ops->slow_path(e->ops_ctx, dev, m[i]);
+			if (!e->ops->slow_path(e->ops_ctx, dev, m[i]))
+				e->dev[dev].obs->drop[OBS_DROP_SLOW_PATH_FULL]++;
 			continue;
 		}
 		if (frame->owner != e->worker) {
 			m[i]->port = dev;
+			m[i]->hash.usr = ENGINE_RX_FRAME;
 			e->ops->handoff(e->ops_ctx, frame->owner, m[i]);
 			continue;
 		}
@@ -187,8 +200,10 @@ engine_run(struct engine *e, uint64_t now_ns)
 		m->hash.usr = f->send.loopback ? QP_TX_LOOPBACK : QP_TX_WIRE;
 		e->env.tx[e->env.tx_n++] = m;
 	}
-	for (; f->send.events != 0; f->send.events--)
+	for (; f->send.events != 0; f->send.events--) {
+		cq.told = false; /* as if each were another's */
 		e->ops->cq_event(e->ops_ctx, &cq);
+	}
 	return f->send.next != f->send.end;
 }
 

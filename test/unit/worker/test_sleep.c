@@ -30,6 +30,21 @@ test_sleeping_worker_is_woken_by_a_call(void **state)
 	worker_quiesce(ws);
 }
 
+/* Who sleeps holds nothing; who is awake may, until it has passed between two bursts. */
+void
+test_MEM_03_sleeping_worker_is_not_waited_for(void **state)
+{
+	if (idle == WORKER_IDLE_POLL)
+		skip();
+	let_all_sleep();
+	worker_wait_readers(ws);
+	for (unsigned i = 0; i < nworkers; i++)
+		assert_int_equal(FAKE_COUNT(worker_get(ws, i)->asleep), 1);
+	__atomic_store_n(&fake_sleep_for_ever, false, __ATOMIC_RELEASE);
+	worker_quiesce(ws);
+	worker_wait_readers(ws);
+}
+
 void
 test_sleeping_worker_is_woken_by_a_doorbell(void **state)
 {

@@ -53,8 +53,17 @@ raise_events(struct worker *w, void *arg)
 	/* the address only tells them apart: nobody looks behind it */
 	for (uint32_t i = 0; i < *(uint32_t *)arg; i++) {
 		cq.id = i;
+		cq.told = false; /* one of its own each */
 		e->ops->cq_event(e->ops_ctx, &cq);
 	}
+}
+
+static void
+raise_again(struct worker *w, void *arg)
+{
+	struct engine *e = worker_engine(w);
+
+	e->ops->cq_event(e->ops_ctx, arg);
 }
 
 static bool
@@ -81,6 +90,41 @@ test_events_arrive_and_wake_the_control_thread(void **state)
 		assert_int_equal(ev[0].worker, nworkers - 1);
 	}
 	assert_int_equal(worker_events(ws, ev, 64), 0);
+}
+
+/* A client that arms all the time has one event under way, and gets another once that was taken. */
+static void
+test_events_of_a_cq_are_one_until_it_is_taken(void **state)
+{
+	struct worker_event ev[64];
+	struct cq cq = {.id = 7};
+
+	for (unsigned round = 0; round < 3; round++) {
+		for (unsigned i = 0; i < 100; i++)
+			worker_call(worker_get(ws, i % nworkers), raise_again, &cq);
+		assert_true(event_fd_is_readable(10000));
+		assert_int_equal(worker_events(ws, ev, 64), 1);
+		assert_int_equal(ev[0].id, 7);
+		cq_event_taken(&cq);
+		assert_int_equal(worker_events(ws, ev, 64), 0);
+	}
+}
+
+/* Who takes a few at a time finds the descriptor readable until nothing is left. */
+static void
+test_events_that_were_left_keep_the_descriptor_readable(void **state)
+{
+	struct worker_event ev[8];
+	uint32_t n = 20, seen = 0;
+
+	worker_call(last_worker(), raise_events, &n);
+	while (seen < n) {
+		assert_true(event_fd_is_readable(10000));
+		seen += worker_events(ws, ev, 8);
+	}
+	assert_int_equal(seen, n);
+	assert_int_equal(worker_events(ws, ev, 8), 0);
+	assert_false(event_fd_is_readable(0));
 }
 
 static void
@@ -199,13 +243,13 @@ static void
 send_and_check(struct worker *w, unsigned i, uint32_t n)
 {
 	struct sending s = {near[i].id, 0, false, n};
-	uint64_t lost0 = sum_of(near[i].id, true, OBS_DROP_PORT_DOWN);
+	uint64_t lost0 = sum_of(near[i].id, false, OBS_TX_PORT_DOWN);
 	uint64_t end = clock_ns() + WAIT_NS;
 	uint32_t got = 0;
 	int64_t last = -1;
 
 	worker_call(w, start_sending, &s);
-	while (got + sum_of(near[i].id, true, OBS_DROP_PORT_DOWN) - lost0 < n && clock_ns() < end) {
+	while (got + sum_of(near[i].id, false, OBS_TX_PORT_DOWN) - lost0 < n && clock_ns() < end) {
 		int64_t seq = receive_in_test(&far[i]);
 
 		if (seq < 0) {
@@ -216,7 +260,7 @@ send_and_check(struct worker *w, unsigned i, uint32_t n)
 		last = seq;
 		got++;
 	}
-	assert_int_equal(got + sum_of(near[i].id, true, OBS_DROP_PORT_DOWN) - lost0, n);
+	assert_int_equal(got + sum_of(near[i].id, false, OBS_TX_PORT_DOWN) - lost0, n);
 	/* how many depends on how long the machine lets this thread wait */
 	assert_true(got != 0);
 }
@@ -301,19 +345,19 @@ static void
 test_dead_port_does_not_hold_up_another(void **state)
 {
 	struct sending dead = {near[0].id, 0, false, 2000};
-	uint64_t lost = sum_of(near[0].id, true, OBS_DROP_PORT_DOWN);
+	uint64_t lost = sum_of(near[0].id, false, OBS_TX_PORT_DOWN);
 	struct worker *w = worker_get(ws, 0);
 	uint32_t rest = 0;
 
 	worker_call(w, start_sending, &dead);
 	/* nobody receives on far[0]: what its ring does not hold is given up */
 	assert_true(WAIT_FOR(FAKE_COUNT(fake[0].send.next) == 2000 &&
-			     sum_of(near[0].id, true, OBS_DROP_PORT_DOWN) - lost >= 1980));
+			     sum_of(near[0].id, false, OBS_TX_PORT_DOWN) - lost >= 1980));
 	send_and_check(w, 1, 1000);
 	while (receive_in_test(&far[0]) >= 0)
 		rest++;
 	assert_true(rest > 0);
-	assert_int_equal(sum_of(near[0].id, true, OBS_DROP_PORT_DOWN) - lost + rest, 2000);
+	assert_int_equal(sum_of(near[0].id, false, OBS_TX_PORT_DOWN) - lost + rest, 2000);
 	/* and it is alive again as soon as it takes frames */
 	send_and_check(w, 0, 300);
 }
@@ -377,6 +421,34 @@ test_doorbell_overflow_and_nonsense_look_at_everything(void **state)
 	worker_del_doorbell(last_worker(), &bell_ring);
 }
 
+/* A look at many QPs takes many iterations; more doorbells lost meanwhile begin one more behind it.
+ */
+static void
+test_doorbell_overflow_is_looked_at_in_parts(void **state)
+{
+	struct fake_worker *f = &fake[nworkers - 1];
+	uint32_t n = f->bell_n;
+
+	memset(&bell_ring, 0, sizeof(bell_ring));
+	assert_int_equal(worker_add_doorbell(last_worker(), &bell_ring, on_overflow, &bell_ring),
+			 0);
+	overflows = 0;
+	scans_left = 1000000000;
+	__atomic_store_n(&bell_ring.overflow, 1, __ATOMIC_RELEASE);
+	assert_true(WAIT_FOR(FAKE_COUNT(overflows) > 100));
+	worker_quiesce(ws); /* calls are heard */
+	ring_bell(42);
+	assert_true(WAIT_FOR(FAKE_COUNT(f->bell_n) == n + 1)); /* and doorbells */
+	__atomic_store_n(&scans_left, 1, __ATOMIC_RELEASE);
+	worker_quiesce(ws);
+	worker_quiesce(ws);
+	n = FAKE_COUNT(overflows);
+	worker_quiesce(ws);
+	worker_quiesce(ws);
+	assert_int_equal(FAKE_COUNT(overflows), n);
+	worker_del_doorbell(last_worker(), &bell_ring);
+}
+
 static void
 test_many_doorbell_rings(void **state)
 {
@@ -430,14 +502,14 @@ static void
 test_a_paused_port_loses_frames_and_resumes(void **state)
 {
 	struct sending s = {near[1].id, 0, false, 100};
-	uint64_t lost = sum_of(near[1].id, true, OBS_DROP_PORT_DOWN);
+	uint64_t lost = sum_of(near[1].id, false, OBS_TX_PORT_DOWN);
 	uint32_t n = FAKE_COUNT(fake[0].rx_n);
 
 	worker_pause_port(ws, &near[1]);
 	worker_pause_port(ws, &near[1]);
 	send_from_test(&far[1], FAKE_FOR, 0, 1);
 	worker_call(last_worker(), start_sending, &s);
-	assert_true(WAIT_FOR(sum_of(near[1].id, true, OBS_DROP_PORT_DOWN) == lost + 100));
+	assert_true(WAIT_FOR(sum_of(near[1].id, false, OBS_TX_PORT_DOWN) == lost + 100));
 	assert_int_equal(receive_in_test(&far[1]), -1);
 	assert_int_equal(FAKE_COUNT(fake[0].rx_n), n);
 	worker_resume_port(ws, &near[1]);
@@ -452,6 +524,8 @@ main(int argc, char **argv)
 		cmocka_unit_test(test_calls_run_on_the_worker),
 		cmocka_unit_test(test_workers_have_segments),
 		cmocka_unit_test(test_events_arrive_and_wake_the_control_thread),
+		cmocka_unit_test(test_events_of_a_cq_are_one_until_it_is_taken),
+		cmocka_unit_test(test_events_that_were_left_keep_the_descriptor_readable),
 		cmocka_unit_test(test_no_event_is_lost_when_there_are_too_many),
 		cmocka_unit_test(test_frames_reach_the_engine_with_their_device),
 		cmocka_unit_test(test_other_frames_reach_the_control_thread),
@@ -466,8 +540,10 @@ main(int argc, char **argv)
 		cmocka_unit_test(test_control_thread_sends_frames),
 		cmocka_unit_test(test_doorbells_reach_the_engine),
 		cmocka_unit_test(test_doorbell_overflow_and_nonsense_look_at_everything),
+		cmocka_unit_test(test_doorbell_overflow_is_looked_at_in_parts),
 		cmocka_unit_test(test_many_doorbell_rings),
 		cmocka_unit_test(test_sleeping_worker_is_woken_by_a_call),
+		cmocka_unit_test(test_MEM_03_sleeping_worker_is_not_waited_for),
 		cmocka_unit_test(test_sleeping_worker_is_woken_by_a_doorbell),
 		cmocka_unit_test(test_no_client_stops_a_worker_by_its_eventfd),
 		cmocka_unit_test(test_sleeping_worker_is_woken_by_a_handoff),

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Checks the arguments of --vdev before EAL sees them, and adds the ones that af_packet needs to
+ * carry what its interface carries. EAL's own messages name neither the argument nor the remedy.
+ */
+#ifndef UROCED_VDEV_H
+#define UROCED_VDEV_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Sizes of an af_packet ring in bytes. A slot holds one frame and up to 64 bytes that the kernel
+ * puts in front of it. The driver takes slots for contiguous, thus a slot divides its block.
+ */
+#define VDEV_SLOT_MIN  1024
+#define VDEV_SLOT_MAX  8192 /* what the daemon's packet buffers hold */
+#define VDEV_BLOCK_MAX (1u << 20)
+
+/*
+ * The arguments for EAL, from those of the user: "net_af_packet0,iface=eth0" becomes
+ * "net_af_packet0,iface=eth0,blocksz=16384,framesz=2048,framecnt=1024". Arguments that the user
+ * gave stay as they are. Other drivers' arguments are checked for interfaces that do not exist.
+ *
+ * Returns a string that the caller frees. NULL, with the reason in err (room bytes): an interface
+ * does not exist, a size is not legal, or no memory.
+ */
+char *vdev_prepare(const char *args, char *err, size_t room);
+
+/* The af_packet slot size, in bytes, for an interface of this MTU. Exposed for the unit test. */
+uint32_t vdev_slot_bytes(uint32_t mtu);
+
+#endif

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+#include "mr_linger.h"
+#include "page_swap.h"
+
+#define LINGER_MS    50
+#define LINGER_BYTES (16ull << 20) /* all together */
+#define LINGER_HOLDS 256u
+#define STACK_BYTES  (128u << 10)
+#define AT_ONCE      8u /* given back before the lock is free for others */
+
+/* Under the lock, but for start_mutex. */
+static pthread_mutex_t start_mutex = PTHREAD_MUTEX_INITIALIZER;
+static bool started; /* tried, at least */
+static const struct mr_linger_ops *lock_ops;
+static int watch_fd = -1; /* userfaultfd; -1: nothing lingers */
+static int wake_fd = -1;
+static bool asleep; /* the thread waits for wake_fd, since nothing lingers */
+static struct mr_hold *oldest, *newest, *dead;
+static uint64_t bytes;
+static unsigned holds;
+
+static uint64_t
+now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static uint64_t
+hold_bytes(const struct mr_hold *h)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < h->nclaims; i++)
+		sum += h->claim[i].end - h->claim[i].start;
+	return sum;
+}
+
+static void
+append(struct mr_hold *h)
+{
+	h->since_ms = now_ms();
+	h->next_put_off = NULL;
+	if (newest != NULL)
+		newest->next_put_off = h;
+	else
+		oldest = h;
+	newest = h;
+	bytes += hold_bytes(h);
+	holds++;
+}
+
+/* prev: the one before, NULL for the oldest. */
+static struct mr_hold *
+take(struct mr_hold *prev)
+{
+	struct mr_hold **p = prev != NULL ? &prev->next_put_off : &oldest;
+	struct mr_hold *h = *p;
+
+	*p = h->next_put_off;
+	if (newest == h)
+		newest = prev;
+	bytes -= hold_bytes(h);
+	holds--;
+	return h;
+}
+
+static void
+end_oldest(void)
+{
+	struct mr_hold *h = take(NULL);
+
+	mr_claim_release(h);
+	h->next_put_off = dead;
+	dead = h;
+}
+
+void
+mr_linger_end_all(void)
+{
+	while (oldest != NULL)
+		end_oldest();
+}
+
+/* What has lingered for long enough, or a part of that. When to come again, in ms; -1: woken. */
+static int
+end_some(void)
+{
+	uint64_t now = now_ms();
+	unsigned n = 0;
+
+	while (oldest != NULL && oldest->since_ms + LINGER_MS <= now && n++ < AT_ONCE)
+		end_oldest();
+	asleep = oldest == NULL;
+	if (asleep)
+		return -1;
+	return oldest->since_ms + LINGER_MS <= now ? 0
+						   : (int)(oldest->since_ms + LINGER_MS - now) + 1;
+}
+
+struct start {
+	sem_t ready;
+	int watch_fd, wake_fd;
+};
+
+/* Ends in a process that has closed the descriptors: never, but for a child of a fork. */
+static void *
+keeper(void *arg)
+{
+	struct start *start = arg;
+	struct pollfd fd[2] = {{.fd = start->watch_fd, .events = POLLIN},
+			       {.fd = start->wake_fd, .events = POLLIN}};
+	struct uffd_msg msg;
+	uint64_t count;
+	int wait;
+
+	sem_post(&start->ready);
+	for (;;) {
+		lock_ops->lock();
+		wait = end_some();
+		lock_ops->unlock();
+		if (poll(fd, 2, wait) <= 0)
+			continue;
+		if (fd[0].revents != 0) {
+			lock_ops->lock();
+			mr_linger_end_all();
+			/*
+			 * To read a message lets its sender go on. Locked: whatever memory the
+			 * sender let go of before, it is among what was just given back.
+			 */
+			while (read(fd[0].fd, &msg, sizeof(msg)) == sizeof(msg))
+				;
+			lock_ops->unlock();
+		}
+		if (fd[1].revents != 0 && read(fd[1].fd, &count, sizeof(count)) < 0)
+			continue;
+	}
+	return NULL;
+}
+
+/* Waits until it runs: see page_return.c. */
+static int
+start_thread(struct start *start)
+{
+	sigset_t all, old;
+	pthread_attr_t attr;
+	pthread_t thread;
+	int err;
+
+	sem_init(&start->ready, 0, 0);
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &old);
+	err = pthread_create(&thread, &attr, keeper, start);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	while (err == 0 && sem_wait(&start->ready) != 0)
+		;
+	return -err;
+}
+
+/* The thread's descriptors and itself. 0 or -errno. */
+static int
+start_keeper(struct start *start)
+{
+	int err;
+
+	start->watch_fd =
+		page_swap_uffd(UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_WP_HUGETLBFS_SHMEM |
+			       UFFD_FEATURE_EVENT_REMOVE);
+	if (start->watch_fd < 0)
+		return start->watch_fd;
+	start->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	err = start->wake_fd < 0 ? -errno : 0;
+	if (err == 0 && fcntl(start->watch_fd, F_SETFL, O_NONBLOCK) != 0)
+		err = -errno;
+	if (err == 0)
+		err = start_thread(start);
+	if (err != 0) {
+		close(start->watch_fd);
+		if (start->wake_fd >= 0)
+			close(start->wake_fd);
+	}
+	return err;
+}
+
+void
+mr_linger_start(const struct mr_linger_ops *ops)
+{
+	struct start start;
+
+	if (__atomic_load_n(&started, __ATOMIC_ACQUIRE))
+		return;
+	pthread_mutex_lock(&start_mutex);
+	if (!started) {
+		lock_ops = ops;
+		/* Starts a thread, too, which must not happen when memory is given back. */
+		if (page_swap_prepare_return(ops->lock, ops->unlock) == 0 &&
+		    start_keeper(&start) == 0) {
+			ops->lock();
+			watch_fd = start.watch_fd;
+			wake_fd = start.wake_fd;
+			ops->unlock();
+		}
+		__atomic_store_n(&started, true, __ATOMIC_RELEASE);
+	}
+	pthread_mutex_unlock(&start_mutex);
+}
+
+bool
+mr_linger_arm(uint64_t addr, uint64_t len)
+{
+	struct uffdio_register reg = {
+		.range = {.start = addr, .len = len},
+		.mode = UFFDIO_REGISTER_MODE_WP, /* one is needed; nothing is protected */
+	};
+
+	return watch_fd >= 0 && len <= MR_LINGER_MAX && ioctl(watch_fd, UFFDIO_REGISTER, &reg) == 0;
+}
+
+/* Does the same as hold linger? Then it goes on doing so from now. */
+static bool
+refresh(const struct mr_hold *hold)
+{
+	struct mr_hold *prev = NULL;
+
+	for (struct mr_hold *h = oldest; h != NULL; prev = h, h = h->next_put_off) {
+		if (h->nclaims != 1 || hold->nclaims != 1 ||
+		    h->claim[0].file != hold->claim[0].file ||
+		    h->claim[0].start != hold->claim[0].start ||
+		    h->claim[0].end != hold->claim[0].end)
+			continue;
+		append(take(prev));
+		return true;
+	}
+	return false;
+}
+
+bool
+mr_linger_add(struct mr_hold *hold)
+{
+	static const uint64_t one = 1;
+
+	if (watch_fd < 0 || refresh(hold))
+		return false;
+	append(hold);
+	while (bytes > LINGER_BYTES || holds > LINGER_HOLDS)
+		end_oldest();
+	if (asleep && write(wake_fd, &one, sizeof(one)) == sizeof(one))
+		asleep = false;
+	return true;
+}
+
+struct mr_hold *
+mr_linger_dead(void)
+{
+	struct mr_hold *h = dead;
+
+	dead = NULL;
+	return h;
+}
+
+void
+mr_linger_forget(void)
+{
+	pthread_mutex_init(&start_mutex, NULL);
+	if (watch_fd >= 0)
+		close(watch_fd);
+	if (wake_fd >= 0)
+		close(wake_fd);
+	watch_fd = -1;
+	wake_fd = -1;
+	started = false;
+	asleep = false;
+	oldest = newest = dead = NULL;
+	bytes = 0;
+	holds = 0;
+}

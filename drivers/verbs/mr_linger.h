@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory that was adopted for a small region stays so for a moment after the last registration: a
+ * program that registers a buffer per message finds it adopted the next time, and a thread of the
+ * provider gives it back otherwise.
+ *
+ * A program must not notice. What it would notice is MADV_DONTNEED and MADV_FREE, which act on
+ * private memory alone: allocators use them on memory that is free again. So the memory is
+ * registered with a userfaultfd that makes either call wait; the thread gives all lingering memory
+ * back, and only then lets the call go on.
+ *
+ * The thread takes mr_adopt.c's lock and never allocates or frees: the thread that it keeps waiting
+ * in madvise may hold the allocator's lock.
+ */
+#ifndef VERBS_MR_LINGER_H
+#define VERBS_MR_LINGER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "mr_claim.h"
+
+/* A longer part does not linger. */
+#define MR_LINGER_MAX (1ull << 20)
+
+/* mr_adopt.c's lock. */
+struct mr_linger_ops {
+	void (*lock)(void);
+	void (*unlock)(void);
+};
+
+/* Not locked. Start the thread if it does not run; without it nothing lingers. ops stay valid. */
+void mr_linger_start(const struct mr_linger_ops *ops);
+
+/*
+ * The functions below are called locked.
+ *
+ * Adopted memory [addr, addr + len), in base pages, may linger later; false: it may not.
+ */
+bool mr_linger_arm(uint64_t addr, uint64_t len);
+
+/*
+ * hold, all of whose memory is armed, was released by the program. True: it lingers, and is this
+ * file's. False: release it now, either because something of the same place lingers already, or
+ * because nothing can.
+ */
+bool mr_linger_add(struct mr_hold *hold);
+
+/* Give all of it back. */
+void mr_linger_end_all(void);
+
+/* Those that were given back, linked by next_put_off; for the caller to free, unlocked. */
+struct mr_hold *mr_linger_dead(void);
+
+/* In the child of a fork. */
+void mr_linger_forget(void);
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The daemon's side of the broker: its start, and messages to and from it. */
+#include "ipc/broker.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define CHAN_FD   3         /* in the broker */
+#define CHAN_ROOM (4 << 20) /* bytes that may wait in a channel; the kernel may allow less */
+#define SEND_S    1         /* seconds that a broker may be out of breath */
+
+extern char **environ;
+
+/* No descriptor but the channel and /dev/null: what a stuck broker holds, nobody gets back. */
+static int
+spawn(int theirs, pid_t *pid)
+{
+	char number[12];
+	char *argv[] = {"uroced-broker", BROKER_ARG, number, NULL};
+	posix_spawn_file_actions_t fa;
+	int err;
+
+	snprintf(number, sizeof(number), "%d", CHAN_FD);
+	err = posix_spawn_file_actions_init(&fa);
+	if (err != 0)
+		return -err;
+	/* From a number above its place: dup2 onto itself would leave it to be closed by exec. */
+	err = posix_spawn_file_actions_adddup2(&fa, theirs, CHAN_FD);
+	for (int fd = 0; err == 0 && fd < CHAN_FD; fd++)
+		err = posix_spawn_file_actions_addopen(&fa, fd, "/dev/null", 2, 0);
+	if (err == 0)
+		err = posix_spawn_file_actions_addclosefrom_np(&fa, CHAN_FD + 1);
+	if (err == 0)
+		err = posix_spawn(pid, "/proc/self/exe", &fa, NULL, argv, environ);
+	posix_spawn_file_actions_destroy(&fa);
+	return -err;
+}
+
+int
+broker_spawn(pid_t *pid)
+{
+	struct timeval limit = {.tv_sec = SEND_S};
+	int room = CHAN_ROOM, sv[2], rc;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
+		return -errno;
+	for (int i = 0; i < 2; i++) {
+		if (setsockopt(sv[i], SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof(room)) < 0)
+			(void)setsockopt(sv[i], SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
+	}
+	rc = setsockopt(sv[0], SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) < 0 ? -errno : 0;
+	if (rc == 0)
+		rc = spawn(sv[1], pid);
+	close(sv[1]);
+	if (rc == 0)
+		return sv[0];
+	close(sv[0]);
+	return rc;
+}
+
+int
+broker_send(int chan, const struct broker_cmd *cmd, const int *fds, unsigned nfds)
+{
+	struct iovec iov = {(void *)(uintptr_t)cmd,
+			    cmd->op == BROKER_FIND ? sizeof(*cmd) : BROKER_CMD_SHORT};
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(2 * sizeof(int))];
+	} control;
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+	ssize_t n;
+
+	if (nfds > 0) {
+		struct cmsghdr *cm = &control.align;
+
+		memset(&control, 0, sizeof(control));
+		msg.msg_control = control.bytes;
+		msg.msg_controllen = CMSG_SPACE(nfds * sizeof(int));
+		cm->cmsg_level = SOL_SOCKET;
+		cm->cmsg_type = SCM_RIGHTS;
+		cm->cmsg_len = CMSG_LEN(nfds * sizeof(int));
+		memcpy(CMSG_DATA(cm), fds, nfds * sizeof(int));
+	}
+	do
+		n = sendmsg(chan, &msg, MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : 0;
+}
+
+int
+broker_receive(int chan, struct broker_msg *m, int *fds, unsigned *nfds)
+{
+	struct iovec iov = {m, sizeof(*m)};
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(MRMAP_MAX_FDS * sizeof(int))];
+	} control;
+	struct msghdr msg = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = control.bytes,
+			     .msg_controllen = sizeof(control.bytes)};
+	struct cmsghdr *cm;
+	ssize_t n = recvmsg(chan, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+	*nfds = 0;
+	if (n < 0)
+		return errno == ECONNRESET ? 0 : -errno;
+	cm = CMSG_FIRSTHDR(&msg);
+	if (cm != NULL && cm->cmsg_level == SOL_SOCKET && cm->cmsg_type == SCM_RIGHTS) {
+		*nfds = (unsigned)((cm->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+		memcpy(fds, CMSG_DATA(cm), *nfds * sizeof(int));
+	}
+	/* No descriptor was free for what it sent: that answer is no use. */
+	if (n > 0 && m->says == BROKER_FOUND && m->found.err == 0 && *nfds != m->found.nfds)
+		m->found.err = -EMFILE;
+	return n > 0;
+}

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The broker's threads: whatever may block, a bounded number of them for each user. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+#include "ipc/broker_priv.h"
+
+#define THREADS_MAX 1024u
+#define IDLE_MAX    4u /* threads that stay when there is nothing to do */
+#define STACK_BYTES (256u << 10)
+#define RETRY_NS    1000000 /* memory or room in the channel is short: again after that */
+
+struct user {
+	TAILQ_ENTRY(user) link;
+	uint32_t uid;
+	unsigned running, waiting;
+	bool busy; /* the daemon was told so */
+	TAILQ_HEAD(, job) queue;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t work = PTHREAD_COND_INITIALIZER;
+static TAILQ_HEAD(, user) users = TAILQ_HEAD_INITIALIZER(users);
+static unsigned nthreads;
+static unsigned nidle; /* threads that wait and were not called yet */
+static unsigned calls; /* that no waiting thread has heard yet */
+static int channel;
+
+/* A message, with the descriptors of what was found. False: no room in the channel now. */
+static bool
+put(const struct broker_msg *m, const int *fds, unsigned nfds)
+{
+	struct iovec iov = {(void *)(uintptr_t)m,
+			    m->says != BROKER_FOUND
+				    ? offsetof(struct broker_msg, found)
+				    : offsetof(struct broker_msg, found.run) +
+					      m->found.nruns * sizeof(m->found.run[0])};
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(MRMAP_MAX_FDS * sizeof(int))];
+	} control;
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	if (nfds > 0) {
+		struct cmsghdr *cm = &control.align;
+
+		memset(&control, 0, sizeof(control));
+		msg.msg_control = control.bytes;
+		msg.msg_controllen = CMSG_SPACE(nfds * sizeof(int));
+		cm->cmsg_level = SOL_SOCKET;
+		cm->cmsg_type = SCM_RIGHTS;
+		cm->cmsg_len = CMSG_LEN(nfds * sizeof(int));
+		memcpy(CMSG_DATA(cm), fds, nfds * sizeof(int));
+	}
+	return sendmsg(channel, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 ||
+	       (errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM);
+}
+
+void
+jobs_tell(const struct broker_msg *m)
+{
+	/* Lost at worst where the daemon does not read: it has time limits. */
+	(void)put(m, NULL, 0);
+}
+
+void
+job_answer(struct job *job)
+{
+	struct broker_msg m = {.says = BROKER_FOUND,
+			       .uid = job->cmd.uid,
+			       .job = job->cmd.job,
+			       .taken = job->taken,
+			       .found = job->found};
+
+	(void)put(&m, job->files.fd, job->found.err == 0 ? job->found.nfds : 0);
+}
+
+/* ---- users; all under the lock ---- */
+
+static struct user *
+user_get(uint32_t uid)
+{
+	struct user *u;
+
+	TAILQ_FOREACH (u, &users, link) {
+		if (u->uid == uid)
+			return u;
+	}
+	u = calloc(1, sizeof(*u));
+	if (u == NULL)
+		return NULL;
+	u->uid = uid;
+	TAILQ_INIT(&u->queue);
+	TAILQ_INSERT_TAIL(&users, u, link);
+	return u;
+}
+
+/* Its number of jobs has changed. */
+static void
+user_changed(struct user *u)
+{
+	struct broker_msg m = {.uid = u->uid};
+	bool busy = u->waiting >= (u->busy ? BROKER_USER_QUEUE / 2 : BROKER_USER_QUEUE);
+
+	if (busy != u->busy) {
+		m.says = busy ? BROKER_BUSY : BROKER_CLEAR;
+		if (put(&m, NULL, 0))
+			u->busy = busy;
+	}
+	if (u->running + u->waiting == 0 && !u->busy) {
+		TAILQ_REMOVE(&users, u, link);
+		free(u);
+	}
+}
+
+/* The next job of a user who has a thread left; users take turns. */
+static struct job *
+next_job(void)
+{
+	struct user *u;
+	struct job *job;
+
+	TAILQ_FOREACH (u, &users, link) {
+		if (u->waiting > 0 && u->running < BROKER_USER_THREADS)
+			break;
+	}
+	if (u == NULL)
+		return NULL;
+	job = TAILQ_FIRST(&u->queue);
+	TAILQ_REMOVE(&u->queue, job, link);
+	u->waiting--;
+	u->running++;
+	TAILQ_REMOVE(&users, u, link);
+	TAILQ_INSERT_TAIL(&users, u, link);
+	user_changed(u);
+	return job;
+}
+
+static void *
+thread_main(void *arg)
+{
+	bool stay = true;
+
+	pthread_mutex_lock(&lock);
+	while (stay) {
+		struct job *job = next_job();
+		struct user *u;
+
+		if (job == NULL) {
+			stay = nidle < IDLE_MAX;
+			if (stay) {
+				nidle++;
+				while (calls == 0)
+					pthread_cond_wait(&work, &lock);
+				calls--;
+			}
+			continue;
+		}
+		u = job->user;
+		pthread_mutex_unlock(&lock);
+		job->run(job);
+		pthread_mutex_lock(&lock);
+		u->running--;
+		user_changed(u);
+	}
+	nthreads--;
+	pthread_mutex_unlock(&lock);
+	return NULL;
+}
+
+static void
+thread_add(void)
+{
+	pthread_attr_t attr;
+	pthread_t t;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	nthreads++;
+	if (pthread_create(&t, &attr, thread_main, NULL) != 0)
+		nthreads--; /* who is there takes it in time */
+	pthread_attr_destroy(&attr);
+}
+
+static void
+submit(struct job *job, uint32_t uid, void (*run)(struct job *))
+{
+	const struct timespec nap = {.tv_nsec = RETRY_NS};
+
+	job->run = run;
+	pthread_mutex_lock(&lock);
+	while ((job->user = user_get(uid)) == NULL) {
+		pthread_mutex_unlock(&lock);
+		nanosleep(&nap, NULL);
+		pthread_mutex_lock(&lock);
+	}
+	TAILQ_INSERT_TAIL(&job->user->queue, job, link);
+	job->user->waiting++;
+	user_changed(job->user);
+	if (job->user->running < BROKER_USER_THREADS) {
+		if (nidle > 0) {
+			nidle--;
+			calls++;
+			pthread_cond_signal(&work);
+		} else if (nthreads < THREADS_MAX) {
+			thread_add();
+		}
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+bool
+jobs_busy(uint32_t uid)
+{
+	struct user *u;
+	bool busy = false;
+
+	pthread_mutex_lock(&lock);
+	TAILQ_FOREACH (u, &users, link) {
+		if (u->uid == uid)
+			busy = u->waiting >= BROKER_USER_QUEUE;
+	}
+	pthread_mutex_unlock(&lock);
+	return busy;
+}
+
+/* ---- jobs ---- */
+
+static struct job *
+job_new(void)
+{
+	const struct timespec nap = {.tv_nsec = RETRY_NS};
+	struct job *job;
+
+	while ((job = calloc(1, sizeof(*job))) == NULL)
+		nanosleep(&nap, NULL);
+	return job;
+}
+
+static void
+run_close(struct job *job)
+{
+	close(job->fd);
+	free(job);
+}
+
+void
+jobs_close(uint32_t uid, int fd)
+{
+	struct job *job = job_new();
+
+	job->fd = fd;
+	submit(job, uid, run_close);
+}
+
+static void
+kept_put(struct kept *k)
+{
+	if (__atomic_sub_fetch(&k->refs, 1, __ATOMIC_ACQ_REL) != 0)
+		return;
+	close(k->sock);
+	if (k->client.pidfd >= 0)
+		close(k->client.pidfd);
+	if (k->client.mem.fd >= 0)
+		close(k->client.mem.fd);
+	free(k);
+}
+
+static void
+run_drop(struct job *job)
+{
+	kept_put(job->kept);
+	free(job);
+}
+
+void
+jobs_drop(struct kept *k)
+{
+	struct job *job = job_new();
+
+	job->kept = k;
+	submit(job, k->client.uid, run_drop);
+}
+
+void
+job_free(struct job *job)
+{
+	for (unsigned i = 0; i < job->nfds; i++) {
+		/* What can be sealed is memory, and its close does not block. */
+		if (fcntl(job->fds[i], F_GET_SEALS) >= 0)
+			close(job->fds[i]);
+		else
+			jobs_close(job->cmd.uid, job->fds[i]);
+	}
+	free(job);
+}
+
+/*
+ * A client has one request at a time, but the job of one that the daemon has given up may still be
+ * here: then what is remembered of the client is not touched.
+ */
+static void
+run_find(struct job *job)
+{
+	struct kept *k = job->kept;
+	struct mrmap_client alone, *c = &k->client;
+
+	if (__atomic_exchange_n(&k->looking, true, __ATOMIC_ACQUIRE)) {
+		alone = k->client;
+		alone.mem.fd = -1;
+		c = &alone;
+	}
+	mrmap_find(c, &job->cmd.req, job->fds, job->nfds, &job->found, &job->files);
+	job_answer(job);
+	mrmap_files_close(&job->found, &job->files);
+	if (c == &k->client)
+		__atomic_store_n(&k->looking, false, __ATOMIC_RELEASE);
+	else if (alone.mem.fd >= 0)
+		close(alone.mem.fd);
+	kept_put(k);
+	job_free(job);
+}
+
+void
+jobs_find(struct job *job)
+{
+	__atomic_add_fetch(&job->kept->refs, 1, __ATOMIC_RELAXED);
+	submit(job, job->cmd.uid, run_find);
+}
+
+void
+jobs_open(int chan)
+{
+	channel = chan;
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The broker's process: its main thread, which never blocks. What may is in broker_jobs.c. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#include "ipc/broker_priv.h"
+#include "ipc/server.h"
+
+#define TABLE     1024u /* buckets of what is kept */
+#define SCM_LIMIT 253   /* descriptors of a message, at most: the kernel's SCM_MAX_FD */
+
+static struct kept *table[TABLE];
+
+union rights {
+	struct cmsghdr align;
+	char bytes[CMSG_SPACE(SCM_LIMIT * sizeof(int))];
+};
+
+static unsigned
+rights_take(struct msghdr *msg, int *fds)
+{
+	unsigned nfds = 0;
+
+	for (struct cmsghdr *cm = CMSG_FIRSTHDR(msg); cm != NULL; cm = CMSG_NXTHDR(msg, cm)) {
+		unsigned n = (unsigned)((cm->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+
+		if (cm->cmsg_level != SOL_SOCKET || cm->cmsg_type != SCM_RIGHTS)
+			continue;
+		memcpy(fds + nfds, CMSG_DATA(cm), n * sizeof(int));
+		nfds += n;
+	}
+	return nfds;
+}
+
+static struct kept **
+find_kept(uint64_t id)
+{
+	struct kept **p = &table[id % TABLE];
+
+	while (*p != NULL && (*p)->id != id)
+		p = &(*p)->next;
+	return p;
+}
+
+static void
+keep(const struct broker_cmd *c, const int *fds, unsigned nfds)
+{
+	struct kept **p = find_kept(c->id), *k = nfds > 0 ? calloc(1, sizeof(*k)) : NULL;
+
+	if (k == NULL) {
+		for (unsigned i = 0; i < nfds; i++)
+			jobs_close(c->uid, fds[i]);
+		return;
+	}
+	k->id = c->id;
+	k->refs = 1;
+	k->sock = fds[0];
+	k->client = (struct mrmap_client){.pid = c->pid,
+					  .pidfd = nfds > 1 ? fds[1] : -1,
+					  .uid = c->uid,
+					  .mem.fd = -1};
+	k->next = *p;
+	*p = k;
+}
+
+static void
+drop(uint64_t id)
+{
+	struct kept **p = find_kept(id), *k = *p;
+
+	if (k == NULL)
+		return;
+	*p = k->next;
+	jobs_drop(k);
+}
+
+/*
+ * Receive the message that waits in the connection. Installing a descriptor blocks no more than
+ * asking it for its seals does, and the room for as many as a message can have sees to it that the
+ * kernel closes none here.
+ */
+static int
+take_message(struct job *job)
+{
+	static char body[UROCE_CTRL_MAX_MSG];
+	union rights control;
+	struct iovec iov = {body, sizeof(body)};
+	struct msghdr msg = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = control.bytes,
+			     .msg_controllen = sizeof(control.bytes)};
+	int fds[SCM_LIMIT];
+	unsigned n = 0, got;
+
+	if (recvmsg(job->kept->sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) < 0)
+		return -errno;
+	got = rights_take(&msg, fds);
+	job->taken = true;
+	for (; n < got && n < UROCE_CTRL_MAX_FDS && n < job->cmd.nfds; n++)
+		job->fds[n] = fds[n];
+	job->nfds = n;
+	for (; n < got; n++)
+		jobs_close(job->cmd.uid, fds[n]);
+	if (got > UROCE_CTRL_MAX_FDS || job->nfds < job->cmd.nfds)
+		return -EPROTO;
+	return 0;
+}
+
+/* Nothing but descriptors that came with it: there is nothing to wait for. */
+static bool
+looks_nowhere(const struct uroce_reg_mr_req *req)
+{
+	for (uint32_t i = 0; i < req->npieces && i < UROCE_MR_MAX_PIECES; i++)
+		if (req->piece[i].kind != UROCE_PIECE_FD)
+			return false;
+	return true;
+}
+
+static void
+find(const struct broker_cmd *c)
+{
+	struct kept *k = *find_kept(c->id);
+	struct job *job = calloc(1, sizeof(*job));
+	int rc = 0;
+
+	if (job == NULL)
+		return; /* the daemon has a time limit */
+	job->cmd = *c;
+	job->kept = k;
+	if (k == NULL)
+		rc = -ENOENT;
+	else if (jobs_busy(c->uid))
+		rc = -EBUSY;
+	else if (c->take)
+		rc = take_message(job);
+	if (rc != 0) {
+		job->found.err = rc;
+		job_answer(job);
+		job_free(job);
+	} else if (looks_nowhere(&c->req)) {
+		mrmap_find(&k->client, &c->req, job->fds, job->nfds, &job->found, &job->files);
+		job_answer(job);
+		job_free(job);
+	} else {
+		if (job->taken)
+			jobs_tell(&(struct broker_msg){.says = BROKER_TAKEN, .job = c->job});
+		jobs_find(job);
+	}
+}
+
+static bool
+serve_one(int chan)
+{
+	static struct broker_cmd c;
+	union rights control;
+	struct iovec iov = {&c, sizeof(c)};
+	struct msghdr msg = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = control.bytes,
+			     .msg_controllen = sizeof(control.bytes)};
+	int fds[SCM_LIMIT];
+	unsigned nfds;
+	ssize_t n = recvmsg(chan, &msg, MSG_CMSG_CLOEXEC);
+
+	if (n < (ssize_t)BROKER_CMD_SHORT)
+		return n < 0 && errno == EINTR;
+	nfds = rights_take(&msg, fds);
+	switch (c.op) {
+	case BROKER_KEEP:
+		keep(&c, fds, nfds);
+		break;
+	case BROKER_DROP:
+		drop(c.id);
+		break;
+	case BROKER_FIND:
+		find(&c);
+		break;
+	}
+	return true;
+}
+
+/* Each client costs three descriptors. */
+static void
+raise_fd_limit(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) == 0) {
+		r.rlim_cur = r.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &r);
+	}
+}
+
+void
+broker_main(int chan)
+{
+	sigset_t set;
+
+	/* It goes when the daemon goes, not when somebody types Ctrl-C at both. */
+	sigfillset(&set);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	fcntl(chan, F_SETFD, FD_CLOEXEC);
+	raise_fd_limit();
+	jobs_open(chan);
+	while (serve_one(chan))
+		;
+	/* Nobody is there any more: clients shall see it, however long a close takes. */
+	for (unsigned i = 0; i < TABLE; i++) {
+		for (struct kept *k = table[i]; k != NULL; k = k->next)
+			shutdown(k->sock, SHUT_RDWR);
+	}
+	_exit(0);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the broker's main thread (broker_main.c) and its other threads (broker_jobs.c) share. */
+#ifndef UROCE_IPC_BROKER_PRIV_H
+#define UROCE_IPC_BROKER_PRIV_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include "ipc/broker.h"
+
+/* A connection of the daemon's. The main thread's, but for what a job does with client. */
+struct kept {
+	struct kept *next;
+	uint64_t id;
+	unsigned refs; /* the table and jobs; atomic */
+	int sock;
+	bool looking; /* a job has client; atomic */
+	struct mrmap_client client;
+};
+
+struct user;
+
+/* Something that may block. */
+struct job {
+	TAILQ_ENTRY(job) link;
+	struct user *user;
+	void (*run)(struct job *job);
+	struct kept *kept; /* a reference, or NULL */
+	int fd;            /* to close */
+	/* FIND, all below */
+	bool taken;
+	struct broker_cmd cmd;
+	int fds[UROCE_CTRL_MAX_FDS]; /* that came with the message */
+	unsigned nfds;
+	struct mrmap_found found;
+	struct mrmap_files files;
+};
+
+/* Main thread, none of them blocks. */
+void jobs_open(int chan);
+/* Close fd, which came from uid. */
+void jobs_close(uint32_t uid, int fd);
+/* Let the table's reference to k go. */
+void jobs_drop(struct kept *k);
+/* Look for what job asks, answer, and free it. */
+void jobs_find(struct job *job);
+/* Too much of uid's hangs already. */
+bool jobs_busy(uint32_t uid);
+
+/* Any thread. Tell the daemon; a message without descriptors. */
+void jobs_tell(const struct broker_msg *m);
+/* Any thread. Tell the daemon what was found. */
+void job_answer(struct job *job);
+/* Any thread. What came with the message is closed by a job of its own. */
+void job_free(struct job *job);
+
+#endif

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "ipc/mrfill.h"
+
+#define PAGE_BYTES  4096u
+#define AT_ONCE     (256u << 10) /* bytes that the caller fills in or unmaps itself */
+#define UNMAP_ONCE  (4u << 20)
+#define BATCH_BYTES (2u << 20)
+
+struct unmap {
+	STAILQ_ENTRY(unmap) link;
+	uint8_t *at;
+	size_t len;
+	int fd; /* to be closed when nothing is left; -1: none */
+};
+
+static struct {
+	pthread_mutex_t mutex;
+	pthread_cond_t work; /* for the thread */
+	pthread_cond_t idle; /* for mrfill_cancel */
+	TAILQ_HEAD(, mrfill) fills;
+	STAILQ_HEAD(, unmap) unmaps;
+	bool started;
+} mapper = {
+	.mutex = PTHREAD_MUTEX_INITIALIZER,
+	.work = PTHREAD_COND_INITIALIZER,
+	.idle = PTHREAD_COND_INITIALIZER,
+	.fills = TAILQ_HEAD_INITIALIZER(mapper.fills),
+	.unmaps = STAILQ_HEAD_INITIALIZER(mapper.unmaps),
+};
+
+/* Of at most a batch: entries for the pages that exist. Failure costs time, no more. */
+static void
+fill_batch(uint8_t *at, size_t len)
+{
+	unsigned char exists[BATCH_BYTES / PAGE_BYTES];
+	size_t n = len / PAGE_BYTES, end;
+
+	if (mincore(at, len, exists) != 0)
+		return;
+	for (size_t i = 0; i < n; i = end + 1) {
+		for (end = i; end < n && (exists[end] & 1) != 0; end++)
+			;
+		if (end > i)
+			(void)madvise(at + i * PAGE_BYTES, (end - i) * PAGE_BYTES,
+				      MADV_POPULATE_READ);
+	}
+}
+
+/* Locked, and again so on return. */
+static void
+fill_some(struct mrfill *f)
+{
+	size_t len = f->left < BATCH_BYTES ? f->left : BATCH_BYTES;
+	uint8_t *at = f->at;
+
+	f->state = MRFILL_RUNNING;
+	f->at += len;
+	f->left -= len;
+	pthread_mutex_unlock(&mapper.mutex);
+	fill_batch(at, len);
+	pthread_mutex_lock(&mapper.mutex);
+	f->state = MRFILL_QUEUED;
+	TAILQ_REMOVE(&mapper.fills, f, link);
+	if (f->left > 0)
+		TAILQ_INSERT_TAIL(&mapper.fills, f, link); /* the others' turn */
+	else
+		f->state = MRFILL_NONE;
+	pthread_cond_broadcast(&mapper.idle);
+}
+
+static void
+unmap_some(struct unmap *u)
+{
+	size_t len = u->len < UNMAP_ONCE ? u->len : UNMAP_ONCE;
+
+	pthread_mutex_unlock(&mapper.mutex);
+	if (len > 0)
+		munmap(u->at, len);
+	if (u->fd >= 0)
+		close(u->fd);
+	pthread_mutex_lock(&mapper.mutex);
+	u->at += len;
+	u->len -= len;
+	if (u->len == 0) {
+		STAILQ_REMOVE(&mapper.unmaps, u, unmap, link);
+		free(u);
+	}
+}
+
+static void *
+mapper_main(void *arg)
+{
+	pthread_mutex_lock(&mapper.mutex);
+	for (;;) {
+		if (!TAILQ_EMPTY(&mapper.fills))
+			fill_some(TAILQ_FIRST(&mapper.fills));
+		else if (!STAILQ_EMPTY(&mapper.unmaps))
+			unmap_some(STAILQ_FIRST(&mapper.unmaps));
+		else
+			pthread_cond_wait(&mapper.work, &mapper.mutex);
+	}
+	return arg;
+}
+
+/* Locked. Is there a thread? */
+static bool
+mapper_start(void)
+{
+	sigset_t all, old;
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	if (mapper.started)
+		return true;
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	sigfillset(&all);
+	sigdelset(&all, SIGBUS); /* lib/ipc/sigbus.h */
+	pthread_sigmask(SIG_BLOCK, &all, &old);
+	mapper.started = pthread_create(&thread, &attr, mapper_main, NULL) == 0;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	return mapper.started;
+}
+
+void
+mrfill_start(struct mrfill *f, uint8_t *at, size_t len)
+{
+	f->state = MRFILL_NONE;
+	if (len <= AT_ONCE) {
+		fill_batch(at, len);
+		return;
+	}
+	pthread_mutex_lock(&mapper.mutex);
+	if (mapper_start()) {
+		f->at = at;
+		f->left = len;
+		f->state = MRFILL_QUEUED;
+		TAILQ_INSERT_TAIL(&mapper.fills, f, link);
+		pthread_cond_signal(&mapper.work);
+	}
+	pthread_mutex_unlock(&mapper.mutex);
+}
+
+void
+mrfill_cancel(struct mrfill *f)
+{
+	if (__atomic_load_n(&f->state, __ATOMIC_ACQUIRE) == MRFILL_NONE)
+		return;
+	pthread_mutex_lock(&mapper.mutex);
+	if (f->state == MRFILL_RUNNING)
+		f->left = 0; /* ends with the batch */
+	while (f->state == MRFILL_RUNNING)
+		pthread_cond_wait(&mapper.idle, &mapper.mutex);
+	if (f->state == MRFILL_QUEUED)
+		TAILQ_REMOVE(&mapper.fills, f, link);
+	f->state = MRFILL_NONE;
+	pthread_mutex_unlock(&mapper.mutex);
+}
+
+/* Hand it to the thread. False: the caller has to do it. */
+static bool
+queue_unmap(uint8_t *at, size_t len, int fd)
+{
+	struct unmap *u = malloc(sizeof(*u));
+	bool queued;
+
+	if (u == NULL)
+		return false;
+	*u = (struct unmap){.at = at, .len = len, .fd = fd};
+	pthread_mutex_lock(&mapper.mutex);
+	queued = mapper_start();
+	if (queued) {
+		STAILQ_INSERT_TAIL(&mapper.unmaps, u, link);
+		pthread_cond_signal(&mapper.work);
+	}
+	pthread_mutex_unlock(&mapper.mutex);
+	if (!queued)
+		free(u);
+	return queued;
+}
+
+void
+mrfill_unmap(uint8_t *at, size_t len)
+{
+	if (len <= UNMAP_ONCE || !queue_unmap(at, len, -1))
+		munmap(at, len);
+}
+
+void
+mrfill_close(int fd)
+{
+	if (!queue_unmap(NULL, 0, fd))
+		close(fd);
+}

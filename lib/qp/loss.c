@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <rte_common.h>
+#include "qp/loss.h"
+#include "qp/qp.h"
+
+/* The longest wait of this QP. */
+static uint64_t
+wait_most(const struct qp *qp)
+{
+	return qp->loss.timeout_ns != 0 ? qp->loss.timeout_ns : QP_PROBE_MAX_NS;
+}
+
+/* From what was measured. */
+static uint64_t
+wait_measured(const struct qp_loss *l)
+{
+	uint64_t srtt_ns = l->srtt_ns, ns = srtt_ns + RTE_MAX(4ull * l->rttvar_ns, srtt_ns);
+
+	/* Where the round trip is anybody's guess: still several probes to an ACK timeout. */
+	if (l->timeout_ns != 0)
+		ns = RTE_MIN(ns, RTE_MAX(l->timeout_ns / QP_PROBES_LEAST, 2 * srtt_ns));
+	return RTE_MAX(ns, (uint64_t)QP_PROBE_MIN_NS);
+}
+
+void
+qp_loss_rewait(const struct qp_env *env, struct qp *qp)
+{
+	const struct qp_loss *l = &qp->loss;
+	uint64_t ns = l->srtt_ns != 0 ? wait_measured(l) : QP_PROBE_FIRST_NS;
+
+	ns = RTE_MIN(ns, wait_most(qp));
+	if (env->plain & QP_PLAIN_REQUESTER)
+		ns = l->timeout_ns;
+	qp->snd.wait_ns = qp->type == QP_TYPE_RC ? ns : 0;
+}
+
+void
+qp_loss_reset(const struct qp_env *env, struct qp *qp)
+{
+	qp->loss.srtt_ns = qp->loss.rttvar_ns = 0;
+	qp->loss.retry_at_ns = 0;
+	qp->snd.watch =
+		qp->snd.next_psn == qp->snd.una_psn ? QP_WATCH_RTT_FLIGHT : QP_WATCH_RTT_WANT;
+	qp_loss_rewait(env, qp);
+}
+
+void
+qp_loss_sample(const struct qp_env *env, struct qp *qp, uint64_t ns)
+{
+	struct qp_loss *l = &qp->loss;
+	int64_t off, sample = (int64_t)RTE_MIN(ns, (uint64_t)QP_PROBE_MAX_NS) + 1;
+
+	if (l->srtt_ns == 0) {
+		l->srtt_ns = (uint32_t)sample;
+		l->rttvar_ns = (uint32_t)sample / 2;
+	} else {
+		off = sample - (int64_t)l->srtt_ns;
+		l->srtt_ns = (uint32_t)((int64_t)l->srtt_ns + off / 8);
+		off = (off < 0 ? -off : off) - (int64_t)l->rttvar_ns;
+		l->rttvar_ns = (uint32_t)((int64_t)l->rttvar_ns + off / 4);
+	}
+	qp_loss_rewait(env, qp);
+}
+
+void
+qp_loss_back_off(struct qp *qp)
+{
+	qp->snd.wait_ns = RTE_MIN(2 * qp->snd.wait_ns, wait_most(qp));
+}

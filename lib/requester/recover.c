@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a requester does when answers are missing: going back, probes, the ACK timeout, and the
+ * round trip that says when to probe (REQ-04, REQ-11; qp/loss.h).
+ */
+#include <rte_common.h>
+#include "qp/migrate.h"
+#include "requester/internal.h"
+#include "wire/psn.h"
+
+/* The next packet sent is una_psn's. */
+static void
+rewind_cursor(struct qp *qp)
+{
+	struct qp_snd *snd = &qp->snd;
+	uint32_t i;
+
+	for (i = snd->tail; i != snd->head; i++)
+		qp_sq_entry(snd, i)->rd_counted = false;
+	snd->rd_out = 0;
+	snd->rd_psns = 0;
+	snd->since_ackreq = 0;
+	snd->next_psn = snd->una_psn;
+	snd->cur = snd->tail;
+	snd->cur_pkt = 0;
+	if (snd->tail != snd->head)
+		snd->cur_pkt = psn_diff(snd->una_psn, qp_sq_entry(snd, snd->tail)->first_psn) &
+			       WIRE_PSN_MASK;
+	qp->rq_out = snd->cur_pkt != 0 && req_takes_recv(qp_sq_entry(snd, snd->tail));
+	/* Karn: the answer to a packet that was sent twice may be to either. */
+	if (snd->watch & QP_WATCH_RTT)
+		snd->watch = (snd->watch & (uint8_t)~QP_WATCH_RTT) | QP_WATCH_RTT_WANT;
+}
+
+void
+req_catch_up(struct qp *qp)
+{
+	rewind_cursor(qp);
+}
+
+void
+req_rewind(struct qp *qp)
+{
+	rewind_cursor(qp);
+	qp->snd.watch &= (uint8_t)~QP_WATCH_SPURIOUS;
+	qp->loss.retry_at_ns = 0;
+	if (!qp->snd.rnr_wait)
+		qp->snd.deadline_ns = 0;
+}
+
+/* Costs one of the retries. False: there was none, and the QP is in the error state. */
+bool
+req_take_retry(struct qp_env *env, struct qp *qp)
+{
+	struct qp_snd *snd = &qp->snd;
+
+	if (snd->retry_left != 0) {
+		snd->retry_left--;
+		return true;
+	}
+	if (qp_migrate(env, qp))
+		return true; /* with all of them for the other path (REQ-11) */
+	env->obs->ctr[OBS_REQ_RETRY_EXC]++;
+	qp_error(env, qp, QP_WC_RETRY_EXC_ERR);
+	return false;
+}
+
+void
+req_answered(struct qp_env *env, struct qp *qp)
+{
+	if (!(qp->snd.watch & QP_WATCH_PROBED))
+		return;
+	qp->snd.watch &= (uint8_t)~QP_WATCH_PROBED;
+	qp->loss.retry_at_ns = 0;
+	qp_loss_rewait(env, qp);
+}
+
+/*
+ * Something is acknowledged after a probe. When that is all that was sent, no request was lost, and
+ * perhaps nothing at all: the answer may have been on its way. Else what is behind it is sent
+ * again, because a responder that had it would have said so.
+ */
+static void
+probe_progress(struct qp_env *env, struct qp *qp)
+{
+	struct qp_snd *snd = &qp->snd;
+
+	req_answered(env, qp);
+	qp->loss.rtt_last_ns = env->now_ns - qp->loss.silent_ns;
+	if (psn_lt(snd->una_psn, snd->high_psn))
+		return;
+	snd->window = qp->loss.window_was;
+	snd->watch |= QP_WATCH_SPURIOUS;
+}
+
+/* Begin to time a round trip, if no packet is under way that was sent twice. */
+static void
+rtt_begin(struct qp_env *env, struct qp *qp)
+{
+	struct qp_snd *snd = &qp->snd;
+
+	if (snd->next_psn != snd->high_psn)
+		return;
+	snd->watch &= (uint8_t)~QP_WATCH_RTT;
+	if (!req_outstanding(snd)) {
+		snd->watch |= QP_WATCH_RTT_FLIGHT;
+		return;
+	}
+	/* It goes out now, unless its client has to post it first: then it is one round trip late.
+	 */
+	snd->watch |= QP_WATCH_RTT_PSN;
+	qp->loss.rtt_psn = snd->next_psn;
+	qp->loss.rtt_from_ns = env->now_ns;
+}
+
+static void
+rtt_progress(struct qp_env *env, struct qp *qp)
+{
+	struct qp_snd *snd = &qp->snd;
+	uint64_t from_ns = qp->loss.rtt_from_ns;
+	bool over = false;
+
+	if (snd->watch & QP_WATCH_RTT_FLIGHT) {
+		/* Of the first packet of the flight: nothing has moved the deadline since. */
+		over = snd->deadline_ns != 0 && !snd->rnr_wait;
+		from_ns = snd->deadline_ns - snd->wait_ns;
+	} else if (snd->watch & QP_WATCH_RTT_PSN) {
+		over = psn_lt(qp->loss.rtt_psn, snd->una_psn);
+		if (!over && req_outstanding(snd))
+			return;
+	}
+	if (over) {
+		snd->watch &= (uint8_t)~QP_WATCH_RTT;
+		qp_loss_sample(env, qp, env->now_ns - from_ns);
+	} else {
+		rtt_begin(env, qp);
+	}
+}
+
+void
+req_watched(struct qp_env *env, struct qp *qp)
+{
+	qp->snd.watch &= (uint8_t)~QP_WATCH_TOLD;
+	if (qp->snd.watch & QP_WATCH_PROBED)
+		probe_progress(env, qp);
+	if (qp->snd.watch & QP_WATCH_RTT)
+		rtt_progress(env, qp);
+}
+
+void
+req_watch_stale(struct qp_env *env, struct qp *qp)
+{
+	if (!(qp->snd.watch & QP_WATCH_SPURIOUS))
+		return;
+	/* One answer to the packet and one to its probe: it took so long, and the probe was in
+	 * vain. */
+	qp->snd.watch &= (uint8_t)~QP_WATCH_SPURIOUS;
+	env->obs->ctr[OBS_REQ_PROBE_VAIN]++;
+	qp_loss_sample(env, qp, qp->loss.rtt_last_ns);
+}
+
+void
+req_timer_early(struct qp *qp)
+{
+	if (!(qp->snd.watch & QP_WATCH_RTT))
+		qp->snd.watch |= QP_WATCH_RTT_WANT;
+}
+
+/* Silence for wait_ns: the first unacknowledged packet again. */
+static void
+probe(struct qp_env *env, struct qp *qp)
+{
+	struct qp_snd *snd = &qp->snd;
+	struct qp_loss *l = &qp->loss;
+
+	env->obs->ctr[OBS_REQ_PROBE]++;
+	if (!(snd->watch & QP_WATCH_PROBED))
+		l->window_was = snd->window;
+	snd->watch |= QP_WATCH_PROBED;
+	snd->read_gap = false;
+	snd->window = 1;
+	rewind_cursor(qp);
+	qp_loss_back_off(qp);
+	snd->deadline_ns = env->now_ns + snd->wait_ns;
+	if (l->retry_at_ns != 0)
+		snd->deadline_ns = RTE_MIN(snd->deadline_ns, l->retry_at_ns);
+	env->ops->qp_wake(env->ops_ctx, qp);
+}
+
+static void
+ack_timeout(struct qp_env *env, struct qp *qp)
+{
+	struct qp_snd *snd = &qp->snd;
+
+	env->obs->ctr[OBS_REQ_TIMEOUT]++;
+	if (!req_take_retry(env, qp))
+		return;
+	snd->read_gap = false;
+	/*
+	 * One packet, then twice as many with each progress: where a queue on the way is shorter
+	 * than the window, the whole of it would lose the same packets each time.
+	 */
+	snd->window = 1;
+	req_rewind(qp);
+	env->ops->qp_wake(env->ops_ctx, qp);
+}
+
+/*
+ * The next hop's MAC is not known. No packet can be sent, so no retry is used up; after as long as
+ * all of them would have taken the QP gives up.
+ */
+static void
+path_timeout(struct qp_env *env, struct qp *qp)
+{
+	bool over = (qp->snd.watch & QP_WATCH_PATH) != 0;
+
+	qp->snd.watch &= (uint8_t)~QP_WATCH_PATH;
+	if (over) {
+		qp->snd.retry_left = 0;
+		if (!req_take_retry(env, qp))
+			return;
+	}
+	req_rewind(qp);
+	env->ops->qp_wake(env->ops_ctx, qp);
+}
+
+enum req_step
+req_wait_path(struct qp_env *env, struct qp *qp)
+{
+	struct qp_snd *snd = &qp->snd;
+
+	if (snd->deadline_ns == 0 && qp->loss.timeout_ns != 0) {
+		snd->watch |= QP_WATCH_PATH;
+		snd->deadline_ns = env->now_ns + (qp->retry_cnt + 1) * qp->loss.timeout_ns;
+	}
+	return REQ_BLOCKED;
+}
+
+void
+req_timeout(struct qp_env *env, struct qp *qp)
+{
+	struct qp_snd *snd = &qp->snd;
+	struct qp_loss *l = &qp->loss;
+	uint64_t at_ns = snd->deadline_ns;
+
+	snd->deadline_ns = 0;
+	if (snd->rnr_wait) {
+		snd->rnr_wait = false;
+		env->ops->qp_wake(env->ops_ctx, qp);
+		return;
+	}
+	if (snd->tail == snd->head)
+		return;
+	if (qp->type == QP_TYPE_UD) {
+		req_datagram_timeout(env, qp);
+		return;
+	}
+	if (!qp->path_ok) {
+		path_timeout(env, qp);
+		return;
+	}
+	if (!(snd->watch & QP_WATCH_PROBED))
+		l->silent_ns = at_ns - snd->wait_ns;
+	if (l->retry_at_ns == 0 && l->timeout_ns != 0)
+		l->retry_at_ns = at_ns - snd->wait_ns + l->timeout_ns;
+	if (l->retry_at_ns != 0 && env->now_ns >= l->retry_at_ns)
+		ack_timeout(env, qp);
+	else
+		probe(env, qp);
+}

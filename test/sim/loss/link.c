@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <rte_common.h>
+#include <rte_mbuf.h>
+#include "link.h"
+
+uint32_t
+link_send(struct link *l, uint64_t now_ns, struct rte_mbuf **m, uint32_t n)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		if (l->head - l->tail == LINK_FRAMES || l->free_ns > now_ns + LINK_AHEAD_NS)
+			return i;
+		l->free_ns = RTE_MAX(l->free_ns, now_ns) + m[i]->pkt_len * LINK_BYTE_PS / 1000;
+		l->sent++;
+		if (sim_chance(&l->rng, l->loss_ppm)) {
+			l->lost++;
+			rte_pktmbuf_free(m[i]);
+			continue;
+		}
+		l->frame[l->head % LINK_FRAMES] = m[i];
+		l->at_ns[l->head++ % LINK_FRAMES] = l->free_ns + LINK_DELAY_NS;
+	}
+	return n;
+}
+
+uint32_t
+link_recv(struct link *l, uint64_t now_ns, struct rte_mbuf **m, uint32_t n)
+{
+	uint32_t got = 0;
+
+	while (got < n && l->tail != l->head && l->at_ns[l->tail % LINK_FRAMES] <= now_ns)
+		m[got++] = l->frame[l->tail++ % LINK_FRAMES];
+	return got;
+}
+
+uint64_t
+link_next(const struct link *l)
+{
+	return l->tail == l->head ? UINT64_MAX : l->at_ns[l->tail % LINK_FRAMES];
+}
+
+void
+link_drain(struct link *l)
+{
+	while (l->tail != l->head)
+		rte_pktmbuf_free(l->frame[l->tail++ % LINK_FRAMES]);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * uroce-loss: what one RC connection moves over a wire that loses frames. Two engines, a virtual
+ * clock, a seeded wire, so a table is the same each time. The wire between them carries 90 Gb/s and
+ * loses a share of the frames of either direction; each node's worker comes round once a
+ * microsecond.
+ *
+ *   link.c   the wire        bed.c    nodes, rings, the clients
+ *   main.c   runs, the table, the goals (B.19's: against a peer that does plain go-back-N)
+ */
+#ifndef LOSS_LINK_H
+#define LOSS_LINK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "../prng.h"
+
+#define LINK_FRAMES   8192 /* under way, at most; a receive queue of that many */
+#define LINK_BYTE_PS  90   /* 89 Gb/s */
+#define LINK_DELAY_NS 2000 /* one way */
+#define LINK_AHEAD_NS 5000 /* of frames that a port takes before the first is out */
+
+struct rte_mbuf;
+
+struct link {
+	struct rte_mbuf *frame[LINK_FRAMES];
+	uint64_t at_ns[LINK_FRAMES];
+	uint32_t head, tail; /* free running */
+	uint64_t free_ns;    /* when the last byte is out */
+	uint32_t loss_ppm;
+	struct sim_rng rng;
+	uint64_t sent, lost;
+};
+
+/* Take as many of n frames as the port has room for; consumes those. */
+uint32_t link_send(struct link *l, uint64_t now_ns, struct rte_mbuf **m, uint32_t n);
+/* At most n frames that have come until now_ns. */
+uint32_t link_recv(struct link *l, uint64_t now_ns, struct rte_mbuf **m, uint32_t n);
+/* When the next frame comes; UINT64_MAX: none is under way. */
+uint64_t link_next(const struct link *l);
+void link_drain(struct link *l);
+
+#endif

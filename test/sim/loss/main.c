@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * uroce-loss [--plain-requester] [--uroce-responder] [--packets N] [--seed S]: the table of goodput
+ * under loss, and whether the goals are met (exit status 1: not). The responder does plain
+ * go-back-N unless --uroce-responder is given; with --plain-requester so does the requester,
+ * without goals.
+ */
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <rte_common.h>
+#include "bed.h"
+
+#define MTU     4096u
+#define PACKETS 12000u
+#define LONG_NS 20000000000ull /* of a run that does not get on */
+
+static const char *const op_name[BED_OPS] = {"WRITE", "SEND", "READ"};
+static const uint32_t sizes[] = {4096, 65536, 1 << 20};
+static const uint32_t losses_ppm[] = {1000, 10000, 50000};
+static const double goals[] = {0, 0.4, 0.1}; /* of the lossless goodput, by the loss */
+
+static struct bed_result
+measure(enum bed_op op, uint32_t size, uint32_t packets, uint64_t seed, const uint32_t loss_ppm[2],
+	const uint8_t plain[2])
+{
+	struct bed_run r = {
+		.op = op,
+		.size = size,
+		.messages = RTE_MAX(packets / (size / MTU), 64u),
+		.loss_ppm = {loss_ppm[0], loss_ppm[1]},
+		.plain = {plain[0], plain[1]},
+		.seed = seed,
+		.most_ns = LONG_NS,
+	};
+
+	return bed_measure(&r);
+}
+
+/* One line: which frames are lost, and what comes of it. True: the goal is met. */
+static bool
+line(enum bed_op op, uint32_t size, uint32_t packets, uint64_t seed, unsigned loss, unsigned way,
+     const uint8_t plain[2], double whole)
+{
+	static const char *const ways[] = {"requests", "answers", "both"};
+	uint32_t ppm[2] = {way != 1 ? losses_ppm[loss] : 0, way != 0 ? losses_ppm[loss] : 0};
+	struct bed_result r = measure(op, size, packets, seed, ppm, plain);
+	/* Both ways twice as many frames are lost of a request and its answer. */
+	double goal = goals[loss] * whole / (way == 2 ? 2 : 1);
+	bool met = !r.failed && r.gbps >= goal;
+
+	printf("%-5s %7u B  %4.1f %% of %-8s %6.2f Gb/s  %.3f  NAKs %5" PRIu64 " gaps %5" PRIu64
+	       " probes %5" PRIu64 " (%" PRIu64 " in vain) timeouts %3" PRIu64 " resent %6" PRIu64
+	       "%s%s\n",
+	       op_name[op], size, losses_ppm[loss] / 1e4, ways[way], r.gbps, r.gbps / whole, r.naks,
+	       r.gaps, r.probes, r.spurious, r.timeouts, r.resent, r.failed ? " FAILED" : "",
+	       met ? "" : " below the goal");
+	fflush(stdout);
+	return met;
+}
+
+int
+main(int argc, char **argv)
+{
+	static const struct option longs[] = {{"plain-requester", no_argument, NULL, 'p'},
+					      {"uroce-responder", no_argument, NULL, 'r'},
+					      {"packets", required_argument, NULL, 'n'},
+					      {"seed", required_argument, NULL, 's'},
+					      {0}};
+	uint8_t plain[2] = {0, QP_PLAIN_RESPONDER};
+	uint32_t packets = PACKETS, none[2] = {0, 0};
+	uint64_t seed = 1;
+	bool met = true;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+		switch (c) {
+		case 'p':
+			plain[0] = QP_PLAIN_REQUESTER;
+			break;
+		case 'r':
+			plain[1] = 0;
+			break;
+		case 'n':
+			packets = (uint32_t)strtoul(optarg, NULL, 0);
+			break;
+		case 's':
+			seed = strtoull(optarg, NULL, 0);
+			break;
+		default:
+			return 2;
+		}
+	}
+	bed_open();
+	for (enum bed_op op = 0; op < BED_OPS; op++) {
+		for (unsigned s = 0; s < RTE_DIM(sizes); s++) {
+			double whole = measure(op, sizes[s], packets, seed, none, plain).gbps;
+
+			printf("%-5s %7u B  lossless %32.2f Gb/s\n", op_name[op], sizes[s], whole);
+			for (unsigned loss = 0; loss < RTE_DIM(losses_ppm); loss++)
+				for (unsigned way = 0; way < 3; way++)
+					met &= line(op, sizes[s], packets, seed, loss, way, plain,
+						    whole);
+		}
+	}
+	return met || plain[0] != 0 ? 0 : 1;
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A program that calls verbs from its fork handlers, installed before the provider was loaded (as
+ * UCX does) and after a device was opened, while other threads register and deregister. Nothing may
+ * wait for ever, parent and child each have their own memory, and what the child does to its copies
+ * of the parent's objects does not reach the daemon.
+ *
+ *   forks DEVICE
+ *
+ * TAP; exit status 0 when all was good.
+ */
+#include "verbside.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define BYTES   (64u << 10)
+#define FORKS   20
+#define HANG_S  100 /* a test that takes longer hangs */
+#define THREADS 2
+
+/* What a set of handlers works with. */
+struct cache {
+	uint8_t *buf;
+	struct ibv_mr *mr;    /* of buf, except from prepare to parent */
+	pthread_mutex_t lock; /* held from prepare to parent, and by threads around verbs */
+	bool child_failed;
+};
+
+static struct side side;
+static struct cache early = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static struct cache late = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static bool active;
+static atomic_bool stop;
+
+static struct ibv_mr *
+reg(void *buf)
+{
+	return ibv_reg_mr(side.pd, buf, BYTES, SIDE_ACCESS);
+}
+
+/* Deregister, register something else, and other calls. */
+static void
+prepare(struct cache *c)
+{
+	struct ibv_pd *pd;
+	struct ibv_mr *mr;
+	struct ibv_cq *cq;
+
+	if (!active)
+		return;
+	pthread_mutex_lock(&c->lock);
+	CHECK(ibv_dereg_mr(c->mr) == 0);
+	mr = reg(c->buf);
+	CHECK(mr &&
+	      ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, c->buf, BYTES / 2, 0) == 0);
+	CHECK(mr && ibv_dereg_mr(mr) == 0);
+	pd = ibv_alloc_pd(side.ctx);
+	CHECK(pd && ibv_dealloc_pd(pd) == 0);
+	cq = ibv_create_cq(side.ctx, 1, NULL, NULL, 0);
+	CHECK(cq && ibv_destroy_cq(cq) == 0);
+}
+
+static void
+parent(struct cache *c)
+{
+	struct ibv_mr *mr;
+
+	if (!active)
+		return;
+	mr = reg(c->buf);
+	CHECK(mr && ibv_dereg_mr(mr) == 0);
+	c->mr = reg(c->buf);
+	CHECK(c->mr);
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* The objects are the parent's: they can be let go of, and no new ones made. */
+static void
+child(struct cache *c, struct ibv_mr *other)
+{
+	if (!active)
+		return;
+	pthread_mutex_unlock(&c->lock);
+	c->child_failed |= reg(c->buf) != NULL;
+	c->child_failed |= ibv_alloc_pd(side.ctx) != NULL;
+	c->child_failed |= ibv_dereg_mr(other) != 0;
+}
+
+static struct ibv_mr *kept[2]; /* registered all the time; the children let go of them */
+
+static void
+early_prepare(void)
+{
+	prepare(&early);
+}
+static void
+early_parent(void)
+{
+	parent(&early);
+}
+static void
+early_child(void)
+{
+	child(&early, kept[0]);
+}
+static void
+late_prepare(void)
+{
+	prepare(&late);
+}
+static void
+late_parent(void)
+{
+	parent(&late);
+}
+static void
+late_child(void)
+{
+	child(&late, kept[1]);
+}
+
+/* Registers under the lock that handlers take (locked) or without it. */
+static void *
+register_in_a_loop(void *arg)
+{
+	bool locked = arg != NULL;
+	uint8_t *buf = aligned_alloc(4096, BYTES);
+
+	while (!stop) {
+		struct ibv_mr *mr;
+
+		if (locked)
+			pthread_mutex_lock(&early.lock);
+		mr = reg(buf);
+		buf[100]++;
+		CHECK(mr && ibv_dereg_mr(mr) == 0);
+		if (locked)
+			pthread_mutex_unlock(&early.lock);
+	}
+	free(buf);
+	return NULL;
+}
+
+/* A peer's WRITE to buf: is the parent's region there, and its alone? */
+static bool
+write_lands(struct ibv_mr *mr, uint8_t *buf, uint8_t value)
+{
+	static struct ibv_qp *a, *b;
+	struct ibv_sge sge = {.addr = (uintptr_t)side.buf, .length = 64, .lkey = side.mr->lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE}, *bad;
+	struct ibv_wc wc;
+
+	if (!a) {
+		a = side_qp(side.pd, IBV_QPT_RC, side.cq);
+		b = side_qp(side.pd, IBV_QPT_RC, side.cq);
+		if (!a || !b || side_raise(&side, a, b->qp_num) || side_raise(&side, b, a->qp_num))
+			return false;
+	}
+	memset(side.buf, value, 64);
+	wr.wr.rdma.remote_addr = (uintptr_t)buf;
+	wr.wr.rdma.rkey = mr->rkey;
+	return ibv_post_send(a, &wr, &bad) == 0 && side_wait(side.cq, &wc) &&
+	       wc.status == IBV_WC_SUCCESS && buf[0] == value && buf[63] == value;
+}
+
+/* In the child: exit status 0 if memory is its own and as it was. */
+static void
+child_main(uint8_t *const *bufs, unsigned n, uint8_t value)
+{
+	bool bad = early.child_failed || late.child_failed;
+
+	usleep(20000); /* the parent has stored and received by now */
+	for (unsigned i = 0; i < n; i++) {
+		for (unsigned at = 0; at < BYTES; at++)
+			bad |= bufs[i][at] != (uint8_t)(value + i);
+		memset(bufs[i], 0xee, BYTES);
+	}
+	_exit(bad);
+}
+
+static void
+fork_once(uint8_t round)
+{
+	uint8_t *bufs[] = {early.buf, late.buf, kept[0]->addr, kept[1]->addr};
+	uint8_t value = (uint8_t)(round * 4 + 1);
+	int status = -1;
+	pid_t pid;
+
+	for (unsigned i = 0; i < 4; i++)
+		memset(bufs[i], value + (int)i, BYTES);
+	pid = fork();
+	if (pid == 0)
+		child_main(bufs, 4, value);
+	for (unsigned i = 0; i < 4; i++)
+		memset(bufs[i], 0x77, BYTES);
+	CHECK(write_lands(early.mr, early.buf, 0x11));
+	CHECK(write_lands(late.mr, late.buf, 0x12));
+	CHECK(write_lands(kept[0], kept[0]->addr, 0x13));
+	CHECK(write_lands(kept[1], kept[1]->addr, 0x14));
+	CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
+	CHECK(status == 0);
+	for (unsigned i = 0; i < 4; i++)
+		CHECK(bufs[i][BYTES - 1] == 0x77);
+}
+
+static void
+set_up(void)
+{
+	if (early.buf)
+		return;
+	CHECK(pthread_atfork(late_prepare, late_parent, late_child) == 0);
+	early.buf = aligned_alloc(4096, BYTES);
+	late.buf = aligned_alloc(4096, BYTES);
+	early.mr = reg(early.buf);
+	late.mr = reg(late.buf);
+	for (unsigned i = 0; i < 2; i++)
+		kept[i] = reg(aligned_alloc(4096, BYTES));
+	CHECK(early.mr && late.mr && kept[0] && kept[1]);
+	alarm(HANG_S);
+}
+
+static void
+test_MEM_05_verbs_in_fork_handlers(void)
+{
+	set_up();
+	active = true;
+	for (unsigned i = 0; i < FORKS; i++)
+		fork_once((uint8_t)i);
+	active = false;
+}
+
+static void
+test_MEM_05_verbs_in_fork_handlers_while_threads_register(void)
+{
+	pthread_t t[THREADS];
+
+	set_up();
+	stop = false;
+	for (uintptr_t i = 0; i < THREADS; i++)
+		CHECK(pthread_create(&t[i], NULL, register_in_a_loop, (void *)i) == 0);
+	active = true;
+	for (unsigned i = 0; i < FORKS; i++)
+		fork_once((uint8_t)i);
+	active = false;
+	stop = true;
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_join(t[i], NULL);
+}
+
+/* A fork that fails ends at the parent's handler, too; and a handler may fork itself. */
+static void
+test_MEM_05_forks_of_forks(void)
+{
+	int status = -1;
+	pid_t pid;
+
+	set_up();
+	active = true;
+	pid = fork();
+	if (pid == 0) {
+		uint8_t *bufs[] = {late.buf};
+
+		active = false;
+		memset(late.buf, 9, BYTES);
+		pid = fork();
+		if (pid == 0)
+			child_main(bufs, 1, 9);
+		memset(late.buf, 8, BYTES);
+		_exit(waitpid(pid, &status, 0) != pid || status != 0);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	active = false;
+	CHECK(write_lands(late.mr, late.buf, 0x21));
+}
+
+int
+main(int argc, char **argv)
+{
+	static const struct side_test tests[] = {
+		SIDE_TEST(test_MEM_05_verbs_in_fork_handlers),
+		SIDE_TEST(test_MEM_05_verbs_in_fork_handlers_while_threads_register),
+		SIDE_TEST(test_MEM_05_forks_of_forks),
+	};
+
+	/* Before libibverbs loads its providers. */
+	if (pthread_atfork(early_prepare, early_parent, early_child) != 0)
+		return 1;
+	return side_main(argc, argv, &side, tests, sizeof(tests) / sizeof(tests[0]));
+}

@@ -1,0 +1,531 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory that goes while others hang on it, and keys that others guess. One process shares its PD
+ * and its region; this one binds windows of its own to that region, then the owner dies. From then
+ * on no access through a window reaches memory, and the daemon lives on (MEM-03).
+ *
+ *   gone DEVICE
+ *
+ * TAP; exit status 0 when all was good.
+ */
+#include "verbside.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define REGION_BYTES (64 * 4096)
+#define SECRET       0x5a
+#define NOTHING      0xee
+#define ROUNDS       20 /* of binds that race with the owner's end */
+#define SHARED_ACCESS                                                                              \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |               \
+	 IBV_ACCESS_MW_BIND)
+
+static struct side side;
+
+/* --- the owner: a process of its own --------------------------------------------------------- */
+
+enum memory { MEMORY_PRIVATE, MEMORY_SHARED, MEMORY_COPIED, MEMORY_FILE };
+
+struct told {
+	uint32_t pd, mr, lkey;
+	uint64_t addr;
+};
+
+struct owner {
+	pid_t pid;
+	int sock, cmd_fd;
+	struct told told;
+};
+
+static void
+fd_send(int sock, int fd)
+{
+	char byte = 0;
+	union {
+		struct cmsghdr align;
+		char room[CMSG_SPACE(sizeof(int))];
+	} c = {.room = {0}};
+	struct iovec iov = {&byte, 1};
+	struct msghdr m = {.msg_iov = &iov,
+			   .msg_iovlen = 1,
+			   .msg_control = c.room,
+			   .msg_controllen = sizeof(c.room)};
+	struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+
+	h->cmsg_level = SOL_SOCKET;
+	h->cmsg_type = SCM_RIGHTS;
+	h->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(h), &fd, sizeof(fd));
+	if (sendmsg(sock, &m, 0) != 1)
+		exit(3);
+}
+
+static int
+fd_receive(int sock)
+{
+	char byte;
+	union {
+		struct cmsghdr align;
+		char room[CMSG_SPACE(sizeof(int))];
+	} c;
+	struct iovec iov = {&byte, 1};
+	struct msghdr m = {.msg_iov = &iov,
+			   .msg_iovlen = 1,
+			   .msg_control = c.room,
+			   .msg_controllen = sizeof(c.room)};
+	int fd = -1;
+
+	if (recvmsg(sock, &m, MSG_CMSG_CLOEXEC) == 1 && CMSG_FIRSTHDR(&m))
+		memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof(fd));
+	return fd;
+}
+
+static uint8_t *
+owner_memory(enum memory kind, int *file)
+{
+	int flags =
+		kind == MEMORY_SHARED ? MAP_SHARED | MAP_ANONYMOUS : MAP_PRIVATE | MAP_ANONYMOUS;
+
+	*file = -1;
+	if (kind == MEMORY_FILE) {
+		*file = memfd_create("gone", MFD_CLOEXEC);
+		if (*file < 0 || ftruncate(*file, REGION_BYTES))
+			exit(3);
+		flags = MAP_SHARED;
+	}
+	return mmap(NULL, REGION_BYTES, PROT_READ | PROT_WRITE, flags, *file, 0);
+}
+
+/*
+ * Registers, tells, and obeys: 't' truncates the file behind the region, 'r' registers the region
+ * anew in its place, 'q' ends. Answers with a byte: 0, or an errno.
+ */
+static void
+owner_run(int sock, enum memory kind, int access)
+{
+	struct told t;
+	struct ibv_mr *mr;
+	struct side mine;
+	uint8_t *p, byte;
+	int file;
+
+	if (kind == MEMORY_COPIED)
+		setenv("UROCE_MR_MODE", "copy", 1);
+	side_open(&mine, ibv_get_device_name(side.ctx->device));
+	p = owner_memory(kind, &file);
+	memset(p, SECRET, REGION_BYTES);
+	mr = ibv_reg_mr(mine.pd, p, REGION_BYTES, access);
+	if (!mr)
+		exit(3);
+	t = (struct told){mine.pd->handle, mr->handle, mr->lkey, (uintptr_t)p};
+	if (write(sock, &t, sizeof(t)) != sizeof(t))
+		exit(3);
+	fd_send(sock, mine.ctx->cmd_fd);
+	while (read(sock, &byte, 1) == 1 && byte != 'q') {
+		if (byte == 't') {
+			byte = ftruncate(file, 0) ? (uint8_t)errno : 0;
+		} else {
+			p = mmap(NULL, REGION_BYTES, PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+			byte = ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, p,
+					    REGION_BYTES, 0)
+				       ? (uint8_t)errno
+				       : 0;
+		}
+		if (write(sock, &byte, 1) != 1)
+			break;
+	}
+	_exit(0); /* as a program that crashes: nothing is taken down */
+}
+
+static void
+owner_start(struct owner *o, enum memory kind, int access)
+{
+	int sock[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, sock))
+		exit(3);
+	fflush(stdout);
+	o->pid = fork();
+	if (o->pid == 0) {
+		close(sock[0]);
+		owner_run(sock[1], kind, access);
+	}
+	close(sock[1]);
+	o->sock = sock[0];
+	o->cmd_fd = -1;
+	CHECK(read(o->sock, &o->told, sizeof(o->told)) == sizeof(o->told));
+	o->cmd_fd = fd_receive(o->sock);
+	CHECK(o->cmd_fd >= 0);
+}
+
+static int
+owner_ask(struct owner *o, char what)
+{
+	uint8_t rc = 255;
+
+	CHECK(write(o->sock, &what, 1) == 1 && read(o->sock, &rc, 1) == 1);
+	return rc;
+}
+
+/* Dead, and the daemon has heard of it: its contexts go in the order in which they end. */
+static void
+owner_kill(struct owner *o)
+{
+	struct ibv_context *later;
+
+	kill(o->pid, SIGKILL);
+	waitpid(o->pid, NULL, 0);
+	close(o->sock);
+	later = ibv_open_device(side.ctx->device);
+	CHECK(later);
+	if (later)
+		ibv_close_device(later);
+	usleep(100 * 1000);
+}
+
+/* --- the one that hangs on its memory -------------------------------------------------------- */
+
+struct guest {
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+	struct ibv_mr *mr; /* of buf */
+	struct ibv_qp *qp[2];
+	struct ibv_mw *mw;
+};
+
+#define PIECE 4096 /* bytes that an access takes */
+static uint8_t guest_buf[REGION_BYTES] __attribute__((aligned(PIECE)));
+
+static void
+guest_qps(struct guest *g)
+{
+	for (int i = 0; i < 2; i++) {
+		if (g->qp[i])
+			ibv_destroy_qp(g->qp[i]);
+		g->qp[i] = side_qp(g->pd, IBV_QPT_RC, g->cq);
+	}
+	CHECK(g->qp[0] && g->qp[1]);
+	if (g->qp[0] && g->qp[1])
+		CHECK(side_raise(&side, g->qp[0], g->qp[1]->qp_num) == 0 &&
+		      side_raise(&side, g->qp[1], g->qp[0]->qp_num) == 0);
+}
+
+static void
+guest_open(struct guest *g, const struct owner *o, enum ibv_mw_type type)
+{
+	memset(g, 0, sizeof(*g));
+	g->ctx = ibv_import_device(o->cmd_fd);
+	CHECK(g->ctx);
+	g->pd = ibv_import_pd(g->ctx, o->told.pd);
+	CHECK(g->pd);
+	g->cq = ibv_create_cq(g->ctx, 64, NULL, NULL, 0);
+	g->mr = ibv_reg_mr(g->pd, guest_buf, sizeof(guest_buf), SHARED_ACCESS);
+	g->mw = ibv_alloc_mw(g->pd, type);
+	CHECK(g->cq && g->mr && g->mw);
+	guest_qps(g);
+}
+
+static void
+guest_close(struct guest *g)
+{
+	for (int i = 0; i < 2; i++)
+		CHECK(ibv_destroy_qp(g->qp[i]) == 0);
+	CHECK(ibv_dealloc_mw(g->mw) == 0 && ibv_dereg_mr(g->mr) == 0);
+	CHECK(ibv_destroy_cq(g->cq) == 0 && ibv_dealloc_pd(g->pd) == 0);
+	CHECK(ibv_close_device(g->ctx) == 0);
+}
+
+/* Binds on the QP that answers: a type 2 window is that QP's. */
+static int
+bind_post(struct guest *g, uint64_t addr, uint32_t lkey)
+{
+	struct ibv_mr named = {.lkey = lkey, .pd = g->pd};
+	uint32_t key = ibv_inc_rkey(g->mw->rkey);
+	struct ibv_send_wr wr = {.wr_id = key,
+				 .opcode = IBV_WR_BIND_MW,
+				 .bind_mw = {.mw = g->mw,
+					     .rkey = key,
+					     .bind_info = {.mr = &named,
+							   .addr = addr,
+							   .length = REGION_BYTES,
+							   .mw_access_flags =
+								   IBV_ACCESS_REMOTE_READ |
+								   IBV_ACCESS_REMOTE_WRITE}}},
+			   *bad;
+	int rc = ibv_post_send(g->qp[1], &wr, &bad);
+
+	if (rc == 0)
+		g->mw->rkey = key;
+	return rc;
+}
+
+static enum ibv_wc_status
+bind_wait(struct guest *g)
+{
+	struct ibv_wc wc = {.status = IBV_WC_GENERAL_ERR};
+
+	CHECK(side_wait(g->cq, &wc));
+	return wc.status;
+}
+
+/* READ or WRITE of a page of the owner's region through rkey. */
+static enum ibv_wc_status
+reach(struct guest *g, enum ibv_wr_opcode op, uint64_t addr, uint32_t rkey)
+{
+	struct ibv_sge sge = {(uintptr_t)guest_buf, PIECE, g->mr->lkey};
+	struct ibv_send_wr wr = {.opcode = op,
+				 .sg_list = &sge,
+				 .num_sge = 1,
+				 .wr.rdma = {.remote_addr = addr, .rkey = rkey}},
+			   *bad;
+	struct ibv_wc wc = {.status = IBV_WC_GENERAL_ERR};
+
+	memset(guest_buf, NOTHING, sizeof(guest_buf));
+	CHECK(ibv_post_send(g->qp[0], &wr, &bad) == 0);
+	do {
+		if (!side_wait(g->cq, &wc))
+			return IBV_WC_GENERAL_ERR;
+	} while (wc.qp_num != g->qp[0]->qp_num);
+	return wc.status;
+}
+
+static void
+expect_refused(struct guest *g, const struct told *t, uint32_t rkey)
+{
+	static const enum ibv_wr_opcode op[] = {IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE};
+
+	for (int i = 0; i < 2; i++) {
+		CHECK(reach(g, op[i], t->addr + REGION_BYTES / 2, rkey) == IBV_WC_REM_ACCESS_ERR);
+		CHECK(guest_buf[0] == NOTHING && guest_buf[PIECE - 1] == NOTHING);
+		guest_qps(g);
+	}
+}
+
+static void
+windows_die_with(enum memory kind)
+{
+	for (int type = IBV_MW_TYPE_1; type <= IBV_MW_TYPE_2; type++) {
+		struct owner o;
+		struct guest g;
+		owner_start(&o, kind, SHARED_ACCESS);
+		guest_open(&g, &o, type);
+		CHECK(bind_post(&g, o.told.addr, o.told.lkey) == 0 &&
+		      bind_wait(&g) == IBV_WC_SUCCESS);
+		CHECK(reach(&g, IBV_WR_RDMA_READ, o.told.addr, g.mw->rkey) == IBV_WC_SUCCESS);
+		CHECK(guest_buf[0] == SECRET);
+		owner_kill(&o);
+		expect_refused(&g, &o.told, g.mw->rkey);
+		expect_refused(&g, &o.told, o.told.lkey);
+		/* The window itself lives on. */
+		CHECK(bind_post(&g, (uintptr_t)guest_buf, g.mr->lkey) == 0 &&
+		      bind_wait(&g) == IBV_WC_SUCCESS);
+		CHECK(reach(&g, IBV_WR_RDMA_READ, (uintptr_t)guest_buf + REGION_BYTES - PIECE,
+			    g.mw->rkey) == IBV_WC_SUCCESS);
+		CHECK(ibv_dereg_mr(g.mr) == EBUSY);
+		guest_close(&g);
+		close(o.cmd_fd);
+	}
+}
+
+static void
+test_MEM_03_windows_of_others_die_with_adopted_memory(void)
+{
+	windows_die_with(MEMORY_PRIVATE);
+}
+
+static void
+test_MEM_03_windows_of_others_die_with_shared_memory(void)
+{
+	windows_die_with(MEMORY_SHARED);
+}
+
+static void
+test_MEM_03_windows_of_others_die_with_copied_memory(void)
+{
+	windows_die_with(MEMORY_COPIED);
+}
+
+/* Binds until one is refused; the window's key of the last one that was not. */
+static uint32_t
+bind_until_refused(struct guest *g, const struct told *t)
+{
+	uint32_t key = g->mw->rkey, refused = 0;
+	struct ibv_wc wc;
+
+	for (int i = 0; i < 10 * 1000 * 1000 && !refused; i++) {
+		bind_post(g, t->addr, t->lkey);
+		while (ibv_poll_cq(g->cq, 1, &wc) == 1) {
+			if (wc.status == IBV_WC_SUCCESS)
+				key = (uint32_t)wc.wr_id;
+			else
+				refused++;
+		}
+	}
+	CHECK(refused);
+	return key;
+}
+
+/* Binds are under way on a worker while the owner dies: none of them may end up bound. */
+static void
+test_MEM_03_binds_race_with_the_end_of_the_owner(void)
+{
+	for (int round = 0; round < ROUNDS; round++) {
+		struct owner o;
+		struct guest g;
+		uint32_t key;
+
+		owner_start(&o, MEMORY_SHARED, SHARED_ACCESS);
+		guest_open(&g, &o, IBV_MW_TYPE_1);
+		kill(o.pid, SIGKILL);
+		key = bind_until_refused(&g, &o.told);
+		owner_kill(&o);
+		guest_qps(&g);
+		expect_refused(&g, &o.told, key);
+		guest_close(&g);
+		close(o.cmd_fd);
+	}
+}
+
+/* --- memory that is lost: the file behind it is truncated ------------------------------------ */
+
+/* Until the daemon has found out: it looks now and then whether an access of its own has failed. */
+static bool
+refused_soon(struct guest *g, const struct told *t, uint32_t rkey)
+{
+	for (int i = 0; i < 100; i++) {
+		enum ibv_wc_status status = reach(g, IBV_WR_RDMA_READ, t->addr, rkey);
+
+		if (status == IBV_WC_REM_ACCESS_ERR) {
+			guest_qps(g);
+			return true;
+		}
+		CHECK(status == IBV_WC_SUCCESS && guest_buf[0] == 0);
+		usleep(50 * 1000);
+	}
+	return false;
+}
+
+static void
+test_MEM_03_windows_die_with_memory_that_is_lost(void)
+{
+	struct owner o;
+	struct guest g;
+
+	owner_start(&o, MEMORY_FILE, SHARED_ACCESS);
+	guest_open(&g, &o, IBV_MW_TYPE_1);
+	CHECK(bind_post(&g, o.told.addr, o.told.lkey) == 0 && bind_wait(&g) == IBV_WC_SUCCESS);
+	CHECK(reach(&g, IBV_WR_RDMA_READ, o.told.addr, g.mw->rkey) == IBV_WC_SUCCESS);
+	CHECK(owner_ask(&o, 't') == 0);
+	CHECK(refused_soon(&g, &o.told, g.mw->rkey));
+	expect_refused(&g, &o.told, o.told.lkey);
+	/* It hangs on nothing any more: the owner gives its region other memory. */
+	CHECK(owner_ask(&o, 'r') == 0);
+	expect_refused(&g, &o.told, g.mw->rkey);
+	owner_kill(&o);
+	guest_close(&g);
+	close(o.cmd_fd);
+}
+
+/* A region in the place that a lost one had, where places are given away again so soon. */
+static struct ibv_mr *
+neighbour(uint32_t lost_key)
+{
+	for (int i = 0; i < 200; i++) {
+		struct ibv_mr *mr = ibv_reg_mr(side.pd, side.buf, SIDE_BYTES, SIDE_ACCESS);
+
+		CHECK(mr);
+		if (!mr || mr->lkey >> 12 == lost_key >> 12 || i == 199)
+			return mr;
+		CHECK(ibv_dereg_mr(mr) == 0);
+	}
+	return NULL;
+}
+
+static void
+test_MEM_04_a_lost_region_comes_back_in_nobodys_place(void)
+{
+	struct guest g = {.pd = side.pd, .cq = side.cq};
+	struct ibv_mr *mr;
+	struct owner o;
+	struct guest thief;
+
+	owner_start(&o, MEMORY_FILE, SHARED_ACCESS);
+	guest_open(&thief, &o, IBV_MW_TYPE_1);
+	CHECK(owner_ask(&o, 't') == 0);
+	CHECK(refused_soon(&thief, &o.told, o.told.lkey));
+	mr = neighbour(o.told.lkey);
+	CHECK(owner_ask(&o, 'r') == 0);
+	g.mr = ibv_reg_mr(side.pd, guest_buf, sizeof(guest_buf), SHARED_ACCESS);
+	CHECK(g.mr && mr);
+	guest_qps(&g);
+	CHECK(reach(&g, IBV_WR_RDMA_READ, (uintptr_t)side.buf, mr->rkey) == IBV_WC_SUCCESS);
+	/* The lost one is back under its own key, at its new address. */
+	expect_refused(&thief, &o.told, o.told.lkey);
+	owner_kill(&o);
+	guest_qps(&g);
+	CHECK(reach(&g, IBV_WR_RDMA_READ, (uintptr_t)side.buf, mr->rkey) == IBV_WC_SUCCESS);
+	CHECK(ibv_destroy_qp(g.qp[0]) == 0 && ibv_destroy_qp(g.qp[1]) == 0);
+	CHECK(ibv_dereg_mr(g.mr) == 0 && ibv_dereg_mr(mr) == 0);
+	guest_close(&thief);
+	close(o.cmd_fd);
+}
+
+/* --- keys that are guessed ------------------------------------------------------------------- */
+
+/*
+ * A peer tries one key after the other, and its victim connects again each time. It is told of each
+ * that it was wrong, but not as soon as it likes: what the daemon counts is looked at by
+ * test_gone.py.
+ */
+static void
+test_MEM_01_keys_are_guessed(void)
+{
+	struct guest g = {.pd = side.pd, .cq = side.cq};
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+	uint32_t key = 0x12345600;
+
+	g.mr = ibv_reg_mr(side.pd, guest_buf, sizeof(guest_buf), SHARED_ACCESS);
+	CHECK(g.mr);
+	guest_qps(&g);
+	for (int i = 0; i < 24; i++) {
+		struct ibv_wc wc;
+
+		CHECK(reach(&g, IBV_WR_RDMA_WRITE, (uintptr_t)side.buf, key + (uint32_t)i) ==
+		      IBV_WC_REM_ACCESS_ERR);
+		for (int k = 0; k < 2; k++)
+			CHECK(ibv_modify_qp(g.qp[k], &reset, IBV_QP_STATE) == 0);
+		while (ibv_poll_cq(g.cq, 1, &wc) == 1)
+			;
+		CHECK(side_raise(&side, g.qp[0], g.qp[1]->qp_num) == 0 &&
+		      side_raise(&side, g.qp[1], g.qp[0]->qp_num) == 0);
+	}
+	CHECK(ibv_destroy_qp(g.qp[0]) == 0 && ibv_destroy_qp(g.qp[1]) == 0);
+	CHECK(ibv_dereg_mr(g.mr) == 0);
+}
+
+int
+main(int argc, char **argv)
+{
+	static const struct side_test tests[] = {
+		SIDE_TEST(test_MEM_03_windows_of_others_die_with_adopted_memory),
+		SIDE_TEST(test_MEM_03_windows_of_others_die_with_shared_memory),
+		SIDE_TEST(test_MEM_03_windows_of_others_die_with_copied_memory),
+		SIDE_TEST(test_MEM_03_binds_race_with_the_end_of_the_owner),
+		SIDE_TEST(test_MEM_03_windows_die_with_memory_that_is_lost),
+		SIDE_TEST(test_MEM_04_a_lost_region_comes_back_in_nobodys_place),
+		SIDE_TEST(test_MEM_01_keys_are_guessed),
+	};
+
+	return side_main(argc, argv, &side, tests, sizeof(tests) / sizeof(tests[0]));
+}

@@ -1,0 +1,146 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Debian's Ceph over RDMA: a monitor, an OSD with its objects in memory, and rados, all of whose
+messages go through a daemon (ms_type = async+rdma). What is read is compared byte for byte with
+what was written. UROCE_CEPH_BENCH=1 prints the write rates of RDMA and of TCP in turn, too."""
+import json
+import os
+import re
+import uuid
+
+import lib
+
+ADDR = "10.9.0.101"
+POOL = "uroce"
+SIZES = (1, 4096, 131072, 131073, 4 << 20, 16 << 20)
+CONF = """[global]
+fsid = {fsid}
+mon_host = [v2:{addr}:3300/0]
+mon_initial_members = a
+public_addr = {addr}
+auth_cluster_required = none
+auth_service_required = none
+auth_client_required = none
+osd_pool_default_size = 1
+osd_pool_default_min_size = 1
+mon_allow_pool_size_one = true
+osd_crush_chooseleaf_type = 0
+osd_objectstore = memstore
+memstore_device_bytes = 2147483648
+mon_data_avail_crit = 1
+mon_data = {folder}/mon
+osd_data = {folder}/osd
+run_dir = {folder}
+log_file = {folder}/$name.log
+admin_socket = {folder}/$name.$pid.asok
+keyring = {folder}/keyring
+{messenger}
+"""
+# Buffers of 128 KiB: Ceph's default of 32768 would be 4 GiB a process.
+RDMA = """ms_type = async+rdma
+ms_async_rdma_device_name = uroce0
+ms_async_rdma_local_gid = 0000:0000:0000:0000:0000:ffff:0a09:0065
+ms_async_rdma_receive_buffers = 2048
+ms_async_rdma_receive_queue_len = 1024
+"""
+TCP = "ms_type = async+posix\n"
+
+
+class Cluster:
+    """A monitor and an OSD in the daemon's network namespace."""
+
+    def __init__(self, daemon, messenger):
+        self.daemon, self.rdma = daemon, messenger == RDMA
+        self.folder = lib.tmpdir()
+        self.fsid = str(uuid.uuid4())
+        (self.folder / "keyring").touch()
+        self.conf = self.folder / "ceph.conf"
+        self.conf.write_text(CONF.format(fsid=self.fsid, addr=ADDR, folder=self.folder,
+                                         messenger=messenger))
+        for name in ("mon", "osd"):
+            (self.folder / name).mkdir()
+        self.here("monmaptool", "--create", "--addv", "a", f"[v2:{ADDR}:3300]", "--fsid",
+                  self.fsid, self.folder / "monmap", conf=False)
+        self.here("ceph-mon", "--mkfs", "-i", "a", "--monmap", self.folder / "monmap")
+        self.mon = self.start("ceph-mon", "-f", "-i", "a")
+        self.ceph("-s")
+        osd = str(uuid.uuid4())
+        self.ceph("osd", "new", osd)
+        self.run("ceph-osd", "--mkfs", "-i", "0", "--osd-uuid", osd)
+        self.osd = self.start("ceph-osd", "-f", "-i", "0")
+        lib.until("the OSD is up", lambda: "1 up" in self.ceph("osd", "stat"), 240)
+        self.ceph("osd", "pool", "create", POOL, "8", "8")
+
+    def start(self, *argv):
+        argv = [argv[0], "-c", self.conf, *argv[1:]]
+        env = {"CEPH_CONF": str(self.conf)}
+        return self.daemon.client(argv, env) if self.rdma else lib.spawn(argv, self.daemon.ns, env)
+
+    def here(self, *argv, conf=True):
+        lib.sh(argv[0], *(["-c", self.conf] if conf else []), *argv[1:], ns=self.daemon.ns)
+
+    def run(self, *argv, timeout=240):
+        proc = self.start(*argv)
+        rc = proc.wait(timeout)
+        assert rc == 0, f"{argv}: status {rc}\n{proc.tail()}"
+        return proc.output()
+
+    def ceph(self, *argv):
+        return self.run("ceph", *argv)
+
+    def rados(self, *argv):
+        return self.run("rados", "-p", POOL, *argv)
+
+    def bench(self, size, seconds=5):
+        said = self.rados("bench", str(seconds), "write", "-b", str(size), "-t", "16")
+        return {what: float(re.search(rf"^{re.escape(what)}:\s*([\d.]+)", said, re.M)[1])
+                for what in ("Bandwidth (MB/sec)", "Average IOPS")}
+
+    def stop(self):
+        for proc in (self.osd, self.mon):
+            proc.term(60)
+
+
+def whole(cluster, size):
+    there, back = cluster.folder / "there", cluster.folder / "back"
+    there.write_bytes(os.urandom(size))
+    cluster.rados("put", f"object{size}", there)
+    cluster.rados("get", f"object{size}", back)
+    assert there.read_bytes() == back.read_bytes(), f"{size} bytes came back changed"
+    back.unlink()
+
+
+def compare(clusters):
+    for size in (4 << 20, 4096):
+        for _ in range(3):
+            for name, cluster in clusters.items():
+                print(f"# {name}, {size} B: {json.dumps(cluster.bench(size))}", flush=True)
+
+
+def main():
+    lib.need_root()
+    dev = f"name=uroce0,port=net_ring0,addr={ADDR}/24,mtu=4096"
+    daemon = lib.Daemon(["net_ring0"], [dev], lib.netns())
+    lib.sh("ip", "-n", daemon.ns, "addr", "add", f"{ADDR}/24", "dev", "lo")
+    cluster = None
+    with lib.case("ceph: monitor and OSD come up over RDMA"):
+        cluster = Cluster(daemon, RDMA)
+    for size in SIZES if cluster else ():
+        with lib.case(f"ceph: an object of {size} bytes comes back as it was"):
+            before = daemon.counters()["tx_roce"]
+            whole(cluster, size)
+            assert daemon.counters()["tx_roce"] > before + size // 4096, "not over RoCE"
+    if cluster and os.environ.get("UROCE_CEPH_BENCH"):
+        cluster.bench(4 << 20, 2)
+        tcp = lib.Daemon(["net_ring0"], [dev], lib.netns())
+        lib.sh("ip", "-n", tcp.ns, "addr", "add", f"{ADDR}/24", "dev", "lo")
+        compare({"rdma": cluster, "tcp": Cluster(tcp, TCP)})
+    with lib.case("ceph: it ends, nothing is left, the daemon ends cleanly"):
+        assert cluster, "it never started"
+        cluster.stop()
+        lib.until("no object is left", lambda: not any(daemon.objects().values()), 60)
+        daemon.stop()
+    lib.finish()
+
+
+main()

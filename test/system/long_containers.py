@@ -1,0 +1,67 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""doc/containers.md followed to the letter: the commands under 'With podman' run as they stand
+there, in a mount namespace in which /opt and /run/uroce are empty folders of the test's own."""
+import os
+import resource
+import textwrap
+
+import lib
+
+DOC = lib.HERE.parent.parent / "doc/containers.md"
+# What a machine for tests may lack, and a folder for podman that is not the machine's own.
+PRELUDE = """set -e
+mount -t tmpfs tmpfs /opt
+mkdir -p /run/uroce
+mount -t tmpfs tmpfs /run/uroce
+umount /sys/fs/cgroup/unified 2>/dev/null || true # crun takes no hybrid of cgroups v1 and v2
+podman() {{
+	set -- "$@"
+	verb=$1
+	shift
+	limits=
+	[ "$verb" != run ] || limits="--ulimit nofile={files}:{files} --ulimit nproc={procs}:{procs}"
+	command podman --root {folder}/root --runroot {folder}/run --cgroup-manager cgroupfs \\
+		$verb $limits "$@"
+}}
+trap 'command kill $(jobs -p)' EXIT
+"""
+
+
+def commands():
+    """The first indented block under the heading."""
+    text = DOC.read_text().split("## With podman\n", 1)[1]
+    lines = text.splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith("    "))
+    block = []
+    for line in lines[first:]:
+        if line and not line.startswith("    "):
+            break
+        block.append(line)
+    return textwrap.dedent("\n".join(block))
+
+
+def limit(which):
+    hard = resource.getrlimit(which)[1]
+    return 1 << 20 if hard == resource.RLIM_INFINITY else hard
+
+
+def main():
+    lib.need_root()
+    folder = lib.tmpdir()
+    os.symlink(lib.BUILD, folder / "build")
+    prelude = PRELUDE.format(folder=folder, files=limit(resource.RLIMIT_NOFILE),
+                             procs=min(limit(resource.RLIMIT_NPROC), 4096))
+    script = folder / "script"
+    script.write_text(prelude + f"cd {folder}\n" + commands())
+    with lib.case("doc/containers.md, 'With podman', as it stands"):
+        proc = lib.spawn(["unshare", "-m", "bash", script])
+        rc = proc.wait(600)
+        said = proc.output()
+        assert rc == 0, said
+        assert said.count("PORT_ACTIVE") >= 2, said
+        assert "1000 iters in" in said, said
+    lib.finish()
+
+
+main()

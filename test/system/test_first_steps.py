@@ -1,0 +1,150 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What somebody meets who starts a daemon for the first time: interfaces of any MTU work without
+further arguments, and an error names what was wrong, what is legal and what to do."""
+import re
+
+import lib
+
+
+def start_fails(vdev, *words, ns=None, extra=()):
+    """A daemon on this port must refuse to start, and say all of the words."""
+    name = vdev.split(",")[0]
+    sock = lib.tmpdir() / "uroced.sock"
+    proc = lib.spawn([lib.UROCED, "--socket", sock, "--file-prefix", lib.unique("ur"), "--no-huge",
+                      "--vdev", vdev, "--dev", f"name=uroce0,port={name}", *extra], ns=ns)
+    rc = proc.wait(30)
+    assert rc == 1, f"{vdev}: status {rc}\n{proc.output()}"
+    for word in words:
+        assert word in proc.output(), f"{vdev}: no '{word}' in\n{proc.output()}"
+
+
+def jumbo(mtu, ring):
+    """Two daemons on a veth of that MTU: path MTU 4096, and the kernels' long frames beside it."""
+    spaces = [lib.netns(), lib.netns()]
+    lib.veth(spaces[0], "10.9.0.1/24", spaces[1], "10.9.0.2/24", mtu)
+    sides = []
+    for i, ns in enumerate(spaces):
+        dev = f"name=uroce0,port=net_af_packet0,addr=10.9.0.{101 + i}/24"
+        daemon = lib.Daemon([f"net_af_packet0,iface=eth0{ring}"], [dev], ns)
+        sides.append(lib.Side(daemon, "uroce0", f"10.9.0.{1 + i}"))
+    link = lib.Link("veth", *sides, 4096)
+    said = link.a.daemon.proc.output()
+    assert f"MTU {mtu} of eth0" in said and "8110" in said, said
+    lib.verbs_pair(link.b, link.a, "ibv_rc_pingpong",
+                   ["-d", "{dev}", "-g", "1", "-c", "-m", "4096", "-s", "100000", "-n", "50"])
+    out = lib.sh("ping", "-c", "5", "-i", "0.2", "-M", "do", "-s", str(mtu - 28), "10.9.0.2",
+                 ns=spaces[0])
+    assert " 0% packet loss" in out, out
+    out = lib.sh("ping", "-c", "3", "-i", "0.2", "-s", "4000", "10.9.0.102", ns=spaces[0])
+    assert " 0% packet loss" in out, out
+    link.stop()
+
+
+def small_buffers(vdev, remedy, mtu=9000):
+    """It starts with a smaller path MTU, and says by which argument it would be larger."""
+    ns, other = lib.netns(), lib.netns()
+    lib.veth(ns, "10.9.0.1/24", other, "10.9.0.2/24", mtu)
+    name = vdev.split(",")[0]
+    daemon = lib.Daemon([vdev], [f"name=uroce0,port={name},addr=10.9.0.101/24"], ns)
+    assert daemon.show("device")["device"][0]["path_mtu"] < 4096
+    assert remedy in daemon.proc.output(), daemon.proc.output()
+    daemon.stop()
+
+
+def messages():
+    ns, other = lib.netns(), lib.netns()
+    lib.veth(ns, "10.9.0.1/24", other, "10.9.0.2/24", 9000)
+    for driver in ("net_af_packet0", "net_af_xdp0"):
+        with lib.case(f"{driver}: an interface that is not there"):
+            start_fails(f"{driver},iface=eth7", "interface eth7 not found",
+                        "interfaces: lo, eth0", ns=ns)
+    with lib.case("af_packet: a slot that packet buffers do not hold"):
+        start_fails("net_af_packet0,iface=eth0,framesz=16384,blocksz=16384", "framesz=16384",
+                    "from 1024 to 8192", ns=ns)
+    with lib.case("af_packet: a slot that does not divide its block"):
+        start_fails("net_af_packet0,iface=eth0,framesz=4608", "framesz=4608", "framesz=8192",
+                    ns=ns)
+    with lib.case("af_xdp: an MTU that it cannot take"):
+        start_fails("net_af_xdp0,iface=eth0", "MTU 9000 of eth0", "ip link set eth0 mtu",
+                    "net_af_packet", ns=ns, extra=("--mem", "512"))
+    with lib.case("af_xdp: too little memory for its own buffers"):
+        start_fails("net_af_xdp0,iface=eth0", "--mem", ns=ns, extra=("--mem", "200"))
+
+
+def huge_pages():
+    """More than any machine has free: ordinary pages, and how to have huge ones."""
+    ns = lib.netns()
+    proc = lib.spawn([lib.UROCED, "--socket", lib.tmpdir() / "s", "--file-prefix",
+                      lib.unique("ur"), "--mem", "1048576", "--pair", "a"], ns=ns)
+    lib.until("the message", lambda: "huge pages" in proc.output())
+    found = re.search(r"vm\.nr_hugepages=(\d+)", proc.output())
+    assert found and int(found[1]) >= 1024 and "--no-huge" in proc.output(), proc.output()
+    proc.kill()
+
+
+def no_grh(link, tool):
+    """-g left away: the program gets EINVAL, the daemon and, if asked, the client say why."""
+    port = lib.tcp_port()
+    verbose = {"UROCE_VERBOSE": "1"}
+    server = link.b.spawn([tool, "-d", link.b.dev, "-p", str(port)], verbose)
+    lib.until("the server listens", lambda: server.listens(port), 30)
+    client = link.a.spawn([tool, "-d", link.a.dev, "-p", str(port), link.a.host], verbose)
+    assert client.wait(30) != 0 and server.wait(30) != 0
+    said = server.output()  # the client only sees the server go
+    assert "uroce: ibv_" in said and "GRH: -g 1" in said, said
+    said = [line for line in link.a.daemon.proc.output().splitlines()
+            if f": {tool[:15]} (pid {server.pid})" in line]
+    assert len(said) == 1 and "RoCE needs a GRH: -g 1" in said[0], link.a.daemon.proc.output()
+
+
+def many_refusals(daemon):
+    """A client that has paths refused all the time does not fill the log."""
+    before = len(daemon.proc.output().splitlines())
+    program = """
+from pyverbs.addr import AH, AHAttr
+from pyverbs.device import Context
+from pyverbs.pd import PD
+from pyverbs.pyverbs_error import PyverbsRDMAError
+pd = PD(Context(name="uroce0"))
+for _ in range(2000):
+    try:
+        AH(pd, attr=AHAttr(port_num=1, is_global=0))
+        raise SystemExit("made")
+    except PyverbsRDMAError:
+        pass
+"""
+    proc = daemon.client(["/usr/bin/python3", "-c", program])
+    assert proc.wait(60) == 0, proc.output()
+    assert 1 <= len(daemon.proc.output().splitlines()) - before < 1000
+
+
+def grh():
+    link = lib.link_ring()
+    for tool in ("ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong"):
+        with lib.case(f"{tool} without -g: the GRH is asked for"):
+            no_grh(link, tool)
+    with lib.case("2000 refusals: few lines"):
+        many_refusals(link.a.daemon)
+    link.stop()
+
+
+def main():
+    lib.need_root()
+    for mtu in (9000, 9001):
+        for ring in ("", ",blocksz=16384,framesz=8192,framecnt=1024,qpairs=1"):
+            with lib.case(f"af_packet on an interface of MTU {mtu}{ring and ', ring given'}"):
+                jumbo(mtu, ring)
+    with lib.case("af_packet: slots too small for path MTU 4096"):
+        small_buffers("net_af_packet0,iface=eth0,framesz=2048", "framesz=8192")
+    with lib.case("memif: buffers too small for path MTU 4096"):
+        small_buffers(f"net_memif0,role=server,socket={lib.tmpdir()}/memif,socket-abstract=no",
+                      "bsize=4608")
+    messages()
+    grh()
+    with lib.case("too few huge pages"):
+        huge_pages()
+    lib.finish()
+
+
+main()

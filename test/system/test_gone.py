@@ -1,0 +1,29 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Memory goes while windows of other clients hang on it (gone.c), with queues on one worker and on
+two."""
+import lib
+
+
+def gone(what, extra):
+    link = lib.link_loop(extra)
+    lib.tap(link.a.spawn([lib.BUILD / "test/system/gone", link.a.dev]), what, 120)
+    with lib.case(f"{what}: guessed keys are counted, slowed down and told of"):
+        assert link.a.daemon.counters("stats")["wrong_keys"] >= 24
+        assert link.a.daemon.counters("drops")["wrong_key_pause"] >= 1
+        lib.until("a word in the log", lambda: "peers try keys that name nothing"
+                  in link.a.daemon.proc.output())
+    with lib.case(f"{what}: nothing is left, the daemon ends cleanly"):
+        link.nothing_left()
+        link.stop()
+
+
+def main():
+    lib.need_root()
+    # so few regions that a place in the key table is soon given to another one
+    gone("one worker", (*lib.ONE_WORKER, "--max-mrs", "12"))
+    gone("two workers", lib.TWO_WORKERS)
+    lib.finish()
+
+
+main()

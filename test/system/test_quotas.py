@@ -1,0 +1,282 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Users that take all they can get: each is stopped at its limit, the refusal says which one it is,
+others and root have room, and everything comes back."""
+import contextlib
+import errno
+import os
+import struct
+
+import control
+import lib
+
+ALICE, BOB, ROOT = 65534, 65533, 0
+GROUP = control.ipv4_gid("10.9.0.101")
+
+
+def start(*extra):
+    """A daemon whose socket everybody reaches."""
+    folder = lib.tmpdir()
+    folder.chmod(0o711)
+    return lib.Daemon(["net_ring0"], ["name=uroce0,port=net_ring0,addr=10.9.0.101/24,mtu=4096"],
+                      lib.netns(), (*lib.ONE_WORKER, "--socket-mode", "0666", *extra),
+                      socket=folder / "uroced.sock")
+
+
+def client(daemon, uid):
+    with control.as_uid(uid):
+        return control.Client(daemon.socket, "uroce0")
+
+
+class Maker:
+    """A client with what an object of any kind needs; makes one after the other."""
+
+    def __init__(self, daemon, uid, huge=None):
+        self.c = client(daemon, uid)
+        self.huge = huge
+        self.kept = []
+        self.ids = 0
+
+    def base(self):
+        for op, body in (("ALLOC_PD", b""), ("CREATE_CQ", control.cq())):
+            status, _, _ = self.c.make(op, body)
+            assert status == 0, (op, status)
+
+    def one(self, kind):
+        """(status, the daemon's word on it)"""
+        body = {
+            "pd": b"", "cq": control.cq(), "qp": control.qp(0, 0, 0), "mw": struct.pack("<II", 0, 1),
+            "srq": struct.pack("<QIIII", 3, 0, 16, 1, 0), "channel": b"",
+            "ah": struct.pack("<II", 0, 0) + control.address(GROUP)}.get(kind)
+        op = {"pd": "ALLOC_PD", "cq": "CREATE_CQ", "qp": "CREATE_QP", "mw": "ALLOC_MW",
+              "srq": "CREATE_SRQ", "channel": "CREATE_CHANNEL", "ah": "CREATE_AH"}.get(kind)
+        if kind == "mr":
+            return self.region(control.PAGE)
+        if kind == "mcast":
+            return self.member()
+        if kind == "queue-mem":
+            op, body = "CREATE_CQ", control.cq(1 << 15)
+        status, body, fds = self.c.call(op, body)
+        self.kept += fds  # a channel lives as long as its descriptor
+        return status, body.decode() if status else ""
+
+    def region(self, length):
+        fd = self.huge if self.huge is not None else control.memfd()
+        status, body, _ = self.c.call("REG_MR", control.region(0, length=length), [fd])
+        if self.huge is None:
+            os.close(fd)
+        return status, body.decode() if status else ""
+
+    def member(self):
+        if self.ids == 0:
+            assert self.c.make("CREATE_QP", control.qp(0, 0, 0, kind=4))[:2] == (0, 0)
+        self.ids += 1
+        group = b"\xff\x0e" + bytes(10) + struct.pack(">I", self.ids)
+        status, body, _ = self.c.call("ATTACH_MCAST", struct.pack("<II", 0, 0) + group)
+        return status, body.decode() if status else ""
+
+    def fill(self, kind, most=5000):
+        """How many until one is refused, and how."""
+        for n in range(most):
+            status, why = self.one(kind)
+            if status:
+                return n, status, why
+        raise AssertionError(f"{most} of {kind}, and no end")
+
+    def close(self):
+        for fd in self.kept:
+            os.close(fd)
+        self.c.close()
+
+
+# kind, option, what is told, how many more fit besides the base
+KINDS = (("pd", "max-pds-per-uid", "protection domains", 9),
+         ("cq", "max-cqs-per-uid", "completion queues", 9),
+         ("qp", "max-qps-per-uid", "queue pairs", 10),
+         ("srq", "max-srqs-per-uid", "shared receive queues", 10),
+         ("mr", "max-mrs-per-uid", "memory regions and windows", 10),
+         ("mw", "max-mrs-per-uid", "memory regions and windows", 10),
+         ("ah", "max-ahs-per-uid", "address handles", 10),
+         ("mcast", "max-mcast-per-uid", "multicast memberships", 10),
+         ("channel", "max-channels-per-uid", "completion channels", 10))
+
+
+def nothing_left(daemon):
+    lib.until("no client is left", lambda: not daemon.show("client")["client"])
+
+
+def objects(daemon):
+    """Twice, as what one client gave back is what the next one takes."""
+    for kind, option, what, most in KINDS:
+        with lib.case(f"{kind}: a user has its limit, others have room"):
+            for _ in range(2):
+                alice, bob, root = (Maker(daemon, uid) for uid in (ALICE, BOB, ROOT))
+                for maker in (alice, bob, root):
+                    maker.base()
+                n, status, why = alice.fill(kind)
+                assert (n, status) == (most, errno.ENOMEM), (n, status, why)
+                for word in (f"uid {ALICE} ", what, "may hold 10 ", f"option {option})"):
+                    assert word in why, (word, why)
+                # a second program of the same user gets no further
+                again = Maker(daemon, ALICE)
+                if kind not in ("pd", "cq"):
+                    assert kind == "mcast" or again.c.make("ALLOC_PD")[0] == 0
+                if kind in ("pd", "channel", "cq"):
+                    assert again.one(kind)[0] == errno.ENOMEM
+                again.close()
+                assert bob.one(kind)[0] == 0
+                for _ in range(12):  # the limits of a user are not root's
+                    assert root.one(kind)[0] == 0
+                for maker in (alice, bob, root):
+                    maker.close()
+                nothing_left(daemon)
+
+
+def small():
+    daemon = start(*(word for option in {k[1] for k in KINDS} for word in (f"--{option}", "10")))
+    objects(daemon)
+    daemon.stop()
+
+
+def totals():
+    """All users but root together leave a sixteenth."""
+    daemon = start("--max-qps", "32", "--max-qps-per-uid", "20")
+    with lib.case("the last of all queue pairs are root's"):
+        makers = [Maker(daemon, uid) for uid in (ALICE, BOB, ROOT)]
+        for maker in makers:
+            maker.base()
+        made = [maker.fill("qp") for maker in makers]
+        assert [m[0] for m in made] == [20, 10, 2], made
+        assert "uids other than root" in made[1][2] and "option max-qps)" in made[1][2], made
+        assert "all clients may hold 32 together (option max-qps)" in made[2][2], made
+        for maker in makers:
+            maker.close()
+        nothing_left(daemon)
+    daemon.stop()
+
+
+def connect(daemon):
+    """Once the queue of connections that nobody has accepted yet has room."""
+    def attempt():
+        with contextlib.suppress(BlockingIOError):
+            return control.Connection(daemon.socket)
+        return None
+    return lib.until("a connection", attempt, every=0.001)
+
+
+def crowd():
+    """Connections that say nothing, of several users."""
+    daemon = start("--max-clients", "64", "--max-new-per-uid", "20", "--hello-timeout", "3")
+    crowd_of = [control.Connection(daemon.socket)]  # root's own, silent too
+    with lib.case("1000 connections without HELLO keep nobody out"):
+        for uid in (ALICE, ALICE - 2, ALICE - 3, ALICE - 4):
+            with control.as_uid(uid):
+                crowd_of += [connect(daemon) for _ in range(250)]
+        assert daemon.show("device")["device"]
+        c = client(daemon, ROOT)
+        c.close()
+        lib.until("told in the log", lambda: "(option max-new-per-uid)" in daemon.proc.output())
+    with lib.case("a connection that says nothing is closed"):
+        for c in crowd_of:
+            c.sock.settimeout(30)
+            try:
+                assert c.sock.recv(1) == b""
+            except ConnectionResetError:
+                pass
+            c.close()
+        assert "no HELLO within 3 s (option hello-timeout)" in daemon.proc.output()
+        for uid in (ALICE, BOB):
+            client(daemon, uid).close()
+    with lib.case("connections of a user that has said HELLO are limited, too"):
+        observers = []
+        for _ in range(70):
+            with control.as_uid(ALICE):
+                observers.append(control.Connection(daemon.socket))
+            if observers[-1].hello("") is control.CLIENT_ENDED:
+                break
+        assert len(observers) == 49, len(observers)
+        client(daemon, BOB).close()
+        for o in observers:
+            o.close()
+    daemon.stop()
+
+
+def memory():
+    daemon = start("--max-reg-mem-per-uid", "1024", "--max-queue-mem-per-uid", "20",
+                   "--max-reg-mem", "3000")
+    big = control.memfd(256 << 20)
+    with lib.case("a memfd counts each time that it is registered"):
+        alice, bob = Maker(daemon, ALICE, big), Maker(daemon, BOB, big)
+        for maker in (alice, bob):
+            maker.base()
+        for _ in range(4):
+            assert alice.region(256 << 20)[0] == 0
+        status, why = alice.region(control.PAGE)
+        assert status == errno.ENOMEM
+        assert (f"uid {ALICE} holds 1024 and wants 1 more MiB of registered memory; a uid may hold "
+                "1024 (option max-reg-mem-per-uid)") == why, why
+        assert why in daemon.proc.output()
+        assert bob.region(256 << 20)[0] == 0
+    with lib.case("a region that shrinks, moves or goes gives back what it took"):
+        def rereg(handle, length):
+            return alice.c.do("REREG_MR", struct.pack("<II", handle, 1)
+                              + control.region(0, length=length), [big])
+        assert rereg(0, control.PAGE) == errno.ENOMEM  # the new one is there before the old one goes
+        assert alice.c.do("DEREG_MR", control.one(3)) == 0
+        assert rereg(0, control.PAGE) == 0
+        refused = alice.region(511 << 20)
+        assert refused[0] not in (0, errno.ENOMEM), refused  # longer than the memfd
+        assert alice.region(256 << 20)[0] == 0
+        assert alice.region(256 << 20)[0] == errno.ENOMEM
+        alice.close()
+        bob.close()
+        nothing_left(daemon)
+        again = Maker(daemon, ALICE, big)
+        again.base()
+        for _ in range(4):
+            assert again.region(256 << 20)[0] == 0
+        again.close()
+    os.close(big)
+    with lib.case("queue memory has a limit of a user"):
+        for _ in range(2):
+            alice, bob = Maker(daemon, ALICE), Maker(daemon, BOB)
+            n, status, why = alice.fill("queue-mem")
+            assert status == errno.ENOMEM and 0 < n <= 10, (n, status, why)
+            assert "MiB of queue memory" in why and "(option max-queue-mem-per-uid)" in why, why
+            assert bob.one("queue-mem")[0] == 0
+            alice.close()
+            bob.close()
+            nothing_left(daemon)
+    with lib.case("the limit of a client is told, too"):
+        root = Maker(daemon, ROOT)
+        _, status, why = root.fill("queue-mem")
+        assert status == errno.ENOMEM and "(option client-mem)" in why, (status, why)
+        root.close()
+    daemon.stop()
+
+
+def descriptors():
+    daemon = start("--max-fds", "64")
+    with lib.case("the last descriptors are root's"):
+        makers = [Maker(daemon, uid) for uid in (ALICE, BOB)]
+        made = [maker.fill("channel") for maker in makers]
+        assert [m[1] for m in made] == [errno.ENOMEM] * 2, made
+        assert "(option max-fds-per-uid)" in made[0][2] and "(option max-fds)" in made[1][2], made
+        assert daemon.show("client")["client"]
+        for maker in makers:
+            maker.close()
+        nothing_left(daemon)
+    daemon.stop()
+
+
+def main():
+    lib.need_root()
+    small()
+    totals()
+    crowd()
+    memory()
+    descriptors()
+    lib.finish()
+
+
+main()

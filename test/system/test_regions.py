@@ -1,0 +1,19 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What regions and windows call their bytes, and which carry atomics (regions.c): with memory that
+the daemon maps, and with memory that it copies."""
+import lib
+
+
+def main():
+    lib.need_root()
+    link = lib.link_loop(lib.ONE_WORKER)
+    for what, env in (("mapped", {}), ("copied", {"UROCE_MR_MODE": "copy"})):
+        lib.tap(link.a.spawn([lib.BUILD / "test/system/regions", link.a.dev], env), what, 120)
+    with lib.case("nothing is left, the daemon ends cleanly"):
+        link.nothing_left()
+        link.stop()
+    lib.finish()
+
+
+main()

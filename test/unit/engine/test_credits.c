@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * End-to-end credits of the peer (RSP-07, IBTA 9.7.7.2): of messages that take a receive WQE at
+ * most one more than it has credits is outstanding.
+ */
+#include "harness.h"
+#include "wire/credits.h"
+
+#define SQ            0x001000u
+#define MTU           1024u
+#define RNR_MS        0x2cu /* RNR NAK, 0.64 ms */
+
+#define CREDITS(code) (WIRE_SYN_ACK | (code))
+
+static void
+send_n(struct conn *c, uint32_t n, uint8_t op, uint32_t len)
+{
+	while (n-- != 0)
+		post(c, (struct wr){.op = op, .flags = SIG, .len = len});
+}
+
+/* A connection whose peer told code with its first ACK, of SQ. */
+static struct conn *
+conn_limited(void **state, uint32_t code)
+{
+	struct bench *b = *state;
+	struct conn_cfg cfg = conn_rc;
+	struct conn *c;
+
+	cfg.qpn += 2 * b->nconns;
+	c = conn_open(b, cfg);
+	send_n(c, 1, UROCE_WR_SEND, 8);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	peer_nak(c, SQ, CREDITS(code));
+	send_cqe(c, 0, QP_WC_SUCCESS);
+	return c;
+}
+
+static void
+test_RSP_07_credit_codes(void **state)
+{
+	static const uint32_t count[] = {0,    1,    2,    3,     4,     6,     8,    12,
+					 16,   24,   32,   48,    64,    96,    128,  192,
+					 256,  384,  512,  768,   1024,  1536,  2048, 3072,
+					 4096, 6144, 8192, 12288, 16384, 24576, 32768};
+	uint32_t code;
+
+	for (code = 0; code < WIRE_SYN_NO_CREDITS; code++)
+		assert_int_equal(wire_credit_count(code), count[code]);
+}
+
+static void
+test_RSP_07_one_message_beyond_the_credits(void **state)
+{
+	uint32_t code;
+
+	for (code = 0; code < 8; code++) {
+		struct conn *c = conn_limited(state, code);
+		uint32_t i, n = wire_credit_count(code) + 1;
+
+		send_n(c, 20, UROCE_WR_SEND, 8);
+		for (i = 0; i + 1 < n; i++)
+			pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1 + i);
+		/* The last one asks, or nobody would hear of more credits. */
+		assert_true(pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + n).ackreq);
+		pkt_none(c);
+		/* One is done, and the peer has as many left: one more. */
+		peer_nak(c, SQ + 1, CREDITS(code));
+		pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + n + 1);
+		pkt_none(c);
+		/* All are, and it has no limit any more. */
+		peer_nak(c, SQ + n + 1, ACK_SYN);
+		assert_int_equal(pkt_count(c), 20 - (n + 1));
+		assert_int_equal(conn_to(c, QP_RESET), 0);
+	}
+}
+
+static void
+test_RSP_07_no_limit_before_credits_are_told(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+
+	send_n(c, 50, UROCE_WR_SEND, 8);
+	assert_int_equal(pkt_count(c), 50);
+	/* Those count that are under way by now: 49, so nothing more may start. */
+	peer_nak(c, SQ, CREDITS(4));
+	send_n(c, 5, UROCE_WR_SEND, 8);
+	pkt_none(c);
+	peer_nak(c, SQ + 44, CREDITS(4)); /* 5 of them are left */
+	pkt_none(c);
+	peer_nak(c, SQ + 46, CREDITS(4)); /* 3 */
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 50);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 51);
+	pkt_none(c);
+}
+
+static void
+test_RSP_07_only_messages_that_take_a_receive_count(void **state)
+{
+	struct conn *c = conn_limited(state, 0);
+
+	send_n(c, 3, UROCE_WR_RDMA_WRITE, 8);
+	send_n(c, 1, UROCE_WR_RDMA_READ, 8);
+	send_n(c, 1, UROCE_WR_RDMA_WRITE_IMM, 8);
+	send_n(c, 2, UROCE_WR_RDMA_WRITE, 8);
+	send_n(c, 1, UROCE_WR_SEND_IMM, 8);
+	send_n(c, 1, UROCE_WR_RDMA_WRITE, 8); /* in order, hence behind the SEND */
+	pkt_expect(c, WIRE_OP_WRITE_ONLY, SQ + 1);
+	pkt_expect(c, WIRE_OP_WRITE_ONLY, SQ + 2);
+	pkt_expect(c, WIRE_OP_WRITE_ONLY, SQ + 3);
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ + 4);
+	pkt_expect(c, WIRE_OP_WRITE_ONLY_IMM, SQ + 5);
+	pkt_expect(c, WIRE_OP_WRITE_ONLY, SQ + 6);
+	pkt_expect(c, WIRE_OP_WRITE_ONLY, SQ + 7);
+	pkt_none(c);
+	/* A READ response tells credits, too. */
+	peer_put(c,
+		 (struct wire_fields){.opcode = WIRE_OP_READ_RESP_ONLY,
+				      .psn = SQ + 4,
+				      .syndrome = CREDITS(1)},
+		 0, 8);
+	pkt_expect(c, WIRE_OP_SEND_ONLY_IMM, SQ + 8);
+	pkt_expect(c, WIRE_OP_WRITE_ONLY, SQ + 9);
+	pkt_none(c);
+}
+
+static void
+test_RSP_07_a_long_message_starts_or_does_not(void **state)
+{
+	struct conn *c = conn_limited(state, 0);
+
+	send_n(c, 2, UROCE_WR_SEND, 3 * MTU);
+	assert_int_equal(pkt_count(c), 3);
+	peer_nak(c, SQ + 2, CREDITS(0)); /* in its middle: it is outstanding still */
+	pkt_none(c);
+	peer_nak(c, SQ + 3, CREDITS(0));
+	assert_int_equal(pkt_count(c), 3);
+	pkt_none(c);
+}
+
+/* The responder has posted receives, and says so without being asked. */
+static void
+test_RSP_07_an_ack_again_tells_new_credits(void **state)
+{
+	struct conn *c = conn_limited(state, 0);
+
+	send_n(c, 6, UROCE_WR_SEND, 8);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
+	pkt_none(c);
+	peer_nak(c, SQ, CREDITS(2));
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 2);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 3);
+	pkt_none(c);
+	/* What is older than that says nothing of now. */
+	peer_nak(c, SQ - 1, CREDITS(30));
+	pkt_none(c);
+}
+
+static void
+test_RSP_07_a_retry_counts_anew(void **state)
+{
+	struct conn *c = conn_limited(state, 1);
+
+	send_n(c, 4, UROCE_WR_SEND, 8);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 2);
+	pkt_none(c);
+	peer_nak(c, SQ + 1, RNR_MS);
+	pkt_none(c);
+	bench_pass(c->b, 640000);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 2);
+	pkt_none(c);
+	peer_nak(c, SQ + 2, CREDITS(1));
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 3);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 4);
+	pkt_none(c);
+}
+
+/* An answer to what was sent before a rewind takes messages that have not been sent again. */
+static void
+test_RSP_07_an_ack_that_overtakes_a_rewind_releases_nothing(void **state)
+{
+	struct conn *c = conn_limited(state, 3);
+	struct wire_fields nak = {.opcode = WIRE_OP_ACK,
+				  .psn = SQ + 1,
+				  .syndrome = NAK_SYN(PSN_SEQ)};
+	struct wire_fields ack = {.opcode = WIRE_OP_ACK, .psn = SQ + 3, .syndrome = CREDITS(1)};
+
+	send_n(c, 12, UROCE_WR_SEND, 8);
+	assert_int_equal(pkt_count(c), 4);
+	peer_put(c, nak, 0, 0); /* one burst */
+	peer_put(c, ack, 0, 0);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 4);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 5);
+	pkt_none(c);
+}
+
+/* Silent WQEs are retired together: they release their credits all the same. */
+static void
+test_RSP_07_unsignaled_messages_release_credits(void **state)
+{
+	struct conn *c = conn_limited(state, 3);
+	uint32_t i;
+
+	for (i = 0; i < 12; i++)
+		post(c, (struct wr){.op = UROCE_WR_SEND, .len = 8});
+	assert_int_equal(pkt_count(c), 4);
+	peer_nak(c, SQ + 4, CREDITS(3));
+	assert_int_equal(pkt_count(c), 4);
+	peer_nak(c, SQ + 8, CREDITS(3));
+	assert_int_equal(pkt_count(c), 4);
+	assert_int_equal(conn_to(c, QP_RESET), 0);
+	/* Nothing of it is left in the QP's next life. */
+	c->sq.prod = 0;
+	conn_raise(c, &conn_rc);
+	send_n(c, 20, UROCE_WR_SEND, 8);
+	assert_int_equal(pkt_count(c), 20);
+}
+
+int
+main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_RSP_07_credit_codes),
+		bench_test(test_RSP_07_one_message_beyond_the_credits),
+		bench_test(test_RSP_07_no_limit_before_credits_are_told),
+		bench_test(test_RSP_07_only_messages_that_take_a_receive_count),
+		bench_test(test_RSP_07_a_long_message_starts_or_does_not),
+		bench_test(test_RSP_07_an_ack_again_tells_new_credits),
+		bench_test(test_RSP_07_a_retry_counts_anew),
+		bench_test(test_RSP_07_an_ack_that_overtakes_a_rewind_releases_nothing),
+		bench_test(test_RSP_07_unsignaled_messages_release_credits),
+	};
+
+	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
+}

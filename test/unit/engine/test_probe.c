@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a requester does before the ACK timeout, and a responder whose gap stays (qp/loss.h; REQ-04,
+ * REQ-05, REQ-08, NAK-04).
+ */
+#include <string.h>
+#include "harness.h"
+
+#define SQ      0x001000u
+#define RQ      0x555000u
+#define MTU     1024u
+#define TIMEOUT (4096ull << 14) /* conn_rc's */
+#define FIRST   ((uint64_t)QP_PROBE_FIRST_NS)
+#define LEAST   ((uint64_t)QP_PROBE_MIN_NS)
+#define US      1000u
+
+static struct conn *
+conn_with(void **state, uint32_t timeout, uint32_t retry_cnt)
+{
+	struct conn_cfg cfg = conn_rc;
+	struct bench *b = *state;
+
+	b->engine.env.plain = 0;
+	cfg.timeout = timeout;
+	cfg.retry_cnt = retry_cnt;
+	cfg.qpn += 2 * b->nconns;
+	return conn_open(b, cfg);
+}
+
+static void
+client_sends(struct conn *c, uint64_t id, uint32_t len)
+{
+	post(c, (struct wr){.id = id, .op = UROCE_WR_SEND, .flags = SIG, .len = len});
+}
+
+/* One message there and back, in so many ns. */
+static void
+round_trip(struct conn *c, uint32_t psn, uint64_t ns)
+{
+	client_sends(c, 0, 8);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, psn);
+	bench_pass(c->b, ns);
+	peer_ack(c, psn);
+	send_cqe(c, 0, QP_WC_SUCCESS);
+}
+
+/* Nothing until a nanosecond before, then the packet psn, asking, and nothing else. */
+static void
+expect_probe_after(struct conn *c, uint64_t ns, uint8_t op, uint32_t psn)
+{
+	bench_pass(c->b, ns - 1);
+	pkt_none(c);
+	bench_pass(c->b, 1);
+	assert_true(pkt_expect(c, op, psn).ackreq);
+	pkt_none(c);
+}
+
+/* The first unacknowledged packet again, each time after twice as long; no retry is used up. */
+static void
+test_REQ_04_probes_back_off_and_cost_no_retry(void **state)
+{
+	struct conn *c = conn_with(state, 14, 0);
+	uint64_t wait;
+
+	client_sends(c, 1, 8);
+	client_sends(c, 2, 8);
+	assert_int_equal(pkt_count(c), 2);
+	for (wait = FIRST; wait <= 32 * FIRST; wait *= 2)
+		expect_probe_after(c, wait, WIRE_OP_SEND_ONLY, SQ);
+	assert_int_equal(OBS(c, REQ_PROBE), 6);
+	assert_int_equal(OBS(c, REQ_TIMEOUT), 0);
+	cqe_none(c);
+	peer_ack(c, SQ + 1);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	send_cqe(c, 2, QP_WC_SUCCESS);
+	pkt_none(c);
+	bench_pass(c->b, 10 * TIMEOUT);
+	pkt_none(c);
+	state_expect(c, QP_RTS);
+}
+
+/* The ACK timeout is the user's, whatever was probed: retry_cnt times, then the error. */
+static void
+test_REQ_04_CQE_12_probes_do_not_move_the_timeout(void **state)
+{
+	uint32_t cnt, i;
+
+	for (cnt = 0; cnt <= 7; cnt += cnt == 1 ? 6 : 1) {
+		struct conn *c = conn_with(state, 14, cnt);
+		uint64_t was = OBS(c, REQ_TIMEOUT);
+
+		client_sends(c, 1, 8);
+		pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+		for (i = 0; i < cnt; i++) {
+			bench_pass(c->b, TIMEOUT - 1);
+			assert_int_equal(OBS(c, REQ_TIMEOUT), was + i);
+			bench_pass(c->b, 1);
+			assert_int_equal(OBS(c, REQ_TIMEOUT), was + i + 1);
+		}
+		bench_pass(c->b, TIMEOUT - 1);
+		cqe_none(c);
+		bench_pass(c->b, 1);
+		send_cqe(c, 1, QP_WC_RETRY_EXC_ERR);
+		state_expect(c, QP_ERR);
+		/* 1, 2, 4 .. 32 ms, and then the timeout comes first. */
+		assert_true(pkt_count(c) <= 6 + 2 * cnt);
+	}
+}
+
+/* A timeout shorter than the wait for a probe: the timeout alone. */
+static void
+test_REQ_04_a_short_timeout_has_no_probes(void **state)
+{
+	struct conn *c = conn_with(state, 4, 7);
+
+	client_sends(c, 1, 8);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	bench_pass(c->b, 100 * (4096ull << 4));
+	send_cqe(c, 1, QP_WC_RETRY_EXC_ERR);
+	assert_int_equal(pkt_count(c), 7);
+	assert_int_equal(OBS(c, REQ_PROBE), 0);
+	assert_int_equal(OBS(c, REQ_TIMEOUT), 8);
+}
+
+/* Without a timeout nothing ever fails, and nothing is silent for ever. */
+static void
+test_REQ_04_timeout_0_probes_and_never_fails(void **state)
+{
+	struct conn *c = conn_with(state, 0, 0);
+	uint32_t n;
+
+	client_sends(c, 1, 8);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	bench_pass(c->b, 600ull * 1000000000);
+	n = pkt_count(c);
+	assert_in_range(n, 550, 620); /* one a second in the end */
+	cqe_none(c);
+	state_expect(c, QP_RTS);
+	assert_int_equal(OBS(c, REQ_TIMEOUT), 0);
+	peer_ack(c, SQ);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+}
+
+/* The wait is the round trip's, with a floor; packets that were sent twice are not measured. */
+static void
+test_REQ_04_probes_wait_for_the_measured_round_trip(void **state)
+{
+	struct conn *c = conn_with(state, 14, 7);
+	uint32_t i, psn = SQ;
+
+	round_trip(c, psn++, 2 * US);
+	client_sends(c, 1, 8);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, psn);
+	expect_probe_after(c, LEAST, WIRE_OP_SEND_ONLY, psn);
+	expect_probe_after(c, 2 * LEAST, WIRE_OP_SEND_ONLY, psn);
+	peer_ack(c, psn++);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	/* 300 us have passed, but which of the three was answered? */
+	client_sends(c, 2, 8);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, psn);
+	expect_probe_after(c, LEAST, WIRE_OP_SEND_ONLY, psn);
+	peer_ack(c, psn++);
+	send_cqe(c, 2, QP_WC_SUCCESS);
+	assert_int_equal(c->qp->loss.srtt_ns, 2 * US + 1);
+	/* A long way: no probe on it, once it is known. */
+	for (i = 0; i < 100; i++) {
+		client_sends(c, 3, 8);
+		bench_pass(c->b, 5000 * US);
+		pkt_count(c);
+		peer_ack(c, psn);
+		peer_ack(c, psn++); /* the answer to the probe, or a duplicate */
+		send_cqe(c, 3, QP_WC_SUCCESS);
+	}
+	assert_true(c->qp->loss.srtt_ns > 3000 * US);
+	assert_true(OBS(c, REQ_PROBE_VAIN) > 0);
+	i = (uint32_t)OBS(c, REQ_PROBE);
+	round_trip(c, psn, 5000 * US);
+	assert_int_equal(OBS(c, REQ_PROBE), i);
+}
+
+/* The peer has the probed packet and no more: what is behind it follows at once, few, then more. */
+static void
+test_REQ_05_a_probe_that_is_answered_fills_the_gap(void **state)
+{
+	struct conn *c = conn_with(state, 14, 0);
+	uint32_t at = 1, n;
+
+	client_sends(c, 1, 40 * MTU);
+	assert_int_equal(pkt_count(c), 40);
+	expect_probe_after(c, FIRST, WIRE_OP_SEND_FIRST, SQ);
+	peer_ack(c, SQ);
+	for (n = 2; at < 40; n *= 2) {
+		uint32_t k = pkt_count(c);
+
+		assert_int_equal(k, n < 40 - at ? n : 40 - at);
+		at += k;
+		peer_ack(c, SQ + at - 1);
+	}
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	assert_int_equal(OBS(c, REQ_TIMEOUT), 0);
+}
+
+/* All was there and the answer was lost, or late: the window is what it was. */
+static void
+test_REQ_04_a_probe_for_a_lost_answer_leaves_the_window_open(void **state)
+{
+	struct conn *c = conn_with(state, 14, 0);
+
+	client_sends(c, 1, 40 * MTU);
+	assert_int_equal(pkt_count(c), 40);
+	expect_probe_after(c, FIRST, WIRE_OP_SEND_FIRST, SQ);
+	peer_ack(c, SQ + 39);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	pkt_none(c);
+	client_sends(c, 2, 40 * MTU);
+	assert_int_equal(pkt_count(c), 40);
+}
+
+static void
+test_REQ_08_a_probe_asks_for_read_responses_again(void **state)
+{
+	struct conn *c = conn_with(state, 14, 0);
+	struct wire_pkt p;
+
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = 3 * MTU});
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ);
+	peer_read_resp(c, WIRE_OP_READ_RESP_FIRST, SQ, 0, MTU);
+	bench_pass(c->b, LEAST);
+	p = pkt_expect(c, WIRE_OP_READ_REQ, SQ + 1);
+	assert_int_equal(p.dmalen, 2 * MTU);
+	pkt_none(c);
+	peer_read_resp(c, WIRE_OP_READ_RESP_FIRST, SQ + 1, MTU, MTU);
+	peer_read_resp(c, WIRE_OP_READ_RESP_LAST, SQ + 2, 2 * MTU, MTU);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+}
+
+/* The peer answers from the gap on once more, and the gap is there again: asked for once a pass. */
+static void
+test_REQ_08_a_gap_that_stays_is_asked_for_again(void **state)
+{
+	struct conn *c = conn_with(state, 14, 0);
+	uint32_t pass;
+
+	round_trip(c, SQ, 10 * US);
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = 4 * MTU});
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ + 1);
+	for (pass = 1; pass < 8; pass++) {
+		bench_pass(c->b, 20 * US);
+		peer_read_resp(c, WIRE_OP_READ_RESP_MIDDLE, SQ + 2, MTU, MTU);
+		pkt_expect(c, WIRE_OP_READ_REQ, SQ + 1);
+		peer_read_resp(c, WIRE_OP_READ_RESP_MIDDLE, SQ + 3, 2 * MTU, MTU);
+		pkt_none(c);
+		assert_int_equal(OBS(c, REQ_READ_GAP), pass);
+	}
+	/* Sooner than a round trip it is two responses that have changed places. */
+	peer_read_resp(c, WIRE_OP_READ_RESP_MIDDLE, SQ + 2, MTU, MTU);
+	pkt_none(c);
+	assert_int_equal(OBS(c, REQ_PROBE), 0);
+	state_expect(c, QP_RTS);
+}
+
+/* An ACK beyond a READ's data is an implied NAK: once, no retry, and with timeout 0 not for ever.
+ */
+static void
+test_REQ_08_an_implied_nak_costs_nothing_and_is_not_the_last_word(void **state)
+{
+	struct conn *c = conn_with(state, 0, 0);
+	uint32_t i;
+
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = 8});
+	client_sends(c, 2, 8);
+	assert_int_equal(pkt_count(c), 2);
+	peer_ack(c, SQ + 1);
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
+	for (i = 0; i < 20; i++) {
+		peer_ack(c, SQ + 1);
+		pkt_none(c);
+	}
+	assert_int_equal(OBS(c, REQ_READ_GAP), 1);
+	/* That was lost, too. */
+	bench_pass(c->b, FIRST - 1);
+	pkt_none(c);
+	bench_pass(c->b, 1);
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
+	assert_int_equal(OBS(c, REQ_PROBE), 1);
+	peer_ack(c, SQ + 1);
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ);
+	pkt_count(c);
+	state_expect(c, QP_RTS);
+	peer_read_resp(c, WIRE_OP_READ_RESP_ONLY, SQ, 0, 8);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	peer_ack(c, SQ + 1);
+	send_cqe(c, 2, QP_WC_SUCCESS);
+}
+
+/* A sequence NAK behind missing READ data: the peer gets on, so no retry is used up. */
+static void
+test_REQ_05_REQ_08_naks_behind_missing_read_data_that_get_on(void **state)
+{
+	struct conn *c = conn_with(state, 14, 1);
+	uint32_t i;
+
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = 8});
+	client_sends(c, 2, 20 * MTU);
+	assert_int_equal(pkt_count(c), 21);
+	for (i = 1; i < 10; i++) {
+		peer_nak(c, SQ + i, NAK_SYN(PSN_SEQ));
+		pkt_expect(c, WIRE_OP_READ_REQ, SQ);
+		pkt_count(c);
+		cqe_none(c);
+	}
+	state_expect(c, QP_RTS);
+	/* It does not any more. */
+	peer_nak(c, SQ + 9, NAK_SYN(PSN_SEQ));
+	pkt_count(c);
+	peer_nak(c, SQ + 9, NAK_SYN(PSN_SEQ));
+	send_cqe(c, 1, QP_WC_RETRY_EXC_ERR);
+}
+
+/* After a NAK few packets, then more. */
+static void
+test_REQ_05_the_window_is_small_after_a_nak(void **state)
+{
+	struct conn *c = conn_with(state, 14, 3);
+
+	client_sends(c, 1, 100 * MTU);
+	assert_int_equal(pkt_count(c), 100);
+	peer_nak(c, SQ, NAK_SYN(PSN_SEQ));
+	assert_int_equal(pkt_count(c), QP_WINDOW_AGAIN);
+	peer_ack(c, SQ + QP_WINDOW_AGAIN - 1);
+	assert_int_equal(pkt_count(c), 2 * QP_WINDOW_AGAIN);
+	peer_ack(c, SQ + 3 * QP_WINDOW_AGAIN - 1);
+	assert_int_equal(pkt_count(c), 100 - 3 * QP_WINDOW_AGAIN);
+}
+
+/*
+ * The requester has gone back to the NAKed packet and that is missing again: the packet that opened
+ * the gap says so when it comes a second time. Others do not, as the network may have changed their
+ * order: one NAK a pass.
+ */
+static void
+test_NAK_04_a_gap_in_a_second_pass_is_told_again(void **state)
+{
+	struct conn *c = conn_with(state, 14, 3);
+	uint32_t pass;
+
+	recv_post(c, 1, 0, MTU);
+	for (pass = 1; pass < 6; pass++) {
+		peer_write(c, WIRE_OP_WRITE_ONLY, RQ + 2, REMOTE_VA, 8, 0, 8);
+		answer_expect(c, RQ, NAK_SYN(PSN_SEQ));
+		peer_write(c, WIRE_OP_WRITE_ONLY, RQ + 3, REMOTE_VA, 8, 0, 8);
+		peer_write(c, WIRE_OP_WRITE_ONLY, RQ + 4, REMOTE_VA, 8, 0, 8);
+		pkt_none(c);
+		assert_int_equal(OBS(c, RSP_SEQ_NAK), pass);
+	}
+	peer_write(c, WIRE_OP_WRITE_ONLY, RQ + 4, REMOTE_VA, 8, 0, 8);
+	peer_write(c, WIRE_OP_WRITE_ONLY, RQ + 1, REMOTE_VA, 8, 0, 8);
+	peer_write(c, WIRE_OP_WRITE_ONLY, RQ + 3, REMOTE_VA, 8, 0, 8);
+	pkt_none(c);
+	peer_write(c, WIRE_OP_WRITE_ONLY, RQ, REMOTE_VA, 8, 0, 8);
+	ack_expect(c, RQ);
+}
+
+/* A plain responder does not, and an RNR NAK is not repeated by what comes behind it. */
+static void
+test_NAK_04_NAK_10_no_second_nak_without_a_sequence_nak(void **state)
+{
+	struct conn *c = conn_with(state, 14, 3);
+	uint32_t i;
+
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
+	answer_expect(c, RQ, WIRE_SYN_RNR | 12);
+	for (i = 0; i < 3; i++)
+		peer_send(c, WIRE_OP_SEND_ONLY, RQ + 1, 0, 8);
+	pkt_none(c);
+	assert_int_equal(OBS(c, RSP_SEQ_NAK), 0);
+}
+
+/* The next hop is not known: no packet was sent, so no retry is used up. */
+static void
+test_REQ_04_an_unresolved_path_uses_up_no_retry(void **state)
+{
+	struct conn *c = conn_with(state, 14, 3);
+
+	c->qp->path_ok = false;
+	client_sends(c, 1, 8);
+	bench_pass(c->b, 4 * TIMEOUT - 1);
+	pkt_none(c);
+	cqe_none(c);
+	assert_int_equal(OBS(c, REQ_TIMEOUT) + OBS(c, REQ_PROBE), 0);
+	assert_int_equal(c->qp->snd.retry_left, 3);
+	/* Resolved at the last moment: the timers begin with the packet. */
+	qp_path_resolved(&c->b->engine.env, c->qp, c->path.wire.dmac);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	expect_probe_after(c, FIRST, WIRE_OP_SEND_ONLY, SQ);
+	peer_ack(c, SQ);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+}
+
+/* Nor is the QP silent for ever: after as long as all retries would have taken it gives up. */
+static void
+test_REQ_04_CQE_12_an_unresolved_path_ends_in_an_error(void **state)
+{
+	uint32_t cnt;
+
+	for (cnt = 0; cnt <= 7; cnt += 7) {
+		struct conn *c = conn_with(state, 14, cnt);
+
+		c->qp->path_ok = false;
+		client_sends(c, 1, 8);
+		bench_pass(c->b, (cnt + 1) * TIMEOUT - 1);
+		cqe_none(c);
+		bench_pass(c->b, 1);
+		send_cqe(c, 1, QP_WC_RETRY_EXC_ERR);
+		pkt_none(c);
+	}
+}
+
+/* The path goes while packets are out: what was sent of them stays sent, then the same wait. */
+static void
+test_REQ_04_a_path_lost_under_way(void **state)
+{
+	struct conn *c = conn_with(state, 14, 3);
+
+	client_sends(c, 1, 8);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	c->qp->path_ok = false;
+	bench_pass(c->b, FIRST + 4 * TIMEOUT - 1);
+	pkt_none(c);
+	cqe_none(c);
+	assert_int_equal(c->qp->snd.retry_left, 3);
+	bench_pass(c->b, 1);
+	send_cqe(c, 1, QP_WC_RETRY_EXC_ERR);
+}
+
+int
+main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		bench_test(test_REQ_04_probes_back_off_and_cost_no_retry),
+		bench_test(test_REQ_04_CQE_12_probes_do_not_move_the_timeout),
+		bench_test(test_REQ_04_a_short_timeout_has_no_probes),
+		bench_test(test_REQ_04_timeout_0_probes_and_never_fails),
+		bench_test(test_REQ_04_probes_wait_for_the_measured_round_trip),
+		bench_test(test_REQ_05_a_probe_that_is_answered_fills_the_gap),
+		bench_test(test_REQ_04_a_probe_for_a_lost_answer_leaves_the_window_open),
+		bench_test(test_REQ_08_a_probe_asks_for_read_responses_again),
+		bench_test(test_REQ_08_a_gap_that_stays_is_asked_for_again),
+		bench_test(test_REQ_08_an_implied_nak_costs_nothing_and_is_not_the_last_word),
+		bench_test(test_REQ_05_REQ_08_naks_behind_missing_read_data_that_get_on),
+		bench_test(test_REQ_05_the_window_is_small_after_a_nak),
+		bench_test(test_NAK_04_a_gap_in_a_second_pass_is_told_again),
+		bench_test(test_NAK_04_NAK_10_no_second_nak_without_a_sequence_nak),
+		bench_test(test_REQ_04_an_unresolved_path_uses_up_no_retry),
+		bench_test(test_REQ_04_CQE_12_an_unresolved_path_ends_in_an_error),
+		bench_test(test_REQ_04_a_path_lost_under_way),
+	};
+
+	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Quotas of the daemon: each limit where it is, the reserve for root, and what a refusal says. */
+#include "suite.h"
+
+#include <errno.h>
+#include <string.h>
+#include "options.h"
+#include "quota.h"
+
+#define DAEMON 900 /* the daemon's own uid */
+
+static const struct quota_machine machine = {.ram_bytes = 16ull << 30,
+					     .max_maps = 65536,
+					     .max_fds = 1024};
+
+/* Limits from the defaults, changed by name = value pairs that end with NULL. */
+static void
+start(struct quota *q, const char *const *set)
+{
+	char err[OPTIONS_ERR_MAX];
+	struct options o;
+
+	options_init(&o);
+	for (; *set != NULL; set += 2)
+		assert_int_equal(options_set(&o, set[0], set[1], err), 0);
+	quota_init(q, &o, &machine, DAEMON);
+	options_free(&o);
+}
+
+static void
+assert_says(const struct quota *q, const char *what)
+{
+	if (strstr(q->refusal, what) == NULL)
+		fail_msg("'%s' does not say '%s'", q->refusal, what);
+}
+
+static void
+test_a_uid_has_its_limit(void **state)
+{
+	static const char *const set[] = {"max-qps", "100", "max-qps-per-uid", "10", NULL};
+	struct quota_user *a, *b;
+	struct quota q;
+
+	start(&q, set);
+	a = quota_user_get(&q, 1000);
+	b = quota_user_get(&q, 1001);
+	assert_ptr_not_equal(a, b);
+	assert_int_equal(quota_max(a, QUOTA_QPS), 10);
+	assert_int_equal(quota_take(a, QUOTA_QPS, 10), 0);
+	assert_int_equal(quota_left(a, QUOTA_QPS), 0);
+	assert_string_equal(q.refusal, "");
+	assert_int_equal(quota_take(a, QUOTA_QPS, 1), -ENOMEM);
+	assert_says(&q, "uid 1000 ");
+	assert_says(&q, "queue pairs");
+	assert_says(&q, "may hold 10 ");
+	assert_says(&q, "option max-qps-per-uid)");
+	quota_refusal_clear(&q);
+	assert_int_equal(quota_take(b, QUOTA_QPS, 10), 0);
+	assert_int_equal(quota_take(a, QUOTA_CQS, 1), 0); /* another kind */
+	quota_give(a, QUOTA_QPS, 1);
+	assert_int_equal(quota_left(a, QUOTA_QPS), 1);
+	assert_int_equal(quota_take(a, QUOTA_QPS, 2), -ENOMEM);
+	assert_int_equal(a->used[QUOTA_QPS], 9);
+	assert_int_equal(quota_take(a, QUOTA_QPS, 1), 0);
+	quota_user_put(a);
+	quota_user_put(b);
+}
+
+/* However many users there are, root and the daemon's own user still get in. */
+static void
+test_a_reserve_is_kept_for_root(void **state)
+{
+	static const char *const set[] = {"max-clients", "32", NULL};
+	struct quota_user *user[40], *root, *own;
+	struct quota q;
+	unsigned in = 0;
+
+	start(&q, set);
+	for (unsigned i = 0; i < 40; i++) {
+		user[i] = quota_user_get(&q, 1000 + i);
+		in += quota_take(user[i], QUOTA_CLIENTS, 1) == 0;
+	}
+	assert_int_equal(in, 30);
+	assert_says(&q, "uids other than root hold 30 and may hold 30 together, of 32");
+	assert_says(&q, "option max-clients)");
+	root = quota_user_get(&q, 0);
+	own = quota_user_get(&q, DAEMON);
+	assert_int_equal(quota_max(root, QUOTA_CLIENTS), 32);
+	assert_int_equal(quota_take(root, QUOTA_CLIENTS, 1), 0);
+	assert_int_equal(quota_take(own, QUOTA_CLIENTS, 1), 0);
+	assert_int_equal(quota_take(root, QUOTA_CLIENTS, 1), -ENOMEM);
+	assert_says(&q, "all clients may hold 32 together (option max-clients)");
+	for (unsigned i = 0; i < 40; i++)
+		quota_user_put(user[i]);
+	quota_user_put(root);
+	quota_user_put(own);
+}
+
+/* Root is bound by the totals alone, and what it holds is not the others' to hold. */
+static void
+test_root_has_no_limit_of_its_own(void **state)
+{
+	static const char *const set[] = {"max-pds", "100", "max-pds-per-uid", "5", NULL};
+	struct quota_user *root, *user;
+	struct quota q;
+
+	start(&q, set);
+	root = quota_user_get(&q, 0);
+	user = quota_user_get(&q, 1000);
+	assert_int_equal(quota_take(root, QUOTA_PDS, 98), 0);
+	assert_int_equal(quota_left(user, QUOTA_PDS), 2);
+	assert_int_equal(quota_take(user, QUOTA_PDS, 3), -ENOMEM);
+	assert_says(&q, "option max-pds)");
+	assert_int_equal(quota_take(user, QUOTA_PDS, 2), 0);
+	quota_user_put(root);
+	quota_user_put(user);
+}
+
+static void
+test_memory_is_told_in_mib(void **state)
+{
+	static const char *const set[] = {"max-reg-mem", "1000", "max-reg-mem-per-uid", "100",
+					  NULL};
+	struct quota_user *u;
+	struct quota q;
+
+	start(&q, set);
+	u = quota_user_get(&q, 1000);
+	assert_int_equal(quota_take(u, QUOTA_REG_MEM, 60ull << 20), 0);
+	assert_int_equal(quota_take(u, QUOTA_REG_MEM, (40ull << 20) + 1), -ENOMEM);
+	assert_says(&q, "holds 60 and wants 41 more MiB of registered memory; a uid may hold 100");
+	assert_int_equal(quota_take(u, QUOTA_REG_MEM, UINT64_MAX), -ENOMEM);
+	assert_int_equal(quota_take(u, QUOTA_REG_MEM, 40ull << 20), 0);
+	quota_user_put(u);
+}
+
+/* Without numbers the limits follow the machine and the totals. */
+static void
+test_limits_that_nobody_gave(void **state)
+{
+	static const char *const none[] = {NULL};
+	struct quota q;
+
+	start(&q, none);
+	assert_int_equal(q.limit[QUOTA_REG_MEM].all, 32ull << 30);
+	assert_int_equal(q.limit[QUOTA_REG_MEM].per_uid, 16ull << 30);
+	assert_int_equal(q.limit[QUOTA_QUEUE_MEM].all, 8ull << 30);
+	assert_int_equal(q.limit[QUOTA_MAPS].all, 49152);
+	assert_int_equal(q.limit[QUOTA_MAPS].per_uid, 24576);
+	assert_int_equal(q.limit[QUOTA_FDS].all, 768);
+	assert_int_equal(q.limit[QUOTA_QPS].all, 4096);
+	assert_int_equal(q.limit[QUOTA_QPS].per_uid, 3072);
+	assert_int_equal(q.limit[QUOTA_NEW].per_uid, 64);
+	for (unsigned k = 0; k < QUOTA_NKINDS; k++) {
+		assert_true(q.limit[k].others < q.limit[k].all);
+		assert_true(q.limit[k].per_uid <= q.limit[k].others);
+		assert_true(q.limit[k].per_uid > 0);
+	}
+}
+
+/* A uid keeps its figures over connections that come and go, as long as there is one. */
+static void
+test_a_user_lives_as_long_as_somebody_refers_to_it(void **state)
+{
+	static const char *const none[] = {NULL};
+	struct quota_user *a, *again;
+	struct quota q;
+
+	start(&q, none);
+	a = quota_user_get(&q, 1000);
+	assert_int_equal(quota_take(a, QUOTA_PDS, 7), 0);
+	again = quota_user_get(&q, 1000);
+	assert_ptr_equal(a, again);
+	quota_user_put(a);
+	assert_int_equal(again->used[QUOTA_PDS], 7);
+	quota_give(again, QUOTA_PDS, 7);
+	quota_user_put(again);
+	assert_int_equal(q.used_all[QUOTA_PDS], 0);
+	for (unsigned i = 0; i < QUOTA_BUCKETS; i++)
+		assert_true(LIST_EMPTY(&q.bucket[i]));
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_uid_has_its_limit),
+		cmocka_unit_test(test_a_reserve_is_kept_for_root),
+		cmocka_unit_test(test_root_has_no_limit_of_its_own),
+		cmocka_unit_test(test_memory_is_told_in_mib),
+		cmocka_unit_test(test_limits_that_nobody_gave),
+		cmocka_unit_test(test_a_user_lives_as_long_as_somebody_refers_to_it),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

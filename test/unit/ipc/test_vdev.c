@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The arguments of --vdev: which ones the daemon adds for af_packet, and which it refuses. */
+#include "suite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "vdev.h"
+
+/* lo is there in every network namespace; its MTU asks for the largest slot. */
+static const struct {
+	const char *given, *added;
+} right[] = {
+	{"net_af_packet0,iface=lo", ",blocksz=16384,framesz=8192,framecnt=1024"},
+	{"net_af_packet7,iface=lo,qpairs=1", ",blocksz=16384,framesz=8192,framecnt=1024"},
+	{"net_af_packet0,iface=lo,framesz=2048", ",blocksz=16384,framecnt=1024"},
+	{"net_af_packet0,blocksz=32768,iface=lo", ",framesz=8192,framecnt=1024"},
+	{"net_af_packet0,iface=lo,blocksz=4096", ",framesz=4096,framecnt=1024"},
+	{"net_af_packet0,iface=lo,framecnt=64", ",blocksz=16384,framesz=8192"},
+	{"net_af_packet0,iface=lo,blocksz=16384,framesz=8192,framecnt=1024,qpairs=1", ""},
+	{"net_af_packet0,iface=lo,blocksz=1048576,framesz=1024,framecnt=4096", ""},
+	{"net_memif0,role=server,bsize=2048", ""},
+	{"net_tap0,iface=new0", ""},
+	{"net_ring0", ""},
+};
+
+static void
+test_what_is_added(void **state)
+{
+	char err[512], want[256];
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(right) / sizeof(right[0]); i++) {
+		char *args = vdev_prepare(right[i].given, err, sizeof(err));
+
+		if (args == NULL)
+			fail_msg("%s: %s", right[i].given, err);
+		snprintf(want, sizeof(want), "%s%s", right[i].given, right[i].added);
+		assert_string_equal(args, want);
+		free(args);
+	}
+}
+
+static const struct {
+	const char *given, *named, *legal;
+} wrong[] = {
+	{"net_af_packet0,iface=eth99x", "interface eth99x not found", "interfaces: lo"},
+	{"net_af_xdp0,iface=eth99x", "interface eth99x not found", "lo"},
+	{"net_tap0,iface=new0,remote=eth99x", "interface eth99x not found", "lo"},
+	{"net_pcap0,iface=eth99x", "interface eth99x not found", "lo"},
+	{"net_af_packet0", "iface=", "name of an interface"},
+	{"net_af_packet0,iface=lo,framesz=16384", "framesz=16384", "from 1024 to 8192"},
+	{"net_af_packet0,iface=lo,framesz=-1", "framesz=-1", "from 1024 to 8192"},
+	{"net_af_packet0,iface=lo,framesz=8k", "framesz=8k", "from 1024 to 8192"},
+	{"net_af_packet0,iface=lo,framesz=", "framesz=", "from 1024 to 8192"},
+	{"net_af_packet0,iface=lo,blocksz=1024", "blocksz=1024", "from 4096 to 1048576"},
+	{"net_af_packet0,iface=lo,blocksz=0", "blocksz=0", "from 4096 to 1048576"},
+	{"net_af_packet0,iface=lo,framecnt=0", "framecnt=0", "from 1 to"},
+	{"net_af_packet0,iface=lo,blocksz=16384,framesz=4608", "framesz=4608", "framesz=8192"},
+	{"net_af_packet0,iface=lo,blocksz=9216,framesz=1024", "blocksz=9216", "blocksz=16384"},
+	{"net_af_packet0,iface=lo,blocksz=16384,framesz=2048,framecnt=12", "framecnt=12",
+	 "framecnt=1024"},
+};
+
+static void
+test_errors_name_the_argument_and_what_is_legal(void **state)
+{
+	char err[512];
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		err[0] = '\0';
+		assert_null(vdev_prepare(wrong[i].given, err, sizeof(err)));
+		if (strstr(err, wrong[i].named) == NULL || strstr(err, wrong[i].legal) == NULL)
+			fail_msg("%s: '%s' names not both %s and %s", wrong[i].given, err,
+				 wrong[i].named, wrong[i].legal);
+	}
+}
+
+/* A slot holds the frame, a VLAN tag and 64 bytes of the kernel's, up to the largest slot. */
+static void
+test_slots_hold_what_the_interface_carries(void **state)
+{
+	(void)state;
+	assert_int_equal(vdev_slot_bytes(1500), 2048);
+	assert_int_equal(vdev_slot_bytes(2048 - 82), 2048);
+	assert_int_equal(vdev_slot_bytes(2048 - 81), 4096);
+	assert_int_equal(vdev_slot_bytes(4200), 8192);
+	assert_int_equal(vdev_slot_bytes(9000), 8192);
+	assert_int_equal(vdev_slot_bytes(9001), 8192);
+	assert_int_equal(vdev_slot_bytes(65536), 8192);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_what_is_added),
+		cmocka_unit_test(test_errors_name_the_argument_and_what_is_legal),
+		cmocka_unit_test(test_slots_hold_what_the_interface_carries),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

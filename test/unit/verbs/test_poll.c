@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Whether an empty poll gives up the core (cq_idle.c): the provider against a fake daemon that
+ * shares its cores; clock and scheduler are this file's.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "rig.h"
+
+#define POLL_NS   50
+#define YIELD_NS  3000 /* somebody else ran */
+#define SLEEP_NS  55000
+#define LONG_NS   300000000ull /* nothing that is over by then is still awaited */
+#define MOMENT_NS 40000        /* before anybody sleeps */
+
+static struct {
+	uint64_t now_ns;
+	unsigned int yields, sleeps;
+} os;
+
+int
+sched_yield(void)
+{
+	os.yields++;
+	os.now_ns += YIELD_NS;
+	return 0;
+}
+
+int
+clock_gettime(clockid_t id, struct timespec *ts)
+{
+	ts->tv_sec = (time_t)(os.now_ns / 1000000000);
+	ts->tv_nsec = (long)(os.now_ns % 1000000000);
+	return 0;
+}
+
+int
+nanosleep(const struct timespec *want, struct timespec *left)
+{
+	os.sleeps++;
+	os.now_ns += SLEEP_NS;
+	return 0;
+}
+
+/* Polls the empty cq for so long; what it did is in os. */
+static void
+poll_for(struct ibv_cq *cq, uint64_t ns)
+{
+	uint64_t end = os.now_ns + ns;
+	struct ibv_wc wc;
+
+	os.yields = os.sleeps = 0;
+	while (os.now_ns < end) {
+		os.now_ns += POLL_NS;
+		assert_int_equal(ibv_poll_cq(cq, 1, &wc), 0);
+	}
+}
+
+static void
+assert_keeps_core(struct ibv_cq *cq)
+{
+	poll_for(cq, 1000000);
+	assert_int_equal(os.yields, 0);
+	assert_int_equal(os.sleeps, 0);
+}
+
+static void
+assert_gives_core_up(struct ibv_cq *cq)
+{
+	poll_for(cq, MOMENT_NS);
+	assert_true(os.yields > 5);
+}
+
+static int
+setup_with(void **state, const char *poll, uint32_t hello_flags)
+{
+	struct rig *r;
+
+	os.now_ns = 1000000;
+	if (poll)
+		setenv("UROCE_POLL", poll, 1);
+	else
+		unsetenv("UROCE_POLL");
+	rig_setup(state);
+	r = *state;
+	/* The rig's daemon has its own cores: a context of one that shares them. */
+	ibv_destroy_qp(r->qp);
+	ibv_destroy_cq(r->cq);
+	ibv_destroy_comp_channel(r->channel);
+	ibv_dealloc_pd(r->pd);
+	ibv_close_device(r->ctx);
+	r->channel = NULL;
+	r->f->hello_flags = hello_flags;
+	r->ctx = rig_open(r);
+	assert_non_null(r->ctx);
+	r->pd = ibv_alloc_pd(r->ctx);
+	r->cq = ibv_create_cq(r->ctx, 16, r, NULL, 0);
+	assert_true(r->pd && r->cq);
+	r->qp = rig_create_qp(r, IBV_QPT_RC);
+	assert_non_null(r->qp);
+	rig_qp_to(r->qp, IBV_QPS_RTS);
+	return 0;
+}
+
+static int
+setup(void **state)
+{
+	return setup_with(state, NULL, UROCE_HELLO_YIELD);
+}
+
+static int
+setup_spin(void **state)
+{
+	return setup_with(state, "spin", UROCE_HELLO_YIELD);
+}
+
+static int
+setup_yield(void **state)
+{
+	return setup_with(state, "yield", 0);
+}
+
+static int
+setup_own_cores(void **state)
+{
+	return setup_with(state, "adaptive", 0);
+}
+
+static int
+teardown(void **state)
+{
+	int rc = rig_teardown(state);
+
+	unsetenv("UROCE_POLL");
+	return rc;
+}
+
+static void
+post_send(struct rig *r)
+{
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
+
+	assert_int_equal(ibv_post_send(r->qp, &wr, &bad), 0);
+}
+
+/* The fake's worker retires what was posted, unsignaled: nothing completes. */
+static void
+retire_all(struct rig *r)
+{
+	struct uroce_ring_hdr *sq = r->f->qp[0].sq;
+
+	sq->cons = sq->done = sq->prod;
+}
+
+static void
+test_nothing_outstanding_keeps_the_core(void **state)
+{
+	struct rig *r = *state;
+
+	assert_keeps_core(r->cq);
+}
+
+/* Programs post receives long before anything comes. */
+static void
+test_posted_receives_keep_the_core(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_recv_wr wr = {0}, *bad;
+
+	for (unsigned int i = 0; i < 8; i++)
+		assert_int_equal(ibv_post_recv(r->qp, &wr, &bad), 0);
+	assert_keeps_core(r->cq);
+}
+
+static void
+test_sends_outstanding_give_the_core_up(void **state)
+{
+	struct rig *r = *state;
+
+	post_send(r);
+	assert_gives_core_up(r->cq);
+	assert_int_equal(os.sleeps, 0); /* only after many rounds */
+	poll_for(r->cq, 1000000);
+	assert_true(os.sleeps > 5);
+	/* for as long as they are outstanding */
+	poll_for(r->cq, LONG_NS);
+	poll_for(r->cq, 1000000);
+	assert_true(os.yields > 5 && os.sleeps > 5);
+}
+
+/* An answer may come, for a while; then the core is the program's again. */
+static void
+test_retired_sends_give_the_core_up_for_a_while(void **state)
+{
+	struct rig *r = *state;
+
+	post_send(r);
+	retire_all(r);
+	assert_gives_core_up(r->cq);
+	poll_for(r->cq, LONG_NS);
+	assert_in_range(os.sleeps, 1, 20); /* a small part of the time */
+	assert_keeps_core(r->cq);
+	post_send(r);
+	assert_gives_core_up(r->cq);
+}
+
+static void
+test_a_completion_gives_the_core_up_for_a_while(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_wc wc;
+
+	assert_keeps_core(r->cq);
+	fake_complete(r->f, 0, (struct uroce_cqe){.opcode = UROCE_CQE_RECV, .qp_num = 0x100});
+	assert_int_equal(ibv_poll_cq(r->cq, 1, &wc), 1);
+	assert_gives_core_up(r->cq);
+	poll_for(r->cq, LONG_NS);
+	assert_keeps_core(r->cq);
+}
+
+/* Of two CQs that a thread polls in turn, the one that nothing is to come to does not pause. */
+static void
+test_only_the_cq_that_is_awaited_pauses(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_cq *other = ibv_create_cq(r->ctx, 16, NULL, NULL, 0);
+	struct ibv_wc wc;
+
+	assert_non_null(other);
+	post_send(r);
+	assert_keeps_core(other);
+	os.yields = 0;
+	for (unsigned int i = 0; i < 20; i++) {
+		assert_int_equal(ibv_poll_cq(other, 1, &wc), 0);
+		assert_int_equal(ibv_poll_cq(r->cq, 1, &wc), 0);
+	}
+	assert_in_range(os.yields, 15, 20);
+	assert_int_equal(ibv_destroy_cq(other), 0);
+}
+
+/* The answer comes to another CQ than the send's completion. */
+static void
+test_the_receive_cq_of_a_sender_pauses(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_cq *recv_cq = ibv_create_cq(r->ctx, 16, NULL, NULL, 0);
+	struct ibv_qp_init_attr attr = {
+		.send_cq = r->cq,
+		.recv_cq = recv_cq,
+		.cap = {.max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1},
+		.qp_type = IBV_QPT_RC,
+	};
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
+	struct ibv_qp *qp = ibv_create_qp(r->pd, &attr);
+
+	assert_non_null(qp);
+	rig_qp_to(qp, IBV_QPS_RTS);
+	assert_keeps_core(recv_cq);
+	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+	assert_gives_core_up(recv_cq);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_destroy_cq(recv_cq), 0);
+}
+
+static void
+test_spin_keeps_the_core(void **state)
+{
+	struct rig *r = *state;
+
+	post_send(r);
+	assert_keeps_core(r->cq);
+}
+
+static void
+test_yield_never_sleeps(void **state)
+{
+	struct rig *r = *state;
+
+	assert_gives_core_up(r->cq);
+	post_send(r);
+	poll_for(r->cq, LONG_NS);
+	assert_true(os.yields > 1000);
+	assert_int_equal(os.sleeps, 0);
+}
+
+/* stderr, while call runs, into text. */
+static enum uv_poll_mode
+mode_of(const char *value, int *rc, char *text, size_t room)
+{
+	enum uv_poll_mode mode = UV_POLL_ADAPTIVE;
+	int old = dup(STDERR_FILENO), pipes[2];
+	ssize_t n;
+
+	assert_int_equal(pipe(pipes), 0);
+	setenv("UROCE_POLL", value, 1);
+	dup2(pipes[1], STDERR_FILENO);
+	close(pipes[1]);
+	*rc = uv_poll_mode(true, &mode);
+	fflush(stderr);
+	dup2(old, STDERR_FILENO);
+	close(old);
+	n = read(pipes[0], text, room - 1);
+	close(pipes[0]);
+	text[n < 0 ? 0 : n] = 0;
+	unsetenv("UROCE_POLL");
+	return mode;
+}
+
+static void
+test_UROCE_POLL_is_checked(void **state)
+{
+	static const char *const bad[] = {"", "Spin", "busy", "yield "};
+	char text[256];
+	int rc;
+
+	(void)state;
+	assert_int_equal(mode_of("adaptive", &rc, text, sizeof(text)), UV_POLL_ADAPTIVE);
+	assert_int_equal(rc, 0);
+	assert_int_equal(mode_of("spin", &rc, text, sizeof(text)), UV_POLL_SPIN);
+	assert_int_equal(rc, 0);
+	assert_int_equal(mode_of("yield", &rc, text, sizeof(text)), UV_POLL_YIELD);
+	assert_int_equal(rc, 0);
+	assert_string_equal(text, "");
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		mode_of(bad[i], &rc, text, sizeof(text));
+		assert_int_equal(rc, EINVAL);
+		assert_non_null(strstr(text, bad[i]));
+		assert_non_null(strstr(text, "spin, yield or adaptive"));
+	}
+}
+
+#define CASE(test, up) cmocka_unit_test_setup_teardown(test, up, teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(test_nothing_outstanding_keeps_the_core, setup),
+		CASE(test_posted_receives_keep_the_core, setup),
+		CASE(test_sends_outstanding_give_the_core_up, setup),
+		CASE(test_retired_sends_give_the_core_up_for_a_while, setup),
+		CASE(test_a_completion_gives_the_core_up_for_a_while, setup),
+		CASE(test_only_the_cq_that_is_awaited_pauses, setup),
+		CASE(test_the_receive_cq_of_a_sender_pauses, setup),
+		CASE(test_spin_keeps_the_core, setup_spin),
+		CASE(test_spin_keeps_the_core, setup_own_cores),
+		CASE(test_yield_never_sleeps, setup_yield),
+		cmocka_unit_test(test_UROCE_POLL_is_checked),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
