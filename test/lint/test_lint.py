@@ -118,12 +118,14 @@ class Lint(unittest.TestCase):
 
     def test_conformance(self):
         self.put('doc/requirements.txt', '## 1. One\nAB-01 It is.\nAB-02 It is not.\n')
+        self.put('doc/random-mutants.txt', '2 of 3 noticed.\n')
         self.put('test/unit/t.c', 'static void test_AB_01_is(void **s)\n')
         self.expect('conformance.py', 'out of date')
         self.assertEqual(self.lint('conformance.py', '--write')[0], 0)
         self.assertEqual(self.lint('conformance.py')[0], 0)
         document = (self.root / 'doc/conformance.md').read_text()
         self.assertIn('1 of 2 requirements', document)
+        self.assertIn('2 of 3 noticed.', document)
         self.assertRegex(document, r'AB-01 .*test_AB_01_is')
         self.assertRegex(document, r'AB-02 .*none yet')
         self.put('test/unit/t.c', 'static void test_AB_01_AB_03_is(void **s)\n')
