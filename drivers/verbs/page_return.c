@@ -150,19 +150,52 @@ unwatch(int uffd, uint64_t addr, uint64_t len)
 	ioctl(uffd, UFFDIO_UNREGISTER, &range);
 }
 
+/*
+ * A private mapping with no page in it, which has no bookkeeping (anon_vma) either: between pages
+ * of the memfd, since the kernel would merge it with private memory beside it and share that's. The
+ * address, or 0 with errno; unmap_fresh undoes it, whether it has been moved away or not.
+ */
+static uint64_t
+map_fresh(uint64_t len, int prot, int fd)
+{
+	uint64_t base = raw_mmap(len + 2 * PAGE_BYTES, PROT_NONE, MAP_SHARED, fd, 0);
+	int err;
+
+	if (base == 0)
+		return 0;
+	err = raw_mmap_at(base + PAGE_BYTES, len, prot, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (err == 0)
+		return base + PAGE_BYTES;
+	raw_munmap(base, len + 2 * PAGE_BYTES);
+	errno = -err;
+	return 0;
+}
+
+static void
+unmap_fresh(uint64_t fresh, uint64_t len, bool moved)
+{
+	if (!moved) {
+		raw_munmap(fresh - PAGE_BYTES, len + 2 * PAGE_BYTES);
+		return;
+	}
+	raw_munmap(fresh - PAGE_BYTES, PAGE_BYTES);
+	raw_munmap(fresh + len, PAGE_BYTES);
+}
+
 /* Move a fresh private mapping over the range, and the contents of its source into that. */
 static int
 replace(int uffd, uint64_t addr, uint64_t len, int prot, const struct source *src)
 {
-	uint64_t fresh = raw_mmap(len, prot, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t fresh = map_fresh(len, prot, src->fd);
 	uint64_t done = 0;
+	bool moved;
 	int err;
 
 	if (fresh == 0)
 		return -errno;
 	err = watch(uffd, fresh, len);
 	if (err != 0) {
-		raw_munmap(fresh, len);
+		unmap_fresh(fresh, len, false);
 		return err;
 	}
 	/*
@@ -172,15 +205,15 @@ replace(int uffd, uint64_t addr, uint64_t len, int prot, const struct source *sr
 	watch(uffd, addr - PAGE_BYTES, PAGE_BYTES);
 	watch(uffd, addr + len, PAGE_BYTES);
 	err = raw_mremap_onto(fresh, len, addr);
-	if (err == 0) {
+	moved = err == 0;
+	if (moved) {
 		err = fill_in(uffd, addr, len, src, &done);
 		/* No memory: the rest stays shared. */
 		if (err != 0)
 			raw_mremap_onto(src->alias + done, len - done, addr + done);
 		unwatch(uffd, addr, len);
-	} else {
-		raw_munmap(fresh, len);
 	}
+	unmap_fresh(fresh, len, moved);
 	unwatch(uffd, addr - PAGE_BYTES, PAGE_BYTES);
 	unwatch(uffd, addr + len, PAGE_BYTES);
 	return err;

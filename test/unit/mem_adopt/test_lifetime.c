@@ -429,13 +429,15 @@ count_mappings(const void *p, size_t bytes)
 
 /* However much is registered here and there, in the end there are as many mappings as before. */
 static void
-client_mappings_merge(void)
+check_mappings_merge(void (*crowd)(void))
 {
 	enum { N = 200 };
 	const size_t bytes = 2 * N * PAGE;
 	uint8_t *touched = map_private(bytes), *fresh = map_private(bytes);
 	struct reg r[2 * N];
 
+	if (crowd != NULL)
+		crowd();
 	fill(touched, bytes, 1);
 	check_region(touched, PAGE, UROCE_MR_PATH_ADOPTED, false);
 	fill(touched, PAGE, 1);
@@ -448,6 +450,34 @@ client_mappings_merge(void)
 		client_dereg(&r[i]);
 	CHECK(filled(touched, bytes, 1));
 	CHECK(count_mappings(touched, bytes) == 1 && count_mappings(fresh, bytes) == 1);
+}
+
+static void
+client_mappings_merge(void)
+{
+	check_mappings_merge(NULL);
+}
+
+/*
+ * The highest room for one or two pages lies between pages in use: the kernel merges what is mapped
+ * there with those.
+ */
+static void
+crowd(void)
+{
+	uint8_t *p;
+
+	for (unsigned i = 0; i < 1000; i++)
+		CHECK(mmap(NULL, PAGE, PROT_NONE, MAP_SHARED | MAP_ANONYMOUS, -1, 0) != MAP_FAILED);
+	p = map_private(4 * PAGE);
+	fill(p, 4 * PAGE, 1);
+	CHECK(munmap(p + PAGE, 2 * PAGE) == 0);
+}
+
+static void
+client_mappings_merge_crowded(void)
+{
+	check_mappings_merge(crowd);
 }
 
 #define LIFE(id, client)                                                                           \
@@ -465,6 +495,7 @@ LIFE(45_realloc_part, client_realloc_part)
 LIFE(48_dontneed, client_dontneed)
 LIFE(47_overlapping_copy, client_overlap_copy)
 LIFE(46_mappings_merge_again, client_mappings_merge)
+LIFE(57_mappings_merge_in_a_crowd, client_mappings_merge_crowded)
 LIFE(35_replaced_mapping, client_replaced)
 LIFE(36_hole_and_rights, client_hole)
 LIFE(37_freed_before_dereg, client_free_first)
@@ -488,6 +519,7 @@ main(void)
 		cmocka_unit_test(test_MEM_05_39_older_kernel),
 		cmocka_unit_test(test_MEM_05_45_realloc_part),
 		cmocka_unit_test(test_MEM_05_46_mappings_merge_again),
+		cmocka_unit_test(test_MEM_05_57_mappings_merge_in_a_crowd),
 		cmocka_unit_test(test_MEM_05_47_overlapping_copy),
 		cmocka_unit_test(test_MEM_05_48_dontneed),
 		cmocka_unit_test(test_MEM_05_49_dontneed_after_dereg),
