@@ -24,6 +24,7 @@ class Requester(half.Half):
         self.gap_psn = 0          # the PSN that showed the gap in a READ's data
         self.shown = None         # when a response showed that the gap is there a second time
         self.shown_psn = 0        # .. and its PSN
+        self.doubtful_gaps = 0    # shown, and something else moved it back before it sent again
 
     def request(self, f):
         if self.next is None:
@@ -31,6 +32,7 @@ class Requester(half.Half):
         psn = near(f.psn, self.next)
         if psn != self.next:
             self.unforeseen(f, psn)
+        self.shown = None
         if self.rnr_until is not None:
             if f.time < self.rnr_until:
                 self.report(f, "REQ-06-rnr", f"not for another {self.rnr_until - f.time} ns",
@@ -68,7 +70,6 @@ class Requester(half.Half):
             probe = f.time < self.deadline
             self.counts["sent_probes" if probe else "ack_timeouts"] += 1
             self.read_gap = False
-        self.shown = None
         if probe:  # which leaves the ACK timeout alone
             self.least, self.quiet = 2 * self.least, f.time
         else:
@@ -100,7 +101,7 @@ class Requester(half.Half):
         for psn in range(was, self.una):
             self.sent.pop(psn, None)
         self.read_gap = False
-        self.quiet, self.least, self.shown = time, half.PROBE_NS, None
+        self.quiet, self.least = time, half.PROBE_NS
         if self.next < self.una:
             self.rewind()
         if self.rnr_until is None:
@@ -132,14 +133,21 @@ class Requester(half.Half):
     def sequence_nak(self):
         if self.rnr_until is None:
             self.counts["seq_naks"] += 1
-            self.least, self.shown = half.PROBE_NS, None
+            self.least = half.PROBE_NS
             self.rewind()
+            self.doubt()
 
     def rnr_wait(self, f):
         if self.rnr_until is None:
             self.counts["rnr_naks"] += 1
             self.rnr_until = f.time + half.RNR_US[f.syndrome & 31] * 1000
             self.rewind()
+            self.doubt()
+
+    def doubt(self):
+        """What moved it back hides whether a gap shown just before did so as well."""
+        self.doubtful_gaps += self.shown is not None
+        self.shown = None
 
     def gap(self, f, psn, data):
         if self.rnr_until is not None:
@@ -148,7 +156,8 @@ class Requester(half.Half):
             self.counts["read_response_gaps"] += 1
             self.rewind()
             self.read_gap = True
-            self.gap_psn, self.shown = psn, None
+            self.gap_psn = psn
+            self.doubt()
         elif data and psn <= self.gap_psn and self.next != self.una and self.shown is None:
             # asked for once more if that was a round trip ago, which only the sender knows
             self.shown = f.time

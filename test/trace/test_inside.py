@@ -88,6 +88,18 @@ REQUESTER_COUNTS = {"tx_roce": 16, "rx_roce": 11, "retransmitted_packets": 10, "
                     "sent_probes": 2,
                     "rcvd_seq_naks": 1, "rcvd_rnr_naks": 1, "read_response_gaps": 1,
                     "stale_responses": 1, "rcvd_fatal_naks": 0}
+# Whether the last of the READ's data, come again, made it ask once more cannot be told: the NAK did.
+GAP_AND_NAK = [
+    ("read", 0, True, "READ_REQ", 100, reth(3072), b""),
+    ("send", 0, True, "SEND_ONLY", 103, b"", DATA[:8]),
+    ("response", US, False, "RESP_FIRST", 100, aeth(), DATA),
+    ("gap", 0, False, "RESP_LAST", 102, aeth(), DATA),
+    ("reread", 0, True, "READ_REQ", 101, reth(2048, MTU), b""),
+    ("send2", 0, True, "SEND_ONLY", 103, b"", DATA[:8]),
+    ("gap again", US, False, "RESP_LAST", 102, aeth(), DATA),
+    ("nak", 0, False, "ACK", 103, aeth(0x60), b""),
+    ("reread2", 0, True, "READ_REQ", 101, reth(2048, MTU), b""),
+]
 RESPONDER = [
     ("first", 0, False, "WRITE_FIRST", 500, reth(1500), DATA),
     ("last", 0, False, "WRITE_LAST", 501, b"", DATA[:476]),
@@ -284,6 +296,11 @@ def test_counters():
         checker.inside_counters(zero, stats(counts, **{name: 1}), "d")
         got = [v["rule"] for v in checker.violations]
         case(f"{name}, one too many", good and got == [f"stats-{name}"], got)
+    for more, good in ((0, True), (1, True), (2, False)):
+        checker = checked(GAP_AND_NAK)
+        checker.inside_counters(zero, stats(checker.counts["device"], read_response_gaps=more), "d")
+        case(f"a gap shown twice, then a NAK, {more} more counted",
+             (not checker.violations) == good, checker.violations)
     checker = checked(RESPONDER)
     checker.inside_counters(zero, stats(checker.counts["device"], rx_roce=-1, bad_qpn=1), "d")
     case("a frame whose QP was gone", not checker.violations, checker.violations)
