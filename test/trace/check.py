@@ -82,6 +82,7 @@ class Checker:
         self.address = None       # the device's own
         self.doubtful = 0
         self.doubtful_gaps = 0
+        self.gaps_or_probes = 0
         self.timeout_ns = 4096 << ack_timeout
         self.violations = []
         self.counts = collections.defaultdict(collections.Counter)  # by address
@@ -211,6 +212,7 @@ class Checker:
         mine["rx_roce"] += sum(not f.sent for f, _ in both)
         self.doubtful += responder.doubtful
         self.doubtful_gaps += requester.doubtful_gaps
+        self.gaps_or_probes += requester.gaps_or_probes
 
     @staticmethod
     def payloads(both, report):
@@ -254,12 +256,15 @@ class Checker:
             if name == "rx_roce":
                 said += sum(drops[why] for why in REFUSED)
             slack = gone if name in INSIDE_GOT else 0
-            more = self.doubtful if name in INSIDE_DOUBTFUL else 0
-            gaps = self.doubtful_gaps if name == "read_response_gaps" else 0
-            if not told - slack - more <= said <= told + more + gaps:
+            below = above = self.doubtful if name in INSIDE_DOUBTFUL else 0
+            if name == "read_response_gaps":
+                below, above = self.gaps_or_probes, self.doubtful_gaps
+            elif name == "sent_probes":
+                above = self.gaps_or_probes
+            if not told - slack - below <= said <= told + above:
                 self.violations.append({"file": "", "frame": 0, "connection": device,
                                         "rule": f"stats-{name}", "seen": str(said),
-                                        "expected": f"{told} (less {slack}, or {more} off)"})
+                                        "expected": f"{told} (less {slack + below}, or {above} more)"})
 
     def counters(self, before, after, device, address):
         """OBS: what the daemon counted between two `show stats` is what the captures show."""

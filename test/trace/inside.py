@@ -25,6 +25,7 @@ class Requester(half.Half):
         self.shown = None         # when a response showed that the gap is there a second time
         self.shown_psn = 0        # .. and its PSN
         self.doubtful_gaps = 0    # shown, and something else moved it back before it sent again
+        self.gaps_or_probes = 0   # shown, and nothing had come for as long as before a probe
 
     def request(self, f):
         if self.next is None:
@@ -61,6 +62,8 @@ class Requester(half.Half):
                         f.psn)
         elif self.shown is not None and f.time - self.shown < half.PROBE_NS:
             self.counts["read_response_gaps"] += 1
+            # or else it was time for a probe
+            self.gaps_or_probes += self.deadline is not None and f.time - self.quiet >= self.least
             self.gap_psn = self.shown_psn
         elif self.rnr_until is not None or self.deadline is None or (
                 f.time < self.deadline and f.time - self.quiet < self.least):
@@ -141,6 +144,7 @@ class Requester(half.Half):
         if self.rnr_until is None:
             self.counts["rnr_naks"] += 1
             self.rnr_until = f.time + half.RNR_US[f.syndrome & 31] * 1000
+            self.least = half.PROBE_NS
             self.rewind()
             self.doubt()
 

@@ -100,6 +100,12 @@ GAP_AND_NAK = [
     ("nak", 0, False, "ACK", 103, aeth(0x60), b""),
     ("reread2", 0, True, "READ_REQ", 101, reth(2048, MTU), b""),
 ]
+# The same of a probe, which is due when it asks once more.
+GAP_OR_PROBE = [
+    *GAP_AND_NAK[:6],
+    ("gap again", 90 * US, False, "RESP_LAST", 102, aeth(), DATA),
+    ("reread2", 15 * US, True, "READ_REQ", 101, reth(2048, MTU), b""),
+]
 RESPONDER = [
     ("first", 0, False, "WRITE_FIRST", 500, reth(1500), DATA),
     ("last", 0, False, "WRITE_LAST", 501, b"", DATA[:476]),
@@ -300,6 +306,12 @@ def test_counters():
         checker = checked(GAP_AND_NAK)
         checker.inside_counters(zero, stats(checker.counts["device"], read_response_gaps=more), "d")
         case(f"a gap shown twice, then a NAK, {more} more counted",
+             (not checker.violations) == good, checker.violations)
+    for gaps, probes, good in ((0, 0, True), (-1, 1, True), (-2, 0, False), (0, 2, False)):
+        checker = checked(GAP_OR_PROBE)
+        checker.inside_counters(zero, stats(checker.counts["device"], read_response_gaps=gaps,
+                                            sent_probes=probes), "d")
+        case(f"a gap shown twice when a probe is due, {gaps} gaps and {probes} probes more",
              (not checker.violations) == good, checker.violations)
     checker = checked(RESPONDER)
     checker.inside_counters(zero, stats(checker.counts["device"], rx_roce=-1, bad_qpn=1), "d")
