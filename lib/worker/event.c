@@ -122,6 +122,7 @@ worker_event_fd(struct worker_set *ws)
 unsigned
 worker_events(struct worker_set *ws, struct worker_event *ev, unsigned max)
 {
+	static const uint64_t one = 1;
 	uint64_t count;
 	unsigned n = rte_ring_dequeue_burst_elem(ws->events, ev, sizeof(*ev), max, NULL);
 
@@ -133,5 +134,12 @@ worker_events(struct worker_set *ws, struct worker_event *ev, unsigned max)
 	__atomic_store_n(&ws->listener_asleep, 1, __ATOMIC_RELAXED);
 	/* Partner: event_notify. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	return rte_ring_dequeue_burst_elem(ws->events, ev, sizeof(*ev), max, NULL);
+	n = rte_ring_dequeue_burst_elem(ws->events, ev, sizeof(*ev), max, NULL);
+	/*
+	 * These came before we said so, hence unannounced, and there may be more of them than max.
+	 */
+	if (n != 0 && __atomic_exchange_n(&ws->listener_asleep, 0, __ATOMIC_RELAXED) != 0 &&
+	    write(ws->event_fd, &one, sizeof(one)) < 0)
+		return n; /* full, so readable */
+	return n;
 }

@@ -3,6 +3,8 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <rte_mbuf.h>
 #include "fake.h"
 
@@ -21,6 +23,21 @@ ppoll(struct pollfd *fds, nfds_t nfds, const struct timespec *limit, const sigse
 	rc = poll(fds, nfds, -1);
 	__atomic_sub_fetch(&fake_sleeping, 1, __ATOMIC_RELEASE);
 	return rc;
+}
+
+void (*fake_before_read)(void);
+int fake_read_fd;
+
+ssize_t
+read(int fd, void *buf, size_t n)
+{
+	void (*hook)(void) = fd == fake_read_fd ? fake_before_read : NULL;
+
+	if (hook != NULL) {
+		fake_before_read = NULL;
+		hook();
+	}
+	return syscall(SYS_read, fd, buf, n);
 }
 
 void

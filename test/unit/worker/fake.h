@@ -77,4 +77,8 @@ extern uint32_t fake_views_kept, fake_views_seen, fake_views_late, fake_epoch;
 extern bool fake_sleep_for_ever;
 extern uint32_t fake_sleeping;
 
+/* Once, before the next read of the descriptor fake_read_fd. */
+extern void (*fake_before_read)(void);
+extern int fake_read_fd;
+
 #endif

@@ -128,6 +128,39 @@ test_events_that_were_left_keep_the_descriptor_readable(void **state)
 }
 
 static void
+raise_twenty(void)
+{
+	uint32_t n = 20;
+
+	worker_call(last_worker(), raise_events, &n);
+	worker_quiesce(ws); /* so that it has told of them, or has seen that it need not */
+}
+
+/* More events than fit, which come when the last look has found none and nobody is to be told yet.
+ */
+static void
+test_events_between_two_looks_are_not_slept_through(void **state)
+{
+	struct worker_event ev[8];
+	uint32_t one = 1, seen;
+
+	worker_call(last_worker(), raise_events, &one);
+	assert_true(event_fd_is_readable(10000));
+	assert_int_equal(worker_events(ws, ev, 8), 1);
+	fake_read_fd = worker_event_fd(ws);
+	fake_before_read = raise_twenty;
+	seen = worker_events(ws, ev, 8);
+	assert_null(fake_before_read);
+	while (seen < 20) {
+		assert_true(event_fd_is_readable(10000));
+		seen += worker_events(ws, ev, 8);
+	}
+	assert_int_equal(seen, 20);
+	assert_int_equal(worker_events(ws, ev, 8), 0);
+	assert_false(event_fd_is_readable(0));
+}
+
+static void
 test_no_event_is_lost_when_there_are_too_many(void **state)
 {
 	struct worker_event ev[64];
@@ -526,6 +559,7 @@ main(int argc, char **argv)
 		cmocka_unit_test(test_events_arrive_and_wake_the_control_thread),
 		cmocka_unit_test(test_events_of_a_cq_are_one_until_it_is_taken),
 		cmocka_unit_test(test_events_that_were_left_keep_the_descriptor_readable),
+		cmocka_unit_test(test_events_between_two_looks_are_not_slept_through),
 		cmocka_unit_test(test_no_event_is_lost_when_there_are_too_many),
 		cmocka_unit_test(test_frames_reach_the_engine_with_their_device),
 		cmocka_unit_test(test_other_frames_reach_the_control_thread),
