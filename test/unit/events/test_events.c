@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The control thread and workers that always have another event for it (app/uroced/events.c). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "device.h"
+#include "events.h"
+#include "session.h"
+
+#define EVENTS 100000u
+
+/* Workers with so many events left, of a CQ that is gone, and a descriptor that stays readable. */
+static uint32_t left;
+static int event_fd;
+
+int
+worker_event_fd(struct worker_set *ws)
+{
+	return event_fd;
+}
+
+unsigned
+worker_events(struct worker_set *ws, struct worker_event *ev, unsigned max)
+{
+	unsigned n = left < max ? left : max;
+
+	for (unsigned i = 0; i < n; i++)
+		ev[i] = (struct worker_event){.kind = WORKER_EV_CQ, .id = i};
+	left -= n;
+	return n;
+}
+
+/* What events.c calls for events that do not come here. */
+void
+cq_failed(struct obj_cq *cq)
+{
+	fail();
+}
+
+void
+srq_failed(struct obj_srq *srq)
+{
+	fail();
+}
+
+void
+neigh_rx(struct device *dev, struct rte_mbuf *m)
+{
+	fail();
+}
+
+struct device *
+daemon_device(const struct daemon *d, uint16_t port)
+{
+	fail();
+	return NULL;
+}
+
+static struct daemon d;
+static struct watch client;
+static uint32_t left_then; /* when the client had its last turn */
+static unsigned turns;
+
+/* A client with ten requests. */
+static void
+on_client(struct watch *w, uint32_t events)
+{
+	left_then = left;
+	d.loop.stop = ++turns == 10;
+}
+
+static int
+setup(void **state)
+{
+	memset(&d, 0, sizeof(d));
+	left = EVENTS;
+	turns = 0;
+	event_fd = eventfd(1, EFD_NONBLOCK);
+	client = (struct watch){.fd = eventfd(1, EFD_NONBLOCK), .ready = on_client};
+	idtab_init(&d.cqs, 64);
+	return loop_init(&d.loop);
+}
+
+static int
+teardown(void **state)
+{
+	idtab_free(&d.cqs);
+	loop_close(&d.loop);
+	close(event_fd);
+	close(client.fd);
+	return 0;
+}
+
+static void
+test_a_turn_of_the_loop_takes_one_batch(void **state)
+{
+	assert_int_equal(events_start(&d), 0);
+	d.worker_events.ready(&d.worker_events, EPOLLIN);
+	assert_int_equal(left, EVENTS - 64);
+	d.worker_events.ready(&d.worker_events, EPOLLIN);
+	assert_int_equal(left, EVENTS - 2 * 64);
+}
+
+/* Events that wait first do not go first again and again. */
+static void
+test_clients_have_turns_between_events(void **state)
+{
+	assert_int_equal(events_start(&d), 0);
+	assert_int_equal(loop_add(&d.loop, &client, EPOLLIN), 0);
+	loop_run(&d.loop);
+	assert_int_equal(turns, 10);
+	assert_in_range(left_then, EVENTS - 11 * 64, EVENTS - 9 * 64);
+}
+
+/* At the end there is nobody to have a turn: all of them. */
+static void
+test_the_end_leaves_none(void **state)
+{
+	assert_int_equal(events_start(&d), 0);
+	events_stop(&d);
+	assert_int_equal(left, 0);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+		T(test_a_turn_of_the_loop_takes_one_batch),
+		T(test_clients_have_turns_between_events),
+		T(test_the_end_leaves_none),
+	};
+
+	return cmocka_run_group_tests_name("events", tests, NULL, NULL);
+}
