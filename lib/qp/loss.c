@@ -22,6 +22,16 @@ wait_measured(const struct qp_loss *l)
 	return RTE_MAX(ns, (uint64_t)QP_PROBE_MIN_NS);
 }
 
+/* Is deadline_ns wait_ns after the last progress, or after the first packet sent? */
+static bool
+deadline_is_wait(const struct qp *qp)
+{
+	const struct qp_snd *snd = &qp->snd;
+
+	return snd->deadline_ns != 0 && snd->wait_ns != 0 && qp->loss.retry_at_ns == 0 &&
+	       !snd->rnr_wait && !(snd->watch & QP_WATCH_PATH);
+}
+
 void
 qp_loss_rewait(const struct qp_env *env, struct qp *qp)
 {
@@ -31,7 +41,10 @@ qp_loss_rewait(const struct qp_env *env, struct qp *qp)
 	ns = RTE_MIN(ns, wait_most(qp));
 	if (env->plain & QP_PLAIN_REQUESTER)
 		ns = l->timeout_ns;
-	qp->snd.wait_ns = qp->type == QP_TYPE_RC ? ns : 0;
+	ns = qp->type == QP_TYPE_RC ? ns : 0;
+	if (deadline_is_wait(qp))
+		qp->snd.deadline_ns += ns - qp->snd.wait_ns;
+	qp->snd.wait_ns = ns;
 }
 
 void

@@ -59,7 +59,10 @@ struct qp_env;
 
 /* A connection or another path: forget what was measured. */
 void qp_loss_reset(const struct qp_env *env, struct qp *qp);
-/* The ACK timeout may have changed: derive wait_ns anew. */
+/*
+ * The ACK timeout may have changed, or the round trip: derive wait_ns anew. What deadline_ns counts
+ * from stays.
+ */
 void qp_loss_rewait(const struct qp_env *env, struct qp *qp);
 /* A round trip took ns. */
 void qp_loss_sample(const struct qp_env *env, struct qp *qp, uint64_t ns);

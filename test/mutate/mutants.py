@@ -67,6 +67,8 @@ MUTANTS = [Mutant(*row) for row in (
     ('REQ-04', RECOVER, '	rewind_cursor(qp);\n	qp_loss_back_off(qp);', '	req_rewind(qp);\n	qp_loss_back_off(qp);',
      'test_REQ_04_CQE_12_probes_do_not_move_the_timeout'),
     ('REQ-04', RECOVER, '		path_timeout(env, qp);\n		return;\n', '', 'test_REQ_04_an_unresolved_path_uses_up_no_retry'),
+    ('REQ-04', 'lib/qp/loss.c', '	if (deadline_is_wait(qp))\n', '	if (false)\n',
+     'test_REQ_04_a_longer_round_trip_does_not_shorten_the_timeout'),
     ('NAK-04', RESPOND, 'early_psn == rcv->gap_psn', 'false', 'test_NAK_04_a_gap_in_a_second_pass_is_told_again'),
     ('REQ-06', COMPLETE, 'env->now_ns + wire_rnr_timer_ns(code)',
      'env->now_ns + wire_rnr_timer_ns(code) / 2',

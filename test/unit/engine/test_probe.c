@@ -435,6 +435,35 @@ test_REQ_04_a_path_lost_under_way(void **state)
 	send_cqe(c, 1, QP_WC_RETRY_EXC_ERR);
 }
 
+/*
+ * A second answer shows that the round trip is longer than was thought. The ACK timeout of what is
+ * under way by then counts from when it was sent all the same.
+ */
+static void
+test_REQ_04_a_longer_round_trip_does_not_shorten_the_timeout(void **state)
+{
+	struct conn *c = conn_with(state, 14, 0);
+	uint32_t i;
+
+	round_trip(c, SQ, 10 * US);
+	for (i = 1; i <= 4; i++) {
+		client_sends(c, i, 8);
+		bench_pass(c->b, TIMEOUT - 1);
+		assert_true(pkt_count(c) > 2);
+		peer_ack(c, SQ + i);
+		send_cqe(c, i, QP_WC_SUCCESS);
+		client_sends(c, 10 + i, 8);
+		peer_ack(c, SQ + i);
+		bench_pass(c->b, TIMEOUT - 1);
+		cqe_none(c);
+		peer_ack(c, SQ + ++i);
+		send_cqe(c, 9 + i, QP_WC_SUCCESS);
+		pkt_count(c);
+	}
+	assert_int_equal(OBS(c, REQ_TIMEOUT), 0);
+	assert_true(OBS(c, REQ_PROBE_VAIN) > 0);
+}
+
 int
 main(void)
 {
@@ -456,6 +485,7 @@ main(void)
 		bench_test(test_REQ_04_an_unresolved_path_uses_up_no_retry),
 		bench_test(test_REQ_04_CQE_12_an_unresolved_path_ends_in_an_error),
 		bench_test(test_REQ_04_a_path_lost_under_way),
+		bench_test(test_REQ_04_a_longer_round_trip_does_not_shorten_the_timeout),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
