@@ -38,7 +38,10 @@ static const struct figure {
 	{counters_dir, "port_xmit_data", {C(TX_BYTES)}, 2},
 	{counters_dir, "port_xmit_packets", {C(TX_FRAMES)}, 0},
 	{counters_dir, "port_xmit_wait", {C(TX_BUSY)}, 0},
-	{counters_dir, "port_xmit_discards", {C(TX_PORT_DOWN), C(TX_NO_NEIGHBOUR)}, 0},
+	{counters_dir,
+	 "port_xmit_discards",
+	 {C(TX_PORT_DOWN), C(TX_NO_NEIGHBOUR), C(TX_CONTROL_LOST)},
+	 0},
 	{counters_dir,
 	 "port_rcv_errors",
 	 {D(RUNT), D(BAD_IP), D(BAD_UDP), D(BAD_TVER), D(BAD_OPCODE), D(BAD_PAD), D(BAD_LENGTH),
@@ -142,11 +145,15 @@ file_name(size_t i, char name[64])
 	return hw_dir;
 }
 
-/* Sums over all workers, by counter and then by drop reason. */
+/* Sums over all workers and the control thread, by counter and then by drop reason. */
 static void
 sums_of(const struct device *dev, uint64_t sum[NOWN])
 {
+	const struct obs_block *control = worker_control_obs(dev->d->workers, dev->port.id);
+
 	memset(sum, 0, NOWN * sizeof(sum[0]));
+	for (unsigned i = 0; i < OBS_NCOUNTERS; i++)
+		sum[i] = __atomic_load_n(&control->ctr[i], __ATOMIC_RELAXED);
 	for (uint32_t w = 0; w < dev->d->nworkers; w++) {
 		const struct obs_block *b =
 			worker_obs(worker_get(dev->d->workers, w), dev->port.id);

@@ -18,15 +18,17 @@ send_frame(struct device *dev, const struct net_frame *f)
 	if (f->len == 0)
 		return;
 	m = rte_pktmbuf_alloc(dev->d->pool);
-	if (m == NULL)
+	if (m == NULL) {
+		worker_control_obs(dev->d->workers, dev->port.id)->ctr[OBS_TX_CONTROL_LOST]++;
 		return;
+	}
 	to = rte_pktmbuf_append(m, (uint16_t)f->len);
 	if (to == NULL) {
 		rte_pktmbuf_free(m);
 		return;
 	}
 	memcpy(to, f->bytes, f->len);
-	/* A full queue loses the frame, as a link would: requests are repeated. */
+	/* A full queue loses the frame, as a link would, and counts it: requests are repeated. */
 	(void)worker_send_frame(dev->d->workers, dev->port.id, m);
 }
 

@@ -185,6 +185,7 @@ show_counters(const struct device *dev, json_t *out, bool drops)
 	const char *const *name = drops ? obs_drop_name : obs_counter_name;
 	unsigned n = drops ? OBS_NDROPS : OBS_NCOUNTERS;
 	uint64_t sum[OBS_NCOUNTERS + OBS_NDROPS] = {0};
+	const struct obs_block *control = worker_control_obs(dev->d->workers, dev->port.id);
 	json_t *o = of_device(dev), *workers = json_array();
 
 	for (uint32_t w = 0; w < dev->d->nworkers; w++) {
@@ -194,6 +195,8 @@ show_counters(const struct device *dev, json_t *out, bool drops)
 		json_array_append_new(workers,
 				      counters_json(drops ? b->drop : b->ctr, name, n, sum));
 	}
+	for (unsigned i = 0; i < n; i++)
+		sum[i] += drops ? control->drop[i] : control->ctr[i];
 	show_set(o, "total", counters_json(sum, name, n, NULL));
 	show_set(o, "workers", workers);
 	json_array_append_new(out, o);

@@ -25,8 +25,9 @@
 	X(LOOPBACK, "loopback")         /* frames to a GID of the same device */                   \
 	X(SLOW_PATH, "slow_path")       /* ARP, ND, ICMP given to the control thread */            \
 	X(TX_PORT_DOWN, "tx_port_down") /* not sent: port gone, or takes nothing for 100 ms */     \
-	X(TX_NO_NEIGHBOUR, "tx_no_neighbour")   /* not sent: MAC of the next hop unknown */        \
-	X(MCAST_REFUSED, "multicast_refused")   /* by a member of a group; others may have it */   \
+	X(TX_NO_NEIGHBOUR, "tx_no_neighbour") /* not sent: MAC of the next hop unknown */          \
+	X(TX_CONTROL_LOST, "tx_control_lost") /* not sent: ARP, ND, ICMP without buffer or room */ \
+	X(MCAST_REFUSED, "multicast_refused") /* by a member of a group; others may have it */     \
 	X(MCAST_BAD_PKEY, "multicast_bad_pkey") /* of these, for their P_Key (WIRE-09) */          \
 	X(DOORBELLS, "doorbells")                                                                  \
 	X(WQE_SEND, "send_wqes")                                                                   \
@@ -35,6 +36,7 @@
 	X(CQ_EVENTS, "cq_events")                                                                  \
 	X(REQ_RETRANS, "retransmitted_packets")                                                    \
 	X(REQ_TIMEOUT, "ack_timeouts")                                                             \
+	X(REQ_EXCUSED, "excused_timeouts") /* used up no retry: a worker did not run */            \
 	X(REQ_PROBE, "sent_probes") /* first unacknowledged packet again, before the timeout */    \
 	X(REQ_PROBE_VAIN, "spurious_probes") /* of those, what was only late */                    \
 	X(REQ_SEQ_NAK, "rcvd_seq_naks")                                                            \

@@ -43,6 +43,11 @@ struct qp_env_ops {
 	void (*async_event)(void *ctx, enum qp_event ev, struct qp *qp, struct cq *cq);
 	/* qp has work for a later call of the requester or responder: put it on the run list. */
 	void (*qp_wake)(void *ctx, struct qp *qp);
+	/*
+	 * A packet of qp was sent at since_ns, and no answer has come. Could either be inside this
+	 * process still, because one of its threads did not run meanwhile?
+	 */
+	bool (*held_up)(void *ctx, const struct qp *qp, uint64_t since_ns);
 };
 
 #define QP_ENV_MAX_DIRTY 64

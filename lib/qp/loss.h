@@ -13,6 +13,10 @@
  * for its core. The wait doubles with every probe until an answer comes. Packets that were sent
  * twice give no sample (Karn), because their answer may be to either.
  *
+ * An ACK timeout is not charged when a thread of this process did not run meanwhile, so that the
+ * packet may not have left, or the answer may wait unseen: it begins anew with another probe, up to
+ * the four times its value that the specification allows (REQ-04).
+ *
  * The fast path holds one deadline, qp_snd.deadline_ns, and adds qp_snd.wait_ns to it. All else is
  * derived when the deadline comes: the ACK timeout ends timeout_ns behind deadline_ns - wait_ns.
  */
@@ -25,6 +29,7 @@
 #define QP_PROBE_FIRST_NS 1000000u /* before the first sample */
 #define QP_PROBE_MIN_NS   100000u  /* after it */
 #define QP_PROBES_LEAST   8
+#define QP_TIMEOUTS_MOST  4           /* ACK timeouts that a charged one may last */
 #define QP_PROBE_MAX_NS   1000000000u /* without an ACK timeout: the longest pause between probes */
 
 /* qp_snd.watch: what the next progress has to look at. 0 on the fast path. */
@@ -52,6 +57,7 @@ struct qp_loss {
 	uint32_t gap_psn;   /* read_gap: the PSN of the response that showed the gap */
 	uint32_t told_psn;  /* the furthest PSN a sequence NAK behind missing READ data has named */
 	uint8_t window_was; /* PROBED: the window before the first probe */
+	uint8_t excused;    /* retry_at_ns: how often it was put off, 0 .. QP_TIMEOUTS_MOST - 1 */
 };
 
 struct qp;

@@ -206,6 +206,24 @@ ack_timeout(struct qp_env *env, struct qp *qp)
 }
 
 /*
+ * The ACK timeout is over, and would cost a retry. Was it that long because this process did not
+ * run? Then it begins anew.
+ */
+static bool
+excused(struct qp_env *env, struct qp *qp)
+{
+	struct qp_loss *l = &qp->loss;
+
+	if (l->excused == QP_TIMEOUTS_MOST - 1 ||
+	    !env->ops->held_up(env->ops_ctx, qp, l->retry_at_ns - l->timeout_ns))
+		return false;
+	l->excused++;
+	l->retry_at_ns = env->now_ns + l->timeout_ns;
+	env->obs->ctr[OBS_REQ_EXCUSED]++;
+	return true;
+}
+
+/*
  * The next hop's MAC is not known. No packet can be sent, so no retry is used up; after as long as
  * all of them would have taken the QP gives up.
  */
@@ -261,9 +279,11 @@ req_timeout(struct qp_env *env, struct qp *qp)
 	}
 	if (!(snd->watch & QP_WATCH_PROBED))
 		l->silent_ns = at_ns - snd->wait_ns;
-	if (l->retry_at_ns == 0 && l->timeout_ns != 0)
+	if (l->retry_at_ns == 0 && l->timeout_ns != 0) {
 		l->retry_at_ns = at_ns - snd->wait_ns + l->timeout_ns;
-	if (l->retry_at_ns != 0 && env->now_ns >= l->retry_at_ns)
+		l->excused = 0;
+	}
+	if (l->retry_at_ns != 0 && env->now_ns >= l->retry_at_ns && !excused(env, qp))
 		ack_timeout(env, qp);
 	else
 		probe(env, qp);

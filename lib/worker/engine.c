@@ -30,10 +30,19 @@ env_qp_wake(void *ctx, struct qp *qp)
 	engine_wake(ctx, qp);
 }
 
+static bool
+env_held_up(void *ctx, const struct qp *qp, uint64_t since_ns)
+{
+	const struct engine *e = ctx;
+
+	return e->ops->held_up != NULL && e->ops->held_up(e->ops_ctx, qp, since_ns);
+}
+
 static const struct qp_env_ops engine_env_ops = {
 	.cq_event = env_cq_event,
 	.async_event = env_async_event,
 	.qp_wake = env_qp_wake,
+	.held_up = env_held_up,
 };
 
 void

@@ -16,6 +16,7 @@ resume_on_worker(struct worker *w, void *arg)
 	d->queue = (uint16_t)w->index;
 	d->guarded = p->guarded;
 	d->tx_worker = (uint16_t)(w->index % p->ntxq);
+	d->rx_workers = (uint16_t)RTE_MIN(p->nrxq, w->ws->n);
 	d->present = true;
 	if (d->own_queue && p->tx_copies)
 		engine_set_views(&w->engine, p->id, WORKER_VIEW_BYTES);
@@ -87,6 +88,7 @@ worker_add_port(struct worker_set *ws, struct port *p)
 	if (ws->port_present[p->id])
 		return -EEXIST;
 	ws->port_present[p->id] = true;
+	memset(&ws->control_obs[p->id], 0, sizeof(ws->control_obs[p->id]));
 	worker_call_all(ws, add_on_worker, p);
 	if (p->started)
 		worker_resume_port(ws, p);

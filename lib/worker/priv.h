@@ -11,6 +11,7 @@
  *   handoff.c   received frames that come from other workers or by loopback
  *   tx.c        frames to ports, to loopback, to the worker that has the port's queue
  *   timer.c     clock and QP timers
+ *   stall.c     workers that did not run: what timers make of it
  *   capture.c   copies of frames, for a capture
  *   idle.c      what to do when there is nothing to do
  *
@@ -37,8 +38,20 @@
 #define WORKER_HOT_QPS     8
 #define WORKER_VIEW_BYTES  1024 /* of payload: a copy of less costs less than two more segments */
 #define WORKER_TIMERS_WAIT 64   /* iterations, at most, that timers wait for frames to be seen */
+/*
+ * Without an iteration for so long a worker does not run, be it that others have its core or that
+ * the daemon is stopped: more than its longest sleep.
+ */
+#define WORKER_STALL_NS 20000000ull
 #define WORKER_HELD_EVENTS                                                                         \
 	2048 /* waiting for room among the events; no work is taken on meanwhile */
+
+/*
+ * A port that has taken nothing for so long, less a few stalls of its worker, loses what it is
+ * given, as a dead link would: its frames must not keep those of other ports waiting, and RC sends
+ * again.
+ */
+#define WORKER_PORT_DEAD_NS 100000000ull
 
 struct worker_rxq {
 	uint16_t port, queue;
@@ -51,9 +64,11 @@ struct worker_rxq {
 struct worker_dev {
 	bool present;
 	bool own_queue;
-	bool guarded;              /* as in struct port */
-	uint16_t queue;            /* own_queue */
-	uint16_t tx_worker;        /* else: who has one */
+	bool guarded;           /* as in struct port */
+	uint8_t refused_stalls; /* since refused_since_ns, at most those that it was moved for */
+	uint16_t queue;         /* own_queue */
+	uint16_t tx_worker;     /* else: who has one */
+	uint16_t rx_workers;    /* the first so many workers have a receive queue, at least one */
 	uint64_t refused_since_ns; /* the port has taken nothing since then; 0: it takes */
 };
 
@@ -126,6 +141,10 @@ struct worker {
 	struct worker_mailbox mail __rte_cache_aligned;
 	uint32_t stop;
 	uint32_t asleep __rte_cache_aligned; /* wake by own_fd */
+	/* for the timers of others: now_ns, when this worker ran again after WORKER_STALL_NS, .. */
+	uint64_t ran_ns __rte_cache_aligned;
+	uint64_t resumed_ns;
+	uint64_t out_clear_ns; /* .. and of the last iteration that left nothing of out unsent */
 
 	struct worker_dev dev[ENGINE_MAX_DEVS];
 	struct obs_block obs[ENGINE_MAX_DEVS];
@@ -141,6 +160,7 @@ struct worker_set {
 	int event_fd;
 	uint32_t listener_asleep; /* the control thread is to be told of events by event_fd */
 	bool port_present[ENGINE_MAX_DEVS];
+	struct obs_block control_obs[ENGINE_MAX_DEVS];
 };
 
 /* call.c */
@@ -180,6 +200,11 @@ void loopback_own(struct worker *w);
 unsigned tx_flush(struct worker *w);
 /* Device dev goes: no frame for it stays behind. */
 void tx_forget_dev(struct worker *w, uint16_t dev);
+
+/* stall.c: an upcall of the engine; an iteration begins, gap_ns >= WORKER_STALL_NS after the last
+ */
+bool stall_held_up(void *ctx, const struct qp *qp, uint64_t since_ns);
+void stall_over(struct worker *w, uint64_t gap_ns);
 
 /* capture.c, where ncaps is not 0: frames of one device came; frames are to be sent */
 void captured_burst(struct worker *w, uint16_t dev, struct rte_mbuf *const *m, uint32_t n);

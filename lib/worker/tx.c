@@ -5,11 +5,7 @@
 #include "port/guard.h"
 #include "worker/priv.h"
 
-/* A port that has taken nothing for so long loses what it is given, as a dead link would: its
- * frames must not keep those of other ports waiting, and RC sends again. */
-#define PORT_DEAD_NS 100000000ull
-
-#define FRAMES_MAX   ENGINE_TX_CAP
+#define FRAMES_MAX ENGINE_TX_CAP
 
 /* A frame of the control thread, beside the QP_TX_ kinds: no RoCE. */
 #define TX_CONTROL 2u
@@ -56,9 +52,11 @@ send_port(struct worker *w, uint16_t dev, struct rte_mbuf **m, uint32_t n)
 	obs->ctr[OBS_TX_BYTES] -= bytes_of(m + sent, n - sent);
 	if (sent != 0)
 		return sent;
-	if (d->refused_since_ns == 0)
+	if (d->refused_since_ns == 0) {
 		d->refused_since_ns = w->now_ns;
-	if (w->now_ns - d->refused_since_ns < PORT_DEAD_NS)
+		d->refused_stalls = 0;
+	}
+	if (w->now_ns - d->refused_since_ns < WORKER_PORT_DEAD_NS)
 		return 0;
 	lose(w, dev, m, n);
 	return n;
@@ -192,14 +190,16 @@ tx_flush(struct worker *w)
 {
 	struct qp_env *env = &w->engine.env;
 	struct rte_mbuf **given = w->fwd + w->fwd_n;
-	unsigned went = 0, n;
+	unsigned went = 0, room = FRAMES_MAX - w->fwd_n, n;
 
-	n = rte_ring_dequeue_burst(w->out, (void **)given, FRAMES_MAX - w->fwd_n, NULL);
+	n = rte_ring_dequeue_burst(w->out, (void **)given, room, NULL);
 	w->fwd_n += n;
 	if (unlikely(w->ncaps != 0))
 		capture_control(w, given, n);
 	if (w->fwd_n != 0)
 		went += flush(w, w->fwd, &w->fwd_n);
+	if (likely(n != room && w->fwd_n == 0))
+		__atomic_store_n(&w->out_clear_ns, w->now_ns, __ATOMIC_RELAXED);
 	if (env->tx_n != 0) {
 		went += flush(w, env->tx, &env->tx_n);
 		own_payloads(w, env->tx, env->tx_n);
@@ -235,6 +235,7 @@ worker_send_frame(struct worker_set *ws, uint16_t dev, struct rte_mbuf *m)
 	m->port = dev;
 	m->hash.usr = TX_CONTROL;
 	if (rte_ring_enqueue(w->out, m) != 0) {
+		ws->control_obs[dev].ctr[OBS_TX_CONTROL_LOST]++;
 		rte_pktmbuf_free(m);
 		return -ENOBUFS;
 	}

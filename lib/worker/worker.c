@@ -24,6 +24,7 @@ static const struct engine_ops worker_engine_ops = {
 	.set_timer = timer_set,
 	.cq_event = event_cq,
 	.async_event = event_async,
+	.held_up = stall_held_up,
 };
 
 /* Here and not in the engine, which sees frames that were handed over a second time. */
@@ -88,9 +89,13 @@ run_engine(struct worker *w)
 static unsigned
 iterate(struct worker *w)
 {
+	uint64_t was_ns = w->now_ns;
 	unsigned done = 0;
 
 	w->now_ns = timer_now_ns();
+	__atomic_store_n(&w->ran_ns, w->now_ns, __ATOMIC_RELAXED);
+	if (unlikely(w->now_ns - was_ns >= WORKER_STALL_NS))
+		stall_over(w, w->now_ns - was_ns);
 	/* A call may take away memory that frames which loop back have their payload in (MEM-03).
 	 */
 	if (event_retry_held(w))
@@ -314,6 +319,12 @@ unsigned
 worker_index(const struct worker *w)
 {
 	return w->index;
+}
+
+struct obs_block *
+worker_control_obs(struct worker_set *ws, uint16_t dev)
+{
+	return &ws->control_obs[dev];
 }
 
 struct obs_block *

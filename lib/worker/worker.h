@@ -80,6 +80,8 @@ void worker_wait_readers(struct worker_set *ws);
 struct engine *worker_engine(struct worker *w);
 unsigned worker_index(const struct worker *w);
 struct obs_block *worker_obs(struct worker *w, uint16_t dev);
+/* Control thread: what itself has counted of a device, beside the workers. */
+struct obs_block *worker_control_obs(struct worker_set *ws, uint16_t dev);
 
 /*
  * Control thread. Attach a port: its queues are spread over the workers, if it is started. 0 or
@@ -124,8 +126,10 @@ int worker_wake_fd(struct worker *w);
 int worker_event_fd(struct worker_set *ws);
 unsigned worker_events(struct worker_set *ws, struct worker_event *ev, unsigned max);
 
-/* Control thread. Send a frame on a device through worker 0 (ARP, ND, ICMP); consumes m. 0 or
- * -ENOBUFS. */
+/*
+ * Control thread. Send a frame on a device through worker 0 (ARP, ND, ICMP); consumes m. 0 or
+ * -ENOBUFS, which is counted (OBS_TX_CONTROL_LOST).
+ */
 int worker_send_frame(struct worker_set *ws, uint16_t dev, struct rte_mbuf *m);
 
 #endif

@@ -435,6 +435,104 @@ test_REQ_04_a_path_lost_under_way(void **state)
 	send_cqe(c, 1, QP_WC_RETRY_EXC_ERR);
 }
 
+/* What the worker says of its threads, how often it was asked, and about which time. */
+static struct {
+	bool now;
+	uint32_t asked;
+	uint64_t since_ns;
+} held;
+
+static bool
+on_held_up(void *ctx, const struct qp *qp, uint64_t since_ns)
+{
+	held.asked++;
+	held.since_ns = since_ns;
+	return held.now;
+}
+
+static struct conn *
+conn_held_up(void **state, uint32_t retry_cnt, uint8_t plain)
+{
+	static struct engine_ops ops;
+	struct bench *b = *state;
+	struct conn *c = conn_with(state, 14, retry_cnt);
+
+	ops = *b->engine.ops;
+	ops.held_up = on_held_up;
+	b->engine.ops = &ops;
+	b->engine.env.plain = plain;
+	qp_loss_reset(&b->engine.env, c->qp);
+	memset(&held, 0, sizeof(held));
+	held.now = true;
+	return c;
+}
+
+/* Threads that do not run put an ACK timeout off, but not beyond four times its value. */
+static void
+test_REQ_04_CQE_12_a_timeout_is_put_off_for_a_thread_that_does_not_run(void **state)
+{
+	static const uint8_t plain[] = {0, QP_PLAIN_REQUESTER};
+	uint32_t i, k;
+
+	for (k = 0; k < 2; k++) {
+		struct conn *c = conn_held_up(state, 1, plain[k]);
+		uint64_t t0 = OBS(c, REQ_TIMEOUT), x0 = OBS(c, REQ_EXCUSED), from = c->b->now;
+
+		client_sends(c, 1, 8);
+		for (i = 0; i < 8; i++) {
+			bench_pass(c->b, TIMEOUT - 1);
+			assert_int_equal(OBS(c, REQ_TIMEOUT), t0 + i / 4);
+			assert_int_equal(OBS(c, REQ_EXCUSED), x0 + i - i / 4);
+			assert_int_equal(held.asked, i - i / 4);
+			cqe_none(c);
+			bench_pass(c->b, 1);
+			if (i % 4 != 3) /* asked about the timeout that has just passed */
+				assert_int_equal(held.since_ns, from + i * TIMEOUT);
+		}
+		send_cqe(c, 1, QP_WC_RETRY_EXC_ERR);
+		assert_int_equal(OBS(c, REQ_TIMEOUT), t0 + 2);
+		assert_true(pkt_count(c) > 6);
+	}
+}
+
+/* Once they run the packet, which goes again, has its whole timeout. */
+static void
+test_REQ_04_a_timeout_that_was_put_off_begins_anew(void **state)
+{
+	struct conn *c = conn_held_up(state, 0, 0);
+
+	client_sends(c, 1, 8);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	bench_pass(c->b, TIMEOUT - 1);
+	pkt_count(c);
+	bench_pass(c->b, 1);
+	assert_true(pkt_expect(c, WIRE_OP_SEND_ONLY, SQ).ackreq);
+	held.now = false;
+	bench_pass(c->b, TIMEOUT - 1);
+	cqe_none(c);
+	bench_pass(c->b, 1);
+	send_cqe(c, 1, QP_WC_RETRY_EXC_ERR);
+	pkt_count(c);
+}
+
+/* Each silence may be put off as often as the first. */
+static void
+test_REQ_04_progress_forgets_what_was_put_off(void **state)
+{
+	struct conn *c = conn_held_up(state, 0, 0);
+	uint32_t i;
+
+	for (i = 0; i < 3; i++) {
+		client_sends(c, i, 8);
+		bench_pass(c->b, 4 * TIMEOUT - 1);
+		assert_int_equal(OBS(c, REQ_EXCUSED), 3 * (i + 1));
+		assert_true(pkt_count(c) > 4);
+		peer_ack(c, SQ + i);
+		send_cqe(c, i, QP_WC_SUCCESS);
+	}
+	state_expect(c, QP_RTS);
+}
+
 /*
  * A second answer shows that the round trip is longer than was thought. The ACK timeout of what is
  * under way by then counts from when it was sent all the same.
@@ -485,6 +583,9 @@ main(void)
 		bench_test(test_REQ_04_an_unresolved_path_uses_up_no_retry),
 		bench_test(test_REQ_04_CQE_12_an_unresolved_path_ends_in_an_error),
 		bench_test(test_REQ_04_a_path_lost_under_way),
+		bench_test(test_REQ_04_CQE_12_a_timeout_is_put_off_for_a_thread_that_does_not_run),
+		bench_test(test_REQ_04_a_timeout_that_was_put_off_begins_anew),
+		bench_test(test_REQ_04_progress_forgets_what_was_put_off),
 		bench_test(test_REQ_04_a_longer_round_trip_does_not_shorten_the_timeout),
 	};
 

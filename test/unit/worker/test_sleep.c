@@ -2,6 +2,7 @@
 /* Workers that sleep, and what wakes them; their timers. */
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -113,6 +114,128 @@ test_sleeping_worker_is_woken_by_a_handoff(void **state)
 	assert_true(WAIT_FOR(FAKE_COUNT(f->rx_n) == n + 10));
 	__atomic_store_n(&fake_sleep_for_ever, false, __ATOMIC_RELEASE);
 	worker_quiesce(ws);
+}
+
+static struct {
+	bool begun, over;
+} pause_of_worker;
+
+static void
+do_not_run(struct worker *w, void *arg)
+{
+	__atomic_store_n(&pause_of_worker.begun, true, __ATOMIC_RELEASE);
+	while (!__atomic_load_n(&pause_of_worker.over, __ATOMIC_ACQUIRE))
+		sched_yield();
+}
+
+static void *
+pause_first_worker(void *arg)
+{
+	worker_call(worker_get(ws, 0), do_not_run, NULL);
+	return NULL;
+}
+
+/* Worker 0 does not run until resume_first_worker. */
+static pthread_t
+stop_first_worker(void)
+{
+	pthread_t thread;
+
+	memset(&pause_of_worker, 0, sizeof(pause_of_worker));
+	assert_int_equal(pthread_create(&thread, NULL, pause_first_worker, NULL), 0);
+	assert_true(WAIT_FOR(FAKE_COUNT(pause_of_worker.begun)));
+	return thread;
+}
+
+static void
+resume_first_worker(pthread_t thread)
+{
+	__atomic_store_n(&pause_of_worker.over, true, __ATOMIC_RELEASE);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+/* What the control thread's frames find no room for is counted, and what finds some is sent. */
+void
+test_control_frames_without_room_are_counted(void **state)
+{
+	const struct obs_block *obs = worker_control_obs(ws, near[1].id);
+	uint64_t lost = obs->ctr[OBS_TX_CONTROL_LOST], down;
+	uint32_t sent = 0, tries = WORKER_RING_FRAMES + 100, got = 0;
+	pthread_t thread = stop_first_worker();
+
+	for (uint32_t i = 0; i < tries; i++) {
+		struct rte_mbuf *m = fake_frame_make(pool, FAKE_SLOW, 0, i);
+
+		assert_non_null(m);
+		sent += worker_send_frame(ws, near[1].id, m) == 0;
+	}
+	assert_in_range(sent, 1, WORKER_RING_FRAMES);
+	assert_int_equal(obs->ctr[OBS_TX_CONTROL_LOST] - lost, tries - sent);
+	down = sum_of(near[1].id, false, OBS_TX_PORT_DOWN);
+	resume_first_worker(thread);
+	assert_true(WAIT_FOR(({
+		got += receive_in_test(&far[1]) >= 0;
+		got + sum_of(near[1].id, false, OBS_TX_PORT_DOWN) - down == sent;
+	})));
+}
+
+struct question {
+	const struct qp *qp;
+	uint64_t since_ns; /* 0: as it is now */
+	bool held_up;
+};
+
+static void
+ask(struct worker *w, void *arg)
+{
+	struct engine *e = worker_engine(w);
+	struct question *q = arg;
+
+	if (q->since_ns == 0)
+		q->since_ns = w->now_ns;
+	q->held_up = e->ops->held_up(e->ops_ctx, q->qp, q->since_ns);
+}
+
+static bool
+is_held_up(struct question *q)
+{
+	worker_call(last_worker(), ask, q);
+	return q->held_up;
+}
+
+/* The same of what was sent now, after each worker has gone round. */
+static bool
+is_held_up_once_sent(struct question *q)
+{
+	q->since_ns = 0;
+	is_held_up(q);
+	worker_quiesce(ws);
+	worker_quiesce(ws);
+	return is_held_up(q);
+}
+
+/* The last worker sends by the first one's queue, which does not run for a while. */
+void
+test_REQ_04_frames_of_a_worker_that_does_not_run_are_held_up(void **state)
+{
+	struct sending s = {near[1].id, 0, false, 10};
+	struct qp qp = {.port = near[1].id};
+	struct question q = {.qp = &qp};
+	pthread_t thread;
+	int64_t seq = -1;
+
+	if (nworkers == 1)
+		skip();
+	thread = stop_first_worker();
+	is_held_up(&q);
+	worker_call(last_worker(), start_sending, &s);
+	for (int i = 0; i < 100; i++)
+		assert_true(is_held_up(&q));
+	assert_int_equal(receive_in_test(&far[1]), -1);
+	resume_first_worker(thread);
+	for (int i = 0; i < 10; i++)
+		assert_true(WAIT_FOR((seq = receive_in_test(&far[1])) == i));
+	assert_true(WAIT_FOR(!is_held_up_once_sent(&q)));
 }
 
 /* No lost wake-up: rings at any moment of going to sleep, by the client's protocol. */

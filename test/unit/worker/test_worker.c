@@ -582,6 +582,8 @@ main(int argc, char **argv)
 		cmocka_unit_test(test_no_client_stops_a_worker_by_its_eventfd),
 		cmocka_unit_test(test_sleeping_worker_is_woken_by_a_handoff),
 		cmocka_unit_test(test_no_doorbell_is_slept_through),
+		cmocka_unit_test(test_control_frames_without_room_are_counted),
+		cmocka_unit_test(test_REQ_04_frames_of_a_worker_that_does_not_run_are_held_up),
 		cmocka_unit_test(test_only_a_worker_s_own_queue_needs_no_look),
 		cmocka_unit_test(test_timers_go_off_at_their_deadline_and_not_before),
 		cmocka_unit_test(test_REQ_04_frames_that_wait_are_seen_before_timers_go_off),

@@ -1,0 +1,96 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Daemons, and single workers, that do not run for a while: a connection outlives what its retries
+allow for, because nothing was lost and the peer was not silent (REQ-04)."""
+import contextlib
+import ctypes
+import os
+import pathlib
+import signal
+import time
+
+import lib
+
+# One ACK timeout is 4.096 us x 2^17, and there are two of them.
+TIMEOUT, RETRIES = 17, 1
+TOTAL_S = (RETRIES + 1) * 4.096e-6 * 2 ** TIMEOUT
+
+PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4206, 0x4207, 17
+WALL = 0x40000000  # waitpid of a thread
+
+
+@contextlib.contextmanager
+def stopped_thread(tid):
+    """A thread of another process does not run, and the rest of the process does."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def ptrace(request):
+        if libc.ptrace(ctypes.c_long(request), ctypes.c_long(tid), None, None):
+            raise OSError(ctypes.get_errno(), f"ptrace {request:#x} of {tid}")
+    ptrace(PTRACE_SEIZE)
+    ptrace(PTRACE_INTERRUPT)
+    os.waitpid(tid, WALL)
+    try:
+        yield
+    finally:
+        ptrace(PTRACE_DETACH)
+
+
+@contextlib.contextmanager
+def stopped(daemon):
+    daemon.proc.popen.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        daemon.proc.popen.send_signal(signal.SIGCONT)
+
+
+def workers(daemon):
+    """Thread ids of a daemon's workers, in their order."""
+    tasks = pathlib.Path(f"/proc/{daemon.proc.pid}/task")
+    names = {int(task.name): (task / "comm").read_text().strip() for task in tasks.iterdir()}
+    return sorted((tid for tid, name in names.items() if "worker" in name), key=names.get)
+
+
+@contextlib.contextmanager
+def traffic(link, *plan):
+    """rcdata from link.a to link.b, which has to end well."""
+    own = ["-d", "{dev}", "--timeout", str(TIMEOUT), "--retry", str(RETRIES)]
+    port = lib.tcp_port()
+
+    def argv(side, *more):
+        return [lib.RCDATA, *(a.replace("{dev}", side.dev) for a in own), "-p", str(port), *more]
+    server = link.b.spawn(argv(link.b))
+    lib.until("the server listens", lambda: server.listens(port))
+    client = link.a.spawn(argv(link.a, "--duration", "3600000", *plan, link.b.host))
+    sent = link.a.daemon.counters()["send_wqes"]
+    lib.until("traffic", lambda: link.a.daemon.counters()["send_wqes"] > sent + 100, timeout=30)
+    yield
+    lib.enough(server, client)
+    rcs = server.wait(60), client.wait(60)
+    assert rcs == (0, 0), f"{rcs}:\n{server.tail()}\n{client.tail()}"
+
+
+def main():
+    lib.need_root()
+    link = lib.link_veth(extra=lib.TWO_WORKERS)
+    tids = workers(link.a.daemon)
+    assert len(tids) == 2, tids
+    with lib.case("REQ-04: frames that another worker has not sent use up no retry"):
+        with traffic(link, "--qps", "2", "--oneway"):
+            with stopped_thread(tids[0]):
+                time.sleep(2 * TOTAL_S)
+    for name, side in (("requesters", link.a), ("responders", link.b)):
+        with lib.case(f"REQ-04: a pause of the {name}' daemon shorter than the retries"):
+            with traffic(link, "--qps", "4"):
+                for _ in range(3):
+                    with stopped(side.daemon):
+                        time.sleep(0.7 * TOTAL_S)
+                    time.sleep(0.3 * TOTAL_S)
+    with lib.case("nothing is left, the daemons end cleanly"):
+        link.nothing_left()
+        link.stop()
+    lib.finish()
+
+
+main()

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What an ACK timeout is told of workers that did not run (stall.c): every rule, at its bounds. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "worker/priv.h"
+
+#define MS    1000000ull
+#define NOW   (1000 * MS)
+#define SINCE (900 * MS)
+#define MID   (950 * MS)
+#define DEV   2
+
+static struct worker_set ws;
+static struct qp qp;
+
+/* Four workers that have always run; the first two have receive queues, the first sends for all. */
+static int
+setup(void **state)
+{
+	memset(&ws, 0, sizeof(ws));
+	memset(&qp, 0, sizeof(qp));
+	qp.port = DEV;
+	ws.n = 4;
+	for (unsigned i = 0; i < ws.n; i++) {
+		struct worker *w = aligned_alloc(64, (sizeof(*w) + 63) & ~63ul);
+
+		assert_non_null(w);
+		memset(w, 0, sizeof(*w));
+		w->ws = &ws;
+		w->engine.worker_mask = ws.n - 1;
+		w->now_ns = w->ran_ns = w->out_clear_ns = NOW;
+		w->dev[DEV].present = true;
+		w->dev[DEV].own_queue = i == 0;
+		w->dev[DEV].rx_workers = 2;
+		ws.worker[i] = w;
+	}
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	for (unsigned i = 0; i < ws.n; i++)
+		free(ws.worker[i]);
+	return 0;
+}
+
+static bool
+held_up(unsigned worker)
+{
+	return stall_held_up(ws.worker[worker], &qp, SINCE);
+}
+
+static void
+test_REQ_04_workers_that_run_hold_up_nothing(void **state)
+{
+	for (unsigned i = 0; i < ws.n; i++)
+		assert_false(held_up(i));
+}
+
+/* It ran again in the second half of the time: what came is perhaps not seen yet. */
+static void
+test_REQ_04_a_worker_that_has_just_resumed(void **state)
+{
+	for (unsigned i = 0; i < ws.n; i++) {
+		ws.worker[i]->resumed_ns = MID;
+		assert_false(held_up(i));
+		ws.worker[i]->resumed_ns = MID + 1;
+		assert_true(held_up(i));
+		ws.worker[i]->resumed_ns = 0;
+	}
+}
+
+/* Answers come by the queues of the first two, whoever asks; what the others do is all the same. */
+static void
+test_REQ_04_a_receiving_worker_that_does_not_run(void **state)
+{
+	for (unsigned i = 0; i < ws.n; i++) {
+		struct worker *other = ws.worker[i];
+
+		other->ran_ns = MID - 1;
+		assert_int_equal(held_up(3), i < 2 || i == 3);
+		assert_int_equal(held_up(2), i < 2 || i == 2);
+		other->ran_ns = MID;
+		assert_false(held_up(3));
+		other->ran_ns = NOW;
+		other->resumed_ns = MID + 1;
+		assert_int_equal(held_up(3), i < 2 || i == 3);
+		other->resumed_ns = 0;
+	}
+}
+
+/* A sleep is no stall, however short the timeout. */
+static void
+test_REQ_04_a_worker_that_sleeps_is_not_stalled(void **state)
+{
+	uint64_t since = NOW - 2 * MS;
+
+	ws.worker[3]->out_clear_ns = ws.worker[0]->out_clear_ns = NOW;
+	ws.worker[0]->ran_ns = NOW - WORKER_STALL_NS + 1;
+	assert_false(stall_held_up(ws.worker[3], &qp, since));
+	ws.worker[0]->ran_ns = NOW - WORKER_STALL_NS;
+	assert_true(stall_held_up(ws.worker[3], &qp, since));
+}
+
+/* The queue is another's, who has not sent all that it was given since. */
+static void
+test_REQ_04_frames_that_another_worker_has_not_sent(void **state)
+{
+	ws.worker[0]->out_clear_ns = SINCE;
+	for (unsigned i = 0; i < ws.n; i++)
+		assert_int_equal(held_up(i), i != 0);
+	ws.worker[0]->out_clear_ns = SINCE + 1;
+	for (unsigned i = 0; i < ws.n; i++)
+		assert_false(held_up(i));
+}
+
+/* Our own queue is full, and the port is not taken for dead yet. */
+static void
+test_REQ_04_frames_that_the_port_refuses(void **state)
+{
+	struct worker_dev *d = &ws.worker[0]->dev[DEV];
+
+	d->refused_since_ns = NOW - WORKER_PORT_DEAD_NS + 1;
+	assert_true(held_up(0));
+	assert_false(held_up(3));
+	d->refused_since_ns = NOW - WORKER_PORT_DEAD_NS;
+	assert_false(held_up(0));
+}
+
+/* No port has a part in what loops back; the worker of the other end has. */
+static void
+test_REQ_04_loopback_waits_for_the_peers_worker(void **state)
+{
+	qp.loopback = true;
+	qp.dest_qpn = 0x1002;
+	ws.worker[0]->out_clear_ns = ws.worker[0]->ran_ns = ws.worker[1]->ran_ns = 0;
+	assert_false(held_up(3));
+	ws.worker[2]->ran_ns = MID - 1;
+	assert_true(held_up(3));
+}
+
+/* A port is dead after it was asked for so long, not after nobody did. */
+static void
+test_a_stall_is_no_refusal(void **state)
+{
+	struct worker *w = ws.worker[0];
+
+	w->dev[DEV].refused_since_ns = NOW - 300 * MS;
+	stall_over(w, 290 * MS);
+	assert_int_equal(w->resumed_ns, NOW);
+	assert_int_equal(w->dev[DEV].refused_since_ns, NOW - 10 * MS);
+	assert_int_equal(w->dev[DEV + 1].refused_since_ns, 0);
+	for (int i = 0; i < 4; i++)
+		stall_over(w, MS);
+	assert_int_equal(w->dev[DEV].refused_since_ns, NOW - 8 * MS);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+		T(test_REQ_04_workers_that_run_hold_up_nothing),
+		T(test_REQ_04_a_worker_that_has_just_resumed),
+		T(test_REQ_04_a_receiving_worker_that_does_not_run),
+		T(test_REQ_04_a_worker_that_sleeps_is_not_stalled),
+		T(test_REQ_04_frames_that_another_worker_has_not_sent),
+		T(test_REQ_04_frames_that_the_port_refuses),
+		T(test_REQ_04_loopback_waits_for_the_peers_worker),
+		T(test_a_stall_is_no_refusal),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
