@@ -42,11 +42,12 @@ enum qp_watch {
 	QP_WATCH_SPURIOUS = 16,  /* a probe was answered: was it the probe that was answered? */
 	QP_WATCH_PATH = 32,      /* deadline_ns is the end of the wait for the next hop's MAC */
 	QP_WATCH_TOLD = 64,      /* told_psn is valid */
+	QP_WATCH_ASKED = 128,    /* READ data was asked for again: retry_at_ns is valid */
 };
 
 struct qp_loss {
 	uint64_t timeout_ns;  /* local ACK timeout; 0: none */
-	uint64_t retry_at_ns; /* end of the ACK timeout once a probe was sent; 0: not yet derived */
+	uint64_t retry_at_ns; /* end of the ACK timeout, with PROBED or ASKED; 0: not yet derived */
 	uint64_t silent_ns;   /* before the probe: the last progress, or the first packet sent */
 	uint64_t rtt_from_ns; /* when rtt_psn was sent, or earlier by less than a round trip */
 	uint64_t gap_at_ns;   /* read_gap: when the gap was asked for again */

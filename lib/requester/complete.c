@@ -213,7 +213,7 @@ read_gap(struct qp_env *env, struct qp *qp, uint32_t psn, bool data)
 	if (snd->rnr_wait || (snd->read_gap && !(data && gap_again(env, qp, psn))))
 		return;
 	env->obs->ctr[OBS_REQ_READ_GAP]++;
-	req_rewind(qp);
+	req_ask_again(env, qp);
 	snd->read_gap = true;
 	qp->loss.gap_at_ns = env->now_ns;
 	qp->loss.gap_psn = psn;

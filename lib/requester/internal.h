@@ -147,6 +147,12 @@ void req_datagram_timeout(struct qp_env *env, struct qp *qp);
 
 /* Go back: the next packet sent is una_psn's, and the ACK timeout begins with it. */
 void req_rewind(struct qp *qp);
+/*
+ * Go back because READ data is missing. The peer answers, but una_psn stays where it is: the ACK
+ * timeout begins anew only the first time (REQ-04), or a peer whose answers never close the gap is
+ * asked for ever.
+ */
+void req_ask_again(struct qp_env *env, struct qp *qp);
 /* An answer to what was sent before a rewind has overtaken the cursor: go on at una_psn. */
 void req_catch_up(struct qp *qp);
 /* Costs one of the retries. False: there was none, and the QP is in the error state. */

@@ -48,6 +48,51 @@ req_rewind(struct qp *qp)
 		qp->snd.deadline_ns = 0;
 }
 
+/*
+ * When the ACK timeout ends, if READ data is asked for again now: it begins anew with the first
+ * time since there was progress, and runs on with the others. 0: there is no timeout.
+ */
+static uint64_t
+asked_retry_at(const struct qp_env *env, const struct qp *qp)
+{
+	const struct qp_snd *snd = &qp->snd;
+	uint64_t from_ns = env->now_ns;
+
+	if (qp->loss.timeout_ns == 0)
+		return 0;
+	if (snd->watch & QP_WATCH_ASKED) {
+		if (qp->loss.retry_at_ns != 0)
+			return qp->loss.retry_at_ns;
+		if (snd->deadline_ns != 0)
+			from_ns = snd->deadline_ns - snd->wait_ns; /* of the last retry */
+	}
+	return from_ns + qp->loss.timeout_ns;
+}
+
+/* The next deadline: a probe's, or the end of the ACK timeout if that comes first. */
+static void
+deadline_begin(struct qp_env *env, struct qp *qp)
+{
+	struct qp_snd *snd = &qp->snd;
+
+	snd->deadline_ns = env->now_ns + snd->wait_ns;
+	if (qp->loss.retry_at_ns != 0)
+		snd->deadline_ns = RTE_MIN(snd->deadline_ns, qp->loss.retry_at_ns);
+}
+
+void
+req_ask_again(struct qp_env *env, struct qp *qp)
+{
+	uint64_t at_ns = asked_retry_at(env, qp);
+
+	req_rewind(qp);
+	if (qp->snd.wait_ns == 0)
+		return;
+	qp->loss.retry_at_ns = at_ns;
+	qp->snd.watch |= QP_WATCH_ASKED;
+	deadline_begin(env, qp);
+}
+
 /* Costs one of the retries. False: there was none, and the QP is in the error state. */
 bool
 req_take_retry(struct qp_env *env, struct qp *qp)
@@ -140,7 +185,9 @@ rtt_progress(struct qp_env *env, struct qp *qp)
 void
 req_watched(struct qp_env *env, struct qp *qp)
 {
-	qp->snd.watch &= (uint8_t)~QP_WATCH_TOLD;
+	if (qp->snd.watch & QP_WATCH_ASKED)
+		qp->loss.retry_at_ns = 0;
+	qp->snd.watch &= (uint8_t) ~(QP_WATCH_TOLD | QP_WATCH_ASKED);
 	if (qp->snd.watch & QP_WATCH_PROBED)
 		probe_progress(env, qp);
 	if (qp->snd.watch & QP_WATCH_RTT)
@@ -150,13 +197,19 @@ req_watched(struct qp_env *env, struct qp *qp)
 void
 req_watch_stale(struct qp_env *env, struct qp *qp)
 {
-	if (!(qp->snd.watch & QP_WATCH_SPURIOUS))
+	struct qp_snd *snd = &qp->snd;
+	uint64_t was_ns = snd->wait_ns;
+
+	if (!(snd->watch & QP_WATCH_SPURIOUS))
 		return;
 	/* One answer to the packet and one to its probe: it took so long, and the probe was in
 	 * vain. */
-	qp->snd.watch &= (uint8_t)~QP_WATCH_SPURIOUS;
+	snd->watch &= (uint8_t)~QP_WATCH_SPURIOUS;
 	env->obs->ctr[OBS_REQ_PROBE_VAIN]++;
 	qp_loss_sample(env, qp, qp->loss.rtt_last_ns);
+	/* What is under way meanwhile: its deadline stays wait_ns behind where the wait began. */
+	if (snd->deadline_ns != 0 && !snd->rnr_wait && qp->loss.retry_at_ns == 0)
+		snd->deadline_ns += snd->wait_ns - was_ns;
 }
 
 void
@@ -181,9 +234,7 @@ probe(struct qp_env *env, struct qp *qp)
 	snd->window = 1;
 	rewind_cursor(qp);
 	qp_loss_back_off(qp);
-	snd->deadline_ns = env->now_ns + snd->wait_ns;
-	if (l->retry_at_ns != 0)
-		snd->deadline_ns = RTE_MIN(snd->deadline_ns, l->retry_at_ns);
+	deadline_begin(env, qp);
 	env->ops->qp_wake(env->ops_ctx, qp);
 }
 

@@ -80,7 +80,7 @@ MUTANTS = [Mutant(*row) for row in (
      '	if (psn_lt(pkt->psn, snd->una_psn) || !psn_lt(pkt->psn, snd->high_psn)) {',
      '	if (psn_lt(pkt->psn, snd->una_psn)) {',
      'test_REQ_07_ghosts_and_stale_responses_are_dropped'),
-    ('REQ-08', COMPLETE, '	req_rewind(qp);\n	snd->read_gap = true;', '	snd->read_gap = true;',
+    ('REQ-08', COMPLETE, '	req_ask_again(env, qp);\n	snd->read_gap = true;', '	snd->read_gap = true;',
      'test_REQ_08_missing_response_is_asked_for_again_from_there'),
     ('REQ-09', COMPLETE, 'return ends && pkt->payload_len == e->length - k * qp->mtu;',
      'return pkt->payload_len == e->length - k * qp->mtu;',

@@ -259,6 +259,45 @@ test_REQ_08_a_gap_that_stays_is_asked_for_again(void **state)
 	state_expect(c, QP_RTS);
 }
 
+/*
+ * What is in front of the gap is lost each time, as where a link carries the longest MIDDLE but not
+ * a FIRST, which is 4 bytes longer. Answers come, and no progress: the ACK timeout and the retries
+ * are the user's.
+ */
+static void
+test_REQ_04_REQ_08_CQE_12_a_gap_that_never_closes_ends_in_an_error(void **state)
+{
+	uint32_t cnt;
+
+	for (cnt = 0; cnt <= 7; cnt += 7) {
+		struct conn *c = conn_with(state, 14, cnt);
+		uint64_t was = OBS(c, REQ_TIMEOUT), pass = 2000 * US, until;
+		struct wire_pkt p;
+
+		round_trip(c, SQ, 900 * US);
+		post(c,
+		     (struct wr){.id = 1, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = 4 * MTU});
+		pkt_expect(c, WIRE_OP_READ_REQ, SQ + 1);
+		/* The first response shows that the peer is there: the timeout begins with it. */
+		until = c->b->now + pass + (cnt + 1) * TIMEOUT;
+		while (c->b->now + pass < until) {
+			bench_pass(c->b, pass);
+			pkt_count(c);
+			peer_read_resp(c, WIRE_OP_READ_RESP_MIDDLE, SQ + 2, MTU, MTU);
+			assert_true(pkt_poll(c, &p));
+			assert_int_equal(p.psn, SQ + 1);
+			pkt_none(c);
+			state_expect(c, QP_RTS);
+		}
+		assert_int_equal(OBS(c, REQ_TIMEOUT), was + cnt);
+		assert_int_equal(OBS(c, REQ_PROBE), 0);
+		cqe_none(c);
+		bench_pass(c->b, pass);
+		send_cqe(c, 1, QP_WC_RETRY_EXC_ERR);
+		pkt_count(c);
+	}
+}
+
 /* An ACK beyond a READ's data is an implied NAK: once, no retry, and with timeout 0 not for ever.
  */
 static void
@@ -575,6 +614,7 @@ main(void)
 		bench_test(test_REQ_04_a_probe_for_a_lost_answer_leaves_the_window_open),
 		bench_test(test_REQ_08_a_probe_asks_for_read_responses_again),
 		bench_test(test_REQ_08_a_gap_that_stays_is_asked_for_again),
+		bench_test(test_REQ_04_REQ_08_CQE_12_a_gap_that_never_closes_ends_in_an_error),
 		bench_test(test_REQ_08_an_implied_nak_costs_nothing_and_is_not_the_last_word),
 		bench_test(test_REQ_05_REQ_08_naks_behind_missing_read_data_that_get_on),
 		bench_test(test_REQ_05_the_window_is_small_after_a_nak),
