@@ -52,7 +52,7 @@ rsp_atomic_dup(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	uint32_t i;
 
 	for (i = 0; i < QP_MAX_RD_ATOMIC; i++) {
-		struct qp_rd_op op = rcv->hist[i];
+		struct qp_rd_op op = *rsp_rd_past(rcv, i);
 
 		if (!op.atomic || op.psn != pkt->psn || op.va != pkt->va || op.rkey != pkt->rkey)
 			continue;

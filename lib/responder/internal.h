@@ -56,6 +56,16 @@ void rsp_atomic_dup(struct qp_env *env, struct qp *qp, const struct wire_pkt *pk
 /* Send the answer of op. False: no room. */
 bool rsp_atomic_respond(struct qp_env *env, struct qp *qp, const struct qp_rd_op *op);
 
+/*
+ * The READ or atomic that was executed i others ago, 0 <= i < QP_MAX_RD_ATOMIC; npkts is 0 where
+ * there was none. Look from the latest back: PSNs come round, and the same PSN may be there twice.
+ */
+static inline const struct qp_rd_op *
+rsp_rd_past(const struct qp_rcv *rcv, uint32_t i)
+{
+	return &rcv->hist[(rcv->hist_next - 1 - i) % QP_MAX_RD_ATOMIC];
+}
+
 /* Is one of the max_dest_rd_atomic places free (RSP-03)? */
 bool rsp_rd_room(const struct qp *qp);
 /*

@@ -19,6 +19,8 @@ read_npkts(const struct qp *qp, uint32_t len)
 static bool
 read_allowed(struct qp_env *env, struct qp *qp, uint32_t rkey, uint64_t va, uint32_t len)
 {
+	if (!(qp->access & MEM_REMOTE_READ))
+		return false; /* of a duplicate: taken away meanwhile */
 	return len == 0 ||
 	       mr_lookup_remote(env->mrs, rkey, qp->pd, qp->qpn, va, len, MEM_REMOTE_READ) != NULL;
 }
@@ -112,7 +114,7 @@ read_remembered(const struct qp *qp, const struct wire_pkt *pkt)
 	uint32_t i;
 
 	for (i = 0; i < QP_MAX_RD_ATOMIC; i++) {
-		const struct qp_rd_op *h = &rcv->hist[i];
+		const struct qp_rd_op *h = rsp_rd_past(rcv, i);
 		uint32_t k = psn_diff(pkt->psn, h->psn) & WIRE_PSN_MASK;
 
 		if (k < h->npkts && !h->atomic && pkt->rkey == h->rkey &&

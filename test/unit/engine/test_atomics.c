@@ -80,6 +80,23 @@ test_RSP_01_an_atomic_is_executed_once(void **state)
 	assert_true(pkt_expect(c, WIRE_OP_ATOMIC_ACK, RQ + 4).orig == 100);
 }
 
+/* PSNs come round after 2^24: the answer to a duplicate is that of now, not that of then. */
+static void
+test_RSP_01_WIRE_06_a_duplicate_atomic_after_psns_came_round(void **state)
+{
+	struct conn *c = conn_atomic(state);
+	uint32_t round;
+
+	for (round = 0; round < 20; round++) {
+		peer_atomic(c, WIRE_OP_FETCH_ADD, RQ, REMOTE_VA, 1, 0);
+		assert_true(pkt_expect(c, WIRE_OP_ATOMIC_ACK, RQ).orig == round);
+		peer_atomic(c, WIRE_OP_FETCH_ADD, RQ, REMOTE_VA, 1, 0);
+		assert_true(pkt_expect(c, WIRE_OP_ATOMIC_ACK, RQ).orig == round);
+		assert_true(value(c, 0) == round + 1);
+		c->qp->rcv.epsn = RQ; /* 2^24 - 1 packets of SENDs */
+	}
+}
+
 static void
 test_RSP_03_atomics_and_reads_keep_order(void **state)
 {
@@ -235,6 +252,7 @@ main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		bench_test(test_RSP_01_an_atomic_is_executed_once),
+		bench_test(test_RSP_01_WIRE_06_a_duplicate_atomic_after_psns_came_round),
 		bench_test(test_RSP_03_atomics_and_reads_keep_order),
 		bench_test(test_NAK_07_EVT_03_misaligned_atomic),
 		bench_test(test_NAK_07_atomics_beyond_the_depth),

@@ -260,6 +260,22 @@ test_RSP_01_duplicate_of_a_part_of_a_read_under_way(void **state)
 	pkt_none(c);
 }
 
+/* A duplicate is executed again, so the QP must still allow it. */
+static void
+test_RSP_01_MEM_02_duplicate_read_after_the_right_was_taken_away(void **state)
+{
+	struct uroce_qp_attr attr = {.qp_access_flags = MEM_REMOTE_WRITE};
+	struct conn *c = conn_at(state, RQ, 3);
+
+	peer_read(c, RQ, REMOTE_VA, 2 * MTU);
+	assert_int_equal(pkt_count(c), 2);
+	assert_int_equal(conn_modify(c, QP_ACCESS_FLAGS, &attr), 0);
+	peer_read(c, RQ, REMOTE_VA, 2 * MTU);
+	pkt_none(c);
+	assert_int_equal(DROPS(c, DUP_IGNORED), 1);
+	state_expect(c, QP_RTS);
+}
+
 /* A PSN of before that never asked for these bytes is no duplicate. */
 static void
 test_RSP_01_read_that_never_was_is_ignored(void **state)
@@ -427,6 +443,7 @@ main(void)
 		bench_test(test_RSP_01_duplicate_read_is_executed_again_from_its_psn),
 		bench_test(test_RSP_01_duplicate_of_a_read_under_way_begins_with_first),
 		bench_test(test_RSP_01_duplicate_of_a_part_of_a_read_under_way),
+		bench_test(test_RSP_01_MEM_02_duplicate_read_after_the_right_was_taken_away),
 		bench_test(test_RSP_01_read_that_never_was_is_ignored),
 		bench_test(test_RSP_02_acks_coalesce_in_a_burst),
 		bench_test(test_RSP_02_every_ackreq_is_answered_at_once),
