@@ -141,6 +141,7 @@ struct qp_rcv {
 	uint8_t nak_syndrome;
 	uint8_t rdq_n;      /* in rdq */
 	uint8_t hist_next;  /* in hist */
+	uint8_t naks_again; /* nak_sent: how often the sequence NAK was repeated */
 	bool nak_sent : 1;  /* sequence or RNR NAK went out; quiet until the ePSN comes */
 	bool comm_est : 1;  /* COMM_EST was raised since RTR */
 	bool ack_due : 1;   /* an ACK of ack_psn goes out once the READs before it are done */

@@ -25,17 +25,25 @@ nak_due(struct qp *qp, uint8_t syndrome)
 	qp->rcv.nak_psn = qp->rcv.epsn;
 }
 
+/* How often the NAK of an ePSN is repeated: fewer times than a requester has retries (0 .. 7). */
+#define NAKS_AGAIN 3
+
 /*
  * A NAK goes out once a gap (NAK-04). The requester goes back to the ePSN then; when that is lost
  * again, the packets behind it come a second time. So the packet that opened the gap, seen again,
  * shows that the requester has had the NAK, and that the gap is a new one. Silence would cost it an
  * ACK timeout. No other packet counts: a network that changes their order would make a NAK, and
  * take one of the requester's retries, of many packets of a pass.
+ *
+ * Anybody who knows addresses and QPN can send that packet again and again, as half of all PSNs are
+ * ahead of the ePSN. So the repetitions are few: they must not use up all of the requester's
+ * retries while the ePSN is on its way.
  */
 static bool
 gap_again(const struct qp_env *env, const struct qp_rcv *rcv, uint32_t early_psn)
 {
-	return !rcv->nak_due && rcv->nak_syndrome == (WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ) &&
+	return !rcv->nak_due && rcv->naks_again < NAKS_AGAIN &&
+	       rcv->nak_syndrome == (WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ) &&
 	       early_psn == rcv->gap_psn && !(env->plain & QP_PLAIN_RESPONDER);
 }
 
@@ -49,6 +57,7 @@ rsp_nak_seq(struct qp_env *env, struct qp *qp, uint32_t early_psn)
 		qp_env_drop(env, OBS_DROP_OUT_OF_SEQ);
 		return;
 	}
+	rcv->naks_again = rcv->nak_sent ? rcv->naks_again + 1 : 0;
 	rcv->gap_psn = early_psn;
 	nak_due(qp, WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ);
 }

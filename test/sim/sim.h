@@ -196,12 +196,13 @@ struct sim_side { /* one end of a pair */
 	bool sent_fatal;           /* as a responder: it has sent one */
 	uint64_t progress_ns;
 	uint64_t rnr_until_ns;
-	bool rnr_waited; /* before the frame at hand */
-	bool gap;        /* as a responder: a NAK of the ePSN is due */
-	bool naked;      /* .. was sent, and the ePSN has not come since */
-	bool rnr_naked;  /* .. it was an RNR NAK */
-	uint32_t opened; /* .. the packet behind the gap that led to it */
-	uint32_t early;  /* .. the last one that came too early */
+	bool rnr_waited;     /* before the frame at hand */
+	bool gap;            /* as a responder: a NAK of the ePSN is due */
+	bool naked;          /* .. was sent, and the ePSN has not come since */
+	bool rnr_naked;      /* .. it was an RNR NAK */
+	uint32_t opened;     /* .. the packet behind the gap that led to it */
+	uint32_t early;      /* .. the last one that came too early */
+	uint32_t told_again; /* .. how often the sequence NAK was due again */
 	uint32_t comm_est, sq_drained, async_errors, last_wqe;
 
 	/* path migration (apm.c) */

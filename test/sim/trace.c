@@ -308,10 +308,14 @@ trace_came(struct sim_side *side, const struct sim_view *v)
 			    side->qp->rcv.nak_syndrome == (WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ) &&
 			    side->early >= v->psn + v->npkts;
 		side->opened = side->early;
+		side->told_again = 0;
 	}
-	/* The requester has gone back, and the gap is still there: that is told again. */
-	if (d > 0 && side->naked && !side->rnr_naked && v->psn == side->opened)
+	/* The requester has gone back, and the gap is still there: that is told again, thrice. */
+	if (d > 0 && side->naked && !side->rnr_naked && v->psn == side->opened &&
+	    side->told_again < 3) {
 		side->naked = false;
+		side->told_again++;
+	}
 	if (d > 0 && !side->naked && !side->gap && !side->sent_fatal) {
 		side->gap = true;
 		side->opened = v->psn;

@@ -386,7 +386,7 @@ test_NAK_04_a_gap_in_a_second_pass_is_told_again(void **state)
 	uint32_t pass;
 
 	recv_post(c, 1, 0, MTU);
-	for (pass = 1; pass < 6; pass++) {
+	for (pass = 1; pass <= 4; pass++) {
 		peer_write(c, WIRE_OP_WRITE_ONLY, RQ + 2, REMOTE_VA, 8, 0, 8);
 		answer_expect(c, RQ, NAK_SYN(PSN_SEQ));
 		peer_write(c, WIRE_OP_WRITE_ONLY, RQ + 3, REMOTE_VA, 8, 0, 8);
@@ -400,6 +400,30 @@ test_NAK_04_a_gap_in_a_second_pass_is_told_again(void **state)
 	pkt_none(c);
 	peer_write(c, WIRE_OP_WRITE_ONLY, RQ, REMOTE_VA, 8, 0, 8);
 	ack_expect(c, RQ);
+}
+
+/*
+ * Whoever knows addresses and QPN, and no PSN, may send one packet of the half of all PSNs that are
+ * ahead of the ePSN, and again. Each NAK is one of the peer's retries: they must not be all of
+ * them.
+ */
+static void
+test_NAK_04_REQ_05_forged_packets_use_up_few_of_the_peers_retries(void **state)
+{
+	struct conn *c = conn_with(state, 14, 3);
+	uint32_t i, psn;
+
+	for (psn = RQ; psn < RQ + 3; psn++) {
+		uint64_t was = OBS(c, RSP_SEQ_NAK);
+
+		for (i = 0; i < 50; i++) {
+			peer_write(c, WIRE_OP_WRITE_ONLY, RQ + 0x400000, REMOTE_VA, 8, 0, 8);
+			pkt_count(c);
+		}
+		assert_int_equal(OBS(c, RSP_SEQ_NAK) - was, 4);
+		peer_write(c, WIRE_OP_WRITE_ONLY, psn, REMOTE_VA, 8, 0, 8);
+		ack_expect(c, psn);
+	}
 }
 
 /* A plain responder does not, and an RNR NAK is not repeated by what comes behind it. */
@@ -619,6 +643,7 @@ main(void)
 		bench_test(test_REQ_05_REQ_08_naks_behind_missing_read_data_that_get_on),
 		bench_test(test_REQ_05_the_window_is_small_after_a_nak),
 		bench_test(test_NAK_04_a_gap_in_a_second_pass_is_told_again),
+		bench_test(test_NAK_04_REQ_05_forged_packets_use_up_few_of_the_peers_retries),
 		bench_test(test_NAK_04_NAK_10_no_second_nak_without_a_sequence_nak),
 		bench_test(test_REQ_04_an_unresolved_path_uses_up_no_retry),
 		bench_test(test_REQ_04_CQE_12_an_unresolved_path_ends_in_an_error),
