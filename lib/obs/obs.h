@@ -71,7 +71,7 @@
 	X(BAD_QPN, "bad_qpn")                                                                      \
 	X(BAD_PKEY, "bad_pkey")                                                                    \
 	X(BAD_QKEY, "bad_qkey")                                                                    \
-	X(BAD_GID, "bad_gid")               /* addresses are not those the QP is connected to */   \
+	X(BAD_GID, "bad_gid")               /* not the addresses of its peer, or of no station */  \
 	X(BAD_SERVICE, "bad_service")       /* opcode's service is not the QP's type */            \
 	X(QP_STATE, "qp_state")             /* the QP's state takes no such packet */              \
 	X(OUT_OF_SEQ, "out_of_sequence")    /* after a NAK, not the ePSN */                        \

@@ -57,6 +57,22 @@ datagram_wqe(struct qp_env *env, struct qp *qp, uint32_t len)
 	return true;
 }
 
+/*
+ * Does a station have the datagram's source address (RFC 1122 3.2.1.3, RFC 4291 2.5.2, 2.7)? The
+ * client will answer to it, so that one datagram with a group's makes many.
+ */
+static bool
+source_is_station(const struct wire_pkt *pkt)
+{
+	const uint8_t *src = pkt->ip + (pkt->is_v6 ? offsetof(struct wire_ipv6, src)
+						   : offsetof(struct wire_ipv4, src));
+	static const uint8_t none[16];
+
+	if (pkt->is_v6)
+		return src[0] != 0xff && memcmp(src, none, sizeof(none)) != 0;
+	return src[0] != 0 && src[0] != 127 && src[0] < 224;
+}
+
 void
 rsp_rx_datagram(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
@@ -72,6 +88,10 @@ rsp_rx_datagram(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	};
 	uint8_t grh[WIRE_GRH_LEN];
 
+	if (!source_is_station(pkt)) {
+		qp_env_drop(env, OBS_DROP_BAD_GID);
+		return;
+	}
 	if (pkt->qkey != qp->attr.qkey) {
 		qp_env_drop(env, OBS_DROP_BAD_QKEY); /* WIRE-08 */
 		return;

@@ -98,6 +98,50 @@ test_WIRE_07_grh_area_and_completion(void **state)
 	}
 }
 
+/* Nobody can be answered at such an address, or many would get the answer. */
+static void
+test_WIRE_07_WIRE_11_datagrams_from_no_station_are_dropped(void **state)
+{
+	static const struct {
+		uint8_t gid[16];
+		bool v6, good;
+	} from[] = {
+		{{[10] = 0xff, 0xff, 224, 0, 0, 1}, false, false},
+		{{[10] = 0xff, 0xff, 239, 255, 255, 255}, false, false},
+		{{[10] = 0xff, 0xff, 240, 0, 0, 1}, false, false},
+		{{[10] = 0xff, 0xff, 255, 255, 255, 255}, false, false},
+		{{[10] = 0xff, 0xff, 0, 0, 0, 0}, false, false},
+		{{[10] = 0xff, 0xff, 127, 0, 0, 1}, false, false},
+		{{[10] = 0xff, 0xff, 1, 0, 0, 1}, false, true},
+		{{[10] = 0xff, 0xff, 223, 255, 255, 254}, false, true},
+		{{0xff, 0x02, [15] = 1}, true, false},
+		{{0xff, 0x0e, [15] = 9}, true, false},
+		{{0}, true, false},
+		{{[15] = 2}, true, true},
+		{{0xfe, 0x80, [15] = 9}, true, true},
+	};
+	uint32_t i;
+
+	for (i = 0; i < RTE_DIM(from); i++) {
+		struct wire_path path;
+		struct ud u;
+		uint64_t was;
+
+		ud_open(state, &u, from[i].v6);
+		was = DROPS(u.c, BAD_GID);
+		path = u.c->peer_path;
+		memcpy(path.sgid, from[i].gid, 16);
+		wire_tmpl_init(&u.c->peer, &path, u.c->qp->qpn, 0xffff);
+		recv_post(u.c, 1, 0, 200);
+		peer_datagram(u.c, UD(SEND_ONLY), QKEY, 8);
+		assert_int_equal(DROPS(u.c, BAD_GID) - was, !from[i].good);
+		if (from[i].good)
+			recv_cqe(u.c, 1, QP_WC_SUCCESS);
+		else
+			cqe_none(u.c);
+	}
+}
+
 static void
 test_WIRE_08_wrong_qkey_is_dropped(void **state)
 {
@@ -273,6 +317,7 @@ main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		bench_test(test_WIRE_07_grh_area_and_completion),
+		bench_test(test_WIRE_07_WIRE_11_datagrams_from_no_station_are_dropped),
 		bench_test(test_WIRE_08_wrong_qkey_is_dropped),
 		bench_test(test_WIRE_08_top_bit_sends_the_qps_own),
 		bench_test(test_WIRE_07_datagram_that_does_not_fit),
