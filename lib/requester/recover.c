@@ -197,19 +197,13 @@ req_watched(struct qp_env *env, struct qp *qp)
 void
 req_watch_stale(struct qp_env *env, struct qp *qp)
 {
-	struct qp_snd *snd = &qp->snd;
-	uint64_t was_ns = snd->wait_ns;
-
-	if (!(snd->watch & QP_WATCH_SPURIOUS))
+	if (!(qp->snd.watch & QP_WATCH_SPURIOUS))
 		return;
 	/* One answer to the packet and one to its probe: it took so long, and the probe was in
 	 * vain. */
-	snd->watch &= (uint8_t)~QP_WATCH_SPURIOUS;
+	qp->snd.watch &= (uint8_t)~QP_WATCH_SPURIOUS;
 	env->obs->ctr[OBS_REQ_PROBE_VAIN]++;
 	qp_loss_sample(env, qp, qp->loss.rtt_last_ns);
-	/* What is under way meanwhile: its deadline stays wait_ns behind where the wait began. */
-	if (snd->deadline_ns != 0 && !snd->rnr_wait && qp->loss.retry_at_ns == 0)
-		snd->deadline_ns += snd->wait_ns - was_ns;
 }
 
 void
