@@ -21,6 +21,7 @@ class Requester(half.Half):
         self.deadline = None      # of the ACK timeout
         self.quiet = 0            # since when nothing has come, and no probe has gone
         self.least = half.PROBE_NS  # the least of that before the next probe
+        self.asked = False        # the same, since there was progress
         self.gap_psn = 0          # the PSN that showed the gap in a READ's data
         self.shown = None         # when a response showed that the gap is there a second time
         self.shown_psn = 0        # .. and its PSN
@@ -56,7 +57,7 @@ class Requester(half.Half):
 
     def unforeseen(self, f, psn):
         """Nothing it got made it go here, but perhaps a response: else that must be the timer."""
-        probe = False
+        probe = again = False
         if psn != self.una or psn > self.next:
             self.report(f, "REQ-05-psn", f"{self.next & 0xFFFFFF}, or {self.una & 0xFFFFFF} again",
                         f.psn)
@@ -65,6 +66,7 @@ class Requester(half.Half):
             # or else it was time for a probe
             self.gaps_or_probes += self.deadline is not None and f.time - self.quiet >= self.least
             self.gap_psn = self.shown_psn
+            again, self.quiet = True, self.shown
         elif self.rnr_until is not None or self.deadline is None or (
                 f.time < self.deadline and f.time - self.quiet < self.least):
             self.report(f, "REQ-05-rewind", "a NAK, RNR NAK, probe or time-out before this PSN",
@@ -75,7 +77,7 @@ class Requester(half.Half):
             self.read_gap = False
         if probe:  # which leaves the ACK timeout alone
             self.least, self.quiet = 2 * self.least, f.time
-        else:
+        elif not again:  # asked for once more: the time-out runs on
             self.rewind()
         self.next = psn
 
@@ -103,7 +105,7 @@ class Requester(half.Half):
     def moved(self, time, was):
         for psn in range(was, self.una):
             self.sent.pop(psn, None)
-        self.read_gap = False
+        self.read_gap = self.asked = False
         self.quiet, self.least = time, half.PROBE_NS
         if self.next < self.una:
             self.rewind()
@@ -158,8 +160,11 @@ class Requester(half.Half):
             return
         if not self.read_gap:
             self.counts["read_response_gaps"] += 1
-            self.rewind()
-            self.read_gap = True
+            self.next = self.una
+            self.quiet = f.time
+            if not self.asked or self.deadline is None:
+                self.deadline = f.time + self.timeout_ns
+            self.read_gap = self.asked = True
             self.gap_psn = psn
             self.doubt()
         elif data and psn <= self.gap_psn and self.next != self.una and self.shown is None:
