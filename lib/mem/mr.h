@@ -50,6 +50,7 @@ struct mr {
 	uint32_t qpn;      /* type 2 window: the QP it is bound to; else 0 */
 	struct mr *parent; /* bound window: the region behind it */
 	uint32_t windows;  /* region: windows bound to it; it cannot be deregistered until 0 */
+	uint32_t changes;  /* window: odd while a worker binds or unbinds it */
 };
 
 /* Regions and windows share one table, so that their keys never meet (wire-facts, Rings). */
@@ -123,24 +124,34 @@ mr_lookup(const struct mr_table *t, uint32_t key, uint32_t pd, uint64_t addr, ui
 	return mr;
 }
 
+/* Worker. Copy a window as it is between two changes. False: it is being changed. */
+bool mw_copy(const struct mr *mw, struct mr *copy);
+
 /*
- * Worker. The same for an R_Key, which may name a window; qpn is the QP the request came to. A
- * window that is being bound or invalidated by another worker is seen as it was, or not at all.
+ * Worker. The same for an R_Key, which may name a window; qpn is the QP the request came to.
+ * Another worker may bind or invalidate a window at any time, also between this lookup and the
+ * access that it allows. The result is therefore not the window itself but *window, a copy of it:
+ * the access goes where the lookup checked it. A window that is being changed is not found.
  */
 static inline struct mr *
 mr_lookup_remote(const struct mr_table *t, uint32_t key, uint32_t pd, uint32_t qpn, uint64_t addr,
-		 uint64_t len, uint32_t access)
+		 uint64_t len, uint32_t access, struct mr *window)
 {
 	struct mr *mr = __atomic_load_n(&t->slot[key >> t->shift], __ATOMIC_ACQUIRE);
 
-	if (mr == NULL || __atomic_load_n(&mr->key, __ATOMIC_ACQUIRE) != key || mr->pd != pd ||
-	    (mr->access & access) != access || (mr->qpn != 0 && mr->qpn != qpn))
+	if (mr == NULL)
+		return NULL;
+	if (mr->kind != MR_REGION) {
+		if (!mw_copy(mr, window))
+			return NULL;
+		mr = window;
+	}
+	if (mr->key != key || mr->pd != pd || (mr->access & access) != access ||
+	    (mr->qpn != 0 && mr->qpn != qpn))
 		return NULL;
 	if (addr < mr->iova || len > mr->len || addr - mr->iova > mr->len - len)
 		return NULL;
-	/* Partner: the release fence between the key's end and the change of a window. */
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	return __atomic_load_n(&mr->key, __ATOMIC_RELAXED) == key ? mr : NULL;
+	return mr;
 }
 
 /*

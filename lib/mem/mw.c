@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory windows. A window is an entry of the key table whose range and rights change while workers
- * look keys up: its key is taken away first and given back last, and a lookup reads the key before
- * and after the rest. Two workers that change one window at once is a program's race; each change
- * claims the window by taking its key away with a compare and exchange, so one of them fails.
+ * look keys up. Two workers that change one window at once is a program's race; each change claims
+ * the window by taking its key away with a compare and exchange, so one of them fails. A lookup
+ * copies the window, and the copy counts only if mr.changes was even and the same before and after.
  */
 #include "mem/mr.h"
 
@@ -29,9 +29,31 @@ mw_claim(struct mr *mw, uint32_t key)
 		  __atomic_compare_exchange_n(&mw->key, &key, MW_KEY_NONE, false, __ATOMIC_ACQ_REL,
 					      __ATOMIC_RELAXED);
 
-	/* Partner: the acquire fence of mr_lookup_remote. */
+	if (!ok)
+		return false;
+	__atomic_store_n(&mw->changes, mw->changes + 1, __ATOMIC_RELAXED);
+	/* Partner: the acquire fence of mw_copy. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	return ok;
+	return true;
+}
+
+/* The end of a change: the window gets this key. */
+static void
+mw_release_as(struct mr *mw, uint32_t key)
+{
+	__atomic_store_n(&mw->changes, mw->changes + 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&mw->key, key, __ATOMIC_RELEASE);
+}
+
+bool
+mw_copy(const struct mr *mw, struct mr *copy)
+{
+	uint32_t changes = __atomic_load_n(&mw->changes, __ATOMIC_ACQUIRE);
+
+	*copy = *mw;
+	/* Partner: the fence of mw_claim. */
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return (changes & 1) == 0 && __atomic_load_n(&mw->changes, __ATOMIC_RELAXED) == changes;
 }
 
 void
@@ -99,8 +121,7 @@ mw_bind(const struct mr_table *t, const struct mw_bind *b)
 		mw_set(mw, parent, b);
 	else
 		mw_unbind(mw);
-	__atomic_store_n(&mw->key, (b->key & ~MW_CONSUMER) | (b->new_key & MW_CONSUMER),
-			 __ATOMIC_RELEASE);
+	mw_release_as(mw, (b->key & ~MW_CONSUMER) | (b->new_key & MW_CONSUMER));
 	return true;
 }
 
@@ -113,6 +134,6 @@ mw_invalidate(const struct mr_table *t, uint32_t key, uint32_t pd, uint32_t qpn)
 	    mw->qpn != qpn || !mw_claim(mw, key))
 		return false;
 	mw_unbind(mw);
-	__atomic_store_n(&mw->key, key, __ATOMIC_RELEASE);
+	mw_release_as(mw, key);
 	return true;
 }

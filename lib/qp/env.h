@@ -89,6 +89,7 @@ struct qp_env {
 		bool solicited;    /* a solicited or failed completion was among them */
 	} dirty[QP_ENV_MAX_DIRTY]; /* CQs posted to since the last qp_env_flush */
 	uint32_t dirty_n;
+	struct mr window; /* room for mr_lookup_remote */
 };
 
 /*

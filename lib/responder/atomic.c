@@ -11,7 +11,7 @@ static bool
 atomic_execute(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint64_t *orig)
 {
 	const struct mr *mr = mr_lookup_remote(env->mrs, pkt->rkey, qp->pd, qp->qpn, pkt->va, 8,
-					       MEM_REMOTE_ATOMIC);
+					       MEM_REMOTE_ATOMIC, &env->window);
 	int rc;
 
 	if (mr == NULL) {

@@ -21,8 +21,8 @@ read_allowed(struct qp_env *env, struct qp *qp, uint32_t rkey, uint64_t va, uint
 {
 	if (!(qp->access & MEM_REMOTE_READ))
 		return false; /* of a duplicate: taken away meanwhile */
-	return len == 0 ||
-	       mr_lookup_remote(env->mrs, rkey, qp->pd, qp->qpn, va, len, MEM_REMOTE_READ) != NULL;
+	return len == 0 || mr_lookup_remote(env->mrs, rkey, qp->pd, qp->qpn, va, len,
+					    MEM_REMOTE_READ, &env->window) != NULL;
 }
 
 static void
@@ -239,7 +239,7 @@ read_respond(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
 
 	if (len != 0) {
 		mr = mr_lookup_remote(env->mrs, op->rkey, qp->pd, qp->qpn, op->va + off, len,
-				      MEM_REMOTE_READ);
+				      MEM_REMOTE_READ, &env->window);
 		if (mr == NULL) {
 			read_lost(env, qp, op);
 			return true;

@@ -151,7 +151,7 @@ check_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint
 	to->addr = va;
 	if (left != 0)
 		to->mr = mr_lookup_remote(env->mrs, rkey, qp->pd, qp->qpn, va, left,
-					  MEM_REMOTE_WRITE);
+					  MEM_REMOTE_WRITE, &env->window);
 	if (left != 0 && to->mr == NULL) {
 		if (rsp_key_guessed(env, qp, rkey))
 			return RX_DONE;

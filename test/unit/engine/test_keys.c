@@ -52,7 +52,7 @@ test_MEM_01_a_guessed_key_fails(void **state)
 static void
 test_MEM_01_key_0_is_never_valid(void **state)
 {
-	struct mr a = {.len = 8, .pd = 1, .kind = MR_WINDOW_1};
+	struct mr a = {.len = 8, .pd = 1, .kind = MR_WINDOW_1}, window;
 	struct mr_table t;
 	uint32_t k;
 
@@ -61,7 +61,7 @@ test_MEM_01_key_0_is_never_valid(void **state)
 		assert_int_equal(mr_table_add(&t, &a, k), -EEXIST);
 	assert_int_equal(mr_table_add(&t, &a, 1 << 11), 0);
 	a.key = 0;
-	assert_null(mr_lookup_remote(&t, 0, 1, 0, 0, 8, 0));
+	assert_null(mr_lookup_remote(&t, 0, 1, 0, 0, 8, 0, &window));
 	mr_table_free(&t);
 }
 
@@ -110,7 +110,8 @@ test_MEM_01_full_table(void **state)
 static void
 test_MEM_04_a_hidden_region_keeps_its_place(void **state)
 {
-	struct mr a = {.len = 8, .pd = 1}, b = {.len = 8, .pd = 1}, none = {.pd = UINT32_MAX};
+	struct mr a = {.len = 8, .pd = 1}, b = {.len = 8, .pd = 1}, none = {.pd = UINT32_MAX},
+		  window;
 	struct mr_table t;
 
 	assert_int_equal(mr_table_init(&t, 4), 0);
@@ -118,7 +119,7 @@ test_MEM_04_a_hidden_region_keeps_its_place(void **state)
 	mr_table_hide(&t, &a);
 	mr_table_hide(&t, &a);
 	assert_null(mr_lookup(&t, a.key, 1, 0, 8, 0));
-	assert_null(mr_lookup_remote(&t, a.key, 1, 9, 0, 8, 0));
+	assert_null(mr_lookup_remote(&t, a.key, 1, 9, 0, 8, 0, &window));
 	assert_null(mr_lookup(&t, 0x40000000, none.pd, 0, 0, 0));
 	assert_int_equal(mr_table_add(&t, &b, 0x40001700), -EEXIST);
 	assert_int_equal(mr_table_add(&t, &b, 0x80001700), 0);

@@ -207,6 +207,67 @@ test_CQE_06_binds_that_fail(void **state)
 	}
 }
 
+/*
+ * A request was checked against a window, and before its payload is copied another worker binds the
+ * window elsewhere, under the same key. The copy goes where the check said.
+ */
+static void
+test_MEM_04_a_checked_request_keeps_to_its_binding(void **state)
+{
+	static const struct {
+		uint64_t addr, len;
+		uint32_t access;
+	} next[] = {{0x90800, 64, MEM_REMOTE_WRITE},
+		    {0x90000, 4096, MEM_REMOTE_WRITE | MEM_ZERO_BASED},
+		    {0, 0, 0}};
+	uint32_t i;
+
+	for (i = 0; i < sizeof(next) / sizeof(next[0]); i++) {
+		struct mr *found, window;
+		struct mw_bind b;
+		struct bound w;
+
+		window_open(state, &w, MR_WINDOW_1);
+		b = (struct mw_bind){.key = w.mw.key,
+				     .new_key = w.mw.key,
+				     .lkey = w.r->mr.key,
+				     .access = MEM_REMOTE_WRITE,
+				     .pd = 7,
+				     .addr = 0x90100,
+				     .len = 256};
+		assert_true(mw_bind(&w.c->b->mrs, &b));
+		found = mr_lookup_remote(&w.c->b->mrs, w.mw.key, 7, w.c->qp->qpn, 0x90180, 8,
+					 MEM_REMOTE_WRITE, &window);
+		assert_non_null(found);
+		b.addr = next[i].addr;
+		b.len = next[i].len;
+		b.access = next[i].access;
+		assert_true(mw_bind(&w.c->b->mrs, &b));
+		assert_int_equal(mr_write(found, 0x90180, "request", 8), 0);
+		assert_memory_equal(w.r->bytes + 0x180, "request", 8);
+		window_close(&w);
+	}
+}
+
+/* While another worker changes a window no request passes. */
+static void
+test_MEM_04_a_window_that_changes_lets_nobody_through(void **state)
+{
+	struct mr window;
+	struct bound w;
+
+	window_open(state, &w, MR_WINDOW_1);
+	bind(&w, 1, 0x90100, 256, MEM_REMOTE_WRITE, w.mw.key);
+	send_cqe(w.c, 1, QP_WC_SUCCESS);
+	w.mw.changes++;
+	assert_null(mr_lookup_remote(&w.c->b->mrs, w.mw.key, 7, w.c->qp->qpn, 0x90180, 8,
+				     MEM_REMOTE_WRITE, &window));
+	w.mw.changes++;
+	assert_non_null(mr_lookup_remote(&w.c->b->mrs, w.mw.key, 7, w.c->qp->qpn, 0x90180, 8,
+					 MEM_REMOTE_WRITE, &window));
+	window_close(&w);
+}
+
 /* Of the new key eight bits are used. */
 static void
 test_MEM_04_a_bind_chooses_eight_bits_of_the_key(void **state)
@@ -373,6 +434,8 @@ main(void)
 		bench_test(test_MEM_04_what_a_bind_does_not_grant),
 		bench_test(test_MEM_04_CQE_04_window_key_is_no_lkey),
 		bench_test(test_CQE_06_binds_that_fail),
+		bench_test(test_MEM_04_a_checked_request_keeps_to_its_binding),
+		bench_test(test_MEM_04_a_window_that_changes_lets_nobody_through),
 		bench_test(test_MEM_04_a_bind_chooses_eight_bits_of_the_key),
 		bench_test(test_RSP_04_windows_that_carry_atomics),
 		bench_test(test_MEM_04_invalidation),
