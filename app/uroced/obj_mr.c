@@ -2,6 +2,7 @@
 /* Memory regions: the client's memory made reachable (ipc/mrmap.h), and the key that names it. */
 #include <errno.h>
 #include <stdlib.h>
+#include "ipc/mrfill.h"
 #include "ipc/mrkept.h"
 #include "ipc/mrmap.h"
 #include "ipc/sigbus.h"
@@ -91,12 +92,49 @@ mr_bytes(const struct uroce_reg_mr_req *q)
 }
 
 static void
+mr_cost_give(struct quota_user *u, const struct mr_cost *cost)
+{
+	quota_give(u, QUOTA_REG_MEM, cost->bytes);
+	quota_give(u, QUOTA_FDS, cost->fds);
+	quota_give(u, QUOTA_MAPS, cost->maps);
+}
+
+/* What a user owes for a region that is still being unmapped. */
+struct mr_debt {
+	struct quota_user *user; /* a reference */
+	struct mr_cost cost;
+};
+
+void
+mr_debts_settle(void)
+{
+	struct mr_debt *debt;
+
+	while ((debt = mrfill_unmapped()) != NULL) {
+		mr_cost_give(debt->user, &debt->cost);
+		debt->user->debts--;
+		quota_user_put(debt->user);
+		free(debt);
+	}
+}
+
+static void
 mr_unmap(struct session *s, struct mrmap *map, const struct mr_cost *cost)
 {
-	mrmap_destroy(map);
-	quota_give(s->user, QUOTA_REG_MEM, cost->bytes);
-	quota_give(s->user, QUOTA_FDS, cost->fds);
-	quota_give(s->user, QUOTA_MAPS, cost->maps);
+	struct mr_debt *debt = map != NULL ? malloc(sizeof(*debt)) : NULL;
+
+	if (debt != NULL) {
+		*debt = (struct mr_debt){s->user, *cost};
+		if (mrmap_destroy_slowly(map, debt)) {
+			s->user->refs++;
+			s->user->debts++;
+			return;
+		}
+		free(debt);
+	} else {
+		mrmap_destroy(map);
+	}
+	mr_cost_give(s->user, cost);
 }
 
 /* Keep the descriptor that the client wants to be kept. 0 or -errno. */
@@ -136,14 +174,18 @@ mr_kept_free(struct session *s)
 	s->mrkept = NULL;
 }
 
-/* The client's memory made reachable, which its user has to have room for. 0 or a positive errno.
+/*
+ * The client's memory made reachable, which its user has to have room for. 0 or a positive errno;
+ * EAGAIN: there will be room when what the user has deregistered is unmapped.
  */
 static int
 mr_map(struct session *s, const struct uroce_reg_mr_req *q, const struct ctrl_req *req,
        struct mrmap **map, struct mr_cost *cost)
 {
-	int rc = quota_take(s->user, QUOTA_REG_MEM, mr_bytes(q));
+	int rc;
 
+	mr_debts_settle();
+	rc = quota_take(s->user, QUOTA_REG_MEM, mr_bytes(q));
 	*cost = (struct mr_cost){.bytes = rc == 0 ? mr_bytes(q) : 0};
 	*map = NULL;
 	if (rc == 0)
@@ -162,6 +204,8 @@ mr_map(struct session *s, const struct uroce_reg_mr_req *q, const struct ctrl_re
 	}
 	if (rc == 0)
 		return 0;
+	if (rc == -ENOMEM && s->user->debts != 0)
+		rc = -EAGAIN;
 	mr_unmap(s, *map, cost);
 	*map = NULL;
 	*cost = (struct mr_cost){0};
@@ -370,9 +414,11 @@ mr_sweep_lost(struct daemon *d)
 	struct session *s;
 	bool any = false;
 
+	mr_debts_settle();
 	if (failures == d->mr_failures)
 		return;
 	d->mr_failures = failures;
+	sigbus_guard_refill();
 	TAILQ_FOREACH (s, &d->sessions, link) {
 		if (s->state == IPC_STATE_CONTEXT)
 			any |= session_sweep_lost(s);
@@ -381,7 +427,6 @@ mr_sweep_lost(struct daemon *d)
 		return;
 	worker_quiesce(d->workers);
 	mw_release(d);
-	sigbus_guard_refill();
 }
 
 void

@@ -52,6 +52,7 @@ struct quota_user {
 	uid_t uid;
 	bool privileged;
 	uint32_t refs;
+	uint32_t debts; /* regions that are deregistered and still being unmapped (obj_mr.c) */
 	uint64_t used[QUOTA_NKINDS];
 };
 LIST_HEAD(quota_bucket, quota_user);

@@ -295,6 +295,9 @@ int mr_key_add(struct daemon *d, struct mr *mr);
  */
 void mw_release(struct daemon *d);
 
+/* Give users back what they paid for regions that have been unmapped by now. */
+void mr_debts_settle(void);
+
 /* Regions whose memory failed under them (a file truncated) lose their keys and windows. */
 void mr_sweep_lost(struct daemon *d);
 

@@ -7,7 +7,11 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <time.h>
 #include "mr_adopt.h"
+
+#define UNMAP_TRIES   5000    /* 5 s: the daemon unmaps several GiB a second */
+#define UNMAP_WAIT_NS 1000000 /* between two of them */
 
 /* The part of a request that describes memory. 0 or a positive errno, then nothing is held. */
 static int
@@ -78,6 +82,23 @@ attached(struct uv_context *ctx, const struct uroce_reg_mr_req *req, int rc)
 		__atomic_fetch_or(&ctx->kept, 1u << (req->keep - 1), __ATOMIC_RELEASE);
 }
 
+/*
+ * EAGAIN: what this user has deregistered is still mapped in the daemon and counts until it is
+ * unmapped. That ends by itself.
+ */
+static int
+call_until_unmapped(struct ibv_context *ctx, struct ipc_call *call)
+{
+	const struct timespec nap = {.tv_nsec = UNMAP_WAIT_NS};
+	int rc = uv_call_fds(ctx, call);
+
+	for (unsigned int i = 0; rc == EAGAIN && i < UNMAP_TRIES; i++) {
+		nanosleep(&nap, NULL);
+		rc = uv_call_fds(ctx, call);
+	}
+	return rc == EAGAIN ? ENOMEM : rc;
+}
+
 struct ibv_mr *
 uv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
 {
@@ -113,7 +134,7 @@ uv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int acces
 
 		attach(uv_context_of(pd->context), &req, fds, &nfds);
 		call.req_nfds = nfds;
-		rc = uv_call_fds(pd->context, &call);
+		rc = call_until_unmapped(pd->context, &call);
 		attached(uv_context_of(pd->context), &req, rc);
 		if (rc)
 			mr_pieces_release(mr->hold);
@@ -180,7 +201,7 @@ uv_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr, size
 	attach(uv_context_of(vmr->ibv_mr.context), &req.reg, fds, &nfds);
 	call.req_fds = fds;
 	call.req_nfds = nfds;
-	rc = uv_call_fds(vmr->ibv_mr.context, &call);
+	rc = call_until_unmapped(vmr->ibv_mr.context, &call);
 	attached(uv_context_of(vmr->ibv_mr.context), &req.reg, rc);
 	if (rc) {
 		mr_pieces_release(hold);

@@ -15,7 +15,8 @@ struct unmap {
 	STAILQ_ENTRY(unmap) link;
 	uint8_t *at;
 	size_t len;
-	int fd; /* to be closed when nothing is left; -1: none */
+	int fd;     /* to be closed when nothing is left; -1: none */
+	void *debt; /* of mrfill_unmap */
 };
 
 static struct {
@@ -24,6 +25,8 @@ static struct {
 	pthread_cond_t idle; /* for mrfill_cancel */
 	TAILQ_HEAD(, mrfill) fills;
 	STAILQ_HEAD(, unmap) unmaps;
+	STAILQ_HEAD(, unmap) done; /* whose debts wait for mrfill_unmapped */
+	unsigned ndone;            /* changed under the mutex, read without it */
 	bool started;
 } mapper = {
 	.mutex = PTHREAD_MUTEX_INITIALIZER,
@@ -31,6 +34,7 @@ static struct {
 	.idle = PTHREAD_COND_INITIALIZER,
 	.fills = TAILQ_HEAD_INITIALIZER(mapper.fills),
 	.unmaps = STAILQ_HEAD_INITIALIZER(mapper.unmaps),
+	.done = STAILQ_HEAD_INITIALIZER(mapper.done),
 };
 
 /* Of at most a batch: entries for the pages that exist. Failure costs time, no more. */
@@ -79,8 +83,11 @@ unmap_some(struct unmap *u)
 	size_t len = u->len < UNMAP_ONCE ? u->len : UNMAP_ONCE;
 
 	pthread_mutex_unlock(&mapper.mutex);
-	if (len > 0)
+	/* A part may end within a mapping, whose rest is one more; all of it leaves no rest. */
+	if (len > 0 && munmap(u->at, len) != 0) {
+		len = u->len;
 		munmap(u->at, len);
+	}
 	if (u->fd >= 0)
 		close(u->fd);
 	pthread_mutex_lock(&mapper.mutex);
@@ -88,7 +95,12 @@ unmap_some(struct unmap *u)
 	u->len -= len;
 	if (u->len == 0) {
 		STAILQ_REMOVE(&mapper.unmaps, u, unmap, link);
-		free(u);
+		if (u->debt == NULL) {
+			free(u);
+			return;
+		}
+		STAILQ_INSERT_TAIL(&mapper.done, u, link);
+		__atomic_store_n(&mapper.ndone, mapper.ndone + 1, __ATOMIC_RELAXED);
 	}
 }
 
@@ -97,12 +109,13 @@ mapper_main(void *arg)
 {
 	pthread_mutex_lock(&mapper.mutex);
 	for (;;) {
+		if (TAILQ_EMPTY(&mapper.fills) && STAILQ_EMPTY(&mapper.unmaps))
+			pthread_cond_wait(&mapper.work, &mapper.mutex);
+		/* In turn: clients that always have something to fill in do not keep the rest. */
 		if (!TAILQ_EMPTY(&mapper.fills))
 			fill_some(TAILQ_FIRST(&mapper.fills));
-		else if (!STAILQ_EMPTY(&mapper.unmaps))
+		if (!STAILQ_EMPTY(&mapper.unmaps))
 			unmap_some(STAILQ_FIRST(&mapper.unmaps));
-		else
-			pthread_cond_wait(&mapper.work, &mapper.mutex);
 	}
 	return arg;
 }
@@ -165,14 +178,14 @@ mrfill_cancel(struct mrfill *f)
 
 /* Hand it to the thread. False: the caller has to do it. */
 static bool
-queue_unmap(uint8_t *at, size_t len, int fd)
+queue_unmap(uint8_t *at, size_t len, int fd, void *debt)
 {
 	struct unmap *u = malloc(sizeof(*u));
 	bool queued;
 
 	if (u == NULL)
 		return false;
-	*u = (struct unmap){.at = at, .len = len, .fd = fd};
+	*u = (struct unmap){.at = at, .len = len, .fd = fd, .debt = debt};
 	pthread_mutex_lock(&mapper.mutex);
 	queued = mapper_start();
 	if (queued) {
@@ -185,16 +198,36 @@ queue_unmap(uint8_t *at, size_t len, int fd)
 	return queued;
 }
 
-void
-mrfill_unmap(uint8_t *at, size_t len)
+bool
+mrfill_unmap(uint8_t *at, size_t len, void *debt)
 {
-	if (len <= UNMAP_ONCE || !queue_unmap(at, len, -1))
-		munmap(at, len);
+	if (len > UNMAP_ONCE && queue_unmap(at, len, -1, debt))
+		return true;
+	munmap(at, len);
+	return false;
+}
+
+void *
+mrfill_unmapped(void)
+{
+	struct unmap *u;
+	void *debt;
+
+	if (__atomic_load_n(&mapper.ndone, __ATOMIC_RELAXED) == 0)
+		return NULL;
+	pthread_mutex_lock(&mapper.mutex);
+	u = STAILQ_FIRST(&mapper.done);
+	STAILQ_REMOVE_HEAD(&mapper.done, link);
+	__atomic_store_n(&mapper.ndone, mapper.ndone - 1, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&mapper.mutex);
+	debt = u->debt;
+	free(u);
+	return debt;
 }
 
 void
 mrfill_close(int fd)
 {
-	if (!queue_unmap(NULL, 0, fd))
+	if (!queue_unmap(NULL, 0, fd, NULL))
 		close(fd);
 }

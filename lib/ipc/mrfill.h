@@ -35,8 +35,14 @@ void mrfill_start(struct mrfill *f, uint8_t *at, size_t len);
 /* The thread does not touch the mapping any more. Waits for some 100 us at most. */
 void mrfill_cancel(struct mrfill *f);
 
-/* munmap of base pages, in the background if it is long. Nobody uses the range any more. */
-void mrfill_unmap(uint8_t *at, size_t len);
+/*
+ * munmap of base pages, in the background if it is long. Nobody uses the range any more. True: it
+ * is still mapped, and mrfill_unmapped returns debt when it no longer is.
+ */
+bool mrfill_unmap(uint8_t *at, size_t len, void *debt);
+
+/* The debt of something that has been unmapped in the background; NULL: none at present. */
+void *mrfill_unmapped(void);
 
 /*
  * Close a memfd, after all that was unmapped before: freeing its pages, which the last reference to

@@ -68,7 +68,7 @@ win_free(struct mrwin *w)
 	w->kept->nidle--;
 	TAILQ_REMOVE(bucket_of(w->kept, w->slot, w->off), w, link);
 	sigbus_guard_del((uintptr_t)w);
-	mrfill_unmap(w->base, WIN_BYTES);
+	(void)mrfill_unmap(w->base, WIN_BYTES, NULL);
 	free(w);
 }
 

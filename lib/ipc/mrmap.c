@@ -195,14 +195,23 @@ mrmap_create_kept(pid_t pid, int pidfd, uid_t uid, const struct uroce_reg_mr_req
 	return err;
 }
 
+bool
+mrmap_destroy_slowly(struct mrmap *map, void *debt)
+{
+	bool later;
+
+	if (map == NULL)
+		return false;
+	later = mrmap_unshare(map, debt);
+	mrmap_uncopy(map);
+	free(map);
+	return later;
+}
+
 void
 mrmap_destroy(struct mrmap *map)
 {
-	if (map == NULL)
-		return;
-	mrmap_unshare(map);
-	mrmap_uncopy(map);
-	free(map);
+	(void)mrmap_destroy_slowly(map, NULL);
 }
 
 uint8_t *

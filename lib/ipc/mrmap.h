@@ -126,6 +126,12 @@ int mrmap_create_kept(pid_t pid, int pidfd, uid_t uid, const struct uroce_reg_mr
 /* Unmap and free. No worker may use the region any more (MEM-03). NULL is allowed. */
 void mrmap_destroy(struct mrmap *map);
 
+/*
+ * The same, and true if a large region is unmapped in the background: it takes its mappings and
+ * memory until mrfill_unmapped (ipc/mrfill.h) returns debt. debt is not NULL.
+ */
+bool mrmap_destroy_slowly(struct mrmap *map, void *debt);
+
 /* Where req->addr is mapped in this process; NULL for a COPY or an empty region. */
 uint8_t *mrmap_host(const struct mrmap *map);
 

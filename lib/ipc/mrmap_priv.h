@@ -70,7 +70,8 @@ int mrmap_find_keep(struct mrmap_job *j, unsigned nfds);
 /* Map what was found. 0 or -errno, and nothing stays mapped. */
 int mrmap_share(struct mrmap *map, const struct uroce_reg_mr_req *req,
 		const struct mrmap_found *found, const int *fds, struct mrkept *kept);
-void mrmap_unshare(struct mrmap *map);
+/* True: what mrfill_unmap says of debt. */
+bool mrmap_unshare(struct mrmap *map, void *debt);
 
 /* The same for COPY regions. mrmap_uncopy may be called after mrmap_copy, however it ended. */
 int mrmap_find_copy(struct mrmap_job *j);

@@ -270,22 +270,25 @@ reserve(struct mrmap *map, const struct uroce_reg_mr_req *req)
 	return 0;
 }
 
-void
-mrmap_unshare(struct mrmap *map)
+bool
+mrmap_unshare(struct mrmap *map, void *debt)
 {
+	bool later = false;
+
 	mrfill_cancel(&map->fill);
 	map->maps = 0;
 	if (map->win != NULL) {
 		mrwin_put(map->win);
 		map->win = NULL;
-		return;
+		return false;
 	}
 	sigbus_guard_del((uintptr_t)map);
 	if (map->base != NULL && map->base_pages)
-		mrfill_unmap(map->base, map->bytes);
+		later = mrfill_unmap(map->base, map->bytes, debt);
 	else if (map->base != NULL)
 		munmap(map->base, map->bytes);
 	map->base = NULL;
+	return later;
 }
 
 /* A small region in memory that the client adopted: true if it lies in a window. */
@@ -331,7 +334,7 @@ mrmap_share(struct mrmap *map, const struct uroce_reg_mr_req *req, const struct 
 	if (err == 0)
 		err = sigbus_guard_add(map->base, map->bytes, (uintptr_t)map);
 	if (err != 0) {
-		mrmap_unshare(map);
+		(void)mrmap_unshare(map, NULL);
 		return err;
 	}
 	map->host = map->base + (map->va - map->first_va);

@@ -3,7 +3,9 @@
 """A client whose regions take as many mappings of the daemon as it can get: it is stopped at its
 limit, others register memory, and memory that others lose under the daemon is still repaired."""
 import errno
+import mmap
 import os
+import threading
 
 import control
 import lib
@@ -42,6 +44,66 @@ class Maker:
         os.close(self.fd)
 
 
+class Busy(threading.Thread):
+    """A client that registers large regions all the time, so that the daemon always has page tables
+    to fill in."""
+    BYTES = 256 << 20
+    HELD = 4
+
+    def __init__(self, daemon, uid):
+        super().__init__(daemon=True)
+        with control.as_uid(uid):
+            self.c = control.Client(daemon.socket, "uroce0")
+        assert self.c.make("ALLOC_PD")[0] == 0
+        self.fd = control.memfd(self.BYTES)
+        with mmap.mmap(self.fd, self.BYTES) as pages:
+            for at in range(0, self.BYTES, control.PAGE):
+                pages[at] = 1
+        self.stop = False
+        self.done = 0
+        self.start()
+
+    def run(self):
+        held = []
+        while not self.stop:
+            status, mr, _ = self.c.make("REG_MR", control.region(0, length=self.BYTES), [self.fd])
+            if status == 0:
+                held.append(mr)
+                self.done += 1
+            if held and (status or len(held) == self.HELD):
+                self.c.do("DEREG_MR", control.one(held.pop(0)))
+
+    def end(self):
+        self.stop = True
+        self.join()
+        self.c.close()
+        os.close(self.fd)
+
+
+def churn(daemon, uid, rounds):
+    """Registers and deregisters a region of many pieces that is unmapped in the background. How many
+    mappings the daemon had at most, how often it said no, and what it said."""
+    piece = 160 << 10
+    body = control.region(0, length=PIECES * piece, pieces=[
+        (control.REGION + i * piece, piece, 1, 0, 2 * i * piece, 0, 0) for i in range(PIECES)])
+    with control.as_uid(uid):
+        c = control.Client(daemon.socket, "uroce0")
+    assert c.make("ALLOC_PD")[0] == 0
+    fd = control.memfd(2 * PIECES * piece)
+    most, refused = 0, []
+    for i in range(rounds):
+        status, mr, rest = c.make("REG_MR", body, [fd])
+        if status:
+            refused.append((status, rest))
+        else:
+            assert c.do("DEREG_MR", control.one(mr)) == 0
+        if i % 20 == 0:
+            most = max(most, mappings(daemon.proc.pid))
+    os.close(fd)
+    c.close()
+    return most, refused
+
+
 def mappings(pid):
     with open(f"/proc/{pid}/maps", encoding="ascii", errors="replace") as maps:
         return sum(1 for _ in maps)
@@ -75,6 +137,23 @@ def main():
         alice.close()
         lib.until("no client is left", lambda: not daemon.show("client")["client"])
         assert mappings(daemon.proc.pid) < before + 200
+        alice = Maker(daemon, ALICE)
+        again, status, why = alice.fill()
+        assert (again, status) == (n, errno.ENOMEM), (again, n, why)
+        alice.close()
+    with lib.case("regions that are deregistered count until they are unmapped"):
+        lib.until("no client is left", lambda: not daemon.show("client")["client"])
+        busy = [Busy(daemon, BOB) for _ in range(2)]
+        lib.until("they are busy", lambda: all(b.done > 50 for b in busy))
+        held, refused = churn(daemon, ALICE, 3000)
+        # a user may hold three eighths
+        assert held < before + 200 + most // 8 * 3, (held, before, most)
+        assert all(status == errno.EAGAIN and b"option max-maps-per-uid)" in why
+                   for status, why in refused), refused[0]
+        for b in busy:
+            b.end()
+    with lib.case("and are given back then"):
+        lib.until("all of it is unmapped", lambda: mappings(daemon.proc.pid) < before + 200, 60)
         alice = Maker(daemon, ALICE)
         again, status, why = alice.fill()
         assert (again, status) == (n, errno.ENOMEM), (again, n, why)
