@@ -149,10 +149,16 @@ mr_keep(struct session *s, const struct uroce_reg_mr_req *q, const struct ctrl_r
 		return 0;
 	if (slot >= UROCE_MR_KEPT || req->found->keep_fd == 0)
 		return -EINVAL;
-	if (s->mrkept == NULL)
+	if (s->mrkept == NULL) {
+		rc = quota_take(s->user, QUOTA_MAPS, MRKEPT_MAX_IDLE);
+		if (rc != 0)
+			return rc;
 		s->mrkept = mrkept_create();
-	if (s->mrkept == NULL)
-		return -ENOMEM;
+		if (s->mrkept == NULL) {
+			quota_give(s->user, QUOTA_MAPS, MRKEPT_MAX_IDLE);
+			return -ENOMEM;
+		}
+	}
 	fresh = mrkept_fd(s->mrkept, slot) < 0;
 	rc = fresh ? quota_take(s->user, QUOTA_FDS, 1) : 0;
 	if (rc != 0)
@@ -170,6 +176,8 @@ mr_kept_free(struct session *s)
 		if (mrkept_fd(s->mrkept, slot) >= 0)
 			quota_give(s->user, QUOTA_FDS, 1);
 	}
+	if (s->mrkept != NULL)
+		quota_give(s->user, QUOTA_MAPS, MRKEPT_MAX_IDLE);
 	mrkept_destroy(s->mrkept);
 	s->mrkept = NULL;
 }

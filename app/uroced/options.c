@@ -137,7 +137,8 @@ static const struct option_desc table[] = {
 	{"max-reg-mem", "MIB", OPT_NUMBER, AT(max_reg_mem_mib), 0, 1u << 30, NULL, "0", NULL,
 	 "registered memory, all clients together, each region with its length; 0: twice the RAM"},
 	{"max-maps", "N", OPT_NUMBER, AT(max_maps), 0, 1u << 30, NULL, "0", NULL,
-	 "mappings of client memory in the daemon; 0: three quarters of vm.max_map_count"},
+	 "mappings of client memory and queues in the daemon; 0: three quarters of "
+	 "vm.max_map_count"},
 	{"max-fds", "N", OPT_NUMBER, AT(max_fds), 0, 1u << 30, NULL, "0", NULL,
 	 "descriptors of the daemon for clients; 0: three quarters of RLIMIT_NOFILE"},
 	{"hello-timeout", "S", OPT_NUMBER, AT(hello_timeout_s), 1, 3600, NULL, "10", NULL,
@@ -172,7 +173,7 @@ static const struct option_desc table[] = {
 	{"max-fds-per-uid", "N", OPT_NUMBER, AT(per_uid[QUOTA_FDS]), 0, 1u << 30, NULL, "0", NULL,
 	 "descriptors of the daemon for a uid; 0: half of max-fds"},
 	{"max-maps-per-uid", "N", OPT_NUMBER, AT(per_uid[QUOTA_MAPS]), 0, 1u << 30, NULL, "0", NULL,
-	 "mappings of client memory of a uid; 0: half of max-maps"},
+	 "mappings of client memory and queues of a uid; 0: half of max-maps"},
 	{"file-prefix", "NAME", OPT_TEXT, AT(file_prefix), 0, 0, NULL, "uroced", NULL,
 	 "EAL's --file-prefix"},
 	{"log-level", "LEVEL", OPT_CHOICE, AT(log_level), 0, 0, log_choices, "notice", NULL,

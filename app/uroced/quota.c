@@ -37,7 +37,7 @@ static const struct {
 	[QUOTA_REG_MEM] = {"MiB of registered memory", "max-reg-mem-per-uid", "max-reg-mem",
 			   MIB_SHIFT},
 	[QUOTA_FDS] = {"descriptors of the daemon", "max-fds-per-uid", "max-fds", 0},
-	[QUOTA_MAPS] = {"mappings of client memory", "max-maps-per-uid", "max-maps", 0},
+	[QUOTA_MAPS] = {"mappings of client memory and queues", "max-maps-per-uid", "max-maps", 0},
 };
 
 void

@@ -38,7 +38,7 @@ enum quota_kind {
 	QUOTA_QUEUE_MEM, /* bytes of segments that hold rings */
 	QUOTA_REG_MEM,   /* registered bytes: each registration counts all of its own */
 	QUOTA_FDS,       /* descriptors of the daemon (RLIMIT_NOFILE) */
-	QUOTA_MAPS,      /* mappings of client memory in the daemon (vm.max_map_count) */
+	QUOTA_MAPS,      /* mappings of client memory and of segments (vm.max_map_count) */
 	QUOTA_NKINDS,
 };
 

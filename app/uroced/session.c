@@ -14,6 +14,7 @@
 #include "log.h"
 
 #define CONTEXT_FDS  2   /* of a context by itself: its asynchronous socket, its doorbells */
+#define CONTEXT_MAPS 1   /* of a context by itself: its doorbells */
 #define CLIENT_FDS   2   /* of a connection: its socket, its pidfd */
 #define MAX_CHANNELS 512 /* of a client: each is a descriptor here */
 
@@ -79,36 +80,40 @@ session_ring_alloc(struct session *s, size_t bytes, struct ipc_extent *ext)
 	struct quota *q = &s->d->quota;
 	size_t own = (size_t)s->d->opt->client_mem_mib << 20;
 	uint64_t left = quota_left(s->user, QUOTA_QUEUE_MEM), grown;
-	bool own_binds = own - s->arena_bytes <= left, fds = quota_left(s->user, QUOTA_FDS) > 0;
+	bool own_binds = own - s->arena_bytes <= left;
+	bool fds = quota_left(s->user, QUOTA_FDS) > 0, maps = quota_left(s->user, QUOTA_MAPS) > 0;
 	int rc;
 
 	/* A new segment must be within all limits before it is made. */
-	ipc_arena_set_limit(s->arena, !fds        ? s->arena_bytes
-				      : own_binds ? own
-						  : s->arena_bytes + left);
+	ipc_arena_set_limit(s->arena, !fds || !maps ? s->arena_bytes
+				      : own_binds   ? own
+						    : s->arena_bytes + left);
 	rc = ipc_arena_alloc(s->arena, bytes, ext);
 	grown = ipc_arena_bytes(s->arena) - s->arena_bytes;
 	if (grown != 0) {
 		quota_take(s->user, QUOTA_QUEUE_MEM, grown);
 		quota_take(s->user, QUOTA_FDS, 1);
+		quota_take(s->user, QUOTA_MAPS, 1);
 		s->arena_bytes += grown;
-		s->arena_fds++;
+		s->arena_segs++;
 	}
 	if (rc != -ENOMEM)
 		return rc;
 	/* For the sentence, there being less left than a new segment takes. */
 	if (bytes < IPC_SEG_BYTES)
 		bytes = IPC_SEG_BYTES;
-	if (fds && own_binds)
+	if (fds && maps && own_binds)
 		snprintf(q->refusal, sizeof(q->refusal),
 			 "uid %u wants %zu MiB more of queue memory in a client that holds %zu; a "
 			 "client may hold %u (option client-mem)",
 			 s->peer.uid, (bytes + (1u << 20) - 1) >> 20, s->arena_bytes >> 20,
 			 s->d->opt->client_mem_mib);
-	else if (fds && quota_take(s->user, QUOTA_QUEUE_MEM, bytes) == 0)
+	else if (fds && maps && quota_take(s->user, QUOTA_QUEUE_MEM, bytes) == 0)
 		quota_give(s->user, QUOTA_QUEUE_MEM, bytes);
 	else if (!fds)
 		quota_take(s->user, QUOTA_FDS, 1); /* there is none */
+	else if (!maps)
+		quota_take(s->user, QUOTA_MAPS, 1);
 	return rc;
 }
 
@@ -158,10 +163,13 @@ context_open(struct session *s, struct device *dev, int *async_fd)
 	rc = quota_take(s->user, QUOTA_FDS, CONTEXT_FDS);
 	if (rc < 0)
 		goto fail_contexts;
+	rc = quota_take(s->user, QUOTA_MAPS, CONTEXT_MAPS);
+	if (rc < 0)
+		goto fail_fds;
 	rc = -ENOMEM;
 	s->arena = ipc_arena_create((size_t)opt->client_mem_mib << 20, s->d->huge);
 	if (s->arena == NULL)
-		goto fail_fds;
+		goto fail_maps;
 	rc = events_async_open(&s->async, s->d, async_fd);
 	if (rc < 0)
 		goto fail_arena;
@@ -190,6 +198,8 @@ fail_async:
 fail_arena:
 	ipc_arena_destroy(s->arena);
 	s->arena = NULL;
+fail_maps:
+	quota_give(s->user, QUOTA_MAPS, CONTEXT_MAPS);
 fail_fds:
 	quota_give(s->user, QUOTA_FDS, CONTEXT_FDS);
 fail_contexts:
@@ -219,7 +229,8 @@ context_close(struct session *s)
 	events_async_close(&s->async);
 	ipc_arena_destroy(s->arena);
 	quota_give(s->user, QUOTA_QUEUE_MEM, s->arena_bytes);
-	quota_give(s->user, QUOTA_FDS, s->arena_fds + CONTEXT_FDS);
+	quota_give(s->user, QUOTA_FDS, s->arena_segs + CONTEXT_FDS);
+	quota_give(s->user, QUOTA_MAPS, s->arena_segs + CONTEXT_MAPS);
 	quota_give(s->user, QUOTA_CONTEXTS, 1);
 	idtab_free(&s->pds);
 	idtab_free(&s->mrs);

@@ -147,8 +147,8 @@ struct session {
 	struct ipc_segment doorbells;
 	uint32_t ndoorbells; /* that workers watch */
 	struct ipc_arena *arena;
-	size_t arena_bytes; /* taken from the quota for it */
-	uint32_t arena_fds; /* taken from the quota for it */
+	size_t arena_bytes;  /* taken from the quota for it */
+	uint32_t arena_segs; /* its segments: a descriptor and a mapping of the quota each */
 	struct events_async async;
 	struct idtab pds, mrs, mws, channels, cqs, srqs, qps, ah_ids;
 	struct mrkept *mrkept; /* what the client adopted memory into; NULL: nothing yet */

@@ -14,7 +14,6 @@
 
 #define WIN_BYTES (2ull << 20) /* one page table */
 #define BUCKETS   64u
-#define MAX_IDLE  16u /* windows without a region that stay mapped */
 
 struct mrwin {
 	TAILQ_ENTRY(mrwin) link; /* of its bucket */
@@ -187,6 +186,6 @@ mrwin_put(struct mrwin *w)
 	k->nidle++;
 	if (mrwin_failed(w))
 		win_free(w);
-	else if (k->nidle > MAX_IDLE)
+	else if (k->nidle > MRKEPT_MAX_IDLE)
 		win_free(TAILQ_FIRST(&k->idle));
 }

@@ -15,6 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define MRKEPT_MAX_IDLE 16u /* windows of a connection that stay mapped without a region */
+
 struct mrkept; /* of a connection */
 struct mrwin;  /* a window; refers to its mrkept */
 

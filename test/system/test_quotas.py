@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import struct
+import time
 
 import control
 import lib
@@ -26,6 +27,15 @@ def start(*extra):
 def client(daemon, uid):
     with control.as_uid(uid):
         return control.Client(daemon.socket, "uroce0")
+
+
+def unmapped(attempt):
+    """What is being unmapped in the background still counts: the answer is EAGAIN until then."""
+    while True:
+        reply = attempt()
+        if reply[0] != errno.EAGAIN:
+            return reply
+        time.sleep(0.001)
 
 
 class Maker:
@@ -62,7 +72,8 @@ class Maker:
 
     def region(self, length):
         fd = self.huge if self.huge is not None else control.memfd()
-        status, body, _ = self.c.call("REG_MR", control.region(0, length=length), [fd])
+        status, body = unmapped(lambda: self.c.call("REG_MR", control.region(0, length=length),
+                                                    [fd])[:2])
         if self.huge is None:
             os.close(fd)
         return status, body.decode() if status else ""
@@ -219,8 +230,8 @@ def memory():
         assert bob.region(256 << 20)[0] == 0
     with lib.case("a region that shrinks, moves or goes gives back what it took"):
         def rereg(handle, length):
-            return alice.c.do("REREG_MR", struct.pack("<II", handle, 1)
-                              + control.region(0, length=length), [big])
+            body = struct.pack("<II", handle, 1) + control.region(0, length=length)
+            return unmapped(lambda: (alice.c.do("REREG_MR", body, [big]),))[0]
         assert rereg(0, control.PAGE) == errno.ENOMEM  # the new one is there before the old one goes
         assert alice.c.do("DEREG_MR", control.one(3)) == 0
         assert rereg(0, control.PAGE) == 0
@@ -269,6 +280,26 @@ def descriptors():
     daemon.stop()
 
 
+def segments():
+    daemon = start("--max-maps-per-uid", "10")
+    with lib.case("what rings lie in counts as mappings"):
+        for _ in range(2):
+            alice, bob = Maker(daemon, ALICE), Maker(daemon, BOB)
+            n, status, why = alice.fill("queue-mem")
+            # one is the context's own
+            assert (n, status) == (9, errno.ENOMEM), (n, status, why)
+            assert "(option max-maps-per-uid)" in why, why
+            with control.as_uid(ALICE):
+                refused = control.Connection(daemon.socket)
+            assert refused.hello("uroce0")[0] == errno.ENOMEM
+            refused.close()
+            assert bob.one("queue-mem")[0] == 0
+            alice.close()
+            bob.close()
+            nothing_left(daemon)
+    daemon.stop()
+
+
 def main():
     lib.need_root()
     small()
@@ -276,6 +307,7 @@ def main():
     crowd()
     memory()
     descriptors()
+    segments()
     lib.finish()
 
 
