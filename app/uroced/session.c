@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include "log.h"
 
-#define CONTEXT_FDS  2   /* of a context by itself: its asynchronous socket, its doorbells */
+#define CONTEXT_FDS  2   /* of a context by itself: its asynchronous socket, its doorbells .. */
 #define CONTEXT_MAPS 1   /* of a context by itself: its doorbells */
 #define CLIENT_FDS   2   /* of a connection: its socket, its pidfd */
 #define MAX_CHANNELS 512 /* of a client: each is a descriptor here */
@@ -160,7 +160,7 @@ context_open(struct session *s, struct device *dev, int *async_fd)
 
 	if (rc < 0)
 		return rc;
-	rc = quota_take(s->user, QUOTA_FDS, CONTEXT_FDS);
+	rc = quota_take(s->user, QUOTA_FDS, CONTEXT_FDS + s->d->nworkers);
 	if (rc < 0)
 		goto fail_contexts;
 	rc = quota_take(s->user, QUOTA_MAPS, CONTEXT_MAPS);
@@ -201,7 +201,7 @@ fail_arena:
 fail_maps:
 	quota_give(s->user, QUOTA_MAPS, CONTEXT_MAPS);
 fail_fds:
-	quota_give(s->user, QUOTA_FDS, CONTEXT_FDS);
+	quota_give(s->user, QUOTA_FDS, CONTEXT_FDS + s->d->nworkers);
 fail_contexts:
 	quota_give(s->user, QUOTA_CONTEXTS, 1);
 	return rc;
@@ -229,7 +229,7 @@ context_close(struct session *s)
 	events_async_close(&s->async);
 	ipc_arena_destroy(s->arena);
 	quota_give(s->user, QUOTA_QUEUE_MEM, s->arena_bytes);
-	quota_give(s->user, QUOTA_FDS, s->arena_segs + CONTEXT_FDS);
+	quota_give(s->user, QUOTA_FDS, s->arena_segs + CONTEXT_FDS + s->d->nworkers);
 	quota_give(s->user, QUOTA_MAPS, s->arena_segs + CONTEXT_MAPS);
 	quota_give(s->user, QUOTA_CONTEXTS, 1);
 	idtab_free(&s->pds);
@@ -286,7 +286,8 @@ session_hello(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 	ctrl_rep_fd(rp, s->doorbells.fd, false);
 	for (uint32_t i = 0; i < d->nworkers; i++) {
 		rep->db_off[i] = i * sizeof(struct uroce_db_ring);
-		ctrl_rep_fd(rp, worker_wake_fd(worker_get(d->workers, i)), false);
+		ctrl_rep_fd(rp, worker_wake_fd(worker_get(d->workers, i), doorbell_ring(s, i)),
+			    false);
 	}
 	LOG(INFO, "client %u: %s (pid %d, uid %u) opened %s", s->id, s->comm, s->peer.pid,
 	    s->peer.uid, dev->name);

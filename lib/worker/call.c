@@ -105,9 +105,3 @@ worker_wait_readers(struct worker_set *ws)
 		if (!sleeps(ws->worker[i]))
 			worker_call(ws->worker[i], nothing, NULL);
 }
-
-int
-worker_wake_fd(struct worker *w)
-{
-	return w->client_fd;
-}

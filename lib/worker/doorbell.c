@@ -2,6 +2,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 #include <rte_branch_prediction.h>
 #include "worker/priv.h"
 
@@ -119,18 +122,51 @@ add_on_worker(struct worker *w, void *arg)
 	w->doorbells[w->ndoorbells++] = c->db;
 }
 
+/*
+ * An eventfd that ends w's sleeps. Clients do not share one: its flags and its count belong to all
+ * who hold it, so that one of them could block the others' writes or take their rings away. Edge
+ * triggered, so that the worker never reads it. -errno, or the descriptor.
+ */
+static int
+wake_fd_open(struct worker *w)
+{
+	struct epoll_event ev = {.events = EPOLLIN | EPOLLET};
+	int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), rc;
+
+	if (fd < 0 || epoll_ctl(w->client_fd, EPOLL_CTL_ADD, fd, &ev) < 0) {
+		rc = -errno;
+		if (fd >= 0)
+			close(fd);
+		return rc;
+	}
+	return fd;
+}
+
+/* The client still has it: out of the epoll by name, not by being closed. */
+static void
+wake_fd_close(struct worker *w, int fd)
+{
+	epoll_ctl(w->client_fd, EPOLL_CTL_DEL, fd, NULL);
+	close(fd);
+}
+
 int
 worker_add_doorbell(struct worker *w, struct uroce_db_ring *ring, worker_scan_fn *overflow,
 		    void *ctx)
 {
 	struct change c = {.db = {.ring = ring, .overflow = overflow, .ctx = ctx}};
 
+	c.db.wake_fd = wake_fd_open(w);
+	if (c.db.wake_fd < 0)
+		return c.db.wake_fd;
 	/* only this thread changes the two numbers, by calls */
 	if (w->ndoorbells == w->doorbells_room) {
 		c.nroom = w->doorbells_room != 0 ? 2 * w->doorbells_room : 16;
 		c.room = calloc(c.nroom, sizeof(*c.room));
-		if (c.room == NULL)
+		if (c.room == NULL) {
+			wake_fd_close(w, c.db.wake_fd);
 			return -ENOMEM;
+		}
 	}
 	c.db.cons = __atomic_load_n(&ring->cons, __ATOMIC_RELAXED);
 	worker_call(w, add_on_worker, &c);
@@ -152,5 +188,20 @@ del_on_worker(struct worker *w, void *arg)
 void
 worker_del_doorbell(struct worker *w, struct uroce_db_ring *ring)
 {
+	int fd = worker_wake_fd(w, ring);
+
 	worker_call(w, del_on_worker, ring);
+	if (fd >= 0)
+		wake_fd_close(w, fd);
+}
+
+int
+worker_wake_fd(struct worker *w, const struct uroce_db_ring *ring)
+{
+	/* this thread alone has the array changed */
+	for (unsigned i = 0; i < w->ndoorbells; i++) {
+		if (w->doorbells[i].ring == ring)
+			return w->doorbells[i].wake_fd;
+	}
+	return -1;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <poll.h>
 #include <sched.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 #include <unistd.h>
 #include <rte_pause.h>
 #include "port/burst.h"
@@ -16,13 +16,13 @@
 /*
  * Where all that can come wakes us, a sleep may take a part of the time without work so far. Longer
  * at once would be cheaper, but a core that has slept for long is slow to wake (twice as slow after
- * 10 ms as after 2 ms on a virtual machine); and never for ever, since clients share an eventfd, of
- * which one can take away the ring of another.
+ * 10 ms as after 2 ms on a virtual machine).
  */
 #define SLEEP_PART     32
 #define SLEEP_WOKEN_NS 10000000ull
 
-#define FIXED_FDS      2 /* polled in every sleep: the daemon's and the clients' */
+#define RINGS_AT_ONCE  64 /* clients whose rings are taken between two sleeps */
+#define FIXED_FDS      2  /* polled in every sleep: the daemon's and the clients' */
 
 /*
  * A yield on a core that nobody else wants takes some 0.5 us in which nothing is looked at; one
@@ -83,24 +83,21 @@ sleep_on_fd(struct worker *w, uint64_t ns, bool ports)
 }
 
 /*
- * Of the eventfds that ended the last sleep. Not as soon as it has ended: who ended it waits for
+ * Of the descriptors that ended the last sleep. Not as soon as it has ended: who ended it waits for
  * what he did it for, and each of these calls takes a microsecond or two.
  */
 static void
 drain(struct worker *w)
 {
-	uint64_t count;
-	struct iovec iov = {&count, sizeof(count)};
+	struct epoll_event ev[RINGS_AT_ONCE];
 	bool own = w->own_rang, client = w->client_rang;
+	uint64_t count;
 
 	w->own_rang = w->client_rang = false;
 	if (own && read(w->own_fd, &count, sizeof(count)) < 0)
 		return;
-	/*
-	 * A client may have read it before us, and may have made it a blocking one, flags being of
-	 * the description that is shared: so not to wait is asked for with the call.
-	 */
-	if (client && preadv2(w->client_fd, &iov, 1, -1, RWF_NOWAIT) < 0)
+	/* What is left of the clients that rang ends the next sleep. */
+	if (client && epoll_wait(w->client_fd, ev, RINGS_AT_ONCE, 0) < 0)
 		return;
 }
 

@@ -74,6 +74,7 @@ struct worker_dev {
 
 struct worker_doorbell {
 	struct uroce_db_ring *ring; /* shared, hostile */
+	int wake_fd;                /* eventfd of this client alone, which has it, too */
 	uint32_t cons;              /* ours; the shared one is for the client to read only */
 	bool scanning;              /* overflow has QPs left to look at .. */
 	bool scan_again;            /* .. and begins again then: more doorbells were lost */
@@ -129,7 +130,7 @@ struct worker {
 	uint64_t idle_since_ns;  /* 0: was not idle */
 	uint64_t sleep_ns;       /* the next sleep */
 	uint64_t alone_until_ns; /* nobody else was on this core: no yield until then */
-	/* the eventfd ended the last sleep, and was not read yet */
+	/* this descriptor ended the last sleep, and was not read yet */
 	bool own_rang, client_rang;
 	bool port_rang; /* a port's descriptor ended the last sleep, and nothing was found since */
 
@@ -137,7 +138,7 @@ struct worker {
 	struct rte_ring *in __rte_cache_aligned; /* frames to receive */
 	struct rte_ring *out;                    /* frames to send on our queues */
 	int own_fd;                              /* eventfd that ends a sleep, for the daemon */
-	int client_fd;                           /* the same for doorbells; clients hold it too */
+	int client_fd;                           /* the same for doorbells: epoll of wake_fds */
 	struct worker_mailbox mail __rte_cache_aligned;
 	uint32_t stop;
 	uint32_t asleep __rte_cache_aligned; /* wake by own_fd */

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include <rte_branch_prediction.h>
@@ -153,6 +154,8 @@ worker_free(struct worker *w)
 	free_frames(w->out);
 	if (w->own_fd >= 0)
 		close(w->own_fd);
+	for (unsigned i = 0; i < w->ndoorbells; i++)
+		close(w->doorbells[i].wake_fd);
 	if (w->client_fd >= 0)
 		close(w->client_fd);
 	free(w->rxqs);
@@ -195,7 +198,7 @@ worker_make(struct worker_set *ws, const struct worker_params *p, unsigned i)
 	w->index = i;
 	w->lcore = p->lcores[i];
 	w->own_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	w->client_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	w->client_fd = epoll_create1(EPOLL_CLOEXEC);
 	w->rxqs = calloc((size_t)ENGINE_MAX_DEVS * RTE_MAX_QUEUES_PER_PORT / p->nworkers,
 			 sizeof(*w->rxqs));
 	w->in = frame_ring("in", i, socket);

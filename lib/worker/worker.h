@@ -104,8 +104,10 @@ void worker_resume_port(struct worker_set *ws, struct port *p);
  */
 typedef bool worker_scan_fn(struct worker *w, void *ctx, bool first);
 #define WORKER_SCAN_QPS 64u
-/* Control thread. Watch a context's doorbell ring (shared memory, hostile) on worker w; 0 or
- * -ENOMEM. */
+/*
+ * Control thread. Watch a context's doorbell ring (shared memory, hostile) on worker w, with an
+ * eventfd for it. 0 or -errno.
+ */
 int worker_add_doorbell(struct worker *w, struct uroce_db_ring *ring, worker_scan_fn *overflow,
 			void *ctx);
 void worker_del_doorbell(struct worker *w, struct uroce_db_ring *ring);
@@ -118,9 +120,11 @@ void worker_del_doorbell(struct worker *w, struct uroce_db_ring *ring);
 int worker_adopt_qp(struct worker *w, struct qp *qp);
 void worker_forget_qp(struct worker *w, struct qp *qp);
 
-/* Eventfd to write when a doorbell ring says asleep (given to clients, who may do anything to it).
+/*
+ * Control thread. The eventfd to write when this doorbell ring says asleep. It is given to the
+ * ring's client, who may do anything to it, and to no other.
  */
-int worker_wake_fd(struct worker *w);
+int worker_wake_fd(struct worker *w, const struct uroce_db_ring *ring);
 
 /* Readable when events wait; the control thread drains with worker_events, then sleeps again. */
 int worker_event_fd(struct worker_set *ws);

@@ -6,6 +6,7 @@ import array
 import contextlib
 import ctypes
 import errno
+import fcntl
 import mmap
 import os
 import pathlib
@@ -359,8 +360,29 @@ def lost_broker():
         lib.until("it is gone", lambda: not os.path.exists(f"/proc/{last}"))
 
 
+def rings():
+    """What the daemon gives to one client is no other client's: flags and counts of an eventfd belong
+    to all who hold it."""
+    daemon = lib.Daemon(["net_ring0"],
+                        ["name=uroce0,port=net_ring0,addr=10.9.0.101/24,mtu=4096"], lib.netns(),
+                        lib.TWO_WORKERS)
+    with lib.case("a client spoils no other client's way to wake a worker"):
+        alice, bob = (control.Client(daemon.socket, "uroce0") for _ in range(2))
+        for hers, his in zip(alice.fds[2:], bob.fds[2:]):
+            fcntl.fcntl(hers, fcntl.F_SETFL, 0)
+            os.write(hers, struct.pack("<Q", 2 ** 64 - 2))
+            assert fcntl.fcntl(his, fcntl.F_GETFL) & os.O_NONBLOCK
+            for _ in range(100):  # full, this would be an error, or wait for ever
+                os.write(his, struct.pack("<Q", 2 ** 32))
+        assert daemon.show("client")["client"]
+        for client in (alice, bob):
+            client.close()
+        daemon.stop()
+
+
 def main():
     lib.need_root()
+    rings()
     descriptors("a lingering socket", lingering)
     lost_broker()
     if stuckfs.available():

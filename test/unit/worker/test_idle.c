@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -366,23 +367,28 @@ readable(int fd)
 static void
 test_rings_are_taken_before_the_next_sleep_and_not_ahead_of_the_look(void **state)
 {
+	struct epoll_event ev = {.events = EPOLLIN | EPOLLET};
 	const uint64_t one = 1;
-	int fd[2];
+	int fd[2], slept_on[2];
 
 	for (unsigned i = 0; i < 2; i++) {
 		fd[i] = eventfd(0, EFD_NONBLOCK);
 		assert_true(fd[i] >= 0);
 	}
-	worker.own_fd = fd[0];
-	worker.client_fd = fd[1];
+	slept_on[0] = fd[0];
+	slept_on[1] = epoll_create1(0);
+	assert_int_equal(epoll_ctl(slept_on[1], EPOLL_CTL_ADD, fd[1], &ev), 0);
+	worker.own_fd = slept_on[0];
+	worker.client_fd = slept_on[1];
 	until_asleep();
 	for (unsigned i = 0; i < 2; i++) {
 		assert_int_equal(write(fd[i], &one, sizeof(one)), sizeof(one));
 		until_asleep();
-		assert_true(readable(fd[i]));
+		assert_true(readable(slept_on[i]));
 		empty(); /* and sleeps: as if it had not been rung */
-		assert_false(readable(fd[i]));
+		assert_false(readable(slept_on[i]));
 	}
+	close(slept_on[1]);
 	close(fd[0]);
 	close(fd[1]);
 }
