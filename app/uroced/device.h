@@ -63,8 +63,8 @@ void device_list(const struct daemon *d, struct uroce_list_devices_rep *rep);
 
 /* neigh.c: a slow-path frame that arrived on the device. Does not free m. */
 void neigh_rx(struct device *dev, struct rte_mbuf *m);
-/* Ask for the MAC of hop, if nobody has. */
-void neigh_ask(struct device *dev, const uint8_t hop[16]);
+/* Ask for the MAC of hop on behalf of a client of the device, if nobody has. */
+void neigh_ask(struct session *s, const uint8_t hop[16]);
 /*
  * Log why ah was refused to a client of the device, if its path is the reason, at a limited rate:
  * the client itself gets no more than EINVAL or ENETUNREACH. qpn 0: an address handle.

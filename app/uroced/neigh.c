@@ -72,13 +72,24 @@ neigh_rx(struct device *dev, struct rte_mbuf *m)
 	send_frame(dev, &out);
 }
 
-static void
-ask(struct device *dev, const uint8_t hop[16])
+/* False: its user has no entry for it now. */
+static bool
+ask(struct device *dev, const uint8_t hop[16], uid_t uid)
 {
 	struct net_frame out = {0};
 
-	if (net_neigh_ask(&dev->net, hop, daemon_now_ns(), &out))
-		send_frame(dev, &out);
+	if (!net_neigh_ask(&dev->net, hop, uid, daemon_now_ns(), &out))
+		return false;
+	send_frame(dev, &out);
+	return true;
+}
+
+/* Whose user was refused an entry has the rest of its own wait for the next time. */
+static void
+ask_for(struct device *dev, const uint8_t hop[16], struct session *s)
+{
+	if (!s->user->no_neigh)
+		s->user->no_neigh = !ask(dev, hop, s->peer.uid);
 }
 
 /* lib/net gives a silent neighbour up in the end; who still waits for it has it asked for again. */
@@ -89,11 +100,13 @@ ask_for_waiting(struct device *dev)
 	struct session *s;
 	struct obj_qp *q;
 
+	TAILQ_FOREACH (s, &dev->d->sessions, link)
+		s->user->no_neigh = false;
 	TAILQ_FOREACH (q, &dev->qps, dev_link) {
 		if (!q->qp->path_ok && memcmp(q->hop, none, 16) != 0)
-			ask(dev, q->hop);
+			ask_for(dev, q->hop, q->s);
 		if (!q->qp->alt.path_ok && memcmp(q->alt_hop, none, 16) != 0)
-			ask(dev, q->alt_hop);
+			ask_for(dev, q->alt_hop, q->s);
 	}
 	TAILQ_FOREACH (s, &dev->d->sessions, link) {
 		struct obj_ah *o;
@@ -101,9 +114,9 @@ ask_for_waiting(struct device *dev)
 
 		if (s->dev != dev)
 			continue;
-		while ((o = idtab_next(&s->ah_ids, &pos)) != NULL) {
+		while (!s->user->no_neigh && (o = idtab_next(&s->ah_ids, &pos)) != NULL) {
 			if (!o->ah->path_ok)
-				ask(dev, o->hop);
+				ask_for(dev, o->hop, s);
 		}
 	}
 }
@@ -128,9 +141,11 @@ tick(struct device *dev)
 }
 
 void
-neigh_ask(struct device *dev, const uint8_t hop[16])
+neigh_ask(struct session *s, const uint8_t hop[16])
 {
-	ask(dev, hop);
+	struct device *dev = s->dev;
+
+	(void)ask(dev, hop, s->peer.uid);
 	tick(dev);
 }
 

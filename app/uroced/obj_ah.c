@@ -67,7 +67,7 @@ ah_create(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	pd->refs++;
 	ah_publish(s, o->handle, o->ah);
 	if (!o->ah->path_ok)
-		neigh_ask(s->dev, o->hop);
+		neigh_ask(s, o->hop);
 	rep->handle = o->handle;
 	return 0;
 }

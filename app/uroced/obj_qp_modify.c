@@ -204,9 +204,9 @@ qp_obj_modify(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 	settle_triples(q, &c.now, claim);
 	/* The QP goes on at once; its first packets wait for the neighbour's answer. */
 	if (c.rc == 0 && c.path != NULL && !path.path_ok)
-		neigh_ask(s->dev, path.hop);
+		neigh_ask(s, path.hop);
 	if (c.rc == 0 && c.alt != NULL && !alt.path_ok)
-		neigh_ask(s->dev, alt.hop);
+		neigh_ask(s, alt.hop);
 	return c.rc;
 }
 

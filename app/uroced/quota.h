@@ -52,6 +52,7 @@ struct quota_user {
 	uid_t uid;
 	bool privileged;
 	uint32_t refs;
+	bool no_neigh;  /* no neighbour entry was to be had, this time (neigh.c) */
 	uint32_t debts; /* regions that are deregistered and still being unmapped (obj_mr.c) */
 	uint64_t used[QUOTA_NKINDS];
 };

@@ -21,21 +21,93 @@ find(struct net_dev *d, const uint8_t ip[16])
 	return NULL;
 }
 
-/* A free entry, else that of the neighbour which has been silent for longest; NULL: all answer. */
-static struct net_neigh *
-take_entry(struct net_dev *d)
+/* Entries of owners. */
+struct shares {
+	uint32_t n; /* owners */
+	struct {
+		uint32_t owner, entries;
+	} of[NET_MAX_NEIGH];
+};
+
+static uint32_t
+share(const struct shares *s, uint32_t owner)
 {
-	struct net_neigh *worst = NULL;
+	for (uint32_t i = 0; i < s->n; i++) {
+		if (s->of[i].owner == owner)
+			return s->of[i].entries;
+	}
+	return 0;
+}
+
+/* Who has most of them, and how many that is. */
+static uint32_t
+shares_count(struct shares *s, const struct net_dev *d, uint32_t *entries)
+{
+	uint32_t most = 0;
+
+	s->n = 0;
+	for (uint32_t i = 0; i < NET_MAX_NEIGH; i++) {
+		uint32_t at = 0;
+
+		while (at < s->n && s->of[at].owner != d->neigh[i].owner)
+			at++;
+		if (at == s->n) {
+			s->of[at].owner = d->neigh[i].owner;
+			s->of[at].entries = 0;
+			s->n++;
+		}
+		s->of[at].entries++;
+		if (s->of[at].entries > s->of[most].entries)
+			most = at;
+	}
+	*entries = s->of[most].entries;
+	return s->of[most].owner;
+}
+
+/* Silence first, as long as possible; and who was asked before who has answered. */
+static bool
+worth_less(const struct net_neigh *a, const struct net_neigh *b)
+{
+	if (b == NULL || (a->state != b->state && b->state == NET_NEIGH_KNOWN))
+		return true;
+	return a->state == b->state && a->asked > b->asked;
+}
+
+/*
+ * An entry of a full table: of the neighbour that has been silent for longest, of an owner who has
+ * as many as this one or more. If there is none, and somebody has two more than this owner, it is
+ * one of theirs in any case. A QP or address handle that is complete needs its entry only to hear
+ * of a new MAC. NULL: none.
+ */
+static struct net_neigh *
+evict(struct net_dev *d, uint32_t owner)
+{
+	struct net_neigh *worst = NULL, *theirs = NULL;
+	struct shares s;
+	uint32_t most, top = shares_count(&s, d, &most), own = share(&s, owner);
 
 	for (uint32_t i = 0; i < NET_MAX_NEIGH; i++) {
 		struct net_neigh *n = &d->neigh[i];
 
-		if (n->state == NET_NEIGH_FREE)
-			return n;
-		if (n->asked >= EVICT_MIN_ASKED && (worst == NULL || n->asked > worst->asked))
+		if (n->asked >= EVICT_MIN_ASKED && share(&s, n->owner) >= own &&
+		    (worst == NULL || n->asked > worst->asked))
 			worst = n;
+		if (n->owner == top && worth_less(n, theirs))
+			theirs = n;
 	}
+	if (worst == NULL && most >= own + 2)
+		worst = theirs;
 	return worst;
+}
+
+static struct net_neigh *
+take_entry(struct net_dev *d, uint32_t owner)
+{
+	for (uint32_t i = 0; i < NET_MAX_NEIGH; i++) {
+		if (d->neigh[i].state == NET_NEIGH_FREE)
+			return &d->neigh[i];
+	}
+	return evict(d, owner);
 }
 
 /* Build the next request for n, and set when the one after it is due. */
@@ -59,18 +131,20 @@ ask(struct net_dev *d, struct net_neigh *n, uint64_t now_ns, struct net_frame *o
 }
 
 bool
-net_neigh_ask(struct net_dev *d, const uint8_t ip[16], uint64_t now_ns, struct net_frame *out)
+net_neigh_ask(struct net_dev *d, const uint8_t ip[16], uint32_t owner, uint64_t now_ns,
+	      struct net_frame *out)
 {
 	struct net_neigh *n = find(d, ip);
 
 	out->len = 0;
 	if (n != NULL)
 		return true;
-	n = take_entry(d);
+	n = take_entry(d, owner);
 	if (n == NULL)
 		return false;
 	memset(n, 0, sizeof(*n));
 	memcpy(n->ip, ip, 16);
+	n->owner = owner;
 	n->state = NET_NEIGH_ASKING;
 	ask(d, n, now_ns, out);
 	return true;

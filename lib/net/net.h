@@ -29,6 +29,7 @@ struct net_neigh {
 	uint8_t mac[6];
 	uint8_t state;    /* enum net_neigh_state */
 	uint8_t asked;    /* requests since the last answer; stays at 255 */
+	uint32_t owner;   /* for whom it was asked first */
 	uint64_t next_ns; /* when to ask again, or to check a known one */
 };
 #define NET_MAX_NEIGH 1024
@@ -110,9 +111,12 @@ const char *net_path_why(const struct net_dev *d, const struct uroce_ah_attr *ah
 /*
  * Somebody wants the MAC of ip (a hop of net_path). May be called for each of them and again: only
  * when ip is neither known nor asked for already is a request (ARP or neighbour solicitation)
- * built, else out->len is 0. False: every entry is taken by a neighbour that answers.
+ * built, else out->len is 0. owner: any number that stands for whoever wants it, such as a uid. In
+ * a full table owners with fewer entries take them from those with most, and none from owners with
+ * fewer than they have. False: there is no entry for this owner.
  */
-bool net_neigh_ask(struct net_dev *d, const uint8_t ip[16], uint64_t now_ns, struct net_frame *out);
+bool net_neigh_ask(struct net_dev *d, const uint8_t ip[16], uint32_t owner, uint64_t now_ns,
+		   struct net_frame *out);
 /* MAC of a known neighbour, or NULL. Good until the next call that takes a net_dev. */
 const uint8_t *net_neigh_mac(const struct net_dev *d, const uint8_t ip[16]);
 /*

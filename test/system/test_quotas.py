@@ -300,6 +300,34 @@ def segments():
     daemon.stop()
 
 
+def neighbours():
+    devs = [f"name=uroce{i},port=net_ring_pair{end},addr=10.9.0.{101 + i}/24,mtu=4096"
+            for i, end in enumerate("ab")]
+    folder = lib.tmpdir()
+    folder.chmod(0o711)
+    daemon = lib.Daemon([], devs, lib.netns(), ("--pair", "pair", "--socket-mode", "0666"),
+                        socket=folder / "uroced.sock")
+
+    def handle(maker, gid, sgid_index):
+        assert maker.c.make("CREATE_AH", struct.pack("<II", 0, 0)
+                            + control.address(gid, sgid_index))[0] == 0
+    with lib.case("who asks for neighbours that are not there keeps nobody from theirs"):
+        alice, bob = Maker(daemon, ALICE), Maker(daemon, BOB)
+        for maker in (alice, bob):
+            maker.base()
+        for i in range(3000):
+            handle(alice, b"\xfe\x80" + bytes(6) + struct.pack(">Q", 0x100000 + i), 0)
+        time.sleep(2)  # until all of them are silent
+        handle(bob, control.ipv4_gid("10.9.0.102"), 1)
+        lib.until("an answer", lambda: [n for n in daemon.show("neigh")["neigh"] if
+                                        n["address"] == "10.9.0.102"
+                                        and n["state"] == "known"])
+        alice.close()
+        bob.close()
+        nothing_left(daemon)
+    daemon.stop()
+
+
 def main():
     lib.need_root()
     small()
@@ -308,6 +336,7 @@ def main():
     memory()
     descriptors()
     segments()
+    neighbours()
     lib.finish()
 
 

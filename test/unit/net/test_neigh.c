@@ -16,14 +16,14 @@ test_request_is_as_others_make_it(void **state)
 	uint8_t gid[16];
 
 	make_dev(&dev);
-	assert_true(net_neigh_ask(&dev, gid_of("10.0.0.2", gid), 0, &out));
+	assert_true(net_neigh_ask(&dev, gid_of("10.0.0.2", gid), 0, 0, &out));
 	assert_int_equal(out.len, 60);
 	assert_memory_equal(out.bytes, want_arp_request, sizeof(want_arp_request));
-	assert_true(net_neigh_ask(&dev, gid_of("fd00::2", gid), 0, &out));
+	assert_true(net_neigh_ask(&dev, gid_of("fd00::2", gid), 0, 0, &out));
 	assert_int_equal(out.len, sizeof(want_ns));
 	assert_memory_equal(out.bytes, want_ns, sizeof(want_ns));
 	/* asked for already */
-	assert_true(net_neigh_ask(&dev, gid, 0, &out));
+	assert_true(net_neigh_ask(&dev, gid, 0, 0, &out));
 	assert_int_equal(out.len, 0);
 }
 
@@ -33,8 +33,8 @@ test_answers_make_neighbours_known(void **state)
 	uint8_t v4[16], v6[16];
 
 	make_dev(&dev);
-	net_neigh_ask(&dev, gid_of("10.0.0.2", v4), 0, &out);
-	net_neigh_ask(&dev, gid_of("fd00::2", v6), 0, &out);
+	net_neigh_ask(&dev, gid_of("10.0.0.2", v4), 0, 0, &out);
+	net_neigh_ask(&dev, gid_of("fd00::2", v6), 0, 0, &out);
 	assert_null(net_neigh_mac(&dev, v4));
 	assert_true(net_rx(&dev, arp_reply, sizeof(arp_reply), 5, &out, &changed));
 	assert_memory_equal(changed->ip, v4, 16);
@@ -65,7 +65,7 @@ test_new_mac_of_a_known_neighbour_is_news(void **state)
 	uint8_t moved[sizeof(arp_reply)], v4[16];
 
 	make_dev(&dev);
-	net_neigh_ask(&dev, gid_of("10.0.0.2", v4), 0, &out);
+	net_neigh_ask(&dev, gid_of("10.0.0.2", v4), 0, 0, &out);
 	assert_true(net_rx(&dev, arp_reply, sizeof(arp_reply), 0, &out, &changed));
 	memcpy(moved, arp_reply, sizeof(moved));
 	moved[11] = moved[27] = 0x77;
@@ -87,7 +87,7 @@ test_advertisement_without_override_does_not_replace(void **state)
 	uint16_t sum;
 
 	make_dev(&dev);
-	net_neigh_ask(&dev, gid_of("fd00::2", v6), 0, &out);
+	net_neigh_ask(&dev, gid_of("fd00::2", v6), 0, 0, &out);
 	assert_true(net_rx(&dev, na, sizeof(na), 0, &out, &changed));
 	memcpy(other, na, sizeof(other));
 	other[58] &= (uint8_t)~0x20;
@@ -102,7 +102,7 @@ test_advertisement_without_override_does_not_replace(void **state)
 	net_dev_init(&dev, our_mac);
 	net_addr_add(&dev, "10.0.0.1/24");
 	net_addr_add(&dev, "fd00::1/64");
-	net_neigh_ask(&dev, v6, 0, &out);
+	net_neigh_ask(&dev, v6, 0, 0, &out);
 	assert_true(net_rx(&dev, other, sizeof(other), 0, &out, &changed));
 	assert_int_equal(net_neigh_mac(&dev, v6)[5], 0x12);
 }
@@ -118,7 +118,7 @@ test_silent_neighbour_is_asked_again_and_given_up(void **state)
 	make_dev(&dev);
 	assert_false(net_tick(&dev, now, &out, &next));
 	assert_true(next == UINT64_MAX);
-	net_neigh_ask(&dev, gid_of("10.0.0.2", gid), now, &out);
+	net_neigh_ask(&dev, gid_of("10.0.0.2", gid), 0, now, &out);
 	for (size_t i = 0; i < sizeof(gap_ms) / sizeof(gap_ms[0]); i++) {
 		assert_false(net_tick(&dev, now, &out, &next));
 		assert_true(next == now + gap_ms[i] * MS);
@@ -133,7 +133,7 @@ test_silent_neighbour_is_asked_again_and_given_up(void **state)
 		now = next;
 	}
 	assert_int_equal(requests, NET_NEIGH_GIVE_UP);
-	assert_true(net_neigh_ask(&dev, gid, now, &out));
+	assert_true(net_neigh_ask(&dev, gid, 0, now, &out));
 	assert_true(out.len > 0);
 }
 
@@ -144,7 +144,7 @@ test_known_neighbour_is_checked_and_kept(void **state)
 	uint8_t gid[16];
 
 	make_dev(&dev);
-	net_neigh_ask(&dev, gid_of("10.0.0.2", gid), now, &out);
+	net_neigh_ask(&dev, gid_of("10.0.0.2", gid), 0, now, &out);
 	net_rx(&dev, arp_reply, sizeof(arp_reply), now, &out, &changed);
 	for (int i = 0; i < 300; i++) {
 		assert_false(net_tick(&dev, now, &out, &next));
@@ -171,22 +171,56 @@ test_full_table_gives_up_the_silent_first(void **state)
 	make_dev(&dev);
 	for (uint32_t i = 0; i < NET_MAX_NEIGH; i++) {
 		snprintf(text, sizeof(text), "fd00::1:%x", i);
-		assert_true(net_neigh_ask(&dev, gid_of(text, gid), now, &out));
+		assert_true(net_neigh_ask(&dev, gid_of(text, gid), 0, now, &out));
 	}
 	/* none has been silent for long */
-	assert_false(net_neigh_ask(&dev, gid_of("10.0.0.2", gid), now, &out));
+	assert_false(net_neigh_ask(&dev, gid_of("10.0.0.2", gid), 0, now, &out));
 	for (now = 0; now < 1000 * MS; now += 100 * MS) {
 		while (net_tick(&dev, now, &out, &next))
 			;
 	}
-	assert_true(net_neigh_ask(&dev, gid, now, &out));
+	assert_true(net_neigh_ask(&dev, gid, 0, now, &out));
 	assert_true(net_rx(&dev, arp_reply, sizeof(arp_reply), now, &out, &changed));
 	/* one that answers is not given up for another */
 	for (uint32_t i = 0; i < NET_MAX_NEIGH; i++) {
 		snprintf(text, sizeof(text), "fd00::2:%x", i);
-		net_neigh_ask(&dev, gid_of(text, gid), now, &out);
+		net_neigh_ask(&dev, gid_of(text, gid), 0, now, &out);
 	}
 	assert_memory_equal(net_neigh_mac(&dev, gid_of("10.0.0.2", gid)), peer_mac, 6);
+}
+
+/* Who asks for more than all others leaves them what they need, known neighbours or not. */
+static void
+test_full_table_is_shared_by_owners(void **state)
+{
+	enum { HOG = 7, GUEST, OTHERS = 100 };
+	uint32_t known, i;
+	uint8_t gid[16];
+	char text[32];
+
+	for (known = 0; known < 2; known++) {
+		make_dev(&dev);
+		for (i = 0; i < NET_MAX_NEIGH; i++) {
+			snprintf(text, sizeof(text), "fd00::1:%x", i);
+			assert_true(net_neigh_ask(&dev, gid_of(text, gid), HOG, 0, &out));
+			if (known)
+				dev.neigh[i].state = NET_NEIGH_KNOWN;
+		}
+		assert_false(net_neigh_ask(&dev, gid_of("10.0.0.2", gid), HOG, 0, &out));
+		for (i = 0; i < OTHERS; i++) {
+			snprintf(text, sizeof(text), "fd00::2:%x", i);
+			assert_true(net_neigh_ask(&dev, gid_of(text, gid), GUEST + i % 2, 0, &out));
+			assert_int_equal(out.len != 0, 1);
+		}
+		/* it does not take them back, silent as they are */
+		for (i = 0; i < NET_MAX_NEIGH; i++) {
+			if (dev.neigh[i].owner != HOG)
+				dev.neigh[i].asked = 5;
+		}
+		assert_false(net_neigh_ask(&dev, gid_of("10.0.0.2", gid), HOG, 0, &out));
+		/* and a guest takes none from the other when it may have the hog's */
+		assert_true(net_neigh_ask(&dev, gid_of("10.0.0.2", gid), GUEST, 0, &out));
+	}
 }
 
 static void
@@ -218,6 +252,7 @@ main(void)
 		cmocka_unit_test(test_silent_neighbour_is_asked_again_and_given_up),
 		cmocka_unit_test(test_known_neighbour_is_checked_and_kept),
 		cmocka_unit_test(test_full_table_gives_up_the_silent_first),
+		cmocka_unit_test(test_full_table_is_shared_by_owners),
 		cmocka_unit_test(test_announcements),
 	};
 

@@ -76,8 +76,8 @@ test_truncated_frames_have_no_effect(void **state)
 	uint8_t gid[16];
 
 	make_dev(&dev);
-	net_neigh_ask(&dev, gid_of("10.0.0.2", gid), 0, &out);
-	net_neigh_ask(&dev, gid_of("fd00::2", gid), 0, &out);
+	net_neigh_ask(&dev, gid_of("10.0.0.2", gid), 0, 0, &out);
+	net_neigh_ask(&dev, gid_of("fd00::2", gid), 0, 0, &out);
 	for (size_t i = 0; i < NFRAMES; i++) {
 		for (uint32_t len = 0; len < frames[i].len; len++) {
 			assert_false(rx_exact(frames[i].bytes, len));
@@ -241,8 +241,8 @@ test_noise_does_no_harm(void **state)
 	uint32_t seed = 1;
 
 	make_dev(&dev);
-	net_neigh_ask(&dev, gid_of("10.0.0.2", gid), 0, &out);
-	net_neigh_ask(&dev, gid_of("fd00::2", gid), 0, &out);
+	net_neigh_ask(&dev, gid_of("10.0.0.2", gid), 0, 0, &out);
+	net_neigh_ask(&dev, gid_of("fd00::2", gid), 0, 0, &out);
 	for (int round = 0; round < 200000; round++) {
 		const struct frame *f = &frames[round % (int)NFRAMES];
 		uint32_t len = f->len, flips;
