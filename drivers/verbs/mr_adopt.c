@@ -209,10 +209,23 @@ build_shared(struct build *b, const struct mr_run *run)
 	return 0;
 }
 
+/* Where a private run goes: the place that its address has in a file may be a former mapping's. */
+static struct mr_file *
+file_for(const struct mr_run *run)
+{
+	uint64_t start = run->va, end = run->va + run->len;
+	struct mr_file *f = mr_file_with_room(run->vma.page_size, start, end);
+
+	if (f != NULL)
+		return f;
+	mr_linger_end_range(start, end);
+	return mr_file_get(run->vma.page_size, start, end);
+}
+
 static int
 build_private(struct build *b, struct page_swap *swap, const struct mr_run *run)
 {
-	struct mr_file *f = mr_file_get(run->vma.page_size, run->va, run->va + run->len);
+	struct mr_file *f = file_for(run);
 	struct page_swap_job job = {
 		.addr = run->va,
 		.len = run->len,
@@ -260,13 +273,23 @@ build_runs(struct build *b)
 	return err;
 }
 
-/* Undo what build_runs did. */
+/* Undo what build_runs did. During a fork the pages stay adopted, and the hold claims them. */
 static void
 build_undo(struct build *b)
 {
 	b->nfds = 0;
+	if (forks > 0)
+		return;
 	mr_claim_release(b->hold);
 	b->hold->nclaims = 0;
+}
+
+/* hold is not needed any more, but what it claims must stay adopted until the fork is over. */
+static void
+hold_put_off(struct mr_hold *hold)
+{
+	hold->next_put_off = put_off;
+	put_off = hold;
 }
 
 /* Would pages move that a COPY region reads? */
@@ -341,6 +364,10 @@ mr_pieces_build(uint64_t addr, uint64_t len, struct uroce_mr_piece *pieces, unsi
 	adopt_lock();
 	b->hold->generation = generation;
 	err = build_pieces(b, addr, len, mode);
+	if (err != 0 && b->hold->nclaims > 0) {
+		hold_put_off(b->hold);
+		*hold = NULL;
+	}
 	dead = mr_linger_dead();
 	adopt_unlock();
 	free_holds(dead);
@@ -382,8 +409,7 @@ mr_pieces_release(struct mr_hold *hold)
 	if (hold->generation != generation) {
 		/* The parent's: nothing is held here. */
 	} else if (forks > 0) {
-		hold->next_put_off = put_off;
-		put_off = hold;
+		hold_put_off(hold);
 		hold = NULL;
 	} else if (!hold->stays && hold->nclaims > 0 && mr_linger_add(hold)) {
 		hold = NULL;

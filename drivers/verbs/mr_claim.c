@@ -11,6 +11,7 @@
 #include "mr_fork.h"
 #include "page_return.h"
 #include "page_swap.h"
+#include "raw_mm.h"
 
 #define BASE_PAGE   4096u
 #define PLACE_SHIFT 21 /* of a claim's bucket */
@@ -175,7 +176,7 @@ is_free(const struct mr_file *f, uint64_t start, uint64_t end)
 }
 
 struct mr_file *
-mr_file_get(uint32_t page_size, uint64_t start, uint64_t end)
+mr_file_with_room(uint32_t page_size, uint64_t start, uint64_t end)
 {
 	uint64_t limit = file_limit();
 
@@ -186,7 +187,15 @@ mr_file_get(uint32_t page_size, uint64_t start, uint64_t end)
 		    end - f->base <= limit && is_free(f, start - f->base, end - f->base))
 			return f;
 	}
-	return file_make(page_size, start, end);
+	return NULL;
+}
+
+struct mr_file *
+mr_file_get(uint32_t page_size, uint64_t start, uint64_t end)
+{
+	struct mr_file *f = mr_file_with_room(page_size, start, end);
+
+	return f != NULL ? f : file_make(page_size, start, end);
 }
 
 unsigned
@@ -317,6 +326,23 @@ let_stray(struct mr_file *f, uint64_t start, uint64_t end)
 	}
 }
 
+/*
+ * Make a range private, whatever the program may do with it at present: one that it made
+ * inaccessible is readable, for whoever copies it, until it is private. The number of bytes done.
+ */
+static uint64_t
+make_private(struct page_swap *swap, const struct page_swap_job *job)
+{
+	bool readable = (job->prot & PROT_READ) != 0;
+	uint64_t done = 0;
+
+	if (readable || raw_mprotect(job->addr, job->len, PROT_READ) == 0)
+		page_swap_run(swap, job, &done);
+	if (!readable && done < job->len)
+		raw_mprotect(job->addr + done, job->len - done, job->prot);
+	return done;
+}
+
 /* Make file offsets [start, end) private memory again where they are still mapped as we did. */
 static void
 give_back(struct page_swap *swap, struct mr_file *f, uint64_t start, uint64_t end)
@@ -337,17 +363,14 @@ give_back(struct page_swap *swap, struct mr_file *f, uint64_t start, uint64_t en
 			.fd = -1,
 			.src_fd = f->fd,
 		};
-		uint64_t done;
 
 		pos = v.end < stop ? v.end : stop;
 		job.len = pos - job.addr;
 		job.src_off = job.addr - f->base;
-		if (!file_backs(f, &v) || v.start - v.offset != f->base ||
-		    (v.prot & PROT_READ) == 0)
+		if (!file_backs(f, &v) || v.start - v.offset != f->base)
 			continue;
-		page_swap_run(swap, &job, &done);
 		let_stray(f, back - f->base, job.addr - f->base);
-		back = job.addr + done;
+		back = job.addr + make_private(swap, &job);
 	}
 	vma_scan_close(&scan);
 	let_stray(f, back - f->base, end);

@@ -53,8 +53,12 @@ struct mr_hold {
 	struct mr_claim claim[MR_PLAN_MAX_RUNS];
 };
 
-/* A file with room for the pages of [start, end), made if need be. The file, or NULL with errno. */
+/*
+ * A file with room for the pages of [start, end). mr_file_get makes one if need be: NULL with errno
+ * when it cannot. mr_file_with_room does not: NULL.
+ */
 struct mr_file *mr_file_get(uint32_t page_size, uint64_t start, uint64_t end);
+struct mr_file *mr_file_with_room(uint32_t page_size, uint64_t start, uint64_t end);
 
 /* The number of the file with that descriptor; MR_MAX_FILES for none. */
 unsigned mr_file_number(int fd);

@@ -10,6 +10,7 @@
 #include "mr_claim.h"
 #include "mr_fork.h"
 #include "page_swap.h"
+#include "raw_mm.h"
 
 /* Longest wait for the child's copy; a child stopped by a debugger must not stop the parent. */
 #define CHILD_WAIT_MS 10000
@@ -64,8 +65,9 @@ privatize_all(void)
 		pos = v.end;
 		if (!v.shared || strncmp(v.name, MR_MEMFD_PATH, sizeof(MR_MEMFD_PATH) - 1) != 0)
 			continue;
+		/* Inaccessible memory, too: the child may make it accessible. */
 		if ((v.prot & PROT_READ) == 0)
-			continue;
+			raw_mprotect(v.start, v.end - v.start, PROT_READ);
 		f = mr_file_find(&v);
 		err = page_swap_privatize(v.start, v.end - v.start, v.page_size, v.prot,
 					  f != NULL ? f->fd : -1, v.offset);

@@ -78,14 +78,21 @@ take(struct mr_hold *prev)
 	return h;
 }
 
+/* prev: as for take. */
 static void
-end_oldest(void)
+end_after(struct mr_hold *prev)
 {
-	struct mr_hold *h = take(NULL);
+	struct mr_hold *h = take(prev);
 
 	mr_claim_release(h);
 	h->next_put_off = dead;
 	dead = h;
+}
+
+static void
+end_oldest(void)
+{
+	end_after(NULL);
 }
 
 void
@@ -93,6 +100,32 @@ mr_linger_end_all(void)
 {
 	while (oldest != NULL)
 		end_oldest();
+}
+
+static bool
+overlaps(const struct mr_hold *h, uint64_t start, uint64_t end)
+{
+	for (unsigned i = 0; i < h->nclaims; i++) {
+		const struct mr_claim *c = &h->claim[i];
+
+		if (c->file->base + c->start < end && start < c->file->base + c->end)
+			return true;
+	}
+	return false;
+}
+
+void
+mr_linger_end_range(uint64_t start, uint64_t end)
+{
+	struct mr_hold *prev = NULL, *next;
+
+	for (struct mr_hold *h = oldest; h != NULL; h = next) {
+		next = h->next_put_off;
+		if (overlaps(h, start, end))
+			end_after(prev);
+		else
+			prev = h;
+	}
 }
 
 /* What has lingered for long enough, or a part of that. When to come again, in ms; -1: woken. */

@@ -48,6 +48,12 @@ bool mr_linger_add(struct mr_hold *hold);
 /* Give all of it back. */
 void mr_linger_end_all(void);
 
+/*
+ * Give back what was adopted at addresses [start, end). The program has other memory there by now:
+ * only the place in the file is in its way.
+ */
+void mr_linger_end_range(uint64_t start, uint64_t end);
+
 /* Those that were given back, linked by next_put_off; for the caller to free, unlocked. */
 struct mr_hold *mr_linger_dead(void);
 

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a program does with memory that was registered a moment ago, or takes its rights away, and
+ * what a failed registration leaves behind while a thread forks.
+ */
+#include <errno.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "harness.h"
+#include "mr_adopt.h"
+#include "page_swap.h"
+
+/* What mr_pieces_build gives. */
+struct built {
+	struct uroce_mr_piece piece[UROCE_MR_MAX_PIECES];
+	int fds[MR_ADOPT_MAX_FDS];
+	struct mr_hold *hold;
+	unsigned n, nfds;
+};
+
+static int
+build(struct built *b, const void *p, size_t len)
+{
+	return mr_pieces_build((uintptr_t)p, len, b->piece, &b->n, b->fds, &b->nfds, &b->hold);
+}
+
+/*
+ * malloc gives large buffers back to the kernel and gets the same addresses again: what lingers
+ * there is of the buffer before, and in the way of nothing.
+ */
+static void
+client_mapped_anew(void)
+{
+	enum { ROUNDS = 100 };
+	uint8_t *first = map_private(64 * PAGE);
+	struct built b;
+
+	munmap(first, 64 * PAGE);
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		uint8_t *p = mmap(first, 64 * PAGE, PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+
+		CHECK(p == first);
+		fill(p, 64 * PAGE, round);
+		/* not always quite the same part */
+		CHECK(build(&b, p + round % 3 * PAGE, 60 * PAGE) == 0);
+		CHECK(b.n == 1 && b.piece[0].kind == UROCE_PIECE_FD);
+		CHECK(filled(p, 64 * PAGE, round));
+		mr_pieces_release(b.hold);
+		munmap(p, 64 * PAGE);
+	}
+}
+
+/* Inaccessible when it is given back: private nevertheless, with its contents, for later. */
+static void
+client_inaccessible(void)
+{
+	enum { SMALL = 8, LARGE = 600 }; /* pages; the latter do not linger */
+
+	for (unsigned round = 0; round < 4; round++) {
+		size_t len = (round % 2 ? LARGE : SMALL) * PAGE, half = len / 2;
+		int prot = round < 2 ? PROT_NONE : PROT_WRITE;
+		uint8_t *p = map_private(len);
+		struct built b;
+
+		fill(p, len, 1);
+		CHECK(build(&b, p, len) == 0 && !is_private(p));
+		CHECK(mprotect(p, half, prot) == 0);
+		mr_pieces_release(b.hold);
+		mr_pieces_settle();
+		CHECK(is_private(p) && is_private(p + half));
+		CHECK(mprotect(p, half, PROT_READ | PROT_WRITE) == 0);
+		CHECK(filled(p, len, 1));
+		CHECK(madvise(p, len, MADV_DONTNEED) == 0 && p[0] == 0 && p[len - 1] == 0);
+		munmap(p, len);
+	}
+}
+
+/* Inaccessible while a child is made: the child's own, for when it makes it accessible. */
+static void
+client_fork_inaccessible(void)
+{
+	uint8_t *p = map_private(8 * PAGE);
+	struct reg r;
+	pid_t pid;
+	int status;
+
+	fill(p, 8 * PAGE, 1);
+	CHECK(client_reg(&r, p, 8 * PAGE, ACCESS_WRITE) == 0);
+	CHECK(r.path == UROCE_MR_PATH_ADOPTED);
+	CHECK(mprotect(p + PAGE, 2 * PAGE, PROT_NONE) == 0);
+	pid = fork();
+	if (pid == 0) {
+		CHECK(is_private(p + PAGE));
+		CHECK(mprotect(p + PAGE, 2 * PAGE, PROT_READ | PROT_WRITE) == 0);
+		CHECK(filled(p, 8 * PAGE, 1));
+		memset(p, 0xee, 8 * PAGE);
+		_exit(0);
+	}
+	CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0);
+	CHECK(mprotect(p + PAGE, 2 * PAGE, PROT_READ | PROT_WRITE) == 0);
+	CHECK(filled(p, 8 * PAGE, 1));
+	client_dereg(&r);
+}
+
+/* --- a registration that fails half-way, while a thread is about to fork --- */
+
+static uint8_t *failing; /* two mappings; the second cannot be adopted */
+static bool stayed_adopted;
+
+/*
+ * The child may be made in the middle of giving a page back, and has no page there then. So what is
+ * adopted stays so until the fork is over.
+ */
+static void
+fail_in_prepare(void)
+{
+	struct built b;
+
+	if (failing == NULL)
+		return;
+	CHECK(build(&b, failing, 8 * PAGE) == 0 && b.piece[0].kind == UROCE_PIECE_COPY);
+	stayed_adopted = !is_private(failing);
+	mr_pieces_release(b.hold);
+	setenv("UROCE_MR_MODE", "adopt", 1);
+	CHECK(build(&b, failing, 8 * PAGE) == EOPNOTSUPP);
+	setenv("UROCE_MR_MODE", "auto", 1);
+	stayed_adopted &= !is_private(failing);
+}
+
+/* Installed before the provider's handlers, so it runs behind them. */
+static __attribute__((constructor(101))) void
+install(void)
+{
+	pthread_atfork(fail_in_prepare, NULL, NULL);
+}
+
+static void
+client_fails_while_forking(void)
+{
+	uint8_t *p = map_private(8 * PAGE);
+	struct uffdio_register reg = {
+		.range = {.start = (uintptr_t)p + 4 * PAGE, .len = 4 * PAGE},
+		.mode = UFFDIO_REGISTER_MODE_MISSING,
+	};
+	int uffd = page_swap_uffd(0), status;
+	struct built b;
+	pid_t pid;
+
+	fill(p, 8 * PAGE, 3);
+	CHECK(uffd >= 0 && ioctl(uffd, UFFDIO_REGISTER, &reg) == 0);
+	CHECK(build(&b, p, 8 * PAGE) == 0 && b.piece[0].kind == UROCE_PIECE_COPY);
+	CHECK(is_private(p)); /* no fork: at once */
+	mr_pieces_release(b.hold);
+	failing = p;
+	pid = fork();
+	if (pid == 0)
+		_exit(is_private(p) && filled(p, 8 * PAGE, 3) ? 0 : 1);
+	CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0);
+	failing = NULL;
+	CHECK(stayed_adopted);
+	CHECK(is_private(p) && filled(p, 8 * PAGE, 3));
+}
+
+#define LINGER(id, client)                                                                         \
+	static void test_MEM_05_##id(void **state)                                                 \
+	{                                                                                          \
+		harness_run(client);                                                               \
+	}
+
+LINGER(80_mapped_anew_while_the_old_lingers, client_mapped_anew)
+LINGER(81_inaccessible_when_given_back, client_inaccessible)
+LINGER(82_fork_inaccessible, client_fork_inaccessible)
+LINGER(83_registration_fails_while_forking, client_fails_while_forking)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_MEM_05_80_mapped_anew_while_the_old_lingers),
+		cmocka_unit_test(test_MEM_05_81_inaccessible_when_given_back),
+		cmocka_unit_test(test_MEM_05_82_fork_inaccessible),
+		cmocka_unit_test(test_MEM_05_83_registration_fails_while_forking),
+	};
+
+	if (!harness_can_run())
+		return 77;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
