@@ -25,6 +25,8 @@ static struct {
 	struct uv_context *list;
 } open_contexts = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
+uint32_t uv_lock_process = 1;
+
 const struct verbs_context_ops uv_context_ops = {
 	.alloc_mw = uv_alloc_mw,
 	.alloc_parent_domain = uv_alloc_parent_domain,
@@ -198,6 +200,7 @@ uv_context_alive(struct uv_context *ctx)
 static void
 context_fork_child(void)
 {
+	uv_lock_process++;
 	pthread_mutex_init(&open_contexts.mutex, NULL);
 	for (struct uv_context *ctx = open_contexts.list; ctx; ctx = ctx->next) {
 		ctx->lost = ctx->forked = true;

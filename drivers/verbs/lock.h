@@ -3,6 +3,9 @@
  * The lock of a queue: held for the few hundred instructions of a post or a poll. A spinlock,
  * because an uncontended one costs a single exchange; it yields under contention, because on
  * shared cores the holder may not be running.
+ *
+ * A lock says which process took it. In the child of a fork, one that another thread of the parent
+ * held is open: that thread does not exist there, and what it was changing is the parent's.
  */
 #ifndef UROCE_VERBS_LOCK_H
 #define UROCE_VERBS_LOCK_H
@@ -11,8 +14,11 @@
 #include <stdint.h>
 
 struct uv_lock {
-	uint32_t held;
+	uint32_t held; /* uv_lock_process of who holds it; 0: nobody */
 };
+
+/* 1, and one more in each child of a fork; context.c. */
+extern uint32_t uv_lock_process __attribute__((visibility("hidden")));
 
 #define UV_LOCK_SPINS 64
 
@@ -30,9 +36,10 @@ uv_relax(void)
 static inline void
 uv_lock(struct uv_lock *l)
 {
+	const uint32_t me = uv_lock_process;
 	unsigned int spins = 0;
 
-	while (__atomic_exchange_n(&l->held, 1, __ATOMIC_ACQUIRE)) {
+	while (__atomic_exchange_n(&l->held, me, __ATOMIC_ACQUIRE) == me) {
 		while (__atomic_load_n(&l->held, __ATOMIC_RELAXED)) {
 			if (++spins % UV_LOCK_SPINS == 0)
 				sched_yield();

@@ -255,6 +255,66 @@ test_fork_leaves_the_parent_alone(void **state)
 	assert_int_equal(wc.wr_id, 77);
 }
 
+/* Every call that takes the lock of a queue, which nobody will ever let go of. */
+static int
+child_calls(struct rig *r, struct ibv_qp_ex *ex, struct ibv_srq *srq)
+{
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+	struct ibv_srq_attr larger = {.max_wr = 64};
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
+	struct ibv_recv_wr rwr = {0}, *rbad;
+
+	alarm(10);
+	if (ibv_post_send(r->qp, &wr, &bad) != EIO || ibv_post_recv(r->qp, &rwr, &rbad) != EIO ||
+	    ibv_post_srq_recv(srq, &rwr, &rbad) != EIO)
+		return 1;
+	ibv_wr_start(ex);
+	if (ibv_wr_complete(ex) != EIO)
+		return 2;
+	if (ibv_modify_qp(r->qp, &reset, IBV_QP_STATE) == 0 || ibv_resize_cq(r->cq, 64) == 0 ||
+	    ibv_modify_srq(srq, &larger, IBV_SRQ_MAX_WR) == 0)
+		return 3;
+	return ibv_destroy_qp(r->qp) || ibv_destroy_srq(srq) ? 4 : 0;
+}
+
+/* Other threads of the parent were in the middle of a post or a poll, and the child has none. */
+static void
+test_fork_while_queues_are_locked(void **state)
+{
+	struct rig *r = *state;
+	struct ibv_srq_init_attr sattr = {.attr = {.max_wr = 4, .max_sge = 1}};
+	struct ibv_srq *srq = ibv_create_srq(r->pd, &sattr);
+	struct ibv_qp_init_attr_ex xattr = {
+		.send_cq = r->cq,
+		.recv_cq = r->cq,
+		.cap = {.max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1},
+		.qp_type = IBV_QPT_RC,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.pd = r->pd,
+		.send_ops_flags = IBV_QP_EX_WITH_SEND,
+	};
+	struct ibv_qp *qp = ibv_create_qp_ex(r->ctx, &xattr);
+	struct uv_lock *lock[] = {&uv_qp_of(r->qp)->sq.lock, &uv_qp_of(r->qp)->rq.lock,
+				  &uv_qp_of(qp)->sq.lock, &uv_srq_of(srq)->ring.lock,
+				  &uv_cq_of(r->cq)->lock};
+	int status;
+	pid_t pid;
+
+	rig_qp_to(r->qp, IBV_QPS_RTS);
+	for (size_t i = 0; i < sizeof(lock) / sizeof(lock[0]); i++)
+		uv_lock(lock[i]);
+	pid = fork();
+	if (pid == 0)
+		_exit(child_calls(r, ibv_qp_to_qp_ex(qp), srq));
+	for (size_t i = 0; i < sizeof(lock) / sizeof(lock[0]); i++)
+		uv_unlock(lock[i]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+}
+
 static void
 test_parent_domain_keeps_its_pd(void **state)
 {
@@ -327,6 +387,7 @@ main(void)
 		T(test_EVT_14_daemon_dies),
 		T(test_CQE_15_poller_sees_the_daemon_die),
 		T(test_fork_leaves_the_parent_alone),
+		T(test_fork_while_queues_are_locked),
 		T(test_parent_domain_keeps_its_pd),
 		T(test_refusals_reach_the_caller),
 		cmocka_unit_test(test_open_without_a_daemon),
