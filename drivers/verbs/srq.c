@@ -42,7 +42,7 @@ srq_request(struct uv_srq *srq, struct ibv_pd *pd, struct ibv_srq_attr *attr)
 		.pd = pd->handle,
 		.max_wr = attr->max_wr,
 		.max_sge = attr->max_sge,
-		.limit = attr->srq_limit,
+		/* no limit: srq_limit has no meaning here, and programs leave it as it is */
 	};
 	struct uroce_create_srq_rep rep;
 	void *ring;

@@ -493,10 +493,33 @@ test_garbled_address_handles(void)
 	CHECK(ibv_destroy_qp(qp) == 0 && ibv_destroy_ah(ah) == 0);
 }
 
+/* srq_limit says nothing to ibv_create_srq: programs leave there what was on their stack. */
+static void
+test_an_srq_is_made_without_a_limit(void)
+{
+	struct ibv_srq_init_attr_ex xattr = {
+		.attr = {.max_wr = 4, .max_sge = 1, .srq_limit = 2},
+		.comp_mask = IBV_SRQ_INIT_ATTR_PD,
+		.pd = side.pd,
+	};
+	struct ibv_srq_init_attr attr = {.attr = {.max_wr = 4, .max_sge = 1, .srq_limit = 77777}};
+	struct ibv_srq *srq = ibv_create_srq(side.pd, &attr);
+	struct ibv_srq *srq_ex = ibv_create_srq_ex(side.ctx, &xattr);
+	struct ibv_srq_attr now;
+
+	CHECK(srq && srq_ex);
+	if (!srq || !srq_ex)
+		return;
+	CHECK(ibv_query_srq(srq, &now) == 0 && now.srq_limit == 0 && now.max_wr == 4);
+	CHECK(ibv_query_srq(srq_ex, &now) == 0 && now.srq_limit == 0);
+	CHECK(ibv_destroy_srq(srq) == 0 && ibv_destroy_srq(srq_ex) == 0);
+}
+
 int
 main(int argc, char **argv)
 {
 	static const struct side_test tests[] = {
+		SIDE_TEST(test_an_srq_is_made_without_a_limit),
 		SIDE_TEST(test_domains_go_after_what_uses_them),
 		SIDE_TEST(test_allocators_are_accepted),
 		SIDE_TEST(test_threads_share_queues),
