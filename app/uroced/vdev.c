@@ -21,10 +21,9 @@ static const struct {
 	const char *driver; /* the device's name begins with it */
 	const char *key;
 } interfaces[] = {
-	{"net_af_packet", "iface"},
-	{"net_af_xdp", "iface"},
-	{"net_tap", "remote"},
-	{"net_pcap", "iface"},
+	{"net_af_packet", "iface"}, {"eth_af_packet", "iface"}, {"net_af_xdp", "iface"},
+	{"net_tap", "remote"},      {"eth_tap", "remote"},      {"net_pcap", "iface"},
+	{"net_pcap", "rx_iface"},   {"net_pcap", "tx_iface"},   {"eth_pcap", "iface"},
 };
 
 /* The value of key in "name,key=value,..": false when it is not there. */
@@ -214,7 +213,9 @@ vdev_prepare(const char *args, char *err, size_t room)
 
 	if (!interfaces_exist(args, err, room))
 		return NULL;
-	if (strncmp(args, "net_af_packet", strlen("net_af_packet")) == 0)
+	/* DPDK has each driver's old name, too. */
+	if (strncmp(args, "net_af_packet", strlen("net_af_packet")) == 0 ||
+	    strncmp(args, "eth_af_packet", strlen("eth_af_packet")) == 0)
 		return prepare_af_packet(args, err, room);
 	copy = strdup(args);
 	if (copy == NULL)

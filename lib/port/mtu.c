@@ -13,7 +13,8 @@
 #include "port/log.h"
 #include "port/mtu.h"
 
-#define MIN_MTU            576
+#define MIN_MTU            576  /* of a link */
+#define MIN_WANTED         336  /* IP packet of path MTU 256 */
 #define AF_PACKET_OVERHEAD 64   /* of a slot's framesz, for what the kernel puts before the frame */
 #define ROCE_MAX_MTU       4176 /* IP packet of path MTU 4096 with the longest headers */
 #define DRIVER_BUF_DEFAULT 2048 /* memif's bsize and af_packet's framesz where none is given */
@@ -116,6 +117,23 @@ tell_clipped(const struct port *p, uint32_t link, uint32_t fits, uint32_t want)
 			 link, p->netdev[0] != '\0' ? ": raise the MTU of " : "", p->netdev);
 }
 
+static void
+tell_too_small(const struct port *p, uint32_t link, uint32_t fits)
+{
+	const char *remedy = buffer_remedy(p);
+
+	if (link < MIN_MTU && p->netdev[0] != '\0')
+		PORT_LOG(ERR, p->name,
+			 "MTU %u of %s is less than %u: `ip link set %s mtu 1500`, for example",
+			 link, p->netdev, MIN_MTU, p->netdev);
+	else if (link < MIN_MTU)
+		PORT_LOG(ERR, p->name, "the link's MTU of %u is less than %u", link, MIN_MTU);
+	else
+		PORT_LOG(ERR, p->name, "its buffers carry IP packets of %u bytes, %u are needed%s%s",
+			 fits, MIN_MTU, remedy != NULL ? ": try " : "",
+			 remedy != NULL ? remedy : "");
+}
+
 uint32_t
 port_find_mtu(const struct port *p, const struct rte_eth_dev_info *info, uint32_t want,
 	      uint32_t room)
@@ -137,13 +155,14 @@ port_find_mtu(const struct port *p, const struct rte_eth_dev_info *info, uint32_
 	fits = fits < room ? fits : room;
 	fits = fits > PORT_L2_BYTES ? fits - PORT_L2_BYTES : 0;
 	mtu = link < fits ? link : fits;
-	tell_clipped(p, link, fits, want);
-	if (want != 0 && want < mtu)
-		mtu = want;
 	if (mtu < MIN_MTU) {
-		PORT_LOG(ERR, p->name, "MTU %u is less than %u (link %u, buffers %u)", mtu, MIN_MTU,
-			 link, fits);
+		tell_too_small(p, link, fits);
 		return 0;
 	}
-	return mtu;
+	if (want != 0 && want < MIN_WANTED) {
+		PORT_LOG(ERR, p->name, "IP packets of %u bytes carry no path MTU", want);
+		return 0;
+	}
+	tell_clipped(p, link, fits, want);
+	return want != 0 && want < mtu ? want : mtu;
 }

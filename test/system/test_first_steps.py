@@ -52,6 +52,42 @@ def small_buffers(vdev, remedy, mtu=9000):
     daemon.stop()
 
 
+def every_path_mtu():
+    """Each value that --dev mtu= takes, on a port of any kind."""
+    ns, other = lib.netns(), lib.netns()
+    lib.veth(ns, "10.9.0.1/24", other, "10.9.0.2/24", 9000)
+    for mtu in (256, 512, 1024, 2048, 4096):
+        devs = [f"name=uroce{i},port={port},addr=10.9.{i}.101/24,mtu={mtu}"
+                for i, port in enumerate(("net_af_packet0", "net_ring_pa"))]
+        daemon = lib.Daemon(["net_af_packet0,iface=eth0"], devs, ns, [*lib.ONE_WORKER, "--pair", "p"])
+        found = [device["path_mtu"] for device in daemon.show("device")["device"]]
+        assert found == [mtu, mtu], (mtu, found)
+        daemon.stop()
+
+
+def short_link():
+    """An interface that carries too little for any path MTU."""
+    ns, other = lib.netns(), lib.netns()
+    lib.veth(ns, "10.9.0.1/24", other, "10.9.0.2/24", 500)
+    start_fails("net_af_packet0,iface=eth0", "MTU 500 of eth0", "ip link set eth0 mtu", "576", ns=ns)
+
+
+def port_taken():
+    """Two devices on one port."""
+    start_fails("net_af_packet0,iface=lo", "port 'net_af_packet0' is that of device uroce0",
+                "uroce1", ns=lib.netns(), extra=("--dev", "name=uroce1,port=net_af_packet0"))
+
+
+def config():
+    """A name that is none, in the file."""
+    path = lib.tmpdir() / "uroced.conf"
+    path.write_text("[uroced]\nscoket = /tmp/s\n")
+    proc = lib.spawn([lib.UROCED, "--config", path])
+    assert proc.wait(30) == 2
+    for word in (str(path), "scoket", "--help"):
+        assert word in proc.output(), proc.output()
+
+
 def messages():
     ns, other = lib.netns(), lib.netns()
     lib.veth(ns, "10.9.0.1/24", other, "10.9.0.2/24", 9000)
@@ -140,6 +176,14 @@ def main():
     with lib.case("memif: buffers too small for path MTU 4096"):
         small_buffers(f"net_memif0,role=server,socket={lib.tmpdir()}/memif,socket-abstract=no",
                       "bsize=4608")
+    with lib.case("every path MTU that --dev takes"):
+        every_path_mtu()
+    with lib.case("an MTU below that of any RoCE packet"):
+        short_link()
+    with lib.case("two devices on one port"):
+        port_taken()
+    with lib.case("an unknown name in the configuration file"):
+        config()
     messages()
     grh()
     with lib.case("too few huge pages"):
