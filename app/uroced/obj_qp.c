@@ -178,6 +178,7 @@ qp_obj_free(struct obj_qp *q)
 static int
 qp_prepare(struct obj_qp *q, const struct uroce_create_qp_req *req, struct qp_create *c)
 {
+	struct uroce_qp_cap cap = req->cap;
 	struct session *s = q->s;
 	int rc;
 
@@ -187,7 +188,10 @@ qp_prepare(struct obj_qp *q, const struct uroce_create_qp_req *req, struct qp_cr
 		q->srq = idtab_get(&s->srqs, req->srq - 1);
 		if (q->srq == NULL)
 			return ENOENT;
+		if (req->qp_type == QP_TYPE_UC)
+			return EINVAL; /* ibv_create_qp(3): RC and UD alone have SRQs */
 		c->srq = &q->srq->srq;
+		cap.max_recv_wr = cap.max_recv_sge = 0; /* whatever the client left there */
 	}
 	c->ahs = &s->ahs;
 	c->pkeys = s->dev->pkey;
@@ -204,7 +208,7 @@ qp_prepare(struct obj_qp *q, const struct uroce_create_qp_req *req, struct qp_cr
 	c->recv_cq = &q->recv_cq->cq;
 	c->sig_all = req->sq_sig_all != 0;
 	c->user_handle = req->user_handle;
-	rc = qp_cap_grant(&req->cap, &c->cap);
+	rc = qp_cap_grant(&cap, &c->cap);
 	if (q->srq != NULL)
 		c->cap.max_recv_wr = c->cap.max_recv_sge = 0;
 	return rc;
@@ -256,6 +260,8 @@ qp_obj_destroy(struct session *s, const struct ctrl_req *req, struct ctrl_rep *r
 
 	if (q == NULL)
 		return ENOENT;
+	if (q->nmembers != 0)
+		return EBUSY; /* ibv_destroy_qp(3): not while it is attached to a group */
 	qp_unpublish(q);
 	worker_call(obj_qp_worker(q), forget_on_worker, q);
 	worker_quiesce(s->d->workers);

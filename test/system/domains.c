@@ -515,10 +515,39 @@ test_an_srq_is_made_without_a_limit(void)
 	CHECK(ibv_destroy_srq(srq) == 0 && ibv_destroy_srq(srq_ex) == 0);
 }
 
+/* What ibv_create_qp makes of a receive queue's size where there is none, and of UC. */
+static void
+test_qps_of_an_srq(void)
+{
+	struct ibv_srq_init_attr sattr = {.attr = {.max_wr = 4, .max_sge = 1}};
+	struct ibv_srq *srq = ibv_create_srq(side.pd, &sattr);
+	static const struct {
+		enum ibv_qp_type type;
+		bool good;
+	} kind[] = {{IBV_QPT_RC, true}, {IBV_QPT_UD, true}, {IBV_QPT_UC, false}};
+
+	CHECK(srq);
+	for (unsigned i = 0; i < 3; i++) {
+		struct ibv_qp_init_attr attr = {
+			.send_cq = side.cq,
+			.recv_cq = side.cq,
+			.srq = srq,
+			.qp_type = kind[i].type,
+			.cap = {1, UINT32_MAX, 1, UINT32_MAX, 0},
+		};
+		struct ibv_qp *qp = ibv_create_qp(side.pd, &attr);
+
+		CHECK(kind[i].good == (qp != NULL) && (qp || errno == EINVAL));
+		CHECK(!qp || ibv_destroy_qp(qp) == 0);
+	}
+	CHECK(ibv_destroy_srq(srq) == 0);
+}
+
 int
 main(int argc, char **argv)
 {
 	static const struct side_test tests[] = {
+		SIDE_TEST(test_qps_of_an_srq),
 		SIDE_TEST(test_an_srq_is_made_without_a_limit),
 		SIDE_TEST(test_domains_go_after_what_uses_them),
 		SIDE_TEST(test_allocators_are_accepted),

@@ -477,6 +477,17 @@ test_max_mcast(void)
 		CHECK(ibv_attach_mcast(qp[i], &gid, 0) == ENOMEM);
 	}
 	CHECK(groups <= a->max_mcast_grp);
+	/* As they were attached: all to the first, and each to those of its own. */
+	groups = 0;
+	gid = group(groups++);
+	for (int i = 0; i < nqp; i++)
+		CHECK(qp[i] && ibv_detach_mcast(qp[i], &gid, 0) == 0);
+	for (int i = 0; i < (few ? nqp : 1) && qp[i]; i++) {
+		for (int k = 1; k < each; k++) {
+			gid = group(groups++);
+			CHECK(ibv_detach_mcast(qp[i], &gid, 0) == 0);
+		}
+	}
 	for (int i = 0; i < nqp; i++)
 		CHECK(qp[i] && ibv_destroy_qp(qp[i]) == 0);
 	free(qp);
