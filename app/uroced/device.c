@@ -221,8 +221,8 @@ device_create(struct daemon *d, const struct devspec *spec)
 	for (uint32_t i = 0; i < d->ndevs; i++) {
 		if (strcmp(d->dev[i]->port.name, spec->port) != 0)
 			continue;
-		LOG(ERR, "option --dev: port '%s' is that of device %s: %s needs another", spec->port,
-		    d->dev[i]->name, spec->name);
+		LOG(ERR, "option --dev: port '%s' is that of device %s: %s needs another",
+		    spec->port, d->dev[i]->name, spec->name);
 		return -EBUSY;
 	}
 	dev = d->ndevs < UROCE_MAX_DEVICES ? calloc(1, sizeof(*dev)) : NULL;

@@ -339,7 +339,8 @@ options_set(struct options *o, const char *name, const char *value, char err[OPT
 	const struct option_desc *d = option_find(name, strlen(name));
 
 	if (d == NULL) {
-		snprintf(err, OPTIONS_ERR_MAX, "unknown option %.64s (uroced --help lists them)", name);
+		snprintf(err, OPTIONS_ERR_MAX, "unknown option %.64s (uroced --help lists them)",
+			 name);
 		return -EINVAL;
 	}
 	return option_set_named(o, d, "", value, err);

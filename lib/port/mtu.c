@@ -129,9 +129,9 @@ tell_too_small(const struct port *p, uint32_t link, uint32_t fits)
 	else if (link < MIN_MTU)
 		PORT_LOG(ERR, p->name, "the link's MTU of %u is less than %u", link, MIN_MTU);
 	else
-		PORT_LOG(ERR, p->name, "its buffers carry IP packets of %u bytes, %u are needed%s%s",
-			 fits, MIN_MTU, remedy != NULL ? ": try " : "",
-			 remedy != NULL ? remedy : "");
+		PORT_LOG(ERR, p->name,
+			 "its buffers carry IP packets of %u bytes, %u are needed%s%s", fits,
+			 MIN_MTU, remedy != NULL ? ": try " : "", remedy != NULL ? remedy : "");
 }
 
 uint32_t
