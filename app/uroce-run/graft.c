@@ -76,7 +76,7 @@ graft_enter(void)
 static int
 mount_tmpfs(const char *where)
 {
-	if (mount("uroce", where, "tmpfs", MS_NOSUID, "mode=0755,size=4m") < 0) {
+	if (mount("uroce", where, "tmpfs", MS_NOSUID, "mode=0755,size=64m") < 0) {
 		complain("cannot mount a tmpfs on %s: %s", where, strerror(errno));
 		return -1;
 	}

@@ -74,6 +74,20 @@ put(const char *dir, const char *file, const char *fmt, ...)
 }
 
 int
+put_like(const char *dir, const char *file, const char *other)
+{
+	char path[PATH_LEN], from[PATH_LEN];
+
+	path_of(path, "%s/%s", dir, file);
+	path_of(from, "%s/%s", dir, other);
+	if (link(from, path) < 0) {
+		complain("cannot make %s: %s", path, strerror(errno));
+		return -1;
+	}
+	return 0;
+}
+
+int
 put_link(const char *dir, const char *name, const char *target)
 {
 	char path[PATH_LEN];

@@ -12,25 +12,52 @@
 /* The kernel's version of the uverbs interface that libibverbs expects to find. */
 #define UVERBS_ABI 6
 
+/* Line i of a table whose line like, if that is less than i, says the same. */
 static int
-put_gid(const char *port, unsigned int i, const uint8_t gid[16], const char *netdev)
+put_line(const char *dir, unsigned int i, unsigned int like, const char *text)
 {
-	char dir[PATH_LEN], file[16], text[40];
+	char file[16], other[16];
+
+	snprintf(file, sizeof(file), "%u", i);
+	snprintf(other, sizeof(other), "%u", like);
+	return like < i ? put_like(dir, file, other) : put(dir, file, "%s", text);
+}
+
+static int
+put_gid(const char *port, unsigned int i, const struct run_device *d)
+{
+	const uint8_t *gid = d->gid[i].gid;
+	char dir[PATH_LEN], text[40];
+	unsigned int like = 0;
 	int rc;
 
 	for (unsigned int k = 0; k < 8; k++)
 		snprintf(text + 5 * k, sizeof(text) - 5 * k, "%02x%02x%s", gid[2 * k],
 			 gid[2 * k + 1], k < 7 ? ":" : "");
-	snprintf(file, sizeof(file), "%u", i);
+	while (like < i && memcmp(d->gid[like].gid, gid, 16) != 0)
+		like++;
 	path_of(dir, "%s/gids", port);
-	rc = put(dir, file, "%s", text);
+	rc = put_line(dir, i, like, text);
 	path_of(dir, "%s/gid_attrs/types", port);
-	rc |= put(dir, file, "RoCE v2");
-	if (*netdev) {
+	rc |= put_line(dir, i, 0, "RoCE v2");
+	if (*d->netdev) {
 		path_of(dir, "%s/gid_attrs/ndevs", port);
-		rc |= put(dir, file, "%s", netdev);
+		rc |= put_line(dir, i, 0, d->netdev);
 	}
 	return rc;
+}
+
+static int
+put_pkey(const char *port, unsigned int i, const struct run_device *d)
+{
+	char dir[PATH_LEN], text[16];
+	unsigned int like = 0;
+
+	snprintf(text, sizeof(text), "0x%04x", d->pkey[i].pkey);
+	while (like < i && d->pkey[like].pkey != d->pkey[i].pkey)
+		like++;
+	path_of(dir, "%s/pkeys", port);
+	return put_line(dir, i, like, text);
 }
 
 /* Signalling rate in Gb/s of ibv_port_attr's speed and width codes. */
@@ -120,7 +147,7 @@ put_still(const char *port, const struct run_device *d)
 static int
 put_port(const char *ibdev, const struct run_device *d)
 {
-	char port[PATH_LEN], dir[PATH_LEN], file[16];
+	char port[PATH_LEN];
 	int rc;
 
 	path_of(port, "%s/ports/1", ibdev);
@@ -134,12 +161,9 @@ put_port(const char *ibdev, const struct run_device *d)
 	rc |= put(port, "sm_lid", "0x0");
 	rc |= put(port, "sm_sl", "0");
 	for (uint32_t i = 0; i < d->ngids; i++)
-		rc |= put_gid(port, i, d->gid[i].gid, d->netdev);
-	path_of(dir, "%s/pkeys", port);
-	for (uint32_t i = 0; i < d->npkeys; i++) {
-		snprintf(file, sizeof(file), "%u", i);
-		rc |= put(dir, file, "0x%04x", d->pkey[i].pkey);
-	}
+		rc |= put_gid(port, i, d);
+	for (uint32_t i = 0; i < d->npkeys; i++)
+		rc |= put_pkey(port, i, d);
 	return rc;
 }
 

@@ -65,8 +65,31 @@ def check_rx_wake(link, want):
         assert shown[side.dev] == want, shown
 
 
+def check_many_devices():
+    """Ten: each is listed and opens, and a program's view of them is small."""
+    pairs = [word for i in range(5) for word in ("--pair", f"p{i}")]
+    devs = [f"name=uroce{i},port=net_ring_p{i // 2}{'ab'[i % 2]},addr=10.{i}.0.1/24,pkey=0x{i + 1:x}"
+            for i in range(10)]
+    daemon = lib.Daemon([], devs, extra=pairs)
+    side = lib.Side(daemon, "uroce0", "127.0.0.1")
+    names = [f"uroce{i}" for i in range(10)]
+    found = re.findall(r"hca_id:\s+(\S+)", run(side, "ibv_devinfo"))
+    assert sorted(found) == sorted(names), found
+    for i, name in enumerate(names):
+        text = run(side, "sh", "-c", f"cd /sys/class/infiniband/{name}/ports/1 && cat gids/1 gids/2 "
+                   "gids/63 gid_attrs/types/63 pkeys/0 pkeys/1 pkeys/15")
+        assert text.splitlines() == [
+            f"0000:0000:0000:0000:0000:ffff:0a{i:02x}:0001", *2 * ["0000:" * 7 + "0000"], "RoCE v2",
+            f"0x{i + 1:04x}", "0x0000", "0x0000"], text
+    used = int(run(side, "df", "-k", "--output=used", "/sys/class").split()[1])
+    assert used < 4096, f"{used} KiB"
+    daemon.stop()
+
+
 def main():
     lib.need_root()
+    with lib.case("ten devices of one daemon"):
+        check_many_devices()
     with lib.case("a MAC of its own beside the kernel's"):
         check_own_mac()
     with lib.case("two devices of one daemon: ibv_devices, ibv_devinfo"):
