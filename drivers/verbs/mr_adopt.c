@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -117,14 +118,25 @@ adopt_fork_install(void)
 	fork_part_add(&adopt_fork);
 }
 
-static enum mr_mode
-mode_get(void)
+/* False: there is no such mode, which is said once. */
+static bool
+mode_get(enum mr_mode *mode)
 {
+	static bool told;
 	const char *s = getenv("UROCE_MR_MODE");
 
-	if (s != NULL && strcmp(s, "copy") == 0)
-		return MR_MODE_COPY;
-	return s != NULL && strcmp(s, "adopt") == 0 ? MR_MODE_ADOPT : MR_MODE_AUTO;
+	*mode = MR_MODE_AUTO;
+	if (s == NULL || strcmp(s, "auto") == 0)
+		return true;
+	*mode = strcmp(s, "copy") == 0 ? MR_MODE_COPY : MR_MODE_ADOPT;
+	if (*mode == MR_MODE_COPY || strcmp(s, "adopt") == 0)
+		return true;
+	if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+		fprintf(stderr,
+			"uroce: UROCE_MR_MODE=%s is no way to register memory: use auto (the "
+			"default), copy or adopt\n",
+			s);
+	return false;
 }
 
 /* Its index among those of this call, or -errno. */
@@ -336,7 +348,7 @@ int
 mr_pieces_build(uint64_t addr, uint64_t len, struct uroce_mr_piece *pieces, unsigned *npieces,
 		int *fds, unsigned *nfds, struct mr_hold **hold)
 {
-	enum mr_mode mode = mode_get();
+	enum mr_mode mode;
 	struct mr_hold *dead;
 	struct build *b;
 	int cancel, err;
@@ -346,7 +358,7 @@ mr_pieces_build(uint64_t addr, uint64_t len, struct uroce_mr_piece *pieces, unsi
 	*hold = NULL;
 	if (len == 0)
 		return 0;
-	if (addr + len < addr || addr + len > UINT64_MAX - BASE_PAGE)
+	if (!mode_get(&mode) || addr + len < addr || addr + len > UINT64_MAX - BASE_PAGE)
 		return EINVAL;
 	/* Allocated before, freed after any page is protected: see page_swap.h. */
 	b = calloc(1, sizeof(*b));

@@ -38,8 +38,9 @@ struct mr_hold;
  * The environment variable UROCE_MR_MODE, read at each call, overrides: "copy" makes everything
  * COPY, "adopt" fails where "auto" (the default) would fall back to COPY.
  *
- * Returns 0, or a positive errno and nothing held: EINVAL range wraps, EFAULT part of the range is
- * not mapped or not readable, ENOMEM, EMFILE, EOPNOTSUPP mode "adopt" and the range cannot be.
+ * Returns 0, or a positive errno and nothing held: EINVAL range wraps, or the mode is none of these
+ * (which is said on stderr once), EFAULT part of the range is not mapped or not readable, ENOMEM,
+ * EMFILE, EOPNOTSUPP mode "adopt" and the range cannot be.
  * May be called from fork handlers (fork.h).
  */
 int mr_pieces_build(uint64_t addr, uint64_t len, struct uroce_mr_piece *pieces, unsigned *npieces,

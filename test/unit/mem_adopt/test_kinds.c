@@ -396,6 +396,32 @@ client_modes(void)
 	check_region(stack + 1, sizeof(stack) - 2, UROCE_MR_PATH_COPY, true);
 }
 
+/* A way to register that there is not: no registration, and one line that says which there are. */
+static void
+client_bad_mode(void)
+{
+	uint8_t *p = map(PAGE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	char text[1024];
+	int pipes[2];
+	struct reg r;
+	ssize_t n;
+
+	CHECK(pipe(pipes) == 0 && dup2(pipes[1], STDERR_FILENO) == STDERR_FILENO);
+	setenv("UROCE_MR_MODE", "copied", 1);
+	CHECK(client_reg(&r, p, PAGE, ACCESS_WRITE) == EINVAL);
+	CHECK(client_reg(&r, p, PAGE, ACCESS_WRITE) == EINVAL);
+	fflush(stderr);
+	n = read(pipes[0], text, sizeof(text) - 1);
+	CHECK(n > 0);
+	text[n] = 0;
+	CHECK(strstr(text, "UROCE_MR_MODE=copied") && strstr(text, "auto") &&
+	      strstr(text, "adopt"));
+	CHECK(strchr(text, '\n') == text + n - 1);
+	unsetenv("UROCE_MR_MODE");
+	CHECK(client_reg(&r, p, PAGE, ACCESS_WRITE) == 0);
+	client_dereg(&r);
+}
+
 /* An ordinary user may not use userfaultfd for the kernel's stores: slower, but it works. */
 static void
 client_unprivileged(void)
@@ -525,6 +551,7 @@ KIND(20_bad_range, client_bad_range)
 KIND(21_read_only, client_read_only)
 KIND(22_empty, client_empty)
 KIND(23_modes, client_modes)
+KIND(84_bad_mode, client_bad_mode)
 KIND(26_limit_on_file_sizes, client_file_limit)
 KIND(27_out_of_descriptors, client_no_descriptors)
 KIND(28_sparse, client_sparse)
@@ -572,6 +599,7 @@ main(void)
 		cmocka_unit_test(test_MEM_05_21_read_only),
 		cmocka_unit_test(test_MEM_05_22_empty),
 		cmocka_unit_test(test_MEM_05_23_modes),
+		cmocka_unit_test(test_MEM_05_84_bad_mode),
 		cmocka_unit_test(test_MEM_05_24_unprivileged),
 		cmocka_unit_test(test_MEM_05_25_scan_by_query_and_text),
 		cmocka_unit_test(test_MEM_05_26_limit_on_file_sizes),
