@@ -80,6 +80,7 @@ def main():
         with traffic(link, "--qps", "2", "--oneway"):
             with stopped_thread(tids[0]):
                 time.sleep(2 * TOTAL_S)
+            assert link.a.daemon.counters()["excused_timeouts"] > 0
     for name, side in (("requesters", link.a), ("responders", link.b)):
         with lib.case(f"REQ-04: a pause of the {name}' daemon shorter than the retries"):
             with traffic(link, "--qps", "4"):
