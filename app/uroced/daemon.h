@@ -10,6 +10,7 @@
  *   broker.c    connections are kept by a process that may block, lookups are made there
  *   session.c   a client: its connection and everything it owns
  *   request.c   its requests, in and out
+ *   rest.c      users whose requests take long wait in between
  *   dispatch.c  operation -> handler                    obj_*.c   the handlers, one file an object
  *   quota.c     what each user holds, and may hold
  *   triple.c    who speaks from which address to which QP
@@ -61,6 +62,9 @@ struct daemon {
 	struct session_list sessions;
 	struct session_list new_sessions; /* without HELLO, the oldest first */
 	struct watch hello_timer;
+	struct session_list resting; /* whose users wait (rest.c) */
+	struct watch rest_timer;
+	uint64_t rest_at_ns; /* when it fires next */
 	uint32_t next_session;
 	int spare_fd; /* given up when there is no other, to turn a connection away */
 	struct qpn_alloc qpns;

@@ -52,7 +52,9 @@ struct quota_user {
 	uid_t uid;
 	bool privileged;
 	uint32_t refs;
-	bool no_neigh;  /* no neighbour entry was to be had, this time (neigh.c) */
+	uint64_t rest_until_ns; /* its connections are not listened to before (rest.c) .. */
+	const void *first;      /* .. but for this session */
+	bool no_neigh;          /* no neighbour entry was to be had, this time (neigh.c) */
 	uint32_t debts; /* regions that are deregistered and still being unmapped (obj_mr.c) */
 	uint64_t used[QUOTA_NKINDS];
 };

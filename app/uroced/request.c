@@ -187,16 +187,22 @@ session_ready(struct watch *w, uint32_t events)
 {
 	static struct ipc_msg m; /* too large for a stack, and there is one control thread */
 	struct session *s = WATCH_OF(w, struct session, w);
-	int rc = ipc_msg_receive(w->fd, &m);
+	struct quota_user *u = s->user;
+	uint64_t began = rest_clock_ns();
+	int rc;
 
+	if (session_rests(s))
+		return;
+	rc = ipc_msg_receive(w->fd, &m);
 	if (rc == -EAGAIN)
 		return;
-	if (rc == 0) {
-		session_destroy(s);
-		return;
-	}
+	u->refs++; /* beyond the session */
 	if (rc > 0)
 		rc = rc == 2 ? session_request_fds(s, &m) : session_request(s, &m);
+	else if (rc == 0)
+		session_destroy(s);
 	if (rc < 0)
 		session_fail(s, m.hdr.op, rc);
+	rest_after(u, began);
+	quota_user_put(u);
 }

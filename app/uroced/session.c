@@ -301,6 +301,7 @@ session_destroy(struct session *s)
 
 	/* First of all: the client must find its connection closed, however long the rest takes. */
 	loop_del(&d->loop, &s->w);
+	session_rest_end(s);
 	broker_drop(d, s->id, &s->peer, s->kept);
 	broker_forget(s);
 	if (s->state == IPC_STATE_CONTEXT) {
@@ -542,24 +543,31 @@ session_listen(struct daemon *d)
 	rc = hello_timer_open(d);
 	if (rc < 0)
 		return rc;
+	rc = rest_open(d);
+	if (rc < 0)
+		goto fail_hello;
 	rc = ipc_server_listen(&d->server, d->opt->socket, d->opt->socket_mode, gid);
 	if (rc < 0) {
 		LOG(ERR, "socket %s: %s", d->opt->socket, strerror(-rc));
-		hello_timer_close(d);
-		return rc;
+		goto fail_rest;
 	}
 	d->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	d->listener.fd = d->server.fd;
 	d->listener.ready = on_connection;
 	rc = loop_add(&d->loop, &d->listener, EPOLLIN);
-	if (rc < 0) {
-		ipc_server_close(&d->server);
-		hello_timer_close(d);
-		return rc;
-	}
+	if (rc < 0)
+		goto fail_server;
 	/* Its queue of connections that were never taken may hold descriptors, too. */
 	broker_keep(d, BROKER_LISTENER, &(struct ipc_peer){.sock = d->server.fd, .pidfd = -1});
 	return 0;
+
+fail_server:
+	ipc_server_close(&d->server);
+fail_rest:
+	rest_close(d);
+fail_hello:
+	hello_timer_close(d);
+	return rc;
 }
 
 void
@@ -572,6 +580,7 @@ session_unlisten(struct daemon *d)
 	broker_release(d, BROKER_LISTENER, geteuid());
 	while ((s = TAILQ_FIRST(&d->sessions)) != NULL)
 		session_destroy(s);
+	rest_close(d);
 	hello_timer_close(d);
 	close(d->spare_fd);
 }

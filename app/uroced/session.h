@@ -135,6 +135,8 @@ struct session {
 	uint64_t deadline_ns;          /* of its HELLO */
 	struct daemon *d;
 	struct watch w; /* the connection */
+	TAILQ_ENTRY(session) rest_link;
+	bool resting; /* not listened to: rest.c */
 	struct ipc_peer peer;
 	struct quota_user *user;  /* of peer.uid: who pays for what the client owns */
 	bool kept;                /* by the broker, too */
@@ -199,6 +201,17 @@ void session_found(struct session *s, struct ipc_msg *m, int refusal,
 		   const struct mrmap_found *found, const int *fds);
 /* End the connection and destroy everything the client owns. */
 void session_destroy(struct session *s);
+
+/* rest.c. 0 or -errno. */
+int rest_open(struct daemon *d);
+void rest_close(struct daemon *d);
+/* The session's user has to wait: the connection is not listened to until then. */
+bool session_rests(struct session *s);
+/* The session ends: it rests no more. */
+void session_rest_end(struct session *s);
+/* A request of u is done, before which rest_clock_ns said this. */
+void rest_after(struct quota_user *u, uint64_t began_ns);
+uint64_t rest_clock_ns(void);
 
 /* request.c: the connection has something to read. */
 void session_ready(struct watch *w, uint32_t events);

@@ -57,15 +57,21 @@ class Connection:
         self.sock.settimeout(20)
         self.sock.connect(str(path))
 
-    def call(self, op, body=b"", fds=()):
+    def send(self, op, body=b"", fds=()):
         number = OPS.get(op, op)
         head = struct.pack("<IHHIIII", MAGIC, VERSION, number, 5, 0, len(body), len(fds))
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+        self.sock.sendmsg([head + body], rights)
+
+    def call(self, op, body=b"", fds=()):
         try:
-            self.sock.sendmsg([head + body], rights)
-            data, ancillary, _, _ = self.sock.recvmsg(16384, 1024)
+            self.send(op, body, fds)
+            return self.receive()
         except (ConnectionResetError, BrokenPipeError):
             return CLIENT_ENDED
+
+    def receive(self):
+        data, ancillary, _, _ = self.sock.recvmsg(16384, 1024)
         if not data:
             return CLIENT_ENDED
         got = array.array("i")

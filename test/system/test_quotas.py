@@ -5,7 +5,9 @@ others and root have room, and everything comes back."""
 import contextlib
 import errno
 import os
+import select
 import struct
+import threading
 import time
 
 import control
@@ -328,6 +330,64 @@ def neighbours():
     daemon.stop()
 
 
+class Askers(threading.Thread):
+    """Observers of a user, each of which always has a SHOW that waits."""
+    ASK = struct.pack("<32sII", b"qp", 0, 0)
+
+    def __init__(self, daemon, uid, n):
+        super().__init__(daemon=True)
+        self.conns = []
+        self.served = 0
+        self.stop = False
+        for _ in range(n):
+            with control.as_uid(uid):
+                self.conns.append(control.Connection(daemon.socket))
+            assert self.conns[-1].hello("")[0] == 0
+        self.start()
+
+    def run(self):
+        waiting = {c.sock: c for c in self.conns}
+        for c in self.conns:
+            c.send("SHOW", self.ASK)
+        while not self.stop:
+            for sock in select.select(list(waiting), [], [], 0.1)[0]:
+                _, _, fds = waiting[sock].receive()
+                for fd in fds:
+                    os.close(fd)
+                self.served += 1
+                waiting[sock].send("SHOW", self.ASK)
+
+    def end(self):
+        self.stop = True
+        self.join()
+        for c in self.conns:
+            c.close()
+
+
+def turns():
+    daemon = start("--max-clients", "200")
+    with lib.case("requests that take long cost their user time, and not the others"):
+        alice, bob = Maker(daemon, ALICE), Maker(daemon, BOB)
+        alice.base()
+        small = control.qp(0, 0, 0, caps=(1, 1, 1, 1, 0))
+        for _ in range(300):
+            assert alice.c.do("CREATE_QP", small) == 0
+        askers = Askers(daemon, ALICE, 50)
+        lib.until("all of them are at it", lambda: askers.served > 100, 60)
+        calls, before = 20, askers.served
+        for _ in range(calls):
+            assert bob.c.call("QUERY_CLOCK")[0] == 0
+        served = askers.served - before
+        # it was all fifty of them for each of Bob's
+        assert served <= 5 * calls, served
+        lib.until("they are served all the same", lambda: askers.served > before + 200, 60)
+        askers.end()
+        alice.close()
+        bob.close()
+        nothing_left(daemon)
+    daemon.stop()
+
+
 def main():
     lib.need_root()
     small()
@@ -337,6 +397,7 @@ def main():
     descriptors()
     segments()
     neighbours()
+    turns()
     lib.finish()
 
 
