@@ -145,7 +145,7 @@ def main():
         lib.until("no client is left", lambda: not daemon.show("client")["client"])
         busy = [Busy(daemon, BOB) for _ in range(2)]
         lib.until("they are busy", lambda: all(b.done > 50 for b in busy))
-        held, refused = churn(daemon, ALICE, 3000)
+        held, refused = churn(daemon, ALICE, 1500)
         # a user may hold three eighths
         assert held < before + 200 + most // 8 * 3, (held, before, most)
         assert all(status == errno.EAGAIN and b"option max-maps-per-uid)" in why
