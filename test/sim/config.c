@@ -137,7 +137,7 @@ sim_cfg_draw(struct sim_cfg *c, struct sim_rng *r, uint32_t family)
 		c->loss /= 4;
 		c->corrupt /= 4;
 	}
-	/* Without a timeout nothing may be lost, and nothing may come in the wrong order. */
+	/* Gaps that what comes behind them shows, and nothing else, without a timeout. */
 	if (c->family == SIM_MUST_SUCCEED && sim_chance(r, 50000)) {
 		c->timeout = 0;
 		c->loss = c->corrupt = c->reorder = c->blackout_ns = c->jitter_ns = 0;
@@ -170,9 +170,8 @@ sim_cfg_settle(struct sim_cfg *c)
 	c->burst = cfg_clamp(c->burst, 1, 1000);
 	c->step_ns = cfg_clamp(c->step_ns, 1, 1000000);
 	c->maxlen = cfg_clamp(c->maxlen, 1, c->pairs > 2 ? 32768 : 131072);
-	if (c->timeout == 0 &&
-	    (c->apm | c->loss | c->corrupt | c->reorder | c->blackout_ns | c->jitter_ns) != 0)
-		c->timeout = 7;
+	if (c->timeout == 0 && c->apm)
+		c->timeout = 7; /* nothing else tells that the path is dead */
 	/*
 	 * A message that broke off because its sender gave up keeps a receive of the shared queue,
 	 * and nobody here clears such a QP away: who waits for receives must not wait for ever.

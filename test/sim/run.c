@@ -35,12 +35,17 @@ sim_log(struct sim *s, const char *fmt, ...)
 	putchar('\n');
 }
 
-/* How long nothing may happen: every retry in vain, RNR waits, receives that come late. */
+/*
+ * How long nothing may happen: every retry in vain, or without a timeout as many probes; RNR waits,
+ * receives that come late.
+ */
 static uint64_t
 run_patience(const struct sim_cfg *c)
 {
-	return 256 * wire_ack_timeout_ns(c->timeout) + 64 * wire_rnr_timer_ns(c->rnr_code) +
-	       2ull * c->blackout_ns + 50000000;
+	uint64_t timeout_ns = c->timeout != 0 ? wire_ack_timeout_ns(c->timeout) : QP_PROBE_MAX_NS;
+
+	return 256 * timeout_ns + 64 * wire_rnr_timer_ns(c->rnr_code) + 2ull * c->blackout_ns +
+	       50000000;
 }
 
 static void
