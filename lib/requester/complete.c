@@ -46,13 +46,20 @@ progress(struct qp_env *env, struct qp *qp)
 		env->ops->qp_wake(env->ops_ctx, qp);
 }
 
-/* The WQE at tail is acknowledged, whose entry is e: it does not wait for a receive WQE any more.
+/*
+ * The WQE at tail is acknowledged, whose entry is e: it has taken its receive WQE, and one of the
+ * credits, unless the acknowledgement tells others. A NAK does not, nor does what leaves a READ
+ * open.
  */
 static __rte_noinline void
 credit_release(struct qp *qp, const struct qp_sq_entry *e)
 {
+	if (!req_takes_recv(e))
+		return;
 	if (req_oldest_started(&qp->snd))
-		qp->rq_out -= req_takes_recv(e);
+		qp->rq_out--;
+	if (qp->rq_credits != 0 && qp->rq_credits != UINT16_MAX)
+		qp->rq_credits--;
 }
 
 /*

@@ -177,6 +177,48 @@ test_RSP_07_a_retry_counts_anew(void **state)
 	pkt_none(c);
 }
 
+/* A NAK acknowledges what is before it, and brings no credits: those told are used up by that. */
+static void
+test_RSP_07_messages_that_a_nak_acknowledges_use_up_credits(void **state)
+{
+	uint32_t rnr;
+
+	for (rnr = 0; rnr < 2; rnr++) {
+		struct conn *c = conn_limited(state, 2);
+
+		send_n(c, 8, UROCE_WR_SEND, 8);
+		assert_int_equal(pkt_count(c), 3);
+		/* Two are taken, which were the two credits; the third is the one beyond. */
+		peer_nak(c, SQ + 3, rnr ? RNR_MS : NAK_SYN(PSN_SEQ));
+		if (rnr) {
+			pkt_none(c);
+			bench_pass(c->b, 640000);
+		}
+		pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 3);
+		pkt_none(c);
+		peer_nak(c, SQ + 3, CREDITS(1));
+		pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 4);
+		pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 5);
+		pkt_none(c);
+	}
+}
+
+/* Nor does an ACK that leaves a READ before it open, which the requester asks for again. */
+static void
+test_RSP_07_messages_before_missing_read_data_use_up_credits(void **state)
+{
+	struct conn *c = conn_limited(state, 2);
+
+	send_n(c, 2, UROCE_WR_SEND, 8);
+	send_n(c, 1, UROCE_WR_RDMA_READ, 8);
+	send_n(c, 3, UROCE_WR_SEND, 8);
+	assert_int_equal(pkt_count(c), 4);
+	peer_nak(c, SQ + 4, CREDITS(3));
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ + 3);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 4);
+	pkt_none(c);
+}
+
 /* An answer to what was sent before a rewind takes messages that have not been sent again. */
 static void
 test_RSP_07_an_ack_that_overtakes_a_rewind_releases_nothing(void **state)
@@ -218,6 +260,148 @@ test_RSP_07_unsignaled_messages_release_credits(void **state)
 	assert_int_equal(pkt_count(c), 20);
 }
 
+#define MSGS 60u
+
+/* A peer that keeps few receives, and a wire that loses one frame of ten, both ways. */
+struct meager {
+	struct conn *c;
+	uint64_t rng;
+	uint32_t first[MSGS + 1]; /* PSN of each message; SQ + 1 .. */
+	uint32_t takes[MSGS + 1]; /* messages before it that take a receive */
+	bool taker[MSGS];
+	uint32_t epsn, done, recvs; /* as the responder has it */
+	uint32_t una, limit;        /* as the requester knows: messages that take one, at most */
+	bool naked;
+};
+
+static uint32_t
+roll(struct meager *m, uint32_t n)
+{
+	m->rng = m->rng * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(m->rng >> 33) % n;
+}
+
+static uint32_t
+message_of(const struct meager *m, uint32_t psn)
+{
+	uint32_t i = 0;
+
+	while (i < MSGS && m->first[i + 1] <= psn)
+		i++;
+	return i;
+}
+
+/* The largest code for no more than n. */
+static uint32_t
+code_of(uint32_t n)
+{
+	uint32_t code = 0;
+
+	while (code < 8 && wire_credit_count(code + 1) <= n)
+		code++;
+	return code;
+}
+
+static void
+answer(struct meager *m, uint32_t psn, uint8_t syndrome)
+{
+	bool ack = (syndrome & WIRE_SYN_KIND) == WIRE_SYN_ACK;
+	uint32_t upto = psn + ack, over;
+
+	if (roll(m, 10) == 0)
+		return;
+	if (upto > m->una)
+		m->una = upto;
+	/* Credits are told from the messages that are over, and are no less than none. */
+	over = m->takes[message_of(m, m->una)];
+	if (ack && upto == m->una)
+		m->limit = over + wire_credit_count(syndrome & WIRE_SYN_VALUE);
+	if (m->limit < over)
+		m->limit = over;
+	peer_put(m->c,
+		 (struct wire_fields){.opcode = WIRE_OP_ACK, .psn = psn, .syndrome = syndrome}, 0,
+		 0);
+}
+
+static void
+request(struct meager *m, const struct wire_pkt *p)
+{
+	uint32_t i = message_of(m, p->psn);
+
+	if (m->taker[i] && p->psn == m->first[i] && m->takes[i] > m->limit)
+		fail_msg("message %u, the %uth to take a receive; limit %u", i, m->takes[i] + 1,
+			 m->limit);
+	if (roll(m, 10) == 0)
+		return;
+	if (p->psn > m->epsn) {
+		if (!m->naked)
+			answer(m, m->epsn, NAK_SYN(PSN_SEQ));
+		m->naked = true;
+		return;
+	}
+	m->naked = false;
+	if (p->psn == m->epsn) {
+		if (m->taker[i] && (p->op->flags & WIRE_F_LAST)) {
+			if (m->recvs == 0) {
+				answer(m, m->epsn, WIRE_SYN_RNR | 1);
+				return;
+			}
+			m->recvs--;
+		}
+		m->epsn++;
+		m->done += m->epsn == m->first[i + 1];
+	}
+	if (p->ackreq || p->psn + 1 < m->epsn)
+		answer(m, m->epsn - 1, CREDITS(code_of(m->recvs)));
+}
+
+/* Any messages to it, through loss: all arrive, and it never sees two beyond its credits. */
+static void
+test_RSP_07_a_meager_peer_through_loss(void **state)
+{
+	static const uint8_t ops[] = {UROCE_WR_SEND, UROCE_WR_SEND_IMM, UROCE_WR_RDMA_WRITE,
+				      UROCE_WR_RDMA_WRITE_IMM};
+	uint32_t seed, i, step;
+
+	for (seed = 0; seed < BENCH_CONNS; seed++) {
+		struct meager m = {.c = conn_limited(state, 0),
+				   .rng = seed,
+				   .epsn = SQ + 1,
+				   .una = SQ + 1};
+		struct wire_pkt p;
+
+		m.first[0] = SQ + 1;
+		for (i = 0; i < MSGS; i++) {
+			uint32_t len = roll(&m, 3 * MTU) + 1, op = roll(&m, 4);
+
+			m.taker[i] = ops[op] != UROCE_WR_RDMA_WRITE;
+			m.takes[i + 1] = m.takes[i] + m.taker[i];
+			m.first[i + 1] = m.first[i] + (len + MTU - 1) / MTU;
+			post(m.c, (struct wr){.id = i, .op = ops[op], .len = len, .flags = SIG});
+		}
+		m.c->qp->attr.rnr_retry = m.c->qp->rnr_retry = 7;
+		m.c->qp->attr.retry_cnt = m.c->qp->retry_cnt = 7;
+		m.c->b->engine.env.plain = 0;
+		for (step = 0; step < 20000 && m.una < m.first[MSGS]; step++) {
+			uint32_t got = 0;
+
+			if (roll(&m, 3) == 0 && m.recvs < 12)
+				m.recvs += roll(&m, 3);
+			while (pkt_poll(m.c, &p)) {
+				request(&m, &p);
+				got++;
+			}
+			if (got == 0)
+				bench_pass(m.c->b, 100000);
+		}
+		for (i = 0; i < MSGS; i++)
+			send_cqe(m.c, i, QP_WC_SUCCESS);
+		pkt_count(m.c);
+		assert_int_equal(m.done, MSGS);
+		assert_int_equal(conn_to(m.c, QP_RESET), 0);
+	}
+}
+
 int
 main(void)
 {
@@ -229,8 +413,11 @@ main(void)
 		bench_test(test_RSP_07_a_long_message_starts_or_does_not),
 		bench_test(test_RSP_07_an_ack_again_tells_new_credits),
 		bench_test(test_RSP_07_a_retry_counts_anew),
+		bench_test(test_RSP_07_messages_that_a_nak_acknowledges_use_up_credits),
+		bench_test(test_RSP_07_messages_before_missing_read_data_use_up_credits),
 		bench_test(test_RSP_07_an_ack_that_overtakes_a_rewind_releases_nothing),
 		bench_test(test_RSP_07_unsignaled_messages_release_credits),
+		bench_test(test_RSP_07_a_meager_peer_through_loss),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
