@@ -13,6 +13,7 @@
 #include "mr_plan.h"
 #include "page_return.h"
 #include "page_swap.h"
+#include "raw_mm.h"
 
 #define BASE_PAGE 4096u
 
@@ -165,6 +166,18 @@ piece_add(struct build *b, const struct mr_run *run, uint32_t kind)
 	return p;
 }
 
+/*
+ * mremap(2) must not make an adopted mapping grow: what it added would be the pages of the file
+ * behind, which are whatever is adopted behind the run. It refuses a range of two mappings (EFAULT,
+ * and realloc copies then), and an advice of no consequence makes the first page one of its own.
+ */
+static void
+keep_from_growing(const struct mr_run *run)
+{
+	if (run->len > run->vma.page_size && run->vma.page_size == BASE_PAGE)
+		raw_madvise(run->va, BASE_PAGE, MADV_RANDOM);
+}
+
 /* The run is, or is about to be, offsets from off on of f. */
 static int
 build_adopted(struct build *b, const struct mr_run *run, struct mr_file *f, uint64_t off)
@@ -257,8 +270,10 @@ build_private(struct build *b, struct page_swap *swap, const struct mr_run *run)
 	err = page_swap_run(swap, &job, &done);
 	if (done > 0)
 		mr_claim_add(b->hold, f, job.fd_off, job.fd_off + done);
-	if (err == 0)
+	if (err == 0) {
+		keep_from_growing(run);
 		linger_later(b->hold, run);
+	}
 	/* What was copied of a chunk that was not replaced. */
 	if (err != 0)
 		page_return_free(f->fd, job.fd_off + done, job.len - done);

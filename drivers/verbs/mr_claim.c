@@ -351,6 +351,9 @@ give_back(struct page_swap *swap, struct mr_file *f, uint64_t start, uint64_t en
 	struct vma_scan scan;
 	struct vma v;
 
+	/* Its two mappings (mr_adopt.c) become one again: in one piece it merges with the rest. */
+	if (end - start > BASE_PAGE && f->page_size == BASE_PAGE)
+		raw_madvise(pos, stop - pos, MADV_NORMAL);
 	if (vma_scan_open(&scan, 0) != 0) {
 		let_stray(f, start, end);
 		return;

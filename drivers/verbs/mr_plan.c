@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include "mr_fork.h"
 #include "mr_plan.h"
 
 #define BASE_PAGE 4096u
@@ -127,6 +128,23 @@ classify(const struct vma *v, uint64_t start, uint64_t end)
 	return MR_KIND_PRIVATE;
 }
 
+/*
+ * Does v go on where the run's mapping ends, both of them parts of the same adopted memory?
+ * mr_adopt.c makes two mappings of most of what it adopts. (Other files' mappings are named to the
+ * daemon.)
+ */
+static bool
+goes_on(const struct mr_run *run, const struct vma *v)
+{
+	const struct vma *u = &run->vma;
+
+	return u->shared && v->shared && u->end == v->start && u->inode == v->inode &&
+	       u->dev_major == v->dev_major && u->dev_minor == v->dev_minor &&
+	       u->offset + (u->end - u->start) == v->offset && u->prot == v->prot &&
+	       (u->prot & PROT_WRITE) != 0 &&
+	       strncmp(v->name, MR_MEMFD_PATH, sizeof(MR_MEMFD_PATH) - 1) == 0;
+}
+
 static void
 add_run(struct mr_plan *plan, const struct vma *v, uint64_t start, uint64_t end)
 {
@@ -134,6 +152,11 @@ add_run(struct mr_plan *plan, const struct vma *v, uint64_t start, uint64_t end)
 
 	if (!plan->mappable)
 		return;
+	if (plan->nruns > 0 && goes_on(run - 1, v)) {
+		run[-1].len += end - start;
+		run[-1].vma.end = v->end;
+		return;
+	}
 	if (plan->nruns == MR_PLAN_MAX_RUNS) {
 		plan->mappable = false;
 		return;

@@ -16,7 +16,7 @@ enum mr_kind {
 	MR_KIND_PRIVATE,  /* private anonymous memory, ordinary or huge pages: to be adopted */
 };
 
-/* Part of one mapping. */
+/* Part of one mapping, or of several that are one piece of adopted memory. */
 struct mr_run {
 	uint64_t va, len; /* multiples of vma.page_size */
 	enum mr_kind kind;

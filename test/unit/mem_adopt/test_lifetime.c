@@ -202,7 +202,10 @@ client_realloc_part(void)
 	free(q);
 }
 
-/* mremap in the program's own hands: the mapping grows, and the region follows the pages. */
+/*
+ * mremap in the program's own hands: the mapping may not grow, since what it would get is the
+ * memory adopted behind it. A page that moves takes the region with it.
+ */
 static void
 client_mremap(void)
 {
@@ -211,13 +214,17 @@ client_mremap(void)
 
 	fill(p, 16 * PAGE, 1);
 	CHECK(client_reg(&r, p, 16 * PAGE, ACCESS_WRITE) == 0);
-	q = mremap(p, 16 * PAGE, 1024 * PAGE, MREMAP_MAYMOVE);
-	CHECK(q != MAP_FAILED && filled(q, 16 * PAGE, 1) && q[1023 * PAGE] == 0);
-	CHECK(daemon_fill(&r, p, 16 * PAGE, 7) == 0 && filled(q, 16 * PAGE, 7));
-	fill(q, 1024 * PAGE, 8);
+	CHECK(mremap(p, 16 * PAGE, 1024 * PAGE, MREMAP_MAYMOVE) == MAP_FAILED && errno == EFAULT);
+	CHECK(filled(p, 16 * PAGE, 1));
+	q = mremap(p, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, map_private(PAGE));
+	CHECK(q != MAP_FAILED && filled(q, PAGE, 1));
+	CHECK(daemon_fill(&r, p, 16 * PAGE, 7) == 0 && filled(q, PAGE, 7));
+	fill(q, PAGE, 8);
 	client_dereg(&r);
-	CHECK(filled(q, 1024 * PAGE, 8));
-	CHECK(munmap(q, 1024 * PAGE) == 0);
+	CHECK(filled(q, PAGE, 8) && filled(p + PAGE, 15 * PAGE, 7 + PAGE));
+	p = mremap(p + PAGE, 15 * PAGE, 1024 * PAGE, MREMAP_MAYMOVE);
+	CHECK(p != MAP_FAILED && filled(p, 15 * PAGE, 7 + PAGE) && p[1023 * PAGE] == 0);
+	CHECK(munmap(p, 1024 * PAGE) == 0 && munmap(q, PAGE) == 0);
 }
 
 /* What doc/memory.md says of madvise: registered pages stay, others are what they always were. */
@@ -429,10 +436,10 @@ count_mappings(const void *p, size_t bytes)
 
 /* However much is registered here and there, in the end there are as many mappings as before. */
 static void
-check_mappings_merge(void (*crowd)(void))
+check_mappings_merge(void (*crowd)(void), size_t each)
 {
 	enum { N = 200 };
-	const size_t bytes = 2 * N * PAGE;
+	const size_t bytes = 2 * N * each;
 	uint8_t *touched = map_private(bytes), *fresh = map_private(bytes);
 	struct reg r[2 * N];
 
@@ -442,8 +449,8 @@ check_mappings_merge(void (*crowd)(void))
 	check_region(touched, PAGE, UROCE_MR_PATH_ADOPTED, false);
 	fill(touched, PAGE, 1);
 	for (unsigned i = 0; i < N; i++) {
-		CHECK(client_reg(&r[i], touched + 2 * i * PAGE, PAGE, ACCESS_WRITE) == 0);
-		CHECK(client_reg(&r[N + i], fresh + 2 * i * PAGE, PAGE, ACCESS_WRITE) == 0);
+		CHECK(client_reg(&r[i], touched + 2 * i * each, each, ACCESS_WRITE) == 0);
+		CHECK(client_reg(&r[N + i], fresh + 2 * i * each, each, ACCESS_WRITE) == 0);
 	}
 	CHECK(count_mappings(touched, bytes) >= 2 * N && count_mappings(fresh, bytes) >= 2 * N);
 	for (unsigned i = 0; i < 2 * N; i++)
@@ -455,7 +462,8 @@ check_mappings_merge(void (*crowd)(void))
 static void
 client_mappings_merge(void)
 {
-	check_mappings_merge(NULL);
+	check_mappings_merge(NULL, PAGE);
+	check_mappings_merge(NULL, 3 * PAGE);
 }
 
 /*
@@ -477,7 +485,7 @@ crowd(void)
 static void
 client_mappings_merge_crowded(void)
 {
-	check_mappings_merge(crowd);
+	check_mappings_merge(crowd, PAGE);
 }
 
 #define LIFE(id, client)                                                                           \

@@ -59,6 +59,78 @@ client_mapped_anew(void)
 	}
 }
 
+/*
+ * A buffer that grows, registered or until a moment ago: malloc asks the kernel for it by mremap,
+ * and what it gets must be nobody else's. The other buffer lies behind it, as malloc's mappings do.
+ */
+static void
+check_growing(bool registered)
+{
+	enum { PAGES = 80 };
+	const size_t len = PAGES * PAGE - 64; /* malloc's head in front: whole pages of its own */
+	uint8_t *other = malloc(len), *p = malloc(len), *q;
+	struct built a, b;
+
+	CHECK(p + PAGES * PAGE == other);
+	fill(other, len, 1);
+	fill(p, len, 2);
+	CHECK(build(&a, other, len) == 0 && build(&b, p, len) == 0);
+	CHECK(!is_private(other) && !is_private(p));
+	if (!registered)
+		mr_pieces_release(b.hold);
+	q = realloc(p, 2 * len);
+	CHECK(q != NULL && filled(q, len, 2));
+	memset(q + len, 0xee, len);
+	CHECK(filled(other, len, 1));
+	fill(other, len, 3);
+	for (size_t i = len; i < 2 * len; i++)
+		CHECK(q[i] == 0xee);
+	if (registered)
+		mr_pieces_release(b.hold);
+	mr_pieces_release(a.hold);
+	mr_pieces_settle();
+	CHECK(is_private(other) && filled(other, len, 3) && filled(q, len, 2));
+	/* One mapping again: it may grow as any other. */
+	CHECK(realloc(other, 4 * len) != NULL);
+	free(q);
+}
+
+static void
+client_grows_registered(void)
+{
+	check_growing(true);
+}
+
+static void
+client_grows_lingering(void)
+{
+	check_growing(false);
+}
+
+/* Registered in parts, and then as a whole: one region of however many mappings. */
+static void
+client_parts(void)
+{
+	enum { PARTS = 100, EACH = 4 };
+	uint8_t *p = map_private(PARTS * EACH * PAGE);
+	static struct built part[PARTS], all;
+
+	fill(p, PARTS * EACH * PAGE, 1);
+	for (unsigned i = 0; i < PARTS; i++)
+		CHECK(build(&part[i], p + i * EACH * PAGE, EACH * PAGE) == 0);
+	CHECK(build(&all, p, PARTS * EACH * PAGE) == 0);
+	CHECK(all.n == 1 && all.piece[0].kind == UROCE_PIECE_FD);
+	CHECK(all.piece[0].len == PARTS * EACH * PAGE);
+	for (unsigned i = 0; i < PARTS; i++)
+		mr_pieces_release(part[i].hold);
+	mr_pieces_release(all.hold);
+	mr_pieces_settle();
+	CHECK(is_private(p) && filled(p, PARTS * EACH * PAGE, 1));
+	/* One mapping again: the kernel moves no more than one. */
+	CHECK(mremap(p, PARTS * EACH * PAGE, 2 * PARTS * EACH * PAGE, MREMAP_MAYMOVE) !=
+	      MAP_FAILED);
+}
+
 /* Inaccessible when it is given back: private nevertheless, with its contents, for later. */
 static void
 client_inaccessible(void)
@@ -177,6 +249,9 @@ client_fails_while_forking(void)
 	}
 
 LINGER(80_mapped_anew_while_the_old_lingers, client_mapped_anew)
+LINGER(85_a_registered_buffer_grows, client_grows_registered)
+LINGER(86_a_lingering_buffer_grows, client_grows_lingering)
+LINGER(87_parts_and_the_whole, client_parts)
 LINGER(81_inaccessible_when_given_back, client_inaccessible)
 LINGER(82_fork_inaccessible, client_fork_inaccessible)
 LINGER(83_registration_fails_while_forking, client_fails_while_forking)
@@ -186,6 +261,9 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_MEM_05_80_mapped_anew_while_the_old_lingers),
+		cmocka_unit_test(test_MEM_05_85_a_registered_buffer_grows),
+		cmocka_unit_test(test_MEM_05_86_a_lingering_buffer_grows),
+		cmocka_unit_test(test_MEM_05_87_parts_and_the_whole),
 		cmocka_unit_test(test_MEM_05_81_inaccessible_when_given_back),
 		cmocka_unit_test(test_MEM_05_82_fork_inaccessible),
 		cmocka_unit_test(test_MEM_05_83_registration_fails_while_forking),
