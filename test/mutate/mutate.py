@@ -72,13 +72,13 @@ def run_test(program):
 class Copy:
     """A copy of the tree, configured."""
 
-    def __init__(self, folder, jobs):
+    def __init__(self, folder, jobs, level='-O1'):
         self.tree, self.build, self.jobs = folder / 'tree', folder / 'build', jobs
         # A build of the tree, whatever its name, has ninja's file.
         shutil.copytree(ROOT, self.tree, symlinks=True, ignore=lambda at, names: [
             n for n in names if n in ('.git', '__pycache__') or (pathlib.Path(at) / n / 'build.ninja').exists()])
         subprocess.run(['meson', 'setup', self.build, self.tree, '--buildtype', 'plain',
-                        '-Dc_args=-O1', '-Dwerror=false', '-Dtransport_lto=false'],
+                        f'-Dc_args={level}', '-Dwerror=false', '-Dtransport_lto=false'],
                        check=True, stdout=subprocess.DEVNULL)
 
     def ninja(self, targets):

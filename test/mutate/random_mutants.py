@@ -4,14 +4,22 @@
 Changes the transport at random places, one place at a time, in a copy of the tree, and tells which
 changes the unit tests and the simulator notice.
 
-random_mutants.py [--jobs N] [--skip K] [COUNT [SEED]]
+random_mutants.py [--jobs N] [--files FILE..] [--skip K] [COUNT [SEED]]
+random_mutants.py [--files FILE..] --only NUMBER.. [--seed SEED]
+random_mutants.py --change FILE OLD NEW [--change ..]
 
-COUNT mutants (default: MUTATE_COUNT or 36) are drawn from SEED (MUTATE_SEED or 1); the same seed on
-the same tree draws the same ones. --skip K leaves out the first K: a run that was stopped goes on.
-A change that does not compile, or leaves the machine code as it was, is replaced by the next one.
+COUNT mutants (default: MUTATE_COUNT or 36) are drawn from SEED (MUTATE_SEED or 1). The same seed on the
+same tree draws the same ones and gives each place the same number. --skip K leaves out the first K places,
+so that a run that was stopped goes on; --only judges the places with these numbers again. --files draws
+from these files only. --change judges one change by hand: OLD stands in FILE once.
+
+A change that does not compile, or leaves the machine code (-O2) as it was, is replaced by the next one. A
+test must fail twice. Tests run one after another until one fails; those that noticed a mutant of the
+same folder come first, then the folder's own, then the quickest.
 Prints a line a mutant and the score; exit status 0 unless the unchanged tree fails.
 """
 import argparse
+import collections
 import concurrent.futures
 import dataclasses
 import hashlib
@@ -23,12 +31,16 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import mutate
 
 FOLDERS = ('requester', 'responder', 'qp', 'wire', 'mem', 'cq')
-UNIT = ('engine', 'wire', 'mem', 'cq', 'net', 'worker')  # folders of test/unit that run this code
+# Folders with tests that run this code, in the suites unit and sim.
+TESTS = ('unit/engine', 'unit/wire', 'unit/net', 'unit/impair', 'unit/ipc', 'unit/worker', 'fuzz', 'sim')
+OWN = {'wire': 'unit/wire'}  # folder of lib: its own tests; of the others it is unit/engine
+DATA_BYTES = 4 << 30         # that a test may use: a change may make it allocate for ever
 
 # What is replaced by what. Blanks around an operator tell it from a part of another.
 SWAPS = [(f' {a} ', f' {b} ') for a, b in (
@@ -107,28 +119,36 @@ def all_sites(root):
 @dataclasses.dataclass
 class Test:
     name: str
+    folder: str    # of test/
     cmd: list
-    seconds: int
+    targets: list  # what it needs built
+    cpu: int = 60  # seconds of processor time that it may use
     took: float = 0.0
 
 
 def tests_of(build):
-    """Programs of the unit suite that run the transport, and all of the simulator's."""
+    """Tests of the suites unit and sim that run the transport."""
     done = subprocess.run(['meson', 'introspect', '--tests', build], capture_output=True, text=True, check=True)
+    known = subprocess.run(['ninja', '-C', build, '-t', 'targets', 'all'], capture_output=True, text=True, check=True)
+    known = {line.split(': ')[0] for line in known.stdout.splitlines()}
     for t in json.loads(done.stdout):
-        program = pathlib.Path(t['cmd'][0])
-        suites = {s.split(':')[-1] for s in t['suite']}
-        unit = 'unit' in suites and program.parent.name in UNIT and program.parent.parent.name == 'unit'
-        if unit or 'sim' in suites and program.name == 'uroce-sim':
-            yield Test(t['name'], t['cmd'], t['timeout'])
+        inside = [c.removeprefix(f'{build}/') for c in t['cmd']]
+        targets = [c for c in inside if c in known]
+        folders = [str(pathlib.Path(c).parent).removeprefix('test/') for c in targets]
+        folder = 'unit/wire' if targets == ['test/wire-check'] else folders[0] if folders else None
+        if {s.split(':')[-1] for s in t['suite']} & {'unit', 'sim'} and folder in TESTS:
+            # The fuzzer's seeds are a folder that a target fills.
+            seeds = ['test/fuzz/seeds.stamp'] if 'test/fuzz/seeds' in inside else []
+            yield Test(t['name'], folder, t['cmd'], targets + seeds)
 
 
-def run_one(test):
+def run_one(test, build):
     """None if it passes, else why not."""
+    limits = ['prlimit', f'--cpu={test.cpu}', f'--data={DATA_BYTES}', '--core=0', '--']
     begun = time.monotonic()
     try:
-        done = subprocess.run(test.cmd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                              timeout=test.seconds, check=False)
+        done = subprocess.run(limits + test.cmd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                              cwd=build, timeout=20 * test.cpu, check=False)
         status = done.returncode
     except subprocess.TimeoutExpired:
         status = 'hangs'
@@ -136,64 +156,89 @@ def run_one(test):
     return None if status in (0, 77) else f'{test.name} ({status})'
 
 
-def first_failure(tests, jobs):
-    """Runs them in order, jobs at a time, until one fails: its name, or None."""
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        waiting = iter(tests)
-        running = {pool.submit(run_one, t) for _, t in zip(range(jobs), waiting)}
-        failed = None
-        while running:
-            done, running = concurrent.futures.wait(running, return_when='FIRST_COMPLETED')
-            for f in done:
-                failed = failed or f.result()
-                nxt = None if failed else next(waiting, None)
-                if nxt:
-                    running.add(pool.submit(run_one, nxt))
-        return failed
-
-
 class Lab:
     """A copy of the tree, and what was found out about it unchanged."""
 
     def __init__(self, folder, jobs):
-        self.copy = mutate.Copy(folder, jobs)
-        self.jobs = jobs
+        self.copy = mutate.Copy(folder, jobs, '-O2')
+        self.tree, self.jobs = self.copy.tree, jobs
         self.tests = list(tests_of(self.copy.build))
-        programs = {t.cmd[0] for t in self.tests}
-        self.targets = sorted(str(pathlib.Path(p).relative_to(self.copy.build)) for p in programs)
+        self.objects = sorted(p for p in self.targets('targets', 'all') if re.match(r'lib/.*\.o$', p))
+        self.order = {}                  # folder of lib: the tests, in the order they are run in
+        self.ninja = threading.Lock()
 
-    def build(self):
-        done = subprocess.run(['ninja', '-C', self.copy.build, '-j', str(self.jobs), *self.targets],
-                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    def targets(self, *how):
+        done = subprocess.run(['ninja', '-C', self.copy.build, '-t', *how], capture_output=True, text=True, check=True)
+        return [line.split(': ')[0] for line in done.stdout.splitlines()]
+
+    def build(self, targets):
+        with self.ninja:
+            done = subprocess.run(['ninja', '-C', self.copy.build, '-j', str(self.jobs), *targets],
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
         return done.returncode == 0
 
     def code(self):
         """A digest of the transport's objects."""
         digest = hashlib.sha256()
-        for path in sorted((self.copy.build / 'lib').rglob('*.o')):
-            digest.update(path.read_bytes())
+        for path in self.objects:
+            digest.update((self.copy.build / path).read_bytes())
         return digest.hexdigest()
 
+    def fails(self, test):
+        """Why it fails with the tree as it is, or None. What fails once only does not count."""
+        if not self.build(test.targets):
+            return f'{test.name} (does not build)'
+        return run_one(test, self.copy.build) and run_one(test, self.copy.build)
+
+    def first_failure(self, tests):
+        """Runs them in order, jobs at a time, until one fails: (the test, why), or None."""
+        with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
+            waiting = iter(tests)
+            running = {pool.submit(self.fails, t): t for _, t in zip(range(self.jobs), waiting)}
+            failed = None
+            while running:
+                done, _ = concurrent.futures.wait(running, return_when='FIRST_COMPLETED')
+                for f in done:
+                    test = running.pop(f)
+                    if f.result() and not failed:
+                        failed = test, f.result()
+                    nxt = None if failed else next(waiting, None)
+                    if nxt:
+                        running[pool.submit(self.fails, nxt)] = nxt
+            return failed
+
     def baseline(self):
-        """Why the unchanged tree is no good, or None. Afterwards the quickest tests come first."""
-        if not self.build():
+        """Why the unchanged tree is no good, or None."""
+        if not self.build(self.objects) or not self.build(sorted({x for t in self.tests for x in t.targets})):
             return 'it does not build'
-        failed = first_failure(self.tests, 1)
-        self.tests.sort(key=lambda t: t.took)
+        failed = self.first_failure(self.tests)
         for t in self.tests:
-            t.seconds = max(30, int(10 * t.took) + 1)
+            t.cpu = min(60, max(20, int(10 * t.took) + 1))
+        self.tests.sort(key=lambda t: t.took)
         self.plain = self.code()
-        return failed
+        return failed and failed[1]
+
+    def ordered(self, folder):
+        own = OWN.get(folder, 'unit/engine')
+        return self.order.setdefault(folder, sorted(self.tests, key=lambda t: t.folder != own))
 
     def judge(self, site):
-        """'void' for a change that is none, else (noticed by or None)."""
-        path = self.copy.tree / site.file
+        """(verdict, who noticed): 'compiles not', 'same code', 'noticed' or 'SURVIVED'."""
+        path = self.tree / site.file
         good = path.read_text()
         path.write_text(good[:site.start] + site.new + good[site.end:])
         try:
-            if not self.build() or self.code() == self.plain:
-                return 'void'
-            return first_failure(self.tests, self.jobs)
+            if not self.build(self.objects):
+                return 'compiles not', None
+            if self.code() == self.plain:
+                return 'same code', None
+            order = self.ordered(site.file.split('/')[1])
+            failed = self.first_failure(order)
+            if failed is None:
+                return 'SURVIVED', None
+            order.remove(failed[0])
+            order.insert(0, failed[0])
+            return 'noticed', failed[1]
         finally:
             path.write_text(good)
 
@@ -206,37 +251,64 @@ def describe(site, root):
     return f'{shown}   in: {text.splitlines()[n - 1].strip()[:70]}'
 
 
-def main():
+def by_hand(root, file, old, new):
+    text = (root / file).read_text()
+    if text.count(old) != 1:
+        sys.exit(f'stands {text.count(old)} times in {file}: {old!r}')
+    return Site(file, text.index(old), text.index(old) + len(old), new)
+
+
+def places(args, root):
+    """(number, site) of what is to be judged."""
+    if args.change:
+        return list(enumerate(by_hand(root, *c) for c in args.change))
+    sites = [s for s in all_sites(root) if not args.files or s.file in args.files]
+    random.Random(args.seed).shuffle(sites)
+    where = ' '.join(args.files) or f'lib/{{{",".join(FOLDERS)}}}'
+    print(f'{len(sites)} places in {where}; seed {args.seed}', flush=True)
+    numbered = list(enumerate(sites))
+    return [numbered[k] for k in args.only] if args.only else numbered[args.skip:]
+
+
+def options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--jobs', type=int, default=2)
-    parser.add_argument('--skip', type=int, default=0)
+    parser.add_argument('--skip', type=int, default=0, metavar='K')
+    parser.add_argument('--only', type=int, nargs='+', default=[], metavar='NUMBER')
+    parser.add_argument('--files', nargs='+', default=[], metavar='FILE')
+    parser.add_argument('--change', nargs=3, action='append', default=[], metavar=('FILE', 'OLD', 'NEW'))
+    parser.add_argument('--seed', type=int, default=None)
     parser.add_argument('count', nargs='?', type=int, default=int(os.environ.get('MUTATE_COUNT', '36')))
-    parser.add_argument('seed', nargs='?', type=int, default=int(os.environ.get('MUTATE_SEED', '1')))
+    parser.add_argument('last_seed', nargs='?', type=int, metavar='SEED',
+                        default=int(os.environ.get('MUTATE_SEED', '1')))
     args = parser.parse_args()
-    sites = list(all_sites(mutate.ROOT))
-    random.Random(args.seed).shuffle(sites)
-    print(f'{len(sites)} places in lib/{{{",".join(FOLDERS)}}}; seed {args.seed}', flush=True)
-    drawn = noticed = 0
+    args.seed = args.last_seed if args.seed is None else args.seed
+    return args
+
+
+def main():
+    args = options()
+    counts = collections.Counter()
     survivors = []
     with tempfile.TemporaryDirectory(prefix='uroce-mutate-') as folder:
         lab = Lab(pathlib.Path(folder), args.jobs)
+        todo = places(args, lab.tree)
         wrong = lab.baseline()
         if wrong:
             print(f'the unchanged tree: {wrong}')
             return 1
-        for site in sites[args.skip:]:
-            if drawn == args.count:
+        for number, site in todo:
+            if counts['noticed'] + counts['SURVIVED'] == args.count:
                 break
-            verdict = lab.judge(site)
-            if verdict == 'void':
-                continue
-            drawn += 1
-            noticed += verdict is not None
-            words = describe(site, mutate.ROOT)
-            if verdict is None:
+            verdict, who = lab.judge(site)
+            counts[verdict] += 1
+            words = f'#{number} {describe(site, lab.tree)}'
+            if verdict == 'SURVIVED':
                 survivors.append(words)
-            print(f'{drawn:3} {"noticed by " + verdict if verdict else "SURVIVED"}: {words}', flush=True)
-    print(f'{noticed} of {drawn} random mutants noticed (seed {args.seed})')
+            drawn = counts['noticed'] + counts['SURVIVED']
+            print(f'{drawn:3} {verdict}{" by " + who if who else ""}: {words}', flush=True)
+    print(f'{counts["noticed"]} of {counts["noticed"] + counts["SURVIVED"]} random mutants noticed (seed {args.seed}); '
+          f'replaced: {counts["same code"]} that leave the code as it was, {counts["compiles not"]} that do not compile')
     for words in survivors:
         print(f'survived: {words}')
     return 0
