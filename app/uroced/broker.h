@@ -72,6 +72,15 @@ bool broker_refuses(const struct daemon *d, uint32_t uid);
  */
 int broker_find(struct session *s, const struct ipc_msg *m, bool fds, int refusal);
 
+/* Have copied memory of s served (struct mrmap_copiers; ctx: the session). 0 or -errno. */
+int broker_copy(void *ctx, uint64_t id, int mem, int shared);
+
+/*
+ * Go on with m, by session_found, once the copy that is under way in the address space mem is over,
+ * or with -ETIMEDOUT. 0, or -errno.
+ */
+int broker_settle(struct session *s, const struct ipc_msg *m, uint64_t mem);
+
 /* The session ends: nobody waits for its answer any more. */
 void broker_forget(struct session *s);
 

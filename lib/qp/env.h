@@ -80,6 +80,7 @@ struct qp_env {
 	struct obs_block *obs; /* of the device that the current QP belongs to */
 	/* Why the frame that is received is dropped behind its QP, enum obs_drop; or OBS_NDROPS. */
 	uint32_t dropped;
+	uint64_t once; /* the last number given to an operation that is executed once (mem/mr.h) */
 	bool crowded;  /* other QPs wait for a turn: what is not fetched ahead is far */
 	uint8_t plain; /* QP_PLAIN_: for tests that need such a peer */
 	const struct qp_env_ops *ops;
