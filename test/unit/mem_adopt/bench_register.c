@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -114,15 +115,17 @@ static void
 copy(struct mrmap *map, uint64_t va, void *dst, const void *src, uint32_t n)
 {
 	while ((src != NULL ? mrmap_copy_ops.write(map, va, src, n, 0)
-			    : mrmap_copy_ops.read(map, va, dst, n)) == -EAGAIN)
+			    : mrmap_copy_ops.read(map, va, dst, n)) == -EAGAIN) {
 		late++;
+		sched_yield();
+	}
 }
 
 /* The daemon's side of the copy path, chunks of 4 KiB out of 16 MiB of another process. */
 static void
 copy_path(void)
 {
-	const int n = 100000, chunks = 4096;
+	const int n = 20000, chunks = 4096;
 	size_t len = (size_t)chunks * PAGE;
 	uint8_t *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct uroce_reg_mr_req req = {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <signal.h>
@@ -109,10 +110,9 @@ copy_until(struct mrmap *map, uint64_t va, void *dst, const void *src, uint32_t 
 {
 	int rc;
 
-	do
-		rc = src != NULL ? mrmap_copy_ops.write(map, va, src, n, 0)
-				 : mrmap_copy_ops.read(map, va, dst, n);
-	while (rc == -EAGAIN);
+	while ((rc = src != NULL ? mrmap_copy_ops.write(map, va, src, n, 0)
+				 : mrmap_copy_ops.read(map, va, dst, n)) == -EAGAIN)
+		sched_yield();
 	return rc;
 }
 
