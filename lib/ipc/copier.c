@@ -13,10 +13,12 @@
 #include <unistd.h>
 #include "ipc/copier_priv.h"
 
-#define FREE_NS      3000u       /* of each wait: about what a copy takes */
-#define WAIT_MIN_NS  5000u       /* with any credit at all */
-#define WAIT_MAX_NS  2000000u    /* with all credit: a core may be busy for so long */
-#define YIELD_NS     2000u       /* of a wait, before the core is lent to others */
+#define FREE_NS      3000        /* of each wait: about what a copy takes */
+#define WAIT_MIN_NS  5000        /* with any credit at all */
+#define WAIT_MAX_NS  2000000     /* with all credit: a core may be busy for so long */
+#define WAIT_ALL_NS  10000000u   /* what others run in between included */
+#define YIELD_NS     2000        /* of a wait, before the core is lent to others */
+#define LENT_NS      5000u       /* what a yield costs at most; the rest of it, others have run */
 #define REFILL_NS    100000u     /* credit is refilled so often .. */
 #define REFILL_PART  10u         /* .. by such a part of the time */
 #define SPINS        8u          /* between two looks at the clock */
@@ -193,10 +195,10 @@ credit_left(struct copier_credit *c, uint64_t now)
 }
 
 static void
-credit_charge(struct copier_credit *c, uint64_t waited_ns)
+credit_charge(struct copier_credit *c, int64_t cost_ns)
 {
-	if (waited_ns > FREE_NS)
-		__atomic_sub_fetch(&c->left_ns, (int64_t)(waited_ns - FREE_NS), __ATOMIC_RELAXED);
+	if (cost_ns > FREE_NS)
+		__atomic_sub_fetch(&c->left_ns, cost_ns - FREE_NS, __ATOMIC_RELAXED);
 }
 
 /* ---- places ---- */
@@ -310,25 +312,32 @@ put_job(struct side *s, uint32_t i, const struct job *j)
 		wake(s->area);
 }
 
-/* Wait until the slot's job is done, or for limit_ns. *now: the clock before and after. */
+/*
+ * Wait until the slot's job is done, or for limit_ns. *now: the clock before and after; *cost_ns:
+ * how much of it to charge. When others run while the core is lent to them, that is no doing of the
+ * memory's.
+ */
 static bool
-await(const struct copy_slot *slot, int64_t limit_ns, uint64_t *now)
+await(const struct copy_slot *slot, int64_t limit_ns, uint64_t *now, int64_t *cost_ns)
 {
-	uint64_t from = *now;
+	uint64_t from = *now, last;
 
+	*cost_ns = 0;
 	for (uint32_t n = 1;; n++) {
-		if (__atomic_load_n(&slot->state, __ATOMIC_ACQUIRE) == COPY_DONE) {
-			*now = now_ns();
-			return true;
-		}
-		if (n % SPINS != 0) {
+		bool done = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE) == COPY_DONE;
+
+		if (!done && n % SPINS != 0) {
 			__builtin_ia32_pause();
 			continue;
 		}
+		last = *now;
 		*now = now_ns();
-		if ((int64_t)(*now - from) >= limit_ns)
+		*cost_ns += (int64_t)(*now - last < LENT_NS ? *now - last : LENT_NS);
+		if (done)
+			return true;
+		if (*cost_ns >= limit_ns || *now - from >= WAIT_ALL_NS)
 			return false;
-		if (*now - from >= YIELD_NS)
+		if (*cost_ns >= YIELD_NS)
 			sched_yield(); /* the thread may share this core */
 	}
 }
@@ -401,9 +410,9 @@ static int
 do_job(struct copier *c, const struct job *j)
 {
 	struct side *s = __atomic_load_n(&c->side, __ATOMIC_ACQUIRE);
-	uint64_t now = now_ns(), from = now;
+	uint64_t now = now_ns();
 	int rc = left_settle(s, now), i;
-	int64_t credit;
+	int64_t credit, cost;
 	bool done;
 
 	if (kept_take(s, j, &rc) || rc != 0)
@@ -417,8 +426,8 @@ do_job(struct copier *c, const struct job *j)
 	if (i < 0)
 		return i;
 	put_job(s, (uint32_t)i, j);
-	done = await(&s->area->slot[i], wait_limit(credit), &now);
-	credit_charge(c->credit, now - from);
+	done = await(&s->area->slot[i], wait_limit(credit), &now, &cost);
+	credit_charge(c->credit, cost);
 	if (!done && move(&s->area->slot[i], COPY_ASKED, COPY_FREE)) {
 		place_free(s, (uint32_t)i);
 		return silence(c, now);
