@@ -178,6 +178,77 @@ test_REQ_04_probes_wait_for_the_measured_round_trip(void **state)
 	assert_int_equal(OBS(c, REQ_PROBE), i);
 }
 
+/* A message and its probe after ns, both answered. */
+static void
+wait_is(struct conn *c, uint32_t psn, uint64_t ns)
+{
+	client_sends(c, 1, 8);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, psn);
+	expect_probe_after(c, ns, WIRE_OP_SEND_ONLY, psn);
+	peer_ack(c, psn);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+}
+
+/* A round trip that is measured; without this most are not. */
+static void
+timed_trip(struct conn *c, uint32_t psn, uint64_t ns)
+{
+	c->qp->snd.watch |= QP_WATCH_RTT_FLIGHT;
+	round_trip(c, psn, ns);
+}
+
+/*
+ * The smoothed round trip and four deviations, as RFC 6298 has them: half the first sample, then
+ * an eighth and a quarter of what is new. A sample is a nanosecond more than the time it took.
+ */
+static void
+test_REQ_04_probes_wait_longer_where_round_trips_vary(void **state)
+{
+	struct conn *c = conn_with(state, 14, 7);
+	uint32_t psn = SQ;
+
+	timed_trip(c, psn++, 900 * US);
+	wait_is(c, psn++, 900001 + 4 * 450000);
+	timed_trip(c, psn++, 900 * US);
+	wait_is(c, psn++, 900001 + 4 * 337500);
+	timed_trip(c, psn++, 1700 * US);
+	wait_is(c, psn++, 1000001 + 4 * 453125);
+	timed_trip(c, psn++, 200 * US);
+	wait_is(c, psn++, 900001 + 4 * 539843);
+}
+
+/* Round trips that vary widely leave room for several probes, but for no probe on a round trip. */
+static void
+test_REQ_04_several_probes_fit_into_the_timeout(void **state)
+{
+	static const struct {
+		uint32_t srtt_ns, rttvar_ns, timeout;
+		uint64_t wait_ns;
+	} v[] = {
+		{2000000, 0, 14, 4000000},
+		{2000000, 499999, 14, 4000000},
+		{2000000, 500001, 14, 4000004},
+		{2000000, 10000000, 14, TIMEOUT / QP_PROBES_LEAST},
+		{5000000, 10000000, 14, 10000000},
+		{50000000, 10000000, 14, TIMEOUT},
+		{2000000, 10000000, 0, 42000000},
+		{900000000, 400000000, 0, QP_PROBE_MAX_NS},
+		{10000, 22500, 14, LEAST},
+		{10000, 22501, 14, LEAST + 4},
+		{0, 22501, 14, FIRST},
+	};
+	uint32_t i;
+
+	for (i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		struct conn *c = conn_with(state, v[i].timeout, 7);
+
+		c->qp->loss.srtt_ns = v[i].srtt_ns;
+		c->qp->loss.rttvar_ns = v[i].rttvar_ns;
+		qp_loss_rewait(&c->b->engine.env, c->qp);
+		assert_int_equal(c->qp->snd.wait_ns, v[i].wait_ns);
+	}
+}
+
 /* The peer has the probed packet and no more: what is behind it follows at once, few, then more. */
 static void
 test_REQ_05_a_probe_that_is_answered_fills_the_gap(void **state)
@@ -634,6 +705,8 @@ main(void)
 		bench_test(test_REQ_04_a_short_timeout_has_no_probes),
 		bench_test(test_REQ_04_timeout_0_probes_and_never_fails),
 		bench_test(test_REQ_04_probes_wait_for_the_measured_round_trip),
+		bench_test(test_REQ_04_probes_wait_longer_where_round_trips_vary),
+		bench_test(test_REQ_04_several_probes_fit_into_the_timeout),
 		bench_test(test_REQ_05_a_probe_that_is_answered_fills_the_gap),
 		bench_test(test_REQ_04_a_probe_for_a_lost_answer_leaves_the_window_open),
 		bench_test(test_REQ_08_a_probe_asks_for_read_responses_again),

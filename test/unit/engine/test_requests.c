@@ -433,6 +433,34 @@ test_RSP_07_msn_counts_messages(void **state)
 	assert_int_equal(p.msn, 3);
 }
 
+/* 2^31 bytes are not too many, for a WRITE and for a READ. */
+static void
+test_WIRE_05_requests_for_2_to_the_31(void **state)
+{
+	struct conn *c = conn_at(state, RQ, 3);
+	struct bench_region *big = region_add(*state, 7, 1ull << 40, 1 << 20, ALL_REMOTE);
+	struct wire_fields f = {.opcode = WIRE_OP_WRITE_FIRST,
+				.psn = RQ,
+				.ackreq = true,
+				.va = 1ull << 40,
+				.rkey = big->mr.key,
+				.dmalen = 1u << 31};
+
+	big->mr.len = 1ull << 31; /* only its first bytes are reached */
+	memset(big->bytes, 0, MTU);
+	peer_put(c, f, 0, MTU);
+	ack_expect(c, RQ);
+	assert_memory_equal(big->bytes, bench_bytes, MTU);
+	c = conn_at(state, RQ, 3);
+	f.opcode = WIRE_OP_READ_REQ;
+	peer_put(c, f, 0, 0);
+	bench_run_once(c->b);
+	region_drop(c->b, big); /* before its end is reached */
+	pkt_expect(c, WIRE_OP_READ_RESP_FIRST, RQ);
+	pkt_count(c);
+	state_expect(c, QP_ERR);
+}
+
 int
 main(void)
 {
@@ -453,6 +481,7 @@ main(void)
 		bench_test(test_RSP_05_scatters_over_the_receive_sges),
 		bench_test(test_RSP_05_write_imm_checks_the_rkey_first),
 		bench_test(test_RSP_07_msn_counts_messages),
+		bench_test(test_WIRE_05_requests_for_2_to_the_31),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

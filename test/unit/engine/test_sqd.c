@@ -197,6 +197,22 @@ test_QP_15_bad_wqe_waits_too(void **state)
 	state_expect(c, QP_ERR);
 }
 
+/* An error ends the drain, and nobody is told that it is over. */
+static void
+test_QP_15_QP_19_an_error_ends_the_drain(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+
+	client_sends(c, 1);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	assert_int_equal(to_sqd(c, true), 0);
+	assert_int_equal(sq_draining(c), 1);
+	assert_int_equal(conn_to(c, QP_ERR), 0);
+	send_cqe(c, 1, QP_WC_WR_FLUSH_ERR);
+	assert_int_equal(sq_draining(c), 0);
+	event_none(c->b);
+}
+
 /* Nothing is under way: that the next hop is not known keeps nobody from saying so. */
 static void
 test_sqd_drained_without_a_next_hop(void **state)
@@ -228,6 +244,7 @@ main(void)
 		bench_test(test_QP_15_a_wqe_held_by_its_fence_has_not_started),
 		bench_test(test_QP_15_bad_wqe_waits_too),
 		bench_test(test_EVT_05_sq_drained_only_if_asked_for),
+		bench_test(test_QP_15_QP_19_an_error_ends_the_drain),
 		bench_test(test_QP_16_no_way_out_before_the_drain),
 		bench_test(test_QP_16_new_retry_counts_hold_after_resume),
 	};

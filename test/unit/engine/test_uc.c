@@ -164,6 +164,23 @@ test_NAK_09_RSP_06_kept_receive_is_flushed(void **state)
 	pkt_none(c);
 }
 
+/* The same with a WRITE whose target cannot be written. */
+static void
+test_NAK_08_RSP_06_kept_receive_is_not_a_failed_writes(void **state)
+{
+	struct conn *c = conn_uc(state);
+
+	recv_post(c, 1, 0, 4 * MTU);
+	peer_send(c, UC(SEND_FIRST), RQ, 0, MTU);
+	region_by_ops(c->remote, 0);
+	peer_write(c, UC(WRITE_ONLY), RQ + 1, REMOTE_VA, 8, 0, 8);
+	event_expect(c->b, QP_EVENT_QP_FATAL);
+	recv_cqe(c, 1, QP_WC_WR_FLUSH_ERR);
+	cqe_none(c);
+	state_expect(c, QP_ERR);
+	pkt_none(c);
+}
+
 static void
 test_RSP_06_no_receive_posted(void **state)
 {
@@ -278,6 +295,7 @@ main(void)
 		bench_test(test_RSP_06_a_lost_packet_drops_the_message),
 		bench_test(test_RSP_06_kept_receive_is_not_a_writes),
 		bench_test(test_NAK_09_RSP_06_kept_receive_is_flushed),
+		bench_test(test_NAK_08_RSP_06_kept_receive_is_not_a_failed_writes),
 		bench_test(test_RSP_06_no_receive_posted),
 		bench_test(test_CQE_02_uc_receive_too_short),
 		bench_test(test_QP_17_send_error_stops_the_send_queue_only),

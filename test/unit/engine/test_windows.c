@@ -292,10 +292,11 @@ static void
 test_RSP_04_windows_that_carry_atomics(void **state)
 {
 	static const struct {
-		uint64_t va; /* of the region's first byte, 0x90000 */
+		uint64_t va; /* of the region's first byte */
 		uint64_t addr;
 		uint32_t access;
 		bool good;
+		uint64_t iova; /* of the region's first byte; 0: 0x90000 */
 	} cases[] = {
 		{0x5000, 0x90000, 0, true},
 		{0x5000, 0x90004, 0, true},
@@ -306,6 +307,9 @@ test_RSP_04_windows_that_carry_atomics(void **state)
 		{0x5004, 0x90004, 0, false},
 		{0x5004, 0x90000, MEM_ZERO_BASED, false},
 		{0x5004, 0x90004, MEM_ZERO_BASED, true},
+		{0x5002, 0x90008, 0, true, 0x90002},
+		{0x5003, 0x90008, 0, false, 0x90002},
+		{0x5002, 0x90008, MEM_ZERO_BASED, true, 0x90002},
 	};
 	struct bound w;
 	uint32_t i;
@@ -321,6 +325,7 @@ test_RSP_04_windows_that_carry_atomics(void **state)
 				    .len = 64};
 
 		w.r->mr.va = cases[i].va;
+		w.r->mr.iova = cases[i].iova != 0 ? cases[i].iova : 0x90000;
 		assert_int_equal(mw_bind(&w.c->b->mrs, &b), cases[i].good);
 		/* Without atomics it is nobody's matter. */
 		b.access = MEM_REMOTE_WRITE | cases[i].access;
