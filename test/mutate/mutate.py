@@ -9,6 +9,8 @@ mutate.py [--check] [--jobs N] [RULE..]   RULE: only these, as NAK-07
 Exit status: 0, or 1 where a mutant survived, or was noticed by another test than the one named.
 """
 import argparse
+import filecmp
+import os
 import pathlib
 import re
 import shutil
@@ -69,14 +71,23 @@ def run_test(program):
     return list(dict.fromkeys(failed)) or [f'status {status}']
 
 
+def renew(source, target):
+    """Copies a file unless its like is there, so that what was built of that stays good."""
+    if not os.path.lexists(target) or not filecmp.cmp(source, target, shallow=False):
+        shutil.copy(source, target)
+
+
 class Copy:
-    """A copy of the tree, configured."""
+    """A copy of the tree, configured. In a folder that has one already: made like the tree again."""
 
     def __init__(self, folder, jobs, level='-O1'):
         self.tree, self.build, self.jobs = folder / 'tree', folder / 'build', jobs
         # A build of the tree, whatever its name, has ninja's file.
-        shutil.copytree(ROOT, self.tree, symlinks=True, ignore=lambda at, names: [
-            n for n in names if n in ('.git', '__pycache__') or (pathlib.Path(at) / n / 'build.ninja').exists()])
+        shutil.copytree(ROOT, self.tree, symlinks=True, dirs_exist_ok=True, copy_function=renew,
+                        ignore=lambda at, names: [n for n in names if n in ('.git', '__pycache__')
+                                                  or (pathlib.Path(at) / n / 'build.ninja').exists()])
+        if (self.build / 'build.ninja').exists():
+            return
         subprocess.run(['meson', 'setup', self.build, self.tree, '--buildtype', 'plain',
                         f'-Dc_args={level}', '-Dwerror=false', '-Dtransport_lto=false'],
                        check=True, stdout=subprocess.DEVNULL)

@@ -11,11 +11,15 @@ random_mutants.py --change FILE OLD NEW [--change ..]
 COUNT mutants (default: MUTATE_COUNT or 36) are drawn from SEED (MUTATE_SEED or 1). The same seed on the
 same tree draws the same ones and gives each place the same number. --skip K leaves out the first K places,
 so that a run that was stopped goes on; --only judges the places with these numbers again. --files draws
-from these files only. --change judges one change by hand: OLD stands in FILE once.
+from these files only. --change judges one change by hand: OLD stands in FILE once. --folder DIR keeps the
+copy there, so that the next run does not have to build it and to run all tests of the unchanged tree.
+--unit leaves out the simulator, which takes most of the time that a survivor costs: --only then judges the
+survivors by all tests.
 
 A change that does not compile, or leaves the machine code (-O2) as it was, is replaced by the next one. A
 test must fail twice. Tests run one after another until one fails; those that noticed a mutant of the
-same folder come first, then the folder's own, then the quickest.
+same folder come first, then the folder's own, then the quickest. Of the places drawn together, those in
+headers come last: each costs as much as ten others.
 Prints a line a mutant and the score; exit status 0 unless the unchanged tree fails.
 """
 import argparse
@@ -28,6 +32,7 @@ import os
 import pathlib
 import random
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -40,6 +45,7 @@ FOLDERS = ('requester', 'responder', 'qp', 'wire', 'mem', 'cq')
 # Folders with tests that run this code, in the suites unit and sim.
 TESTS = ('unit/engine', 'unit/wire', 'unit/net', 'unit/impair', 'unit/ipc', 'unit/worker', 'fuzz', 'sim')
 OWN = {'wire': 'unit/wire'}  # folder of lib: its own tests; of the others it is unit/engine
+HUNG = 'hangs'
 DATA_BYTES = 4 << 30         # that a test may use: a change may make it allocate for ever
 
 # What is replaced by what. Blanks around an operator tell it from a part of another.
@@ -151,18 +157,21 @@ def run_one(test, build):
                               cwd=build, timeout=20 * test.cpu, check=False)
         status = done.returncode
     except subprocess.TimeoutExpired:
-        status = 'hangs'
+        status = HUNG
     test.took = time.monotonic() - begun
+    if status in (-signal.SIGXCPU, -signal.SIGKILL):
+        status = HUNG
     return None if status in (0, 77) else f'{test.name} ({status})'
 
 
 class Lab:
     """A copy of the tree, and what was found out about it unchanged."""
 
-    def __init__(self, folder, jobs):
+    def __init__(self, folder, jobs, unit_only):
         self.copy = mutate.Copy(folder, jobs, '-O2')
         self.tree, self.jobs = self.copy.tree, jobs
-        self.tests = list(tests_of(self.copy.build))
+        self.tests = [t for t in tests_of(self.copy.build) if not (unit_only and t.folder == 'sim')]
+        self.plain = None
         self.objects = sorted(p for p in self.targets('targets', 'all') if re.match(r'lib/.*\.o$', p))
         self.order = {}                  # folder of lib: the tests, in the order they are run in
         self.ninja = threading.Lock()
@@ -185,10 +194,11 @@ class Lab:
         return digest.hexdigest()
 
     def fails(self, test):
-        """Why it fails with the tree as it is, or None. What fails once only does not count."""
+        """Why it fails with the tree as it is, or None. What fails once and then not does not count."""
         if not self.build(test.targets):
             return f'{test.name} (does not build)'
-        return run_one(test, self.copy.build) and run_one(test, self.copy.build)
+        why = run_one(test, self.copy.build)
+        return why if why and HUNG in why else why and run_one(test, self.copy.build)
 
     def first_failure(self, tests):
         """Runs them in order, jobs at a time, until one fails: (the test, why), or None."""
@@ -211,12 +221,28 @@ class Lab:
         """Why the unchanged tree is no good, or None."""
         if not self.build(self.objects) or not self.build(sorted({x for t in self.tests for x in t.targets})):
             return 'it does not build'
-        failed = self.first_failure(self.tests)
-        for t in self.tests:
-            t.cpu = min(60, max(20, int(10 * t.took) + 1))
-        self.tests.sort(key=lambda t: t.took)
         self.plain = self.code()
+        known = self.copy.build / 'random-mutants.json'
+        record = json.loads(known.read_text()) if known.exists() else {}
+        took = record['took'] if record.get('tree') == self.digest() else {}
+        failed = self.first_failure([t for t in self.tests if t.name not in took])
+        if not failed:
+            took |= {t.name: t.took for t in self.tests if t.name not in took}
+            known.write_text(json.dumps({'tree': self.digest(), 'took': took}))
+        for t in self.tests:
+            t.took = took.get(t.name, 0.0)
+        for t in self.tests:
+            t.cpu = min(60, max(5, int(10 * t.took) + 1))
+        self.tests.sort(key=lambda t: t.took)
         return failed and failed[1]
+
+    def digest(self):
+        """Of all that the tests are built from."""
+        digest = hashlib.sha256()
+        for folder in ('include', 'lib', 'test/unit', 'test/sim', 'test/fuzz'):
+            for path in sorted((self.tree / folder).rglob('*.[ch]')):
+                digest.update(path.read_bytes())
+        return digest.hexdigest()
 
     def ordered(self, folder):
         own = OWN.get(folder, 'unit/engine')
@@ -277,12 +303,15 @@ def options():
     parser.add_argument('--only', type=int, nargs='+', default=[], metavar='NUMBER')
     parser.add_argument('--files', nargs='+', default=[], metavar='FILE')
     parser.add_argument('--change', nargs=3, action='append', default=[], metavar=('FILE', 'OLD', 'NEW'))
+    parser.add_argument('--folder', metavar='DIR')
+    parser.add_argument('--unit', action='store_true')
     parser.add_argument('--seed', type=int, default=None)
     parser.add_argument('count', nargs='?', type=int, default=int(os.environ.get('MUTATE_COUNT', '36')))
     parser.add_argument('last_seed', nargs='?', type=int, metavar='SEED',
                         default=int(os.environ.get('MUTATE_SEED', '1')))
     args = parser.parse_args()
     args.seed = args.last_seed if args.seed is None else args.seed
+    args.count = len(args.only) or len(args.change) or args.count
     return args
 
 
@@ -291,24 +320,26 @@ def main():
     counts = collections.Counter()
     survivors = []
     with tempfile.TemporaryDirectory(prefix='uroce-mutate-') as folder:
-        lab = Lab(pathlib.Path(folder), args.jobs)
+        lab = Lab(pathlib.Path(args.folder or folder).resolve(), args.jobs, args.unit)
         todo = places(args, lab.tree)
         wrong = lab.baseline()
         if wrong:
             print(f'the unchanged tree: {wrong}')
             return 1
-        for number, site in todo:
-            if counts['noticed'] + counts['SURVIVED'] == args.count:
-                break
-            verdict, who = lab.judge(site)
-            counts[verdict] += 1
-            words = f'#{number} {describe(site, lab.tree)}'
-            if verdict == 'SURVIVED':
-                survivors.append(words)
-            drawn = counts['noticed'] + counts['SURVIVED']
-            print(f'{drawn:3} {verdict}{" by " + who if who else ""}: {words}', flush=True)
-    print(f'{counts["noticed"]} of {counts["noticed"] + counts["SURVIVED"]} random mutants noticed (seed {args.seed}); '
-          f'replaced: {counts["same code"]} that leave the code as it was, {counts["compiles not"]} that do not compile')
+        while todo and counts['noticed'] + counts['SURVIVED'] < args.count:
+            some = args.count - counts['noticed'] - counts['SURVIVED']
+            some, todo = todo[:some], todo[some:]
+            for number, site in sorted(some, key=lambda one: one[1].file.endswith('.h')):
+                verdict, who = lab.judge(site)
+                counts[verdict] += 1
+                words = f'#{number} {describe(site, lab.tree)}'
+                if verdict == 'SURVIVED':
+                    survivors.append(words)
+                drawn = counts['noticed'] + counts['SURVIVED']
+                print(f'{drawn:3} {verdict}{" by " + who if who else ""}: {words}', flush=True)
+    print(f'{counts["noticed"]} of {counts["noticed"] + counts["SURVIVED"]} random mutants noticed '
+          f'(seed {args.seed}); replaced: {counts["same code"]} that leave the code as it was, '
+          f'{counts["compiles not"]} that do not compile')
     for words in survivors:
         print(f'survived: {words}')
     return 0
