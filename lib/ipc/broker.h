@@ -14,9 +14,10 @@
  *     for each address space.
  *
  * Its main thread does nothing that blocks; threads do the rest, at most BROKER_USER_THREADS for a
- * uid, so that one user's hanging files do not use up what others need. As many threads that copy
- * may stay behind for a uid; beyond that none of its memory is copied any more. It ends when the
- * daemon does, however the daemon does.
+ * uid and BROKER_THREADS for all, so that one user's hanging files do not use up what others need,
+ * and all users' together not what root needs. As many threads that copy may stay behind for a uid;
+ * beyond that none of its memory is copied any more. It ends when the daemon does, however the
+ * daemon does.
  *
  * Includes: include/uroce_abi, the rest of lib/ipc. No DPDK.
  */
@@ -30,6 +31,7 @@
 #include "uroce_abi/ctrl.h"
 
 #define BROKER_USER_THREADS 8u         /* that a uid's files may hold at a time */
+#define BROKER_THREADS      1024u      /* of all uids, as many as one may hold kept for root */
 #define BROKER_USER_QUEUE   64u        /* closes of a uid that wait, beyond which it is BUSY */
 #define BROKER_ARG          "--broker" /* argv[1] of the process; argv[2] is its descriptor */
 

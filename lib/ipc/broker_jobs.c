@@ -11,7 +11,6 @@
 #include <unistd.h>
 #include "ipc/broker_priv.h"
 
-#define THREADS_MAX 1024u
 #define IDLE_MAX    4u /* threads that stay when there is nothing to do */
 #define STACK_BYTES (256u << 10)
 #define RETRY_NS    1000000 /* memory or room in the channel is short: again after that */
@@ -28,8 +27,9 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t work = PTHREAD_COND_INITIALIZER;
 static TAILQ_HEAD(, user) users = TAILQ_HEAD_INITIALIZER(users);
 static unsigned nthreads;
-static unsigned nidle; /* threads that wait and were not called yet */
-static unsigned calls; /* that no waiting thread has heard yet */
+static unsigned strangers; /* jobs of uids but root that run */
+static unsigned nidle;     /* threads that wait and were not called yet */
+static unsigned calls;     /* that no waiting thread has heard yet */
 static int channel;
 
 /* A message, with the descriptors of what was found. False: no room in the channel now. */
@@ -119,6 +119,14 @@ user_changed(struct user *u)
 	}
 }
 
+/* May a job of u run now? What all uids together leave to root is as much as one may have. */
+static bool
+thread_left(const struct user *u)
+{
+	return u->running < BROKER_USER_THREADS &&
+	       (u->uid == 0 || strangers < BROKER_THREADS - BROKER_USER_THREADS);
+}
+
 /* The next job of a user who has a thread left; users take turns. */
 static struct job *
 next_job(void)
@@ -127,7 +135,7 @@ next_job(void)
 	struct job *job;
 
 	TAILQ_FOREACH (u, &users, link) {
-		if (u->waiting > 0 && u->running < BROKER_USER_THREADS)
+		if (u->waiting > 0 && thread_left(u))
 			break;
 	}
 	if (u == NULL)
@@ -136,6 +144,7 @@ next_job(void)
 	TAILQ_REMOVE(&u->queue, job, link);
 	u->waiting--;
 	u->running++;
+	strangers += u->uid != 0;
 	TAILQ_REMOVE(&users, u, link);
 	TAILQ_INSERT_TAIL(&users, u, link);
 	user_changed(u);
@@ -167,6 +176,7 @@ thread_main(void *arg)
 		job->run(job);
 		pthread_mutex_lock(&lock);
 		u->running--;
+		strangers -= u->uid != 0;
 		user_changed(u);
 	}
 	nthreads--;
@@ -189,8 +199,8 @@ thread_add(void)
 	pthread_attr_destroy(&attr);
 }
 
-static void
-submit(struct job *job, uint32_t uid, void (*run)(struct job *))
+void
+jobs_submit(struct job *job, uint32_t uid, void (*run)(struct job *))
 {
 	const struct timespec nap = {.tv_nsec = RETRY_NS};
 
@@ -204,12 +214,12 @@ submit(struct job *job, uint32_t uid, void (*run)(struct job *))
 	TAILQ_INSERT_TAIL(&job->user->queue, job, link);
 	job->user->waiting++;
 	user_changed(job->user);
-	if (job->user->running < BROKER_USER_THREADS) {
+	if (thread_left(job->user)) {
 		if (nidle > 0) {
 			nidle--;
 			calls++;
 			pthread_cond_signal(&work);
-		} else if (nthreads < THREADS_MAX) {
+		} else if (nthreads < BROKER_THREADS) {
 			thread_add();
 		}
 	}
@@ -257,7 +267,7 @@ jobs_close(uint32_t uid, int fd)
 	struct job *job = job_new();
 
 	job->fd = fd;
-	submit(job, uid, run_close);
+	jobs_submit(job, uid, run_close);
 }
 
 static void
@@ -286,7 +296,7 @@ jobs_drop(struct kept *k)
 	struct job *job = job_new();
 
 	job->kept = k;
-	submit(job, k->client.uid, run_drop);
+	jobs_submit(job, k->client.uid, run_drop);
 }
 
 void
@@ -335,7 +345,7 @@ void
 jobs_find(struct job *job)
 {
 	__atomic_add_fetch(&job->kept->refs, 1, __ATOMIC_RELAXED);
-	submit(job, job->cmd.uid, run_find);
+	jobs_submit(job, job->cmd.uid, run_find);
 }
 
 void

@@ -38,6 +38,8 @@ struct job {
 
 /* Main thread, none of them blocks. */
 void jobs_open(int chan);
+/* Let a thread run job, which run frees, for uid. Exposed for tests. */
+void jobs_submit(struct job *job, uint32_t uid, void (*run)(struct job *job));
 /* Close fd, which came from uid. */
 void jobs_close(uint32_t uid, int fd);
 /* Let the table's reference to k go. */
