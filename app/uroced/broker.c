@@ -55,10 +55,15 @@ static int
 start(struct daemon *d)
 {
 	struct broker *b = &d->broker;
+	cpu_set_t own;
 	int rc;
 
 	b->spawned_ns = daemon_now_ns();
+	/* Its threads copy for workers, which wait: one core for all of them would not do. */
+	sched_getaffinity(0, sizeof(own), &own);
+	sched_setaffinity(0, sizeof(b->cpus), &b->cpus);
 	rc = broker_spawn(&b->pid);
+	sched_setaffinity(0, sizeof(own), &own);
 	if (rc < 0)
 		return rc;
 	b->w.fd = rc;
@@ -219,6 +224,7 @@ broker_open(struct daemon *d)
 	int rc;
 
 	TAILQ_INIT(&b->waits);
+	sched_getaffinity(0, sizeof(b->cpus), &b->cpus);
 	b->w.fd = -1;
 	b->timer.ready = on_timer;
 	b->timer.fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);

@@ -8,6 +8,7 @@
 #ifndef UROCED_BROKER_H
 #define UROCED_BROKER_H
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
@@ -35,6 +36,7 @@ struct broker {
 	struct watch w;     /* the channel; fd -1: there is none */
 	struct watch timer; /* for the request that has waited longest */
 	pid_t pid;
+	cpu_set_t cpus; /* it may run on: the daemon's, before EAL binds its threads */
 	uint64_t last_job;
 	uint64_t spawned_ns;
 	TAILQ_HEAD(, broker_wait) waits; /* oldest first */

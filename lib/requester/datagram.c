@@ -51,8 +51,10 @@ datagram_emit(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const st
 	p = rte_pktmbuf_mtod(m, uint8_t *);
 	hdr = wire_hdr_put(&tmpl, &f, e->length, p);
 	rc = req_gather(env, qp, e, 0, p + hdr, e->length);
-	if (rc != 0)
-		return req_not_gathered(e, m, rc);
+	if (rc != 0) {
+		req_not_gathered(e, m, rc);
+		return rc == -EAGAIN ? REQ_NO_ROOM : REQ_NEXT;
+	}
 	qp_emit(env, qp, m, &tmpl, wire_frame_close(p, hdr, e->length), ah->loopback);
 	if (ah->multicast)
 		datagram_copy_local(env, qp, m, &tmpl);

@@ -140,7 +140,7 @@ enum req_step {
 };
 
 /* The payload of a packet of e cannot be gathered: rc is not 0. m, its frame, is freed. */
-enum req_step req_not_gathered(struct qp_sq_entry *e, struct rte_mbuf *m, int rc);
+void req_not_gathered(struct qp_sq_entry *e, struct rte_mbuf *m, int rc);
 
 /* UC and UD: the WQE under the cursor, e, is all sent, hence complete. */
 void req_sent_all(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e);

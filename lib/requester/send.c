@@ -158,8 +158,10 @@ send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, bool rc, boo
 	if (likely(view == NULL || !req_view_put(env, qp, m, hdr, view, len))) {
 		rc_mem = usual ? req_gather_usual(env, qp, e, frame + hdr)
 			       : req_gather(env, qp, e, off, frame + hdr, len);
-		if (unlikely(rc_mem != 0))
-			return req_not_gathered(e, m, rc_mem);
+		if (unlikely(rc_mem != 0)) {
+			req_not_gathered(e, m, rc_mem);
+			return rc_mem == -EAGAIN ? REQ_NO_ROOM : REQ_NEXT;
+		}
 		qp_emit(env, qp, m, &qp->tmpl, wire_frame_close(frame, hdr, len), qp->loopback);
 	}
 	if (rc)

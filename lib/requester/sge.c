@@ -67,13 +67,12 @@ req_scatter(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t o
 	return sge_copy(env, qp, e, off, NULL, src, len);
 }
 
-enum req_step
+void
 req_not_gathered(struct qp_sq_entry *e, struct rte_mbuf *m, int rc)
 {
 	rte_pktmbuf_free(m);
 	if (rc == -EAGAIN)
-		return REQ_NO_ROOM;
+		return;
 	e->status = QP_WC_LOC_PROT_ERR;
 	e->plain = QP_SQE_SPECIAL;
-	return REQ_NEXT;
 }

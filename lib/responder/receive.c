@@ -193,8 +193,8 @@ write_by_ops(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
 	return rc;
 }
 
-/* The payload could not be written. */
-static __rte_noinline enum rx_step
+/* The payload could not be written. Its caller names the next step, so that it is a constant. */
+static __rte_noinline void
 write_failed(struct qp_env *env, struct qp *qp, uint32_t flags, int rc)
 {
 	if (rc == -EAGAIN)
@@ -203,7 +203,6 @@ write_failed(struct qp_env *env, struct qp *qp, uint32_t flags, int rc)
 		rsp_nak_fatal(env, qp, WIRE_NAK_REM_OP,
 			      flags & WIRE_F_RWQE ? QP_WC_LOC_PROT_ERR : QP_WC_SUCCESS,
 			      QP_EVENT_QP_FATAL);
-	return RX_DONE;
 }
 
 static enum rx_step
@@ -221,8 +220,10 @@ execute(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t 
 			     : write_by_ops(env, qp, pkt, to);
 	else if (send)
 		rc = rsp_recv_write(env, qp, pkt->payload, off, pkt->payload_len);
-	if (unlikely(rc != 0))
-		return write_failed(env, qp, flags, rc);
+	if (unlikely(rc != 0)) {
+		write_failed(env, qp, flags, rc);
+		return RX_DONE;
+	}
 	rcv->msg_off = off + pkt->payload_len;
 	if (!send && !(flags & WIRE_F_LAST))
 		write_goes_on(rcv, pkt, flags);
