@@ -171,7 +171,7 @@ qp_env_post(struct qp_env *env, struct cq *cq, const struct uroce_cqe *cqe, uint
  * A buffer to make a frame in; the caller's. NULL: there is none left. As rte_pktmbuf_alloc, but
  * that what only receivers and offloads look at is left as it was.
  */
-static inline struct rte_mbuf *
+static __rte_always_inline struct rte_mbuf *
 qp_env_buf(struct qp_env *env)
 {
 	void *obj;
