@@ -180,7 +180,7 @@ write_goes_on(struct qp_rcv *rcv, const struct wire_pkt *pkt, uint32_t flags)
 }
 
 /* A WRITE's payload into memory that is reached by ops: it may not be written twice. */
-static __rte_noinline int
+static int
 write_by_ops(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
 	     const struct rx_target *to)
 {
@@ -193,16 +193,30 @@ write_by_ops(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
 	return rc;
 }
 
-/* The payload could not be written. Its caller names the next step, so that it is a constant. */
-static __rte_noinline void
-write_failed(struct qp_env *env, struct qp *qp, uint32_t flags, int rc)
+/*
+ * The payload, to where it is not mapped or not in one piece. False: it could not be written, and
+ * what follows from that is done.
+ */
+static __rte_noinline bool
+write_slowly(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t off,
+	     const struct rx_target *to)
 {
+	uint32_t flags = pkt->op->flags;
+	int rc = 0;
+
+	if (to->mr != NULL)
+		rc = write_by_ops(env, qp, pkt, to);
+	else if (flags & WIRE_F_SEND)
+		rc = rsp_recv_write(env, qp, pkt->payload, off, pkt->payload_len);
+	if (rc == 0)
+		return true;
 	if (rc == -EAGAIN)
 		rsp_memory_late(env, qp);
 	else if (!rsp_client_gone(env, qp, rc))
 		rsp_nak_fatal(env, qp, WIRE_NAK_REM_OP,
 			      flags & WIRE_F_RWQE ? QP_WC_LOC_PROT_ERR : QP_WC_SUCCESS,
 			      QP_EVENT_QP_FATAL);
+	return false;
 }
 
 static enum rx_step
@@ -212,18 +226,12 @@ execute(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t 
 	struct qp_rcv *rcv = &qp->rcv;
 	uint32_t off = flags & WIRE_F_FIRST ? 0 : rcv->msg_off;
 	bool send = (flags & WIRE_F_SEND) != 0;
-	int rc = 0;
 
-	if (to->mr != NULL)
-		rc = likely(to->mr->host != NULL)
-			     ? mr_write(to->mr, to->addr, pkt->payload, pkt->payload_len)
-			     : write_by_ops(env, qp, pkt, to);
-	else if (send)
-		rc = rsp_recv_write(env, qp, pkt->payload, off, pkt->payload_len);
-	if (unlikely(rc != 0)) {
-		write_failed(env, qp, flags, rc);
+	/* Mapped memory never fails. */
+	if (likely(to->mr != NULL) && likely(to->mr->host != NULL))
+		(void)mr_write(to->mr, to->addr, pkt->payload, pkt->payload_len);
+	else if (!write_slowly(env, qp, pkt, off, to))
 		return RX_DONE;
-	}
 	rcv->msg_off = off + pkt->payload_len;
 	if (!send && !(flags & WIRE_F_LAST))
 		write_goes_on(rcv, pkt, flags);
