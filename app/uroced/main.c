@@ -24,6 +24,7 @@
 #include "ipc/sigbus.h"
 #include "live.h"
 #include "log.h"
+#include "sched/slice.h"
 #include "session.h"
 
 #define EXIT_USAGE 2
@@ -284,6 +285,9 @@ serve(struct daemon *d, const struct eal_plan *plan)
 		goto out_devices;
 	live_start(d);
 	say_ready(d);
+	if (d->shared_cores)
+		sched_slice_set(
+			SCHED_SLICE_SHORT_NS); /* clients wait for events that it passes on */
 	loop_run(&d->loop);
 	notify("STOPPING=1");
 	live_stop(d);

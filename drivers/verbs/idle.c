@@ -22,6 +22,8 @@ uv_idle_sleeps(uint64_t now_ns)
 
 	if (uv_idle.since_ns == 0)
 		uv_idle.since_ns = now_ns;
+	if (crowd_is(&uv_idle.crowd, now_ns))
+		return true;
 	return now_ns - uv_idle.since_ns >= (uv_idle.sleep_ns != 0 ? uv_idle.sleep_ns : first);
 }
 
@@ -34,6 +36,11 @@ uv_idle_yield(uint64_t now_ns)
 		return;
 	sched_yield();
 	after = uv_idle_now_ns();
+	crowd_yielded(&uv_idle.crowd, now_ns, after);
+	if (after - now_ns >= CROWD_YIELD_NS) {
+		uv_idle.since_ns = 0; /* no time in which it polled */
+		uv_idle.sleep_ns = 0;
+	}
 	uv_idle.alone_until_ns = after - now_ns < UV_ALONE_YIELD_NS ? after + UV_ALONE_NS : 0;
 }
 

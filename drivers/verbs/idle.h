@@ -23,6 +23,11 @@
  * switch to somebody else and back takes several times as long. A thread that was alone does not
  * yield again for UV_ALONE_NS. (lib/worker/idle.c does the same on the other side.)
  *
+ * Beside threads that compute, each yield takes as long as their slices. On such a crowded core
+ * (sched/crowd.h) the thread does not yield: each pause is a sleep. It does not sleep right after a
+ * long yield, but yields again, which tells a crowd from a scheduling group that waited for its
+ * turn.
+ *
  * Idleness is the thread's, not the CQ's: a thread that polls an empty CQ and a busy one in turn is
  * busy.
  */
@@ -32,6 +37,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "sched/crowd.h"
 
 #define UV_YIELD_NS        50000
 #define UV_YIELD_WAKING_NS 200000
@@ -45,6 +51,7 @@ struct uv_idle {
 	const void *first; /* the CQ whose empty polls pause; NULL: the next that is found empty */
 	uint32_t others;   /* empty polls since the last one that paused */
 	uint64_t alone_until_ns; /* nobody else was on this core: no yield until then */
+	struct crowd crowd;      /* others compute on this core: sleep, do not yield */
 	bool waking;             /* since the last progress a worker was woken */
 };
 extern __thread struct uv_idle uv_idle __attribute__((tls_model("initial-exec")));

@@ -5,7 +5,8 @@
  * as long as they have work again soon: their clients find the queue not armed, and do not ring.
  *
  * A QP is hot from a doorbell, if there is room, until it has had no work for HOT_NS; then it is
- * given a turn, which arms it.
+ * given a turn, which arms it. On a crowded core (sched/crowd.h) no QP becomes hot: to look at it
+ * would keep the worker from the sleep that its client can end.
  */
 #include <rte_branch_prediction.h>
 #include <rte_prefetch.h>
@@ -16,7 +17,8 @@
 void
 hot_rang(struct worker *w, struct qp *qp)
 {
-	if (w->nhot == WORKER_HOT_QPS || qp == NULL || qp->snd.polled)
+	if (w->nhot == WORKER_HOT_QPS || qp == NULL || qp->snd.polled ||
+	    crowd_is(&w->crowd, w->now_ns))
 		return;
 	for (unsigned i = 0; i < w->nhot; i++) {
 		if (w->hot[i].qp == qp) /* a reset has taken polled away */

@@ -153,29 +153,35 @@ go_to_sleep(struct worker *w)
 	return true;
 }
 
-/* Who shares this core has what we wait for: a peer's worker, or the client. */
+/*
+ * Who shares this core has what we wait for: a peer's worker, or the client. On a crowded core it
+ * sleeps instead, so that all that is left here is what no sleep may delay: a near timer, or the
+ * few microseconds that a queue stays hot.
+ */
 static void
 yield(struct worker *w)
 {
-	uint64_t before;
+	uint64_t before, after;
 
-	if (w->now_ns < w->alone_until_ns) {
+	if (w->now_ns < w->alone_until_ns || crowd_is(&w->crowd, w->now_ns)) {
 		rte_pause();
 		return;
 	}
 	before = timer_now_ns();
 	sched_yield();
-	w->alone_until_ns = timer_now_ns();
-	if (w->alone_until_ns - before < ALONE_YIELD_NS)
-		w->alone_until_ns += ALONE_NS;
+	after = timer_now_ns();
+	w->alone_until_ns = after - before < ALONE_YIELD_NS ? after + ALONE_NS : 0;
+	crowd_yielded(&w->crowd, before, after);
 }
 
 static bool
 may_sleep(const struct worker *w)
 {
+	if (w->now_ns - w->idle_since_ns < AWAKE_NS && !crowd_is(&w->crowd, w->now_ns))
+		return false;
 	/* frames that a port refused, or a QP without buffers, have nobody who would wake us */
-	return w->now_ns - w->idle_since_ns >= AWAKE_NS && !w->more && w->nhot == 0 &&
-	       w->engine.env.tx_n == 0 && w->lo_n == 0 && w->fwd_n == 0 && w->held_n == 0;
+	return !w->more && w->nhot == 0 && w->engine.env.tx_n == 0 && w->lo_n == 0 &&
+	       w->fwd_n == 0 && w->held_n == 0;
 }
 
 void

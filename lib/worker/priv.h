@@ -27,6 +27,7 @@
 #include <rte_ring.h>
 #include "obs/obs.h"
 #include "port/port.h"
+#include "sched/crowd.h"
 #include "worker/capture.h"
 #include "worker/engine.h"
 #include "worker/worker.h"
@@ -130,6 +131,7 @@ struct worker {
 	uint64_t idle_since_ns;  /* 0: was not idle */
 	uint64_t sleep_ns;       /* the next sleep */
 	uint64_t alone_until_ns; /* nobody else was on this core: no yield until then */
+	struct crowd crowd;      /* others compute on this core: sleep, do not yield */
 	/* this descriptor ended the last sleep, and was not read yet */
 	bool own_rang, client_rang;
 	bool port_rang; /* a port's descriptor ended the last sleep, and nothing was found since */

@@ -12,7 +12,7 @@ LEVELS = (
     ('mem', 'cq', 'net', 'obs'),
     ('qp',),
     ('requester', 'responder'),
-    ('ipc',),
+    ('ipc', 'sched'),
     ('port',),
     ('worker',),
 )
@@ -22,9 +22,9 @@ OTHERS = {
     'include/uroce': (),
     'include/uroce_abi': (),
     'lib/wire': (),  # not even uroce_abi: it knows the wire and nothing else
-    # Loaded into every client process: the client's side of ipc only.
+    # Loaded into every client process: the client's side of ipc only, and sched, which is both sides'.
     'drivers/verbs': ('include/uroce_abi', 'include/uroce', 'lib/ipc/client.h', 'lib/ipc/segmap.h',
-                      'lib/ipc/vma.h'),
+                      'lib/ipc/vma.h', 'lib/sched'),
     'drivers/impair': ('lib/wire', 'lib/obs'),
     'app': ('lib', 'include', 'drivers/impair'),
     'test/sim': ('lib', 'include'),  # its two simulators share what is above mesh/

@@ -8,8 +8,9 @@
 #include <cmocka.h>
 #include "idle.h"
 
-#define SWITCHED_NS 3000 /* a yield that let somebody else run */
-#define NOBODY_NS   500  /* one that did not */
+#define SWITCHED_NS 3000     /* a yield that let somebody else run */
+#define NOBODY_NS   500      /* one that did not */
+#define LONG_NS     36000000 /* one beside threads that compute */
 #define POLL_NS     50
 #define SLEEP_NS    55000
 
@@ -177,6 +178,60 @@ test_who_waits_for_others_sleeps_ever_less(void **state)
 	assert_int_equal(sleeps_in(1000000, false), first);
 }
 
+/* Busy, then twice an empty poll, of which the second pauses. */
+static void
+pause_after_work(void)
+{
+	int cq = 0;
+
+	uv_idle_busy();
+	assert_false(poll_empty(&cq));
+	assert_true(poll_empty(&cq));
+}
+
+/* Who yields beside threads that compute gets its core back after all of their slices. */
+static void
+test_on_a_crowded_core_it_sleeps_and_does_not_yield(void **state)
+{
+	os.yield_ns = LONG_NS;
+	for (unsigned int i = 1; i <= CROWD_ROW; i++) {
+		assert_int_equal(os.sleeps, 0);
+		pause_after_work();
+		assert_int_equal(os.yields, i);
+	}
+	for (unsigned int i = 1; i <= 100; i++) {
+		pause_after_work();
+		assert_int_equal(os.sleeps, i);
+	}
+	assert_int_equal(os.yields, CROWD_ROW);
+	/* the crowd is gone */
+	os.yield_ns = SWITCHED_NS;
+	os.now_ns += CROWD_FIRST_NS;
+	for (unsigned int i = 1; i <= 100; i++) {
+		pause_after_work();
+		assert_int_equal(os.yields, CROWD_ROW + i);
+	}
+	assert_int_equal(os.sleeps, 100);
+}
+
+/* A long yield is no time in which the thread polled: it yields again, which tells who is there. */
+static void
+test_nobody_sleeps_right_after_a_long_yield(void **state)
+{
+	int cq = 0;
+
+	poll_empty(&cq);
+	os.yield_ns = LONG_NS;
+	poll_empty(&cq);
+	os.yield_ns = SWITCHED_NS;
+	for (unsigned int i = 0; i < UV_YIELD_NS / (SWITCHED_NS + POLL_NS); i++)
+		poll_empty(&cq);
+	assert_int_equal(os.sleeps, 0);
+	for (unsigned int i = 0; i < 3; i++)
+		poll_empty(&cq);
+	assert_int_equal(os.sleeps, 1);
+}
+
 int
 main(void)
 {
@@ -187,6 +242,8 @@ main(void)
 		cmocka_unit_test_setup(test_who_is_alone_spins_for_a_while, setup),
 		cmocka_unit_test_setup(test_who_gets_nowhere_sleeps, setup),
 		cmocka_unit_test_setup(test_a_woken_worker_has_longer, setup),
+		cmocka_unit_test_setup(test_on_a_crowded_core_it_sleeps_and_does_not_yield, setup),
+		cmocka_unit_test_setup(test_nobody_sleeps_right_after_a_long_yield, setup),
 		cmocka_unit_test_setup(test_who_waits_for_others_sleeps_ever_less, setup),
 	};
 

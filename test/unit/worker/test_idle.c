@@ -22,6 +22,8 @@
 #define ROUND_NS    100
 #define SPIN_NS     5000 /* idle.c's ALONE_NS */
 
+#define LONG_NS     36000000 /* one beside threads that compute */
+
 /* idle.c's */
 #define FIRST_NS   50000
 #define MAX_NS     2000000
@@ -101,6 +103,7 @@ setup(void **state)
 	os.yield_ns = SWITCHED_NS;
 	os.next_timer_ns = UINT64_MAX;
 	worker.alone_until_ns = worker.idle_since_ns = 0;
+	worker.crowd = (struct crowd){0};
 	worker.own_fd = worker.client_fd = -1;
 	worker.port_rang = false;
 	worker.nrxqs = 1;
@@ -393,6 +396,45 @@ test_rings_are_taken_before_the_next_sleep_and_not_ahead_of_the_look(void **stat
 	close(fd[1]);
 }
 
+/* Each time there was work, between two empty rounds. */
+static void
+empty_after_work(void)
+{
+	idle_busy(&worker);
+	empty();
+}
+
+/* Who yields beside threads that compute gets its core back after all of their slices. */
+static void
+test_on_a_crowded_core_it_sleeps_and_does_not_yield(void **state)
+{
+	os.yield_ns = LONG_NS;
+	for (unsigned i = 1; i <= CROWD_ROW; i++) {
+		assert_int_equal(os.sleeps, 0);
+		empty_after_work();
+		assert_int_equal(os.yields, i);
+	}
+	for (unsigned i = 1; i <= 100; i++) {
+		empty_after_work();
+		assert_int_equal(os.sleeps, i);
+		assert_int_equal(os.slept_ns, FIRST_NS);
+	}
+	/* a timer that is near is waited for awake, and not elsewhere */
+	os.next_timer_ns = 1000;
+	empty_after_work();
+	assert_int_equal(os.sleeps, 100);
+	assert_int_equal(os.yields, CROWD_ROW);
+	/* the crowd is gone */
+	os.next_timer_ns = UINT64_MAX;
+	os.yield_ns = SWITCHED_NS;
+	os.now_ns += CROWD_FIRST_NS;
+	for (unsigned i = 1; i <= 100; i++) {
+		empty_after_work();
+		assert_int_equal(os.yields, CROWD_ROW + i);
+	}
+	assert_int_equal(os.sleeps, 100);
+}
+
 int
 main(void)
 {
@@ -414,6 +456,7 @@ main(void)
 				       setup),
 		cmocka_unit_test_setup(test_an_error_of_a_port_s_socket_is_fetched, setup),
 		cmocka_unit_test_setup(test_a_port_whose_descriptor_is_broken_is_polled, setup),
+		cmocka_unit_test_setup(test_on_a_crowded_core_it_sleeps_and_does_not_yield, setup),
 		cmocka_unit_test_setup(
 			test_rings_are_taken_before_the_next_sleep_and_not_ahead_of_the_look,
 			setup),

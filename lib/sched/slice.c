@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "sched/slice.h"
+
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* The first version of the kernel's struct sched_attr; glibc 2.36 declares neither it nor its calls.
+ */
+struct slice_attr {
+	uint32_t size;
+	uint32_t policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime_ns; /* of SCHED_OTHER: the slice; 0: the kernel has none to tell */
+	uint64_t deadline_ns;
+	uint64_t period_ns;
+};
+_Static_assert(sizeof(struct slice_attr) == 48, "SCHED_ATTR_SIZE_VER0");
+
+uint64_t
+sched_slice_set(uint64_t slice_ns)
+{
+	struct slice_attr attr = {.size = sizeof(attr)};
+	uint64_t was;
+
+	if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) < 0 ||
+	    attr.policy != SCHED_OTHER || attr.runtime_ns == 0 || attr.runtime_ns == slice_ns)
+		return 0;
+	was = attr.runtime_ns;
+	attr.size = sizeof(attr);
+	attr.runtime_ns = slice_ns;
+	return syscall(SYS_sched_setattr, 0, &attr, 0) == 0 ? was : 0;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The kernel's slices of this thread; skipped where it has none (before Linux 6.12). */
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <cmocka.h>
+#include "sched/slice.h"
+
+#define OTHER_NS 700000
+
+static void
+test_a_slice_is_set_and_set_back(void **state)
+{
+	int nice = getpriority(PRIO_PROCESS, 0);
+	uint64_t was = sched_slice_set(SCHED_SLICE_SHORT_NS);
+
+	if (was == 0)
+		skip();
+	assert_int_equal(sched_slice_set(SCHED_SLICE_SHORT_NS), 0);
+	assert_int_equal(sched_slice_set(OTHER_NS), SCHED_SLICE_SHORT_NS);
+	assert_int_equal(sched_slice_set(was), OTHER_NS);
+	assert_int_equal(getpriority(PRIO_PROCESS, 0), nice);
+	assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
+}
+
+static void
+test_another_policy_is_left_alone(void **state)
+{
+	struct sched_param param = {0};
+
+	assert_int_equal(sched_setscheduler(0, SCHED_BATCH, &param), 0);
+	assert_int_equal(sched_slice_set(SCHED_SLICE_SHORT_NS), 0);
+	assert_int_equal(sched_getscheduler(0), SCHED_BATCH);
+	assert_int_equal(sched_setscheduler(0, SCHED_OTHER, &param), 0);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_slice_is_set_and_set_back),
+		cmocka_unit_test(test_another_policy_is_left_alone),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
