@@ -10,8 +10,8 @@
  * beside ten such threads it lasts for several ticks: 20 to 40 ms. A thread that sleeps keeps its
  * claim to the core, and with short slices (slice.h) it takes the core as soon as it wakes.
  *
- * CROWD_ROW long yields, one right after the other, mark the core as crowded for a while. Then the
- * caller sleeps where it would have yielded, and has short slices. A single long yield means
+ * CROWD_ROW long yields without a short one between them mark the core as crowded for a while. Then
+ * the caller sleeps where it would have yielded, and has short slices. A single long yield means
  * nothing: the caller's whole scheduling group (a session, a cgroup) had to wait, and its threads
  * hand their core over quickly when it is their turn again.
  *
@@ -27,7 +27,7 @@
 
 #define CROWD_YIELD_NS   1000000ull    /* a yield that takes as long is a long one */
 #define CROWD_ROW        3             /* so many of them make a crowd .. */
-#define CROWD_BETWEEN_NS 1200000ull    /* .. with less than this between two */
+#define CROWD_BETWEEN_NS 20000000ull   /* .. without a short one, or so long, between two */
 #define CROWD_FIRST_NS   40000000ull   /* the first while */
 #define CROWD_MAX_NS     1280000000ull /* the longest */
 #define CROWD_AGAIN_NS   200000000ull  /* a crowd within this after a while: the next one */
@@ -37,7 +37,8 @@ struct crowd {
 	uint64_t until_ns; /* the core is crowded until then */
 	uint64_t span_ns;  /* how long that while is, or was */
 	uint64_t long_ns;  /* when the last long yield ended */
-	uint64_t slice_ns; /* slices are short, and were so long before; 0: they are what they were */
+	uint64_t slice_ns; /* slices are short, and were so long before; 0: they are what they were
+			    */
 	uint32_t row;      /* long yields in a row */
 };
 

@@ -5,7 +5,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The first version of the kernel's struct sched_attr; glibc 2.36 declares neither it nor its calls.
+/* The first version of the kernel's struct sched_attr; glibc 2.36 declares neither it nor its
+ * calls.
  */
 struct slice_attr {
 	uint32_t size;

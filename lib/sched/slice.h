@@ -12,8 +12,9 @@
 #define SCHED_SLICE_SHORT_NS 100000ull /* the kernel's minimum */
 
 /*
- * Sets the calling thread's slice. Returns what it was, or 0 if nothing has changed: it was slice_ns
- * already, the thread's policy is not SCHED_OTHER, the kernel knows no slices, or it refuses.
+ * Sets the calling thread's slice. Returns what it was, or 0 if nothing has changed: it was
+ * slice_ns already, the thread's policy is not SCHED_OTHER, the kernel knows no slices, or it
+ * refuses.
  */
 uint64_t sched_slice_set(uint64_t slice_ns);
 

@@ -92,7 +92,8 @@ class Cluster:
         return self.run("rados", "-p", POOL, *argv)
 
     def bench(self, size, seconds=5):
-        said = self.rados("bench", str(seconds), "write", "-b", str(size), "-t", "16")
+        said = self.rados("bench", str(seconds), "write", "-b", str(size), "-t", "16",
+                          "--max-objects", "256")  # a quick machine would fill the OSD
         return {what: float(re.search(rf"^{re.escape(what)}:\s*([\d.]+)", said, re.M)[1])
                 for what in ("Bandwidth (MB/sec)", "Average IOPS")}
 
