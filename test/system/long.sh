@@ -10,7 +10,7 @@ shift
 # shellcheck disable=SC2086
 setup_packages $LONG_PACKAGES || exit 1
 status=0
-for name in ${*:-mpi ceph containers}; do
+for name in ${*:-mpi ceph containers mappings}; do
 	echo "# $name"
 	/usr/bin/python3 "$here/long_$name.py" | tee "$UROCE_BUILD/long_$name.tap"
 	# a program that died printed no plan
