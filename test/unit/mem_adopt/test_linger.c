@@ -59,6 +59,20 @@ client_mapped_anew(void)
 	}
 }
 
+/* As realloc does with a mapping of its own. */
+static uint8_t *
+grow(uint8_t *p, size_t len, size_t more)
+{
+	uint8_t *q = mremap(p, len, more, MREMAP_MAYMOVE);
+
+	if (q != MAP_FAILED)
+		return q;
+	q = map_private(more);
+	memcpy(q, p, len);
+	CHECK(munmap(p, len) == 0);
+	return q;
+}
+
 /*
  * A buffer that grows, registered or until a moment ago: malloc asks the kernel for it by mremap,
  * and what it gets must be nobody else's. The other buffer lies behind it, as malloc's mappings do.
@@ -67,19 +81,18 @@ static void
 check_growing(bool registered)
 {
 	enum { PAGES = 80 };
-	const size_t len = PAGES * PAGE - 64; /* malloc's head in front: whole pages of its own */
-	uint8_t *other = malloc(len), *p = malloc(len), *q;
+	const size_t len = PAGES * PAGE;
+	uint8_t *p = map_private(2 * len), *other = p + len, *q;
 	struct built a, b;
 
-	CHECK(p + PAGES * PAGE == other);
 	fill(other, len, 1);
 	fill(p, len, 2);
 	CHECK(build(&a, other, len) == 0 && build(&b, p, len) == 0);
 	CHECK(!is_private(other) && !is_private(p));
 	if (!registered)
 		mr_pieces_release(b.hold);
-	q = realloc(p, 2 * len);
-	CHECK(q != NULL && filled(q, len, 2));
+	q = grow(p, len, 2 * len);
+	CHECK(filled(q, len, 2));
 	memset(q + len, 0xee, len);
 	CHECK(filled(other, len, 1));
 	fill(other, len, 3);
@@ -91,8 +104,8 @@ check_growing(bool registered)
 	mr_pieces_settle();
 	CHECK(is_private(other) && filled(other, len, 3) && filled(q, len, 2));
 	/* One mapping again: it may grow as any other. */
-	CHECK(realloc(other, 4 * len) != NULL);
-	free(q);
+	CHECK(mremap(other, len, 4 * len, MREMAP_MAYMOVE) != MAP_FAILED);
+	CHECK(munmap(q, 2 * len) == 0);
 }
 
 static void
