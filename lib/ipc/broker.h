@@ -13,8 +13,8 @@
  *
  * Its main thread does nothing that blocks; threads do the rest, at most BROKER_USER_THREADS for a
  * uid and BROKER_THREADS for all, so that one user's hanging files do not use up what others need,
- * and all users' together not what root needs. It ends when the
- * daemon does, however the daemon does.
+ * and all users' together not what root needs. It ends when the daemon does, however the daemon
+ * does.
  *
  * Includes: include/uroce_abi, the rest of lib/ipc. No DPDK.
  */
