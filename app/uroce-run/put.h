@@ -13,7 +13,10 @@ int put_dir(const char *path);
 /* Writes a line into dir/file, making dir. */
 int put(const char *dir, const char *file, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* Makes dir/file one with dir/other, which holds what is to be in it: a file takes a page. */
+/*
+ * Makes dir/file a hard link to dir/other, whose contents are the same: on tmpfs each file takes a
+ * page.
+ */
 int put_like(const char *dir, const char *file, const char *other);
 /* Makes dir/name a symbolic link to target, making dir. */
 int put_link(const char *dir, const char *name, const char *target);

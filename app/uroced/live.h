@@ -3,8 +3,8 @@
  * What programs read of a device in /sys/class/infiniband and what changes while they run: the
  * port's state and its counters. libibverbs' own reads are answered by the provider; for everybody
  * else the daemon keeps files beside its control socket, in SOCKET.sysfs/DEVICE, and uroce-run
- * links to them. A thread of their own writes them, since a file system may keep its writer
- * waiting: every LIVE_PERIOD_MS, and only what has changed.
+ * links to them. A separate thread writes the files, because a write may block in the file system.
+ * It runs every LIVE_PERIOD_MS and writes only the files whose contents have changed.
  */
 #ifndef UROCED_LIVE_H
 #define UROCED_LIVE_H

@@ -84,7 +84,10 @@ ask(struct device *dev, const uint8_t hop[16], uid_t uid)
 	return true;
 }
 
-/* Whose user was refused an entry has the rest of its own wait for the next time. */
+/*
+ * Ask for the hop of one of s's handles. Once the neighbour table has refused a user an entry, the
+ * user's other handles are left for the next round.
+ */
 static void
 ask_for(struct device *dev, const uint8_t hop[16], struct session *s)
 {

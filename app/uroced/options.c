@@ -143,7 +143,7 @@ static const struct option_desc table[] = {
 	 "descriptors of the daemon for clients; 0: three quarters of RLIMIT_NOFILE"},
 	{"hello-timeout", "S", OPT_NUMBER, AT(hello_timeout_s), 1, 3600, NULL, "10", NULL,
 	 "seconds that a connection may take to send its first request"},
-	/* what one unprivileged user may hold of the totals above */
+	/* limits for each uid but root, within the totals above */
 	{"max-clients-per-uid", "N", OPT_NUMBER, AT(per_uid[QUOTA_CLIENTS]), 0, 1u << 30, NULL, "0",
 	 NULL, "connections of a uid; 0: three quarters of max-clients"},
 	{"max-new-per-uid", "N", OPT_NUMBER, AT(per_uid[QUOTA_NEW]), 0, 1u << 30, NULL, "0", NULL,

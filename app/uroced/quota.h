@@ -36,7 +36,7 @@ enum quota_kind {
 	QUOTA_AHS,       /* address handles */
 	QUOTA_MCAST,     /* memberships of queue pairs in multicast groups */
 	QUOTA_QUEUE_MEM, /* bytes of segments that hold rings */
-	QUOTA_REG_MEM,   /* registered bytes: each registration counts all of its own */
+	QUOTA_REG_MEM,   /* registered bytes; memory registered twice counts twice */
 	QUOTA_FDS,       /* descriptors of the daemon (RLIMIT_NOFILE) */
 	QUOTA_MAPS,      /* mappings of client memory and of segments (vm.max_map_count) */
 	QUOTA_NKINDS,

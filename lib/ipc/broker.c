@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The daemon's side of the broker: its start, and messages to and from it. */
-#include "ipc/broker.h"
+#include "ipc/broker_priv.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -65,17 +65,15 @@ broker_spawn(pid_t *pid)
 	return rc;
 }
 
-int
-broker_send(int chan, const struct broker_cmd *cmd, const int *fds, unsigned nfds)
+ssize_t
+broker_put(int chan, const void *body, size_t len, const int *fds, unsigned nfds, int flags)
 {
-	struct iovec iov = {(void *)(uintptr_t)cmd,
-			    cmd->op == BROKER_FIND ? sizeof(*cmd) : BROKER_CMD_SHORT};
+	struct iovec iov = {(void *)(uintptr_t)body, len};
 	union {
 		struct cmsghdr align;
-		char bytes[CMSG_SPACE(2 * sizeof(int))];
+		char bytes[CMSG_SPACE(MRMAP_MAX_FDS * sizeof(int))];
 	} control;
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-	ssize_t n;
 
 	if (nfds > 0) {
 		struct cmsghdr *cm = &control.align;
@@ -88,8 +86,17 @@ broker_send(int chan, const struct broker_cmd *cmd, const int *fds, unsigned nfd
 		cm->cmsg_len = CMSG_LEN(nfds * sizeof(int));
 		memcpy(CMSG_DATA(cm), fds, nfds * sizeof(int));
 	}
+	return sendmsg(chan, &msg, flags | MSG_NOSIGNAL);
+}
+
+int
+broker_send(int chan, const struct broker_cmd *cmd, const int *fds, unsigned nfds)
+{
+	size_t len = cmd->op == BROKER_FIND ? sizeof(*cmd) : BROKER_CMD_SHORT;
+	ssize_t n;
+
 	do
-		n = sendmsg(chan, &msg, MSG_NOSIGNAL);
+		n = broker_put(chan, cmd, len, fds, nfds, 0);
 	while (n < 0 && errno == EINTR);
 	return n < 0 ? -errno : 0;
 }

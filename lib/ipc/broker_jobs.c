@@ -36,29 +36,11 @@ static int channel;
 static bool
 put(const struct broker_msg *m, const int *fds, unsigned nfds)
 {
-	struct iovec iov = {(void *)(uintptr_t)m,
-			    m->says != BROKER_FOUND
-				    ? offsetof(struct broker_msg, found)
-				    : offsetof(struct broker_msg, found.run) +
-					      m->found.nruns * sizeof(m->found.run[0])};
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(MRMAP_MAX_FDS * sizeof(int))];
-	} control;
-	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+	size_t len = m->says != BROKER_FOUND ? offsetof(struct broker_msg, found)
+					     : offsetof(struct broker_msg, found.run) +
+						       m->found.nruns * sizeof(m->found.run[0]);
 
-	if (nfds > 0) {
-		struct cmsghdr *cm = &control.align;
-
-		memset(&control, 0, sizeof(control));
-		msg.msg_control = control.bytes;
-		msg.msg_controllen = CMSG_SPACE(nfds * sizeof(int));
-		cm->cmsg_level = SOL_SOCKET;
-		cm->cmsg_type = SCM_RIGHTS;
-		cm->cmsg_len = CMSG_LEN(nfds * sizeof(int));
-		memcpy(CMSG_DATA(cm), fds, nfds * sizeof(int));
-	}
-	return sendmsg(channel, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 ||
+	return broker_put(channel, m, len, fds, nfds, MSG_DONTWAIT) >= 0 ||
 	       (errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM);
 }
 

@@ -20,6 +20,13 @@ struct kept {
 
 struct user;
 
+/*
+ * Either side. Send a message with at most MRMAP_MAX_FDS descriptors, which stay the caller's.
+ * flags: of sendmsg. As sendmsg.
+ */
+ssize_t broker_put(int chan, const void *body, size_t len, const int *fds, unsigned nfds,
+		   int flags);
+
 /* Something that may block. */
 struct job {
 	TAILQ_ENTRY(job) link;
