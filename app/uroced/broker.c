@@ -55,10 +55,15 @@ static int
 start(struct daemon *d)
 {
 	struct broker *b = &d->broker;
+	cpu_set_t own;
 	int rc;
 
 	b->spawned_ns = daemon_now_ns();
+	/* Its threads copy for workers, which wait: one core for all of them would not do. */
+	sched_getaffinity(0, sizeof(own), &own);
+	sched_setaffinity(0, sizeof(b->cpus), &b->cpus);
 	rc = broker_spawn(&b->pid);
+	sched_setaffinity(0, sizeof(own), &own);
 	if (rc < 0)
 		return rc;
 	b->w.fd = rc;
@@ -99,8 +104,13 @@ restart(struct daemon *d)
 	if (d->server.fd >= 0)
 		broker_keep(d, BROKER_LISTENER,
 			    &(struct ipc_peer){.sock = d->server.fd, .pidfd = -1});
-	TAILQ_FOREACH (s, &d->sessions, link)
+	TAILQ_FOREACH (s, &d->sessions, link) {
 		s->kept = broker_keep(d, s->id, &s->peer);
+		rc = mrmap_copiers_renew(&s->copiers);
+		if (rc < 0)
+			LOG_LIMITED(ERR, "client %u: %s (pid %d): its memory is not copied: %s",
+				    s->id, s->comm, s->peer.pid, strerror(-rc));
+	}
 	while ((w = TAILQ_FIRST(&b->waits)) != NULL)
 		wait_fail(b, w, -EIO);
 }
@@ -198,8 +208,9 @@ on_timer(struct watch *w, uint32_t events)
 		restart(d);
 	while ((first = TAILQ_FIRST(&b->waits)) != NULL && first->until_ns <= now) {
 		LOG_LIMITED(NOTICE,
-			    "client %u: %s (pid %d): its memory could not be looked up within %u s",
+			    "client %u: %s (pid %d): its memory could not be %s within %u s",
 			    first->s->id, first->s->comm, first->s->peer.pid,
+			    first->m.hdr.op == UROCE_CTRL_DEREG_MR ? "let go" : "looked up",
 			    (unsigned)(LIMIT_NS / SECOND_NS));
 		wait_fail(b, first, -ETIMEDOUT);
 	}
@@ -213,6 +224,7 @@ broker_open(struct daemon *d)
 	int rc;
 
 	TAILQ_INIT(&b->waits);
+	sched_getaffinity(0, sizeof(b->cpus), &b->cpus);
 	b->w.fd = -1;
 	b->timer.ready = on_timer;
 	b->timer.fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
@@ -288,34 +300,28 @@ broker_refuses(const struct daemon *d, uint32_t uid)
 	return false;
 }
 
-int
-broker_find(struct session *s, const struct ipc_msg *m, bool fds, int refusal)
+/* Send c, a question about m, and have s wait for the answer. 0 or -errno. */
+static int
+ask(struct session *s, const struct ipc_msg *m, struct broker_cmd *c, int refusal)
 {
 	struct broker *b = &s->d->broker;
-	struct broker_cmd c = {.op = BROKER_FIND,
-			       .uid = s->peer.uid,
-			       .id = s->id,
-			       .job = ++b->last_job,
-			       .take = fds,
-			       .nfds = m->hdr.nfds};
 	struct broker_wait *w = malloc(sizeof(*w));
 	int rc;
 
 	if (w == NULL)
 		return -ENOMEM;
+	c->uid = s->peer.uid;
+	c->id = s->id;
+	c->job = ++b->last_job;
 	w->s = s;
-	w->job = c.job;
+	w->job = c->job;
 	w->until_ns = daemon_now_ns() + LIMIT_NS;
-	w->take = fds;
+	w->take = c->take;
 	w->refusal = refusal;
 	w->m.hdr = m->hdr;
 	w->m.nfds = 0;
 	memcpy(w->m.body, m->body, m->hdr.len);
-	if (m->hdr.op == UROCE_CTRL_REREG_MR)
-		c.req = ((const struct uroce_rereg_mr_req *)(const void *)m->body)->reg;
-	else if (m->hdr.op == UROCE_CTRL_REG_MR)
-		c.req = *(const struct uroce_reg_mr_req *)(const void *)m->body;
-	rc = send_cmd(s->d, &c, NULL, 0);
+	rc = send_cmd(s->d, c, NULL, 0);
 	if (rc < 0) {
 		free(w);
 		return rc;
@@ -325,6 +331,36 @@ broker_find(struct session *s, const struct ipc_msg *m, bool fds, int refusal)
 	if (TAILQ_FIRST(&b->waits) == w)
 		timer_set(b);
 	return 0;
+}
+
+int
+broker_find(struct session *s, const struct ipc_msg *m, bool fds, int refusal)
+{
+	struct broker_cmd c = {.op = BROKER_FIND, .take = fds, .nfds = m->hdr.nfds};
+
+	if (m->hdr.op == UROCE_CTRL_REREG_MR)
+		c.req = ((const struct uroce_rereg_mr_req *)(const void *)m->body)->reg;
+	else if (m->hdr.op == UROCE_CTRL_REG_MR)
+		c.req = *(const struct uroce_reg_mr_req *)(const void *)m->body;
+	return ask(s, m, &c, refusal);
+}
+
+int
+broker_settle(struct session *s, const struct ipc_msg *m, uint64_t mem)
+{
+	struct broker_cmd c = {.op = BROKER_SETTLE, .mem = mem};
+
+	return ask(s, m, &c, 0);
+}
+
+int
+broker_copy(void *ctx, uint64_t id, int mem, int shared)
+{
+	struct session *s = ctx;
+	struct broker_cmd c = {.op = BROKER_COPY, .uid = s->peer.uid, .mem = id};
+	int fds[2] = {mem, shared};
+
+	return send_cmd(s->d, &c, fds, 2);
 }
 
 void

@@ -8,6 +8,7 @@
 #ifndef UROCED_BROKER_H
 #define UROCED_BROKER_H
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
@@ -35,6 +36,7 @@ struct broker {
 	struct watch w;     /* the channel; fd -1: there is none */
 	struct watch timer; /* for the request that has waited longest */
 	pid_t pid;
+	cpu_set_t cpus; /* it may run on: the daemon's, before EAL binds its threads */
 	uint64_t last_job;
 	uint64_t spawned_ns;
 	TAILQ_HEAD(, broker_wait) waits; /* oldest first */
@@ -71,6 +73,15 @@ bool broker_refuses(const struct daemon *d, uint32_t uid);
  * not to be answered otherwise; 0: none. 0, or -errno.
  */
 int broker_find(struct session *s, const struct ipc_msg *m, bool fds, int refusal);
+
+/* Have copied memory of s served (struct mrmap_copiers; ctx: the session). 0 or -errno. */
+int broker_copy(void *ctx, uint64_t id, int mem, int shared);
+
+/*
+ * Go on with m, by session_found, once the copy that is under way in the address space mem is over,
+ * or with -ETIMEDOUT. 0, or -errno.
+ */
+int broker_settle(struct session *s, const struct ipc_msg *m, uint64_t mem);
 
 /* The session ends: nobody waits for its answer any more. */
 void broker_forget(struct session *s);

@@ -137,6 +137,18 @@ mr_unmap(struct session *s, struct mrmap *map, const struct mr_cost *cost)
 	mr_cost_give(s->user, cost);
 }
 
+/* The threads that are left behind are counted by the broker, too (copies_refused). */
+static void
+copier_stays(void *ctx)
+{
+	const struct session *s = ctx;
+
+	LOG_LIMITED(NOTICE,
+		    "client %u: %s (pid %d, uid %u): a thread still waits for its memory, which a "
+		    "file system or the program holds up",
+		    s->id, s->comm, s->peer.pid, s->peer.uid);
+}
+
 /* Keep the descriptor that the client wants to be kept. 0 or -errno. */
 static int
 mr_keep(struct session *s, const struct uroce_reg_mr_req *q, const struct ctrl_req *req)
@@ -199,7 +211,7 @@ mr_map(struct session *s, const struct uroce_reg_mr_req *q, const struct ctrl_re
 	if (rc == 0)
 		rc = mr_keep(s, q, req);
 	if (rc == 0)
-		rc = mrmap_make(q, req->found, req->fds, s->mrkept, map);
+		rc = mrmap_make(q, req->found, req->fds, s->mrkept, &s->copiers, map);
 	/* a region has few of them, so that having them before they are counted does no harm */
 	if (rc == 0) {
 		rc = quota_take(s->user, QUOTA_MAPS, mrmap_maps(*map));
@@ -348,7 +360,8 @@ mr_rereg(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	}
 	mr_hide(m);
 	worker_wait_readers(s->d->workers);
-	if (__atomic_load_n(&m->mr.windows, __ATOMIC_RELAXED) != 0) {
+	if (__atomic_load_n(&m->mr.windows, __ATOMIC_RELAXED) != 0 ||
+	    mrmap_unsettled(m->map) != 0) {
 		mr_show(m);
 		mr_unmap(s, map, &cost);
 		return EBUSY;
@@ -373,12 +386,38 @@ mr_dereg(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	mr_hide(m);
 	worker_wait_readers(s->d->workers);
 	/* A bind that was under way on a worker came first. */
-	if (__atomic_load_n(&m->mr.windows, __ATOMIC_RELAXED) != 0) {
+	if (__atomic_load_n(&m->mr.windows, __ATOMIC_RELAXED) != 0 || req->found->err != 0) {
 		mr_show(m);
-		return EBUSY;
+		return req->found->err != 0 ? -req->found->err : EBUSY;
 	}
 	mr_free(m);
 	return 0;
+}
+
+uint64_t
+mr_must_settle(struct session *s, uint32_t handle)
+{
+	struct obj_mr *m = idtab_get(&s->mrs, handle);
+
+	if (m == NULL || mrmap_path(m->map) != UROCE_MR_PATH_COPY ||
+	    __atomic_load_n(&m->mr.windows, __ATOMIC_RELAXED) != 0)
+		return 0;
+	mr_hide(m);
+	worker_wait_readers(s->d->workers);
+	if (__atomic_load_n(&m->mr.windows, __ATOMIC_RELAXED) != 0) {
+		mr_show(m);
+		return 0;
+	}
+	return mrmap_unsettled(m->map);
+}
+
+void
+mr_copies_open(struct session *s)
+{
+	s->copiers = (struct mrmap_copiers){.credit = &s->user->copies,
+					    .serve = broker_copy,
+					    .stays = copier_stays,
+					    .ctx = s};
 }
 
 void

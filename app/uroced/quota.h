@@ -20,6 +20,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 #include <sys/types.h>
+#include "ipc/copier.h"
 
 struct options;
 
@@ -57,6 +58,7 @@ struct quota_user {
 	bool no_neigh;          /* no neighbour entry was to be had, this time (neigh.c) */
 	uint32_t debts; /* regions that are deregistered and still being unmapped (obj_mr.c) */
 	uint64_t used[QUOTA_NKINDS];
+	struct copier_credit copies; /* how long workers may wait for its memory */
 };
 LIST_HEAD(quota_bucket, quota_user);
 

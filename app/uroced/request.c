@@ -91,6 +91,25 @@ session_wait(struct session *s, const struct ipc_msg *m, bool fds, int refusal)
 	return rc;
 }
 
+/*
+ * A region is to go, and a copy that nobody waits for any more may still store into it: the answer
+ * comes when that is over (MEM-03). False: there is none.
+ */
+static bool
+session_settle(struct session *s, const struct ipc_msg *m)
+{
+	const struct uroce_handle *h = (const void *)m->body;
+	uint64_t mem;
+
+	if (m->hdr.op != UROCE_CTRL_DEREG_MR)
+		return false;
+	mem = mr_must_settle(s, h->handle);
+	if (mem == 0 || broker_settle(s, m, mem) < 0)
+		return false;
+	loop_del(&s->d->loop, &s->w);
+	return true;
+}
+
 static int
 session_request(struct session *s, struct ipc_msg *m)
 {
@@ -110,6 +129,8 @@ session_request(struct session *s, struct ipc_msg *m)
 		rc = session_wait(s, m, false, 0);
 		return rc < 0 ? session_refuse_form(s, m, -rc) : 0;
 	}
+	if (session_settle(s, m))
+		return 0;
 	return session_answer(s, m, &req);
 }
 

@@ -406,6 +406,7 @@ session_create(struct daemon *d, const struct ipc_peer *peer, struct quota_user 
 		return -ENOMEM;
 	s->d = d;
 	s->user = user;
+	mr_copies_open(s);
 	s->peer = *peer;
 	s->id = ++d->next_session;
 	s->w.fd = peer->sock;

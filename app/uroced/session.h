@@ -154,6 +154,7 @@ struct session {
 	struct events_async async;
 	struct idtab pds, mrs, mws, channels, cqs, srqs, qps, ah_ids;
 	struct mrkept *mrkept; /* what the client adopted memory into; NULL: nothing yet */
+	struct mrmap_copiers copiers;
 	uint8_t token[UROCE_TOKEN_BYTES]; /* of EXPORT */
 	bool exported;
 	struct qp_ah_table ahs; /* by the low bits of ah_ids */
@@ -265,6 +266,13 @@ void mw_free_all(struct session *s);
 void mr_free_all(struct session *s);
 /* After the regions: the descriptors that the session keeps for them. */
 void mr_kept_free(struct session *s);
+/* The session's user is known: its memory may be copied. */
+void mr_copies_open(struct session *s);
+/*
+ * DEREG_MR of this region: hide it. Not 0: wait before it is freed, for the copy that is under way
+ * in this address space.
+ */
+uint64_t mr_must_settle(struct session *s, uint32_t handle);
 void ah_free_all(struct session *s);
 void srq_free_all(struct session *s);
 void cq_free_all(struct session *s);

@@ -10,11 +10,14 @@
  *     that carry descriptors, and only memfds sealed against shrinking reach the daemon.
  *   - Looks into a client: /proc/PID/maps, map_files and mem, which may wait for its mmap_lock or
  *     for the server of its files (mrmap_find).
+ *   - Accesses to memory that the daemon cannot map, for the workers (ipc/copier.h), by a thread
+ *     for each address space.
  *
  * Its main thread does nothing that blocks; threads do the rest, at most BROKER_USER_THREADS for a
  * uid and BROKER_THREADS for all, so that one user's hanging files do not use up what others need,
- * and all users' together not what root needs. It ends when the daemon does, however the daemon
- * does.
+ * and all users' together not what root needs. As many threads that copy may stay behind for a uid;
+ * beyond that none of its memory is copied any more. It ends when the daemon does, however the
+ * daemon does.
  *
  * Includes: include/uroce_abi, the rest of lib/ipc. No DPDK.
  */
@@ -38,12 +41,15 @@ enum broker_op {
 	BROKER_DROP,     /* close what was kept under id */
 	BROKER_FIND,     /* mrmap_find for the client of id; its descriptors wait in the connection
 			  * if nfds is not 0 */
+	BROKER_COPY,     /* fds: /proc/PID/mem and a copier's area: serve it (ipc/copier.h) */
+	BROKER_SETTLE,   /* answer like FIND, once the copy that is under way in mem is over */
 };
 struct broker_cmd {
 	uint32_t op; /* enum broker_op */
 	uint32_t uid;
 	uint64_t id;   /* of the connection: unique, never used again */
-	uint64_t job;  /* FIND: unique */
+	uint64_t job;  /* FIND, SETTLE: unique */
+	uint64_t mem;  /* COPY, SETTLE: the address space, mrmap_found.mem_id */
 	int32_t pid;   /* KEEP */
 	uint32_t take; /* FIND: a message with descriptors waits, to be received */
 	uint32_t nfds; /* FIND: that it announces */
@@ -54,7 +60,7 @@ struct broker_cmd {
 
 /* What the broker tells. */
 enum broker_says {
-	BROKER_FOUND = 1, /* the answer to FIND; the fds of found */
+	BROKER_FOUND = 1, /* the answer to FIND and SETTLE; the fds of found */
 	BROKER_TAKEN,     /* FIND's message is out of the connection, the answer follows */
 	BROKER_BUSY,      /* so much of uid's hangs that its connections are to be refused */
 	BROKER_CLEAR,     /* no longer */

@@ -310,6 +310,9 @@ run_find(struct job *job)
 		c = &alone;
 	}
 	mrmap_find(c, &job->cmd.req, job->fds, job->nfds, &job->found, &job->files);
+	if (job->found.err == 0 && job->found.path == UROCE_MR_PATH_COPY &&
+	    copies_refused(job->cmd.uid))
+		job->found.err = -EBUSY;
 	job_answer(job);
 	mrmap_files_close(&job->found, &job->files);
 	if (c == &k->client)

@@ -154,6 +154,31 @@ find(const struct broker_cmd *c)
 	}
 }
 
+static void
+copy(const struct broker_cmd *c, const int *fds, unsigned nfds)
+{
+	if (nfds == 2)
+		copies_start(c->uid, c->mem, fds[0], fds[1]);
+	for (unsigned i = 0; nfds != 2 && i < nfds; i++)
+		close(fds[i]);
+}
+
+static void
+settle(const struct broker_cmd *c)
+{
+	struct job *job = calloc(1, sizeof(*job));
+
+	if (job == NULL)
+		return; /* as in find */
+	job->cmd = *c;
+	job->found.path = UROCE_MR_PATH_SHARED;
+	if (copies_settle(job))
+		return;
+	job->found.err = -ENOMEM;
+	job_answer(job);
+	job_free(job);
+}
+
 static bool
 serve_one(int chan)
 {
@@ -180,6 +205,12 @@ serve_one(int chan)
 		break;
 	case BROKER_FIND:
 		find(&c);
+		break;
+	case BROKER_COPY:
+		copy(&c, fds, nfds);
+		break;
+	case BROKER_SETTLE:
+		settle(&c);
 		break;
 	}
 	return true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the broker's main thread (broker_main.c) and its other threads (broker_jobs.c) share. */
+/* What the broker's main thread (broker_main.c) and its others (broker_jobs.c, _copy.c) share. */
 #ifndef UROCE_IPC_BROKER_PRIV_H
 #define UROCE_IPC_BROKER_PRIV_H
 
@@ -55,6 +55,16 @@ void jobs_drop(struct kept *k);
 void jobs_find(struct job *job);
 /* Too much of uid's hangs already. */
 bool jobs_busy(uint32_t uid);
+
+/* Serve a copier's area, by a thread of its own; both descriptors change hands. */
+void copies_start(uint32_t uid, uint64_t id, int mem, int shared);
+/* Any thread. So many threads that copied for uid wait for its memory that there are no more. */
+bool copies_refused(uint32_t uid);
+/*
+ * Answer job, and free it, once the copy that is under way in job->cmd.mem, and that no worker
+ * waits for, is over. False: no memory, job is the caller's.
+ */
+bool copies_settle(struct job *job);
 
 /* Any thread. Tell the daemon; a message without descriptors. */
 void jobs_tell(const struct broker_msg *m);

@@ -18,7 +18,7 @@
  * Looking into a client may wait for what it holds, its mmap_lock or the server of its files. So
  * the work has two halves: mrmap_find, which looks and may block, belongs into the broker
  * (ipc/broker.h); mrmap_make, which maps what was found, into the control thread. Any worker may
- * call the copy operations.
+ * call the copy operations, which have a thread of the broker do the access (ipc/copier.h).
  * Includes: lib/mem/mr.h (the type of the operations), include/uroce_abi. No DPDK.
  */
 #ifndef UROCE_IPC_MRMAP_H
@@ -27,11 +27,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include "ipc/copier.h"
 #include "mem/mr.h"
 #include "uroce_abi/ctrl.h"
 
 struct mrmap;
 struct mrkept;
+struct peer_mem;
 
 #define MRMAP_MAX_RUNS 64 /* of files behind a region; beyond, it is copied */
 #define MRMAP_MAX_FDS  64
@@ -69,6 +71,28 @@ struct mrmap_client {
 	} mem;
 };
 
+/*
+ * What copies the memory of one client: a copier for each address space that it had, at most
+ * MRMAP_MAX_COPIERS. All but the first fields zero at first; it outlives the regions.
+ */
+#define MRMAP_MAX_COPIERS 8
+struct mrmap_copiers {
+	struct copier_credit *credit;
+	/*
+	 * Have a thread serve a new copier: copier_serve with mem and what is behind shared. Both
+	 * stay the caller's. id: of the address space. 0 or -errno. Does not block.
+	 */
+	int (*serve)(void *ctx, uint64_t id, int mem, int shared);
+	/* A copier's thread stays behind, as it waits for its client's memory. NULL: no matter. */
+	void (*stays)(void *ctx);
+	void *ctx;
+	struct peer_mem *first;
+	uint32_t n;
+};
+
+/* Whoever served the copiers is lost: start again. 0 or -errno. */
+int mrmap_copiers_renew(struct mrmap_copiers *copiers);
+
 /* The descriptors of a struct mrmap_found. */
 struct mrmap_files {
 	int fd[MRMAP_MAX_FDS];
@@ -89,7 +113,7 @@ void mrmap_files_close(const struct mrmap_found *found, const struct mrmap_files
  * block on anything that a client holds. 0 or -errno, as mrmap_create.
  */
 int mrmap_make(const struct uroce_reg_mr_req *req, const struct mrmap_found *found, const int *fds,
-	       struct mrkept *kept, struct mrmap **out);
+	       struct mrkept *kept, struct mrmap_copiers *copiers, struct mrmap **out);
 
 /*
  * Does mrmap_find have to look at anything for req? Not if all of it lies in descriptors that are
@@ -98,7 +122,8 @@ int mrmap_make(const struct uroce_reg_mr_req *req, const struct mrmap_found *fou
 bool mrmap_must_look(const struct uroce_reg_mr_req *req);
 
 /*
- * Check req and make its memory reachable: both halves, for who may block.
+ * Check req and make its memory reachable: both halves, for who may block. COPY regions are served
+ * by threads of this process.
  *
  *   pid, pidfd  the client, in the daemon's pid namespace. pidfd tells a reused pid from the
  *               client; -1 skips that check (tests).
@@ -135,7 +160,7 @@ bool mrmap_destroy_slowly(struct mrmap *map, void *debt);
 /* Where req->addr is mapped in this process; NULL for a COPY or an empty region. */
 uint8_t *mrmap_host(const struct mrmap *map);
 
-/* How many mappings of this process it takes: 0 for a COPY or an empty region. */
+/* How many mappings of this process it takes, at most: 0 for an empty region. */
 uint32_t mrmap_maps(const struct mrmap *map);
 
 /* enum uroce_mr_path. */
@@ -148,8 +173,14 @@ int mrmap_path(const struct mrmap *map);
 bool mrmap_failed(const struct mrmap *map);
 
 /*
- * Access to a COPY region: ctx is the struct mrmap, va the client's address; a range outside what
- * was registered gets -EFAULT, a client that is gone -ESRCH.
+ * Any thread. 0: no access to the region is under way; else the id of the address space in which
+ * one may be, which nobody waits for any more: it may still store there.
+ */
+uint64_t mrmap_unsettled(const struct mrmap *map);
+
+/*
+ * Access to a COPY region by its copier (ipc/copier.h): ctx is the struct mrmap, va the client's
+ * address; a range outside what was registered gets -EFAULT, a client that is gone -ESRCH.
  */
 extern const struct mem_ops mrmap_copy_ops;
 

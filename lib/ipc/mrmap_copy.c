@@ -8,15 +8,15 @@
 #include <unistd.h>
 #include "ipc/mrmap_priv.h"
 
-/* An open /proc/PID/mem, shared by the COPY regions of one client. */
+/* An open /proc/PID/mem and its copier, shared by the COPY regions of one client. */
 struct peer_mem {
 	struct peer_mem *next;
+	struct mrmap_copiers *of;
+	struct copier *copier;
 	uint64_t id;
 	int fd;
 	unsigned refs;
 };
-
-static struct peer_mem *peer_mems; /* control thread */
 
 /* Readable, and writable if the region is to be, from end to end. */
 static int
@@ -39,51 +39,6 @@ check_rights(const struct mrmap_job *j)
 	return err;
 }
 
-void
-mrmap_uncopy(struct mrmap *map)
-{
-	struct peer_mem **p = &peer_mems;
-	struct peer_mem *m = map->mem;
-
-	if (m == NULL || --m->refs > 0)
-		return;
-	while (*p != m)
-		p = &(*p)->next;
-	*p = m->next;
-	close(m->fd);
-	free(m);
-}
-
-static int
-mem_read(int fd, uint64_t va, uint8_t *dst, uint32_t len)
-{
-	while (len > 0) {
-		ssize_t n = pread(fd, dst, len, (off_t)va);
-
-		if (n <= 0)
-			return n == 0 ? -ESRCH : -EFAULT;
-		dst += n;
-		va += (uint64_t)n;
-		len -= (uint32_t)n;
-	}
-	return 0;
-}
-
-static int
-mem_write(int fd, uint64_t va, const uint8_t *src, uint32_t len)
-{
-	while (len > 0) {
-		ssize_t n = pwrite(fd, src, len, (off_t)va);
-
-		if (n <= 0)
-			return n == 0 ? -ESRCH : -EFAULT;
-		src += n;
-		va += (uint64_t)n;
-		len -= (uint32_t)n;
-	}
-	return 0;
-}
-
 /* Never given before, not even by a broker that was here before this one. */
 static uint64_t
 new_id(void)
@@ -100,13 +55,10 @@ new_id(void)
 }
 
 static int
-mem_open(struct mrmap_job *j)
+mem_open(const struct mrmap_job *j, struct mrmap_mem *m)
 {
-	struct mrmap_mem *m = &j->c->mem;
 	char path[48];
 
-	if (m->fd >= 0)
-		close(m->fd);
 	snprintf(path, sizeof(path), "/proc/%d/mem", (int)j->c->pid);
 	m->writable = j->writable;
 	m->fd = open(path, (m->writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
@@ -114,21 +66,36 @@ mem_open(struct mrmap_job *j)
 	return m->fd < 0 ? -EPERM : 0;
 }
 
-/* What is open already if it reads this range, or a new one. Both ends must be readable. */
+/* Both ends must be readable. */
+static int
+mem_reads(const struct mrmap_job *j, const struct mrmap_mem *m)
+{
+	uint64_t first = j->req->addr, last = first + j->req->length - 1;
+	uint8_t byte;
+	int rc = copier_mem_read(m->fd, first, &byte, 1);
+
+	return rc != 0 ? rc : copier_mem_read(m->fd, last, &byte, 1);
+}
+
+/* What is open already, if it reads this range, or a new one that does. */
 static int
 mem_get(struct mrmap_job *j)
 {
-	uint64_t first = j->req->addr, last = first + j->req->length - 1;
-	const struct mrmap_mem *m = &j->c->mem;
-	uint8_t byte;
-	int err = 0;
+	struct mrmap_mem *m = &j->c->mem, new;
+	int err;
 
-	if (m->fd < 0 || m->writable < j->writable || mem_read(m->fd, first, &byte, 1) != 0)
-		err = mem_open(j);
+	if (m->fd >= 0 && m->writable >= j->writable && mem_reads(j, m) == 0)
+		return 0;
+	err = mem_open(j, &new);
 	if (err != 0)
 		return err;
-	if (mem_read(m->fd, first, &byte, 1) != 0 || mem_read(m->fd, last, &byte, 1) != 0)
+	if (mem_reads(j, &new) != 0) {
+		close(new.fd);
 		return -EFAULT;
+	}
+	if (m->fd >= 0)
+		close(m->fd);
+	*m = new;
 	return 0;
 }
 
@@ -152,35 +119,111 @@ mrmap_find_copy(struct mrmap_job *j)
 	return err;
 }
 
-int
-mrmap_copy(struct mrmap *map, const struct mrmap_found *found, const int *fds)
+static void
+mem_free(struct peer_mem *m)
 {
-	struct peer_mem *m = peer_mems;
+	close(m->fd);
+	free(m);
+}
+
+static int
+mem_serve(struct peer_mem *m, int shared)
+{
+	int rc = m->of->serve(m->of->ctx, m->id, m->fd, shared);
+
+	close(shared);
+	return rc;
+}
+
+static int
+mem_new(struct mrmap_copiers *of, uint64_t id, int fd, struct peer_mem **out)
+{
+	struct peer_mem *m = of->n < MRMAP_MAX_COPIERS ? calloc(1, sizeof(*m)) : NULL;
+	int rc, shared;
+
+	if (m == NULL)
+		return -ENOMEM;
+	m->of = of;
+	m->id = id;
+	m->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	rc = m->fd >= 0 ? copier_create(of->credit, &m->copier, &shared) : -errno;
+	if (rc == 0) {
+		rc = mem_serve(m, shared);
+		if (rc == 0) {
+			m->next = of->first;
+			of->first = m;
+			of->n++;
+			*out = m;
+			return 0;
+		}
+		copier_destroy(m->copier);
+	}
+	if (m->fd >= 0)
+		close(m->fd);
+	free(m);
+	return rc;
+}
+
+int
+mrmap_copiers_renew(struct mrmap_copiers *copiers)
+{
+	int rc = 0, shared;
+
+	for (struct peer_mem *m = copiers->first; rc == 0 && m != NULL; m = m->next) {
+		rc = copier_renew(m->copier, &shared);
+		if (rc == 0)
+			rc = mem_serve(m, shared);
+	}
+	return rc;
+}
+
+int
+mrmap_copy(struct mrmap *map, const struct mrmap_found *found, const int *fds,
+	   struct mrmap_copiers *copiers)
+{
+	struct peer_mem *m = copiers->first;
+	int rc = 0;
 
 	while (m != NULL && m->id != found->mem_id)
 		m = m->next;
-	if (m == NULL) {
-		m = calloc(1, sizeof(*m));
-		if (m == NULL)
-			return -ENOMEM;
-		m->fd = fcntl(fds[0], F_DUPFD_CLOEXEC, 0);
-		if (m->fd < 0) {
-			free(m);
-			return -errno;
-		}
-		m->id = found->mem_id;
-		m->next = peer_mems;
-		peer_mems = m;
-	}
+	if (m == NULL)
+		rc = mem_new(copiers, found->mem_id, fds[0], &m);
+	if (rc != 0)
+		return rc;
 	m->refs++;
 	map->mem = m;
+	map->maps = 1; /* of all its regions together, in fact */
 	return 0;
+}
+
+void
+mrmap_uncopy(struct mrmap *map)
+{
+	struct peer_mem *m = map->mem, **p;
+
+	if (m == NULL || --m->refs > 0)
+		return;
+	p = &m->of->first;
+	while (*p != m)
+		p = &(*p)->next;
+	*p = m->next;
+	m->of->n--;
+	if (copier_destroy(m->copier) && m->of->stays != NULL)
+		m->of->stays(m->of->ctx);
+	mem_free(m);
+}
+
+uint64_t
+mrmap_unsettled(const struct mrmap *map)
+{
+	return map->mem != NULL && !copier_settled(map->mem->copier) ? map->mem->id : 0;
 }
 
 static bool
 in_region(const struct mrmap *map, uint64_t va, uint32_t len)
 {
-	return va >= map->va && len <= map->len && va - map->va <= map->len - len;
+	return map->mem != NULL && va >= map->va && len <= map->len &&
+	       va - map->va <= map->len - len;
 }
 
 static int
@@ -188,19 +231,31 @@ copy_read(void *ctx, uint64_t va, void *dst, uint32_t len)
 {
 	const struct mrmap *map = ctx;
 
-	if (map->mem == NULL || !in_region(map, va, len))
+	if (!in_region(map, va, len))
 		return -EFAULT;
-	return mem_read(map->mem->fd, va, dst, len);
+	return copier_read(map->mem->copier, va, dst, len);
 }
 
 static int
-copy_write(void *ctx, uint64_t va, const void *src, uint32_t len)
+copy_write(void *ctx, uint64_t va, const void *src, uint32_t len, uint64_t once)
 {
 	const struct mrmap *map = ctx;
 
-	if (map->mem == NULL || !map->writable || !in_region(map, va, len))
+	if (!map->writable || !in_region(map, va, len))
 		return -EFAULT;
-	return mem_write(map->mem->fd, va, src, len);
+	return copier_write(map->mem->copier, va, src, len, once);
 }
 
-const struct mem_ops mrmap_copy_ops = {.read = copy_read, .write = copy_write};
+static int
+copy_atomic(void *ctx, uint64_t va, const struct mem_atomic *a, uint64_t once, uint64_t *orig)
+{
+	const struct mrmap *map = ctx;
+
+	if (!map->writable || !in_region(map, va, sizeof(*orig)))
+		return -EFAULT;
+	return copier_atomic(map->mem->copier, va, a, once, orig);
+}
+
+const struct mem_ops mrmap_copy_ops = {.read = copy_read,
+				       .write = copy_write,
+				       .atomic = copy_atomic};

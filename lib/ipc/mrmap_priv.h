@@ -14,8 +14,6 @@
 #define MRMAP_BASE_PAGE 4096u
 #define MRMAP_MAX_MAPS  (2u * UROCE_MR_MAX_PIECES) /* of a region */
 
-struct peer_mem;
-
 struct mrmap {
 	uint64_t va, len; /* of the region, in the client */
 	bool writable;
@@ -75,7 +73,8 @@ bool mrmap_unshare(struct mrmap *map, void *debt);
 
 /* The same for COPY regions. mrmap_uncopy may be called after mrmap_copy, however it ended. */
 int mrmap_find_copy(struct mrmap_job *j);
-int mrmap_copy(struct mrmap *map, const struct mrmap_found *found, const int *fds);
+int mrmap_copy(struct mrmap *map, const struct mrmap_found *found, const int *fds,
+	       struct mrmap_copiers *copiers);
 void mrmap_uncopy(struct mrmap *map);
 
 #endif

@@ -26,13 +26,33 @@ enum mem_access {
 	MEM_LOCAL_READ = 0, /* always granted */
 };
 
+/* An 8-byte atomic: compare and swap, or fetch and add. */
+struct mem_atomic {
+	bool swap;
+	uint64_t compare; /* swap: value is stored if this was there */
+	uint64_t value;   /* what is stored, or added */
+};
+
 /*
- * How to reach memory that the daemon cannot map. va is an address of the client. Both copy the
- * whole length or fail: 0, or -errno (the client has unmapped it, or is gone).
+ * How to reach memory that the daemon cannot map. va is an address of the client. Each copies the
+ * whole length, or fails with -errno:
+ *
+ *   -EAGAIN     not now: the memory has to be waited for, which a worker never does. Ask again in a
+ *               later turn.
+ *   -ETIMEDOUT  it has been waited for long enough
+ *   -ESRCH      the client is gone
+ *   others      the client has unmapped it
+ *
+ * After -EAGAIN a write or an atomic may still be executed, but before any later access to the same
+ * memory is. once != 0 names an operation that must not be executed twice: asked for again with the
+ * same number, one that was executed meanwhile gives its result. Each operation has a number that
+ * no other of the daemon has. 0: executing it again does no harm.
  */
 struct mem_ops {
 	int (*read)(void *ctx, uint64_t va, void *dst, uint32_t len);
-	int (*write)(void *ctx, uint64_t va, const void *src, uint32_t len);
+	int (*write)(void *ctx, uint64_t va, const void *src, uint32_t len, uint64_t once);
+	int (*atomic)(void *ctx, uint64_t va, const struct mem_atomic *a, uint64_t once,
+		      uint64_t *orig);
 };
 
 struct mr {
@@ -191,7 +211,7 @@ void mw_unbind(struct mr *mw);
 /*
  * Worker. Copy len bytes out of or into a region; the range was checked by mr_lookup in this
  * burst. src may lie in the region, too. 0, or -errno from the region's ops (never fails for mapped
- * memory).
+ * memory). once: as for struct mem_ops.
  */
 static inline int
 mr_read(const struct mr *mr, uint64_t addr, void *dst, uint32_t len)
@@ -205,25 +225,30 @@ mr_read(const struct mr *mr, uint64_t addr, void *dst, uint32_t len)
 }
 
 static inline int
-mr_write(const struct mr *mr, uint64_t addr, const void *src, uint32_t len)
+mr_write_once(const struct mr *mr, uint64_t addr, const void *src, uint32_t len, uint64_t once)
 {
 	uint64_t off = addr - mr->iova;
 
 	if (mr->host == NULL)
-		return mr->ops->write(mr->ops_ctx, mr->va + off, src, len);
+		return mr->ops->write(mr->ops_ctx, mr->va + off, src, len, once);
 	memmove(mr->host + off, src, len);
 	return 0;
 }
 
+static inline int
+mr_write(const struct mr *mr, uint64_t addr, const void *src, uint32_t len)
+{
+	return mr_write_once(mr, addr, src, len, 0);
+}
+
 /*
- * Worker. 8-byte atomics at addr (8-byte aligned, checked by the caller; range by mr_lookup in this
- * burst). *orig: the value that was there. Values are in this machine's byte order. Atomic among
- * all QPs of the daemon and, for mapped memory, with the CPU atomics of every local process
+ * Worker. An 8-byte atomic at addr (8-byte aligned, checked by the caller; range by mr_lookup in
+ * this burst). *orig: the value that was there. Values are in this machine's byte order. Atomic
+ * among all QPs of the daemon and, for mapped memory, with the CPU atomics of every local process
  * (RSP-04); memory that is reached through ops is read and written back, which a CPU atomic can
- * come between. 0, or -errno from the region's ops and nothing done.
+ * come between. 0, or -errno from the region's ops. once: as for struct mem_ops.
  */
-int mr_fetch_add(const struct mr *mr, uint64_t addr, uint64_t add, uint64_t *orig);
-int mr_cmp_swap(const struct mr *mr, uint64_t addr, uint64_t compare, uint64_t swap,
-		uint64_t *orig);
+int mr_atomic(const struct mr *mr, uint64_t addr, const struct mem_atomic *a, uint64_t once,
+	      uint64_t *orig);
 
 #endif

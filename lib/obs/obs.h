@@ -91,6 +91,7 @@
 	X(IP_PROTOCOL, "ip_protocol")       /* neither UDP nor ICMP */                             \
 	X(IPV6_EXTENSION, "ipv6_extension") /* IPv6 extension headers */                           \
 	X(UDP_PORT, "udp_port")             /* UDP to a port other than RoCE's */                  \
+	X(MEMORY_LATE, "memory_late")       /* memory that is copied is not there yet */           \
 	X(CNP, "cnp")                       /* congestion notification: no policy takes it */
 
 #define OBS_ENUM_C(id, name) OBS_##id,

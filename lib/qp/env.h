@@ -80,6 +80,7 @@ struct qp_env {
 	struct obs_block *obs; /* of the device that the current QP belongs to */
 	/* Why the frame that is received is dropped behind its QP, enum obs_drop; or OBS_NDROPS. */
 	uint32_t dropped;
+	uint64_t once; /* the last number given to an operation that is executed once (mem/mr.h) */
 	bool crowded;  /* other QPs wait for a turn: what is not fetched ahead is far */
 	uint8_t plain; /* QP_PLAIN_: for tests that need such a peer */
 	const struct qp_env_ops *ops;
@@ -170,7 +171,7 @@ qp_env_post(struct qp_env *env, struct cq *cq, const struct uroce_cqe *cqe, uint
  * A buffer to make a frame in; the caller's. NULL: there is none left. As rte_pktmbuf_alloc, but
  * that what only receivers and offloads look at is left as it was.
  */
-static inline struct rte_mbuf *
+static __rte_always_inline struct rte_mbuf *
 qp_env_buf(struct qp_env *env)
 {
 	void *obj;

@@ -125,6 +125,14 @@ struct qp_recv_wqe {
 	struct uroce_sge *sge; /* room for max_sge: qp.recv_sge */
 };
 
+/* Memory that is needed has to be waited for (mem/mr.h). */
+struct qp_late {
+	uint64_t once;   /* of the write or atomic under way; 0: none */
+	uint64_t due_ns; /* READ response: when the peer is to be told next */
+	uint32_t psn;    /* of what needs it */
+	uint32_t told;   /* how often the peer was told; 0: psn may mean nothing */
+};
+
 /* The responder half. */
 struct qp_rcv {
 	/* what every request and turn has to do with: three quarters of a cache line */
@@ -155,6 +163,8 @@ struct qp_rcv {
 	struct qp_recv_wqe cur;
 	struct qp_rd_op rdq[QP_RD_QUEUE];       /* being answered, in PSN order */
 	struct qp_rd_op hist[QP_MAX_RD_ATOMIC]; /* the last READs and atomics executed */
+	struct qp_late late;                    /* of the request with the ePSN */
+	struct qp_late rd_late;                 /* of the next READ response */
 };
 
 /*

@@ -391,12 +391,38 @@ response_taken(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e, b
 	progress(env, qp);
 }
 
+#define LATE_NS 1000000u /* before an answer is asked for again whose memory was late */
+
+/*
+ * The data of una_psn cannot be stored: rc is not 0. Memory that is not there yet: asked for again
+ * a little later, as after an RNR NAK. The peer has answered, so no retry is used up.
+ */
+static __rte_noinline void
+not_scattered(struct qp_env *env, struct qp *qp, int rc)
+{
+	struct qp_snd *snd = &qp->snd;
+
+	if (rc != -EAGAIN) {
+		qp_error(env, qp, QP_WC_LOC_PROT_ERR);
+		return;
+	}
+	qp_env_drop(env, OBS_DROP_MEMORY_LATE);
+	if (snd->rnr_wait)
+		return; /* asked for again already */
+	snd->retry_left = qp->attr.retry_cnt;
+	req_answered(env, qp);
+	snd->rnr_wait = true;
+	snd->deadline_ns = env->now_ns + LATE_NS;
+	req_rewind(qp);
+}
+
 static void
 rx_read_resp(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	struct qp_snd *snd = &qp->snd;
 	struct qp_sq_entry *e;
 	uint32_t k;
+	int rc;
 
 	if (!ack_until(env, qp, pkt->psn)) {
 		read_gap(env, qp, pkt->psn, true);
@@ -408,8 +434,9 @@ rx_read_resp(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		qp_error(env, qp, QP_WC_BAD_RESP_ERR);
 		return;
 	}
-	if (!req_scatter(env, qp, e, k * qp->mtu, pkt->payload, pkt->payload_len)) {
-		qp_error(env, qp, QP_WC_LOC_PROT_ERR);
+	rc = req_scatter(env, qp, e, k * qp->mtu, pkt->payload, pkt->payload_len);
+	if (unlikely(rc != 0)) {
+		not_scattered(env, qp, rc);
 		return;
 	}
 	response_taken(env, qp, e, k + 1 == e->npkts);
@@ -420,6 +447,7 @@ static void
 rx_atomic_ack(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	struct qp_sq_entry *e;
+	int rc;
 
 	if (!ack_until(env, qp, pkt->psn)) {
 		read_gap(env, qp, pkt->psn, true);
@@ -430,8 +458,9 @@ rx_atomic_ack(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		qp_error(env, qp, QP_WC_BAD_RESP_ERR);
 		return;
 	}
-	if (!req_scatter(env, qp, e, 0, (const uint8_t *)&pkt->orig, sizeof(pkt->orig))) {
-		qp_error(env, qp, QP_WC_LOC_PROT_ERR);
+	rc = req_scatter(env, qp, e, 0, (const uint8_t *)&pkt->orig, sizeof(pkt->orig));
+	if (unlikely(rc != 0)) {
+		not_scattered(env, qp, rc);
 		return;
 	}
 	response_taken(env, qp, e, true);

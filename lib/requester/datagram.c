@@ -42,6 +42,7 @@ datagram_emit(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const st
 	};
 	struct rte_mbuf *m = qp_env_buf(env);
 	uint8_t *p;
+	int rc;
 
 	if (m == NULL)
 		return REQ_NO_ROOM;
@@ -49,10 +50,10 @@ datagram_emit(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const st
 	wire_tmpl_init(&tmpl, &path, e->wqe.ud.remote_qpn, qp->pkey);
 	p = rte_pktmbuf_mtod(m, uint8_t *);
 	hdr = wire_hdr_put(&tmpl, &f, e->length, p);
-	if (!req_gather(env, qp, e, 0, p + hdr, e->length)) {
-		rte_pktmbuf_free(m);
-		e->status = QP_WC_LOC_PROT_ERR;
-		return REQ_NEXT;
+	rc = req_gather(env, qp, e, 0, p + hdr, e->length);
+	if (rc != 0) {
+		req_not_gathered(e, m, rc);
+		return rc == -EAGAIN ? REQ_NO_ROOM : REQ_NEXT;
 	}
 	qp_emit(env, qp, m, &tmpl, wire_frame_close(p, hdr, e->length), ah->loopback);
 	if (ah->multicast)

@@ -3,6 +3,7 @@
 #ifndef REQUESTER_INTERNAL_H
 #define REQUESTER_INTERNAL_H
 
+#include <errno.h>
 #include <string.h>
 #include <rte_branch_prediction.h>
 #include "requester/requester.h"
@@ -65,15 +66,16 @@ struct qp_sq_entry *req_fetch(struct qp_env *env, struct qp *qp);
 
 /*
  * Copy len bytes at offset off of the WQE's data, which is in SGEs, to dst, or from src into them.
- * False when an L_Key does not cover them (any more): LOC_PROT_ERR.
+ * 0; -EAGAIN: the memory is not there yet (mem/mr.h); another -errno when an L_Key does not cover
+ * them (any more): LOC_PROT_ERR.
  */
-bool req_gather_sges(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off,
-		     uint8_t *dst, uint32_t len);
-bool req_scatter(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off,
-		 const uint8_t *src, uint32_t len);
+int req_gather_sges(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off,
+		    uint8_t *dst, uint32_t len);
+int req_scatter(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off,
+		const uint8_t *src, uint32_t len);
 
 /* As req_gather_sges; the data may be inline, too. */
-static inline bool
+static inline int
 req_gather(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off, uint8_t *dst,
 	   uint32_t len)
 {
@@ -82,19 +84,19 @@ req_gather(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t of
 
 	if (e->wqe.flags & UROCE_WQE_INLINE) {
 		memcpy(dst, (const uint8_t *)(e + 1) + off, len);
-		return true;
+		return 0;
 	}
 	if (len == 0)
-		return true;
+		return 0;
 	/* The common case: all of it in the first SGE. */
 	if (unlikely(sge->length < off || sge->length - off < len))
 		return req_gather_sges(env, qp, e, off, dst, len);
 	mr = mr_lookup(env->mrs, sge->lkey, qp->pd, sge->addr + off, len, MEM_LOCAL_READ);
-	return likely(mr != NULL) && mr_read(mr, sge->addr + off, dst, len) == 0;
+	return likely(mr != NULL) ? mr_read(mr, sge->addr + off, dst, len) : -EFAULT;
 }
 
 /* As req_gather_sges, of all bytes of a WQE that is QP_SQE_USUAL. */
-static __rte_always_inline bool
+static __rte_always_inline int
 req_gather_usual(const struct qp_env *env, const struct qp *qp, const struct qp_sq_entry *e,
 		 uint8_t *dst)
 {
@@ -102,9 +104,9 @@ req_gather_usual(const struct qp_env *env, const struct qp *qp, const struct qp_
 	const struct mr *mr;
 
 	if (e->length == 0)
-		return true;
+		return 0;
 	mr = mr_lookup(env->mrs, sge->lkey, qp->pd, sge->addr, e->length, MEM_LOCAL_READ);
-	return likely(mr != NULL) && mr_read(mr, sge->addr, dst, e->length) == 0;
+	return likely(mr != NULL) ? mr_read(mr, sge->addr, dst, e->length) : -EFAULT;
 }
 
 /*
@@ -134,8 +136,11 @@ enum req_step {
 	REQ_SENT,    /* a packet went out: go on */
 	REQ_NEXT,    /* this WQE needs nothing more for now: look again */
 	REQ_BLOCKED, /* a response, a timer or a doorbell will wake us */
-	REQ_NO_ROOM, /* out of budget, tx slots or mbufs */
+	REQ_NO_ROOM, /* out of budget, tx slots or mbufs; or memory is not there yet */
 };
+
+/* The payload of a packet of e cannot be gathered: rc is not 0. m, its frame, is freed. */
+void req_not_gathered(struct qp_sq_entry *e, struct rte_mbuf *m, int rc);
 
 /* UC and UD: the WQE under the cursor, e, is all sent, hence complete. */
 void req_sent_all(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e);

@@ -134,6 +134,7 @@ send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, bool rc, boo
 	const uint8_t *view;
 	struct rte_mbuf *m;
 	uint8_t *frame;
+	int rc_mem;
 
 	if (rc && (uint32_t)psn_diff(snd->next_psn, snd->una_psn) - snd->rd_psns >= snd->window)
 		return REQ_BLOCKED;
@@ -155,12 +156,11 @@ send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, bool rc, boo
 	hdr = wire_hdr_put(&qp->tmpl, &f, len, frame);
 	view = send_view(env, qp, e, off, len);
 	if (likely(view == NULL || !req_view_put(env, qp, m, hdr, view, len))) {
-		if (unlikely(usual ? !req_gather_usual(env, qp, e, frame + hdr)
-				   : !req_gather(env, qp, e, off, frame + hdr, len))) {
-			rte_pktmbuf_free(m);
-			e->status = QP_WC_LOC_PROT_ERR;
-			e->plain = QP_SQE_SPECIAL;
-			return REQ_NEXT;
+		rc_mem = usual ? req_gather_usual(env, qp, e, frame + hdr)
+			       : req_gather(env, qp, e, off, frame + hdr, len);
+		if (unlikely(rc_mem != 0)) {
+			req_not_gathered(e, m, rc_mem);
+			return rc_mem == -EAGAIN ? REQ_NO_ROOM : REQ_NEXT;
 		}
 		qp_emit(env, qp, m, &qp->tmpl, wire_frame_close(frame, hdr, len), qp->loopback);
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Scatter and gather over the SGEs of a send WQE. */
+#include <errno.h>
 #include <string.h>
 #include <rte_common.h>
 #include "requester/internal.h"
@@ -19,12 +20,13 @@ req_check_sges(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_
 }
 
 /* One walk serves both ways: exactly one of dst and src is given. */
-static bool
+static int
 sge_copy(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off, uint8_t *dst,
 	 const uint8_t *src, uint32_t len)
 {
 	const struct uroce_sge *sge = req_sges(e);
 	uint32_t access = src != NULL ? MEM_LOCAL_WRITE : MEM_LOCAL_READ;
+	int rc;
 
 	for (; len != 0; sge++) {
 		uint32_t n;
@@ -39,27 +41,38 @@ sge_copy(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off,
 		addr = sge->addr + off;
 		mr = mr_lookup(env->mrs, sge->lkey, qp->pd, addr, n, access);
 		if (mr == NULL)
-			return false;
-		if (src != NULL ? mr_write(mr, addr, src, n) : mr_read(mr, addr, dst, n))
-			return false;
+			return -EFAULT;
+		rc = src != NULL ? mr_write(mr, addr, src, n) : mr_read(mr, addr, dst, n);
+		if (rc != 0)
+			return rc;
 		src = src != NULL ? src + n : NULL;
 		dst = dst != NULL ? dst + n : NULL;
 		len -= n;
 		off = 0;
 	}
-	return true;
+	return 0;
 }
 
-bool
+int
 req_gather_sges(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off,
 		uint8_t *dst, uint32_t len)
 {
 	return sge_copy(env, qp, e, off, dst, NULL, len);
 }
 
-bool
+int
 req_scatter(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off,
 	    const uint8_t *src, uint32_t len)
 {
 	return sge_copy(env, qp, e, off, NULL, src, len);
+}
+
+void
+req_not_gathered(struct qp_sq_entry *e, struct rte_mbuf *m, int rc)
+{
+	rte_pktmbuf_free(m);
+	if (rc == -EAGAIN)
+		return;
+	e->status = QP_WC_LOC_PROT_ERR;
+	e->plain = QP_SQE_SPECIAL;
 }

@@ -3,6 +3,7 @@
  * Atomics, responder side: executed once, when they come; the answer waits its turn among the READ
  * responses, and is kept, so that a duplicate gets what the first one got (RSP-01, RSP-04).
  */
+#include <errno.h>
 #include <rte_mbuf.h>
 #include "responder/internal.h"
 #include "wire/psn.h"
@@ -12,6 +13,9 @@ atomic_execute(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, ui
 {
 	const struct mr *mr = mr_lookup_remote(env->mrs, pkt->rkey, qp->pd, qp->qpn, pkt->va, 8,
 					       MEM_REMOTE_ATOMIC, &env->window);
+	struct mem_atomic a = {.swap = (pkt->opcode & WIRE_OP_MASK) == WIRE_OP_CMP_SWAP,
+			       .compare = pkt->compare,
+			       .value = pkt->swap_add};
 	int rc;
 
 	if (mr == NULL) {
@@ -21,10 +25,13 @@ atomic_execute(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, ui
 			      QP_EVENT_QP_ACCESS_ERR);
 		return false;
 	}
-	if ((pkt->opcode & WIRE_OP_MASK) == WIRE_OP_CMP_SWAP)
-		rc = mr_cmp_swap(mr, pkt->va, pkt->compare, pkt->swap_add, orig);
-	else
-		rc = mr_fetch_add(mr, pkt->va, pkt->swap_add, orig);
+	rc = mr_atomic(mr, pkt->va, &a, mr->host == NULL ? rsp_once(env, qp) : 0, orig);
+	if (rc == -EAGAIN) {
+		rsp_memory_late(env, qp);
+		return false;
+	}
+	if (mr->host == NULL)
+		qp->rcv.late.once = 0;
 	if (rc != 0 && !rsp_client_gone(env, qp, rc))
 		rsp_nak_fatal(env, qp, WIRE_NAK_REM_OP, QP_WC_GENERAL_ERR, QP_EVENT_QP_FATAL);
 	return rc == 0;

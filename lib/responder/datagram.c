@@ -87,6 +87,7 @@ rsp_rx_datagram(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		.pkey_index = qp->pkey_index,
 	};
 	uint8_t grh[WIRE_GRH_LEN];
+	int rc;
 
 	if (!source_is_station(pkt)) {
 		qp_env_drop(env, OBS_DROP_BAD_GID);
@@ -103,8 +104,14 @@ rsp_rx_datagram(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	if (!datagram_wqe(env, qp, cqe.byte_len))
 		return;
 	grh_fill(grh, pkt);
-	if (rsp_recv_write(env, qp, grh, 0, WIRE_GRH_LEN) != 0 ||
-	    rsp_recv_write(env, qp, pkt->payload, WIRE_GRH_LEN, pkt->payload_len) != 0) {
+	rc = rsp_recv_write(env, qp, grh, 0, WIRE_GRH_LEN);
+	if (rc == 0)
+		rc = rsp_recv_write(env, qp, pkt->payload, WIRE_GRH_LEN, pkt->payload_len);
+	if (rc == -EAGAIN) {
+		rsp_memory_late(env, qp);
+		return;
+	}
+	if (rc != 0) {
 		rsp_nak_fatal(env, qp, WIRE_NAK_REM_OP, QP_WC_LOC_PROT_ERR, QP_EVENT_QP_FATAL);
 		return;
 	}

@@ -20,6 +20,19 @@ int rsp_recv_write(struct qp_env *env, struct qp *qp, const uint8_t *src, uint32
  */
 bool rsp_client_gone(struct qp_env *env, struct qp *qp, int rc);
 
+/*
+ * A request is dropped, since memory that it needs is not there yet. Of RC an RNR NAK is due, which
+ * costs its peer no retry_cnt; the peer is to wait longer each time (NAK-10).
+ */
+void rsp_memory_late(struct qp_env *env, struct qp *qp);
+/*
+ * Number of the write or atomic with the ePSN that is executed by ops, the same one when it comes
+ * again after rsp_memory_late.
+ */
+uint64_t rsp_once(struct qp_env *env, struct qp *qp);
+/* The code of the RNR NAK for late->psn, which is late again. */
+uint8_t rsp_late_code(const struct qp *qp, struct qp_late *late);
+
 /* An ACK of everything up to psn is due (RSP-02): sent by rsp_run, coalesced until then. */
 void rsp_ack(struct qp *qp, uint32_t psn);
 

@@ -4,11 +4,14 @@
  * last READs executed, so that a duplicate can be told from nonsense (RSP-01). A duplicate READ is
  * executed again from its PSN; it takes no resource and its errors are silent (NAK-05).
  */
+#include <errno.h>
 #include <string.h>
+#include <rte_branch_prediction.h>
 #include <rte_common.h>
 #include <rte_mbuf.h>
 #include "responder/internal.h"
 #include "wire/psn.h"
+#include "wire/timer.h"
 
 static uint32_t
 read_npkts(const struct qp *qp, uint32_t len)
@@ -221,7 +224,39 @@ read_opcode(const struct qp_rd_op *op)
 	return last ? WIRE_OP_READ_RESP_LAST : WIRE_OP_READ_RESP_MIDDLE;
 }
 
-/* Send one response of op. False: no room. */
+/* That a READ's memory may be late before its peer is told; and on top of an RNR wait. */
+#define LATE_NS 4000000u
+
+/*
+ * The memory of op's next response is late: later again. The peer is told in time, by an RNR NAK in
+ * place of the response, so that it uses up no retries meanwhile; it asks again, or has its
+ * response before. A duplicate gets no NAK (NAK-05). m: a frame with nothing in it. False, as
+ * read_respond.
+ */
+static __rte_noinline bool
+read_late(struct qp_env *env, struct qp *qp, const struct qp_rd_op *op, struct rte_mbuf *m)
+{
+	struct qp_late *late = &qp->rcv.rd_late;
+	struct wire_fields f = {.opcode = WIRE_OP_ACK,
+				.psn = psn_add(op->psn, op->pos),
+				.msn = (op->msn - 1) & WIRE_PSN_MASK};
+	uint32_t code;
+
+	if (late->due_ns == 0 || late->psn != f.psn)
+		*late = (struct qp_late){.psn = f.psn, .due_ns = env->now_ns + LATE_NS};
+	if (op->replay || env->now_ns < late->due_ns) {
+		rte_pktmbuf_free(m);
+		return false;
+	}
+	code = rsp_late_code(qp, late);
+	late->due_ns = env->now_ns + wire_rnr_timer_ns(code) + LATE_NS;
+	f.syndrome = (uint8_t)(WIRE_SYN_RNR | code);
+	rsp_emit(env, qp, m, wire_hdr_put(&qp->tmpl, &f, 0, rte_pktmbuf_mtod(m, uint8_t *)), 0);
+	env->obs->ctr[OBS_RSP_RNR_NAK]++;
+	return false;
+}
+
+/* Send one response of op. False: no room, or not yet. */
 static bool
 read_respond(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
 {
@@ -251,6 +286,8 @@ read_respond(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
 	p = rte_pktmbuf_mtod(m, uint8_t *);
 	hdr = wire_hdr_put(&qp->tmpl, &f, len, p);
 	rc = len != 0 ? mr_read(mr, op->va + off, p + hdr, len) : 0;
+	if (unlikely(rc == -EAGAIN))
+		return read_late(env, qp, op, m);
 	if (rc != 0) {
 		rte_pktmbuf_free(m);
 		if (!rsp_client_gone(env, qp, rc))

@@ -179,6 +179,46 @@ write_goes_on(struct qp_rcv *rcv, const struct wire_pkt *pkt, uint32_t flags)
 	rcv->write_left -= pkt->payload_len;
 }
 
+/* A WRITE's payload into memory that is reached by ops: it may not be written twice. */
+static int
+write_by_ops(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
+	     const struct rx_target *to)
+{
+	bool is_once = qp->type == QP_TYPE_RC && (pkt->op->flags & WIRE_F_WRITE);
+	uint64_t once = is_once ? rsp_once(env, qp) : 0;
+	int rc = mr_write_once(to->mr, to->addr, pkt->payload, pkt->payload_len, once);
+
+	if (rc != -EAGAIN)
+		qp->rcv.late.once = 0;
+	return rc;
+}
+
+/*
+ * The payload, to where it is not mapped or not in one piece. False: it could not be written, and
+ * what follows from that is done.
+ */
+static __rte_noinline bool
+write_slowly(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t off,
+	     const struct rx_target *to)
+{
+	uint32_t flags = pkt->op->flags;
+	int rc = 0;
+
+	if (to->mr != NULL)
+		rc = write_by_ops(env, qp, pkt, to);
+	else if (flags & WIRE_F_SEND)
+		rc = rsp_recv_write(env, qp, pkt->payload, off, pkt->payload_len);
+	if (rc == 0)
+		return true;
+	if (rc == -EAGAIN)
+		rsp_memory_late(env, qp);
+	else if (!rsp_client_gone(env, qp, rc))
+		rsp_nak_fatal(env, qp, WIRE_NAK_REM_OP,
+			      flags & WIRE_F_RWQE ? QP_WC_LOC_PROT_ERR : QP_WC_SUCCESS,
+			      QP_EVENT_QP_FATAL);
+	return false;
+}
+
 static enum rx_step
 execute(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t flags,
 	const struct rx_target *to)
@@ -186,19 +226,12 @@ execute(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t 
 	struct qp_rcv *rcv = &qp->rcv;
 	uint32_t off = flags & WIRE_F_FIRST ? 0 : rcv->msg_off;
 	bool send = (flags & WIRE_F_SEND) != 0;
-	int rc = 0;
 
-	if (to->mr != NULL)
-		rc = mr_write(to->mr, to->addr, pkt->payload, pkt->payload_len);
-	else if (send)
-		rc = rsp_recv_write(env, qp, pkt->payload, off, pkt->payload_len);
-	if (unlikely(rc != 0)) {
-		if (!rsp_client_gone(env, qp, rc))
-			rsp_nak_fatal(env, qp, WIRE_NAK_REM_OP,
-				      flags & WIRE_F_RWQE ? QP_WC_LOC_PROT_ERR : QP_WC_SUCCESS,
-				      QP_EVENT_QP_FATAL);
+	/* Mapped memory never fails. */
+	if (likely(to->mr != NULL) && likely(to->mr->host != NULL))
+		(void)mr_write(to->mr, to->addr, pkt->payload, pkt->payload_len);
+	else if (!write_slowly(env, qp, pkt, off, to))
 		return RX_DONE;
-	}
 	rcv->msg_off = off + pkt->payload_len;
 	if (!send && !(flags & WIRE_F_LAST))
 		write_goes_on(rcv, pkt, flags);

@@ -68,6 +68,47 @@ rsp_nak_rnr(struct qp_env *env, struct qp *qp)
 	nak_due(qp, WIRE_SYN_RNR | qp->attr.min_rnr_timer);
 }
 
+/*
+ * From 0.64 ms, four times as long each time, up to 655 ms: a memory that is slow for two seconds
+ * costs a peer whose rnr_retry is not without limit no more than seven of these.
+ */
+#define LATE_CODE_FIRST 12u
+#define LATE_CODE_STEP  4u
+
+uint8_t
+rsp_late_code(const struct qp *qp, struct qp_late *late)
+{
+	uint32_t code, least = qp->attr.min_rnr_timer;
+
+	code = LATE_CODE_FIRST + LATE_CODE_STEP * late->told++;
+	if (code > WIRE_SYN_VALUE || least == 0)
+		return 0; /* the longest */
+	return (uint8_t)(code > least ? code : least);
+}
+
+void
+rsp_memory_late(struct qp_env *env, struct qp *qp)
+{
+	struct qp_rcv *rcv = &qp->rcv;
+
+	qp_env_drop(env, OBS_DROP_MEMORY_LATE);
+	if (qp->type != QP_TYPE_RC)
+		return;
+	if (rcv->late.psn != rcv->epsn)
+		rcv->late = (struct qp_late){.psn = rcv->epsn};
+	nak_due(qp, WIRE_SYN_RNR | rsp_late_code(qp, &rcv->late));
+}
+
+uint64_t
+rsp_once(struct qp_env *env, struct qp *qp)
+{
+	struct qp_late *late = &qp->rcv.late;
+
+	if (late->once == 0 || late->psn != qp->rcv.epsn)
+		*late = (struct qp_late){.once = ++env->once, .psn = qp->rcv.epsn};
+	return late->once;
+}
+
 void
 rsp_nak_fatal(struct qp_env *env, struct qp *qp, enum wire_nak code, enum qp_wc_status status,
 	      enum qp_event ev)

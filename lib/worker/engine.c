@@ -66,6 +66,7 @@ engine_init(struct engine *e, struct rte_mempool *pool, struct qp_sqe_pool *sqes
 	e->qps = qps;
 	e->worker = worker;
 	e->worker_mask = worker_mask;
+	e->env.once = (uint64_t)worker << 56; /* no other worker's */
 	e->ops = ops;
 	e->ops_ctx = ops_ctx;
 	for (unsigned i = 0; i < ENGINE_MAX_DEVS; i++) {

@@ -60,7 +60,7 @@ copy_out(void *ctx, uint64_t va, void *dst, uint32_t len)
 }
 
 static int
-copy_in(void *ctx, uint64_t va, const void *src, uint32_t len)
+copy_in(void *ctx, uint64_t va, const void *src, uint32_t len, uint64_t once)
 {
 	if (!copy_ok(va, len))
 		return -EFAULT;
@@ -68,7 +68,18 @@ copy_in(void *ctx, uint64_t va, const void *src, uint32_t len)
 	return 0;
 }
 
-static const struct mem_ops copy_ops = {.read = copy_out, .write = copy_in};
+static int
+copy_atomic(void *ctx, uint64_t va, const struct mem_atomic *a, uint64_t once, uint64_t *orig)
+{
+	int rc = copy_out(ctx, va, orig, sizeof(*orig));
+	uint64_t next = a->swap ? a->value : *orig + a->value;
+
+	if (rc == 0 && (!a->swap || *orig == a->compare))
+		rc = copy_in(ctx, va, &next, sizeof(next), once);
+	return rc;
+}
+
+static const struct mem_ops copy_ops = {.read = copy_out, .write = copy_in, .atomic = copy_atomic};
 
 static void
 add_region(uint32_t r)

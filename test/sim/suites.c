@@ -129,6 +129,10 @@ const struct sim_suite sim_suites[] = {
 	 200,
 	 {"must=1", "rc=4", "dup=200000", "loss=30000", "nodes=2"},
 	 true},
+	{"test_MEM_05_NAK_10_RSP_01_memory_that_is_late",
+	 200,
+	 {"must=1", "rc=4", "uc=0", "ud=0", "copy_mr=1000000", "late=20000", "rnr_retry=7"},
+	 true},
 	{NULL, 0, {NULL}, false},
 };
 

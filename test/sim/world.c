@@ -22,7 +22,7 @@ world_mem_read(void *ctx, uint64_t va, void *dst, uint32_t len)
 }
 
 static int
-world_mem_write(void *ctx, uint64_t va, const void *src, uint32_t len)
+world_mem_write(void *ctx, uint64_t va, const void *src, uint32_t len, uint64_t once)
 {
 	struct sim_node *n = ctx;
 
@@ -33,7 +33,20 @@ world_mem_write(void *ctx, uint64_t va, const void *src, uint32_t len)
 	return 0;
 }
 
-static const struct mem_ops world_mem_ops = {.read = world_mem_read, .write = world_mem_write};
+static int
+world_mem_atomic(void *ctx, uint64_t va, const struct mem_atomic *a, uint64_t once, uint64_t *orig)
+{
+	int rc = world_mem_read(ctx, va, orig, sizeof(*orig));
+	uint64_t next = a->swap ? a->value : *orig + a->value;
+
+	if (rc == 0 && (!a->swap || *orig == a->compare))
+		rc = world_mem_write(ctx, va, &next, sizeof(next), once);
+	return rc;
+}
+
+static const struct mem_ops world_mem_ops = {.read = world_mem_read,
+					     .write = world_mem_write,
+					     .atomic = world_mem_atomic};
 
 /* Carve and register len bytes, with a strip that is nobody's in front. */
 static void

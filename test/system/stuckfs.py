@@ -2,12 +2,15 @@
 """A file system whose server goes silent: FUSE by hand, from include/uapi/linux/fuse.h. It has one
 folder, in it any file is found; what a file's name contains is never answered for it (flush,
 release, read, write, statfs, getattr). Closing such a file, or touching its pages, waits for ever,
-in a way that SIGKILL does not end."""
+in a way that SIGKILL does not end. Of files named "hole" the pages between the first and the last
+are not read before StuckFs.answer, of those named "slow" each comes SLOW_S late."""
 import ctypes
 import os
+import select
 import signal
 import struct
 import subprocess
+import time
 
 import lib
 
@@ -19,6 +22,7 @@ SIZE = 1 << 20
 FOREVER = 1 << 30
 ENOSYS = 38
 MNT_DETACH = 2
+SLOW_S = 0.3
 
 
 def attributes(node):
@@ -28,11 +32,51 @@ def attributes(node):
                        os.geteuid(), os.getegid(), 0, 4096, 0)
 
 
+class Late:
+    """Reads that are answered later: with the signal, or when their time has come."""
+
+    def __init__(self, fuse):
+        self.fuse, self.holes, self.slow = fuse, [], []
+        self.answered = False
+        signal.signal(signal.SIGUSR1, self.answer)
+
+    def answer(self, *_):
+        self.answered = True
+        while self.holes:
+            self.reply(*self.holes.pop())
+
+    def reply(self, unique, size):
+        os.write(self.fuse, struct.pack("<IiQ", 16 + size, 0, unique) + bytes(size))
+
+    def takes(self, name, unique, offset, size):
+        if offset in (0, SIZE - 4096):
+            return False
+        if "slow" in name:
+            self.slow.append((time.monotonic() + SLOW_S, unique, size))
+        elif "hole" in name and not self.answered:
+            self.holes.append((unique, size))
+        else:
+            return False
+        return True
+
+    def wait(self):
+        """Until there is something to read."""
+        while True:
+            now = time.monotonic()
+            while self.slow and self.slow[0][0] <= now:
+                self.reply(*self.slow.pop(0)[1:])
+            rest = self.slow[0][0] - now if self.slow else None
+            if select.select([self.fuse], [], [], rest)[0]:
+                return
+
+
 def serve(fuse):
     """Answers until the mount is gone."""
     names = {}
+    late = Late(fuse)
     while True:
         try:
+            late.wait()
             msg = os.read(fuse, 1 << 20)
         except OSError:
             return
@@ -54,7 +98,12 @@ def serve(fuse):
         elif op == OPEN:
             body = struct.pack("<QII", 0, 0, 0)
         elif op == READ:
-            body = bytes(struct.unpack_from("<QQI", msg, 40)[2])
+            _, offset, size = struct.unpack_from("<QQI", msg, 40)
+            if late.takes(names.get(node, ""), unique, offset, size):
+                continue
+            body = bytes(size)
+        elif op == WRITE:
+            body = struct.pack("<II", struct.unpack_from("<QQI", msg, 40)[2], 0)
         elif op == STATFS:
             body = struct.pack("<5Q10I", *[0] * 5, 4096, 255, 4096, *[0] * 7)
         elif op not in (FLUSH, RELEASE):
@@ -88,6 +137,10 @@ class StuckFs:
     def file(self, hangs):
         """Path of a file that hangs on what its name says."""
         return self.path / f"{hangs}-{lib.unique('f')}"
+
+    def answer(self):
+        """Reads of holes, those that wait and those to come."""
+        os.kill(self.pid, signal.SIGUSR1)
 
     def end(self):
         """Everything that waits for it gets an error."""

@@ -20,6 +20,12 @@ side_failed(const char *file, int line, const char *what)
 		printf("# %s:%d: %s (errno %d: %s)\n", file, line, what, errno, strerror(errno));
 }
 
+int
+side_failures(void)
+{
+	return failures;
+}
+
 void
 side_open(struct side *s, const char *name)
 {

@@ -51,6 +51,8 @@ struct side_test {
  * TAP line each. The exit status, 0 where all were good.
  */
 int side_main(int argc, char **argv, struct side *s, const struct side_test *tests, unsigned int n);
+/* How often the present test, or the program if it has none, has failed so far. */
+int side_failures(void);
 /* The present test fails. */
 void side_failed(const char *file, int line, const char *what);
 

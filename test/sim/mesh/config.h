@@ -56,7 +56,8 @@
 	X(sqd, "lives in which a send queue is drained and resumed, ppm")                          \
 	X(resize, "client steps in which a CQ is resized, ppm")                                    \
 	X(mcast, "datagrams to a group, ppm")                                                      \
-	X(late_ah, "datagrams through a handle whose next hop is not known yet, ppm")
+	X(late_ah, "datagrams through a handle whose next hop is not known yet, ppm")              \
+	X(late, "accesses to regions that are not mapped which have to come again, ppm")
 
 struct mesh_cfg {
 #define MESH_CFG_FIELD(name, what) uint32_t name;

@@ -235,6 +235,11 @@ struct mesh_worker {
 		expected; /* MESH_ANY, or frames given to other workers, of the one at hand */
 };
 
+#define MESH_KEPT 256
+struct mesh_kept {
+	uint64_t once, orig;
+};
+
 struct mesh_node {
 	struct mesh *m;
 	uint32_t idx, used;
@@ -255,6 +260,8 @@ struct mesh_node {
 	uint8_t seen[4096];              /* values that they brought back */
 	uint64_t cqes, dark_from, dark_to, free_ns;
 	uint64_t step_wait;
+	struct mesh_kept kept[MESH_KEPT]; /* accesses that were executed, too late for an answer */
+	uint32_t kept_next;
 };
 
 struct mesh_pkt {

@@ -9,6 +9,13 @@
 #define WORLD_VA                                                                                   \
 	0x7f1234560000u /* where a client has its memory, for regions that are not mapped */
 
+/* Memory that is not there yet: this access has to come again (mem/mr.h). */
+static bool
+world_late(struct mesh_node *n)
+{
+	return n->m->cfg.late != 0 && sim_chance(&n->m->cli, n->m->cfg.late);
+}
+
 static int
 world_mem_read(void *ctx, uint64_t va, void *dst, uint32_t len)
 {
@@ -16,22 +23,81 @@ world_mem_read(void *ctx, uint64_t va, void *dst, uint32_t len)
 
 	if (va < WORLD_VA || va - WORLD_VA + len > n->used)
 		return -EFAULT;
+	if (world_late(n))
+		return -EAGAIN;
 	memcpy(dst, n->mem + (va - WORLD_VA), len);
 	return 0;
 }
 
+/* Was this executed when it came before, too late for an answer? Then that is given now. */
+static bool
+world_kept(struct mesh_node *n, uint64_t once, uint64_t *orig)
+{
+	for (uint32_t i = 0; once != 0 && i < MESH_KEPT; i++) {
+		if (n->kept[i].once != once)
+			continue;
+		if (orig != NULL)
+			*orig = n->kept[i].orig;
+		n->kept[i].once = 0;
+		return true;
+	}
+	return false;
+}
+
+/* 0, or -EAGAIN: executed now is whatever has no answer yet. */
 static int
-world_mem_write(void *ctx, uint64_t va, const void *src, uint32_t len)
+world_keep(struct mesh_node *n, uint64_t once, uint64_t orig)
+{
+	uint32_t i = n->kept_next++ % MESH_KEPT;
+
+	if (once == 0)
+		return -EAGAIN;
+	n->kept[i] = (struct mesh_kept){once, orig};
+	return -EAGAIN;
+}
+
+static int
+world_mem_write(void *ctx, uint64_t va, const void *src, uint32_t len, uint64_t once)
 {
 	struct mesh_node *n = ctx;
+	bool late;
 
 	if (va < WORLD_VA || va - WORLD_VA + len > n->used)
 		return -EFAULT;
+	if (world_kept(n, once, NULL))
+		return 0;
+	late = world_late(n);
+	if (late && sim_chance(&n->m->cli, 500000))
+		return -EAGAIN;
 	memcpy(n->mem + (va - WORLD_VA), src, len);
-	return 0;
+	return late ? world_keep(n, once, 0) : 0;
 }
 
-static const struct mem_ops world_mem_ops = {.read = world_mem_read, .write = world_mem_write};
+static int
+world_mem_atomic(void *ctx, uint64_t va, const struct mem_atomic *a, uint64_t once, uint64_t *orig)
+{
+	struct mesh_node *n = ctx;
+	uint8_t *word = n->mem + (va - WORLD_VA);
+	uint64_t next;
+	bool late;
+
+	if (va < WORLD_VA || va - WORLD_VA + 8 > n->used)
+		return -EFAULT;
+	if (world_kept(n, once, orig))
+		return 0;
+	late = world_late(n);
+	if (late && sim_chance(&n->m->cli, 500000))
+		return -EAGAIN;
+	memcpy(orig, word, 8);
+	next = a->swap ? a->value : *orig + a->value;
+	if (!a->swap || *orig == a->compare)
+		memcpy(word, &next, 8);
+	return late ? world_keep(n, once, *orig) : 0;
+}
+
+static const struct mem_ops world_mem_ops = {.read = world_mem_read,
+					     .write = world_mem_write,
+					     .atomic = world_mem_atomic};
 
 void
 mesh_area_show(struct mesh_node *n, struct mesh_area *a)

@@ -214,34 +214,88 @@ region_add(struct bench *b, uint32_t pd, uint64_t iova, uint64_t len, uint32_t a
 	return r;
 }
 
+/* What an access comes to: 0: it is executed; 1: the same, but its answer is -EAGAIN; -errno. */
 static int
-ops_read(void *ctx, uint64_t va, void *dst, uint32_t len)
+ops_verdict(struct bench_region *r)
 {
-	struct bench_region *r = ctx;
-
+	if (r->late != 0) {
+		r->late--;
+		return r->late_done ? 1 : -EAGAIN;
+	}
 	if (r->good == 0)
 		return r->error;
 	r->good--;
-	memcpy(dst, r->bytes + va, len);
 	return 0;
 }
 
 static int
-ops_write(void *ctx, uint64_t va, const void *src, uint32_t len)
+ops_read(void *ctx, uint64_t va, void *dst, uint32_t len)
 {
 	struct bench_region *r = ctx;
+	int rc = ops_verdict(r);
 
-	if (r->good == 0)
-		return r->error;
-	r->good--;
+	if (rc == 0)
+		memcpy(dst, r->bytes + va, len);
+	return rc > 0 ? -EAGAIN : rc;
+}
+
+/* Something that is executed once has been: its answer. */
+static bool
+ops_kept(struct bench_region *r, uint64_t once)
+{
+	if (once == 0 || once != r->kept)
+		return false;
+	r->kept = 0;
+	return true;
+}
+
+static int
+ops_write(void *ctx, uint64_t va, const void *src, uint32_t len, uint64_t once)
+{
+	struct bench_region *r = ctx;
+	int rc;
+
+	if (ops_kept(r, once))
+		return 0;
+	rc = ops_verdict(r);
+	if (rc < 0)
+		return rc;
 	memcpy(r->bytes + va, src, len);
-	return 0;
+	r->stores++;
+	r->kept = once;
+	return rc > 0 ? -EAGAIN : 0;
+}
+
+static int
+ops_atomic(void *ctx, uint64_t va, const struct mem_atomic *a, uint64_t once, uint64_t *orig)
+{
+	struct bench_region *r = ctx;
+	uint64_t next;
+	int rc = 0;
+
+	if (ops_kept(r, once)) {
+		*orig = r->kept_orig;
+		return 0;
+	}
+	rc = ops_verdict(r);
+	if (rc < 0)
+		return rc;
+	memcpy(orig, r->bytes + va, sizeof(*orig));
+	next = a->swap ? a->value : *orig + a->value;
+	if (!a->swap || *orig == a->compare)
+		memcpy(r->bytes + va, &next, sizeof(next));
+	r->stores++;
+	r->kept = once;
+	r->kept_orig = *orig;
+	return rc > 0 ? -EAGAIN : 0;
 }
 
 void
 region_by_ops(struct bench_region *r, uint32_t good)
 {
-	static const struct mem_ops ops = {.read = ops_read, .write = ops_write};
+	static const struct mem_ops ops = {.read = ops_read,
+					   .write = ops_write,
+					   .atomic = ops_atomic};
 
 	r->mr.host = NULL;
 	r->mr.va = 0;

@@ -3,6 +3,9 @@
  * What registration costs on each path, and what an access costs on the copy path: the figures of
  * doc/memory.md. Prints the median of several runs.
  */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -106,11 +109,23 @@ report(const char *what, double t0, int n)
 	fprintf(stderr, "%-32s %6.2f us\n", what, (now_us() - t0) / n);
 }
 
+static uint64_t late; /* copies that had to be asked for again */
+
+static void
+copy(struct mrmap *map, uint64_t va, void *dst, const void *src, uint32_t n)
+{
+	while ((src != NULL ? mrmap_copy_ops.write(map, va, src, n, 0)
+			    : mrmap_copy_ops.read(map, va, dst, n)) == -EAGAIN) {
+		late++;
+		sched_yield();
+	}
+}
+
 /* The daemon's side of the copy path, chunks of 4 KiB out of 16 MiB of another process. */
 static void
 copy_path(void)
 {
-	const int n = 100000, chunks = 4096;
+	const int n = 20000, chunks = 4096;
 	size_t len = (size_t)chunks * PAGE;
 	uint8_t *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct uroce_reg_mr_req req = {
@@ -122,8 +137,10 @@ copy_path(void)
 	};
 	struct mrmap *map = NULL;
 	uint8_t buf[PAGE];
+	char path[48];
 	double t0;
 	pid_t pid;
+	int mem;
 
 	memset(p, 1, len);
 	pid = fork();
@@ -137,16 +154,28 @@ copy_path(void)
 	assert_int_equal(mrmap_create(pid, -1, getuid(), &req, NULL, 0, &map), 0);
 	t0 = now_us();
 	for (int i = 0; i < n; i++)
-		mrmap_copy_ops.read(map, req.addr + (uint64_t)(i % chunks) * PAGE, buf, PAGE);
+		copy(map, req.addr + (uint64_t)(i % chunks) * PAGE, buf, NULL, PAGE);
 	report("copy path, read 4 KiB", t0, n);
 	t0 = now_us();
 	for (int i = 0; i < n; i++)
-		mrmap_copy_ops.write(map, req.addr + (uint64_t)(i % chunks) * PAGE, buf, PAGE);
+		copy(map, req.addr + (uint64_t)(i % chunks) * PAGE, NULL, buf, PAGE);
 	report("copy path, write 4 KiB", t0, n);
 	t0 = now_us();
 	for (int i = 0; i < n; i++)
-		mrmap_copy_ops.read(map, req.addr + (uint64_t)(i % chunks) * PAGE, buf, 64);
+		copy(map, req.addr + (uint64_t)(i % chunks) * PAGE, buf, NULL, 64);
 	report("copy path, read 64 B", t0, n);
+	fprintf(stderr, "%-32s %6llu\n", "of these, late", (unsigned long long)late);
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
+	mem = open(path, O_RDWR | O_CLOEXEC);
+	t0 = now_us();
+	for (int i = 0; i < n; i++)
+		copier_mem_write(mem, req.addr + (uint64_t)(i % chunks) * PAGE, buf, PAGE);
+	report("/proc/PID/mem, write 4 KiB", t0, n);
+	t0 = now_us();
+	for (int i = 0; i < n; i++)
+		copier_mem_read(mem, req.addr + (uint64_t)(i % chunks) * PAGE, buf, 64);
+	report("/proc/PID/mem, read 64 B", t0, n);
+	close(mem);
 	t0 = now_us();
 	for (int i = 0; i < n; i++) {
 		struct iovec to = {buf, PAGE};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <signal.h>
@@ -20,7 +21,7 @@
 #include "mr_adopt.h"
 
 #define MAX_REGIONS 4096
-#define COPY_STEP   65536u
+#define COPY_STEP   COPIER_BYTES
 #define CLIENT_S    120 /* a client that takes longer hangs */
 
 enum { RPC_REG, RPC_DEREG, RPC_READ, RPC_FILL, RPC_FAILED };
@@ -103,6 +104,18 @@ serve_reg(struct daemon *d, struct rpc *m, const int *fds, unsigned nfds)
 			 m->path == UROCE_MR_PATH_COPY || m->req.length == 0);
 }
 
+/* As often as it is late: the harness may wait. */
+static int
+copy_until(struct mrmap *map, uint64_t va, void *dst, const void *src, uint32_t n)
+{
+	int rc;
+
+	while ((rc = src != NULL ? mrmap_copy_ops.write(map, va, src, n, 0)
+				 : mrmap_copy_ops.read(map, va, dst, n)) == -EAGAIN)
+		sched_yield();
+	return rc;
+}
+
 /* Read (hash) or fill, by mapping or by copy operations, as the path has it. */
 static void
 serve_access(struct daemon *d, struct rpc *m)
@@ -121,14 +134,14 @@ serve_access(struct daemon *d, struct rpc *m)
 			if (host != NULL)
 				memcpy(buf, host + (va - d->va[m->id]), n);
 			else
-				m->status = -mrmap_copy_ops.read(map, va, buf, n);
+				m->status = -copy_until(map, va, buf, NULL, n);
 			h = hash_more(h, buf, n);
 		} else {
 			fill(buf, n, m->value + done);
 			if (host != NULL)
 				memcpy(host + (va - d->va[m->id]), buf, n);
 			else
-				m->status = -mrmap_copy_ops.write(map, va, buf, n);
+				m->status = -copy_until(map, va, NULL, buf, n);
 		}
 		done += n;
 	}

@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The daemon's side of a copier. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#include "ipc/copier_priv.h"
+
+#define FREE_NS      3000        /* of each wait: about what a copy takes */
+#define WAIT_MIN_NS  5000        /* with any credit at all */
+#define WAIT_MAX_NS  2000000     /* with all credit: a core may be busy for so long */
+#define WAIT_ALL_NS  10000000u   /* what others run in between included */
+#define YIELD_NS     2000        /* of a wait, before the core is lent to others */
+#define LENT_NS      5000u       /* what a yield costs at most; the rest of it, others have run */
+#define REFILL_NS    100000u     /* credit is refilled so often .. */
+#define REFILL_PART  10u         /* .. by such a part of the time */
+#define SPINS        8u          /* between two looks at the clock */
+#define KEEP_NS      2000000000u /* a result nobody has asked for by then is not wanted */
+#define SILENT_ASKED 16u         /* jobs that got no answer, before that means something .. */
+#define SILENT_GAP   100000000u  /* .. with no longer pauses between them */
+
+/* A slot, as the workers share it. */
+enum place_state {
+	PLACE_FREE = 0,
+	PLACE_USED, /* by a worker, or by the job that was left in it */
+	PLACE_KEPT, /* holds a result for who asks again */
+};
+struct place {
+	uint32_t state;    /* enum place_state; atomic */
+	uint64_t once;     /* of the job; 0: its result is of no interest */
+	uint64_t since_ns; /* when the job was left; when its result was kept */
+};
+
+/* All that belongs to one area. */
+struct side {
+	struct side *older; /* of threads that are lost: a worker may still look at them */
+	struct copier_area *area;
+	uint32_t left;  /* 1 + slot of the job that was left and not settled; 0: none. Atomic */
+	uint32_t nkept; /* atomic */
+	struct place place[COPIER_SLOTS];
+};
+
+struct copier {
+	struct side *side; /* atomic */
+	struct copier_credit *credit;
+	/* Jobs that were taken back, one after the other; a race between workers costs little. */
+	uint64_t silent_ns, silent_last_ns;
+	uint32_t silent;
+};
+
+struct job {
+	enum copy_op op;
+	uint64_t va;
+	uint32_t len;
+	uint64_t once;
+	const void *src;
+	void *dst;
+	const struct mem_atomic *atomic;
+	uint64_t *orig;
+};
+
+static uint64_t
+now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* ---- making and destroying ---- */
+
+static void
+side_free(struct side *s)
+{
+	if (s->area != NULL)
+		copier_area_unmap(s->area);
+	free(s);
+}
+
+static int
+side_make(struct side **out, int *shared)
+{
+	struct side *s = calloc(1, sizeof(*s));
+	int fd, err;
+
+	if (s == NULL)
+		return -ENOMEM;
+	fd = memfd_create("uroced-copies", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0 || ftruncate(fd, sizeof(*s->area)) < 0 ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+		goto fail;
+	s->area = copier_area_map(fd);
+	if (s->area == NULL)
+		goto fail;
+	*out = s;
+	*shared = fd;
+	return 0;
+
+fail:
+	err = errno;
+	if (fd >= 0)
+		close(fd);
+	side_free(s);
+	return -err;
+}
+
+int
+copier_create(struct copier_credit *credit, struct copier **out, int *shared)
+{
+	struct copier *c = calloc(1, sizeof(*c));
+	int rc;
+
+	if (c == NULL)
+		return -ENOMEM;
+	c->credit = credit;
+	rc = side_make(&c->side, shared);
+	if (rc < 0) {
+		free(c);
+		return rc;
+	}
+	*out = c;
+	return 0;
+}
+
+int
+copier_renew(struct copier *c, int *shared)
+{
+	struct side *s;
+	int rc = side_make(&s, shared);
+
+	if (rc < 0)
+		return rc;
+	s->older = c->side;
+	__atomic_store_n(&c->side, s, __ATOMIC_RELEASE);
+	return 0;
+}
+
+static void
+wake(struct copier_area *a)
+{
+	__atomic_add_fetch(&a->bell, 1, __ATOMIC_RELAXED);
+	syscall(SYS_futex, &a->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+bool
+copier_destroy(struct copier *c)
+{
+	bool waits = !copier_settled(c);
+	struct side *s;
+
+	while ((s = c->side) != NULL) {
+		c->side = s->older;
+		__atomic_store_n(&s->area->closed, 1, __ATOMIC_RELEASE);
+		wake(s->area);
+		side_free(s);
+	}
+	free(c);
+	return waits;
+}
+
+bool
+copier_settled(const struct copier *c)
+{
+	const struct side *s = __atomic_load_n(&c->side, __ATOMIC_ACQUIRE);
+	uint32_t left = __atomic_load_n(&s->left, __ATOMIC_ACQUIRE);
+
+	return left == 0 ||
+	       __atomic_load_n(&s->area->slot[left - 1].state, __ATOMIC_ACQUIRE) == COPY_OVER;
+}
+
+/* ---- credit ---- */
+
+static int64_t
+credit_left(struct copier_credit *c, uint64_t now)
+{
+	uint64_t at = __atomic_load_n(&c->at_ns, __ATOMIC_RELAXED);
+	int64_t left = __atomic_load_n(&c->left_ns, __ATOMIC_RELAXED), more;
+
+	if (now - at < REFILL_NS ||
+	    !__atomic_compare_exchange_n(&c->at_ns, &at, now, false, __ATOMIC_RELAXED,
+					 __ATOMIC_RELAXED))
+		return left;
+	more = (int64_t)((now - at) / REFILL_PART);
+	if (more > COPIER_BURST_NS - left)
+		more = COPIER_BURST_NS - left;
+	return __atomic_add_fetch(&c->left_ns, more, __ATOMIC_RELAXED);
+}
+
+static void
+credit_charge(struct copier_credit *c, int64_t cost_ns)
+{
+	if (cost_ns > FREE_NS)
+		__atomic_sub_fetch(&c->left_ns, cost_ns - FREE_NS, __ATOMIC_RELAXED);
+}
+
+/* ---- places ---- */
+
+static bool
+place_claim(struct place *p, enum place_state from)
+{
+	uint32_t state = from;
+
+	return __atomic_load_n(&p->state, __ATOMIC_RELAXED) == state &&
+	       __atomic_compare_exchange_n(&p->state, &state, PLACE_USED, false, __ATOMIC_ACQUIRE,
+					   __ATOMIC_RELAXED);
+}
+
+static void
+place_free(struct side *s, uint32_t i)
+{
+	__atomic_store_n(&s->area->slot[i].state, COPY_FREE, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->place[i].state, PLACE_FREE, __ATOMIC_RELEASE);
+}
+
+/* A place for a job, or -EAGAIN. */
+static int
+place_take(struct side *s, uint64_t now)
+{
+	for (uint32_t i = 0; i < COPIER_SLOTS; i++) {
+		if (place_claim(&s->place[i], PLACE_FREE))
+			return (int)i;
+	}
+	for (uint32_t i = 0; i < COPIER_SLOTS; i++) {
+		struct place *p = &s->place[i];
+
+		if (__atomic_load_n(&p->state, __ATOMIC_ACQUIRE) != PLACE_KEPT ||
+		    now - p->since_ns < KEEP_NS || !place_claim(p, PLACE_KEPT))
+			continue;
+		__atomic_sub_fetch(&s->nkept, 1, __ATOMIC_RELAXED);
+		return (int)i;
+	}
+	return -EAGAIN;
+}
+
+/* Was j executed after it had been left? Then *rc is its result, which is kept no longer. */
+static bool
+kept_take(struct side *s, const struct job *j, int *rc)
+{
+	if (j->once == 0 || __atomic_load_n(&s->nkept, __ATOMIC_RELAXED) == 0)
+		return false;
+	for (uint32_t i = 0; i < COPIER_SLOTS; i++) {
+		struct place *p = &s->place[i];
+
+		/* Nobody else has this number. */
+		if (__atomic_load_n(&p->state, __ATOMIC_ACQUIRE) != PLACE_KEPT ||
+		    p->once != j->once || !place_claim(p, PLACE_KEPT))
+			continue;
+		*rc = s->area->slot[i].result;
+		if (j->orig != NULL)
+			*j->orig = s->area->slot[i].orig;
+		__atomic_sub_fetch(&s->nkept, 1, __ATOMIC_RELAXED);
+		place_free(s, i);
+		return true;
+	}
+	return false;
+}
+
+/* The job that was left: 0: there is none; -EAGAIN, -ETIMEDOUT: it is under way. */
+static int
+left_settle(struct side *s, uint64_t now)
+{
+	uint32_t left = __atomic_load_n(&s->left, __ATOMIC_ACQUIRE), i;
+	struct place *p;
+
+	if (left == 0)
+		return 0;
+	i = left - 1;
+	p = &s->place[i];
+	if (__atomic_load_n(&s->area->slot[i].state, __ATOMIC_ACQUIRE) != COPY_OVER)
+		return now - p->since_ns >= COPIER_LIMIT_NS && now > p->since_ns ? -ETIMEDOUT
+										 : -EAGAIN;
+	if (!__atomic_compare_exchange_n(&s->left, &left, 0, false, __ATOMIC_ACQ_REL,
+					 __ATOMIC_RELAXED))
+		return -EAGAIN; /* another worker is at it */
+	if (p->once == 0) {
+		place_free(s, i);
+		return 0;
+	}
+	p->since_ns = now;
+	__atomic_add_fetch(&s->nkept, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&p->state, PLACE_KEPT, __ATOMIC_RELEASE);
+	return 0;
+}
+
+/* ---- a job ---- */
+
+static void
+put_job(struct side *s, uint32_t i, const struct job *j)
+{
+	struct copy_slot *slot = &s->area->slot[i];
+
+	s->place[i].once = j->once;
+	slot->op = j->op;
+	slot->va = j->va;
+	slot->len = j->len;
+	if (j->op == COPY_WRITE)
+		memcpy(s->area->bytes[i], j->src, j->len);
+	else if (j->op == COPY_ATOMIC)
+		slot->atomic = *j->atomic;
+	__atomic_store_n(&slot->state, COPY_ASKED, __ATOMIC_RELEASE);
+	/* Partner: copier_serve.c, sleep_on_bell. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&s->area->asleep, __ATOMIC_RELAXED) != 0)
+		wake(s->area);
+}
+
+/*
+ * Wait until the slot's job is done, or for limit_ns. *now: the clock before and after; *cost_ns:
+ * how much of it to charge. When others run while the core is lent to them, that is no doing of the
+ * memory's.
+ */
+static bool
+await(const struct copy_slot *slot, int64_t limit_ns, uint64_t *now, int64_t *cost_ns)
+{
+	uint64_t from = *now, last;
+
+	*cost_ns = 0;
+	for (uint32_t n = 1;; n++) {
+		bool done = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE) == COPY_DONE;
+
+		if (!done && n % SPINS != 0) {
+			__builtin_ia32_pause();
+			continue;
+		}
+		last = *now;
+		*now = now_ns();
+		*cost_ns += (int64_t)(*now - last < LENT_NS ? *now - last : LENT_NS);
+		if (done)
+			return true;
+		if (*cost_ns >= limit_ns || *now - from >= WAIT_ALL_NS)
+			return false;
+		if (*cost_ns >= YIELD_NS)
+			sched_yield(); /* the thread may share this core */
+	}
+}
+
+static bool
+move(struct copy_slot *slot, uint32_t from, uint32_t to)
+{
+	return __atomic_compare_exchange_n(&slot->state, &from, to, false, __ATOMIC_ACQ_REL,
+					   __ATOMIC_ACQUIRE);
+}
+
+/*
+ * Nobody waits for the slot's job any longer. True: all the same it is done. The job is named
+ * before it is left: then the thread may begin another, which may be left, too.
+ */
+static bool
+leave(struct side *s, uint32_t i, uint64_t now)
+{
+	uint32_t none = 0;
+
+	s->place[i].since_ns = now;
+	while (!__atomic_compare_exchange_n(&s->left, &none, i + 1, false, __ATOMIC_ACQ_REL,
+					    __ATOMIC_RELAXED)) {
+		left_settle(s, now); /* over, since this one has begun */
+		none = 0;
+	}
+	if (move(&s->area->slot[i], COPY_BEGUN, COPY_LEFT))
+		return false;
+	__atomic_store_n(&s->left, 0, __ATOMIC_RELEASE);
+	return true;
+}
+
+/* A job was taken back: the thread did not look at it. */
+static int
+silence(struct copier *c, uint64_t now)
+{
+	if (c->silent == 0 || now - c->silent_last_ns > SILENT_GAP) {
+		c->silent_ns = now;
+		c->silent = 0;
+	}
+	c->silent_last_ns = now;
+	if (++c->silent < SILENT_ASKED || now - c->silent_ns < COPIER_LIMIT_NS)
+		return -EAGAIN;
+	return -ETIMEDOUT;
+}
+
+static int
+take_result(struct side *s, uint32_t i, const struct job *j)
+{
+	const struct copy_slot *slot = &s->area->slot[i];
+	int rc = slot->result;
+
+	if (rc == 0 && j->op == COPY_READ)
+		memcpy(j->dst, s->area->bytes[i], j->len);
+	else if (rc == 0 && j->op == COPY_ATOMIC)
+		*j->orig = slot->orig;
+	place_free(s, i);
+	return rc;
+}
+
+static int64_t
+wait_limit(int64_t credit_ns)
+{
+	if (credit_ns < WAIT_MIN_NS)
+		return WAIT_MIN_NS;
+	return credit_ns < WAIT_MAX_NS ? credit_ns : WAIT_MAX_NS;
+}
+
+static int
+do_job(struct copier *c, const struct job *j)
+{
+	struct side *s = __atomic_load_n(&c->side, __ATOMIC_ACQUIRE);
+	uint64_t now = now_ns();
+	int rc = left_settle(s, now), i;
+	int64_t credit, cost;
+	bool done;
+
+	if (kept_take(s, j, &rc) || rc != 0)
+		return rc;
+	if (__atomic_load_n(&s->area->refused, __ATOMIC_ACQUIRE) != 0)
+		return -ENOMEM;
+	credit = credit_left(c->credit, now);
+	if (credit <= 0)
+		return -EAGAIN;
+	i = place_take(s, now);
+	if (i < 0)
+		return i;
+	put_job(s, (uint32_t)i, j);
+	done = await(&s->area->slot[i], wait_limit(credit), &now, &cost);
+	credit_charge(c->credit, cost);
+	if (!done && move(&s->area->slot[i], COPY_ASKED, COPY_FREE)) {
+		place_free(s, (uint32_t)i);
+		return silence(c, now);
+	}
+	c->silent = 0;
+	if (!done && !leave(s, (uint32_t)i, now))
+		return -EAGAIN;
+	return take_result(s, (uint32_t)i, j);
+}
+
+int
+copier_read(struct copier *c, uint64_t va, void *dst, uint32_t len)
+{
+	struct job j = {.op = COPY_READ, .va = va, .len = len, .dst = dst};
+
+	return len <= COPIER_BYTES ? do_job(c, &j) : -EINVAL;
+}
+
+int
+copier_write(struct copier *c, uint64_t va, const void *src, uint32_t len, uint64_t once)
+{
+	struct job j = {.op = COPY_WRITE, .va = va, .len = len, .once = once, .src = src};
+
+	return len <= COPIER_BYTES ? do_job(c, &j) : -EINVAL;
+}
+
+int
+copier_atomic(struct copier *c, uint64_t va, const struct mem_atomic *a, uint64_t once,
+	      uint64_t *orig)
+{
+	struct job j = {.op = COPY_ATOMIC,
+			.va = va,
+			.len = sizeof(*orig),
+			.once = once,
+			.atomic = a,
+			.orig = orig};
+
+	return do_job(c, &j);
+}

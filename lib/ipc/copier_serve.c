@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The thread's side of a copier. */
+#include <errno.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#include "ipc/copier_priv.h"
+
+#define AWAKE_NS 50000u /* without a job, before it sleeps */
+
+struct copier_area *
+copier_area_map(int shared)
+{
+	void *p = mmap(NULL, sizeof(struct copier_area), PROT_READ | PROT_WRITE, MAP_SHARED, shared,
+		       0);
+
+	return p != MAP_FAILED ? p : NULL;
+}
+
+void
+copier_area_unmap(struct copier_area *a)
+{
+	munmap(a, sizeof(*a));
+}
+
+void
+copier_area_refuse(struct copier_area *a)
+{
+	__atomic_store_n(&a->refused, 1, __ATOMIC_RELEASE);
+}
+
+bool
+copier_area_closed(const struct copier_area *a)
+{
+	return __atomic_load_n(&a->closed, __ATOMIC_ACQUIRE) != 0;
+}
+
+bool
+copier_area_waits(const struct copier_area *a, uint64_t *seen)
+{
+	uint64_t begun = __atomic_load_n(&a->begun, __ATOMIC_ACQUIRE);
+
+	if (*seen == 0)
+		*seen = begun;
+	if (*seen != begun)
+		return false;
+	for (uint32_t i = 0; i < COPIER_SLOTS; i++) {
+		if (__atomic_load_n(&a->slot[i].state, __ATOMIC_ACQUIRE) == COPY_LEFT)
+			return true;
+	}
+	return false;
+}
+
+int
+copier_mem_read(int mem, uint64_t va, void *dst, uint32_t len)
+{
+	uint8_t *to = dst;
+
+	while (len > 0) {
+		ssize_t n = pread(mem, to, len, (off_t)va);
+
+		if (n <= 0)
+			return n == 0 ? -ESRCH : -EFAULT;
+		to += n;
+		va += (uint64_t)n;
+		len -= (uint32_t)n;
+	}
+	return 0;
+}
+
+int
+copier_mem_write(int mem, uint64_t va, const void *src, uint32_t len)
+{
+	const uint8_t *from = src;
+
+	while (len > 0) {
+		ssize_t n = pwrite(mem, from, len, (off_t)va);
+
+		if (n <= 0)
+			return n == 0 ? -ESRCH : -EFAULT;
+		from += n;
+		va += (uint64_t)n;
+		len -= (uint32_t)n;
+	}
+	return 0;
+}
+
+static int
+execute_atomic(int mem, struct copy_slot *s)
+{
+	const struct mem_atomic *a = &s->atomic;
+	uint64_t next;
+	int rc = copier_mem_read(mem, s->va, &s->orig, sizeof(s->orig));
+
+	if (rc != 0 || (a->swap && s->orig != a->compare))
+		return rc;
+	next = a->swap ? a->value : s->orig + a->value;
+	return copier_mem_write(mem, s->va, &next, sizeof(next));
+}
+
+static int
+execute(int mem, struct copy_slot *s, uint8_t *bytes, pthread_mutex_t *atomics)
+{
+	int rc;
+
+	switch (s->op) {
+	case COPY_READ:
+		return copier_mem_read(mem, s->va, bytes, s->len);
+	case COPY_WRITE:
+		return copier_mem_write(mem, s->va, bytes, s->len);
+	case COPY_ATOMIC:
+		pthread_mutex_lock(atomics);
+		rc = execute_atomic(mem, s);
+		pthread_mutex_unlock(atomics);
+		return rc;
+	}
+	return -EINVAL;
+}
+
+/* True if the slot had a job. */
+static bool
+serve_slot(struct copier_area *a, uint32_t i, int mem, pthread_mutex_t *atomics)
+{
+	struct copy_slot *s = &a->slot[i];
+	uint32_t state = COPY_ASKED;
+
+	if (__atomic_load_n(&s->state, __ATOMIC_RELAXED) != COPY_ASKED ||
+	    !__atomic_compare_exchange_n(&s->state, &state, COPY_BEGUN, false, __ATOMIC_ACQUIRE,
+					 __ATOMIC_RELAXED))
+		return false;
+	__atomic_add_fetch(&a->begun, 1, __ATOMIC_RELEASE);
+	s->result = execute(mem, s, a->bytes[i], atomics);
+	state = COPY_BEGUN;
+	if (!__atomic_compare_exchange_n(&s->state, &state, COPY_DONE, false, __ATOMIC_RELEASE,
+					 __ATOMIC_RELAXED))
+		__atomic_store_n(&s->state, COPY_OVER, __ATOMIC_RELEASE);
+	return true;
+}
+
+static bool
+serve_all(struct copier_area *a, int mem, pthread_mutex_t *atomics)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < COPIER_SLOTS; i++)
+		any |= serve_slot(a, i, mem, atomics);
+	return any;
+}
+
+static uint64_t
+now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* Until the bell rings. A last look first, for who asked before it saw that nobody was awake. */
+static void
+sleep_on_bell(struct copier_area *a, int mem, pthread_mutex_t *atomics)
+{
+	uint32_t bell = __atomic_load_n(&a->bell, __ATOMIC_RELAXED);
+
+	__atomic_store_n(&a->asleep, 1, __ATOMIC_RELAXED);
+	/* Partner: copier.c, ring. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (!serve_all(a, mem, atomics) && !copier_area_closed(a))
+		syscall(SYS_futex, &a->bell, FUTEX_WAIT, bell, NULL, NULL, 0);
+	__atomic_store_n(&a->asleep, 0, __ATOMIC_RELAXED);
+}
+
+void
+copier_serve(struct copier_area *a, int mem, pthread_mutex_t *atomics)
+{
+	uint64_t worked_ns = now_ns();
+
+	while (!copier_area_closed(a)) {
+		if (serve_all(a, mem, atomics))
+			worked_ns = now_ns();
+		else if (now_ns() - worked_ns < AWAKE_NS)
+			sched_yield(); /* the worker may share this core */
+		else
+			sleep_on_bell(a, mem, atomics);
+	}
+}

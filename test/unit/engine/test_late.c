@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory that is reached by copying and is not there yet: -EAGAIN of mem/mr.h. Nothing waits for it
+ * but its QP, nothing is executed twice, and no retry of anybody is used up.
+ */
+#include <errno.h>
+#include <string.h>
+#include "harness.h"
+#include "wire/timer.h"
+
+#define SQ  conn_rc.sq_psn
+#define RQ  conn_rc.rq_psn
+#define MTU 1024
+#define MS  1000000ull
+
+static struct conn *
+conn_late(void **state)
+{
+	struct conn_cfg cfg = conn_rc;
+	struct conn *c;
+
+	cfg.access |= MEM_REMOTE_ATOMIC;
+	c = conn_open(*state, cfg);
+	c->remote->mr.access |= MEM_REMOTE_ATOMIC;
+	region_by_ops(c->local, UINT32_MAX);
+	region_by_ops(c->remote, UINT32_MAX);
+	return c;
+}
+
+/* The answer is an RNR NAK of psn with this code. */
+static void
+rnr_expect(struct conn *c, uint32_t psn, uint32_t code)
+{
+	answer_expect(c, psn, WIRE_SYN_RNR | code);
+}
+
+/* --- requester --- */
+
+static void
+test_MEM_05_payload_that_is_late(void **state)
+{
+	struct conn *c = conn_late(state);
+
+	c->local->late = 3;
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_WRITE, .flags = SIG, .len = 2 * MTU + 5});
+	for (int i = 0; i < 3; i++) {
+		/* It has work, and each turn is one attempt. */
+		assert_int_equal(c->local->late, 3 - i);
+		bench_run_once(c->b);
+	}
+	pkt_expect(c, WIRE_OP_WRITE_FIRST, SQ);
+	pkt_expect(c, WIRE_OP_WRITE_MIDDLE, SQ + 1);
+	c->local->late = 1;
+	pkt_expect(c, WIRE_OP_WRITE_LAST, SQ + 2);
+	pkt_none(c);
+	peer_ack(c, SQ + 2);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+}
+
+/* Others have their turns meanwhile. */
+static void
+test_MEM_05_neighbours_of_a_payload_that_is_late(void **state)
+{
+	struct conn *c = conn_late(state), *other;
+	struct conn_cfg cfg = conn_rc;
+
+	cfg.qpn = BENCH_QPN + 2;
+	other = conn_open(*state, cfg);
+	c->local->late = 1000;
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_SEND, .flags = SIG, .len = 100});
+	for (uint32_t i = 0; i < 20; i++) {
+		post(other, (struct wr){.id = i, .op = UROCE_WR_SEND, .flags = SIG, .len = 100});
+		bench_run_once(c->b);
+		bench_run_once(c->b);
+		assert_int_equal(other->qp->snd.next_psn, SQ + i + 1);
+		assert_int_equal(c->qp->snd.next_psn, SQ);
+	}
+	assert_true(c->local->late >= 1000 - 20 * 4);
+	/* A QP that nobody waits for any more. */
+	conn_to(c, QP_ERR);
+	send_cqe(c, 1, QP_WC_WR_FLUSH_ERR);
+	assert_int_equal(pkt_count(other), 20);
+}
+
+static void
+test_MEM_05_CQE_04_payload_that_never_comes(void **state)
+{
+	struct conn *c = conn_late(state);
+
+	c->local->good = 0;
+	c->local->late = 2;
+	c->local->error = -ETIMEDOUT;
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_SEND, .flags = SIG, .len = 100});
+	send_cqe(c, 1, QP_WC_LOC_PROT_ERR);
+	pkt_none(c);
+	state_expect(c, QP_ERR);
+}
+
+static void
+test_MEM_05_datagram_that_is_late(void **state)
+{
+	struct bench *b = *state;
+	struct conn_cfg cfg = conn_rc;
+	struct conn *c;
+
+	cfg.type = QP_TYPE_UC;
+	c = conn_open(b, cfg);
+	region_by_ops(c->local, UINT32_MAX);
+	c->local->late = 2;
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_SEND, .flags = SIG, .len = 100});
+	pkt_expect(c, WIRE_SVC_UC | WIRE_OP_SEND_ONLY, SQ);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	assert_int_equal(c->local->late, 0);
+}
+
+/* The answer is dropped, and asked for again a millisecond later; no retry is used up. */
+static void
+test_MEM_05_REQ_08_read_data_that_is_late(void **state)
+{
+	struct conn *c = conn_late(state);
+
+	c->qp->snd.retry_left = c->qp->attr.retry_cnt;
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = 2 * MTU});
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ);
+	for (int i = 0; i < 20; i++) {
+		c->local->late = 1;
+		c->local->late_done = i & 1;
+		peer_read_resp(c, WIRE_OP_READ_RESP_FIRST, SQ, 0, MTU);
+		peer_read_resp(c, WIRE_OP_READ_RESP_LAST, SQ + 1, MTU, MTU);
+		pkt_none(c);
+		assert_int_equal(DROPS(c, MEMORY_LATE), i + 1);
+		bench_pass(c->b, MS - 1);
+		pkt_none(c);
+		bench_pass(c->b, 1);
+		assert_int_equal(pkt_expect(c, WIRE_OP_READ_REQ, SQ).dmalen, 2 * MTU);
+		assert_int_equal(c->qp->snd.retry_left, c->qp->attr.retry_cnt);
+	}
+	peer_read_resp(c, WIRE_OP_READ_RESP_FIRST, SQ, 0, MTU);
+	peer_read_resp(c, WIRE_OP_READ_RESP_LAST, SQ + 1, MTU, MTU);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	assert_memory_equal(c->local->bytes, bench_bytes, 2 * MTU);
+	assert_int_equal(OBS(c, REQ_TIMEOUT), 0);
+}
+
+static void
+test_MEM_05_read_data_that_never_comes(void **state)
+{
+	struct conn *c = conn_late(state);
+
+	c->local->good = 0;
+	c->local->error = -ETIMEDOUT;
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = MTU});
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ);
+	peer_read_resp(c, WIRE_OP_READ_RESP_ONLY, SQ, 0, MTU);
+	send_cqe(c, 1, QP_WC_LOC_PROT_ERR);
+}
+
+/* --- responder --- */
+
+/* Dropped, and told so by RNR NAKs whose waits grow; what follows it draws no sequence NAK. */
+static void
+test_MEM_05_NAK_10_write_that_is_late(void **state)
+{
+	static const uint8_t code[] = {12, 16, 20, 24, 28, 0, 0};
+	struct conn *c = conn_late(state);
+
+	for (uint32_t i = 0; i < sizeof(code); i++) {
+		c->remote->late = 1;
+		peer_write(c, WIRE_OP_WRITE_ONLY, RQ, REMOTE_VA, 100, 0, 100);
+		peer_write(c, WIRE_OP_WRITE_ONLY, RQ + 1, REMOTE_VA, 100, 0, 100);
+		rnr_expect(c, RQ, code[i]);
+		peer_write(c, WIRE_OP_WRITE_ONLY, RQ + 1, REMOTE_VA, 100, 0, 100);
+		pkt_none(c);
+	}
+	assert_int_equal(DROPS(c, MEMORY_LATE), sizeof(code));
+	assert_int_equal(OBS(c, RSP_SEQ_NAK), 0);
+	peer_write(c, WIRE_OP_WRITE_ONLY, RQ, REMOTE_VA, 100, 0, 100);
+	ack_expect(c, RQ);
+	assert_int_equal(c->remote->stores, 1);
+	assert_memory_equal(c->remote->bytes, bench_bytes, 100);
+	/* The next that is late begins with the shortest wait. */
+	c->remote->late = 1;
+	peer_write(c, WIRE_OP_WRITE_ONLY, RQ + 1, REMOTE_VA, 100, 0, 100);
+	rnr_expect(c, RQ + 1, 12);
+}
+
+/* Executed after all, with nobody there who heard of it: not again, as it is no answer's matter. */
+static void
+test_MEM_05_RSP_01_write_that_was_late_is_executed_once(void **state)
+{
+	struct conn *c = conn_late(state);
+
+	c->remote->late = 1;
+	c->remote->late_done = true;
+	peer_write(c, WIRE_OP_WRITE_FIRST, RQ, REMOTE_VA, 2 * MTU, 0, MTU);
+	rnr_expect(c, RQ, 12);
+	memset(c->remote->bytes, 7, MTU); /* the program has seen it */
+	peer_write(c, WIRE_OP_WRITE_FIRST, RQ, REMOTE_VA, 2 * MTU, 0, MTU);
+	peer_write(c, WIRE_OP_WRITE_LAST, RQ + 1, REMOTE_VA, 2 * MTU, MTU, MTU);
+	ack_expect(c, RQ + 1);
+	assert_int_equal(c->remote->stores, 2);
+	assert_int_equal(c->remote->bytes[0], 7);
+	/* The same again is another one. */
+	peer_write(c, WIRE_OP_WRITE_ONLY, RQ + 2, REMOTE_VA, MTU, 0, MTU);
+	ack_expect(c, RQ + 2);
+	assert_int_equal(c->remote->stores, 3);
+}
+
+static void
+peer_add(struct conn *c, uint32_t psn)
+{
+	peer_put(c,
+		 (struct wire_fields){.opcode = WIRE_OP_FETCH_ADD,
+				      .psn = psn,
+				      .va = REMOTE_VA,
+				      .rkey = c->remote->mr.key,
+				      .swap_add = 1},
+		 0, 0);
+}
+
+static void
+test_MEM_05_RSP_01_atomic_that_was_late_is_executed_once(void **state)
+{
+	struct conn *c = conn_late(state);
+	uint64_t word = 41;
+
+	memcpy(c->remote->bytes, &word, sizeof(word));
+	for (uint32_t i = 0; i < 4; i++) {
+		c->remote->late = 1;
+		c->remote->late_done = i & 1;
+		peer_add(c, RQ + i);
+		rnr_expect(c, RQ + i, 12);
+		peer_add(c, RQ + i);
+		assert_int_equal(pkt_expect(c, WIRE_OP_ATOMIC_ACK, RQ + i).orig, 41 + i);
+	}
+	memcpy(&word, c->remote->bytes, sizeof(word));
+	assert_int_equal(word, 45);
+	assert_int_equal(c->remote->stores, 4);
+}
+
+/* A receive WQE is taken once, however often its message is late. */
+static void
+test_MEM_05_RSP_05_send_that_is_late(void **state)
+{
+	struct conn *c = conn_late(state);
+
+	recv_post(c, 1, 0, 100);
+	recv_post(c, 2, 200, 100);
+	for (uint32_t i = 0; i < 3; i++) {
+		c->local->late = 1;
+		peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 100);
+		rnr_expect(c, RQ, 12 + 4 * i);
+		cqe_none(c);
+	}
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 100);
+	ack_expect(c, RQ);
+	recv_cqe(c, 1, QP_WC_SUCCESS);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 1, 0, 100);
+	ack_expect(c, RQ + 1);
+	recv_cqe(c, 2, QP_WC_SUCCESS);
+}
+
+static void
+test_MEM_05_NAK_08_memory_that_never_comes(void **state)
+{
+	struct conn *c = conn_late(state);
+
+	recv_post(c, 1, 0, 100);
+	c->local->good = 0;
+	c->local->error = -ETIMEDOUT;
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 100);
+	answer_expect(c, RQ, NAK_SYN(REM_OP));
+	recv_cqe(c, 1, QP_WC_LOC_PROT_ERR);
+	state_expect(c, QP_ERR);
+}
+
+/* Responses go on where they were; a peer that waits long is told, and not told of retries. */
+static void
+test_MEM_05_NAK_10_read_whose_memory_is_late(void **state)
+{
+	struct conn *c = conn_late(state);
+	uint64_t wait = 4 * MS;
+
+	c->remote->late = UINT32_MAX;
+	peer_read(c, RQ, REMOTE_VA, 3 * MTU);
+	bench_run_once(c->b);
+	bench_run_once(c->b);
+	c->remote->late = 0;
+	pkt_expect(c, WIRE_OP_READ_RESP_FIRST, RQ);
+	pkt_expect(c, WIRE_OP_READ_RESP_MIDDLE, RQ + 1);
+	pkt_expect(c, WIRE_OP_READ_RESP_LAST, RQ + 2);
+	pkt_none(c);
+	assert_int_equal(OBS(c, RSP_RNR_NAK), 0);
+
+	c->remote->late = UINT32_MAX;
+	peer_read(c, RQ + 3, REMOTE_VA, 2 * MTU);
+	bench_run_once(c->b);
+	for (uint32_t i = 0, code = 12; i < 6; i++, code = code < 28 ? code + 4 : 0) {
+		c->b->now += wait - 1;
+		bench_run_once(c->b);
+		assert_int_equal(OBS(c, RSP_RNR_NAK), i);
+		c->b->now += 1;
+		bench_run_once(c->b);
+		assert_int_equal(OBS(c, RSP_RNR_NAK), i + 1);
+		wait = wire_rnr_timer_ns(code) + 4 * MS;
+	}
+	c->remote->late = 0;
+	for (uint32_t i = 0; i < 6; i++)
+		assert_int_equal(pkt_expect(c, WIRE_OP_ACK, RQ + 3).syndrome & WIRE_SYN_KIND,
+				 WIRE_SYN_RNR);
+	pkt_expect(c, WIRE_OP_READ_RESP_FIRST, RQ + 3);
+	pkt_expect(c, WIRE_OP_READ_RESP_LAST, RQ + 4);
+	pkt_none(c);
+}
+
+/* What a late WRITE left behind is nothing to a READ in between, and the other way round. */
+static void
+test_MEM_05_RSP_01_late_write_behind_a_late_read(void **state)
+{
+	struct conn *c = conn_late(state);
+
+	c->remote->late = 2; /* the WRITE's, as requests come first, and the READ's */
+	c->remote->late_done = true;
+	peer_read(c, RQ, REMOTE_VA, 8);
+	peer_write(c, WIRE_OP_WRITE_ONLY, RQ + 1, REMOTE_VA + 64, 8, 0, 8);
+	pkt_expect(c, WIRE_OP_READ_RESP_ONLY, RQ);
+	rnr_expect(c, RQ + 1, 12);
+	memset(c->remote->bytes + 64, 7, 8);
+	peer_write(c, WIRE_OP_WRITE_ONLY, RQ + 1, REMOTE_VA + 64, 8, 0, 8);
+	ack_expect(c, RQ + 1);
+	assert_int_equal(c->remote->stores, 1);
+	assert_int_equal(c->remote->bytes[64], 7);
+}
+
+/* A connection without retries loses a message, as it does when the network drops it. */
+static void
+test_MEM_05_RSP_06_unreliable_message_that_is_late(void **state)
+{
+	struct bench *b = *state;
+	struct conn_cfg cfg = conn_rc;
+	struct conn *c;
+
+	cfg.type = QP_TYPE_UC;
+	c = conn_open(b, cfg);
+	region_by_ops(c->local, UINT32_MAX);
+	recv_post(c, 1, 0, 100);
+	c->local->late = 1;
+	peer_send(c, WIRE_SVC_UC | WIRE_OP_SEND_ONLY, RQ, 0, 100);
+	pkt_none(c);
+	cqe_none(c);
+	assert_int_equal(DROPS(c, MEMORY_LATE), 1);
+	peer_send(c, WIRE_SVC_UC | WIRE_OP_SEND_ONLY, RQ + 1, 0, 100);
+	recv_cqe(c, 1, QP_WC_SUCCESS);
+}
+
+int
+main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		bench_test(test_MEM_05_payload_that_is_late),
+		bench_test(test_MEM_05_neighbours_of_a_payload_that_is_late),
+		bench_test(test_MEM_05_CQE_04_payload_that_never_comes),
+		bench_test(test_MEM_05_datagram_that_is_late),
+		bench_test(test_MEM_05_REQ_08_read_data_that_is_late),
+		bench_test(test_MEM_05_read_data_that_never_comes),
+		bench_test(test_MEM_05_NAK_10_write_that_is_late),
+		bench_test(test_MEM_05_RSP_01_write_that_was_late_is_executed_once),
+		bench_test(test_MEM_05_RSP_01_atomic_that_was_late_is_executed_once),
+		bench_test(test_MEM_05_RSP_05_send_that_is_late),
+		bench_test(test_MEM_05_NAK_08_memory_that_never_comes),
+		bench_test(test_MEM_05_NAK_10_read_whose_memory_is_late),
+		bench_test(test_MEM_05_RSP_01_late_write_behind_a_late_read),
+		bench_test(test_MEM_05_RSP_06_unreliable_message_that_is_late),
+	};
+
+	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Copiers: the worker's side against a thread that does as it is told, and against the real one. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "ipc/copier_priv.h"
+#include "suite.h"
+
+static struct copier_credit credit;
+static struct copier *copier;
+static struct copier_area *area;
+static pthread_t server;
+static bool hold, quit; /* atomic: begin a job and do not end it; end the server */
+static unsigned executed;
+
+/* Executes a job by counting it: an atomic brings the number of those before it. */
+static void *
+server_main(void *arg)
+{
+	while (!__atomic_load_n(&quit, __ATOMIC_ACQUIRE)) {
+		for (uint32_t i = 0; i < COPIER_SLOTS; i++) {
+			struct copy_slot *s = &area->slot[i];
+			uint32_t state = COPY_ASKED;
+
+			if (!__atomic_compare_exchange_n(&s->state, &state, COPY_BEGUN, false,
+							 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+				continue;
+			while (__atomic_load_n(&hold, __ATOMIC_ACQUIRE))
+				sched_yield();
+			s->orig = executed++;
+			s->result = 0;
+			state = COPY_BEGUN;
+			if (!__atomic_compare_exchange_n(&s->state, &state, COPY_DONE, false,
+							 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+				__atomic_store_n(&s->state, COPY_OVER, __ATOMIC_RELEASE);
+		}
+		sched_yield();
+	}
+	return NULL;
+}
+
+static void
+serve(void)
+{
+	__atomic_store_n(&quit, false, __ATOMIC_RELEASE);
+	assert_int_equal(pthread_create(&server, NULL, server_main, NULL), 0);
+}
+
+static void
+serve_no_more(void)
+{
+	__atomic_store_n(&quit, true, __ATOMIC_RELEASE);
+	assert_int_equal(pthread_join(server, NULL), 0);
+}
+
+static int
+setup(void **state)
+{
+	int shared;
+
+	memset(&credit, 0, sizeof(credit));
+	executed = 0;
+	hold = false;
+	assert_int_equal(copier_create(&credit, &copier, &shared), 0);
+	area = copier_area_map(shared);
+	close(shared);
+	assert_non_null(area);
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	copier_destroy(copier);
+	assert_true(copier_area_closed(area));
+	copier_area_unmap(area);
+	return 0;
+}
+
+static int
+add(uint64_t once, uint64_t *orig)
+{
+	struct mem_atomic a = {.value = 1};
+
+	return copier_atomic(copier, 4096, &a, once, orig);
+}
+
+/* Until it is not late any more. */
+static int
+add_until(uint64_t once, uint64_t *orig)
+{
+	int rc;
+
+	while ((rc = add(once, orig)) == -EAGAIN)
+		sched_yield();
+	return rc;
+}
+
+static void
+hold_one(uint64_t once)
+{
+	uint64_t orig;
+
+	__atomic_store_n(&hold, true, __ATOMIC_RELEASE);
+	while (copier_settled(copier))
+		assert_int_equal(add(once, &orig), -EAGAIN);
+}
+
+static void
+let_go(void)
+{
+	__atomic_store_n(&hold, false, __ATOMIC_RELEASE);
+	while (!copier_settled(copier))
+		sched_yield();
+}
+
+static void
+test_MEM_05_a_copy_that_was_left_is_made_once(void **state)
+{
+	uint64_t orig = 99;
+
+	serve();
+	assert_int_equal(add_until(7, &orig), 0);
+	assert_int_equal(orig, 0);
+	hold_one(8);
+	/* Nothing overtakes it. */
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(add(9, &orig), -EAGAIN);
+	assert_int_equal(executed, 1);
+	let_go();
+	/* Others go on, and its result waits for whoever asks again, once. */
+	assert_int_equal(add_until(9, &orig), 0);
+	assert_int_equal(orig, 2);
+	assert_int_equal(add_until(8, &orig), 0);
+	assert_int_equal(orig, 1);
+	assert_int_equal(executed, 3);
+	assert_int_equal(add_until(8, &orig), 0);
+	assert_int_equal(orig, 3);
+	serve_no_more();
+}
+
+/* An operation that may be executed twice leaves nothing behind: its place is free again. */
+static void
+test_MEM_05_places_of_copies_that_were_left_come_back(void **state)
+{
+	uint64_t orig;
+
+	serve();
+	for (uint32_t i = 0; i < 3 * COPIER_SLOTS; i++) {
+		hold_one(0);
+		let_go();
+	}
+	assert_int_equal(add_until(1, &orig), 0);
+	serve_no_more();
+	for (uint32_t i = 0; i < COPIER_SLOTS; i++)
+		assert_int_equal(area->slot[i].state, COPY_FREE);
+}
+
+static void
+test_MEM_05_a_copy_that_waits_too_long_fails(void **state)
+{
+	uint64_t orig;
+	int rc;
+
+	serve();
+	hold_one(0);
+	while ((rc = add(0, &orig)) == -EAGAIN)
+		usleep(1000);
+	assert_int_equal(rc, -ETIMEDOUT);
+	assert_false(copier_settled(copier));
+	let_go();
+	assert_int_equal(add_until(0, &orig), 0);
+	serve_no_more();
+}
+
+static void
+test_MEM_05_a_thread_that_never_looks_is_found_out(void **state)
+{
+	uint64_t orig;
+	int rc;
+
+	while ((rc = add(0, &orig)) == -EAGAIN)
+		usleep(1000);
+	assert_int_equal(rc, -ETIMEDOUT);
+	/* All that was asked was taken back. */
+	for (uint32_t i = 0; i < COPIER_SLOTS; i++)
+		assert_int_equal(area->slot[i].state, COPY_FREE);
+	/* It comes back, and takes its time to. */
+	serve();
+	while ((rc = add(0, &orig)) == -EAGAIN || rc == -ETIMEDOUT)
+		sched_yield();
+	assert_int_equal(rc, 0);
+	assert_int_equal(executed, 1);
+	serve_no_more();
+}
+
+static void
+test_MEM_05_without_credit_nothing_is_asked(void **state)
+{
+	uint64_t orig;
+
+	/* As much is owed as a day gives back. */
+	credit.left_ns = -86400ll * 100000000;
+	for (int i = 0; i < 1000; i++)
+		assert_int_equal(add(0, &orig), -EAGAIN);
+	for (uint32_t i = 0; i < COPIER_SLOTS; i++)
+		assert_int_equal(area->slot[i].len, 0);
+}
+
+static void
+test_MEM_05_a_copier_without_a_thread_fails(void **state)
+{
+	uint64_t orig;
+
+	copier_area_refuse(area);
+	assert_int_equal(add(0, &orig), -ENOMEM);
+	assert_int_equal(copier_read(copier, 0, &orig, COPIER_BYTES + 1), -EINVAL);
+}
+
+/* Another thread with another area: what the lost one had begun is its own affair. */
+static void
+test_MEM_05_a_thread_that_is_lost_is_replaced(void **state)
+{
+	struct copier_area *lost = area;
+	uint64_t orig;
+	int shared;
+
+	serve();
+	hold_one(0);
+	assert_int_equal(copier_renew(copier, &shared), 0);
+	assert_true(copier_settled(copier));
+	hold = false;
+	serve_no_more();
+	area = copier_area_map(shared);
+	close(shared);
+	assert_non_null(area);
+	serve();
+	assert_int_equal(add_until(0, &orig), 0);
+	serve_no_more();
+	copier_area_unmap(lost);
+}
+
+static void *
+real_main(void *arg)
+{
+	static pthread_mutex_t atomics = PTHREAD_MUTEX_INITIALIZER;
+
+	copier_serve(area, *(int *)arg, &atomics);
+	return NULL;
+}
+
+/* This process is the client, too. The thread sleeps in between, and ends with its copier. */
+static void
+test_MEM_05_RSP_04_copies_by_the_real_thread(void **state)
+{
+	static _Alignas(8) uint8_t bytes[COPIER_BYTES], seen[COPIER_BYTES];
+	int mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC), rc;
+	struct mem_atomic swap = {.swap = true, .compare = 5, .value = 6};
+	uint64_t word = 5, orig = 0, va = (uintptr_t)bytes;
+
+	assert_true(mem >= 0);
+	assert_int_equal(pthread_create(&server, NULL, real_main, &mem), 0);
+	for (int i = 0; i < 50; i++) {
+		memset(seen, i, sizeof(seen));
+		do
+			rc = copier_write(copier, va, seen, sizeof(seen), 0);
+		while (rc == -EAGAIN);
+		assert_int_equal(rc, 0);
+		assert_memory_equal(bytes, seen, sizeof(seen));
+		memset(bytes, i + 1, sizeof(bytes));
+		do
+			rc = copier_read(copier, va, seen, sizeof(seen));
+		while (rc == -EAGAIN);
+		assert_int_equal(rc, 0);
+		assert_memory_equal(bytes, seen, sizeof(seen));
+		if (i % 10 == 0)
+			usleep(1000);
+	}
+	memcpy(bytes, &word, sizeof(word));
+	for (int i = 0; i < 2; i++) { /* the second finds something else there */
+		while ((rc = copier_atomic(copier, va, &swap, 0, &orig)) == -EAGAIN)
+			;
+		assert_int_equal(rc, 0);
+		assert_int_equal(orig, 5 + i);
+		memcpy(&word, bytes, sizeof(word));
+		assert_int_equal(word, 6);
+	}
+	while ((rc = copier_read(copier, 0, seen, 8)) == -EAGAIN)
+		;
+	assert_int_equal(rc, -EFAULT);
+	copier_destroy(copier);
+	assert_int_equal(pthread_join(server, NULL), 0);
+	close(mem);
+	assert_int_equal(copier_create(&credit, &copier, &mem), 0); /* for teardown */
+	copier_area_unmap(area);
+	area = copier_area_map(mem);
+	close(mem);
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int
+main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		T(test_MEM_05_a_copy_that_was_left_is_made_once),
+		T(test_MEM_05_places_of_copies_that_were_left_come_back),
+		T(test_MEM_05_a_copy_that_waits_too_long_fails),
+		T(test_MEM_05_a_thread_that_never_looks_is_found_out),
+		T(test_MEM_05_without_credit_nothing_is_asked),
+		T(test_MEM_05_a_copier_without_a_thread_fails),
+		T(test_MEM_05_a_thread_that_is_lost_is_replaced),
+		T(test_MEM_05_RSP_04_copies_by_the_real_thread),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
