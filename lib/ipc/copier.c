@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,8 +16,9 @@
 #define WAIT_MIN_NS  5000        /* with any credit at all */
 #define WAIT_MAX_NS  2000000     /* with all credit: a core may be busy for so long */
 #define WAIT_ALL_NS  10000000u   /* what others run in between included */
-#define YIELD_NS     2000        /* of a wait, before the core is lent to others */
-#define LENT_NS      5000u       /* what a yield costs at most; the rest of it, others have run */
+#define SPIN_NS      2000        /* of a wait for a thread that is not urgent, before it sleeps */
+#define NAP_NS       1000000     /* a sleep, at most */
+#define LOOK_NS      5000u       /* between two looks, at most; the rest of it, others have run */
 #define REFILL_NS    100000u     /* credit is refilled so often .. */
 #define REFILL_PART  10u         /* .. by such a part of the time */
 #define SPINS        8u          /* between two looks at the clock */
@@ -301,6 +301,7 @@ put_job(struct side *s, uint32_t i, const struct job *j)
 	slot->op = j->op;
 	slot->va = j->va;
 	slot->len = j->len;
+	slot->waits = 0;
 	if (j->op == COPY_WRITE)
 		memcpy(s->area->bytes[i], j->src, j->len);
 	else if (j->op == COPY_ATOMIC)
@@ -312,33 +313,49 @@ put_job(struct side *s, uint32_t i, const struct job *j)
 		wake(s->area);
 }
 
+static void
+sleep_on_slot(struct copy_slot *slot, uint32_t state)
+{
+	const struct timespec limit = {.tv_nsec = NAP_NS};
+
+	__atomic_store_n(&slot->waits, 1, __ATOMIC_RELAXED);
+	/* Partner: copier_serve.c, serve_slot. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	syscall(SYS_futex, &slot->state, FUTEX_WAIT, state, &limit, NULL, 0);
+}
+
 /*
- * Wait until the slot's job is done, or for limit_ns. *now: the clock before and after; *cost_ns:
- * how much of it to charge. When others run while the core is lent to them, that is no doing of the
- * memory's.
+ * Wait until the slot's job is done, or until limit_ns are to be charged. *now: the clock before and
+ * after; *cost_ns: what to charge. The time before the thread begins is not the memory's doing, nor
+ * is all of a long time between two looks: others have the core that is needed.
  */
 static bool
-await(const struct copy_slot *slot, int64_t limit_ns, uint64_t *now, int64_t *cost_ns)
+await(const struct copier_area *a, struct copy_slot *slot, int64_t limit_ns, uint64_t *now,
+      int64_t *cost_ns)
 {
-	uint64_t from = *now, last;
+	bool urgent = __atomic_load_n(&a->urgent, __ATOMIC_RELAXED) != 0, slept = false;
+	uint64_t from = *now, took;
+	uint32_t state = COPY_ASKED, before;
 
 	*cost_ns = 0;
 	for (uint32_t n = 1;; n++) {
-		bool done = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE) == COPY_DONE;
-
-		if (!done && n % SPINS != 0) {
+		before = state;
+		state = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
+		if (state != COPY_DONE && n % SPINS != 0 && !slept) {
 			__builtin_ia32_pause();
 			continue;
 		}
-		last = *now;
-		*now = now_ns();
-		*cost_ns += (int64_t)(*now - last < LENT_NS ? *now - last : LENT_NS);
-		if (done)
+		took = now_ns() - *now;
+		*now += took;
+		if (before == COPY_BEGUN)
+			*cost_ns += (int64_t)(slept || took < LOOK_NS ? took : LOOK_NS);
+		if (state == COPY_DONE)
 			return true;
 		if (*cost_ns >= limit_ns || *now - from >= WAIT_ALL_NS)
 			return false;
-		if (*cost_ns >= YIELD_NS)
-			sched_yield(); /* the thread may share this core */
+		slept = !urgent && *now - from >= SPIN_NS;
+		if (slept)
+			sleep_on_slot(slot, state);
 	}
 }
 
@@ -426,7 +443,7 @@ do_job(struct copier *c, const struct job *j)
 	if (i < 0)
 		return i;
 	put_job(s, (uint32_t)i, j);
-	done = await(&s->area->slot[i], wait_limit(credit), &now, &cost);
+	done = await(s->area, &s->area->slot[i], wait_limit(credit), &now, &cost);
 	credit_charge(c->credit, cost);
 	if (!done && move(&s->area->slot[i], COPY_ASKED, COPY_FREE)) {
 		place_free(s, (uint32_t)i);

@@ -12,8 +12,9 @@
  *     later accesses come after it. After COPIER_LIMIT_NS they get -ETIMEDOUT.
  *   - The result of a job that was left and must not be executed twice (mem/mr.h, once) is kept for
  *     whoever asks again.
- *   - What workers wait longer than a copy takes is charged to the credit of the client's uid: a
- *     tenth of the time, COPIER_BURST_NS at once. Without credit there are no copies.
+ *   - What workers wait for a copy under way, longer than one takes, is charged to the credit of
+ *     the client's uid: a tenth of the time, COPIER_BURST_NS at once. Without credit there are no
+ *     copies.
  *   - A thread that never answers, because its process is stopped or lost, is found out after
  *     COPIER_LIMIT_NS, too.
  *

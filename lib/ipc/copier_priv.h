@@ -34,6 +34,7 @@ enum copy_op {
 struct copy_slot {
 	uint32_t state; /* enum copy_state; atomic */
 	uint32_t op;    /* enum copy_op */
+	uint32_t waits; /* the worker sleeps on state */
 	uint64_t va;
 	uint32_t len;
 	int32_t result; /* 0 or -errno */
@@ -44,6 +45,7 @@ struct copy_slot {
 struct copier_area {
 	uint32_t bell;   /* futex: workers change it when the thread is asleep */
 	uint32_t asleep; /* the thread is, or is about to be */
+	uint32_t urgent; /* the thread takes a core as soon as it wakes (sched/slice.h) */
 	uint32_t closed; /* by the daemon */
 	uint32_t refused;
 	uint64_t begun; /* jobs, by the thread; atomic */

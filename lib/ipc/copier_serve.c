@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The thread's side of a copier. */
 #include <errno.h>
+#include <limits.h>
 #include <linux/futex.h>
-#include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 #include "ipc/copier_priv.h"
-
-#define AWAKE_NS 50000u /* without a job, before it sleeps */
+#include "sched/slice.h"
 
 struct copier_area *
 copier_area_map(int shared)
@@ -137,6 +135,10 @@ serve_slot(struct copier_area *a, uint32_t i, int mem, pthread_mutex_t *atomics)
 	if (!__atomic_compare_exchange_n(&s->state, &state, COPY_DONE, false, __ATOMIC_RELEASE,
 					 __ATOMIC_RELAXED))
 		__atomic_store_n(&s->state, COPY_OVER, __ATOMIC_RELEASE);
+	/* Partner: copier.c, sleep_on_slot. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&s->waits, __ATOMIC_RELAXED) != 0)
+		syscall(SYS_futex, &s->state, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 	return true;
 }
 
@@ -150,15 +152,6 @@ serve_all(struct copier_area *a, int mem, pthread_mutex_t *atomics)
 	return any;
 }
 
-static uint64_t
-now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 /* Until the bell rings. A last look first, for who asked before it saw that nobody was awake. */
 static void
 sleep_on_bell(struct copier_area *a, int mem, pthread_mutex_t *atomics)
@@ -166,24 +159,23 @@ sleep_on_bell(struct copier_area *a, int mem, pthread_mutex_t *atomics)
 	uint32_t bell = __atomic_load_n(&a->bell, __ATOMIC_RELAXED);
 
 	__atomic_store_n(&a->asleep, 1, __ATOMIC_RELAXED);
-	/* Partner: copier.c, ring. */
+	/* Partner: copier.c, put_job. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (!serve_all(a, mem, atomics) && !copier_area_closed(a))
 		syscall(SYS_futex, &a->bell, FUTEX_WAIT, bell, NULL, NULL, 0);
 	__atomic_store_n(&a->asleep, 0, __ATOMIC_RELAXED);
 }
 
+/*
+ * A thread that is urgent sleeps whenever it has nothing to do, for nobody takes the core from it.
+ * The others do so as well, because the worker may wait for this very core.
+ */
 void
 copier_serve(struct copier_area *a, int mem, pthread_mutex_t *atomics)
 {
-	uint64_t worked_ns = now_ns();
-
+	__atomic_store_n(&a->urgent, sched_urgent(), __ATOMIC_RELAXED);
 	while (!copier_area_closed(a)) {
-		if (serve_all(a, mem, atomics))
-			worked_ns = now_ns();
-		else if (now_ns() - worked_ns < AWAKE_NS)
-			sched_yield(); /* the worker may share this core */
-		else
+		if (!serve_all(a, mem, atomics))
 			sleep_on_bell(a, mem, atomics);
 	}
 }

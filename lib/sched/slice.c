@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "sched/slice.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -33,4 +34,15 @@ sched_slice_set(uint64_t slice_ns)
 	attr.size = sizeof(attr);
 	attr.runtime_ns = slice_ns;
 	return syscall(SYS_sched_setattr, 0, &attr, 0) == 0 ? was : 0;
+}
+
+bool
+sched_urgent(void)
+{
+	struct sched_param param = {.sched_priority = sched_get_priority_min(SCHED_FIFO)};
+
+	if (pthread_setschedparam(pthread_self(), SCHED_FIFO, &param) == 0)
+		return true;
+	sched_slice_set(SCHED_SLICE_SHORT_NS);
+	return false;
 }

@@ -2,6 +2,7 @@
 #ifndef SCHED_SLICE_H
 #define SCHED_SLICE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -17,5 +18,12 @@
  * refuses.
  */
 uint64_t sched_slice_set(uint64_t slice_ns);
+
+/*
+ * The calling thread, which runs for microseconds at a time only, takes a core from any thread that
+ * is not real-time as soon as it wakes (SCHED_FIFO, lowest priority). False: not permitted (needs
+ * CAP_SYS_NICE or RLIMIT_RTPRIO); it has short slices then.
+ */
+bool sched_urgent(void);
 
 #endif
