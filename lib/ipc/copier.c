@@ -325,9 +325,9 @@ sleep_on_slot(struct copy_slot *slot, uint32_t state)
 }
 
 /*
- * Wait until the slot's job is done, or until limit_ns are to be charged. *now: the clock before and
- * after; *cost_ns: what to charge. The time before the thread begins is not the memory's doing, nor
- * is all of a long time between two looks: others have the core that is needed.
+ * Wait until the slot's job is done, or until limit_ns are to be charged. *now: the clock before
+ * and after; *cost_ns: what to charge. The time before the thread begins is not the memory's doing,
+ * nor is all of a long time between two looks: others have the core that is needed.
  */
 static bool
 await(const struct copier_area *a, struct copy_slot *slot, int64_t limit_ns, uint64_t *now,

@@ -243,12 +243,31 @@ mr_write(const struct mr *mr, uint64_t addr, const void *src, uint32_t len)
 
 /*
  * Worker. An 8-byte atomic at addr (8-byte aligned, checked by the caller; range by mr_lookup in
- * this burst). *orig: the value that was there. Values are in this machine's byte order. Atomic
- * among all QPs of the daemon and, for mapped memory, with the CPU atomics of every local process
- * (RSP-04); memory that is reached through ops is read and written back, which a CPU atomic can
- * come between. 0, or -errno from the region's ops. once: as for struct mem_ops.
+ * this burst), which is mapped. The value that was there. Values are in this machine's byte order.
+ * Atomic among all QPs of the daemon and with the CPU atomics of every local process (RSP-04).
  */
-int mr_atomic(const struct mr *mr, uint64_t addr, const struct mem_atomic *a, uint64_t once,
-	      uint64_t *orig);
+static inline uint64_t
+mr_atomic(const struct mr *mr, uint64_t addr, bool swap, uint64_t compare, uint64_t value)
+{
+	uint64_t *word = (uint64_t *)(mr->host + (addr - mr->iova));
+
+	if (!swap)
+		return __atomic_fetch_add(word, value, __ATOMIC_SEQ_CST);
+	__atomic_compare_exchange_n(word, &compare, value, false, __ATOMIC_SEQ_CST,
+				    __ATOMIC_SEQ_CST);
+	return compare;
+}
+
+/*
+ * As mr_atomic, of memory that is reached through ops: it is read and written back, which a CPU
+ * atomic can come between, but no other atomic of a QP. *orig: the value that was there. 0, or
+ * -errno from the region's ops. once: as for struct mem_ops.
+ */
+static inline int
+mr_atomic_by_ops(const struct mr *mr, uint64_t addr, const struct mem_atomic *a, uint64_t once,
+		 uint64_t *orig)
+{
+	return mr->ops->atomic(mr->ops_ctx, mr->va + (addr - mr->iova), a, once, orig);
+}
 
 #endif

@@ -71,8 +71,8 @@ struct qp_sq_entry *req_fetch(struct qp_env *env, struct qp *qp);
  */
 int req_gather_sges(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off,
 		    uint8_t *dst, uint32_t len);
-int req_scatter(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off,
-		const uint8_t *src, uint32_t len);
+int req_scatter_sges(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off,
+		     const uint8_t *src, uint32_t len);
 
 /* As req_gather_sges; the data may be inline, too. */
 static inline int
@@ -93,6 +93,22 @@ req_gather(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t of
 		return req_gather_sges(env, qp, e, off, dst, len);
 	mr = mr_lookup(env->mrs, sge->lkey, qp->pd, sge->addr + off, len, MEM_LOCAL_READ);
 	return likely(mr != NULL) ? mr_read(mr, sge->addr + off, dst, len) : -EFAULT;
+}
+
+static inline int
+req_scatter(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off,
+	    const uint8_t *src, uint32_t len)
+{
+	const struct uroce_sge *sge = req_sges(e);
+	const struct mr *mr;
+
+	if (len == 0)
+		return 0;
+	/* The common case: all of it in the first SGE. */
+	if (unlikely(sge->length < off || sge->length - off < len))
+		return req_scatter_sges(env, qp, e, off, src, len);
+	mr = mr_lookup(env->mrs, sge->lkey, qp->pd, sge->addr + off, len, MEM_LOCAL_WRITE);
+	return likely(mr != NULL) ? mr_write(mr, sge->addr + off, src, len) : -EFAULT;
 }
 
 /* As req_gather_sges, of all bytes of a WQE that is QP_SQE_USUAL. */

@@ -61,8 +61,8 @@ req_gather_sges(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32
 }
 
 int
-req_scatter(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off,
-	    const uint8_t *src, uint32_t len)
+req_scatter_sges(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off,
+		 const uint8_t *src, uint32_t len)
 {
 	return sge_copy(env, qp, e, off, NULL, src, len);
 }

@@ -8,15 +8,29 @@
 #include "responder/internal.h"
 #include "wire/psn.h"
 
+static __rte_noinline bool
+atomic_by_ops(struct qp_env *env, struct qp *qp, const struct mr *mr, const struct wire_pkt *pkt,
+	      bool swap, uint64_t *orig)
+{
+	struct mem_atomic a = {.swap = swap, .compare = pkt->compare, .value = pkt->swap_add};
+	int rc = mr_atomic_by_ops(mr, pkt->va, &a, rsp_once(env, qp), orig);
+
+	if (rc == -EAGAIN) {
+		rsp_memory_late(env, qp);
+		return false;
+	}
+	qp->rcv.late.once = 0;
+	if (rc != 0 && !rsp_client_gone(env, qp, rc))
+		rsp_nak_fatal(env, qp, WIRE_NAK_REM_OP, QP_WC_GENERAL_ERR, QP_EVENT_QP_FATAL);
+	return rc == 0;
+}
+
 static bool
 atomic_execute(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint64_t *orig)
 {
 	const struct mr *mr = mr_lookup_remote(env->mrs, pkt->rkey, qp->pd, qp->qpn, pkt->va, 8,
 					       MEM_REMOTE_ATOMIC, &env->window);
-	struct mem_atomic a = {.swap = (pkt->opcode & WIRE_OP_MASK) == WIRE_OP_CMP_SWAP,
-			       .compare = pkt->compare,
-			       .value = pkt->swap_add};
-	int rc;
+	bool swap = (pkt->opcode & WIRE_OP_MASK) == WIRE_OP_CMP_SWAP;
 
 	if (mr == NULL) {
 		if (rsp_key_guessed(env, qp, pkt->rkey))
@@ -25,16 +39,10 @@ atomic_execute(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, ui
 			      QP_EVENT_QP_ACCESS_ERR);
 		return false;
 	}
-	rc = mr_atomic(mr, pkt->va, &a, mr->host == NULL ? rsp_once(env, qp) : 0, orig);
-	if (rc == -EAGAIN) {
-		rsp_memory_late(env, qp);
-		return false;
-	}
-	if (mr->host == NULL)
-		qp->rcv.late.once = 0;
-	if (rc != 0 && !rsp_client_gone(env, qp, rc))
-		rsp_nak_fatal(env, qp, WIRE_NAK_REM_OP, QP_WC_GENERAL_ERR, QP_EVENT_QP_FATAL);
-	return rc == 0;
+	if (unlikely(mr->host == NULL))
+		return atomic_by_ops(env, qp, mr, pkt, swap, orig);
+	*orig = mr_atomic(mr, pkt->va, swap, pkt->compare, pkt->swap_add);
+	return true;
 }
 
 void

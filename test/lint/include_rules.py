@@ -12,7 +12,8 @@ LEVELS = (
     ('mem', 'cq', 'net', 'obs'),
     ('qp',),
     ('requester', 'responder'),
-    ('ipc', 'sched'),
+    ('sched',),
+    ('ipc',),
     ('port',),
     ('worker',),
 )

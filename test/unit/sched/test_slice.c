@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/resource.h>
+#include <unistd.h>
 #include <cmocka.h>
 #include "sched/slice.h"
 
@@ -37,12 +38,28 @@ test_another_policy_is_left_alone(void **state)
 	assert_int_equal(sched_setscheduler(0, SCHED_OTHER, &param), 0);
 }
 
+/* A thread may have one of two ways to be quick; which, it is told. */
+static void
+test_an_urgent_thread_is_real_time_or_has_short_slices(void **state)
+{
+	struct rlimit none = {0, 0};
+	bool urgent;
+
+	if (geteuid() != 0)
+		assert_int_equal(setrlimit(RLIMIT_RTPRIO, &none), 0);
+	urgent = sched_urgent();
+	assert_int_equal(sched_getscheduler(0), urgent ? SCHED_FIFO : SCHED_OTHER);
+	if (!urgent)
+		assert_int_equal(sched_slice_set(SCHED_SLICE_SHORT_NS), 0);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_slice_is_set_and_set_back),
 		cmocka_unit_test(test_another_policy_is_left_alone),
+		cmocka_unit_test(test_an_urgent_thread_is_real_time_or_has_short_slices),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
