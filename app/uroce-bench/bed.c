@@ -4,6 +4,7 @@
 #include <string.h>
 #include <rte_cycles.h>
 #include <rte_ethdev.h>
+#include <rte_lcore.h>
 #include <rte_mbuf.h>
 #include "bed.h"
 #include "connect.h"
@@ -182,6 +183,7 @@ node_open(struct bed *b, unsigned side)
 	if (n->sqes == NULL)
 		die("no memory");
 	engine_init(&n->engine, pool, n->sqes, &n->mrs, &n->qps, 0, 0, &bed_ops, n);
+	engine_set_lcore(&n->engine, rte_lcore_id());
 	engine_add_dev(&n->engine, n->port, ports[side].mac, &n->obs);
 	n->cq_hdr = zalloc(UROCE_CQ_HDR + (size_t)entries * sizeof(struct uroce_cqe));
 	n->cq_mask = entries - 1;

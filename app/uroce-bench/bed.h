@@ -8,7 +8,7 @@
 #define UROCE_BENCH_BED_H
 
 #include "bench.h"
-#include "worker/engine.h"
+#include "engine/engine.h"
 
 #define BED_BURST 32 /* frames taken from a port at a time, as a worker does */
 

@@ -29,7 +29,7 @@
 #include "port/port.h"
 #include "sched/crowd.h"
 #include "worker/capture.h"
-#include "worker/engine.h"
+#include "engine/engine.h"
 #include "worker/worker.h"
 
 #define WORKER_RX_BURST    32

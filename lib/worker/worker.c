@@ -213,6 +213,7 @@ worker_make(struct worker_set *ws, const struct worker_params *p, unsigned i)
 	}
 	engine_init(&w->engine, p->pool, w->sqes, p->mrs, p->qps, i, p->nworkers - 1,
 		    &worker_engine_ops, w);
+	engine_set_lcore(&w->engine, w->lcore);
 	engine_set_segs(&w->engine, w->segs);
 	engine_set_loop_views(&w->engine, WORKER_VIEW_BYTES);
 	w->engine.env.obs = &w->obs_none;

@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <uroce_abi/ring.h>
 #include "port/port.h"
-#include "worker/engine.h"
+#include "engine/engine.h"
 
 enum worker_idle {
 	WORKER_IDLE_POLL = 0,

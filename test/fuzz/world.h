@@ -9,7 +9,7 @@
 
 #include "step.h"
 #include "wire/build.h"
-#include "worker/engine.h"
+#include "engine/engine.h"
 
 #define WORLD_DEV  0
 #define WORLD_QPN  0x000120u /* of the first QP; the others follow */

@@ -9,7 +9,7 @@ import re
 import tree
 
 HOT = ('lib/wire/', 'lib/mem/', 'lib/cq/', 'lib/qp/', 'lib/requester/', 'lib/responder/', 'lib/net/',
-       'lib/worker/engine')
+       'lib/engine/')
 
 BANNED = {
     'output': r'v?f?printf|v?dprintf|f?puts|putchar|perror|v?syslog|RTE_LOG|rte_v?log',
@@ -23,6 +23,7 @@ BANNED = {
                r'|recv(from|msg)|memfd_create|process_vm_\w+|fork|exec[lv]p?e?|kill|signal|sigaction'
                r'|n?anosleep|u?sleep|sched_\w+|getenv|f(open|close|read|write|tell|seek)',
     'exit': r'_?exit|abort|rte_(exit|panic)',
+    'lcore': r'rte_lcore_\w+|rte_socket_id|rte_eal_\w+',
     # GCC leaves out calls of functions that do nothing else: rte_prefetch0
     'prefetch': r'__builtin_prefetch',
 }

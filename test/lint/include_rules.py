@@ -12,6 +12,7 @@ LEVELS = (
     ('mem', 'cq', 'net', 'obs'),
     ('qp',),
     ('requester', 'responder'),
+    ('engine',),
     ('sched',),
     ('ipc',),
     ('port',),
@@ -39,7 +40,7 @@ SYSTEM = (
      ('lib/port', 'lib/worker', 'lib/obs/telemetry.c', 'drivers/impair', 'app', 'test')),
     # lib/wire takes bytes, not mbufs; a client process has no DPDK at all.
     (r'rte_\w+\.h', ('lib/mem', 'lib/cq', 'lib/net', 'lib/obs', 'lib/qp', 'lib/requester',
-                     'lib/responder', 'lib/port', 'lib/worker', 'drivers/impair', 'app', 'test')),
+                     'lib/responder', 'lib/engine', 'lib/port', 'lib/worker', 'drivers/impair', 'app', 'test')),
     (r'infiniband/\w+\.h', ('drivers/verbs', 'app/uroce-bench', 'test')),
 )
 

@@ -18,7 +18,7 @@ class Mutant:
 
 PARSE = 'lib/wire/parse.c'
 STATE, FLUSH, RECV = (f'lib/qp/{f}.c' for f in ('state', 'flush', 'recv'))
-ENGINE_RX = 'lib/worker/engine_rx.c'
+ENGINE_RX = 'lib/engine/rx.c'
 SEND, COMPLETE, RECOVER = (f'lib/requester/{f}.c' for f in ('send', 'complete', 'recover'))
 RECEIVE, RESPOND, READ, ATOMIC = (f'lib/responder/{f}.c' for f in ('receive', 'respond', 'read', 'atomic'))
 
@@ -105,7 +105,7 @@ MUTANTS = [Mutant(*row) for row in (
     ('NAK-06', RECEIVE, 'mr_lookup_remote(env->mrs, rkey, qp->pd, qp->qpn, va, left,',
      'mr_lookup_remote(env->mrs, rkey, qp->pd, qp->qpn, va, pkt->payload_len,',
      'test_EVT_03_write_imm_refused_at_its_first_packet'),
-    ('NAK-07', 'lib/worker/engine_rx.c', '		if (why == OBS_NDROPS)\n			rx_malformed(e, qp, pkt);\n', '',
+    ('NAK-07', 'lib/engine/rx.c', '		if (why == OBS_NDROPS)\n			rx_malformed(e, qp, pkt);\n', '',
      'test_NAK_07_01_opcode_reserved'),
     ('NAK-07', PARSE, 'return WIRE_BTH_TVER(bth->se_m_pad_ver) == 0 ? v : WIRE_BAD_TVER;',
      'return v != WIRE_OK || WIRE_BTH_TVER(bth->se_m_pad_ver) == 0 ? v : WIRE_BAD_TVER;',

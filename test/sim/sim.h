@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The simulator: two engines (lib/worker/engine.h) with everything around them made up and
+ * The simulator: two engines (lib/engine/engine.h) with everything around them made up and
  * deterministic. One 64-bit seed gives one schedule, always the same.
  *
  *   config.c    what a schedule is like, drawn from the seed
@@ -35,7 +35,7 @@
 #include "keys.h"
 #include "prng.h"
 #include "wire/parse.h"
-#include "worker/engine.h"
+#include "engine/engine.h"
 
 #define SIM_NODES       2
 #define SIM_MAX_PAIRS   8

@@ -4,7 +4,7 @@
 #define LOSS_BED_H
 
 #include "link.h"
-#include "worker/engine.h"
+#include "engine/engine.h"
 
 #define BED_DEPTH  64
 #define BED_PLACES 4 /* messages are moved from and to so many places in turn */

@@ -33,7 +33,7 @@
 #include "../keys.h"
 #include "../prng.h"
 #include "wire/parse.h"
-#include "worker/engine.h"
+#include "engine/engine.h"
 
 #define MESH_NODES      3
 #define MESH_WORKERS    4

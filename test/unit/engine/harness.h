@@ -13,7 +13,7 @@
 #include "suite.h"
 #include "wire/build.h"
 #include "wire/parse.h"
-#include "worker/engine.h"
+#include "engine/engine.h"
 
 #define BENCH_DEV    3 /* device that the engine knows */
 #define BENCH_QPN    0x000120u

@@ -66,6 +66,12 @@ engine_add_dev(struct engine *e, uint16_t dev, const uint8_t mac[6], struct obs_
 }
 
 void
+engine_set_lcore(struct engine *e, uint32_t lcore)
+{
+	e->lcore = lcore;
+}
+
+void
 engine_set_pool(struct engine *e, uint16_t dev, struct rte_mempool *pool)
 {
 }

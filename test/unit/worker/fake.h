@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <rte_mbuf.h>
-#include "worker/engine.h"
+#include "engine/engine.h"
 #include "worker/worker.h"
 
 /* First bytes of every frame of these tests. */

@@ -3,9 +3,10 @@
 #include <rte_branch_prediction.h>
 #include <rte_common.h>
 #include <rte_mbuf.h>
+#include <rte_mempool.h>
 #include "requester/requester.h"
 #include "responder/responder.h"
-#include "worker/engine_turn.h"
+#include "engine/turn.h"
 
 static void
 env_cq_event(void *ctx, struct cq *cq)
@@ -69,10 +70,17 @@ engine_init(struct engine *e, struct rte_mempool *pool, struct qp_sqe_pool *sqes
 	e->env.once = (uint64_t)worker << 56; /* no other worker's */
 	e->ops = ops;
 	e->ops_ctx = ops_ctx;
-	for (unsigned i = 0; i < ENGINE_MAX_DEVS; i++) {
-		e->dev[i].pool = pool;
+	engine_set_lcore(e, UINT32_MAX);
+	for (unsigned i = 0; i < ENGINE_MAX_DEVS; i++)
 		e->dev[i].view_bytes = UINT32_MAX;
-	}
+}
+
+void
+engine_set_lcore(struct engine *e, uint32_t lcore)
+{
+	e->lcore = lcore;
+	for (uint16_t i = 0; i < ENGINE_MAX_DEVS; i++)
+		engine_set_pool(e, i, e->pool);
 }
 
 void
@@ -94,7 +102,9 @@ engine_set_vlan(struct engine *e, uint16_t dev, uint16_t vid)
 void
 engine_set_pool(struct engine *e, uint16_t dev, struct rte_mempool *pool)
 {
-	e->dev[dev].pool = pool != NULL ? pool : e->pool;
+	pool = pool != NULL ? pool : e->pool;
+	e->dev[dev].pool = pool;
+	e->dev[dev].pool_cache = rte_mempool_default_cache(pool, e->lcore);
 }
 
 void

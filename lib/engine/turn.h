@@ -8,12 +8,11 @@
  * before anybody has a turn; those take at most half of the room to send, and no READs, so that
  * nobody's turn fails to come.
  */
-#ifndef WORKER_ENGINE_TURN_H
-#define WORKER_ENGINE_TURN_H
+#ifndef ENGINE_TURN_H
+#define ENGINE_TURN_H
 
-#include <rte_lcore.h>
 #include <rte_mempool.h>
-#include "worker/engine.h"
+#include "engine/engine.h"
 
 /* qp has been given a request. It may be among those already; one too many is left to its turn. */
 static inline void
@@ -29,7 +28,7 @@ turn_begin(struct engine *e, struct qp *qp)
 {
 	e->env.obs = qp->obs;
 	e->env.pool = e->dev[qp->port].pool;
-	e->env.pool_cache = rte_mempool_default_cache(e->env.pool, rte_lcore_id());
+	e->env.pool_cache = e->dev[qp->port].pool_cache;
 	e->env.view_bytes = qp->loopback ? e->loop_view_bytes : e->dev[qp->port].view_bytes;
 }
 

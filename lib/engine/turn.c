@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "requester/requester.h"
 #include "responder/responder.h"
-#include "worker/engine_turn.h"
+#include "engine/turn.h"
 
 void
 engine_wake(struct engine *e, struct qp *qp)

@@ -10,8 +10,8 @@
  *   engine_timer     a QP whose deadline has come
  *   engine_last_turn, engine_forget  a QP that is destroyed
  */
-#ifndef WORKER_ENGINE_H
-#define WORKER_ENGINE_H
+#ifndef ENGINE_ENGINE_H
+#define ENGINE_ENGINE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,7 +23,7 @@
 #define ENGINE_TX_CAP   128            /* frames between two engine_run */
 #define ENGINE_TX_BYTES QP_BURST_BYTES /* of one engine_run */
 #define ENGINE_DONE_CAP 32             /* received frames that are worked on, and freed, together */
-#define ENGINE_ASKED    128            /* QPs that answer ahead of turns (engine_turn.h) */
+#define ENGINE_ASKED    128            /* QPs that answer ahead of turns (turn.h) */
 #define ENGINE_QUANTUM  64             /* packets a QP may send before the next has its turn */
 #define ENGINE_WORK     256u           /* steps without a packet, of all QPs, of one engine_run */
 
@@ -47,8 +47,9 @@ struct engine_dev { /* what the engine knows of a device (an ethdev port) */
 	uint64_t mac;                     /* as the first 6 bytes of a frame read, the rest 0 */
 	struct obs_block *obs;            /* this worker's block for the device */
 	const struct engine_addrs *addrs; /* NULL: every address is taken for ours, no groups */
-	struct rte_mempool *pool;         /* frames to send on it come from there */
-	uint32_t view_bytes;              /* as in struct qp_env */
+	struct rte_mempool *pool;         /* frames to send on it come from there .. */
+	struct rte_mempool_cache *pool_cache; /* .. by this cache, if there is one */
+	uint32_t view_bytes;                  /* as in struct qp_env */
 };
 #define ENGINE_MAX_DEVS 16
 
@@ -84,6 +85,7 @@ struct engine {
 	struct engine_dev dev[ENGINE_MAX_DEVS];
 	const struct qp_table *qps;
 	uint32_t worker, worker_mask; /* owner of a QP = qpn & worker_mask */
+	uint32_t lcore;               /* whose caches of pools are used; UINT32_MAX: none */
 	const struct engine_ops *ops;
 	void *ops_ctx;
 };
@@ -95,6 +97,12 @@ struct engine {
 void engine_init(struct engine *e, struct rte_mempool *pool, struct qp_sqe_pool *sqes,
 		 const struct mr_table *mrs, const struct qp_table *qps, uint32_t worker,
 		 uint32_t worker_mask, const struct engine_ops *ops, void *ops_ctx);
+
+/*
+ * Before any device is added: the caches of pools that are used are those of this EAL lcore, on
+ * which the engine runs. None are, at first.
+ */
+void engine_set_lcore(struct engine *e, uint32_t lcore);
 
 /* A device appears on this engine. obs: this worker's counters of it. */
 void engine_add_dev(struct engine *e, uint16_t dev, const uint8_t mac[6], struct obs_block *obs);

@@ -5,13 +5,14 @@
 #include <rte_common.h>
 #include <rte_mbuf.h>
 #include <rte_prefetch.h>
+#include "engine/rx.h"
+#include "engine/turn.h"
 #include "qp/match.h"
 #include "qp/migrate.h"
 #include "requester/requester.h"
 #include "responder/responder.h"
 #include "wire/icrc.h"
 #include "wire/parse.h"
-#include "worker/engine_turn.h"
 
 #define RX_LONG_BYTES 1024       /* 32 frames of it fill a first cache of 32 KiB */
 #define NO_QPN        0xff000000 /* of a frame before the first */
@@ -39,20 +40,6 @@ static const uint8_t svc_of_type[] = {
 	[QP_TYPE_UC] = WIRE_SVC_UC,
 	[QP_TYPE_UD] = WIRE_SVC_UD,
 };
-
-/* A received frame is not needed any more. Those of a burst are freed together. */
-static void
-done(struct engine *e, struct rte_mbuf *m)
-{
-	e->done[e->done_n++] = m;
-}
-
-static void
-drop(struct engine *e, struct obs_block *obs, enum obs_drop why, struct rte_mbuf *m)
-{
-	obs->drop[why]++;
-	done(e, m);
-}
 
 /* Does a QP in this state take requests, or responses? */
 static inline bool
@@ -97,16 +84,10 @@ qp_refuses(struct engine *e, struct qp *qp, const struct wire_pkt *pkt, uint16_t
 	return OBS_NDROPS;
 }
 
-static bool
-gid_in(const struct engine_addrs *a, const uint8_t gid[16])
+enum obs_drop
+rx_refuses(struct engine *e, struct qp *qp, const struct wire_pkt *pkt, uint16_t dev)
 {
-	uint32_t i;
-
-	for (i = 0; i < a->ngids; i++) {
-		if (memcmp(a->gid[i], gid, 16) == 0)
-			return true;
-	}
-	return false;
+	return qp_refuses(e, qp, pkt, dev);
 }
 
 /*
@@ -126,7 +107,7 @@ dst_is_ours(const struct engine_addrs *a, const struct wire_pkt *pkt)
 		if (a->member[i].qpn == pkt->qpn && memcmp(a->member[i].gid, gid, 16) == 0)
 			return true;
 	}
-	return gid_in(a, gid);
+	return rx_gid_in(a, gid);
 }
 
 /*
@@ -188,7 +169,7 @@ rx_roce(struct engine *e, uint16_t dev, const struct rx_frame *f)
 	enum obs_drop why;
 
 	if (qp == NULL) {
-		drop(e, obs, OBS_DROP_BAD_QPN, m);
+		rx_drop(e, obs, OBS_DROP_BAD_QPN, m);
 		return;
 	}
 	why = qp_refuses(e, qp, pkt, dev);
@@ -202,7 +183,7 @@ rx_roce(struct engine *e, uint16_t dev, const struct rx_frame *f)
 			why = drop_of_verdict[v];
 	}
 	if (why != OBS_NDROPS) {
-		drop(e, obs, why == OBS_DROP_BAD_GID ? why_not_gid(pkt) : why, m);
+		rx_drop(e, obs, why == OBS_DROP_BAD_GID ? why_not_gid(pkt) : why, m);
 		return;
 	}
 	if (qp->type == QP_TYPE_UD) {
@@ -215,145 +196,7 @@ rx_roce(struct engine *e, uint16_t dev, const struct rx_frame *f)
 		turn_check_timer(e, qp);
 	}
 	count_given(e);
-	done(e, m);
-}
-
-/* A copy of a group's packet for one QP: its own QPN in the BTH, and the ICRC that goes with it. */
-static struct rte_mbuf *
-copy_for(struct engine *e, uint16_t dev, const struct rte_mbuf *m, const struct wire_pkt *pkt,
-	 uint32_t qpn)
-{
-	struct rte_mbuf *c = rte_pktmbuf_alloc(e->dev[dev].pool);
-	uint32_t bth = (uint32_t)(pkt->bth - pkt->l2), ip = (uint32_t)(pkt->ip - pkt->l2);
-	uint32_t end = (uint32_t)(pkt->payload - pkt->l2) + pkt->payload_len + pkt->pad_len;
-	uint32_t icrc;
-	uint8_t *p;
-
-	if (c == NULL || rte_pktmbuf_tailroom(c) < m->data_len) {
-		rte_pktmbuf_free(c);
-		return NULL;
-	}
-	p = rte_pktmbuf_mtod(c, uint8_t *);
-	memcpy(p, pkt->l2, m->data_len);
-	((struct wire_bth *)(p + bth))->fb_qpn = rte_cpu_to_be_32(qpn);
-	icrc = wire_icrc_start(p + ip, pkt->is_v6);
-	icrc = wire_icrc_update(icrc, p + bth + WIRE_BTH_LEN, end - bth - WIRE_BTH_LEN);
-	icrc = wire_icrc_final(icrc);
-	memcpy(p + end, &icrc, sizeof(icrc));
-	c->data_len = m->data_len;
-	c->pkt_len = m->data_len;
-	c->port = dev;
-	return c;
-}
-
-/*
- * The group's packet for a member that another worker owns. extra: who gets the copy does not count
- * it as a frame.
- */
-static enum obs_drop
-rx_member_away(struct engine *e, uint16_t dev, const struct rte_mbuf *m, const struct wire_pkt *pkt,
-	       uint32_t qpn, bool extra)
-{
-	struct rte_mbuf *c = copy_for(e, dev, m, pkt, qpn);
-
-	if (c == NULL)
-		return OBS_DROP_NO_MBUF;
-	c->hash.usr = extra ? ENGINE_RX_EXTRA : ENGINE_RX_FRAME;
-	e->ops->handoff(e->ops_ctx, qpn & e->worker_mask, c);
-	return OBS_NDROPS;
-}
-
-/* The same for one that is here. OBS_NDROPS: it has taken it. */
-static enum obs_drop
-rx_member_here(struct engine *e, uint16_t dev, const struct wire_pkt *pkt, uint32_t qpn)
-{
-	struct qp *qp = qp_table_find(e->qps, qpn);
-	enum obs_drop why;
-
-	if (qp == NULL)
-		return OBS_DROP_BAD_QPN; /* destroyed since the list was made */
-	why = qp_refuses(e, qp, pkt, dev);
-	if (why != OBS_NDROPS)
-		return why;
-	rsp_rx_datagram(&e->env, qp, pkt);
-	why = e->env.dropped;
-	e->env.dropped = OBS_NDROPS;
-	return why;
-}
-
-/* What became of a group's packet. */
-struct rx_group {
-	uint32_t members, taken, refused, bad_pkey;
-	enum obs_drop why; /* it was refused last */
-};
-
-/* A member's answer. */
-static void
-rx_group_count(struct rx_group *g, enum obs_drop why)
-{
-	g->taken += why == OBS_NDROPS;
-	g->refused += why != OBS_NDROPS;
-	g->bad_pkey += why == OBS_DROP_BAD_PKEY;
-	if (why != OBS_NDROPS)
-		g->why = why;
-}
-
-/*
- * The members of here, or all the others, get the packet, but not the QP that sent it. Of the
- * others' copies the first is the frame that counts, unless a member here has taken it.
- */
-static void
-rx_members(struct engine *e, uint16_t dev, const struct rte_mbuf *m, const struct wire_pkt *pkt,
-	   bool here, struct rx_group *g)
-{
-	const struct engine_addrs *a = e->dev[dev].addrs;
-	uint8_t dst[16], src[16];
-	bool own;
-	uint32_t i;
-
-	wire_dst_gid(pkt, dst);
-	wire_src_gid(pkt, src);
-	own = gid_in(a, src);
-	for (i = 0; i < a->nmembers; i++) {
-		uint32_t qpn = a->member[i].qpn;
-
-		if (((qpn & e->worker_mask) == e->worker) != here ||
-		    memcmp(a->member[i].gid, dst, 16) != 0)
-			continue;
-		g->members++;
-		if (own && qpn == pkt->src_qpn)
-			continue;
-		rx_group_count(g, here ? rx_member_here(e, dev, pkt, qpn)
-				       : rx_member_away(e, dev, m, pkt, qpn, g->taken != 0));
-	}
-}
-
-/* Every member of the group gets the packet, but for the QP that sent it (WIRE-10). */
-static void
-engine_rx_multicast(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct wire_pkt *pkt)
-{
-	struct rx_group g = {.why = OBS_DROP_BAD_QPN};
-	struct obs_block *obs = e->env.obs;
-	uint32_t here = 0;
-
-	if (e->dev[dev].addrs != NULL) {
-		rx_members(e, dev, m, pkt, true, &g);
-		here = g.taken;
-		rx_members(e, dev, m, pkt, false, &g);
-	}
-	/* Taken by nobody here but given to another worker: that one counts it. */
-	if (here != 0 || (g.members != 0 && g.taken + g.refused == 0)) {
-		obs->ctr[OBS_RX_ROCE]++;
-	} else if (g.taken == 0) {
-		obs->drop[g.why]++;
-		g.refused -= g.refused != 0;
-		g.bad_pkey -= g.why == OBS_DROP_BAD_PKEY;
-	} else {
-		obs->ctr[OBS_RX_HANDOFF]++;
-	}
-	obs->ctr[OBS_MCAST_REFUSED] += g.refused;
-	obs->ctr[OBS_MCAST_BAD_PKEY] += g.bad_pkey;
-	done(e, m);
+	rx_done(e, m);
 }
 
 /* To the device's own MAC? */
@@ -415,7 +258,7 @@ rx_handoff(struct engine *e, uint16_t dev, struct rte_mbuf *m, uint32_t qpn)
 {
 	if (e->rx_loopback) {
 		if (!engine_own(e, m)) {
-			drop(e, e->dev[dev].obs, OBS_DROP_QP_STATE, m);
+			rx_drop(e, e->dev[dev].obs, OBS_DROP_QP_STATE, m);
 			return;
 		}
 		wire_frame_seal_own(rte_pktmbuf_mtod(m, uint8_t *), m->data_len);
@@ -478,25 +321,25 @@ rx_sort(struct engine *e, uint16_t dev, struct rte_mbuf *m, struct rx_frame *f)
 	bool group = false;
 
 	if (m->nb_segs != 1 && rte_pktmbuf_linearize(m) != 0) {
-		drop(e, obs, OBS_DROP_BAD_LENGTH, m);
+		rx_drop(e, obs, OBS_DROP_BAD_LENGTH, m);
 		return false;
 	}
 	frame = rte_pktmbuf_mtod(m, const uint8_t *);
 	if (m->data_len < WIRE_ETH_LEN) {
-		drop(e, obs, OBS_DROP_RUNT, m);
+		rx_drop(e, obs, OBS_DROP_RUNT, m);
 		return false;
 	}
 	if (unlikely(!frame_is_ours(frame, e->dev[dev].mac))) {
 		group = frame[0] & 1;
 		if (!group) {
-			drop(e, obs, OBS_DROP_NOT_OURS, m);
+			rx_drop(e, obs, OBS_DROP_NOT_OURS, m);
 			return false;
 		}
 	}
 	f->m = m;
 	f->v = rx_parse(e, m, f);
 	if (unlikely(((f->pkt.vlan_tci ^ e->dev[dev].vid) & WIRE_VID_MASK) != 0)) {
-		drop(e, obs, OBS_DROP_BAD_VLAN, m);
+		rx_drop(e, obs, OBS_DROP_BAD_VLAN, m);
 		return false;
 	}
 	if (f->v == WIRE_NOT_ROCE) {
@@ -504,12 +347,12 @@ rx_sort(struct engine *e, uint16_t dev, struct rte_mbuf *m, struct rx_frame *f)
 		return false;
 	}
 	if (unlikely(group) && bad_group(f)) {
-		drop(e, obs, OBS_DROP_BAD_MULTICAST, m);
+		rx_drop(e, obs, OBS_DROP_BAD_MULTICAST, m);
 		return false;
 	}
 	/* Bad form is for the QP to answer (NAK-07); a group's packet has no one QP. */
 	if (f->v != WIRE_OK && (!wire_bad_form(f->v) || f->pkt.qpn == WIRE_MULTICAST_QPN)) {
-		drop(e, obs, drop_of_verdict[f->v], m);
+		rx_drop(e, obs, drop_of_verdict[f->v], m);
 		return false;
 	}
 	if (f->pkt.qpn != WIRE_MULTICAST_QPN && (f->pkt.qpn & e->worker_mask) != e->worker) {
@@ -595,10 +438,10 @@ rx_burst(struct engine *e, uint16_t dev, struct rte_mbuf **m, uint32_t n)
 	e->env.obs = e->dev[dev].obs;
 	for (f = frame + 1; f < end; f++) {
 		if (unlikely(!rx_intact(e, f)))
-			drop(e, e->env.obs,
-			     f->icrc == RX_VIEW ? OBS_DROP_QP_STATE : OBS_DROP_BAD_ICRC, f->m);
+			rx_drop(e, e->env.obs,
+				f->icrc == RX_VIEW ? OBS_DROP_QP_STATE : OBS_DROP_BAD_ICRC, f->m);
 		else if (unlikely(f->pkt.qpn == WIRE_MULTICAST_QPN))
-			engine_rx_multicast(e, dev, f->m, &f->pkt);
+			rx_multicast(e, dev, f->m, &f->pkt);
 		else
 			rx_roce(e, dev, f);
 	}
@@ -621,22 +464,4 @@ engine_rx_loopback(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_m
 	e->rx_loopback = true;
 	engine_rx(e, now_ns, dev, m, n);
 	e->rx_loopback = false;
-}
-
-void
-engine_rx_extra(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf *m)
-{
-	struct obs_block *obs = e->dev[dev].obs, own = {0};
-	uint32_t i;
-
-	/* What its QP does counts; that it came does not. */
-	e->dev[dev].obs = &own;
-	engine_rx(e, now_ns, dev, &m, 1);
-	e->dev[dev].obs = e->env.obs = obs;
-	own.ctr[OBS_RX_ROCE] = 0;
-	for (i = 0; i < OBS_NCOUNTERS; i++)
-		obs->ctr[i] += own.ctr[i];
-	for (i = 0; i < OBS_NDROPS; i++)
-		obs->ctr[OBS_MCAST_REFUSED] += own.drop[i];
-	obs->ctr[OBS_MCAST_BAD_PKEY] += own.drop[OBS_DROP_BAD_PKEY];
 }

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Received frames, one by one (rx.c) and for groups (rx_group.c). Private to the engine. */
+#ifndef ENGINE_RX_H
+#define ENGINE_RX_H
+
+#include <string.h>
+#include "engine/engine.h"
+
+/* A received frame is not needed any more. Those of a burst are freed together. */
+static inline void
+rx_done(struct engine *e, struct rte_mbuf *m)
+{
+	e->done[e->done_n++] = m;
+}
+
+static inline void
+rx_drop(struct engine *e, struct obs_block *obs, enum obs_drop why, struct rte_mbuf *m)
+{
+	obs->drop[why]++;
+	rx_done(e, m);
+}
+
+static inline bool
+rx_gid_in(const struct engine_addrs *a, const uint8_t gid[16])
+{
+	uint32_t i;
+
+	for (i = 0; i < a->ngids; i++) {
+		if (memcmp(a->gid[i], gid, 16) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Why qp must not see pkt, which came on dev, or OBS_NDROPS. */
+enum obs_drop rx_refuses(struct engine *e, struct qp *qp, const struct wire_pkt *pkt, uint16_t dev);
+
+/*
+ * m, whose packet pkt is for a group: every member gets it, but for the QP that sent it (WIRE-10).
+ * Consumes m.
+ */
+void rx_multicast(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct wire_pkt *pkt);
+
+#endif

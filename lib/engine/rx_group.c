@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Received datagrams for groups: to every member, of whatever worker. */
+#include <string.h>
+#include <rte_common.h>
+#include <rte_mbuf.h>
+#include "engine/rx.h"
+#include "responder/responder.h"
+#include "wire/icrc.h"
+#include "wire/parse.h"
+
+/* A copy of a group's packet for one QP: its own QPN in the BTH, and the ICRC that goes with it. */
+static struct rte_mbuf *
+copy_for(struct engine *e, uint16_t dev, const struct rte_mbuf *m, const struct wire_pkt *pkt,
+	 uint32_t qpn)
+{
+	struct rte_mbuf *c = rte_pktmbuf_alloc(e->dev[dev].pool);
+	uint32_t bth = (uint32_t)(pkt->bth - pkt->l2), ip = (uint32_t)(pkt->ip - pkt->l2);
+	uint32_t end = (uint32_t)(pkt->payload - pkt->l2) + pkt->payload_len + pkt->pad_len;
+	uint32_t icrc;
+	uint8_t *p;
+
+	if (c == NULL || rte_pktmbuf_tailroom(c) < m->data_len) {
+		rte_pktmbuf_free(c);
+		return NULL;
+	}
+	p = rte_pktmbuf_mtod(c, uint8_t *);
+	memcpy(p, pkt->l2, m->data_len);
+	((struct wire_bth *)(p + bth))->fb_qpn = rte_cpu_to_be_32(qpn);
+	icrc = wire_icrc_start(p + ip, pkt->is_v6);
+	icrc = wire_icrc_update(icrc, p + bth + WIRE_BTH_LEN, end - bth - WIRE_BTH_LEN);
+	icrc = wire_icrc_final(icrc);
+	memcpy(p + end, &icrc, sizeof(icrc));
+	c->data_len = m->data_len;
+	c->pkt_len = m->data_len;
+	c->port = dev;
+	return c;
+}
+
+/*
+ * The group's packet for a member that another worker owns. extra: who gets the copy does not count
+ * it as a frame.
+ */
+static enum obs_drop
+rx_member_away(struct engine *e, uint16_t dev, const struct rte_mbuf *m, const struct wire_pkt *pkt,
+	       uint32_t qpn, bool extra)
+{
+	struct rte_mbuf *c = copy_for(e, dev, m, pkt, qpn);
+
+	if (c == NULL)
+		return OBS_DROP_NO_MBUF;
+	c->hash.usr = extra ? ENGINE_RX_EXTRA : ENGINE_RX_FRAME;
+	e->ops->handoff(e->ops_ctx, qpn & e->worker_mask, c);
+	return OBS_NDROPS;
+}
+
+/* The same for one that is here. OBS_NDROPS: it has taken it. */
+static enum obs_drop
+rx_member_here(struct engine *e, uint16_t dev, const struct wire_pkt *pkt, uint32_t qpn)
+{
+	struct qp *qp = qp_table_find(e->qps, qpn);
+	enum obs_drop why;
+
+	if (qp == NULL)
+		return OBS_DROP_BAD_QPN; /* destroyed since the list was made */
+	why = rx_refuses(e, qp, pkt, dev);
+	if (why != OBS_NDROPS)
+		return why;
+	rsp_rx_datagram(&e->env, qp, pkt);
+	why = e->env.dropped;
+	e->env.dropped = OBS_NDROPS;
+	return why;
+}
+
+/* What became of a group's packet. */
+struct rx_group {
+	uint32_t members, taken, refused, bad_pkey;
+	enum obs_drop why; /* it was refused last */
+};
+
+/* A member's answer. */
+static void
+rx_group_count(struct rx_group *g, enum obs_drop why)
+{
+	g->taken += why == OBS_NDROPS;
+	g->refused += why != OBS_NDROPS;
+	g->bad_pkey += why == OBS_DROP_BAD_PKEY;
+	if (why != OBS_NDROPS)
+		g->why = why;
+}
+
+/*
+ * The members of here, or all the others, get the packet, but not the QP that sent it. Of the
+ * others' copies the first is the frame that counts, unless a member here has taken it.
+ */
+static void
+rx_members(struct engine *e, uint16_t dev, const struct rte_mbuf *m, const struct wire_pkt *pkt,
+	   bool here, struct rx_group *g)
+{
+	const struct engine_addrs *a = e->dev[dev].addrs;
+	uint8_t dst[16], src[16];
+	bool own;
+	uint32_t i;
+
+	wire_dst_gid(pkt, dst);
+	wire_src_gid(pkt, src);
+	own = rx_gid_in(a, src);
+	for (i = 0; i < a->nmembers; i++) {
+		uint32_t qpn = a->member[i].qpn;
+
+		if (((qpn & e->worker_mask) == e->worker) != here ||
+		    memcmp(a->member[i].gid, dst, 16) != 0)
+			continue;
+		g->members++;
+		if (own && qpn == pkt->src_qpn)
+			continue;
+		rx_group_count(g, here ? rx_member_here(e, dev, pkt, qpn)
+				       : rx_member_away(e, dev, m, pkt, qpn, g->taken != 0));
+	}
+}
+
+void
+rx_multicast(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct wire_pkt *pkt)
+{
+	struct rx_group g = {.why = OBS_DROP_BAD_QPN};
+	struct obs_block *obs = e->env.obs;
+	uint32_t here = 0;
+
+	if (e->dev[dev].addrs != NULL) {
+		rx_members(e, dev, m, pkt, true, &g);
+		here = g.taken;
+		rx_members(e, dev, m, pkt, false, &g);
+	}
+	/* Taken by nobody here but given to another worker: that one counts it. */
+	if (here != 0 || (g.members != 0 && g.taken + g.refused == 0)) {
+		obs->ctr[OBS_RX_ROCE]++;
+	} else if (g.taken == 0) {
+		obs->drop[g.why]++;
+		g.refused -= g.refused != 0;
+		g.bad_pkey -= g.why == OBS_DROP_BAD_PKEY;
+	} else {
+		obs->ctr[OBS_RX_HANDOFF]++;
+	}
+	obs->ctr[OBS_MCAST_REFUSED] += g.refused;
+	obs->ctr[OBS_MCAST_BAD_PKEY] += g.bad_pkey;
+	rx_done(e, m);
+}
+
+void
+engine_rx_extra(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf *m)
+{
+	struct obs_block *obs = e->dev[dev].obs, own = {0};
+	uint32_t i;
+
+	/* What its QP does counts; that it came does not. */
+	e->dev[dev].obs = &own;
+	engine_rx(e, now_ns, dev, &m, 1);
+	e->dev[dev].obs = e->env.obs = obs;
+	own.ctr[OBS_RX_ROCE] = 0;
+	for (i = 0; i < OBS_NCOUNTERS; i++)
+		obs->ctr[i] += own.ctr[i];
+	for (i = 0; i < OBS_NDROPS; i++)
+		obs->ctr[OBS_MCAST_REFUSED] += own.drop[i];
+	obs->ctr[OBS_MCAST_BAD_PKEY] += own.drop[OBS_DROP_BAD_PKEY];
+}
