@@ -83,6 +83,15 @@ class Lint(unittest.TestCase):
             with self.subTest(line):
                 self.assertFalse(self.banned(line))
 
+    def test_engine_that_reads_a_clock(self):
+        for body, word in (('long f(void) { return __builtin_ia32_rdtsc(); }', 'instruction rdtsc'),
+                           ('extern long time(long *);\nlong f(void) { return time(0); }', 'refers to time'),
+                           ('void *f(void) { return __builtin_malloc(3); }', 'refers to malloc')):
+            with self.subTest(word):
+                self.put('lib/engine/bad.c', SPDX + body + '\n')
+                self.expect('engine_purity.py', 'lib/engine/bad.c: ', 'cc')
+                self.expect('engine_purity.py', word, 'cc')
+
     def test_header_that_needs_another(self):
         self.put('include/uroce/bad.h', SPDX + 'static inline uint32_t f(void) { return 1; }\n')
         self.expect('headers_alone.py', 'include/uroce/bad.h', 'cc', 'c++')
