@@ -21,7 +21,7 @@
 #include "device.h"
 #include "eal.h"
 #include "events.h"
-#include "ipc/sigbus.h"
+#include "map/sigbus.h"
 #include "live.h"
 #include "log.h"
 #include "sched/slice.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory regions: the client's memory made reachable (ipc/mrmap.h), and the key that names it. */
+/* Memory regions: the client's memory made reachable (map/mrmap.h), and the key that names it. */
 #include <errno.h>
 #include <stdlib.h>
-#include "ipc/mrfill.h"
-#include "ipc/mrkept.h"
-#include "ipc/mrmap.h"
-#include "ipc/sigbus.h"
+#include "map/mrfill.h"
+#include "map/mrkept.h"
+#include "map/mrmap.h"
+#include "map/sigbus.h"
 #include "log.h"
 #include "session.h"
 

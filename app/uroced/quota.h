@@ -20,7 +20,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 #include <sys/types.h>
-#include "ipc/copier.h"
+#include "map/copier.h"
 
 struct options;
 

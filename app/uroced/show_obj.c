@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Objects of a client as JSON. */
-#include "ipc/mrmap.h"
+#include "map/mrmap.h"
 #include "qp/migrate.h"
 #include "show.h"
 

@@ -9,7 +9,7 @@
  * write protection, and the memfd is passed; everything else makes the region COPY.
  * doc/memory.md says which kind of memory goes which way and what a program may notice.
  *
- * Used by: drivers/verbs/mr.c. Includes nothing but include/uroce_abi and lib/ipc/vma.h; no DPDK.
+ * Used by: drivers/verbs/mr.c. Includes nothing but include/uroce_abi and lib/map/vma.h; no DPDK.
  * Thread-safe: every function may be called from any thread; one mutex serialises them.
  */
 #ifndef VERBS_MR_ADOPT_H

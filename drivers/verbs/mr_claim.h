@@ -17,7 +17,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "ipc/vma.h"
+#include "map/vma.h"
 #include "mr_plan.h"
 
 /* One registration's need for a part of an adopted file; offsets in the file. */

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include "ipc/vma.h"
+#include "map/vma.h"
 #include "mr_claim.h"
 #include "mr_fork.h"
 #include "page_swap.h"

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "ipc/vma.h"
+#include "map/vma.h"
 
 enum mr_kind {
 	MR_KIND_COPY = 0, /* stacks, private file mappings, special mappings */

@@ -10,7 +10,7 @@
  *     that carry descriptors, and only memfds sealed against shrinking reach the daemon.
  *   - Looks into a client: /proc/PID/maps, map_files and mem, which may wait for its mmap_lock or
  *     for the server of its files (mrmap_find).
- *   - Accesses to memory that the daemon cannot map, for the workers (ipc/copier.h), by a thread
+ *   - Accesses to memory that the daemon cannot map, for the workers (map/copier.h), by a thread
  *     for each address space.
  *
  * Its main thread does nothing that blocks; threads do the rest, at most BROKER_USER_THREADS for a
@@ -19,7 +19,7 @@
  * beyond that none of its memory is copied any more. It ends when the daemon does, however the
  * daemon does.
  *
- * Includes: include/uroce_abi, the rest of lib/ipc. No DPDK.
+ * Includes: include/uroce_abi, lib/map, the rest of lib/ipc. No DPDK.
  */
 #ifndef UROCE_IPC_BROKER_H
 #define UROCE_IPC_BROKER_H
@@ -27,7 +27,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
-#include "ipc/mrmap.h"
+#include "map/mrmap.h"
 #include "uroce_abi/ctrl.h"
 
 #define BROKER_USER_THREADS 8u         /* that a uid's files may hold at a time */
@@ -41,7 +41,7 @@ enum broker_op {
 	BROKER_DROP,     /* close what was kept under id */
 	BROKER_FIND,     /* mrmap_find for the client of id; its descriptors wait in the connection
 			  * if nfds is not 0 */
-	BROKER_COPY,     /* fds: /proc/PID/mem and a copier's area: serve it (ipc/copier.h) */
+	BROKER_COPY,     /* fds: /proc/PID/mem and a copier's area: serve it (map/copier.h) */
 	BROKER_SETTLE,   /* answer like FIND, once the copy that is under way in mem is over */
 };
 struct broker_cmd {

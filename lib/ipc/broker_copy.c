@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The broker's threads that copy, one for each address space with copied regions (ipc/copier.h).
+ * The broker's threads that copy, one for each address space with copied regions (map/copier.h).
  * The daemon bounds how many of them it has. One that waits for its client's memory when the daemon
  * has no use for it any more stays until that wait ends: their number is bounded here.
  */
@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "ipc/broker_priv.h"
-#include "ipc/copier.h"
+#include "map/copier.h"
 
 #define STACK_BYTES (64u << 10)
 #define SETTLE_NS   1000000 /* between two looks */

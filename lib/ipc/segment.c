@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <sys/queue.h>
 #include <unistd.h>
-#include "ipc/sigbus.h"
+#include "map/sigbus.h"
 
 #ifndef MFD_HUGE_2MB
 #define MFD_HUGE_2MB (21u << 26)

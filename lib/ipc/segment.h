@@ -3,10 +3,10 @@
  * Memory that the daemon shares with one client: memfds sealed so that neither side can change
  * their size, and an arena that carves rings out of them. All bookkeeping is private to the daemon;
  * the client sees offsets only. A page that goes missing under a segment (huge pages, a hole the
- * client punched) meets lib/ipc/sigbus.h.
+ * client punched) meets lib/map/sigbus.h.
  *
  * Segments live until their arena does, because the client keeps them mapped. Control thread only;
- * workers use the memory. Includes: uroce_abi, ipc/sigbus.h.
+ * workers use the memory. Includes: uroce_abi, map/sigbus.h.
  */
 #ifndef UROCE_IPC_SEGMENT_H
 #define UROCE_IPC_SEGMENT_H

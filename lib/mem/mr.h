@@ -5,7 +5,7 @@
  * quiescent point, then it is freed (MEM-03), so a pointer got from a lookup is good until the
  * end of the burst it was got in, and no longer.
  * Includes: nothing of the other libraries. No I/O: memory that is not mapped is reached through
- * the region's mem_ops, which lib/ipc supplies.
+ * the region's mem_ops, which lib/map supplies.
  */
 #ifndef MEM_MR_H
 #define MEM_MR_H

@@ -14,6 +14,7 @@ LEVELS = (
     ('requester', 'responder'),
     ('engine',),
     ('sched',),
+    ('map',),
     ('ipc',),
     ('port',),
     ('worker',),
@@ -25,8 +26,8 @@ OTHERS = {
     'include/uroce_abi': (),
     'lib/wire': (),  # not even uroce_abi: it knows the wire and nothing else
     # Loaded into every client process: the client's side of ipc only, and sched, which is both sides'.
-    'drivers/verbs': ('include/uroce_abi', 'include/uroce', 'lib/ipc/client.h', 'lib/ipc/segmap.h',
-                      'lib/ipc/vma.h', 'lib/sched'),
+    'drivers/verbs': ('include/uroce_abi', 'include/uroce', 'lib/ipc/client.h', 'lib/map/segmap.h',
+                      'lib/map/vma.h', 'lib/sched'),
     'drivers/impair': ('lib/wire', 'lib/obs'),
     'app': ('lib', 'include', 'drivers/impair'),
     'test/sim': ('lib', 'include'),  # its two simulators share what is above mesh/

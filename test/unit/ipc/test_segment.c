@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include "ipc/segmap.h"
+#include "map/segmap.h"
 #include "ipc/segment.h"
 
 #define LIMIT (64u << 20)

@@ -18,7 +18,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "harness.h"
-#include "ipc/mrmap.h"
+#include "map/mrmap.h"
 #include "mr_adopt.h"
 
 #define MAX_RUNS 301

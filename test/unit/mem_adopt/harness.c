@@ -15,9 +15,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "harness.h"
-#include "ipc/mrmap.h"
-#include "ipc/sigbus.h"
-#include "ipc/vma.h"
+#include "map/mrmap.h"
+#include "map/sigbus.h"
+#include "map/vma.h"
 #include "mr_adopt.h"
 
 #define MAX_REGIONS 4096

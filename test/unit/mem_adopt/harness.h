@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two processes: the test's parent plays the daemon (lib/ipc/mrmap), a child forked for each test
+ * Two processes: the test's parent plays the daemon (lib/map/mrmap), a child forked for each test
  * plays the client (drivers/verbs/mr_adopt) and asks the parent to map, read and write what it
  * registers. So every check crosses a process boundary, as with the real daemon.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The guard that repairs memory whose file shrank under the daemon (lib/ipc/sigbus.h). */
+/* The guard that repairs memory whose file shrank under the daemon (lib/map/sigbus.h). */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -15,8 +15,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "harness.h"
-#include "ipc/mrmap.h"
-#include "ipc/sigbus.h"
+#include "map/mrmap.h"
+#include "map/sigbus.h"
 
 /* A mapping of one page whose file has none. */
 static uint8_t *

@@ -15,8 +15,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "harness.h"
-#include "ipc/mrmap.h"
-#include "ipc/sigbus.h"
+#include "map/mrmap.h"
+#include "map/sigbus.h"
 
 #define VA (1ull << 40)
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "harness.h"
-#include "ipc/vma.h"
+#include "map/vma.h"
 
 static uint8_t data_buf[3 * PAGE] = {1};
 static uint8_t bss_buf[64 * PAGE];

@@ -17,7 +17,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "harness.h"
-#include "ipc/vma.h"
+#include "map/vma.h"
 #include "mr_adopt.h"
 #include "page_swap.h"
 

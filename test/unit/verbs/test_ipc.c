@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "ipc/client.h"
-#include "ipc/segmap.h"
+#include "map/segmap.h"
 
 /* What the other end sends for the next request; the header's fields start out right. */
 struct peer {

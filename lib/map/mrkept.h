@@ -9,8 +9,8 @@
  *
  * Control thread only. No DPDK.
  */
-#ifndef UROCE_IPC_MRKEPT_H
-#define UROCE_IPC_MRKEPT_H
+#ifndef UROCE_MAP_MRKEPT_H
+#define UROCE_MAP_MRKEPT_H
 
 #include <stdbool.h>
 #include <stdint.h>

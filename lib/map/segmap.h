@@ -4,8 +4,8 @@
  * ring in it is handed out, and stays mapped until the context closes. Not thread safe: the
  * owner serialises (creation of objects is rare).
  */
-#ifndef UROCE_IPC_SEGMAP_H
-#define UROCE_IPC_SEGMAP_H
+#ifndef UROCE_MAP_SEGMAP_H
+#define UROCE_MAP_SEGMAP_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -7,8 +7,8 @@
  * the client has mapped) need it. No malloc, no stdio: also called in the child of a fork and
  * while heap pages are write-protected. Includes nothing of the project; no DPDK.
  */
-#ifndef UROCE_IPC_VMA_H
-#define UROCE_IPC_VMA_H
+#ifndef UROCE_MAP_VMA_H
+#define UROCE_MAP_VMA_H
 
 #include <stdbool.h>
 #include <stddef.h>

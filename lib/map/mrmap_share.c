@@ -8,8 +8,8 @@
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
-#include "ipc/mrmap_priv.h"
-#include "ipc/sigbus.h"
+#include "map/mrmap_priv.h"
+#include "map/sigbus.h"
 
 #define HUGE_PAGE  (2ull << 20)
 #define GIANT_PAGE (1ull << 30)

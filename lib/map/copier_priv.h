@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a copier's two sides share: copier.c in the daemon, copier_serve.c in the broker. */
-#ifndef UROCE_IPC_COPIER_PRIV_H
-#define UROCE_IPC_COPIER_PRIV_H
+#ifndef UROCE_MAP_COPIER_PRIV_H
+#define UROCE_MAP_COPIER_PRIV_H
 
-#include "ipc/copier.h"
+#include "map/copier.h"
 
 /*
  *   FREE  -> ASKED  worker: a job

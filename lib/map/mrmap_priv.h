@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the parts of the region mapper share: mrmap.c, mrmap_share.c, mrmap_copy.c. */
-#ifndef UROCE_IPC_MRMAP_PRIV_H
-#define UROCE_IPC_MRMAP_PRIV_H
+#ifndef UROCE_MAP_MRMAP_PRIV_H
+#define UROCE_MAP_MRMAP_PRIV_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/mman.h>
-#include "ipc/mrfill.h"
-#include "ipc/mrkept.h"
-#include "ipc/mrmap.h"
-#include "ipc/vma.h"
+#include "map/mrfill.h"
+#include "map/mrkept.h"
+#include "map/mrmap.h"
+#include "map/vma.h"
 
 #define MRMAP_BASE_PAGE 4096u
 #define MRMAP_MAX_MAPS  (2u * UROCE_MR_MAX_PIECES) /* of a region */

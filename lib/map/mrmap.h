@@ -7,7 +7,7 @@
  *
  * The request is hostile input. What keeps it harmless:
  *   - a passed descriptor must be a memfd sealed against shrinking, so that the client cannot
- *     pull pages away; SIGBUS from anything else (a truncated file) meets lib/ipc/sigbus.h;
+ *     pull pages away; SIGBUS from anything else (a truncated file) meets lib/map/sigbus.h;
  *   - a shared mapping is opened by its place in /proc/PID/map_files without side effects, and
  *     used only if /proc/PID/maps shows, afterwards, this very inode at that place, shared, with
  *     the rights the region asks for: no file can be reached that the client has not mapped so;
@@ -18,16 +18,16 @@
  * Looking into a client may wait for what it holds, its mmap_lock or the server of its files. So
  * the work has two halves: mrmap_find, which looks and may block, belongs into the broker
  * (ipc/broker.h); mrmap_make, which maps what was found, into the control thread. Any worker may
- * call the copy operations, which have a thread of the broker do the access (ipc/copier.h).
+ * call the copy operations, which have a thread of the broker do the access (map/copier.h).
  * Includes: lib/mem/mr.h (the type of the operations), include/uroce_abi. No DPDK.
  */
-#ifndef UROCE_IPC_MRMAP_H
-#define UROCE_IPC_MRMAP_H
+#ifndef UROCE_MAP_MRMAP_H
+#define UROCE_MAP_MRMAP_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
-#include "ipc/copier.h"
+#include "map/copier.h"
 #include "mem/mr.h"
 #include "uroce_abi/ctrl.h"
 
@@ -38,7 +38,7 @@ struct peer_mem;
 #define MRMAP_MAX_RUNS 64 /* of files behind a region; beyond, it is copied */
 #define MRMAP_MAX_FDS  64
 
-/* In the place of a descriptor's index: the slot of a kept one (ipc/mrkept.h). */
+/* In the place of a descriptor's index: the slot of a kept one (map/mrkept.h). */
 #define MRMAP_FD_KEPT (1u << 31)
 
 /* A part of a region that is mapped from a file. */
@@ -153,7 +153,7 @@ void mrmap_destroy(struct mrmap *map);
 
 /*
  * The same, and true if a large region is unmapped in the background: it takes its mappings and
- * memory until mrfill_unmapped (ipc/mrfill.h) returns debt. debt is not NULL.
+ * memory until mrfill_unmapped (map/mrfill.h) returns debt. debt is not NULL.
  */
 bool mrmap_destroy_slowly(struct mrmap *map, void *debt);
 
@@ -179,7 +179,7 @@ bool mrmap_failed(const struct mrmap *map);
 uint64_t mrmap_unsettled(const struct mrmap *map);
 
 /*
- * Access to a COPY region by its copier (ipc/copier.h): ctx is the struct mrmap, va the client's
+ * Access to a COPY region by its copier (map/copier.h): ctx is the struct mrmap, va the client's
  * address; a range outside what was registered gets -EFAULT, a client that is gone -ESRCH.
  */
 extern const struct mem_ops mrmap_copy_ops;

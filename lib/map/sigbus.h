@@ -11,8 +11,8 @@
  * add and del: control thread (any thread, really: a mutex serialises them). The handler takes no
  * lock. Threads that touch guarded memory must not block SIGBUS. Includes nothing of the project.
  */
-#ifndef UROCE_IPC_SIGBUS_H
-#define UROCE_IPC_SIGBUS_H
+#ifndef UROCE_MAP_SIGBUS_H
+#define UROCE_MAP_SIGBUS_H
 
 #include <stdbool.h>
 #include <stddef.h>

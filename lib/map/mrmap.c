@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include "ipc/mrmap_priv.h"
-#include "ipc/sigbus.h"
+#include "map/mrmap_priv.h"
+#include "map/sigbus.h"
 
 static bool
 range_ok(uint64_t start, uint64_t len)

@@ -7,7 +7,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include "ipc/vma.h"
+#include "map/vma.h"
 
 #define BASE_PAGE 4096u
 

@@ -21,8 +21,8 @@
  * No client sees the shared memory; what is in it is believed.
  * Includes: lib/mem/mr.h (struct mem_atomic). No DPDK.
  */
-#ifndef UROCE_IPC_COPIER_H
-#define UROCE_IPC_COPIER_H
+#ifndef UROCE_MAP_COPIER_H
+#define UROCE_MAP_COPIER_H
 
 #include <pthread.h>
 #include <stdbool.h>

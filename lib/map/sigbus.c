@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include "ipc/sigbus.h"
+#include "map/sigbus.h"
 
 #define SLOTS_PER_BLOCK 256u
 #define PAGE_MASK       4095u

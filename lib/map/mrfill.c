@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include "ipc/mrfill.h"
+#include "map/mrfill.h"
 
 #define PAGE_BYTES  4096u
 #define AT_ONCE     (256u << 10) /* bytes that the caller fills in or unmaps itself */
@@ -133,7 +133,7 @@ mapper_start(void)
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	sigfillset(&all);
-	sigdelset(&all, SIGBUS); /* lib/ipc/sigbus.h */
+	sigdelset(&all, SIGBUS); /* lib/map/sigbus.h */
 	pthread_sigmask(SIG_BLOCK, &all, &old);
 	mapper.started = pthread_create(&thread, &attr, mapper_main, NULL) == 0;
 	pthread_sigmask(SIG_SETMASK, &old, NULL);

@@ -10,8 +10,8 @@
  *
  * Calls come from the control thread. No DPDK.
  */
-#ifndef UROCE_IPC_MRFILL_H
-#define UROCE_IPC_MRFILL_H
+#ifndef UROCE_MAP_MRFILL_H
+#define UROCE_MAP_MRFILL_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -7,9 +7,9 @@
 #include <sys/queue.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
-#include "ipc/mrfill.h"
-#include "ipc/mrkept.h"
-#include "ipc/sigbus.h"
+#include "map/mrfill.h"
+#include "map/mrkept.h"
+#include "map/sigbus.h"
 #include "uroce_abi/ctrl.h"
 
 #define WIN_BYTES (2ull << 20) /* one page table */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "ipc/segmap.h"
+#include "map/segmap.h"
 
 #include <errno.h>
 #include <stdbool.h>
