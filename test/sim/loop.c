@@ -281,6 +281,7 @@ sim_loop(struct sim *s)
 		struct sim_event ev = sim_heap_pop(&s->heap);
 
 		s->now_ns = ev.at_ns;
+		sim_digest_event(&s->digest, &ev);
 		s->nevents++;
 		loop_event(s, &ev);
 		if (s->now_ns - s->last_progress_ns > s->patience_ns &&

@@ -36,7 +36,7 @@ static bool main_mesh; /* schedules are of the mesh */
 struct main_opts {
 	uint64_t start, runs, seconds;
 	const char *list;
-	bool verbose, keep_going, all;
+	bool verbose, keep_going, all, digest;
 };
 
 /* A crash or an endless loop names its seed too. Only async-signal-safe calls here. */
@@ -173,12 +173,18 @@ struct main_sims {
 static bool
 main_schedule(struct main_sims *s, uint64_t seed)
 {
+	const struct sim_digest *digest = main_mesh ? &s->mesh->digest : &s->sim->digest;
 	unsigned i;
+	bool good;
 
 	main_seed = seed;
 	main_arm_watch();
-	if (main_mesh ? mesh_run(s->mesh, seed, main_set, main_nset)
-		      : sim_run(s->sim, seed, main_set, main_nset))
+	good = main_mesh ? mesh_run(s->mesh, seed, main_set, main_nset)
+			 : sim_run(s->sim, seed, main_set, main_nset);
+	if (digest->on)
+		printf("%s%" PRIu64 " %016" PRIx64 "\n", main_mesh ? "mesh " : "", seed,
+		       digest->value);
+	if (good)
 		return true;
 	printf("FAILED seed %" PRIu64 ": %s\n  replay: %s%s --seed %" PRIu64 " -v", seed,
 	       main_mesh ? s->mesh->why : s->sim->why, main_program, main_mesh ? " --mesh" : "",
@@ -334,7 +340,7 @@ main_usage(FILE *to)
 	fprintf(to,
 		"usage: uroce-sim [--mesh] [--seed N] [--runs N] [--start S] [--seconds T]\n"
 		"                 [--list FILE] [--suite NAME] [--suites]\n"
-		"                 [--set NAME=VALUE]... [--keep-going] [-v | --trace]\n"
+		"                 [--set NAME=VALUE]... [--keep-going] [--digest] [-v | --trace]\n"
 		"  --mesh        schedules of the mesh: all types; stands before --set\n"
 		"  --seed N      run the one schedule of seed N\n"
 		"  --runs N      run N schedules (default 1000)\n"
@@ -345,6 +351,7 @@ main_usage(FILE *to)
 		"  --list FILE   run the seeds in FILE, one a line\n"
 		"  --set N=V     override a field of the configuration (-v shows them)\n"
 		"  --keep-going  do not stop at the first failure\n"
+		"  --digest      print a hash of each schedule's events, frames, completions\n"
 		"  -v, --trace   print the configuration, each WQE, frame, event, completion\n");
 }
 
@@ -352,21 +359,14 @@ static struct main_opts
 main_parse(int argc, char **argv)
 {
 	static const struct option longs[] = {
-		{"seed", required_argument, NULL, 's'},
-		{"runs", required_argument, NULL, 'n'},
-		{"start", required_argument, NULL, 'b'},
-		{"seconds", required_argument, NULL, 't'},
-		{"list", required_argument, NULL, 'l'},
-		{"set", required_argument, NULL, 'x'},
-		{"long", no_argument, NULL, 'L'},
-		{"keep-going", no_argument, NULL, 'k'},
-		{"verbose", no_argument, NULL, 'v'},
-		{"trace", no_argument, NULL, 'v'},
-		{"mesh", no_argument, NULL, 'm'},
-		{"suite", required_argument, NULL, 'u'},
-		{"suites", no_argument, NULL, 'U'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
+		{"seed", required_argument, NULL, 's'},  {"runs", required_argument, NULL, 'n'},
+		{"start", required_argument, NULL, 'b'}, {"seconds", required_argument, NULL, 't'},
+		{"list", required_argument, NULL, 'l'},  {"set", required_argument, NULL, 'x'},
+		{"long", no_argument, NULL, 'L'},        {"keep-going", no_argument, NULL, 'k'},
+		{"digest", no_argument, NULL, 'd'},      {"verbose", no_argument, NULL, 'v'},
+		{"trace", no_argument, NULL, 'v'},       {"mesh", no_argument, NULL, 'm'},
+		{"suite", required_argument, NULL, 'u'}, {"suites", no_argument, NULL, 'U'},
+		{"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0},
 	};
 	struct main_opts o = {.start = 1, .runs = 1000};
 	int c;
@@ -403,6 +403,9 @@ main_parse(int argc, char **argv)
 			break;
 		case 'L':
 			o.all = true;
+			break;
+		case 'd':
+			o.digest = true;
 			break;
 		case 'm':
 			main_mesh = true;
@@ -448,6 +451,7 @@ main(int argc, char **argv)
 	mesh_open(s.mesh, s.sim->table, s.sim->pool, s.sim->small_pool, s.sim->net_pool,
 		  s.sim->segs);
 	s.sim->verbose = s.mesh->verbose = o.verbose;
+	s.sim->digest.on = s.mesh->digest.on = o.digest;
 	t0 = main_clock();
 	if (o.list != NULL)
 		failed = main_list(&s, o.list, &runs);

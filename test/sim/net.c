@@ -214,6 +214,7 @@ sim_net_send(struct sim_node *n, struct rte_mbuf *m)
 	struct rte_mbuf *c = NULL;
 
 	s->stats.frames++;
+	sim_digest_frame(&s->digest, m);
 	s->stats.bytes += m->pkt_len;
 	if (!loop)
 		sim_noise(s, link, m, &v);

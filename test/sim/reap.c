@@ -211,6 +211,7 @@ reap_cqe(struct sim_node *n, struct sim_cq *cq, const struct uroce_cqe *cqe)
 	uint64_t id;
 
 	n->cqes++;
+	sim_digest_cqe(&n->sim->digest, cqe);
 	if (side == NULL) {
 		sim_fail(n->sim, "CQ-01: completion of unknown qp %06x", cqe->qp_num);
 		return;

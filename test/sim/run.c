@@ -59,6 +59,7 @@ run_start(struct sim *s, uint64_t seed, const char *const *set, unsigned nset)
 	s->failed = s->by_hand = false;
 	s->why[0] = '\0';
 	sim_heap_clear(&s->heap);
+	s->digest.value = SIM_DIGEST_START;
 	s->nevents = 0;
 	s->next_id = 1;
 	s->last_progress_ns = s->now_ns;

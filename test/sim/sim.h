@@ -31,6 +31,7 @@
 #include <uroce_abi/ring.h>
 #include <uroce_abi/wqe.h>
 #include "config.h"
+#include "digest.h"
 #include "heap.h"
 #include "keys.h"
 #include "prng.h"
@@ -296,6 +297,7 @@ struct sim {
 	uint16_t free_pkt[SIM_MAX_PKTS];
 	uint32_t nfree_pkt, next_id;
 	struct sim_heap heap;
+	struct sim_digest digest;
 	uint64_t nevents;
 	uint64_t last_progress_ns, patience_ns;
 	struct sim_stats stats;

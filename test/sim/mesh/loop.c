@@ -346,6 +346,7 @@ mesh_loop(struct mesh *m)
 		struct sim_event ev = sim_heap_pop(&m->heap);
 
 		m->now_ns = ev.at_ns;
+		sim_digest_event(&m->digest, &ev);
 		loop_event(m, &ev);
 		if (m->now_ns <= m->last_progress_ns + patience)
 			continue;

@@ -29,6 +29,7 @@
 #include <uroce_abi/ring.h>
 #include <uroce_abi/wqe.h>
 #include "config.h"
+#include "../digest.h"
 #include "../heap.h"
 #include "../keys.h"
 #include "../prng.h"
@@ -293,6 +294,7 @@ struct mesh {
 	uint16_t free_pkt[MESH_PKTS];
 	uint32_t nfree_pkt;
 	struct sim_heap heap;
+	struct sim_digest digest;
 	struct mesh_stats stats;
 	uint8_t scratch[16384];
 };

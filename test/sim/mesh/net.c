@@ -199,6 +199,7 @@ mesh_net_send(struct mesh_worker *w, struct rte_mbuf *frame)
 	uint32_t i;
 
 	m->stats.frames++;
+	sim_digest_frame(&m->digest, frame);
 	if (frame->hash.usr == QP_TX_LOOPBACK) {
 		net_loop(w, frame);
 		return;

@@ -361,6 +361,7 @@ reap_cqe(struct mesh_node *n, struct mesh_cq *cq, const struct uroce_cqe *cqe)
 	struct mesh_side *side = mesh_side_of(m, cqe->qp_num);
 
 	n->cqes++;
+	sim_digest_cqe(&m->digest, cqe);
 	if (cqe->opcode == UROCE_CQE_DEAD)
 		return;
 	if (m->verbose)

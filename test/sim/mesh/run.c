@@ -79,6 +79,7 @@ run_start(struct mesh *m, uint64_t seed, const char *const *set, unsigned nset)
 	m->failed = false;
 	m->why[0] = '\0';
 	sim_heap_clear(&m->heap);
+	m->digest.value = SIM_DIGEST_START;
 	sim_rng_init(&r, seed, 10);
 	sim_rng_init(&m->load, seed, 11);
 	sim_rng_init(&m->cli, seed, 12);
