@@ -17,7 +17,7 @@
 #include <rte_mbuf.h>
 #include "mesh/mesh.h"
 #include "qp/segs.h"
-#include "sim.h"
+#include "pair/pair.h"
 #include "suites.h"
 
 #define MAIN_MAX_SET     64
@@ -108,7 +108,7 @@ static struct rte_mempool *
 main_pool(const char *name, unsigned n)
 {
 	struct rte_mempool *p = rte_pktmbuf_pool_create(name, n, 0,
-							RTE_ALIGN_CEIL(sizeof(struct sim_view),
+							RTE_ALIGN_CEIL(sizeof(struct pair_view),
 								       RTE_MBUF_PRIV_ALIGN),
 							MAIN_ROOM, SOCKET_ID_ANY);
 
@@ -120,7 +120,7 @@ main_pool(const char *name, unsigned n)
 }
 
 void
-sim_open(struct sim *s)
+pair_open(struct pair *s)
 {
 	struct sim_rng r;
 	uint32_t i;
@@ -131,26 +131,26 @@ sim_open(struct sim *s)
 	s->segs = qp_segs_create("segs", MAIN_SEGS, SOCKET_ID_ANY);
 	if (s->segs == NULL)
 		abort();
-	s->table = malloc(SIM_TABLE_BYTES);
-	for (i = 0; i < SIM_NODES; i++) {
-		s->node[i].mem = malloc(SIM_NODE_BYTES);
-		s->node[i].base = malloc(SIM_NODE_BYTES);
-		s->node[i].model = malloc(SIM_NODE_BYTES);
+	s->table = malloc(PAIR_TABLE_BYTES);
+	for (i = 0; i < PAIR_NODES; i++) {
+		s->node[i].mem = malloc(PAIR_NODE_BYTES);
+		s->node[i].base = malloc(PAIR_NODE_BYTES);
+		s->node[i].model = malloc(PAIR_NODE_BYTES);
 		if (s->node[i].mem == NULL || s->node[i].base == NULL || s->node[i].model == NULL)
 			abort();
 	}
 	if (s->table == NULL)
 		abort();
 	sim_rng_init(&r, 0, 99);
-	sim_rand_fill(&r, s->table, SIM_TABLE_BYTES);
+	sim_rand_fill(&r, s->table, PAIR_TABLE_BYTES);
 }
 
 static void
-main_close(struct sim *s)
+main_close(struct pair *s)
 {
 	uint32_t i;
 
-	for (i = 0; i < SIM_NODES; i++) {
+	for (i = 0; i < PAIR_NODES; i++) {
 		free(s->node[i].mem);
 		free(s->node[i].base);
 		free(s->node[i].model);
@@ -166,28 +166,28 @@ main_close(struct sim *s)
 
 /* What runs schedules: of pairs looked at frame by frame, and of the mesh. */
 struct main_sims {
-	struct sim *sim;
+	struct pair *pair;
 	struct mesh *mesh;
 };
 
 static bool
 main_schedule(struct main_sims *s, uint64_t seed)
 {
-	const struct sim_digest *digest = main_mesh ? &s->mesh->digest : &s->sim->digest;
+	const struct sim_digest *digest = main_mesh ? &s->mesh->digest : &s->pair->digest;
 	unsigned i;
 	bool good;
 
 	main_seed = seed;
 	main_arm_watch();
 	good = main_mesh ? mesh_run(s->mesh, seed, main_set, main_nset)
-			 : sim_run(s->sim, seed, main_set, main_nset);
+			 : pair_run(s->pair, seed, main_set, main_nset);
 	if (digest->on)
 		printf("%s%" PRIu64 " %016" PRIx64 "\n", main_mesh ? "mesh " : "", seed,
 		       digest->value);
 	if (good)
 		return true;
 	printf("FAILED seed %" PRIu64 ": %s\n  replay: %s%s --seed %" PRIu64 " -v", seed,
-	       main_mesh ? s->mesh->why : s->sim->why, main_program, main_mesh ? " --mesh" : "",
+	       main_mesh ? s->mesh->why : s->pair->why, main_program, main_mesh ? " --mesh" : "",
 	       seed);
 	for (i = 0; i < main_nset; i++)
 		printf(" --set %s", main_set[i]);
@@ -233,9 +233,9 @@ main_clock(void)
 }
 
 static void
-main_summary(const struct sim *s, uint64_t runs, unsigned failed, double took)
+main_summary(const struct pair *s, uint64_t runs, unsigned failed, double took)
 {
-	const struct sim_stats *t = &s->stats;
+	const struct pair_stats *t = &s->stats;
 
 	printf("%" PRIu64 " schedules, %u failed, %.1f s (%.0f/s); %" PRIu64 " frames, %" PRIu64
 	       " lost, %" PRIu64 " overflow, %" PRIu64 " doubled, %" PRIu64 " damaged, %" PRIu64
@@ -250,11 +250,11 @@ main_summary(const struct sim *s, uint64_t runs, unsigned failed, double took)
 static void
 main_add_set(const char *text)
 {
-	struct sim_cfg probe;
+	struct pair_cfg probe;
 	struct mesh_cfg mesh_probe;
 
 	if (main_nset == MAIN_MAX_SET ||
-	    (main_mesh ? mesh_cfg_set(&mesh_probe, text) : sim_cfg_set(&probe, text)) != 0) {
+	    (main_mesh ? mesh_cfg_set(&mesh_probe, text) : pair_cfg_set(&probe, text)) != 0) {
 		fprintf(stderr, "uroce-sim: --set %s: no such field\n", text);
 		exit(2);
 	}
@@ -439,7 +439,7 @@ int
 main(int argc, char **argv)
 {
 	struct main_opts o = main_parse(argc, argv);
-	struct main_sims s = {main_zalloc(sizeof(*s.sim)), main_zalloc(sizeof(*s.mesh))};
+	struct main_sims s = {main_zalloc(sizeof(*s.pair)), main_zalloc(sizeof(*s.mesh))};
 	uint64_t runs = 0;
 	unsigned failed = 0;
 	double t0;
@@ -447,20 +447,20 @@ main(int argc, char **argv)
 	main_program = argv[0];
 	main_eal();
 	main_watch();
-	sim_open(s.sim);
-	mesh_open(s.mesh, s.sim->table, s.sim->pool, s.sim->small_pool, s.sim->net_pool,
-		  s.sim->segs);
-	s.sim->verbose = s.mesh->verbose = o.verbose;
-	s.sim->digest.on = s.mesh->digest.on = o.digest;
+	pair_open(s.pair);
+	mesh_open(s.mesh, s.pair->table, s.pair->pool, s.pair->small_pool, s.pair->net_pool,
+		  s.pair->segs);
+	s.pair->verbose = s.mesh->verbose = o.verbose;
+	s.pair->digest.on = s.mesh->digest.on = o.digest;
 	t0 = main_clock();
 	if (o.list != NULL)
 		failed = main_list(&s, o.list, &runs);
 	else
 		failed = o.all ? main_long(&s, &o, &runs) : main_runs(&s, &o, &runs);
-	main_summary(s.sim, runs, failed, main_clock() - t0);
+	main_summary(s.pair, runs, failed, main_clock() - t0);
 	if (s.mesh->stats.frames != 0)
 		mesh_summary(s.mesh);
 	mesh_close(s.mesh);
-	main_close(s.sim);
+	main_close(s.pair);
 	return failed != 0;
 }

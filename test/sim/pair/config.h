@@ -3,21 +3,22 @@
  * What a schedule is like. Every field is drawn from the seed and can be overridden on the command
  * line (--set name=value), which is how a failing schedule is made smaller.
  */
-#ifndef SIM_CONFIG_H
-#define SIM_CONFIG_H
+#ifndef PAIR_CONFIG_H
+#define PAIR_CONFIG_H
 
 #include <stdint.h>
-#include "prng.h"
+#include "../prng.h"
 
 /* What may go wrong, and so what has to be checked. */
-enum sim_family {
-	SIM_MUST_SUCCEED = 0, /* retries do not run out: every WQE has to succeed */
-	SIM_FINITE = 1, /* retry_cnt and rnr_retry of a real QP: errors are legal, hanging is not */
-	SIM_FAULTS = 2, /* some WQEs are wrong on purpose and must fail in the right way */
+enum pair_family {
+	PAIR_MUST_SUCCEED = 0, /* retries do not run out: every WQE has to succeed */
+	PAIR_FINITE =
+		1, /* retry_cnt and rnr_retry of a real QP: errors are legal, hanging is not */
+	PAIR_FAULTS = 2, /* some WQEs are wrong on purpose and must fail in the right way */
 };
 
-#define SIM_CFG(X)                                                                                 \
-	X(family, "enum sim_family")                                                               \
+#define PAIR_CFG(X)                                                                                \
+	X(family, "enum pair_family")                                                              \
 	X(pairs, "connected QP pairs, 1 .. 8")                                                     \
 	X(ops, "send WQEs a QP, at most")                                                          \
 	X(oneway, "1: only the first QP of a pair sends")                                          \
@@ -69,20 +70,20 @@ enum sim_family {
 	X(mix, "operations: 0 all, 1 SEND, 2 WRITE, 3 READ, 4 READ and fenced WRITE, 5 with imm, " \
 	       "6 atomics")
 
-struct sim_cfg {
-#define SIM_CFG_FIELD(name, what) uint32_t name;
-	SIM_CFG(SIM_CFG_FIELD)
-#undef SIM_CFG_FIELD
+struct pair_cfg {
+#define PAIR_CFG_FIELD(name, what) uint32_t name;
+	PAIR_CFG(PAIR_CFG_FIELD)
+#undef PAIR_CFG_FIELD
 };
 
-/* Draw a whole configuration, of the given family or, where that is SIM_ANY_FAMILY, of any. */
-#define SIM_ANY_FAMILY UINT32_MAX
-void sim_cfg_draw(struct sim_cfg *cfg, struct sim_rng *r, uint32_t family);
+/* Draw a whole configuration, of the given family or, where that is PAIR_ANY_FAMILY, of any. */
+#define PAIR_ANY_FAMILY UINT32_MAX
+void pair_cfg_draw(struct pair_cfg *cfg, struct sim_rng *r, uint32_t family);
 /* After overrides: values that only make sense together, and limits of the simulator. */
-void sim_cfg_settle(struct sim_cfg *cfg);
+void pair_cfg_settle(struct pair_cfg *cfg);
 /* "name=value". 0, or -EINVAL. */
-int sim_cfg_set(struct sim_cfg *cfg, const char *text);
+int pair_cfg_set(struct pair_cfg *cfg, const char *text);
 /* All fields on a few lines of standard output. */
-void sim_cfg_print(const struct sim_cfg *cfg);
+void pair_cfg_print(const struct pair_cfg *cfg);
 
 #endif

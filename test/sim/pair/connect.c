@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include "apm.h"
-#include "sim.h"
+#include "pair.h"
 
 static void
-connect_gid(const struct sim_side *side, bool v6, uint8_t gid[16])
+connect_gid(const struct pair_side *side, bool v6, uint8_t gid[16])
 {
 	memset(gid, 0, 16);
 	if (v6) {
@@ -22,9 +22,9 @@ connect_gid(const struct sim_side *side, bool v6, uint8_t gid[16])
 /* Both sides of a pair come to the same family, tag and class: by what they share, not by chance.
  */
 static void
-connect_path(const struct sim_side *side, struct qp_path *path)
+connect_path(const struct pair_side *side, struct qp_path *path)
 {
-	const struct sim *s = side->sim;
+	const struct pair *s = side->pair;
 	uint64_t pick = s->seed + side->idx / 2;
 	bool v6 = pick & 1;
 
@@ -34,7 +34,7 @@ connect_path(const struct sim_side *side, struct qp_path *path)
 	memcpy(path->wire.smac, side->node->mac, 6);
 	memcpy(path->wire.dmac, side->peer->node->mac, 6);
 	path->wire.udp_sport = wire_udp_sport(0, side->qpn, side->peer->qpn);
-	path->wire.vlan_tci = sim_vid(s) | (pick & 2 ? 0x2000 : 0); /* a priority, too */
+	path->wire.vlan_tci = pair_vid(s) | (pick & 2 ? 0x2000 : 0); /* a priority, too */
 	path->wire.tclass = pick & 4 ? 0xb8 : 0;
 	path->wire.hop_limit = 64;
 	path->wire.flow_label = pick & 8 ? 0x12345 : 0;
@@ -45,9 +45,9 @@ connect_path(const struct sim_side *side, struct qp_path *path)
 }
 
 static uint32_t
-connect_attrs(struct sim_side *side, enum qp_state to)
+connect_attrs(struct pair_side *side, enum qp_state to)
 {
-	const struct sim_cfg *c = &side->sim->cfg;
+	const struct pair_cfg *c = &side->pair->cfg;
 	struct uroce_qp_attr *a = &side->attr;
 
 	a->qp_state = to;
@@ -83,10 +83,10 @@ connect_attrs(struct sim_side *side, enum qp_state to)
 }
 
 void
-sim_side_modify(struct sim_side *side, enum qp_state to)
+pair_side_modify(struct pair_side *side, enum qp_state to)
 {
 	static const struct qp_limits lim = {.max_mtu = 5, .npkeys = 1, .ngids = 1, .gid_valid = 1};
-	struct sim_node *n = side->node;
+	struct pair_node *n = side->node;
 	uint32_t mask;
 	struct uroce_qp_attr checked;
 	struct qp_path path, alt;
@@ -96,47 +96,47 @@ sim_side_modify(struct sim_side *side, enum qp_state to)
 		mask = QP_STATE;
 		side->attr.qp_state = to;
 	} else {
-		mask = connect_attrs(side, to) | sim_apm_attrs(side, to);
+		mask = connect_attrs(side, to) | pair_apm_attrs(side, to);
 	}
 	checked = side->attr;
-	if (side->sim->cfg.family == SIM_MUST_SUCCEED && checked.retry_cnt > 7)
+	if (side->pair->cfg.family == PAIR_MUST_SUCCEED && checked.retry_cnt > 7)
 		checked.retry_cnt =
 			7; /* more than a program may ask for, so that it never runs out */
 	if (qp_modify_check(side->qp, mask, &checked, &lim) != 0) {
-		sim_fail(side->sim, "QP-01: qp %x: legal modify to %s refused", side->qpn,
-			 qp_state_name[to]);
+		pair_fail(side->pair, "QP-01: qp %x: legal modify to %s refused", side->qpn,
+			  qp_state_name[to]);
 		return;
 	}
 	connect_path(side, &path);
-	sim_apm_path(side, &path, &alt);
-	n->eng.env.now_ns = side->sim->now_ns;
+	pair_apm_path(side, &path, &alt);
+	n->eng.env.now_ns = side->pair->now_ns;
 	qp_modify_apply(&n->eng.env, side->qp, mask, &side->attr, mask & QP_AV ? &path : NULL,
 			mask & QP_ALT_PATH ? &alt : NULL);
 	qp_env_flush(&n->eng.env);
-	sim_log(side->sim, "node %u qp %06x -> %s", n->idx, side->qpn, qp_state_name[to]);
-	sim_wake(n, 0);
+	pair_log(side->pair, "node %u qp %06x -> %s", n->idx, side->qpn, qp_state_name[to]);
+	pair_wake(n, 0);
 }
 
 /* Forget the connection before: other work, other PSNs, perhaps another MTU. */
 static void
-connect_renew(struct sim_side *side, uint32_t code)
+connect_renew(struct pair_side *side, uint32_t code)
 {
 	uint32_t i;
 
 	for (i = 0; i < side->nops; i++)
 		free(side->op[i].snapshot);
-	memset((char *)side + offsetof(struct sim_side, op), 0,
-	       sizeof(*side) - offsetof(struct sim_side, op));
+	memset((char *)side + offsetof(struct pair_side, op), 0,
+	       sizeof(*side) - offsetof(struct pair_side, op));
 	side->local.head = side->local.tail = 0;
 	side->recvs.head = side->recvs.tail = 0;
 	side->sq.prod = side->rq.prod = 0;
-	side->wr_salt = sim_rand(&side->sim->load);
+	side->wr_salt = sim_rand(&side->pair->load);
 	side->mtu = 128u << code;
 	side->attr.path_mtu = code;
 }
 
 void
-sim_world_connect(struct sim *s)
+pair_world_connect(struct pair *s)
 {
 	uint32_t i, code = 0;
 
@@ -148,23 +148,23 @@ sim_world_connect(struct sim *s)
 			sim_key_add(&s->side[i].node->mrs, &s->side[i].window.mr, &s->load);
 		connect_renew(&s->side[i], code);
 	}
-	for (i = 0; i < SIM_NODES; i++)
+	for (i = 0; i < PAIR_NODES; i++)
 		memcpy(s->node[i].model, s->node[i].mem, s->node[i].used);
 	for (i = 0; i < s->nsides; i++)
-		sim_plan_side(s, &s->side[i]);
-	if (s->cfg.family == SIM_FAULTS)
-		sim_plan_faults(s);
+		pair_plan_side(s, &s->side[i]);
+	if (s->cfg.family == PAIR_FAULTS)
+		pair_plan_faults(s);
 	for (i = 0; i < s->nsides; i++)
-		sim_plan_recvs(s, &s->side[i]);
+		pair_plan_recvs(s, &s->side[i]);
 	for (i = 0; i < s->nsides && !s->failed; i++)
-		sim_side_modify(&s->side[i], QP_INIT);
+		pair_side_modify(&s->side[i], QP_INIT);
 }
 
 void
-sim_side_resolve(struct sim_side *side)
+pair_side_resolve(struct pair_side *side)
 {
 	side->path_ns = 0;
-	side->node->eng.env.now_ns = side->sim->now_ns;
+	side->node->eng.env.now_ns = side->pair->now_ns;
 	qp_path_resolved(&side->node->eng.env, side->qp, side->peer->node->mac);
-	sim_wake(side->node, 0);
+	pair_wake(side->node, 0);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The simulator: two engines (lib/engine/engine.h) with everything around them made up and
+ * Pairs: two engines (lib/engine/engine.h) with everything around them made up and
  * deterministic. One 64-bit seed gives one schedule, always the same.
  *
  *   config.c    what a schedule is like, drawn from the seed
@@ -14,16 +14,15 @@
  *   reap.c      its polling: each completion against what may come next
  *   apm.c       alternate paths, and the end of the first
  *   invariants.c  what must hold when a schedule is over
- *   suites.c    named runs, by requirement; heap.c events in their order
  *
- * It looks at every frame of RC. mesh/ is the other half: all types, and what clients do to QPs,
- * regions, windows and queues under traffic, judged by the ends (mesh/mesh.h).
+ * It looks at every frame of RC. mesh/ is the other simulator: all types, and what clients do to
+ * QPs, regions, windows and queues under traffic, judged by the ends (mesh/mesh.h).
  *
  * Three copies of a node's memory: mem (real, the engine writes it), base (what is known to have to
  * be there) and model (windows only: what will be there once every WRITE posted so far is done).
  */
-#ifndef SIM_SIM_H
-#define SIM_SIM_H
+#ifndef PAIR_H
+#define PAIR_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,33 +30,33 @@
 #include <uroce_abi/ring.h>
 #include <uroce_abi/wqe.h>
 #include "config.h"
-#include "digest.h"
-#include "heap.h"
-#include "keys.h"
-#include "prng.h"
+#include "../digest.h"
+#include "../heap.h"
+#include "../keys.h"
+#include "../prng.h"
 #include "wire/parse.h"
 #include "engine/engine.h"
 
-#define SIM_NODES       2
-#define SIM_MAX_PAIRS   8
-#define SIM_MAX_SIDES   (2 * SIM_MAX_PAIRS)
-#define SIM_MAX_OPS     72
-#define SIM_MAX_RECVS   (SIM_MAX_OPS + 8)
-#define SIM_MAX_ASKED   16
-#define SIM_MAX_SGE     6
-#define SIM_ATOMS       8 /* words for atomics */
-#define SIM_MAX_CQ      4
-#define SIM_MAX_PKTS    3500
-#define SIM_MAX_RXQ     SIM_MAX_PKTS
-#define SIM_NODE_BYTES  (16u << 20)
-#define SIM_TABLE_BYTES (1u << 20)
-#define SIM_NEVER       UINT64_MAX
+#define PAIR_NODES       2
+#define PAIR_MAX_PAIRS   8
+#define PAIR_MAX_SIDES   (2 * PAIR_MAX_PAIRS)
+#define PAIR_MAX_OPS     72
+#define PAIR_MAX_RECVS   (PAIR_MAX_OPS + 8)
+#define PAIR_MAX_ASKED   16
+#define PAIR_MAX_SGE     6
+#define PAIR_ATOMS       8 /* words for atomics */
+#define PAIR_MAX_CQ      4
+#define PAIR_MAX_PKTS    3500
+#define PAIR_MAX_RXQ     PAIR_MAX_PKTS
+#define PAIR_NODE_BYTES  (16u << 20)
+#define PAIR_TABLE_BYTES (1u << 20)
+#define PAIR_NEVER       UINT64_MAX
 
-struct sim;
-struct sim_node;
+struct pair;
+struct pair_node;
 
-/* What is wrong on purpose with a WQE (SIM_FAULTS). */
-enum sim_fault {
+/* What is wrong on purpose with a WQE (PAIR_FAULTS). */
+enum pair_fault {
 	FAULT_NONE = 0,
 	FAULT_LKEY,     /* SGE with a stale L_Key */
 	FAULT_LRANGE,   /* SGE that ends behind its region */
@@ -76,7 +75,7 @@ enum sim_fault {
 	FAULT_KINDS,
 };
 
-enum sim_op_state {
+enum pair_op_state {
 	OP_NEW = 0,
 	OP_POSTED,
 	OP_DONE,   /* completed with SUCCESS, seen by a CQE of it or a later one */
@@ -84,15 +83,15 @@ enum sim_op_state {
 };
 
 /* A piece of a WQE's local memory: off in the node's memory. */
-struct sim_seg {
+struct pair_seg {
 	uint32_t off, len;
 };
 
-struct sim_op {         /* a send WQE, from its planning to its completion */
+struct pair_op {        /* a send WQE, from its planning to its completion */
 	uint8_t opcode; /* enum uroce_wr_opcode */
 	uint8_t flags;  /* enum uroce_wqe_flags */
-	uint8_t state;  /* enum sim_op_state */
-	uint8_t fault;  /* enum sim_fault */
+	uint8_t state;  /* enum pair_op_state */
+	uint8_t fault;  /* enum pair_fault */
 	uint8_t status; /* enum qp_wc_status, once failed */
 	uint8_t nseg;
 	uint32_t len;
@@ -102,9 +101,9 @@ struct sim_op {         /* a send WQE, from its planning to its completion */
 	uint32_t first, npkts; /* its PSNs, counted from the QP's first */
 	const uint8_t *data;   /* what it carries (READ: has to bring back) */
 	uint8_t *snapshot;     /* owner of a READ's data */
-	struct sim_seg seg[SIM_MAX_SGE];
-	uint32_t local_end;            /* local.head behind its pieces */
-	uint32_t asked[SIM_MAX_ASKED]; /* READ: responses that requests began with */
+	struct pair_seg seg[PAIR_MAX_SGE];
+	uint32_t local_end;             /* local.head behind its pieces */
+	uint32_t asked[PAIR_MAX_ASKED]; /* READ: responses that requests began with */
 	uint32_t nasked;
 	uint32_t resp_next;         /* .. one behind the last that was built */
 	uint32_t resp_sent;         /* READ: responses that the peer has built */
@@ -115,30 +114,30 @@ struct sim_op {         /* a send WQE, from its planning to its completion */
 	uint32_t rkey;
 };
 
-struct sim_recv {
+struct pair_recv {
 	uint32_t cap;
-	uint8_t state; /* enum sim_op_state */
+	uint8_t state; /* enum pair_op_state */
 	uint8_t nseg;
 	bool bad_key;
-	struct sim_seg seg[SIM_MAX_SGE];
+	struct pair_seg seg[PAIR_MAX_SGE];
 	uint32_t local_end;
 };
 
 /* A registered piece of a node's memory, given out as a FIFO. */
-struct sim_area {
+struct pair_area {
 	struct mr mr;
 	uint32_t off, len;
 	uint32_t head, tail; /* free running */
 };
 
-struct sim_ring { /* a queue as its client sees it */
+struct pair_ring { /* a queue as its client sees it */
 	struct uroce_ring_hdr *hdr;
 	uint8_t *slots;
 	uint32_t entries, stride;
 	uint32_t prod;
 };
 
-struct sim_cq {
+struct pair_cq {
 	struct cq cq;
 	struct uroce_cq_hdr *hdr;
 	uint32_t entries;
@@ -147,37 +146,37 @@ struct sim_cq {
 	uint8_t arm; /* enum uroce_cq_arm that this client uses */
 };
 
-struct sim_srq { /* the one SRQ of a node */
+struct pair_srq { /* the one SRQ of a node */
 	struct srq srq;
-	struct sim_ring ring;
-	struct sim_area area;
-	struct sim_recv recv[SIM_MAX_RECVS]; /* receive i at i % SIM_MAX_RECVS */
-	uint32_t posted, reaped, oldest;     /* oldest: none before it is out */
+	struct pair_ring ring;
+	struct pair_area area;
+	struct pair_recv recv[PAIR_MAX_RECVS]; /* receive i at i % PAIR_MAX_RECVS */
+	uint32_t posted, reaped, oldest;       /* oldest: none before it is out */
 	uint32_t max_wr, max_sge;
 	uint64_t recv_ns, cookie;
 	uint32_t limit_events;
 };
 
-struct sim_side { /* one end of a pair */
-	struct sim *sim;
-	struct sim_node *node;
-	struct sim_side *peer;
+struct pair_side { /* one end of a pair */
+	struct pair *pair;
+	struct pair_node *node;
+	struct pair_side *peer;
 	struct qp *qp;
 	struct uroce_qp_attr attr;
 	uint32_t idx, qpn, mtu;
 	uint32_t pd;
 	struct uroce_qp_cap cap;
-	struct sim_ring sq, rq;
-	struct sim_cq *scq, *rcq;
-	struct sim_area local, recvs, window, readonly, atoms;
+	struct pair_ring sq, rq;
+	struct pair_cq *scq, *rcq;
+	struct pair_area local, recvs, window, readonly, atoms;
 	uint64_t cookie, wr_salt;
 	uint64_t timer_ns; /* armed for; 0 not armed */
 	uint64_t bell_ns;  /* a doorbell is on its way; 0 none */
 
-	/* from here on, of this connection: see sim_world_connect */
-	struct sim_op op[SIM_MAX_OPS];
+	/* from here on, of this connection: see pair_world_connect */
+	struct pair_op op[PAIR_MAX_OPS];
 	uint32_t nops, posted, reaped;
-	struct sim_recv recv[SIM_MAX_RECVS];
+	struct pair_recv recv[PAIR_MAX_RECVS];
 	uint32_t nrecvs, rposted, rreaped;
 	bool flushed; /* a send WQE has failed: QP in error */
 	bool rflushed;
@@ -212,9 +211,9 @@ struct sim_side { /* one end of a pair */
 	uint64_t dark_ns; /* not before */
 };
 
-struct sim_pkt;
-struct sim_node {
-	struct sim *sim;
+struct pair_pkt;
+struct pair_node {
+	struct pair *pair;
 	uint32_t idx;
 	uint16_t dev;
 	uint8_t mac[6];
@@ -223,22 +222,22 @@ struct sim_node {
 	struct qp_table qps;
 	struct obs_block obs;
 	uint8_t *mem, *base, *model;
-	uint32_t used;        /* bytes of them in use */
-	struct sim_area idle; /* registered, and nobody ever addresses it */
-	struct sim_cq cq[SIM_MAX_CQ];
-	struct sim_srq srq;
-	struct sim_pkt *rxq[SIM_MAX_RXQ];
+	uint32_t used;         /* bytes of them in use */
+	struct pair_area idle; /* registered, and nobody ever addresses it */
+	struct pair_cq cq[PAIR_MAX_CQ];
+	struct pair_srq srq;
+	struct pair_pkt *rxq[PAIR_MAX_RXQ];
 	uint32_t rxq_n;
-	uint64_t poll_at; /* next loop of the worker; SIM_NEVER: asleep */
+	uint64_t poll_at; /* next loop of the worker; PAIR_NEVER: asleep */
 	uint64_t step_wait;
 	uint64_t cqes;
 };
 
-enum sim_link_id { /* wire from node 0, wire from node 1, loopback of either */
-		   SIM_LINK_LOOPBACK = 2,
-		   SIM_LINKS = 4,
+enum pair_link_id { /* wire from node 0, wire from node 1, loopback of either */
+		    PAIR_LINK_LOOPBACK = 2,
+		    PAIR_LINKS = 4,
 };
-struct sim_link {
+struct pair_link {
 	uint64_t free_ns; /* when its last byte is out */
 	uint32_t inflight;
 	uint32_t burst; /* frames of a loss burst still to lose */
@@ -246,40 +245,40 @@ struct sim_link {
 };
 
 /* What the trace keeps of a frame, so that its arrival needs no second look. */
-struct sim_view {
-	struct sim_side *from, *to; /* NULL: noise */
-	uint32_t flags;             /* enum wire_op_flags */
-	uint32_t psn;               /* from the first of the QP whose space it is in */
-	uint32_t npkts;             /* PSNs of a request */
+struct pair_view {
+	struct pair_side *from, *to; /* NULL: noise */
+	uint32_t flags;              /* enum wire_op_flags */
+	uint32_t psn;                /* from the first of the QP whose space it is in */
+	uint32_t npkts;              /* PSNs of a request */
 	uint8_t opcode, syndrome;
 	bool fresh; /* sent for the first time */
 	bool alt;   /* by the alternate path */
 };
 
-struct sim_pkt {
+struct pair_pkt {
 	struct rte_mbuf *m;
-	struct sim_view view;
+	struct pair_view view;
 	uint8_t link, node; /* where it goes */
 	bool intact;
 	uint32_t id;
 };
 
-enum sim_event_kind {
-	SIM_EV_FRAME, /* arg: index in pkt[] */
-	SIM_EV_POLL,  /* arg: node */
-	SIM_EV_STEP,  /* arg: node */
-	SIM_EV_TIMER, /* arg: side */
-	SIM_EV_BELL,  /* arg: side */
+enum pair_event_kind {
+	PAIR_EV_FRAME, /* arg: index in pkt[] */
+	PAIR_EV_POLL,  /* arg: node */
+	PAIR_EV_STEP,  /* arg: node */
+	PAIR_EV_TIMER, /* arg: side */
+	PAIR_EV_BELL,  /* arg: side */
 };
 
-struct sim_stats {
+struct pair_stats {
 	uint64_t frames, lost, doubled, damaged, overflow, cqes, bytes, virtual_ns;
 	uint64_t naks, rnrs, failed_wqes, migrations;
 };
 
-struct sim {
+struct pair {
 	uint64_t seed, now_ns;
-	struct sim_cfg cfg;
+	struct pair_cfg cfg;
 	struct sim_rng load, cli, netr;
 	bool verbose;
 	bool failed;
@@ -289,95 +288,95 @@ struct sim {
 	uint8_t *table; /* random bytes that payloads are cut from */
 	struct rte_mempool *pool, *small_pool, *net_pool;
 	struct qp_segs *segs; /* of all engines */
-	struct sim_node node[SIM_NODES];
-	struct sim_side side[SIM_MAX_SIDES];
+	struct pair_node node[PAIR_NODES];
+	struct pair_side side[PAIR_MAX_SIDES];
 	uint32_t nsides;
-	struct sim_link link[SIM_LINKS];
-	struct sim_pkt pkt[SIM_MAX_PKTS];
-	uint16_t free_pkt[SIM_MAX_PKTS];
+	struct pair_link link[PAIR_LINKS];
+	struct pair_pkt pkt[PAIR_MAX_PKTS];
+	uint16_t free_pkt[PAIR_MAX_PKTS];
 	uint32_t nfree_pkt, next_id;
 	struct sim_heap heap;
 	struct sim_digest digest;
 	uint64_t nevents;
 	uint64_t last_progress_ns, patience_ns;
-	struct sim_stats stats;
+	struct pair_stats stats;
 	uint8_t scratch[8192];
 };
 
 /* The VLAN that all devices of the schedule are in; 0: none. */
 static inline uint16_t
-sim_vid(const struct sim *s)
+pair_vid(const struct pair *s)
 {
 	return s->seed & 16 ? 0x64 : 0;
 }
 
 /* main.c: pools and memory, once. run.c: one schedule; true when nothing was violated. */
-void sim_open(struct sim *s);
-bool sim_run(struct sim *s, uint64_t seed, const char *const *set, unsigned nset);
+void pair_open(struct pair *s);
+bool pair_run(struct pair *s, uint64_t seed, const char *const *set, unsigned nset);
 /* Note what was violated (the first one counts) and stop. */
-void sim_fail(struct sim *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void pair_fail(struct pair *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* With -v: one line of the log. */
-void sim_log(struct sim *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void pair_log(struct pair *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* workload.c */
-void sim_plan_side(struct sim *s, struct sim_side *side);
-void sim_plan_recvs(struct sim *s, struct sim_side *side);
-void sim_plan_faults(struct sim *s);
-bool sim_op_uses_recv(const struct sim_op *op);
+void pair_plan_side(struct pair *s, struct pair_side *side);
+void pair_plan_recvs(struct pair *s, struct pair_side *side);
+void pair_plan_faults(struct pair *s);
+bool pair_op_uses_recv(const struct pair_op *op);
 /* READ or atomic: brings something back. */
-bool sim_op_fetches(const struct sim_op *op);
+bool pair_op_fetches(const struct pair_op *op);
 /* The status that op's fault has to end in at the requester; SUCCESS without one. */
-uint8_t sim_fault_status(uint8_t fault);
+uint8_t pair_fault_status(uint8_t fault);
 /* The fault shows at the requester, before anything is sent. */
-bool sim_fault_is_local(uint8_t fault);
+bool pair_fault_is_local(uint8_t fault);
 
 /* world.c */
-void sim_world_make(struct sim *s);
-void sim_world_free(struct sim *s);
+void pair_world_make(struct pair *s);
+void pair_world_free(struct pair *s);
 /* Plan what comes, and bring all QPs from RESET to INIT. */
-void sim_world_connect(struct sim *s);
-void sim_side_modify(struct sim_side *side, enum qp_state to);
-void sim_side_resolve(struct sim_side *side);
+void pair_world_connect(struct pair *s);
+void pair_side_modify(struct pair_side *side, enum qp_state to);
+void pair_side_resolve(struct pair_side *side);
 
 /* loop.c */
-void sim_at(struct sim *s, uint64_t at_ns, enum sim_event_kind kind, uint32_t arg);
-void sim_wake(struct sim_node *n, uint32_t after_ns);
+void pair_at(struct pair *s, uint64_t at_ns, enum pair_event_kind kind, uint32_t arg);
+void pair_wake(struct pair_node *n, uint32_t after_ns);
 /* Run until no event is left, or something failed. */
-void sim_loop(struct sim *s);
-extern const struct engine_ops sim_engine_ops;
+void pair_loop(struct pair *s);
+extern const struct engine_ops pair_engine_ops;
 
 /* net.c */
-void sim_net_reset(struct sim *s);
+void pair_net_reset(struct pair *s);
 /* Frames that node's engine has built: onto the link. Consumes them. */
-void sim_net_send(struct sim_node *n, struct rte_mbuf *m);
+void pair_net_send(struct pair_node *n, struct rte_mbuf *m);
 /* The frame of pkt has come to the end of its link. */
-void sim_net_arrive(struct sim *s, uint32_t pkt);
-void sim_pkt_free(struct sim *s, struct sim_pkt *p);
-void sim_net_drain(struct sim *s);
+void pair_net_arrive(struct pair *s, uint32_t pkt);
+void pair_pkt_free(struct pair *s, struct pair_pkt *p);
+void pair_net_drain(struct pair *s);
 
 /* trace.c */
-void sim_trace_built(struct sim_node *n, struct rte_mbuf *m, struct sim_view *v);
+void pair_trace_built(struct pair_node *n, struct rte_mbuf *m, struct pair_view *v);
 /* Before and after the engine takes a frame. */
-void sim_trace_arriving(struct sim *s, const struct sim_pkt *p);
-void sim_trace_taken(struct sim *s, const struct sim_pkt *p);
+void pair_trace_arriving(struct pair *s, const struct pair_pkt *p);
+void pair_trace_taken(struct pair *s, const struct pair_pkt *p);
 /* The engine says that it has nothing more to do. */
-void sim_trace_idle(struct sim_node *n);
-const char *sim_op_text(uint8_t opcode);
+void pair_trace_idle(struct pair_node *n);
+const char *pair_op_text(uint8_t opcode);
 
 /* client.c, reap.c */
-void sim_client_step(struct sim_node *n);
-void sim_client_race(struct sim_node *n);
-void sim_client_ring(struct sim_side *side, struct sim_ring *ring);
-bool sim_client_poll(struct sim_node *n);
+void pair_client_step(struct pair_node *n);
+void pair_client_race(struct pair_node *n);
+void pair_client_ring(struct pair_side *side, struct pair_ring *ring);
+bool pair_client_poll(struct pair_node *n);
 /* One WQE more on each queue of a QP that is in the error state: must be flushed. */
-void sim_client_post_dead(struct sim_side *side);
-bool sim_sends_done(const struct sim *s);
+void pair_client_post_dead(struct pair_side *side);
+bool pair_sends_done(const struct pair *s);
 /* Write bytes of op into base (and check that they are there) as of its success. */
-void sim_op_commit(struct sim_side *side, struct sim_op *op);
+void pair_op_commit(struct pair_side *side, struct pair_op *op);
 
 /* invariants.c */
-void sim_check_end(struct sim *s);
-void sim_check_memory(struct sim *s);
-void sim_check_pools(struct sim *s);
+void pair_check_end(struct pair *s);
+void pair_check_memory(struct pair *s);
+void pair_check_pools(struct pair *s);
 
 #endif

@@ -8,11 +8,11 @@
 #include <rte_common.h>
 #include "pieces.h"
 #include "receive.h"
-#include "sim.h"
+#include "pair.h"
 
 /* The source bytes of op, into its pieces: memory that the client has just written. */
 static void
-client_fill(struct sim_side *side, const struct sim_op *op)
+client_fill(struct pair_side *side, const struct pair_op *op)
 {
 	const uint8_t *from = op->data;
 	uint32_t i;
@@ -25,9 +25,9 @@ client_fill(struct sim_side *side, const struct sim_op *op)
 }
 
 void
-sim_client_ring(struct sim_side *side, struct sim_ring *ring)
+pair_client_ring(struct pair_side *side, struct pair_ring *ring)
 {
-	struct sim *s = side->sim;
+	struct pair *s = side->pair;
 
 	__atomic_store_n(&ring->hdr->prod, ring->prod, __ATOMIC_RELEASE);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -35,20 +35,21 @@ sim_client_ring(struct sim_side *side, struct sim_ring *ring)
 		return;
 	if (side->bell_ns == 0) {
 		side->bell_ns = s->now_ns + sim_below(&s->cli, 2000);
-		sim_at(s, side->bell_ns, SIM_EV_BELL, side->idx);
+		pair_at(s, side->bell_ns, PAIR_EV_BELL, side->idx);
 	}
 }
 
 /* What an atomic does to its word, and what it has to bring back. */
 static void
-client_model_atomic(struct sim_side *side, struct sim_op *op)
+client_model_atomic(struct pair_side *side, struct pair_op *op)
 {
 	uint8_t *at = side->peer->node->model + side->peer->atoms.off + op->roff;
 	uint64_t was, now;
 
 	memcpy(&was, at, sizeof(was));
 	if (op->opcode == UROCE_WR_ATOMIC_CMP_SWAP) {
-		op->compare = sim_chance(&side->sim->cli, 500000) ? was : sim_rand(&side->sim->cli);
+		op->compare =
+			sim_chance(&side->pair->cli, 500000) ? was : sim_rand(&side->pair->cli);
 		now = op->compare == was ? op->swap_add : was;
 	} else {
 		now = was + op->swap_add;
@@ -60,13 +61,13 @@ client_model_atomic(struct sim_side *side, struct sim_op *op)
 
 /* What op does to the peer's memory, and what a READ or atomic has to find there. */
 static void
-client_model(struct sim_side *side, struct sim_op *op)
+client_model(struct pair_side *side, struct pair_op *op)
 {
-	struct sim_side *peer = side->peer;
+	struct pair_side *peer = side->peer;
 	uint8_t *at = peer->node->model + peer->window.off + op->roff;
-	struct sim_op *o;
+	struct pair_op *o;
 
-	if (sim_op_fetches(op)) {
+	if (pair_op_fetches(op)) {
 		op->snapshot = calloc(1, op->len + 1);
 		op->data = op->snapshot;
 	}
@@ -76,7 +77,7 @@ client_model(struct sim_side *side, struct sim_op *op)
 		memcpy(op->snapshot, at, op->len);
 		return;
 	}
-	if (sim_op_fetches(op)) {
+	if (pair_op_fetches(op)) {
 		client_model_atomic(side, op);
 		return;
 	}
@@ -92,27 +93,27 @@ client_model(struct sim_side *side, struct sim_op *op)
 }
 
 static bool
-client_post_send(struct sim_side *side)
+client_post_send(struct pair_side *side)
 {
-	struct sim_op *op = &side->op[side->posted];
+	struct pair_op *op = &side->op[side->posted];
 	struct uroce_send_wqe wqe = {.wr_id = (side->posted | 1ull << 32) ^ side->wr_salt};
 	uint8_t *slot;
 
 	if (!(op->flags & UROCE_WQE_INLINE) &&
-	    !sim_pieces_cut(side->sim, &side->local, op->len, side->cap.max_send_sge, op->seg,
-			    &op->nseg))
+	    !pair_pieces_cut(side->pair, &side->local, op->len, side->cap.max_send_sge, op->seg,
+			     &op->nseg))
 		return false;
 	op->local_end = side->local.head;
 	client_model(side, op);
-	if (!sim_op_fetches(op))
+	if (!pair_op_fetches(op))
 		client_fill(side, op);
-	slot = sim_ring_slot(side->sim, &side->sq, "SQ of qp", side->qpn);
+	slot = pair_ring_slot(side->pair, &side->sq, "SQ of qp", side->qpn);
 	wqe.opcode = op->fault == FAULT_OPCODE ? 77 : op->opcode;
 	wqe.flags = op->flags;
 	wqe.num = (uint16_t)(op->flags & UROCE_WQE_INLINE ? op->len : op->nseg);
 	if (op->fault == FAULT_NSGE)
 		wqe.num =
-			(uint16_t)(side->cap.max_send_sge + 1 + sim_below(&side->sim->cli, 60000));
+			(uint16_t)(side->cap.max_send_sge + 1 + sim_below(&side->pair->cli, 60000));
 	wqe.imm = op->imm;
 	wqe.rdma.remote_addr = op->va;
 	wqe.rdma.rkey = op->rkey;
@@ -122,8 +123,8 @@ client_post_send(struct sim_side *side)
 	if (op->flags & UROCE_WQE_INLINE)
 		memcpy(slot + UROCE_SEND_WQE_HDR, op->data, op->len);
 	else
-		sim_pieces_sges(side, &side->local, op->seg, op->nseg, op->fault,
-				slot + UROCE_SEND_WQE_HDR);
+		pair_pieces_sges(side, &side->local, op->seg, op->nseg, op->fault,
+				 slot + UROCE_SEND_WQE_HDR);
 	op->state = OP_POSTED;
 	side->posted++;
 	return true;
@@ -131,9 +132,9 @@ client_post_send(struct sim_side *side)
 
 /* What the engine has taken from a queue is its own copy: the slots may say anything by now. */
 static void
-client_scribble(struct sim_side *side)
+client_scribble(struct pair_side *side)
 {
-	struct sim *s = side->sim;
+	struct pair *s = side->pair;
 	uint32_t i;
 
 	if (!s->cfg.scribble || !sim_chance(&s->cli, 300000))
@@ -150,13 +151,13 @@ client_scribble(struct sim_side *side)
 
 /* Post what fits, up to a few at a time. True when anything was posted. */
 static bool
-client_post(struct sim_side *side)
+client_post(struct pair_side *side)
 {
-	struct sim *s = side->sim;
+	struct pair *s = side->pair;
 	uint32_t n, had = side->sq.prod, rhad = side->rq.prod;
 
 	if (!s->cfg.srq && s->now_ns >= side->recv_ns)
-		sim_recv_post(side, sim_between(&s->cli, 1, 16));
+		pair_recv_post(side, sim_between(&s->cli, 1, 16));
 	if (side->qp->state != QP_RTS && side->qp->state != QP_SQD && side->qp->state != QP_ERR)
 		return side->rq.prod != rhad;
 	for (n = sim_between(&s->cli, 1, 16);
@@ -165,16 +166,16 @@ client_post(struct sim_side *side)
 	     n--)
 		;
 	if (side->sq.prod != had)
-		sim_client_ring(side, &side->sq);
+		pair_client_ring(side, &side->sq);
 	client_scribble(side);
 	return side->sq.prod != had || side->rq.prod != rhad;
 }
 
 /* Receives run dry now and then: the next ones come late, and the peer meets RNR. */
 static void
-client_delay_recvs(struct sim_side *side)
+client_delay_recvs(struct pair_side *side)
 {
-	struct sim *s = side->sim;
+	struct pair *s = side->pair;
 
 	if (s->cfg.recv_late && s->now_ns >= side->recv_ns && sim_chance(&s->cli, 300000))
 		side->recv_ns = s->now_ns + sim_scale(&s->cli, 1000, 1000000);
@@ -182,37 +183,37 @@ client_delay_recvs(struct sim_side *side)
 
 /* MEM-03: what the window holds now is what it holds for ever. */
 static void
-client_dereg(struct sim_side *side)
+client_dereg(struct pair_side *side)
 {
-	struct sim_node *n = side->node;
+	struct pair_node *n = side->node;
 
 	mr_table_del(&n->mrs, &side->window.mr);
 	side->window_gone = true;
 	memcpy(n->base + side->window.off, n->mem + side->window.off, side->window.len);
-	sim_log(side->sim, "node %u qp %06x: window deregistered", n->idx, side->qpn);
+	pair_log(side->pair, "node %u qp %06x: window deregistered", n->idx, side->qpn);
 }
 
 /* The QP's states as time goes by. True when it moved. */
 static bool
-client_states(struct sim_side *side)
+client_states(struct pair_side *side)
 {
-	uint64_t now = side->sim->now_ns;
+	uint64_t now = side->pair->now_ns;
 	uint8_t state = side->qp->state;
 
 	if (state == QP_INIT && now >= side->rtr_ns)
-		sim_side_modify(side, QP_RTR);
+		pair_side_modify(side, QP_RTR);
 	else if (state == QP_RTR && now >= side->rts_ns)
-		sim_side_modify(side, QP_RTS);
+		pair_side_modify(side, QP_RTS);
 	else if (now >= side->dereg_ns && !side->window_gone)
 		client_dereg(side);
 	else if (state == QP_RTS && now >= side->sqd_ns && side->sqd == 0) {
-		sim_side_modify(side, QP_SQD);
+		pair_side_modify(side, QP_SQD);
 		side->sqd = 1;
 	} else if (state == QP_SQD && side->sq_drained > 0) {
 		side->sqd = 2;
-		sim_side_modify(side, QP_RTS);
+		pair_side_modify(side, QP_RTS);
 	} else if (side->path_ns != 0 && now >= side->path_ns && state >= QP_RTR)
-		sim_side_resolve(side);
+		pair_side_resolve(side);
 	else
 		return false;
 	return true;
@@ -220,23 +221,23 @@ client_states(struct sim_side *side)
 
 /* Is there anything that this client has yet to do, or to see? */
 static bool
-client_waits(const struct sim_node *n)
+client_waits(const struct pair_node *n)
 {
-	const struct sim *s = n->sim;
+	const struct pair *s = n->pair;
 	uint32_t i;
 
-	if (!sim_sends_done(s) || s->nfree_pkt != SIM_MAX_PKTS)
+	if (!pair_sends_done(s) || s->nfree_pkt != PAIR_MAX_PKTS)
 		return true;
-	for (i = 0; i < SIM_NODES; i++) {
-		if (s->node[i].poll_at != SIM_NEVER)
+	for (i = 0; i < PAIR_NODES; i++) {
+		if (s->node[i].poll_at != PAIR_NEVER)
 			return true;
 	}
-	for (i = 0; i < SIM_MAX_CQ; i++) {
+	for (i = 0; i < PAIR_MAX_CQ; i++) {
 		if (n->cq[i].cons != n->cq[i].cq.ring->prod)
 			return true;
 	}
 	for (i = 0; i < s->nsides; i++) {
-		const struct sim_side *side = &s->side[i];
+		const struct pair_side *side = &s->side[i];
 
 		if (side->timer_ns != 0 || side->bell_ns != 0)
 			return true;
@@ -247,15 +248,15 @@ client_waits(const struct sim_node *n)
 }
 
 void
-sim_client_step(struct sim_node *n)
+pair_client_step(struct pair_node *n)
 {
-	struct sim *s = n->sim;
-	bool busy = sim_client_poll(n);
+	struct pair *s = n->pair;
+	bool busy = pair_client_poll(n);
 	uint32_t i;
 
-	busy |= sim_srq_post(n);
+	busy |= pair_srq_post(n);
 	for (i = 0; i < s->nsides && !s->failed; i++) {
-		struct sim_side *side = &s->side[i];
+		struct pair_side *side = &s->side[i];
 
 		if (side->node != n)
 			continue;
@@ -267,16 +268,16 @@ sim_client_step(struct sim_node *n)
 		return;
 	n->step_wait =
 		busy ? s->cfg.step_ns : RTE_MIN(2 * n->step_wait + 1, 64ull * s->cfg.step_ns);
-	sim_at(s, s->now_ns + sim_between(&s->cli, 1, (uint32_t)(2 * n->step_wait + 1)),
-	       SIM_EV_STEP, n->idx);
+	pair_at(s, s->now_ns + sim_between(&s->cli, 1, (uint32_t)(2 * n->step_wait + 1)),
+		PAIR_EV_STEP, n->idx);
 }
 
 /* Another thread of the client posts while the engine is at work on this very memory. */
 void
-sim_client_race(struct sim_node *n)
+pair_client_race(struct pair_node *n)
 {
-	struct sim *s = n->sim;
-	struct sim_side *side;
+	struct pair *s = n->pair;
+	struct pair_side *side;
 
 	if (!sim_chance(&s->cli, s->cfg.race))
 		return;
@@ -286,24 +287,24 @@ sim_client_race(struct sim_node *n)
 }
 
 void
-sim_client_post_dead(struct sim_side *side)
+pair_client_post_dead(struct pair_side *side)
 {
-	struct sim *s = side->sim;
-	struct sim_op *op = &side->op[side->nops];
+	struct pair *s = side->pair;
+	struct pair_op *op = &side->op[side->nops];
 
 	memset(op, 0, sizeof(*op));
 	op->opcode = UROCE_WR_SEND;
 	op->recv = UINT32_MAX;
-	op->data = side->sim->table;
+	op->data = side->pair->table;
 	op->first = side->total;
 	if (side->posted == side->nops && side->posted - side->reaped < side->cap.max_send_wr &&
 	    client_post_send(side)) {
 		side->nops++;
-		sim_client_ring(side, &side->sq);
+		pair_client_ring(side, &side->sq);
 	}
 	if (s->cfg.srq || side->rposted != side->nrecvs ||
 	    side->rposted - side->rreaped >= side->cap.max_recv_wr)
 		return;
-	side->recv[side->nrecvs++] = (struct sim_recv){0};
-	sim_recv_post(side, 1);
+	side->recv[side->nrecvs++] = (struct pair_recv){0};
+	pair_recv_post(side, 1);
 }

@@ -2,11 +2,11 @@
 /* Memory of WQEs: cut from a region, described by SGEs; and slots of rings. */
 #include <string.h>
 #include "pieces.h"
-#include "sim.h"
+#include "pair.h"
 
 /* n bytes in one piece from a region that is given out as a FIFO. False: not now. */
 static bool
-pieces_alloc(struct sim_area *a, uint32_t n, uint32_t *off)
+pieces_alloc(struct pair_area *a, uint32_t n, uint32_t *off)
 {
 	uint32_t at = a->head % a->len, head = a->head;
 
@@ -22,8 +22,8 @@ pieces_alloc(struct sim_area *a, uint32_t n, uint32_t *off)
 }
 
 bool
-sim_pieces_cut(struct sim *s, struct sim_area *a, uint32_t len, uint32_t max, struct sim_seg *seg,
-	       uint8_t *nseg)
+pair_pieces_cut(struct pair *s, struct pair_area *a, uint32_t len, uint32_t max,
+		struct pair_seg *seg, uint8_t *nseg)
 {
 	uint32_t n = len == 0 ? sim_below(&s->cli, max + 1) : sim_between(&s->cli, 1, max), i,
 		 strip;
@@ -45,8 +45,8 @@ sim_pieces_cut(struct sim *s, struct sim_area *a, uint32_t len, uint32_t max, st
 }
 
 void
-sim_pieces_sges(struct sim_side *side, struct sim_area *a, const struct sim_seg *seg, uint32_t n,
-		uint8_t fault, void *out)
+pair_pieces_sges(struct pair_side *side, struct pair_area *a, const struct pair_seg *seg,
+		 uint32_t n, uint8_t fault, void *out)
 {
 	struct uroce_sge sge;
 	uint32_t i;
@@ -59,7 +59,7 @@ sim_pieces_sges(struct sim_side *side, struct sim_area *a, const struct sim_seg 
 		if (seg[i].len != 0 && first) {
 			first = false;
 			if (fault == FAULT_LKEY)
-				sge.lkey ^= 1u << sim_below(&side->sim->cli, SIM_KEY_LOW_BITS);
+				sge.lkey ^= 1u << sim_below(&side->pair->cli, SIM_KEY_LOW_BITS);
 			if (fault == FAULT_LRANGE)
 				sge.addr = a->mr.iova + a->mr.len - sge.length + 1;
 			if (fault == FAULT_LPD) {
@@ -76,11 +76,11 @@ sim_pieces_sges(struct sim_side *side, struct sim_area *a, const struct sim_seg 
 }
 
 uint8_t *
-sim_ring_slot(struct sim *s, struct sim_ring *ring, const char *name, uint32_t id)
+pair_ring_slot(struct pair *s, struct pair_ring *ring, const char *name, uint32_t id)
 {
 	uint32_t cons = __atomic_load_n(&ring->hdr->cons, __ATOMIC_ACQUIRE);
 
 	if (ring->prod - cons >= ring->entries)
-		sim_fail(s, "%s %06x: slot is not given back, but its WQE is complete", name, id);
+		pair_fail(s, "%s %06x: slot is not given back, but its WQE is complete", name, id);
 	return ring->slots + (size_t)(ring->prod++ & (ring->entries - 1)) * ring->stride;
 }

@@ -9,20 +9,20 @@ static const struct {
 	const char *name;
 	size_t offset;
 } cfg_fields[] = {
-#define SIM_CFG_ROW(name, what) {#name, offsetof(struct sim_cfg, name)},
-	SIM_CFG(SIM_CFG_ROW)
-#undef SIM_CFG_ROW
+#define PAIR_CFG_ROW(name, what) {#name, offsetof(struct pair_cfg, name)},
+	PAIR_CFG(PAIR_CFG_ROW)
+#undef PAIR_CFG_ROW
 };
 #define CFG_NFIELDS (sizeof(cfg_fields) / sizeof(cfg_fields[0]))
 
 static uint32_t *
-cfg_field(struct sim_cfg *cfg, size_t i)
+cfg_field(struct pair_cfg *cfg, size_t i)
 {
 	return (uint32_t *)((char *)cfg + cfg_fields[i].offset);
 }
 
 int
-sim_cfg_set(struct sim_cfg *cfg, const char *text)
+pair_cfg_set(struct pair_cfg *cfg, const char *text)
 {
 	const char *eq = strchr(text, '=');
 	size_t i;
@@ -40,13 +40,13 @@ sim_cfg_set(struct sim_cfg *cfg, const char *text)
 }
 
 void
-sim_cfg_print(const struct sim_cfg *cfg)
+pair_cfg_print(const struct pair_cfg *cfg)
 {
 	size_t i;
 
 	for (i = 0; i < CFG_NFIELDS; i++)
 		printf("%s=%u%s", cfg_fields[i].name,
-		       *cfg_field((struct sim_cfg *)(uintptr_t)cfg, i),
+		       *cfg_field((struct pair_cfg *)(uintptr_t)cfg, i),
 		       i % 10 == 9 || i + 1 == CFG_NFIELDS ? "\n" : " ");
 }
 
@@ -58,7 +58,7 @@ draw_rate(struct sim_rng *r, uint32_t max)
 }
 
 static void
-draw_network(struct sim_cfg *c, struct sim_rng *r)
+draw_network(struct pair_cfg *c, struct sim_rng *r)
 {
 	bool calm = sim_chance(r, 150000);
 	uint32_t bad = calm ? 0 : 1;
@@ -83,7 +83,7 @@ draw_network(struct sim_cfg *c, struct sim_rng *r)
 }
 
 static void
-draw_endpoints(struct sim_cfg *c, struct sim_rng *r)
+draw_endpoints(struct pair_cfg *c, struct sim_rng *r)
 {
 	/* From half a round trip (needless retries) to far over it. */
 	c->timeout = sim_between(r, 3, 9);
@@ -113,13 +113,13 @@ draw_endpoints(struct sim_cfg *c, struct sim_rng *r)
 }
 
 void
-sim_cfg_draw(struct sim_cfg *c, struct sim_rng *r, uint32_t family)
+pair_cfg_draw(struct pair_cfg *c, struct sim_rng *r, uint32_t family)
 {
 	uint32_t die = sim_below(r, 10);
 
 	memset(c, 0, sizeof(*c));
-	c->family = die < 6 ? SIM_MUST_SUCCEED : die < 8 ? SIM_FINITE : SIM_FAULTS;
-	if (family != SIM_ANY_FAMILY)
+	c->family = die < 6 ? PAIR_MUST_SUCCEED : die < 8 ? PAIR_FINITE : PAIR_FAULTS;
+	if (family != PAIR_ANY_FAMILY)
 		c->family = family;
 	c->maxlen = sim_scale(r, 512, sim_chance(r, 100000) ? 131072 : 16384);
 	c->pairs = sim_chance(r, 400000) ? 1 : sim_scale(r, 1, c->maxlen > 32768 ? 2 : 8);
@@ -128,17 +128,17 @@ sim_cfg_draw(struct sim_cfg *c, struct sim_rng *r, uint32_t family)
 	c->mtu = sim_chance(r, 700000) ? sim_between(r, 1, 5) : 0;
 	draw_network(c, r);
 	draw_endpoints(c, r);
-	if (c->family == SIM_FINITE) {
+	if (c->family == PAIR_FINITE) {
 		c->retry = sim_between(r, 0, 7);
 		c->rnr_retry = sim_between(r, 0, 7);
-	} else if (c->family == SIM_FAULTS) {
+	} else if (c->family == PAIR_FAULTS) {
 		c->retry = sim_between(r, 5, 7);
 		c->dereg = sim_chance(r, 300000);
 		c->loss /= 4;
 		c->corrupt /= 4;
 	}
 	/* Gaps that what comes behind them shows, and nothing else, without a timeout. */
-	if (c->family == SIM_MUST_SUCCEED && sim_chance(r, 50000)) {
+	if (c->family == PAIR_MUST_SUCCEED && sim_chance(r, 50000)) {
 		c->timeout = 0;
 		c->loss = c->corrupt = c->reorder = c->blackout_ns = c->jitter_ns = 0;
 		c->skip = draw_rate(r, 100000);
@@ -154,9 +154,9 @@ cfg_clamp(uint32_t v, uint32_t lo, uint32_t hi)
 }
 
 void
-sim_cfg_settle(struct sim_cfg *c)
+pair_cfg_settle(struct pair_cfg *c)
 {
-	if (c->family == SIM_MUST_SUCCEED)
+	if (c->family == PAIR_MUST_SUCCEED)
 		c->dereg = 0;
 	else
 		c->apm = 0;
@@ -176,7 +176,7 @@ sim_cfg_settle(struct sim_cfg *c)
 	 * A message that broke off because its sender gave up keeps a receive of the shared queue,
 	 * and nobody here clears such a QP away: who waits for receives must not wait for ever.
 	 */
-	if (c->srq && c->family != SIM_MUST_SUCCEED)
+	if (c->srq && c->family != PAIR_MUST_SUCCEED)
 		c->rnr_retry = cfg_clamp(c->rnr_retry, 0, 6);
 	if (c->timeout == 0) {
 		c->queue = c->rx_ring = 1u << 20;

@@ -3,31 +3,31 @@
 #include <string.h>
 #include <rte_common.h>
 #include "apm.h"
-#include "sim.h"
+#include "pair.h"
 
 void
-sim_at(struct sim *s, uint64_t at_ns, enum sim_event_kind kind, uint32_t arg)
+pair_at(struct pair *s, uint64_t at_ns, enum pair_event_kind kind, uint32_t arg)
 {
 	if (!sim_heap_push(&s->heap, RTE_MAX(at_ns, s->now_ns), kind, arg))
-		sim_fail(s, "simulator: too many events");
+		pair_fail(s, "simulator: too many events");
 }
 
 void
-sim_wake(struct sim_node *n, uint32_t after_ns)
+pair_wake(struct pair_node *n, uint32_t after_ns)
 {
-	uint64_t at = n->sim->now_ns + after_ns;
+	uint64_t at = n->pair->now_ns + after_ns;
 
 	if (n->poll_at <= at)
 		return;
 	n->poll_at = at;
-	sim_at(n->sim, at, SIM_EV_POLL, n->idx);
+	pair_at(n->pair, at, PAIR_EV_POLL, n->idx);
 }
 
 /* When this worker comes round again: soon, or, once in a while, much later. */
 static uint32_t
-loop_pause(struct sim_node *n)
+loop_pause(struct pair_node *n)
 {
-	struct sim *s = n->sim;
+	struct pair *s = n->pair;
 
 	if (sim_chance(&s->cli, s->cfg.stall))
 		return sim_between(&s->cli, 10000, 400000);
@@ -36,27 +36,27 @@ loop_pause(struct sim_node *n)
 
 /* Frames that were built go out; now and then the port takes only some of them. */
 static void
-loop_tx(struct sim_node *n)
+loop_tx(struct pair_node *n)
 {
 	struct qp_env *env = &n->eng.env;
-	struct sim *s = n->sim;
+	struct pair *s = n->pair;
 	uint32_t i, take = env->tx_n;
 
 	if (sim_chance(&s->netr, s->cfg.tx_refuse))
 		take = sim_below(&s->netr, env->tx_n + 1);
 	for (i = 0; i < take; i++)
-		sim_net_send(n, env->tx[i]);
+		pair_net_send(n, env->tx[i]);
 	memmove(env->tx, env->tx + take, (env->tx_n - take) * sizeof(env->tx[0]));
 	env->tx_n -= take;
 }
 
 /* A frame whose payload is gone, as its QP has flushed: lost, whatever was in it (QP-19). */
 static bool
-loop_gone(const struct sim_pkt *p)
+loop_gone(const struct pair_pkt *p)
 {
-	const struct sim_side *from = p->view.from;
+	const struct pair_side *from = p->view.from;
 
-	if (p->link < SIM_LINK_LOOPBACK || from == NULL || !qp_view_is(p->m))
+	if (p->link < PAIR_LINK_LOOPBACK || from == NULL || !qp_view_is(p->m))
 		return false;
 	return qp_view_get(p->m).qpn != from->qpn ||
 	       (from->qp->state != QP_RTS && from->qp->state != QP_SQD);
@@ -64,41 +64,41 @@ loop_gone(const struct sim_pkt *p)
 
 /* One by one, so that the trace sees the state that each frame meets. */
 static void
-loop_rx(struct sim_node *n)
+loop_rx(struct pair_node *n)
 {
-	struct sim *s = n->sim;
+	struct pair *s = n->pair;
 	uint32_t i, k = RTE_MIN(n->rxq_n, 32u);
 	uint64_t was;
 
 	for (i = 0; i < k && !s->failed; i++) {
-		struct sim_pkt p = *n->rxq[i];
+		struct pair_pkt p = *n->rxq[i];
 
 		n->rxq[i]->m = NULL;
-		sim_pkt_free(s, n->rxq[i]);
+		pair_pkt_free(s, n->rxq[i]);
 		p.intact = p.intact && !loop_gone(&p);
-		sim_trace_arriving(s, &p);
+		pair_trace_arriving(s, &p);
 		was = obs_accounted(&n->obs);
-		if (p.link >= SIM_LINK_LOOPBACK)
+		if (p.link >= PAIR_LINK_LOOPBACK)
 			engine_rx_loopback(&n->eng, s->now_ns, n->dev, &p.m, 1);
 		else
 			engine_rx(&n->eng, s->now_ns, n->dev, &p.m, 1);
-		sim_trace_taken(s, &p);
+		pair_trace_taken(s, &p);
 		if (obs_accounted(&n->obs) != was + 1)
-			sim_fail(s, "node %u: a frame counts %d times", n->idx,
-				 (int)(obs_accounted(&n->obs) - was));
+			pair_fail(s, "node %u: a frame counts %d times", n->idx,
+				  (int)(obs_accounted(&n->obs) - was));
 	}
 	n->rxq_n -= i;
 	memmove(n->rxq, n->rxq + i, n->rxq_n * sizeof(n->rxq[0]));
 }
 
 static void
-loop_bells_and_timers(struct sim_node *n)
+loop_bells_and_timers(struct pair_node *n)
 {
-	struct sim *s = n->sim;
+	struct pair *s = n->pair;
 	uint32_t i;
 
 	for (i = 0; i < s->nsides; i++) {
-		struct sim_side *side = &s->side[i];
+		struct pair_side *side = &s->side[i];
 
 		if (side->node != n)
 			continue;
@@ -115,12 +115,12 @@ loop_bells_and_timers(struct sim_node *n)
 
 /* The view of a frame rides in its mbuf's private area, from its building to its sending. */
 static void
-loop_trace(struct sim_node *n, uint32_t from)
+loop_trace(struct pair_node *n, uint32_t from)
 {
 	uint32_t i;
 
 	for (i = from; i < n->eng.env.tx_n; i++)
-		sim_trace_built(n, n->eng.env.tx[i], rte_mbuf_to_priv(n->eng.env.tx[i]));
+		pair_trace_built(n, n->eng.env.tx[i], rte_mbuf_to_priv(n->eng.env.tx[i]));
 }
 
 /*
@@ -129,9 +129,9 @@ loop_trace(struct sim_node *n, uint32_t from)
  * for that: seeds of old keep their meaning).
  */
 static void
-loop_payloads(struct sim_node *n, uint32_t from)
+loop_payloads(struct pair_node *n, uint32_t from)
 {
-	struct sim *s = n->sim;
+	struct pair *s = n->pair;
 	uint32_t i;
 
 	for (i = from; i < n->eng.env.tx_n; i++) {
@@ -140,46 +140,46 @@ loop_payloads(struct sim_node *n, uint32_t from)
 		if (m->hash.usr == QP_TX_LOOPBACK && (s->cfg.small_pool || (i & 1)))
 			engine_own(&n->eng, m);
 		if (rte_pktmbuf_linearize(m) != 0)
-			sim_fail(s, "node %u: no room for a frame in its buffer", n->idx);
+			pair_fail(s, "node %u: no room for a frame in its buffer", n->idx);
 	}
 }
 
 /* One loop of a worker. */
 static void
-loop_poll(struct sim_node *n)
+loop_poll(struct pair_node *n)
 {
-	struct sim *s = n->sim;
+	struct pair *s = n->pair;
 	uint32_t had = n->eng.env.tx_n;
 	bool more;
 
-	n->poll_at = SIM_NEVER;
+	n->poll_at = PAIR_NEVER;
 	if (n->rxq_n > 0)
 		loop_rx(n);
 	loop_bells_and_timers(n);
 	more = engine_run(&n->eng, s->now_ns);
 	loop_payloads(n, had);
 	if (n->eng.env.tx_n > n->eng.env.tx_cap)
-		sim_fail(s, "node %u: engine built more frames than it has room for", n->idx);
+		pair_fail(s, "node %u: engine built more frames than it has room for", n->idx);
 	loop_trace(n, had);
 	loop_tx(n);
 	if (!more && n->eng.env.tx_n == 0)
-		sim_trace_idle(n);
+		pair_trace_idle(n);
 	if (more || n->rxq_n > 0 || n->eng.env.tx_n > 0)
-		sim_wake(n, loop_pause(n));
+		pair_wake(n, loop_pause(n));
 }
 
 static void
 ops_set_timer(void *ctx, struct qp *qp)
 {
-	struct sim_node *n = ctx;
-	struct sim *s = n->sim;
+	struct pair_node *n = ctx;
+	struct pair *s = n->pair;
 	uint32_t i;
 
 	qp->timer_at_ns = qp->snd.deadline_ns;
 	for (i = 0; i < s->nsides; i++) {
 		if (s->side[i].qp == qp) {
 			s->side[i].timer_ns = qp->snd.deadline_ns;
-			sim_at(s, qp->snd.deadline_ns, SIM_EV_TIMER, i);
+			pair_at(s, qp->snd.deadline_ns, PAIR_EV_TIMER, i);
 		}
 	}
 }
@@ -194,16 +194,16 @@ ops_slow_path(void *ctx, uint16_t dev, struct rte_mbuf *m)
 static void
 ops_handoff(void *ctx, uint32_t worker, struct rte_mbuf *m)
 {
-	struct sim_node *n = ctx;
+	struct pair_node *n = ctx;
 
 	rte_pktmbuf_free(m);
-	sim_fail(n->sim, "node %u: frame handed to worker %u, there is only one", n->idx, worker);
+	pair_fail(n->pair, "node %u: frame handed to worker %u, there is only one", n->idx, worker);
 }
 
 static void
 ops_cq_event(void *ctx, struct cq *cq)
 {
-	struct sim_cq *scq = cq->owner;
+	struct pair_cq *scq = cq->owner;
 
 	scq->event = true;
 }
@@ -211,21 +211,21 @@ ops_cq_event(void *ctx, struct cq *cq)
 static void
 ops_async_event(void *ctx, enum qp_event ev, struct qp *qp, struct cq *cq)
 {
-	struct sim_node *n = ctx;
-	struct sim *s = n->sim;
+	struct pair_node *n = ctx;
+	struct pair *s = n->pair;
 	uint32_t i;
 
 	if (cq != NULL) {
-		sim_fail(s,
-			 "EVT-08: node %u cq %u: overrun, but its client never asked for too much",
-			 n->idx, cq->id);
+		pair_fail(s,
+			  "EVT-08: node %u cq %u: overrun, but its client never asked for too much",
+			  n->idx, cq->id);
 		return;
 	}
 	for (i = 0; i < s->nsides && s->side[i].qp != qp; i++)
 		;
-	sim_log(s, "node %u qp %06x asynchronous event %u", n->idx, qp->qpn, ev);
+	pair_log(s, "node %u qp %06x asynchronous event %u", n->idx, qp->qpn, ev);
 	if (i == s->nsides)
-		sim_fail(s, "asynchronous event of an unknown QP");
+		pair_fail(s, "asynchronous event of an unknown QP");
 	else if (ev == QP_EVENT_COMM_EST)
 		s->side[i].comm_est++;
 	else if (ev == QP_EVENT_SQ_DRAINED)
@@ -235,14 +235,14 @@ ops_async_event(void *ctx, enum qp_event ev, struct qp *qp, struct cq *cq)
 	else if (ev == QP_EVENT_SRQ_LIMIT_REACHED && s->cfg.srq)
 		n->srq.limit_events++;
 	else if (ev == QP_EVENT_PATH_MIG)
-		sim_apm_event(&s->side[i]);
+		pair_apm_event(&s->side[i]);
 	else if (ev == QP_EVENT_QP_ACCESS_ERR || ev == QP_EVENT_QP_REQ_ERR)
 		s->side[i].async_errors++;
 	else
-		sim_fail(s, "qp %06x: asynchronous event %u", qp->qpn, ev);
+		pair_fail(s, "qp %06x: asynchronous event %u", qp->qpn, ev);
 }
 
-const struct engine_ops sim_engine_ops = {
+const struct engine_ops pair_engine_ops = {
 	.slow_path = ops_slow_path,
 	.handoff = ops_handoff,
 	.set_timer = ops_set_timer,
@@ -251,31 +251,31 @@ const struct engine_ops sim_engine_ops = {
 };
 
 static void
-loop_event(struct sim *s, const struct sim_event *ev)
+loop_event(struct pair *s, const struct sim_event *ev)
 {
-	switch ((enum sim_event_kind)ev->kind) {
-	case SIM_EV_FRAME:
-		sim_net_arrive(s, ev->arg);
+	switch ((enum pair_event_kind)ev->kind) {
+	case PAIR_EV_FRAME:
+		pair_net_arrive(s, ev->arg);
 		break;
-	case SIM_EV_POLL:
+	case PAIR_EV_POLL:
 		if (s->node[ev->arg].poll_at == ev->at_ns)
 			loop_poll(&s->node[ev->arg]);
 		break;
-	case SIM_EV_STEP:
-		sim_client_step(&s->node[ev->arg]);
+	case PAIR_EV_STEP:
+		pair_client_step(&s->node[ev->arg]);
 		break;
-	case SIM_EV_TIMER:
+	case PAIR_EV_TIMER:
 		if (s->side[ev->arg].timer_ns == ev->at_ns)
-			sim_wake(s->side[ev->arg].node, 0);
+			pair_wake(s->side[ev->arg].node, 0);
 		break;
-	case SIM_EV_BELL:
-		sim_wake(s->side[ev->arg].node, 0);
+	case PAIR_EV_BELL:
+		pair_wake(s->side[ev->arg].node, 0);
 		break;
 	}
 }
 
 void
-sim_loop(struct sim *s)
+pair_loop(struct pair *s)
 {
 	while (s->heap.n > 0 && !s->failed) {
 		struct sim_event ev = sim_heap_pop(&s->heap);
@@ -286,7 +286,7 @@ sim_loop(struct sim *s)
 		loop_event(s, &ev);
 		if (s->now_ns - s->last_progress_ns > s->patience_ns &&
 		    s->now_ns > s->last_progress_ns)
-			sim_fail(s, "no progress for %lu us of virtual time: something hangs",
-				 (unsigned long)(s->patience_ns / 1000));
+			pair_fail(s, "no progress for %lu us of virtual time: something hangs",
+				  (unsigned long)(s->patience_ns / 1000));
 	}
 }

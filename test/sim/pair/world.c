@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <rte_common.h>
-#include "sim.h"
+#include "pair.h"
 
 #define WORLD_VA                                                                                   \
 	0x7f1234560000u /* where a client has its memory, for regions that are not mapped */
@@ -12,9 +12,9 @@
 static int
 world_mem_read(void *ctx, uint64_t va, void *dst, uint32_t len)
 {
-	struct sim_node *n = ctx;
+	struct pair_node *n = ctx;
 
-	sim_client_race(n);
+	pair_client_race(n);
 	if (va < WORLD_VA || va - WORLD_VA + len > n->used)
 		return -EFAULT;
 	memcpy(dst, n->mem + (va - WORLD_VA), len);
@@ -24,9 +24,9 @@ world_mem_read(void *ctx, uint64_t va, void *dst, uint32_t len)
 static int
 world_mem_write(void *ctx, uint64_t va, const void *src, uint32_t len, uint64_t once)
 {
-	struct sim_node *n = ctx;
+	struct pair_node *n = ctx;
 
-	sim_client_race(n);
+	pair_client_race(n);
 	if (va < WORLD_VA || va - WORLD_VA + len > n->used)
 		return -EFAULT;
 	memcpy(n->mem + (va - WORLD_VA), src, len);
@@ -50,9 +50,9 @@ static const struct mem_ops world_mem_ops = {.read = world_mem_read,
 
 /* Carve and register len bytes, with a strip that is nobody's in front. */
 static void
-world_area(struct sim_node *n, struct sim_area *a, uint32_t len, uint32_t pd, uint32_t access)
+world_area(struct pair_node *n, struct pair_area *a, uint32_t len, uint32_t pd, uint32_t access)
 {
-	struct sim *s = n->sim;
+	struct pair *s = n->pair;
 
 	a->off = n->used + 64 + sim_below(&s->load, 256);
 	if (access & MEM_REMOTE_ATOMIC) /* words, here and as the peer names them */
@@ -60,8 +60,8 @@ world_area(struct sim_node *n, struct sim_area *a, uint32_t len, uint32_t pd, ui
 	a->len = len;
 	a->head = a->tail = 0;
 	n->used = a->off + len + 64;
-	if (n->used > SIM_NODE_BYTES) {
-		sim_fail(s, "simulator: node memory too small");
+	if (n->used > PAIR_NODE_BYTES) {
+		pair_fail(s, "simulator: node memory too small");
 		n->used = a->off = 0;
 	}
 	memset(&a->mr, 0, sizeof(a->mr));
@@ -79,7 +79,7 @@ world_area(struct sim_node *n, struct sim_area *a, uint32_t len, uint32_t pd, ui
 	a->mr.ops_ctx = n;
 	a->mr.host = sim_chance(&s->load, s->cfg.copy_mr) ? NULL : n->mem + a->off;
 	if (sim_key_add(&n->mrs, &a->mr, &s->load) != 0)
-		sim_fail(s, "simulator: no slot for a region");
+		pair_fail(s, "simulator: no slot for a region");
 }
 
 static void *
@@ -94,7 +94,7 @@ world_zalloc(size_t bytes)
 }
 
 static struct qp_ring
-world_ring(struct sim_ring *r, uint32_t entries, uint32_t stride, uint32_t max_sge,
+world_ring(struct pair_ring *r, uint32_t entries, uint32_t stride, uint32_t max_sge,
 	   uint32_t max_inline)
 {
 	r->hdr = world_zalloc(UROCE_RING_HDR + (size_t)entries * stride);
@@ -111,10 +111,10 @@ world_ring(struct sim_ring *r, uint32_t entries, uint32_t stride, uint32_t max_s
 }
 
 static void
-world_caps(struct sim_side *side)
+world_caps(struct pair_side *side)
 {
-	struct sim *s = side->sim;
-	const struct sim_cfg *c = &s->cfg;
+	struct pair *s = side->pair;
+	const struct pair_cfg *c = &s->cfg;
 	struct uroce_qp_cap want = {
 		.max_send_wr = sim_between(&s->load, 1, c->depth),
 		.max_recv_wr = sim_between(&s->load, 1, c->depth),
@@ -125,14 +125,14 @@ world_caps(struct sim_side *side)
 
 	if (qp_cap_grant(&want, &side->cap) != 0 || side->cap.max_send_wr < want.max_send_wr ||
 	    side->cap.max_recv_wr < want.max_recv_wr || side->cap.max_inline < want.max_inline)
-		sim_fail(s, "LIFE-03: granted less than was asked for");
+		pair_fail(s, "LIFE-03: granted less than was asked for");
 }
 
 static void
-world_side(struct sim_side *side)
+world_side(struct pair_side *side)
 {
-	struct sim *s = side->sim;
-	struct sim_node *n = side->node;
+	struct pair *s = side->pair;
+	struct pair_node *n = side->node;
 	uint32_t room = 2 * s->cfg.maxlen + 4096;
 	uint32_t local = MEM_LOCAL_WRITE;
 	uint32_t remote = MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ;
@@ -155,13 +155,13 @@ world_side(struct sim_side *side)
 	world_area(n, &side->recvs, room, side->pd, local);
 	world_area(n, &side->window, s->cfg.maxlen + sim_below(&s->load, 512), side->pd, remote);
 	world_area(n, &side->readonly, 4096, side->pd, 0);
-	world_area(n, &side->atoms, 8 * SIM_ATOMS, side->pd, MEM_LOCAL_WRITE | MEM_REMOTE_ATOMIC);
+	world_area(n, &side->atoms, 8 * PAIR_ATOMS, side->pd, MEM_LOCAL_WRITE | MEM_REMOTE_ATOMIC);
 }
 
 static void
-world_qp(struct sim_side *side)
+world_qp(struct pair_side *side)
 {
-	struct sim_node *n = side->node;
+	struct pair_node *n = side->node;
 	struct qp_create c = {
 		.qpn = side->qpn,
 		.type = QP_TYPE_RC,
@@ -169,7 +169,7 @@ world_qp(struct sim_side *side)
 		.pd = side->pd,
 		.send_cq = &side->scq->cq,
 		.recv_cq = &side->rcq->cq,
-		.sig_all = sim_chance(&side->sim->load, 200000),
+		.sig_all = sim_chance(&side->pair->load, 200000),
 		.user_handle = side->cookie,
 		.cap = side->cap,
 		.obs = &n->obs,
@@ -178,7 +178,7 @@ world_qp(struct sim_side *side)
 	c.sq = world_ring(&side->sq, side->cap.max_send_wr,
 			  uroce_sq_stride(side->cap.max_send_sge, side->cap.max_inline),
 			  side->cap.max_send_sge, side->cap.max_inline);
-	if (side->sim->cfg.srq)
+	if (side->pair->cfg.srq)
 		c.srq = &n->srq.srq;
 	else
 		c.rq = world_ring(&side->rq, side->cap.max_recv_wr,
@@ -191,9 +191,9 @@ world_qp(struct sim_side *side)
 }
 
 static void
-world_cq(struct sim_node *n, uint32_t i)
+world_cq(struct pair_node *n, uint32_t i)
 {
-	struct sim_cq *cq = &n->cq[i];
+	struct pair_cq *cq = &n->cq[i];
 
 	cq->entries = rte_align32pow2(RTE_MAX(cq->entries, 2u));
 	cq->hdr = world_zalloc(UROCE_CQ_HDR + (size_t)cq->entries * sizeof(struct uroce_cqe));
@@ -201,16 +201,16 @@ world_cq(struct sim_node *n, uint32_t i)
 	cq->cq.id = i;
 	cq->cq.owner = cq;
 	cq->arm = UROCE_CQ_ARM_ANY;
-	if (n->sim->cfg.cq_events == 2 && i == 1)
+	if (n->pair->cfg.cq_events == 2 && i == 1)
 		cq->arm = UROCE_CQ_ARM_SOLICITED;
-	if (n->sim->cfg.cq_events != 0)
+	if (n->pair->cfg.cq_events != 0)
 		cq->hdr->arm = cq->arm;
 }
 
 static void
-world_node(struct sim *s, uint32_t idx)
+world_node(struct pair *s, uint32_t idx)
 {
-	struct sim_node *n = &s->node[idx];
+	struct pair_node *n = &s->node[idx];
 	uint8_t *mem = n->mem, *base = n->base, *model = n->model;
 	struct rte_mempool *pool = s->cfg.small_pool ? s->small_pool : s->pool;
 	struct qp_sqe_pool *sqes;
@@ -219,19 +219,19 @@ world_node(struct sim *s, uint32_t idx)
 	n->mem = mem;
 	n->base = base;
 	n->model = model;
-	n->sim = s;
+	n->pair = s;
 	n->idx = idx;
 	n->dev = (uint16_t)(1 + 2 * idx);
-	n->poll_at = SIM_NEVER;
+	n->poll_at = PAIR_NEVER;
 	memcpy(n->mac, (uint8_t[]){0x02, 0, 0, 0, 7, (uint8_t)(idx + 1)}, 6);
 	if (mr_table_init(&n->mrs, 512) != 0 || qp_table_init(&n->qps, 64) != 0)
 		abort();
-	sqes = qp_sqe_pool_create(SIM_MAX_SIDES, s->cfg.small_pool ? 1 : 32);
+	sqes = qp_sqe_pool_create(PAIR_MAX_SIDES, s->cfg.small_pool ? 1 : 32);
 	if (sqes == NULL)
 		abort();
-	engine_init(&n->eng, pool, sqes, &n->mrs, &n->qps, 0, 0, &sim_engine_ops, n);
+	engine_init(&n->eng, pool, sqes, &n->mrs, &n->qps, 0, 0, &pair_engine_ops, n);
 	engine_add_dev(&n->eng, n->dev, n->mac, &n->obs);
-	engine_set_vlan(&n->eng, n->dev, sim_vid(s));
+	engine_set_vlan(&n->eng, n->dev, pair_vid(s));
 	if (s->cfg.view != 0) {
 		engine_set_segs(&n->eng, s->segs);
 		engine_set_views(&n->eng, n->dev, s->cfg.view);
@@ -241,10 +241,10 @@ world_node(struct sim *s, uint32_t idx)
 }
 
 static void
-world_srq(struct sim_node *n)
+world_srq(struct pair_node *n)
 {
-	struct sim *s = n->sim;
-	struct sim_srq *q = &n->srq;
+	struct pair *s = n->pair;
+	struct pair_srq *q = &n->srq;
 
 	q->max_wr = rte_align32pow2(sim_between(&s->load, 1, RTE_MIN(s->cfg.depth, 64u)));
 	q->max_sge = sim_between(&s->load, 1, s->cfg.sge);
@@ -258,30 +258,30 @@ world_srq(struct sim_node *n)
 
 /* The same bytes in all three copies; a strip of the table, from another place each time. */
 static void
-world_fill(struct sim_node *n)
+world_fill(struct pair_node *n)
 {
 	uint32_t at, len;
 
 	n->used += 64;
 	for (at = 0; at < n->used; at += len) {
 		len = RTE_MIN(n->used - at, 65536u);
-		memcpy(n->mem + at, n->sim->table + sim_below(&n->sim->load, SIM_TABLE_BYTES - len),
-		       len);
+		memcpy(n->mem + at,
+		       n->pair->table + sim_below(&n->pair->load, PAIR_TABLE_BYTES - len), len);
 	}
 	memcpy(n->base, n->mem, n->used);
 	memcpy(n->model, n->mem, n->used);
 }
 
 static void
-world_pair(struct sim *s, uint32_t pair)
+world_pair(struct pair *s, uint32_t pair)
 {
-	struct sim_side *a = &s->side[2 * pair], *b = a + 1;
+	struct pair_side *a = &s->side[2 * pair], *b = a + 1;
 	bool loop = sim_chance(&s->load, s->cfg.loopback);
-	struct sim_side *side;
+	struct pair_side *side;
 
 	for (side = a; side <= b; side++) {
 		memset(side, 0, sizeof(*side));
-		side->sim = s;
+		side->pair = s;
 		side->idx = (uint32_t)(side - s->side);
 		side->peer = side == a ? b : a;
 		side->node = &s->node[loop ? pair & 1 : side->idx & 1];
@@ -290,22 +290,22 @@ world_pair(struct sim *s, uint32_t pair)
 }
 
 void
-sim_world_make(struct sim *s)
+pair_world_make(struct pair *s)
 {
 	uint32_t i, k;
 
 	s->nsides = 2 * s->cfg.pairs;
-	for (i = 0; i < SIM_NODES; i++) {
+	for (i = 0; i < PAIR_NODES; i++) {
 		world_node(s, i);
 		if (s->cfg.srq)
 			world_srq(&s->node[i]);
 	}
 	for (i = 0; i < s->nsides / 2; i++)
 		world_pair(s, i);
-	for (i = 0; i < SIM_NODES; i++) {
+	for (i = 0; i < PAIR_NODES; i++) {
 		world_area(&s->node[i], &s->node[i].idle, 4096, 99,
 			   MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ);
-		for (k = 0; k < SIM_MAX_CQ; k++)
+		for (k = 0; k < PAIR_MAX_CQ; k++)
 			world_cq(&s->node[i], k);
 		world_fill(&s->node[i]);
 	}
@@ -314,12 +314,12 @@ sim_world_make(struct sim *s)
 }
 
 void
-sim_world_free(struct sim *s)
+pair_world_free(struct pair *s)
 {
 	uint32_t i, k;
 
 	for (i = 0; i < s->nsides; i++) {
-		struct sim_side *side = &s->side[i];
+		struct pair_side *side = &s->side[i];
 
 		for (k = 0; k < side->nops; k++)
 			free(side->op[k].snapshot);
@@ -331,19 +331,19 @@ sim_world_free(struct sim *s)
 		free(side->sq.hdr);
 		free(side->rq.hdr);
 	}
-	for (i = 0; i < SIM_NODES; i++) {
+	for (i = 0; i < PAIR_NODES; i++) {
 		struct engine *e = &s->node[i].eng;
 
 		for (k = 0; k < e->env.tx_n; k++)
 			rte_pktmbuf_free(e->env.tx[k]);
 		e->env.tx_n = 0;
-		for (k = 0; k < SIM_MAX_CQ; k++)
+		for (k = 0; k < PAIR_MAX_CQ; k++)
 			free(s->node[i].cq[k].hdr);
 		free(s->node[i].srq.ring.hdr);
 		mr_table_free(&s->node[i].mrs);
 		qp_table_free(&s->node[i].qps);
 		if (!qp_sqe_pool_whole(e->env.sqes))
-			sim_fail(s, "node %u: copies of WQEs are leaked", i);
+			pair_fail(s, "node %u: copies of WQEs are leaked", i);
 		qp_sqe_pool_free(e->env.sqes);
 	}
 }

@@ -7,20 +7,20 @@
 #include <string.h>
 #include <rte_common.h>
 #include "apm.h"
-#include "sim.h"
+#include "pair.h"
 #include "trace.h"
 #include "wire/icrc.h"
 #include "wire/psn.h"
 #include "wire/timer.h"
 
 const char *
-sim_op_text(uint8_t opcode)
+pair_op_text(uint8_t opcode)
 {
 	return wire_op_table[opcode].name != NULL ? wire_op_table[opcode].name : "?";
 }
 
-struct sim_op *
-trace_op(struct sim_side *side, uint32_t rel)
+struct pair_op *
+trace_op(struct pair_side *side, uint32_t rel)
 {
 	uint32_t lo = 0, hi = side->nops;
 
@@ -37,12 +37,12 @@ trace_op(struct sim_side *side, uint32_t rel)
 
 /* First PSN whose READ response has not come back; total when there is none. */
 static uint32_t
-trace_missing(struct sim_side *side)
+trace_missing(struct pair_side *side)
 {
 	while (side->read_op < side->nops) {
-		struct sim_op *op = &side->op[side->read_op];
+		struct pair_op *op = &side->op[side->read_op];
 
-		if (sim_op_fetches(op) && op->resp_got < op->npkts)
+		if (pair_op_fetches(op) && op->resp_got < op->npkts)
 			return op->first + op->resp_got;
 		side->read_op++;
 	}
@@ -50,7 +50,7 @@ trace_missing(struct sim_side *side)
 }
 
 static uint8_t
-trace_opcode(const struct sim_op *op, uint32_t k)
+trace_opcode(const struct pair_op *op, uint32_t k)
 {
 	static const uint8_t ops[2][2][4] = {
 		/* SEND, WRITE: middle, first, last, only; without and with immediate */
@@ -76,7 +76,7 @@ trace_opcode(const struct sim_op *op, uint32_t k)
 
 /* What a request packet says, but for its PSN. NULL: as it must be; else what is wrong. */
 static const char *
-trace_request_wrong(const struct sim_side *side, const struct sim_op *op, uint32_t k,
+trace_request_wrong(const struct pair_side *side, const struct pair_op *op, uint32_t k,
 		    const struct wire_pkt *pkt)
 {
 	uint32_t off = k * side->mtu, flags = pkt->op->flags;
@@ -102,9 +102,9 @@ trace_request_wrong(const struct sim_side *side, const struct sim_op *op, uint32
 	if ((flags & WIRE_F_IMM) && pkt->imm != op->imm)
 		return "immediate data";
 	if (pkt->solicited !=
-	    (last && sim_op_uses_recv(op) && (op->flags & UROCE_WQE_SOLICITED) != 0))
+	    (last && pair_op_uses_recv(op) && (op->flags & UROCE_WQE_SOLICITED) != 0))
 		return "SE bit (WIRE-04)";
-	if (sim_op_fetches(op))
+	if (pair_op_fetches(op))
 		return NULL;
 	if (pkt->payload_len != RTE_MIN(op->len - off, side->mtu))
 		return "payload length";
@@ -115,69 +115,71 @@ trace_request_wrong(const struct sim_side *side, const struct sim_op *op, uint32
 
 /* A WQE is begun: may it be (REQ-02, QP-15)? */
 static void
-trace_begun(struct sim_side *side, struct sim_op *op)
+trace_begun(struct pair_side *side, struct pair_op *op)
 {
-	struct sim_op *o;
+	struct pair_op *o;
 	uint32_t reads = 0;
 
 	for (o = side->op; o < op; o++) {
-		if (sim_op_fetches(o) && o->resp_got < o->npkts)
+		if (pair_op_fetches(o) && o->resp_got < o->npkts)
 			reads++;
 	}
 	if ((op->flags & UROCE_WQE_FENCE) && reads > 0)
-		sim_fail(side->sim, "REQ-02: qp %06x: fenced WQE %ld sent before %u earlier READs",
-			 side->qpn, (long)(op - side->op), reads);
-	if (sim_op_fetches(op) && reads >= side->sim->cfg.rd_atomic)
-		sim_fail(side->sim, "REQ-02: qp %06x: %u READs outstanding, %u allowed", side->qpn,
-			 reads + 1, side->sim->cfg.rd_atomic);
+		pair_fail(side->pair,
+			  "REQ-02: qp %06x: fenced WQE %ld sent before %u earlier READs", side->qpn,
+			  (long)(op - side->op), reads);
+	if (pair_op_fetches(op) && reads >= side->pair->cfg.rd_atomic)
+		pair_fail(side->pair, "REQ-02: qp %06x: %u READs outstanding, %u allowed",
+			  side->qpn, reads + 1, side->pair->cfg.rd_atomic);
 	if (side->sqd == 1)
-		sim_fail(side->sim, "QP-15: qp %06x: WQE %ld begun in SQD", side->qpn,
-			 (long)(op - side->op));
+		pair_fail(side->pair, "QP-15: qp %06x: WQE %ld begun in SQD", side->qpn,
+			  (long)(op - side->op));
 }
 
 /* Request packets that are on their way, those of READs aside, are limited. */
 static void
-trace_window(struct sim_side *side, uint32_t upto)
+trace_window(struct pair_side *side, uint32_t upto)
 {
 	uint32_t i, n = 0;
 
 	for (i = 0; i < side->nops && side->op[i].first < upto; i++) {
-		const struct sim_op *op = &side->op[i];
+		const struct pair_op *op = &side->op[i];
 		uint32_t from = RTE_MAX(op->first, side->acked);
 		uint32_t to = RTE_MIN(op->first + op->npkts, upto);
 
-		if (!sim_op_fetches(op) && from < to)
+		if (!pair_op_fetches(op) && from < to)
 			n += to - from;
 	}
 	if (n > QP_WINDOW_PKTS)
-		sim_fail(side->sim, "qp %06x: %u packets sent and not acknowledged", side->qpn, n);
+		pair_fail(side->pair, "qp %06x: %u packets sent and not acknowledged", side->qpn,
+			  n);
 }
 
 static void
-trace_request(struct sim_side *side, const struct wire_pkt *pkt, struct sim_view *v)
+trace_request(struct pair_side *side, const struct wire_pkt *pkt, struct pair_view *v)
 {
-	struct sim *s = side->sim;
-	struct sim_op *op = trace_op(side, v->psn);
+	struct pair *s = side->pair;
+	struct pair_op *op = trace_op(side, v->psn);
 	const char *wrong;
 	uint32_t k;
 
 	if (op == NULL || op >= &side->op[side->posted] || v->psn > side->high) {
-		sim_fail(s, "WIRE-06: qp %06x: request with PSN +%u, next to use is +%u of +%u",
-			 side->qpn, v->psn, side->high, side->total);
+		pair_fail(s, "WIRE-06: qp %06x: request with PSN +%u, next to use is +%u of +%u",
+			  side->qpn, v->psn, side->high, side->total);
 		return;
 	}
 	k = v->psn - op->first;
 	v->npkts = op->opcode == UROCE_WR_RDMA_READ ? op->npkts - k : 1;
 	wrong = trace_request_wrong(side, op, k, pkt);
 	if (wrong != NULL)
-		sim_fail(s, "qp %06x: %s, PSN +%u of WQE %ld: wrong %s", side->qpn,
-			 sim_op_text(pkt->opcode), v->psn, (long)(op - side->op), wrong);
+		pair_fail(s, "qp %06x: %s, PSN +%u of WQE %ld: wrong %s", side->qpn,
+			  pair_op_text(pkt->opcode), v->psn, (long)(op - side->op), wrong);
 	if (op->state != OP_POSTED || side->flushed || side->fatal_naks > 0)
-		sim_fail(s, "REQ-10: qp %06x: request of WQE %ld, which is over", side->qpn,
-			 (long)(op - side->op));
+		pair_fail(s, "REQ-10: qp %06x: request of WQE %ld, which is over", side->qpn,
+			  (long)(op - side->op));
 	if (s->now_ns < side->rnr_until_ns)
-		sim_fail(s, "REQ-06: qp %06x: request %lu ns before the RNR wait is over",
-			 side->qpn, (unsigned long)(side->rnr_until_ns - s->now_ns));
+		pair_fail(s, "REQ-06: qp %06x: request %lu ns before the RNR wait is over",
+			  side->qpn, (unsigned long)(side->rnr_until_ns - s->now_ns));
 	if (v->psn == side->high) {
 		/* While the next hop is not known the timeout runs, and nothing is sent. */
 		if (side->acked == side->high && !s->cfg.late_path)
@@ -192,7 +194,7 @@ trace_request(struct sim_side *side, const struct wire_pkt *pkt, struct sim_view
 
 /* The bytes of m, and of a view its payload (qp/view.h). */
 static const uint8_t *
-trace_bytes(struct sim *s, struct rte_mbuf *m)
+trace_bytes(struct pair *s, struct rte_mbuf *m)
 {
 	struct qp_view v;
 
@@ -207,35 +209,35 @@ trace_bytes(struct sim *s, struct rte_mbuf *m)
 
 /* Which sides a frame is between; false, and a failure, when it makes no sense as a frame. */
 static bool
-trace_frame(struct sim_node *n, struct rte_mbuf *m, struct wire_pkt *pkt, struct sim_view *v)
+trace_frame(struct pair_node *n, struct rte_mbuf *m, struct wire_pkt *pkt, struct pair_view *v)
 {
-	struct sim *s = n->sim;
+	struct pair *s = n->pair;
 	const uint8_t *bytes = trace_bytes(s, m);
 	uint32_t i;
 
 	if (bytes == NULL || wire_parse(bytes, m->pkt_len, pkt) != WIRE_OK ||
 	    (m->hash.usr == QP_TX_WIRE && !wire_icrc_check(pkt))) {
-		sim_fail(s, "WIRE-01: node %u built a frame that is none", n->idx);
+		pair_fail(s, "WIRE-01: node %u built a frame that is none", n->idx);
 		return false;
 	}
 	for (i = 0; i < s->nsides && s->side[i].qpn != pkt->qpn; i++)
 		;
 	if (i == s->nsides || s->side[i].peer->node != n) {
-		sim_fail(s, "node %u built a frame for qp %06x", n->idx, pkt->qpn);
+		pair_fail(s, "node %u built a frame for qp %06x", n->idx, pkt->qpn);
 		return false;
 	}
 	v->to = &s->side[i];
 	v->from = v->to->peer;
 	if (m->port != n->dev || memcmp(bytes, v->to->node->mac, 6) != 0 ||
 	    m->hash.usr != (v->to->node == n ? QP_TX_LOOPBACK : QP_TX_WIRE)) {
-		sim_fail(s, "qp %06x: frame to the wrong device or address", v->from->qpn);
+		pair_fail(s, "qp %06x: frame to the wrong device or address", v->from->qpn);
 		return false;
 	}
 	return true;
 }
 
 void
-sim_trace_built(struct sim_node *n, struct rte_mbuf *m, struct sim_view *v)
+pair_trace_built(struct pair_node *n, struct rte_mbuf *m, struct pair_view *v)
 {
 	struct wire_pkt pkt;
 	uint32_t base;
@@ -246,7 +248,7 @@ sim_trace_built(struct sim_node *n, struct rte_mbuf *m, struct sim_view *v)
 	v->flags = pkt.op->flags;
 	v->opcode = pkt.opcode;
 	v->syndrome = pkt.syndrome;
-	sim_apm_built(v->from, &pkt, v);
+	pair_apm_built(v->from, &pkt, v);
 	base = (v->flags & WIRE_F_REQ ? v->from : v->to)->attr.sq_psn;
 	v->psn = (pkt.psn - base) & WIRE_PSN_MASK;
 	if (v->flags & WIRE_F_REQ)
@@ -257,9 +259,9 @@ sim_trace_built(struct sim_node *n, struct rte_mbuf *m, struct sim_view *v)
 
 /* asker has got the answer v: what it acknowledges, and what it costs. */
 static void
-trace_answered(struct sim_side *asker, const struct sim_view *v)
+trace_answered(struct pair_side *asker, const struct pair_view *v)
 {
-	struct sim *s = asker->sim;
+	struct pair *s = asker->pair;
 	uint32_t missing = trace_missing(asker), upto = v->psn;
 	uint8_t kind = v->syndrome & WIRE_SYN_KIND;
 
@@ -292,13 +294,13 @@ trace_answered(struct sim_side *asker, const struct sim_view *v)
 
 /* A request has come to side: does it leave a gap that has to be NAKed (NAK-04)? */
 static void
-trace_came(struct sim_side *side, const struct sim_view *v)
+trace_came(struct pair_side *side, const struct pair_view *v)
 {
 	uint32_t psn = psn_add(side->peer->attr.sq_psn, v->psn);
 	int32_t d = psn_diff(psn, side->qp->rcv.epsn);
-	struct sim_op *op = trace_op(side->peer, v->psn);
+	struct pair_op *op = trace_op(side->peer, v->psn);
 
-	if (op != NULL && op->opcode == UROCE_WR_RDMA_READ && op->nasked < SIM_MAX_ASKED)
+	if (op != NULL && op->opcode == UROCE_WR_RDMA_READ && op->nasked < PAIR_MAX_ASKED)
 		op->asked[op->nasked++] = v->psn - op->first;
 
 	if (d == 0) {
@@ -325,11 +327,11 @@ trace_came(struct sim_side *side, const struct sim_view *v)
 }
 
 void
-sim_trace_arriving(struct sim *s, const struct sim_pkt *p)
+pair_trace_arriving(struct pair *s, const struct pair_pkt *p)
 {
-	const struct sim_view *v = &p->view;
+	const struct pair_view *v = &p->view;
 
-	if (v->to == NULL || !p->intact || sim_apm_stranger(v))
+	if (v->to == NULL || !p->intact || pair_apm_stranger(v))
 		return;
 	v->to->rnr_waited = v->to->qp->snd.rnr_wait;
 	if ((v->flags & WIRE_F_REQ) && v->to->qp->state >= QP_RTR && v->to->qp->state != QP_ERR) {
@@ -344,9 +346,9 @@ sim_trace_arriving(struct sim *s, const struct sim_pkt *p)
 }
 
 void
-sim_trace_taken(struct sim *s, const struct sim_pkt *p)
+pair_trace_taken(struct pair *s, const struct pair_pkt *p)
 {
-	const struct sim_view *v = &p->view;
+	const struct pair_view *v = &p->view;
 
 	/* What the wait has to be comes from the frame, not from the engine (NAK-11). */
 	if (v->to != NULL && p->intact && v->to->qp->snd.rnr_wait && !v->to->rnr_waited)
@@ -354,21 +356,22 @@ sim_trace_taken(struct sim *s, const struct sim_pkt *p)
 }
 
 void
-sim_trace_idle(struct sim_node *n)
+pair_trace_idle(struct pair_node *n)
 {
-	struct sim *s = n->sim;
+	struct pair *s = n->pair;
 	uint32_t i;
 
 	for (i = 0; i < s->nsides; i++) {
-		struct sim_side *side = &s->side[i];
+		struct pair_side *side = &s->side[i];
 
 		if (side->node != n || side->qp->state == QP_ERR || s->by_hand)
 			continue;
 		if (side->gap && side->qp->path_ok)
-			sim_fail(s, "NAK-04: qp %06x: a packet came too early, and no NAK went out",
-				 side->qpn);
+			pair_fail(s,
+				  "NAK-04: qp %06x: a packet came too early, and no NAK went out",
+				  side->qpn);
 		if (side->sent_fatal)
-			sim_fail(s, "NAK-06: qp %06x: in state %s after a fatal NAK", side->qpn,
-				 qp_state_name[side->qp->state]);
+			pair_fail(s, "NAK-06: qp %06x: in state %s after a fatal NAK", side->qpn,
+				  qp_state_name[side->qp->state]);
 	}
 }

@@ -6,25 +6,25 @@
 #include <string.h>
 #include <rte_common.h>
 #include "receive.h"
-#include "sim.h"
+#include "pair.h"
 
-static struct sim_side *
-reap_side(struct sim_node *n, uint32_t qpn)
+static struct pair_side *
+reap_side(struct pair_node *n, uint32_t qpn)
 {
 	uint32_t i;
 
-	for (i = 0; i < n->sim->nsides; i++) {
-		if (n->sim->side[i].qpn == qpn && n->sim->side[i].node == n)
-			return &n->sim->side[i];
+	for (i = 0; i < n->pair->nsides; i++) {
+		if (n->pair->side[i].qpn == qpn && n->pair->side[i].node == n)
+			return &n->pair->side[i];
 	}
 	return NULL;
 }
 
 void
-sim_check_write(struct sim_side *side, const struct sim_op *op)
+pair_check_write(struct pair_side *side, const struct pair_op *op)
 {
-	struct sim_side *peer = side->peer;
-	const struct sim_op *o;
+	struct pair_side *peer = side->peer;
+	const struct pair_op *o;
 
 	if (peer->window_gone)
 		return;
@@ -34,16 +34,16 @@ sim_check_write(struct sim_side *side, const struct sim_op *op)
 			return;
 	}
 	if (memcmp(peer->node->mem + peer->window.off + op->roff, op->data, op->len) != 0)
-		sim_fail(side->sim,
-			 "REQ-07: qp %06x: WRITE %ld is complete, its bytes are not there",
-			 side->qpn, (long)(op - side->op));
+		pair_fail(side->pair,
+			  "REQ-07: qp %06x: WRITE %ld is complete, its bytes are not there",
+			  side->qpn, (long)(op - side->op));
 }
 
 void
-sim_check_pieces(struct sim_side *side, const struct sim_seg *seg, uint32_t nseg,
-		 const uint8_t *data, uint32_t len, const char *what, long index)
+pair_check_pieces(struct pair_side *side, const struct pair_seg *seg, uint32_t nseg,
+		  const uint8_t *data, uint32_t len, const char *what, long index)
 {
-	struct sim_node *n = side->node;
+	struct pair_node *n = side->node;
 	uint32_t i, k;
 
 	for (i = 0; i < nseg; i++) {
@@ -52,22 +52,23 @@ sim_check_pieces(struct sim_side *side, const struct sim_seg *seg, uint32_t nseg
 		data += k;
 		len -= k;
 		if (memcmp(n->base + seg[i].off, n->mem + seg[i].off, seg[i].len) != 0)
-			sim_fail(side->sim, "qp %06x: %s %ld: wrong bytes in piece %u of %u",
-				 side->qpn, what, index, i, nseg);
+			pair_fail(side->pair, "qp %06x: %s %ld: wrong bytes in piece %u of %u",
+				  side->qpn, what, index, i, nseg);
 	}
 }
 
 /* The client has its memory back, and writes something else there. */
 static void
-reap_reuse(struct sim_side *side, struct sim_op *op)
+reap_reuse(struct pair_side *side, struct pair_op *op)
 {
-	struct sim_node *n = side->node;
+	struct pair_node *n = side->node;
 	uint32_t i;
 
 	side->local.tail = op->local_end;
-	for (i = 0; i < op->nseg && !sim_op_fetches(op); i++) {
-		const uint8_t *junk = side->sim->table +
-				      sim_below(&side->sim->cli, SIM_TABLE_BYTES - op->seg[i].len);
+	for (i = 0; i < op->nseg && !pair_op_fetches(op); i++) {
+		const uint8_t *junk =
+			side->pair->table +
+			sim_below(&side->pair->cli, PAIR_TABLE_BYTES - op->seg[i].len);
 
 		memcpy(n->mem + op->seg[i].off, junk, op->seg[i].len);
 		memcpy(n->base + op->seg[i].off, junk, op->seg[i].len);
@@ -75,52 +76,53 @@ reap_reuse(struct sim_side *side, struct sim_op *op)
 }
 
 void
-sim_op_commit(struct sim_side *side, struct sim_op *op)
+pair_op_commit(struct pair_side *side, struct pair_op *op)
 {
-	struct sim_side *peer = side->peer;
+	struct pair_side *peer = side->peer;
 
 	if (side->acked < op->first + op->npkts)
-		sim_fail(side->sim,
-			 "REQ-07: qp %06x: WQE %ld is complete, but nothing acknowledged it",
-			 side->qpn, (long)(op - side->op));
+		pair_fail(side->pair,
+			  "REQ-07: qp %06x: WQE %ld is complete, but nothing acknowledged it",
+			  side->qpn, (long)(op - side->op));
 	if (op->fault != FAULT_NONE)
-		sim_fail(side->sim, "REQ-03: qp %06x: WQE %ld succeeds, fault %u in it", side->qpn,
-			 (long)(op - side->op), op->fault);
+		pair_fail(side->pair, "REQ-03: qp %06x: WQE %ld succeeds, fault %u in it",
+			  side->qpn, (long)(op - side->op), op->fault);
 	op->state = OP_DONE;
-	if (sim_op_fetches(op) && op->opcode != UROCE_WR_RDMA_READ)
+	if (pair_op_fetches(op) && op->opcode != UROCE_WR_RDMA_READ)
 		memcpy(peer->node->base + peer->atoms.off + op->roff, &op->after,
 		       sizeof(op->after));
-	if (sim_op_fetches(op))
-		sim_check_pieces(side, op->seg, op->nseg, op->data, op->len, "READ", op - side->op);
+	if (pair_op_fetches(op))
+		pair_check_pieces(side, op->seg, op->nseg, op->data, op->len, "READ",
+				  op - side->op);
 	if (op->opcode == UROCE_WR_RDMA_WRITE || op->opcode == UROCE_WR_RDMA_WRITE_IMM) {
 		if (!peer->window_gone)
 			memcpy(peer->node->base + peer->window.off + op->roff, op->data, op->len);
-		sim_check_write(side, op);
+		pair_check_write(side, op);
 	}
 	reap_reuse(side, op);
 	side->reaped++;
-	side->sim->last_progress_ns = side->sim->now_ns;
+	side->pair->last_progress_ns = side->pair->now_ns;
 }
 
 static uint64_t
-reap_timeouts(const struct sim_side *side)
+reap_timeouts(const struct pair_side *side)
 {
 	uint64_t t = side->qp->loss.timeout_ns;
 
-	return t == 0 ? 0 : (side->sim->now_ns - side->progress_ns) / t;
+	return t == 0 ? 0 : (side->pair->now_ns - side->progress_ns) / t;
 }
 
 /* The first error of a send queue: is there a reason for it? */
 static bool
-reap_error_has_cause(struct sim_side *side, const struct sim_op *op, uint8_t status)
+reap_error_has_cause(struct pair_side *side, const struct pair_op *op, uint8_t status)
 {
-	const struct sim_cfg *c = &side->sim->cfg;
+	const struct pair_cfg *c = &side->pair->cfg;
 
 	if (status == QP_WC_WR_FLUSH_ERR)
-		return side->sent_fatal || side->sim->by_hand;
-	if (op->fault != FAULT_NONE && status == sim_fault_status(op->fault))
-		return sim_fault_is_local(op->fault) || side->fatal_naks > 0;
-	if (c->family == SIM_MUST_SUCCEED)
+		return side->sent_fatal || side->pair->by_hand;
+	if (op->fault != FAULT_NONE && status == pair_fault_status(op->fault))
+		return pair_fault_is_local(op->fault) || side->fatal_naks > 0;
+	if (c->family == PAIR_MUST_SUCCEED)
 		return false;
 	if (status == QP_WC_REM_ACCESS_ERR && side->peer->window_gone)
 		return side->fatal_naks > 0;
@@ -132,19 +134,19 @@ reap_error_has_cause(struct sim_side *side, const struct sim_op *op, uint8_t sta
 }
 
 static void
-reap_send_error(struct sim_side *side, struct sim_op *op, uint8_t status)
+reap_send_error(struct pair_side *side, struct pair_op *op, uint8_t status)
 {
-	struct sim *s = side->sim;
+	struct pair *s = side->pair;
 
 	if (side->flushed && status != QP_WC_WR_FLUSH_ERR)
-		sim_fail(s, "REQ-10: qp %06x: WQE %ld ends in status %u behind a failed one",
-			 side->qpn, (long)(op - side->op), status);
+		pair_fail(s, "REQ-10: qp %06x: WQE %ld ends in status %u behind a failed one",
+			  side->qpn, (long)(op - side->op), status);
 	if (!side->flushed && !reap_error_has_cause(side, op, status))
-		sim_fail(s,
-			 "CQE: qp %06x: WQE %ld ends in status %u without cause (fault %u, "
-			 "NAKs %u, gaps %u, timeouts %lu, RNR %u)",
-			 side->qpn, (long)(op - side->op), status, op->fault, side->naks,
-			 side->gaps, (unsigned long)reap_timeouts(side), side->rnrs);
+		pair_fail(s,
+			  "CQE: qp %06x: WQE %ld ends in status %u without cause (fault %u, "
+			  "NAKs %u, gaps %u, timeouts %lu, RNR %u)",
+			  side->qpn, (long)(op - side->op), status, op->fault, side->naks,
+			  side->gaps, (unsigned long)reap_timeouts(side), side->rnrs);
 	side->flushed = true;
 	op->state = OP_FAILED;
 	op->status = status;
@@ -155,7 +157,7 @@ reap_send_error(struct sim_side *side, struct sim_op *op, uint8_t status)
 }
 
 static bool
-reap_cqe_fits(const struct sim_op *op, const struct uroce_cqe *cqe)
+reap_cqe_fits(const struct pair_op *op, const struct uroce_cqe *cqe)
 {
 	static const uint8_t opcode[] = {
 		[UROCE_WR_RDMA_WRITE] = UROCE_CQE_RDMA_WRITE,
@@ -168,27 +170,27 @@ reap_cqe_fits(const struct sim_op *op, const struct uroce_cqe *cqe)
 	};
 
 	return cqe->opcode == opcode[op->opcode] &&
-	       (!sim_op_fetches(op) || cqe->byte_len == op->len);
+	       (!pair_op_fetches(op) || cqe->byte_len == op->len);
 }
 
 static void
-reap_send(struct sim_side *side, uint32_t index, const struct uroce_cqe *cqe)
+reap_send(struct pair_side *side, uint32_t index, const struct uroce_cqe *cqe)
 {
-	struct sim *s = side->sim;
+	struct pair *s = side->pair;
 
 	if (index < side->reaped || index >= side->posted) {
-		sim_fail(s, "REQ-01: qp %06x: WQE %u completes %s", side->qpn, index,
-			 index < side->reaped ? "twice" : "without having been posted");
+		pair_fail(s, "REQ-01: qp %06x: WQE %u completes %s", side->qpn, index,
+			  index < side->reaped ? "twice" : "without having been posted");
 		return;
 	}
 	while (side->reaped < index && !s->failed) {
-		struct sim_op *op = &side->op[side->reaped];
+		struct pair_op *op = &side->op[side->reaped];
 
 		if ((op->flags & UROCE_WQE_SIGNALED) || side->qp->sig_all || side->flushed)
-			sim_fail(s, "REQ-01: qp %06x: WQE %u completes, WQE %u before it has not",
-				 side->qpn, index, side->reaped);
+			pair_fail(s, "REQ-01: qp %06x: WQE %u completes, WQE %u before it has not",
+				  side->qpn, index, side->reaped);
 		else
-			sim_op_commit(side, op);
+			pair_op_commit(side, op);
 	}
 	if (s->failed)
 		return;
@@ -197,51 +199,51 @@ reap_send(struct sim_side *side, uint32_t index, const struct uroce_cqe *cqe)
 		return;
 	}
 	if (side->flushed || (!(side->op[index].flags & UROCE_WQE_SIGNALED) && !side->qp->sig_all))
-		sim_fail(s, "REQ-01: qp %06x: WQE %u: success that must not be", side->qpn, index);
+		pair_fail(s, "REQ-01: qp %06x: WQE %u: success that must not be", side->qpn, index);
 	if (!reap_cqe_fits(&side->op[index], cqe))
-		sim_fail(s, "CQE-01: qp %06x: WQE %u: wrong opcode or length in the completion",
-			 side->qpn, index);
-	sim_op_commit(side, &side->op[index]);
+		pair_fail(s, "CQE-01: qp %06x: WQE %u: wrong opcode or length in the completion",
+			  side->qpn, index);
+	pair_op_commit(side, &side->op[index]);
 }
 
 static void
-reap_cqe(struct sim_node *n, struct sim_cq *cq, const struct uroce_cqe *cqe)
+reap_cqe(struct pair_node *n, struct pair_cq *cq, const struct uroce_cqe *cqe)
 {
-	struct sim_side *side = reap_side(n, cqe->qp_num);
+	struct pair_side *side = reap_side(n, cqe->qp_num);
 	uint64_t id;
 
 	n->cqes++;
-	sim_digest_cqe(&n->sim->digest, cqe);
+	sim_digest_cqe(&n->pair->digest, cqe);
 	if (side == NULL) {
-		sim_fail(n->sim, "CQ-01: completion of unknown qp %06x", cqe->qp_num);
+		pair_fail(n->pair, "CQ-01: completion of unknown qp %06x", cqe->qp_num);
 		return;
 	}
-	id = cqe->wr_id ^ (cq == side->rcq && n->sim->cfg.srq && cqe->qp_cookie == n->srq.cookie
+	id = cqe->wr_id ^ (cq == side->rcq && n->pair->cfg.srq && cqe->qp_cookie == n->srq.cookie
 				   ? n->srq.cookie
 				   : side->wr_salt);
-	sim_log(n->sim, "node %u qp %06x %s %u: status %u", n->idx, side->qpn,
-		id >> 32 == 1 ? "WQE" : "receive", (uint32_t)id, cqe->status);
+	pair_log(n->pair, "node %u qp %06x %s %u: status %u", n->idx, side->qpn,
+		 id >> 32 == 1 ? "WQE" : "receive", (uint32_t)id, cqe->status);
 	if (cqe->qp_cookie != (id >> 32 == 3 ? n->srq.cookie : side->cookie))
-		sim_fail(n->sim, "CQ-01: qp %06x: wrong cookie", side->qpn);
+		pair_fail(n->pair, "CQ-01: qp %06x: wrong cookie", side->qpn);
 	if (id >> 32 == 1 && cq == side->scq)
 		reap_send(side, (uint32_t)id, cqe);
 	else if (id >> 32 == 2 && cq == side->rcq)
-		sim_recv_reap(side, (uint32_t)id, cqe);
+		pair_recv_reap(side, (uint32_t)id, cqe);
 	else if (id >> 32 == 3 && cq == side->rcq)
-		sim_srq_reap(side, (uint32_t)id, cqe);
+		pair_srq_reap(side, (uint32_t)id, cqe);
 	else
-		sim_fail(n->sim, "REQ-01: qp %06x: completion of no WQE (wr_id %lx)", side->qpn,
-			 (unsigned long)cqe->wr_id);
+		pair_fail(n->pair, "REQ-01: qp %06x: completion of no WQE (wr_id %lx)", side->qpn,
+			  (unsigned long)cqe->wr_id);
 }
 
 /* Take up to max completions. True when the queue is empty then. */
 static bool
-reap_cq(struct sim_node *n, struct sim_cq *cq, uint32_t max)
+reap_cq(struct pair_node *n, struct pair_cq *cq, uint32_t max)
 {
 	struct uroce_cqe *ring = (struct uroce_cqe *)((uint8_t *)cq->hdr + UROCE_CQ_HDR);
 	uint32_t lap_bits = (uint32_t)__builtin_ctz(cq->entries);
 
-	for (; max > 0 && !n->sim->failed; max--) {
+	for (; max > 0 && !n->pair->failed; max--) {
 		const struct uroce_cqe *slot = &ring[cq->cons & (cq->entries - 1)];
 		struct uroce_cqe cqe;
 
@@ -256,7 +258,7 @@ reap_cq(struct sim_node *n, struct sim_cq *cq, uint32_t max)
 
 /* CQ-01: poll until empty, arm, poll once more; nothing may be lost between the two. */
 static bool
-reap_events(struct sim_node *n, struct sim_cq *cq)
+reap_events(struct pair_node *n, struct pair_cq *cq)
 {
 	if (!cq->event)
 		return true;
@@ -269,41 +271,41 @@ reap_events(struct sim_node *n, struct sim_cq *cq)
 
 /* Unsignaled WQEs that are retired, and whose success therefore no completion will show. */
 static void
-reap_silent(struct sim_node *n, const uint32_t *cons)
+reap_silent(struct pair_node *n, const uint32_t *cons)
 {
-	struct sim *s = n->sim;
+	struct pair *s = n->pair;
 	uint32_t i;
 
 	for (i = 0; i < s->nsides; i++) {
-		struct sim_side *side = &s->side[i];
+		struct pair_side *side = &s->side[i];
 
 		while (side->node == n && side->reaped < cons[i] && !s->failed) {
-			struct sim_op *op = &side->op[side->reaped];
+			struct pair_op *op = &side->op[side->reaped];
 
 			if ((op->flags & UROCE_WQE_SIGNALED) || side->qp->sig_all || side->flushed)
-				sim_fail(s, "REQ-01: qp %06x: WQE %u retired without completion",
-					 side->qpn, side->reaped);
+				pair_fail(s, "REQ-01: qp %06x: WQE %u retired without completion",
+					  side->qpn, side->reaped);
 			else
-				sim_op_commit(side, op);
+				pair_op_commit(side, op);
 		}
 	}
 }
 
 bool
-sim_client_poll(struct sim_node *n)
+pair_client_poll(struct pair_node *n)
 {
-	struct sim *s = n->sim;
-	uint32_t cons[SIM_MAX_SIDES] = {0}, i;
+	struct pair *s = n->pair;
+	uint32_t cons[PAIR_MAX_SIDES] = {0}, i;
 	uint64_t had = n->cqes;
 	bool empty = true;
 
 	for (i = 0; i < s->nsides; i++)
 		cons[i] = __atomic_load_n(&s->side[i].sq.hdr->cons, __ATOMIC_ACQUIRE);
-	for (i = 0; i < SIM_MAX_CQ; i++) {
-		struct sim_cq *cq = &n->cq[i];
+	for (i = 0; i < PAIR_MAX_CQ; i++) {
+		struct pair_cq *cq = &n->cq[i];
 
 		if (cq->hdr->error)
-			sim_fail(s, "EVT-08: node %u: CQ %u is dead", n->idx, i);
+			pair_fail(s, "EVT-08: node %u: CQ %u is dead", n->idx, i);
 		if (s->cfg.cq_events != 0)
 			empty &= reap_events(n, cq);
 		else
@@ -315,7 +317,7 @@ sim_client_poll(struct sim_node *n)
 }
 
 bool
-sim_sends_done(const struct sim *s)
+pair_sends_done(const struct pair *s)
 {
 	uint32_t i;
 

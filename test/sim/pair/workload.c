@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which WQEs the QPs of a schedule post, and what is wrong with some of them. */
 #include <rte_common.h>
-#include "sim.h"
+#include "pair.h"
 
 #define LOAD_SIDE_BYTES (256u << 10) /* after so many, the messages of a side stay short */
 
@@ -25,14 +25,14 @@ static const uint8_t load_mixes[][8] = {
 };
 
 bool
-sim_op_uses_recv(const struct sim_op *op)
+pair_op_uses_recv(const struct pair_op *op)
 {
 	return op->opcode == UROCE_WR_SEND || op->opcode == UROCE_WR_SEND_IMM ||
 	       op->opcode == UROCE_WR_RDMA_WRITE_IMM;
 }
 
 bool
-sim_op_fetches(const struct sim_op *op)
+pair_op_fetches(const struct pair_op *op)
 {
 	return op->opcode == UROCE_WR_RDMA_READ || op->opcode == UROCE_WR_ATOMIC_CMP_SWAP ||
 	       op->opcode == UROCE_WR_ATOMIC_FETCH_ADD;
@@ -40,7 +40,7 @@ sim_op_fetches(const struct sim_op *op)
 
 /* Lengths that break things: none, one, and one more or less than whole packets. */
 static uint32_t
-load_length(struct sim *s, uint32_t mtu, uint32_t spent)
+load_length(struct pair *s, uint32_t mtu, uint32_t spent)
 {
 	uint32_t max = spent > LOAD_SIDE_BYTES ? RTE_MIN(2 * mtu, s->cfg.maxlen) : s->cfg.maxlen;
 	uint32_t len;
@@ -68,27 +68,27 @@ load_length(struct sim *s, uint32_t mtu, uint32_t spent)
 }
 
 static void
-load_op(struct sim *s, struct sim_side *side, struct sim_op *op, uint32_t spent)
+load_op(struct pair *s, struct pair_side *side, struct pair_op *op, uint32_t spent)
 {
-	const struct sim_cfg *c = &s->cfg;
+	const struct pair_cfg *c = &s->cfg;
 	uint32_t mix = c->mix < RTE_DIM(load_mixes) ? c->mix : 0;
 	bool atomic;
 
 	op->opcode = load_mixes[mix][sim_below(&s->load, 8)];
-	atomic = sim_op_fetches(op) && op->opcode != UROCE_WR_RDMA_READ;
+	atomic = pair_op_fetches(op) && op->opcode != UROCE_WR_RDMA_READ;
 	op->len = atomic ? 8 : load_length(s, side->mtu, spent);
 	op->npkts = RTE_MAX((op->len + side->mtu - 1) / side->mtu, 1u);
 	op->recv = UINT32_MAX;
 	op->imm = (uint32_t)sim_rand(&s->load);
 	if (sim_chance(&s->load, mix == 4 ? 500000 : 150000))
 		op->flags |= UROCE_WQE_FENCE;
-	if (sim_chance(&s->load, 300000) || (c->cq_events == 2 && sim_op_uses_recv(op)))
+	if (sim_chance(&s->load, 300000) || (c->cq_events == 2 && pair_op_uses_recv(op)))
 		op->flags |= UROCE_WQE_SOLICITED;
-	if (!sim_op_fetches(op) && op->len <= side->cap.max_inline && sim_chance(&s->load, 500000))
+	if (!pair_op_fetches(op) && op->len <= side->cap.max_inline && sim_chance(&s->load, 500000))
 		op->flags |= UROCE_WQE_INLINE;
-	op->data = s->table + sim_below(&s->load, SIM_TABLE_BYTES - op->len);
+	op->data = s->table + sim_below(&s->load, PAIR_TABLE_BYTES - op->len);
 	if (atomic) {
-		op->roff = 8 * sim_below(&s->load, SIM_ATOMS);
+		op->roff = 8 * sim_below(&s->load, PAIR_ATOMS);
 		op->va = side->peer->atoms.mr.iova + op->roff;
 		op->rkey = side->peer->atoms.mr.key;
 		op->swap_add = sim_rand(&s->load);
@@ -100,14 +100,14 @@ load_op(struct sim *s, struct sim_side *side, struct sim_op *op, uint32_t spent)
 }
 
 void
-sim_plan_side(struct sim *s, struct sim_side *side)
+pair_plan_side(struct pair *s, struct pair_side *side)
 {
-	const struct sim_cfg *c = &s->cfg;
+	const struct pair_cfg *c = &s->cfg;
 	uint32_t signaled = sim_below(&s->load, 3) * 500000, i, spent = 0, psn = 0;
 
 	side->nops = c->oneway && (side->idx & 1) ? 0 : sim_between(&s->load, 1, c->ops);
 	for (i = 0; i < side->nops; i++) {
-		struct sim_op *op = &side->op[i];
+		struct pair_op *op = &side->op[i];
 
 		load_op(s, side, op, spent);
 		/* The last one shows that all are done, but not always. */
@@ -126,25 +126,25 @@ sim_plan_side(struct sim *s, struct sim_side *side)
 	side->rts_ns = side->rtr_ns + sim_below(&s->load, 20000);
 	side->path_ns = c->late_path ? side->rtr_ns + sim_below(&s->load, 100000) : 0;
 	side->recv_ns = c->recv_late ? s->now_ns + sim_scale(&s->load, 1000, 2000000) : 0;
-	side->sqd_ns = c->sqd ? side->rts_ns + sim_scale(&s->load, 1000, 500000) : SIM_NEVER;
+	side->sqd_ns = c->sqd ? side->rts_ns + sim_scale(&s->load, 1000, 500000) : PAIR_NEVER;
 	side->progress_ns = side->rts_ns;
-	side->dereg_ns = SIM_NEVER;
+	side->dereg_ns = PAIR_NEVER;
 	if (c->dereg && sim_chance(&s->load, 500000))
 		side->dereg_ns = side->rts_ns + sim_scale(&s->load, 1000, 300000);
 }
 
 /* Receives that meet the peer's messages one by one, and some that nothing meets. */
 void
-sim_plan_recvs(struct sim *s, struct sim_side *side)
+pair_plan_recvs(struct pair *s, struct pair_side *side)
 {
-	struct sim_side *peer = side->peer;
+	struct pair_side *peer = side->peer;
 	uint32_t i, extra = sim_below(&s->load, 4);
 
 	for (i = 0; i < peer->nops; i++) {
-		struct sim_op *op = &peer->op[i];
-		struct sim_recv *r;
+		struct pair_op *op = &peer->op[i];
+		struct pair_recv *r;
 
-		if (!sim_op_uses_recv(op))
+		if (!pair_op_uses_recv(op))
 			continue;
 		op->recv = side->nrecvs;
 		r = &side->recv[side->nrecvs++];
@@ -184,19 +184,19 @@ static const struct {
 };
 
 uint8_t
-sim_fault_status(uint8_t fault)
+pair_fault_status(uint8_t fault)
 {
 	return load_faults[fault].status;
 }
 
 bool
-sim_fault_is_local(uint8_t fault)
+pair_fault_is_local(uint8_t fault)
 {
 	return load_faults[fault].local;
 }
 
 static bool
-load_fault_fits(const struct sim_op *op, uint8_t fault, bool srq)
+load_fault_fits(const struct pair_op *op, uint8_t fault, bool srq)
 {
 	bool read = op->opcode == UROCE_WR_RDMA_READ;
 	bool write = op->opcode == UROCE_WR_RDMA_WRITE || op->opcode == UROCE_WR_RDMA_WRITE_IMM;
@@ -206,7 +206,7 @@ load_fault_fits(const struct sim_op *op, uint8_t fault, bool srq)
 	if (op->len < 2 || ((op->flags & UROCE_WQE_INLINE) && load_faults[fault].keys) ||
 	    (fault == FAULT_LACCESS && op->len > 4096))
 		return false;
-	if (sim_op_fetches(op) && !read)
+	if (pair_op_fetches(op) && !read)
 		return load_faults[fault].atomic;
 	return read    ? load_faults[fault].read
 	       : write ? load_faults[fault].write
@@ -214,14 +214,14 @@ load_fault_fits(const struct sim_op *op, uint8_t fault, bool srq)
 }
 
 static void
-load_fault_apply(struct sim_side *side, struct sim_op *op, uint8_t fault)
+load_fault_apply(struct pair_side *side, struct pair_op *op, uint8_t fault)
 {
-	struct sim_side *peer = side->peer;
+	struct pair_side *peer = side->peer;
 
 	op->fault = fault;
 	switch (fault) {
 	case FAULT_RKEY:
-		op->rkey ^= 1u << sim_below(&side->sim->load, 32);
+		op->rkey ^= 1u << sim_below(&side->pair->load, 32);
 		break;
 	case FAULT_RRANGE:
 		if (op->rkey == peer->atoms.mr.key)
@@ -230,7 +230,7 @@ load_fault_apply(struct sim_side *side, struct sim_op *op, uint8_t fault)
 			op->va = peer->window.mr.iova + peer->window.len - op->len + 1;
 		break;
 	case FAULT_ALIGN:
-		op->va += 1 + sim_below(&side->sim->load, 7);
+		op->va += 1 + sim_below(&side->pair->load, 7);
 		break;
 	case FAULT_RWRAP:
 		op->va = UINT64_MAX;
@@ -249,14 +249,14 @@ load_fault_apply(struct sim_side *side, struct sim_op *op, uint8_t fault)
 }
 
 void
-sim_plan_faults(struct sim *s)
+pair_plan_faults(struct pair *s)
 {
 	uint32_t n = sim_between(&s->load, 1, s->nsides / 2), tries;
 
 	for (tries = 0; tries < 64 && n > 0; tries++) {
-		struct sim_side *side = &s->side[sim_below(&s->load, s->nsides)];
+		struct pair_side *side = &s->side[sim_below(&s->load, s->nsides)];
 		uint8_t fault = (uint8_t)sim_between(&s->load, 1, FAULT_KINDS - 1);
-		struct sim_op *op;
+		struct pair_op *op;
 
 		if (side->nops == 0)
 			continue;

@@ -7,30 +7,30 @@
 #include <rte_common.h>
 #include "pieces.h"
 #include "receive.h"
-#include "sim.h"
+#include "pair.h"
 
 /* Write one receive WQE. False: no memory for it now. */
 static bool
-recv_write(struct sim_side *side, struct sim_recv *r, struct sim_area *area, struct sim_ring *ring,
-	   uint32_t max_sge, uint64_t wr_id)
+recv_write(struct pair_side *side, struct pair_recv *r, struct pair_area *area,
+	   struct pair_ring *ring, uint32_t max_sge, uint64_t wr_id)
 {
 	struct uroce_recv_wqe wqe = {.wr_id = wr_id};
 	uint8_t *slot;
 
-	if (!sim_pieces_cut(side->sim, area, r->cap, max_sge, r->seg, &r->nseg))
+	if (!pair_pieces_cut(side->pair, area, r->cap, max_sge, r->seg, &r->nseg))
 		return false;
 	r->local_end = area->head;
-	slot = sim_ring_slot(side->sim, ring, "receive queue of qp", side->qpn);
+	slot = pair_ring_slot(side->pair, ring, "receive queue of qp", side->qpn);
 	wqe.num_sge = r->nseg;
 	memcpy(slot, &wqe, sizeof(wqe));
-	sim_pieces_sges(side, area, r->seg, r->nseg, r->bad_key ? FAULT_LKEY : FAULT_NONE,
-			slot + UROCE_RECV_WQE_HDR);
+	pair_pieces_sges(side, area, r->seg, r->nseg, r->bad_key ? FAULT_LKEY : FAULT_NONE,
+			 slot + UROCE_RECV_WQE_HDR);
 	r->state = OP_POSTED;
 	return true;
 }
 
 void
-sim_recv_post(struct sim_side *side, uint32_t max)
+pair_recv_post(struct pair_side *side, uint32_t max)
 {
 	uint32_t had = side->rposted;
 
@@ -40,22 +40,22 @@ sim_recv_post(struct sim_side *side, uint32_t max)
 			  side->cap.max_recv_sge, (side->rposted | 2ull << 32) ^ side->wr_salt))
 		side->rposted++;
 	if (side->rposted != had)
-		sim_client_ring(side, &side->rq);
+		pair_client_ring(side, &side->rq);
 }
 
 bool
-sim_srq_post(struct sim_node *n)
+pair_srq_post(struct pair_node *n)
 {
-	struct sim *s = n->sim;
-	struct sim_srq *q = &n->srq;
+	struct pair *s = n->pair;
+	struct pair_srq *q = &n->srq;
 	uint32_t had = q->posted;
 
 	if (!s->cfg.srq || s->by_hand || s->now_ns < q->recv_ns)
 		return false;
 	while (q->posted - q->oldest < q->max_wr) {
-		struct sim_recv *r = &q->recv[q->posted % SIM_MAX_RECVS];
+		struct pair_recv *r = &q->recv[q->posted % PAIR_MAX_RECVS];
 
-		*r = (struct sim_recv){.cap = s->cfg.maxlen};
+		*r = (struct pair_recv){.cap = s->cfg.maxlen};
 		if (!recv_write(&s->side[n->idx], r, &q->area, &q->ring, q->max_sge,
 				(q->posted | 3ull << 32) ^ q->cookie))
 			break;
@@ -68,8 +68,8 @@ sim_srq_post(struct sim_node *n)
 }
 
 /* The peer's message that receive index meets, or NULL. */
-static struct sim_op *
-recv_message(struct sim_side *peer, uint32_t index)
+static struct pair_op *
+recv_message(struct pair_side *peer, uint32_t index)
 {
 	uint32_t i;
 
@@ -82,17 +82,17 @@ recv_message(struct sim_side *peer, uint32_t index)
 
 /* RSP-05: the message that is next, whole, with its immediate data. */
 static void
-recv_success(struct sim_side *side, struct sim_recv *r, const struct uroce_cqe *cqe)
+recv_success(struct pair_side *side, struct pair_recv *r, const struct uroce_cqe *cqe)
 {
-	struct sim *s = side->sim;
+	struct pair *s = side->pair;
 	uint32_t index = side->rreaped;
-	struct sim_op *op = recv_message(side->peer, index);
+	struct pair_op *op = recv_message(side->peer, index);
 	bool write, imm;
 
 	if (op == NULL || op >= &side->peer->op[side->peer->posted] || op->fault != FAULT_NONE ||
 	    op->first + op->npkts > side->peer->contig) {
-		sim_fail(s, "RSP-05: qp %06x: receive %u completes, no message came for it",
-			 side->qpn, index);
+		pair_fail(s, "RSP-05: qp %06x: receive %u completes, no message came for it",
+			  side->qpn, index);
 		return;
 	}
 	write = op->opcode == UROCE_WR_RDMA_WRITE_IMM;
@@ -101,27 +101,27 @@ recv_success(struct sim_side *side, struct sim_recv *r, const struct uroce_cqe *
 	    cqe->byte_len != op->len || !(cqe->flags & UROCE_CQE_WITH_IMM) != !imm ||
 	    !(cqe->flags & UROCE_CQE_SOLICITED) != !(op->flags & UROCE_WQE_SOLICITED) ||
 	    (imm && cqe->imm != op->imm))
-		sim_fail(s,
-			 "RSP-05: qp %06x: receive %u: completion says opcode %u flags %x length "
-			 "%u, message has %u bytes",
-			 side->qpn, index, cqe->opcode, cqe->flags, cqe->byte_len, op->len);
-	sim_check_pieces(side, r->seg, r->nseg, op->data, write ? 0 : op->len, "receive", index);
+		pair_fail(s,
+			  "RSP-05: qp %06x: receive %u: completion says opcode %u flags %x length "
+			  "%u, message has %u bytes",
+			  side->qpn, index, cqe->opcode, cqe->flags, cqe->byte_len, op->len);
+	pair_check_pieces(side, r->seg, r->nseg, op->data, write ? 0 : op->len, "receive", index);
 	if (write)
-		sim_check_write(side->peer, op);
+		pair_check_write(side->peer, op);
 	r->state = OP_DONE;
 }
 
 static void
-recv_error(struct sim_side *side, struct sim_recv *r, uint8_t status)
+recv_error(struct pair_side *side, struct pair_recv *r, uint8_t status)
 {
-	struct sim *s = side->sim;
+	struct pair *s = side->pair;
 	uint32_t index = side->rreaped;
-	struct sim_op *op = recv_message(side->peer, index);
+	struct pair_op *op = recv_message(side->peer, index);
 	uint8_t fault = op != NULL ? op->fault : FAULT_NONE;
 	bool good = false;
 
 	if (status == QP_WC_WR_FLUSH_ERR)
-		good = s->by_hand || s->cfg.family != SIM_MUST_SUCCEED;
+		good = s->by_hand || s->cfg.family != PAIR_MUST_SUCCEED;
 	else if (!side->rflushed)
 		good = (status == QP_WC_LOC_LEN_ERR && fault == FAULT_LONG) ||
 		       (status == QP_WC_LOC_PROT_ERR && fault == FAULT_RECV_KEY) ||
@@ -130,35 +130,36 @@ recv_error(struct sim_side *side, struct sim_recv *r, uint8_t status)
 	if (status == QP_WC_LOC_ACCESS_ERR && side->window_gone && !side->rflushed)
 		good = true;
 	if (!good)
-		sim_fail(s, "CQE: qp %06x: receive %u ends in status %u (fault %u)", side->qpn,
-			 index, status, fault);
+		pair_fail(s, "CQE: qp %06x: receive %u ends in status %u (fault %u)", side->qpn,
+			  index, status, fault);
 	side->rflushed = true;
 	r->state = OP_FAILED;
 	/* From an SRQ nobody else knows which message it met. */
 	if (s->cfg.srq && op != NULL)
-		sim_either_pieces(side->node, r->seg, r->nseg, op->data, op->len);
+		pair_either_pieces(side->node, r->seg, r->nseg, op->data, op->len);
 }
 
 static void
-recv_done(struct sim_side *side, struct sim_recv *r, const struct uroce_cqe *cqe)
+recv_done(struct pair_side *side, struct pair_recv *r, const struct uroce_cqe *cqe)
 {
 	if (cqe->status != QP_WC_SUCCESS)
 		recv_error(side, r, cqe->status);
 	else if (side->rflushed)
-		sim_fail(side->sim, "QP-19: qp %06x: receive %u succeeds behind a flushed one",
-			 side->qpn, side->rreaped);
+		pair_fail(side->pair, "QP-19: qp %06x: receive %u succeeds behind a flushed one",
+			  side->qpn, side->rreaped);
 	else
 		recv_success(side, r, cqe);
 	side->rreaped++;
-	side->sim->last_progress_ns = side->sim->now_ns;
+	side->pair->last_progress_ns = side->pair->now_ns;
 }
 
 void
-sim_recv_reap(struct sim_side *side, uint32_t index, const struct uroce_cqe *cqe)
+pair_recv_reap(struct pair_side *side, uint32_t index, const struct uroce_cqe *cqe)
 {
-	if (side->sim->cfg.srq || index != side->rreaped || index >= side->rposted) {
-		sim_fail(side->sim, "RSP-05: qp %06x: receive %u completes, %u of %u are expected",
-			 side->qpn, index, side->rreaped, side->rposted);
+	if (side->pair->cfg.srq || index != side->rreaped || index >= side->rposted) {
+		pair_fail(side->pair,
+			  "RSP-05: qp %06x: receive %u completes, %u of %u are expected", side->qpn,
+			  index, side->rreaped, side->rposted);
 		return;
 	}
 	recv_done(side, &side->recv[index], cqe);
@@ -166,19 +167,19 @@ sim_recv_reap(struct sim_side *side, uint32_t index, const struct uroce_cqe *cqe
 }
 
 void
-sim_srq_reap(struct sim_side *side, uint32_t index, const struct uroce_cqe *cqe)
+pair_srq_reap(struct pair_side *side, uint32_t index, const struct uroce_cqe *cqe)
 {
-	struct sim_srq *q = &side->node->srq;
-	struct sim_recv *r = &q->recv[index % SIM_MAX_RECVS];
+	struct pair_srq *q = &side->node->srq;
+	struct pair_recv *r = &q->recv[index % PAIR_MAX_RECVS];
 
 	if (index - q->oldest >= q->posted - q->oldest || r->state != OP_POSTED) {
-		sim_fail(side->sim,
-			 "SRQ-01: qp %06x: receive %u of the SRQ completes, but is not out",
-			 side->qpn, index);
+		pair_fail(side->pair,
+			  "SRQ-01: qp %06x: receive %u of the SRQ completes, but is not out",
+			  side->qpn, index);
 		return;
 	}
 	recv_done(side, r, cqe);
 	q->reaped++;
-	while (q->oldest != q->posted && q->recv[q->oldest % SIM_MAX_RECVS].state != OP_POSTED)
-		q->area.tail = q->recv[q->oldest++ % SIM_MAX_RECVS].local_end;
+	while (q->oldest != q->posted && q->recv[q->oldest % PAIR_MAX_RECVS].state != OP_POSTED)
+		q->area.tail = q->recv[q->oldest++ % PAIR_MAX_RECVS].local_end;
 }

@@ -9,26 +9,26 @@
 #include "apm.h"
 #include "qp/env.h"
 #include "net.h"
-#include "sim.h"
+#include "pair.h"
 #include "wire/icrc.h"
 
 void
-sim_net_reset(struct sim *s)
+pair_net_reset(struct pair *s)
 {
 	uint32_t i;
 
 	memset(s->link, 0, sizeof(s->link));
-	s->nfree_pkt = SIM_MAX_PKTS;
-	for (i = 0; i < SIM_MAX_PKTS; i++)
-		s->free_pkt[i] = (uint16_t)(SIM_MAX_PKTS - 1 - i);
-	for (i = 0; i < SIM_LINK_LOOPBACK && s->cfg.blackout_ns != 0; i++) {
+	s->nfree_pkt = PAIR_MAX_PKTS;
+	for (i = 0; i < PAIR_MAX_PKTS; i++)
+		s->free_pkt[i] = (uint16_t)(PAIR_MAX_PKTS - 1 - i);
+	for (i = 0; i < PAIR_LINK_LOOPBACK && s->cfg.blackout_ns != 0; i++) {
 		s->link[i].dark_from = s->now_ns + sim_below(&s->netr, 400000);
 		s->link[i].dark_to = s->link[i].dark_from + sim_below(&s->netr, s->cfg.blackout_ns);
 	}
 }
 
 void
-sim_pkt_free(struct sim *s, struct sim_pkt *p)
+pair_pkt_free(struct pair *s, struct pair_pkt *p)
 {
 	rte_pktmbuf_free(p->m);
 	p->m = NULL;
@@ -37,7 +37,7 @@ sim_pkt_free(struct sim *s, struct sim_pkt *p)
 }
 
 static void
-net_log(struct sim *s, const struct sim_link *link, const struct sim_view *v, uint32_t id,
+net_log(struct pair *s, const struct pair_link *link, const struct pair_view *v, uint32_t id,
 	uint32_t bytes, const char *fate)
 {
 	char what[64] = "";
@@ -46,13 +46,13 @@ net_log(struct sim *s, const struct sim_link *link, const struct sim_view *v, ui
 		return;
 	if (v->flags & WIRE_F_AETH)
 		snprintf(what, sizeof(what), " syndrome %02x", v->syndrome);
-	sim_log(s, "#%-5u link %d qp %06x -> %06x %-24s psn %-6u%s %u bytes: %s", id,
-		(int)(link - s->link), v->from ? v->from->qpn : 0, v->to ? v->to->qpn : 0,
-		sim_op_text(v->opcode), v->psn, what, bytes, fate);
+	pair_log(s, "#%-5u link %d qp %06x -> %06x %-24s psn %-6u%s %u bytes: %s", id,
+		 (int)(link - s->link), v->from ? v->from->qpn : 0, v->to ? v->to->qpn : 0,
+		 pair_op_text(v->opcode), v->psn, what, bytes, fate);
 }
 
 struct rte_mbuf *
-sim_net_copy(struct sim *s, const struct rte_mbuf *m)
+pair_net_copy(struct pair *s, const struct rte_mbuf *m)
 {
 	struct rte_mbuf *c = rte_pktmbuf_alloc(s->net_pool);
 	const void *bytes;
@@ -73,14 +73,14 @@ sim_net_copy(struct sim *s, const struct rte_mbuf *m)
 
 /* Would a receiver take this frame as good? What it says is then what was sent: see net_damage. */
 static bool
-net_good(const struct sim_node *to, const struct rte_mbuf *m)
+net_good(const struct pair_node *to, const struct rte_mbuf *m)
 {
 	const uint8_t *bytes = rte_pktmbuf_mtod(m, const uint8_t *);
 	struct wire_pkt pkt;
 
 	return m->data_len >= WIRE_ETH_LEN && memcmp(bytes, to->mac, 6) == 0 &&
 	       wire_parse(bytes, m->data_len, &pkt) == WIRE_OK && wire_icrc_check(&pkt) &&
-	       (pkt.vlan_tci & WIRE_VID_MASK) == sim_vid(to->sim);
+	       (pkt.vlan_tci & WIRE_VID_MASK) == pair_vid(to->pair);
 }
 
 /* Of the first len bytes of two frames, do any differ that the ICRC covers (WIRE-03)? */
@@ -101,7 +101,7 @@ net_covered_differs(const uint8_t *a, const uint8_t *b, uint32_t len)
 /* One to three bits over, a tail cut off, or a tail put on. True when a receiver can live with it.
  */
 static bool
-net_damage(struct sim *s, const struct sim_node *to, struct rte_mbuf *m)
+net_damage(struct pair *s, const struct pair_node *to, struct rte_mbuf *m)
 {
 	uint8_t *bytes = rte_pktmbuf_mtod(m, uint8_t *);
 	uint32_t die = sim_below(&s->netr, 10), i, n, len = m->data_len;
@@ -110,7 +110,7 @@ net_damage(struct sim *s, const struct sim_node *to, struct rte_mbuf *m)
 		n = 1 + sim_below(&s->netr, len);
 		m->data_len = m->pkt_len = (uint16_t)RTE_MAX(len - RTE_MIN(n, len), 1u);
 		if (net_good(to, m))
-			sim_fail(s, "WIRE-04: a frame that lost its tail passes for good");
+			pair_fail(s, "WIRE-04: a frame that lost its tail passes for good");
 		return false;
 	}
 	if (die == 1) { /* Ethernet padding */
@@ -131,15 +131,15 @@ net_damage(struct sim *s, const struct sim_node *to, struct rte_mbuf *m)
 	if (!net_good(to, m))
 		return false;
 	if (net_covered_differs(s->scratch, bytes, len))
-		sim_fail(s, "WIRE-03: a damaged frame passes the ICRC");
+		pair_fail(s, "WIRE-03: a damaged frame passes the ICRC");
 	return true;
 }
 
 /* When this frame's last bit is at the other end. */
 static uint64_t
-net_when(struct sim *s, struct sim_link *link, uint32_t bytes)
+net_when(struct pair *s, struct pair_link *link, uint32_t bytes)
 {
-	const struct sim_cfg *c = &s->cfg;
+	const struct pair_cfg *c = &s->cfg;
 	uint64_t at;
 
 	link->free_ns = RTE_MAX(link->free_ns, s->now_ns) + (uint64_t)bytes * c->byte_ps / 1000;
@@ -152,32 +152,33 @@ net_when(struct sim *s, struct sim_link *link, uint32_t bytes)
 }
 
 void
-sim_net_launch(struct sim *s, struct sim_link *link, struct rte_mbuf *m, const struct sim_view *v)
+pair_net_launch(struct pair *s, struct pair_link *link, struct rte_mbuf *m,
+		const struct pair_view *v)
 {
 	uint32_t l = (uint32_t)(link - s->link), i = s->free_pkt[--s->nfree_pkt];
-	struct sim_pkt *p = &s->pkt[i];
+	struct pair_pkt *p = &s->pkt[i];
 
-	*p = (struct sim_pkt){.m = m, .view = *v, .link = (uint8_t)l, .intact = true};
-	p->node = (uint8_t)(l < SIM_LINK_LOOPBACK ? 1 - l : l - SIM_LINK_LOOPBACK);
+	*p = (struct pair_pkt){.m = m, .view = *v, .link = (uint8_t)l, .intact = true};
+	p->node = (uint8_t)(l < PAIR_LINK_LOOPBACK ? 1 - l : l - PAIR_LINK_LOOPBACK);
 	p->id = s->next_id++;
 	link->inflight++;
 	m->port = s->node[p->node].dev;
 	m->hash.usr = 0xdeadbeef; /* the rx side must not believe what tx left there */
 	m->ol_flags = 0;
-	if (l < SIM_LINK_LOOPBACK && sim_chance(&s->netr, s->cfg.corrupt)) {
+	if (l < PAIR_LINK_LOOPBACK && sim_chance(&s->netr, s->cfg.corrupt)) {
 		p->intact = net_damage(s, &s->node[p->node], m);
 		s->stats.damaged++;
 	}
 	net_log(s, link, v, p->id, m->pkt_len, p->intact ? "goes" : "damaged");
-	sim_at(s, net_when(s, link, m->pkt_len), SIM_EV_FRAME, i);
+	pair_at(s, net_when(s, link, m->pkt_len), PAIR_EV_FRAME, i);
 }
 
 static bool
-net_lost(struct sim *s, struct sim_link *link, const struct sim_view *v)
+net_lost(struct pair *s, struct pair_link *link, const struct pair_view *v)
 {
-	if (link >= &s->link[SIM_LINK_LOOPBACK])
+	if (link >= &s->link[PAIR_LINK_LOOPBACK])
 		return false;
-	if (sim_apm_lost(s, v))
+	if (pair_apm_lost(s, v))
 		return true;
 	if (s->now_ns >= link->dark_from && s->now_ns < link->dark_to)
 		return true;
@@ -195,7 +196,7 @@ net_lost(struct sim *s, struct sim_link *link, const struct sim_view *v)
 }
 
 static bool
-net_full(struct sim *s, struct sim_link *link)
+net_full(struct pair *s, struct pair_link *link)
 {
 	uint64_t wait_ns = link->free_ns > s->now_ns ? link->free_ns - s->now_ns : 0;
 
@@ -205,19 +206,19 @@ net_full(struct sim *s, struct sim_link *link)
 }
 
 void
-sim_net_send(struct sim_node *n, struct rte_mbuf *m)
+pair_net_send(struct pair_node *n, struct rte_mbuf *m)
 {
-	struct sim *s = n->sim;
+	struct pair *s = n->pair;
 	bool loop = m->hash.usr == QP_TX_LOOPBACK;
-	struct sim_link *link = &s->link[loop ? SIM_LINK_LOOPBACK + n->idx : n->idx];
-	struct sim_view v = *(struct sim_view *)rte_mbuf_to_priv(m);
+	struct pair_link *link = &s->link[loop ? PAIR_LINK_LOOPBACK + n->idx : n->idx];
+	struct pair_view v = *(struct pair_view *)rte_mbuf_to_priv(m);
 	struct rte_mbuf *c = NULL;
 
 	s->stats.frames++;
 	sim_digest_frame(&s->digest, m);
 	s->stats.bytes += m->pkt_len;
 	if (!loop)
-		sim_noise(s, link, m, &v);
+		pair_noise(s, link, m, &v);
 	if (net_full(s, link) || net_lost(s, link, &v)) {
 		net_log(s, link, &v, 0, m->pkt_len, net_full(s, link) ? "overflow" : "lost");
 		s->stats.lost++;
@@ -225,47 +226,47 @@ sim_net_send(struct sim_node *n, struct rte_mbuf *m)
 		return;
 	}
 	if (!loop && sim_chance(&s->netr, s->cfg.dup))
-		c = sim_net_copy(s, m);
+		c = pair_net_copy(s, m);
 	/* The engine's own mbuf goes on, unless there are few of them, or it is no plain one. */
 	if (s->cfg.small_pool || m->nb_segs != 1 || rte_mbuf_refcnt_read(m) != 1 ||
 	    !RTE_MBUF_DIRECT(m)) {
-		struct rte_mbuf *own = sim_net_copy(s, m);
+		struct rte_mbuf *own = pair_net_copy(s, m);
 
 		rte_pktmbuf_free(m);
 		m = own;
 	}
 	if (m != NULL)
-		sim_net_launch(s, link, m, &v);
+		pair_net_launch(s, link, m, &v);
 	if (c != NULL) {
 		s->stats.doubled++;
-		sim_net_launch(s, link, c, &v);
+		pair_net_launch(s, link, c, &v);
 	}
 }
 
 void
-sim_net_arrive(struct sim *s, uint32_t pkt)
+pair_net_arrive(struct pair *s, uint32_t pkt)
 {
-	struct sim_pkt *p = &s->pkt[pkt];
-	struct sim_node *n = &s->node[p->node];
+	struct pair_pkt *p = &s->pkt[pkt];
+	struct pair_node *n = &s->node[p->node];
 
-	if (n->rxq_n >= RTE_MIN(s->cfg.rx_ring, SIM_MAX_RXQ + 0u)) {
+	if (n->rxq_n >= RTE_MIN(s->cfg.rx_ring, PAIR_MAX_RXQ + 0u)) {
 		if (s->verbose)
-			sim_log(s, "#%-5u node %u: receive ring full", p->id, n->idx);
+			pair_log(s, "#%-5u node %u: receive ring full", p->id, n->idx);
 		s->stats.overflow++;
-		sim_pkt_free(s, p);
+		pair_pkt_free(s, p);
 		return;
 	}
 	n->rxq[n->rxq_n++] = p;
-	sim_wake(n, sim_below(&s->netr, s->cfg.poll_ns + 1));
+	pair_wake(n, sim_below(&s->netr, s->cfg.poll_ns + 1));
 }
 
 void
-sim_net_drain(struct sim *s)
+pair_net_drain(struct pair *s)
 {
 	uint32_t i;
 
-	for (i = 0; i < SIM_MAX_PKTS; i++) {
+	for (i = 0; i < PAIR_MAX_PKTS; i++) {
 		if (s->pkt[i].m != NULL)
-			sim_pkt_free(s, &s->pkt[i]);
+			pair_pkt_free(s, &s->pkt[i]);
 	}
 }

@@ -10,7 +10,7 @@
 #define ALT_BIT 0x10 /* in the last byte of the addresses of an alternate path */
 
 void
-sim_apm_path(const struct sim_side *side, const struct qp_path *path, struct qp_path *alt)
+pair_apm_path(const struct pair_side *side, const struct qp_path *path, struct qp_path *alt)
 {
 	*alt = *path;
 	alt->wire.sgid[15] |= ALT_BIT;
@@ -21,9 +21,9 @@ sim_apm_path(const struct sim_side *side, const struct qp_path *path, struct qp_
 }
 
 uint32_t
-sim_apm_attrs(struct sim_side *side, enum qp_state to)
+pair_apm_attrs(struct pair_side *side, enum qp_state to)
 {
-	struct sim *s = side->sim;
+	struct pair *s = side->pair;
 	struct uroce_qp_attr *a = &side->attr;
 
 	if (!s->cfg.apm)
@@ -43,22 +43,22 @@ sim_apm_attrs(struct sim_side *side, enum qp_state to)
 }
 
 /* The side that keeps what is of the pair. */
-static struct sim_side *
-first_of(struct sim_side *side)
+static struct pair_side *
+first_of(struct pair_side *side)
 {
 	return side->idx & 1 ? side->peer : side;
 }
 
 static bool
-is_armed(const struct sim_side *side)
+is_armed(const struct pair_side *side)
 {
 	return side->migrated || side->qp->mig == QP_MIG_ARMED;
 }
 
 bool
-sim_apm_lost(struct sim *s, const struct sim_view *v)
+pair_apm_lost(struct pair *s, const struct pair_view *v)
 {
-	struct sim_side *first;
+	struct pair_side *first;
 
 	if (!s->cfg.apm || v->from == NULL || v->alt)
 		return false;
@@ -66,49 +66,49 @@ sim_apm_lost(struct sim *s, const struct sim_view *v)
 	if (!first->dark && s->now_ns >= first->dark_ns && is_armed(first) &&
 	    is_armed(first->peer)) {
 		first->dark = true;
-		sim_log(s, "the first path of qp %06x and %06x is cut", first->qpn,
-			first->peer->qpn);
+		pair_log(s, "the first path of qp %06x and %06x is cut", first->qpn,
+			 first->peer->qpn);
 	}
 	return first->dark;
 }
 
 void
-sim_apm_event(struct sim_side *side)
+pair_apm_event(struct pair_side *side)
 {
-	if (side->migrated || !side->sim->cfg.apm)
-		sim_fail(side->sim, "EVT-06: qp %06x: migrated, and nothing to migrate from",
-			 side->qpn);
+	if (side->migrated || !side->pair->cfg.apm)
+		pair_fail(side->pair, "EVT-06: qp %06x: migrated, and nothing to migrate from",
+			  side->qpn);
 	side->migrated = true;
 	/* The retries begin anew (REQ-11), and so does the time that they may take. */
-	side->sim->last_progress_ns = side->sim->now_ns;
+	side->pair->last_progress_ns = side->pair->now_ns;
 }
 
 void
-sim_apm_built(struct sim_side *side, const struct wire_pkt *pkt, struct sim_view *v)
+pair_apm_built(struct pair_side *side, const struct wire_pkt *pkt, struct pair_view *v)
 {
 	const uint8_t *src = pkt->ip + (pkt->is_v6 ? 23 : 15);
 
 	v->alt = (*src & ALT_BIT) != 0;
 	if (v->alt != side->migrated)
-		sim_fail(side->sim, "REQ-11: qp %06x: frame on the %s path", side->qpn,
-			 v->alt ? "alternate" : "first");
+		pair_fail(side->pair, "REQ-11: qp %06x: frame on the %s path", side->qpn,
+			  v->alt ? "alternate" : "first");
 	if (pkt->migreq != (side->migrated || !side->rearmed))
-		sim_fail(side->sim, "REQ-11: qp %06x: frame with MigReq %u", side->qpn,
-			 pkt->migreq);
+		pair_fail(side->pair, "REQ-11: qp %06x: frame with MigReq %u", side->qpn,
+			  pkt->migreq);
 }
 
 bool
-sim_apm_stranger(const struct sim_view *v)
+pair_apm_stranger(const struct pair_view *v)
 {
 	return !v->alt && v->to->migrated;
 }
 
 void
-sim_apm_check(struct sim *s, const struct sim_side *side)
+pair_apm_check(struct pair *s, const struct pair_side *side)
 {
 	/* Who had to go over has sent something the other way, which takes the peer along. */
 	if (side->migrated != side->peer->migrated)
-		sim_fail(s, "REQ-11: qp %06x has migrated, and its peer has not",
-			 side->migrated ? side->qpn : side->peer->qpn);
+		pair_fail(s, "REQ-11: qp %06x has migrated, and its peer has not",
+			  side->migrated ? side->qpn : side->peer->qpn);
 	s->stats.migrations += side->migrated;
 }

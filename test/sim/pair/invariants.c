@@ -6,11 +6,11 @@
 #include "apm.h"
 #include "qp/segs.h"
 #include "receive.h"
-#include "sim.h"
+#include "pair.h"
 
 /* Bytes that an unfinished WQE may or may not have written: whichever of the two they are. */
 static void
-either(struct sim_node *n, uint32_t off, const uint8_t *data, uint32_t len)
+either(struct pair_node *n, uint32_t off, const uint8_t *data, uint32_t len)
 {
 	uint32_t i;
 
@@ -21,8 +21,8 @@ either(struct sim_node *n, uint32_t off, const uint8_t *data, uint32_t len)
 }
 
 void
-sim_either_pieces(struct sim_node *n, const struct sim_seg *seg, uint32_t nseg, const uint8_t *data,
-		  uint32_t len)
+pair_either_pieces(struct pair_node *n, const struct pair_seg *seg, uint32_t nseg,
+		   const uint8_t *data, uint32_t len)
 {
 	uint32_t i, k;
 
@@ -36,30 +36,30 @@ sim_either_pieces(struct sim_node *n, const struct sim_seg *seg, uint32_t nseg, 
 
 /* A WQE with a fault has no say: nothing of it may be written, but for a SEND that is too long. */
 static void
-unfinished(struct sim_side *side, struct sim_op *op)
+unfinished(struct pair_side *side, struct pair_op *op)
 {
-	struct sim_side *peer = side->peer;
+	struct pair_side *peer = side->peer;
 	bool write = op->opcode == UROCE_WR_RDMA_WRITE || op->opcode == UROCE_WR_RDMA_WRITE_IMM;
-	struct sim_recv *r =
-		!side->sim->cfg.srq && op->recv < SIM_MAX_RECVS ? &peer->recv[op->recv] : NULL;
+	struct pair_recv *r =
+		!side->pair->cfg.srq && op->recv < PAIR_MAX_RECVS ? &peer->recv[op->recv] : NULL;
 
 	if (op->state != OP_FAILED || (op->fault != FAULT_NONE && op->fault != FAULT_LONG))
 		return;
-	if (sim_op_fetches(op) && op->opcode != UROCE_WR_RDMA_READ && op->fault == FAULT_NONE)
+	if (pair_op_fetches(op) && op->opcode != UROCE_WR_RDMA_READ && op->fault == FAULT_NONE)
 		either(peer->node, peer->atoms.off + op->roff, (const uint8_t *)&op->after,
 		       sizeof(op->after));
-	if (sim_op_fetches(op))
-		sim_either_pieces(side->node, op->seg, op->nseg, op->data, op->len);
+	if (pair_op_fetches(op))
+		pair_either_pieces(side->node, op->seg, op->nseg, op->data, op->len);
 	else if (write && !peer->window_gone)
 		either(peer->node, peer->window.off + op->roff, op->data, op->len);
 	else if (write)
 		return; /* the window is as it was when it was deregistered */
 	else if (r != NULL && r->state == OP_FAILED)
-		sim_either_pieces(peer->node, r->seg, r->nseg, op->data, op->len);
+		pair_either_pieces(peer->node, r->seg, r->nseg, op->data, op->len);
 }
 
 static const char *
-memory_name(const struct sim *s, const struct sim_node *n, uint32_t off)
+memory_name(const struct pair *s, const struct pair_node *n, uint32_t off)
 {
 	uint32_t i;
 
@@ -68,7 +68,7 @@ memory_name(const struct sim *s, const struct sim_node *n, uint32_t off)
 	if (off >= n->idle.off && off < n->idle.off + n->idle.len)
 		return "a region that nobody addressed";
 	for (i = 0; i < s->nsides; i++) {
-		const struct sim_side *side = &s->side[i];
+		const struct pair_side *side = &s->side[i];
 
 		if (side->node != n)
 			continue;
@@ -85,7 +85,7 @@ memory_name(const struct sim *s, const struct sim_node *n, uint32_t off)
 }
 
 void
-sim_check_memory(struct sim *s)
+pair_check_memory(struct pair *s)
 {
 	uint32_t i, k;
 
@@ -93,95 +93,95 @@ sim_check_memory(struct sim *s)
 		for (k = 0; k < s->side[i].posted; k++)
 			unfinished(&s->side[i], &s->side[i].op[k]);
 	}
-	for (i = 0; i < SIM_NODES; i++) {
-		struct sim_node *n = &s->node[i];
+	for (i = 0; i < PAIR_NODES; i++) {
+		struct pair_node *n = &s->node[i];
 
 		if (memcmp(n->mem, n->base, n->used) == 0)
 			continue;
 		for (k = 0; n->mem[k] == n->base[k]; k++)
 			;
-		sim_fail(s, "MEM-02: node %u: byte %u is %02x, must be %02x: in %s", i, k,
-			 n->mem[k], n->base[k], memory_name(s, n, k));
+		pair_fail(s, "MEM-02: node %u: byte %u is %02x, must be %02x: in %s", i, k,
+			  n->mem[k], n->base[k], memory_name(s, n, k));
 	}
 }
 
 static void
-check_side(struct sim *s, struct sim_side *side)
+check_side(struct pair *s, struct pair_side *side)
 {
 	uint32_t i, messages = 0;
 
 	for (i = 0; i < side->peer->nops; i++)
 		messages += side->peer->op[i].recv != UINT32_MAX;
 	if (side->comm_est > 1)
-		sim_fail(s, "QP-13: qp %06x: COMM_EST %u times", side->qpn, side->comm_est);
+		pair_fail(s, "QP-13: qp %06x: COMM_EST %u times", side->qpn, side->comm_est);
 	if (side->sq_drained > (side->sqd != 0))
-		sim_fail(s, "QP-15: qp %06x: SQ_DRAINED %u times", side->qpn, side->sq_drained);
-	sim_apm_check(s, side);
+		pair_fail(s, "QP-15: qp %06x: SQ_DRAINED %u times", side->qpn, side->sq_drained);
+	pair_apm_check(s, side);
 	if (side->qp->snd.deadline_ns != 0)
-		sim_fail(s, "qp %06x: a deadline is left, and nothing to wait for", side->qpn);
-	if (s->cfg.family != SIM_MUST_SUCCEED)
+		pair_fail(s, "qp %06x: a deadline is left, and nothing to wait for", side->qpn);
+	if (s->cfg.family != PAIR_MUST_SUCCEED)
 		return;
 	if (side->qp->state != QP_RTS)
-		sim_fail(s, "qp %06x: in state %s", side->qpn, qp_state_name[side->qp->state]);
+		pair_fail(s, "qp %06x: in state %s", side->qpn, qp_state_name[side->qp->state]);
 	if (side->rreaped != messages)
-		sim_fail(s, "RSP-05: qp %06x: %u receives completed, %u messages were sent",
-			 side->qpn, side->rreaped, messages);
+		pair_fail(s, "RSP-05: qp %06x: %u receives completed, %u messages were sent",
+			  side->qpn, side->rreaped, messages);
 	if (side->async_errors > 0 || side->sent_fatal)
-		sim_fail(s, "NAK-09: qp %06x: error event or NAK, and nothing was wrong",
-			 side->qpn);
+		pair_fail(s, "NAK-09: qp %06x: error event or NAK, and nothing was wrong",
+			  side->qpn);
 	if (side->acked != side->total || side->contig != side->total)
-		sim_fail(s, "qp %06x: +%u acknowledged of +%u", side->qpn, side->acked,
-			 side->total);
+		pair_fail(s, "qp %06x: +%u acknowledged of +%u", side->qpn, side->acked,
+			  side->total);
 }
 
 /* What the counters say against what happened. */
 static void
-check_counters(struct sim *s, struct sim_node *n)
+check_counters(struct pair *s, struct pair_node *n)
 {
 	const struct obs_block *o = &n->obs;
 	uint64_t drops = 0, i;
 
 	if (o->ctr[OBS_CQE] != n->cqes)
-		sim_fail(s, "node %u: counts %lu completions, %lu came", n->idx,
-			 (unsigned long)o->ctr[OBS_CQE], (unsigned long)n->cqes);
+		pair_fail(s, "node %u: counts %lu completions, %lu came", n->idx,
+			  (unsigned long)o->ctr[OBS_CQE], (unsigned long)n->cqes);
 	/* What was under way on a path that its receiver has left is a stranger's. */
 	if (s->cfg.apm != 0 || s->cfg.corrupt != 0 || s->cfg.noise != 0 || s->cfg.forge != 0)
 		return;
 	for (i = OBS_DROP_NOT_OURS; i <= OBS_DROP_BAD_QPN; i++)
 		drops += o->drop[i];
 	if (drops != 0 || o->drop[OBS_DROP_BAD_PKEY] != 0 || o->drop[OBS_DROP_BAD_GID] != 0)
-		sim_fail(s, "node %u: drops good frames as bad ones", n->idx);
+		pair_fail(s, "node %u: drops good frames as bad ones", n->idx);
 }
 
 void
-sim_check_end(struct sim *s)
+pair_check_end(struct pair *s)
 {
 	uint32_t i;
 
 	for (i = 0; i < s->nsides; i++)
 		check_side(s, &s->side[i]);
-	for (i = 0; i < SIM_NODES; i++) {
-		struct sim_node *n = &s->node[i];
+	for (i = 0; i < PAIR_NODES; i++) {
+		struct pair_node *n = &s->node[i];
 
 		if (!TAILQ_EMPTY(&n->eng.run))
-			sim_fail(s, "node %u: a QP is left on the run list", i);
+			pair_fail(s, "node %u: a QP is left on the run list", i);
 		if (n->eng.env.tx_n != 0 || n->rxq_n != 0)
-			sim_fail(s, "node %u: frames are left", i);
+			pair_fail(s, "node %u: frames are left", i);
 		check_counters(s, n);
 	}
 }
 
 void
-sim_check_pools(struct sim *s)
+pair_check_pools(struct pair *s)
 {
 	struct rte_mempool *pool[] = {s->pool, s->small_pool, s->net_pool};
 	uint32_t i;
 
 	for (i = 0; i < RTE_DIM(pool); i++) {
 		if (rte_mempool_in_use_count(pool[i]) != 0)
-			sim_fail(s, "%u mbufs of pool %u are leaked",
-				 rte_mempool_in_use_count(pool[i]), i);
+			pair_fail(s, "%u mbufs of pool %u are leaked",
+				  rte_mempool_in_use_count(pool[i]), i);
 	}
 	if (!qp_segs_whole(s->segs))
-		sim_fail(s, "segments of frames are leaked");
+		pair_fail(s, "segments of frames are leaked");
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <rte_common.h>
 #include "net.h"
-#include "sim.h"
+#include "pair.h"
 #include "wire/csum.h"
 #include "wire/icrc.h"
 #include "wire/psn.h"
@@ -23,11 +23,11 @@ enum forgery {
 	FORGE_KINDS,
 };
 
-static const struct sim_view noise_view;
+static const struct pair_view noise_view;
 
 /* Bytes from nowhere, some with an Ethernet header that is for us. */
 static void
-noise_random(struct sim *s, struct sim_link *link)
+noise_random(struct pair *s, struct pair_link *link)
 {
 	struct rte_mbuf *m;
 	uint8_t *bytes;
@@ -46,7 +46,7 @@ noise_random(struct sim *s, struct sim_link *link)
 		bytes[12] = sim_chance(&s->netr, 500000) ? 0x08 : 0x86;
 		bytes[13] = bytes[12] == 0x08 ? 0 : 0xdd;
 	}
-	sim_net_launch(s, link, m, &noise_view);
+	pair_net_launch(s, link, m, &noise_view);
 }
 
 static void
@@ -63,10 +63,10 @@ noise_bend_ip(uint8_t *ip, bool v6, bool source)
 }
 
 static void
-noise_bend(struct sim *s, uint8_t *ip, bool v6, enum forgery kind, const struct sim_view *v)
+noise_bend(struct pair *s, uint8_t *ip, bool v6, enum forgery kind, const struct pair_view *v)
 {
 	struct wire_bth *bth = (struct wire_bth *)(ip + (v6 ? 40 : 20) + 8);
-	struct sim_side *space = v->flags & WIRE_F_REQ ? v->from : v->to;
+	struct pair_side *space = v->flags & WIRE_F_REQ ? v->from : v->to;
 	bool ghost = kind == FORGE_GHOST && !(v->flags & WIRE_F_REQ);
 	uint32_t off =
 		ghost ? space->total + 1 + sim_below(&s->netr, 100) : ~sim_below(&s->netr, 100);
@@ -100,8 +100,8 @@ noise_bend(struct sim *s, uint8_t *ip, bool v6, enum forgery kind, const struct 
 }
 
 static void
-noise_forge(struct sim *s, struct sim_link *link, const struct rte_mbuf *m,
-	    const struct sim_view *v)
+noise_forge(struct pair *s, struct pair_link *link, const struct rte_mbuf *m,
+	    const struct pair_view *v)
 {
 	struct rte_mbuf *c;
 	struct wire_pkt pkt;
@@ -110,12 +110,12 @@ noise_forge(struct sim *s, struct sim_link *link, const struct rte_mbuf *m,
 
 	if (!sim_chance(&s->netr, s->cfg.forge) || s->nfree_pkt == 0)
 		return;
-	c = sim_net_copy(s, m);
+	c = pair_net_copy(s, m);
 	if (c == NULL)
 		return;
 	p = rte_pktmbuf_mtod(c, uint8_t *);
 	if (wire_parse(p, c->data_len, &pkt) != WIRE_OK)
-		sim_fail(s, "simulator: forges what is no frame");
+		pair_fail(s, "simulator: forges what is no frame");
 	ip = p + (pkt.ip - p);
 	sim_rand_fill(&s->netr, p + (pkt.payload - p), pkt.payload_len);
 	noise_bend(s, ip, pkt.is_v6, (enum forgery)sim_below(&s->netr, FORGE_KINDS), v);
@@ -124,11 +124,12 @@ noise_forge(struct sim *s, struct sim_link *link, const struct rte_mbuf *m,
 			       (uint32_t)(p + c->data_len - WIRE_ICRC_LEN - ip) - head);
 	crc = wire_icrc_final(crc);
 	memcpy(p + c->data_len - WIRE_ICRC_LEN, &crc, WIRE_ICRC_LEN);
-	sim_net_launch(s, link, c, &noise_view);
+	pair_net_launch(s, link, c, &noise_view);
 }
 
 void
-sim_noise(struct sim *s, struct sim_link *link, const struct rte_mbuf *m, const struct sim_view *v)
+pair_noise(struct pair *s, struct pair_link *link, const struct rte_mbuf *m,
+	   const struct pair_view *v)
 {
 	noise_random(s, link);
 	noise_forge(s, link, m, v);

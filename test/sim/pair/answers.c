@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Every answer that an engine builds: it must be to something that came (NAK-02, NAK-05), in order
+ * (RSP-03), and carry what the READ or atomic has to bring.
+ */
+#include <string.h>
+#include <rte_common.h>
+#include "pair.h"
+#include "trace.h"
+#include "wire/psn.h"
+
+/* A READ is answered from where a request begins, and on (RSP-01). */
+static bool
+answer_unasked(struct pair_op *op, uint32_t k)
+{
+	uint32_t i;
+
+	if (op->opcode != UROCE_WR_RDMA_READ || op->nasked == PAIR_MAX_ASKED ||
+	    (k == op->resp_next && op->resp_sent > 0))
+		return false;
+	for (i = 0; i < op->nasked; i++) {
+		if (op->asked[i] == k) {
+			op->asked[i] = op->asked[--op->nasked];
+			return false;
+		}
+	}
+	return k != op->resp_next;
+}
+
+/* Answers to READs and atomics go in the order of the requests, none left out (RSP-03). */
+static void
+answer_in_order(struct pair_side *side, struct pair_op *op, uint32_t k, struct pair_view *v)
+{
+	struct pair_op *o;
+
+	for (o = side->peer->op; o < op; o++) {
+		if (pair_op_fetches(o) && o->resp_sent < o->npkts)
+			pair_fail(side->pair, "RSP-03: qp %06x: answer +%u before those to +%u",
+				  side->qpn, v->psn, o->first);
+	}
+	if (answer_unasked(op, k))
+		pair_fail(side->pair, "RSP-01: qp %06x: answer +%u again, nobody asked for it",
+			  side->qpn, v->psn);
+	/* An answer that another one interrupts goes on where it was. */
+	if (k != op->resp_next && op->nasked < PAIR_MAX_ASKED)
+		op->asked[op->nasked++] = op->resp_next;
+	op->resp_next = k + 1;
+	if (k > op->resp_sent)
+		pair_fail(side->pair, "RSP-03: qp %06x: answer +%u, +%u was never sent", side->qpn,
+			  v->psn, op->first + op->resp_sent);
+	if (k == op->resp_sent) {
+		op->resp_sent++;
+		v->fresh = true;
+	}
+}
+
+static void
+answer_read(struct pair_side *side, const struct wire_pkt *pkt, struct pair_view *v)
+{
+	struct pair_side *asker = side->peer;
+	uint32_t rel = v->psn;
+	struct pair_op *op = trace_op(asker, rel);
+	uint32_t k, off;
+	bool ends = (pkt->op->flags & WIRE_F_LAST) != 0;
+
+	if (op == NULL || op->opcode != UROCE_WR_RDMA_READ || op->fault != FAULT_NONE ||
+	    rel >= asker->contig) {
+		pair_fail(side->pair, "RSP-01: qp %06x: READ response +%u to no READ that came",
+			  side->qpn, rel);
+		return;
+	}
+	k = rel - op->first;
+	off = k * side->mtu;
+	if (ends != (k + 1 == op->npkts) || pkt->payload_len != RTE_MIN(op->len - off, side->mtu))
+		pair_fail(side->pair, "RSP-01: qp %06x: READ response +%u: wrong opcode or length",
+			  side->qpn, rel);
+	/* To a request that came late and twice it may be newer bytes: nobody will look at them. */
+	if (k >= op->resp_got && memcmp(pkt->payload, op->data + off, pkt->payload_len) != 0)
+		pair_fail(side->pair, "RSP-01: qp %06x: READ response +%u: wrong payload",
+			  side->qpn, rel);
+	answer_in_order(side, op, k, v);
+}
+
+/* An atomic is executed once; each answer to it, first or again, is the same (RSP-01). */
+static void
+answer_atomic(struct pair_side *side, const struct wire_pkt *pkt, struct pair_view *v)
+{
+	struct pair_op *op = trace_op(side->peer, v->psn);
+
+	if (op == NULL || !pair_op_fetches(op) || op->opcode == UROCE_WR_RDMA_READ ||
+	    op->fault != FAULT_NONE || v->psn >= side->peer->contig) {
+		pair_fail(side->pair,
+			  "RSP-01: qp %06x: atomic ACK +%u to no atomic that came (fault %d)",
+			  side->qpn, v->psn, op != NULL ? op->fault : -1);
+		return;
+	}
+	if (memcmp(&pkt->orig, op->data, sizeof(pkt->orig)) != 0)
+		pair_fail(side->pair, "RSP-01: qp %06x: atomic ACK +%u: wrong value", side->qpn,
+			  v->psn);
+	answer_in_order(side, op, 0, v);
+}
+
+/* side has said that it has executed all before PSN upto: then READs among them were answered. */
+static void
+answer_covers(struct pair_side *side, uint32_t upto, uint32_t msn)
+{
+	struct pair_side *asker = side->peer;
+	uint32_t i, least = 0, most = 0;
+
+	if (upto > asker->contig) {
+		pair_fail(side->pair, "NAK-02: qp %06x: acknowledges +%u, but only +%u came",
+			  side->qpn, upto, asker->contig);
+		return;
+	}
+	for (i = 0; i < asker->nops; i++) {
+		struct pair_op *op = &asker->op[i];
+
+		least += op->first + op->npkts <= upto;
+		most += op->first < asker->contig;
+		if (pair_op_fetches(op) && op->first < upto &&
+		    op->resp_sent < RTE_MIN(op->npkts, upto - op->first))
+			pair_fail(side->pair,
+				  "RSP-03: qp %06x: acknowledges +%u before READ +%u is "
+				  "answered",
+				  side->qpn, upto, op->first);
+	}
+	if (msn < least || msn > most)
+		pair_fail(side->pair,
+			  "RSP-07: qp %06x: MSN %u in an answer to +%u: %u .. %u is possible",
+			  side->qpn, msn, upto, least, most);
+}
+
+static void
+answer_fatal_nak(struct pair_side *side, uint32_t rel)
+{
+	struct pair_op *op = trace_op(side->peer, rel);
+
+	side->sent_fatal = true;
+	if (op == NULL ||
+	    (!side->window_gone && (op->fault == FAULT_NONE || pair_fault_is_local(op->fault))))
+		pair_fail(side->pair, "NAK-05: qp %06x: NAK +%u for nothing", side->qpn, rel);
+	if (rel >= side->peer->contig)
+		pair_fail(side->pair, "NAK-05: qp %06x: NAK +%u, which never came", side->qpn, rel);
+}
+
+/* NAK-04, NAK-10: of the ePSN; one for a gap. */
+static void
+answer_nak(struct pair_side *side, const struct wire_pkt *pkt, bool rnr)
+{
+	if (pkt->psn != side->qp->rcv.epsn)
+		pair_fail(side->pair, "NAK-04: qp %06x: NAK of PSN %06x, ePSN is %06x", side->qpn,
+			  pkt->psn, side->qp->rcv.epsn);
+	if (side->naked && !rnr)
+		pair_fail(side->pair, "NAK-04: qp %06x: PSN %06x is NAKed twice", side->qpn,
+			  pkt->psn);
+	side->naked = true;
+	side->rnr_naked = rnr;
+	side->gap = false;
+}
+
+static void
+answer_ack(struct pair_side *side, const struct wire_pkt *pkt, uint32_t rel)
+{
+	uint8_t kind = pkt->syndrome & WIRE_SYN_KIND, value = pkt->syndrome & WIRE_SYN_VALUE;
+
+	side->pair->stats.naks += kind == WIRE_SYN_NAK;
+	side->pair->stats.rnrs += kind == WIRE_SYN_RNR;
+	if (kind == WIRE_SYN_RNR && value != side->attr.min_rnr_timer)
+		pair_fail(side->pair, "NAK-10: qp %06x: timer code %u, not %u", side->qpn, value,
+			  side->attr.min_rnr_timer);
+	if (kind == WIRE_SYN_NAK && value != WIRE_NAK_PSN_SEQ)
+		answer_fatal_nak(side, rel);
+	else if (kind != WIRE_SYN_ACK)
+		answer_nak(side, pkt, kind == WIRE_SYN_RNR);
+	answer_covers(side, kind == WIRE_SYN_ACK ? psn_add(rel, 1) : rel, pkt->msn);
+}
+
+void
+trace_answer(struct pair_side *side, const struct wire_pkt *pkt, struct pair_view *v)
+{
+	if (v->flags & WIRE_F_READ)
+		answer_read(side, pkt, v);
+	else if (v->flags & WIRE_F_ATOMIC)
+		answer_atomic(side, pkt, v);
+	else
+		answer_ack(side, pkt, v->psn);
+}
