@@ -127,16 +127,17 @@ class Lint(unittest.TestCase):
 
     def test_conformance(self):
         self.put('doc/requirements.txt', '## 1. One\nAB-01 It is.\nAB-02 It is not.\n')
-        self.put('doc/random-mutants.txt', '2 of 3 noticed.\n')
-        self.put('test/unit/t.c', 'static void test_AB_01_is(void **s)\n')
+        self.put('test/unit/t.c', 'static void test_AB_01_it_is(void **s)\n')
+        # A mutation script names a test without being one.
+        self.put('test/mutate/m.py', '# test_AB_02_never\n')
         self.expect('conformance.py', 'out of date')
         self.assertEqual(self.lint('conformance.py', '--write')[0], 0)
         self.assertEqual(self.lint('conformance.py')[0], 0)
         document = (self.root / 'doc/conformance.md').read_text()
         self.assertIn('1 of 2 requirements', document)
-        self.assertIn('2 of 3 noticed.', document)
-        self.assertRegex(document, r'AB-01 .*test_AB_01_is')
-        self.assertRegex(document, r'AB-02 .*none yet')
+        self.assertIn('| AB-01 | It is. | [t](../test/unit/t.c) |', document)
+        self.assertIn('* **AB-01**\n  * [unit/t.c](../test/unit/t.c): it is\n', document)
+        self.assertIn('| AB-02 | It is not. | none yet |', document)
         self.put('test/unit/t.c', 'static void test_AB_01_AB_03_is(void **s)\n')
         self.expect('conformance.py', 'AB-03')
 
