@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the broker's main thread (broker_main.c) and its others (broker_jobs.c, _copy.c) share. */
+/* Shared by the broker's main thread (broker_main.c) and its other threads (broker_*.c). */
 #ifndef UROCE_IPC_BROKER_PRIV_H
 #define UROCE_IPC_BROKER_PRIV_H
 

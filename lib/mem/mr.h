@@ -73,7 +73,7 @@ struct mr {
 	uint32_t changes;  /* window: odd while a worker binds or unbinds it */
 };
 
-/* Regions and windows share one table, so that their keys never meet (wire-facts, Rings). */
+/* Regions and windows share one table, so that no key names one of each (MEM-01). */
 enum mr_kind {
 	MR_REGION = 0,
 	MR_WINDOW_1, /* bound by any QP of its PD, rebound without being invalidated */

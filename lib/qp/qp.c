@@ -99,8 +99,7 @@ qp_mtu_code(uint32_t link_mtu)
 {
 	uint8_t code;
 
-	/* Room for IPv6, UDP, BTH, the longest extended headers and the ICRC (wire-facts: MTU -
-	 * 80). */
+	/* 80 bytes for headers, as in the kernel's rxe (RXE_MAX_HDR_LENGTH). */
 	for (code = 5; code > 0; code--) {
 		if ((128u << code) + 80 <= link_mtu)
 			return code;

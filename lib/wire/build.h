@@ -193,7 +193,7 @@ wire_frame_finish(struct wire_tmpl *t, uint8_t *frame, uint32_t hdr_len, uint32_
 
 /*
  * UDP source port of a connected pair (or of a flow label where one is given): the kernel's
- * convention, 0xc000 .. 0xffff (wire-facts, WIRE-02).
+ * convention, 0xc000 .. 0xffff (WIRE-02; rdma_calc_flow_label in <rdma/ib_verbs.h>).
  */
 uint16_t wire_udp_sport(uint32_t flow_label, uint32_t lqpn, uint32_t rqpn);
 

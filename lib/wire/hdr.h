@@ -157,7 +157,7 @@ struct wire_ieth {
 } WIRE_PACKED;
 _Static_assert(sizeof(struct wire_ieth) == 4, "IETH size");
 
-/* AETH syndromes (IBTA 9.7.5.2.1, seed 004): 3 bits of kind, 5 bits of value. */
+/* AETH syndromes (IBTA 9.7.5.2.1): 3 bits of kind, 5 bits of value. */
 enum wire_syndrome {
 	WIRE_SYN_ACK = 0x00, /* | credit code; 31 = no end-to-end credits (RSP-07) */
 	WIRE_SYN_RNR = 0x20, /* | RNR timer code (NAK-11) */

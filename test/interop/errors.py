@@ -72,7 +72,7 @@ DEVIATIONS = {
         # The window of another queue pair is invalidated all the same.
         "send_inv_window_other_qp": {
             **TAKEN, "responder receives": flushed(GOOD, GOOD, GOOD, n=3)},
-        # UC drops such a message and goes on; uroce does as seed 002, 4.4.2 says.
+        # UC drops such a message and goes on; uroce reports the error (CQE-07, EVT-03).
         "uc_write_bad_rkey": {
             "responder receives": flushed(GOOD, GOOD, n=4), "responder state": "RTS",
             "responder memory": CHANGED},

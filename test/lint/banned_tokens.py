@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
 What may not be called in the folders that packets pass through: they have no heap, lock, clock, random
-number, output or system call of their own (doc/architecture.md, 'the engine is sans-I/O').
+number, output or system call of their own (doc/architecture.md, 'The engine does no I/O').
 """
 import re
 

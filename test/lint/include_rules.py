@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who may include whom (doc/architecture.md, 'Folders'). An include root is lib/ or include/."""
+"""Who may include whom (doc/map.md lists the folders). An include root is lib/ or include/."""
 import pathlib
 import re
 

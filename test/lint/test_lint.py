@@ -125,6 +125,37 @@ class Lint(unittest.TestCase):
         self.assertNotIn('leaked', output)
         self.assertIn('gone: in the version map', output)
 
+    def test_references(self):
+        # The other scripts refer to files of the real tree.
+        for script in (self.root / 'test/lint').iterdir():
+            if script.name not in ('references.py', 'tree.py'):
+                script.unlink()
+        self.put('doc/requirements.txt', '## 1. One\nAB-01 It is.\n')
+        self.put('doc/good.md', '# Good\n\n## A part\n[x](#a-part), lib/{a,b}/x.[ch], engine.c, lib/a/, '
+                 'rte_eal.h, cmd/NAME.sh, build/test/x.c, AB-01\n')
+        self.put('lib/a/x.c', SPDX + '/* doc/good.md, \'A part\'; x.h */\nchar *s = "lib/gone.c";\n')
+        self.put('lib/b/x.h', SPDX)
+        self.put('lib/engine/engine.c', SPDX)
+        self.assertEqual(self.lint('references.py'), (0, 'references: ok\n'))
+        for name, text, word in (
+                ('doc/bad.md', 'See\ndoc/gone.md.', 'doc/bad.md:2: doc/gone.md does not exist'),
+                ('doc/bad.md', 'lib/{a,gone}/', 'lib/gone/ does not exist'),
+                ('doc/bad.md', 'lib/gone/*.c', 'lib/gone/*.c does not exist'),
+                ('doc/bad.md', 'See gone.h.', 'gone.h does not exist'),
+                ('doc/bad.md', '[x](gone.txt)', 'link to gone.txt'),
+                ('doc/bad.md', '[x](good.md#gone)', 'no such heading'),
+                ('doc/bad.md', "good.md, 'Gone'", "good.md has no section 'Gone'"),
+                ('doc/bad.md', 'As AB-02 says.', 'AB-02 is not in doc/requirements.txt'),
+                ('lib/a/bad.c', SPDX + '\n/* seed 002 */\n', 'lib/a/bad.c:3: seed 002 is not'),
+                ('lib/a/bad.c', SPDX + '// As issue 5 says.\n', 'issue 5 is not'),
+                ('test/bad.py', '# SPDX\n# lib/gone.c\n', 'test/bad.py:2: lib/gone.c'),
+                ('test/bad.py', '"""\n/work/facts says so."""\n', 'test/bad.py:2: /work/facts'),
+                ('test/bad.sh', 'echo lib/none.c # lib/gone.c\n', 'test/bad.sh:1: lib/gone.c')):
+            with self.subTest(word):
+                self.put(name, text)
+                self.expect('references.py', word)
+                (self.root / name).unlink()
+
     def test_conformance(self):
         self.put('doc/requirements.txt', '## 1. One\nAB-01 It is.\nAB-02 It is not.\n')
         self.put('test/unit/t.c', 'static void test_AB_01_it_is(void **s)\n')

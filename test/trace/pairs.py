@@ -9,7 +9,7 @@ def near(psn, at):
 
 
 def source_port(lqpn, rqpn):
-    """The UDP source port by the kernel's convention (wire-facts.md, Addresses)."""
+    """The UDP source port by the kernel's convention (WIRE-02; rdma_calc_flow_label)."""
     v = lqpn * rqpn
     v ^= v >> 20
     v ^= v >> 40

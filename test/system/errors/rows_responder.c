@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * RC rows whose error the responder finds (or does not: nothing is wrong with a request of no
- * bytes). The tables of seed 002, 4.4.
+ * bytes). The pairs of CQE-16.
  */
 #include "rows.h"
 
@@ -124,7 +124,7 @@ const struct row rows_responder[] = {
 	 .status = IBV_WC_REM_INV_REQ_ERR, .event = IBV_EVENT_QP_REQ_ERR},
 	{"test_CQE_16_CQE_13_NAK_10_write_imm_no_recv", OP_WRITE_IMM, RECV_NONE,
 	 .status = IBV_WC_RNR_RETRY_EXC_ERR},
-	/* Seed 002, 5.2: the first of several packets does not tell that an immediate follows. */
+	/* EVT-03: the first of several packets does not show that an immediate follows. */
 	{"test_CQE_16_CQE_10_EVT_03_write_imm_long_bad_rkey", OP_WRITE_IMM, RKEY_BAD,
 	 .status = IBV_WC_REM_ACCESS_ERR, .event = IBV_EVENT_QP_ACCESS_ERR, .len = THREE_PACKETS},
 	/* Nor is there a completion where there is no receive: the R_Key comes first (RSP-05). */

@@ -39,7 +39,7 @@ LESS = Goal("time", "less is better", "g", "us", "<=", 0.5, of="TCP")
 SHARE = Goal("share", "of a limit", "g", "Gb/s", ">=", 0.8, of="limit")
 HEAD = {"cpu": "a <cpu> & more", "cores": 2, "commit": "abc", "kernel": "6.1", "load": [1.0, 2.0],
         "seconds": 3.0}
-KEYS = {"name", "goal", "figure", "unit", "ratio", "state", "met"}  # what issue 5 asks for
+KEYS = {"name", "goal", "figure", "unit", "ratio", "state", "met"}  # of a row in the report's JSON
 
 
 ONE = Goal("messages", "one core", "engine64", "M/s", ">=", 1, 8)

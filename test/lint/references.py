@@ -1,0 +1,137 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+References in documents and comments are valid: a path of the tree names a file or a folder, a link's target and
+anchor exist, and a section quoted after a document's name is one of its headings. No text refers to a document
+outside of the repository: name the section of the specification or the requirement instead. An id of a
+requirement is one of doc/requirements.txt.
+"""
+import ast
+import io
+import pathlib
+import re
+import tokenize
+
+import tree
+
+FOLDERS = 'app|config|doc|drivers|include|lib|scripts|test'
+ROOTS = ('', 'doc/', 'include/', 'lib/', 'drivers/', 'app/', 'test/', 'test/system/')  # a path may begin at each
+PATH = re.compile(r'(?<![\w/.$~}*<>-])((?:' + FOLDERS + r')/(?:[\w./*,{}-]|\[\w+\])*(?:[\w/*}]|\[\w+\])|'
+                  r'(?:[\w*-]+/)*[\w*-]+\.(?:[ch]|md|py|sh)\b(?!\.\w))')
+LINK = re.compile(r'\]\(([^)\s]+)\)')
+REQUIREMENT = re.compile(r'\b([A-Z]+)-\d\d\b')
+SECTION = re.compile(r"([\w/-]+\.md),\s+'([^']+)'")
+OUTSIDE = re.compile(r'\b(wire-facts|conformance facts|[Ss]eed 0\d\d|issue \d+)\b|/work/\w+|\bshared/\w+')
+
+# Files that the build makes, files of other projects, and names that stand for any file: NAME.sh.
+FOREIGN = re.compile(r'build[\w-]*/|rte_|rdma/|infiniband/|linux/|sys/|include/uapi/|tests/run_tests\.py|'
+                     r'(.*/)?[A-Z]+\.[chps]')
+EXAMPLES = ('test/lint/test_lint.py', 'test/lint/references.py')  # their paths are examples
+
+
+def comments(name):
+    """(line, text) of the parts of a file that people read: all of a document, the comments of a source."""
+    text = tree.text(name)
+    if name.endswith('.py'):
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT:
+                yield token.start[0], token.string
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node):
+                yield node.body[0].lineno, node.body[0].value.value
+    elif name.endswith(('.c', '.h')):
+        for match in re.finditer(r'"(?:\\.|[^"\\\n])*"|(/\*.*?\*/|//[^\n]*)', text, flags=re.S):
+            if match[1]:
+                yield text.count('\n', 0, match.start()) + 1, match[1]
+    elif name.endswith(('.sh', 'meson.build', '.conf')):
+        for number, line in enumerate(text.splitlines(), 1):
+            if match := re.search(r'(?:^|\s)#.*', line):
+                yield number, match[0]
+    else:
+        yield 1, text
+
+
+def expand(path):
+    """The paths that a pattern like lib/{qp,wire}/x.[ch] stands for."""
+    match = re.search(r'\{([^{}]*)\}', path)
+    if not match:
+        return [path]
+    return [full for word in match[1].split(',')
+            for full in expand(path[:match.start()] + word + path[match.end():])]
+
+
+def exists(path, name, known):
+    """Whether path, found in the file name, leads to a file or folder of the tree."""
+    folder = name.rpartition('/')[0]
+    for root in (*ROOTS, folder + '/'):
+        if (tree.ROOT / root / path).exists():
+            return True
+        # A pattern, or a pair of .c and .h without the suffix.
+        if any(found for suffix in ('', '.[ch]')
+               for found in (tree.ROOT / root).glob(path.rstrip('/') + suffix)):
+            return True
+    # A file's end of a path, such as engine.c or requester/send.c, names it when the folder is understood.
+    return any(pathlib.PurePath(other).match(path) for other in known)
+
+
+def headings(text):
+    return [re.sub('`', '', line.lstrip('#').strip()) for line in text.splitlines() if line.startswith('#')]
+
+
+def anchor(heading):
+    return re.sub(r'[^\w -]', '', heading.lower()).replace(' ', '-')
+
+
+def document(path, name):
+    """The document that path, found in the file name, names; None if there is none."""
+    for root in ('', 'doc/', name.rpartition('/')[0] + '/'):
+        if (tree.ROOT / root / path).is_file():
+            return tree.text(str((tree.ROOT / root / path).resolve().relative_to(tree.ROOT)))
+    return None
+
+
+def requirements():
+    """Ids of doc/requirements.txt."""
+    path = tree.ROOT / 'doc/requirements.txt'
+    return set(re.findall(r'^[A-Z]+-\d\d', path.read_text(encoding='utf-8'), re.M)) if path.exists() else set()
+
+
+def problems_of(name, known, ids):
+    for start, text in comments(name):
+        def where(match):
+            return f'{name}:{start + text.count(chr(10), 0, match.start())}'
+
+        for match in OUTSIDE.finditer(text):
+            yield f'{where(match)}: {match[0]} is not in the repository'
+        for match in PATH.finditer(text):
+            for path in expand(match[1]):
+                if not FOREIGN.match(path) and not exists(path, name, known):
+                    yield f'{where(match)}: {path} does not exist'
+        for match in REQUIREMENT.finditer(text):
+            if match[0] not in ids and match[1] in {number[:-3] for number in ids}:
+                yield f'{where(match)}: {match[0]} is not in doc/requirements.txt'
+        for match in SECTION.finditer(text):
+            found = document(match[1], name)
+            if found is not None and match[2] not in headings(found):
+                yield f"{where(match)}: {match[1]} has no section '{match[2]}'"
+        if not name.endswith('.md'):
+            continue
+        for match in LINK.finditer(text):
+            target, _, fragment = match[1].partition('#')
+            if '://' in target:
+                continue
+            path = (tree.ROOT / name).parent / target if target else tree.ROOT / name
+            if not path.exists():
+                yield f'{where(match)}: link to {match[1]}: no such file'
+            elif fragment and fragment not in map(anchor, headings(path.read_text(encoding='utf-8'))):
+                yield f'{where(match)}: link to {match[1]}: no such heading'
+
+
+def main():
+    known, ids = tree.files(''), requirements()
+    names = [name for name in tree.files('.md', '.c', '.h', '.py', '.sh', 'meson.build', '.conf')
+             if name not in EXAMPLES]
+    tree.finish('references', [p for name in names for p in problems_of(name, known, ids)])
+
+
+main()
