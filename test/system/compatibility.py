@@ -68,7 +68,7 @@ that compare every byte, with their default transports and with `UCX_TLS=rc,self
 
 Ceph: set `ms_async_rdma_local_gid` to the device's IPv4 GID, and lower `ms_async_rdma_receive_buffers`:
 its default of 32768 buffers of 128 KiB is 4 GiB of registered memory a process. Ceph fixes the path MTU at
-1024. `UROCE_CEPH_BENCH=1` compares its write rates with TCP's; doc/performance.md has the figures.
+1024. `UROCE_CEPH_BENCH=1` compares its write rates with TCP's; doc/notes/performance.md has the figures.
 """
 
 

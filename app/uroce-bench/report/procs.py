@@ -230,7 +230,7 @@ def _rmdir(path):
 class Local:
     """
     uroce's link within a host: one daemon, one device that talks to itself.
-    placed  the worker has the last CPU, both programs the first, as doc/performance.md has it for two
+    placed  the worker has the last CPU, both programs the first, as doc/tuning.md says for two
             programs that wait for each other; otherwise the scheduler decides
     """
 
