@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <rte_lcore.h>
-#include "log.h"
+#include "control/log.h"
 #include "show.h"
 #include "worker/capture.h"
 
@@ -328,7 +328,7 @@ start(struct session *s, struct device *dev, const struct ctrl_req *req)
 }
 
 int
-capture(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
+capture_request(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 {
 	const struct uroce_capture_req *q = req->body;
 	struct device *dev;

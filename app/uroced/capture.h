@@ -3,7 +3,11 @@
 #ifndef UROCED_CAPTURE_H
 #define UROCED_CAPTURE_H
 
-#include "device.h"
+#include "control/device.h"
+#include "control/handler.h"
+
+/* Handler of CAPTURE. */
+ctrl_handler capture_request;
 
 /* End the capture of dev, if there is one: what was seen is in the file, which is closed. */
 void capture_stop(struct device *dev);

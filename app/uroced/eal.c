@@ -9,7 +9,7 @@
 #include <rte_log.h>
 #include <uroce_abi/ctrl.h>
 #include "eal.h"
-#include "log.h"
+#include "control/log.h"
 #include "vdev.h"
 
 #define MAX_ARGS 128

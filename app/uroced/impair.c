@@ -3,7 +3,8 @@
 #include <errno.h>
 #include <string.h>
 #include "drivers/impair/impair.h"
-#include "log.h"
+#include "impair.h"
+#include "control/log.h"
 #include "show.h"
 
 _Static_assert(sizeof(((struct uroce_impair_req *)0)->spec) == IMPAIR_SPEC_MAX,
@@ -56,7 +57,7 @@ change(const struct session *s, struct device *dev, const struct uroce_impair_re
 }
 
 int
-impair(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
+impair_request(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 {
 	const struct uroce_impair_req *q = req->body;
 	struct uroce_impair_rep *rep = rp->body;

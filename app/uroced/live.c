@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <rte_lcore.h>
-#include "device.h"
-#include "log.h"
+#include "control/device.h"
+#include "control/log.h"
 
 #define TERMS    8
 #define TEXT_MAX 32
@@ -284,7 +284,7 @@ live_start(struct daemon *d)
 
 	live.d = d;
 	if ((size_t)snprintf(live.path, sizeof(live.path), "%s" UROCE_LIVE_SUFFIX,
-			     d->opt->socket) >= sizeof(live.path))
+			     d->cfg->socket) >= sizeof(live.path))
 		rc = -ENAMETOOLONG;
 	if (rc == 0)
 		rc = live.root = own_dir(AT_FDCWD, live.path);

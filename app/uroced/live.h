@@ -9,7 +9,7 @@
 #ifndef UROCED_LIVE_H
 #define UROCED_LIVE_H
 
-#include "daemon.h"
+#include "control/daemon.h"
 
 #define LIVE_PERIOD_MS 1000
 

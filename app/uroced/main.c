@@ -12,20 +12,25 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 #include <rte_eal.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
-#include "daemon.h"
-#include "device.h"
+#include "capture.h"
+#include "control/daemon.h"
+#include "control/device.h"
+#include "control/events.h"
+#include "control/log.h"
+#include "control/program.h"
+#include "control/session.h"
+#include "drivers/impair/impair.h"
 #include "eal.h"
-#include "events.h"
+#include "impair.h"
 #include "map/sigbus.h"
 #include "live.h"
-#include "log.h"
+#include "options.h"
 #include "sched/slice.h"
-#include "session.h"
+#include "show.h"
 
 #define EXIT_USAGE 2
 #define MBUF_ROOM                                                                                  \
@@ -34,36 +39,20 @@
 #define MBUF_CACHE   256
 #define PAIR_ENTRIES 2048
 
-RTE_LOG_REGISTER(daemon_logtype, uroce.daemon, NOTICE);
-
-uint64_t
-daemon_now_ns(void)
+/* What this program adds to the control plane. */
+static void
+port_released(struct device *dev)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+	impair_detach(dev->port.id);
+	impair_reap();
 }
 
-struct device *
-daemon_device(const struct daemon *d, uint16_t port)
-{
-	for (uint32_t i = 0; i < d->ndevs; i++) {
-		if (d->dev[i]->port.id == port)
-			return d->dev[i];
-	}
-	return NULL;
-}
-
-struct device *
-daemon_device_named(const struct daemon *d, const char *name)
-{
-	for (uint32_t i = 0; i < d->ndevs; i++) {
-		if (strcmp(d->dev[i]->name, name) == 0)
-			return d->dev[i];
-	}
-	return NULL;
-}
+static const struct control_program program = {
+	.show = show_request,
+	.impair = impair_request,
+	.capture = capture_request,
+	.port_released = port_released,
+};
 
 /* The protocol of sd_notify(3): one datagram to the socket that the service manager named. */
 static void
@@ -130,40 +119,22 @@ raise_fd_limit(void)
 
 /* The tables that workers look into, and the packet buffers. */
 static int
-tables_open(struct daemon *d)
+tables_open(struct daemon *d, const struct options *o)
 {
-	const struct options *o = d->opt;
-	uint32_t slots = pow2_at_least(2 * o->max_qps > 64 ? 2 * o->max_qps : 64);
-	int rc;
-
 	d->pool =
 		rte_pktmbuf_pool_create("uroce", o->mbufs, MBUF_CACHE, 0, MBUF_ROOM, SOCKET_ID_ANY);
 	if (d->pool == NULL) {
 		LOG(ERR, "no memory for %u packet buffers: more --mem or fewer --mbufs", o->mbufs);
 		return -ENOMEM;
 	}
-	rc = mr_table_init(&d->mrs, pow2_at_least(2 * o->max_mrs));
-	if (rc == 0)
-		rc = qp_table_init(&d->qps, slots);
-	if (rc == 0)
-		rc = qpn_init(&d->qpns, &d->qps, o->workers);
-	if (rc == 0)
-		rc = triple_init(&d->triples, o->max_qps,
-				 (uint64_t)random_u32() << 32 | random_u32());
-	idtab_init(&d->cqs, o->max_cqs);
-	idtab_init(&d->pds, o->max_pds);
-	return rc;
+	d->nworkers = o->workers;
+	return daemon_tables_open(d);
 }
 
 static void
 tables_close(struct daemon *d)
 {
-	idtab_free(&d->pds);
-	idtab_free(&d->cqs);
-	triple_free(&d->triples);
-	qpn_free(&d->qpns);
-	qp_table_free(&d->qps);
-	mr_table_free(&d->mrs);
+	daemon_tables_close(d);
 	rte_mempool_free(d->pool);
 }
 
@@ -171,7 +142,7 @@ static int
 workers_open(struct daemon *d, const struct eal_plan *plan)
 {
 	struct worker_params p = {
-		.nworkers = d->opt->workers,
+		.nworkers = d->nworkers,
 		.lcores = plan->lcore,
 		.idle = plan->shared_cores ? WORKER_IDLE_ADAPTIVE : WORKER_IDLE_POLL,
 		.mrs = &d->mrs,
@@ -179,7 +150,6 @@ workers_open(struct daemon *d, const struct eal_plan *plan)
 		.pool = d->pool,
 	};
 
-	d->nworkers = p.nworkers;
 	d->huge = plan->huge;
 	d->shared_cores = plan->shared_cores;
 	d->workers = worker_set_create(&p);
@@ -190,9 +160,28 @@ workers_open(struct daemon *d, const struct eal_plan *plan)
 	return 0;
 }
 
+/* One of two ends that only our workers have: both send and receive on queues of their own. */
+static bool
+is_of_pair(const struct options *o, const char *port)
+{
+	static const char prefix[] = "net_ring_";
+	size_t len = strlen(port);
+
+	if (strncmp(port, prefix, sizeof(prefix) - 1) != 0 ||
+	    (port[len - 1] != 'a' && port[len - 1] != 'b'))
+		return false;
+	port += sizeof(prefix) - 1;
+	len -= sizeof(prefix); /* less the a or b */
+	for (uint32_t i = 0; i < o->pair.n; i++) {
+		if (strlen(o->pair.v[i]) == len && memcmp(o->pair.v[i], port, len) == 0)
+			return true;
+	}
+	return false;
+}
+
 /* Without --dev: every port, in the order EAL found them. */
 static int
-devices_of_all_ports(struct daemon *d)
+devices_of_all_ports(struct daemon *d, const struct options *o)
 {
 	struct devspec spec;
 	unsigned n = 0;
@@ -206,7 +195,7 @@ devices_of_all_ports(struct daemon *d)
 		snprintf(spec.name, sizeof(spec.name), "uroce%u", n++);
 		if (rte_eth_dev_get_name_by_port(port, spec.port) < 0)
 			continue;
-		rc = device_create(d, &spec);
+		rc = device_create(d, &spec, is_of_pair(o, spec.port));
 		if (rc < 0)
 			return rc;
 	}
@@ -214,9 +203,8 @@ devices_of_all_ports(struct daemon *d)
 }
 
 static int
-devices_open(struct daemon *d)
+devices_open(struct daemon *d, const struct options *o)
 {
-	const struct options *o = d->opt;
 	char err[OPTIONS_ERR_MAX], a[32], b[32];
 	struct devspec spec;
 	int rc = 0;
@@ -231,10 +219,10 @@ devices_open(struct daemon *d)
 	for (uint32_t i = 0; i < o->dev.n && rc == 0; i++) {
 		rc = devspec_parse(&spec, o->dev.v[i], err, sizeof(err));
 		if (rc == 0)
-			rc = device_create(d, &spec);
+			rc = device_create(d, &spec, is_of_pair(o, spec.port));
 	}
 	if (rc == 0 && o->dev.n == 0)
-		rc = devices_of_all_ports(d);
+		rc = devices_of_all_ports(d, o);
 	if (rc == 0 && d->ndevs == 0) {
 		LOG(ERR, "no port: give one with --vdev, --allow or --pair");
 		rc = -ENODEV;
@@ -256,7 +244,7 @@ say_ready(const struct daemon *d)
 	for (uint32_t i = 0; i < d->ndevs; i++)
 		printf("%sdevice %s on %s", i > 0 ? ", " : "", d->dev[i]->name,
 		       d->dev[i]->port.name);
-	printf("; socket %s; %u worker%s, %s; %s pages)\n", d->opt->socket, d->nworkers,
+	printf("; socket %s; %u worker%s, %s; %s pages)\n", d->cfg->socket, d->nworkers,
 	       d->nworkers > 1 ? "s" : "", d->shared_cores ? "adaptive" : "polling",
 	       d->huge ? "huge" : "ordinary");
 	fflush(stdout);
@@ -265,9 +253,9 @@ say_ready(const struct daemon *d)
 
 /* Between EAL's start and end: open everything, run, close everything. 0 or -errno. */
 static int
-serve(struct daemon *d, const struct eal_plan *plan)
+serve(struct daemon *d, const struct options *o, const struct eal_plan *plan)
 {
-	int rc = tables_open(d);
+	int rc = tables_open(d, o);
 
 	if (rc < 0)
 		goto out_tables;
@@ -277,7 +265,7 @@ serve(struct daemon *d, const struct eal_plan *plan)
 	rc = events_start(d);
 	if (rc < 0)
 		goto out_workers;
-	rc = devices_open(d);
+	rc = devices_open(d, o);
 	if (rc < 0)
 		goto out_devices;
 	rc = session_listen(d);
@@ -303,10 +291,10 @@ out_tables:
 }
 
 static int
-run(struct daemon *d)
+run(struct daemon *d, const struct options *o)
 {
 	struct eal_plan plan;
-	int rc = eal_plan_make(&plan, d->opt);
+	int rc = eal_plan_make(&plan, o);
 
 	if (rc == 0)
 		rc = loop_init(&d->loop);
@@ -319,9 +307,9 @@ run(struct daemon *d)
 	if (rc == 0)
 		rc = broker_open(d);
 	if (rc == 0)
-		rc = eal_start(&plan, d->opt);
+		rc = eal_start(&plan, o);
 	if (rc == 0) {
-		rc = serve(d, &plan);
+		rc = serve(d, o, &plan);
 		/*
 		 * No rte_eal_cleanup(): it takes away memory, the interrupt handles of a memif in
 		 * it, under EAL's interrupt thread, which nothing stops and which faults then.
@@ -354,12 +342,11 @@ main(int argc, char **argv)
 	} else if (opt.version) {
 		printf("uroced %s\n", UROCE_VERSION);
 	} else {
-		d.opt = &opt;
-		TAILQ_INIT(&d.sessions);
-		TAILQ_INIT(&d.new_sessions);
+		d.cfg = &opt.control;
+		d.program = &program;
 		quota_machine_look(&machine);
-		quota_init(&d.quota, &opt, &machine, geteuid());
-		status = run(&d) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+		quota_init(&d.quota, &opt.control, &machine, geteuid());
+		status = run(&d, &opt) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 	}
 	options_free(&opt);
 	return status;

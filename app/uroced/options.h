@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include "quota.h"
+#include "control/config.h"
 
 #define OPTIONS_ERR_MAX  512
 #define OPTIONS_LIST_MAX 32
@@ -27,9 +27,7 @@ enum option_idle {
 
 struct options {
 	char *config;
-	char *socket;
-	uint32_t socket_mode;
-	char *socket_group; /* NULL: leave it */
+	struct control_config control;
 	struct option_list vdev, allow, pair, dev;
 	bool no_huge;
 	char *file_prefix;
@@ -37,12 +35,6 @@ struct options {
 	uint32_t workers;
 	uint32_t idle; /* enum option_idle */
 	uint32_t mem_mib, mbufs;
-	uint32_t max_qps, max_cqs, max_mrs, max_pds, client_mem_mib, max_clients;
-	uint32_t max_srqs, max_ahs, max_mcast, max_channels;
-	uint32_t max_queue_mem_mib, max_reg_mem_mib, max_maps,
-		max_fds;                /* 0: by the machine (quota.c) */
-	uint32_t per_uid[QUOTA_NKINDS]; /* MiB of memory; 0: a share */
-	uint32_t hello_timeout_s;
 	uint32_t log_level; /* RTE_LOG_* */
 	bool help, version;
 };

@@ -318,7 +318,7 @@ show_send(json_t *all, struct ctrl_rep *rep, uint64_t *bytes)
 }
 
 int
-show(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
+show_request(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 {
 	const struct uroce_show_req *q = req->body;
 	struct uroce_show_rep *rep = rp->body;

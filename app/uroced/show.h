@@ -4,7 +4,7 @@
 #define UROCED_SHOW_H
 
 #include <jansson.h>
-#include "session.h"
+#include "control/session.h"
 
 /* Members of an object; value is used up. */
 static inline void
@@ -25,6 +25,9 @@ json_t *show_access(uint32_t access);
 
 /* Send all, which is used up, with rep; *bytes: of JSON. 0, or a positive errno. */
 int show_send(json_t *all, struct ctrl_rep *rep, uint64_t *bytes);
+
+/* Handler of SHOW. */
+ctrl_handler show_request;
 
 /*
  * show_obj.c: every object of a kind that s owns; all: with everything of it, else with what

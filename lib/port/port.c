@@ -34,6 +34,22 @@ is_memif(const struct port *p)
 	return strcmp(p->driver, "net_memif") == 0;
 }
 
+size_t
+port_list(char *list, size_t room)
+{
+	char name[RTE_ETH_NAME_MAX_LEN];
+	size_t len = 0;
+	uint16_t id;
+
+	*list = '\0';
+	RTE_ETH_FOREACH_DEV(id)
+	{
+		if (rte_eth_dev_get_name_by_port(id, name) == 0 && len < room)
+			len += (size_t)snprintf(list + len, room - len, " %s", name);
+	}
+	return strlen(list);
+}
+
 /* Who it is: id, names, queues. */
 static int
 identify(struct port *p, const struct port_params *params, struct rte_eth_dev_info *info)

@@ -12,6 +12,7 @@
 #define PORT_PORT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <rte_mempool.h>
 
@@ -63,6 +64,11 @@ struct port_params {
  * the peer does not have waits for ever.
  */
 int port_open(struct port *p, const struct port_params *params, struct rte_mempool *pool);
+/*
+ * The names of all ports that EAL has, each with a space before it, as far as they fit room bytes.
+ * How many bytes there are, less the NUL.
+ */
+size_t port_list(char *list, size_t room);
 /*
  * Stop and close the ethdev, which is gone then (but for a memif server's, which EAL's end closes).
  * Workers must have let go of it.

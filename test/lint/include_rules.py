@@ -18,6 +18,7 @@ LEVELS = (
     ('ipc',),
     ('port',),
     ('worker',),
+    ('control',),
 )
 
 # Folders outside of that order, and what they may include besides themselves: a folder, or a file.
@@ -41,7 +42,8 @@ SYSTEM = (
      ('lib/port', 'lib/worker', 'lib/obs/telemetry.c', 'drivers/impair', 'app', 'test')),
     # lib/wire takes bytes, not mbufs; a client process has no DPDK at all.
     (r'rte_\w+\.h', ('lib/mem', 'lib/cq', 'lib/net', 'lib/obs', 'lib/qp', 'lib/requester',
-                     'lib/responder', 'lib/engine', 'lib/port', 'lib/worker', 'drivers/impair', 'app', 'test')),
+                     'lib/responder', 'lib/engine', 'lib/port', 'lib/worker', 'lib/control', 'drivers/impair', 'app',
+                     'test')),
     (r'infiniband/\w+\.h', ('drivers/verbs', 'app/uroce-bench', 'test')),
 )
 

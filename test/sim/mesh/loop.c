@@ -227,7 +227,7 @@ const struct engine_ops mesh_engine_ops = {
 	.async_event = ops_async_event,
 };
 
-/* SRQ-01: a limit that the queue is below already is the daemon's to report (app/uroced). */
+/* SRQ-01: a limit that the queue is below already is the daemon's to report (lib/control). */
 static void
 loop_arm_srqs(struct mesh_node *n)
 {

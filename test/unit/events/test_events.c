@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The control thread and workers that always have another event for it (app/uroced/events.c). */
+/* The control thread and workers that always have another event for it (lib/control/events.c). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,9 +8,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include <cmocka.h>
-#include "device.h"
-#include "events.h"
-#include "session.h"
+#include "control/device.h"
+#include "control/events.h"
+#include "control/session.h"
 
 #define EVENTS 100000u
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "devspec.h"
+#include "control/devspec.h"
 #include "options.h"
 
 /* Wrong values: the message must name the option, the value and what is legal. */
@@ -179,9 +179,9 @@ test_file_and_command_line_agree(void **state)
 			      "dev = name=uroce0,port=p0,addr=10.0.0.1/8\nsocket-mode = 0666\n",
 			      err),
 			 0);
-	assert_string_equal(a.socket, b.socket);
-	assert_int_equal(a.socket_mode, 0666);
-	assert_int_equal(b.socket_mode, 0666);
+	assert_string_equal(a.control.socket, b.control.socket);
+	assert_int_equal(a.control.socket_mode, 0666);
+	assert_int_equal(b.control.socket_mode, 0666);
 	assert_int_equal(a.workers, 4);
 	assert_int_equal(b.workers, 4);
 	assert_true(a.no_huge && b.no_huge);
@@ -291,19 +291,19 @@ test_the_shipped_file_documents_every_option(void **state)
 	assert_int_equal(o.workers, plain.workers);
 	assert_int_equal(o.mem_mib, plain.mem_mib);
 	assert_int_equal(o.mbufs, plain.mbufs);
-	assert_int_equal(o.max_qps, plain.max_qps);
-	assert_int_equal(o.max_cqs, plain.max_cqs);
-	assert_int_equal(o.max_mrs, plain.max_mrs);
-	assert_int_equal(o.max_pds, plain.max_pds);
-	assert_int_equal(o.client_mem_mib, plain.client_mem_mib);
-	assert_int_equal(o.max_srqs, plain.max_srqs);
-	assert_int_equal(o.max_ahs, plain.max_ahs);
-	assert_int_equal(o.max_mcast, plain.max_mcast);
-	assert_int_equal(o.max_channels, plain.max_channels);
-	assert_int_equal(o.hello_timeout_s, plain.hello_timeout_s);
-	assert_int_equal(o.socket_mode, plain.socket_mode);
+	assert_int_equal(o.control.max_qps, plain.control.max_qps);
+	assert_int_equal(o.control.max_cqs, plain.control.max_cqs);
+	assert_int_equal(o.control.max_mrs, plain.control.max_mrs);
+	assert_int_equal(o.control.max_pds, plain.control.max_pds);
+	assert_int_equal(o.control.client_mem_mib, plain.control.client_mem_mib);
+	assert_int_equal(o.control.max_srqs, plain.control.max_srqs);
+	assert_int_equal(o.control.max_ahs, plain.control.max_ahs);
+	assert_int_equal(o.control.max_mcast, plain.control.max_mcast);
+	assert_int_equal(o.control.max_channels, plain.control.max_channels);
+	assert_int_equal(o.control.hello_timeout_s, plain.control.hello_timeout_s);
+	assert_int_equal(o.control.socket_mode, plain.control.socket_mode);
 	assert_int_equal(o.log_level, plain.log_level);
-	assert_string_equal(o.socket, plain.socket);
+	assert_string_equal(o.control.socket, plain.control.socket);
 	options_free(&o);
 	options_free(&plain);
 }

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 #include "options.h"
-#include "quota.h"
+#include "control/quota.h"
 
 #define DAEMON 900 /* the daemon's own uid */
 
@@ -23,7 +23,7 @@ start(struct quota *q, const char *const *set)
 	options_init(&o);
 	for (; *set != NULL; set += 2)
 		assert_int_equal(options_set(&o, set[0], set[1], err), 0);
-	quota_init(q, &o, &machine, DAEMON);
+	quota_init(q, &o.control, &machine, DAEMON);
 	options_free(&o);
 }
 

@@ -5,8 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "idtab.h"
-#include "qpn.h"
+#include "control/idtab.h"
+#include "control/qpn.h"
 
 static void
 test_ids_find_their_objects_only(void **state)

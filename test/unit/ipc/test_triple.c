@@ -4,7 +4,7 @@
 
 #include <errno.h>
 #include <string.h>
-#include "triple.h"
+#include "control/triple.h"
 
 #define MANY 5000
 

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "control/broker.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "control/daemon.h"
+#include "control/log.h"
+#include "control/session.h"
+
+#define SECOND_NS 1000000000ull
+#define LIMIT_NS  (2 * SECOND_NS) /* that a request may wait for its client's memory */
+#define RETRY_NS  SECOND_NS       /* between two starts */
+#define BATCH     16              /* answers a turn of the loop */
+
+static void on_message(struct watch *w, uint32_t events);
+
+static void
+timer_set(struct broker *b)
+{
+	struct broker_wait *first = TAILQ_FIRST(&b->waits);
+	uint64_t at = first != NULL ? first->until_ns : 0;
+	struct itimerspec ts = {.it_value = {.tv_sec = (time_t)(at / SECOND_NS),
+					     .tv_nsec = (long)(at % SECOND_NS)}};
+
+	timerfd_settime(b->timer.fd, TFD_TIMER_ABSTIME, &ts, NULL);
+}
+
+/* Ends a wait: the session goes on with the result of the look-up, or with an error. */
+static void
+wait_end(struct broker *b, struct broker_wait *w, const struct mrmap_found *found, const int *fds)
+{
+	struct session *s = w->s;
+
+	TAILQ_REMOVE(&b->waits, w, link);
+	s->wait = NULL;
+	session_found(s, &w->m, w->refusal, found, fds);
+	free(w);
+}
+
+static void
+wait_fail(struct broker *b, struct broker_wait *w, int err)
+{
+	const struct mrmap_found none = {.err = w->take ? -EPROTO : err};
+
+	wait_end(b, w, &none, NULL);
+}
+
+static int
+start(struct daemon *d)
+{
+	struct broker *b = &d->broker;
+	cpu_set_t own;
+	int rc;
+
+	b->spawned_ns = daemon_now_ns();
+	/* Its threads copy for workers, which wait: one core for all of them would not do. */
+	sched_getaffinity(0, sizeof(own), &own);
+	sched_setaffinity(0, sizeof(b->cpus), &b->cpus);
+	rc = broker_spawn(&b->pid);
+	sched_setaffinity(0, sizeof(own), &own);
+	if (rc < 0)
+		return rc;
+	b->w.fd = rc;
+	b->w.ready = on_message;
+	rc = loop_add(&d->loop, &b->w, EPOLLIN);
+	if (rc < 0) {
+		close(b->w.fd);
+		b->w.fd = -1;
+	}
+	return rc;
+}
+
+/* Starts another broker and gives it the connections. Look-ups of the lost one fail. */
+static void
+restart(struct daemon *d)
+{
+	struct broker *b = &d->broker;
+	struct broker_wait *w;
+	struct session *s;
+	int rc;
+
+	if (b->w.fd >= 0) {
+		loop_del(&d->loop, &b->w);
+		close(b->w.fd);
+		b->w.fd = -1;
+		b->nbusy = 0;
+		LOG(ERR, "the broker (pid %d) is gone", b->pid);
+	}
+	waitpid(b->pid, NULL, WNOHANG);
+	if (daemon_now_ns() - b->spawned_ns < RETRY_NS)
+		return;
+	rc = start(d);
+	if (rc < 0) {
+		LOG(ERR, "no broker: %s; no memory can be registered", strerror(-rc));
+		return;
+	}
+	LOG(NOTICE, "another broker is pid %d", b->pid);
+	if (d->server.fd >= 0)
+		broker_keep(d, BROKER_LISTENER,
+			    &(struct ipc_peer){.sock = d->server.fd, .pidfd = -1});
+	TAILQ_FOREACH (s, &d->sessions, link) {
+		s->kept = broker_keep(d, s->id, &s->peer);
+		rc = mrmap_copiers_renew(&s->copiers);
+		if (rc < 0)
+			LOG_LIMITED(ERR, "client %u: %s (pid %d): its memory is not copied: %s",
+				    s->id, s->comm, s->peer.pid, strerror(-rc));
+	}
+	while ((w = TAILQ_FIRST(&b->waits)) != NULL)
+		wait_fail(b, w, -EIO);
+}
+
+static int
+send_cmd(struct daemon *d, const struct broker_cmd *c, const int *fds, unsigned nfds)
+{
+	struct broker *b = &d->broker;
+	int rc = b->w.fd >= 0 ? broker_send(b->w.fd, c, fds, nfds) : -EPIPE;
+
+	if (rc < 0 && b->w.fd >= 0)
+		shutdown(b->w.fd, SHUT_RDWR); /* on_message hears of it */
+	return rc;
+}
+
+static void
+set_busy(struct broker *b, uint32_t uid, bool busy)
+{
+	uint32_t i = 0, *p;
+
+	while (i < b->nbusy && b->busy[i] != uid)
+		i++;
+	if (!busy && i < b->nbusy) {
+		b->busy[i] = b->busy[--b->nbusy];
+	} else if (busy && i == b->nbusy) {
+		p = realloc(b->busy, (b->nbusy + 1) * sizeof(*p));
+		if (p == NULL)
+			return;
+		b->busy = p;
+		b->busy[b->nbusy++] = uid;
+	}
+	LOG_LIMITED(WARNING, "uid %u: %s descriptors of its clients hang on being closed: %s", uid,
+		    busy ? "too many" : "fewer",
+		    busy ? "its connections are refused" : "it may connect again");
+}
+
+static void
+handle(struct broker *b, const struct broker_msg *m, const int *fds)
+{
+	struct broker_wait *w;
+
+	if (m->says == BROKER_BUSY || m->says == BROKER_CLEAR) {
+		set_busy(b, m->uid, m->says == BROKER_BUSY);
+		return;
+	}
+	TAILQ_FOREACH (w, &b->waits, link) {
+		if (w->job == m->job)
+			break;
+	}
+	if (w == NULL)
+		return; /* too late */
+	if (m->says == BROKER_TAKEN || m->taken)
+		w->take = false;
+	if (m->says != BROKER_FOUND)
+		return;
+	if (w->take) /* busy: with its message where it is the connection cannot go on */
+		wait_fail(b, w, -EPROTO);
+	else
+		wait_end(b, w, &m->found, fds);
+	timer_set(b);
+}
+
+static void
+on_message(struct watch *w, uint32_t events)
+{
+	struct broker *b = WATCH_OF(w, struct broker, w);
+	struct daemon *d = (struct daemon *)((char *)b - offsetof(struct daemon, broker));
+	static struct broker_msg m;
+	int fds[MRMAP_MAX_FDS];
+	unsigned nfds;
+	int rc = 1;
+
+	for (unsigned i = 0; i < BATCH && rc == 1; i++) {
+		rc = broker_receive(w->fd, &m, fds, &nfds);
+		if (rc == 1)
+			handle(b, &m, fds);
+		while (nfds > 0)
+			close(fds[--nfds]); /* of memory and local files: the broker saw to that */
+	}
+	if (rc != 1 && rc != -EAGAIN && rc != -EINTR)
+		restart(d);
+}
+
+static void
+on_timer(struct watch *w, uint32_t events)
+{
+	struct broker *b = WATCH_OF(w, struct broker, timer);
+	struct daemon *d = (struct daemon *)((char *)b - offsetof(struct daemon, broker));
+	uint64_t now = daemon_now_ns(), n;
+	struct broker_wait *first;
+
+	if (read(w->fd, &n, sizeof(n)) < 0)
+		return;
+	if (b->w.fd < 0)
+		restart(d);
+	while ((first = TAILQ_FIRST(&b->waits)) != NULL && first->until_ns <= now) {
+		LOG_LIMITED(NOTICE,
+			    "client %u: %s (pid %d): its memory could not be %s within %u s",
+			    first->s->id, first->s->comm, first->s->peer.pid,
+			    first->m.hdr.op == UROCE_CTRL_DEREG_MR ? "let go" : "looked up",
+			    (unsigned)(LIMIT_NS / SECOND_NS));
+		wait_fail(b, first, -ETIMEDOUT);
+	}
+	timer_set(b);
+}
+
+int
+broker_open(struct daemon *d)
+{
+	struct broker *b = &d->broker;
+	int rc;
+
+	TAILQ_INIT(&b->waits);
+	sched_getaffinity(0, sizeof(b->cpus), &b->cpus);
+	b->w.fd = -1;
+	b->timer.ready = on_timer;
+	b->timer.fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	if (b->timer.fd < 0)
+		return -errno;
+	rc = loop_add(&d->loop, &b->timer, EPOLLIN);
+	if (rc == 0)
+		rc = start(d);
+	if (rc < 0)
+		LOG(ERR, "the broker cannot be started: %s", strerror(-rc));
+	return rc;
+}
+
+void
+broker_close(struct daemon *d)
+{
+	struct broker *b = &d->broker;
+
+	if (b->w.fd >= 0)
+		close(b->w.fd);
+	if (b->timer.fd > 0)
+		close(b->timer.fd);
+	free(b->busy);
+	b->busy = NULL;
+	b->nbusy = 0;
+	b->w.fd = b->timer.fd = -1;
+}
+
+bool
+broker_keep(struct daemon *d, uint64_t id, const struct ipc_peer *peer)
+{
+	struct broker_cmd c = {.op = BROKER_KEEP, .uid = peer->uid, .id = id, .pid = peer->pid};
+	int fds[2] = {peer->sock, peer->pidfd};
+
+	if (d->broker.w.fd < 0)
+		restart(d);
+	return send_cmd(d, &c, fds, peer->pidfd >= 0 ? 2 : 1) == 0;
+}
+
+bool
+broker_release(struct daemon *d, uint64_t id, uint32_t uid)
+{
+	struct broker_cmd c = {.op = BROKER_DROP, .uid = uid, .id = id};
+
+	return send_cmd(d, &c, NULL, 0) == 0;
+}
+
+void
+broker_drop(struct daemon *d, uint64_t id, const struct ipc_peer *peer, bool kept)
+{
+	bool empty = ipc_msg_end(peer->sock);
+
+	if (!empty && !kept)
+		kept = broker_keep(d, id, peer);
+	if (!empty && !kept) {
+		/* One descriptor for good is the lesser evil. */
+		LOG_LIMITED(ERR, "no broker: a connection of uid %u is not closed", peer->uid);
+		return;
+	}
+	/* In this order: the broker's close is to be the last one. */
+	close(peer->sock);
+	if (kept)
+		broker_release(d, id, peer->uid);
+}
+
+bool
+broker_refuses(const struct daemon *d, uint32_t uid)
+{
+	for (uint32_t i = 0; i < d->broker.nbusy; i++) {
+		if (d->broker.busy[i] == uid)
+			return true;
+	}
+	return false;
+}
+
+/* Send c, a question about m, and have s wait for the answer. 0 or -errno. */
+static int
+ask(struct session *s, const struct ipc_msg *m, struct broker_cmd *c, int refusal)
+{
+	struct broker *b = &s->d->broker;
+	struct broker_wait *w = malloc(sizeof(*w));
+	int rc;
+
+	if (w == NULL)
+		return -ENOMEM;
+	c->uid = s->peer.uid;
+	c->id = s->id;
+	c->job = ++b->last_job;
+	w->s = s;
+	w->job = c->job;
+	w->until_ns = daemon_now_ns() + LIMIT_NS;
+	w->take = c->take;
+	w->refusal = refusal;
+	w->m.hdr = m->hdr;
+	w->m.nfds = 0;
+	memcpy(w->m.body, m->body, m->hdr.len);
+	rc = send_cmd(s->d, c, NULL, 0);
+	if (rc < 0) {
+		free(w);
+		return rc;
+	}
+	s->wait = w;
+	TAILQ_INSERT_TAIL(&b->waits, w, link);
+	if (TAILQ_FIRST(&b->waits) == w)
+		timer_set(b);
+	return 0;
+}
+
+int
+broker_find(struct session *s, const struct ipc_msg *m, bool fds, int refusal)
+{
+	struct broker_cmd c = {.op = BROKER_FIND, .take = fds, .nfds = m->hdr.nfds};
+
+	if (m->hdr.op == UROCE_CTRL_REREG_MR)
+		c.req = ((const struct uroce_rereg_mr_req *)(const void *)m->body)->reg;
+	else if (m->hdr.op == UROCE_CTRL_REG_MR)
+		c.req = *(const struct uroce_reg_mr_req *)(const void *)m->body;
+	return ask(s, m, &c, refusal);
+}
+
+int
+broker_settle(struct session *s, const struct ipc_msg *m, uint64_t mem)
+{
+	struct broker_cmd c = {.op = BROKER_SETTLE, .mem = mem};
+
+	return ask(s, m, &c, 0);
+}
+
+int
+broker_copy(void *ctx, uint64_t id, int mem, int shared)
+{
+	struct session *s = ctx;
+	struct broker_cmd c = {.op = BROKER_COPY, .uid = s->peer.uid, .mem = id};
+	int fds[2] = {mem, shared};
+
+	return send_cmd(s->d, &c, fds, 2);
+}
+
+void
+broker_forget(struct session *s)
+{
+	if (s->wait == NULL)
+		return;
+	TAILQ_REMOVE(&s->d->broker.waits, s->wait, link);
+	free(s->wait);
+	s->wait = NULL;
+}

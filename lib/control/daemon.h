@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The daemon's state, all of it owned by the control thread. Workers see the MR and QP tables, and
+ * what they are handed by worker_call.
+ *
+ *   main.c      process: options, EAL, signals, ready, end
+ *   options.c conf.c devspec.c   what the operator wants
+ *   eal.c       EAL's arguments, CPUs
+ *   device.c    a port, its GIDs, its attributes        neigh.c   its neighbours, slow-path frames
+ *   broker.c    connections are kept by a process that may block, lookups are made there
+ *   session.c   a client: its connection and everything it owns
+ *   request.c   its requests, in and out
+ *   rest.c      users whose requests take long wait in between
+ *   dispatch.c  operation -> handler                    obj_*.c   the handlers, one file an object
+ *   quota.c     what each user holds, and may hold
+ *   triple.c    who speaks from which address to which QP
+ *   events.c    what workers tell -> channels and asynchronous events of clients
+ *   show.c      the state as JSON, for urocectl           impair.c   faults, for it too
+ *   capture.c   frames of a device, into a file           guess.c    peers that guess keys
+ */
+#ifndef CONTROL_DAEMON_H
+#define CONTROL_DAEMON_H
+
+#include <stdint.h>
+#include <sys/queue.h>
+#include "control/broker.h"
+#include "control/idtab.h"
+#include "ipc/server.h"
+#include "control/loop.h"
+#include "mem/mr.h"
+#include "control/config.h"
+#include "qp/qp.h"
+#include "control/qpn.h"
+#include "control/quota.h"
+#include "control/triple.h"
+#include "worker/worker.h"
+
+struct control_program;
+struct device;
+struct session;
+
+TAILQ_HEAD(session_list, session);
+
+struct daemon {
+	const struct control_config *cfg;
+	const struct control_program *program;
+	struct loop loop;
+	struct watch signals, listener, worker_events;
+	struct ipc_server server;
+	struct broker broker;
+
+	struct rte_mempool *pool;
+	struct mr_table mrs;
+	struct qp_table qps;
+	struct worker_set *workers;
+	uint32_t nworkers; /* a power of two */
+	bool huge;         /* there are huge pages, and they may be used */
+	bool shared_cores; /* clients should yield when they have nothing to do */
+
+	struct device *dev[UROCE_MAX_DEVICES];
+	uint32_t ndevs;
+
+	struct quota quota;
+	struct session_list sessions;
+	struct session_list new_sessions; /* without HELLO, the oldest first */
+	struct watch hello_timer;
+	struct session_list resting; /* whose users wait (rest.c) */
+	struct watch rest_timer;
+	uint64_t rest_at_ns; /* when it fires next */
+	uint32_t next_session;
+	int spare_fd; /* given up when there is no other, to turn a connection away */
+	struct qpn_alloc qpns;
+	struct triple_table triples; /* of connected QPs */
+	uint32_t next_worker;        /* of the next QP */
+	uint64_t mr_failures;        /* of memory under regions, at the last look */
+	struct idtab cqs;            /* struct obj_cq by cq.id */
+	struct idtab pds;            /* struct obj_pd by id */
+};
+
+/*
+ * Make the tables: cfg and nworkers are set, the rest of *d is zero. 0 or -errno; in any case
+ * daemon_tables_close gives back what it made.
+ */
+int daemon_tables_open(struct daemon *d);
+/* Every session and every worker is gone. */
+void daemon_tables_close(struct daemon *d);
+
+/* Nanoseconds of CLOCK_MONOTONIC. */
+uint64_t daemon_now_ns(void);
+
+/* Unpredictable bits. */
+uint32_t random_u32(void);
+
+/* The smallest power of two that is n or more, n at most 2^31. */
+static inline uint32_t
+pow2_at_least(uint32_t n)
+{
+	return n <= 1 ? 1 : 1u << (32 - __builtin_clz(n - 1));
+}
+
+/* The device whose ethdev port is port, or of that name; NULL: none. */
+struct device *daemon_device(const struct daemon *d, uint16_t port);
+struct device *daemon_device_named(const struct daemon *d, const char *name);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What --dev says about one verbs device: key=value pairs joined by commas. Needs no EAL. */
+#ifndef CONTROL_DEVSPEC_H
+#define CONTROL_DEVSPEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uroce_abi/ctrl.h>
+
+#define DEVSPEC_MAX_ADDRS (UROCE_MAX_GIDS - 2)
+
+struct devspec {
+	char name[UROCE_DEV_NAME_MAX];
+	char port[64];
+	char addr[DEVSPEC_MAX_ADDRS][64]; /* "10.9.0.1/24": checked */
+	uint32_t naddrs;
+	char gateway[2][64]; /* checked when the device is made: it must be on-link */
+	uint32_t ngateways;
+	uint16_t pkey[UROCE_MAX_PKEYS]; /* entries of the P_Key table from 0 on */
+	uint32_t npkeys;                /* 0: the default key alone */
+	uint8_t mac[6];
+	bool has_mac;
+	uint16_t mtu;  /* largest path MTU: 256 .. 4096; 0: what the port carries */
+	uint16_t vlan; /* 0: none */
+	bool hairpin;  /* frames to itself leave by the port */
+};
+
+/*
+ * A P_Key in hexadecimal (0x8001) or decimal: 15 bits of partition, not all zero, and bit 15 for a
+ * full member. 0: it is none.
+ */
+uint16_t devspec_pkey(const char *text);
+
+/* 0, or -EINVAL with what is wrong and what is legal in err (room bytes). */
+int devspec_parse(struct devspec *spec, const char *text, char *err, size_t room);
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Peers that guess R_Keys. Workers count keys that name nothing and stop listening to a QP whose
+ * peer tries too many (struct qp_wrong_keys); here is the word about it. A program's mistake costs
+ * its connection and stays below the limit.
+ */
+#include <inttypes.h>
+#include "control/log.h"
+#include "control/session.h"
+
+#define GUESS_LOOK_NS (2 * QP_WRONG_KEY_NS)
+#define GUESS_TELL    QP_WRONG_KEYS /* wrong keys on a device between two looks */
+
+static uint64_t
+wrong_keys(const struct device *dev)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t w = 0; w < dev->d->nworkers; w++) {
+		const struct obs_block *b =
+			worker_obs(worker_get(dev->d->workers, w), dev->port.id);
+
+		sum += b->ctr[OBS_RSP_WRONG_KEY] + b->drop[OBS_DROP_KEY_PAUSE];
+	}
+	return sum;
+}
+
+/* The QP with most of them since the last look; NULL: they are gone. */
+static struct obj_qp *
+most_guessed(struct device *dev, uint32_t *most)
+{
+	struct obj_qp *q, *found = NULL;
+
+	*most = 0;
+	TAILQ_FOREACH (q, &dev->qps, dev_link) {
+		uint32_t total = q->qp->wrong_keys.total, n = total - q->wrong_keys;
+
+		q->wrong_keys = total;
+		if (n > *most) {
+			*most = n;
+			found = q;
+		}
+	}
+	return found;
+}
+
+void
+guess_look(struct device *dev)
+{
+	uint64_t now = wrong_keys(dev), n = now - dev->wrong_keys;
+	struct obj_qp *q;
+	uint32_t most;
+
+	if (daemon_now_ns() < dev->next_guess_ns)
+		return;
+	dev->next_guess_ns = daemon_now_ns() + GUESS_LOOK_NS;
+	dev->wrong_keys = now;
+	if (n <= GUESS_TELL)
+		return;
+	q = most_guessed(dev, &most);
+	if (q != NULL)
+		LOG_LIMITED(WARNING,
+			    "%s: peers try keys that name nothing: %" PRIu64
+			    " requests since the last look; QP 0x%x of uid %u (pid %d) has had %u "
+			    "wrong keys, %u of them since then",
+			    dev->name, n, q->qp->qpn, q->s->peer.uid, q->s->peer.pid,
+			    q->qp->wrong_keys.total, most);
+	else
+		LOG_LIMITED(WARNING,
+			    "%s: peers try keys that name nothing: %" PRIu64
+			    " requests since the last look, to QPs that are gone",
+			    dev->name, n);
+}

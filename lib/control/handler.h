@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An operation's handler: what it gets and what it answers. Control thread only.
+ */
+#ifndef CONTROL_HANDLER_H
+#define CONTROL_HANDLER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uroce_abi/ctrl.h>
+#include "ipc/segment.h"
+
+struct mrmap_found;
+struct session;
+
+/* A request as its handler sees it, and the reply it fills in. */
+struct ctrl_req {
+	const void *body; /* of the operation's size: checked */
+	const int *fds;
+	unsigned nfds;
+	const struct mrmap_found *found; /* REG_MR, REREG_MR: of the memory, with fds */
+};
+#define CTRL_REP_FDS (UROCE_MAX_WORKERS + 2)
+struct ctrl_rep {
+	void *body; /* of the operation's size, zeroed */
+	int fds[CTRL_REP_FDS];
+	bool close_fd[CTRL_REP_FDS]; /* not needed once it was sent */
+	unsigned nfds;
+	char why[UROCE_CTRL_MAX_WHY]; /* a refusal's sentence, NUL terminated; "": none */
+};
+
+/* 0, or a positive errno and nothing changed. */
+typedef int ctrl_handler(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rep);
+
+/* Send fd, of which a reply has CTRL_REP_FDS at most, with rep; close_it: and close it then. */
+void ctrl_rep_fd(struct ctrl_rep *rep, int fd, bool close_it);
+/* Where a ring lies, with its segment's descriptor if the client has not got it yet. */
+void ctrl_rep_ring(struct ctrl_rep *rep, struct session *s, const struct ipc_extent *ext,
+		   uint32_t entries, uint32_t stride, struct uroce_ring_loc *loc);
+
+#endif

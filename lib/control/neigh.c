@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Neighbours of a device: lib/net decides, here its frames and deadlines meet the world. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <rte_cycles.h>
+#include <rte_mbuf.h>
+#include "control/device.h"
+#include "control/log.h"
+#include "control/session.h"
+
+static void
+send_frame(struct device *dev, const struct net_frame *f)
+{
+	struct rte_mbuf *m;
+	char *to;
+
+	if (f->len == 0)
+		return;
+	m = rte_pktmbuf_alloc(dev->d->pool);
+	if (m == NULL) {
+		worker_control_obs(dev->d->workers, dev->port.id)->ctr[OBS_TX_CONTROL_LOST]++;
+		return;
+	}
+	to = rte_pktmbuf_append(m, (uint16_t)f->len);
+	if (to == NULL) {
+		rte_pktmbuf_free(m);
+		return;
+	}
+	memcpy(to, f->bytes, f->len);
+	/* A full queue loses the frame, as a link would, and counts it: requests are repeated. */
+	(void)worker_send_frame(dev->d->workers, dev->port.id, m);
+}
+
+static void
+hop_resolved(struct device *dev, const struct net_neigh *n)
+{
+	qp_hop_resolved(dev, n->ip, n->mac);
+	ah_hop_resolved(dev, n->ip, n->mac);
+}
+
+void
+neigh_refused(struct session *s, const struct uroce_ah_attr *ah, uint32_t qpn)
+{
+	const char *why = net_path_why(&s->dev->net, ah);
+	char what[32] = "address handle";
+
+	if (why == NULL)
+		return;
+	if (qpn != 0)
+		snprintf(what, sizeof(what), "QP %u", qpn);
+	LOG_LIMITED(NOTICE, "client %u: %s (pid %d): %s, GID index %u of %s: %s", s->id, s->comm,
+		    s->peer.pid, what, ah->sgid_index, s->dev->name, why);
+}
+
+void
+neigh_rx(struct device *dev, struct rte_mbuf *m)
+{
+	uint8_t bytes[NET_FRAME_MAX];
+	uint32_t len = rte_pktmbuf_pkt_len(m);
+	const struct net_neigh *changed;
+	struct net_frame out = {0};
+	const uint8_t *frame;
+
+	if (len > sizeof(bytes))
+		return;
+	frame = rte_pktmbuf_read(m, 0, len, bytes);
+	if (frame == NULL)
+		return;
+	if (net_rx(&dev->net, frame, len, daemon_now_ns(), &out, &changed))
+		hop_resolved(dev, changed);
+	send_frame(dev, &out);
+}
+
+/* False: its user has no entry for it now. */
+static bool
+ask(struct device *dev, const uint8_t hop[16], uid_t uid)
+{
+	struct net_frame out = {0};
+
+	if (!net_neigh_ask(&dev->net, hop, uid, daemon_now_ns(), &out))
+		return false;
+	send_frame(dev, &out);
+	return true;
+}
+
+/*
+ * Ask for the hop of one of s's handles. Once the neighbour table has refused a user an entry, the
+ * user's other handles are left for the next round.
+ */
+static void
+ask_for(struct device *dev, const uint8_t hop[16], struct session *s)
+{
+	if (!s->user->no_neigh)
+		s->user->no_neigh = !ask(dev, hop, s->peer.uid);
+}
+
+/* lib/net gives a silent neighbour up in the end; who still waits for it has it asked for again. */
+static void
+ask_for_waiting(struct device *dev)
+{
+	static const uint8_t none[16];
+	struct session *s;
+	struct obj_qp *q;
+
+	TAILQ_FOREACH (s, &dev->d->sessions, link)
+		s->user->no_neigh = false;
+	TAILQ_FOREACH (q, &dev->qps, dev_link) {
+		if (!q->qp->path_ok && memcmp(q->hop, none, 16) != 0)
+			ask_for(dev, q->hop, q->s);
+		if (!q->qp->alt.path_ok && memcmp(q->alt_hop, none, 16) != 0)
+			ask_for(dev, q->alt_hop, q->s);
+	}
+	TAILQ_FOREACH (s, &dev->d->sessions, link) {
+		struct obj_ah *o;
+		uint32_t pos = 0;
+
+		if (s->dev != dev)
+			continue;
+		while (!s->user->no_neigh && (o = idtab_next(&s->ah_ids, &pos)) != NULL) {
+			if (!o->ah->path_ok)
+				ask_for(dev, o->hop, s);
+		}
+	}
+}
+
+/* Send what is due and set the timer for what comes next. */
+static void
+tick(struct device *dev)
+{
+	struct itimerspec at = {0};
+	struct net_frame out = {0};
+	uint64_t next_ns;
+
+	while (net_tick(&dev->net, daemon_now_ns(), &out, &next_ns))
+		send_frame(dev, &out);
+	if (dev->next_link_ns < next_ns)
+		next_ns = dev->next_link_ns;
+	if (next_ns == 0)
+		next_ns = 1; /* zero would stop the timer */
+	at.it_value.tv_sec = (time_t)(next_ns / NS_PER_S);
+	at.it_value.tv_nsec = (long)(next_ns % NS_PER_S);
+	timerfd_settime(dev->tick.fd, TFD_TIMER_ABSTIME, &at, NULL);
+}
+
+void
+neigh_ask(struct session *s, const uint8_t hop[16])
+{
+	struct device *dev = s->dev;
+
+	(void)ask(dev, hop, s->peer.uid);
+	tick(dev);
+}
+
+void
+neigh_announce_one(struct device *dev, uint32_t index)
+{
+	struct net_frame out = {0};
+
+	if (net_announce(&dev->net, index, &out))
+		send_frame(dev, &out);
+}
+
+void
+neigh_announce(struct device *dev)
+{
+	for (uint32_t i = 0; i < UROCE_MAX_GIDS; i++)
+		neigh_announce_one(dev, i);
+}
+
+void
+neigh_tick(struct device *dev)
+{
+	if (daemon_now_ns() >= dev->next_ask_ns) {
+		dev->next_ask_ns = daemon_now_ns() + NS_PER_S;
+		ask_for_waiting(dev);
+	}
+	tick(dev);
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sharing PDs and regions between contexts. A token is all it takes, as with a kernel's command
+ * descriptor: who was given it may use what it names. It is random, so nobody comes by it
+ * otherwise.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+#include "control/session.h"
+
+int
+context_export(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
+{
+	struct uroce_export_rep *rep = rp->body;
+
+	if (!s->exported && getrandom(s->token, sizeof(s->token), 0) != (ssize_t)sizeof(s->token))
+		return EAGAIN;
+	s->exported = true;
+	memcpy(rep->token, s->token, sizeof(rep->token));
+	return 0;
+}
+
+/* Takes as long for a wrong token as for a right one. */
+static bool
+token_is(const uint8_t a[UROCE_TOKEN_BYTES], const uint8_t b[UROCE_TOKEN_BYTES])
+{
+	uint8_t differ = 0;
+
+	for (unsigned i = 0; i < UROCE_TOKEN_BYTES; i++)
+		differ |= a[i] ^ b[i];
+	return differ == 0;
+}
+
+/* The context of a token, on the same device as s; NULL: none. */
+static struct session *
+exporter(const struct session *s, const uint8_t token[UROCE_TOKEN_BYTES])
+{
+	struct session *o, *found = NULL;
+
+	TAILQ_FOREACH (o, &s->d->sessions, link) {
+		if (o->state == IPC_STATE_CONTEXT && o->exported && o->dev == s->dev &&
+		    token_is(o->token, token))
+			found = o;
+	}
+	return found;
+}
+
+int
+pd_import(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
+{
+	const struct uroce_import_req *q = req->body;
+	struct uroce_handle *rep = rp->body;
+	struct session *owner = exporter(s, q->token);
+	struct obj_pd *pd = owner != NULL ? idtab_get(&owner->pds, q->handle) : NULL;
+
+	if (pd == NULL)
+		return ENOENT;
+	return pd_make(s, pd->shared, &rep->handle);
+}
+
+int
+mr_import(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
+{
+	const struct uroce_import_req *q = req->body;
+	struct uroce_import_mr_rep *rep = rp->body;
+	struct session *owner = exporter(s, q->token);
+	struct obj_mr *m = owner != NULL ? idtab_get(&owner->mrs, q->handle) : NULL;
+	struct obj_pd *pd = idtab_get(&s->pds, q->pd);
+
+	if (m == NULL || pd == NULL)
+		return ENOENT;
+	if (m->pd->shared != pd->shared)
+		return EINVAL; /* the region is another PD's: its keys would not work there */
+	rep->lkey = rep->rkey = m->mr.key;
+	rep->length = m->mr.len;
+	return 0;
+}

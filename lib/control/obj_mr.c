@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory regions: the client's memory made reachable (map/mrmap.h), and the key that names it. */
+#include <errno.h>
+#include <stdlib.h>
+#include "map/mrfill.h"
+#include "map/mrkept.h"
+#include "map/mrmap.h"
+#include "map/sigbus.h"
+#include "control/log.h"
+#include "control/session.h"
+
+/* Rights that mean something here; the optional ones (relaxed ordering and such) are hints. */
+#define ACCESS_KNOWN                                                                               \
+	(MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC | MEM_MW_BIND |  \
+	 MEM_ZERO_BASED)
+#define ACCESS_HUGETLB  (1u << 7) /* IBV_ACCESS_HUGETLB: where the pages are from is no matter */
+#define ACCESS_OPTIONAL 0x3ff00000u
+
+static int
+check_access(uint32_t access)
+{
+	if (access & ~(ACCESS_KNOWN | ACCESS_HUGETLB | ACCESS_OPTIONAL))
+		return EOPNOTSUPP;
+	/* who lets others write must be able to write himself */
+	if ((access & (MEM_REMOTE_WRITE | MEM_REMOTE_ATOMIC)) && !(access & MEM_LOCAL_WRITE))
+		return EINVAL;
+	return 0;
+}
+
+static int
+mr_check(const struct uroce_reg_mr_req *q)
+{
+	if (q->npieces > UROCE_MR_MAX_PIECES || q->addr + q->length < q->addr ||
+	    q->iova + q->length < q->iova)
+		return EINVAL;
+	if ((q->access & MEM_ZERO_BASED) && q->iova != 0)
+		return EINVAL;
+	if ((q->access & MEM_REMOTE_ATOMIC) && !mr_carries_atomics(q->iova, q->addr))
+		return EINVAL;
+	return check_access(q->access);
+}
+
+/* The region as workers will see it. */
+static void
+mr_describe(struct obj_mr *m, const struct uroce_reg_mr_req *q)
+{
+	m->mr.iova = q->iova;
+	m->mr.len = q->length;
+	m->mr.host = mrmap_host(m->map);
+	m->mr.va = q->addr;
+	m->mr.ops = &mrmap_copy_ops;
+	m->mr.ops_ctx = m->map;
+	m->mr.pd = m->pd->id;
+	m->mr.access = q->access & ACCESS_KNOWN;
+}
+
+int
+mr_key_add(struct daemon *d, struct mr *mr)
+{
+	int rc;
+
+	do
+		rc = mr_table_add(&d->mrs, mr, random_u32());
+	while (rc == -EEXIST);
+	return rc;
+}
+
+/* Out of workers' sight; its key stays its own until it is freed. */
+static void
+mr_hide(struct obj_mr *m)
+{
+	mr_table_hide(&m->s->d->mrs, &m->mr);
+}
+
+/* A region whose memory is lost stays hidden. */
+static void
+mr_show(struct obj_mr *m)
+{
+	if (!m->lost)
+		mr_table_show(&m->s->d->mrs, &m->mr);
+}
+
+/* Bytes that a region counts: the pages that it may lie in, each time that it is registered. */
+static uint64_t
+mr_bytes(const struct uroce_reg_mr_req *q)
+{
+	uint64_t page = 4096, end = q->addr + q->length;
+
+	if (q->length == 0 || end > UINT64_MAX - page)
+		return q->length;
+	return (end + page - 1) / page * page - q->addr / page * page;
+}
+
+static void
+mr_cost_give(struct quota_user *u, const struct mr_cost *cost)
+{
+	quota_give(u, QUOTA_REG_MEM, cost->bytes);
+	quota_give(u, QUOTA_FDS, cost->fds);
+	quota_give(u, QUOTA_MAPS, cost->maps);
+}
+
+/* What a user owes for a region that is still being unmapped. */
+struct mr_debt {
+	struct quota_user *user; /* a reference */
+	struct mr_cost cost;
+};
+
+void
+mr_debts_settle(void)
+{
+	struct mr_debt *debt;
+
+	while ((debt = mrfill_unmapped()) != NULL) {
+		mr_cost_give(debt->user, &debt->cost);
+		debt->user->debts--;
+		quota_user_put(debt->user);
+		free(debt);
+	}
+}
+
+static void
+mr_unmap(struct session *s, struct mrmap *map, const struct mr_cost *cost)
+{
+	struct mr_debt *debt = map != NULL ? malloc(sizeof(*debt)) : NULL;
+
+	if (debt != NULL) {
+		*debt = (struct mr_debt){s->user, *cost};
+		if (mrmap_destroy_slowly(map, debt)) {
+			s->user->refs++;
+			s->user->debts++;
+			return;
+		}
+		free(debt);
+	} else {
+		mrmap_destroy(map);
+	}
+	mr_cost_give(s->user, cost);
+}
+
+/* The threads that are left behind are counted by the broker, too (copies_refused). */
+static void
+copier_stays(void *ctx)
+{
+	const struct session *s = ctx;
+
+	LOG_LIMITED(NOTICE,
+		    "client %u: %s (pid %d, uid %u): a thread still waits for its memory, which a "
+		    "file system or the program holds up",
+		    s->id, s->comm, s->peer.pid, s->peer.uid);
+}
+
+/* Keep the descriptor that the client wants to be kept. 0 or -errno. */
+static int
+mr_keep(struct session *s, const struct uroce_reg_mr_req *q, const struct ctrl_req *req)
+{
+	uint32_t slot = q->keep - 1;
+	bool fresh;
+	int rc;
+
+	if (q->keep == 0)
+		return 0;
+	if (slot >= UROCE_MR_KEPT || req->found->keep_fd == 0)
+		return -EINVAL;
+	if (s->mrkept == NULL) {
+		rc = quota_take(s->user, QUOTA_MAPS, MRKEPT_MAX_IDLE);
+		if (rc != 0)
+			return rc;
+		s->mrkept = mrkept_create();
+		if (s->mrkept == NULL) {
+			quota_give(s->user, QUOTA_MAPS, MRKEPT_MAX_IDLE);
+			return -ENOMEM;
+		}
+	}
+	fresh = mrkept_fd(s->mrkept, slot) < 0;
+	rc = fresh ? quota_take(s->user, QUOTA_FDS, 1) : 0;
+	if (rc != 0)
+		return rc;
+	rc = mrkept_keep(s->mrkept, slot, req->fds[req->found->keep_fd - 1]);
+	if (rc != 0 && fresh)
+		quota_give(s->user, QUOTA_FDS, 1);
+	return rc;
+}
+
+void
+mr_kept_free(struct session *s)
+{
+	for (uint32_t slot = 0; slot < UROCE_MR_KEPT; slot++) {
+		if (mrkept_fd(s->mrkept, slot) >= 0)
+			quota_give(s->user, QUOTA_FDS, 1);
+	}
+	if (s->mrkept != NULL)
+		quota_give(s->user, QUOTA_MAPS, MRKEPT_MAX_IDLE);
+	mrkept_destroy(s->mrkept);
+	s->mrkept = NULL;
+}
+
+/*
+ * The client's memory made reachable, which its user has to have room for. 0 or a positive errno;
+ * EAGAIN: there will be room when what the user has deregistered is unmapped.
+ */
+static int
+mr_map(struct session *s, const struct uroce_reg_mr_req *q, const struct ctrl_req *req,
+       struct mrmap **map, struct mr_cost *cost)
+{
+	int rc;
+
+	mr_debts_settle();
+	rc = quota_take(s->user, QUOTA_REG_MEM, mr_bytes(q));
+	*cost = (struct mr_cost){.bytes = rc == 0 ? mr_bytes(q) : 0};
+	*map = NULL;
+	if (rc == 0)
+		rc = mr_keep(s, q, req);
+	if (rc == 0)
+		rc = mrmap_make(q, req->found, req->fds, s->mrkept, &s->copiers, map);
+	/* a region has few of them, so that having them before they are counted does no harm */
+	if (rc == 0) {
+		rc = quota_take(s->user, QUOTA_MAPS, mrmap_maps(*map));
+		cost->maps = rc == 0 ? mrmap_maps(*map) : 0;
+	}
+	/* the client's /proc/PID/mem */
+	if (rc == 0 && mrmap_path(*map) == UROCE_MR_PATH_COPY) {
+		rc = quota_take(s->user, QUOTA_FDS, 1);
+		cost->fds = rc == 0;
+	}
+	if (rc == 0)
+		return 0;
+	if (rc == -ENOMEM && s->user->debts != 0)
+		rc = -EAGAIN;
+	mr_unmap(s, *map, cost);
+	*map = NULL;
+	*cost = (struct mr_cost){0};
+	return -rc;
+}
+
+/*
+ * The region is hidden, no worker holds it from an earlier lookup, and no window is bound to it:
+ * a window has the address of its region, and of what it is mapped to.
+ */
+static void
+mr_free(struct obj_mr *m)
+{
+	mr_table_del(&m->s->d->mrs, &m->mr);
+	mr_unmap(m->s, m->map, &m->cost);
+	m->pd->refs--;
+	quota_give(m->s->user, QUOTA_MRS, 1);
+	idtab_del(&m->s->mrs, m->handle);
+	free(m);
+}
+
+/* Handle and key; on success the region is in use. */
+static int
+mr_publish(struct session *s, struct obj_mr *m)
+{
+	if (quota_take(s->user, QUOTA_MRS, 1) < 0)
+		return ENOMEM;
+	if (idtab_add(&s->mrs, m, &m->handle) < 0)
+		goto fail;
+	if (mr_key_add(s->d, &m->mr) < 0) {
+		idtab_del(&s->mrs, m->handle);
+		goto fail;
+	}
+	m->pd->refs++;
+	return 0;
+
+fail:
+	quota_give(s->user, QUOTA_MRS, 1);
+	return ENOMEM;
+}
+
+int
+mr_reg(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
+{
+	const struct uroce_reg_mr_req *q = req->body;
+	struct uroce_reg_mr_rep *rep = rp->body;
+	struct obj_mr *m;
+	int rc = mr_check(q);
+
+	if (rc != 0)
+		return rc;
+	m = calloc(1, sizeof(*m));
+	if (m == NULL)
+		return ENOMEM;
+	m->s = s;
+	m->pd = idtab_get(&s->pds, q->pd);
+	if (m->pd == NULL) {
+		rc = ENOENT;
+		goto fail;
+	}
+	rc = mr_map(s, q, req, &m->map, &m->cost);
+	if (rc != 0)
+		goto fail;
+	mr_describe(m, q);
+	rc = mr_publish(s, m);
+	if (rc != 0)
+		goto fail;
+	rep->handle = m->handle;
+	rep->lkey = rep->rkey = m->mr.key;
+	rep->path = (uint32_t)mrmap_path(m->map);
+	return 0;
+
+fail:
+	mr_unmap(s, m->map, &m->cost);
+	free(m);
+	return rc;
+}
+
+#define REREG_TRANSLATION 1 /* enum ibv_rereg_mr_flags */
+#define REREG_PD          2
+#define REREG_ACCESS      4
+
+/* Change a region that is out of the table, and bring it back (MEM-04): peers hold its key. */
+static void
+mr_change(struct obj_mr *m, struct obj_pd *pd, const struct uroce_reg_mr_req *q, struct mrmap *map,
+	  const struct mr_cost *cost)
+{
+	m->pd->refs--;
+	pd->refs++;
+	m->pd = pd;
+	m->mr.pd = pd->id;
+	if (map != NULL) {
+		mr_unmap(m->s, m->map, &m->cost);
+		m->map = map;
+		m->cost = *cost;
+		mr_describe(m, q);
+		m->lost = false;
+	}
+	mr_show(m);
+}
+
+/*
+ * Change translation, PD or access. A change of translation or access brings the description of the
+ * memory with it: rights decide how it is mapped here. What fails changes nothing.
+ */
+int
+mr_rereg(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
+{
+	const struct uroce_rereg_mr_req *q = req->body;
+	struct uroce_reg_mr_rep *rep = rp->body;
+	struct obj_mr *m = idtab_get(&s->mrs, q->handle);
+	struct obj_pd *pd = m != NULL ? m->pd : NULL;
+	struct mrmap *map = NULL;
+	struct mr_cost cost = {0};
+	int rc = 0;
+
+	if (m == NULL)
+		return ENOENT;
+	if (q->flags == 0 || (q->flags & ~(REREG_TRANSLATION | REREG_PD | REREG_ACCESS)))
+		return EINVAL;
+	if (q->flags & REREG_PD) {
+		pd = idtab_get(&s->pds, q->reg.pd);
+		if (pd == NULL)
+			return ENOENT;
+	}
+	if (q->flags & (REREG_TRANSLATION | REREG_ACCESS)) {
+		rc = mr_check(&q->reg);
+		if (rc == 0)
+			rc = mr_map(s, &q->reg, req, &map, &cost);
+		if (rc != 0)
+			return rc;
+	}
+	mr_hide(m);
+	worker_wait_readers(s->d->workers);
+	if (__atomic_load_n(&m->mr.windows, __ATOMIC_RELAXED) != 0 ||
+	    mrmap_unsettled(m->map) != 0) {
+		mr_show(m);
+		mr_unmap(s, map, &cost);
+		return EBUSY;
+	}
+	mr_change(m, pd, &q->reg, map, &cost);
+	rep->handle = m->handle;
+	rep->lkey = rep->rkey = m->mr.key;
+	rep->path = (uint32_t)mrmap_path(m->map);
+	return 0;
+}
+
+int
+mr_dereg(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
+{
+	const struct uroce_handle *h = req->body;
+	struct obj_mr *m = idtab_get(&s->mrs, h->handle);
+
+	if (m == NULL)
+		return ENOENT;
+	if (__atomic_load_n(&m->mr.windows, __ATOMIC_RELAXED) != 0)
+		return EBUSY;
+	mr_hide(m);
+	worker_wait_readers(s->d->workers);
+	/* A bind that was under way on a worker came first. */
+	if (__atomic_load_n(&m->mr.windows, __ATOMIC_RELAXED) != 0 || req->found->err != 0) {
+		mr_show(m);
+		return req->found->err != 0 ? -req->found->err : EBUSY;
+	}
+	mr_free(m);
+	return 0;
+}
+
+uint64_t
+mr_must_settle(struct session *s, uint32_t handle)
+{
+	struct obj_mr *m = idtab_get(&s->mrs, handle);
+
+	if (m == NULL || mrmap_path(m->map) != UROCE_MR_PATH_COPY ||
+	    __atomic_load_n(&m->mr.windows, __ATOMIC_RELAXED) != 0)
+		return 0;
+	mr_hide(m);
+	worker_wait_readers(s->d->workers);
+	if (__atomic_load_n(&m->mr.windows, __ATOMIC_RELAXED) != 0) {
+		mr_show(m);
+		return 0;
+	}
+	return mrmap_unsettled(m->map);
+}
+
+void
+mr_copies_open(struct session *s)
+{
+	s->copiers = (struct mrmap_copiers){.credit = &s->user->copies,
+					    .serve = broker_copy,
+					    .stays = copier_stays,
+					    .ctx = s};
+}
+
+void
+mr_detach_all(struct session *s)
+{
+	struct obj_mr *m;
+	uint32_t pos = 0;
+
+	while ((m = idtab_next(&s->mrs, &pos)) != NULL) {
+		mr_hide(m);
+		m->going = true;
+	}
+}
+
+/* True if it found any. */
+static bool
+session_sweep_lost(struct session *s)
+{
+	struct obj_mr *m;
+	uint32_t pos = 0;
+	bool any = false;
+
+	while ((m = idtab_next(&s->mrs, &pos)) != NULL) {
+		if (m->lost || !mrmap_failed(m->map))
+			continue;
+		mr_hide(m);
+		m->lost = true;
+		any = true;
+		LOG_LIMITED(NOTICE,
+			    "client %u: the memory of region 0x%x is gone; its key fails from now "
+			    "on",
+			    s->id, m->mr.key);
+	}
+	return any;
+}
+
+void
+mr_sweep_lost(struct daemon *d)
+{
+	uint64_t failures = sigbus_guard_failures();
+	struct session *s;
+	bool any = false;
+
+	mr_debts_settle();
+	if (failures == d->mr_failures)
+		return;
+	d->mr_failures = failures;
+	sigbus_guard_refill();
+	TAILQ_FOREACH (s, &d->sessions, link) {
+		if (s->state == IPC_STATE_CONTEXT)
+			any |= session_sweep_lost(s);
+	}
+	if (!any)
+		return;
+	worker_quiesce(d->workers);
+	mw_release(d);
+}
+
+void
+mr_free_all(struct session *s)
+{
+	struct obj_mr *m;
+	uint32_t pos = 0;
+
+	while ((m = idtab_next(&s->mrs, &pos)) != NULL)
+		mr_free(m);
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory windows: an entry of the key table that binds fill in on the workers (mem/mw.c). */
+#include <errno.h>
+#include <stdlib.h>
+#include "control/session.h"
+
+#define MW_TYPE_1 1 /* enum ibv_mw_type */
+#define MW_TYPE_2 2
+
+/* The window is hidden, and no worker holds it from an earlier lookup. */
+static void
+mw_free(struct obj_mw *m)
+{
+	mr_table_del(&m->s->d->mrs, &m->mr);
+	mw_unbind(&m->mr);
+	m->pd->refs--;
+	quota_give(m->s->user, QUOTA_MRS, 1);
+	idtab_del(&m->s->mws, m->handle);
+	free(m);
+}
+
+int
+mw_alloc(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
+{
+	const struct uroce_alloc_mw_req *q = req->body;
+	struct uroce_alloc_mw_rep *rep = rp->body;
+	struct obj_pd *pd = idtab_get(&s->pds, q->pd);
+	struct obj_mw *m;
+
+	if (pd == NULL)
+		return ENOENT;
+	if (q->type != MW_TYPE_1 && q->type != MW_TYPE_2)
+		return EINVAL;
+	m = calloc(1, sizeof(*m));
+	if (m == NULL)
+		return ENOMEM;
+	if (quota_take(s->user, QUOTA_MRS, 1) < 0) {
+		free(m);
+		return ENOMEM;
+	}
+	m->s = s;
+	m->pd = pd;
+	m->mr.pd = pd->id;
+	m->mr.kind = q->type == MW_TYPE_1 ? MR_WINDOW_1 : MR_WINDOW_2;
+	if (idtab_add(&s->mws, m, &m->handle) < 0)
+		goto fail;
+	if (mr_key_add(s->d, &m->mr) < 0) {
+		idtab_del(&s->mws, m->handle);
+		goto fail;
+	}
+	pd->refs++;
+	rep->handle = m->handle;
+	rep->rkey = m->mr.key;
+	return 0;
+
+fail:
+	quota_give(s->user, QUOTA_MRS, 1);
+	free(m);
+	return ENOMEM;
+}
+
+int
+mw_dealloc(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
+{
+	const struct uroce_handle *h = req->body;
+	struct obj_mw *m = idtab_get(&s->mws, h->handle);
+
+	if (m == NULL)
+		return ENOENT;
+	mr_table_hide(&s->d->mrs, &m->mr);
+	worker_wait_readers(s->d->workers);
+	mw_free(m);
+	return 0;
+}
+
+void
+mw_detach_all(struct session *s)
+{
+	struct obj_mw *m;
+	uint32_t pos = 0;
+
+	while ((m = idtab_next(&s->mws, &pos)) != NULL) {
+		mr_table_hide(&s->d->mrs, &m->mr);
+		m->hidden = true;
+	}
+}
+
+/* Bound to a region that goes, or whose memory is lost. Workers may be changing the window. */
+static bool
+mw_must_go(const struct obj_mw *m)
+{
+	const struct mr *parent = __atomic_load_n(&m->mr.parent, __ATOMIC_RELAXED);
+	const struct obj_mr *region = (const struct obj_mr *)parent;
+
+	return parent != NULL && (region->going || region->lost);
+}
+
+typedef bool mw_visit(struct obj_mw *m);
+
+/* How many of all windows visit said true of. */
+static uint32_t
+mw_each(struct daemon *d, mw_visit *visit)
+{
+	struct session *s;
+	uint32_t n = 0;
+
+	TAILQ_FOREACH (s, &d->sessions, link) {
+		struct obj_mw *m;
+		uint32_t pos = 0;
+
+		while (s->state == IPC_STATE_CONTEXT && (m = idtab_next(&s->mws, &pos)) != NULL)
+			n += visit(m);
+	}
+	return n;
+}
+
+/* A window that is hidden already goes with its session. */
+static bool
+mw_hide_if_it_must_go(struct obj_mw *m)
+{
+	if (m->hidden || !mw_must_go(m))
+		return false;
+	mr_table_hide(&m->s->d->mrs, &m->mr);
+	m->releasing = true;
+	return true;
+}
+
+/* The key stays: the window's owner may bind it again. */
+static bool
+mw_unbind_and_show(struct obj_mw *m)
+{
+	if (!m->releasing)
+		return false;
+	/* A bind that was under way when it was hidden may have taken it elsewhere. */
+	if (mw_must_go(m))
+		mw_unbind(&m->mr);
+	m->releasing = false;
+	mr_table_show(&m->s->d->mrs, &m->mr);
+	return true;
+}
+
+void
+mw_release(struct daemon *d)
+{
+	if (mw_each(d, mw_hide_if_it_must_go) == 0)
+		return;
+	worker_quiesce(d->workers);
+	mw_each(d, mw_unbind_and_show);
+}
+
+void
+mw_free_all(struct session *s)
+{
+	struct obj_mw *m;
+	uint32_t pos = 0;
+
+	while ((m = idtab_next(&s->mws, &pos)) != NULL)
+		mw_free(m);
+}

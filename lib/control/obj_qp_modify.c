@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Queue pairs: modify, query, and the neighbours that their paths go through. Paths are the control
+ * thread's business; the QP is changed on its worker, by worker_call.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include "qp/migrate.h"
+#include "control/session.h"
+
+/* A modify's triples: [0] of the path in use, [1] of the alternate one; valid[i]: there is one. */
+struct triples {
+	struct triple_key key[2];
+	bool valid[2];
+};
+
+struct modify_call {
+	struct obj_qp *q;
+	const struct uroce_modify_qp_req *req;
+	const struct qp_limits *lim;
+	struct qp_path *path; /* NULL without an address vector */
+	struct qp_path *alt;  /* NULL without an alternate path */
+	struct triples now;   /* of the QP afterwards */
+	int rc;
+};
+
+static void
+triple_key_set(struct triple_key *key, const struct obj_qp *q, const uint8_t sgid[16],
+	       const uint8_t dgid[16], uint32_t dest_qpn)
+{
+	memcpy(key->sgid, sgid, 16);
+	memcpy(key->dgid, dgid, 16);
+	key->dest_qpn = dest_qpn;
+	key->dev = q->s->dev->port.id;
+}
+
+/* On the worker: the addresses that the QP uses as of now. */
+static void
+note_triples(struct triples *t, const struct obj_qp *q)
+{
+	const struct qp *qp = q->qp;
+
+	t->valid[0] = qp->type != QP_TYPE_UD && qp->state != QP_RESET && qp->state != QP_INIT;
+	t->valid[1] = t->valid[0] && qp->alt_loaded;
+	triple_key_set(&t->key[0], q, qp->sgid, qp->dgid, qp->attr.dest_qp_num);
+	triple_key_set(&t->key[1], q, qp->alt.wire.sgid, qp->alt.wire.dgid, qp->attr.dest_qp_num);
+}
+
+/* On the worker. The QP may have gone over to its alternate path since these were set. */
+static void
+note_hops(struct obj_qp *q)
+{
+	memcpy(q->hop, q->qp->hop, sizeof(q->hop));
+	memcpy(q->alt_hop, q->qp->alt.hop, sizeof(q->alt_hop));
+}
+
+static void
+modify_on_worker(struct worker *w, void *arg)
+{
+	struct modify_call *c = arg;
+	struct qp_env *env = &worker_engine(w)->env;
+	struct qp *qp = c->q->qp;
+
+	/* Again: a packet may have moved the QP to the error state since the control thread looked.
+	 */
+	c->rc = qp_modify_check(qp, c->req->attr_mask, &c->req->attr, c->lim);
+	if (c->rc == 0) {
+		qp_modify_apply(env, qp, c->req->attr_mask, &c->req->attr, c->path, c->alt);
+		qp_env_flush(env);
+		note_hops(c->q);
+	}
+	note_triples(&c->now, c->q);
+}
+
+/* Where the packets of q go by the address vector ah, of a modify m. A positive errno. */
+static int
+qp_find_path(struct obj_qp *q, const struct uroce_modify_qp_req *m, const struct uroce_ah_attr *ah,
+	     struct qp_path *path)
+{
+	struct device *dev = q->s->dev;
+	uint32_t rqpn = m->attr_mask & QP_DEST_QPN ? m->attr.dest_qp_num : q->qp->attr.dest_qp_num;
+	int rc;
+
+	memset(path, 0, sizeof(*path));
+	rc = net_path(&dev->net, ah, q->qp->qpn, rqpn, &path->wire, &path->loopback, path->hop);
+	path->path_ok = rc == 0;
+	if (rc == -EINPROGRESS)
+		rc = 0;
+	return -rc;
+}
+
+/* A path that cannot be is the mistake that newcomers make, and EINVAL does not tell it. */
+static void
+tell_refused(const struct obj_qp *q, const struct uroce_modify_qp_req *m, int rc)
+{
+	if (rc != EINVAL && rc != ENETUNREACH)
+		return;
+	if (m->attr_mask & QP_AV)
+		neigh_refused(q->s, &m->attr.ah, q->qp->qpn);
+	if (m->attr_mask & QP_ALT_PATH)
+		neigh_refused(q->s, &m->attr.alt_ah, q->qp->qpn);
+}
+
+void
+qp_triples_release(struct obj_qp *q)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		triple_release(q->triple[i]);
+		q->triple[i] = NULL;
+	}
+}
+
+/*
+ * The triples of a modify's paths, which must be nobody else's: a QP that speaks to the peer from
+ * the same address would be taken for another user's (triple.h). 0, or a positive errno and why.
+ */
+static int
+claim_triples(struct obj_qp *q, const struct uroce_modify_qp_req *m, const struct modify_call *c,
+	      struct triple *claim[2], char why[UROCE_CTRL_MAX_WHY])
+{
+	uint32_t rqpn = m->attr_mask & QP_DEST_QPN ? m->attr.dest_qp_num : q->qp->attr.dest_qp_num;
+	const struct qp_path *path[2] = {c->path, c->alt};
+	struct session *s = q->s;
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct triple_key key;
+		struct triple *o;
+		int rc;
+
+		if (path[i] == NULL || q->qp->type == QP_TYPE_UD)
+			continue;
+		triple_key_set(&key, q, path[i]->wire.sgid, path[i]->wire.dgid, rqpn);
+		rc = triple_claim(&s->d->triples, &key, s->peer.uid, &o);
+		if (rc == 0) {
+			claim[i] = o;
+			continue;
+		}
+		if (rc == -EADDRINUSE)
+			snprintf(why, UROCE_CTRL_MAX_WHY,
+				 "a QP of uid %u sends from GID index %u of %s to QPN %u of the "
+				 "same GID already; uid %u may not pose as it: destroy that QP, or "
+				 "use another source GID",
+				 o->uid, i == 0 ? m->attr.ah.sgid_index : m->attr.alt_ah.sgid_index,
+				 s->dev->name, rqpn, s->peer.uid);
+		return -rc;
+	}
+	return 0;
+}
+
+/* Keep claims on what the QP uses now, of those it had and those just made; release the others. */
+static void
+settle_triples(struct obj_qp *q, const struct triples *now, struct triple *claim[2])
+{
+	struct triple *old[4] = {q->triple[0], q->triple[1], claim[0], claim[1]};
+
+	q->triple[0] = q->triple[1] = NULL;
+	for (unsigned i = 0; i < 2; i++) {
+		for (unsigned k = 0; k < 4 && now->valid[i] && q->triple[i] == NULL; k++) {
+			if (old[k] == NULL || !triple_is(old[k], &now->key[i]))
+				continue;
+			q->triple[i] = old[k];
+			old[k] = NULL;
+		}
+	}
+	for (unsigned k = 0; k < 4; k++)
+		triple_release(old[k]);
+}
+
+int
+qp_obj_modify(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
+{
+	const struct uroce_modify_qp_req *m = req->body;
+	struct obj_qp *q = idtab_get(&s->qps, m->handle);
+	struct qp_limits lim;
+	struct qp_path path, alt;
+	struct modify_call c = {.q = q, .req = m, .lim = &lim};
+	struct triple *claim[2] = {NULL, NULL};
+	int rc;
+
+	if (q == NULL)
+		return ENOENT;
+	device_limits(s->dev, &lim);
+	rc = qp_modify_check(q->qp, m->attr_mask, &m->attr, &lim);
+	if (rc == 0 && (m->attr_mask & QP_AV)) {
+		c.path = &path;
+		rc = qp_find_path(q, m, &m->attr.ah, &path);
+	}
+	if (rc == 0 && (m->attr_mask & QP_ALT_PATH)) {
+		c.alt = &alt;
+		rc = qp_find_path(q, m, &m->attr.alt_ah, &alt);
+	}
+	if (rc != 0) {
+		tell_refused(q, m, rc);
+		return rc;
+	}
+	rc = claim_triples(q, m, &c, claim, rp->why);
+	if (rc != 0) {
+		triple_release(claim[0]);
+		triple_release(claim[1]);
+		return rc;
+	}
+	worker_call(obj_qp_worker(q), modify_on_worker, &c);
+	settle_triples(q, &c.now, claim);
+	/* The QP goes on at once; its first packets wait for the neighbour's answer. */
+	if (c.rc == 0 && c.path != NULL && !path.path_ok)
+		neigh_ask(s, path.hop);
+	if (c.rc == 0 && c.alt != NULL && !alt.path_ok)
+		neigh_ask(s, alt.hop);
+	return c.rc;
+}
+
+struct query_call {
+	const struct qp *qp;
+	struct uroce_qp_attr *attr;
+};
+
+static void
+query_on_worker(struct worker *w, void *arg)
+{
+	struct query_call *c = arg;
+
+	qp_query(c->qp, c->attr);
+}
+
+int
+qp_obj_query(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
+{
+	const struct uroce_handle *h = req->body;
+	struct uroce_query_qp_rep *rep = rp->body;
+	struct obj_qp *q = idtab_get(&s->qps, h->handle);
+	struct query_call c;
+
+	if (q == NULL)
+		return ENOENT;
+	c = (struct query_call){q->qp, &rep->attr};
+	worker_call(obj_qp_worker(q), query_on_worker, &c);
+	rep->qp_type = q->qp->type;
+	rep->sq_sig_all = q->qp->sig_all;
+	return 0;
+}
+
+/* QPs of a worker that go through a neighbour: as many as it looks at between two bursts. */
+#define RESOLVE_BATCH 64
+struct resolve_call {
+	struct qp *qp[RESOLVE_BATCH];
+	unsigned n;
+	const uint8_t *ip, *mac;
+};
+
+static void
+resolve_on_worker(struct worker *w, void *arg)
+{
+	struct resolve_call *c = arg;
+
+	/* Which of the two paths is in use by now the QP knows. */
+	for (unsigned i = 0; i < c->n; i++)
+		qp_neigh_resolved(&worker_engine(w)->env, c->qp[i], c->ip, c->mac);
+	c->n = 0;
+}
+
+/* One call for many QPs: a neighbour's answer must not take a call each for thousands. */
+void
+qp_hop_resolved(struct device *dev, const uint8_t ip[16], const uint8_t mac[6])
+{
+	struct resolve_call call[UROCE_MAX_WORKERS];
+	struct daemon *d = dev->d;
+	struct obj_qp *q;
+
+	for (uint32_t w = 0; w < d->nworkers; w++) {
+		call[w].n = 0;
+		call[w].ip = ip;
+		call[w].mac = mac;
+	}
+	TAILQ_FOREACH (q, &dev->qps, dev_link) {
+		struct resolve_call *c = &call[q->qp->worker];
+
+		if (memcmp(q->hop, ip, 16) != 0 && memcmp(q->alt_hop, ip, 16) != 0)
+			continue;
+		c->qp[c->n++] = q->qp;
+		if (c->n == RESOLVE_BATCH)
+			worker_call(obj_qp_worker(q), resolve_on_worker, c);
+	}
+	for (uint32_t w = 0; w < d->nworkers; w++) {
+		if (call[w].n > 0)
+			worker_call(worker_get(d->workers, w), resolve_on_worker, &call[w]);
+	}
+}
+
+struct gid_gone_call {
+	struct device *dev;
+	uint32_t index;
+};
+
+static void
+gid_gone_on_worker(struct worker *w, void *arg)
+{
+	struct gid_gone_call *c = arg;
+	struct obj_qp *q;
+
+	TAILQ_FOREACH (q, &c->dev->qps, dev_link) {
+		if (q->qp->worker != worker_index(w) || !q->qp->alt_loaded ||
+		    q->qp->attr.alt_ah.sgid_index != c->index)
+			continue;
+		qp_alt_lost(q->qp);
+		note_hops(q);
+	}
+}
+
+void
+qp_gid_gone(struct device *dev, uint32_t index)
+{
+	struct gid_gone_call c = {dev, index};
+
+	worker_call_all(dev->d->workers, gid_gone_on_worker, &c);
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Shared receive queues. Each belongs to one worker, and its QPs are put there, too (qp/srq.h). */
+#include <errno.h>
+#include <stdlib.h>
+#include "control/session.h"
+
+#define SRQ_ATTR_MAX_WR 1 /* enum ibv_srq_attr_mask */
+#define SRQ_ATTR_LIMIT  2
+
+static void
+srq_free(struct obj_srq *o)
+{
+	struct session *s = o->s;
+
+	o->pd->refs--;
+	quota_give(s->user, QUOTA_SRQS, 1);
+	idtab_del(&s->srqs, o->handle);
+	ipc_arena_free(s->arena, &o->ext);
+	free(o);
+}
+
+static struct qp_ring
+srq_ring(const struct ipc_extent *ext, uint32_t entries, uint32_t stride, uint32_t max_sge)
+{
+	return (struct qp_ring){
+		.hdr = (struct uroce_ring_hdr *)ext->base,
+		.slots = ext->base + UROCE_RING_HDR,
+		.mask = entries - 1,
+		.stride = stride,
+		.max_sge = max_sge,
+	};
+}
+
+static int
+srq_build(struct obj_srq *o, const struct uroce_create_srq_req *q)
+{
+	struct session *s = o->s;
+	uint32_t entries = pow2_at_least(q->max_wr), stride = uroce_rq_stride(q->max_sge);
+	int rc = quota_take(s->user, QUOTA_SRQS, 1);
+
+	if (rc < 0)
+		return -rc;
+	rc = session_ring_alloc(s, UROCE_RING_HDR + (size_t)entries * stride, &o->ext);
+	if (rc == 0 && idtab_add(&s->srqs, o, &o->handle) < 0) {
+		ipc_arena_free(s->arena, &o->ext);
+		rc = -ENOMEM;
+	}
+	if (rc < 0) {
+		quota_give(s->user, QUOTA_SRQS, 1);
+		return -rc;
+	}
+	o->srq.rq = srq_ring(&o->ext, entries, stride, q->max_sge);
+	o->srq.pd = o->pd->id;
+	o->srq.srqn = o->handle;
+	o->srq.limit = q->limit;
+	o->srq.user_handle = q->user_handle;
+	o->srq.owner = o;
+	o->srq.worker = (uint16_t)(s->d->next_worker++ & (s->d->nworkers - 1));
+	return 0;
+}
+
+/* The reply to a request that made the ring. */
+static void
+srq_tell(struct obj_srq *o, struct ctrl_rep *rp)
+{
+	struct uroce_create_srq_rep *rep = rp->body;
+
+	rep->handle = o->handle;
+	rep->srqn = o->srq.srqn;
+	rep->max_wr = o->srq.rq.mask + 1;
+	rep->max_sge = o->srq.rq.max_sge;
+	ctrl_rep_ring(rp, o->s, &o->ext, o->srq.rq.mask + 1, o->srq.rq.stride, &rep->ring);
+}
+
+int
+srq_create(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
+{
+	struct uroce_create_srq_req q = *(const struct uroce_create_srq_req *)req->body;
+	struct obj_pd *pd = idtab_get(&s->pds, q.pd);
+	struct obj_srq *o;
+	int rc;
+
+	if (pd == NULL)
+		return ENOENT;
+	if (q.max_wr == 0 || q.max_wr > QP_MAX_WR || q.max_sge > QP_MAX_SGE || q.limit > q.max_wr)
+		return EINVAL;
+	q.max_sge = q.max_sge != 0 ? q.max_sge : 1;
+	o = calloc(1, sizeof(*o));
+	if (o == NULL)
+		return ENOMEM;
+	o->s = s;
+	o->pd = pd;
+	rc = srq_build(o, &q);
+	if (rc != 0) {
+		free(o);
+		return rc;
+	}
+	pd->refs++;
+	srq_tell(o, rp);
+	return 0;
+}
+
+/* A limit that the queue is below already is reached at once (SRQ-01, EVT-10). */
+static bool
+limit_set(struct srq *srq, uint32_t limit)
+{
+	uint32_t posted = __atomic_load_n(&srq->rq.hdr->prod, __ATOMIC_ACQUIRE) - srq->head;
+	bool reached = limit != 0 && posted < limit;
+
+	srq->limit = reached ? 0 : limit;
+	return reached;
+}
+
+struct limit_call {
+	struct srq *srq;
+	uint32_t limit;
+	bool reached;
+};
+
+static void
+limit_on_worker(struct worker *w, void *arg)
+{
+	struct limit_call *c = arg;
+
+	c->reached = limit_set(c->srq, c->limit);
+}
+
+int
+srq_modify(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
+{
+	const struct uroce_modify_srq_req *q = req->body;
+	struct obj_srq *o = idtab_get(&s->srqs, q->handle);
+	struct limit_call c;
+
+	if (o == NULL)
+		return ENOENT;
+	if (q->attr_mask & ~SRQ_ATTR_LIMIT)
+		return EINVAL;
+	if (!(q->attr_mask & SRQ_ATTR_LIMIT))
+		return 0;
+	if (q->limit > o->srq.rq.mask + 1)
+		return EINVAL;
+	c = (struct limit_call){.srq = &o->srq, .limit = q->limit};
+	worker_call(worker_get(s->d->workers, o->srq.worker), limit_on_worker, &c);
+	if (c.reached)
+		events_async_send(&s->async, o->srq.user_handle, QP_EVENT_SRQ_LIMIT_REACHED);
+	return 0;
+}
+
+struct resize_call {
+	struct srq *srq;
+	struct qp_ring to;
+	uint32_t head, prod;
+	uint32_t limit; /* of the SRQ; the new one for the switch */
+	bool sound, set_limit, reached;
+};
+
+static void
+look_on_worker(struct worker *w, void *arg)
+{
+	struct resize_call *c = arg;
+
+	c->sound = srq_look(c->srq, &c->head, &c->prod);
+	c->limit = c->srq->limit;
+}
+
+static void
+switch_on_worker(struct worker *w, void *arg)
+{
+	struct resize_call *c = arg;
+
+	srq_switch(c->srq, &c->to, c->prod);
+	if (c->set_limit)
+		c->reached = limit_set(c->srq, c->limit);
+}
+
+/* A ring of another size takes over, with what is posted (SRQ-01, qp/srq.h). */
+int
+srq_resize(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
+{
+	const struct uroce_modify_srq_req *q = req->body;
+	struct obj_srq *o = idtab_get(&s->srqs, q->handle);
+	struct resize_call c = {0};
+	struct ipc_extent ext;
+	uint32_t entries, stride;
+	struct worker *w;
+	int rc;
+
+	if (o == NULL)
+		return ENOENT;
+	if (!(q->attr_mask & SRQ_ATTR_MAX_WR) ||
+	    (q->attr_mask & ~(SRQ_ATTR_MAX_WR | SRQ_ATTR_LIMIT)) || q->max_wr == 0 ||
+	    q->max_wr > QP_MAX_WR)
+		return EINVAL;
+	w = worker_get(s->d->workers, o->srq.worker);
+	c.srq = &o->srq;
+	worker_call(w, look_on_worker, &c);
+	c.set_limit = q->attr_mask & SRQ_ATTR_LIMIT;
+	c.limit = c.set_limit ? q->limit : c.limit;
+	if (!c.sound || c.prod - c.head > q->max_wr || c.limit > q->max_wr)
+		return EINVAL;
+	entries = pow2_at_least(q->max_wr);
+	stride = o->srq.rq.stride;
+	rc = session_ring_alloc(s, UROCE_RING_HDR + (size_t)entries * stride, &ext);
+	if (rc < 0)
+		return -rc;
+	c.to = srq_ring(&ext, entries, stride, o->srq.rq.max_sge);
+	srq_copy(&o->srq, &c.to, c.head, c.prod);
+	worker_call(w, switch_on_worker, &c);
+	ipc_arena_free(s->arena, &o->ext);
+	o->ext = ext;
+	if (c.reached)
+		events_async_send(&s->async, o->srq.user_handle, QP_EVENT_SRQ_LIMIT_REACHED);
+	srq_tell(o, rp);
+	return 0;
+}
+
+int
+srq_query(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
+{
+	const struct uroce_handle *h = req->body;
+	struct uroce_query_srq_rep *rep = rp->body;
+	struct obj_srq *o = idtab_get(&s->srqs, h->handle);
+
+	if (o == NULL)
+		return ENOENT;
+	rep->max_wr = o->srq.rq.mask + 1;
+	rep->max_sge = o->srq.rq.max_sge;
+	rep->limit = o->srq.limit;
+	return 0;
+}
+
+int
+srq_destroy(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
+{
+	const struct uroce_handle *h = req->body;
+	struct obj_srq *o = idtab_get(&s->srqs, h->handle);
+
+	if (o == NULL)
+		return ENOENT;
+	if (o->refs != 0)
+		return EBUSY;
+	srq_free(o);
+	return 0;
+}
+
+void
+srq_free_all(struct session *s)
+{
+	struct obj_srq *o;
+	uint32_t pos = 0;
+
+	while ((o = idtab_next(&s->srqs, &pos)) != NULL)
+		srq_free(o);
+}

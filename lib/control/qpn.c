@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "control/qpn.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+#define QPN_BITS 24
+
+int
+qpn_init(struct qpn_alloc *a, const struct qp_table *table, uint32_t nworkers)
+{
+	uint32_t nslots = table->mask + 1;
+	size_t bytes = nslots * sizeof(*a->gen);
+
+	if (nworkers == 0 || nworkers > UROCE_MAX_WORKERS || (nworkers & (nworkers - 1)) != 0 ||
+	    nslots <= nworkers)
+		return -EINVAL;
+	a->table = table;
+	a->worker_mask = nworkers - 1;
+	a->slot_bits = (uint32_t)__builtin_ctz(nslots);
+	a->gen = malloc(bytes);
+	if (a->gen == NULL)
+		return -ENOMEM;
+	for (size_t done = 0; done < bytes;) {
+		ssize_t n = getrandom((char *)a->gen + done, bytes - done, 0);
+
+		if (n > 0)
+			done += (size_t)n;
+	}
+	for (uint32_t w = 0; w < nworkers; w++)
+		a->cursor[w] = w;
+	return 0;
+}
+
+void
+qpn_free(struct qpn_alloc *a)
+{
+	free(a->gen);
+	a->gen = NULL;
+}
+
+static uint32_t
+qpn_make(struct qpn_alloc *a, uint32_t slot)
+{
+	uint32_t qpn;
+
+	do {
+		uint32_t gen = a->gen[slot]++ & ((1u << (QPN_BITS - a->slot_bits)) - 1);
+
+		qpn = gen << a->slot_bits | slot;
+	} while (qpn <= 1 || qpn == 0xffffff);
+	return qpn;
+}
+
+int
+qpn_take(struct qpn_alloc *a, uint32_t worker, uint32_t *qpn)
+{
+	uint32_t nslots = a->table->mask + 1;
+	uint32_t step = a->worker_mask + 1;
+	uint32_t slot = a->cursor[worker];
+
+	for (uint32_t i = 0; i < nslots; i += step) {
+		uint32_t here = slot;
+
+		slot = (slot + step) & a->table->mask;
+		if (a->table->slot[here] != NULL)
+			continue;
+		a->cursor[worker] = slot;
+		*qpn = qpn_make(a, here);
+		return 0;
+	}
+	return -ENOSPC;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Giving out QPNs. The low bits are the slot in the QP table, of which the lowest name the worker;
+ * the bits above differ each time a slot is used, from an unpredictable start, so that a packet for
+ * a QP that is gone does not meet the next one. Control thread only.
+ */
+#ifndef CONTROL_QPN_H
+#define CONTROL_QPN_H
+
+#include <stdint.h>
+#include "qp/qp.h"
+
+struct qpn_alloc {
+	const struct qp_table *table; /* a slot is free while it holds NULL */
+	uint32_t worker_mask;
+	uint32_t slot_bits;
+	uint16_t *gen; /* by slot: to use next */
+	uint32_t cursor[UROCE_MAX_WORKERS];
+};
+
+/* nworkers: a power of two below the table's slots. 0, -EINVAL, -ENOMEM. */
+int qpn_init(struct qpn_alloc *a, const struct qp_table *table, uint32_t nworkers);
+void qpn_free(struct qpn_alloc *a);
+/*
+ * A QPN of worker whose slot is free: never 0, 1 (reserved for management) or 0xffffff (multicast).
+ * The caller stores its QP in the slot before the next call. 0 or -ENOSPC.
+ */
+int qpn_take(struct qpn_alloc *a, uint32_t worker, uint32_t *qpn);
+
+#endif

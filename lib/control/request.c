@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A client's requests: receive one, have it answered, go on with one that waited for the broker. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+#include "control/log.h"
+#include "control/session.h"
+
+#define REP_BODY_MAX 2048
+_Static_assert(sizeof(struct uroce_list_devices_rep) <= REP_BODY_MAX, "largest reply fits");
+
+/* A request was refused: with a word on it, if its handler or a quota has one. 0 or -errno. */
+static int
+session_refuse(struct session *s, const struct ipc_msg *m, const char *why, int rc)
+{
+	size_t len;
+
+	if (*why == '\0')
+		why = s->d->quota.refusal;
+	len = strlen(why);
+	if (len > 0)
+		LOG_LIMITED(NOTICE, "client %u: %s (pid %d): %s refused: %s", s->id, s->comm,
+			    s->peer.pid, ipc_op_get(m->hdr.op)->name, why);
+	return ipc_reply_send(s->w.fd, &m->hdr, (uint32_t)rc, why, (uint32_t)len, NULL, 0);
+}
+
+/* Answer one request, which is well formed; an error of the connection ends it: -errno. */
+static int
+session_answer(struct session *s, const struct ipc_msg *m, const struct ctrl_req *req)
+{
+	uint64_t body[REP_BODY_MAX / sizeof(uint64_t)] = {0};
+	struct ctrl_rep rep = {.body = body};
+	int rc;
+
+	quota_refusal_clear(&s->d->quota);
+	rc = dispatch(s, m->hdr.op, req, &rep);
+	if (rc != 0)
+		return session_refuse(s, m, rep.why, rc);
+	rc = ipc_reply_send(s->w.fd, &m->hdr, 0, body, ipc_op_get(m->hdr.op)->rep_len, rep.fds,
+			    rep.nfds);
+	for (unsigned i = 0; i < rep.nfds; i++) {
+		if (rep.close_fd[i])
+			close(rep.fds[i]);
+	}
+	return rc;
+}
+
+/* Its form alone is a reason to refuse it. */
+static int
+session_refuse_form(struct session *s, const struct ipc_msg *m, int rc)
+{
+	return ipc_reply_send(s->w.fd, &m->hdr, (uint32_t)rc, NULL, 0, NULL, 0);
+}
+
+/* The memory that m describes; NULL: none. */
+static const struct uroce_reg_mr_req *
+memory_of(const struct ipc_msg *m)
+{
+	const struct uroce_rereg_mr_req *re = (const void *)m->body;
+	const struct uroce_reg_mr_req *q = (const void *)m->body;
+
+	if (m->hdr.op == UROCE_CTRL_REREG_MR)
+		q = &re->reg;
+	else if (m->hdr.op != UROCE_CTRL_REG_MR)
+		return NULL;
+	return q->length != 0 || q->npieces != 0 ? q : NULL;
+}
+
+/* Memory that lies in descriptors of the session that are kept: there is nothing to look up. */
+static int
+session_answer_kept(struct session *s, const struct ipc_msg *m, const struct uroce_reg_mr_req *q)
+{
+	struct mrmap_client c = {.pid = -1, .pidfd = -1, .mem.fd = -1};
+	struct ctrl_req req = {.body = m->body};
+	struct mrmap_found found;
+	struct mrmap_files files;
+
+	mrmap_find(&c, q, NULL, 0, &found, &files);
+	req.found = &found;
+	return session_answer(s, m, &req);
+}
+
+/* The client's next request is looked at when this one is answered. */
+static int
+session_wait(struct session *s, const struct ipc_msg *m, bool fds, int refusal)
+{
+	int rc = broker_find(s, m, fds, refusal);
+
+	if (rc == 0)
+		loop_del(&s->d->loop, &s->w);
+	return rc;
+}
+
+/*
+ * A region is to go, and a copy that nobody waits for any more may still store into it: the answer
+ * comes when that is over (MEM-03). False: there is none.
+ */
+static bool
+session_settle(struct session *s, const struct ipc_msg *m)
+{
+	const struct uroce_handle *h = (const void *)m->body;
+	uint64_t mem;
+
+	if (m->hdr.op != UROCE_CTRL_DEREG_MR)
+		return false;
+	mem = mr_must_settle(s, h->handle);
+	if (mem == 0 || broker_settle(s, m, mem) < 0)
+		return false;
+	loop_del(&s->d->loop, &s->w);
+	return true;
+}
+
+static int
+session_request(struct session *s, struct ipc_msg *m)
+{
+	static const struct mrmap_found nothing = {.path = UROCE_MR_PATH_SHARED};
+	const struct ctrl_req req = {.body = m->body, .found = &nothing};
+	const struct uroce_reg_mr_req *q;
+	int rc = ipc_msg_check(m, s->state);
+
+	if (rc < 0)
+		return rc;
+	if (rc > 0)
+		return session_refuse_form(s, m, rc);
+	q = memory_of(m);
+	if (q != NULL && !mrmap_must_look(q))
+		return session_answer_kept(s, m, q);
+	if (q != NULL) {
+		rc = session_wait(s, m, false, 0);
+		return rc < 0 ? session_refuse_form(s, m, -rc) : 0;
+	}
+	if (session_settle(s, m))
+		return 0;
+	return session_answer(s, m, &req);
+}
+
+/* urocectl's file. Whoever may start a capture may end the daemon as well, and is trusted. */
+static int
+session_capture(struct session *s, struct ipc_msg *m)
+{
+	struct ctrl_req req = {.body = m->body, .fds = m->fds};
+	int rc = ipc_msg_receive_fds(s->w.fd, m);
+
+	if (rc == 1)
+		rc = ipc_msg_check(m, s->state);
+	else if (rc == 0)
+		rc = -EPROTO;
+	req.nfds = m->nfds;
+	if (rc == 0)
+		rc = session_answer(s, m, &req);
+	else if (rc > 0)
+		rc = session_refuse_form(s, m, rc);
+	ipc_msg_close_fds(m);
+	return rc;
+}
+
+/*
+ * m carries descriptors and still waits in the connection. Only who may start a capture gets them
+ * received here; the broker takes everybody else's, what is of use comes back from there.
+ */
+static int
+session_request_fds(struct session *s, struct ipc_msg *m)
+{
+	int rc;
+
+	m->nfds = m->hdr.nfds; /* as if they were here */
+	rc = m->nfds > UROCE_CTRL_MAX_FDS ? -EPROTO : ipc_msg_check(m, s->state);
+	m->nfds = 0;
+	if (rc < 0)
+		return rc;
+	if (rc == 0 && m->hdr.op == UROCE_CTRL_CAPTURE && session_may_change(s))
+		return session_capture(s, m);
+	if (rc == 0 && m->hdr.op == UROCE_CTRL_HELLO)
+		return -EPROTO;
+	return session_wait(s, m, true, rc);
+}
+
+static void
+session_fail(struct session *s, uint16_t op, int rc)
+{
+	LOG_LIMITED(NOTICE, "client %u: %s (pid %d): operation %u: %s; connection ended", s->id,
+		    s->comm, s->peer.pid, op, strerror(-rc));
+	session_destroy(s);
+}
+
+void
+session_found(struct session *s, struct ipc_msg *m, int refusal, const struct mrmap_found *found,
+	      const int *fds)
+{
+	struct ctrl_req req = {.body = m->body, .fds = fds, .nfds = found->nfds, .found = found};
+	int rc;
+
+	if (found->err == -EPROTO)
+		rc = -EPROTO;
+	else if (refusal != 0)
+		rc = session_refuse_form(s, m, refusal);
+	else
+		rc = session_answer(s, m, &req);
+	/* Out of the loop until now; session_destroy takes it out once more, which is harmless. */
+	if (rc == 0)
+		rc = loop_add(&s->d->loop, &s->w, EPOLLIN);
+	if (rc < 0)
+		session_fail(s, m->hdr.op, rc);
+}
+
+void
+session_ready(struct watch *w, uint32_t events)
+{
+	static struct ipc_msg m; /* too large for a stack, and there is one control thread */
+	struct session *s = WATCH_OF(w, struct session, w);
+	struct quota_user *u = s->user;
+	uint64_t began = rest_clock_ns();
+	int rc;
+
+	if (session_rests(s))
+		return;
+	rc = ipc_msg_receive(w->fd, &m);
+	if (rc == -EAGAIN)
+		return;
+	u->refs++; /* beyond the session */
+	if (rc > 0)
+		rc = rc == 2 ? session_request_fds(s, &m) : session_request(s, &m);
+	else if (rc == 0)
+		session_destroy(s);
+	if (rc < 0)
+		session_fail(s, m.hdr.op, rc);
+	rest_after(u, began);
+	quota_user_put(u);
+}

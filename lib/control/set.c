@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What an operator changes of a device while programs use it: addresses and P_Keys, for urocectl.
+ * QPs keep their state. One that uses an address which is taken away goes on with it (it has its
+ * own copy), as on a NIC, whose hardware keeps the entry of a GID until the last QP lets go of it;
+ * until then the entry's number is nobody else's. But none migrates to it any more.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include "control/events.h"
+#include "control/log.h"
+#include "control/session.h"
+
+/* The reason for people, and -errno. */
+static int __attribute__((format(printf, 3, 4)))
+refuse(struct uroce_set_rep *rep, int rc, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(rep->error, sizeof(rep->error), fmt, ap);
+	va_end(ap);
+	return rc;
+}
+
+static uint64_t
+slot_of(const struct uroce_ah_attr *ah)
+{
+	return ah->is_global && ah->sgid_index < UROCE_MAX_GIDS ? 1ull << ah->sgid_index : 0;
+}
+
+/* GID indices that a QP or an address handle was made with, whether or not they are empty by now.
+ */
+static uint64_t
+slots_in_use(const struct device *dev)
+{
+	const struct session *s;
+	const struct obj_qp *q;
+	uint64_t slots = 0;
+
+	TAILQ_FOREACH (q, &dev->qps, dev_link)
+		slots |= slot_of(&q->qp->attr.ah) | slot_of(&q->qp->attr.alt_ah);
+	TAILQ_FOREACH (s, &dev->d->sessions, link) {
+		const struct obj_ah *o;
+		uint32_t pos = 0;
+
+		if (s->dev != dev)
+			continue;
+		while ((o = idtab_next(&s->ah_ids, &pos)) != NULL)
+			slots |= 1ull << o->sgid_index;
+	}
+	return slots;
+}
+
+static int
+refuse_addr(struct uroce_set_rep *rep, const struct device *dev, const char *addr, int rc)
+{
+	switch (-rc) {
+	case EEXIST:
+		return refuse(rep, rc, "%s: address '%s' is there already", dev->name, addr);
+	case EADDRINUSE:
+		return refuse(rep, rc, "%s: address '%s' is that of its gateway", dev->name, addr);
+	case ENOSPC:
+		return refuse(rep, rc,
+			      "%s: no GID entry is free: all %u are taken, or in use still",
+			      dev->name, UROCE_MAX_GIDS);
+	case ENOENT:
+		return refuse(rep, rc, "%s: address '%s' is not there; see: urocectl show port",
+			      dev->name, addr);
+	case EPERM:
+		return refuse(rep, rc, "%s: address '%s' is GID 0, made from the MAC, and stays",
+			      dev->name, addr);
+	case EINVAL:
+		return refuse(rep, rc,
+			      "'%s' is no address that a host can have; legal: an address with "
+			      "prefix length like 10.9.0.1/24 or fd00::1/64",
+			      addr);
+	default:
+		return refuse(rep, rc, "%s: %s", dev->name, strerror(-rc));
+	}
+}
+
+static int
+addr_add(struct device *dev, const char *addr, struct uroce_set_rep *rep)
+{
+	int i, rc;
+
+	dev->net.held = slots_in_use(dev);
+	i = net_addr_add(&dev->net, addr);
+	if (i < 0)
+		return refuse_addr(rep, dev, addr, i);
+	rc = device_addrs_update(dev);
+	if (rc < 0) {
+		memset(&dev->net.gid[i], 0, sizeof(dev->net.gid[i]));
+		return refuse_addr(rep, dev, addr, rc);
+	}
+	rep->index = (uint32_t)i;
+	neigh_announce_one(dev, rep->index);
+	events_port(dev, EVENTS_GID_CHANGE);
+	return 0;
+}
+
+static int
+addr_del(struct device *dev, const char *addr, struct uroce_set_rep *rep)
+{
+	int i = net_addr_del(&dev->net, addr);
+
+	if (i < 0)
+		return refuse_addr(rep, dev, addr, i);
+	/* Without memory for a new list workers take datagrams for it until the next change. */
+	(void)device_addrs_update(dev);
+	qp_gid_gone(dev, (uint32_t)i);
+	rep->index = (uint32_t)i;
+	events_port(dev, EVENTS_GID_CHANGE);
+	return 0;
+}
+
+static void
+refresh_on_worker(struct worker *w, void *arg)
+{
+	struct device *dev = arg;
+	struct obj_qp *q;
+
+	TAILQ_FOREACH (q, &dev->qps, dev_link) {
+		if (q->qp->worker == worker_index(w))
+			qp_pkey_refresh(q->qp);
+	}
+}
+
+static int
+pkey_set(struct device *dev, uint32_t index, uint32_t pkey, struct uroce_set_rep *rep)
+{
+	if (index >= UROCE_MAX_PKEYS)
+		return refuse(rep, -EINVAL, "%s: P_Key index %u is not one from 0 to %u", dev->name,
+			      index, UROCE_MAX_PKEYS - 1);
+	if (pkey > 0xffff || pkey == 0x8000)
+		return refuse(rep, -EINVAL,
+			      "%s: P_Key %#x is not one from 0x0001 to 0xffff other than 0x8000",
+			      dev->name, pkey);
+	if (pkey == 0 && index == 0)
+		return refuse(rep, -EINVAL, "%s: P_Key entry 0 must have a key", dev->name);
+	rep->index = index;
+	if (dev->pkey[index] == pkey)
+		return 0;
+	__atomic_store_n(&dev->pkey[index], (uint16_t)pkey, __ATOMIC_RELAXED);
+	worker_call_all(dev->d->workers, refresh_on_worker, dev);
+	events_port(dev, EVENTS_PKEY_CHANGE);
+	return 0;
+}
+
+static int
+change(struct device *dev, const struct uroce_set_req *q, struct uroce_set_rep *rep)
+{
+	switch (q->what) {
+	case UROCE_SET_ADDR_ADD:
+		return addr_add(dev, q->addr, rep);
+	case UROCE_SET_ADDR_DEL:
+		return addr_del(dev, q->addr, rep);
+	default:
+		return pkey_set(dev, q->index, q->pkey, rep);
+	}
+}
+
+static void
+log_change(const struct session *s, const struct device *dev, const struct uroce_set_req *q,
+	   uint32_t index)
+{
+	char text[96];
+
+	if (q->what == UROCE_SET_PKEY)
+		snprintf(text, sizeof(text), "P_Key entry %u: %#06x", index, q->pkey);
+	else
+		snprintf(text, sizeof(text), "GID %u: address %s %s", index, q->addr,
+			 q->what == UROCE_SET_ADDR_ADD ? "added" : "taken away");
+	LOG(NOTICE, "%s: %s (%s, pid %d, uid %u)", dev->name, text, s->comm, s->peer.pid,
+	    s->peer.uid);
+}
+
+int
+set_request(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
+{
+	const struct uroce_set_req *q = req->body;
+	struct uroce_set_rep *rep = rp->body;
+	struct device *dev;
+
+	if (memchr(q->device, '\0', sizeof(q->device)) == NULL ||
+	    memchr(q->addr, '\0', sizeof(q->addr)) == NULL || q->what < UROCE_SET_ADDR_ADD ||
+	    q->what > UROCE_SET_PKEY)
+		return EINVAL;
+	dev = daemon_device_named(s->d, q->device);
+	if (dev == NULL)
+		return ENODEV;
+	if (!session_may_change(s))
+		return EPERM;
+	rep->done = change(dev, q, rep) == 0;
+	if (rep->done)
+		log_change(s, dev, q, rep->index);
+	return 0;
+}
