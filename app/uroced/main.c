@@ -233,8 +233,10 @@ devices_open(struct daemon *d, const struct options *o)
 static void
 devices_close(struct daemon *d)
 {
-	while (d->ndevs > 0)
+	while (d->ndevs > 0) {
+		capture_stop(d->dev[d->ndevs - 1]);
 		device_destroy(d->dev[d->ndevs - 1]);
+	}
 }
 
 static void
