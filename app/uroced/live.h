@@ -14,8 +14,8 @@
 #define LIVE_PERIOD_MS 1000
 
 /*
- * Control thread. Writes the files of all devices and starts the thread; between session_listen and
- * session_unlisten, so that the socket's name is ours. A failure is logged and costs nothing else.
+ * Control thread. Writes the files of all devices and starts the thread; between listen_start and
+ * listen_stop, so that the socket's name is ours. A failure is logged and costs nothing else.
  */
 void live_start(struct daemon *d);
 /* Control thread. Ends the thread and removes the files. Safe without live_start. */

@@ -19,10 +19,11 @@
 #include "capture.h"
 #include "control/daemon.h"
 #include "control/device.h"
-#include "control/events.h"
+#include "control/listen.h"
 #include "control/log.h"
 #include "control/program.h"
-#include "control/session.h"
+#include "control/request.h"
+#include "control/worker_events.h"
 #include "drivers/impair/impair.h"
 #include "eal.h"
 #include "impair.h"
@@ -264,13 +265,13 @@ serve(struct daemon *d, const struct options *o, const struct eal_plan *plan)
 	rc = workers_open(d, plan);
 	if (rc < 0)
 		goto out_tables;
-	rc = events_start(d);
+	rc = worker_events_start(d);
 	if (rc < 0)
 		goto out_workers;
 	rc = devices_open(d, o);
 	if (rc < 0)
 		goto out_devices;
-	rc = session_listen(d);
+	rc = listen_start(d);
 	if (rc < 0)
 		goto out_devices;
 	live_start(d);
@@ -281,10 +282,10 @@ serve(struct daemon *d, const struct options *o, const struct eal_plan *plan)
 	loop_run(&d->loop);
 	notify("STOPPING=1");
 	live_stop(d);
-	session_unlisten(d);
+	listen_stop(d);
 out_devices:
 	devices_close(d);
-	events_stop(d);
+	worker_events_stop(d);
 out_workers:
 	worker_set_destroy(d->workers);
 out_tables:
@@ -307,7 +308,7 @@ run(struct daemon *d, const struct options *o)
 	if (rc == 0)
 		rc = sigbus_guard_install();
 	if (rc == 0)
-		rc = broker_open(d);
+		rc = broker_open(d, request_found);
 	if (rc == 0)
 		rc = eal_start(&plan, o);
 	if (rc == 0) {

@@ -39,7 +39,7 @@ wait_end(struct broker *b, struct broker_wait *w, const struct mrmap_found *foun
 
 	TAILQ_REMOVE(&b->waits, w, link);
 	s->wait = NULL;
-	session_found(s, &w->m, w->refusal, found, fds);
+	b->found(s, &w->m, w->refusal, found, fds);
 	free(w);
 }
 
@@ -218,12 +218,13 @@ on_timer(struct watch *w, uint32_t events)
 }
 
 int
-broker_open(struct daemon *d)
+broker_open(struct daemon *d, broker_found *found)
 {
 	struct broker *b = &d->broker;
 	int rc;
 
 	TAILQ_INIT(&b->waits);
+	b->found = found;
 	sched_getaffinity(0, sizeof(b->cpus), &b->cpus);
 	b->w.fd = -1;
 	b->timer.ready = on_timer;

@@ -32,9 +32,18 @@ struct broker_wait {
 	struct ipc_msg m;
 };
 
+/*
+ * A request is over that waited for the broker. found is what it asked for, fds are what found
+ * names and stay the caller's. -EPROTO in it: the connection cannot go on. refusal: not 0: a
+ * positive errno, the answer.
+ */
+typedef void broker_found(struct session *s, struct ipc_msg *m, int refusal,
+			  const struct mrmap_found *found, const int *fds);
+
 struct broker {
-	struct watch w;     /* the channel; fd -1: there is none */
-	struct watch timer; /* for the request that has waited longest */
+	broker_found *found; /* of broker_open */
+	struct watch w;      /* the channel; fd -1: there is none */
+	struct watch timer;  /* for the request that has waited longest */
 	pid_t pid;
 	cpu_set_t cpus; /* it may run on: the daemon's, before EAL binds its threads */
 	uint64_t last_job;
@@ -45,7 +54,7 @@ struct broker {
 };
 
 /* Before anything else that costs memory or threads. 0 or -errno. */
-int broker_open(struct daemon *d);
+int broker_open(struct daemon *d, broker_found *found);
 void broker_close(struct daemon *d);
 
 /*
@@ -67,7 +76,7 @@ void broker_drop(struct daemon *d, uint64_t id, const struct ipc_peer *peer, boo
 bool broker_refuses(const struct daemon *d, uint32_t uid);
 
 /*
- * Have the memory that m asks for looked up (REG_MR, REREG_MR), and go on with session_found. fds:
+ * Have the memory that m asks for looked up (REG_MR, REREG_MR), and go on with broker.found. fds:
  * m carries descriptors and is still in the connection, which the broker empties of it; other
  * operations come here for this alone. refusal: a positive errno, the answer to a message that is
  * not to be answered otherwise; 0: none. 0, or -errno.
@@ -78,7 +87,7 @@ int broker_find(struct session *s, const struct ipc_msg *m, bool fds, int refusa
 int broker_copy(void *ctx, uint64_t id, int mem, int shared);
 
 /*
- * Go on with m, by session_found, once the copy that is under way in the address space mem is over,
+ * Go on with m, by broker.found, once the copy that is under way in the address space mem is over,
  * or with -ETIMEDOUT. 0, or -errno.
  */
 int broker_settle(struct session *s, const struct ipc_msg *m, uint64_t mem);

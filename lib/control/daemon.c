@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "control/daemon.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
@@ -26,6 +27,17 @@ random_u32(void)
 	while (getrandom(&v, sizeof(v), 0) != sizeof(v))
 		;
 	return v;
+}
+
+int
+daemon_mr_add(struct daemon *d, struct mr *mr)
+{
+	int rc;
+
+	do
+		rc = mr_table_add(&d->mrs, mr, random_u32());
+	while (rc == -EEXIST);
+	return rc;
 }
 
 struct device *

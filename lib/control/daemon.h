@@ -3,20 +3,24 @@
  * The daemon's state, all of it owned by the control thread. Workers see the MR and QP tables, and
  * what they are handed by worker_call.
  *
- *   main.c      process: options, EAL, signals, ready, end
- *   options.c conf.c devspec.c   what the operator wants
- *   eal.c       EAL's arguments, CPUs
- *   device.c    a port, its GIDs, its attributes        neigh.c   its neighbours, slow-path frames
- *   broker.c    connections are kept by a process that may block, lookups are made there
- *   session.c   a client: its connection and everything it owns
- *   request.c   its requests, in and out
- *   rest.c      users whose requests take long wait in between
- *   dispatch.c  operation -> handler                    obj_*.c   the handlers, one file an object
- *   quota.c     what each user holds, and may hold
- *   triple.c    who speaks from which address to which QP
- *   events.c    what workers tell -> channels and asynchronous events of clients
- *   show.c      the state as JSON, for urocectl           impair.c   faults, for it too
- *   capture.c   frames of a device, into a file           guess.c    peers that guess keys
+ * The files of this folder, from above; none calls one that calls it back (test/lint/circles.py):
+ *
+ *   listen.c         the socket, connections that come
+ *   request.c        a client's requests, in and out     worker_events.c  what workers report
+ *   dispatch.c       operation -> handler
+ *   session.c        a client: its connection and everything it owns
+ *   device.c         a port and what is to be done for it now and then
+ *   set.c            what an operator changes of it      guess.c          peers that guess keys
+ *   neigh_rx.c       what its neighbours answer
+ *   obj_*.c          handlers, one file an object
+ *   device_*.c       what is known of a device
+ *   neigh.c          a device's neighbours are asked
+ *   broker.c         connections are kept by a process that may block, lookups are made there
+ *   rest.c           users whose requests take long wait in between
+ *   events.c         channels and asynchronous events of clients
+ *   ring.c           memory of queues                    quota.c          what each user may hold
+ *   triple.c         who speaks from which address to which QP
+ *   daemon.c, loop.c, idtab.c, qpn.c, devspec.c          what all of them stand on
  */
 #ifndef CONTROL_DAEMON_H
 #define CONTROL_DAEMON_H
@@ -66,7 +70,8 @@ struct daemon {
 	struct watch hello_timer;
 	struct session_list resting; /* whose users wait (rest.c) */
 	struct watch rest_timer;
-	uint64_t rest_at_ns; /* when it fires next */
+	void (*rest_broken)(struct session *s); /* of rest_open */
+	uint64_t rest_at_ns;                    /* when it fires next */
 	uint32_t next_session;
 	int spare_fd; /* given up when there is no other, to turn a connection away */
 	struct qpn_alloc qpns;
@@ -87,6 +92,12 @@ void daemon_tables_close(struct daemon *d);
 
 /* Nanoseconds of CLOCK_MONOTONIC. */
 uint64_t daemon_now_ns(void);
+
+/*
+ * Give mr an unpredictable key and make it visible to workers; mr_table_del takes it out again. 0
+ * or -ENOMEM: the table is full.
+ */
+int daemon_mr_add(struct daemon *d, struct mr *mr);
 
 /* Unpredictable bits. */
 uint32_t random_u32(void);

@@ -44,13 +44,13 @@ int device_create(struct daemon *d, const struct devspec *spec, bool inward);
 void device_destroy(struct device *dev);
 
 /*
- * obj_mcast.c: tell the workers the device's addresses and groups as they are now. 0 or -ENOMEM,
+ * device_addrs.c: tell the workers the device's addresses and groups as they are now. 0 or -ENOMEM,
  * and they go on with what they knew.
  */
 int device_addrs_update(struct device *dev);
 void device_addrs_clear(struct device *dev);
 
-/* Limits that a modify is checked against. */
+/* device_attr.c. Limits that a modify is checked against. */
 void device_limits(const struct device *dev, struct qp_limits *lim);
 /* Attributes as clients ask for them: limits are those of user. port: 1; index: below the table's
  * length; else EINVAL. */
@@ -61,21 +61,5 @@ int device_gid(const struct device *dev, uint32_t port, uint32_t index, struct u
 int device_pkey(const struct device *dev, uint32_t port, uint32_t index,
 		struct uroce_pkey_rep *rep);
 void device_list(const struct daemon *d, struct uroce_list_devices_rep *rep);
-
-/* neigh.c: a slow-path frame that arrived on the device. Does not free m. */
-void neigh_rx(struct device *dev, struct rte_mbuf *m);
-/* Ask for the MAC of hop on behalf of a client of the device, if nobody has. */
-void neigh_ask(struct session *s, const uint8_t hop[16]);
-/*
- * Log why ah was refused to a client of the device, if its path is the reason, at a limited rate:
- * the client itself gets no more than EINVAL or ENETUNREACH. qpn 0: an address handle.
- */
-void neigh_refused(struct session *s, const struct uroce_ah_attr *ah, uint32_t qpn);
-/* Tell the link about our addresses. */
-void neigh_announce(struct device *dev);
-/* The same of GID index alone, if there is one. */
-void neigh_announce_one(struct device *dev, uint32_t index);
-/* Send what is due and set the timer for what comes next. */
-void neigh_tick(struct device *dev);
 
 #endif

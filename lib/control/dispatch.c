@@ -3,7 +3,8 @@
 #include <errno.h>
 #include <string.h>
 #include "control/program.h"
-#include "control/session.h"
+#include "control/device.h"
+#include "control/obj.h"
 
 static int
 query_device(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rep)

@@ -5,12 +5,8 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include <rte_mbuf.h>
 #include "control/device.h"
-#include "control/log.h"
 #include "control/session.h"
-
-#define BATCH 64
 
 /* A pair of which ours stays unwatched for input: clients have nothing to say on it. */
 static int
@@ -154,112 +150,6 @@ events_channel_forget(struct events_channel *ch, struct obj_cq *cq)
 		return;
 	cq->waiting = false;
 	TAILQ_REMOVE(&ch->wait, cq, wait);
-}
-
-/* The CQ of an event; NULL: it is gone, and the pointer in the event with it. */
-static struct obj_cq *
-event_cq(struct daemon *d, const struct worker_event *ev)
-{
-	struct obj_cq *cq = idtab_get(&d->cqs, ev->id);
-
-	return cq != NULL && &cq->cq == ev->obj ? cq : NULL;
-}
-
-/* An event that a QP raised: its own, or its SRQ's. */
-static void
-on_qp_event(struct daemon *d, struct obj_qp *q, uint32_t ev)
-{
-	bool srq_event = ev == QP_EVENT_SRQ_ERR || ev == QP_EVENT_SRQ_LIMIT_REACHED;
-
-	if (srq_event && q->srq == NULL)
-		return;
-	events_async_send(&q->s->async, srq_event ? q->srq->srq.user_handle : q->qp->user_handle,
-			  ev);
-	if (ev == QP_EVENT_SRQ_ERR)
-		srq_failed(q->srq);
-}
-
-static void
-on_async(struct daemon *d, const struct worker_event *ev)
-{
-	if (ev->ev == QP_EVENT_CQ_ERR) {
-		struct obj_cq *cq = event_cq(d, ev);
-
-		if (cq == NULL)
-			return;
-		events_async_send(&cq->s->async, cq->cq.user_handle, ev->ev);
-		cq_failed(cq);
-	} else {
-		struct qp *qp = qp_table_find(&d->qps, ev->id);
-
-		if (qp != NULL && qp == ev->obj)
-			on_qp_event(d, qp->owner, ev->ev);
-	}
-}
-
-static void
-on_event(struct daemon *d, const struct worker_event *ev)
-{
-	struct device *dev;
-	struct obj_cq *cq;
-
-	switch (ev->kind) {
-	case WORKER_EV_CQ:
-		cq = event_cq(d, ev);
-		if (cq == NULL)
-			break;
-		cq_event_taken(&cq->cq);
-		if (cq->channel != NULL)
-			events_channel_send(&cq->channel->ch, cq);
-		break;
-	case WORKER_EV_ASYNC:
-		on_async(d, ev);
-		break;
-	case WORKER_EV_FRAME:
-		dev = daemon_device(d, ev->dev);
-		if (dev != NULL)
-			neigh_rx(dev, ev->obj);
-		rte_pktmbuf_free(ev->obj);
-		break;
-	}
-}
-
-static unsigned
-events_batch(struct daemon *d)
-{
-	struct worker_event ev[BATCH];
-	unsigned n = worker_events(d->workers, ev, BATCH);
-
-	for (unsigned i = 0; i < n; i++)
-		on_event(d, &ev[i]);
-	return n;
-}
-
-/*
- * One batch a turn of the loop, however many events wait: clients and timers have their turns in
- * between. The descriptor stays readable until worker_events has found nothing.
- */
-static void
-on_worker_events(struct watch *w, uint32_t events)
-{
-	events_batch(WATCH_OF(w, struct daemon, worker_events));
-}
-
-int
-events_start(struct daemon *d)
-{
-	d->worker_events.fd = worker_event_fd(d->workers);
-	d->worker_events.ready = on_worker_events;
-	return loop_add(&d->loop, &d->worker_events, EPOLLIN);
-}
-
-void
-events_stop(struct daemon *d)
-{
-	/* the clients are gone: nothing new comes but frames, which are freed here */
-	while (events_batch(d) != 0)
-		;
-	loop_del(&d->loop, &d->worker_events);
 }
 
 void

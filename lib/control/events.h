@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Events on their way to clients. Workers report through their event ring; here they become
- * messages on a client's sockets: 8 bytes (user_handle of the CQ) on a completion channel, 16 bytes
- * (u64 user_handle, u32 event, u32 0) on the asynchronous descriptor. A client that does not read
- * never blocks the daemon: what does not fit its socket waits here, bounded. Control thread only.
+ * Events on their way to clients. Workers report through their event ring (worker_events.h); here
+ * they become messages on a client's sockets: 8 bytes (user_handle of the CQ) on a completion
+ * channel, 16 bytes (u64 user_handle, u32 event, u32 0) on the asynchronous descriptor. A client
+ * that does not read never blocks the daemon: what does not fit its socket waits here, bounded.
+ * Control thread only.
  */
 #ifndef CONTROL_EVENTS_H
 #define CONTROL_EVENTS_H
@@ -60,10 +61,6 @@ void events_channel_close(struct events_channel *ch);
 void events_channel_send(struct events_channel *ch, struct obj_cq *cq);
 /* cq is about to go. */
 void events_channel_forget(struct events_channel *ch, struct obj_cq *cq);
-
-/* Watch the workers' event ring. 0 or -errno. */
-int events_start(struct daemon *d);
-void events_stop(struct daemon *d);
 
 /*
  * Something of dev's port is other than it was: tell every client of it (EVT-11 .. EVT-13).

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Peers that guess R_Keys. Workers count keys that name nothing and stop listening to a QP whose
- * peer tries too many (struct qp_wrong_keys); here is the word about it. A program's mistake costs
- * its connection and stays below the limit.
- */
+#include "control/guess.h"
+
 #include <inttypes.h>
 #include "control/log.h"
 #include "control/session.h"

@@ -9,7 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <uroce_abi/ctrl.h>
-#include "ipc/segment.h"
 
 struct mrmap_found;
 struct session;
@@ -34,9 +33,14 @@ struct ctrl_rep {
 typedef int ctrl_handler(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rep);
 
 /* Send fd, of which a reply has CTRL_REP_FDS at most, with rep; close_it: and close it then. */
-void ctrl_rep_fd(struct ctrl_rep *rep, int fd, bool close_it);
-/* Where a ring lies, with its segment's descriptor if the client has not got it yet. */
-void ctrl_rep_ring(struct ctrl_rep *rep, struct session *s, const struct ipc_extent *ext,
-		   uint32_t entries, uint32_t stride, struct uroce_ring_loc *loc);
+static inline void
+ctrl_rep_fd(struct ctrl_rep *rep, int fd, bool close_it)
+{
+	rep->fds[rep->nfds] = fd;
+	rep->close_fd[rep->nfds++] = close_it;
+}
+
+/* Run the handler of op (dispatch.c). 0 and a reply, or a positive errno. */
+int dispatch(struct session *s, uint16_t op, const struct ctrl_req *req, struct ctrl_rep *rep);
 
 #endif

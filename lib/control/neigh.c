@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Neighbours of a device: lib/net decides, here its frames and deadlines meet the world. */
+#include "control/neigh.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <sys/timerfd.h>
@@ -9,8 +10,8 @@
 #include "control/log.h"
 #include "control/session.h"
 
-static void
-send_frame(struct device *dev, const struct net_frame *f)
+void
+neigh_send(struct device *dev, const struct net_frame *f)
 {
 	struct rte_mbuf *m;
 	char *to;
@@ -32,13 +33,6 @@ send_frame(struct device *dev, const struct net_frame *f)
 	(void)worker_send_frame(dev->d->workers, dev->port.id, m);
 }
 
-static void
-hop_resolved(struct device *dev, const struct net_neigh *n)
-{
-	qp_hop_resolved(dev, n->ip, n->mac);
-	ah_hop_resolved(dev, n->ip, n->mac);
-}
-
 void
 neigh_refused(struct session *s, const struct uroce_ah_attr *ah, uint32_t qpn)
 {
@@ -53,25 +47,6 @@ neigh_refused(struct session *s, const struct uroce_ah_attr *ah, uint32_t qpn)
 		    s->peer.pid, what, ah->sgid_index, s->dev->name, why);
 }
 
-void
-neigh_rx(struct device *dev, struct rte_mbuf *m)
-{
-	uint8_t bytes[NET_FRAME_MAX];
-	uint32_t len = rte_pktmbuf_pkt_len(m);
-	const struct net_neigh *changed;
-	struct net_frame out = {0};
-	const uint8_t *frame;
-
-	if (len > sizeof(bytes))
-		return;
-	frame = rte_pktmbuf_read(m, 0, len, bytes);
-	if (frame == NULL)
-		return;
-	if (net_rx(&dev->net, frame, len, daemon_now_ns(), &out, &changed))
-		hop_resolved(dev, changed);
-	send_frame(dev, &out);
-}
-
 /* False: its user has no entry for it now. */
 static bool
 ask(struct device *dev, const uint8_t hop[16], uid_t uid)
@@ -80,7 +55,7 @@ ask(struct device *dev, const uint8_t hop[16], uid_t uid)
 
 	if (!net_neigh_ask(&dev->net, hop, uid, daemon_now_ns(), &out))
 		return false;
-	send_frame(dev, &out);
+	neigh_send(dev, &out);
 	return true;
 }
 
@@ -133,7 +108,7 @@ tick(struct device *dev)
 	uint64_t next_ns;
 
 	while (net_tick(&dev->net, daemon_now_ns(), &out, &next_ns))
-		send_frame(dev, &out);
+		neigh_send(dev, &out);
 	if (dev->next_link_ns < next_ns)
 		next_ns = dev->next_link_ns;
 	if (next_ns == 0)
@@ -158,7 +133,7 @@ neigh_announce_one(struct device *dev, uint32_t index)
 	struct net_frame out = {0};
 
 	if (net_announce(&dev->net, index, &out))
-		send_frame(dev, &out);
+		neigh_send(dev, &out);
 }
 
 void

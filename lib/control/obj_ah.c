@@ -6,7 +6,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "control/session.h"
+#include "control/device.h"
+#include "control/neigh.h"
+#include "control/obj.h"
 
 int
 ah_table_open(struct session *s)

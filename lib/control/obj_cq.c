@@ -2,7 +2,8 @@
 /* Completion queues and the channels that they report to. */
 #include <errno.h>
 #include <stdlib.h>
-#include "control/session.h"
+#include "control/obj.h"
+#include "control/ring.h"
 
 static void
 channel_free(struct obj_channel *ch)

@@ -7,7 +7,8 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/random.h>
-#include "control/session.h"
+#include "control/device.h"
+#include "control/obj.h"
 
 int
 context_export(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)

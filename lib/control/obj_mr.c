@@ -7,7 +7,7 @@
 #include "map/mrmap.h"
 #include "map/sigbus.h"
 #include "control/log.h"
-#include "control/session.h"
+#include "control/obj.h"
 
 /* Rights that mean something here; the optional ones (relaxed ordering and such) are hints. */
 #define ACCESS_KNOWN                                                                               \
@@ -52,17 +52,6 @@ mr_describe(struct obj_mr *m, const struct uroce_reg_mr_req *q)
 	m->mr.ops_ctx = m->map;
 	m->mr.pd = m->pd->id;
 	m->mr.access = q->access & ACCESS_KNOWN;
-}
-
-int
-mr_key_add(struct daemon *d, struct mr *mr)
-{
-	int rc;
-
-	do
-		rc = mr_table_add(&d->mrs, mr, random_u32());
-	while (rc == -EEXIST);
-	return rc;
 }
 
 /* Out of workers' sight; its key stays its own until it is freed. */
@@ -255,7 +244,7 @@ mr_publish(struct session *s, struct obj_mr *m)
 		return ENOMEM;
 	if (idtab_add(&s->mrs, m, &m->handle) < 0)
 		goto fail;
-	if (mr_key_add(s->d, &m->mr) < 0) {
+	if (daemon_mr_add(s->d, &m->mr) < 0) {
 		idtab_del(&s->mrs, m->handle);
 		goto fail;
 	}

@@ -2,7 +2,7 @@
 /* Memory windows: an entry of the key table that binds fill in on the workers (mem/mw.c). */
 #include <errno.h>
 #include <stdlib.h>
-#include "control/session.h"
+#include "control/obj.h"
 
 #define MW_TYPE_1 1 /* enum ibv_mw_type */
 #define MW_TYPE_2 2
@@ -44,7 +44,7 @@ mw_alloc(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	m->mr.kind = q->type == MW_TYPE_1 ? MR_WINDOW_1 : MR_WINDOW_2;
 	if (idtab_add(&s->mws, m, &m->handle) < 0)
 		goto fail;
-	if (mr_key_add(s->d, &m->mr) < 0) {
+	if (daemon_mr_add(s->d, &m->mr) < 0) {
 		idtab_del(&s->mws, m->handle);
 		goto fail;
 	}

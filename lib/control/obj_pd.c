@@ -2,7 +2,7 @@
 /* Protection domains: an id that every QP and MR of it carries. */
 #include <errno.h>
 #include <stdlib.h>
-#include "control/session.h"
+#include "control/obj.h"
 
 static void
 pd_id_drop(struct daemon *d, struct pd_id *shared)

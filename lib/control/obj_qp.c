@@ -5,7 +5,9 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include "control/session.h"
+#include "control/device.h"
+#include "control/obj.h"
+#include "control/ring.h"
 
 struct adopt_call {
 	struct obj_qp *q;

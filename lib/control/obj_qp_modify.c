@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 #include "qp/migrate.h"
-#include "control/session.h"
+#include "control/device.h"
+#include "control/neigh.h"
+#include "control/obj.h"
 
 /* A modify's triples: [0] of the path in use, [1] of the alternate one; valid[i]: there is one. */
 struct triples {

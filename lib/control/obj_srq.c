@@ -2,7 +2,8 @@
 /* Shared receive queues. Each belongs to one worker, and its QPs are put there, too (qp/srq.h). */
 #include <errno.h>
 #include <stdlib.h>
-#include "control/session.h"
+#include "control/obj.h"
+#include "control/ring.h"
 
 #define SRQ_ATTR_MAX_WR 1 /* enum ibv_srq_attr_mask */
 #define SRQ_ATTR_LIMIT  2

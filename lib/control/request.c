@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A client's requests: receive one, have it answered, go on with one that waited for the broker. */
+#include "control/request.h"
+
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 #include "control/log.h"
+#include "control/obj.h"
+#include "control/rest.h"
 #include "control/session.h"
 
 #define REP_BODY_MAX 2048
@@ -184,7 +187,7 @@ session_fail(struct session *s, uint16_t op, int rc)
 }
 
 void
-session_found(struct session *s, struct ipc_msg *m, int refusal, const struct mrmap_found *found,
+request_found(struct session *s, struct ipc_msg *m, int refusal, const struct mrmap_found *found,
 	      const int *fds)
 {
 	struct ctrl_req req = {.body = m->body, .fds = fds, .nfds = found->nfds, .found = found};
@@ -204,7 +207,7 @@ session_found(struct session *s, struct ipc_msg *m, int refusal, const struct mr
 }
 
 void
-session_ready(struct watch *w, uint32_t events)
+request_ready(struct watch *w, uint32_t events)
 {
 	static struct ipc_msg m; /* too large for a stack, and there is one control thread */
 	struct session *s = WATCH_OF(w, struct session, w);

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Requests that take long, such as SHOW of many objects or the end of a large client. The loop
- * takes one message of each connection in turn, so a user with many connections would have the
- * control thread to itself. After such a request the user's connections are not listened to for as
- * long as it took: others wait for one request of each user, not for one of each connection. Root
- * does not rest.
- */
+#include "control/rest.h"
+
 #include <errno.h>
 #include <sys/timerfd.h>
 #include <time.h>
@@ -46,18 +41,19 @@ on_timer(struct watch *w, uint32_t events)
 		s->user->rest_until_ns = now + REST_FROM_NS;
 		s->user->first = s;
 		if (loop_add(&d->loop, &s->w, EPOLLIN) < 0)
-			session_destroy(s);
+			d->rest_broken(s);
 	}
 	if (!TAILQ_EMPTY(&d->resting))
 		timer_set(d, next < now + REST_FROM_NS ? next : now + REST_FROM_NS);
 }
 
 int
-rest_open(struct daemon *d)
+rest_open(struct daemon *d, void (*broken)(struct session *s))
 {
 	int rc;
 
 	TAILQ_INIT(&d->resting);
+	d->rest_broken = broken;
 	d->rest_timer.ready = on_timer;
 	d->rest_timer.fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	if (d->rest_timer.fd < 0)

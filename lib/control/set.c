@@ -11,7 +11,9 @@
 #include <string.h>
 #include "control/events.h"
 #include "control/log.h"
-#include "control/session.h"
+#include "control/device.h"
+#include "control/neigh.h"
+#include "control/obj.h"
 
 /* The reason for people, and -errno. */
 static int __attribute__((format(printf, 3, 4)))

@@ -156,6 +156,33 @@ class Lint(unittest.TestCase):
                 self.expect('references.py', word)
                 (self.root / name).unlink()
 
+    def library(self, **sources):
+        """An archive of one object file for each name=text of C."""
+        for name, text in sources.items():
+            self.put(f'{name}.c', text)
+            subprocess.run(['cc', '-c', '-o', self.root / f'{name}.c.o', self.root / f'{name}.c'], check=True)
+        archive = self.root / 'x.a'
+        archive.unlink(missing_ok=True)
+        subprocess.run(['ar', 'crs', archive, *(self.root / f'{name}.c.o' for name in sources)], check=True)
+        return str(archive)
+
+    def test_circle_of_calls(self):
+        top = 'void a(void); void b(void); void a(void) { b(); }\n'
+        middle = 'void b(void); void c(void); void b(void) { c(); }\n'
+        library = self.library(a=top, b=middle, c='void a(void); void c(void); void c(void) { a(); }\n')
+        self.expect('circles.py', 'circle of 3 files: a, b, c', library)
+        self.expect('circles.py', 'c -> a: a', library)
+        library = self.library(a='int n; ' + top, b='extern int n; void b(void); void b(void) { n = 1; }\n')
+        self.expect('circles.py', 'b -> a: n', library)
+
+    def test_calls_that_go_down(self):
+        library = self.library(a='void a(void); void b(void (*f)(void)); void a(void) { b(a); }\n',
+                               b='void b(void (*f)(void)); void b(void (*f)(void)) { f(); }\n')
+        self.assertEqual(self.lint('circles.py', library)[0], 0)
+
+    def test_circles_of_an_empty_library(self):
+        self.expect('circles.py', 'no object file', self.library())
+
     def test_conformance(self):
         self.put('doc/requirements.txt', '## 1. One\nAB-01 It is.\nAB-02 It is not.\n')
         self.put('test/unit/t.c', 'static void test_AB_01_it_is(void **s)\n')

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The control thread and workers that always have another event for it (lib/control/events.c). */
+/* The control thread and workers that always have another event for it
+ * (lib/control/worker_events.c). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,8 +10,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "control/device.h"
-#include "control/events.h"
-#include "control/session.h"
+#include "control/neigh.h"
+#include "control/obj.h"
+#include "control/worker_events.h"
 
 #define EVENTS 100000u
 
@@ -35,7 +37,7 @@ worker_events(struct worker_set *ws, struct worker_event *ev, unsigned max)
 	return n;
 }
 
-/* What events.c calls for events that do not come here. */
+/* What worker_events.c calls for events that do not come here. */
 void
 cq_failed(struct obj_cq *cq)
 {
@@ -99,7 +101,7 @@ teardown(void **state)
 static void
 test_a_turn_of_the_loop_takes_one_batch(void **state)
 {
-	assert_int_equal(events_start(&d), 0);
+	assert_int_equal(worker_events_start(&d), 0);
 	d.worker_events.ready(&d.worker_events, EPOLLIN);
 	assert_int_equal(left, EVENTS - 64);
 	d.worker_events.ready(&d.worker_events, EPOLLIN);
@@ -110,7 +112,7 @@ test_a_turn_of_the_loop_takes_one_batch(void **state)
 static void
 test_clients_have_turns_between_events(void **state)
 {
-	assert_int_equal(events_start(&d), 0);
+	assert_int_equal(worker_events_start(&d), 0);
 	assert_int_equal(loop_add(&d.loop, &client, EPOLLIN), 0);
 	loop_run(&d.loop);
 	assert_int_equal(turns, 10);
@@ -121,8 +123,8 @@ test_clients_have_turns_between_events(void **state)
 static void
 test_the_end_leaves_none(void **state)
 {
-	assert_int_equal(events_start(&d), 0);
-	events_stop(&d);
+	assert_int_equal(worker_events_start(&d), 0);
+	worker_events_stop(&d);
 	assert_int_equal(left, 0);
 }
 

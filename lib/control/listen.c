@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "control/listen.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+#include "control/log.h"
+#include "control/request.h"
+#include "control/rest.h"
+#include "control/session.h"
+
+/* At the deadline of the oldest connection without HELLO; never, when there is none. */
+static void
+hello_timer_set(struct daemon *d)
+{
+	const struct session *s = TAILQ_FIRST(&d->new_sessions);
+	struct itimerspec at = {0};
+
+	if (s != NULL) {
+		at.it_value.tv_sec = (time_t)(s->deadline_ns / 1000000000u);
+		at.it_value.tv_nsec = (long)(s->deadline_ns % 1000000000u);
+	}
+	timerfd_settime(d->hello_timer.fd, TFD_TIMER_ABSTIME, &at, NULL);
+}
+
+static void
+on_hello_timer(struct watch *w, uint32_t events)
+{
+	struct daemon *d = WATCH_OF(w, struct daemon, hello_timer);
+	uint64_t n, now = daemon_now_ns();
+	struct session *s;
+
+	if (read(w->fd, &n, sizeof(n)) < 0)
+		return;
+	while ((s = TAILQ_FIRST(&d->new_sessions)) != NULL && s->deadline_ns <= now) {
+		LOG_LIMITED(NOTICE,
+			    "client %u: %s (pid %d, uid %u): no HELLO within %u s (option "
+			    "hello-timeout); connection ended",
+			    s->id, s->comm, s->peer.pid, s->peer.uid, d->cfg->hello_timeout_s);
+		session_destroy(s);
+	}
+	hello_timer_set(d);
+}
+
+static int
+hello_timer_open(struct daemon *d)
+{
+	int rc;
+
+	d->hello_timer.ready = on_hello_timer;
+	d->hello_timer.fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	if (d->hello_timer.fd < 0)
+		return -errno;
+	rc = loop_add(&d->loop, &d->hello_timer, EPOLLIN);
+	if (rc < 0)
+		close(d->hello_timer.fd);
+	return rc;
+}
+
+static void
+hello_timer_close(struct daemon *d)
+{
+	loop_del(&d->loop, &d->hello_timer);
+	close(d->hello_timer.fd);
+}
+
+static void
+turn_away(struct daemon *d, const struct ipc_peer *peer)
+{
+	broker_drop(d, ++d->next_session, peer, false);
+	if (peer->pidfd >= 0)
+		close(peer->pidfd);
+}
+
+static void
+turn_away_hung(struct daemon *d, const struct ipc_peer *peer)
+{
+	LOG_LIMITED(WARNING,
+		    "client of pid %d turned away: what uid %u gave before hangs on being closed",
+		    peer->pid, peer->uid);
+	turn_away(d, peer);
+}
+
+/*
+ * No descriptor is left for the connection that waits, and as long as it waits the loop would spin:
+ * give up the one kept for this, take the connection and end it.
+ */
+static void
+turn_away_blindly(struct daemon *d)
+{
+	struct ipc_peer peer;
+
+	close(d->spare_fd);
+	if (ipc_server_accept(&d->server, &peer) == 0)
+		turn_away(d, &peer);
+	d->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	LOG_LIMITED(WARNING, "a client turned away: no descriptor left");
+}
+
+/* A connection that was accepted becomes a session, if its user may have one more. 0 or -errno. */
+static int
+admit(struct daemon *d, const struct ipc_peer *peer)
+{
+	struct quota_user *user = quota_user_get(&d->quota, peer->uid);
+	int rc;
+
+	if (user == NULL)
+		return -ENOMEM;
+	quota_refusal_clear(&d->quota);
+	rc = quota_take(user, QUOTA_CLIENTS, 1);
+	if (rc < 0)
+		goto fail_user;
+	rc = quota_take(user, QUOTA_NEW, 1);
+	if (rc < 0)
+		goto fail_clients;
+	rc = quota_take(user, QUOTA_FDS, SESSION_FDS);
+	if (rc < 0)
+		goto fail_new;
+	rc = session_create(d, peer, user, request_ready);
+	if (rc < 0)
+		goto fail_fds;
+	/* The first of them has the timer. */
+	if (TAILQ_NEXT(TAILQ_FIRST(&d->new_sessions), new_link) == NULL)
+		hello_timer_set(d);
+	return 0;
+
+fail_fds:
+	quota_give(user, QUOTA_FDS, SESSION_FDS);
+fail_new:
+	quota_give(user, QUOTA_NEW, 1);
+fail_clients:
+	quota_give(user, QUOTA_CLIENTS, 1);
+fail_user:
+	if (d->quota.refusal[0] != '\0')
+		LOG_LIMITED(WARNING, "client of pid %d turned away: %s", peer->pid,
+			    d->quota.refusal);
+	quota_user_put(user);
+	return rc;
+}
+
+static void
+on_connection(struct watch *w, uint32_t events)
+{
+	struct daemon *d = WATCH_OF(w, struct daemon, listener);
+	struct ipc_peer peer;
+	int rc = ipc_server_accept(&d->server, &peer);
+
+	if (rc == -EMFILE || rc == -ENFILE)
+		turn_away_blindly(d);
+	else if (rc == 0 && broker_refuses(d, peer.uid))
+		turn_away_hung(d, &peer);
+	else if (rc == 0 && admit(d, &peer) < 0)
+		turn_away(d, &peer);
+}
+
+static int
+group_id(const char *name, gid_t *gid)
+{
+	struct group *g;
+	char *end;
+
+	*gid = IPC_GROUP_KEEP;
+	if (name == NULL)
+		return 0;
+	*gid = (gid_t)strtoul(name, &end, 10);
+	if (*end == '\0')
+		return 0;
+	g = getgrnam(name);
+	if (g == NULL) {
+		LOG(ERR, "option --socket-group: '%s' is no group of this system", name);
+		return -ENOENT;
+	}
+	*gid = g->gr_gid;
+	return 0;
+}
+
+int
+listen_start(struct daemon *d)
+{
+	gid_t gid;
+	int rc = group_id(d->cfg->socket_group, &gid);
+
+	if (rc < 0)
+		return rc;
+	rc = hello_timer_open(d);
+	if (rc < 0)
+		return rc;
+	rc = rest_open(d, session_destroy);
+	if (rc < 0)
+		goto fail_hello;
+	rc = ipc_server_listen(&d->server, d->cfg->socket, d->cfg->socket_mode, gid);
+	if (rc < 0) {
+		LOG(ERR, "socket %s: %s", d->cfg->socket, strerror(-rc));
+		goto fail_rest;
+	}
+	d->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	d->listener.fd = d->server.fd;
+	d->listener.ready = on_connection;
+	rc = loop_add(&d->loop, &d->listener, EPOLLIN);
+	if (rc < 0)
+		goto fail_server;
+	/* Its queue of connections that were never taken may hold descriptors, too. */
+	broker_keep(d, BROKER_LISTENER, &(struct ipc_peer){.sock = d->server.fd, .pidfd = -1});
+	return 0;
+
+fail_server:
+	ipc_server_close(&d->server);
+fail_rest:
+	rest_close(d);
+fail_hello:
+	hello_timer_close(d);
+	return rc;
+}
+
+void
+listen_stop(struct daemon *d)
+{
+	struct session *s;
+
+	loop_del(&d->loop, &d->listener);
+	ipc_server_close(&d->server);
+	broker_release(d, BROKER_LISTENER, geteuid());
+	while ((s = TAILQ_FIRST(&d->sessions)) != NULL)
+		session_destroy(s);
+	rest_close(d);
+	hello_timer_close(d);
+	close(d->spare_fd);
+}

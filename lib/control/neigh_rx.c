@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Frames from a device's neighbours, and whom their answers concern. */
+#include "control/neigh.h"
+
+#include <rte_mbuf.h>
+#include "control/obj.h"
+
+static void
+hop_resolved(struct device *dev, const struct net_neigh *n)
+{
+	qp_hop_resolved(dev, n->ip, n->mac);
+	ah_hop_resolved(dev, n->ip, n->mac);
+}
+
+void
+neigh_rx(struct device *dev, struct rte_mbuf *m)
+{
+	uint8_t bytes[NET_FRAME_MAX];
+	uint32_t len = rte_pktmbuf_pkt_len(m);
+	const struct net_neigh *changed;
+	struct net_frame out = {0};
+	const uint8_t *frame;
+
+	if (len > sizeof(bytes))
+		return;
+	frame = rte_pktmbuf_read(m, 0, len, bytes);
+	if (frame == NULL)
+		return;
+	if (net_rx(&dev->net, frame, len, daemon_now_ns(), &out, &changed))
+		hop_resolved(dev, changed);
+	neigh_send(dev, &out);
+}
