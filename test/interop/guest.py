@@ -91,6 +91,9 @@ class Command:
         out = self.path.with_suffix(".out")
         return out.read_text(errors="replace") if out.exists() else ""
 
+    def tail(self, n=2500):
+        return self.output()[-n:]
+
     def listens(self, port):
         """Whether something in the guest listens on this TCP port."""
         return self.guest.run(f"ss -ltn | grep -q ':{port} '", timeout=20)[0] == 0

@@ -1,16 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the system and interop tests share: processes, network namespaces, daemons, links, TAP.
-
-Everything made here is removed at the end of the program, however it ends (but SIGKILL): names
-carry the pid, and only processes that were started here are ever signalled.
-"""
-import atexit
+"""What the system and interop tests share beyond test/kit_py: the build's programs, links, TAP."""
 import collections
 import concurrent.futures
 import contextlib
 import ctypes
 import functools
-import itertools
 import json
 import os
 import pathlib
@@ -20,11 +14,14 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import traceback
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "kit_py"))
+import processes  # noqa: E402
+from processes import Proc, at_end, netns, run_pair, sh, tcp_port, unique, until, veth  # noqa: E402
+
 BUILD = pathlib.Path(os.environ.get("UROCE_BUILD", HERE.parent.parent / "build")).resolve()
 UROCED = BUILD / "app/uroced/uroced"
 UROCECTL = BUILD / "app/urocectl/urocectl"
@@ -34,27 +31,10 @@ SANITIZED = os.environ.get("UROCE_SANITIZED") == "1"  # the provider needs libas
 SHORT = os.environ.get("UROCE_TEST_SHORT") == "1"  # fewer sizes, for slow (sanitized) builds
 FULL = os.environ.get("UROCE_TEST_FULL") == "1"  # every combination of suite programs: minutes
 UID = int(os.environ.get("UROCE_TEST_UID", "0"))  # clients run as this user and group; 0: root
-READY_S = 30
 ONE_WORKER = ()
 TWO_WORKERS = ("--workers", "2")
 
-_cleanup = contextlib.ExitStack()
-_serial = itertools.count()
-_ports = itertools.count(18000 + os.getpid() % 1000 * 10)
-
-atexit.register(_cleanup.close)
-for _sig in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-    signal.signal(_sig, lambda sig, frame: sys.exit(128 + sig))
-
-
-def unique(stem):
-    """A name nobody else uses; at most 15 characters if stem has at most 3."""
-    return f"{stem}{os.getpid()}x{next(_serial)}"
-
-
-def tcp_port():
-    """A TCP port number not used by another test of this run."""
-    return next(_ports)
+processes.start()
 
 
 def skip(why):
@@ -70,10 +50,9 @@ def need_root():
 
 def tmpdir():
     """A new folder, removed at the end."""
-    path = pathlib.Path(tempfile.mkdtemp(prefix="uroce-test-"))
+    path = processes.tmpdir()
     if UID:
         path.chmod(0o711)  # its clients reach the socket, whose group and mode decide
-    _cleanup.callback(shutil.rmtree, path, ignore_errors=True)
     return path
 
 
@@ -92,125 +71,13 @@ def public_copy():
     return top
 
 
-def rmdir_if_there(path):
-    with contextlib.suppress(OSError):
-        os.rmdir(path)
-
-
-def sh(*argv, ns=None):
-    """Runs a set-up command; raises with its output if it fails."""
-    argv = ["ip", "netns", "exec", ns, *argv] if ns else argv
-    done = subprocess.run([str(a) for a in argv], text=True, capture_output=True, timeout=60)
-    if done.returncode:
-        raise RuntimeError(f"{argv}: {done.stdout}{done.stderr}")
-    return done.stdout
-
-
-# --- processes -----------------------------------------------------------------------------------
-
-class Proc:
-    """
-    A process with its output in a file. Dies with the test. A process group of its own, not a
-    session: the scheduler groups by session, and sched_yield would not reach the daemon.
-    """
-
-    def __init__(self, argv, ns=None, env=None):
-        argv = [str(a) for a in argv]
-        self.argv = argv
-        if ns:
-            argv = ["ip", "netns", "exec", ns, *argv]
-        self.log = tmpdir() / "out"
-        with open(self.log, "wb") as out:
-            self.popen = subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
-                process_group=0, env={**os.environ, **(env or {})})
-        self.pid = self.popen.pid
-        _cleanup.callback(self.kill)
-
-    def poll(self):
-        return self.popen.poll()
-
-    def wait(self, timeout):
-        """Exit status (negative: signal); TimeoutError after timeout seconds."""
-        try:
-            return self.popen.wait(timeout)
-        except subprocess.TimeoutExpired:
-            raise TimeoutError(f"{self.argv}: no end after {timeout} s:\n{self.tail()}") from None
-
-    def output(self):
-        return self.log.read_text(errors="replace")
-
-    def tail(self, n=2500):
-        return self.output()[-n:]
-
-    def term(self, timeout=15):
-        if self.poll() is None:
-            self.popen.terminate()
-        return self.wait(timeout)
-
-    def kill(self):
-        """SIGKILL for it and everything that it started."""
-        if self.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.pid, signal.SIGKILL)
-            self.popen.wait()
-
-    def listens(self, port):
-        """Whether something in its network namespace listens on this TCP port."""
-        for table in ("tcp", "tcp6"):
-            with contextlib.suppress(OSError):
-                for line in pathlib.Path(f"/proc/{self.pid}/net/{table}").read_text().splitlines():
-                    field = line.split()
-                    if field[3:4] == ["0A"] and int(field[1].rsplit(":", 1)[1], 16) == port:
-                        return True
-        return False
-
-
-def spawn(argv, ns=None, env=None):
-    return Proc(argv, ns, env)
+spawn = Proc
 
 
 def enough(*procs):
     """rcdata on both ends of a transfer: no more requests, and an end once all is checked."""
     for proc in procs:
         proc.popen.send_signal(signal.SIGUSR1)
-
-
-def until(what, check, timeout=10, every=0.02):
-    """Waits until check() gives something true and returns it."""
-    end = time.monotonic() + timeout
-    while True:
-        value = check()
-        if value:
-            return value
-        if time.monotonic() > end:
-            raise TimeoutError(f"{what}: not within {timeout} s")
-        time.sleep(every)
-
-
-# --- network -------------------------------------------------------------------------------------
-
-def netns():
-    """Makes a network namespace; returns its name."""
-    name = unique("ur")
-    sh("ip", "netns", "add", name)
-    _cleanup.callback(subprocess.run, ["ip", "netns", "del", name], capture_output=True)
-    sh("ip", "-n", name, "link", "set", "lo", "up")
-    # uroced shares the interface's MAC: a kernel with the link-local address that follows from it
-    # would answer for uroced's GID 0
-    sh("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1", "net.ipv4.ip_forward=0", ns=name)
-    return name
-
-
-def veth(ns_a, addr_a, ns_b, addr_b, mtu):
-    """Joins two namespaces by eth0 - eth0; the kernels get the addresses (with prefix length)."""
-    tmp_a, tmp_b = unique("va"), unique("vb")
-    sh("ip", "link", "add", tmp_a, "mtu", str(mtu), "type", "veth",
-       "peer", "name", tmp_b, "mtu", str(mtu))
-    for tmp, ns, addr in ((tmp_a, ns_a, addr_a), (tmp_b, ns_b, addr_b)):
-        sh("ip", "link", "set", tmp, "netns", ns, "name", "eth0")
-        sh("ip", "-n", ns, "addr", "add", addr, "dev", "eth0")
-        sh("ip", "-n", ns, "link", "set", "eth0", "up")
 
 
 def raw_socket(ns, iface):
@@ -248,36 +115,15 @@ def asan_env():
     return {"LD_PRELOAD": " ".join(libs), "ASAN_OPTIONS": "detect_leaks=0"}
 
 
-class Daemon:
-    """A running uroced. vdevs: EAL --vdev values; devs: --dev values; socket: of one before it;
-    huge: on huge pages."""
+class Daemon(processes.Daemon):
+    """A running uroced of the build. vdevs: EAL --vdev values; devs: --dev values; socket: of one
+    before it; huge: on huge pages."""
 
     def __init__(self, vdevs, devs, ns=None, extra=ONE_WORKER, socket=None, huge=False):
-        self.ns = ns
-        self.socket = socket or tmpdir() / "uroced.sock"
-        prefix = unique("ur")
-        argv = [UROCED, "--socket", self.socket, "--file-prefix", prefix, "--idle", "adaptive"]
-        if not huge:
-            argv.append("--no-huge")
+        ours = () if huge else ("--no-huge",)
         if UID:
-            argv += ["--socket-mode", "0660", "--socket-group", UID]
-        self.vdevs, self.devs = vdevs, devs
-        # a daemon that a test kills cannot take EAL's empty folder away
-        _cleanup.callback(rmdir_if_there, f"/var/run/dpdk/{prefix}")
-        for value in vdevs:
-            argv += ["--vdev", value]
-        for value in devs:
-            argv += ["--dev", value]
-        self.proc = Proc([*argv, *extra], ns)
-        until("uroced: ready", self._ready, READY_S)
-
-    def _ready(self):
-        self.alive()
-        return any(line.startswith("uroced: ready") for line in self.proc.output().splitlines())
-
-    def alive(self):
-        rc = self.proc.poll()
-        assert rc is None, f"uroced ended with status {rc}:\n{self.proc.tail()}"
+            ours += ("--socket-mode", "0660", "--socket-group", UID)
+        super().__init__(UROCED, vdevs, devs, ns, (*ours, *extra), socket or tmpdir() / "uroced.sock")
 
     def show(self, what):
         """`urocectl --json show WHAT`, decoded."""
@@ -397,40 +243,6 @@ LINKS = {"veth": link_veth, "memif": link_memif, "ring": link_ring, "loop": link
 
 
 # --- client and server ---------------------------------------------------------------------------
-
-class Pair:
-    """What a server and its client did."""
-
-    def __init__(self, server, client, rcs):
-        self.server, self.client, (self.server_rc, self.client_rc) = server, client, rcs
-
-    def good(self):
-        """Raises with both outputs unless both ended with status 0."""
-        assert (self.server_rc, self.client_rc) == (0, 0), (
-            f"server {self.server_rc}, client {self.client_rc}\n"
-            f"--- server:\n{self.server.output()[-1500:]}\n"
-            f"--- client:\n{self.client.output()[-1500:]}")
-        return self
-
-
-def run_pair(start_server, start_client, port, timeout=60):
-    """Starts a server, its client once the server listens on port, and waits for both."""
-    server = start_server()
-    try:
-        until(f"the server listens on port {port}",
-              lambda: server.listens(port) or server.poll() is not None, timeout=30)
-        client = start_client()
-        try:
-            client_rc = client.wait(timeout)
-            return Pair(server, client, (server.wait(10), client_rc))
-        except TimeoutError as late:
-            raise TimeoutError(f"{late}\n--- server:\n{server.output()[-1500:]}\n"
-                               f"--- client:\n{client.output()[-1500:]}") from None
-        finally:
-            client.kill()
-    finally:
-        server.kill()
-
 
 def verbs_pair(server, client, tool, args=(), *, server_args=None, timeout=60):
     """Runs a verbs program between two sides: server side, client side. {dev} in args is replaced;

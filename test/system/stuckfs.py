@@ -132,7 +132,7 @@ class StuckFs:
             finally:
                 os._exit(0)
         os.close(fuse)
-        lib._cleanup.callback(self.end)
+        lib.at_end(self.end)
 
     def file(self, hangs):
         """Path of a file that hangs on what its name says."""

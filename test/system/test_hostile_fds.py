@@ -215,7 +215,7 @@ class Hostile:
         os.close(told)
         os.close(stop)
         self.ready = ready
-        lib._cleanup.callback(self.kill)
+        lib.at_end(self.kill)
 
     def done(self):
         """Waits until it has done its deed."""

@@ -18,7 +18,7 @@ def spoken(side, mode, file):
     proc = subprocess.Popen([str(word) for word in argv], stdin=subprocess.PIPE,
                             stdout=subprocess.PIPE, text=True, process_group=0,
                             env={**os.environ, **lib.asan_env()})
-    lib._cleanup.callback(proc.kill)
+    lib.at_end(proc.kill)
     return proc
 
 

@@ -10,10 +10,13 @@ import time
 if sys.version_info < (3, 11):
     sys.exit(f"uroce-bench: needs Python 3.11 or later, this is {sys.version.split()[0]}")
 
+if "UROCE_BENCH_SOURCE" in os.environ:  # where it is installed, the kit is beside this file
+    sys.path.append(f"{os.environ['UROCE_BENCH_SOURCE']}/test/kit_py")
+
 import machine  # noqa: E402
 import measure  # noqa: E402
 import page  # noqa: E402
-import procs  # noqa: E402
+import processes  # noqa: E402
 import svg  # noqa: E402
 
 # In some seconds; what needs root only for root.
@@ -59,9 +62,9 @@ def main(argv):
     given = options(argv)
     repeats = given.repeats or (1 if given.headline else 3 if given.quick else 5)
     plan = measure.Plan(given.quick, repeats)
-    procs.start()
+    processes.start()
     huge = machine.HugePages(512)
-    procs.at_end(huge.back)
+    processes.at_end(huge.back)
     head = machine.describe()
     start, load = time.monotonic(), machine.load()
     prober = measure.Prober()

@@ -10,7 +10,6 @@ import time
 
 import goals
 import machine
-import procs
 import rxe
 import versus
 from goals import Sample
@@ -293,7 +292,7 @@ class Group:
                 new.update(GROUPS[self.name](plan))
         except machine.NoTime as why:
             self.skipped = f"not in this --quick: {why}; --only {self.name} measures it"
-        except (machine.Missing, procs.Failed, RuntimeError, OSError, KeyError, ValueError) as why:
+        except (machine.Missing, RuntimeError, OSError, KeyError, ValueError) as why:
             self.error = f"{type(why).__name__}: {why}" if isinstance(why, (KeyError, ValueError)) else why
         self.seconds = time.monotonic() - start
 

@@ -11,8 +11,9 @@ import subprocess
 import time
 from concurrent import futures
 
+import links
 import machine
-import procs
+import processes
 from goals import Sample
 
 LIBS = "usr/lib/x86_64-linux-gnu"
@@ -37,8 +38,8 @@ def guest_build(source):
     """uroce for a processor without AVX-512, as the guest's is: built beside the build tree's own."""
     folder = build_folder()
     if not (folder / "build.ninja").exists():
-        procs.sh("meson", "setup", folder, source, "-Dtarget=x86-64-v2", "--buildtype=release")
-    procs.sh("ninja", "-C", folder, *TARGETS, timeout=900)
+        processes.sh("meson", "setup", folder, source, "-Dtarget=x86-64-v2", "--buildtype=release")
+    processes.sh("ninja", "-C", folder, *TARGETS, timeout=900)
     return folder
 
 
@@ -49,13 +50,13 @@ def image(source):
                           capture_output=True, check=False, timeout=700,
                           env={**os.environ, "UROCE_BUILD": str(machine.bench().parents[2])})
     if done.returncode:
-        raise procs.Failed(f"no guest image: {done.stderr.strip()[-300:]}")
+        raise processes.Failed(f"no guest image: {done.stderr.strip()[-300:]}")
     return done.stdout.split()[-1]
 
 
 def libraries(*objects):
     """Shared libraries that the objects load, but those that every Debian has."""
-    found = re.findall(r"=> (/\S+)", procs.sh("ldd", *objects))
+    found = re.findall(r"=> (/\S+)", processes.sh("ldd", *objects))
     return sorted({path for path in found if not pathlib.Path(path).name.startswith(OF_THE_GUEST)})
 
 
@@ -84,13 +85,13 @@ def boot(source, rounds, seconds, deadline):
         build, guest = guest_build(source), made.result()
     if time.monotonic() + BOOT_S > deadline:
         raise machine.NoTime("the guest is built now, which took long")
-    share = procs.tmpdir()
+    share = processes.tmpdir()
     bundle(build, share / "root")
     shutil.copytree(source / "test/interop/guest", share / "guest")
     script = pathlib.Path(__file__).resolve().parent / "guest/versus.sh"
-    proc = procs.Proc([source / "test/interop/run-guest.sh", script, "--image", guest, "--share", share,
-                       "--mem", "1536", "--timeout", 600, "--", rounds, seconds])
-    return proc.wait(630)
+    proc = links.start([source / "test/interop/run-guest.sh", script, "--image", guest, "--share", share,
+                        "--mem", "1536", "--timeout", 600, "--", rounds, seconds])
+    return proc.result(630)
 
 
 def figures(text):
@@ -124,7 +125,7 @@ def measure(plan):
     samples = {}
     for goal, what in (("rxe: messages, 64 B", "rate"), ("rxe: bandwidth, 64 KiB", "bandwidth")):
         if ("rxe", what) not in got or ("uroce", what) not in got:
-            raise procs.Failed(f"the guest gave no {what}: {said}")
+            raise processes.Failed(f"the guest gave no {what}: {said}")
         rxe, uroce = got["rxe", what], got["uroce", what]
         unit = {"rate": "k/s", "bandwidth": "MB/s"}[what]
         note = f"rxe {rxe:.3g} {unit} by ib_write_bw; both in one boot, emulated where there is no KVM"

@@ -4,7 +4,8 @@ import contextlib
 import json
 import re
 
-import procs
+import links
+import processes
 from goals import Sample
 
 JUMBO = 9000
@@ -30,15 +31,15 @@ def ucx_line(output):
 
 def perftest(link, tool, *args, timeout=60):
     """A perftest program with itself over uroce's link: its line of results."""
-    port = procs.tcp_port()
+    port = processes.tcp_port()
     argv = [tool, "-d", "uroce0", "-x", "1", "-F", "-p", port, *args]
-    return perftest_line(procs.pair(lambda: link.start(argv),
+    return perftest_line(links.pair(lambda: link.start(argv),
                                     lambda: link.start([*argv, link.server_host]), port, timeout))
 
 
 def ucx(start_server, start_client, host, test, size, count):
-    port = procs.tcp_port()
-    out = procs.pair(lambda: start_server(["ucx_perftest", "-p", port]),
+    port = processes.tcp_port()
+    out = links.pair(lambda: start_server(["ucx_perftest", "-p", port]),
                      lambda: start_client(["ucx_perftest", "-p", port, "-t", test, "-s", size,
                                            "-n", count, "-w", count // 10 + 1, host]), port)
     return ucx_line(out)
@@ -46,11 +47,11 @@ def ucx(start_server, start_client, host, test, size, count):
 
 def ucx_tcp(test, size, count):
     """UCX over TCP, on a veth pair with jumbo frames."""
-    link = procs.Veth(JUMBO)
+    link = links.Veth(JUMBO)
     env = {"UCX_TLS": "tcp", "UCX_NET_DEVICES": "eth0"}
     try:
-        return ucx(lambda argv: procs.Proc(argv, link.ns[1], env),
-                   lambda argv: procs.Proc(argv, link.ns[0], env), link.server_host, test, size, count)
+        return ucx(lambda argv: links.start(argv, link.ns[1], env),
+                   lambda argv: links.start(argv, link.ns[0], env), link.server_host, test, size, count)
     finally:
         link.remove()
 
@@ -58,19 +59,19 @@ def ucx_tcp(test, size, count):
 def ucx_rc(test, size, count, placed=False):
     """UCX over uroce's RC, within the host."""
     env = {"UCX_TLS": "rc", "UCX_NET_DEVICES": "uroce0:1"}
-    with contextlib.closing(procs.Local(placed)) as link:
+    with contextlib.closing(links.Local(placed)) as link:
         return ucx(lambda argv: link.start(argv, env), lambda argv: link.start(argv, env),
                    link.server_host, test, size, count)
 
 
 def iperf3(seconds):
     """Gb/s of one TCP stream in writes of 1 MiB, over a veth pair with jumbo frames."""
-    link = procs.Veth(JUMBO)
-    port = procs.tcp_port()
+    link = links.Veth(JUMBO)
+    port = processes.tcp_port()
     try:
-        out = procs.pair(lambda: procs.Proc(["iperf3", "-s", "-1", "-p", port], link.ns[1]),
-                         lambda: procs.Proc(["iperf3", "-c", link.server_host, "-p", port, "-J", "-l",
-                                             MIB, "-t", seconds], link.ns[0]), port)
+        out = links.pair(lambda: links.start(["iperf3", "-s", "-1", "-p", port], link.ns[1]),
+                         lambda: links.start(["iperf3", "-c", link.server_host, "-p", port, "-J", "-l",
+                                              MIB, "-t", seconds], link.ns[0]), port)
     finally:
         link.remove()
     return json.loads(out)["end"]["sum_received"]["bits_per_second"] / 1e9
@@ -79,7 +80,7 @@ def iperf3(seconds):
 def tcp_goodput(plan):
     """1 MiB messages: iperf3 over TCP; ib_write_bw over uroce."""
     tcp = iperf3(plan.seconds(3))
-    with contextlib.closing(procs.Local(placed=True)) as link:
+    with contextlib.closing(links.Local(placed=True)) as link:
         line = perftest(link, "ib_write_bw", "-s", MIB, "-D", plan.seconds(3), "-t", 16)
     return {"TCP: goodput, 1 MiB": Sample(line[3] * MIB * 8 / 1e9, tcp,
                                           f"TCP {tcp:.1f} Gb/s by iperf3; uroce by ib_write_bw")}
@@ -88,7 +89,7 @@ def tcp_goodput(plan):
 def tcp_latency(plan):
     """64 B between two processes: half of a round trip, median."""
     tcp = ucx_tcp("tag_lat", 64, 20000)[1]
-    with contextlib.closing(procs.Local(placed=True)) as link:
+    with contextlib.closing(links.Local(placed=True)) as link:
         line = perftest(link, "ib_send_lat", "-s", 64, "-n", 20000)
     return {"TCP: latency, 64 B": Sample(line[4], tcp,
                                          f"TCP {tcp:.2f} us by UCX; uroce by ib_send_lat, both programs "

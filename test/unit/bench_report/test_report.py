@@ -22,13 +22,13 @@ BENCH = pathlib.Path(os.environ["UROCE_BENCH"])
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 SCRIPTS = ROOT / "app/uroce-bench/report"
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(SCRIPTS))
+sys.path[:0] = [str(SCRIPTS), str(ROOT / "test/kit_py")]
 
 import goals  # noqa: E402
 import machine  # noqa: E402
 import measure  # noqa: E402
 import page  # noqa: E402
-import procs  # noqa: E402
+import processes  # noqa: E402
 import rxe  # noqa: E402
 import svg  # noqa: E402
 import versus  # noqa: E402
@@ -126,7 +126,7 @@ class Rows(unittest.TestCase):
         self.assertRegex("\n".join(page.cores(row)), "^starved base: the port alone")
 
     def test_an_error_is_no_met_goal(self):
-        for row in (goals.make_row(MORE, error=procs.Failed("no link")), goals.make_row(MORE),
+        for row in (goals.make_row(MORE, error=processes.Failed("no link")), goals.make_row(MORE),
                     goals.make_row(SHARE, [near(3)]), goals.make_row(SHARE, [near(3, 0.0)])):
             self.assertTrue(row["error"])
             self.assertEqual((row["figure"], row["ratio"], row["met"]), (None, None, False))
@@ -245,14 +245,14 @@ class Measuring(unittest.TestCase):
         self.assertEqual(call.call_count, 4)  # not for ever
 
     def test_what_goes_wrong_is_in_every_row_of_the_group(self):
-        for why in (machine.Missing("iperf3 is missing"), procs.Failed("x"), RuntimeError("x"),
+        for why in (machine.Missing("iperf3 is missing"), processes.Failed("x"), RuntimeError("x"),
                     KeyError("rows"), OSError("x")):
             rows = self.rows(mock.Mock(side_effect=why))
             self.assertEqual(len(rows), 3)
             self.assertTrue(all(str(why) in row["error"] for row in rows), rows)
 
     def test_samples_before_a_failure_count(self):
-        rows = self.rows(mock.Mock(side_effect=[{"messages": Sample(9.0)}, procs.Failed("late")]))
+        rows = self.rows(mock.Mock(side_effect=[{"messages": Sample(9.0)}, processes.Failed("late")]))
         self.assertEqual((rows[0]["figure"], rows[0]["samples"]), (9.0, 1))
         self.assertIn("late", rows[1]["error"])
 

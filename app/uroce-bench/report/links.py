@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The links that measurements run over, and the programs at their ends."""
+import contextlib
+import os
+
+import machine
+import processes
+
+
+def start(argv, ns=None, env=None):
+    """A process whose standard output is its own: a measurement reads it."""
+    return processes.Proc(argv, ns, env, apart=True)
+
+
+def pair(server, client, port, timeout=60):
+    """Both are functions that start a process; the client starts when the server listens on port.
+    The client's output, once both have ended well."""
+    return processes.run_pair(server, client, port, timeout).good().client.output()
+
+
+class Veth:
+    """Two namespaces, joined by a veth pair, their ends called eth0: 10.9.0.1 and 10.9.0.2."""
+
+    def __init__(self, mtu):
+        self.ns = (processes.netns(), processes.netns())
+        processes.veth(self.ns[0], "10.9.0.1/24", self.ns[1], "10.9.0.2/24", mtu)
+        self.server_host = "10.9.0.2"
+
+    def remove(self):
+        for ns in self.ns:
+            processes.remove_netns(ns)
+
+
+class Local:
+    """
+    uroce's link within a host: one daemon, one device that talks to itself.
+    placed  the worker has the last CPU, both programs the first, as doc/tuning.md says for two
+            programs that wait for each other; otherwise the scheduler decides
+    """
+
+    def __init__(self, placed=False):
+        dev = "name=uroce0,port=net_ring0,addr=10.9.0.101/24,mtu=4096"
+        cpus = sorted(os.sched_getaffinity(0))
+        placed = placed and len(cpus) > 1
+        self.daemon = processes.Daemon(machine.program("uroced"), ["net_ring0"], [dev], processes.netns(),
+                                       ("--lcores", cpus[-1]) if placed else ())
+        self.before = ("taskset", "-c", str(cpus[0])) if placed else ()
+        self.server_host = "127.0.0.1"
+
+    def start(self, argv, env=None):
+        """A verbs program on this link."""
+        run = [machine.program("uroce-run"), "--socket", self.daemon.socket, *self.before, *argv]
+        return start(run, self.daemon.ns, env)
+
+    def close(self):
+        with contextlib.suppress(TimeoutError):
+            self.daemon.proc.term()
+        self.daemon.proc.kill()

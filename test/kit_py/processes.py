@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Processes, network namespaces, veth pairs and daemons: for the system and interop tests, and for
+uroce-bench's modes in Python, with which this file is installed.
+
+Everything made here is gone at the end of the program, however it ends (but by SIGKILL): names carry
+the pid, and only processes that were started here are ever signalled.
+"""
+import atexit
+import contextlib
+import itertools
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+READY_S = 30
+
+_cleanup = contextlib.ExitStack()
+_serial = itertools.count()
+_ports = itertools.count(18000 + os.getpid() % 1000 * 10)
+
+
+class Failed(RuntimeError):
+    """A command or a program that did not do its work, and what it said."""
+
+
+def start():
+    """To be called once: what is made is removed at exit, and by the signals that end programs."""
+    atexit.register(_cleanup.close)
+    for sig in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(sig, lambda number, frame: sys.exit(128 + number))
+
+
+def at_end(call, *args):
+    """call(*args) before the program ends; the last one asked for comes first."""
+    _cleanup.callback(call, *args)
+
+
+def unique(stem):
+    """A name that nobody else uses; at most 15 characters if stem has at most 3."""
+    return f"{stem}{os.getpid()}x{next(_serial)}"
+
+
+def tcp_port():
+    """A TCP port number that this program has not used."""
+    return next(_ports)
+
+
+def tmpdir():
+    """A new folder, removed at the end."""
+    path = pathlib.Path(tempfile.mkdtemp(prefix="uroce-kit-"))
+    _cleanup.callback(shutil.rmtree, path, ignore_errors=True)
+    return path
+
+
+def sh(*argv, ns=None, timeout=120):
+    """Runs a set-up command: its output; Failed with what it said where it fails."""
+    argv = [str(a) for a in (["ip", "netns", "exec", ns, *argv] if ns else argv)]
+    try:
+        done = subprocess.run(argv, text=True, capture_output=True, timeout=timeout, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Failed(f"{argv[0]}: {error}") from None
+    if done.returncode:
+        raise Failed(f"{' '.join(argv)}: {(done.stdout + done.stderr).strip()}")
+    return done.stdout
+
+
+def until(what, check, timeout=10, every=0.02):
+    """Waits until check() gives something true and returns it; TimeoutError after timeout seconds."""
+    end = time.monotonic() + timeout
+    while True:
+        value = check()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise TimeoutError(f"{what}: not within {timeout} s")
+        time.sleep(every)
+
+
+class Proc:
+    """
+    A process with its output in a file, standard error with it or, if apart, in one of its own. Dies
+    with the program. A process group of its own, not a session: the scheduler groups by session, and
+    a daemon's sched_yield would not reach its clients.
+    """
+
+    def __init__(self, argv, ns=None, env=None, apart=False):
+        self.argv = [str(a) for a in argv]
+        argv = ["ip", "netns", "exec", ns, *self.argv] if ns else self.argv
+        folder = tmpdir()
+        self.logs = [folder / name for name in (("out", "err") if apart else ("out",))]
+        with contextlib.ExitStack() as logs:
+            out, *err = [logs.enter_context(open(path, "wb")) for path in self.logs]
+            try:
+                self.popen = subprocess.Popen(
+                    argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err[0] if apart else subprocess.STDOUT,
+                    process_group=0, env={**os.environ, **(env or {})})
+            except OSError as error:
+                raise Failed(f"{argv[0]}: {error.strerror}") from None
+        self.pid = self.popen.pid
+        _cleanup.callback(self.kill)
+
+    def poll(self):
+        return self.popen.poll()
+
+    def wait(self, timeout):
+        """Exit status (negative: signal); TimeoutError after timeout seconds."""
+        try:
+            return self.popen.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(f"{self.argv}: no end after {timeout} s:\n{self.tail()}") from None
+
+    def output(self):
+        """Its standard output so far, with standard error unless that is apart."""
+        return self.logs[0].read_text(errors="replace")
+
+    def tail(self, n=2500):
+        """The end of all that it printed."""
+        return "".join(path.read_text(errors="replace") for path in self.logs).strip()[-n:]
+
+    def result(self, timeout):
+        """Its output, once it has ended well; Failed, or TimeoutError and its end, otherwise."""
+        try:
+            rc = self.wait(timeout)
+        finally:
+            self.kill()
+        if rc:
+            raise Failed(f"{' '.join(self.argv[:8])}: status {rc}: {self.tail(600)}")
+        return self.output()
+
+    def term(self, timeout=15):
+        """SIGTERM, and its exit status."""
+        if self.poll() is None:
+            self.popen.terminate()
+        return self.wait(timeout)
+
+    def kill(self):
+        """SIGKILL for it and everything that it started."""
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+            self.popen.wait()
+
+    def listens(self, port):
+        """Whether something in its network namespace listens on this TCP port."""
+        for table in ("tcp", "tcp6"):
+            with contextlib.suppress(OSError):
+                for line in pathlib.Path(f"/proc/{self.pid}/net/{table}").read_text().splitlines():
+                    field = line.split()
+                    if field[3:4] == ["0A"] and int(field[1].rsplit(":", 1)[1], 16) == port:
+                        return True
+        return False
+
+
+def netns():
+    """Makes a network namespace; returns its name."""
+    if os.geteuid():
+        raise Failed("needs root: it makes network namespaces")
+    name = unique("ur")
+    sh("ip", "netns", "add", name)
+    at_end(remove_netns, name)
+    sh("ip", "-n", name, "link", "set", "lo", "up")
+    # uroced shares the interface's MAC: a kernel with the link-local address that follows from it
+    # would answer for uroced's GID 0
+    sh("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1", "net.ipv4.ip_forward=0", ns=name)
+    return name
+
+
+def remove_netns(name):
+    """Before the end of the program; no error where it is gone."""
+    subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+
+
+def veth(ns_a, addr_a, ns_b, addr_b, mtu):
+    """Joins two namespaces by eth0 - eth0; the kernels get the addresses (with prefix length)."""
+    tmp_a, tmp_b = unique("va"), unique("vb")
+    sh("ip", "link", "add", tmp_a, "mtu", mtu, "type", "veth", "peer", "name", tmp_b, "mtu", mtu)
+    for tmp, ns, addr in ((tmp_a, ns_a, addr_a), (tmp_b, ns_b, addr_b)):
+        sh("ip", "link", "set", tmp, "netns", ns, "name", "eth0")
+        sh("ip", "-n", ns, "addr", "add", addr, "dev", "eth0")
+        sh("ip", "-n", ns, "link", "set", "eth0", "up")
+
+
+class Daemon:
+    """A running uroced, ready for clients. program: its path; vdevs: EAL's --vdev values; devs: --dev
+    values; ns: its network namespace, or the machine's; extra: more options; socket: of one before it."""
+
+    def __init__(self, program, vdevs, devs, ns=None, extra=(), socket=None):
+        self.ns, self.vdevs, self.devs = ns, vdevs, devs
+        self.socket = socket or tmpdir() / "uroced.sock"
+        prefix = unique("ur")
+        # one that is killed cannot take EAL's empty folder away
+        at_end(_rmdir_if_there, f"/var/run/dpdk/{prefix}")
+        argv = [program, "--socket", self.socket, "--file-prefix", prefix, "--idle", "adaptive"]
+        for value in vdevs:
+            argv += ["--vdev", value]
+        for value in devs:
+            argv += ["--dev", value]
+        self.proc = Proc([*argv, *extra], ns)
+        until("uroced: ready", self._ready, READY_S)
+
+    def _ready(self):
+        self.alive()
+        return any(line.startswith("uroced: ready") for line in self.proc.output().splitlines())
+
+    def alive(self):
+        """Failed with its last words where it has ended."""
+        rc = self.proc.poll()
+        if rc is not None:
+            raise Failed(f"uroced ended with status {rc}:\n{self.proc.tail()}")
+
+
+def _rmdir_if_there(path):
+    with contextlib.suppress(OSError):
+        os.rmdir(path)
+
+
+class Pair:
+    """What a server and its client did."""
+
+    def __init__(self, server, client, rcs):
+        self.server, self.client, (self.server_rc, self.client_rc) = server, client, rcs
+
+    def good(self):
+        """Raises with both outputs unless both ended with status 0."""
+        if (self.server_rc, self.client_rc) != (0, 0):
+            raise Failed(f"server {self.server_rc}, client {self.client_rc}\n{_both(self.server, self.client)}")
+        return self
+
+
+def _both(server, client):
+    return f"--- server:\n{server.tail(1500)}\n--- client:\n{client.tail(1500)}"
+
+
+def run_pair(start_server, start_client, port, timeout=60):
+    """Starts a server, its client once the server listens on port, and waits for both."""
+    server = start_server()
+    try:
+        until(f"the server listens on port {port}",
+              lambda: server.listens(port) or server.poll() is not None, timeout=30)
+        client = start_client()
+        try:
+            client_rc = client.wait(timeout)
+            return Pair(server, client, (server.wait(10), client_rc))
+        except TimeoutError as late:
+            raise TimeoutError(f"{late}\n{_both(server, client)}") from None
+        finally:
+            client.kill()
+    finally:
+        server.kill()
