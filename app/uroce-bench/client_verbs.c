@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include "client_int.h"
+#include "kit/verbs.h"
 
 #define MEM_BYTES (64u * 1024) /* messages of more have one slot; as mode "engine" has it */
 #define READS     16
@@ -15,16 +16,9 @@
 static void
 open_device(struct client *c)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
-
-	for (int i = 0; list != NULL && list[i] != NULL && c->ctx == NULL; i++) {
-		if (c->plan.dev[0] == '\0' ||
-		    strcmp(c->plan.dev, ibv_get_device_name(list[i])) == 0)
-			c->ctx = ibv_open_device(list[i]);
-	}
+	c->ctx = verbs_open(c->plan.dev[0] != '\0' ? c->plan.dev : NULL);
 	if (c->ctx == NULL)
 		client_die("--dev %s: no such device that can be opened", c->plan.dev);
-	ibv_free_device_list(list);
 	c->pd = ibv_alloc_pd(c->ctx);
 	if (c->pd == NULL)
 		client_die("ibv_alloc_pd: %s", strerror(errno));
@@ -127,15 +121,6 @@ client_open_qps(struct client *c)
 	}
 }
 
-static void
-modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
-{
-	int rc = ibv_modify_qp(qp, attr, mask);
-
-	if (rc != 0)
-		client_die("ibv_modify_qp to state %d: %s", (int)attr->qp_state, strerror(rc));
-}
-
 /* Index of the RoCEv2 GID to use: the first with an IPv4 address in it, else 0. */
 static int
 gid_index(struct client *c, union ibv_gid *gid)
@@ -180,37 +165,25 @@ static void
 connect_one(struct client *c, struct ibv_qp *qp, int sgid, const struct client_address *peer)
 {
 	uint32_t mtu = 1;
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
-		.port_num = 1,
-		.qp_access_flags =
-			IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
-	};
+	union ibv_gid gid;
+	struct ibv_qp_attr attr;
+	int rc;
 
-	modify(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	memcpy(gid.raw, peer->gid, sizeof(gid.raw));
 	while (mtu < 5 && 256u << (mtu - 1) < c->plan.mtu && mtu < peer->mtu)
 		mtu++;
-	attr.qp_state = IBV_QPS_RTR;
+	attr = verbs_attr(peer->qpn, &gid);
+	attr.ah_attr.grh.sgid_index = (uint8_t)sgid;
+	attr.qp_access_flags =
+		IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 	attr.path_mtu = (enum ibv_mtu)mtu;
-	attr.dest_qp_num = peer->qpn;
 	attr.rq_psn = attr.sq_psn = FIRST_PSN;
 	attr.max_dest_rd_atomic = attr.max_rd_atomic = READS;
 	attr.min_rnr_timer = RNR_TIMER;
-	attr.ah_attr.is_global = 1;
-	attr.ah_attr.port_num = 1;
-	attr.ah_attr.grh.sgid_index = (uint8_t)sgid;
-	attr.ah_attr.grh.hop_limit = 64;
-	memcpy(attr.ah_attr.grh.dgid.raw, peer->gid, sizeof(peer->gid));
-	modify(qp, &attr,
-	       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-		       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
-	attr.qp_state = IBV_QPS_RTS;
 	attr.timeout = TIMEOUT;
-	attr.retry_cnt = 7;
-	attr.rnr_retry = 7;
-	modify(qp, &attr,
-	       IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-		       IBV_QP_MAX_QP_RD_ATOMIC);
+	rc = verbs_raise(qp, &attr, IBV_QPS_RTS);
+	if (rc != 0)
+		client_die("connect: %s", strerror(rc));
 }
 
 void

@@ -13,7 +13,7 @@
 #include "control/handler.h"
 #include "control/idtab.h"
 #include "control/object.h"
-#include "ipc/mrmap.h"
+#include "map/mrmap.h"
 #include "ipc/segment.h"
 #include "ipc/server.h"
 

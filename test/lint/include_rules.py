@@ -30,8 +30,10 @@ OTHERS = {
     'drivers/verbs': ('include/uroce_abi', 'include/uroce', 'lib/ipc/client.h', 'lib/map/segmap.h',
                       'lib/map/vma.h', 'lib/sched'),
     'drivers/impair': ('lib/wire', 'lib/obs'),
+    'app/uroce-bench': ('lib', 'include', 'drivers/impair', 'test/kit'),
     'app': ('lib', 'include', 'drivers/impair'),
     'test/sim': ('lib', 'include'),  # its two simulators share what is above mesh/
+    'test/kit': (),
     'test': ('lib', 'include', 'drivers', 'app'),
 }
 
@@ -69,7 +71,7 @@ def allowed_of(name):
 
 def resolve(name, included):
     """The file that a quoted include means, relative to the root, or None."""
-    roots = ['lib', 'include', '']
+    roots = ['lib', 'include', 'test', '']
     if name.startswith('test/'):
         roots += ['test/wire-check', 'drivers/verbs', 'drivers/impair', 'app/uroced', 'app/uroce-bench']
     for base in (str(pathlib.PurePath(name).parent), *roots):

@@ -15,13 +15,13 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <infiniband/verbs.h>
+#include "kit/program.h"
+#include "kit/verbs.h"
 
 #define LEN         20000 /* of a message, several packets */
 #define BYTES       (4 * LEN)
@@ -47,17 +47,6 @@ struct side {
 static struct side side[2];
 static uint32_t rounds;
 
-static void __attribute__((noreturn, format(printf, 1, 2))) die(const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vprintf(fmt, ap);
-	va_end(ap);
-	printf("\n");
-	exit(1);
-}
-
 static void
 need(bool ok, const char *what)
 {
@@ -68,17 +57,11 @@ need(bool ok, const char *what)
 static void
 open_side(struct side *s, const char *name)
 {
-	int n, flags;
-	struct ibv_device **list = ibv_get_device_list(&n), **dev = list;
 	struct ibv_device_attr attr;
+	int flags;
 
-	need(list != NULL, "ibv_get_device_list");
-	while (*dev != NULL && strcmp(ibv_get_device_name(*dev), name) != 0)
-		dev++;
-	need(*dev != NULL, name);
-	s->ctx = ibv_open_device(*dev);
-	need(s->ctx != NULL, "ibv_open_device");
-	ibv_free_device_list(list);
+	s->ctx = verbs_open(name);
+	need(s->ctx != NULL, name);
 	need(ibv_query_device(s->ctx, &attr) == 0, "ibv_query_device");
 	need(attr.device_cap_flags & IBV_DEVICE_AUTO_PATH_MIG, "IBV_DEVICE_AUTO_PATH_MIG");
 	for (int i = GID_FIRST; i <= GID_ALT; i++)
@@ -110,56 +93,26 @@ make_qp(struct side *s)
 	need(s->qp != NULL, "ibv_create_qp");
 }
 
-static struct ibv_ah_attr
-ah_to(const union ibv_gid *dgid, uint8_t sgid_index)
-{
-	return (struct ibv_ah_attr){
-		.is_global = 1,
-		.port_num = 1,
-		.grh = {.dgid = *dgid, .sgid_index = sgid_index, .hop_limit = 64},
-	};
-}
-
-static void
-modify(struct side *s, struct ibv_qp_attr *a, int mask, const char *what)
-{
-	errno = ibv_modify_qp(s->qp, a, mask);
-	need(errno == 0, what);
-}
-
 static void
 connect_side(struct side *s, const struct side *peer)
 {
-	struct ibv_qp_attr a = {
-		.qp_state = IBV_QPS_INIT,
-		.port_num = 1,
-		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = peer->qp->qp_num,
-		.max_dest_rd_atomic = 1,
-		.max_rd_atomic = 1,
-		.min_rnr_timer = 12,
-		.ah_attr = ah_to(&peer->gid[GID_FIRST], GID_FIRST),
-		.alt_ah_attr = ah_to(&s->alt_remote, GID_ALT),
-		.alt_port_num = 1,
-		.alt_timeout = ALT_TIMEOUT,
-		.timeout = TIMEOUT,
-		.retry_cnt = RETRIES,
-		.rnr_retry = 7,
-		.path_mig_state = IBV_MIG_REARM,
-	};
+	struct ibv_qp_attr a = verbs_attr(peer->qp->qp_num, &peer->gid[GID_FIRST]);
+	int rc;
 
-	modify(s, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "INIT");
-	a.qp_state = IBV_QPS_RTR;
-	modify(s, &a,
-	       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-		       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER | IBV_QP_ALT_PATH,
-	       "RTR");
-	a.qp_state = IBV_QPS_RTS;
-	modify(s, &a,
-	       IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-		       IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_PATH_MIG_STATE,
-	       "RTS");
+	a.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+	a.min_rnr_timer = 12;
+	a.alt_ah_attr = a.ah_attr;
+	a.alt_ah_attr.grh.dgid = s->alt_remote;
+	a.alt_ah_attr.grh.sgid_index = GID_ALT;
+	a.alt_port_num = 1;
+	a.alt_timeout = ALT_TIMEOUT;
+	a.timeout = TIMEOUT;
+	a.retry_cnt = RETRIES;
+	a.path_mig_state = IBV_MIG_REARM;
+	rc = verbs_modify(s->qp, &a, IBV_QPS_INIT, 0);
+	rc = rc ? rc : verbs_modify(s->qp, &a, IBV_QPS_RTR, IBV_QP_ALT_PATH);
+	errno = rc ? rc : verbs_modify(s->qp, &a, IBV_QPS_RTS, IBV_QP_PATH_MIG_STATE);
+	need(errno == 0, "connect");
 }
 
 static struct ibv_qp_attr
@@ -321,7 +274,8 @@ main(int argc, char **argv)
 		if (forced) {
 			struct ibv_qp_attr a = {.path_mig_state = IBV_MIG_MIGRATED};
 
-			modify(&side[0], &a, IBV_QP_PATH_MIG_STATE, "forced migration");
+			errno = ibv_modify_qp(side[0].qp, &a, IBV_QP_PATH_MIG_STATE);
+			need(errno == 0, "forced migration");
 		}
 		while (side[0].migrated == 0 || side[1].migrated == 0)
 			one_round();

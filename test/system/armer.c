@@ -7,7 +7,7 @@
  *
  * Says "armed" once all is under way and goes on until it is killed.
  */
-#include "verbside.h"
+#include "kit/verbside.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
  *
  * TAP; exit status 0 when all was good.
  */
-#include "verbside.h"
+#include "kit/verbside.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -478,17 +478,17 @@ test_garbled_address_handles(void)
 				 .opcode = IBV_WR_SEND,
 				 .wr = {.ud = {.ah = ah,
 					       .remote_qpn = 77,
-					       .remote_qkey = SIDE_QKEY}}},
+					       .remote_qkey = VERBS_QKEY}}},
 			   *bad;
 	struct ibv_wc wc;
 
 	CHECK(ah && qp && side_raise(&side, qp, 0) == 0);
 	ENOENT_FOR(ah, ibv_destroy_ah(ah));
 	CHECK(ibv_post_send(qp, &wr, &bad) == 0);
-	CHECK(side_wait(side.cq, &wc) && wc.status == IBV_WC_SUCCESS);
+	CHECK(verbs_wait(side.cq, &wc) && wc.status == IBV_WC_SUCCESS);
 	ah->handle += 77;
 	CHECK(ibv_post_send(qp, &wr, &bad) == 0);
-	CHECK(side_wait(side.cq, &wc) && wc.status == IBV_WC_LOC_QP_OP_ERR);
+	CHECK(verbs_wait(side.cq, &wc) && wc.status == IBV_WC_LOC_QP_OP_ERR);
 	ah->handle -= 77;
 	CHECK(ibv_destroy_qp(qp) == 0 && ibv_destroy_ah(ah) == 0);
 }
@@ -559,5 +559,5 @@ main(int argc, char **argv)
 		SIDE_TEST(test_garbled_address_handles),
 	};
 
-	return side_main(argc, argv, &side, tests, sizeof(tests) / sizeof(tests[0]));
+	return side_main(argc, argv, &side, 1, tests, sizeof(tests) / sizeof(tests[0]));
 }

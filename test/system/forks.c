@@ -9,7 +9,7 @@
  *
  * TAP; exit status 0 when all was good.
  */
-#include "verbside.h"
+#include "kit/verbside.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -167,7 +167,7 @@ write_lands(struct ibv_mr *mr, uint8_t *buf, uint8_t value)
 	memset(side.buf, value, 64);
 	wr.wr.rdma.remote_addr = (uintptr_t)buf;
 	wr.wr.rdma.rkey = mr->rkey;
-	return ibv_post_send(a, &wr, &bad) == 0 && side_wait(side.cq, &wc) &&
+	return ibv_post_send(a, &wr, &bad) == 0 && verbs_wait(side.cq, &wc) &&
 	       wc.status == IBV_WC_SUCCESS && buf[0] == value && buf[63] == value;
 }
 
@@ -299,5 +299,5 @@ main(int argc, char **argv)
 	/* Before libibverbs loads its providers. */
 	if (pthread_atfork(early_prepare, early_parent, early_child) != 0)
 		return 1;
-	return side_main(argc, argv, &side, tests, sizeof(tests) / sizeof(tests[0]));
+	return side_main(argc, argv, &side, 1, tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -8,7 +8,7 @@
  *
  * TAP; exit status 0 when all was good.
  */
-#include "verbside.h"
+#include "kit/verbside.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -275,7 +275,7 @@ bind_wait(struct guest *g)
 {
 	struct ibv_wc wc = {.status = IBV_WC_GENERAL_ERR};
 
-	CHECK(side_wait(g->cq, &wc));
+	CHECK(verbs_wait(g->cq, &wc));
 	return wc.status;
 }
 
@@ -294,7 +294,7 @@ reach(struct guest *g, enum ibv_wr_opcode op, uint64_t addr, uint32_t rkey)
 	memset(guest_buf, NOTHING, sizeof(guest_buf));
 	CHECK(ibv_post_send(g->qp[0], &wr, &bad) == 0);
 	do {
-		if (!side_wait(g->cq, &wc))
+		if (!verbs_wait(g->cq, &wc))
 			return IBV_WC_GENERAL_ERR;
 	} while (wc.qp_num != g->qp[0]->qp_num);
 	return wc.status;
@@ -527,5 +527,5 @@ main(int argc, char **argv)
 		SIDE_TEST(test_MEM_01_keys_are_guessed),
 	};
 
-	return side_main(argc, argv, &side, tests, sizeof(tests) / sizeof(tests[0]));
+	return side_main(argc, argv, &side, 1, tests, sizeof(tests) / sizeof(tests[0]));
 }

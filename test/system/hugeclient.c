@@ -7,7 +7,7 @@
  *
  * Also says on which pages the queues lie that the daemon passed in. TAP; exit status 0: all good.
  */
-#include "verbside.h"
+#include "kit/verbside.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -49,7 +49,7 @@ write_over(struct ibv_qp *qp, uint8_t *from, uint8_t *to)
 	wr.wr.rdma.remote_addr = (uintptr_t)to;
 	wr.wr.rdma.rkey = dst ? dst->rkey : 0;
 	CHECK(ibv_post_send(qp, &wr, &bad) == 0);
-	CHECK(side_wait(side.cq, &wc) && wc.status == IBV_WC_SUCCESS);
+	CHECK(verbs_wait(side.cq, &wc) && wc.status == IBV_WC_SUCCESS);
 	CHECK(memcmp(from, to, HUGE) == 0);
 	CHECK(ibv_dereg_mr(src) == 0 && ibv_dereg_mr(dst) == 0);
 }
@@ -117,5 +117,5 @@ main(int argc, char **argv)
 		SIDE_TEST(test_no_hugetlbfs_here),
 	};
 
-	return side_main(argc, argv, &side, tests, sizeof(tests) / sizeof(tests[0]));
+	return side_main(argc, argv, &side, 1, tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -7,7 +7,7 @@
  *
  * The device is nobody else's meanwhile. TAP; exit status 0 when all was good.
  */
-#include "verbside.h"
+#include "kit/verbside.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -303,7 +303,7 @@ test_max_cqe_and_qp_wr_are_usable(void)
 	     i++) /* a query waits for the worker, which has flushed */
 		CHECK(ibv_query_qp(qp[i], &error, IBV_QP_STATE, &(struct ibv_qp_init_attr){0}) ==
 		      0);
-	while (cq && got < max && side_wait(cq, wc)) {
+	while (cq && got < max && verbs_wait(cq, wc)) {
 		got++;
 		while ((n = ibv_poll_cq(cq, 32, wc)) > 0)
 			got += n;
@@ -380,21 +380,21 @@ test_max_sge_is_usable(void)
 	pieces(to, n, PLACE);
 	CHECK(ibv_post_recv(qp[1], &rwr, &rbad) == 0 && ibv_post_send(qp[0], &wr, &bad) == 0);
 	for (int i = 0; i < 2; i++)
-		CHECK(side_wait(side.cq, &wc) && wc.status == IBV_WC_SUCCESS);
+		CHECK(verbs_wait(side.cq, &wc) && wc.status == IBV_WC_SUCCESS);
 	CHECK(same(n, true, true));
 	memset(side.buf + PLACE, 0, PLACE);
 	wr.opcode = IBV_WR_RDMA_WRITE;
 	wr.wr.rdma.remote_addr = (uintptr_t)side.buf + PLACE;
 	wr.wr.rdma.rkey = side.mr->rkey;
 	CHECK(ibv_post_send(qp[0], &wr, &bad) == 0);
-	CHECK(side_wait(side.cq, &wc) && wc.status == IBV_WC_SUCCESS && same(n, true, false));
+	CHECK(verbs_wait(side.cq, &wc) && wc.status == IBV_WC_SUCCESS && same(n, true, false));
 	memset(side.buf + PLACE, 0, PLACE);
 	wr.opcode = IBV_WR_RDMA_READ;
 	wr.sg_list = to;
 	wr.num_sge = nrd;
 	wr.wr.rdma.remote_addr = (uintptr_t)side.buf;
 	CHECK(ibv_post_send(qp[0], &wr, &bad) == 0);
-	CHECK(side_wait(side.cq, &wc) && wc.status == IBV_WC_SUCCESS && same(nrd, false, true));
+	CHECK(verbs_wait(side.cq, &wc) && wc.status == IBV_WC_SUCCESS && same(nrd, false, true));
 	wr.num_sge = n + 1;
 	CHECK(ibv_post_send(qp[0], &wr, &bad) == EINVAL);
 	for (int i = 0; i < 2; i++)
@@ -426,7 +426,7 @@ test_max_rd_atom(void)
 	for (int i = 0; i < 64; i++)
 		CHECK(ibv_post_send(qp[0], &wr, &bad) == 0);
 	for (int i = 0; i < 64; i++)
-		CHECK(side_wait(side.cq, &wc) && wc.status == IBV_WC_SUCCESS);
+		CHECK(verbs_wait(side.cq, &wc) && wc.status == IBV_WC_SUCCESS);
 	CHECK(memcmp(side.buf, side.buf + PLACE, 8192) == 0);
 	for (int i = 0; i < 2; i++)
 		CHECK(ibv_destroy_qp(qp[i]) == 0);
@@ -568,5 +568,5 @@ main(int argc, char **argv)
 		SIDE_TEST(test_timestamps_are_of_the_clock_that_can_be_asked),
 	};
 
-	return side_main(argc, argv, &side, tests, sizeof(tests) / sizeof(tests[0]));
+	return side_main(argc, argv, &side, 1, tests, sizeof(tests) / sizeof(tests[0]));
 }

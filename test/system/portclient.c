@@ -22,12 +22,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <infiniband/verbs.h>
+#include "kit/program.h"
+#include "kit/verbs.h"
 
 #define MAX_QPS 16
 #define BYTES   256
-#define QKEY    0x11111111
 
 static struct {
 	struct ibv_context *ctx;
@@ -139,13 +138,12 @@ make_qp(int n, const char *type, int index, int retries)
 		.sq_sig_all = 1,
 	};
 	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
 		.pkey_index = (uint16_t)index,
 		.port_num = 1,
-		.qkey = QKEY,
+		.qkey = VERBS_QKEY,
 		.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
 	};
-	int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT, rc;
+	int rc;
 
 	queue[n].qp = ibv_create_qp(dev.pd, &init);
 	if (!queue[n].qp) {
@@ -153,8 +151,7 @@ make_qp(int n, const char *type, int index, int retries)
 		return;
 	}
 	queue[n].retries = (uint8_t)retries;
-	mask |= init.qp_type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS;
-	rc = ibv_modify_qp(queue[n].qp, &attr, mask);
+	rc = verbs_modify(queue[n].qp, &attr, IBV_QPS_INIT, 0);
 	if (rc) {
 		ibv_destroy_qp(queue[n].qp);
 		queue[n].qp = NULL;
@@ -164,67 +161,31 @@ make_qp(int n, const char *type, int index, int retries)
 	printf("qpn %u\n", queue[n].qp->qp_num);
 }
 
-static int
-to_rtr(int n, const struct ibv_ah_attr *ah)
-{
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = queue[n].remote,
-		.max_dest_rd_atomic = 1,
-		.min_rnr_timer = 12,
-		.ah_attr = *ah,
-	};
-	int mask = IBV_QP_STATE;
-
-	if (queue[n].qp->qp_type != IBV_QPT_UD)
-		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-	if (queue[n].qp->qp_type == IBV_QPT_RC)
-		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-	return ibv_modify_qp(queue[n].qp, &attr, mask);
-}
-
-static int
-to_rts(int n)
-{
-	/* Patient ones outlast a link that is down for seconds; brief ones are to fail. */
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTS,
-		.timeout = queue[n].retries > 1 ? 18 : 13,
-		.retry_cnt = queue[n].retries,
-		.rnr_retry = 7,
-		.max_rd_atomic = 1,
-	};
-	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
-
-	if (queue[n].qp->qp_type == IBV_QPT_RC)
-		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-			IBV_QP_MAX_QP_RD_ATOMIC;
-	return ibv_modify_qp(queue[n].qp, &attr, mask);
-}
-
 static void
 connect_qp(int n, int sgid, const char *dgid, uint32_t dqpn)
 {
-	struct ibv_ah_attr ah = {
-		.is_global = 1,
-		.port_num = 1,
-		.grh = {.sgid_index = (uint8_t)sgid, .hop_limit = 64},
-	};
+	struct ibv_qp_attr attr;
+	union ibv_gid gid;
 	int rc;
 
-	if (inet_pton(AF_INET6, dgid, &ah.grh.dgid) != 1) {
+	if (inet_pton(AF_INET6, dgid, &gid) != 1) {
 		say(EINVAL);
 		return;
 	}
 	queue[n].remote = dqpn;
-	rc = to_rtr(n, &ah);
+	attr = verbs_attr(dqpn, &gid);
+	attr.ah_attr.grh.sgid_index = (uint8_t)sgid;
+	attr.min_rnr_timer = 12;
+	/* Patient ones outlast a link that is down for seconds; brief ones are to fail. */
+	attr.timeout = queue[n].retries > 1 ? 18 : 13;
+	attr.retry_cnt = queue[n].retries;
+	rc = verbs_modify(queue[n].qp, &attr, IBV_QPS_RTR, 0);
 	if (rc == 0)
-		rc = to_rts(n);
+		rc = verbs_modify(queue[n].qp, &attr, IBV_QPS_RTS, 0);
 	if (rc == 0 && queue[n].qp->qp_type == IBV_QPT_UD) {
 		if (queue[n].ah)
 			ibv_destroy_ah(queue[n].ah);
-		queue[n].ah = ibv_create_ah(dev.pd, &ah);
+		queue[n].ah = ibv_create_ah(dev.pd, &attr.ah_attr);
 		rc = queue[n].ah ? 0 : errno;
 	}
 	say(rc);
@@ -268,7 +229,7 @@ post_send(int n)
 	if (queue[n].ah) {
 		wr.wr.ud.ah = queue[n].ah;
 		wr.wr.ud.remote_qpn = queue[n].remote;
-		wr.wr.ud.remote_qkey = QKEY;
+		wr.wr.ud.remote_qkey = VERBS_QKEY;
 	}
 	say(ibv_post_send(queue[n].qp, &wr, &bad));
 }
@@ -276,18 +237,13 @@ post_send(int n)
 static void
 poll_cq(int ms)
 {
-	struct timespec now, end;
+	uint64_t end = now_ns() + (uint64_t)ms * 1000000;
 	struct ibv_wc wc;
 	int n;
 
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	end.tv_sec += ms / 1000;
-	end.tv_nsec += ms % 1000 * 1000000;
-	do {
+	do
 		n = ibv_poll_cq(dev.cq, 1, &wc);
-		clock_gettime(CLOCK_MONOTONIC, &now);
-	} while (n == 0 && (now.tv_sec < end.tv_sec ||
-			    (now.tv_sec == end.tv_sec && now.tv_nsec < end.tv_nsec)));
+	while (n == 0 && now_ns() < end);
 	if (n == 1)
 		printf("wc %d %d %s\n", (int)wc.wr_id, wc.status,
 		       wc.status == 0 && (wc.opcode & IBV_WC_RECV) ? "recv" : "send");
@@ -356,25 +312,12 @@ obey(const char *line)
 		say(ENOSYS);
 }
 
-static struct ibv_context *
-open_device(const char *name)
-{
-	struct ibv_device **list = ibv_get_device_list(NULL);
-	struct ibv_context *ctx = NULL;
-
-	for (int i = 0; list && list[i] && !ctx; i++) {
-		if (strcmp(ibv_get_device_name(list[i]), name) == 0)
-			ctx = ibv_open_device(list[i]);
-	}
-	return ctx;
-}
-
 int
 main(int argc, char **argv)
 {
 	char line[512];
 
-	dev.ctx = argc == 2 ? open_device(argv[1]) : NULL;
+	dev.ctx = argc == 2 ? verbs_open(argv[1]) : NULL;
 	dev.pd = dev.ctx ? ibv_alloc_pd(dev.ctx) : NULL;
 	dev.cq = dev.pd ? ibv_create_cq(dev.ctx, 64, NULL, NULL, 0) : NULL;
 	dev.mr = dev.cq ? ibv_reg_mr(dev.pd, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE) : NULL;

@@ -7,7 +7,7 @@
  *
  * TAP; exit status 0 when all was good.
  */
-#include "verbside.h"
+#include "kit/verbside.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -53,7 +53,7 @@ run(struct ibv_qp *on, struct ibv_send_wr *wr)
 	struct ibv_wc wc = {.status = IBV_WC_GENERAL_ERR};
 	struct ibv_send_wr *bad;
 
-	CHECK(ibv_post_send(on, wr, &bad) == 0 && side_wait(side.cq, &wc));
+	CHECK(ibv_post_send(on, wr, &bad) == 0 && verbs_wait(side.cq, &wc));
 	if (wc.status != IBV_WC_SUCCESS)
 		qps_renew();
 	return wc.status;
@@ -183,7 +183,7 @@ bind(struct ibv_mw *mw, uint32_t rkey, struct ibv_mr *mr, uint64_t addr, uint64_
 	ibv_wr_start(ex);
 	ex->wr_flags = IBV_SEND_SIGNALED;
 	ibv_wr_bind_mw(ex, mw, rkey, &info);
-	CHECK(ibv_wr_complete(ex) == 0 && side_wait(side.cq, &wc));
+	CHECK(ibv_wr_complete(ex) == 0 && verbs_wait(side.cq, &wc));
 	if (wc.status != IBV_WC_SUCCESS)
 		qps_renew();
 	return wc.status;
@@ -249,7 +249,7 @@ test_MEM_04_type_1_key_counts_up(void)
 	for (int i = 0; i < 300; i++) {
 		uint32_t old = mw->rkey;
 
-		CHECK(ibv_bind_mw(qp[1], mw, &b) == 0 && side_wait(side.cq, &wc) &&
+		CHECK(ibv_bind_mw(qp[1], mw, &b) == 0 && verbs_wait(side.cq, &wc) &&
 		      wc.status == IBV_WC_SUCCESS);
 		CHECK(mw->rkey == ((old & ~0xffu) | ((old + 1) & 0xff)));
 	}
@@ -345,5 +345,5 @@ main(int argc, char **argv)
 		SIDE_TEST(test_RSP_04_windows_of_other_alignment_carry_no_atomics),
 	};
 
-	return side_main(argc, argv, &side, tests, sizeof(tests) / sizeof(tests[0]));
+	return side_main(argc, argv, &side, 1, tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -8,37 +8,19 @@
  *
  * Exit status 0 after the scribbling, 1 if it could not be set up (message on stdout).
  */
-#include <inttypes.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 #include <unistd.h>
-#include <infiniband/verbs.h>
+#include "kit/program.h"
+#include "kit/verbs.h"
 
 #define MAX_RINGS 64
 #define BYTES     65536
 #define RUN_MS    1500
 
-static struct {
-	volatile uint32_t *words;
-	size_t count;
-} rings[MAX_RINGS];
-
+static struct verbs_map rings[MAX_RINGS];
 static uint64_t rng;
-
-static void __attribute__((noreturn, format(printf, 1, 2))) die(const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vprintf(fmt, ap);
-	va_end(ap);
-	printf("\n");
-	exit(1);
-}
 
 static uint64_t
 next(void)
@@ -49,78 +31,18 @@ next(void)
 	return rng;
 }
 
-static int
-find_rings(void)
-{
-	FILE *maps = fopen("/proc/self/maps", "r");
-	uint64_t start, end;
-	char line[512], perms[5];
-	int n = 0;
-
-	while (maps && fgets(line, sizeof(line), maps) && n < MAX_RINGS) {
-		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s", &start, &end, perms) != 3)
-			continue;
-		if (strcmp(perms, "rw-s") || !strstr(line, "memfd:"))
-			continue;
-		rings[n].words = (volatile uint32_t *)(uintptr_t)start;
-		rings[n++].count = (end - start) / 4;
-	}
-	if (maps)
-		fclose(maps);
-	return n;
-}
-
-static struct ibv_context *
-open_device(const char *name)
-{
-	int n;
-	struct ibv_device **list = ibv_get_device_list(&n);
-
-	for (int i = 0; list && i < n; i++)
-		if (!strcmp(ibv_get_device_name(list[i]), name))
-			return ibv_open_device(list[i]);
-	die("no device %s", name);
-}
-
 static void
 connect_to_itself(struct ibv_qp *qp)
 {
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
-		.port_num = 1,
-		.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = qp->qp_num,
-		.max_dest_rd_atomic = 1,
-		.max_rd_atomic = 1,
-		.min_rnr_timer = 1,
-		.timeout = 10,
-		.retry_cnt = 3,
-		.rnr_retry = 3,
-		.ah_attr = {.is_global = 1,
-			    .port_num = 1,
-			    .grh = {.sgid_index = 1, .hop_limit = 1}},
-	};
+	struct ibv_qp_attr attr;
 	union ibv_gid gid;
 	int rc = ibv_query_gid(qp->context, 1, 1, &gid);
 
-	attr.ah_attr.grh.dgid = gid;
-	rc = rc
-		     ?: ibv_modify_qp(qp, &attr,
-				      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-					      IBV_QP_ACCESS_FLAGS);
-	attr.qp_state = IBV_QPS_RTR;
-	rc = rc
-		     ?: ibv_modify_qp(qp, &attr,
-				      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-					      IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-					      IBV_QP_MIN_RNR_TIMER);
-	attr.qp_state = IBV_QPS_RTS;
-	rc = rc
-		     ?: ibv_modify_qp(qp, &attr,
-				      IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
-					      IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-					      IBV_QP_MAX_QP_RD_ATOMIC);
+	attr = verbs_attr(qp->qp_num, &gid);
+	attr.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+	attr.timeout = 10;
+	attr.retry_cnt = attr.rnr_retry = 3;
+	rc = rc ? rc : verbs_raise(qp, &attr, IBV_QPS_RTS);
 	if (rc)
 		die("the queue pair was not connected: %d", rc);
 }
@@ -165,7 +87,7 @@ main(int argc, char **argv)
 		.qp_type = IBV_QPT_RC,
 		.cap = {.max_send_wr = 64, .max_recv_wr = 64, .max_send_sge = 2, .max_recv_sge = 2},
 	};
-	struct timespec start, now;
+	uint64_t end;
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
 	struct ibv_mr *mr;
@@ -175,7 +97,7 @@ main(int argc, char **argv)
 	if (argc != 3)
 		die("usage: ringjunk DEVICE SEED");
 	rng = strtoull(argv[2], NULL, 0) * 2654435761u + 88172645463325252ull;
-	ctx = open_device(argv[1]);
+	ctx = verbs_open(argv[1]);
 	pd = ctx ? ibv_alloc_pd(ctx) : NULL;
 	mr = pd ? ibv_reg_mr(pd, calloc(1, BYTES), BYTES,
 			     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
@@ -185,16 +107,14 @@ main(int argc, char **argv)
 	if (!qp)
 		die("set-up failed");
 	connect_to_itself(qp);
-	nrings = find_rings();
+	nrings = verbs_maps(rings, MAX_RINGS);
 	if (!nrings)
 		die("no shared memfd mapping: nothing to scribble on");
-	clock_gettime(CLOCK_MONOTONIC, &start);
+	end = now_ns() + RUN_MS * 1000000ull;
 	do {
 		post(qp, mr);
 		scribble(nrings);
-		clock_gettime(CLOCK_MONOTONIC, &now);
-	} while ((now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000 <
-		 RUN_MS);
+	} while (now_ns() < end);
 	printf("scribbled over %d mappings\n", nrings);
 	fflush(stdout);
 	_exit(0); /* no destructor may trip over the wreck */

@@ -5,53 +5,22 @@
  *
  *   rules DEVICE DEVICE
  *
- * Exit status 0 after the last test, whatever they say.
+ * Exit status 0 when all was good.
  */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
-#include <infiniband/verbs.h>
+#include "kit/program.h"
+#include "kit/verbside.h"
 
-#define BYTES   2048
-#define QKEY    0x11111111u
-#define DEPTH   16
-#define ROUNDS  60
-#define WAIT_NS 2000000000ull
-
-struct side {
-	struct ibv_context *ctx;
-	struct ibv_pd *pd;
-	struct ibv_cq *cq;
-	struct ibv_mr *mr;
-	uint8_t buf[BYTES];
-};
+#define BYTES  2048
+#define ROUNDS 60
 
 static struct side side[2];
-static int failures; /* of the test that runs */
-
-#define CHECK(cond)                                                                                \
-	do {                                                                                       \
-		if (!(cond)) {                                                                     \
-			printf("# %s:%d: %s (errno %d)\n", __FILE__, __LINE__, #cond, errno);      \
-			failures++;                                                                \
-		}                                                                                  \
-	} while (0)
-
-static uint64_t
-now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 static struct ibv_qp *
 make_qp(struct side *s, enum ibv_qp_type type, struct ibv_cq *send_cq, struct ibv_cq *recv_cq)
@@ -59,8 +28,8 @@ make_qp(struct side *s, enum ibv_qp_type type, struct ibv_cq *send_cq, struct ib
 	struct ibv_qp_init_attr attr = {
 		.send_cq = send_cq,
 		.recv_cq = recv_cq,
-		.cap = {.max_send_wr = DEPTH,
-			.max_recv_wr = DEPTH,
+		.cap = {.max_send_wr = SIDE_DEPTH,
+			.max_recv_wr = SIDE_DEPTH,
 			.max_send_sge = 1,
 			.max_recv_sge = 1,
 			.max_inline_data = 16},
@@ -84,48 +53,18 @@ state_of(struct ibv_qp *qp)
 static int
 raise_qp(struct side *s, struct ibv_qp *qp, uint32_t dest, enum ibv_qp_state to)
 {
-	struct side *peer = &side[s == &side[0]];
-	bool ud = qp->qp_type == IBV_QPT_UD, rc_type = qp->qp_type == IBV_QPT_RC;
-	struct ibv_qp_attr attr = {
-		.port_num = 1,
-		.qkey = QKEY,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = dest,
-		.max_dest_rd_atomic = 1,
-		.max_rd_atomic = 1,
-		.min_rnr_timer = 1,
-		.timeout = 10,
-		.retry_cnt = 2,
-		.rnr_retry = 2,
-		.ah_attr = {.is_global = 1,
-			    .port_num = 1,
-			    .grh = {.sgid_index = 1, .hop_limit = 1}},
-	};
-	int init = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
-	int rtr = IBV_QP_STATE, rts = IBV_QP_STATE | IBV_QP_SQ_PSN, rc;
+	struct ibv_qp_attr attr;
+	union ibv_gid gid;
 
-	ibv_query_gid(peer->ctx, 1, 1, &attr.ah_attr.grh.dgid);
-	init |= ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS;
-	if (!ud)
-		rtr |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-	if (rc_type) {
-		rtr |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-		rts |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-		       IBV_QP_MAX_QP_RD_ATOMIC;
-	}
+	ibv_query_gid(side[s == &side[0]].ctx, 1, 1, &gid);
+	attr = verbs_attr(dest, &gid);
+	attr.timeout = 10;
+	attr.retry_cnt = attr.rnr_retry = 2;
 	if (to == IBV_QPS_ERR) {
 		attr.qp_state = to;
 		return ibv_modify_qp(qp, &attr, IBV_QP_STATE);
 	}
-	for (attr.qp_state = IBV_QPS_INIT; attr.qp_state <= to; attr.qp_state++) {
-		rc = ibv_modify_qp(qp, &attr,
-				   attr.qp_state == IBV_QPS_INIT  ? init
-				   : attr.qp_state == IBV_QPS_RTR ? rtr
-								  : rts);
-		if (rc)
-			return rc;
-	}
-	return 0;
+	return verbs_raise(qp, &attr, to);
 }
 
 static int
@@ -147,23 +86,11 @@ recv_one(struct side *s, struct ibv_qp *qp, uint64_t id)
 	return ibv_post_recv(qp, &wr, &bad);
 }
 
-/* One completion, within WAIT_NS. False: none came. */
-static bool
-wait_wc(struct ibv_cq *cq, struct ibv_wc *wc)
-{
-	uint64_t end = now_ns() + WAIT_NS;
-	int n;
-
-	while ((n = ibv_poll_cq(cq, 1, wc)) == 0 && now_ns() < end)
-		sched_yield();
-	return n == 1;
-}
-
 static void
 test_LIFE_01_cqs_come_first(void)
 {
 	struct side *s = &side[0];
-	struct ibv_cq *second = ibv_create_cq(s->ctx, DEPTH, NULL, NULL, 0);
+	struct ibv_cq *second = ibv_create_cq(s->ctx, SIDE_DEPTH, NULL, NULL, 0);
 	struct ibv_qp *qp;
 
 	for (int with = 0; with < 3; with++) {
@@ -254,7 +181,7 @@ test_IMM_04_refusals_leave_the_state(void)
 	struct ibv_qp *qp = make_qp(s, IBV_QPT_RC, s->cq, s->cq);
 
 	CHECK(qp && raise_qp(s, qp, 2, IBV_QPS_INIT) == 0);
-	for (unsigned int i = 0; qp && i <= DEPTH && rc == 0; i++)
+	for (unsigned int i = 0; qp && i <= SIDE_DEPTH && rc == 0; i++)
 		rc = recv_one(s, qp, i);
 	CHECK(rc == ENOMEM);
 	CHECK(qp && state_of(qp) == IBV_QPS_INIT);
@@ -282,17 +209,17 @@ copies_are(struct ibv_ah *ah, const unsigned int want[MEMBERS])
 
 	wr.wr.ud.ah = ah;
 	wr.wr.ud.remote_qpn = 0xffffff;
-	wr.wr.ud.remote_qkey = QKEY;
+	wr.wr.ud.remote_qkey = VERBS_QKEY;
 	for (int i = 0; i < MEMBERS; i++)
 		CHECK(recv_one(member[i].s, member[i].qp, 1) == 0 &&
 		      recv_one(member[i].s, member[i].qp, 2) == 0);
 	CHECK(ibv_post_send(member[0].qp, &wr, &bad) == 0);
-	CHECK(wait_wc(member[0].cq, &wc) && wc.status == IBV_WC_SUCCESS &&
+	CHECK(verbs_wait(member[0].cq, &wc) && wc.status == IBV_WC_SUCCESS &&
 	      wc.opcode == IBV_WC_SEND);
 	for (int i = 0; i < MEMBERS; i++) {
 		if (!want[i])
 			continue;
-		CHECK(wait_wc(member[i].cq, &wc));
+		CHECK(verbs_wait(member[i].cq, &wc));
 		CHECK(wc.status == IBV_WC_SUCCESS && wc.byte_len == 64 + 40);
 		CHECK(wc.src_qp == member[0].qp->qp_num && (wc.wc_flags & IBV_WC_GRH));
 	}
@@ -330,7 +257,7 @@ test_WIRE_10_every_member_gets_a_copy(void)
 		struct side *s = &side[i >= 3];
 
 		member[i].s = s;
-		member[i].cq = ibv_create_cq(s->ctx, 2 * DEPTH, NULL, NULL, 0);
+		member[i].cq = ibv_create_cq(s->ctx, 2 * SIDE_DEPTH, NULL, NULL, 0);
 		member[i].qp = make_qp(s, IBV_QPT_UD, member[i].cq, member[i].cq);
 		CHECK(raise_qp(s, member[i].qp, 0, IBV_QPS_RTS) == 0);
 		CHECK(ibv_attach_mcast(member[i].qp, &gid, 0) == 0);
@@ -371,15 +298,15 @@ destroy_under_traffic(enum ibv_qp_type type, unsigned int round)
 		qp[i] = make_qp(&side[i], type, side[i].cq, side[i].cq);
 	for (int i = 0; i < 2; i++) {
 		CHECK(raise_qp(&side[i], qp[i], qp[1 - i]->qp_num, IBV_QPS_RTS) == 0);
-		for (unsigned int k = 0; k < DEPTH; k++)
+		for (unsigned int k = 0; k < SIDE_DEPTH; k++)
 			CHECK(recv_one(&side[i], qp[i], k) == 0);
 	}
-	for (unsigned int k = 0; k < DEPTH; k++) {
+	for (unsigned int k = 0; k < SIDE_DEPTH; k++) {
 		CHECK(send_len(&side[0], qp[0], k, BYTES) == 0);
 		CHECK(send_len(&side[1], qp[1], k, BYTES) == 0);
 	}
 	for (unsigned int k = 0; k < round % 12; k++)
-		wait_wc(side[0].cq, &wc);
+		verbs_wait(side[0].cq, &wc);
 	if (round % 5 == 4) /* in the error state, flushing */
 		CHECK(raise_qp(&side[0], qp[0], 0, IBV_QPS_ERR) == 0);
 	gone = qp[0]->qp_num;
@@ -413,7 +340,7 @@ send_datagram(struct ibv_qp *qp, struct ibv_ah *ah, uint32_t qpn)
 
 	wr.wr.ud.ah = ah;
 	wr.wr.ud.remote_qpn = qpn;
-	wr.wr.ud.remote_qkey = QKEY;
+	wr.wr.ud.remote_qkey = VERBS_QKEY;
 	return ibv_post_send(qp, &wr, &bad);
 }
 
@@ -440,58 +367,27 @@ test_WIRE_07_last_datagram_arrives(void)
 			usleep(3000); /* a worker that sleeps */
 		CHECK(send_datagram(qp, ah, to->qp_num) == 0);
 		if (round == 0) /* the next hop's address may have to be asked for */
-			CHECK(wait_wc(side[0].cq, &wc) && wc.status == IBV_WC_SUCCESS);
+			CHECK(verbs_wait(side[0].cq, &wc) && wc.status == IBV_WC_SUCCESS);
 		CHECK(ibv_destroy_qp(qp) == 0);
-		CHECK(wait_wc(side[1].cq, &wc) && wc.status == IBV_WC_SUCCESS && wc.wr_id == round);
+		CHECK(verbs_wait(side[1].cq, &wc) && wc.status == IBV_WC_SUCCESS &&
+		      wc.wr_id == round);
 		CHECK(ibv_poll_cq(side[0].cq, 1, &wc) == 0); /* of a QP that is no more */
 	}
 	CHECK(ibv_destroy_ah(ah) == 0);
 	CHECK(ibv_destroy_qp(to) == 0);
 }
 
-static void
-side_open(struct side *s, const char *name)
-{
-	int n;
-	struct ibv_device **list = ibv_get_device_list(&n);
-
-	for (int i = 0; list && i < n; i++) {
-		if (!strcmp(ibv_get_device_name(list[i]), name))
-			s->ctx = ibv_open_device(list[i]);
-	}
-	s->pd = s->ctx ? ibv_alloc_pd(s->ctx) : NULL;
-	s->cq = s->pd ? ibv_create_cq(s->ctx, 8 * DEPTH, NULL, NULL, 0) : NULL;
-	s->mr = s->cq ? ibv_reg_mr(s->pd, s->buf, BYTES, IBV_ACCESS_LOCAL_WRITE) : NULL;
-	if (!s->mr) {
-		printf("Bail out! %s cannot be set up: %m\n", name);
-		exit(1);
-	}
-}
-
 int
 main(int argc, char **argv)
 {
-	static const struct {
-		const char *name;
-		void (*run)(void);
-	} tests[] = {
-#define T(name) {#name, name}
-		T(test_LIFE_01_cqs_come_first),          T(test_LIFE_04_types),
-		T(test_IMM_04_refusals_leave_the_state), T(test_WIRE_10_every_member_gets_a_copy),
-		T(test_QP_22_destroy_under_traffic),     T(test_WIRE_07_last_datagram_arrives),
+	static const struct side_test tests[] = {
+		SIDE_TEST(test_LIFE_01_cqs_come_first),
+		SIDE_TEST(test_LIFE_04_types),
+		SIDE_TEST(test_IMM_04_refusals_leave_the_state),
+		SIDE_TEST(test_WIRE_10_every_member_gets_a_copy),
+		SIDE_TEST(test_QP_22_destroy_under_traffic),
+		SIDE_TEST(test_WIRE_07_last_datagram_arrives),
 	};
 
-	if (argc != 3) {
-		fprintf(stderr, "usage: rules DEVICE DEVICE\n");
-		return 2;
-	}
-	for (int i = 0; i < 2; i++)
-		side_open(&side[i], argv[1 + i]);
-	for (unsigned int i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
-		failures = 0;
-		tests[i].run();
-		printf("%s %u - %s\n", failures ? "not ok" : "ok", i + 1, tests[i].name);
-		fflush(stdout);
-	}
-	return 0;
+	return side_main(argc, argv, side, 2, tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -16,13 +16,13 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "verbside.h"
+#include "kit/program.h"
+#include "kit/verbside.h"
 
 #define DEPTH     16384u
 #define BELL_QPS  200
@@ -37,48 +37,15 @@
 typedef volatile uint32_t word;
 
 static struct side s;
-static struct {
-	word *words;
-	size_t count;
-} maps[MAX_MAPS];
+static struct verbs_map maps[MAX_MAPS];
 static int nmaps;
 static volatile sig_atomic_t stop;
 static unsigned int signaled; /* send flags of local operations */
-
-static void __attribute__((noreturn, format(printf, 1, 2))) die(const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vprintf(fmt, ap);
-	va_end(ap);
-	printf("\n");
-	fflush(stdout);
-	_exit(1);
-}
 
 static void
 on_term(int sig)
 {
 	stop = sig;
-}
-
-static void
-find_maps(void)
-{
-	FILE *f = fopen("/proc/self/maps", "r");
-	uint64_t start, end;
-	char line[512], perms[5];
-
-	while (f && fgets(line, sizeof(line), f) && nmaps < MAX_MAPS) {
-		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s", &start, &end, perms) != 3 ||
-		    strcmp(perms, "rw-s") || !strstr(line, "memfd:"))
-			continue;
-		maps[nmaps].words = (word *)(uintptr_t)start;
-		maps[nmaps++].count = (end - start) / 4;
-	}
-	if (f)
-		fclose(f);
 }
 
 /* The head of the queue whose client has posted prod WQEs and the daemon consumed cons. */
@@ -222,7 +189,7 @@ local_ring(struct ibv_qp *qp)
 	s.mr = mr;
 	for (uint32_t i = 0; i < DEPTH; i += 4)
 		post_round(qp, mw);
-	find_maps();
+	nmaps = verbs_maps(maps, MAX_MAPS);
 	for (int tries = 0; !stop && tries < 100000; tries++) {
 		for (int i = 0; i < nmaps; i++) {
 			for (size_t at = 0; at + HDR_DONE < maps[i].count; at += 16) {
@@ -366,10 +333,10 @@ spin_flush(void)
 			die("no post");
 	}
 	for (int i = 0; i < 8; i++) {
-		if (!side_wait(cq, &wc) || wc.status != IBV_WC_WR_FLUSH_ERR)
+		if (!verbs_wait(cq, &wc) || wc.status != IBV_WC_WR_FLUSH_ERR)
 			die("not flushed");
 	}
-	find_maps();
+	nmaps = verbs_maps(maps, MAX_MAPS);
 	sq = find_ring(3, 3);
 	rq = find_ring(5, 5);
 	spin(rq, sq, find_cq(8), find_bells(qp->qp_num));
@@ -389,7 +356,7 @@ spin_bells(void)
 	}
 	if (ibv_post_send(first, &send, &bad))
 		die("no post");
-	find_maps();
+	nmaps = verbs_maps(maps, MAX_MAPS);
 	spin(NULL, NULL, NULL, find_bells(first->qp_num));
 }
 

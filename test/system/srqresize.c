@@ -11,13 +11,13 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <infiniband/verbs.h>
+#include "kit/program.h"
+#include "kit/verbs.h"
 
 #define QPS      4
 #define DEPTH    16 /* sends of a QP that are out */
@@ -50,17 +50,6 @@ static uint32_t sent[QPS], acked[QPS], got[QPS], total;
 static bool stop;
 static uint32_t grown, shrunk, refused;
 
-static void __attribute__((noreturn, format(printf, 1, 2))) die(const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vprintf(fmt, ap);
-	va_end(ap);
-	printf("\n");
-	exit(1);
-}
-
 static void
 need(bool ok, const char *what)
 {
@@ -78,16 +67,8 @@ draw(uint32_t *state, uint32_t n)
 static void
 open_side(struct side *s, const char *name, size_t bytes)
 {
-	int n;
-	struct ibv_device **list = ibv_get_device_list(&n), **dev = list;
-
-	need(list != NULL, "ibv_get_device_list");
-	while (*dev != NULL && strcmp(ibv_get_device_name(*dev), name) != 0)
-		dev++;
-	need(*dev != NULL, name);
-	s->ctx = ibv_open_device(*dev);
-	need(s->ctx != NULL, "ibv_open_device");
-	ibv_free_device_list(list);
+	s->ctx = verbs_open(name);
+	need(s->ctx != NULL, name);
 	need(ibv_query_gid(s->ctx, 1, GID, &s->gid) == 0, "ibv_query_gid");
 	s->area = calloc(1, bytes);
 	s->pd = ibv_alloc_pd(s->ctx);
@@ -119,36 +100,10 @@ make_qps(struct side *s)
 static void
 connect_qp(struct ibv_qp *qp, const struct ibv_qp *peer, const union ibv_gid *gid)
 {
-	struct ibv_qp_attr a = {
-		.qp_state = IBV_QPS_INIT,
-		.port_num = 1,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = peer->qp_num,
-		.max_dest_rd_atomic = 1,
-		.max_rd_atomic = 1,
-		.min_rnr_timer = 1,
-		.timeout = 17,
-		.retry_cnt = 7,
-		.rnr_retry = 7,
-		.ah_attr = {.is_global = 1,
-			    .port_num = 1,
-			    .grh = {.dgid = *gid, .sgid_index = GID, .hop_limit = 64}},
-	};
+	struct ibv_qp_attr a = verbs_attr(peer->qp_num, gid);
 
-	errno = ibv_modify_qp(qp, &a,
-			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-	need(errno == 0, "INIT");
-	a.qp_state = IBV_QPS_RTR;
-	errno = ibv_modify_qp(qp, &a,
-			      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				      IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				      IBV_QP_MIN_RNR_TIMER);
-	need(errno == 0, "RTR");
-	a.qp_state = IBV_QPS_RTS;
-	errno = ibv_modify_qp(qp, &a,
-			      IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-				      IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
-	need(errno == 0, "RTS");
+	errno = verbs_raise(qp, &a, IBV_QPS_RTS);
+	need(errno == 0, "connect");
 }
 
 /* False: the queue is full. */

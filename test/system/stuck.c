@@ -14,7 +14,7 @@
  *
  * TAP but for hold and again; exit status 0 when all was good.
  */
-#include "verbside.h"
+#include "kit/verbside.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -227,7 +227,7 @@ neighbour_speaks(void)
 				   *bad;
 		struct ibv_wc wc = {.status = IBV_WC_GENERAL_ERR};
 
-		ok &= ibv_post_send(ours[i], &wr, &bad) == 0 && side_wait(side.cq, &wc) &&
+		ok &= ibv_post_send(ours[i], &wr, &bad) == 0 && verbs_wait(side.cq, &wc) &&
 		      wc.status == IBV_WC_SUCCESS;
 	}
 	return ok;

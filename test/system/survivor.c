@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -20,7 +19,8 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include <infiniband/verbs.h>
+#include "kit/program.h"
+#include "kit/verbs.h"
 
 #define MAX_QPS  8
 #define DEPTH    16
@@ -64,51 +64,19 @@ static struct {
 static uint8_t wr_state[MAX_WRS];
 static uint32_t next_wr;
 
-static void __attribute__((noreturn, format(printf, 1, 2))) die(const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vprintf(fmt, ap);
-	va_end(ap);
-	printf("\n");
-	exit(1);
-}
-
 static void
 connect_qp(struct ibv_qp *qp, uint32_t dest)
 {
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
-		.port_num = 1,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = dest,
-		.max_dest_rd_atomic = 1,
-		.max_rd_atomic = 1,
-		.min_rnr_timer = 1,
-		.timeout = 17,
-		.retry_cnt = 7,
-		.rnr_retry = 7,
-		.ah_attr = {.is_global = 1,
-			    .port_num = 1,
-			    .grh = {.sgid_index = 1, .hop_limit = 1}},
-	};
+	struct ibv_qp_attr attr;
+	union ibv_gid gid;
+	int rc;
 
-	if (ibv_query_gid(s.ctx, 1, 1, &attr.ah_attr.grh.dgid))
+	if (ibv_query_gid(s.ctx, 1, 1, &gid))
 		die("ibv_query_gid: %m");
-	if (ibv_modify_qp(qp, &attr,
-			  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
-		die("to INIT: %m");
-	attr.qp_state = IBV_QPS_RTR;
-	if (ibv_modify_qp(qp, &attr,
-			  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
-		die("to RTR: %m");
-	attr.qp_state = IBV_QPS_RTS;
-	if (ibv_modify_qp(qp, &attr,
-			  IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-				  IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC))
-		die("to RTS: %m");
+	attr = verbs_attr(dest, &gid);
+	rc = verbs_raise(qp, &attr, IBV_QPS_RTS);
+	if (rc)
+		die("connect: %s", strerror(rc));
 }
 
 static struct ibv_cq *
@@ -376,19 +344,6 @@ await_fatal(void *arg)
 	return NULL;
 }
 
-static struct ibv_device *
-find_device(const char *name)
-{
-	int n;
-	struct ibv_device **list = ibv_get_device_list(&n);
-
-	for (int i = 0; list && i < n; i++) {
-		if (!strcmp(ibv_get_device_name(list[i]), name))
-			return list[i];
-	}
-	die("no device %s", name);
-}
-
 int
 main(int argc, char **argv)
 {
@@ -404,8 +359,8 @@ main(int argc, char **argv)
 	}
 	if (optind + 1 != argc || opt.pairs < 1 || 2 * opt.pairs > MAX_QPS)
 		die("usage: survivor [-q PAIRS] [-c] [-s] [-e] DEVICE");
-	dev = find_device(argv[optind]);
-	if (!open_all(dev))
+	dev = verbs_find(argv[optind]);
+	if (!dev || !open_all(dev))
 		die("open: %m");
 	pthread_create(&t, NULL, await_fatal, NULL);
 	run(0);

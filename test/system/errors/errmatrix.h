@@ -23,7 +23,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <infiniband/verbs.h>
+#include "kit/link.h"
+#include "kit/program.h"
+#include "kit/verbs.h"
 
 enum op {
 	OP_SEND,
@@ -154,19 +156,6 @@ struct plan {
 	uint32_t mtu;     /* enum ibv_mtu */
 };
 #define ROW_END UINT32_MAX
-
-/* --- link.c: the TCP connection to the peer ------------------------------------------------ */
-
-/* Connects to (requester) or accepts from (responder) the peer; waits up to a minute. Dies on
- * failure.
- */
-int link_open(const struct options *opt);
-void link_send(int fd, const void *buf, size_t len);
-void link_recv(int fd, void *buf, size_t len);
-/* Sends mine and receives theirs, len bytes each; both sides must call it alike. */
-void link_swap(int fd, const void *mine, void *theirs, size_t len);
-/* Waits until both sides have called it. */
-void link_barrier(int fd);
 
 /* --- arena.c: the memory of a side ----------------------------------------------------------- */
 
@@ -355,6 +344,8 @@ struct request {
 /* errant: it names the target, and is spoilt where it is of the row's operation. */
 bool request_make(struct run *r, enum op op, bool errant, uint32_t id, struct request *q);
 
+/* The time, as now_ns has it, until which this side waits for what must come. */
+uint64_t patience_end(const struct run *r);
 /* Walk one row; the report is in r->rep then. */
 void row_run(struct run *r);
 
@@ -366,11 +357,5 @@ void row_run(struct run *r);
  * from 1.
  */
 bool row_judge(const struct run *r, const struct report *rsp, uint32_t nr);
-
-/* --- main.c -------------------------------------------------------------------------------------
- */
-
-void die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
-double now_s(void);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <getopt.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "rows.h"
+
+#define OPEN_WAIT_S 60 /* an emulated guest takes its time */
 
 static const char usage[] =
 	"usage: errmatrix [options] [HOST]     no HOST: respond to a requester\n"
@@ -24,29 +24,6 @@ static const char usage[] =
 	"      --lossy          packets get lost: RC rows only, and a NAK may not arrive\n"
 	"      --json           one JSON object a row instead of TAP\n"
 	"exit status: 0 every row as it should be, 1 not\n";
-
-void
-die(const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	fputs("errmatrix: ", stdout);
-	vprintf(fmt, ap);
-	fputc('\n', stdout);
-	va_end(ap);
-	fflush(stdout);
-	exit(1);
-}
-
-double
-now_s(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
-}
 
 static const struct row *const tables[] = {rows_responder, rows_requester, rows_unreliable, NULL};
 
@@ -90,27 +67,6 @@ static const struct option long_options[] = {
 	{0},
 };
 
-/* The value of an option as a number in lo .. hi; dies naming the range otherwise. */
-static uint32_t
-number(const char *name, uint32_t lo, uint32_t hi)
-{
-	char *end;
-	unsigned long long n = strtoull(optarg, &end, 0);
-
-	if (!*optarg || *end || n < lo || n > hi)
-		die("--%s %s: a number in %u .. %u is wanted", name, optarg, lo, hi);
-	return (uint32_t)n;
-}
-
-static enum ibv_mtu
-mtu_enum(uint32_t bytes)
-{
-	for (enum ibv_mtu e = IBV_MTU_256; e <= IBV_MTU_4096; e++)
-		if (128u << e == bytes)
-			return e;
-	die("--mtu: 256, 512, 1024, 2048 or 4096 is wanted");
-}
-
 #define MAX_FILE 65536
 
 /* The whole of a file with a newline around each line, never freed. */
@@ -139,19 +95,19 @@ parse_one(int c, struct options *opt, struct plan *plan)
 		opt->dev = optarg;
 		break;
 	case 'i':
-		opt->ib_port = (uint8_t)number("ib-port", 1, 255);
+		opt->ib_port = (uint8_t)option_number("ib-port", 1, 255);
 		break;
 	case 'g':
-		opt->gid_index = (uint8_t)number("gid-index", 0, 255);
+		opt->gid_index = (uint8_t)option_number("gid-index", 0, 255);
 		break;
 	case 'p':
-		opt->tcp_port = (uint16_t)number("port", 1, 65535);
+		opt->tcp_port = (uint16_t)option_number("port", 1, 65535);
 		break;
 	case OPT_NO_EVENTS:
 		opt->no_events = true;
 		break;
 	case OPT_PATIENCE:
-		opt->patience_s = number("patience", 1, 3600);
+		opt->patience_s = (double)option_number("patience", 1, 3600);
 		break;
 	case OPT_LIST:
 		opt->list = true;
@@ -163,10 +119,12 @@ parse_one(int c, struct options *opt, struct plan *plan)
 		opt->rows = file_read(optarg);
 		break;
 	case OPT_TIMEOUT:
-		plan->timeout = number("timeout", 0, 31);
+		plan->timeout = (uint32_t)option_number("timeout", 0, 31);
 		break;
 	case OPT_MTU:
-		plan->mtu = mtu_enum(number("mtu", 256, 4096));
+		plan->mtu = verbs_mtu(option_number("mtu", 256, 4096));
+		if (!plan->mtu)
+			die("--mtu: 256, 512, 1024, 2048 or 4096 is wanted");
 		break;
 	case OPT_LOSSY:
 		plan->lossy = 1;
@@ -278,7 +236,7 @@ main(int argc, char **argv)
 	if (opt.list)
 		return list(&opt, &plan);
 	s.requester = opt.host != NULL;
-	s.link = link_open(&opt);
+	s.link = link_open(opt.host, opt.tcp_port, OPEN_WAIT_S);
 	side_open(&s, &opt);
 	rc = s.requester ? requester(&s, &plan) : responder(&s, &plan);
 	side_close(&s);

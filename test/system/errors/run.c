@@ -8,6 +8,12 @@
 
 #define REQUESTER_RECVS 2
 
+uint64_t
+patience_end(const struct run *r)
+{
+	return now_ns() + (uint64_t)(r->s->opt->patience_s * 1e9);
+}
+
 /* Both sides must agree on whether the row goes on. */
 static bool
 both_ready(struct run *r, bool peer_failed)
@@ -38,7 +44,7 @@ last_came(const struct run *r)
 static void
 collect(struct run *r, uint32_t sends, uint32_t recvs)
 {
-	double end = now_s() + r->s->opt->patience_s;
+	uint64_t end = patience_end(r);
 
 	do {
 		uint32_t before = r->rep.nsend + r->rep.nrecv;
@@ -46,11 +52,11 @@ collect(struct run *r, uint32_t sends, uint32_t recvs)
 		take(r->scq, r->rep.send, &r->rep.nsend);
 		take(r->rcq, r->rep.recv, &r->rep.nrecv);
 		if (r->rep.nsend + r->rep.nrecv != before)
-			end = now_s() + r->s->opt->patience_s;
+			end = patience_end(r);
 		else
 			sched_yield();
 	} while (((r->rep.nsend < sends && !last_came(r)) || r->rep.nrecv < recvs) &&
-		 now_s() < end);
+		 now_ns() < end);
 }
 
 static bool
@@ -89,11 +95,11 @@ take_events(struct run *r)
 static void
 await_event(struct run *r, enum ibv_event_type type)
 {
-	double end = now_s() + r->s->opt->patience_s;
+	uint64_t end = patience_end(r);
 
 	take_events(r);
 	while (!r->s->requester && type && !r->s->opt->no_events && r->rep.nevents == 0 &&
-	       now_s() < end) {
+	       now_ns() < end) {
 		struct pollfd pfd = {.fd = r->s->ctx->async_fd, .events = POLLIN};
 
 		poll(&pfd, 1, 100);
@@ -264,9 +270,9 @@ responder_leave(struct run *r)
 static void
 await_memory(struct run *r)
 {
-	double end = now_s() + r->s->opt->patience_s;
+	uint64_t end = patience_end(r);
 
-	while (arena_differs(&r->s->arena) >= 0 && now_s() < end)
+	while (arena_differs(&r->s->arena) >= 0 && now_ns() < end)
 		sched_yield();
 }
 

@@ -118,14 +118,14 @@ window_alloc(struct run *r, struct ibv_pd *pd)
 bool
 local_work(struct run *r, struct ibv_qp *qp, struct ibv_send_wr *wr)
 {
-	double end = now_s() + r->s->opt->patience_s;
+	uint64_t end = patience_end(r);
 	struct ibv_send_wr *bad;
 	struct ibv_wc wc;
 	int n = 0, rc = ibv_post_send(qp, wr, &bad);
 
 	if (rc)
 		return run_failed(r, "local work: %s", strerror(rc));
-	while (n == 0 && now_s() < end) {
+	while (n == 0 && now_ns() < end) {
 		n = ibv_poll_cq(r->scq, 1, &wc);
 		if (n == 0)
 			sched_yield();

@@ -9,7 +9,6 @@
 
 #define QUEUE_WRS      16
 #define CQ_ENTRIES     64
-#define QKEY           0x11111111u
 #define RNR_TIMER      12 /* 0.64 ms */
 #define RETRIES        6  /* 7 never runs out on rxe */
 #define RETRIES_SILENT 1  /* of a peer that never answers */
@@ -34,15 +33,10 @@ run_failed(struct run *r, const char *fmt, ...)
 static void
 device_open(struct side *s)
 {
-	int n = 0;
-	struct ibv_device **list = ibv_get_device_list(&n);
-
-	for (int i = 0; list && i < n && !s->ctx; i++)
-		if (!s->opt->dev || !strcmp(s->opt->dev, ibv_get_device_name(list[i])))
-			s->ctx = ibv_open_device(list[i]);
+	s->ctx = verbs_open(s->opt->dev);
 	if (!s->ctx)
-		die("no verbs device %s (%d seen)", s->opt->dev ? s->opt->dev : "at all", n);
-	ibv_free_device_list(list);
+		die("verbs device %s: %s", s->opt->dev ? s->opt->dev : "of any name",
+		    strerror(errno));
 	if (fcntl(s->ctx->async_fd, F_SETFL, fcntl(s->ctx->async_fd, F_GETFL) | O_NONBLOCK))
 		die("async_fd: %s", strerror(errno));
 }
@@ -158,34 +152,6 @@ qp_rights(const struct run *r)
 	return rights & ~IBV_ACCESS_REMOTE_WRITE;
 }
 
-static bool
-qp_init(struct run *r, struct ibv_qp *qp)
-{
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
-				   .port_num = r->s->opt->ib_port,
-				   .qp_access_flags = qp_rights(r),
-				   .qkey = QKEY};
-	int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
-	int rc;
-
-	mask |= qp->qp_type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS;
-	rc = ibv_modify_qp(qp, &attr, mask);
-	return rc ? run_failed(r, "modify to INIT: %s", strerror(rc)) : true;
-}
-
-static struct ibv_ah_attr
-ah_attr(const struct run *r)
-{
-	struct ibv_ah_attr ah = {
-		.is_global = 1,
-		.port_num = r->s->opt->ib_port,
-		.grh = {.sgid_index = r->s->opt->gid_index, .hop_limit = 64},
-	};
-
-	memcpy(ah.grh.dgid.raw, r->peer.gid, sizeof(r->peer.gid));
-	return ah;
-}
-
 static uint8_t
 reads_taken(const struct run *r)
 {
@@ -194,47 +160,57 @@ reads_taken(const struct run *r)
 	return !r->s->requester && r->row->cause == DEPTH_OVERRUN ? 1 : 8;
 }
 
-static bool
-qp_rtr(struct run *r, struct ibv_qp *qp, uint32_t dest, uint32_t psn)
+static struct ibv_qp_attr
+qp_attr(const struct run *r, uint32_t dest)
 {
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTR,
-		/* Small, so that the READ in front is still being answered when the next comes. */
-		.path_mtu = r->row->cause == DEPTH_OVERRUN ? IBV_MTU_256 : r->plan->mtu,
-		.dest_qp_num = dest,
-		.rq_psn = psn,
-		.max_dest_rd_atomic = reads_taken(r),
-		.min_rnr_timer = RNR_TIMER,
-		.ah_attr = ah_attr(r),
-	};
-	int mask = IBV_QP_STATE, rc;
+	bool gone = row_peer_gone(r->row);
+	union ibv_gid gid;
+	struct ibv_qp_attr attr;
 
-	if (qp->qp_type != IBV_QPT_UD)
-		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-	if (qp->qp_type == IBV_QPT_RC)
-		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-	rc = ibv_modify_qp(qp, &attr, mask);
-	return rc ? run_failed(r, "modify to RTR: %s", strerror(rc)) : true;
+	memcpy(gid.raw, r->peer.gid, sizeof(gid.raw));
+	attr = verbs_attr(dest, &gid);
+	attr.port_num = attr.ah_attr.port_num = r->s->opt->ib_port;
+	attr.ah_attr.grh.sgid_index = r->s->opt->gid_index;
+	attr.qp_access_flags = (unsigned int)qp_rights(r);
+	/* Small, so that the READ in front is still being answered when the next comes. */
+	attr.path_mtu = r->row->cause == DEPTH_OVERRUN ? IBV_MTU_256 : r->plan->mtu;
+	attr.max_dest_rd_atomic = reads_taken(r);
+	attr.max_rd_atomic = r->s->requester && r->row->cause == NO_CREDIT ? 0 : 8;
+	attr.min_rnr_timer = RNR_TIMER;
+	attr.timeout = gone ? TIMEOUT_SILENT : (uint8_t)r->plan->timeout;
+	attr.retry_cnt = gone ? RETRIES_SILENT : RETRIES;
+	attr.rnr_retry = r->row->cause == RECV_NONE ? RETRIES_SILENT : RETRIES;
+	return attr;
+}
+
+/* One step of qp's; its name for what is said if that fails. */
+static bool
+qp_step(struct run *r, struct ibv_qp *qp, const struct ibv_qp_attr *attr, enum ibv_qp_state to,
+	const char *name)
+{
+	int rc = verbs_modify(qp, attr, to, 0);
+
+	return rc ? run_failed(r, "modify to %s: %s", name, strerror(rc)) : true;
 }
 
 static bool
-qp_rts(struct run *r, struct ibv_qp *qp, uint32_t psn)
+qp_init(struct run *r, struct ibv_qp *qp)
 {
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTS,
-		.sq_psn = psn,
-		.timeout = row_peer_gone(r->row) ? TIMEOUT_SILENT : (uint8_t)r->plan->timeout,
-		.retry_cnt = row_peer_gone(r->row) ? RETRIES_SILENT : RETRIES,
-		.rnr_retry = r->row->cause == RECV_NONE ? RETRIES_SILENT : RETRIES,
-		.max_rd_atomic = r->s->requester && r->row->cause == NO_CREDIT ? 0 : 8,
-	};
-	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN, rc;
+	struct ibv_qp_attr attr = qp_attr(r, 0);
 
-	if (qp->qp_type == IBV_QPT_RC)
-		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-			IBV_QP_MAX_QP_RD_ATOMIC;
-	rc = ibv_modify_qp(qp, &attr, mask);
-	return rc ? run_failed(r, "modify to RTS: %s", strerror(rc)) : true;
+	return qp_step(r, qp, &attr, IBV_QPS_INIT, "INIT");
+}
+
+/* From INIT to RTS. */
+static bool
+qp_connect(struct run *r, struct ibv_qp *qp, uint32_t dest, uint32_t rq_psn, uint32_t sq_psn)
+{
+	struct ibv_qp_attr attr = qp_attr(r, dest);
+
+	attr.rq_psn = rq_psn;
+	attr.sq_psn = sq_psn;
+	return qp_step(r, qp, &attr, IBV_QPS_RTR, "RTR") &&
+	       qp_step(r, qp, &attr, IBV_QPS_RTS, "RTS");
 }
 
 static bool
@@ -269,15 +245,14 @@ bool
 queues_connect(struct run *r, const struct address *mine)
 {
 	bool nobody = r->s->requester && r->row->cause == PEER_NONE;
-	struct ibv_ah_attr ah = ah_attr(r);
+	struct ibv_qp_attr attr = qp_attr(r, 0);
 
-	if (!qp_rtr(r, r->qp, nobody ? 0xfffff0 : r->peer.qpn, r->peer.psn) ||
-	    !qp_rts(r, r->qp, mine->psn))
+	if (!qp_connect(r, r->qp, nobody ? 0xfffff0 : r->peer.qpn, r->peer.psn, mine->psn))
 		return false;
 	if (row_type(r->row) != IBV_QPT_UD)
 		return true;
-	r->ah = ibv_create_ah(r->s->pd, &ah);
-	r->other_ah = ibv_create_ah(r->s->other_pd, &ah);
+	r->ah = ibv_create_ah(r->s->pd, &attr.ah_attr);
+	r->other_ah = ibv_create_ah(r->s->other_pd, &attr.ah_attr);
 	return r->ah && r->other_ah ? true : run_failed(r, "ibv_create_ah: %s", strerror(errno));
 }
 
@@ -285,8 +260,7 @@ bool
 helper_make(struct run *r)
 {
 	r->helper = qp_make(r, row_type(r->row));
-	return r->helper && qp_init(r, r->helper) && qp_rtr(r, r->helper, 0xfffff1, 0) &&
-	       qp_rts(r, r->helper, 0);
+	return r->helper && qp_init(r, r->helper) && qp_connect(r, r->helper, 0xfffff1, 0, 0);
 }
 
 void

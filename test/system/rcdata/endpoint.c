@@ -21,20 +21,6 @@ struct qp_address {
 	uint32_t reads; /* READ requests it takes at once */
 };
 
-static void
-device_open(struct endpoint *ep, const char *name)
-{
-	int n = 0;
-	struct ibv_device **list = ibv_get_device_list(&n);
-
-	for (int i = 0; list && i < n && !ep->ctx; i++)
-		if (!name || !strcmp(name, ibv_get_device_name(list[i])))
-			ep->ctx = ibv_open_device(list[i]);
-	if (!ep->ctx)
-		die("no verbs device %s (%d seen)", name ? name : "at all", n);
-	ibv_free_device_list(list);
-}
-
 static struct ibv_srq *
 srq_make(struct ibv_pd *pd, const struct plan *plan)
 {
@@ -82,56 +68,29 @@ queues_make(struct endpoint *ep, const struct options *opt, const struct plan *p
 }
 
 static void
-qp_to_init(struct ibv_qp *qp, uint8_t port, int access)
-{
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
-		.port_num = port,
-		.qp_access_flags = access,
-	};
-	int rc =
-		ibv_modify_qp(qp, &attr,
-			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-
-	if (rc)
-		die("modify to INIT: %s", strerror(rc));
-}
-
-static void
 qp_connect(struct ibv_qp *qp, const struct options *opt, const struct qp_address *mine,
-	   const struct qp_address *peer)
+	   const struct qp_address *peer, int access)
 {
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = mine->mtu < peer->mtu ? mine->mtu : peer->mtu,
-		.dest_qp_num = peer->qpn,
-		.rq_psn = peer->psn,
-		.max_dest_rd_atomic = mine->reads,
-		.min_rnr_timer = 1, /* 10 us: the receiver posts again at once */
-		.ah_attr = {.is_global = 1,
-			    .port_num = opt->ib_port,
-			    .grh = {.sgid_index = opt->gid_index, .hop_limit = 64}},
-	};
+	union ibv_gid gid;
+	struct ibv_qp_attr attr;
 	int rc;
 
-	memcpy(attr.ah_attr.grh.dgid.raw, peer->gid, sizeof(peer->gid));
-	rc = ibv_modify_qp(qp, &attr,
-			   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				   IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				   IBV_QP_MIN_RNR_TIMER);
-	if (rc)
-		die("modify to RTR: %s", strerror(rc));
-	attr.qp_state = IBV_QPS_RTS;
+	memcpy(gid.raw, peer->gid, sizeof(gid.raw));
+	attr = verbs_attr(peer->qpn, &gid);
+	attr.port_num = attr.ah_attr.port_num = opt->ib_port;
+	attr.ah_attr.grh.sgid_index = opt->gid_index;
+	attr.qp_access_flags = access;
+	attr.path_mtu = mine->mtu < peer->mtu ? mine->mtu : peer->mtu;
+	attr.rq_psn = peer->psn;
 	attr.sq_psn = mine->psn;
+	attr.max_dest_rd_atomic = mine->reads;
+	attr.max_rd_atomic = mine->reads < peer->reads ? mine->reads : peer->reads;
+	attr.min_rnr_timer = 1; /* 10 us: the receiver posts again at once */
 	attr.timeout = opt->timeout;
 	attr.retry_cnt = opt->retry;
-	attr.rnr_retry = 7;
-	attr.max_rd_atomic = mine->reads < peer->reads ? mine->reads : peer->reads;
-	rc = ibv_modify_qp(qp, &attr,
-			   IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-				   IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
+	rc = verbs_raise(qp, &attr, IBV_QPS_RTS);
 	if (rc)
-		die("modify to RTS: %s", strerror(rc));
+		die("connect: %s", strerror(rc));
 }
 
 static void
@@ -154,16 +113,17 @@ queues_connect(struct endpoint *ep, const struct options *opt, const struct plan
 	for (uint32_t i = 0; i < ep->nqps; i++) {
 		mine.qpn = ep->qp[i]->qp_num;
 		mine.psn = random_next(&psn_state) & 0xffffff;
-		qp_to_init(ep->qp[i], opt->ib_port, access);
 		link_swap(ep->link, &mine, &peer, sizeof(mine));
-		qp_connect(ep->qp[i], opt, &mine, &peer);
+		qp_connect(ep->qp[i], opt, &mine, &peer, access);
 	}
 }
 
 void
 endpoint_open(struct endpoint *ep, const struct options *opt, const struct plan *plan)
 {
-	device_open(ep, opt->dev);
+	ep->ctx = verbs_open(opt->dev);
+	if (!ep->ctx)
+		die("verbs device %s: %s", opt->dev ? opt->dev : "of any name", strerror(errno));
 	queues_make(ep, opt, plan);
 	queues_connect(ep, opt, plan);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <getopt.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "rcdata.h"
+
+#define OPEN_WAIT_S 20
 
 static const char usage[] =
 	"usage: rcdata [options] [HOST]      no HOST: wait for a client\n"
@@ -34,29 +34,6 @@ static const char usage[] =
 	"      --rounds N       bench: rounds an operation (5)\n"
 	"      --iters N        bench: ping-pong round trips (5000)\n"
 	"exit status: 0 good, 1 set-up failed or data differ, 3 completion error, 4 no progress\n";
-
-void
-die(const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	fputs("rcdata: ", stdout);
-	vprintf(fmt, ap);
-	fputc('\n', stdout);
-	va_end(ap);
-	fflush(stdout);
-	exit(EXIT_BAD);
-}
-
-uint64_t
-now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
-}
 
 enum {
 	OPT_TIMEOUT = 256,
@@ -107,28 +84,6 @@ static const struct option long_options[] = {
 	{0},
 };
 
-/* The value of an option as a number in lo .. hi; dies naming the range otherwise. */
-static uint64_t
-number(const char *name, uint64_t lo, uint64_t hi)
-{
-	char *end;
-	uint64_t n = strtoull(optarg, &end, 0);
-
-	if (!*optarg || *end || n < lo || n > hi)
-		die("--%s %s: a number in %llu .. %llu is wanted", name, optarg,
-		    (unsigned long long)lo, (unsigned long long)hi);
-	return n;
-}
-
-static uint32_t
-mtu_enum(uint64_t bytes)
-{
-	for (uint32_t e = IBV_MTU_256; e <= IBV_MTU_4096; e++)
-		if (128u << e == bytes)
-			return e;
-	die("--mtu: 256, 512, 1024, 2048 or 4096 is wanted");
-}
-
 static bool
 parse_own(int c, struct options *opt)
 {
@@ -137,25 +92,25 @@ parse_own(int c, struct options *opt)
 		opt->dev = optarg;
 		break;
 	case 'i':
-		opt->ib_port = number("ib-port", 1, 255);
+		opt->ib_port = option_number("ib-port", 1, 255);
 		break;
 	case 'g':
-		opt->gid_index = number("gid-index", 0, 255);
+		opt->gid_index = option_number("gid-index", 0, 255);
 		break;
 	case 'p':
-		opt->tcp_port = number("port", 1, 65535);
+		opt->tcp_port = option_number("port", 1, 65535);
 		break;
 	case 'e':
 		opt->events = true;
 		break;
 	case OPT_TIMEOUT:
-		opt->timeout = number("timeout", 0, 31);
+		opt->timeout = option_number("timeout", 0, 31);
 		break;
 	case OPT_RETRY:
-		opt->retry = number("retry", 0, 7);
+		opt->retry = option_number("retry", 0, 7);
 		break;
 	case OPT_STALL:
-		opt->stall_s = number("stall", 1, 3600);
+		opt->stall_s = option_number("stall", 1, 3600);
 		break;
 	case OPT_JSON:
 		opt->json = true;
@@ -174,22 +129,22 @@ parse_plan(int c, struct plan *plan)
 		plan->bench = 1;
 		break;
 	case OPT_SEED:
-		plan->seed = number("seed", 0, UINT64_MAX);
+		plan->seed = option_number("seed", 0, UINT64_MAX);
 		break;
 	case OPT_QPS:
-		plan->qps = number("qps", 1, MAX_QPS);
+		plan->qps = option_number("qps", 1, MAX_QPS);
 		break;
 	case OPT_DEPTH:
-		plan->depth = number("depth", 1, 4096);
+		plan->depth = option_number("depth", 1, 4096);
 		break;
 	case OPT_OPS:
-		plan->ops = number("ops", 1, UINT32_MAX);
+		plan->ops = option_number("ops", 1, UINT32_MAX);
 		break;
 	case OPT_DURATION:
-		plan->duration_ms = number("duration", 1, 3600 * 1000);
+		plan->duration_ms = option_number("duration", 1, 3600 * 1000);
 		break;
 	case OPT_MAX_LEN:
-		plan->max_len = number("max-len", 1, 1u << 31);
+		plan->max_len = option_number("max-len", 1, 1u << 31);
 		break;
 	case OPT_ONEWAY:
 		plan->oneway = 1;
@@ -201,16 +156,18 @@ parse_plan(int c, struct plan *plan)
 		plan->srq = 1;
 		break;
 	case OPT_MTU:
-		plan->mtu = mtu_enum(number("mtu", 256, 4096));
+		plan->mtu = verbs_mtu(option_number("mtu", 256, 4096));
+		if (!plan->mtu)
+			die("--mtu: 256, 512, 1024, 2048 or 4096 is wanted");
 		break;
 	case OPT_BYTES:
-		plan->bytes = number("bytes", 1, 1ull << 36);
+		plan->bytes = option_number("bytes", 1, 1ull << 36);
 		break;
 	case OPT_ROUNDS:
-		plan->rounds = number("rounds", 1, 64);
+		plan->rounds = option_number("rounds", 1, 64);
 		break;
 	case OPT_ITERS:
-		plan->iters = number("iters", 1, 10 * 1000 * 1000);
+		plan->iters = option_number("iters", 1, 10 * 1000 * 1000);
 		break;
 	default:
 		return false;
@@ -269,7 +226,7 @@ main(int argc, char **argv)
 	bool good;
 
 	parse(argc, argv, &opt, &plan);
-	ep.link = link_open(&opt);
+	ep.link = link_open(opt.host, opt.tcp_port, OPEN_WAIT_S);
 	if (opt.host)
 		link_send(ep.link, &plan, sizeof(plan));
 	else

@@ -21,7 +21,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <infiniband/verbs.h>
+#include "kit/link.h"
+#include "kit/program.h"
+#include "kit/verbs.h"
 
 enum rcdata_exit {
 	EXIT_GOOD = 0,
@@ -97,19 +99,6 @@ struct buffer {
 	enum mem_kind kind;
 };
 
-/* --- link.c: the TCP connection to the peer ------------------------------------------------ */
-
-/* Connects to (client) or accepts from (server) the peer; waits up to 20 s. Dies on failure. */
-int link_open(const struct options *opt);
-/* Sends mine and receives theirs, len bytes each; the two sides must call it alike. */
-void link_swap(int fd, const void *mine, void *theirs, size_t len);
-void link_send(int fd, const void *buf, size_t len);
-void link_recv(int fd, void *buf, size_t len);
-/* Waits until both sides have called it. */
-void link_barrier(int fd);
-/* Whether bytes (or the peer's end) wait to be read; never blocks. */
-bool link_readable(int fd);
-
 /* --- mem.c: buffers and their content -------------------------------------------------------- */
 
 /* Next value of the splitmix64 generator whose state is *state. */
@@ -147,11 +136,5 @@ void endpoint_wc_failed(const struct ibv_wc *wc) __attribute__((noreturn));
 /* Both return whether everything was as it should be, after printing the result. */
 bool check_run(struct endpoint *ep, const struct options *opt, const struct plan *plan);
 bool bench_run(struct endpoint *ep, const struct options *opt, const struct plan *plan);
-
-/* --- main.c --------------------------------------------------------------------------------- */
-
-void die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
-/* Monotonic clock, ns. */
-uint64_t now_ns(void);
 
 #endif

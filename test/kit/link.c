@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "link.h"
+
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -9,12 +11,10 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
-#include "rcdata.h"
-
-#define OPEN_WAIT_NS (20ull * 1000 * 1000 * 1000)
+#include "program.h"
 
 static int
-link_accept(uint16_t port)
+link_accept(uint16_t port, unsigned int wait_s)
 {
 	struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
 	int one = 1, off = 0, fd, listener = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -34,18 +34,18 @@ link_accept(uint16_t port)
 	if (listener < 0 || bind(listener, addr, len) || listen(listener, 1))
 		die("listen on TCP port %u: %s", port, strerror(errno));
 	pfd = (struct pollfd){.fd = listener, .events = POLLIN};
-	if (poll(&pfd, 1, OPEN_WAIT_NS / 1000000) != 1)
-		die("no client came");
+	if (poll(&pfd, 1, (int)wait_s * 1000) != 1)
+		die("no peer came");
 	fd = accept(listener, NULL, NULL);
 	close(listener);
 	return fd;
 }
 
 static int
-link_connect(const char *host, uint16_t port)
+link_connect(const char *host, uint16_t port, unsigned int wait_s)
 {
 	struct addrinfo hint = {.ai_socktype = SOCK_STREAM}, *res, *ai;
-	uint64_t end = now_ns() + OPEN_WAIT_NS;
+	uint64_t end = now_ns() + wait_s * 1000000000ull;
 	char service[8];
 	int fd = -1, rc;
 
@@ -53,7 +53,7 @@ link_connect(const char *host, uint16_t port)
 	rc = getaddrinfo(host, service, &hint, &res);
 	if (rc)
 		die("%s: %s", host, gai_strerror(rc));
-	while (fd < 0 && now_ns() < end) { /* the server may still be starting */
+	while (fd < 0 && now_ns() < end) { /* the peer may still be starting */
 		for (ai = res; ai && fd < 0; ai = ai->ai_next) {
 			fd = socket(ai->ai_family, ai->ai_socktype | SOCK_CLOEXEC, 0);
 			if (fd >= 0 && connect(fd, ai->ai_addr, ai->ai_addrlen)) {
@@ -69,10 +69,10 @@ link_connect(const char *host, uint16_t port)
 }
 
 int
-link_open(const struct options *opt)
+link_open(const char *host, uint16_t port, unsigned int wait_s)
 {
 	int one = 1;
-	int fd = opt->host ? link_connect(opt->host, opt->tcp_port) : link_accept(opt->tcp_port);
+	int fd = host ? link_connect(host, port, wait_s) : link_accept(port, wait_s);
 
 	if (fd < 0)
 		die("no TCP connection to the peer: %s", strerror(errno));
@@ -93,7 +93,7 @@ link_send(int fd, const void *buf, size_t len)
 		if (n <= 0)
 			die("the peer is gone (send: %s)", strerror(errno));
 		p += n;
-		len -= n;
+		len -= (size_t)n;
 	}
 }
 
@@ -110,7 +110,7 @@ link_recv(int fd, void *buf, size_t len)
 		if (n <= 0)
 			die("the peer is gone (%s)", n ? strerror(errno) : "end of stream");
 		p += n;
-		len -= n;
+		len -= (size_t)n;
 	}
 }
 

@@ -3,16 +3,16 @@
  * What the verbs programs of the system tests share: a device opened with what most tests need on
  * it, queue pairs connected on that one device, and TAP lines.
  */
-#ifndef VERBSIDE_H
-#define VERBSIDE_H
+#ifndef KIT_VERBSIDE_H
+#define KIT_VERBSIDE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <infiniband/verbs.h>
+#include "verbs.h"
 
 #define SIDE_BYTES (1 << 20) /* of buf */
 #define SIDE_DEPTH 16        /* WRs of a queue */
-#define SIDE_QKEY  0x11111111u
 #define SIDE_ACCESS                                                                                \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
 	 IBV_ACCESS_REMOTE_ATOMIC)
@@ -35,8 +35,6 @@ struct ibv_qp *side_qp(struct ibv_pd *pd, enum ibv_qp_type type, struct ibv_cq *
 int side_raise(struct side *s, struct ibv_qp *qp, uint32_t dest);
 /* The same up to INIT, which takes receives. */
 int side_init_state(struct ibv_qp *qp);
-/* One completion within two seconds of waiting. */
-bool side_wait(struct ibv_cq *cq, struct ibv_wc *wc);
 
 struct side_test {
 	const char *name;
@@ -47,10 +45,11 @@ struct side_test {
 #function, function                                                                \
 	}
 /*
- * main of a program that has the device's name as its argument: opens it and runs all tests, one
- * TAP line each. The exit status, 0 where all were good.
+ * main of a program whose arguments are the names of so many devices: opens them and runs all
+ * tests, one TAP line each. The exit status, 0 where all were good.
  */
-int side_main(int argc, char **argv, struct side *s, const struct side_test *tests, unsigned int n);
+int side_main(int argc, char **argv, struct side *s, int sides, const struct side_test *tests,
+	      unsigned int n);
 /* How often the present test, or the program if it has none, has failed so far. */
 int side_failures(void);
 /* The present test fails. */
