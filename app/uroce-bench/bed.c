@@ -9,6 +9,7 @@
 #include "bed.h"
 #include "connect.h"
 #include "port/port.h"
+#include "qp/doorbell.h"
 #include "wire/hdr.h"
 #include "wire/icrc.h"
 
@@ -288,9 +289,7 @@ bed_publish(struct bed *b, uint32_t i)
 {
 	struct bed_conn *c = &b->node[0].conn[i];
 
-	__atomic_store_n(&c->sq.hdr->prod, c->sq.prod, __ATOMIC_RELEASE);
-	if (__atomic_load_n(&c->sq.hdr->armed, __ATOMIC_RELAXED) != 0 &&
-	    __atomic_exchange_n(&c->sq.hdr->armed, 0, __ATOMIC_SEQ_CST) == 1)
+	if (qp_doorbell_publish_here(c->sq.hdr, c->sq.prod))
 		engine_doorbell(&b->node[0].engine, c->qp->qpn);
 }
 

@@ -12,6 +12,7 @@
 #include <rte_mbuf.h>
 #include "connect.h"
 #include "duo.h"
+#include "qp/doorbell.h"
 #include "worker/worker.h"
 
 #define IOVA     0x100000000ull
@@ -219,9 +220,7 @@ post_sends(struct rc *rc, struct conn *c, uint32_t n)
 static void
 publish(struct rc *rc, struct conn *c)
 {
-	__atomic_store_n(&c->sq.hdr->prod, c->sq.prod, __ATOMIC_RELEASE);
-	if (__atomic_load_n(&c->sq.hdr->armed, __ATOMIC_RELAXED) != 0 &&
-	    __atomic_exchange_n(&c->sq.hdr->armed, 0, __ATOMIC_SEQ_CST) == 1)
+	if (qp_doorbell_publish_here(c->sq.hdr, c->sq.prod))
 		engine_doorbell(worker_engine(rc->w), c->qp->qpn);
 }
 

@@ -6,6 +6,7 @@
  */
 #include "uv.h"
 #include "idle.h"
+#include "qp/doorbell.h"
 
 #include <errno.h>
 #include <string.h>
@@ -70,11 +71,7 @@ bool
 uv_ring_publish(struct uv_ring *r)
 {
 	uv_idle_busy();
-	__atomic_store_n(&r->hdr->prod, r->prod, __ATOMIC_RELEASE);
-	/* Partner: the daemon's fence between setting armed and looking at prod again. */
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	return __atomic_load_n(&r->hdr->armed, __ATOMIC_RELAXED) &&
-	       __atomic_exchange_n(&r->hdr->armed, 0, __ATOMIC_ACQ_REL) == 1;
+	return qp_doorbell_publish(r->hdr, r->prod);
 }
 
 void
@@ -82,20 +79,11 @@ uv_doorbell(struct uv_worker *w, uint32_t qpn)
 {
 	struct uroce_db_ring *db = w->db;
 	const uint64_t one = 1;
-	uint32_t prod;
 
 	uv_lock(&w->lock);
-	prod = db->prod;
-	if (prod - __atomic_load_n(&db->cons, __ATOMIC_ACQUIRE) >= UROCE_DB_ENTRIES) {
-		__atomic_store_n(&db->overflow, 1, __ATOMIC_RELEASE);
-	} else {
-		__atomic_store_n(&db->qpn[prod % UROCE_DB_ENTRIES], qpn, __ATOMIC_RELAXED);
-		__atomic_store_n(&db->prod, prod + 1, __ATOMIC_RELEASE);
-	}
+	qp_doorbell_ring(db, qpn);
 	uv_unlock(&w->lock);
-	/* Partner: the worker's fence between setting asleep and its last look. */
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&db->asleep, __ATOMIC_RELAXED) == 0)
+	if (!qp_doorbell_is_asleep(db))
 		return;
 	uv_idle.waking = true;
 	/* A full eventfd counter (EAGAIN) wakes just as well. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include "control/obj.h"
 #include "control/ring.h"
+#include "qp/retire.h"
 
 static void
 channel_free(struct obj_channel *ch)

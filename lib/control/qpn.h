@@ -8,7 +8,7 @@
 #define CONTROL_QPN_H
 
 #include <stdint.h>
-#include "qp/qp.h"
+#include "qp/table.h"
 
 struct qpn_alloc {
 	const struct qp_table *table; /* a slot is free while it holds NULL */

@@ -4,6 +4,8 @@
 #include <rte_common.h>
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
+#include "qp/prefetch.h"
+#include "qp/retire.h"
 #include "requester/requester.h"
 #include "responder/responder.h"
 #include "engine/turn.h"

@@ -18,6 +18,8 @@
 #include <sys/queue.h>
 #include "qp/env.h"
 #include "qp/qp.h"
+#include "qp/table.h"
+#include "qp/view.h"
 #include "wire/parse.h"
 
 #define ENGINE_TX_CAP   128            /* frames between two engine_run */

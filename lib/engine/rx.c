@@ -9,6 +9,8 @@
 #include "engine/turn.h"
 #include "qp/match.h"
 #include "qp/migrate.h"
+#include "qp/emit.h"
+#include "qp/prefetch.h"
 #include "requester/requester.h"
 #include "responder/responder.h"
 #include "wire/icrc.h"

@@ -35,6 +35,27 @@ enum qp_event {
 	QP_EVENT_QP_LAST_WQE_REACHED = 16,
 };
 
+/* Completion status; the values are those of enum ibv_wc_status. */
+enum qp_wc_status {
+	QP_WC_SUCCESS = 0,
+	QP_WC_LOC_LEN_ERR = 1,
+	QP_WC_LOC_QP_OP_ERR = 2,
+	QP_WC_LOC_PROT_ERR = 4,
+	QP_WC_WR_FLUSH_ERR = 5,
+	QP_WC_MW_BIND_ERR = 6,
+	QP_WC_BAD_RESP_ERR = 7,
+	QP_WC_LOC_ACCESS_ERR = 8,
+	QP_WC_REM_INV_REQ_ERR = 9,
+	QP_WC_REM_ACCESS_ERR = 10,
+	QP_WC_REM_OP_ERR = 11,
+	QP_WC_RETRY_EXC_ERR = 12,
+	QP_WC_RNR_RETRY_EXC_ERR = 13,
+	QP_WC_REM_ABORT_ERR = 16,
+	QP_WC_FATAL_ERR = 19,
+	QP_WC_RESP_TIMEOUT_ERR = 20,
+	QP_WC_GENERAL_ERR = 21,
+};
+
 /* Upcalls, made on the worker; they may queue a message, and must not touch the QP. */
 struct qp_env_ops {
 	/* cq was armed and has a completion that satisfies the arm: write its channel. */

@@ -2,7 +2,8 @@
 /* Ends of WQEs: retiring, the error state, flushing (QP-19, REQ-01, REQ-10, CQE-05). */
 #include <errno.h>
 #include <string.h>
-#include "qp/qp.h"
+#include "qp/doorbell.h"
+#include "qp/retire.h"
 
 void
 qp_retire_send(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e,
@@ -79,16 +80,6 @@ flush_recvs(struct qp_env *env, struct qp *qp)
 	}
 }
 
-/* Ask the client to ring for whatever it posts from now on; true when something is there already.
- */
-static bool
-flush_arm(struct qp_ring *ring, uint32_t head)
-{
-	__atomic_store_n(&ring->hdr->armed, 1, __ATOMIC_RELAXED);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	return __atomic_load_n(&ring->hdr->prod, __ATOMIC_ACQUIRE) != head;
-}
-
 void
 qp_flush(struct qp_env *env, struct qp *qp)
 {
@@ -110,9 +101,9 @@ qp_flush(struct qp_env *env, struct qp *qp)
 		qp->last_wqe_due = false;
 		env->ops->async_event(env->ops_ctx, QP_EVENT_QP_LAST_WQE_REACHED, qp, NULL);
 	}
-	more = flush_arm(&qp->snd.sq, qp->snd.head);
+	more = !qp_doorbell_arm(qp->snd.sq.hdr, qp->snd.head);
 	if (qp->state == QP_ERR && qp->srq == NULL)
-		more |= flush_arm(&qp->rcv.rq, qp->rcv.head);
+		more |= !qp_doorbell_arm(qp->rcv.rq.hdr, qp->rcv.head);
 	/* A client that posts all the time gets no more than its turn. */
 	if (more)
 		qp_wake(env, qp);

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 #include "qp/migrate.h"
-#include "qp/qp.h"
+#include "qp/retire.h"
 #include "wire/psn.h"
 #include "wire/timer.h"
 

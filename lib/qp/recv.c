@@ -4,7 +4,7 @@
 #include <string.h>
 #include <rte_branch_prediction.h>
 #include <rte_common.h>
-#include "qp/qp.h"
+#include "qp/retire.h"
 
 /* The SRQ's ring makes no sense: it is dead, and so are its QPs as they find out (EVT-09). */
 static int

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
 #include <stdlib.h>
-#include "qp/qp.h"
+#include "qp/table.h"
 
 int
 qp_table_init(struct qp_table *t, uint32_t nslots)

@@ -6,6 +6,10 @@
 #include <errno.h>
 #include <string.h>
 #include <rte_branch_prediction.h>
+#include "qp/doorbell.h"
+#include "qp/emit.h"
+#include "qp/prefetch.h"
+#include "qp/retire.h"
 #include "requester/requester.h"
 
 /* SGEs (or inline bytes) of an SQ entry. */

@@ -340,14 +340,9 @@ send_step(struct qp_env *env, struct qp *qp, struct qp_turn turn)
 static __rte_noinline bool
 send_arm(struct qp_snd *snd)
 {
-	uint32_t *armed = &snd->sq.hdr->armed;
-
-	__atomic_store_n(armed, 1, __ATOMIC_RELAXED);
-	/* Partner: the client's fence between storing prod and exchanging armed. */
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	snd->armed = __atomic_load_n(&snd->sq.hdr->prod, __ATOMIC_ACQUIRE) == snd->head;
+	snd->armed = qp_doorbell_arm(snd->sq.hdr, snd->head);
 	if (!snd->armed)
-		__atomic_store_n(armed, 0, __ATOMIC_RELAXED);
+		qp_doorbell_disarm(snd->sq.hdr);
 	return !snd->armed;
 }
 

@@ -3,6 +3,8 @@
 #ifndef RESPONDER_INTERNAL_H
 #define RESPONDER_INTERNAL_H
 
+#include "qp/emit.h"
+#include "qp/retire.h"
 #include "responder/responder.h"
 
 /* Every L_Key that bytes off .. off + len of the receive WQE use is good (MEM-02). */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The client of all QPs: keeps the rules of uroce_abi, and holds the engine to them. */
 #include <string.h>
+#include "qp/doorbell.h"
 #include "world_priv.h"
 
 static void *
@@ -62,8 +63,7 @@ static void
 wq_post(struct wq *w, uint32_t qpn)
 {
 	w->prod++;
-	__atomic_store_n(&w->hdr->prod, w->prod, __ATOMIC_RELEASE);
-	if (__atomic_exchange_n(&w->hdr->armed, 0, __ATOMIC_SEQ_CST) == 1)
+	if (qp_doorbell_publish(w->hdr, w->prod))
 		engine_doorbell(&world.engine, qpn);
 }
 

@@ -26,9 +26,9 @@ OTHERS = {
     'include/uroce': (),
     'include/uroce_abi': (),
     'lib/wire': (),  # not even uroce_abi: it knows the wire and nothing else
-    # Loaded into every client process: the client's side of ipc only, and sched, which is both sides'.
-    'drivers/verbs': ('include/uroce_abi', 'include/uroce', 'lib/ipc/client.h', 'lib/map/segmap.h',
-                      'lib/map/vma.h', 'lib/sched'),
+    # Loaded into every client process: the client's side of ipc only, and what is both sides': sched, doorbells.
+    'drivers/verbs': ('include/uroce_abi', 'include/uroce', 'lib/qp/doorbell.h', 'lib/ipc/client.h',
+                      'lib/map/segmap.h', 'lib/map/vma.h', 'lib/sched'),
     'drivers/impair': ('lib/wire', 'lib/obs'),
     'app/uroce-bench': ('lib', 'include', 'drivers/impair', 'test/kit'),
     'app': ('lib', 'include', 'drivers/impair'),

@@ -8,6 +8,7 @@
 #include <rte_eal.h>
 #include <rte_mbuf.h>
 #include "bed.h"
+#include "qp/doorbell.h"
 #include "qp/sqe.h"
 #include "wire/timer.h"
 
@@ -236,8 +237,7 @@ place(uint32_t i)
 static void
 ring_bell(struct bed_node *n, struct bed_ring *r)
 {
-	__atomic_store_n(&r->hdr->prod, r->prod, __ATOMIC_RELEASE);
-	if (__atomic_exchange_n(&r->hdr->armed, 0, __ATOMIC_SEQ_CST) == 1)
+	if (qp_doorbell_publish(r->hdr, r->prod))
 		engine_doorbell(&n->eng, QPN);
 }
 

@@ -2,6 +2,7 @@
 /* What clients post: send WQEs, good ones and some that are wrong on purpose; receives. */
 #include <string.h>
 #include <rte_common.h>
+#include "qp/doorbell.h"
 #include "mesh.h"
 
 #define POST_WIN_READS (MESH_SLOTS / 2) /* the upper half of a window is only read */
@@ -398,9 +399,7 @@ post_ring(struct mesh_side *side, struct mesh_ring *ring)
 {
 	struct mesh *m = side->m;
 
-	__atomic_store_n(&ring->hdr->prod, ring->prod, __ATOMIC_RELEASE);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (__atomic_exchange_n(&ring->hdr->armed, 0, __ATOMIC_ACQ_REL) != 1 || side->bell_ns != 0)
+	if (!qp_doorbell_publish(ring->hdr, ring->prod) || side->bell_ns != 0)
 		return;
 	side->bell_ns = m->now_ns + sim_below(&m->cli, 2000);
 	if (!sim_heap_push(&m->heap, side->bell_ns, MESH_EV_BELL, side->idx))

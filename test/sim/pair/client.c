@@ -7,6 +7,7 @@
 #include <string.h>
 #include <rte_common.h>
 #include "pieces.h"
+#include "qp/doorbell.h"
 #include "receive.h"
 #include "pair.h"
 
@@ -29,9 +30,7 @@ pair_client_ring(struct pair_side *side, struct pair_ring *ring)
 {
 	struct pair *s = side->pair;
 
-	__atomic_store_n(&ring->hdr->prod, ring->prod, __ATOMIC_RELEASE);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (__atomic_exchange_n(&ring->hdr->armed, 0, __ATOMIC_ACQ_REL) != 1)
+	if (!qp_doorbell_publish(ring->hdr, ring->prod))
 		return;
 	if (side->bell_ns == 0) {
 		side->bell_ns = s->now_ns + sim_below(&s->cli, 2000);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The client's side of the bench: what a provider does with the rings. */
 #include <string.h>
+#include "qp/doorbell.h"
 #include "harness.h"
 
 static uint8_t *
@@ -55,8 +56,7 @@ post_inline(struct conn *c, struct wr wr, const void *data, uint32_t len)
 static void
 publish(struct conn *c, struct bench_ring *r)
 {
-	__atomic_store_n(&r->hdr->prod, r->prod, __ATOMIC_RELEASE);
-	if (__atomic_exchange_n(&r->hdr->armed, 0, __ATOMIC_SEQ_CST) == 1)
+	if (qp_doorbell_publish(r->hdr, r->prod))
 		engine_doorbell(&c->b->engine, c->qp->qpn);
 }
 

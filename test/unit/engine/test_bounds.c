@@ -5,6 +5,7 @@
  */
 #include <string.h>
 #include "harness.h"
+#include "qp/retire.h"
 
 #define SQ      0x001000u
 #define DEEP    16384u

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <rte_mbuf.h>
 #include "harness.h"
+#include "qp/retire.h"
 #include "qp/segs.h"
 
 #define SQ         0x001000u /* as conn_rc has them */

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the protocol remembers about a connection: the requester half (qp_snd), the responder half
+ * (qp_rcv), the path. The owner worker writes all of it.
+ */
+#ifndef QP_CONN_H
+#define QP_CONN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uroce_abi/wqe.h>
+#include "qp/ring.h"
+#include "qp/sqe.h"
+#include "wire/build.h"
+
+#define QP_MAX_RD_ATOMIC   16    /* READs and atomics outstanding, either way */
+#define QP_MAX_SGE         32    /* SGEs of a WQE */
+#define QP_MAX_INLINE      1024  /* bytes of inline data */
+#define QP_MAX_WR          16384 /* WQEs of a queue */
+#define QP_MAX_MSG_BYTES   (1u << 31)
+#define QP_WINDOW_PKTS     128 /* unacknowledged request packets (rxe's receive queue bears 128) */
+#define QP_WINDOW_AGAIN    16  /* the same after a sequence NAK; doubles with each progress */
+#define QP_ACKREQ_PKTS     32  /* AckReq at least every so many packets */
+#define QP_READ_CHUNK_PKTS (1u << 22) /* packets that one READ request asks for, at most */
+
+/* The requester half. PSNs: una <= next <= high <= alloc in the circle. */
+struct qp_snd {
+	/* what every turn and answer has to do with: one cache line */
+	uint32_t head; /* next WQE to take from the SQ, free running: head .. sq.prod are posted */
+	uint32_t tail; /* oldest WQE not retired; published as the ring's cons */
+	uint32_t cur;  /* WQE whose packets are being sent, tail .. head */
+	uint32_t cur_pkt;     /* next packet of it, 0 .. npkts */
+	uint32_t una_psn;     /* oldest PSN not acknowledged */
+	uint32_t next_psn;    /* next PSN to send; moves back for a retry */
+	uint32_t high_psn;    /* one past the highest PSN ever sent */
+	uint32_t alloc_psn;   /* first PSN not yet given to a WQE */
+	uint64_t deadline_ns; /* probe, ACK timeout or end of an RNR wait; 0 = none */
+	uint64_t wait_ns;     /* from progress to deadline_ns (qp/loss.h); 0 = no deadline */
+	uint32_t rd_psns; /* PSNs of responses awaited between una and next (not in the window) */
+	uint8_t rd_out;   /* READs and atomics outstanding */
+	uint8_t since_ackreq; /* packets since the last AckReq */
+	uint8_t window;       /* unacknowledged request packets allowed: few after a loss */
+	bool rnr_wait;        /* deadline_ns is the end of an RNR wait */
+	bool ack_owed;        /* within a turn: a message ended and its ACK is not asked for yet */
+	bool read_gap;        /* a gap in READ responses was already asked for again */
+	bool armed;           /* told the client to ring */
+	bool polled;          /* the worker looks at the SQ all the time: no need to ring */
+	bool draining : 1;    /* SQD: finish what was started */
+	bool flushing : 1;    /* RTS after SQE: WQEs before qp->flush_to are still to be flushed */
+	bool limited : 1; /* the peer has told end-to-end credits: the two counts below are kept */
+	uint8_t retry_left;
+	uint8_t rnr_left;
+	uint8_t watch; /* enum qp_watch */
+	struct qp_ring sq;
+	struct qp_sqes sqes; /* copies of the WQEs tail .. head */
+};
+
+/* One READ or atomic being answered, or remembered for duplicates. */
+struct qp_rd_op {
+	uint64_t va;
+	union {
+		uint64_t orig; /* atomic: the value that was there */
+		struct {
+			uint32_t len;
+			uint32_t pos; /* READ: next response to send; npkts = done */
+		};
+	};
+	uint32_t rkey;
+	uint32_t npkts; /* responses */
+	uint32_t psn;   /* of the first response */
+	uint32_t msn : 24;
+	uint32_t atomic : 1; /* else a READ */
+	uint32_t replay : 1; /* answers a duplicate: errors are silent, takes no resource */
+};
+_Static_assert(sizeof(struct qp_rd_op) == 32, "two to a cache line");
+/* What a peer can have under way, seen before or not, and one place to put a new one into. */
+#define QP_RD_QUEUE (QP_MAX_RD_ATOMIC + 1)
+
+/* What message the responder is inside of. */
+enum qp_msg {
+	QP_MSG_NONE = 0,
+	QP_MSG_SEND,
+	QP_MSG_WRITE,
+};
+
+struct qp_recv_wqe {
+	struct uroce_recv_wqe wqe;
+	bool taken;            /* a WQE is in use by the message under way */
+	uint32_t index;        /* of the WQE in its queue */
+	uint32_t length;       /* sum of the SGEs */
+	struct uroce_sge *sge; /* room for max_sge: qp.recv_sge */
+};
+
+/* Memory that is needed has to be waited for (mem/mr.h). */
+struct qp_late {
+	uint64_t once;   /* of the write or atomic under way; 0: none */
+	uint64_t due_ns; /* READ response: when the peer is to be told next */
+	uint32_t psn;    /* of what needs it */
+	uint32_t told;   /* how often the peer was told; 0: psn may mean nothing */
+};
+
+/* The responder half. */
+struct qp_rcv {
+	/* what every request and turn has to do with: three quarters of a cache line */
+	uint64_t write_va; /* next byte of the WRITE under way */
+	uint32_t write_rkey;
+	uint32_t write_left;
+	uint32_t msg_off; /* bytes of the SEND (or WRITE) so far */
+	uint32_t epsn;
+	uint32_t msn;
+	uint32_t ack_psn;
+	uint32_t nak_psn;
+	uint32_t early_psn; /* the last packet that came too early, for which a NAK is due */
+	uint8_t msg;        /* enum qp_msg */
+	uint8_t nak_syndrome;
+	uint8_t rdq_n;      /* in rdq */
+	uint8_t hist_next;  /* in hist */
+	uint8_t naks_again; /* nak_sent: how often the sequence NAK was repeated */
+	bool nak_sent : 1;  /* sequence or RNR NAK went out; quiet until the ePSN comes */
+	bool comm_est : 1;  /* COMM_EST was raised since RTR */
+	bool ack_due : 1;   /* an ACK of ack_psn goes out once the READs before it are done */
+	bool nak_due : 1;   /* the same of a NAK */
+	bool key_pause : 1; /* too many wrong R_Keys: see qp.wrong_keys */
+	bool fatal : 1;     /* the NAK due is fatal: no more requests, ERR once it was sent */
+
+	struct qp_ring rq; /* mask 0 and hdr NULL with an SRQ */
+	uint32_t head;     /* next receive WQE to take, free running: head .. rq.prod are posted */
+	uint32_t gap_psn;  /* nak_sent: the packet that came too early and led to it */
+	struct qp_recv_wqe cur;
+	struct qp_rd_op rdq[QP_RD_QUEUE];       /* being answered, in PSN order */
+	struct qp_rd_op hist[QP_MAX_RD_ATOMIC]; /* the last READs and atomics executed */
+	struct qp_late late;                    /* of the request with the ePSN */
+	struct qp_late rd_late;                 /* of the next READ response */
+};
+
+/*
+ * R_Keys that name nothing, in requests to a QP (MEM-01). Each costs the connection, so a peer that
+ * guesses makes its victim connect again and again: this is kept when the QP is reset. After more
+ * than QP_WRONG_KEYS of them within QP_WRONG_KEY_NS no request is looked at for as long again.
+ */
+#define QP_WRONG_KEYS   16u
+#define QP_WRONG_KEY_NS 1000000000ull
+struct qp_wrong_keys {
+	uint64_t since_ns; /* of the count */
+	uint64_t until_ns; /* requests are dropped, while rcv.key_pause */
+	uint32_t count;    /* since then */
+	uint32_t total;    /* of the QP's life; the control thread looks at it */
+};
+
+/* Where the packets of a connected QP go. */
+struct qp_path {
+	struct wire_path wire;
+	bool loopback;   /* the peer's GID is one of this device */
+	bool path_ok;    /* the next hop's MAC is known */
+	uint8_t hop[16]; /* the next hop, as a GID; zero: there is none */
+};
+
+/* The entry of WQE index i (tail <= i < head). */
+static inline struct qp_sq_entry *
+qp_sq_entry(const struct qp_snd *snd, uint32_t i)
+{
+	return qp_sqes_at(&snd->sqes, i);
+}
+
+#endif
