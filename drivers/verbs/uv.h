@@ -18,8 +18,8 @@
  *
  * Conventions of verbs hold in here: a function named in the operation table returns 0 or a
  * positive errno, which is also left in errno (uv_fail), or a pointer or NULL with errno. Programs
- * read either. Any thread may call anything; a queue has its own lock. Includes the clients' side of
- * lib/ipc and lib/map, lib/sched and include/uroce_abi, never DPDK.
+ * read either. Any thread may call anything; a queue has its own lock. Includes the clients' side
+ * of lib/ipc and lib/map, lib/sched and include/uroce_abi, never DPDK.
  *
  * The daemon looks up objects by their handle, never by what this side believes, so a program
  * that garbles one gets the daemon's ENOENT.

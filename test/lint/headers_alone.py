@@ -27,7 +27,7 @@ def compile_alone(command, name):
 def main(cc, cxx):
     jobs = []
     for name in tree.files('.h'):
-        roots = ['-I.', '-Ilib', '-Iinclude', '-Itest/wire-check', '-Idrivers/verbs']
+        roots = ['-I.', '-Ilib', '-Iinclude', '-Itest', '-Itest/wire-check', '-Idrivers/verbs']
         # The client side is built without DPDK: its headers must do without.
         dpdk = [] if name.startswith(('drivers/verbs/', 'include/')) else DPDK
         jobs.append(([cc, *C, *WARN, *roots, *dpdk], name))

@@ -34,7 +34,7 @@ OTHERS = {
     'app': ('lib', 'include', 'drivers/impair'),
     'test/sim': ('lib', 'include'),  # its two simulators share what is above mesh/
     'test/kit': (),
-    'test': ('lib', 'include', 'drivers', 'app'),
+    'test': ('lib', 'include', 'drivers', 'app', 'test/kit'),
 }
 
 # System headers by pattern, and the only places that may include them.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroce-sim: runs schedules of the simulator, by seed. See sim.h.
+ * uroce-sim: runs schedules of the simulator, by seed. See pair/pair.h.
  */
 #include <getopt.h>
 #include <inttypes.h>

@@ -2,8 +2,8 @@
 /*
  * The mesh: two or three nodes of one to four workers each, with RC and UC pairs and UD QPs that
  * share CQs and SRQs, and clients that connect them again and again while packets of the life
- * before are still under way. Where pair/pair.h looks at every frame of RC, the mesh looks at the ends:
- * what was sent, what arrived, what completed, and what memory holds.
+ * before are still under way. Where pair/pair.h looks at every frame of RC, the mesh looks at the
+ * ends: what was sent, what arrived, what completed, and what memory holds.
  *
  *   config.c  what a schedule is like, drawn from the seed
  *   world.c   nodes, regions, queues: made and taken down
