@@ -183,7 +183,7 @@ node_open(struct bed *b, unsigned side)
 	n->sqes = qp_sqe_pool_create(b->o.qps, QP_SQE_CHUNKS);
 	if (n->sqes == NULL)
 		die("no memory");
-	engine_init(&n->engine, pool, n->sqes, &n->mrs, &n->qps, 0, 0, &bed_ops, n);
+	engine_init(&n->engine, pool, n->sqes, &n->mrs, &n->qps, 0, &bed_ops, n);
 	engine_set_lcore(&n->engine, rte_lcore_id());
 	engine_add_dev(&n->engine, n->port, ports[side].mac, &n->obs);
 	n->cq_hdr = zalloc(UROCE_CQ_HDR + (size_t)entries * sizeof(struct uroce_cqe));

@@ -49,17 +49,6 @@ static const struct choice log_choices[] = {
 };
 
 static bool
-check_workers(const char *value, char err[OPTIONS_ERR_MAX])
-{
-	unsigned long n = strtoul(value, NULL, 10);
-
-	if ((n & (n - 1)) == 0)
-		return true;
-	snprintf(err, OPTIONS_ERR_MAX, "'%s' is not 1, 2, 4, 8 or 16", value);
-	return false;
-}
-
-static bool
 check_lcores(const char *value, char err[OPTIONS_ERR_MAX])
 {
 	unsigned cpu[UROCE_MAX_WORKERS];
@@ -100,8 +89,8 @@ static const struct option_desc table[] = {
 	 "a PCI device to use, as EAL's --allow; none: no PCI (may be repeated)"},
 	{"pair", "NAME", OPT_LIST, AT(pair), 0, 0, NULL, NULL, NULL,
 	 "two ports net_ring_NAMEa and net_ring_NAMEb, joined in memory (may be repeated)"},
-	{"workers", "N", OPT_NUMBER, AT(workers), 1, UROCE_MAX_WORKERS, NULL, "1", check_workers,
-	 "worker threads, a power of two"},
+	{"workers", "N", OPT_NUMBER, AT(workers), 1, UROCE_MAX_WORKERS, NULL, "1", NULL,
+	 "worker threads"},
 	{"lcores", "LIST", OPT_TEXT, AT(lcores), 0, 0, NULL, NULL, check_lcores,
 	 "CPUs of the workers, one each in turn; default: all CPUs, unpinned if they are few"},
 	{"idle", "POLICY", OPT_CHOICE, AT(idle), 0, 0, idle_choices, "auto", NULL,

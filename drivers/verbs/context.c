@@ -275,9 +275,6 @@ context_workers(struct uv_context *ctx, const struct uroce_hello_rep *rep, const
 			return EPROTO;
 		ctx->worker[i].db = (struct uroce_db_ring *)((char *)ctx->db_seg + off);
 	}
-	ctx->worker_mask = rep->worker_mask;
-	if (rep->worker_mask >= rep->nworkers)
-		return EPROTO;
 	return uv_poll_mode(rep->flags & UROCE_HELLO_YIELD, &ctx->poll);
 }
 

@@ -46,7 +46,7 @@ qp_attach(struct uv_context *ctx, struct uv_qp *qp, const struct uroce_create_qp
 	rc = uv_map_rings(ctx, loc, hdr_bytes, ring, 2, fds, nfds);
 	if (rc)
 		return rc;
-	if (!ring[0] ||
+	if (!ring[0] || rep->worker >= ctx->nworkers ||
 	    rep->sq.stride < uroce_sq_stride(rep->cap.max_send_sge, rep->cap.max_inline) ||
 	    (ring[1] && rep->rq.stride < uroce_rq_stride(rep->cap.max_recv_sge)))
 		return EPROTO;
@@ -105,7 +105,7 @@ qp_request(struct uv_context *ctx, struct uv_qp *qp, const struct qp_wanted *w)
 	qp->qpn = rep.qpn;
 	qp->max_inline = rep.cap.max_inline;
 	qp->sig_all = w->sig_all;
-	qp->worker = &ctx->worker[rep.qpn & ctx->worker_mask];
+	qp->worker = &ctx->worker[rep.worker];
 	qp->state = IBV_QPS_RESET;
 	qp->vqp.qp.handle = rep.handle;
 	qp->vqp.qp.qp_num = rep.qpn;

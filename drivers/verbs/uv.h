@@ -87,7 +87,6 @@ struct uv_context {
 	bool lost;   /* daemon gone, or forked: nothing works any more (lost.c) */
 	bool forked; /* this is the child of a fork */
 	enum uv_poll_mode poll;
-	uint32_t worker_mask;
 	uint32_t nworkers;
 	struct uv_worker worker[UROCE_MAX_WORKERS];
 	void *db_seg;

@@ -119,7 +119,7 @@ struct uroce_hello_rep {
 	uint32_t context; /* id, for urocectl */
 	uint32_t flags;   /* enum uroce_hello_flags */
 	uint32_t nworkers;
-	uint32_t worker_mask; /* worker of a QP = qpn & worker_mask */
+	uint32_t rsvd;
 	uint64_t db_seg_bytes;
 	uint64_t db_off[UROCE_MAX_WORKERS]; /* struct uroce_db_ring of each worker */
 };
@@ -296,8 +296,8 @@ struct uroce_create_qp_req {
 struct uroce_create_qp_rep {
 	uint32_t handle;
 	uint32_t qpn;
-	struct uroce_qp_cap cap; /* granted */
-	uint32_t rsvd;
+	struct uroce_qp_cap cap;      /* granted */
+	uint32_t worker;              /* whose doorbell ring is to be used: 0 .. nworkers - 1 */
 	struct uroce_ring_loc sq, rq; /* rq.entries 0 with an SRQ */
 };
 

@@ -8,7 +8,7 @@
 #define UROCE_ABI_VERSION_H
 
 /* Bumped by any change of layout or meaning; the daemon refuses a client of another version. */
-#define UROCE_ABI_VERSION 5
+#define UROCE_ABI_VERSION 6
 
 #define UROCE_CACHE_LINE  64
 

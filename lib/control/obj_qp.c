@@ -98,7 +98,7 @@ qpn_next(struct daemon *d, const struct obj_srq *srq, uint32_t *qpn)
 	if (srq != NULL)
 		return qpn_take(&d->qpns, srq->srq.worker, qpn) == 0 ? 0 : ENOMEM;
 	for (uint32_t i = 0; i < d->nworkers; i++) {
-		if (qpn_take(&d->qpns, d->next_worker++ & (d->nworkers - 1), qpn) == 0)
+		if (qpn_take(&d->qpns, d->next_worker++ % d->nworkers, qpn) == 0)
 			return 0;
 	}
 	return ENOMEM;
@@ -117,7 +117,7 @@ qp_build(struct obj_qp *q, struct qp_create *c)
 	rc = qpn_next(d, q->srq, &c->qpn);
 	if (rc != 0)
 		return rc;
-	c->worker = (uint16_t)(c->qpn & (d->nworkers - 1));
+	c->worker = (uint16_t)qp_table_owner(&d->qps, c->qpn);
 	c->obs = worker_obs(worker_get(d->workers, c->worker), c->port);
 	c->huge = d->huge;
 	q->qp = qp_create(c);
@@ -246,6 +246,7 @@ qp_obj_create(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 	qp_publish(q);
 	rep->handle = q->handle;
 	rep->qpn = c.qpn;
+	rep->worker = c.worker;
 	rep->cap = c.cap;
 	ctrl_rep_ring(rp, s, &q->sq, c.cap.max_send_wr, c.sq.stride, &rep->sq);
 	if (q->srq == NULL)

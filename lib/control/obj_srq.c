@@ -56,7 +56,7 @@ srq_build(struct obj_srq *o, const struct uroce_create_srq_req *q)
 	o->srq.limit = q->limit;
 	o->srq.user_handle = q->user_handle;
 	o->srq.owner = o;
-	o->srq.worker = (uint16_t)(s->d->next_worker++ & (s->d->nworkers - 1));
+	o->srq.worker = (uint16_t)(s->d->next_worker++ % s->d->nworkers);
 	return 0;
 }
 

@@ -8,16 +8,15 @@
 #define QPN_BITS 24
 
 int
-qpn_init(struct qpn_alloc *a, const struct qp_table *table, uint32_t nworkers)
+qpn_init(struct qpn_alloc *a, struct qp_table *table, uint32_t nworkers)
 {
 	uint32_t nslots = table->mask + 1;
 	size_t bytes = nslots * sizeof(*a->gen);
 
-	if (nworkers == 0 || nworkers > UROCE_MAX_WORKERS || (nworkers & (nworkers - 1)) != 0 ||
-	    nslots <= nworkers)
+	if (nworkers == 0 || nworkers > UROCE_MAX_WORKERS || nslots <= nworkers)
 		return -EINVAL;
 	a->table = table;
-	a->worker_mask = nworkers - 1;
+	a->nworkers = nworkers;
 	a->slot_bits = (uint32_t)__builtin_ctz(nslots);
 	a->gen = malloc(bytes);
 	if (a->gen == NULL)
@@ -57,17 +56,19 @@ int
 qpn_take(struct qpn_alloc *a, uint32_t worker, uint32_t *qpn)
 {
 	uint32_t nslots = a->table->mask + 1;
-	uint32_t step = a->worker_mask + 1;
 	uint32_t slot = a->cursor[worker];
 
-	for (uint32_t i = 0; i < nslots; i += step) {
+	for (uint32_t i = worker; i < nslots; i += a->nworkers) {
 		uint32_t here = slot;
 
-		slot = (slot + step) & a->table->mask;
+		slot += a->nworkers;
+		if (slot >= nslots)
+			slot = worker;
 		if (a->table->slot[here] != NULL)
 			continue;
 		a->cursor[worker] = slot;
 		*qpn = qpn_make(a, here);
+		qp_table_own(a->table, *qpn, (uint8_t)worker);
 		return 0;
 	}
 	return -ENOSPC;

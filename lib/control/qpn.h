@@ -11,19 +11,19 @@
 #include "qp/table.h"
 
 struct qpn_alloc {
-	const struct qp_table *table; /* a slot is free while it holds NULL */
-	uint32_t worker_mask;
+	struct qp_table *table; /* a slot is free while it holds NULL */
+	uint32_t nworkers;      /* each has every nworkers-th slot */
 	uint32_t slot_bits;
 	uint16_t *gen; /* by slot: to use next */
 	uint32_t cursor[UROCE_MAX_WORKERS];
 };
 
-/* nworkers: a power of two below the table's slots. 0, -EINVAL, -ENOMEM. */
-int qpn_init(struct qpn_alloc *a, const struct qp_table *table, uint32_t nworkers);
+/* nworkers: 1 .. UROCE_MAX_WORKERS, fewer than the table's slots. 0, -EINVAL, -ENOMEM. */
+int qpn_init(struct qpn_alloc *a, struct qp_table *table, uint32_t nworkers);
 void qpn_free(struct qpn_alloc *a);
 /*
- * A QPN of worker whose slot is free: never 0, 1 (reserved for management) or 0xffffff (multicast).
- * The caller stores its QP in the slot before the next call. 0 or -ENOSPC.
+ * A QPN whose slot is free, which worker owns from now on: never 0, 1 (reserved for management) or
+ * 0xffffff (multicast). The caller stores its QP in the slot before the next call. 0 or -ENOSPC.
  */
 int qpn_take(struct qpn_alloc *a, uint32_t worker, uint32_t *qpn);
 

@@ -206,7 +206,6 @@ session_hello(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 	session_not_new(s);
 	rep->flags = d->shared_cores ? UROCE_HELLO_YIELD : 0;
 	rep->nworkers = d->nworkers;
-	rep->worker_mask = d->nworkers - 1;
 	rep->db_seg_bytes = s->doorbells.bytes;
 	ctrl_rep_fd(rp, async_fd, true);
 	ctrl_rep_fd(rp, s->doorbells.fd, false);

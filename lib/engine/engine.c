@@ -51,7 +51,7 @@ static const struct qp_env_ops engine_env_ops = {
 void
 engine_init(struct engine *e, struct rte_mempool *pool, struct qp_sqe_pool *sqes,
 	    const struct mr_table *mrs, const struct qp_table *qps, uint32_t worker,
-	    uint32_t worker_mask, const struct engine_ops *ops, void *ops_ctx)
+	    const struct engine_ops *ops, void *ops_ctx)
 {
 	memset(e, 0, sizeof(*e));
 	TAILQ_INIT(&e->run);
@@ -68,7 +68,6 @@ engine_init(struct engine *e, struct rte_mempool *pool, struct qp_sqe_pool *sqes
 	e->env.ops_ctx = e;
 	e->qps = qps;
 	e->worker = worker;
-	e->worker_mask = worker_mask;
 	e->env.once = (uint64_t)worker << 56; /* no other worker's */
 	e->ops = ops;
 	e->ops_ctx = ops_ctx;

@@ -86,8 +86,8 @@ struct engine {
 	struct wire_memo memo; /* of the heads of received frames */
 	struct engine_dev dev[ENGINE_MAX_DEVS];
 	const struct qp_table *qps;
-	uint32_t worker, worker_mask; /* owner of a QP = qpn & worker_mask */
-	uint32_t lcore;               /* whose caches of pools are used; UINT32_MAX: none */
+	uint32_t worker; /* its QPs are those that qps says it owns */
+	uint32_t lcore;  /* whose caches of pools are used; UINT32_MAX: none */
 	const struct engine_ops *ops;
 	void *ops_ctx;
 };
@@ -98,7 +98,7 @@ struct engine {
  */
 void engine_init(struct engine *e, struct rte_mempool *pool, struct qp_sqe_pool *sqes,
 		 const struct mr_table *mrs, const struct qp_table *qps, uint32_t worker,
-		 uint32_t worker_mask, const struct engine_ops *ops, void *ops_ctx);
+		 const struct engine_ops *ops, void *ops_ctx);
 
 /*
  * Before any device is added: the caches of pools that are used are those of this EAL lcore, on

@@ -268,7 +268,7 @@ rx_handoff(struct engine *e, uint16_t dev, struct rte_mbuf *m, uint32_t qpn)
 	e->dev[dev].obs->ctr[OBS_RX_HANDOFF]++;
 	m->port = dev;
 	m->hash.usr = ENGINE_RX_FRAME;
-	e->ops->handoff(e->ops_ctx, qpn & e->worker_mask, m);
+	e->ops->handoff(e->ops_ctx, qp_table_owner(e->qps, qpn), m);
 }
 
 /*
@@ -357,7 +357,7 @@ rx_sort(struct engine *e, uint16_t dev, struct rte_mbuf *m, struct rx_frame *f)
 		rx_drop(e, obs, drop_of_verdict[f->v], m);
 		return false;
 	}
-	if (f->pkt.qpn != WIRE_MULTICAST_QPN && (f->pkt.qpn & e->worker_mask) != e->worker) {
+	if (f->pkt.qpn != WIRE_MULTICAST_QPN && qp_table_owner(e->qps, f->pkt.qpn) != e->worker) {
 		rx_handoff(e, dev, m, f->pkt.qpn);
 		return false;
 	}

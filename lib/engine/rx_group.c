@@ -49,7 +49,7 @@ rx_member_away(struct engine *e, uint16_t dev, const struct rte_mbuf *m, const s
 	if (c == NULL)
 		return OBS_DROP_NO_MBUF;
 	c->hash.usr = extra ? ENGINE_RX_EXTRA : ENGINE_RX_FRAME;
-	e->ops->handoff(e->ops_ctx, qpn & e->worker_mask, c);
+	e->ops->handoff(e->ops_ctx, qp_table_owner(e->qps, qpn), c);
 	return OBS_NDROPS;
 }
 
@@ -107,7 +107,7 @@ rx_members(struct engine *e, uint16_t dev, const struct rte_mbuf *m, const struc
 	for (i = 0; i < a->nmembers; i++) {
 		uint32_t qpn = a->member[i].qpn;
 
-		if (((qpn & e->worker_mask) == e->worker) != here ||
+		if ((qp_table_owner(e->qps, qpn) == e->worker) != here ||
 		    memcmp(a->member[i].gid, dst, 16) != 0)
 			continue;
 		g->members++;

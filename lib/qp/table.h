@@ -8,10 +8,12 @@
 
 /*
  * Table of QPs by QPN. The control thread writes, workers read (a slot is a pointer store). The
- * slot is the QPN's low bits; the rest tells a stale QPN from a live one.
+ * slot is the QPN's low bits; the rest tells a stale QPN from a live one. A slot without a QP has
+ * an owner, too: the last one, at first worker 0.
  */
 struct qp_table {
 	struct qp **slot;
+	uint8_t *owner; /* by slot: index of the worker; atomic */
 	uint32_t mask;
 };
 int qp_table_init(struct qp_table *t, uint32_t nslots); /* power of two; 0 or -errno */
@@ -23,6 +25,20 @@ qp_table_find(const struct qp_table *t, uint32_t qpn)
 	struct qp *qp = __atomic_load_n(&t->slot[qpn & t->mask], __ATOMIC_ACQUIRE);
 
 	return qp != NULL && qp->qpn == qpn ? qp : NULL;
+}
+
+/* Any thread. The worker that qpn's packets are for, whether there is such a QP or not. */
+static inline uint32_t
+qp_table_owner(const struct qp_table *t, uint32_t qpn)
+{
+	return __atomic_load_n(&t->owner[qpn & t->mask], __ATOMIC_RELAXED);
+}
+
+/* Control thread, while the slot of qpn is empty. */
+static inline void
+qp_table_own(struct qp_table *t, uint32_t qpn, uint8_t worker)
+{
+	__atomic_store_n(&t->owner[qpn & t->mask], worker, __ATOMIC_RELAXED);
 }
 
 #endif

@@ -43,7 +43,7 @@ stall_held_up(void *ctx, const struct qp *qp, uint64_t since_ns)
 	if (stalled(w, mid_ns, w->now_ns))
 		return true;
 	if (qp->loopback) {
-		i = qp->dest_qpn & w->engine.worker_mask;
+		i = qp_table_owner(w->engine.qps, qp->dest_qpn);
 		return stalled(w->ws->worker[i], mid_ns, w->now_ns);
 	}
 	if (unsent(w, d, since_ns))

@@ -199,20 +199,21 @@ worker_make(struct worker_set *ws, const struct worker_params *p, unsigned i)
 	w->lcore = p->lcores[i];
 	w->own_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	w->client_fd = epoll_create1(EPOLL_CLOEXEC);
-	w->rxqs = calloc((size_t)ENGINE_MAX_DEVS * RTE_MAX_QUEUES_PER_PORT / p->nworkers,
+	/* of each port every nworkers-th queue */
+	w->rxqs = calloc((size_t)ENGINE_MAX_DEVS *
+				 ((RTE_MAX_QUEUES_PER_PORT + p->nworkers - 1) / p->nworkers),
 			 sizeof(*w->rxqs));
 	w->in = frame_ring("in", i, socket);
 	w->out = frame_ring("out", i, socket);
 	w->segs = view_segs(i, socket);
-	w->sqes = qp_sqe_pool_create((p->qps->mask + 1) / p->nworkers, QP_SQE_CHUNKS);
+	w->sqes = qp_sqe_pool_create((p->qps->mask + p->nworkers) / p->nworkers, QP_SQE_CHUNKS);
 	if (w->own_fd < 0 || w->client_fd < 0 || w->rxqs == NULL || w->in == NULL ||
 	    w->out == NULL || w->segs == NULL || w->sqes == NULL) {
 		errno = w->own_fd < 0 || w->client_fd < 0 ? errno : ENOMEM;
 		worker_free(w);
 		return NULL;
 	}
-	engine_init(&w->engine, p->pool, w->sqes, p->mrs, p->qps, i, p->nworkers - 1,
-		    &worker_engine_ops, w);
+	engine_init(&w->engine, p->pool, w->sqes, p->mrs, p->qps, i, &worker_engine_ops, w);
 	engine_set_lcore(&w->engine, w->lcore);
 	engine_set_segs(&w->engine, w->segs);
 	engine_set_loop_views(&w->engine, WORKER_VIEW_BYTES);
@@ -252,7 +253,7 @@ worker_set_destroy(struct worker_set *ws)
 static int
 check_params(const struct worker_params *p)
 {
-	if (p->nworkers == 0 || p->nworkers > UROCE_MAX_WORKERS || !rte_is_power_of_2(p->nworkers))
+	if (p->nworkers == 0 || p->nworkers > UROCE_MAX_WORKERS)
 		return EINVAL;
 	for (unsigned i = 0; i < p->nworkers; i++) {
 		if (!rte_lcore_is_enabled(p->lcores[i]) || p->lcores[i] == rte_get_main_lcore())

@@ -42,7 +42,7 @@ struct worker_event {
 
 struct worker_set; /* all workers of the daemon */
 struct worker_params {
-	unsigned nworkers;      /* 1 .. UROCE_MAX_WORKERS; a power of two */
+	unsigned nworkers;      /* 1 .. UROCE_MAX_WORKERS */
 	const unsigned *lcores; /* EAL worker lcore of each */
 	enum worker_idle idle;
 	const struct mr_table *mrs;

@@ -170,7 +170,7 @@ make_qp(uint32_t q)
 		.qpn = WORLD_QPN + q,
 		.type = kind[q].type,
 		.port = WORLD_DEV,
-		.worker = WORLD_OURS,
+		.worker = WORLD_WORKER,
 		.pd = WORLD_PD,
 		.send_cq = &world.scq.cq,
 		.recv_cq = &world.rcq.cq,
@@ -204,10 +204,12 @@ world_start(void)
 	world.now = START_NS;
 	memory_reset();
 	CHECK(qp_table_init(&world.qps, 1024) == 0);
+	for (q = 0; q <= world.qps.mask; q++)
+		qp_table_own(&world.qps, q, (q & WORLD_OURS) != 0 ? WORLD_WORKER : 0);
 	world.sqes = qp_sqe_pool_create(WORLD_QPS, 1);
 	CHECK(world.sqes != NULL);
-	engine_init(&world.engine, world_tx_pool, world.sqes, &world.mrs, &world.qps, WORLD_OURS,
-		    WORLD_OURS, &ops, NULL);
+	engine_init(&world.engine, world_tx_pool, world.sqes, &world.mrs, &world.qps, WORLD_WORKER,
+		    &ops, NULL);
 	engine_add_dev(&world.engine, WORLD_DEV, peers_our_mac, &world.obs);
 	world.engine.env.obs = &world.obs;
 	cq_open(&world.scq);

@@ -33,7 +33,8 @@ enum world_qp {
 };
 
 /* QPNs without this bit belong to another worker, to which their frames are handed. */
-#define WORLD_OURS 0x100u
+#define WORLD_OURS   0x100u /* QPNs with this bit are ours .. */
+#define WORLD_WORKER 1u     /* .. this worker's; those without it another's */
 
 enum world_region {
 	REGION_RW,     /* all remote rights */

@@ -36,8 +36,20 @@ def ways(link):
                 pingpong(link, "-g", "1", "-m", str(mtu), "-s", "10000", "-n", "100")
 
 
+def any_number_of_workers():
+    """QPs go to the workers in turn: with six of them each worker talks to itself and to the next."""
+    link = lib.link_loop(("--workers", "3"))
+    for i in range(3):
+        with lib.case(f"three workers: QPs {2 * i} and {2 * i + 1}"):
+            pingpong(link, "-g", "1", "-s", "4097", "-n", "100")
+    with lib.case("three workers: nothing is left, the daemon ends cleanly"):
+        link.nothing_left()
+        link.stop()
+
+
 def main():
     lib.need_root()
+    any_number_of_workers()
     for kind, make in lib.LINKS.items():
         link = make()
         sizes(link)

@@ -150,7 +150,7 @@ node_make(unsigned side)
 	if (mr_table_init(&n->mrs, 16) != 0 || qp_table_init(&n->qps, 1024) != 0)
 		die("no memory");
 	n->sqes = qp_sqe_pool_create(1, QP_SQE_CHUNKS);
-	engine_init(&n->eng, pool, n->sqes, &n->mrs, &n->qps, 0, 0, &bed_ops, n);
+	engine_init(&n->eng, pool, n->sqes, &n->mrs, &n->qps, 0, &bed_ops, n);
 	engine_add_dev(&n->eng, 0, n->mac, &n->obs);
 	n->eng.env.plain = bed.run.plain[side];
 	n->cq_hdr = zalloc(UROCE_CQ_HDR + BED_CQ * sizeof(struct uroce_cqe));

@@ -263,6 +263,8 @@ world_node(struct mesh *m, uint32_t idx)
 	n->gid[0][15] = n->gid[1][15] = (uint8_t)(idx + 1);
 	if (mr_table_init(&n->mrs, 1024) != 0 || qp_table_init(&n->qps, 256) != 0)
 		abort();
+	for (i = 0; i <= n->qps.mask; i++)
+		qp_table_own(&n->qps, i, (uint8_t)(i % m->cfg.workers));
 	for (i = 0; i < m->cfg.workers; i++) {
 		struct mesh_worker *w = &n->worker[i];
 		struct qp_sqe_pool *sqes;
@@ -274,7 +276,7 @@ world_node(struct mesh *m, uint32_t idx)
 		if (sqes == NULL)
 			abort();
 		engine_init(&w->eng, m->cfg.small_pool ? m->small_pool : m->pool, sqes, &n->mrs,
-			    &n->qps, i, m->cfg.workers - 1, &mesh_engine_ops, w);
+			    &n->qps, i, &mesh_engine_ops, w);
 		engine_add_dev(&w->eng, n->dev, n->mac, &w->obs);
 		if (m->cfg.view != 0) {
 			engine_set_segs(&w->eng, m->segs);

@@ -229,7 +229,7 @@ world_node(struct pair *s, uint32_t idx)
 	sqes = qp_sqe_pool_create(PAIR_MAX_SIDES, s->cfg.small_pool ? 1 : 32);
 	if (sqes == NULL)
 		abort();
-	engine_init(&n->eng, pool, sqes, &n->mrs, &n->qps, 0, 0, &pair_engine_ops, n);
+	engine_init(&n->eng, pool, sqes, &n->mrs, &n->qps, 0, &pair_engine_ops, n);
 	engine_add_dev(&n->eng, n->dev, n->mac, &n->obs);
 	engine_set_vlan(&n->eng, n->dev, pair_vid(s));
 	if (s->cfg.view != 0) {

@@ -129,9 +129,12 @@ bench_setup(void **state)
 
 	assert_int_equal(mr_table_init(&b->mrs, 256), 0);
 	assert_int_equal(qp_table_init(&b->qps, 1024), 0);
+	/* Odd QPNs are another worker's. */
+	for (uint32_t qpn = 1; qpn <= b->qps.mask; qpn += 2)
+		qp_table_own(&b->qps, qpn, 1);
 	b->sqes = qp_sqe_pool_create(BENCH_CONNS, 64);
 	assert_non_null(b->sqes);
-	engine_init(&b->engine, pool, b->sqes, &b->mrs, &b->qps, 0, 1, &bench_ops, b);
+	engine_init(&b->engine, pool, b->sqes, &b->mrs, &b->qps, 0, &bench_ops, b);
 	engine_set_segs(&b->engine, segs);
 	/* What is sent before the ACK timeout is for test_probe.c. */
 	b->engine.env.plain = QP_PLAIN_REQUESTER;

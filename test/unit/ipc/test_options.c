@@ -22,7 +22,6 @@ static const struct {
 	{"workers", "-1", "from 1 to 16"},
 	{"workers", " 1", "from 1 to 16"},
 	{"workers", "two", "from 1 to 16"},
-	{"workers", "3", "1, 2, 4, 8 or 16"},
 	{"lcores", "1,", "list of 1 to 16 CPUs"},
 	{"lcores", "3-1", "list of 1 to 16 CPUs"},
 	{"lcores", "0-99", "list of 1 to 16 CPUs"},

@@ -101,11 +101,12 @@ test_qpns_name_their_worker_and_a_free_slot(void **state)
 	uint32_t qpn;
 
 	assert_int_equal(qp_table_init(&t, SLOTS), 0);
-	assert_int_equal(qpn_init(&a, &t, 3), -EINVAL);
+	assert_int_equal(qpn_init(&a, &t, 0), -EINVAL);
+	assert_int_equal(qpn_init(&a, &t, UROCE_MAX_WORKERS + 1), -EINVAL);
 	assert_int_equal(qpn_init(&a, &t, 4), 0);
 	for (unsigned i = 0; i < SLOTS; i++) {
 		assert_int_equal(qpn_take(&a, i % 4, &qpn), 0);
-		assert_int_equal(qpn & 3, i % 4);
+		assert_int_equal(qp_table_owner(&t, qpn), i % 4);
 		assert_true(qpn > 1 && qpn < 0xffffff);
 		assert_null(t.slot[qpn & t.mask]);
 		t.slot[qpn & t.mask] = (struct qp *)&t;

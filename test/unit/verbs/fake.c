@@ -140,7 +140,6 @@ do_hello(struct fake *f, struct exchange *x)
 	x->rep.hello.context = 1;
 	x->rep.hello.flags = f->hello_flags;
 	x->rep.hello.nworkers = FAKE_WORKERS;
-	x->rep.hello.worker_mask = FAKE_WORKERS - 1;
 	x->rep.hello.db_seg_bytes = FAKE_WORKERS * DB_STRIDE;
 }
 
@@ -310,6 +309,7 @@ do_create_qp(struct fake *f, struct exchange *x)
 		qp->rq = carve(f, x, &rep->rq, UROCE_RING_HDR, qp->rq_entries, qp->rq_stride);
 	rep->handle = i;
 	rep->qpn = qp->qpn;
+	rep->worker = qp->qpn % FAKE_WORKERS;
 	rep->cap = *want;
 	x->rep_len = sizeof(*rep);
 	return 0;

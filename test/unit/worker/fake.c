@@ -43,7 +43,7 @@ read(int fd, void *buf, size_t n)
 void
 engine_init(struct engine *e, struct rte_mempool *pool, struct qp_sqe_pool *sqes,
 	    const struct mr_table *mrs, const struct qp_table *qps, uint32_t worker,
-	    uint32_t worker_mask, const struct engine_ops *ops, void *ops_ctx)
+	    const struct engine_ops *ops, void *ops_ctx)
 {
 	memset(e, 0, sizeof(*e));
 	memset(&fake[worker], 0, sizeof(fake[worker]));
@@ -52,7 +52,7 @@ engine_init(struct engine *e, struct rte_mempool *pool, struct qp_sqe_pool *sqes
 	e->env.tx = e->tx;
 	e->env.tx_cap = ENGINE_TX_CAP;
 	e->worker = worker;
-	e->worker_mask = worker_mask;
+	e->qps = qps;
 	e->ops = ops;
 	e->ops_ctx = ops_ctx;
 }

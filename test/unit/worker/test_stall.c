@@ -17,6 +17,7 @@
 
 static struct worker_set ws;
 static struct qp qp;
+static struct qp_table qps;
 
 /* Four workers that have always run; the first two have receive queues, the first sends for all. */
 static int
@@ -26,13 +27,16 @@ setup(void **state)
 	memset(&qp, 0, sizeof(qp));
 	qp.port = DEV;
 	ws.n = 4;
+	assert_int_equal(qp_table_init(&qps, 64), 0);
+	for (uint32_t qpn = 0; qpn <= qps.mask; qpn++)
+		qp_table_own(&qps, qpn, (uint8_t)(qpn % ws.n));
 	for (unsigned i = 0; i < ws.n; i++) {
 		struct worker *w = aligned_alloc(64, (sizeof(*w) + 63) & ~63ul);
 
 		assert_non_null(w);
 		memset(w, 0, sizeof(*w));
 		w->ws = &ws;
-		w->engine.worker_mask = ws.n - 1;
+		w->engine.qps = &qps;
 		w->now_ns = w->ran_ns = w->out_clear_ns = NOW;
 		w->dev[DEV].present = true;
 		w->dev[DEV].own_queue = i == 0;
@@ -47,6 +51,7 @@ teardown(void **state)
 {
 	for (unsigned i = 0; i < ws.n; i++)
 		free(ws.worker[i]);
+	qp_table_free(&qps);
 	return 0;
 }
 
