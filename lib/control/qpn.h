@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Giving out QPNs. The low bits are the slot in the QP table, of which the lowest name the worker;
+ * Giving out QPNs. The low bits are the slot in the QP table;
  * the bits above differ each time a slot is used, from an unpredictable start, so that a packet for
  * a QP that is gone does not meet the next one. Control thread only.
  */
