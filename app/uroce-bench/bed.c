@@ -82,7 +82,7 @@ on_handoff(void *ctx, uint32_t worker, struct rte_mbuf *m)
 static void
 on_set_timer(void *ctx, struct qp *qp)
 {
-	qp->timer_at_ns = qp->snd.deadline_ns;
+	qp->bind.timer_at_ns = qp->conn.snd.deadline_ns;
 }
 
 static void
@@ -290,7 +290,7 @@ bed_publish(struct bed *b, uint32_t i)
 	struct bed_conn *c = &b->node[0].conn[i];
 
 	if (qp_doorbell_publish_here(c->sq.hdr, c->sq.prod))
-		engine_doorbell(&b->node[0].engine, c->qp->qpn);
+		engine_doorbell(&b->node[0].engine, c->qp->conn.qpn);
 }
 
 uint32_t

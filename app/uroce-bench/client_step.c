@@ -39,8 +39,8 @@ client_step_ns(void)
 
 	bed_open(b, &o);
 	qp = b->node[0].conn[0].qp;
-	qp->snd.polled = true; /* as the worker has it of a client that posts all the time */
-	env->obs = qp->obs;
+	qp->bind.polled = true; /* as the worker has it of a client that posts all the time */
+	env->obs = qp->bind.obs;
 	mw.pd = b->node[0].mr.pd;
 	if (mr_table_add(&b->node[0].mrs, &mw, WINDOW) != 0) {
 		fprintf(stderr, "uroce-bench: no memory for a window\n");

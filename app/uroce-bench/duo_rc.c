@@ -221,7 +221,7 @@ static void
 publish(struct rc *rc, struct conn *c)
 {
 	if (qp_doorbell_publish_here(c->sq.hdr, c->sq.prod))
-		engine_doorbell(worker_engine(rc->w), c->qp->qpn);
+		engine_doorbell(worker_engine(rc->w), c->qp->conn.qpn);
 }
 
 /* With what this worker has counted: its peer's counters would tell the rest. */

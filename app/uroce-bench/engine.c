@@ -92,7 +92,7 @@ timers(struct bed *b)
 		for (uint32_t i = 0; i < b->o.qps; i++) {
 			struct qp *qp = n->conn[i].qp;
 
-			if (qp->timer_at_ns != 0 && qp->timer_at_ns <= b->now_ns)
+			if (qp->bind.timer_at_ns != 0 && qp->bind.timer_at_ns <= b->now_ns)
 				engine_timer(&n->engine, b->now_ns, qp);
 		}
 	}

@@ -48,21 +48,21 @@ queue_depth(const struct qp_ring *ring, uint32_t tail)
 static void
 put_requester(json_t *o, const struct qp *qp)
 {
-	const struct qp_snd *snd = &qp->snd;
+	const struct qp_snd *snd = &qp->conn.snd;
 
-	show_set_int(o, "sq_entries", snd->sq.mask + 1);
-	show_set_int(o, "sq_waiting", queue_depth(&snd->sq, snd->tail));
+	show_set_int(o, "sq_entries", qp->bind.sq.mask + 1);
+	show_set_int(o, "sq_waiting", queue_depth(&qp->bind.sq, snd->tail));
 	show_set_int(o, "sq_in_flight", (int64_t)(uint32_t)(snd->head - snd->tail));
 	show_set_int(o, "una_psn", snd->una_psn);
 	show_set_int(o, "next_psn", snd->next_psn);
 	show_set_int(o, "reads_out", snd->rd_out);
-	show_set_int(o, "retry_cnt", qp->attr.retry_cnt);
+	show_set_int(o, "retry_cnt", qp->conn.attr.retry_cnt);
 	show_set_int(o, "retries_left", snd->retry_left);
-	show_set_int(o, "rnr_retry", qp->attr.rnr_retry);
+	show_set_int(o, "rnr_retry", qp->conn.attr.rnr_retry);
 	show_set_int(o, "rnr_left", snd->rnr_left);
 	show_set(o, "rnr_wait", json_boolean(snd->rnr_wait));
-	show_set_int(o, "timeout_us", (int64_t)(qp->loss.timeout_ns / 1000));
-	show_set_int(o, "round_trip_us", (int64_t)qp->loss.srtt_ns / 1000);
+	show_set_int(o, "timeout_us", (int64_t)(qp->conn.loss.timeout_ns / 1000));
+	show_set_int(o, "round_trip_us", (int64_t)qp->conn.loss.srtt_ns / 1000);
 	show_set_int(o, "probe_after_us", (int64_t)(snd->wait_ns / 1000));
 	show_set_int(o, "window", snd->window);
 }
@@ -70,14 +70,14 @@ put_requester(json_t *o, const struct qp *qp)
 static void
 put_responder(json_t *o, const struct qp *qp)
 {
-	const struct qp_rcv *rcv = &qp->rcv;
+	const struct qp_rcv *rcv = &qp->conn.rcv;
 
-	show_set_int(o, "rq_entries", rcv->rq.mask + 1);
-	show_set_int(o, "rq_waiting", queue_depth(&rcv->rq, rcv->head));
+	show_set_int(o, "rq_entries", qp->bind.rq.mask + 1);
+	show_set_int(o, "rq_waiting", queue_depth(&qp->bind.rq, rcv->head));
 	show_set_int(o, "expected_psn", rcv->epsn);
 	show_set_int(o, "msn", rcv->msn);
 	show_set_int(o, "reads_in", rcv->rdq_n);
-	show_set_int(o, "wrong_keys", qp->wrong_keys.total);
+	show_set_int(o, "wrong_keys", qp->conn.wrong_keys.total);
 }
 
 /* Where a path's frames go. */
@@ -91,10 +91,10 @@ path_kind(bool loopback, bool path_ok)
 static void
 put_alternate(json_t *o, const struct qp *qp)
 {
-	const struct qp_path *alt = &qp->alt;
-	bool loaded = qp->alt_loaded;
+	const struct qp_path *alt = &qp->conn.alt;
+	bool loaded = qp->conn.alt_loaded;
 
-	show_set(o, "path_mig_state", json_string(qp_mig_name[qp->mig]));
+	show_set(o, "path_mig_state", json_string(qp_mig_name[qp->conn.mig]));
 	show_set(o, "alt_local", loaded ? show_gid_text(alt->wire.sgid) : json_null());
 	show_set(o, "alt_remote", loaded ? show_gid_text(alt->wire.dgid) : json_null());
 	show_set(o, "alt_path", loaded ? path_kind(alt->loopback, alt->path_ok) : json_null());
@@ -109,18 +109,18 @@ qp_json(const struct obj_qp *q, bool all)
 	json_t *o = owned_by(q->s, all);
 
 	if (all)
-		show_set_int(o, "qpn", qp->qpn);
-	show_set(o, "type", json_string(type[qp->type]));
-	show_set(o, "state", json_string(qp_state_name[qp->state]));
-	show_set(o, "local", show_gid_text(qp->sgid));
-	show_set(o, "remote", show_gid_text(qp->dgid));
+		show_set_int(o, "qpn", qp->conn.qpn);
+	show_set(o, "type", json_string(type[qp->conn.type]));
+	show_set(o, "state", json_string(qp_state_name[qp->conn.state]));
+	show_set(o, "local", show_gid_text(qp->conn.sgid));
+	show_set(o, "remote", show_gid_text(qp->conn.dgid));
 	if (!all)
 		return o;
-	show_set_int(o, "worker", qp->worker);
-	show_set_int(o, "dest_qpn", qp->attr.dest_qp_num);
-	show_set(o, "path", path_kind(qp->loopback, qp->path_ok));
+	show_set_int(o, "worker", qp->bind.worker);
+	show_set_int(o, "dest_qpn", qp->conn.attr.dest_qp_num);
+	show_set(o, "path", path_kind(qp->conn.loopback, qp->conn.path_ok));
 	put_alternate(o, qp);
-	show_set_int(o, "path_mtu", qp->mtu);
+	show_set_int(o, "path_mtu", qp->conn.mtu);
 	put_requester(o, qp);
 	put_responder(o, qp);
 	return o;
@@ -133,7 +133,7 @@ show_qps(const struct session *s, bool all, int64_t qpn, json_t *out)
 	uint32_t pos = 0;
 
 	while ((q = idtab_next(&s->qps, &pos)) != NULL) {
-		if (qpn < 0 || (all && q->qp->qpn == qpn))
+		if (qpn < 0 || (all && q->qp->conn.qpn == qpn))
 			json_array_append_new(out, qp_json(q, all));
 	}
 }

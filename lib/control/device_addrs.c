@@ -49,7 +49,7 @@ addrs_make(const struct device *dev)
 	a->nmembers = nmembers;
 	TAILQ_FOREACH (o, &dev->members, dev_link) {
 		memcpy(member->gid, o->gid, 16);
-		member->qpn = o->q->qp->qpn;
+		member->qpn = o->q->qp->conn.qpn;
 		member++;
 	}
 	return a;

@@ -30,7 +30,7 @@ most_guessed(struct device *dev, uint32_t *most)
 
 	*most = 0;
 	TAILQ_FOREACH (q, &dev->qps, dev_link) {
-		uint32_t total = q->qp->wrong_keys.total, n = total - q->wrong_keys;
+		uint32_t total = q->qp->conn.wrong_keys.total, n = total - q->wrong_keys;
 
 		q->wrong_keys = total;
 		if (n > *most) {
@@ -60,8 +60,8 @@ guess_look(struct device *dev)
 			    "%s: peers try keys that name nothing: %" PRIu64
 			    " requests since the last look; QP 0x%x of uid %u (pid %d) has had %u "
 			    "wrong keys, %u of them since then",
-			    dev->name, n, q->qp->qpn, q->s->peer.uid, q->s->peer.pid,
-			    q->qp->wrong_keys.total, most);
+			    dev->name, n, q->qp->conn.qpn, q->s->peer.uid, q->s->peer.pid,
+			    q->qp->conn.wrong_keys.total, most);
 	else
 		LOG_LIMITED(WARNING,
 			    "%s: peers try keys that name nothing: %" PRIu64

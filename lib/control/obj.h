@@ -28,7 +28,7 @@ int pd_make(struct session *s, struct pd_id *shared, uint32_t *handle);
 static inline struct worker *
 obj_qp_worker(const struct obj_qp *q)
 {
-	return worker_get(q->s->d->workers, q->qp->worker);
+	return worker_get(q->s->d->workers, q->qp->bind.worker);
 }
 
 /*

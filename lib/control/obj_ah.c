@@ -163,8 +163,8 @@ ah_hop_resolved(struct device *dev, const uint8_t ip[16], const uint8_t mac[6])
 		if (s->dev != dev || !ah_renew(s, ip, mac))
 			continue;
 		while ((q = idtab_next(&s->qps, &pos)) != NULL) {
-			if (q->qp->type == QP_TYPE_UD)
-				worker_call(worker_get(s->d->workers, q->qp->worker),
+			if (q->qp->conn.type == QP_TYPE_UD)
+				worker_call(worker_get(s->d->workers, q->qp->bind.worker),
 					    wake_on_worker, q->qp);
 		}
 	}

@@ -245,7 +245,7 @@ fail_on_worker(struct worker *w, void *arg)
 	struct qp_env *env = &worker_engine(w)->env;
 	struct qp *qp = arg;
 
-	env->obs = qp->obs;
+	env->obs = qp->bind.obs;
 	qp_fatal(env, qp);
 	qp_env_flush(env);
 }
@@ -259,7 +259,7 @@ cq_failed(struct obj_cq *cq)
 
 	while ((q = idtab_next(&s->qps, &pos)) != NULL) {
 		if (q->send_cq == cq || q->recv_cq == cq)
-			worker_call(worker_get(s->d->workers, q->qp->worker), fail_on_worker,
+			worker_call(worker_get(s->d->workers, q->qp->bind.worker), fail_on_worker,
 				    q->qp);
 	}
 }
@@ -273,7 +273,7 @@ srq_failed(struct obj_srq *srq)
 
 	while ((q = idtab_next(&s->qps, &pos)) != NULL) {
 		if (q->srq == srq)
-			worker_call(worker_get(s->d->workers, q->qp->worker), fail_on_worker,
+			worker_call(worker_get(s->d->workers, q->qp->bind.worker), fail_on_worker,
 				    q->qp);
 	}
 }

@@ -35,7 +35,7 @@ mcast_attach(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 
 	if (q == NULL)
 		return ENOENT;
-	if (q->qp->type != QP_TYPE_UD || !net_gid_is_mcast(r->gid))
+	if (q->qp->conn.type != QP_TYPE_UD || !net_gid_is_mcast(r->gid))
 		return EINVAL;
 	if (member_find(q, r->gid) != NULL)
 		return 0;

@@ -123,7 +123,7 @@ qp_build(struct obj_qp *q, struct qp_create *c)
 	q->qp = qp_create(c);
 	if (q->qp == NULL)
 		return ENOMEM;
-	q->qp->owner = q;
+	q->qp->bind.owner = q;
 	cq_serve(q->send_cq, c->worker);
 	cq_serve(q->recv_cq, c->worker);
 	worker_call(obj_qp_worker(q), adopt_on_worker, &adopt);
@@ -135,7 +135,7 @@ qp_publish(struct obj_qp *q)
 {
 	struct daemon *d = q->s->d;
 
-	__atomic_store_n(&d->qps.slot[q->qp->qpn & d->qps.mask], q->qp, __ATOMIC_RELEASE);
+	__atomic_store_n(&d->qps.slot[q->qp->conn.qpn & d->qps.mask], q->qp, __ATOMIC_RELEASE);
 	TAILQ_INSERT_TAIL(&q->s->dev->qps, q, dev_link);
 	q->pd->refs++;
 	q->send_cq->refs++;
@@ -152,7 +152,7 @@ qp_unpublish(struct obj_qp *q)
 
 	mcast_leave(q);
 	qp_triples_release(q);
-	__atomic_store_n(&d->qps.slot[q->qp->qpn & d->qps.mask], NULL, __ATOMIC_RELEASE);
+	__atomic_store_n(&d->qps.slot[q->qp->conn.qpn & d->qps.mask], NULL, __ATOMIC_RELEASE);
 	TAILQ_REMOVE(&q->s->dev->qps, q, dev_link);
 	q->pd->refs--;
 	q->send_cq->refs--;

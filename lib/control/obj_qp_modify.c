@@ -43,18 +43,20 @@ note_triples(struct triples *t, const struct obj_qp *q)
 {
 	const struct qp *qp = q->qp;
 
-	t->valid[0] = qp->type != QP_TYPE_UD && qp->state != QP_RESET && qp->state != QP_INIT;
-	t->valid[1] = t->valid[0] && qp->alt_loaded;
-	triple_key_set(&t->key[0], q, qp->sgid, qp->dgid, qp->attr.dest_qp_num);
-	triple_key_set(&t->key[1], q, qp->alt.wire.sgid, qp->alt.wire.dgid, qp->attr.dest_qp_num);
+	t->valid[0] = qp->conn.type != QP_TYPE_UD && qp->conn.state != QP_RESET &&
+		      qp->conn.state != QP_INIT;
+	t->valid[1] = t->valid[0] && qp->conn.alt_loaded;
+	triple_key_set(&t->key[0], q, qp->conn.sgid, qp->conn.dgid, qp->conn.attr.dest_qp_num);
+	triple_key_set(&t->key[1], q, qp->conn.alt.wire.sgid, qp->conn.alt.wire.dgid,
+		       qp->conn.attr.dest_qp_num);
 }
 
 /* On the worker. The QP may have gone over to its alternate path since these were set. */
 static void
 note_hops(struct obj_qp *q)
 {
-	memcpy(q->hop, q->qp->hop, sizeof(q->hop));
-	memcpy(q->alt_hop, q->qp->alt.hop, sizeof(q->alt_hop));
+	memcpy(q->hop, q->qp->conn.hop, sizeof(q->hop));
+	memcpy(q->alt_hop, q->qp->conn.alt.hop, sizeof(q->alt_hop));
 }
 
 static void
@@ -81,11 +83,13 @@ qp_find_path(struct obj_qp *q, const struct uroce_modify_qp_req *m, const struct
 	     struct qp_path *path)
 {
 	struct device *dev = q->s->dev;
-	uint32_t rqpn = m->attr_mask & QP_DEST_QPN ? m->attr.dest_qp_num : q->qp->attr.dest_qp_num;
+	uint32_t rqpn =
+		m->attr_mask & QP_DEST_QPN ? m->attr.dest_qp_num : q->qp->conn.attr.dest_qp_num;
 	int rc;
 
 	memset(path, 0, sizeof(*path));
-	rc = net_path(&dev->net, ah, q->qp->qpn, rqpn, &path->wire, &path->loopback, path->hop);
+	rc = net_path(&dev->net, ah, q->qp->conn.qpn, rqpn, &path->wire, &path->loopback,
+		      path->hop);
 	path->path_ok = rc == 0;
 	if (rc == -EINPROGRESS)
 		rc = 0;
@@ -99,9 +103,9 @@ tell_refused(const struct obj_qp *q, const struct uroce_modify_qp_req *m, int rc
 	if (rc != EINVAL && rc != ENETUNREACH)
 		return;
 	if (m->attr_mask & QP_AV)
-		neigh_refused(q->s, &m->attr.ah, q->qp->qpn);
+		neigh_refused(q->s, &m->attr.ah, q->qp->conn.qpn);
 	if (m->attr_mask & QP_ALT_PATH)
-		neigh_refused(q->s, &m->attr.alt_ah, q->qp->qpn);
+		neigh_refused(q->s, &m->attr.alt_ah, q->qp->conn.qpn);
 }
 
 void
@@ -121,7 +125,8 @@ static int
 claim_triples(struct obj_qp *q, const struct uroce_modify_qp_req *m, const struct modify_call *c,
 	      struct triple *claim[2], char why[UROCE_CTRL_MAX_WHY])
 {
-	uint32_t rqpn = m->attr_mask & QP_DEST_QPN ? m->attr.dest_qp_num : q->qp->attr.dest_qp_num;
+	uint32_t rqpn =
+		m->attr_mask & QP_DEST_QPN ? m->attr.dest_qp_num : q->qp->conn.attr.dest_qp_num;
 	const struct qp_path *path[2] = {c->path, c->alt};
 	struct session *s = q->s;
 
@@ -130,7 +135,7 @@ claim_triples(struct obj_qp *q, const struct uroce_modify_qp_req *m, const struc
 		struct triple *o;
 		int rc;
 
-		if (path[i] == NULL || q->qp->type == QP_TYPE_UD)
+		if (path[i] == NULL || q->qp->conn.type == QP_TYPE_UD)
 			continue;
 		triple_key_set(&key, q, path[i]->wire.sgid, path[i]->wire.dgid, rqpn);
 		rc = triple_claim(&s->d->triples, &key, s->peer.uid, &o);
@@ -237,8 +242,8 @@ qp_obj_query(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 		return ENOENT;
 	c = (struct query_call){q->qp, &rep->attr};
 	worker_call(obj_qp_worker(q), query_on_worker, &c);
-	rep->qp_type = q->qp->type;
-	rep->sq_sig_all = q->qp->sig_all;
+	rep->qp_type = q->qp->conn.type;
+	rep->sq_sig_all = q->qp->conn.sig_all;
 	return 0;
 }
 
@@ -275,7 +280,7 @@ qp_hop_resolved(struct device *dev, const uint8_t ip[16], const uint8_t mac[6])
 		call[w].mac = mac;
 	}
 	TAILQ_FOREACH (q, &dev->qps, dev_link) {
-		struct resolve_call *c = &call[q->qp->worker];
+		struct resolve_call *c = &call[q->qp->bind.worker];
 
 		if (memcmp(q->hop, ip, 16) != 0 && memcmp(q->alt_hop, ip, 16) != 0)
 			continue;
@@ -301,8 +306,8 @@ gid_gone_on_worker(struct worker *w, void *arg)
 	struct obj_qp *q;
 
 	TAILQ_FOREACH (q, &c->dev->qps, dev_link) {
-		if (q->qp->worker != worker_index(w) || !q->qp->alt_loaded ||
-		    q->qp->attr.alt_ah.sgid_index != c->index)
+		if (q->qp->bind.worker != worker_index(w) || !q->qp->conn.alt_loaded ||
+		    q->qp->conn.attr.alt_ah.sgid_index != c->index)
 			continue;
 		qp_alt_lost(q->qp);
 		note_hops(q);

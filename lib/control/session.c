@@ -37,7 +37,7 @@ on_doorbell_overflow(struct worker *w, void *ctx, bool first)
 	if (first)
 		*at = LIST_FIRST(&s->worker_qps[worker_index(w)]);
 	for (uint32_t i = 0; i < WORKER_SCAN_QPS && *at != NULL; i++) {
-		engine_doorbell(worker_engine(w), (*at)->qp->qpn);
+		engine_doorbell(worker_engine(w), (*at)->qp->conn.qpn);
 		*at = LIST_NEXT(*at, worker_link);
 	}
 	return *at != NULL;

@@ -43,7 +43,7 @@ slots_in_use(const struct device *dev)
 	uint64_t slots = 0;
 
 	TAILQ_FOREACH (q, &dev->qps, dev_link)
-		slots |= slot_of(&q->qp->attr.ah) | slot_of(&q->qp->attr.alt_ah);
+		slots |= slot_of(&q->qp->conn.attr.ah) | slot_of(&q->qp->conn.attr.alt_ah);
 	TAILQ_FOREACH (s, &dev->d->sessions, link) {
 		const struct obj_ah *o;
 		uint32_t pos = 0;
@@ -126,7 +126,7 @@ refresh_on_worker(struct worker *w, void *arg)
 	struct obj_qp *q;
 
 	TAILQ_FOREACH (q, &dev->qps, dev_link) {
-		if (q->qp->worker == worker_index(w))
+		if (q->qp->bind.worker == worker_index(w))
 			qp_pkey_refresh(q->qp);
 	}
 }

@@ -26,8 +26,8 @@ on_qp_event(struct daemon *d, struct obj_qp *q, uint32_t ev)
 
 	if (srq_event && q->srq == NULL)
 		return;
-	events_async_send(&q->s->async, srq_event ? q->srq->srq.user_handle : q->qp->user_handle,
-			  ev);
+	events_async_send(&q->s->async,
+			  srq_event ? q->srq->srq.user_handle : q->qp->bind.user_handle, ev);
 	if (ev == QP_EVENT_SRQ_ERR)
 		srq_failed(q->srq);
 }
@@ -46,7 +46,7 @@ on_async(struct daemon *d, const struct worker_event *ev)
 		struct qp *qp = qp_table_find(&d->qps, ev->id);
 
 		if (qp != NULL && qp == ev->obj)
-			on_qp_event(d, qp->owner, ev->ev);
+			on_qp_event(d, qp->bind.owner, ev->ev);
 	}
 }
 

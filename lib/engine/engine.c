@@ -137,10 +137,10 @@ engine_doorbell(struct engine *e, uint32_t qpn)
 {
 	struct qp *qp = qp_table_find(e->qps, qpn);
 
-	if (qp == NULL || qp->worker != e->worker)
+	if (qp == NULL || qp->bind.worker != e->worker)
 		return NULL;
-	qp->obs->ctr[OBS_DOORBELLS]++;
-	qp->snd.armed = false;
+	qp->bind.obs->ctr[OBS_DOORBELLS]++;
+	qp->bind.armed = false;
 	engine_wake(e, qp);
 	return qp;
 }
@@ -152,7 +152,7 @@ run_qp(struct engine *e, struct qp *qp)
 	bool more;
 
 	turn_begin(e, qp);
-	if (qp->state == QP_ERR) {
+	if (qp->conn.state == QP_ERR) {
 		qp_flush(&e->env, qp);
 		return false;
 	}
@@ -169,16 +169,16 @@ run_qp(struct engine *e, struct qp *qp)
 static inline void
 run_fetch(const struct engine *e, const struct qp *qp)
 {
-	const struct qp *next = TAILQ_NEXT(qp, run), *after;
+	const struct qp *next = TAILQ_NEXT(qp, bind.run), *after;
 
 	if (next == NULL)
 		return;
-	if (qp->loopback)
-		qp_table_prefetch_qp(e->qps, qp->dest_qpn, true);
-	if (next->loopback)
-		qp_table_prefetch(e->qps, next->dest_qpn);
+	if (qp->conn.loopback)
+		qp_table_prefetch_qp(e->qps, qp->conn.dest_qpn, true);
+	if (next->conn.loopback)
+		qp_table_prefetch(e->qps, next->conn.dest_qpn);
 	qp_prefetch_sq(next);
-	after = TAILQ_NEXT(next, run);
+	after = TAILQ_NEXT(next, bind.run);
 	if (after != NULL)
 		qp_prefetch(after);
 }
@@ -206,9 +206,9 @@ engine_run(struct engine *e, uint64_t now_ns)
 		if (qp == stuck)
 			break;
 		run_fetch(e, qp);
-		e->env.crowded = TAILQ_NEXT(qp, run) != NULL;
-		TAILQ_REMOVE(&e->run, qp, run);
-		qp->on_run_list = false;
+		e->env.crowded = TAILQ_NEXT(qp, bind.run) != NULL;
+		TAILQ_REMOVE(&e->run, qp, bind.run);
+		qp->bind.on_run_list = false;
 		if (run_qp(e, qp))
 			engine_wake(e, qp);
 		if (likely(e->env.tx_n != before)) {
@@ -218,7 +218,7 @@ engine_run(struct engine *e, uint64_t now_ns)
 		/* A client can wake all of its QPs all the time. */
 		if (e->env.work != 0)
 			e->env.work--;
-		if (stuck == NULL && qp->on_run_list)
+		if (stuck == NULL && qp->bind.on_run_list)
 			stuck = qp;
 	}
 	qp_env_flush(&e->env);
@@ -229,11 +229,11 @@ void
 engine_timer(struct engine *e, uint64_t now_ns, struct qp *qp)
 {
 	e->env.now_ns = now_ns;
-	e->env.obs = qp->obs;
-	qp->timer_at_ns = 0;
-	if (qp->snd.deadline_ns != 0 && qp->snd.deadline_ns <= now_ns)
+	e->env.obs = qp->bind.obs;
+	qp->bind.timer_at_ns = 0;
+	if (qp->conn.snd.deadline_ns != 0 && qp->conn.snd.deadline_ns <= now_ns)
 		req_timeout(&e->env, qp);
-	else if (qp->snd.deadline_ns != 0)
+	else if (qp->conn.snd.deadline_ns != 0)
 		req_timer_early(qp);
 	turn_check_timer(e, qp);
 }

@@ -62,7 +62,8 @@ struct engine_ops {
 	bool (*slow_path)(void *ctx, uint16_t dev, struct rte_mbuf *m);
 	/* The QPN's owner is another worker. */
 	void (*handoff)(void *ctx, uint32_t worker, struct rte_mbuf *m);
-	/* qp->snd.deadline_ns changed and is earlier than qp->timer_at_ns (or that is 0). */
+	/* qp->conn.snd.deadline_ns changed and is earlier than qp->bind.timer_at_ns (or that is 0).
+	 */
 	void (*set_timer)(void *ctx, struct qp *qp);
 	void (*cq_event)(void *ctx, struct cq *cq);
 	void (*async_event)(void *ctx, enum qp_event ev, struct qp *qp, struct cq *cq);

@@ -58,11 +58,11 @@ state_takes(enum qp_state state, uint32_t op_flags)
 static enum obs_drop
 refuses_service(struct engine *e, const struct qp *qp, const struct wire_pkt *pkt)
 {
-	if (!(pkt->op->flags & WIRE_F_CNP) || qp->type == QP_TYPE_UD)
+	if (!(pkt->op->flags & WIRE_F_CNP) || qp->conn.type == QP_TYPE_UD)
 		return OBS_DROP_BAD_SERVICE;
-	if (!state_takes(qp->state, pkt->op->flags))
+	if (!state_takes(qp->conn.state, pkt->op->flags))
 		return OBS_DROP_QP_STATE;
-	if (!qp_pkeys_match(pkt->pkey, qp->pkey))
+	if (!qp_pkeys_match(pkt->pkey, qp->conn.pkey))
 		return OBS_DROP_BAD_PKEY;
 	return qp_gids_match(qp, pkt) ? OBS_DROP_CNP : OBS_DROP_BAD_GID;
 }
@@ -71,17 +71,17 @@ refuses_service(struct engine *e, const struct qp *qp, const struct wire_pkt *pk
 static __rte_always_inline enum obs_drop
 qp_refuses(struct engine *e, struct qp *qp, const struct wire_pkt *pkt, uint16_t dev)
 {
-	if (qp->port != dev)
+	if (qp->bind.port != dev)
 		return OBS_DROP_BAD_QPN;
-	if (unlikely((pkt->opcode & WIRE_SVC_MASK) != svc_of_type[qp->type]))
+	if (unlikely((pkt->opcode & WIRE_SVC_MASK) != svc_of_type[qp->conn.type]))
 		return refuses_service(e, qp, pkt);
-	if (!state_takes(qp->state, pkt->op->flags))
+	if (!state_takes(qp->conn.state, pkt->op->flags))
 		return OBS_DROP_QP_STATE;
-	if (unlikely(qp->mig != QP_MIG_MIGRATED))
+	if (unlikely(qp->conn.mig != QP_MIG_MIGRATED))
 		return qp_mig_rx(&e->env, qp, pkt);
-	if (!qp_pkeys_match(pkt->pkey, qp->pkey))
+	if (!qp_pkeys_match(pkt->pkey, qp->conn.pkey))
 		return OBS_DROP_BAD_PKEY;
-	if (qp->type != QP_TYPE_UD && !qp_gids_match(qp, pkt))
+	if (qp->conn.type != QP_TYPE_UD && !qp_gids_match(qp, pkt))
 		return OBS_DROP_BAD_GID;
 	return OBS_NDROPS;
 }
@@ -119,7 +119,7 @@ dst_is_ours(const struct engine_addrs *a, const struct wire_pkt *pkt)
 static void
 rx_malformed(struct engine *e, struct qp *qp, const struct wire_pkt *pkt)
 {
-	if (qp->type == QP_TYPE_UD)
+	if (qp->conn.type == QP_TYPE_UD)
 		return;
 	if (pkt->op->flags & WIRE_F_RESP)
 		req_rx_malformed(&e->env, qp, pkt);
@@ -175,7 +175,8 @@ rx_roce(struct engine *e, uint16_t dev, const struct rx_frame *f)
 		return;
 	}
 	why = qp_refuses(e, qp, pkt, dev);
-	if (why == OBS_NDROPS && qp->type == QP_TYPE_UD && !dst_is_ours(e->dev[dev].addrs, pkt))
+	if (why == OBS_NDROPS && qp->conn.type == QP_TYPE_UD &&
+	    !dst_is_ours(e->dev[dev].addrs, pkt))
 		why = OBS_DROP_NOT_OURS;
 	if (v != WIRE_OK) {
 		if (why == OBS_NDROPS)
@@ -188,7 +189,7 @@ rx_roce(struct engine *e, uint16_t dev, const struct rx_frame *f)
 		rx_drop(e, obs, why == OBS_DROP_BAD_GID ? why_not_gid(pkt) : why, m);
 		return;
 	}
-	if (qp->type == QP_TYPE_UD) {
+	if (qp->conn.type == QP_TYPE_UD) {
 		rsp_rx_datagram(&e->env, qp, pkt);
 	} else if (pkt->op->flags & WIRE_F_REQ) {
 		rsp_rx(&e->env, qp, pkt);
@@ -238,7 +239,7 @@ view_holds(const struct engine *e, const struct rte_mbuf *m)
 {
 	const struct qp *qp = qp_table_find(e->qps, qp_view_get(m).qpn);
 
-	return qp != NULL && (qp->state == QP_RTS || qp->state == QP_SQD);
+	return qp != NULL && (qp->conn.state == QP_RTS || qp->conn.state == QP_SQD);
 }
 
 bool

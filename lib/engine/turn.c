@@ -6,26 +6,27 @@
 void
 engine_wake(struct engine *e, struct qp *qp)
 {
-	if (qp->on_run_list)
+	if (qp->bind.on_run_list)
 		return;
-	qp->on_run_list = true;
-	TAILQ_INSERT_TAIL(&e->run, qp, run);
+	qp->bind.on_run_list = true;
+	TAILQ_INSERT_TAIL(&e->run, qp, bind.run);
 }
 
 static void
 run_list_drop(struct engine *e, struct qp *qp)
 {
-	TAILQ_REMOVE(&e->run, qp, run);
-	qp->on_run_list = false;
+	TAILQ_REMOVE(&e->run, qp, bind.run);
+	qp->bind.on_run_list = false;
 }
 
 /* Is there nothing that qp could do with a turn, once it has answered? */
 static bool
 has_no_more(const struct qp *qp)
 {
-	const struct qp_snd *snd = &qp->snd;
+	const struct qp_snd *snd = &qp->conn.snd;
 
-	return qp->state == QP_RTR || (qp->state == QP_RTS && snd->armed && snd->cur == snd->head);
+	return qp->conn.state == QP_RTR ||
+	       (qp->conn.state == QP_RTS && qp->bind.armed && snd->cur == snd->head);
 }
 
 void
@@ -36,7 +37,7 @@ turn_answers(struct engine *e)
 	for (i = 0; i < e->asked_n && e->env.tx_n < e->env.tx_cap / 2; i++) {
 		struct qp *qp = e->asked[i];
 
-		if (!qp->on_run_list || qp->state == QP_ERR || qp->rcv.rdq_n != 0)
+		if (!qp->bind.on_run_list || qp->conn.state == QP_ERR || qp->conn.rcv.rdq_n != 0)
 			continue;
 		turn_begin(e, qp);
 		if (!rsp_run(&e->env, qp, ENGINE_QUANTUM) && has_no_more(qp))
@@ -50,11 +51,11 @@ engine_last_turn(struct engine *e, uint64_t now_ns, struct qp *qp)
 {
 	uint32_t before;
 
-	if (qp->type == QP_TYPE_RC || qp->state != QP_RTS)
+	if (qp->conn.type == QP_TYPE_RC || qp->conn.state != QP_RTS)
 		return;
 	e->env.now_ns = now_ns;
 	turn_begin(e, qp);
-	qp->snd.armed = false; /* its doorbell may not have been looked at yet */
+	qp->bind.armed = false; /* its doorbell may not have been looked at yet */
 	e->env.work = ENGINE_WORK;
 	/* as many turns as it takes */
 	do {
@@ -72,7 +73,7 @@ engine_forget(struct engine *e, struct qp *qp)
 		if (e->asked[i] == qp)
 			e->asked[i--] = e->asked[--e->asked_n];
 	}
-	if (qp->on_run_list)
+	if (qp->bind.on_run_list)
 		run_list_drop(e, qp);
-	qp_sqes_drop(&qp->snd.sqes, e->env.sqes);
+	qp_sqes_drop(&qp->bind.sqes, e->env.sqes);
 }

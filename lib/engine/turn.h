@@ -26,19 +26,20 @@ turn_asked(struct engine *e, struct qp *qp)
 static inline void
 turn_begin(struct engine *e, struct qp *qp)
 {
-	e->env.obs = qp->obs;
-	e->env.pool = e->dev[qp->port].pool;
-	e->env.pool_cache = e->dev[qp->port].pool_cache;
-	e->env.view_bytes = qp->loopback ? e->loop_view_bytes : e->dev[qp->port].view_bytes;
+	e->env.obs = qp->bind.obs;
+	e->env.pool = e->dev[qp->bind.port].pool;
+	e->env.pool_cache = e->dev[qp->bind.port].pool_cache;
+	e->env.view_bytes =
+		qp->conn.loopback ? e->loop_view_bytes : e->dev[qp->bind.port].view_bytes;
 }
 
 /* qp's deadline may have become an earlier one than its timer's. */
 static inline void
 turn_check_timer(struct engine *e, struct qp *qp)
 {
-	uint64_t d = qp->snd.deadline_ns;
+	uint64_t d = qp->conn.snd.deadline_ns;
 
-	if (d != 0 && (qp->timer_at_ns == 0 || d < qp->timer_at_ns))
+	if (d != 0 && (qp->bind.timer_at_ns == 0 || d < qp->bind.timer_at_ns))
 		e->ops->set_timer(e->ops_ctx, qp);
 }
 

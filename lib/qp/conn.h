@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the protocol remembers about a connection: the requester half (qp_snd), the responder half
- * (qp_rcv), the path. The owner worker writes all of it.
+ * What the protocol remembers about a connection: cursors, PSNs, the READ and atomic history, the
+ * path, the attributes. struct qp_conn has no pointers, and memcpy copies it. What a QP works with
+ * on this machine, queues, rings, timers, is struct qp_bind (bind.h). The owner worker writes all
+ * of it.
+ *
+ * A connection moves to another QP, or to another process, as an image: struct qp_conn, the SGEs of
+ * the receive WQE in use, and the copies of the send WQEs under way, which are no pointers either.
  */
 #ifndef QP_CONN_H
 #define QP_CONN_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <uroce_abi/ctrl.h>
 #include <uroce_abi/wqe.h>
-#include "qp/ring.h"
-#include "qp/sqe.h"
+#include "qp/loss.h"
 #include "wire/build.h"
 
 #define QP_MAX_RD_ATOMIC   16    /* READs and atomics outstanding, either way */
@@ -26,13 +32,13 @@
 /* The requester half. PSNs: una <= next <= high <= alloc in the circle. */
 struct qp_snd {
 	/* what every turn and answer has to do with: one cache line */
-	uint32_t head; /* next WQE to take from the SQ, free running: head .. sq.prod are posted */
-	uint32_t tail; /* oldest WQE not retired; published as the ring's cons */
-	uint32_t cur;  /* WQE whose packets are being sent, tail .. head */
-	uint32_t cur_pkt;     /* next packet of it, 0 .. npkts */
-	uint32_t una_psn;     /* oldest PSN not acknowledged */
-	uint32_t next_psn;    /* next PSN to send; moves back for a retry */
-	uint32_t high_psn;    /* one past the highest PSN ever sent */
+	uint32_t head;     /* next WQE to take from the SQ, free running: head .. prod are posted */
+	uint32_t tail;     /* oldest WQE not retired; published as the ring's cons */
+	uint32_t cur;      /* WQE whose packets are being sent, tail .. head */
+	uint32_t cur_pkt;  /* next packet of it, 0 .. npkts */
+	uint32_t una_psn;  /* oldest PSN not acknowledged */
+	uint32_t next_psn; /* next PSN to send; moves back for a retry */
+	uint32_t high_psn; /* one past the highest PSN ever sent */
 	uint32_t alloc_psn;   /* first PSN not yet given to a WQE */
 	uint64_t deadline_ns; /* probe, ACK timeout or end of an RNR wait; 0 = none */
 	uint64_t wait_ns;     /* from progress to deadline_ns (qp/loss.h); 0 = no deadline */
@@ -43,17 +49,15 @@ struct qp_snd {
 	bool rnr_wait;        /* deadline_ns is the end of an RNR wait */
 	bool ack_owed;        /* within a turn: a message ended and its ACK is not asked for yet */
 	bool read_gap;        /* a gap in READ responses was already asked for again */
-	bool armed;           /* told the client to ring */
-	bool polled;          /* the worker looks at the SQ all the time: no need to ring */
 	bool draining : 1;    /* SQD: finish what was started */
-	bool flushing : 1;    /* RTS after SQE: WQEs before qp->flush_to are still to be flushed */
+	bool flushing : 1;    /* RTS after SQE: WQEs before conn.flush_to are still to be flushed */
 	bool limited : 1; /* the peer has told end-to-end credits: the two counts below are kept */
 	uint8_t retry_left;
 	uint8_t rnr_left;
 	uint8_t watch; /* enum qp_watch */
-	struct qp_ring sq;
-	struct qp_sqes sqes; /* copies of the WQEs tail .. head */
+	uint8_t spare[2];
 };
+_Static_assert(sizeof(struct qp_snd) == 64, "the requester half is one cache line");
 
 /* One READ or atomic being answered, or remembered for duplicates. */
 struct qp_rd_op {
@@ -83,12 +87,14 @@ enum qp_msg {
 	QP_MSG_WRITE,
 };
 
+/* The receive WQE of the message under way. Its SGEs are in qp.recv_sge. */
 struct qp_recv_wqe {
 	struct uroce_recv_wqe wqe;
-	bool taken;            /* a WQE is in use by the message under way */
-	uint32_t index;        /* of the WQE in its queue */
-	uint32_t length;       /* sum of the SGEs */
-	struct uroce_sge *sge; /* room for max_sge: qp.recv_sge */
+	bool taken; /* a WQE is in use by the message under way */
+	uint8_t spare[3];
+	uint32_t index;  /* of the WQE in its queue */
+	uint32_t length; /* sum of the SGEs */
+	uint32_t spare2;
 };
 
 /* Memory that is needed has to be waited for (mem/mr.h). */
@@ -99,38 +105,40 @@ struct qp_late {
 	uint32_t told;   /* how often the peer was told; 0: psn may mean nothing */
 };
 
-/* The responder half. */
+/* The responder half: what every request needs is at the end, and begins a cache line. */
 struct qp_rcv {
-	/* what every request and turn has to do with: three quarters of a cache line */
+	struct qp_rd_op rdq[QP_RD_QUEUE];       /* being answered, in PSN order */
+	struct qp_rd_op hist[QP_MAX_RD_ATOMIC]; /* the last READs and atomics executed */
+	struct qp_late late;                    /* of the request with the ePSN */
+	struct qp_late rd_late;                 /* of the next READ response */
+
+	/* what SENDs and messages of several packets need: one cache line */
 	uint64_t write_va; /* next byte of the WRITE under way */
 	uint32_t write_rkey;
 	uint32_t write_left;
+	struct qp_recv_wqe cur;
+	uint32_t head; /* next receive WQE to take, free running: head .. prod are posted */
+	uint32_t nak_psn;
+	uint32_t early_psn; /* the last packet that came too early, for which a NAK is due */
+	uint8_t nak_syndrome;
+	uint8_t hist_next; /* in hist */
+	uint8_t spare[2];
+
+	/* what every request and turn needs: it shares a cache line with the head of qp_bind */
 	uint32_t msg_off; /* bytes of the SEND (or WRITE) so far */
 	uint32_t epsn;
 	uint32_t msn;
 	uint32_t ack_psn;
-	uint32_t nak_psn;
-	uint32_t early_psn; /* the last packet that came too early, for which a NAK is due */
+	uint32_t gap_psn;   /* nak_sent: the packet that came too early and led to it */
 	uint8_t msg;        /* enum qp_msg */
-	uint8_t nak_syndrome;
 	uint8_t rdq_n;      /* in rdq */
-	uint8_t hist_next;  /* in hist */
 	uint8_t naks_again; /* nak_sent: how often the sequence NAK was repeated */
 	bool nak_sent : 1;  /* sequence or RNR NAK went out; quiet until the ePSN comes */
 	bool comm_est : 1;  /* COMM_EST was raised since RTR */
 	bool ack_due : 1;   /* an ACK of ack_psn goes out once the READs before it are done */
 	bool nak_due : 1;   /* the same of a NAK */
-	bool key_pause : 1; /* too many wrong R_Keys: see qp.wrong_keys */
+	bool key_pause : 1; /* too many wrong R_Keys: see conn.wrong_keys */
 	bool fatal : 1;     /* the NAK due is fatal: no more requests, ERR once it was sent */
-
-	struct qp_ring rq; /* mask 0 and hdr NULL with an SRQ */
-	uint32_t head;     /* next receive WQE to take, free running: head .. rq.prod are posted */
-	uint32_t gap_psn;  /* nak_sent: the packet that came too early and led to it */
-	struct qp_recv_wqe cur;
-	struct qp_rd_op rdq[QP_RD_QUEUE];       /* being answered, in PSN order */
-	struct qp_rd_op hist[QP_MAX_RD_ATOMIC]; /* the last READs and atomics executed */
-	struct qp_late late;                    /* of the request with the ePSN */
-	struct qp_late rd_late;                 /* of the next READ response */
 };
 
 /*
@@ -155,11 +163,60 @@ struct qp_path {
 	uint8_t hop[16]; /* the next hop, as a GID; zero: there is none */
 };
 
-/* The entry of WQE index i (tail <= i < head). */
-static inline struct qp_sq_entry *
-qp_sq_entry(const struct qp_snd *snd, uint32_t i)
-{
-	return qp_sqes_at(&snd->sqes, i);
-}
+#define QP_CONN_VERSION 1u
+
+/*
+ * Attributes as the last modify left them (QP-05), what follows from them, and the two halves. With
+ * thousands of QPs each cache line of one comes from far away, so what WRITEs and their answers
+ * need stands together: the four lines from qpn to snd, and the three from rcv.msg_off to the end
+ * of qp_bind's copies of WQEs.
+ *
+ * A change of the layout or of a meaning changes QP_CONN_VERSION. spare is zero.
+ */
+struct qp_conn {
+	uint32_t version;          /* QP_CONN_VERSION */
+	struct uroce_qp_attr attr; /* but path_mig_state: mig */
+	struct uroce_qp_cap cap;
+	struct qp_path alt;  /* of path migration (qp/migrate.h) */
+	struct qp_loss loss; /* of the requester */
+	uint8_t spare[8];
+
+	/* what packets are matched against: one cache line */
+	uint32_t qpn;
+	uint8_t type;    /* enum qp_type */
+	uint8_t state;   /* enum qp_state */
+	uint8_t dev_mtu; /* path MTU code of the device */
+	uint8_t mig;     /* enum qp_mig */
+	uint16_t pkey; /* value behind attr.pkey_index; 0: an empty entry, which matches nothing */
+	uint16_t mtu;  /* bytes */
+	bool loopback; /* the peer's GID is one of this device */
+	bool path_ok;  /* the next hop's MAC is known */
+	bool sig_all;
+	bool rings_bad;    /* qp_fatal: the shared rings are not looked at any more */
+	uint32_t access;   /* remote rights enabled: MEM_REMOTE_* */
+	uint32_t dest_qpn; /* this, pkey_index, retry_cnt and rnr_retry: as in attr */
+	uint16_t pkey_index;
+	uint8_t retry_cnt;
+	uint8_t rnr_retry;
+	uint8_t spare1[4];
+	uint8_t sgid[16], dgid[16];
+
+	/* what packets are made of: two lines */
+	struct wire_tmpl tmpl;
+	uint8_t hop[16]; /* next hop of the path in use; zero: there is none */
+
+	struct qp_snd snd; /* one line */
+
+	struct qp_wrong_keys wrong_keys;
+	uint32_t flush_to; /* with snd.flushing */
+	/* end-to-end credits, kept if snd.limited */
+	uint16_t rq_credits; /* receive WQEs that the peer has behind una; UINT16_MAX: no limit */
+	uint16_t rq_out;     /* messages of tail .. cur that have started and take one of them */
+	bool alt_loaded;
+	bool mig_refused;  /* PATH_MIG_ERR was raised for what the peer asks for */
+	bool last_wqe_due; /* LAST_WQE_REACHED is raised at the end of the flush */
+	uint8_t spare2[13];
+	struct qp_rcv rcv;
+};
 
 #endif

@@ -17,7 +17,7 @@
 static inline void
 qp_push(struct qp_env *env, const struct qp *qp, struct rte_mbuf *m, uint32_t kind)
 {
-	m->port = qp->port;
+	m->port = qp->bind.port;
 	m->hash.usr = kind;
 	env->tx[env->tx_n++] = m;
 	env->tx_bytes += m->pkt_len;
@@ -52,7 +52,7 @@ static inline void
 qp_emit_view(struct qp_env *env, const struct qp *qp, struct rte_mbuf *m, uint32_t hdr_len,
 	     const uint8_t *src, uint32_t len)
 {
-	qp_view_set(m, hdr_len, (struct qp_view){src, len, qp->qpn},
+	qp_view_set(m, hdr_len, (struct qp_view){src, len, qp->conn.qpn},
 		    hdr_len + len + (-len & 3) + WIRE_ICRC_LEN);
 	qp_push(env, qp, m, QP_TX_LOOPBACK);
 }

@@ -9,27 +9,27 @@ void
 qp_retire_send(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e,
 	       enum qp_wc_status status)
 {
-	struct qp_snd *snd = &qp->snd;
+	struct qp_snd *snd = &qp->conn.snd;
 	uint32_t tail = snd->tail + 1;
 
 	if (e->rd_counted)
 		snd->rd_out--;
 	qp_retire_one(env, qp, tail, &e->wqe, e->length, status);
-	qp_sqes_put(&snd->sqes, env->sqes, tail, snd->head);
+	qp_sqes_put(&qp->bind.sqes, env->sqes, tail, snd->head);
 }
 
 /* Where the client's index of the SQ stands. False: it makes no sense, and the QP is dead. */
 static bool
 posted_sends(struct qp_env *env, struct qp *qp, uint32_t *prod)
 {
-	struct qp_snd *snd = &qp->snd;
+	struct qp_snd *snd = &qp->conn.snd;
 
-	*prod = __atomic_load_n(&snd->sq.hdr->prod, __ATOMIC_ACQUIRE);
-	if (*prod - snd->head > snd->sq.mask + 1) {
+	*prod = __atomic_load_n(&qp->bind.sq.hdr->prod, __ATOMIC_ACQUIRE);
+	if (*prod - snd->head > qp->bind.sq.mask + 1) {
 		qp_fatal(env, qp);
 		return false;
 	}
-	snd->sq.prod = *prod;
+	qp->bind.sq.prod = *prod;
 	return true;
 }
 
@@ -37,12 +37,14 @@ posted_sends(struct qp_env *env, struct qp *qp, uint32_t *prod)
 static void
 flush_sends(struct qp_env *env, struct qp *qp, uint32_t prod)
 {
-	struct qp_snd *snd = &qp->snd;
+	struct qp_snd *snd = &qp->conn.snd;
 	uint32_t steps = qp_turn_steps(env);
 	struct uroce_send_wqe wqe;
 
 	for (; snd->head != prod && steps != 0; steps--) {
-		memcpy(&wqe, snd->sq.slots + (size_t)(snd->head & snd->sq.mask) * snd->sq.stride,
+		memcpy(&wqe,
+		       qp->bind.sq.slots +
+			       (size_t)(snd->head & qp->bind.sq.mask) * qp->bind.sq.stride,
 		       sizeof(wqe));
 		snd->cur = ++snd->head;
 		qp_retire_one(env, qp, snd->head, &wqe, 0, QP_WC_WR_FLUSH_ERR);
@@ -58,7 +60,7 @@ static bool
 flush_recvs(struct qp_env *env, struct qp *qp)
 {
 	uint32_t steps = qp_turn_steps(env);
-	struct qp_rcv *rcv = &qp->rcv;
+	struct qp_rcv *rcv = &qp->conn.rcv;
 	bool looked = false;
 
 	for (;;) {
@@ -67,7 +69,8 @@ flush_recvs(struct qp_env *env, struct qp *qp)
 
 		if (steps-- == 0)
 			return true;
-		if (!rcv->cur.taken && (qp->srq != NULL || (looked && rcv->rq.prod == rcv->head)))
+		if (!rcv->cur.taken &&
+		    (qp->bind.srq != NULL || (looked && qp->bind.rq.prod == rcv->head)))
 			return false;
 		if (!rcv->cur.taken) {
 			rc = qp_take_recv(env, qp);
@@ -86,24 +89,24 @@ qp_flush(struct qp_env *env, struct qp *qp)
 	bool more = false;
 	uint32_t prod;
 
-	if (qp->rings_bad || !posted_sends(env, qp, &prod))
+	if (qp->conn.rings_bad || !posted_sends(env, qp, &prod))
 		return;
 	flush_sends(env, qp, prod);
-	if (qp->state == QP_ERR)
+	if (qp->conn.state == QP_ERR)
 		more = flush_recvs(env, qp);
-	if (qp->rings_bad)
+	if (qp->conn.rings_bad)
 		return;
-	if (more || qp->snd.head != prod) {
+	if (more || qp->conn.snd.head != prod) {
 		qp_wake(env, qp);
 		return;
 	}
-	if (qp->last_wqe_due) {
-		qp->last_wqe_due = false;
+	if (qp->conn.last_wqe_due) {
+		qp->conn.last_wqe_due = false;
 		env->ops->async_event(env->ops_ctx, QP_EVENT_QP_LAST_WQE_REACHED, qp, NULL);
 	}
-	more = !qp_doorbell_arm(qp->snd.sq.hdr, qp->snd.head);
-	if (qp->state == QP_ERR && qp->srq == NULL)
-		more |= !qp_doorbell_arm(qp->rcv.rq.hdr, qp->rcv.head);
+	more = !qp_doorbell_arm(qp->bind.sq.hdr, qp->conn.snd.head);
+	if (qp->conn.state == QP_ERR && qp->bind.srq == NULL)
+		more |= !qp_doorbell_arm(qp->bind.rq.hdr, qp->conn.rcv.head);
 	/* A client that posts all the time gets no more than its turn. */
 	if (more)
 		qp_wake(env, qp);
@@ -112,42 +115,42 @@ qp_flush(struct qp_env *env, struct qp *qp)
 void
 qp_flush_mark(struct qp_env *env, struct qp *qp)
 {
-	if (!qp->rings_bad && posted_sends(env, qp, &qp->flush_to))
-		qp->snd.flushing = qp->flush_to != qp->snd.head;
+	if (!qp->conn.rings_bad && posted_sends(env, qp, &qp->conn.flush_to))
+		qp->conn.snd.flushing = qp->conn.flush_to != qp->conn.snd.head;
 }
 
 bool
 qp_flush_rest(struct qp_env *env, struct qp *qp)
 {
-	flush_sends(env, qp, qp->flush_to);
-	qp->snd.flushing = qp->snd.head != qp->flush_to;
-	return qp->snd.flushing;
+	flush_sends(env, qp, qp->conn.flush_to);
+	qp->conn.snd.flushing = qp->conn.snd.head != qp->conn.flush_to;
+	return qp->conn.snd.flushing;
 }
 
 /* Out of whatever the QP was doing; no packet is sent or taken from here on. */
 static void
 flush_stop(struct qp *qp)
 {
-	qp->state = QP_ERR;
-	qp->snd.deadline_ns = 0;
-	qp->snd.rnr_wait = false;
-	qp->snd.draining = false;
-	qp->snd.flushing = false;
-	qp->rcv.ack_due = false;
-	qp->rcv.nak_due = false;
-	qp->rcv.fatal = false;
-	qp->rcv.rdq_n = 0;
-	qp->rcv.msg = QP_MSG_NONE;
+	qp->conn.state = QP_ERR;
+	qp->conn.snd.deadline_ns = 0;
+	qp->conn.snd.rnr_wait = false;
+	qp->conn.snd.draining = false;
+	qp->conn.snd.flushing = false;
+	qp->conn.rcv.ack_due = false;
+	qp->conn.rcv.nak_due = false;
+	qp->conn.rcv.fatal = false;
+	qp->conn.rcv.rdq_n = 0;
+	qp->conn.rcv.msg = QP_MSG_NONE;
 }
 
 /* Everything taken from the SQ: the oldest with status unless that is SUCCESS, the rest flushed. */
 static void
 flush_taken_sends(struct qp_env *env, struct qp *qp, enum qp_wc_status status)
 {
-	struct qp_snd *snd = &qp->snd;
+	struct qp_snd *snd = &qp->conn.snd;
 
 	while (snd->tail != snd->head) {
-		qp_retire_send(env, qp, qp_sq_entry(snd, snd->tail),
+		qp_retire_send(env, qp, qp_sq_entry(qp, snd->tail),
 			       status != QP_WC_SUCCESS ? status : QP_WC_WR_FLUSH_ERR);
 		status = QP_WC_SUCCESS;
 	}
@@ -158,38 +161,38 @@ flush_taken_sends(struct qp_env *env, struct qp *qp, enum qp_wc_status status)
 void
 qp_error(struct qp_env *env, struct qp *qp, enum qp_wc_status status)
 {
-	if (qp->state == QP_ERR)
+	if (qp->conn.state == QP_ERR)
 		return;
 	flush_stop(qp);
-	if (qp->rings_bad)
+	if (qp->conn.rings_bad)
 		return;
 	flush_taken_sends(env, qp, status);
-	qp->last_wqe_due = qp->srq != NULL;
+	qp->conn.last_wqe_due = qp->bind.srq != NULL;
 	qp_wake(env, qp);
 }
 
 void
 qp_send_error(struct qp_env *env, struct qp *qp, enum qp_wc_status status)
 {
-	if (qp->type == QP_TYPE_RC) {
+	if (qp->conn.type == QP_TYPE_RC) {
 		qp_error(env, qp, status);
 		return;
 	}
-	qp->state = QP_SQE;
-	qp->snd.deadline_ns = 0;
-	qp->snd.draining = false;
+	qp->conn.state = QP_SQE;
+	qp->conn.snd.deadline_ns = 0;
+	qp->conn.snd.draining = false;
 	flush_taken_sends(env, qp, status);
 	/* What was sent of a message that broke off waits for nothing: a drain is over at once. */
-	qp->snd.una_psn = qp->snd.alloc_psn = qp->snd.next_psn;
+	qp->conn.snd.una_psn = qp->conn.snd.alloc_psn = qp->conn.snd.next_psn;
 	qp_wake(env, qp);
 }
 
 void
 qp_fatal(struct qp_env *env, struct qp *qp)
 {
-	if (qp->rings_bad)
+	if (qp->conn.rings_bad)
 		return;
-	qp->rings_bad = true;
+	qp->conn.rings_bad = true;
 	qp_error(env, qp, QP_WC_SUCCESS);
 	env->ops->async_event(env->ops_ctx, QP_EVENT_QP_FATAL, qp, NULL);
 }

@@ -7,7 +7,7 @@
 static uint64_t
 wait_most(const struct qp *qp)
 {
-	return qp->loss.timeout_ns != 0 ? qp->loss.timeout_ns : QP_PROBE_MAX_NS;
+	return qp->conn.loss.timeout_ns != 0 ? qp->conn.loss.timeout_ns : QP_PROBE_MAX_NS;
 }
 
 /* From what was measured. */
@@ -26,41 +26,41 @@ wait_measured(const struct qp_loss *l)
 static bool
 deadline_is_wait(const struct qp *qp)
 {
-	const struct qp_snd *snd = &qp->snd;
+	const struct qp_snd *snd = &qp->conn.snd;
 
-	return snd->deadline_ns != 0 && snd->wait_ns != 0 && qp->loss.retry_at_ns == 0 &&
+	return snd->deadline_ns != 0 && snd->wait_ns != 0 && qp->conn.loss.retry_at_ns == 0 &&
 	       !snd->rnr_wait && !(snd->watch & QP_WATCH_PATH);
 }
 
 void
 qp_loss_rewait(const struct qp_env *env, struct qp *qp)
 {
-	const struct qp_loss *l = &qp->loss;
+	const struct qp_loss *l = &qp->conn.loss;
 	uint64_t ns = l->srtt_ns != 0 ? wait_measured(l) : QP_PROBE_FIRST_NS;
 
 	ns = RTE_MIN(ns, wait_most(qp));
 	if (env->plain & QP_PLAIN_REQUESTER)
 		ns = l->timeout_ns;
-	ns = qp->type == QP_TYPE_RC ? ns : 0;
+	ns = qp->conn.type == QP_TYPE_RC ? ns : 0;
 	if (deadline_is_wait(qp))
-		qp->snd.deadline_ns += ns - qp->snd.wait_ns;
-	qp->snd.wait_ns = ns;
+		qp->conn.snd.deadline_ns += ns - qp->conn.snd.wait_ns;
+	qp->conn.snd.wait_ns = ns;
 }
 
 void
 qp_loss_reset(const struct qp_env *env, struct qp *qp)
 {
-	qp->loss.srtt_ns = qp->loss.rttvar_ns = 0;
-	qp->loss.retry_at_ns = 0;
-	qp->snd.watch =
-		qp->snd.next_psn == qp->snd.una_psn ? QP_WATCH_RTT_FLIGHT : QP_WATCH_RTT_WANT;
+	qp->conn.loss.srtt_ns = qp->conn.loss.rttvar_ns = 0;
+	qp->conn.loss.retry_at_ns = 0;
+	qp->conn.snd.watch = qp->conn.snd.next_psn == qp->conn.snd.una_psn ? QP_WATCH_RTT_FLIGHT
+									   : QP_WATCH_RTT_WANT;
 	qp_loss_rewait(env, qp);
 }
 
 void
 qp_loss_sample(const struct qp_env *env, struct qp *qp, uint64_t ns)
 {
-	struct qp_loss *l = &qp->loss;
+	struct qp_loss *l = &qp->conn.loss;
 	int64_t off, sample = (int64_t)RTE_MIN(ns, (uint64_t)QP_PROBE_MAX_NS) + 1;
 
 	if (l->srtt_ns == 0) {
@@ -78,5 +78,5 @@ qp_loss_sample(const struct qp_env *env, struct qp *qp, uint64_t ns)
 void
 qp_loss_back_off(struct qp *qp)
 {
-	qp->snd.wait_ns = RTE_MIN(2 * qp->snd.wait_ns, wait_most(qp));
+	qp->conn.snd.wait_ns = RTE_MIN(2 * qp->conn.snd.wait_ns, wait_most(qp));
 }

@@ -11,13 +11,13 @@
 static inline bool
 qp_gids_match(const struct qp *qp, const struct wire_pkt *pkt)
 {
-	if (pkt->is_v6 != qp->tmpl.is_v6)
+	if (pkt->is_v6 != qp->conn.tmpl.is_v6)
 		return false;
 	if (pkt->is_v6)
-		return memcmp(pkt->ip + 8, qp->dgid, 16) == 0 &&
-		       memcmp(pkt->ip + 24, qp->sgid, 16) == 0;
-	return memcmp(pkt->ip + 12, qp->dgid + 12, 4) == 0 &&
-	       memcmp(pkt->ip + 16, qp->sgid + 12, 4) == 0;
+		return memcmp(pkt->ip + 8, qp->conn.dgid, 16) == 0 &&
+		       memcmp(pkt->ip + 24, qp->conn.sgid, 16) == 0;
+	return memcmp(pkt->ip + 12, qp->conn.dgid + 12, 4) == 0 &&
+	       memcmp(pkt->ip + 16, qp->conn.sgid + 12, 4) == 0;
 }
 
 /*

@@ -26,15 +26,16 @@ static const bool by_modify[QP_MIG_STATES][QP_MIG_STATES] = {
 static void
 mig_set(struct qp *qp, enum qp_mig state)
 {
-	qp->mig = state;
-	qp->mig_refused = false;
-	wire_tmpl_set_migreq(&qp->tmpl, state == QP_MIG_MIGRATED);
+	qp->conn.mig = state;
+	qp->conn.mig_refused = false;
+	wire_tmpl_set_migreq(&qp->conn.tmpl, state == QP_MIG_MIGRATED);
 }
 
 static bool
 alt_usable(const struct qp *qp)
 {
-	return qp->alt_loaded && qp->alt.path_ok && qp_pkey_at(qp, qp->attr.alt_pkey_index) != 0;
+	return qp->conn.alt_loaded && qp->conn.alt.path_ok &&
+	       qp_pkey_at(qp, qp->conn.attr.alt_pkey_index) != 0;
 }
 
 int
@@ -42,12 +43,12 @@ qp_mig_check(const struct qp *qp, uint32_t mask, const struct uroce_qp_attr *att
 {
 	uint32_t mig = attr->path_mig_state;
 
-	if (mig >= QP_MIG_STATES || !by_modify[qp->mig][mig])
+	if (mig >= QP_MIG_STATES || !by_modify[qp->conn.mig][mig])
 		return EINVAL;
 	/* Both sides must be able to send for the two of them to arm. */
 	if (mig == QP_MIG_REARM && to != QP_RTS)
 		return EINVAL;
-	if (mig == QP_MIG_REARM && !qp->alt_loaded && !(mask & QP_ALT_PATH))
+	if (mig == QP_MIG_REARM && !qp->conn.alt_loaded && !(mask & QP_ALT_PATH))
 		return EINVAL;
 	return 0;
 }
@@ -55,20 +56,20 @@ qp_mig_check(const struct qp *qp, uint32_t mask, const struct uroce_qp_attr *att
 void
 qp_alt_load(struct qp *qp, const struct uroce_qp_attr *attr, const struct qp_path *path)
 {
-	qp->attr.alt_ah = attr->alt_ah;
-	qp->attr.alt_port_num = attr->alt_port_num;
-	qp->attr.alt_pkey_index = attr->alt_pkey_index;
-	qp->attr.alt_timeout = attr->alt_timeout;
-	qp->alt = *path;
-	qp->alt_loaded = true;
-	qp->mig_refused = false;
+	qp->conn.attr.alt_ah = attr->alt_ah;
+	qp->conn.attr.alt_port_num = attr->alt_port_num;
+	qp->conn.attr.alt_pkey_index = attr->alt_pkey_index;
+	qp->conn.attr.alt_timeout = attr->alt_timeout;
+	qp->conn.alt = *path;
+	qp->conn.alt_loaded = true;
+	qp->conn.mig_refused = false;
 }
 
 void
 qp_alt_lost(struct qp *qp)
 {
-	qp->alt.path_ok = false;
-	memset(qp->alt.hop, 0, sizeof(qp->alt.hop));
+	qp->conn.alt.path_ok = false;
+	memset(qp->conn.alt.hop, 0, sizeof(qp->conn.alt.hop));
 }
 
 void
@@ -76,7 +77,7 @@ qp_mig_apply(struct qp_env *env, struct qp *qp, enum qp_mig state)
 {
 	if (state == QP_MIG_REARM)
 		mig_set(qp, QP_MIG_REARM);
-	else if (qp->mig == QP_MIG_ARMED)
+	else if (qp->conn.mig == QP_MIG_ARMED)
 		qp_migrate(env, qp);
 }
 
@@ -91,11 +92,11 @@ migration_failed(struct qp_env *env, struct qp *qp)
 static void
 restart_requester(struct qp_env *env, struct qp *qp)
 {
-	struct qp_snd *snd = &qp->snd;
+	struct qp_snd *snd = &qp->conn.snd;
 
-	qp->loss.timeout_ns = wire_ack_timeout_ns(qp->attr.timeout);
+	qp->conn.loss.timeout_ns = wire_ack_timeout_ns(qp->conn.attr.timeout);
 	qp_loss_reset(env, qp);
-	snd->retry_left = qp->attr.retry_cnt;
+	snd->retry_left = qp->conn.attr.retry_cnt;
 	snd->window = QP_WINDOW_PKTS;
 	if (!snd->rnr_wait)
 		snd->deadline_ns = snd->next_psn != snd->una_psn && snd->wait_ns != 0
@@ -107,9 +108,9 @@ restart_requester(struct qp_env *env, struct qp *qp)
 bool
 qp_migrate(struct qp_env *env, struct qp *qp)
 {
-	struct uroce_qp_attr *a = &qp->attr;
+	struct uroce_qp_attr *a = &qp->conn.attr;
 
-	if (qp->mig != QP_MIG_ARMED)
+	if (qp->conn.mig != QP_MIG_ARMED)
 		return false;
 	if (!alt_usable(qp)) {
 		migration_failed(env, qp);
@@ -119,7 +120,7 @@ qp_migrate(struct qp_env *env, struct qp *qp)
 	a->port_num = a->alt_port_num;
 	a->pkey_index = a->alt_pkey_index;
 	a->timeout = a->alt_timeout;
-	qp_path_use(qp, &qp->alt);
+	qp_path_use(qp, &qp->conn.alt);
 	mig_set(qp, QP_MIG_MIGRATED);
 	restart_requester(env, qp);
 	env->obs->ctr[OBS_MIGRATED]++;
@@ -133,12 +134,12 @@ migration_asked(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	if (!alt_usable(qp)) {
 		/* Once: the peer repeats itself, and need not be the peer. */
-		if (!qp->mig_refused)
+		if (!qp->conn.mig_refused)
 			migration_failed(env, qp);
-		qp->mig_refused = true;
+		qp->conn.mig_refused = true;
 		return OBS_DROP_BAD_GID;
 	}
-	if (!qp_pkeys_match(pkt->pkey, qp_pkey_at(qp, qp->attr.alt_pkey_index)))
+	if (!qp_pkeys_match(pkt->pkey, qp_pkey_at(qp, qp->conn.attr.alt_pkey_index)))
 		return OBS_DROP_BAD_PKEY;
 	qp_migrate(env, qp);
 	return OBS_NDROPS;
@@ -152,20 +153,21 @@ on_alternate(const struct qp *qp, const struct wire_pkt *pkt)
 
 	wire_src_gid(pkt, src);
 	wire_dst_gid(pkt, dst);
-	return memcmp(src, qp->alt.wire.dgid, 16) == 0 && memcmp(dst, qp->alt.wire.sgid, 16) == 0;
+	return memcmp(src, qp->conn.alt.wire.dgid, 16) == 0 &&
+	       memcmp(dst, qp->conn.alt.wire.sgid, 16) == 0;
 }
 
 enum obs_drop
 qp_mig_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
-	if (qp->mig == QP_MIG_ARMED && pkt->migreq && on_alternate(qp, pkt))
+	if (qp->conn.mig == QP_MIG_ARMED && pkt->migreq && on_alternate(qp, pkt))
 		return migration_asked(env, qp, pkt);
-	if (!qp_pkeys_match(pkt->pkey, qp->pkey))
+	if (!qp_pkeys_match(pkt->pkey, qp->conn.pkey))
 		return OBS_DROP_BAD_PKEY;
 	if (!qp_gids_match(qp, pkt))
 		return OBS_DROP_BAD_GID;
 	/* MigReq 1 on the path in use was sent before the peer armed, or it never does. */
-	if (qp->mig == QP_MIG_REARM && !pkt->migreq)
+	if (qp->conn.mig == QP_MIG_REARM && !pkt->migreq)
 		mig_set(qp, QP_MIG_ARMED);
 	return OBS_NDROPS;
 }

@@ -22,9 +22,10 @@ check_path(const struct uroce_ah_attr *ah, const struct qp_limits *lim)
 uint16_t
 qp_pkey_at(const struct qp *qp, uint16_t index)
 {
-	if (qp->pkeys == NULL)
+	if (qp->bind.pkeys == NULL)
 		return index == 0 ? WIRE_PKEY_DEFAULT : 0;
-	return index < UROCE_MAX_PKEYS ? __atomic_load_n(&qp->pkeys[index], __ATOMIC_RELAXED) : 0;
+	return index < UROCE_MAX_PKEYS ? __atomic_load_n(&qp->bind.pkeys[index], __ATOMIC_RELAXED)
+				       : 0;
 }
 
 /* The alternate path, all of which comes at once (REQ-11). */
@@ -69,7 +70,7 @@ int
 qp_modify_check(const struct qp *qp, uint32_t mask, const struct uroce_qp_attr *attr,
 		const struct qp_limits *lim)
 {
-	uint32_t from = qp->state;
+	uint32_t from = qp->conn.state;
 	uint32_t to = mask & QP_STATE ? attr->qp_state : from;
 	uint32_t bits = mask & ~QP_STATE;
 	const struct qp_transition *row;
@@ -79,11 +80,11 @@ qp_modify_check(const struct qp *qp, uint32_t mask, const struct uroce_qp_attr *
 		return EINVAL;
 	if ((mask & QP_CUR_STATE) && attr->cur_qp_state != from)
 		return EINVAL;
-	row = qp_transition_get(qp->type, from, to);
+	row = qp_transition_get(qp->conn.type, from, to);
 	if (!row->legal || (bits & row->required) != row->required ||
 	    (bits & ~(row->required | row->optional)) != 0)
 		return EINVAL;
-	if (from == QP_SQD && (to == QP_RTS || to == QP_SQD) && qp->snd.draining)
+	if (from == QP_SQD && (to == QP_RTS || to == QP_SQD) && qp->conn.snd.draining)
 		return EINVAL; /* QP-16 */
 	rc = check_values(qp, mask, attr, lim);
 	if (rc == 0 && (mask & QP_PATH_MIG_STATE))
@@ -132,46 +133,47 @@ store_attrs(struct uroce_qp_attr *to, uint32_t mask, const struct uroce_qp_attr 
 static void
 pkey_use(struct qp *qp)
 {
-	qp->pkey_index = qp->attr.pkey_index;
-	qp->pkey = qp_pkey_at(qp, qp->pkey_index);
+	qp->conn.pkey_index = qp->conn.attr.pkey_index;
+	qp->conn.pkey = qp_pkey_at(qp, qp->conn.pkey_index);
 }
 
 void
 qp_pkey_refresh(struct qp *qp)
 {
 	pkey_use(qp);
-	wire_tmpl_set_pkey(&qp->tmpl, qp->pkey);
+	wire_tmpl_set_pkey(&qp->conn.tmpl, qp->conn.pkey);
 }
 
 void
 qp_path_use(struct qp *qp, const struct qp_path *path)
 {
-	qp->loopback = path->loopback;
-	qp->path_ok = path->path_ok;
+	qp->conn.loopback = path->loopback;
+	qp->conn.path_ok = path->path_ok;
 	pkey_use(qp);
-	memcpy(qp->hop, path->hop, sizeof(qp->hop));
-	memcpy(qp->sgid, path->wire.sgid, 16);
-	memcpy(qp->dgid, path->wire.dgid, 16);
-	wire_tmpl_init(&qp->tmpl, &path->wire, qp->attr.dest_qp_num, qp->pkey);
-	wire_tmpl_set_migreq(&qp->tmpl, qp->mig == QP_MIG_MIGRATED);
+	memcpy(qp->conn.hop, path->hop, sizeof(qp->conn.hop));
+	memcpy(qp->conn.sgid, path->wire.sgid, 16);
+	memcpy(qp->conn.dgid, path->wire.dgid, 16);
+	wire_tmpl_init(&qp->conn.tmpl, &path->wire, qp->conn.attr.dest_qp_num, qp->conn.pkey);
+	wire_tmpl_set_migreq(&qp->conn.tmpl, qp->conn.mig == QP_MIG_MIGRATED);
 }
 
 /* What the hot path uses of the attributes, made again after any change. */
 static void
 apply_derived(const struct qp_env *env, struct qp *qp, const struct qp_path *path)
 {
-	const struct uroce_qp_attr *a = &qp->attr;
+	const struct uroce_qp_attr *a = &qp->conn.attr;
 
-	qp->access = a->qp_access_flags & (MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC);
-	qp->dest_qpn = a->dest_qp_num;
-	qp->retry_cnt = a->retry_cnt;
-	qp->rnr_retry = a->rnr_retry;
-	qp->loss.timeout_ns = wire_ack_timeout_ns(a->timeout);
+	qp->conn.access =
+		a->qp_access_flags & (MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC);
+	qp->conn.dest_qpn = a->dest_qp_num;
+	qp->conn.retry_cnt = a->retry_cnt;
+	qp->conn.rnr_retry = a->rnr_retry;
+	qp->conn.loss.timeout_ns = wire_ack_timeout_ns(a->timeout);
 	qp_loss_rewait(env, qp);
-	if (qp->type == QP_TYPE_UD)
-		qp->mtu = (uint16_t)(128u << qp->dev_mtu);
+	if (qp->conn.type == QP_TYPE_UD)
+		qp->conn.mtu = (uint16_t)(128u << qp->conn.dev_mtu);
 	else if (a->path_mtu != 0)
-		qp->mtu = (uint16_t)(128u << a->path_mtu);
+		qp->conn.mtu = (uint16_t)(128u << a->path_mtu);
 	qp_pkey_refresh(qp);
 	if (path != NULL)
 		qp_path_use(qp, path);
@@ -180,79 +182,74 @@ apply_derived(const struct qp_env *env, struct qp *qp, const struct qp_path *pat
 static void
 enter_reset(struct qp_env *env, struct qp *qp)
 {
-	struct qp_ring sq = qp->snd.sq, rq = qp->rcv.rq;
-	struct qp_recv_wqe cur = qp->rcv.cur;
-	bool key_pause = qp->rcv.key_pause;
-	struct qp_sqes sqes;
+	struct qp_ring *sq = &qp->bind.sq, *rq = &qp->bind.rq;
+	bool key_pause = qp->conn.rcv.key_pause;
 
-	qp_sqes_drop(&qp->snd.sqes, env->sqes);
-	sqes = qp->snd.sqes;
-	memset(&qp->snd, 0, sizeof(qp->snd));
-	memset(&qp->rcv, 0, sizeof(qp->rcv));
-	memset(&qp->loss, 0, sizeof(qp->loss));
-	memset(&qp->attr, 0, sizeof(qp->attr));
-	sq.prod = rq.prod = 0;
-	qp->snd.sq = sq;
-	qp->snd.sqes = sqes;
-	qp->rcv.rq = rq;
-	qp->rcv.cur.sge = cur.sge;
-	qp->rcv.key_pause = key_pause;
-	qp->path_ok = false;
-	qp->mig = QP_MIG_MIGRATED;
-	qp->alt_loaded = false;
-	memset(qp->hop, 0, sizeof(qp->hop));
-	memset(&qp->alt, 0, sizeof(qp->alt));
-	qp->rings_bad = false;
-	qp->last_wqe_due = false;
-	qp->mtu = 0;
-	memset(sq.hdr, 0, sizeof(*sq.hdr));
-	if (rq.hdr != NULL)
-		memset(rq.hdr, 0, sizeof(*rq.hdr));
-	qp->state = QP_RESET;
+	qp_sqes_drop(&qp->bind.sqes, env->sqes);
+	memset(&qp->conn.snd, 0, sizeof(qp->conn.snd));
+	memset(&qp->conn.rcv, 0, sizeof(qp->conn.rcv));
+	memset(&qp->conn.loss, 0, sizeof(qp->conn.loss));
+	memset(&qp->conn.attr, 0, sizeof(qp->conn.attr));
+	sq->prod = rq->prod = 0;
+	qp->bind.armed = qp->bind.polled = false;
+	qp->conn.rcv.key_pause = key_pause;
+	qp->conn.path_ok = false;
+	qp->conn.mig = QP_MIG_MIGRATED;
+	qp->conn.alt_loaded = false;
+	memset(qp->conn.hop, 0, sizeof(qp->conn.hop));
+	memset(&qp->conn.alt, 0, sizeof(qp->conn.alt));
+	qp->conn.rings_bad = false;
+	qp->conn.last_wqe_due = false;
+	qp->conn.mtu = 0;
+	memset(sq->hdr, 0, sizeof(*sq->hdr));
+	if (rq->hdr != NULL)
+		memset(rq->hdr, 0, sizeof(*rq->hdr));
+	qp->conn.state = QP_RESET;
 }
 
 static void
 enter_rtr(struct qp *qp)
 {
-	qp->rcv.epsn = qp->attr.rq_psn;
-	qp->rcv.comm_est = false;
-	qp->state = QP_RTR;
+	qp->conn.rcv.epsn = qp->conn.attr.rq_psn;
+	qp->conn.rcv.comm_est = false;
+	qp->conn.state = QP_RTR;
 }
 
 static void
 enter_rts(struct qp_env *env, struct qp *qp)
 {
-	struct qp_snd *snd = &qp->snd;
+	struct qp_snd *snd = &qp->conn.snd;
 
-	if (qp->state == QP_SQE)
+	if (qp->conn.state == QP_SQE)
 		qp_flush_mark(env, qp);
-	if (qp->state == QP_ERR)
+	if (qp->conn.state == QP_ERR)
 		return; /* a ring made no sense */
-	if (qp->state == QP_RTR) {
-		snd->una_psn = snd->next_psn = snd->high_psn = snd->alloc_psn = qp->attr.sq_psn;
+	if (qp->conn.state == QP_RTR) {
+		snd->una_psn = snd->next_psn = snd->high_psn = snd->alloc_psn =
+			qp->conn.attr.sq_psn;
 		snd->window = QP_WINDOW_PKTS;
 		snd->limited = false;
 		qp_loss_reset(env, qp);
 	}
-	if (qp->state != QP_RTS) {
+	if (qp->conn.state != QP_RTS) {
 		/* Nothing is outstanding: counts set on the way here hold from the first packet. */
-		snd->retry_left = qp->attr.retry_cnt;
-		snd->rnr_left = qp->attr.rnr_retry;
+		snd->retry_left = qp->conn.attr.retry_cnt;
+		snd->rnr_left = qp->conn.attr.rnr_retry;
 	}
-	qp->state = QP_RTS;
+	qp->conn.state = QP_RTS;
 	env->ops->qp_wake(env->ops_ctx, qp);
 }
 
 static void
 enter_sqd(struct qp_env *env, struct qp *qp, uint32_t mask)
 {
-	if (qp->state == QP_RTS) {
-		qp->snd.draining = true;
+	if (qp->conn.state == QP_RTS) {
+		qp->conn.snd.draining = true;
 		/* Asked for by this drain, not by one before (EVT-05). */
 		if (!(mask & QP_EN_SQD_ASYNC_NOTIFY))
-			qp->attr.en_sqd_async_notify = 0;
+			qp->conn.attr.en_sqd_async_notify = 0;
 	}
-	qp->state = QP_SQD;
+	qp->conn.state = QP_SQD;
 	/* The requester tells when the drain is over, which may be now. */
 	env->ops->qp_wake(env->ops_ctx, qp);
 }
@@ -261,9 +258,9 @@ void
 qp_modify_apply(struct qp_env *env, struct qp *qp, uint32_t mask, const struct uroce_qp_attr *attr,
 		const struct qp_path *path, const struct qp_path *alt)
 {
-	uint32_t to = mask & QP_STATE ? attr->qp_state : qp->state;
+	uint32_t to = mask & QP_STATE ? attr->qp_state : qp->conn.state;
 
-	env->obs = qp->obs;
+	env->obs = qp->bind.obs;
 	if (to == QP_RESET) {
 		enter_reset(env, qp);
 		return;
@@ -275,7 +272,7 @@ qp_modify_apply(struct qp_env *env, struct qp *qp, uint32_t mask, const struct u
 		qp_flush(env, qp);
 		return;
 	}
-	store_attrs(&qp->attr, mask, attr);
+	store_attrs(&qp->conn.attr, mask, attr);
 	apply_derived(env, qp, path);
 	if (mask & QP_ALT_PATH)
 		qp_alt_load(qp, attr, alt);
@@ -290,7 +287,7 @@ qp_modify_apply(struct qp_env *env, struct qp *qp, uint32_t mask, const struct u
 		enter_sqd(env, qp, mask);
 		break;
 	default:
-		qp->state = (uint8_t)to;
+		qp->conn.state = (uint8_t)to;
 		break;
 	}
 	if (mask & QP_PATH_MIG_STATE)
@@ -300,11 +297,11 @@ qp_modify_apply(struct qp_env *env, struct qp *qp, uint32_t mask, const struct u
 void
 qp_path_resolved(struct qp_env *env, struct qp *qp, const uint8_t dmac[6])
 {
-	memcpy(qp->tmpl.bytes, dmac, 6);
-	qp->path_ok = true;
-	if (qp->snd.watch & QP_WATCH_PATH) {
-		qp->snd.watch &= (uint8_t)~QP_WATCH_PATH;
-		qp->snd.deadline_ns =
+	memcpy(qp->conn.tmpl.bytes, dmac, 6);
+	qp->conn.path_ok = true;
+	if (qp->conn.snd.watch & QP_WATCH_PATH) {
+		qp->conn.snd.watch &= (uint8_t)~QP_WATCH_PATH;
+		qp->conn.snd.deadline_ns =
 			0; /* nothing has been sent: timers begin with the first packet */
 	}
 	env->ops->qp_wake(env->ops_ctx, qp);
@@ -313,20 +310,20 @@ qp_path_resolved(struct qp_env *env, struct qp *qp, const uint8_t dmac[6])
 void
 qp_neigh_resolved(struct qp_env *env, struct qp *qp, const uint8_t hop[16], const uint8_t mac[6])
 {
-	if (memcmp(qp->hop, hop, sizeof(qp->hop)) == 0)
+	if (memcmp(qp->conn.hop, hop, sizeof(qp->conn.hop)) == 0)
 		qp_path_resolved(env, qp, mac);
-	if (qp->alt_loaded && memcmp(qp->alt.hop, hop, sizeof(qp->alt.hop)) == 0) {
-		memcpy(qp->alt.wire.dmac, mac, 6);
-		qp->alt.path_ok = true;
+	if (qp->conn.alt_loaded && memcmp(qp->conn.alt.hop, hop, sizeof(qp->conn.alt.hop)) == 0) {
+		memcpy(qp->conn.alt.wire.dmac, mac, 6);
+		qp->conn.alt.path_ok = true;
 	}
 }
 
 void
 qp_query(const struct qp *qp, struct uroce_qp_attr *attr)
 {
-	*attr = qp->attr;
-	attr->qp_state = attr->cur_qp_state = qp->state;
-	attr->path_mig_state = qp->mig;
-	attr->sq_draining = qp->snd.draining;
-	attr->cap = qp->cap;
+	*attr = qp->conn.attr;
+	attr->qp_state = attr->cur_qp_state = qp->conn.state;
+	attr->path_mig_state = qp->conn.mig;
+	attr->sq_draining = qp->conn.snd.draining;
+	attr->cap = qp->conn.cap;
 }

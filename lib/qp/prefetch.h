@@ -27,25 +27,27 @@ qp_prefetch_lines(const struct qp *qp, size_t from, size_t to)
 static inline void
 qp_prefetch_responder(const struct qp *qp)
 {
-	qp_prefetch_lines(qp, offsetof(struct qp, qpn), offsetof(struct qp, snd) + 1);
-	qp_prefetch_lines(qp, offsetof(struct qp, run), offsetof(struct qp, rcv.rdq));
+	qp_prefetch_lines(qp, offsetof(struct qp, conn.qpn), offsetof(struct qp, conn.snd) + 1);
+	qp_prefetch_lines(qp, offsetof(struct qp, conn.rcv.write_va), offsetof(struct qp, bind.sq));
+	qp_prefetch_lines(qp, offsetof(struct qp, bind.rq), offsetof(struct qp, bind.recv_pd));
 }
 
 /* What a turn needs of its QP. */
 static inline void
 qp_prefetch(const struct qp *qp)
 {
-	qp_prefetch_lines(qp, 0, offsetof(struct qp, rcv.rq));
+	qp_prefetch_lines(qp, offsetof(struct qp, conn.qpn), offsetof(struct qp, conn.snd) + 1);
+	qp_prefetch_lines(qp, offsetof(struct qp, conn.rcv.msg_off), offsetof(struct qp, bind.rq));
 }
 
 /* The copy of WQE index i, if it has a place. */
 static inline void
-qp_prefetch_copy(const struct qp_snd *snd, uint32_t i)
+qp_prefetch_copy(const struct qp *qp, uint32_t i)
 {
-	if (snd->sqes.chunk[qp_sqes_chunk(&snd->sqes, i)] == NULL)
+	if (qp->bind.sqes.chunk[qp_sqes_chunk(&qp->bind.sqes, i)] == NULL)
 		return;
-	rte_prefetch0(qp_sq_entry(snd, i));
-	rte_prefetch0(qp_sq_entry(snd, i) + 1);
+	rte_prefetch0(qp_sq_entry(qp, i));
+	rte_prefetch0(qp_sq_entry(qp, i) + 1);
 }
 
 /* The WQE of index i of an SQ: its first two lines, or its own and the next one's. */
@@ -62,34 +64,35 @@ qp_prefetch_wqe(const struct qp_ring *sq, uint32_t i)
 static inline void
 qp_prefetch_sq(const struct qp *qp)
 {
-	const struct qp_snd *snd = &qp->snd;
+	const struct qp_snd *snd = &qp->conn.snd;
 
-	rte_prefetch0_write(&snd->sq.hdr->armed);
-	rte_prefetch0_write(&snd->sq.hdr->cons);
+	rte_prefetch0_write(&qp->bind.sq.hdr->armed);
+	rte_prefetch0_write(&qp->bind.sq.hdr->cons);
 	for (uint32_t i = snd->head; i != snd->head + QP_AHEAD_WQES; i++)
-		qp_prefetch_wqe(&snd->sq, i);
-	qp_prefetch_copy(snd, snd->head);
+		qp_prefetch_wqe(&qp->bind.sq, i);
+	qp_prefetch_copy(qp, snd->head);
 }
 
 /* WQEs to be retired. */
 static inline void
 qp_prefetch_oldest(const struct qp *qp)
 {
-	rte_prefetch0_write(&qp->snd.sq.hdr->cons);
-	qp_prefetch_copy(&qp->snd, qp->snd.tail);
+	rte_prefetch0_write(&qp->bind.sq.hdr->cons);
+	qp_prefetch_copy(qp, qp->conn.snd.tail);
 }
 
 /* Receive WQEs to be taken. */
 static inline void
 qp_prefetch_rq(const struct qp *qp)
 {
-	const struct qp_rcv *rcv = &qp->rcv;
+	const struct qp_rcv *rcv = &qp->conn.rcv;
 
-	if (qp->srq != NULL)
+	if (qp->bind.srq != NULL)
 		return;
-	rte_prefetch0(&rcv->rq.hdr->prod);
-	rte_prefetch0(&rcv->rq.hdr->cons);
-	rte_prefetch0(rcv->rq.slots + (size_t)(rcv->head & rcv->rq.mask) * rcv->rq.stride);
+	rte_prefetch0(&qp->bind.rq.hdr->prod);
+	rte_prefetch0(&qp->bind.rq.hdr->cons);
+	rte_prefetch0(qp->bind.rq.slots +
+		      (size_t)(rcv->head & qp->bind.rq.mask) * qp->bind.rq.stride);
 }
 
 /* Any worker. The QP of this number will be asked for soon: its slot; and, when that is here, it.

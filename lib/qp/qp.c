@@ -36,7 +36,7 @@ qp_mem(size_t bytes, bool huge)
 	if (huge)
 		qp = rte_zmalloc("qp", bytes, __alignof__(struct qp));
 	if (qp != NULL) {
-		qp->in_eal = true;
+		qp->bind.in_eal = true;
 		return qp;
 	}
 	if (posix_memalign(&mem, __alignof__(struct qp), bytes) != 0)
@@ -53,29 +53,29 @@ qp_create(const struct qp_create *c)
 
 	if (qp == NULL)
 		return NULL;
-	qp->qpn = c->qpn;
-	qp->type = c->type;
-	qp->pkeys = c->pkeys;
-	qp->pkey = qp_pkey_at(qp, 0);
-	qp->state = QP_RESET;
-	qp->port = c->port;
-	qp->worker = c->worker;
-	qp->pd = c->pd;
-	qp->recv_pd = c->srq != NULL ? c->srq->pd : c->pd;
-	qp->send_cq = c->send_cq;
-	qp->recv_cq = c->recv_cq;
-	qp->sig_all = c->sig_all;
-	qp->user_handle = c->user_handle;
-	qp->cap = c->cap;
-	qp->obs = c->obs;
-	qp->srq = c->srq;
-	qp->ahs = c->ahs;
+	qp->conn.qpn = c->qpn;
+	qp->conn.version = QP_CONN_VERSION;
+	qp->conn.type = c->type;
+	qp->bind.pkeys = c->pkeys;
+	qp->conn.pkey = qp_pkey_at(qp, 0);
+	qp->conn.state = QP_RESET;
+	qp->bind.port = c->port;
+	qp->bind.worker = c->worker;
+	qp->bind.pd = c->pd;
+	qp->bind.recv_pd = c->srq != NULL ? c->srq->pd : c->pd;
+	qp->bind.send_cq = c->send_cq;
+	qp->bind.recv_cq = c->recv_cq;
+	qp->conn.sig_all = c->sig_all;
+	qp->bind.user_handle = c->user_handle;
+	qp->conn.cap = c->cap;
+	qp->bind.obs = c->obs;
+	qp->bind.srq = c->srq;
+	qp->bind.ahs = c->ahs;
 	/* UD has no path MTU of its own; connected types set theirs on the way to RTR. */
-	qp->dev_mtu = c->dev_mtu;
-	qp->snd.sq = c->sq;
-	qp->rcv.rq = c->rq;
-	qp->rcv.cur.sge = qp->recv_sge;
-	if (qp_sqes_init(&qp->snd.sqes, &c->sq) != 0) {
+	qp->conn.dev_mtu = c->dev_mtu;
+	qp->bind.sq = c->sq;
+	qp->bind.rq = c->rq;
+	if (qp_sqes_init(&qp->bind.sqes, &c->sq) != 0) {
 		qp_free(qp);
 		return NULL;
 	}
@@ -87,8 +87,8 @@ qp_free(struct qp *qp)
 {
 	if (qp == NULL)
 		return;
-	qp_sqes_fini(&qp->snd.sqes);
-	if (qp->in_eal)
+	qp_sqes_fini(&qp->bind.sqes);
+	if (qp->bind.in_eal)
 		rte_free(qp);
 	else
 		free(qp);

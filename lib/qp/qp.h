@@ -4,7 +4,8 @@
  * one to touch it; the control thread makes and frees it and asks the owner for everything else.
  *
  *   qp.h        the object; modify and query
- *   conn.h      what the protocol remembers about a connection
+ *   conn.h      struct qp_conn: what the protocol remembers about a connection
+ *   bind.h      struct qp_bind: queues, rings, timer, counters of this machine
  *   table.h     QPs by number
  *   emit.h      frames into env->tx
  *   retire.h    ends of WQEs: completions, the error state, flushing
@@ -17,11 +18,12 @@
 #define QP_QP_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
-#include <sys/queue.h>
 #include <uroce_abi/ctrl.h>
 #include "cq/cq.h"
 #include "qp/ah.h"
+#include "qp/bind.h"
 #include "qp/conn.h"
 #include "qp/env.h"
 #include "qp/loss.h"
@@ -30,78 +32,23 @@
 #include "qp/state.h"
 #include "wire/build.h"
 
-/*
- * Attributes as the last modify left them (QP-05), and what follows from them. With thousands of
- * QPs each cache line of one comes from far away, so what WRITEs and their answers need stands
- * together: the seven lines from qpn to rcv.rq. What only receive WQEs and UD need is before and
- * behind them.
- */
 struct qp {
-	struct cq *recv_cq;
-	struct srq *srq;               /* or NULL: rcv.rq */
-	const struct qp_ah_table *ahs; /* of its context (UD) */
-	const uint16_t *pkeys;         /* as in struct qp_create */
-	void *timer;                   /* the worker's */
-	void *owner;                   /* the control thread's object */
-	uint32_t dest_qpn;             /* this, retry_cnt and rnr_retry: as in attr */
-	uint16_t pkey_index;           /* and this */
-	uint32_t recv_pd;              /* domain of the receive buffers: the SRQ's, or pd */
-
-	/* read by every packet */
-	uint32_t qpn __attribute__((aligned(64)));
-	uint8_t type;    /* enum qp_type */
-	uint8_t state;   /* enum qp_state */
-	uint8_t dev_mtu; /* path MTU code of the device */
-	uint8_t mig;     /* enum qp_mig */
-	uint16_t pkey; /* value behind attr.pkey_index; 0: an empty entry, which matches nothing */
-	uint16_t port; /* ethdev port id = device */
-	uint16_t mtu;  /* bytes */
-	bool loopback; /* the peer's GID is one of this device */
-	bool path_ok;  /* the next hop's MAC is known */
-	bool on_run_list;
-	bool sig_all;
-	bool rings_bad; /* qp_fatal: the shared rings are not looked at any more */
-	uint8_t retry_cnt;
-	uint8_t rnr_retry;
-	uint16_t worker;
-	uint32_t pd;
-	uint32_t access; /* remote rights enabled: MEM_REMOTE_* */
-	uint8_t sgid[16], dgid[16];
-	struct wire_tmpl tmpl;
-	struct obs_block *obs; /* of its worker and device */
-	uint64_t timer_at_ns;  /* what the worker's timer is set to; 0 = not set */
-
-	struct qp_snd snd __attribute__((aligned(64)));
-	struct cq *send_cq;
-	uint64_t user_handle;
-
-	TAILQ_ENTRY(qp) run; /* the worker's run list */
-	struct qp_rcv rcv;
-
-	struct qp_loss loss; /* of the requester */
-
-	/* cold */
-	struct uroce_qp_attr attr; /* but path_mig_state: mig */
-	struct uroce_qp_cap cap;
-	uint8_t hop[16];    /* next hop of the path in use; zero: there is none */
-	struct qp_path alt; /* of path migration (qp/migrate.h) */
-	bool alt_loaded;
-	bool in_eal; /* where its memory is from */
-	struct qp_wrong_keys wrong_keys;
-	bool mig_refused;  /* PATH_MIG_ERR was raised for what the peer asks for */
-	bool last_wqe_due; /* LAST_WQE_REACHED is raised at the end of the flush */
-	uint32_t flush_to; /* with snd.flushing */
-	/* end-to-end credits, kept if snd.limited */
-	uint16_t rq_credits; /* receive WQEs that the peer has behind una; UINT16_MAX: no limit */
-	uint16_t rq_out;     /* messages of tail .. cur that have started and take one of them */
-	struct uroce_sge recv_sge[]; /* of rcv.cur */
+	struct qp_conn conn __attribute__((aligned(64)));
+	struct qp_bind bind;
+	struct uroce_sge recv_sge[]; /* of conn.rcv.cur, if it is taken */
 };
-_Static_assert(offsetof(struct qp, qpn) == 64 && offsetof(struct qp, tmpl) == 128,
-	       "what packets are held against is a line, what they are made of begins the next");
-_Static_assert(offsetof(struct qp, snd) == 256 && offsetof(struct qp_snd, sq) == 64 &&
-		       offsetof(struct qp, run) == 448,
-	       "the requester has three lines of its own");
-_Static_assert(offsetof(struct qp, rcv.rq) == 512, "the responder's is one with its run list's");
+#define QP_ASSERT_LINE(field)                                                                      \
+	_Static_assert(offsetof(struct qp, field) % 64 == 0, #field " begins a cache line")
+QP_ASSERT_LINE(conn.qpn);
+QP_ASSERT_LINE(conn.tmpl);
+QP_ASSERT_LINE(conn.snd);
+QP_ASSERT_LINE(conn.rcv.write_va);
+QP_ASSERT_LINE(conn.rcv.msg_off);
+QP_ASSERT_LINE(bind.sq);
+QP_ASSERT_LINE(bind.rq);
+_Static_assert(offsetof(struct qp, conn.snd) - offsetof(struct qp, conn.qpn) == 192 &&
+		       offsetof(struct qp, bind.rq) - offsetof(struct qp, conn.rcv.msg_off) == 192,
+	       "a WRITE and its answer need four lines and three");
 
 struct qp_create {
 	uint32_t qpn;
@@ -187,16 +134,25 @@ void qp_query(const struct qp *qp, struct uroce_qp_attr *attr);
 static inline void
 qp_wake(struct qp_env *env, struct qp *qp)
 {
-	if (!qp->on_run_list)
+	if (!qp->bind.on_run_list)
 		env->ops->qp_wake(env->ops_ctx, qp);
+}
+
+/* Worker. The entry of WQE index i (tail <= i < head). */
+static inline struct qp_sq_entry *
+qp_sq_entry(const struct qp *qp, uint32_t i)
+{
+	return qp_sqes_at(&qp->bind.sqes, i);
 }
 
 /* Worker. Can one more WQE be taken from the SQ, if it is posted? */
 static inline bool
-qp_sq_room(const struct qp_env *env, const struct qp_snd *snd)
+qp_sq_room(const struct qp_env *env, const struct qp *qp)
 {
-	return snd->head - snd->tail <= snd->sqes.mask &&
-	       qp_sqes_room(&snd->sqes, env->sqes, snd->head);
+	const struct qp_snd *snd = &qp->conn.snd;
+
+	return snd->head - snd->tail <= qp->bind.sqes.mask &&
+	       qp_sqes_room(&qp->bind.sqes, env->sqes, snd->head);
 }
 
 /* Largest path MTU code (1 = 256 .. 5 = 4096) that fits a link MTU in bytes; 0 if none does. */

@@ -10,8 +10,8 @@
 static int
 srq_corrupt(struct qp_env *env, struct qp *qp)
 {
-	if (!qp->srq->dead) {
-		qp->srq->dead = true;
+	if (!qp->bind.srq->dead) {
+		qp->bind.srq->dead = true;
 		env->ops->async_event(env->ops_ctx, QP_EVENT_SRQ_ERR, qp, NULL);
 	}
 	qp_fatal(env, qp);
@@ -22,12 +22,12 @@ srq_corrupt(struct qp_env *env, struct qp *qp)
 static void
 srq_taken(struct qp_env *env, struct qp *qp, uint32_t left)
 {
-	struct uroce_held *held = &qp->snd.sq.hdr->held;
-	struct srq *srq = qp->srq;
+	struct uroce_held *held = &qp->bind.sq.hdr->held;
+	struct srq *srq = qp->bind.srq;
 
 	/* Nobody else could tell the client of this WQE if the daemon died here (ring.h). */
-	__atomic_store_n(&held->wr_id, qp->rcv.cur.wqe.wr_id, __ATOMIC_RELEASE);
-	__atomic_store_n(&held->index, qp->rcv.cur.index, __ATOMIC_RELEASE);
+	__atomic_store_n(&held->wr_id, qp->conn.rcv.cur.wqe.wr_id, __ATOMIC_RELEASE);
+	__atomic_store_n(&held->index, qp->conn.rcv.cur.index, __ATOMIC_RELEASE);
 	__atomic_store_n(&held->state, UROCE_HELD_TAKING, __ATOMIC_RELEASE);
 	__atomic_store_n(&srq->rq.hdr->cons, srq->head, __ATOMIC_RELEASE);
 	__atomic_store_n(&held->state, UROCE_HELD_TAKEN, __ATOMIC_RELEASE);
@@ -37,20 +37,21 @@ srq_taken(struct qp_env *env, struct qp *qp, uint32_t left)
 	}
 }
 
-/* The SGEs of cur, which are no more than there is room for. */
+/* The SGEs of the WQE taken, which are no more than there is room for. */
 static inline void
-take_sges(struct qp_recv_wqe *cur, const uint8_t *sges)
+take_sges(struct qp *qp, const uint8_t *sges)
 {
+	struct qp_recv_wqe *cur = &qp->conn.rcv.cur;
 	uint32_t i, n = cur->wqe.num_sge;
 	uint64_t sum = 0;
 
 	if (likely(n == 1)) { /* of constant size: two moves */
-		memcpy(cur->sge, sges, sizeof(cur->sge[0]));
-		sum = cur->sge[0].length;
+		memcpy(qp->recv_sge, sges, sizeof(qp->recv_sge[0]));
+		sum = qp->recv_sge[0].length;
 	} else {
-		memcpy(cur->sge, sges, n * sizeof(cur->sge[0]));
+		memcpy(qp->recv_sge, sges, n * sizeof(qp->recv_sge[0]));
 		for (i = 0; i < n; i++)
-			sum += cur->sge[i].length;
+			sum += qp->recv_sge[i].length;
 	}
 	cur->length = (uint32_t)RTE_MIN(sum, (uint64_t)QP_MAX_MSG_BYTES);
 }
@@ -58,23 +59,23 @@ take_sges(struct qp_recv_wqe *cur, const uint8_t *sges)
 int
 qp_take_recv(struct qp_env *env, struct qp *qp)
 {
-	struct qp_ring *rq = qp->srq != NULL ? &qp->srq->rq : &qp->rcv.rq;
-	uint32_t *head = qp->srq != NULL ? &qp->srq->head : &qp->rcv.head;
-	struct qp_recv_wqe *cur = &qp->rcv.cur;
+	struct qp_ring *rq = qp->bind.srq != NULL ? &qp->bind.srq->rq : &qp->bind.rq;
+	uint32_t *head = qp->bind.srq != NULL ? &qp->bind.srq->head : &qp->conn.rcv.head;
+	struct qp_recv_wqe *cur = &qp->conn.rcv.cur;
 	const uint8_t *slot;
 	uint32_t prod;
 	bool fits;
 
-	if (qp->srq != NULL && qp->srq->dead)
+	if (qp->bind.srq != NULL && qp->bind.srq->dead)
 		return srq_corrupt(env, qp);
 	prod = rq->prod;
 	/* An SRQ's limit goes by what is posted at this moment. */
-	if (qp->srq != NULL || prod == *head) {
+	if (qp->bind.srq != NULL || prod == *head) {
 		prod = __atomic_load_n(&rq->hdr->prod, __ATOMIC_ACQUIRE);
 		if (prod == *head)
 			return -EAGAIN;
 		if (prod - *head > rq->mask + 1) {
-			if (qp->srq != NULL)
+			if (qp->bind.srq != NULL)
 				return srq_corrupt(env, qp);
 			qp_fatal(env, qp);
 			return -EPROTO;
@@ -88,10 +89,10 @@ qp_take_recv(struct qp_env *env, struct qp *qp)
 	cur->index = (*head)++;
 	fits = cur->wqe.num_sge <= rq->max_sge;
 	if (likely(fits))
-		take_sges(cur, slot + sizeof(cur->wqe));
+		take_sges(qp, slot + sizeof(cur->wqe));
 	else
 		cur->wqe.num_sge = 0;
-	if (qp->srq != NULL)
+	if (qp->bind.srq != NULL)
 		srq_taken(env, qp, prod - *head);
 	return fits ? 0 : -EINVAL;
 }
@@ -99,24 +100,24 @@ qp_take_recv(struct qp_env *env, struct qp *qp)
 void
 qp_complete_recv(struct qp_env *env, struct qp *qp, enum qp_wc_status status, struct uroce_cqe *cqe)
 {
-	struct qp_rcv *rcv = &qp->rcv;
-	struct uroce_held *held = &qp->snd.sq.hdr->held;
-	bool shared = qp->srq != NULL;
+	struct qp_rcv *rcv = &qp->conn.rcv;
+	struct uroce_held *held = &qp->bind.sq.hdr->held;
+	bool shared = qp->bind.srq != NULL;
 
 	cqe->wr_id = rcv->cur.wqe.wr_id;
 	cqe->status = status;
-	cqe->qp_num = qp->qpn;
-	if (qp->type != QP_TYPE_UD)
-		cqe->src_qp = qp->dest_qpn;
+	cqe->qp_num = qp->conn.qpn;
+	if (qp->conn.type != QP_TYPE_UD)
+		cqe->src_qp = qp->conn.dest_qpn;
 	cqe->timestamp_ns = env->now_ns;
-	cqe->qp_cookie = shared ? qp->srq->user_handle : qp->user_handle;
+	cqe->qp_cookie = shared ? qp->bind.srq->user_handle : qp->bind.user_handle;
 	rcv->cur.taken = false;
 	if (!shared)
-		qp_ring_retire(&rcv->rq, rcv->head, cqe->wr_id);
-	qp_env_post(env, qp->recv_cq, cqe, shared ? &held->entry : &rcv->rq.hdr->entry,
+		qp_ring_retire(&qp->bind.rq, rcv->head, cqe->wr_id);
+	qp_env_post(env, qp->bind.recv_cq, cqe, shared ? &held->entry : &qp->bind.rq.hdr->entry,
 		    rcv->cur.index);
 	if (shared)
 		__atomic_store_n(&held->state, UROCE_HELD_NONE, __ATOMIC_RELEASE);
 	else
-		qp_ring_done(&rcv->rq, rcv->head);
+		qp_ring_done(&qp->bind.rq, rcv->head);
 }

@@ -47,23 +47,23 @@ static __rte_always_inline void
 qp_retire_one(struct qp_env *env, struct qp *qp, uint32_t tail, const struct uroce_send_wqe *wqe,
 	      uint32_t byte_len, enum qp_wc_status status)
 {
-	struct qp_ring *sq = &qp->snd.sq;
+	struct qp_ring *sq = &qp->bind.sq;
 
-	qp->snd.tail = tail;
+	qp->conn.snd.tail = tail;
 	qp_ring_retire(sq, tail, wqe->wr_id);
-	if (status != QP_WC_SUCCESS || qp->sig_all || (wqe->flags & UROCE_WQE_SIGNALED)) {
+	if (status != QP_WC_SUCCESS || qp->conn.sig_all || (wqe->flags & UROCE_WQE_SIGNALED)) {
 		struct uroce_cqe cqe = {
 			.wr_id = wqe->wr_id,
 			.status = status,
 			.opcode = uroce_cqe_opcode_of(wqe->opcode),
 			.byte_len = byte_len,
-			.qp_num = qp->qpn,
-			.src_qp = qp->dest_qpn,
+			.qp_num = qp->conn.qpn,
+			.src_qp = qp->conn.dest_qpn,
 			.timestamp_ns = env->now_ns,
-			.qp_cookie = qp->user_handle,
+			.qp_cookie = qp->bind.user_handle,
 		};
 
-		qp_env_post(env, qp->send_cq, &cqe, &sq->hdr->entry, tail - 1);
+		qp_env_post(env, qp->bind.send_cq, &cqe, &sq->hdr->entry, tail - 1);
 	}
 	qp_ring_done(sq, tail);
 }
@@ -79,7 +79,7 @@ void qp_retire_send(struct qp_env *env, struct qp *qp, const struct qp_sq_entry 
 static inline bool
 qp_is_silent(const struct qp *qp, const struct qp_sq_entry *e)
 {
-	return !qp->sig_all && !(e->wqe.flags & UROCE_WQE_SIGNALED);
+	return !qp->conn.sig_all && !(e->wqe.flags & UROCE_WQE_SIGNALED);
 }
 
 /*
@@ -90,13 +90,13 @@ qp_is_silent(const struct qp *qp, const struct qp_sq_entry *e)
 static inline void
 qp_retire_told(struct qp *qp, uint32_t tail, uint64_t wr_id)
 {
-	qp->snd.tail = tail;
-	qp_ring_retire(&qp->snd.sq, tail, wr_id);
-	qp_ring_done(&qp->snd.sq, tail);
+	qp->conn.snd.tail = tail;
+	qp_ring_retire(&qp->bind.sq, tail, wr_id);
+	qp_ring_done(&qp->bind.sq, tail);
 }
 
 /*
- * Worker. Take the next receive WQE into qp->rcv.cur. 0; -EAGAIN none is posted; -EINVAL it is
+ * Worker. Take the next receive WQE into qp->conn.rcv.cur. 0; -EAGAIN none is posted; -EINVAL it is
  * malformed (taken all the same); -EPROTO the ring is corrupt (qp_fatal was called).
  */
 int qp_take_recv(struct qp_env *env, struct qp *qp);

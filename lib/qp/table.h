@@ -24,7 +24,7 @@ qp_table_find(const struct qp_table *t, uint32_t qpn)
 {
 	struct qp *qp = __atomic_load_n(&t->slot[qpn & t->mask], __ATOMIC_ACQUIRE);
 
-	return qp != NULL && qp->qpn == qpn ? qp : NULL;
+	return qp != NULL && qp->conn.qpn == qpn ? qp : NULL;
 }
 
 /* Any thread. The worker that qpn's packets are for, whether there is such a QP or not. */

@@ -10,13 +10,13 @@
 void
 req_drain_check(struct qp_env *env, struct qp *qp)
 {
-	struct qp_snd *snd = &qp->snd;
+	struct qp_snd *snd = &qp->conn.snd;
 
 	/* All that was sent may be acknowledged, and the message still not be over. */
 	if (!snd->draining || snd->una_psn != snd->high_psn || snd->cur_pkt != 0)
 		return;
 	snd->draining = false;
-	if (qp->attr.en_sqd_async_notify)
+	if (qp->conn.attr.en_sqd_async_notify)
 		env->ops->async_event(env->ops_ctx, QP_EVENT_SQ_DRAINED, qp, NULL);
 }
 
@@ -24,11 +24,11 @@ req_drain_check(struct qp_env *env, struct qp *qp)
 static void
 progress(struct qp_env *env, struct qp *qp)
 {
-	struct qp_snd *snd = &qp->snd;
+	struct qp_snd *snd = &qp->conn.snd;
 
 	req_local_retire(env, qp);
-	snd->retry_left = qp->retry_cnt;
-	snd->rnr_left = qp->rnr_retry;
+	snd->retry_left = qp->conn.retry_cnt;
+	snd->rnr_left = qp->conn.rnr_retry;
 	snd->read_gap = false;
 	if (unlikely(snd->window < QP_WINDOW_PKTS))
 		snd->window = RTE_MIN(2 * snd->window, QP_WINDOW_PKTS + 0u);
@@ -42,7 +42,7 @@ progress(struct qp_env *env, struct qp *qp)
 			req_outstanding(snd) && snd->wait_ns != 0 ? env->now_ns + snd->wait_ns : 0;
 	req_drain_check(env, qp);
 	/* All was sent, and the client rings for more: a turn would find nothing. */
-	if (!snd->armed || snd->cur != snd->head)
+	if (!qp->bind.armed || snd->cur != snd->head)
 		env->ops->qp_wake(env->ops_ctx, qp);
 }
 
@@ -56,10 +56,10 @@ credit_release(struct qp *qp, const struct qp_sq_entry *e)
 {
 	if (!req_takes_recv(e))
 		return;
-	if (req_oldest_started(&qp->snd))
-		qp->rq_out--;
-	if (qp->rq_credits != 0 && qp->rq_credits != UINT16_MAX)
-		qp->rq_credits--;
+	if (req_oldest_started(&qp->conn.snd))
+		qp->conn.rq_out--;
+	if (qp->conn.rq_credits != 0 && qp->conn.rq_credits != UINT16_MAX)
+		qp->conn.rq_credits--;
 }
 
 /*
@@ -69,14 +69,14 @@ credit_release(struct qp *qp, const struct qp_sq_entry *e)
 static void
 credit_count_out(struct qp *qp)
 {
-	struct qp_snd *snd = &qp->snd;
+	struct qp_snd *snd = &qp->conn.snd;
 	uint32_t i, started = snd->cur + (snd->cur_pkt != 0) - snd->tail;
 
-	qp->rq_out = 0;
+	qp->conn.rq_out = 0;
 	for (i = 0; i != snd->head - snd->tail; i++) {
-		struct qp_sq_entry *e = qp_sq_entry(snd, snd->tail + i);
+		struct qp_sq_entry *e = qp_sq_entry(qp, snd->tail + i);
 
-		qp->rq_out += i < started && req_takes_recv(e);
+		qp->conn.rq_out += i < started && req_takes_recv(e);
 		e->plain = QP_SQE_SPECIAL;
 	}
 	snd->limited = true;
@@ -89,16 +89,16 @@ credit_count_out(struct qp *qp)
 static __rte_noinline void
 credit_take(struct qp_env *env, struct qp *qp, uint32_t code)
 {
-	struct qp_snd *snd = &qp->snd;
-	uint16_t were = snd->limited ? qp->rq_credits : UINT16_MAX;
+	struct qp_snd *snd = &qp->conn.snd;
+	uint16_t were = snd->limited ? qp->conn.rq_credits : UINT16_MAX;
 
-	if (qp->state != QP_RTS && qp->state != QP_SQD)
+	if (qp->conn.state != QP_RTS && qp->conn.state != QP_SQD)
 		return; /* the response has just failed */
 	if (!snd->limited)
 		credit_count_out(qp);
-	qp->rq_credits =
+	qp->conn.rq_credits =
 		code == WIRE_SYN_NO_CREDITS ? UINT16_MAX : (uint16_t)wire_credit_count(code);
-	if (qp->rq_credits > were)
+	if (qp->conn.rq_credits > were)
 		env->ops->qp_wake(env->ops_ctx, qp);
 }
 
@@ -108,9 +108,9 @@ rx_credits(struct qp_env *env, struct qp *qp, uint32_t psn, uint8_t syndrome)
 {
 	uint32_t code = syndrome & WIRE_SYN_VALUE;
 
-	if (likely(code == WIRE_SYN_NO_CREDITS) && likely(!qp->snd.limited))
+	if (likely(code == WIRE_SYN_NO_CREDITS) && likely(!qp->conn.snd.limited))
 		return;
-	if (psn_add(psn, 1) == qp->snd.una_psn)
+	if (psn_add(psn, 1) == qp->conn.snd.una_psn)
 		credit_take(env, qp, code);
 }
 
@@ -133,7 +133,7 @@ ack_pass(struct qp_snd *snd, uint32_t tail, uint32_t end)
 static __rte_noinline void
 ack_silent(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e, uint32_t upto)
 {
-	struct qp_snd *snd = &qp->snd;
+	struct qp_snd *snd = &qp->conn.snd;
 	uint32_t tail = snd->tail, una, end = psn_add(e->first_psn, e->npkts);
 	uint64_t wr_id;
 
@@ -141,10 +141,10 @@ ack_silent(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e, uint3
 		wr_id = e->wqe.wr_id;
 		una = end;
 		ack_pass(snd, tail++, end);
-		qp_sqes_put(&snd->sqes, env->sqes, tail, snd->head);
+		qp_sqes_put(&qp->bind.sqes, env->sqes, tail, snd->head);
 		if (tail == snd->head)
 			break;
-		e = qp_sq_entry(snd, tail);
+		e = qp_sq_entry(qp, tail);
 		end = psn_add(e->first_psn, e->npkts);
 	} while (e->plain && qp_is_silent(qp, e) && !psn_lt(upto, end));
 	snd->una_psn = una;
@@ -158,11 +158,11 @@ ack_silent(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e, uint3
 static bool
 ack_until(struct qp_env *env, struct qp *qp, uint32_t upto)
 {
-	struct qp_snd *snd = &qp->snd;
+	struct qp_snd *snd = &qp->conn.snd;
 	uint32_t was = snd->una_psn;
 
 	while (snd->tail != snd->head && psn_lt(snd->una_psn, upto)) {
-		struct qp_sq_entry *e = qp_sq_entry(snd, snd->tail);
+		struct qp_sq_entry *e = qp_sq_entry(qp, snd->tail);
 		uint32_t end = psn_add(e->first_psn, e->npkts);
 
 		if (!e->plain && (e->status != QP_WC_SUCCESS || req_fetches(e)))
@@ -183,7 +183,7 @@ ack_until(struct qp_env *env, struct qp *qp, uint32_t upto)
 			uint32_t tail = snd->tail + 1;
 
 			qp_retire_one(env, qp, tail, &e->wqe, e->length, QP_WC_SUCCESS);
-			qp_sqes_put(&snd->sqes, env->sqes, tail, snd->head);
+			qp_sqes_put(&qp->bind.sqes, env->sqes, tail, snd->head);
 		} else {
 			qp_retire_send(env, qp, e, QP_WC_SUCCESS);
 		}
@@ -201,10 +201,10 @@ ack_until(struct qp_env *env, struct qp *qp, uint32_t upto)
 static bool
 gap_again(const struct qp_env *env, const struct qp *qp, uint32_t psn)
 {
-	const struct qp_loss *l = &qp->loss;
+	const struct qp_loss *l = &qp->conn.loss;
 
 	return l->srtt_ns != 0 && env->now_ns - l->gap_at_ns >= l->srtt_ns &&
-	       psn_le(psn, l->gap_psn) && req_outstanding(&qp->snd) &&
+	       psn_le(psn, l->gap_psn) && req_outstanding(&qp->conn.snd) &&
 	       !(env->plain & QP_PLAIN_REQUESTER);
 }
 
@@ -215,15 +215,15 @@ gap_again(const struct qp_env *env, const struct qp *qp, uint32_t psn)
 static void
 read_gap(struct qp_env *env, struct qp *qp, uint32_t psn, bool data)
 {
-	struct qp_snd *snd = &qp->snd;
+	struct qp_snd *snd = &qp->conn.snd;
 
 	if (snd->rnr_wait || (snd->read_gap && !(data && gap_again(env, qp, psn))))
 		return;
 	env->obs->ctr[OBS_REQ_READ_GAP]++;
 	req_ask_again(env, qp);
 	snd->read_gap = true;
-	qp->loss.gap_at_ns = env->now_ns;
-	qp->loss.gap_psn = psn;
+	qp->conn.loss.gap_at_ns = env->now_ns;
+	qp->conn.loss.gap_psn = psn;
 	env->ops->qp_wake(env->ops_ctx, qp);
 }
 
@@ -237,7 +237,7 @@ stale(struct qp_env *env)
 static void
 rx_ack(struct qp_env *env, struct qp *qp, uint32_t psn)
 {
-	cq_prefetch(qp->send_cq);
+	cq_prefetch(qp->bind.send_cq);
 	if (!ack_until(env, qp, psn_add(psn, 1)))
 		read_gap(env, qp, psn, false);
 }
@@ -246,7 +246,7 @@ rx_ack(struct qp_env *env, struct qp *qp, uint32_t psn)
 static void
 rx_rnr(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t code)
 {
-	struct qp_snd *snd = &qp->snd;
+	struct qp_snd *snd = &qp->conn.snd;
 
 	if (!ack_until(env, qp, psn)) {
 		read_gap(env, qp, psn, false);
@@ -255,7 +255,7 @@ rx_rnr(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t code)
 	if (snd->rnr_wait)
 		return; /* of a packet sent before the wait began */
 	env->obs->ctr[OBS_REQ_RNR_NAK]++;
-	if (qp->attr.rnr_retry != 7) {
+	if (qp->conn.attr.rnr_retry != 7) {
 		if (snd->rnr_left == 0) {
 			qp_error(env, qp, QP_WC_RNR_RETRY_EXC_ERR);
 			return;
@@ -267,7 +267,7 @@ rx_rnr(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t code)
 	 * such answer rxe sends a sequence NAK for the rest of the burst, which may come after a
 	 * short wait is over; they must not add up over many waits.
 	 */
-	snd->retry_left = qp->attr.retry_cnt;
+	snd->retry_left = qp->conn.attr.retry_cnt;
 	req_answered(env, qp);
 	snd->rnr_wait = true;
 	snd->deadline_ns = env->now_ns + wire_rnr_timer_ns(code);
@@ -281,13 +281,13 @@ rx_rnr(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t code)
 static bool
 nak_is_progress(struct qp *qp, uint32_t psn)
 {
-	struct qp_snd *snd = &qp->snd;
-	uint32_t told = snd->watch & QP_WATCH_TOLD ? qp->loss.told_psn : snd->una_psn;
+	struct qp_snd *snd = &qp->conn.snd;
+	uint32_t told = snd->watch & QP_WATCH_TOLD ? qp->conn.loss.told_psn : snd->una_psn;
 
 	if (snd->una_psn == psn || !psn_lt(told, psn))
 		return false;
 	snd->watch |= QP_WATCH_TOLD;
-	qp->loss.told_psn = psn;
+	qp->conn.loss.told_psn = psn;
 	return true;
 }
 
@@ -295,7 +295,7 @@ nak_is_progress(struct qp *qp, uint32_t psn)
 static void
 rx_seq_nak(struct qp_env *env, struct qp *qp, uint32_t psn)
 {
-	struct qp_snd *snd = &qp->snd;
+	struct qp_snd *snd = &qp->conn.snd;
 
 	ack_until(env, qp, psn);
 	if (snd->rnr_wait)
@@ -365,16 +365,16 @@ read_resp_fits(const struct qp *qp, const struct qp_sq_entry *e, uint32_t k,
 	bool ends = (pkt->op->flags & WIRE_F_LAST) != 0;
 
 	if (last)
-		return ends && pkt->payload_len == e->length - k * qp->mtu;
+		return ends && pkt->payload_len == e->length - k * qp->conn.mtu;
 	/* A READ that went as several requests has a LAST in its middle. */
-	return pkt->payload_len == qp->mtu && (!ends || e->npkts > QP_READ_CHUNK_PKTS);
+	return pkt->payload_len == qp->conn.mtu && (!ends || e->npkts > QP_READ_CHUNK_PKTS);
 }
 
 /* The data of una_psn is in memory; last: all of the oldest WQE, e, is. */
 static void
 response_taken(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e, bool last)
 {
-	struct qp_snd *snd = &qp->snd;
+	struct qp_snd *snd = &qp->conn.snd;
 
 	snd->una_psn = psn_add(snd->una_psn, 1);
 	if (snd->rd_psns != 0)
@@ -400,7 +400,7 @@ response_taken(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e, b
 static __rte_noinline void
 not_scattered(struct qp_env *env, struct qp *qp, int rc)
 {
-	struct qp_snd *snd = &qp->snd;
+	struct qp_snd *snd = &qp->conn.snd;
 
 	if (rc != -EAGAIN) {
 		qp_error(env, qp, QP_WC_LOC_PROT_ERR);
@@ -409,7 +409,7 @@ not_scattered(struct qp_env *env, struct qp *qp, int rc)
 	qp_env_drop(env, OBS_DROP_MEMORY_LATE);
 	if (snd->rnr_wait)
 		return; /* asked for again already */
-	snd->retry_left = qp->attr.retry_cnt;
+	snd->retry_left = qp->conn.attr.retry_cnt;
 	req_answered(env, qp);
 	snd->rnr_wait = true;
 	snd->deadline_ns = env->now_ns + LATE_NS;
@@ -419,7 +419,7 @@ not_scattered(struct qp_env *env, struct qp *qp, int rc)
 static void
 rx_read_resp(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
-	struct qp_snd *snd = &qp->snd;
+	struct qp_snd *snd = &qp->conn.snd;
 	struct qp_sq_entry *e;
 	uint32_t k;
 	int rc;
@@ -428,13 +428,13 @@ rx_read_resp(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		read_gap(env, qp, pkt->psn, true);
 		return;
 	}
-	e = qp_sq_entry(snd, snd->tail);
+	e = qp_sq_entry(qp, snd->tail);
 	k = psn_diff(pkt->psn, e->first_psn) & WIRE_PSN_MASK;
 	if (e->wqe.opcode != UROCE_WR_RDMA_READ || !read_resp_fits(qp, e, k, pkt)) {
 		qp_error(env, qp, QP_WC_BAD_RESP_ERR);
 		return;
 	}
-	rc = req_scatter(env, qp, e, k * qp->mtu, pkt->payload, pkt->payload_len);
+	rc = req_scatter(env, qp, e, k * qp->conn.mtu, pkt->payload, pkt->payload_len);
 	if (unlikely(rc != 0)) {
 		not_scattered(env, qp, rc);
 		return;
@@ -453,7 +453,7 @@ rx_atomic_ack(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		read_gap(env, qp, pkt->psn, true);
 		return;
 	}
-	e = qp_sq_entry(&qp->snd, qp->snd.tail);
+	e = qp_sq_entry(qp, qp->conn.snd.tail);
 	if (e->wqe.opcode == UROCE_WR_RDMA_READ || !req_fetches(e)) {
 		qp_error(env, qp, QP_WC_BAD_RESP_ERR);
 		return;
@@ -474,7 +474,7 @@ static void
 rx_stale(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	stale(env);
-	if (psn_lt(pkt->psn, qp->snd.una_psn))
+	if (psn_lt(pkt->psn, qp->conn.snd.una_psn))
 		req_watch_stale(env, qp);
 	if ((pkt->op->flags & WIRE_F_ACK) && (pkt->syndrome & WIRE_SYN_KIND) == WIRE_SYN_ACK)
 		rx_credits(env, qp, pkt->psn, pkt->syndrome);
@@ -483,7 +483,7 @@ rx_stale(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 void
 req_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
-	struct qp_snd *snd = &qp->snd;
+	struct qp_snd *snd = &qp->conn.snd;
 
 	/* Only what was sent and not yet acknowledged can be answered (REQ-07). */
 	if (psn_lt(pkt->psn, snd->una_psn) || !psn_lt(pkt->psn, snd->high_psn)) {
@@ -510,7 +510,7 @@ req_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 void
 req_rx_malformed(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
-	struct qp_snd *snd = &qp->snd;
+	struct qp_snd *snd = &qp->conn.snd;
 
 	/* No data, so nothing of it is needed: it may be forged, and whoever sent it is asked
 	 * again. */

@@ -35,9 +35,9 @@ datagram_emit(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const st
 	struct wire_fields f = {
 		.opcode = req_opcode(e, 0) | WIRE_SVC_UD,
 		.solicited = (e->wqe.flags & UROCE_WQE_SOLICITED) != 0,
-		.psn = qp->snd.next_psn,
-		.qkey = qkey & QKEY_OWN ? qp->attr.qkey : qkey,
-		.src_qpn = qp->qpn,
+		.psn = qp->conn.snd.next_psn,
+		.qkey = qkey & QKEY_OWN ? qp->conn.attr.qkey : qkey,
+		.src_qpn = qp->conn.qpn,
 		.imm = e->wqe.imm,
 	};
 	struct rte_mbuf *m = qp_env_buf(env);
@@ -46,8 +46,8 @@ datagram_emit(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const st
 
 	if (m == NULL)
 		return REQ_NO_ROOM;
-	path.udp_sport = wire_udp_sport(path.flow_label, qp->qpn, e->wqe.ud.remote_qpn);
-	wire_tmpl_init(&tmpl, &path, e->wqe.ud.remote_qpn, qp->pkey);
+	path.udp_sport = wire_udp_sport(path.flow_label, qp->conn.qpn, e->wqe.ud.remote_qpn);
+	wire_tmpl_init(&tmpl, &path, e->wqe.ud.remote_qpn, qp->conn.pkey);
 	p = rte_pktmbuf_mtod(m, uint8_t *);
 	hdr = wire_hdr_put(&tmpl, &f, e->length, p);
 	rc = req_gather(env, qp, e, 0, p + hdr, e->length);
@@ -64,23 +64,23 @@ datagram_emit(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const st
 static void
 datagram_done(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e)
 {
-	qp->snd.next_psn = qp->snd.high_psn = psn_add(qp->snd.next_psn, 1);
+	qp->conn.snd.next_psn = qp->conn.snd.high_psn = psn_add(qp->conn.snd.next_psn, 1);
 	req_sent_all(env, qp, e);
 }
 
 enum req_step
 req_send_datagram(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 {
-	const struct qp_ah *ah = qp_ah_get(qp->ahs, e->wqe.ud.ah);
+	const struct qp_ah *ah = qp_ah_get(qp->bind.ahs, e->wqe.ud.ah);
 	enum req_step step;
 
-	if (ah == NULL || ah->pd != qp->pd || e->wqe.ud.remote_qpn > WIRE_QPN_MASK) {
+	if (ah == NULL || ah->pd != qp->bind.pd || e->wqe.ud.remote_qpn > WIRE_QPN_MASK) {
 		e->status = QP_WC_LOC_QP_OP_ERR;
 		return REQ_NEXT;
 	}
 	if (!ah->path_ok) {
-		if (qp->snd.deadline_ns == 0)
-			qp->snd.deadline_ns = env->now_ns + DATAGRAM_WAIT_NS;
+		if (qp->conn.snd.deadline_ns == 0)
+			qp->conn.snd.deadline_ns = env->now_ns + DATAGRAM_WAIT_NS;
 		return REQ_BLOCKED;
 	}
 	step = datagram_emit(env, qp, e, ah);
@@ -92,7 +92,7 @@ req_send_datagram(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 void
 req_datagram_timeout(struct qp_env *env, struct qp *qp)
 {
-	struct qp_sq_entry *e = qp_sq_entry(&qp->snd, qp->snd.tail);
+	struct qp_sq_entry *e = qp_sq_entry(qp, qp->conn.snd.tail);
 
 	if (e->status != QP_WC_SUCCESS)
 		return;

@@ -95,7 +95,7 @@ req_gather(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t of
 	/* The common case: all of it in the first SGE. */
 	if (unlikely(sge->length < off || sge->length - off < len))
 		return req_gather_sges(env, qp, e, off, dst, len);
-	mr = mr_lookup(env->mrs, sge->lkey, qp->pd, sge->addr + off, len, MEM_LOCAL_READ);
+	mr = mr_lookup(env->mrs, sge->lkey, qp->bind.pd, sge->addr + off, len, MEM_LOCAL_READ);
 	return likely(mr != NULL) ? mr_read(mr, sge->addr + off, dst, len) : -EFAULT;
 }
 
@@ -111,7 +111,7 @@ req_scatter(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t o
 	/* The common case: all of it in the first SGE. */
 	if (unlikely(sge->length < off || sge->length - off < len))
 		return req_scatter_sges(env, qp, e, off, src, len);
-	mr = mr_lookup(env->mrs, sge->lkey, qp->pd, sge->addr + off, len, MEM_LOCAL_WRITE);
+	mr = mr_lookup(env->mrs, sge->lkey, qp->bind.pd, sge->addr + off, len, MEM_LOCAL_WRITE);
 	return likely(mr != NULL) ? mr_write(mr, sge->addr + off, src, len) : -EFAULT;
 }
 
@@ -125,7 +125,7 @@ req_gather_usual(const struct qp_env *env, const struct qp *qp, const struct qp_
 
 	if (e->length == 0)
 		return 0;
-	mr = mr_lookup(env->mrs, sge->lkey, qp->pd, sge->addr, e->length, MEM_LOCAL_READ);
+	mr = mr_lookup(env->mrs, sge->lkey, qp->bind.pd, sge->addr, e->length, MEM_LOCAL_READ);
 	return likely(mr != NULL) ? mr_read(mr, sge->addr, dst, e->length) : -EFAULT;
 }
 

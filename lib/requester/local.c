@@ -10,8 +10,8 @@ local_bind(struct qp_env *env, struct qp *qp, const struct uroce_send_wqe *w)
 		.new_key = w->bind.new_rkey,
 		.lkey = w->bind.mr_lkey,
 		.access = w->bind.access,
-		.pd = qp->pd,
-		.qpn = qp->qpn,
+		.pd = qp->bind.pd,
+		.qpn = qp->conn.qpn,
 		.addr = w->bind.addr,
 		.len = w->bind.length,
 	};
@@ -24,7 +24,7 @@ req_local_run(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 {
 	bool ok = e->wqe.opcode == UROCE_WR_BIND_MW
 			  ? local_bind(env, qp, &e->wqe)
-			  : mw_invalidate(env->mrs, e->wqe.imm, qp->pd, qp->qpn);
+			  : mw_invalidate(env->mrs, e->wqe.imm, qp->bind.pd, qp->conn.qpn);
 
 	if (ok)
 		e->done = true;
@@ -35,10 +35,10 @@ req_local_run(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 void
 req_local_retire(struct qp_env *env, struct qp *qp)
 {
-	struct qp_snd *snd = &qp->snd;
+	struct qp_snd *snd = &qp->conn.snd;
 	const struct qp_sq_entry *e;
 
-	while (snd->tail != snd->head && (e = qp_sq_entry(snd, snd->tail))->done) {
+	while (snd->tail != snd->head && (e = qp_sq_entry(qp, snd->tail))->done) {
 		/* Under the cursor once more: an answer to what was sent before a rewind. */
 		if (snd->cur == snd->tail)
 			snd->cur++;

@@ -12,11 +12,11 @@
 static void
 rewind_cursor(struct qp *qp)
 {
-	struct qp_snd *snd = &qp->snd;
+	struct qp_snd *snd = &qp->conn.snd;
 	uint32_t i;
 
 	for (i = snd->tail; i != snd->head; i++)
-		qp_sq_entry(snd, i)->rd_counted = false;
+		qp_sq_entry(qp, i)->rd_counted = false;
 	snd->rd_out = 0;
 	snd->rd_psns = 0;
 	snd->since_ackreq = 0;
@@ -24,9 +24,9 @@ rewind_cursor(struct qp *qp)
 	snd->cur = snd->tail;
 	snd->cur_pkt = 0;
 	if (snd->tail != snd->head)
-		snd->cur_pkt = psn_diff(snd->una_psn, qp_sq_entry(snd, snd->tail)->first_psn) &
+		snd->cur_pkt = psn_diff(snd->una_psn, qp_sq_entry(qp, snd->tail)->first_psn) &
 			       WIRE_PSN_MASK;
-	qp->rq_out = snd->cur_pkt != 0 && req_takes_recv(qp_sq_entry(snd, snd->tail));
+	qp->conn.rq_out = snd->cur_pkt != 0 && req_takes_recv(qp_sq_entry(qp, snd->tail));
 	/* Karn: the answer to a packet that was sent twice may be to either. */
 	if (snd->watch & QP_WATCH_RTT)
 		snd->watch = (snd->watch & (uint8_t)~QP_WATCH_RTT) | QP_WATCH_RTT_WANT;
@@ -42,10 +42,10 @@ void
 req_rewind(struct qp *qp)
 {
 	rewind_cursor(qp);
-	qp->snd.watch &= (uint8_t)~QP_WATCH_SPURIOUS;
-	qp->loss.retry_at_ns = 0;
-	if (!qp->snd.rnr_wait)
-		qp->snd.deadline_ns = 0;
+	qp->conn.snd.watch &= (uint8_t)~QP_WATCH_SPURIOUS;
+	qp->conn.loss.retry_at_ns = 0;
+	if (!qp->conn.snd.rnr_wait)
+		qp->conn.snd.deadline_ns = 0;
 }
 
 /*
@@ -55,29 +55,29 @@ req_rewind(struct qp *qp)
 static uint64_t
 asked_retry_at(const struct qp_env *env, const struct qp *qp)
 {
-	const struct qp_snd *snd = &qp->snd;
+	const struct qp_snd *snd = &qp->conn.snd;
 	uint64_t from_ns = env->now_ns;
 
-	if (qp->loss.timeout_ns == 0)
+	if (qp->conn.loss.timeout_ns == 0)
 		return 0;
 	if (snd->watch & QP_WATCH_ASKED) {
-		if (qp->loss.retry_at_ns != 0)
-			return qp->loss.retry_at_ns;
+		if (qp->conn.loss.retry_at_ns != 0)
+			return qp->conn.loss.retry_at_ns;
 		if (snd->deadline_ns != 0)
 			from_ns = snd->deadline_ns - snd->wait_ns; /* of the last retry */
 	}
-	return from_ns + qp->loss.timeout_ns;
+	return from_ns + qp->conn.loss.timeout_ns;
 }
 
 /* The next deadline: a probe's, or the end of the ACK timeout if that comes first. */
 static void
 deadline_begin(struct qp_env *env, struct qp *qp)
 {
-	struct qp_snd *snd = &qp->snd;
+	struct qp_snd *snd = &qp->conn.snd;
 
 	snd->deadline_ns = env->now_ns + snd->wait_ns;
-	if (qp->loss.retry_at_ns != 0)
-		snd->deadline_ns = RTE_MIN(snd->deadline_ns, qp->loss.retry_at_ns);
+	if (qp->conn.loss.retry_at_ns != 0)
+		snd->deadline_ns = RTE_MIN(snd->deadline_ns, qp->conn.loss.retry_at_ns);
 }
 
 void
@@ -86,10 +86,10 @@ req_ask_again(struct qp_env *env, struct qp *qp)
 	uint64_t at_ns = asked_retry_at(env, qp);
 
 	req_rewind(qp);
-	if (qp->snd.wait_ns == 0)
+	if (qp->conn.snd.wait_ns == 0)
 		return;
-	qp->loss.retry_at_ns = at_ns;
-	qp->snd.watch |= QP_WATCH_ASKED;
+	qp->conn.loss.retry_at_ns = at_ns;
+	qp->conn.snd.watch |= QP_WATCH_ASKED;
 	deadline_begin(env, qp);
 }
 
@@ -97,7 +97,7 @@ req_ask_again(struct qp_env *env, struct qp *qp)
 bool
 req_take_retry(struct qp_env *env, struct qp *qp)
 {
-	struct qp_snd *snd = &qp->snd;
+	struct qp_snd *snd = &qp->conn.snd;
 
 	if (snd->retry_left != 0) {
 		snd->retry_left--;
@@ -113,10 +113,10 @@ req_take_retry(struct qp_env *env, struct qp *qp)
 void
 req_answered(struct qp_env *env, struct qp *qp)
 {
-	if (!(qp->snd.watch & QP_WATCH_PROBED))
+	if (!(qp->conn.snd.watch & QP_WATCH_PROBED))
 		return;
-	qp->snd.watch &= (uint8_t)~QP_WATCH_PROBED;
-	qp->loss.retry_at_ns = 0;
+	qp->conn.snd.watch &= (uint8_t)~QP_WATCH_PROBED;
+	qp->conn.loss.retry_at_ns = 0;
 	qp_loss_rewait(env, qp);
 }
 
@@ -128,13 +128,13 @@ req_answered(struct qp_env *env, struct qp *qp)
 static void
 probe_progress(struct qp_env *env, struct qp *qp)
 {
-	struct qp_snd *snd = &qp->snd;
+	struct qp_snd *snd = &qp->conn.snd;
 
 	req_answered(env, qp);
-	qp->loss.rtt_last_ns = env->now_ns - qp->loss.silent_ns;
+	qp->conn.loss.rtt_last_ns = env->now_ns - qp->conn.loss.silent_ns;
 	if (psn_lt(snd->una_psn, snd->high_psn))
 		return;
-	snd->window = qp->loss.window_was;
+	snd->window = qp->conn.loss.window_was;
 	snd->watch |= QP_WATCH_SPURIOUS;
 }
 
@@ -142,7 +142,7 @@ probe_progress(struct qp_env *env, struct qp *qp)
 static void
 rtt_begin(struct qp_env *env, struct qp *qp)
 {
-	struct qp_snd *snd = &qp->snd;
+	struct qp_snd *snd = &qp->conn.snd;
 
 	if (snd->next_psn != snd->high_psn)
 		return;
@@ -154,15 +154,15 @@ rtt_begin(struct qp_env *env, struct qp *qp)
 	/* It goes out now, unless its client has to post it first: then it is one round trip late.
 	 */
 	snd->watch |= QP_WATCH_RTT_PSN;
-	qp->loss.rtt_psn = snd->next_psn;
-	qp->loss.rtt_from_ns = env->now_ns;
+	qp->conn.loss.rtt_psn = snd->next_psn;
+	qp->conn.loss.rtt_from_ns = env->now_ns;
 }
 
 static void
 rtt_progress(struct qp_env *env, struct qp *qp)
 {
-	struct qp_snd *snd = &qp->snd;
-	uint64_t from_ns = qp->loss.rtt_from_ns;
+	struct qp_snd *snd = &qp->conn.snd;
+	uint64_t from_ns = qp->conn.loss.rtt_from_ns;
 	bool over = false;
 
 	if (snd->watch & QP_WATCH_RTT_FLIGHT) {
@@ -170,7 +170,7 @@ rtt_progress(struct qp_env *env, struct qp *qp)
 		over = snd->deadline_ns != 0 && !snd->rnr_wait;
 		from_ns = snd->deadline_ns - snd->wait_ns;
 	} else if (snd->watch & QP_WATCH_RTT_PSN) {
-		over = psn_lt(qp->loss.rtt_psn, snd->una_psn);
+		over = psn_lt(qp->conn.loss.rtt_psn, snd->una_psn);
 		if (!over && req_outstanding(snd))
 			return;
 	}
@@ -185,40 +185,40 @@ rtt_progress(struct qp_env *env, struct qp *qp)
 void
 req_watched(struct qp_env *env, struct qp *qp)
 {
-	if (qp->snd.watch & QP_WATCH_ASKED)
-		qp->loss.retry_at_ns = 0;
-	qp->snd.watch &= (uint8_t) ~(QP_WATCH_TOLD | QP_WATCH_ASKED);
-	if (qp->snd.watch & QP_WATCH_PROBED)
+	if (qp->conn.snd.watch & QP_WATCH_ASKED)
+		qp->conn.loss.retry_at_ns = 0;
+	qp->conn.snd.watch &= (uint8_t) ~(QP_WATCH_TOLD | QP_WATCH_ASKED);
+	if (qp->conn.snd.watch & QP_WATCH_PROBED)
 		probe_progress(env, qp);
-	if (qp->snd.watch & QP_WATCH_RTT)
+	if (qp->conn.snd.watch & QP_WATCH_RTT)
 		rtt_progress(env, qp);
 }
 
 void
 req_watch_stale(struct qp_env *env, struct qp *qp)
 {
-	if (!(qp->snd.watch & QP_WATCH_SPURIOUS))
+	if (!(qp->conn.snd.watch & QP_WATCH_SPURIOUS))
 		return;
 	/* One answer to the packet and one to its probe: it took so long, and the probe was in
 	 * vain. */
-	qp->snd.watch &= (uint8_t)~QP_WATCH_SPURIOUS;
+	qp->conn.snd.watch &= (uint8_t)~QP_WATCH_SPURIOUS;
 	env->obs->ctr[OBS_REQ_PROBE_VAIN]++;
-	qp_loss_sample(env, qp, qp->loss.rtt_last_ns);
+	qp_loss_sample(env, qp, qp->conn.loss.rtt_last_ns);
 }
 
 void
 req_timer_early(struct qp *qp)
 {
-	if (!(qp->snd.watch & QP_WATCH_RTT))
-		qp->snd.watch |= QP_WATCH_RTT_WANT;
+	if (!(qp->conn.snd.watch & QP_WATCH_RTT))
+		qp->conn.snd.watch |= QP_WATCH_RTT_WANT;
 }
 
 /* Silence for wait_ns: the first unacknowledged packet again. */
 static void
 probe(struct qp_env *env, struct qp *qp)
 {
-	struct qp_snd *snd = &qp->snd;
-	struct qp_loss *l = &qp->loss;
+	struct qp_snd *snd = &qp->conn.snd;
+	struct qp_loss *l = &qp->conn.loss;
 
 	env->obs->ctr[OBS_REQ_PROBE]++;
 	if (!(snd->watch & QP_WATCH_PROBED))
@@ -235,7 +235,7 @@ probe(struct qp_env *env, struct qp *qp)
 static void
 ack_timeout(struct qp_env *env, struct qp *qp)
 {
-	struct qp_snd *snd = &qp->snd;
+	struct qp_snd *snd = &qp->conn.snd;
 
 	env->obs->ctr[OBS_REQ_TIMEOUT]++;
 	if (!req_take_retry(env, qp))
@@ -257,7 +257,7 @@ ack_timeout(struct qp_env *env, struct qp *qp)
 static bool
 excused(struct qp_env *env, struct qp *qp)
 {
-	struct qp_loss *l = &qp->loss;
+	struct qp_loss *l = &qp->conn.loss;
 
 	if (l->excused == QP_TIMEOUTS_MOST - 1 ||
 	    !env->ops->held_up(env->ops_ctx, qp, l->retry_at_ns - l->timeout_ns))
@@ -275,11 +275,11 @@ excused(struct qp_env *env, struct qp *qp)
 static void
 path_timeout(struct qp_env *env, struct qp *qp)
 {
-	bool over = (qp->snd.watch & QP_WATCH_PATH) != 0;
+	bool over = (qp->conn.snd.watch & QP_WATCH_PATH) != 0;
 
-	qp->snd.watch &= (uint8_t)~QP_WATCH_PATH;
+	qp->conn.snd.watch &= (uint8_t)~QP_WATCH_PATH;
 	if (over) {
-		qp->snd.retry_left = 0;
+		qp->conn.snd.retry_left = 0;
 		if (!req_take_retry(env, qp))
 			return;
 	}
@@ -290,11 +290,12 @@ path_timeout(struct qp_env *env, struct qp *qp)
 enum req_step
 req_wait_path(struct qp_env *env, struct qp *qp)
 {
-	struct qp_snd *snd = &qp->snd;
+	struct qp_snd *snd = &qp->conn.snd;
 
-	if (snd->deadline_ns == 0 && qp->loss.timeout_ns != 0) {
+	if (snd->deadline_ns == 0 && qp->conn.loss.timeout_ns != 0) {
 		snd->watch |= QP_WATCH_PATH;
-		snd->deadline_ns = env->now_ns + (qp->retry_cnt + 1) * qp->loss.timeout_ns;
+		snd->deadline_ns =
+			env->now_ns + (qp->conn.retry_cnt + 1) * qp->conn.loss.timeout_ns;
 	}
 	return REQ_BLOCKED;
 }
@@ -302,8 +303,8 @@ req_wait_path(struct qp_env *env, struct qp *qp)
 void
 req_timeout(struct qp_env *env, struct qp *qp)
 {
-	struct qp_snd *snd = &qp->snd;
-	struct qp_loss *l = &qp->loss;
+	struct qp_snd *snd = &qp->conn.snd;
+	struct qp_loss *l = &qp->conn.loss;
 	uint64_t at_ns = snd->deadline_ns;
 
 	snd->deadline_ns = 0;
@@ -314,11 +315,11 @@ req_timeout(struct qp_env *env, struct qp *qp)
 	}
 	if (snd->tail == snd->head)
 		return;
-	if (qp->type == QP_TYPE_UD) {
+	if (qp->conn.type == QP_TYPE_UD) {
 		req_datagram_timeout(env, qp);
 		return;
 	}
-	if (!qp->path_ok) {
+	if (!qp->conn.path_ok) {
 		path_timeout(env, qp);
 		return;
 	}

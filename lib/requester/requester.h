@@ -4,9 +4,9 @@
  * packets to retries. Runs on the owner worker; see qp/env.h for what it works with.
  * May include qp and below; knows nothing of the responder.
  *
- * Timers: one deadline a QP (qp->snd.deadline_ns): a probe (qp/loss.h), the ACK timeout (REQ-04) or
- * the end of an RNR wait (REQ-06). Whoever drives the QP calls req_timeout once env->now_ns reached
- * it.
+ * Timers: one deadline a QP (qp->conn.snd.deadline_ns): a probe (qp/loss.h), the ACK timeout
+ * (REQ-04) or the end of an RNR wait (REQ-06). Whoever drives the QP calls req_timeout once
+ * env->now_ns reached it.
  */
 #ifndef REQUESTER_REQUESTER_H
 #define REQUESTER_REQUESTER_H
@@ -38,7 +38,7 @@ void req_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
  */
 void req_rx_malformed(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 
-/* env->now_ns has reached qp->snd.deadline_ns: probe, retry or give up (REQ-04, REQ-06). */
+/* env->now_ns has reached qp->conn.snd.deadline_ns: probe, retry or give up (REQ-04, REQ-06). */
 void req_timeout(struct qp_env *env, struct qp *qp);
 /* The timer went off and the deadline has moved meanwhile: a round trip may be timed again. */
 void req_timer_early(struct qp *qp);

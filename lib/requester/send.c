@@ -33,7 +33,7 @@ req_opcode(const struct qp_sq_entry *e, uint32_t k)
 static inline void
 send_advance(struct qp_env *env, struct qp *qp, uint32_t npsns)
 {
-	struct qp_snd *snd = &qp->snd;
+	struct qp_snd *snd = &qp->conn.snd;
 	uint32_t next = psn_add(snd->next_psn, npsns);
 
 	/* What is sent again ends no later than what was sent before: READs, too (send_read). */
@@ -60,14 +60,15 @@ send_next_wqe(struct qp_snd *snd)
  * there is a message behind it that can ask for both. Then an ACK is owed: req_run sees to it.
  */
 static inline bool
-send_ackreq(const struct qp_snd *snd, bool last)
+send_ackreq(const struct qp *qp, bool last)
 {
+	const struct qp_snd *snd = &qp->conn.snd;
 	uint32_t silent = snd->since_ackreq + 1u;
 
 	if (silent >= QP_ACKREQ_PKTS || silent >= snd->window)
 		return true;
-	return last && snd->cur + 1 == snd->head && snd->sq.prod == snd->head &&
-	       __atomic_load_n(&snd->sq.hdr->prod, __ATOMIC_RELAXED) == snd->head;
+	return last && snd->cur + 1 == snd->head && qp->bind.sq.prod == snd->head &&
+	       __atomic_load_n(&qp->bind.sq.hdr->prod, __ATOMIC_RELAXED) == snd->head;
 }
 
 /* A packet went out, the last of its message or not, that asked or not. */
@@ -84,20 +85,20 @@ send_owed_ackreq(struct qp_env *env, struct qp *qp)
 {
 	struct rte_mbuf *m = env->tx[env->tx_n - 1];
 	uint8_t *frame = rte_pktmbuf_mtod(m, uint8_t *);
-	struct wire_bth *bth = (struct wire_bth *)(frame + qp->tmpl.bth_off);
+	struct wire_bth *bth = (struct wire_bth *)(frame + qp->conn.tmpl.bth_off);
 
 	bth->a_psn |= rte_cpu_to_be_32(WIRE_BTH_ACKREQ);
 	if (m->nb_segs != 1)
-		req_view_reseal(m, &qp->tmpl);
-	else if (!qp->loopback)
+		req_view_reseal(m, &qp->conn.tmpl);
+	else if (!qp->conn.loopback)
 		wire_frame_seal_own(frame, m->data_len);
-	send_asked(&qp->snd, true, true);
+	send_asked(&qp->conn.snd, true, true);
 }
 
 void
 req_sent_all(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e)
 {
-	struct qp_snd *snd = &qp->snd;
+	struct qp_snd *snd = &qp->conn.snd;
 
 	snd->una_psn = snd->next_psn;
 	send_next_wqe(snd);
@@ -113,8 +114,8 @@ req_sent_all(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e)
 static inline const uint8_t *
 send_view(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off, uint32_t len)
 {
-	if (likely(len < env->view_bytes) || qp->type != QP_TYPE_RC ||
-	    psn_lt(qp->snd.next_psn, qp->snd.high_psn))
+	if (likely(len < env->view_bytes) || qp->conn.type != QP_TYPE_RC ||
+	    psn_lt(qp->conn.snd.next_psn, qp->conn.snd.high_psn))
 		return NULL;
 	return req_view_of(env, qp, e, off, len);
 }
@@ -126,9 +127,9 @@ send_view(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off
 static __rte_always_inline enum req_step
 send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, bool rc, bool usual)
 {
-	struct qp_snd *snd = &qp->snd;
-	uint32_t k = usual ? 0 : snd->cur_pkt, off = usual ? 0 : k * qp->mtu;
-	uint32_t len = usual ? e->length : RTE_MIN(e->length - off, qp->mtu), hdr;
+	struct qp_snd *snd = &qp->conn.snd;
+	uint32_t k = usual ? 0 : snd->cur_pkt, off = usual ? 0 : k * qp->conn.mtu;
+	uint32_t len = usual ? e->length : RTE_MIN(e->length - off, qp->conn.mtu), hdr;
 	bool last = usual || k + 1 == e->npkts;
 	struct wire_fields f;
 	const uint8_t *view;
@@ -144,7 +145,7 @@ send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, bool rc, boo
 	f.opcode = data_opcode(e, k == 0, last) | (rc ? WIRE_SVC_RC : WIRE_SVC_UC);
 	f.solicited = last && (e->wqe.flags & UROCE_WQE_SOLICITED) &&
 		      e->wqe.opcode != UROCE_WR_RDMA_WRITE; /* it makes no completion (WIRE-04) */
-	f.ackreq = rc && send_ackreq(snd, last);
+	f.ackreq = rc && send_ackreq(qp, last);
 	f.becn = false;
 	f.psn = snd->next_psn;
 	f.va = e->wqe.rdma.remote_addr;
@@ -153,7 +154,7 @@ send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, bool rc, boo
 	f.imm = e->wqe.imm;
 	f.inv_rkey = e->wqe.imm;
 	frame = rte_pktmbuf_mtod(m, uint8_t *);
-	hdr = wire_hdr_put(&qp->tmpl, &f, len, frame);
+	hdr = wire_hdr_put(&qp->conn.tmpl, &f, len, frame);
 	view = send_view(env, qp, e, off, len);
 	if (likely(view == NULL || !req_view_put(env, qp, m, hdr, view, len))) {
 		rc_mem = usual ? req_gather_usual(env, qp, e, frame + hdr)
@@ -162,7 +163,8 @@ send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, bool rc, boo
 			req_not_gathered(e, m, rc_mem);
 			return rc_mem == -EAGAIN ? REQ_NO_ROOM : REQ_NEXT;
 		}
-		qp_emit(env, qp, m, &qp->tmpl, wire_frame_close(frame, hdr, len), qp->loopback);
+		qp_emit(env, qp, m, &qp->conn.tmpl, wire_frame_close(frame, hdr, len),
+			qp->conn.loopback);
 	}
 	if (rc)
 		send_asked(snd, last, f.ackreq);
@@ -181,12 +183,12 @@ static enum req_step
 send_request(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const struct wire_fields *f,
 	     uint32_t n)
 {
-	struct qp_snd *snd = &qp->snd;
+	struct qp_snd *snd = &qp->conn.snd;
 	struct rte_mbuf *m;
 	uint32_t hdr;
 	uint8_t *p;
 
-	if (!e->rd_counted && snd->rd_out >= qp->attr.max_rd_atomic)
+	if (!e->rd_counted && snd->rd_out >= qp->conn.attr.max_rd_atomic)
 		return REQ_BLOCKED;
 	if (unlikely(snd->window < QP_WINDOW_PKTS) && req_outstanding(snd))
 		return REQ_BLOCKED; /* as if it took the whole of a window that is closed */
@@ -194,8 +196,8 @@ send_request(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const str
 	if (m == NULL)
 		return REQ_NO_ROOM;
 	p = rte_pktmbuf_mtod(m, uint8_t *);
-	hdr = wire_hdr_put(&qp->tmpl, f, 0, p);
-	qp_emit(env, qp, m, &qp->tmpl, wire_frame_close(p, hdr, 0), qp->loopback);
+	hdr = wire_hdr_put(&qp->conn.tmpl, f, 0, p);
+	qp_emit(env, qp, m, &qp->conn.tmpl, wire_frame_close(p, hdr, 0), qp->conn.loopback);
 	if (!e->rd_counted) {
 		e->rd_counted = true;
 		snd->rd_out++;
@@ -217,8 +219,8 @@ send_request(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const str
 static enum req_step
 send_read(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 {
-	struct qp_snd *snd = &qp->snd;
-	uint32_t k = snd->cur_pkt, off = k * qp->mtu;
+	struct qp_snd *snd = &qp->conn.snd;
+	uint32_t k = snd->cur_pkt, off = k * qp->conn.mtu;
 	uint32_t n = RTE_MIN(e->npkts - k, QP_READ_CHUNK_PKTS - k % QP_READ_CHUNK_PKTS);
 	struct wire_fields f = {
 		.opcode = WIRE_OP_READ_REQ,
@@ -226,7 +228,7 @@ send_read(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 		.psn = snd->next_psn,
 		.va = e->wqe.rdma.remote_addr + off,
 		.rkey = e->wqe.rdma.rkey,
-		.dmalen = k + n == e->npkts ? e->length - off : n * qp->mtu,
+		.dmalen = k + n == e->npkts ? e->length - off : n * qp->conn.mtu,
 	};
 
 	if (snd->rd_psns != 0 && snd->rd_psns + n > QP_READ_CHUNK_PKTS)
@@ -237,7 +239,7 @@ send_read(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 static enum req_step
 send_atomic(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 {
-	struct qp_snd *snd = &qp->snd;
+	struct qp_snd *snd = &qp->conn.snd;
 	bool swap = e->wqe.opcode == UROCE_WR_ATOMIC_CMP_SWAP;
 	struct wire_fields f = {
 		.opcode = swap ? WIRE_OP_CMP_SWAP : WIRE_OP_FETCH_ADD,
@@ -260,13 +262,13 @@ send_atomic(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 static __rte_noinline enum req_step
 send_limited(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 {
-	bool starts = qp->snd.cur_pkt == 0 && req_takes_recv(e);
+	bool starts = qp->conn.snd.cur_pkt == 0 && req_takes_recv(e);
 	enum req_step step;
 
-	if (starts && qp->rq_out > qp->rq_credits)
+	if (starts && qp->conn.rq_out > qp->conn.rq_credits)
 		return REQ_BLOCKED;
 	step = send_data(env, qp, e, true, false);
-	qp->rq_out += starts && step == REQ_SENT;
+	qp->conn.rq_out += starts && step == REQ_SENT;
 	return step;
 }
 
@@ -274,7 +276,7 @@ send_limited(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 static __rte_noinline enum req_step
 send_special(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 {
-	struct qp_snd *snd = &qp->snd;
+	struct qp_snd *snd = &qp->conn.snd;
 
 	if (e->status != QP_WC_SUCCESS) {
 		/* Its error completion waits for its turn (REQ-01). */
@@ -294,7 +296,7 @@ send_special(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 		req_local_run(env, qp, e);
 		return REQ_NEXT;
 	}
-	if (qp->type == QP_TYPE_UD)
+	if (qp->conn.type == QP_TYPE_UD)
 		return req_send_datagram(env, qp, e);
 	if (e->wqe.opcode == UROCE_WR_RDMA_READ)
 		return send_read(env, qp, e);
@@ -302,7 +304,7 @@ send_special(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 		return send_atomic(env, qp, e);
 	if (snd->limited)
 		return send_limited(env, qp, e);
-	return send_data(env, qp, e, qp->type == QP_TYPE_RC, false);
+	return send_data(env, qp, e, qp->conn.type == QP_TYPE_RC, false);
 }
 
 /* Packets of a plain WQE, as many as go. */
@@ -313,7 +315,7 @@ send_plain(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, struct qp_t
 
 	do {
 		step = send_data(env, qp, e, true, false);
-	} while (step == REQ_SENT && qp->snd.cur_pkt != 0 && !qp_turn_over(env, turn));
+	} while (step == REQ_SENT && qp->conn.snd.cur_pkt != 0 && !qp_turn_over(env, turn));
 	return step;
 }
 
@@ -321,15 +323,15 @@ send_plain(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, struct qp_t
 static inline enum req_step
 send_step(struct qp_env *env, struct qp *qp, struct qp_turn turn)
 {
-	struct qp_snd *snd = &qp->snd;
+	struct qp_snd *snd = &qp->conn.snd;
 	struct qp_sq_entry *e;
 
-	e = snd->cur == snd->head ? req_fetch(env, qp) : qp_sq_entry(snd, snd->cur);
+	e = snd->cur == snd->head ? req_fetch(env, qp) : qp_sq_entry(qp, snd->cur);
 	if (e == NULL)
 		return REQ_BLOCKED;
-	if (unlikely(!qp->path_ok) && qp->type != QP_TYPE_UD)
+	if (unlikely(!qp->conn.path_ok) && qp->conn.type != QP_TYPE_UD)
 		return req_wait_path(env, qp);
-	if (qp->state == QP_SQD && snd->cur_pkt == 0 && !psn_lt(snd->next_psn, snd->high_psn))
+	if (qp->conn.state == QP_SQD && snd->cur_pkt == 0 && !psn_lt(snd->next_psn, snd->high_psn))
 		return REQ_BLOCKED; /* QP-15: not started before the drain, be it good or bad */
 	if (likely(e->plain == QP_SQE_USUAL))
 		return send_data(env, qp, e, true, true);
@@ -338,12 +340,14 @@ send_step(struct qp_env *env, struct qp *qp, struct qp_turn turn)
 
 /* Tell the client to ring for what it posts. True when something came meanwhile, unannounced. */
 static __rte_noinline bool
-send_arm(struct qp_snd *snd)
+send_arm(struct qp *qp)
 {
-	snd->armed = qp_doorbell_arm(snd->sq.hdr, snd->head);
-	if (!snd->armed)
-		qp_doorbell_disarm(snd->sq.hdr);
-	return !snd->armed;
+	struct qp_snd *snd = &qp->conn.snd;
+
+	qp->bind.armed = qp_doorbell_arm(qp->bind.sq.hdr, snd->head);
+	if (!qp->bind.armed)
+		qp_doorbell_disarm(qp->bind.sq.hdr);
+	return !qp->bind.armed;
 }
 
 /*
@@ -352,26 +356,28 @@ send_arm(struct qp_snd *snd)
  * retired, the QP has another turn.
  */
 static bool
-send_more(const struct qp_env *env, struct qp_snd *snd)
+send_more(const struct qp_env *env, struct qp *qp)
 {
-	if (snd->cur != snd->head || snd->armed || !qp_sq_room(env, snd))
+	struct qp_snd *snd = &qp->conn.snd;
+
+	if (snd->cur != snd->head || qp->bind.armed || !qp_sq_room(env, qp))
 		return false;
-	if (!snd->polled)
-		return send_arm(snd);
-	return __atomic_load_n(&snd->sq.hdr->prod, __ATOMIC_ACQUIRE) != snd->head;
+	if (!qp->bind.polled)
+		return send_arm(qp);
+	return __atomic_load_n(&qp->bind.sq.hdr->prod, __ATOMIC_ACQUIRE) != snd->head;
 }
 
 enum req_more
 req_run(struct qp_env *env, struct qp *qp, uint32_t budget)
 {
-	struct qp_snd *snd = &qp->snd;
+	struct qp_snd *snd = &qp->conn.snd;
 	enum req_step step = REQ_NEXT;
 	struct qp_turn turn = qp_turn_begin(env, budget);
 	uint32_t rest; /* of env->work, for the other QPs */
 
-	if (qp->state == QP_SQE)
+	if (qp->conn.state == QP_SQE)
 		qp_flush(env, qp);
-	if (qp->state != QP_RTS && qp->state != QP_SQD)
+	if (qp->conn.state != QP_RTS && qp->conn.state != QP_SQD)
 		return REQ_IDLE;
 	if (unlikely(snd->flushing) && qp_flush_rest(env, qp))
 		return REQ_MORE;
@@ -392,7 +398,7 @@ req_run(struct qp_env *env, struct qp *qp, uint32_t budget)
 	if (step == REQ_NO_ROOM)
 		return REQ_MORE;
 	req_drain_check(env, qp);
-	if (qp->state == QP_RTS && send_more(env, snd))
+	if (qp->conn.state == QP_RTS && send_more(env, qp))
 		return REQ_MORE;
 	return REQ_IDLE;
 }

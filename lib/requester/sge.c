@@ -12,7 +12,7 @@ req_check_sges(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_
 	uint32_t i;
 
 	for (i = 0; i < e->wqe.num; i++) {
-		if (sge[i].length != 0 && mr_lookup(env->mrs, sge[i].lkey, qp->pd, sge[i].addr,
+		if (sge[i].length != 0 && mr_lookup(env->mrs, sge[i].lkey, qp->bind.pd, sge[i].addr,
 						    sge[i].length, access) == NULL)
 			return false;
 	}
@@ -39,7 +39,7 @@ sge_copy(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off,
 		}
 		n = RTE_MIN(sge->length - off, len);
 		addr = sge->addr + off;
-		mr = mr_lookup(env->mrs, sge->lkey, qp->pd, addr, n, access);
+		mr = mr_lookup(env->mrs, sge->lkey, qp->bind.pd, addr, n, access);
 		if (mr == NULL)
 			return -EFAULT;
 		rc = src != NULL ? mr_write(mr, addr, src, n) : mr_read(mr, addr, dst, n);

@@ -20,7 +20,7 @@ req_view_of(const struct qp_env *env, const struct qp *qp, struct qp_sq_entry *e
 
 	if ((e->wqe.flags & UROCE_WQE_INLINE) || sge->length < off || sge->length - off < len)
 		return NULL;
-	mr = mr_lookup(env->mrs, sge->lkey, qp->pd, sge->addr + off, len, MEM_LOCAL_READ);
+	mr = mr_lookup(env->mrs, sge->lkey, qp->bind.pd, sge->addr + off, len, MEM_LOCAL_READ);
 	return mr != NULL && mr->host != NULL ? mr->host + (sge->addr + off - mr->iova) : NULL;
 }
 
@@ -47,11 +47,11 @@ bool
 req_view_put(struct qp_env *env, struct qp *qp, struct rte_mbuf *m, uint32_t hdr_len,
 	     const uint8_t *src, uint32_t len)
 {
-	struct wire_tmpl *t = &qp->tmpl;
+	struct wire_tmpl *t = &qp->conn.tmpl;
 	uint32_t pad = -len & 3;
 	struct rte_mbuf *payload;
 
-	if (qp->loopback) {
+	if (qp->conn.loopback) {
 		qp_emit_view(env, qp, m, hdr_len, src, len);
 		return true;
 	}

@@ -88,18 +88,18 @@ wqe_check(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 	const struct op_rule *rule = &op_rules[RTE_MIN(e->wqe.opcode, UROCE_WR_OPCODES)];
 	enum qp_wc_status st;
 
-	if (!(rule->types >> qp->type & 1))
+	if (!(rule->types >> qp->conn.type & 1))
 		return QP_WC_LOC_QP_OP_ERR;
 	if ((e->wqe.flags & UROCE_WQE_INLINE) && !rule->inline_ok)
 		return QP_WC_LOC_QP_OP_ERR;
-	if (req_fetches(e) && qp->attr.max_rd_atomic == 0)
+	if (req_fetches(e) && qp->conn.attr.max_rd_atomic == 0)
 		return QP_WC_LOC_QP_OP_ERR; /* it could never be sent */
 	st = wqe_length(e);
 	if (st != QP_WC_SUCCESS)
 		return st;
-	if (req_sends(e) && e->length <= qp->mtu)
+	if (req_sends(e) && e->length <= qp->conn.mtu)
 		return QP_WC_SUCCESS;
-	if (qp->type == QP_TYPE_UD)
+	if (qp->conn.type == QP_TYPE_UD)
 		return QP_WC_LOC_LEN_ERR; /* a datagram is one packet */
 	if (!(e->wqe.flags & UROCE_WQE_INLINE) && !req_check_sges(env, qp, e, rule->local_access))
 		return QP_WC_LOC_PROT_ERR;
@@ -118,9 +118,11 @@ wqe_place(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 	if (e->status != QP_WC_SUCCESS || req_is_local(e))
 		return;
 	/* The MTU is a power of two. */
-	e->npkts = e->length <= qp->mtu ? 1 : (e->length + qp->mtu - 1) >> __builtin_ctz(qp->mtu);
-	if (req_sends(e) && !(e->wqe.flags & UROCE_WQE_FENCE) && qp->type == QP_TYPE_RC &&
-	    !qp->snd.limited)
+	e->npkts = e->length <= qp->conn.mtu
+			   ? 1
+			   : (e->length + qp->conn.mtu - 1) >> __builtin_ctz(qp->conn.mtu);
+	if (req_sends(e) && !(e->wqe.flags & UROCE_WQE_FENCE) && qp->conn.type == QP_TYPE_RC &&
+	    !qp->conn.snd.limited)
 		e->plain = QP_SQE_PLAIN;
 }
 
@@ -131,46 +133,46 @@ wqe_place(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 static inline bool
 wqe_is_usual(const struct qp *qp, const struct qp_sq_entry *e)
 {
-	return qp->type == QP_TYPE_RC && !qp->snd.limited && e->wqe.num == 1 && req_sends(e) &&
-	       !(e->wqe.flags & (UROCE_WQE_INLINE | UROCE_WQE_FENCE)) &&
-	       req_sges((struct qp_sq_entry *)e)->length <= qp->mtu;
+	return qp->conn.type == QP_TYPE_RC && !qp->conn.snd.limited && e->wqe.num == 1 &&
+	       req_sends(e) && !(e->wqe.flags & (UROCE_WQE_INLINE | UROCE_WQE_FENCE)) &&
+	       req_sges((struct qp_sq_entry *)e)->length <= qp->conn.mtu;
 }
 
 /* Is there a WQE to take? The client's index is read when it seems to have run out. */
 static inline bool
 fetch_posted(struct qp_env *env, struct qp *qp)
 {
-	struct qp_snd *snd = &qp->snd;
+	struct qp_snd *snd = &qp->conn.snd;
 	uint32_t prod;
 
-	if (likely(snd->sq.prod != snd->head))
+	if (likely(qp->bind.sq.prod != snd->head))
 		return true;
 	/* Armed: the client rings for what it posts, and did not. */
-	if (snd->armed)
+	if (qp->bind.armed)
 		return false;
-	prod = __atomic_load_n(&snd->sq.hdr->prod, __ATOMIC_ACQUIRE);
+	prod = __atomic_load_n(&qp->bind.sq.hdr->prod, __ATOMIC_ACQUIRE);
 	/* No more than the ring holds, and not back behind what was taken. */
-	if (prod - snd->tail > snd->sq.mask + 1 || prod - snd->tail < snd->head - snd->tail) {
+	if (prod - snd->tail > qp->bind.sq.mask + 1 || prod - snd->tail < snd->head - snd->tail) {
 		qp_fatal(env, qp);
 		return false;
 	}
-	snd->sq.prod = prod;
+	qp->bind.sq.prod = prod;
 	return prod != snd->head;
 }
 
 struct qp_sq_entry *
 req_fetch(struct qp_env *env, struct qp *qp)
 {
-	struct qp_snd *snd = &qp->snd;
-	struct qp_ring *sq = &snd->sq;
+	struct qp_snd *snd = &qp->conn.snd;
+	struct qp_ring *sq = &qp->bind.sq;
 	struct qp_sq_entry *e;
 	const uint8_t *slot;
 	uint32_t head = snd->head;
 
-	if (head - snd->tail > snd->sqes.mask || qp->state != QP_RTS || !fetch_posted(env, qp) ||
-	    !qp_sqes_take(&snd->sqes, env->sqes, head))
+	if (head - snd->tail > qp->bind.sqes.mask || qp->conn.state != QP_RTS ||
+	    !fetch_posted(env, qp) || !qp_sqes_take(&qp->bind.sqes, env->sqes, head))
 		return NULL;
-	e = qp_sq_entry(snd, head);
+	e = qp_sq_entry(qp, head);
 	slot = sq->slots + (size_t)(head & sq->mask) * sq->stride;
 	if (env->crowded && sq->prod - head > QP_AHEAD_WQES)
 		qp_prefetch_wqe(sq, head + QP_AHEAD_WQES);

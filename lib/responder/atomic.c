@@ -19,7 +19,7 @@ atomic_by_ops(struct qp_env *env, struct qp *qp, const struct mr *mr, const stru
 		rsp_memory_late(env, qp);
 		return false;
 	}
-	qp->rcv.late.once = 0;
+	qp->conn.rcv.late.once = 0;
 	if (rc != 0 && !rsp_client_gone(env, qp, rc))
 		rsp_nak_fatal(env, qp, WIRE_NAK_REM_OP, QP_WC_GENERAL_ERR, QP_EVENT_QP_FATAL);
 	return rc == 0;
@@ -28,8 +28,8 @@ atomic_by_ops(struct qp_env *env, struct qp *qp, const struct mr *mr, const stru
 static bool
 atomic_execute(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint64_t *orig)
 {
-	const struct mr *mr = mr_lookup_remote(env->mrs, pkt->rkey, qp->pd, qp->qpn, pkt->va, 8,
-					       MEM_REMOTE_ATOMIC, &env->window);
+	const struct mr *mr = mr_lookup_remote(env->mrs, pkt->rkey, qp->bind.pd, qp->conn.qpn,
+					       pkt->va, 8, MEM_REMOTE_ATOMIC, &env->window);
 	bool swap = (pkt->opcode & WIRE_OP_MASK) == WIRE_OP_CMP_SWAP;
 
 	if (mr == NULL) {
@@ -63,7 +63,7 @@ rsp_atomic_new(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 void
 rsp_atomic_dup(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
-	const struct qp_rcv *rcv = &qp->rcv;
+	const struct qp_rcv *rcv = &qp->conn.rcv;
 	uint32_t i;
 
 	for (i = 0; i < QP_MAX_RD_ATOMIC; i++) {
@@ -91,6 +91,7 @@ rsp_atomic_respond(struct qp_env *env, struct qp *qp, const struct qp_rd_op *op)
 
 	if (m == NULL)
 		return false;
-	rsp_emit(env, qp, m, wire_hdr_put(&qp->tmpl, &f, 0, rte_pktmbuf_mtod(m, uint8_t *)), 0);
+	rsp_emit(env, qp, m, wire_hdr_put(&qp->conn.tmpl, &f, 0, rte_pktmbuf_mtod(m, uint8_t *)),
+		 0);
 	return true;
 }

@@ -34,7 +34,7 @@ datagram_wqe(struct qp_env *env, struct qp *qp, uint32_t len)
 {
 	int rc = 0;
 
-	if (!qp->rcv.cur.taken)
+	if (!qp->conn.rcv.cur.taken)
 		rc = qp_take_recv(env, qp);
 	if (rc == -EPROTO)
 		return false;
@@ -46,7 +46,7 @@ datagram_wqe(struct qp_env *env, struct qp *qp, uint32_t len)
 		rsp_nak_fatal(env, qp, WIRE_NAK_REM_OP, QP_WC_LOC_QP_OP_ERR, QP_EVENT_QP_FATAL);
 		return false;
 	}
-	if (len > qp->rcv.cur.length) {
+	if (len > qp->conn.rcv.cur.length) {
 		qp_env_drop(env, OBS_DROP_BAD_LENGTH);
 		return false;
 	}
@@ -84,7 +84,7 @@ rsp_rx_datagram(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		.byte_len = pkt->payload_len + WIRE_GRH_LEN,
 		.imm = pkt->op->flags & WIRE_F_IMM ? pkt->imm : 0,
 		.src_qp = pkt->src_qpn,
-		.pkey_index = qp->pkey_index,
+		.pkey_index = qp->conn.pkey_index,
 	};
 	uint8_t grh[WIRE_GRH_LEN];
 	int rc;
@@ -93,11 +93,11 @@ rsp_rx_datagram(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		qp_env_drop(env, OBS_DROP_BAD_GID);
 		return;
 	}
-	if (pkt->qkey != qp->attr.qkey) {
+	if (pkt->qkey != qp->conn.attr.qkey) {
 		qp_env_drop(env, OBS_DROP_BAD_QKEY); /* WIRE-08 */
 		return;
 	}
-	if (pkt->payload_len > qp->mtu) {
+	if (pkt->payload_len > qp->conn.mtu) {
 		qp_env_drop(env, OBS_DROP_BAD_LENGTH);
 		return;
 	}

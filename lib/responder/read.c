@@ -16,15 +16,15 @@
 static uint32_t
 read_npkts(const struct qp *qp, uint32_t len)
 {
-	return RTE_MAX(len / qp->mtu + (len % qp->mtu != 0), 1u);
+	return RTE_MAX(len / qp->conn.mtu + (len % qp->conn.mtu != 0), 1u);
 }
 
 static bool
 read_allowed(struct qp_env *env, struct qp *qp, uint32_t rkey, uint64_t va, uint32_t len)
 {
-	if (!(qp->access & MEM_REMOTE_READ))
+	if (!(qp->conn.access & MEM_REMOTE_READ))
 		return false; /* of a duplicate: taken away meanwhile */
-	return len == 0 || mr_lookup_remote(env->mrs, rkey, qp->pd, qp->qpn, va, len,
+	return len == 0 || mr_lookup_remote(env->mrs, rkey, qp->bind.pd, qp->conn.qpn, va, len,
 					    MEM_REMOTE_READ, &env->window) != NULL;
 }
 
@@ -55,18 +55,18 @@ drop_replay(struct qp_rcv *rcv)
 bool
 rsp_rd_room(const struct qp *qp)
 {
-	const struct qp_rcv *rcv = &qp->rcv;
+	const struct qp_rcv *rcv = &qp->conn.rcv;
 	uint32_t i, busy = 0;
 
 	for (i = 0; i < rcv->rdq_n; i++)
 		busy += !rcv->rdq[i].replay;
-	return busy < qp->attr.max_dest_rd_atomic;
+	return busy < qp->conn.attr.max_dest_rd_atomic;
 }
 
 void
 rsp_rd_add(struct qp *qp, struct qp_rd_op *op)
 {
-	struct qp_rcv *rcv = &qp->rcv;
+	struct qp_rcv *rcv = &qp->conn.rcv;
 
 	if (rcv->rdq_n == QP_RD_QUEUE)
 		drop_replay(rcv);
@@ -113,7 +113,7 @@ rsp_read_new(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 static const struct qp_rd_op *
 read_remembered(const struct qp *qp, const struct wire_pkt *pkt)
 {
-	const struct qp_rcv *rcv = &qp->rcv;
+	const struct qp_rcv *rcv = &qp->conn.rcv;
 	uint32_t i;
 
 	for (i = 0; i < QP_MAX_RD_ATOMIC; i++) {
@@ -121,8 +121,8 @@ read_remembered(const struct qp *qp, const struct wire_pkt *pkt)
 		uint32_t k = psn_diff(pkt->psn, h->psn) & WIRE_PSN_MASK;
 
 		if (k < h->npkts && !h->atomic && pkt->rkey == h->rkey &&
-		    pkt->va == h->va + (uint64_t)k * qp->mtu &&
-		    pkt->dmalen <= h->len - RTE_MIN(h->len, k * qp->mtu))
+		    pkt->va == h->va + (uint64_t)k * qp->conn.mtu &&
+		    pkt->dmalen <= h->len - RTE_MIN(h->len, k * qp->conn.mtu))
 			return h;
 	}
 	return NULL;
@@ -154,7 +154,7 @@ read_restart(struct qp_rd_op *cur, const struct qp_rd_op *op)
 void
 rsp_rd_replay(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
 {
-	struct qp_rcv *rcv = &qp->rcv;
+	struct qp_rcv *rcv = &qp->conn.rcv;
 	uint32_t at;
 
 	/* The first that is not over before op begins. */
@@ -204,14 +204,14 @@ read_lost(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
 	uint32_t psn = psn_add(op->psn, op->pos);
 
 	if (op->replay) {
-		read_remove(&qp->rcv, 0);
+		read_remove(&qp->conn.rcv, 0);
 		return;
 	}
-	qp->rcv.rdq_n = 0;
-	qp->rcv.ack_due = false;
+	qp->conn.rcv.rdq_n = 0;
+	qp->conn.rcv.ack_due = false;
 	/* A message that is coming in behind it did not fail: its receive WQE is flushed. */
 	rsp_nak_fatal(env, qp, WIRE_NAK_REM_ACCESS, QP_WC_SUCCESS, QP_EVENT_QP_ACCESS_ERR);
-	qp->rcv.nak_psn = psn;
+	qp->conn.rcv.nak_psn = psn;
 }
 
 static uint8_t
@@ -236,7 +236,7 @@ read_opcode(const struct qp_rd_op *op)
 static __rte_noinline bool
 read_late(struct qp_env *env, struct qp *qp, const struct qp_rd_op *op, struct rte_mbuf *m)
 {
-	struct qp_late *late = &qp->rcv.rd_late;
+	struct qp_late *late = &qp->conn.rcv.rd_late;
 	struct wire_fields f = {.opcode = WIRE_OP_ACK,
 				.psn = psn_add(op->psn, op->pos),
 				.msn = (op->msn - 1) & WIRE_PSN_MASK};
@@ -251,7 +251,8 @@ read_late(struct qp_env *env, struct qp *qp, const struct qp_rd_op *op, struct r
 	code = rsp_late_code(qp, late);
 	late->due_ns = env->now_ns + wire_rnr_timer_ns(code) + LATE_NS;
 	f.syndrome = (uint8_t)(WIRE_SYN_RNR | code);
-	rsp_emit(env, qp, m, wire_hdr_put(&qp->tmpl, &f, 0, rte_pktmbuf_mtod(m, uint8_t *)), 0);
+	rsp_emit(env, qp, m, wire_hdr_put(&qp->conn.tmpl, &f, 0, rte_pktmbuf_mtod(m, uint8_t *)),
+		 0);
 	env->obs->ctr[OBS_RSP_RNR_NAK]++;
 	return false;
 }
@@ -260,7 +261,8 @@ read_late(struct qp_env *env, struct qp *qp, const struct qp_rd_op *op, struct r
 static bool
 read_respond(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
 {
-	uint32_t off = op->pos * qp->mtu, len = RTE_MIN(op->len - off, (uint32_t)qp->mtu), hdr;
+	uint32_t off = op->pos * qp->conn.mtu, len = RTE_MIN(op->len - off, (uint32_t)qp->conn.mtu),
+		 hdr;
 	struct wire_fields f = {
 		.opcode = read_opcode(op),
 		.psn = psn_add(op->psn, op->pos),
@@ -273,8 +275,8 @@ read_respond(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
 	int rc;
 
 	if (len != 0) {
-		mr = mr_lookup_remote(env->mrs, op->rkey, qp->pd, qp->qpn, op->va + off, len,
-				      MEM_REMOTE_READ, &env->window);
+		mr = mr_lookup_remote(env->mrs, op->rkey, qp->bind.pd, qp->conn.qpn, op->va + off,
+				      len, MEM_REMOTE_READ, &env->window);
 		if (mr == NULL) {
 			read_lost(env, qp, op);
 			return true;
@@ -284,7 +286,7 @@ read_respond(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
 	if (m == NULL)
 		return false;
 	p = rte_pktmbuf_mtod(m, uint8_t *);
-	hdr = wire_hdr_put(&qp->tmpl, &f, len, p);
+	hdr = wire_hdr_put(&qp->conn.tmpl, &f, len, p);
 	rc = len != 0 ? mr_read(mr, op->va + off, p + hdr, len) : 0;
 	if (unlikely(rc == -EAGAIN))
 		return read_late(env, qp, op, m);
@@ -297,14 +299,14 @@ read_respond(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
 	rsp_emit(env, qp, m, hdr, len);
 	env->obs->ctr[OBS_RSP_READ_PKTS]++;
 	if (++op->pos == op->npkts)
-		read_remove(&qp->rcv, 0);
+		read_remove(&qp->conn.rcv, 0);
 	return true;
 }
 
 bool
 rsp_read_run(struct qp_env *env, struct qp *qp, uint32_t budget)
 {
-	struct qp_rcv *rcv = &qp->rcv;
+	struct qp_rcv *rcv = &qp->conn.rcv;
 	struct qp_turn turn = qp_turn_begin(env, budget);
 
 	while (rcv->rdq_n != 0) {

@@ -27,7 +27,7 @@ enum rx_step {
 static enum rx_step
 invalid_request(struct qp_env *env, struct qp *qp)
 {
-	if (qp->type == QP_TYPE_UC)
+	if (qp->conn.type == QP_TYPE_UC)
 		return RX_DONE;
 	rsp_nak_fatal(env, qp, WIRE_NAK_INV_REQ, QP_WC_REM_INV_REQ_ERR, QP_EVENT_QP_REQ_ERR);
 	return RX_DONE;
@@ -40,7 +40,7 @@ check_sequence(struct qp_env *env, struct qp *qp, uint32_t flags)
 
 	if (!(flags & WIRE_F_FIRST))
 		msg = flags & WIRE_F_SEND ? QP_MSG_SEND : QP_MSG_WRITE;
-	if (unlikely(qp->rcv.msg != msg))
+	if (unlikely(qp->conn.rcv.msg != msg))
 		return invalid_request(env, qp);
 	return RX_CHECK_LENGTH;
 }
@@ -50,8 +50,8 @@ check_length(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint
 {
 	if (!(flags & WIRE_F_PAYLOAD))
 		return RX_CHECK_ENABLED;
-	if (!(flags & WIRE_F_LAST) ? pkt->payload_len != qp->mtu || pkt->pad_len != 0
-				   : pkt->payload_len > qp->mtu)
+	if (!(flags & WIRE_F_LAST) ? pkt->payload_len != qp->conn.mtu || pkt->pad_len != 0
+				   : pkt->payload_len > qp->conn.mtu)
 		return invalid_request(env, qp);
 	if ((flags & WIRE_F_LAST) && !(flags & WIRE_F_FIRST) && pkt->payload_len == 0)
 		return invalid_request(env, qp);
@@ -63,13 +63,13 @@ check_enabled(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uin
 {
 	if (flags & WIRE_F_SEND)
 		return flags & WIRE_F_FIRST ? RX_TAKE_WQE : RX_CHECK_TARGET;
-	if ((flags & WIRE_F_WRITE) && (qp->access & MEM_REMOTE_WRITE))
+	if ((flags & WIRE_F_WRITE) && (qp->conn.access & MEM_REMOTE_WRITE))
 		return RX_CHECK_TARGET;
-	if ((flags & WIRE_F_READ) && (qp->access & MEM_REMOTE_READ)) {
+	if ((flags & WIRE_F_READ) && (qp->conn.access & MEM_REMOTE_READ)) {
 		rsp_read_new(env, qp, pkt);
 		return RX_DONE;
 	}
-	if ((flags & WIRE_F_ATOMIC) && (qp->access & MEM_REMOTE_ATOMIC)) {
+	if ((flags & WIRE_F_ATOMIC) && (qp->conn.access & MEM_REMOTE_ATOMIC)) {
 		rsp_atomic_new(env, qp, pkt);
 		return RX_DONE;
 	}
@@ -83,10 +83,10 @@ take_wqe(struct qp_env *env, struct qp *qp, uint32_t flags)
 	int rc = 0;
 
 	/* UC keeps the WQE of a message that lost a packet for the next one (RSP-06). */
-	if (!qp->rcv.cur.taken)
+	if (!qp->conn.rcv.cur.taken)
 		rc = qp_take_recv(env, qp);
 	if (rc == -EAGAIN) {
-		if (qp->type == QP_TYPE_RC)
+		if (qp->conn.type == QP_TYPE_RC)
 			rsp_nak_rnr(env, qp);
 		else
 			qp_env_drop(env, OBS_DROP_NO_RECV_WQE);
@@ -112,9 +112,9 @@ static enum rx_step
 check_send_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
 		  struct rx_target *to)
 {
-	struct qp_rcv *rcv = &qp->rcv;
+	struct qp_rcv *rcv = &qp->conn.rcv;
 	uint32_t off = pkt->op->flags & WIRE_F_FIRST ? 0 : rcv->msg_off;
-	const struct uroce_sge *sge = rcv->cur.sge;
+	const struct uroce_sge *sge = qp->recv_sge;
 
 	if (pkt->payload_len > rcv->cur.length - off) {
 		rsp_nak_fatal(env, qp, WIRE_NAK_INV_REQ, QP_WC_LOC_LEN_ERR, QP_EVENT_QP_REQ_ERR);
@@ -122,8 +122,8 @@ check_send_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
 	}
 	if (pkt->payload_len != 0 && off < sge->length && pkt->payload_len <= sge->length - off) {
 		to->addr = sge->addr + off;
-		to->mr = mr_lookup(env->mrs, sge->lkey, qp->recv_pd, to->addr, pkt->payload_len,
-				   MEM_LOCAL_WRITE);
+		to->mr = mr_lookup(env->mrs, sge->lkey, qp->bind.recv_pd, to->addr,
+				   pkt->payload_len, MEM_LOCAL_WRITE);
 	}
 	if (to->mr == NULL && !rsp_recv_keys_good(env, qp, off, pkt->payload_len)) {
 		rsp_nak_fatal(env, qp, WIRE_NAK_REM_OP, QP_WC_LOC_PROT_ERR, QP_EVENT_QP_FATAL);
@@ -137,7 +137,7 @@ static enum rx_step
 check_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t flags,
 	     struct rx_target *to)
 {
-	struct qp_rcv *rcv = &qp->rcv;
+	struct qp_rcv *rcv = &qp->conn.rcv;
 	bool first = (flags & WIRE_F_FIRST) != 0;
 	uint64_t va = first ? pkt->va : rcv->write_va;
 	uint32_t left = first ? pkt->dmalen : rcv->write_left;
@@ -150,7 +150,7 @@ check_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint
 		return invalid_request(env, qp);
 	to->addr = va;
 	if (left != 0)
-		to->mr = mr_lookup_remote(env->mrs, rkey, qp->pd, qp->qpn, va, left,
+		to->mr = mr_lookup_remote(env->mrs, rkey, qp->bind.pd, qp->conn.qpn, va, left,
 					  MEM_REMOTE_WRITE, &env->window);
 	if (left != 0 && to->mr == NULL) {
 		if (rsp_key_guessed(env, qp, rkey))
@@ -184,12 +184,12 @@ static int
 write_by_ops(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
 	     const struct rx_target *to)
 {
-	bool is_once = qp->type == QP_TYPE_RC && (pkt->op->flags & WIRE_F_WRITE);
+	bool is_once = qp->conn.type == QP_TYPE_RC && (pkt->op->flags & WIRE_F_WRITE);
 	uint64_t once = is_once ? rsp_once(env, qp) : 0;
 	int rc = mr_write_once(to->mr, to->addr, pkt->payload, pkt->payload_len, once);
 
 	if (rc != -EAGAIN)
-		qp->rcv.late.once = 0;
+		qp->conn.rcv.late.once = 0;
 	return rc;
 }
 
@@ -223,7 +223,7 @@ static enum rx_step
 execute(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t flags,
 	const struct rx_target *to)
 {
-	struct qp_rcv *rcv = &qp->rcv;
+	struct qp_rcv *rcv = &qp->conn.rcv;
 	uint32_t off = flags & WIRE_F_FIRST ? 0 : rcv->msg_off;
 	bool send = (flags & WIRE_F_SEND) != 0;
 
@@ -243,7 +243,7 @@ execute(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t 
 static enum rx_step
 invalidate(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
-	if (mw_invalidate(env->mrs, pkt->inv_rkey, qp->pd, qp->qpn))
+	if (mw_invalidate(env->mrs, pkt->inv_rkey, qp->bind.pd, qp->conn.qpn))
 		return RX_COMPLETE;
 	/* Its payload was written, so it is answered. */
 	rsp_key_count(env, qp, pkt->inv_rkey);
@@ -254,7 +254,7 @@ invalidate(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 static enum rx_step
 complete(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t flags)
 {
-	struct qp_rcv *rcv = &qp->rcv;
+	struct qp_rcv *rcv = &qp->conn.rcv;
 
 	rcv->epsn = psn_add(rcv->epsn, 1);
 	if (flags & WIRE_F_LAST) {
@@ -274,12 +274,12 @@ complete(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t
 			.imm = flags & WIRE_F_IMM    ? pkt->imm
 			       : flags & WIRE_F_IETH ? pkt->inv_rkey
 						     : 0,
-			.pkey_index = qp->pkey_index,
+			.pkey_index = qp->conn.pkey_index,
 		};
 
 		qp_complete_recv(env, qp, QP_WC_SUCCESS, &cqe);
 	}
-	if (pkt->ackreq && qp->type == QP_TYPE_RC)
+	if (pkt->ackreq && qp->conn.type == QP_TYPE_RC)
 		rsp_ack(qp, pkt->psn);
 	return RX_DONE;
 }
@@ -330,7 +330,7 @@ rx_duplicate(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	env->obs->ctr[OBS_RSP_DUP]++;
 	if (pkt->op->flags & (WIRE_F_SEND | WIRE_F_WRITE))
-		rsp_ack(qp, psn_add(qp->rcv.epsn, WIRE_PSN_MASK)); /* all that was executed */
+		rsp_ack(qp, psn_add(qp->conn.rcv.epsn, WIRE_PSN_MASK)); /* all that was executed */
 	else if (pkt->op->flags & WIRE_F_READ)
 		rsp_read_dup(env, qp, pkt);
 	else
@@ -348,7 +348,7 @@ abort_shared(struct qp_env *env, struct qp *qp)
 {
 	struct uroce_cqe cqe = {.opcode = UROCE_CQE_RECV};
 
-	if (qp->srq != NULL && qp->rcv.cur.taken)
+	if (qp->bind.srq != NULL && qp->conn.rcv.cur.taken)
 		qp_complete_recv(env, qp, QP_WC_REM_ABORT_ERR, &cqe);
 }
 
@@ -359,7 +359,7 @@ abort_shared(struct qp_env *env, struct qp *qp)
 static void
 rx_unreliable(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
-	struct qp_rcv *rcv = &qp->rcv;
+	struct qp_rcv *rcv = &qp->conn.rcv;
 	bool first = (pkt->op->flags & WIRE_F_FIRST) != 0;
 	uint32_t next = psn_add(pkt->psn, 1);
 
@@ -389,7 +389,7 @@ rx_unreliable(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 static inline void
 rx_in_order(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
-	struct qp_rcv *rcv = &qp->rcv;
+	struct qp_rcv *rcv = &qp->conn.rcv;
 	bool early = false;
 
 	if (unlikely(rcv->nak_due))
@@ -404,9 +404,9 @@ rx_in_order(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 static void
 comm_est(struct qp_env *env, struct qp *qp)
 {
-	if (qp->state != QP_RTR || qp->rcv.comm_est)
+	if (qp->conn.state != QP_RTR || qp->conn.rcv.comm_est)
 		return;
-	qp->rcv.comm_est = true;
+	qp->conn.rcv.comm_est = true;
 	env->ops->async_event(env->ops_ctx, QP_EVENT_COMM_EST, qp, NULL);
 }
 
@@ -414,28 +414,28 @@ comm_est(struct qp_env *env, struct qp *qp)
 static bool
 rx_stopped(struct qp_env *env, struct qp *qp)
 {
-	if (qp->rcv.fatal) {
+	if (qp->conn.rcv.fatal) {
 		qp_env_drop(env, OBS_DROP_QP_STATE);
 		return true;
 	}
-	if (env->now_ns < qp->wrong_keys.until_ns) {
+	if (env->now_ns < qp->conn.wrong_keys.until_ns) {
 		qp_env_drop(env, OBS_DROP_KEY_PAUSE);
 		return true;
 	}
-	qp->rcv.key_pause = false;
+	qp->conn.rcv.key_pause = false;
 	return false;
 }
 
 void
 rsp_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
-	struct qp_rcv *rcv = &qp->rcv;
+	struct qp_rcv *rcv = &qp->conn.rcv;
 	int32_t d = psn_diff(pkt->psn, rcv->epsn);
 
 	if (unlikely(rcv->fatal || rcv->key_pause) && rx_stopped(env, qp))
 		return;
 	comm_est(env, qp);
-	if (qp->type == QP_TYPE_UC) {
+	if (qp->conn.type == QP_TYPE_UC) {
 		rx_unreliable(env, qp, pkt);
 		return;
 	}
@@ -453,13 +453,13 @@ rsp_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 void
 rsp_rx_malformed(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
-	struct qp_rcv *rcv = &qp->rcv;
+	struct qp_rcv *rcv = &qp->conn.rcv;
 	int32_t d = psn_diff(pkt->psn, rcv->epsn);
 
 	if (rcv->fatal || rcv->key_pause)
 		return;
 	comm_est(env, qp);
-	if (qp->type == QP_TYPE_UC) {
+	if (qp->conn.type == QP_TYPE_UC) {
 		/* As if it were lost: so is the rest of its message (RSP-06). */
 		rcv->msg = QP_MSG_NONE;
 		rcv->epsn = psn_add(pkt->psn, 1);

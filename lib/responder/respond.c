@@ -12,17 +12,17 @@
 void
 rsp_ack(struct qp *qp, uint32_t psn)
 {
-	qp->rcv.ack_due = true;
-	qp->rcv.ack_psn = psn;
+	qp->conn.rcv.ack_due = true;
+	qp->conn.rcv.ack_psn = psn;
 }
 
 static void
 nak_due(struct qp *qp, uint8_t syndrome)
 {
-	qp->rcv.nak_due = true;
-	qp->rcv.nak_sent = true;
-	qp->rcv.nak_syndrome = syndrome;
-	qp->rcv.nak_psn = qp->rcv.epsn;
+	qp->conn.rcv.nak_due = true;
+	qp->conn.rcv.nak_sent = true;
+	qp->conn.rcv.nak_syndrome = syndrome;
+	qp->conn.rcv.nak_psn = qp->conn.rcv.epsn;
 }
 
 /* How often the NAK of an ePSN is repeated: fewer times than a requester has retries (0 .. 7). */
@@ -50,7 +50,7 @@ gap_again(const struct qp_env *env, const struct qp_rcv *rcv, uint32_t early_psn
 void
 rsp_nak_seq(struct qp_env *env, struct qp *qp, uint32_t early_psn)
 {
-	struct qp_rcv *rcv = &qp->rcv;
+	struct qp_rcv *rcv = &qp->conn.rcv;
 
 	rcv->early_psn = early_psn;
 	if (rcv->nak_sent && !gap_again(env, rcv, early_psn)) {
@@ -65,7 +65,7 @@ rsp_nak_seq(struct qp_env *env, struct qp *qp, uint32_t early_psn)
 void
 rsp_nak_rnr(struct qp_env *env, struct qp *qp)
 {
-	nak_due(qp, WIRE_SYN_RNR | qp->attr.min_rnr_timer);
+	nak_due(qp, WIRE_SYN_RNR | qp->conn.attr.min_rnr_timer);
 }
 
 /*
@@ -78,7 +78,7 @@ rsp_nak_rnr(struct qp_env *env, struct qp *qp)
 uint8_t
 rsp_late_code(const struct qp *qp, struct qp_late *late)
 {
-	uint32_t code, least = qp->attr.min_rnr_timer;
+	uint32_t code, least = qp->conn.attr.min_rnr_timer;
 
 	code = LATE_CODE_FIRST + LATE_CODE_STEP * late->told++;
 	if (code > WIRE_SYN_VALUE || least == 0)
@@ -89,10 +89,10 @@ rsp_late_code(const struct qp *qp, struct qp_late *late)
 void
 rsp_memory_late(struct qp_env *env, struct qp *qp)
 {
-	struct qp_rcv *rcv = &qp->rcv;
+	struct qp_rcv *rcv = &qp->conn.rcv;
 
 	qp_env_drop(env, OBS_DROP_MEMORY_LATE);
-	if (qp->type != QP_TYPE_RC)
+	if (qp->conn.type != QP_TYPE_RC)
 		return;
 	if (rcv->late.psn != rcv->epsn)
 		rcv->late = (struct qp_late){.psn = rcv->epsn};
@@ -102,10 +102,10 @@ rsp_memory_late(struct qp_env *env, struct qp *qp)
 uint64_t
 rsp_once(struct qp_env *env, struct qp *qp)
 {
-	struct qp_late *late = &qp->rcv.late;
+	struct qp_late *late = &qp->conn.rcv.late;
 
-	if (late->once == 0 || late->psn != qp->rcv.epsn)
-		*late = (struct qp_late){.once = ++env->once, .psn = qp->rcv.epsn};
+	if (late->once == 0 || late->psn != qp->conn.rcv.epsn)
+		*late = (struct qp_late){.once = ++env->once, .psn = qp->conn.rcv.epsn};
 	return late->once;
 }
 
@@ -113,27 +113,27 @@ void
 rsp_nak_fatal(struct qp_env *env, struct qp *qp, enum wire_nak code, enum qp_wc_status status,
 	      enum qp_event ev)
 {
-	if (qp->rcv.cur.taken && status != QP_WC_SUCCESS) {
+	if (qp->conn.rcv.cur.taken && status != QP_WC_SUCCESS) {
 		struct uroce_cqe cqe = {.opcode = UROCE_CQE_RECV};
 
 		qp_complete_recv(env, qp, status, &cqe);
 	} else {
 		env->ops->async_event(env->ops_ctx, ev, qp, NULL);
 	}
-	if (qp->type != QP_TYPE_RC) {
+	if (qp->conn.type != QP_TYPE_RC) {
 		qp_error(env, qp, QP_WC_SUCCESS);
 		return;
 	}
 	nak_due(qp, WIRE_SYN_NAK | code);
-	qp->rcv.fatal = true;
+	qp->conn.rcv.fatal = true;
 }
 
 bool
 rsp_key_count(struct qp_env *env, struct qp *qp, uint32_t rkey)
 {
-	struct qp_wrong_keys *w = &qp->wrong_keys;
+	struct qp_wrong_keys *w = &qp->conn.wrong_keys;
 
-	if (mr_key_known(env->mrs, rkey, qp->pd))
+	if (mr_key_known(env->mrs, rkey, qp->bind.pd))
 		return false;
 	env->obs->ctr[OBS_RSP_WRONG_KEY]++;
 	w->total++;
@@ -144,7 +144,7 @@ rsp_key_count(struct qp_env *env, struct qp *qp, uint32_t rkey)
 	if (++w->count <= QP_WRONG_KEYS)
 		return false;
 	w->until_ns = env->now_ns + QP_WRONG_KEY_NS;
-	qp->rcv.key_pause = true;
+	qp->conn.rcv.key_pause = true;
 	return true;
 }
 
@@ -179,7 +179,8 @@ rsp_emit(struct qp_env *env, struct qp *qp, struct rte_mbuf *m, uint32_t hdr_len
 {
 	uint8_t *p = rte_pktmbuf_mtod(m, uint8_t *);
 
-	qp_emit(env, qp, m, &qp->tmpl, wire_frame_close(p, hdr_len, payload_len), qp->loopback);
+	qp_emit(env, qp, m, &qp->conn.tmpl, wire_frame_close(p, hdr_len, payload_len),
+		qp->conn.loopback);
 }
 
 static bool
@@ -188,12 +189,13 @@ send_ack(struct qp_env *env, struct qp *qp, uint8_t syndrome, uint32_t psn)
 	struct wire_fields f = {.opcode = WIRE_OP_ACK,
 				.psn = psn,
 				.syndrome = syndrome,
-				.msn = qp->rcv.msn};
+				.msn = qp->conn.rcv.msn};
 	struct rte_mbuf *m = rsp_frame(env);
 
 	if (m == NULL)
 		return false;
-	rsp_emit(env, qp, m, wire_hdr_put(&qp->tmpl, &f, 0, rte_pktmbuf_mtod(m, uint8_t *)), 0);
+	rsp_emit(env, qp, m, wire_hdr_put(&qp->conn.tmpl, &f, 0, rte_pktmbuf_mtod(m, uint8_t *)),
+		 0);
 	return true;
 }
 
@@ -211,7 +213,7 @@ nak_counter(uint8_t syndrome)
 static bool
 send_nak_and_ack(struct qp_env *env, struct qp *qp)
 {
-	struct qp_rcv *rcv = &qp->rcv;
+	struct qp_rcv *rcv = &qp->conn.rcv;
 
 	if (rcv->nak_due) {
 		if (!send_ack(env, qp, rcv->nak_syndrome, rcv->nak_psn))
@@ -237,13 +239,13 @@ send_nak_and_ack(struct qp_env *env, struct qp *qp)
 bool
 rsp_run(struct qp_env *env, struct qp *qp, uint32_t budget)
 {
-	if (qp->state < QP_RTR || qp->state == QP_ERR || qp->type != QP_TYPE_RC)
+	if (qp->conn.state < QP_RTR || qp->conn.state == QP_ERR || qp->conn.type != QP_TYPE_RC)
 		return false;
-	if (!qp->path_ok) {
+	if (!qp->conn.path_ok) {
 		/* Nothing can be answered yet: the requester asks again. */
 		return false;
 	}
 	if (!rsp_read_run(env, qp, budget))
-		return qp->state != QP_ERR;
+		return qp->conn.state != QP_ERR;
 	return !send_nak_and_ack(env, qp);
 }

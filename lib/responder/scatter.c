@@ -7,7 +7,7 @@
 bool
 rsp_recv_keys_good(struct qp_env *env, struct qp *qp, uint32_t off, uint32_t len)
 {
-	const struct uroce_sge *sge = qp->rcv.cur.sge;
+	const struct uroce_sge *sge = qp->recv_sge;
 
 	for (; len != 0; sge++) {
 		uint32_t n;
@@ -17,7 +17,7 @@ rsp_recv_keys_good(struct qp_env *env, struct qp *qp, uint32_t off, uint32_t len
 			continue;
 		}
 		n = RTE_MIN(sge->length - off, len);
-		if (mr_lookup(env->mrs, sge->lkey, qp->recv_pd, sge->addr + off, n,
+		if (mr_lookup(env->mrs, sge->lkey, qp->bind.recv_pd, sge->addr + off, n,
 			      MEM_LOCAL_WRITE) == NULL)
 			return false;
 		len -= n;
@@ -29,7 +29,7 @@ rsp_recv_keys_good(struct qp_env *env, struct qp *qp, uint32_t off, uint32_t len
 int
 rsp_recv_write(struct qp_env *env, struct qp *qp, const uint8_t *src, uint32_t off, uint32_t len)
 {
-	const struct uroce_sge *sge = qp->rcv.cur.sge;
+	const struct uroce_sge *sge = qp->recv_sge;
 	int rc;
 
 	for (; len != 0; sge++) {
@@ -41,7 +41,7 @@ rsp_recv_write(struct qp_env *env, struct qp *qp, const uint8_t *src, uint32_t o
 			continue;
 		}
 		n = RTE_MIN(sge->length - off, len);
-		mr = mr_lookup(env->mrs, sge->lkey, qp->recv_pd, sge->addr + off, n,
+		mr = mr_lookup(env->mrs, sge->lkey, qp->bind.recv_pd, sge->addr + off, n,
 			       MEM_LOCAL_WRITE);
 		rc = mr != NULL ? mr_write(mr, sge->addr + off, src, n) : -EFAULT;
 		if (rc != 0)

@@ -88,8 +88,8 @@ event_async(void *ctx, enum qp_event event, struct qp *qp, struct cq *cq)
 
 	if (qp != NULL) {
 		ev.obj = qp;
-		ev.dev = qp->port;
-		ev.id = qp->qpn;
+		ev.dev = qp->bind.port;
+		ev.id = qp->conn.qpn;
 	} else {
 		ev.obj = cq;
 		ev.id = cq->id;

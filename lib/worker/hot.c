@@ -17,14 +17,14 @@
 void
 hot_rang(struct worker *w, struct qp *qp)
 {
-	if (w->nhot == WORKER_HOT_QPS || qp == NULL || qp->snd.polled ||
+	if (w->nhot == WORKER_HOT_QPS || qp == NULL || qp->bind.polled ||
 	    crowd_is(&w->crowd, w->now_ns))
 		return;
 	for (unsigned i = 0; i < w->nhot; i++) {
 		if (w->hot[i].qp == qp) /* a reset has taken polled away */
 			return;
 	}
-	qp->snd.polled = true;
+	qp->bind.polled = true;
 	w->hot[w->nhot].qp = qp;
 	w->hot[w->nhot++].used_ns = w->now_ns;
 }
@@ -33,13 +33,14 @@ hot_rang(struct worker *w, struct qp *qp)
 static bool
 has_work(const struct qp_env *env, const struct qp *qp)
 {
-	const struct qp_snd *snd = &qp->snd;
-	const uint8_t *next = snd->sq.slots + (size_t)(snd->head & snd->sq.mask) * snd->sq.stride;
+	const struct qp_snd *snd = &qp->conn.snd;
+	const uint8_t *next =
+		qp->bind.sq.slots + (size_t)(snd->head & qp->bind.sq.mask) * qp->bind.sq.stride;
 
 	/* the WQE comes at the same time as the index that says it is there */
 	rte_prefetch0(next);
-	return __atomic_load_n(&snd->sq.hdr->prod, __ATOMIC_RELAXED) != snd->head &&
-	       snd->cur == snd->head && qp_sq_room(env, snd);
+	return __atomic_load_n(&qp->bind.sq.hdr->prod, __ATOMIC_RELAXED) != snd->head &&
+	       snd->cur == snd->head && qp_sq_room(env, qp);
 }
 
 unsigned
@@ -50,14 +51,15 @@ hot_poll(struct worker *w)
 	for (unsigned i = 0; i < w->nhot;) {
 		struct qp *qp = w->hot[i].qp;
 
-		if (!qp->on_run_list && qp->state == QP_RTS && has_work(&w->engine.env, qp)) {
+		if (!qp->bind.on_run_list && qp->conn.state == QP_RTS &&
+		    has_work(&w->engine.env, qp)) {
 			engine_wake(&w->engine, qp);
 			w->hot[i++].used_ns = w->now_ns;
 			n++;
 		} else if (likely(w->now_ns - w->hot[i].used_ns < HOT_NS)) {
 			i++;
 		} else {
-			qp->snd.polled = false;
+			qp->bind.polled = false;
 			engine_wake(&w->engine, qp);
 			w->hot[i] = w->hot[--w->nhot];
 		}

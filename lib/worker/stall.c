@@ -35,15 +35,15 @@ bool
 stall_held_up(void *ctx, const struct qp *qp, uint64_t since_ns)
 {
 	const struct worker *w = ctx;
-	const struct worker_dev *d = &w->dev[qp->port];
+	const struct worker_dev *d = &w->dev[qp->bind.port];
 	/* Half of the time is enough to hear an answer. */
 	uint64_t mid_ns = since_ns + (w->now_ns - since_ns) / 2;
 	unsigned i;
 
 	if (stalled(w, mid_ns, w->now_ns))
 		return true;
-	if (qp->loopback) {
-		i = qp_table_owner(w->engine.qps, qp->dest_qpn);
+	if (qp->conn.loopback) {
+		i = qp_table_owner(w->engine.qps, qp->conn.dest_qpn);
 		return stalled(w->ws->worker[i], mid_ns, w->now_ns);
 	}
 	if (unsent(w, d, since_ns))

@@ -56,16 +56,16 @@ expired(struct rte_timer *timer, void *qp)
 void
 timer_set(void *ctx, struct qp *qp)
 {
-	struct rte_timer *t = qp->timer;
+	struct rte_timer *t = qp->bind.timer;
 	struct worker *w = ctx;
 	uint64_t wait_ns = 0;
 
-	if (qp->snd.deadline_ns > w->now_ns)
-		wait_ns = qp->snd.deadline_ns - w->now_ns;
+	if (qp->conn.snd.deadline_ns > w->now_ns)
+		wait_ns = qp->conn.snd.deadline_ns - w->now_ns;
 	/* one tick later than rounded down: not before the deadline */
 	if (rte_timer_reset(t, mul_shift32(wait_ns, clock_rate.cycles_per_ns) + 1, SINGLE, w->lcore,
 			    expired, qp) == 0)
-		qp->timer_at_ns = qp->snd.deadline_ns;
+		qp->bind.timer_at_ns = qp->conn.snd.deadline_ns;
 }
 
 unsigned
@@ -95,8 +95,8 @@ worker_adopt_qp(struct worker *w, struct qp *qp)
 	if (t == NULL)
 		return -ENOMEM;
 	rte_timer_init(t);
-	qp->timer = t;
-	qp->timer_at_ns = 0;
+	qp->bind.timer = t;
+	qp->bind.timer_at_ns = 0;
 	return 0;
 }
 
@@ -104,7 +104,7 @@ void
 worker_forget_qp(struct worker *w, struct qp *qp)
 {
 	const struct qp_env *env = &w->engine.env;
-	struct rte_timer *t = qp->timer;
+	struct rte_timer *t = qp->bind.timer;
 	uint32_t first = env->tx_n;
 
 	engine_last_turn(&w->engine, w->now_ns, qp);
@@ -116,6 +116,6 @@ worker_forget_qp(struct worker *w, struct qp *qp)
 		return;
 	rte_timer_stop(t);
 	free(t);
-	qp->timer = NULL;
-	qp->timer_at_ns = 0;
+	qp->bind.timer = NULL;
+	qp->bind.timer_at_ns = 0;
 }

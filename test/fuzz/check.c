@@ -13,11 +13,11 @@ check_response(const struct qp *qp, const struct wire_pkt *pkt)
 	uint32_t kind = pkt->syndrome & WIRE_SYN_KIND;
 
 	if (!(pkt->op->flags & WIRE_F_ACK) || kind == WIRE_SYN_ACK)
-		CHECK(psn_lt(pkt->psn, qp->rcv.epsn));
+		CHECK(psn_lt(pkt->psn, qp->conn.rcv.epsn));
 	else if (kind == WIRE_SYN_RNR || pkt->syndrome == (WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ))
-		CHECK(pkt->psn == qp->rcv.epsn);
+		CHECK(pkt->psn == qp->conn.rcv.epsn);
 	else /* fatal: of a READ it may come late */
-		CHECK(kind == WIRE_SYN_NAK && psn_le(pkt->psn, qp->rcv.epsn));
+		CHECK(kind == WIRE_SYN_NAK && psn_le(pkt->psn, qp->conn.rcv.epsn));
 }
 
 void
@@ -34,41 +34,41 @@ check_frame(const struct rte_mbuf *m)
 	CHECK(q < WORLD_QPS);
 	qp = world.side[q].qp;
 	CHECK((pkt.opcode & WIRE_SVC_MASK) == world.side[q].peer.svc);
-	CHECK(pkt.payload_len <= qp->mtu || is_ud(q));
+	CHECK(pkt.payload_len <= qp->conn.mtu || is_ud(q));
 	if (pkt.op->flags & WIRE_F_RESP)
 		check_response(qp, &pkt);
 	else
-		CHECK(psn_lt(pkt.psn, qp->snd.high_psn));
-	if (qp->type == QP_TYPE_RC && (pkt.op->flags & WIRE_F_REQ) && qp->state == QP_RTS)
-		CHECK(psn_le(qp->snd.una_psn, pkt.psn));
+		CHECK(psn_lt(pkt.psn, qp->conn.snd.high_psn));
+	if (qp->conn.type == QP_TYPE_RC && (pkt.op->flags & WIRE_F_REQ) && qp->conn.state == QP_RTS)
+		CHECK(psn_le(qp->conn.snd.una_psn, pkt.psn));
 }
 
 /* Messages that have started, are not acknowledged, and take a receive WQE of the peer. */
 static uint32_t
 receives_taken(const struct qp *qp)
 {
-	const struct qp_snd *s = &qp->snd;
+	const struct qp_snd *s = &qp->conn.snd;
 	uint32_t i, n = 0;
 
 	for (i = s->tail; i != s->cur + (s->cur_pkt != 0); i++)
-		n += req_takes_recv(qp_sq_entry(s, i));
+		n += req_takes_recv(qp_sq_entry(qp, i));
 	return n;
 }
 
 static void
 check_snd(const struct qp *qp)
 {
-	const struct qp_snd *s = &qp->snd;
+	const struct qp_snd *s = &qp->conn.snd;
 
-	CHECK(s->head - s->tail <= s->sqes.mask + 1u);
+	CHECK(s->head - s->tail <= qp->bind.sqes.mask + 1u);
 	CHECK(s->cur - s->tail <= s->head - s->tail);
 	CHECK(s->rd_out <= QP_MAX_RD_ATOMIC);
-	if (qp->type != QP_TYPE_RC || qp->state != QP_RTS)
+	if (qp->conn.type != QP_TYPE_RC || qp->conn.state != QP_RTS)
 		return;
 	CHECK(psn_le(s->una_psn, s->next_psn) && psn_le(s->next_psn, s->high_psn) &&
 	      psn_le(s->high_psn, s->alloc_psn));
 	if (s->limited)
-		CHECK(qp->rq_out == receives_taken(qp));
+		CHECK(qp->conn.rq_out == receives_taken(qp));
 	/* Who waits for an answer has a deadline. */
 	CHECK(s->una_psn == s->high_psn || s->deadline_ns != 0);
 }
@@ -76,12 +76,12 @@ check_snd(const struct qp *qp)
 static void
 check_qp(struct qp *qp)
 {
-	CHECK(qp_table_find(&world.qps, qp->qpn) == qp);
-	CHECK(qp->state < QP_NSTATES);
-	CHECK(!qp->on_run_list);
-	CHECK(qp->snd.deadline_ns == 0 || qp->timer_at_ns != 0);
-	CHECK(qp->rcv.rdq_n <= QP_RD_QUEUE);
-	CHECK(qp->rcv.msg <= QP_MSG_WRITE);
+	CHECK(qp_table_find(&world.qps, qp->conn.qpn) == qp);
+	CHECK(qp->conn.state < QP_NSTATES);
+	CHECK(!qp->bind.on_run_list);
+	CHECK(qp->conn.snd.deadline_ns == 0 || qp->bind.timer_at_ns != 0);
+	CHECK(qp->conn.rcv.rdq_n <= QP_RD_QUEUE);
+	CHECK(qp->conn.rcv.msg <= QP_MSG_WRITE);
 	check_snd(qp);
 }
 

@@ -95,7 +95,7 @@ void
 client_recv(uint32_t q, const uint8_t *body, uint32_t len)
 {
 	struct world_side *s = &world.side[q];
-	bool shared = s->qp->srq != NULL;
+	bool shared = s->qp->bind.srq != NULL;
 	struct wq *w = shared ? &world.srq_wq : &s->rq;
 	struct uroce_recv_wqe wqe = {.num_sge = at(body, len, 0) % (MAX_SGE + 1)};
 	uint32_t bytes = (at(body, len, 2) | at(body, len, 3) << 8) % (LOCAL_SLOT_USE + 1);
@@ -109,7 +109,7 @@ client_recv(uint32_t q, const uint8_t *body, uint32_t len)
 	w->bytes[w->prod % 32] = wqe.num_sge * bytes;
 	memcpy(wq_slot(w), &wqe, sizeof(wqe));
 	put_sges(wq_slot(w) + sizeof(wqe), wqe.num_sge, at(body, len, 1), bytes);
-	wq_post(w, s->qp->qpn);
+	wq_post(w, s->qp->conn.qpn);
 }
 
 static void
@@ -163,7 +163,7 @@ client_send(uint32_t q, const uint8_t *body, uint32_t len)
 		put_sges(wq_slot(w) + sizeof(wqe), wqe.num, at(body, len, 3), bytes);
 	}
 	memcpy(wq_slot(w), &wqe, sizeof(wqe));
-	wq_post(w, s->qp->qpn);
+	wq_post(w, s->qp->conn.qpn);
 }
 
 static void
@@ -241,7 +241,7 @@ side_of(const struct uroce_cqe *cqe)
 {
 	uint32_t q = cqe->qp_num - WORLD_QPN;
 
-	CHECK(q < WORLD_QPS && cqe->qp_num == world.side[q].qp->qpn);
+	CHECK(q < WORLD_QPS && cqe->qp_num == world.side[q].qp->conn.qpn);
 	return &world.side[q];
 }
 
@@ -250,9 +250,9 @@ complete_recv(const struct uroce_cqe *cqe)
 {
 	uint32_t bit = 1u << cqe->wr_id % 32;
 	struct world_side *s = side_of(cqe);
-	struct wq *w = s->qp->srq != NULL ? &world.srq_wq : &s->rq;
+	struct wq *w = s->qp->bind.srq != NULL ? &world.srq_wq : &s->rq;
 
-	if (s->qp->srq == NULL) {
+	if (s->qp->bind.srq == NULL) {
 		CHECK(cqe->wr_id >> 32 == (uint64_t)(s - world.side));
 		complete(w, cqe);
 	} else {
@@ -288,6 +288,6 @@ client_end(void)
 		const struct world_side *s = &world.side[q];
 
 		CHECK(s->sq.done == s->sq.prod);
-		CHECK(s->qp->srq != NULL || s->rq.done == s->rq.prod);
+		CHECK(s->qp->bind.srq != NULL || s->rq.done == s->rq.prod);
 	}
 }

@@ -74,8 +74,8 @@ on_handoff(void *ctx, uint32_t worker, struct rte_mbuf *m)
 static void
 on_set_timer(void *ctx, struct qp *qp)
 {
-	CHECK(qp->snd.deadline_ns != 0);
-	qp->timer_at_ns = qp->snd.deadline_ns;
+	CHECK(qp->conn.snd.deadline_ns != 0);
+	qp->bind.timer_at_ns = qp->conn.snd.deadline_ns;
 }
 
 static void
@@ -322,9 +322,9 @@ next_timer(uint64_t end)
 	for (q = 0; q < WORLD_QPS; q++) {
 		struct qp *qp = world.side[q].qp;
 
-		if (qp->timer_at_ns == 0 || qp->timer_at_ns > end)
+		if (qp->bind.timer_at_ns == 0 || qp->bind.timer_at_ns > end)
 			continue;
-		if (best == NULL || qp->timer_at_ns < best->timer_at_ns)
+		if (best == NULL || qp->bind.timer_at_ns < best->bind.timer_at_ns)
 			best = qp;
 	}
 	return best;
@@ -338,7 +338,7 @@ pass(uint64_t ns)
 	struct qp *qp;
 
 	while ((qp = next_timer(end)) != NULL) {
-		world.now = qp->timer_at_ns > world.now ? qp->timer_at_ns : world.now;
+		world.now = qp->bind.timer_at_ns > world.now ? qp->bind.timer_at_ns : world.now;
 		engine_timer(&world.engine, world.now, qp);
 		run();
 		CHECK(++fired < MAX_ROUNDS);
@@ -396,9 +396,9 @@ world_end(void)
 	for (q = 0; q < WORLD_QPS; q++) {
 		struct qp *qp = world.side[q].qp;
 
-		last[q] = (struct world_psns){.epsn = qp->rcv.epsn,
-					      .una = qp->snd.una_psn,
-					      .high = qp->snd.high_psn};
+		last[q] = (struct world_psns){.epsn = qp->conn.rcv.epsn,
+					      .una = qp->conn.snd.una_psn,
+					      .high = qp->conn.snd.high_psn};
 		CHECK(modify(q, QP_STATE, &err) == 0);
 	}
 	run();

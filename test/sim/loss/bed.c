@@ -94,7 +94,7 @@ on_handoff(void *ctx, uint32_t worker, struct rte_mbuf *m)
 static void
 on_set_timer(void *ctx, struct qp *qp)
 {
-	qp->timer_at_ns = qp->snd.deadline_ns;
+	qp->bind.timer_at_ns = qp->conn.snd.deadline_ns;
 }
 
 static void
@@ -319,7 +319,7 @@ poll_node(unsigned side)
 	poll_cq(side);
 	if (side == 0)
 		post_sends();
-	if (k != RX_BURST && n->qp->timer_at_ns != 0 && n->qp->timer_at_ns <= bed.now_ns)
+	if (k != RX_BURST && n->qp->bind.timer_at_ns != 0 && n->qp->bind.timer_at_ns <= bed.now_ns)
 		engine_timer(&n->eng, bed.now_ns, n->qp);
 	more = engine_run(&n->eng, bed.now_ns);
 	k = link_send(out, bed.now_ns, env->tx, env->tx_n);
@@ -331,8 +331,8 @@ poll_node(unsigned side)
 		next = UINT64_MAX;
 	if (!more && env->tx_n == 0) {
 		next = link_next(in);
-		if (n->qp->timer_at_ns != 0)
-			next = RTE_MIN(next, n->qp->timer_at_ns);
+		if (n->qp->bind.timer_at_ns != 0)
+			next = RTE_MIN(next, n->qp->bind.timer_at_ns);
 	}
 	return RTE_MAX(next, bed.now_ns + POLL_NS);
 }

@@ -35,7 +35,7 @@ life_attrs(struct mesh_side *side, enum qp_state to)
 	const struct mesh_cfg *c = &side->m->cfg;
 	struct uroce_qp_attr *a = &side->attr;
 	bool rc = side->type == QP_TYPE_RC, ud = side->type == QP_TYPE_UD;
-	enum qp_state from = side->qp->state;
+	enum qp_state from = side->qp->conn.state;
 
 	a->qp_state = to;
 	if (to == QP_INIT) {
@@ -79,7 +79,7 @@ mesh_modify(struct mesh_side *side, enum qp_state to)
 
 	if (qp_modify_check(side->qp, mask, &side->attr, &lim) != 0) {
 		mesh_fail(side->m, "QP-01: qp %06x: legal modify %s to %s refused", side->qpn,
-			  qp_state_name[side->qp->state], qp_state_name[to]);
+			  qp_state_name[side->qp->conn.state], qp_state_name[to]);
 		return;
 	}
 	if (side->m->cfg.must)
@@ -199,7 +199,7 @@ life_finished(const struct mesh_conn *c)
 		const struct mesh_side *side = c->side[i];
 
 		if (side->posted != side->nops || side->reaped != side->posted ||
-		    side->qp->state != QP_RTS || side->flushed)
+		    side->qp->conn.state != QP_RTS || side->flushed)
 			return false;
 		for (k = side->peer != NULL ? side->peer->delivered : 0;
 		     side->type == QP_TYPE_RC && k < side->posted; k++) {
@@ -216,7 +216,7 @@ life_broken(const struct mesh_conn *c)
 	uint32_t i;
 
 	for (i = 0; i < c->nsides; i++) {
-		if (c->side[i]->qp->state == QP_ERR)
+		if (c->side[i]->qp->conn.state == QP_ERR)
 			return true;
 	}
 	return false;
@@ -251,9 +251,9 @@ life_srq_loss(struct mesh_side *side)
 	struct mesh_srq *q = side->srq;
 	uint32_t i;
 
-	if (q == NULL || !side->qp->rcv.cur.taken)
+	if (q == NULL || !side->qp->conn.rcv.cur.taken)
 		return;
-	i = (uint32_t)side->qp->rcv.cur.wqe.wr_id % MESH_SLOTS;
+	i = (uint32_t)side->qp->conn.rcv.cur.wqe.wr_id % MESH_SLOTS;
 	q->recv[i].state = MESH_DONE;
 	q->lost++;
 	memcpy(side->node->base + q->recv[i].off, side->node->mem + q->recv[i].off, q->area.stride);
@@ -338,7 +338,7 @@ life_conn_step(struct mesh_conn *c)
 		}
 		mesh_check_life(c);
 		for (i = 0; i < c->nsides; i++) {
-			if (c->side[i]->qp == NULL || c->side[i]->qp->state == QP_RESET)
+			if (c->side[i]->qp == NULL || c->side[i]->qp->conn.state == QP_RESET)
 				continue;
 			/* An SRQ's WQE that was flushed may not have been seen yet. */
 			mesh_forget_cqes(c->side[i]);
@@ -389,7 +389,7 @@ life_side_step(struct mesh_side *side)
 
 	if (side->conn->state == MESH_DOWN || side->conn->state == MESH_OVER || side->dead)
 		return false;
-	state = side->qp->state;
+	state = side->qp->conn.state;
 	if (now >= side->die_ns) {
 		life_die(side);
 	} else if (state == QP_INIT && now >= side->rtr_ns) {
@@ -449,5 +449,6 @@ mesh_may_post(const struct mesh_side *side)
 
 	if ((c->state != MESH_UP && c->state != MESH_DYING) || side->dead || side->qp == NULL)
 		return false;
-	return side->qp->state == QP_RTS || side->qp->state == QP_SQD || side->qp->state == QP_SQE;
+	return side->qp->conn.state == QP_RTS || side->qp->conn.state == QP_SQD ||
+	       side->qp->conn.state == QP_SQE;
 }

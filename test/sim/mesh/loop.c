@@ -130,15 +130,15 @@ ops_set_timer(void *ctx, struct qp *qp)
 {
 	struct mesh_worker *w = ctx;
 	struct mesh *m = w->node->m;
-	struct mesh_side *side = mesh_side_of(m, qp->qpn);
+	struct mesh_side *side = mesh_side_of(m, qp->conn.qpn);
 
-	qp->timer_at_ns = qp->snd.deadline_ns;
+	qp->bind.timer_at_ns = qp->conn.snd.deadline_ns;
 	if (side == NULL || side->qp != qp) {
 		mesh_fail(m, "timer of an unknown QP");
 		return;
 	}
-	side->timer_ns = qp->snd.deadline_ns;
-	loop_at(m, qp->snd.deadline_ns, MESH_EV_TIMER, side->idx);
+	side->timer_ns = qp->conn.snd.deadline_ns;
+	loop_at(m, qp->conn.snd.deadline_ns, MESH_EV_TIMER, side->idx);
 }
 
 static bool
@@ -199,14 +199,14 @@ ops_async_event(void *ctx, enum qp_event ev, struct qp *qp, struct cq *cq)
 {
 	struct mesh_worker *w = ctx;
 	struct mesh *m = w->node->m;
-	struct mesh_side *side = qp != NULL ? mesh_side_of(m, qp->qpn) : NULL;
+	struct mesh_side *side = qp != NULL ? mesh_side_of(m, qp->conn.qpn) : NULL;
 
 	if (side == NULL || cq != NULL) {
 		mesh_fail(m, "EVT-08: node %u: event %u of %s", w->node->idx, ev,
 			  cq != NULL ? "a CQ" : "no QP");
 		return;
 	}
-	mesh_log(m, "node %u qp %06x asynchronous event %u", w->node->idx, qp->qpn, ev);
+	mesh_log(m, "node %u qp %06x asynchronous event %u", w->node->idx, qp->conn.qpn, ev);
 	side->comm_est += ev == QP_EVENT_COMM_EST;
 	side->sq_drained += ev == QP_EVENT_SQ_DRAINED;
 	side->last_wqe += ev == QP_EVENT_QP_LAST_WQE_REACHED;
@@ -216,7 +216,7 @@ ops_async_event(void *ctx, enum qp_event ev, struct qp *qp, struct cq *cq)
 	if (ev == QP_EVENT_SRQ_LIMIT_REACHED)
 		loop_srq_limit(side);
 	else if (ev == QP_EVENT_CQ_ERR || ev == QP_EVENT_SRQ_ERR)
-		mesh_fail(m, "qp %06x: asynchronous event %u", qp->qpn, ev);
+		mesh_fail(m, "qp %06x: asynchronous event %u", qp->conn.qpn, ev);
 }
 
 const struct engine_ops mesh_engine_ops = {
@@ -324,7 +324,7 @@ loop_dump(struct mesh *m)
 			 "qp %06x conn %u life %u state %u: %s%s%s posted %u of %u, over %u; "
 			 "receives %u of %u, delivered %u, due %u; srq %d",
 			 s->qpn, (uint32_t)(s->conn - m->conn), s->conn->life, s->conn->state,
-			 s->qp != NULL ? qp_state_name[s->qp->state] : "none",
+			 s->qp != NULL ? qp_state_name[s->qp->conn.state] : "none",
 			 s->dead ? " dead" : "", s->flushed ? " flushed" : "", s->posted, s->nops,
 			 s->reaped, s->rreaped, s->rposted, s->delivered, s->due_tail - s->due_head,
 			 s->srq != NULL);

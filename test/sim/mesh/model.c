@@ -44,7 +44,7 @@ model_begun(struct mesh_side *side, uint32_t op)
 {
 	if (op < side->begun)
 		return;
-	if (side->qp->state == QP_SQD)
+	if (side->qp->conn.state == QP_SQD)
 		mesh_fail(side->m, "QP-15: qp %06x: WQE %u begun in SQD", side->qpn, op);
 	side->begun = op + 1;
 }
@@ -179,10 +179,10 @@ static bool
 model_recv(const struct mesh_side *side)
 {
 	const struct mesh_ring *r = side->srq != NULL ? &side->srq->ring : &side->rq;
-	uint32_t head =
-		side->srq != NULL ? side->srq->srq.head + side->srq->promised : side->qp->rcv.head;
+	uint32_t head = side->srq != NULL ? side->srq->srq.head + side->srq->promised
+					  : side->qp->conn.rcv.head;
 
-	return (side->qp->rcv.cur.taken && !side->in.gave_up) || r->hdr->prod != head;
+	return (side->qp->conn.rcv.cur.taken && !side->in.gave_up) || r->hdr->prod != head;
 }
 
 static void
@@ -214,8 +214,8 @@ model_fits(struct mesh_side *side, const struct wire_pkt *pkt)
 {
 	uint32_t flags = pkt->op->flags;
 
-	if (!(flags & WIRE_F_LAST) ? pkt->payload_len != side->qp->mtu
-				   : pkt->payload_len > side->qp->mtu)
+	if (!(flags & WIRE_F_LAST) ? pkt->payload_len != side->qp->conn.mtu
+				   : pkt->payload_len > side->qp->conn.mtu)
 		return false;
 	if ((flags & WIRE_F_LAST) && !(flags & WIRE_F_FIRST) && pkt->payload_len == 0)
 		return false;
@@ -266,7 +266,7 @@ model_abort(struct mesh_side *side)
 {
 	struct mesh_due due = {.opcode = MESH_ABORTED};
 
-	if (side->srq == NULL || !side->qp->rcv.cur.taken || side->in.gave_up)
+	if (side->srq == NULL || !side->qp->conn.rcv.cur.taken || side->in.gave_up)
 		return;
 	side->in.gave_up = true;
 	model_due(side, &due);
@@ -327,7 +327,7 @@ arrives_ud(struct mesh_side *side, const struct wire_pkt *pkt)
 	due.hash =
 		mesh_hash(mesh_hash(MESH_HASH, grh, WIRE_GRH_LEN), pkt->payload, pkt->payload_len);
 	side->m->stats.datagrams++;
-	if (side->srq != NULL && !side->qp->rcv.cur.taken)
+	if (side->srq != NULL && !side->qp->conn.rcv.cur.taken)
 		side->srq->promised++;
 	model_due(side, &due);
 }
@@ -340,7 +340,8 @@ arrives_from_peer(const struct mesh_side *side, const struct wire_pkt *pkt)
 
 	wire_src_gid(pkt, src);
 	wire_dst_gid(pkt, dst);
-	return memcmp(src, side->qp->dgid, 16) == 0 && memcmp(dst, side->qp->sgid, 16) == 0;
+	return memcmp(src, side->qp->conn.dgid, 16) == 0 &&
+	       memcmp(dst, side->qp->conn.sgid, 16) == 0;
 }
 
 static void
@@ -350,8 +351,8 @@ arrives_at(struct mesh_worker *w, uint32_t qpn, const struct wire_pkt *pkt)
 		[QP_TYPE_RC] = WIRE_SVC_RC, [QP_TYPE_UC] = WIRE_SVC_UC, [QP_TYPE_UD] = WIRE_SVC_UD};
 	struct mesh_side *side = mesh_side_of(w->node->m, qpn);
 
-	if (side == NULL || side->node != w->node || side->qp->state < QP_RTR ||
-	    side->qp->state == QP_ERR || (pkt->pkey & 0x7fff) != 0x7fff ||
+	if (side == NULL || side->node != w->node || side->qp->conn.state < QP_RTR ||
+	    side->qp->conn.state == QP_ERR || (pkt->pkey & 0x7fff) != 0x7fff ||
 	    (pkt->opcode & WIRE_SVC_MASK) != svc[side->type])
 		return;
 	if (side->type == QP_TYPE_UC && arrives_from_peer(side, pkt))

@@ -516,8 +516,8 @@ mesh_post(struct mesh_side *side)
 	uint32_t had = side->posted, n;
 	bool busy = false;
 
-	if (side->qp != NULL && side->qp->state != QP_RESET && !side->dead && side->srq == NULL &&
-	    m->now_ns >= side->recv_ns)
+	if (side->qp != NULL && side->qp->conn.state != QP_RESET && !side->dead &&
+	    side->srq == NULL && m->now_ns >= side->recv_ns)
 		busy = post_recvs(side);
 	if (sim_chance(&m->cli, m->cfg.recv_late) && m->now_ns >= side->recv_ns)
 		side->recv_ns = m->now_ns + sim_scale(&m->cli, 1000, 1000000);
@@ -527,7 +527,7 @@ mesh_post(struct mesh_side *side)
 					     side->posted - side->reaped < side->cap.max_send_wr;
 	     n--) {
 		/* In SQE nothing more than what shows that it is flushed (QP-17). */
-		if (side->qp->state == QP_SQE && !sim_chance(&m->cli, 300000))
+		if (side->qp->conn.state == QP_SQE && !sim_chance(&m->cli, 300000))
 			break;
 		post_plan(side, &side->op[side->posted]);
 		post_send(side);

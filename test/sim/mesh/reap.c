@@ -372,7 +372,7 @@ reap_cqe(struct mesh_node *n, struct mesh_cq *cq, const struct uroce_cqe *cqe)
 			  cqe->qp_num);
 		return;
 	}
-	if (side->cut || side->qp->state == QP_RESET ||
+	if (side->cut || side->qp->conn.state == QP_RESET ||
 	    (kind != 3 && (cqe->wr_id >> 32 & 0xffff) != side->idx) ||
 	    (kind != 3 && (cqe->wr_id >> 48 & 0xff) != side->conn->life))
 		mesh_fail(m, "QP-10: qp %06x: completion of a life that is over", side->qpn);

@@ -147,9 +147,9 @@ answer_fatal_nak(struct pair_side *side, uint32_t rel)
 static void
 answer_nak(struct pair_side *side, const struct wire_pkt *pkt, bool rnr)
 {
-	if (pkt->psn != side->qp->rcv.epsn)
+	if (pkt->psn != side->qp->conn.rcv.epsn)
 		pair_fail(side->pair, "NAK-04: qp %06x: NAK of PSN %06x, ePSN is %06x", side->qpn,
-			  pkt->psn, side->qp->rcv.epsn);
+			  pkt->psn, side->qp->conn.rcv.epsn);
 	if (side->naked && !rnr)
 		pair_fail(side->pair, "NAK-04: qp %06x: PSN %06x is NAKed twice", side->qpn,
 			  pkt->psn);

@@ -52,7 +52,7 @@ first_of(struct pair_side *side)
 static bool
 is_armed(const struct pair_side *side)
 {
-	return side->migrated || side->qp->mig == QP_MIG_ARMED;
+	return side->migrated || side->qp->conn.mig == QP_MIG_ARMED;
 }
 
 bool

@@ -138,12 +138,12 @@ client_scribble(struct pair_side *side)
 
 	if (!s->cfg.scribble || !sim_chance(&s->cli, 300000))
 		return;
-	for (i = side->sq.hdr->cons; i != side->qp->snd.head; i++)
+	for (i = side->sq.hdr->cons; i != side->qp->conn.snd.head; i++)
 		memset(side->sq.slots + (size_t)(i & (side->sq.entries - 1)) * side->sq.stride,
 		       0xee, side->sq.stride);
 	if (s->cfg.srq)
 		return;
-	for (i = side->rq.hdr->cons; i != side->qp->rcv.head; i++)
+	for (i = side->rq.hdr->cons; i != side->qp->conn.rcv.head; i++)
 		memset(side->rq.slots + (size_t)(i & (side->rq.entries - 1)) * side->rq.stride,
 		       0xee, side->rq.stride);
 }
@@ -157,7 +157,8 @@ client_post(struct pair_side *side)
 
 	if (!s->cfg.srq && s->now_ns >= side->recv_ns)
 		pair_recv_post(side, sim_between(&s->cli, 1, 16));
-	if (side->qp->state != QP_RTS && side->qp->state != QP_SQD && side->qp->state != QP_ERR)
+	if (side->qp->conn.state != QP_RTS && side->qp->conn.state != QP_SQD &&
+	    side->qp->conn.state != QP_ERR)
 		return side->rq.prod != rhad;
 	for (n = sim_between(&s->cli, 1, 16);
 	     n > 0 && side->posted < side->nops &&
@@ -197,7 +198,7 @@ static bool
 client_states(struct pair_side *side)
 {
 	uint64_t now = side->pair->now_ns;
-	uint8_t state = side->qp->state;
+	uint8_t state = side->qp->conn.state;
 
 	if (state == QP_INIT && now >= side->rtr_ns)
 		pair_side_modify(side, QP_RTR);
@@ -240,7 +241,7 @@ client_waits(const struct pair_node *n)
 
 		if (side->timer_ns != 0 || side->bell_ns != 0)
 			return true;
-		if (!s->by_hand && side->qp->state != QP_RTS && side->qp->state != QP_ERR)
+		if (!s->by_hand && side->qp->conn.state != QP_RTS && side->qp->conn.state != QP_ERR)
 			return true;
 	}
 	return false;

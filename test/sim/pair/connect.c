@@ -92,7 +92,7 @@ pair_side_modify(struct pair_side *side, enum qp_state to)
 	struct qp_path path, alt;
 
 	/* Back from SQD there is nothing to say but the state. */
-	if (to == QP_RTS && side->qp->state == QP_SQD) {
+	if (to == QP_RTS && side->qp->conn.state == QP_SQD) {
 		mask = QP_STATE;
 		side->attr.qp_state = to;
 	} else {

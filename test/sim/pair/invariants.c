@@ -117,12 +117,13 @@ check_side(struct pair *s, struct pair_side *side)
 	if (side->sq_drained > (side->sqd != 0))
 		pair_fail(s, "QP-15: qp %06x: SQ_DRAINED %u times", side->qpn, side->sq_drained);
 	pair_apm_check(s, side);
-	if (side->qp->snd.deadline_ns != 0)
+	if (side->qp->conn.snd.deadline_ns != 0)
 		pair_fail(s, "qp %06x: a deadline is left, and nothing to wait for", side->qpn);
 	if (s->cfg.family != PAIR_MUST_SUCCEED)
 		return;
-	if (side->qp->state != QP_RTS)
-		pair_fail(s, "qp %06x: in state %s", side->qpn, qp_state_name[side->qp->state]);
+	if (side->qp->conn.state != QP_RTS)
+		pair_fail(s, "qp %06x: in state %s", side->qpn,
+			  qp_state_name[side->qp->conn.state]);
 	if (side->rreaped != messages)
 		pair_fail(s, "RSP-05: qp %06x: %u receives completed, %u messages were sent",
 			  side->qpn, side->rreaped, messages);

@@ -59,7 +59,7 @@ loop_gone(const struct pair_pkt *p)
 	if (p->link < PAIR_LINK_LOOPBACK || from == NULL || !qp_view_is(p->m))
 		return false;
 	return qp_view_get(p->m).qpn != from->qpn ||
-	       (from->qp->state != QP_RTS && from->qp->state != QP_SQD);
+	       (from->qp->conn.state != QP_RTS && from->qp->conn.state != QP_SQD);
 }
 
 /* One by one, so that the trace sees the state that each frame meets. */
@@ -175,11 +175,11 @@ ops_set_timer(void *ctx, struct qp *qp)
 	struct pair *s = n->pair;
 	uint32_t i;
 
-	qp->timer_at_ns = qp->snd.deadline_ns;
+	qp->bind.timer_at_ns = qp->conn.snd.deadline_ns;
 	for (i = 0; i < s->nsides; i++) {
 		if (s->side[i].qp == qp) {
-			s->side[i].timer_ns = qp->snd.deadline_ns;
-			pair_at(s, qp->snd.deadline_ns, PAIR_EV_TIMER, i);
+			s->side[i].timer_ns = qp->conn.snd.deadline_ns;
+			pair_at(s, qp->conn.snd.deadline_ns, PAIR_EV_TIMER, i);
 		}
 	}
 }
@@ -223,7 +223,7 @@ ops_async_event(void *ctx, enum qp_event ev, struct qp *qp, struct cq *cq)
 	}
 	for (i = 0; i < s->nsides && s->side[i].qp != qp; i++)
 		;
-	pair_log(s, "node %u qp %06x asynchronous event %u", n->idx, qp->qpn, ev);
+	pair_log(s, "node %u qp %06x asynchronous event %u", n->idx, qp->conn.qpn, ev);
 	if (i == s->nsides)
 		pair_fail(s, "asynchronous event of an unknown QP");
 	else if (ev == QP_EVENT_COMM_EST)
@@ -239,7 +239,7 @@ ops_async_event(void *ctx, enum qp_event ev, struct qp *qp, struct cq *cq)
 	else if (ev == QP_EVENT_QP_ACCESS_ERR || ev == QP_EVENT_QP_REQ_ERR)
 		s->side[i].async_errors++;
 	else
-		pair_fail(s, "qp %06x: asynchronous event %u", qp->qpn, ev);
+		pair_fail(s, "qp %06x: asynchronous event %u", qp->conn.qpn, ev);
 }
 
 const struct engine_ops pair_engine_ops = {

@@ -107,7 +107,7 @@ pair_op_commit(struct pair_side *side, struct pair_op *op)
 static uint64_t
 reap_timeouts(const struct pair_side *side)
 {
-	uint64_t t = side->qp->loss.timeout_ns;
+	uint64_t t = side->qp->conn.loss.timeout_ns;
 
 	return t == 0 ? 0 : (side->pair->now_ns - side->progress_ns) / t;
 }
@@ -186,7 +186,7 @@ reap_send(struct pair_side *side, uint32_t index, const struct uroce_cqe *cqe)
 	while (side->reaped < index && !s->failed) {
 		struct pair_op *op = &side->op[side->reaped];
 
-		if ((op->flags & UROCE_WQE_SIGNALED) || side->qp->sig_all || side->flushed)
+		if ((op->flags & UROCE_WQE_SIGNALED) || side->qp->conn.sig_all || side->flushed)
 			pair_fail(s, "REQ-01: qp %06x: WQE %u completes, WQE %u before it has not",
 				  side->qpn, index, side->reaped);
 		else
@@ -198,7 +198,8 @@ reap_send(struct pair_side *side, uint32_t index, const struct uroce_cqe *cqe)
 		reap_send_error(side, &side->op[index], cqe->status);
 		return;
 	}
-	if (side->flushed || (!(side->op[index].flags & UROCE_WQE_SIGNALED) && !side->qp->sig_all))
+	if (side->flushed ||
+	    (!(side->op[index].flags & UROCE_WQE_SIGNALED) && !side->qp->conn.sig_all))
 		pair_fail(s, "REQ-01: qp %06x: WQE %u: success that must not be", side->qpn, index);
 	if (!reap_cqe_fits(&side->op[index], cqe))
 		pair_fail(s, "CQE-01: qp %06x: WQE %u: wrong opcode or length in the completion",
@@ -282,7 +283,8 @@ reap_silent(struct pair_node *n, const uint32_t *cons)
 		while (side->node == n && side->reaped < cons[i] && !s->failed) {
 			struct pair_op *op = &side->op[side->reaped];
 
-			if ((op->flags & UROCE_WQE_SIGNALED) || side->qp->sig_all || side->flushed)
+			if ((op->flags & UROCE_WQE_SIGNALED) || side->qp->conn.sig_all ||
+			    side->flushed)
 				pair_fail(s, "REQ-01: qp %06x: WQE %u retired without completion",
 					  side->qpn, side->reaped);
 			else

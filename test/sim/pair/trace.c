@@ -297,7 +297,7 @@ static void
 trace_came(struct pair_side *side, const struct pair_view *v)
 {
 	uint32_t psn = psn_add(side->peer->attr.sq_psn, v->psn);
-	int32_t d = psn_diff(psn, side->qp->rcv.epsn);
+	int32_t d = psn_diff(psn, side->qp->conn.rcv.epsn);
 	struct pair_op *op = trace_op(side->peer, v->psn);
 
 	if (op != NULL && op->opcode == UROCE_WR_RDMA_READ && op->nasked < PAIR_MAX_ASKED)
@@ -306,8 +306,8 @@ trace_came(struct pair_side *side, const struct pair_view *v)
 	if (d == 0) {
 		/* A NAK that was due is void; what came too early may still leave a gap behind. */
 		side->naked = false;
-		side->gap = side->gap && side->qp->rcv.nak_due &&
-			    side->qp->rcv.nak_syndrome == (WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ) &&
+		side->gap = side->gap && side->qp->conn.rcv.nak_due &&
+			    side->qp->conn.rcv.nak_syndrome == (WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ) &&
 			    side->early >= v->psn + v->npkts;
 		side->opened = side->early;
 		side->told_again = 0;
@@ -333,15 +333,17 @@ pair_trace_arriving(struct pair *s, const struct pair_pkt *p)
 
 	if (v->to == NULL || !p->intact || pair_apm_stranger(v))
 		return;
-	v->to->rnr_waited = v->to->qp->snd.rnr_wait;
-	if ((v->flags & WIRE_F_REQ) && v->to->qp->state >= QP_RTR && v->to->qp->state != QP_ERR) {
+	v->to->rnr_waited = v->to->qp->conn.snd.rnr_wait;
+	if ((v->flags & WIRE_F_REQ) && v->to->qp->conn.state >= QP_RTR &&
+	    v->to->qp->conn.state != QP_ERR) {
 		trace_came(v->to, v);
 		if (v->psn == v->from->contig) {
 			v->from->contig += v->npkts;
 			s->last_progress_ns = s->now_ns;
 		}
 	}
-	if (!(v->flags & WIRE_F_REQ) && v->to->qp->state >= QP_RTS && v->to->qp->state != QP_ERR)
+	if (!(v->flags & WIRE_F_REQ) && v->to->qp->conn.state >= QP_RTS &&
+	    v->to->qp->conn.state != QP_ERR)
 		trace_answered(v->to, v);
 }
 
@@ -351,7 +353,7 @@ pair_trace_taken(struct pair *s, const struct pair_pkt *p)
 	const struct pair_view *v = &p->view;
 
 	/* What the wait has to be comes from the frame, not from the engine (NAK-11). */
-	if (v->to != NULL && p->intact && v->to->qp->snd.rnr_wait && !v->to->rnr_waited)
+	if (v->to != NULL && p->intact && v->to->qp->conn.snd.rnr_wait && !v->to->rnr_waited)
 		v->to->rnr_until_ns = s->now_ns + wire_rnr_timer_ns(v->syndrome);
 }
 
@@ -364,14 +366,14 @@ pair_trace_idle(struct pair_node *n)
 	for (i = 0; i < s->nsides; i++) {
 		struct pair_side *side = &s->side[i];
 
-		if (side->node != n || side->qp->state == QP_ERR || s->by_hand)
+		if (side->node != n || side->qp->conn.state == QP_ERR || s->by_hand)
 			continue;
-		if (side->gap && side->qp->path_ok)
+		if (side->gap && side->qp->conn.path_ok)
 			pair_fail(s,
 				  "NAK-04: qp %06x: a packet came too early, and no NAK went out",
 				  side->qpn);
 		if (side->sent_fatal)
 			pair_fail(s, "NAK-06: qp %06x: in state %s after a fatal NAK", side->qpn,
-				  qp_state_name[side->qp->state]);
+				  qp_state_name[side->qp->conn.state]);
 	}
 }

@@ -33,7 +33,7 @@ apm_modify(struct conn *c, uint32_t mask, uint32_t mig)
 {
 	struct uroce_qp_attr a = apm_alt_attr(mig);
 
-	a.qp_state = c->qp->state;
+	a.qp_state = c->qp->conn.state;
 	return conn_modify(c, mask | QP_PATH_MIG_STATE, &a);
 }
 
@@ -54,7 +54,7 @@ apm_peer_is(struct conn *c, const struct qp_path *path, uint16_t pkey, bool migr
 	memcpy(in.dgid, path->wire.sgid, 16);
 	memcpy(in.smac, path->wire.dmac, 6);
 	memcpy(in.dmac, path->wire.smac, 6);
-	wire_tmpl_init(&c->peer, &in, c->qp->qpn, pkey);
+	wire_tmpl_init(&c->peer, &in, c->qp->conn.qpn, pkey);
 	wire_tmpl_set_migreq(&c->peer, migreq);
 }
 

@@ -57,7 +57,7 @@ static void
 publish(struct conn *c, struct bench_ring *r)
 {
 	if (qp_doorbell_publish(r->hdr, r->prod))
-		engine_doorbell(&c->b->engine, c->qp->qpn);
+		engine_doorbell(&c->b->engine, c->qp->conn.qpn);
 }
 
 void
@@ -136,11 +136,11 @@ cqe_expect_at(struct conn *c, struct bench_cq *cq, uint64_t id, uint32_t status,
 	_assert_true(cqe_poll(cq, &cqe), "a completion", file, line);
 	_assert_int_equal(cqe.wr_id, id, file, line);
 	_assert_int_equal(cqe.status, status, file, line);
-	_assert_int_equal(cqe.qp_num, c->qp->qpn, file, line);
+	_assert_int_equal(cqe.qp_num, c->qp->conn.qpn, file, line);
 	_assert_int_equal(cqe.qp_cookie,
-			  cqe.opcode >= UROCE_CQE_RECV && c->qp->srq != NULL
-				  ? c->qp->srq->user_handle
-				  : c->qp->user_handle,
+			  cqe.opcode >= UROCE_CQE_RECV && c->qp->bind.srq != NULL
+				  ? c->qp->bind.srq->user_handle
+				  : c->qp->bind.user_handle,
 			  file, line);
 	return cqe;
 }

@@ -86,7 +86,7 @@ on_handoff(void *ctx, uint32_t worker, struct rte_mbuf *m)
 static void
 on_set_timer(void *ctx, struct qp *qp)
 {
-	qp->timer_at_ns = qp->snd.deadline_ns;
+	qp->bind.timer_at_ns = qp->conn.snd.deadline_ns;
 }
 
 static void
@@ -531,9 +531,9 @@ next_timer(struct bench *b, uint64_t end)
 	for (i = 0; i < b->nconns; i++) {
 		struct qp *qp = b->conn[i]->qp;
 
-		if (qp->timer_at_ns == 0 || qp->timer_at_ns > end)
+		if (qp->bind.timer_at_ns == 0 || qp->bind.timer_at_ns > end)
 			continue;
-		if (best == NULL || qp->timer_at_ns < best->timer_at_ns)
+		if (best == NULL || qp->bind.timer_at_ns < best->bind.timer_at_ns)
 			best = qp;
 	}
 	return best;
@@ -547,7 +547,7 @@ bench_pass(struct bench *b, uint64_t ns)
 
 	bench_run(b);
 	while ((qp = next_timer(b, end)) != NULL) {
-		b->now = qp->timer_at_ns > b->now ? qp->timer_at_ns : b->now;
+		b->now = qp->bind.timer_at_ns > b->now ? qp->bind.timer_at_ns : b->now;
 		engine_timer(&b->engine, b->now, qp);
 		bench_run(b);
 	}

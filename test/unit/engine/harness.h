@@ -223,7 +223,7 @@ void event_none_at(struct bench *b, const char *file, int line);
 #define ACK_SYN            (WIRE_SYN_ACK | WIRE_SYN_NO_CREDITS)
 #define NAK_SYN(code)      (WIRE_SYN_NAK | WIRE_NAK_##code)
 #define ack_expect(c, psn) answer_expect(c, psn, ACK_SYN)
-#define state_expect(c, s) assert_int_equal((c)->qp->state, s)
+#define state_expect(c, s) assert_int_equal((c)->qp->conn.state, s)
 #define bench_test(f)      cmocka_unit_test_setup_teardown(f, bench_setup, bench_teardown)
 
 #endif

@@ -98,16 +98,17 @@ check_frame(struct conn *c, const struct rte_mbuf *m, const struct wire_pkt *pkt
 {
 	uint8_t gid[16];
 
-	assert_true(c->qp->loopback || wire_icrc_check(pkt));
+	assert_true(c->qp->conn.loopback || wire_icrc_check(pkt));
 	assert_int_equal(m->port, BENCH_DEV);
-	assert_int_equal(m->hash.usr, c->qp->loopback ? QP_TX_LOOPBACK : QP_TX_WIRE);
+	assert_int_equal(m->hash.usr, c->qp->conn.loopback ? QP_TX_LOOPBACK : QP_TX_WIRE);
 	assert_int_equal(pkt->qpn, PEER_QPN);
 	assert_int_equal(pkt->pkey, c->pkey);
 	assert_int_equal(pkt->migreq, c->migreq);
-	assert_int_equal(pkt->opcode & WIRE_SVC_MASK, c->qp->type == QP_TYPE_RC   ? WIRE_SVC_RC
-						      : c->qp->type == QP_TYPE_UC ? WIRE_SVC_UC
-										  : WIRE_SVC_UD);
-	assert_true(pkt->payload_len <= c->qp->mtu);
+	assert_int_equal(pkt->opcode & WIRE_SVC_MASK, c->qp->conn.type == QP_TYPE_RC ? WIRE_SVC_RC
+						      : c->qp->conn.type == QP_TYPE_UC
+							      ? WIRE_SVC_UC
+							      : WIRE_SVC_UD);
+	assert_true(pkt->payload_len <= c->qp->conn.mtu);
 	wire_src_gid(pkt, gid);
 	assert_memory_equal(gid, c->path.wire.sgid, 16);
 	wire_dst_gid(pkt, gid);

@@ -88,7 +88,7 @@ static void
 test_REQ_11_QP_05_query(void **state)
 {
 	struct conn *c = apm_open_armed(state);
-	struct uroce_qp_attr was, q, zero = {.cap = c->qp->cap}, a = apm_alt_attr(0);
+	struct uroce_qp_attr was, q, zero = {.cap = c->qp->conn.cap}, a = apm_alt_attr(0);
 
 	qp_query(c->qp, &was);
 	assert_memory_equal(&was.alt_ah, &a.alt_ah, sizeof(a.alt_ah));

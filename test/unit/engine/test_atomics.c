@@ -93,7 +93,7 @@ test_RSP_01_WIRE_06_a_duplicate_atomic_after_psns_came_round(void **state)
 		peer_atomic(c, WIRE_OP_FETCH_ADD, RQ, REMOTE_VA, 1, 0);
 		assert_true(pkt_expect(c, WIRE_OP_ATOMIC_ACK, RQ).orig == round);
 		assert_true(value(c, 0) == round + 1);
-		c->qp->rcv.epsn = RQ; /* 2^24 - 1 packets of SENDs */
+		c->qp->conn.rcv.epsn = RQ; /* 2^24 - 1 packets of SENDs */
 	}
 }
 

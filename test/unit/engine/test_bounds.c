@@ -104,7 +104,7 @@ test_QP_19_a_deep_flush_is_spread_over_turns(void **state)
 	struct bench *b = *state;
 
 	bench_run(b);
-	c->qp->path_ok = false; /* nothing is sent, so all is there to be flushed */
+	c->qp->conn.path_ok = false; /* nothing is sent, so all is there to be flushed */
 	fill(c, DEEP, DEEP);
 	bench_run(b);
 	qp_error(&b->engine.env, c->qp, QP_WC_SUCCESS);
@@ -123,7 +123,7 @@ test_QP_19_modify_to_error_flushes_a_turn_at_once(void **state)
 	uint32_t n = 0;
 
 	bench_run(c->b);
-	c->qp->path_ok = false;
+	c->qp->conn.path_ok = false;
 	fill(c, DEEP, DEEP);
 	assert_int_equal(conn_to(c, QP_ERR), 0);
 	while (cqe_poll(&c->scq, &cqe) || cqe_poll(&c->rcq, &cqe))
@@ -140,7 +140,7 @@ test_QP_22_reset_and_destroy_end_a_flush(void **state)
 	struct uroce_cqe cqe;
 
 	bench_run(b);
-	c->qp->path_ok = other->qp->path_ok = false;
+	c->qp->conn.path_ok = other->qp->conn.path_ok = false;
 	fill(c, DEEP, DEEP);
 	fill(other, DEEP, DEEP);
 	assert_int_equal(conn_to(c, QP_ERR), 0);
@@ -155,7 +155,7 @@ test_QP_22_reset_and_destroy_end_a_flush(void **state)
 	cqe_none(other);
 	/* As new. */
 	c->sq.prod = c->rq.prod = 0;
-	cfg.qpn = c->qp->qpn;
+	cfg.qpn = c->qp->conn.qpn;
 	conn_raise(c, &cfg);
 	post(c, (struct wr){.id = 7, .op = UROCE_WR_SEND, .flags = SIG, .len = 8});
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
@@ -177,7 +177,7 @@ test_EVT_07_last_wqe_is_reported_behind_the_flush(void **state)
 	cfg.srq = &srq->srq;
 	c = deep_conn(state, cfg);
 	bench_run(b);
-	c->qp->path_ok = false;
+	c->qp->conn.path_ok = false;
 	fill(c, DEEP, 0);
 	assert_int_equal(conn_to(c, QP_ERR), 0);
 	while (engine_run(&b->engine, b->now)) {
@@ -243,7 +243,7 @@ test_EVT_08_a_flush_into_a_full_cq_ends(void **state)
 	cfg.cq_entries = 512;
 	c = conn_open(b, cfg);
 	bench_run(b);
-	c->qp->path_ok = false;
+	c->qp->conn.path_ok = false;
 	fill(c, DEEP, 0);
 	assert_int_equal(conn_to(c, QP_ERR), 0);
 	bench_run(b);

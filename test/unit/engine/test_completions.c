@@ -230,7 +230,7 @@ test_CQ_01_shared_by_several_queues(void **state)
 	struct conn *a = conn_with(state, 16, 16), *b = conn_with(state, 16, 16);
 	struct bench_cq *cq = &a->scq;
 
-	a->qp->recv_cq = b->qp->send_cq = b->qp->recv_cq = &cq->cq;
+	a->qp->bind.recv_cq = b->qp->bind.send_cq = b->qp->bind.recv_cq = &cq->cq;
 	write_done(a, 1, SQ);
 	send_arrives(b, RQ, false);
 	write_done(b, 2, SQ);

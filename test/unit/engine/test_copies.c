@@ -42,7 +42,7 @@ sender(struct bench *b, uint32_t qpn)
 static uint32_t
 taken(const struct conn *c)
 {
-	return c->qp->snd.head - c->qp->snd.tail;
+	return c->qp->conn.snd.head - c->qp->conn.snd.tail;
 }
 
 /* Everything before index n of the SENDs is acknowledged. */
@@ -91,12 +91,12 @@ test_copies_a_qp_without_room_rests(void **state)
 
 	assert_int_equal(taken(c), PER_CHUNK);
 	assert_false(engine_run(&b->engine, b->now));
-	assert_false(c->qp->on_run_list);
+	assert_false(c->qp->bind.on_run_list);
 	pkt_count(c);
 	for (uint32_t n = PER_CHUNK; n <= 64; n += PER_CHUNK)
 		ack(c, n);
 	assert_int_equal(taken(c), 0);
-	assert_int_equal(c->qp->snd.head, 64);
+	assert_int_equal(c->qp->conn.snd.head, 64);
 }
 
 /* Wherever in a chunk the queue is when it runs empty, and however often it goes round. */
@@ -162,7 +162,7 @@ test_copies_of_inline_data(void **state)
 	cfg.cq_entries = 256;
 	cfg.max_inline = QP_MAX_INLINE;
 	c = conn_open(b, cfg);
-	assert_int_equal(c->qp->snd.sqes.shift, 0);
+	assert_int_equal(c->qp->bind.sqes.shift, 0);
 	for (uint32_t i = 0; i < 128; i++) {
 		memset(data, (int)i, sizeof(data));
 		post_inline(c, (struct wr){.id = i, .op = UROCE_WR_SEND, .flags = SIG}, data,

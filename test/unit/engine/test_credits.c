@@ -379,8 +379,8 @@ test_RSP_07_a_meager_peer_through_loss(void **state)
 			m.first[i + 1] = m.first[i] + (len + MTU - 1) / MTU;
 			post(m.c, (struct wr){.id = i, .op = ops[op], .len = len, .flags = SIG});
 		}
-		m.c->qp->attr.rnr_retry = m.c->qp->rnr_retry = 7;
-		m.c->qp->attr.retry_cnt = m.c->qp->retry_cnt = 7;
+		m.c->qp->conn.attr.rnr_retry = m.c->qp->conn.rnr_retry = 7;
+		m.c->qp->conn.attr.retry_cnt = m.c->qp->conn.retry_cnt = 7;
 		m.c->b->engine.env.plain = 0;
 		for (step = 0; step < 20000 && m.una < m.first[MSGS]; step++) {
 			uint32_t got = 0;

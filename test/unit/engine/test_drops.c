@@ -144,7 +144,7 @@ test_WIRE_09_pkeys(void **state)
 		struct victim v = victim_open(state, i & 1);
 		uint8_t frame[MAX_FRAME];
 
-		v.c->qp->pkey = v.was.pkey = keys[i].ours;
+		v.c->qp->conn.pkey = v.was.conn.pkey = keys[i].ours;
 		wire_tmpl_init(&v.c->peer, &v.c->peer_path, BENCH_QPN, keys[i].theirs);
 		frame_rx(v.c->b, frame, good_frame(v.c, frame));
 		if (keys[i].good) {

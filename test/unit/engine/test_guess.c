@@ -29,7 +29,7 @@ again(struct conn *c)
 {
 	struct conn_cfg cfg = conn_rc;
 
-	cfg.type = c->qp->type;
+	cfg.type = c->qp->conn.type;
 	cfg.rq_psn = RQ;
 	cfg.access |= cfg.type == QP_TYPE_RC ? MEM_REMOTE_ATOMIC : 0;
 	assert_int_equal(conn_to(c, QP_RESET), 0);
@@ -97,7 +97,7 @@ test_MEM_01_NAK_06_wrong_keys_are_slowed_down(void **state)
 		bench_run(c->b);
 		pkt_none(c);
 		assert_int_equal(DROPS(c, KEY_PAUSE) - paused, 3);
-		assert_int_equal(c->qp->wrong_keys.total, QP_WRONG_KEYS + 1);
+		assert_int_equal(c->qp->conn.wrong_keys.total, QP_WRONG_KEYS + 1);
 		/* It is over: what was sent is sent again, and answered. */
 		bench_pass(c->b, QP_WRONG_KEY_NS);
 		ask(c, ops[i], RQ, c->remote->mr.key);
@@ -123,7 +123,7 @@ test_MEM_01_wrong_keys_to_invalidate_count(void **state)
 	guess(c, WIRE_OP_SEND_ONLY_INV);
 	pkt_none(c);
 	assert_int_equal(DROPS(c, KEY_PAUSE), 1);
-	assert_int_equal(c->qp->wrong_keys.total, QP_WRONG_KEYS + 1);
+	assert_int_equal(c->qp->conn.wrong_keys.total, QP_WRONG_KEYS + 1);
 }
 
 static void

@@ -33,7 +33,7 @@ expect_lost(struct conn *c)
 	/* Whatever the client writes and rings from here on: no loop, no second event. */
 	c->sq.hdr->prod += 7;
 	c->rq.hdr->prod += 7;
-	engine_doorbell(&c->b->engine, c->qp->qpn);
+	engine_doorbell(&c->b->engine, c->qp->conn.qpn);
 	pkt_none(c);
 	event_none(c->b);
 	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
@@ -66,7 +66,7 @@ test_EVT_01_sq_producer_index_out_of_range(void **state)
 
 		bench_run(c->b);
 		c->sq.hdr->prod = prods[i];
-		engine_doorbell(&c->b->engine, c->qp->qpn);
+		engine_doorbell(&c->b->engine, c->qp->conn.qpn);
 		expect_lost(c);
 		expect_well(well, i);
 	}
@@ -83,7 +83,7 @@ test_EVT_01_sq_producer_index_goes_back(void **state)
 		client_sends(c, i);
 	assert_int_equal(pkt_count(c), 8);
 	c->sq.hdr->prod = 5;
-	engine_doorbell(&c->b->engine, c->qp->qpn);
+	engine_doorbell(&c->b->engine, c->qp->conn.qpn);
 	expect_lost(c);
 	expect_well(well, 0);
 }
@@ -141,7 +141,7 @@ test_EVT_01_garbage_in_the_error_state(void **state)
 		assert_int_equal(conn_to(c, QP_ERR), 0);
 		bench_run(c->b);
 		*(i == 0 ? &c->sq.hdr->prod : &c->rq.hdr->prod) = 0x12345678;
-		engine_doorbell(&c->b->engine, c->qp->qpn);
+		engine_doorbell(&c->b->engine, c->qp->conn.qpn);
 		expect_lost(c);
 	}
 }
@@ -158,7 +158,7 @@ test_EVT_01_client_writes_the_daemons_words(void **state)
 		c->rq.hdr->cons = 0xdeadbeef * i;
 		c->sq.hdr->armed = 77;
 		client_sends(c, i);
-		engine_doorbell(&c->b->engine, c->qp->qpn);
+		engine_doorbell(&c->b->engine, c->qp->conn.qpn);
 		pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + i);
 		peer_ack(c, SQ + i);
 		send_cqe(c, i, QP_WC_SUCCESS);
@@ -177,7 +177,7 @@ test_EVT_01_doorbells_for_anything(void **state)
 	for (i = 0; i < 5000; i++)
 		engine_doorbell(&c->b->engine, i * 0x9e3779b1);
 	for (i = 0; i < 100; i++)
-		engine_doorbell(&c->b->engine, c->qp->qpn);
+		engine_doorbell(&c->b->engine, c->qp->conn.qpn);
 	pkt_none(c);
 	cqe_none(c);
 	event_none(c->b);
@@ -202,8 +202,8 @@ test_CQE_03_random_send_wqes(void **state)
 		}
 		ring_doorbell(c);
 		bench_run(b);
-		assert_true(c->qp->state == QP_RTS || c->qp->state == QP_ERR);
-		assert_true(c->qp->state == QP_ERR || b->nframes != 0);
+		assert_true(c->qp->conn.state == QP_RTS || c->qp->conn.state == QP_ERR);
+		assert_true(c->qp->conn.state == QP_ERR || b->nframes != 0);
 		assert_int_equal(bench_teardown(state), 0);
 		bench_setup(state);
 	}
@@ -227,7 +227,7 @@ test_CQE_03_random_receive_wqes(void **state)
 		peer_send(c, WIRE_OP_SEND_LAST, RQ + 1, 1024, 30);
 		bench_run(b);
 		assert_true(b->nframes != 0);
-		assert_true(c->qp->state == QP_RTS || c->qp->state == QP_ERR);
+		assert_true(c->qp->conn.state == QP_RTS || c->qp->conn.state == QP_ERR);
 		assert_int_equal(bench_teardown(state), 0);
 		bench_setup(state);
 	}

@@ -38,7 +38,7 @@ expect_refused(struct conn *c, uint32_t psn)
 {
 	answer_expect(c, psn, NAK_SYN(INV_REQ));
 	state_expect(c, QP_ERR);
-	assert_int_equal(c->qp->rcv.epsn, psn);
+	assert_int_equal(c->qp->conn.rcv.epsn, psn);
 	assert_int_equal(OBS(c, RSP_FATAL_NAK), 1);
 	peer_send(c, WIRE_OP_SEND_ONLY, psn, 0, 8);
 	peer_send(c, WIRE_OP_SEND_ONLY, psn + 1, 0, 8);

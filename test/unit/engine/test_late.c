@@ -72,8 +72,8 @@ test_MEM_05_neighbours_of_a_payload_that_is_late(void **state)
 		post(other, (struct wr){.id = i, .op = UROCE_WR_SEND, .flags = SIG, .len = 100});
 		bench_run_once(c->b);
 		bench_run_once(c->b);
-		assert_int_equal(other->qp->snd.next_psn, SQ + i + 1);
-		assert_int_equal(c->qp->snd.next_psn, SQ);
+		assert_int_equal(other->qp->conn.snd.next_psn, SQ + i + 1);
+		assert_int_equal(c->qp->conn.snd.next_psn, SQ);
 	}
 	assert_true(c->local->late >= 1000 - 20 * 4);
 	/* A QP that nobody waits for any more. */
@@ -119,7 +119,7 @@ test_MEM_05_REQ_08_read_data_that_is_late(void **state)
 {
 	struct conn *c = conn_late(state);
 
-	c->qp->snd.retry_left = c->qp->attr.retry_cnt;
+	c->qp->conn.snd.retry_left = c->qp->conn.attr.retry_cnt;
 	post(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = 2 * MTU});
 	pkt_expect(c, WIRE_OP_READ_REQ, SQ);
 	for (int i = 0; i < 20; i++) {
@@ -133,7 +133,7 @@ test_MEM_05_REQ_08_read_data_that_is_late(void **state)
 		pkt_none(c);
 		bench_pass(c->b, 1);
 		assert_int_equal(pkt_expect(c, WIRE_OP_READ_REQ, SQ).dmalen, 2 * MTU);
-		assert_int_equal(c->qp->snd.retry_left, c->qp->attr.retry_cnt);
+		assert_int_equal(c->qp->conn.snd.retry_left, c->qp->conn.attr.retry_cnt);
 	}
 	peer_read_resp(c, WIRE_OP_READ_RESP_FIRST, SQ, 0, MTU);
 	peer_read_resp(c, WIRE_OP_READ_RESP_LAST, SQ + 1, MTU, MTU);

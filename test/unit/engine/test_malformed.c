@@ -176,17 +176,17 @@ test_NAK_07_21_packet_validation_comes_first(void **state)
 	frame[c->peer.bth_off + 1] |= 1; /* transport version */
 	bend_put(c, frame, len);
 	assert_int_equal(DROPS(c, BAD_TVER), 1);
-	wire_tmpl_init(&c->peer, &c->peer_path, c->qp->qpn + 2, 0xffff);
+	wire_tmpl_init(&c->peer, &c->peer_path, c->qp->conn.qpn + 2, 0xffff);
 	bend_put_reserved(c, 0x1f, RQ);
 	assert_int_equal(DROPS(c, BAD_QPN), 1);
-	wire_tmpl_init(&c->peer, &c->peer_path, c->qp->qpn, 0x1234);
+	wire_tmpl_init(&c->peer, &c->peer_path, c->qp->conn.qpn, 0x1234);
 	bend_put_reserved(c, 0x1f, RQ);
 	assert_int_equal(DROPS(c, BAD_PKEY), 1);
 	other.sgid[15] ^= 8;
-	wire_tmpl_init(&c->peer, &other, c->qp->qpn, 0xffff);
+	wire_tmpl_init(&c->peer, &other, c->qp->conn.qpn, 0xffff);
 	bend_put_reserved(c, 0x1f, RQ);
 	assert_int_equal(DROPS(c, BAD_GID), 1);
-	wire_tmpl_init(&c->peer, &c->peer_path, c->qp->qpn, 0xffff);
+	wire_tmpl_init(&c->peer, &c->peer_path, c->qp->conn.qpn, 0xffff);
 	len = bend_request(c, WIRE_OP_WRITE_ONLY, RQ, 0, frame); /* its RETH cut off */
 	len = bend_shorten(c, frame, len, 4);
 	bend_put(c, frame, len);
@@ -355,13 +355,13 @@ test_REQ_09_REQ_07_malformed_ack_is_dropped(void **state)
 		post(c, (struct wr){.id = 2, .op = rows[i].wr, .flags = SIG, .len = 8});
 		assert_int_equal(pkt_count(c), 2);
 		bench_run(c->b);
-		was = c->qp->snd;
+		was = c->qp->conn.snd;
 		put_bad_response(c, rows[i].resp, SQ);
 		put_bad_response(c, rows[i].resp, SQ + 1);
 		cqe_none(c);
 		pkt_none(c);
 		state_expect(c, QP_RTS);
-		assert_memory_equal(&c->qp->snd, &was, sizeof(was));
+		assert_memory_equal(&c->qp->conn.snd, &was, sizeof(was));
 		assert_int_equal(DROPS(c, BAD_LENGTH) + DROPS(c, BAD_PAD), 2);
 		assert_int_equal(OBS(c, RX_ROCE), 0);
 		peer_put(c, good, 0, 0);

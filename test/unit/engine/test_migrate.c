@@ -381,7 +381,7 @@ test_REQ_11_EVT_06_forced_by_modify(void **state)
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
 	bench_pass(c->b, ALT_TIMEOUT - 1);
 	pkt_none(c);
-	assert_int_equal(c->qp->snd.retry_left, RETRIES);
+	assert_int_equal(c->qp->conn.snd.retry_left, RETRIES);
 	bench_pass(c->b, 1);
 	assert_int_equal(pkt_count(c), 1);
 	peer_ack(c, SQ + 1);

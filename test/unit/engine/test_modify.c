@@ -142,9 +142,9 @@ verdict(enum qp_type type, uint32_t from, uint32_t mask, const struct uroce_qp_a
 	int rc;
 
 	memset(&qp, 0, sizeof(qp));
-	qp.type = type;
-	qp.state = (uint8_t)from;
-	qp.pkeys = pkeys; /* of which the limits allow two */
+	qp.conn.type = type;
+	qp.conn.state = (uint8_t)from;
+	qp.bind.pkeys = pkeys; /* of which the limits allow two */
 	was = qp;
 	rc = qp_modify_check(&qp, mask, attr, &limits);
 	assert_memory_equal(&qp, &was, sizeof(qp));
@@ -419,7 +419,7 @@ static void
 test_QP_05_reset_forgets(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
-	struct uroce_qp_attr q, zero = {.cap = c->qp->cap};
+	struct uroce_qp_attr q, zero = {.cap = c->qp->conn.cap};
 
 	assert_int_equal(conn_to(c, QP_RESET), 0);
 	qp_query(c->qp, &q);

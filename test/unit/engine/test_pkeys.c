@@ -46,7 +46,7 @@ conn_of(void **state, uint32_t t, uint32_t index, enum qp_state to)
 static void
 peer_sends(struct conn *c, uint32_t psn, uint16_t pkey)
 {
-	uint32_t t = c->qp->type - QP_TYPE_RC;
+	uint32_t t = c->qp->conn.type - QP_TYPE_RC;
 
 	wire_tmpl_set_pkey(&c->peer, pkey);
 	peer_put(c,
@@ -64,7 +64,7 @@ client_sends(struct conn *c, uint64_t id)
 		(struct uroce_send_wqe *)(c->sq.slots + (c->sq.prod & 63) * c->sq.stride);
 
 	post_quiet(c, (struct wr){.id = id, .op = UROCE_WR_SEND, .flags = SIG, .len = 16});
-	if (c->qp->type == QP_TYPE_UD) {
+	if (c->qp->conn.type == QP_TYPE_UD) {
 		w->ud.ah = ah.handle;
 		w->ud.remote_qpn = PEER_QPN;
 		w->ud.remote_qkey = 0;
@@ -76,14 +76,14 @@ client_sends(struct conn *c, uint64_t id)
 static void
 speaks(struct conn *c, uint32_t n, uint16_t key)
 {
-	uint32_t t = c->qp->type - QP_TYPE_RC, psn = SQ + c->sq.prod;
+	uint32_t t = c->qp->conn.type - QP_TYPE_RC, psn = SQ + c->sq.prod;
 
 	recv_post(c, n, 0, 200);
 	peer_sends(c, RQ + n, key);
 	recv_cqe(c, n, QP_WC_SUCCESS);
 	if (types[t] == QP_TYPE_RC)
 		pkt_expect(c, WIRE_OP_ACK, RQ + n); /* whose key the bench checks */
-	if (c->qp->state != QP_RTS)
+	if (c->qp->conn.state != QP_RTS)
 		return;
 	client_sends(c, n);
 	pkt_expect(c, svc[t] | WIRE_OP_SEND_ONLY, psn);
@@ -96,7 +96,7 @@ static void
 refuses(struct conn *c, uint32_t n, uint16_t key)
 {
 	uint64_t before = DROPS(c, BAD_PKEY);
-	uint32_t state = c->qp->state;
+	uint32_t state = c->qp->conn.state;
 
 	peer_sends(c, RQ + n, key);
 	pkt_none(c);
@@ -138,7 +138,7 @@ test_QP_04_empty_entries_and_those_beyond_the_table(void **state)
 			assert_int_equal(conn_modify(c, QP_STATE | QP_PKEY_INDEX, &a), EINVAL);
 			qp_query(c->qp, &q);
 			assert_int_equal(q.pkey_index, 0);
-			assert_int_equal(c->qp->pkey, 0xffff);
+			assert_int_equal(c->qp->conn.pkey, 0xffff);
 		}
 	}
 	/* Where nobody has made a table there is the default key. */
@@ -290,7 +290,7 @@ test_WIRE_09_WIRE_10_group_member_of_another_partition(void **state)
 {
 	static const uint8_t group[16] = {[10] = 0xff, 0xff, 239, 1, 2, 3};
 	struct conn *a = conn_of(state, 2, 1, QP_RTS), *b = conn_of(state, 2, 2, QP_RTS);
-	struct engine_member member[2] = {{.qpn = a->qp->qpn}, {.qpn = b->qp->qpn}};
+	struct engine_member member[2] = {{.qpn = a->qp->conn.qpn}, {.qpn = b->qp->conn.qpn}};
 	uint8_t frame[WIRE_MAX_OVERHEAD + 64];
 	struct engine_addrs addrs = {.nmembers = 2, .member = member};
 	struct wire_path path = a->peer_path;

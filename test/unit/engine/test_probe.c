@@ -161,7 +161,7 @@ test_REQ_04_probes_wait_for_the_measured_round_trip(void **state)
 	expect_probe_after(c, LEAST, WIRE_OP_SEND_ONLY, psn);
 	peer_ack(c, psn++);
 	send_cqe(c, 2, QP_WC_SUCCESS);
-	assert_int_equal(c->qp->loss.srtt_ns, 2 * US + 1);
+	assert_int_equal(c->qp->conn.loss.srtt_ns, 2 * US + 1);
 	/* A long way: no probe on it, once it is known. */
 	for (i = 0; i < 100; i++) {
 		client_sends(c, 3, 8);
@@ -171,7 +171,7 @@ test_REQ_04_probes_wait_for_the_measured_round_trip(void **state)
 		peer_ack(c, psn++); /* the answer to the probe, or a duplicate */
 		send_cqe(c, 3, QP_WC_SUCCESS);
 	}
-	assert_true(c->qp->loss.srtt_ns > 3000 * US);
+	assert_true(c->qp->conn.loss.srtt_ns > 3000 * US);
 	assert_true(OBS(c, REQ_PROBE_VAIN) > 0);
 	i = (uint32_t)OBS(c, REQ_PROBE);
 	round_trip(c, psn, 5000 * US);
@@ -193,7 +193,7 @@ wait_is(struct conn *c, uint32_t psn, uint64_t ns)
 static void
 timed_trip(struct conn *c, uint32_t psn, uint64_t ns)
 {
-	c->qp->snd.watch |= QP_WATCH_RTT_FLIGHT;
+	c->qp->conn.snd.watch |= QP_WATCH_RTT_FLIGHT;
 	round_trip(c, psn, ns);
 }
 
@@ -242,10 +242,10 @@ test_REQ_04_several_probes_fit_into_the_timeout(void **state)
 	for (i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
 		struct conn *c = conn_with(state, v[i].timeout, 7);
 
-		c->qp->loss.srtt_ns = v[i].srtt_ns;
-		c->qp->loss.rttvar_ns = v[i].rttvar_ns;
+		c->qp->conn.loss.srtt_ns = v[i].srtt_ns;
+		c->qp->conn.loss.rttvar_ns = v[i].rttvar_ns;
 		qp_loss_rewait(&c->b->engine.env, c->qp);
-		assert_int_equal(c->qp->snd.wait_ns, v[i].wait_ns);
+		assert_int_equal(c->qp->conn.snd.wait_ns, v[i].wait_ns);
 	}
 }
 
@@ -518,13 +518,13 @@ test_REQ_04_an_unresolved_path_uses_up_no_retry(void **state)
 {
 	struct conn *c = conn_with(state, 14, 3);
 
-	c->qp->path_ok = false;
+	c->qp->conn.path_ok = false;
 	client_sends(c, 1, 8);
 	bench_pass(c->b, 4 * TIMEOUT - 1);
 	pkt_none(c);
 	cqe_none(c);
 	assert_int_equal(OBS(c, REQ_TIMEOUT) + OBS(c, REQ_PROBE), 0);
-	assert_int_equal(c->qp->snd.retry_left, 3);
+	assert_int_equal(c->qp->conn.snd.retry_left, 3);
 	/* Resolved at the last moment: the timers begin with the packet. */
 	qp_path_resolved(&c->b->engine.env, c->qp, c->path.wire.dmac);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
@@ -542,7 +542,7 @@ test_REQ_04_CQE_12_an_unresolved_path_ends_in_an_error(void **state)
 	for (cnt = 0; cnt <= 7; cnt += 7) {
 		struct conn *c = conn_with(state, 14, cnt);
 
-		c->qp->path_ok = false;
+		c->qp->conn.path_ok = false;
 		client_sends(c, 1, 8);
 		bench_pass(c->b, (cnt + 1) * TIMEOUT - 1);
 		cqe_none(c);
@@ -560,11 +560,11 @@ test_REQ_04_a_path_lost_under_way(void **state)
 
 	client_sends(c, 1, 8);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
-	c->qp->path_ok = false;
+	c->qp->conn.path_ok = false;
 	bench_pass(c->b, FIRST + 4 * TIMEOUT - 1);
 	pkt_none(c);
 	cqe_none(c);
-	assert_int_equal(c->qp->snd.retry_left, 3);
+	assert_int_equal(c->qp->conn.snd.retry_left, 3);
 	bench_pass(c->b, 1);
 	send_cqe(c, 1, QP_WC_RETRY_EXC_ERR);
 }

@@ -38,7 +38,7 @@ expect_fatal(struct conn *c, uint32_t psn, uint8_t syn)
 {
 	answer_expect(c, psn, syn);
 	state_expect(c, QP_ERR);
-	assert_int_equal(c->qp->rcv.epsn, psn); /* not moved on */
+	assert_int_equal(c->qp->conn.rcv.epsn, psn); /* not moved on */
 	peer_send(c, WIRE_OP_SEND_ONLY, psn, 0, 8);
 	peer_send(c, WIRE_OP_SEND_ONLY, psn + 1, 0, 8);
 	pkt_none(c); /* later requests are dropped */

@@ -28,7 +28,7 @@ message(struct conn *c, bool write, bool imm, uint32_t psn, uint32_t len)
 {
 	static const uint8_t ops[2][2][4] = {{{0, 1, 2, 4}, {0, 1, 3, 5}},
 					     {{6, 7, 8, 10}, {6, 7, 9, 11}}};
-	uint32_t mtu = c->qp->mtu, n = len == 0 ? 1 : (len + mtu - 1) / mtu, k;
+	uint32_t mtu = c->qp->conn.mtu, n = len == 0 ? 1 : (len + mtu - 1) / mtu, k;
 
 	for (k = 0; k < n; k++) {
 		uint32_t place = n == 1 ? 3 : k == 0 ? 0 : k + 1 == n ? 2 : 1;

@@ -247,7 +247,7 @@ test_REQ_04_unknown_next_hop_runs_out_of_retries(void **state)
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
 	peer_ack(c, SQ);
 	send_cqe(c, 1, QP_WC_SUCCESS);
-	c->qp->path_ok = false;
+	c->qp->conn.path_ok = false;
 	client_sends(c, 2, 8);
 	bench_pass(c->b, 20 * TIMEOUT);
 	pkt_none(c);

@@ -18,7 +18,7 @@ static void
 check_packet(struct conn *c, const struct wire_pkt *p, bool write, bool imm, uint32_t k, uint32_t n,
 	     uint32_t len)
 {
-	uint32_t mtu = c->qp->mtu, want = k + 1 < n ? mtu : len - k * mtu;
+	uint32_t mtu = c->qp->conn.mtu, want = k + 1 < n ? mtu : len - k * mtu;
 	static const uint8_t ops[2][2][4] = {
 		/* first, middle, last, only; without and with immediate */
 		{{0, 1, 2, 4}, {0, 1, 3, 5}},
@@ -200,7 +200,7 @@ test_REQ_01_unsignaled_no_further_than_acknowledged(void **state)
 
 	client_does(c, 0, UROCE_WR_RDMA_WRITE, 0, 8);
 	client_does(c, 1, UROCE_WR_RDMA_WRITE, 0, 8);
-	client_does(c, 2, UROCE_WR_RDMA_WRITE, 0, 3 * c->qp->mtu);
+	client_does(c, 2, UROCE_WR_RDMA_WRITE, 0, 3 * c->qp->conn.mtu);
 	assert_int_equal(pkt_count(c), 5);
 	peer_ack(c, SQ + 3);
 	assert_int_equal(c->sq.hdr->cons, 2);

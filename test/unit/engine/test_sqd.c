@@ -220,7 +220,7 @@ test_sqd_drained_without_a_next_hop(void **state)
 	struct conn *c = conn_open(*state, conn_rc);
 	uint8_t mac[6] = {2, 9, 9, 9, 9, 9};
 
-	c->qp->path_ok = false;
+	c->qp->conn.path_ok = false;
 	assert_int_equal(to_sqd(c, true), 0);
 	client_sends(c, 1);
 	bench_run(c->b);

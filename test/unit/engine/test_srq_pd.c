@@ -58,7 +58,7 @@ static void
 bed_recv(struct bed *t, const struct shape *s, struct bench_region *even_in,
 	 struct bench_region *odd_in)
 {
-	uint32_t len = shape_bytes(s, t->c->qp->type);
+	uint32_t len = shape_bytes(s, t->c->qp->conn.type);
 	struct uroce_sge sge[2] = {
 		{.addr = BUF_VA, .length = s->sges == 2 ? 60 : len, .lkey = even_in->mr.key},
 		{.addr = BUF_VA + 60, .length = len - 60, .lkey = odd_in->mr.key},
@@ -70,9 +70,9 @@ bed_recv(struct bed *t, const struct shape *s, struct bench_region *even_in,
 static void
 bed_message(struct bed *t, const struct shape *s)
 {
-	uint8_t svc = t->c->qp->type == QP_TYPE_RC   ? WIRE_SVC_RC
-		      : t->c->qp->type == QP_TYPE_UC ? WIRE_SVC_UC
-						     : WIRE_SVC_UD;
+	uint8_t svc = t->c->qp->conn.type == QP_TYPE_RC   ? WIRE_SVC_RC
+		      : t->c->qp->conn.type == QP_TYPE_UC ? WIRE_SVC_UC
+							  : WIRE_SVC_UD;
 
 	if (svc == WIRE_SVC_UD) {
 		peer_put(t->c,

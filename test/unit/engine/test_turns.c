@@ -233,7 +233,7 @@ test_engine_reads_take_turns(void **state)
 static uint32_t
 sent(const struct conn *c)
 {
-	return c->qp->snd.next_psn - SQ;
+	return c->qp->conn.snd.next_psn - SQ;
 }
 
 /* Nobody waits for more than a quantum of each of the others. */
@@ -387,18 +387,18 @@ test_REQ_04_early_timer(void **state)
 
 	client_sends(c, 1, 8);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
-	due = c->qp->timer_at_ns;
+	due = c->qp->bind.timer_at_ns;
 	assert_true(due > c->b->now);
 	engine_timer(&c->b->engine, c->b->now + 5, c->qp);
 	pkt_none(c);
-	assert_true(c->qp->timer_at_ns == due);
+	assert_true(c->qp->bind.timer_at_ns == due);
 	assert_int_equal(OBS(c, REQ_TIMEOUT), 0);
 	/* Nor with nothing outstanding. */
 	peer_ack(c, SQ);
 	send_cqe(c, 1, QP_WC_SUCCESS);
 	engine_timer(&c->b->engine, due + 1, c->qp);
 	pkt_none(c);
-	assert_int_equal(c->qp->timer_at_ns, 0);
+	assert_int_equal(c->qp->bind.timer_at_ns, 0);
 }
 
 /* A nearer deadline than the timer set: the RNR wait must not wait for the ACK timeout's. */
@@ -410,7 +410,7 @@ test_REQ_06_timer_is_brought_forward(void **state)
 	client_sends(c, 1, 8);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
 	peer_nak(c, SQ, WIRE_SYN_RNR | 1); /* 10 us; the ACK timeout is 67 ms */
-	assert_true(c->qp->timer_at_ns == c->b->now + 10000);
+	assert_true(c->qp->bind.timer_at_ns == c->b->now + 10000);
 }
 
 /* A GID of the same device: marked so that the frame never meets the wire. */
@@ -425,8 +425,9 @@ test_engine_loopback_frames_are_marked(void **state)
 	c->path.loopback = true;
 	conn_raise(c, &conn_rc);
 	client_sends(c, 1, 8);
-	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ); /* the harness compares the mark with qp->loopback */
-	assert_true(c->qp->loopback);
+	pkt_expect(c, WIRE_OP_SEND_ONLY,
+		   SQ); /* the harness compares the mark with qp->conn.loopback */
+	assert_true(c->qp->conn.loopback);
 	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
 	answer_expect(c, RQ, WIRE_SYN_RNR | 12);
 }
@@ -489,7 +490,7 @@ test_RSP_02_answers_wait_for_the_next_hop(void **state)
 	struct conn *c = next_conn(state);
 	uint8_t mac[6] = {2, 9, 9, 9, 9, 9};
 
-	c->qp->path_ok = false;
+	c->qp->conn.path_ok = false;
 	recv_post(c, 1, 0, 64);
 	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
 	peer_read(c, RQ + 1, REMOTE_VA, 8);

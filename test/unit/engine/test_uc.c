@@ -56,7 +56,7 @@ test_WIRE_05_uc_long_message(void **state)
 {
 	struct conn *c = conn_uc(state);
 
-	c->qp->mtu = 256;
+	c->qp->conn.mtu = 256;
 	client_does(c, 1, UROCE_WR_SEND, 400 * 256);
 	assert_int_equal(pkt_count(c), 400);
 	send_cqe(c, 1, QP_WC_SUCCESS);
@@ -227,7 +227,7 @@ test_QP_17_send_error_stops_the_send_queue_only(void **state)
 	send_cqe(c, 2, QP_WC_LOC_PROT_ERR);
 	send_cqe(c, 3, QP_WC_WR_FLUSH_ERR);
 	state_expect(c, QP_SQE);
-	assert_int_equal(c->qp->snd.deadline_ns, 0); /* and no timer runs */
+	assert_int_equal(c->qp->conn.snd.deadline_ns, 0); /* and no timer runs */
 	client_does(c, 4, UROCE_WR_SEND, 8);
 	send_cqe(c, 4, QP_WC_WR_FLUSH_ERR);
 	pkt_none(c);

@@ -131,7 +131,7 @@ test_WIRE_07_WIRE_11_datagrams_from_no_station_are_dropped(void **state)
 		was = DROPS(u.c, BAD_GID);
 		path = u.c->peer_path;
 		memcpy(path.sgid, from[i].gid, 16);
-		wire_tmpl_init(&u.c->peer, &path, u.c->qp->qpn, 0xffff);
+		wire_tmpl_init(&u.c->peer, &path, u.c->qp->conn.qpn, 0xffff);
 		recv_post(u.c, 1, 0, 200);
 		peer_datagram(u.c, UD(SEND_ONLY), QKEY, 8);
 		assert_int_equal(DROPS(u.c, BAD_GID) - was, !from[i].good);
@@ -169,7 +169,7 @@ test_WIRE_08_top_bit_sends_the_qps_own(void **state)
 	client_sends(u.c, 2, 0x102, PEER_QPN, 0x80000000, 30);
 	p = pkt_expect(u.c, UD(SEND_ONLY), SQ);
 	assert_int_equal(p.qkey, 0x42);
-	assert_int_equal(p.src_qpn, u.c->qp->qpn);
+	assert_int_equal(p.src_qpn, u.c->qp->conn.qpn);
 	assert_int_equal(p.payload_len, 30);
 	assert_memory_equal(p.payload, bench_bytes, 30);
 	p = pkt_expect(u.c, UD(SEND_ONLY), SQ + 1);
@@ -279,7 +279,7 @@ test_WIRE_07_what_was_posted_goes_before_the_qp(void **state)
 	ud_open(state, &u, false);
 	client_sends(u.c, 1, 0x102, PEER_QPN, QKEY, 8);
 	client_sends(u.c, 2, 0x102, PEER_QPN, QKEY, 8);
-	u.c->qp->snd.armed = true; /* as if nobody had looked at the doorbell yet */
+	u.c->qp->bind.armed = true; /* as if nobody had looked at the doorbell yet */
 	engine_last_turn(&u.c->b->engine, u.c->b->now, u.c->qp);
 	engine_forget(&u.c->b->engine, u.c->qp);
 	pkt_expect(u.c, UD(SEND_ONLY), SQ);

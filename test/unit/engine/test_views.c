@@ -301,7 +301,7 @@ make_view(struct conn *c, const uint8_t *frame, uint32_t frame_len, const uint8_
 	assert_int_equal(pkt.payload_len, len);
 	hdr_len = (uint32_t)(pkt.payload - frame);
 	memcpy(rte_pktmbuf_mtod(m, uint8_t *), frame, hdr_len);
-	qp_view_set(m, hdr_len, (struct qp_view){payload, len, c->qp->qpn}, frame_len);
+	qp_view_set(m, hdr_len, (struct qp_view){payload, len, c->qp->conn.qpn}, frame_len);
 	return m;
 }
 
@@ -382,7 +382,7 @@ test_QP_19_views_of_a_flushed_qp_are_not_kept(void **state)
 	qp_error(&e->env, from->qp, QP_WC_SUCCESS);
 	bytes[0] = 4;
 	engine_own(e, lost);
-	from->qp->state = QP_RTS;
+	from->qp->conn.state = QP_RTS;
 
 	engine_rx_loopback(e, c->b->now, BENCH_DEV, &lost, 1);
 	engine_rx_loopback(e, c->b->now, BENCH_DEV, &kept, 1);

@@ -236,7 +236,7 @@ test_MEM_04_a_checked_request_keeps_to_its_binding(void **state)
 				     .addr = 0x90100,
 				     .len = 256};
 		assert_true(mw_bind(&w.c->b->mrs, &b));
-		found = mr_lookup_remote(&w.c->b->mrs, w.mw.key, 7, w.c->qp->qpn, 0x90180, 8,
+		found = mr_lookup_remote(&w.c->b->mrs, w.mw.key, 7, w.c->qp->conn.qpn, 0x90180, 8,
 					 MEM_REMOTE_WRITE, &window);
 		assert_non_null(found);
 		b.addr = next[i].addr;
@@ -260,10 +260,10 @@ test_MEM_04_a_window_that_changes_lets_nobody_through(void **state)
 	bind(&w, 1, 0x90100, 256, MEM_REMOTE_WRITE, w.mw.key);
 	send_cqe(w.c, 1, QP_WC_SUCCESS);
 	w.mw.changes++;
-	assert_null(mr_lookup_remote(&w.c->b->mrs, w.mw.key, 7, w.c->qp->qpn, 0x90180, 8,
+	assert_null(mr_lookup_remote(&w.c->b->mrs, w.mw.key, 7, w.c->qp->conn.qpn, 0x90180, 8,
 				     MEM_REMOTE_WRITE, &window));
 	w.mw.changes++;
-	assert_non_null(mr_lookup_remote(&w.c->b->mrs, w.mw.key, 7, w.c->qp->qpn, 0x90180, 8,
+	assert_non_null(mr_lookup_remote(&w.c->b->mrs, w.mw.key, 7, w.c->qp->conn.qpn, 0x90180, 8,
 					 MEM_REMOTE_WRITE, &window));
 	window_close(&w);
 }
@@ -388,7 +388,7 @@ test_MEM_04_type_2_is_of_one_qp(void **state)
 			answer_expect(other.c, RQ, NAK_SYN(REM_ACCESS));
 		} else if (i == 1) {
 			invalidate(other.c, 2, w.mw.key);
-			assert_int_equal(other.c->qp->state, QP_ERR);
+			assert_int_equal(other.c->qp->conn.state, QP_ERR);
 		} else {
 			recv_post(other.c, 3, 0, 64);
 			peer_put(other.c,

@@ -237,7 +237,7 @@ void
 test_REQ_04_frames_of_a_worker_that_does_not_run_are_held_up(void **state)
 {
 	struct sending s = {near[1].id, 0, false, 10};
-	struct qp qp = {.port = near[1].id};
+	struct qp qp = {.bind = {.port = near[1].id}};
 	struct question q = {.qp = &qp};
 	pthread_t thread;
 	int64_t seq = -1;
@@ -335,11 +335,11 @@ arm(struct worker *w, void *arg)
 	struct engine *e = worker_engine(w);
 	struct timing *t = arg;
 
-	if (t->qp->timer == NULL)
+	if (t->qp->bind.timer == NULL)
 		assert_int_equal(worker_adopt_qp(w, t->qp), 0);
 	t->deadline_ns = e->env.now_ns + t->after_ns;
-	t->qp->snd.deadline_ns = t->deadline_ns;
-	if (t->qp->timer_at_ns == 0 || t->deadline_ns < t->qp->timer_at_ns)
+	t->qp->conn.snd.deadline_ns = t->deadline_ns;
+	if (t->qp->bind.timer_at_ns == 0 || t->deadline_ns < t->qp->bind.timer_at_ns)
 		e->ops->set_timer(e->ops_ctx, t->qp);
 }
 
@@ -419,7 +419,7 @@ test_timers_go_off_at_their_deadline_and_not_before(void **state)
 	/* a QP that is gone has none */
 	t.after_ns = 2000000;
 	worker_call(last_worker(), arm_and_forget, &t);
-	assert_null(qp->timer);
+	assert_null(qp->bind.timer);
 	free(qp);
 	usleep(10000);
 	worker_quiesce(ws);

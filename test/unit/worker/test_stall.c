@@ -25,7 +25,7 @@ setup(void **state)
 {
 	memset(&ws, 0, sizeof(ws));
 	memset(&qp, 0, sizeof(qp));
-	qp.port = DEV;
+	qp.bind.port = DEV;
 	ws.n = 4;
 	assert_int_equal(qp_table_init(&qps, 64), 0);
 	for (uint32_t qpn = 0; qpn <= qps.mask; qpn++)
@@ -142,8 +142,8 @@ test_REQ_04_frames_that_the_port_refuses(void **state)
 static void
 test_REQ_04_loopback_waits_for_the_peers_worker(void **state)
 {
-	qp.loopback = true;
-	qp.dest_qpn = 0x1002;
+	qp.conn.loopback = true;
+	qp.conn.dest_qpn = 0x1002;
 	ws.worker[0]->out_clear_ns = ws.worker[0]->ran_ns = ws.worker[1]->ran_ns = 0;
 	assert_false(held_up(3));
 	ws.worker[2]->ran_ns = MID - 1;
