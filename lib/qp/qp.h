@@ -6,6 +6,7 @@
  *   qp.h        the object; modify and query
  *   conn.h      struct qp_conn: what the protocol remembers about a connection
  *   bind.h      struct qp_bind: queues, rings, timer, counters of this machine
+ *   image.h     a connection as bytes, for another QP to go on with
  *   table.h     QPs by number
  *   emit.h      frames into env->tx
  *   retire.h    ends of WQEs: completions, the error state, flushing

@@ -245,6 +245,8 @@ main_summary(const struct pair *s, uint64_t runs, unsigned failed, double took)
 	       runs, failed, took, (double)runs / (took > 0 ? took : 1), t->frames, t->lost,
 	       t->overflow, t->doubled, t->damaged, t->naks, t->rnrs, t->cqes, t->failed_wqes,
 	       (double)t->virtual_ns / 1e9);
+	if (t->moves != 0)
+		printf("%" PRIu64 " connections moved to a fresh QP\n", t->moves);
 }
 
 static void

@@ -153,8 +153,10 @@ loop_poll(struct pair_node *n)
 	bool more;
 
 	n->poll_at = PAIR_NEVER;
+	pair_move(n);
 	if (n->rxq_n > 0)
 		loop_rx(n);
+	pair_move(n); /* with answers that are due */
 	loop_bells_and_timers(n);
 	more = engine_run(&n->eng, s->now_ns);
 	loop_payloads(n, had);

@@ -273,13 +273,14 @@ enum pair_event_kind {
 
 struct pair_stats {
 	uint64_t frames, lost, doubled, damaged, overflow, cqes, bytes, virtual_ns;
-	uint64_t naks, rnrs, failed_wqes, migrations;
+	uint64_t naks, rnrs, failed_wqes, migrations, moves;
 };
 
 struct pair {
 	uint64_t seed, now_ns;
 	struct pair_cfg cfg;
 	struct sim_rng load, cli, netr;
+	struct sim_rng mover; /* with cfg.move: of its own, so that seeds keep their meaning */
 	bool verbose;
 	bool failed;
 	bool quiet;   /* no more traffic is wanted: clients only poll */
@@ -337,6 +338,9 @@ void pair_world_free(struct pair *s);
 void pair_world_connect(struct pair *s);
 void pair_side_modify(struct pair_side *side, enum qp_state to);
 void pair_side_resolve(struct pair_side *side);
+
+/* move.c: with cfg.move, now and then: the connection of one of n's QPs moves to a fresh QP. */
+void pair_move(struct pair_node *n);
 
 /* loop.c */
 void pair_at(struct pair *s, uint64_t at_ns, enum pair_event_kind kind, uint32_t arg);

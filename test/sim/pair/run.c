@@ -67,6 +67,7 @@ run_start(struct pair *s, uint64_t seed, const char *const *set, unsigned nset)
 	sim_rng_init(&s->load, seed, 1);
 	sim_rng_init(&s->cli, seed, 2);
 	sim_rng_init(&s->netr, seed, 3);
+	sim_rng_init(&s->mover, seed, 4);
 	s->cfg.family = PAIR_ANY_FAMILY;
 	for (i = 0; i < nset; i++)
 		pair_cfg_set(&s->cfg, set[i]);

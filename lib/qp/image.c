@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <string.h>
+#include "qp/image.h"
+
+/* Bytes of the SGEs in an image of conn. */
+static size_t
+sge_bytes(const struct qp_conn *conn)
+{
+	return conn->rcv.cur.taken ? conn->rcv.cur.wqe.num_sge * sizeof(struct uroce_sge) : 0;
+}
+
+/* Bytes of an image of conn, in which a copy of a send WQE has entry_bytes. */
+static size_t
+image_bytes(const struct qp_conn *conn, size_t entry_bytes)
+{
+	return sizeof(*conn) + sge_bytes(conn) + (conn->snd.head - conn->snd.tail) * entry_bytes;
+}
+
+size_t
+qp_image_bytes(const struct qp *qp)
+{
+	return image_bytes(&qp->conn, qp->bind.sqes.entry_bytes);
+}
+
+void
+qp_image_save(const struct qp *qp, void *image)
+{
+	const struct qp_snd *snd = &qp->conn.snd;
+	size_t sges = sge_bytes(&qp->conn), entry_bytes = qp->bind.sqes.entry_bytes;
+	uint8_t *to = image;
+	uint32_t i;
+
+	memcpy(to, &qp->conn, sizeof(qp->conn));
+	to += sizeof(qp->conn);
+	memcpy(to, qp->recv_sge, sges);
+	to += sges;
+	for (i = snd->tail; i != snd->head; i++, to += entry_bytes)
+		memcpy(to, qp_sq_entry(qp, i), entry_bytes);
+}
+
+/* Is conn, of an image of so many bytes, one that qp can have? 0 or -errno. */
+static int
+check(const struct qp *qp, const struct qp_conn *conn, size_t bytes)
+{
+	if (conn->version != QP_CONN_VERSION)
+		return -EPROTO;
+	if (conn->qpn != qp->conn.qpn || conn->type != qp->conn.type ||
+	    memcmp(&conn->cap, &qp->conn.cap, sizeof(conn->cap)) != 0)
+		return -EINVAL;
+	if (conn->snd.head - conn->snd.tail > qp->bind.sqes.mask + 1u)
+		return -EINVAL;
+	return bytes == image_bytes(conn, qp->bind.sqes.entry_bytes) ? 0 : -EINVAL;
+}
+
+/* Room for the copies of WQEs tail .. head - 1. 0 or -ENOMEM. */
+static int
+take_copies(struct qp *qp, struct qp_sqe_pool *pool, uint32_t tail, uint32_t head)
+{
+	uint32_t i;
+
+	for (i = tail; i != head; i++) {
+		if (qp_sqes_take(&qp->bind.sqes, pool, i))
+			continue;
+		qp_sqes_drop(&qp->bind.sqes, pool);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+int
+qp_image_load(struct qp *qp, struct qp_sqe_pool *pool, const void *image, size_t bytes)
+{
+	size_t sges, entry_bytes = qp->bind.sqes.entry_bytes;
+	const uint8_t *from = image;
+	struct qp_conn conn;
+	uint32_t i;
+	int rc;
+
+	if (bytes < sizeof(conn))
+		return -EINVAL;
+	memcpy(&conn, from, sizeof(conn));
+	rc = check(qp, &conn, bytes);
+	if (rc == 0)
+		rc = take_copies(qp, pool, conn.snd.tail, conn.snd.head);
+	if (rc != 0)
+		return rc;
+	memcpy(&qp->conn, &conn, sizeof(conn));
+	from += sizeof(conn);
+	sges = sge_bytes(&conn);
+	memcpy(qp->recv_sge, from, sges);
+	from += sges;
+	for (i = conn.snd.tail; i != conn.snd.head; i++, from += entry_bytes)
+		memcpy(qp_sq_entry(qp, i), from, entry_bytes);
+	/* What is posted behind them is looked up in the shared rings. */
+	qp->bind.sq.prod = conn.snd.head;
+	qp->bind.rq.prod = conn.rcv.head;
+	return 0;
+}

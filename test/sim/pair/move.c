@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connections that move: at random instants a QP is saved, forgotten and freed, and a fresh one
+ * with the same rings goes on from the image (qp/image.h), as after an upgrade of the daemon. All
+ * invariants hold as if nothing had happened.
+ */
+#include <stdlib.h>
+#include "qp/image.h"
+#include "pair.h"
+
+/* A QP bound to what q is bound to, in RESET. */
+static struct qp *
+move_fresh(const struct qp *q)
+{
+	struct qp_create c = {
+		.qpn = q->conn.qpn,
+		.type = q->conn.type,
+		.port = q->bind.port,
+		.worker = q->bind.worker,
+		.pd = q->bind.pd,
+		.send_cq = q->bind.send_cq,
+		.recv_cq = q->bind.recv_cq,
+		.srq = q->bind.srq,
+		.ahs = q->bind.ahs,
+		.pkeys = q->bind.pkeys,
+		.user_handle = q->bind.user_handle,
+		.cap = q->conn.cap,
+		.sq = q->bind.sq,
+		.rq = q->bind.rq,
+		.obs = q->bind.obs,
+	};
+
+	/* As a daemon would have it that has just mapped the rings. */
+	c.sq.prod = c.rq.prod = 0;
+	return qp_create(&c);
+}
+
+static void
+move_side(struct pair_side *side)
+{
+	struct engine *e = &side->node->eng;
+	size_t bytes = qp_image_bytes(side->qp);
+	struct qp *fresh = move_fresh(side->qp);
+	void *image = malloc(bytes);
+
+	if (fresh == NULL || image == NULL)
+		abort();
+	qp_image_save(side->qp, image);
+	engine_forget(e, side->qp);
+	qp_free(side->qp);
+	if (qp_image_load(fresh, e->env.sqes, image, bytes) != 0)
+		pair_fail(side->pair, "qp %06x: its image is refused", side->qpn);
+	free(image);
+	side->qp = fresh;
+	side->node->qps.slot[side->qpn & side->node->qps.mask] = fresh;
+	side->timer_ns = 0; /* the timer went with the other QP */
+	side->pair->stats.moves++;
+	pair_log(side->pair, "node %u qp %06x moved, %zu bytes", side->node->idx, side->qpn, bytes);
+	engine_wake(e, fresh);
+}
+
+void
+pair_move(struct pair_node *n)
+{
+	struct pair *s = n->pair;
+	uint32_t i;
+
+	if (s->cfg.move == 0 || !sim_chance(&s->mover, s->cfg.move))
+		return;
+	i = sim_below(&s->mover, s->nsides);
+	if (s->side[i].node == n && s->side[i].qp != NULL)
+		move_side(&s->side[i]);
+}

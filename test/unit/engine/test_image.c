@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A connection goes on from its image on a fresh QP, between two bursts of traffic (qp/image.h):
+ * neither its client nor its peer can tell.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "harness.h"
+#include "qp/image.h"
+
+#define SQ  0x001000u
+#define RQ  0x555000u
+#define MTU 1024u
+
+/* The QP that c's client and peer know, made once more: nothing in it but where its queues are. */
+static struct qp *
+fresh_qp(struct conn *c)
+{
+	const struct qp *q = c->qp;
+	struct qp_create n = {
+		.qpn = q->conn.qpn,
+		.type = q->conn.type,
+		.port = q->bind.port,
+		.pd = q->bind.pd,
+		.send_cq = q->bind.send_cq,
+		.recv_cq = q->bind.recv_cq,
+		.srq = q->bind.srq,
+		.cap = q->conn.cap,
+		.sq = q->bind.sq,
+		.rq = q->bind.rq,
+		.obs = q->bind.obs,
+	};
+	struct qp *qp;
+
+	n.sq.prod = n.rq.prod = 0;
+	qp = qp_create(&n);
+	assert_non_null(qp);
+	return qp;
+}
+
+/* What was in flight is seen to be sent; then the connection moves. */
+static void
+move(struct conn *c)
+{
+	struct engine *e = &c->b->engine;
+	struct qp *fresh;
+	size_t bytes;
+	void *image;
+
+	bench_run(c->b);
+	bytes = qp_image_bytes(c->qp);
+	image = malloc(bytes);
+	assert_non_null(image);
+	qp_image_save(c->qp, image);
+	fresh = fresh_qp(c);
+	engine_forget(e, c->qp);
+	memset(&c->qp->conn, 0xa5, sizeof(c->qp->conn)); /* nobody may read it any more */
+	qp_free(c->qp);
+	assert_int_equal(qp_image_load(fresh, c->b->sqes, image, bytes), 0);
+	free(image);
+	c->b->qps.slot[fresh->conn.qpn & c->b->qps.mask] = fresh;
+	c->qp = fresh;
+	engine_wake(e, fresh);
+	bench_run(c->b);
+}
+
+static void
+client_does(struct conn *c, uint64_t id, uint8_t op, uint32_t len)
+{
+	post(c, (struct wr){.id = id, .op = op, .flags = SIG, .len = len});
+}
+
+static void
+test_REQ_01_REQ_07_sends_in_flight_move(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+	uint32_t i;
+
+	client_does(c, 1, UROCE_WR_SEND, 8);
+	client_does(c, 2, UROCE_WR_SEND, 3 * MTU);
+	client_does(c, 3, UROCE_WR_RDMA_WRITE, 8);
+	assert_int_equal(pkt_count(c), 5);
+	peer_ack(c, SQ + 2); /* in the middle of the second */
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	move(c);
+	pkt_none(c); /* nothing is sent again */
+	client_does(c, 4, UROCE_WR_SEND, 8);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 5);
+	move(c);
+	peer_ack(c, SQ + 5);
+	for (i = 2; i <= 4; i++)
+		send_cqe(c, i, QP_WC_SUCCESS);
+	cqe_none(c);
+}
+
+static void
+test_REQ_04_a_lost_packet_is_sent_again_after_a_move(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+
+	client_does(c, 1, UROCE_WR_SEND, 8);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	memset(c->sq.slots, 0xff, c->sq.stride); /* the copy counts, not what the client has now */
+	move(c);
+	bench_pass(c->b, 70000000); /* the ACK timeout is 67 ms */
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	peer_ack(c, SQ);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+}
+
+static void
+test_REQ_04_retries_used_up_stay_used_up(void **state)
+{
+	struct conn_cfg cfg = conn_rc;
+	struct conn *c;
+
+	cfg.retry_cnt = 1;
+	c = conn_open(*state, cfg);
+	client_does(c, 1, UROCE_WR_SEND, 8);
+	peer_nak(c, SQ, NAK_SYN(PSN_SEQ));
+	assert_int_equal(pkt_count(c), 2);
+	move(c);
+	peer_nak(c, SQ, NAK_SYN(PSN_SEQ));
+	send_cqe(c, 1, QP_WC_RETRY_EXC_ERR);
+	state_expect(c, QP_ERR);
+}
+
+static void
+test_REQ_08_a_read_half_answered_moves(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+
+	memset(c->local->bytes, 0, BENCH_BYTES);
+	client_does(c, 1, UROCE_WR_RDMA_READ, 3 * MTU);
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ);
+	peer_read_resp(c, WIRE_OP_READ_RESP_FIRST, SQ, 0, MTU);
+	move(c);
+	peer_read_resp(c, WIRE_OP_READ_RESP_MIDDLE, SQ + 1, MTU, MTU);
+	move(c);
+	peer_read_resp(c, WIRE_OP_READ_RESP_LAST, SQ + 2, 2 * MTU, MTU);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	assert_memory_equal(c->local->bytes, bench_bytes, 3 * MTU);
+	pkt_none(c);
+}
+
+static void
+test_RSP_05_a_message_half_received_moves(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+	struct uroce_sge sge[2] = {{LOCAL_VA, 1000, c->local->mr.key},
+				   {LOCAL_VA + 5000, 3000, c->local->mr.key}};
+
+	memset(c->local->bytes, 0, BENCH_BYTES);
+	recv_post_sges(c, 7, sge, 2);
+	recv_post(c, 8, 9000, 100);
+	peer_send(c, WIRE_OP_SEND_FIRST, RQ, 0, MTU);
+	ack_expect(c, RQ);
+	memset(c->rq.slots, 0xff, c->rq.stride); /* what was taken counts */
+	move(c);
+	peer_send(c, WIRE_OP_SEND_LAST, RQ + 1, MTU, 10);
+	ack_expect(c, RQ + 1);
+	assert_int_equal(recv_cqe(c, 7, QP_WC_SUCCESS).byte_len, MTU + 10);
+	assert_memory_equal(c->local->bytes, bench_bytes, 1000);
+	assert_memory_equal(c->local->bytes + 5000, bench_bytes + 1000, MTU + 10 - 1000);
+	move(c);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 2, 0, 20);
+	ack_expect(c, RQ + 2);
+	recv_cqe(c, 8, QP_WC_SUCCESS);
+}
+
+static void
+test_RSP_01_RSP_04_the_history_moves(void **state)
+{
+	struct conn_cfg cfg = conn_rc;
+	struct wire_fields add = {.opcode = WIRE_OP_FETCH_ADD,
+				  .psn = RQ,
+				  .ackreq = true,
+				  .va = REMOTE_VA,
+				  .swap_add = 5};
+	struct conn *c;
+	uint64_t v;
+
+	cfg.access |= MEM_REMOTE_ATOMIC;
+	c = conn_open(*state, cfg);
+	c->remote->mr.access |= MEM_REMOTE_ATOMIC;
+	memset(c->remote->bytes, 0, 8);
+	add.rkey = c->remote->mr.key;
+	peer_put(c, add, 0, 0);
+	assert_true(pkt_expect(c, WIRE_OP_ATOMIC_ACK, RQ).orig == 0);
+	peer_read(c, RQ + 1, REMOTE_VA + MTU, 8);
+	pkt_expect(c, WIRE_OP_READ_RESP_ONLY, RQ + 1);
+	move(c);
+	peer_put(c, add, 0, 0); /* answered as before, not executed */
+	assert_true(pkt_expect(c, WIRE_OP_ATOMIC_ACK, RQ).orig == 0);
+	memcpy(&v, c->remote->bytes, sizeof(v));
+	assert_true(v == 5);
+	peer_read(c, RQ + 1, REMOTE_VA + MTU, 8);
+	pkt_expect(c, WIRE_OP_READ_RESP_ONLY, RQ + 1);
+	add.psn = RQ + 2;
+	peer_put(c, add, 0, 0);
+	assert_true(pkt_expect(c, WIRE_OP_ATOMIC_ACK, RQ + 2).orig == 5);
+}
+
+static void
+test_QP_19_a_qp_in_error_goes_on_flushing(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+
+	client_does(c, 1, UROCE_WR_SEND, 8);
+	assert_int_equal(pkt_count(c), 1);
+	assert_int_equal(conn_to(c, QP_ERR), 0);
+	send_cqe(c, 1, QP_WC_WR_FLUSH_ERR);
+	move(c);
+	state_expect(c, QP_ERR);
+	client_does(c, 2, UROCE_WR_SEND, 8);
+	recv_post(c, 3, 0, 8);
+	ring_doorbell(c);
+	send_cqe(c, 2, QP_WC_WR_FLUSH_ERR);
+	recv_cqe(c, 3, QP_WC_WR_FLUSH_ERR);
+	pkt_none(c);
+}
+
+/* What qp_image_load says to c's image with byte at offset off changed, and so many bytes of it. */
+static int
+load_changed(struct conn *c, size_t off, int less)
+{
+	size_t bytes = qp_image_bytes(c->qp);
+	uint8_t *image = malloc(bytes);
+	struct qp *fresh = fresh_qp(c);
+	struct qp_conn was = fresh->conn;
+	int rc;
+
+	qp_image_save(c->qp, image);
+	image[off]++;
+	rc = qp_image_load(fresh, c->b->sqes, image, bytes - (size_t)less);
+	if (rc != 0)
+		assert_memory_equal(&fresh->conn, &was, sizeof(was));
+	qp_sqes_drop(&fresh->bind.sqes, c->b->sqes);
+	qp_free(fresh);
+	free(image);
+	return rc;
+}
+
+static void
+test_image_that_does_not_fit_is_refused(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+
+	client_does(c, 1, UROCE_WR_SEND, 8);
+	assert_int_equal(pkt_count(c), 1);
+	assert_int_equal(load_changed(c, offsetof(struct qp_conn, spare), 0), 0);
+	assert_int_equal(load_changed(c, offsetof(struct qp_conn, version), 0), -EPROTO);
+	assert_int_equal(load_changed(c, offsetof(struct qp_conn, qpn), 0), -EINVAL);
+	assert_int_equal(load_changed(c, offsetof(struct qp_conn, type), 0), -EINVAL);
+	assert_int_equal(load_changed(c, offsetof(struct qp_conn, cap), 0), -EINVAL);
+	assert_int_equal(load_changed(c, offsetof(struct qp_conn, snd.head), 0), -EINVAL);
+	assert_int_equal(load_changed(c, offsetof(struct qp_conn, snd.head) + 3, 0), -EINVAL);
+	assert_int_equal(load_changed(c, offsetof(struct qp_conn, spare), 1), -EINVAL);
+	assert_int_equal(load_changed(c, 0, (int)qp_image_bytes(c->qp) - 4), -EINVAL);
+	peer_ack(c, SQ);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+}
+
+static void
+test_image_without_room_for_copies_is_refused(void **state)
+{
+	struct bench *b = *state;
+	struct conn *c;
+
+	qp_sqe_pool_free(b->sqes);
+	b->sqes = qp_sqe_pool_create(1, 0);
+	assert_non_null(b->sqes);
+	b->engine.env.sqes = b->sqes;
+	c = conn_open(b, conn_rc);
+	client_does(c, 1, UROCE_WR_SEND, 8);
+	assert_int_equal(pkt_count(c), 1);
+	assert_int_equal(load_changed(c, offsetof(struct qp_conn, spare), 0), -ENOMEM);
+	move(c);
+	peer_ack(c, SQ);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		bench_test(test_REQ_01_REQ_07_sends_in_flight_move),
+		bench_test(test_REQ_04_a_lost_packet_is_sent_again_after_a_move),
+		bench_test(test_REQ_04_retries_used_up_stay_used_up),
+		bench_test(test_REQ_08_a_read_half_answered_moves),
+		bench_test(test_RSP_05_a_message_half_received_moves),
+		bench_test(test_RSP_01_RSP_04_the_history_moves),
+		bench_test(test_QP_19_a_qp_in_error_goes_on_flushing),
+		bench_test(test_image_that_does_not_fit_is_refused),
+		bench_test(test_image_without_room_for_copies_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
+}
