@@ -16,6 +16,7 @@
 #include <stdint.h>
 #include <uroce_abi/ctrl.h>
 #include <uroce_abi/wqe.h>
+#include "cc/cc.h"
 #include "qp/loss.h"
 #include "wire/build.h"
 
@@ -24,9 +25,7 @@
 #define QP_MAX_INLINE      1024  /* bytes of inline data */
 #define QP_MAX_WR          16384 /* WQEs of a queue */
 #define QP_MAX_MSG_BYTES   (1u << 31)
-#define QP_WINDOW_PKTS     128 /* unacknowledged request packets (rxe's receive queue bears 128) */
-#define QP_WINDOW_AGAIN    16  /* the same after a sequence NAK; doubles with each progress */
-#define QP_ACKREQ_PKTS     32  /* AckReq at least every so many packets */
+#define QP_ACKREQ_PKTS     32         /* AckReq at least every so many packets */
 #define QP_READ_CHUNK_PKTS (1u << 22) /* packets that one READ request asks for, at most */
 
 /* The requester half. PSNs: una <= next <= high <= alloc in the circle. */
@@ -45,7 +44,7 @@ struct qp_snd {
 	uint32_t rd_psns; /* PSNs of responses awaited between una and next (not in the window) */
 	uint8_t rd_out;   /* READs and atomics outstanding */
 	uint8_t since_ackreq; /* packets since the last AckReq */
-	uint8_t window;       /* unacknowledged request packets allowed: few after a loss */
+	struct cc cc;         /* unacknowledged request packets allowed (cc/cc.h) */
 	bool rnr_wait;        /* deadline_ns is the end of an RNR wait */
 	bool ack_owed;        /* within a turn: a message ended and its ACK is not asked for yet */
 	bool read_gap;        /* a gap in READ responses was already asked for again */
@@ -55,7 +54,6 @@ struct qp_snd {
 	uint8_t retry_left;
 	uint8_t rnr_left;
 	uint8_t watch; /* enum qp_watch */
-	uint8_t spare[2];
 };
 _Static_assert(sizeof(struct qp_snd) == 64, "the requester half is one cache line");
 

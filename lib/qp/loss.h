@@ -55,10 +55,9 @@ struct qp_loss {
 	uint32_t rtt_psn;
 	uint32_t srtt_ns; /* smoothed round trip; 0: not measured */
 	uint32_t rttvar_ns;
-	uint32_t gap_psn;   /* read_gap: the PSN of the response that showed the gap */
-	uint32_t told_psn;  /* the furthest PSN a sequence NAK behind missing READ data has named */
-	uint8_t window_was; /* PROBED: the window before the first probe */
-	uint8_t excused;    /* retry_at_ns: how often it was put off, 0 .. QP_TIMEOUTS_MOST - 1 */
+	uint32_t gap_psn;  /* read_gap: the PSN of the response that showed the gap */
+	uint32_t told_psn; /* the furthest PSN a sequence NAK behind missing READ data has named */
+	uint8_t excused;   /* retry_at_ns: how often it was put off, 0 .. QP_TIMEOUTS_MOST - 1 */
 };
 
 struct qp;

@@ -97,7 +97,7 @@ restart_requester(struct qp_env *env, struct qp *qp)
 	qp->conn.loss.timeout_ns = wire_ack_timeout_ns(qp->conn.attr.timeout);
 	qp_loss_reset(env, qp);
 	snd->retry_left = qp->conn.attr.retry_cnt;
-	snd->window = QP_WINDOW_PKTS;
+	cc_init(&snd->cc, env->now_ns);
 	if (!snd->rnr_wait)
 		snd->deadline_ns = snd->next_psn != snd->una_psn && snd->wait_ns != 0
 					   ? env->now_ns + snd->wait_ns

@@ -227,7 +227,7 @@ enter_rts(struct qp_env *env, struct qp *qp)
 	if (qp->conn.state == QP_RTR) {
 		snd->una_psn = snd->next_psn = snd->high_psn = snd->alloc_psn =
 			qp->conn.attr.sq_psn;
-		snd->window = QP_WINDOW_PKTS;
+		cc_init(&snd->cc, env->now_ns);
 		snd->limited = false;
 		qp_loss_reset(env, qp);
 	}

@@ -30,8 +30,7 @@ progress(struct qp_env *env, struct qp *qp)
 	snd->retry_left = qp->conn.retry_cnt;
 	snd->rnr_left = qp->conn.rnr_retry;
 	snd->read_gap = false;
-	if (unlikely(snd->window < QP_WINDOW_PKTS))
-		snd->window = RTE_MIN(2 * snd->window, QP_WINDOW_PKTS + 0u);
+	cc_on_ack(&snd->cc, env->now_ns, qp->conn.loss.srtt_ns);
 	if (unlikely(snd->watch != 0))
 		req_watched(env, qp);
 	/* An answer to something sent before a rewind may overtake the cursor. */
@@ -304,9 +303,8 @@ rx_seq_nak(struct qp_env *env, struct qp *qp, uint32_t psn)
 	if (!nak_is_progress(qp, psn) && !req_take_retry(env, qp))
 		return;
 	req_answered(env, qp);
-	/* What follows a packet that is lost again is lost, too: few packets, then more. */
 	if (!(env->plain & QP_PLAIN_REQUESTER))
-		snd->window = RTE_MIN(snd->window, QP_WINDOW_AGAIN + 0u);
+		cc_on_loss(&snd->cc, env->now_ns);
 	req_rewind(qp);
 	env->ops->qp_wake(env->ops_ctx, qp);
 }

@@ -134,7 +134,7 @@ probe_progress(struct qp_env *env, struct qp *qp)
 	qp->conn.loss.rtt_last_ns = env->now_ns - qp->conn.loss.silent_ns;
 	if (psn_lt(snd->una_psn, snd->high_psn))
 		return;
-	snd->window = qp->conn.loss.window_was;
+	cc_on_spurious(&snd->cc, env->now_ns);
 	snd->watch |= QP_WATCH_SPURIOUS;
 }
 
@@ -218,14 +218,11 @@ static void
 probe(struct qp_env *env, struct qp *qp)
 {
 	struct qp_snd *snd = &qp->conn.snd;
-	struct qp_loss *l = &qp->conn.loss;
 
 	env->obs->ctr[OBS_REQ_PROBE]++;
-	if (!(snd->watch & QP_WATCH_PROBED))
-		l->window_was = snd->window;
+	cc_on_probe(&snd->cc, env->now_ns, (snd->watch & QP_WATCH_PROBED) != 0);
 	snd->watch |= QP_WATCH_PROBED;
 	snd->read_gap = false;
-	snd->window = 1;
 	rewind_cursor(qp);
 	qp_loss_back_off(qp);
 	deadline_begin(env, qp);
@@ -241,11 +238,7 @@ ack_timeout(struct qp_env *env, struct qp *qp)
 	if (!req_take_retry(env, qp))
 		return;
 	snd->read_gap = false;
-	/*
-	 * One packet, then twice as many with each progress: where a queue on the way is shorter
-	 * than the window, the whole of it would lose the same packets each time.
-	 */
-	snd->window = 1;
+	cc_on_timeout(&snd->cc, env->now_ns);
 	req_rewind(qp);
 	env->ops->qp_wake(env->ops_ctx, qp);
 }

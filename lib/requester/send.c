@@ -65,7 +65,7 @@ send_ackreq(const struct qp *qp, bool last)
 	const struct qp_snd *snd = &qp->conn.snd;
 	uint32_t silent = snd->since_ackreq + 1u;
 
-	if (silent >= QP_ACKREQ_PKTS || silent >= snd->window)
+	if (silent >= QP_ACKREQ_PKTS || silent >= snd->cc.window_pkts)
 		return true;
 	return last && snd->cur + 1 == snd->head && qp->bind.sq.prod == snd->head &&
 	       __atomic_load_n(&qp->bind.sq.hdr->prod, __ATOMIC_RELAXED) == snd->head;
@@ -137,7 +137,8 @@ send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, bool rc, boo
 	uint8_t *frame;
 	int rc_mem;
 
-	if (rc && (uint32_t)psn_diff(snd->next_psn, snd->una_psn) - snd->rd_psns >= snd->window)
+	if (rc &&
+	    (uint32_t)psn_diff(snd->next_psn, snd->una_psn) - snd->rd_psns >= snd->cc.window_pkts)
 		return REQ_BLOCKED;
 	m = qp_env_buf(env);
 	if (m == NULL)
@@ -190,7 +191,7 @@ send_request(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const str
 
 	if (!e->rd_counted && snd->rd_out >= qp->conn.attr.max_rd_atomic)
 		return REQ_BLOCKED;
-	if (unlikely(snd->window < QP_WINDOW_PKTS) && req_outstanding(snd))
+	if (unlikely(cc_is_limited(&snd->cc)) && req_outstanding(snd))
 		return REQ_BLOCKED; /* as if it took the whole of a window that is closed */
 	m = qp_env_buf(env);
 	if (m == NULL)

@@ -8,7 +8,7 @@ import re
 
 import tree
 
-HOT = ('lib/wire/', 'lib/mem/', 'lib/cq/', 'lib/qp/', 'lib/requester/', 'lib/responder/', 'lib/net/',
+HOT = ('lib/wire/', 'lib/mem/', 'lib/cq/', 'lib/cc/', 'lib/qp/', 'lib/requester/', 'lib/responder/', 'lib/net/',
        'lib/engine/')
 
 BANNED = {

@@ -9,7 +9,7 @@ import tree
 # A library may include those of the rows above its own, itself, and uroce_abi.
 LEVELS = (
     ('wire',),
-    ('mem', 'cq', 'net', 'obs'),
+    ('mem', 'cq', 'net', 'obs', 'cc'),
     ('qp',),
     ('requester', 'responder'),
     ('engine',),

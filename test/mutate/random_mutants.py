@@ -41,7 +41,7 @@ import time
 
 import mutate
 
-FOLDERS = ('requester', 'responder', 'qp', 'wire', 'mem', 'cq')
+FOLDERS = ('requester', 'responder', 'qp', 'cc', 'wire', 'mem', 'cq')
 # Folders with tests that run this code, in the suites unit and sim.
 TESTS = ('unit/engine', 'unit/wire', 'unit/net', 'unit/impair', 'unit/ipc', 'unit/worker', 'fuzz', 'sim')
 OWN = {'wire': 'unit/wire'}  # folder of lib: its own tests; of the others it is unit/engine

@@ -150,7 +150,7 @@ trace_window(struct pair_side *side, uint32_t upto)
 		if (!pair_op_fetches(op) && from < to)
 			n += to - from;
 	}
-	if (n > QP_WINDOW_PKTS)
+	if (n > CC_WINDOW_PKTS)
 		pair_fail(side->pair, "qp %06x: %u packets sent and not acknowledged", side->qpn,
 			  n);
 }

@@ -438,11 +438,11 @@ test_REQ_05_the_window_is_small_after_a_nak(void **state)
 	client_sends(c, 1, 100 * MTU);
 	assert_int_equal(pkt_count(c), 100);
 	peer_nak(c, SQ, NAK_SYN(PSN_SEQ));
-	assert_int_equal(pkt_count(c), QP_WINDOW_AGAIN);
-	peer_ack(c, SQ + QP_WINDOW_AGAIN - 1);
-	assert_int_equal(pkt_count(c), 2 * QP_WINDOW_AGAIN);
-	peer_ack(c, SQ + 3 * QP_WINDOW_AGAIN - 1);
-	assert_int_equal(pkt_count(c), 100 - 3 * QP_WINDOW_AGAIN);
+	assert_int_equal(pkt_count(c), CC_AGAIN_PKTS);
+	peer_ack(c, SQ + CC_AGAIN_PKTS - 1);
+	assert_int_equal(pkt_count(c), 2 * CC_AGAIN_PKTS);
+	peer_ack(c, SQ + 3 * CC_AGAIN_PKTS - 1);
+	assert_int_equal(pkt_count(c), 100 - 3 * CC_AGAIN_PKTS);
 }
 
 /*

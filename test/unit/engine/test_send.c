@@ -250,7 +250,7 @@ test_REQ_01_a_full_queue_drains(void **state)
 	for (sent = 0; acked < 512; acked = sent) {
 		sent += pkt_count(c);
 		assert_true(sent > acked);
-		assert_true(sent - acked <= QP_WINDOW_PKTS);
+		assert_true(sent - acked <= CC_WINDOW_PKTS);
 		peer_ack(c, SQ + sent - 1);
 	}
 	for (i = 0; i < 512; i++)
@@ -342,7 +342,7 @@ test_RSP_02_long_messages_ask_for_acks_on_the_way(void **state)
 			n++;
 			quiet = p.ackreq ? 0 : quiet + 1;
 			asked = p.ackreq ? p.psn : asked;
-			assert_true(quiet < QP_WINDOW_PKTS / 2);
+			assert_true(quiet < CC_WINDOW_PKTS / 2);
 		}
 		assert_int_not_equal(asked, UINT32_MAX);
 		peer_ack(c, asked);
