@@ -28,7 +28,7 @@ enum qp_sqe_plain {
 
 /*
  * A send WQE taken from the SQ, and its place in the PSN space. SGEs or inline data follow
- * (qp->conn.snd.entry_bytes for all of it).
+ * (qp_sqes.entry_bytes for all of it).
  */
 struct qp_sq_entry {
 	struct uroce_send_wqe wqe;
