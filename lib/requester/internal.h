@@ -170,24 +170,30 @@ enum req_step req_send_datagram(struct qp_env *env, struct qp *qp, struct qp_sq_
 /* The next hop of the datagram that waits did not answer: it counts as sent. */
 void req_datagram_timeout(struct qp_env *env, struct qp *qp);
 
-/* Go back: the next packet sent is una_psn's, and the ACK timeout begins with it. */
-void req_rewind(struct qp *qp);
+/* una_psn moved on: counters are reloaded, the timer starts anew or stops. */
+void req_progress(struct qp_env *env, struct qp *qp);
 /*
- * Go back because READ data is missing. The peer answers, but una_psn stays where it is: the ACK
- * timeout begins anew only the first time (REQ-04), or a peer whose answers never close the gap is
- * asked for ever.
+ * Everything before upto is acknowledged, as far as that goes: a READ is complete only when its
+ * data is here (REQ-07). Retires WQEs. True when una_psn is now upto.
  */
-void req_ask_again(struct qp_env *env, struct qp *qp);
-/* An answer to what was sent before a rewind has overtaken the cursor: go on at una_psn. */
-void req_catch_up(struct qp *qp);
-/* Costs one of the retries. False: there was none, and the QP is in the error state. */
-bool req_take_retry(struct qp_env *env, struct qp *qp);
-/* una_psn moved on and snd.watch is not 0; deadline_ns is still that of before. */
-void req_watched(struct qp_env *env, struct qp *qp);
-/* The peer has answered, with or without progress: probes wait for a round trip again. */
-void req_answered(struct qp_env *env, struct qp *qp);
-/* An answer came to what is acknowledged. */
-void req_watch_stale(struct qp_env *env, struct qp *qp);
+bool req_ack_until(struct qp_env *env, struct qp *qp, uint32_t upto);
+
+/* An answer with data whose PSN has been checked to be in flight. */
+void req_rx_read_resp(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
+void req_rx_atomic_ack(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
+
+/* NAKs of psn, which is in flight; code: the value of the syndrome. */
+void req_rx_rnr(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t code);
+void req_rx_seq_nak(struct qp_env *env, struct qp *qp, uint32_t psn);
+void req_rx_fatal_nak(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t code);
+
+/*
+ * READ responses before psn, which an answer just had, are missing: ask for them again, once a gap
+ * (REQ-08). data: the answer is a response.
+ */
+void req_read_gap(struct qp_env *env, struct qp *qp, uint32_t psn, bool data);
+/* The data of una_psn cannot be stored: rc, of req_scatter, is not 0. */
+void req_not_scattered(struct qp_env *env, struct qp *qp, int rc);
 
 /*
  * Nothing can be sent, because the next hop's MAC is not known. No retry is used up, since no

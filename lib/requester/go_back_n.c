@@ -6,6 +6,7 @@
 #include <rte_common.h>
 #include "qp/migrate.h"
 #include "requester/internal.h"
+#include "requester/recovery.h"
 #include "wire/psn.h"
 
 /* The next packet sent is una_psn's. */

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Responses, and what they acknowledge: WQEs retire in order, end-to-end credits are counted
+ * (REQ-01, REQ-07). Dispatch of responses by opcode and syndrome.
+ */
+#include <rte_branch_prediction.h>
+#include <rte_common.h>
+#include "requester/internal.h"
+#include "requester/recovery.h"
+#include "wire/credits.h"
+#include "wire/psn.h"
+
+void
+req_drain_check(struct qp_env *env, struct qp *qp)
+{
+	struct qp_snd *snd = &qp->conn.snd;
+
+	/* All that was sent may be acknowledged, and the message still not be over. */
+	if (!snd->draining || snd->una_psn != snd->high_psn || snd->cur_pkt != 0)
+		return;
+	snd->draining = false;
+	if (qp->conn.attr.en_sqd_async_notify)
+		env->ops->async_event(env->ops_ctx, QP_EVENT_SQ_DRAINED, qp, NULL);
+}
+
+/* una_psn moved on: counters reloaded, timer started anew or stopped. */
+void
+req_progress(struct qp_env *env, struct qp *qp)
+{
+	struct qp_snd *snd = &qp->conn.snd;
+
+	req_local_retire(env, qp);
+	snd->retry_left = qp->conn.retry_cnt;
+	snd->rnr_left = qp->conn.rnr_retry;
+	snd->read_gap = false;
+	cc_on_ack(&snd->cc, env->now_ns, qp->conn.loss.srtt_ns);
+	if (unlikely(snd->watch != 0))
+		req_watched(env, qp);
+	/* An answer to something sent before a rewind may overtake the cursor. */
+	if (psn_lt(snd->next_psn, snd->una_psn))
+		req_catch_up(qp);
+	if (!snd->rnr_wait)
+		snd->deadline_ns =
+			req_outstanding(snd) && snd->wait_ns != 0 ? env->now_ns + snd->wait_ns : 0;
+	req_drain_check(env, qp);
+	/* All was sent, and the client rings for more: a turn would find nothing. */
+	if (!qp->bind.armed || snd->cur != snd->head)
+		env->ops->qp_wake(env->ops_ctx, qp);
+}
+
+/*
+ * The WQE at tail is acknowledged, whose entry is e: it has taken its receive WQE, and one of the
+ * credits, unless the acknowledgement tells others. A NAK does not, nor does what leaves a READ
+ * open.
+ */
+static __rte_noinline void
+credit_release(struct qp *qp, const struct qp_sq_entry *e)
+{
+	if (!req_takes_recv(e))
+		return;
+	if (req_oldest_started(&qp->conn.snd))
+		qp->conn.rq_out--;
+	if (qp->conn.rq_credits != 0 && qp->conn.rq_credits != UINT16_MAX)
+		qp->conn.rq_credits--;
+}
+
+/*
+ * The first credits of this peer. Messages under way have not been counted so far, and from now on
+ * none goes without being held against them.
+ */
+static void
+credit_count_out(struct qp *qp)
+{
+	struct qp_snd *snd = &qp->conn.snd;
+	uint32_t i, started = snd->cur + (snd->cur_pkt != 0) - snd->tail;
+
+	qp->conn.rq_out = 0;
+	for (i = 0; i != snd->head - snd->tail; i++) {
+		struct qp_sq_entry *e = qp_sq_entry(qp, snd->tail + i);
+
+		qp->conn.rq_out += i < started && req_takes_recv(e);
+		e->plain = QP_SQE_SPECIAL;
+	}
+	snd->limited = true;
+}
+
+/*
+ * End-to-end credits that came with the acknowledgement of everything before una_psn: how many
+ * messages that take a receive WQE may be outstanding from there on.
+ */
+static __rte_noinline void
+credit_take(struct qp_env *env, struct qp *qp, uint32_t code)
+{
+	struct qp_snd *snd = &qp->conn.snd;
+	uint16_t were = snd->limited ? qp->conn.rq_credits : UINT16_MAX;
+
+	if (qp->conn.state != QP_RTS && qp->conn.state != QP_SQD)
+		return; /* the response has just failed */
+	if (!snd->limited)
+		credit_count_out(qp);
+	qp->conn.rq_credits =
+		code == WIRE_SYN_NO_CREDITS ? UINT16_MAX : (uint16_t)wire_credit_count(code);
+	if (qp->conn.rq_credits > were)
+		env->ops->qp_wake(env->ops_ctx, qp);
+}
+
+/* An acknowledgement of psn was taken. One that left something before it open says nothing here. */
+static inline void
+rx_credits(struct qp_env *env, struct qp *qp, uint32_t psn, uint8_t syndrome)
+{
+	uint32_t code = syndrome & WIRE_SYN_VALUE;
+
+	if (likely(code == WIRE_SYN_NO_CREDITS) && likely(!qp->conn.snd.limited))
+		return;
+	if (psn_add(psn, 1) == qp->conn.snd.una_psn)
+		credit_take(env, qp, code);
+}
+
+/* The WQE at tail is acknowledged, which ends before PSN end: an answer may overtake the cursor. */
+static inline void
+ack_pass(struct qp_snd *snd, uint32_t tail, uint32_t end)
+{
+	if (snd->cur == tail) {
+		snd->cur++;
+		snd->cur_pkt = 0;
+		snd->next_psn = end;
+	}
+}
+
+/*
+ * The oldest WQE, whose entry is e, is silent and acknowledged: retires it, and those of its kind
+ * behind it that are acknowledged before upto. Their client is told once, and little is written
+ * meanwhile: the completion before them may still be on its way to memory.
+ */
+static __rte_noinline void
+ack_silent(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e, uint32_t upto)
+{
+	struct qp_snd *snd = &qp->conn.snd;
+	uint32_t tail = snd->tail, una, end = psn_add(e->first_psn, e->npkts);
+	uint64_t wr_id;
+
+	do {
+		wr_id = e->wqe.wr_id;
+		una = end;
+		ack_pass(snd, tail++, end);
+		qp_sqes_put(&qp->bind.sqes, env->sqes, tail, snd->head);
+		if (tail == snd->head)
+			break;
+		e = qp_sq_entry(qp, tail);
+		end = psn_add(e->first_psn, e->npkts);
+	} while (e->plain && qp_is_silent(qp, e) && !psn_lt(upto, end));
+	snd->una_psn = una;
+	qp_retire_told(qp, tail, wr_id);
+}
+
+/*
+ * Everything before upto is acknowledged, as far as that goes: a READ is complete only when its
+ * data is here (REQ-07). Retires WQEs; true when una_psn is now upto.
+ */
+bool
+req_ack_until(struct qp_env *env, struct qp *qp, uint32_t upto)
+{
+	struct qp_snd *snd = &qp->conn.snd;
+	uint32_t was = snd->una_psn;
+
+	while (snd->tail != snd->head && psn_lt(snd->una_psn, upto)) {
+		struct qp_sq_entry *e = qp_sq_entry(qp, snd->tail);
+		uint32_t end = psn_add(e->first_psn, e->npkts);
+
+		if (!e->plain && (e->status != QP_WC_SUCCESS || req_fetches(e)))
+			break;
+		if (psn_lt(upto, end)) {
+			snd->una_psn = upto;
+			break;
+		}
+		if (!e->plain && snd->limited)
+			credit_release(qp, e);
+		if (e->plain && qp_is_silent(qp, e)) {
+			ack_silent(env, qp, e, upto);
+			continue;
+		}
+		snd->una_psn = end;
+		ack_pass(snd, snd->tail, end);
+		if (likely(e->plain)) {
+			uint32_t tail = snd->tail + 1;
+
+			qp_retire_one(env, qp, tail, &e->wqe, e->length, QP_WC_SUCCESS);
+			qp_sqes_put(&qp->bind.sqes, env->sqes, tail, snd->head);
+		} else {
+			qp_retire_send(env, qp, e, QP_WC_SUCCESS);
+		}
+	}
+	if (snd->una_psn != was)
+		req_progress(env, qp);
+	return snd->una_psn == upto;
+}
+
+static void
+stale(struct qp_env *env)
+{
+	env->obs->ctr[OBS_REQ_DUP_ACK]++;
+	qp_env_drop(env, OBS_DROP_STALE_RESP);
+}
+
+static void
+rx_ack(struct qp_env *env, struct qp *qp, uint32_t psn)
+{
+	cq_prefetch(qp->bind.send_cq);
+	if (!req_ack_until(env, qp, psn_add(psn, 1)))
+		req_read_gap(env, qp, psn, false);
+}
+
+static void
+rx_nak(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	uint32_t value = pkt->syndrome & WIRE_SYN_VALUE;
+
+	switch (pkt->syndrome & WIRE_SYN_KIND) {
+	case WIRE_SYN_ACK:
+		rx_ack(env, qp, pkt->psn);
+		rx_credits(env, qp, pkt->psn, pkt->syndrome);
+		return;
+	case WIRE_SYN_RNR:
+		req_rx_rnr(env, qp, pkt->psn, value);
+		return;
+	case WIRE_SYN_NAK:
+		if (value == WIRE_NAK_PSN_SEQ) {
+			req_rx_seq_nak(env, qp, pkt->psn);
+			return;
+		}
+		if (value <= WIRE_NAK_REM_OP) {
+			req_rx_fatal_nak(env, qp, pkt->psn, value);
+			return;
+		}
+		break;
+	}
+	stale(env); /* reserved syndrome */
+}
+
+/*
+ * Acknowledges nothing new. An ACK of what was acknowledged last may be how the responder tells
+ * that it has more receive WQEs by now.
+ */
+static void
+rx_stale(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	stale(env);
+	if (psn_lt(pkt->psn, qp->conn.snd.una_psn))
+		req_watch_stale(env, qp);
+	if ((pkt->op->flags & WIRE_F_ACK) && (pkt->syndrome & WIRE_SYN_KIND) == WIRE_SYN_ACK)
+		rx_credits(env, qp, pkt->psn, pkt->syndrome);
+}
+
+void
+req_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	struct qp_snd *snd = &qp->conn.snd;
+
+	/* Only what was sent and not yet acknowledged can be answered (REQ-07). */
+	if (psn_lt(pkt->psn, snd->una_psn) || !psn_lt(pkt->psn, snd->high_psn)) {
+		rx_stale(env, qp, pkt);
+		return;
+	}
+	if (pkt->op->flags & WIRE_F_ACK) {
+		rx_nak(env, qp, pkt);
+		return;
+	}
+	/* Data under any other syndrome is no answer. */
+	if ((pkt->op->flags & WIRE_F_AETH) && (pkt->syndrome & WIRE_SYN_KIND) != WIRE_SYN_ACK) {
+		stale(env);
+		return;
+	}
+	if (pkt->op->flags & WIRE_F_READ)
+		req_rx_read_resp(env, qp, pkt);
+	else
+		req_rx_atomic_ack(env, qp, pkt);
+	if (pkt->op->flags & WIRE_F_AETH)
+		rx_credits(env, qp, pkt->psn, pkt->syndrome);
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Answers that bring data: READ responses and atomic ACKs (REQ-08, REQ-09). */
+#include <rte_branch_prediction.h>
+#include "requester/internal.h"
+#include "requester/recovery.h"
+#include "wire/psn.h"
+
+/* Is this response's opcode and length what PSN number k of the READ must look like (REQ-09)? */
+static bool
+read_resp_fits(const struct qp *qp, const struct qp_sq_entry *e, uint32_t k,
+	       const struct wire_pkt *pkt)
+{
+	bool last = k + 1 == e->npkts;
+	bool ends = (pkt->op->flags & WIRE_F_LAST) != 0;
+
+	if (last)
+		return ends && pkt->payload_len == e->length - k * qp->conn.mtu;
+	/* A READ that went as several requests has a LAST in its middle. */
+	return pkt->payload_len == qp->conn.mtu && (!ends || e->npkts > QP_READ_CHUNK_PKTS);
+}
+
+/* The data of una_psn is in memory; last: all of the oldest WQE, e, is. */
+static void
+response_taken(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e, bool last)
+{
+	struct qp_snd *snd = &qp->conn.snd;
+
+	snd->una_psn = psn_add(snd->una_psn, 1);
+	if (snd->rd_psns != 0)
+		snd->rd_psns--;
+	if (last) {
+		if (snd->cur == snd->tail) {
+			snd->cur++;
+			snd->cur_pkt = 0;
+			if (psn_lt(snd->next_psn, snd->una_psn))
+				snd->next_psn = snd->una_psn;
+		}
+		qp_retire_send(env, qp, e, QP_WC_SUCCESS);
+	}
+	req_progress(env, qp);
+}
+
+void
+req_rx_read_resp(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	struct qp_snd *snd = &qp->conn.snd;
+	struct qp_sq_entry *e;
+	uint32_t k;
+	int rc;
+
+	if (!req_ack_until(env, qp, pkt->psn)) {
+		req_read_gap(env, qp, pkt->psn, true);
+		return;
+	}
+	e = qp_sq_entry(qp, snd->tail);
+	k = psn_diff(pkt->psn, e->first_psn) & WIRE_PSN_MASK;
+	if (e->wqe.opcode != UROCE_WR_RDMA_READ || !read_resp_fits(qp, e, k, pkt)) {
+		qp_error(env, qp, QP_WC_BAD_RESP_ERR);
+		return;
+	}
+	rc = req_scatter(env, qp, e, k * qp->conn.mtu, pkt->payload, pkt->payload_len);
+	if (unlikely(rc != 0)) {
+		req_not_scattered(env, qp, rc);
+		return;
+	}
+	response_taken(env, qp, e, k + 1 == e->npkts);
+}
+
+/* The answer to an atomic: the value that was there, in the memory's own byte order. */
+void
+req_rx_atomic_ack(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	struct qp_sq_entry *e;
+	int rc;
+
+	if (!req_ack_until(env, qp, pkt->psn)) {
+		req_read_gap(env, qp, pkt->psn, true);
+		return;
+	}
+	e = qp_sq_entry(qp, qp->conn.snd.tail);
+	if (e->wqe.opcode == UROCE_WR_RDMA_READ || !req_fetches(e)) {
+		qp_error(env, qp, QP_WC_BAD_RESP_ERR);
+		return;
+	}
+	rc = req_scatter(env, qp, e, 0, (const uint8_t *)&pkt->orig, sizeof(pkt->orig));
+	if (unlikely(rc != 0)) {
+		req_not_scattered(env, qp, rc);
+		return;
+	}
+	response_taken(env, qp, e, true);
+}
+
+void
+req_rx_malformed(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	struct qp_snd *snd = &qp->conn.snd;
+
+	/* No data, so nothing of it is needed: it may be forged, and whoever sent it is asked
+	 * again. */
+	if (!(pkt->op->flags & WIRE_F_READ))
+		return;
+	if (psn_lt(pkt->psn, snd->una_psn) || !psn_lt(pkt->psn, snd->high_psn))
+		return; /* a ghost (REQ-07) */
+	if (req_ack_until(env, qp, pkt->psn))
+		qp_error(env, qp, QP_WC_BAD_RESP_ERR);
+	else
+		req_read_gap(env, qp, pkt->psn, false);
+}

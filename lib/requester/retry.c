@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Answers that ask for a retry, or forbid one: gaps in READ responses, RNR and sequence NAKs,
+ * memory that is late, fatal NAKs (REQ-05, REQ-06, REQ-08, NAK-12).
+ */
+#include "requester/internal.h"
+#include "requester/recovery.h"
+#include "wire/psn.h"
+#include "wire/timer.h"
+
+/*
+ * The gap in READ responses was asked for again; a response with psn shows it once more. Has the
+ * peer begun anew, and lost it again? Then the response is at or before the one that showed the gap
+ * before, and comes a round trip later: sooner, the network has changed the order of two.
+ */
+static bool
+gap_again(const struct qp_env *env, const struct qp *qp, uint32_t psn)
+{
+	const struct qp_loss *l = &qp->conn.loss;
+
+	return l->srtt_ns != 0 && env->now_ns - l->gap_at_ns >= l->srtt_ns &&
+	       psn_le(psn, l->gap_psn) && req_outstanding(&qp->conn.snd) &&
+	       !(env->plain & QP_PLAIN_REQUESTER);
+}
+
+/*
+ * READ responses before psn, which an answer just had, are missing: ask for them again, once a gap
+ * (REQ-08). data: the answer is a response.
+ */
+void
+req_read_gap(struct qp_env *env, struct qp *qp, uint32_t psn, bool data)
+{
+	struct qp_snd *snd = &qp->conn.snd;
+
+	if (snd->rnr_wait || (snd->read_gap && !(data && gap_again(env, qp, psn))))
+		return;
+	env->obs->ctr[OBS_REQ_READ_GAP]++;
+	req_ask_again(env, qp);
+	snd->read_gap = true;
+	qp->conn.loss.gap_at_ns = env->now_ns;
+	qp->conn.loss.gap_psn = psn;
+	env->ops->qp_wake(env->ops_ctx, qp);
+}
+
+/* REQ-06, NAK-10. */
+void
+req_rx_rnr(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t code)
+{
+	struct qp_snd *snd = &qp->conn.snd;
+
+	if (!req_ack_until(env, qp, psn)) {
+		req_read_gap(env, qp, psn, false);
+		return;
+	}
+	if (snd->rnr_wait)
+		return; /* of a packet sent before the wait began */
+	env->obs->ctr[OBS_REQ_RNR_NAK]++;
+	if (qp->conn.attr.rnr_retry != 7) {
+		if (snd->rnr_left == 0) {
+			qp_error(env, qp, QP_WC_RNR_RETRY_EXC_ERR);
+			return;
+		}
+		snd->rnr_left--;
+	}
+	/*
+	 * The oldest packet got through: nothing is lost, and rnr_left counts these. Behind each
+	 * such answer rxe sends a sequence NAK for the rest of the burst, which may come after a
+	 * short wait is over; they must not add up over many waits.
+	 */
+	snd->retry_left = qp->conn.attr.retry_cnt;
+	req_answered(env, qp);
+	snd->rnr_wait = true;
+	snd->deadline_ns = env->now_ns + wire_rnr_timer_ns(code);
+	req_rewind(qp);
+}
+
+/*
+ * A sequence NAK that does not acknowledge all before it, because READ data is missing: has the
+ * peer got further than by the last one? Then nothing is retried in vain.
+ */
+static bool
+nak_is_progress(struct qp *qp, uint32_t psn)
+{
+	struct qp_snd *snd = &qp->conn.snd;
+	uint32_t told = snd->watch & QP_WATCH_TOLD ? qp->conn.loss.told_psn : snd->una_psn;
+
+	if (snd->una_psn == psn || !psn_lt(told, psn))
+		return false;
+	snd->watch |= QP_WATCH_TOLD;
+	qp->conn.loss.told_psn = psn;
+	return true;
+}
+
+/* REQ-05. */
+void
+req_rx_seq_nak(struct qp_env *env, struct qp *qp, uint32_t psn)
+{
+	struct qp_snd *snd = &qp->conn.snd;
+
+	req_ack_until(env, qp, psn);
+	if (snd->rnr_wait)
+		return; /* packets behind the one that met RNR; they go again after the wait */
+	env->obs->ctr[OBS_REQ_SEQ_NAK]++;
+	if (!nak_is_progress(qp, psn) && !req_take_retry(env, qp))
+		return;
+	req_answered(env, qp);
+	if (!(env->plain & QP_PLAIN_REQUESTER))
+		cc_on_loss(&snd->cc, env->now_ns);
+	req_rewind(qp);
+	env->ops->qp_wake(env->ops_ctx, qp);
+}
+
+/* NAK-12: no retry. A READ before it whose data is missing is asked for again first. */
+void
+req_rx_fatal_nak(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t code)
+{
+	static const uint8_t status[] = {
+		[WIRE_NAK_INV_REQ] = QP_WC_REM_INV_REQ_ERR,
+		[WIRE_NAK_REM_ACCESS] = QP_WC_REM_ACCESS_ERR,
+		[WIRE_NAK_REM_OP] = QP_WC_REM_OP_ERR,
+	};
+
+	if (!req_ack_until(env, qp, psn)) {
+		req_read_gap(env, qp, psn, false);
+		return;
+	}
+	env->obs->ctr[OBS_REQ_FATAL_NAK]++;
+	qp_error(env, qp, status[code]);
+}
+
+#define LATE_NS 1000000u /* before an answer is asked for again whose memory was late */
+
+/*
+ * The data of una_psn cannot be stored: rc is not 0. Memory that is not there yet: asked for again
+ * a little later, as after an RNR NAK. The peer has answered, so no retry is used up.
+ */
+__rte_noinline void
+req_not_scattered(struct qp_env *env, struct qp *qp, int rc)
+{
+	struct qp_snd *snd = &qp->conn.snd;
+
+	if (rc != -EAGAIN) {
+		qp_error(env, qp, QP_WC_LOC_PROT_ERR);
+		return;
+	}
+	qp_env_drop(env, OBS_DROP_MEMORY_LATE);
+	if (snd->rnr_wait)
+		return; /* asked for again already */
+	snd->retry_left = qp->conn.attr.retry_cnt;
+	req_answered(env, qp);
+	snd->rnr_wait = true;
+	snd->deadline_ns = env->now_ns + LATE_NS;
+	req_rewind(qp);
+}
