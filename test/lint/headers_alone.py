@@ -14,7 +14,8 @@ DPDK = ['-isystem', '/usr/include/dpdk', '-isystem', '/usr/include/x86_64-linux-
         '-include', 'rte_config.h']
 WARN = ['-Wall', '-Wextra', '-Werror', '-Wno-unused-parameter', '-Wno-address-of-packed-member',
         '-Wno-missing-field-initializers']
-C = ['-x', 'c', '-std=gnu11', '-D_GNU_SOURCE', '-DALLOW_EXPERIMENTAL_API', '-march=native']
+# -fms-extensions: structs that extend another (test/sim/sim.h).
+C = ['-x', 'c', '-std=gnu11', '-fms-extensions', '-D_GNU_SOURCE', '-DALLOW_EXPERIMENTAL_API', '-march=native']
 
 
 def compile_alone(command, name):

@@ -14,15 +14,11 @@
 #include <unistd.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
-#include <rte_mbuf.h>
 #include "mesh/mesh.h"
-#include "qp/segs.h"
 #include "pair/pair.h"
 #include "suites.h"
 
 #define MAIN_MAX_SET     64
-#define MAIN_SEGS        16 /* fewer than a burst can need */
-#define MAIN_ROOM        (RTE_PKTMBUF_HEADROOM + 4096 + 512)
 #define MAIN_CPU_SECONDS 20    /* that one schedule may take */
 #define MAIN_LONG_TIMES  2     /* runs of a suite in --long */
 #define MAIN_LONG_ANY    33000 /* schedules of any kind there, of each simulator */
@@ -104,67 +100,6 @@ main_eal(void)
 	sched_setaffinity(0, sizeof(cpus), &cpus);
 }
 
-static struct rte_mempool *
-main_pool(const char *name, unsigned n)
-{
-	struct rte_mempool *p = rte_pktmbuf_pool_create(name, n, 0,
-							RTE_ALIGN_CEIL(sizeof(struct pair_view),
-								       RTE_MBUF_PRIV_ALIGN),
-							MAIN_ROOM, SOCKET_ID_ANY);
-
-	if (p == NULL) {
-		fprintf(stderr, "uroce-sim: no memory for mbufs: %s\n", rte_strerror(rte_errno));
-		exit(2);
-	}
-	return p;
-}
-
-void
-pair_open(struct pair *s)
-{
-	struct sim_rng r;
-	uint32_t i;
-
-	s->pool = main_pool("engine", 4095);
-	s->small_pool = main_pool("engine-small", 31);
-	s->net_pool = main_pool("net", 4095);
-	s->segs = qp_segs_create("segs", MAIN_SEGS, SOCKET_ID_ANY);
-	if (s->segs == NULL)
-		abort();
-	s->table = malloc(PAIR_TABLE_BYTES);
-	for (i = 0; i < PAIR_NODES; i++) {
-		s->node[i].mem = malloc(PAIR_NODE_BYTES);
-		s->node[i].base = malloc(PAIR_NODE_BYTES);
-		s->node[i].model = malloc(PAIR_NODE_BYTES);
-		if (s->node[i].mem == NULL || s->node[i].base == NULL || s->node[i].model == NULL)
-			abort();
-	}
-	if (s->table == NULL)
-		abort();
-	sim_rng_init(&r, 0, 99);
-	sim_rand_fill(&r, s->table, PAIR_TABLE_BYTES);
-}
-
-static void
-main_close(struct pair *s)
-{
-	uint32_t i;
-
-	for (i = 0; i < PAIR_NODES; i++) {
-		free(s->node[i].mem);
-		free(s->node[i].base);
-		free(s->node[i].model);
-	}
-	free(s->table);
-	qp_segs_free(s->segs);
-	rte_mempool_free(s->pool);
-	rte_mempool_free(s->small_pool);
-	rte_mempool_free(s->net_pool);
-	free(s);
-	rte_eal_cleanup();
-}
-
-/* What runs schedules: of pairs looked at frame by frame, and of the mesh. */
 struct main_sims {
 	struct pair *pair;
 	struct mesh *mesh;
@@ -173,22 +108,20 @@ struct main_sims {
 static bool
 main_schedule(struct main_sims *s, uint64_t seed)
 {
-	const struct sim_digest *digest = main_mesh ? &s->mesh->digest : &s->pair->digest;
+	struct sim *sim = main_mesh ? &s->mesh->sim : &s->pair->sim;
 	unsigned i;
 	bool good;
 
 	main_seed = seed;
 	main_arm_watch();
-	good = main_mesh ? mesh_run(s->mesh, seed, main_set, main_nset)
-			 : pair_run(s->pair, seed, main_set, main_nset);
-	if (digest->on)
+	good = sim_run(sim, seed, main_set, main_nset);
+	if (sim->digest.on)
 		printf("%s%" PRIu64 " %016" PRIx64 "\n", main_mesh ? "mesh " : "", seed,
-		       digest->value);
+		       sim->digest.value);
 	if (good)
 		return true;
-	printf("FAILED seed %" PRIu64 ": %s\n  replay: %s%s --seed %" PRIu64 " -v", seed,
-	       main_mesh ? s->mesh->why : s->pair->why, main_program, main_mesh ? " --mesh" : "",
-	       seed);
+	printf("FAILED seed %" PRIu64 ": %s\n  replay: %s%s --seed %" PRIu64 " -v", seed, sim->why,
+	       main_program, main_mesh ? " --mesh" : "", seed);
 	for (i = 0; i < main_nset; i++)
 		printf(" --set %s", main_set[i]);
 	printf("\n");
@@ -233,9 +166,10 @@ main_clock(void)
 }
 
 static void
-main_summary(const struct pair *s, uint64_t runs, unsigned failed, double took)
+main_summary(const struct pair *p, uint64_t runs, unsigned failed, double took)
 {
-	const struct pair_stats *t = &s->stats;
+	const struct sim_stats *t = &p->stats;
+	const struct pair_stats *more = &p->more;
 
 	printf("%" PRIu64 " schedules, %u failed, %.1f s (%.0f/s); %" PRIu64 " frames, %" PRIu64
 	       " lost, %" PRIu64 " overflow, %" PRIu64 " doubled, %" PRIu64 " damaged, %" PRIu64
@@ -243,10 +177,10 @@ main_summary(const struct pair *s, uint64_t runs, unsigned failed, double took)
 	       " WQEs failed as they had "
 	       "to, %.1f s virtual\n",
 	       runs, failed, took, (double)runs / (took > 0 ? took : 1), t->frames, t->lost,
-	       t->overflow, t->doubled, t->damaged, t->naks, t->rnrs, t->cqes, t->failed_wqes,
-	       (double)t->virtual_ns / 1e9);
-	if (t->moves != 0)
-		printf("%" PRIu64 " connections moved to a fresh QP\n", t->moves);
+	       more->overflow, t->doubled, t->damaged, more->naks, more->rnrs, t->cqes,
+	       t->failed_wqes, (double)t->virtual_ns / 1e9);
+	if (more->moves != 0)
+		printf("%" PRIu64 " connections moved to a fresh QP\n", more->moves);
 }
 
 static void
@@ -442,6 +376,7 @@ main(int argc, char **argv)
 {
 	struct main_opts o = main_parse(argc, argv);
 	struct main_sims s = {main_zalloc(sizeof(*s.pair)), main_zalloc(sizeof(*s.mesh))};
+	struct sim_stock stock;
 	uint64_t runs = 0;
 	unsigned failed = 0;
 	double t0;
@@ -449,9 +384,9 @@ main(int argc, char **argv)
 	main_program = argv[0];
 	main_eal();
 	main_watch();
-	pair_open(s.pair);
-	mesh_open(s.mesh, s.pair->table, s.pair->pool, s.pair->small_pool, s.pair->net_pool,
-		  s.pair->segs);
+	sim_stock_open(&stock);
+	pair_open(s.pair, &stock);
+	mesh_open(s.mesh, &stock);
 	s.pair->verbose = s.mesh->verbose = o.verbose;
 	s.pair->digest.on = s.mesh->digest.on = o.digest;
 	t0 = main_clock();
@@ -463,6 +398,8 @@ main(int argc, char **argv)
 	if (s.mesh->stats.frames != 0)
 		mesh_summary(s.mesh);
 	mesh_close(s.mesh);
-	main_close(s.pair);
+	pair_close(s.pair);
+	sim_stock_close(&stock);
+	rte_eal_cleanup();
 	return failed != 0;
 }

@@ -56,8 +56,8 @@ change_region(struct mesh_side *side)
 		mesh_area_hide(side->node, a);
 	/* What a rereg left is READ access at most: nothing is written there, either. */
 	change_freeze(side->node, a);
-	mesh_log(m, "node %u qp %06x: region %u %s", side->node->idx, side->qpn, which,
-		 which > 2 ? "changed" : "deregistered");
+	sim_log(&m->sim, "node %u qp %06x: region %u %s", side->node->idx, side->qpn, which,
+		which > 2 ? "changed" : "deregistered");
 }
 
 bool
@@ -66,7 +66,7 @@ mesh_change_step(struct mesh_side *side)
 	uint32_t i;
 
 	if (side->m->now_ns >= side->dereg_ns && side->conn->state == MESH_UP) {
-		side->dereg_ns = MESH_NEVER;
+		side->dereg_ns = SIM_NEVER;
 		change_region(side);
 		return true;
 	}
@@ -102,12 +102,12 @@ mesh_windows_renew(struct mesh_side *side)
 		w->mr.kind = i == 0 ? MR_WINDOW_2 : MR_WINDOW_1;
 		w->off = side->wins.off + i * MESH_SLOTS * MESH_WIN_LEN;
 		if (sim_key_add(&n->mrs, &w->mr, &side->m->load) != 0)
-			mesh_fail(side->m, "simulator: no slot for a window");
+			sim_fail(&side->m->sim, "simulator: no slot for a window");
 		w->key = w->mr.key;
 	}
 	if (side->wins.mr.windows != 0)
-		mesh_fail(side->m, "MEM-04: qp %06x: %u windows bound, none is left", side->qpn,
-			  side->wins.mr.windows);
+		sim_fail(&side->m->sim, "MEM-04: qp %06x: %u windows bound, none is left",
+			 side->qpn, side->wins.mr.windows);
 }
 
 void
@@ -118,9 +118,10 @@ mesh_window_gone(struct mesh_side *side, struct mesh_win *w)
 	w->state = MESH_WIN_FREE;
 	w->known = false;
 	w->gen++;
-	side->m->stats.invalidated++;
+	side->m->more.invalidated++;
 	if (w->mr.parent != NULL)
-		mesh_fail(side->m, "MEM-04: qp %06x: window %u is still bound", side->qpn, win);
+		sim_fail(&side->m->sim, "MEM-04: qp %06x: window %u is still bound", side->qpn,
+			 win);
 	/* Nothing is written through it from here on. */
 	for (i = 0; i < side->peer->posted; i++) {
 		struct mesh_op *op = &side->peer->op[i];
@@ -138,14 +139,15 @@ mesh_window_done(struct mesh_side *side, struct mesh_op *op)
 
 	if (op->fault != MESH_OK || op->gen != w->gen)
 		return;
-	if (op->state != MESH_DONE)
+	if (op->state != SIM_OP_DONE)
 		return; /* the QP is in error: windows are renewed with it */
 	if (op->opcode == UROCE_WR_BIND_MW && op->len != 0) {
 		w->state = MESH_WIN_BOUND;
-		side->m->stats.binds++;
+		side->m->more.binds++;
 		if (w->mr.parent != &side->wins.mr || w->mr.key != w->key)
-			mesh_fail(side->m, "MEM-04: qp %06x: window %u is not bound as it must be",
-				  side->qpn, op->win);
+			sim_fail(&side->m->sim,
+				 "MEM-04: qp %06x: window %u is not bound as it must be", side->qpn,
+				 op->win);
 	} else {
 		mesh_window_gone(side, w);
 	}
@@ -156,16 +158,16 @@ void
 mesh_cq_resize(struct mesh_node *n)
 {
 	struct mesh *m = n->m;
-	struct mesh_cq *cq = &n->cq[sim_below(&m->cli, MESH_CQS)];
+	struct sim_cq *cq = &n->cq[sim_below(&m->cli, MESH_CQS)];
 
 	if (cq->old.hdr != NULL)
 		return;
 	cq->old = cq->ring;
-	mesh_cq_ring(&cq->ring, sim_between(&m->cli, cq->need, 3 * cq->need + 1));
+	sim_cqring_make(&cq->ring, sim_between(&m->cli, cq->need, 3 * cq->need + 1));
 	cq_resize(&cq->cq, cq->ring.hdr, cq->ring.entries);
 	cq_resized(&cq->cq);
-	m->stats.resized++;
-	mesh_log(m, "node %u CQ %u has %u entries now", n->idx, cq->cq.id, cq->ring.entries);
+	m->more.resized++;
+	sim_log(&m->sim, "node %u CQ %u has %u entries now", n->idx, cq->cq.id, cq->ring.entries);
 }
 
 static void
@@ -174,10 +176,10 @@ srq_resize_begin(struct mesh_srq *q, struct mesh *m)
 	uint32_t head, entries = 1u << sim_below(&m->cli, 6);
 
 	if (!srq_look(&q->srq, &head, &q->next_prod))
-		mesh_fail(m, "EVT-09: an SRQ makes no sense");
+		sim_fail(&m->sim, "EVT-09: an SRQ makes no sense");
 	if (q->next_prod - head > entries)
 		return;
-	q->next_qp = mesh_ring_make(&q->next, entries, q->ring.stride, q->srq.rq.max_sge, 0);
+	q->next_qp = sim_ring_make(&q->next, entries, q->ring.stride, q->srq.rq.max_sge, 0);
 	srq_copy(&q->srq, &q->next_qp, head, q->next_prod);
 }
 
@@ -200,7 +202,7 @@ mesh_srq_resize(struct mesh_node *n)
 		q->next.prod = q->ring.prod;
 		q->ring = q->next;
 		q->next.hdr = NULL;
-		mesh_log(m, "node %u SRQ %u has %u entries now", n->idx, i, q->ring.entries);
+		sim_log(&m->sim, "node %u SRQ %u has %u entries now", n->idx, i, q->ring.entries);
 	}
 }
 
@@ -230,6 +232,6 @@ mesh_ah_step(struct mesh_node *n)
 		if (side->node != n || side->qp == NULL || side->type != QP_TYPE_UD)
 			continue;
 		engine_wake(&n->worker[side->worker].eng, side->qp);
-		mesh_wake(&n->worker[side->worker], 0);
+		sim_wake(&n->worker[side->worker].sim_worker, 0);
 	}
 }

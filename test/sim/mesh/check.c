@@ -5,30 +5,18 @@
 #include <rte_mempool.h>
 #include "mesh.h"
 
-/* Bytes that an unfinished WQE may or may not have written: whichever of the two they are. */
-static void
-either(struct mesh_node *n, uint32_t off, const uint8_t *data, uint32_t len)
-{
-	uint32_t i;
-
-	for (i = 0; i < len; i++) {
-		if (n->mem[off + i] == data[i])
-			n->base[off + i] = data[i];
-	}
-}
-
 void
 mesh_settle(struct mesh_side *side, struct mesh_op *op)
 {
 	/* A WQE with a fault has no say: nothing of it may be written. */
-	if (side->type != QP_TYPE_RC || op->state == MESH_DONE || op->fault != MESH_OK)
+	if (side->type != QP_TYPE_RC || op->state == SIM_OP_DONE || op->fault != MESH_OK)
 		return;
 	if (mesh_is_atomic(op))
 		memcpy(side->node->base + op->loc, side->node->mem + op->loc, 8);
-	else if (mesh_fetches(op))
-		either(side->node, op->loc, op->data, op->len);
+	else if (sim_op_fetches(&op->sim_op))
+		sim_either(&side->node->sim_node, op->loc, op->data, op->len);
 	else if (mesh_is_write(op))
-		either(side->peer->node, op->at, op->data, op->len);
+		sim_either(&side->peer->node->sim_node, op->at, op->data, op->len);
 }
 
 static uint32_t
@@ -49,33 +37,35 @@ check_reliable(struct mesh_side *side)
 	for (i = 0; i < side->posted; i++) {
 		struct mesh_op *op = &side->op[i];
 
-		whole &= op->state == MESH_DONE;
-		if (op->state == MESH_DONE && mesh_uses_recv(op) && i >= peer->delivered &&
+		whole &= op->state == SIM_OP_DONE;
+		if (op->state == SIM_OP_DONE && mesh_uses_recv(op) && i >= peer->delivered &&
 		    !peer->cut)
-			mesh_fail(m, "REQ-07: qp %06x: WQE %u succeeded, its peer received nothing",
-				  side->qpn, i);
-		if (op->state != MESH_DONE && op->opcode == UROCE_WR_ATOMIC_FETCH_ADD &&
+			sim_fail(&m->sim,
+				 "REQ-07: qp %06x: WQE %u succeeded, its peer received nothing",
+				 side->qpn, i);
+		if (op->state != SIM_OP_DONE && op->opcode == UROCE_WR_ATOMIC_FETCH_ADD &&
 		    op->compare == 1)
 			peer->node->maybe_counted++;
 	}
 	if (whole && memcmp(peer->node->mem + peer->words.off, &side->word, 8) != 0)
-		mesh_fail(m, "RSP-04: qp %06x: its word is not what its atomics made it",
-			  side->qpn);
+		sim_fail(&m->sim, "RSP-04: qp %06x: its word is not what its atomics made it",
+			 side->qpn);
 	memcpy(peer->node->base + peer->words.off, peer->node->mem + peer->words.off, 8);
 	if (side->flushed && !side->cut &&
 	    (side->first_status == QP_WC_REM_ACCESS_ERR || side->first_status == QP_WC_REM_OP_ERR ||
 	     side->first_status == QP_WC_REM_INV_REQ_ERR) &&
 	    check_errors(peer) == 0 && !peer->cut)
-		mesh_fail(m, "NAK-09: qp %06x fails with status %u, its peer has seen no error",
-			  side->qpn, side->first_status);
+		sim_fail(&m->sim,
+			 "NAK-09: qp %06x fails with status %u, its peer has seen no error",
+			 side->qpn, side->first_status);
 	if (check_errors(peer) != 0 && whole && !side->cut)
-		mesh_fail(m, "NAK-06: qp %06x: all WQEs succeed, its peer has refused one",
-			  side->qpn);
+		sim_fail(&m->sim, "NAK-06: qp %06x: all WQEs succeed, its peer has refused one",
+			 side->qpn);
 	if (check_errors(side) > 1)
-		mesh_fail(m, "NAK-09: qp %06x: %u errors as a responder", side->qpn,
-			  check_errors(side));
+		sim_fail(&m->sim, "NAK-09: qp %06x: %u errors as a responder", side->qpn,
+			 check_errors(side));
 	if (m->cfg.must && check_errors(side) != 0)
-		mesh_fail(m, "NAK-09: qp %06x: error event, and nothing was wrong", side->qpn);
+		sim_fail(&m->sim, "NAK-09: qp %06x: error event, and nothing was wrong", side->qpn);
 }
 
 /* An error of the send queue that came from nowhere was made by the receive side. */
@@ -84,7 +74,8 @@ check_flushed(struct mesh_side *side)
 {
 	if (side->flushed && side->first_status == QP_WC_WR_FLUSH_ERR && !side->first_dead &&
 	    check_errors(side) == 0)
-		mesh_fail(side->m, "REQ-10: qp %06x: flushed, and nothing was wrong", side->qpn);
+		sim_fail(&side->m->sim, "REQ-10: qp %06x: flushed, and nothing was wrong",
+			 side->qpn);
 }
 
 void
@@ -96,16 +87,16 @@ mesh_check_life(struct mesh_conn *c)
 		struct mesh_side *side = c->side[i];
 
 		if (side->comm_est > 1)
-			mesh_fail(side->m, "QP-13: qp %06x: COMM_EST %u times", side->qpn,
-				  side->comm_est);
+			sim_fail(&side->m->sim, "QP-13: qp %06x: COMM_EST %u times", side->qpn,
+				 side->comm_est);
 		if (side->sq_drained > (side->sqd != 0))
-			mesh_fail(side->m, "QP-15: qp %06x: SQ_DRAINED %u times", side->qpn,
-				  side->sq_drained);
+			sim_fail(&side->m->sim, "QP-15: qp %06x: SQ_DRAINED %u times", side->qpn,
+				 side->sq_drained);
 		if (side->srq != NULL && !side->cut && side->last_wqe != 1)
-			mesh_fail(side->m, "EVT-07: qp %06x: last WQE reached %u times", side->qpn,
-				  side->last_wqe);
+			sim_fail(&side->m->sim, "EVT-07: qp %06x: last WQE reached %u times",
+				 side->qpn, side->last_wqe);
 		if (side->srq == NULL && side->last_wqe != 0)
-			mesh_fail(side->m, "EVT-07: qp %06x has no SRQ", side->qpn);
+			sim_fail(&side->m->sim, "EVT-07: qp %06x has no SRQ", side->qpn);
 		if (!side->cut)
 			check_flushed(side);
 		if (c->type == QP_TYPE_RC)
@@ -114,8 +105,9 @@ mesh_check_life(struct mesh_conn *c)
 }
 
 static const char *
-check_area(const struct mesh_node *n, uint32_t off)
+check_area(const struct sim_node *node, uint32_t off)
 {
+	const struct mesh_node *n = container_of(node, const struct mesh_node, sim_node);
 	static const char *const name[] = {"send buffers", "receive buffers", "WRITE slots",
 					   "atomics' word", "windows"};
 	const struct mesh *m = n->m;
@@ -132,19 +124,6 @@ check_area(const struct mesh_node *n, uint32_t off)
 		}
 	}
 	return "no region of a QP";
-}
-
-static void
-check_memory(struct mesh_node *n)
-{
-	uint32_t k;
-
-	if (memcmp(n->mem, n->base, n->used) == 0)
-		return;
-	for (k = 0; n->mem[k] == n->base[k]; k++)
-		;
-	mesh_fail(n->m, "MEM-02: node %u: byte %u is %02x, must be %02x: in %s", n->idx, k,
-		  n->mem[k], n->base[k], check_area(n, k));
 }
 
 /* Keys in the table are those of regions and windows that there are (MEM-01). */
@@ -165,8 +144,8 @@ check_keys(struct mesh_node *n)
 			keys += MESH_WINS;
 	}
 	if (n->mrs.used != keys)
-		mesh_fail(m, "MEM-01: node %u: %u keys in use, %u regions and windows", n->idx,
-			  n->mrs.used, keys);
+		sim_fail(&m->sim, "MEM-01: node %u: %u keys in use, %u regions and windows", n->idx,
+			 n->mrs.used, keys);
 }
 
 static void
@@ -180,28 +159,29 @@ check_node(struct mesh_node *n)
 	memcpy(&counter, n->mem + n->counter.off, 8);
 	memcpy(n->base + n->counter.off, &counter, 8);
 	if (counter < n->counted || counter > n->counted + n->maybe_counted)
-		mesh_fail(m, "RSP-04: node %u: counter at %lu, %u were done, %u perhaps", n->idx,
-			  (unsigned long)counter, n->counted, n->maybe_counted);
+		sim_fail(&m->sim, "RSP-04: node %u: counter at %lu, %u were done, %u perhaps",
+			 n->idx, (unsigned long)counter, n->counted, n->maybe_counted);
 	for (i = 0; i < m->cfg.workers; i++) {
 		struct mesh_worker *w = &n->worker[i];
 		struct mesh_srq *q = &w->srq;
 
 		cqes += w->obs.ctr[OBS_CQE];
 		if (!TAILQ_EMPTY(&w->eng.run))
-			mesh_fail(m, "node %u: a QP is left on the run list", n->idx);
+			sim_fail(&m->sim, "node %u: a QP is left on the run list", n->idx);
 		if (w->eng.env.tx_n != 0 || w->rx_n != 0 || w->in_n != 0)
-			mesh_fail(m, "node %u: frames are left", n->idx);
+			sim_fail(&m->sim, "node %u: frames are left", n->idx);
 		if (q->completed + q->lost != q->srq.head)
-			mesh_fail(m, "SRQ-01: node %u: %u receives taken, %u completed, %u lost",
-				  n->idx, q->srq.head, q->completed, q->lost);
+			sim_fail(&m->sim,
+				 "SRQ-01: node %u: %u receives taken, %u completed, %u lost",
+				 n->idx, q->srq.head, q->completed, q->lost);
 		if (q->armed != 0 && q->posted - q->srq.head < q->armed)
-			mesh_fail(m, "EVT-10: node %u: below the limit, and no event", n->idx);
+			sim_fail(&m->sim, "EVT-10: node %u: below the limit, and no event", n->idx);
 	}
 	if (cqes != n->cqes)
-		mesh_fail(m, "CQ-01: node %u: %lu completions were counted, %lu came", n->idx,
-			  (unsigned long)cqes, (unsigned long)n->cqes);
+		sim_fail(&m->sim, "CQ-01: node %u: %lu completions were counted, %lu came", n->idx,
+			 (unsigned long)cqes, (unsigned long)n->cqes);
 	check_keys(n);
-	check_memory(n);
+	sim_check_memory(&n->sim_node, check_area);
 }
 
 void

@@ -78,8 +78,8 @@ mesh_modify(struct mesh_side *side, enum qp_state to)
 	struct qp_path path;
 
 	if (qp_modify_check(side->qp, mask, &side->attr, &lim) != 0) {
-		mesh_fail(side->m, "QP-01: qp %06x: legal modify %s to %s refused", side->qpn,
-			  qp_state_name[side->qp->conn.state], qp_state_name[to]);
+		sim_fail(&side->m->sim, "QP-01: qp %06x: legal modify %s to %s refused", side->qpn,
+			 qp_state_name[side->qp->conn.state], qp_state_name[to]);
 		return;
 	}
 	if (side->m->cfg.must)
@@ -89,12 +89,12 @@ mesh_modify(struct mesh_side *side, enum qp_state to)
 	w->eng.env.now_ns = side->m->now_ns;
 	qp_modify_apply(&w->eng.env, side->qp, mask, &apply, mask & QP_AV ? &path : NULL, NULL);
 	qp_env_flush(&w->eng.env);
-	mesh_log(side->m, "node %u qp %06x (%s) -> %s", side->node->idx, side->qpn,
-		 side->type == QP_TYPE_RC   ? "RC"
-		 : side->type == QP_TYPE_UC ? "UC"
-					    : "UD",
-		 qp_state_name[to]);
-	mesh_wake(w, 0);
+	sim_log(&side->m->sim, "node %u qp %06x (%s) -> %s", side->node->idx, side->qpn,
+		side->type == QP_TYPE_RC   ? "RC"
+		: side->type == QP_TYPE_UC ? "UC"
+					   : "UD",
+		qp_state_name[to]);
+	sim_wake(&w->sim_worker, 0);
 }
 
 /* PSNs of a new life are far from those of the one before, as any connection manager sees to. */
@@ -121,7 +121,7 @@ life_renew(struct mesh_side *side, uint32_t mtu_code)
 		mesh_qp_make(side);
 	memset((char *)side + offsetof(struct mesh_side, op), 0,
 	       sizeof(*side) - offsetof(struct mesh_side, op));
-	side->sq.prod = side->rq.prod = 0;
+	sim_end_renew(&side->sim_end);
 	side->nops = sim_between(&m->load, 1, m->cfg.ops);
 	side->attr.sq_psn = life_psn(side);
 	side->tx_psn = side->attr.sq_psn;
@@ -134,7 +134,7 @@ life_renew(struct mesh_side *side, uint32_t mtu_code)
 	side->recv_ns = sim_chance(&m->load, m->cfg.recv_late)
 				? now + sim_scale(&m->load, 1000, 1000000)
 				: 0;
-	side->sqd_ns = side->dereg_ns = side->die_ns = MESH_NEVER;
+	side->sqd_ns = side->dereg_ns = side->die_ns = SIM_NEVER;
 	if (sim_chance(&m->load, m->cfg.sqd))
 		side->sqd_ns = side->rts_ns + sim_scale(&m->load, 1000, 300000);
 	if (sim_chance(&m->load, m->cfg.dereg / 2))
@@ -182,10 +182,10 @@ life_begin(struct mesh_conn *c)
 		mesh_modify(c->side[i], QP_INIT);
 	c->state = MESH_UP;
 	c->trouble = false;
-	c->kill_ns = MESH_NEVER;
+	c->kill_ns = SIM_NEVER;
 	if (sim_chance(&m->load, m->cfg.kill))
 		c->kill_ns = m->now_ns + sim_scale(&m->load, 1000, 400000);
-	m->stats.lives++;
+	m->more.lives++;
 	m->last_progress_ns = m->now_ns;
 }
 
@@ -231,7 +231,7 @@ life_end(struct mesh_conn *c, bool kill)
 
 	c->state = MESH_DYING;
 	c->trouble |= kill;
-	m->stats.kills += kill;
+	m->more.kills += kill;
 	for (i = 0; i < c->nsides; i++) {
 		struct mesh_side *side = c->side[i];
 		uint32_t die = sim_below(&m->cli, 8);
@@ -254,7 +254,7 @@ life_srq_loss(struct mesh_side *side)
 	if (q == NULL || !side->qp->conn.rcv.cur.taken)
 		return;
 	i = (uint32_t)side->qp->conn.rcv.cur.wqe.wr_id % MESH_SLOTS;
-	q->recv[i].state = MESH_DONE;
+	q->recv[i].state = SIM_OP_DONE;
 	q->lost++;
 	memcpy(side->node->base + q->recv[i].off, side->node->mem + q->recv[i].off, q->area.stride);
 }
@@ -267,11 +267,12 @@ life_freeze(struct mesh_side *side)
 	uint32_t i;
 
 	for (i = 0; i < side->posted; i++) {
-		if (mesh_fetches(&side->op[i]))
+		if (sim_op_fetches(&side->op[i].sim_op))
 			mesh_settle(side, &side->op[i]);
 	}
 	for (i = 0; side->peer != NULL && i < side->peer->posted; i++) {
-		if (!mesh_fetches(&side->peer->op[i]) || mesh_is_atomic(&side->peer->op[i]))
+		if (!sim_op_fetches(&side->peer->op[i].sim_op) ||
+		    mesh_is_atomic(&side->peer->op[i]))
 			mesh_settle(side->peer, &side->peer->op[i]);
 	}
 	if (side->type != QP_TYPE_UD && side->srq == NULL)
@@ -297,7 +298,7 @@ life_die(struct mesh_side *side)
 		mesh_modify(side, QP_RESET);
 		return;
 	}
-	mesh_log(side->m, "node %u qp %06x destroyed", side->node->idx, side->qpn);
+	sim_log(&side->m->sim, "node %u qp %06x destroyed", side->node->idx, side->qpn);
 	mesh_qp_destroy(side);
 }
 
@@ -361,11 +362,11 @@ life_drained(struct mesh_side *side)
 	uint32_t cons = __atomic_load_n(&side->sq.hdr->cons, __ATOMIC_ACQUIRE);
 
 	if (cons < side->begun)
-		mesh_fail(side->m, "QP-15: qp %06x: drained, %u WQEs were begun, %u are over",
-			  side->qpn, side->begun, cons);
+		sim_fail(&side->m->sim, "QP-15: qp %06x: drained, %u WQEs were begun, %u are over",
+			 side->qpn, side->begun, cons);
 	side->sqd = 2;
 	side->sqd_ns = side->m->now_ns + sim_scale(&side->m->cli, 100, 50000);
-	side->m->stats.drained++;
+	side->m->more.drained++;
 }
 
 /* QP-17: all that was posted is completed or flushed; from here it goes on. */
@@ -377,7 +378,7 @@ life_recover(struct mesh_side *side)
 	side->was_sqe = true;
 	side->tx_op = side->posted;
 	side->tx_k = 0;
-	side->m->stats.recovered++;
+	side->m->more.recovered++;
 	side->m->last_progress_ns = side->m->now_ns;
 }
 

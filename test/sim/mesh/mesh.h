@@ -29,30 +29,23 @@
 #include <uroce_abi/ring.h>
 #include <uroce_abi/wqe.h>
 #include "config.h"
-#include "../digest.h"
-#include "../heap.h"
 #include "../keys.h"
-#include "../prng.h"
+#include "../sim.h"
 #include "wire/parse.h"
-#include "engine/engine.h"
 
-#define MESH_NODES      3
-#define MESH_WORKERS    4
-#define MESH_CONNS      14
-#define MESH_SIDES      24
-#define MESH_OPS        64 /* send WQEs of a life, those posted to a dead QP included */
-#define MESH_SLOTS      32 /* buffers of an area */
-#define MESH_CQS        3
-#define MESH_WINS       2
-#define MESH_GROUPS     2
-#define MESH_AHS        16
-#define MESH_DUE        256
-#define MESH_PKTS       4000
-#define MESH_RX         512
-#define MESH_NODE_BYTES (16u << 20)
-#define MESH_WIN_LEN    1024 /* largest WRITE or READ through a memory window */
-#define MESH_CONST_LEN  8192
-#define MESH_NEVER      UINT64_MAX
+#define MESH_CONNS     14
+#define MESH_SIDES     24
+#define MESH_OPS       64 /* send WQEs of a life, those posted to a dead QP included */
+#define MESH_SLOTS     32 /* buffers of an area */
+#define MESH_CQS       3
+#define MESH_WINS      2
+#define MESH_GROUPS    2
+#define MESH_AHS       16
+#define MESH_DUE       256
+#define MESH_PKTS      4000
+#define MESH_RX        512
+#define MESH_WIN_LEN   1024 /* largest WRITE or READ through a memory window */
+#define MESH_CONST_LEN 8192
 
 /* What is wrong on purpose with a send WQE. */
 enum mesh_fault {
@@ -74,14 +67,14 @@ enum mesh_fault {
 	MESH_BAD_SENDINV, /* SEND with invalidate of what is no window of the peer */
 };
 
-enum mesh_op_state { MESH_NEW = 0, MESH_POSTED, MESH_DONE, MESH_FAILED };
 enum mesh_target { MESH_AT_SLOT, MESH_AT_CONST, MESH_AT_WIN, MESH_AT_WORD };
 
 struct mesh_op {
-	uint8_t opcode, flags, state, fault, status, target;
+	SIM_IS_A(sim_op); /* fault: enum mesh_fault */
+	uint8_t target;
 	bool maybe;  /* a region or window went away while it was under way: may fail of it */
 	uint8_t win; /* MESH_AT_WIN, binds, invalidations */
-	uint32_t len, imm, npkts;
+	uint32_t imm, npkts;
 	uint32_t loc, at; /* offsets in the own and the peer's node memory */
 	uint32_t rkey, gen;
 	uint64_t va, add, compare, orig; /* atomics: orig is what has to come back */
@@ -97,9 +90,9 @@ struct mesh_recv {
 };
 
 struct mesh_area {
-	struct mr mr;
+	SIM_IS_A(sim_area);
 	uint64_t told; /* its address, as the peer was told */
-	uint32_t off, len, stride;
+	uint32_t stride;
 	bool gone, shown; /* gone: away, or other than it was; shown: in the table */
 };
 
@@ -114,27 +107,10 @@ struct mesh_win { /* a memory window of a side, for its peer to use */
 	bool zero_based;
 };
 
-struct mesh_ring {
-	struct uroce_ring_hdr *hdr;
-	uint8_t *slots;
-	uint32_t entries, stride, prod;
-};
-
-struct mesh_cqring {
-	struct uroce_cq_hdr *hdr;
-	uint32_t entries, cons;
-};
-struct mesh_cq {
-	struct cq cq;
-	struct mesh_cqring ring, old; /* old.hdr: what a resize left to be read first */
-	uint32_t need;                /* entries that its QPs may fill */
-	bool armed, event;
-};
-
 struct mesh_srq { /* of one worker */
 	struct srq srq;
-	struct mesh_ring ring;
-	struct mesh_ring next; /* hdr: a resize is under way; nothing is posted meanwhile */
+	struct sim_ring ring;
+	struct sim_ring next; /* hdr: a resize is under way; nothing is posted meanwhile */
 	struct qp_ring next_qp;
 	uint32_t next_prod;
 	struct mesh_area area;
@@ -156,36 +132,29 @@ struct mesh_due {
 
 struct mesh_conn;
 struct mesh_side { /* a QP */
+	SIM_IS_A(sim_end);
 	struct mesh *m;
 	struct mesh_conn *conn;
 	struct mesh_side *peer; /* NULL: UD */
 	struct mesh_node *node;
-	struct qp *qp;
-	struct uroce_qp_attr attr;
-	uint32_t idx, qpn, worker, gen; /* gen: of its QPN */
+	uint32_t gen; /* of its QPN */
 	enum qp_type type;
-	struct uroce_qp_cap cap;
-	struct mesh_ring sq, rq;
-	struct mesh_cq *scq, *rcq;
 	struct mesh_srq *srq;
 	struct mesh_area local, recvs, slots, words, wins;
 	struct mesh_win win[MESH_WINS];
-	uint64_t cookie;
-	uint64_t timer_ns, bell_ns, recv_ns;
+	uint64_t recv_ns;
 	uint32_t const_off; /* of the node's constant area; see mesh_node */
-	bool sig_all;
 
 	/* of this life, from here on */
 	struct mesh_op op[MESH_OPS];
-	uint32_t nops, posted, reaped, mtu;
+	uint32_t mtu;
 	struct mesh_recv recv[MESH_SLOTS];
 	uint32_t rposted, rreaped;
 	uint32_t delivered; /* RC: the peer's WQE behind the last that was received */
 	uint64_t rtr_ns, rts_ns, die_ns, sqd_ns, dereg_ns;
 	uint8_t die_to; /* enum qp_state, or MESH_DESTROY */
 	bool dead;      /* in ERR or RESET by its client's wish */
-	bool cut;       /* went to RESET without ERR: completions are lost */
-	bool flushed, rflushed, was_sqe;
+	bool was_sqe;
 	uint8_t first_status; /* of the send WQE that failed first */
 	bool first_dead;      /* .. after the client had moved the QP */
 	uint8_t sqd;          /* 0 not yet, 1 draining, 2 drained */
@@ -224,33 +193,21 @@ struct mesh_conn {
 
 #define MESH_ANY UINT32_MAX
 struct mesh_worker {
+	SIM_IS_A(sim_worker);
 	struct mesh_node *node;
-	struct engine eng;
-	struct obs_block obs;
 	struct mesh_srq srq;
 	struct rte_mbuf *rx[MESH_RX], *in[MESH_RX];
-	uint32_t rx_n, in_n, idx;
-	uint64_t poll_at;
+	uint32_t rx_n, in_n;
 	bool group; /* the frame at hand is a group's, and good */
 	uint32_t handed,
 		expected; /* MESH_ANY, or frames given to other workers, of the one at hand */
 };
 
-#define MESH_KEPT 256
-struct mesh_kept {
-	uint64_t once, orig;
-};
-
 struct mesh_node {
+	SIM_IS_A(sim_node);
 	struct mesh *m;
-	uint32_t idx, used;
-	uint16_t dev;
-	uint8_t mac[6], gid[2][16]; /* IPv4, IPv6 */
-	uint8_t *mem, *base;
-	struct mr_table mrs;
-	struct qp_table qps;
-	struct mesh_worker worker[MESH_WORKERS];
-	struct mesh_cq cq[MESH_CQS];
+	uint8_t gid[2][16]; /* IPv4, IPv6 */
+	struct mesh_worker worker[SIM_WORKERS];
 	struct mesh_area consts, idle, counter;
 	struct qp_ah ah[MESH_AHS];
 	struct qp_ah *ah_slot[MESH_AHS];
@@ -259,10 +216,7 @@ struct mesh_node {
 	struct engine_member member[MESH_SIDES * MESH_GROUPS];
 	uint32_t counted, maybe_counted; /* fetch-and-adds of 1 that were done, and others */
 	uint8_t seen[4096];              /* values that they brought back */
-	uint64_t cqes, dark_from, dark_to, free_ns;
-	uint64_t step_wait;
-	struct mesh_kept kept[MESH_KEPT]; /* accesses that were executed, too late for an answer */
-	uint32_t kept_next;
+	uint64_t dark_from, dark_to, free_ns;
 };
 
 struct mesh_pkt {
@@ -270,45 +224,30 @@ struct mesh_pkt {
 	uint8_t node, worker;
 };
 
-enum mesh_event { MESH_EV_FRAME, MESH_EV_POLL, MESH_EV_STEP, MESH_EV_TIMER, MESH_EV_BELL };
-
-struct mesh_stats {
-	uint64_t frames, lost, doubled, damaged, cqes, failed_wqes, lives, kills, virtual_ns;
+struct mesh_stats { /* besides struct sim_stats */
+	uint64_t lives, kills;
 	uint64_t handed, delivered, datagrams, binds, invalidated, drained, recovered, resized;
 };
 
 struct mesh {
-	uint64_t seed, now_ns, last_progress_ns;
+	SIM_IS_A(sim);
 	struct mesh_cfg cfg;
-	struct sim_rng load, cli, netr;
-	bool verbose, failed;
-	char why[512];
-	uint8_t *table; /* random bytes that payloads are cut from */
-	struct rte_mempool *pool, *small_pool, *net_pool;
-	struct qp_segs *segs;
-	struct mesh_node node[MESH_NODES];
+	struct mesh_node node[SIM_NODES];
 	struct mesh_side side[MESH_SIDES];
 	struct mesh_conn conn[MESH_CONNS];
-	uint32_t nsides, nconns;
+	uint32_t nconns;
 	struct mesh_pkt pkt[MESH_PKTS];
 	uint16_t free_pkt[MESH_PKTS];
 	uint32_t nfree_pkt;
-	struct sim_heap heap;
-	struct sim_digest digest;
-	struct mesh_stats stats;
+	struct mesh_stats more;
 	uint8_t scratch[16384];
 };
-#define MESH_TABLE_BYTES (1u << 20)
 
-/* run.c: memory of a mesh, once; and one schedule: true when nothing was violated. */
-void mesh_open(struct mesh *m, uint8_t *table, struct rte_mempool *pool,
-	       struct rte_mempool *small_pool, struct rte_mempool *net_pool, struct qp_segs *segs);
+/* run.c: memory, once. A schedule: sim_run. */
+void mesh_open(struct mesh *m, const struct sim_stock *stock);
 void mesh_close(struct mesh *m);
-bool mesh_run(struct mesh *m, uint64_t seed, const char *const *set, unsigned nset);
 /* What all schedules so far were about, on a line of standard output. */
 void mesh_summary(const struct mesh *m);
-void mesh_fail(struct mesh *m, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void mesh_log(struct mesh *m, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* world.c */
 void mesh_world_make(struct mesh *m);
@@ -322,10 +261,6 @@ void mesh_qp_destroy(struct mesh_side *side);
 void mesh_members_set(struct mesh_node *n);
 void mesh_group_gid(uint32_t group, uint8_t gid[16]);
 struct mesh_side *mesh_side_of(struct mesh *m, uint32_t qpn);
-void mesh_cq_ring(struct mesh_cqring *r, uint32_t entries);
-/* A zeroed queue of so many entries, as its client and as the daemon sees it. */
-struct qp_ring mesh_ring_make(struct mesh_ring *r, uint32_t entries, uint32_t stride,
-			      uint32_t max_sge, uint32_t max_inline);
 
 /* life.c */
 void mesh_modify(struct mesh_side *side, enum qp_state to);
@@ -349,22 +284,21 @@ void mesh_window_gone(struct mesh_side *side, struct mesh_win *w);
 bool mesh_post(struct mesh_side *side);
 void mesh_post_dead(struct mesh_side *side);
 bool mesh_srq_post(struct mesh_node *n);
-bool mesh_fetches(const struct mesh_op *op);
 bool mesh_is_atomic(const struct mesh_op *op);
 bool mesh_is_write(const struct mesh_op *op);
 bool mesh_uses_recv(const struct mesh_op *op);
 bool mesh_is_local(const struct mesh_op *op);
-const char *mesh_op_name(const struct mesh_op *op);
 
-/* loop.c */
-void mesh_wake(struct mesh_worker *w, uint32_t after_ns);
-void mesh_loop(struct mesh *m);
+/* loop.c: one turn of a worker; one step of a client; and -v's view of who waits for what */
+void mesh_poll(struct sim_worker *worker);
+void mesh_step(struct sim_node *node);
+void mesh_dump(struct sim *sim);
 extern const struct engine_ops mesh_engine_ops;
 
 /* net.c */
 void mesh_net_reset(struct mesh *m);
-void mesh_net_send(struct mesh_worker *w, struct rte_mbuf *frame);
-void mesh_net_arrive(struct mesh *m, uint32_t pkt);
+void mesh_net_send(struct sim_worker *worker, struct rte_mbuf *frame);
+void mesh_net_arrive(struct sim *sim, uint32_t pkt);
 void mesh_net_drain(struct mesh *m);
 
 /* model.c */
@@ -372,8 +306,10 @@ void mesh_built(struct mesh_worker *w, struct rte_mbuf *frame);
 void mesh_arriving(struct mesh_worker *w, struct rte_mbuf *frame);
 void mesh_taken(struct mesh_worker *w);
 
-/* reap.c */
-bool mesh_poll(struct mesh_node *n);
+/* reap.c: of struct sim_model */
+void mesh_reap_cqe(struct sim_node *node, struct sim_cq *cq, const struct uroce_cqe *cqe);
+void mesh_reap_commit(struct sim_end *end, struct sim_op *op);
+bool mesh_reap_has_cause(struct sim_end *end, const struct sim_op *op, uint8_t status);
 /* At the end: all that is left is void. */
 void mesh_poll_rest(struct mesh_node *n);
 /* Are there completions of its receives that nobody has seen yet? */

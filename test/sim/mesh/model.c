@@ -45,7 +45,7 @@ model_begun(struct mesh_side *side, uint32_t op)
 	if (op < side->begun)
 		return;
 	if (side->qp->conn.state == QP_SQD)
-		mesh_fail(side->m, "QP-15: qp %06x: WQE %u begun in SQD", side->qpn, op);
+		sim_fail(&side->m->sim, "QP-15: qp %06x: WQE %u begun in SQD", side->qpn, op);
 	side->begun = op + 1;
 }
 
@@ -59,15 +59,16 @@ built_reliable(struct mesh_side *side, const struct wire_pkt *pkt)
 		const struct mesh_op *op = &side->op[i];
 
 		if (rel < op->npkts) {
-			if (op->state == MESH_DONE || op->state == MESH_FAILED)
-				mesh_fail(side->m, "REQ-10: qp %06x: WQE %u is over, sent again",
-					  side->qpn, i);
+			if (op->state == SIM_OP_DONE || op->state == SIM_OP_FAILED)
+				sim_fail(&side->m->sim,
+					 "REQ-10: qp %06x: WQE %u is over, sent again", side->qpn,
+					 i);
 			model_begun(side, i);
 			return;
 		}
 		rel -= op->npkts;
 	}
-	mesh_fail(side->m, "WIRE-06: qp %06x: request with a PSN of no WQE", side->qpn);
+	sim_fail(&side->m->sim, "WIRE-06: qp %06x: request with a PSN of no WQE", side->qpn);
 }
 
 static const char *
@@ -111,14 +112,15 @@ built_unreliable(struct mesh_side *side, const struct wire_pkt *pkt)
 
 	if (side->tx_op >= side->posted ||
 	    (op->fault != MESH_OK && op->fault != MESH_GONE && op->fault != MESH_BAD_QKEY)) {
-		mesh_fail(side->m, "REQ-03: qp %06x: frame of WQE %u, which is none (fault %u)",
-			  side->qpn, side->tx_op, op->fault);
+		sim_fail(&side->m->sim,
+			 "REQ-03: qp %06x: frame of WQE %u, which is none (fault %u)", side->qpn,
+			 side->tx_op, op->fault);
 		return;
 	}
 	wrong = built_wrong(side, op, pkt);
 	if (wrong != NULL)
-		mesh_fail(side->m, "qp %06x: WQE %u packet %u: wrong %s", side->qpn, side->tx_op,
-			  side->tx_k, wrong);
+		sim_fail(&side->m->sim, "qp %06x: WQE %u packet %u: wrong %s", side->qpn,
+			 side->tx_op, side->tx_k, wrong);
 	if (side->tx_k == 0)
 		model_begun(side, side->tx_op);
 	side->tx_psn = psn_add(side->tx_psn, 1);
@@ -155,17 +157,18 @@ mesh_built(struct mesh_worker *w, struct rte_mbuf *frame)
 	struct wire_pkt pkt;
 
 	if (wire_parse(rte_pktmbuf_mtod(frame, uint8_t *), frame->data_len, &pkt) != WIRE_OK) {
-		mesh_fail(m, "WIRE-01: node %u built a frame that is none", w->node->idx);
+		sim_fail(&m->sim, "WIRE-01: node %u built a frame that is none", w->node->idx);
 		return;
 	}
 	side = built_by(w, &pkt);
 	if (m->verbose)
-		mesh_log(m, "node %u.%u qp %06x builds %s to %06x psn %06x %u bytes%s",
-			 w->node->idx, w->idx, side != NULL ? side->qpn : 0, pkt.op->name, pkt.qpn,
-			 pkt.psn, pkt.payload_len,
-			 frame->hash.usr == QP_TX_LOOPBACK ? " (loopback)" : "");
+		sim_log(&m->sim, "node %u.%u qp %06x builds %s to %06x psn %06x %u bytes%s",
+			w->node->idx, w->idx, side != NULL ? side->qpn : 0, pkt.op->name, pkt.qpn,
+			pkt.psn, pkt.payload_len,
+			frame->hash.usr == QP_TX_LOOPBACK ? " (loopback)" : "");
 	if (side == NULL)
-		mesh_fail(m, "node %u built a frame of no QP, for %06x", w->node->idx, pkt.qpn);
+		sim_fail(&m->sim, "node %u built a frame of no QP, for %06x", w->node->idx,
+			 pkt.qpn);
 	else if (pkt.qpn == WIRE_MULTICAST_QPN && frame->hash.usr == QP_TX_LOOPBACK)
 		return; /* the copy for this node's members */
 	else if (side->type == QP_TYPE_RC && (pkt.op->flags & WIRE_F_REQ))
@@ -178,7 +181,7 @@ mesh_built(struct mesh_worker *w, struct rte_mbuf *frame)
 static bool
 model_recv(const struct mesh_side *side)
 {
-	const struct mesh_ring *r = side->srq != NULL ? &side->srq->ring : &side->rq;
+	const struct sim_ring *r = side->srq != NULL ? &side->srq->ring : &side->rq;
 	uint32_t head = side->srq != NULL ? side->srq->srq.head + side->srq->promised
 					  : side->qp->conn.rcv.head;
 
@@ -189,12 +192,12 @@ static void
 model_due(struct mesh_side *side, const struct mesh_due *due)
 {
 	if (side->due_tail - side->due_head == MESH_DUE) {
-		mesh_fail(side->m, "simulator: too many messages due");
+		sim_fail(&side->m->sim, "simulator: too many messages due");
 		return;
 	}
-	mesh_log(side->m, "qp %06x: a message of %u bytes is due", side->qpn, due->len);
+	sim_log(&side->m->sim, "qp %06x: a message of %u bytes is due", side->qpn, due->len);
 	side->due[side->due_tail++ % MESH_DUE] = *due;
-	side->m->stats.delivered++;
+	side->m->more.delivered++;
 }
 
 /* Where a WRITE's bytes go: offset in node memory, or false where its R_Key is none. */
@@ -326,7 +329,7 @@ arrives_ud(struct mesh_side *side, const struct wire_pkt *pkt)
 		memcpy(grh + 20, pkt->ip, WIRE_IPV4_LEN);
 	due.hash =
 		mesh_hash(mesh_hash(MESH_HASH, grh, WIRE_GRH_LEN), pkt->payload, pkt->payload_len);
-	side->m->stats.datagrams++;
+	side->m->more.datagrams++;
 	if (side->srq != NULL && !side->qp->conn.rcv.cur.taken)
 		side->srq->promised++;
 	model_due(side, &due);
@@ -411,8 +414,8 @@ mesh_arriving(struct mesh_worker *w, struct rte_mbuf *frame)
 	if (frame->hash.usr != QP_TX_LOOPBACK && !wire_icrc_check(&pkt))
 		return;
 	if (n->m->verbose)
-		mesh_log(n->m, "node %u.%u gets %s for %06x psn %06x", n->idx, w->idx, pkt.op->name,
-			 pkt.qpn, pkt.psn);
+		sim_log(&n->m->sim, "node %u.%u gets %s for %06x psn %06x", n->idx, w->idx,
+			pkt.op->name, pkt.qpn, pkt.psn);
 	w->group = pkt.qpn == WIRE_MULTICAST_QPN;
 	if (w->group)
 		w->expected = arrives_group(w, &pkt);
@@ -427,6 +430,6 @@ mesh_taken(struct mesh_worker *w)
 
 	if (w->handed != w->expected && w->expected != MESH_ANY &&
 	    !(m->cfg.small_pool && w->handed < w->expected))
-		mesh_fail(m, "WIRE-10: node %u: worker %u handed %u frames over, had to %u",
-			  w->node->idx, w->idx, w->handed, w->expected);
+		sim_fail(&m->sim, "WIRE-10: node %u: worker %u handed %u frames over, had to %u",
+			 w->node->idx, w->idx, w->handed, w->expected);
 }

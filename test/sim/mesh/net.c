@@ -31,8 +31,8 @@ mesh_net_drain(struct mesh *m)
 
 	for (i = 0; i < MESH_PKTS; i++)
 		rte_pktmbuf_free(m->pkt[i].m);
-	for (i = 0; i < m->cfg.nodes * MESH_WORKERS; i++) {
-		struct mesh_worker *w = &m->node[i / MESH_WORKERS].worker[i % MESH_WORKERS];
+	for (i = 0; i < m->cfg.nodes * SIM_WORKERS; i++) {
+		struct mesh_worker *w = &m->node[i / SIM_WORKERS].worker[i % SIM_WORKERS];
 
 		for (k = 0; k < w->rx_n; k++)
 			rte_pktmbuf_free(w->rx[k]);
@@ -108,8 +108,8 @@ net_launch(struct mesh *m, struct mesh_node *from, uint32_t to, struct rte_mbuf 
 	m->pkt[i] = (struct mesh_pkt){frame, (uint8_t)to, net_worker(m, frame)};
 	if (sim_chance(&m->netr, c->corrupt))
 		net_damage(m, frame);
-	if (!sim_heap_push(&m->heap, at, MESH_EV_FRAME, i))
-		mesh_fail(m, "simulator: too many events");
+	if (!sim_heap_push(&m->heap, at, SIM_EV_FRAME, i))
+		sim_fail(&m->sim, "simulator: too many events");
 }
 
 /*
@@ -190,8 +190,9 @@ net_loop(struct mesh_worker *w, struct rte_mbuf *frame)
 }
 
 void
-mesh_net_send(struct mesh_worker *w, struct rte_mbuf *frame)
+mesh_net_send(struct sim_worker *worker, struct rte_mbuf *frame)
 {
+	struct mesh_worker *w = container_of(worker, struct mesh_worker, sim_worker);
 	struct mesh *m = w->node->m;
 	const uint8_t *p = rte_pktmbuf_mtod(frame, const uint8_t *);
 	struct rte_mbuf *forged = NULL;
@@ -205,7 +206,7 @@ mesh_net_send(struct mesh_worker *w, struct rte_mbuf *frame)
 		return;
 	}
 	if (wire_parse(p, frame->data_len, &pkt) != WIRE_OK || !wire_icrc_check(&pkt)) {
-		mesh_fail(m, "WIRE-01: node %u sends a frame that is none", w->node->idx);
+		sim_fail(&m->sim, "WIRE-01: node %u sends a frame that is none", w->node->idx);
 		rte_pktmbuf_free(frame);
 		return;
 	}
@@ -223,8 +224,9 @@ mesh_net_send(struct mesh_worker *w, struct rte_mbuf *frame)
 }
 
 void
-mesh_net_arrive(struct mesh *m, uint32_t i)
+mesh_net_arrive(struct sim *sim, uint32_t i)
 {
+	struct mesh *m = container_of(sim, struct mesh, sim);
 	struct mesh_pkt *p = &m->pkt[i];
 	struct mesh_worker *w = &m->node[p->node].worker[p->worker];
 
@@ -233,7 +235,7 @@ mesh_net_arrive(struct mesh *m, uint32_t i)
 		rte_pktmbuf_free(p->m);
 	} else {
 		w->rx[w->rx_n++] = p->m;
-		mesh_wake(w, sim_below(&m->netr, m->cfg.poll_ns + 1));
+		sim_wake(&w->sim_worker, sim_below(&m->netr, m->cfg.poll_ns + 1));
 	}
 	p->m = NULL;
 	m->free_pkt[m->nfree_pkt++] = (uint16_t)i;

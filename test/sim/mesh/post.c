@@ -14,12 +14,6 @@ mesh_is_atomic(const struct mesh_op *op)
 }
 
 bool
-mesh_fetches(const struct mesh_op *op)
-{
-	return op->opcode == UROCE_WR_RDMA_READ || mesh_is_atomic(op);
-}
-
-bool
 mesh_is_write(const struct mesh_op *op)
 {
 	return op->opcode == UROCE_WR_RDMA_WRITE || op->opcode == UROCE_WR_RDMA_WRITE_IMM;
@@ -36,17 +30,6 @@ bool
 mesh_is_local(const struct mesh_op *op)
 {
 	return op->opcode == UROCE_WR_LOCAL_INV || op->opcode == UROCE_WR_BIND_MW;
-}
-
-const char *
-mesh_op_name(const struct mesh_op *op)
-{
-	static const char *const name[UROCE_WR_OPCODES] = {"WRITE",     "WRITE_IMM", "SEND",
-							   "SEND_IMM",  "READ",      "CAS",
-							   "FETCH_ADD", "LOCAL_INV", "BIND_MW",
-							   "SEND_INV"};
-
-	return name[op->opcode];
 }
 
 /* Lengths that break things: none, one, and one more or less than whole packets. */
@@ -77,7 +60,7 @@ post_length(struct mesh_side *side, uint32_t max)
 static void
 post_data(struct mesh_side *side, struct mesh_op *op)
 {
-	op->data = side->m->table + sim_below(&side->m->load, MESH_TABLE_BYTES - op->len);
+	op->data = side->m->table + sim_below(&side->m->load, SIM_TABLE_BYTES - op->len);
 }
 
 static void
@@ -312,7 +295,7 @@ plan_fault(struct mesh_side *side, struct mesh_op *op)
 	else if (f >= MESH_BAD_AH && f <= MESH_BAD_QKEY && side->type == QP_TYPE_UD)
 		op->fault = f == MESH_TOO_LONG && (!keys || side->local.len <= 4096) ? MESH_OK : f;
 	else if ((f == MESH_BAD_RKEY || f == MESH_BAD_RRANGE) && op->len != 0 &&
-		 side->type == QP_TYPE_RC && (mesh_is_write(op) || mesh_fetches(op)))
+		 side->type == QP_TYPE_RC && (mesh_is_write(op) || sim_op_fetches(&op->sim_op)))
 		op->fault = f;
 	else if (f == MESH_BAD_INV && side->type == QP_TYPE_RC && op->opcode == UROCE_WR_SEND)
 		op->fault = f;
@@ -355,7 +338,7 @@ post_plan(struct mesh_side *side, struct mesh_op *op)
 		plan_datagram(side, op);
 	else
 		plan_connected(side, op);
-	if (!mesh_fetches(op) && !mesh_is_local(op) && op->len <= side->cap.max_inline &&
+	if (!sim_op_fetches(&op->sim_op) && !mesh_is_local(op) && op->len <= side->cap.max_inline &&
 	    sim_chance(r, 500000))
 		op->flags |= UROCE_WQE_INLINE;
 	plan_fault(side, op);
@@ -364,7 +347,7 @@ post_plan(struct mesh_side *side, struct mesh_op *op)
 		op->fault = MESH_BAD_LKEY;
 	op->npkts = mesh_is_local(op) ? 0 : RTE_MAX((op->len + side->mtu - 1) / side->mtu, 1u);
 	op->loc = side->local.off + side->posted % MESH_SLOTS * side->local.stride;
-	op->state = MESH_POSTED;
+	op->state = SIM_OP_POSTED;
 }
 
 /* len bytes at offset off of area a, in up to max pieces. Returns how many. */
@@ -392,28 +375,6 @@ post_sges(struct mesh *m, const struct mesh_area *a, uint32_t off, uint32_t len,
 		memcpy(out + i * sizeof(sge), &sge, sizeof(sge));
 	}
 	return n;
-}
-
-static void
-post_ring(struct mesh_side *side, struct mesh_ring *ring)
-{
-	struct mesh *m = side->m;
-
-	if (!qp_doorbell_publish(ring->hdr, ring->prod) || side->bell_ns != 0)
-		return;
-	side->bell_ns = m->now_ns + sim_below(&m->cli, 2000);
-	if (!sim_heap_push(&m->heap, side->bell_ns, MESH_EV_BELL, side->idx))
-		mesh_fail(m, "simulator: too many events");
-}
-
-static uint8_t *
-post_slot(struct mesh *m, struct mesh_ring *ring, const char *name)
-{
-	uint32_t cons = __atomic_load_n(&ring->hdr->cons, __ATOMIC_ACQUIRE);
-
-	if (ring->prod - cons >= ring->entries)
-		mesh_fail(m, "REQ-01: %s: slot is not given back, its WQE is complete", name);
-	return ring->slots + (size_t)(ring->prod++ & (ring->entries - 1)) * ring->stride;
 }
 
 /* What is special about each kind, into the WQE. */
@@ -451,7 +412,7 @@ post_send(struct mesh_side *side)
 	struct mesh *m = side->m;
 	struct mesh_op *op = &side->op[side->posted];
 	struct uroce_send_wqe w = {0};
-	uint8_t *slot = post_slot(m, &side->sq, "SQ");
+	uint8_t *slot = sim_ring_slot(&m->sim, &side->sq, "SQ of qp", side->qpn);
 	bool whole = op->fault == MESH_TOO_LONG; /* the region in one datagram */
 
 	w.wr_id = 1ull << 56 | (uint64_t)(side->conn->life & 0xff) << 48 |
@@ -459,7 +420,7 @@ post_send(struct mesh_side *side)
 	w.opcode = op->fault == MESH_BAD_OPCODE ? 99 : op->opcode;
 	w.flags = op->flags;
 	post_fill(side, op, &w);
-	if (!mesh_fetches(op) && !mesh_is_local(op) && !(op->flags & UROCE_WQE_INLINE) &&
+	if (!sim_op_fetches(&op->sim_op) && !mesh_is_local(op) && !(op->flags & UROCE_WQE_INLINE) &&
 	    op->len != 0) {
 		memcpy(side->node->mem + op->loc, op->data, op->len);
 		memcpy(side->node->base + op->loc, op->data, op->len);
@@ -476,9 +437,9 @@ post_send(struct mesh_side *side)
 	if (op->fault == MESH_BAD_NSGE)
 		w.num = (uint16_t)(RTE_MAX(side->cap.max_send_sge, side->cap.max_inline) + 1);
 	memcpy(slot, &w, sizeof(w));
-	mesh_log(m, "node %u qp %06x posts WQE %u: %s %u bytes flags %x fault %u win %u%s",
-		 side->node->idx, side->qpn, side->posted, mesh_op_name(op), op->len, op->flags,
-		 op->fault, op->win, op->maybe ? " (may fail)" : "");
+	sim_log(&m->sim, "node %u qp %06x posts WQE %u: %s %u bytes flags %x fault %u win %u%s",
+		side->node->idx, side->qpn, side->posted, sim_op_name(op->opcode), op->len,
+		op->flags, op->fault, op->win, op->maybe ? " (may fail)" : "");
 	side->posted++;
 }
 
@@ -490,13 +451,13 @@ post_recvs(struct mesh_side *side)
 
 	for (; n > 0 && side->rposted - side->rreaped < side->cap.max_recv_wr; n--) {
 		uint32_t i = side->rposted % MESH_SLOTS;
-		uint8_t *slot = post_slot(m, &side->rq, "RQ");
+		uint8_t *slot = sim_ring_slot(&m->sim, &side->rq, "receive queue of qp", side->qpn);
 		struct uroce_recv_wqe w = {.wr_id = 2ull << 56 |
 						    (uint64_t)(side->conn->life & 0xff) << 48 |
 						    (uint64_t)side->idx << 32 | side->rposted};
 
 		side->recv[i].off = side->recvs.off + i * side->recvs.stride;
-		side->recv[i].state = MESH_POSTED;
+		side->recv[i].state = SIM_OP_POSTED;
 		w.num_sge = post_sges(m, &side->recvs, i * side->recvs.stride,
 				      m->cfg.maxlen + WIRE_GRH_LEN, side->cap.max_recv_sge, MESH_OK,
 				      slot + UROCE_RECV_WQE_HDR);
@@ -505,7 +466,7 @@ post_recvs(struct mesh_side *side)
 	}
 	if (side->rposted == had)
 		return false;
-	post_ring(side, &side->rq);
+	sim_ring_publish(&side->sim_end, &side->rq);
 	return true;
 }
 
@@ -533,7 +494,7 @@ mesh_post(struct mesh_side *side)
 		post_send(side);
 	}
 	if (side->posted != had)
-		post_ring(side, &side->sq);
+		sim_ring_publish(&side->sim_end, &side->sq);
 	return busy || side->posted != had;
 }
 
@@ -548,9 +509,9 @@ mesh_post_dead(struct mesh_side *side)
 		op->group = -1;
 		op->data = side->m->table;
 		op->npkts = 1;
-		op->state = MESH_POSTED;
+		op->state = SIM_OP_POSTED;
 		post_send(side);
-		post_ring(side, &side->sq);
+		sim_ring_publish(&side->sim_end, &side->sq);
 	}
 	if (side->srq == NULL)
 		post_recvs(side);
@@ -574,12 +535,12 @@ mesh_srq_post(struct mesh_node *n)
 							    q->posted};
 			uint8_t *slot;
 
-			if (r->state == MESH_POSTED)
+			if (r->state == SIM_OP_POSTED)
 				break;
-			slot = post_slot(m, &q->ring, "SRQ");
+			slot = sim_ring_slot(&m->sim, &q->ring, "SRQ of node", n->idx);
 			k = q->posted % MESH_SLOTS * q->area.stride;
 			r->off = q->area.off + k;
-			r->state = MESH_POSTED;
+			r->state = SIM_OP_POSTED;
 			w.num_sge = post_sges(m, &q->area, k, m->cfg.maxlen + WIRE_GRH_LEN, 2,
 					      MESH_OK, slot + UROCE_RECV_WQE_HDR);
 			memcpy(slot, &w, sizeof(w));

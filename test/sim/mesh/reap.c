@@ -1,25 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Completions: each WQE once, in order, with a status that the schedule allows, and not before it
- * is true; each message that came whole, once, with its bytes where they belong.
+ * Completions: not before they are true, and with errors that have a cause (../reap.c has their
+ * order); each message that came whole, once, with its bytes where they belong.
  */
 #include <stdlib.h>
 #include <string.h>
 #include <rte_common.h>
 #include "mesh.h"
-
-static const uint8_t reap_opcode[UROCE_WR_OPCODES] = {
-	[UROCE_WR_RDMA_WRITE] = UROCE_CQE_RDMA_WRITE,
-	[UROCE_WR_RDMA_WRITE_IMM] = UROCE_CQE_RDMA_WRITE,
-	[UROCE_WR_SEND] = UROCE_CQE_SEND,
-	[UROCE_WR_SEND_IMM] = UROCE_CQE_SEND,
-	[UROCE_WR_RDMA_READ] = UROCE_CQE_RDMA_READ,
-	[UROCE_WR_ATOMIC_CMP_SWAP] = UROCE_CQE_COMP_SWAP,
-	[UROCE_WR_ATOMIC_FETCH_ADD] = UROCE_CQE_FETCH_ADD,
-	[UROCE_WR_LOCAL_INV] = UROCE_CQE_LOCAL_INV,
-	[UROCE_WR_BIND_MW] = UROCE_CQE_BIND_MW,
-	[UROCE_WR_SEND_INV] = UROCE_CQE_SEND,
-};
 
 static const uint8_t reap_fault[] = {
 	[MESH_OK] = QP_WC_SUCCESS,
@@ -46,9 +33,9 @@ reap_counter(struct mesh_side *side, uint64_t was)
 	struct mesh_node *n = side->peer->node;
 
 	if (was >= sizeof(n->seen) || n->seen[was])
-		mesh_fail(side->m, "RSP-04: qp %06x: fetch-and-add brings %lu, %s", side->qpn,
-			  (unsigned long)was,
-			  was < sizeof(n->seen) ? "as another did" : "which it never was");
+		sim_fail(&side->m->sim, "RSP-04: qp %06x: fetch-and-add brings %lu, %s", side->qpn,
+			 (unsigned long)was,
+			 was < sizeof(n->seen) ? "as another did" : "which it never was");
 	else
 		n->seen[was] = 1;
 	n->counted++;
@@ -70,43 +57,42 @@ reap_fetched(struct mesh_side *side, struct mesh_op *op)
 	}
 	memcpy(n->base + op->loc, want, op->len);
 	if (memcmp(n->base + op->loc, n->mem + op->loc, side->local.stride) != 0)
-		mesh_fail(side->m, "REQ-08: qp %06x: WQE %ld (%s) brings wrong bytes", side->qpn,
-			  (long)(op - side->op), mesh_op_name(op));
+		sim_fail(&side->m->sim, "REQ-08: qp %06x: WQE %ld (%s) brings wrong bytes",
+			 side->qpn, (long)(op - side->op), sim_op_name(op->opcode));
 }
 
-static void
-reap_commit(struct mesh_side *side, struct mesh_op *op)
+void
+mesh_reap_commit(struct sim_end *end, struct sim_op *sop)
 {
+	struct mesh_side *side = container_of(end, struct mesh_side, sim_end);
+	struct mesh_op *op = container_of(sop, struct mesh_op, sim_op);
 	struct mesh *m = side->m;
 	long index = (long)(op - side->op);
 	bool rc = side->type == QP_TYPE_RC;
 
-	op->state = MESH_DONE;
-	side->reaped++;
-	m->last_progress_ns = m->now_ns;
 	if (op->fault != MESH_OK && (rc || (op->fault != MESH_GONE && op->fault != MESH_BAD_QKEY)))
-		mesh_fail(m, "REQ-03: qp %06x: WQE %ld succeeds, fault %u in it", side->qpn, index,
-			  op->fault);
+		sim_fail(&m->sim, "REQ-03: qp %06x: WQE %ld succeeds, fault %u in it", side->qpn,
+			 index, op->fault);
 	if (!rc && side->tx_op <= (uint32_t)index)
-		mesh_fail(m, "REQ-01: qp %06x: WQE %ld is complete, not all of it was sent",
-			  side->qpn, index);
-	if (rc && mesh_fetches(op))
+		sim_fail(&m->sim, "REQ-01: qp %06x: WQE %ld is complete, not all of it was sent",
+			 side->qpn, index);
+	if (rc && sim_op_fetches(&op->sim_op))
 		reap_fetched(side, op);
 	if (rc && mesh_is_write(op)) {
 		struct mesh_node *n = side->peer->node;
 
 		memcpy(n->base + op->at, op->data, op->len);
 		if (memcmp(n->mem + op->at, op->data, op->len) != 0)
-			mesh_fail(m,
-				  "REQ-07: qp %06x: WRITE %ld is complete, its bytes are not "
-				  "there",
-				  side->qpn, index);
+			sim_fail(&m->sim,
+				 "REQ-07: qp %06x: WRITE %ld is complete, its bytes are not "
+				 "there",
+				 side->qpn, index);
 	}
 	if (mesh_is_local(op))
 		mesh_window_done(side, op);
 	/* The client has its memory back, and writes something else there. */
-	if (!mesh_fetches(op) && !mesh_is_local(op)) {
-		const uint8_t *junk = m->table + sim_below(&m->cli, MESH_TABLE_BYTES - op->len);
+	if (!sim_op_fetches(&op->sim_op) && !mesh_is_local(op)) {
+		const uint8_t *junk = m->table + sim_below(&m->cli, SIM_TABLE_BYTES - op->len);
 
 		memcpy(side->node->mem + op->loc, junk, op->len);
 		memcpy(side->node->base + op->loc, junk, op->len);
@@ -114,9 +100,11 @@ reap_commit(struct mesh_side *side, struct mesh_op *op)
 }
 
 /* The first error of a send queue: is there a reason for it? */
-static bool
-reap_has_cause(struct mesh_side *side, const struct mesh_op *op, uint8_t status)
+bool
+mesh_reap_has_cause(struct sim_end *end, const struct sim_op *sop, uint8_t status)
 {
+	struct mesh_side *side = container_of(end, struct mesh_side, sim_end);
+	const struct mesh_op *op = container_of(sop, const struct mesh_op, sim_op);
 	const struct mesh_cfg *c = &side->m->cfg;
 	const struct mesh_side *peer = side->peer;
 	bool maybe = op->maybe || side->local.gone ||
@@ -138,62 +126,6 @@ reap_has_cause(struct mesh_side *side, const struct mesh_op *op, uint8_t status)
 	       (status == QP_WC_RNR_RETRY_EXC_ERR && c->rnr_retry != 7);
 }
 
-static void
-reap_send_error(struct mesh_side *side, struct mesh_op *op, uint8_t status)
-{
-	struct mesh *m = side->m;
-
-	if (side->flushed && status != QP_WC_WR_FLUSH_ERR)
-		mesh_fail(m, "REQ-10: qp %06x: WQE %ld ends in status %u behind a failed one",
-			  side->qpn, (long)(op - side->op), status);
-	if (!side->flushed && !reap_has_cause(side, op, status))
-		mesh_fail(m,
-			  "CQE: qp %06x: WQE %ld (%s) ends in status %u without cause (fault %u)",
-			  side->qpn, (long)(op - side->op), mesh_op_name(op), status, op->fault);
-	if (!side->flushed) {
-		side->first_status = status;
-		side->first_dead = side->dead;
-	}
-	side->flushed = true;
-	op->state = MESH_FAILED;
-	op->status = status;
-	side->reaped++;
-	m->stats.failed_wqes++;
-	m->last_progress_ns = m->now_ns;
-}
-
-static void
-reap_send(struct mesh_side *side, uint32_t index, const struct uroce_cqe *cqe)
-{
-	struct mesh *m = side->m;
-	struct mesh_op *op = &side->op[index];
-
-	if (index < side->reaped || index >= side->posted) {
-		mesh_fail(m, "REQ-01: qp %06x: WQE %u completes %s", side->qpn, index,
-			  index < side->reaped ? "twice" : "without having been posted");
-		return;
-	}
-	while (side->reaped < index && !m->failed) {
-		if ((side->op[side->reaped].flags & UROCE_WQE_SIGNALED) || side->sig_all ||
-		    side->flushed)
-			mesh_fail(m, "REQ-01: qp %06x: WQE %u completes, WQE %u before it has not",
-				  side->qpn, index, side->reaped);
-		else
-			reap_commit(side, &side->op[side->reaped]);
-	}
-	if (cqe->status != QP_WC_SUCCESS) {
-		reap_send_error(side, op, cqe->status);
-		return;
-	}
-	if (side->flushed || (!(op->flags & UROCE_WQE_SIGNALED) && !side->sig_all))
-		mesh_fail(m, "REQ-01: qp %06x: WQE %u: success that must not be", side->qpn, index);
-	if (cqe->opcode != reap_opcode[op->opcode] ||
-	    (mesh_fetches(op) && cqe->byte_len != op->len))
-		mesh_fail(m, "CQE-01: qp %06x: WQE %u: wrong opcode or length in the completion",
-			  side->qpn, index);
-	reap_commit(side, op);
-}
-
 /* len bytes of data in the buffer at off, and nothing else changed there. */
 static void
 reap_buffer(struct mesh_side *side, uint32_t off, uint32_t stride, const uint8_t *data,
@@ -202,13 +134,14 @@ reap_buffer(struct mesh_side *side, uint32_t off, uint32_t stride, const uint8_t
 	struct mesh_node *n = side->node;
 
 	if (memcmp(n->mem + off, data, len) != 0)
-		mesh_fail(side->m, "RSP-05: qp %06x: wrong bytes in a receive buffer", side->qpn);
+		sim_fail(&side->m->sim, "RSP-05: qp %06x: wrong bytes in a receive buffer",
+			 side->qpn);
 	memcpy(n->base + off, n->mem + off, len);
 	/* Messages that broke off may have left something behind it (RSP-06). */
 	if (side->type == QP_TYPE_UC || side->srq != NULL)
 		memcpy(n->base + off, n->mem + off, stride);
 	else if (memcmp(n->base + off, n->mem + off, stride) != 0)
-		mesh_fail(side->m, "RSP-05: qp %06x: bytes behind a message", side->qpn);
+		sim_fail(&side->m->sim, "RSP-05: qp %06x: bytes behind a message", side->qpn);
 }
 
 /* RC: the message that is next, whole. */
@@ -224,12 +157,13 @@ reap_reliable(struct mesh_side *side, uint32_t off, uint32_t stride, const struc
 		k++;
 	op = &peer->op[k];
 	if (k >= peer->posted || (op->fault != MESH_OK)) {
-		mesh_fail(side->m, "RSP-05: qp %06x: receive completes, no message was sent for it",
-			  side->qpn);
+		sim_fail(&side->m->sim,
+			 "RSP-05: qp %06x: receive completes, no message was sent for it",
+			 side->qpn);
 		return;
 	}
 	side->delivered = k + 1;
-	side->m->stats.delivered++;
+	side->m->more.delivered++;
 	write = op->opcode == UROCE_WR_RDMA_WRITE_IMM;
 	imm = write || op->opcode == UROCE_WR_SEND_IMM;
 	inv = op->opcode == UROCE_WR_SEND_INV;
@@ -238,15 +172,15 @@ reap_reliable(struct mesh_side *side, uint32_t off, uint32_t stride, const struc
 	    !(cqe->flags & UROCE_CQE_WITH_INV) != !inv ||
 	    !(cqe->flags & UROCE_CQE_SOLICITED) != !(op->flags & UROCE_WQE_SOLICITED) ||
 	    ((imm || inv) && cqe->imm != op->imm))
-		mesh_fail(side->m, "RSP-05: qp %06x: completion of WQE %u says something else",
-			  side->qpn, k);
+		sim_fail(&side->m->sim, "RSP-05: qp %06x: completion of WQE %u says something else",
+			 side->qpn, k);
 	reap_buffer(side, off, stride, op->data, write ? 0 : op->len);
 	/* A client that polls late may find its slot taken by the next WRITE but 31. */
 	if (write && peer->posted <= k + MESH_SLOTS &&
 	    memcmp(side->node->mem + op->at, op->data, op->len) != 0)
-		mesh_fail(side->m,
-			  "RSP-05: qp %06x: WRITE %u is announced, its bytes are not there",
-			  side->qpn, k);
+		sim_fail(&side->m->sim,
+			 "RSP-05: qp %06x: WRITE %u is announced, its bytes are not there",
+			 side->qpn, k);
 	if (inv && op->gen == side->win[op->win].gen)
 		mesh_window_gone(side, &side->win[op->win]);
 }
@@ -259,8 +193,8 @@ reap_due(struct mesh_side *side, uint32_t off, uint32_t stride, const struct uro
 	uint32_t len = d->opcode == UROCE_CQE_RECV ? d->len : 0;
 
 	if (side->due_head == side->due_tail) {
-		mesh_fail(side->m, "RSP-06: qp %06x: receive completes, no whole message came",
-			  side->qpn);
+		sim_fail(&side->m->sim, "RSP-06: qp %06x: receive completes, no whole message came",
+			 side->qpn);
 		return;
 	}
 	side->due_head++;
@@ -270,16 +204,16 @@ reap_due(struct mesh_side *side, uint32_t off, uint32_t stride, const struct uro
 	    !(cqe->flags & UROCE_CQE_GRH) != (side->type != QP_TYPE_UD) ||
 	    (d->with_imm && cqe->imm != d->imm) ||
 	    (side->type == QP_TYPE_UD && cqe->src_qp != d->src_qp))
-		mesh_fail(side->m,
-			  "WIRE-07: qp %06x: completion (opcode %u, %u bytes) is not of "
-			  "the message that came (opcode %u, %u bytes)",
-			  side->qpn, cqe->opcode, cqe->byte_len, d->opcode, d->len);
+		sim_fail(&side->m->sim,
+			 "WIRE-07: qp %06x: completion (opcode %u, %u bytes) is not of "
+			 "the message that came (opcode %u, %u bytes)",
+			 side->qpn, cqe->opcode, cqe->byte_len, d->opcode, d->len);
 	else if (len != 0 && mesh_hash(MESH_HASH, side->node->mem + off, len) != d->hash &&
 		 side->type == QP_TYPE_UD)
-		mesh_fail(side->m, "WIRE-07: qp %06x: wrong bytes of a datagram", side->qpn);
+		sim_fail(&side->m->sim, "WIRE-07: qp %06x: wrong bytes of a datagram", side->qpn);
 	else if (len != 0 && side->type == QP_TYPE_UC &&
 		 mesh_hash_pieces(side->node->mem + off, len, side->mtu) != d->hash)
-		mesh_fail(side->m, "RSP-06: qp %06x: wrong bytes of a message", side->qpn);
+		sim_fail(&side->m->sim, "RSP-06: qp %06x: wrong bytes of a message", side->qpn);
 	reap_buffer(side, off, stride, side->node->mem + off, len);
 }
 
@@ -302,7 +236,7 @@ reap_recv_error(struct mesh_side *side, uint32_t off, uint32_t stride, uint8_t s
 		good = (status == QP_WC_LOC_PROT_ERR && side->recvs.gone) ||
 		       status == QP_WC_LOC_ACCESS_ERR;
 	if (!good)
-		mesh_fail(m, "CQE: qp %06x: a receive ends in status %u", side->qpn, status);
+		sim_fail(&m->sim, "CQE: qp %06x: a receive ends in status %u", side->qpn, status);
 	side->recv_errs += status != QP_WC_WR_FLUSH_ERR;
 	/* Of the first the message under way may have written something. */
 	if (!side->rflushed || side->type == QP_TYPE_UC)
@@ -317,8 +251,8 @@ reap_recv_done(struct mesh_side *side, uint32_t off, uint32_t stride, const stru
 	if (cqe->status != QP_WC_SUCCESS)
 		reap_recv_error(side, off, stride, cqe->status);
 	else if (side->rflushed)
-		mesh_fail(side->m, "QP-19: qp %06x: a receive succeeds behind a flushed one",
-			  side->qpn);
+		sim_fail(&side->m->sim, "QP-19: qp %06x: a receive succeeds behind a flushed one",
+			 side->qpn);
 	else if (side->type == QP_TYPE_RC)
 		reap_reliable(side, off, stride, cqe);
 	else
@@ -329,8 +263,9 @@ static void
 reap_recv(struct mesh_side *side, uint32_t index, const struct uroce_cqe *cqe)
 {
 	if (index != side->rreaped || index >= side->rposted) {
-		mesh_fail(side->m, "RSP-05: qp %06x: receive %u completes, %u of %u are expected",
-			  side->qpn, index, side->rreaped, side->rposted);
+		sim_fail(&side->m->sim,
+			 "RSP-05: qp %06x: receive %u completes, %u of %u are expected", side->qpn,
+			 index, side->rreaped, side->rposted);
 		return;
 	}
 	reap_recv_done(side, side->recv[index % MESH_SLOTS].off, side->recvs.stride, cqe);
@@ -343,149 +278,51 @@ reap_srq(struct mesh_side *side, uint32_t index, const struct uroce_cqe *cqe)
 	struct mesh_srq *q = side->srq;
 	struct mesh_recv *r = &q->recv[index % MESH_SLOTS];
 
-	if (index >= q->posted || index + MESH_SLOTS < q->posted || r->state != MESH_POSTED) {
-		mesh_fail(side->m, "SRQ-01: qp %06x: receive %u of the SRQ completes, is not out",
-			  side->qpn, index);
+	if (index >= q->posted || index + MESH_SLOTS < q->posted || r->state != SIM_OP_POSTED) {
+		sim_fail(&side->m->sim,
+			 "SRQ-01: qp %06x: receive %u of the SRQ completes, is not out", side->qpn,
+			 index);
 		return;
 	}
-	r->state = MESH_DONE;
+	r->state = SIM_OP_DONE;
 	q->completed++;
 	reap_recv_done(side, r->off, q->area.stride, cqe);
 }
 
-static void
-reap_cqe(struct mesh_node *n, struct mesh_cq *cq, const struct uroce_cqe *cqe)
+void
+mesh_reap_cqe(struct sim_node *node, struct sim_cq *cq, const struct uroce_cqe *cqe)
 {
+	struct mesh_node *n = container_of(node, struct mesh_node, sim_node);
 	struct mesh *m = n->m;
 	uint32_t kind = cqe->wr_id >> 56, index = (uint32_t)cqe->wr_id;
 	struct mesh_side *side = mesh_side_of(m, cqe->qp_num);
 
-	n->cqes++;
-	sim_digest_cqe(&m->digest, cqe);
 	if (cqe->opcode == UROCE_CQE_DEAD)
 		return;
 	if (m->verbose)
-		mesh_log(m, "node %u qp %06x %s %u: status %u, %u bytes", n->idx, cqe->qp_num,
-			 kind == 1 ? "WQE" : "receive", index, cqe->status, cqe->byte_len);
+		sim_log(&m->sim, "node %u qp %06x %s %u: status %u, %u bytes", n->idx, cqe->qp_num,
+			kind == 1 ? "WQE" : "receive", index, cqe->status, cqe->byte_len);
 	if (side == NULL || side->node != n) {
-		mesh_fail(m, "QP-22: node %u: completion of qp %06x, which is gone", n->idx,
-			  cqe->qp_num);
+		sim_fail(&m->sim, "QP-22: node %u: completion of qp %06x, which is gone", n->idx,
+			 cqe->qp_num);
 		return;
 	}
 	if (side->cut || side->qp->conn.state == QP_RESET ||
 	    (kind != 3 && (cqe->wr_id >> 32 & 0xffff) != side->idx) ||
 	    (kind != 3 && (cqe->wr_id >> 48 & 0xff) != side->conn->life))
-		mesh_fail(m, "QP-10: qp %06x: completion of a life that is over", side->qpn);
+		sim_fail(&m->sim, "QP-10: qp %06x: completion of a life that is over", side->qpn);
 	else if (cqe->qp_cookie !=
 		 (kind == 1 || side->srq == NULL ? side->cookie : side->srq->cookie))
-		mesh_fail(m, "CQ-01: qp %06x: wrong cookie", side->qpn);
+		sim_fail(&m->sim, "CQ-01: qp %06x: wrong cookie", side->qpn);
 	else if (kind == 1 && cq == side->scq)
-		reap_send(side, index, cqe);
+		sim_reap_send(&side->sim_end, index, cqe);
 	else if (kind == 2 && cq == side->rcq && side->srq == NULL)
 		reap_recv(side, index, cqe);
 	else if (kind == 3 && cq == side->rcq && side->srq != NULL)
 		reap_srq(side, index, cqe);
 	else
-		mesh_fail(m, "REQ-01: qp %06x: completion of no WQE (wr_id %lx)", side->qpn,
-			  (unsigned long)cqe->wr_id);
-}
-
-static struct uroce_cqe *
-reap_slot(const struct mesh_cqring *r, uint32_t at)
-{
-	struct uroce_cqe *slot =
-		(struct uroce_cqe *)((uint8_t *)r->hdr + UROCE_CQ_HDR) + (at & (r->entries - 1));
-	uint32_t lap = (at >> __builtin_ctz(r->entries)) + 1;
-
-	return __atomic_load_n(&slot->phase, __ATOMIC_ACQUIRE) == lap ? slot : NULL;
-}
-
-/* Take up to max completions. True when the ring is empty then. */
-static bool
-reap_ring(struct mesh_node *n, struct mesh_cq *cq, struct mesh_cqring *r, uint32_t max)
-{
-	struct uroce_cqe *slot, cqe;
-
-	for (; max > 0 && !n->m->failed; max--) {
-		slot = reap_slot(r, r->cons);
-		if (slot == NULL)
-			return true;
-		memcpy(&cqe, slot, sizeof(cqe));
-		__atomic_store_n(&r->hdr->cons, ++r->cons, __ATOMIC_RELEASE);
-		reap_cqe(n, cq, &cqe);
-	}
-	return false;
-}
-
-/* What a resize has left is read first (CQ-02). */
-static bool
-reap_cq(struct mesh_node *n, struct mesh_cq *cq, uint32_t max)
-{
-	if (cq->old.hdr != NULL) {
-		if (!reap_ring(n, cq, &cq->old, max))
-			return false;
-		free(cq->old.hdr);
-		cq->old.hdr = NULL;
-	}
-	return reap_ring(n, cq, &cq->ring, max);
-}
-
-/* CQ-01: poll until empty, arm, poll once more; nothing may be lost between the two. */
-static bool
-reap_event(struct mesh_node *n, struct mesh_cq *cq)
-{
-	if (!cq->event)
-		return true;
-	cq->event = false;
-	reap_cq(n, cq, UINT32_MAX);
-	__atomic_store_n(&cq->ring.hdr->arm, UROCE_CQ_ARM_ANY, __ATOMIC_RELEASE);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	return reap_cq(n, cq, UINT32_MAX);
-}
-
-/* Unsignaled WQEs that are retired, and whose success therefore no completion will show. */
-static void
-reap_silent(struct mesh_node *n, const uint32_t *cons)
-{
-	struct mesh *m = n->m;
-	uint32_t i;
-
-	for (i = 0; i < m->nsides; i++) {
-		struct mesh_side *side = &m->side[i];
-
-		while (side->node == n && side->reaped < cons[i] && !side->cut && !m->failed) {
-			if ((side->op[side->reaped].flags & UROCE_WQE_SIGNALED) || side->sig_all ||
-			    side->flushed)
-				mesh_fail(m, "REQ-01: qp %06x: WQE %u retired without completion",
-					  side->qpn, side->reaped);
-			else
-				reap_commit(side, &side->op[side->reaped]);
-		}
-	}
-}
-
-bool
-mesh_poll(struct mesh_node *n)
-{
-	struct mesh *m = n->m;
-	uint32_t cons[MESH_SIDES] = {0}, i;
-	uint64_t had = n->cqes;
-	bool empty = true;
-
-	for (i = 0; i < m->nsides; i++) {
-		if (m->side[i].sq.hdr != NULL)
-			cons[i] = __atomic_load_n(&m->side[i].sq.hdr->cons, __ATOMIC_ACQUIRE);
-	}
-	for (i = 0; i < MESH_CQS; i++) {
-		struct mesh_cq *cq = &n->cq[i];
-
-		if (cq->ring.hdr->error)
-			mesh_fail(m, "EVT-08: node %u: CQ %u is dead", n->idx, i);
-		empty &= cq->armed ? reap_event(n, cq) : reap_cq(n, cq, sim_scale(&m->cli, 1, 64));
-	}
-	if (empty)
-		reap_silent(n, cons);
-	return n->cqes != had;
+		sim_fail(&m->sim, "REQ-01: qp %06x: completion of no WQE (wr_id %lx)", side->qpn,
+			 (unsigned long)cqe->wr_id);
 }
 
 void
@@ -494,16 +331,16 @@ mesh_poll_rest(struct mesh_node *n)
 	uint32_t i;
 
 	for (i = 0; i < MESH_CQS; i++)
-		reap_cq(n, &n->cq[i], UINT32_MAX);
+		sim_reap_cq(&n->sim_node, &n->cq[i], UINT32_MAX);
 }
 
 static bool
-reap_left(const struct mesh_side *side, const struct mesh_cqring *r)
+reap_left(const struct mesh_side *side, const struct sim_cqring *r)
 {
 	const struct uroce_cqe *slot;
 	uint32_t at;
 
-	for (at = r->cons; r->hdr != NULL && (slot = reap_slot(r, at)) != NULL; at++) {
+	for (at = r->cons; r->hdr != NULL && (slot = sim_cqring_slot(r, at)) != NULL; at++) {
 		if (slot->qp_num == side->qpn && slot->opcode != UROCE_CQE_DEAD)
 			return true;
 	}
@@ -517,12 +354,12 @@ mesh_cqes_left(const struct mesh_side *side)
 }
 
 static void
-reap_void(struct mesh_side *side, struct mesh_cqring *r)
+reap_void(struct mesh_side *side, struct sim_cqring *r)
 {
 	struct uroce_cqe *slot;
 	uint32_t at;
 
-	for (at = r->cons; r->hdr != NULL && (slot = reap_slot(r, at)) != NULL; at++) {
+	for (at = r->cons; r->hdr != NULL && (slot = sim_cqring_slot(r, at)) != NULL; at++) {
 		struct mesh_recv *recv;
 
 		if (slot->qp_num != side->qpn || slot->opcode == UROCE_CQE_DEAD)
@@ -536,7 +373,7 @@ reap_void(struct mesh_side *side, struct mesh_cqring *r)
 		if (slot->wr_id >> 56 != 3)
 			continue;
 		recv = &side->srq->recv[(uint32_t)slot->wr_id % MESH_SLOTS];
-		recv->state = MESH_DONE;
+		recv->state = SIM_OP_DONE;
 		side->srq->completed++;
 		memcpy(side->node->base + recv->off, side->node->mem + recv->off,
 		       side->srq->area.stride);
@@ -546,7 +383,7 @@ reap_void(struct mesh_side *side, struct mesh_cqring *r)
 void
 mesh_forget_cqes(struct mesh_side *side)
 {
-	struct mesh_cq *cq[] = {side->scq, side->rcq};
+	struct sim_cq *cq[] = {side->scq, side->rcq};
 	uint32_t i;
 
 	for (i = 0; i < 2; i++) {

@@ -6,111 +6,15 @@
 #include <rte_common.h>
 #include "mesh.h"
 
-#define WORLD_VA                                                                                   \
-	0x7f1234560000u /* where a client has its memory, for regions that are not mapped */
-
-/* Memory that is not there yet: this access has to come again (mem/mr.h). */
-static bool
-world_late(struct mesh_node *n)
-{
-	return n->m->cfg.late != 0 && sim_chance(&n->m->cli, n->m->cfg.late);
-}
-
-static int
-world_mem_read(void *ctx, uint64_t va, void *dst, uint32_t len)
-{
-	struct mesh_node *n = ctx;
-
-	if (va < WORLD_VA || va - WORLD_VA + len > n->used)
-		return -EFAULT;
-	if (world_late(n))
-		return -EAGAIN;
-	memcpy(dst, n->mem + (va - WORLD_VA), len);
-	return 0;
-}
-
-/* Was this executed when it came before, too late for an answer? Then that is given now. */
-static bool
-world_kept(struct mesh_node *n, uint64_t once, uint64_t *orig)
-{
-	for (uint32_t i = 0; once != 0 && i < MESH_KEPT; i++) {
-		if (n->kept[i].once != once)
-			continue;
-		if (orig != NULL)
-			*orig = n->kept[i].orig;
-		n->kept[i].once = 0;
-		return true;
-	}
-	return false;
-}
-
-/* 0, or -EAGAIN: executed now is whatever has no answer yet. */
-static int
-world_keep(struct mesh_node *n, uint64_t once, uint64_t orig)
-{
-	uint32_t i = n->kept_next++ % MESH_KEPT;
-
-	if (once == 0)
-		return -EAGAIN;
-	n->kept[i] = (struct mesh_kept){once, orig};
-	return -EAGAIN;
-}
-
-static int
-world_mem_write(void *ctx, uint64_t va, const void *src, uint32_t len, uint64_t once)
-{
-	struct mesh_node *n = ctx;
-	bool late;
-
-	if (va < WORLD_VA || va - WORLD_VA + len > n->used)
-		return -EFAULT;
-	if (world_kept(n, once, NULL))
-		return 0;
-	late = world_late(n);
-	if (late && sim_chance(&n->m->cli, 500000))
-		return -EAGAIN;
-	memcpy(n->mem + (va - WORLD_VA), src, len);
-	return late ? world_keep(n, once, 0) : 0;
-}
-
-static int
-world_mem_atomic(void *ctx, uint64_t va, const struct mem_atomic *a, uint64_t once, uint64_t *orig)
-{
-	struct mesh_node *n = ctx;
-	uint8_t *word = n->mem + (va - WORLD_VA);
-	uint64_t next;
-	bool late;
-
-	if (va < WORLD_VA || va - WORLD_VA + 8 > n->used)
-		return -EFAULT;
-	if (world_kept(n, once, orig))
-		return 0;
-	late = world_late(n);
-	if (late && sim_chance(&n->m->cli, 500000))
-		return -EAGAIN;
-	memcpy(orig, word, 8);
-	next = a->swap ? a->value : *orig + a->value;
-	if (!a->swap || *orig == a->compare)
-		memcpy(word, &next, 8);
-	return late ? world_keep(n, once, *orig) : 0;
-}
-
-static const struct mem_ops world_mem_ops = {.read = world_mem_read,
-					     .write = world_mem_write,
-					     .atomic = world_mem_atomic};
-
 void
 mesh_area_show(struct mesh_node *n, struct mesh_area *a)
 {
 	struct mesh *m = n->m;
 
-	a->mr.iova = (sim_rand(&m->load) >> 8 & ~7ull) + (a->off & 7);
-	a->told = a->mr.iova;
-	a->mr.host = sim_chance(&m->load, m->cfg.copy_mr) ? NULL : n->mem + a->off;
+	a->told = (sim_rand(&m->load) >> 8 & ~7ull) + (a->off & 7);
 	a->gone = false;
 	a->shown = true;
-	if (sim_key_add(&n->mrs, &a->mr, &m->load) != 0)
-		mesh_fail(m, "simulator: no slot for a region");
+	sim_area_show(&n->sim_node, &a->sim_area, a->told);
 }
 
 void
@@ -130,17 +34,8 @@ world_area(struct mesh_node *n, struct mesh_area *a, uint32_t len, uint32_t pd, 
 	struct mesh *m = n->m;
 
 	memset(a, 0, sizeof(*a));
-	a->off = RTE_ALIGN_CEIL(n->used + 64 + sim_below(&m->load, 64), 8);
-	a->len = len;
-	n->used = a->off + len + 64;
-	if (n->used > MESH_NODE_BYTES)
-		abort();
-	a->mr.len = len;
-	a->mr.pd = pd;
-	a->mr.access = access;
-	a->mr.va = WORLD_VA + a->off;
-	a->mr.ops = &world_mem_ops;
-	a->mr.ops_ctx = n;
+	sim_area_place(&n->sim_node, &a->sim_area,
+		       RTE_ALIGN_CEIL(n->used + 64 + sim_below(&m->load, 64), 8), len, pd, access);
 	mesh_area_show(n, a);
 }
 
@@ -149,42 +44,6 @@ world_slots(struct mesh_node *n, struct mesh_area *a, uint32_t stride, uint32_t 
 {
 	world_area(n, a, MESH_SLOTS * stride, 1, access);
 	a->stride = stride;
-}
-
-static void *
-world_zalloc(size_t bytes)
-{
-	void *p = aligned_alloc(64, RTE_ALIGN_CEIL(bytes, 64));
-
-	if (p == NULL)
-		abort();
-	memset(p, 0, bytes);
-	return p;
-}
-
-struct qp_ring
-mesh_ring_make(struct mesh_ring *r, uint32_t entries, uint32_t stride, uint32_t max_sge,
-	       uint32_t max_inline)
-{
-	r->hdr = world_zalloc(UROCE_RING_HDR + (size_t)entries * stride);
-	r->slots = (uint8_t *)r->hdr + UROCE_RING_HDR;
-	r->entries = entries;
-	r->stride = stride;
-	r->prod = 0;
-	return (struct qp_ring){.hdr = r->hdr,
-				.slots = r->slots,
-				.mask = entries - 1,
-				.stride = stride,
-				.max_sge = max_sge,
-				.max_inline = max_inline};
-}
-
-void
-mesh_cq_ring(struct mesh_cqring *r, uint32_t entries)
-{
-	r->entries = rte_align32pow2(RTE_MAX(entries, 2u));
-	r->cons = 0;
-	r->hdr = world_zalloc(UROCE_CQ_HDR + (size_t)r->entries * sizeof(struct uroce_cqe));
 }
 
 void
@@ -237,7 +96,7 @@ world_srq(struct mesh_worker *w)
 
 	q->cookie = sim_rand(&m->load);
 	world_slots(w->node, &q->area, m->cfg.maxlen + 128, MEM_LOCAL_WRITE);
-	q->srq.rq = mesh_ring_make(&q->ring, max_wr, uroce_rq_stride(2), 2, 0);
+	q->srq.rq = sim_ring_make(&q->ring, max_wr, uroce_rq_stride(2), 2, 0);
 	q->srq.pd = 1;
 	q->srq.user_handle = q->cookie;
 	q->srq.worker = (uint16_t)w->idx;
@@ -254,36 +113,21 @@ world_node(struct mesh *m, uint32_t idx)
 	n->mem = mem;
 	n->base = base;
 	n->m = m;
-	n->idx = idx;
 	n->dev = (uint16_t)(1 + idx);
 	memcpy(n->mac, (uint8_t[]){0x02, 0, 0, 0, 9, (uint8_t)(idx + 1)}, 6);
 	n->gid[0][10] = n->gid[0][11] = 0xff;
 	n->gid[0][12] = 10;
 	n->gid[1][0] = 0xfd;
 	n->gid[0][15] = n->gid[1][15] = (uint8_t)(idx + 1);
-	if (mr_table_init(&n->mrs, 1024) != 0 || qp_table_init(&n->qps, 256) != 0)
-		abort();
-	for (i = 0; i <= n->qps.mask; i++)
-		qp_table_own(&n->qps, i, (uint8_t)(i % m->cfg.workers));
+	sim_node_make(&m->sim, &n->sim_node, idx, 1024, 256);
+	n->ncqs = MESH_CQS;
+	n->cq[MESH_CQS - 1].arm = UROCE_CQ_ARM_ANY;
 	for (i = 0; i < m->cfg.workers; i++) {
 		struct mesh_worker *w = &n->worker[i];
-		struct qp_sqe_pool *sqes;
 
 		w->node = n;
-		w->idx = i;
-		w->poll_at = MESH_NEVER;
-		sqes = qp_sqe_pool_create(MESH_SIDES, m->cfg.small_pool ? 1 : 32);
-		if (sqes == NULL)
-			abort();
-		engine_init(&w->eng, m->cfg.small_pool ? m->small_pool : m->pool, sqes, &n->mrs,
-			    &n->qps, i, &mesh_engine_ops, w);
-		engine_add_dev(&w->eng, n->dev, n->mac, &w->obs);
-		if (m->cfg.view != 0) {
-			engine_set_segs(&w->eng, m->segs);
-			engine_set_views(&w->eng, n->dev, m->cfg.view);
-			engine_set_loop_views(&w->eng, m->cfg.view);
-		}
-		w->eng.env.now_ns = m->now_ns;
+		sim_worker_make(&n->sim_node, &w->sim_worker, i, idx * SIM_WORKERS + i,
+				m->cfg.workers, m->cfg.small_pool, m->cfg.view, &mesh_engine_ops);
 		world_srq(w);
 	}
 	world_area(n, &n->consts, MESH_CONST_LEN, 1, MEM_REMOTE_READ);
@@ -342,6 +186,8 @@ world_side(struct mesh_conn *c, struct mesh_node *n)
 	side->m = m;
 	side->conn = c;
 	side->node = n;
+	side->home = &n->sim_node;
+	m->end_at[m->nsides] = &side->sim_end;
 	side->type = c->type;
 	side->idx = m->nsides++;
 	side->worker = sim_below(&m->load, m->cfg.workers);
@@ -392,15 +238,15 @@ mesh_qp_make(struct mesh_side *side)
 	side->qpn = (sim_below(&m->load, 0xfff0) + 1) << 8 | (side->gen & 1) << 7 |
 		    (4 * (side->idx + 2) + side->worker);
 	c.qpn = side->qpn;
-	c.sq = mesh_ring_make(&side->sq, side->cap.max_send_wr,
-			      uroce_sq_stride(side->cap.max_send_sge, side->cap.max_inline),
-			      side->cap.max_send_sge, side->cap.max_inline);
+	c.sq = sim_ring_make(&side->sq, side->cap.max_send_wr,
+			     uroce_sq_stride(side->cap.max_send_sge, side->cap.max_inline),
+			     side->cap.max_send_sge, side->cap.max_inline);
 	if (side->srq != NULL)
 		c.srq = &side->srq->srq;
 	else
-		c.rq = mesh_ring_make(&side->rq, side->cap.max_recv_wr,
-				      uroce_rq_stride(side->cap.max_recv_sge),
-				      side->cap.max_recv_sge, 0);
+		c.rq = sim_ring_make(&side->rq, side->cap.max_recv_wr,
+				     uroce_rq_stride(side->cap.max_recv_sge),
+				     side->cap.max_recv_sge, 0);
 	side->qp = qp_create(&c);
 	if (side->qp == NULL)
 		abort();
@@ -414,14 +260,7 @@ mesh_qp_destroy(struct mesh_side *side)
 {
 	struct mesh_node *n = side->node;
 
-	engine_forget(&n->worker[side->worker].eng, side->qp);
-	n->qps.slot[side->qpn & n->qps.mask] = NULL;
-	qp_free(side->qp);
-	side->qp = NULL;
-	side->timer_ns = side->bell_ns = 0;
-	free(side->sq.hdr);
-	free(side->rq.hdr);
-	side->sq.hdr = side->rq.hdr = NULL;
+	sim_end_free(&side->sim_end, &n->worker[side->worker].eng);
 	if (side->type == QP_TYPE_UD)
 		mesh_members_set(n);
 }
@@ -456,36 +295,13 @@ world_conn(struct mesh *m, enum qp_type type)
 	c->side[1]->peer = c->side[0];
 }
 
-static void
-world_cq(struct mesh_node *n, uint32_t i)
-{
-	struct mesh_cq *cq = &n->cq[i];
-
-	mesh_cq_ring(&cq->ring, cq->need);
-	cq_init(&cq->cq, cq->ring.hdr, cq->ring.entries);
-	cq->cq.id = i;
-	cq->cq.owner = cq;
-	cq->cq.multi = n->m->cfg.workers > 1;
-	cq->armed = i == 2;
-	if (cq->armed)
-		cq->ring.hdr->arm = UROCE_CQ_ARM_ANY;
-}
-
-/* The same bytes in both copies; a strip of the table, from another place each time. */
+/* The counter begins at 0. */
 static void
 world_fill(struct mesh_node *n)
 {
-	uint64_t zero = 0;
-	uint32_t at, len;
-
-	n->used += 64;
-	for (at = 0; at < n->used; at += len) {
-		len = RTE_MIN(n->used - at, 65536u);
-		memcpy(n->mem + at, n->m->table + sim_below(&n->m->load, MESH_TABLE_BYTES - len),
-		       len);
-	}
-	memcpy(n->mem + n->counter.off, &zero, sizeof(zero));
-	memcpy(n->base, n->mem, n->used);
+	sim_node_fill(&n->sim_node);
+	memset(n->mem + n->counter.off, 0, sizeof(uint64_t));
+	memset(n->base + n->counter.off, 0, sizeof(uint64_t));
 }
 
 void
@@ -494,6 +310,10 @@ mesh_world_make(struct mesh *m)
 	uint32_t i, k;
 
 	m->nsides = m->nconns = 0;
+	m->nnodes = m->cfg.nodes;
+	m->max_ends = MESH_SIDES;
+	m->copy_mr = m->cfg.copy_mr;
+	m->late = m->cfg.late;
 	for (i = 0; i < m->cfg.nodes; i++)
 		world_node(m, i);
 	for (i = 0; i < m->cfg.rc + m->cfg.uc + m->cfg.ud; i++)
@@ -502,8 +322,10 @@ mesh_world_make(struct mesh *m)
 							  : QP_TYPE_UD);
 	for (i = 0; i < m->cfg.nodes; i++) {
 		world_ahs(&m->node[i]);
-		for (k = 0; k < MESH_CQS; k++)
-			world_cq(&m->node[i], k);
+		for (k = 0; k < MESH_CQS; k++) {
+			sim_cq_make(&m->node[i].sim_node, k);
+			m->node[i].cq[k].cq.multi = m->cfg.workers > 1;
+		}
 		world_fill(&m->node[i]);
 		mesh_members_set(&m->node[i]);
 	}
@@ -524,21 +346,10 @@ mesh_world_free(struct mesh *m)
 		struct mesh_node *n = &m->node[i];
 
 		for (k = 0; k < m->cfg.workers; k++) {
-			struct qp_env *env = &n->worker[k].eng.env;
-
-			rte_pktmbuf_free_bulk(env->tx, env->tx_n);
-			env->tx_n = 0;
-			if (!qp_sqe_pool_whole(env->sqes))
-				mesh_fail(m, "node %u: copies of WQEs are leaked", i);
-			qp_sqe_pool_free(env->sqes);
+			sim_worker_free(&n->worker[k].sim_worker);
 			free(n->worker[k].srq.ring.hdr);
 			free(n->worker[k].srq.next.hdr);
 		}
-		for (k = 0; k < MESH_CQS; k++) {
-			free(n->cq[k].ring.hdr);
-			free(n->cq[k].old.hdr);
-		}
-		mr_table_free(&n->mrs);
-		qp_table_free(&n->qps);
+		sim_node_free(&n->sim_node);
 	}
 }

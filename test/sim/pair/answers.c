@@ -34,20 +34,21 @@ answer_in_order(struct pair_side *side, struct pair_op *op, uint32_t k, struct p
 	struct pair_op *o;
 
 	for (o = side->peer->op; o < op; o++) {
-		if (pair_op_fetches(o) && o->resp_sent < o->npkts)
-			pair_fail(side->pair, "RSP-03: qp %06x: answer +%u before those to +%u",
-				  side->qpn, v->psn, o->first);
+		if (sim_op_fetches(&o->sim_op) && o->resp_sent < o->npkts)
+			sim_fail(&side->pair->sim,
+				 "RSP-03: qp %06x: answer +%u before those to +%u", side->qpn,
+				 v->psn, o->first);
 	}
 	if (answer_unasked(op, k))
-		pair_fail(side->pair, "RSP-01: qp %06x: answer +%u again, nobody asked for it",
-			  side->qpn, v->psn);
+		sim_fail(&side->pair->sim, "RSP-01: qp %06x: answer +%u again, nobody asked for it",
+			 side->qpn, v->psn);
 	/* An answer that another one interrupts goes on where it was. */
 	if (k != op->resp_next && op->nasked < PAIR_MAX_ASKED)
 		op->asked[op->nasked++] = op->resp_next;
 	op->resp_next = k + 1;
 	if (k > op->resp_sent)
-		pair_fail(side->pair, "RSP-03: qp %06x: answer +%u, +%u was never sent", side->qpn,
-			  v->psn, op->first + op->resp_sent);
+		sim_fail(&side->pair->sim, "RSP-03: qp %06x: answer +%u, +%u was never sent",
+			 side->qpn, v->psn, op->first + op->resp_sent);
 	if (k == op->resp_sent) {
 		op->resp_sent++;
 		v->fresh = true;
@@ -65,19 +66,20 @@ answer_read(struct pair_side *side, const struct wire_pkt *pkt, struct pair_view
 
 	if (op == NULL || op->opcode != UROCE_WR_RDMA_READ || op->fault != FAULT_NONE ||
 	    rel >= asker->contig) {
-		pair_fail(side->pair, "RSP-01: qp %06x: READ response +%u to no READ that came",
-			  side->qpn, rel);
+		sim_fail(&side->pair->sim,
+			 "RSP-01: qp %06x: READ response +%u to no READ that came", side->qpn, rel);
 		return;
 	}
 	k = rel - op->first;
 	off = k * side->mtu;
 	if (ends != (k + 1 == op->npkts) || pkt->payload_len != RTE_MIN(op->len - off, side->mtu))
-		pair_fail(side->pair, "RSP-01: qp %06x: READ response +%u: wrong opcode or length",
-			  side->qpn, rel);
+		sim_fail(&side->pair->sim,
+			 "RSP-01: qp %06x: READ response +%u: wrong opcode or length", side->qpn,
+			 rel);
 	/* To a request that came late and twice it may be newer bytes: nobody will look at them. */
 	if (k >= op->resp_got && memcmp(pkt->payload, op->data + off, pkt->payload_len) != 0)
-		pair_fail(side->pair, "RSP-01: qp %06x: READ response +%u: wrong payload",
-			  side->qpn, rel);
+		sim_fail(&side->pair->sim, "RSP-01: qp %06x: READ response +%u: wrong payload",
+			 side->qpn, rel);
 	answer_in_order(side, op, k, v);
 }
 
@@ -87,16 +89,16 @@ answer_atomic(struct pair_side *side, const struct wire_pkt *pkt, struct pair_vi
 {
 	struct pair_op *op = trace_op(side->peer, v->psn);
 
-	if (op == NULL || !pair_op_fetches(op) || op->opcode == UROCE_WR_RDMA_READ ||
+	if (op == NULL || !sim_op_fetches(&op->sim_op) || op->opcode == UROCE_WR_RDMA_READ ||
 	    op->fault != FAULT_NONE || v->psn >= side->peer->contig) {
-		pair_fail(side->pair,
-			  "RSP-01: qp %06x: atomic ACK +%u to no atomic that came (fault %d)",
-			  side->qpn, v->psn, op != NULL ? op->fault : -1);
+		sim_fail(&side->pair->sim,
+			 "RSP-01: qp %06x: atomic ACK +%u to no atomic that came (fault %d)",
+			 side->qpn, v->psn, op != NULL ? op->fault : -1);
 		return;
 	}
 	if (memcmp(&pkt->orig, op->data, sizeof(pkt->orig)) != 0)
-		pair_fail(side->pair, "RSP-01: qp %06x: atomic ACK +%u: wrong value", side->qpn,
-			  v->psn);
+		sim_fail(&side->pair->sim, "RSP-01: qp %06x: atomic ACK +%u: wrong value",
+			 side->qpn, v->psn);
 	answer_in_order(side, op, 0, v);
 }
 
@@ -108,8 +110,8 @@ answer_covers(struct pair_side *side, uint32_t upto, uint32_t msn)
 	uint32_t i, least = 0, most = 0;
 
 	if (upto > asker->contig) {
-		pair_fail(side->pair, "NAK-02: qp %06x: acknowledges +%u, but only +%u came",
-			  side->qpn, upto, asker->contig);
+		sim_fail(&side->pair->sim, "NAK-02: qp %06x: acknowledges +%u, but only +%u came",
+			 side->qpn, upto, asker->contig);
 		return;
 	}
 	for (i = 0; i < asker->nops; i++) {
@@ -117,17 +119,17 @@ answer_covers(struct pair_side *side, uint32_t upto, uint32_t msn)
 
 		least += op->first + op->npkts <= upto;
 		most += op->first < asker->contig;
-		if (pair_op_fetches(op) && op->first < upto &&
+		if (sim_op_fetches(&op->sim_op) && op->first < upto &&
 		    op->resp_sent < RTE_MIN(op->npkts, upto - op->first))
-			pair_fail(side->pair,
-				  "RSP-03: qp %06x: acknowledges +%u before READ +%u is "
-				  "answered",
-				  side->qpn, upto, op->first);
+			sim_fail(&side->pair->sim,
+				 "RSP-03: qp %06x: acknowledges +%u before READ +%u is "
+				 "answered",
+				 side->qpn, upto, op->first);
 	}
 	if (msn < least || msn > most)
-		pair_fail(side->pair,
-			  "RSP-07: qp %06x: MSN %u in an answer to +%u: %u .. %u is possible",
-			  side->qpn, msn, upto, least, most);
+		sim_fail(&side->pair->sim,
+			 "RSP-07: qp %06x: MSN %u in an answer to +%u: %u .. %u is possible",
+			 side->qpn, msn, upto, least, most);
 }
 
 static void
@@ -138,9 +140,10 @@ answer_fatal_nak(struct pair_side *side, uint32_t rel)
 	side->sent_fatal = true;
 	if (op == NULL ||
 	    (!side->window_gone && (op->fault == FAULT_NONE || pair_fault_is_local(op->fault))))
-		pair_fail(side->pair, "NAK-05: qp %06x: NAK +%u for nothing", side->qpn, rel);
+		sim_fail(&side->pair->sim, "NAK-05: qp %06x: NAK +%u for nothing", side->qpn, rel);
 	if (rel >= side->peer->contig)
-		pair_fail(side->pair, "NAK-05: qp %06x: NAK +%u, which never came", side->qpn, rel);
+		sim_fail(&side->pair->sim, "NAK-05: qp %06x: NAK +%u, which never came", side->qpn,
+			 rel);
 }
 
 /* NAK-04, NAK-10: of the ePSN; one for a gap. */
@@ -148,11 +151,11 @@ static void
 answer_nak(struct pair_side *side, const struct wire_pkt *pkt, bool rnr)
 {
 	if (pkt->psn != side->qp->conn.rcv.epsn)
-		pair_fail(side->pair, "NAK-04: qp %06x: NAK of PSN %06x, ePSN is %06x", side->qpn,
-			  pkt->psn, side->qp->conn.rcv.epsn);
+		sim_fail(&side->pair->sim, "NAK-04: qp %06x: NAK of PSN %06x, ePSN is %06x",
+			 side->qpn, pkt->psn, side->qp->conn.rcv.epsn);
 	if (side->naked && !rnr)
-		pair_fail(side->pair, "NAK-04: qp %06x: PSN %06x is NAKed twice", side->qpn,
-			  pkt->psn);
+		sim_fail(&side->pair->sim, "NAK-04: qp %06x: PSN %06x is NAKed twice", side->qpn,
+			 pkt->psn);
 	side->naked = true;
 	side->rnr_naked = rnr;
 	side->gap = false;
@@ -163,11 +166,11 @@ answer_ack(struct pair_side *side, const struct wire_pkt *pkt, uint32_t rel)
 {
 	uint8_t kind = pkt->syndrome & WIRE_SYN_KIND, value = pkt->syndrome & WIRE_SYN_VALUE;
 
-	side->pair->stats.naks += kind == WIRE_SYN_NAK;
-	side->pair->stats.rnrs += kind == WIRE_SYN_RNR;
+	side->pair->more.naks += kind == WIRE_SYN_NAK;
+	side->pair->more.rnrs += kind == WIRE_SYN_RNR;
 	if (kind == WIRE_SYN_RNR && value != side->attr.min_rnr_timer)
-		pair_fail(side->pair, "NAK-10: qp %06x: timer code %u, not %u", side->qpn, value,
-			  side->attr.min_rnr_timer);
+		sim_fail(&side->pair->sim, "NAK-10: qp %06x: timer code %u, not %u", side->qpn,
+			 value, side->attr.min_rnr_timer);
 	if (kind == WIRE_SYN_NAK && value != WIRE_NAK_PSN_SEQ)
 		answer_fatal_nak(side, rel);
 	else if (kind != WIRE_SYN_ACK)

@@ -66,8 +66,8 @@ pair_apm_lost(struct pair *s, const struct pair_view *v)
 	if (!first->dark && s->now_ns >= first->dark_ns && is_armed(first) &&
 	    is_armed(first->peer)) {
 		first->dark = true;
-		pair_log(s, "the first path of qp %06x and %06x is cut", first->qpn,
-			 first->peer->qpn);
+		sim_log(&s->sim, "the first path of qp %06x and %06x is cut", first->qpn,
+			first->peer->qpn);
 	}
 	return first->dark;
 }
@@ -76,8 +76,8 @@ void
 pair_apm_event(struct pair_side *side)
 {
 	if (side->migrated || !side->pair->cfg.apm)
-		pair_fail(side->pair, "EVT-06: qp %06x: migrated, and nothing to migrate from",
-			  side->qpn);
+		sim_fail(&side->pair->sim, "EVT-06: qp %06x: migrated, and nothing to migrate from",
+			 side->qpn);
 	side->migrated = true;
 	/* The retries begin anew (REQ-11), and so does the time that they may take. */
 	side->pair->last_progress_ns = side->pair->now_ns;
@@ -90,11 +90,11 @@ pair_apm_built(struct pair_side *side, const struct wire_pkt *pkt, struct pair_v
 
 	v->alt = (*src & ALT_BIT) != 0;
 	if (v->alt != side->migrated)
-		pair_fail(side->pair, "REQ-11: qp %06x: frame on the %s path", side->qpn,
-			  v->alt ? "alternate" : "first");
+		sim_fail(&side->pair->sim, "REQ-11: qp %06x: frame on the %s path", side->qpn,
+			 v->alt ? "alternate" : "first");
 	if (pkt->migreq != (side->migrated || !side->rearmed))
-		pair_fail(side->pair, "REQ-11: qp %06x: frame with MigReq %u", side->qpn,
-			  pkt->migreq);
+		sim_fail(&side->pair->sim, "REQ-11: qp %06x: frame with MigReq %u", side->qpn,
+			 pkt->migreq);
 }
 
 bool
@@ -108,7 +108,7 @@ pair_apm_check(struct pair *s, const struct pair_side *side)
 {
 	/* Who had to go over has sent something the other way, which takes the peer along. */
 	if (side->migrated != side->peer->migrated)
-		pair_fail(s, "REQ-11: qp %06x has migrated, and its peer has not",
-			  side->migrated ? side->qpn : side->peer->qpn);
-	s->stats.migrations += side->migrated;
+		sim_fail(&s->sim, "REQ-11: qp %06x has migrated, and its peer has not",
+			 side->migrated ? side->qpn : side->peer->qpn);
+	s->more.migrations += side->migrated;
 }

@@ -25,19 +25,6 @@ client_fill(struct pair_side *side, const struct pair_op *op)
 	}
 }
 
-void
-pair_client_ring(struct pair_side *side, struct pair_ring *ring)
-{
-	struct pair *s = side->pair;
-
-	if (!qp_doorbell_publish(ring->hdr, ring->prod))
-		return;
-	if (side->bell_ns == 0) {
-		side->bell_ns = s->now_ns + sim_below(&s->cli, 2000);
-		pair_at(s, side->bell_ns, PAIR_EV_BELL, side->idx);
-	}
-}
-
 /* What an atomic does to its word, and what it has to bring back. */
 static void
 client_model_atomic(struct pair_side *side, struct pair_op *op)
@@ -66,7 +53,7 @@ client_model(struct pair_side *side, struct pair_op *op)
 	uint8_t *at = peer->node->model + peer->window.off + op->roff;
 	struct pair_op *o;
 
-	if (pair_op_fetches(op)) {
+	if (sim_op_fetches(&op->sim_op)) {
 		op->snapshot = calloc(1, op->len + 1);
 		op->data = op->snapshot;
 	}
@@ -76,7 +63,7 @@ client_model(struct pair_side *side, struct pair_op *op)
 		memcpy(op->snapshot, at, op->len);
 		return;
 	}
-	if (pair_op_fetches(op)) {
+	if (sim_op_fetches(&op->sim_op)) {
 		client_model_atomic(side, op);
 		return;
 	}
@@ -104,9 +91,9 @@ client_post_send(struct pair_side *side)
 		return false;
 	op->local_end = side->local.head;
 	client_model(side, op);
-	if (!pair_op_fetches(op))
+	if (!sim_op_fetches(&op->sim_op))
 		client_fill(side, op);
-	slot = pair_ring_slot(side->pair, &side->sq, "SQ of qp", side->qpn);
+	slot = sim_ring_slot(&side->pair->sim, &side->sq, "SQ of qp", side->qpn);
 	wqe.opcode = op->fault == FAULT_OPCODE ? 77 : op->opcode;
 	wqe.flags = op->flags;
 	wqe.num = (uint16_t)(op->flags & UROCE_WQE_INLINE ? op->len : op->nseg);
@@ -124,7 +111,7 @@ client_post_send(struct pair_side *side)
 	else
 		pair_pieces_sges(side, &side->local, op->seg, op->nseg, op->fault,
 				 slot + UROCE_SEND_WQE_HDR);
-	op->state = OP_POSTED;
+	op->state = SIM_OP_POSTED;
 	side->posted++;
 	return true;
 }
@@ -166,7 +153,7 @@ client_post(struct pair_side *side)
 	     n--)
 		;
 	if (side->sq.prod != had)
-		pair_client_ring(side, &side->sq);
+		sim_ring_publish(&side->sim_end, &side->sq);
 	client_scribble(side);
 	return side->sq.prod != had || side->rq.prod != rhad;
 }
@@ -190,7 +177,7 @@ client_dereg(struct pair_side *side)
 	mr_table_del(&n->mrs, &side->window.mr);
 	side->window_gone = true;
 	memcpy(n->base + side->window.off, n->mem + side->window.off, side->window.len);
-	pair_log(side->pair, "node %u qp %06x: window deregistered", n->idx, side->qpn);
+	sim_log(&side->pair->sim, "node %u qp %06x: window deregistered", n->idx, side->qpn);
 }
 
 /* The QP's states as time goes by. True when it moved. */
@@ -229,11 +216,11 @@ client_waits(const struct pair_node *n)
 	if (!pair_sends_done(s) || s->nfree_pkt != PAIR_MAX_PKTS)
 		return true;
 	for (i = 0; i < PAIR_NODES; i++) {
-		if (s->node[i].poll_at != PAIR_NEVER)
+		if (s->node[i].worker.poll_at != SIM_NEVER)
 			return true;
 	}
-	for (i = 0; i < PAIR_MAX_CQ; i++) {
-		if (n->cq[i].cons != n->cq[i].cq.ring->prod)
+	for (i = 0; i < SIM_CQS; i++) {
+		if (n->cq[i].ring.cons != n->cq[i].cq.ring->prod)
 			return true;
 	}
 	for (i = 0; i < s->nsides; i++) {
@@ -248,10 +235,11 @@ client_waits(const struct pair_node *n)
 }
 
 void
-pair_client_step(struct pair_node *n)
+pair_client_step(struct sim_node *node)
 {
+	struct pair_node *n = container_of(node, struct pair_node, sim_node);
 	struct pair *s = n->pair;
-	bool busy = pair_client_poll(n);
+	bool busy = sim_reap(node);
 	uint32_t i;
 
 	busy |= pair_srq_post(n);
@@ -266,16 +254,14 @@ pair_client_step(struct pair_node *n)
 	}
 	if (!client_waits(n))
 		return;
-	n->step_wait =
-		busy ? s->cfg.step_ns : RTE_MIN(2 * n->step_wait + 1, 64ull * s->cfg.step_ns);
-	pair_at(s, s->now_ns + sim_between(&s->cli, 1, (uint32_t)(2 * n->step_wait + 1)),
-		PAIR_EV_STEP, n->idx);
+	sim_step_again(node, busy, s->cfg.step_ns);
 }
 
 /* Another thread of the client posts while the engine is at work on this very memory. */
 void
-pair_client_race(struct pair_node *n)
+pair_client_race(struct sim_node *node)
 {
+	struct pair_node *n = container_of(node, struct pair_node, sim_node);
 	struct pair *s = n->pair;
 	struct pair_side *side;
 
@@ -300,7 +286,7 @@ pair_client_post_dead(struct pair_side *side)
 	if (side->posted == side->nops && side->posted - side->reaped < side->cap.max_send_wr &&
 	    client_post_send(side)) {
 		side->nops++;
-		pair_client_ring(side, &side->sq);
+		sim_ring_publish(&side->sim_end, &side->sq);
 	}
 	if (s->cfg.srq || side->rposted != side->nrecvs ||
 	    side->rposted - side->rreaped >= side->cap.max_recv_wr)

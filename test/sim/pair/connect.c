@@ -103,18 +103,18 @@ pair_side_modify(struct pair_side *side, enum qp_state to)
 		checked.retry_cnt =
 			7; /* more than a program may ask for, so that it never runs out */
 	if (qp_modify_check(side->qp, mask, &checked, &lim) != 0) {
-		pair_fail(side->pair, "QP-01: qp %x: legal modify to %s refused", side->qpn,
-			  qp_state_name[to]);
+		sim_fail(&side->pair->sim, "QP-01: qp %x: legal modify to %s refused", side->qpn,
+			 qp_state_name[to]);
 		return;
 	}
 	connect_path(side, &path);
 	pair_apm_path(side, &path, &alt);
-	n->eng.env.now_ns = side->pair->now_ns;
-	qp_modify_apply(&n->eng.env, side->qp, mask, &side->attr, mask & QP_AV ? &path : NULL,
-			mask & QP_ALT_PATH ? &alt : NULL);
-	qp_env_flush(&n->eng.env);
-	pair_log(side->pair, "node %u qp %06x -> %s", n->idx, side->qpn, qp_state_name[to]);
-	pair_wake(n, 0);
+	n->worker.eng.env.now_ns = side->pair->now_ns;
+	qp_modify_apply(&n->worker.eng.env, side->qp, mask, &side->attr,
+			mask & QP_AV ? &path : NULL, mask & QP_ALT_PATH ? &alt : NULL);
+	qp_env_flush(&n->worker.eng.env);
+	sim_log(&side->pair->sim, "node %u qp %06x -> %s", n->idx, side->qpn, qp_state_name[to]);
+	sim_wake(&n->worker, 0);
 }
 
 /* Forget the connection before: other work, other PSNs, perhaps another MTU. */
@@ -129,7 +129,7 @@ connect_renew(struct pair_side *side, uint32_t code)
 	       sizeof(*side) - offsetof(struct pair_side, op));
 	side->local.head = side->local.tail = 0;
 	side->recvs.head = side->recvs.tail = 0;
-	side->sq.prod = side->rq.prod = 0;
+	sim_end_renew(&side->sim_end);
 	side->wr_salt = sim_rand(&side->pair->load);
 	side->mtu = 128u << code;
 	side->attr.path_mtu = code;
@@ -164,7 +164,7 @@ void
 pair_side_resolve(struct pair_side *side)
 {
 	side->path_ns = 0;
-	side->node->eng.env.now_ns = side->pair->now_ns;
-	qp_path_resolved(&side->node->eng.env, side->qp, side->peer->node->mac);
-	pair_wake(side->node, 0);
+	side->node->worker.eng.env.now_ns = side->pair->now_ns;
+	qp_path_resolved(&side->node->worker.eng.env, side->qp, side->peer->node->mac);
+	sim_wake(&side->node->worker, 0);
 }

@@ -2,23 +2,9 @@
 /* What must hold when a schedule is over. */
 #include <string.h>
 #include <rte_common.h>
-#include <rte_mempool.h>
 #include "apm.h"
-#include "qp/segs.h"
 #include "receive.h"
 #include "pair.h"
-
-/* Bytes that an unfinished WQE may or may not have written: whichever of the two they are. */
-static void
-either(struct pair_node *n, uint32_t off, const uint8_t *data, uint32_t len)
-{
-	uint32_t i;
-
-	for (i = 0; i < len; i++) {
-		if (n->mem[off + i] == data[i])
-			n->base[off + i] = data[i];
-	}
-}
 
 void
 pair_either_pieces(struct pair_node *n, const struct pair_seg *seg, uint32_t nseg,
@@ -28,7 +14,7 @@ pair_either_pieces(struct pair_node *n, const struct pair_seg *seg, uint32_t nse
 
 	for (i = 0; i < nseg && len > 0; i++) {
 		k = RTE_MIN(len, seg[i].len);
-		either(n, seg[i].off, data, k);
+		sim_either(&n->sim_node, seg[i].off, data, k);
 		data += k;
 		len -= k;
 	}
@@ -43,24 +29,27 @@ unfinished(struct pair_side *side, struct pair_op *op)
 	struct pair_recv *r =
 		!side->pair->cfg.srq && op->recv < PAIR_MAX_RECVS ? &peer->recv[op->recv] : NULL;
 
-	if (op->state != OP_FAILED || (op->fault != FAULT_NONE && op->fault != FAULT_LONG))
+	if (op->state != SIM_OP_FAILED || (op->fault != FAULT_NONE && op->fault != FAULT_LONG))
 		return;
-	if (pair_op_fetches(op) && op->opcode != UROCE_WR_RDMA_READ && op->fault == FAULT_NONE)
-		either(peer->node, peer->atoms.off + op->roff, (const uint8_t *)&op->after,
-		       sizeof(op->after));
-	if (pair_op_fetches(op))
+	if (sim_op_fetches(&op->sim_op) && op->opcode != UROCE_WR_RDMA_READ &&
+	    op->fault == FAULT_NONE)
+		sim_either(&peer->node->sim_node, peer->atoms.off + op->roff,
+			   (const uint8_t *)&op->after, sizeof(op->after));
+	if (sim_op_fetches(&op->sim_op))
 		pair_either_pieces(side->node, op->seg, op->nseg, op->data, op->len);
 	else if (write && !peer->window_gone)
-		either(peer->node, peer->window.off + op->roff, op->data, op->len);
+		sim_either(&peer->node->sim_node, peer->window.off + op->roff, op->data, op->len);
 	else if (write)
 		return; /* the window is as it was when it was deregistered */
-	else if (r != NULL && r->state == OP_FAILED)
+	else if (r != NULL && r->state == SIM_OP_FAILED)
 		pair_either_pieces(peer->node, r->seg, r->nseg, op->data, op->len);
 }
 
 static const char *
-memory_name(const struct pair *s, const struct pair_node *n, uint32_t off)
+memory_name(const struct sim_node *node, uint32_t off)
 {
+	const struct pair_node *n = container_of(node, const struct pair_node, sim_node);
+	const struct pair *s = n->pair;
 	uint32_t i;
 
 	if (s->cfg.srq && off >= n->srq.area.off && off < n->srq.area.off + n->srq.area.len)
@@ -93,16 +82,8 @@ pair_check_memory(struct pair *s)
 		for (k = 0; k < s->side[i].posted; k++)
 			unfinished(&s->side[i], &s->side[i].op[k]);
 	}
-	for (i = 0; i < PAIR_NODES; i++) {
-		struct pair_node *n = &s->node[i];
-
-		if (memcmp(n->mem, n->base, n->used) == 0)
-			continue;
-		for (k = 0; n->mem[k] == n->base[k]; k++)
-			;
-		pair_fail(s, "MEM-02: node %u: byte %u is %02x, must be %02x: in %s", i, k,
-			  n->mem[k], n->base[k], memory_name(s, n, k));
-	}
+	for (i = 0; i < PAIR_NODES; i++)
+		sim_check_memory(&s->node[i].sim_node, memory_name);
 }
 
 static void
@@ -113,45 +94,47 @@ check_side(struct pair *s, struct pair_side *side)
 	for (i = 0; i < side->peer->nops; i++)
 		messages += side->peer->op[i].recv != UINT32_MAX;
 	if (side->comm_est > 1)
-		pair_fail(s, "QP-13: qp %06x: COMM_EST %u times", side->qpn, side->comm_est);
+		sim_fail(&s->sim, "QP-13: qp %06x: COMM_EST %u times", side->qpn, side->comm_est);
 	if (side->sq_drained > (side->sqd != 0))
-		pair_fail(s, "QP-15: qp %06x: SQ_DRAINED %u times", side->qpn, side->sq_drained);
+		sim_fail(&s->sim, "QP-15: qp %06x: SQ_DRAINED %u times", side->qpn,
+			 side->sq_drained);
 	pair_apm_check(s, side);
 	if (side->qp->conn.snd.deadline_ns != 0)
-		pair_fail(s, "qp %06x: a deadline is left, and nothing to wait for", side->qpn);
+		sim_fail(&s->sim, "qp %06x: a deadline is left, and nothing to wait for",
+			 side->qpn);
 	if (s->cfg.family != PAIR_MUST_SUCCEED)
 		return;
 	if (side->qp->conn.state != QP_RTS)
-		pair_fail(s, "qp %06x: in state %s", side->qpn,
-			  qp_state_name[side->qp->conn.state]);
+		sim_fail(&s->sim, "qp %06x: in state %s", side->qpn,
+			 qp_state_name[side->qp->conn.state]);
 	if (side->rreaped != messages)
-		pair_fail(s, "RSP-05: qp %06x: %u receives completed, %u messages were sent",
-			  side->qpn, side->rreaped, messages);
+		sim_fail(&s->sim, "RSP-05: qp %06x: %u receives completed, %u messages were sent",
+			 side->qpn, side->rreaped, messages);
 	if (side->async_errors > 0 || side->sent_fatal)
-		pair_fail(s, "NAK-09: qp %06x: error event or NAK, and nothing was wrong",
-			  side->qpn);
+		sim_fail(&s->sim, "NAK-09: qp %06x: error event or NAK, and nothing was wrong",
+			 side->qpn);
 	if (side->acked != side->total || side->contig != side->total)
-		pair_fail(s, "qp %06x: +%u acknowledged of +%u", side->qpn, side->acked,
-			  side->total);
+		sim_fail(&s->sim, "qp %06x: +%u acknowledged of +%u", side->qpn, side->acked,
+			 side->total);
 }
 
 /* What the counters say against what happened. */
 static void
 check_counters(struct pair *s, struct pair_node *n)
 {
-	const struct obs_block *o = &n->obs;
+	const struct obs_block *o = &n->worker.obs;
 	uint64_t drops = 0, i;
 
 	if (o->ctr[OBS_CQE] != n->cqes)
-		pair_fail(s, "node %u: counts %lu completions, %lu came", n->idx,
-			  (unsigned long)o->ctr[OBS_CQE], (unsigned long)n->cqes);
+		sim_fail(&s->sim, "node %u: counts %lu completions, %lu came", n->idx,
+			 (unsigned long)o->ctr[OBS_CQE], (unsigned long)n->cqes);
 	/* What was under way on a path that its receiver has left is a stranger's. */
 	if (s->cfg.apm != 0 || s->cfg.corrupt != 0 || s->cfg.noise != 0 || s->cfg.forge != 0)
 		return;
 	for (i = OBS_DROP_NOT_OURS; i <= OBS_DROP_BAD_QPN; i++)
 		drops += o->drop[i];
 	if (drops != 0 || o->drop[OBS_DROP_BAD_PKEY] != 0 || o->drop[OBS_DROP_BAD_GID] != 0)
-		pair_fail(s, "node %u: drops good frames as bad ones", n->idx);
+		sim_fail(&s->sim, "node %u: drops good frames as bad ones", n->idx);
 }
 
 void
@@ -164,25 +147,10 @@ pair_check_end(struct pair *s)
 	for (i = 0; i < PAIR_NODES; i++) {
 		struct pair_node *n = &s->node[i];
 
-		if (!TAILQ_EMPTY(&n->eng.run))
-			pair_fail(s, "node %u: a QP is left on the run list", i);
-		if (n->eng.env.tx_n != 0 || n->rxq_n != 0)
-			pair_fail(s, "node %u: frames are left", i);
+		if (!TAILQ_EMPTY(&n->worker.eng.run))
+			sim_fail(&s->sim, "node %u: a QP is left on the run list", i);
+		if (n->worker.eng.env.tx_n != 0 || n->rxq_n != 0)
+			sim_fail(&s->sim, "node %u: frames are left", i);
 		check_counters(s, n);
 	}
-}
-
-void
-pair_check_pools(struct pair *s)
-{
-	struct rte_mempool *pool[] = {s->pool, s->small_pool, s->net_pool};
-	uint32_t i;
-
-	for (i = 0; i < RTE_DIM(pool); i++) {
-		if (rte_mempool_in_use_count(pool[i]) != 0)
-			pair_fail(s, "%u mbufs of pool %u are leaked",
-				  rte_mempool_in_use_count(pool[i]), i);
-	}
-	if (!qp_segs_whole(s->segs))
-		pair_fail(s, "segments of frames are leaked");
 }

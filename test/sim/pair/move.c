@@ -38,7 +38,7 @@ move_fresh(const struct qp *q)
 static void
 move_side(struct pair_side *side)
 {
-	struct engine *e = &side->node->eng;
+	struct engine *e = &side->node->worker.eng;
 	size_t bytes = qp_image_bytes(side->qp);
 	struct qp *fresh = move_fresh(side->qp);
 	void *image = malloc(bytes);
@@ -49,13 +49,14 @@ move_side(struct pair_side *side)
 	engine_forget(e, side->qp);
 	qp_free(side->qp);
 	if (qp_image_load(fresh, e->env.sqes, image, bytes) != 0)
-		pair_fail(side->pair, "qp %06x: its image is refused", side->qpn);
+		sim_fail(&side->pair->sim, "qp %06x: its image is refused", side->qpn);
 	free(image);
 	side->qp = fresh;
 	side->node->qps.slot[side->qpn & side->node->qps.mask] = fresh;
 	side->timer_ns = 0; /* the timer went with the other QP */
-	side->pair->stats.moves++;
-	pair_log(side->pair, "node %u qp %06x moved, %zu bytes", side->node->idx, side->qpn, bytes);
+	side->pair->more.moves++;
+	sim_log(&side->pair->sim, "node %u qp %06x moved, %zu bytes", side->node->idx, side->qpn,
+		bytes);
 	engine_wake(e, fresh);
 }
 

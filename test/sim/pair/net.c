@@ -46,9 +46,9 @@ net_log(struct pair *s, const struct pair_link *link, const struct pair_view *v,
 		return;
 	if (v->flags & WIRE_F_AETH)
 		snprintf(what, sizeof(what), " syndrome %02x", v->syndrome);
-	pair_log(s, "#%-5u link %d qp %06x -> %06x %-24s psn %-6u%s %u bytes: %s", id,
-		 (int)(link - s->link), v->from ? v->from->qpn : 0, v->to ? v->to->qpn : 0,
-		 pair_op_text(v->opcode), v->psn, what, bytes, fate);
+	sim_log(&s->sim, "#%-5u link %d qp %06x -> %06x %-24s psn %-6u%s %u bytes: %s", id,
+		(int)(link - s->link), v->from ? v->from->qpn : 0, v->to ? v->to->qpn : 0,
+		pair_op_text(v->opcode), v->psn, what, bytes, fate);
 }
 
 struct rte_mbuf *
@@ -110,7 +110,7 @@ net_damage(struct pair *s, const struct pair_node *to, struct rte_mbuf *m)
 		n = 1 + sim_below(&s->netr, len);
 		m->data_len = m->pkt_len = (uint16_t)RTE_MAX(len - RTE_MIN(n, len), 1u);
 		if (net_good(to, m))
-			pair_fail(s, "WIRE-04: a frame that lost its tail passes for good");
+			sim_fail(&s->sim, "WIRE-04: a frame that lost its tail passes for good");
 		return false;
 	}
 	if (die == 1) { /* Ethernet padding */
@@ -131,7 +131,7 @@ net_damage(struct pair *s, const struct pair_node *to, struct rte_mbuf *m)
 	if (!net_good(to, m))
 		return false;
 	if (net_covered_differs(s->scratch, bytes, len))
-		pair_fail(s, "WIRE-03: a damaged frame passes the ICRC");
+		sim_fail(&s->sim, "WIRE-03: a damaged frame passes the ICRC");
 	return true;
 }
 
@@ -170,7 +170,7 @@ pair_net_launch(struct pair *s, struct pair_link *link, struct rte_mbuf *m,
 		s->stats.damaged++;
 	}
 	net_log(s, link, v, p->id, m->pkt_len, p->intact ? "goes" : "damaged");
-	pair_at(s, net_when(s, link, m->pkt_len), PAIR_EV_FRAME, i);
+	sim_at(&s->sim, net_when(s, link, m->pkt_len), SIM_EV_FRAME, i);
 }
 
 static bool
@@ -206,8 +206,9 @@ net_full(struct pair *s, struct pair_link *link)
 }
 
 void
-pair_net_send(struct pair_node *n, struct rte_mbuf *m)
+pair_net_send(struct sim_worker *w, struct rte_mbuf *m)
 {
+	struct pair_node *n = container_of(w, struct pair_node, worker);
 	struct pair *s = n->pair;
 	bool loop = m->hash.usr == QP_TX_LOOPBACK;
 	struct pair_link *link = &s->link[loop ? PAIR_LINK_LOOPBACK + n->idx : n->idx];
@@ -216,7 +217,7 @@ pair_net_send(struct pair_node *n, struct rte_mbuf *m)
 
 	s->stats.frames++;
 	sim_digest_frame(&s->digest, m);
-	s->stats.bytes += m->pkt_len;
+	s->more.bytes += m->pkt_len;
 	if (!loop)
 		pair_noise(s, link, m, &v);
 	if (net_full(s, link) || net_lost(s, link, &v)) {
@@ -244,20 +245,21 @@ pair_net_send(struct pair_node *n, struct rte_mbuf *m)
 }
 
 void
-pair_net_arrive(struct pair *s, uint32_t pkt)
+pair_net_arrive(struct sim *sim, uint32_t pkt)
 {
+	struct pair *s = container_of(sim, struct pair, sim);
 	struct pair_pkt *p = &s->pkt[pkt];
 	struct pair_node *n = &s->node[p->node];
 
 	if (n->rxq_n >= RTE_MIN(s->cfg.rx_ring, PAIR_MAX_RXQ + 0u)) {
 		if (s->verbose)
-			pair_log(s, "#%-5u node %u: receive ring full", p->id, n->idx);
-		s->stats.overflow++;
+			sim_log(&s->sim, "#%-5u node %u: receive ring full", p->id, n->idx);
+		s->more.overflow++;
 		pair_pkt_free(s, p);
 		return;
 	}
 	n->rxq[n->rxq_n++] = p;
-	pair_wake(n, sim_below(&s->netr, s->cfg.poll_ns + 1));
+	sim_wake(&n->worker, sim_below(&s->netr, s->cfg.poll_ns + 1));
 }
 
 void

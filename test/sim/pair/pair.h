@@ -30,27 +30,20 @@
 #include <uroce_abi/ring.h>
 #include <uroce_abi/wqe.h>
 #include "config.h"
-#include "../digest.h"
-#include "../heap.h"
 #include "../keys.h"
-#include "../prng.h"
+#include "../sim.h"
 #include "wire/parse.h"
-#include "engine/engine.h"
 
-#define PAIR_NODES       2
-#define PAIR_MAX_PAIRS   8
-#define PAIR_MAX_SIDES   (2 * PAIR_MAX_PAIRS)
-#define PAIR_MAX_OPS     72
-#define PAIR_MAX_RECVS   (PAIR_MAX_OPS + 8)
-#define PAIR_MAX_ASKED   16
-#define PAIR_MAX_SGE     6
-#define PAIR_ATOMS       8 /* words for atomics */
-#define PAIR_MAX_CQ      4
-#define PAIR_MAX_PKTS    3500
-#define PAIR_MAX_RXQ     PAIR_MAX_PKTS
-#define PAIR_NODE_BYTES  (16u << 20)
-#define PAIR_TABLE_BYTES (1u << 20)
-#define PAIR_NEVER       UINT64_MAX
+#define PAIR_NODES     2
+#define PAIR_MAX_PAIRS 8
+#define PAIR_MAX_SIDES (2 * PAIR_MAX_PAIRS)
+#define PAIR_MAX_OPS   72
+#define PAIR_MAX_RECVS (PAIR_MAX_OPS + 8)
+#define PAIR_MAX_ASKED 16
+#define PAIR_MAX_SGE   6
+#define PAIR_ATOMS     8 /* words for atomics */
+#define PAIR_MAX_PKTS  3500
+#define PAIR_MAX_RXQ   PAIR_MAX_PKTS
 
 struct pair;
 struct pair_node;
@@ -75,26 +68,14 @@ enum pair_fault {
 	FAULT_KINDS,
 };
 
-enum pair_op_state {
-	OP_NEW = 0,
-	OP_POSTED,
-	OP_DONE,   /* completed with SUCCESS, seen by a CQE of it or a later one */
-	OP_FAILED, /* completed with another status */
-};
-
 /* A piece of a WQE's local memory: off in the node's memory. */
 struct pair_seg {
 	uint32_t off, len;
 };
 
-struct pair_op {        /* a send WQE, from its planning to its completion */
-	uint8_t opcode; /* enum uroce_wr_opcode */
-	uint8_t flags;  /* enum uroce_wqe_flags */
-	uint8_t state;  /* enum pair_op_state */
-	uint8_t fault;  /* enum pair_fault */
-	uint8_t status; /* enum qp_wc_status, once failed */
+struct pair_op {          /* a send WQE, from its planning to its completion */
+	SIM_IS_A(sim_op); /* fault: enum pair_fault */
 	uint8_t nseg;
-	uint32_t len;
 	uint32_t imm;
 	uint32_t roff;         /* offset in the peer's window */
 	uint32_t recv;         /* which receive of the peer it uses; UINT32_MAX none */
@@ -125,30 +106,13 @@ struct pair_recv {
 
 /* A registered piece of a node's memory, given out as a FIFO. */
 struct pair_area {
-	struct mr mr;
-	uint32_t off, len;
+	SIM_IS_A(sim_area);
 	uint32_t head, tail; /* free running */
-};
-
-struct pair_ring { /* a queue as its client sees it */
-	struct uroce_ring_hdr *hdr;
-	uint8_t *slots;
-	uint32_t entries, stride;
-	uint32_t prod;
-};
-
-struct pair_cq {
-	struct cq cq;
-	struct uroce_cq_hdr *hdr;
-	uint32_t entries;
-	uint32_t cons;
-	bool event;  /* the engine has raised its event */
-	uint8_t arm; /* enum uroce_cq_arm that this client uses */
 };
 
 struct pair_srq { /* the one SRQ of a node */
 	struct srq srq;
-	struct pair_ring ring;
+	struct sim_ring ring;
 	struct pair_area area;
 	struct pair_recv recv[PAIR_MAX_RECVS]; /* receive i at i % PAIR_MAX_RECVS */
 	uint32_t posted, reaped, oldest;       /* oldest: none before it is out */
@@ -158,28 +122,18 @@ struct pair_srq { /* the one SRQ of a node */
 };
 
 struct pair_side { /* one end of a pair */
+	SIM_IS_A(sim_end);
 	struct pair *pair;
 	struct pair_node *node;
 	struct pair_side *peer;
-	struct qp *qp;
-	struct uroce_qp_attr attr;
-	uint32_t idx, qpn, mtu;
-	uint32_t pd;
-	struct uroce_qp_cap cap;
-	struct pair_ring sq, rq;
-	struct pair_cq *scq, *rcq;
+	uint32_t mtu, pd;
 	struct pair_area local, recvs, window, readonly, atoms;
-	uint64_t cookie, wr_salt;
-	uint64_t timer_ns; /* armed for; 0 not armed */
-	uint64_t bell_ns;  /* a doorbell is on its way; 0 none */
+	uint64_t wr_salt;
 
 	/* from here on, of this connection: see pair_world_connect */
 	struct pair_op op[PAIR_MAX_OPS];
-	uint32_t nops, posted, reaped;
 	struct pair_recv recv[PAIR_MAX_RECVS];
 	uint32_t nrecvs, rposted, rreaped;
-	bool flushed; /* a send WQE has failed: QP in error */
-	bool rflushed;
 	uint64_t dereg_ns; /* when the client deregisters its window */
 	bool window_gone;
 	uint64_t rtr_ns, rts_ns, path_ns, recv_ns, sqd_ns; /* when the client gets to it */
@@ -213,24 +167,14 @@ struct pair_side { /* one end of a pair */
 
 struct pair_pkt;
 struct pair_node {
+	SIM_IS_A(sim_node);
 	struct pair *pair;
-	uint32_t idx;
-	uint16_t dev;
-	uint8_t mac[6];
-	struct engine eng;
-	struct mr_table mrs;
-	struct qp_table qps;
-	struct obs_block obs;
-	uint8_t *mem, *base, *model;
-	uint32_t used;         /* bytes of them in use */
+	struct sim_worker worker;
+	uint8_t *model;
 	struct pair_area idle; /* registered, and nobody ever addresses it */
-	struct pair_cq cq[PAIR_MAX_CQ];
 	struct pair_srq srq;
 	struct pair_pkt *rxq[PAIR_MAX_RXQ];
 	uint32_t rxq_n;
-	uint64_t poll_at; /* next loop of the worker; PAIR_NEVER: asleep */
-	uint64_t step_wait;
-	uint64_t cqes;
 };
 
 enum pair_link_id { /* wire from node 0, wire from node 1, loopback of either */
@@ -263,44 +207,22 @@ struct pair_pkt {
 	uint32_t id;
 };
 
-enum pair_event_kind {
-	PAIR_EV_FRAME, /* arg: index in pkt[] */
-	PAIR_EV_POLL,  /* arg: node */
-	PAIR_EV_STEP,  /* arg: node */
-	PAIR_EV_TIMER, /* arg: side */
-	PAIR_EV_BELL,  /* arg: side */
-};
-
-struct pair_stats {
-	uint64_t frames, lost, doubled, damaged, overflow, cqes, bytes, virtual_ns;
-	uint64_t naks, rnrs, failed_wqes, migrations, moves;
+struct pair_stats { /* besides struct sim_stats */
+	uint64_t overflow, bytes, naks, rnrs, migrations, moves;
 };
 
 struct pair {
-	uint64_t seed, now_ns;
+	SIM_IS_A(sim);
 	struct pair_cfg cfg;
-	struct sim_rng load, cli, netr;
-	struct sim_rng mover; /* with cfg.move: of its own, so that seeds keep their meaning */
-	bool verbose;
-	bool failed;
-	bool quiet;   /* no more traffic is wanted: clients only poll */
 	bool by_hand; /* the client has moved QPs to error */
-	char why[512];
-	uint8_t *table; /* random bytes that payloads are cut from */
-	struct rte_mempool *pool, *small_pool, *net_pool;
-	struct qp_segs *segs; /* of all engines */
 	struct pair_node node[PAIR_NODES];
 	struct pair_side side[PAIR_MAX_SIDES];
-	uint32_t nsides;
 	struct pair_link link[PAIR_LINKS];
 	struct pair_pkt pkt[PAIR_MAX_PKTS];
 	uint16_t free_pkt[PAIR_MAX_PKTS];
 	uint32_t nfree_pkt, next_id;
-	struct sim_heap heap;
-	struct sim_digest digest;
-	uint64_t nevents;
-	uint64_t last_progress_ns, patience_ns;
-	struct pair_stats stats;
+	struct pair_stats more;
+	struct sim_rng mover; /* with cfg.move: of its own, so that seeds keep their meaning */
 	uint8_t scratch[8192];
 };
 
@@ -311,21 +233,18 @@ pair_vid(const struct pair *s)
 	return s->seed & 16 ? 0x64 : 0;
 }
 
-/* main.c: pools and memory, once. run.c: one schedule; true when nothing was violated. */
-void pair_open(struct pair *s);
-bool pair_run(struct pair *s, uint64_t seed, const char *const *set, unsigned nset);
-/* Note what was violated (the first one counts) and stop. */
-void pair_fail(struct pair *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* With -v: one line of the log. */
-void pair_log(struct pair *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* run.c: memory, once. A schedule: sim_run. */
+void pair_open(struct pair *s, const struct sim_stock *stock);
+void pair_close(struct pair *s);
+
+/* move.c: with cfg.move, now and then: the connection of one of n's QPs moves to a fresh QP. */
+void pair_move(struct pair_node *n);
 
 /* workload.c */
 void pair_plan_side(struct pair *s, struct pair_side *side);
 void pair_plan_recvs(struct pair *s, struct pair_side *side);
 void pair_plan_faults(struct pair *s);
 bool pair_op_uses_recv(const struct pair_op *op);
-/* READ or atomic: brings something back. */
-bool pair_op_fetches(const struct pair_op *op);
 /* The status that op's fault has to end in at the requester; SUCCESS without one. */
 uint8_t pair_fault_status(uint8_t fault);
 /* The fault shows at the requester, before anything is sent. */
@@ -339,22 +258,16 @@ void pair_world_connect(struct pair *s);
 void pair_side_modify(struct pair_side *side, enum qp_state to);
 void pair_side_resolve(struct pair_side *side);
 
-/* move.c: with cfg.move, now and then: the connection of one of n's QPs moves to a fresh QP. */
-void pair_move(struct pair_node *n);
-
-/* loop.c */
-void pair_at(struct pair *s, uint64_t at_ns, enum pair_event_kind kind, uint32_t arg);
-void pair_wake(struct pair_node *n, uint32_t after_ns);
-/* Run until no event is left, or something failed. */
-void pair_loop(struct pair *s);
+/* loop.c: one turn of the node's worker */
+void pair_poll(struct sim_worker *w);
 extern const struct engine_ops pair_engine_ops;
 
 /* net.c */
 void pair_net_reset(struct pair *s);
-/* Frames that node's engine has built: onto the link. Consumes them. */
-void pair_net_send(struct pair_node *n, struct rte_mbuf *m);
+/* A frame that the node's engine has built: onto the link. Consumes it. */
+void pair_net_send(struct sim_worker *w, struct rte_mbuf *m);
 /* The frame of pkt has come to the end of its link. */
-void pair_net_arrive(struct pair *s, uint32_t pkt);
+void pair_net_arrive(struct sim *sim, uint32_t pkt);
 void pair_pkt_free(struct pair *s, struct pair_pkt *p);
 void pair_net_drain(struct pair *s);
 
@@ -368,19 +281,18 @@ void pair_trace_idle(struct pair_node *n);
 const char *pair_op_text(uint8_t opcode);
 
 /* client.c, reap.c */
-void pair_client_step(struct pair_node *n);
-void pair_client_race(struct pair_node *n);
-void pair_client_ring(struct pair_side *side, struct pair_ring *ring);
-bool pair_client_poll(struct pair_node *n);
+void pair_client_step(struct sim_node *node);
+void pair_client_race(struct sim_node *node);
 /* One WQE more on each queue of a QP that is in the error state: must be flushed. */
 void pair_client_post_dead(struct pair_side *side);
 bool pair_sends_done(const struct pair *s);
-/* Write bytes of op into base (and check that they are there) as of its success. */
-void pair_op_commit(struct pair_side *side, struct pair_op *op);
+/* Of struct sim_model. */
+void pair_reap_cqe(struct sim_node *node, struct sim_cq *cq, const struct uroce_cqe *cqe);
+void pair_reap_commit(struct sim_end *end, struct sim_op *op);
+bool pair_reap_has_cause(struct sim_end *end, const struct sim_op *op, uint8_t status);
 
 /* invariants.c */
 void pair_check_end(struct pair *s);
 void pair_check_memory(struct pair *s);
-void pair_check_pools(struct pair *s);
 
 #endif

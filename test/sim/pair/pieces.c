@@ -74,13 +74,3 @@ pair_pieces_sges(struct pair_side *side, struct pair_area *a, const struct pair_
 		memcpy((uint8_t *)out + i * sizeof(sge), &sge, sizeof(sge));
 	}
 }
-
-uint8_t *
-pair_ring_slot(struct pair *s, struct pair_ring *ring, const char *name, uint32_t id)
-{
-	uint32_t cons = __atomic_load_n(&ring->hdr->cons, __ATOMIC_ACQUIRE);
-
-	if (ring->prod - cons >= ring->entries)
-		pair_fail(s, "%s %06x: slot is not given back, but its WQE is complete", name, id);
-	return ring->slots + (size_t)(ring->prod++ & (ring->entries - 1)) * ring->stride;
-}

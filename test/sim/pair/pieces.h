@@ -14,7 +14,4 @@ bool pair_pieces_cut(struct pair *s, struct pair_area *a, uint32_t len, uint32_t
 /* SGEs of n pieces in area a to out, wrong where fault says so. */
 void pair_pieces_sges(struct pair_side *side, struct pair_area *a, const struct pair_seg *seg,
 		      uint32_t n, uint8_t fault, void *out);
-/* The next slot of ring, which has to be the client's again; moves ring->prod. */
-uint8_t *pair_ring_slot(struct pair *s, struct pair_ring *ring, const char *name, uint32_t id);
-
 #endif

@@ -12,7 +12,7 @@
 /* Write one receive WQE. False: no memory for it now. */
 static bool
 recv_write(struct pair_side *side, struct pair_recv *r, struct pair_area *area,
-	   struct pair_ring *ring, uint32_t max_sge, uint64_t wr_id)
+	   struct sim_ring *ring, uint32_t max_sge, uint64_t wr_id)
 {
 	struct uroce_recv_wqe wqe = {.wr_id = wr_id};
 	uint8_t *slot;
@@ -20,12 +20,12 @@ recv_write(struct pair_side *side, struct pair_recv *r, struct pair_area *area,
 	if (!pair_pieces_cut(side->pair, area, r->cap, max_sge, r->seg, &r->nseg))
 		return false;
 	r->local_end = area->head;
-	slot = pair_ring_slot(side->pair, ring, "receive queue of qp", side->qpn);
+	slot = sim_ring_slot(&side->pair->sim, ring, "receive queue of qp", side->qpn);
 	wqe.num_sge = r->nseg;
 	memcpy(slot, &wqe, sizeof(wqe));
 	pair_pieces_sges(side, area, r->seg, r->nseg, r->bad_key ? FAULT_LKEY : FAULT_NONE,
 			 slot + UROCE_RECV_WQE_HDR);
-	r->state = OP_POSTED;
+	r->state = SIM_OP_POSTED;
 	return true;
 }
 
@@ -40,7 +40,7 @@ pair_recv_post(struct pair_side *side, uint32_t max)
 			  side->cap.max_recv_sge, (side->rposted | 2ull << 32) ^ side->wr_salt))
 		side->rposted++;
 	if (side->rposted != had)
-		pair_client_ring(side, &side->rq);
+		sim_ring_publish(&side->sim_end, &side->rq);
 }
 
 bool
@@ -91,8 +91,8 @@ recv_success(struct pair_side *side, struct pair_recv *r, const struct uroce_cqe
 
 	if (op == NULL || op >= &side->peer->op[side->peer->posted] || op->fault != FAULT_NONE ||
 	    op->first + op->npkts > side->peer->contig) {
-		pair_fail(s, "RSP-05: qp %06x: receive %u completes, no message came for it",
-			  side->qpn, index);
+		sim_fail(&s->sim, "RSP-05: qp %06x: receive %u completes, no message came for it",
+			 side->qpn, index);
 		return;
 	}
 	write = op->opcode == UROCE_WR_RDMA_WRITE_IMM;
@@ -101,14 +101,14 @@ recv_success(struct pair_side *side, struct pair_recv *r, const struct uroce_cqe
 	    cqe->byte_len != op->len || !(cqe->flags & UROCE_CQE_WITH_IMM) != !imm ||
 	    !(cqe->flags & UROCE_CQE_SOLICITED) != !(op->flags & UROCE_WQE_SOLICITED) ||
 	    (imm && cqe->imm != op->imm))
-		pair_fail(s,
-			  "RSP-05: qp %06x: receive %u: completion says opcode %u flags %x length "
-			  "%u, message has %u bytes",
-			  side->qpn, index, cqe->opcode, cqe->flags, cqe->byte_len, op->len);
+		sim_fail(&s->sim,
+			 "RSP-05: qp %06x: receive %u: completion says opcode %u flags %x length "
+			 "%u, message has %u bytes",
+			 side->qpn, index, cqe->opcode, cqe->flags, cqe->byte_len, op->len);
 	pair_check_pieces(side, r->seg, r->nseg, op->data, write ? 0 : op->len, "receive", index);
 	if (write)
 		pair_check_write(side->peer, op);
-	r->state = OP_DONE;
+	r->state = SIM_OP_DONE;
 }
 
 static void
@@ -130,10 +130,10 @@ recv_error(struct pair_side *side, struct pair_recv *r, uint8_t status)
 	if (status == QP_WC_LOC_ACCESS_ERR && side->window_gone && !side->rflushed)
 		good = true;
 	if (!good)
-		pair_fail(s, "CQE: qp %06x: receive %u ends in status %u (fault %u)", side->qpn,
-			  index, status, fault);
+		sim_fail(&s->sim, "CQE: qp %06x: receive %u ends in status %u (fault %u)",
+			 side->qpn, index, status, fault);
 	side->rflushed = true;
-	r->state = OP_FAILED;
+	r->state = SIM_OP_FAILED;
 	/* From an SRQ nobody else knows which message it met. */
 	if (s->cfg.srq && op != NULL)
 		pair_either_pieces(side->node, r->seg, r->nseg, op->data, op->len);
@@ -145,8 +145,9 @@ recv_done(struct pair_side *side, struct pair_recv *r, const struct uroce_cqe *c
 	if (cqe->status != QP_WC_SUCCESS)
 		recv_error(side, r, cqe->status);
 	else if (side->rflushed)
-		pair_fail(side->pair, "QP-19: qp %06x: receive %u succeeds behind a flushed one",
-			  side->qpn, side->rreaped);
+		sim_fail(&side->pair->sim,
+			 "QP-19: qp %06x: receive %u succeeds behind a flushed one", side->qpn,
+			 side->rreaped);
 	else
 		recv_success(side, r, cqe);
 	side->rreaped++;
@@ -157,9 +158,9 @@ void
 pair_recv_reap(struct pair_side *side, uint32_t index, const struct uroce_cqe *cqe)
 {
 	if (side->pair->cfg.srq || index != side->rreaped || index >= side->rposted) {
-		pair_fail(side->pair,
-			  "RSP-05: qp %06x: receive %u completes, %u of %u are expected", side->qpn,
-			  index, side->rreaped, side->rposted);
+		sim_fail(&side->pair->sim,
+			 "RSP-05: qp %06x: receive %u completes, %u of %u are expected", side->qpn,
+			 index, side->rreaped, side->rposted);
 		return;
 	}
 	recv_done(side, &side->recv[index], cqe);
@@ -172,14 +173,14 @@ pair_srq_reap(struct pair_side *side, uint32_t index, const struct uroce_cqe *cq
 	struct pair_srq *q = &side->node->srq;
 	struct pair_recv *r = &q->recv[index % PAIR_MAX_RECVS];
 
-	if (index - q->oldest >= q->posted - q->oldest || r->state != OP_POSTED) {
-		pair_fail(side->pair,
-			  "SRQ-01: qp %06x: receive %u of the SRQ completes, but is not out",
-			  side->qpn, index);
+	if (index - q->oldest >= q->posted - q->oldest || r->state != SIM_OP_POSTED) {
+		sim_fail(&side->pair->sim,
+			 "SRQ-01: qp %06x: receive %u of the SRQ completes, but is not out",
+			 side->qpn, index);
 		return;
 	}
 	recv_done(side, r, cqe);
 	q->reaped++;
-	while (q->oldest != q->posted && q->recv[q->oldest % PAIR_MAX_RECVS].state != OP_POSTED)
+	while (q->oldest != q->posted && q->recv[q->oldest % PAIR_MAX_RECVS].state != SIM_OP_POSTED)
 		q->area.tail = q->recv[q->oldest++ % PAIR_MAX_RECVS].local_end;
 }

@@ -1,40 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One schedule from its seed to its verdict. */
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 #include <rte_common.h>
 #include "pair.h"
 #include "wire/timer.h"
-
-void
-pair_fail(struct pair *s, const char *fmt, ...)
-{
-	va_list ap;
-
-	if (s->failed)
-		return;
-	s->failed = true;
-	va_start(ap, fmt);
-	vsnprintf(s->why, sizeof(s->why), fmt, ap);
-	va_end(ap);
-	pair_log(s, "VIOLATION: %s", s->why);
-}
-
-void
-pair_log(struct pair *s, const char *fmt, ...)
-{
-	va_list ap;
-
-	if (!s->verbose)
-		return;
-	printf("%12.3f us  ", (double)s->now_ns / 1000);
-	va_start(ap, fmt);
-	vprintf(fmt, ap);
-	va_end(ap);
-	putchar('\n');
-}
-
 /*
  * How long nothing may happen: every retry in vain, or without a timeout as many probes; RNR waits,
  * receives that come late.
@@ -49,29 +18,18 @@ run_patience(const struct pair_cfg *c)
 }
 
 static void
-run_start(struct pair *s, uint64_t seed, const char *const *set, unsigned nset)
+run_begin(struct sim *sim, struct sim_rng *r, const char *const *set, unsigned nset)
 {
-	struct sim_rng r;
+	struct pair *s = container_of(sim, struct pair, sim);
 	unsigned i;
 
-	s->seed = seed;
-	s->now_ns = 1000000;
-	s->failed = s->by_hand = false;
-	s->why[0] = '\0';
-	sim_heap_clear(&s->heap);
-	s->digest.value = SIM_DIGEST_START;
-	s->nevents = 0;
+	s->by_hand = false;
 	s->next_id = 1;
-	s->last_progress_ns = s->now_ns;
-	sim_rng_init(&r, seed, 0);
-	sim_rng_init(&s->load, seed, 1);
-	sim_rng_init(&s->cli, seed, 2);
-	sim_rng_init(&s->netr, seed, 3);
-	sim_rng_init(&s->mover, seed, 4);
 	s->cfg.family = PAIR_ANY_FAMILY;
 	for (i = 0; i < nset; i++)
 		pair_cfg_set(&s->cfg, set[i]);
-	pair_cfg_draw(&s->cfg, &r, s->cfg.family); /* which the others depend on */
+	sim_rng_init(&s->mover, s->seed, 4);
+	pair_cfg_draw(&s->cfg, r, s->cfg.family); /* which the others depend on */
 	for (i = 0; i < nset; i++)
 		pair_cfg_set(&s->cfg, set[i]);
 	pair_cfg_settle(&s->cfg);
@@ -91,9 +49,9 @@ run_on(struct pair *s)
 	s->last_progress_ns = s->now_ns;
 	for (i = 0; i < PAIR_NODES; i++) {
 		s->node[i].step_wait = s->cfg.step_ns;
-		pair_at(s, s->now_ns, PAIR_EV_STEP, i);
+		sim_at(&s->sim, s->now_ns, SIM_EV_STEP, i);
 	}
-	pair_loop(s);
+	sim_loop(&s->sim);
 }
 
 /* QP-19, QP-21: by hand to the error state: what is outstanding is flushed, what is posted later
@@ -114,13 +72,13 @@ run_error_state(struct pair *s)
 		struct pair_side *side = &s->side[i];
 
 		if (s->cfg.srq && side->last_wqe != 1)
-			pair_fail(s, "EVT-07: qp %06x: last WQE reached %u times", side->qpn,
-				  side->last_wqe);
+			sim_fail(&s->sim, "EVT-07: qp %06x: last WQE reached %u times", side->qpn,
+				 side->last_wqe);
 		if (side->reaped != side->posted || (!s->cfg.srq && side->rreaped != side->rposted))
-			pair_fail(s,
-				  "QP-19: qp %06x: %u of %u sends and %u of %u receives completed",
-				  side->qpn, side->reaped, side->posted, side->rreaped,
-				  side->rposted);
+			sim_fail(&s->sim,
+				 "QP-19: qp %06x: %u of %u sends and %u of %u receives completed",
+				 side->qpn, side->reaped, side->posted, side->rreaped,
+				 side->rposted);
 	}
 }
 
@@ -134,11 +92,11 @@ run_srqs(struct pair *s)
 		struct pair_srq *q = &s->node[i].srq;
 
 		if (q->reaped != q->srq.head)
-			pair_fail(s, "SRQ-01: node %u: %u of %u receives taken are complete", i,
-				  q->reaped, q->srq.head);
+			sim_fail(&s->sim, "SRQ-01: node %u: %u of %u receives taken are complete",
+				 i, q->reaped, q->srq.head);
 		if (q->limit_events > 1)
-			pair_fail(s, "EVT-10: node %u: SRQ limit reached %u times", i,
-				  q->limit_events);
+			sim_fail(&s->sim, "EVT-10: node %u: SRQ limit reached %u times", i,
+				 q->limit_events);
 	}
 }
 
@@ -149,7 +107,7 @@ run_reset(struct pair *s)
 
 	for (i = 0; i < s->nsides && !s->failed; i++)
 		pair_side_modify(&s->side[i], QP_RESET);
-	pair_loop(s);
+	sim_loop(&s->sim);
 }
 
 /* QPs from RESET through a connection and back to RESET. */
@@ -170,19 +128,88 @@ run_round(struct pair *s)
 		run_reset(s);
 }
 
-bool
-pair_run(struct pair *s, uint64_t seed, const char *const *set, unsigned nset)
+static void
+run_play(struct sim *sim)
+{
+	struct pair *s = container_of(sim, struct pair, sim);
+	uint32_t i;
+
+	for (i = 0; i < s->cfg.rounds && !s->failed; i++)
+		run_round(s);
+}
+
+static void
+run_end(struct sim *sim)
+{
+	struct pair *s = container_of(sim, struct pair, sim);
+
+	pair_net_drain(s);
+	pair_world_free(s);
+}
+
+/* A bell always wakes: another may have been sent since. */
+static bool
+run_due(const struct sim_end *end, const struct sim_event *ev)
+{
+	return ev->kind == SIM_EV_BELL || end->timer_ns == ev->at_ns;
+}
+
+static struct sim_op *
+run_op(struct sim_end *end, uint32_t index)
+{
+	return &container_of(end, struct pair_side, sim_end)->op[index].sim_op;
+}
+
+/* The client has its memory back. */
+static void
+run_failing(struct sim_end *end, const struct sim_op *op, uint8_t status)
+{
+	container_of(end, struct pair_side, sim_end)->local.tail =
+		container_of(op, const struct pair_op, sim_op)->local_end;
+}
+
+static const struct sim_model run_model = {
+	.stream = 0,
+	.begin = run_begin,
+	.play = run_play,
+	.end = run_end,
+	.arrive = pair_net_arrive,
+	.poll = pair_poll,
+	.step = pair_client_step,
+	.due = run_due,
+	.send = pair_net_send,
+	.touched = pair_client_race,
+	.op = run_op,
+	.cqe = pair_reap_cqe,
+	.commit = pair_reap_commit,
+	.has_cause = pair_reap_has_cause,
+	.failing = run_failing,
+};
+
+void
+pair_open(struct pair *s, const struct sim_stock *stock)
 {
 	uint32_t i;
 
-	run_start(s, seed, set, nset);
-	for (i = 0; i < s->cfg.rounds && !s->failed; i++)
-		run_round(s);
-	s->stats.cqes += s->node[0].cqes + s->node[1].cqes;
-	s->stats.virtual_ns += s->now_ns - 1000000;
-	pair_net_drain(s);
-	pair_world_free(s);
-	if (!s->failed)
-		pair_check_pools(s);
-	return !s->failed;
+	s->model = &run_model;
+	s->sim_stock = *stock;
+	for (i = 0; i < PAIR_NODES; i++) {
+		sim_node_memory(&s->node[i].sim_node);
+		s->node[i].model = malloc(SIM_NODE_BYTES);
+		if (s->node[i].model == NULL)
+			abort();
+	}
+}
+
+void
+pair_close(struct pair *s)
+{
+	uint32_t i;
+
+	for (i = 0; i < PAIR_NODES; i++) {
+		free(s->node[i].mem);
+		free(s->node[i].base);
+		free(s->node[i].model);
+	}
+	free(s);
 }

@@ -42,7 +42,7 @@ trace_missing(struct pair_side *side)
 	while (side->read_op < side->nops) {
 		struct pair_op *op = &side->op[side->read_op];
 
-		if (pair_op_fetches(op) && op->resp_got < op->npkts)
+		if (sim_op_fetches(&op->sim_op) && op->resp_got < op->npkts)
 			return op->first + op->resp_got;
 		side->read_op++;
 	}
@@ -104,7 +104,7 @@ trace_request_wrong(const struct pair_side *side, const struct pair_op *op, uint
 	if (pkt->solicited !=
 	    (last && pair_op_uses_recv(op) && (op->flags & UROCE_WQE_SOLICITED) != 0))
 		return "SE bit (WIRE-04)";
-	if (pair_op_fetches(op))
+	if (sim_op_fetches(&op->sim_op))
 		return NULL;
 	if (pkt->payload_len != RTE_MIN(op->len - off, side->mtu))
 		return "payload length";
@@ -121,19 +121,19 @@ trace_begun(struct pair_side *side, struct pair_op *op)
 	uint32_t reads = 0;
 
 	for (o = side->op; o < op; o++) {
-		if (pair_op_fetches(o) && o->resp_got < o->npkts)
+		if (sim_op_fetches(&o->sim_op) && o->resp_got < o->npkts)
 			reads++;
 	}
 	if ((op->flags & UROCE_WQE_FENCE) && reads > 0)
-		pair_fail(side->pair,
-			  "REQ-02: qp %06x: fenced WQE %ld sent before %u earlier READs", side->qpn,
-			  (long)(op - side->op), reads);
-	if (pair_op_fetches(op) && reads >= side->pair->cfg.rd_atomic)
-		pair_fail(side->pair, "REQ-02: qp %06x: %u READs outstanding, %u allowed",
-			  side->qpn, reads + 1, side->pair->cfg.rd_atomic);
+		sim_fail(&side->pair->sim,
+			 "REQ-02: qp %06x: fenced WQE %ld sent before %u earlier READs", side->qpn,
+			 (long)(op - side->op), reads);
+	if (sim_op_fetches(&op->sim_op) && reads >= side->pair->cfg.rd_atomic)
+		sim_fail(&side->pair->sim, "REQ-02: qp %06x: %u READs outstanding, %u allowed",
+			 side->qpn, reads + 1, side->pair->cfg.rd_atomic);
 	if (side->sqd == 1)
-		pair_fail(side->pair, "QP-15: qp %06x: WQE %ld begun in SQD", side->qpn,
-			  (long)(op - side->op));
+		sim_fail(&side->pair->sim, "QP-15: qp %06x: WQE %ld begun in SQD", side->qpn,
+			 (long)(op - side->op));
 }
 
 /* Request packets that are on their way, those of READs aside, are limited. */
@@ -147,12 +147,12 @@ trace_window(struct pair_side *side, uint32_t upto)
 		uint32_t from = RTE_MAX(op->first, side->acked);
 		uint32_t to = RTE_MIN(op->first + op->npkts, upto);
 
-		if (!pair_op_fetches(op) && from < to)
+		if (!sim_op_fetches(&op->sim_op) && from < to)
 			n += to - from;
 	}
 	if (n > CC_WINDOW_PKTS)
-		pair_fail(side->pair, "qp %06x: %u packets sent and not acknowledged", side->qpn,
-			  n);
+		sim_fail(&side->pair->sim, "qp %06x: %u packets sent and not acknowledged",
+			 side->qpn, n);
 }
 
 static void
@@ -164,22 +164,23 @@ trace_request(struct pair_side *side, const struct wire_pkt *pkt, struct pair_vi
 	uint32_t k;
 
 	if (op == NULL || op >= &side->op[side->posted] || v->psn > side->high) {
-		pair_fail(s, "WIRE-06: qp %06x: request with PSN +%u, next to use is +%u of +%u",
-			  side->qpn, v->psn, side->high, side->total);
+		sim_fail(&s->sim,
+			 "WIRE-06: qp %06x: request with PSN +%u, next to use is +%u of +%u",
+			 side->qpn, v->psn, side->high, side->total);
 		return;
 	}
 	k = v->psn - op->first;
 	v->npkts = op->opcode == UROCE_WR_RDMA_READ ? op->npkts - k : 1;
 	wrong = trace_request_wrong(side, op, k, pkt);
 	if (wrong != NULL)
-		pair_fail(s, "qp %06x: %s, PSN +%u of WQE %ld: wrong %s", side->qpn,
-			  pair_op_text(pkt->opcode), v->psn, (long)(op - side->op), wrong);
-	if (op->state != OP_POSTED || side->flushed || side->fatal_naks > 0)
-		pair_fail(s, "REQ-10: qp %06x: request of WQE %ld, which is over", side->qpn,
-			  (long)(op - side->op));
+		sim_fail(&s->sim, "qp %06x: %s, PSN +%u of WQE %ld: wrong %s", side->qpn,
+			 pair_op_text(pkt->opcode), v->psn, (long)(op - side->op), wrong);
+	if (op->state != SIM_OP_POSTED || side->flushed || side->fatal_naks > 0)
+		sim_fail(&s->sim, "REQ-10: qp %06x: request of WQE %ld, which is over", side->qpn,
+			 (long)(op - side->op));
 	if (s->now_ns < side->rnr_until_ns)
-		pair_fail(s, "REQ-06: qp %06x: request %lu ns before the RNR wait is over",
-			  side->qpn, (unsigned long)(side->rnr_until_ns - s->now_ns));
+		sim_fail(&s->sim, "REQ-06: qp %06x: request %lu ns before the RNR wait is over",
+			 side->qpn, (unsigned long)(side->rnr_until_ns - s->now_ns));
 	if (v->psn == side->high) {
 		/* While the next hop is not known the timeout runs, and nothing is sent. */
 		if (side->acked == side->high && !s->cfg.late_path)
@@ -217,20 +218,20 @@ trace_frame(struct pair_node *n, struct rte_mbuf *m, struct wire_pkt *pkt, struc
 
 	if (bytes == NULL || wire_parse(bytes, m->pkt_len, pkt) != WIRE_OK ||
 	    (m->hash.usr == QP_TX_WIRE && !wire_icrc_check(pkt))) {
-		pair_fail(s, "WIRE-01: node %u built a frame that is none", n->idx);
+		sim_fail(&s->sim, "WIRE-01: node %u built a frame that is none", n->idx);
 		return false;
 	}
 	for (i = 0; i < s->nsides && s->side[i].qpn != pkt->qpn; i++)
 		;
 	if (i == s->nsides || s->side[i].peer->node != n) {
-		pair_fail(s, "node %u built a frame for qp %06x", n->idx, pkt->qpn);
+		sim_fail(&s->sim, "node %u built a frame for qp %06x", n->idx, pkt->qpn);
 		return false;
 	}
 	v->to = &s->side[i];
 	v->from = v->to->peer;
 	if (m->port != n->dev || memcmp(bytes, v->to->node->mac, 6) != 0 ||
 	    m->hash.usr != (v->to->node == n ? QP_TX_LOOPBACK : QP_TX_WIRE)) {
-		pair_fail(s, "qp %06x: frame to the wrong device or address", v->from->qpn);
+		sim_fail(&s->sim, "qp %06x: frame to the wrong device or address", v->from->qpn);
 		return false;
 	}
 	return true;
@@ -369,11 +370,11 @@ pair_trace_idle(struct pair_node *n)
 		if (side->node != n || side->qp->conn.state == QP_ERR || s->by_hand)
 			continue;
 		if (side->gap && side->qp->conn.path_ok)
-			pair_fail(s,
-				  "NAK-04: qp %06x: a packet came too early, and no NAK went out",
-				  side->qpn);
+			sim_fail(&s->sim,
+				 "NAK-04: qp %06x: a packet came too early, and no NAK went out",
+				 side->qpn);
 		if (side->sent_fatal)
-			pair_fail(s, "NAK-06: qp %06x: in state %s after a fatal NAK", side->qpn,
-				  qp_state_name[side->qp->conn.state]);
+			sim_fail(&s->sim, "NAK-06: qp %06x: in state %s after a fatal NAK",
+				 side->qpn, qp_state_name[side->qp->conn.state]);
 	}
 }

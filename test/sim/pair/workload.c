@@ -31,13 +31,6 @@ pair_op_uses_recv(const struct pair_op *op)
 	       op->opcode == UROCE_WR_RDMA_WRITE_IMM;
 }
 
-bool
-pair_op_fetches(const struct pair_op *op)
-{
-	return op->opcode == UROCE_WR_RDMA_READ || op->opcode == UROCE_WR_ATOMIC_CMP_SWAP ||
-	       op->opcode == UROCE_WR_ATOMIC_FETCH_ADD;
-}
-
 /* Lengths that break things: none, one, and one more or less than whole packets. */
 static uint32_t
 load_length(struct pair *s, uint32_t mtu, uint32_t spent)
@@ -75,7 +68,7 @@ load_op(struct pair *s, struct pair_side *side, struct pair_op *op, uint32_t spe
 	bool atomic;
 
 	op->opcode = load_mixes[mix][sim_below(&s->load, 8)];
-	atomic = pair_op_fetches(op) && op->opcode != UROCE_WR_RDMA_READ;
+	atomic = sim_op_fetches(&op->sim_op) && op->opcode != UROCE_WR_RDMA_READ;
 	op->len = atomic ? 8 : load_length(s, side->mtu, spent);
 	op->npkts = RTE_MAX((op->len + side->mtu - 1) / side->mtu, 1u);
 	op->recv = UINT32_MAX;
@@ -84,9 +77,10 @@ load_op(struct pair *s, struct pair_side *side, struct pair_op *op, uint32_t spe
 		op->flags |= UROCE_WQE_FENCE;
 	if (sim_chance(&s->load, 300000) || (c->cq_events == 2 && pair_op_uses_recv(op)))
 		op->flags |= UROCE_WQE_SOLICITED;
-	if (!pair_op_fetches(op) && op->len <= side->cap.max_inline && sim_chance(&s->load, 500000))
+	if (!sim_op_fetches(&op->sim_op) && op->len <= side->cap.max_inline &&
+	    sim_chance(&s->load, 500000))
 		op->flags |= UROCE_WQE_INLINE;
-	op->data = s->table + sim_below(&s->load, PAIR_TABLE_BYTES - op->len);
+	op->data = s->table + sim_below(&s->load, SIM_TABLE_BYTES - op->len);
 	if (atomic) {
 		op->roff = 8 * sim_below(&s->load, PAIR_ATOMS);
 		op->va = side->peer->atoms.mr.iova + op->roff;
@@ -126,9 +120,9 @@ pair_plan_side(struct pair *s, struct pair_side *side)
 	side->rts_ns = side->rtr_ns + sim_below(&s->load, 20000);
 	side->path_ns = c->late_path ? side->rtr_ns + sim_below(&s->load, 100000) : 0;
 	side->recv_ns = c->recv_late ? s->now_ns + sim_scale(&s->load, 1000, 2000000) : 0;
-	side->sqd_ns = c->sqd ? side->rts_ns + sim_scale(&s->load, 1000, 500000) : PAIR_NEVER;
+	side->sqd_ns = c->sqd ? side->rts_ns + sim_scale(&s->load, 1000, 500000) : SIM_NEVER;
 	side->progress_ns = side->rts_ns;
-	side->dereg_ns = PAIR_NEVER;
+	side->dereg_ns = SIM_NEVER;
 	if (c->dereg && sim_chance(&s->load, 500000))
 		side->dereg_ns = side->rts_ns + sim_scale(&s->load, 1000, 300000);
 }
@@ -206,7 +200,7 @@ load_fault_fits(const struct pair_op *op, uint8_t fault, bool srq)
 	if (op->len < 2 || ((op->flags & UROCE_WQE_INLINE) && load_faults[fault].keys) ||
 	    (fault == FAULT_LACCESS && op->len > 4096))
 		return false;
-	if (pair_op_fetches(op) && !read)
+	if (sim_op_fetches(&op->sim_op) && !read)
 		return load_faults[fault].atomic;
 	return read    ? load_faults[fault].read
 	       : write ? load_faults[fault].write
