@@ -7,15 +7,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "bed.h"
 #include "client.h"
+#include "engine_link.h"
 #include "requester/requester.h"
 
 #define STEPS  (1u << 14)
 #define WINDOW 0x200003c3 /* its key: any whose slot is free */
 
 static void
-post(struct bed_conn *c, const struct mr *mw)
+post(struct pair_conn *c, const struct mr *mw)
 {
 	struct uroce_send_wqe w = {
 		.opcode = UROCE_WR_BIND_MW,
@@ -29,38 +29,38 @@ post(struct bed_conn *c, const struct mr *mw)
 double
 client_step_ns(void)
 {
-	static struct bed bed;
-	struct bed *b = &bed;
+	static struct engine_link link;
+	struct engine_pair_node *n = &link.pair.node[0];
 	struct bench_options o = {.size = 64, .mtu = 4096, .qps = 1, .depth = 16};
 	struct client_hist h = {0};
 	struct mr mw = {.kind = MR_WINDOW_1};
-	struct qp_env *env = &b->node[0].engine.env;
+	struct qp_env *env = &n->engine.env;
 	struct qp *qp;
 
-	bed_open(b, &o);
-	qp = b->node[0].conn[0].qp;
+	engine_link_open(&link, &o);
+	qp = n->conn[0].qp;
 	qp->bind.polled = true; /* as the worker has it of a client that posts all the time */
 	env->obs = qp->bind.obs;
-	mw.pd = b->node[0].mr.pd;
-	if (mr_table_add(&b->node[0].mrs, &mw, WINDOW) != 0) {
+	mw.pd = n->mr.pd;
+	if (mr_table_add(&n->mrs, &mw, WINDOW) != 0) {
 		fprintf(stderr, "uroce-bench: no memory for a window\n");
 		exit(1);
 	}
 	for (uint32_t i = 0; i < STEPS; i++) {
 		uint64_t start;
 
-		post(&b->node[0].conn[0], &mw);
-		bed_publish(b, 0);
+		post(&n->conn[0], &mw);
+		engine_pair_publish(&link.pair, 0);
 		env->work = ENGINE_QUANTUM; /* the engine sets it for each of its runs */
 		start = bench_tsc();
 		req_run(env, qp, ENGINE_QUANTUM);
 		client_hist_add(&h, bench_tsc() - start);
 		qp_env_flush(env);
-		if (bed_poll(b, 0) != 1) {
+		if (engine_link_poll(&link, 0) != 1) {
 			fprintf(stderr, "uroce-bench: a window was not bound\n");
 			exit(1);
 		}
 	}
-	bed_close(b);
+	engine_link_close(&link);
 	return client_hist_low(&h) * bench_ns(1000) / 1000 - bench_tsc_ns();
 }

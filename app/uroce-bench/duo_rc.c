@@ -10,9 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 #include <rte_mbuf.h>
-#include "connect.h"
 #include "duo.h"
 #include "qp/doorbell.h"
+#include "test/kit/engine_pair.h"
+#include "test/kit/rc_connect.h"
 #include "worker/worker.h"
 
 #define IOVA     0x100000000ull
@@ -22,15 +23,9 @@
 #define LOOK_US  2000 /* of the main thread, which takes its time from the worker's core */
 #define GROUP    16   /* messages posted together, the last signaled; or a quarter of --depth */
 
-struct ring {
-	struct uroce_ring_hdr *hdr;
-	uint8_t *slots;
-	uint32_t mask, stride, prod;
-};
-
 struct conn {
 	struct qp *qp;
-	struct ring sq, rq;
+	struct pair_ring sq, rq;
 	uint64_t done;  /* messages completed */
 	uint64_t place; /* of memory, that its next message uses */
 };
@@ -73,17 +68,6 @@ pow2(uint32_t n)
 	return rte_align32pow2(n < 16 ? 16 : n);
 }
 
-static struct qp_ring
-ring_open(struct ring *r, uint32_t entries, uint32_t stride)
-{
-	r->hdr = zalloc(UROCE_RING_HDR + (size_t)entries * stride);
-	r->slots = (uint8_t *)r->hdr + UROCE_RING_HDR;
-	r->mask = entries - 1;
-	r->stride = stride;
-	return (struct qp_ring){
-		.hdr = r->hdr, .slots = r->slots, .mask = r->mask, .stride = stride, .max_sge = 1};
-}
-
 static void
 conn_open(struct rc *rc, uint32_t i)
 {
@@ -103,8 +87,8 @@ conn_open(struct rc *rc, uint32_t i)
 		.obs = worker_obs(rc->w, rc->port->id),
 	};
 
-	q.sq = ring_open(&c->sq, sq, uroce_sq_stride(1, 0));
-	q.rq = ring_open(&c->rq, rq, uroce_rq_stride(1));
+	q.sq = pair_ring_make(&c->sq, sq, uroce_sq_stride(1, 0));
+	q.rq = pair_ring_make(&c->rq, rq, uroce_rq_stride(1));
 	c->place = i;
 	c->qp = qp_create(&q);
 	if (c->qp == NULL || worker_adopt_qp(rc->w, c->qp) != 0)
@@ -113,30 +97,13 @@ conn_open(struct rc *rc, uint32_t i)
 }
 
 static void
-path_between(const struct rc *rc, uint32_t i, struct qp_path *path)
-{
-	struct wire_path *w = &path->wire;
-
-	*path = (struct qp_path){.path_ok = true};
-	memcpy(w->sgid, (uint8_t[16]){[10] = 0xff, 0xff, 10, 0, 0, 1}, 16);
-	memcpy(w->dgid, w->sgid, 16);
-	w->sgid[15] += (uint8_t)rc->side;
-	w->dgid[15] += (uint8_t)(1 - rc->side);
-	memcpy(w->smac, rc->me->mac, 6);
-	memcpy(w->dmac, rc->peer->mac, 6);
-	w->udp_sport = wire_udp_sport(0, QPN_BASE + i, QPN_BASE + i);
-	w->hop_limit = 64;
-}
-
-static void
 conn_raise(struct rc *rc, uint32_t i)
 {
-	struct qp_path path;
+	struct qp_path path = rc_path(rc->me->mac, rc->peer->mac, rc->side, QPN_BASE + i);
 
-	path_between(rc, i, &path);
 	/* half a second of timeout: a worker may have to wait for its core */
-	if (!bench_connect(&worker_engine(rc->w)->env, rc->conn[i].qp, rc->sh->o.mtu, QPN_BASE + i,
-			   17, &path))
+	if (!rc_connect(&worker_engine(rc->w)->env, rc->conn[i].qp, rc->sh->o.mtu, QPN_BASE + i, 17,
+			&path))
 		duo_node_fail("a QP cannot be connected");
 }
 

@@ -6,10 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <rte_cycles.h>
-#include <rte_ethdev.h>
-#include "bed.h"
+#include "engine_link.h"
 
-#define ROUND_NS    1000ull /* that the beds' clock moves on each time round */
+#define ROUND_NS    1000ull /* that a link's clock moves on each time round */
 #define TIMER_TURNS 1024    /* times round between two looks at the timers */
 #define RUN_NS      50e6
 
@@ -17,117 +16,103 @@ struct cost { /* cycles */
 	uint64_t client, req_tx, rsp_rx, rsp_tx, req_rx, all;
 };
 
-void engine_req_tx(struct bed *b);
-uint32_t engine_rsp_rx(struct bed *b);
-void engine_rsp_tx(struct bed *b);
-uint32_t engine_req_rx(struct bed *b);
-
-static uint32_t
-receive(struct bed *b, struct bed_node *n)
-{
-	struct rte_mbuf *m[BED_BURST];
-	uint32_t total = 0, k;
-
-	do {
-		k = rte_eth_rx_burst(n->port, 0, m, BED_BURST);
-		if (k != 0)
-			engine_rx(&n->engine, b->now_ns, n->port, m, k);
-		total += k;
-	} while (k == BED_BURST);
-	return total;
-}
+void engine_req_tx(struct engine_link *l);
+uint32_t engine_rsp_rx(struct engine_link *l);
+void engine_rsp_tx(struct engine_link *l);
+uint32_t engine_req_rx(struct engine_link *l);
 
 __attribute__((noinline)) void
-engine_req_tx(struct bed *b)
+engine_req_tx(struct engine_link *l)
 {
-	engine_run(&b->node[0].engine, b->now_ns);
-	bed_send(&b->node[0]);
+	engine_run(&l->pair.node[0].engine, l->now_ns);
+	engine_link_send(l, 0);
 }
 
 __attribute__((noinline)) uint32_t
-engine_rsp_rx(struct bed *b)
+engine_rsp_rx(struct engine_link *l)
 {
-	return receive(b, &b->node[1]);
+	return engine_link_receive(l, 1);
 }
 
 __attribute__((noinline)) void
-engine_rsp_tx(struct bed *b)
+engine_rsp_tx(struct engine_link *l)
 {
-	engine_run(&b->node[1].engine, b->now_ns);
-	bed_send(&b->node[1]);
+	engine_run(&l->pair.node[1].engine, l->now_ns);
+	engine_link_send(l, 1);
 }
 
 __attribute__((noinline)) uint32_t
-engine_req_rx(struct bed *b)
+engine_req_rx(struct engine_link *l)
 {
-	return receive(b, &b->node[0]);
+	return engine_link_receive(l, 0);
 }
 
 /* The client's part: completions off, new messages in, of all connections in turn. */
 static uint64_t
-client(struct bed *b, uint64_t left)
+client(struct engine_link *l, uint64_t left)
 {
 	uint64_t posted = 0;
 
-	bed_poll(b, 0);
-	bed_poll(b, 1);
-	for (uint32_t i = 0; i < b->o.qps && posted < left; i++) {
-		struct bed_conn *c = &b->node[0].conn[i];
-		uint32_t room = b->o.depth - (c->sq.prod - c->done), n;
+	engine_link_poll(l, 0);
+	engine_link_poll(l, 1);
+	for (uint32_t i = 0; i < l->o.qps && posted < left; i++) {
+		struct pair_conn *c = &l->pair.node[0].conn[i];
+		uint32_t room = l->o.depth - (c->sq.prod - c->done), n;
 
 		for (n = 0; n < room && posted < left; n++, posted++)
-			bed_post(b, i);
+			engine_link_post(l, i);
 		if (n != 0)
-			bed_publish(b, i);
+			engine_pair_publish(&l->pair, i);
 	}
 	return posted;
 }
 
 static void
-timers(struct bed *b)
+timers(struct engine_link *l)
 {
 	for (unsigned side = 0; side < 2; side++) {
-		struct bed_node *n = &b->node[side];
+		struct engine_pair_node *n = &l->pair.node[side];
 
-		for (uint32_t i = 0; i < b->o.qps; i++) {
+		for (uint32_t i = 0; i < l->o.qps; i++) {
 			struct qp *qp = n->conn[i].qp;
 
-			if (qp->bind.timer_at_ns != 0 && qp->bind.timer_at_ns <= b->now_ns)
-				engine_timer(&n->engine, b->now_ns, qp);
+			if (qp->bind.timer_at_ns != 0 && qp->bind.timer_at_ns <= l->now_ns)
+				engine_timer(&n->engine, l->now_ns, qp);
 		}
 	}
 }
 
 /* Move count messages on all connections together. */
 static struct cost
-run(struct bed *b, uint64_t count)
+run(struct engine_link *l, uint64_t count)
 {
 	uint64_t posted = 0, done, base = 0, t0, t1, start = rte_rdtsc_precise();
 	struct cost c = {0};
 
-	for (uint32_t i = 0; i < b->o.qps; i++)
-		base += b->node[0].conn[i].done;
-	done = b->node[0].cq_cons;
-	for (uint32_t turn = 1; (uint32_t)(b->node[0].cq_cons - (uint32_t)done) < count; turn++) {
+	for (uint32_t i = 0; i < l->o.qps; i++)
+		base += l->pair.node[0].conn[i].done;
+	done = l->pair.node[0].cq_cons;
+	for (uint32_t turn = 1; (uint32_t)(l->pair.node[0].cq_cons - (uint32_t)done) < count;
+	     turn++) {
 		t0 = rte_rdtsc();
-		posted += client(b, count - posted);
+		posted += client(l, count - posted);
 		t1 = rte_rdtsc();
 		c.client += t1 - t0;
-		engine_req_tx(b);
+		engine_req_tx(l);
 		t0 = rte_rdtsc();
 		c.req_tx += t0 - t1;
-		engine_rsp_rx(b);
+		engine_rsp_rx(l);
 		t1 = rte_rdtsc();
 		c.rsp_rx += t1 - t0;
-		engine_rsp_tx(b);
+		engine_rsp_tx(l);
 		t0 = rte_rdtsc();
 		c.rsp_tx += t0 - t1;
-		engine_req_rx(b);
+		engine_req_rx(l);
 		t1 = rte_rdtsc();
 		c.req_rx += t1 - t0;
-		b->now_ns += ROUND_NS;
+		l->now_ns += ROUND_NS;
 		if (turn % TIMER_TURNS == 0)
-			timers(b);
+			timers(l);
 	}
 	c.all = rte_rdtsc_precise() - start;
 	return c;
@@ -169,23 +154,23 @@ measure(const struct bench_options *o, struct bench_report *r)
 			    req_own = {.n = 0}, rsp_own = {.n = 0}, cli = {.n = 0},
 			    speed = {.n = 0}, crc = {.n = 0}, copy = {.n = 0}, bare = {.n = 0};
 	uint64_t count = o->count;
-	static struct bed b;
+	static struct engine_link l;
 	char name[64];
 	bool equal;
 
-	bed_open(&b, o);
+	engine_link_open(&l, o);
 	if (count == 0) {
 		uint64_t probe = 2ull * o->qps * o->depth;
 		double ns;
 
-		run(&b, probe);
-		ns = bench_ns(run(&b, probe).all) / (double)probe;
+		run(&l, probe);
+		ns = bench_ns(run(&l, probe).all) / (double)probe;
 		count = (uint64_t)(RUN_NS / ns) + 1;
 	}
 	for (uint32_t i = 0; i < o->runs; i++) {
 		struct bytes bytes = bytes_ns(o);
-		double n = (double)count, before = here(o), sender = bed_bare_ns(&b);
-		struct cost c = run(&b, count);
+		double n = (double)count, before = here(o), sender = engine_link_bare_ns(&l);
+		struct cost c = run(&l, count);
 		double engine = bench_ns(c.all - c.client) / n, after = here(o);
 		double q = bench_ns(c.req_tx + c.req_rx) / n, s = bench_ns(c.rsp_rx + c.rsp_tx) / n;
 
@@ -201,7 +186,7 @@ measure(const struct bench_options *o, struct bench_report *r)
 		bench_figure_add(&cli, bench_ns(c.client) / n);
 		bench_figure_add(&speed, before > after ? before : after);
 	}
-	equal = bed_verify(&b);
+	equal = engine_link_verify(&l);
 	snprintf(name, sizeof(name), "engine, RC %s, %u B, MTU %u, %u QP%s%s", bench_op_name[o->op],
 		 o->size, o->mtu, o->qps, o->qps == 1 ? "" : "s", equal ? "" : ": BYTES DIFFER");
 	bench_report_row(r, name, "messages", &rate, "M/s", "goodput", &gbps, "Gb/s", "requester",
@@ -210,7 +195,7 @@ measure(const struct bench_options *o, struct bench_report *r)
 			 "ns", "bare_requester", &bare, "ns", "client", &cli, "ns", NULL);
 	if (!o->no_probe)
 		bench_report_more(r, "core_speed", &speed, "ns", NULL);
-	bed_close(&b);
+	engine_link_close(&l);
 	return equal;
 }
 

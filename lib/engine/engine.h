@@ -102,7 +102,7 @@ void engine_init(struct engine *e, struct rte_mempool *pool, struct qp_sqe_pool 
 		 const struct engine_ops *ops, void *ops_ctx);
 
 /*
- * Before any device is added: the caches of pools that are used are those of this EAL lcore, on
+ * Before engine_set_pool: the caches of pools that are used are those of this EAL lcore, on
  * which the engine runs. None are, at first.
  */
 void engine_set_lcore(struct engine *e, uint32_t lcore);

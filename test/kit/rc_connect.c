@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "connect.h"
+#include <string.h>
+#include "rc_connect.h"
 
 bool
-bench_connect(struct qp_env *env, struct qp *qp, uint32_t mtu, uint32_t dest_qpn, uint8_t timeout,
-	      const struct qp_path *path)
+rc_connect(struct qp_env *env, struct qp *qp, uint32_t mtu, uint32_t dest_qpn, uint8_t timeout,
+	   const struct qp_path *path)
 {
 	static const uint32_t mask[] = {
 		QP_PKEY_INDEX | QP_PORT | QP_ACCESS_FLAGS,
@@ -38,4 +39,21 @@ bench_connect(struct qp_env *env, struct qp *qp, uint32_t mtu, uint32_t dest_qpn
 		qp_modify_apply(env, qp, m, &a, m & QP_AV ? path : NULL, NULL);
 	}
 	return true;
+}
+
+struct qp_path
+rc_path(const uint8_t smac[6], const uint8_t dmac[6], unsigned side, uint32_t qpn)
+{
+	struct qp_path path = {.path_ok = true};
+	struct wire_path *w = &path.wire;
+
+	memcpy(w->sgid, (uint8_t[16]){[10] = 0xff, 0xff, 10, 0, 0, 1}, 16);
+	memcpy(w->dgid, w->sgid, 16);
+	w->sgid[15] += (uint8_t)side;
+	w->dgid[15] += (uint8_t)(1 - side);
+	memcpy(w->smac, smac, 6);
+	memcpy(w->dmac, dmac, 6);
+	w->udp_sport = wire_udp_sport(0, qpn, qpn);
+	w->hop_limit = 64;
+	return path;
 }

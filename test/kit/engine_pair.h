@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Two engines in one thread with RC connections between them: node 0 requests, node 1 responds.
+ * The pair plays both clients (rings in plain memory, by the ABI). The caller moves the frames from
+ * one engine to the other, and runs engines and timers by its own clock.
+ */
+#ifndef KIT_ENGINE_PAIR_H
+#define KIT_ENGINE_PAIR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uroce_abi/ring.h>
+#include "engine/engine.h"
+
+struct pair_ring {
+	struct uroce_ring_hdr *hdr;
+	uint8_t *slots;
+	uint32_t mask, stride, prod;
+};
+
+struct pair_conn {
+	struct qp *qp;
+	struct pair_ring sq, rq;
+	uint32_t done; /* of node 0: messages completed */
+};
+
+struct engine_pair_node {
+	struct engine engine;
+	struct obs_block obs;
+	struct mr_table mrs;
+	struct qp_table qps;
+	struct qp_sqe_pool *sqes;
+	struct mr mr;
+	struct cq cq;
+	struct uroce_cq_hdr *cq_hdr;
+	uint32_t cq_mask, cq_cons;
+	struct pair_conn *conn; /* params.qps of them */
+};
+
+struct engine_pair_params {
+	struct rte_mempool *pool; /* of all frames; stays the caller's */
+	uint32_t mtu;             /* 256 .. 4096 */
+	uint32_t qps, depth;      /* connections; messages of each that may be posted */
+	uint32_t size;            /* of a message, bytes */
+	uint32_t places;          /* messages are moved from and to so many places in turn */
+	uint16_t dev[2];
+	uint8_t mac[2][6];
+};
+
+struct engine_pair {
+	struct engine_pair_params params;
+	struct engine_pair_node node[2];
+	uint32_t stride; /* bytes from place to place */
+	uint64_t posted; /* messages, by all connections */
+	bool failed;     /* a message completed in error, or a QP or CQ failed */
+};
+
+/* Zeroed pages; free() takes them. Exits with status 1 when there is no memory. */
+void *engine_pair_zalloc(size_t bytes);
+/* The queue of entries (a power of two) that r describes to its client, as its engine sees it. */
+struct qp_ring pair_ring_make(struct pair_ring *r, uint32_t entries, uint32_t stride);
+
+/*
+ * Both nodes, connected, nothing posted; different bytes in their memories. p is overwritten.
+ * Exits with status 1 when there is no memory.
+ */
+void engine_pair_open(struct engine_pair *p, const struct engine_pair_params *params);
+/* Frees all, and frames that were built and not sent. */
+void engine_pair_close(struct engine_pair *p);
+
+/* Post message number p->posted (enum uroce_wr_opcode) on connection i, which must have room. */
+void engine_pair_post(struct engine_pair *p, uint32_t i, uint8_t opcode);
+/* Post the receive of node 1's connection i that is to take message number message. */
+void engine_pair_post_recv(struct engine_pair *p, uint32_t i, uint64_t message);
+/* Show connection i's engine what was posted, and ring where it asked for that. */
+void engine_pair_publish(struct engine_pair *p, uint32_t i);
+/* Take the completions of a node, in order; those of node 0 move conn->done. Returns how many. */
+uint32_t engine_pair_poll(struct engine_pair *p, unsigned side);
+/* The first n frames that node's engine built are sent: forget them. */
+void engine_pair_sent(struct engine_pair_node *node, uint32_t n);
+
+/* Are the bytes of the last message in each place the same on both sides? */
+bool engine_pair_verify(const struct engine_pair *p);
+
+#endif
