@@ -32,8 +32,8 @@ OTHERS = {
     'drivers/impair': ('lib/wire', 'lib/obs'),
     'app/uroce-bench': ('lib', 'include', 'drivers/impair', 'test/kit'),
     'app': ('lib', 'include', 'drivers/impair'),
-    'test/sim': ('lib', 'include'),  # its two simulators share what is above mesh/
-    'test/kit': (),
+    'test/kit': ('lib', 'include'),
+    'test/sim': ('lib', 'include', 'test/kit'),  # pair/, mesh/ and loss/ share what is above them
     'test': ('lib', 'include', 'drivers', 'app', 'test/kit'),
 }
 

@@ -4,7 +4,6 @@
  */
 #include <getopt.h>
 #include <inttypes.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <rte_eal.h>
-#include <rte_errno.h>
+#include "eal.h"
 #include "mesh/mesh.h"
 #include "pair/pair.h"
 #include "suites.h"
@@ -68,36 +67,6 @@ main_arm_watch(void)
 	struct itimerval limit = {.it_value.tv_sec = MAIN_CPU_SECONDS};
 
 	setitimer(ITIMER_VIRTUAL, &limit, NULL);
-}
-
-static void
-main_eal(void)
-{
-	char prefix[64];
-	char *argv[] = {"uroce-sim",
-			"--no-huge",
-			"--no-pci",
-			"-m",
-			"96",
-			"--no-telemetry",
-			"--log-level=error",
-			"--no-shconf",
-			"--lcores=0@0",
-			"--file-prefix",
-			prefix,
-			NULL};
-	cpu_set_t cpus;
-	int rc;
-
-	snprintf(prefix, sizeof(prefix), "uroce-sim-%d", (int)getpid());
-	sched_getaffinity(0, sizeof(cpus), &cpus);
-	rc = rte_eal_init((int)(sizeof(argv) / sizeof(argv[0])) - 1, argv);
-	if (rc < 0) {
-		fprintf(stderr, "uroce-sim: EAL: %s\n", rte_strerror(rte_errno));
-		exit(2);
-	}
-	/* The EAL has bound us to one core; several simulators share them better unbound. */
-	sched_setaffinity(0, sizeof(cpus), &cpus);
 }
 
 struct main_sims {
@@ -382,7 +351,7 @@ main(int argc, char **argv)
 	double t0;
 
 	main_program = argv[0];
-	main_eal();
+	sim_eal_open("uroce-sim", "96");
 	main_watch();
 	sim_stock_open(&stock);
 	pair_open(s.pair, &stock);

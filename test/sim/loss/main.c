@@ -11,22 +11,23 @@
 #include <stdlib.h>
 #include <string.h>
 #include <rte_common.h>
-#include "bed.h"
+#include "goodput.h"
+#include "qp/env.h"
 
 #define MTU     4096u
 #define PACKETS 12000u
 #define LONG_NS 20000000000ull /* of a run that does not get on */
 
-static const char *const op_name[BED_OPS] = {"WRITE", "SEND", "READ"};
+static const char *const op_name[GOODPUT_OPS] = {"WRITE", "SEND", "READ"};
 static const uint32_t sizes[] = {4096, 65536, 1 << 20};
 static const uint32_t losses_ppm[] = {1000, 10000, 50000};
 static const double goals[] = {0, 0.4, 0.1}; /* of the lossless goodput, by the loss */
 
-static struct bed_result
-measure(enum bed_op op, uint32_t size, uint32_t packets, uint64_t seed, const uint32_t loss_ppm[2],
-	const uint8_t plain[2])
+static struct goodput_result
+measure(enum goodput_op op, uint32_t size, uint32_t packets, uint64_t seed,
+	const uint32_t loss_ppm[2], const uint8_t plain[2])
 {
-	struct bed_run r = {
+	struct goodput_run r = {
 		.op = op,
 		.size = size,
 		.messages = RTE_MAX(packets / (size / MTU), 64u),
@@ -36,17 +37,17 @@ measure(enum bed_op op, uint32_t size, uint32_t packets, uint64_t seed, const ui
 		.most_ns = LONG_NS,
 	};
 
-	return bed_measure(&r);
+	return goodput_measure(&r);
 }
 
 /* One line: which frames are lost, and what comes of it. True: the goal is met. */
 static bool
-line(enum bed_op op, uint32_t size, uint32_t packets, uint64_t seed, unsigned loss, unsigned way,
-     const uint8_t plain[2], double whole)
+line(enum goodput_op op, uint32_t size, uint32_t packets, uint64_t seed, unsigned loss,
+     unsigned way, const uint8_t plain[2], double whole)
 {
 	static const char *const ways[] = {"requests", "answers", "both"};
 	uint32_t ppm[2] = {way != 1 ? losses_ppm[loss] : 0, way != 0 ? losses_ppm[loss] : 0};
-	struct bed_result r = measure(op, size, packets, seed, ppm, plain);
+	struct goodput_result r = measure(op, size, packets, seed, ppm, plain);
 	/* Both ways twice as many frames are lost of a request and its answer. */
 	double goal = goals[loss] * whole / (way == 2 ? 2 : 1);
 	bool met = !r.failed && r.gbps >= goal;
@@ -93,8 +94,8 @@ main(int argc, char **argv)
 			return 2;
 		}
 	}
-	bed_open();
-	for (enum bed_op op = 0; op < BED_OPS; op++) {
+	goodput_open();
+	for (enum goodput_op op = 0; op < GOODPUT_OPS; op++) {
 		for (unsigned s = 0; s < RTE_DIM(sizes); s++) {
 			double whole = measure(op, sizes[s], packets, seed, none, plain).gbps;
 

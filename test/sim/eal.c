@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <rte_common.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include "eal.h"
+
+void
+sim_eal_open(const char *program, const char *megabytes)
+{
+	char name[32], size[16], prefix[64];
+	char *argv[] = {name,
+			"--no-huge",
+			"--no-pci",
+			"-m",
+			size,
+			"--no-telemetry",
+			"--log-level=error",
+			"--no-shconf",
+			"--lcores=0@0",
+			"--file-prefix",
+			prefix,
+			NULL};
+	cpu_set_t cpus;
+
+	snprintf(name, sizeof(name), "%s", program);
+	snprintf(size, sizeof(size), "%s", megabytes);
+	snprintf(prefix, sizeof(prefix), "%s-%d", program, (int)getpid());
+	sched_getaffinity(0, sizeof(cpus), &cpus);
+	if (rte_eal_init((int)RTE_DIM(argv) - 1, argv) < 0) {
+		fprintf(stderr, "%s: EAL: %s\n", program, rte_strerror(rte_errno));
+		exit(2);
+	}
+	/* The EAL has bound us to one core; several simulators share them better unbound. */
+	sched_setaffinity(0, sizeof(cpus), &cpus);
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <rte_common.h>
+#include <rte_mbuf.h>
+#include "eal.h"
+#include "goodput.h"
+#include "link.h"
+#include "test/kit/engine_pair.h"
+
+#define POOL_MBUFS 16383
+#define POLL_NS    1000
+#define MTU        4096u
+#define DEPTH      64
+#define PLACES     4
+#define RX_BURST   32
+
+static struct rte_mempool *pool;
+
+static struct {
+	struct goodput_run run;
+	struct engine_pair pair;
+	struct link link[2]; /* from node 0, from node 1 */
+	uint64_t poll_ns[2]; /* when the node's worker comes round next */
+	uint64_t now_ns;
+} world;
+
+void
+goodput_open(void)
+{
+	sim_eal_open("uroce-loss", "160");
+	pool = rte_pktmbuf_pool_create("loss", POOL_MBUFS, 0, 0,
+				       RTE_PKTMBUF_HEADROOM + WIRE_MAX_OVERHEAD + MTU, 0);
+	if (pool == NULL) {
+		fprintf(stderr, "uroce-loss: no memory for frames\n");
+		exit(2);
+	}
+}
+
+static struct pair_conn *
+requester(void)
+{
+	return &world.pair.node[0].conn[0];
+}
+
+static void
+post_recvs(uint32_t n)
+{
+	for (; n > 0; n--)
+		engine_pair_post_recv(&world.pair, 0, world.pair.node[1].conn[0].rq.prod);
+}
+
+static void
+post_sends(void)
+{
+	static const uint8_t opcode[GOODPUT_OPS] = {UROCE_WR_RDMA_WRITE, UROCE_WR_SEND,
+						    UROCE_WR_RDMA_READ};
+	uint64_t had = world.pair.posted;
+
+	while (world.pair.posted < world.run.messages &&
+	       world.pair.posted - requester()->done < DEPTH)
+		engine_pair_post(&world.pair, 0, opcode[world.run.op]);
+	if (world.pair.posted != had)
+		engine_pair_publish(&world.pair, 0);
+}
+
+/* Once round of a worker; when it comes round next. */
+static uint64_t
+poll_node(unsigned side)
+{
+	struct engine_pair_node *n = &world.pair.node[side];
+	struct link *out = &world.link[side], *in = &world.link[1 - side];
+	struct qp *qp = n->conn[0].qp;
+	struct qp_env *env = &n->engine.env;
+	struct rte_mbuf *m[RX_BURST];
+	uint32_t k = link_recv(in, world.now_ns, m, RX_BURST), took;
+	uint64_t next;
+	bool more;
+
+	if (k != 0)
+		engine_rx(&n->engine, world.now_ns, 0, m, k);
+	took = engine_pair_poll(&world.pair, side);
+	if (side == 0)
+		post_sends();
+	else
+		post_recvs(took);
+	if (k != RX_BURST && qp->bind.timer_at_ns != 0 && qp->bind.timer_at_ns <= world.now_ns)
+		engine_timer(&n->engine, world.now_ns, qp);
+	more = engine_run(&n->engine, world.now_ns);
+	engine_pair_sent(n, link_send(out, world.now_ns, env->tx, env->tx_n));
+	if (more || env->tx_n != 0 || requester()->done != world.pair.posted)
+		next = world.now_ns + POLL_NS;
+	else
+		next = UINT64_MAX;
+	if (!more && env->tx_n == 0) {
+		next = link_next(in);
+		if (qp->bind.timer_at_ns != 0)
+			next = RTE_MIN(next, qp->bind.timer_at_ns);
+	}
+	return RTE_MAX(next, world.now_ns + POLL_NS);
+}
+
+static void
+go(void)
+{
+	uint64_t *poll_ns = world.poll_ns;
+	unsigned side;
+
+	while (requester()->done < world.run.messages && !world.pair.failed &&
+	       world.now_ns < world.run.most_ns) {
+		side = poll_ns[1] < poll_ns[0];
+		if (poll_ns[side] == UINT64_MAX) {
+			world.pair.failed = true;
+			return;
+		}
+		world.now_ns = poll_ns[side];
+		poll_ns[side] = poll_node(side);
+		/* What was sent may come before the other had planned to look. */
+		poll_ns[1 - side] = RTE_MIN(poll_ns[1 - side], RTE_MAX(link_next(&world.link[side]),
+								       world.now_ns + 1));
+	}
+}
+
+struct goodput_result
+goodput_measure(const struct goodput_run *r)
+{
+	struct engine_pair_params params = {
+		.pool = pool,
+		.mtu = MTU,
+		.qps = 1,
+		.depth = DEPTH,
+		.size = r->size,
+		.places = PLACES,
+		.mac = {{2, 0, 0, 0, 0, 0}, {2, 0, 0, 0, 0, 1}},
+	};
+	const uint64_t *c = world.pair.node[0].obs.ctr;
+	struct goodput_result res;
+	uint32_t done;
+	unsigned i;
+
+	memset(&world, 0, sizeof(world));
+	world.run = *r;
+	engine_pair_open(&world.pair, &params);
+	for (i = 0; i < 2; i++) {
+		world.pair.node[i].engine.env.plain = r->plain[i];
+		world.link[i].loss_ppm = r->loss_ppm[i];
+		sim_rng_init(&world.link[i].rng, r->seed, i);
+	}
+	post_recvs(DEPTH);
+	world.now_ns = 1000;
+	go();
+	done = requester()->done;
+	res = (struct goodput_result){
+		.gbps = (double)done * r->size * 8 / (double)world.now_ns,
+		.done = done,
+		.failed = world.pair.failed ||
+			  (done == r->messages && !engine_pair_verify(&world.pair)),
+		.probes = c[OBS_REQ_PROBE],
+		.spurious = c[OBS_REQ_PROBE_VAIN],
+		.timeouts = c[OBS_REQ_TIMEOUT],
+		.naks = c[OBS_REQ_SEQ_NAK],
+		.gaps = c[OBS_REQ_READ_GAP],
+		.resent = c[OBS_REQ_RETRANS],
+	};
+	for (i = 0; i < 2; i++)
+		link_drain(&world.link[i]);
+	engine_pair_close(&world.pair);
+	return res;
+}
