@@ -25,7 +25,7 @@ static struct {
 	uint32_t seed;
 	uint64_t moved[MAX_PROCS]; /* messages since the last pattern */
 	bool equal;
-} bed;
+} clients;
 
 static void
 tell(struct client_proc *p, struct client_command c)
@@ -48,7 +48,7 @@ pass_addresses(struct client_proc *from, struct client_proc *to)
 {
 	struct client_address a;
 
-	for (uint32_t q = 0; q < bed.o->qps; q++) {
+	for (uint32_t q = 0; q < clients.o->qps; q++) {
 		client_hear(from, &a, sizeof(a));
 		client_say(to, &a, sizeof(a));
 	}
@@ -59,15 +59,15 @@ connect_all(void)
 {
 	struct client_command c = {.order = CLIENT_CONNECT};
 
-	for (unsigned i = 0; i < bed.n; i++) {
-		tell(&bed.active[i], c);
-		if (bed.apart) {
-			tell(&bed.passive[i], c);
-			pass_addresses(&bed.active[i], &bed.passive[i]);
-			pass_addresses(&bed.passive[i], &bed.active[i]);
-			heard(&bed.passive[i]);
+	for (unsigned i = 0; i < clients.n; i++) {
+		tell(&clients.active[i], c);
+		if (clients.apart) {
+			tell(&clients.passive[i], c);
+			pass_addresses(&clients.active[i], &clients.passive[i]);
+			pass_addresses(&clients.passive[i], &clients.active[i]);
+			heard(&clients.passive[i]);
 		}
-		heard(&bed.active[i]);
+		heard(&clients.active[i]);
 	}
 }
 
@@ -79,25 +79,25 @@ start_all(const struct bench_options *o)
 	const char *here = o->socket, *there;
 
 	if (o->socket != NULL)
-		snprintf(bed.daemon.socket, sizeof(bed.daemon.socket), "%s", o->socket);
+		snprintf(clients.daemon.socket, sizeof(clients.daemon.socket), "%s", o->socket);
 
-	bed.o = o;
-	bed.n = o->clients;
-	bed.apart = client_apart(o);
-	bed.equal = true;
+	clients.o = o;
+	clients.n = o->clients;
+	clients.apart = client_apart(o);
+	clients.equal = true;
 	if (here == NULL) {
-		if (bed.daemon.pid == 0)
-			client_daemon_start(&bed.daemon, o);
-		here = bed.daemon.socket;
+		if (clients.daemon.pid == 0)
+			client_daemon_start(&clients.daemon, o);
+		here = clients.daemon.socket;
 	}
 	there = o->peer_socket != NULL ? o->peer_socket : here;
-	for (unsigned i = 0; i < bed.n; i++) {
-		client_plan_make(&plan, o, bed.apart ? CLIENT_ACTIVE : CLIENT_BOTH);
-		client_start(&bed.active[i], 2 * i, here, &plan);
-		if (!bed.apart)
+	for (unsigned i = 0; i < clients.n; i++) {
+		client_plan_make(&plan, o, clients.apart ? CLIENT_ACTIVE : CLIENT_BOTH);
+		client_start(&clients.active[i], 2 * i, here, &plan);
+		if (!clients.apart)
 			continue;
 		client_plan_make(&plan, o, CLIENT_PASSIVE);
-		client_start(&bed.passive[i], 2 * i + 1, there, &plan);
+		client_start(&clients.passive[i], 2 * i + 1, there, &plan);
 	}
 }
 
@@ -105,17 +105,17 @@ start_all(const struct bench_options *o)
 static void
 prepare(bool pong)
 {
-	struct client_command c = {.order = CLIENT_PATTERN, .seed = ++bed.seed};
+	struct client_command c = {.order = CLIENT_PATTERN, .seed = ++clients.seed};
 
-	for (unsigned i = 0; i < bed.n; i++) {
-		bed.moved[i] = 0;
-		tell(&bed.active[i], c);
-		heard(&bed.active[i]);
-		if (!bed.apart)
+	for (unsigned i = 0; i < clients.n; i++) {
+		clients.moved[i] = 0;
+		tell(&clients.active[i], c);
+		heard(&clients.active[i]);
+		if (!clients.apart)
 			continue;
-		tell(&bed.passive[i], c);
-		heard(&bed.passive[i]);
-		tell(&bed.passive[i],
+		tell(&clients.passive[i], c);
+		heard(&clients.passive[i]);
+		tell(&clients.passive[i],
 		     (struct client_command){.order = CLIENT_SERVE, .count = pong});
 	}
 }
@@ -124,19 +124,19 @@ prepare(bool pong)
 static void
 verify(void)
 {
-	for (unsigned i = 0; i < bed.n; i++) {
+	for (unsigned i = 0; i < clients.n; i++) {
 		struct client_command c = {.order = CLIENT_VERIFY,
-					   .seed = bed.seed,
-					   .count = bed.moved[i]};
+					   .seed = clients.seed,
+					   .count = clients.moved[i]};
 
-		if (bed.apart) {
-			tell(&bed.passive[i], (struct client_command){.order = CLIENT_STOP});
-			heard(&bed.passive[i]);
-			tell(&bed.passive[i], c);
-			bed.equal &= heard(&bed.passive[i]).equal != 0;
+		if (clients.apart) {
+			tell(&clients.passive[i], (struct client_command){.order = CLIENT_STOP});
+			heard(&clients.passive[i]);
+			tell(&clients.passive[i], c);
+			clients.equal &= heard(&clients.passive[i]).equal != 0;
 		}
-		tell(&bed.active[i], c);
-		bed.equal &= heard(&bed.active[i]).equal != 0;
+		tell(&clients.active[i], c);
+		clients.equal &= heard(&clients.active[i]).equal != 0;
 	}
 }
 
@@ -148,15 +148,15 @@ run_rate(uint64_t ns, uint64_t count)
 	uint64_t first = UINT64_MAX, last = 0, messages = 0;
 
 	prepare(false);
-	for (unsigned i = 0; i < bed.n; i++)
-		tell(&bed.active[i], c);
-	for (unsigned i = 0; i < bed.n; i++) {
-		struct client_answer a = heard(&bed.active[i]);
+	for (unsigned i = 0; i < clients.n; i++)
+		tell(&clients.active[i], c);
+	for (unsigned i = 0; i < clients.n; i++) {
+		struct client_answer a = heard(&clients.active[i]);
 
 		first = a.start_ns < first ? a.start_ns : first;
 		last = a.end_ns > last ? a.end_ns : last;
 		messages += a.messages;
-		bed.moved[i] = a.messages;
+		clients.moved[i] = a.messages;
 	}
 	verify();
 	return (double)messages / (double)(last - first);
@@ -170,11 +170,11 @@ run_ping(uint32_t count, uint32_t pause_us, struct client_hist *h)
 	struct client_hist one;
 
 	prepare(true);
-	for (unsigned i = 0; i < bed.n; i++)
-		tell(&bed.active[i], c);
-	for (unsigned i = 0; i < bed.n; i++) {
-		bed.moved[i] = heard(&bed.active[i]).messages;
-		client_hear(&bed.active[i], &one, sizeof(one));
+	for (unsigned i = 0; i < clients.n; i++)
+		tell(&clients.active[i], c);
+	for (unsigned i = 0; i < clients.n; i++) {
+		clients.moved[i] = heard(&clients.active[i]).messages;
+		client_hear(&clients.active[i], &one, sizeof(one));
 		client_hist_merge(h, &one);
 	}
 	verify();
@@ -184,12 +184,12 @@ static const char *
 title(const char *what)
 {
 	static char name[160];
-	const struct bench_options *o = bed.o;
+	const struct bench_options *o = clients.o;
 
 	snprintf(name, sizeof(name), "client, %s, RC %s, %u B, MTU %u, %u QP%s, %u client%s%s%s",
 		 what, bench_op_name[o->op], o->size, o->mtu, o->qps, o->qps == 1 ? "" : "s",
-		 o->clients, o->clients == 1 ? "" : "s", bed.apart ? " apart" : "",
-		 bed.equal ? "" : ": BYTES DIFFER");
+		 o->clients, o->clients == 1 ? "" : "s", clients.apart ? " apart" : "",
+		 clients.equal ? "" : ": BYTES DIFFER");
 	return name;
 }
 
@@ -199,7 +199,7 @@ look_at_cores(struct bench_figure *line, struct bench_figure *speed, double line
 {
 	double ns[BENCH_CORES];
 
-	if (bed.o->no_probe)
+	if (clients.o->no_probe)
 		return;
 	if (line != NULL)
 		bench_figure_add(line, 2 * bench_core_distance() / line_unit_ns);
@@ -211,7 +211,7 @@ static void
 measure_rate(struct bench_report *r)
 {
 	struct bench_figure rate = {.n = 0}, gbps = {.n = 0}, speed = {.n = 0};
-	const struct bench_options *o = bed.o;
+	const struct bench_options *o = clients.o;
 
 	connect_all();
 	run_rate(RUN_NS / 4, 0);
@@ -230,8 +230,8 @@ measure_rate(struct bench_report *r)
 static void
 lose(double percent)
 {
-	client_loss_set(&bed.daemon, bed.o->dev, percent);
-	client_loss_set(&bed.daemon, bed.o->peer_dev, percent);
+	client_loss_set(&clients.daemon, clients.o->dev, percent);
+	client_loss_set(&clients.daemon, clients.o->peer_dev, percent);
 }
 
 /* Without and with loss in turn, so that both have the same of the cores. */
@@ -241,7 +241,7 @@ measure_loss(struct bench_report *r)
 	struct bench_figure whole = {.n = 0}, gbps = {.n = 0}, share = {.n = 0}, resent = {.n = 0},
 			    probes = {.n = 0}, timeouts = {.n = 0}, exhausted = {.n = 0},
 			    speed = {.n = 0};
-	const struct bench_options *o = bed.o;
+	const struct bench_options *o = clients.o;
 	struct client_losses was, now;
 	char what[32];
 
@@ -250,11 +250,11 @@ measure_loss(struct bench_report *r)
 	for (uint32_t i = 0; i < o->runs; i++) {
 		double bits = o->size * 8.0, good = bits * run_rate(RUN_NS, 0), lossy;
 
-		client_loss_counters(&bed.daemon, &was);
+		client_loss_counters(&clients.daemon, &was);
 		lose(o->loss);
 		lossy = bits * run_rate(LOSS_NS, 0);
 		lose(0);
-		client_loss_counters(&bed.daemon, &now);
+		client_loss_counters(&clients.daemon, &now);
 		look_at_cores(NULL, &speed, 1);
 		bench_figure_add(&whole, good);
 		bench_figure_add(&gbps, lossy);
@@ -276,7 +276,7 @@ measure_latency(struct bench_report *r)
 {
 	struct bench_figure p50 = {.n = 0}, p99 = {.n = 0}, p999 = {.n = 0}, line = {.n = 0},
 			    speed = {.n = 0};
-	const struct bench_options *o = bed.o;
+	const struct bench_options *o = clients.o;
 	uint32_t pings = o->count != 0 ? (uint32_t)o->count : PINGS;
 	/* a ping of SEND is there and back, its latency half of it */
 	double us = o->op == BENCH_SEND ? 2e3 : 1e3;
@@ -304,14 +304,14 @@ run_hops(uint32_t count)
 	struct client_command c = {.order = CLIENT_HOPS, .count = count};
 	struct client_pieces sum = {0}, one;
 
-	for (unsigned i = 0; i < bed.n; i++)
-		tell(&bed.active[i], c);
-	for (unsigned i = 0; i < bed.n; i++) {
-		heard(&bed.active[i]);
-		client_hear(&bed.active[i], &one, sizeof(one));
-		sum.post_ns += one.post_ns / bed.n;
-		sum.away_ns += one.away_ns / bed.n;
-		sum.poll_ns += one.poll_ns / bed.n;
+	for (unsigned i = 0; i < clients.n; i++)
+		tell(&clients.active[i], c);
+	for (unsigned i = 0; i < clients.n; i++) {
+		heard(&clients.active[i]);
+		client_hear(&clients.active[i], &one, sizeof(one));
+		sum.post_ns += one.post_ns / clients.n;
+		sum.away_ns += one.away_ns / clients.n;
+		sum.poll_ns += one.poll_ns / clients.n;
 	}
 	return sum;
 }
@@ -328,7 +328,7 @@ measure_hops(struct bench_report *r)
 	struct bench_figure hops = {.n = 0}, whole = {.n = 0}, step = {.n = 0}, line = {.n = 0},
 			    post = {.n = 0}, away = {.n = 0}, poll = {.n = 0}, bare = {.n = 0},
 			    publish = {.n = 0}, speed = {.n = 0};
-	const struct bench_options *o = bed.o;
+	const struct bench_options *o = clients.o;
 	char name[80];
 
 	connect_all();
@@ -363,7 +363,7 @@ measure_wake(struct bench_report *r)
 	struct bench_figure median = {.n = 0}, worst = {.n = 0}, bare = {.n = 0};
 
 	connect_all();
-	for (uint32_t i = 0; i < bed.o->runs; i++) {
+	for (uint32_t i = 0; i < clients.o->runs; i++) {
 		struct client_hist h = {0}, eventfd = {0};
 
 		run_ping(WAKES, WAKE_US, &h);
@@ -386,12 +386,12 @@ measure_idle(struct bench_report *r)
 
 	connect_all();
 	run_ping(1000, 0, &h);
-	for (uint32_t i = 0; i < bed.o->runs; i++) {
+	for (uint32_t i = 0; i < clients.o->runs; i++) {
 		struct timespec second = {.tv_sec = IDLE_NS / 1000000000};
-		uint64_t cpu = client_cpu_ns(bed.daemon.pid);
+		uint64_t cpu = client_cpu_ns(clients.daemon.pid);
 
 		nanosleep(&second, NULL);
-		cpu = client_cpu_ns(bed.daemon.pid) - cpu;
+		cpu = client_cpu_ns(clients.daemon.pid) - cpu;
 		bench_figure_add(&share, 100.0 * (double)cpu / (double)IDLE_NS);
 		bench_figure_add(&bare, 100.0 * client_bare_sleeps(client_cpu(client_cpus() - 1),
 								   IDLE_NS / 4));
@@ -404,10 +404,10 @@ measure_idle(struct bench_report *r)
 static double
 memory_now(void)
 {
-	uint64_t sum = client_memory(bed.daemon.pid);
+	uint64_t sum = client_memory(clients.daemon.pid);
 
-	for (unsigned i = 0; i < bed.n; i++)
-		sum += client_memory(bed.active[i].pid);
+	for (unsigned i = 0; i < clients.n; i++)
+		sum += client_memory(clients.active[i].pid);
 	return (double)sum;
 }
 
@@ -430,7 +430,7 @@ static void
 measure_memory(struct bench_report *r)
 {
 	struct bench_figure made = {.n = 0}, used = {.n = 0};
-	const struct bench_options *o = bed.o;
+	const struct bench_options *o = clients.o;
 	double qps = 2.0 * o->qps * o->clients, before;
 
 	before = memory_settled();
@@ -462,7 +462,7 @@ bench_client(const struct bench_options *o, struct bench_report *r)
 	client_check(o);
 	if (o->measure == BENCH_MEMORY) {
 		if (o->socket == NULL)
-			client_daemon_start(&bed.daemon, o);
+			client_daemon_start(&clients.daemon, o);
 		warm_up(o);
 	}
 	start_all(o);
@@ -489,5 +489,5 @@ bench_client(const struct bench_options *o, struct bench_report *r)
 			measure_rate(r);
 	}
 	client_end_all(true);
-	return bed.equal ? 0 : 1;
+	return clients.equal ? 0 : 1;
 }

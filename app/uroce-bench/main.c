@@ -3,7 +3,7 @@
 #include <string.h>
 #include "bench.h"
 #include "client.h"
-#include "duo.h"
+#include "node_pair.h"
 
 static const struct {
 	const char *name;
@@ -26,12 +26,12 @@ main(int argc, char **argv)
 	if (argc > 1 && strcmp(argv[1], CLIENT_MODE) == 0)
 		return client_main(argc, argv);
 	if (argc == 4 && strcmp(argv[1], "node") == 0)
-		return duo_node_main(argv[2], argv[3]);
+		return node_main(argv[2], argv[3]);
 	bench_options_parse(&o, argc, argv);
 	client_host_init();
-	duo_check_options(&o);
+	node_net_check_options(&o);
 	if (o.port != BENCH_PORT_NONE)
-		duo_rig_open();
+		node_net_open();
 	for (unsigned i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
 		struct bench_report *r;
 		int rc;

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <rte_common.h>
-#include "duo.h"
+#include "node_pair.h"
 
 /* Of a packet beside its payload, Ethernet to ICRC: of one that has an RETH, and of one that has
  * none. */
@@ -42,8 +42,8 @@ frame_of(const struct bench_options *o)
 }
 
 struct wire {
-	struct duo rc, frames;
-	struct duo_pmd pmd;
+	struct node_pair rc, frames;
+	struct testpmd_pair pmd;
 	pid_t through;
 };
 
@@ -56,28 +56,28 @@ wire_open(struct wire *w, const struct bench_options *o)
 	if (o->through_testpmd) {
 		/* side 0 - testpmd - side 1: it is the server of both */
 		for (unsigned s = 0; s < 2; s++) {
-			duo_rig_port(o->port, LINK_THROUGH + s, o->mtu, end);
+			node_net_port(o->port, LINK_THROUGH + s, o->mtu, end);
 			memcpy(mixed[s], end[0], sizeof(mixed[s]));
 			memcpy(middle[s], end[1], sizeof(middle[s]));
 			memcpy(strstr(middle[s], "memif0"), s == 0 ? "memif0" : "memif1", 6);
 		}
-		w->through = duo_pmd_forward(middle[0], middle[1]);
+		w->through = testpmd_forward(middle[0], middle[1]);
 	}
-	duo_open(&w->rc, o, DUO_RC, LINK_WIRE, o->through_testpmd ? mixed : NULL);
+	node_pair_open(&w->rc, o, NODE_RC, LINK_WIRE, o->through_testpmd ? mixed : NULL);
 	if (o->versus_limit)
-		duo_open(&w->frames, o, DUO_ONEWAY, LINK_FRAMES, NULL);
+		node_pair_open(&w->frames, o, NODE_ONEWAY, LINK_FRAMES, NULL);
 	if (o->versus_testpmd)
-		duo_pmd_open(&w->pmd, o, LINK_TESTPMD);
+		testpmd_pair_open(&w->pmd, o, LINK_TESTPMD);
 }
 
 static void
 wire_close(struct wire *w, const struct bench_options *o)
 {
-	duo_close(&w->rc);
+	node_pair_close(&w->rc);
 	if (o->versus_limit)
-		duo_close(&w->frames);
+		node_pair_close(&w->frames);
 	if (o->versus_testpmd)
-		duo_pmd_close(&w->pmd);
+		testpmd_pair_close(&w->pmd);
 	if (w->through != 0) {
 		kill(w->through, SIGKILL);
 		waitpid(w->through, NULL, 0);
@@ -105,10 +105,10 @@ static void
 measure(struct wire *w, const struct bench_options *o, struct figures *f)
 {
 	uint32_t frame = frame_of(o);
-	struct duo_sample s, port;
+	struct node_pair_sample s, port;
 	double packets, other, bytes_ns;
 
-	duo_run(&w->rc, DUO_RC, 0, &s);
+	node_pair_run(&w->rc, NODE_RC, 0, &s);
 	packets = s.rate * packets_of(o);
 	bench_figure_add(&f->rate, s.rate * 1e-6);
 	bench_figure_add(&f->gbps, s.rate * o->size * 8e-9);
@@ -117,7 +117,7 @@ measure(struct wire *w, const struct bench_options *o, struct figures *f)
 	bench_figure_add(&f->frames[1], s.frames[1] * 1e-6);
 	bench_figure_add(&f->again, s.again);
 	if (o->versus_limit) {
-		duo_run(&w->frames, DUO_ONEWAY, frame, &port);
+		node_pair_run(&w->frames, NODE_ONEWAY, frame, &port);
 		bytes_ns = bench_packet_ns(RTE_MIN(o->size, o->mtu), o->size);
 		other = 1e9 / (1e9 / port.rate + bytes_ns);
 		bench_figure_add(&f->bytes, bytes_ns);
@@ -128,7 +128,7 @@ measure(struct wire *w, const struct bench_options *o, struct figures *f)
 		s.speed_ns = RTE_MAX(s.speed_ns, port.speed_ns);
 	}
 	if (o->versus_testpmd) {
-		other = duo_pmd_run(&w->pmd, frame, o->run_ms);
+		other = testpmd_pair_run(&w->pmd, frame, o->run_ms);
 		bench_figure_add(&f->testpmd, other * 1e-6);
 		bench_figure_add(&f->of_testpmd, packets / other);
 		bench_figure_add(&f->possible, possible(o, other) * 1e-6);
@@ -148,12 +148,12 @@ bench_wire(const struct bench_options *o, struct bench_report *r)
 	wire_open(&w, o);
 	for (uint32_t i = 0; i < o->runs; i++)
 		measure(&w, o, &f);
-	equal = duo_verify(&w.rc);
+	equal = node_pair_verify(&w.rc);
 	wire_close(&w, o);
 	snprintf(name, sizeof(name), "wire, %s%s, RC %s, %u B, MTU %u, %u QP%s, %s%s",
 		 bench_port_name[o->port], o->through_testpmd ? " through testpmd" : "",
 		 bench_op_name[o->op], o->size, o->mtu, o->qps, o->qps == 1 ? "" : "s",
-		 bench_figure_median(&f.distance) <= DUO_NEAR_NS ? "near" : "far",
+		 bench_figure_median(&f.distance) <= NODE_NEAR_NS ? "near" : "far",
 		 equal ? "" : ": BYTES DIFFER");
 	bench_report_row(r, name, "messages", &f.rate, "M/s", "goodput", &f.gbps, "Gb/s", "packets",
 			 &f.packets, "M/s", "sent", &f.frames[0], "M frames/s", "answered",

@@ -14,7 +14,7 @@
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 #include <rte_pause.h>
-#include "duo.h"
+#include "node_pair.h"
 #include "port/burst.h"
 
 #define BURST       32
@@ -28,10 +28,10 @@
 #define RING_SLOTS  1024
 #define LINK_MS     10000
 
-static struct duo_side *self;
+static struct node_side *self;
 
 void
-duo_node_fail(const char *fmt, ...)
+node_fail(const char *fmt, ...)
 {
 	char text[sizeof(self->error)];
 	va_list ap;
@@ -46,7 +46,7 @@ duo_node_fail(const char *fmt, ...)
 }
 
 uint32_t
-duo_node_next(const struct duo_shared *sh, uint32_t step)
+node_next(const struct node_shared *sh, uint32_t step)
 {
 	uint32_t now;
 
@@ -56,13 +56,13 @@ duo_node_next(const struct duo_shared *sh, uint32_t step)
 }
 
 void
-duo_node_reached(struct duo_side *me, uint32_t step)
+node_reached(struct node_side *me, uint32_t step)
 {
 	__atomic_store_n(&me->steps, step, __ATOMIC_RELEASE);
 }
 
 static void
-ping_pong(struct duo_shared *sh, unsigned side)
+ping_pong(struct node_shared *sh, unsigned side)
 {
 	uint64_t start, best = UINT64_MAX;
 
@@ -89,14 +89,14 @@ ping_pong(struct duo_shared *sh, unsigned side)
 }
 
 void
-duo_node_probe(struct duo_shared *sh, unsigned side)
+node_probe(struct node_shared *sh, unsigned side)
 {
 	ping_pong(sh, side);
 	sh->side[side].speed_ns = bench_speed_here();
 }
 
 static void
-eal_start(const struct duo_shared *sh, unsigned side)
+eal_start(const struct node_shared *sh, unsigned side)
 {
 	char lcores[32], prefix[32], vdev[256];
 	char *argv[] = {"uroce-bench",    "--no-huge",   "--no-shconf",
@@ -113,11 +113,11 @@ eal_start(const struct duo_shared *sh, unsigned side)
 	if (sh->o.port == BENCH_PORT_RING)
 		n -= 2;
 	if (rte_eal_init(n, argv) < 0)
-		duo_node_fail("DPDK does not start with %s: %s", vdev, rte_strerror(rte_errno));
+		node_fail("DPDK does not start with %s: %s", vdev, rte_strerror(rte_errno));
 }
 
 static void
-port_start(struct duo_shared *sh, unsigned side, struct port *port, struct rte_mempool *pool)
+port_start(struct node_shared *sh, unsigned side, struct port *port, struct rte_mempool *pool)
 {
 	/* of its own, so that the kernel has nothing to do with the frames: as with --dev mac= */
 	const uint8_t mac[6] = {2, 0, 0, 0, 0, (uint8_t)(side + 1)};
@@ -130,24 +130,24 @@ port_start(struct duo_shared *sh, unsigned side, struct port *port, struct rte_m
 	if (sh->o.port == BENCH_PORT_RING) {
 		snprintf(name, sizeof(name), "net_ring_" RING "a");
 		if (port_ring_pair(RING "a", RING "b", 1, RING_SLOTS) != 0)
-			duo_node_fail("net_ring: no ports");
+			node_fail("net_ring: no ports");
 	}
 	if (port_open(port, &p, pool) != 0)
-		duo_node_fail("%s does not open", name);
+		node_fail("%s does not open", name);
 	for (unsigned i = 0; i < LINK_MS / 10 && !port->started; i++) {
 		usleep(10000);
 		port_restart(port);
 	}
 	if (!port->started)
-		duo_node_fail("%s finds no peer", name);
+		node_fail("%s finds no peer", name);
 }
 
 /* --- frames alone -------------------------------------------------------------------------------
  */
 
 struct frames {
-	struct duo_shared *sh;
-	struct duo_side *me;
+	struct node_shared *sh;
+	struct node_side *me;
 	struct port *port;
 	struct rte_mempool *pool;
 	uint8_t head[64]; /* Ethernet, IPv4 and UDP of a frame, and what follows */
@@ -249,7 +249,7 @@ send_back(struct frames *f, bool begin)
 	struct rte_mbuf *m[BURST];
 	uint16_t n, sent;
 
-	for (unsigned i = 0; begin && i < DUO_FRAMES / BURST && make_burst(f, m, BURST); i++) {
+	for (unsigned i = 0; begin && i < NODE_FRAMES / BURST && make_burst(f, m, BURST); i++) {
 		sent = port_tx_burst(f->port->id, 0, m, BURST);
 		rte_pktmbuf_free_bulk(m + sent, BURST - sent);
 	}
@@ -306,7 +306,7 @@ run_frames(struct frames *f, unsigned side)
 	make_head(f, f->sh->side[1 - side].mac);
 	if (f->sh->o.port == BENCH_PORT_RING)
 		send_and_receive(f);
-	else if (f->sh->role == DUO_SWAP)
+	else if (f->sh->role == NODE_SWAP)
 		send_back(f, side == 0);
 	else if (side == 0)
 		send_only(f);
@@ -318,27 +318,27 @@ static _Noreturn void
 frames_main(struct frames *f, unsigned side)
 {
 	for (;;) {
-		f->step = duo_node_next(f->sh, f->step);
+		f->step = node_next(f->sh, f->step);
 		switch (f->sh->phase) {
-		case DUO_CONNECT:
+		case NODE_CONNECT:
 			for (unsigned i = 0; i < LINK_MS / 10 && !f->port->link_up; i++) {
 				port_poll_link(f->port);
 				usleep(10000);
 			}
 			if (!f->port->link_up)
-				duo_node_fail("no link");
+				node_fail("no link");
 			break;
-		case DUO_PROBE:
-			duo_node_probe(f->sh, side);
+		case NODE_PROBE:
+			node_probe(f->sh, side);
 			break;
-		case DUO_RUN:
+		case NODE_RUN:
 			run_frames(f, side);
 			continue;
 		default:
 			drain(f);
 			break;
 		}
-		duo_node_reached(f->me, f->step);
+		node_reached(f->me, f->step);
 	}
 }
 
@@ -351,16 +351,16 @@ open_other_end(struct frames *f, struct rte_mempool *pool)
 				.link_mtu = f->sh->link_mtu};
 
 	if (port_open(&other, &p, pool) != 0)
-		duo_node_fail("net_ring: the other end does not open");
+		node_fail("net_ring: the other end does not open");
 	f->to = other.id;
 }
 
 int
-duo_node_main(const char *fd, const char *side_text)
+node_main(const char *fd, const char *side_text)
 {
 	unsigned side = side_text[0] != '0';
 	struct rte_mempool *pool;
-	struct duo_shared *sh;
+	struct node_shared *sh;
 	static struct port port;
 	struct frames f;
 	struct stat st;
@@ -379,14 +379,14 @@ duo_node_main(const char *fd, const char *side_text)
 	pool = rte_pktmbuf_pool_create("bench", POOL_MBUFS, POOL_CACHE, 0, POOL_ROOM,
 				       SOCKET_ID_ANY);
 	if (pool == NULL)
-		duo_node_fail("no memory for packets");
+		node_fail("no memory for packets");
 	port_start(sh, side, &port, pool);
 	memcpy(self->mac, port.mac, 6);
 	f = (struct frames){.sh = sh, .me = self, .port = &port, .pool = pool, .step = sh->step};
 	if (sh->o.port == BENCH_PORT_RING)
 		open_other_end(&f, pool);
-	if (sh->role == DUO_RC)
-		duo_rc_main(sh, side, &port, pool);
-	duo_node_reached(self, f.step);
+	if (sh->role == NODE_RC)
+		node_rc_main(sh, side, &port, pool);
+	node_reached(self, f.step);
 	frames_main(&f, side);
 }

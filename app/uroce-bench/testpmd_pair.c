@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "duo.h"
+#include "node_pair.h"
 
 #define MEM_MIB   "512"
 #define MBUFS     "--total-num-mbufs=16384"
@@ -33,11 +33,11 @@ read_until(FILE *from, const char *what, char *text, size_t size)
 		snprintf(text, size, "%s", at + strlen(what));
 		return;
 	}
-	duo_die("dpdk-testpmd (package dpdk-dev) ended, or did not start");
+	node_net_die("dpdk-testpmd (package dpdk-dev) ended, or did not start");
 }
 
 static void
-say(const struct duo_pmd *t, unsigned s, const char *what)
+say(const struct testpmd_pair *t, unsigned s, const char *what)
 {
 	fprintf(t->to[s], "%s\n", what);
 	fflush(t->to[s]);
@@ -45,7 +45,7 @@ say(const struct duo_pmd *t, unsigned s, const char *what)
 
 /* Received or sent frames a second, since this was last asked. */
 static double
-rate(const struct duo_pmd *t, unsigned s, const char *which)
+rate(const struct testpmd_pair *t, unsigned s, const char *which)
 {
 	char text[64];
 
@@ -84,27 +84,27 @@ start(const char *lcores, const char *vdev0, const char *vdev1, const char *forw
 	argv[n++] = strstr(vdev0, "af_xdp") != NULL ? XDP_ROOM : ROOM;
 	argv[n++] = mode;
 	if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0)
-		duo_die("pipe: %s", strerror(errno));
-	pid = duo_spawn(argv, in[0], out[1]);
+		node_net_die("pipe: %s", strerror(errno));
+	pid = node_net_spawn(argv, in[0], out[1]);
 	close(in[0]);
 	close(out[1]);
 	*to = fdopen(in[1], "we");
 	*from = fdopen(out[0], "re");
 	if (*to == NULL || *from == NULL)
-		duo_die("no memory");
+		node_net_die("no memory");
 	read_until(*from, "packet forwarding - ", text, sizeof(text));
 	/* it goes on without one, and tells no rate */
 	if (strncmp(text, "ports=0", 7) == 0)
-		duo_die("dpdk-testpmd has no port: %s did not open", vdev0);
+		node_net_die("dpdk-testpmd has no port: %s did not open", vdev0);
 	return pid;
 }
 
 void
-duo_pmd_open(struct duo_pmd *t, const struct bench_options *o, unsigned link)
+testpmd_pair_open(struct testpmd_pair *t, const struct bench_options *o, unsigned link)
 {
 	char vdev[2][256], lcores[16];
 
-	duo_rig_port(o->port, link, o->mtu, vdev);
+	node_net_port(o->port, link, o->mtu, vdev);
 	for (unsigned s = 2; s-- > 0;) {
 		snprintf(lcores, sizeof(lcores), "0@%u,1@%u", s, s);
 		t->pid[s] = start(lcores, vdev[s], NULL, s == 0 ? "txonly" : "rxonly", &t->to[s],
@@ -115,7 +115,7 @@ duo_pmd_open(struct duo_pmd *t, const struct bench_options *o, unsigned link)
 }
 
 double
-duo_pmd_run(struct duo_pmd *t, uint32_t frame, uint32_t run_ms)
+testpmd_pair_run(struct testpmd_pair *t, uint32_t frame, uint32_t run_ms)
 {
 	char set[32];
 	double got = 0;
@@ -129,19 +129,19 @@ duo_pmd_run(struct duo_pmd *t, uint32_t frame, uint32_t run_ms)
 	rate(t, 0, "Tx-pps:"); /* it answers in turn: it has started */
 	usleep(SETTLE_MS * 1000);
 	rate(t, 1, "Rx-pps:");
-	for (unsigned i = 0; i < DUO_TRIES && got <= 0; i++) {
+	for (unsigned i = 0; i < NODE_TRIES && got <= 0; i++) {
 		usleep(run_ms * 1000);
 		got = rate(t, 1, "Rx-pps:");
 	}
 	if (got <= 0)
-		duo_die("testpmd got no frame in %u times %u ms", DUO_TRIES, run_ms);
+		node_net_die("testpmd got no frame in %u times %u ms", NODE_TRIES, run_ms);
 	for (unsigned s = 0; s < 2; s++)
 		kill(t->pid[s], SIGSTOP);
 	return got;
 }
 
 void
-duo_pmd_close(struct duo_pmd *t)
+testpmd_pair_close(struct testpmd_pair *t)
 {
 	for (unsigned s = 0; s < 2; s++) {
 		kill(t->pid[s], SIGKILL);
@@ -152,7 +152,7 @@ duo_pmd_close(struct duo_pmd *t)
 }
 
 pid_t
-duo_pmd_forward(const char *vdev0, const char *vdev1)
+testpmd_forward(const char *vdev0, const char *vdev1)
 {
 	FILE *to, *from;
 

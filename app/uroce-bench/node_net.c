@@ -10,13 +10,13 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "duo.h"
+#include "node_pair.h"
 #include "wire/hdr.h"
 
 #define XDP_MTU_MAX 3400u /* of a veth whose frames a program of XDP may see */
 
 _Noreturn void
-duo_die(const char *fmt, ...)
+node_net_die(const char *fmt, ...)
 {
 	va_list ap;
 
@@ -30,7 +30,7 @@ duo_die(const char *fmt, ...)
 }
 
 void
-duo_check_options(const struct bench_options *o)
+node_net_check_options(const struct bench_options *o)
 {
 	const char *bad = NULL;
 
@@ -52,34 +52,34 @@ duo_check_options(const struct bench_options *o)
 }
 
 void
-duo_rig_open(void)
+node_net_open(void)
 {
 	int fd;
 
 	if (unshare(CLONE_NEWNET | CLONE_NEWNS) != 0)
-		duo_die("namespaces of its own: %s (needs root)", strerror(errno));
+		node_net_die("namespaces of its own: %s (needs root)", strerror(errno));
 	/* /run is for DPDK and for sockets, /sys that of the network namespace */
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
 	    mount("tmpfs", "/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=0700") != 0 ||
 	    mount("sysfs", "/sys", "sysfs", MS_NOSUID | MS_NODEV, NULL) != 0)
-		duo_die("mount: %s", strerror(errno));
+		node_net_die("mount: %s", strerror(errno));
 	/* the kernel's own packets are none of the measurement */
 	fd = open("/proc/sys/net/ipv6/conf/default/disable_ipv6", O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return; /* a kernel without IPv6 */
 	if (write(fd, "1", 1) != 1)
-		duo_die("IPv6 off: %s", strerror(errno));
+		node_net_die("IPv6 off: %s", strerror(errno));
 	close(fd);
 }
 
 pid_t
-duo_spawn(char *const argv[], int in, int out)
+node_net_spawn(char *const argv[], int in, int out)
 {
 	pid_t parent = getpid(), pid = fork();
 	cpu_set_t all;
 
 	if (pid < 0)
-		duo_die("fork: %s", strerror(errno));
+		node_net_die("fork: %s", strerror(errno));
 	if (pid > 0)
 		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -100,14 +100,14 @@ static void
 run(char *const argv[])
 {
 	int status;
-	pid_t pid = duo_spawn(argv, -1, -1);
+	pid_t pid = node_net_spawn(argv, -1, -1);
 
 	if (waitpid(pid, &status, 0) != pid || status != 0)
-		duo_die("%s %s %s failed", argv[0], argv[1], argv[2]);
+		node_net_die("%s %s %s failed", argv[0], argv[1], argv[2]);
 }
 
 uint32_t
-duo_link_mtu(enum bench_port port, uint32_t mtu)
+node_net_mtu(enum bench_port port, uint32_t mtu)
 {
 	uint32_t bytes = mtu + WIRE_MAX_OVERHEAD;
 
@@ -132,7 +132,7 @@ veth(const char *a, const char *b, uint32_t mtu)
 }
 
 void
-duo_rig_port(enum bench_port port, unsigned link, uint32_t mtu, char vdev[2][256])
+node_net_port(enum bench_port port, unsigned link, uint32_t mtu, char vdev[2][256])
 {
 	for (unsigned s = 0; s < 2; s++) {
 		char *v = vdev[s];
@@ -171,6 +171,6 @@ duo_rig_port(enum bench_port port, unsigned link, uint32_t mtu, char vdev[2][256
 
 		snprintf(a, sizeof(a), "ub%ua", link);
 		snprintf(b, sizeof(b), "ub%ub", link);
-		veth(a, b, duo_link_mtu(port, mtu));
+		veth(a, b, node_net_mtu(port, mtu));
 	}
 }

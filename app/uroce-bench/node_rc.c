@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <rte_mbuf.h>
-#include "duo.h"
+#include "node_pair.h"
 #include "qp/doorbell.h"
 #include "test/kit/engine_pair.h"
 #include "test/kit/rc_connect.h"
@@ -31,8 +31,8 @@ struct conn {
 };
 
 struct rc {
-	struct duo_shared *sh;
-	struct duo_side *me, *peer;
+	struct node_shared *sh;
+	struct node_side *me, *peer;
 	unsigned side;
 	struct worker_set *ws;
 	struct worker *w;
@@ -58,7 +58,7 @@ zalloc(size_t bytes)
 	void *p = aligned_alloc(4096, whole);
 
 	if (p == NULL)
-		duo_node_fail("no memory");
+		node_fail("no memory");
 	return memset(p, 0, whole);
 }
 
@@ -92,7 +92,7 @@ conn_open(struct rc *rc, uint32_t i)
 	c->place = i;
 	c->qp = qp_create(&q);
 	if (c->qp == NULL || worker_adopt_qp(rc->w, c->qp) != 0)
-		duo_node_fail("no memory for a QP");
+		node_fail("no memory for a QP");
 	rc->qps.slot[q.qpn & rc->qps.mask] = c->qp;
 }
 
@@ -104,7 +104,7 @@ conn_raise(struct rc *rc, uint32_t i)
 	/* half a second of timeout: a worker may have to wait for its core */
 	if (!rc_connect(&worker_engine(rc->w)->env, rc->conn[i].qp, rc->sh->o.mtu, QPN_BASE + i, 17,
 			&path))
-		duo_node_fail("a QP cannot be connected");
+		node_fail("a QP cannot be connected");
 }
 
 /* --- the client, on the worker ------------------------------------------------------------------
@@ -203,8 +203,8 @@ fail_message(const struct rc *rc, unsigned status)
 		if (obs->drop[i] != 0)
 			n += (size_t)snprintf(drops + n, sizeof(drops) - n, ", %s %lu",
 					      obs_drop_name[i], obs->drop[i]);
-	duo_node_fail("a message completed with status %u: frames sent %lu, received %lu%s", status,
-		      obs->ctr[OBS_TX_FRAMES], obs->ctr[OBS_RX_FRAMES], drops);
+	node_fail("a message completed with status %u: frames sent %lu, received %lu%s", status,
+		  obs->ctr[OBS_TX_FRAMES], obs->ctr[OBS_RX_FRAMES], drops);
 }
 
 /* Completions off; for each, the next message or receive of its connection. */
@@ -289,22 +289,22 @@ client(struct worker *w, void *ctx, bool first)
 	uint32_t step = __atomic_load_n(&rc->sh->step, __ATOMIC_ACQUIRE);
 	uint32_t phase = rc->sh->phase;
 
-	if (step != rc->step && phase == DUO_PROBE)
-		duo_node_probe(rc->sh, rc->side);
-	if (step != rc->step && phase == DUO_RUN && rc->side == 0)
+	if (step != rc->step && phase == NODE_PROBE)
+		node_probe(rc->sh, rc->side);
+	if (step != rc->step && phase == NODE_RUN && rc->side == 0)
 		fill(rc);
-	reap(rc, phase == DUO_RUN);
+	reap(rc, phase == NODE_RUN);
 	tell_counts(rc);
-	if (phase == DUO_REST && rc->side == 0 && rc->done != rc->posted)
+	if (phase == NODE_REST && rc->side == 0 && rc->done != rc->posted)
 		step = rc->step; /* not at rest yet */
-	if (step != rc->step && phase == DUO_REST)
+	if (step != rc->step && phase == NODE_REST)
 		rc->me->full = places_filled(rc);
 	if (step != rc->step)
-		duo_node_reached(rc->me, step);
+		node_reached(rc->me, step);
 	rc->step = step;
 	/* The responder has a client only where one is needed: its loop is to be as it is. */
-	if (rc->side == 0 ? phase == DUO_RUN || rc->done != rc->posted
-			  : phase == DUO_RUN && rc->sh->o.op == BENCH_SEND)
+	if (rc->side == 0 ? phase == NODE_RUN || rc->done != rc->posted
+			  : phase == NODE_RUN && rc->sh->o.op == BENCH_SEND)
 		__atomic_store_n(&rc->db->overflow, 1, __ATOMIC_RELAXED);
 	return false;
 }
@@ -329,20 +329,20 @@ connect_on_worker(struct worker *w, void *arg)
 static void
 memory_open(struct rc *rc)
 {
-	const struct duo_shared *sh = rc->sh;
+	const struct node_shared *sh = rc->sh;
 	uint32_t bytes = sh->slots * sh->stride;
 
 	if (mr_table_init(&rc->mrs, 16) != 0 ||
 	    qp_table_init(&rc->qps, pow2(sh->o.qps + QPN_BASE)) != 0)
-		duo_node_fail("no memory");
+		node_fail("no memory");
 	rc->mr = (struct mr){.iova = IOVA,
 			     .len = bytes,
-			     .host = duo_region(rc->sh, rc->side),
+			     .host = node_region(rc->sh, rc->side),
 			     .pd = PD,
 			     .access = MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ |
 				       MEM_REMOTE_ATOMIC};
 	if (mr_table_add(&rc->mrs, &rc->mr, 0x100005a5) != 0)
-		duo_node_fail("no memory");
+		node_fail("no memory");
 	rc->me->key = rc->mr.key;
 	for (uint32_t i = 0; i < bytes; i++)
 		rc->mr.host[i] = (uint8_t)((i * 2654435761u) >> 24) ^ (uint8_t)(rc->side * 0x5a);
@@ -365,13 +365,13 @@ worker_open(struct rc *rc, struct rte_mempool *pool)
 	cq_init(&rc->cq, rc->cq_hdr, entries);
 	rc->ws = worker_set_create(&p);
 	if (rc->ws == NULL)
-		duo_node_fail("no worker: %s", strerror(errno));
+		node_fail("no worker: %s", strerror(errno));
 	rc->w = worker_get(rc->ws, 0);
 	rc->db = zalloc(sizeof(*rc->db));
 	rc->conn = calloc(rc->sh->o.qps, sizeof(*rc->conn));
 	if (rc->conn == NULL || worker_add_port(rc->ws, rc->port) != 0 ||
 	    worker_add_doorbell(rc->w, rc->db, client, rc) != 0)
-		duo_node_fail("no memory");
+		node_fail("no memory");
 }
 
 /* What the worker says in passing: no event may be lost, and none is expected but these. */
@@ -385,7 +385,7 @@ take_events(struct rc *rc)
 		if (ev[i].kind == WORKER_EV_FRAME)
 			rte_pktmbuf_free(ev[i].obj);
 		else if (ev[i].kind == WORKER_EV_ASYNC && ev[i].ev != QP_EVENT_COMM_EST)
-			duo_node_fail("a QP or CQ failed: event %u", ev[i].ev);
+			node_fail("a QP or CQ failed: event %u", ev[i].ev);
 	}
 }
 
@@ -397,11 +397,11 @@ link_wait(struct rc *rc)
 		usleep(10000);
 	}
 	if (!rc->port->link_up)
-		duo_node_fail("no link");
+		node_fail("no link");
 }
 
 void
-duo_rc_main(struct duo_shared *sh, unsigned side, struct port *port, struct rte_mempool *pool)
+node_rc_main(struct node_shared *sh, unsigned side, struct port *port, struct rte_mempool *pool)
 {
 	static struct rc rc;
 	uint32_t step = sh->step;
@@ -416,7 +416,7 @@ duo_rc_main(struct duo_shared *sh, unsigned side, struct port *port, struct rte_
 	memory_open(&rc);
 	worker_open(&rc, pool);
 	rc.obs = worker_obs(rc.w, port->id);
-	duo_node_reached(rc.me, step);
+	node_reached(rc.me, step);
 	for (;;) {
 		uint32_t now = __atomic_load_n(&sh->step, __ATOMIC_ACQUIRE);
 
@@ -428,10 +428,10 @@ duo_rc_main(struct duo_shared *sh, unsigned side, struct port *port, struct rte_
 			continue;
 		}
 		step = now;
-		if (sh->phase == DUO_CONNECT) {
+		if (sh->phase == NODE_CONNECT) {
 			link_wait(&rc);
 			worker_call(rc.w, connect_on_worker, &rc);
-			duo_node_reached(rc.me, step);
+			node_reached(rc.me, step);
 			continue;
 		}
 		/* the rest is the worker's */

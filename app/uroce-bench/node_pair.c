@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <rte_common.h>
-#include "duo.h"
+#include "node_pair.h"
 
 #define START_MS  60000 /* a socket on busy cores: each wait for RCU takes seconds */
 #define PHASE_MS  20000
@@ -25,7 +25,7 @@ now_s(void)
 
 /* A node that has died, or says that it cannot. */
 static void
-check_alive(struct duo *p)
+check_alive(struct node_pair *p)
 {
 	for (unsigned s = 0; s < 2; s++) {
 		int status;
@@ -33,15 +33,15 @@ check_alive(struct duo *p)
 		if (p->pid[s] == 0)
 			continue;
 		if (__atomic_load_n(&p->sh->side[s].error[0], __ATOMIC_ACQUIRE) != '\0')
-			duo_die("side %u: %s", s, p->sh->side[s].error);
+			node_net_die("side %u: %s", s, p->sh->side[s].error);
 		if (waitpid(p->pid[s], &status, WNOHANG) == p->pid[s])
-			duo_die("side %u: ended with status %#x", s, status);
+			node_net_die("side %u: ended with status %#x", s, status);
 	}
 }
 
 /* Wait until side s has done what the present phase asks for. */
 static void
-wait_reached(struct duo *p, unsigned s, unsigned limit_ms)
+wait_reached(struct node_pair *p, unsigned s, unsigned limit_ms)
 {
 	double end = now_s() + limit_ms * 1e-3;
 
@@ -50,21 +50,21 @@ wait_reached(struct duo *p, unsigned s, unsigned limit_ms)
 	while (__atomic_load_n(&p->sh->side[s].steps, __ATOMIC_ACQUIRE) != p->sh->step) {
 		check_alive(p);
 		if (now_s() > end)
-			duo_die("side %u: phase %u takes longer than %u ms", s, p->sh->phase,
-				limit_ms);
+			node_net_die("side %u: phase %u takes longer than %u ms", s, p->sh->phase,
+				     limit_ms);
 		usleep(200);
 	}
 }
 
 static void
-set_phase(struct duo *p, enum duo_phase phase)
+set_phase(struct node_pair *p, enum node_phase phase)
 {
 	__atomic_store_n(&p->sh->phase, phase, __ATOMIC_RELAXED);
 	__atomic_store_n(&p->sh->step, p->sh->step + 1, __ATOMIC_RELEASE);
 }
 
 static void
-set_phase_and_wait(struct duo *p, enum duo_phase phase)
+set_phase_and_wait(struct node_pair *p, enum node_phase phase)
 {
 	set_phase(p, phase);
 	for (unsigned s = 0; s < 2; s++)
@@ -72,7 +72,7 @@ set_phase_and_wait(struct duo *p, enum duo_phase phase)
 }
 
 static void
-signal_both(const struct duo *p, int sig)
+signal_both(const struct node_pair *p, int sig)
 {
 	for (unsigned s = 0; s < 2; s++)
 		if (p->pid[s] != 0)
@@ -80,31 +80,31 @@ signal_both(const struct duo *p, int sig)
 }
 
 static void
-start(struct duo *p, int fd, unsigned s)
+start(struct node_pair *p, int fd, unsigned s)
 {
 	char number[12], side[4];
 	char *argv[] = {"/proc/self/exe", "node", number, side, NULL};
 
 	snprintf(number, sizeof(number), "%d", fd);
 	snprintf(side, sizeof(side), "%u", s);
-	p->pid[s] = duo_spawn(argv, -1, -1);
+	p->pid[s] = node_net_spawn(argv, -1, -1);
 	wait_reached(p, s, START_MS);
 }
 
-static struct duo_shared *
-share(const struct bench_options *o, enum duo_role role, int *fd)
+static struct node_shared *
+share(const struct bench_options *o, enum node_role role, int *fd)
 {
 	uint32_t stride = RTE_MAX((o->size + 63) & ~63u, 64u);
-	uint32_t slots = stride >= DUO_MEM_BYTES ? 1 : DUO_MEM_BYTES / stride;
-	size_t bytes = sizeof(struct duo_shared) + 4096 + 2ull * slots * stride;
-	struct duo_shared *sh;
+	uint32_t slots = stride >= NODE_MEM_BYTES ? 1 : NODE_MEM_BYTES / stride;
+	size_t bytes = sizeof(struct node_shared) + 4096 + 2ull * slots * stride;
+	struct node_shared *sh;
 
 	*fd = memfd_create("uroce-bench", 0);
 	if (*fd < 0 || ftruncate(*fd, (off_t)bytes) != 0)
-		duo_die("shared memory: %s", strerror(errno));
+		node_net_die("shared memory: %s", strerror(errno));
 	sh = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, *fd, 0);
 	if (sh == MAP_FAILED)
-		duo_die("shared memory: %s", strerror(errno));
+		node_net_die("shared memory: %s", strerror(errno));
 	sh->o = *o;
 	sh->role = role;
 	sh->slots = slots;
@@ -113,33 +113,33 @@ share(const struct bench_options *o, enum duo_role role, int *fd)
 	sh->bytes = bytes;
 	sh->cpu[1] = sysconf(_SC_NPROCESSORS_ONLN) > 1;
 	sh->yields = o->through_testpmd || sh->cpu[1] == 0;
-	sh->link_mtu = duo_link_mtu(o->port, o->mtu);
+	sh->link_mtu = node_net_mtu(o->port, o->mtu);
 	return sh;
 }
 
 void
-duo_open(struct duo *p, const struct bench_options *o, enum duo_role role, unsigned link,
-	 char (*vdev)[256])
+node_pair_open(struct node_pair *p, const struct bench_options *o, enum node_role role,
+	       unsigned link, char (*vdev)[256])
 {
 	int fd;
 
-	*p = (struct duo){.sh = share(o, role, &fd)};
+	*p = (struct node_pair){.sh = share(o, role, &fd)};
 	if (vdev != NULL)
 		memcpy(p->sh->vdev, vdev, sizeof(p->sh->vdev));
 	else
-		duo_rig_port(o->port, link, o->mtu, p->sh->vdev);
-	set_phase(p, DUO_START);
+		node_net_port(o->port, link, o->mtu, p->sh->vdev);
+	set_phase(p, NODE_START);
 	if (o->port != BENCH_PORT_RING)
 		start(p, fd, 1);
 	start(p, fd, 0);
 	close(fd);
-	set_phase_and_wait(p, DUO_CONNECT);
-	set_phase_and_wait(p, DUO_REST);
+	set_phase_and_wait(p, NODE_CONNECT);
+	set_phase_and_wait(p, NODE_REST);
 	signal_both(p, SIGSTOP);
 }
 
 void
-duo_close(struct duo *p)
+node_pair_close(struct node_pair *p)
 {
 	signal_both(p, SIGKILL);
 	for (unsigned s = 0; s < 2; s++)
@@ -154,11 +154,11 @@ struct counts {
 };
 
 static struct counts
-count(const struct duo *p)
+count(const struct node_pair *p)
 {
-	const struct duo_side *side = p->sh->side;
+	const struct node_side *side = p->sh->side;
 	/* what arrived, where frames alone are sent */
-	const struct duo_side *end = &side[p->sh->role == DUO_ONEWAY && p->pid[1] != 0];
+	const struct node_side *end = &side[p->sh->role == NODE_ONEWAY && p->pid[1] != 0];
 	struct counts c = {.at_s = now_s(), .done = __atomic_load_n(&end->count, __ATOMIC_RELAXED)};
 
 	for (unsigned s = 0; s < 2; s++) {
@@ -171,34 +171,34 @@ count(const struct duo *p)
 /* Both sides' view of the distance between their cores, and of the slower one's speed: the worst.
  */
 static void
-probe(struct duo *p, struct duo_sample *s)
+probe(struct node_pair *p, struct node_pair_sample *s)
 {
-	const struct duo_side *side = p->sh->side;
+	const struct node_side *side = p->sh->side;
 
 	if (p->pid[1] == 0 || p->sh->o.no_probe)
 		return;
 	__atomic_store_n(&p->sh->ping, 0, __ATOMIC_RELAXED);
-	set_phase_and_wait(p, DUO_PROBE);
+	set_phase_and_wait(p, NODE_PROBE);
 	s->distance_ns = RTE_MAX(s->distance_ns, side[0].distance_ns);
 	s->speed_ns = RTE_MAX(s->speed_ns, RTE_MAX(side[0].speed_ns, side[1].speed_ns));
 }
 
 /* Messages that are counted: wait for the last. */
 static void
-wait_count(struct duo *p, uint64_t messages)
+wait_count(struct node_pair *p, uint64_t messages)
 {
 	double end = now_s() + PHASE_MS * 1e-3;
 
 	while (__atomic_load_n(&p->sh->side[0].count, __ATOMIC_RELAXED) < messages) {
 		check_alive(p);
 		if (now_s() > end)
-			duo_die("%lu messages take longer than %u ms", messages, PHASE_MS);
+			node_net_die("%lu messages take longer than %u ms", messages, PHASE_MS);
 		usleep(500);
 	}
 }
 
 static void
-run_once(struct duo *p, enum duo_role role, uint32_t frame, struct duo_sample *s)
+run_once(struct node_pair *p, enum node_role role, uint32_t frame, struct node_pair_sample *s)
 {
 	struct counts a, b;
 	double s_run;
@@ -206,11 +206,12 @@ run_once(struct duo *p, enum duo_role role, uint32_t frame, struct duo_sample *s
 	p->sh->role = role;
 	p->sh->frame = frame;
 	signal_both(p, SIGCONT);
-	*s = (struct duo_sample){0};
+	*s = (struct node_pair_sample){0};
 	probe(p, s);
 	a = count(p);
-	p->sh->until = role == DUO_RC && p->sh->o.count != 0 ? a.done + p->sh->o.count : UINT64_MAX;
-	set_phase(p, DUO_RUN);
+	p->sh->until =
+		role == NODE_RC && p->sh->o.count != 0 ? a.done + p->sh->o.count : UINT64_MAX;
+	set_phase(p, NODE_RUN);
 	if (p->sh->until != UINT64_MAX) {
 		wait_count(p, p->sh->until);
 	} else {
@@ -220,7 +221,7 @@ run_once(struct duo *p, enum duo_role role, uint32_t frame, struct duo_sample *s
 		usleep(p->sh->o.run_ms * 1000);
 	}
 	b = count(p);
-	set_phase_and_wait(p, DUO_REST);
+	set_phase_and_wait(p, NODE_REST);
 	s_run = b.at_s - a.at_s;
 	s->rate = (double)(b.done - a.done) / s_run;
 	s->frames[0] = (double)(b.frames[0] - a.frames[0]) / s_run;
@@ -231,21 +232,21 @@ run_once(struct duo *p, enum duo_role role, uint32_t frame, struct duo_sample *s
 }
 
 void
-duo_run(struct duo *p, enum duo_role role, uint32_t frame, struct duo_sample *s)
+node_pair_run(struct node_pair *p, enum node_role role, uint32_t frame, struct node_pair_sample *s)
 {
-	for (unsigned i = 0; i < DUO_TRIES; i++) {
+	for (unsigned i = 0; i < NODE_TRIES; i++) {
 		run_once(p, role, frame, s);
-		if (role == DUO_RC || s->rate > 0)
+		if (role == NODE_RC || s->rate > 0)
 			return;
 	}
-	duo_die("no frame came in %u times %u ms", DUO_TRIES, p->sh->o.run_ms);
+	node_net_die("no frame came in %u times %u ms", NODE_TRIES, p->sh->o.run_ms);
 }
 
 bool
-duo_verify(const struct duo *p)
+node_pair_verify(const struct node_pair *p)
 {
-	const struct duo_shared *sh = p->sh;
-	const uint8_t *a = duo_region(p->sh, 0), *b = duo_region(p->sh, 1);
+	const struct node_shared *sh = p->sh;
+	const uint8_t *a = node_region(p->sh, 0), *b = node_region(p->sh, 1);
 	uint64_t n = RTE_MIN(sh->side[0].count, (uint64_t)sh->slots);
 
 	/* every connection fills places in turn: of n messages at least so many are filled */
