@@ -5,8 +5,9 @@
  * loses a share of the frames of either direction; each node's worker comes round once a
  * microsecond.
  *
- *   link.c   the wire        goodput.c    the clients and the clock of two engines
- *   main.c   runs, the table, the goals (B.19's: against a peer that does plain go-back-N)
+ *   link.c     the wire
+ *   goodput.c  the clients and the clock of two engines (test/kit/engine_pair.h)
+ *   main.c     runs, the table, the goals (B.19's: against a peer that does plain go-back-N)
  */
 #ifndef LOSS_LINK_H
 #define LOSS_LINK_H

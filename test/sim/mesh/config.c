@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include "../fields.h"
 #include "config.h"
 
-static const struct {
-	const char *name;
-	size_t offset;
-} cfg_fields[] = {
+static const struct sim_field cfg_fields[] = {
 #define MESH_CFG_ROW(name, what) {#name, offsetof(struct mesh_cfg, name)},
 	MESH_CFG(MESH_CFG_ROW)
 #undef MESH_CFG_ROW
@@ -18,39 +13,13 @@ static const struct {
 int
 mesh_cfg_set(struct mesh_cfg *cfg, const char *text)
 {
-	const char *eq = strchr(text, '=');
-	size_t i;
-
-	for (i = 0; eq != NULL && i < CFG_NFIELDS; i++) {
-		if (strlen(cfg_fields[i].name) == (size_t)(eq - text) &&
-		    memcmp(cfg_fields[i].name, text, (size_t)(eq - text)) == 0) {
-			uint32_t v = (uint32_t)strtoul(eq + 1, NULL, 0);
-
-			memcpy((char *)cfg + cfg_fields[i].offset, &v, sizeof(v));
-			return 0;
-		}
-	}
-	return -EINVAL;
+	return sim_fields_set(cfg_fields, CFG_NFIELDS, cfg, text);
 }
 
 void
 mesh_cfg_print(const struct mesh_cfg *cfg)
 {
-	uint32_t v;
-	size_t i;
-
-	for (i = 0; i < CFG_NFIELDS; i++) {
-		memcpy(&v, (const char *)cfg + cfg_fields[i].offset, sizeof(v));
-		printf("%s=%u%s", cfg_fields[i].name, v,
-		       i % 10 == 9 || i + 1 == CFG_NFIELDS ? "\n" : " ");
-	}
-}
-
-/* A rate of something bad: often none, else from one in a thousand up to max. */
-static uint32_t
-draw_rate(struct sim_rng *r, uint32_t max)
-{
-	return sim_chance(r, 500000) ? 0 : sim_scale(r, 1000, max);
+	sim_fields_print(cfg_fields, CFG_NFIELDS, cfg);
 }
 
 static void
@@ -58,13 +27,13 @@ draw_network(struct mesh_cfg *c, struct sim_rng *r)
 {
 	uint32_t bad = !sim_chance(r, 200000);
 
-	c->loss = bad * draw_rate(r, 100000);
-	c->ackloss = bad * draw_rate(r, 200000);
-	c->dup = bad * draw_rate(r, 150000);
-	c->reorder = bad * draw_rate(r, 150000);
+	c->loss = bad * sim_draw_rate(r, 100000);
+	c->ackloss = bad * sim_draw_rate(r, 200000);
+	c->dup = bad * sim_draw_rate(r, 150000);
+	c->reorder = bad * sim_draw_rate(r, 150000);
 	c->hold_ns = sim_scale(r, 1000, 500000);
-	c->corrupt = bad * draw_rate(r, 80000);
-	c->forge = bad * draw_rate(r, 100000);
+	c->corrupt = bad * sim_draw_rate(r, 80000);
+	c->forge = bad * sim_draw_rate(r, 100000);
 	c->blackout_ns = bad && sim_chance(r, 150000) ? sim_scale(r, 10000, 3000000) : 0;
 	c->delay_ns = sim_scale(r, 200, 30000);
 	c->jitter_ns = bad && sim_chance(r, 200000) ? sim_scale(r, 100, 20000) : 0;
@@ -72,9 +41,9 @@ draw_network(struct mesh_cfg *c, struct sim_rng *r)
 	c->rx_ring = bad && sim_chance(r, 200000) ? sim_scale(r, 8, 256) : 512;
 	c->handoff = bad && sim_chance(r, 200000) ? sim_scale(r, 4, 64) : 512;
 	c->rss = sim_chance(r, 500000);
-	c->tx_refuse = draw_rate(r, 200000);
+	c->tx_refuse = sim_draw_rate(r, 200000);
 	c->poll_ns = sim_scale(r, 100, 4000);
-	c->stall = bad * draw_rate(r, 5000);
+	c->stall = bad * sim_draw_rate(r, 5000);
 	c->small_pool = sim_chance(r, 80000);
 }
 
@@ -82,13 +51,13 @@ static void
 draw_trouble(struct mesh_cfg *c, struct sim_rng *r)
 {
 	c->windows = sim_chance(r, 500000) ? sim_scale(r, 20000, 400000) : 0;
-	c->sqd = draw_rate(r, 800000);
-	c->resize = draw_rate(r, 100000);
+	c->sqd = sim_draw_rate(r, 800000);
+	c->resize = sim_draw_rate(r, 100000);
 	if (c->must)
 		return;
-	c->faults = draw_rate(r, 60000);
-	c->kill = draw_rate(r, 800000);
-	c->dereg = draw_rate(r, 800000);
+	c->faults = sim_draw_rate(r, 60000);
+	c->kill = sim_draw_rate(r, 800000);
+	c->dereg = sim_draw_rate(r, 800000);
 }
 
 void
@@ -118,10 +87,10 @@ mesh_cfg_draw(struct mesh_cfg *c, struct sim_rng *r, uint32_t must)
 	c->loopback = sim_chance(r, 300000) ? 300000 : 0;
 	c->copy_mr = sim_chance(r, 300000) ? 300000 : 0;
 	c->srq = sim_chance(r, 400000) ? sim_scale(r, 100000, 1000000) : 0;
-	c->recv_late = draw_rate(r, 300000);
+	c->recv_late = sim_draw_rate(r, 300000);
 	c->wrap = sim_chance(r, 400000);
-	c->mcast = draw_rate(r, 500000);
-	c->late_ah = draw_rate(r, 100000);
+	c->mcast = sim_draw_rate(r, 500000);
+	c->late_ah = sim_draw_rate(r, 100000);
 	draw_network(c, r);
 	draw_trouble(c, r);
 	c->view = sim_chance(r, 500000) ? sim_between(r, 1, 1500)
@@ -131,7 +100,7 @@ mesh_cfg_draw(struct mesh_cfg *c, struct sim_rng *r, uint32_t must)
 static void
 clamp(uint32_t *v, uint32_t lo, uint32_t hi)
 {
-	*v = *v < lo ? lo : *v > hi ? hi : *v;
+	*v = sim_clamp(*v, lo, hi);
 }
 
 void

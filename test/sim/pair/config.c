@@ -1,60 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include "../fields.h"
 #include "config.h"
 
-static const struct {
-	const char *name;
-	size_t offset;
-} cfg_fields[] = {
+static const struct sim_field cfg_fields[] = {
 #define PAIR_CFG_ROW(name, what) {#name, offsetof(struct pair_cfg, name)},
 	PAIR_CFG(PAIR_CFG_ROW)
 #undef PAIR_CFG_ROW
 };
 #define CFG_NFIELDS (sizeof(cfg_fields) / sizeof(cfg_fields[0]))
 
-static uint32_t *
-cfg_field(struct pair_cfg *cfg, size_t i)
-{
-	return (uint32_t *)((char *)cfg + cfg_fields[i].offset);
-}
-
 int
 pair_cfg_set(struct pair_cfg *cfg, const char *text)
 {
-	const char *eq = strchr(text, '=');
-	size_t i;
-
-	if (eq == NULL)
-		return -EINVAL;
-	for (i = 0; i < CFG_NFIELDS; i++) {
-		if (strlen(cfg_fields[i].name) == (size_t)(eq - text) &&
-		    memcmp(cfg_fields[i].name, text, (size_t)(eq - text)) == 0) {
-			*cfg_field(cfg, i) = (uint32_t)strtoul(eq + 1, NULL, 0);
-			return 0;
-		}
-	}
-	return -EINVAL;
+	return sim_fields_set(cfg_fields, CFG_NFIELDS, cfg, text);
 }
 
 void
 pair_cfg_print(const struct pair_cfg *cfg)
 {
-	size_t i;
-
-	for (i = 0; i < CFG_NFIELDS; i++)
-		printf("%s=%u%s", cfg_fields[i].name,
-		       *cfg_field((struct pair_cfg *)(uintptr_t)cfg, i),
-		       i % 10 == 9 || i + 1 == CFG_NFIELDS ? "\n" : " ");
-}
-
-/* A rate of something bad: often none, else from one in a thousand up to max. */
-static uint32_t
-draw_rate(struct sim_rng *r, uint32_t max)
-{
-	return sim_chance(r, 500000) ? 0 : sim_scale(r, 1000, max);
+	sim_fields_print(cfg_fields, CFG_NFIELDS, cfg);
 }
 
 static void
@@ -64,12 +29,12 @@ draw_network(struct pair_cfg *c, struct sim_rng *r)
 	uint32_t bad = calm ? 0 : 1;
 
 	c->burst = sim_scale(r, 1, 16);
-	c->loss = bad * draw_rate(r, 150000) / c->burst;
-	c->dup = bad * draw_rate(r, 150000);
-	c->corrupt = bad * draw_rate(r, 100000);
-	c->reorder = bad * draw_rate(r, 200000);
-	c->forge = bad * draw_rate(r, 100000);
-	c->noise = bad * draw_rate(r, 100000);
+	c->loss = bad * sim_draw_rate(r, 150000) / c->burst;
+	c->dup = bad * sim_draw_rate(r, 150000);
+	c->corrupt = bad * sim_draw_rate(r, 100000);
+	c->reorder = bad * sim_draw_rate(r, 200000);
+	c->forge = bad * sim_draw_rate(r, 100000);
+	c->noise = bad * sim_draw_rate(r, 100000);
 	c->hold_ns = sim_scale(r, 1000, 1000000);
 	c->blackout_ns = bad * (sim_chance(r, 100000) ? sim_scale(r, 10000, 2000000) : 0);
 	c->delay_ns = sim_scale(r, 200, 50000);
@@ -77,9 +42,9 @@ draw_network(struct pair_cfg *c, struct sim_rng *r)
 	c->byte_ps = sim_scale(r, 10, 1000);
 	c->queue = bad && sim_chance(r, 300000) ? sim_scale(r, 4, 256) : 600;
 	c->rx_ring = bad && sim_chance(r, 200000) ? sim_scale(r, 4, 256) : 512;
-	c->tx_refuse = draw_rate(r, 300000);
+	c->tx_refuse = sim_draw_rate(r, 300000);
 	c->poll_ns = sim_scale(r, 100, 4000);
-	c->stall = bad * draw_rate(r, 5000);
+	c->stall = bad * sim_draw_rate(r, 5000);
 }
 
 static void
@@ -141,16 +106,10 @@ pair_cfg_draw(struct pair_cfg *c, struct sim_rng *r, uint32_t family)
 	if (c->family == PAIR_MUST_SUCCEED && sim_chance(r, 50000)) {
 		c->timeout = 0;
 		c->loss = c->corrupt = c->reorder = c->blackout_ns = c->jitter_ns = 0;
-		c->skip = draw_rate(r, 100000);
+		c->skip = sim_draw_rate(r, 100000);
 	}
 	c->view = sim_chance(r, 500000) ? sim_between(r, 1, 1500)
 					: 0; /* last: older seeds mean the same */
-}
-
-static uint32_t
-cfg_clamp(uint32_t v, uint32_t lo, uint32_t hi)
-{
-	return v < lo ? lo : v > hi ? hi : v;
 }
 
 void
@@ -160,16 +119,16 @@ pair_cfg_settle(struct pair_cfg *c)
 		c->dereg = 0;
 	else
 		c->apm = 0;
-	c->pairs = cfg_clamp(c->pairs, 1, 8);
-	c->ops = cfg_clamp(c->ops, 1, 64);
-	c->depth = cfg_clamp(c->depth, 1, 1024);
-	c->sge = cfg_clamp(c->sge, 1, 6);
-	c->mtu = cfg_clamp(c->mtu, 0, 5);
-	c->rounds = cfg_clamp(c->rounds, 1, 100);
-	c->ncq = cfg_clamp(c->ncq, 1, 4);
-	c->burst = cfg_clamp(c->burst, 1, 1000);
-	c->step_ns = cfg_clamp(c->step_ns, 1, 1000000);
-	c->maxlen = cfg_clamp(c->maxlen, 1, c->pairs > 2 ? 32768 : 131072);
+	c->pairs = sim_clamp(c->pairs, 1, 8);
+	c->ops = sim_clamp(c->ops, 1, 64);
+	c->depth = sim_clamp(c->depth, 1, 1024);
+	c->sge = sim_clamp(c->sge, 1, 6);
+	c->mtu = sim_clamp(c->mtu, 0, 5);
+	c->rounds = sim_clamp(c->rounds, 1, 100);
+	c->ncq = sim_clamp(c->ncq, 1, 4);
+	c->burst = sim_clamp(c->burst, 1, 1000);
+	c->step_ns = sim_clamp(c->step_ns, 1, 1000000);
+	c->maxlen = sim_clamp(c->maxlen, 1, c->pairs > 2 ? 32768 : 131072);
 	if (c->timeout == 0 && c->apm)
 		c->timeout = 7; /* nothing else tells that the path is dead */
 	/*
@@ -177,7 +136,7 @@ pair_cfg_settle(struct pair_cfg *c)
 	 * and nobody here clears such a QP away: who waits for receives must not wait for ever.
 	 */
 	if (c->srq && c->family != PAIR_MUST_SUCCEED)
-		c->rnr_retry = cfg_clamp(c->rnr_retry, 0, 6);
+		c->rnr_retry = sim_clamp(c->rnr_retry, 0, 6);
 	if (c->timeout == 0) {
 		c->queue = c->rx_ring = 1u << 20;
 		c->late_path = 0;
