@@ -4,7 +4,7 @@
 #include <string.h>
 #include <rte_common.h>
 #include <rte_mbuf.h>
-#include "eal.h"
+#include "../eal.h"
 #include "goodput.h"
 #include "link.h"
 #include "test/kit/engine_pair.h"
