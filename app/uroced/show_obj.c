@@ -106,7 +106,7 @@ qp_json(const struct obj_qp *q, bool all)
 	static const char *const type[] = {
 		[QP_TYPE_RC] = "RC", [QP_TYPE_UC] = "UC", [QP_TYPE_UD] = "UD"};
 	const struct qp *qp = q->qp;
-	json_t *o = owned_by(q->s, all);
+	json_t *o = owned_by(q->o.s, all);
 
 	if (all)
 		show_set_int(o, "qpn", qp->conn.qpn);
@@ -157,7 +157,7 @@ show_cqs(const struct session *s, bool all, json_t *out)
 			     (int64_t)(uint32_t)(q->cq.ring->prod - q->cq.ring->hdr->cons));
 		show_set(o, "armed", json_boolean(q->cq.ring->hdr->arm != UROCE_CQ_UNARMED));
 		show_set(o, "channel", json_boolean(q->channel != NULL));
-		show_set_int(o, "queues", q->refs);
+		show_set_int(o, "queues", q->o.refs);
 		show_set(o, "error", json_boolean(q->cq.dead));
 	}
 }

@@ -13,7 +13,7 @@
  *   set.c            what an operator changes of it      guess.c          peers that guess keys
  *   neigh_rx.c       what its neighbours answer
  *   obj_*.c          handlers, one file an object
- *   device_*.c       what is known of a device
+ *   object.c         how objects come and go             device_*.c       what is known of a device
  *   neigh.c          a device's neighbours are asked
  *   broker.c         connections are kept by a process that may block, lookups are made there
  *   rest.c           users whose requests take long wait in between

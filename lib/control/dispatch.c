@@ -54,24 +54,42 @@ list_devices(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rep
 }
 
 static ctrl_handler *const handler[UROCE_CTRL_OPS] = {
-	[UROCE_CTRL_HELLO] = session_hello,       [UROCE_CTRL_QUERY_DEVICE] = query_device,
-	[UROCE_CTRL_QUERY_CLOCK] = query_clock,   [UROCE_CTRL_QUERY_PORT] = query_port,
-	[UROCE_CTRL_QUERY_GID] = query_gid,       [UROCE_CTRL_ALLOC_PD] = pd_alloc,
-	[UROCE_CTRL_DEALLOC_PD] = pd_dealloc,     [UROCE_CTRL_REG_MR] = mr_reg,
-	[UROCE_CTRL_REREG_MR] = mr_rereg,         [UROCE_CTRL_DEREG_MR] = mr_dereg,
-	[UROCE_CTRL_ALLOC_MW] = mw_alloc,         [UROCE_CTRL_DEALLOC_MW] = mw_dealloc,
-	[UROCE_CTRL_CREATE_AH] = ah_create,       [UROCE_CTRL_DESTROY_AH] = ah_destroy,
-	[UROCE_CTRL_ATTACH_MCAST] = mcast_attach, [UROCE_CTRL_DETACH_MCAST] = mcast_detach,
-	[UROCE_CTRL_CREATE_SRQ] = srq_create,     [UROCE_CTRL_MODIFY_SRQ] = srq_modify,
-	[UROCE_CTRL_RESIZE_SRQ] = srq_resize,     [UROCE_CTRL_QUERY_SRQ] = srq_query,
-	[UROCE_CTRL_DESTROY_SRQ] = srq_destroy,   [UROCE_CTRL_CREATE_CHANNEL] = channel_create,
-	[UROCE_CTRL_CREATE_CQ] = cq_create,       [UROCE_CTRL_RESIZE_CQ] = cq_resize_obj,
-	[UROCE_CTRL_DESTROY_CQ] = cq_destroy,     [UROCE_CTRL_CREATE_QP] = qp_obj_create,
-	[UROCE_CTRL_MODIFY_QP] = qp_obj_modify,   [UROCE_CTRL_QUERY_QP] = qp_obj_query,
-	[UROCE_CTRL_DESTROY_QP] = qp_obj_destroy, [UROCE_CTRL_LIST_DEVICES] = list_devices,
-	[UROCE_CTRL_EXPORT] = context_export,     [UROCE_CTRL_IMPORT_PD] = pd_import,
-	[UROCE_CTRL_IMPORT_MR] = mr_import,       [UROCE_CTRL_QUERY_PKEY] = query_pkey,
+	[UROCE_CTRL_HELLO] = session_hello,
+	[UROCE_CTRL_QUERY_DEVICE] = query_device,
+	[UROCE_CTRL_QUERY_CLOCK] = query_clock,
+	[UROCE_CTRL_QUERY_PORT] = query_port,
+	[UROCE_CTRL_QUERY_GID] = query_gid,
+	[UROCE_CTRL_ALLOC_PD] = pd_alloc,
+	[UROCE_CTRL_REG_MR] = mr_reg,
+	[UROCE_CTRL_REREG_MR] = mr_rereg,
+	[UROCE_CTRL_DEREG_MR] = mr_dereg,
+	[UROCE_CTRL_ALLOC_MW] = mw_alloc,
+	[UROCE_CTRL_CREATE_AH] = ah_create,
+	[UROCE_CTRL_ATTACH_MCAST] = mcast_attach,
+	[UROCE_CTRL_DETACH_MCAST] = mcast_detach,
+	[UROCE_CTRL_CREATE_SRQ] = srq_create,
+	[UROCE_CTRL_MODIFY_SRQ] = srq_modify,
+	[UROCE_CTRL_RESIZE_SRQ] = srq_resize,
+	[UROCE_CTRL_QUERY_SRQ] = srq_query,
+	[UROCE_CTRL_CREATE_CHANNEL] = channel_create,
+	[UROCE_CTRL_CREATE_CQ] = cq_create,
+	[UROCE_CTRL_RESIZE_CQ] = cq_resize_obj,
+	[UROCE_CTRL_CREATE_QP] = qp_obj_create,
+	[UROCE_CTRL_MODIFY_QP] = qp_obj_modify,
+	[UROCE_CTRL_QUERY_QP] = qp_obj_query,
+	[UROCE_CTRL_LIST_DEVICES] = list_devices,
+	[UROCE_CTRL_EXPORT] = context_export,
+	[UROCE_CTRL_IMPORT_PD] = pd_import,
+	[UROCE_CTRL_IMPORT_MR] = mr_import,
+	[UROCE_CTRL_QUERY_PKEY] = query_pkey,
 	[UROCE_CTRL_SET] = set_request,
+};
+
+/* Operations that name an object and destroy it. DEREG_MR has reasons of its own not to. */
+static const struct object_kind *const destroyed[UROCE_CTRL_OPS] = {
+	[UROCE_CTRL_DEALLOC_PD] = &pd_kind,   [UROCE_CTRL_DEALLOC_MW] = &mw_kind,
+	[UROCE_CTRL_DESTROY_AH] = &ah_kind,   [UROCE_CTRL_DESTROY_CQ] = &cq_kind,
+	[UROCE_CTRL_DESTROY_SRQ] = &srq_kind, [UROCE_CTRL_DESTROY_QP] = &qp_kind,
 };
 
 static ctrl_handler *
@@ -93,6 +111,9 @@ int
 dispatch(struct session *s, uint16_t op, const struct ctrl_req *req, struct ctrl_rep *rep)
 {
 	ctrl_handler *run = handler_of(s->d->program, op);
+	const struct uroce_handle *h = req->body;
 
+	if (destroyed[op] != NULL)
+		return object_destroy(destroyed[op], s, h->handle);
 	return run != NULL ? run(s, req, rep) : EOPNOTSUPP;
 }

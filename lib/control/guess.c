@@ -60,7 +60,7 @@ guess_look(struct device *dev)
 			    "%s: peers try keys that name nothing: %" PRIu64
 			    " requests since the last look; QP 0x%x of uid %u (pid %d) has had %u "
 			    "wrong keys, %u of them since then",
-			    dev->name, n, q->qp->conn.qpn, q->s->peer.uid, q->s->peer.pid,
+			    dev->name, n, q->qp->conn.qpn, q->o.s->peer.uid, q->o.s->peer.pid,
 			    q->qp->conn.wrong_keys.total, most);
 	else
 		LOG_LIMITED(WARNING,

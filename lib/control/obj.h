@@ -9,15 +9,15 @@
 #include "control/handler.h"
 #include "control/session.h"
 
-ctrl_handler pd_alloc, pd_dealloc;
+ctrl_handler pd_alloc;
 ctrl_handler mr_reg, mr_rereg, mr_dereg;
 ctrl_handler channel_create;
-ctrl_handler mw_alloc, mw_dealloc;
-ctrl_handler cq_create, cq_resize_obj, cq_destroy;
-ctrl_handler srq_create, srq_modify, srq_resize, srq_query, srq_destroy;
-ctrl_handler ah_create, ah_destroy;
+ctrl_handler mw_alloc;
+ctrl_handler cq_create, cq_resize_obj;
+ctrl_handler srq_create, srq_modify, srq_resize, srq_query;
+ctrl_handler ah_create;
 ctrl_handler mcast_attach, mcast_detach;
-ctrl_handler qp_obj_create, qp_obj_modify, qp_obj_query, qp_obj_destroy;
+ctrl_handler qp_obj_create, qp_obj_modify, qp_obj_query;
 ctrl_handler context_export, pd_import, mr_import;
 ctrl_handler set_request;
 
@@ -28,19 +28,17 @@ int pd_make(struct session *s, struct pd_id *shared, uint32_t *handle);
 static inline struct worker *
 obj_qp_worker(const struct obj_qp *q)
 {
-	return worker_get(q->s->d->workers, q->qp->bind.worker);
+	return worker_get(q->o.s->d->workers, q->qp->bind.worker);
 }
 
 /*
- * Everything of a kind, at the end of a session. QPs leave their workers and all tables, MRs their
- * table; then the caller has all workers pass a quiescent point; then _free gives back the rest.
+ * At the end of a session QPs, MWs and MRs are hidden; QPs leave their workers by qp_forget_all;
+ * then the caller has all workers pass a quiescent point.
  */
-void qp_detach_all(struct session *s);
-void mr_detach_all(struct session *s);
-void mw_detach_all(struct session *s);
-void qp_free_all(struct session *s);
-void mw_free_all(struct session *s);
-void mr_free_all(struct session *s);
+extern const struct object_kind pd_kind, mr_kind, mw_kind, channel_kind, cq_kind, srq_kind, ah_kind,
+	qp_kind;
+/* Take the QPs of s, which are hidden, off their workers. */
+void qp_forget_all(struct session *s);
 /* After the regions: the descriptors that the session keeps for them. */
 void mr_kept_free(struct session *s);
 /* The session's user is known: its memory may be copied. */
@@ -50,11 +48,6 @@ void mr_copies_open(struct session *s);
  * in this address space.
  */
 uint64_t mr_must_settle(struct session *s, uint32_t handle);
-void ah_free_all(struct session *s);
-void srq_free_all(struct session *s);
-void cq_free_all(struct session *s);
-void channel_free_all(struct session *s);
-void pd_free_all(struct session *s);
 
 /* The CQ of an event failed: its QPs go to the error state (EVT-08). */
 void cq_failed(struct obj_cq *cq);
@@ -75,6 +68,8 @@ void qp_gid_gone(struct device *dev, uint32_t index);
 void mcast_leave(struct obj_qp *q);
 /* The context's table of address handles. 0 or -ENOMEM. */
 int ah_table_open(struct session *s);
+/* All of them are freed. */
+void ah_table_close(struct session *s);
 
 /*
  * Unbind every window, of whatever session, that is bound to a region which is going or lost. Those

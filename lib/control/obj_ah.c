@@ -25,6 +25,32 @@ ah_publish(struct session *s, uint32_t handle, struct qp_ah *ah)
 	__atomic_store_n(&s->ahs.slot[handle & (AH_MAX - 1)], ah, __ATOMIC_RELEASE);
 }
 
+static void
+ah_hide(struct object *o)
+{
+	ah_publish(o->s, o->handle, NULL);
+}
+
+static void
+ah_part(struct object *o)
+{
+	worker_quiesce(o->s->d->workers);
+}
+
+static void
+ah_release(struct object *o)
+{
+	free(((struct obj_ah *)o)->ah);
+}
+
+const struct object_kind ah_kind = {
+	.table = offsetof(struct session, ah_ids),
+	.quota = QUOTA_AHS,
+	.hide = ah_hide,
+	.part = ah_part,
+	.release = ah_release,
+};
+
 int
 ah_create(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 {
@@ -41,8 +67,6 @@ ah_create(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	o = calloc(1, sizeof(*o));
 	if (o == NULL)
 		return ENOMEM;
-	o->s = s;
-	o->pd = pd;
 	o->sgid_index = q->attr.sgid_index;
 	o->ah = calloc(1, sizeof(*o->ah));
 	rc = o->ah == NULL ? -ENOMEM
@@ -52,11 +76,7 @@ ah_create(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 		o->ah->path_ok = rc == 0;
 		o->ah->multicast = net_gid_is_mcast(q->attr.dgid);
 		o->ah->pd = pd->id;
-		rc = quota_take(s->user, QUOTA_AHS, 1);
-	}
-	if (rc == 0 && idtab_add(&s->ah_ids, o, &o->handle) < 0) {
-		quota_give(s->user, QUOTA_AHS, 1);
-		rc = -ENOMEM;
+		rc = object_add(&ah_kind, &o->o, s, pd);
 	}
 	if (rc == -EINVAL || rc == -ENETUNREACH)
 		neigh_refused(s, &q->attr, 0);
@@ -65,36 +85,11 @@ ah_create(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 		free(o);
 		return -rc;
 	}
-	o->ah->handle = o->handle;
-	pd->refs++;
-	ah_publish(s, o->handle, o->ah);
+	o->ah->handle = o->o.handle;
+	ah_publish(s, o->o.handle, o->ah);
 	if (!o->ah->path_ok)
 		neigh_ask(s, o->hop);
-	rep->handle = o->handle;
-	return 0;
-}
-
-static void
-ah_free(struct obj_ah *o)
-{
-	o->pd->refs--;
-	quota_give(o->s->user, QUOTA_AHS, 1);
-	idtab_del(&o->s->ah_ids, o->handle);
-	free(o->ah);
-	free(o);
-}
-
-int
-ah_destroy(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
-{
-	const struct uroce_handle *h = req->body;
-	struct obj_ah *o = idtab_get(&s->ah_ids, h->handle);
-
-	if (o == NULL)
-		return ENOENT;
-	ah_publish(s, o->handle, NULL);
-	worker_quiesce(s->d->workers);
-	ah_free(o);
+	rep->handle = o->o.handle;
 	return 0;
 }
 
@@ -133,7 +128,7 @@ ah_renew(struct session *s, const uint8_t ip[16], const uint8_t mac[6])
 		memcpy(ah->path.dmac, mac, 6);
 		ah->path_ok = true;
 		o->ah = ah;
-		ah_publish(s, o->handle, ah);
+		ah_publish(s, o->o.handle, ah);
 		any = true;
 		olds[n++] = old;
 		if (n == RENEW_BATCH) {
@@ -171,13 +166,8 @@ ah_hop_resolved(struct device *dev, const uint8_t ip[16], const uint8_t mac[6])
 }
 
 void
-ah_free_all(struct session *s)
+ah_table_close(struct session *s)
 {
-	struct obj_ah *o;
-	uint32_t pos = 0;
-
-	while ((o = idtab_next(&s->ah_ids, &pos)) != NULL)
-		ah_free(o);
 	free(s->ahs.slot);
 	s->ahs.slot = NULL;
 	idtab_free(&s->ah_ids);

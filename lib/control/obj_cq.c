@@ -7,14 +7,17 @@
 #include "qp/retire.h"
 
 static void
-channel_free(struct obj_channel *ch)
+channel_release(struct object *o)
 {
-	events_channel_close(&ch->ch);
-	quota_give(ch->s->user, QUOTA_FDS, 1);
-	quota_give(ch->s->user, QUOTA_CHANNELS, 1);
-	idtab_del(&ch->s->channels, ch->handle);
-	free(ch);
+	events_channel_close(&((struct obj_channel *)o)->ch);
+	quota_give(o->s->user, QUOTA_FDS, 1);
 }
+
+const struct object_kind channel_kind = {
+	.table = offsetof(struct session, channels),
+	.quota = QUOTA_CHANNELS,
+	.release = channel_release,
+};
 
 /* CQs may outlive their channel: a program can close its descriptor at any time. */
 static void
@@ -24,14 +27,14 @@ channel_closed(struct events_channel *ech)
 	struct obj_cq *cq;
 	uint32_t pos = 0;
 
-	while (ch->refs > 0 && (cq = idtab_next(&ch->s->cqs, &pos)) != NULL) {
+	while (ch->o.refs > 0 && (cq = idtab_next(&ch->o.s->cqs, &pos)) != NULL) {
 		if (cq->channel != ch)
 			continue;
 		events_channel_forget(ech, cq);
 		cq->channel = NULL;
-		ch->refs--;
+		ch->o.refs--;
 	}
-	channel_free(ch);
+	object_free(&channel_kind, &ch->o);
 }
 
 int
@@ -43,90 +46,74 @@ channel_create(struct session *s, const struct ctrl_req *req, struct ctrl_rep *r
 
 	if (ch == NULL)
 		return ENOMEM;
-	ch->s = s;
 	ch->ch.closed = channel_closed;
-	rc = quota_take(s->user, QUOTA_CHANNELS, 1);
+	rc = object_add(&channel_kind, &ch->o, s, NULL);
 	if (rc < 0)
 		goto fail;
 	rc = quota_take(s->user, QUOTA_FDS, 1);
 	if (rc < 0)
-		goto fail_channels;
-	rc = -ENOMEM;
-	if (idtab_add(&s->channels, ch, &ch->handle) < 0)
-		goto fail_fds;
+		goto fail_object;
 	rc = events_channel_open(&ch->ch, s->d, &client_fd);
 	if (rc < 0)
-		goto fail_handle;
-	rep->handle = ch->handle;
+		goto fail_fds;
+	rep->handle = ch->o.handle;
 	ctrl_rep_fd(rp, client_fd, true);
 	return 0;
 
-fail_handle:
-	idtab_del(&s->channels, ch->handle);
 fail_fds:
 	quota_give(s->user, QUOTA_FDS, 1);
-fail_channels:
-	quota_give(s->user, QUOTA_CHANNELS, 1);
+fail_object:
+	object_drop(&channel_kind, &ch->o);
 fail:
 	free(ch);
 	return -rc;
 }
 
-void
-channel_free_all(struct session *s)
-{
-	struct obj_channel *ch;
-	uint32_t pos = 0;
-
-	while ((ch = idtab_next(&s->channels, &pos)) != NULL)
-		channel_free(ch);
-}
-
 static void
-cq_free(struct obj_cq *cq)
+cq_release(struct object *o)
 {
-	struct session *s = cq->s;
+	struct obj_cq *cq = (struct obj_cq *)o;
 
 	if (cq->channel != NULL) {
 		events_channel_forget(&cq->channel->ch, cq);
-		cq->channel->refs--;
+		cq->channel->o.refs--;
 	}
-	quota_give(s->user, QUOTA_CQS, 1);
-	idtab_del(&s->d->cqs, cq->cq.id);
-	idtab_del(&s->cqs, cq->handle);
-	ipc_arena_free(s->arena, &cq->ext);
+	idtab_del(&o->s->d->cqs, cq->cq.id);
+	ipc_arena_free(o->s->arena, &cq->ext);
 	if (cq->old.base != NULL)
-		ipc_arena_free(s->arena, &cq->old);
-	free(cq);
+		ipc_arena_free(o->s->arena, &cq->old);
 }
+
+const struct object_kind cq_kind = {
+	.table = offsetof(struct session, cqs),
+	.quota = QUOTA_CQS,
+	.release = cq_release,
+};
 
 /* Ring, handle and id of a new CQ. */
 static int
 cq_register(struct session *s, struct obj_cq *cq, uint32_t entries)
 {
 	size_t bytes = UROCE_CQ_HDR + (size_t)entries * sizeof(struct uroce_cqe);
-	int rc = quota_take(s->user, QUOTA_CQS, 1);
+	int rc = object_add(&cq_kind, &cq->o, s, NULL);
 
 	if (rc < 0)
 		return -rc;
 	rc = session_ring_alloc(s, bytes, &cq->ext);
-	if (rc < 0) {
-		quota_give(s->user, QUOTA_CQS, 1);
-		return -rc;
-	}
-	if (idtab_add(&s->cqs, cq, &cq->handle) < 0)
+	if (rc < 0)
+		goto fail_object;
+	if (idtab_add(&s->d->cqs, cq, &cq->cq.id) < 0) {
+		rc = -ENOMEM;
 		goto fail_ext;
-	if (idtab_add(&s->d->cqs, cq, &cq->cq.id) < 0)
-		goto fail_handle;
+	}
 	cq_init(&cq->cq, (struct uroce_cq_hdr *)cq->ext.base, entries);
 	return 0;
 
-fail_handle:
-	idtab_del(&s->cqs, cq->handle);
 fail_ext:
 	ipc_arena_free(s->arena, &cq->ext);
-	quota_give(s->user, QUOTA_CQS, 1);
-	return ENOMEM;
+fail_object:
+	object_drop(&cq_kind, &cq->o);
+	return -rc;
 }
 
 int
@@ -148,7 +135,6 @@ cq_create(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	cq = calloc(1, sizeof(*cq));
 	if (cq == NULL)
 		return ENOMEM;
-	cq->s = s;
 	cq->worker = -1;
 	cq->cq.user_handle = q->user_handle;
 	cq->cq.owner = cq;
@@ -159,8 +145,8 @@ cq_create(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	}
 	cq->channel = ch;
 	if (ch != NULL)
-		ch->refs++;
-	rep->handle = cq->handle;
+		ch->o.refs++;
+	rep->handle = cq->o.handle;
 	ctrl_rep_ring(rp, s, &cq->ext, cq->cq.ring->mask + 1, sizeof(struct uroce_cqe), &rep->ring);
 	return 0;
 }
@@ -169,7 +155,7 @@ cq_create(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 static uint32_t
 cq_waiting(struct obj_cq *cq)
 {
-	struct worker_set *ws = cq->s->d->workers;
+	struct worker_set *ws = cq->o.s->d->workers;
 	const struct cq_ring *r = cq->cq.ring;
 
 	/* Twice: a doorbell rung before the first is served before the second. */
@@ -210,33 +196,9 @@ cq_resize_obj(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 	cq_resized(&cq->cq);
 	cq->old = cq->ext;
 	cq->ext = ext;
-	rep->handle = cq->handle;
+	rep->handle = cq->o.handle;
 	ctrl_rep_ring(rp, s, &cq->ext, entries, sizeof(struct uroce_cqe), &rep->ring);
 	return 0;
-}
-
-int
-cq_destroy(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
-{
-	const struct uroce_handle *h = req->body;
-	struct obj_cq *cq = idtab_get(&s->cqs, h->handle);
-
-	if (cq == NULL)
-		return ENOENT;
-	if (cq->refs != 0)
-		return EBUSY;
-	cq_free(cq);
-	return 0;
-}
-
-void
-cq_free_all(struct session *s)
-{
-	struct obj_cq *cq;
-	uint32_t pos = 0;
-
-	while ((cq = idtab_next(&s->cqs, &pos)) != NULL)
-		cq_free(cq);
 }
 
 static void
@@ -253,7 +215,7 @@ fail_on_worker(struct worker *w, void *arg)
 void
 cq_failed(struct obj_cq *cq)
 {
-	struct session *s = cq->s;
+	struct session *s = cq->o.s;
 	struct obj_qp *q;
 	uint32_t pos = 0;
 
@@ -267,7 +229,7 @@ cq_failed(struct obj_cq *cq)
 void
 srq_failed(struct obj_srq *srq)
 {
-	struct session *s = srq->s;
+	struct session *s = srq->o.s;
 	struct obj_qp *q;
 	uint32_t pos = 0;
 

@@ -71,7 +71,7 @@ mr_import(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 
 	if (m == NULL || pd == NULL)
 		return ENOENT;
-	if (m->pd->shared != pd->shared)
+	if (m->o.pd->shared != pd->shared)
 		return EINVAL; /* the region is another PD's: its keys would not work there */
 	rep->lkey = rep->rkey = m->mr.key;
 	rep->length = m->mr.len;

@@ -11,7 +11,7 @@ member_find(const struct obj_qp *q, const uint8_t gid[16])
 {
 	struct obj_member *o;
 
-	TAILQ_FOREACH (o, &q->s->dev->members, dev_link) {
+	TAILQ_FOREACH (o, &q->o.s->dev->members, dev_link) {
 		if (o->q == q && memcmp(o->gid, gid, 16) == 0)
 			return o;
 	}
@@ -21,8 +21,8 @@ member_find(const struct obj_qp *q, const uint8_t gid[16])
 static void
 member_free(struct obj_member *o)
 {
-	quota_give(o->q->s->user, QUOTA_MCAST, 1);
-	TAILQ_REMOVE(&o->q->s->dev->members, o, dev_link);
+	quota_give(o->q->o.s->user, QUOTA_MCAST, 1);
+	TAILQ_REMOVE(&o->q->o.s->dev->members, o, dev_link);
 	free(o);
 }
 
@@ -39,7 +39,7 @@ mcast_attach(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 		return EINVAL;
 	if (member_find(q, r->gid) != NULL)
 		return 0;
-	if (q->nmembers >= MCAST_MAX_GROUPS)
+	if (q->o.refs >= MCAST_MAX_GROUPS)
 		return ENOMEM;
 	o = calloc(1, sizeof(*o));
 	if (o == NULL)
@@ -55,7 +55,7 @@ mcast_attach(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 		member_free(o);
 		return ENOMEM;
 	}
-	q->nmembers++;
+	q->o.refs++;
 	return 0;
 }
 
@@ -72,7 +72,7 @@ mcast_detach(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	if (o == NULL)
 		return EINVAL;
 	member_free(o);
-	q->nmembers--;
+	q->o.refs--;
 	/* Without memory for a new list the old one goes on; the QP gets the group until the next
 	 * change. */
 	return -device_addrs_update(s->dev);
@@ -83,13 +83,13 @@ mcast_leave(struct obj_qp *q)
 {
 	struct obj_member *o, *next;
 
-	if (q->nmembers == 0)
+	if (q->o.refs == 0)
 		return;
-	for (o = TAILQ_FIRST(&q->s->dev->members); o != NULL; o = next) {
+	for (o = TAILQ_FIRST(&q->o.s->dev->members); o != NULL; o = next) {
 		next = TAILQ_NEXT(o, dev_link);
 		if (o->q == q)
 			member_free(o);
 	}
-	q->nmembers = 0;
-	(void)device_addrs_update(q->s->dev); /* a QPN that is gone is no member's */
+	q->o.refs = 0;
+	(void)device_addrs_update(q->o.s->dev); /* a QPN that is gone is no member's */
 }

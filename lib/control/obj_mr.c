@@ -42,7 +42,7 @@ mr_check(const struct uroce_reg_mr_req *q)
 
 /* The region as workers will see it. */
 static void
-mr_describe(struct obj_mr *m, const struct uroce_reg_mr_req *q)
+mr_describe(struct obj_mr *m, const struct obj_pd *pd, const struct uroce_reg_mr_req *q)
 {
 	m->mr.iova = q->iova;
 	m->mr.len = q->length;
@@ -50,7 +50,7 @@ mr_describe(struct obj_mr *m, const struct uroce_reg_mr_req *q)
 	m->mr.va = q->addr;
 	m->mr.ops = &mrmap_copy_ops;
 	m->mr.ops_ctx = m->map;
-	m->mr.pd = m->pd->id;
+	m->mr.pd = pd->id;
 	m->mr.access = q->access & ACCESS_KNOWN;
 }
 
@@ -58,7 +58,7 @@ mr_describe(struct obj_mr *m, const struct uroce_reg_mr_req *q)
 static void
 mr_hide(struct obj_mr *m)
 {
-	mr_table_hide(&m->s->d->mrs, &m->mr);
+	mr_table_hide(&m->o.s->d->mrs, &m->mr);
 }
 
 /* A region whose memory is lost stays hidden. */
@@ -66,7 +66,7 @@ static void
 mr_show(struct obj_mr *m)
 {
 	if (!m->lost)
-		mr_table_show(&m->s->d->mrs, &m->mr);
+		mr_table_show(&m->o.s->d->mrs, &m->mr);
 }
 
 /* Bytes that a region counts: the pages that it may lie in, each time that it is registered. */
@@ -221,39 +221,47 @@ mr_map(struct session *s, const struct uroce_reg_mr_req *q, const struct ctrl_re
 	return -rc;
 }
 
+/* Its session ends. */
+static void
+mr_go(struct object *o)
+{
+	struct obj_mr *m = (struct obj_mr *)o;
+
+	mr_hide(m);
+	m->going = true;
+}
+
 /*
  * The region is hidden, no worker holds it from an earlier lookup, and no window is bound to it:
  * a window has the address of its region, and of what it is mapped to.
  */
 static void
-mr_free(struct obj_mr *m)
+mr_release(struct object *o)
 {
-	mr_table_del(&m->s->d->mrs, &m->mr);
-	mr_unmap(m->s, m->map, &m->cost);
-	m->pd->refs--;
-	quota_give(m->s->user, QUOTA_MRS, 1);
-	idtab_del(&m->s->mrs, m->handle);
-	free(m);
+	struct obj_mr *m = (struct obj_mr *)o;
+
+	mr_table_del(&o->s->d->mrs, &m->mr);
+	mr_unmap(o->s, m->map, &m->cost);
 }
+
+const struct object_kind mr_kind = {
+	.table = offsetof(struct session, mrs),
+	.quota = QUOTA_MRS,
+	.hide = mr_go,
+	.release = mr_release,
+};
 
 /* Handle and key; on success the region is in use. */
 static int
-mr_publish(struct session *s, struct obj_mr *m)
+mr_publish(struct session *s, struct obj_pd *pd, struct obj_mr *m)
 {
-	if (quota_take(s->user, QUOTA_MRS, 1) < 0)
+	if (object_add(&mr_kind, &m->o, s, pd) < 0)
 		return ENOMEM;
-	if (idtab_add(&s->mrs, m, &m->handle) < 0)
-		goto fail;
 	if (daemon_mr_add(s->d, &m->mr) < 0) {
-		idtab_del(&s->mrs, m->handle);
-		goto fail;
+		object_drop(&mr_kind, &m->o);
+		return ENOMEM;
 	}
-	m->pd->refs++;
 	return 0;
-
-fail:
-	quota_give(s->user, QUOTA_MRS, 1);
-	return ENOMEM;
 }
 
 int
@@ -261,6 +269,7 @@ mr_reg(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 {
 	const struct uroce_reg_mr_req *q = req->body;
 	struct uroce_reg_mr_rep *rep = rp->body;
+	struct obj_pd *pd = idtab_get(&s->pds, q->pd);
 	struct obj_mr *m;
 	int rc = mr_check(q);
 
@@ -269,20 +278,18 @@ mr_reg(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	m = calloc(1, sizeof(*m));
 	if (m == NULL)
 		return ENOMEM;
-	m->s = s;
-	m->pd = idtab_get(&s->pds, q->pd);
-	if (m->pd == NULL) {
+	if (pd == NULL) {
 		rc = ENOENT;
 		goto fail;
 	}
 	rc = mr_map(s, q, req, &m->map, &m->cost);
 	if (rc != 0)
 		goto fail;
-	mr_describe(m, q);
-	rc = mr_publish(s, m);
+	mr_describe(m, pd, q);
+	rc = mr_publish(s, pd, m);
 	if (rc != 0)
 		goto fail;
-	rep->handle = m->handle;
+	rep->handle = m->o.handle;
 	rep->lkey = rep->rkey = m->mr.key;
 	rep->path = (uint32_t)mrmap_path(m->map);
 	return 0;
@@ -302,15 +309,15 @@ static void
 mr_change(struct obj_mr *m, struct obj_pd *pd, const struct uroce_reg_mr_req *q, struct mrmap *map,
 	  const struct mr_cost *cost)
 {
-	m->pd->refs--;
-	pd->refs++;
-	m->pd = pd;
+	m->o.pd->o.refs--;
+	pd->o.refs++;
+	m->o.pd = pd;
 	m->mr.pd = pd->id;
 	if (map != NULL) {
-		mr_unmap(m->s, m->map, &m->cost);
+		mr_unmap(m->o.s, m->map, &m->cost);
 		m->map = map;
 		m->cost = *cost;
-		mr_describe(m, q);
+		mr_describe(m, pd, q);
 		m->lost = false;
 	}
 	mr_show(m);
@@ -326,7 +333,7 @@ mr_rereg(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	const struct uroce_rereg_mr_req *q = req->body;
 	struct uroce_reg_mr_rep *rep = rp->body;
 	struct obj_mr *m = idtab_get(&s->mrs, q->handle);
-	struct obj_pd *pd = m != NULL ? m->pd : NULL;
+	struct obj_pd *pd = m != NULL ? m->o.pd : NULL;
 	struct mrmap *map = NULL;
 	struct mr_cost cost = {0};
 	int rc = 0;
@@ -356,7 +363,7 @@ mr_rereg(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 		return EBUSY;
 	}
 	mr_change(m, pd, &q->reg, map, &cost);
-	rep->handle = m->handle;
+	rep->handle = m->o.handle;
 	rep->lkey = rep->rkey = m->mr.key;
 	rep->path = (uint32_t)mrmap_path(m->map);
 	return 0;
@@ -379,7 +386,7 @@ mr_dereg(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 		mr_show(m);
 		return req->found->err != 0 ? -req->found->err : EBUSY;
 	}
-	mr_free(m);
+	object_free(&mr_kind, &m->o);
 	return 0;
 }
 
@@ -407,18 +414,6 @@ mr_copies_open(struct session *s)
 					    .serve = broker_copy,
 					    .stays = copier_stays,
 					    .ctx = s};
-}
-
-void
-mr_detach_all(struct session *s)
-{
-	struct obj_mr *m;
-	uint32_t pos = 0;
-
-	while ((m = idtab_next(&s->mrs, &pos)) != NULL) {
-		mr_hide(m);
-		m->going = true;
-	}
 }
 
 /* True if it found any. */
@@ -463,14 +458,4 @@ mr_sweep_lost(struct daemon *d)
 		return;
 	worker_quiesce(d->workers);
 	mw_release(d);
-}
-
-void
-mr_free_all(struct session *s)
-{
-	struct obj_mr *m;
-	uint32_t pos = 0;
-
-	while ((m = idtab_next(&s->mrs, &pos)) != NULL)
-		mr_free(m);
 }

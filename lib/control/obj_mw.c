@@ -7,17 +7,37 @@
 #define MW_TYPE_1 1 /* enum ibv_mw_type */
 #define MW_TYPE_2 2
 
-/* The window is hidden, and no worker holds it from an earlier lookup. */
 static void
-mw_free(struct obj_mw *m)
+mw_hide(struct object *o)
 {
-	mr_table_del(&m->s->d->mrs, &m->mr);
-	mw_unbind(&m->mr);
-	m->pd->refs--;
-	quota_give(m->s->user, QUOTA_MRS, 1);
-	idtab_del(&m->s->mws, m->handle);
-	free(m);
+	struct obj_mw *m = (struct obj_mw *)o;
+
+	mr_table_hide(&o->s->d->mrs, &m->mr);
+	m->hidden = true;
 }
+
+static void
+mw_part(struct object *o)
+{
+	worker_wait_readers(o->s->d->workers);
+}
+
+static void
+mw_leave(struct object *o)
+{
+	struct obj_mw *m = (struct obj_mw *)o;
+
+	mr_table_del(&o->s->d->mrs, &m->mr);
+	mw_unbind(&m->mr);
+}
+
+const struct object_kind mw_kind = {
+	.table = offsetof(struct session, mws),
+	.quota = QUOTA_MRS,
+	.hide = mw_hide,
+	.part = mw_part,
+	.release = mw_leave,
+};
 
 int
 mw_alloc(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
@@ -34,55 +54,21 @@ mw_alloc(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	m = calloc(1, sizeof(*m));
 	if (m == NULL)
 		return ENOMEM;
-	if (quota_take(s->user, QUOTA_MRS, 1) < 0) {
-		free(m);
-		return ENOMEM;
-	}
-	m->s = s;
-	m->pd = pd;
 	m->mr.pd = pd->id;
 	m->mr.kind = q->type == MW_TYPE_1 ? MR_WINDOW_1 : MR_WINDOW_2;
-	if (idtab_add(&s->mws, m, &m->handle) < 0)
+	if (object_add(&mw_kind, &m->o, s, pd) < 0)
 		goto fail;
 	if (daemon_mr_add(s->d, &m->mr) < 0) {
-		idtab_del(&s->mws, m->handle);
+		object_drop(&mw_kind, &m->o);
 		goto fail;
 	}
-	pd->refs++;
-	rep->handle = m->handle;
+	rep->handle = m->o.handle;
 	rep->rkey = m->mr.key;
 	return 0;
 
 fail:
-	quota_give(s->user, QUOTA_MRS, 1);
 	free(m);
 	return ENOMEM;
-}
-
-int
-mw_dealloc(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
-{
-	const struct uroce_handle *h = req->body;
-	struct obj_mw *m = idtab_get(&s->mws, h->handle);
-
-	if (m == NULL)
-		return ENOENT;
-	mr_table_hide(&s->d->mrs, &m->mr);
-	worker_wait_readers(s->d->workers);
-	mw_free(m);
-	return 0;
-}
-
-void
-mw_detach_all(struct session *s)
-{
-	struct obj_mw *m;
-	uint32_t pos = 0;
-
-	while ((m = idtab_next(&s->mws, &pos)) != NULL) {
-		mr_table_hide(&s->d->mrs, &m->mr);
-		m->hidden = true;
-	}
 }
 
 /* Bound to a region that goes, or whose memory is lost. Workers may be changing the window. */
@@ -90,9 +76,12 @@ static bool
 mw_must_go(const struct obj_mw *m)
 {
 	const struct mr *parent = __atomic_load_n(&m->mr.parent, __ATOMIC_RELAXED);
-	const struct obj_mr *region = (const struct obj_mr *)parent;
+	const struct obj_mr *region;
 
-	return parent != NULL && (region->going || region->lost);
+	if (parent == NULL)
+		return false;
+	region = (const struct obj_mr *)((const char *)parent - offsetof(struct obj_mr, mr));
+	return region->going || region->lost;
 }
 
 typedef bool mw_visit(struct obj_mw *m);
@@ -120,7 +109,7 @@ mw_hide_if_it_must_go(struct obj_mw *m)
 {
 	if (m->hidden || !mw_must_go(m))
 		return false;
-	mr_table_hide(&m->s->d->mrs, &m->mr);
+	mr_table_hide(&m->o.s->d->mrs, &m->mr);
 	m->releasing = true;
 	return true;
 }
@@ -135,7 +124,7 @@ mw_unbind_and_show(struct obj_mw *m)
 	if (mw_must_go(m))
 		mw_unbind(&m->mr);
 	m->releasing = false;
-	mr_table_show(&m->s->d->mrs, &m->mr);
+	mr_table_show(&m->o.s->d->mrs, &m->mr);
 	return true;
 }
 
@@ -146,14 +135,4 @@ mw_release(struct daemon *d)
 		return;
 	worker_quiesce(d->workers);
 	mw_each(d, mw_unbind_and_show);
-}
-
-void
-mw_free_all(struct session *s)
-{
-	struct obj_mw *m;
-	uint32_t pos = 0;
-
-	while ((m = idtab_next(&s->mws, &pos)) != NULL)
-		mw_free(m);
 }

@@ -28,13 +28,18 @@ pd_id_make(struct daemon *d)
 }
 
 static void
-pd_free(struct obj_pd *pd)
+pd_release(struct object *o)
 {
-	quota_give(pd->s->user, QUOTA_PDS, 1);
-	pd_id_drop(pd->s->d, pd->shared);
-	idtab_del(&pd->s->pds, pd->handle);
-	free(pd);
+	struct obj_pd *pd = (struct obj_pd *)o;
+
+	pd_id_drop(o->s->d, pd->shared);
 }
+
+const struct object_kind pd_kind = {
+	.table = offsetof(struct session, pds),
+	.quota = QUOTA_PDS,
+	.release = pd_release,
+};
 
 int
 pd_make(struct session *s, struct pd_id *shared, uint32_t *handle)
@@ -43,28 +48,22 @@ pd_make(struct session *s, struct pd_id *shared, uint32_t *handle)
 
 	if (pd == NULL)
 		return ENOMEM;
-	if (quota_take(s->user, QUOTA_PDS, 1) < 0) {
-		free(pd);
-		return ENOMEM;
-	}
+	if (object_add(&pd_kind, &pd->o, s, NULL) < 0)
+		goto fail;
 	if (shared != NULL)
 		shared->users++;
 	else
 		shared = pd_id_make(s->d);
-	if (shared == NULL)
-		goto fail;
-	pd->s = s;
-	pd->shared = shared;
-	pd->id = shared->id;
-	if (idtab_add(&s->pds, pd, &pd->handle) < 0) {
-		pd_id_drop(s->d, shared);
+	if (shared == NULL) {
+		object_drop(&pd_kind, &pd->o);
 		goto fail;
 	}
-	*handle = pd->handle;
+	pd->shared = shared;
+	pd->id = shared->id;
+	*handle = pd->o.handle;
 	return 0;
 
 fail:
-	quota_give(s->user, QUOTA_PDS, 1);
 	free(pd);
 	return ENOMEM;
 }
@@ -75,28 +74,4 @@ pd_alloc(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	struct uroce_handle *rep = rp->body;
 
 	return pd_make(s, NULL, &rep->handle);
-}
-
-int
-pd_dealloc(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
-{
-	const struct uroce_handle *h = req->body;
-	struct obj_pd *pd = idtab_get(&s->pds, h->handle);
-
-	if (pd == NULL)
-		return ENOENT;
-	if (pd->refs != 0)
-		return EBUSY;
-	pd_free(pd);
-	return 0;
-}
-
-void
-pd_free_all(struct session *s)
-{
-	struct obj_pd *pd;
-	uint32_t pos = 0;
-
-	while ((pd = idtab_next(&s->pds, &pos)) != NULL)
-		pd_free(pd);
 }

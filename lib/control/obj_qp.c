@@ -21,7 +21,7 @@ adopt_on_worker(struct worker *w, void *arg)
 
 	c->rc = worker_adopt_qp(w, c->q->qp);
 	if (c->rc == 0)
-		LIST_INSERT_HEAD(&c->q->s->worker_qps[worker_index(w)], c->q, worker_link);
+		LIST_INSERT_HEAD(&c->q->o.s->worker_qps[worker_index(w)], c->q, worker_link);
 }
 
 static void
@@ -29,7 +29,7 @@ forget_on_worker(struct worker *w, void *arg)
 {
 	struct obj_qp *q = arg;
 
-	struct obj_qp **scan = &q->s->worker_scan[worker_index(w)];
+	struct obj_qp **scan = &q->o.s->worker_scan[worker_index(w)];
 
 	worker_forget_qp(w, q->qp);
 	if (*scan == q)
@@ -55,7 +55,7 @@ cq_serve(struct obj_cq *cq, uint32_t w)
 	if (cq->worker < 0)
 		cq->worker = (int32_t)w;
 	else if (cq->worker != (int32_t)w && !cq->cq.multi)
-		worker_call(worker_get(cq->s->d->workers, (unsigned)cq->worker), share_on_worker,
+		worker_call(worker_get(cq->o.s->d->workers, (unsigned)cq->worker), share_on_worker,
 			    &cq->cq);
 }
 
@@ -78,11 +78,11 @@ static int
 rings_alloc(struct obj_qp *q, struct qp_create *c)
 {
 	int rc =
-		ring_alloc(q->s, c->cap.max_send_wr,
+		ring_alloc(q->o.s, c->cap.max_send_wr,
 			   uroce_sq_stride(c->cap.max_send_sge, c->cap.max_inline), &q->sq, &c->sq);
 
 	if (rc == 0 && q->srq == NULL)
-		rc = ring_alloc(q->s, c->cap.max_recv_wr, uroce_rq_stride(c->cap.max_recv_sge),
+		rc = ring_alloc(q->o.s, c->cap.max_recv_wr, uroce_rq_stride(c->cap.max_recv_sge),
 				&q->rq, &c->rq);
 	c->sq.max_sge = c->cap.max_send_sge;
 	c->sq.max_inline = c->cap.max_inline;
@@ -108,7 +108,7 @@ qpn_next(struct daemon *d, const struct obj_srq *srq, uint32_t *qpn)
 static int
 qp_build(struct obj_qp *q, struct qp_create *c)
 {
-	struct daemon *d = q->s->d;
+	struct daemon *d = q->o.s->d;
 	struct adopt_call adopt = {.q = q};
 	int rc = rings_alloc(q, c);
 
@@ -133,54 +133,67 @@ qp_build(struct obj_qp *q, struct qp_create *c)
 static void
 qp_publish(struct obj_qp *q)
 {
-	struct daemon *d = q->s->d;
+	struct daemon *d = q->o.s->d;
 
 	__atomic_store_n(&d->qps.slot[q->qp->conn.qpn & d->qps.mask], q->qp, __ATOMIC_RELEASE);
-	TAILQ_INSERT_TAIL(&q->s->dev->qps, q, dev_link);
-	q->pd->refs++;
-	q->send_cq->refs++;
-	q->recv_cq->refs++;
+	TAILQ_INSERT_TAIL(&q->o.s->dev->qps, q, dev_link);
+	q->send_cq->o.refs++;
+	q->recv_cq->o.refs++;
 	if (q->srq != NULL)
-		q->srq->refs++;
+		q->srq->o.refs++;
 }
 
 /* Out of every table: no packet finds it from now on. Its worker still has it. */
 static void
-qp_unpublish(struct obj_qp *q)
+qp_hide(struct object *o)
 {
-	struct daemon *d = q->s->d;
+	struct obj_qp *q = (struct obj_qp *)o;
+	struct daemon *d = o->s->d;
 
 	mcast_leave(q);
 	qp_triples_release(q);
 	__atomic_store_n(&d->qps.slot[q->qp->conn.qpn & d->qps.mask], NULL, __ATOMIC_RELEASE);
-	TAILQ_REMOVE(&q->s->dev->qps, q, dev_link);
-	q->pd->refs--;
-	q->send_cq->refs--;
-	q->recv_cq->refs--;
+	TAILQ_REMOVE(&q->o.s->dev->qps, q, dev_link);
+	q->send_cq->o.refs--;
+	q->recv_cq->o.refs--;
 	if (q->srq != NULL)
-		q->srq->refs--;
+		q->srq->o.refs--;
 }
 
 static void
-qp_obj_free(struct obj_qp *q)
+qp_part(struct object *o)
 {
-	struct session *s = q->s;
+	struct obj_qp *q = (struct obj_qp *)o;
 
-	ipc_arena_free(s->arena, &q->sq);
-	if (q->srq == NULL)
-		ipc_arena_free(s->arena, &q->rq);
-	quota_give(s->user, QUOTA_QPS, 1);
-	idtab_del(&s->qps, q->handle);
-	qp_free(q->qp);
-	free(q);
+	worker_call(obj_qp_worker(q), forget_on_worker, q);
+	worker_quiesce(o->s->d->workers);
 }
+
+static void
+qp_release(struct object *o)
+{
+	struct obj_qp *q = (struct obj_qp *)o;
+
+	ipc_arena_free(o->s->arena, &q->sq);
+	if (q->srq == NULL)
+		ipc_arena_free(o->s->arena, &q->rq);
+	qp_free(q->qp);
+}
+
+const struct object_kind qp_kind = {
+	.table = offsetof(struct session, qps),
+	.quota = QUOTA_QPS,
+	.hide = qp_hide,
+	.part = qp_part,
+	.release = qp_release,
+};
 
 /* Look up what the request names and fill in what the QP is made from. */
 static int
-qp_prepare(struct obj_qp *q, const struct uroce_create_qp_req *req, struct qp_create *c)
+qp_prepare(struct obj_qp *q, struct session *s, struct obj_pd *pd,
+	   const struct uroce_create_qp_req *req, struct qp_create *c)
 {
 	struct uroce_qp_cap cap = req->cap;
-	struct session *s = q->s;
 	int rc;
 
 	if (req->qp_type != QP_TYPE_RC && req->qp_type != QP_TYPE_UC && req->qp_type != QP_TYPE_UD)
@@ -197,14 +210,13 @@ qp_prepare(struct obj_qp *q, const struct uroce_create_qp_req *req, struct qp_cr
 	c->ahs = &s->ahs;
 	c->pkeys = s->dev->pkey;
 	c->dev_mtu = s->dev->max_mtu;
-	q->pd = idtab_get(&s->pds, req->pd);
 	q->send_cq = idtab_get(&s->cqs, req->send_cq);
 	q->recv_cq = idtab_get(&s->cqs, req->recv_cq);
-	if (q->pd == NULL || q->send_cq == NULL || q->recv_cq == NULL)
+	if (pd == NULL || q->send_cq == NULL || q->recv_cq == NULL)
 		return ENOENT;
 	c->type = req->qp_type;
 	c->port = s->dev->port.id;
-	c->pd = q->pd->id;
+	c->pd = pd->id;
 	c->send_cq = &q->send_cq->cq;
 	c->recv_cq = &q->recv_cq->cq;
 	c->sig_all = req->sq_sig_all != 0;
@@ -220,54 +232,33 @@ qp_obj_create(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 {
 	const struct uroce_create_qp_req *r = req->body;
 	struct uroce_create_qp_rep *rep = rp->body;
+	struct obj_pd *pd = idtab_get(&s->pds, r->pd);
 	struct qp_create c = {0};
 	struct obj_qp *q = calloc(1, sizeof(*q));
 	int rc;
 
 	if (q == NULL)
 		return ENOMEM;
-	q->s = s;
-	rc = qp_prepare(q, r, &c);
+	rc = qp_prepare(q, s, pd, r, &c);
 	if (rc == 0)
-		rc = -quota_take(s->user, QUOTA_QPS, 1);
-	if (rc == 0 && idtab_add(&s->qps, q, &q->handle) < 0) {
-		quota_give(s->user, QUOTA_QPS, 1);
-		rc = ENOMEM;
-	}
+		rc = -object_add(&qp_kind, &q->o, s, pd);
 	if (rc != 0) {
 		free(q);
 		return rc;
 	}
 	rc = qp_build(q, &c);
 	if (rc != 0) {
-		qp_obj_free(q);
+		object_free(&qp_kind, &q->o);
 		return rc;
 	}
 	qp_publish(q);
-	rep->handle = q->handle;
+	rep->handle = q->o.handle;
 	rep->qpn = c.qpn;
 	rep->worker = c.worker;
 	rep->cap = c.cap;
 	ctrl_rep_ring(rp, s, &q->sq, c.cap.max_send_wr, c.sq.stride, &rep->sq);
 	if (q->srq == NULL)
 		ctrl_rep_ring(rp, s, &q->rq, c.cap.max_recv_wr, c.rq.stride, &rep->rq);
-	return 0;
-}
-
-int
-qp_obj_destroy(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
-{
-	const struct uroce_handle *h = req->body;
-	struct obj_qp *q = idtab_get(&s->qps, h->handle);
-
-	if (q == NULL)
-		return ENOENT;
-	if (q->nmembers != 0)
-		return EBUSY; /* ibv_destroy_qp(3): not while it is attached to a group */
-	qp_unpublish(q);
-	worker_call(obj_qp_worker(q), forget_on_worker, q);
-	worker_quiesce(s->d->workers);
-	qp_obj_free(q);
 	return 0;
 }
 
@@ -289,26 +280,11 @@ forget_some_on_worker(struct worker *w, void *arg)
 }
 
 void
-qp_detach_all(struct session *s)
+qp_forget_all(struct session *s)
 {
-	struct obj_qp *q;
-	uint32_t pos = 0;
-
-	while ((q = idtab_next(&s->qps, &pos)) != NULL)
-		qp_unpublish(q);
 	/* Many a call: a call waits for its worker, and the other clients for this thread. */
 	for (unsigned i = 0; i < worker_count(s->d->workers); i++) {
 		while (!LIST_EMPTY(&s->worker_qps[i]))
 			worker_call(worker_get(s->d->workers, i), forget_some_on_worker, s);
 	}
-}
-
-void
-qp_free_all(struct session *s)
-{
-	struct obj_qp *q;
-	uint32_t pos = 0;
-
-	while ((q = idtab_next(&s->qps, &pos)) != NULL)
-		qp_obj_free(q);
 }

@@ -34,7 +34,7 @@ triple_key_set(struct triple_key *key, const struct obj_qp *q, const uint8_t sgi
 	memcpy(key->sgid, sgid, 16);
 	memcpy(key->dgid, dgid, 16);
 	key->dest_qpn = dest_qpn;
-	key->dev = q->s->dev->port.id;
+	key->dev = q->o.s->dev->port.id;
 }
 
 /* On the worker: the addresses that the QP uses as of now. */
@@ -82,7 +82,7 @@ static int
 qp_find_path(struct obj_qp *q, const struct uroce_modify_qp_req *m, const struct uroce_ah_attr *ah,
 	     struct qp_path *path)
 {
-	struct device *dev = q->s->dev;
+	struct device *dev = q->o.s->dev;
 	uint32_t rqpn =
 		m->attr_mask & QP_DEST_QPN ? m->attr.dest_qp_num : q->qp->conn.attr.dest_qp_num;
 	int rc;
@@ -103,9 +103,9 @@ tell_refused(const struct obj_qp *q, const struct uroce_modify_qp_req *m, int rc
 	if (rc != EINVAL && rc != ENETUNREACH)
 		return;
 	if (m->attr_mask & QP_AV)
-		neigh_refused(q->s, &m->attr.ah, q->qp->conn.qpn);
+		neigh_refused(q->o.s, &m->attr.ah, q->qp->conn.qpn);
 	if (m->attr_mask & QP_ALT_PATH)
-		neigh_refused(q->s, &m->attr.alt_ah, q->qp->conn.qpn);
+		neigh_refused(q->o.s, &m->attr.alt_ah, q->qp->conn.qpn);
 }
 
 void
@@ -128,7 +128,7 @@ claim_triples(struct obj_qp *q, const struct uroce_modify_qp_req *m, const struc
 	uint32_t rqpn =
 		m->attr_mask & QP_DEST_QPN ? m->attr.dest_qp_num : q->qp->conn.attr.dest_qp_num;
 	const struct qp_path *path[2] = {c->path, c->alt};
-	struct session *s = q->s;
+	struct session *s = q->o.s;
 
 	for (unsigned i = 0; i < 2; i++) {
 		struct triple_key key;

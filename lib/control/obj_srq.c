@@ -9,16 +9,16 @@
 #define SRQ_ATTR_LIMIT  2
 
 static void
-srq_free(struct obj_srq *o)
+srq_release(struct object *o)
 {
-	struct session *s = o->s;
-
-	o->pd->refs--;
-	quota_give(s->user, QUOTA_SRQS, 1);
-	idtab_del(&s->srqs, o->handle);
-	ipc_arena_free(s->arena, &o->ext);
-	free(o);
+	ipc_arena_free(o->s->arena, &((struct obj_srq *)o)->ext);
 }
+
+const struct object_kind srq_kind = {
+	.table = offsetof(struct session, srqs),
+	.quota = QUOTA_SRQS,
+	.release = srq_release,
+};
 
 static struct qp_ring
 srq_ring(const struct ipc_extent *ext, uint32_t entries, uint32_t stride, uint32_t max_sge)
@@ -33,26 +33,22 @@ srq_ring(const struct ipc_extent *ext, uint32_t entries, uint32_t stride, uint32
 }
 
 static int
-srq_build(struct obj_srq *o, const struct uroce_create_srq_req *q)
+srq_build(struct obj_srq *o, struct session *s, struct obj_pd *pd,
+	  const struct uroce_create_srq_req *q)
 {
-	struct session *s = o->s;
 	uint32_t entries = pow2_at_least(q->max_wr), stride = uroce_rq_stride(q->max_sge);
-	int rc = quota_take(s->user, QUOTA_SRQS, 1);
+	int rc = object_add(&srq_kind, &o->o, s, pd);
 
 	if (rc < 0)
 		return -rc;
 	rc = session_ring_alloc(s, UROCE_RING_HDR + (size_t)entries * stride, &o->ext);
-	if (rc == 0 && idtab_add(&s->srqs, o, &o->handle) < 0) {
-		ipc_arena_free(s->arena, &o->ext);
-		rc = -ENOMEM;
-	}
 	if (rc < 0) {
-		quota_give(s->user, QUOTA_SRQS, 1);
+		object_drop(&srq_kind, &o->o);
 		return -rc;
 	}
 	o->srq.rq = srq_ring(&o->ext, entries, stride, q->max_sge);
-	o->srq.pd = o->pd->id;
-	o->srq.srqn = o->handle;
+	o->srq.pd = pd->id;
+	o->srq.srqn = o->o.handle;
 	o->srq.limit = q->limit;
 	o->srq.user_handle = q->user_handle;
 	o->srq.owner = o;
@@ -66,11 +62,11 @@ srq_tell(struct obj_srq *o, struct ctrl_rep *rp)
 {
 	struct uroce_create_srq_rep *rep = rp->body;
 
-	rep->handle = o->handle;
+	rep->handle = o->o.handle;
 	rep->srqn = o->srq.srqn;
 	rep->max_wr = o->srq.rq.mask + 1;
 	rep->max_sge = o->srq.rq.max_sge;
-	ctrl_rep_ring(rp, o->s, &o->ext, o->srq.rq.mask + 1, o->srq.rq.stride, &rep->ring);
+	ctrl_rep_ring(rp, o->o.s, &o->ext, o->srq.rq.mask + 1, o->srq.rq.stride, &rep->ring);
 }
 
 int
@@ -89,14 +85,11 @@ srq_create(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	o = calloc(1, sizeof(*o));
 	if (o == NULL)
 		return ENOMEM;
-	o->s = s;
-	o->pd = pd;
-	rc = srq_build(o, &q);
+	rc = srq_build(o, s, pd, &q);
 	if (rc != 0) {
 		free(o);
 		return rc;
 	}
-	pd->refs++;
 	srq_tell(o, rp);
 	return 0;
 }
@@ -229,28 +222,4 @@ srq_query(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	rep->max_sge = o->srq.rq.max_sge;
 	rep->limit = o->srq.limit;
 	return 0;
-}
-
-int
-srq_destroy(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
-{
-	const struct uroce_handle *h = req->body;
-	struct obj_srq *o = idtab_get(&s->srqs, h->handle);
-
-	if (o == NULL)
-		return ENOENT;
-	if (o->refs != 0)
-		return EBUSY;
-	srq_free(o);
-	return 0;
-}
-
-void
-srq_free_all(struct session *s)
-{
-	struct obj_srq *o;
-	uint32_t pos = 0;
-
-	while ((o = idtab_next(&s->srqs, &pos)) != NULL)
-		srq_free(o);
 }

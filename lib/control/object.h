@@ -7,9 +7,11 @@
 #define CONTROL_OBJECT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
 #include "control/events.h"
+#include "control/quota.h"
 #include "control/triple.h"
 #include "cq/cq.h"
 #include "ipc/segment.h"
@@ -21,18 +23,57 @@
 struct mrmap;
 struct session;
 
+/* What every object has, as its first member. */
+struct object {
+	struct session *s;
+	struct obj_pd *pd; /* that it refers to; NULL: a PD, or nothing that belongs to one */
+	uint32_t handle;
+	uint32_t refs; /* from other objects: while there are any it is not destroyed */
+};
+
+/*
+ * How the objects of a kind come and go: object.c does what is the same for all kinds, the
+ * functions, any of which may be NULL, what is not. The end of an object is hide, part, release.
+ */
+struct object_kind {
+	size_t table;          /* struct idtab of its handles, in struct session */
+	enum quota_kind quota; /* that an object counts as one of */
+	/* No worker finds it from now on. */
+	void (*hide)(struct object *o);
+	/* Waits until no worker has it from before. At the end of a session the caller did. */
+	void (*part)(struct object *o);
+	/* Gives back all that it holds besides what object_add took. */
+	void (*release)(struct object *o);
+};
+
+/*
+ * Make o, on the heap and zeroed, an object of s: take it from the quota of the session's user,
+ * give it a handle, and refer to pd (or NULL). 0 or -ENOMEM: it is the caller's still.
+ */
+int object_add(const struct object_kind *k, struct object *o, struct session *s, struct obj_pd *pd);
+/* Undo object_add for an object that could not be completed; it is the caller's again. */
+void object_drop(const struct object_kind *k, struct object *o);
+/* Hidden, and no worker has it: release, undo object_add, free. */
+void object_free(const struct object_kind *k, struct object *o);
+/*
+ * A client's request to destroy the object of handle. 0; ENOENT; EBUSY: others refer to it. Waits
+ * for workers where the kind has them part.
+ */
+int object_destroy(const struct object_kind *k, struct session *s, uint32_t handle);
+/* The end of s: hide all objects of the kind; then, when all workers were quiescent, free them. */
+void object_hide_all(const struct object_kind *k, struct session *s);
+void object_free_all(const struct object_kind *k, struct session *s);
+
 /* A PD's number, which its QPs and regions carry: of the PD and of those that imported it. */
 struct pd_id {
 	uint32_t id; /* unique in the daemon */
 	uint32_t users;
 };
 
-struct obj_pd {
-	struct session *s;
-	uint32_t handle;
+struct obj_pd { /* refs: QPs, MRs, MWs, SRQs and AHs */
+	struct object o;
 	uint32_t id; /* shared->id */
 	struct pd_id *shared;
-	uint32_t refs; /* QPs, MRs, MWs, SRQs and AHs */
 };
 
 /* What is taken from the quota of the session's user for a mapping. */
@@ -43,60 +84,47 @@ struct mr_cost {
 };
 
 struct obj_mr {
+	struct object o;
 	struct mr mr;
-	struct session *s;
-	struct obj_pd *pd;
 	struct mrmap *map;
 	struct mr_cost cost; /* of map */
-	uint32_t handle;
 	bool lost;  /* its memory failed: hidden, kept for its owner to deregister or change */
 	bool going; /* its session ends: hidden, to be freed once no window is bound to it */
 };
 
-struct obj_channel {
+struct obj_channel { /* refs: CQs */
+	struct object o;
 	struct events_channel ch;
-	struct session *s;
-	uint32_t handle;
-	uint32_t refs; /* CQs */
 };
 
-struct obj_cq {
+struct obj_cq { /* refs: queues of QPs */
+	struct object o;
 	struct cq cq;
-	struct session *s;
 	struct obj_channel *channel; /* NULL: none */
 	struct ipc_extent ext;
 	struct ipc_extent old; /* ring before the last resize, which the client may still read */
-	uint32_t handle;
-	uint32_t refs;  /* queues of QPs */
-	int32_t worker; /* the one whose QPs complete here; -1: none yet */
-	bool waiting;   /* on its channel's list */
+	int32_t worker;        /* the one whose QPs complete here; -1: none yet */
+	bool waiting;          /* on its channel's list */
 	TAILQ_ENTRY(obj_cq) wait;
 };
 
 struct obj_mw {
+	struct object o;
 	struct mr mr;
-	struct session *s;
-	struct obj_pd *pd;
-	uint32_t handle;
-	bool hidden;    /* its session ends */
+	bool hidden;    /* for good: it, or its session, ends */
 	bool releasing; /* within mw_release: hidden until it is unbound */
 };
 
-struct obj_srq {
+struct obj_srq { /* refs: QPs */
+	struct object o;
 	struct srq srq;
-	struct session *s;
-	struct obj_pd *pd;
 	struct ipc_extent ext;
-	uint32_t handle;
-	uint32_t refs; /* QPs */
 };
 
 #define AH_MAX 65536 /* address handles of a context; a power of two */
 struct obj_ah {
+	struct object o;
 	struct qp_ah *ah; /* what workers see */
-	struct session *s;
-	struct obj_pd *pd;
-	uint32_t handle;
 	uint8_t sgid_index;
 	uint8_t hop[16]; /* neighbour that the path goes through; zero: none */
 };
@@ -110,14 +138,12 @@ struct obj_member {         /* a QP in a multicast group */
 
 LIST_HEAD(session_qps, obj_qp);
 
-struct obj_qp {
+struct obj_qp { /* refs: multicast groups it is in (ibv_destroy_qp(3) does not end that) */
+	struct object o;
 	struct qp *qp;
-	struct session *s;
-	struct obj_pd *pd;
 	struct obj_cq *send_cq, *recv_cq;
 	struct obj_srq *srq; /* NULL: rq is its own */
 	struct ipc_extent sq, rq;
-	uint32_t handle;
 	/*
 	 * Neighbours that the path and the alternate one go through, as of the last modify; zero:
 	 * none. A QP that has migrated since goes by alt_hop.
@@ -125,7 +151,6 @@ struct obj_qp {
 	uint8_t hop[16], alt_hop[16];
 	/* Claims on the addresses of both paths, in no order; NULL: none. */
 	struct triple *triple[2];
-	uint32_t nmembers;   /* multicast groups it is in */
 	uint32_t wrong_keys; /* of its peer, at the last look (guess.c) */
 	TAILQ_ENTRY(obj_qp) dev_link;
 	LIST_ENTRY(obj_qp) worker_link;

@@ -133,24 +133,25 @@ fail_contexts:
 	return rc;
 }
 
-/* In the order of who uses whom: queues, then what they complete to and read from, then memory. */
 static void
 context_close(struct session *s)
 {
-	qp_detach_all(s);
-	mw_detach_all(s);
-	mr_detach_all(s);
+	/* In the order of who uses whom: queues, what they complete to and read from, memory. */
+	static const struct object_kind *const kinds[] = {
+		&qp_kind, &srq_kind, &ah_kind,      &cq_kind,
+		&mw_kind, &mr_kind,  &channel_kind, &pd_kind,
+	};
+
+	object_hide_all(&qp_kind, s);
+	qp_forget_all(s);
+	object_hide_all(&mw_kind, s);
+	object_hide_all(&mr_kind, s);
 	worker_quiesce(s->d->workers);
 	mw_release(s->d);
-	qp_free_all(s);
-	srq_free_all(s);
-	ah_free_all(s);
-	cq_free_all(s);
-	mw_free_all(s);
-	mr_free_all(s);
+	for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		object_free_all(kinds[i], s);
 	mr_kept_free(s);
-	channel_free_all(s);
-	pd_free_all(s);
+	ah_table_close(s);
 	doorbells_close(s);
 	events_async_close(&s->async);
 	ipc_arena_destroy(s->arena);

@@ -26,7 +26,7 @@ on_qp_event(struct daemon *d, struct obj_qp *q, uint32_t ev)
 
 	if (srq_event && q->srq == NULL)
 		return;
-	events_async_send(&q->s->async,
+	events_async_send(&q->o.s->async,
 			  srq_event ? q->srq->srq.user_handle : q->qp->bind.user_handle, ev);
 	if (ev == QP_EVENT_SRQ_ERR)
 		srq_failed(q->srq);
@@ -40,7 +40,7 @@ on_async(struct daemon *d, const struct worker_event *ev)
 
 		if (cq == NULL)
 			return;
-		events_async_send(&cq->s->async, cq->cq.user_handle, ev->ev);
+		events_async_send(&cq->o.s->async, cq->cq.user_handle, ev->ev);
 		cq_failed(cq);
 	} else {
 		struct qp *qp = qp_table_find(&d->qps, ev->id);

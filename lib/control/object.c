@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "control/object.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include "control/session.h"
+
+static struct idtab *
+table_of(const struct object_kind *k, struct session *s)
+{
+	return (struct idtab *)((char *)s + k->table);
+}
+
+int
+object_add(const struct object_kind *k, struct object *o, struct session *s, struct obj_pd *pd)
+{
+	if (quota_take(s->user, k->quota, 1) < 0)
+		return -ENOMEM;
+	if (idtab_add(table_of(k, s), o, &o->handle) < 0) {
+		quota_give(s->user, k->quota, 1);
+		return -ENOMEM;
+	}
+	o->s = s;
+	o->pd = pd;
+	if (pd != NULL)
+		pd->o.refs++;
+	return 0;
+}
+
+void
+object_drop(const struct object_kind *k, struct object *o)
+{
+	if (o->pd != NULL)
+		o->pd->o.refs--;
+	quota_give(o->s->user, k->quota, 1);
+	idtab_del(table_of(k, o->s), o->handle);
+}
+
+void
+object_free(const struct object_kind *k, struct object *o)
+{
+	if (k->release != NULL)
+		k->release(o);
+	object_drop(k, o);
+	free(o);
+}
+
+int
+object_destroy(const struct object_kind *k, struct session *s, uint32_t handle)
+{
+	struct object *o = idtab_get(table_of(k, s), handle);
+
+	if (o == NULL)
+		return ENOENT;
+	if (o->refs != 0)
+		return EBUSY;
+	if (k->hide != NULL)
+		k->hide(o);
+	if (k->part != NULL)
+		k->part(o);
+	object_free(k, o);
+	return 0;
+}
+
+void
+object_hide_all(const struct object_kind *k, struct session *s)
+{
+	struct object *o;
+	uint32_t pos = 0;
+
+	while ((o = idtab_next(table_of(k, s), &pos)) != NULL)
+		k->hide(o);
+}
+
+void
+object_free_all(const struct object_kind *k, struct session *s)
+{
+	struct object *o;
+	uint32_t pos = 0;
+
+	while ((o = idtab_next(table_of(k, s), &pos)) != NULL)
+		object_free(k, o);
+}
