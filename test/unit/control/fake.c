@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fake.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "control/broker.h"
+#include "control/device.h"
+#include "control/program.h"
+#include "control/request.h"
+
+struct worker {
+	struct engine engine;
+	unsigned index;
+	struct obs_block obs;
+};
+struct worker_set {
+	struct worker worker[FAKE_WORKERS];
+	struct obs_block control;
+};
+
+char fake_said[256];
+unsigned fake_qps, fake_doorbells;
+
+static struct worker_set set;
+static int wake_fd;
+static struct device device;
+
+static void
+say(const char *word)
+{
+	size_t len = strlen(fake_said);
+
+	assert_in_range(len + strlen(word) + 2, 0, sizeof(fake_said));
+	snprintf(fake_said + len, sizeof(fake_said) - len, "%s%s", len > 0 ? " " : "", word);
+}
+
+unsigned
+worker_count(const struct worker_set *ws)
+{
+	return FAKE_WORKERS;
+}
+
+struct worker *
+worker_get(struct worker_set *ws, unsigned i)
+{
+	assert_in_range(i, 0, FAKE_WORKERS - 1);
+	return &ws->worker[i];
+}
+
+struct engine *
+worker_engine(struct worker *w)
+{
+	return &w->engine;
+}
+
+unsigned
+worker_index(const struct worker *w)
+{
+	return w->index;
+}
+
+struct obs_block *
+worker_obs(struct worker *w, uint16_t dev)
+{
+	return &w->obs;
+}
+
+struct obs_block *
+worker_control_obs(struct worker_set *ws, uint16_t dev)
+{
+	return &ws->control;
+}
+
+void
+worker_call(struct worker *w, void (*fn)(struct worker *w, void *arg), void *arg)
+{
+	fn(w, arg);
+}
+
+void
+worker_call_all(struct worker_set *ws, void (*fn)(struct worker *w, void *arg), void *arg)
+{
+	for (unsigned i = 0; i < FAKE_WORKERS; i++)
+		fn(&ws->worker[i], arg);
+}
+
+void
+worker_quiesce(struct worker_set *ws)
+{
+	say("quiesce");
+}
+
+void
+worker_wait_readers(struct worker_set *ws)
+{
+	say("readers");
+}
+
+int
+worker_adopt_qp(struct worker *w, struct qp *qp)
+{
+	fake_qps++;
+	return 0;
+}
+
+void
+worker_forget_qp(struct worker *w, struct qp *qp)
+{
+	assert_null(qp_table_find(w->engine.qps, qp->qpn)); /* no packet finds it */
+	say("forget");
+	fake_qps--;
+}
+
+int
+worker_add_doorbell(struct worker *w, struct uroce_db_ring *ring, worker_scan_fn *overflow,
+		    void *ctx)
+{
+	fake_doorbells++;
+	return 0;
+}
+
+void
+worker_del_doorbell(struct worker *w, struct uroce_db_ring *ring)
+{
+	fake_doorbells--;
+}
+
+int
+worker_wake_fd(struct worker *w, const struct uroce_db_ring *ring)
+{
+	return wake_fd;
+}
+
+int
+worker_send_frame(struct worker_set *ws, uint16_t dev, struct rte_mbuf *m)
+{
+	fail_msg("there is no port to send on");
+	return -1;
+}
+
+uint64_t
+timer_now_ns(void)
+{
+	return daemon_now_ns();
+}
+
+/* A broker that is not there, and needs not be: no connection here carries descriptors. */
+bool
+broker_keep(struct daemon *d, uint64_t id, const struct ipc_peer *peer)
+{
+	return false;
+}
+
+void
+broker_drop(struct daemon *d, uint64_t id, const struct ipc_peer *peer, bool kept)
+{
+	close(peer->sock);
+}
+
+void
+broker_forget(struct session *s)
+{
+}
+
+int
+broker_find(struct session *s, const struct ipc_msg *m, bool fds, int refusal)
+{
+	return -EPIPE;
+}
+
+int
+broker_settle(struct session *s, const struct ipc_msg *m, uint64_t mem)
+{
+	return -EPIPE;
+}
+
+int
+broker_copy(void *ctx, uint64_t id, int mem, int shared)
+{
+	return -EPIPE;
+}
+
+/* Ports are not opened here. */
+int
+worker_add_port(struct worker_set *ws, struct port *p)
+{
+	return -ENODEV;
+}
+
+void
+worker_del_port(struct worker_set *ws, struct port *p)
+{
+}
+
+void
+worker_pause_port(struct worker_set *ws, struct port *p)
+{
+}
+
+void
+worker_resume_port(struct worker_set *ws, struct port *p)
+{
+}
+
+void
+fake_open(struct daemon *d)
+{
+	static const struct control_program program;
+	static const struct control_config cfg = {
+		.hello_timeout_s = 10,
+		.client_mem_mib = 64,
+		.max_clients = 16,
+		.max_pds = 64,
+		.max_mrs = 64,
+		.max_channels = 64,
+		.max_cqs = 64,
+		.max_srqs = 64,
+		.max_qps = 64,
+		.max_ahs = 64,
+		.max_mcast = 64,
+	};
+	static const struct quota_machine machine = {1ull << 34, 65536, 1024};
+	static const uint8_t mac[6] = {2, 0, 0, 0, 0, 1};
+
+	memset(d, 0, sizeof(*d));
+	memset(&set, 0, sizeof(set));
+	memset(&device, 0, sizeof(device));
+	fake_qps = fake_doorbells = 0;
+	fake_reset();
+	wake_fd = eventfd(0, EFD_NONBLOCK);
+	d->cfg = &cfg;
+	d->program = &program;
+	d->nworkers = FAKE_WORKERS;
+	d->workers = &set;
+	quota_init(&d->quota, &cfg, &machine, 0);
+	assert_int_equal(loop_init(&d->loop), 0);
+	assert_int_equal(daemon_tables_open(d), 0);
+	for (unsigned i = 0; i < FAKE_WORKERS; i++) {
+		set.worker[i].index = i;
+		set.worker[i].engine.qps = &d->qps;
+	}
+	device.d = d;
+	device.max_mtu = 3;
+	device.pkey[0] = 0xffff;
+	strcpy(device.name, "t0");
+	TAILQ_INIT(&device.qps);
+	TAILQ_INIT(&device.members);
+	net_dev_init(&device.net, mac);
+	assert_return_code(net_addr_add(&device.net, "10.0.0.1/24"), 0);
+	assert_return_code(net_addr_add(&device.net, "fd00::1/64"), 0);
+	d->dev[d->ndevs++] = &device;
+}
+
+void
+fake_close(struct daemon *d)
+{
+	struct session *s;
+
+	while ((s = TAILQ_FIRST(&d->sessions)) != NULL)
+		session_destroy(s);
+	device_addrs_clear(&device);
+	daemon_tables_close(d);
+	loop_close(&d->loop);
+	close(wake_fd);
+}
+
+void
+fake_reset(void)
+{
+	fake_said[0] = '\0';
+}
+
+uint32_t
+fake_ask(struct session *s, int client, uint16_t op, const void *req, size_t req_len, void *rep,
+	 size_t rep_len)
+{
+	struct uroce_ctrl_hdr hdr = {UROCE_CTRL_MAGIC, UROCE_ABI_VERSION, op, 1, 0,
+				     (uint32_t)req_len};
+	uint8_t msg[4096];
+	ssize_t n;
+
+	assert_in_range(sizeof(hdr) + req_len, 0, sizeof(msg));
+	memcpy(msg, &hdr, sizeof(hdr));
+	if (req_len > 0)
+		memcpy(msg + sizeof(hdr), req, req_len);
+	assert_int_equal(send(client, msg, sizeof(hdr) + req_len, 0), sizeof(hdr) + req_len);
+	s->w.ready(&s->w, EPOLLIN);
+	/* its descriptors, if any, are closed by the kernel: there is no room for them */
+	n = recv(client, msg, sizeof(msg), MSG_DONTWAIT);
+	assert_in_range(n, sizeof(hdr), sizeof(msg));
+	memcpy(&hdr, msg, sizeof(hdr));
+	assert_int_equal(hdr.op, op);
+	if (hdr.status == 0 && rep_len > 0) {
+		assert_int_equal(hdr.len, rep_len);
+		memcpy(rep, msg + sizeof(hdr), rep_len);
+	}
+	return hdr.status;
+}
+
+struct session *
+fake_session(struct daemon *d, int *client)
+{
+	struct uroce_hello_req hello = {.device = "t0", .pid = 1};
+	struct quota_user *user = quota_user_get(&d->quota, 0);
+	struct uroce_hello_rep rep;
+	struct ipc_peer peer = {0};
+	struct session *s;
+	int sv[2];
+
+	assert_non_null(user);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, sv), 0);
+	peer.sock = sv[0];
+	peer.pidfd = dup(wake_fd);
+	peer.pid = getpid();
+	assert_int_equal(quota_take(user, QUOTA_CLIENTS, 1), 0);
+	assert_int_equal(quota_take(user, QUOTA_NEW, 1), 0);
+	assert_int_equal(quota_take(user, QUOTA_FDS, SESSION_FDS), 0);
+	assert_int_equal(session_create(d, &peer, user, request_ready), 0);
+	*client = sv[1];
+	s = TAILQ_LAST(&d->sessions, session_list);
+	assert_int_equal(fake_ask(s, sv[1], UROCE_CTRL_HELLO, &hello, sizeof(hello), &rep,
+				  sizeof(rep)),
+			 0);
+	assert_int_equal(rep.nworkers, FAKE_WORKERS);
+	return s;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the control plane stands on, without EAL, threads or ports: workers whose calls run at once
+ * and which only note what they are asked for, and a broker that keeps nothing.
+ */
+#ifndef TEST_CONTROL_FAKE_H
+#define TEST_CONTROL_FAKE_H
+
+#include "control/session.h"
+
+#define FAKE_WORKERS 2
+
+/* What workers were asked for since fake_reset, a word each: "forget", "quiesce", "readers". */
+extern char fake_said[256];
+/* QPs that workers have, and doorbell rings that they watch. */
+extern unsigned fake_qps, fake_doorbells;
+
+/* A daemon with one device, "t0", of the addresses 10.0.0.1/24 and fd00::1/64. */
+void fake_open(struct daemon *d);
+void fake_close(struct daemon *d);
+void fake_reset(void);
+
+/* A session with a context on the device, by its own HELLO; *client: the other end. */
+struct session *fake_session(struct daemon *d, int *client);
+/* Ask for op as a client does, and read the answer into rep (rep_len bytes). Its status. */
+uint32_t fake_ask(struct session *s, int client, uint16_t op, const void *req, size_t req_len,
+		  void *rep, size_t rep_len);
+
+#endif

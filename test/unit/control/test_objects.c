@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Objects of a context: what refers to what, and that all of it is given back (lib/control). */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "control/device.h"
+#include "control/obj.h"
+#include "fake.h"
+
+static struct daemon d;
+static struct session *s;
+static int client;
+static uint64_t before[QUOTA_NKINDS]; /* what was held when the context had no object */
+
+static int
+setup(void **state)
+{
+	fake_open(&d);
+	s = fake_session(&d, &client);
+	memcpy(before, d.quota.used_all, sizeof(before));
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	fake_close(&d);
+	close(client);
+	return 0;
+}
+
+/* A request whose status is told, and whose reply begins with a handle. */
+static uint32_t
+make(uint16_t op, const void *req, size_t len, uint32_t *handle)
+{
+	uint8_t rep[512];
+	uint32_t status = fake_ask(s, client, op, req, len, rep, ipc_op_get(op)->rep_len);
+
+	if (status == 0)
+		memcpy(handle, rep, sizeof(*handle));
+	return status;
+}
+
+static uint32_t
+end(uint16_t op, uint32_t handle)
+{
+	const struct uroce_handle req = {.handle = handle};
+
+	return fake_ask(s, client, op, &req, sizeof(req), NULL, 0);
+}
+
+/* One object of each kind, which those behind it refer to. */
+struct all {
+	uint32_t pd, channel, cq, srq, mw, ah, qp;
+};
+
+static uint32_t
+make_pd(struct all *a)
+{
+	return make(UROCE_CTRL_ALLOC_PD, NULL, 0, &a->pd);
+}
+
+static uint32_t
+make_channel(struct all *a)
+{
+	return make(UROCE_CTRL_CREATE_CHANNEL, NULL, 0, &a->channel);
+}
+
+static uint32_t
+make_cq(struct all *a)
+{
+	const struct uroce_create_cq_req req = {.cqe = 16, .channel = a->channel + 1};
+
+	return make(UROCE_CTRL_CREATE_CQ, &req, sizeof(req), &a->cq);
+}
+
+static uint32_t
+make_srq(struct all *a)
+{
+	const struct uroce_create_srq_req req = {.pd = a->pd, .max_wr = 16, .max_sge = 1};
+
+	return make(UROCE_CTRL_CREATE_SRQ, &req, sizeof(req), &a->srq);
+}
+
+static uint32_t
+make_mw(struct all *a)
+{
+	const struct uroce_alloc_mw_req req = {.pd = a->pd, .type = 2};
+
+	return make(UROCE_CTRL_ALLOC_MW, &req, sizeof(req), &a->mw);
+}
+
+static uint32_t
+make_ah(struct all *a)
+{
+	struct uroce_create_ah_req req = {.pd = a->pd,
+					  .attr = {.sgid_index = 1, .is_global = 1, .port_num = 1}};
+
+	memcpy(req.attr.dgid, s->dev->net.gid[1].gid, 16); /* its own: needs no neighbour */
+	return make(UROCE_CTRL_CREATE_AH, &req, sizeof(req), &a->ah);
+}
+
+static uint32_t
+make_qp(struct all *a)
+{
+	const struct uroce_create_qp_req req = {.qp_type = QP_TYPE_UD,
+						.pd = a->pd,
+						.send_cq = a->cq,
+						.recv_cq = a->cq,
+						.srq = a->srq + 1,
+						.cap = {16, 16, 1, 1, 0}};
+
+	return make(UROCE_CTRL_CREATE_QP, &req, sizeof(req), &a->qp);
+}
+
+static const struct row {
+	const char *name;
+	uint32_t (*make)(struct all *a);
+	uint16_t end;     /* 0: with its session, or its descriptor, alone */
+	size_t at;        /* its handle in struct all */
+	const char *says; /* what workers hear of its end */
+	enum quota_kind takes[4];
+	unsigned ntakes;
+} rows[] = {
+	{"PD", make_pd, UROCE_CTRL_DEALLOC_PD, offsetof(struct all, pd), "", {QUOTA_PDS}, 1},
+	{"channel", make_channel, 0, 0, "", {QUOTA_CHANNELS, QUOTA_FDS}, 2},
+	{"CQ", make_cq, UROCE_CTRL_DESTROY_CQ, offsetof(struct all, cq), "", {QUOTA_CQS}, 1},
+	{"SRQ", make_srq, UROCE_CTRL_DESTROY_SRQ, offsetof(struct all, srq), "", {QUOTA_SRQS}, 1},
+	{"MW", make_mw, UROCE_CTRL_DEALLOC_MW, offsetof(struct all, mw), "readers", {QUOTA_MRS}, 1},
+	{"AH", make_ah, UROCE_CTRL_DESTROY_AH, offsetof(struct all, ah), "quiesce", {QUOTA_AHS}, 1},
+	{"QP",
+	 make_qp,
+	 UROCE_CTRL_DESTROY_QP,
+	 offsetof(struct all, qp),
+	 "forget quiesce",
+	 {QUOTA_QPS},
+	 1},
+};
+#define NROWS (sizeof(rows) / sizeof(rows[0]))
+
+static uint32_t
+handle_of(const struct all *a, const struct row *r)
+{
+	uint32_t handle;
+
+	memcpy(&handle, (const char *)a + r->at, sizeof(handle));
+	return handle;
+}
+
+/* But for the segments of rings, which a context keeps. */
+static void
+assert_held(const uint64_t *held, const char *when)
+{
+	for (unsigned k = 0; k < QUOTA_NKINDS; k++) {
+		if (k == QUOTA_QUEUE_MEM || k == QUOTA_MAPS || k == QUOTA_FDS)
+			continue;
+		if (d.quota.used_all[k] != held[k])
+			fail_msg("%s: %lu of kind %u are held, not %lu", when,
+				 (unsigned long)d.quota.used_all[k], k, (unsigned long)held[k]);
+	}
+}
+
+static void
+test_destroy_gives_back_and_ends_the_handle(void **state)
+{
+	uint64_t held[NROWS][QUOTA_NKINDS];
+	struct all a = {0};
+
+	for (unsigned i = 0; i < NROWS; i++) {
+		memcpy(held[i], d.quota.used_all, sizeof(held[i]));
+		assert_int_equal(rows[i].make(&a), 0);
+		assert_int_equal(d.quota.used_all[rows[i].takes[0]], held[i][rows[i].takes[0]] + 1);
+	}
+	for (unsigned i = NROWS; i-- > 0;) {
+		if (rows[i].end == 0)
+			break; /* those before it stay: the CQ's channel is still there */
+		fake_reset();
+		assert_int_equal(end(rows[i].end, handle_of(&a, &rows[i])), 0);
+		assert_string_equal(fake_said, rows[i].says);
+		assert_held(held[i], rows[i].name);
+		assert_int_equal(end(rows[i].end, handle_of(&a, &rows[i])), ENOENT);
+		assert_held(held[i], rows[i].name);
+	}
+	assert_int_equal(fake_qps, 0);
+}
+
+static void
+test_what_is_referred_to_stays(void **state)
+{
+	struct uroce_mcast_req group = {.gid = {0xff, 0x0e, [15] = 1}};
+	struct all a = {0};
+
+	for (unsigned i = 0; i < NROWS; i++)
+		assert_int_equal(rows[i].make(&a), 0);
+	group.qp = a.qp;
+	assert_int_equal(fake_ask(s, client, UROCE_CTRL_ATTACH_MCAST, &group, sizeof(group), NULL,
+				  0),
+			 0);
+	assert_int_equal(end(UROCE_CTRL_DESTROY_QP, a.qp), EBUSY);
+	assert_int_equal(fake_ask(s, client, UROCE_CTRL_DETACH_MCAST, &group, sizeof(group), NULL,
+				  0),
+			 0);
+	assert_int_equal(end(UROCE_CTRL_DESTROY_CQ, a.cq), EBUSY);
+	assert_int_equal(end(UROCE_CTRL_DESTROY_SRQ, a.srq), EBUSY);
+	assert_int_equal(end(UROCE_CTRL_DESTROY_QP, a.qp), 0);
+	/* each of the other three alone keeps the PD */
+	assert_int_equal(end(UROCE_CTRL_DEALLOC_PD, a.pd), EBUSY);
+	assert_int_equal(end(UROCE_CTRL_DESTROY_AH, a.ah), 0);
+	assert_int_equal(end(UROCE_CTRL_DEALLOC_PD, a.pd), EBUSY);
+	assert_int_equal(end(UROCE_CTRL_DEALLOC_MW, a.mw), 0);
+	assert_int_equal(end(UROCE_CTRL_DEALLOC_PD, a.pd), EBUSY);
+	assert_int_equal(end(UROCE_CTRL_DESTROY_SRQ, a.srq), 0);
+	assert_int_equal(end(UROCE_CTRL_DEALLOC_PD, a.pd), 0);
+	assert_int_equal(end(UROCE_CTRL_DESTROY_CQ, a.cq), 0);
+}
+
+static void
+test_a_qp_keeps_its_pd(void **state)
+{
+	struct all a = {0};
+
+	for (unsigned i = 0; i < NROWS; i++)
+		assert_int_equal(rows[i].make(&a), 0);
+	assert_int_equal(end(UROCE_CTRL_DESTROY_AH, a.ah), 0);
+	assert_int_equal(end(UROCE_CTRL_DEALLOC_MW, a.mw), 0);
+	assert_int_equal(((struct obj_pd *)idtab_get(&s->pds, a.pd))->o.refs, 2);
+	assert_int_equal(end(UROCE_CTRL_DESTROY_QP, a.qp), 0);
+	assert_int_equal(((struct obj_pd *)idtab_get(&s->pds, a.pd))->o.refs, 1);
+}
+
+/* Each kind refused for lack of each thing that it takes: nothing of it stays behind. */
+static void
+test_a_refused_object_leaves_nothing(void **state)
+{
+	struct all a = {0};
+
+	for (unsigned i = 0; i < NROWS; i++) {
+		uint64_t held[QUOTA_NKINDS];
+
+		memcpy(held, d.quota.used_all, sizeof(held));
+		for (unsigned k = 0; k < rows[i].ntakes; k++) {
+			struct quota_limit *limit = &d.quota.limit[rows[i].takes[k]];
+			struct quota_limit was = *limit;
+			struct all none = a;
+
+			limit->all = d.quota.used_all[rows[i].takes[k]];
+			assert_int_equal(rows[i].make(&none), ENOMEM);
+			*limit = was;
+			assert_held(held, rows[i].name);
+			assert_int_equal(d.quota.used_all[QUOTA_FDS], held[QUOTA_FDS]);
+		}
+		assert_int_equal(rows[i].make(&a), 0);
+	}
+	/* nor does anything refer to what those would have referred to */
+	for (unsigned i = NROWS; rows[--i].end != 0;)
+		assert_int_equal(end(rows[i].end, handle_of(&a, &rows[i])), 0);
+	assert_int_equal(end(UROCE_CTRL_DEALLOC_PD, a.pd), 0);
+}
+
+/* No ring fits any more: what was taken before is given back. */
+static void
+test_a_queue_without_memory_leaves_nothing(void **state)
+{
+	struct uroce_create_cq_req cq = {.cqe = EVENTS_MAX_CQE};
+	struct uroce_create_srq_req srq = {.max_wr = QP_MAX_WR, .max_sge = 16};
+	struct uroce_create_qp_req qp = {.qp_type = QP_TYPE_RC,
+					 .cap = {QP_MAX_WR, QP_MAX_WR, 16, 16, 0}};
+	uint32_t handle;
+	uint64_t held[QUOTA_NKINDS];
+	struct all a = {0};
+
+	for (unsigned i = 0; rows[i].make != make_qp; i++)
+		assert_int_equal(rows[i].make(&a), 0);
+	memcpy(held, d.quota.used_all, sizeof(held));
+	d.quota.limit[QUOTA_QUEUE_MEM].all = d.quota.used_all[QUOTA_QUEUE_MEM];
+	qp.pd = srq.pd = a.pd;
+	qp.send_cq = qp.recv_cq = a.cq;
+	assert_int_equal(make(UROCE_CTRL_CREATE_CQ, &cq, sizeof(cq), &handle), ENOMEM);
+	assert_held(held, "CQ");
+	assert_int_equal(make(UROCE_CTRL_CREATE_SRQ, &srq, sizeof(srq), &handle), ENOMEM);
+	assert_held(held, "SRQ");
+	assert_int_equal(make(UROCE_CTRL_CREATE_QP, &qp, sizeof(qp), &handle), ENOMEM);
+	assert_held(held, "QP");
+	assert_int_equal(fake_qps, 0);
+	assert_int_equal(((struct obj_pd *)idtab_get(&s->pds, a.pd))->o.refs, 3);
+}
+
+static void
+test_the_end_of_a_session_gives_all_back(void **state)
+{
+	struct session *other;
+	int other_client;
+	struct all a = {0};
+
+	other = fake_session(&d, &other_client);
+	for (unsigned n = 0; n < 3; n++) {
+		for (unsigned i = 0; i < NROWS; i++)
+			assert_int_equal(rows[i].make(&a), 0);
+	}
+	assert_int_equal(fake_qps, 3);
+	assert_int_equal(fake_doorbells, 2 * FAKE_WORKERS);
+	fake_reset();
+	session_destroy(s);
+	/* every QP has left its worker before the point at which all have let go */
+	assert_string_equal(fake_said, "forget forget forget quiesce");
+	assert_int_equal(fake_qps, 0);
+	assert_int_equal(fake_doorbells, FAKE_WORKERS);
+	assert_ptr_equal(TAILQ_FIRST(&d.sessions), other);
+	assert_true(TAILQ_EMPTY(&d.dev[0]->qps));
+	session_destroy(other);
+	assert_int_equal(fake_doorbells, 0);
+	for (unsigned k = 0; k < QUOTA_NKINDS; k++)
+		assert_int_equal(d.quota.used_all[k], 0);
+	assert_int_equal(d.cqs.used, 0);
+	assert_int_equal(d.pds.used, 0);
+	close(other_client);
+}
+
+/* A message that is no request ends the connection, and with it everything. */
+static void
+test_nonsense_ends_the_session(void **state)
+{
+	struct all a = {0};
+
+	assert_int_equal(make_pd(&a), 0);
+	assert_int_equal(send(client, "nonsense", 8, 0), 8);
+	s->w.ready(&s->w, EPOLLIN);
+	assert_true(TAILQ_EMPTY(&d.sessions));
+	assert_int_equal(d.quota.used_all[QUOTA_PDS], 0);
+	assert_int_equal(recv(client, &a, sizeof(a), MSG_DONTWAIT), 0);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_destroy_gives_back_and_ends_the_handle, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_what_is_referred_to_stays, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_qp_keeps_its_pd, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_refused_object_leaves_nothing, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_a_queue_without_memory_leaves_nothing, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_the_end_of_a_session_gives_all_back, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_nonsense_ends_the_session, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
