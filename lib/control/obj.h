@@ -32,8 +32,8 @@ obj_qp_worker(const struct obj_qp *q)
 }
 
 /*
- * At the end of a session QPs, MWs and MRs are hidden; QPs leave their workers by qp_forget_all;
- * then the caller has all workers pass a quiescent point.
+ * How each kind comes and goes (object.h). At the end of a session QPs, MWs and MRs are hidden, QPs
+ * leave their workers by qp_forget_all, and all workers pass a quiescent point before any is freed.
  */
 extern const struct object_kind pd_kind, mr_kind, mw_kind, channel_kind, cq_kind, srq_kind, ah_kind,
 	qp_kind;
