@@ -30,7 +30,7 @@ class Client:
             ["ip", "netns", "exec", side.daemon.ns, *(str(a) for a in argv)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, process_group=0,
             env={**lib.os.environ, **lib.asan_env()})
-        lib.atexit.register(self.popen.kill)
+        lib.at_end(self.popen.kill)
         assert self.answer() == "ready"
         self.remote = {}
 

@@ -76,15 +76,13 @@ struct conn *
 apm_open_type(void **state, enum qp_type type)
 {
 	struct conn_cfg cfg = conn_rc;
-	struct bench *b = *state;
 	struct conn *c;
 
 	cfg.type = type;
 	cfg.retry_cnt = RETRIES;
-	cfg.qpn += 2 * b->nconns;
 	cfg.max_dest_rd_atomic = 4;
 	cfg.max_rd_atomic = 4;
-	c = conn_open(b, cfg);
+	c = conn_open(*state, cfg);
 	apm_alt_paths(c);
 	return c;
 }

@@ -74,6 +74,18 @@ post(struct conn *c, struct wr wr)
 }
 
 void
+client_does(struct conn *c, uint64_t id, uint8_t op, uint32_t len)
+{
+	post(c, (struct wr){.id = id, .op = op, .flags = SIG, .len = len});
+}
+
+void
+client_sends(struct conn *c, uint64_t id, uint32_t len)
+{
+	client_does(c, id, UROCE_WR_SEND, len);
+}
+
+void
 recv_post_sges(struct conn *c, uint64_t id, const struct uroce_sge *sge, uint32_t n)
 {
 	struct uroce_recv_wqe w = {.wr_id = id, .num_sge = n};

@@ -23,7 +23,6 @@ static const uint8_t peer_mac[6] = {0x02, 0, 0, 0, 0, 0x02};
 const struct conn_cfg conn_rc = {
 	.type = QP_TYPE_RC,
 	.state = QP_RTS,
-	.qpn = BENCH_QPN,
 	.pd = 7,
 	.mtu_code = 3, /* 1024 */
 	.sq_psn = 0x001000,
@@ -387,7 +386,7 @@ conn_paths(struct conn *c, const struct conn_cfg *cfg)
 	memcpy(in->dgid, out->sgid, 16);
 	memcpy(in->smac, peer_mac, 6);
 	memcpy(in->dmac, our_mac, 6);
-	wire_tmpl_init(&c->peer, in, cfg->qpn, 0xffff);
+	wire_tmpl_init(&c->peer, in, c->qp->conn.qpn, 0xffff);
 }
 
 int
@@ -462,8 +461,9 @@ struct conn *
 conn_open(struct bench *b, struct conn_cfg cfg)
 {
 	struct conn *c = zalloc(sizeof(*c));
+	uint32_t qpn = cfg.qpn != 0 ? cfg.qpn : BENCH_QPN + 2 * b->nconns;
 	struct qp_create q = {
-		.qpn = cfg.qpn,
+		.qpn = qpn,
 		.type = cfg.type,
 		.srq = cfg.srq,
 		.ahs = cfg.ahs,
@@ -491,7 +491,7 @@ conn_open(struct bench *b, struct conn_cfg cfg)
 				 0);
 	c->qp = qp_create(&q);
 	assert_non_null(c->qp);
-	b->qps.slot[cfg.qpn & b->qps.mask] = c->qp;
+	b->qps.slot[qpn & b->qps.mask] = c->qp;
 	b->conn[b->nconns++] = c;
 	c->local = region_add(b, cfg.pd, LOCAL_VA, BENCH_BYTES, MEM_LOCAL_WRITE);
 	memcpy(c->local->bytes, bench_bytes, BENCH_BYTES);

@@ -91,7 +91,8 @@ struct conn_cfg {
 	const uint16_t *pkeys; /* the device's table; NULL: the default key alone */
 	uint32_t pkey_index;
 	uint32_t qkey;
-	uint32_t qpn, pd;
+	uint32_t qpn; /* 0: BENCH_QPN, and the next that this worker has for each further conn */
+	uint32_t pd;
 	uint32_t mtu_code, sq_psn, rq_psn, access;
 	uint32_t timeout, retry_cnt, rnr_retry, min_rnr_timer, max_rd_atomic, max_dest_rd_atomic;
 	uint32_t sq_entries, rq_entries, cq_entries, max_sge, max_inline;
@@ -159,6 +160,9 @@ struct wr {
 	uint32_t nsge;
 };
 void post(struct conn *c, struct wr wr);
+/* Signaled, and nothing else about it. */
+void client_does(struct conn *c, uint64_t id, uint8_t op, uint32_t len);
+void client_sends(struct conn *c, uint64_t id, uint32_t len);
 void post_quiet(struct conn *c, struct wr wr); /* into the ring, without a doorbell */
 void post_inline(struct conn *c, struct wr wr, const void *data, uint32_t len);
 /* Publish what is in the SQ, by the protocol of ring.h. */

@@ -6,26 +6,10 @@
 #define SQ  0x001000u
 #define MTU 1024u
 
-static struct conn *
-next_conn(void **state)
-{
-	struct bench *b = *state;
-	struct conn_cfg cfg = conn_rc;
-
-	cfg.qpn += 2 * b->nconns;
-	return conn_open(b, cfg);
-}
-
-static void
-client_does(struct conn *c, uint64_t id, uint8_t op, uint32_t len)
-{
-	post(c, (struct wr){.id = id, .op = op, .flags = SIG, .len = len});
-}
-
 static void
 test_REQ_07_a_read_response_acknowledges_what_is_before_it(void **state)
 {
-	struct conn *c = next_conn(state);
+	struct conn *c = conn_open(*state, conn_rc);
 
 	client_does(c, 1, UROCE_WR_SEND, 8);
 	client_does(c, 2, UROCE_WR_RDMA_WRITE, 8);
@@ -50,7 +34,7 @@ test_REQ_07_ghosts_and_stale_responses_are_dropped(void **state)
 				      NAK_SYN(INV_REQ), NAK_SYN(REM_ACCESS), NAK_SYN(REM_OP)};
 	static const uint32_t psn[] = {SQ - 1,        SQ, SQ + 1,  SQ + 4, SQ + 5, SQ + 0x7fffff,
 				       SQ - 0x7fffff, 0,  0xffffff};
-	struct conn *c = next_conn(state);
+	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t i, j, n = 0;
 
 	/* 0 and 1 are done, 2 and 3 in flight. */
@@ -78,7 +62,7 @@ test_REQ_07_ghosts_and_stale_responses_are_dropped(void **state)
 static void
 test_REQ_07_reserved_syndromes_are_dropped(void **state)
 {
-	struct conn *c = next_conn(state);
+	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t syn, n = 0;
 
 	client_does(c, 1, UROCE_WR_SEND, 8);
@@ -104,7 +88,7 @@ test_REQ_09_data_without_an_ack_syndrome_is_dropped(void **state)
 	uint32_t i, syn, n = 0;
 
 	for (i = 0; i < sizeof(op); i++) {
-		struct conn *c = next_conn(state);
+		struct conn *c = conn_open(*state, conn_rc);
 		bool only = i == 0, atomic = op[i] == WIRE_OP_ATOMIC_ACK;
 		uint32_t len = atomic ? 8 : only ? 8 : 2 * MTU;
 		uint32_t psn = op[i] == WIRE_OP_READ_RESP_LAST ? SQ + 1 : SQ;
@@ -136,7 +120,7 @@ test_REQ_09_data_without_an_ack_syndrome_is_dropped(void **state)
 static void
 test_REQ_07_an_ack_overtakes_a_rewind(void **state)
 {
-	struct conn *c = next_conn(state);
+	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t i;
 
 	for (i = 0; i < 5; i++)
@@ -166,7 +150,7 @@ test_REQ_07_an_ack_overtakes_a_rewind(void **state)
 static void
 test_REQ_07_an_ack_of_unsignaled_overtakes_a_rewind(void **state)
 {
-	struct conn *c = next_conn(state);
+	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t i;
 
 	for (i = 0; i < 5; i++)
@@ -191,7 +175,7 @@ test_REQ_07_an_ack_of_unsignaled_overtakes_a_rewind(void **state)
 static void
 test_REQ_07_any_credit_count_is_an_ack(void **state)
 {
-	struct conn *c = next_conn(state);
+	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t i;
 
 	for (i = 0; i < 32; i++) {
@@ -229,7 +213,7 @@ test_REQ_09_CQE_08_response_of_wrong_kind_or_length(void **state)
 	uint32_t i, k;
 
 	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		struct conn *c = next_conn(state);
+		struct conn *c = conn_open(*state, conn_rc);
 
 		memset(c->local->bytes, 0, BENCH_BYTES);
 		client_does(c, 1, bad[i].wr_op, 2 * MTU + MTU / 2);
@@ -252,7 +236,7 @@ test_REQ_09_CQE_08_response_of_wrong_kind_or_length(void **state)
 static void
 test_CQE_08_REQ_09_bad_response_is_told(void **state)
 {
-	struct conn *c = next_conn(state);
+	struct conn *c = conn_open(*state, conn_rc);
 
 	recv_post(c, 9, 0, 8);
 	client_does(c, 1, UROCE_WR_RDMA_READ, 8);
@@ -270,7 +254,7 @@ check_fatal_nak(void **state, uint8_t syn, enum qp_wc_status status)
 	uint32_t i;
 
 	for (i = 0; i < sizeof(ops); i++) {
-		struct conn *c = next_conn(state);
+		struct conn *c = conn_open(*state, conn_rc);
 
 		recv_post(c, 7, 0, 8);
 		client_does(c, 1, UROCE_WR_SEND, 8);
@@ -314,7 +298,7 @@ test_CQE_11_NAK_12_nak_remote_operation(void **state)
 static void
 test_NAK_12_in_the_middle_of_a_message(void **state)
 {
-	struct conn *c = next_conn(state);
+	struct conn *c = conn_open(*state, conn_rc);
 
 	client_does(c, 1, UROCE_WR_SEND, 3 * MTU);
 	client_does(c, 2, UROCE_WR_SEND, 8);
@@ -328,7 +312,7 @@ test_NAK_12_in_the_middle_of_a_message(void **state)
 static void
 test_NAK_12_waits_for_the_data_of_a_read_before_it(void **state)
 {
-	struct conn *c = next_conn(state);
+	struct conn *c = conn_open(*state, conn_rc);
 
 	client_does(c, 1, UROCE_WR_RDMA_READ, 8);
 	client_does(c, 2, UROCE_WR_SEND, 8);
@@ -346,7 +330,7 @@ test_NAK_12_waits_for_the_data_of_a_read_before_it(void **state)
 static void
 test_REQ_10_CQE_05_the_tail_is_flushed_in_order(void **state)
 {
-	struct conn *c = next_conn(state);
+	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t i;
 
 	/* Some sent, some taken, some only posted; signaled or not. */

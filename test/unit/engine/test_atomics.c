@@ -10,13 +10,11 @@
 static struct conn *
 conn_atomic(void **state)
 {
-	struct bench *b = *state;
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
 
-	cfg.qpn += 2 * b->nconns;
 	cfg.access = ALL_REMOTE | MEM_REMOTE_ATOMIC;
-	c = conn_open(b, cfg);
+	c = conn_open(*state, cfg);
 	c->remote->mr.access = ALL_REMOTE | MEM_REMOTE_ATOMIC;
 	return c;
 }

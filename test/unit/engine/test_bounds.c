@@ -14,22 +14,10 @@
 static struct conn *
 deep_conn(void **state, struct conn_cfg cfg)
 {
-	struct bench *b = *state;
 
-	cfg.qpn += 2 * b->nconns;
 	cfg.sq_entries = cfg.rq_entries = DEEP;
 	cfg.cq_entries = CQ_DEEP;
-	return conn_open(b, cfg);
-}
-
-static struct conn *
-neighbour(void **state)
-{
-	struct bench *b = *state;
-	struct conn_cfg cfg = conn_rc;
-
-	cfg.qpn += 2 * b->nconns;
-	return conn_open(b, cfg);
+	return conn_open(*state, cfg);
 }
 
 /* Posts that a QP in the error state flushes, and one whose client rings at last. */
@@ -100,7 +88,7 @@ run_bounded(struct conn *c, struct conn *other, uint64_t sent, uint64_t received
 static void
 test_QP_19_a_deep_flush_is_spread_over_turns(void **state)
 {
-	struct conn *c = deep_conn(state, conn_rc), *other = neighbour(state);
+	struct conn *c = deep_conn(state, conn_rc), *other = conn_open(*state, conn_rc);
 	struct bench *b = *state;
 
 	bench_run(b);
@@ -155,7 +143,6 @@ test_QP_22_reset_and_destroy_end_a_flush(void **state)
 	cqe_none(other);
 	/* As new. */
 	c->sq.prod = c->rq.prod = 0;
-	cfg.qpn = c->qp->conn.qpn;
 	conn_raise(c, &cfg);
 	post(c, (struct wr){.id = 7, .op = UROCE_WR_SEND, .flags = SIG, .len = 8});
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
@@ -282,7 +269,7 @@ post_local(struct conn *c, const struct bench_region *r, uint32_t key, uint32_t 
 static void
 test_MEM_04_local_operations_have_a_budget(void **state)
 {
-	struct conn *c = deep_conn(state, conn_rc), *other = neighbour(state);
+	struct conn *c = deep_conn(state, conn_rc), *other = conn_open(*state, conn_rc);
 	struct bench *b = *state;
 	struct bench_region *r = region_add(b, 7, 0x90000, 4096, MEM_LOCAL_WRITE | MEM_MW_BIND);
 	struct mr mw = {.kind = MR_WINDOW_2, .pd = 7};

@@ -16,7 +16,7 @@ next_conn(void **state, uint32_t n)
 	struct conn *c;
 	uint32_t i;
 
-	cfg.qpn += 2 * n;
+	cfg.qpn = BENCH_QPN + 2 * n;
 	cfg.mtu_code = 5;
 	cfg.rq_psn += 100 * n;
 	cfg.rq_entries = 64;

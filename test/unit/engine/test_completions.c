@@ -9,13 +9,11 @@
 static struct conn *
 conn_with(void **state, uint32_t cq_entries, uint32_t wrs)
 {
-	struct bench *b = *state;
 	struct conn_cfg cfg = conn_rc;
 
 	cfg.cq_entries = cq_entries;
 	cfg.sq_entries = cfg.rq_entries = wrs;
-	cfg.qpn += 2 * b->nconns;
-	return conn_open(b, cfg);
+	return conn_open(*state, cfg);
 }
 
 static void

@@ -23,12 +23,10 @@ send_n(struct conn *c, uint32_t n, uint8_t op, uint32_t len)
 static struct conn *
 conn_limited(void **state, uint32_t code)
 {
-	struct bench *b = *state;
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
 
-	cfg.qpn += 2 * b->nconns;
-	c = conn_open(b, cfg);
+	c = conn_open(*state, cfg);
 	send_n(c, 1, UROCE_WR_SEND, 8);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
 	peer_nak(c, SQ, CREDITS(code));

@@ -10,15 +10,13 @@
 static struct conn *
 victim(void **state, enum qp_type type)
 {
-	struct bench *b = *state;
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
 
 	cfg.type = type;
 	cfg.rq_psn = RQ;
-	cfg.qpn += 2 * b->nconns;
 	cfg.access |= type == QP_TYPE_RC ? MEM_REMOTE_ATOMIC : 0;
-	c = conn_open(b, cfg);
+	c = conn_open(*state, cfg);
 	c->remote->mr.access |= MEM_REMOTE_ATOMIC;
 	return c;
 }

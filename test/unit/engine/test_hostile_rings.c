@@ -6,22 +6,6 @@
 #define SQ 0x001000u
 #define RQ 0x555000u
 
-static struct conn *
-next_conn(void **state)
-{
-	struct bench *b = *state;
-	struct conn_cfg cfg = conn_rc;
-
-	cfg.qpn += 2 * b->nconns;
-	return conn_open(b, cfg);
-}
-
-static void
-client_sends(struct conn *c, uint64_t id)
-{
-	post(c, (struct wr){.id = id, .op = UROCE_WR_SEND, .flags = SIG, .len = 8});
-}
-
 static void
 expect_lost(struct conn *c)
 {
@@ -44,7 +28,7 @@ expect_lost(struct conn *c)
 static void
 expect_well(struct conn *c, uint32_t n)
 {
-	client_sends(c, 100 + n);
+	client_sends(c, 100 + n, 8);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + n);
 	peer_ack(c, SQ + n);
 	send_cqe(c, 100 + n, QP_WC_SUCCESS);
@@ -58,11 +42,11 @@ static void
 test_EVT_01_sq_producer_index_out_of_range(void **state)
 {
 	static const uint32_t prods[] = {65, 66, 1000, 0x7fffffff, 0x80000000, 0xffffffff};
-	struct conn *well = next_conn(state);
+	struct conn *well = conn_open(*state, conn_rc);
 	uint32_t i;
 
 	for (i = 0; i < sizeof(prods) / sizeof(prods[0]); i++) {
-		struct conn *c = next_conn(state);
+		struct conn *c = conn_open(*state, conn_rc);
 
 		bench_run(c->b);
 		c->sq.hdr->prod = prods[i];
@@ -76,11 +60,11 @@ test_EVT_01_sq_producer_index_out_of_range(void **state)
 static void
 test_EVT_01_sq_producer_index_goes_back(void **state)
 {
-	struct conn *well = next_conn(state), *c = next_conn(state);
+	struct conn *well = conn_open(*state, conn_rc), *c = conn_open(*state, conn_rc);
 	uint32_t i;
 
 	for (i = 0; i < 8; i++)
-		client_sends(c, i);
+		client_sends(c, i, 8);
 	assert_int_equal(pkt_count(c), 8);
 	c->sq.hdr->prod = 5;
 	engine_doorbell(&c->b->engine, c->qp->conn.qpn);
@@ -92,7 +76,7 @@ test_EVT_01_sq_producer_index_goes_back(void **state)
 static void
 test_EVT_01_sq_full_to_the_brim_is_good(void **state)
 {
-	struct conn *c = next_conn(state);
+	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t lap, i, psn = SQ;
 
 	for (lap = 0; lap < 5; lap++) {
@@ -112,11 +96,11 @@ static void
 test_EVT_01_rq_producer_index_out_of_range(void **state)
 {
 	static const uint32_t prods[] = {65, 1000, 0x80000000, 0xffffffff};
-	struct conn *well = next_conn(state);
+	struct conn *well = conn_open(*state, conn_rc);
 	uint32_t i;
 
 	for (i = 0; i < sizeof(prods) / sizeof(prods[0]); i++) {
-		struct conn *c = next_conn(state);
+		struct conn *c = conn_open(*state, conn_rc);
 
 		c->rq.hdr->prod = prods[i];
 		if (i & 1)
@@ -136,7 +120,7 @@ test_EVT_01_garbage_in_the_error_state(void **state)
 	uint32_t i;
 
 	for (i = 0; i < 2; i++) {
-		struct conn *c = next_conn(state);
+		struct conn *c = conn_open(*state, conn_rc);
 
 		assert_int_equal(conn_to(c, QP_ERR), 0);
 		bench_run(c->b);
@@ -150,14 +134,14 @@ test_EVT_01_garbage_in_the_error_state(void **state)
 static void
 test_EVT_01_client_writes_the_daemons_words(void **state)
 {
-	struct conn *c = next_conn(state);
+	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t i;
 
 	for (i = 0; i < 10; i++) {
 		c->sq.hdr->cons = 0xdeadbeef * i;
 		c->rq.hdr->cons = 0xdeadbeef * i;
 		c->sq.hdr->armed = 77;
-		client_sends(c, i);
+		client_sends(c, i, 8);
 		engine_doorbell(&c->b->engine, c->qp->conn.qpn);
 		pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + i);
 		peer_ack(c, SQ + i);
@@ -171,7 +155,7 @@ test_EVT_01_client_writes_the_daemons_words(void **state)
 static void
 test_EVT_01_doorbells_for_anything(void **state)
 {
-	struct conn *c = next_conn(state);
+	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t i;
 
 	for (i = 0; i < 5000; i++)

@@ -66,12 +66,6 @@ move(struct conn *c)
 }
 
 static void
-client_does(struct conn *c, uint64_t id, uint8_t op, uint32_t len)
-{
-	post(c, (struct wr){.id = id, .op = op, .flags = SIG, .len = len});
-}
-
-static void
 test_REQ_01_REQ_07_sends_in_flight_move(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);

@@ -99,12 +99,11 @@ test_MEM_05_CQE_04_payload_that_never_comes(void **state)
 static void
 test_MEM_05_datagram_that_is_late(void **state)
 {
-	struct bench *b = *state;
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
 
 	cfg.type = QP_TYPE_UC;
-	c = conn_open(b, cfg);
+	c = conn_open(*state, cfg);
 	region_by_ops(c->local, UINT32_MAX);
 	c->local->late = 2;
 	post(c, (struct wr){.id = 1, .op = UROCE_WR_SEND, .flags = SIG, .len = 100});
@@ -336,12 +335,11 @@ test_MEM_05_RSP_01_late_write_behind_a_late_read(void **state)
 static void
 test_MEM_05_RSP_06_unreliable_message_that_is_late(void **state)
 {
-	struct bench *b = *state;
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
 
 	cfg.type = QP_TYPE_UC;
-	c = conn_open(b, cfg);
+	c = conn_open(*state, cfg);
 	region_by_ops(c->local, UINT32_MAX);
 	recv_post(c, 1, 0, 100);
 	c->local->late = 1;

@@ -15,15 +15,13 @@
 static struct conn *
 conn_with(void **state, enum qp_type type, enum qp_state to)
 {
-	struct bench *b = *state;
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
 
-	cfg.qpn += 2 * b->nconns;
 	cfg.type = type;
 	cfg.qkey = 0x11111111;
 	cfg.state = to;
-	c = conn_open(b, cfg);
+	c = conn_open(*state, cfg);
 	memset(c->local->bytes, 0, BENCH_BYTES);
 	return c;
 }

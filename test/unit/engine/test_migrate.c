@@ -500,7 +500,6 @@ test_REQ_11_EVT_06_address_families(void **state)
 		struct conn *c;
 
 		cfg.v6 = v6;
-		cfg.qpn += 2 * v6;
 		c = conn_open(*state, cfg);
 		apm_alt_paths(c);
 		memset(c->alt.wire.sgid, 0, 16);

@@ -307,7 +307,6 @@ test_NAK_05_no_nak_for_a_replay_that_breaks(void **state)
 static void
 test_NAK_01_five_kinds(void **state)
 {
-	struct bench *b = *state;
 	struct conn_cfg cfg = conn_rc;
 	uint32_t i;
 
@@ -315,8 +314,7 @@ test_NAK_01_five_kinds(void **state)
 		static const uint8_t syndrome[] = {0x60, 0x61, 0x62, 0x63, 0x20 | 12};
 		struct conn *c;
 
-		cfg.qpn = conn_rc.qpn + 2 * i;
-		c = conn_open(b, cfg);
+		c = conn_open(*state, cfg);
 		switch (i) {
 		case 0:
 			peer_send(c, WIRE_OP_SEND_ONLY, RQ + 1, 0, 8);

@@ -26,18 +26,16 @@ static struct conn *
 conn_of(void **state, uint32_t t, uint32_t index, enum qp_state to)
 {
 	struct conn_cfg cfg = conn_rc;
-	struct bench *b = *state;
 	struct conn *c;
 
 	memcpy(table, (uint16_t[]){0xffff, 0x8001, 0x8002, 0x0002}, 8);
 	memset(table + 4, 0, sizeof(table) - 8);
 	cfg.type = types[t];
 	cfg.state = to;
-	cfg.qpn += 2 * b->nconns; /* this worker has the even ones */
 	cfg.pkeys = table;
 	cfg.pkey_index = index;
 	cfg.ahs = &ahs;
-	c = conn_open(b, cfg);
+	c = conn_open(*state, cfg);
 	ah = (struct qp_ah){.path = c->path.wire, .pd = cfg.pd, .path_ok = true};
 	c->pkey = table[index];
 	return c;
@@ -58,7 +56,7 @@ peer_sends(struct conn *c, uint32_t psn, uint16_t pkey)
 }
 
 static void
-client_sends(struct conn *c, uint64_t id)
+client_asks(struct conn *c, uint64_t id)
 {
 	struct uroce_send_wqe *w =
 		(struct uroce_send_wqe *)(c->sq.slots + (c->sq.prod & 63) * c->sq.stride);
@@ -85,7 +83,7 @@ speaks(struct conn *c, uint32_t n, uint16_t key)
 		pkt_expect(c, WIRE_OP_ACK, RQ + n); /* whose key the bench checks */
 	if (c->qp->conn.state != QP_RTS)
 		return;
-	client_sends(c, n);
+	client_asks(c, n);
 	pkt_expect(c, svc[t] | WIRE_OP_SEND_ONLY, psn);
 	if (types[t] == QP_TYPE_RC)
 		peer_ack(c, psn);
@@ -248,7 +246,7 @@ test_EVT_13_changed_entry_under_way(void **state)
 {
 	struct conn *c = conn_of(state, 0, 1, QP_RTS);
 
-	client_sends(c, 1);
+	client_asks(c, 1);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
 	table[1] = 0x8005;
 	qp_pkey_refresh(c->qp);

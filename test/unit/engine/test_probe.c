@@ -23,14 +23,7 @@ conn_with(void **state, uint32_t timeout, uint32_t retry_cnt)
 	b->engine.env.plain = 0;
 	cfg.timeout = timeout;
 	cfg.retry_cnt = retry_cnt;
-	cfg.qpn += 2 * b->nconns;
 	return conn_open(b, cfg);
-}
-
-static void
-client_sends(struct conn *c, uint64_t id, uint32_t len)
-{
-	post(c, (struct wr){.id = id, .op = UROCE_WR_SEND, .flags = SIG, .len = len});
 }
 
 /* One message there and back, in so many ns. */

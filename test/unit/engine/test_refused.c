@@ -12,13 +12,11 @@
 static struct conn *
 conn_next(void **state, uint32_t access)
 {
-	struct bench *b = *state;
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
 
-	cfg.qpn += 2 * b->nconns;
 	cfg.access = access;
-	c = conn_open(b, cfg);
+	c = conn_open(*state, cfg);
 	memset(c->local->bytes, 0, BENCH_BYTES);
 	return c;
 }

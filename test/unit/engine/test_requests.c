@@ -10,14 +10,12 @@
 static struct conn *
 conn_at(void **state, uint32_t rq_psn, uint32_t mtu_code)
 {
-	struct bench *b = *state;
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
 
 	cfg.rq_psn = rq_psn;
 	cfg.mtu_code = mtu_code;
-	cfg.qpn += 2 * b->nconns;
-	c = conn_open(b, cfg);
+	c = conn_open(*state, cfg);
 	memset(c->local->bytes, 0, BENCH_BYTES);
 	return c;
 }

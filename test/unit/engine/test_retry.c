@@ -11,19 +11,11 @@ static struct conn *
 conn_with(void **state, uint32_t timeout, uint32_t retry_cnt, uint32_t rnr_retry)
 {
 	struct conn_cfg cfg = conn_rc;
-	struct bench *b = *state;
 
 	cfg.timeout = timeout;
 	cfg.retry_cnt = retry_cnt;
 	cfg.rnr_retry = rnr_retry;
-	cfg.qpn += 2 * b->nconns;
-	return conn_open(b, cfg);
-}
-
-static void
-client_sends(struct conn *c, uint64_t id, uint32_t len)
-{
-	post(c, (struct wr){.id = id, .op = UROCE_WR_SEND, .flags = SIG, .len = len});
+	return conn_open(*state, cfg);
 }
 
 /* Nothing until a nanosecond before, something then. */

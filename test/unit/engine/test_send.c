@@ -8,7 +8,7 @@
 #define MTU 1024u
 
 static void
-client_does(struct conn *c, uint64_t id, uint8_t op, uint8_t flags, uint32_t len)
+client_posts(struct conn *c, uint64_t id, uint8_t op, uint8_t flags, uint32_t len)
 {
 	post(c, (struct wr){.id = id, .op = op, .flags = flags, .len = len, .imm = 0x11223344});
 }
@@ -58,7 +58,6 @@ test_WIRE_05_messages_are_cut_at_the_path_mtu(void **state)
 		struct conn *c;
 
 		cfg.mtu_code = code;
-		cfg.qpn += 2 * code;
 		cfg.v6 = code & 1;
 		c = conn_open(*state, cfg);
 		psn = SQ;
@@ -66,7 +65,7 @@ test_WIRE_05_messages_are_cut_at_the_path_mtu(void **state)
 			for (j = 0; j < sizeof(lens) / sizeof(lens[0]); j++) {
 				uint32_t n = lens[j] == 0 ? 1 : (lens[j] + mtu - 1) / mtu;
 
-				client_does(c, ++id, ops[i], SIG, lens[j]);
+				client_posts(c, ++id, ops[i], SIG, lens[j]);
 				for (k = 0; k < n; k++) {
 					struct wire_pkt p;
 
@@ -89,9 +88,9 @@ test_WIRE_05_a_read_is_one_request(void **state)
 	struct conn *c = conn_open(*state, conn_rc);
 	struct wire_pkt p;
 
-	client_does(c, 1, UROCE_WR_RDMA_READ, SIG, 0);
-	client_does(c, 2, UROCE_WR_RDMA_READ, SIG, 3 * MTU + 1);
-	client_does(c, 3, UROCE_WR_RDMA_READ, SIG, 1);
+	client_posts(c, 1, UROCE_WR_RDMA_READ, SIG, 0);
+	client_posts(c, 2, UROCE_WR_RDMA_READ, SIG, 3 * MTU + 1);
+	client_posts(c, 3, UROCE_WR_RDMA_READ, SIG, 1);
 	p = pkt_expect(c, WIRE_OP_READ_REQ, SQ);
 	assert_int_equal(p.dmalen, 0);
 	p = pkt_expect(c, WIRE_OP_READ_REQ, SQ + 1);
@@ -108,9 +107,9 @@ test_WIRE_04_solicited_is_on_the_last_packet_only(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
-	client_does(c, 1, UROCE_WR_SEND, SIG | UROCE_WQE_SOLICITED, 2 * MTU + 1);
-	client_does(c, 2, UROCE_WR_RDMA_WRITE_IMM, SIG | UROCE_WQE_SOLICITED, 1);
-	client_does(c, 3, UROCE_WR_SEND, SIG, 1);
+	client_posts(c, 1, UROCE_WR_SEND, SIG | UROCE_WQE_SOLICITED, 2 * MTU + 1);
+	client_posts(c, 2, UROCE_WR_RDMA_WRITE_IMM, SIG | UROCE_WQE_SOLICITED, 1);
+	client_posts(c, 3, UROCE_WR_SEND, SIG, 1);
 	assert_false(pkt_expect(c, WIRE_OP_SEND_FIRST, SQ).solicited);
 	assert_false(pkt_expect(c, WIRE_OP_SEND_MIDDLE, SQ + 1).solicited);
 	assert_true(pkt_expect(c, WIRE_OP_SEND_LAST, SQ + 2).solicited);
@@ -127,9 +126,9 @@ test_WIRE_06_psns_wrap(void **state)
 
 	cfg.sq_psn = 0xfffffd;
 	c = conn_open(*state, cfg);
-	client_does(c, 1, UROCE_WR_SEND, SIG, 2 * MTU);
-	client_does(c, 2, UROCE_WR_SEND, SIG, 3 * MTU);
-	client_does(c, 3, UROCE_WR_RDMA_READ, SIG, 1);
+	client_posts(c, 1, UROCE_WR_SEND, SIG, 2 * MTU);
+	client_posts(c, 2, UROCE_WR_SEND, SIG, 3 * MTU);
+	client_posts(c, 3, UROCE_WR_RDMA_READ, SIG, 1);
 	for (k = 0; k < 6; k++) {
 		struct wire_pkt p;
 
@@ -155,7 +154,7 @@ test_REQ_01_several_in_flight_complete_in_order(void **state)
 	uint32_t i;
 
 	for (i = 0; i < 40; i++)
-		client_does(c, i, i & 1 ? UROCE_WR_SEND : UROCE_WR_RDMA_WRITE, SIG, 100);
+		client_posts(c, i, i & 1 ? UROCE_WR_SEND : UROCE_WR_RDMA_WRITE, SIG, 100);
 	assert_int_equal(pkt_count(c), 40);
 	peer_ack(c, SQ + 20);
 	for (i = 0; i <= 20; i++) {
@@ -177,7 +176,7 @@ test_REQ_01_unsignaled_complete_silently(void **state)
 	uint32_t i;
 
 	for (i = 0; i < 10; i++)
-		client_does(c, i, UROCE_WR_SEND, i % 5 == 4 ? SIG : 0, 100);
+		client_posts(c, i, UROCE_WR_SEND, i % 5 == 4 ? SIG : 0, 100);
 	assert_int_equal(pkt_count(c), 10);
 	peer_ack(c, SQ + 3);
 	cqe_none(c);
@@ -198,9 +197,9 @@ test_REQ_01_unsignaled_no_further_than_acknowledged(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
-	client_does(c, 0, UROCE_WR_RDMA_WRITE, 0, 8);
-	client_does(c, 1, UROCE_WR_RDMA_WRITE, 0, 8);
-	client_does(c, 2, UROCE_WR_RDMA_WRITE, 0, 3 * c->qp->conn.mtu);
+	client_posts(c, 0, UROCE_WR_RDMA_WRITE, 0, 8);
+	client_posts(c, 1, UROCE_WR_RDMA_WRITE, 0, 8);
+	client_posts(c, 2, UROCE_WR_RDMA_WRITE, 0, 3 * c->qp->conn.mtu);
 	assert_int_equal(pkt_count(c), 5);
 	peer_ack(c, SQ + 3);
 	assert_int_equal(c->sq.hdr->cons, 2);
@@ -208,9 +207,9 @@ test_REQ_01_unsignaled_no_further_than_acknowledged(void **state)
 	peer_ack(c, SQ + 4);
 	assert_int_equal(c->sq.hdr->cons, 3);
 
-	client_does(c, 3, UROCE_WR_RDMA_WRITE, 0, 8);
-	client_does(c, 4, UROCE_WR_RDMA_READ, 0, 8);
-	client_does(c, 5, UROCE_WR_RDMA_WRITE, 0, 8);
+	client_posts(c, 3, UROCE_WR_RDMA_WRITE, 0, 8);
+	client_posts(c, 4, UROCE_WR_RDMA_READ, 0, 8);
+	client_posts(c, 5, UROCE_WR_RDMA_WRITE, 0, 8);
 	peer_ack(c, SQ + 7);
 	assert_int_equal(c->sq.hdr->cons, 4);
 	assert_int_equal(c->sq.hdr->done, 4);
@@ -226,8 +225,8 @@ test_REQ_01_sq_sig_all(void **state)
 
 	cfg.sig_all = true;
 	c = conn_open(*state, cfg);
-	client_does(c, 1, UROCE_WR_SEND, 0, 100);
-	client_does(c, 2, UROCE_WR_RDMA_WRITE, 0, 100);
+	client_posts(c, 1, UROCE_WR_SEND, 0, 100);
+	client_posts(c, 2, UROCE_WR_RDMA_WRITE, 0, 100);
 	peer_ack(c, SQ + 1);
 	send_cqe(c, 1, QP_WC_SUCCESS);
 	send_cqe(c, 2, QP_WC_SUCCESS);
@@ -266,12 +265,12 @@ test_REQ_01_work_posted_while_busy_is_seen(void **state)
 
 	bench_run(c->b);
 	assert_int_equal(c->sq.hdr->armed, 1);
-	client_does(c, 1, UROCE_WR_SEND, SIG, 8);
+	client_posts(c, 1, UROCE_WR_SEND, SIG, 8);
 	assert_int_equal(c->sq.hdr->armed, 0);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
 	assert_int_equal(c->sq.hdr->armed, 1); /* nothing more to take: ring again */
-	client_does(c, 2, UROCE_WR_SEND, SIG, 8);
-	client_does(c, 3, UROCE_WR_SEND, SIG, 8);
+	client_posts(c, 2, UROCE_WR_SEND, SIG, 8);
+	client_posts(c, 3, UROCE_WR_SEND, SIG, 8);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 2);
 }
@@ -334,7 +333,7 @@ test_RSP_02_long_messages_ask_for_acks_on_the_way(void **state)
 
 	cfg.mtu_code = 1;
 	c = conn_open(*state, cfg);
-	client_does(c, 1, UROCE_WR_SEND, SIG, 400 * 256);
+	client_posts(c, 1, UROCE_WR_SEND, SIG, 400 * 256);
 	while (n < 400) {
 		uint32_t asked = UINT32_MAX;
 
@@ -369,7 +368,7 @@ in_a_row(struct bench *b, uint32_t room, uint32_t every)
 		n = counts[i];
 		c = conn_open(b, cfg);
 		for (k = 0; k < n; k++)
-			client_does(c, k, UROCE_WR_SEND, SIG, 8);
+			client_posts(c, k, UROCE_WR_SEND, SIG, 8);
 		for (k = 0, asked = 0; pkt_poll(c, &p); k++) {
 			assert_int_equal(p.opcode, WIRE_OP_SEND_ONLY);
 			assert_int_equal(p.ackreq, k + 1 == n || (k + 1) % every == 0);
@@ -400,9 +399,9 @@ test_RSP_02_what_cannot_go_leaves_no_ack_owed(void **state)
 
 	cfg.max_rd_atomic = 1;
 	c = conn_open(*state, cfg);
-	client_does(c, 0, UROCE_WR_RDMA_READ, SIG, 8);
-	client_does(c, 1, UROCE_WR_SEND, SIG, 8);
-	client_does(c, 2, UROCE_WR_RDMA_READ, SIG, 8);
+	client_posts(c, 0, UROCE_WR_RDMA_READ, SIG, 8);
+	client_posts(c, 1, UROCE_WR_SEND, SIG, 8);
+	client_posts(c, 2, UROCE_WR_RDMA_READ, SIG, 8);
 	pkt_expect(c, WIRE_OP_READ_REQ, SQ);
 	assert_true(pkt_poll(c, &p));
 	assert_int_equal(p.psn, SQ + 1);
@@ -420,8 +419,8 @@ test_REQ_02_at_most_max_rd_atomic_outstanding(void **state)
 	cfg.max_rd_atomic = 2;
 	c = conn_open(*state, cfg);
 	for (i = 0; i < 5; i++)
-		client_does(c, i, UROCE_WR_RDMA_READ, SIG, 8);
-	client_does(c, 5, UROCE_WR_SEND, SIG, 8);
+		client_posts(c, i, UROCE_WR_RDMA_READ, SIG, 8);
+	client_posts(c, 5, UROCE_WR_SEND, SIG, 8);
 	pkt_expect(c, WIRE_OP_READ_REQ, SQ);
 	pkt_expect(c, WIRE_OP_READ_REQ, SQ + 1);
 	pkt_none(c);
@@ -441,11 +440,11 @@ test_REQ_02_fence_waits_for_reads(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
-	client_does(c, 1, UROCE_WR_RDMA_READ, SIG, 8);
-	client_does(c, 2, UROCE_WR_SEND, SIG, 8); /* no fence: goes past */
-	client_does(c, 3, UROCE_WR_RDMA_READ, SIG, 8);
-	client_does(c, 4, UROCE_WR_SEND, SIG | UROCE_WQE_FENCE, 8);
-	client_does(c, 5, UROCE_WR_SEND, SIG, 8);
+	client_posts(c, 1, UROCE_WR_RDMA_READ, SIG, 8);
+	client_posts(c, 2, UROCE_WR_SEND, SIG, 8); /* no fence: goes past */
+	client_posts(c, 3, UROCE_WR_RDMA_READ, SIG, 8);
+	client_posts(c, 4, UROCE_WR_SEND, SIG | UROCE_WQE_FENCE, 8);
+	client_posts(c, 5, UROCE_WR_SEND, SIG, 8);
 	pkt_expect(c, WIRE_OP_READ_REQ, SQ);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
 	pkt_expect(c, WIRE_OP_READ_REQ, SQ + 2);
@@ -463,9 +462,9 @@ test_REQ_02_fence_does_not_wait_for_others(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
-	client_does(c, 1, UROCE_WR_SEND, SIG, 8);
-	client_does(c, 2, UROCE_WR_RDMA_WRITE, SIG | UROCE_WQE_FENCE, 8);
-	client_does(c, 3, UROCE_WR_RDMA_READ, SIG | UROCE_WQE_FENCE, 8);
+	client_posts(c, 1, UROCE_WR_SEND, SIG, 8);
+	client_posts(c, 2, UROCE_WR_RDMA_WRITE, SIG | UROCE_WQE_FENCE, 8);
+	client_posts(c, 3, UROCE_WR_RDMA_READ, SIG | UROCE_WQE_FENCE, 8);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
 	pkt_expect(c, WIRE_OP_WRITE_ONLY, SQ + 1);
 	pkt_expect(c, WIRE_OP_READ_REQ, SQ + 2);

@@ -7,12 +7,6 @@
 #define SQ 0x001000u /* first PSNs of conn_rc */
 #define RQ 0x555000u
 
-static void
-client_sends(struct conn *c, uint64_t id)
-{
-	post(c, (struct wr){.id = id, .op = UROCE_WR_SEND, .flags = SIG, .len = 16});
-}
-
 static int
 to_sqd(struct conn *c, bool notify)
 {
@@ -36,10 +30,10 @@ test_QP_15_started_messages_finish_and_new_ones_wait(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
-	client_sends(c, 1);
+	client_sends(c, 1, 16);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
 	assert_int_equal(to_sqd(c, true), 0);
-	client_sends(c, 2); /* legal, and held */
+	client_sends(c, 2, 16); /* legal, and held */
 	pkt_none(c);
 	assert_int_equal(sq_draining(c), 1);
 	event_none(c->b);
@@ -76,7 +70,7 @@ test_QP_15_drain_waits_for_the_rest_of_a_message(void **state)
 	sent = pkt_count(c);
 	assert_true(sent < 300);
 	assert_int_equal(to_sqd(c, true), 0);
-	client_sends(c, 2);
+	client_sends(c, 2, 16);
 	for (n = 0; sent < 300; n++) {
 		peer_ack(c, SQ + sent - 1);
 		if (sent < 300)
@@ -110,15 +104,15 @@ test_QP_16_no_way_out_before_the_drain(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
-	client_sends(c, 1);
+	client_sends(c, 1, 16);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
 	assert_int_equal(to_sqd(c, false), 0);
 	bench_run(c->b);
 	assert_int_equal(conn_to(c, QP_RTS), EINVAL);
 	assert_int_equal(conn_to(c, QP_SQD), EINVAL);
 	state_expect(c, QP_SQD);
-	client_sends(c, 2);
-	client_sends(c, 3);
+	client_sends(c, 2, 16);
+	client_sends(c, 3, 16);
 	peer_ack(c, SQ);
 	send_cqe(c, 1, QP_WC_SUCCESS);
 	pkt_none(c);
@@ -145,7 +139,7 @@ test_QP_16_new_retry_counts_hold_after_resume(void **state)
 	assert_int_equal(to_sqd(c, false), 0);
 	bench_run(c->b);
 	assert_int_equal(conn_modify(c, QP_STATE | QP_RNR_RETRY | QP_RETRY_CNT, &a), 0);
-	client_sends(c, 1);
+	client_sends(c, 1, 16);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
 	peer_nak(c, SQ, WIRE_SYN_RNR | 1);
 	bench_pass(c->b, 10000);
@@ -183,7 +177,7 @@ test_QP_15_bad_wqe_waits_too(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
-	client_sends(c, 1);
+	client_sends(c, 1, 16);
 	post(c, (struct wr){.id = 2, .op = 0x55, .flags = SIG});
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
 	assert_int_equal(to_sqd(c, true), 0);
@@ -203,7 +197,7 @@ test_QP_15_QP_19_an_error_ends_the_drain(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
-	client_sends(c, 1);
+	client_sends(c, 1, 16);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
 	assert_int_equal(to_sqd(c, true), 0);
 	assert_int_equal(sq_draining(c), 1);
@@ -222,7 +216,7 @@ test_sqd_drained_without_a_next_hop(void **state)
 
 	c->qp->conn.path_ok = false;
 	assert_int_equal(to_sqd(c, true), 0);
-	client_sends(c, 1);
+	client_sends(c, 1, 16);
 	bench_run(c->b);
 	event_expect(c->b, QP_EVENT_SQ_DRAINED);
 	assert_int_equal(sq_draining(c), 0);

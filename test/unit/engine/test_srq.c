@@ -13,7 +13,6 @@ conn_on(struct bench *b, struct bench_srq *s, enum qp_type type)
 	struct conn_cfg cfg = conn_rc;
 
 	cfg.type = type;
-	cfg.qpn += 2 * b->nconns;
 	cfg.srq = &s->srq;
 	return conn_open(b, cfg);
 }

@@ -31,7 +31,6 @@ bed_open(void **state, struct bed *t, enum qp_type type)
 	t->in_srq_pd = region_add(t->b, SRQ_PD, BUF_VA, BENCH_BYTES, MEM_LOCAL_WRITE);
 	t->in_qp_pd = region_add(t->b, cfg.pd, BUF_VA, BENCH_BYTES, MEM_LOCAL_WRITE);
 	cfg.type = type;
-	cfg.qpn += 2 * t->b->nconns;
 	cfg.srq = &t->srq->srq;
 	cfg.access = ALL_REMOTE | MEM_REMOTE_ATOMIC;
 	cfg.qkey = 0x11223344;

@@ -22,12 +22,6 @@ peer_sends(struct conn *c, uint32_t psn)
 	peer_send(c, WIRE_OP_SEND_ONLY, psn, 0, 16);
 }
 
-static void
-client_sends(struct conn *c, uint64_t id)
-{
-	post(c, (struct wr){.id = id, .op = UROCE_WR_SEND, .flags = SIG, .len = 16});
-}
-
 /* Requests and responses alike are dropped without a word. */
 static void
 check_deaf(struct conn *c)
@@ -49,7 +43,7 @@ test_QP_10_reset_is_deaf_and_dumb(void **state)
 	struct conn *c = conn_open(*state, cfg_in(QP_RESET));
 
 	check_deaf(c);
-	client_sends(c, 1);
+	client_sends(c, 1, 16);
 	engine_doorbell(&c->b->engine, BENCH_QPN);
 	pkt_none(c);
 	cqe_none(c);
@@ -61,12 +55,12 @@ test_QP_10_reset_drops_all_work(void **state)
 	struct conn_cfg cfg = cfg_in(QP_RTS);
 	struct conn *c = conn_open(*state, cfg);
 
-	client_sends(c, 1);
+	client_sends(c, 1, 16);
 	recv_post(c, 2, 0, 4096);
 	peer_put(c, (struct wire_fields){.opcode = WIRE_OP_SEND_FIRST, .psn = RQ}, 0, 1024);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
 	recv_post(c, 3, 0, 64);
-	client_sends(c, 4);
+	client_sends(c, 4, 16);
 	assert_int_equal(conn_to(c, QP_RESET), 0);
 	state_expect(c, QP_RESET);
 	pkt_none(c);
@@ -84,8 +78,8 @@ test_QP_10_reset_qp_works_again(void **state)
 	struct conn_cfg again = conn_rc;
 	struct conn *c = conn_open(*state, conn_rc);
 
-	client_sends(c, 1);
-	client_sends(c, 2);
+	client_sends(c, 1, 16);
+	client_sends(c, 2, 16);
 	recv_post(c, 7, 0, 64);
 	peer_nak(c, SQ, NAK_SYN(REM_OP));
 	send_cqe(c, 1, QP_WC_REM_OP_ERR);
@@ -104,7 +98,7 @@ test_QP_10_reset_qp_works_again(void **state)
 	peer_sends(c, 0x99);
 	recv_cqe(c, 3, QP_WC_SUCCESS);
 	ack_expect(c, 0x99);
-	client_sends(c, 4);
+	client_sends(c, 4, 16);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, 0x42);
 	peer_ack(c, 0x42);
 	send_cqe(c, 4, QP_WC_SUCCESS);
@@ -122,7 +116,7 @@ test_QP_11_init_holds_receives(void **state)
 
 	recv_post(c, 1, 0, 64);
 	check_deaf(c);
-	client_sends(c, 9);
+	client_sends(c, 9, 16);
 	engine_doorbell(&c->b->engine, BENCH_QPN);
 	pkt_none(c);
 	assert_int_equal(conn_modify(c,
@@ -141,7 +135,7 @@ test_QP_12_rtr_answers_and_does_not_ask(void **state)
 	struct wire_pkt p;
 
 	recv_post(c, 1, 0, 64);
-	client_sends(c, 9); /* what a library refuses, a hostile client does */
+	client_sends(c, 9, 16); /* what a library refuses, a hostile client does */
 	engine_doorbell(&c->b->engine, BENCH_QPN);
 	pkt_none(c);
 	peer_sends(c, RQ);
@@ -191,7 +185,6 @@ test_EVT_04_comm_est_for_any_operation(void **state)
 		struct conn_cfg cfg = cfg_in(QP_RTR);
 		struct conn *c;
 
-		cfg.qpn += 2 * i;
 		c = conn_open(*state, cfg);
 		peer_put(c,
 			 (struct wire_fields){.opcode = ops[i],
@@ -221,7 +214,7 @@ test_QP_14_rts_both_queues(void **state)
 	struct conn *c = conn_open(*state, cfg_in(QP_RTS));
 
 	recv_post(c, 1, 0, 64);
-	client_sends(c, 2);
+	client_sends(c, 2, 16);
 	peer_sends(c, RQ);
 	recv_cqe(c, 1, QP_WC_SUCCESS);
 	pkt_expect(c, WIRE_OP_ACK, RQ);
@@ -264,7 +257,7 @@ test_QP_19_CQE_05_later_work_flushes_at_once(void **state)
 	assert_int_equal(conn_to(c, QP_ERR), 0);
 	cqe_none(c);
 	for (lap = 0; lap < 200; lap++) {
-		client_sends(c, 2 * lap);
+		client_sends(c, 2 * lap, 16);
 		send_cqe(c, 2 * lap, QP_WC_WR_FLUSH_ERR);
 		recv_post(c, 2 * lap + 1, 0, 8);
 		recv_cqe(c, 2 * lap + 1, QP_WC_WR_FLUSH_ERR);
@@ -284,7 +277,7 @@ test_QP_20_CQE_12_rc_goes_to_err_not_sqe(void **state)
 
 	cfg.retry_cnt = 0;
 	c = conn_open(*state, cfg);
-	client_sends(c, 1);
+	client_sends(c, 1, 16);
 	bench_pass(c->b, 100000000);
 	send_cqe(c, 1, QP_WC_RETRY_EXC_ERR);
 	state_expect(c, QP_ERR);
@@ -300,12 +293,11 @@ test_QP_21_CQE_05_error_by_hand(void **state)
 		struct conn_cfg cfg = cfg_in(from[i] == QP_SQD ? QP_RTS : from[i]);
 		struct conn *c;
 
-		cfg.qpn += 2 * i;
 		c = conn_open(*state, cfg);
 		recv_post(c, 5, 0, 64);
 		if (from[i] != QP_RTR) {
-			client_sends(c, 1);
-			client_sends(c, 2);
+			client_sends(c, 1, 16);
+			client_sends(c, 2, 16);
 			pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
 			pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
 		}

@@ -8,22 +8,6 @@
 #define SQ 0x001000u
 #define RQ 0x555000u
 
-static struct conn *
-next_conn(void **state)
-{
-	struct bench *b = *state;
-	struct conn_cfg cfg = conn_rc;
-
-	cfg.qpn += 2 * b->nconns;
-	return conn_open(b, cfg);
-}
-
-static void
-client_sends(struct conn *c, uint64_t id, uint32_t len)
-{
-	post(c, (struct wr){.id = id, .op = UROCE_WR_SEND, .flags = SIG, .len = len});
-}
-
 /* What was built, and not sent yet. */
 static struct wire_pkt
 frame_at(const struct engine *e, uint32_t i)
@@ -39,7 +23,7 @@ frame_at(const struct engine *e, uint32_t i)
 static void
 test_engine_full_tx_array(void **state)
 {
-	struct conn *c = next_conn(state), *other = next_conn(state);
+	struct conn *c = conn_open(*state, conn_rc), *other = conn_open(*state, conn_rc);
 	struct qp_env *env = &c->b->engine.env;
 
 	client_sends(c, 1, 100 * 1024);
@@ -58,7 +42,7 @@ test_engine_full_tx_array(void **state)
 static void
 test_engine_no_mbufs(void **state)
 {
-	struct conn *c = next_conn(state);
+	struct conn *c = conn_open(*state, conn_rc);
 	struct rte_mempool *pool = c->b->engine.env.pool;
 	static struct rte_mbuf *all[8192];
 	uint32_t n = 0;
@@ -83,7 +67,7 @@ test_engine_no_mbufs(void **state)
 static void
 test_engine_pool_of_device(void **state)
 {
-	struct conn *c = next_conn(state);
+	struct conn *c = conn_open(*state, conn_rc);
 	struct engine *e = &c->b->engine;
 	struct rte_mempool *all = e->env.pool;
 	/* freed after what is still in a frame when this ends; it has a cache, all has none */
@@ -118,7 +102,7 @@ test_engine_pool_of_device(void **state)
 static void
 test_engine_few_buffers(void **state)
 {
-	struct conn *c = next_conn(state);
+	struct conn *c = conn_open(*state, conn_rc);
 	struct engine *e = &c->b->engine;
 	/* freed after the frames that the bench holds, with everything */
 	struct rte_mempool *few = rte_pktmbuf_pool_create("few", 5, 0, 0, 4608, SOCKET_ID_ANY);
@@ -150,7 +134,7 @@ test_engine_few_buffers(void **state)
 static void
 test_engine_used_buffers(void **state)
 {
-	struct conn *c = next_conn(state);
+	struct conn *c = conn_open(*state, conn_rc);
 	struct engine *e = &c->b->engine;
 	static struct rte_mbuf *all[8192];
 	uint32_t n = 0;
@@ -185,7 +169,7 @@ test_engine_answers_ahead_take_half(void **state)
 	uint32_t i;
 
 	for (i = 0; i < 6; i++)
-		c[i] = next_conn(state);
+		c[i] = conn_open(*state, conn_rc);
 	e = &c[0]->b->engine;
 	bench_run(c[0]->b);
 	client_sends(c[0], 1, (ENGINE_TX_CAP / 2 - 2) * 1024);
@@ -210,7 +194,8 @@ test_engine_answers_ahead_take_half(void **state)
 static void
 test_engine_reads_take_turns(void **state)
 {
-	struct conn *c = next_conn(state), *asked = next_conn(state), *other = next_conn(state);
+	struct conn *c = conn_open(*state, conn_rc), *asked = conn_open(*state, conn_rc),
+		    *other = conn_open(*state, conn_rc);
 	struct engine *e = &c->b->engine;
 
 	bench_run(c->b);
@@ -246,7 +231,7 @@ test_engine_turns_are_fair(void **state)
 	uint32_t i;
 
 	cfg.mtu_code = 1;
-	for (i = 0; i < 4; i++, cfg.qpn += 2) {
+	for (i = 0; i < 4; i++) {
 		c[i] = conn_open(*state, cfg);
 		client_sends(c[i], 1, 100 * 256);
 	}
@@ -273,9 +258,8 @@ test_engine_turns_of_long_packets(void **state)
 
 	cfg.mtu_code = 5;
 	c = conn_open(*state, cfg);
-	cfg.qpn += 2;
 	asked = conn_open(*state, cfg);
-	other = next_conn(state);
+	other = conn_open(*state, conn_rc);
 	e = &c->b->engine;
 	bench_run(c->b);
 	peer_read(asked, RQ, REMOTE_VA, 28 * 4096);
@@ -311,7 +295,7 @@ test_RSP_02_a_qp_alone_has_long_turns(void **state)
 		assert_int_equal(frame_at(e, i).ackreq, i == 31 || i == 47);
 	assert_int_equal(pkt_count(c), 48);
 	peer_ack(c, SQ + 47);
-	other = next_conn(state);
+	other = conn_open(*state, conn_rc);
 	bench_run(c->b); /* to its end: c's client rings again */
 	for (i = 0; i < 17; i++)
 		client_sends(c, i, 4096);
@@ -331,7 +315,7 @@ test_engine_runs_of_long_packets(void **state)
 	uint32_t i;
 
 	cfg.mtu_code = 5;
-	for (i = 0; i < 5; i++, cfg.qpn += 2)
+	for (i = 0; i < 5; i++)
 		client_sends(conn_open(*state, cfg), 1, 30 * 4096);
 	assert_true(engine_run(e, ((struct bench *)*state)->now));
 	assert_int_equal(e->env.tx_n, ENGINE_TX_BYTES / 4096);
@@ -349,7 +333,7 @@ test_engine_runs_of_long_packets(void **state)
 static void
 test_engine_both_halves_go_on(void **state)
 {
-	struct conn *c = next_conn(state);
+	struct conn *c = conn_open(*state, conn_rc);
 	struct wire_pkt p;
 	uint32_t resp = 0, req = 0;
 
@@ -368,7 +352,7 @@ test_engine_both_halves_go_on(void **state)
 static void
 test_engine_forgotten_qp_is_off_the_run_list(void **state)
 {
-	struct conn *c = next_conn(state), *other = next_conn(state);
+	struct conn *c = conn_open(*state, conn_rc), *other = conn_open(*state, conn_rc);
 
 	client_sends(c, 1, 8);
 	client_sends(other, 1, 8);
@@ -382,7 +366,7 @@ test_engine_forgotten_qp_is_off_the_run_list(void **state)
 static void
 test_REQ_04_early_timer(void **state)
 {
-	struct conn *c = next_conn(state);
+	struct conn *c = conn_open(*state, conn_rc);
 	uint64_t due;
 
 	client_sends(c, 1, 8);
@@ -405,7 +389,7 @@ test_REQ_04_early_timer(void **state)
 static void
 test_REQ_06_timer_is_brought_forward(void **state)
 {
-	struct conn *c = next_conn(state);
+	struct conn *c = conn_open(*state, conn_rc);
 
 	client_sends(c, 1, 8);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
@@ -487,7 +471,7 @@ test_WIRE_03_loopback_needs_no_icrc(void **state)
 static void
 test_RSP_02_answers_wait_for_the_next_hop(void **state)
 {
-	struct conn *c = next_conn(state);
+	struct conn *c = conn_open(*state, conn_rc);
 	uint8_t mac[6] = {2, 9, 9, 9, 9, 9};
 
 	c->qp->conn.path_ok = false;

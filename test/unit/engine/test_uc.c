@@ -11,21 +11,13 @@
 static struct conn *
 conn_uc(void **state)
 {
-	struct bench *b = *state;
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
 
 	cfg.type = QP_TYPE_UC;
-	cfg.qpn += 2 * b->nconns;
-	c = conn_open(b, cfg);
+	c = conn_open(*state, cfg);
 	memset(c->remote->bytes, 0, BENCH_BYTES);
 	return c;
-}
-
-static void
-client_does(struct conn *c, uint64_t id, uint8_t op, uint32_t len)
-{
-	post(c, (struct wr){.id = id, .op = op, .flags = SIG, .len = len});
 }
 
 static void

@@ -20,7 +20,6 @@ static void
 ud_open(void **state, struct ud *u, bool v6)
 {
 	struct conn_cfg cfg = conn_rc;
-	struct bench *b = *state;
 
 	memset(u, 0, sizeof(*u));
 	u->ahs = (struct qp_ah_table){.slot = u->slot, .nslots = 4};
@@ -29,8 +28,7 @@ ud_open(void **state, struct ud *u, bool v6)
 	cfg.ahs = &u->ahs;
 	cfg.qkey = QKEY;
 	cfg.v6 = v6;
-	cfg.qpn += 2 * b->nconns;
-	u->c = conn_open(b, cfg);
+	u->c = conn_open(*state, cfg);
 	u->ah = (struct qp_ah){.path = u->c->path.wire,
 			       .pd = cfg.pd,
 			       .handle = 0x102,
@@ -48,7 +46,7 @@ peer_datagram(struct conn *c, uint8_t op, uint32_t qkey, uint32_t len)
 }
 
 static void
-client_sends(struct conn *c, uint64_t id, uint32_t ah, uint32_t qpn, uint32_t qkey, uint32_t len)
+client_sends_to(struct conn *c, uint64_t id, uint32_t ah, uint32_t qpn, uint32_t qkey, uint32_t len)
 {
 	struct uroce_send_wqe *w =
 		(struct uroce_send_wqe *)(c->sq.slots + (c->sq.prod & 63) * c->sq.stride);
@@ -165,8 +163,8 @@ test_WIRE_08_top_bit_sends_the_qps_own(void **state)
 	struct ud u;
 
 	ud_open(state, &u, false);
-	client_sends(u.c, 1, 0x102, PEER_QPN, 0x42, 30);
-	client_sends(u.c, 2, 0x102, PEER_QPN, 0x80000000, 30);
+	client_sends_to(u.c, 1, 0x102, PEER_QPN, 0x42, 30);
+	client_sends_to(u.c, 2, 0x102, PEER_QPN, 0x80000000, 30);
 	p = pkt_expect(u.c, UD(SEND_ONLY), SQ);
 	assert_int_equal(p.qkey, 0x42);
 	assert_int_equal(p.src_qpn, u.c->qp->conn.qpn);
@@ -202,10 +200,10 @@ test_CQE_02_datagram_over_the_mtu(void **state)
 	struct ud u;
 
 	ud_open(state, &u, false);
-	client_sends(u.c, 1, 0x102, PEER_QPN, QKEY, 1024);
+	client_sends_to(u.c, 1, 0x102, PEER_QPN, QKEY, 1024);
 	pkt_expect(u.c, UD(SEND_ONLY), SQ);
 	send_cqe(u.c, 1, QP_WC_SUCCESS);
-	client_sends(u.c, 2, 0x102, PEER_QPN, QKEY, 1025);
+	client_sends_to(u.c, 2, 0x102, PEER_QPN, QKEY, 1025);
 	pkt_none(u.c);
 	send_cqe(u.c, 2, QP_WC_LOC_LEN_ERR);
 	state_expect(u.c, QP_SQE);
@@ -224,13 +222,13 @@ test_CQE_03_QP_17_bad_address_handles_and_opcodes(void **state)
 		if (i == 2)
 			u.ah.pd++;
 		if (i < 3)
-			client_sends(u.c, 1, i == 0 ? 2 : i == 1 ? 1 : 0x102, PEER_QPN, QKEY, 8);
+			client_sends_to(u.c, 1, i == 0 ? 2 : i == 1 ? 1 : 0x102, PEER_QPN, QKEY, 8);
 		else
 			post(u.c,
 			     (struct wr){.id = 1,
 					 .op = i == 3 ? UROCE_WR_RDMA_WRITE : UROCE_WR_RDMA_READ,
 					 .len = 8});
-		client_sends(u.c, 2, 0x102, PEER_QPN, QKEY, 8);
+		client_sends_to(u.c, 2, 0x102, PEER_QPN, QKEY, 8);
 		pkt_none(u.c);
 		send_cqe(u.c, 1, QP_WC_LOC_QP_OP_ERR);
 		send_cqe(u.c, 2, QP_WC_WR_FLUSH_ERR);
@@ -241,7 +239,7 @@ test_CQE_03_QP_17_bad_address_handles_and_opcodes(void **state)
 		recv_cqe(u.c, 3, QP_WC_SUCCESS);
 		u.ah.pd = conn_rc.pd;
 		assert_int_equal(conn_to(u.c, QP_RTS), 0);
-		client_sends(u.c, 4, 0x102, PEER_QPN, QKEY, 8);
+		client_sends_to(u.c, 4, 0x102, PEER_QPN, QKEY, 8);
 		pkt_expect(u.c, UD(SEND_ONLY), SQ);
 		send_cqe(u.c, 4, QP_WC_SUCCESS);
 	}
@@ -255,8 +253,8 @@ test_WIRE_01_datagram_waits_for_its_next_hop(void **state)
 
 	ud_open(state, &u, false);
 	u.ah.path_ok = false;
-	client_sends(u.c, 1, 0x102, PEER_QPN, QKEY, 8);
-	client_sends(u.c, 2, 0x102, PEER_QPN, QKEY, 8);
+	client_sends_to(u.c, 1, 0x102, PEER_QPN, QKEY, 8);
+	client_sends_to(u.c, 2, 0x102, PEER_QPN, QKEY, 8);
 	bench_pass(u.c->b, 500000000);
 	pkt_none(u.c);
 	cqe_none(u.c);
@@ -277,8 +275,8 @@ test_WIRE_07_what_was_posted_goes_before_the_qp(void **state)
 	struct ud u;
 
 	ud_open(state, &u, false);
-	client_sends(u.c, 1, 0x102, PEER_QPN, QKEY, 8);
-	client_sends(u.c, 2, 0x102, PEER_QPN, QKEY, 8);
+	client_sends_to(u.c, 1, 0x102, PEER_QPN, QKEY, 8);
+	client_sends_to(u.c, 2, 0x102, PEER_QPN, QKEY, 8);
 	u.c->qp->bind.armed = true; /* as if nobody had looked at the doorbell yet */
 	engine_last_turn(&u.c->b->engine, u.c->b->now, u.c->qp);
 	engine_forget(&u.c->b->engine, u.c->qp);
@@ -290,7 +288,7 @@ test_WIRE_07_what_was_posted_goes_before_the_qp(void **state)
 	/* No more than there is room for, and nothing that may not be sent. */
 	ud_open(state, &u, false);
 	for (uint32_t i = 0; i < 3; i++)
-		client_sends(u.c, i, 0x102, PEER_QPN, QKEY, 8);
+		client_sends_to(u.c, i, 0x102, PEER_QPN, QKEY, 8);
 	u.c->b->engine.env.tx_cap = 2;
 	engine_last_turn(&u.c->b->engine, u.c->b->now, u.c->qp);
 	engine_forget(&u.c->b->engine, u.c->qp);
@@ -299,14 +297,14 @@ test_WIRE_07_what_was_posted_goes_before_the_qp(void **state)
 	/* But more than a turn has bytes for. */
 	ud_open(state, &u, false);
 	for (uint32_t i = 0; i < 64; i++)
-		client_sends(u.c, i, 0x102, PEER_QPN, QKEY, 1024);
+		client_sends_to(u.c, i, 0x102, PEER_QPN, QKEY, 1024);
 	u.c->b->engine.env.crowded = true;
 	engine_last_turn(&u.c->b->engine, u.c->b->now, u.c->qp);
 	engine_forget(&u.c->b->engine, u.c->qp);
 	assert_int_equal(pkt_count(u.c), 64);
 	ud_open(state, &u, false);
 	assert_int_equal(conn_to(u.c, QP_ERR), 0);
-	client_sends(u.c, 1, 0x102, PEER_QPN, QKEY, 8);
+	client_sends_to(u.c, 1, 0x102, PEER_QPN, QKEY, 8);
 	engine_last_turn(&u.c->b->engine, u.c->b->now, u.c->qp);
 	engine_forget(&u.c->b->engine, u.c->qp);
 	assert_false(pkt_poll(u.c, &pkt));

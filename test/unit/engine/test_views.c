@@ -20,7 +20,6 @@ view_conn(void **state, struct conn_cfg cfg)
 	struct bench *b = *state;
 
 	engine_set_views(&b->engine, BENCH_DEV, VIEW_BYTES);
-	cfg.qpn += 2 * b->nconns;
 	return conn_open(b, cfg);
 }
 
@@ -218,7 +217,6 @@ loop_conn(void **state, struct conn_cfg cfg)
 	struct conn *c;
 
 	engine_set_loop_views(&b->engine, VIEW_BYTES);
-	cfg.qpn += 2 * b->nconns;
 	cfg.state = QP_RESET;
 	c = conn_open(b, cfg);
 	c->path.loopback = true;

@@ -19,7 +19,6 @@ window_open(void **state, struct bound *w, uint8_t kind)
 	struct conn_cfg cfg = conn_rc;
 
 	memset(w, 0, sizeof(*w));
-	cfg.qpn += 2 * b->nconns;
 	w->c = conn_open(b, cfg);
 	w->r = region_add(b, 7, 0x90000, 4096, MEM_LOCAL_WRITE | MEM_MW_BIND);
 	w->mw = (struct mr){.kind = kind, .pd = 7};

@@ -26,16 +26,6 @@ check_refused(struct conn *c, struct wr wr, enum qp_wc_status status)
 	assert_int_equal(conn_to(c, QP_RESET), 0);
 }
 
-static struct conn *
-next_conn(void **state)
-{
-	struct bench *b = *state;
-	struct conn_cfg cfg = conn_rc;
-
-	cfg.qpn += 2 * b->nconns;
-	return conn_open(b, cfg);
-}
-
 static void
 test_CQE_04_REQ_03_MEM_02_lkey_wrong_in_every_way(void **state)
 {
@@ -43,7 +33,7 @@ test_CQE_04_REQ_03_MEM_02_lkey_wrong_in_every_way(void **state)
 	uint32_t i;
 
 	for (i = 0; i < 12; i++) {
-		struct conn *c = next_conn(state);
+		struct conn *c = conn_open(*state, conn_rc);
 		uint32_t key = c->local->mr.key, nsge = 1 + i % 2;
 		const struct uroce_sge bad[] = {
 			{LOCAL_VA, 4, 0},                     /* never given out */
@@ -69,7 +59,7 @@ test_REQ_03_nothing_is_sent_of_a_message_with_a_bad_end(void **state)
 	uint32_t i;
 
 	for (i = 0; i < sizeof(ops); i++) {
-		struct conn *c = next_conn(state);
+		struct conn *c = conn_open(*state, conn_rc);
 		struct uroce_sge sge[2] = {{LOCAL_VA, 8192, c->local->mr.key},
 					   {LOCAL_VA, 4, 0xbad}};
 
@@ -81,7 +71,7 @@ test_REQ_03_nothing_is_sent_of_a_message_with_a_bad_end(void **state)
 static void
 test_CQE_04_key_of_memory_deregistered(void **state)
 {
-	struct conn *c = next_conn(state);
+	struct conn *c = conn_open(*state, conn_rc);
 
 	region_drop(c->b, c->local);
 	post(c, (struct wr){.id = 2, .op = UROCE_WR_SEND, .len = 4});
@@ -92,7 +82,7 @@ test_CQE_04_key_of_memory_deregistered(void **state)
 static void
 test_CQE_04_REQ_03_read_into_memory_that_is_not_writable(void **state)
 {
-	struct conn *c = next_conn(state);
+	struct conn *c = conn_open(*state, conn_rc);
 	struct bench_region *ro = region_add(*state, 7, 0x5000, 64, MEM_REMOTE_READ);
 	struct uroce_sge sge = {0x5000, 64, ro->mr.key};
 
@@ -110,7 +100,7 @@ test_CQE_04_REQ_03_read_into_memory_that_is_not_writable(void **state)
 static void
 test_REQ_03_MEM_02_gathers_from_memory_that_is_not_writable(void **state)
 {
-	struct conn *c = next_conn(state);
+	struct conn *c = conn_open(*state, conn_rc);
 	struct bench_region *ro = region_add(*state, 7, 0x5000, 64, MEM_REMOTE_READ);
 	struct uroce_sge sge[2] = {{0x5020, 32, ro->mr.key}, {0x5000, 32, ro->mr.key}};
 	struct wire_pkt p;
@@ -128,7 +118,7 @@ test_REQ_03_MEM_02_gathers_from_memory_that_is_not_writable(void **state)
 static void
 test_REQ_03_MEM_02_no_data_into_memory_that_is_not_writable_any_more(void **state)
 {
-	struct conn *c = next_conn(state);
+	struct conn *c = conn_open(*state, conn_rc);
 	struct uroce_sge sge[2] = {{LOCAL_VA, 32, c->local->mr.key},
 				   {LOCAL_VA + 32, 32, c->local->mr.key}};
 
@@ -145,7 +135,7 @@ test_REQ_03_MEM_02_no_data_into_memory_that_is_not_writable_any_more(void **stat
 static void
 test_MEM_02_no_overflow_at_the_end_of_the_address_space(void **state)
 {
-	struct conn *c = next_conn(state);
+	struct conn *c = conn_open(*state, conn_rc);
 	struct bench_region *top = region_add(*state, 7, UINT64_MAX - 63, 64, MEM_LOCAL_WRITE);
 	struct uroce_sge good = {UINT64_MAX - 63, 64, top->mr.key};
 	struct uroce_sge bad = {UINT64_MAX - 7, 16, top->mr.key};
@@ -164,7 +154,7 @@ test_MEM_02_no_overflow_at_the_end_of_the_address_space(void **state)
 static void
 test_REQ_03_empty_sges_need_no_key(void **state)
 {
-	struct conn *c = next_conn(state);
+	struct conn *c = conn_open(*state, conn_rc);
 	struct uroce_sge sge[2] = {{0x1234, 0, 0xdead}, {UINT64_MAX, 0, 0}};
 
 	for (uint32_t n = 0; n < 2; n++) {
@@ -186,13 +176,14 @@ test_CQE_03_REQ_03_opcodes_that_rc_has_not(void **state)
 	uint32_t i;
 
 	for (i = 0; i < sizeof(ops); i++)
-		check_refused(next_conn(state), (struct wr){.op = ops[i]}, QP_WC_LOC_QP_OP_ERR);
+		check_refused(conn_open(*state, conn_rc), (struct wr){.op = ops[i]},
+			      QP_WC_LOC_QP_OP_ERR);
 }
 
 static void
 test_CQE_03_more_sges_than_a_slot_holds(void **state)
 {
-	struct conn *c = next_conn(state);
+	struct conn *c = conn_open(*state, conn_rc);
 	struct uroce_send_wqe *w;
 
 	post_quiet(c, (struct wr){.id = 1, .op = UROCE_WR_SEND, .len = 4});
@@ -206,7 +197,7 @@ test_CQE_03_more_sges_than_a_slot_holds(void **state)
 static void
 test_CQE_03_inline_longer_than_granted(void **state)
 {
-	struct conn *c = next_conn(state);
+	struct conn *c = conn_open(*state, conn_rc);
 	struct uroce_send_wqe *w;
 
 	post_quiet(c, (struct wr){.id = 1, .op = UROCE_WR_SEND, .flags = UROCE_WQE_INLINE});
@@ -221,7 +212,7 @@ test_CQE_03_inline_longer_than_granted(void **state)
 static void
 test_wqe_inline_of_one_byte(void **state)
 {
-	struct conn *c = next_conn(state);
+	struct conn *c = conn_open(*state, conn_rc);
 	struct wire_pkt pkt;
 	uint32_t i;
 
@@ -240,7 +231,7 @@ test_wqe_inline_of_one_byte(void **state)
 static void
 test_CQE_03_inline_read(void **state)
 {
-	struct conn *c = next_conn(state);
+	struct conn *c = conn_open(*state, conn_rc);
 
 	post_inline(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_READ}, "abcd", 4);
 	pkt_none(c);
@@ -267,14 +258,14 @@ test_CQE_02_REQ_03_message_over_2_to_the_31(void **state)
 	uint32_t i;
 
 	for (i = 0; i < sizeof(ops); i++) {
-		struct conn *c = next_conn(state);
+		struct conn *c = conn_open(*state, conn_rc);
 		struct uroce_sge sge[3] = {{LOCAL_VA, 1u << 31, c->local->mr.key},
 					   {LOCAL_VA, 1, c->local->mr.key}};
 
 		check_refused(c, (struct wr){.op = ops[i], .sge = sge, .nsge = 2},
 			      QP_WC_LOC_LEN_ERR);
 		/* A sum that wraps in 32 bits is no small one. */
-		c = next_conn(state);
+		c = conn_open(*state, conn_rc);
 		sge[0] = sge[1] = (struct uroce_sge){LOCAL_VA, 1u << 31, c->local->mr.key};
 		check_refused(c, (struct wr){.op = ops[i], .sge = sge, .nsge = 2},
 			      QP_WC_LOC_LEN_ERR);
@@ -331,7 +322,7 @@ test_REQ_03_memory_deregistered_under_a_message(void **state)
 static void
 test_REQ_03_copies_that_fail(void **state)
 {
-	struct conn *c = next_conn(state);
+	struct conn *c = conn_open(*state, conn_rc);
 
 	region_by_ops(c->local, UINT32_MAX);
 	post(c, (struct wr){.id = 1, .op = UROCE_WR_SEND, .flags = SIG, .len = 100});
@@ -348,7 +339,7 @@ test_REQ_03_copies_that_fail(void **state)
 static void
 test_REQ_03_a_slot_is_read_once(void **state)
 {
-	struct conn *c = next_conn(state);
+	struct conn *c = conn_open(*state, conn_rc);
 	struct uroce_sge *sge = (struct uroce_sge *)(c->sq.slots + UROCE_SEND_WQE_HDR);
 	struct wire_pkt p;
 
