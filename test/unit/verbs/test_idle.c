@@ -1,47 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* When a thread that polls empty CQs gives up its core; clock and scheduler are this file's. */
-#include <sched.h>
+/* When a thread that polls empty CQs gives up its core; clock and scheduler are the test's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <time.h>
 #include <cmocka.h>
 #include "idle.h"
+#include "kit/fake_clock.h"
 
 #define SWITCHED_NS 3000     /* a yield that let somebody else run */
 #define NOBODY_NS   500      /* one that did not */
 #define LONG_NS     36000000 /* one beside threads that compute */
 #define POLL_NS     50
-#define SLEEP_NS    55000
-
-static struct {
-	uint64_t now_ns, yield_ns;
-	unsigned int yields, sleeps;
-} os;
-
-int
-sched_yield(void)
-{
-	os.yields++;
-	os.now_ns += os.yield_ns;
-	return 0;
-}
-
-int
-clock_gettime(clockid_t id, struct timespec *ts)
-{
-	ts->tv_sec = (time_t)(os.now_ns / 1000000000);
-	ts->tv_nsec = (long)(os.now_ns % 1000000000);
-	return 0;
-}
-
-int
-nanosleep(const struct timespec *want, struct timespec *left)
-{
-	os.sleeps++;
-	os.now_ns += SLEEP_NS;
-	return 0;
-}
 
 /* An empty poll of cq, as cq_idle.c has it. True when it ended with a look at the same CQ again. */
 static bool

@@ -1,55 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Whether an empty poll gives up the core (cq_idle.c): the provider against a fake daemon that
- * shares its cores; clock and scheduler are this file's.
+ * shares its cores; clock and scheduler are the test's.
  */
 #include <errno.h>
-#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
+#include "kit/fake_clock.h"
 #include "rig.h"
 
 #define POLL_NS   50
-#define YIELD_NS  3000 /* somebody else ran */
-#define SLEEP_NS  55000
+#define YIELD_NS  3000         /* somebody else ran */
 #define LONG_NS   300000000ull /* nothing that is over by then is still awaited */
 #define MOMENT_NS 40000        /* before anybody sleeps */
-
-static struct {
-	uint64_t now_ns;
-	unsigned int yields, sleeps;
-} os;
-
-int
-sched_yield(void)
-{
-	os.yields++;
-	os.now_ns += YIELD_NS;
-	return 0;
-}
-
-int
-clock_gettime(clockid_t id, struct timespec *ts)
-{
-	ts->tv_sec = (time_t)(os.now_ns / 1000000000);
-	ts->tv_nsec = (long)(os.now_ns % 1000000000);
-	return 0;
-}
-
-int
-nanosleep(const struct timespec *want, struct timespec *left)
-{
-	os.sleeps++;
-	os.now_ns += SLEEP_NS;
-	return 0;
-}
 
 /* Polls the empty cq for so long; what it did is in os. */
 static void
@@ -86,6 +55,7 @@ setup_with(void **state, const char *poll, uint32_t hello_flags)
 	struct rig *r;
 
 	os.now_ns = 1000000;
+	os.yield_ns = YIELD_NS;
 	if (poll)
 		setenv("UROCE_POLL", poll, 1);
 	else

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A program's clock and scheduler, played by its test: to be included by one file of it. Nothing
+ * passes but by a yield, a sleep or the test.
+ */
+#ifndef KIT_FAKE_CLOCK_H
+#define KIT_FAKE_CLOCK_H
+
+#include <sched.h>
+#include <stdint.h>
+#include <time.h>
+
+#define SLEEP_NS 55000 /* that a nanosleep takes, whatever was asked for */
+
+static struct {
+	uint64_t now_ns, yield_ns; /* yield_ns: that a sched_yield takes */
+	unsigned int yields, sleeps;
+} os;
+
+int
+sched_yield(void)
+{
+	os.yields++;
+	os.now_ns += os.yield_ns;
+	return 0;
+}
+
+int
+clock_gettime(clockid_t id, struct timespec *ts)
+{
+	ts->tv_sec = (time_t)(os.now_ns / 1000000000);
+	ts->tv_nsec = (long)(os.now_ns % 1000000000);
+	return 0;
+}
+
+int
+nanosleep(const struct timespec *want, struct timespec *left)
+{
+	os.sleeps++;
+	os.now_ns += SLEEP_NS;
+	return 0;
+}
+
+#endif
