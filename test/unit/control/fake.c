@@ -113,7 +113,7 @@ worker_adopt_qp(struct worker *w, struct qp *qp)
 void
 worker_forget_qp(struct worker *w, struct qp *qp)
 {
-	assert_null(qp_table_find(w->engine.qps, qp->qpn)); /* no packet finds it */
+	assert_null(qp_table_find(w->engine.qps, qp->conn.qpn)); /* no packet finds it */
 	say("forget");
 	fake_qps--;
 }
