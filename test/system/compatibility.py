@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes doc/compatibility.md from what the suite programs found:
+"""Writes doc/compatibility.md from the results of suite programs:
 
     meson test -C build --suite programs
     test/system/compatibility.py build/meson-logs/testlog.json >doc/compatibility.md
@@ -16,7 +16,7 @@ PACKAGES = {"ibv_": "ibverbs-utils", "ib_": "perftest", "pyverbs": "python3-pyve
             "ibstat": "infiniband-diags", "ucx_": "ucx-utils", "fi_": "libfabric-bin", "mpirun": "openmpi-bin",
             "valgrind": "valgrind"}
 LIMITS = """
-As an ordinary user (UROCE_TEST_UID=65534) the same passes but for what is listed; huge pages for
+As an ordinary user (UROCE_TEST_UID=65534) the same tests pass, except for the ones listed below. Huge pages for
 `--use_hugepages` need the group in vm.hugetlb_shm_group.
 
 ## What does not work, and why
@@ -24,51 +24,52 @@ As an ordinary user (UROCE_TEST_UID=65534) the same passes but for what is liste
 | program | what | why |
 | --- | --- | --- |
 | all of perftest | `-R`, and everything else of rdma_cm | there is no connection manager yet |
-| `ib_send_bw` | `-b -e` with `-q` above 1 | after an event it polls once, for one QP's depth, and \
-sleeps on what is left |
+| `ib_send_bw` | `-b -e` with `-q` above 1 | after an event the program polls once, for one \
+QP's depth, and sleeps although completions are left |
 | `raw_ethernet_*` | all | raw Ethernet queues are the kernel driver's, not RoCE |
-| `rdma` of iproute2 | all | it asks the kernel's RDMA core over netlink, which knows nothing of \
-uroce's devices: `urocectl show` tells the same |
-| infiniband-diags | but `ibstat` and `ibstatus` | they ask a subnet manager by MADs; RoCE has none |
+| `rdma` of iproute2 | all | it asks the kernel's RDMA core over netlink, which does not know \
+uroce's devices: `urocectl show` shows the same |
+| infiniband-diags | all but `ibstat` and `ibstatus` | they ask a subnet manager by MADs; RoCE has none |
 | `ibv_xsrq_pingpong` | all | XRC is not offered |
 | `ibv_rc_pingpong` | `-o`, `-O`, `-P`; `-j` | no on-demand paging; no device memory |
-| `ibv_rc_pingpong` | `-t -e` | the program takes an empty CQ after an event for an error |
+| `ibv_rc_pingpong` | `-t -e` | the program treats an empty CQ after an event as an error |
 | `fi_pingpong` | `-p verbs` with `-e dgram` or `-e msg` | its event queue opens rdma_cm |
-| `ibv_import_device` | as a process's first call | listing devices is what loads the provider |
-| `ucx_perftest` | a check of the data | it has none; the MPI job over UCX compares every byte |
-| `mpirun` | the test as an ordinary user | it enters two network namespaces, which takes root |
-| any program | linked with a static libibverbs (`libibverbs.a`) | that one loads no provider from \
-`/etc/libibverbs.d` and lists no device: link the shared one, `ldd PROGRAM` shows `libibverbs.so.1` |
+| `ibv_import_device` | as a process's first call | only listing the devices loads the provider |
+| `ucx_perftest` | a check of the data | the program has none; the MPI job over UCX compares every byte |
+| `mpirun` | the test as an ordinary user | the test enters two network namespaces, which needs root |
+| any program | linked with a static libibverbs (`libibverbs.a`) | the static library loads no provider from \
+`/etc/libibverbs.d` and lists no device: link the shared one (`ldd PROGRAM` shows `libibverbs.so.1`) |
 
-pyverbs' traffic tests run on while frames are lost: 200 times over, with 1 % of all frames lost, by
+pyverbs' traffic tests also run while frames are lost. This command runs them 200 times with 1 % of all frames lost:
 
     UROCE_TEST_LOOPS=200 UROCE_BUILD=build /usr/bin/python3 test/system/test_prog_lossy.py
 
 (`meson test --suite programs` runs two loops.)
 
-A completion of UD carries in `sl` which IP header came, as UCX expects it of a RoCE NIC, and not
-the sender's priority.
+In a UD completion `sl` says which IP header the datagram had, as UCX expects of a RoCE NIC, and not the sender's
+priority.
 
 ## What is in /sys/class/infiniband
 
-Programs find there what the kernel has of a RoCE port, under `uroce-run` and after `urocectl
-install`. State, `counters/` and `hw_counters/` are files that the daemon keeps beside its socket
-(`SOCKET.sysfs/DEVICE`) and writes once a second; a container has to see that folder, too, else the
-state is that of the program's start and there are no counters. `hw_counters/` has the names of NIC
-drivers where there is an equivalent, and all of uroced's own. GIDs and P_Keys are those of the start;
-libibverbs itself is told the present ones. `device/` says what is near to the interface (`numa_node`,
-`local_cpus`) and has uroce's identity, not the NIC's.
+Under `uroce-run` and after `urocectl install`, programs find the entries that the kernel has for a RoCE port. State,
+`counters/` and `hw_counters/` are files that the daemon keeps beside its socket (`SOCKET.sysfs/DEVICE`) and writes once a
+second. A container needs access to that folder, too. Otherwise it sees the state at the program's start and no counters.
+`hw_counters/` has the names of NIC drivers if there is an equivalent, and all of uroced's own counters. GIDs and P_Keys
+are those at the program's start; libibverbs itself gets the present ones. `device/` describes the location of the
+interface (`numa_node`, `local_cpus`) and has uroce's identity, not the NIC's.
 
 ## Programs with large packages
 
-`ninja -C build programs-long` installs and runs them, as root: Ceph 16.2.15 (monitor, OSD and rados, `ms_type
-= async+rdma`; objects of 1 B to 16 MiB compared byte for byte), Open MPI 4.1.4 and MPICH 4.0.2 (4 ranks
-that compare every byte, with their default transports and with `UCX_TLS=rc,self`), and podman
-(doc/containers.md as it stands).
+`ninja -C build programs-long` installs and runs them, as root:
 
-Ceph: set `ms_async_rdma_local_gid` to the device's IPv4 GID, and lower `ms_async_rdma_receive_buffers`:
-its default of 32768 buffers of 128 KiB is 4 GiB of registered memory a process. Ceph fixes the path MTU at
-1024. `UROCE_CEPH_BENCH=1` compares its write rates with TCP's; doc/notes/performance.md has the figures.
+* Ceph 16.2.15: monitor, OSD and rados, `ms_type = async+rdma`; objects of 1 B to 16 MiB compared byte for byte.
+* Open MPI 4.1.4 and MPICH 4.0.2: 4 ranks that compare every byte, with their default transports and with
+  `UCX_TLS=rc,self`.
+* podman: the commands of doc/containers.md, unchanged.
+
+For Ceph set `ms_async_rdma_local_gid` to the device's IPv4 GID, and lower `ms_async_rdma_receive_buffers`: its default
+of 32768 buffers of 128 KiB is 4 GiB of registered memory for each process. Ceph fixes the path MTU at 1024.
+`UROCE_CEPH_BENCH=1` compares its write rates with TCP's; doc/notes/performance.md has the figures.
 """
 
 
@@ -106,8 +107,8 @@ def main():
         programs[program].append((what, passed))
     print("# What runs\n")
     print("Written by test/system/compatibility.py from a run of `meson test --suite programs`: "
-          "Debian's\nprograms as packaged, under `uroce-run`, between two daemons unless they "
-          "talk to one device only.\n")
+          "Debian's\nprograms as packaged, under `uroce-run`, between two daemons unless the "
+          "program uses only one device.\n")
     print("| program | package | version | command lines tested | passed |")
     print("| --- | --- | --- | --- | --- |")
     for program, tests in programs.items():
@@ -117,7 +118,7 @@ def main():
     print(LIMITS)
     print("## pyverbs' own tests that are skipped\n")
     why = collections.Counter(skipped.values())
-    print("Of its generic tests; those of single vendors' devices are left out.")
+    print("These are generic tests; the tests of single vendors' devices are left out.")
     for reason, count in why.most_common():
         print(f"\n{reason} ({count}):\n")
         for name in sorted(name for name, what in skipped.items() if what == reason):
