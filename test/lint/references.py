@@ -21,7 +21,7 @@ PATH = re.compile(r'(?<![\w/.$~}*<>-])((?:' + FOLDERS + r')/(?:[\w./*,{}-]|\[\w+
 LINK = re.compile(r'\]\(([^)\s]+)\)')
 REQUIREMENT = re.compile(r'\b([A-Z]+)-\d\d\b')
 SECTION = re.compile(r"([\w/-]+\.md),\s+'([^']+)'")
-OUTSIDE = re.compile(r'\b(wire-facts|conformance facts|[Ss]eed 0\d\d|issue \d+)\b|/work/\w+|\bshared/\w+')
+OUTSIDE = re.compile(r'\b(wire-facts|[Ss]eed 0\d\d|issue \d+)\b|/work/\w+|\bshared/\w+')
 
 # Files that the build makes, files of other projects, and names that stand for any file: NAME.sh.
 FOREIGN = re.compile(r'build[\w-]*/|rte_|rdma/|infiniband/|linux/|sys/|include/uapi/|tests/run_tests\.py|'
