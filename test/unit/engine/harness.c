@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The bench itself: engine, clock, regions, QPs. */
 #include <errno.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,6 +196,14 @@ bench_teardown(void **state)
 	if (leaked != 0)
 		print_error("%d mbufs leaked\n", leaked);
 	return leaked;
+}
+
+size_t
+bench_heap(void)
+{
+	struct mallinfo2 now = mallinfo2();
+
+	return now.uordblks + now.hblkhd;
 }
 
 uint32_t

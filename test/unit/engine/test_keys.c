@@ -106,6 +106,21 @@ test_MEM_01_full_table(void **state)
 	mr_table_free(&t);
 }
 
+/* mr_table_free frees all memory of the table. */
+static void
+test_keys_a_table_gives_back_its_memory(void **state)
+{
+	size_t before = bench_heap();
+	struct mr_table t;
+	uint32_t n;
+
+	for (n = 1 << 10; n <= MR_TABLE_MAX_SLOTS; n *= 2) {
+		assert_int_equal(mr_table_init(&t, n), 0);
+		mr_table_free(&t);
+		assert_int_equal(bench_heap(), before);
+	}
+}
+
 /* What is hidden is not found, keeps its place, and comes back with its key. */
 static void
 test_MEM_04_a_hidden_region_keeps_its_place(void **state)
@@ -296,6 +311,7 @@ main(void)
 		cmocka_unit_test(test_MEM_01_key_0_is_never_valid),
 		cmocka_unit_test(test_MEM_01_a_stale_key_fails),
 		cmocka_unit_test(test_MEM_01_full_table),
+		cmocka_unit_test(test_keys_a_table_gives_back_its_memory),
 		cmocka_unit_test(test_MEM_04_a_hidden_region_keeps_its_place),
 		cmocka_unit_test(test_MEM_02_ranges_without_overflow),
 		cmocka_unit_test(test_MEM_02_rights_and_domain),
