@@ -4,7 +4,9 @@
  * received where they loop back: the same bytes as those of a copy, and a copy wherever memory
  * might not stay what it is.
  */
+#include <errno.h>
 #include <string.h>
+#include <rte_errno.h>
 #include <rte_mbuf.h>
 #include "harness.h"
 #include "qp/retire.h"
@@ -160,6 +162,58 @@ test_views_not_of_unreliable_messages(void **state)
 	pkt_expect(c, WIRE_OP_WRITE_ONLY | WIRE_SVC_UC, SQ); /* with a good ICRC */
 }
 
+/* A packet that crosses the end of the first SGE is gathered, not viewed past that end. */
+static void
+test_views_end_with_their_sge(void **state)
+{
+	struct conn *c = view_conn(state, conn_rc);
+	struct uroce_sge two[] = {{LOCAL_VA, 1500, c->local->mr.key},
+				  {LOCAL_VA + 60000, 1500, c->local->mr.key}};
+	uint8_t want[3000], got[3000];
+	struct wire_pkt pkt;
+	uint32_t i, len = 0;
+
+	memcpy(want, c->local->bytes, 1500);
+	memcpy(want + 1500, c->local->bytes + 60000, 1500);
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_WRITE, .sge = two, .nsge = 2});
+	for (i = 0; i < 3; i++)
+		assert_int_equal(segs_of(c, i), i == 0 ? 3 : 1);
+	while (pkt_poll(c, &pkt)) {
+		memcpy(got + len, pkt.payload, pkt.payload_len);
+		len += pkt.payload_len;
+	}
+	assert_int_equal(len, sizeof(want));
+	assert_memory_equal(got, want, sizeof(want));
+}
+
+/* Pads are zero, although the segment still holds the ICRC of an earlier frame without a pad. */
+static void
+test_views_pads_are_zero(void **state)
+{
+	static const uint8_t zeros[3];
+	struct conn *c = view_conn(state, conn_rc);
+	struct qp_segs *segs = c->b->engine.env.segs;
+	struct wire_pkt pkt;
+	uint32_t pad;
+
+	c->b->engine.env.segs = qp_segs_create("one", 1, SOCKET_ID_ANY);
+	assert_non_null(c->b->engine.env.segs);
+	for (pad = 0; pad < 4; pad++) {
+		post(c, (struct wr){.id = 1, .op = UROCE_WR_SEND, .len = 600});
+		assert_int_equal(segs_of(c, 0), 3);
+		assert_true(pkt_poll(c, &pkt));
+		pkt_none(c); /* and frees it */
+		post(c, (struct wr){.id = 2, .op = UROCE_WR_SEND, .len = 600 - pad});
+		assert_int_equal(segs_of(c, 0), 3);
+		assert_true(pkt_poll(c, &pkt));
+		assert_int_equal(pkt.payload_len, 600 - pad);
+		assert_memory_equal(pkt.payload + pkt.payload_len, zeros, pad);
+		pkt_none(c);
+	}
+	qp_segs_free(c->b->engine.env.segs);
+	c->b->engine.env.segs = segs;
+}
+
 /*
  * Segments come back with their frames, whole, and are not lent before: until then payload is
  * copied, and what is sent has its own bytes.
@@ -174,6 +228,14 @@ test_views_segments_come_back(void **state)
 
 	c->b->engine.env.segs = qp_segs_create("few", 2, SOCKET_ID_ANY);
 	assert_non_null(c->b->engine.env.segs);
+	post(c, (struct wr){.id = 0,
+			    .op = UROCE_WR_SEND,
+			    .len = 600}); /* only the first pair is lent */
+	assert_int_equal(segs_of(c, 0), 3);
+	assert_false(qp_segs_whole(c->b->engine.env.segs));
+	assert_true(pkt_poll(c, &pkt));
+	pkt_none(c);
+	assert_true(qp_segs_whole(c->b->engine.env.segs));
 	for (uint32_t round = 0; round < 3; round++) {
 		for (i = 0; i < 3; i++)
 			post(c, (struct wr){.id = i, .op = UROCE_WR_SEND, .len = 600 + i});
@@ -194,6 +256,25 @@ test_views_segments_come_back(void **state)
 	post(c, (struct wr){.id = 1, .op = UROCE_WR_SEND, .len = 600});
 	assert_int_equal(segs_of(c, 0), 1);
 	c->b->engine.env.segs = segs;
+}
+
+/* The name is taken: qp_segs_create fails and leaks no memory. */
+static void
+test_views_segments_with_a_name_that_is_taken(void **state)
+{
+	struct qp_segs *first = qp_segs_create("taken", 2, SOCKET_ID_ANY);
+	size_t before = 0;
+
+	assert_non_null(first);
+	for (uint32_t i = 0; i < 3; i++) {
+		rte_errno = 0;
+		assert_null(qp_segs_create("taken", 1000, SOCKET_ID_ANY));
+		assert_int_equal(rte_errno, EEXIST);
+		if (i == 0) /* the first log line may allocate memory */
+			before = bench_heap();
+	}
+	assert_int_equal(bench_heap(), before);
+	qp_segs_free(first);
 }
 
 /* A key that is not good any more when its packet is made. */
@@ -419,7 +500,10 @@ main(void)
 		bench_test(test_views_not_of_these),
 		bench_test(test_views_not_of_read_responses),
 		bench_test(test_views_not_of_unreliable_messages),
+		bench_test(test_views_end_with_their_sge),
+		bench_test(test_views_pads_are_zero),
 		bench_test(test_views_segments_come_back),
+		bench_test(test_views_segments_with_a_name_that_is_taken),
 		bench_test(test_MEM_03_views_key_gone),
 		bench_test(test_views_loop_back),
 		bench_test(test_views_do_not_loop_back_of_these),
