@@ -210,6 +210,47 @@ test_REQ_04_probes_wait_longer_where_round_trips_vary(void **state)
 	wait_is(c, psn++, 900001 + 4 * 539843);
 }
 
+/* Only an early timer requests a round-trip sample; progress after a READ gap does not. */
+static void
+test_REQ_04_data_asked_for_again_times_no_round_trip(void **state)
+{
+	struct conn *c = conn_with(state, 14, 7);
+
+	timed_trip(c, SQ, 900 * US);
+	assert_int_equal(c->qp->conn.loss.srtt_ns, 900001);
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = 2 * MTU});
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ + 1);
+	peer_read_resp(c, WIRE_OP_READ_RESP_LAST, SQ + 2, MTU, MTU);
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ + 1);
+	peer_read_resp(c, WIRE_OP_READ_RESP_FIRST, SQ + 1, 0, MTU);
+	peer_read_resp(c, WIRE_OP_READ_RESP_LAST, SQ + 2, MTU, MTU);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	assert_int_equal(c->qp->conn.snd.watch & QP_WATCH_RTT, 0);
+	round_trip(c, SQ + 3, 300 * US);
+	assert_int_equal(c->qp->conn.loss.srtt_ns, 900001);
+}
+
+/* A plain requester without an ACK timeout starts no timer when it asks for READ data again. */
+static void
+test_REQ_04_REQ_08_no_timer_where_there_is_no_wait(void **state)
+{
+	struct conn *c = conn_with(state, 0, 0);
+
+	c->b->engine.env.plain = QP_PLAIN_REQUESTER;
+	qp_loss_reset(&c->b->engine.env, c->qp);
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = 2 * MTU});
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ);
+	peer_read_resp(c, WIRE_OP_READ_RESP_LAST, SQ + 1, MTU, MTU);
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ);
+	assert_int_equal(c->qp->conn.snd.deadline_ns, 0);
+	bench_pass(c->b, 600ull * 1000000000);
+	pkt_none(c);
+	assert_int_equal(OBS(c, REQ_PROBE) + OBS(c, REQ_TIMEOUT), 0);
+	peer_read_resp(c, WIRE_OP_READ_RESP_FIRST, SQ, 0, MTU);
+	peer_read_resp(c, WIRE_OP_READ_RESP_LAST, SQ + 1, MTU, MTU);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+}
+
 /* Round trips that vary widely leave room for several probes, but for no probe on a round trip. */
 static void
 test_REQ_04_several_probes_fit_into_the_timeout(void **state)
@@ -699,6 +740,8 @@ main(void)
 		bench_test(test_REQ_04_timeout_0_probes_and_never_fails),
 		bench_test(test_REQ_04_probes_wait_for_the_measured_round_trip),
 		bench_test(test_REQ_04_probes_wait_longer_where_round_trips_vary),
+		bench_test(test_REQ_04_data_asked_for_again_times_no_round_trip),
+		bench_test(test_REQ_04_REQ_08_no_timer_where_there_is_no_wait),
 		bench_test(test_REQ_04_several_probes_fit_into_the_timeout),
 		bench_test(test_REQ_05_a_probe_that_is_answered_fills_the_gap),
 		bench_test(test_REQ_04_a_probe_for_a_lost_answer_leaves_the_window_open),

@@ -101,6 +101,26 @@ test_REQ_08_scatters_over_sges(void **state)
 	assert_int_equal(c->local->bytes[BENCH_BYTES - 1], bench_bytes[1048]);
 }
 
+/* An SGE ends within a later response: the bytes behind its end are not written. */
+static void
+test_REQ_08_scatters_no_byte_behind_an_sge(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+	uint32_t key = c->local->mr.key, k;
+	struct uroce_sge sge[] = {{LOCAL_VA, 1500, key}, {LOCAL_VA + 50000, 1500, key}};
+
+	memset(c->local->bytes, 0, BENCH_BYTES);
+	post(c,
+	     (struct wr){.id = 1, .op = UROCE_WR_RDMA_READ, .flags = SIG, .sge = sge, .nsge = 2});
+	for (k = 0; k < 3; k++)
+		respond(c, 0, k, 3000);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	assert_memory_equal(c->local->bytes, bench_bytes, 1500);
+	assert_memory_equal(c->local->bytes + 50000, bench_bytes + 1500, 1500);
+	for (k = 1500; k < 50000; k++)
+		assert_int_equal(c->local->bytes[k], 0);
+}
+
 /* Each response in turn is the one that is lost. */
 static void
 test_REQ_08_missing_response_is_asked_for_again_from_there(void **state)
@@ -297,6 +317,7 @@ main(void)
 	static const struct CMUnitTest tests[] = {
 		bench_test(test_REQ_08_data_lands_where_it_belongs),
 		bench_test(test_REQ_08_scatters_over_sges),
+		bench_test(test_REQ_08_scatters_no_byte_behind_an_sge),
 		bench_test(test_REQ_08_missing_response_is_asked_for_again_from_there),
 		bench_test(test_REQ_08_last_response_lost),
 		bench_test(test_REQ_08_ack_of_a_later_request_shows_the_gap),

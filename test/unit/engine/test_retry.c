@@ -439,6 +439,23 @@ test_REQ_06_rnr_nak_acknowledges_and_counts_apart(void **state)
 	send_cqe(c, 2, QP_WC_RETRY_EXC_ERR);
 }
 
+/* The error state ends an RNR wait: `urocectl show qp` must not report it any more. */
+static void
+test_QP_19_REQ_06_no_rnr_wait_in_the_error_state(void **state)
+{
+	struct conn *c = conn_with(state, 14, 0, 7);
+
+	client_sends(c, 1, 8);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	peer_nak(c, SQ, WIRE_SYN_RNR | 20);
+	pkt_none(c);
+	assert_true(c->qp->conn.snd.rnr_wait);
+	assert_int_equal(conn_to(c, QP_ERR), 0);
+	send_cqe(c, 1, QP_WC_WR_FLUSH_ERR);
+	assert_false(c->qp->conn.snd.rnr_wait);
+	assert_int_equal(c->qp->conn.snd.deadline_ns, 0);
+}
+
 int
 main(void)
 {
@@ -462,6 +479,7 @@ main(void)
 		bench_test(test_REQ_06_late_sequence_naks_do_not_add_up),
 		bench_test(test_REQ_06_a_proper_response_reloads),
 		bench_test(test_REQ_06_rnr_nak_acknowledges_and_counts_apart),
+		bench_test(test_QP_19_REQ_06_no_rnr_wait_in_the_error_state),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -275,6 +275,22 @@ test_REQ_01_work_posted_while_busy_is_seen(void **state)
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 2);
 }
 
+/* A queue that the worker polls is never armed, and asks for no further turn when it is empty. */
+static void
+test_REQ_01_a_queue_that_is_looked_at_rests(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+
+	c->qp->bind.polled = true;
+	client_does(c, 1, UROCE_WR_SEND, SIG, 8);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ); /* the bench fails where the engine never rests */
+	assert_int_equal(c->sq.hdr->armed, 0);
+	client_does(c, 2, UROCE_WR_SEND, SIG, 8);
+	pkt_none(c);                       /* the client did not ring */
+	engine_wake(&c->b->engine, c->qp); /* as the polling worker does */
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
+}
+
 static void
 test_REQ_01_inline_data_is_taken_when_posted(void **state)
 {
@@ -484,6 +500,7 @@ main(void)
 		bench_test(test_REQ_01_sq_sig_all),
 		bench_test(test_REQ_01_a_full_queue_drains),
 		bench_test(test_REQ_01_work_posted_while_busy_is_seen),
+		bench_test(test_REQ_01_a_queue_that_is_looked_at_rests),
 		bench_test(test_REQ_01_inline_data_is_taken_when_posted),
 		bench_test(test_REQ_01_gather_over_sges),
 		bench_test(test_RSP_02_long_messages_ask_for_acks_on_the_way),
