@@ -306,6 +306,26 @@ test_CQE_03_malformed_wqe_of_an_srq(void **state)
 	srq_close(s);
 }
 
+/* A WRITE without immediate takes no WQE from the SRQ, even if it is refused. */
+static void
+test_RSP_05_NAK_09_write_with_a_bad_rkey_takes_no_wqe(void **state)
+{
+	struct bench *b = *state;
+	struct bench_srq *s = srq_open(b, 8);
+	struct conn *c = conn_on(b, s, QP_TYPE_RC), *other = conn_on(b, s, QP_TYPE_RC);
+
+	srq_post(s, 1, 0, 64);
+	peer_write(c, WIRE_OP_WRITE_ONLY, RQ, REMOTE_VA + BENCH_BYTES, 8, 0, 8);
+	answer_expect(c, RQ, NAK_SYN(REM_ACCESS));
+	event_expect(b, QP_EVENT_QP_ACCESS_ERR);
+	state_expect(c, QP_ERR);
+	cqe_none(c);
+	assert_int_equal(s->ring.hdr->cons, 0);
+	peer_sends(other, RQ, 0, 8);
+	recv_cqe(other, 1, QP_WC_SUCCESS);
+	srq_close(s);
+}
+
 int
 main(void)
 {
@@ -322,6 +342,7 @@ main(void)
 		bench_test(test_EVT_07_QP_19_last_wqe_reached),
 		bench_test(test_EVT_09_corrupt_ring),
 		bench_test(test_CQE_03_malformed_wqe_of_an_srq),
+		bench_test(test_RSP_05_NAK_09_write_with_a_bad_rkey_takes_no_wqe),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
