@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completion queues: entries, phases, arms, overrun (CQ-01, CQE-01, EVT-08). */
+/* Completion queues: entries, phases, arms, resize, overrun (CQ-01, CQ-02, CQE-01, EVT-08). */
+#include <stdlib.h>
 #include <string.h>
 #include "harness.h"
 
@@ -142,6 +143,36 @@ test_CQ_01_an_arm_is_taken_once(void **state)
 	assert_int_equal(c->scq.channel, 2);
 	assert_int_equal(c->rcq.channel, 0); /* the other queue's business */
 	assert_int_equal(OBS(c, CQ_EVENTS), 2);
+}
+
+/* Each of several resizes moves the arm and later completions to the new ring. */
+static void
+test_CQ_02_CQ_01_an_arm_moves_to_each_new_ring(void **state)
+{
+	struct conn *c = conn_with(state, 16, 16);
+	struct bench_cq *cq = &c->scq;
+	uint32_t i;
+
+	for (i = 0; i < 3; i++) {
+		uint32_t entries = 32 << i;
+		struct uroce_cq_hdr *old = cq->hdr,
+				    *hdr = calloc(1, UROCE_CQ_HDR +
+							     entries * sizeof(struct uroce_cqe));
+
+		assert_non_null(hdr);
+		old->arm = UROCE_CQ_ARM_ANY;
+		cq_resize(&cq->cq, hdr, entries);
+		cq_resized(&cq->cq);
+		assert_int_equal(old->arm, UROCE_CQ_UNARMED);
+		assert_int_equal(hdr->arm, UROCE_CQ_ARM_ANY);
+		free(old);
+		cq->hdr = hdr;
+		cq->entries = entries;
+		cq->cons = 0;
+		write_done(c, i, SQ + i);
+		assert_int_equal(cq->channel, i + 1);
+		send_cqe(c, i, QP_WC_SUCCESS);
+	}
 }
 
 static void
@@ -306,6 +337,7 @@ main(void)
 		bench_test(test_CQ_01_phases_over_many_laps),
 		bench_test(test_CQ_01_phases_over_the_wrap_of_the_index),
 		bench_test(test_CQ_01_an_arm_is_taken_once),
+		bench_test(test_CQ_02_CQ_01_an_arm_moves_to_each_new_ring),
 		bench_test(test_CQ_01_one_event_a_burst),
 		bench_test(test_CQ_01_solicited_arm),
 		bench_test(test_CQ_01_solicited_among_others_in_a_burst),
