@@ -282,10 +282,10 @@ test_REQ_01_a_queue_that_is_looked_at_rests(void **state)
 	struct conn *c = conn_open(*state, conn_rc);
 
 	c->qp->bind.polled = true;
-	client_does(c, 1, UROCE_WR_SEND, SIG, 8);
+	client_does(c, 1, UROCE_WR_SEND, 8);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ); /* the bench fails where the engine never rests */
 	assert_int_equal(c->sq.hdr->armed, 0);
-	client_does(c, 2, UROCE_WR_SEND, SIG, 8);
+	client_does(c, 2, UROCE_WR_SEND, 8);
 	pkt_none(c);                       /* the client did not ring */
 	engine_wake(&c->b->engine, c->qp); /* as the polling worker does */
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
