@@ -13,8 +13,7 @@
 #include "control/obj.h"
 #include "control/program.h"
 
-#define LINK_POLL_NS  500000000ull
-#define ROCE_OVERHEAD 80u /* IPv6, UDP, BTH, longest extended headers, ICRC: see qp_mtu_code */
+#define LINK_POLL_NS 500000000ull
 
 /* A memif client whose server was not there, or has gone: look for it. */
 static void
@@ -93,7 +92,7 @@ open_port(struct device *dev, const struct devspec *spec, bool inward)
 	struct port_params params = {
 		.name = spec->port,
 		.nqueues = dev->d->nworkers,
-		.link_mtu = spec->mtu != 0 ? spec->mtu + ROCE_OVERHEAD : 0u,
+		.link_mtu = spec->mtu != 0 ? spec->mtu + WIRE_IP_OVERHEAD : 0u,
 		.mac = spec->has_mac ? spec->mac : NULL,
 		.vlan = spec->vlan,
 		.inward = inward,
@@ -105,8 +104,8 @@ open_port(struct device *dev, const struct devspec *spec, bool inward)
 	if (rc < 0)
 		return rc;
 	dev->max_mtu = qp_mtu_code(dev->port.link_mtu);
-	if (spec->mtu != 0 && dev->max_mtu > qp_mtu_code(spec->mtu + ROCE_OVERHEAD))
-		dev->max_mtu = qp_mtu_code(spec->mtu + ROCE_OVERHEAD);
+	if (spec->mtu != 0 && dev->max_mtu > qp_mtu_code(spec->mtu + WIRE_IP_OVERHEAD))
+		dev->max_mtu = qp_mtu_code(spec->mtu + WIRE_IP_OVERHEAD);
 	if (dev->max_mtu != 0)
 		return 0;
 	LOG(ERR, "%s: port %s carries %u bytes, too few for any path MTU", dev->name, spec->port,

@@ -12,11 +12,12 @@
 #include "port/devarg.h"
 #include "port/log.h"
 #include "port/mtu.h"
+#include "wire/hdr.h"
 
-#define MIN_MTU            576  /* of a link */
-#define MIN_WANTED         336  /* IP packet of path MTU 256 */
-#define AF_PACKET_OVERHEAD 64   /* of a slot's framesz, for what the kernel puts before the frame */
-#define ROCE_MAX_MTU       4176 /* IP packet of path MTU 4096 with the longest headers */
+#define MIN_MTU            576 /* of a link */
+#define MIN_WANTED         (256 + WIRE_IP_OVERHEAD)
+#define AF_PACKET_OVERHEAD 64 /* of a slot's framesz, for what the kernel puts before the frame */
+#define ROCE_MAX_MTU       (4096 + WIRE_IP_OVERHEAD)
 #define DRIVER_BUF_DEFAULT 2048 /* memif's bsize and af_packet's framesz where none is given */
 
 /* MTU of an interface of this process's network namespace (sysfs may show another's). 0: unknown.

@@ -99,9 +99,8 @@ qp_mtu_code(uint32_t link_mtu)
 {
 	uint8_t code;
 
-	/* 80 bytes for headers, as in the kernel's rxe (RXE_MAX_HDR_LENGTH). */
 	for (code = 5; code > 0; code--) {
-		if ((128u << code) + 80 <= link_mtu)
+		if ((128u << code) + WIRE_IP_OVERHEAD <= link_mtu)
 			return code;
 	}
 	return 0;

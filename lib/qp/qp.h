@@ -156,7 +156,10 @@ qp_sq_room(const struct qp_env *env, const struct qp *qp)
 	       qp_sqes_room(&qp->bind.sqes, env->sqes, snd->head);
 }
 
-/* Largest path MTU code (1 = 256 .. 5 = 4096) that fits a link MTU in bytes; 0 if none does. */
+/*
+ * Largest path MTU code (1 = 256 .. 5 = 4096) whose packets, with the longest headers over IPv6,
+ * fit a link MTU in bytes; 0 if none does (WIRE-05).
+ */
 uint8_t qp_mtu_code(uint32_t link_mtu);
 
 #endif

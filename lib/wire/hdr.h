@@ -26,6 +26,11 @@
 #define WIRE_GRH_LEN          40
 /* Longest headers of any frame: VLAN Ethernet, IPv6, UDP, BTH, AtomicETH/RETH + ImmDt. */
 #define WIRE_MAX_HDR (18 + 40 + 8 + 12 + 28 + 4)
+/*
+ * Most bytes that an IP packet has beside its payload: IPv6, UDP, BTH, RETH and ImmDt (a WRITE with
+ * immediate data in one packet), ICRC. The kernel's rxe reckons with 80, which is 4 too few.
+ */
+#define WIRE_IP_OVERHEAD (WIRE_IPV6_LEN + WIRE_UDP_LEN + WIRE_BTH_LEN + 16u + 4 + WIRE_ICRC_LEN)
 /* Most bytes a frame adds to its payload: headers, pad and ICRC. */
 #define WIRE_MAX_OVERHEAD  (WIRE_MAX_HDR + 3 + WIRE_ICRC_LEN)
 

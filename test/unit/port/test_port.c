@@ -254,11 +254,11 @@ test_what_cannot_be_is_refused(void **state)
 	params.link_mtu = 100;
 	assert_int_equal(port_open(&p, &params, pool), -EINVAL);
 	/* the smallest path MTU, 256, with its headers */
-	params.link_mtu = 335;
+	params.link_mtu = 339;
 	assert_int_equal(port_open(&p, &params, pool), -EINVAL);
-	params.link_mtu = 336;
+	params.link_mtu = 340;
 	assert_int_equal(port_open(&p, &params, pool), 0);
-	assert_int_equal(p.link_mtu, 336);
+	assert_int_equal(p.link_mtu, 340);
 	port_close(&p);
 	assert_int_equal(port_ring_pair("pg", "ph", 1, 64), 0);
 	params.name = "net_ring_pg";
