@@ -140,7 +140,7 @@ engine_link_verify(const struct engine_link *l)
 	return l->o.op == BENCH_ATOMIC || engine_pair_verify(&l->pair);
 }
 
-/* The CRC of what follows a template: of BTH, which has the PSN, and of the payload. */
+/* Continue the CRC after the template: over the BTH, which holds the PSN, and the payload. */
 static void
 bare_frame(struct rte_mbuf *m, const uint8_t *payload, uint32_t len)
 {

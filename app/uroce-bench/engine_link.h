@@ -29,7 +29,7 @@ uint32_t engine_link_poll(struct engine_link *l, unsigned side);
 
 /* Send what a node's engine has built. */
 void engine_link_send(struct engine_link *l, unsigned side);
-/* Take what came to a node's port, to its engine. Returns how many frames. */
+/* Pass the frames that a node's port has received to its engine. Returns their number. */
 uint32_t engine_link_receive(struct engine_link *l, unsigned side);
 
 /*

@@ -4,9 +4,9 @@
  *
  *   wire.c          mode "wire"
  *   limit_port.c    mode "limit" of a port
- *   node_net.c      what both processes stand in: namespaces, interfaces, sockets
+ *   node_net.c      the environment of both processes: namespaces, interfaces, sockets
  *   node_pair.c     start two nodes, tell them what to do, read their counters
- *   node.c          a node: this program again, with a DPDK of its own; frames alone
+ *   node.c          a node: this program started again with its own DPDK; bare frames, no QPs
  *   node_rc.c       a node that has a worker with queue pairs, and plays their client
  *   testpmd_pair.c  the same by Debian's dpdk-testpmd
  *

@@ -161,7 +161,7 @@ workers_open(struct daemon *d, const struct eal_plan *plan)
 	return 0;
 }
 
-/* One of two ends that only our workers have: both send and receive on queues of their own. */
+/* One end of a pair of ports that only this daemon uses: each worker has its own queues on both. */
 static bool
 is_of_pair(const struct options *o, const char *port)
 {

@@ -32,8 +32,8 @@ struct object {
 };
 
 /*
- * How the objects of a kind come and go: object.c does what is the same for all kinds, the
- * functions, any of which may be NULL, what is not. The end of an object is hide, part, release.
+ * How the objects of a kind are created and destroyed. object.c has the steps that all kinds share;
+ * these functions, any of which may be NULL, have the rest. An object ends by hide, part, release.
  */
 struct object_kind {
 	size_t table;          /* struct idtab of its handles, in struct session */

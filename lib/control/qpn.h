@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Giving out QPNs. The low bits are the slot in the QP table;
- * the bits above differ each time a slot is used, from an unpredictable start, so that a packet for
- * a QP that is gone does not meet the next one. Control thread only.
+ * Allocation of QPNs. The low bits are the slot in the QP table. The bits above change each time a
+ * slot is used, from an unpredictable start, so that a packet for a destroyed QP does not reach the
+ * next QP of its slot. Control thread only.
  */
 #ifndef CONTROL_QPN_H
 #define CONTROL_QPN_H

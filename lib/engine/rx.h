@@ -13,6 +13,7 @@ rx_done(struct engine *e, struct rte_mbuf *m)
 	e->done[e->done_n++] = m;
 }
 
+/* Drop m, counted in obs as why. */
 static inline void
 rx_drop(struct engine *e, struct obs_block *obs, enum obs_drop why, struct rte_mbuf *m)
 {
@@ -20,6 +21,7 @@ rx_drop(struct engine *e, struct obs_block *obs, enum obs_drop why, struct rte_m
 	rx_done(e, m);
 }
 
+/* Is gid one of the addresses in a? */
 static inline bool
 rx_gid_in(const struct engine_addrs *a, const uint8_t gid[16])
 {

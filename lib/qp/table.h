@@ -16,9 +16,15 @@ struct qp_table {
 	uint8_t *owner; /* by slot: index of the worker; atomic */
 	uint32_t mask;
 };
-int qp_table_init(struct qp_table *t, uint32_t nslots); /* power of two; 0 or -errno */
+/*
+ * Control thread, before any worker sees t. nslots: a power of two, at most 2^23. 0, -EINVAL or
+ * -ENOMEM; after an error nothing is left to free.
+ */
+int qp_table_init(struct qp_table *t, uint32_t nslots);
+/* Control thread, after the last worker. The QPs are the caller's. */
 void qp_table_free(struct qp_table *t);
 
+/* Any thread. The QP with this QPN, or NULL. */
 static inline struct qp *
 qp_table_find(const struct qp_table *t, uint32_t qpn)
 {
