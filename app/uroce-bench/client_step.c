@@ -40,7 +40,7 @@ client_step_ns(void)
 	engine_link_open(&link, &o);
 	qp = n->conn[0].qp;
 	qp->bind.polled = true; /* as the worker has it of a client that posts all the time */
-	env->obs = qp->bind.obs;
+	env->counters = qp->bind.counters;
 	mw.pd = n->mr.pd;
 	if (mr_table_add(&n->mrs, &mw, WINDOW) != 0) {
 		fprintf(stderr, "uroce-bench: no memory for a window\n");

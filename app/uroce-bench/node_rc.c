@@ -47,8 +47,8 @@ struct rc {
 	struct uroce_db_ring *db;
 	uint64_t posted, done;
 	uint32_t group;
-	uint32_t step;               /* that the worker has come to */
-	const struct obs_block *obs; /* the worker's, of the port */
+	uint32_t step;                        /* that the worker has come to */
+	const struct counter_block *counters; /* the worker's, of the port */
 };
 
 static void *
@@ -84,7 +84,7 @@ conn_open(struct rc *rc, uint32_t i)
 		.recv_cq = &rc->cq,
 		.user_handle = i,
 		.cap = {sq, rq, 1, 1, 0},
-		.obs = worker_obs(rc->w, rc->port->id),
+		.counters = worker_counters(rc->w, rc->port->id),
 	};
 
 	q.sq = pair_ring_make(&c->sq, sq, uroce_sq_stride(1, 0));
@@ -195,16 +195,16 @@ publish(struct rc *rc, struct conn *c)
 static void
 fail_message(const struct rc *rc, unsigned status)
 {
-	const struct obs_block *obs = worker_obs(rc->w, rc->port->id);
+	const struct counter_block *counters = worker_counters(rc->w, rc->port->id);
 	char drops[96] = "";
 	size_t n = 0;
 
-	for (unsigned i = 0; i < OBS_NDROPS && n < sizeof(drops); i++)
-		if (obs->drop[i] != 0)
+	for (unsigned i = 0; i < DROP_NUM && n < sizeof(drops); i++)
+		if (counters->drop[i] != 0)
 			n += (size_t)snprintf(drops + n, sizeof(drops) - n, ", %s %lu",
-					      obs_drop_name[i], obs->drop[i]);
+					      drop_reason_name[i], counters->drop[i]);
 	node_fail("a message completed with status %u: frames sent %lu, received %lu%s", status,
-		  obs->ctr[OBS_TX_FRAMES], obs->ctr[OBS_RX_FRAMES], drops);
+		  counters->ctr[COUNTER_TX_FRAMES], counters->ctr[COUNTER_RX_FRAMES], drops);
 }
 
 /* Completions off; for each, the next message or receive of its connection. */
@@ -277,8 +277,8 @@ places_filled(const struct rc *rc)
 static void
 tell_counts(const struct rc *rc)
 {
-	__atomic_store_n(&rc->me->frames, rc->obs->ctr[OBS_TX_FRAMES], __ATOMIC_RELAXED);
-	__atomic_store_n(&rc->me->again, rc->obs->ctr[OBS_REQ_RETRANS], __ATOMIC_RELAXED);
+	__atomic_store_n(&rc->me->frames, rc->counters->ctr[COUNTER_TX_FRAMES], __ATOMIC_RELAXED);
+	__atomic_store_n(&rc->me->again, rc->counters->ctr[COUNTER_REQ_RETRANS], __ATOMIC_RELAXED);
 }
 
 /* Once an iteration of the worker, while its ring says overflow. */
@@ -415,7 +415,7 @@ node_rc_main(struct node_shared *sh, unsigned side, struct port *port, struct rt
 			 .step = step};
 	memory_open(&rc);
 	worker_open(&rc, pool);
-	rc.obs = worker_obs(rc.w, port->id);
+	rc.counters = worker_counters(rc.w, port->id);
 	node_reached(rc.me, step);
 	for (;;) {
 		uint32_t now = __atomic_load_n(&sh->step, __ATOMIC_ACQUIRE);

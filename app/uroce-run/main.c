@@ -153,7 +153,7 @@ build_view(const struct run_device *dev, unsigned int ndev, const char *provider
 {
 	static const char *const hide_class[] = {"infiniband", "infiniband_verbs", NULL};
 	static const char *const hide_dev[] = {"infiniband", NULL};
-	const char *scratch = graft_scratch();
+	const char *scratch = mount_ns_scratch();
 	char class[PATH_MAX], node[PATH_MAX], config[PATH_MAX];
 
 	if (!scratch)
@@ -161,18 +161,19 @@ build_view(const struct run_device *dev, unsigned int ndev, const char *provider
 	snprintf(class, sizeof(class), "%s/class", scratch);
 	snprintf(node, sizeof(node), "%s/dev", scratch);
 	snprintf(config, sizeof(config), "%s/config", scratch);
-	if (graft_stage(class, "/sys/class", hide_class) || graft_stage(node, "/dev", hide_dev) ||
-	    graft_stage_empty(config) || tree_common(class, node) || tree_driver(config, provider))
+	if (mount_ns_stage(class, "/sys/class", hide_class) ||
+	    mount_ns_stage(node, "/dev", hide_dev) || mount_ns_stage_empty(config) ||
+	    tree_common(class, node) || tree_driver(config, provider))
 		return -1;
 	/* A tmpfs lists what was made last first, and programs take the first device they see. */
 	for (unsigned int i = ndev; i-- > 0;) {
 		if (tree_device(class, node, &dev[i], i))
 			return -1;
 	}
-	if (graft_commit(class, "/sys/class") || graft_commit(node, "/dev") ||
-	    graft_commit(config, CONFIG_DIR))
+	if (mount_ns_commit(class, "/sys/class") || mount_ns_commit(node, "/dev") ||
+	    mount_ns_commit(config, CONFIG_DIR))
 		return -1;
-	return graft_leave();
+	return mount_ns_leave();
 }
 
 /* Hands --socket on to the provider, which may run in another directory by then. */
@@ -218,7 +219,7 @@ main(int argc, char **argv)
 	mask = umask(022);
 	if (o.install)
 		return system_install(dev, ndev, provider) ? EXIT_FAILURE : EXIT_SUCCESS;
-	if (export_socket(o.socket) || graft_enter() || build_view(dev, ndev, provider))
+	if (export_socket(o.socket) || mount_ns_enter() || build_view(dev, ndev, provider))
 		return EXIT_FAILURE;
 	umask(mask);
 	execvp(o.program[0], o.program);

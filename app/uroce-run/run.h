@@ -13,7 +13,7 @@
  *   tree.c    the files that stand for a device
  *   parent.c  those for the hardware under it
  *   put.c     writes a file
- *   graft.c   namespaces, and directories that look like the old ones plus something
+ *   mount_ns.c   namespaces, and directories that look like the old ones plus something
  *   install.c the same files for every program of the system
  *
  * Single threaded. Functions return 0, or print why not and return -1.
@@ -58,25 +58,25 @@ int tree_driver(const char *dir, const char *provider);
 /* Writes the folder "device" of the RDMA device whose folder is ibdev. */
 int tree_parent(const char *ibdev, const struct run_device *d);
 
-/* ---- graft.c ---- */
+/* ---- mount_ns.c ---- */
 /*
  * Moves this process into a mount namespace of its own, as root or as an ordinary user (then in
  * a user namespace too, with its own ids mapped to themselves).
  */
-int graft_enter(void);
-/* A scratch directory only this process sees, until graft_leave. Returns its path, or NULL. */
-const char *graft_scratch(void);
+int mount_ns_enter(void);
+/* A scratch directory only this process sees, until mount_ns_leave. Returns its path, or NULL. */
+const char *mount_ns_scratch(void);
 /*
  * Makes stage, a directory in the scratch, show everything that target shows but the entries
  * named in hide (NULL-terminated): more can then be put in.
  */
-int graft_stage(const char *stage, const char *target, const char *const *hide);
+int mount_ns_stage(const char *stage, const char *target, const char *const *hide);
 /* Makes stage an empty directory of its own mount. */
-int graft_stage_empty(const char *stage);
+int mount_ns_stage_empty(const char *stage);
 /* Puts the staged directory in target's place. */
-int graft_commit(const char *stage, const char *target);
+int mount_ns_commit(const char *stage, const char *target);
 /* Removes the scratch from sight. */
-int graft_leave(void);
+int mount_ns_leave(void);
 
 /* ---- install.c ---- */
 /*

@@ -19,8 +19,8 @@
 #define TEMP     ".new" /* becomes the file by a rename, so that nobody reads half of it */
 
 /* A term of a figure: a counter, or a drop reason. 0: no more of them. */
-#define C(id) (1 + OBS_##id)
-#define D(id) (1 + OBS_NCOUNTERS + OBS_DROP_##id)
+#define C(id) (1 + COUNTER_##id)
+#define D(id) (1 + COUNTER_NUM + DROP_##id)
 
 static const char counters_dir[] = "counters", hw_dir[] = "hw_counters";
 
@@ -67,7 +67,7 @@ static const struct figure {
 };
 
 #define NFIGURES (sizeof(figures) / sizeof(figures[0]))
-#define NOWN     (OBS_NCOUNTERS + OBS_NDROPS)
+#define NOWN     (COUNTER_NUM + DROP_NUM)
 #define NFILES   (NFIGURES + NOWN)
 
 struct live_device {
@@ -138,10 +138,10 @@ file_name(size_t i, char name[64])
 		snprintf(name, 64, "%s", figures[i].name);
 		return figures[i].dir;
 	}
-	if (own < OBS_NCOUNTERS)
-		snprintf(name, 64, "%s", obs_counter_name[own]);
+	if (own < COUNTER_NUM)
+		snprintf(name, 64, "%s", counter_name[own]);
 	else
-		snprintf(name, 64, "drop_%s", obs_drop_name[own - OBS_NCOUNTERS]);
+		snprintf(name, 64, "drop_%s", drop_reason_name[own - COUNTER_NUM]);
 	return hw_dir;
 }
 
@@ -149,19 +149,19 @@ file_name(size_t i, char name[64])
 static void
 sums_of(const struct device *dev, uint64_t sum[NOWN])
 {
-	const struct obs_block *control = worker_control_obs(dev->d->workers, dev->port.id);
+	const struct counter_block *control = worker_control_obs(dev->d->workers, dev->port.id);
 
 	memset(sum, 0, NOWN * sizeof(sum[0]));
-	for (unsigned i = 0; i < OBS_NCOUNTERS; i++)
+	for (unsigned i = 0; i < COUNTER_NUM; i++)
 		sum[i] = __atomic_load_n(&control->ctr[i], __ATOMIC_RELAXED);
 	for (uint32_t w = 0; w < dev->d->nworkers; w++) {
-		const struct obs_block *b =
-			worker_obs(worker_get(dev->d->workers, w), dev->port.id);
+		const struct counter_block *b =
+			worker_counters(worker_get(dev->d->workers, w), dev->port.id);
 
-		for (unsigned i = 0; i < OBS_NCOUNTERS; i++)
+		for (unsigned i = 0; i < COUNTER_NUM; i++)
 			sum[i] += __atomic_load_n(&b->ctr[i], __ATOMIC_RELAXED);
-		for (unsigned i = 0; i < OBS_NDROPS; i++)
-			sum[OBS_NCOUNTERS + i] += __atomic_load_n(&b->drop[i], __ATOMIC_RELAXED);
+		for (unsigned i = 0; i < DROP_NUM; i++)
+			sum[COUNTER_NUM + i] += __atomic_load_n(&b->drop[i], __ATOMIC_RELAXED);
 	}
 }
 

@@ -182,15 +182,15 @@ counters_json(const uint64_t *value, const char *const *name, unsigned n, uint64
 static void
 show_counters(const struct device *dev, json_t *out, bool drops)
 {
-	const char *const *name = drops ? obs_drop_name : obs_counter_name;
-	unsigned n = drops ? OBS_NDROPS : OBS_NCOUNTERS;
-	uint64_t sum[OBS_NCOUNTERS + OBS_NDROPS] = {0};
-	const struct obs_block *control = worker_control_obs(dev->d->workers, dev->port.id);
+	const char *const *name = drops ? drop_reason_name : counter_name;
+	unsigned n = drops ? DROP_NUM : COUNTER_NUM;
+	uint64_t sum[COUNTER_NUM + DROP_NUM] = {0};
+	const struct counter_block *control = worker_control_obs(dev->d->workers, dev->port.id);
 	json_t *o = of_device(dev), *workers = json_array();
 
 	for (uint32_t w = 0; w < dev->d->nworkers; w++) {
-		const struct obs_block *b =
-			worker_obs(worker_get(dev->d->workers, w), dev->port.id);
+		const struct counter_block *b =
+			worker_counters(worker_get(dev->d->workers, w), dev->port.id);
 
 		json_array_append_new(workers,
 				      counters_json(drops ? b->drop : b->ctr, name, n, sum));

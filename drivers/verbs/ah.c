@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Address handles: the daemon resolves and keeps them, a UD WQE names one by its handle. */
-#include "uv.h"
+#include "provider.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 void
-uv_ah_attr_out(struct uroce_ah_attr *to, const struct ibv_ah_attr *from)
+prov_ah_attr_out(struct uroce_ah_attr *to, const struct ibv_ah_attr *from)
 {
 	memset(to, 0, sizeof(*to));
 	memcpy(to->dgid, from->grh.dgid.raw, sizeof(to->dgid));
@@ -25,7 +25,7 @@ uv_ah_attr_out(struct uroce_ah_attr *to, const struct ibv_ah_attr *from)
 }
 
 void
-uv_ah_attr_in(struct ibv_ah_attr *to, const struct uroce_ah_attr *from)
+prov_ah_attr_in(struct ibv_ah_attr *to, const struct uroce_ah_attr *from)
 {
 	memset(to, 0, sizeof(*to));
 	memcpy(to->grh.dgid.raw, from->dgid, sizeof(from->dgid));
@@ -42,7 +42,7 @@ uv_ah_attr_in(struct ibv_ah_attr *to, const struct uroce_ah_attr *from)
 }
 
 void
-uv_ah_explain(const struct ibv_ah_attr *attr, const char *what)
+prov_ah_explain(const struct ibv_ah_attr *attr, const char *what)
 {
 	int err = errno;
 
@@ -54,7 +54,7 @@ uv_ah_explain(const struct ibv_ah_attr *attr, const char *what)
 }
 
 struct ibv_ah *
-uv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+prov_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	struct uroce_create_ah_req req = {.pd = pd->handle};
 	struct uroce_handle rep;
@@ -62,9 +62,9 @@ uv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 
 	if (!ah)
 		return NULL;
-	uv_ah_attr_out(&req.attr, attr);
-	if (uv_call(pd->context, UROCE_CTRL_CREATE_AH, &req, sizeof(req), &rep, sizeof(rep))) {
-		uv_ah_explain(attr, "ibv_create_ah");
+	prov_ah_attr_out(&req.attr, attr);
+	if (prov_call(pd->context, UROCE_CTRL_CREATE_AH, &req, sizeof(req), &rep, sizeof(rep))) {
+		prov_ah_explain(attr, "ibv_create_ah");
 		free(ah);
 		return NULL;
 	}
@@ -73,9 +73,9 @@ uv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 }
 
 int
-uv_destroy_ah(struct ibv_ah *ah)
+prov_destroy_ah(struct ibv_ah *ah)
 {
-	int rc = uv_call_destroy(ah->context, UROCE_CTRL_DESTROY_AH, ah->handle);
+	int rc = prov_call_destroy(ah->context, UROCE_CTRL_DESTROY_AH, ah->handle);
 
 	if (rc == 0)
 		free(ah);

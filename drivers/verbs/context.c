@@ -8,7 +8,7 @@
  * its contexts are marked lost: every operation fails there, none reaches the parent's queues.
  * The list of contexts is changed by single stores, so the child can walk it whoever held its lock.
  */
-#include "uv.h"
+#include "provider.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -22,56 +22,56 @@
 
 static struct {
 	pthread_mutex_t mutex;
-	struct uv_context *list;
+	struct prov_context *list;
 } open_contexts = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-uint32_t uv_lock_process = 1;
+uint32_t prov_lock_process = 1;
 
-const struct verbs_context_ops uv_context_ops = {
-	.alloc_mw = uv_alloc_mw,
-	.alloc_parent_domain = uv_alloc_parent_domain,
-	.alloc_pd = uv_alloc_pd,
-	.alloc_td = uv_alloc_td,
-	.attach_mcast = uv_attach_mcast,
-	.bind_mw = uv_bind_mw,
-	.create_ah = uv_create_ah,
-	.create_cq = uv_create_cq,
-	.create_cq_ex = uv_create_cq_ex,
-	.create_qp = uv_create_qp,
-	.create_qp_ex = uv_create_qp_ex,
-	.create_srq = uv_create_srq,
-	.create_srq_ex = uv_create_srq_ex,
-	.dealloc_mw = uv_dealloc_mw,
-	.dealloc_pd = uv_dealloc_pd,
-	.dealloc_td = uv_dealloc_td,
-	.dereg_mr = uv_dereg_mr,
-	.destroy_ah = uv_destroy_ah,
-	.destroy_cq = uv_destroy_cq,
-	.destroy_qp = uv_destroy_qp,
-	.destroy_srq = uv_destroy_srq,
-	.detach_mcast = uv_detach_mcast,
-	.free_context = uv_free_context,
-	.get_srq_num = uv_get_srq_num,
-	.import_mr = uv_import_mr,
-	.import_pd = uv_import_pd,
-	.modify_qp = uv_modify_qp,
-	.modify_srq = uv_modify_srq,
-	.poll_cq = uv_poll_cq,
-	.post_recv = uv_post_recv,
-	.post_send = uv_post_send,
-	.post_srq_recv = uv_post_srq_recv,
-	.query_device_ex = uv_query_device_ex,
-	.query_port = uv_query_port,
-	.query_qp = uv_query_qp,
-	.query_qp_data_in_order = uv_query_qp_data_in_order,
-	.query_rt_values = uv_query_rt_values,
-	.query_srq = uv_query_srq,
-	.reg_mr = uv_reg_mr,
-	.req_notify_cq = uv_req_notify_cq,
-	.rereg_mr = uv_rereg_mr,
-	.resize_cq = uv_resize_cq,
-	.unimport_mr = uv_unimport_mr,
-	.unimport_pd = uv_unimport_pd,
+const struct verbs_context_ops prov_context_ops = {
+	.alloc_mw = prov_alloc_mw,
+	.alloc_parent_domain = prov_alloc_parent_domain,
+	.alloc_pd = prov_alloc_pd,
+	.alloc_td = prov_alloc_td,
+	.attach_mcast = prov_attach_mcast,
+	.bind_mw = prov_bind_mw,
+	.create_ah = prov_create_ah,
+	.create_cq = prov_create_cq,
+	.create_cq_ex = prov_create_cq_ex,
+	.create_qp = prov_create_qp,
+	.create_qp_ex = prov_create_qp_ex,
+	.create_srq = prov_create_srq,
+	.create_srq_ex = prov_create_srq_ex,
+	.dealloc_mw = prov_dealloc_mw,
+	.dealloc_pd = prov_dealloc_pd,
+	.dealloc_td = prov_dealloc_td,
+	.dereg_mr = prov_dereg_mr,
+	.destroy_ah = prov_destroy_ah,
+	.destroy_cq = prov_destroy_cq,
+	.destroy_qp = prov_destroy_qp,
+	.destroy_srq = prov_destroy_srq,
+	.detach_mcast = prov_detach_mcast,
+	.free_context = prov_free_context,
+	.get_srq_num = prov_get_srq_num,
+	.import_mr = prov_import_mr,
+	.import_pd = prov_import_pd,
+	.modify_qp = prov_modify_qp,
+	.modify_srq = prov_modify_srq,
+	.poll_cq = prov_poll_cq,
+	.post_recv = prov_post_recv,
+	.post_send = prov_post_send,
+	.post_srq_recv = prov_post_srq_recv,
+	.query_device_ex = prov_query_device_ex,
+	.query_port = prov_query_port,
+	.query_qp = prov_query_qp,
+	.query_qp_data_in_order = prov_query_qp_data_in_order,
+	.query_rt_values = prov_query_rt_values,
+	.query_srq = prov_query_srq,
+	.reg_mr = prov_reg_mr,
+	.req_notify_cq = prov_req_notify_cq,
+	.rereg_mr = prov_rereg_mr,
+	.resize_cq = prov_resize_cq,
+	.unimport_mr = prov_unimport_mr,
+	.unimport_pd = prov_unimport_pd,
 };
 
 /*
@@ -90,9 +90,9 @@ tell_why(const char *why)
 }
 
 int
-uv_call_fds(struct ibv_context *ibctx, struct ipc_call *call)
+prov_call_fds(struct ibv_context *ibctx, struct ipc_call *call)
 {
-	struct uv_context *ctx = uv_context_of(ibctx);
+	struct prov_context *ctx = prov_context_of(ibctx);
 	int rc;
 
 	fork_enter(); /* the connection is the parent's */
@@ -101,15 +101,15 @@ uv_call_fds(struct ibv_context *ibctx, struct ipc_call *call)
 	if (rc)
 		tell_why(call->why);
 	if (rc == EIO || rc == EPROTO)
-		uv_context_alive(ctx);
+		prov_context_alive(ctx);
 	if (rc)
 		errno = rc;
 	return rc;
 }
 
 int
-uv_call(struct ibv_context *ibctx, uint16_t op, const void *req, size_t req_len, void *rep,
-	size_t rep_len)
+prov_call(struct ibv_context *ibctx, uint16_t op, const void *req, size_t req_len, void *rep,
+	  size_t rep_len)
 {
 	struct ipc_call call = {
 		.op = op,
@@ -119,21 +119,21 @@ uv_call(struct ibv_context *ibctx, uint16_t op, const void *req, size_t req_len,
 		.rep_len = rep_len,
 	};
 
-	return uv_call_fds(ibctx, &call);
+	return prov_call_fds(ibctx, &call);
 }
 
 int
-uv_call_destroy(struct ibv_context *ibctx, uint16_t op, uint32_t handle)
+prov_call_destroy(struct ibv_context *ibctx, uint16_t op, uint32_t handle)
 {
 	struct uroce_handle req = {.handle = handle};
-	int rc = uv_call(ibctx, op, &req, sizeof(req), NULL, 0);
+	int rc = prov_call(ibctx, op, &req, sizeof(req), NULL, 0);
 
-	return rc && uv_context_alive(uv_context_of(ibctx)) ? rc : 0;
+	return rc && prov_context_alive(prov_context_of(ibctx)) ? rc : 0;
 }
 
 int
-uv_map_rings(struct uv_context *ctx, const struct uroce_ring_loc *const *locs,
-	     const size_t *hdr_bytes, void **rings, unsigned int n, int *fds, unsigned int nfds)
+prov_map_rings(struct prov_context *ctx, const struct uroce_ring_loc *const *locs,
+	       const size_t *hdr_bytes, void **rings, unsigned int n, int *fds, unsigned int nfds)
 {
 	int rc = 0;
 
@@ -152,10 +152,10 @@ uv_map_rings(struct uv_context *ctx, const struct uroce_ring_loc *const *locs,
 	return -rc;
 }
 
-struct uv_context *
-uv_context_by_cmd_fd(int cmd_fd)
+struct prov_context *
+prov_context_by_cmd_fd(int cmd_fd)
 {
-	struct uv_context *ctx;
+	struct prov_context *ctx;
 
 	fork_enter();
 	pthread_mutex_lock(&open_contexts.mutex);
@@ -168,18 +168,18 @@ uv_context_by_cmd_fd(int cmd_fd)
 }
 
 int
-uv_call_device(const char *device, uint16_t op, const void *req, size_t req_len, void *rep,
-	       size_t rep_len)
+prov_call_device(const char *device, uint16_t op, const void *req, size_t req_len, void *rep,
+		 size_t rep_len)
 {
 	int rc = ENODEV, saved = errno;
 
 	fork_enter();
 	pthread_mutex_lock(&open_contexts.mutex);
-	for (struct uv_context *ctx = open_contexts.list; ctx && rc == ENODEV; ctx = ctx->next) {
+	for (struct prov_context *ctx = open_contexts.list; ctx && rc == ENODEV; ctx = ctx->next) {
 		struct ibv_context *ibctx = &ctx->vctx.context;
 
 		if (!ctx->lost && strcmp(ibctx->device->name, device) == 0)
-			rc = uv_call(ibctx, op, req, req_len, rep, rep_len);
+			rc = prov_call(ibctx, op, req, req_len, rep, rep_len);
 	}
 	pthread_mutex_unlock(&open_contexts.mutex);
 	errno = saved;
@@ -187,7 +187,7 @@ uv_call_device(const char *device, uint16_t op, const void *req, size_t req_len,
 }
 
 bool
-uv_context_alive(struct uv_context *ctx)
+prov_context_alive(struct prov_context *ctx)
 {
 	struct pollfd pfd = {.fd = ctx->ipc.sock};
 
@@ -200,9 +200,9 @@ uv_context_alive(struct uv_context *ctx)
 static void
 context_fork_child(void)
 {
-	uv_lock_process++;
+	prov_lock_process++;
 	pthread_mutex_init(&open_contexts.mutex, NULL);
-	for (struct uv_context *ctx = open_contexts.list; ctx; ctx = ctx->next) {
+	for (struct prov_context *ctx = open_contexts.list; ctx; ctx = ctx->next) {
 		ctx->lost = ctx->forked = true;
 		pthread_mutex_init(&ctx->obj_mutex, NULL);
 		pthread_mutex_init(&ctx->seg_mutex, NULL);
@@ -219,7 +219,7 @@ context_fork_install(void)
 }
 
 static void
-context_link(struct uv_context *ctx)
+context_link(struct prov_context *ctx)
 {
 	pthread_mutex_lock(&open_contexts.mutex);
 	ctx->next = open_contexts.list;
@@ -228,9 +228,9 @@ context_link(struct uv_context *ctx)
 }
 
 static void
-context_unlink(struct uv_context *ctx)
+context_unlink(struct prov_context *ctx)
 {
-	struct uv_context **p;
+	struct prov_context **p;
 
 	fork_enter();
 	pthread_mutex_lock(&open_contexts.mutex);
@@ -245,7 +245,7 @@ context_unlink(struct uv_context *ctx)
 
 /* Undoes what context_hello set up; the descriptors of libibverbs' part are not touched. */
 static void
-context_release(struct uv_context *ctx)
+context_release(struct prov_context *ctx)
 {
 	ipc_client_close(&ctx->ipc);
 	for (uint32_t i = 0; i < ctx->nworkers; i++)
@@ -257,7 +257,7 @@ context_release(struct uv_context *ctx)
 
 /* The doorbell rings and wake-up descriptors of a HELLO reply; fds[0] is left to the caller. */
 static int
-context_workers(struct uv_context *ctx, const struct uroce_hello_rep *rep, const int *fds)
+context_workers(struct prov_context *ctx, const struct uroce_hello_rep *rep, const int *fds)
 {
 	ctx->db_bytes = rep->db_seg_bytes;
 	ctx->db_seg = ipc_seg_map(fds[1], ctx->db_bytes);
@@ -275,12 +275,12 @@ context_workers(struct uv_context *ctx, const struct uroce_hello_rep *rep, const
 			return EPROTO;
 		ctx->worker[i].db = (struct uroce_db_ring *)((char *)ctx->db_seg + off);
 	}
-	return uv_poll_mode(rep->flags & UROCE_HELLO_YIELD, &ctx->poll);
+	return prov_poll_mode(rep->flags & UROCE_HELLO_YIELD, &ctx->poll);
 }
 
 /* Connects and introduces itself. 0 or a positive errno; context_release undoes either. */
 static int
-context_hello(struct uv_context *ctx, const char *device)
+context_hello(struct prov_context *ctx, const char *device)
 {
 	struct uroce_hello_rep rep;
 	int fds[UROCE_MAX_WORKERS + 2];
@@ -309,27 +309,27 @@ context_hello(struct uv_context *ctx, const char *device)
 	ctx->vctx.context.async_fd = fds[0];
 	rc = context_workers(ctx, &rep, fds);
 	if (rc == 0)
-		rc = uv_event_add_async(ctx, fds[0]);
+		rc = prov_event_add_async(ctx, fds[0]);
 	if (rc == 0)
-		rc = uv_call(&ctx->vctx.context, UROCE_CTRL_QUERY_DEVICE, NULL, 0, &ctx->dev,
-			     sizeof(ctx->dev));
+		rc = prov_call(&ctx->vctx.context, UROCE_CTRL_QUERY_DEVICE, NULL, 0, &ctx->dev,
+			       sizeof(ctx->dev));
 	return rc;
 }
 
 struct verbs_context *
-uv_alloc_context(struct ibv_device *device, int cmd_fd, void *priv)
+prov_alloc_context(struct ibv_device *device, int cmd_fd, void *priv)
 {
-	struct uv_context *ctx;
+	struct prov_context *ctx;
 	int rc;
 
 	(void)priv;
 	fork_enter();
 	ctx = _verbs_init_and_alloc_context(device, cmd_fd, sizeof(*ctx),
-					    &((struct uv_context *)NULL)->vctx, 0);
+					    &((struct prov_context *)NULL)->vctx, 0);
 	if (!ctx)
 		return NULL;
 	pthread_mutex_init(&ctx->seg_mutex, NULL);
-	uv_lost_init(ctx);
+	prov_daemon_lost_init(ctx);
 	rc = context_hello(ctx, device->name);
 	if (rc) {
 		context_release(ctx);
@@ -338,22 +338,22 @@ uv_alloc_context(struct ibv_device *device, int cmd_fd, void *priv)
 		errno = rc;
 		return NULL;
 	}
-	verbs_set_ops(&ctx->vctx, &uv_context_ops);
+	verbs_set_ops(&ctx->vctx, &prov_context_ops);
 	ctx->vctx.context.num_comp_vectors = (int)ctx->nworkers;
 	context_link(ctx);
-	uv_share_offer(ctx, device->name);
+	prov_share_offer(ctx, device->name);
 	return &ctx->vctx;
 }
 
 void
-uv_free_context(struct ibv_context *ibctx)
+prov_free_context(struct ibv_context *ibctx)
 {
-	struct uv_context *ctx = uv_context_of(ibctx);
+	struct prov_context *ctx = prov_context_of(ibctx);
 
 	context_unlink(ctx);
-	uv_event_forget(ctx);
+	prov_event_forget(ctx);
 	context_release(ctx);
-	uv_ref_limbo_end(ctx);
+	prov_ref_free_unacked(ctx);
 	verbs_uninit_context(&ctx->vctx);
 	free(ctx);
 }

@@ -4,17 +4,17 @@
  * reading shared memory and never enters the kernel, but for giving up a core that the daemon
  * needs too.
  */
-#include "uv.h"
+#include "provider.h"
 #include "idle.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 /* The wc_flags that programs know; SOLICITED is uroce's own. */
-#define UV_WC_FLAGS (UROCE_CQE_GRH | UROCE_CQE_WITH_IMM | UROCE_CQE_WITH_INV)
+#define PROV_WC_FLAGS (UROCE_CQE_GRH | UROCE_CQE_WITH_IMM | UROCE_CQE_WITH_INV)
 
 static void
-cq_attach_ring(struct uv_cq *cq, void *ring, const struct uroce_ring_loc *loc)
+cq_attach_ring(struct prov_cq *cq, void *ring, const struct uroce_ring_loc *loc)
 {
 	cq->hdr = ring;
 	cq->slots = (struct uroce_cqe *)((char *)ring + UROCE_CQ_HDR);
@@ -26,7 +26,7 @@ cq_attach_ring(struct uv_cq *cq, void *ring, const struct uroce_ring_loc *loc)
 
 /* Sends a request whose reply is a CQ's ring, and maps that. 0 or a positive errno. */
 static int
-cq_request(struct uv_context *ctx, uint16_t op, const void *req, size_t req_len,
+cq_request(struct prov_context *ctx, uint16_t op, const void *req, size_t req_len,
 	   struct uroce_create_cq_rep *rep, void **ring)
 {
 	static const size_t hdr_bytes = UROCE_CQ_HDR;
@@ -43,18 +43,18 @@ cq_request(struct uv_context *ctx, uint16_t op, const void *req, size_t req_len,
 	};
 	int rc;
 
-	rc = uv_call_fds(&ctx->vctx.context, &call);
+	rc = prov_call_fds(&ctx->vctx.context, &call);
 	if (rc)
 		return rc;
-	rc = uv_map_rings(ctx, &loc, &hdr_bytes, ring, 1, fds, call.rep_nfds);
+	rc = prov_map_rings(ctx, &loc, &hdr_bytes, ring, 1, fds, call.rep_nfds);
 	if (rc == 0 && (!*ring || rep->ring.stride != sizeof(struct uroce_cqe)))
-		rc = uv_fail(EPROTO);
+		rc = prov_fail(EPROTO);
 	return rc;
 }
 
 /* 0 or a positive errno; cq's id is taken in any case but ENOMEM. */
 static int
-cq_create(struct uv_context *ctx, struct uv_cq *cq, int cqe, struct ibv_comp_channel *channel,
+cq_create(struct prov_context *ctx, struct prov_cq *cq, int cqe, struct ibv_comp_channel *channel,
 	  int comp_vector)
 {
 	struct uroce_create_cq_req req = {.cqe = (uint32_t)cqe};
@@ -66,36 +66,37 @@ cq_create(struct uv_context *ctx, struct uv_cq *cq, int cqe, struct ibv_comp_cha
 	if (cqe < 1 || comp_vector < 0 || comp_vector >= ctx->vctx.context.num_comp_vectors)
 		return EINVAL;
 	if (channel) {
-		if (!uv_event_channel_handle(ctx, channel->fd, &handle))
+		if (!prov_event_channel_handle(ctx, channel->fd, &handle))
 			return EINVAL;
 		req.channel = handle + 1;
 	}
-	rc = uv_ref_add(&cq->ref, &cq->vcq.cq);
+	rc = prov_ref_add(&cq->ref, &cq->vcq.cq);
 	if (rc)
 		return rc;
 	req.user_handle = cq->ref.id;
 	rc = cq_request(ctx, UROCE_CTRL_CREATE_CQ, &req, sizeof(req), &rep, &ring);
 	if (rc) {
-		uv_ref_drop(&cq->ref);
+		prov_ref_drop(&cq->ref);
 		return rc;
 	}
 	cq->vcq.cq.handle = rep.handle;
 	cq->channel_fd = channel ? channel->fd : -1;
-	cq->awaited_ns = UV_CQ_QUIET;
+	cq->awaited_ns = PROV_CQ_QUIET;
 	cq_attach_ring(cq, ring, &rep.ring);
-	uv_lost_add_cq(ctx, cq);
+	prov_daemon_lost_add_cq(ctx, cq);
 	return 0;
 }
 
 struct ibv_cq *
-uv_create_cq(struct ibv_context *ibctx, int cqe, struct ibv_comp_channel *channel, int comp_vector)
+prov_create_cq(struct ibv_context *ibctx, int cqe, struct ibv_comp_channel *channel,
+	       int comp_vector)
 {
-	struct uv_cq *cq = calloc(1, sizeof(*cq));
+	struct prov_cq *cq = calloc(1, sizeof(*cq));
 	int rc;
 
 	if (!cq)
 		return NULL;
-	rc = cq_create(uv_context_of(ibctx), cq, cqe, channel, comp_vector);
+	rc = cq_create(prov_context_of(ibctx), cq, cqe, channel, comp_vector);
 	if (rc) {
 		free(cq);
 		errno = rc;
@@ -105,7 +106,7 @@ uv_create_cq(struct ibv_context *ibctx, int cqe, struct ibv_comp_channel *channe
 }
 
 struct ibv_cq_ex *
-uv_create_cq_ex(struct ibv_context *ibctx, struct ibv_cq_init_attr_ex *attr)
+prov_create_cq_ex(struct ibv_context *ibctx, struct ibv_cq_init_attr_ex *attr)
 {
 	/* No wall clock: the daemon's is set by nobody. */
 	const uint64_t known = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
@@ -127,78 +128,78 @@ uv_create_cq_ex(struct ibv_context *ibctx, struct ibv_cq_init_attr_ex *attr)
 		errno = EINVAL;
 		return NULL;
 	}
-	ibcq = uv_create_cq(ibctx, (int)attr->cqe, attr->channel, (int)attr->comp_vector);
+	ibcq = prov_create_cq(ibctx, (int)attr->cqe, attr->channel, (int)attr->comp_vector);
 	if (!ibcq)
 		return NULL;
 	if (in_domain) {
-		uv_cq_of(ibcq)->domain = attr->parent_domain;
-		uv_pd_hold(attr->parent_domain);
+		prov_cq_of(ibcq)->domain = attr->parent_domain;
+		prov_pd_hold(attr->parent_domain);
 	}
-	uv_cq_ex_init(uv_cq_of(ibcq), attr->wc_flags);
-	return &uv_cq_of(ibcq)->vcq.cq_ex;
+	prov_cq_ex_init(prov_cq_of(ibcq), attr->wc_flags);
+	return &prov_cq_of(ibcq)->vcq.cq_ex;
 }
 
 int
-uv_resize_cq(struct ibv_cq *ibcq, int cqe)
+prov_resize_cq(struct ibv_cq *ibcq, int cqe)
 {
-	struct uv_cq *cq = uv_cq_of(ibcq);
+	struct prov_cq *cq = prov_cq_of(ibcq);
 	struct uroce_resize_cq_req req = {.handle = ibcq->handle, .cqe = (uint32_t)cqe};
 	struct uroce_create_cq_rep rep;
-	struct uv_cq_old *old;
+	struct prov_cq_old *old;
 	void *ring;
 	int rc;
 
 	if (cqe < 1)
-		return uv_fail(EINVAL);
+		return prov_fail(EINVAL);
 	/* Before the request: once the daemon has moved there is no way back. */
-	old = uv_cq_old_alloc(cq);
+	old = prov_cq_old_alloc(cq);
 	if (!old)
-		return uv_fail(ENOMEM);
+		return prov_fail(ENOMEM);
 	/*
 	 * Others wait for the whole exchange: an arm that they stored in the old ring after the
 	 * daemon had looked there would be lost.
 	 */
-	uv_lock(&cq->lock);
-	rc = cq_request(uv_context_of(ibcq->context), UROCE_CTRL_RESIZE_CQ, &req, sizeof(req), &rep,
-			&ring);
+	prov_lock(&cq->lock);
+	rc = cq_request(prov_context_of(ibcq->context), UROCE_CTRL_RESIZE_CQ, &req, sizeof(req),
+			&rep, &ring);
 	if (rc == 0) {
-		struct uv_cq_old *drained = cq->old;
+		struct prov_cq_old *drained = cq->old;
 
-		uv_cq_save(cq, old);
+		prov_cq_save(cq, old);
 		cq->old = old;
 		old = drained;
 		cq_attach_ring(cq, ring, &rep.ring);
 	}
-	uv_unlock(&cq->lock);
+	prov_unlock(&cq->lock);
 	free(old);
 	return rc;
 }
 
 int
-uv_destroy_cq(struct ibv_cq *ibcq)
+prov_destroy_cq(struct ibv_cq *ibcq)
 {
-	struct uv_cq *cq = uv_cq_of(ibcq);
-	struct uv_context *ctx = uv_context_of(ibcq->context);
-	int rc = uv_call_destroy(ibcq->context, UROCE_CTRL_DESTROY_CQ, ibcq->handle);
+	struct prov_cq *cq = prov_cq_of(ibcq);
+	struct prov_context *ctx = prov_context_of(ibcq->context);
+	int rc = prov_call_destroy(ibcq->context, UROCE_CTRL_DESTROY_CQ, ibcq->handle);
 
 	if (rc == 0)
-		rc = uv_lost_check_unused(ctx, ibcq, NULL);
+		rc = prov_daemon_lost_check_unused(ctx, ibcq, NULL);
 	if (rc)
 		return rc;
-	uv_pd_drop(cq->domain);
-	uv_lost_del_cq(ctx, cq);
-	uv_ref_drop(&cq->ref);
-	uv_event_purge(ctx, cq->channel_fd);
+	prov_pd_drop(cq->domain);
+	prov_daemon_lost_del_cq(ctx, cq);
+	prov_ref_drop(&cq->ref);
+	prov_event_purge(ctx, cq->channel_fd);
 	free(cq->old);
-	uv_ref_free(ctx, &cq->ref, cq, &ibcq->comp_events_completed, &ibcq->async_events_completed,
-		    &ibcq->mutex, &ibcq->cond);
+	prov_ref_free(ctx, &cq->ref, cq, &ibcq->comp_events_completed,
+		      &ibcq->async_events_completed, &ibcq->mutex, &ibcq->cond);
 	return 0;
 }
 
 const struct uroce_cqe *
-uv_cq_head(struct uv_cq *cq)
+prov_cq_head(struct prov_cq *cq)
 {
-	if (uv_unlikely(uv_cq_has_old(cq)))
+	if (prov_unlikely(prov_cq_has_old(cq)))
 		return &cq->old->cqe[cq->old->next];
 	for (;;) {
 		struct uroce_cqe *cqe = &cq->slots[cq->cons & cq->mask];
@@ -213,18 +214,18 @@ uv_cq_head(struct uv_cq *cq)
 }
 
 void
-uv_cq_take(struct uv_cq *cq)
+prov_cq_take(struct prov_cq *cq)
 {
-	if (uv_unlikely(uv_cq_has_old(cq)))
+	if (prov_unlikely(prov_cq_has_old(cq)))
 		cq->old->next++;
 	else
 		cq->cons++;
 }
 
 void
-uv_cq_publish(struct uv_cq *cq)
+prov_cq_publish(struct prov_cq *cq)
 {
-	if (uv_unlikely(cq->old && !uv_cq_has_old(cq))) {
+	if (prov_unlikely(cq->old && !prov_cq_has_old(cq))) {
 		free(cq->old);
 		cq->old = NULL;
 	}
@@ -242,7 +243,7 @@ wc_fill(struct ibv_wc *wc, const struct uroce_cqe *cqe)
 	wc->imm_data = cqe->imm;
 	wc->qp_num = cqe->qp_num;
 	wc->src_qp = cqe->src_qp;
-	wc->wc_flags = cqe->flags & UV_WC_FLAGS;
+	wc->wc_flags = cqe->flags & PROV_WC_FLAGS;
 	wc->pkey_index = cqe->pkey_index;
 	wc->slid = 0;
 	wc->sl = cqe->sl;
@@ -251,62 +252,62 @@ wc_fill(struct ibv_wc *wc, const struct uroce_cqe *cqe)
 
 /* What is there, up to num; *empty counts the polls that found nothing. */
 static int
-cq_take(struct uv_cq *cq, int num, struct ibv_wc *wc, uint32_t *empty)
+cq_take(struct prov_cq *cq, int num, struct ibv_wc *wc, uint32_t *empty)
 {
 	const struct uroce_cqe *cqe;
 	int n = 0;
 
-	uv_lock(&cq->lock);
-	while (n < num && (cqe = uv_cq_head(cq))) {
+	prov_lock(&cq->lock);
+	while (n < num && (cqe = prov_cq_head(cq))) {
 		wc_fill(&wc[n++], cqe);
-		uv_cq_take(cq);
+		prov_cq_take(cq);
 	}
 	if (n) {
-		uv_cq_traffic(cq);
-		uv_cq_publish(cq);
+		prov_cq_traffic(cq);
+		prov_cq_publish(cq);
 	} else {
 		*empty = ++cq->empty_polls;
 	}
-	uv_unlock(&cq->lock);
+	prov_unlock(&cq->lock);
 	return n;
 }
 
 int
-uv_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
+prov_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 {
-	struct uv_cq *cq = uv_cq_of(ibcq);
+	struct prov_cq *cq = prov_cq_of(ibcq);
 	uint32_t empty;
 	int n;
 
-	if (uv_unlikely(uv_context_of(ibcq->context)->lost)) {
-		n = uv_lost_poll(cq);
+	if (prov_unlikely(prov_context_of(ibcq->context)->lost)) {
+		n = prov_daemon_lost_poll(cq);
 		if (n <= 0)
 			return n;
 	}
 	n = cq_take(cq, num, wc, &empty);
 	if (n == 0) {
-		n = uv_cq_idle(cq, empty);
+		n = prov_cq_idle(cq, empty);
 		if (n == 1) /* others had the core meanwhile */
 			n = cq_take(cq, num, wc, &empty);
 	}
 	if (n > 0)
-		uv_idle_busy();
+		prov_idle_busy();
 	return n;
 }
 
 int
-uv_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
+prov_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 {
-	struct uv_cq *cq = uv_cq_of(ibcq);
+	struct prov_cq *cq = prov_cq_of(ibcq);
 	uint32_t arm = solicited_only ? UROCE_CQ_ARM_SOLICITED : UROCE_CQ_ARM_ANY;
 
-	if (uv_unlikely(uv_context_of(ibcq->context)->lost))
-		return uv_lost_notify(cq);
-	uv_lock(&cq->lock);
+	if (prov_unlikely(prov_context_of(ibcq->context)->lost))
+		return prov_daemon_lost_notify(cq);
+	prov_lock(&cq->lock);
 	/* A pending arm for any completion is not weakened to one for solicited ones. */
 	if (__atomic_load_n(&cq->hdr->arm, __ATOMIC_RELAXED) != UROCE_CQ_ARM_ANY)
 		__atomic_store_n(&cq->hdr->arm, arm, __ATOMIC_RELEASE);
-	uv_unlock(&cq->lock);
+	prov_unlock(&cq->lock);
 	/* Partner: the daemon's fence between releasing an entry and taking the arm. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	return 0;

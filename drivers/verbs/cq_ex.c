@@ -3,22 +3,22 @@
  * The extended poll of ibv_create_cq_ex: start_poll takes the CQ's lock, the read functions look
  * at the present entry where it lies, end_poll gives the slots back and lets go of the lock.
  */
-#include "uv.h"
+#include "provider.h"
 #include "idle.h"
 
 #include <errno.h>
 
-static struct uv_cq *
+static struct prov_cq *
 cq_of_ex(struct ibv_cq_ex *ex)
 {
-	return uv_container(ex, struct uv_cq, vcq.cq_ex);
+	return prov_container(ex, struct prov_cq, vcq.cq_ex);
 }
 
 /* Makes the oldest entry the present one. 0 or ENOENT. */
 static int
-cq_ex_advance(struct uv_cq *cq)
+cq_ex_advance(struct prov_cq *cq)
 {
-	cq->cur = uv_cq_head(cq);
+	cq->cur = prov_cq_head(cq);
 	if (!cq->cur)
 		return ENOENT;
 	cq->vcq.cq_ex.wr_id = cq->cur->wr_id;
@@ -28,36 +28,36 @@ cq_ex_advance(struct uv_cq *cq)
 
 /* Takes the lock and keeps it where there is an entry: 0, else ENOENT. */
 static int
-cq_ex_begin(struct uv_cq *cq, uint32_t *empty)
+cq_ex_begin(struct prov_cq *cq, uint32_t *empty)
 {
-	uv_lock(&cq->lock);
+	prov_lock(&cq->lock);
 	if (cq_ex_advance(cq) == 0) {
-		uv_cq_traffic(cq);
-		uv_idle_busy();
+		prov_cq_traffic(cq);
+		prov_idle_busy();
 		return 0;
 	}
 	*empty = ++cq->empty_polls;
-	uv_unlock(&cq->lock);
+	prov_unlock(&cq->lock);
 	return ENOENT;
 }
 
 static int
 cq_ex_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 {
-	struct uv_cq *cq = cq_of_ex(ex);
+	struct prov_cq *cq = cq_of_ex(ex);
 	uint32_t empty;
 	int rc;
 
 	if (attr && attr->comp_mask)
-		return uv_fail(EINVAL);
-	if (uv_unlikely(uv_context_of(ex->context)->lost)) {
-		rc = uv_lost_poll(cq);
+		return prov_fail(EINVAL);
+	if (prov_unlikely(prov_context_of(ex->context)->lost)) {
+		rc = prov_daemon_lost_poll(cq);
 		if (rc <= 0)
 			return rc ? EIO : ENOENT;
 	}
 	if (cq_ex_begin(cq, &empty) == 0)
 		return 0;
-	rc = uv_cq_idle(cq, empty);
+	rc = prov_cq_idle(cq, empty);
 	if (rc == 1) /* others had the core meanwhile */
 		return cq_ex_begin(cq, &empty);
 	return rc < 0 ? EIO : ENOENT;
@@ -66,22 +66,22 @@ cq_ex_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 static int
 cq_ex_next_poll(struct ibv_cq_ex *ex)
 {
-	struct uv_cq *cq = cq_of_ex(ex);
+	struct prov_cq *cq = cq_of_ex(ex);
 
-	uv_cq_take(cq);
+	prov_cq_take(cq);
 	return cq_ex_advance(cq);
 }
 
 static void
 cq_ex_end_poll(struct ibv_cq_ex *ex)
 {
-	struct uv_cq *cq = cq_of_ex(ex);
+	struct prov_cq *cq = cq_of_ex(ex);
 
 	if (cq->cur)
-		uv_cq_take(cq);
+		prov_cq_take(cq);
 	cq->cur = NULL;
-	uv_cq_publish(cq);
-	uv_unlock(&cq->lock);
+	prov_cq_publish(cq);
+	prov_unlock(&cq->lock);
 }
 
 static enum ibv_wc_opcode
@@ -154,7 +154,7 @@ cq_ex_timestamp(struct ibv_cq_ex *ex)
 }
 
 void
-uv_cq_ex_init(struct uv_cq *cq, uint64_t wc_flags)
+prov_cq_ex_init(struct prov_cq *cq, uint64_t wc_flags)
 {
 	struct ibv_cq_ex *ex = &cq->vcq.cq_ex;
 

@@ -7,14 +7,14 @@
  * Receives that are posted do not count: programs post them long before they expect anything, and
  * an MPI rank polls its CQ beside shared memory, where each pause delays a message that RDMA has no
  * part in. What counts is traffic. A post to a QP of this CQ, or a completion, makes the CQ awaited
- * for UV_AWAITED_NS; sends that the daemon has not retired by then make it awaited for as long
+ * for PROV_AWAITED_NS; sends that the daemon has not retired by then make it awaited for as long
  * again. A CQ that is not awaited (quiet) costs a poll one comparison.
  *
  * The environment variable UROCE_POLL, read when a device is opened, overrides: "spin" never gives
  * the core up, "yield" yields at each round of empty polls and never sleeps, "adaptive" is the
  * above.
  */
-#include "uv.h"
+#include "provider.h"
 #include "idle.h"
 
 #include <errno.h>
@@ -24,27 +24,27 @@
 
 /* Empty polls between looks at the control socket; those of a thread that pauses take far longer.
  */
-#define UV_ALIVE_CHECK_POLLS  (1u << 16)
-#define UV_ALIVE_CHECK_PAUSES (1u << 10)
+#define PROV_ALIVE_CHECK_POLLS  (1u << 16)
+#define PROV_ALIVE_CHECK_PAUSES (1u << 10)
 
 /*
  * Longer than a rotation of some programs on one core: who waits for its turn must not be taken for
  * somebody who expects nothing. And longer than what a message takes across a network.
  */
-#define UV_AWAITED_NS 100000000ull
+#define PROV_AWAITED_NS 100000000ull
 
 int
-uv_poll_mode(bool shared_cores, enum uv_poll_mode *mode)
+prov_poll_mode(bool shared_cores, enum prov_poll_mode *mode)
 {
 	const char *s = getenv("UROCE_POLL");
 
 	if (!s || strcmp(s, "adaptive") == 0) {
 		/* The daemon has cores of its own: ours is of no use to it. */
-		*mode = shared_cores ? UV_POLL_ADAPTIVE : UV_POLL_SPIN;
+		*mode = shared_cores ? PROV_POLL_ADAPTIVE : PROV_POLL_SPIN;
 	} else if (strcmp(s, "spin") == 0) {
-		*mode = UV_POLL_SPIN;
+		*mode = PROV_POLL_SPIN;
 	} else if (strcmp(s, "yield") == 0) {
-		*mode = UV_POLL_YIELD;
+		*mode = PROV_POLL_YIELD;
 	} else {
 		fprintf(stderr,
 			"uroce: UROCE_POLL=%s is no way to poll: use spin, yield or adaptive (the "
@@ -57,10 +57,10 @@ uv_poll_mode(bool shared_cores, enum uv_poll_mode *mode)
 
 /* Does the daemon have sends of this CQ that it has not retired? Looks at all QPs: not often. */
 static bool
-cq_outstanding(struct uv_cq *cq)
+cq_outstanding(struct prov_cq *cq)
 {
-	struct uv_context *ctx = uv_context_of(cq->vcq.cq.context);
-	const struct uv_qp *qp;
+	struct prov_context *ctx = prov_context_of(cq->vcq.cq.context);
+	const struct prov_qp *qp;
 
 	pthread_mutex_lock(&ctx->obj_mutex);
 	TAILQ_FOREACH (qp, &ctx->qps, link) {
@@ -77,46 +77,46 @@ cq_outstanding(struct uv_cq *cq)
 
 /* Is something to come to cq? If not, it is quiet from now on, until there is traffic again. */
 static bool
-cq_awaited(struct uv_cq *cq, uint64_t now_ns)
+cq_awaited(struct prov_cq *cq, uint64_t now_ns)
 {
 	uint64_t until = __atomic_load_n(&cq->awaited_ns, __ATOMIC_RELAXED);
 
-	if (until == UV_CQ_TRAFFIC || (until <= now_ns && cq_outstanding(cq))) {
-		__atomic_store_n(&cq->awaited_ns, now_ns + UV_AWAITED_NS, __ATOMIC_RELAXED);
+	if (until == PROV_CQ_TRAFFIC || (until <= now_ns && cq_outstanding(cq))) {
+		__atomic_store_n(&cq->awaited_ns, now_ns + PROV_AWAITED_NS, __ATOMIC_RELAXED);
 		return true;
 	}
 	if (until > now_ns)
 		return true;
 	/* A post that came since the look at the queues has changed it. */
-	__atomic_compare_exchange_n(&cq->awaited_ns, &until, UV_CQ_QUIET, false, __ATOMIC_RELAXED,
+	__atomic_compare_exchange_n(&cq->awaited_ns, &until, PROV_CQ_QUIET, false, __ATOMIC_RELAXED,
 				    __ATOMIC_RELAXED);
 	return false;
 }
 
 int
-uv_cq_idle(struct uv_cq *cq, uint32_t polls)
+prov_cq_idle(struct prov_cq *cq, uint32_t polls)
 {
-	struct uv_context *ctx = uv_context_of(cq->vcq.cq.context);
-	bool pauses = ctx->poll == UV_POLL_YIELD ||
-		      (ctx->poll == UV_POLL_ADAPTIVE &&
-		       __atomic_load_n(&cq->awaited_ns, __ATOMIC_RELAXED) != UV_CQ_QUIET);
+	struct prov_context *ctx = prov_context_of(cq->vcq.cq.context);
+	bool pauses = ctx->poll == PROV_POLL_YIELD ||
+		      (ctx->poll == PROV_POLL_ADAPTIVE &&
+		       __atomic_load_n(&cq->awaited_ns, __ATOMIC_RELAXED) != PROV_CQ_QUIET);
 	uint64_t now_ns;
 
-	if (uv_unlikely(__atomic_load_n(&cq->hdr->error, __ATOMIC_RELAXED)))
-		return -uv_fail(EIO);
-	if (uv_unlikely(polls % (pauses ? UV_ALIVE_CHECK_PAUSES : UV_ALIVE_CHECK_POLLS) == 0))
-		uv_context_alive(ctx);
-	if (!pauses || !uv_idle_round(cq))
+	if (prov_unlikely(__atomic_load_n(&cq->hdr->error, __ATOMIC_RELAXED)))
+		return -prov_fail(EIO);
+	if (prov_unlikely(polls % (pauses ? PROV_ALIVE_CHECK_PAUSES : PROV_ALIVE_CHECK_POLLS) == 0))
+		prov_context_alive(ctx);
+	if (!pauses || !prov_idle_round(cq))
 		return 0;
-	now_ns = uv_idle_now_ns();
-	if (ctx->poll == UV_POLL_ADAPTIVE) {
+	now_ns = prov_idle_now_ns();
+	if (ctx->poll == PROV_POLL_ADAPTIVE) {
 		if (!cq_awaited(cq, now_ns))
 			return 0;
-		if (uv_idle_sleeps(now_ns)) {
-			uv_idle_sleep(cq_outstanding(cq));
+		if (prov_idle_sleeps(now_ns)) {
+			prov_idle_sleep(cq_outstanding(cq));
 			return 1;
 		}
 	}
-	uv_idle_yield(now_ns);
+	prov_idle_yield(now_ns);
 	return 1;
 }

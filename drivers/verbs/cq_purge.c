@@ -3,14 +3,14 @@
  * What lies unpolled in a CQ when a QP leaves it (QP-10), or when the CQ moves to another ring.
  * Everything between cons and the last released entry belongs to this side.
  */
-#include "uv.h"
+#include "provider.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* Has the daemon released the entry at a free-running index? */
 static bool
-released(const struct uv_cq *cq, uint32_t index)
+released(const struct prov_cq *cq, uint32_t index)
 {
 	return __atomic_load_n(&cq->slots[index & cq->mask].phase, __ATOMIC_ACQUIRE) ==
 	       (index >> cq->shift) + 1;
@@ -21,7 +21,7 @@ released(const struct uv_cq *cq, uint32_t index)
  * front go back to the daemon: a QP made after this one finds the CQ's full size again.
  */
 static void
-cq_compact(struct uv_cq *cq, uint32_t end)
+cq_compact(struct prov_cq *cq, uint32_t end)
 {
 	uint32_t to = end;
 
@@ -36,11 +36,11 @@ cq_compact(struct uv_cq *cq, uint32_t end)
 			memcpy(&cq->slots[to & cq->mask], cqe, offsetof(struct uroce_cqe, phase));
 	}
 	cq->cons = to;
-	uv_cq_publish(cq);
+	prov_cq_publish(cq);
 }
 
 static void
-old_purge(struct uv_cq_old *old, uint32_t qpn)
+old_purge(struct prov_cq_old *old, uint32_t qpn)
 {
 	uint32_t keep = old->next;
 
@@ -52,15 +52,15 @@ old_purge(struct uv_cq_old *old, uint32_t qpn)
 }
 
 void
-uv_cq_purge(struct uv_cq *cq, uint32_t qpn)
+prov_cq_purge(struct prov_cq *cq, uint32_t qpn)
 {
 	bool gap = false;
 	uint32_t end, i;
 
 	/* In the child of a fork it is the parent's. */
-	if (uv_context_of(cq->vcq.cq.context)->forked)
+	if (prov_context_of(cq->vcq.cq.context)->forked)
 		return;
-	uv_lock(&cq->lock);
+	prov_lock(&cq->lock);
 	if (cq->old)
 		old_purge(cq->old, qpn);
 	end = cq->cons;
@@ -81,20 +81,20 @@ uv_cq_purge(struct uv_cq *cq, uint32_t qpn)
 			cqe->opcode = UROCE_CQE_DEAD;
 	}
 	cq_compact(cq, end);
-	uv_unlock(&cq->lock);
+	prov_unlock(&cq->lock);
 }
 
-struct uv_cq_old *
-uv_cq_old_alloc(struct uv_cq *cq)
+struct prov_cq_old *
+prov_cq_old_alloc(struct prov_cq *cq)
 {
-	struct uv_cq_old *old;
+	struct prov_cq_old *old;
 	size_t n;
 
-	uv_lock(&cq->lock);
+	prov_lock(&cq->lock);
 	n = (size_t)cq->mask + 1;
-	if (uv_cq_has_old(cq))
+	if (prov_cq_has_old(cq))
 		n += cq->old->n - cq->old->next;
-	uv_unlock(&cq->lock);
+	prov_unlock(&cq->lock);
 	old = malloc(sizeof(*old) + n * sizeof(old->cqe[0]));
 	if (old)
 		old->n = old->next = 0;
@@ -102,9 +102,9 @@ uv_cq_old_alloc(struct uv_cq *cq)
 }
 
 void
-uv_cq_save(const struct uv_cq *cq, struct uv_cq_old *to)
+prov_cq_save(const struct prov_cq *cq, struct prov_cq_old *to)
 {
-	if (uv_cq_has_old(cq)) {
+	if (prov_cq_has_old(cq)) {
 		to->n = cq->old->n - cq->old->next;
 		memcpy(to->cqe, &cq->old->cqe[cq->old->next], to->n * sizeof(to->cqe[0]));
 	}

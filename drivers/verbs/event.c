@@ -2,7 +2,7 @@
 /*
  * Completion channels and asynchronous events. Both are sockets whose other end the daemon
  * holds: 8 bytes a message on a channel (the CQ's id), 16 on the asynchronous descriptor.
- * Programs poll them as they like; libibverbs reads them through uv_event_read, which
+ * Programs poll them as they like; libibverbs reads them through prov_event_read, which
  *   - turns the id into the object's address, as libibverbs expects it,
  *   - counts what was delivered, so that destroy can wait until it was acknowledged,
  *   - never lets through an event of an object that is gone.
@@ -15,7 +15,7 @@
  * fork (fork.h): the list of descriptors is changed by single stores, and a child has no use for
  * the ids that it inherits.
  */
-#include "uv.h"
+#include "provider.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +30,7 @@
 /* A descriptor that events are read from. */
 struct event_fd {
 	struct event_fd *next;
-	struct uv_context *ctx; /* NULL: closed, or the parent's and we are the child */
+	struct prov_context *ctx; /* NULL: closed, or the parent's and we are the child */
 	int fd;
 	bool async;
 	bool fatal_told; /* DEVICE_FATAL was delivered: the daemon is gone */
@@ -39,7 +39,7 @@ struct event_fd {
 
 /* ids are slot number + generation << 32, so one that was dropped never comes back. */
 struct id_slot {
-	struct uv_ref *ref; /* NULL: free */
+	struct prov_ref *ref; /* NULL: free */
 	uint32_t gen;
 	uint32_t next_free; /* slot + 1; 0 ends the list */
 };
@@ -87,7 +87,7 @@ slots_grow(void)
 }
 
 int
-uv_ref_add(struct uv_ref *ref, void *element)
+prov_ref_add(struct prov_ref *ref, void *element)
 {
 	int rc = 0;
 
@@ -100,14 +100,14 @@ uv_ref_add(struct uv_ref *ref, void *element)
 
 		events.free = s->next_free;
 		s->ref = ref;
-		*ref = (struct uv_ref){.id = (uint64_t)s->gen << 32 | i, .element = element};
+		*ref = (struct prov_ref){.id = (uint64_t)s->gen << 32 | i, .element = element};
 	}
 	events_unlock();
 	return rc;
 }
 
 /* The live object with that id, or NULL; lock held. */
-static struct uv_ref *
+static struct prov_ref *
 ref_find(uint64_t id)
 {
 	uint32_t i = (uint32_t)id;
@@ -118,7 +118,7 @@ ref_find(uint64_t id)
 }
 
 void
-uv_ref_drop(struct uv_ref *ref)
+prov_ref_drop(struct prov_ref *ref)
 {
 	events_lock();
 	if (ref_find(ref->id) == ref) {
@@ -133,8 +133,8 @@ uv_ref_drop(struct uv_ref *ref)
 }
 
 void
-uv_ref_free(struct uv_context *ctx, struct uv_ref *ref, void *obj, const uint32_t *comp,
-	    const uint32_t *async, pthread_mutex_t *mutex, pthread_cond_t *cond)
+prov_ref_free(struct prov_context *ctx, struct prov_ref *ref, void *obj, const uint32_t *comp,
+	      const uint32_t *async, pthread_mutex_t *mutex, pthread_cond_t *cond)
 {
 	bool open = false;
 
@@ -152,21 +152,21 @@ uv_ref_free(struct uv_context *ctx, struct uv_ref *ref, void *obj, const uint32_
 		free(obj);
 		return;
 	}
-	ref->limbo = obj;
+	ref->memory = obj;
 	pthread_mutex_lock(&ctx->obj_mutex);
-	ref->next = ctx->limbo;
-	ctx->limbo = ref;
+	ref->next = ctx->unacked;
+	ctx->unacked = ref;
 	pthread_mutex_unlock(&ctx->obj_mutex);
 }
 
 void
-uv_ref_limbo_end(struct uv_context *ctx)
+prov_ref_free_unacked(struct prov_context *ctx)
 {
-	while (ctx->limbo) {
-		struct uv_ref *ref = ctx->limbo;
+	while (ctx->unacked) {
+		struct prov_ref *ref = ctx->unacked;
 
-		ctx->limbo = ref->next;
-		free(ref->limbo);
+		ctx->unacked = ref->next;
+		free(ref->memory);
 	}
 }
 
@@ -183,7 +183,7 @@ fd_find(int fd)
 }
 
 static int
-fd_add(struct uv_context *ctx, int fd, bool async, uint32_t handle)
+fd_add(struct prov_context *ctx, int fd, bool async, uint32_t handle)
 {
 	struct event_fd *e = malloc(sizeof(*e));
 
@@ -198,13 +198,13 @@ fd_add(struct uv_context *ctx, int fd, bool async, uint32_t handle)
 }
 
 int
-uv_event_add_async(struct uv_context *ctx, int fd)
+prov_event_add_async(struct prov_context *ctx, int fd)
 {
 	return fd_add(ctx, fd, true, 0);
 }
 
 int
-uv_event_create_channel(struct uv_context *ctx)
+prov_event_create_channel(struct prov_context *ctx)
 {
 	struct uroce_channel_rep rep;
 	int fd, rc;
@@ -216,7 +216,7 @@ uv_event_create_channel(struct uv_context *ctx)
 		.rep_fds_max = 1,
 	};
 
-	if (uv_call_fds(&ctx->vctx.context, &call))
+	if (prov_call_fds(&ctx->vctx.context, &call))
 		return -1;
 	if (call.rep_nfds != 1) {
 		errno = EPROTO;
@@ -232,7 +232,7 @@ uv_event_create_channel(struct uv_context *ctx)
 }
 
 bool
-uv_event_channel_handle(struct uv_context *ctx, int fd, uint32_t *handle)
+prov_event_channel_handle(struct prov_context *ctx, int fd, uint32_t *handle)
 {
 	struct event_fd *e;
 
@@ -247,7 +247,7 @@ uv_event_channel_handle(struct uv_context *ctx, int fd, uint32_t *handle)
 }
 
 int
-uv_event_close(int fd)
+prov_event_close(int fd)
 {
 	struct event_fd **p;
 
@@ -266,7 +266,7 @@ uv_event_close(int fd)
 }
 
 void
-uv_event_forget(struct uv_context *ctx)
+prov_event_forget(struct prov_context *ctx)
 {
 	events_lock();
 	for (struct event_fd *e = events.fds; e; e = e->next) {
@@ -323,7 +323,7 @@ names_object(uint32_t type)
  * the port or device. False: stale, or not a message the daemon sends.
  */
 static bool
-msg_resolve(const struct event_fd *e, union event_msg *m, ssize_t n, struct uv_ref **ref)
+msg_resolve(const struct event_fd *e, union event_msg *m, ssize_t n, struct prov_ref **ref)
 {
 	*ref = NULL;
 	if (e->async) {
@@ -349,7 +349,7 @@ static void
 fd_trim(struct event_fd *e)
 {
 	union event_msg m;
-	struct uv_ref *ref;
+	struct prov_ref *ref;
 	ssize_t n;
 
 	for (;;) {
@@ -361,7 +361,7 @@ fd_trim(struct event_fd *e)
 }
 
 void
-uv_event_purge(struct uv_context *ctx, int channel_fd)
+prov_event_purge(struct prov_context *ctx, int channel_fd)
 {
 	events_lock();
 	for (struct event_fd *e = events.fds; e; e = e->next) {
@@ -379,7 +379,7 @@ uv_event_purge(struct uv_context *ctx, int channel_fd)
 static ssize_t
 fd_hung_up(struct event_fd *e, union event_msg *m)
 {
-	struct uv_ref *ref;
+	struct prov_ref *ref;
 
 	__atomic_store_n(&e->ctx->lost, true, __ATOMIC_RELAXED);
 	if (e->async && !e->fatal_told) {
@@ -388,7 +388,7 @@ fd_hung_up(struct event_fd *e, union event_msg *m)
 			(struct ib_uverbs_async_event_desc){.event_type = IBV_EVENT_DEVICE_FATAL};
 		return sizeof(m->async);
 	}
-	ref = e->async ? NULL : uv_lost_event(e->ctx, e->fd);
+	ref = e->async ? NULL : prov_daemon_lost_event(e->ctx, e->fd);
 	if (ref) {
 		ref->comp_events++;
 		m->comp.cq_handle = (uintptr_t)ref->element;
@@ -402,7 +402,7 @@ fd_hung_up(struct event_fd *e, union event_msg *m)
 static ssize_t
 fd_take(struct event_fd *e, union event_msg *m)
 {
-	struct uv_ref *ref;
+	struct prov_ref *ref;
 	ssize_t n;
 
 	if (!e->ctx) {
@@ -425,7 +425,7 @@ fd_take(struct event_fd *e, union event_msg *m)
 }
 
 ssize_t
-uv_event_read(int fd, void *buf, size_t len)
+prov_event_read(int fd, void *buf, size_t len)
 {
 	union event_msg m;
 	struct event_fd *e;

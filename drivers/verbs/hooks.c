@@ -6,7 +6,7 @@
  * itself by putting its own functions into libibverbs' global offset table; nothing else in the
  * process is touched, and descriptors that are not ours go to libc as before.
  */
-#include "uv.h"
+#include "provider.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -122,7 +122,7 @@ hook_write(int fd, const void *buf, size_t len)
 {
 	const struct channel_cmd *cmd = buf;
 	struct ib_uverbs_create_comp_channel_resp resp;
-	struct uv_context *ctx = uv_context_by_cmd_fd(fd);
+	struct prov_context *ctx = prov_context_by_cmd_fd(fd);
 	int channel;
 
 	if (!ctx)
@@ -131,7 +131,7 @@ hook_write(int fd, const void *buf, size_t len)
 		errno = EOPNOTSUPP;
 		return -1;
 	}
-	channel = uv_event_create_channel(ctx);
+	channel = prov_event_create_channel(ctx);
 	if (channel < 0)
 		return -1;
 	resp.fd = (uint32_t)channel;
@@ -142,7 +142,7 @@ hook_write(int fd, const void *buf, size_t len)
 static int
 hook_open(const char *path, int flags, ...)
 {
-	int fd = uv_sysfs_open(AT_FDCWD, path);
+	int fd = prov_sysfs_open(AT_FDCWD, path);
 	mode_t mode = 0;
 	va_list ap;
 
@@ -158,7 +158,7 @@ hook_open(const char *path, int flags, ...)
 static int
 hook_openat(int dir, const char *path, int flags, ...)
 {
-	int fd = uv_sysfs_open(dir, path);
+	int fd = prov_sysfs_open(dir, path);
 	mode_t mode = 0;
 	va_list ap;
 
@@ -172,7 +172,7 @@ hook_openat(int dir, const char *path, int flags, ...)
 }
 
 void
-uv_hooks_install(void)
+prov_hooks_install(void)
 {
 	static const struct {
 		const char *name;
@@ -180,13 +180,13 @@ uv_hooks_install(void)
 		void *to;
 	} hook[] = {
 		{"write", NULL, (void *)hook_write},
-		{"read", NULL, (void *)uv_event_read},
-		{"close", NULL, (void *)uv_event_close},
+		{"read", NULL, (void *)prov_event_read},
+		{"close", NULL, (void *)prov_event_close},
 		/* for sysfs.c */
 		{"open", "open64", (void *)hook_open},
 		{"openat", "openat64", (void *)hook_openat},
-		{"fstat", "fstat64", (void *)uv_share_fstat},
-		{"ioctl", NULL, (void *)uv_share_ioctl},
+		{"fstat", "fstat64", (void *)prov_share_fstat},
+		{"ioctl", NULL, (void *)prov_share_ioctl},
 	};
 	struct link_map *map = NULL;
 	Dl_info info;

@@ -13,17 +13,17 @@
 #include <sched.h>
 #include <stdint.h>
 
-struct uv_lock {
-	uint32_t held; /* uv_lock_process of who holds it; 0: nobody */
+struct prov_lock {
+	uint32_t held; /* prov_lock_process of who holds it; 0: nobody */
 };
 
 /* 1, and one more in each child of a fork; context.c. */
-extern uint32_t uv_lock_process __attribute__((visibility("hidden")));
+extern uint32_t prov_lock_process __attribute__((visibility("hidden")));
 
-#define UV_LOCK_SPINS 64
+#define PROV_LOCK_SPINS 64
 
 static inline void
-uv_relax(void)
+prov_relax(void)
 {
 #if defined(__x86_64__)
 	__builtin_ia32_pause();
@@ -34,23 +34,23 @@ uv_relax(void)
 
 /* Acquires; not recursive. */
 static inline void
-uv_lock(struct uv_lock *l)
+prov_lock(struct prov_lock *l)
 {
-	const uint32_t me = uv_lock_process;
+	const uint32_t me = prov_lock_process;
 	unsigned int spins = 0;
 
 	while (__atomic_exchange_n(&l->held, me, __ATOMIC_ACQUIRE) == me) {
 		while (__atomic_load_n(&l->held, __ATOMIC_RELAXED)) {
-			if (++spins % UV_LOCK_SPINS == 0)
+			if (++spins % PROV_LOCK_SPINS == 0)
 				sched_yield();
 			else
-				uv_relax();
+				prov_relax();
 		}
 	}
 }
 
 static inline void
-uv_unlock(struct uv_lock *l)
+prov_unlock(struct prov_lock *l)
 {
 	__atomic_store_n(&l->held, 0, __ATOMIC_RELEASE);
 }

@@ -3,7 +3,7 @@
  * Memory regions. How the daemon comes to see the program's memory is mr_adopt.h's business; here
  * is the request around it.
  */
-#include "uv.h"
+#include "provider.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -50,7 +50,7 @@ piece_files(struct uroce_reg_mr_req *req, unsigned int from, uint32_t kind, unsi
  * of them. Of several the others are attached each time, until their turn comes.
  */
 static void
-attach(struct uv_context *ctx, struct uroce_reg_mr_req *req, int *fds, unsigned int *nfds)
+attach(struct prov_context *ctx, struct uroce_reg_mr_req *req, int *fds, unsigned int *nfds)
 {
 	uint32_t kept = __atomic_load_n(&ctx->kept, __ATOMIC_ACQUIRE);
 	unsigned int n = 0;
@@ -76,7 +76,7 @@ attach(struct uv_context *ctx, struct uroce_reg_mr_req *req, int *fds, unsigned 
 
 /* The daemon has answered: 0 if it has done what was asked. */
 static void
-attached(struct uv_context *ctx, const struct uroce_reg_mr_req *req, int rc)
+attached(struct prov_context *ctx, const struct uroce_reg_mr_req *req, int rc)
 {
 	if (rc == 0 && req->keep)
 		__atomic_fetch_or(&ctx->kept, 1u << (req->keep - 1), __ATOMIC_RELEASE);
@@ -90,21 +90,21 @@ static int
 call_until_unmapped(struct ibv_context *ctx, struct ipc_call *call)
 {
 	const struct timespec nap = {.tv_nsec = UNMAP_WAIT_NS};
-	int rc = uv_call_fds(ctx, call);
+	int rc = prov_call_fds(ctx, call);
 
 	for (unsigned int i = 0; rc == EAGAIN && i < UNMAP_TRIES; i++) {
 		nanosleep(&nap, NULL);
-		rc = uv_call_fds(ctx, call);
+		rc = prov_call_fds(ctx, call);
 	}
 	return rc == EAGAIN ? ENOMEM : rc;
 }
 
 struct ibv_mr *
-uv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
+prov_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
 {
 	struct uroce_reg_mr_req req = {.pd = pd->handle, .access = (uint32_t)access};
 	struct uroce_reg_mr_rep rep;
-	struct uv_mr *mr = calloc(1, sizeof(*mr));
+	struct prov_mr *mr = calloc(1, sizeof(*mr));
 	int fds[MR_ADOPT_MAX_FDS];
 	unsigned int nfds = 0;
 	int rc;
@@ -132,10 +132,10 @@ uv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int acces
 			.rep_len = sizeof(rep),
 		};
 
-		attach(uv_context_of(pd->context), &req, fds, &nfds);
+		attach(prov_context_of(pd->context), &req, fds, &nfds);
 		call.req_nfds = nfds;
 		rc = call_until_unmapped(pd->context, &call);
-		attached(uv_context_of(pd->context), &req, rc);
+		attached(prov_context_of(pd->context), &req, rc);
 		if (rc)
 			mr_pieces_release(mr->hold);
 	}
@@ -155,7 +155,7 @@ uv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int acces
 
 /* What the first byte is called after a rereg. */
 static uint64_t
-iova_after(const struct uv_mr *mr, int flags, const void *addr, uint32_t access)
+iova_after(const struct prov_mr *mr, int flags, const void *addr, uint32_t access)
 {
 	if (access & IBV_ACCESS_ZERO_BASED)
 		return 0;
@@ -165,10 +165,10 @@ iova_after(const struct uv_mr *mr, int flags, const void *addr, uint32_t access)
 }
 
 int
-uv_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr, size_t length,
-	    int access)
+prov_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr, size_t length,
+	      int access)
 {
-	struct uv_mr *mr = uv_container(vmr, struct uv_mr, vmr);
+	struct prov_mr *mr = prov_container(vmr, struct prov_mr, vmr);
 	struct uroce_rereg_mr_req req = {.handle = vmr->ibv_mr.handle, .flags = (uint32_t)flags};
 	struct uroce_reg_mr_rep rep;
 	struct ipc_call call = {
@@ -185,7 +185,7 @@ uv_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr, size
 	int rc = 0;
 
 	if (vmr->mr_type == RCA_MR_TYPE_IMPORTED)
-		return uv_fail(EINVAL); /* its owner's */
+		return prov_fail(EINVAL); /* its owner's */
 	req.reg.pd = (flags & IBV_REREG_MR_CHANGE_PD) && pd ? pd->handle : 0;
 	req.reg.access = (uint32_t)(flags & IBV_REREG_MR_CHANGE_ACCESS ? access : vmr->access);
 	if (!(flags & IBV_REREG_MR_CHANGE_TRANSLATION)) {
@@ -197,15 +197,15 @@ uv_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr, size
 		rc = mr_describe(&req.reg, addr, length,
 				 iova_after(mr, flags, addr, req.reg.access), fds, &nfds, &hold);
 	if (rc)
-		return uv_fail(rc);
-	attach(uv_context_of(vmr->ibv_mr.context), &req.reg, fds, &nfds);
+		return prov_fail(rc);
+	attach(prov_context_of(vmr->ibv_mr.context), &req.reg, fds, &nfds);
 	call.req_fds = fds;
 	call.req_nfds = nfds;
 	rc = call_until_unmapped(vmr->ibv_mr.context, &call);
-	attached(uv_context_of(vmr->ibv_mr.context), &req.reg, rc);
+	attached(prov_context_of(vmr->ibv_mr.context), &req.reg, rc);
 	if (rc) {
 		mr_pieces_release(hold);
-		return uv_fail(rc);
+		return prov_fail(rc);
 	}
 	if (flags & remap) {
 		mr_pieces_release(mr->hold);
@@ -221,14 +221,14 @@ uv_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr, size
 }
 
 int
-uv_dereg_mr(struct verbs_mr *vmr)
+prov_dereg_mr(struct verbs_mr *vmr)
 {
-	struct uv_mr *mr = uv_container(vmr, struct uv_mr, vmr);
+	struct prov_mr *mr = prov_container(vmr, struct prov_mr, vmr);
 	int rc;
 
 	if (vmr->mr_type == RCA_MR_TYPE_IMPORTED)
-		return uv_fail(EINVAL); /* its owner's; ibv_unimport_mr is for this one */
-	rc = uv_call_destroy(vmr->ibv_mr.context, UROCE_CTRL_DEREG_MR, vmr->ibv_mr.handle);
+		return prov_fail(EINVAL); /* its owner's; ibv_unimport_mr is for this one */
+	rc = prov_call_destroy(vmr->ibv_mr.context, UROCE_CTRL_DEREG_MR, vmr->ibv_mr.handle);
 	if (rc)
 		return rc;
 	mr_pieces_release(mr->hold);

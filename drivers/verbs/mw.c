@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory windows: allocated by the daemon, bound through the send queue like any other WR. */
-#include "uv.h"
+#include "provider.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 struct ibv_mw *
-uv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+prov_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
 	struct uroce_alloc_mw_req req = {.pd = pd->handle, .type = type};
 	struct uroce_alloc_mw_rep rep;
@@ -14,7 +14,7 @@ uv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 
 	if (!mw)
 		return NULL;
-	if (uv_call(pd->context, UROCE_CTRL_ALLOC_MW, &req, sizeof(req), &rep, sizeof(rep))) {
+	if (prov_call(pd->context, UROCE_CTRL_ALLOC_MW, &req, sizeof(req), &rep, sizeof(rep))) {
 		free(mw);
 		return NULL;
 	}
@@ -27,9 +27,9 @@ uv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 }
 
 int
-uv_dealloc_mw(struct ibv_mw *mw)
+prov_dealloc_mw(struct ibv_mw *mw)
 {
-	int rc = uv_call_destroy(mw->context, UROCE_CTRL_DEALLOC_MW, mw->handle);
+	int rc = prov_call_destroy(mw->context, UROCE_CTRL_DEALLOC_MW, mw->handle);
 
 	if (rc == 0)
 		free(mw);
@@ -38,7 +38,7 @@ uv_dealloc_mw(struct ibv_mw *mw)
 
 /* Binding by verb, type 1 only: the window's key changes with every bind. */
 int
-uv_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+prov_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
 	struct ibv_send_wr *bad, wr = {
 					 .wr_id = bind->wr_id,
@@ -51,8 +51,8 @@ uv_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 	int rc;
 
 	if (mw->type != IBV_MW_TYPE_1 || (bind->bind_info.mr && bind->bind_info.mr->pd != mw->pd))
-		return uv_fail(EINVAL);
-	rc = uv_post_send(qp, &wr, &bad);
+		return prov_fail(EINVAL);
+	rc = prov_post_send(qp, &wr, &bad);
 	if (rc == 0)
 		mw->rkey = wr.bind_mw.rkey;
 	return rc;

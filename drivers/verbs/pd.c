@@ -4,26 +4,26 @@
  * daemon never hears of it. Thread domains promise that the program will not use an object from
  * two threads; queues are locked all the same, so they are accepted and hold nothing.
  */
-#include "uv.h"
+#include "provider.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-static struct uv_pd *
+static struct prov_pd *
 pd_of(struct ibv_pd *pd)
 {
-	return uv_container(pd, struct uv_pd, pd);
+	return prov_container(pd, struct prov_pd, pd);
 }
 
 struct ibv_pd *
-uv_alloc_pd(struct ibv_context *ibctx)
+prov_alloc_pd(struct ibv_context *ibctx)
 {
 	struct uroce_handle rep;
-	struct uv_pd *pd = calloc(1, sizeof(*pd));
+	struct prov_pd *pd = calloc(1, sizeof(*pd));
 
 	if (!pd)
 		return NULL;
-	if (uv_call(ibctx, UROCE_CTRL_ALLOC_PD, NULL, 0, &rep, sizeof(rep))) {
+	if (prov_call(ibctx, UROCE_CTRL_ALLOC_PD, NULL, 0, &rep, sizeof(rep))) {
 		free(pd);
 		return NULL;
 	}
@@ -32,40 +32,40 @@ uv_alloc_pd(struct ibv_context *ibctx)
 	return &pd->pd;
 }
 
-static struct uv_td *
+static struct prov_td *
 td_of(struct ibv_td *td)
 {
-	return uv_container(td, struct uv_td, td);
+	return prov_container(td, struct prov_td, td);
 }
 
 void
-uv_pd_hold(struct ibv_pd *pd)
+prov_pd_hold(struct ibv_pd *pd)
 {
 	if (pd)
 		__atomic_fetch_add(&pd_of(pd)->users, 1, __ATOMIC_RELAXED);
 }
 
 void
-uv_pd_drop(struct ibv_pd *pd)
+prov_pd_drop(struct ibv_pd *pd)
 {
 	if (pd)
 		__atomic_fetch_sub(&pd_of(pd)->users, 1, __ATOMIC_RELEASE);
 }
 
 int
-uv_dealloc_pd(struct ibv_pd *ibpd)
+prov_dealloc_pd(struct ibv_pd *ibpd)
 {
-	struct uv_pd *pd = pd_of(ibpd);
+	struct prov_pd *pd = pd_of(ibpd);
 	int rc;
 
 	if (__atomic_load_n(&pd->users, __ATOMIC_ACQUIRE))
-		return uv_fail(EBUSY);
+		return prov_fail(EBUSY);
 	if (pd->parent) {
-		uv_pd_drop(&pd->parent->pd);
+		prov_pd_drop(&pd->parent->pd);
 		if (pd->td)
 			__atomic_fetch_sub(&pd->td->users, 1, __ATOMIC_RELEASE);
 	} else {
-		rc = uv_call_destroy(ibpd->context, UROCE_CTRL_DEALLOC_PD, ibpd->handle);
+		rc = prov_call_destroy(ibpd->context, UROCE_CTRL_DEALLOC_PD, ibpd->handle);
 		if (rc)
 			return rc;
 	}
@@ -74,11 +74,11 @@ uv_dealloc_pd(struct ibv_pd *ibpd)
 }
 
 struct ibv_pd *
-uv_alloc_parent_domain(struct ibv_context *ibctx, struct ibv_parent_domain_init_attr *attr)
+prov_alloc_parent_domain(struct ibv_context *ibctx, struct ibv_parent_domain_init_attr *attr)
 {
 	const uint32_t known =
 		IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
-	struct uv_pd *pd;
+	struct prov_pd *pd;
 
 	if (!attr->pd) {
 		errno = EINVAL;
@@ -98,7 +98,7 @@ uv_alloc_parent_domain(struct ibv_context *ibctx, struct ibv_parent_domain_init_
 	pd->parent = pd_of(attr->pd);
 	if (pd->parent->parent)
 		pd->parent = pd->parent->parent;
-	uv_pd_hold(&pd->parent->pd);
+	prov_pd_hold(&pd->parent->pd);
 	if (attr->td) {
 		pd->td = td_of(attr->td);
 		__atomic_fetch_add(&pd->td->users, 1, __ATOMIC_RELAXED);
@@ -109,9 +109,9 @@ uv_alloc_parent_domain(struct ibv_context *ibctx, struct ibv_parent_domain_init_
 }
 
 struct ibv_td *
-uv_alloc_td(struct ibv_context *ibctx, struct ibv_td_init_attr *attr)
+prov_alloc_td(struct ibv_context *ibctx, struct ibv_td_init_attr *attr)
 {
-	struct uv_td *td;
+	struct prov_td *td;
 
 	if (attr->comp_mask) {
 		errno = EOPNOTSUPP;
@@ -124,12 +124,12 @@ uv_alloc_td(struct ibv_context *ibctx, struct ibv_td_init_attr *attr)
 }
 
 int
-uv_dealloc_td(struct ibv_td *ibtd)
+prov_dealloc_td(struct ibv_td *ibtd)
 {
-	struct uv_td *td = td_of(ibtd);
+	struct prov_td *td = td_of(ibtd);
 
 	if (__atomic_load_n(&td->users, __ATOMIC_ACQUIRE))
-		return uv_fail(EBUSY);
+		return prov_fail(EBUSY);
 	free(td);
 	return 0;
 }

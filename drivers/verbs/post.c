@@ -4,7 +4,7 @@
  * system call is made only to wake a worker that says it sleeps. What can be refused at once is
  * refused here (IMM-01, IMM-03); what needs the daemon's tables comes back as a completion.
  */
-#include "uv.h"
+#include "provider.h"
 #include "idle.h"
 #include "qp/doorbell.h"
 
@@ -12,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define RC  UV_QPT(IBV_QPT_RC)
-#define UC  UV_QPT(IBV_QPT_UC)
-#define UD  UV_QPT(IBV_QPT_UD)
+#define RC  PROV_QPT(IBV_QPT_RC)
+#define UC  PROV_QPT(IBV_QPT_UC)
+#define UD  PROV_QPT(IBV_QPT_UD)
 #define ANY (RC | UC | UD)
 
 /* What an opcode needs: where it is legal, and which parts of a WR it has. */
@@ -35,27 +35,27 @@ static const struct {
 };
 
 bool
-uv_opcode_allowed(uint32_t qp_type, uint32_t opcode)
+prov_opcode_allowed(uint32_t qp_type, uint32_t opcode)
 {
 	return opcode < UROCE_WR_OPCODES && qp_type < 8 &&
-	       (opcode_rule[opcode].types & UV_QPT(qp_type));
+	       (opcode_rule[opcode].types & PROV_QPT(qp_type));
 }
 
 bool
-uv_state_sends(uint32_t state)
+prov_state_sends(uint32_t state)
 {
 	return state == IBV_QPS_RTS || state == IBV_QPS_SQD || state == IBV_QPS_SQE ||
 	       state == IBV_QPS_ERR;
 }
 
 bool
-uv_state_receives(uint32_t state)
+prov_state_receives(uint32_t state)
 {
 	return state != IBV_QPS_RESET;
 }
 
 uint32_t
-uv_ring_room(struct uv_ring *r, uint32_t want)
+prov_ring_room(struct prov_ring *r, uint32_t want)
 {
 	uint32_t used = r->prod - r->cons;
 
@@ -68,42 +68,42 @@ uv_ring_room(struct uv_ring *r, uint32_t want)
 }
 
 bool
-uv_ring_publish(struct uv_ring *r)
+prov_ring_publish(struct prov_ring *r)
 {
-	uv_idle_busy();
+	prov_idle_busy();
 	return qp_doorbell_publish(r->hdr, r->prod);
 }
 
 void
-uv_doorbell(struct uv_worker *w, uint32_t qpn)
+prov_doorbell(struct prov_worker *w, uint32_t qpn)
 {
 	struct uroce_db_ring *db = w->db;
 	const uint64_t one = 1;
 
-	uv_lock(&w->lock);
+	prov_lock(&w->lock);
 	qp_doorbell_ring(db, qpn);
-	uv_unlock(&w->lock);
+	prov_unlock(&w->lock);
 	if (!qp_doorbell_is_asleep(db))
 		return;
-	uv_idle.waking = true;
+	prov_idle.waking = true;
 	/* A full eventfd counter (EAGAIN) wakes just as well. */
 	if (write(w->wake_fd, &one, sizeof(one)) < 0)
 		return;
 }
 
 bool
-uv_sq_publish(struct uv_qp *qp)
+prov_sq_publish(struct prov_qp *qp)
 {
-	bool ring = uv_ring_publish(&qp->sq);
+	bool ring = prov_ring_publish(&qp->sq);
 
-	uv_cq_traffic(uv_cq_of(qp->vqp.qp.send_cq));
-	uv_cq_traffic(uv_cq_of(qp->vqp.qp.recv_cq)); /* an answer may come */
+	prov_cq_traffic(prov_cq_of(qp->vqp.qp.send_cq));
+	prov_cq_traffic(prov_cq_of(qp->vqp.qp.recv_cq)); /* an answer may come */
 	return ring;
 }
 
 /* Copies the data of all SGEs behind the head. 0 or EINVAL when they are too long. */
 static int
-wqe_inline(const struct uv_qp *qp, struct uroce_send_wqe *wqe, const struct ibv_send_wr *wr)
+wqe_inline(const struct prov_qp *qp, struct uroce_send_wqe *wqe, const struct ibv_send_wr *wr)
 {
 	uint8_t *to = (uint8_t *)(wqe + 1);
 	uint32_t total = 0;
@@ -124,7 +124,7 @@ wqe_inline(const struct uv_qp *qp, struct uroce_send_wqe *wqe, const struct ibv_
 }
 
 void
-uv_sges_write(void *to, const struct ibv_sge *from, int n)
+prov_sges_write(void *to, const struct ibv_sge *from, int n)
 {
 	struct uroce_sge *sge = to;
 
@@ -146,12 +146,12 @@ wqe_bind(struct uroce_send_wqe *wqe, const struct ibv_send_wr *wr)
 	wqe->bind.mr_lkey = info->mr ? info->mr->lkey : 0;
 	wqe->bind.mw_rkey = wr->bind_mw.mw->rkey;
 	wqe->bind.access = info->mw_access_flags;
-	wqe->bind.new_rkey = uv_mw_key(wr->bind_mw.mw, wr->bind_mw.rkey);
+	wqe->bind.new_rkey = prov_mw_key(wr->bind_mw.mw, wr->bind_mw.rkey);
 }
 
 /* The part of the head that depends on the opcode. 0 or EINVAL. */
 static int
-wqe_head(const struct uv_qp *qp, struct uroce_send_wqe *wqe, const struct ibv_send_wr *wr)
+wqe_head(const struct prov_qp *qp, struct uroce_send_wqe *wqe, const struct ibv_send_wr *wr)
 {
 	switch (wr->opcode) {
 	case IBV_WR_RDMA_WRITE:
@@ -186,20 +186,20 @@ wqe_head(const struct uv_qp *qp, struct uroce_send_wqe *wqe, const struct ibv_se
 
 /* Encodes one WR at the queue's next slot. 0 or a positive errno; nothing is published. */
 static int
-wqe_write(struct uv_qp *qp, const struct ibv_send_wr *wr)
+wqe_write(struct prov_qp *qp, const struct ibv_send_wr *wr)
 {
-	struct uv_ring *sq = &qp->sq;
-	struct uroce_send_wqe *wqe = uv_ring_slot(sq, sq->prod);
+	struct prov_ring *sq = &qp->sq;
+	struct uroce_send_wqe *wqe = prov_ring_slot(sq, sq->prod);
 	unsigned int flags =
 		wr->send_flags & (IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED);
 
-	if (!uv_opcode_allowed(qp->vqp.qp.qp_type, wr->opcode))
+	if (!prov_opcode_allowed(qp->vqp.qp.qp_type, wr->opcode))
 		return EINVAL;
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > sq->max_sge)
 		return EINVAL;
-	if (uv_ring_room(sq, 1) == 0)
+	if (prov_ring_room(sq, 1) == 0)
 		return ENOMEM;
-	uv_ring_ahead(sq);
+	prov_ring_ahead(sq);
 	wqe->wr_id = wr->wr_id;
 	wqe->opcode = (uint8_t)wr->opcode;
 	wqe->flags = (uint8_t)(flags | (qp->sig_all ? UROCE_WQE_SIGNALED : 0));
@@ -209,40 +209,40 @@ wqe_write(struct uv_qp *qp, const struct ibv_send_wr *wr)
 			return EINVAL;
 	} else {
 		wqe->num = (uint16_t)wr->num_sge;
-		uv_sges_write(wqe + 1, wr->sg_list, wr->num_sge);
+		prov_sges_write(wqe + 1, wr->sg_list, wr->num_sge);
 	}
 	return wqe_head(qp, wqe, wr);
 }
 
 int
-uv_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+prov_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-	struct uv_qp *qp = uv_qp_of(ibqp);
+	struct prov_qp *qp = prov_qp_of(ibqp);
 	bool ring = false;
 	int rc = 0;
 
-	uv_lock(&qp->sq.lock);
-	/* Under the lock: what was posted before the loss was noticed completes (lost.c). */
-	if (uv_unlikely(uv_context_of(ibqp->context)->lost))
+	prov_lock(&qp->sq.lock);
+	/* Under the lock: what was posted before the loss was noticed completes (daemon_lost.c). */
+	if (prov_unlikely(prov_context_of(ibqp->context)->lost))
 		rc = EIO;
-	else if (uv_unlikely(!uv_state_sends(qp->state)))
+	else if (prov_unlikely(!prov_state_sends(qp->state)))
 		rc = EINVAL;
 	for (; wr && rc == 0; wr = wr->next) {
 		rc = wqe_write(qp, wr);
-		if (uv_unlikely(rc))
+		if (prov_unlikely(rc))
 			break;
 		qp->sq.prod++;
 	}
 	/* An error in the middle of a chain leaves the WRs before it posted. */
 	if (qp->sq.hdr->prod != qp->sq.prod)
-		ring = uv_sq_publish(qp);
-	uv_unlock(&qp->sq.lock);
+		ring = prov_sq_publish(qp);
+	prov_unlock(&qp->sq.lock);
 	if (ring)
-		uv_doorbell(qp->worker, qp->qpn);
-	if (!uv_unlikely(rc))
+		prov_doorbell(qp->worker, qp->qpn);
+	if (!prov_unlikely(rc))
 		return 0;
 	*bad = wr;
 	if (rc == ENOMEM)
-		uv_lost_queue_full(uv_context_of(ibqp->context));
-	return uv_fail(rc);
+		prov_daemon_lost_queue_full(prov_context_of(ibqp->context));
+	return prov_fail(rc);
 }

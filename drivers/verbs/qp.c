@@ -3,7 +3,7 @@
  * Queue pairs: create and destroy. The daemon makes the QP and hands out its rings; this side
  * keeps its own copy of their geometry and writes WQEs into them (post.c, wr.c).
  */
-#include "uv.h"
+#include "provider.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -20,8 +20,8 @@ struct qp_wanted {
 };
 
 void
-uv_ring_init(struct uv_ring *r, void *hdr, const struct uroce_ring_loc *loc, uint32_t limit,
-	     uint32_t max_sge)
+prov_ring_init(struct prov_ring *r, void *hdr, const struct uroce_ring_loc *loc, uint32_t limit,
+	       uint32_t max_sge)
 {
 	r->hdr = hdr;
 	r->slots = (uint8_t *)hdr + UROCE_RING_HDR;
@@ -35,25 +35,25 @@ uv_ring_init(struct uv_ring *r, void *hdr, const struct uroce_ring_loc *loc, uin
 
 /* The request's rings into qp; refuses geometry that what was granted would not fit. */
 static int
-qp_attach(struct uv_context *ctx, struct uv_qp *qp, const struct uroce_create_qp_rep *rep, int *fds,
-	  unsigned int nfds)
+qp_attach(struct prov_context *ctx, struct prov_qp *qp, const struct uroce_create_qp_rep *rep,
+	  int *fds, unsigned int nfds)
 {
 	static const size_t hdr_bytes[2] = {UROCE_RING_HDR, UROCE_RING_HDR};
 	const struct uroce_ring_loc *loc[2] = {&rep->sq, &rep->rq};
 	void *ring[2];
 	int rc;
 
-	rc = uv_map_rings(ctx, loc, hdr_bytes, ring, 2, fds, nfds);
+	rc = prov_map_rings(ctx, loc, hdr_bytes, ring, 2, fds, nfds);
 	if (rc)
 		return rc;
 	if (!ring[0] || rep->worker >= ctx->nworkers ||
 	    rep->sq.stride < uroce_sq_stride(rep->cap.max_send_sge, rep->cap.max_inline) ||
 	    (ring[1] && rep->rq.stride < uroce_rq_stride(rep->cap.max_recv_sge)))
 		return EPROTO;
-	uv_ring_init(&qp->sq, ring[0], &rep->sq, rep->cap.max_send_wr, rep->cap.max_send_sge);
+	prov_ring_init(&qp->sq, ring[0], &rep->sq, rep->cap.max_send_wr, rep->cap.max_send_sge);
 	if (ring[1])
-		uv_ring_init(&qp->rq, ring[1], &rep->rq, rep->cap.max_recv_wr,
-			     rep->cap.max_recv_sge);
+		prov_ring_init(&qp->rq, ring[1], &rep->rq, rep->cap.max_recv_wr,
+			       rep->cap.max_recv_sge);
 	return 0;
 }
 
@@ -68,7 +68,7 @@ cap_granted(struct ibv_qp_cap *to, const struct uroce_qp_cap *from)
 }
 
 static int
-qp_request(struct uv_context *ctx, struct uv_qp *qp, const struct qp_wanted *w)
+qp_request(struct prov_context *ctx, struct prov_qp *qp, const struct qp_wanted *w)
 {
 	struct uroce_create_qp_req req = {
 		.user_handle = qp->ref.id,
@@ -94,12 +94,12 @@ qp_request(struct uv_context *ctx, struct uv_qp *qp, const struct qp_wanted *w)
 	};
 	int rc;
 
-	rc = uv_call_fds(&ctx->vctx.context, &call);
+	rc = prov_call_fds(&ctx->vctx.context, &call);
 	if (rc)
 		return rc;
 	rc = qp_attach(ctx, qp, &rep, fds, call.rep_nfds);
 	if (rc) {
-		uv_call_destroy(&ctx->vctx.context, UROCE_CTRL_DESTROY_QP, rep.handle);
+		prov_call_destroy(&ctx->vctx.context, UROCE_CTRL_DESTROY_QP, rep.handle);
 		return rc;
 	}
 	qp->qpn = rep.qpn;
@@ -130,10 +130,10 @@ qp_init_public(struct ibv_qp *ibqp, const struct qp_wanted *w)
 }
 
 /* NULL with errno on failure. */
-static struct uv_qp *
+static struct prov_qp *
 qp_create(const struct qp_wanted *w)
 {
-	struct uv_qp *qp;
+	struct prov_qp *qp;
 	int rc;
 
 	if (!w->send_cq || !w->recv_cq) {
@@ -144,24 +144,24 @@ qp_create(const struct qp_wanted *w)
 	if (!qp)
 		return NULL;
 	qp_init_public(&qp->vqp.qp, w);
-	rc = uv_ref_add(&qp->ref, &qp->vqp.qp);
+	rc = prov_ref_add(&qp->ref, &qp->vqp.qp);
 	if (rc == 0) {
-		rc = qp_request(uv_context_of(w->pd->context), qp, w);
+		rc = qp_request(prov_context_of(w->pd->context), qp, w);
 		if (rc)
-			uv_ref_drop(&qp->ref);
+			prov_ref_drop(&qp->ref);
 	}
 	if (rc) {
 		free(qp);
 		errno = rc;
 		return NULL;
 	}
-	uv_pd_hold(w->pd);
-	uv_lost_add_qp(uv_context_of(w->pd->context), qp);
+	prov_pd_hold(w->pd);
+	prov_daemon_lost_add_qp(prov_context_of(w->pd->context), qp);
 	return qp;
 }
 
 struct ibv_qp *
-uv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+prov_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
 	struct qp_wanted w = {
 		.qp_context = attr->qp_context,
@@ -173,13 +173,13 @@ uv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 		.type = attr->qp_type,
 		.sig_all = attr->sq_sig_all != 0,
 	};
-	struct uv_qp *qp = qp_create(&w);
+	struct prov_qp *qp = qp_create(&w);
 
 	return qp ? &qp->vqp.qp : NULL;
 }
 
 struct ibv_qp *
-uv_create_qp_ex(struct ibv_context *ibctx, struct ibv_qp_init_attr_ex *attr)
+prov_create_qp_ex(struct ibv_context *ibctx, struct ibv_qp_init_attr_ex *attr)
 {
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS |
 			       IBV_QP_INIT_ATTR_CREATE_FLAGS;
@@ -194,7 +194,7 @@ uv_create_qp_ex(struct ibv_context *ibctx, struct ibv_qp_init_attr_ex *attr)
 		.type = attr->qp_type,
 		.sig_all = attr->sq_sig_all != 0,
 	};
-	struct uv_qp *qp;
+	struct prov_qp *qp;
 
 	(void)ibctx;
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd) {
@@ -203,7 +203,7 @@ uv_create_qp_ex(struct ibv_context *ibctx, struct ibv_qp_init_attr_ex *attr)
 	}
 	if ((attr->comp_mask & ~known) ||
 	    ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags) ||
-	    (wr_api && (attr->send_ops_flags & ~uv_wr_ops(attr->qp_type)))) {
+	    (wr_api && (attr->send_ops_flags & ~prov_wr_ops(attr->qp_type)))) {
 		errno = EOPNOTSUPP;
 		return NULL;
 	}
@@ -211,25 +211,25 @@ uv_create_qp_ex(struct ibv_context *ibctx, struct ibv_qp_init_attr_ex *attr)
 	if (!qp)
 		return NULL;
 	if (wr_api)
-		uv_wr_init(qp);
+		prov_wr_init(qp);
 	return &qp->vqp.qp;
 }
 
 int
-uv_destroy_qp(struct ibv_qp *ibqp)
+prov_destroy_qp(struct ibv_qp *ibqp)
 {
-	struct uv_qp *qp = uv_qp_of(ibqp);
-	struct uv_context *ctx = uv_context_of(ibqp->context);
-	int rc = uv_call_destroy(ibqp->context, UROCE_CTRL_DESTROY_QP, ibqp->handle);
+	struct prov_qp *qp = prov_qp_of(ibqp);
+	struct prov_context *ctx = prov_context_of(ibqp->context);
+	int rc = prov_call_destroy(ibqp->context, UROCE_CTRL_DESTROY_QP, ibqp->handle);
 
 	if (rc)
 		return rc;
-	uv_pd_drop(ibqp->pd);
-	uv_lost_del_qp(ctx, qp);
-	uv_qp_purge_cqs(qp);
-	uv_ref_drop(&qp->ref);
-	uv_event_purge(ctx, -1);
-	uv_ref_free(ctx, &qp->ref, qp, NULL, &ibqp->events_completed, &ibqp->mutex, &ibqp->cond);
+	prov_pd_drop(ibqp->pd);
+	prov_daemon_lost_del_qp(ctx, qp);
+	prov_qp_purge_cqs(qp);
+	prov_ref_drop(&qp->ref);
+	prov_event_purge(ctx, -1);
+	prov_ref_free(ctx, &qp->ref, qp, NULL, &ibqp->events_completed, &ibqp->mutex, &ibqp->cond);
 	return 0;
 }
 
@@ -240,24 +240,24 @@ qp_mcast(struct ibv_qp *ibqp, uint16_t op, const union ibv_gid *gid, uint16_t li
 
 	for (unsigned int i = 0; i < sizeof(req.gid); i++)
 		req.gid[i] = gid->raw[i];
-	return uv_call(ibqp->context, op, &req, sizeof(req), NULL, 0);
+	return prov_call(ibqp->context, op, &req, sizeof(req), NULL, 0);
 }
 
 int
-uv_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid)
+prov_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid)
 {
 	return qp_mcast(ibqp, UROCE_CTRL_ATTACH_MCAST, gid, lid);
 }
 
 int
-uv_detach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid)
+prov_detach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid)
 {
 	return qp_mcast(ibqp, UROCE_CTRL_DETACH_MCAST, gid, lid);
 }
 
 /* Packets of a message are placed in PSN order, but retransmission may write bytes again. */
 int
-uv_query_qp_data_in_order(struct ibv_qp *ibqp, enum ibv_wr_opcode op, uint32_t flags)
+prov_query_qp_data_in_order(struct ibv_qp *ibqp, enum ibv_wr_opcode op, uint32_t flags)
 {
 	(void)ibqp;
 	(void)op;

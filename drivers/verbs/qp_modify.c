@@ -3,7 +3,7 @@
  * Modify and query. The daemon judges every transition; this side follows the states that it
  * asked for, to refuse what a state forbids (IMM-01, IMM-02) and to empty the queues at RESET.
  */
-#include "uv.h"
+#include "provider.h"
 
 #include <string.h>
 
@@ -20,8 +20,8 @@ attr_out(struct uroce_qp_attr *to, const struct ibv_qp_attr *from)
 	to->sq_psn = from->sq_psn;
 	to->dest_qp_num = from->dest_qp_num;
 	to->qp_access_flags = from->qp_access_flags;
-	uv_ah_attr_out(&to->ah, &from->ah_attr);
-	uv_ah_attr_out(&to->alt_ah, &from->alt_ah_attr);
+	prov_ah_attr_out(&to->ah, &from->ah_attr);
+	prov_ah_attr_out(&to->alt_ah, &from->alt_ah_attr);
 	to->pkey_index = from->pkey_index;
 	to->alt_pkey_index = from->alt_pkey_index;
 	to->en_sqd_async_notify = from->en_sqd_async_notify;
@@ -55,8 +55,8 @@ attr_in(struct ibv_qp_attr *to, const struct uroce_qp_attr *from)
 	to->cap.max_send_sge = from->cap.max_send_sge;
 	to->cap.max_recv_sge = from->cap.max_recv_sge;
 	to->cap.max_inline_data = from->cap.max_inline;
-	uv_ah_attr_in(&to->ah_attr, &from->ah);
-	uv_ah_attr_in(&to->alt_ah_attr, &from->alt_ah);
+	prov_ah_attr_in(&to->ah_attr, &from->ah);
+	prov_ah_attr_in(&to->alt_ah_attr, &from->alt_ah);
 	to->pkey_index = from->pkey_index;
 	to->alt_pkey_index = from->alt_pkey_index;
 	to->en_sqd_async_notify = from->en_sqd_async_notify;
@@ -75,13 +75,13 @@ attr_in(struct ibv_qp_attr *to, const struct uroce_qp_attr *from)
 
 /* Both rings' posters see the state change between two WRs, never inside one. */
 static void
-state_set(struct uv_qp *qp, uint32_t state)
+state_set(struct prov_qp *qp, uint32_t state)
 {
-	uv_lock(&qp->sq.lock);
-	uv_lock(&qp->rq.lock);
+	prov_lock(&qp->sq.lock);
+	prov_lock(&qp->rq.lock);
 	qp->state = state;
-	uv_unlock(&qp->rq.lock);
-	uv_unlock(&qp->sq.lock);
+	prov_unlock(&qp->rq.lock);
+	prov_unlock(&qp->sq.lock);
 }
 
 /*
@@ -89,31 +89,31 @@ state_set(struct uv_qp *qp, uint32_t state)
  * sides agree whether or not it started over from 0.
  */
 static void
-ring_reset(struct uv_ring *r)
+ring_reset(struct prov_ring *r)
 {
 	if (!r->hdr)
 		return;
-	uv_lock(&r->lock);
+	prov_lock(&r->lock);
 	r->cons = __atomic_load_n(&r->hdr->cons, __ATOMIC_ACQUIRE);
 	r->prod = r->cons;
 	__atomic_store_n(&r->hdr->prod, r->prod, __ATOMIC_RELEASE);
-	uv_unlock(&r->lock);
+	prov_unlock(&r->lock);
 }
 
 void
-uv_qp_purge_cqs(struct uv_qp *qp)
+prov_qp_purge_cqs(struct prov_qp *qp)
 {
 	struct ibv_qp *ibqp = &qp->vqp.qp;
 
-	uv_cq_purge(uv_cq_of(ibqp->send_cq), qp->qpn);
+	prov_cq_purge(prov_cq_of(ibqp->send_cq), qp->qpn);
 	if (ibqp->recv_cq != ibqp->send_cq)
-		uv_cq_purge(uv_cq_of(ibqp->recv_cq), qp->qpn);
+		prov_cq_purge(prov_cq_of(ibqp->recv_cq), qp->qpn);
 }
 
 int
-uv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
+prov_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 {
-	struct uv_qp *qp = uv_qp_of(ibqp);
+	struct prov_qp *qp = prov_qp_of(ibqp);
 	struct uroce_modify_qp_req req = {.handle = ibqp->handle, .attr_mask = (uint32_t)mask};
 	bool reset = (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET;
 	uint32_t before = qp->state;
@@ -123,10 +123,10 @@ uv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	/* No WR may slip in between the daemon's emptying of the queues and ours. */
 	if (reset)
 		state_set(qp, IBV_QPS_RESET);
-	rc = uv_call(ibqp->context, UROCE_CTRL_MODIFY_QP, &req, sizeof(req), NULL, 0);
+	rc = prov_call(ibqp->context, UROCE_CTRL_MODIFY_QP, &req, sizeof(req), NULL, 0);
 	if (rc) {
 		if (mask & IBV_QP_AV)
-			uv_ah_explain(&attr->ah_attr, "ibv_modify_qp");
+			prov_ah_explain(&attr->ah_attr, "ibv_modify_qp");
 		if (reset)
 			state_set(qp, before);
 		return rc;
@@ -134,7 +134,7 @@ uv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	if (reset) {
 		ring_reset(&qp->sq);
 		ring_reset(&qp->rq);
-		uv_qp_purge_cqs(qp);
+		prov_qp_purge_cqs(qp);
 	} else if (mask & IBV_QP_STATE) {
 		state_set(qp, attr->qp_state);
 	}
@@ -142,15 +142,16 @@ uv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 }
 
 int
-uv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init)
+prov_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
+	      struct ibv_qp_init_attr *init)
 {
-	struct uv_qp *qp = uv_qp_of(ibqp);
+	struct prov_qp *qp = prov_qp_of(ibqp);
 	struct uroce_handle req = {.handle = ibqp->handle};
 	struct uroce_query_qp_rep rep;
 	int rc;
 
 	(void)mask; /* a hint: everything is filled in */
-	rc = uv_call(ibqp->context, UROCE_CTRL_QUERY_QP, &req, sizeof(req), &rep, sizeof(rep));
+	rc = prov_call(ibqp->context, UROCE_CTRL_QUERY_QP, &req, sizeof(req), &rep, sizeof(rep));
 	if (rc)
 		return rc;
 	attr_in(attr, &rep.attr);

@@ -3,16 +3,16 @@
  * Attributes of the device and its port. GIDs and P_Keys are not asked for here: libibverbs reads
  * them from sysfs (sysfs.c).
  */
-#include "uv.h"
+#include "provider.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define UV_CLOCK_KHZ 1000000 /* completion timestamps are nanoseconds */
-#define NS_PER_S     1000000000u
+#define PROV_CLOCK_KHZ 1000000 /* completion timestamps are nanoseconds */
+#define NS_PER_S       1000000000u
 
 /* IP based GIDs, as enum ib_port_cap_flags of the kernel has it; no public header names it. */
-#define UV_PORT_CAP_IP_BASED_GIDS (1u << 26)
+#define PROV_PORT_CAP_IP_BASED_GIDS (1u << 26)
 
 static void
 device_fill(struct ibv_device_attr *to, const struct uroce_device_rep *from)
@@ -53,21 +53,21 @@ device_fill(struct ibv_device_attr *to, const struct uroce_device_rep *from)
 }
 
 int
-uv_query_device_ex(struct ibv_context *ibctx, const struct ibv_query_device_ex_input *input,
-		   struct ibv_device_attr_ex *attr, size_t attr_size)
+prov_query_device_ex(struct ibv_context *ibctx, const struct ibv_query_device_ex_input *input,
+		     struct ibv_device_attr_ex *attr, size_t attr_size)
 {
 	struct ibv_device_attr_ex full = {0};
 	struct uroce_device_rep rep;
 	int rc;
 
 	if (input && input->comp_mask)
-		return uv_fail(EINVAL);
-	rc = uv_call(ibctx, UROCE_CTRL_QUERY_DEVICE, NULL, 0, &rep, sizeof(rep));
+		return prov_fail(EINVAL);
+	rc = prov_call(ibctx, UROCE_CTRL_QUERY_DEVICE, NULL, 0, &rep, sizeof(rep));
 	if (rc)
 		return rc;
 	device_fill(&full.orig_attr, &rep);
 	full.completion_timestamp_mask = UINT64_MAX;
-	full.hca_core_clock = UV_CLOCK_KHZ;
+	full.hca_core_clock = PROV_CLOCK_KHZ;
 	full.device_cap_flags_ex = rep.device_cap_flags;
 	full.phys_port_cnt_ex = rep.nports;
 	/* ibv_query_device passes a struct that ends after orig_attr. */
@@ -77,13 +77,13 @@ uv_query_device_ex(struct ibv_context *ibctx, const struct ibv_query_device_ex_i
 }
 
 int
-uv_query_port(struct ibv_context *ibctx, uint8_t port, struct ibv_port_attr *attr)
+prov_query_port(struct ibv_context *ibctx, uint8_t port, struct ibv_port_attr *attr)
 {
 	struct uroce_port_req req = {.port = port};
 	struct uroce_port_rep rep;
 	int rc;
 
-	rc = uv_call(ibctx, UROCE_CTRL_QUERY_PORT, &req, sizeof(req), &rep, sizeof(rep));
+	rc = prov_call(ibctx, UROCE_CTRL_QUERY_PORT, &req, sizeof(req), &rep, sizeof(rep));
 	if (rc)
 		return rc;
 	memset(attr, 0, sizeof(*attr));
@@ -91,7 +91,7 @@ uv_query_port(struct ibv_context *ibctx, uint8_t port, struct ibv_port_attr *att
 	attr->max_mtu = rep.max_mtu;
 	attr->active_mtu = rep.active_mtu;
 	attr->gid_tbl_len = (int)rep.gid_tbl_len;
-	attr->port_cap_flags = IBV_PORT_CM_SUP | UV_PORT_CAP_IP_BASED_GIDS;
+	attr->port_cap_flags = IBV_PORT_CM_SUP | PROV_PORT_CAP_IP_BASED_GIDS;
 	attr->flags = IBV_QPF_GRH_REQUIRED; /* as of any RoCE port */
 	attr->max_msg_sz = rep.max_msg_sz;
 	attr->bad_pkey_cntr = rep.bad_pkey_cntr;
@@ -106,7 +106,7 @@ uv_query_port(struct ibv_context *ibctx, uint8_t port, struct ibv_port_attr *att
 }
 
 int
-uv_query_rt_values(struct ibv_context *ibctx, struct ibv_values_ex *values)
+prov_query_rt_values(struct ibv_context *ibctx, struct ibv_values_ex *values)
 {
 	const uint32_t wanted = values->comp_mask;
 	struct uroce_clock_rep rep;
@@ -114,10 +114,10 @@ uv_query_rt_values(struct ibv_context *ibctx, struct ibv_values_ex *values)
 
 	values->comp_mask = 0;
 	if (wanted & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
-		return uv_fail(EINVAL);
+		return prov_fail(EINVAL);
 	if (!wanted)
 		return 0;
-	rc = uv_call(ibctx, UROCE_CTRL_QUERY_CLOCK, NULL, 0, &rep, sizeof(rep));
+	rc = prov_call(ibctx, UROCE_CTRL_QUERY_CLOCK, NULL, 0, &rep, sizeof(rep));
 	if (rc)
 		return rc;
 	values->raw_clock.tv_sec = (time_t)(rep.now_ns / NS_PER_S);

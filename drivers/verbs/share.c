@@ -9,7 +9,7 @@
  * the descriptor was before. A process must have listed devices before it imports, since libibverbs
  * looks at the descriptor first and loads providers then.
  */
-#include "uv.h"
+#include "provider.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -62,7 +62,7 @@ share_make(const struct share *s)
 }
 
 void
-uv_share_offer(struct uv_context *ctx, const char *device)
+prov_share_offer(struct prov_context *ctx, const char *device)
 {
 	int cmd_fd = ctx->vctx.context.cmd_fd, fd;
 	struct share s = {.magic = SHARE_MAGIC};
@@ -72,7 +72,7 @@ uv_share_offer(struct uv_context *ctx, const char *device)
 	/* An imported context passes on what it was made from. */
 	if (share_read(cmd_fd, &s) || strlen(device) >= sizeof(s.device) || fstat(cmd_fd, &st) < 0)
 		return;
-	if (uv_call(&ctx->vctx.context, UROCE_CTRL_EXPORT, NULL, 0, &rep, sizeof(rep)))
+	if (prov_call(&ctx->vctx.context, UROCE_CTRL_EXPORT, NULL, 0, &rep, sizeof(rep)))
 		return;
 	s.rdev = st.st_rdev;
 	strcpy(s.device, device);
@@ -85,7 +85,7 @@ uv_share_offer(struct uv_context *ctx, const char *device)
 }
 
 struct verbs_context *
-uv_import_context(struct ibv_device *device, int cmd_fd)
+prov_import_context(struct ibv_device *device, int cmd_fd)
 {
 	struct share s;
 
@@ -98,7 +98,7 @@ uv_import_context(struct ibv_device *device, int cmd_fd)
 		errno = ENODEV;
 		return NULL;
 	}
-	return uv_alloc_context(device, cmd_fd, NULL);
+	return prov_alloc_context(device, cmd_fd, NULL);
 }
 
 /* The token that ctx was imported by. 0 or EINVAL. */
@@ -117,16 +117,16 @@ import_req(struct ibv_context *ibctx, uint32_t handle, struct uroce_import_req *
 }
 
 struct ibv_pd *
-uv_import_pd(struct ibv_context *ibctx, uint32_t handle)
+prov_import_pd(struct ibv_context *ibctx, uint32_t handle)
 {
-	struct uv_pd *pd = calloc(1, sizeof(*pd));
+	struct prov_pd *pd = calloc(1, sizeof(*pd));
 	struct uroce_import_req req = {0};
 	struct uroce_handle rep;
 
 	if (!pd)
 		return NULL;
 	if (import_req(ibctx, handle, &req) ||
-	    uv_call(ibctx, UROCE_CTRL_IMPORT_PD, &req, sizeof(req), &rep, sizeof(rep))) {
+	    prov_call(ibctx, UROCE_CTRL_IMPORT_PD, &req, sizeof(req), &rep, sizeof(rep))) {
 		free(pd);
 		return NULL;
 	}
@@ -136,22 +136,22 @@ uv_import_pd(struct ibv_context *ibctx, uint32_t handle)
 }
 
 void
-uv_unimport_pd(struct ibv_pd *pd)
+prov_unimport_pd(struct ibv_pd *pd)
 {
-	uv_dealloc_pd(pd);
+	prov_dealloc_pd(pd);
 }
 
 struct ibv_mr *
-uv_import_mr(struct ibv_pd *pd, uint32_t handle)
+prov_import_mr(struct ibv_pd *pd, uint32_t handle)
 {
-	struct uv_mr *mr = calloc(1, sizeof(*mr));
+	struct prov_mr *mr = calloc(1, sizeof(*mr));
 	struct uroce_import_req req = {.pd = pd->handle};
 	struct uroce_import_mr_rep rep;
 
 	if (!mr)
 		return NULL;
 	if (import_req(pd->context, handle, &req) ||
-	    uv_call(pd->context, UROCE_CTRL_IMPORT_MR, &req, sizeof(req), &rep, sizeof(rep))) {
+	    prov_call(pd->context, UROCE_CTRL_IMPORT_MR, &req, sizeof(req), &rep, sizeof(rep))) {
 		free(mr);
 		return NULL;
 	}
@@ -166,13 +166,13 @@ uv_import_mr(struct ibv_pd *pd, uint32_t handle)
 }
 
 void
-uv_unimport_mr(struct ibv_mr *ibmr)
+prov_unimport_mr(struct ibv_mr *ibmr)
 {
-	free(uv_container(ibmr, struct uv_mr, vmr.ibv_mr));
+	free(prov_container(ibmr, struct prov_mr, vmr.ibv_mr));
 }
 
 int
-uv_share_fstat(int fd, struct stat *st)
+prov_share_fstat(int fd, struct stat *st)
 {
 	struct share s;
 	int rc = fstat(fd, st);
@@ -195,9 +195,9 @@ is_async_alloc(const struct ib_uverbs_ioctl_hdr *hdr)
 }
 
 int
-uv_share_ioctl(int fd, unsigned long request, void *arg)
+prov_share_ioctl(int fd, unsigned long request, void *arg)
 {
-	struct uv_context *ctx = request == RDMA_VERBS_IOCTL ? uv_context_by_cmd_fd(fd) : NULL;
+	struct prov_context *ctx = request == RDMA_VERBS_IOCTL ? prov_context_by_cmd_fd(fd) : NULL;
 	struct ib_uverbs_ioctl_hdr *hdr = arg;
 
 	if (!ctx)

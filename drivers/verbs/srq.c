@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared receive queues. */
-#include "uv.h"
+#include "provider.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -24,18 +24,18 @@ srq_ring_request(struct ibv_context *ctx, uint16_t op, const void *req, size_t r
 	};
 	int rc;
 
-	rc = uv_call_fds(ctx, &call);
+	rc = prov_call_fds(ctx, &call);
 	if (rc)
 		return rc;
-	rc = uv_map_rings(uv_context_of(ctx), &loc, &hdr_bytes, ring, 1, fds, call.rep_nfds);
+	rc = prov_map_rings(prov_context_of(ctx), &loc, &hdr_bytes, ring, 1, fds, call.rep_nfds);
 	if (rc == 0 && !*ring)
-		rc = uv_fail(EPROTO);
+		rc = prov_fail(EPROTO);
 	return rc;
 }
 
 /* Asks the daemon for an SRQ; granted sizes go back into attr. 0 or a positive errno. */
 static int
-srq_request(struct uv_srq *srq, struct ibv_pd *pd, struct ibv_srq_attr *attr)
+srq_request(struct prov_srq *srq, struct ibv_pd *pd, struct ibv_srq_attr *attr)
 {
 	struct uroce_create_srq_req req = {
 		.user_handle = srq->ref.id,
@@ -51,7 +51,7 @@ srq_request(struct uv_srq *srq, struct ibv_pd *pd, struct ibv_srq_attr *attr)
 	rc = srq_ring_request(pd->context, UROCE_CTRL_CREATE_SRQ, &req, sizeof(req), &rep, &ring);
 	if (rc)
 		return rc;
-	uv_ring_init(&srq->ring, ring, &rep.ring, rep.max_wr, rep.max_sge);
+	prov_ring_init(&srq->ring, ring, &rep.ring, rep.max_wr, rep.max_sge);
 	srq->vsrq.srq.handle = rep.handle;
 	srq->vsrq.srq_num = rep.srqn;
 	attr->max_wr = rep.max_wr;
@@ -60,31 +60,31 @@ srq_request(struct uv_srq *srq, struct ibv_pd *pd, struct ibv_srq_attr *attr)
 }
 
 struct ibv_srq *
-uv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+prov_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {
-	struct uv_srq *srq = calloc(1, sizeof(*srq));
+	struct prov_srq *srq = calloc(1, sizeof(*srq));
 	int rc;
 
 	if (!srq)
 		return NULL;
-	rc = uv_ref_add(&srq->ref, &srq->vsrq.srq);
+	rc = prov_ref_add(&srq->ref, &srq->vsrq.srq);
 	if (rc == 0) {
 		rc = srq_request(srq, pd, &attr->attr);
 		if (rc)
-			uv_ref_drop(&srq->ref);
+			prov_ref_drop(&srq->ref);
 	}
 	if (rc) {
 		free(srq);
 		errno = rc;
 		return NULL;
 	}
-	uv_pd_hold(pd);
+	prov_pd_hold(pd);
 	srq->vsrq.srq_type = IBV_SRQT_BASIC;
 	return &srq->vsrq.srq;
 }
 
 struct ibv_srq *
-uv_create_srq_ex(struct ibv_context *ibctx, struct ibv_srq_init_attr_ex *attr)
+prov_create_srq_ex(struct ibv_context *ibctx, struct ibv_srq_init_attr_ex *attr)
 {
 	const uint32_t known = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
 	struct ibv_srq_init_attr basic = {.srq_context = attr->srq_context, .attr = attr->attr};
@@ -100,7 +100,7 @@ uv_create_srq_ex(struct ibv_context *ibctx, struct ibv_srq_init_attr_ex *attr)
 		errno = EOPNOTSUPP;
 		return NULL;
 	}
-	srq = uv_create_srq(attr->pd, &basic);
+	srq = prov_create_srq(attr->pd, &basic);
 	if (!srq)
 		return NULL;
 	attr->attr = basic.attr;
@@ -118,31 +118,31 @@ uv_create_srq_ex(struct ibv_context *ibctx, struct ibv_srq_init_attr_ex *attr)
  * the whole exchange: what was posted after the daemon looked would be lost.
  */
 static int
-srq_resize(struct uv_srq *srq, const struct uroce_modify_srq_req *req)
+srq_resize(struct prov_srq *srq, const struct uroce_modify_srq_req *req)
 {
-	struct uv_ring *r = &srq->ring;
+	struct prov_ring *r = &srq->ring;
 	struct uroce_create_srq_rep rep;
 	uint32_t prod;
 	void *ring;
 	int rc;
 
-	uv_lock(&r->lock);
+	prov_lock(&r->lock);
 	rc = srq_ring_request(srq->vsrq.srq.context, UROCE_CTRL_RESIZE_SRQ, req, sizeof(*req), &rep,
 			      &ring);
 	if (rc == 0 && rep.ring.stride != r->stride)
-		rc = uv_fail(EPROTO);
+		rc = prov_fail(EPROTO);
 	if (rc == 0) {
 		prod = r->prod;
-		uv_ring_init(r, ring, &rep.ring, rep.max_wr, r->max_sge);
+		prov_ring_init(r, ring, &rep.ring, rep.max_wr, r->max_sge);
 		r->prod = prod;
 		r->cons = __atomic_load_n(&r->hdr->cons, __ATOMIC_ACQUIRE);
 	}
-	uv_unlock(&r->lock);
+	prov_unlock(&r->lock);
 	return rc;
 }
 
 int
-uv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
+prov_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 {
 	struct uroce_modify_srq_req req = {
 		.handle = ibsrq->handle,
@@ -152,18 +152,18 @@ uv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 	};
 
 	if (mask & IBV_SRQ_MAX_WR)
-		return srq_resize(uv_srq_of(ibsrq), &req);
-	return uv_call(ibsrq->context, UROCE_CTRL_MODIFY_SRQ, &req, sizeof(req), NULL, 0);
+		return srq_resize(prov_srq_of(ibsrq), &req);
+	return prov_call(ibsrq->context, UROCE_CTRL_MODIFY_SRQ, &req, sizeof(req), NULL, 0);
 }
 
 int
-uv_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
+prov_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
 {
 	struct uroce_handle req = {.handle = ibsrq->handle};
 	struct uroce_query_srq_rep rep;
 	int rc;
 
-	rc = uv_call(ibsrq->context, UROCE_CTRL_QUERY_SRQ, &req, sizeof(req), &rep, sizeof(rep));
+	rc = prov_call(ibsrq->context, UROCE_CTRL_QUERY_SRQ, &req, sizeof(req), &rep, sizeof(rep));
 	if (rc)
 		return rc;
 	attr->max_wr = rep.max_wr;
@@ -173,27 +173,27 @@ uv_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
 }
 
 int
-uv_destroy_srq(struct ibv_srq *ibsrq)
+prov_destroy_srq(struct ibv_srq *ibsrq)
 {
-	struct uv_srq *srq = uv_srq_of(ibsrq);
-	struct uv_context *ctx = uv_context_of(ibsrq->context);
-	int rc = uv_call_destroy(ibsrq->context, UROCE_CTRL_DESTROY_SRQ, ibsrq->handle);
+	struct prov_srq *srq = prov_srq_of(ibsrq);
+	struct prov_context *ctx = prov_context_of(ibsrq->context);
+	int rc = prov_call_destroy(ibsrq->context, UROCE_CTRL_DESTROY_SRQ, ibsrq->handle);
 
 	if (rc == 0)
-		rc = uv_lost_check_unused(ctx, NULL, ibsrq);
+		rc = prov_daemon_lost_check_unused(ctx, NULL, ibsrq);
 	if (rc)
 		return rc;
-	uv_pd_drop(ibsrq->pd);
-	uv_ref_drop(&srq->ref);
-	uv_event_purge(ctx, -1);
-	uv_ref_free(ctx, &srq->ref, srq, NULL, &ibsrq->events_completed, &ibsrq->mutex,
-		    &ibsrq->cond);
+	prov_pd_drop(ibsrq->pd);
+	prov_ref_drop(&srq->ref);
+	prov_event_purge(ctx, -1);
+	prov_ref_free(ctx, &srq->ref, srq, NULL, &ibsrq->events_completed, &ibsrq->mutex,
+		      &ibsrq->cond);
 	return 0;
 }
 
 int
-uv_get_srq_num(struct ibv_srq *ibsrq, uint32_t *num)
+prov_get_srq_num(struct ibv_srq *ibsrq, uint32_t *num)
 {
-	*num = uv_srq_of(ibsrq)->vsrq.srq_num;
+	*num = prov_srq_of(ibsrq)->vsrq.srq_num;
 	return 0;
 }

@@ -6,7 +6,7 @@
  * Programs that read sysfs without libibverbs see the tables of their start. (The port's state and
  * its counters are files of the daemon's: app/uroced/live.c.)
  */
-#include "uv.h"
+#include "provider.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -79,7 +79,7 @@ read_gid(const struct entry *e, char *text, size_t room)
 	struct uroce_gid_rep rep;
 	size_t n = 0;
 
-	if (uv_call_device(e->device, UROCE_CTRL_QUERY_GID, &req, sizeof(req), &rep, sizeof(rep)))
+	if (prov_call_device(e->device, UROCE_CTRL_QUERY_GID, &req, sizeof(req), &rep, sizeof(rep)))
 		return false;
 	for (unsigned int k = 0; k < 16; k += 2)
 		n += (size_t)snprintf(text + n, room - n, "%02x%02x%c", rep.gid[k], rep.gid[k + 1],
@@ -93,7 +93,8 @@ read_pkey(const struct entry *e, char *text, size_t room)
 	struct uroce_pkey_req req = {.port = 1, .index = e->index};
 	struct uroce_pkey_rep rep;
 
-	if (uv_call_device(e->device, UROCE_CTRL_QUERY_PKEY, &req, sizeof(req), &rep, sizeof(rep)))
+	if (prov_call_device(e->device, UROCE_CTRL_QUERY_PKEY, &req, sizeof(req), &rep,
+			     sizeof(rep)))
 		return false;
 	snprintf(text, room, "0x%04x\n", rep.pkey & 0xffff);
 	return true;
@@ -113,7 +114,7 @@ text_fd(const char *text)
 }
 
 int
-uv_sysfs_open(int dir, const char *path)
+prov_sysfs_open(int dir, const char *path)
 {
 	char full[PATH_MAX], self[40], text[64];
 	struct entry e;

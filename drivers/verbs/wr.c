@@ -4,20 +4,20 @@
  * opens a WQE at the next slot, the setters act on the one opened last; wr_complete publishes
  * them all or, if any step failed, none; wr_abort drops them.
  */
-#include "uv.h"
+#include "provider.h"
 
 #include <errno.h>
 #include <string.h>
 
-static struct uv_qp *
+static struct prov_qp *
 qp_of_ex(struct ibv_qp_ex *ex)
 {
-	return uv_container(ex, struct uv_qp, vqp.qp_ex);
+	return prov_container(ex, struct prov_qp, vqp.qp_ex);
 }
 
 /* The first error stands; what follows builds into nothing. */
 static void
-wr_fail(struct uv_qp *qp, int error)
+wr_fail(struct prov_qp *qp, int error)
 {
 	if (!qp->build_error)
 		qp->build_error = error;
@@ -28,23 +28,23 @@ wr_fail(struct uv_qp *qp, int error)
 static struct uroce_send_wqe *
 wr_open(struct ibv_qp_ex *ex, enum uroce_wr_opcode opcode)
 {
-	struct uv_qp *qp = qp_of_ex(ex);
-	struct uv_ring *sq = &qp->sq;
+	struct prov_qp *qp = qp_of_ex(ex);
+	struct prov_ring *sq = &qp->sq;
 	struct uroce_send_wqe *wqe;
 
 	qp->build = NULL;
-	if (uv_unlikely(qp->build_error))
+	if (prov_unlikely(qp->build_error))
 		return NULL;
-	if (uv_unlikely(!uv_opcode_allowed(ex->qp_base.qp_type, opcode))) {
+	if (prov_unlikely(!prov_opcode_allowed(ex->qp_base.qp_type, opcode))) {
 		wr_fail(qp, EINVAL);
 		return NULL;
 	}
-	if (uv_unlikely(uv_ring_room(sq, 1) == 0)) {
+	if (prov_unlikely(prov_ring_room(sq, 1) == 0)) {
 		wr_fail(qp, ENOMEM);
 		return NULL;
 	}
-	uv_ring_ahead(sq);
-	wqe = uv_ring_slot(sq, sq->prod++);
+	prov_ring_ahead(sq);
+	wqe = prov_ring_slot(sq, sq->prod++);
 	wqe->wr_id = ex->wr_id;
 	wqe->opcode = opcode;
 	wqe->flags = (uint8_t)((ex->wr_flags &
@@ -161,7 +161,7 @@ wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 	wqe->bind.mr_lkey = info->mr ? info->mr->lkey : 0;
 	wqe->bind.mw_rkey = mw->rkey;
 	wqe->bind.access = info->mw_access_flags;
-	wqe->bind.new_rkey = uv_mw_key(mw, rkey);
+	wqe->bind.new_rkey = prov_mw_key(mw, rkey);
 }
 
 static void
@@ -179,15 +179,15 @@ wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t remote_qpn, uin
 static void
 wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *list)
 {
-	struct uv_qp *qp = qp_of_ex(ex);
+	struct prov_qp *qp = qp_of_ex(ex);
 
 	if (!qp->build)
 		return;
-	if (uv_unlikely(n > qp->sq.max_sge)) {
+	if (prov_unlikely(n > qp->sq.max_sge)) {
 		wr_fail(qp, EINVAL);
 		return;
 	}
-	uv_sges_write(qp->build + 1, list, (int)n);
+	prov_sges_write(qp->build + 1, list, (int)n);
 	qp->build->num = (uint16_t)n;
 }
 
@@ -202,7 +202,7 @@ wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
 static void
 wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_data_buf *list)
 {
-	struct uv_qp *qp = qp_of_ex(ex);
+	struct prov_qp *qp = qp_of_ex(ex);
 	uint8_t *to;
 	size_t total = 0;
 
@@ -210,7 +210,7 @@ wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_data_bu
 		return;
 	to = (uint8_t *)(qp->build + 1);
 	for (size_t i = 0; i < n; i++) {
-		if (uv_unlikely(list[i].length > qp->max_inline - total)) {
+		if (prov_unlikely(list[i].length > qp->max_inline - total)) {
 			wr_fail(qp, EINVAL);
 			return;
 		}
@@ -233,46 +233,46 @@ wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 static void
 wr_start(struct ibv_qp_ex *ex)
 {
-	struct uv_qp *qp = qp_of_ex(ex);
+	struct prov_qp *qp = qp_of_ex(ex);
 
-	uv_lock(&qp->sq.lock);
+	prov_lock(&qp->sq.lock);
 	qp->build_start = qp->sq.prod;
 	qp->build = NULL;
 	qp->build_error = 0;
-	if (uv_unlikely(uv_context_of(ex->qp_base.context)->lost))
+	if (prov_unlikely(prov_context_of(ex->qp_base.context)->lost))
 		qp->build_error = EIO;
-	else if (uv_unlikely(!uv_state_sends(qp->state)))
+	else if (prov_unlikely(!prov_state_sends(qp->state)))
 		qp->build_error = EINVAL;
 }
 
 static int
 wr_complete(struct ibv_qp_ex *ex)
 {
-	struct uv_qp *qp = qp_of_ex(ex);
+	struct prov_qp *qp = qp_of_ex(ex);
 	int rc = qp->build_error;
 	bool ring = false;
 
-	if (uv_unlikely(rc))
+	if (prov_unlikely(rc))
 		qp->sq.prod = qp->build_start;
 	else if (qp->sq.prod != qp->build_start)
-		ring = uv_sq_publish(qp);
-	uv_unlock(&qp->sq.lock);
+		ring = prov_sq_publish(qp);
+	prov_unlock(&qp->sq.lock);
 	if (ring)
-		uv_doorbell(qp->worker, qp->qpn);
-	if (!uv_unlikely(rc))
+		prov_doorbell(qp->worker, qp->qpn);
+	if (!prov_unlikely(rc))
 		return 0;
 	if (rc == ENOMEM)
-		uv_lost_queue_full(uv_context_of(ex->qp_base.context));
-	return uv_fail(rc);
+		prov_daemon_lost_queue_full(prov_context_of(ex->qp_base.context));
+	return prov_fail(rc);
 }
 
 static void
 wr_abort(struct ibv_qp_ex *ex)
 {
-	struct uv_qp *qp = qp_of_ex(ex);
+	struct prov_qp *qp = qp_of_ex(ex);
 
 	qp->sq.prod = qp->build_start;
-	uv_unlock(&qp->sq.lock);
+	prov_unlock(&qp->sq.lock);
 }
 
 /* The flag by which ibv_create_qp_ex names each opcode. */
@@ -290,19 +290,19 @@ static const uint64_t op_flag[UROCE_WR_OPCODES] = {
 };
 
 uint64_t
-uv_wr_ops(uint32_t qp_type)
+prov_wr_ops(uint32_t qp_type)
 {
 	uint64_t ops = 0;
 
 	for (uint32_t opcode = 0; opcode < UROCE_WR_OPCODES; opcode++) {
-		if (uv_opcode_allowed(qp_type, opcode))
+		if (prov_opcode_allowed(qp_type, opcode))
 			ops |= op_flag[opcode];
 	}
 	return ops;
 }
 
 void
-uv_wr_init(struct uv_qp *qp)
+prov_wr_init(struct prov_qp *qp)
 {
 	struct ibv_qp_ex *ex = &qp->vqp.qp_ex;
 

@@ -73,7 +73,7 @@ struct uroce_cqe {
 	uint32_t qp_num; /* local QPN */
 	uint32_t src_qp;
 	uint16_t pkey_index;
-	uint16_t vendor_err; /* enum of lib/obs: the exact cause, for people */
+	uint16_t vendor_err; /* enum of lib/counters: the exact cause, for people */
 	uint64_t timestamp_ns;
 	uint64_t qp_cookie; /* user_handle of the QP (or SRQ) */
 	uint8_t rsvd[12];

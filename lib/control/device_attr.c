@@ -106,17 +106,17 @@ device_attr(const struct device *dev, const struct quota_user *user, struct uroc
 
 /* Of all workers; the port's counter of it has 32 bits. */
 static uint32_t
-drops_of(const struct device *dev, enum obs_drop why)
+drops_of(const struct device *dev, enum drop_reason why)
 {
 	uint64_t sum = 0;
 
 	for (uint32_t w = 0; w < dev->d->nworkers; w++) {
-		const struct obs_block *b =
-			worker_obs(worker_get(dev->d->workers, w), dev->port.id);
+		const struct counter_block *b =
+			worker_counters(worker_get(dev->d->workers, w), dev->port.id);
 
 		sum += __atomic_load_n(&b->drop[why], __ATOMIC_RELAXED);
-		if (why == OBS_DROP_BAD_PKEY)
-			sum += __atomic_load_n(&b->ctr[OBS_MCAST_BAD_PKEY], __ATOMIC_RELAXED);
+		if (why == DROP_BAD_PKEY)
+			sum += __atomic_load_n(&b->ctr[COUNTER_MCAST_BAD_PKEY], __ATOMIC_RELAXED);
 	}
 	return sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
 }
@@ -134,8 +134,8 @@ device_port_attr(const struct device *dev, uint32_t port, struct uroce_port_rep 
 	rep->active_mtu = dev->max_mtu;
 	rep->gid_tbl_len = UROCE_MAX_GIDS;
 	rep->pkey_tbl_len = UROCE_MAX_PKEYS;
-	rep->bad_pkey_cntr = drops_of(dev, OBS_DROP_BAD_PKEY);
-	rep->qkey_viol_cntr = drops_of(dev, OBS_DROP_BAD_QKEY);
+	rep->bad_pkey_cntr = drops_of(dev, DROP_BAD_PKEY);
+	rep->qkey_viol_cntr = drops_of(dev, DROP_BAD_QKEY);
 	rep->max_msg_sz = QP_MAX_MSG_BYTES;
 	rep->active_speed = SPEED_EDR;
 	rep->active_width = WIDTH_4X;

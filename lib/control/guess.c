@@ -14,10 +14,10 @@ wrong_keys(const struct device *dev)
 	uint64_t sum = 0;
 
 	for (uint32_t w = 0; w < dev->d->nworkers; w++) {
-		const struct obs_block *b =
-			worker_obs(worker_get(dev->d->workers, w), dev->port.id);
+		const struct counter_block *b =
+			worker_counters(worker_get(dev->d->workers, w), dev->port.id);
 
-		sum += b->ctr[OBS_RSP_WRONG_KEY] + b->drop[OBS_DROP_KEY_PAUSE];
+		sum += b->ctr[COUNTER_RSP_WRONG_KEY] + b->drop[DROP_KEY_PAUSE];
 	}
 	return sum;
 }

@@ -20,7 +20,7 @@ neigh_send(struct device *dev, const struct net_frame *f)
 		return;
 	m = rte_pktmbuf_alloc(dev->d->pool);
 	if (m == NULL) {
-		worker_control_obs(dev->d->workers, dev->port.id)->ctr[OBS_TX_CONTROL_LOST]++;
+		worker_control_obs(dev->d->workers, dev->port.id)->ctr[COUNTER_TX_CONTROL_LOST]++;
 		return;
 	}
 	to = rte_pktmbuf_append(m, (uint16_t)f->len);

@@ -207,7 +207,7 @@ fail_on_worker(struct worker *w, void *arg)
 	struct qp_env *env = &worker_engine(w)->env;
 	struct qp *qp = arg;
 
-	env->obs = qp->bind.obs;
+	env->counters = qp->bind.counters;
 	qp_fatal(env, qp);
 	qp_env_flush(env);
 }

@@ -118,7 +118,7 @@ qp_build(struct obj_qp *q, struct qp_create *c)
 	if (rc != 0)
 		return rc;
 	c->worker = (uint16_t)qp_table_owner(&d->qps, c->qpn);
-	c->obs = worker_obs(worker_get(d->workers, c->worker), c->port);
+	c->counters = worker_counters(worker_get(d->workers, c->worker), c->port);
 	c->huge = d->huge;
 	q->qp = qp_create(c);
 	if (q->qp == NULL)

@@ -15,7 +15,7 @@ env_cq_event(void *ctx, struct cq *cq)
 {
 	struct engine *e = ctx;
 
-	e->env.obs->ctr[OBS_CQ_EVENTS]++;
+	e->env.counters->ctr[COUNTER_CQ_EVENTS]++;
 	e->ops->cq_event(e->ops_ctx, cq);
 }
 
@@ -58,10 +58,10 @@ engine_init(struct engine *e, struct rte_mempool *pool, struct qp_sqe_pool *sqes
 	e->env.mrs = mrs;
 	e->env.pool = pool;
 	e->pool = pool;
-	e->env.view_bytes = UINT32_MAX;
-	e->loop_view_bytes = UINT32_MAX;
+	e->env.zero_copy_bytes = UINT32_MAX;
+	e->loop_zero_copy_bytes = UINT32_MAX;
 	e->env.sqes = sqes;
-	e->env.dropped = OBS_NDROPS;
+	e->env.dropped = DROP_NUM;
 	e->env.tx = e->tx;
 	e->env.tx_cap = ENGINE_TX_CAP;
 	e->env.ops = &engine_env_ops;
@@ -73,7 +73,7 @@ engine_init(struct engine *e, struct rte_mempool *pool, struct qp_sqe_pool *sqes
 	e->ops_ctx = ops_ctx;
 	engine_set_lcore(e, UINT32_MAX);
 	for (unsigned i = 0; i < ENGINE_MAX_DEVS; i++)
-		e->dev[i].view_bytes = UINT32_MAX;
+		e->dev[i].zero_copy_bytes = UINT32_MAX;
 }
 
 void
@@ -85,12 +85,12 @@ engine_set_lcore(struct engine *e, uint32_t lcore)
 }
 
 void
-engine_add_dev(struct engine *e, uint16_t dev, const uint8_t mac[6], struct obs_block *obs)
+engine_add_dev(struct engine *e, uint16_t dev, const uint8_t mac[6], struct counter_block *counters)
 {
 	e->dev[dev].present = true;
 	e->dev[dev].mac = 0;
 	memcpy(&e->dev[dev].mac, mac, 6);
-	e->dev[dev].obs = obs;
+	e->dev[dev].counters = counters;
 	e->dev[dev].vid = 0;
 }
 
@@ -115,15 +115,15 @@ engine_set_segs(struct engine *e, struct qp_segs *segs)
 }
 
 void
-engine_set_views(struct engine *e, uint16_t dev, uint32_t bytes)
+engine_set_zero_copy(struct engine *e, uint16_t dev, uint32_t bytes)
 {
-	e->dev[dev].view_bytes = bytes;
+	e->dev[dev].zero_copy_bytes = bytes;
 }
 
 void
-engine_set_loop_views(struct engine *e, uint32_t bytes)
+engine_set_loop_zero_copy(struct engine *e, uint32_t bytes)
 {
-	e->loop_view_bytes = bytes;
+	e->loop_zero_copy_bytes = bytes;
 }
 
 void
@@ -139,7 +139,7 @@ engine_doorbell(struct engine *e, uint32_t qpn)
 
 	if (qp == NULL || qp->bind.worker != e->worker)
 		return NULL;
-	qp->bind.obs->ctr[OBS_DOORBELLS]++;
+	qp->bind.counters->ctr[COUNTER_DOORBELLS]++;
 	qp->bind.armed = false;
 	engine_wake(e, qp);
 	return qp;
@@ -229,7 +229,7 @@ void
 engine_timer(struct engine *e, uint64_t now_ns, struct qp *qp)
 {
 	e->env.now_ns = now_ns;
-	e->env.obs = qp->bind.obs;
+	e->env.counters = qp->bind.counters;
 	qp->bind.timer_at_ns = 0;
 	if (qp->conn.snd.deadline_ns != 0 && qp->conn.snd.deadline_ns <= now_ns)
 		req_timeout(&e->env, qp);

@@ -47,11 +47,11 @@ struct engine_dev { /* what the engine knows of a device (an ethdev port) */
 	bool present;
 	uint16_t vid;                     /* of its VLAN; 0: frames without a tag, or with VID 0 */
 	uint64_t mac;                     /* as the first 6 bytes of a frame read, the rest 0 */
-	struct obs_block *obs;            /* this worker's block for the device */
+	struct counter_block *counters;   /* this worker's block for the device */
 	const struct engine_addrs *addrs; /* NULL: every address is taken for ours, no groups */
 	struct rte_mempool *pool;         /* frames to send on it come from there .. */
 	struct rte_mempool_cache *pool_cache; /* .. by this cache, if there is one */
-	uint32_t view_bytes;                  /* as in struct qp_env */
+	uint32_t zero_copy_bytes;             /* as in struct qp_env */
 };
 #define ENGINE_MAX_DEVS 16
 
@@ -82,7 +82,7 @@ struct engine {
 	uint32_t asked_n;
 	struct qp *asked[ENGINE_ASKED]; /* given requests since the last turn, once each or more */
 	bool rx_loopback;               /* within engine_rx_loopback */
-	uint32_t loop_view_bytes;       /* view_bytes of struct qp_env where frames loop back */
+	uint32_t loop_zero_copy_bytes; /* zero_copy_bytes of struct qp_env where frames loop back */
 	struct engine_run_list run;
 	struct wire_memo memo; /* of the heads of received frames */
 	struct engine_dev dev[ENGINE_MAX_DEVS];
@@ -107,8 +107,9 @@ void engine_init(struct engine *e, struct rte_mempool *pool, struct qp_sqe_pool 
  */
 void engine_set_lcore(struct engine *e, uint32_t lcore);
 
-/* A device appears on this engine. obs: this worker's counters of it. */
-void engine_add_dev(struct engine *e, uint16_t dev, const uint8_t mac[6], struct obs_block *obs);
+/* A device appears on this engine. counters: this worker's counters of it. */
+void engine_add_dev(struct engine *e, uint16_t dev, const uint8_t mac[6],
+		    struct counter_block *counters);
 
 /* The worker's own thread, or a worker_call: dev takes frames of this VLAN only; 0, as at first: of
  * none. */
@@ -128,14 +129,15 @@ void engine_set_pool(struct engine *e, uint16_t dev, struct rte_mempool *pool);
 void engine_set_segs(struct engine *e, struct qp_segs *segs);
 /*
  * The worker's own thread, or a worker_call: payloads of so many bytes and more may stay in client
- * memory in frames to send on dev (view_bytes of struct qp_env); UINT32_MAX, as at first: none.
+ * memory in frames to send on dev (zero_copy_bytes of struct qp_env); UINT32_MAX, as at first:
+ * none.
  */
-void engine_set_views(struct engine *e, uint16_t dev, uint32_t bytes);
+void engine_set_zero_copy(struct engine *e, uint16_t dev, uint32_t bytes);
 /*
  * The same of frames that loop back, whatever the device: they are views then (qp/view.h), and
  * engine_rx_loopback comes before any worker_call.
  */
-void engine_set_loop_views(struct engine *e, uint32_t bytes);
+void engine_set_loop_zero_copy(struct engine *e, uint32_t bytes);
 
 /* The worker's own thread, or a worker_call: the device's addresses from now on. */
 void engine_set_addrs(struct engine *e, uint16_t dev, const struct engine_addrs *addrs);
@@ -153,7 +155,7 @@ void engine_rx(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf 
 
 /*
  * The same of such a copy: the frame is counted for the members that got it before, so here it is
- * not; when it is refused it is counted as such (OBS_MCAST_REFUSED).
+ * not; when it is refused it is counted as such (COUNTER_MCAST_REFUSED).
  */
 void engine_rx_extra(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf *m);
 

@@ -19,21 +19,21 @@
 #define RX_LONG_BYTES 1024       /* 32 frames of it fill a first cache of 32 KiB */
 #define NO_QPN        0xff000000 /* of a frame before the first */
 
-static const enum obs_drop drop_of_verdict[WIRE_VERDICTS] = {
-	[WIRE_RUNT] = OBS_DROP_RUNT,
-	[WIRE_BAD_IP] = OBS_DROP_BAD_IP,
-	[WIRE_FRAGMENT] = OBS_DROP_FRAGMENT,
-	[WIRE_BAD_UDP] = OBS_DROP_BAD_UDP,
-	[WIRE_BAD_TVER] = OBS_DROP_BAD_TVER,
-	[WIRE_BAD_OPCODE] = OBS_DROP_BAD_OPCODE,
-	[WIRE_BAD_PAD] = OBS_DROP_BAD_PAD,
-	[WIRE_BAD_LENGTH] = OBS_DROP_BAD_LENGTH,
-	[WIRE_BAD_ICRC] = OBS_DROP_BAD_ICRC,
-	[WIRE_STACKED_VLAN] = OBS_DROP_BAD_VLAN,
-	[WIRE_ETHERTYPE] = OBS_DROP_ETHERTYPE,
-	[WIRE_IP_PROTOCOL] = OBS_DROP_IP_PROTOCOL,
-	[WIRE_IPV6_EXTENSION] = OBS_DROP_IPV6_EXTENSION,
-	[WIRE_OTHER_PORT] = OBS_DROP_UDP_PORT,
+static const enum drop_reason drop_of_verdict[WIRE_VERDICTS] = {
+	[WIRE_RUNT] = DROP_RUNT,
+	[WIRE_BAD_IP] = DROP_BAD_IP,
+	[WIRE_FRAGMENT] = DROP_FRAGMENT,
+	[WIRE_BAD_UDP] = DROP_BAD_UDP,
+	[WIRE_BAD_TVER] = DROP_BAD_TVER,
+	[WIRE_BAD_OPCODE] = DROP_BAD_OPCODE,
+	[WIRE_BAD_PAD] = DROP_BAD_PAD,
+	[WIRE_BAD_LENGTH] = DROP_BAD_LENGTH,
+	[WIRE_BAD_ICRC] = DROP_BAD_ICRC,
+	[WIRE_STACKED_VLAN] = DROP_BAD_VLAN,
+	[WIRE_ETHERTYPE] = DROP_ETHERTYPE,
+	[WIRE_IP_PROTOCOL] = DROP_IP_PROTOCOL,
+	[WIRE_IPV6_EXTENSION] = DROP_IPV6_EXTENSION,
+	[WIRE_OTHER_PORT] = DROP_UDP_PORT,
 };
 
 /* Service bits of the opcodes that a QP type speaks. */
@@ -55,38 +55,38 @@ state_takes(enum qp_state state, uint32_t op_flags)
  * A packet whose opcode is not of the QP's type. A CNP is for a connected QP, and none of them has
  * a policy that it would slow.
  */
-static enum obs_drop
+static enum drop_reason
 refuses_service(struct engine *e, const struct qp *qp, const struct wire_pkt *pkt)
 {
 	if (!(pkt->op->flags & WIRE_F_CNP) || qp->conn.type == QP_TYPE_UD)
-		return OBS_DROP_BAD_SERVICE;
+		return DROP_BAD_SERVICE;
 	if (!state_takes(qp->conn.state, pkt->op->flags))
-		return OBS_DROP_QP_STATE;
+		return DROP_QP_STATE;
 	if (!qp_pkeys_match(pkt->pkey, qp->conn.pkey))
-		return OBS_DROP_BAD_PKEY;
-	return qp_gids_match(qp, pkt) ? OBS_DROP_CNP : OBS_DROP_BAD_GID;
+		return DROP_BAD_PKEY;
+	return qp_gids_match(qp, pkt) ? DROP_CNP : DROP_BAD_GID;
 }
 
-/* Why this QP must not see this packet, or OBS_NDROPS. */
-static __rte_always_inline enum obs_drop
+/* Why this QP must not see this packet, or DROP_NUM. */
+static __rte_always_inline enum drop_reason
 qp_refuses(struct engine *e, struct qp *qp, const struct wire_pkt *pkt, uint16_t dev)
 {
 	if (qp->bind.port != dev)
-		return OBS_DROP_BAD_QPN;
+		return DROP_BAD_QPN;
 	if (unlikely((pkt->opcode & WIRE_SVC_MASK) != svc_of_type[qp->conn.type]))
 		return refuses_service(e, qp, pkt);
 	if (!state_takes(qp->conn.state, pkt->op->flags))
-		return OBS_DROP_QP_STATE;
+		return DROP_QP_STATE;
 	if (unlikely(qp->conn.mig != QP_MIG_MIGRATED))
 		return qp_mig_rx(&e->env, qp, pkt);
 	if (!qp_pkeys_match(pkt->pkey, qp->conn.pkey))
-		return OBS_DROP_BAD_PKEY;
+		return DROP_BAD_PKEY;
 	if (qp->conn.type != QP_TYPE_UD && !qp_gids_match(qp, pkt))
-		return OBS_DROP_BAD_GID;
-	return OBS_NDROPS;
+		return DROP_BAD_GID;
+	return DROP_NUM;
 }
 
-enum obs_drop
+enum drop_reason
 rx_refuses(struct engine *e, struct qp *qp, const struct wire_pkt *pkt, uint16_t dev)
 {
 	return qp_refuses(e, qp, pkt, dev);
@@ -143,50 +143,49 @@ struct rx_frame {
 static inline bool
 count_given(struct engine *e)
 {
-	if (likely(e->env.dropped == OBS_NDROPS)) {
-		e->env.obs->ctr[OBS_RX_ROCE]++;
+	if (likely(e->env.dropped == DROP_NUM)) {
+		e->env.counters->ctr[COUNTER_RX_ROCE]++;
 		return true;
 	}
-	e->env.obs->drop[e->env.dropped]++;
-	e->env.dropped = OBS_NDROPS;
+	e->env.counters->drop[e->env.dropped]++;
+	e->env.dropped = DROP_NUM;
 	return false;
 }
 
 /* Addresses that are not those of a connected QP: a group's have a reason of their own. */
-static enum obs_drop
+static enum drop_reason
 why_not_gid(const struct wire_pkt *pkt)
 {
-	return wire_dst_is_group(pkt) ? OBS_DROP_BAD_MULTICAST : OBS_DROP_BAD_GID;
+	return wire_dst_is_group(pkt) ? DROP_BAD_MULTICAST : DROP_BAD_GID;
 }
 
 /* An intact packet for a QPN of this worker. */
 static void
 rx_roce(struct engine *e, uint16_t dev, const struct rx_frame *f)
 {
-	struct obs_block *obs = e->env.obs;
+	struct counter_block *counters = e->env.counters;
 	const struct wire_pkt *pkt = &f->pkt;
 	enum wire_verdict v = f->v;
 	struct rte_mbuf *m = f->m;
 	struct qp *qp = f->qp;
-	enum obs_drop why;
+	enum drop_reason why;
 
 	if (qp == NULL) {
-		rx_drop(e, obs, OBS_DROP_BAD_QPN, m);
+		rx_drop(e, counters, DROP_BAD_QPN, m);
 		return;
 	}
 	why = qp_refuses(e, qp, pkt, dev);
-	if (why == OBS_NDROPS && qp->conn.type == QP_TYPE_UD &&
-	    !dst_is_ours(e->dev[dev].addrs, pkt))
-		why = OBS_DROP_NOT_OURS;
+	if (why == DROP_NUM && qp->conn.type == QP_TYPE_UD && !dst_is_ours(e->dev[dev].addrs, pkt))
+		why = DROP_NOT_OURS;
 	if (v != WIRE_OK) {
-		if (why == OBS_NDROPS)
+		if (why == DROP_NUM)
 			rx_malformed(e, qp, pkt);
-		e->env.dropped = OBS_NDROPS;
-		if (why == OBS_NDROPS || why == OBS_DROP_BAD_SERVICE)
+		e->env.dropped = DROP_NUM;
+		if (why == DROP_NUM || why == DROP_BAD_SERVICE)
 			why = drop_of_verdict[v];
 	}
-	if (why != OBS_NDROPS) {
-		rx_drop(e, obs, why == OBS_DROP_BAD_GID ? why_not_gid(pkt) : why, m);
+	if (why != DROP_NUM) {
+		rx_drop(e, counters, why == DROP_BAD_GID ? why_not_gid(pkt) : why, m);
 		return;
 	}
 	if (qp->conn.type == QP_TYPE_UD) {
@@ -261,12 +260,12 @@ rx_handoff(struct engine *e, uint16_t dev, struct rte_mbuf *m, uint32_t qpn)
 {
 	if (e->rx_loopback) {
 		if (!engine_own(e, m)) {
-			rx_drop(e, e->dev[dev].obs, OBS_DROP_QP_STATE, m);
+			rx_drop(e, e->dev[dev].counters, DROP_QP_STATE, m);
 			return;
 		}
 		wire_frame_seal_own(rte_pktmbuf_mtod(m, uint8_t *), m->data_len);
 	}
-	e->dev[dev].obs->ctr[OBS_RX_HANDOFF]++;
+	e->dev[dev].counters->ctr[COUNTER_RX_HANDOFF]++;
 	m->port = dev;
 	m->hash.usr = ENGINE_RX_FRAME;
 	e->ops->handoff(e->ops_ctx, qp_table_owner(e->qps, qpn), m);
@@ -304,12 +303,12 @@ rx_parse(struct engine *e, const struct rte_mbuf *m, struct rx_frame *f)
 static void
 rx_slow_path(struct engine *e, uint16_t dev, struct rte_mbuf *m)
 {
-	struct obs_block *obs = e->dev[dev].obs;
+	struct counter_block *counters = e->dev[dev].counters;
 
 	if (e->ops->slow_path(e->ops_ctx, dev, m))
-		obs->ctr[OBS_SLOW_PATH]++;
+		counters->ctr[COUNTER_SLOW_PATH]++;
 	else
-		obs->drop[OBS_DROP_SLOW_PATH_FULL]++;
+		counters->drop[DROP_SLOW_PATH_FULL]++;
 }
 
 /*
@@ -319,30 +318,30 @@ rx_slow_path(struct engine *e, uint16_t dev, struct rte_mbuf *m)
 static __rte_always_inline bool
 rx_sort(struct engine *e, uint16_t dev, struct rte_mbuf *m, struct rx_frame *f)
 {
-	struct obs_block *obs = e->dev[dev].obs;
+	struct counter_block *counters = e->dev[dev].counters;
 	const uint8_t *frame;
 	bool group = false;
 
 	if (m->nb_segs != 1 && rte_pktmbuf_linearize(m) != 0) {
-		rx_drop(e, obs, OBS_DROP_BAD_LENGTH, m);
+		rx_drop(e, counters, DROP_BAD_LENGTH, m);
 		return false;
 	}
 	frame = rte_pktmbuf_mtod(m, const uint8_t *);
 	if (m->data_len < WIRE_ETH_LEN) {
-		rx_drop(e, obs, OBS_DROP_RUNT, m);
+		rx_drop(e, counters, DROP_RUNT, m);
 		return false;
 	}
 	if (unlikely(!frame_is_ours(frame, e->dev[dev].mac))) {
 		group = frame[0] & 1;
 		if (!group) {
-			rx_drop(e, obs, OBS_DROP_NOT_OURS, m);
+			rx_drop(e, counters, DROP_NOT_OURS, m);
 			return false;
 		}
 	}
 	f->m = m;
 	f->v = rx_parse(e, m, f);
 	if (unlikely(((f->pkt.vlan_tci ^ e->dev[dev].vid) & WIRE_VID_MASK) != 0)) {
-		rx_drop(e, obs, OBS_DROP_BAD_VLAN, m);
+		rx_drop(e, counters, DROP_BAD_VLAN, m);
 		return false;
 	}
 	if (f->v == WIRE_NOT_ROCE) {
@@ -350,12 +349,12 @@ rx_sort(struct engine *e, uint16_t dev, struct rte_mbuf *m, struct rx_frame *f)
 		return false;
 	}
 	if (unlikely(group) && bad_group(f)) {
-		rx_drop(e, obs, OBS_DROP_BAD_MULTICAST, m);
+		rx_drop(e, counters, DROP_BAD_MULTICAST, m);
 		return false;
 	}
 	/* Bad form is for the QP to answer (NAK-07); a group's packet has no one QP. */
 	if (f->v != WIRE_OK && (!wire_bad_form(f->v) || f->pkt.qpn == WIRE_MULTICAST_QPN)) {
-		rx_drop(e, obs, drop_of_verdict[f->v], m);
+		rx_drop(e, counters, drop_of_verdict[f->v], m);
 		return false;
 	}
 	if (f->pkt.qpn != WIRE_MULTICAST_QPN && qp_table_owner(e->qps, f->pkt.qpn) != e->worker) {
@@ -438,11 +437,11 @@ rx_burst(struct engine *e, uint16_t dev, struct rte_mbuf **m, uint32_t n)
 	}
 	for (f = frame + 1; f < end; f++)
 		rx_fetch_queue(e, f);
-	e->env.obs = e->dev[dev].obs;
+	e->env.counters = e->dev[dev].counters;
 	for (f = frame + 1; f < end; f++) {
 		if (unlikely(!rx_intact(e, f)))
-			rx_drop(e, e->env.obs,
-				f->icrc == RX_VIEW ? OBS_DROP_QP_STATE : OBS_DROP_BAD_ICRC, f->m);
+			rx_drop(e, e->env.counters,
+				f->icrc == RX_VIEW ? DROP_QP_STATE : DROP_BAD_ICRC, f->m);
 		else if (unlikely(f->pkt.qpn == WIRE_MULTICAST_QPN))
 			rx_multicast(e, dev, f->m, &f->pkt);
 		else

@@ -13,11 +13,11 @@ rx_done(struct engine *e, struct rte_mbuf *m)
 	e->done[e->done_n++] = m;
 }
 
-/* Drop m, counted in obs as why. */
+/* Drop m, counted in counters as why. */
 static inline void
-rx_drop(struct engine *e, struct obs_block *obs, enum obs_drop why, struct rte_mbuf *m)
+rx_drop(struct engine *e, struct counter_block *counters, enum drop_reason why, struct rte_mbuf *m)
 {
-	obs->drop[why]++;
+	counters->drop[why]++;
 	rx_done(e, m);
 }
 
@@ -34,8 +34,9 @@ rx_gid_in(const struct engine_addrs *a, const uint8_t gid[16])
 	return false;
 }
 
-/* Why qp must not see pkt, which came on dev, or OBS_NDROPS. */
-enum obs_drop rx_refuses(struct engine *e, struct qp *qp, const struct wire_pkt *pkt, uint16_t dev);
+/* Why qp must not see pkt, which came on dev, or DROP_NUM. */
+enum drop_reason rx_refuses(struct engine *e, struct qp *qp, const struct wire_pkt *pkt,
+			    uint16_t dev);
 
 /*
  * m, whose packet pkt is for a group: every member gets it, but for the QP that sent it (WIRE-10).

@@ -40,51 +40,51 @@ copy_for(struct engine *e, uint16_t dev, const struct rte_mbuf *m, const struct 
  * The group's packet for a member that another worker owns. extra: who gets the copy does not count
  * it as a frame.
  */
-static enum obs_drop
+static enum drop_reason
 rx_member_away(struct engine *e, uint16_t dev, const struct rte_mbuf *m, const struct wire_pkt *pkt,
 	       uint32_t qpn, bool extra)
 {
 	struct rte_mbuf *c = copy_for(e, dev, m, pkt, qpn);
 
 	if (c == NULL)
-		return OBS_DROP_NO_MBUF;
+		return DROP_NO_MBUF;
 	c->hash.usr = extra ? ENGINE_RX_EXTRA : ENGINE_RX_FRAME;
 	e->ops->handoff(e->ops_ctx, qp_table_owner(e->qps, qpn), c);
-	return OBS_NDROPS;
+	return DROP_NUM;
 }
 
-/* The same for one that is here. OBS_NDROPS: it has taken it. */
-static enum obs_drop
+/* The same for one that is here. DROP_NUM: it has taken it. */
+static enum drop_reason
 rx_member_here(struct engine *e, uint16_t dev, const struct wire_pkt *pkt, uint32_t qpn)
 {
 	struct qp *qp = qp_table_find(e->qps, qpn);
-	enum obs_drop why;
+	enum drop_reason why;
 
 	if (qp == NULL)
-		return OBS_DROP_BAD_QPN; /* destroyed since the list was made */
+		return DROP_BAD_QPN; /* destroyed since the list was made */
 	why = rx_refuses(e, qp, pkt, dev);
-	if (why != OBS_NDROPS)
+	if (why != DROP_NUM)
 		return why;
 	rsp_rx_datagram(&e->env, qp, pkt);
 	why = e->env.dropped;
-	e->env.dropped = OBS_NDROPS;
+	e->env.dropped = DROP_NUM;
 	return why;
 }
 
 /* What became of a group's packet. */
 struct rx_group {
 	uint32_t members, taken, refused, bad_pkey;
-	enum obs_drop why; /* it was refused last */
+	enum drop_reason why; /* it was refused last */
 };
 
 /* A member's answer. */
 static void
-rx_group_count(struct rx_group *g, enum obs_drop why)
+rx_group_count(struct rx_group *g, enum drop_reason why)
 {
-	g->taken += why == OBS_NDROPS;
-	g->refused += why != OBS_NDROPS;
-	g->bad_pkey += why == OBS_DROP_BAD_PKEY;
-	if (why != OBS_NDROPS)
+	g->taken += why == DROP_NUM;
+	g->refused += why != DROP_NUM;
+	g->bad_pkey += why == DROP_BAD_PKEY;
+	if (why != DROP_NUM)
 		g->why = why;
 }
 
@@ -121,8 +121,8 @@ rx_members(struct engine *e, uint16_t dev, const struct rte_mbuf *m, const struc
 void
 rx_multicast(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct wire_pkt *pkt)
 {
-	struct rx_group g = {.why = OBS_DROP_BAD_QPN};
-	struct obs_block *obs = e->env.obs;
+	struct rx_group g = {.why = DROP_BAD_QPN};
+	struct counter_block *counters = e->env.counters;
 	uint32_t here = 0;
 
 	if (e->dev[dev].addrs != NULL) {
@@ -132,33 +132,33 @@ rx_multicast(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct wi
 	}
 	/* Taken by nobody here but given to another worker: that one counts it. */
 	if (here != 0 || (g.members != 0 && g.taken + g.refused == 0)) {
-		obs->ctr[OBS_RX_ROCE]++;
+		counters->ctr[COUNTER_RX_ROCE]++;
 	} else if (g.taken == 0) {
-		obs->drop[g.why]++;
+		counters->drop[g.why]++;
 		g.refused -= g.refused != 0;
-		g.bad_pkey -= g.why == OBS_DROP_BAD_PKEY;
+		g.bad_pkey -= g.why == DROP_BAD_PKEY;
 	} else {
-		obs->ctr[OBS_RX_HANDOFF]++;
+		counters->ctr[COUNTER_RX_HANDOFF]++;
 	}
-	obs->ctr[OBS_MCAST_REFUSED] += g.refused;
-	obs->ctr[OBS_MCAST_BAD_PKEY] += g.bad_pkey;
+	counters->ctr[COUNTER_MCAST_REFUSED] += g.refused;
+	counters->ctr[COUNTER_MCAST_BAD_PKEY] += g.bad_pkey;
 	rx_done(e, m);
 }
 
 void
 engine_rx_extra(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf *m)
 {
-	struct obs_block *obs = e->dev[dev].obs, own = {0};
+	struct counter_block *counters = e->dev[dev].counters, own = {0};
 	uint32_t i;
 
 	/* What its QP does counts; that it came does not. */
-	e->dev[dev].obs = &own;
+	e->dev[dev].counters = &own;
 	engine_rx(e, now_ns, dev, &m, 1);
-	e->dev[dev].obs = e->env.obs = obs;
-	own.ctr[OBS_RX_ROCE] = 0;
-	for (i = 0; i < OBS_NCOUNTERS; i++)
-		obs->ctr[i] += own.ctr[i];
-	for (i = 0; i < OBS_NDROPS; i++)
-		obs->ctr[OBS_MCAST_REFUSED] += own.drop[i];
-	obs->ctr[OBS_MCAST_BAD_PKEY] += own.drop[OBS_DROP_BAD_PKEY];
+	e->dev[dev].counters = e->env.counters = counters;
+	own.ctr[COUNTER_RX_ROCE] = 0;
+	for (i = 0; i < COUNTER_NUM; i++)
+		counters->ctr[i] += own.ctr[i];
+	for (i = 0; i < DROP_NUM; i++)
+		counters->ctr[COUNTER_MCAST_REFUSED] += own.drop[i];
+	counters->ctr[COUNTER_MCAST_BAD_PKEY] += own.drop[DROP_BAD_PKEY];
 }

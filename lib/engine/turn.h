@@ -26,11 +26,11 @@ turn_asked(struct engine *e, struct qp *qp)
 static inline void
 turn_begin(struct engine *e, struct qp *qp)
 {
-	e->env.obs = qp->bind.obs;
+	e->env.counters = qp->bind.counters;
 	e->env.pool = e->dev[qp->bind.port].pool;
 	e->env.pool_cache = e->dev[qp->bind.port].pool_cache;
-	e->env.view_bytes =
-		qp->conn.loopback ? e->loop_view_bytes : e->dev[qp->bind.port].view_bytes;
+	e->env.zero_copy_bytes =
+		qp->conn.loopback ? e->loop_zero_copy_bytes : e->dev[qp->bind.port].zero_copy_bytes;
 }
 
 /* qp's deadline may have become an earlier one than its timer's. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The daemon's side of the broker: its start, and messages to and from it. */
-#include "ipc/broker_priv.h"
+#include "ipc/broker_parts.h"
 
 #include <errno.h>
 #include <signal.h>

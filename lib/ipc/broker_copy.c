@@ -10,7 +10,7 @@
 #include <sys/queue.h>
 #include <time.h>
 #include <unistd.h>
-#include "ipc/broker_priv.h"
+#include "ipc/broker_parts.h"
 #include "map/copier.h"
 
 #define STACK_BYTES (64u << 10)

@@ -9,7 +9,7 @@
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
-#include "ipc/broker_priv.h"
+#include "ipc/broker_parts.h"
 
 #define IDLE_MAX    4u /* threads that stay when there is nothing to do */
 #define STACK_BYTES (256u << 10)

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
-#include "ipc/broker_priv.h"
+#include "ipc/broker_parts.h"
 #include "ipc/server.h"
 
 #define TABLE     1024u /* buckets of what is kept */

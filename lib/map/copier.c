@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-#include "map/copier_priv.h"
+#include "map/copier_area.h"
 
 #define FREE_NS      3000        /* of each wait: about what a copy takes */
 #define WAIT_MIN_NS  5000        /* with any credit at all */

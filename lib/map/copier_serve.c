@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include "map/copier_priv.h"
+#include "map/copier_area.h"
 #include "sched/slice.h"
 
 struct copier_area *

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include "map/mrmap_priv.h"
+#include "map/mrmap_parts.h"
 #include "map/sigbus.h"
 
 static bool

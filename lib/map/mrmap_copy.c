@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
-#include "map/mrmap_priv.h"
+#include "map/mrmap_parts.h"
 
 /* An open /proc/PID/mem and its copier, shared by the COPY regions of one client. */
 struct peer_mem {

@@ -8,7 +8,7 @@
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
-#include "map/mrmap_priv.h"
+#include "map/mrmap_parts.h"
 #include "map/sigbus.h"
 
 #define HUGE_PAGE  (2ull << 20)

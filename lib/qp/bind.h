@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 #include "cq/cq.h"
-#include "obs/obs.h"
+#include "counters/counters.h"
 #include "qp/ah.h"
 #include "qp/ring.h"
 #include "qp/sqe.h"
@@ -20,9 +20,9 @@ struct qp;
 
 struct qp_bind {
 	/* the rest of the line that qp_conn ends in */
-	TAILQ_ENTRY(qp) run;   /* the worker's run list */
-	struct obs_block *obs; /* of its worker and device */
-	uint64_t timer_at_ns;  /* what the worker's timer is set to; 0 = not set */
+	TAILQ_ENTRY(qp) run;            /* the worker's run list */
+	struct counter_block *counters; /* of its worker and device */
+	uint64_t timer_at_ns;           /* what the worker's timer is set to; 0 = not set */
 	uint32_t pd;
 	uint16_t port; /* ethdev port id = device */
 	bool on_run_list;

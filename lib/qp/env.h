@@ -14,7 +14,7 @@
 #include <rte_mempool.h>
 #include "cq/cq.h"
 #include "mem/mr.h"
-#include "obs/obs.h"
+#include "counters/counters.h"
 
 struct qp;
 struct qp_segs;
@@ -87,7 +87,7 @@ struct qp_env {
 	 * the client's memory: such a frame has several segments, and does not outlive the burst it
 	 * was made in (MEM-03), but as a copy (rte_pktmbuf_linearize). UINT32_MAX: all are copied.
 	 */
-	uint32_t view_bytes;      /* of the QP whose turn it is */
+	uint32_t zero_copy_bytes; /* of the QP whose turn it is */
 	struct qp_segs *segs;     /* of those frames; or NULL: all are copied */
 	struct qp_sqe_pool *sqes; /* of all QPs that are worked on with this env */
 	struct rte_mbuf **tx;     /* out: tx[0 .. tx_n) are frames to send, in order */
@@ -98,8 +98,9 @@ struct qp_env {
 	 * flush, turns that found nothing. Packets are limited by tx_cap, these by nothing else.
 	 */
 	uint32_t work;
-	struct obs_block *obs; /* of the device that the current QP belongs to */
-	/* Why the frame that is received is dropped behind its QP, enum obs_drop; or OBS_NDROPS. */
+	struct counter_block *counters; /* of the device that the current QP belongs to */
+	/* Why the frame that is received is dropped behind its QP, enum drop_reason; or DROP_NUM.
+	 */
 	uint32_t dropped;
 	uint64_t once; /* the last number given to an operation that is executed once (mem/mr.h) */
 	bool crowded;  /* other QPs wait for a turn: what is not fetched ahead is far */
@@ -174,9 +175,9 @@ qp_env_post(struct qp_env *env, struct cq *cq, const struct uroce_cqe *cqe, uint
 
 	if (cq->dead)
 		return;
-	env->obs->ctr[OBS_CQE]++;
+	env->counters->ctr[COUNTER_CQE]++;
 	if (unlikely(failed))
-		env->obs->ctr[OBS_CQE_ERROR]++;
+		env->counters->ctr[COUNTER_CQE_ERROR]++;
 	if (!cq_post(cq, cqe, note, wqe)) {
 		env->ops->async_event(env->ops_ctx, QP_EVENT_CQ_ERR, NULL, cq);
 		return;
@@ -211,9 +212,9 @@ qp_env_buf(struct qp_env *env)
  * counts it so, and not as taken.
  */
 static inline void
-qp_env_drop(struct qp_env *env, enum obs_drop why)
+qp_env_drop(struct qp_env *env, enum drop_reason why)
 {
-	if (env->dropped == OBS_NDROPS)
+	if (env->dropped == DROP_NUM)
 		env->dropped = why;
 }
 

@@ -84,7 +84,7 @@ qp_mig_apply(struct qp_env *env, struct qp *qp, enum qp_mig state)
 static void
 migration_failed(struct qp_env *env, struct qp *qp)
 {
-	env->obs->ctr[OBS_MIG_FAILED]++;
+	env->counters->ctr[COUNTER_MIG_FAILED]++;
 	env->ops->async_event(env->ops_ctx, QP_EVENT_PATH_MIG_ERR, qp, NULL);
 }
 
@@ -123,13 +123,13 @@ qp_migrate(struct qp_env *env, struct qp *qp)
 	qp_path_use(qp, &qp->conn.alt);
 	mig_set(qp, QP_MIG_MIGRATED);
 	restart_requester(env, qp);
-	env->obs->ctr[OBS_MIGRATED]++;
+	env->counters->ctr[COUNTER_MIGRATED]++;
 	env->ops->async_event(env->ops_ctx, QP_EVENT_PATH_MIG, qp, NULL);
 	return true;
 }
 
 /* The peer has moved to the alternate path, and asks this side to come along. */
-static enum obs_drop
+static enum drop_reason
 migration_asked(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	if (!alt_usable(qp)) {
@@ -137,12 +137,12 @@ migration_asked(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		if (!qp->conn.mig_refused)
 			migration_failed(env, qp);
 		qp->conn.mig_refused = true;
-		return OBS_DROP_BAD_GID;
+		return DROP_BAD_GID;
 	}
 	if (!qp_pkeys_match(pkt->pkey, qp_pkey_at(qp, qp->conn.attr.alt_pkey_index)))
-		return OBS_DROP_BAD_PKEY;
+		return DROP_BAD_PKEY;
 	qp_migrate(env, qp);
-	return OBS_NDROPS;
+	return DROP_NUM;
 }
 
 /* Addresses of the alternate path? */
@@ -157,17 +157,17 @@ on_alternate(const struct qp *qp, const struct wire_pkt *pkt)
 	       memcmp(dst, qp->conn.alt.wire.sgid, 16) == 0;
 }
 
-enum obs_drop
+enum drop_reason
 qp_mig_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	if (qp->conn.mig == QP_MIG_ARMED && pkt->migreq && on_alternate(qp, pkt))
 		return migration_asked(env, qp, pkt);
 	if (!qp_pkeys_match(pkt->pkey, qp->conn.pkey))
-		return OBS_DROP_BAD_PKEY;
+		return DROP_BAD_PKEY;
 	if (!qp_gids_match(qp, pkt))
-		return OBS_DROP_BAD_GID;
+		return DROP_BAD_GID;
 	/* MigReq 1 on the path in use was sent before the peer armed, or it never does. */
 	if (qp->conn.mig == QP_MIG_REARM && !pkt->migreq)
 		mig_set(qp, QP_MIG_ARMED);
-	return OBS_NDROPS;
+	return DROP_NUM;
 }

@@ -20,7 +20,7 @@
 #ifndef QP_MIGRATE_H
 #define QP_MIGRATE_H
 
-#include "obs/obs.h"
+#include "counters/counters.h"
 #include "qp/qp.h"
 #include "wire/parse.h"
 
@@ -55,8 +55,8 @@ bool qp_migrate(struct qp_env *env, struct qp *qp);
 
 /*
  * A packet, in place of the checks of P_Key and addresses, for a QP in REARM or ARMED: what it
- * means for the state, and why the QP must not see it, or OBS_NDROPS.
+ * means for the state, and why the QP must not see it, or DROP_NUM.
  */
-enum obs_drop qp_mig_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
+enum drop_reason qp_mig_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 
 #endif

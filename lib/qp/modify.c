@@ -260,7 +260,7 @@ qp_modify_apply(struct qp_env *env, struct qp *qp, uint32_t mask, const struct u
 {
 	uint32_t to = mask & QP_STATE ? attr->qp_state : qp->conn.state;
 
-	env->obs = qp->bind.obs;
+	env->counters = qp->bind.counters;
 	if (to == QP_RESET) {
 		enter_reset(env, qp);
 		return;

@@ -68,7 +68,7 @@ qp_create(const struct qp_create *c)
 	qp->conn.sig_all = c->sig_all;
 	qp->bind.user_handle = c->user_handle;
 	qp->conn.cap = c->cap;
-	qp->bind.obs = c->obs;
+	qp->bind.counters = c->counters;
 	qp->bind.srq = c->srq;
 	qp->bind.ahs = c->ahs;
 	/* UD has no path MTU of its own; connected types set theirs on the way to RTR. */

@@ -13,7 +13,7 @@
  *   doorbell.h  when a client rings for what it posts
  *   prefetch.h  what a worker fetches ahead of a QP's turn
  *
- * May include wire, mem, cq, net, obs.
+ * May include wire, mem, cq, net, counters.
  */
 #ifndef QP_QP_H
 #define QP_QP_H
@@ -75,7 +75,7 @@ struct qp_create {
 	uint64_t user_handle;
 	struct uroce_qp_cap cap; /* as granted */
 	struct qp_ring sq, rq;   /* geometry and addresses of the shared rings */
-	struct obs_block *obs;
+	struct counter_block *counters;
 };
 
 /* Round what a caller asked for up to what a QP gets (LIFE-03). EINVAL over the limits (LIFE-02).

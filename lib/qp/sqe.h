@@ -17,13 +17,13 @@
 #define QP_RTX_WQES    128  /* send WQEs taken from an SQ at a time */
 #define QP_CHUNK_BYTES 1280 /* 16 entries of one SGE; one of the largest */
 #define QP_CHUNKS_NEAR 8    /* what QPs of such entries need */
-#define QP_SQE_CHUNKS  4096 /* a worker's, beyond one a QP: the windows of 512 QPs; 5 MB if used */
+#define QP_WQE_CHUNKS  4096 /* a worker's, beyond one a QP: the windows of 512 QPs; 5 MB if used */
 
 /* How much of a WQE need not be asked again when it is sent. */
-enum qp_sqe_plain {
-	QP_SQE_SPECIAL, /* all */
-	QP_SQE_PLAIN,   /* good, a SEND or WRITE of RC, no fence, no credits: only packets */
-	QP_SQE_USUAL,   /* that, and one packet, from one SGE */
+enum qp_wqe_path {
+	QP_WQE_GENERAL,    /* all */
+	QP_WQE_PACKETS,    /* good, a SEND or WRITE of RC, no fence, no credits: only packets */
+	QP_WQE_ONE_PACKET, /* that, and one packet, from one SGE */
 };
 
 /*
@@ -38,7 +38,7 @@ struct qp_sq_entry {
 	uint8_t status;  /* enum qp_wc_status found by the local checks */
 	bool rd_counted; /* a READ or atomic that is counted in qp_snd.rd_out */
 	bool done;       /* a local operation that was executed: never again, even in a retry */
-	uint8_t plain;   /* enum qp_sqe_plain */
+	uint8_t fast;    /* enum qp_wqe_path */
 };
 _Static_assert(sizeof(struct qp_sq_entry) == 64, "SGEs behind an SQ entry are aligned");
 

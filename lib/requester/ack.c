@@ -5,7 +5,7 @@
  */
 #include <rte_branch_prediction.h>
 #include <rte_common.h>
-#include "requester/internal.h"
+#include "requester/requester_parts.h"
 #include "requester/recovery.h"
 #include "wire/credits.h"
 #include "wire/psn.h"
@@ -79,7 +79,7 @@ credit_count_out(struct qp *qp)
 		struct qp_sq_entry *e = qp_sq_entry(qp, snd->tail + i);
 
 		qp->conn.rq_out += i < started && req_takes_recv(e);
-		e->plain = QP_SQE_SPECIAL;
+		e->fast = QP_WQE_GENERAL;
 	}
 	snd->limited = true;
 }
@@ -148,7 +148,7 @@ ack_silent(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e, uint3
 			break;
 		e = qp_sq_entry(qp, tail);
 		end = psn_add(e->first_psn, e->npkts);
-	} while (e->plain && qp_is_silent(qp, e) && !psn_lt(upto, end));
+	} while (e->fast && qp_is_silent(qp, e) && !psn_lt(upto, end));
 	snd->una_psn = una;
 	qp_retire_told(qp, tail, wr_id);
 }
@@ -167,21 +167,21 @@ req_ack_until(struct qp_env *env, struct qp *qp, uint32_t upto)
 		struct qp_sq_entry *e = qp_sq_entry(qp, snd->tail);
 		uint32_t end = psn_add(e->first_psn, e->npkts);
 
-		if (!e->plain && (e->status != QP_WC_SUCCESS || req_fetches(e)))
+		if (!e->fast && (e->status != QP_WC_SUCCESS || req_fetches(e)))
 			break;
 		if (psn_lt(upto, end)) {
 			snd->una_psn = upto;
 			break;
 		}
-		if (!e->plain && snd->limited)
+		if (!e->fast && snd->limited)
 			credit_release(qp, e);
-		if (e->plain && qp_is_silent(qp, e)) {
+		if (e->fast && qp_is_silent(qp, e)) {
 			ack_silent(env, qp, e, upto);
 			continue;
 		}
 		snd->una_psn = end;
 		ack_pass(snd, snd->tail, end);
-		if (likely(e->plain)) {
+		if (likely(e->fast)) {
 			uint32_t tail = snd->tail + 1;
 
 			qp_retire_one(env, qp, tail, &e->wqe, e->length, QP_WC_SUCCESS);
@@ -198,8 +198,8 @@ req_ack_until(struct qp_env *env, struct qp *qp, uint32_t upto)
 static void
 stale(struct qp_env *env)
 {
-	env->obs->ctr[OBS_REQ_DUP_ACK]++;
-	qp_env_drop(env, OBS_DROP_STALE_RESP);
+	env->counters->ctr[COUNTER_REQ_DUP_ACK]++;
+	qp_env_drop(env, DROP_STALE_RESP);
 }
 
 static void
@@ -211,7 +211,7 @@ rx_ack(struct qp_env *env, struct qp *qp, uint32_t psn)
 }
 
 static void
-rx_nak(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+rx_aeth(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	uint32_t value = pkt->syndrome & WIRE_SYN_VALUE;
 
@@ -262,7 +262,7 @@ req_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		return;
 	}
 	if (pkt->op->flags & WIRE_F_ACK) {
-		rx_nak(env, qp, pkt);
+		rx_aeth(env, qp, pkt);
 		return;
 	}
 	/* Data under any other syndrome is no answer. */

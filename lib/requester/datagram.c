@@ -2,7 +2,7 @@
 /* UD sends: one packet each, to wherever the address handle says. */
 #include <string.h>
 #include <rte_mbuf.h>
-#include "requester/internal.h"
+#include "requester/requester_parts.h"
 #include "wire/psn.h"
 
 /* How long a datagram waits for its next hop's MAC before it is dropped. */
@@ -96,7 +96,7 @@ req_datagram_timeout(struct qp_env *env, struct qp *qp)
 
 	if (e->status != QP_WC_SUCCESS)
 		return;
-	env->obs->ctr[OBS_TX_NO_NEIGHBOUR]++;
+	env->counters->ctr[COUNTER_TX_NO_NEIGHBOUR]++;
 	datagram_done(env, qp, e);
 	env->ops->qp_wake(env->ops_ctx, qp);
 }

@@ -5,7 +5,7 @@
  */
 #include <rte_common.h>
 #include "qp/migrate.h"
-#include "requester/internal.h"
+#include "requester/requester_parts.h"
 #include "requester/recovery.h"
 #include "wire/psn.h"
 
@@ -106,7 +106,7 @@ req_take_retry(struct qp_env *env, struct qp *qp)
 	}
 	if (qp_migrate(env, qp))
 		return true; /* with all of them for the other path (REQ-11) */
-	env->obs->ctr[OBS_REQ_RETRY_EXC]++;
+	env->counters->ctr[COUNTER_REQ_RETRY_EXC]++;
 	qp_error(env, qp, QP_WC_RETRY_EXC_ERR);
 	return false;
 }
@@ -203,7 +203,7 @@ req_watch_stale(struct qp_env *env, struct qp *qp)
 	/* One answer to the packet and one to its probe: it took so long, and the probe was in
 	 * vain. */
 	qp->conn.snd.watch &= (uint8_t)~QP_WATCH_SPURIOUS;
-	env->obs->ctr[OBS_REQ_PROBE_VAIN]++;
+	env->counters->ctr[COUNTER_REQ_PROBE_VAIN]++;
 	qp_loss_sample(env, qp, qp->conn.loss.rtt_last_ns);
 }
 
@@ -220,7 +220,7 @@ probe(struct qp_env *env, struct qp *qp)
 {
 	struct qp_snd *snd = &qp->conn.snd;
 
-	env->obs->ctr[OBS_REQ_PROBE]++;
+	env->counters->ctr[COUNTER_REQ_PROBE]++;
 	cc_on_probe(&snd->cc, env->now_ns, (snd->watch & QP_WATCH_PROBED) != 0);
 	snd->watch |= QP_WATCH_PROBED;
 	snd->read_gap = false;
@@ -235,7 +235,7 @@ ack_timeout(struct qp_env *env, struct qp *qp)
 {
 	struct qp_snd *snd = &qp->conn.snd;
 
-	env->obs->ctr[OBS_REQ_TIMEOUT]++;
+	env->counters->ctr[COUNTER_REQ_TIMEOUT]++;
 	if (!req_take_retry(env, qp))
 		return;
 	snd->read_gap = false;
@@ -258,7 +258,7 @@ excused(struct qp_env *env, struct qp *qp)
 		return false;
 	l->excused++;
 	l->retry_at_ns = env->now_ns + l->timeout_ns;
-	env->obs->ctr[OBS_REQ_EXCUSED]++;
+	env->counters->ctr[COUNTER_REQ_EXCUSED]++;
 	return true;
 }
 

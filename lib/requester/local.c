@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Local operations: LOCAL_INV and BIND_MW (MEM-04, CQE-06). */
-#include "requester/internal.h"
+#include "requester/requester_parts.h"
 
 static bool
 local_bind(struct qp_env *env, struct qp *qp, const struct uroce_send_wqe *w)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Answers that bring data: READ responses and atomic ACKs (REQ-08, REQ-09). */
 #include <rte_branch_prediction.h>
-#include "requester/internal.h"
+#include "requester/requester_parts.h"
 #include "requester/recovery.h"
 #include "wire/psn.h"
 

@@ -3,7 +3,7 @@
  * Answers that ask for a retry, or forbid one: gaps in READ responses, RNR and sequence NAKs,
  * memory that is late, fatal NAKs (REQ-05, REQ-06, REQ-08, NAK-12).
  */
-#include "requester/internal.h"
+#include "requester/requester_parts.h"
 #include "requester/recovery.h"
 #include "wire/psn.h"
 #include "wire/timer.h"
@@ -34,7 +34,7 @@ req_read_gap(struct qp_env *env, struct qp *qp, uint32_t psn, bool data)
 
 	if (snd->rnr_wait || (snd->read_gap && !(data && gap_again(env, qp, psn))))
 		return;
-	env->obs->ctr[OBS_REQ_READ_GAP]++;
+	env->counters->ctr[COUNTER_REQ_READ_GAP]++;
 	req_ask_again(env, qp);
 	snd->read_gap = true;
 	qp->conn.loss.gap_at_ns = env->now_ns;
@@ -54,7 +54,7 @@ req_rx_rnr(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t code)
 	}
 	if (snd->rnr_wait)
 		return; /* of a packet sent before the wait began */
-	env->obs->ctr[OBS_REQ_RNR_NAK]++;
+	env->counters->ctr[COUNTER_REQ_RNR_NAK]++;
 	if (qp->conn.attr.rnr_retry != 7) {
 		if (snd->rnr_left == 0) {
 			qp_error(env, qp, QP_WC_RNR_RETRY_EXC_ERR);
@@ -100,7 +100,7 @@ req_rx_seq_nak(struct qp_env *env, struct qp *qp, uint32_t psn)
 	req_ack_until(env, qp, psn);
 	if (snd->rnr_wait)
 		return; /* packets behind the one that met RNR; they go again after the wait */
-	env->obs->ctr[OBS_REQ_SEQ_NAK]++;
+	env->counters->ctr[COUNTER_REQ_SEQ_NAK]++;
 	if (!nak_is_progress(qp, psn) && !req_take_retry(env, qp))
 		return;
 	req_answered(env, qp);
@@ -124,7 +124,7 @@ req_rx_fatal_nak(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t code)
 		req_read_gap(env, qp, psn, false);
 		return;
 	}
-	env->obs->ctr[OBS_REQ_FATAL_NAK]++;
+	env->counters->ctr[COUNTER_REQ_FATAL_NAK]++;
 	qp_error(env, qp, status[code]);
 }
 
@@ -143,7 +143,7 @@ req_not_scattered(struct qp_env *env, struct qp *qp, int rc)
 		qp_error(env, qp, QP_WC_LOC_PROT_ERR);
 		return;
 	}
-	qp_env_drop(env, OBS_DROP_MEMORY_LATE);
+	qp_env_drop(env, DROP_MEMORY_LATE);
 	if (snd->rnr_wait)
 		return; /* asked for again already */
 	snd->retry_left = qp->conn.attr.retry_cnt;

@@ -2,7 +2,7 @@
 /* From WQEs to request packets: window, READ credit, fence, go-back-N cursor. */
 #include <rte_branch_prediction.h>
 #include <rte_common.h>
-#include "requester/internal.h"
+#include "requester/requester_parts.h"
 #include "wire/psn.h"
 
 /* A message's packets: in its middle, the first of several, the last of them, the only one. */
@@ -40,7 +40,7 @@ send_advance(struct qp_env *env, struct qp *qp, uint32_t npsns)
 	if (likely(snd->next_psn == snd->high_psn))
 		snd->high_psn = next;
 	else
-		env->obs->ctr[OBS_REQ_RETRANS]++;
+		env->counters->ctr[COUNTER_REQ_RETRANS]++;
 	snd->next_psn = next;
 	snd->cur_pkt += npsns;
 	if (snd->deadline_ns == 0 && snd->wait_ns != 0)
@@ -89,7 +89,7 @@ send_owed_ackreq(struct qp_env *env, struct qp *qp)
 
 	bth->a_psn |= rte_cpu_to_be_32(WIRE_BTH_ACKREQ);
 	if (m->nb_segs != 1)
-		req_view_reseal(m, &qp->conn.tmpl);
+		req_zero_copy_reseal(m, &qp->conn.tmpl);
 	else if (!qp->conn.loopback)
 		wire_frame_seal_own(frame, m->data_len);
 	send_asked(&qp->conn.snd, true, true);
@@ -114,10 +114,10 @@ req_sent_all(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e)
 static inline const uint8_t *
 send_view(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off, uint32_t len)
 {
-	if (likely(len < env->view_bytes) || qp->conn.type != QP_TYPE_RC ||
+	if (likely(len < env->zero_copy_bytes) || qp->conn.type != QP_TYPE_RC ||
 	    psn_lt(qp->conn.snd.next_psn, qp->conn.snd.high_psn))
 		return NULL;
-	return req_view_of(env, qp, e, off, len);
+	return req_zero_copy_source(env, qp, e, off, len);
 }
 
 /*
@@ -157,7 +157,7 @@ send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, bool rc, boo
 	frame = rte_pktmbuf_mtod(m, uint8_t *);
 	hdr = wire_hdr_put(&qp->conn.tmpl, &f, len, frame);
 	view = send_view(env, qp, e, off, len);
-	if (likely(view == NULL || !req_view_put(env, qp, m, hdr, view, len))) {
+	if (likely(view == NULL || !req_zero_copy_attach(env, qp, m, hdr, view, len))) {
 		rc_mem = usual ? req_gather_usual(env, qp, e, frame + hdr)
 			       : req_gather(env, qp, e, off, frame + hdr, len);
 		if (unlikely(rc_mem != 0)) {
@@ -334,9 +334,9 @@ send_step(struct qp_env *env, struct qp *qp, struct qp_turn turn)
 		return req_wait_path(env, qp);
 	if (qp->conn.state == QP_SQD && snd->cur_pkt == 0 && !psn_lt(snd->next_psn, snd->high_psn))
 		return REQ_BLOCKED; /* QP-15: not started before the drain, be it good or bad */
-	if (likely(e->plain == QP_SQE_USUAL))
+	if (likely(e->fast == QP_WQE_ONE_PACKET))
 		return send_data(env, qp, e, true, true);
-	return e->plain ? send_plain(env, qp, e, turn) : send_special(env, qp, e);
+	return e->fast ? send_plain(env, qp, e, turn) : send_special(env, qp, e);
 }
 
 /* Tell the client to ring for what it posts. True when something came meanwhile, unannounced. */

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 #include <rte_common.h>
-#include "requester/internal.h"
+#include "requester/requester_parts.h"
 
 bool
 req_check_sges(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t access)
@@ -74,5 +74,5 @@ req_not_gathered(struct qp_sq_entry *e, struct rte_mbuf *m, int rc)
 	if (rc == -EAGAIN)
 		return;
 	e->status = QP_WC_LOC_PROT_ERR;
-	e->plain = QP_SQE_SPECIAL;
+	e->fast = QP_WQE_GENERAL;
 }

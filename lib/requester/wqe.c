@@ -3,7 +3,7 @@
 #include <string.h>
 #include <rte_branch_prediction.h>
 #include <rte_common.h>
-#include "requester/internal.h"
+#include "requester/requester_parts.h"
 #include "wire/psn.h"
 
 #define RC  (1u << QP_TYPE_RC)
@@ -112,7 +112,7 @@ wqe_place(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 {
 	e->length = 0;
 	e->npkts = 0;
-	e->plain = QP_SQE_SPECIAL;
+	e->fast = QP_WQE_GENERAL;
 	if (e->status == QP_WC_SUCCESS)
 		e->status = wqe_check(env, qp, e);
 	if (e->status != QP_WC_SUCCESS || req_is_local(e))
@@ -123,7 +123,7 @@ wqe_place(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 			   : (e->length + qp->conn.mtu - 1) >> __builtin_ctz(qp->conn.mtu);
 	if (req_sends(e) && !(e->wqe.flags & UROCE_WQE_FENCE) && qp->conn.type == QP_TYPE_RC &&
 	    !qp->conn.snd.limited)
-		e->plain = QP_SQE_PLAIN;
+		e->fast = QP_WQE_PACKETS;
 }
 
 /*
@@ -183,12 +183,12 @@ req_fetch(struct qp_env *env, struct qp *qp)
 	if (likely(e->status == QP_WC_SUCCESS && wqe_is_usual(qp, e))) {
 		e->length = req_sges(e)->length;
 		e->npkts = 1;
-		e->plain = QP_SQE_USUAL;
+		e->fast = QP_WQE_ONE_PACKET;
 	} else {
 		wqe_place(env, qp, e);
 	}
 	snd->alloc_psn = psn_add(e->first_psn, e->npkts);
 	snd->head = head + 1;
-	env->obs->ctr[OBS_WQE_SEND]++;
+	env->counters->ctr[COUNTER_WQE_SEND]++;
 	return e;
 }

@@ -5,7 +5,7 @@
  */
 #include <errno.h>
 #include <rte_mbuf.h>
-#include "responder/internal.h"
+#include "responder/responder_parts.h"
 #include "wire/psn.h"
 
 static __rte_noinline bool
@@ -74,7 +74,7 @@ rsp_atomic_dup(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		rsp_rd_replay(env, qp, &op);
 		return;
 	}
-	qp_env_drop(env, OBS_DROP_DUP_IGNORED);
+	qp_env_drop(env, DROP_DUP_IGNORED);
 }
 
 bool

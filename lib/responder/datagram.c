@@ -5,7 +5,7 @@
  */
 #include <errno.h>
 #include <string.h>
-#include "responder/internal.h"
+#include "responder/responder_parts.h"
 
 /*
  * The SL of a receive completion over RoCE says which headers the datagram came with, as programs
@@ -39,7 +39,7 @@ datagram_wqe(struct qp_env *env, struct qp *qp, uint32_t len)
 	if (rc == -EPROTO)
 		return false;
 	if (rc == -EAGAIN) {
-		qp_env_drop(env, OBS_DROP_NO_RECV_WQE);
+		qp_env_drop(env, DROP_NO_RECV_WQE);
 		return false;
 	}
 	if (rc != 0) {
@@ -47,7 +47,7 @@ datagram_wqe(struct qp_env *env, struct qp *qp, uint32_t len)
 		return false;
 	}
 	if (len > qp->conn.rcv.cur.length) {
-		qp_env_drop(env, OBS_DROP_BAD_LENGTH);
+		qp_env_drop(env, DROP_BAD_LENGTH);
 		return false;
 	}
 	if (!rsp_recv_keys_good(env, qp, 0, len)) {
@@ -90,15 +90,15 @@ rsp_rx_datagram(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	int rc;
 
 	if (!source_is_station(pkt)) {
-		qp_env_drop(env, OBS_DROP_BAD_GID);
+		qp_env_drop(env, DROP_BAD_GID);
 		return;
 	}
 	if (pkt->qkey != qp->conn.attr.qkey) {
-		qp_env_drop(env, OBS_DROP_BAD_QKEY); /* WIRE-08 */
+		qp_env_drop(env, DROP_BAD_QKEY); /* WIRE-08 */
 		return;
 	}
 	if (pkt->payload_len > qp->conn.mtu) {
-		qp_env_drop(env, OBS_DROP_BAD_LENGTH);
+		qp_env_drop(env, DROP_BAD_LENGTH);
 		return;
 	}
 	if (!datagram_wqe(env, qp, cqe.byte_len))

@@ -9,7 +9,7 @@
 #include <rte_branch_prediction.h>
 #include <rte_common.h>
 #include <rte_mbuf.h>
-#include "responder/internal.h"
+#include "responder/responder_parts.h"
 #include "wire/psn.h"
 #include "wire/timer.h"
 
@@ -166,7 +166,7 @@ rsp_rd_replay(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
 		return;
 	/* The last place is kept for new requests. */
 	if (rcv->rdq_n >= QP_RD_QUEUE - 1) {
-		qp_env_drop(env, OBS_DROP_DUP_IGNORED);
+		qp_env_drop(env, DROP_DUP_IGNORED);
 		return;
 	}
 	memmove(&rcv->rdq[at + 1], &rcv->rdq[at], (rcv->rdq_n - at) * sizeof(rcv->rdq[0]));
@@ -190,7 +190,7 @@ rsp_read_dup(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	};
 
 	if (h == NULL || !read_allowed(env, qp, pkt->rkey, pkt->va, pkt->dmalen)) {
-		qp_env_drop(env, OBS_DROP_DUP_IGNORED);
+		qp_env_drop(env, DROP_DUP_IGNORED);
 		return;
 	}
 	op.msn = h->msn;
@@ -253,7 +253,7 @@ read_late(struct qp_env *env, struct qp *qp, const struct qp_rd_op *op, struct r
 	f.syndrome = (uint8_t)(WIRE_SYN_RNR | code);
 	rsp_emit(env, qp, m, wire_hdr_put(&qp->conn.tmpl, &f, 0, rte_pktmbuf_mtod(m, uint8_t *)),
 		 0);
-	env->obs->ctr[OBS_RSP_RNR_NAK]++;
+	env->counters->ctr[COUNTER_RSP_RNR_NAK]++;
 	return false;
 }
 
@@ -297,7 +297,7 @@ read_respond(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
 		return true;
 	}
 	rsp_emit(env, qp, m, hdr, len);
-	env->obs->ctr[OBS_RSP_READ_PKTS]++;
+	env->counters->ctr[COUNTER_RSP_READ_PKTS]++;
 	if (++op->pos == op->npkts)
 		read_remove(&qp->conn.rcv, 0);
 	return true;

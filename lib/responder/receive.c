@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <rte_branch_prediction.h>
 #include <rte_common.h>
-#include "responder/internal.h"
+#include "responder/responder_parts.h"
 #include "wire/psn.h"
 
 enum rx_step {
@@ -89,7 +89,7 @@ take_wqe(struct qp_env *env, struct qp *qp, uint32_t flags)
 		if (qp->conn.type == QP_TYPE_RC)
 			rsp_nak_rnr(env, qp);
 		else
-			qp_env_drop(env, OBS_DROP_NO_RECV_WQE);
+			qp_env_drop(env, DROP_NO_RECV_WQE);
 		return RX_DONE;
 	}
 	if (rc == -EPROTO)
@@ -328,7 +328,7 @@ rx_expected(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 static void
 rx_duplicate(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
-	env->obs->ctr[OBS_RSP_DUP]++;
+	env->counters->ctr[COUNTER_RSP_DUP]++;
 	if (pkt->op->flags & (WIRE_F_SEND | WIRE_F_WRITE))
 		rsp_ack(qp, psn_add(qp->conn.rcv.epsn, WIRE_PSN_MASK)); /* all that was executed */
 	else if (pkt->op->flags & WIRE_F_READ)
@@ -364,7 +364,7 @@ rx_unreliable(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	uint32_t next = psn_add(pkt->psn, 1);
 
 	if (rcv->msg != QP_MSG_NONE && (first || pkt->psn != rcv->epsn)) {
-		env->obs->ctr[OBS_RSP_MSG_LOST]++;
+		env->counters->ctr[COUNTER_RSP_MSG_LOST]++;
 		rcv->msg = QP_MSG_NONE;
 		if (!first || !(pkt->op->flags & WIRE_F_SEND))
 			abort_shared(env, qp);
@@ -373,7 +373,7 @@ rx_unreliable(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	if (first || rcv->msg != QP_MSG_NONE)
 		rx_expected(env, qp, pkt);
 	else
-		qp_env_drop(env, OBS_DROP_MSG_ABORTED);
+		qp_env_drop(env, DROP_MSG_ABORTED);
 	/* Not executed: whatever it belonged to is broken. */
 	if (rcv->epsn != next)
 		rcv->msg = QP_MSG_NONE;
@@ -415,11 +415,11 @@ static bool
 rx_stopped(struct qp_env *env, struct qp *qp)
 {
 	if (qp->conn.rcv.fatal) {
-		qp_env_drop(env, OBS_DROP_QP_STATE);
+		qp_env_drop(env, DROP_QP_STATE);
 		return true;
 	}
 	if (env->now_ns < qp->conn.wrong_keys.until_ns) {
-		qp_env_drop(env, OBS_DROP_KEY_PAUSE);
+		qp_env_drop(env, DROP_KEY_PAUSE);
 		return true;
 	}
 	qp->conn.rcv.key_pause = false;
@@ -444,7 +444,7 @@ rsp_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	} else if (d < 0) {
 		rx_duplicate(env, qp, pkt);
 	} else {
-		env->obs->ctr[OBS_RSP_OUT_OF_SEQ]++;
+		env->counters->ctr[COUNTER_RSP_OUT_OF_SEQ]++;
 		rsp_nak_seq(env, qp, pkt->psn);
 	}
 	qp_wake(env, qp);
@@ -470,7 +470,7 @@ rsp_rx_malformed(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		rcv->nak_due = rcv->nak_sent = false; /* void, as in rx_in_order */
 		invalid_request(env, qp);
 	} else if (d > 0 && !rcv->nak_sent) {
-		env->obs->ctr[OBS_RSP_OUT_OF_SEQ]++;
+		env->counters->ctr[COUNTER_RSP_OUT_OF_SEQ]++;
 		rsp_nak_seq(env, qp, pkt->psn);
 	}
 	qp_wake(env, qp);

@@ -6,7 +6,7 @@
  */
 #include <errno.h>
 #include <rte_mbuf.h>
-#include "responder/internal.h"
+#include "responder/responder_parts.h"
 #include "wire/psn.h"
 
 void
@@ -54,7 +54,7 @@ rsp_nak_seq(struct qp_env *env, struct qp *qp, uint32_t early_psn)
 
 	rcv->early_psn = early_psn;
 	if (rcv->nak_sent && !gap_again(env, rcv, early_psn)) {
-		qp_env_drop(env, OBS_DROP_OUT_OF_SEQ);
+		qp_env_drop(env, DROP_OUT_OF_SEQ);
 		return;
 	}
 	rcv->naks_again = rcv->nak_sent ? rcv->naks_again + 1 : 0;
@@ -91,7 +91,7 @@ rsp_memory_late(struct qp_env *env, struct qp *qp)
 {
 	struct qp_rcv *rcv = &qp->conn.rcv;
 
-	qp_env_drop(env, OBS_DROP_MEMORY_LATE);
+	qp_env_drop(env, DROP_MEMORY_LATE);
 	if (qp->conn.type != QP_TYPE_RC)
 		return;
 	if (rcv->late.psn != rcv->epsn)
@@ -135,7 +135,7 @@ rsp_key_count(struct qp_env *env, struct qp *qp, uint32_t rkey)
 
 	if (mr_key_known(env->mrs, rkey, qp->bind.pd))
 		return false;
-	env->obs->ctr[OBS_RSP_WRONG_KEY]++;
+	env->counters->ctr[COUNTER_RSP_WRONG_KEY]++;
 	w->total++;
 	if (w->count == 0 || env->now_ns - w->since_ns >= QP_WRONG_KEY_NS) {
 		w->since_ns = env->now_ns;
@@ -154,7 +154,7 @@ rsp_key_guessed(struct qp_env *env, struct qp *qp, uint32_t rkey)
 	bool guessed = rsp_key_count(env, qp, rkey);
 
 	if (guessed)
-		qp_env_drop(env, OBS_DROP_KEY_PAUSE);
+		qp_env_drop(env, DROP_KEY_PAUSE);
 	return guessed;
 }
 
@@ -200,13 +200,13 @@ send_ack(struct qp_env *env, struct qp *qp, uint8_t syndrome, uint32_t psn)
 }
 
 /* Where a NAK is counted: one that is due may be void before it is sent. */
-static enum obs_counter
+static enum counter
 nak_counter(uint8_t syndrome)
 {
 	if ((syndrome & WIRE_SYN_KIND) == WIRE_SYN_RNR)
-		return OBS_RSP_RNR_NAK;
-	return (syndrome & WIRE_SYN_VALUE) == WIRE_NAK_PSN_SEQ ? OBS_RSP_SEQ_NAK
-							       : OBS_RSP_FATAL_NAK;
+		return COUNTER_RSP_RNR_NAK;
+	return (syndrome & WIRE_SYN_VALUE) == WIRE_NAK_PSN_SEQ ? COUNTER_RSP_SEQ_NAK
+							       : COUNTER_RSP_FATAL_NAK;
 }
 
 /* True when nothing is left to say. */
@@ -218,7 +218,7 @@ send_nak_and_ack(struct qp_env *env, struct qp *qp)
 	if (rcv->nak_due) {
 		if (!send_ack(env, qp, rcv->nak_syndrome, rcv->nak_psn))
 			return false;
-		env->obs->ctr[nak_counter(rcv->nak_syndrome)]++;
+		env->counters->ctr[nak_counter(rcv->nak_syndrome)]++;
 		rcv->nak_due = false;
 		if (rcv->ack_due && psn_lt(rcv->ack_psn, rcv->nak_psn))
 			rcv->ack_due = false;
@@ -231,7 +231,7 @@ send_nak_and_ack(struct qp_env *env, struct qp *qp)
 		if (!send_ack(env, qp, WIRE_SYN_ACK | WIRE_SYN_NO_CREDITS, rcv->ack_psn))
 			return false;
 		rcv->ack_due = false;
-		env->obs->ctr[OBS_RSP_ACK]++;
+		env->counters->ctr[COUNTER_RSP_ACK]++;
 	}
 	return true;
 }

@@ -2,7 +2,7 @@
 /* Scatter over the SGEs of the receive WQE in use. */
 #include <errno.h>
 #include <rte_common.h>
-#include "responder/internal.h"
+#include "responder/responder_parts.h"
 
 bool
 rsp_recv_keys_good(struct qp_env *env, struct qp *qp, uint32_t off, uint32_t len)

@@ -4,7 +4,7 @@
 #include <rte_branch_prediction.h>
 #include <rte_pause.h>
 #include <rte_ring.h>
-#include "worker/priv.h"
+#include "worker/worker_parts.h"
 
 #define CALL_SPINS                                                                                 \
 	200 /* a worker on a core of its own has answered by then, if it is not in a burst */

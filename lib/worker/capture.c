@@ -5,7 +5,7 @@
 #include <time.h>
 #include <rte_mbuf.h>
 #include "wire/build.h"
-#include "worker/priv.h"
+#include "worker/worker_parts.h"
 
 #define NS_PER_S_U64 1000000000ull
 

@@ -6,7 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include <rte_branch_prediction.h>
-#include "worker/priv.h"
+#include "worker/worker_parts.h"
 
 #define DB_MASK  (UROCE_DB_ENTRIES - 1)
 #define DB_BURST 64  /* of one ring in one iteration: the others have their turn */
@@ -54,7 +54,7 @@ ring_poll(struct worker *w, struct worker_doorbell *db)
 	for (uint32_t i = 0; i < n; i++, db->cons++) {
 		uint32_t qpn = __atomic_load_n(&ring->qpn[db->cons & DB_MASK], __ATOMIC_RELAXED);
 
-		hot_rang(w, engine_doorbell(&w->engine, qpn));
+		hot_queue_rang(w, engine_doorbell(&w->engine, qpn));
 	}
 	__atomic_store_n(&ring->cons, db->cons, __ATOMIC_RELEASE);
 	return n;

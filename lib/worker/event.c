@@ -3,7 +3,7 @@
 #include <rte_branch_prediction.h>
 #include <rte_log.h>
 #include <rte_ring_elem.h>
-#include "worker/priv.h"
+#include "worker/worker_parts.h"
 
 _Static_assert(sizeof(struct worker_event) % 4 == 0, "an event is an element of an rte_ring");
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <string.h>
 #include <rte_branch_prediction.h>
-#include "worker/priv.h"
+#include "worker/worker_parts.h"
 
 void
 handoff_to(void *ctx, uint32_t worker, struct rte_mbuf *m)
@@ -13,9 +13,9 @@ handoff_to(void *ctx, uint32_t worker, struct rte_mbuf *m)
 		return;
 	}
 	if (m->hash.usr == ENGINE_RX_EXTRA)
-		w->obs[m->port].ctr[OBS_MCAST_REFUSED]++;
+		w->counters[m->port].ctr[COUNTER_MCAST_REFUSED]++;
 	else
-		w->obs[m->port].drop[OBS_DROP_HANDOFF_FULL]++;
+		w->counters[m->port].drop[DROP_HANDOFF_FULL]++;
 	rte_pktmbuf_free(m);
 }
 
@@ -34,12 +34,12 @@ rx_by_device(struct worker *w, struct rte_mbuf **m, uint32_t n, engine_rx_fn *rx
 		for (i = first + 1; i < n && m[i]->port == dev; i++)
 			;
 		if (rx == engine_rx_loopback)
-			worker_count_rx(&w->obs[dev], m + first, i - first);
+			worker_count_rx(&w->counters[dev], m + first, i - first);
 		if (likely(w->dev[dev].present)) {
 			rx(&w->engine, w->now_ns, dev, m + first, i - first);
 			continue;
 		}
-		w->obs[dev].drop[OBS_DROP_PORT_DOWN] += i - first;
+		w->counters[dev].drop[DROP_PORT_DOWN] += i - first;
 		rte_pktmbuf_free_bulk(m + first, i - first);
 	}
 }
@@ -54,7 +54,7 @@ rx_extra(struct worker *w, struct rte_mbuf *m)
 		engine_rx_extra(&w->engine, w->now_ns, dev, m);
 		return;
 	}
-	w->obs[dev].ctr[OBS_MCAST_REFUSED]++;
+	w->counters[dev].ctr[COUNTER_MCAST_REFUSED]++;
 	rte_pktmbuf_free(m);
 }
 

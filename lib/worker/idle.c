@@ -6,7 +6,7 @@
 #include <unistd.h>
 #include <rte_pause.h>
 #include "port/burst.h"
-#include "worker/priv.h"
+#include "worker/worker_parts.h"
 
 #define AWAKE_NS       1000000ull /* without work, before the first sleep */
 #define SLEEP_FIRST_NS 50000ull   /* each sleep is twice as long as the last, for ports .. */

@@ -3,7 +3,7 @@
  * (transmit). */
 #include <errno.h>
 #include <string.h>
-#include "worker/priv.h"
+#include "worker/worker_parts.h"
 
 static void
 resume_on_worker(struct worker *w, void *arg)
@@ -19,7 +19,7 @@ resume_on_worker(struct worker *w, void *arg)
 	d->rx_workers = (uint16_t)RTE_MIN(p->nrxq, w->ws->n);
 	d->present = true;
 	if (d->own_queue && p->tx_copies)
-		engine_set_views(&w->engine, p->id, WORKER_VIEW_BYTES);
+		engine_set_zero_copy(&w->engine, p->id, WORKER_VIEW_BYTES);
 	for (unsigned q = w->index; q < p->nrxq; q += w->ws->n)
 		w->rxqs[w->nrxqs++] = (struct worker_rxq){.port = p->id,
 							  .queue = (uint16_t)q,
@@ -41,7 +41,7 @@ pause_on_worker(struct worker *w, void *arg)
 	}
 	w->nrxqs = n;
 	w->dev[p->id].present = false;
-	engine_set_views(&w->engine, p->id, UINT32_MAX);
+	engine_set_zero_copy(&w->engine, p->id, UINT32_MAX);
 	tx_forget_dev(w, p->id);
 }
 
@@ -73,8 +73,8 @@ add_on_worker(struct worker *w, void *arg)
 {
 	const struct port *p = arg;
 
-	memset(&w->obs[p->id], 0, sizeof(w->obs[p->id]));
-	engine_add_dev(&w->engine, p->id, p->mac, &w->obs[p->id]);
+	memset(&w->counters[p->id], 0, sizeof(w->counters[p->id]));
+	engine_add_dev(&w->engine, p->id, p->mac, &w->counters[p->id]);
 	engine_set_vlan(&w->engine, p->id, p->vlan);
 	/* a driver that sends only what lies in buffers of its own copies other frames there */
 	engine_set_pool(&w->engine, p->id, p->own_pool);
@@ -88,7 +88,7 @@ worker_add_port(struct worker_set *ws, struct port *p)
 	if (ws->port_present[p->id])
 		return -EEXIST;
 	ws->port_present[p->id] = true;
-	memset(&ws->control_obs[p->id], 0, sizeof(ws->control_obs[p->id]));
+	memset(&ws->control_counters[p->id], 0, sizeof(ws->control_counters[p->id]));
 	worker_call_all(ws, add_on_worker, p);
 	if (p->started)
 		worker_resume_port(ws, p);

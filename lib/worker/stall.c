@@ -5,7 +5,7 @@
  * the network or the peer (REQ-04). Workers leave word of when they ran; nothing is done for a
  * packet.
  */
-#include "worker/priv.h"
+#include "worker/worker_parts.h"
 
 #define STALLS_MOST 3 /* that a port which takes nothing is forgiven */
 

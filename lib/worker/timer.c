@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <rte_cycles.h>
 #include <rte_timer.h>
-#include "worker/priv.h"
+#include "worker/worker_parts.h"
 
 /* a * b >> 32 in 96 bits */
 static uint64_t
@@ -111,7 +111,7 @@ worker_forget_qp(struct worker *w, struct qp *qp)
 	if (w->ncaps != 0)
 		captured_sent(w, env->tx + first, env->tx_n - first);
 	engine_forget(&w->engine, qp);
-	hot_forget(w, qp);
+	hot_queue_forget(w, qp);
 	if (t == NULL)
 		return;
 	rte_timer_stop(t);

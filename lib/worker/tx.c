@@ -3,7 +3,7 @@
 #include <rte_branch_prediction.h>
 #include "port/burst.h"
 #include "port/guard.h"
-#include "worker/priv.h"
+#include "worker/worker_parts.h"
 
 #define FRAMES_MAX ENGINE_TX_CAP
 
@@ -23,7 +23,7 @@ bytes_of(struct rte_mbuf *const *m, uint32_t n)
 static void
 lose(struct worker *w, uint16_t dev, struct rte_mbuf **m, uint32_t n)
 {
-	w->obs[dev].ctr[OBS_TX_PORT_DOWN] += n;
+	w->counters[dev].ctr[COUNTER_TX_PORT_DOWN] += n;
 	rte_pktmbuf_free_bulk(m, n);
 }
 
@@ -33,23 +33,23 @@ lose(struct worker *w, uint16_t dev, struct rte_mbuf **m, uint32_t n)
 static uint32_t
 send_port(struct worker *w, uint16_t dev, struct rte_mbuf **m, uint32_t n)
 {
-	struct obs_block *obs = &w->obs[dev];
+	struct counter_block *counters = &w->counters[dev];
 	struct worker_dev *d = &w->dev[dev];
 	uint64_t bytes = bytes_of(m, n);
 	bool roce = m[0]->hash.usr != TX_CONTROL; /* the port may free it */
 	uint32_t sent = likely(!d->guarded) ? port_tx_burst(dev, d->queue, m, (uint16_t)n)
 					    : port_tx_burst_guarded(dev, d->queue, m, (uint16_t)n);
 
-	obs->ctr[OBS_TX_FRAMES] += sent;
-	obs->ctr[OBS_TX_BYTES] += bytes;
+	counters->ctr[COUNTER_TX_FRAMES] += sent;
+	counters->ctr[COUNTER_TX_BYTES] += bytes;
 	if (likely(roce))
-		obs->ctr[OBS_TX_ROCE] += sent;
+		counters->ctr[COUNTER_TX_ROCE] += sent;
 	if (sent != 0)
 		d->refused_since_ns = 0;
 	if (likely(sent == n))
 		return n;
-	obs->ctr[OBS_TX_BUSY]++;
-	obs->ctr[OBS_TX_BYTES] -= bytes_of(m + sent, n - sent);
+	counters->ctr[COUNTER_TX_BUSY]++;
+	counters->ctr[COUNTER_TX_BYTES] -= bytes_of(m + sent, n - sent);
 	if (sent != 0)
 		return sent;
 	if (d->refused_since_ns == 0) {
@@ -82,10 +82,10 @@ send_loopback(struct worker *w, uint16_t dev, struct rte_mbuf **m, uint32_t n)
 		n = room;
 	memcpy(w->lo + w->lo_n, m, n * sizeof(*m));
 	w->lo_n += n;
-	w->obs[dev].ctr[OBS_LOOPBACK] += n;
-	w->obs[dev].ctr[OBS_TX_FRAMES] += n;
-	w->obs[dev].ctr[OBS_TX_ROCE] += n;
-	w->obs[dev].ctr[OBS_TX_BYTES] += bytes_of(m, n);
+	w->counters[dev].ctr[COUNTER_LOOPBACK] += n;
+	w->counters[dev].ctr[COUNTER_TX_FRAMES] += n;
+	w->counters[dev].ctr[COUNTER_TX_ROCE] += n;
+	w->counters[dev].ctr[COUNTER_TX_BYTES] += bytes_of(m, n);
 	return n;
 }
 
@@ -235,7 +235,7 @@ worker_send_frame(struct worker_set *ws, uint16_t dev, struct rte_mbuf *m)
 	m->port = dev;
 	m->hash.usr = TX_CONTROL;
 	if (rte_ring_enqueue(w->out, m) != 0) {
-		ws->control_obs[dev].ctr[OBS_TX_CONTROL_LOST]++;
+		ws->control_counters[dev].ctr[COUNTER_TX_CONTROL_LOST]++;
 		rte_pktmbuf_free(m);
 		return -ENOBUFS;
 	}

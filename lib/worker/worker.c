@@ -14,7 +14,7 @@
 #include "port/burst.h"
 #include "port/guard.h"
 #include "qp/segs.h"
-#include "worker/priv.h"
+#include "worker/worker_parts.h"
 
 /* RTS: a producer that is preempted in the middle does not hold up the others. */
 #define MANY_TO_ONE (RING_F_MP_RTS_ENQ | RING_F_SC_DEQ)
@@ -30,11 +30,11 @@ static const struct engine_ops worker_engine_ops = {
 
 /* Here and not in the engine, which sees frames that were handed over a second time. */
 void
-worker_count_rx(struct obs_block *obs, struct rte_mbuf *const *m, unsigned n)
+worker_count_rx(struct counter_block *counters, struct rte_mbuf *const *m, unsigned n)
 {
-	obs->ctr[OBS_RX_FRAMES] += n;
+	counters->ctr[COUNTER_RX_FRAMES] += n;
 	for (unsigned i = 0; i < n; i++)
-		obs->ctr[OBS_RX_BYTES] += m[i]->pkt_len;
+		counters->ctr[COUNTER_RX_BYTES] += m[i]->pkt_len;
 }
 
 static unsigned
@@ -52,7 +52,7 @@ ports_rx(struct worker *w)
 
 		if (n == 0)
 			continue;
-		worker_count_rx(&w->obs[q->port], m, n);
+		worker_count_rx(&w->counters[q->port], m, n);
 		if (unlikely(w->ncaps != 0))
 			captured_burst(w, q->port, m, n);
 		engine_rx(&w->engine, w->now_ns, q->port, m, n);
@@ -108,7 +108,7 @@ iterate(struct worker *w)
 		done += ports_rx(w);
 		done += handoff_rx(w);
 		done += doorbell_poll(w);
-		done += hot_poll(w);
+		done += hot_queue_poll(w);
 		done += timers(w);
 		run_engine(w);
 	}
@@ -206,7 +206,7 @@ worker_make(struct worker_set *ws, const struct worker_params *p, unsigned i)
 	w->in = frame_ring("in", i, socket);
 	w->out = frame_ring("out", i, socket);
 	w->segs = view_segs(i, socket);
-	w->sqes = qp_sqe_pool_create((p->qps->mask + p->nworkers) / p->nworkers, QP_SQE_CHUNKS);
+	w->sqes = qp_sqe_pool_create((p->qps->mask + p->nworkers) / p->nworkers, QP_WQE_CHUNKS);
 	if (w->own_fd < 0 || w->client_fd < 0 || w->rxqs == NULL || w->in == NULL ||
 	    w->out == NULL || w->segs == NULL || w->sqes == NULL) {
 		errno = w->own_fd < 0 || w->client_fd < 0 ? errno : ENOMEM;
@@ -216,8 +216,8 @@ worker_make(struct worker_set *ws, const struct worker_params *p, unsigned i)
 	engine_init(&w->engine, p->pool, w->sqes, p->mrs, p->qps, i, &worker_engine_ops, w);
 	engine_set_lcore(&w->engine, w->lcore);
 	engine_set_segs(&w->engine, w->segs);
-	engine_set_loop_views(&w->engine, WORKER_VIEW_BYTES);
-	w->engine.env.obs = &w->obs_none;
+	engine_set_loop_zero_copy(&w->engine, WORKER_VIEW_BYTES);
+	w->engine.env.counters = &w->counters_none;
 	return w;
 }
 
@@ -326,14 +326,14 @@ worker_index(const struct worker *w)
 	return w->index;
 }
 
-struct obs_block *
+struct counter_block *
 worker_control_obs(struct worker_set *ws, uint16_t dev)
 {
-	return &ws->control_obs[dev];
+	return &ws->control_counters[dev];
 }
 
-struct obs_block *
-worker_obs(struct worker *w, uint16_t dev)
+struct counter_block *
+worker_counters(struct worker *w, uint16_t dev)
 {
-	return &w->obs[dev];
+	return &w->counters[dev];
 }

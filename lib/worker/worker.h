@@ -79,9 +79,9 @@ void worker_wait_readers(struct worker_set *ws);
  */
 struct engine *worker_engine(struct worker *w);
 unsigned worker_index(const struct worker *w);
-struct obs_block *worker_obs(struct worker *w, uint16_t dev);
+struct counter_block *worker_counters(struct worker *w, uint16_t dev);
 /* Control thread: what itself has counted of a device, beside the workers. */
-struct obs_block *worker_control_obs(struct worker_set *ws, uint16_t dev);
+struct counter_block *worker_control_obs(struct worker_set *ws, uint16_t dev);
 
 /*
  * Control thread. Attach a port: its queues are spread over the workers, if it is started. 0 or
@@ -91,7 +91,7 @@ int worker_add_port(struct worker_set *ws, struct port *p);
 void worker_del_port(struct worker_set *ws, struct port *p);
 /*
  * Control thread. Around a port_restart: no worker uses p's queues any more, what is sent on it is
- * lost (OBS_TX_PORT_DOWN), QPs and counters stay; and once p is started, all is as before.
+ * lost (COUNTER_TX_PORT_DOWN), QPs and counters stay; and once p is started, all is as before.
  * Pausing one that is paused is harmless.
  */
 void worker_pause_port(struct worker_set *ws, struct port *p);
@@ -132,7 +132,7 @@ unsigned worker_events(struct worker_set *ws, struct worker_event *ev, unsigned 
 
 /*
  * Control thread. Send a frame on a device through worker 0 (ARP, ND, ICMP); consumes m. 0 or
- * -ENOBUFS, which is counted (OBS_TX_CONTROL_LOST).
+ * -ENOBUFS, which is counted (COUNTER_TX_CONTROL_LOST).
  */
 int worker_send_frame(struct worker_set *ws, uint16_t dev, struct rte_mbuf *m);
 

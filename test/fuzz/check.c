@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <string.h>
 #include <rte_mbuf.h>
-#include "requester/internal.h"
+#include "requester/requester_parts.h"
 #include "wire/icrc.h"
 #include "wire/psn.h"
-#include "world_priv.h"
+#include "world_parts.h"
 
 /* Nothing is acknowledged that has not come, and a NAK is for what is missing. */
 static void

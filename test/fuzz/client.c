@@ -2,7 +2,7 @@
 /* The client of all QPs: keeps the rules of uroce_abi, and holds the engine to them. */
 #include <string.h>
 #include "qp/doorbell.h"
-#include "world_priv.h"
+#include "world_parts.h"
 
 static void *
 zalloc(size_t bytes)

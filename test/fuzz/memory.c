@@ -4,7 +4,7 @@
 #include <string.h>
 #include <rte_mbuf.h>
 #include <sanitizer/asan_interface.h>
-#include "world_priv.h"
+#include "world_parts.h"
 
 #define GUARD       4096u
 #define FAILS_AFTER (REGION_BYTES - 1024u) /* copies to or from behind it fail */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Where the QPs' packets come from and go to. */
 #include <string.h>
-#include "world_priv.h"
+#include "world_parts.h"
 
 const uint8_t peers_our_mac[6] = {0x02, 0, 0, 0, 0, 0x01};
 static const uint8_t peer_mac[6] = {0x02, 0, 0, 0, 0, 0x02};

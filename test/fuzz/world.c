@@ -6,7 +6,7 @@
 #include "qp/migrate.h"
 #include "wire/icrc.h"
 #include "wire/parse.h"
-#include "world_priv.h"
+#include "world_parts.h"
 
 #define POOL_MBUFS 511
 #define START_NS   1000000000ull
@@ -180,7 +180,7 @@ make_qp(uint32_t q)
 		.sig_all = true,
 		.user_handle = q,
 		.cap = {ENTRIES, ENTRIES, MAX_SGE, MAX_SGE, MAX_INLINE},
-		.obs = &world.obs,
+		.counters = &world.counters,
 	};
 
 	c.sq = wq_open(&s->sq, uroce_sq_stride(MAX_SGE, MAX_INLINE), MAX_INLINE);
@@ -210,8 +210,8 @@ world_start(void)
 	CHECK(world.sqes != NULL);
 	engine_init(&world.engine, world_tx_pool, world.sqes, &world.mrs, &world.qps, WORLD_WORKER,
 		    &ops, NULL);
-	engine_add_dev(&world.engine, WORLD_DEV, peers_our_mac, &world.obs);
-	world.engine.env.obs = &world.obs;
+	engine_add_dev(&world.engine, WORLD_DEV, peers_our_mac, &world.counters);
+	world.engine.env.counters = &world.counters;
 	cq_open(&world.scq);
 	cq_open(&world.rcq);
 	world.srq.rq = wq_open(&world.srq_wq, uroce_rq_stride(MAX_SGE), 0);
@@ -303,9 +303,10 @@ frame(const struct step *s)
 	bad_form = wire_bad_form(parse(rte_pktmbuf_mtod(m, const uint8_t *), len));
 	if (bad_form)
 		before = memory_sum();
-	counted = obs_accounted(&world.obs) + world.obs.ctr[OBS_RX_HANDOFF];
+	counted = counters_accounted(&world.counters) + world.counters.ctr[COUNTER_RX_HANDOFF];
 	engine_rx(&world.engine, world.now, WORLD_DEV, &given, 1);
-	CHECK(obs_accounted(&world.obs) + world.obs.ctr[OBS_RX_HANDOFF] == counted + 1);
+	CHECK(counters_accounted(&world.counters) + world.counters.ctr[COUNTER_RX_HANDOFF] ==
+	      counted + 1);
 	/* Whatever it is answered with, nothing of it is taken (NAK-07). */
 	CHECK(!bad_form || memory_sum() == before);
 	/* It is free again, but its pool does not write to its bytes. */

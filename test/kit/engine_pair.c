@@ -106,7 +106,7 @@ conn_open(struct engine_pair *p, unsigned side, uint32_t i)
 		.recv_cq = &n->cq,
 		.user_handle = i,
 		.cap = {entries, entries, 1, 1, 0},
-		.obs = &n->obs,
+		.counters = &n->counters,
 	};
 
 	q.sq = pair_ring_make(&c->sq, entries, uroce_sq_stride(1, 0));
@@ -139,12 +139,12 @@ node_open(struct engine_pair *p, unsigned side)
 	if (mr_table_init(&n->mrs, 16) != 0 ||
 	    qp_table_init(&n->qps, pow2(params->qps + QPN_BASE)) != 0)
 		die("no memory");
-	n->sqes = qp_sqe_pool_create(params->qps, QP_SQE_CHUNKS);
+	n->sqes = qp_sqe_pool_create(params->qps, QP_WQE_CHUNKS);
 	n->conn = calloc(params->qps, sizeof(*n->conn));
 	if (n->sqes == NULL || n->conn == NULL)
 		die("no memory");
 	engine_init(&n->engine, params->pool, n->sqes, &n->mrs, &n->qps, 0, &pair_ops, p);
-	engine_add_dev(&n->engine, params->dev[side], params->mac[side], &n->obs);
+	engine_add_dev(&n->engine, params->dev[side], params->mac[side], &n->counters);
 	n->cq_hdr = engine_pair_zalloc(UROCE_CQ_HDR + (size_t)entries * sizeof(struct uroce_cqe));
 	n->cq_mask = entries - 1;
 	cq_init(&n->cq, n->cq_hdr, entries);

@@ -26,7 +26,7 @@ struct pair_conn {
 
 struct engine_pair_node {
 	struct engine engine;
-	struct obs_block obs;
+	struct counter_block counters;
 	struct mr_table mrs;
 	struct qp_table qps;
 	struct qp_sqe_pool *sqes;

@@ -9,7 +9,7 @@ import tree
 # A library may include those of the rows above its own, itself, and uroce_abi.
 LEVELS = (
     ('wire',),
-    ('mem', 'cq', 'net', 'obs', 'cc'),
+    ('mem', 'cq', 'net', 'counters', 'cc'),
     ('qp',),
     ('requester', 'responder'),
     ('engine',),
@@ -29,7 +29,7 @@ OTHERS = {
     # Loaded into every client process: the client's side of ipc only, and what is both sides': sched, doorbells.
     'drivers/verbs': ('include/uroce_abi', 'include/uroce', 'lib/qp/doorbell.h', 'lib/ipc/client.h',
                       'lib/map/segmap.h', 'lib/map/vma.h', 'lib/sched'),
-    'drivers/impair': ('lib/wire', 'lib/obs'),
+    'drivers/impair': ('lib/wire', 'lib/counters'),
     'app/uroce-bench': ('lib', 'include', 'drivers/impair', 'test/kit'),
     'app': ('lib', 'include', 'drivers/impair'),
     'test/kit': ('lib', 'include'),
@@ -41,9 +41,9 @@ OTHERS = {
 SYSTEM = (
     (r'rte_byteorder\.h', ('lib', 'drivers/impair', 'app', 'test')),
     (r'rte_(ethdev|eal|lcore|launch|dev|bus\w*|eth_\w+|pdump|pcapng|telemetry|cfgfile)\.h',
-     ('lib/port', 'lib/worker', 'lib/obs/telemetry.c', 'drivers/impair', 'app', 'test')),
+     ('lib/port', 'lib/worker', 'lib/counters/telemetry.c', 'drivers/impair', 'app', 'test')),
     # lib/wire takes bytes, not mbufs; a client process has no DPDK at all.
-    (r'rte_\w+\.h', ('lib/mem', 'lib/cq', 'lib/net', 'lib/obs', 'lib/qp', 'lib/requester',
+    (r'rte_\w+\.h', ('lib/mem', 'lib/cq', 'lib/net', 'lib/counters', 'lib/qp', 'lib/requester',
                      'lib/responder', 'lib/engine', 'lib/port', 'lib/worker', 'lib/control', 'drivers/impair', 'app',
                      'test')),
     (r'infiniband/\w+\.h', ('drivers/verbs', 'app/uroce-bench', 'test')),

@@ -87,7 +87,7 @@ struct sim_area { /* a registered piece of a node's memory */
 struct sim_worker {
 	struct sim_node *home;
 	struct engine eng;
-	struct obs_block obs;
+	struct counter_block counters;
 	uint32_t idx, id; /* in its node; in struct sim */
 	uint64_t poll_at; /* its next turn; SIM_NEVER: asleep */
 };
@@ -218,7 +218,7 @@ void sim_node_memory(struct sim_node *n);
 /* Number idx of s, without regions: tables of nkeys keys and nqps QPs. */
 void sim_node_make(struct sim *s, struct sim_node *n, uint32_t idx, uint32_t nkeys, uint32_t nqps);
 void sim_node_free(struct sim_node *n);
-/* Worker number idx of n, number id of the simulator. view: as engine_set_views; 0: none. */
+/* Worker number idx of n, number id of the simulator. view: as engine_set_zero_copy; 0: none. */
 void sim_worker_make(struct sim_node *n, struct sim_worker *w, uint32_t idx, uint32_t id,
 		     uint32_t nworkers, bool small_pool, uint32_t view,
 		     const struct engine_ops *ops);

@@ -237,11 +237,11 @@ sim_worker_make(struct sim_node *n, struct sim_worker *w, uint32_t idx, uint32_t
 	w->poll_at = SIM_NEVER;
 	engine_init(&w->eng, small_pool ? s->small_pool : s->pool, sqes, &n->mrs, &n->qps, idx, ops,
 		    w);
-	engine_add_dev(&w->eng, n->dev, n->mac, &w->obs);
+	engine_add_dev(&w->eng, n->dev, n->mac, &w->counters);
 	if (view != 0) {
 		engine_set_segs(&w->eng, s->segs);
-		engine_set_views(&w->eng, n->dev, view);
-		engine_set_loop_views(&w->eng, view);
+		engine_set_zero_copy(&w->eng, n->dev, view);
+		engine_set_loop_zero_copy(&w->eng, view);
 	}
 	w->eng.env.now_ns = s->now_ns;
 }

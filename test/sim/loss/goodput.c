@@ -134,7 +134,7 @@ goodput_measure(const struct goodput_run *r)
 		.places = PLACES,
 		.mac = {{2, 0, 0, 0, 0, 0}, {2, 0, 0, 0, 0, 1}},
 	};
-	const uint64_t *c = world.pair.node[0].obs.ctr;
+	const uint64_t *c = world.pair.node[0].counters.ctr;
 	struct goodput_result res;
 	uint32_t done;
 	unsigned i;
@@ -156,12 +156,12 @@ goodput_measure(const struct goodput_run *r)
 		.done = done,
 		.failed = world.pair.failed ||
 			  (done == r->messages && !engine_pair_verify(&world.pair)),
-		.probes = c[OBS_REQ_PROBE],
-		.spurious = c[OBS_REQ_PROBE_VAIN],
-		.timeouts = c[OBS_REQ_TIMEOUT],
-		.naks = c[OBS_REQ_SEQ_NAK],
-		.gaps = c[OBS_REQ_READ_GAP],
-		.resent = c[OBS_REQ_RETRANS],
+		.probes = c[COUNTER_REQ_PROBE],
+		.spurious = c[COUNTER_REQ_PROBE_VAIN],
+		.timeouts = c[COUNTER_REQ_TIMEOUT],
+		.naks = c[COUNTER_REQ_SEQ_NAK],
+		.gaps = c[COUNTER_REQ_READ_GAP],
+		.resent = c[COUNTER_REQ_RETRANS],
 	};
 	for (i = 0; i < 2; i++)
 		link_drain(&world.link[i]);

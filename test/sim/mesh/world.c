@@ -231,7 +231,7 @@ mesh_qp_make(struct mesh_side *side)
 		.sig_all = side->sig_all,
 		.user_handle = side->cookie,
 		.cap = side->cap,
-		.obs = &n->worker[side->worker].obs,
+		.counters = &n->worker[side->worker].counters,
 	};
 
 	side->gen++;

@@ -122,18 +122,18 @@ check_side(struct pair *s, struct pair_side *side)
 static void
 check_counters(struct pair *s, struct pair_node *n)
 {
-	const struct obs_block *o = &n->worker.obs;
+	const struct counter_block *o = &n->worker.counters;
 	uint64_t drops = 0, i;
 
-	if (o->ctr[OBS_CQE] != n->cqes)
+	if (o->ctr[COUNTER_CQE] != n->cqes)
 		sim_fail(&s->sim, "node %u: counts %lu completions, %lu came", n->idx,
-			 (unsigned long)o->ctr[OBS_CQE], (unsigned long)n->cqes);
+			 (unsigned long)o->ctr[COUNTER_CQE], (unsigned long)n->cqes);
 	/* What was under way on a path that its receiver has left is a stranger's. */
 	if (s->cfg.apm != 0 || s->cfg.corrupt != 0 || s->cfg.noise != 0 || s->cfg.forge != 0)
 		return;
-	for (i = OBS_DROP_NOT_OURS; i <= OBS_DROP_BAD_QPN; i++)
+	for (i = DROP_NOT_OURS; i <= DROP_BAD_QPN; i++)
 		drops += o->drop[i];
-	if (drops != 0 || o->drop[OBS_DROP_BAD_PKEY] != 0 || o->drop[OBS_DROP_BAD_GID] != 0)
+	if (drops != 0 || o->drop[DROP_BAD_PKEY] != 0 || o->drop[DROP_BAD_GID] != 0)
 		sim_fail(&s->sim, "node %u: drops good frames as bad ones", n->idx);
 }
 

@@ -32,15 +32,15 @@ loop_rx(struct pair_node *n)
 		pair_pkt_free(s, n->rxq[i]);
 		p.intact = p.intact && !loop_gone(&p);
 		pair_trace_arriving(s, &p);
-		was = obs_accounted(&n->worker.obs);
+		was = counters_accounted(&n->worker.counters);
 		if (p.link >= PAIR_LINK_LOOPBACK)
 			engine_rx_loopback(&n->worker.eng, s->now_ns, n->dev, &p.m, 1);
 		else
 			engine_rx(&n->worker.eng, s->now_ns, n->dev, &p.m, 1);
 		pair_trace_taken(s, &p);
-		if (obs_accounted(&n->worker.obs) != was + 1)
+		if (counters_accounted(&n->worker.counters) != was + 1)
 			sim_fail(&s->sim, "node %u: a frame counts %d times", n->idx,
-				 (int)(obs_accounted(&n->worker.obs) - was));
+				 (int)(counters_accounted(&n->worker.counters) - was));
 	}
 	n->rxq_n -= i;
 	memmove(n->rxq, n->rxq + i, n->rxq_n * sizeof(n->rxq[0]));

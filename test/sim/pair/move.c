@@ -27,7 +27,7 @@ move_fresh(const struct qp *q)
 		.cap = q->conn.cap,
 		.sq = q->bind.sq,
 		.rq = q->bind.rq,
-		.obs = q->bind.obs,
+		.counters = q->bind.counters,
 	};
 
 	/* As a daemon would have it that has just mapped the rings. */

@@ -87,7 +87,7 @@ world_qp(struct pair_side *side)
 		.recv_cq = &side->rcq->cq,
 		.user_handle = side->cookie,
 		.cap = side->cap,
-		.obs = &n->worker.obs,
+		.counters = &n->worker.counters,
 	};
 
 	side->sig_all = c.sig_all = sim_chance(&side->pair->load, 200000);

@@ -18,11 +18,11 @@
 struct worker {
 	struct engine engine;
 	unsigned index;
-	struct obs_block obs;
+	struct counter_block counters;
 };
 struct worker_set {
 	struct worker worker[FAKE_WORKERS];
-	struct obs_block control;
+	struct counter_block control;
 };
 
 char fake_said[256];
@@ -66,13 +66,13 @@ worker_index(const struct worker *w)
 	return w->index;
 }
 
-struct obs_block *
-worker_obs(struct worker *w, uint16_t dev)
+struct counter_block *
+worker_counters(struct worker *w, uint16_t dev)
 {
-	return &w->obs;
+	return &w->counters;
 }
 
-struct obs_block *
+struct counter_block *
 worker_control_obs(struct worker_set *ws, uint16_t dev)
 {
 	return &ws->control;

@@ -80,8 +80,8 @@ all_drops(const struct conn *c)
 	uint64_t n = 0;
 	uint32_t i;
 
-	for (i = 0; i < OBS_NDROPS; i++)
-		n += c->b->obs.drop[i];
+	for (i = 0; i < DROP_NUM; i++)
+		n += c->b->counters.drop[i];
 	return n;
 }
 

@@ -138,7 +138,7 @@ bench_setup(void **state)
 	engine_set_segs(&b->engine, segs);
 	/* What is sent before the ACK timeout is for test_probe.c. */
 	b->engine.env.plain = QP_PLAIN_REQUESTER;
-	engine_add_dev(&b->engine, BENCH_DEV, our_mac, &b->obs);
+	engine_add_dev(&b->engine, BENCH_DEV, our_mac, &b->counters);
 	b->now = 1000000000;
 	*state = b;
 	return 0;
@@ -485,7 +485,7 @@ conn_open(struct bench *b, struct conn_cfg cfg)
 		.sig_all = cfg.sig_all,
 		.user_handle = 0xc00c1e00 + b->nconns,
 		.cap = {cfg.sq_entries, cfg.rq_entries, cfg.max_sge, cfg.max_sge, cfg.max_inline},
-		.obs = &b->obs,
+		.counters = &b->counters,
 	};
 
 	c->b = b;

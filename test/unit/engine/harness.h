@@ -102,7 +102,7 @@ extern const struct conn_cfg conn_rc;
 
 struct bench {
 	struct engine engine;
-	struct obs_block obs;
+	struct counter_block counters;
 	struct mr_table mrs;
 	struct qp_table qps;
 	uint64_t now;
@@ -219,8 +219,8 @@ void event_none_at(struct bench *b, const char *file, int line);
 #define event_expect(b, ev)    event_expect_at(b, ev, __FILE__, __LINE__)
 #define event_none(b)          event_none_at(b, __FILE__, __LINE__)
 #define SIG                    UROCE_WQE_SIGNALED
-#define OBS(c, name)           ((c)->b->obs.ctr[OBS_##name])
-#define DROPS(c, name)         ((c)->b->obs.drop[OBS_DROP_##name])
+#define OBS(c, name)           ((c)->b->counters.ctr[COUNTER_##name])
+#define DROPS(c, name)         ((c)->b->counters.drop[DROP_##name])
 
 /* An answer with this syndrome and PSN, and nothing after it. */
 #define answer_expect(c, psn_, syn)                                                                \

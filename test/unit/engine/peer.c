@@ -27,14 +27,15 @@ frame_seal(struct conn *c, uint8_t *frame, uint32_t len)
 void
 frame_rx(struct bench *b, const uint8_t *frame, uint32_t len)
 {
-	uint64_t before = obs_accounted(&b->obs) + b->obs.ctr[OBS_RX_HANDOFF];
+	uint64_t before = counters_accounted(&b->counters) + b->counters.ctr[COUNTER_RX_HANDOFF];
 	struct rte_mbuf *m = rte_pktmbuf_alloc(b->engine.env.pool);
 
 	assert_non_null(m);
 	memcpy(rte_pktmbuf_append(m, (uint16_t)len), frame, len);
 	engine_rx(&b->engine, b->now, BENCH_DEV, &m, 1);
 	/* Each frame is counted once. */
-	assert_int_equal(obs_accounted(&b->obs) + b->obs.ctr[OBS_RX_HANDOFF], before + 1);
+	assert_int_equal(counters_accounted(&b->counters) + b->counters.ctr[COUNTER_RX_HANDOFF],
+			 before + 1);
 }
 
 void

@@ -65,9 +65,9 @@ test_engine_frames_of_several_qps_in_one_burst(void **state)
 		for (i = 0; i < sent[k]; i++)
 			assert_int_equal(recv_cqe(c[k], i, QP_WC_SUCCESS).imm, k << 16 | i);
 	}
-	assert_int_equal(b->obs.drop[OBS_DROP_BAD_ICRC], spoilt);
-	assert_int_equal(b->obs.drop[OBS_DROP_BAD_QPN], unknown);
-	assert_int_equal(b->obs.ctr[OBS_RX_ROCE], FRAMES - spoilt - unknown);
+	assert_int_equal(b->counters.drop[DROP_BAD_ICRC], spoilt);
+	assert_int_equal(b->counters.drop[DROP_BAD_QPN], unknown);
+	assert_int_equal(b->counters.ctr[COUNTER_RX_ROCE], FRAMES - spoilt - unknown);
 }
 
 int

@@ -48,7 +48,7 @@ good_frame(struct conn *c, uint8_t *frame)
 
 /* The frame was dropped for this reason; the victim is as it was. */
 static void
-expect_dropped(struct victim *v, enum obs_drop why)
+expect_dropped(struct victim *v, enum drop_reason why)
 {
 	struct conn *c = v->c;
 	uint64_t all = 0;
@@ -57,12 +57,12 @@ expect_dropped(struct victim *v, enum obs_drop why)
 	pkt_none(c);
 	cqe_none(c);
 	event_none(c->b);
-	for (i = 0; i < OBS_NDROPS; i++)
-		all += c->b->obs.drop[i];
+	for (i = 0; i < DROP_NUM; i++)
+		all += c->b->counters.drop[i];
 	assert_int_equal(all, ++v->drops);
-	if (c->b->obs.drop[why] == 0)
-		fail_msg("not counted as %s", obs_drop_name[why]);
-	c->b->obs.drop[why]--;
+	if (c->b->counters.drop[why] == 0)
+		fail_msg("not counted as %s", drop_reason_name[why]);
+	c->b->counters.drop[why]--;
 	v->drops--;
 	assert_memory_equal(c->qp, &v->was, sizeof(v->was));
 	for (i = 0; i < 64; i++)
@@ -97,7 +97,7 @@ test_WIRE_03_bad_icrc(void **state)
 		if (bit / 8 < start + 4 && bit / 8 > start)
 			continue; /* the QPN: for somebody else, or for nobody */
 		frame_rx(v.c->b, frame, len);
-		expect_dropped(&v, OBS_DROP_BAD_ICRC);
+		expect_dropped(&v, DROP_BAD_ICRC);
 	}
 	expect_taken(&v);
 }
@@ -113,7 +113,7 @@ test_WIRE_03_truncated_with_lengths_set_right(void **state)
 	memcpy(frame + 18, &ip_len, 2);
 	memcpy(frame + 58, &ip_len, 2);
 	frame_rx(v.c->b, frame, len - 4);
-	expect_dropped(&v, OBS_DROP_BAD_ICRC);
+	expect_dropped(&v, DROP_BAD_ICRC);
 	expect_taken(&v);
 }
 
@@ -152,7 +152,7 @@ test_WIRE_09_pkeys(void **state)
 			assert_memory_equal(v.c->remote->bytes, bench_bytes + 1, 30);
 			assert_int_equal(DROPS(v.c, BAD_PKEY), 0);
 		} else {
-			expect_dropped(&v, OBS_DROP_BAD_PKEY);
+			expect_dropped(&v, DROP_BAD_PKEY);
 		}
 		assert_int_equal(bench_teardown(state), 0);
 		bench_setup(state);
@@ -173,16 +173,15 @@ check_addresses(void **state, bool v6)
 		spoilt.sgid[i / 8] ^= 1 << i % 8;
 		wire_tmpl_init(&v.c->peer, &spoilt, BENCH_QPN, 0xffff);
 		frame_rx(v.c->b, frame, good_frame(v.c, frame));
-		expect_dropped(&v, OBS_DROP_BAD_GID);
+		expect_dropped(&v, DROP_BAD_GID);
 		spoilt = v.c->peer_path;
 		spoilt.dgid[i / 8] ^= 1 << i % 8;
 		/* An address of the other family is another frame altogether; below. */
 		wire_tmpl_init(&v.c->peer, &spoilt, BENCH_QPN, 0xffff);
 		frame_rx(v.c->b, frame, good_frame(v.c, frame));
-		expect_dropped(&v, v6 ? (spoilt.dgid[0] == 0xff ? OBS_DROP_BAD_MULTICAST
-								: OBS_DROP_BAD_GID)
-				      : (spoilt.dgid[12] >= 224 ? OBS_DROP_BAD_MULTICAST
-								: OBS_DROP_BAD_GID));
+		expect_dropped(&v,
+			       v6 ? (spoilt.dgid[0] == 0xff ? DROP_BAD_MULTICAST : DROP_BAD_GID)
+				  : (spoilt.dgid[12] >= 224 ? DROP_BAD_MULTICAST : DROP_BAD_GID));
 	}
 	wire_tmpl_init(&v.c->peer, &v.c->peer_path, BENCH_QPN, 0xffff);
 	expect_taken(&v);
@@ -215,7 +214,7 @@ test_drop_mapped_addresses_over_ipv6(void **state)
 	frame[38] = 0;
 	frame_seal(v.c, frame, len);
 	frame_rx(v.c->b, frame, len);
-	expect_dropped(&v, OBS_DROP_BAD_GID);
+	expect_dropped(&v, DROP_BAD_GID);
 	wire_tmpl_init(&v.c->peer, &v.c->peer_path, BENCH_QPN, 0xffff);
 	expect_taken(&v);
 }
@@ -235,7 +234,7 @@ test_drop_wrong_service(void **state)
 		if (!(wire_op_table[op].flags & WIRE_F_VALID) || op == WIRE_OPCODE_CNP)
 			continue;
 		frame_rx(v.c->b, frame, peer_frame(v.c, f, 0, n, frame));
-		expect_dropped(&v, OBS_DROP_BAD_SERVICE);
+		expect_dropped(&v, DROP_BAD_SERVICE);
 	}
 	expect_taken(&v);
 }
@@ -253,7 +252,7 @@ test_drop_unknown_qpn(void **state)
 	for (i = 0; i < sizeof(qpns) / sizeof(qpns[0]); i++) {
 		wire_tmpl_init(&v.c->peer, &v.c->peer_path, qpns[i], 0xffff);
 		frame_rx(v.c->b, frame, good_frame(v.c, frame));
-		expect_dropped(&v, OBS_DROP_BAD_QPN);
+		expect_dropped(&v, DROP_BAD_QPN);
 	}
 	wire_tmpl_init(&v.c->peer, &v.c->peer_path, BENCH_QPN, 0xffff);
 	expect_taken(&v);
@@ -267,16 +266,16 @@ test_drop_wrong_device(void **state)
 	struct victim v = victim_open(state, false);
 	struct bench *b = v.c->b;
 	struct rte_mbuf *m = rte_pktmbuf_alloc(b->engine.env.pool);
-	static struct obs_block obs;
+	static struct counter_block counters;
 	uint8_t frame[MAX_FRAME];
 	uint32_t len = good_frame(v.c, frame);
 
-	memset(&obs, 0, sizeof(obs));
-	engine_add_dev(&b->engine, BENCH_DEV + 1, mac, &obs);
+	memset(&counters, 0, sizeof(counters));
+	engine_add_dev(&b->engine, BENCH_DEV + 1, mac, &counters);
 	memcpy(rte_pktmbuf_append(m, (uint16_t)len), frame, len);
 	engine_rx(&b->engine, b->now, BENCH_DEV + 1, &m, 1);
 	pkt_none(v.c);
-	assert_int_equal(obs.drop[OBS_DROP_BAD_QPN], 1);
+	assert_int_equal(counters.drop[DROP_BAD_QPN], 1);
 	assert_memory_equal(v.c->qp, &v.was, sizeof(v.was));
 	expect_taken(&v);
 }
@@ -290,7 +289,7 @@ test_drop_wrong_mac(void **state)
 
 	frame[5] ^= 0x10;
 	frame_rx(v.c->b, frame, len);
-	expect_dropped(&v, OBS_DROP_NOT_OURS);
+	expect_dropped(&v, DROP_NOT_OURS);
 	expect_taken(&v);
 }
 
@@ -299,24 +298,24 @@ test_drop_wrong_mac(void **state)
  * are of an IPv4 frame.
  */
 struct spoil {
-	enum obs_drop why;
+	enum drop_reason why;
 	uint16_t off;
 	uint8_t keep, set;
 	bool seal; /* ICRC and IPv4 checksum made right again */
 };
 
 static const struct spoil spoils[] = {
-	{OBS_DROP_BAD_IP, 14, 0x0f, 0x50, false},    /* IP version 5 */
-	{OBS_DROP_BAD_IP, 14, 0xf0, 0x06, false},    /* IP options */
-	{OBS_DROP_BAD_IP, 24, 0x00, 0x5a, false},    /* IP checksum */
-	{OBS_DROP_FRAGMENT, 20, 0x00, 0x20, true},   /* more fragments */
-	{OBS_DROP_FRAGMENT, 21, 0xff, 0x01, true},   /* fragment offset */
-	{OBS_DROP_BAD_UDP, 39, 0xff, 0x80, true},    /* UDP length */
-	{OBS_DROP_BAD_TVER, 43, 0xff, 0x01, true},   /* BTH transport version */
-	{OBS_DROP_BAD_OPCODE, 42, 0x00, 0x4a, true}, /* RD */
-	{OBS_DROP_BAD_OPCODE, 42, 0x00, 0xaa, true}, /* XRC */
-	{OBS_DROP_BAD_OPCODE, 42, 0x00, 0xff, true},
-	{OBS_DROP_BAD_LENGTH, 42, 0x00, 0x11, true}, /* ACK with payload */
+	{DROP_BAD_IP, 14, 0x0f, 0x50, false},    /* IP version 5 */
+	{DROP_BAD_IP, 14, 0xf0, 0x06, false},    /* IP options */
+	{DROP_BAD_IP, 24, 0x00, 0x5a, false},    /* IP checksum */
+	{DROP_FRAGMENT, 20, 0x00, 0x20, true},   /* more fragments */
+	{DROP_FRAGMENT, 21, 0xff, 0x01, true},   /* fragment offset */
+	{DROP_BAD_UDP, 39, 0xff, 0x80, true},    /* UDP length */
+	{DROP_BAD_TVER, 43, 0xff, 0x01, true},   /* BTH transport version */
+	{DROP_BAD_OPCODE, 42, 0x00, 0x4a, true}, /* RD */
+	{DROP_BAD_OPCODE, 42, 0x00, 0xaa, true}, /* XRC */
+	{DROP_BAD_OPCODE, 42, 0x00, 0xff, true},
+	{DROP_BAD_LENGTH, 42, 0x00, 0x11, true}, /* ACK with payload */
 };
 
 static void
@@ -358,8 +357,8 @@ test_drop_runts(void **state)
 
 		frame_rx(v.c->b, frame, cut);
 		pkt_none(v.c);
-		for (i = 0; i < OBS_NDROPS; i++)
-			all += v.c->b->obs.drop[i];
+		for (i = 0; i < DROP_NUM; i++)
+			all += v.c->b->counters.drop[i];
 		assert_int_equal(all, cut);
 		assert_memory_equal(v.c->qp, &v.was, sizeof(v.was));
 	}
@@ -383,8 +382,8 @@ test_drop_nothing_that_is_not_roce(void **state)
 	frame_rx(v.c->b, frame, len);
 	assert_int_equal(v.c->b->slow, 2);
 	assert_int_equal(OBS(v.c, SLOW_PATH), 2);
-	for (i = 0; i < OBS_NDROPS; i++)
-		assert_int_equal(v.c->b->obs.drop[i], 0);
+	for (i = 0; i < DROP_NUM; i++)
+		assert_int_equal(v.c->b->counters.drop[i], 0);
 	expect_taken(&v);
 }
 
@@ -393,20 +392,20 @@ static void
 test_drop_nobodys_frames(void **state)
 {
 	static const struct {
-		enum obs_drop why;
+		enum drop_reason why;
 		bool v6;
 		uint8_t at, to;
 	} rows[] = {
-		{OBS_DROP_ETHERTYPE, false, 13, 0x08}, /* Wake on LAN's neighbour */
-		{OBS_DROP_BAD_VLAN, false, 12, 0x88},  /* 0x8800; see below */
-		{OBS_DROP_IP_PROTOCOL, false, 23, 6},  /* TCP */
-		{OBS_DROP_IP_PROTOCOL, true, 20, 6},
-		{OBS_DROP_IPV6_EXTENSION, true, 20, 0},  /* hop by hop */
-		{OBS_DROP_IPV6_EXTENSION, true, 20, 43}, /* routing */
-		{OBS_DROP_IPV6_EXTENSION, true, 20, 60}, /* destination options */
-		{OBS_DROP_FRAGMENT, true, 20, 44},
-		{OBS_DROP_UDP_PORT, false, 37, 0xb6},
-		{OBS_DROP_UDP_PORT, true, 57, 0xb6},
+		{DROP_ETHERTYPE, false, 13, 0x08}, /* Wake on LAN's neighbour */
+		{DROP_BAD_VLAN, false, 12, 0x88},  /* 0x8800; see below */
+		{DROP_IP_PROTOCOL, false, 23, 6},  /* TCP */
+		{DROP_IP_PROTOCOL, true, 20, 6},
+		{DROP_IPV6_EXTENSION, true, 20, 0},  /* hop by hop */
+		{DROP_IPV6_EXTENSION, true, 20, 43}, /* routing */
+		{DROP_IPV6_EXTENSION, true, 20, 60}, /* destination options */
+		{DROP_FRAGMENT, true, 20, 44},
+		{DROP_UDP_PORT, false, 37, 0xb6},
+		{DROP_UDP_PORT, true, 57, 0xb6},
 	};
 	uint8_t frame[MAX_FRAME];
 
@@ -415,7 +414,7 @@ test_drop_nobodys_frames(void **state)
 		uint32_t len = good_frame(v.c, frame);
 
 		frame[rows[i].at] = rows[i].to;
-		if (rows[i].why == OBS_DROP_BAD_VLAN)
+		if (rows[i].why == DROP_BAD_VLAN)
 			frame[13] = 0xa8; /* 802.1ad */
 		frame_rx(v.c->b, frame, len);
 		expect_dropped(&v, rows[i].why);
@@ -469,10 +468,10 @@ test_WIRE_02_vlan_of_the_device(void **state)
 		if (rows[i].good) {
 			ack_expect(v.c, RQ);
 		} else {
-			expect_dropped(&v, OBS_DROP_BAD_VLAN);
+			expect_dropped(&v, DROP_BAD_VLAN);
 		}
 		/* ARP */
-		v.c->b->obs.drop[OBS_DROP_BAD_VLAN] = 0;
+		v.c->b->counters.drop[DROP_BAD_VLAN] = 0;
 		frame[12 + 4 * (rows[i].tci >= 0) + 4 * (rows[i].outer != 0)] = 0x08;
 		frame[13 + 4 * (rows[i].tci >= 0) + 4 * (rows[i].outer != 0)] = 0x06;
 		frame_rx(v.c->b, frame, len);
@@ -499,7 +498,7 @@ test_WIRE_10_connected_qp_has_no_group(void **state)
 
 		memcpy(frame, macs[i], 6);
 		frame_rx(v.c->b, frame, len);
-		expect_dropped(&v, OBS_DROP_BAD_MULTICAST);
+		expect_dropped(&v, DROP_BAD_MULTICAST);
 		/* nor with a group's IP address, to any MAC */
 		frame[30] = 239;
 		frame_seal(v.c, frame, len);
@@ -522,14 +521,14 @@ test_drop_cnp_is_counted_as_such(void **state)
 	uint32_t len = peer_frame(v.c, f, 0, 0, frame);
 
 	frame_rx(v.c->b, frame, len);
-	expect_dropped(&v, OBS_DROP_CNP);
+	expect_dropped(&v, DROP_CNP);
 	frame[len - 1] ^= 1;
 	frame_rx(v.c->b, frame, len);
-	expect_dropped(&v, OBS_DROP_BAD_ICRC);
+	expect_dropped(&v, DROP_BAD_ICRC);
 	v.c->peer_path.sgid[15] ^= 1;
 	wire_tmpl_init(&v.c->peer, &v.c->peer_path, BENCH_QPN, 0xffff);
 	frame_rx(v.c->b, frame, peer_frame(v.c, f, 0, 0, frame));
-	expect_dropped(&v, OBS_DROP_BAD_GID);
+	expect_dropped(&v, DROP_BAD_GID);
 }
 
 /* A QPN that another worker owns goes there. */

@@ -29,7 +29,7 @@ fresh_qp(struct conn *c)
 		.cap = q->conn.cap,
 		.sq = q->bind.sq,
 		.rq = q->bind.rq,
-		.obs = q->bind.obs,
+		.counters = q->bind.counters,
 	};
 	struct qp *qp;
 

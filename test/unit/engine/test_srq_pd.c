@@ -12,7 +12,7 @@
 #define SRQ_PD 8u /* conn_rc's is 7 */
 #define BUF_VA 0x40000000u
 
-struct bed {
+struct srq_fixture {
 	struct bench *b;
 	struct bench_srq *srq;
 	struct conn *c;
@@ -21,7 +21,7 @@ struct bed {
 };
 
 static void
-bed_open(void **state, struct bed *t, enum qp_type type)
+srq_fixture_open(void **state, struct srq_fixture *t, enum qp_type type)
 {
 	struct conn_cfg cfg = conn_rc;
 
@@ -54,8 +54,8 @@ shape_bytes(const struct shape *s, enum qp_type type)
 
 /* Posts the receive; SGE odd lies in region odd_in, the other in even_in. */
 static void
-bed_recv(struct bed *t, const struct shape *s, struct bench_region *even_in,
-	 struct bench_region *odd_in)
+srq_fixture_recv(struct srq_fixture *t, const struct shape *s, struct bench_region *even_in,
+		 struct bench_region *odd_in)
 {
 	uint32_t len = shape_bytes(s, t->c->qp->conn.type);
 	struct uroce_sge sge[2] = {
@@ -67,7 +67,7 @@ bed_recv(struct bed *t, const struct shape *s, struct bench_region *even_in,
 }
 
 static void
-bed_message(struct bed *t, const struct shape *s)
+srq_fixture_message(struct srq_fixture *t, const struct shape *s)
 {
 	uint8_t svc = t->c->qp->conn.type == QP_TYPE_RC   ? WIRE_SVC_RC
 		      : t->c->qp->conn.type == QP_TYPE_UC ? WIRE_SVC_UC
@@ -104,13 +104,13 @@ test_SRQ_01_MEM_02_buffers_in_the_srqs_pd(void **state)
 		const struct shape *s = &shapes[i % NSHAPES];
 		enum qp_type type = types[i / NSHAPES];
 		uint32_t grh = type == QP_TYPE_UD ? WIRE_GRH_LEN : 0;
-		struct bed t;
+		struct srq_fixture t;
 
 		if (!shape_fits(s, type))
 			continue;
-		bed_open(state, &t, type);
-		bed_recv(&t, s, t.in_srq_pd, t.in_srq_pd);
-		bed_message(&t, s);
+		srq_fixture_open(state, &t, type);
+		srq_fixture_recv(&t, s, t.in_srq_pd, t.in_srq_pd);
+		srq_fixture_message(&t, s);
 		assert_int_equal(recv_cqe(t.c, 1, QP_WC_SUCCESS).byte_len, shape_bytes(s, type));
 		assert_memory_equal(t.in_srq_pd->bytes + grh, bench_bytes,
 				    shape_bytes(s, type) - grh);
@@ -128,14 +128,14 @@ test_SRQ_01_MEM_02_buffers_in_the_qps_pd(void **state)
 	for (uint32_t i = 0; i < 3 * NSHAPES; i++) {
 		const struct shape *s = &shapes[i % NSHAPES];
 		enum qp_type type = types[i / NSHAPES];
-		struct bed t;
+		struct srq_fixture t;
 
 		if (!shape_fits(s, type))
 			continue;
-		bed_open(state, &t, type);
+		srq_fixture_open(state, &t, type);
 		memset(t.in_qp_pd->bytes, 0xee, BENCH_BYTES);
-		bed_recv(&t, s, s->sges == 2 ? t.in_srq_pd : t.in_qp_pd, t.in_qp_pd);
-		bed_message(&t, s);
+		srq_fixture_recv(&t, s, s->sges == 2 ? t.in_srq_pd : t.in_qp_pd, t.in_qp_pd);
+		srq_fixture_message(&t, s);
 		recv_cqe(t.c, 1, QP_WC_LOC_PROT_ERR);
 		for (uint32_t k = 0; k < shape_bytes(s, type); k++)
 			assert_int_equal(t.in_qp_pd->bytes[k], 0xee);
@@ -146,7 +146,7 @@ test_SRQ_01_MEM_02_buffers_in_the_qps_pd(void **state)
 
 /* A request by R_Key, which is the key of a region in each of the two domains in turn. */
 static void
-peer_request(struct bed *t, uint8_t op, uint32_t rkey)
+peer_request(struct srq_fixture *t, uint8_t op, uint32_t rkey)
 {
 	struct wire_fields f = {
 		.opcode = op, .psn = RQ, .ackreq = true, .va = REMOTE_VA, .rkey = rkey};
@@ -166,21 +166,21 @@ test_MEM_02_rkeys_belong_to_the_qps_pd(void **state)
 	for (uint32_t i = 0; i < sizeof(op); i++) {
 		struct bench_region *foreign;
 		struct wire_pkt pkt;
-		struct bed t;
+		struct srq_fixture t;
 
-		bed_open(state, &t, QP_TYPE_RC);
+		srq_fixture_open(state, &t, QP_TYPE_RC);
 		t.c->remote->mr.access |= MEM_REMOTE_ATOMIC;
-		bed_recv(&t, &shapes[0], t.in_srq_pd, t.in_srq_pd);
+		srq_fixture_recv(&t, &shapes[0], t.in_srq_pd, t.in_srq_pd);
 		peer_request(&t, op[i], t.c->remote->mr.key);
 		assert_true(pkt_poll(t.c, &pkt));
 		assert_int_equal(pkt.syndrome & 0x60, WIRE_SYN_ACK);
 		state_expect(t.c, QP_RTS);
 		srq_close(t.srq);
 
-		bed_open(state, &t, QP_TYPE_RC);
+		srq_fixture_open(state, &t, QP_TYPE_RC);
 		foreign = region_add(t.b, SRQ_PD, REMOTE_VA, BENCH_BYTES,
 				     ALL_REMOTE | MEM_REMOTE_ATOMIC);
-		bed_recv(&t, &shapes[0], t.in_srq_pd, t.in_srq_pd);
+		srq_fixture_recv(&t, &shapes[0], t.in_srq_pd, t.in_srq_pd);
 		peer_request(&t, op[i], foreign->mr.key);
 		answer_expect(t.c, RQ, NAK_SYN(REM_ACCESS));
 		state_expect(t.c, QP_ERR);
@@ -193,9 +193,9 @@ static void
 test_MEM_02_sends_gather_from_the_qps_pd(void **state)
 {
 	struct uroce_sge sge = {.addr = BUF_VA, .length = 8};
-	struct bed t;
+	struct srq_fixture t;
 
-	bed_open(state, &t, QP_TYPE_RC);
+	srq_fixture_open(state, &t, QP_TYPE_RC);
 	sge.lkey = t.in_qp_pd->mr.key;
 	post(t.c, (struct wr){.id = 1, .op = UROCE_WR_SEND, .flags = SIG, .sge = &sge, .nsge = 1});
 	pkt_expect(t.c, WIRE_OP_SEND_ONLY, SQ);

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "harness.h"
-#include "left.h"
+#include "unfinished.h"
 
 #define RQ     0x555000u
 #define MTU    1024u
@@ -37,10 +37,10 @@ struct watch {
 #define SEND_ID 100
 #define RECV_ID 200
 
-static struct left_cq
+static struct unfinished_cq
 left_of(const struct queue *q)
 {
-	return (struct left_cq){
+	return (struct unfinished_cq){
 		.slots = q->cqe,
 		.mask = CQES - 1,
 		.shift = (uint32_t)__builtin_ctz(CQES),
@@ -51,10 +51,10 @@ left_of(const struct queue *q)
 static uint32_t
 released(const struct queue *q, uint64_t first)
 {
-	struct left_cq cq = left_of(q);
+	struct unfinished_cq cq = left_of(q);
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < CQES && left_released(&cq, i); i++)
+	for (uint32_t i = 0; i < CQES && unfinished_released(&cq, i); i++)
 		assert_int_equal(q->cqe[i].wr_id, first + n++);
 	return n;
 }
@@ -62,10 +62,10 @@ released(const struct queue *q, uint64_t first)
 static void
 check_queue(const struct queue *q, uint64_t first)
 {
-	struct left_cq cq = left_of(q);
+	struct unfinished_cq cq = left_of(q);
 	uint32_t n = released(q, first);
 
-	if (left_retired(&q->hdr, &cq))
+	if (unfinished_retired(&q->hdr, &cq))
 		assert_int_equal(q->hdr.wr_id, first + n++);
 	assert_int_equal(q->hdr.cons, n);
 }
@@ -74,10 +74,10 @@ static void
 check_srq(const struct watch *w)
 {
 	const struct uroce_held *held = &w->send.hdr.held;
-	struct left_cq cq = left_of(&w->recv);
+	struct unfinished_cq cq = left_of(&w->recv);
 	uint32_t n = released(&w->recv, RECV_ID);
 
-	if (left_held(held, w->srq_hdr.cons, &cq))
+	if (unfinished_held(held, w->srq_hdr.cons, &cq))
 		assert_int_equal(held->wr_id, RECV_ID + n++);
 	assert_int_equal(w->srq_hdr.cons, n);
 }

@@ -456,7 +456,7 @@ test_WIRE_03_loopback_needs_no_icrc(void **state)
 			 frame);
 	put_unsealed(c->b, frame, len, false);
 	pkt_none(c);
-	assert_int_equal(c->b->obs.drop[OBS_DROP_BAD_ICRC], 1);
+	assert_int_equal(c->b->counters.drop[DROP_BAD_ICRC], 1);
 	put_unsealed(c->b, frame, len, true);
 	recv_cqe(c, 1, QP_WC_SUCCESS);
 

@@ -21,7 +21,7 @@ view_conn(void **state, struct conn_cfg cfg)
 {
 	struct bench *b = *state;
 
-	engine_set_views(&b->engine, BENCH_DEV, VIEW_BYTES);
+	engine_set_zero_copy(&b->engine, BENCH_DEV, VIEW_BYTES);
 	return conn_open(b, cfg);
 }
 
@@ -297,7 +297,7 @@ loop_conn(void **state, struct conn_cfg cfg)
 	enum qp_state to = cfg.state;
 	struct conn *c;
 
-	engine_set_loop_views(&b->engine, VIEW_BYTES);
+	engine_set_loop_zero_copy(&b->engine, VIEW_BYTES);
 	cfg.state = QP_RESET;
 	c = conn_open(b, cfg);
 	c->path.loopback = true;

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Each fault by itself, with all frames or a random part of them. */
 #include <string.h>
-#include "rig.h"
+#include "impair_fixture.h"
 #include "wire/csum.h"
 #include "wire/icrc.h"
 
 static void
 test_nothing_configured_changes_nothing(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct rte_mbuf *m[3];
 	uint32_t i;
 
-	rig_config(r, "");
+	fixture_config(r, "");
 	for (i = 0; i < 3; i++)
-		m[i] = rig_frame(WIRE_OP_SEND_ONLY, false, RIG_QPN, i, RIG_PAYLOAD);
-	rig_put(r, m, 3);
+		m[i] = fixture_frame(WIRE_OP_SEND_ONLY, false, RIG_QPN, i, RIG_PAYLOAD);
+	fixture_put(r, m, 3);
 	assert_int_equal(r->out_n, 3);
 	for (i = 0; i < 3; i++)
 		assert_ptr_equal(r->out[i], m[i]);
@@ -29,23 +29,23 @@ test_nothing_configured_changes_nothing(void **state)
 static void
 test_drop_all(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 
-	rig_config(r, "drop=100%");
-	rig_stream(r, 0, 100, 32);
-	rig_put_one(r, rig_arp());
+	fixture_config(r, "drop=100%");
+	fixture_stream(r, 0, 100, 32);
+	fixture_put_one(r, fixture_arp());
 	assert_int_equal(r->out_n, 0);
 	assert_int_equal(CTR(r, DROP), 101);
-	assert_int_equal(rte_mempool_in_use_count(rig_pool()), 0);
+	assert_int_equal(rte_mempool_in_use_count(fixture_pool()), 0);
 }
 
 static void
 test_drop_a_tenth(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 
-	rig_config(r, "drop=10%,seed=3");
-	rig_stream(r, 0, 4000, 32);
+	fixture_config(r, "drop=10%,seed=3");
+	fixture_stream(r, 0, 4000, 32);
 	/* Four standard deviations of 4000 tosses. */
 	assert_in_range(CTR(r, DROP), 400 - 76, 400 + 76);
 	assert_int_equal(CTR(r, DROP) + r->out_n, 4000);
@@ -54,11 +54,11 @@ test_drop_a_tenth(void **state)
 static void
 test_dup_all(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	uint32_t i;
 
-	rig_config(r, "dup=100%");
-	rig_stream(r, 5, 3, 3);
+	fixture_config(r, "dup=100%");
+	fixture_stream(r, 5, 3, 3);
 	EXPECT(r, 5, 5, 6, 6, 7, 7);
 	assert_int_equal(CTR(r, DUP), 3);
 	for (i = 0; i < 6; i += 2) {
@@ -77,30 +77,30 @@ test_dup_all(void **state)
 static void
 test_dup_over_the_callers_room(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	uint32_t i;
 
-	rig_config(r, "dup=100%");
-	rig_stream(r, 0, 32, 32);
+	fixture_config(r, "dup=100%");
+	fixture_stream(r, 0, 32, 32);
 	assert_int_equal(r->out_n, 32);
-	rig_pass(r, 1);
+	fixture_pass(r, 1);
 	assert_int_equal(r->out_n, 64);
 	for (i = 0; i < 64; i++)
-		assert_int_equal(rig_psn(r, i), i / 2);
+		assert_int_equal(fixture_psn(r, i), i / 2);
 }
 
 static void
 test_dup_without_buffers(void **state)
 {
 	struct rte_mbuf *all[8192], *m;
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	uint32_t n = 0;
 
-	rig_config(r, "dup=100%");
-	m = rig_frame(WIRE_OP_SEND_ONLY, false, RIG_QPN, 1, RIG_PAYLOAD);
-	while (n < 8192 && (all[n] = rte_pktmbuf_alloc(rig_pool())) != NULL)
+	fixture_config(r, "dup=100%");
+	m = fixture_frame(WIRE_OP_SEND_ONLY, false, RIG_QPN, 1, RIG_PAYLOAD);
+	while (n < 8192 && (all[n] = rte_pktmbuf_alloc(fixture_pool())) != NULL)
 		n++;
-	rig_put_one(r, m);
+	fixture_put_one(r, m);
 	while (n > 0)
 		rte_pktmbuf_free(all[--n]);
 	EXPECT(r, 1);
@@ -111,10 +111,10 @@ test_dup_without_buffers(void **state)
 static void
 test_reorder_by_k(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 
-	rig_config(r, "rule:psn=1,action=reorder,reorder_by=2");
-	rig_stream(r, 0, 6, 6);
+	fixture_config(r, "rule:psn=1,action=reorder,reorder_by=2");
+	fixture_stream(r, 0, 6, 6);
 	EXPECT(r, 0, 2, 3, 1, 4, 5);
 	assert_int_equal(CTR(r, REORDER), 1);
 }
@@ -123,23 +123,23 @@ test_reorder_by_k(void **state)
 static void
 test_reorder_two(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 
-	rig_config(r, "rule:psn=0-1,action=reorder,reorder_by=2");
-	rig_stream(r, 0, 5, 1);
+	fixture_config(r, "rule:psn=0-1,action=reorder,reorder_by=2");
+	fixture_stream(r, 0, 5, 1);
 	EXPECT(r, 2, 3, 0, 1, 4);
 }
 
 static void
 test_reorder_ends_without_followers(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 
-	rig_config(r, "reorder=100%");
-	rig_stream(r, 0, 2, 2);
-	rig_pass(r, IMPAIR_BACK_NS - 1);
+	fixture_config(r, "reorder=100%");
+	fixture_stream(r, 0, 2, 2);
+	fixture_pass(r, IMPAIR_BACK_NS - 1);
 	assert_int_equal(r->out_n, 0);
-	rig_pass(r, 1);
+	fixture_pass(r, 1);
 	EXPECT(r, 0, 1);
 }
 
@@ -147,30 +147,30 @@ test_reorder_ends_without_followers(void **state)
 static void
 test_reorder_is_bounded(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 
-	rig_config(r, "reorder=100%,reorder_by=1000");
-	rig_stream(r, 0, IMPAIR_MAX_BACK + 10, 32);
+	fixture_config(r, "reorder=100%,reorder_by=1000");
+	fixture_stream(r, 0, IMPAIR_MAX_BACK + 10, 32);
 	assert_int_equal(r->out_n, 10);
-	assert_int_equal(rig_psn(r, 0), IMPAIR_MAX_BACK);
+	assert_int_equal(fixture_psn(r, 0), IMPAIR_MAX_BACK);
 	assert_int_equal(CTR(r, REORDER), IMPAIR_MAX_BACK);
 }
 
 static void
 test_delay(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 
-	rig_config(r, "delay=100us");
-	rig_stream(r, 0, 2, 2);
-	rig_pass(r, 40 * US);
-	rig_stream(r, 2, 1, 1);
+	fixture_config(r, "delay=100us");
+	fixture_stream(r, 0, 2, 2);
+	fixture_pass(r, 40 * US);
+	fixture_stream(r, 2, 1, 1);
 	assert_int_equal(r->out_n, 0);
-	rig_pass(r, 60 * US - 1);
+	fixture_pass(r, 60 * US - 1);
 	assert_int_equal(r->out_n, 0);
-	rig_pass(r, 1);
+	fixture_pass(r, 1);
 	EXPECT(r, 0, 1);
-	rig_pass(r, 40 * US);
+	fixture_pass(r, 40 * US);
 	EXPECT(r, 0, 1, 2);
 	assert_int_equal(CTR(r, DELAY), 3);
 }
@@ -179,21 +179,21 @@ static void
 test_delay_with_jitter(void **state)
 {
 	uint64_t start, least = UINT64_MAX, most = 0;
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	uint32_t i, passed = 0;
 
-	rig_config(r, "delay=100us,jitter=20us,seed=9");
+	fixture_config(r, "delay=100us,jitter=20us,seed=9");
 	start = r->now;
-	rig_stream(r, 0, 500, 32);
+	fixture_stream(r, 0, 500, 32);
 	for (i = 0; i < 121; i++)
-		rig_pass(r, US);
+		fixture_pass(r, US);
 	assert_int_equal(r->out_n, 500);
 	for (i = 0; i < 500; i++) {
 		uint64_t took = r->out_at[i] - start;
 
 		least = took < least ? took : least;
 		most = took > most ? took : most;
-		passed += i > 0 && rig_psn(r, i) < rig_psn(r, i - 1);
+		passed += i > 0 && fixture_psn(r, i) < fixture_psn(r, i - 1);
 	}
 	/* Within the bounds, and near both of them. */
 	assert_in_range(least, 80 * US, 82 * US);
@@ -205,28 +205,28 @@ test_delay_with_jitter(void **state)
 static void
 test_rate(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	uint64_t start, each;
 	uint32_t i;
 
-	rig_config(r, "rate=8Mbit");
+	fixture_config(r, "rate=8Mbit");
 	start = r->now;
-	rig_stream(r, 0, 10, 10);
+	fixture_stream(r, 0, 10, 10);
 	assert_int_equal(r->out_n, 0);
 	for (i = 0; i < 4000; i++)
-		rig_pass(r, US);
+		fixture_pass(r, US);
 	assert_int_equal(r->out_n, 10);
 	each = r->out[0]->pkt_len * US;
 	for (i = 0; i < 10; i++) {
-		assert_int_equal(rig_psn(r, i), i);
+		assert_int_equal(fixture_psn(r, i), i);
 		assert_int_equal(r->out_at[i], start + (i + 1) * each);
 	}
 	assert_int_equal(CTR(r, RATE), 9);
 	/* The link was idle meanwhile: that is not saved up, nor owed. */
-	rig_stream(r, 10, 1, 1);
-	rig_pass(r, each - 1);
+	fixture_stream(r, 10, 1, 1);
+	fixture_pass(r, each - 1);
 	assert_int_equal(r->out_n, 10);
-	rig_pass(r, 1);
+	fixture_pass(r, 1);
 	assert_int_equal(r->out_n, 11);
 }
 
@@ -234,16 +234,16 @@ test_rate(void **state)
 static void
 test_hold_is_bounded(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 
-	rig_config(r, "delay=1ms,hold=50");
-	rig_stream(r, 0, 80, 32);
+	fixture_config(r, "delay=1ms,hold=50");
+	fixture_stream(r, 0, 80, 32);
 	assert_int_equal(CTR(r, OVERFLOW), 30);
-	assert_int_equal(rte_mempool_in_use_count(rig_pool()), 50);
-	rig_pass(r, MS);
-	rig_pass(r, 1);
+	assert_int_equal(rte_mempool_in_use_count(fixture_pool()), 50);
+	fixture_pass(r, MS);
+	fixture_pass(r, 1);
 	assert_int_equal(r->out_n, 50);
-	assert_int_equal(rig_psn(r, 49), 49);
+	assert_int_equal(fixture_psn(r, 49), 49);
 }
 
 static uint32_t
@@ -258,23 +258,24 @@ bits_changed(const uint8_t *a, const uint8_t *b, uint32_t len)
 
 /* Put one frame through and return what it was; what it is, is the last that came out. */
 static uint32_t
-put_and_keep(struct rig *r, uint32_t psn, uint8_t *was)
+put_and_keep(struct fixture *r, uint32_t psn, uint8_t *was)
 {
 	static const uint8_t ops[] = {WIRE_OP_SEND_ONLY, WIRE_OP_WRITE_ONLY, WIRE_OP_ACK,
 				      WIRE_OP_READ_REQ, WIRE_SVC_UD | WIRE_OP_SEND_ONLY};
 	uint8_t op = ops[psn % 5];
-	struct rte_mbuf *m = rig_frame(op, psn & 1, RIG_QPN, psn,
-				       wire_op_table[op].flags & WIRE_F_PAYLOAD ? psn % 200 : 0);
+	struct rte_mbuf *m =
+		fixture_frame(op, psn & 1, RIG_QPN, psn,
+			      wire_op_table[op].flags & WIRE_F_PAYLOAD ? psn % 200 : 0);
 	uint32_t len = m->data_len;
 
 	memcpy(was, rte_pktmbuf_mtod(m, void *), len);
-	rig_put_one(r, m);
+	fixture_put_one(r, m);
 	assert_int_equal(r->out[r->out_n - 1]->data_len, len);
 	return len;
 }
 
 static void
-check_corrupt(struct rig *r, uint32_t bits)
+check_corrupt(struct fixture *r, uint32_t bits)
 {
 	uint8_t was[2048], *is;
 	struct wire_pkt pkt;
@@ -294,14 +295,14 @@ check_corrupt(struct rig *r, uint32_t bits)
 static void
 test_corrupt_is_always_found(void **state)
 {
-	rig_config(*state, "corrupt=100%");
+	fixture_config(*state, "corrupt=100%");
 	check_corrupt(*state, 1);
 }
 
 static void
 test_corrupt_three_bits(void **state)
 {
-	rig_config(*state, "corrupt=100%,corrupt_bits=3");
+	fixture_config(*state, "corrupt=100%,corrupt_bits=3");
 	check_corrupt(*state, 3);
 }
 
@@ -311,9 +312,9 @@ test_corrupt_fixed_verifies(void **state)
 	uint32_t i, len, other_op = 0;
 	struct wire_pkt before, after;
 	uint8_t was[2048], *is;
-	struct rig *r = *state;
+	struct fixture *r = *state;
 
-	rig_config(r, "corrupt_fixed=100%,corrupt_bits=2");
+	fixture_config(r, "corrupt_fixed=100%,corrupt_bits=2");
 	for (i = 0; i < 1000; i++) {
 		len = put_and_keep(r, i, was);
 		is = rte_pktmbuf_mtod(r->out[r->out_n - 1], uint8_t *);
@@ -335,14 +336,14 @@ test_corrupt_fixed_verifies(void **state)
 static void
 test_ce_marks(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct wire_pkt pkt;
 	int v6;
 
-	rig_config(r, "ce=100%");
+	fixture_config(r, "ce=100%");
 	for (v6 = 0; v6 < 2; v6++) {
-		rig_put_one(r, rig_frame(WIRE_OP_SEND_ONLY, v6, RIG_QPN, 7, RIG_PAYLOAD));
-		pkt = rig_pkt(r, (uint32_t)v6); /* which checks IPv4's checksum */
+		fixture_put_one(r, fixture_frame(WIRE_OP_SEND_ONLY, v6, RIG_QPN, 7, RIG_PAYLOAD));
+		pkt = fixture_pkt(r, (uint32_t)v6); /* which checks IPv4's checksum */
 		assert_int_equal(pkt.tclass, 3);
 		assert_true(wire_icrc_check(&pkt));
 		assert_int_equal(pkt.is_v6, v6);
@@ -356,13 +357,13 @@ test_ce_marks(void **state)
 static void
 test_other_frames_are_not_changed(void **state)
 {
-	struct rte_mbuf *was = rig_arp();
-	struct rig *r = *state;
+	struct rte_mbuf *was = fixture_arp();
+	struct fixture *r = *state;
 	uint32_t i;
 
-	rig_config(r, "corrupt=100%,corrupt_fixed=100%,ce=100% rule:action=drop");
+	fixture_config(r, "corrupt=100%,corrupt_fixed=100%,ce=100% rule:action=drop");
 	for (i = 0; i < 20; i++)
-		rig_put_one(r, rig_arp());
+		fixture_put_one(r, fixture_arp());
 	assert_int_equal(r->out_n, 20);
 	for (i = 0; i < 20; i++)
 		assert_memory_equal(rte_pktmbuf_mtod(r->out[i], void *),
@@ -375,13 +376,13 @@ test_other_frames_are_not_changed(void **state)
 static void
 test_shared_frame_is_copied(void **state)
 {
-	struct rte_mbuf *m = rig_frame(WIRE_OP_SEND_ONLY, false, RIG_QPN, 1, RIG_PAYLOAD);
-	struct rig *r = *state;
+	struct rte_mbuf *m = fixture_frame(WIRE_OP_SEND_ONLY, false, RIG_QPN, 1, RIG_PAYLOAD);
+	struct fixture *r = *state;
 	struct wire_pkt pkt;
 
-	rig_config(r, "corrupt=100%");
+	fixture_config(r, "corrupt=100%");
 	rte_mbuf_refcnt_update(m, 1);
-	rig_put_one(r, m);
+	fixture_put_one(r, m);
 	assert_ptr_not_equal(r->out[0], m);
 	assert_int_equal(rte_mbuf_refcnt_read(m), 1);
 	assert_int_equal(wire_parse(rte_pktmbuf_mtod(m, uint8_t *), m->data_len, &pkt), WIRE_OK);
@@ -392,19 +393,19 @@ test_shared_frame_is_copied(void **state)
 static void
 test_segments_are_joined(void **state)
 {
-	struct rte_mbuf *m = rig_frame(WIRE_OP_SEND_ONLY, false, RIG_QPN, 1, RIG_PAYLOAD);
-	struct rte_mbuf *tail = rte_pktmbuf_alloc(rig_pool());
-	struct rig *r = *state;
+	struct rte_mbuf *m = fixture_frame(WIRE_OP_SEND_ONLY, false, RIG_QPN, 1, RIG_PAYLOAD);
+	struct rte_mbuf *tail = rte_pktmbuf_alloc(fixture_pool());
+	struct fixture *r = *state;
 	uint32_t len = m->data_len;
 
 	/* The last 50 bytes in a buffer of their own. */
 	memcpy(rte_pktmbuf_append(tail, 50), rte_pktmbuf_mtod(m, char *) + len - 50, 50);
 	rte_pktmbuf_trim(m, 50);
 	assert_int_equal(rte_pktmbuf_chain(m, tail), 0);
-	rig_config(r, "ce=100%");
-	rig_put_one(r, m);
+	fixture_config(r, "ce=100%");
+	fixture_put_one(r, m);
 	assert_int_equal(r->out[0]->nb_segs, 1);
-	assert_int_equal(rig_pkt(r, 0).tclass, 3);
+	assert_int_equal(fixture_pkt(r, 0).tclass, 3);
 	assert_int_equal(r->out[0]->data_len, len);
 }
 
@@ -412,28 +413,28 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		rig_test(test_nothing_configured_changes_nothing),
-		rig_test(test_drop_all),
-		rig_test(test_drop_a_tenth),
-		rig_test(test_dup_all),
-		rig_test(test_dup_over_the_callers_room),
-		rig_test(test_dup_without_buffers),
-		rig_test(test_reorder_by_k),
-		rig_test(test_reorder_two),
-		rig_test(test_reorder_ends_without_followers),
-		rig_test(test_reorder_is_bounded),
-		rig_test(test_delay),
-		rig_test(test_delay_with_jitter),
-		rig_test(test_rate),
-		rig_test(test_hold_is_bounded),
-		rig_test(test_corrupt_is_always_found),
-		rig_test(test_corrupt_three_bits),
-		rig_test(test_corrupt_fixed_verifies),
-		rig_test(test_ce_marks),
-		rig_test(test_other_frames_are_not_changed),
-		rig_test(test_shared_frame_is_copied),
-		rig_test(test_segments_are_joined),
+		fixture_test(test_nothing_configured_changes_nothing),
+		fixture_test(test_drop_all),
+		fixture_test(test_drop_a_tenth),
+		fixture_test(test_dup_all),
+		fixture_test(test_dup_over_the_callers_room),
+		fixture_test(test_dup_without_buffers),
+		fixture_test(test_reorder_by_k),
+		fixture_test(test_reorder_two),
+		fixture_test(test_reorder_ends_without_followers),
+		fixture_test(test_reorder_is_bounded),
+		fixture_test(test_delay),
+		fixture_test(test_delay_with_jitter),
+		fixture_test(test_rate),
+		fixture_test(test_hold_is_bounded),
+		fixture_test(test_corrupt_is_always_found),
+		fixture_test(test_corrupt_three_bits),
+		fixture_test(test_corrupt_fixed_verifies),
+		fixture_test(test_ce_marks),
+		fixture_test(test_other_frames_are_not_changed),
+		fixture_test(test_shared_frame_is_copied),
+		fixture_test(test_segments_are_joined),
 	};
 
-	return cmocka_run_group_tests(tests, rig_group_setup, NULL);
+	return cmocka_run_group_tests(tests, fixture_group_setup, NULL);
 }

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
-#include "rig.h"
+#include "impair_fixture.h"
 #include "drivers/impair/impair.h"
 #include "port/burst.h"
 #include "port/port.h"
@@ -19,13 +19,13 @@ port_group_setup(void **state)
 {
 	struct port_params params = {.nqueues = QUEUES};
 
-	if (rig_group_setup(state) != 0 || port_ring_pair("ia", "ib", QUEUES, 1024) != 0)
+	if (fixture_group_setup(state) != 0 || port_ring_pair("ia", "ib", QUEUES, 1024) != 0)
 		return -1;
 	params.name = "net_ring_ia";
-	if (port_open(&a, &params, rig_pool()) != 0)
+	if (port_open(&a, &params, fixture_pool()) != 0)
 		return -1;
 	params.name = "net_ring_ib";
-	return port_open(&b, &params, rig_pool());
+	return port_open(&b, &params, fixture_pool());
 }
 
 static int
@@ -53,14 +53,14 @@ detach(void)
 static void
 put(uint16_t queue, uint32_t psn)
 {
-	struct rte_mbuf *m = rig_frame(WIRE_OP_SEND_ONLY, false, RIG_QPN, psn, RIG_PAYLOAD);
+	struct rte_mbuf *m = fixture_frame(WIRE_OP_SEND_ONLY, false, RIG_QPN, psn, RIG_PAYLOAD);
 
 	assert_int_equal(port_tx_burst(a.id, queue, &m, 1), 1);
 }
 
 /* Poll once; what came joins r->out. */
 static uint32_t
-get(struct rig *r, uint16_t queue)
+get(struct fixture *r, uint16_t queue)
 {
 	uint16_t n = port_rx_burst(b.id, queue, r->out + r->out_n, RIG_BURST);
 
@@ -72,7 +72,7 @@ static void
 test_detached_port_is_as_ever(void **state)
 {
 	struct impair_show s;
-	struct rig *r = *state;
+	struct fixture *r = *state;
 
 	put(0, 1);
 	get(r, 0);
@@ -86,7 +86,7 @@ static void
 test_attach_drops_and_detach_ends_it(void **state)
 {
 	struct impair_show s;
-	struct rig *r = *state;
+	struct fixture *r = *state;
 
 	attach("rule:nth=2,count=1,action=drop");
 	put(0, 1);
@@ -116,7 +116,7 @@ static void
 test_empty_bursts_bring_what_waits(void **state)
 {
 	struct impair_show s;
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	uint32_t polls = 0;
 
 	attach("delay=500ms");
@@ -135,7 +135,7 @@ static void
 test_change_while_frames_wait(void **state)
 {
 	struct impair_show s;
-	struct rig *r = *state;
+	struct fixture *r = *state;
 
 	attach("delay=10s");
 	put(0, 1);
@@ -152,14 +152,14 @@ test_change_while_frames_wait(void **state)
 	assert_int_equal(s.ctr[IMPAIR_DROP], 1);
 	assert_int_equal(s.held, 1);
 	detach();
-	assert_int_equal(rte_mempool_in_use_count(rig_pool()), 0);
+	assert_int_equal(rte_mempool_in_use_count(fixture_pool()), 0);
 }
 
 static void
 test_what_is_refused_changes_nothing(void **state)
 {
 	struct impair_show s;
-	struct rig *r = *state;
+	struct fixture *r = *state;
 
 	assert_int_equal(impair_attach(b.id, QUEUES, "drop=1", err, sizeof(err)), -EINVAL);
 	assert_non_null(strstr(err, "drop: '1' is not"));
@@ -249,12 +249,12 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		rig_test(test_detached_port_is_as_ever),
-		rig_test(test_attach_drops_and_detach_ends_it),
-		rig_test(test_empty_bursts_bring_what_waits),
-		rig_test(test_change_while_frames_wait),
-		rig_test(test_what_is_refused_changes_nothing),
-		rig_test(test_change_under_a_running_worker),
+		fixture_test(test_detached_port_is_as_ever),
+		fixture_test(test_attach_drops_and_detach_ends_it),
+		fixture_test(test_empty_bursts_bring_what_waits),
+		fixture_test(test_change_while_frames_wait),
+		fixture_test(test_what_is_refused_changes_nothing),
+		fixture_test(test_change_under_a_running_worker),
 	};
 
 	return cmocka_run_group_tests(tests, port_group_setup, port_group_teardown);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Rules: which frames, when, how often. And that a seed tells everything. */
 #include <stdio.h>
-#include "rig.h"
+#include "impair_fixture.h"
 #include "wire/icrc.h"
 
 static void
 test_by_qpn(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	uint32_t i;
 
-	rig_config(r, "rule:qpn=0x12,action=drop");
+	fixture_config(r, "rule:qpn=0x12,action=drop");
 	for (i = 0x10; i < 0x14; i++)
-		rig_put_one(r, rig_frame(WIRE_OP_SEND_ONLY, false, i, i, 0));
+		fixture_put_one(r, fixture_frame(WIRE_OP_SEND_ONLY, false, i, i, 0));
 	EXPECT(r, 0x10, 0x11, 0x13);
 	assert_int_equal(r->core.rule[0].matched, 1);
 	assert_int_equal(r->core.rule[0].acted, 1);
@@ -20,20 +20,21 @@ test_by_qpn(void **state)
 }
 
 static void
-put_ops(struct rig *r)
+put_ops(struct fixture *r)
 {
 	static const uint8_t ops[] = {WIRE_OP_SEND_ONLY, WIRE_OP_ACK, WIRE_OP_READ_REQ,
 				      WIRE_OP_READ_RESP_ONLY, WIRE_SVC_UD | WIRE_OP_SEND_ONLY};
 	uint32_t i;
 
 	for (i = 0; i < 5; i++)
-		rig_put_one(r, rig_frame(ops[i], false, RIG_QPN, i, 0));
+		fixture_put_one(r, fixture_frame(ops[i], false, RIG_QPN, i, 0));
 }
 
 static void
 test_by_opcode_name(void **state)
 {
-	rig_config(*state, "rule:opcode=RC_ACK,action=drop;rule:opcode=ud_send_only,action=drop");
+	fixture_config(*state,
+		       "rule:opcode=RC_ACK,action=drop;rule:opcode=ud_send_only,action=drop");
 	put_ops(*state);
 	EXPECT(*state, 0, 2, 3);
 }
@@ -41,7 +42,7 @@ test_by_opcode_name(void **state)
 static void
 test_by_opcode_number(void **state)
 {
-	rig_config(*state, "rule:opcode=12,action=drop rule:opcode=0x10,action=drop");
+	fixture_config(*state, "rule:opcode=12,action=drop rule:opcode=0x10,action=drop");
 	put_ops(*state);
 	EXPECT(*state, 0, 1, 4);
 }
@@ -49,24 +50,24 @@ test_by_opcode_number(void **state)
 static void
 test_by_psn(void **state)
 {
-	rig_config(*state, "rule:psn=3,action=drop");
-	rig_stream(*state, 1, 5, 5);
+	fixture_config(*state, "rule:psn=3,action=drop");
+	fixture_stream(*state, 1, 5, 5);
 	EXPECT(*state, 1, 2, 4, 5);
 }
 
 static void
 test_by_psn_range(void **state)
 {
-	rig_config(*state, "rule:psn=2-4,action=drop");
-	rig_stream(*state, 1, 5, 5);
+	fixture_config(*state, "rule:psn=2-4,action=drop");
+	fixture_stream(*state, 1, 5, 5);
 	EXPECT(*state, 1, 5);
 }
 
 static void
 test_by_psn_range_that_wraps(void **state)
 {
-	rig_config(*state, "rule:psn=0xfffffe-1,action=drop");
-	rig_stream(*state, 0xfffffc, 7, 7);
+	fixture_config(*state, "rule:psn=0xfffffe-1,action=drop");
+	fixture_stream(*state, 0xfffffc, 7, 7);
 	EXPECT(*state, 0xfffffc, 0xfffffd, 2);
 }
 
@@ -74,40 +75,40 @@ test_by_psn_range_that_wraps(void **state)
 static void
 test_by_psn_long_range(void **state)
 {
-	rig_config(*state, "rule:psn=0x10-0xf00000,action=drop");
-	rig_stream(*state, 0xefffff, 3, 3);
-	rig_stream(*state, 0xf, 2, 2);
+	fixture_config(*state, "rule:psn=0x10-0xf00000,action=drop");
+	fixture_stream(*state, 0xefffff, 3, 3);
+	fixture_stream(*state, 0xf, 2, 2);
 	EXPECT(*state, 0xf00001, 0xf);
 }
 
-/* Frames of the rig go to 0.0.0.2 and ::102:0:2. */
+/* Frames of the fixture go to 0.0.0.2 and ::102:0:2. */
 static void
 test_by_destination_address(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	uint32_t i;
 
-	rig_config(r, "rule:dst=0.0.0.2,action=drop");
+	fixture_config(r, "rule:dst=0.0.0.2,action=drop");
 	for (i = 1; i <= 4; i++)
-		rig_put_one(r, rig_frame(WIRE_OP_SEND_ONLY, i % 2 == 0, RIG_QPN, i, 0));
+		fixture_put_one(r, fixture_frame(WIRE_OP_SEND_ONLY, i % 2 == 0, RIG_QPN, i, 0));
 	EXPECT(r, 2, 4);
-	rig_config(r, "rule:dst=::102:0:2,action=drop");
+	fixture_config(r, "rule:dst=::102:0:2,action=drop");
 	for (i = 5; i <= 8; i++)
-		rig_put_one(r, rig_frame(WIRE_OP_SEND_ONLY, i % 2 == 0, RIG_QPN, i, 0));
+		fixture_put_one(r, fixture_frame(WIRE_OP_SEND_ONLY, i % 2 == 0, RIG_QPN, i, 0));
 	EXPECT(r, 2, 4, 5, 7);
-	rig_config(r, "rule:dst=0.0.0.1,action=drop rule:dst=::102:0:1,action=drop");
+	fixture_config(r, "rule:dst=0.0.0.1,action=drop rule:dst=::102:0:1,action=drop");
 	for (i = 9; i <= 10; i++)
-		rig_put_one(r, rig_frame(WIRE_OP_SEND_ONLY, i % 2 == 0, RIG_QPN, i, 0));
+		fixture_put_one(r, fixture_frame(WIRE_OP_SEND_ONLY, i % 2 == 0, RIG_QPN, i, 0));
 	EXPECT(r, 2, 4, 5, 7, 9, 10);
 }
 
 static void
 test_nth(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 
-	rig_config(r, "rule:nth=3,action=drop");
-	rig_stream(r, 0, 6, 2);
+	fixture_config(r, "rule:nth=3,action=drop");
+	fixture_stream(r, 0, 6, 2);
 	EXPECT(r, 0, 1);
 	assert_int_equal(r->core.rule[0].matched, 6);
 	assert_int_equal(r->core.rule[0].acted, 4);
@@ -116,12 +117,12 @@ test_nth(void **state)
 static void
 test_nth_once(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 
-	rig_config(r, "rule:opcode=RC_SEND_ONLY,qpn=17,nth=3,count=1,action=drop");
-	rig_put_one(r, rig_frame(WIRE_OP_ACK, false, 17, 100, 0));
-	rig_put_one(r, rig_frame(WIRE_OP_SEND_ONLY, false, 18, 101, 0));
-	rig_stream(r, 0, 6, 6);
+	fixture_config(r, "rule:opcode=RC_SEND_ONLY,qpn=17,nth=3,count=1,action=drop");
+	fixture_put_one(r, fixture_frame(WIRE_OP_ACK, false, 17, 100, 0));
+	fixture_put_one(r, fixture_frame(WIRE_OP_SEND_ONLY, false, 18, 101, 0));
+	fixture_stream(r, 0, 6, 6);
 	EXPECT(r, 100, 101, 0, 1, 3, 4, 5);
 	assert_int_equal(r->core.rule[0].acted, 1);
 }
@@ -129,18 +130,18 @@ test_nth_once(void **state)
 static void
 test_count(void **state)
 {
-	rig_config(*state, "rule:count=2,action=drop");
-	rig_stream(*state, 0, 5, 1);
+	fixture_config(*state, "rule:count=2,action=drop");
+	fixture_stream(*state, 0, 5, 1);
 	EXPECT(*state, 2, 3, 4);
 }
 
 static void
 test_prob(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 
-	rig_config(r, "rule:psn=0-1999,prob=25%,action=drop");
-	rig_stream(r, 0, 3000, 32);
+	fixture_config(r, "rule:psn=0-1999,prob=25%,action=drop");
+	fixture_stream(r, 0, 3000, 32);
 	assert_in_range(CTR(r, DROP), 500 - 78, 500 + 78);
 	assert_int_equal(r->core.rule[0].matched, 2000);
 	assert_int_equal(r->core.rule[0].acted, CTR(r, DROP));
@@ -151,44 +152,44 @@ test_prob(void **state)
 static void
 test_several_rules_on_a_frame(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 
-	rig_config(
+	fixture_config(
 		r,
 		"rule:psn=1,action=ce rule:psn=1,action=dup rule:psn=0-1,action=delay,delay=5us");
-	rig_stream(r, 0, 3, 3);
+	fixture_stream(r, 0, 3, 3);
 	EXPECT(r, 2);
-	rig_pass(r, 5 * US);
+	fixture_pass(r, 5 * US);
 	EXPECT(r, 2, 0, 1, 1);
-	assert_int_equal(rig_pkt(r, 1).tclass, 0);
-	assert_int_equal(rig_pkt(r, 2).tclass, 3);
-	assert_int_equal(rig_pkt(r, 3).tclass, 3);
+	assert_int_equal(fixture_pkt(r, 1).tclass, 0);
+	assert_int_equal(fixture_pkt(r, 2).tclass, 3);
+	assert_int_equal(fixture_pkt(r, 3).tclass, 3);
 }
 
 /* A rule's delay is its own, not that of the link. */
 static void
 test_rule_beside_random_faults(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 
-	rig_config(r, "delay=10us rule:psn=0,action=delay,delay=30us");
-	rig_stream(r, 0, 2, 2);
-	rig_pass(r, 10 * US);
+	fixture_config(r, "delay=10us rule:psn=0,action=delay,delay=30us");
+	fixture_stream(r, 0, 2, 2);
+	fixture_pass(r, 10 * US);
 	EXPECT(r, 1);
-	rig_pass(r, 20 * US);
+	fixture_pass(r, 20 * US);
 	EXPECT(r, 1, 0);
 }
 
 static void
 test_rule_corrupts(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct wire_pkt pkt;
 
-	rig_config(r, "rule:psn=1,action=corrupt");
-	rig_stream(r, 0, 1, 1);
-	rig_stream(r, 1, 1, 1);
-	pkt = rig_pkt(r, 0);
+	fixture_config(r, "rule:psn=1,action=corrupt");
+	fixture_stream(r, 0, 1, 1);
+	fixture_stream(r, 1, 1, 1);
+	pkt = fixture_pkt(r, 0);
 	assert_true(wire_icrc_check(&pkt));
 	assert_true(wire_parse(rte_pktmbuf_mtod(r->out[1], uint8_t *), r->out[1]->data_len, &pkt) !=
 			    WIRE_OK ||
@@ -200,14 +201,14 @@ test_rule_corrupts(void **state)
 static void
 test_change_of_configuration(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 
-	rig_config(r, "delay=10us rule:count=1,action=drop");
-	rig_stream(r, 0, 3, 3);
-	rig_config(r, "rule:count=1,action=drop");
-	rig_stream(r, 3, 3, 3);
+	fixture_config(r, "delay=10us rule:count=1,action=drop");
+	fixture_stream(r, 0, 3, 3);
+	fixture_config(r, "rule:count=1,action=drop");
+	fixture_stream(r, 3, 3, 3);
 	EXPECT(r, 4, 5);
-	rig_pass(r, 10 * US);
+	fixture_pass(r, 10 * US);
 	EXPECT(r, 4, 5, 1, 2);
 	assert_int_equal(CTR(r, DROP), 2);
 	assert_int_equal(r->core.rule[0].acted, 1);
@@ -222,24 +223,24 @@ static uint64_t
 run_everything(const char *seed, uint32_t stream, uint32_t burst)
 {
 	uint64_t hash = 14695981039346656037u;
-	struct rig *r;
+	struct fixture *r;
 	void *state;
 	char spec[400];
 	uint32_t i, k;
 
-	assert_int_equal(rig_setup(&state), 0);
+	assert_int_equal(fixture_setup(&state), 0);
 	r = state;
 	snprintf(spec, sizeof(spec), "%s%s", EVERYTHING, seed);
-	rig_config(r, spec);
+	fixture_config(r, spec);
 	impair_core_config(&r->core, &r->cfg[0], stream);
 	for (i = 0; i < 50; i++) {
-		rig_stream(r, i * 16, 16, burst);
-		rig_pass(r, 3 * US);
+		fixture_stream(r, i * 16, 16, burst);
+		fixture_pass(r, 3 * US);
 	}
 	for (i = 0; i < 300; i++)
-		rig_pass(r, US);
+		fixture_pass(r, US);
 	for (i = 0; i < 5; i++)
-		rig_pass(r, 10 * MS);
+		fixture_pass(r, 10 * MS);
 	assert_int_equal(CTR(r, OVERFLOW) + CTR(r, NO_MBUF), 0);
 	assert_int_equal(r->out_n, 800 - CTR(r, DROP) + CTR(r, DUP));
 	for (i = 0; i < IMPAIR_NFAULTS; i++)
@@ -251,7 +252,7 @@ run_everything(const char *seed, uint32_t stream, uint32_t burst)
 		for (k = 0; k < r->out[i]->data_len; k++)
 			hash = (hash ^ p[k]) * 1099511628211u;
 	}
-	assert_int_equal(rig_teardown(&state), 0);
+	assert_int_equal(fixture_teardown(&state), 0);
 	return hash;
 }
 
@@ -279,25 +280,25 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		rig_test(test_by_qpn),
-		rig_test(test_by_opcode_name),
-		rig_test(test_by_opcode_number),
-		rig_test(test_by_psn),
-		rig_test(test_by_psn_range),
-		rig_test(test_by_psn_range_that_wraps),
-		rig_test(test_by_psn_long_range),
-		rig_test(test_by_destination_address),
-		rig_test(test_nth),
-		rig_test(test_nth_once),
-		rig_test(test_count),
-		rig_test(test_prob),
-		rig_test(test_several_rules_on_a_frame),
-		rig_test(test_rule_beside_random_faults),
-		rig_test(test_rule_corrupts),
-		rig_test(test_change_of_configuration),
+		fixture_test(test_by_qpn),
+		fixture_test(test_by_opcode_name),
+		fixture_test(test_by_opcode_number),
+		fixture_test(test_by_psn),
+		fixture_test(test_by_psn_range),
+		fixture_test(test_by_psn_range_that_wraps),
+		fixture_test(test_by_psn_long_range),
+		fixture_test(test_by_destination_address),
+		fixture_test(test_nth),
+		fixture_test(test_nth_once),
+		fixture_test(test_count),
+		fixture_test(test_prob),
+		fixture_test(test_several_rules_on_a_frame),
+		fixture_test(test_rule_beside_random_faults),
+		fixture_test(test_rule_corrupts),
+		fixture_test(test_change_of_configuration),
 		cmocka_unit_test(test_a_seed_tells_everything),
 		cmocka_unit_test(test_bursts_do_not_matter),
 	};
 
-	return cmocka_run_group_tests(tests, rig_group_setup, NULL);
+	return cmocka_run_group_tests(tests, fixture_group_setup, NULL);
 }

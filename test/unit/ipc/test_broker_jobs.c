@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
-#include "ipc/broker_priv.h"
+#include "ipc/broker_parts.h"
 
 #define USERS  (BROKER_THREADS / BROKER_USER_THREADS)
 #define HANG_S 30 /* a job that has not run by then does not run */

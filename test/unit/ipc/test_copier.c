@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "map/copier_priv.h"
+#include "map/copier_area.h"
 #include "suite.h"
 
 static struct copier_credit credit;

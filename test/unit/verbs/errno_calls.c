@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One call each: the daemon refuses it, or its arguments are bad (errno_bed.h). */
+/* One call each: the daemon refuses it, or its arguments are bad (errno_fixture.h). */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "errno_bed.h"
+#include "errno_fixture.h"
 
 static int
 got(const void *pointer)
@@ -19,13 +19,13 @@ got(const void *pointer)
  */
 
 static int
-alloc_mw(struct bed *b)
+alloc_mw(struct errno_fixture *b)
 {
 	return got(ibv_alloc_mw(b->r->pd, IBV_MW_TYPE_1));
 }
 
 static int
-alloc_parent_domain_of_nothing(struct bed *b)
+alloc_parent_domain_of_nothing(struct errno_fixture *b)
 {
 	struct ibv_parent_domain_init_attr attr = {.td = b->td};
 
@@ -33,7 +33,7 @@ alloc_parent_domain_of_nothing(struct bed *b)
 }
 
 static int
-alloc_parent_domain_strange(struct bed *b)
+alloc_parent_domain_strange(struct errno_fixture *b)
 {
 	struct ibv_parent_domain_init_attr attr = {.pd = b->r->pd, .comp_mask = 1u << 31};
 
@@ -41,13 +41,13 @@ alloc_parent_domain_strange(struct bed *b)
 }
 
 static int
-alloc_pd(struct bed *b)
+alloc_pd(struct errno_fixture *b)
 {
 	return got(ibv_alloc_pd(b->r->ctx));
 }
 
 static int
-alloc_td_strange(struct bed *b)
+alloc_td_strange(struct errno_fixture *b)
 {
 	struct ibv_td_init_attr attr = {.comp_mask = 1u << 31};
 
@@ -55,7 +55,7 @@ alloc_td_strange(struct bed *b)
 }
 
 static int
-attach_mcast(struct bed *b)
+attach_mcast(struct errno_fixture *b)
 {
 	union ibv_gid gid = {.raw = {0xff, 0x0e}};
 
@@ -63,7 +63,7 @@ attach_mcast(struct bed *b)
 }
 
 static int
-detach_mcast(struct bed *b)
+detach_mcast(struct errno_fixture *b)
 {
 	union ibv_gid gid = {.raw = {0xff, 0x0e}};
 
@@ -71,7 +71,7 @@ detach_mcast(struct bed *b)
 }
 
 static int
-bind_mw_in_reset(struct bed *b)
+bind_mw_in_reset(struct errno_fixture *b)
 {
 	struct ibv_mw_bind bind = {0};
 
@@ -79,7 +79,7 @@ bind_mw_in_reset(struct bed *b)
 }
 
 static int
-create_ah(struct bed *b)
+create_ah(struct errno_fixture *b)
 {
 	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1};
 
@@ -87,55 +87,55 @@ create_ah(struct bed *b)
 }
 
 static int
-create_cq(struct bed *b)
+create_cq(struct errno_fixture *b)
 {
 	return got(ibv_create_cq(b->r->ctx, 8, NULL, NULL, 0));
 }
 
 static int
-create_cq_of_none(struct bed *b)
+create_cq_of_none(struct errno_fixture *b)
 {
 	return got(ibv_create_cq(b->r->ctx, 0, NULL, NULL, 0));
 }
 
 static int
-create_cq_bad_vector(struct bed *b)
+create_cq_bad_vector(struct errno_fixture *b)
 {
 	return got(ibv_create_cq(b->r->ctx, 8, NULL, NULL, 99));
 }
 
 static int
-create_cq_ex(struct bed *b)
+create_cq_ex(struct errno_fixture *b)
 {
 	struct ibv_cq_init_attr_ex attr = {.cqe = 8};
 
-	return got(uv_create_cq_ex(b->r->ctx, &attr));
+	return got(prov_create_cq_ex(b->r->ctx, &attr));
 }
 
 static int
-create_cq_ex_strange(struct bed *b)
+create_cq_ex_strange(struct errno_fixture *b)
 {
 	struct ibv_cq_init_attr_ex attr = {.cqe = 8, .wc_flags = IBV_WC_EX_WITH_TM_INFO};
 
-	return got(uv_create_cq_ex(b->r->ctx, &attr));
+	return got(prov_create_cq_ex(b->r->ctx, &attr));
 }
 
 static int
-create_cq_ex_of_no_domain(struct bed *b)
+create_cq_ex_of_no_domain(struct errno_fixture *b)
 {
 	struct ibv_cq_init_attr_ex attr = {.cqe = 8, .comp_mask = IBV_CQ_INIT_ATTR_MASK_PD};
 
-	return got(uv_create_cq_ex(b->r->ctx, &attr));
+	return got(prov_create_cq_ex(b->r->ctx, &attr));
 }
 
 static int
-create_qp(struct bed *b)
+create_qp(struct errno_fixture *b)
 {
-	return got(rig_create_qp(b->r, IBV_QPT_RC));
+	return got(fixture_create_qp(b->r, IBV_QPT_RC));
 }
 
 static int
-create_qp_without_cq(struct bed *b)
+create_qp_without_cq(struct errno_fixture *b)
 {
 	struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_RC};
 
@@ -143,7 +143,7 @@ create_qp_without_cq(struct bed *b)
 }
 
 static int
-create_qp_ex_of(struct bed *b, uint32_t mask, uint64_t ops)
+create_qp_ex_of(struct errno_fixture *b, uint32_t mask, uint64_t ops)
 {
 	struct ibv_qp_init_attr_ex attr = {
 		.send_cq = b->r->cq,
@@ -159,27 +159,27 @@ create_qp_ex_of(struct bed *b, uint32_t mask, uint64_t ops)
 }
 
 static int
-create_qp_ex(struct bed *b)
+create_qp_ex(struct errno_fixture *b)
 {
 	return create_qp_ex_of(b, IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 			       IBV_QP_EX_WITH_SEND);
 }
 
 static int
-create_qp_ex_without_pd(struct bed *b)
+create_qp_ex_without_pd(struct errno_fixture *b)
 {
 	return create_qp_ex_of(b, IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, IBV_QP_EX_WITH_SEND);
 }
 
 static int
-create_qp_ex_strange(struct bed *b)
+create_qp_ex_strange(struct errno_fixture *b)
 {
 	return create_qp_ex_of(b, IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 			       IBV_QP_EX_WITH_TSO);
 }
 
 static int
-create_srq(struct bed *b)
+create_srq(struct errno_fixture *b)
 {
 	struct ibv_srq_init_attr attr = {.attr = {.max_wr = 4, .max_sge = 1}};
 
@@ -187,7 +187,7 @@ create_srq(struct bed *b)
 }
 
 static int
-create_srq_ex_of(struct bed *b, uint32_t mask)
+create_srq_ex_of(struct errno_fixture *b, uint32_t mask)
 {
 	struct ibv_srq_init_attr_ex attr = {.attr = {.max_wr = 4, .max_sge = 1},
 					    .comp_mask = mask,
@@ -198,44 +198,44 @@ create_srq_ex_of(struct bed *b, uint32_t mask)
 }
 
 static int
-create_srq_ex(struct bed *b)
+create_srq_ex(struct errno_fixture *b)
 {
 	return create_srq_ex_of(b, IBV_SRQ_INIT_ATTR_PD);
 }
 
 static int
-create_srq_ex_without_pd(struct bed *b)
+create_srq_ex_without_pd(struct errno_fixture *b)
 {
 	return create_srq_ex_of(b, IBV_SRQ_INIT_ATTR_CQ);
 }
 
 static int
-create_srq_ex_xrc(struct bed *b)
+create_srq_ex_xrc(struct errno_fixture *b)
 {
 	return create_srq_ex_of(b, IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE);
 }
 
 static int
-create_channel(struct bed *b)
+create_channel(struct errno_fixture *b)
 {
 	return got(ibv_create_comp_channel(b->r->ctx));
 }
 
 static int
-dealloc_mw(struct bed *b)
+dealloc_mw(struct errno_fixture *b)
 {
 	return ibv_dealloc_mw(&b->mw);
 }
 
 /* A PD that a parent domain, a QP, an SRQ use. */
 static int
-dealloc_pd_in_use(struct bed *b)
+dealloc_pd_in_use(struct errno_fixture *b)
 {
 	return ibv_dealloc_pd(b->r->pd);
 }
 
 static int
-dealloc_pd(struct bed *b)
+dealloc_pd(struct errno_fixture *b)
 {
 	struct ibv_pd *pd = ibv_alloc_pd(b->r->ctx);
 	int rc;
@@ -253,64 +253,64 @@ dealloc_pd(struct bed *b)
 }
 
 static int
-dealloc_td_in_use(struct bed *b)
+dealloc_td_in_use(struct errno_fixture *b)
 {
 	return ibv_dealloc_td(b->td);
 }
 
 static int
-dereg_mr(struct bed *b)
+dereg_mr(struct errno_fixture *b)
 {
 	return ibv_dereg_mr(b->mr);
 }
 
 static int
-dereg_imported_mr(struct bed *b)
+dereg_imported_mr(struct errno_fixture *b)
 {
-	struct uv_mr imported = {
+	struct prov_mr imported = {
 		.vmr = {.ibv_mr = {.context = b->r->ctx}, .mr_type = RCA_MR_TYPE_IMPORTED}};
 
 	return ibv_dereg_mr(&imported.vmr.ibv_mr);
 }
 
 static int
-destroy_ah(struct bed *b)
+destroy_ah(struct errno_fixture *b)
 {
 	return ibv_destroy_ah(&b->ah);
 }
 
 static int
-destroy_cq(struct bed *b)
+destroy_cq(struct errno_fixture *b)
 {
 	return ibv_destroy_cq(b->r->cq);
 }
 
 static int
-destroy_qp(struct bed *b)
+destroy_qp(struct errno_fixture *b)
 {
 	return ibv_destroy_qp(b->r->qp);
 }
 
 static int
-destroy_srq(struct bed *b)
+destroy_srq(struct errno_fixture *b)
 {
 	return ibv_destroy_srq(b->srq);
 }
 
 static int
-import_mr(struct bed *b)
+import_mr(struct errno_fixture *b)
 {
 	return got(ibv_import_mr(b->r->pd, 0));
 }
 
 static int
-import_pd(struct bed *b)
+import_pd(struct errno_fixture *b)
 {
 	return got(ibv_import_pd(b->r->ctx, 0));
 }
 
 static int
-modify_qp(struct bed *b)
+modify_qp(struct errno_fixture *b)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT};
 
@@ -318,7 +318,7 @@ modify_qp(struct bed *b)
 }
 
 static int
-modify_qp_to_reset(struct bed *b)
+modify_qp_to_reset(struct errno_fixture *b)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
 
@@ -326,7 +326,7 @@ modify_qp_to_reset(struct bed *b)
 }
 
 static int
-modify_srq(struct bed *b)
+modify_srq(struct errno_fixture *b)
 {
 	struct ibv_srq_attr attr = {.srq_limit = 1};
 
@@ -334,7 +334,7 @@ modify_srq(struct bed *b)
 }
 
 static int
-resize_srq(struct bed *b)
+resize_srq(struct errno_fixture *b)
 {
 	struct ibv_srq_attr attr = {.max_wr = 16};
 
@@ -343,7 +343,7 @@ resize_srq(struct bed *b)
 
 /* It returns a negative number, whichever. */
 static int
-poll_overrun_cq(struct bed *b)
+poll_overrun_cq(struct errno_fixture *b)
 {
 	struct ibv_wc wc;
 	int rc;
@@ -355,7 +355,7 @@ poll_overrun_cq(struct bed *b)
 }
 
 static int
-start_poll_strange(struct bed *b)
+start_poll_strange(struct errno_fixture *b)
 {
 	struct ibv_poll_cq_attr attr = {.comp_mask = 1};
 
@@ -363,7 +363,7 @@ start_poll_strange(struct bed *b)
 }
 
 static int
-start_poll_overrun(struct bed *b)
+start_poll_overrun(struct errno_fixture *b)
 {
 	struct ibv_poll_cq_attr attr = {0};
 	int rc;
@@ -398,19 +398,19 @@ post_to_srq(void *queue, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 }
 
 static int
-post_recv_malformed(struct bed *b)
+post_recv_malformed(struct errno_fixture *b)
 {
 	return post_recvs(post_to_qp, b->qp_wr);
 }
 
 static int
-post_srq_recv_malformed(struct bed *b)
+post_srq_recv_malformed(struct errno_fixture *b)
 {
 	return post_recvs(post_to_srq, b->srq);
 }
 
 static int
-post_recv_in_reset(struct bed *b)
+post_recv_in_reset(struct errno_fixture *b)
 {
 	struct ibv_recv_wr wr = {0}, *bad = NULL;
 	int rc = ibv_post_recv(b->r->qp, &wr, &bad);
@@ -420,7 +420,7 @@ post_recv_in_reset(struct bed *b)
 }
 
 static int
-post_recv_to_a_qp_with_srq(struct bed *b)
+post_recv_to_a_qp_with_srq(struct errno_fixture *b)
 {
 	struct ibv_recv_wr wr = {0}, *bad = NULL;
 	int rc = ibv_post_recv(b->qp_srq, &wr, &bad);
@@ -430,7 +430,7 @@ post_recv_to_a_qp_with_srq(struct bed *b)
 }
 
 static int
-post_srq_recv_full(struct bed *b)
+post_srq_recv_full(struct errno_fixture *b)
 {
 	struct ibv_recv_wr wr = {0}, *bad;
 	int rc;
@@ -444,7 +444,7 @@ post_srq_recv_full(struct bed *b)
 }
 
 static int
-post_send_in_reset(struct bed *b)
+post_send_in_reset(struct errno_fixture *b)
 {
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad = NULL;
 	int rc = ibv_post_send(b->r->qp, &wr, &bad);
@@ -454,7 +454,7 @@ post_send_in_reset(struct bed *b)
 }
 
 static int
-post_send_malformed(struct bed *b)
+post_send_malformed(struct errno_fixture *b)
 {
 	struct ibv_send_wr wr[2] = {{.next = &wr[1], .opcode = IBV_WR_SEND},
 				    {.opcode = IBV_WR_SEND, .num_sge = 99}};
@@ -466,7 +466,7 @@ post_send_malformed(struct bed *b)
 }
 
 static int
-post_send_full(struct bed *b)
+post_send_full(struct errno_fixture *b)
 {
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
 	int rc;
@@ -481,7 +481,7 @@ post_send_full(struct bed *b)
 
 /* Builders: the list fails as a whole. */
 static int
-wr_complete_full(struct bed *b)
+wr_complete_full(struct errno_fixture *b)
 {
 	ibv_wr_start(b->qp_ex);
 	for (unsigned int i = 0; i < 9; i++)
@@ -490,7 +490,7 @@ wr_complete_full(struct bed *b)
 }
 
 static int
-wr_complete_malformed(struct bed *b)
+wr_complete_malformed(struct errno_fixture *b)
 {
 	struct ibv_sge sge[9] = {{0}};
 
@@ -501,7 +501,7 @@ wr_complete_malformed(struct bed *b)
 }
 
 static int
-query_device(struct bed *b)
+query_device(struct errno_fixture *b)
 {
 	struct ibv_device_attr_ex attr;
 
@@ -509,17 +509,17 @@ query_device(struct bed *b)
 }
 
 static int
-query_device_strange(struct bed *b)
+query_device_strange(struct errno_fixture *b)
 {
 	struct ibv_query_device_ex_input input = {.comp_mask = 1};
 	struct ibv_device_attr_ex attr;
 
 	/* past libibverbs, which refuses it itself */
-	return uv_query_device_ex(b->r->ctx, &input, &attr, sizeof(attr));
+	return prov_query_device_ex(b->r->ctx, &input, &attr, sizeof(attr));
 }
 
 static int
-query_port(struct bed *b)
+query_port(struct errno_fixture *b)
 {
 	struct ibv_port_attr attr;
 
@@ -527,7 +527,7 @@ query_port(struct bed *b)
 }
 
 static int
-query_qp(struct bed *b)
+query_qp(struct errno_fixture *b)
 {
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
@@ -536,7 +536,7 @@ query_qp(struct bed *b)
 }
 
 static int
-query_rt_values(struct bed *b)
+query_rt_values(struct errno_fixture *b)
 {
 	struct ibv_values_ex values = {.comp_mask = IBV_VALUES_MASK_RAW_CLOCK};
 
@@ -544,7 +544,7 @@ query_rt_values(struct bed *b)
 }
 
 static int
-query_rt_values_strange(struct bed *b)
+query_rt_values_strange(struct errno_fixture *b)
 {
 	struct ibv_values_ex values = {.comp_mask = 1u << 31};
 
@@ -552,30 +552,30 @@ query_rt_values_strange(struct bed *b)
 }
 
 static int
-query_srq(struct bed *b)
+query_srq(struct errno_fixture *b)
 {
 	struct ibv_srq_attr attr;
 
 	return ibv_query_srq(b->srq, &attr);
 }
 
-char bed_memory[4096] __attribute__((aligned(4096)));
+char errno_memory[4096] __attribute__((aligned(4096)));
 
 static int
-reg_mr(struct bed *b)
+reg_mr(struct errno_fixture *b)
 {
-	return got(ibv_reg_mr(b->r->pd, bed_memory, sizeof(bed_memory), 0));
+	return got(ibv_reg_mr(b->r->pd, errno_memory, sizeof(errno_memory), 0));
 }
 
 static int
-reg_nothing(struct bed *b)
+reg_nothing(struct errno_fixture *b)
 {
 	return got(ibv_reg_mr(b->r->pd, (void *)4096, 4096, 0));
 }
 
 /* libibverbs has numbers of its own for this one; the reason is in errno. */
 static int
-rereg_mr(struct bed *b)
+rereg_mr(struct errno_fixture *b)
 {
 	int rc = ibv_rereg_mr(b->mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
 			      IBV_ACCESS_LOCAL_WRITE);
@@ -584,7 +584,7 @@ rereg_mr(struct bed *b)
 }
 
 static int
-rereg_to_nothing(struct bed *b)
+rereg_to_nothing(struct errno_fixture *b)
 {
 	int rc = ibv_rereg_mr(b->mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, (void *)4096, 4096, 0);
 
@@ -592,13 +592,13 @@ rereg_to_nothing(struct bed *b)
 }
 
 static int
-resize_cq(struct bed *b)
+resize_cq(struct errno_fixture *b)
 {
 	return ibv_resize_cq(b->r->cq, 32);
 }
 
 static int
-resize_cq_to_none(struct bed *b)
+resize_cq_to_none(struct errno_fixture *b)
 {
 	return ibv_resize_cq(b->r->cq, 0);
 }

@@ -6,10 +6,10 @@
 #include <stddef.h>
 #include <string.h>
 #include <cmocka.h>
-#include "rig.h"
+#include "provider_fixture.h"
 
 static void
-complete(struct rig *r, uint64_t wr_id, uint32_t qpn)
+complete(struct fixture *r, uint64_t wr_id, uint32_t qpn)
 {
 	fake_complete(r->f, 0, (struct uroce_cqe){.wr_id = wr_id, .qp_num = qpn});
 }
@@ -25,7 +25,7 @@ poll_id(struct ibv_cq *cq)
 static void
 test_decode(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_wc wc;
 
 	memset(&wc, 0xff, sizeof(wc));
@@ -60,7 +60,7 @@ test_decode(void **state)
 static void
 test_CQ_01_order_over_many_laps(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_wc wc[16];
 	uint64_t in = 0, out = 0;
 
@@ -82,8 +82,8 @@ test_CQ_01_order_over_many_laps(void **state)
 static void
 test_QP_10_purge_keeps_the_others(void **state)
 {
-	struct rig *r = *state;
-	struct ibv_qp *other = rig_create_qp(r, IBV_QPT_RC);
+	struct fixture *r = *state;
+	struct ibv_qp *other = fixture_create_qp(r, IBV_QPT_RC);
 
 	/* an odd start, so that the ring wraps in the middle of what is purged */
 	for (unsigned int i = 0; i < 10; i++) {
@@ -92,7 +92,7 @@ test_QP_10_purge_keeps_the_others(void **state)
 	}
 	for (unsigned int i = 0; i < 16; i++)
 		complete(r, i, i % 3 ? 0x100 : 0x101);
-	rig_qp_to(r->qp, IBV_QPS_RESET);
+	fixture_qp_to(r->qp, IBV_QPS_RESET);
 	for (unsigned int i = 0; i < 16; i += 3)
 		assert_int_equal(poll_id(r->cq), i);
 	assert_int_equal(poll_id(r->cq), UINT64_MAX);
@@ -108,12 +108,12 @@ test_QP_10_purge_keeps_the_others(void **state)
 static void
 test_purge_frees_room_at_once(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 
 	complete(r, 1, 0x101);
 	for (unsigned int i = 0; i < 10; i++)
 		complete(r, 2, 0x100);
-	rig_qp_to(r->qp, IBV_QPS_RESET);
+	fixture_qp_to(r->qp, IBV_QPS_RESET);
 	assert_int_equal(r->f->cq[0].hdr->cons, 10);
 	assert_int_equal(poll_id(r->cq), 1);
 }
@@ -121,7 +121,7 @@ test_purge_frees_room_at_once(void **state)
 static void
 test_purge_behind_a_gap(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct fake_cq *c = &r->f->cq[0];
 
 	/* another worker has taken slot 1 but not released it yet */
@@ -130,7 +130,7 @@ test_purge_behind_a_gap(void **state)
 	complete(r, 3, 0x100);
 	complete(r, 4, 0x101);
 	c->ring[1].phase = 0;
-	rig_qp_to(r->qp, IBV_QPS_RESET);
+	fixture_qp_to(r->qp, IBV_QPS_RESET);
 	assert_int_equal(poll_id(r->cq), 1);
 	assert_int_equal(poll_id(r->cq), UINT64_MAX);
 	c->ring[1].phase = 1;
@@ -141,7 +141,7 @@ test_purge_behind_a_gap(void **state)
 static void
 test_CQ_01_arm(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct uroce_cq_hdr *h = r->f->cq[0].hdr;
 
 	assert_int_equal(h->arm, UROCE_CQ_UNARMED);
@@ -159,7 +159,7 @@ test_CQ_01_arm(void **state)
 static void
 test_CQ_02_resize_keeps_what_is_in_it(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 
 	for (unsigned int i = 0; i < 5; i++)
 		complete(r, i, 0x100 + i % 2);
@@ -171,7 +171,7 @@ test_CQ_02_resize_keeps_what_is_in_it(void **state)
 	assert_int_equal(ibv_resize_cq(r->cq, 8), 0);
 	complete(r, 6, 0x100);
 	complete(r, 7, 0x101);
-	rig_qp_to(r->qp, IBV_QPS_RESET);
+	fixture_qp_to(r->qp, IBV_QPS_RESET);
 	assert_int_equal(poll_id(r->cq), 1);
 	assert_int_equal(poll_id(r->cq), 3);
 	assert_int_equal(poll_id(r->cq), 7);
@@ -183,13 +183,13 @@ test_CQ_02_resize_keeps_what_is_in_it(void **state)
 static void
 test_CQ_02_extended_poll(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_cq_init_attr_ex attr = {
 		.cqe = 4,
 		.wc_flags = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP,
 	};
 	struct ibv_poll_cq_attr none = {0};
-	struct ibv_cq_ex *ex = uv_create_cq_ex(r->ctx, &attr);
+	struct ibv_cq_ex *ex = prov_create_cq_ex(r->ctx, &attr);
 	struct ibv_cq *cq = ibv_cq_ex_to_cq(ex);
 
 	assert_non_null(ex);
@@ -221,16 +221,16 @@ test_CQ_02_extended_poll(void **state)
 	ibv_end_poll(ex);
 	assert_int_equal(r->f->cq[1].hdr->cons, 3);
 	assert_int_equal(ibv_start_poll(ex, &none), ENOENT);
-	assert_int_equal(uv_destroy_cq(cq), 0);
+	assert_int_equal(prov_destroy_cq(cq), 0);
 	attr.wc_flags = IBV_WC_EX_WITH_CVLAN;
-	assert_null(uv_create_cq_ex(r->ctx, &attr));
+	assert_null(prov_create_cq_ex(r->ctx, &attr));
 	assert_int_equal(errno, EOPNOTSUPP);
 }
 
 static void
 test_EVT_08_dead_cq_fails_when_drained(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_wc wc;
 
 	complete(r, 1, 0x100);
@@ -243,20 +243,22 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_decode, rig_setup, rig_teardown),
-		cmocka_unit_test_setup_teardown(test_CQ_01_order_over_many_laps, rig_setup,
-						rig_teardown),
-		cmocka_unit_test_setup_teardown(test_QP_10_purge_keeps_the_others, rig_setup,
-						rig_teardown),
-		cmocka_unit_test_setup_teardown(test_purge_frees_room_at_once, rig_setup,
-						rig_teardown),
-		cmocka_unit_test_setup_teardown(test_purge_behind_a_gap, rig_setup, rig_teardown),
-		cmocka_unit_test_setup_teardown(test_CQ_01_arm, rig_setup, rig_teardown),
-		cmocka_unit_test_setup_teardown(test_CQ_02_resize_keeps_what_is_in_it, rig_setup,
-						rig_teardown),
-		cmocka_unit_test_setup_teardown(test_CQ_02_extended_poll, rig_setup, rig_teardown),
-		cmocka_unit_test_setup_teardown(test_EVT_08_dead_cq_fails_when_drained, rig_setup,
-						rig_teardown),
+		cmocka_unit_test_setup_teardown(test_decode, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_CQ_01_order_over_many_laps, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_QP_10_purge_keeps_the_others, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_purge_frees_room_at_once, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_purge_behind_a_gap, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_CQ_01_arm, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_CQ_02_resize_keeps_what_is_in_it,
+						fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_CQ_02_extended_poll, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_EVT_08_dead_cq_fails_when_drained,
+						fixture_setup, fixture_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,13 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "errno_bed.h"
+#include "errno_fixture.h"
 
-/* --- the bed ------------------------------------------------------------------------------------
+/* --- the errno_fixture
+ * ------------------------------------------------------------------------------------
  */
 
 static void
-bed_queues(struct bed *b)
+errno_queues(struct errno_fixture *b)
 {
 	struct ibv_srq_init_attr sattr = {.attr = {.max_wr = 4, .max_sge = 1}};
 	struct ibv_qp_init_attr qattr = {
@@ -38,7 +39,7 @@ bed_queues(struct bed *b)
 	};
 	struct ibv_cq_init_attr_ex cattr = {.cqe = 8};
 
-	b->cq_ex = uv_create_cq_ex(b->r->ctx, &cattr);
+	b->cq_ex = prov_create_cq_ex(b->r->ctx, &cattr);
 	assert_non_null(b->cq_ex);
 	b->cq_ex->context = b->r->ctx; /* libibverbs' part, which knows no device here */
 	b->srq = ibv_create_srq(b->r->pd, &sattr);
@@ -48,34 +49,34 @@ bed_queues(struct bed *b)
 	b->qp_wr = ibv_create_qp_ex(b->r->ctx, &xattr);
 	assert_true(b->qp_srq && b->qp_wr);
 	b->qp_ex = ibv_qp_to_qp_ex(b->qp_wr);
-	rig_qp_to(b->qp_srq, IBV_QPS_RTS);
-	rig_qp_to(b->qp_wr, IBV_QPS_RTS);
+	fixture_qp_to(b->qp_srq, IBV_QPS_RTS);
+	fixture_qp_to(b->qp_wr, IBV_QPS_RTS);
 }
 
 static int
-bed_setup(void **state)
+errno_setup(void **state)
 {
-	struct bed *b = calloc(1, sizeof(*b));
+	struct errno_fixture *b = calloc(1, sizeof(*b));
 	struct ibv_td_init_attr tattr = {0};
 	struct ibv_parent_domain_init_attr pattr;
 
-	rig_setup((void **)&b->r);
+	fixture_setup((void **)&b->r);
 	b->td = ibv_alloc_td(b->r->ctx, &tattr);
 	pattr = (struct ibv_parent_domain_init_attr){.pd = b->r->pd, .td = b->td};
 	b->domain = ibv_alloc_parent_domain(b->r->ctx, &pattr);
-	b->mr = ibv_reg_mr(b->r->pd, bed_memory, sizeof(bed_memory), 0);
+	b->mr = ibv_reg_mr(b->r->pd, errno_memory, sizeof(errno_memory), 0);
 	assert_true(b->td && b->domain && b->mr);
 	b->mw = (struct ibv_mw){.context = b->r->ctx, .pd = b->r->pd, .type = IBV_MW_TYPE_1};
 	b->ah = (struct ibv_ah){.context = b->r->ctx, .pd = b->r->pd};
-	bed_queues(b);
+	errno_queues(b);
 	*state = b;
 	return 0;
 }
 
 static int
-bed_teardown(void **state)
+errno_teardown(void **state)
 {
-	struct bed *b = *state;
+	struct errno_fixture *b = *state;
 	int rc;
 
 	ibv_destroy_qp(b->qp_wr);
@@ -85,7 +86,7 @@ bed_teardown(void **state)
 	ibv_dereg_mr(b->mr);
 	ibv_dealloc_pd(b->domain);
 	ibv_dealloc_td(b->td);
-	rc = rig_teardown((void **)&b->r);
+	rc = fixture_teardown((void **)&b->r);
 	free(b);
 	return rc;
 }
@@ -96,7 +97,7 @@ bed_teardown(void **state)
 static void
 test_failures_return_errno_and_leave_it(void **state)
 {
-	struct bed *b = *state;
+	struct errno_fixture *b = *state;
 
 	for (size_t i = 0; i < nfailures; i++) {
 		const struct failure *f = &failures[i];
@@ -131,10 +132,10 @@ covered(size_t slot)
 static void
 test_every_operation_is_in_the_table(void **state)
 {
-	void (*const *op)(void) = (void (*const *)(void)) & uv_context_ops;
+	void (*const *op)(void) = (void (*const *)(void)) & prov_context_ops;
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(uv_context_ops) / sizeof(op[0]); i++) {
+	for (size_t i = 0; i < sizeof(prov_context_ops) / sizeof(op[0]); i++) {
 		if (op[i] && !covered(i * sizeof(op[0])))
 			fail_msg("operation %zu of verbs_context_ops is in no row", i);
 	}
@@ -144,7 +145,7 @@ test_every_operation_is_in_the_table(void **state)
 static void
 test_EVT_14_failures_without_a_daemon(void **state)
 {
-	struct bed *b = *state;
+	struct errno_fixture *b = *state;
 	struct ibv_recv_wr rwr = {0}, *rbad = NULL;
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad = NULL;
 	struct ibv_port_attr port;
@@ -186,11 +187,11 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_failures_return_errno_and_leave_it, bed_setup,
-						bed_teardown),
+		cmocka_unit_test_setup_teardown(test_failures_return_errno_and_leave_it,
+						errno_setup, errno_teardown),
 		cmocka_unit_test(test_every_operation_is_in_the_table),
-		cmocka_unit_test_setup_teardown(test_EVT_14_failures_without_a_daemon, bed_setup,
-						bed_teardown),
+		cmocka_unit_test_setup_teardown(test_EVT_14_failures_without_a_daemon, errno_setup,
+						errno_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
-#include "rig.h"
+#include "provider_fixture.h"
 
 static bool
 readable(int fd)
@@ -25,7 +25,7 @@ readable(int fd)
 static void
 test_CQ_01_channel_event(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_cq *cq = NULL;
 	void *cookie = NULL;
 
@@ -43,7 +43,7 @@ test_CQ_01_channel_event(void **state)
 static void
 test_channel_nonblocking(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_cq *cq;
 	void *cookie;
 
@@ -56,7 +56,7 @@ test_channel_nonblocking(void **state)
 static void
 test_destroy_cq_drops_its_events(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_cq *second = ibv_create_cq(r->ctx, 4, NULL, r->channel, 0);
 	uint64_t stale = r->f->cq[1].user_handle, live = r->f->cq[0].user_handle;
 	struct ibv_cq *cq;
@@ -97,7 +97,7 @@ ack_later(void *arg)
 static void
 test_destroy_cq_waits_for_the_ack(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_cq *second = ibv_create_cq(r->ctx, 4, NULL, r->channel, 0);
 	struct late_ack late = {.cq = second};
 	struct ibv_cq *cq;
@@ -115,9 +115,9 @@ test_destroy_cq_waits_for_the_ack(void **state)
 static void
 test_async_events_find_their_object(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_async_event ev;
-	struct ibv_qp *gone = rig_create_qp(r, IBV_QPT_RC);
+	struct ibv_qp *gone = fixture_create_qp(r, IBV_QPT_RC);
 	uint64_t stale = r->f->qp[1].user_handle;
 
 	fake_async_event(r->f, stale, IBV_EVENT_QP_FATAL);
@@ -142,7 +142,7 @@ test_async_events_find_their_object(void **state)
 static void
 test_garbled_handles_get_enoent(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT};
 	uint32_t qp = r->qp->handle, cq = r->cq->handle;
 
@@ -158,14 +158,14 @@ test_garbled_handles_get_enoent(void **state)
 static void
 test_EVT_14_daemon_dies(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_async_event ev;
 	struct ibv_cq *cq;
 	void *cookie;
 	struct ibv_wc wc;
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
 
-	rig_qp_to(r->qp, IBV_QPS_RTS);
+	fixture_qp_to(r->qp, IBV_QPS_RTS);
 	fake_die(r->f);
 	assert_int_equal(ibv_get_async_event(r->ctx, &ev), 0);
 	assert_int_equal(ev.event_type, IBV_EVENT_DEVICE_FATAL);
@@ -190,7 +190,7 @@ test_EVT_14_daemon_dies(void **state)
 static void
 test_CQE_15_poller_sees_the_daemon_die(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_wc wc;
 	int n = 0;
 
@@ -202,7 +202,7 @@ test_CQE_15_poller_sees_the_daemon_die(void **state)
 
 /* What the child of a fork may do: nothing, and without harm to the parent. 0 if so. */
 static int
-child_checks(struct rig *r)
+child_checks(struct fixture *r)
 {
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
 	struct ibv_recv_wr rwr = {0}, *rbad;
@@ -225,7 +225,7 @@ child_checks(struct rig *r)
 static void
 test_fork_leaves_the_parent_alone(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	uint32_t seen[UROCE_CTRL_OPS];
 	struct ibv_cq *cq;
 	struct ibv_wc wc;
@@ -233,7 +233,7 @@ test_fork_leaves_the_parent_alone(void **state)
 	int status;
 	pid_t pid;
 
-	rig_qp_to(r->qp, IBV_QPS_RTS);
+	fixture_qp_to(r->qp, IBV_QPS_RTS);
 	fake_comp_event(r->f, 0, r->f->cq[0].user_handle);
 	/* delivered but not acknowledged, and an unpolled completion: neither is the child's */
 	assert_int_equal(ibv_get_cq_event(r->channel, &cq, &cookie), 0);
@@ -257,7 +257,7 @@ test_fork_leaves_the_parent_alone(void **state)
 
 /* Every call that takes the lock of a queue, which nobody will ever let go of. */
 static int
-child_calls(struct rig *r, struct ibv_qp_ex *ex, struct ibv_srq *srq)
+child_calls(struct fixture *r, struct ibv_qp_ex *ex, struct ibv_srq *srq)
 {
 	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
 	struct ibv_srq_attr larger = {.max_wr = 64};
@@ -281,7 +281,7 @@ child_calls(struct rig *r, struct ibv_qp_ex *ex, struct ibv_srq *srq)
 static void
 test_fork_while_queues_are_locked(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_srq_init_attr sattr = {.attr = {.max_wr = 4, .max_sge = 1}};
 	struct ibv_srq *srq = ibv_create_srq(r->pd, &sattr);
 	struct ibv_qp_init_attr_ex xattr = {
@@ -294,20 +294,20 @@ test_fork_while_queues_are_locked(void **state)
 		.send_ops_flags = IBV_QP_EX_WITH_SEND,
 	};
 	struct ibv_qp *qp = ibv_create_qp_ex(r->ctx, &xattr);
-	struct uv_lock *lock[] = {&uv_qp_of(r->qp)->sq.lock, &uv_qp_of(r->qp)->rq.lock,
-				  &uv_qp_of(qp)->sq.lock, &uv_srq_of(srq)->ring.lock,
-				  &uv_cq_of(r->cq)->lock};
+	struct prov_lock *lock[] = {&prov_qp_of(r->qp)->sq.lock, &prov_qp_of(r->qp)->rq.lock,
+				    &prov_qp_of(qp)->sq.lock, &prov_srq_of(srq)->ring.lock,
+				    &prov_cq_of(r->cq)->lock};
 	int status;
 	pid_t pid;
 
-	rig_qp_to(r->qp, IBV_QPS_RTS);
+	fixture_qp_to(r->qp, IBV_QPS_RTS);
 	for (size_t i = 0; i < sizeof(lock) / sizeof(lock[0]); i++)
-		uv_lock(lock[i]);
+		prov_lock(lock[i]);
 	pid = fork();
 	if (pid == 0)
 		_exit(child_calls(r, ibv_qp_to_qp_ex(qp), srq));
 	for (size_t i = 0; i < sizeof(lock) / sizeof(lock[0]); i++)
-		uv_unlock(lock[i]);
+		prov_unlock(lock[i]);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFEXITED(status));
 	assert_int_equal(WEXITSTATUS(status), 0);
@@ -318,7 +318,7 @@ test_fork_while_queues_are_locked(void **state)
 static void
 test_parent_domain_keeps_its_pd(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_parent_domain_init_attr attr = {
 		.pd = r->pd,
 		.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS,
@@ -338,7 +338,7 @@ test_parent_domain_keeps_its_pd(void **state)
 static void
 test_refusals_reach_the_caller(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	static char buf[64];
 	struct ibv_mr *mr;
 
@@ -364,11 +364,11 @@ test_refusals_reach_the_caller(void **state)
 static void
 test_open_without_a_daemon(void **state)
 {
-	struct rig r = {0};
+	struct fixture r = {0};
 
 	(void)state;
 	setenv(UROCE_SOCK_ENV, "/nonexistent/uroced.sock", 1);
-	assert_null(rig_open(&r));
+	assert_null(fixture_open(&r));
 	assert_int_equal(errno, ENOENT);
 	assert_int_equal(r.vdev.refcount, 1);
 }
@@ -376,7 +376,7 @@ test_open_without_a_daemon(void **state)
 int
 main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 	const struct CMUnitTest tests[] = {
 		T(test_CQ_01_channel_event),
 		T(test_channel_nonblocking),

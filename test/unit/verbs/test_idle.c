@@ -17,12 +17,12 @@ static bool
 poll_empty_with(const void *cq, bool outstanding)
 {
 	os.now_ns += POLL_NS;
-	if (!uv_idle_round(cq))
+	if (!prov_idle_round(cq))
 		return false;
-	if (uv_idle_sleeps(os.now_ns))
-		uv_idle_sleep(outstanding);
+	if (prov_idle_sleeps(os.now_ns))
+		prov_idle_sleep(outstanding);
 	else
-		uv_idle_yield(os.now_ns);
+		prov_idle_yield(os.now_ns);
 	return true;
 }
 
@@ -38,7 +38,7 @@ setup(void **state)
 	os.now_ns = 1000000;
 	os.yield_ns = SWITCHED_NS;
 	os.yields = os.sleeps = 0;
-	uv_idle = (struct uv_idle){0};
+	prov_idle = (struct prov_idle){0};
 	return 0;
 }
 
@@ -52,7 +52,7 @@ test_one_queue_yields_from_its_second_empty_poll_on(void **state)
 		assert_true(poll_empty(&cq));
 		assert_int_equal(os.yields, i);
 	}
-	uv_idle_busy();
+	prov_idle_busy();
 	assert_false(poll_empty(&cq));
 	assert_int_equal(os.yields, 5);
 }
@@ -77,7 +77,7 @@ test_a_queue_that_is_left_keeps_nobody_from_yielding(void **state)
 	int left = 0, cq = 0;
 
 	poll_empty(&left);
-	for (unsigned int i = 0; i < UV_YIELD_CQS; i++)
+	for (unsigned int i = 0; i < PROV_YIELD_CQS; i++)
 		poll_empty(&cq);
 	assert_int_equal(os.yields, 1);
 	assert_true(poll_empty(&cq));
@@ -93,7 +93,7 @@ test_who_is_alone_spins_for_a_while(void **state)
 	poll_empty(&cq);
 	poll_empty(&cq);
 	assert_int_equal(os.yields, 1);
-	for (unsigned int i = 1; i < UV_ALONE_NS / POLL_NS; i++)
+	for (unsigned int i = 1; i < PROV_ALONE_NS / POLL_NS; i++)
 		poll_empty(&cq);
 	assert_int_equal(os.yields, 1);
 	/* then somebody has come, and gets the core every time */
@@ -117,20 +117,20 @@ sleeps_in(uint64_t ns, bool outstanding)
 	return os.sleeps - before;
 }
 
-/* With sends under way: each sleep after as much time awake, and the first after UV_YIELD_NS. */
+/* With sends under way: each sleep after as much time awake, and the first after PROV_YIELD_NS. */
 static void
 test_who_gets_nowhere_sleeps(void **state)
 {
-	assert_int_equal(sleeps_in(UV_YIELD_NS, true), 0);
-	assert_in_range(os.yields, UV_YIELD_NS / (SWITCHED_NS + POLL_NS), 20);
-	assert_in_range(sleeps_in(10 * (SLEEP_NS + UV_YIELD_NS), true), 9, 11);
+	assert_int_equal(sleeps_in(PROV_YIELD_NS, true), 0);
+	assert_in_range(os.yields, PROV_YIELD_NS / (SWITCHED_NS + POLL_NS), 20);
+	assert_in_range(sleeps_in(10 * (SLEEP_NS + PROV_YIELD_NS), true), 9, 11);
 }
 
 static void
 test_a_woken_worker_has_longer(void **state)
 {
-	uv_idle.waking = true;
-	assert_int_equal(sleeps_in(UV_YIELD_WAKING_NS, true), 0);
+	prov_idle.waking = true;
+	assert_int_equal(sleeps_in(PROV_YIELD_WAKING_NS, true), 0);
 	assert_int_equal(sleeps_in(2 * SWITCHED_NS + SLEEP_NS, true), 1);
 }
 
@@ -143,7 +143,7 @@ test_who_waits_for_others_sleeps_ever_less(void **state)
 	assert_in_range(first, 2, 4);
 	assert_in_range(sleeps_in(7000000, false), 2, 4);
 	assert_in_range(sleeps_in(92000000, false), 2, 4);
-	uv_idle_busy();
+	prov_idle_busy();
 	assert_int_equal(sleeps_in(1000000, false), first);
 }
 
@@ -153,7 +153,7 @@ pause_after_work(void)
 {
 	int cq = 0;
 
-	uv_idle_busy();
+	prov_idle_busy();
 	assert_false(poll_empty(&cq));
 	assert_true(poll_empty(&cq));
 }
@@ -193,7 +193,7 @@ test_nobody_sleeps_right_after_a_long_yield(void **state)
 	os.yield_ns = LONG_NS;
 	poll_empty(&cq);
 	os.yield_ns = SWITCHED_NS;
-	for (unsigned int i = 0; i < UV_YIELD_NS / (SWITCHED_NS + POLL_NS); i++)
+	for (unsigned int i = 0; i < PROV_YIELD_NS / (SWITCHED_NS + POLL_NS); i++)
 		poll_empty(&cq);
 	assert_int_equal(os.sleeps, 0);
 	for (unsigned int i = 0; i < 3; i++)

@@ -8,16 +8,16 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
-#include "lost_rig.h"
+#include "lost_fixture.h"
 
 /* What the daemon wrote comes first, and then what is left of each queue, in its order. */
 static void
 test_CQE_15_what_is_outstanding_completes(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_wc wc;
 
-	rig_qp_to(r->qp, IBV_QPS_RTS);
+	fixture_qp_to(r->qp, IBV_QPS_RTS);
 	post_sends(r->qp, SENT, 2);
 	send_flags(r->qp, SENT + 2, IBV_WR_RDMA_READ, 0); /* unsignaled */
 	send_flags(r->qp, SENT + 3, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_SEND_SIGNALED);
@@ -51,10 +51,10 @@ test_CQE_15_what_is_outstanding_completes(void **state)
 static void
 test_CQE_15_in_batches(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_wc wc[5];
 
-	rig_qp_to(r->qp, IBV_QPS_RTS);
+	fixture_qp_to(r->qp, IBV_QPS_RTS);
 	post_sends(r->qp, SENT, 7);
 	daemon_dies(r);
 	assert_int_equal(ibv_poll_cq(r->cq, 5, wc), 5);
@@ -66,7 +66,7 @@ test_CQE_15_in_batches(void **state)
 static void
 test_CQE_15_nothing_outstanding(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 
 	daemon_dies(r);
 	end_expect(r->cq);
@@ -76,9 +76,9 @@ test_CQE_15_nothing_outstanding(void **state)
 static void
 test_CQE_15_unsignaled(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 
-	rig_qp_to(r->qp, IBV_QPS_RTS);
+	fixture_qp_to(r->qp, IBV_QPS_RTS);
 	for (unsigned int i = 0; i < 3; i++)
 		send_flags(r->qp, SENT + i, IBV_WR_SEND, 0);
 	fake_retire_send(r->f, 0, 0, FAKE_WHOLE);
@@ -92,14 +92,14 @@ static void
 test_CQE_15_wherever_the_worker_stopped(void **state)
 {
 	for (enum fake_stop stop = FAKE_AT_CONS; stop < FAKE_STOPS; stop++) {
-		struct rig *r;
+		struct fixture *r;
 		bool there = stop == FAKE_AT_DONE; /* its completion */
 
 		if (stop == FAKE_AT_TAKEN)
 			continue;
-		rig_setup(state);
+		fixture_setup(state);
 		r = *state;
-		rig_qp_to(r->qp, IBV_QPS_RTS);
+		fixture_qp_to(r->qp, IBV_QPS_RTS);
 		post_sends(r->qp, SENT, 3);
 		post_recvs(r->qp, RECEIVED, 3);
 		fake_retire_send(r->f, 0, 0, FAKE_WHOLE);
@@ -118,7 +118,7 @@ test_CQE_15_wherever_the_worker_stopped(void **state)
 		left_expect(r->cq, SENT + 1 + there, 2 - there);
 		left_expect(r->cq, RECEIVED + 1 + there, 2 - there);
 		end_expect(r->cq);
-		rig_teardown(state);
+		fixture_teardown(state);
 	}
 }
 
@@ -126,9 +126,9 @@ test_CQE_15_wherever_the_worker_stopped(void **state)
 static void
 test_CQE_15_slot_used_again(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 
-	rig_qp_to(r->qp, IBV_QPS_RTS);
+	fixture_qp_to(r->qp, IBV_QPS_RTS);
 	post_sends(r->qp, SENT, 8);
 	post_recvs(r->qp, RECEIVED, 8);
 	fake_retire_send(r->f, 0, 0, FAKE_AT_ENTRY);
@@ -145,10 +145,10 @@ test_CQE_15_slot_used_again(void **state)
 static void
 test_CQE_15_stopped_after_a_polled_completion(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_qp *other = qp_on(r, r->cq, NULL);
 
-	rig_qp_to(r->qp, IBV_QPS_RTS);
+	fixture_qp_to(r->qp, IBV_QPS_RTS);
 	post_sends(r->qp, SENT, 2);
 	fake_retire_send(r->f, 0, 0, FAKE_AT_DONE);
 	wc_expect(r->cq, SENT, IBV_WC_SUCCESS);
@@ -167,14 +167,14 @@ test_CQE_15_stopped_after_a_polled_completion(void **state)
 static void
 test_CQE_15_after_reset(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 
-	rig_qp_to(r->qp, IBV_QPS_RTS);
+	fixture_qp_to(r->qp, IBV_QPS_RTS);
 	post_sends(r->qp, SENT, 1);
 	fake_retire_send(r->f, 0, 0, FAKE_WHOLE);
 	wc_expect(r->cq, SENT, IBV_WC_SUCCESS);
-	rig_qp_to(r->qp, IBV_QPS_RESET);
-	rig_qp_to(r->qp, IBV_QPS_RTS);
+	fixture_qp_to(r->qp, IBV_QPS_RESET);
+	fixture_qp_to(r->qp, IBV_QPS_RTS);
 	post_sends(r->qp, SENT + 10, 2);
 	fake_retire_send(r->f, 0, 0, FAKE_AT_ENTRY);
 	daemon_dies(r);
@@ -186,10 +186,10 @@ test_CQE_15_after_reset(void **state)
 static void
 test_CQE_15_a_gap_in_a_shared_cq(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_qp *other = qp_on(r, r->cq, NULL);
 
-	rig_qp_to(r->qp, IBV_QPS_RTS);
+	fixture_qp_to(r->qp, IBV_QPS_RTS);
 	post_sends(r->qp, SENT, 2);
 	post_sends(other, SENT + 100, 3);
 	fake_retire_send(r->f, 0, 0, FAKE_AT_PHASE);
@@ -208,9 +208,9 @@ test_CQE_15_a_gap_in_a_shared_cq(void **state)
 static void
 test_CQE_15_extended_poll(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_cq_init_attr_ex attr = {.cqe = 8, .wc_flags = IBV_WC_EX_WITH_QP_NUM};
-	struct ibv_cq_ex *ex = uv_create_cq_ex(r->ctx, &attr);
+	struct ibv_cq_ex *ex = prov_create_cq_ex(r->ctx, &attr);
 	struct ibv_cq *cq = ibv_cq_ex_to_cq(ex);
 	struct ibv_poll_cq_attr poll_attr = {0};
 	struct ibv_qp *qp;
@@ -237,16 +237,16 @@ test_CQE_15_extended_poll(void **state)
 	ibv_end_poll(ex);
 	assert_int_equal(ibv_start_poll(ex, &poll_attr), EIO);
 	ibv_destroy_qp(qp);
-	assert_int_equal(uv_destroy_cq(cq), 0);
+	assert_int_equal(prov_destroy_cq(cq), 0);
 }
 
 /* Entries that a resize had saved are older than those in the ring. */
 static void
 test_CQE_15_after_a_resize(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 
-	rig_qp_to(r->qp, IBV_QPS_RTS);
+	fixture_qp_to(r->qp, IBV_QPS_RTS);
 	post_sends(r->qp, SENT, 4);
 	fake_retire_send(r->f, 0, 0, FAKE_WHOLE);
 	assert_int_equal(ibv_resize_cq(r->cq, 64), 0);
@@ -262,13 +262,13 @@ test_CQE_15_after_a_resize(void **state)
 static void
 test_CQE_15_waits_until_the_workers_let_go(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_wc wc;
 
-	rig_qp_to(r->qp, IBV_QPS_RTS);
+	fixture_qp_to(r->qp, IBV_QPS_RTS);
 	post_sends(r->qp, SENT, 2);
 	fake_hang_up(r->f);
-	assert_false(uv_context_alive(uv_context_of(r->ctx)));
+	assert_false(prov_context_alive(prov_context_of(r->ctx)));
 	assert_int_equal(ibv_poll_cq(r->cq, 1, &wc), 0);
 	fake_retire_send(r->f, 0, 0, FAKE_WHOLE);
 	assert_int_equal(ibv_poll_cq(r->cq, 1, &wc), 0);
@@ -282,11 +282,11 @@ test_CQE_15_waits_until_the_workers_let_go(void **state)
 static void
 test_CQE_15_garbled_header(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	unsigned int n = 0;
 	struct ibv_wc wc;
 
-	rig_qp_to(r->qp, IBV_QPS_RTS);
+	fixture_qp_to(r->qp, IBV_QPS_RTS);
 	post_sends(r->qp, SENT, 2);
 	r->f->qp[0].sq->done = r->f->qp[0].sq->cons = 0x80000000u;
 	daemon_dies(r);
@@ -299,10 +299,10 @@ test_CQE_15_garbled_header(void **state)
 static void
 test_QP_22_destroyed_after_the_loss(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_qp *early = qp_on(r, r->cq, NULL), *late = qp_on(r, r->cq, NULL);
 
-	rig_qp_to(r->qp, IBV_QPS_RTS);
+	fixture_qp_to(r->qp, IBV_QPS_RTS);
 	post_sends(early, SENT + 100, 2);
 	fake_retire_send(r->f, 1, 0, FAKE_WHOLE);
 	post_sends(late, SENT + 200, 2);
@@ -321,14 +321,14 @@ test_QP_22_destroyed_after_the_loss(void **state)
 static void
 test_QP_22_destroyed_while_the_workers_serve(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_qp *gone = qp_on(r, r->cq, NULL);
 
-	rig_qp_to(r->qp, IBV_QPS_RTS);
+	fixture_qp_to(r->qp, IBV_QPS_RTS);
 	post_sends(gone, SENT + 100, 1);
 	post_sends(r->qp, SENT, 1);
 	fake_hang_up(r->f);
-	assert_false(uv_context_alive(uv_context_of(r->ctx)));
+	assert_false(prov_context_alive(prov_context_of(r->ctx)));
 	assert_int_equal(ibv_destroy_qp(gone), 0);
 	fake_retire_send(r->f, 1, 0, FAKE_WHOLE);
 	daemon_dies(r);
@@ -339,13 +339,13 @@ test_QP_22_destroyed_while_the_workers_serve(void **state)
 static void
 test_CQE_15_later_posts_fail_at_once(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_srq *srq = srq_of(r, 8);
 	struct ibv_send_wr chain[2] = {{.wr_id = SENT + 1, .opcode = IBV_WR_SEND}}, *bad = NULL;
 	struct ibv_recv_wr rwr = {.wr_id = RECEIVED}, *rbad = NULL;
 
 	chain[0].next = &chain[1];
-	rig_qp_to(r->qp, IBV_QPS_RTS);
+	fixture_qp_to(r->qp, IBV_QPS_RTS);
 	post_sends(r->qp, SENT, 1);
 	daemon_dies(r);
 	assert_int_equal(ibv_post_send(r->qp, chain, &bad), EIO);
@@ -364,12 +364,12 @@ test_CQE_15_later_posts_fail_at_once(void **state)
 static void
 test_CQE_15_poster_sees_the_daemon_die(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
 	struct ibv_recv_wr rwr = {0}, *rbad;
 	int rc = 0;
 
-	rig_qp_to(r->qp, IBV_QPS_RTS);
+	fixture_qp_to(r->qp, IBV_QPS_RTS);
 	fake_die(r->f);
 	for (unsigned int i = 0; i < 1u << 14 && rc != EIO; i++)
 		rc = ibv_post_send(r->qp, &wr, &bad);
@@ -380,7 +380,7 @@ test_CQE_15_poster_sees_the_daemon_die(void **state)
 int
 main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 	const struct CMUnitTest tests[] = {
 		T(test_CQE_15_what_is_outstanding_completes),
 		T(test_CQE_15_in_batches),

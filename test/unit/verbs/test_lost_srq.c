@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
-#include "lost_rig.h"
+#include "lost_fixture.h"
 
 /* An SRQ's WRs: completed, taken by one QP and by another, and taken by nobody. */
 static void
@@ -13,7 +13,7 @@ test_CQE_15_srq(void **state)
 {
 	static const enum fake_stop stops[] = {FAKE_WHOLE, FAKE_AT_TAKING, FAKE_AT_CONS,
 					       FAKE_AT_TAKEN};
-	struct rig *r;
+	struct fixture *r;
 
 	for (unsigned int i = 0; i < sizeof(stops) / sizeof(stops[0]); i++) {
 		bool second_has = stops[i] == FAKE_WHOLE || stops[i] == FAKE_AT_TAKEN;
@@ -21,7 +21,7 @@ test_CQE_15_srq(void **state)
 		struct ibv_qp *qp[2];
 		struct ibv_wc wc;
 
-		rig_setup(state);
+		fixture_setup(state);
 		r = *state;
 		srq = srq_of(r, 8);
 		qp[0] = qp_on(r, r->cq, srq); /* fake's 1 and 2 */
@@ -49,7 +49,7 @@ test_CQE_15_srq(void **state)
 		assert_int_equal(ibv_destroy_qp(qp[0]), 0);
 		assert_int_equal(ibv_destroy_qp(qp[1]), 0);
 		assert_int_equal(ibv_destroy_srq(srq), 0);
-		rig_teardown(state);
+		fixture_teardown(state);
 	}
 }
 
@@ -59,9 +59,9 @@ test_CQE_15_srq_stopped_while_completing(void **state)
 	for (enum fake_stop stop = FAKE_AT_ENTRY; stop < FAKE_STOPS; stop++) {
 		struct ibv_srq *srq;
 		struct ibv_qp *qp;
-		struct rig *r;
+		struct fixture *r;
 
-		rig_setup(state);
+		fixture_setup(state);
 		r = *state;
 		srq = srq_of(r, 8);
 		qp = qp_on(r, r->cq, srq);
@@ -78,7 +78,7 @@ test_CQE_15_srq_stopped_while_completing(void **state)
 		end_expect(r->cq);
 		ibv_destroy_qp(qp);
 		ibv_destroy_srq(srq);
-		rig_teardown(state);
+		fixture_teardown(state);
 	}
 }
 
@@ -86,7 +86,7 @@ test_CQE_15_srq_stopped_while_completing(void **state)
 static void
 test_CQE_15_srq_of_two_cqs(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_cq *second = ibv_create_cq(r->ctx, 8, NULL, NULL, 0);
 	struct ibv_srq *srq = srq_of(r, 8);
 	struct ibv_qp *qp[2] = {qp_on(r, r->cq, srq), qp_on(r, second, srq)};
@@ -112,8 +112,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_CQE_15_srq),
 		cmocka_unit_test(test_CQE_15_srq_stopped_while_completing),
-		cmocka_unit_test_setup_teardown(test_CQE_15_srq_of_two_cqs, rig_setup,
-						rig_teardown),
+		cmocka_unit_test_setup_teardown(test_CQE_15_srq_of_two_cqs, fixture_setup,
+						fixture_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

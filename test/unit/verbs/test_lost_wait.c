@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
-#include "rig.h"
+#include "provider_fixture.h"
 
 #define POSTERS 2
 #define POLLERS 3
@@ -29,7 +29,7 @@ send_one(struct ibv_qp *qp, uint64_t id)
 }
 
 struct waiter {
-	struct rig *r;
+	struct fixture *r;
 	struct ibv_cq *cq;
 	struct ibv_async_event ev;
 	int rc;
@@ -59,7 +59,7 @@ wait_async_event(void *arg)
 }
 
 static void
-waiter_start(struct waiter *w, struct rig *r, void *(*fn)(void *))
+waiter_start(struct waiter *w, struct fixture *r, void *(*fn)(void *))
 {
 	*w = (struct waiter){.r = r};
 	assert_int_equal(pthread_create(&w->t, NULL, fn, w), 0);
@@ -71,11 +71,11 @@ waiter_start(struct waiter *w, struct rig *r, void *(*fn)(void *))
 static void
 test_CQE_15_EVT_14_waiters_wake_up(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct waiter comp, async;
 	struct ibv_wc wc;
 
-	rig_qp_to(r->qp, IBV_QPS_RTS);
+	fixture_qp_to(r->qp, IBV_QPS_RTS);
 	assert_int_equal(ibv_req_notify_cq(r->cq, 0), 0);
 	send_one(r->qp, 1);
 	waiter_start(&comp, r, wait_cq_event);
@@ -101,12 +101,12 @@ test_CQE_15_EVT_14_waiters_wake_up(void **state)
 static void
 test_CQE_15_armed_again_while_there_is_more(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_cq *cq;
 	struct ibv_wc wc;
 	void *cookie;
 
-	rig_qp_to(r->qp, IBV_QPS_RTS);
+	fixture_qp_to(r->qp, IBV_QPS_RTS);
 	for (uint64_t id = 0; id < 3; id++)
 		send_one(r->qp, id);
 	fake_die(r->f);
@@ -129,7 +129,7 @@ test_CQE_15_armed_again_while_there_is_more(void **state)
 static void
 test_EVT_14_each_cq_of_a_channel(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_cq *mine = ibv_create_cq(r->ctx, 4, NULL, r->channel, 0);
 	struct ibv_cq *mute = ibv_create_cq(r->ctx, 4, NULL, NULL, 0);
 	unsigned int seen[2] = {0};
@@ -159,7 +159,7 @@ test_EVT_14_each_cq_of_a_channel(void **state)
 static void
 test_EVT_14_destroy_with_unacknowledged_events(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_async_event ev[2];
 	struct ibv_cq *cq;
 	void *cookie;
@@ -171,7 +171,7 @@ test_EVT_14_destroy_with_unacknowledged_events(void **state)
 	assert_int_equal(ibv_get_async_event(r->ctx, &ev[0]), 0);
 	assert_int_equal(ibv_get_async_event(r->ctx, &ev[1]), 0);
 	assert_int_equal(ibv_get_cq_event(r->channel, &cq, &cookie), 0);
-	assert_false(uv_context_alive(uv_context_of(r->ctx)));
+	assert_false(prov_context_alive(prov_context_of(r->ctx)));
 	assert_int_equal(ibv_destroy_qp(r->qp), 0);
 	assert_int_equal(ibv_destroy_cq(r->cq), 0);
 	r->qp = NULL;
@@ -236,7 +236,7 @@ storm_poll(void *arg)
 
 /* The worker: completes what is posted, until there were so many. */
 static void
-storm_serve(struct rig *r, uint32_t completions, enum fake_stop stop)
+storm_serve(struct fixture *r, uint32_t completions, enum fake_stop stop)
 {
 	while (completions) {
 		for (unsigned int q = 1; q <= POSTERS && completions; q++) {
@@ -260,10 +260,10 @@ test_CQE_15_threads_account_for_every_wr(void **state)
 	for (enum fake_stop stop = FAKE_AT_CONS; stop < FAKE_STOPS; stop++) {
 		struct storm *s = calloc(1, sizeof(*s));
 		pthread_t t[POSTERS + POLLERS];
-		struct rig *r;
+		struct fixture *r;
 		uint32_t total = 0;
 
-		rig_setup(state);
+		fixture_setup(state);
 		r = *state;
 		s->cq = ibv_create_cq(r->ctx, 64, NULL, NULL, 0);
 		for (unsigned int q = 0; q < POSTERS; q++) {
@@ -275,7 +275,7 @@ test_CQE_15_threads_account_for_every_wr(void **state)
 			};
 
 			s->qp[q] = ibv_create_qp(r->pd, &attr);
-			rig_qp_to(s->qp[q], IBV_QPS_RTS);
+			fixture_qp_to(s->qp[q], IBV_QPS_RTS);
 		}
 		for (unsigned int i = 0; i < POSTERS + POLLERS; i++)
 			pthread_create(&t[i], NULL, i < POSTERS ? storm_post : storm_poll, s);
@@ -292,7 +292,7 @@ test_CQE_15_threads_account_for_every_wr(void **state)
 		for (unsigned int q = 0; q < POSTERS; q++)
 			assert_int_equal(ibv_destroy_qp(s->qp[q]), 0);
 		assert_int_equal(ibv_destroy_cq(s->cq), 0);
-		rig_teardown(state);
+		fixture_teardown(state);
 		free(s);
 	}
 }
@@ -301,13 +301,13 @@ test_CQE_15_threads_account_for_every_wr(void **state)
 static void
 test_EVT_14_opens_again_after_a_restart(void **state)
 {
-	struct rig *r = *state, again = {0};
+	struct fixture *r = *state, again = {0};
 	struct ibv_pd *pd;
 
 	fake_die(r->f);
-	assert_false(uv_context_alive(uv_context_of(r->ctx)));
+	assert_false(prov_context_alive(prov_context_of(r->ctx)));
 	again.f = fake_start(NULL);
-	again.ctx = rig_open(&again);
+	again.ctx = fixture_open(&again);
 	assert_non_null(again.ctx);
 	pd = ibv_alloc_pd(again.ctx);
 	assert_non_null(pd);
@@ -320,7 +320,7 @@ test_EVT_14_opens_again_after_a_restart(void **state)
 int
 main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 	const struct CMUnitTest tests[] = {
 		T(test_CQE_15_EVT_14_waiters_wake_up),
 		T(test_CQE_15_armed_again_while_there_is_more),

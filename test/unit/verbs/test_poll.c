@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "kit/fake_clock.h"
-#include "rig.h"
+#include "provider_fixture.h"
 
 #define POLL_NS   50
 #define YIELD_NS  3000         /* somebody else ran */
@@ -52,7 +52,7 @@ assert_gives_core_up(struct ibv_cq *cq)
 static int
 setup_with(void **state, const char *poll, uint32_t hello_flags)
 {
-	struct rig *r;
+	struct fixture *r;
 
 	os.now_ns = 1000000;
 	os.yield_ns = YIELD_NS;
@@ -60,9 +60,9 @@ setup_with(void **state, const char *poll, uint32_t hello_flags)
 		setenv("UROCE_POLL", poll, 1);
 	else
 		unsetenv("UROCE_POLL");
-	rig_setup(state);
+	fixture_setup(state);
 	r = *state;
-	/* The rig's daemon has its own cores: a context of one that shares them. */
+	/* The fixture's daemon has its own cores: a context of one that shares them. */
 	ibv_destroy_qp(r->qp);
 	ibv_destroy_cq(r->cq);
 	ibv_destroy_comp_channel(r->channel);
@@ -70,14 +70,14 @@ setup_with(void **state, const char *poll, uint32_t hello_flags)
 	ibv_close_device(r->ctx);
 	r->channel = NULL;
 	r->f->hello_flags = hello_flags;
-	r->ctx = rig_open(r);
+	r->ctx = fixture_open(r);
 	assert_non_null(r->ctx);
 	r->pd = ibv_alloc_pd(r->ctx);
 	r->cq = ibv_create_cq(r->ctx, 16, r, NULL, 0);
 	assert_true(r->pd && r->cq);
-	r->qp = rig_create_qp(r, IBV_QPT_RC);
+	r->qp = fixture_create_qp(r, IBV_QPT_RC);
 	assert_non_null(r->qp);
-	rig_qp_to(r->qp, IBV_QPS_RTS);
+	fixture_qp_to(r->qp, IBV_QPS_RTS);
 	return 0;
 }
 
@@ -108,14 +108,14 @@ setup_own_cores(void **state)
 static int
 teardown(void **state)
 {
-	int rc = rig_teardown(state);
+	int rc = fixture_teardown(state);
 
 	unsetenv("UROCE_POLL");
 	return rc;
 }
 
 static void
-post_send(struct rig *r)
+post_send(struct fixture *r)
 {
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
 
@@ -124,7 +124,7 @@ post_send(struct rig *r)
 
 /* The fake's worker retires what was posted, unsignaled: nothing completes. */
 static void
-retire_all(struct rig *r)
+retire_all(struct fixture *r)
 {
 	struct uroce_ring_hdr *sq = r->f->qp[0].sq;
 
@@ -134,7 +134,7 @@ retire_all(struct rig *r)
 static void
 test_nothing_outstanding_keeps_the_core(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 
 	assert_keeps_core(r->cq);
 }
@@ -143,7 +143,7 @@ test_nothing_outstanding_keeps_the_core(void **state)
 static void
 test_posted_receives_keep_the_core(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_recv_wr wr = {0}, *bad;
 
 	for (unsigned int i = 0; i < 8; i++)
@@ -154,7 +154,7 @@ test_posted_receives_keep_the_core(void **state)
 static void
 test_sends_outstanding_give_the_core_up(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 
 	post_send(r);
 	assert_gives_core_up(r->cq);
@@ -171,7 +171,7 @@ test_sends_outstanding_give_the_core_up(void **state)
 static void
 test_retired_sends_give_the_core_up_for_a_while(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 
 	post_send(r);
 	retire_all(r);
@@ -186,7 +186,7 @@ test_retired_sends_give_the_core_up_for_a_while(void **state)
 static void
 test_a_completion_gives_the_core_up_for_a_while(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_wc wc;
 
 	assert_keeps_core(r->cq);
@@ -201,7 +201,7 @@ test_a_completion_gives_the_core_up_for_a_while(void **state)
 static void
 test_only_the_cq_that_is_awaited_pauses(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_cq *other = ibv_create_cq(r->ctx, 16, NULL, NULL, 0);
 	struct ibv_wc wc;
 
@@ -221,7 +221,7 @@ test_only_the_cq_that_is_awaited_pauses(void **state)
 static void
 test_the_receive_cq_of_a_sender_pauses(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_cq *recv_cq = ibv_create_cq(r->ctx, 16, NULL, NULL, 0);
 	struct ibv_qp_init_attr attr = {
 		.send_cq = r->cq,
@@ -233,7 +233,7 @@ test_the_receive_cq_of_a_sender_pauses(void **state)
 	struct ibv_qp *qp = ibv_create_qp(r->pd, &attr);
 
 	assert_non_null(qp);
-	rig_qp_to(qp, IBV_QPS_RTS);
+	fixture_qp_to(qp, IBV_QPS_RTS);
 	assert_keeps_core(recv_cq);
 	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
 	assert_gives_core_up(recv_cq);
@@ -244,7 +244,7 @@ test_the_receive_cq_of_a_sender_pauses(void **state)
 static void
 test_spin_keeps_the_core(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 
 	post_send(r);
 	assert_keeps_core(r->cq);
@@ -253,7 +253,7 @@ test_spin_keeps_the_core(void **state)
 static void
 test_yield_never_sleeps(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 
 	assert_gives_core_up(r->cq);
 	post_send(r);
@@ -263,10 +263,10 @@ test_yield_never_sleeps(void **state)
 }
 
 /* stderr, while call runs, into text. */
-static enum uv_poll_mode
+static enum prov_poll_mode
 mode_of(const char *value, int *rc, char *text, size_t room)
 {
-	enum uv_poll_mode mode = UV_POLL_ADAPTIVE;
+	enum prov_poll_mode mode = PROV_POLL_ADAPTIVE;
 	int old = dup(STDERR_FILENO), pipes[2];
 	ssize_t n;
 
@@ -274,7 +274,7 @@ mode_of(const char *value, int *rc, char *text, size_t room)
 	setenv("UROCE_POLL", value, 1);
 	dup2(pipes[1], STDERR_FILENO);
 	close(pipes[1]);
-	*rc = uv_poll_mode(true, &mode);
+	*rc = prov_poll_mode(true, &mode);
 	fflush(stderr);
 	dup2(old, STDERR_FILENO);
 	close(old);
@@ -293,11 +293,11 @@ test_UROCE_POLL_is_checked(void **state)
 	int rc;
 
 	(void)state;
-	assert_int_equal(mode_of("adaptive", &rc, text, sizeof(text)), UV_POLL_ADAPTIVE);
+	assert_int_equal(mode_of("adaptive", &rc, text, sizeof(text)), PROV_POLL_ADAPTIVE);
 	assert_int_equal(rc, 0);
-	assert_int_equal(mode_of("spin", &rc, text, sizeof(text)), UV_POLL_SPIN);
+	assert_int_equal(mode_of("spin", &rc, text, sizeof(text)), PROV_POLL_SPIN);
 	assert_int_equal(rc, 0);
-	assert_int_equal(mode_of("yield", &rc, text, sizeof(text)), UV_POLL_YIELD);
+	assert_int_equal(mode_of("yield", &rc, text, sizeof(text)), PROV_POLL_YIELD);
 	assert_int_equal(rc, 0);
 	assert_string_equal(text, "");
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
-#include "rig.h"
+#include "provider_fixture.h"
 
 static int
 post(struct ibv_qp *qp, struct ibv_send_wr *wr)
@@ -28,7 +28,7 @@ static struct ibv_sge two[2] = {
 static void
 test_write_imm_encodes(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_send_wr wr = {
 		.wr_id = 0xabcdef,
 		.sg_list = two,
@@ -41,7 +41,7 @@ test_write_imm_encodes(void **state)
 	struct uroce_send_wqe *w = fake_send_wqe(r->f, 0, 0);
 	struct uroce_sge *sge = (struct uroce_sge *)(w + 1);
 
-	rig_qp_to(r->qp, IBV_QPS_RTS);
+	fixture_qp_to(r->qp, IBV_QPS_RTS);
 	assert_int_equal(post(r->qp, &wr), 0);
 	assert_int_equal(r->f->qp[0].sq->prod, 1);
 	assert_int_equal(w->wr_id, 0xabcdef);
@@ -59,7 +59,7 @@ test_write_imm_encodes(void **state)
 static void
 test_atomic_encodes(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_send_wr wr = {
 		.sg_list = two,
 		.num_sge = 1,
@@ -68,7 +68,7 @@ test_atomic_encodes(void **state)
 	};
 	struct uroce_send_wqe *w = fake_send_wqe(r->f, 0, 0);
 
-	rig_qp_to(r->qp, IBV_QPS_RTS);
+	fixture_qp_to(r->qp, IBV_QPS_RTS);
 	assert_int_equal(post(r->qp, &wr), 0);
 	assert_int_equal(w->opcode, UROCE_WR_ATOMIC_CMP_SWAP);
 	assert_int_equal(w->rdma.remote_addr, 64);
@@ -80,7 +80,7 @@ test_atomic_encodes(void **state)
 static void
 test_inline_gathers(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	char a[40], b[24];
 	struct ibv_sge sge[2] = {
 		{.addr = (uintptr_t)a, .length = sizeof(a)},
@@ -96,7 +96,7 @@ test_inline_gathers(void **state)
 
 	memset(a, 'a', sizeof(a));
 	memset(b, 'b', sizeof(b));
-	rig_qp_to(r->qp, IBV_QPS_RTS);
+	fixture_qp_to(r->qp, IBV_QPS_RTS);
 	assert_int_equal(post(r->qp, &wr), 0);
 	assert_int_equal(w->flags, UROCE_WQE_INLINE);
 	assert_int_equal(w->num, 64);
@@ -107,11 +107,11 @@ test_inline_gathers(void **state)
 static void
 test_recv_encodes_and_wraps(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_recv_wr wr = {.sg_list = two, .num_sge = 2}, *bad;
 	struct fake_qp *q = &r->f->qp[0];
 
-	rig_qp_to(r->qp, IBV_QPS_INIT);
+	fixture_qp_to(r->qp, IBV_QPS_INIT);
 	for (uint64_t i = 0; i < 20; i++) {
 		struct uroce_recv_wqe *w = fake_recv_wqe(r->f, 0, (uint32_t)i);
 
@@ -131,16 +131,16 @@ test_IMM_01_send_before_rts(void **state)
 	static const enum ibv_qp_state early[] = {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR};
 	static const enum ibv_qp_state late[] = {IBV_QPS_RTS, IBV_QPS_SQD, IBV_QPS_SQE,
 						 IBV_QPS_ERR};
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
 
 	for (unsigned int i = 0; i < 3; i++) {
-		rig_qp_to(r->qp, early[i]);
+		fixture_qp_to(r->qp, early[i]);
 		assert_int_equal(post(r->qp, &wr), EINVAL);
 		assert_int_equal(r->f->qp[0].sq->prod, 0);
 	}
 	for (unsigned int i = 0; i < 4; i++) {
-		rig_qp_to(r->qp, late[i]);
+		fixture_qp_to(r->qp, late[i]);
 		assert_int_equal(post(r->qp, &wr), 0);
 	}
 }
@@ -148,7 +148,7 @@ test_IMM_01_send_before_rts(void **state)
 static void
 test_IMM_01_bad_wr_in_a_chain(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_send_wr wr[3] = {
 		{.wr_id = 1, .next = &wr[1], .opcode = IBV_WR_SEND},
 		{.wr_id = 2, .next = &wr[2], .opcode = IBV_WR_SEND, .num_sge = 3},
@@ -156,7 +156,7 @@ test_IMM_01_bad_wr_in_a_chain(void **state)
 	};
 	struct ibv_send_wr *bad = NULL;
 
-	rig_qp_to(r->qp, IBV_QPS_RTS);
+	fixture_qp_to(r->qp, IBV_QPS_RTS);
 	assert_int_equal(ibv_post_send(r->qp, wr, &bad), EINVAL);
 	assert_ptr_equal(bad, &wr[1]);
 	assert_int_equal(r->f->qp[0].sq->prod, 1);
@@ -170,7 +170,7 @@ test_IMM_01_bad_wr_in_a_chain(void **state)
 static void
 test_IMM_01_bad_wr_only_on_error(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_srq_init_attr sattr = {.attr = {.max_wr = 4, .max_sge = 1}};
 	struct ibv_srq *srq = ibv_create_srq(r->pd, &sattr);
 	struct ibv_send_wr wr[2] = {{.next = &wr[1], .opcode = IBV_WR_SEND},
@@ -180,7 +180,7 @@ test_IMM_01_bad_wr_only_on_error(void **state)
 	struct ibv_recv_wr rmark, *rbad = &rmark;
 
 	assert_non_null(srq);
-	rig_qp_to(r->qp, IBV_QPS_RTS);
+	fixture_qp_to(r->qp, IBV_QPS_RTS);
 	assert_int_equal(ibv_post_send(r->qp, wr, &bad), 0);
 	assert_ptr_equal(bad, &mark);
 	assert_int_equal(ibv_post_recv(r->qp, rwr, &rbad), 0);
@@ -203,23 +203,23 @@ test_IMM_01_bad_wr_only_on_error(void **state)
 static void
 test_IMM_02_recv_in_reset(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_recv_wr wr = {0}, *bad = NULL;
 
 	assert_int_equal(ibv_post_recv(r->qp, &wr, &bad), EINVAL);
 	assert_ptr_equal(bad, &wr);
-	rig_qp_to(r->qp, IBV_QPS_INIT);
+	fixture_qp_to(r->qp, IBV_QPS_INIT);
 	assert_int_equal(ibv_post_recv(r->qp, &wr, &bad), 0);
 }
 
 static void
 test_IMM_03_full_queue(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
 	struct ibv_recv_wr rwr = {0}, *rbad;
 
-	rig_qp_to(r->qp, IBV_QPS_RTS);
+	fixture_qp_to(r->qp, IBV_QPS_RTS);
 	for (unsigned int i = 0; i < 8; i++) {
 		assert_int_equal(post(r->qp, &wr), 0);
 		assert_int_equal(ibv_post_recv(r->qp, &rwr, &rbad), 0);
@@ -236,7 +236,7 @@ test_IMM_03_full_queue(void **state)
 static void
 test_IMM_03_malformed(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	char data[65] = {0};
 	struct ibv_sge sge = {.addr = (uintptr_t)data, .length = sizeof(data)};
 	struct ibv_send_wr too_long = {.sg_list = &sge,
@@ -248,7 +248,7 @@ test_IMM_03_malformed(void **state)
 	struct ibv_send_wr sges = {.sg_list = two, .num_sge = 3, .opcode = IBV_WR_SEND};
 	struct ibv_send_wr tso = {.opcode = IBV_WR_TSO};
 
-	rig_qp_to(r->qp, IBV_QPS_RTS);
+	fixture_qp_to(r->qp, IBV_QPS_RTS);
 	assert_int_equal(post(r->qp, &too_long), EINVAL);
 	assert_int_equal(post(r->qp, &inline_read), EINVAL);
 	assert_int_equal(post(r->qp, &sges), EINVAL);
@@ -274,15 +274,15 @@ test_IMM_03_opcode_by_type(void **state)
 	(void)state;
 	for (unsigned int t = 0; t < 3; t++) {
 		for (uint32_t op = 0; op < UROCE_WR_OPCODES; op++)
-			assert_int_equal(uv_opcode_allowed(type[t], op), legal[t][op] == '1');
-		assert_false(uv_opcode_allowed(type[t], UROCE_WR_OPCODES));
+			assert_int_equal(prov_opcode_allowed(type[t], op), legal[t][op] == '1');
+		assert_false(prov_opcode_allowed(type[t], UROCE_WR_OPCODES));
 	}
-	assert_false(uv_opcode_allowed(IBV_QPT_RAW_PACKET, UROCE_WR_SEND));
-	assert_false(uv_opcode_allowed(0xff, UROCE_WR_SEND));
+	assert_false(prov_opcode_allowed(IBV_QPT_RAW_PACKET, UROCE_WR_SEND));
+	assert_false(prov_opcode_allowed(0xff, UROCE_WR_SEND));
 }
 
 static uint64_t
-woken(struct rig *r, unsigned int worker)
+woken(struct fixture *r, unsigned int worker)
 {
 	uint64_t n = 0;
 
@@ -294,11 +294,11 @@ woken(struct rig *r, unsigned int worker)
 static void
 test_doorbell_only_when_armed(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
 	struct uroce_db_ring *db = r->f->db[0]; /* QPN 0x100 */
 
-	rig_qp_to(r->qp, IBV_QPS_RTS);
+	fixture_qp_to(r->qp, IBV_QPS_RTS);
 	assert_int_equal(post(r->qp, &wr), 0);
 	assert_int_equal(db->prod, 0);
 	r->f->qp[0].sq->armed = 1;
@@ -321,11 +321,11 @@ test_doorbell_only_when_armed(void **state)
 static void
 test_doorbell_ring_overflows(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
 	struct uroce_db_ring *db = r->f->db[0];
 
-	rig_qp_to(r->qp, IBV_QPS_RTS);
+	fixture_qp_to(r->qp, IBV_QPS_RTS);
 	db->prod = UROCE_DB_ENTRIES + 5;
 	db->cons = 5;
 	r->f->qp[0].sq->armed = 1;
@@ -337,22 +337,22 @@ test_doorbell_ring_overflows(void **state)
 static void
 test_QP_10_reset_empties_the_queues(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
 	struct ibv_recv_wr rwr = {0}, *bad;
 	struct fake_qp *q = &r->f->qp[0];
 
-	rig_qp_to(r->qp, IBV_QPS_RTS);
+	fixture_qp_to(r->qp, IBV_QPS_RTS);
 	for (unsigned int i = 0; i < 8; i++) {
 		assert_int_equal(post(r->qp, &wr), 0);
 		assert_int_equal(ibv_post_recv(r->qp, &rwr, &bad), 0);
 	}
-	rig_qp_to(r->qp, IBV_QPS_RESET);
+	fixture_qp_to(r->qp, IBV_QPS_RESET);
 	/* both are empty at once, wherever the daemon reads next */
 	assert_int_equal(q->sq->prod, q->sq->cons);
 	assert_int_equal(q->rq->prod, q->rq->cons);
 	assert_int_equal(post(r->qp, &wr), EINVAL);
-	rig_qp_to(r->qp, IBV_QPS_RTS);
+	fixture_qp_to(r->qp, IBV_QPS_RTS);
 	for (unsigned int i = 0; i < 8; i++) {
 		assert_int_equal(post(r->qp, &wr), 0);
 		assert_int_equal(ibv_post_recv(r->qp, &rwr, &bad), 0);
@@ -364,18 +364,18 @@ test_QP_10_reset_empties_the_queues(void **state)
 static void
 test_refused_reset_changes_nothing(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
 
-	rig_qp_to(r->qp, IBV_QPS_RTS);
+	fixture_qp_to(r->qp, IBV_QPS_RTS);
 	r->f->refuse[UROCE_CTRL_MODIFY_QP] = EINVAL;
 	assert_int_equal(ibv_modify_qp(r->qp, &attr, IBV_QP_STATE), EINVAL);
 	assert_int_equal(post(r->qp, &wr), 0);
 }
 
 static struct ibv_qp_ex *
-create_ex(struct rig *r, enum ibv_qp_type type, uint64_t ops)
+create_ex(struct fixture *r, enum ibv_qp_type type, uint64_t ops)
 {
 	struct ibv_qp_init_attr_ex attr = {
 		.send_cq = r->cq,
@@ -394,12 +394,12 @@ create_ex(struct rig *r, enum ibv_qp_type type, uint64_t ops)
 static void
 test_wr_builders(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_qp_ex *ex = create_ex(r, IBV_QPT_RC, IBV_QP_EX_WITH_SEND_WITH_IMM);
 	struct uroce_send_wqe *w;
 
 	assert_non_null(ex);
-	rig_qp_to(&ex->qp_base, IBV_QPS_RTS);
+	fixture_qp_to(&ex->qp_base, IBV_QPS_RTS);
 	ibv_wr_start(ex);
 	ex->wr_id = 10;
 	ex->wr_flags = IBV_SEND_SIGNALED;
@@ -429,11 +429,11 @@ test_wr_builders(void **state)
 static void
 test_wr_all_or_nothing(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_qp_ex *ex = create_ex(r, IBV_QPT_RC, IBV_QP_EX_WITH_SEND);
 	char big[33] = {0};
 
-	rig_qp_to(&ex->qp_base, IBV_QPS_RTS);
+	fixture_qp_to(&ex->qp_base, IBV_QPS_RTS);
 	ibv_wr_start(ex);
 	ibv_wr_send(ex);
 	ibv_wr_send(ex);
@@ -463,31 +463,38 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_write_imm_encodes, rig_setup, rig_teardown),
-		cmocka_unit_test_setup_teardown(test_atomic_encodes, rig_setup, rig_teardown),
-		cmocka_unit_test_setup_teardown(test_inline_gathers, rig_setup, rig_teardown),
-		cmocka_unit_test_setup_teardown(test_recv_encodes_and_wraps, rig_setup,
-						rig_teardown),
-		cmocka_unit_test_setup_teardown(test_IMM_01_send_before_rts, rig_setup,
-						rig_teardown),
-		cmocka_unit_test_setup_teardown(test_IMM_01_bad_wr_in_a_chain, rig_setup,
-						rig_teardown),
-		cmocka_unit_test_setup_teardown(test_IMM_01_bad_wr_only_on_error, rig_setup,
-						rig_teardown),
-		cmocka_unit_test_setup_teardown(test_IMM_02_recv_in_reset, rig_setup, rig_teardown),
-		cmocka_unit_test_setup_teardown(test_IMM_03_full_queue, rig_setup, rig_teardown),
-		cmocka_unit_test_setup_teardown(test_IMM_03_malformed, rig_setup, rig_teardown),
+		cmocka_unit_test_setup_teardown(test_write_imm_encodes, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_atomic_encodes, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_inline_gathers, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_recv_encodes_and_wraps, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_IMM_01_send_before_rts, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_IMM_01_bad_wr_in_a_chain, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_IMM_01_bad_wr_only_on_error, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_IMM_02_recv_in_reset, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_IMM_03_full_queue, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_IMM_03_malformed, fixture_setup,
+						fixture_teardown),
 		cmocka_unit_test(test_IMM_03_opcode_by_type),
-		cmocka_unit_test_setup_teardown(test_doorbell_only_when_armed, rig_setup,
-						rig_teardown),
-		cmocka_unit_test_setup_teardown(test_doorbell_ring_overflows, rig_setup,
-						rig_teardown),
-		cmocka_unit_test_setup_teardown(test_QP_10_reset_empties_the_queues, rig_setup,
-						rig_teardown),
-		cmocka_unit_test_setup_teardown(test_refused_reset_changes_nothing, rig_setup,
-						rig_teardown),
-		cmocka_unit_test_setup_teardown(test_wr_builders, rig_setup, rig_teardown),
-		cmocka_unit_test_setup_teardown(test_wr_all_or_nothing, rig_setup, rig_teardown),
+		cmocka_unit_test_setup_teardown(test_doorbell_only_when_armed, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_doorbell_ring_overflows, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_QP_10_reset_empties_the_queues, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_refused_reset_changes_nothing, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_wr_builders, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_wr_all_or_nothing, fixture_setup,
+						fixture_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

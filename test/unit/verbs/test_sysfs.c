@@ -12,11 +12,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
-#include "rig.h"
+#include "provider_fixture.h"
 
 #define DEV "/sys/class/infiniband/uroce0/"
 
-/* What is read there; "" where uv_sysfs_open leaves the file to libibverbs. */
+/* What is read there; "" where prov_sysfs_open leaves the file to libibverbs. */
 static const char *
 content(int dir, const char *path)
 {
@@ -25,7 +25,7 @@ content(int dir, const char *path)
 	ssize_t n = 0;
 
 	errno = ENOTTY;
-	fd = uv_sysfs_open(dir, path);
+	fd = prov_sysfs_open(dir, path);
 	assert_int_equal(errno, ENOTTY);
 	memset(text, 0, sizeof(text));
 	if (fd >= 0) {
@@ -51,7 +51,7 @@ test_EVT_12_gid_is_the_daemons(void **state)
 static void
 test_EVT_13_pkey_is_the_present_one(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 
 	assert_string_equal(content(AT_FDCWD, DEV "ports/1/pkeys/0"), "0xffff\n");
 	assert_string_equal(content(AT_FDCWD, DEV "ports/1/pkeys/1"), "0x0000\n");
@@ -121,7 +121,7 @@ test_EVT_12_other_files_stay_files(void **state)
 static void
 test_EVT_14_lost_daemon(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 
 	fake_die(r->f);
 	assert_string_equal(content(AT_FDCWD, DEV "ports/1/pkeys/0"), "");
@@ -132,15 +132,16 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_EVT_12_gid_is_the_daemons, rig_setup,
-						rig_teardown),
-		cmocka_unit_test_setup_teardown(test_EVT_13_pkey_is_the_present_one, rig_setup,
-						rig_teardown),
+		cmocka_unit_test_setup_teardown(test_EVT_12_gid_is_the_daemons, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_EVT_13_pkey_is_the_present_one, fixture_setup,
+						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_EVT_12_paths_relative_to_a_directory,
-						rig_setup, rig_teardown),
-		cmocka_unit_test_setup_teardown(test_EVT_12_other_files_stay_files, rig_setup,
-						rig_teardown),
-		cmocka_unit_test_setup_teardown(test_EVT_14_lost_daemon, rig_setup, rig_teardown),
+						fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_EVT_12_other_files_stay_files, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_EVT_14_lost_daemon, fixture_setup,
+						fixture_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

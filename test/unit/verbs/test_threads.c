@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
-#include "rig.h"
+#include "provider_fixture.h"
 
 #define POSTERS  3
 #define PER_POST 100000
@@ -43,14 +43,14 @@ post_many(void *arg)
 			sched_yield();
 		/* Pauses of many lengths, so that the other side falls asleep at every place. */
 		for (uint64_t spin = i * 7 % 97; spin; spin--)
-			uv_relax();
+			prov_relax();
 	}
 	return NULL;
 }
 
 /* The worker's view of one send queue and of its doorbells. */
 struct consumer {
-	struct rig *r;
+	struct fixture *r;
 	uint8_t seen[TOTAL];
 	uint32_t cons, got, sleeps;
 	uint64_t last[POSTERS]; /* wr_ids of a thread must come in its order */
@@ -98,15 +98,15 @@ sleep_for_doorbell(struct consumer *c)
 static void
 test_no_post_and_no_doorbell_is_lost(void **state)
 {
-	struct rig *r = *state;
-	struct ibv_qp *qp = rig_create_qp_of(r, IBV_QPT_RC, ENTRIES); /* 0x101: worker 1's */
+	struct fixture *r = *state;
+	struct ibv_qp *qp = fixture_create_qp_of(r, IBV_QPT_RC, ENTRIES); /* 0x101: worker 1's */
 	struct uroce_ring_hdr *sq = r->f->qp[1].sq;
 	struct uroce_db_ring *db = r->f->db[1];
 	struct consumer *c = calloc(1, sizeof(*c));
 	struct poster p[POSTERS];
 
 	c->r = r;
-	rig_qp_to(qp, IBV_QPS_RTS);
+	fixture_qp_to(qp, IBV_QPS_RTS);
 	for (unsigned int i = 0; i < POSTERS; i++) {
 		p[i] = (struct poster){.qp = qp, .first = (uint64_t)i * PER_POST};
 		pthread_create(&p[i].t, NULL, post_many, &p[i]);
@@ -157,7 +157,7 @@ post_in_lockstep(void *arg)
 
 	for (uint32_t i = 1; !__atomic_load_n(&l->stop, __ATOMIC_RELAXED); i++) {
 		for (uint32_t spin = i * 7 % 61; spin; spin--)
-			uv_relax();
+			prov_relax();
 		ibv_post_send(l->qp, &wr, &bad);
 		for (uint32_t n = 0; __atomic_load_n(&l->sq->cons, __ATOMIC_ACQUIRE) != i &&
 				     !__atomic_load_n(&l->stop, __ATOMIC_RELAXED);
@@ -197,13 +197,13 @@ wait_for_ring(const struct uroce_db_ring *db)
 static void
 test_armed_queue_always_rings(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct uroce_db_ring *db = r->f->db[0];
 	struct lockstep l = {.qp = r->qp, .sq = r->f->qp[0].sq};
 	uint64_t end = now_ms() + RACE_MS;
 	bool rung = true;
 
-	rig_qp_to(r->qp, IBV_QPS_RTS);
+	fixture_qp_to(r->qp, IBV_QPS_RTS);
 	pthread_create(&l.t, NULL, post_in_lockstep, &l);
 	while (rung && now_ms() < end) {
 		for (unsigned int i = 0; i < 1000 && rung; i++) {
@@ -253,7 +253,7 @@ poll_many(void *arg)
 static void
 test_CQ_01_each_completion_goes_to_one_thread(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	struct ibv_cq *cq = ibv_create_cq(r->ctx, ENTRIES, NULL, NULL, 0);
 	struct uroce_cq_hdr *h = r->f->cq[1].hdr;
 	uint8_t *seen = calloc(TOTAL, 1);
@@ -281,11 +281,11 @@ test_CQ_01_each_completion_goes_to_one_thread(void **state)
 static int
 yielding_setup(void **state)
 {
-	struct rig *r;
-	int rc = rig_setup(state);
+	struct fixture *r;
+	int rc = fixture_setup(state);
 
 	r = *state;
-	uv_context_of(r->ctx)->poll = UV_POLL_ADAPTIVE;
+	prov_context_of(r->ctx)->poll = PROV_POLL_ADAPTIVE;
 	return rc;
 }
 
@@ -293,12 +293,12 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_no_post_and_no_doorbell_is_lost, rig_setup,
-						rig_teardown),
-		cmocka_unit_test_setup_teardown(test_armed_queue_always_rings, rig_setup,
-						rig_teardown),
+		cmocka_unit_test_setup_teardown(test_no_post_and_no_doorbell_is_lost, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_armed_queue_always_rings, fixture_setup,
+						fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_CQ_01_each_completion_goes_to_one_thread,
-						yielding_setup, rig_teardown),
+						yielding_setup, fixture_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

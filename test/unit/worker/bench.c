@@ -79,9 +79,9 @@ sum_of(uint16_t dev, bool drop, unsigned which)
 	uint64_t sum = 0;
 
 	for (unsigned i = 0; i < nworkers; i++) {
-		struct obs_block *obs = worker_obs(worker_get(ws, i), dev);
+		struct counter_block *counters = worker_counters(worker_get(ws, i), dev);
 
-		sum += drop ? obs->drop[which] : obs->ctr[which];
+		sum += drop ? counters->drop[which] : counters->ctr[which];
 	}
 	return sum;
 }

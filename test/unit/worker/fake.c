@@ -58,11 +58,11 @@ engine_init(struct engine *e, struct rte_mempool *pool, struct qp_sqe_pool *sqes
 }
 
 void
-engine_add_dev(struct engine *e, uint16_t dev, const uint8_t mac[6], struct obs_block *obs)
+engine_add_dev(struct engine *e, uint16_t dev, const uint8_t mac[6], struct counter_block *counters)
 {
 	e->dev[dev].present = true;
 	memcpy(&e->dev[dev].mac, mac, 6);
-	e->dev[dev].obs = obs;
+	e->dev[dev].counters = counters;
 }
 
 void
@@ -83,7 +83,7 @@ engine_set_segs(struct engine *e, struct qp_segs *segs)
 }
 
 void
-engine_set_views(struct engine *e, uint16_t dev, uint32_t bytes)
+engine_set_zero_copy(struct engine *e, uint16_t dev, uint32_t bytes)
 {
 }
 
@@ -108,7 +108,7 @@ engine_rx(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m, 
 
 		if (frame->action == FAKE_SLOW) {
 			if (!e->ops->slow_path(e->ops_ctx, dev, m[i]))
-				e->dev[dev].obs->drop[OBS_DROP_SLOW_PATH_FULL]++;
+				e->dev[dev].counters->drop[DROP_SLOW_PATH_FULL]++;
 			continue;
 		}
 		if (frame->owner != e->worker) {
@@ -186,7 +186,7 @@ split(struct engine *e, struct rte_mbuf *m)
 }
 
 void
-engine_set_loop_views(struct engine *e, uint32_t bytes)
+engine_set_loop_zero_copy(struct engine *e, uint32_t bytes)
 {
 }
 

@@ -15,7 +15,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include <rte_ethdev.h>
-#include "worker/priv.h"
+#include "worker/worker_parts.h"
 
 #define SWITCHED_NS 3000 /* a yield that let somebody else run */
 #define NOBODY_NS   500  /* one that did not */

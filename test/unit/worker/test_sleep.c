@@ -8,7 +8,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 #include "bench.h"
-#include "worker/priv.h"
+#include "worker/worker_parts.h"
 
 /* All workers into a ppoll that only their eventfd ends. */
 static void
@@ -176,8 +176,8 @@ resume_first_worker(pthread_t thread)
 void
 test_control_frames_without_room_are_counted(void **state)
 {
-	const struct obs_block *obs = worker_control_obs(ws, near[1].id);
-	uint64_t lost = obs->ctr[OBS_TX_CONTROL_LOST], down;
+	const struct counter_block *counters = worker_control_obs(ws, near[1].id);
+	uint64_t lost = counters->ctr[COUNTER_TX_CONTROL_LOST], down;
 	uint32_t sent = 0, tries = WORKER_RING_FRAMES + 100, got = 0;
 	pthread_t thread = stop_first_worker();
 
@@ -188,12 +188,12 @@ test_control_frames_without_room_are_counted(void **state)
 		sent += worker_send_frame(ws, near[1].id, m) == 0;
 	}
 	assert_in_range(sent, 1, WORKER_RING_FRAMES);
-	assert_int_equal(obs->ctr[OBS_TX_CONTROL_LOST] - lost, tries - sent);
-	down = sum_of(near[1].id, false, OBS_TX_PORT_DOWN);
+	assert_int_equal(counters->ctr[COUNTER_TX_CONTROL_LOST] - lost, tries - sent);
+	down = sum_of(near[1].id, false, COUNTER_TX_PORT_DOWN);
 	resume_first_worker(thread);
 	assert_true(WAIT_FOR(({
 		got += receive_in_test(&far[1]) >= 0;
-		got + sum_of(near[1].id, false, OBS_TX_PORT_DOWN) - down == sent;
+		got + sum_of(near[1].id, false, COUNTER_TX_PORT_DOWN) - down == sent;
 	})));
 }
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "worker/priv.h"
+#include "worker/worker_parts.h"
 
 #define MS    1000000ull
 #define NOW   (1000 * MS)

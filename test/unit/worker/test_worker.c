@@ -215,13 +215,13 @@ test_flood_of_other_frames_leaves_room_for_events(void **state)
 {
 	struct worker_event ev;
 	uint32_t frames = 0, cqs = 0, n = 1;
-	uint64_t dropped0 = sum_of(near[1].id, true, OBS_DROP_SLOW_PATH_FULL), dropped;
+	uint64_t dropped0 = sum_of(near[1].id, true, DROP_SLOW_PATH_FULL), dropped;
 
 	for (uint32_t i = 0; i < 10000; i++)
 		send_from_test(&far[1], FAKE_SLOW, 0, i);
 	/* half of the room (16383) is for events */
-	assert_true(WAIT_FOR(sum_of(near[1].id, true, OBS_DROP_SLOW_PATH_FULL) - dropped0 ==
-			     10000 - 8191));
+	assert_true(
+		WAIT_FOR(sum_of(near[1].id, true, DROP_SLOW_PATH_FULL) - dropped0 == 10000 - 8191));
 	worker_call(last_worker(), raise_events, &n);
 	assert_true(WAIT_FOR(({
 		while (worker_events(ws, &ev, 1) == 1) {
@@ -230,7 +230,7 @@ test_flood_of_other_frames_leaves_room_for_events(void **state)
 			if (ev.kind == WORKER_EV_FRAME)
 				rte_pktmbuf_free(ev.obj);
 		}
-		dropped = sum_of(near[1].id, true, OBS_DROP_SLOW_PATH_FULL) - dropped0;
+		dropped = sum_of(near[1].id, true, DROP_SLOW_PATH_FULL) - dropped0;
 		frames + dropped == 10000 && cqs == 1;
 	})));
 }
@@ -254,7 +254,7 @@ test_handoff_to_the_owner_keeps_device_and_order(void **state)
 static void
 test_loopback_comes_back_to_the_owner_and_not_to_the_wire(void **state)
 {
-	uint64_t looped = sum_of(near[0].id, false, OBS_LOOPBACK);
+	uint64_t looped = sum_of(near[0].id, false, COUNTER_LOOPBACK);
 
 	for (unsigned owner = 0; owner < nworkers; owner++) {
 		struct sending s = {near[0].id, (uint8_t)owner, true, 900};
@@ -268,7 +268,7 @@ test_loopback_comes_back_to_the_owner_and_not_to_the_wire(void **state)
 		}
 		assert_int_equal(receive_in_test(&far[0]), -1);
 	}
-	assert_int_equal(sum_of(near[0].id, false, OBS_LOOPBACK), looped + 900 * nworkers);
+	assert_int_equal(sum_of(near[0].id, false, COUNTER_LOOPBACK), looped + 900 * nworkers);
 }
 
 /* Send n frames from worker w on device i; they come in order, all but those that were given up. */
@@ -276,13 +276,14 @@ static void
 send_and_check(struct worker *w, unsigned i, uint32_t n)
 {
 	struct sending s = {near[i].id, 0, false, n};
-	uint64_t lost0 = sum_of(near[i].id, false, OBS_TX_PORT_DOWN);
+	uint64_t lost0 = sum_of(near[i].id, false, COUNTER_TX_PORT_DOWN);
 	uint64_t end = clock_ns() + WAIT_NS;
 	uint32_t got = 0;
 	int64_t last = -1;
 
 	worker_call(w, start_sending, &s);
-	while (got + sum_of(near[i].id, false, OBS_TX_PORT_DOWN) - lost0 < n && clock_ns() < end) {
+	while (got + sum_of(near[i].id, false, COUNTER_TX_PORT_DOWN) - lost0 < n &&
+	       clock_ns() < end) {
 		int64_t seq = receive_in_test(&far[i]);
 
 		if (seq < 0) {
@@ -293,7 +294,7 @@ send_and_check(struct worker *w, unsigned i, uint32_t n)
 		last = seq;
 		got++;
 	}
-	assert_int_equal(got + sum_of(near[i].id, false, OBS_TX_PORT_DOWN) - lost0, n);
+	assert_int_equal(got + sum_of(near[i].id, false, COUNTER_TX_PORT_DOWN) - lost0, n);
 	/* how many depends on how long the machine lets this thread wait */
 	assert_true(got != 0);
 }
@@ -301,24 +302,24 @@ send_and_check(struct worker *w, unsigned i, uint32_t n)
 static void
 test_frames_refused_by_a_full_port_come_later_in_order(void **state)
 {
-	uint64_t busy = sum_of(near[0].id, false, OBS_TX_BUSY);
+	uint64_t busy = sum_of(near[0].id, false, COUNTER_TX_BUSY);
 
 	/* rings of 8, batches of 64 */
 	send_and_check(worker_get(ws, 0), 0, 3000);
-	assert_true(sum_of(near[0].id, false, OBS_TX_BUSY) > busy);
-	assert_true(sum_of(near[0].id, false, OBS_TX_FRAMES) > 0);
+	assert_true(sum_of(near[0].id, false, COUNTER_TX_BUSY) > busy);
+	assert_true(sum_of(near[0].id, false, COUNTER_TX_FRAMES) > 0);
 }
 
 /* A frame with a payload that is not its own does not stay: what the port refuses is a copy. */
 static void
 test_MEM_03_frames_refused_are_copies(void **state)
 {
-	uint64_t busy = sum_of(near[0].id, false, OBS_TX_BUSY);
+	uint64_t busy = sum_of(near[0].id, false, COUNTER_TX_BUSY);
 
 	fake_views = true;
 	send_and_check(worker_get(ws, 0), 0, 3000);
 	fake_views = false;
-	assert_true(sum_of(near[0].id, false, OBS_TX_BUSY) > busy);
+	assert_true(sum_of(near[0].id, false, COUNTER_TX_BUSY) > busy);
 	assert_int_equal(FAKE_COUNT(fake_views_kept), 0);
 }
 
@@ -371,26 +372,26 @@ test_worker_without_a_queue_sends_through_one_that_has(void **state)
 	/* near[1] has one queue, which is worker 0's */
 	assert_int_equal(near[1].ntxq, 1);
 	send_and_check(last_worker(), 1, 3000);
-	assert_true(worker_obs(worker_get(ws, 0), near[1].id)->ctr[OBS_TX_FRAMES] >= 1500);
+	assert_true(worker_counters(worker_get(ws, 0), near[1].id)->ctr[COUNTER_TX_FRAMES] >= 1500);
 }
 
 static void
 test_dead_port_does_not_hold_up_another(void **state)
 {
 	struct sending dead = {near[0].id, 0, false, 2000};
-	uint64_t lost = sum_of(near[0].id, false, OBS_TX_PORT_DOWN);
+	uint64_t lost = sum_of(near[0].id, false, COUNTER_TX_PORT_DOWN);
 	struct worker *w = worker_get(ws, 0);
 	uint32_t rest = 0;
 
 	worker_call(w, start_sending, &dead);
 	/* nobody receives on far[0]: what its ring does not hold is given up */
 	assert_true(WAIT_FOR(FAKE_COUNT(fake[0].send.next) == 2000 &&
-			     sum_of(near[0].id, false, OBS_TX_PORT_DOWN) - lost >= 1980));
+			     sum_of(near[0].id, false, COUNTER_TX_PORT_DOWN) - lost >= 1980));
 	send_and_check(w, 1, 1000);
 	while (receive_in_test(&far[0]) >= 0)
 		rest++;
 	assert_true(rest > 0);
-	assert_int_equal(sum_of(near[0].id, false, OBS_TX_PORT_DOWN) - lost + rest, 2000);
+	assert_int_equal(sum_of(near[0].id, false, COUNTER_TX_PORT_DOWN) - lost + rest, 2000);
 	/* and it is alive again as soon as it takes frames */
 	send_and_check(w, 0, 300);
 }
@@ -535,14 +536,14 @@ static void
 test_a_paused_port_loses_frames_and_resumes(void **state)
 {
 	struct sending s = {near[1].id, 0, false, 100};
-	uint64_t lost = sum_of(near[1].id, false, OBS_TX_PORT_DOWN);
+	uint64_t lost = sum_of(near[1].id, false, COUNTER_TX_PORT_DOWN);
 	uint32_t n = FAKE_COUNT(fake[0].rx_n);
 
 	worker_pause_port(ws, &near[1]);
 	worker_pause_port(ws, &near[1]);
 	send_from_test(&far[1], FAKE_FOR, 0, 1);
 	worker_call(last_worker(), start_sending, &s);
-	assert_true(WAIT_FOR(sum_of(near[1].id, false, OBS_TX_PORT_DOWN) == lost + 100));
+	assert_true(WAIT_FOR(sum_of(near[1].id, false, COUNTER_TX_PORT_DOWN) == lost + 100));
 	assert_int_equal(receive_in_test(&far[1]), -1);
 	assert_int_equal(FAKE_COUNT(fake[0].rx_n), n);
 	worker_resume_port(ws, &near[1]);

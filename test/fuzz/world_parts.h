@@ -6,8 +6,8 @@
  *   client.c   posting and completions             check.c    what must hold after each step
  *   peers.c    addresses, multicast groups
  */
-#ifndef FUZZ_WORLD_PRIV_H
-#define FUZZ_WORLD_PRIV_H
+#ifndef FUZZ_WORLD_PARTS_H
+#define FUZZ_WORLD_PARTS_H
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +53,7 @@ struct world_cq {
 struct world {
 	struct engine engine;
 	struct wire_memo memo; /* of the test's own */
-	struct obs_block obs;
+	struct counter_block counters;
 	struct mr_table mrs;
 	struct qp_table qps;
 	struct qp_sqe_pool *sqes;

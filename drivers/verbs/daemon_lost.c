@@ -23,19 +23,19 @@
  * Locks, outermost first: the CQ's, obj_mutex, a queue's. A post looks at ctx->lost under its
  * queue's lock, so either its WRs are gathered or it fails.
  */
-#include "uv.h"
+#include "provider.h"
 #include "idle.h"
-#include "left.h"
+#include "unfinished.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 
 /* Full queues between looks at the control socket, for who posts and never polls. */
-#define UV_ALIVE_CHECK_POSTS (1u << 10)
+#define PROV_ALIVE_CHECK_POSTS (1u << 10)
 
 void
-uv_lost_init(struct uv_context *ctx)
+prov_daemon_lost_init(struct prov_context *ctx)
 {
 	pthread_mutex_init(&ctx->obj_mutex, NULL);
 	TAILQ_INIT(&ctx->qps);
@@ -43,7 +43,7 @@ uv_lost_init(struct uv_context *ctx)
 }
 
 void
-uv_lost_add_qp(struct uv_context *ctx, struct uv_qp *qp)
+prov_daemon_lost_add_qp(struct prov_context *ctx, struct prov_qp *qp)
 {
 	pthread_mutex_lock(&ctx->obj_mutex);
 	TAILQ_INSERT_TAIL(&ctx->qps, qp, link);
@@ -51,7 +51,7 @@ uv_lost_add_qp(struct uv_context *ctx, struct uv_qp *qp)
 }
 
 void
-uv_lost_del_qp(struct uv_context *ctx, struct uv_qp *qp)
+prov_daemon_lost_del_qp(struct prov_context *ctx, struct prov_qp *qp)
 {
 	if (ctx->forked) /* the lists are the parent's, and may be in the middle of a change */
 		return;
@@ -61,7 +61,7 @@ uv_lost_del_qp(struct uv_context *ctx, struct uv_qp *qp)
 }
 
 void
-uv_lost_add_cq(struct uv_context *ctx, struct uv_cq *cq)
+prov_daemon_lost_add_cq(struct prov_context *ctx, struct prov_cq *cq)
 {
 	cq->last_event = true;
 	pthread_mutex_lock(&ctx->obj_mutex);
@@ -70,7 +70,7 @@ uv_lost_add_cq(struct uv_context *ctx, struct uv_cq *cq)
 }
 
 void
-uv_lost_del_cq(struct uv_context *ctx, struct uv_cq *cq)
+prov_daemon_lost_del_cq(struct prov_context *ctx, struct prov_cq *cq)
 {
 	if (ctx->forked)
 		return;
@@ -80,9 +80,10 @@ uv_lost_del_cq(struct uv_context *ctx, struct uv_cq *cq)
 }
 
 int
-uv_lost_check_unused(struct uv_context *ctx, const struct ibv_cq *cq, const struct ibv_srq *srq)
+prov_daemon_lost_check_unused(struct prov_context *ctx, const struct ibv_cq *cq,
+			      const struct ibv_srq *srq)
 {
-	const struct uv_qp *qp;
+	const struct prov_qp *qp;
 
 	if (!__atomic_load_n(&ctx->lost, __ATOMIC_RELAXED) || ctx->forked)
 		return 0;
@@ -95,12 +96,12 @@ uv_lost_check_unused(struct uv_context *ctx, const struct ibv_cq *cq, const stru
 			break;
 	}
 	pthread_mutex_unlock(&ctx->obj_mutex);
-	return qp ? uv_fail(EBUSY) : 0;
+	return qp ? prov_fail(EBUSY) : 0;
 }
 
 /* Does nobody write to shared memory any more? */
 static bool
-context_quiet(struct uv_context *ctx)
+context_quiet(struct prov_context *ctx)
 {
 	struct pollfd pfd = {.fd = ctx->vctx.context.async_fd};
 
@@ -109,7 +110,7 @@ context_quiet(struct uv_context *ctx)
 
 /* The WRs of a queue that were never retired; lock held. */
 static uint32_t
-ring_left(const struct uv_ring *r)
+ring_left(const struct prov_ring *r)
 {
 	uint32_t n = r->prod - __atomic_load_n(&r->hdr->cons, __ATOMIC_ACQUIRE);
 
@@ -117,10 +118,10 @@ ring_left(const struct uv_ring *r)
 	return n <= r->mask + 1 ? n : r->mask + 1;
 }
 
-static struct left_cq
-left_of(const struct uv_cq *cq)
+static struct unfinished_cq
+left_of(const struct prov_cq *cq)
 {
-	return (struct left_cq){.slots = cq->slots, .mask = cq->mask, .shift = cq->shift};
+	return (struct unfinished_cq){.slots = cq->slots, .mask = cq->mask, .shift = cq->shift};
 }
 
 /*
@@ -128,13 +129,13 @@ left_of(const struct uv_cq *cq)
  * gets in between, since the loss is known.
  */
 struct gather {
-	struct uv_cq *cq;
-	struct uv_cq_old *to;
+	struct prov_cq *cq;
+	struct prov_cq_old *to;
 	uint32_t n;
 };
 
 static void
-gather_put(struct gather *g, const struct uv_qp *qp, uint64_t wr_id, uint8_t opcode, bool oldest)
+gather_put(struct gather *g, const struct prov_qp *qp, uint64_t wr_id, uint8_t opcode, bool oldest)
 {
 	if (g->to)
 		g->to->cqe[g->n] = (struct uroce_cqe){
@@ -148,16 +149,16 @@ gather_put(struct gather *g, const struct uv_qp *qp, uint64_t wr_id, uint8_t opc
 
 /* What was released into the ring, beyond gaps that a worker left too, of QPs that still are. */
 static void
-gather_released(struct gather *g, const struct uv_context *ctx)
+gather_released(struct gather *g, const struct prov_context *ctx)
 {
-	const struct uv_cq *cq = g->cq;
-	struct left_cq left = left_of(cq);
-	const struct uv_qp *qp = NULL;
+	const struct prov_cq *cq = g->cq;
+	struct unfinished_cq left = left_of(cq);
+	const struct prov_qp *qp = NULL;
 
 	for (uint32_t i = cq->cons; i != cq->cons + cq->mask + 1; i++) {
 		const struct uroce_cqe *cqe = &cq->slots[i & cq->mask];
 
-		if (!left_released(&left, i) || cqe->opcode == UROCE_CQE_DEAD)
+		if (!unfinished_released(&left, i) || cqe->opcode == UROCE_CQE_DEAD)
 			continue;
 		if (!qp || qp->qpn != cqe->qp_num) {
 			TAILQ_FOREACH (qp, &ctx->qps, link) {
@@ -174,42 +175,42 @@ gather_released(struct gather *g, const struct uv_context *ctx)
 }
 
 static void
-gather_sends(struct gather *g, struct uv_qp *qp)
+gather_sends(struct gather *g, struct prov_qp *qp)
 {
-	struct left_cq left = left_of(g->cq);
-	struct uv_ring *sq = &qp->sq;
-	bool one = left_retired(sq->hdr, &left);
+	struct unfinished_cq left = left_of(g->cq);
+	struct prov_ring *sq = &qp->sq;
+	bool one = unfinished_retired(sq->hdr, &left);
 
 	if (one) /* its slot, and with it the opcode, may be another's */
 		gather_put(g, qp, sq->hdr->wr_id, UROCE_CQE_SEND, true);
-	uv_lock(&sq->lock);
+	prov_lock(&sq->lock);
 	for (uint32_t n = ring_left(sq), i = 0; i < n; i++) {
-		const struct uroce_send_wqe *wqe = uv_ring_slot(sq, sq->prod - n + i);
+		const struct uroce_send_wqe *wqe = prov_ring_slot(sq, sq->prod - n + i);
 
 		gather_put(g, qp, wqe->wr_id, uroce_cqe_opcode_of(wqe->opcode), !one && i == 0);
 	}
-	uv_unlock(&sq->lock);
+	prov_unlock(&sq->lock);
 }
 
 /* The WRs of an RQ or SRQ; one: it is not the oldest of them that is in the ring. */
 static void
-gather_posted(struct gather *g, struct uv_qp *qp, struct uv_ring *rq, bool one)
+gather_posted(struct gather *g, struct prov_qp *qp, struct prov_ring *rq, bool one)
 {
-	uv_lock(&rq->lock);
+	prov_lock(&rq->lock);
 	for (uint32_t n = ring_left(rq), i = 0; i < n; i++) {
-		const struct uroce_recv_wqe *wqe = uv_ring_slot(rq, rq->prod - n + i);
+		const struct uroce_recv_wqe *wqe = prov_ring_slot(rq, rq->prod - n + i);
 
 		gather_put(g, qp, wqe->wr_id, UROCE_CQE_RECV, !one && i == 0);
 	}
-	uv_unlock(&rq->lock);
+	prov_unlock(&rq->lock);
 }
 
 static void
-gather_recvs(struct gather *g, struct uv_qp *qp)
+gather_recvs(struct gather *g, struct prov_qp *qp)
 {
-	struct left_cq left = left_of(g->cq);
-	struct uv_ring *rq = &qp->rq;
-	bool one = left_retired(rq->hdr, &left);
+	struct unfinished_cq left = left_of(g->cq);
+	struct prov_ring *rq = &qp->rq;
+	bool one = unfinished_retired(rq->hdr, &left);
 
 	if (one)
 		gather_put(g, qp, rq->hdr->wr_id, UROCE_CQE_RECV, true);
@@ -217,13 +218,13 @@ gather_recvs(struct gather *g, struct uv_qp *qp)
 }
 
 static void
-gather_srq(struct gather *g, struct uv_qp *qp, struct uv_srq *srq)
+gather_srq(struct gather *g, struct prov_qp *qp, struct prov_srq *srq)
 {
 	const struct uroce_held *held = &qp->sq.hdr->held;
 	uint32_t cons = __atomic_load_n(&srq->ring.hdr->cons, __ATOMIC_ACQUIRE);
-	struct left_cq left = left_of(g->cq);
+	struct unfinished_cq left = left_of(g->cq);
 
-	if (left_held(held, cons, &left))
+	if (unfinished_held(held, cons, &left))
 		gather_put(g, qp, held->wr_id, UROCE_CQE_RECV, true);
 	if (srq->gathered && srq->gathered != qp)
 		return;
@@ -233,13 +234,13 @@ gather_srq(struct gather *g, struct uv_qp *qp, struct uv_srq *srq)
 
 /* All completions that the CQ will ever have. */
 static void
-gather(struct gather *g, struct uv_context *ctx)
+gather(struct gather *g, struct prov_context *ctx)
 {
 	struct ibv_cq *ibcq = &g->cq->vcq.cq;
-	struct uv_qp *qp;
+	struct prov_qp *qp;
 
-	if (uv_cq_has_old(g->cq)) {
-		const struct uv_cq_old *old = g->cq->old;
+	if (prov_cq_has_old(g->cq)) {
+		const struct prov_cq_old *old = g->cq->old;
 
 		for (uint32_t i = old->next; i < old->n; i++, g->n++) {
 			if (g->to)
@@ -255,13 +256,13 @@ gather(struct gather *g, struct uv_context *ctx)
 		if (qp->rq.hdr)
 			gather_recvs(g, qp);
 		else if (qp->vqp.qp.srq)
-			gather_srq(g, qp, uv_srq_of(qp->vqp.qp.srq));
+			gather_srq(g, qp, prov_srq_of(qp->vqp.qp.srq));
 	}
 }
 
 /* Once a CQ, its lock held. False: no memory, so another time. */
 static bool
-cq_gather(struct uv_context *ctx, struct uv_cq *cq)
+cq_gather(struct prov_context *ctx, struct prov_cq *cq)
 {
 	struct gather g = {.cq = cq};
 
@@ -287,57 +288,57 @@ cq_gather(struct uv_context *ctx, struct uv_cq *cq)
 static void
 lost_pause(void)
 {
-	uint64_t now_ns = uv_idle_now_ns();
+	uint64_t now_ns = prov_idle_now_ns();
 
-	if (uv_idle_sleeps(now_ns))
-		uv_idle_sleep(true);
+	if (prov_idle_sleeps(now_ns))
+		prov_idle_sleep(true);
 	else
-		uv_idle_yield(now_ns);
+		prov_idle_yield(now_ns);
 }
 
 int
-uv_lost_poll(struct uv_cq *cq)
+prov_daemon_lost_poll(struct prov_cq *cq)
 {
-	struct uv_context *ctx = uv_context_of(cq->vcq.cq.context);
+	struct prov_context *ctx = prov_context_of(cq->vcq.cq.context);
 	int rc;
 
 	if (ctx->forked)
-		return -uv_fail(EIO);
-	uv_lock(&cq->lock);
+		return -prov_fail(EIO);
+	prov_lock(&cq->lock);
 	if (!cq->gathered && (!context_quiet(ctx) || !cq_gather(ctx, cq)))
 		rc = 0;
 	else
-		rc = uv_cq_has_old(cq) ? 1 : -EIO;
-	uv_unlock(&cq->lock);
+		rc = prov_cq_has_old(cq) ? 1 : -EIO;
+	prov_unlock(&cq->lock);
 	if (rc == 0)
 		lost_pause();
 	else if (rc < 0)
-		uv_fail(-rc);
+		prov_fail(-rc);
 	return rc;
 }
 
 int
-uv_lost_notify(struct uv_cq *cq)
+prov_daemon_lost_notify(struct prov_cq *cq)
 {
-	struct uv_context *ctx = uv_context_of(cq->vcq.cq.context);
+	struct prov_context *ctx = prov_context_of(cq->vcq.cq.context);
 	bool more;
 
 	if (ctx->forked)
-		return uv_fail(EIO);
-	uv_lock(&cq->lock);
-	more = !cq->gathered || uv_cq_has_old(cq);
-	uv_unlock(&cq->lock);
+		return prov_fail(EIO);
+	prov_lock(&cq->lock);
+	more = !cq->gathered || prov_cq_has_old(cq);
+	prov_unlock(&cq->lock);
 	if (!more)
-		return uv_fail(EIO);
+		return prov_fail(EIO);
 	__atomic_store_n(&cq->last_event, true, __ATOMIC_RELEASE);
 	return 0;
 }
 
-struct uv_ref *
-uv_lost_event(struct uv_context *ctx, int channel_fd)
+struct prov_ref *
+prov_daemon_lost_event(struct prov_context *ctx, int channel_fd)
 {
-	struct uv_ref *ref = NULL;
-	struct uv_cq *cq;
+	struct prov_ref *ref = NULL;
+	struct prov_cq *cq;
 
 	pthread_mutex_lock(&ctx->obj_mutex);
 	TAILQ_FOREACH (cq, &ctx->cqs, link) {
@@ -352,8 +353,8 @@ uv_lost_event(struct uv_context *ctx, int channel_fd)
 }
 
 void
-uv_lost_queue_full(struct uv_context *ctx)
+prov_daemon_lost_queue_full(struct prov_context *ctx)
 {
-	if (__atomic_add_fetch(&ctx->full_posts, 1, __ATOMIC_RELAXED) % UV_ALIVE_CHECK_POSTS == 0)
-		uv_context_alive(ctx);
+	if (__atomic_add_fetch(&ctx->full_posts, 1, __ATOMIC_RELAXED) % PROV_ALIVE_CHECK_POSTS == 0)
+		prov_context_alive(ctx);
 }

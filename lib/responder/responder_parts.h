@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Between the files of lib/responder. Owner worker only. */
-#ifndef RESPONDER_INTERNAL_H
-#define RESPONDER_INTERNAL_H
+#ifndef RESPONDER_RESPONDER_PARTS_H
+#define RESPONDER_RESPONDER_PARTS_H
 
 #include "qp/emit.h"
 #include "qp/retire.h"

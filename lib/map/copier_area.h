@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a copier's two sides share: copier.c in the daemon, copier_serve.c in the broker. */
-#ifndef UROCE_MAP_COPIER_PRIV_H
-#define UROCE_MAP_COPIER_PRIV_H
+#ifndef UROCE_MAP_COPIER_AREA_H
+#define UROCE_MAP_COPIER_AREA_H
 
 #include "map/copier.h"
 

@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SCRATCH "/tmp" /* there everywhere; covered only until graft_leave */
+#define SCRATCH "/tmp" /* there everywhere; covered only until mount_ns_leave */
 
 static int
 write_text(const char *path, const char *text)
@@ -61,7 +61,7 @@ enter_as_user(void)
 }
 
 int
-graft_enter(void)
+mount_ns_enter(void)
 {
 	if (unshare(CLONE_NEWNS) < 0 && enter_as_user())
 		return -1;
@@ -84,13 +84,13 @@ mount_tmpfs(const char *where)
 }
 
 const char *
-graft_scratch(void)
+mount_ns_scratch(void)
 {
 	return mount_tmpfs(SCRATCH) ? NULL : SCRATCH;
 }
 
 int
-graft_leave(void)
+mount_ns_leave(void)
 {
 	if (umount2(SCRATCH, MNT_DETACH) < 0) {
 		complain("cannot unmount %s: %s", SCRATCH, strerror(errno));
@@ -140,7 +140,7 @@ bind_entry(const char *from, const char *to)
 }
 
 int
-graft_stage_empty(const char *stage)
+mount_ns_stage_empty(const char *stage)
 {
 	if (mkdir(stage, 0755) < 0) {
 		complain("cannot make %s: %s", stage, strerror(errno));
@@ -150,14 +150,14 @@ graft_stage_empty(const char *stage)
 }
 
 int
-graft_stage(const char *stage, const char *target, const char *const *hide)
+mount_ns_stage(const char *stage, const char *target, const char *const *hide)
 {
 	char from[PATH_MAX], to[PATH_MAX];
 	struct dirent *d;
 	int rc = 0;
 	DIR *dir;
 
-	if (graft_stage_empty(stage))
+	if (mount_ns_stage_empty(stage))
 		return -1;
 	dir = opendir(target);
 	if (!dir) {
@@ -179,7 +179,7 @@ graft_stage(const char *stage, const char *target, const char *const *hide)
 }
 
 int
-graft_commit(const char *stage, const char *target)
+mount_ns_commit(const char *stage, const char *target)
 {
 	if (mount(stage, target, NULL, MS_MOVE, NULL) < 0) {
 		complain("cannot mount over %s: %s", target, strerror(errno));

@@ -3,8 +3,8 @@
  * What a daemon that stopped at any instruction has left undone, read from the heads of the queues
  * alone (the protocol is in uroce_abi/ring.h). Pure functions of memory that changes no more.
  */
-#ifndef UROCE_VERBS_LEFT_H
-#define UROCE_VERBS_LEFT_H
+#ifndef UROCE_VERBS_UNFINISHED_H
+#define UROCE_VERBS_UNFINISHED_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,14 +12,14 @@
 #include "uroce_abi/ring.h"
 
 /* A CQ's ring as its client knows it. */
-struct left_cq {
+struct unfinished_cq {
 	const struct uroce_cqe *slots;
 	uint32_t mask, shift;
 };
 
 /* Has the entry of this free-running index been released? */
 static inline bool
-left_released(const struct left_cq *cq, uint32_t index)
+unfinished_released(const struct unfinished_cq *cq, uint32_t index)
 {
 	return __atomic_load_n(&cq->slots[index & cq->mask].phase, __ATOMIC_ACQUIRE) ==
 	       (index >> cq->shift) + 1;
@@ -30,7 +30,7 @@ left_released(const struct left_cq *cq, uint32_t index)
  * now, and other workers may have used its slot for later laps.
  */
 static inline bool
-left_completed(const struct left_cq *cq, uint64_t entry, uint32_t index)
+unfinished_completed(const struct unfinished_cq *cq, uint64_t entry, uint32_t index)
 {
 	uint32_t at = (uint32_t)entry, laps = UINT32_MAX >> cq->shift;
 	uint32_t phase = __atomic_load_n(&cq->slots[at & cq->mask].phase, __ATOMIC_ACQUIRE);
@@ -45,17 +45,17 @@ left_completed(const struct left_cq *cq, uint64_t entry, uint32_t index)
  * send there is none to look for: it counts as left. All WQEs from cons on are, too.
  */
 static inline bool
-left_retired(const struct uroce_ring_hdr *hdr, const struct left_cq *cq)
+unfinished_retired(const struct uroce_ring_hdr *hdr, const struct unfinished_cq *cq)
 {
 	uint32_t done = __atomic_load_n(&hdr->done, __ATOMIC_ACQUIRE);
 
 	return __atomic_load_n(&hdr->cons, __ATOMIC_ACQUIRE) != done &&
-	       !left_completed(cq, __atomic_load_n(&hdr->entry, __ATOMIC_ACQUIRE), done);
+	       !unfinished_completed(cq, __atomic_load_n(&hdr->entry, __ATOMIC_ACQUIRE), done);
 }
 
 /* Does a QP have a WQE of its SRQ that never got its completion? srq_cons: what the SRQ's says. */
 static inline bool
-left_held(const struct uroce_held *held, uint32_t srq_cons, const struct left_cq *cq)
+unfinished_held(const struct uroce_held *held, uint32_t srq_cons, const struct unfinished_cq *cq)
 {
 	uint32_t index = __atomic_load_n(&held->index, __ATOMIC_ACQUIRE);
 
@@ -63,7 +63,8 @@ left_held(const struct uroce_held *held, uint32_t srq_cons, const struct left_cq
 	case UROCE_HELD_TAKING:
 		return srq_cons != index;
 	case UROCE_HELD_TAKEN:
-		return !left_completed(cq, __atomic_load_n(&held->entry, __ATOMIC_ACQUIRE), index);
+		return !unfinished_completed(cq, __atomic_load_n(&held->entry, __ATOMIC_ACQUIRE),
+					     index);
 	default:
 		return false;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "rig.h"
+#include "provider_fixture.h"
 
 #include <assert.h>
 #include <fcntl.h>
@@ -7,21 +7,21 @@
 #include <string.h>
 
 struct ibv_context *
-rig_open(struct rig *r)
+fixture_open(struct fixture *r)
 {
 	struct verbs_context *v;
 
 	/* As libibverbs does it, without sysfs: a device by name, any command descriptor. */
-	r->vdev.ops = &uv_device_ops;
+	r->vdev.ops = &prov_device_ops;
 	r->vdev.refcount = 1;
 	strcpy(r->vdev.device.name, "uroce0");
-	v = uv_device_ops.alloc_context(&r->vdev.device, open("/dev/null", O_RDWR | O_CLOEXEC),
-					NULL);
+	v = prov_device_ops.alloc_context(&r->vdev.device, open("/dev/null", O_RDWR | O_CLOEXEC),
+					  NULL);
 	return v ? &v->context : NULL;
 }
 
 struct ibv_qp *
-rig_create_qp_of(struct rig *r, enum ibv_qp_type type, uint32_t wrs)
+fixture_create_qp_of(struct fixture *r, enum ibv_qp_type type, uint32_t wrs)
 {
 	struct ibv_qp_init_attr attr = {
 		.send_cq = r->cq,
@@ -38,13 +38,13 @@ rig_create_qp_of(struct rig *r, enum ibv_qp_type type, uint32_t wrs)
 }
 
 struct ibv_qp *
-rig_create_qp(struct rig *r, enum ibv_qp_type type)
+fixture_create_qp(struct fixture *r, enum ibv_qp_type type)
 {
-	return rig_create_qp_of(r, type, 8);
+	return fixture_create_qp_of(r, type, 8);
 }
 
 void
-rig_qp_to(struct ibv_qp *qp, enum ibv_qp_state state)
+fixture_qp_to(struct ibv_qp *qp, enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attr = {.qp_state = state};
 
@@ -52,29 +52,29 @@ rig_qp_to(struct ibv_qp *qp, enum ibv_qp_state state)
 }
 
 int
-rig_setup(void **state)
+fixture_setup(void **state)
 {
-	struct rig *r = calloc(1, sizeof(*r));
+	struct fixture *r = calloc(1, sizeof(*r));
 
 	assert(r);
 	r->f = fake_start(NULL);
-	r->ctx = rig_open(r);
+	r->ctx = fixture_open(r);
 	assert(r->ctx);
 	r->pd = ibv_alloc_pd(r->ctx);
 	r->channel = ibv_create_comp_channel(r->ctx);
 	assert(r->pd && r->channel);
 	r->cq = ibv_create_cq(r->ctx, 16, r, r->channel, 0);
 	assert(r->cq);
-	r->qp = rig_create_qp(r, IBV_QPT_RC);
+	r->qp = fixture_create_qp(r, IBV_QPT_RC);
 	assert(r->qp);
 	*state = r;
 	return 0;
 }
 
 int
-rig_teardown(void **state)
+fixture_teardown(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 
 	if (r->qp)
 		ibv_destroy_qp(r->qp);

@@ -10,12 +10,12 @@
  */
 #include <rte_branch_prediction.h>
 #include <rte_prefetch.h>
-#include "worker/priv.h"
+#include "worker/worker_parts.h"
 
 #define HOT_NS 20000ull
 
 void
-hot_rang(struct worker *w, struct qp *qp)
+hot_queue_rang(struct worker *w, struct qp *qp)
 {
 	if (w->nhot == WORKER_HOT_QPS || qp == NULL || qp->bind.polled ||
 	    crowd_is(&w->crowd, w->now_ns))
@@ -44,7 +44,7 @@ has_work(const struct qp_env *env, const struct qp *qp)
 }
 
 unsigned
-hot_poll(struct worker *w)
+hot_queue_poll(struct worker *w)
 {
 	unsigned n = 0;
 
@@ -68,7 +68,7 @@ hot_poll(struct worker *w)
 }
 
 void
-hot_forget(struct worker *w, const struct qp *qp)
+hot_queue_forget(struct worker *w, const struct qp *qp)
 {
 	for (unsigned i = 0; i < w->nhot; i++) {
 		if (w->hot[i].qp == qp)

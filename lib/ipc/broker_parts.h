@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared by the broker's main thread (broker_main.c) and its other threads (broker_*.c). */
-#ifndef UROCE_IPC_BROKER_PRIV_H
-#define UROCE_IPC_BROKER_PRIV_H
+#ifndef UROCE_IPC_BROKER_PARTS_H
+#define UROCE_IPC_BROKER_PARTS_H
 
 #include <stdbool.h>
 #include <stdint.h>

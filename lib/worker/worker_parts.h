@@ -7,7 +7,7 @@
  *   call.c      calls from the control thread, and waking a worker
  *   event.c     events to the control thread
  *   doorbell.c  the clients' doorbell rings
- *   hot.c       queues that are looked at without a doorbell
+ *   hot_queue.c       queues that are looked at without a doorbell
  *   handoff.c   received frames that come from other workers or by loopback
  *   tx.c        frames to ports, to loopback, to the worker that has the port's queue
  *   timer.c     clock and QP timers
@@ -18,14 +18,14 @@
  * Functions are the worker's own unless they say otherwise. unsigned results count what was done:
  * 0 in all of them is an empty poll.
  */
-#ifndef WORKER_PRIV_H
-#define WORKER_PRIV_H
+#ifndef WORKER_WORKER_PARTS_H
+#define WORKER_WORKER_PARTS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <rte_mbuf.h>
 #include <rte_ring.h>
-#include "obs/obs.h"
+#include "counters/counters.h"
 #include "port/port.h"
 #include "sched/crowd.h"
 #include "worker/capture.h"
@@ -150,8 +150,8 @@ struct worker {
 	uint64_t out_clear_ns; /* .. and of the last iteration that left nothing of out unsent */
 
 	struct worker_dev dev[ENGINE_MAX_DEVS];
-	struct obs_block obs[ENGINE_MAX_DEVS];
-	struct obs_block obs_none; /* what env.obs is before the first packet */
+	struct counter_block counters[ENGINE_MAX_DEVS];
+	struct counter_block counters_none; /* what env.counters is before the first packet */
 };
 
 struct worker_set {
@@ -163,7 +163,7 @@ struct worker_set {
 	int event_fd;
 	uint32_t listener_asleep; /* the control thread is to be told of events by event_fd */
 	bool port_present[ENGINE_MAX_DEVS];
-	struct obs_block control_obs[ENGINE_MAX_DEVS];
+	struct counter_block control_counters[ENGINE_MAX_DEVS];
 };
 
 /* call.c */
@@ -187,10 +187,11 @@ unsigned doorbell_poll(struct worker *w);
 bool doorbell_waits(const struct worker *w);
 void doorbell_set_asleep(struct worker *w, uint32_t asleep);
 
-/* hot.c: qp's client has rung (NULL: nobody's has); look at what is hot; a QP leaves this worker */
-void hot_rang(struct worker *w, struct qp *qp);
-unsigned hot_poll(struct worker *w);
-void hot_forget(struct worker *w, const struct qp *qp);
+/* hot_queue.c: qp's client has rung (NULL: nobody's has); look at what is hot; a QP leaves this
+ * worker */
+void hot_queue_rang(struct worker *w, struct qp *qp);
+unsigned hot_queue_poll(struct worker *w);
+void hot_queue_forget(struct worker *w, const struct qp *qp);
 
 /* handoff.c; handoff_to is an upcall of the engine */
 void handoff_to(void *ctx, uint32_t worker, struct rte_mbuf *m);
@@ -214,7 +215,7 @@ void captured_burst(struct worker *w, uint16_t dev, struct rte_mbuf *const *m, u
 void captured_sent(struct worker *w, struct rte_mbuf *const *m, uint32_t n);
 
 /* worker.c: frames of one device that a port gave us, or that looped back, came to this worker */
-void worker_count_rx(struct obs_block *obs, struct rte_mbuf *const *m, unsigned n);
+void worker_count_rx(struct counter_block *counters, struct rte_mbuf *const *m, unsigned n);
 
 /* timer.c; timer_set is an upcall of the engine */
 int timer_init(void); /* control thread; 0 or -errno */

@@ -3,7 +3,7 @@
 #ifndef TEST_UNIT_VERBS_LOST_RIG_H
 #define TEST_UNIT_VERBS_LOST_RIG_H
 
-#include "rig.h"
+#include "provider_fixture.h"
 
 #define SENT     1000 /* wr_ids: of sends, of receives, of an SRQ's receives */
 #define RECEIVED 2000
@@ -16,7 +16,7 @@ void post_srq(struct ibv_srq *srq, uint64_t first, unsigned int n);
 void send_flags(struct ibv_qp *qp, uint64_t id, enum ibv_wr_opcode op, unsigned int flags);
 
 /* The daemon dies, and the context knows it. */
-void daemon_dies(struct rig *r);
+void daemon_dies(struct fixture *r);
 
 /* One poll that finds something; -EIO and the like fail the test. */
 struct ibv_wc poll_one(struct ibv_cq *cq);
@@ -26,8 +26,8 @@ void left_expect(struct ibv_cq *cq, uint64_t first, unsigned int n);
 /* Nothing more, ever. */
 void end_expect(struct ibv_cq *cq);
 
-struct ibv_srq *srq_of(struct rig *r, uint32_t wrs);
+struct ibv_srq *srq_of(struct fixture *r, uint32_t wrs);
 /* A QP in RTS with 8 WRs each way, or with an SRQ. */
-struct ibv_qp *qp_on(struct rig *r, struct ibv_cq *cq, struct ibv_srq *srq);
+struct ibv_qp *qp_on(struct fixture *r, struct ibv_cq *cq, struct ibv_srq *srq);
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
-#include "lost_rig.h"
+#include "lost_fixture.h"
 
 void
 send_flags(struct ibv_qp *qp, uint64_t id, enum ibv_wr_opcode op, unsigned int flags)
@@ -86,14 +86,14 @@ end_expect(struct ibv_cq *cq)
 }
 
 void
-daemon_dies(struct rig *r)
+daemon_dies(struct fixture *r)
 {
 	fake_die(r->f);
-	assert_false(uv_context_alive(uv_context_of(r->ctx)));
+	assert_false(prov_context_alive(prov_context_of(r->ctx)));
 }
 
 struct ibv_srq *
-srq_of(struct rig *r, uint32_t wrs)
+srq_of(struct fixture *r, uint32_t wrs)
 {
 	struct ibv_srq_init_attr attr = {.attr = {.max_wr = wrs, .max_sge = 1}};
 	struct ibv_srq *srq = ibv_create_srq(r->pd, &attr);
@@ -103,7 +103,7 @@ srq_of(struct rig *r, uint32_t wrs)
 }
 
 struct ibv_qp *
-qp_on(struct rig *r, struct ibv_cq *cq, struct ibv_srq *srq)
+qp_on(struct fixture *r, struct ibv_cq *cq, struct ibv_srq *srq)
 {
 	struct ibv_qp_init_attr attr = {
 		.send_cq = cq,
@@ -115,6 +115,6 @@ qp_on(struct rig *r, struct ibv_cq *cq, struct ibv_srq *srq)
 	struct ibv_qp *qp = ibv_create_qp(r->pd, &attr);
 
 	assert_non_null(qp);
-	rig_qp_to(qp, IBV_QPS_RTS);
+	fixture_qp_to(qp, IBV_QPS_RTS);
 	return qp;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "rig.h"
+#include "impair_fixture.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 static struct rte_mempool *pool;
 
 int
-rig_group_setup(void **state)
+fixture_group_setup(void **state)
 {
 	char prefix[64];
 	char *argv[] = {"impair_test", "--no-huge",      "--no-pci",          "--no-shconf", "-m",
@@ -21,20 +21,20 @@ rig_group_setup(void **state)
 	snprintf(prefix, sizeof(prefix), "--file-prefix=impair-%d", getpid());
 	if (rte_eal_init(sizeof(argv) / sizeof(argv[0]), argv) < 0)
 		return -1;
-	pool = rte_pktmbuf_pool_create("rig", POOL_MBUFS, 0, 0, RTE_PKTMBUF_HEADROOM + 2048, 0);
+	pool = rte_pktmbuf_pool_create("fixture", POOL_MBUFS, 0, 0, RTE_PKTMBUF_HEADROOM + 2048, 0);
 	return pool != NULL ? 0 : -1;
 }
 
 struct rte_mempool *
-rig_pool(void)
+fixture_pool(void)
 {
 	return pool;
 }
 
 int
-rig_setup(void **state)
+fixture_setup(void **state)
 {
-	struct rig *r = calloc(1, sizeof(*r));
+	struct fixture *r = calloc(1, sizeof(*r));
 
 	r->now = 1000000000;
 	*state = r;
@@ -42,9 +42,9 @@ rig_setup(void **state)
 }
 
 int
-rig_teardown(void **state)
+fixture_teardown(void **state)
 {
-	struct rig *r = *state;
+	struct fixture *r = *state;
 	uint32_t i;
 	int leaked;
 
@@ -59,7 +59,7 @@ rig_teardown(void **state)
 }
 
 struct rte_mbuf *
-rig_frame(uint8_t opcode, bool v6, uint32_t qpn, uint32_t psn, uint32_t payload)
+fixture_frame(uint8_t opcode, bool v6, uint32_t qpn, uint32_t psn, uint32_t payload)
 {
 	struct wire_path path = {.smac = {2, 0, 0, 0, 0, 1},
 				 .dmac = {2, 0, 0, 0, 0, 2},
@@ -86,7 +86,7 @@ rig_frame(uint8_t opcode, bool v6, uint32_t qpn, uint32_t psn, uint32_t payload)
 }
 
 struct rte_mbuf *
-rig_arp(void)
+fixture_arp(void)
 {
 	struct rte_mbuf *m = rte_pktmbuf_alloc(pool);
 	uint8_t *p;
@@ -100,7 +100,7 @@ rig_arp(void)
 }
 
 void
-rig_config(struct rig *r, const char *spec)
+fixture_config(struct fixture *r, const char *spec)
 {
 	struct impair_cfg *cfg = &r->cfg[r->ncfg++ % 2];
 	char err[200] = "";
@@ -111,7 +111,7 @@ rig_config(struct rig *r, const char *spec)
 }
 
 void
-rig_put(struct rig *r, struct rte_mbuf **m, uint32_t n)
+fixture_put(struct fixture *r, struct rte_mbuf **m, uint32_t n)
 {
 	struct rte_mbuf *burst[RIG_BURST];
 	uint32_t i, out;
@@ -127,34 +127,34 @@ rig_put(struct rig *r, struct rte_mbuf **m, uint32_t n)
 }
 
 void
-rig_put_one(struct rig *r, struct rte_mbuf *m)
+fixture_put_one(struct fixture *r, struct rte_mbuf *m)
 {
-	rig_put(r, &m, 1);
+	fixture_put(r, &m, 1);
 }
 
 void
-rig_stream(struct rig *r, uint32_t psn, uint32_t n, uint32_t burst)
+fixture_stream(struct fixture *r, uint32_t psn, uint32_t n, uint32_t burst)
 {
 	struct rte_mbuf *m[RIG_BURST];
 	uint32_t i, k;
 
 	for (i = 0; i < n; i += k) {
 		for (k = 0; k < burst && i + k < n; k++)
-			m[k] = rig_frame(WIRE_OP_SEND_ONLY, false, RIG_QPN, psn + i + k,
-					 RIG_PAYLOAD);
-		rig_put(r, m, k);
+			m[k] = fixture_frame(WIRE_OP_SEND_ONLY, false, RIG_QPN, psn + i + k,
+					     RIG_PAYLOAD);
+		fixture_put(r, m, k);
 	}
 }
 
 void
-rig_pass(struct rig *r, uint64_t ns)
+fixture_pass(struct fixture *r, uint64_t ns)
 {
 	r->now += ns;
-	rig_put(r, r->out, 0);
+	fixture_put(r, r->out, 0);
 }
 
 struct wire_pkt
-rig_pkt(struct rig *r, uint32_t i)
+fixture_pkt(struct fixture *r, uint32_t i)
 {
 	struct wire_pkt pkt = {0};
 
@@ -166,17 +166,17 @@ rig_pkt(struct rig *r, uint32_t i)
 }
 
 uint32_t
-rig_psn(struct rig *r, uint32_t i)
+fixture_psn(struct fixture *r, uint32_t i)
 {
-	return rig_pkt(r, i).psn;
+	return fixture_pkt(r, i).psn;
 }
 
 void
-rig_expect_psns(struct rig *r, const uint32_t *psn, uint32_t n, const char *file, int line)
+fixture_expect_psns(struct fixture *r, const uint32_t *psn, uint32_t n, const char *file, int line)
 {
 	uint32_t i;
 
 	_assert_int_equal(r->out_n, n, file, line);
 	for (i = 0; i < n; i++)
-		_assert_int_equal(rig_psn(r, i), psn[i], file, line);
+		_assert_int_equal(fixture_psn(r, i), psn[i], file, line);
 }

@@ -8,12 +8,12 @@
  * together are rx_frames once no frame is between two workers. A frame for a multicast group is one
  * frame, however many members get it: it is in rx_roce if one of them takes it.
  */
-#ifndef OBS_OBS_H
-#define OBS_OBS_H
+#ifndef COUNTERS_COUNTERS_H
+#define COUNTERS_COUNTERS_H
 
 #include <stdint.h>
 
-#define OBS_COUNTERS(X)                                                                            \
+#define COUNTER_LIST(X)                                                                            \
 	X(RX_FRAMES, "rx_frames") /* frames that a port gave us, or that looped back */            \
 	X(RX_BYTES, "rx_bytes")                                                                    \
 	X(RX_ROCE, "rx_roce")     /* RoCEv2 frames that their QP has taken */                      \
@@ -57,7 +57,7 @@
 	X(MIGRATED, "path_migrations")                                                             \
 	X(MIG_FAILED, "failed_path_migrations") /* the alternate path could not be used */
 
-#define OBS_DROPS(X)                                                                               \
+#define DROP_LIST(X)                                                                               \
 	X(NOT_OURS, "not_ours") /* destination MAC or IP address of somebody else */               \
 	X(RUNT, "runt")                                                                            \
 	X(BAD_IP, "bad_ip")                                                                        \
@@ -94,29 +94,29 @@
 	X(MEMORY_LATE, "memory_late")       /* memory that is copied is not there yet */           \
 	X(CNP, "cnp")                       /* congestion notification: no policy takes it */
 
-#define OBS_ENUM_C(id, name) OBS_##id,
-#define OBS_ENUM_D(id, name) OBS_DROP_##id,
-enum obs_counter { OBS_COUNTERS(OBS_ENUM_C) OBS_NCOUNTERS };
-enum obs_drop { OBS_DROPS(OBS_ENUM_D) OBS_NDROPS };
-#undef OBS_ENUM_C
-#undef OBS_ENUM_D
+#define COUNTER_ENUM(id, name) COUNTER_##id,
+#define DROP_ENUM(id, name)    DROP_##id,
+enum counter { COUNTER_LIST(COUNTER_ENUM) COUNTER_NUM };
+enum drop_reason { DROP_LIST(DROP_ENUM) DROP_NUM };
+#undef COUNTER_ENUM
+#undef DROP_ENUM
 
 /* Names as urocectl shows them, indexed by the enums. */
-extern const char *const obs_counter_name[OBS_NCOUNTERS];
-extern const char *const obs_drop_name[OBS_NDROPS];
+extern const char *const counter_name[COUNTER_NUM];
+extern const char *const drop_reason_name[DROP_NUM];
 
-struct obs_block {
-	uint64_t ctr[OBS_NCOUNTERS];
-	uint64_t drop[OBS_NDROPS];
+struct counter_block {
+	uint64_t ctr[COUNTER_NUM];
+	uint64_t drop[DROP_NUM];
 } __attribute__((aligned(64)));
 
 /* Received frames that are accounted for: of all blocks of a device together, its rx_frames. */
 static inline uint64_t
-obs_accounted(const struct obs_block *b)
+counters_accounted(const struct counter_block *b)
 {
-	uint64_t sum = b->ctr[OBS_RX_ROCE] + b->ctr[OBS_SLOW_PATH];
+	uint64_t sum = b->ctr[COUNTER_RX_ROCE] + b->ctr[COUNTER_SLOW_PATH];
 
-	for (uint32_t i = 0; i < OBS_NDROPS; i++)
+	for (uint32_t i = 0; i < DROP_NUM; i++)
 		sum += b->drop[i];
 	return sum;
 }

@@ -8,12 +8,12 @@
 #include <string.h>
 #include <rte_mbuf.h>
 #include "qp/segs.h"
-#include "requester/internal.h"
+#include "requester/requester_parts.h"
 #include "wire/icrc.h"
 
 const uint8_t *
-req_view_of(const struct qp_env *env, const struct qp *qp, struct qp_sq_entry *e, uint32_t off,
-	    uint32_t len)
+req_zero_copy_source(const struct qp_env *env, const struct qp *qp, struct qp_sq_entry *e,
+		     uint32_t off, uint32_t len)
 {
 	const struct uroce_sge *sge = req_sges(e);
 	const struct mr *mr;
@@ -44,8 +44,8 @@ view_seal(struct rte_mbuf *m, uint32_t state, uint32_t psn_off)
 }
 
 bool
-req_view_put(struct qp_env *env, struct qp *qp, struct rte_mbuf *m, uint32_t hdr_len,
-	     const uint8_t *src, uint32_t len)
+req_zero_copy_attach(struct qp_env *env, struct qp *qp, struct rte_mbuf *m, uint32_t hdr_len,
+		     const uint8_t *src, uint32_t len)
 {
 	struct wire_tmpl *t = &qp->conn.tmpl;
 	uint32_t pad = -len & 3;
@@ -71,7 +71,7 @@ req_view_put(struct qp_env *env, struct qp *qp, struct rte_mbuf *m, uint32_t hdr
 }
 
 void
-req_view_reseal(struct rte_mbuf *m, const struct wire_tmpl *t)
+req_zero_copy_reseal(struct rte_mbuf *m, const struct wire_tmpl *t)
 {
 	const uint8_t *ip = rte_pktmbuf_mtod(m, const uint8_t *) + t->ip_off;
 

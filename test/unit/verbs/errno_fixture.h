@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The calls of test_errno.c, each of which fails, and what they are made on. */
-#ifndef TEST_UNIT_VERBS_ERRNO_BED_H
-#define TEST_UNIT_VERBS_ERRNO_BED_H
+#ifndef TEST_UNIT_VERBS_ERRNO_FIXTURE_H
+#define TEST_UNIT_VERBS_ERRNO_FIXTURE_H
 
-#include "rig.h"
+#include "provider_fixture.h"
 
 #define STALE   ENOTBLK /* in errno before each call: nothing here fails with it */
 #define REFUSED ENOSPC  /* from the daemon: no check on this side says this */
 #define IS_NULL (-1000) /* a call that returns a pointer got NULL */
 #define MADE    (-1001) /* and this, when it got one */
 
-struct bed {
-	struct rig *r;
+struct errno_fixture {
+	struct fixture *r;
 	struct ibv_srq *srq;
 	struct ibv_mr *mr;
 	struct ibv_td *td;
-	struct ibv_pd *domain; /* on rig's PD, with td */
+	struct ibv_pd *domain; /* on fixture's PD, with td */
 	struct ibv_cq_ex *cq_ex;
 	struct ibv_qp *qp_srq;   /* receives from srq */
 	struct ibv_qp_ex *qp_ex; /* its ibv_qp is qp_wr */
@@ -30,7 +30,7 @@ struct failure {
 	size_t slot;     /* of the operation in verbs_context_ops; SIZE_MAX: it is none of them */
 	uint16_t refuse; /* the daemon refuses this request; 0: none */
 	int error;       /* what is to be returned and left in errno */
-	int (*call)(struct bed *b);
+	int (*call)(struct errno_fixture *b);
 };
 extern const struct failure failures[];
 extern const size_t nfailures;
@@ -39,7 +39,7 @@ extern const size_t nfailures;
 extern const size_t infallible[];
 extern const size_t ninfallible;
 
-/* The memory of bed's region. */
-extern char bed_memory[4096];
+/* The memory of errno_fixture's region. */
+extern char errno_memory[4096];
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Between the files of lib/requester. Owner worker only. */
-#ifndef REQUESTER_INTERNAL_H
-#define REQUESTER_INTERNAL_H
+#ifndef REQUESTER_REQUESTER_PARTS_H
+#define REQUESTER_REQUESTER_PARTS_H
 
 #include <errno.h>
 #include <string.h>
@@ -115,7 +115,7 @@ req_scatter(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t o
 	return likely(mr != NULL) ? mr_write(mr, sge->addr + off, src, len) : -EFAULT;
 }
 
-/* As req_gather_sges, of all bytes of a WQE that is QP_SQE_USUAL. */
+/* As req_gather_sges, of all bytes of a WQE that is QP_WQE_ONE_PACKET. */
 static __rte_always_inline int
 req_gather_usual(const struct qp_env *env, const struct qp *qp, const struct qp_sq_entry *e,
 		 uint8_t *dst)
@@ -134,17 +134,18 @@ req_gather_usual(const struct qp_env *env, const struct qp *qp, const struct qp_
  * and the L_Key is good for them; else NULL, and req_gather says more. Good until the end of the
  * burst.
  */
-const uint8_t *req_view_of(const struct qp_env *env, const struct qp *qp, struct qp_sq_entry *e,
-			   uint32_t off, uint32_t len);
+const uint8_t *req_zero_copy_source(const struct qp_env *env, const struct qp *qp,
+				    struct qp_sq_entry *e, uint32_t off, uint32_t len);
 /*
  * Emit a frame: the headers that m has, of hdr_len bytes, just made from qp's template, and len
  * bytes of payload, which stay at src (qp/env.h). False, and m as it was, when there are no
  * segments.
  */
-bool req_view_put(struct qp_env *env, struct qp *qp, struct rte_mbuf *m, uint32_t hdr_len,
-		  const uint8_t *src, uint32_t len);
-/* The ICRC again, of a frame that req_view_put made from t's headers and whose PSN word changed. */
-void req_view_reseal(struct rte_mbuf *m, const struct wire_tmpl *t);
+bool req_zero_copy_attach(struct qp_env *env, struct qp *qp, struct rte_mbuf *m, uint32_t hdr_len,
+			  const uint8_t *src, uint32_t len);
+/* The ICRC again, of a frame that req_zero_copy_attach made from t's headers and whose PSN word
+ * changed. */
+void req_zero_copy_reseal(struct rte_mbuf *m, const struct wire_tmpl *t);
 
 /* Every L_Key of the WQE is good for all it names, with the given local access. */
 bool req_check_sges(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t access);

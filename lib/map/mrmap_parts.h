@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the parts of the region mapper share: mrmap.c, mrmap_share.c, mrmap_copy.c. */
-#ifndef UROCE_MAP_MRMAP_PRIV_H
-#define UROCE_MAP_MRMAP_PRIV_H
+#ifndef UROCE_MAP_MRMAP_PARTS_H
+#define UROCE_MAP_MRMAP_PARTS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The verbs provider: what a program's stock libibverbs loads to reach uroced. One file an
+ * object; this header holds the objects and what the files offer each other.
+ *
+ *   device.c   discovery: which devices in sysfs are ours
+ *   context.c  open (HELLO), close, the table of operations
+ *   fork.c     the process forks, maybe with verbs called from its own fork handlers
+ *   hooks.c    calls of libibverbs that have no provider operation (completion channels, sysfs)
+ *   sysfs.c    GIDs and P_Keys as they are now, where libibverbs reads files
+ *   event.c    completion channels and asynchronous events
+ *   share.c    a context that another process or library may use, too (ibv_import_device)
+ *   pd.c mr.c mw.c ah.c srq.c cq.c cq_purge.c qp.c qp_modify.c   control: a request to the daemon
+ *   query.c    attributes of device and port
+ *   post.c post_recv.c wr.c cq.c cq_ex.c   hot path: shared memory only
+ *   cq_idle.c idle.c   what an empty poll does with the core
+ *   daemon_lost.c     what completes when the daemon is gone
+ *
+ * Conventions of verbs hold in here: a function named in the operation table returns 0 or a
+ * positive errno, which is also left in errno (prov_fail), or a pointer or NULL with errno.
+ * Programs read either. Any thread may call anything; a queue has its own lock. Includes the
+ * clients' side of lib/ipc and lib/map, lib/sched and include/uroce_abi, never DPDK.
+ *
+ * The daemon looks up objects by their handle, never by what this side believes, so a program
+ * that garbles one gets the daemon's ENOENT.
+ */
+#ifndef UROCE_VERBS_UV_H
+#define UROCE_VERBS_UV_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include "ipc/client.h"
+#include "map/segmap.h"
+#include "lock.h"
+#include "rdma_core_abi.h"
+#include "uroce_abi/cqe.h"
+#include "uroce_abi/ring.h"
+#include "uroce_abi/wqe.h"
+
+#define PROV_DEVICE_PREFIX                "uroce"
+#define PROV_PORT                         1 /* every device has exactly this one */
+
+#define prov_container(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
+#define prov_unlikely(x)                  __builtin_expect(!!(x), 0)
+
+/* Returns error, a positive errno, and leaves it in errno, as a kernel provider's ioctl does. */
+static inline int
+prov_fail(int error)
+{
+	errno = error;
+	return error;
+}
+
+/*
+ * What an event names: a CQ, QP or SRQ. The daemon is given the id (user_handle), not the
+ * pointer, so that an event which arrives late for a destroyed object is known for stale.
+ */
+struct prov_ref {
+	uint64_t id;
+	void *element;         /* the ibv_cq, ibv_qp or ibv_srq */
+	uint32_t comp_events;  /* delivered so far; event.c's lock */
+	uint32_t async_events; /* likewise */
+	void *memory;          /* the object's memory, while it awaits the end of its context */
+	struct prov_ref *next; /* in the context's unacked */
+};
+
+/* One worker lcore of the daemon as its clients see it. */
+struct prov_worker {
+	struct prov_lock lock; /* around this process's end of db */
+	struct uroce_db_ring *db;
+	int wake_fd; /* eventfd */
+};
+
+/* What empty polls do with the core; cq_idle.c. */
+enum prov_poll_mode {
+	PROV_POLL_ADAPTIVE, /* give it up while something is to come */
+	PROV_POLL_SPIN,     /* keep it */
+	PROV_POLL_YIELD,    /* yield, never sleep */
+};
+
+struct prov_context {
+	struct verbs_context vctx;
+	struct ipc_client ipc;
+	bool lost;   /* daemon gone, or forked: nothing works any more (daemon_lost.c) */
+	bool forked; /* this is the child of a fork */
+	enum prov_poll_mode poll;
+	uint32_t nworkers;
+	struct prov_worker worker[UROCE_MAX_WORKERS];
+	void *db_seg;
+	size_t db_bytes;
+	pthread_mutex_t seg_mutex;
+	struct ipc_segmap segs;
+	struct uroce_device_rep dev; /* as at open */
+	pthread_mutex_t obj_mutex;   /* around the lists */
+	TAILQ_HEAD(, prov_qp) qps;   /* oldest first */
+	TAILQ_HEAD(, prov_cq) cqs;
+	struct prov_ref *unacked; /* destroyed, but an event was not acknowledged: obj_mutex */
+	uint32_t kept;       /* bit i: the daemon keeps adopted file i of this process; atomic */
+	uint32_t full_posts; /* refused for lack of room; atomic */
+	struct prov_context *next; /* every open context of the process; context.c's lock */
+};
+
+struct prov_td {
+	struct ibv_td td;
+	uint32_t users; /* parent domains; atomic */
+};
+
+struct prov_pd {
+	struct ibv_pd pd;
+	struct prov_pd *parent; /* of a parent domain: the PD that it stands for */
+	struct prov_td *td;     /* of a parent domain, or NULL */
+	uint32_t users;         /* parent domains on this PD, QPs, SRQs, CQs; atomic */
+};
+
+struct stat;
+struct mr_hold;
+struct prov_mr {
+	struct verbs_mr vmr;
+	struct mr_hold *hold;
+	uint64_t iova; /* what WQEs and peers call its first byte */
+};
+
+/* Producer side of an SQ, RQ or SRQ; lock covers all of it. */
+struct prov_ring {
+	struct prov_lock lock;
+	struct uroce_ring_hdr *hdr; /* shared; NULL: no such queue */
+	uint8_t *slots;             /* shared */
+	uint32_t mask, stride;
+	uint32_t limit;   /* WRs that may be outstanding */
+	uint32_t max_sge; /* of one WR */
+	uint32_t prod;
+	uint32_t cons; /* as last read from hdr */
+};
+
+struct prov_cq {
+	struct verbs_cq vcq;
+	struct prov_lock lock;
+	struct uroce_cq_hdr *hdr; /* shared */
+	struct uroce_cqe *slots;  /* shared */
+	uint32_t mask;
+	uint32_t shift; /* log2 of the entries: index >> shift is the lap */
+	uint32_t cons;
+	uint32_t empty_polls;
+	uint64_t awaited_ns;         /* until then something may come, or PROV_CQ_*; atomic */
+	bool gathered;               /* the daemon is lost: old is all there will ever be */
+	bool last_event;             /* channel: to be told of the loss; atomic */
+	int channel_fd;              /* -1: none */
+	struct ibv_pd *domain;       /* parent domain, or NULL */
+	TAILQ_ENTRY(prov_cq) link;   /* of its context's */
+	struct prov_cq_old *old;     /* entries saved by a resize, taken first */
+	const struct uroce_cqe *cur; /* extended poll: the entry being read */
+	struct prov_ref ref;
+};
+
+#define PROV_CQ_TRAFFIC 0ull       /* awaited_ns: posted to or completed, since the last look */
+#define PROV_CQ_QUIET   UINT64_MAX /* awaited_ns: nothing is to come */
+
+/* Something was posted whose outcome, or answer, comes to cq; or something came. */
+static inline void
+prov_cq_traffic(struct prov_cq *cq)
+{
+	if (__atomic_load_n(&cq->awaited_ns, __ATOMIC_RELAXED) != PROV_CQ_TRAFFIC)
+		__atomic_store_n(&cq->awaited_ns, PROV_CQ_TRAFFIC, __ATOMIC_RELAXED);
+}
+
+struct prov_srq {
+	struct verbs_srq vsrq;
+	struct prov_ring ring;
+	struct prov_qp *gathered; /* the daemon is lost: whose CQ has what nobody had taken */
+	struct prov_ref ref;
+};
+
+struct prov_qp {
+	struct verbs_qp vqp;
+	struct prov_ring sq, rq;
+	uint32_t state; /* enum ibv_qp_state as far as this side moved it; both rings' locks */
+	uint32_t qpn;
+	uint32_t max_inline;
+	bool sig_all;
+	struct prov_worker *worker;
+	/* ibv_wr_*: between wr_start and wr_complete, under sq.lock */
+	uint32_t build_start; /* sq.prod at wr_start */
+	int build_error;
+	struct uroce_send_wqe *build; /* the WQE that setters act on */
+	TAILQ_ENTRY(prov_qp) link;    /* of its context's */
+	struct prov_ref ref;
+};
+
+static inline struct prov_context *
+prov_context_of(struct ibv_context *ctx)
+{
+	return prov_container(ctx, struct prov_context, vctx.context);
+}
+
+static inline struct prov_cq *
+prov_cq_of(struct ibv_cq *cq)
+{
+	return prov_container(cq, struct prov_cq, vcq.cq);
+}
+
+static inline struct prov_qp *
+prov_qp_of(struct ibv_qp *qp)
+{
+	return prov_container(qp, struct prov_qp, vqp.qp);
+}
+
+static inline struct prov_srq *
+prov_srq_of(struct ibv_srq *srq)
+{
+	return prov_container(srq, struct prov_srq, vsrq.srq);
+}
+
+/* The slot of a free-running index. */
+static inline void *
+prov_ring_slot(const struct prov_ring *r, uint32_t index)
+{
+	return r->slots + (size_t)(index & r->mask) * r->stride;
+}
+
+#define PROV_RING_AHEAD 4 /* slots */
+
+/*
+ * Fetch a slot that is to be written soon, if it is free: the worker's core had it last. Inlined
+ * always: a call of a function that has no other effect is one that GCC leaves out.
+ */
+static inline __attribute__((always_inline)) void
+prov_ring_ahead(const struct prov_ring *r)
+{
+	uint32_t i = r->prod + PROV_RING_AHEAD;
+	const uint8_t *slot = prov_ring_slot(r, i);
+
+	if (i - r->cons >= r->limit)
+		return;
+	__builtin_prefetch(slot, 1);
+	__builtin_prefetch(slot + 64, 1);
+}
+
+/* ---- device.c ---- */
+extern const struct verbs_device_ops prov_device_ops;
+
+/* ---- context.c ---- */
+/* What libibverbs calls; an operation that is missing there is not supported. */
+extern const struct verbs_context_ops prov_context_ops;
+struct verbs_context *prov_alloc_context(struct ibv_device *device, int cmd_fd, void *priv);
+void prov_free_context(struct ibv_context *ibctx);
+
+/* One request without descriptors. 0 or a positive errno, which is also left in errno. */
+int prov_call(struct ibv_context *ctx, uint16_t op, const void *req, size_t req_len, void *rep,
+	      size_t rep_len);
+
+/* As prov_call for a struct ipc_call of the caller's making. */
+int prov_call_fds(struct ibv_context *ctx, struct ipc_call *call);
+
+/*
+ * DEALLOC_*, DESTROY_*, DEREG_*: the request is just a handle. 0 also when the daemon is gone:
+ * the object went with it, and what is left of it is this side's to free (EVT-14).
+ */
+int prov_call_destroy(struct ibv_context *ctx, uint16_t op, uint32_t handle);
+
+/*
+ * Rings handed out by a reply: maps what is new, sets *ring to the header of each. locs and
+ * hdr_bytes run in parallel, a loc with entries 0 is skipped. Consumes every descriptor, in
+ * failure too. 0 or a positive errno.
+ */
+int prov_map_rings(struct prov_context *ctx, const struct uroce_ring_loc *const *locs,
+		   const size_t *hdr_bytes, void **rings, unsigned int n, int *fds,
+		   unsigned int nfds);
+
+/* The open context whose command descriptor is cmd_fd, or NULL. */
+struct prov_context *prov_context_by_cmd_fd(int cmd_fd);
+
+/*
+ * A request of any open context of that device, which cannot close meanwhile. 0 or a positive
+ * errno, ENODEV for none; errno stays as it was.
+ */
+int prov_call_device(const char *device, uint16_t op, const void *req, size_t req_len, void *rep,
+		     size_t rep_len);
+
+/* Is the daemon still there? A system call: for the idle path. Sets ctx->lost if it is not. */
+bool prov_context_alive(struct prov_context *ctx);
+
+/* ---- hooks.c ---- */
+/* Puts our functions into libibverbs' GOT; once, from the provider's constructor. */
+void prov_hooks_install(void);
+
+/* ---- sysfs.c ---- */
+/*
+ * Where path, relative to the directory dir as openat(2) has it, is a GID's or P_Key's file of a
+ * device that this process has open: a descriptor to read its present content from. Else -1, errno
+ * as it was.
+ */
+int prov_sysfs_open(int dir, const char *path);
+
+/* ---- event.c ---- */
+/* A context's asynchronous descriptor starts or stops being read through us. */
+int prov_event_add_async(struct prov_context *ctx, int fd);
+/* The context closes: channels that the program left open answer EIO. */
+void prov_event_forget(struct prov_context *ctx);
+/* Asks the daemon for a completion channel. The descriptor, or -1 with errno. */
+int prov_event_create_channel(struct prov_context *ctx);
+/* The daemon's handle of ctx's channel fd; false if it is none. */
+bool prov_event_channel_handle(struct prov_context *ctx, int fd, uint32_t *handle);
+/* Gives ref an id, unique in the process. 0 or ENOMEM. */
+int prov_ref_add(struct prov_ref *ref, void *element);
+/* Takes the id back: from now on no event of the object is delivered. Safe to repeat. */
+void prov_ref_drop(struct prov_ref *ref);
+/*
+ * Frees an object (obj, with ref in it) once every event that was delivered has been acknowledged:
+ * counted in *comp (NULL: there are none) and *async, under mutex, with cond signalled. Does not
+ * wait in the child of a fork, where who took the events does not exist, nor when the daemon is
+ * lost: then the memory stays for late acknowledgements until the context closes (EVT-14).
+ */
+void prov_ref_free(struct prov_context *ctx, struct prov_ref *ref, void *obj, const uint32_t *comp,
+		   const uint32_t *async, pthread_mutex_t *mutex, pthread_cond_t *cond);
+/* The context closes: what prov_ref_free kept goes. */
+void prov_ref_free_unacked(struct prov_context *ctx);
+/* Drops stale events from the heads of the channel (-1: none) and of ctx's async descriptor. */
+void prov_event_purge(struct prov_context *ctx, int channel_fd);
+/* read(2) and close(2) as libibverbs does them; pass through for other descriptors. */
+ssize_t prov_event_read(int fd, void *buf, size_t len);
+int prov_event_close(int fd);
+
+/* ---- share.c ---- */
+/* Makes ctx's command descriptor one that ibv_import_device takes. A failure is no harm else. */
+void prov_share_offer(struct prov_context *ctx, const char *device);
+/* A context of its own for who was given the command descriptor of another. */
+struct verbs_context *prov_import_context(struct ibv_device *device, int cmd_fd);
+struct ibv_pd *prov_import_pd(struct ibv_context *ibctx, uint32_t handle);
+void prov_unimport_pd(struct ibv_pd *pd);
+struct ibv_mr *prov_import_mr(struct ibv_pd *pd, uint32_t handle);
+void prov_unimport_mr(struct ibv_mr *mr);
+/* fstat(2) and ioctl(2) as libibverbs does them to import; pass through for other descriptors. */
+int prov_share_fstat(int fd, struct stat *st);
+int prov_share_ioctl(int fd, unsigned long request, void *arg);
+
+/* ---- pd.c ---- */
+struct ibv_pd *prov_alloc_pd(struct ibv_context *ibctx);
+int prov_dealloc_pd(struct ibv_pd *ibpd);
+/*
+ * An object is made in pd, or destroyed. The daemon knows the users of a PD, but not by which of
+ * its names they know it. NULL: nothing.
+ */
+void prov_pd_hold(struct ibv_pd *pd);
+void prov_pd_drop(struct ibv_pd *pd);
+struct ibv_pd *prov_alloc_parent_domain(struct ibv_context *ibctx,
+					struct ibv_parent_domain_init_attr *attr);
+struct ibv_td *prov_alloc_td(struct ibv_context *ibctx, struct ibv_td_init_attr *attr);
+int prov_dealloc_td(struct ibv_td *td);
+
+/* ---- mr.c, mw.c, ah.c ---- */
+struct ibv_mr *prov_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access);
+int prov_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr, size_t length,
+		  int access);
+int prov_dereg_mr(struct verbs_mr *vmr);
+struct ibv_mw *prov_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
+int prov_dealloc_mw(struct ibv_mw *mw);
+int prov_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
+struct ibv_ah *prov_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
+int prov_destroy_ah(struct ibv_ah *ah);
+/* Address attributes in the ABI's layout and back. */
+void prov_ah_attr_out(struct uroce_ah_attr *to, const struct ibv_ah_attr *from);
+/* Says on stderr, if UROCE_VERBOSE is in the environment, that attr lacks a GRH. Keeps errno. */
+void prov_ah_explain(const struct ibv_ah_attr *attr, const char *what);
+void prov_ah_attr_in(struct ibv_ah_attr *to, const struct uroce_ah_attr *from);
+
+/* ---- query.c ---- */
+int prov_query_device_ex(struct ibv_context *ibctx, const struct ibv_query_device_ex_input *input,
+			 struct ibv_device_attr_ex *attr, size_t attr_size);
+int prov_query_port(struct ibv_context *ibctx, uint8_t port, struct ibv_port_attr *attr);
+/* The clock that completions' timestamps are of; EINVAL for any other. */
+int prov_query_rt_values(struct ibv_context *ibctx, struct ibv_values_ex *values);
+
+/* ---- cq.c, cq_ex.c ---- */
+struct ibv_cq *prov_create_cq(struct ibv_context *ibctx, int cqe, struct ibv_comp_channel *channel,
+			      int comp_vector);
+struct ibv_cq_ex *prov_create_cq_ex(struct ibv_context *ibctx, struct ibv_cq_init_attr_ex *attr);
+int prov_resize_cq(struct ibv_cq *ibcq, int cqe);
+int prov_destroy_cq(struct ibv_cq *ibcq);
+int prov_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc);
+int prov_req_notify_cq(struct ibv_cq *ibcq, int solicited_only);
+/*
+ * The oldest entry not taken yet, or NULL; prov_cq_take then takes it: it stays valid until
+ * prov_cq_publish gives the slots taken back to the daemon. Lock held over all three.
+ */
+const struct uroce_cqe *prov_cq_head(struct prov_cq *cq);
+void prov_cq_take(struct prov_cq *cq);
+void prov_cq_publish(struct prov_cq *cq);
+/* Fills the extended poll's function pointers. */
+void prov_cq_ex_init(struct prov_cq *cq, uint64_t wc_flags);
+
+/* ---- cq_idle.c ---- */
+/*
+ * After an empty poll, lock not held; polls: how many were empty so far. 0; 1 when the core was
+ * given up meanwhile, so that another look is worth it; -EIO when the CQ is dead. Looks now and
+ * then whether the daemon lives.
+ */
+int prov_cq_idle(struct prov_cq *cq, uint32_t polls);
+/*
+ * The way to poll that UROCE_POLL asks for; shared_cores: the daemon's cores are its clients', too.
+ * 0; EINVAL for a value that there is not, which is said on stderr.
+ */
+int prov_poll_mode(bool shared_cores, enum prov_poll_mode *mode);
+
+/* ---- cq_purge.c ---- */
+/* Entries that a resize found in the old ring. */
+struct prov_cq_old {
+	uint32_t n, next;
+	struct uroce_cqe cqe[];
+};
+/*
+ * Removes the entries of qpn that were not polled, keeping the order of all others. The daemon
+ * must have finished with that QP. Takes cq's lock.
+ */
+void prov_cq_purge(struct prov_cq *cq, uint32_t qpn);
+static inline bool
+prov_cq_has_old(const struct prov_cq *cq)
+{
+	return cq->old && cq->old->next < cq->old->n;
+}
+/* Room for everything that cq can hold by now; NULL without memory. */
+struct prov_cq_old *prov_cq_old_alloc(struct prov_cq *cq);
+/* Fills such a room with all entries not taken yet, oldest first; lock held. */
+void prov_cq_save(const struct prov_cq *cq, struct prov_cq_old *to);
+
+/* ---- qp.c, qp_modify.c ---- */
+struct ibv_qp *prov_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+struct ibv_qp *prov_create_qp_ex(struct ibv_context *ibctx, struct ibv_qp_init_attr_ex *attr);
+int prov_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask);
+int prov_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
+		  struct ibv_qp_init_attr *init);
+int prov_query_qp_data_in_order(struct ibv_qp *ibqp, enum ibv_wr_opcode op, uint32_t flags);
+int prov_destroy_qp(struct ibv_qp *ibqp);
+int prov_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid);
+int prov_detach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid);
+/* Removes what is unpolled of qp from its CQs; the daemon has finished with it. */
+void prov_qp_purge_cqs(struct prov_qp *qp);
+/* A queue's ring as a reply describes it. */
+void prov_ring_init(struct prov_ring *r, void *hdr, const struct uroce_ring_loc *loc,
+		    uint32_t limit, uint32_t max_sge);
+
+/* ---- post.c ---- */
+/* Bits of a qp_type in the table of legal opcodes. */
+#define PROV_QPT(type) (1u << (type))
+/* May a WR of this opcode be posted to a send queue of this type? */
+bool prov_opcode_allowed(uint32_t qp_type, uint32_t opcode);
+/* Does a state accept send (receive) WRs? IMM-01, IMM-02. */
+bool prov_state_sends(uint32_t state);
+bool prov_state_receives(uint32_t state);
+/* WRs that still fit when want are needed; reads the daemon's index only if it must. */
+uint32_t prov_ring_room(struct prov_ring *r, uint32_t want);
+/* Makes WRs up to r->prod visible. True: the daemon wants its doorbell rung. Lock held. */
+bool prov_ring_publish(struct prov_ring *r);
+/* The same of qp's SQ; its CQs are awaited from now on. */
+bool prov_sq_publish(struct prov_qp *qp);
+/* Tells the worker that qpn has new work; ring lock not needed. */
+void prov_doorbell(struct prov_worker *w, uint32_t qpn);
+/* Writes n SGEs in the ABI's layout to where a WQE has them. */
+void prov_sges_write(void *to, const struct ibv_sge *from, int n);
+int prov_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+
+/* ---- post_recv.c ---- */
+int prov_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+int prov_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+
+/* ---- daemon_lost.c: see there ---- */
+void prov_daemon_lost_init(struct prov_context *ctx);
+/* Every QP and CQ is known by its context from its making to its destruction. */
+void prov_daemon_lost_add_qp(struct prov_context *ctx, struct prov_qp *qp);
+void prov_daemon_lost_del_qp(struct prov_context *ctx, struct prov_qp *qp);
+void prov_daemon_lost_add_cq(struct prov_context *ctx, struct prov_cq *cq);
+void prov_daemon_lost_del_cq(struct prov_context *ctx, struct prov_cq *cq);
+/* In place of the daemon that is lost: may this CQ or SRQ be destroyed? EBUSY: a QP uses it. */
+int prov_daemon_lost_check_unused(struct prov_context *ctx, const struct ibv_cq *cq,
+				  const struct ibv_srq *srq);
+/*
+ * In front of a poll when ctx->lost, cq's lock not held: 1, there is something to poll; 0, nothing
+ * yet; -EIO, nothing ever again.
+ */
+int prov_daemon_lost_poll(struct prov_cq *cq);
+/* In place of an arm: 0 while there is something to poll, and the channel will say so; else EIO. */
+int prov_daemon_lost_notify(struct prov_cq *cq);
+/* A CQ of this channel that is to be told of the loss, once; NULL: none. */
+struct prov_ref *prov_daemon_lost_event(struct prov_context *ctx, int channel_fd);
+/* A post found its queue full: looks now and then whether the daemon lives. No lock held. */
+void prov_daemon_lost_queue_full(struct prov_context *ctx);
+
+/* ---- srq.c ---- */
+struct ibv_srq *prov_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
+struct ibv_srq *prov_create_srq_ex(struct ibv_context *ibctx, struct ibv_srq_init_attr_ex *attr);
+int prov_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask);
+int prov_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr);
+int prov_destroy_srq(struct ibv_srq *ibsrq);
+int prov_get_srq_num(struct ibv_srq *ibsrq, uint32_t *num);
+
+/* ---- wr.c ---- */
+/* Send operations that ibv_create_qp_ex may ask for on this type (IBV_QP_EX_WITH_*). */
+uint64_t prov_wr_ops(uint32_t qp_type);
+/* Fills the ibv_wr_* function pointers of qp. */
+void prov_wr_init(struct prov_qp *qp);
+
+/* The key of mw after a bind that asks for want: the upper bits are not the program's to choose. */
+static inline uint32_t
+prov_mw_key(const struct ibv_mw *mw, uint32_t want)
+{
+	return (mw->rkey & ~0xffu) | (want & 0xff);
+}
+
+#endif
