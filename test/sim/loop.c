@@ -91,8 +91,9 @@ sim_ops_set_timer(void *ctx, struct qp *qp)
 		sim_fail(s, "timer of an unknown QP");
 		return;
 	}
-	s->end_at[i]->timer_ns = qp->conn.snd.deadline_ns;
-	sim_at(s, qp->conn.snd.deadline_ns, SIM_EV_TIMER, i);
+	/* A deadline that has passed, as after a modify: now, as the worker's timer does. */
+	s->end_at[i]->timer_ns = RTE_MAX(qp->conn.snd.deadline_ns, s->now_ns);
+	sim_at(s, s->end_at[i]->timer_ns, SIM_EV_TIMER, i);
 }
 
 bool
