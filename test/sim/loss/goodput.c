@@ -145,6 +145,7 @@ goodput_measure(const struct goodput_run *r)
 	for (i = 0; i < 2; i++) {
 		world.pair.node[i].engine.env.plain = r->plain[i];
 		world.link[i].loss_ppm = r->loss_ppm[i];
+		world.link[i].queue = r->queue;
 		sim_rng_init(&world.link[i].rng, r->seed, i);
 	}
 	post_recvs(DEPTH);

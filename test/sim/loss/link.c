@@ -6,10 +6,12 @@
 uint32_t
 link_send(struct link *l, uint64_t now_ns, struct rte_mbuf **m, uint32_t n)
 {
+	/* Frames differ in length, so the queue is full by the time that the longest ones take. */
+	uint64_t full_ns = now_ns + (uint64_t)l->queue * LINK_FRAME_BYTES * LINK_BYTE_PS / 1000;
 	uint32_t i;
 
 	for (i = 0; i < n; i++) {
-		if (l->head - l->tail == LINK_FRAMES || l->free_ns > now_ns + LINK_AHEAD_NS)
+		if (l->head - l->tail == LINK_FRAMES || l->free_ns > full_ns)
 			return i;
 		l->free_ns = RTE_MAX(l->free_ns, now_ns) + m[i]->pkt_len * LINK_BYTE_PS / 1000;
 		l->sent++;

@@ -16,10 +16,11 @@
 #include <stdint.h>
 #include "../prng.h"
 
-#define LINK_FRAMES   8192 /* under way, at most; a receive queue of that many */
-#define LINK_BYTE_PS  90   /* 89 Gb/s */
-#define LINK_DELAY_NS 2000 /* one way */
-#define LINK_AHEAD_NS 5000 /* of frames that a port takes before the first is out */
+#define LINK_FRAMES      8192 /* under way, at most; a receive queue of that many */
+#define LINK_BYTE_PS     90   /* 89 Gb/s */
+#define LINK_DELAY_NS    2000 /* one way */
+#define LINK_FRAME_BYTES 4170 /* the longest, about */
+#define LINK_QUEUE       16   /* frames that a port takes before the first is out, usually */
 
 struct rte_mbuf;
 
@@ -27,7 +28,8 @@ struct link {
 	struct rte_mbuf *frame[LINK_FRAMES];
 	uint64_t at_ns[LINK_FRAMES];
 	uint32_t head, tail; /* free running */
-	uint64_t free_ns;    /* when the last byte is out */
+	uint32_t queue;   /* frames that the port takes before the first is out; 1 .. LINK_FRAMES */
+	uint64_t free_ns; /* when the last byte is out */
 	uint32_t loss_ppm;
 	struct sim_rng rng;
 	uint64_t sent, lost;

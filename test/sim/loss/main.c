@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroce-loss [--plain-requester] [--uroce-responder] [--packets N] [--seed S]: the table of goodput
- * under loss, and whether the goals are met (exit status 1: not). The responder does plain
- * go-back-N unless --uroce-responder is given; with --plain-requester so does the requester,
- * without goals.
+ * uroce-loss [--plain-requester] [--uroce-responder] [--queue FRAMES] [--packets N] [--seed S]: the
+ * table of goodput under loss, and whether the goals are met (exit status 1: not). The responder
+ * does plain go-back-N unless --uroce-responder is given; with --plain-requester so does the
+ * requester, without goals. --queue: frames that wait in front of a wire at most; with many, a
+ * packet that is sent again comes behind all that was sent before it.
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <rte_common.h>
 #include "goodput.h"
+#include "link.h"
 #include "qp/env.h"
 
 #define MTU     4096u
@@ -23,17 +25,23 @@ static const uint32_t sizes[] = {4096, 65536, 1 << 20};
 static const uint32_t losses_ppm[] = {1000, 10000, 50000};
 static const double goals[] = {0, 0.4, 0.1}; /* of the lossless goodput, by the loss */
 
+static struct {
+	uint32_t packets, queue;
+	uint64_t seed;
+	uint8_t plain[2];
+} opt = {.packets = PACKETS, .queue = LINK_QUEUE, .seed = 1, .plain = {0, QP_PLAIN_RESPONDER}};
+
 static struct goodput_result
-measure(enum goodput_op op, uint32_t size, uint32_t packets, uint64_t seed,
-	const uint32_t loss_ppm[2], const uint8_t plain[2])
+measure(enum goodput_op op, uint32_t size, const uint32_t loss_ppm[2])
 {
 	struct goodput_run r = {
 		.op = op,
 		.size = size,
-		.messages = RTE_MAX(packets / (size / MTU), 64u),
+		.messages = RTE_MAX(opt.packets / (size / MTU), 64u),
 		.loss_ppm = {loss_ppm[0], loss_ppm[1]},
-		.plain = {plain[0], plain[1]},
-		.seed = seed,
+		.plain = {opt.plain[0], opt.plain[1]},
+		.queue = opt.queue,
+		.seed = opt.seed,
 		.most_ns = LONG_NS,
 	};
 
@@ -42,12 +50,11 @@ measure(enum goodput_op op, uint32_t size, uint32_t packets, uint64_t seed,
 
 /* One line: which frames are lost, and what comes of it. True: the goal is met. */
 static bool
-line(enum goodput_op op, uint32_t size, uint32_t packets, uint64_t seed, unsigned loss,
-     unsigned way, const uint8_t plain[2], double whole)
+line(enum goodput_op op, uint32_t size, unsigned loss, unsigned way, double whole)
 {
 	static const char *const ways[] = {"requests", "answers", "both"};
 	uint32_t ppm[2] = {way != 1 ? losses_ppm[loss] : 0, way != 0 ? losses_ppm[loss] : 0};
-	struct goodput_result r = measure(op, size, packets, seed, ppm, plain);
+	struct goodput_result r = measure(op, size, ppm);
 	/* Both ways twice as many frames are lost of a request and its answer. */
 	double goal = goals[loss] * whole / (way == 2 ? 2 : 1);
 	bool met = !r.failed && r.gbps >= goal;
@@ -67,28 +74,35 @@ main(int argc, char **argv)
 {
 	static const struct option longs[] = {{"plain-requester", no_argument, NULL, 'p'},
 					      {"uroce-responder", no_argument, NULL, 'r'},
+					      {"queue", required_argument, NULL, 'q'},
 					      {"packets", required_argument, NULL, 'n'},
 					      {"seed", required_argument, NULL, 's'},
 					      {0}};
-	uint8_t plain[2] = {0, QP_PLAIN_RESPONDER};
-	uint32_t packets = PACKETS, none[2] = {0, 0};
-	uint64_t seed = 1;
+	static const uint32_t none[2];
 	bool met = true;
 	int c;
 
 	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
 		switch (c) {
 		case 'p':
-			plain[0] = QP_PLAIN_REQUESTER;
+			opt.plain[0] = QP_PLAIN_REQUESTER;
 			break;
 		case 'r':
-			plain[1] = 0;
+			opt.plain[1] = 0;
+			break;
+		case 'q':
+			opt.queue = (uint32_t)strtoul(optarg, NULL, 0);
+			if (opt.queue < 1 || opt.queue > LINK_FRAMES) {
+				fprintf(stderr, "uroce-loss: --queue %s: 1 .. %u frames\n", optarg,
+					LINK_FRAMES);
+				return 2;
+			}
 			break;
 		case 'n':
-			packets = (uint32_t)strtoul(optarg, NULL, 0);
+			opt.packets = (uint32_t)strtoul(optarg, NULL, 0);
 			break;
 		case 's':
-			seed = strtoull(optarg, NULL, 0);
+			opt.seed = strtoull(optarg, NULL, 0);
 			break;
 		default:
 			return 2;
@@ -97,14 +111,13 @@ main(int argc, char **argv)
 	goodput_open();
 	for (enum goodput_op op = 0; op < GOODPUT_OPS; op++) {
 		for (unsigned s = 0; s < RTE_DIM(sizes); s++) {
-			double whole = measure(op, sizes[s], packets, seed, none, plain).gbps;
+			double whole = measure(op, sizes[s], none).gbps;
 
 			printf("%-5s %7u B  lossless %32.2f Gb/s\n", op_name[op], sizes[s], whole);
 			for (unsigned loss = 0; loss < RTE_DIM(losses_ppm); loss++)
 				for (unsigned way = 0; way < 3; way++)
-					met &= line(op, sizes[s], packets, seed, loss, way, plain,
-						    whole);
+					met &= line(op, sizes[s], loss, way, whole);
 		}
 	}
-	return met || plain[0] != 0 ? 0 : 1;
+	return met || opt.plain[0] != 0 ? 0 : 1;
 }
