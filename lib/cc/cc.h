@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Congestion policy of an RC requester: how many request packets may be unacknowledged. The
+ * Congestion policy of an RC requester: how many request packets may be unacknowledged; a READ or
+ * atomic is begun while those and the responses still to come are fewer together. The
  * requester reports what happened to a connection, and reads cc.window_pkts before each packet. A
  * policy is a table of functions; they get the time as an argument, and have no other input.
  *
@@ -16,7 +17,8 @@
 #include <stdint.h>
 
 #define CC_WINDOW_PKTS 128u /* the most any policy allows (rxe's receive queue holds 128) */
-#define CC_AGAIN_PKTS  16u  /* fixed: after a sequence NAK */
+#define CC_AGAIN_PKTS  16u  /* fixed: after a sequence NAK or a gap in READ responses */
+#define CC_RESPONSES   32u  /* fixed: responses that count as much as one ACK */
 
 enum cc_policy {
 	CC_FIXED = 0,
@@ -36,7 +38,7 @@ struct cc_ops {
 	void (*init)(struct cc *cc, uint64_t now_ns);
 	/* Something new is acknowledged. rtt_ns: the smoothed round trip; 0: not measured yet. */
 	void (*on_ack)(struct cc *cc, uint64_t now_ns, uint32_t rtt_ns);
-	/* A sequence NAK: packets were lost, and are sent again from there on. */
+	/* A sequence NAK or a gap in READ responses: go-back-N from there on. */
 	void (*on_loss)(struct cc *cc, uint64_t now_ns);
 	/* The ACK timeout is over: everything outstanding is sent again. */
 	void (*on_timeout)(struct cc *cc, uint64_t now_ns);
@@ -78,6 +80,18 @@ cc_on_ack(struct cc *cc, uint64_t now_ns, uint32_t rtt_ns)
 	}
 }
 
+/*
+ * A READ response or an atomic ACK has come, and psn is what is awaited next. fixed: responses
+ * acknowledge one packet each, ACKs many; so one in many responses widens the window, beyond what a
+ * loss leaves of it.
+ */
+static inline void
+cc_on_response(struct cc *cc, uint64_t now_ns, uint32_t psn)
+{
+	if (psn % CC_RESPONSES == 0 || cc->window_pkts < CC_AGAIN_PKTS)
+		cc_on_ack(cc, now_ns, 0);
+}
+
 static inline void
 cc_on_loss(struct cc *cc, uint64_t now_ns)
 {
@@ -100,13 +114,6 @@ static inline void
 cc_on_spurious(struct cc *cc, uint64_t now_ns)
 {
 	cc_policies[cc->policy]->on_spurious(cc, now_ns);
-}
-
-/* Is the window smaller than it could be? READs and atomics then go out one at a time. */
-static inline bool
-cc_is_limited(const struct cc *cc)
-{
-	return cc->window_pkts < CC_WINDOW_PKTS;
 }
 
 #endif

@@ -33,7 +33,6 @@ req_progress(struct qp_env *env, struct qp *qp)
 	snd->retry_left = qp->conn.retry_cnt;
 	snd->rnr_left = qp->conn.rnr_retry;
 	snd->read_gap = false;
-	cc_on_ack(&snd->cc, env->now_ns, qp->conn.loss.srtt_ns);
 	if (unlikely(snd->watch != 0))
 		req_watched(env, qp);
 	/* An answer to something sent before a rewind may overtake the cursor. */
@@ -190,8 +189,10 @@ req_ack_until(struct qp_env *env, struct qp *qp, uint32_t upto)
 			qp_retire_send(env, qp, e, QP_WC_SUCCESS);
 		}
 	}
-	if (snd->una_psn != was)
+	if (snd->una_psn != was) {
+		cc_on_ack(&snd->cc, env->now_ns, qp->conn.loss.srtt_ns);
 		req_progress(env, qp);
+	}
 	return snd->una_psn == upto;
 }
 

@@ -15,8 +15,8 @@ read_resp_fits(const struct qp *qp, const struct qp_sq_entry *e, uint32_t k,
 
 	if (last)
 		return ends && pkt->payload_len == e->length - k * qp->conn.mtu;
-	/* A READ that went as several requests has a LAST in its middle. */
-	return pkt->payload_len == qp->conn.mtu && (!ends || e->npkts > QP_READ_CHUNK_PKTS);
+	/* The answer to a request for a part of a READ ends within the READ (send_read). */
+	return pkt->payload_len == qp->conn.mtu && (!ends || (k + 1) % QP_READ_AGAIN_PKTS == 0);
 }
 
 /* The data of una_psn is in memory; last: all of the oldest WQE, e, is. */
@@ -26,6 +26,7 @@ response_taken(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e, b
 	struct qp_snd *snd = &qp->conn.snd;
 
 	snd->una_psn = psn_add(snd->una_psn, 1);
+	cc_on_response(&snd->cc, env->now_ns, snd->una_psn);
 	if (snd->rd_psns != 0)
 		snd->rd_psns--;
 	if (last) {

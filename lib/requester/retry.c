@@ -35,6 +35,8 @@ req_read_gap(struct qp_env *env, struct qp *qp, uint32_t psn, bool data)
 	if (snd->rnr_wait || (snd->read_gap && !(data && gap_again(env, qp, psn))))
 		return;
 	env->counters->ctr[COUNTER_REQ_READ_GAP]++;
+	if (!(env->plain & QP_PLAIN_REQUESTER))
+		cc_on_loss(&snd->cc, env->now_ns);
 	req_ask_again(env, qp);
 	snd->read_gap = true;
 	qp->conn.loss.gap_at_ns = env->now_ns;

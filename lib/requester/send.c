@@ -191,8 +191,13 @@ send_request(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const str
 
 	if (!e->rd_counted && snd->rd_out >= qp->conn.attr.max_rd_atomic)
 		return REQ_BLOCKED;
-	if (unlikely(cc_is_limited(&snd->cc)) && req_outstanding(snd))
-		return REQ_BLOCKED; /* as if it took the whole of a window that is closed */
+	/*
+	 * Responses count against the window, too. With nothing to limit them they would fill every
+	 * queue on their way, and a lost response, requested again, would come behind all of them.
+	 */
+	if ((uint32_t)psn_diff(snd->next_psn, snd->una_psn) >=
+	    RTE_MIN(snd->cc.window_pkts, QP_READ_WINDOW_PKTS))
+		return REQ_BLOCKED;
 	m = qp_env_buf(env);
 	if (m == NULL)
 		return REQ_NO_ROOM;
@@ -214,15 +219,20 @@ send_request(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const str
 /*
  * Ask for what is missing of a READ: all of it, or from the first missing PSN on (REQ-08). A READ
  * of more than QP_READ_CHUNK_PKTS goes as several, so that the PSNs in flight stay far below 2^23.
- * What is asked for again ends where it did at first: a responder answers no duplicate that reaches
- * beyond the request it saw (RSP-01).
+ *
+ * Where one response was lost others may be, and what comes behind the next lost one is of no use;
+ * so a request for the rest of a READ asks for few responses at a time. The responder has seen all
+ * of the READ then, and these are duplicates that take none of its resources. No duplicate may
+ * reach beyond the request that the responder saw first (RSP-01).
  */
 static enum req_step
 send_read(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 {
 	struct qp_snd *snd = &qp->conn.snd;
 	uint32_t k = snd->cur_pkt, off = k * qp->conn.mtu;
-	uint32_t n = RTE_MIN(e->npkts - k, QP_READ_CHUNK_PKTS - k % QP_READ_CHUNK_PKTS);
+	bool part = k % QP_READ_CHUNK_PKTS != 0;
+	uint32_t most = part ? QP_READ_AGAIN_PKTS : QP_READ_CHUNK_PKTS;
+	uint32_t n = RTE_MIN(e->npkts - k, most - k % most);
 	struct wire_fields f = {
 		.opcode = WIRE_OP_READ_REQ,
 		.ackreq = true,

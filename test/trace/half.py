@@ -131,13 +131,14 @@ class Half:
             self.report(f, "REQ-06-rnr", f"at least {least} us", f"{(f.time - since) // 1000} us")
 
     def same(self, f, psn):
-        """What is sent again is what was sent (READs may start later)."""
+        """What is sent again is what was sent, of a READ or of a READ whole packets of it."""
         old = self.sent.get(psn)
         if f.opcode == 12:
             for r in self.reading(psn)[:1]:
                 skip = (psn - r.start) * (self.mtu or 0)
-                want = (r.address + skip, r.frame.reth[1], r.length - skip)
-                if f.reth != want:
+                address, key, length = want = (r.address + skip, r.frame.reth[1], r.length - skip)
+                part = f.reth[2] < length and f.reth[2] % (self.mtu or 1) == 0
+                if f.reth != want and not (part and f.reth[:2] == (address, key)):
                     self.report(f, "REQ-08-reread", want, f.reth)
         elif old is not None and (old.opcode, old.rest) != (f.opcode, f.rest):
             self.report(f, "REQ-04-same", f"frame {old.number} again", f.role)

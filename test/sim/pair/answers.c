@@ -62,7 +62,7 @@ answer_read(struct pair_side *side, const struct wire_pkt *pkt, struct pair_view
 	uint32_t rel = v->psn;
 	struct pair_op *op = trace_op(asker, rel);
 	uint32_t k, off;
-	bool ends = (pkt->op->flags & WIRE_F_LAST) != 0;
+	bool ends = (pkt->op->flags & WIRE_F_LAST) != 0, part;
 
 	if (op == NULL || op->opcode != UROCE_WR_RDMA_READ || op->fault != FAULT_NONE ||
 	    rel >= asker->contig) {
@@ -72,7 +72,10 @@ answer_read(struct pair_side *side, const struct wire_pkt *pkt, struct pair_view
 	}
 	k = rel - op->first;
 	off = k * side->mtu;
-	if (ends != (k + 1 == op->npkts) || pkt->payload_len != RTE_MIN(op->len - off, side->mtu))
+	/* A request for a part of the READ, which was retransmitted, has a last response, too. */
+	part = ends && (k + 1) % QP_READ_AGAIN_PKTS == 0;
+	if ((ends != (k + 1 == op->npkts) && !part) ||
+	    pkt->payload_len != RTE_MIN(op->len - off, side->mtu))
 		sim_fail(&side->pair->sim,
 			 "RSP-01: qp %06x: READ response +%u: wrong opcode or length", side->qpn,
 			 rel);

@@ -74,10 +74,24 @@ trace_opcode(const struct pair_op *op, uint32_t k)
 	return ops[write][imm][(k == 0) + 2 * (k + 1 == op->npkts)];
 }
 
+/*
+ * PSNs that a request takes which begins with packet k of op. The rest of a READ is requested again
+ * in parts of QP_READ_AGAIN_PKTS responses.
+ */
+static uint32_t
+trace_request_psns(const struct pair_op *op, uint32_t k)
+{
+	uint32_t rest = op->npkts - k;
+
+	if (op->opcode != UROCE_WR_RDMA_READ)
+		return 1;
+	return k != 0 ? RTE_MIN(rest, QP_READ_AGAIN_PKTS - k % QP_READ_AGAIN_PKTS) : rest;
+}
+
 /* What a request packet says, but for its PSN. NULL: as it must be; else what is wrong. */
 static const char *
 trace_request_wrong(const struct pair_side *side, const struct pair_op *op, uint32_t k,
-		    const struct wire_pkt *pkt)
+		    uint32_t npsns, const struct wire_pkt *pkt)
 {
 	uint32_t off = k * side->mtu, flags = pkt->op->flags;
 	bool read = op->opcode == UROCE_WR_RDMA_READ, last = k + 1 == op->npkts;
@@ -89,7 +103,7 @@ trace_request_wrong(const struct pair_side *side, const struct pair_op *op, uint
 			return "R_Key";
 		if (pkt->va != op->va + (read ? off : 0))
 			return "address";
-		if (pkt->dmalen != op->len - (read ? off : 0))
+		if (pkt->dmalen != (read ? RTE_MIN(op->len - off, npsns * side->mtu) : op->len))
 			return "DMA length";
 	}
 	if (flags & WIRE_F_ATOMICETH) {
@@ -170,8 +184,8 @@ trace_request(struct pair_side *side, const struct wire_pkt *pkt, struct pair_vi
 		return;
 	}
 	k = v->psn - op->first;
-	v->npkts = op->opcode == UROCE_WR_RDMA_READ ? op->npkts - k : 1;
-	wrong = trace_request_wrong(side, op, k, pkt);
+	v->npkts = trace_request_psns(op, k);
+	wrong = trace_request_wrong(side, op, k, v->npkts, pkt);
 	if (wrong != NULL)
 		sim_fail(&s->sim, "qp %06x: %s, PSN +%u of WQE %ld: wrong %s", side->qpn,
 			 pair_op_text(pkt->opcode), v->psn, (long)(op - side->op), wrong);

@@ -204,15 +204,19 @@ test_REQ_08_duplicate_responses_write_nothing(void **state)
 	pkt_none(c);
 }
 
-/* What goes as two requests is asked for again in the same two: a duplicate is a part of one. */
+/*
+ * The rest of a READ is requested in parts that end every QP_READ_AGAIN_PKTS packets of it, one at
+ * a time while the window is small; each part's last response may say that it is the last.
+ */
 static void
-test_REQ_08_retry_of_a_long_read_ends_where_its_request_did(void **state)
+test_REQ_08_the_rest_of_a_long_read_is_requested_in_parts(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	const uint32_t len = 1u << 31, half = QP_READ_CHUNK_PKTS * 256;
 	struct uroce_sge sge = {.addr = LOCAL_VA * 2ull, .length = len};
 	struct wire_pkt p;
 	struct conn *c;
+	uint32_t k;
 
 	cfg.mtu_code = 1;
 	c = conn_open(*state, cfg);
@@ -225,8 +229,45 @@ test_REQ_08_retry_of_a_long_read_ends_where_its_request_did(void **state)
 	bench_pass(c->b, 4096ull << 14);
 	p = pkt_expect(c, WIRE_OP_READ_REQ, SQ + 1);
 	assert_true(p.va == PEER_VA + 256);
-	assert_int_equal(p.dmalen, half - 256);
+	assert_int_equal(p.dmalen, (QP_READ_AGAIN_PKTS - 1) * 256);
 	pkt_none(c);
+	for (k = 1; k < QP_READ_AGAIN_PKTS - 1; k++)
+		peer_read_resp(c, k == 1 ? WIRE_OP_READ_RESP_FIRST : WIRE_OP_READ_RESP_MIDDLE,
+			       SQ + k, k * 256, 256);
+	p = pkt_expect(c, WIRE_OP_READ_REQ, SQ + QP_READ_AGAIN_PKTS);
+	assert_true(p.va == PEER_VA + QP_READ_AGAIN_PKTS * 256);
+	assert_int_equal(p.dmalen, QP_READ_AGAIN_PKTS * 256);
+	peer_read_resp(c, WIRE_OP_READ_RESP_LAST, SQ + k, k * 256, 256);
+	assert_int_equal(c->qp->conn.state, QP_RTS);
+	pkt_none(c);
+}
+
+/*
+ * With QP_READ_WINDOW_PKTS responses outstanding no READ is begun: else they would fill the queues
+ * on their way. Of a READ whose first response is lost all is requested, as the peer may not know
+ * it.
+ */
+static void
+test_REQ_02_REQ_08_a_read_waits_for_the_responses_before_it(void **state)
+{
+	const uint32_t n = QP_READ_WINDOW_PKTS + 2, len = n * MTU;
+	struct conn *c = reading(state, len);
+	struct wire_pkt p;
+	uint32_t k;
+
+	post(c, (struct wr){.id = 2, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = 2 * MTU});
+	pkt_none(c);
+	respond(c, 0, 0, len);
+	respond(c, 0, 1, len);
+	pkt_none(c);
+	respond(c, 0, 2, len);
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ + n);
+	for (k = 3; k < n; k++)
+		respond(c, 0, k, len);
+	expect_done(c, len);
+	peer_read_resp(c, WIRE_OP_READ_RESP_LAST, SQ + n + 1, MTU, MTU);
+	p = pkt_expect(c, WIRE_OP_READ_REQ, SQ + n);
+	assert_int_equal(p.dmalen, 2 * MTU);
 }
 
 /* Swapped on the way: the late one is good, the early one is asked for again. */
@@ -322,7 +363,8 @@ main(void)
 		bench_test(test_REQ_08_last_response_lost),
 		bench_test(test_REQ_08_ack_of_a_later_request_shows_the_gap),
 		bench_test(test_REQ_08_duplicate_responses_write_nothing),
-		bench_test(test_REQ_08_retry_of_a_long_read_ends_where_its_request_did),
+		bench_test(test_REQ_08_the_rest_of_a_long_read_is_requested_in_parts),
+		bench_test(test_REQ_02_REQ_08_a_read_waits_for_the_responses_before_it),
 		bench_test(test_REQ_08_reordered_responses),
 		bench_test(test_REQ_08_gap_over_two_reads),
 		bench_test(test_REQ_08_slow_answers_are_progress),
