@@ -6,13 +6,11 @@ does instead, and that is what is asserted: a row that became right, or wrong in
 NOT_RUN are rows that tell nothing about uroce, or that the guest does not survive; each with why.
 doc/interop.md says in words what the tables say.
 
-Rows go by the end of their name: send_recv_short is test_CQE_16_.._send_recv_short. rxe raises no
-asynchronous event of a queue pair, whatever the row, but for the last WQE of an SRQ: errmatrix is told
-so with --no-events.
+rxe raises no asynchronous event of a queue pair, except for the last WQE of an SRQ: errmatrix is told so
+with --no-events.
 """
 import fnmatch
 import json
-import re
 import shutil
 
 from guest import lib
@@ -155,11 +153,6 @@ NOT_RUN = {
 }
 
 
-def short(name):
-    """send_recv_short of test_CQE_16_.._send_recv_short."""
-    return re.sub(r"^test_([A-Z]+_\d\d_)*", "", name)
-
-
 def plan(way, names):
     """Names of rows to run as they are, and name -> deviation of those that are known to differ. Of
     several patterns that fit the longest one counts."""
@@ -167,7 +160,7 @@ def plan(way, names):
     table = {**NOT_RUN[way], **DEVIATIONS[way]}
     assert len(table) == len(NOT_RUN[way]) + len(DEVIATIONS[way]), "a pattern is in both tables"
     for name in names:
-        fits = [p for p in table if fnmatch.fnmatchcase(short(name), p)]
+        fits = [p for p in table if fnmatch.fnmatchcase(name, p)]
         what = table[max(fits, key=len)] if fits else None
         if what is None:
             plain.append(name)

@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-doc/conformance.md: each requirement of doc/requirements.txt with the tests that prove it. The name of a test
-says what it proves: test_NAK_07_.. proves NAK-07, test_CQE_02_NAK_07_.. proves both.
+doc/conformance.md: each requirement of doc/requirements.txt with the tests that prove it. An annotation above a
+test says what it proves (test/kit/requirement.h): REQUIREMENT("CQE-02", "NAK-07") above a C function, a
+comment "Requirements: CQE-02, NAK-07" above a row of a table, a test in Python and one of meson.build.
 
 conformance.py            fails if the document differs from what the tree says
 conformance.py --write    writes the document
@@ -16,6 +17,12 @@ import tree
 DOCUMENT = 'doc/conformance.md'
 NOT_TESTS = ('test/lint/', 'test/mutate/')  # scripts that name tests and contain none of the transport's
 MOST_NAMED = 8  # tests of one file that are listed for one requirement
+FUNCTION = re.compile(r'(?:static )?void\s+(\w+)\(')
+MACRO = re.compile(r'^\w+\((\w+),', re.M)
+COMMENT = re.compile(r'^[ \t]*(?:#|/\*) Requirements: ([A-Z0-9, -]+?)(?: \*/)?\n(.*)', re.M)
+# A function or case in Python, a test of meson, a row of a table.
+NAMED = re.compile(r"""(?:\bdef |\bcase\(f?"|^test\('|^\s*\{")([\w -]+)""")
+OLD_NAME = re.compile(r'\btest_[A-Z]+_\d\d_\w+')
 MOST_TEXT = 110  # characters of a requirement's text in the table
 
 HEAD = '''\
@@ -24,16 +31,15 @@ HEAD = '''\
 Which tests prove which requirement. {covered} of {total} requirements have at least one test.
 
 In each section the table gives the requirements, shortened, and the files that test them; the complete text is
-in [requirements.txt](requirements.txt). The list below the table names the tests. A test's function name is
-`test_`, the requirement's id and the words of the list, joined by underscores: 'every pair of states' under
-QP-01 is `test_QP_01_every_pair_of_states`. A test that proves several requirements has several ids in its name
-and stands under each of them.
+in [requirements.txt](requirements.txt). The list below the table names the tests by the words of their function's
+name. A test that proves several requirements stands under each of them. An annotation above the test names the
+requirements (`test/kit/requirement.h`).
 
 `meson test -C build --suite unit --suite sim --suite system` runs the tests. [notes/mutation.md](notes/mutation.md)
 says how many deliberate faults they notice.
 
-`test/lint/conformance.py --write` generates this document from `doc/requirements.txt` and the names of the tests
-in `test/`. Do not edit it. `meson test --suite lint` fails when it is out of date.
+`test/lint/conformance.py --write` generates this document from `doc/requirements.txt` and the annotations in
+`test/`. Do not edit it. `meson test --suite lint` fails when it is out of date.
 '''
 
 
@@ -49,26 +55,41 @@ def requirements():
     return sections
 
 
-def split(test):
-    """(requirement ids at the start of a test's name, the words behind them)."""
-    found = []
-    rest = test.removeprefix('test_')
-    while match := re.match(r'([A-Z]+)_(\d\d)_', rest):
-        found.append(f'{match[1]}-{match[2]}')
-        rest = rest[match.end():]
-    return found, rest.replace('_', ' ').strip()
+def annotated(name, text):
+    """(requirement ids, name of a test or None) of each annotation in a file."""
+    for match in COMMENT.finditer(text):
+        test = NAMED.search(match[2])
+        yield re.findall(r'[A-Z]+-\d\d', match[1]), test and test[1]
+    # The macro: not where a comment mentions it.
+    text = re.sub(r'/\*.*?\*/', lambda comment: re.sub(r'[^\n]', ' ', comment[0]), text, flags=re.S)
+    for match in re.finditer(r'^REQUIREMENT\(([^)]*)\)\s*', text, re.M):
+        rest = text[match.end():]
+        function = FUNCTION.match(rest)
+        for test in [function[1]] if function else MACRO.findall(rest.split('\n\n')[0]) or [None]:
+            yield re.findall(r'[A-Z]+-\d\d', match[1]), test
+
+
+def words(test):
+    """The words of a test's name."""
+    return test.removeprefix('test_').replace('_', ' ').strip()
 
 
 def tests():
-    """id -> file -> names of tests."""
+    """id -> file -> words of tests, and what is wrong with annotations."""
     matrix = collections.defaultdict(lambda: collections.defaultdict(set))
-    for name in tree.files('.c', '.py', '.sh'):
+    problems = []
+    for name in tree.files('.c', '.py', '.sh', 'meson.build'):
         if not name.startswith('test/') or name.startswith(NOT_TESTS):
             continue
-        for test in re.findall(r'\btest_[A-Z]+_\d\d_\w+', tree.text(name)):
-            for number in split(test)[0]:
-                matrix[number][name].add(test)
-    return matrix
+        text = tree.text(name)
+        for ids, test in annotated(name, text):
+            if not ids or test is None:
+                problems.append(f'{name}: an annotation of {", ".join(ids) or "nothing"} stands above no test')
+            for number in ids if test else ():
+                matrix[number][name].add(words(test))
+        for test in OLD_NAME.findall(text):
+            problems.append(f'{name}: {test}: name requirements in an annotation (test/kit/requirement.h)')
+    return matrix, problems
 
 
 def link(name):
@@ -86,9 +107,9 @@ def named(number, found):
     """The lines that list the tests of one requirement, one line for each file."""
     lines = [f'* **{number}**']
     for name in sorted(found):
-        words = sorted({split(test)[1] for test in found[name]})
-        more = len(words) - MOST_NAMED
-        lines.append(f'  * {link(name)}: ' + '; '.join(words[:MOST_NAMED]) +
+        listed = sorted(found[name])
+        more = len(listed) - MOST_NAMED
+        lines.append(f'  * {link(name)}: ' + '; '.join(listed[:MOST_NAMED]) +
                      (f'; and {more} more' if more > 0 else ''))
     return lines
 
@@ -120,11 +141,12 @@ def document(sections, matrix):
 
 
 def main():
-    sections, matrix = requirements(), tests()
+    sections = requirements()
+    matrix, problems = tests()
     known = {number for _, rows in sections for number, _ in rows}
-    problems = [f'{name}: {test} names {number}, which is not in doc/requirements.txt'
-                for number in sorted(set(matrix) - known)
-                for name, names in matrix[number].items() for test in sorted(names)]
+    problems += [f"{name}: '{test}' names {number}, which is not in doc/requirements.txt"
+                 for number in sorted(set(matrix) - known)
+                 for name, names in matrix[number].items() for test in sorted(names)]
     made = document(sections, matrix)
     if '--write' in sys.argv:
         (tree.ROOT / DOCUMENT).write_text(made, encoding='utf-8')

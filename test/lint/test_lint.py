@@ -185,9 +185,9 @@ class Lint(unittest.TestCase):
 
     def test_conformance(self):
         self.put('doc/requirements.txt', '## 1. One\nAB-01 It is.\nAB-02 It is not.\n')
-        self.put('test/unit/t.c', 'static void test_AB_01_it_is(void **s)\n')
+        self.put('test/unit/t.c', 'REQUIREMENT("AB-01")\nstatic void\nit_is(void **s)\n')
         # A mutation script names a test without being one.
-        self.put('test/mutate/m.py', '# test_AB_02_never\n')
+        self.put('test/mutate/m.py', '# Requirements: AB-02\ndef test_never():\n')
         self.expect('conformance.py', 'out of date')
         self.assertEqual(self.lint('conformance.py', '--write')[0], 0)
         self.assertEqual(self.lint('conformance.py')[0], 0)
@@ -196,8 +196,29 @@ class Lint(unittest.TestCase):
         self.assertIn('| AB-01 | It is. | [t](../test/unit/t.c) |', document)
         self.assertIn('* **AB-01**\n  * [unit/t.c](../test/unit/t.c): it is\n', document)
         self.assertIn('| AB-02 | It is not. | none yet |', document)
-        self.put('test/unit/t.c', 'static void test_AB_01_AB_03_is(void **s)\n')
+        self.put('test/unit/t.c', 'REQUIREMENT("AB-01", "AB-03")\nstatic void\nit_is(void **s)\n')
         self.expect('conformance.py', 'AB-03')
+
+    def test_conformance_finds_every_form(self):
+        self.put('doc/requirements.txt', '## 1. One\nAB-01 It is.\nAB-02 It is not.\n')
+        self.put('test/t.c', '/* Why. */\nREQUIREMENT("AB-01")\nMAKE(first, 1)\nMAKE(second, 2)\n\nOTHER(x, 3)\n\n'
+                             'struct row rows[] = {\n\t/* Requirements: AB-02, AB-01 */\n\t{"a_row", 1},\n};\n')
+        self.put('test/t.py', '# Requirements: AB-02\nwith lib.case("it is not: never"):\n')
+        self.put('test/meson.build', "# Requirements: AB-01, AB-02\ntest('a_program', x)\n")
+        self.lint('conformance.py', '--write')
+        self.assertEqual(self.lint('conformance.py')[0], 0)
+        document = (self.root / 'doc/conformance.md').read_text()
+        self.assertIn('* **AB-01**\n  * [test/meson.build](../test/meson.build): a program\n'
+                      '  * [test/t.c](../test/t.c): a row; first; second\n', document)
+        self.assertIn('* **AB-02**\n  * [test/meson.build](../test/meson.build): a program\n'
+                      '  * [test/t.c](../test/t.c): a row\n  * [test/t.py](../test/t.py): it is not\n', document)
+
+    def test_conformance_annotations_that_name_nothing(self):
+        self.put('doc/requirements.txt', '## 1. One\nAB-01 It is.\n')
+        self.put('test/t.c', 'REQUIREMENT("AB-01")\nint x;\n')
+        self.expect('conformance.py', 'an annotation of AB-01 stands above no test')
+        self.put('test/t.c', 'static void test_AB_01_it_is(void **s)\n')
+        self.expect('conformance.py', 'name requirements in an annotation')
 
 
 if __name__ == '__main__':

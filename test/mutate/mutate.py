@@ -32,7 +32,7 @@ def programs():
     for folder, prefix in PREFIX.items():
         for path in (ROOT / 'test/unit' / folder).glob('test_*.c'):
             target = f'test/unit/{folder}/{prefix}{path.stem.removeprefix("test_")}'
-            found.update(dict.fromkeys(re.findall(r'^(test_\w+)\(', path.read_text(), re.M), target))
+            found.update(dict.fromkeys(re.findall(r'^(\w+)\(void \*\*state\)', path.read_text(), re.M), target))
     return found
 
 
@@ -64,9 +64,9 @@ def run_test(program):
         status = 'hung'
     if status == 0:
         return None
-    failed = re.findall(r'^\[  FAILED  \] (test_\w+)', output, re.M)
+    failed = re.findall(r'^\[  FAILED  \] (\w+)$', output, re.M)
     if status == 'hung' or status < 0:
-        begun = re.findall(r'^\[ RUN      \] (test_\w+)', output + ran, re.M)
+        begun = re.findall(r'^\[ RUN      \] (\w+)$', output + ran, re.M)
         failed += begun[-1:]
     return list(dict.fromkeys(failed)) or [f'status {status}']
 
