@@ -4,146 +4,165 @@
 #include "suites.h"
 
 const struct sim_suite sim_suites[] = {
-	{"test_REQ_01_REQ_07_RSP_02_lossy_schedules_succeed_in_order", 1000, {"family=0"}},
-	{"test_REQ_02_fence_and_read_depth", 600, {"family=0", "mix=4", "rd_atomic=2"}},
-	{"test_REQ_04_REQ_05_lost_packets_are_sent_again", 600, {"family=0", "loss=60000"}},
-	{"test_REQ_04_CQE_12_no_retry_runs_out_at_five_percent",
+	/* Requirements: REQ-01, REQ-07, RSP-02 */
+	{"lossy_schedules_succeed_in_order", 1000, {"family=0"}},
+	/* Requirements: REQ-02 */
+	{"fence_and_read_depth", 600, {"family=0", "mix=4", "rd_atomic=2"}},
+	/* Requirements: REQ-04, REQ-05 */
+	{"lost_packets_are_sent_again", 600, {"family=0", "loss=60000"}},
+	/* Requirements: REQ-04, CQE-12 */
+	{"no_retry_runs_out_at_five_percent",
 	 600,
 	 {"family=0", "timeout=14", "retry=7", "loss=50000", "burst=1", "blackout_ns=0"}},
-	{"test_REQ_04_REQ_08_loss_without_an_ack_timeout",
+	/* Requirements: REQ-04, REQ-08 */
+	{"loss_without_an_ack_timeout",
 	 600,
 	 {"family=0", "timeout=0", "loss=30000", "burst=1", "apm=0", "skip=0"}},
-	{"test_REQ_06_NAK_10_late_receives", 600, {"family=0", "recv_late=1", "mix=5"}},
-	{"test_REQ_08_RSP_03_reads_through_loss",
-	 600,
-	 {"family=0", "mix=3", "loss=30000", "reorder=50000"}},
-	{"test_RSP_01_doubled_packets_are_executed_once",
-	 600,
-	 {"family=0", "dup=200000", "reorder=100000"}},
-	{"test_NAK_04_NAK_05_reordered_packets", 600, {"family=0", "reorder=250000"}},
-	{"test_NAK_04_REQ_08_gaps_close_without_a_timeout",
+	/* Requirements: REQ-06, NAK-10 */
+	{"late_receives", 600, {"family=0", "recv_late=1", "mix=5"}},
+	/* Requirements: REQ-08, RSP-03 */
+	{"reads_through_loss", 600, {"family=0", "mix=3", "loss=30000", "reorder=50000"}},
+	/* Requirements: RSP-01 */
+	{"doubled_packets_are_executed_once", 600, {"family=0", "dup=200000", "reorder=100000"}},
+	/* Requirements: NAK-04, NAK-05 */
+	{"reordered_packets", 600, {"family=0", "reorder=250000"}},
+	/* Requirements: NAK-04, REQ-08 */
+	{"gaps_close_without_a_timeout",
 	 600,
 	 {"family=0", "timeout=0", "skip=50000", "loss=0", "corrupt=0", "reorder=0", "jitter_ns=0",
 	  "blackout_ns=0"}},
-	{"test_RSP_02_window_moves_without_a_timeout",
+	/* Requirements: RSP-02 */
+	{"window_moves_without_a_timeout",
 	 100,
 	 {"family=0", "timeout=0", "loss=0", "corrupt=0", "reorder=0", "jitter_ns=0",
 	  "blackout_ns=0", "mix=2", "mtu=1", "maxlen=131072", "pairs=1"}},
-	{"test_RSP_01_RSP_04_atomics_once_each", 600, {"family=0", "mix=6"}},
-	{"test_RSP_01_RSP_03_all_resources_in_use",
+	/* Requirements: RSP-01, RSP-04 */
+	{"atomics_once_each", 600, {"family=0", "mix=6"}},
+	/* Requirements: RSP-01, RSP-03 */
+	{"all_resources_in_use",
 	 300,
 	 {"family=0", "mix=6", "rd_atomic=16", "depth=64", "ops=64", "loss=40000", "pairs=2"}},
-	{"test_WIRE_04_WIRE_09_forged_frames_touch_nothing",
-	 600,
-	 {"family=0", "forge=200000", "noise=50000"}},
-	{"test_WIRE_03_damaged_frames_touch_nothing",
-	 600,
-	 {"family=0", "corrupt=150000", "noise=50000"}},
-	{"test_WIRE_05_long_messages", 150, {"family=0", "maxlen=131072", "pairs=1"}},
-	{"test_WIRE_06_psn_wrap", 600, {"family=0", "wrap=1"}},
-	{"test_RSP_05_immediate_data_and_solicited_events",
-	 400,
-	 {"family=0", "mix=5", "cq_events=2"}},
-	{"test_SRQ_01_RSP_05_shared_receive_queue", 600, {"family=0", "srq=1"}},
-	{"test_SRQ_01_EVT_07_QP_19_shared_receive_queue_and_errors", 400, {"family=1", "srq=1"}},
-	{"test_CQ_01_no_event_is_lost", 400, {"family=0", "cq_events=1"}},
-	{"test_QP_15_QP_16_drain_and_resume", 400, {"family=0", "sqd=1"}},
-	{"test_REQ_11_EVT_06_the_first_path_dies",
-	 200,
-	 {"family=0", "apm=1", "pairs=2", "ops=24", "maxlen=8192"}},
-	{"test_MEM_02_MEM_05_regions_that_are_not_mapped", 300, {"family=0", "copy_mr=1000000"}},
-	{"test_REQ_10_QP_19_QP_20_CQE_12_CQE_13_finite_retries_end_cleanly", 1500, {"family=1"}},
-	{"test_REQ_03_NAK_02_NAK_06_NAK_09_NAK_12_wrong_wqes_fail_alone", 1500, {"family=2"}},
-	{"test_MEM_03_NAK_03_NAK_06_windows_that_go_away", 600, {"family=2", "dereg=1"}},
-	{"test_CQE_02_CQE_03_CQE_04_CQE_07_CQE_09_CQE_10_CQE_11_exact_status",
+	/* Requirements: WIRE-04, WIRE-09 */
+	{"forged_frames_touch_nothing", 600, {"family=0", "forge=200000", "noise=50000"}},
+	/* Requirements: WIRE-03 */
+	{"damaged_frames_touch_nothing", 600, {"family=0", "corrupt=150000", "noise=50000"}},
+	/* Requirements: WIRE-05 */
+	{"long_messages", 150, {"family=0", "maxlen=131072", "pairs=1"}},
+	/* Requirements: WIRE-06 */
+	{"psn_wrap", 600, {"family=0", "wrap=1"}},
+	/* Requirements: RSP-05 */
+	{"immediate_data_and_solicited_events", 400, {"family=0", "mix=5", "cq_events=2"}},
+	/* Requirements: SRQ-01, RSP-05 */
+	{"shared_receive_queue", 600, {"family=0", "srq=1"}},
+	/* Requirements: SRQ-01, EVT-07, QP-19 */
+	{"shared_receive_queue_and_errors", 400, {"family=1", "srq=1"}},
+	/* Requirements: CQ-01 */
+	{"no_event_is_lost", 400, {"family=0", "cq_events=1"}},
+	/* Requirements: QP-15, QP-16 */
+	{"drain_and_resume", 400, {"family=0", "sqd=1"}},
+	/* Requirements: REQ-11, EVT-06 */
+	{"the_first_path_dies", 200, {"family=0", "apm=1", "pairs=2", "ops=24", "maxlen=8192"}},
+	/* Requirements: MEM-02, MEM-05 */
+	{"regions_that_are_not_mapped", 300, {"family=0", "copy_mr=1000000"}},
+	/* Requirements: REQ-10, QP-19, QP-20, CQE-12, CQE-13 */
+	{"finite_retries_end_cleanly", 1500, {"family=1"}},
+	/* Requirements: REQ-03, NAK-02, NAK-06, NAK-09, NAK-12 */
+	{"wrong_wqes_fail_alone", 1500, {"family=2"}},
+	/* Requirements: MEM-03, NAK-03, NAK-06 */
+	{"windows_that_go_away", 600, {"family=2", "dereg=1"}},
+	/* Requirements: CQE-02, CQE-03, CQE-04, CQE-07, CQE-09, CQE-10, CQE-11 */
+	{"exact_status",
 	 800,
 	 {"family=2", "loss=0", "corrupt=0", "dup=0", "reorder=0", "blackout_ns=0", "queue=1000000",
 	  "rx_ring=512"}},
-	{"test_REQ_01_REQ_04_REQ_07_RSP_01_RSP_04_connections_move_to_fresh_qps",
-	 1000,
-	 {"family=0", "move=50000"}},
-	{"test_RSP_01_RSP_04_REQ_08_history_moves_with_the_connection",
+	/* Requirements: REQ-01, REQ-04, REQ-07, RSP-01, RSP-04 */
+	{"connections_move_to_fresh_qps", 1000, {"family=0", "move=50000"}},
+	/* Requirements: RSP-01, RSP-04, REQ-08 */
+	{"history_moves_with_the_connection",
 	 400,
 	 {"family=0", "move=100000", "mix=6", "loss=30000", "dup=100000"}},
-	{"test_SRQ_01_QP_15_RSP_05_moves_with_a_shared_queue_and_drains",
-	 300,
-	 {"family=0", "move=50000", "srq=1", "sqd=1"}},
-	{"test_REQ_11_EVT_06_alternate_paths_move_with_the_connection",
+	/* Requirements: SRQ-01, QP-15, RSP-05 */
+	{"moves_with_a_shared_queue_and_drains", 300, {"family=0", "move=50000", "srq=1", "sqd=1"}},
+	/* Requirements: REQ-11, EVT-06 */
+	{"alternate_paths_move_with_the_connection",
 	 150,
 	 {"family=0", "move=50000", "apm=1", "pairs=2", "ops=24", "maxlen=8192"}},
-	{"test_REQ_10_QP_19_CQE_12_NAK_12_errors_after_moves", 400, {"family=1", "move=50000"}},
-	{"test_REQ_03_NAK_06_CQE_16_wrong_wqes_and_moves", 400, {"family=2", "move=50000"}},
+	/* Requirements: REQ-10, QP-19, CQE-12, NAK-12 */
+	{"errors_after_moves", 400, {"family=1", "move=50000"}},
+	/* Requirements: REQ-03, NAK-06, CQE-16 */
+	{"wrong_wqes_and_moves", 400, {"family=2", "move=50000"}},
 	/* The mesh: all types, judged by the ends. */
-	{"test_RSP_06_WIRE_01_unreliable_connections_lose_whole_messages_only",
+	/* Requirements: RSP-06, WIRE-01 */
+	{"unreliable_connections_lose_whole_messages_only",
 	 250,
 	 {"must=1", "rc=0", "uc=3", "ud=0", "loss=60000"},
 	 true},
-	{"test_RSP_06_WIRE_04_forged_and_doubled_frames_of_unreliable_connections",
+	/* Requirements: RSP-06, WIRE-04 */
+	{"forged_and_doubled_frames_of_unreliable_connections",
 	 200,
 	 {"must=1", "rc=0", "uc=3", "ud=0", "dup=150000", "forge=150000", "corrupt=50000"},
 	 true},
-	{"test_CQE_14_RSP_06_aborted_messages_give_a_shared_wqe_back",
+	/* Requirements: CQE-14, RSP-06 */
+	{"aborted_messages_give_a_shared_wqe_back",
 	 250,
 	 {"rc=0", "uc=3", "ud=0", "srq=1000000", "loss=50000"},
 	 true},
-	{"test_WIRE_07_WIRE_08_WIRE_09_datagrams_are_whole_and_theirs",
+	/* Requirements: WIRE-07, WIRE-08, WIRE-09 */
+	{"datagrams_are_whole_and_theirs",
 	 250,
 	 {"must=1", "rc=0", "uc=0", "ud=6", "forge=100000"},
 	 true},
-	{"test_WIRE_10_groups_over_several_workers",
+	/* Requirements: WIRE-10 */
+	{"groups_over_several_workers",
 	 200,
 	 {"must=1", "rc=0", "uc=0", "ud=6", "mcast=700000", "workers=4"},
 	 true},
-	{"test_MEM_04_CQE_06_windows_bound_and_taken_away",
+	/* Requirements: MEM-04, CQE-06 */
+	{"windows_bound_and_taken_away",
 	 300,
 	 {"rc=3", "uc=0", "ud=0", "windows=500000", "ops=48"},
 	 true},
-	{"test_MEM_03_MEM_04_NAK_06_regions_go_away_or_change",
-	 300,
-	 {"must=0", "dereg=1000000"},
-	 true},
-	{"test_CQ_02_CQ_01_SRQ_01_resize_under_traffic",
-	 300,
-	 {"resize=300000", "srq=500000"},
-	 true},
-	{"test_SRQ_01_EVT_07_EVT_10_queues_shared_by_all_types",
+	/* Requirements: MEM-03, MEM-04, NAK-06 */
+	{"regions_go_away_or_change", 300, {"must=0", "dereg=1000000"}, true},
+	/* Requirements: CQ-02, CQ-01, SRQ-01 */
+	{"resize_under_traffic", 300, {"resize=300000", "srq=500000"}, true},
+	/* Requirements: SRQ-01, EVT-07, EVT-10 */
+	{"queues_shared_by_all_types",
 	 250,
 	 {"srq=1000000", "rc=2", "uc=2", "ud=3", "workers=2"},
 	 true},
-	{"test_QP_15_QP_16_EVT_05_drains_of_all_types",
-	 250,
-	 {"must=1", "sqd=1000000", "ops=48"},
-	 true},
-	{"test_QP_17_QP_18_CQE_05_recoveries_from_SQE",
+	/* Requirements: QP-15, QP-16, EVT-05 */
+	{"drains_of_all_types", 250, {"must=1", "sqd=1000000", "ops=48"}, true},
+	/* Requirements: QP-17, QP-18, CQE-05 */
+	{"recoveries_from_SQE",
 	 250,
 	 {"must=0", "rc=0", "uc=3", "ud=4", "faults=80000", "ops=48"},
 	 true},
-	{"test_QP_10_QP_19_QP_22_killed_in_mid_traffic_and_connected_again",
+	/* Requirements: QP-10, QP-19, QP-22 */
+	{"killed_in_mid_traffic_and_connected_again",
 	 300,
 	 {"must=0", "kill=1000000", "lives=4"},
 	 true},
-	{"test_REQ_04_REQ_07_answers_lost",
-	 200,
-	 {"must=1", "rc=4", "uc=0", "ud=0", "ackloss=200000", "loss=0"},
-	 true},
-	{"test_CQE_12_CQE_13_REQ_10_both_ends_after_a_blackout",
+	/* Requirements: REQ-04, REQ-07 */
+	{"answers_lost", 200, {"must=1", "rc=4", "uc=0", "ud=0", "ackloss=200000", "loss=0"}, true},
+	/* Requirements: CQE-12, CQE-13, REQ-10 */
+	{"both_ends_after_a_blackout",
 	 200,
 	 {"must=0", "rc=4", "uc=0", "ud=0", "blackout_ns=3000000"},
 	 true},
-	{"test_NAK_11_REQ_06_every_timer_code",
-	 200,
-	 {"must=1", "rc=3", "rnr_code=32", "recv_late=400000"},
-	 true},
-	{"test_CQE_16_NAK_09_REQ_03_wrong_wqes_at_both_ends",
-	 300,
-	 {"must=0", "rc=4", "faults=80000"},
-	 true},
-	{"test_WIRE_06_REQ_02_psn_wrap_of_all_types", 200, {"must=1", "wrap=1"}, true},
-	{"test_RSP_01_RSP_04_one_counter_for_all",
+	/* Requirements: NAK-11, REQ-06 */
+	{"every_timer_code", 200, {"must=1", "rc=3", "rnr_code=32", "recv_late=400000"}, true},
+	/* Requirements: CQE-16, NAK-09, REQ-03 */
+	{"wrong_wqes_at_both_ends", 300, {"must=0", "rc=4", "faults=80000"}, true},
+	/* Requirements: WIRE-06, REQ-02 */
+	{"psn_wrap_of_all_types", 200, {"must=1", "wrap=1"}, true},
+	/* Requirements: RSP-01, RSP-04 */
+	{"one_counter_for_all",
 	 200,
 	 {"must=1", "rc=4", "dup=200000", "loss=30000", "nodes=2"},
 	 true},
-	{"test_MEM_05_NAK_10_RSP_01_memory_that_is_late",
+	/* Requirements: MEM-05, NAK-10, RSP-01 */
+	{"memory_that_is_late",
 	 200,
 	 {"must=1", "rc=4", "uc=0", "ud=0", "copy_mr=1000000", "late=20000", "rnr_retry=7"},
 	 true},

@@ -10,6 +10,7 @@
  * TAP; exit status 0 when all was good.
  */
 #include "kit/verbside.h"
+#include "../kit/requirement.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -227,8 +228,9 @@ set_up(void)
 	alarm(HANG_S);
 }
 
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_verbs_in_fork_handlers(void)
+verbs_in_fork_handlers(void)
 {
 	set_up();
 	active = true;
@@ -237,8 +239,9 @@ test_MEM_05_verbs_in_fork_handlers(void)
 	active = false;
 }
 
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_verbs_in_fork_handlers_while_threads_register(void)
+verbs_in_fork_handlers_while_threads_register(void)
 {
 	/*
 	 * Unlike the C library's, AddressSanitizer's allocator is not made whole again in the child
@@ -262,8 +265,9 @@ test_MEM_05_verbs_in_fork_handlers_while_threads_register(void)
 }
 
 /* A fork that fails ends at the parent's handler, too; and a handler may fork itself. */
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_forks_of_forks(void)
+forks_of_forks(void)
 {
 	int status = -1;
 	pid_t pid;
@@ -291,9 +295,9 @@ int
 main(int argc, char **argv)
 {
 	static const struct side_test tests[] = {
-		SIDE_TEST(test_MEM_05_verbs_in_fork_handlers),
-		SIDE_TEST(test_MEM_05_verbs_in_fork_handlers_while_threads_register),
-		SIDE_TEST(test_MEM_05_forks_of_forks),
+		SIDE_TEST(verbs_in_fork_handlers),
+		SIDE_TEST(verbs_in_fork_handlers_while_threads_register),
+		SIDE_TEST(forks_of_forks),
 	};
 
 	/* Before libibverbs loads its providers. */

@@ -9,6 +9,7 @@
  * TAP; exit status 0 when all was good.
  */
 #include "kit/verbside.h"
+#include "../kit/requirement.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -338,20 +339,23 @@ windows_die_with(enum memory kind)
 	}
 }
 
+REQUIREMENT("MEM-03")
 static void
-test_MEM_03_windows_of_others_die_with_adopted_memory(void)
+windows_of_others_die_with_adopted_memory(void)
 {
 	windows_die_with(MEMORY_PRIVATE);
 }
 
+REQUIREMENT("MEM-03")
 static void
-test_MEM_03_windows_of_others_die_with_shared_memory(void)
+windows_of_others_die_with_shared_memory(void)
 {
 	windows_die_with(MEMORY_SHARED);
 }
 
+REQUIREMENT("MEM-03")
 static void
-test_MEM_03_windows_of_others_die_with_copied_memory(void)
+windows_of_others_die_with_copied_memory(void)
 {
 	windows_die_with(MEMORY_COPIED);
 }
@@ -377,8 +381,9 @@ bind_until_refused(struct guest *g, const struct told *t)
 }
 
 /* Binds are under way on a worker while the owner dies: none of them may end up bound. */
+REQUIREMENT("MEM-03")
 static void
-test_MEM_03_binds_race_with_the_end_of_the_owner(void)
+binds_race_with_the_end_of_the_owner(void)
 {
 	for (int round = 0; round < ROUNDS; round++) {
 		struct owner o;
@@ -416,8 +421,9 @@ refused_soon(struct guest *g, const struct told *t, uint32_t rkey)
 	return false;
 }
 
+REQUIREMENT("MEM-03")
 static void
-test_MEM_03_windows_die_with_memory_that_is_lost(void)
+windows_die_with_memory_that_is_lost(void)
 {
 	struct owner o;
 	struct guest g;
@@ -452,8 +458,9 @@ neighbour(uint32_t lost_key)
 	return NULL;
 }
 
+REQUIREMENT("MEM-04")
 static void
-test_MEM_04_a_lost_region_comes_back_in_nobodys_place(void)
+a_lost_region_comes_back_in_nobodys_place(void)
 {
 	struct guest g = {.pd = side.pd, .cq = side.cq};
 	struct ibv_mr *mr;
@@ -488,8 +495,9 @@ test_MEM_04_a_lost_region_comes_back_in_nobodys_place(void)
  * that it was wrong, but not as soon as it likes: what the daemon counts is looked at by
  * test_gone.py.
  */
+REQUIREMENT("MEM-01")
 static void
-test_MEM_01_keys_are_guessed(void)
+keys_are_guessed(void)
 {
 	struct guest g = {.pd = side.pd, .cq = side.cq};
 	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
@@ -518,13 +526,13 @@ int
 main(int argc, char **argv)
 {
 	static const struct side_test tests[] = {
-		SIDE_TEST(test_MEM_03_windows_of_others_die_with_adopted_memory),
-		SIDE_TEST(test_MEM_03_windows_of_others_die_with_shared_memory),
-		SIDE_TEST(test_MEM_03_windows_of_others_die_with_copied_memory),
-		SIDE_TEST(test_MEM_03_binds_race_with_the_end_of_the_owner),
-		SIDE_TEST(test_MEM_03_windows_die_with_memory_that_is_lost),
-		SIDE_TEST(test_MEM_04_a_lost_region_comes_back_in_nobodys_place),
-		SIDE_TEST(test_MEM_01_keys_are_guessed),
+		SIDE_TEST(windows_of_others_die_with_adopted_memory),
+		SIDE_TEST(windows_of_others_die_with_shared_memory),
+		SIDE_TEST(windows_of_others_die_with_copied_memory),
+		SIDE_TEST(binds_race_with_the_end_of_the_owner),
+		SIDE_TEST(windows_die_with_memory_that_is_lost),
+		SIDE_TEST(a_lost_region_comes_back_in_nobodys_place),
+		SIDE_TEST(keys_are_guessed),
 	};
 
 	return side_main(argc, argv, &side, 1, tests, sizeof(tests) / sizeof(tests[0]));

@@ -8,6 +8,7 @@
  * TAP; exit status 0 when all was good.
  */
 #include "kit/verbside.h"
+#include "../kit/requirement.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -118,8 +119,9 @@ expect_base(const struct ibv_mr *mr, const uint8_t *p, uint64_t base)
 
 #define RIGHTS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 
+REQUIREMENT("MEM-04")
 static void
-test_MEM_04_zero_based_regions_start_at_0(void)
+zero_based_regions_start_at_0(void)
 {
 	static const size_t offsets[] = {0, 3, 4088};
 
@@ -142,8 +144,9 @@ test_MEM_04_zero_based_regions_start_at_0(void)
 	}
 }
 
+REQUIREMENT("MEM-04")
 static void
-test_MEM_04_rereg_keeps_or_changes_the_base(void)
+rereg_keeps_or_changes_the_base(void)
 {
 	const int zero = IBV_ACCESS_ZERO_BASED;
 	uint8_t *p = side.buf + AT, *q = p + LEN;
@@ -189,8 +192,9 @@ bind(struct ibv_mw *mw, uint32_t rkey, struct ibv_mr *mr, uint64_t addr, uint64_
 	return wc.status;
 }
 
+REQUIREMENT("MEM-04")
 static void
-test_MEM_04_windows_on_zero_based_regions(void)
+windows_on_zero_based_regions(void)
 {
 	const int rights = RIGHTS | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED;
 	uint8_t *p = side.buf + AT + 24;
@@ -215,8 +219,9 @@ test_MEM_04_windows_on_zero_based_regions(void)
 }
 
 /* Whatever a program says the new key is, its upper 24 bits are the window's. */
+REQUIREMENT("MEM-04")
 static void
-test_MEM_04_a_bind_chooses_eight_bits_of_the_key(void)
+a_bind_chooses_eight_bits_of_the_key(void)
 {
 	uint8_t *p = side.buf + AT;
 	struct ibv_mr *mr = ibv_reg_mr(side.pd, p, LEN, RIGHTS | IBV_ACCESS_MW_BIND);
@@ -236,8 +241,9 @@ test_MEM_04_a_bind_chooses_eight_bits_of_the_key(void)
 }
 
 /* ibv_bind_mw: eight bits of the key count up. */
+REQUIREMENT("MEM-04")
 static void
-test_MEM_04_type_1_key_counts_up(void)
+type_1_key_counts_up(void)
 {
 	uint8_t *p = side.buf + AT;
 	struct ibv_mr *mr = ibv_reg_mr(side.pd, p, LEN, RIGHTS | IBV_ACCESS_MW_BIND);
@@ -260,8 +266,9 @@ test_MEM_04_type_1_key_counts_up(void)
 #define ATOMICS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
 /* An address that is a multiple of 8 for peers must be one for the CPU. */
+REQUIREMENT("RSP-04")
 static void
-test_RSP_04_regions_of_other_alignment_carry_no_atomics(void)
+regions_of_other_alignment_carry_no_atomics(void)
 {
 	uint8_t *p = side.buf + AT;
 	struct ibv_mr *mr;
@@ -292,8 +299,9 @@ test_RSP_04_regions_of_other_alignment_carry_no_atomics(void)
 	CHECK(ibv_dereg_mr(mr) == 0);
 }
 
+REQUIREMENT("RSP-04")
 static void
-test_RSP_04_windows_of_other_alignment_carry_no_atomics(void)
+windows_of_other_alignment_carry_no_atomics(void)
 {
 	const int rights = RIGHTS | IBV_ACCESS_MW_BIND;
 	uint8_t *p = side.buf + AT;
@@ -326,7 +334,7 @@ test_RSP_04_windows_of_other_alignment_carry_no_atomics(void)
 
 /* The first of all: what the others need. */
 static void
-test_queue_pairs_are_there(void)
+queue_pairs_are_there(void)
 {
 	qps_renew();
 }
@@ -335,14 +343,14 @@ int
 main(int argc, char **argv)
 {
 	static const struct side_test tests[] = {
-		SIDE_TEST(test_queue_pairs_are_there),
-		SIDE_TEST(test_MEM_04_zero_based_regions_start_at_0),
-		SIDE_TEST(test_MEM_04_rereg_keeps_or_changes_the_base),
-		SIDE_TEST(test_MEM_04_windows_on_zero_based_regions),
-		SIDE_TEST(test_MEM_04_a_bind_chooses_eight_bits_of_the_key),
-		SIDE_TEST(test_MEM_04_type_1_key_counts_up),
-		SIDE_TEST(test_RSP_04_regions_of_other_alignment_carry_no_atomics),
-		SIDE_TEST(test_RSP_04_windows_of_other_alignment_carry_no_atomics),
+		SIDE_TEST(queue_pairs_are_there),
+		SIDE_TEST(zero_based_regions_start_at_0),
+		SIDE_TEST(rereg_keeps_or_changes_the_base),
+		SIDE_TEST(windows_on_zero_based_regions),
+		SIDE_TEST(a_bind_chooses_eight_bits_of_the_key),
+		SIDE_TEST(type_1_key_counts_up),
+		SIDE_TEST(regions_of_other_alignment_carry_no_atomics),
+		SIDE_TEST(windows_of_other_alignment_carry_no_atomics),
 	};
 
 	return side_main(argc, argv, &side, 1, tests, sizeof(tests) / sizeof(tests[0]));

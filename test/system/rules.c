@@ -16,6 +16,7 @@
 #include <unistd.h>
 #include "kit/program.h"
 #include "kit/verbside.h"
+#include "../kit/requirement.h"
 
 #define BYTES  2048
 #define ROUNDS 60
@@ -86,8 +87,9 @@ recv_one(struct side *s, struct ibv_qp *qp, uint64_t id)
 	return ibv_post_recv(qp, &wr, &bad);
 }
 
+REQUIREMENT("LIFE-01")
 static void
-test_LIFE_01_cqs_come_first(void)
+cqs_come_first(void)
 {
 	struct side *s = &side[0];
 	struct ibv_cq *second = ibv_create_cq(s->ctx, SIDE_DEPTH, NULL, NULL, 0);
@@ -108,8 +110,9 @@ test_LIFE_01_cqs_come_first(void)
 	CHECK(ibv_destroy_cq(second) == 0);
 }
 
+REQUIREMENT("LIFE-04")
 static void
-test_LIFE_04_types(void)
+types(void)
 {
 	static const enum ibv_qp_type good[] = {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD};
 	static const int bad[] = {
@@ -159,8 +162,9 @@ refusals(struct side *s, struct ibv_qp *qp, enum ibv_qp_state state)
 	CHECK(state_of(qp) == state);
 }
 
+REQUIREMENT("IMM-04")
 static void
-test_IMM_04_refusals_leave_the_state(void)
+refusals_leave_the_state(void)
 {
 	static const enum ibv_qp_state states[] = {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR,
 						   IBV_QPS_RTS, IBV_QPS_ERR};
@@ -236,8 +240,9 @@ copies_are(struct ibv_ah *ah, const unsigned int want[MEMBERS])
 	}
 }
 
+REQUIREMENT("WIRE-10")
 static void
-test_WIRE_10_every_member_gets_a_copy(void)
+every_member_gets_a_copy(void)
 {
 	static const unsigned int all[MEMBERS] = {0, 1, 1, 1, 1}, some[MEMBERS] = {0, 1, 0, 1, 0};
 	union ibv_gid gid, unicast;
@@ -321,8 +326,9 @@ destroy_under_traffic(enum ibv_qp_type type, unsigned int round)
 		CHECK(wc.qp_num != gone); /* nor of the other one: it is destroyed, too */
 }
 
+REQUIREMENT("QP-22")
 static void
-test_QP_22_destroy_under_traffic(void)
+test_destroy_under_traffic(void)
 {
 	for (unsigned int round = 0; round < ROUNDS; round++)
 		destroy_under_traffic(round & 1 ? IBV_QPT_UC : IBV_QPT_RC, round);
@@ -345,8 +351,9 @@ send_datagram(struct ibv_qp *qp, struct ibv_ah *ah, uint32_t qpn)
 }
 
 /* Posted, and the QP destroyed at once, without a look at the completion: it arrives. */
+REQUIREMENT("WIRE-07")
 static void
-test_WIRE_07_last_datagram_arrives(void)
+last_datagram_arrives(void)
 {
 	struct ibv_ah_attr attr = {.is_global = 1,
 				   .port_num = 1,
@@ -381,12 +388,12 @@ int
 main(int argc, char **argv)
 {
 	static const struct side_test tests[] = {
-		SIDE_TEST(test_LIFE_01_cqs_come_first),
-		SIDE_TEST(test_LIFE_04_types),
-		SIDE_TEST(test_IMM_04_refusals_leave_the_state),
-		SIDE_TEST(test_WIRE_10_every_member_gets_a_copy),
-		SIDE_TEST(test_QP_22_destroy_under_traffic),
-		SIDE_TEST(test_WIRE_07_last_datagram_arrives),
+		SIDE_TEST(cqs_come_first),
+		SIDE_TEST(types),
+		SIDE_TEST(refusals_leave_the_state),
+		SIDE_TEST(every_member_gets_a_copy),
+		SIDE_TEST(test_destroy_under_traffic),
+		SIDE_TEST(last_datagram_arrives),
 	};
 
 	return side_main(argc, argv, side, 2, tests, sizeof(tests) / sizeof(tests[0]));

@@ -53,7 +53,8 @@ def ends_well(proc):
     assert rc == 0 and "\nok" in proc.output(), f"{rc}: {proc.output()}"
 
 
-def test_REQ_11_EVT_06_path_cut_off(extra):
+# Requirements: REQ-11, EVT-06
+def test_path_cut_off(extra):
     daemon = two_addresses(extra)
     proc = run(daemon, "exhaust")
     armed(proc)
@@ -73,7 +74,8 @@ def test_REQ_11_EVT_06_path_cut_off(extra):
     daemon.stop()
 
 
-def test_REQ_11_EVT_06_by_modify():
+# Requirements: REQ-11, EVT-06
+def test_by_modify():
     daemon = two_addresses()
     proc = run(daemon, "forced")
     ends_well(proc)
@@ -82,7 +84,8 @@ def test_REQ_11_EVT_06_by_modify():
     daemon.stop()
 
 
-def test_EVT_06_REQ_11_alternate_to_nowhere():
+# Requirements: EVT-06, REQ-11
+def test_alternate_to_nowhere():
     """Nobody has the address that the alternate path leads to."""
     daemon = two_addresses()
     proc = run(daemon, "unusable", "10.9.1.250")
@@ -96,7 +99,8 @@ def test_EVT_06_REQ_11_alternate_to_nowhere():
     daemon.stop()
 
 
-def test_EVT_06_REQ_11_address_of_the_alternate_taken_away():
+# Requirements: EVT-06, REQ-11
+def test_address_of_the_alternate_taken_away():
     daemon = two_addresses()
     proc = run(daemon, "unusable", SECOND[1])
     armed(proc)
@@ -112,13 +116,13 @@ def test_EVT_06_REQ_11_address_of_the_alternate_taken_away():
 
 lib.need_root()
 with lib.case("a path is cut off, traffic goes on over the other"):
-    test_REQ_11_EVT_06_path_cut_off(lib.ONE_WORKER)
+    test_path_cut_off(lib.ONE_WORKER)
 with lib.case("the same with a worker for each side"):
-    test_REQ_11_EVT_06_path_cut_off(lib.TWO_WORKERS)
+    test_path_cut_off(lib.TWO_WORKERS)
 with lib.case("migration by modify"):
-    test_REQ_11_EVT_06_by_modify()
+    test_by_modify()
 with lib.case("an alternate path that leads nowhere"):
-    test_EVT_06_REQ_11_alternate_to_nowhere()
+    test_alternate_to_nowhere()
 with lib.case("an alternate path whose own address is taken away"):
-    test_EVT_06_REQ_11_address_of_the_alternate_taken_away()
+    test_address_of_the_alternate_taken_away()
 lib.finish()

@@ -269,13 +269,15 @@ def main():
         handles(daemon.socket)
     with lib.case("handles: every operation that takes one, with unknown ones"):
         unknown_handles(daemon.socket)
-    with lib.case("test_LIFE_02: every refusal has its errno and leaves nothing half made"):
+    # Requirements: LIFE-02
+    with lib.case("every refusal has its errno and leaves nothing half made"):
         refusals(daemon)
     with lib.case("a channel may go before its CQ"):
         channel_dies_before_its_cq(daemon)
     with lib.case("events that a full channel cannot take come later"):
         full_channel_loses_nothing(daemon)
-    with lib.case("test_EVT_08: a CQ overrun is told to its CQ and QPs"):
+    # Requirements: EVT-08
+    with lib.case("a CQ overrun is told to its CQ and QPs"):
         cq_overrun(daemon)
     with lib.case("queue memory of a client is limited"):
         queue_memory_is_limited(daemon)

@@ -9,7 +9,7 @@ import lib
 
 ERRMATRIX = lib.BUILD / "test/system/errors/errmatrix"
 # The row of the cases where one certain packet is lost; before it comes errmatrix' good SEND.
-WRITE_BAD_RKEY = "test_CQE_16_CQE_10_NAK_06_NAK_09_EVT_03_write_bad_rkey"
+WRITE_BAD_RKEY = "write_bad_rkey"
 
 
 def rows(link, *plan, timeout=180):
@@ -105,9 +105,11 @@ def main():
     check(link.kind, link)
     check(f"{link.kind}, path MTU 256", link, "--mtu", "256", "--only", "_long_")
     lossy(link)
-    with lib.case("test_CQE_10_REQ_04_request_lost: the error is the same when it comes again"):
+    # Requirements: CQE-10, REQ-04
+    with lib.case("request lost: the error is the same when it comes again"):
         request_lost(link)
-    with lib.case("test_CQE_12_NAK_12_QP_19_nak_lost: the requester gives up, as on a silent peer"):
+    # Requirements: CQE-12, NAK-12, QP-19
+    with lib.case("nak lost: the requester gives up, as on a silent peer"):
         nak_lost(link)
     end(link)
     link = lib.link_loop()

@@ -22,7 +22,8 @@ def rcdata(link, plan, *own):
         assert result["ok"] is True, proc.output()
 
 
-def test_WIRE_05_messages_of_2_to_the_31_bytes():
+# Requirements: WIRE-05
+def test_messages_of_2_to_the_31_bytes():
     """One WRITE, one READ and one SEND of as much as a message may have; about 9 GiB of memory."""
     link = lib.link_ring()
     own = ["-d", "{dev}", "--json", "--timeout", "18", "--stall", "60"]
@@ -59,7 +60,7 @@ def main():
             link.stop()
     if not lib.SHORT:
         with lib.case("ring: messages of 2^31 bytes"):
-            test_WIRE_05_messages_of_2_to_the_31_bytes()
+            test_messages_of_2_to_the_31_bytes()
     lib.finish()
 
 

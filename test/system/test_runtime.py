@@ -117,7 +117,8 @@ def link_set(side, state):
     lib.sh("ip", "-n", side.daemon.ns, "link", "set", "eth0", state)
 
 
-def test_EVT_11_link_goes_and_comes(link, a, b):
+# Requirements: EVT-11
+def test_link_goes_and_comes(link, a, b):
     """The interface goes down on one side; a veth's other side loses its carrier."""
     ends = ((a, 1, "10.9.0.101"), (b, 1, "10.9.0.102"))
     connect(0, "rc", ends)
@@ -160,7 +161,8 @@ def pings(ns, address):
                            address], capture_output=True).returncode == 0
 
 
-def test_EVT_12_addresses_come(link, a, b):
+# Requirements: EVT-12
+def test_addresses_come(link, a, b):
     lib.sh("ip", "-n", link.b.daemon.ns, "addr", "add", "10.8.0.2/24", "dev", "eth0")
     second = Client(link.a)  # every context is told
     wire = lib.raw_socket(link.b.daemon.ns, "eth0")
@@ -188,7 +190,8 @@ def test_EVT_12_addresses_come(link, a, b):
         (1, "10.9.0.101", 24), (2, "10.8.0.101", 24), (3, "fd00:8::101", 64)], show
 
 
-def test_EVT_12_traffic_over_new_addresses(a, b):
+# Requirements: EVT-12
+def test_traffic_over_new_addresses(a, b):
     v4 = ((a, 2, "10.8.0.101"), (b, 3, "10.8.0.102"))
     v6 = ((a, 3, "fd00:8::101"), (b, 2, "fd00:8::102"))
     for n, (kind, ends) in enumerate((k, e) for k in ("rc", "uc", "ud") for e in (v4, v6)):
@@ -196,7 +199,8 @@ def test_EVT_12_traffic_over_new_addresses(a, b):
         exchange(n, a, b)
 
 
-def test_EVT_12_addresses_go(link, a, b):
+# Requirements: EVT-12
+def test_addresses_go(link, a, b):
     """Queue pairs 0 (RC) and 4 (UD) use the IPv4 address that goes."""
     assert addr(link.a, "del", "10.8.0.101") == 2
     a.event(GID_CHANGE)
@@ -241,7 +245,8 @@ def test_EVT_12_addresses_go(link, a, b):
         b.ok("destroy", n)
 
 
-def test_EVT_13_QP_04_WIRE_09_pkeys(link, a, b):
+# Requirements: EVT-13, QP-04, WIRE-09
+def test_pkeys(link, a, b):
     ends = ((a, 1, "10.9.0.101"), (b, 1, "10.9.0.102"))
     assert a.look()["pkeys"] == [0xffff] + [0] * 15
     assert a.qp(0, "rc", 1) == -errno.EINVAL, "an empty entry"
@@ -348,7 +353,8 @@ def refused(link, a):
     a.no_event()
 
 
-def test_EVT_12_full_table(link, a):
+# Requirements: EVT-12
+def test_full_table(link, a):
     """Every entry taken; then there is room for one again."""
     for i in range(62):
         addr(link.a, "add", f"10.6.0.{i + 1}")
@@ -361,7 +367,8 @@ def test_EVT_12_full_table(link, a):
         a.event(GID_CHANGE)
 
 
-def test_QP_04_pkeys_from_the_start():
+# Requirements: QP-04
+def test_pkeys_from_the_start():
     """The table as --dev gives it, for programs that read sysfs themselves too."""
     dev = "name=uroce0,port=net_ring0,addr=10.9.0.101/24,pkey=0x8005,pkey=7,pkey=0xffff"
     side = lib.Side(lib.Daemon(["net_ring0"], [dev], lib.netns()), "uroce0", "127.0.0.1")
@@ -380,23 +387,23 @@ def test_QP_04_pkeys_from_the_start():
 def main():
     lib.need_root()
     with lib.case("P_Keys from the start"):
-        test_QP_04_pkeys_from_the_start()
+        test_pkeys_from_the_start()
     link = lib.link_veth(1024, lib.TWO_WORKERS)
     a, b = Client(link.a), Client(link.b)
     with lib.case("EVT-11: the link goes down and comes up"):
-        test_EVT_11_link_goes_and_comes(link, a, b)
+        test_link_goes_and_comes(link, a, b)
     with lib.case("EVT-12: addresses are added"):
-        test_EVT_12_addresses_come(link, a, b)
+        test_addresses_come(link, a, b)
     with lib.case("EVT-12: traffic over them, RC, UC and UD, IPv4 and IPv6"):
-        test_EVT_12_traffic_over_new_addresses(a, b)
+        test_traffic_over_new_addresses(a, b)
     with lib.case("EVT-12: addresses are taken away"):
-        test_EVT_12_addresses_go(link, a, b)
+        test_addresses_go(link, a, b)
     with lib.case("EVT-13, QP-04, WIRE-09: P_Keys"):
-        test_EVT_13_QP_04_WIRE_09_pkeys(link, a, b)
+        test_pkeys(link, a, b)
     with lib.case("what cannot be is refused by name, and changes nothing"):
         refused(link, a)
     with lib.case("EVT-12: a full table"):
-        test_EVT_12_full_table(link, a)
+        test_full_table(link, a)
     with lib.case("the daemons end cleanly"):
         a.close()
         b.close()

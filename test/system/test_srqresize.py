@@ -6,7 +6,8 @@ import lib
 PROGRAM = lib.BUILD / "test/system/srqresize"
 
 
-def test_SRQ_01_resize_under_traffic(extra):
+# Requirements: SRQ-01
+def test_resize_under_traffic(extra):
     devs = [f"name=uroce{i},port=net_ring_pair{end},addr=10.9.0.10{i + 1}/24,mtu=4096"
             for i, end in enumerate("ab")]
     daemon = lib.Daemon([], devs, lib.netns(), ("--pair", "pair", *extra))
@@ -19,7 +20,7 @@ def test_SRQ_01_resize_under_traffic(extra):
 
 lib.need_root()
 with lib.case("a shared receive queue is resized under traffic"):
-    test_SRQ_01_resize_under_traffic(lib.ONE_WORKER)
+    test_resize_under_traffic(lib.ONE_WORKER)
 with lib.case("the same with two workers"):
-    test_SRQ_01_resize_under_traffic(lib.TWO_WORKERS)
+    test_resize_under_traffic(lib.TWO_WORKERS)
 lib.finish()

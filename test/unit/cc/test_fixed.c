@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include "cc/cc.h"
+#include "../../kit/requirement.h"
 
 static struct cc
 fresh(void)
@@ -35,8 +36,9 @@ acks_until_open(struct cc *cc)
 	return n;
 }
 
+REQUIREMENT("REQ-05")
 static void
-test_REQ_05_few_packets_after_a_sequence_nak(void **state)
+few_packets_after_a_sequence_nak(void **state)
 {
 	struct cc cc = fresh();
 
@@ -45,8 +47,9 @@ test_REQ_05_few_packets_after_a_sequence_nak(void **state)
 	assert_int_equal(acks_until_open(&cc), 3);
 }
 
+REQUIREMENT("REQ-04")
 static void
-test_REQ_04_one_packet_after_a_timeout(void **state)
+one_packet_after_a_timeout(void **state)
 {
 	struct cc cc = fresh();
 
@@ -57,8 +60,9 @@ test_REQ_04_one_packet_after_a_timeout(void **state)
 	assert_int_equal(acks_until_open(&cc), 7);
 }
 
+REQUIREMENT("REQ-04")
 static void
-test_REQ_04_a_probe_in_vain_costs_no_window(void **state)
+a_probe_in_vain_costs_no_window(void **state)
 {
 	struct cc cc = fresh();
 
@@ -78,7 +82,7 @@ test_REQ_04_a_probe_in_vain_costs_no_window(void **state)
 
 /* What is called by the table is what the fast path does. */
 static void
-test_cc_table_agrees_with_the_fast_path(void **state)
+cc_table_agrees_with_the_fast_path(void **state)
 {
 	uint32_t w;
 
@@ -97,10 +101,10 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_REQ_05_few_packets_after_a_sequence_nak),
-		cmocka_unit_test(test_REQ_04_one_packet_after_a_timeout),
-		cmocka_unit_test(test_REQ_04_a_probe_in_vain_costs_no_window),
-		cmocka_unit_test(test_cc_table_agrees_with_the_fast_path),
+		cmocka_unit_test(few_packets_after_a_sequence_nak),
+		cmocka_unit_test(one_packet_after_a_timeout),
+		cmocka_unit_test(a_probe_in_vain_costs_no_window),
+		cmocka_unit_test(cc_table_agrees_with_the_fast_path),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

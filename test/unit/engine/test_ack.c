@@ -2,12 +2,14 @@
 /* What responses do to the requester (REQ-07 .. REQ-10, NAK-12, CQE-08 .. 11). */
 #include <string.h>
 #include "harness.h"
+#include "../../kit/requirement.h"
 
 #define SQ  0x001000u
 #define MTU 1024u
 
+REQUIREMENT("REQ-07")
 static void
-test_REQ_07_a_read_response_acknowledges_what_is_before_it(void **state)
+a_read_response_acknowledges_what_is_before_it(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -27,8 +29,9 @@ test_REQ_07_a_read_response_acknowledges_what_is_before_it(void **state)
 }
 
 /* Every response to a PSN that is not in flight, of every kind, is dropped. */
+REQUIREMENT("REQ-07")
 static void
-test_REQ_07_ghosts_and_stale_responses_are_dropped(void **state)
+ghosts_and_stale_responses_are_dropped(void **state)
 {
 	static const uint8_t syn[] = {ACK_SYN,          WIRE_SYN_RNR | 1,    NAK_SYN(PSN_SEQ),
 				      NAK_SYN(INV_REQ), NAK_SYN(REM_ACCESS), NAK_SYN(REM_OP)};
@@ -59,8 +62,9 @@ test_REQ_07_ghosts_and_stale_responses_are_dropped(void **state)
 	send_cqe(c, 3, QP_WC_SUCCESS);
 }
 
+REQUIREMENT("REQ-07")
 static void
-test_REQ_07_reserved_syndromes_are_dropped(void **state)
+reserved_syndromes_are_dropped(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t syn, n = 0;
@@ -80,8 +84,9 @@ test_REQ_07_reserved_syndromes_are_dropped(void **state)
 }
 
 /* Data that comes with a NAK's syndrome, or a reserved one, is not the answer. */
+REQUIREMENT("REQ-09")
 static void
-test_REQ_09_data_without_an_ack_syndrome_is_dropped(void **state)
+data_without_an_ack_syndrome_is_dropped(void **state)
 {
 	static const uint8_t op[] = {WIRE_OP_READ_RESP_ONLY, WIRE_OP_READ_RESP_FIRST,
 				     WIRE_OP_READ_RESP_LAST, WIRE_OP_ATOMIC_ACK};
@@ -117,8 +122,9 @@ test_REQ_09_data_without_an_ack_syndrome_is_dropped(void **state)
 }
 
 /* After a rewind, the answer to what was sent before it may come: nothing is sent twice for it. */
+REQUIREMENT("REQ-07")
 static void
-test_REQ_07_an_ack_overtakes_a_rewind(void **state)
+an_ack_overtakes_a_rewind(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t i;
@@ -147,8 +153,9 @@ test_REQ_07_an_ack_overtakes_a_rewind(void **state)
 }
 
 /* The same of WQEs that say nothing. */
+REQUIREMENT("REQ-07")
 static void
-test_REQ_07_an_ack_of_unsignaled_overtakes_a_rewind(void **state)
+an_ack_of_unsignaled_overtakes_a_rewind(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t i;
@@ -172,8 +179,9 @@ test_REQ_07_an_ack_of_unsignaled_overtakes_a_rewind(void **state)
 }
 
 /* The credit count in an ACK is anything: none are used. */
+REQUIREMENT("REQ-07")
 static void
-test_REQ_07_any_credit_count_is_an_ack(void **state)
+any_credit_count_is_an_ack(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t i;
@@ -190,8 +198,9 @@ struct bad_resp {
 	uint32_t psn, len;
 };
 
+REQUIREMENT("REQ-09", "CQE-08")
 static void
-test_REQ_09_CQE_08_response_of_wrong_kind_or_length(void **state)
+response_of_wrong_kind_or_length(void **state)
 {
 	/* The request asks for (or carries) 2 1/2 MTU. */
 	static const struct bad_resp bad[] = {
@@ -233,8 +242,9 @@ test_REQ_09_CQE_08_response_of_wrong_kind_or_length(void **state)
 	}
 }
 
+REQUIREMENT("CQE-08", "REQ-09")
 static void
-test_CQE_08_REQ_09_bad_response_is_told(void **state)
+bad_response_is_told(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -276,27 +286,31 @@ check_fatal_nak(void **state, uint8_t syn, enum qp_wc_status status)
 	}
 }
 
+REQUIREMENT("CQE-09", "NAK-12")
 static void
-test_CQE_09_NAK_12_nak_invalid_request(void **state)
+nak_invalid_request(void **state)
 {
 	check_fatal_nak(state, NAK_SYN(INV_REQ), QP_WC_REM_INV_REQ_ERR);
 }
 
+REQUIREMENT("CQE-10", "NAK-12")
 static void
-test_CQE_10_NAK_12_nak_remote_access(void **state)
+nak_remote_access(void **state)
 {
 	check_fatal_nak(state, NAK_SYN(REM_ACCESS), QP_WC_REM_ACCESS_ERR);
 }
 
+REQUIREMENT("CQE-11", "NAK-12")
 static void
-test_CQE_11_NAK_12_nak_remote_operation(void **state)
+nak_remote_operation(void **state)
 {
 	check_fatal_nak(state, NAK_SYN(REM_OP), QP_WC_REM_OP_ERR);
 }
 
 /* In the middle of a message: the message fails, not the one behind it. */
+REQUIREMENT("NAK-12")
 static void
-test_NAK_12_in_the_middle_of_a_message(void **state)
+in_the_middle_of_a_message(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -309,8 +323,9 @@ test_NAK_12_in_the_middle_of_a_message(void **state)
 }
 
 /* A NAK behind a READ whose data is lost: the READ is asked for again, only then the error. */
+REQUIREMENT("NAK-12")
 static void
-test_NAK_12_waits_for_the_data_of_a_read_before_it(void **state)
+waits_for_the_data_of_a_read_before_it(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -327,8 +342,9 @@ test_NAK_12_waits_for_the_data_of_a_read_before_it(void **state)
 	send_cqe(c, 2, QP_WC_REM_ACCESS_ERR);
 }
 
+REQUIREMENT("REQ-10", "CQE-05")
 static void
-test_REQ_10_CQE_05_the_tail_is_flushed_in_order(void **state)
+the_tail_is_flushed_in_order(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t i;
@@ -355,21 +371,21 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(test_REQ_07_a_read_response_acknowledges_what_is_before_it),
-		bench_test(test_REQ_07_ghosts_and_stale_responses_are_dropped),
-		bench_test(test_REQ_07_reserved_syndromes_are_dropped),
-		bench_test(test_REQ_09_data_without_an_ack_syndrome_is_dropped),
-		bench_test(test_REQ_07_an_ack_overtakes_a_rewind),
-		bench_test(test_REQ_07_an_ack_of_unsignaled_overtakes_a_rewind),
-		bench_test(test_REQ_07_any_credit_count_is_an_ack),
-		bench_test(test_REQ_09_CQE_08_response_of_wrong_kind_or_length),
-		bench_test(test_CQE_08_REQ_09_bad_response_is_told),
-		bench_test(test_CQE_09_NAK_12_nak_invalid_request),
-		bench_test(test_CQE_10_NAK_12_nak_remote_access),
-		bench_test(test_CQE_11_NAK_12_nak_remote_operation),
-		bench_test(test_NAK_12_in_the_middle_of_a_message),
-		bench_test(test_NAK_12_waits_for_the_data_of_a_read_before_it),
-		bench_test(test_REQ_10_CQE_05_the_tail_is_flushed_in_order),
+		bench_test(a_read_response_acknowledges_what_is_before_it),
+		bench_test(ghosts_and_stale_responses_are_dropped),
+		bench_test(reserved_syndromes_are_dropped),
+		bench_test(data_without_an_ack_syndrome_is_dropped),
+		bench_test(an_ack_overtakes_a_rewind),
+		bench_test(an_ack_of_unsignaled_overtakes_a_rewind),
+		bench_test(any_credit_count_is_an_ack),
+		bench_test(response_of_wrong_kind_or_length),
+		bench_test(bad_response_is_told),
+		bench_test(nak_invalid_request),
+		bench_test(nak_remote_access),
+		bench_test(nak_remote_operation),
+		bench_test(in_the_middle_of_a_message),
+		bench_test(waits_for_the_data_of_a_read_before_it),
+		bench_test(the_tail_is_flushed_in_order),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -3,9 +3,11 @@
 #include <errno.h>
 #include <string.h>
 #include "apm.h"
+#include "../../kit/requirement.h"
 
+REQUIREMENT("REQ-11")
 static void
-test_REQ_11_every_change_by_modify(void **state)
+every_change_by_modify(void **state)
 {
 	static const int want[3][3] = {
 		[QP_MIG_MIGRATED] = {0, 0, EINVAL},
@@ -30,8 +32,9 @@ test_REQ_11_every_change_by_modify(void **state)
 	}
 }
 
+REQUIREMENT("REQ-11")
 static void
-test_REQ_11_no_such_state(void **state)
+modify_refuses_an_unknown_migration_state(void **state)
 {
 	struct conn *c = apm_open_armed(state);
 
@@ -41,8 +44,9 @@ test_REQ_11_no_such_state(void **state)
 }
 
 /* The peers arm in RTS; whoever drains goes over when told to, and does not start to arm. */
+REQUIREMENT("REQ-11")
 static void
-test_REQ_11_states_of_the_qp(void **state)
+states_of_the_qp(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct uroce_qp_attr a = apm_alt_attr(QP_MIG_REARM);
@@ -71,8 +75,9 @@ test_REQ_11_states_of_the_qp(void **state)
 	mig_expect(c, REARM);
 }
 
+REQUIREMENT("REQ-11")
 static void
-test_REQ_11_nothing_to_arm_for(void **state)
+nothing_to_arm_for(void **state)
 {
 	struct conn *c = apm_open_type(state, QP_TYPE_RC);
 
@@ -84,8 +89,9 @@ test_REQ_11_nothing_to_arm_for(void **state)
 }
 
 /* All of the alternate path as it was set, and both after a migration; nothing after RESET. */
+REQUIREMENT("REQ-11", "QP-05")
 static void
-test_REQ_11_QP_05_query(void **state)
+query(void **state)
 {
 	struct conn *c = apm_open_armed(state);
 	struct uroce_qp_attr was, q, zero = {.cap = c->qp->conn.cap}, a = apm_alt_attr(0);
@@ -109,8 +115,9 @@ test_REQ_11_QP_05_query(void **state)
 }
 
 /* A QP that was RESET has no alternate path, and starts out migrated. */
+REQUIREMENT("REQ-11")
 static void
-test_REQ_11_reset_forgets(void **state)
+reset_clears_the_alternate_path(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c = apm_open_armed(state);
@@ -125,8 +132,9 @@ test_REQ_11_reset_forgets(void **state)
 }
 
 /* Requests, ACKs, NAKs and READ responses: pkt_poll looks at MigReq of each. */
+REQUIREMENT("REQ-11", "WIRE-04")
 static void
-test_REQ_11_WIRE_04_migreq_of_every_packet(void **state)
+migreq_of_every_packet(void **state)
 {
 	uint32_t mig;
 
@@ -150,8 +158,9 @@ test_REQ_11_WIRE_04_migreq_of_every_packet(void **state)
 }
 
 /* Any packet of a peer that is ready arms, the answer to a request as well as a request. */
+REQUIREMENT("REQ-11")
 static void
-test_REQ_11_arms_when_the_peer_is_ready(void **state)
+arms_when_the_peer_is_ready(void **state)
 {
 	struct conn *c = apm_open_rearm(state);
 
@@ -175,8 +184,9 @@ test_REQ_11_arms_when_the_peer_is_ready(void **state)
 }
 
 /* Who is not the peer arms nobody: another address, another partition. */
+REQUIREMENT("REQ-11")
 static void
-test_REQ_11_strangers_do_not_arm(void **state)
+strangers_do_not_arm(void **state)
 {
 	struct conn *c = apm_open_rearm(state);
 	struct qp_path other = c->path;
@@ -195,8 +205,9 @@ test_REQ_11_strangers_do_not_arm(void **state)
 }
 
 /* On the path in use MigReq 1 is the peer's from before it was ready; nobody asks for anything. */
+REQUIREMENT("REQ-11")
 static void
-test_REQ_11_migreq_on_the_path_in_use(void **state)
+migreq_on_the_path_in_use(void **state)
 {
 	struct conn *c = apm_open_armed(state);
 
@@ -208,8 +219,9 @@ test_REQ_11_migreq_on_the_path_in_use(void **state)
 }
 
 /* Another address vector for the path in use changes nothing of this. */
+REQUIREMENT("REQ-11")
 static void
-test_REQ_11_new_primary_while_armed(void **state)
+new_primary_while_armed(void **state)
 {
 	struct conn *c = apm_open_armed(state);
 	struct uroce_qp_attr a = {.qp_state = QP_RTS, .ah = {.is_global = 1, .port_num = 1}};
@@ -229,17 +241,17 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(test_REQ_11_every_change_by_modify),
-		bench_test(test_REQ_11_no_such_state),
-		bench_test(test_REQ_11_states_of_the_qp),
-		bench_test(test_REQ_11_nothing_to_arm_for),
-		bench_test(test_REQ_11_QP_05_query),
-		bench_test(test_REQ_11_reset_forgets),
-		bench_test(test_REQ_11_WIRE_04_migreq_of_every_packet),
-		bench_test(test_REQ_11_arms_when_the_peer_is_ready),
-		bench_test(test_REQ_11_strangers_do_not_arm),
-		bench_test(test_REQ_11_migreq_on_the_path_in_use),
-		bench_test(test_REQ_11_new_primary_while_armed),
+		bench_test(every_change_by_modify),
+		bench_test(modify_refuses_an_unknown_migration_state),
+		bench_test(states_of_the_qp),
+		bench_test(nothing_to_arm_for),
+		bench_test(query),
+		bench_test(reset_clears_the_alternate_path),
+		bench_test(migreq_of_every_packet),
+		bench_test(arms_when_the_peer_is_ready),
+		bench_test(strangers_do_not_arm),
+		bench_test(migreq_on_the_path_in_use),
+		bench_test(new_primary_while_armed),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

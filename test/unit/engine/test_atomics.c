@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 #include "harness.h"
+#include "../../kit/requirement.h"
 
 #define SQ 0x001000u
 #define RQ 0x555000u
@@ -43,8 +44,9 @@ value(struct conn *c, uint32_t off)
 	return v;
 }
 
+REQUIREMENT("RSP-01")
 static void
-test_RSP_01_an_atomic_is_executed_once(void **state)
+an_atomic_is_executed_once(void **state)
 {
 	struct conn *c = conn_atomic(state);
 	uint32_t i;
@@ -79,8 +81,9 @@ test_RSP_01_an_atomic_is_executed_once(void **state)
 }
 
 /* PSNs come round after 2^24: the answer to a duplicate is that of now, not that of then. */
+REQUIREMENT("RSP-01", "WIRE-06")
 static void
-test_RSP_01_WIRE_06_a_duplicate_atomic_after_psns_came_round(void **state)
+a_duplicate_atomic_after_psns_came_round(void **state)
 {
 	struct conn *c = conn_atomic(state);
 	uint32_t round;
@@ -95,8 +98,9 @@ test_RSP_01_WIRE_06_a_duplicate_atomic_after_psns_came_round(void **state)
 	}
 }
 
+REQUIREMENT("RSP-03")
 static void
-test_RSP_03_atomics_and_reads_keep_order(void **state)
+atomics_and_reads_keep_order(void **state)
 {
 	struct conn *c = conn_atomic(state);
 
@@ -110,8 +114,9 @@ test_RSP_03_atomics_and_reads_keep_order(void **state)
 	pkt_none(c);
 }
 
+REQUIREMENT("NAK-07", "EVT-03")
 static void
-test_NAK_07_EVT_03_misaligned_atomic(void **state)
+misaligned_atomic_is_refused(void **state)
 {
 	uint32_t off;
 
@@ -126,8 +131,9 @@ test_NAK_07_EVT_03_misaligned_atomic(void **state)
 	}
 }
 
+REQUIREMENT("NAK-07")
 static void
-test_NAK_07_atomics_beyond_the_depth(void **state)
+atomics_beyond_the_depth(void **state)
 {
 	struct conn *c = conn_atomic(state);
 	uint32_t i;
@@ -141,8 +147,9 @@ test_NAK_07_atomics_beyond_the_depth(void **state)
 	assert_true(value(c, 0) == 4);
 }
 
+REQUIREMENT("NAK-06")
 static void
-test_NAK_06_atomic_without_the_right(void **state)
+atomic_without_the_right(void **state)
 {
 	struct conn *c = conn_atomic(state);
 
@@ -166,8 +173,9 @@ client_atomic(struct conn *c, uint64_t id, uint8_t op, uint64_t compare_add, uin
 	ring_doorbell(c);
 }
 
+REQUIREMENT("REQ-03")
 static void
-test_REQ_03_atomic_requests(void **state)
+atomic_requests(void **state)
 {
 	struct conn *c = conn_atomic(state);
 	struct wire_fields f = {.opcode = WIRE_OP_ATOMIC_ACK, .syndrome = ACK_SYN};
@@ -194,8 +202,9 @@ test_REQ_03_atomic_requests(void **state)
 	assert_int_equal(send_cqe(c, 2, QP_WC_SUCCESS).opcode, UROCE_CQE_FETCH_ADD);
 }
 
+REQUIREMENT("CQE-02")
 static void
-test_CQE_02_atomic_of_another_length(void **state)
+atomic_of_another_length(void **state)
 {
 	static const uint32_t lens[] = {0, 4, 16};
 	uint32_t i;
@@ -210,8 +219,9 @@ test_CQE_02_atomic_of_another_length(void **state)
 }
 
 /* A plain ACK is no answer to it: the value is missing, and is asked for again. */
+REQUIREMENT("REQ-08")
 static void
-test_REQ_08_lost_atomic_answer(void **state)
+lost_atomic_answer(void **state)
 {
 	struct conn *c = conn_atomic(state);
 
@@ -225,8 +235,9 @@ test_REQ_08_lost_atomic_answer(void **state)
 }
 
 /* Memory that is reached by copying, and is gone: its owner fails, its dead owner says nothing. */
+REQUIREMENT("NAK-08")
 static void
-test_NAK_08_atomic_on_memory_that_fails(void **state)
+atomic_on_memory_that_fails(void **state)
 {
 	struct conn *c = conn_atomic(state);
 
@@ -249,16 +260,16 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(test_RSP_01_an_atomic_is_executed_once),
-		bench_test(test_RSP_01_WIRE_06_a_duplicate_atomic_after_psns_came_round),
-		bench_test(test_RSP_03_atomics_and_reads_keep_order),
-		bench_test(test_NAK_07_EVT_03_misaligned_atomic),
-		bench_test(test_NAK_07_atomics_beyond_the_depth),
-		bench_test(test_NAK_06_atomic_without_the_right),
-		bench_test(test_REQ_03_atomic_requests),
-		bench_test(test_CQE_02_atomic_of_another_length),
-		bench_test(test_REQ_08_lost_atomic_answer),
-		bench_test(test_NAK_08_atomic_on_memory_that_fails),
+		bench_test(an_atomic_is_executed_once),
+		bench_test(a_duplicate_atomic_after_psns_came_round),
+		bench_test(atomics_and_reads_keep_order),
+		bench_test(misaligned_atomic_is_refused),
+		bench_test(atomics_beyond_the_depth),
+		bench_test(atomic_without_the_right),
+		bench_test(atomic_requests),
+		bench_test(atomic_of_another_length),
+		bench_test(lost_atomic_answer),
+		bench_test(atomic_on_memory_that_fails),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "harness.h"
 #include "qp/retire.h"
+#include "../../kit/requirement.h"
 
 #define SQ      0x001000u
 #define DEEP    16384u
@@ -85,8 +86,9 @@ run_bounded(struct conn *c, struct conn *other, uint64_t sent, uint64_t received
 	assert_true(runs >= 2 * DEEP / ENGINE_WORK);
 }
 
+REQUIREMENT("QP-19")
 static void
-test_QP_19_a_deep_flush_is_spread_over_turns(void **state)
+a_deep_flush_is_spread_over_turns(void **state)
 {
 	struct conn *c = deep_conn(state, conn_rc), *other = conn_open(*state, conn_rc);
 	struct bench *b = *state;
@@ -103,8 +105,9 @@ test_QP_19_a_deep_flush_is_spread_over_turns(void **state)
 	cqe_none(c);
 }
 
+REQUIREMENT("QP-19")
 static void
-test_QP_19_modify_to_error_flushes_a_turn_at_once(void **state)
+modify_to_error_flushes_a_turn_at_once(void **state)
 {
 	struct conn *c = deep_conn(state, conn_rc);
 	struct uroce_cqe cqe;
@@ -119,8 +122,9 @@ test_QP_19_modify_to_error_flushes_a_turn_at_once(void **state)
 	assert_int_equal(n, 2 * QP_TURN_STEPS);
 }
 
+REQUIREMENT("QP-22")
 static void
-test_QP_22_reset_and_destroy_end_a_flush(void **state)
+reset_and_destroy_end_a_flush(void **state)
 {
 	struct conn *c = deep_conn(state, conn_rc), *other = deep_conn(state, conn_rc);
 	struct bench *b = *state;
@@ -151,8 +155,9 @@ test_QP_22_reset_and_destroy_end_a_flush(void **state)
 	cqe_none(c);
 }
 
+REQUIREMENT("EVT-07")
 static void
-test_EVT_07_last_wqe_is_reported_behind_the_flush(void **state)
+last_wqe_is_reported_behind_the_flush(void **state)
 {
 	struct bench *b = *state;
 	struct bench_srq *srq = srq_open(b, 16);
@@ -182,8 +187,9 @@ test_EVT_07_last_wqe_is_reported_behind_the_flush(void **state)
 }
 
 /* What was posted before the QP left SQE is flushed, what is posted behind it is sent. */
+REQUIREMENT("QP-17")
 static void
-test_QP_17_leaving_sqe_does_not_save_what_was_to_be_flushed(void **state)
+leaving_sqe_does_not_save_what_was_to_be_flushed(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -219,8 +225,9 @@ test_QP_17_leaving_sqe_does_not_save_what_was_to_be_flushed(void **state)
 	cqe_none(c);
 }
 
+REQUIREMENT("EVT-08")
 static void
-test_EVT_08_a_flush_into_a_full_cq_ends(void **state)
+a_flush_into_a_full_cq_ends(void **state)
 {
 	struct bench *b = *state;
 	struct conn_cfg cfg = conn_rc;
@@ -266,8 +273,9 @@ post_local(struct conn *c, const struct bench_region *r, uint32_t key, uint32_t 
 	ring_doorbell(c);
 }
 
+REQUIREMENT("MEM-04")
 static void
-test_MEM_04_local_operations_have_a_budget(void **state)
+local_operations_have_a_budget(void **state)
 {
 	struct conn *c = deep_conn(state, conn_rc), *other = conn_open(*state, conn_rc);
 	struct bench *b = *state;
@@ -299,13 +307,13 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		bench_test(test_QP_19_a_deep_flush_is_spread_over_turns),
-		bench_test(test_QP_19_modify_to_error_flushes_a_turn_at_once),
-		bench_test(test_QP_22_reset_and_destroy_end_a_flush),
-		bench_test(test_EVT_07_last_wqe_is_reported_behind_the_flush),
-		bench_test(test_QP_17_leaving_sqe_does_not_save_what_was_to_be_flushed),
-		bench_test(test_EVT_08_a_flush_into_a_full_cq_ends),
-		bench_test(test_MEM_04_local_operations_have_a_budget),
+		bench_test(a_deep_flush_is_spread_over_turns),
+		bench_test(modify_to_error_flushes_a_turn_at_once),
+		bench_test(reset_and_destroy_end_a_flush),
+		bench_test(last_wqe_is_reported_behind_the_flush),
+		bench_test(leaving_sqe_does_not_save_what_was_to_be_flushed),
+		bench_test(a_flush_into_a_full_cq_ends),
+		bench_test(local_operations_have_a_budget),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

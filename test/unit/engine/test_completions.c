@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "harness.h"
+#include "../../kit/requirement.h"
 
 #define SQ 0x001000u
 #define RQ 0x555000u
@@ -37,8 +38,9 @@ send_arrives(struct conn *c, uint32_t psn, bool solicited)
 	bench_run(c->b);
 }
 
+REQUIREMENT("CQE-01")
 static void
-test_CQE_01_fields_of_a_send_completion(void **state)
+fields_of_a_send_completion(void **state)
 {
 	struct conn *c = conn_with(state, 16, 16);
 	struct uroce_cqe cqe;
@@ -57,8 +59,9 @@ test_CQE_01_fields_of_a_send_completion(void **state)
 	assert_int_equal(OBS(c, CQE_ERROR), 0);
 }
 
+REQUIREMENT("CQE-01")
 static void
-test_CQE_01_fields_of_a_receive_completion(void **state)
+fields_of_a_receive_completion(void **state)
 {
 	static const uint16_t pkeys[UROCE_MAX_PKEYS] = {0x8001, 0, 0xffff};
 	struct conn_cfg cfg = conn_rc;
@@ -85,8 +88,9 @@ test_CQE_01_fields_of_a_receive_completion(void **state)
 }
 
 /* Many laps of a small ring; a phase of the lap before is never taken for one of this. */
+REQUIREMENT("CQ-01")
 static void
-test_CQ_01_phases_over_many_laps(void **state)
+phases_over_many_laps(void **state)
 {
 	struct conn *c = conn_with(state, 4, 4);
 	struct uroce_cqe cqe;
@@ -108,8 +112,9 @@ test_CQ_01_phases_over_many_laps(void **state)
 }
 
 /* The free-running index itself wraps. */
+REQUIREMENT("CQ-01")
 static void
-test_CQ_01_phases_over_the_wrap_of_the_index(void **state)
+phases_over_the_wrap_of_the_index(void **state)
 {
 	struct conn *c = conn_with(state, 4, 4);
 	uint32_t i;
@@ -123,8 +128,9 @@ test_CQ_01_phases_over_the_wrap_of_the_index(void **state)
 	}
 }
 
+REQUIREMENT("CQ-01")
 static void
-test_CQ_01_an_arm_is_taken_once(void **state)
+an_arm_is_taken_once(void **state)
 {
 	struct conn *c = conn_with(state, 16, 16);
 
@@ -146,8 +152,9 @@ test_CQ_01_an_arm_is_taken_once(void **state)
 }
 
 /* Each of several resizes moves the arm and later completions to the new ring. */
+REQUIREMENT("CQ-02", "CQ-01")
 static void
-test_CQ_02_CQ_01_an_arm_moves_to_each_new_ring(void **state)
+an_arm_moves_to_each_new_ring(void **state)
 {
 	struct conn *c = conn_with(state, 16, 16);
 	struct bench_cq *cq = &c->scq;
@@ -175,8 +182,9 @@ test_CQ_02_CQ_01_an_arm_moves_to_each_new_ring(void **state)
 	}
 }
 
+REQUIREMENT("CQ-01")
 static void
-test_CQ_01_one_event_a_burst(void **state)
+one_event_a_burst(void **state)
 {
 	struct conn *c = conn_with(state, 16, 16);
 	uint32_t i;
@@ -189,8 +197,9 @@ test_CQ_01_one_event_a_burst(void **state)
 	assert_int_equal(c->scq.channel, 1);
 }
 
+REQUIREMENT("CQ-01")
 static void
-test_CQ_01_solicited_arm(void **state)
+solicited_arm(void **state)
 {
 	struct conn *c = conn_with(state, 16, 16);
 
@@ -210,8 +219,9 @@ test_CQ_01_solicited_arm(void **state)
 }
 
 /* Solicited first, not solicited after it, in one burst: it was among them. */
+REQUIREMENT("CQ-01")
 static void
-test_CQ_01_solicited_among_others_in_a_burst(void **state)
+solicited_among_others_in_a_burst(void **state)
 {
 	struct conn *c = conn_with(state, 16, 16);
 
@@ -226,8 +236,9 @@ test_CQ_01_solicited_among_others_in_a_burst(void **state)
 }
 
 /* A failed completion wakes those who wait for a solicited one. */
+REQUIREMENT("CQ-01")
 static void
-test_CQ_01_errors_count_as_solicited(void **state)
+errors_count_as_solicited(void **state)
 {
 	struct conn *c = conn_with(state, 16, 16);
 
@@ -241,8 +252,9 @@ test_CQ_01_errors_count_as_solicited(void **state)
 }
 
 /* Garbage in the arm word rings nobody and harms nobody. */
+REQUIREMENT("CQ-01")
 static void
-test_CQ_01_garbage_in_the_arm_word(void **state)
+garbage_in_the_arm_word(void **state)
 {
 	struct conn *c = conn_with(state, 16, 16);
 
@@ -253,8 +265,9 @@ test_CQ_01_garbage_in_the_arm_word(void **state)
 }
 
 /* One CQ for both queues of two QPs: each entry says whose it is, in the order they were made. */
+REQUIREMENT("CQ-01")
 static void
-test_CQ_01_shared_by_several_queues(void **state)
+shared_by_several_queues(void **state)
 {
 	struct conn *a = conn_with(state, 16, 16), *b = conn_with(state, 16, 16);
 	struct bench_cq *cq = &a->scq;
@@ -278,8 +291,9 @@ test_CQ_01_shared_by_several_queues(void **state)
 	cqe_none(a);
 }
 
+REQUIREMENT("EVT-08")
 static void
-test_EVT_08_overrun_kills_the_cq(void **state)
+overrun_kills_the_cq(void **state)
 {
 	struct conn *c = conn_with(state, 4, 16);
 	struct conn *other = conn_with(state, 4, 16);
@@ -313,8 +327,9 @@ test_EVT_08_overrun_kills_the_cq(void **state)
 }
 
 /* A consumer index that lies about the client's own polling ends nothing but its own queue. */
+REQUIREMENT("EVT-08")
 static void
-test_EVT_08_consumer_index_ahead_of_the_producer(void **state)
+consumer_index_ahead_of_the_producer(void **state)
 {
 	struct conn *c = conn_with(state, 4, 16);
 
@@ -332,20 +347,20 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(test_CQE_01_fields_of_a_send_completion),
-		bench_test(test_CQE_01_fields_of_a_receive_completion),
-		bench_test(test_CQ_01_phases_over_many_laps),
-		bench_test(test_CQ_01_phases_over_the_wrap_of_the_index),
-		bench_test(test_CQ_01_an_arm_is_taken_once),
-		bench_test(test_CQ_02_CQ_01_an_arm_moves_to_each_new_ring),
-		bench_test(test_CQ_01_one_event_a_burst),
-		bench_test(test_CQ_01_solicited_arm),
-		bench_test(test_CQ_01_solicited_among_others_in_a_burst),
-		bench_test(test_CQ_01_errors_count_as_solicited),
-		bench_test(test_CQ_01_garbage_in_the_arm_word),
-		bench_test(test_CQ_01_shared_by_several_queues),
-		bench_test(test_EVT_08_overrun_kills_the_cq),
-		bench_test(test_EVT_08_consumer_index_ahead_of_the_producer),
+		bench_test(fields_of_a_send_completion),
+		bench_test(fields_of_a_receive_completion),
+		bench_test(phases_over_many_laps),
+		bench_test(phases_over_the_wrap_of_the_index),
+		bench_test(an_arm_is_taken_once),
+		bench_test(an_arm_moves_to_each_new_ring),
+		bench_test(one_event_a_burst),
+		bench_test(solicited_arm),
+		bench_test(solicited_among_others_in_a_burst),
+		bench_test(errors_count_as_solicited),
+		bench_test(garbage_in_the_arm_word),
+		bench_test(shared_by_several_queues),
+		bench_test(overrun_kills_the_cq),
+		bench_test(consumer_index_ahead_of_the_producer),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

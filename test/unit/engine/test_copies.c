@@ -54,7 +54,7 @@ ack(struct conn *c, uint32_t n)
 }
 
 static void
-test_copies_every_qp_has_some(void **state)
+copies_every_qp_has_some(void **state)
 {
 	struct bench *b = bench_with(state, 1);
 	struct conn *first = sender(b, BENCH_QPN), *second = sender(b, BENCH_QPN + 2);
@@ -84,7 +84,7 @@ test_copies_every_qp_has_some(void **state)
 
 /* A QP that cannot have more is not asked for ever: it goes on when its own come back. */
 static void
-test_copies_a_qp_without_room_rests(void **state)
+copies_a_qp_without_room_rests(void **state)
 {
 	struct bench *b = bench_with(state, 0);
 	struct conn *c = sender(b, BENCH_QPN);
@@ -101,7 +101,7 @@ test_copies_a_qp_without_room_rests(void **state)
 
 /* Wherever in a chunk the queue is when it runs empty, and however often it goes round. */
 static void
-test_copies_come_back_whenever_the_queue_is_empty(void **state)
+copies_come_back_whenever_the_queue_is_empty(void **state)
 {
 	struct bench *b = bench_with(state, 4);
 	struct conn_cfg cfg = conn_rc;
@@ -126,7 +126,7 @@ test_copies_come_back_whenever_the_queue_is_empty(void **state)
 }
 
 static void
-test_copies_come_back_with_reset_error_and_destroy(void **state)
+copies_come_back_with_reset_error_and_destroy(void **state)
 {
 	struct bench *b = bench_with(state, 4);
 	struct conn *c = sender(b, BENCH_QPN);
@@ -150,7 +150,7 @@ test_copies_come_back_with_reset_error_and_destroy(void **state)
 
 /* The largest entries: each has a chunk to itself. */
 static void
-test_copies_of_inline_data(void **state)
+copies_of_inline_data(void **state)
 {
 	struct bench *b = bench_with(state, 31);
 	struct conn_cfg cfg = conn_rc;
@@ -184,11 +184,11 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(test_copies_every_qp_has_some),
-		bench_test(test_copies_a_qp_without_room_rests),
-		bench_test(test_copies_come_back_whenever_the_queue_is_empty),
-		bench_test(test_copies_come_back_with_reset_error_and_destroy),
-		bench_test(test_copies_of_inline_data),
+		bench_test(copies_every_qp_has_some),
+		bench_test(copies_a_qp_without_room_rests),
+		bench_test(copies_come_back_whenever_the_queue_is_empty),
+		bench_test(copies_come_back_with_reset_error_and_destroy),
+		bench_test(copies_of_inline_data),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -5,6 +5,7 @@
  */
 #include "harness.h"
 #include "wire/credits.h"
+#include "../../kit/requirement.h"
 
 #define SQ            0x001000u
 #define MTU           1024u
@@ -34,8 +35,9 @@ conn_limited(void **state, uint32_t code)
 	return c;
 }
 
+REQUIREMENT("RSP-07")
 static void
-test_RSP_07_credit_codes(void **state)
+credit_codes(void **state)
 {
 	static const uint32_t count[] = {0,    1,    2,    3,     4,     6,     8,    12,
 					 16,   24,   32,   48,    64,    96,    128,  192,
@@ -47,8 +49,9 @@ test_RSP_07_credit_codes(void **state)
 		assert_int_equal(wire_credit_count(code), count[code]);
 }
 
+REQUIREMENT("RSP-07")
 static void
-test_RSP_07_one_message_beyond_the_credits(void **state)
+one_message_beyond_the_credits(void **state)
 {
 	uint32_t code;
 
@@ -73,8 +76,9 @@ test_RSP_07_one_message_beyond_the_credits(void **state)
 	}
 }
 
+REQUIREMENT("RSP-07")
 static void
-test_RSP_07_no_limit_before_credits_are_told(void **state)
+no_limit_before_credits_are_told(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -92,8 +96,9 @@ test_RSP_07_no_limit_before_credits_are_told(void **state)
 	pkt_none(c);
 }
 
+REQUIREMENT("RSP-07")
 static void
-test_RSP_07_only_messages_that_take_a_receive_count(void **state)
+only_messages_that_take_a_receive_count(void **state)
 {
 	struct conn *c = conn_limited(state, 0);
 
@@ -122,8 +127,9 @@ test_RSP_07_only_messages_that_take_a_receive_count(void **state)
 	pkt_none(c);
 }
 
+REQUIREMENT("RSP-07")
 static void
-test_RSP_07_a_long_message_starts_or_does_not(void **state)
+a_long_message_starts_or_does_not(void **state)
 {
 	struct conn *c = conn_limited(state, 0);
 
@@ -137,8 +143,9 @@ test_RSP_07_a_long_message_starts_or_does_not(void **state)
 }
 
 /* The responder has posted receives, and says so without being asked. */
+REQUIREMENT("RSP-07")
 static void
-test_RSP_07_an_ack_again_tells_new_credits(void **state)
+an_ack_again_tells_new_credits(void **state)
 {
 	struct conn *c = conn_limited(state, 0);
 
@@ -154,8 +161,9 @@ test_RSP_07_an_ack_again_tells_new_credits(void **state)
 	pkt_none(c);
 }
 
+REQUIREMENT("RSP-07")
 static void
-test_RSP_07_a_retry_counts_anew(void **state)
+a_retry_counts_anew(void **state)
 {
 	struct conn *c = conn_limited(state, 1);
 
@@ -176,8 +184,9 @@ test_RSP_07_a_retry_counts_anew(void **state)
 }
 
 /* A NAK acknowledges what is before it, and brings no credits: those told are used up by that. */
+REQUIREMENT("RSP-07")
 static void
-test_RSP_07_messages_that_a_nak_acknowledges_use_up_credits(void **state)
+messages_that_a_nak_acknowledges_use_up_credits(void **state)
 {
 	uint32_t rnr;
 
@@ -202,8 +211,9 @@ test_RSP_07_messages_that_a_nak_acknowledges_use_up_credits(void **state)
 }
 
 /* Nor does an ACK that leaves a READ before it open, which the requester asks for again. */
+REQUIREMENT("RSP-07")
 static void
-test_RSP_07_messages_before_missing_read_data_use_up_credits(void **state)
+messages_before_missing_read_data_use_up_credits(void **state)
 {
 	struct conn *c = conn_limited(state, 2);
 
@@ -218,8 +228,9 @@ test_RSP_07_messages_before_missing_read_data_use_up_credits(void **state)
 }
 
 /* An answer to what was sent before a rewind takes messages that have not been sent again. */
+REQUIREMENT("RSP-07")
 static void
-test_RSP_07_an_ack_that_overtakes_a_rewind_releases_nothing(void **state)
+an_ack_that_overtakes_a_rewind_releases_nothing(void **state)
 {
 	struct conn *c = conn_limited(state, 3);
 	struct wire_fields nak = {.opcode = WIRE_OP_ACK,
@@ -237,8 +248,9 @@ test_RSP_07_an_ack_that_overtakes_a_rewind_releases_nothing(void **state)
 }
 
 /* Silent WQEs are retired together: they release their credits all the same. */
+REQUIREMENT("RSP-07")
 static void
-test_RSP_07_unsignaled_messages_release_credits(void **state)
+unsignaled_messages_release_credits(void **state)
 {
 	struct conn *c = conn_limited(state, 3);
 	uint32_t i;
@@ -354,8 +366,9 @@ request(struct meager *m, const struct wire_pkt *p)
 }
 
 /* Any messages to it, through loss: all arrive, and it never sees two beyond its credits. */
+REQUIREMENT("RSP-07")
 static void
-test_RSP_07_a_meager_peer_through_loss(void **state)
+a_meager_peer_through_loss(void **state)
 {
 	static const uint8_t ops[] = {UROCE_WR_SEND, UROCE_WR_SEND_IMM, UROCE_WR_RDMA_WRITE,
 				      UROCE_WR_RDMA_WRITE_IMM};
@@ -404,18 +417,18 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_RSP_07_credit_codes),
-		bench_test(test_RSP_07_one_message_beyond_the_credits),
-		bench_test(test_RSP_07_no_limit_before_credits_are_told),
-		bench_test(test_RSP_07_only_messages_that_take_a_receive_count),
-		bench_test(test_RSP_07_a_long_message_starts_or_does_not),
-		bench_test(test_RSP_07_an_ack_again_tells_new_credits),
-		bench_test(test_RSP_07_a_retry_counts_anew),
-		bench_test(test_RSP_07_messages_that_a_nak_acknowledges_use_up_credits),
-		bench_test(test_RSP_07_messages_before_missing_read_data_use_up_credits),
-		bench_test(test_RSP_07_an_ack_that_overtakes_a_rewind_releases_nothing),
-		bench_test(test_RSP_07_unsignaled_messages_release_credits),
-		bench_test(test_RSP_07_a_meager_peer_through_loss),
+		cmocka_unit_test(credit_codes),
+		bench_test(one_message_beyond_the_credits),
+		bench_test(no_limit_before_credits_are_told),
+		bench_test(only_messages_that_take_a_receive_count),
+		bench_test(a_long_message_starts_or_does_not),
+		bench_test(an_ack_again_tells_new_credits),
+		bench_test(a_retry_counts_anew),
+		bench_test(messages_that_a_nak_acknowledges_use_up_credits),
+		bench_test(messages_before_missing_read_data_use_up_credits),
+		bench_test(an_ack_that_overtakes_a_rewind_releases_nothing),
+		bench_test(unsignaled_messages_release_credits),
+		bench_test(a_meager_peer_through_loss),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -7,6 +7,7 @@
 #include <rte_mbuf.h>
 #include "harness.h"
 #include "wire/csum.h"
+#include "../../kit/requirement.h"
 
 #define RQ        0x555000u
 #define MAX_FRAME (WIRE_MAX_OVERHEAD + 64)
@@ -83,8 +84,9 @@ expect_taken(struct victim *v)
 }
 
 /* Any bit that the ICRC covers, and of the ICRC itself. */
+REQUIREMENT("WIRE-03")
 static void
-test_WIRE_03_bad_icrc(void **state)
+bad_icrc(void **state)
 {
 	struct victim v = victim_open(state, false);
 	uint8_t frame[MAX_FRAME];
@@ -102,8 +104,9 @@ test_WIRE_03_bad_icrc(void **state)
 	expect_taken(&v);
 }
 
+REQUIREMENT("WIRE-03")
 static void
-test_WIRE_03_truncated_with_lengths_set_right(void **state)
+truncated_with_lengths_set_right(void **state)
 {
 	struct victim v = victim_open(state, true);
 	uint8_t frame[MAX_FRAME];
@@ -117,8 +120,9 @@ test_WIRE_03_truncated_with_lengths_set_right(void **state)
 	expect_taken(&v);
 }
 
+REQUIREMENT("WIRE-09")
 static void
-test_WIRE_09_pkeys(void **state)
+pkeys(void **state)
 {
 	static const struct {
 		uint16_t ours, theirs;
@@ -188,20 +192,20 @@ check_addresses(void **state, bool v6)
 }
 
 static void
-test_drop_wrong_ipv4_addresses(void **state)
+drop_wrong_ipv4_addresses(void **state)
 {
 	check_addresses(state, false);
 }
 
 static void
-test_drop_wrong_ipv6_addresses(void **state)
+drop_wrong_ipv6_addresses(void **state)
 {
 	check_addresses(state, true);
 }
 
 /* The same GIDs as ::ffff:a.b.c.d over IPv6. */
 static void
-test_drop_mapped_addresses_over_ipv6(void **state)
+drop_mapped_addresses_over_ipv6(void **state)
 {
 	struct victim v = victim_open(state, false);
 	struct wire_path six = v.c->peer_path;
@@ -221,7 +225,7 @@ test_drop_mapped_addresses_over_ipv6(void **state)
 
 /* Every opcode of the other services, and the congestion notification. */
 static void
-test_drop_wrong_service(void **state)
+drop_wrong_service(void **state)
 {
 	struct victim v = victim_open(state, false);
 	uint8_t frame[MAX_FRAME];
@@ -240,7 +244,7 @@ test_drop_wrong_service(void **state)
 }
 
 static void
-test_drop_unknown_qpn(void **state)
+drop_unknown_qpn(void **state)
 {
 	/* Nobody; the same slot under another number (a QPN of before); the top bits. */
 	static const uint32_t qpns[] = {
@@ -260,7 +264,7 @@ test_drop_unknown_qpn(void **state)
 
 /* The QPN of a QP of another device. */
 static void
-test_drop_wrong_device(void **state)
+drop_wrong_device(void **state)
 {
 	static const uint8_t mac[6] = {2, 0, 0, 0, 0, 1};
 	struct victim v = victim_open(state, false);
@@ -281,7 +285,7 @@ test_drop_wrong_device(void **state)
 }
 
 static void
-test_drop_wrong_mac(void **state)
+drop_wrong_mac(void **state)
 {
 	struct victim v = victim_open(state, false);
 	uint8_t frame[MAX_FRAME];
@@ -319,7 +323,7 @@ static const struct spoil spoils[] = {
 };
 
 static void
-test_drop_malformed_frames(void **state)
+drop_malformed_frames(void **state)
 {
 	struct victim v = victim_open(state, false);
 	uint8_t frame[MAX_FRAME];
@@ -346,7 +350,7 @@ test_drop_malformed_frames(void **state)
 
 /* Cut anywhere: a runt or a bad length, and never a byte read behind the end. */
 static void
-test_drop_runts(void **state)
+drop_runts(void **state)
 {
 	struct victim v = victim_open(state, false);
 	uint8_t frame[MAX_FRAME];
@@ -368,7 +372,7 @@ test_drop_runts(void **state)
 
 /* Not RoCE: for the control thread, whole. */
 static void
-test_drop_nothing_that_is_not_roce(void **state)
+drop_nothing_that_is_not_roce(void **state)
 {
 	struct victim v = victim_open(state, false);
 	uint8_t frame[MAX_FRAME];
@@ -389,7 +393,7 @@ test_drop_nothing_that_is_not_roce(void **state)
 
 /* Neither RoCE nor anything that the slow path would answer. */
 static void
-test_drop_nobodys_frames(void **state)
+drop_nobodys_frames(void **state)
 {
 	static const struct {
 		enum drop_reason why;
@@ -437,8 +441,9 @@ tagged(uint8_t *frame, uint32_t len, uint16_t tpid, uint16_t tci)
 }
 
 /* Which tags a device takes: RoCE and, with the same tags, ARP. */
+REQUIREMENT("WIRE-02")
 static void
-test_WIRE_02_vlan_of_the_device(void **state)
+vlan_of_the_device(void **state)
 {
 	static const struct {
 		uint16_t vid;   /* of the device */
@@ -484,8 +489,9 @@ test_WIRE_02_vlan_of_the_device(void **state)
 }
 
 /* A frame to all, or to a group, that names a connected QP's own address. */
+REQUIREMENT("WIRE-10")
 static void
-test_WIRE_10_connected_qp_has_no_group(void **state)
+connected_qp_has_no_group(void **state)
 {
 	static const uint8_t macs[][6] = {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
 					  {0x01, 0, 0x5e, 1, 2, 3},
@@ -513,7 +519,7 @@ test_WIRE_10_connected_qp_has_no_group(void **state)
 
 /* Congestion notifications for a connected QP have a count of their own; wrong ones, a reason. */
 static void
-test_drop_cnp_is_counted_as_such(void **state)
+drop_cnp_is_counted_as_such(void **state)
 {
 	struct victim v = victim_open(state, false);
 	struct wire_fields f = {.opcode = WIRE_OPCODE_CNP, .becn = true};
@@ -533,7 +539,7 @@ test_drop_cnp_is_counted_as_such(void **state)
 
 /* A QPN that another worker owns goes there. */
 static void
-test_drop_nothing_of_other_workers(void **state)
+drop_nothing_of_other_workers(void **state)
 {
 	struct victim v = victim_open(state, false);
 	uint8_t frame[MAX_FRAME];
@@ -549,24 +555,24 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(test_WIRE_03_bad_icrc),
-		bench_test(test_WIRE_03_truncated_with_lengths_set_right),
-		bench_test(test_WIRE_09_pkeys),
-		bench_test(test_drop_wrong_ipv4_addresses),
-		bench_test(test_drop_wrong_ipv6_addresses),
-		bench_test(test_drop_mapped_addresses_over_ipv6),
-		bench_test(test_drop_wrong_service),
-		bench_test(test_drop_unknown_qpn),
-		bench_test(test_drop_wrong_device),
-		bench_test(test_drop_wrong_mac),
-		bench_test(test_drop_malformed_frames),
-		bench_test(test_drop_runts),
-		bench_test(test_drop_nothing_that_is_not_roce),
-		bench_test(test_drop_nobodys_frames),
-		bench_test(test_WIRE_02_vlan_of_the_device),
-		bench_test(test_WIRE_10_connected_qp_has_no_group),
-		bench_test(test_drop_cnp_is_counted_as_such),
-		bench_test(test_drop_nothing_of_other_workers),
+		bench_test(bad_icrc),
+		bench_test(truncated_with_lengths_set_right),
+		bench_test(pkeys),
+		bench_test(drop_wrong_ipv4_addresses),
+		bench_test(drop_wrong_ipv6_addresses),
+		bench_test(drop_mapped_addresses_over_ipv6),
+		bench_test(drop_wrong_service),
+		bench_test(drop_unknown_qpn),
+		bench_test(drop_wrong_device),
+		bench_test(drop_wrong_mac),
+		bench_test(drop_malformed_frames),
+		bench_test(drop_runts),
+		bench_test(drop_nothing_that_is_not_roce),
+		bench_test(drop_nobodys_frames),
+		bench_test(vlan_of_the_device),
+		bench_test(connected_qp_has_no_group),
+		bench_test(drop_cnp_is_counted_as_such),
+		bench_test(drop_nothing_of_other_workers),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -2,6 +2,7 @@
 /* A peer that guesses R_Keys: counted, and not for long at the rate that it likes (MEM-01). */
 #include <string.h>
 #include "harness.h"
+#include "../../kit/requirement.h"
 
 #define RQ            0x555000u
 #define UC_WRITE_ONLY (WIRE_SVC_UC | WIRE_OP_WRITE_ONLY)
@@ -66,8 +67,9 @@ guess(struct conn *c, uint8_t op)
 }
 
 /* Each is refused as ever, up to a number of them; then the QP answers nothing for a while. */
+REQUIREMENT("MEM-01", "NAK-06")
 static void
-test_MEM_01_NAK_06_wrong_keys_are_slowed_down(void **state)
+wrong_keys_are_slowed_down(void **state)
 {
 	static const uint8_t ops[] = {WIRE_OP_WRITE_ONLY, WIRE_OP_READ_REQ, WIRE_OP_FETCH_ADD};
 	uint32_t i, k;
@@ -107,8 +109,9 @@ test_MEM_01_NAK_06_wrong_keys_are_slowed_down(void **state)
 }
 
 /* A SEND that invalidates tries keys, too. */
+REQUIREMENT("MEM-01")
 static void
-test_MEM_01_wrong_keys_to_invalidate_count(void **state)
+wrong_keys_to_invalidate_count(void **state)
 {
 	struct conn *c = victim(state, QP_TYPE_RC);
 	uint32_t k;
@@ -124,8 +127,9 @@ test_MEM_01_wrong_keys_to_invalidate_count(void **state)
 	assert_int_equal(c->qp->conn.wrong_keys.total, QP_WRONG_KEYS + 1);
 }
 
+REQUIREMENT("MEM-01", "RSP-06")
 static void
-test_MEM_01_RSP_06_an_unreliable_peer_gets_no_further(void **state)
+an_unreliable_peer_gets_no_further(void **state)
 {
 	struct conn *c = victim(state, QP_TYPE_UC);
 	uint32_t k;
@@ -143,8 +147,9 @@ test_MEM_01_RSP_06_an_unreliable_peer_gets_no_further(void **state)
 }
 
 /* One a while is a program's mistake; so is a range or a right that a good key does not have. */
+REQUIREMENT("MEM-01")
 static void
-test_MEM_01_mistakes_are_not_slowed_down(void **state)
+mistakes_are_not_slowed_down(void **state)
 {
 	struct conn *c = victim(state, QP_TYPE_RC);
 	uint32_t k;
@@ -170,10 +175,10 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(test_MEM_01_NAK_06_wrong_keys_are_slowed_down),
-		bench_test(test_MEM_01_wrong_keys_to_invalidate_count),
-		bench_test(test_MEM_01_RSP_06_an_unreliable_peer_gets_no_further),
-		bench_test(test_MEM_01_mistakes_are_not_slowed_down),
+		bench_test(wrong_keys_are_slowed_down),
+		bench_test(wrong_keys_to_invalidate_count),
+		bench_test(an_unreliable_peer_gets_no_further),
+		bench_test(mistakes_are_not_slowed_down),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

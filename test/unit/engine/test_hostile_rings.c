@@ -2,6 +2,7 @@
 /* Garbage in the rings: the QP that has it is lost, nobody else notices (EVT-01, CQE-03). */
 #include <string.h>
 #include "harness.h"
+#include "../../kit/requirement.h"
 
 #define SQ 0x001000u
 #define RQ 0x555000u
@@ -38,8 +39,9 @@ expect_well(struct conn *c, uint32_t n)
 	pkt_expect(c, WIRE_OP_ACK, RQ + n);
 }
 
+REQUIREMENT("EVT-01")
 static void
-test_EVT_01_sq_producer_index_out_of_range(void **state)
+sq_producer_index_out_of_range(void **state)
 {
 	static const uint32_t prods[] = {65, 66, 1000, 0x7fffffff, 0x80000000, 0xffffffff};
 	struct conn *well = conn_open(*state, conn_rc);
@@ -57,8 +59,9 @@ test_EVT_01_sq_producer_index_out_of_range(void **state)
 }
 
 /* Back behind what was taken already. */
+REQUIREMENT("EVT-01")
 static void
-test_EVT_01_sq_producer_index_goes_back(void **state)
+sq_producer_index_goes_back(void **state)
 {
 	struct conn *well = conn_open(*state, conn_rc), *c = conn_open(*state, conn_rc);
 	uint32_t i;
@@ -73,8 +76,9 @@ test_EVT_01_sq_producer_index_goes_back(void **state)
 }
 
 /* A full queue is not too full. */
+REQUIREMENT("EVT-01")
 static void
-test_EVT_01_sq_full_to_the_brim_is_good(void **state)
+sq_full_to_the_brim_is_good(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t lap, i, psn = SQ;
@@ -92,8 +96,9 @@ test_EVT_01_sq_full_to_the_brim_is_good(void **state)
 	event_none(c->b);
 }
 
+REQUIREMENT("EVT-01")
 static void
-test_EVT_01_rq_producer_index_out_of_range(void **state)
+rq_producer_index_out_of_range(void **state)
 {
 	static const uint32_t prods[] = {65, 1000, 0x80000000, 0xffffffff};
 	struct conn *well = conn_open(*state, conn_rc);
@@ -114,8 +119,9 @@ test_EVT_01_rq_producer_index_out_of_range(void **state)
 }
 
 /* Garbage comes while the QP is in the error state already. */
+REQUIREMENT("EVT-01")
 static void
-test_EVT_01_garbage_in_the_error_state(void **state)
+garbage_in_the_error_state(void **state)
 {
 	uint32_t i;
 
@@ -131,8 +137,9 @@ test_EVT_01_garbage_in_the_error_state(void **state)
 }
 
 /* cons and armed are the daemon's to write; what a client makes of them changes nothing. */
+REQUIREMENT("EVT-01")
 static void
-test_EVT_01_client_writes_the_daemons_words(void **state)
+client_writes_the_daemons_words(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t i;
@@ -152,8 +159,9 @@ test_EVT_01_client_writes_the_daemons_words(void **state)
 }
 
 /* Doorbells for anything: unknown QPNs, others' QPNs, nothing to do. */
+REQUIREMENT("EVT-01")
 static void
-test_EVT_01_doorbells_for_anything(void **state)
+doorbells_for_anything(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t i;
@@ -169,8 +177,9 @@ test_EVT_01_doorbells_for_anything(void **state)
 }
 
 /* Every byte of a slot is the client's: any WQE is a completion or a packet, never a crash. */
+REQUIREMENT("CQE-03")
 static void
-test_CQE_03_random_send_wqes(void **state)
+random_send_wqes(void **state)
 {
 	uint32_t round, i, x = 12345;
 
@@ -193,8 +202,9 @@ test_CQE_03_random_send_wqes(void **state)
 	}
 }
 
+REQUIREMENT("CQE-03")
 static void
-test_CQE_03_random_receive_wqes(void **state)
+random_receive_wqes(void **state)
 {
 	uint32_t round, i, x = 54321;
 
@@ -221,15 +231,15 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(test_EVT_01_sq_producer_index_out_of_range),
-		bench_test(test_EVT_01_sq_producer_index_goes_back),
-		bench_test(test_EVT_01_sq_full_to_the_brim_is_good),
-		bench_test(test_EVT_01_rq_producer_index_out_of_range),
-		bench_test(test_EVT_01_garbage_in_the_error_state),
-		bench_test(test_EVT_01_client_writes_the_daemons_words),
-		bench_test(test_EVT_01_doorbells_for_anything),
-		bench_test(test_CQE_03_random_send_wqes),
-		bench_test(test_CQE_03_random_receive_wqes),
+		bench_test(sq_producer_index_out_of_range),
+		bench_test(sq_producer_index_goes_back),
+		bench_test(sq_full_to_the_brim_is_good),
+		bench_test(rq_producer_index_out_of_range),
+		bench_test(garbage_in_the_error_state),
+		bench_test(client_writes_the_daemons_words),
+		bench_test(doorbells_for_anything),
+		bench_test(random_send_wqes),
+		bench_test(random_receive_wqes),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include "harness.h"
 #include "qp/image.h"
+#include "../../kit/requirement.h"
 
 #define SQ  0x001000u
 #define RQ  0x555000u
@@ -65,8 +66,9 @@ move(struct conn *c)
 	bench_run(c->b);
 }
 
+REQUIREMENT("REQ-01", "REQ-07")
 static void
-test_REQ_01_REQ_07_sends_in_flight_move(void **state)
+sends_in_flight_move(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t i;
@@ -88,8 +90,9 @@ test_REQ_01_REQ_07_sends_in_flight_move(void **state)
 	cqe_none(c);
 }
 
+REQUIREMENT("REQ-04")
 static void
-test_REQ_04_a_lost_packet_is_sent_again_after_a_move(void **state)
+a_lost_packet_is_sent_again_after_a_move(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -103,8 +106,9 @@ test_REQ_04_a_lost_packet_is_sent_again_after_a_move(void **state)
 	send_cqe(c, 1, QP_WC_SUCCESS);
 }
 
+REQUIREMENT("REQ-04")
 static void
-test_REQ_04_retries_used_up_stay_used_up(void **state)
+retries_used_up_stay_used_up(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -120,8 +124,9 @@ test_REQ_04_retries_used_up_stay_used_up(void **state)
 	state_expect(c, QP_ERR);
 }
 
+REQUIREMENT("REQ-08")
 static void
-test_REQ_08_a_read_half_answered_moves(void **state)
+a_read_half_answered_moves(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -138,8 +143,9 @@ test_REQ_08_a_read_half_answered_moves(void **state)
 	pkt_none(c);
 }
 
+REQUIREMENT("RSP-05")
 static void
-test_RSP_05_a_message_half_received_moves(void **state)
+a_message_half_received_moves(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct uroce_sge sge[2] = {{LOCAL_VA, 1000, c->local->mr.key},
@@ -163,8 +169,9 @@ test_RSP_05_a_message_half_received_moves(void **state)
 	recv_cqe(c, 8, QP_WC_SUCCESS);
 }
 
+REQUIREMENT("RSP-01", "RSP-04")
 static void
-test_RSP_01_RSP_04_the_history_moves(void **state)
+the_history_moves(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct wire_fields add = {.opcode = WIRE_OP_FETCH_ADD,
@@ -196,8 +203,9 @@ test_RSP_01_RSP_04_the_history_moves(void **state)
 	assert_true(pkt_expect(c, WIRE_OP_ATOMIC_ACK, RQ + 2).orig == 5);
 }
 
+REQUIREMENT("QP-19")
 static void
-test_QP_19_a_qp_in_error_goes_on_flushing(void **state)
+a_qp_in_error_goes_on_flushing(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -237,7 +245,7 @@ load_changed(struct conn *c, size_t off, int less)
 }
 
 static void
-test_image_that_does_not_fit_is_refused(void **state)
+image_that_does_not_fit_is_refused(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -257,7 +265,7 @@ test_image_that_does_not_fit_is_refused(void **state)
 }
 
 static void
-test_image_without_room_for_copies_is_refused(void **state)
+image_without_room_for_copies_is_refused(void **state)
 {
 	struct bench *b = *state;
 	struct conn *c;
@@ -279,15 +287,15 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		bench_test(test_REQ_01_REQ_07_sends_in_flight_move),
-		bench_test(test_REQ_04_a_lost_packet_is_sent_again_after_a_move),
-		bench_test(test_REQ_04_retries_used_up_stay_used_up),
-		bench_test(test_REQ_08_a_read_half_answered_moves),
-		bench_test(test_RSP_05_a_message_half_received_moves),
-		bench_test(test_RSP_01_RSP_04_the_history_moves),
-		bench_test(test_QP_19_a_qp_in_error_goes_on_flushing),
-		bench_test(test_image_that_does_not_fit_is_refused),
-		bench_test(test_image_without_room_for_copies_is_refused),
+		bench_test(sends_in_flight_move),
+		bench_test(a_lost_packet_is_sent_again_after_a_move),
+		bench_test(retries_used_up_stay_used_up),
+		bench_test(a_read_half_answered_moves),
+		bench_test(a_message_half_received_moves),
+		bench_test(the_history_moves),
+		bench_test(a_qp_in_error_goes_on_flushing),
+		bench_test(image_that_does_not_fit_is_refused),
+		bench_test(image_without_room_for_copies_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 #include "bend.h"
+#include "../../kit/requirement.h"
 
 #define RQ  0x555000u
 #define MTU 1024u
@@ -81,8 +82,9 @@ next_bench(void **state)
 }
 
 /* Opcodes of RC that mean nothing: with headers and payload behind them, as a peer of tomorrow. */
+REQUIREMENT("NAK-07")
 static void
-test_NAK_07_01_opcode_reserved(void **state)
+opcode_reserved(void **state)
 {
 	static const uint8_t ops[] = {0x15, 0x18, 0x19, 0x1a, 0x1b, 0x1c, 0x1d, 0x1e, 0x1f};
 	uint32_t i;
@@ -101,8 +103,9 @@ test_NAK_07_01_opcode_reserved(void **state)
 }
 
 /* Nothing behind the BTH at all. */
+REQUIREMENT("NAK-07")
 static void
-test_NAK_07_01_opcode_reserved_alone(void **state)
+opcode_reserved_alone(void **state)
 {
 	struct conn *c = conn_next(state);
 	uint8_t frame[BEND_FRAME];
@@ -116,8 +119,9 @@ test_NAK_07_01_opcode_reserved_alone(void **state)
 }
 
 /* In the middle of a SEND: the message that it breaks had a receive. */
+REQUIREMENT("NAK-07")
 static void
-test_NAK_07_01_opcode_reserved_inside_a_send(void **state)
+opcode_reserved_inside_a_send(void **state)
 {
 	struct conn *c = conn_next(state);
 
@@ -134,8 +138,9 @@ test_NAK_07_01_opcode_reserved_inside_a_send(void **state)
  * Another transport's opcode, in whatever form: its PSN is none of this connection's. That is found
  * when the packet is validated, before anything is answered (IBTA 9.6).
  */
+REQUIREMENT("NAK-07")
 static void
-test_NAK_07_02_opcode_of_another_type_is_no_request(void **state)
+opcode_of_another_type_is_no_request(void **state)
 {
 	struct conn *c = conn_next(state);
 	uint32_t op, n = 0;
@@ -204,8 +209,9 @@ check_all(void **state, const struct invalid *v, uint32_t n)
 }
 #define CHECK_ALL(state, v) check_all(state, v, sizeof(v) / sizeof((v)[0]))
 
+REQUIREMENT("NAK-07")
 static void
-test_NAK_07_03_operation_not_enabled(void **state)
+operation_not_enabled(void **state)
 {
 	static const struct invalid v[] = {
 		{NONE, WIRE_OP_WRITE_ONLY, 8, 8, ALL & ~MEM_REMOTE_WRITE},
@@ -222,8 +228,9 @@ test_NAK_07_03_operation_not_enabled(void **state)
 }
 
 /* By its last packet, which the receive has no room for; by its first; by any byte at all. */
+REQUIREMENT("NAK-07")
 static void
-test_NAK_07_04_send_longer_than_the_buffers(void **state)
+send_longer_than_the_buffers(void **state)
 {
 	static const uint32_t lens[] = {0, 7, MTU - 1, MTU + 7};
 	uint32_t i;
@@ -246,8 +253,9 @@ test_NAK_07_04_send_longer_than_the_buffers(void **state)
 	}
 }
 
+REQUIREMENT("NAK-07")
 static void
-test_NAK_07_05_sequence_of_opcodes(void **state)
+sequence_of_opcodes(void **state)
 {
 	static const struct invalid v[] = {
 		/* nothing begun */
@@ -280,8 +288,9 @@ test_NAK_07_05_sequence_of_opcodes(void **state)
 	CHECK_ALL(state, v);
 }
 
+REQUIREMENT("NAK-07", "EVT-03")
 static void
-test_NAK_07_06_EVT_03_misaligned_atomic(void **state)
+misaligned_atomic_raises_the_access_event(void **state)
 {
 	uint32_t off;
 
@@ -305,8 +314,9 @@ test_NAK_07_06_EVT_03_misaligned_atomic(void **state)
 }
 
 /* A pad count in a first or middle packet; of as many bytes as the MTU, or of fewer. */
+REQUIREMENT("NAK-07")
 static void
-test_NAK_07_07_pad_in_first_and_middle(void **state)
+pad_in_first_and_middle(void **state)
 {
 	static const uint8_t ops[] = {WIRE_OP_SEND_FIRST, WIRE_OP_SEND_MIDDLE, WIRE_OP_WRITE_FIRST,
 				      WIRE_OP_WRITE_MIDDLE};
@@ -339,8 +349,9 @@ test_NAK_07_07_pad_in_first_and_middle(void **state)
 }
 
 /* More pad than there is payload; a payload that its pad does not make whole words. */
+REQUIREMENT("NAK-07")
 static void
-test_NAK_07_08_pad_that_does_not_fit(void **state)
+pad_that_does_not_fit(void **state)
 {
 	static const uint8_t ops[] = {WIRE_OP_SEND_ONLY, WIRE_OP_SEND_ONLY_IMM, WIRE_OP_WRITE_ONLY,
 				      WIRE_OP_READ_REQ, WIRE_OP_FETCH_ADD};
@@ -367,8 +378,9 @@ test_NAK_07_08_pad_that_does_not_fit(void **state)
 	}
 }
 
+REQUIREMENT("NAK-07")
 static void
-test_NAK_07_09_payload_where_none_belongs(void **state)
+unexpected_payload_is_refused(void **state)
 {
 	static const uint8_t ops[] = {WIRE_OP_READ_REQ, WIRE_OP_CMP_SWAP, WIRE_OP_FETCH_ADD};
 	uint32_t i;
@@ -387,8 +399,9 @@ test_NAK_07_09_payload_where_none_belongs(void **state)
 	}
 }
 
+REQUIREMENT("NAK-07")
 static void
-test_NAK_07_10_first_and_middle_are_not_the_mtu(void **state)
+first_and_middle_are_not_the_mtu(void **state)
 {
 	static const struct invalid v[] = {
 		{NONE, WIRE_OP_SEND_FIRST, MTU - 4, 0, ALL},
@@ -405,8 +418,9 @@ test_NAK_07_10_first_and_middle_are_not_the_mtu(void **state)
 	CHECK_ALL(state, v);
 }
 
+REQUIREMENT("NAK-07")
 static void
-test_NAK_07_11_last_is_empty_or_over_the_mtu(void **state)
+last_is_empty_or_over_the_mtu(void **state)
 {
 	static const struct invalid v[] = {
 		{WIRE_OP_SEND_FIRST, WIRE_OP_SEND_LAST, 0, 0, ALL},
@@ -420,8 +434,9 @@ test_NAK_07_11_last_is_empty_or_over_the_mtu(void **state)
 	CHECK_ALL(state, v);
 }
 
+REQUIREMENT("NAK-07")
 static void
-test_NAK_07_12_only_is_over_the_mtu(void **state)
+only_is_over_the_mtu(void **state)
 {
 	static const struct invalid v[] = {
 		{NONE, WIRE_OP_SEND_ONLY, MTU + 1, 0, ALL},
@@ -434,8 +449,9 @@ test_NAK_07_12_only_is_over_the_mtu(void **state)
 }
 
 /* One more than the depth (4), before the others are answered; those are (NAK-02). */
+REQUIREMENT("NAK-07", "EVT-03")
 static void
-test_NAK_07_13_EVT_03_more_reads_and_atomics_than_the_depth(void **state)
+more_reads_and_atomics_than_the_depth(void **state)
 {
 	uint32_t i, kind;
 
@@ -456,8 +472,9 @@ test_NAK_07_13_EVT_03_more_reads_and_atomics_than_the_depth(void **state)
 	}
 }
 
+REQUIREMENT("NAK-07")
 static void
-test_NAK_07_14_reth_length_over_2_31(void **state)
+reth_length_over_2_31(void **state)
 {
 	static const struct invalid v[] = {
 		{NONE, WIRE_OP_WRITE_FIRST, MTU, (1u << 31) + 1, ALL},
@@ -471,8 +488,9 @@ test_NAK_07_14_reth_length_over_2_31(void **state)
 }
 
 /* The FIRST, where there is one, says 2 MTU. */
+REQUIREMENT("NAK-07")
 static void
-test_NAK_07_15_payloads_do_not_add_up_to_the_reth_length(void **state)
+payloads_do_not_add_up_to_the_reth_length(void **state)
 {
 	static const struct invalid v[] = {
 		{NONE, WIRE_OP_WRITE_ONLY, 8, 9, ALL},
@@ -489,8 +507,9 @@ test_NAK_07_15_payloads_do_not_add_up_to_the_reth_length(void **state)
 }
 
 /* One that would come after all bytes were there, and one that goes beyond them. */
+REQUIREMENT("NAK-07")
 static void
-test_NAK_07_15_middle_and_last_beyond_the_reth_length(void **state)
+middle_and_last_beyond_the_reth_length(void **state)
 {
 	static const uint8_t ops[] = {WIRE_OP_WRITE_MIDDLE, WIRE_OP_WRITE_LAST};
 	uint32_t i;
@@ -513,24 +532,24 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(test_NAK_07_01_opcode_reserved),
-		bench_test(test_NAK_07_01_opcode_reserved_alone),
-		bench_test(test_NAK_07_01_opcode_reserved_inside_a_send),
-		bench_test(test_NAK_07_02_opcode_of_another_type_is_no_request),
-		bench_test(test_NAK_07_03_operation_not_enabled),
-		bench_test(test_NAK_07_04_send_longer_than_the_buffers),
-		bench_test(test_NAK_07_05_sequence_of_opcodes),
-		bench_test(test_NAK_07_06_EVT_03_misaligned_atomic),
-		bench_test(test_NAK_07_07_pad_in_first_and_middle),
-		bench_test(test_NAK_07_08_pad_that_does_not_fit),
-		bench_test(test_NAK_07_09_payload_where_none_belongs),
-		bench_test(test_NAK_07_10_first_and_middle_are_not_the_mtu),
-		bench_test(test_NAK_07_11_last_is_empty_or_over_the_mtu),
-		bench_test(test_NAK_07_12_only_is_over_the_mtu),
-		bench_test(test_NAK_07_13_EVT_03_more_reads_and_atomics_than_the_depth),
-		bench_test(test_NAK_07_14_reth_length_over_2_31),
-		bench_test(test_NAK_07_15_payloads_do_not_add_up_to_the_reth_length),
-		bench_test(test_NAK_07_15_middle_and_last_beyond_the_reth_length),
+		bench_test(opcode_reserved),
+		bench_test(opcode_reserved_alone),
+		bench_test(opcode_reserved_inside_a_send),
+		bench_test(opcode_of_another_type_is_no_request),
+		bench_test(operation_not_enabled),
+		bench_test(send_longer_than_the_buffers),
+		bench_test(sequence_of_opcodes),
+		bench_test(misaligned_atomic_raises_the_access_event),
+		bench_test(pad_in_first_and_middle),
+		bench_test(pad_that_does_not_fit),
+		bench_test(unexpected_payload_is_refused),
+		bench_test(first_and_middle_are_not_the_mtu),
+		bench_test(last_is_empty_or_over_the_mtu),
+		bench_test(only_is_over_the_mtu),
+		bench_test(more_reads_and_atomics_than_the_depth),
+		bench_test(reth_length_over_2_31),
+		bench_test(payloads_do_not_add_up_to_the_reth_length),
+		bench_test(middle_and_last_beyond_the_reth_length),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -4,10 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include "harness.h"
+#include "../../kit/requirement.h"
 
 /* A key is what the caller drew, all 32 bits of it; its slot is its top bits. */
+REQUIREMENT("MEM-01")
 static void
-test_MEM_01_all_bits_of_a_key_are_the_callers(void **state)
+all_bits_of_a_key_are_the_callers(void **state)
 {
 	static const uint32_t keys[] = {0x20000123, 0x3fffffff, 0x40000000, 0xffffffff, 0x8badf00d};
 	struct mr m[5];
@@ -29,8 +31,9 @@ test_MEM_01_all_bits_of_a_key_are_the_callers(void **state)
 }
 
 /* Of all keys of all slots, one is right. */
+REQUIREMENT("MEM-01")
 static void
-test_MEM_01_a_guessed_key_fails(void **state)
+a_guessed_key_fails(void **state)
 {
 	struct mr a = {.len = 8, .pd = 1};
 	struct mr_table t;
@@ -49,8 +52,9 @@ test_MEM_01_a_guessed_key_fails(void **state)
 }
 
 /* Key 0 is a mistake everywhere: nobody gets it, not even a window while its key is away. */
+REQUIREMENT("MEM-01")
 static void
-test_MEM_01_key_0_is_never_valid(void **state)
+key_0_is_never_valid(void **state)
 {
 	struct mr a = {.len = 8, .pd = 1, .kind = MR_WINDOW_1}, window;
 	struct mr_table t;
@@ -66,8 +70,9 @@ test_MEM_01_key_0_is_never_valid(void **state)
 }
 
 /* The key of a region that is gone, and whose slot somebody else has or wants. */
+REQUIREMENT("MEM-01")
 static void
-test_MEM_01_a_stale_key_fails(void **state)
+a_stale_key_fails(void **state)
 {
 	struct mr a = {.len = 8, .pd = 1}, b = a;
 	struct mr_table t;
@@ -86,8 +91,9 @@ test_MEM_01_a_stale_key_fails(void **state)
 }
 
 /* Half of the slots, so that few draws meet a taken one. */
+REQUIREMENT("MEM-01")
 static void
-test_MEM_01_full_table(void **state)
+full_table(void **state)
 {
 	struct mr m[5] = {{0}};
 	struct mr_table t;
@@ -108,7 +114,7 @@ test_MEM_01_full_table(void **state)
 
 /* mr_table_free frees all memory of the table. */
 static void
-test_keys_a_table_gives_back_its_memory(void **state)
+keys_a_table_gives_back_its_memory(void **state)
 {
 	size_t before = bench_heap();
 	struct mr_table t;
@@ -122,8 +128,9 @@ test_keys_a_table_gives_back_its_memory(void **state)
 }
 
 /* What is hidden is not found, keeps its place, and comes back with its key. */
+REQUIREMENT("MEM-04")
 static void
-test_MEM_04_a_hidden_region_keeps_its_place(void **state)
+a_hidden_region_keeps_its_place(void **state)
 {
 	struct mr a = {.len = 8, .pd = 1}, b = {.len = 8, .pd = 1}, none = {.pd = UINT32_MAX},
 		  window;
@@ -153,8 +160,9 @@ struct range {
 };
 
 /* A region at the bottom, in the middle and at the top of the address space. */
+REQUIREMENT("MEM-02")
 static void
-test_MEM_02_ranges_without_overflow(void **state)
+ranges_without_overflow(void **state)
 {
 	static const struct {
 		uint64_t iova, len;
@@ -216,8 +224,9 @@ test_MEM_02_ranges_without_overflow(void **state)
 }
 
 /* All that is asked for must be granted; the protection domain must be the same. */
+REQUIREMENT("MEM-02")
 static void
-test_MEM_02_rights_and_domain(void **state)
+rights_and_domain(void **state)
 {
 	struct mr_table t;
 	uint32_t has, wants;
@@ -238,8 +247,9 @@ test_MEM_02_rights_and_domain(void **state)
 	}
 }
 
+REQUIREMENT("LIFE-03")
 static void
-test_LIFE_03_granted_is_at_least_what_was_asked_for(void **state)
+granted_is_at_least_what_was_asked_for(void **state)
 {
 	static const struct uroce_qp_cap wants[] = {
 		{0, 0, 0, 0, 0},
@@ -268,8 +278,9 @@ test_LIFE_03_granted_is_at_least_what_was_asked_for(void **state)
 	}
 }
 
+REQUIREMENT("LIFE-02")
 static void
-test_LIFE_02_capabilities_over_the_limits(void **state)
+capabilities_over_the_limits(void **state)
 {
 	static const struct uroce_qp_cap wants[] = {
 		{16385, 1, 1, 1, 0}, {1, 16385, 1, 1, 0}, {1, 1, 33, 1, 0},
@@ -286,8 +297,9 @@ test_LIFE_02_capabilities_over_the_limits(void **state)
 }
 
 /* The largest path MTU whose packets fit the link, headers and all. */
+REQUIREMENT("WIRE-05")
 static void
-test_WIRE_05_path_mtu_of_a_link(void **state)
+path_mtu_of_a_link(void **state)
 {
 	static const uint32_t mtus[] = {256, 512, 1024, 2048, 4096};
 	uint32_t i, most = 0;
@@ -311,18 +323,18 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_MEM_01_all_bits_of_a_key_are_the_callers),
-		cmocka_unit_test(test_MEM_01_a_guessed_key_fails),
-		cmocka_unit_test(test_MEM_01_key_0_is_never_valid),
-		cmocka_unit_test(test_MEM_01_a_stale_key_fails),
-		cmocka_unit_test(test_MEM_01_full_table),
-		cmocka_unit_test(test_keys_a_table_gives_back_its_memory),
-		cmocka_unit_test(test_MEM_04_a_hidden_region_keeps_its_place),
-		cmocka_unit_test(test_MEM_02_ranges_without_overflow),
-		cmocka_unit_test(test_MEM_02_rights_and_domain),
-		cmocka_unit_test(test_LIFE_03_granted_is_at_least_what_was_asked_for),
-		cmocka_unit_test(test_LIFE_02_capabilities_over_the_limits),
-		cmocka_unit_test(test_WIRE_05_path_mtu_of_a_link),
+		cmocka_unit_test(all_bits_of_a_key_are_the_callers),
+		cmocka_unit_test(a_guessed_key_fails),
+		cmocka_unit_test(key_0_is_never_valid),
+		cmocka_unit_test(a_stale_key_fails),
+		cmocka_unit_test(full_table),
+		cmocka_unit_test(keys_a_table_gives_back_its_memory),
+		cmocka_unit_test(a_hidden_region_keeps_its_place),
+		cmocka_unit_test(ranges_without_overflow),
+		cmocka_unit_test(rights_and_domain),
+		cmocka_unit_test(granted_is_at_least_what_was_asked_for),
+		cmocka_unit_test(capabilities_over_the_limits),
+		cmocka_unit_test(path_mtu_of_a_link),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include "harness.h"
 #include "wire/timer.h"
+#include "../../kit/requirement.h"
 
 #define SQ  conn_rc.sq_psn
 #define RQ  conn_rc.rq_psn
@@ -36,8 +37,9 @@ rnr_expect(struct conn *c, uint32_t psn, uint32_t code)
 
 /* --- requester --- */
 
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_payload_that_is_late(void **state)
+payload_that_is_late(void **state)
 {
 	struct conn *c = conn_late(state);
 
@@ -58,8 +60,9 @@ test_MEM_05_payload_that_is_late(void **state)
 }
 
 /* Others have their turns meanwhile. */
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_neighbours_of_a_payload_that_is_late(void **state)
+neighbours_of_a_payload_that_is_late(void **state)
 {
 	struct conn *c = conn_late(state), *other;
 	struct conn_cfg cfg = conn_rc;
@@ -82,8 +85,9 @@ test_MEM_05_neighbours_of_a_payload_that_is_late(void **state)
 	assert_int_equal(pkt_count(other), 20);
 }
 
+REQUIREMENT("MEM-05", "CQE-04")
 static void
-test_MEM_05_CQE_04_payload_that_never_comes(void **state)
+payload_that_never_comes(void **state)
 {
 	struct conn *c = conn_late(state);
 
@@ -96,8 +100,9 @@ test_MEM_05_CQE_04_payload_that_never_comes(void **state)
 	state_expect(c, QP_ERR);
 }
 
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_datagram_that_is_late(void **state)
+datagram_that_is_late(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -113,8 +118,9 @@ test_MEM_05_datagram_that_is_late(void **state)
 }
 
 /* The answer is dropped, and asked for again a millisecond later; no retry is used up. */
+REQUIREMENT("MEM-05", "REQ-08")
 static void
-test_MEM_05_REQ_08_read_data_that_is_late(void **state)
+read_data_that_is_late(void **state)
 {
 	struct conn *c = conn_late(state);
 
@@ -141,8 +147,9 @@ test_MEM_05_REQ_08_read_data_that_is_late(void **state)
 	assert_int_equal(OBS(c, REQ_TIMEOUT), 0);
 }
 
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_read_data_that_never_comes(void **state)
+read_data_that_never_comes(void **state)
 {
 	struct conn *c = conn_late(state);
 
@@ -157,8 +164,9 @@ test_MEM_05_read_data_that_never_comes(void **state)
 /* --- responder --- */
 
 /* Dropped, and told so by RNR NAKs whose waits grow; what follows it draws no sequence NAK. */
+REQUIREMENT("MEM-05", "NAK-10")
 static void
-test_MEM_05_NAK_10_write_that_is_late(void **state)
+write_that_is_late(void **state)
 {
 	static const uint8_t code[] = {12, 16, 20, 24, 28, 0, 0};
 	struct conn *c = conn_late(state);
@@ -184,8 +192,9 @@ test_MEM_05_NAK_10_write_that_is_late(void **state)
 }
 
 /* Executed after all, with nobody there who heard of it: not again, as it is no answer's matter. */
+REQUIREMENT("MEM-05", "RSP-01")
 static void
-test_MEM_05_RSP_01_write_that_was_late_is_executed_once(void **state)
+write_that_was_late_is_executed_once(void **state)
 {
 	struct conn *c = conn_late(state);
 
@@ -217,8 +226,9 @@ peer_add(struct conn *c, uint32_t psn)
 		 0, 0);
 }
 
+REQUIREMENT("MEM-05", "RSP-01")
 static void
-test_MEM_05_RSP_01_atomic_that_was_late_is_executed_once(void **state)
+atomic_that_was_late_is_executed_once(void **state)
 {
 	struct conn *c = conn_late(state);
 	uint64_t word = 41;
@@ -238,8 +248,9 @@ test_MEM_05_RSP_01_atomic_that_was_late_is_executed_once(void **state)
 }
 
 /* A receive WQE is taken once, however often its message is late. */
+REQUIREMENT("MEM-05", "RSP-05")
 static void
-test_MEM_05_RSP_05_send_that_is_late(void **state)
+send_that_is_late(void **state)
 {
 	struct conn *c = conn_late(state);
 
@@ -259,8 +270,9 @@ test_MEM_05_RSP_05_send_that_is_late(void **state)
 	recv_cqe(c, 2, QP_WC_SUCCESS);
 }
 
+REQUIREMENT("MEM-05", "NAK-08")
 static void
-test_MEM_05_NAK_08_memory_that_never_comes(void **state)
+memory_that_never_comes(void **state)
 {
 	struct conn *c = conn_late(state);
 
@@ -274,8 +286,9 @@ test_MEM_05_NAK_08_memory_that_never_comes(void **state)
 }
 
 /* Responses go on where they were; a peer that waits long is told, and not told of retries. */
+REQUIREMENT("MEM-05", "NAK-10")
 static void
-test_MEM_05_NAK_10_read_whose_memory_is_late(void **state)
+read_whose_memory_is_late(void **state)
 {
 	struct conn *c = conn_late(state);
 	uint64_t wait = 4 * MS;
@@ -313,8 +326,9 @@ test_MEM_05_NAK_10_read_whose_memory_is_late(void **state)
 }
 
 /* What a late WRITE left behind is nothing to a READ in between, and the other way round. */
+REQUIREMENT("MEM-05", "RSP-01")
 static void
-test_MEM_05_RSP_01_late_write_behind_a_late_read(void **state)
+late_write_behind_a_late_read(void **state)
 {
 	struct conn *c = conn_late(state);
 
@@ -332,8 +346,9 @@ test_MEM_05_RSP_01_late_write_behind_a_late_read(void **state)
 }
 
 /* A connection without retries loses a message, as it does when the network drops it. */
+REQUIREMENT("MEM-05", "RSP-06")
 static void
-test_MEM_05_RSP_06_unreliable_message_that_is_late(void **state)
+unreliable_message_that_is_late(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -355,20 +370,20 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(test_MEM_05_payload_that_is_late),
-		bench_test(test_MEM_05_neighbours_of_a_payload_that_is_late),
-		bench_test(test_MEM_05_CQE_04_payload_that_never_comes),
-		bench_test(test_MEM_05_datagram_that_is_late),
-		bench_test(test_MEM_05_REQ_08_read_data_that_is_late),
-		bench_test(test_MEM_05_read_data_that_never_comes),
-		bench_test(test_MEM_05_NAK_10_write_that_is_late),
-		bench_test(test_MEM_05_RSP_01_write_that_was_late_is_executed_once),
-		bench_test(test_MEM_05_RSP_01_atomic_that_was_late_is_executed_once),
-		bench_test(test_MEM_05_RSP_05_send_that_is_late),
-		bench_test(test_MEM_05_NAK_08_memory_that_never_comes),
-		bench_test(test_MEM_05_NAK_10_read_whose_memory_is_late),
-		bench_test(test_MEM_05_RSP_01_late_write_behind_a_late_read),
-		bench_test(test_MEM_05_RSP_06_unreliable_message_that_is_late),
+		bench_test(payload_that_is_late),
+		bench_test(neighbours_of_a_payload_that_is_late),
+		bench_test(payload_that_never_comes),
+		bench_test(datagram_that_is_late),
+		bench_test(read_data_that_is_late),
+		bench_test(read_data_that_never_comes),
+		bench_test(write_that_is_late),
+		bench_test(write_that_was_late_is_executed_once),
+		bench_test(atomic_that_was_late_is_executed_once),
+		bench_test(send_that_is_late),
+		bench_test(memory_that_never_comes),
+		bench_test(read_whose_memory_is_late),
+		bench_test(late_write_behind_a_late_read),
+		bench_test(unreliable_message_that_is_late),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 #include "bend.h"
+#include "../../kit/requirement.h"
 
 #define SQ     0x001000u
 #define RQ     0x555000u
@@ -34,8 +35,9 @@ next_bench(void **state)
 }
 
 /* Two of it in a burst, and other requests behind: one NAK. */
+REQUIREMENT("NAK-07")
 static void
-test_NAK_07_16_refused_once(void **state)
+malformed_request_gets_one_nak(void **state)
 {
 	struct conn *c = conn_with(state, QP_TYPE_RC, QP_RTS);
 
@@ -58,8 +60,9 @@ test_NAK_07_16_refused_once(void **state)
 }
 
 /* NAK-02: what came before it is executed and answered first. */
+REQUIREMENT("NAK-07", "NAK-02")
 static void
-test_NAK_07_17_NAK_02_earlier_requests_are_answered_first(void **state)
+earlier_requests_are_answered_first(void **state)
 {
 	struct conn *c = conn_with(state, QP_TYPE_RC, QP_RTS);
 
@@ -75,8 +78,9 @@ test_NAK_07_17_NAK_02_earlier_requests_are_answered_first(void **state)
 }
 
 /* Too early: a sequence NAK, once a gap, as for any other; at its turn it is refused. */
+REQUIREMENT("NAK-07", "NAK-05")
 static void
-test_NAK_07_18_NAK_05_too_early_is_a_sequence_error(void **state)
+too_early_is_a_sequence_error(void **state)
 {
 	struct conn *c = conn_with(state, QP_TYPE_RC, QP_RTS);
 
@@ -100,8 +104,9 @@ test_NAK_07_18_NAK_05_too_early_is_a_sequence_error(void **state)
 }
 
 /* NAK-05: of what was seen before, nothing is NAKed. */
+REQUIREMENT("NAK-07", "NAK-05")
 static void
-test_NAK_07_19_NAK_05_duplicate_is_dropped(void **state)
+duplicate_is_dropped(void **state)
 {
 	struct conn *c = conn_with(state, QP_TYPE_RC, QP_RTS);
 	uint8_t frame[BEND_FRAME];
@@ -123,8 +128,9 @@ test_NAK_07_19_NAK_05_duplicate_is_dropped(void **state)
 }
 
 /* RTR, RTS and SQD answer; the others drop. */
+REQUIREMENT("NAK-07")
 static void
-test_NAK_07_20_by_state(void **state)
+by_state(void **state)
 {
 	static const struct {
 		enum qp_state state;
@@ -159,8 +165,9 @@ test_NAK_07_20_by_state(void **state)
 }
 
 /* What is found before it is looked at: counted as that, and nothing said. */
+REQUIREMENT("NAK-07")
 static void
-test_NAK_07_21_packet_validation_comes_first(void **state)
+packet_validation_comes_first(void **state)
 {
 	struct conn *c = conn_with(state, QP_TYPE_RC, QP_RTS);
 	struct wire_path other = c->peer_path;
@@ -197,8 +204,9 @@ test_NAK_07_21_packet_validation_comes_first(void **state)
 }
 
 /* A QPN of another worker: that one answers. */
+REQUIREMENT("NAK-07")
 static void
-test_NAK_07_22_goes_to_the_worker_that_owns_the_qp(void **state)
+goes_to_the_worker_that_owns_the_qp(void **state)
 {
 	struct conn *c = conn_with(state, QP_TYPE_RC, QP_RTS);
 
@@ -210,8 +218,9 @@ test_NAK_07_22_goes_to_the_worker_that_owns_the_qp(void **state)
 }
 
 /* UC: without a word, and the message that it was part of with it (RSP-06). */
+REQUIREMENT("NAK-07", "RSP-06")
 static void
-test_NAK_07_23_RSP_06_unreliable_message_is_dropped(void **state)
+unreliable_message_is_dropped(void **state)
 {
 	static const uint8_t ops[] = {UC(READ_REQ), 0x3f, UC(SEND_MIDDLE)};
 	uint8_t frame[BEND_FRAME];
@@ -241,8 +250,9 @@ test_NAK_07_23_RSP_06_unreliable_message_is_dropped(void **state)
 }
 
 /* The same with a receive of an SRQ, which has others waiting for it (CQE-14). */
+REQUIREMENT("NAK-07", "CQE-14")
 static void
-test_NAK_07_23_CQE_14_unreliable_message_gives_the_shared_receive_back(void **state)
+unreliable_message_gives_the_shared_receive_back(void **state)
 {
 	struct bench_srq *s = srq_open(*state, 4);
 	struct conn_cfg cfg = conn_rc;
@@ -261,8 +271,9 @@ test_NAK_07_23_CQE_14_unreliable_message_gives_the_shared_receive_back(void **st
 	srq_close(s);
 }
 
+REQUIREMENT("NAK-07")
 static void
-test_NAK_07_24_datagram_is_dropped(void **state)
+datagram_is_dropped(void **state)
 {
 	struct conn *c = conn_with(state, QP_TYPE_UD, QP_RTS);
 	struct wire_fields f = {.opcode = WIRE_SVC_UD | WIRE_OP_SEND_ONLY,
@@ -305,8 +316,9 @@ put_bad_response(struct conn *c, uint8_t op, uint32_t psn)
 
 /* In place of what would answer: the WQE fails, the rest is flushed; before it all is acknowledged.
  */
+REQUIREMENT("REQ-09")
 static void
-test_REQ_09_malformed_response(void **state)
+malformed_response(void **state)
 {
 	static const struct {
 		uint8_t resp, wr;
@@ -334,8 +346,9 @@ test_REQ_09_malformed_response(void **state)
 }
 
 /* An ACK, NAK or atomic ACK of bad form changes nothing, and the good one behind it is taken. */
+REQUIREMENT("REQ-09", "REQ-07")
 static void
-test_REQ_09_REQ_07_malformed_ack_is_dropped(void **state)
+malformed_ack_is_dropped(void **state)
 {
 	static const struct {
 		uint8_t resp, wr;
@@ -370,8 +383,9 @@ test_REQ_09_REQ_07_malformed_ack_is_dropped(void **state)
 }
 
 /* Of nothing that was asked, or was answered already: a ghost, dropped. */
+REQUIREMENT("REQ-09", "REQ-07")
 static void
-test_REQ_09_REQ_07_malformed_ghost(void **state)
+malformed_ghost(void **state)
 {
 	struct conn *c = conn_with(state, QP_TYPE_RC, QP_RTS);
 
@@ -392,8 +406,9 @@ test_REQ_09_REQ_07_malformed_ghost(void **state)
 }
 
 /* A READ before it has no data yet: that is asked for again, and nothing is judged. */
+REQUIREMENT("REQ-09", "REQ-08")
 static void
-test_REQ_09_REQ_08_malformed_response_behind_a_gap(void **state)
+malformed_response_behind_a_gap(void **state)
 {
 	struct conn *c = conn_with(state, QP_TYPE_RC, QP_RTS);
 
@@ -407,8 +422,9 @@ test_REQ_09_REQ_08_malformed_response_behind_a_gap(void **state)
 }
 
 /* A QP that sends nothing yet has nothing to be answered. */
+REQUIREMENT("REQ-09")
 static void
-test_REQ_09_malformed_response_in_rtr(void **state)
+malformed_response_in_rtr(void **state)
 {
 	struct conn *c = conn_with(state, QP_TYPE_RC, QP_RTR);
 
@@ -422,21 +438,21 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(test_NAK_07_16_refused_once),
-		bench_test(test_NAK_07_17_NAK_02_earlier_requests_are_answered_first),
-		bench_test(test_NAK_07_18_NAK_05_too_early_is_a_sequence_error),
-		bench_test(test_NAK_07_19_NAK_05_duplicate_is_dropped),
-		bench_test(test_NAK_07_20_by_state),
-		bench_test(test_NAK_07_21_packet_validation_comes_first),
-		bench_test(test_NAK_07_22_goes_to_the_worker_that_owns_the_qp),
-		bench_test(test_NAK_07_23_RSP_06_unreliable_message_is_dropped),
-		bench_test(test_NAK_07_23_CQE_14_unreliable_message_gives_the_shared_receive_back),
-		bench_test(test_NAK_07_24_datagram_is_dropped),
-		bench_test(test_REQ_09_malformed_response),
-		bench_test(test_REQ_09_REQ_07_malformed_ack_is_dropped),
-		bench_test(test_REQ_09_REQ_07_malformed_ghost),
-		bench_test(test_REQ_09_REQ_08_malformed_response_behind_a_gap),
-		bench_test(test_REQ_09_malformed_response_in_rtr),
+		bench_test(malformed_request_gets_one_nak),
+		bench_test(earlier_requests_are_answered_first),
+		bench_test(too_early_is_a_sequence_error),
+		bench_test(duplicate_is_dropped),
+		bench_test(by_state),
+		bench_test(packet_validation_comes_first),
+		bench_test(goes_to_the_worker_that_owns_the_qp),
+		bench_test(unreliable_message_is_dropped),
+		bench_test(unreliable_message_gives_the_shared_receive_back),
+		bench_test(datagram_is_dropped),
+		bench_test(malformed_response),
+		bench_test(malformed_ack_is_dropped),
+		bench_test(malformed_ghost),
+		bench_test(malformed_response_behind_a_gap),
+		bench_test(malformed_response_in_rtr),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -2,10 +2,12 @@
 /* Automatic path migration: from one path to the other, by whatever makes it so. */
 #include <string.h>
 #include "apm.h"
+#include "../../kit/requirement.h"
 
 /* Retries used up: all of them once more the other way, and then it is over. */
+REQUIREMENT("REQ-11", "EVT-06")
 static void
-test_REQ_11_EVT_06_retry_exhaustion_migrates(void **state)
+retry_exhaustion_migrates(void **state)
 {
 	struct conn *c = apm_open_armed(state);
 
@@ -27,8 +29,9 @@ test_REQ_11_EVT_06_retry_exhaustion_migrates(void **state)
 }
 
 /* Everything that was not acknowledged goes again, and what comes of it is as ever. */
+REQUIREMENT("REQ-11", "EVT-06")
 static void
-test_REQ_11_EVT_06_work_goes_on_after_migration(void **state)
+work_goes_on_after_migration(void **state)
 {
 	struct conn *c = apm_open_armed(state);
 	uint32_t i;
@@ -61,8 +64,9 @@ test_REQ_11_EVT_06_work_goes_on_after_migration(void **state)
 	event_none(c->b);
 }
 
+REQUIREMENT("REQ-11", "EVT-06")
 static void
-test_REQ_11_EVT_06_sequence_naks_use_up_retries_too(void **state)
+sequence_naks_use_up_retries_too(void **state)
 {
 	struct conn *c = apm_open_armed(state);
 	uint32_t i;
@@ -82,8 +86,9 @@ test_REQ_11_EVT_06_sequence_naks_use_up_retries_too(void **state)
 }
 
 /* Loaded is not armed. */
+REQUIREMENT("REQ-11")
 static void
-test_REQ_11_only_armed_migrates(void **state)
+only_armed_migrates(void **state)
 {
 	uint32_t mig;
 
@@ -100,8 +105,9 @@ test_REQ_11_only_armed_migrates(void **state)
 	}
 }
 
+REQUIREMENT("REQ-11")
 static void
-test_REQ_11_no_alternate_gives_up(void **state)
+no_alternate_gives_up(void **state)
 {
 	struct conn *c = apm_open_type(state, QP_TYPE_RC);
 
@@ -113,14 +119,16 @@ test_REQ_11_no_alternate_gives_up(void **state)
 	event_none(c->b);
 }
 
+REQUIREMENT("EVT-06", "REQ-11")
 static void
-test_EVT_06_REQ_11_unknown_next_hop_of_the_alternate(void **state)
+unknown_next_hop_of_the_alternate(void **state)
 {
 	apm_gives_up(apm_open_unresolved(state));
 }
 
+REQUIREMENT("EVT-06", "REQ-11")
 static void
-test_EVT_06_REQ_11_gid_of_the_alternate_is_gone(void **state)
+gid_of_the_alternate_is_gone(void **state)
 {
 	struct conn *c = apm_open_armed(state);
 
@@ -149,8 +157,9 @@ open_partition(void **state, const uint16_t *pkeys)
 	return c;
 }
 
+REQUIREMENT("EVT-06", "REQ-11")
 static void
-test_EVT_06_REQ_11_pkey_of_the_alternate_is_gone(void **state)
+pkey_of_the_alternate_is_gone(void **state)
 {
 	static uint16_t pkeys[UROCE_MAX_PKEYS] = {0xffff, 0x8001};
 	struct conn *c = open_partition(state, pkeys);
@@ -165,8 +174,9 @@ test_EVT_06_REQ_11_pkey_of_the_alternate_is_gone(void **state)
 	apm_went_over(c);
 }
 
+REQUIREMENT("EVT-06", "REQ-11")
 static void
-test_EVT_06_REQ_11_no_pkey_to_give_up_on(void **state)
+no_pkey_to_give_up_on(void **state)
 {
 	static uint16_t pkeys[UROCE_MAX_PKEYS] = {0xffff, 0x8001};
 	struct conn *c = open_partition(state, pkeys);
@@ -176,8 +186,9 @@ test_EVT_06_REQ_11_no_pkey_to_give_up_on(void **state)
 }
 
 /* The alternate's own partition is used, and asked for. */
+REQUIREMENT("REQ-11", "WIRE-09")
 static void
-test_REQ_11_WIRE_09_pkey_of_the_alternate(void **state)
+pkey_of_the_alternate(void **state)
 {
 	static const uint16_t pkeys[UROCE_MAX_PKEYS] = {0xffff, 0x8001};
 	struct uroce_qp_attr q;
@@ -201,8 +212,9 @@ test_REQ_11_WIRE_09_pkey_of_the_alternate(void **state)
 }
 
 /* An address that comes in time, and one that changes: of either path, before and after. */
+REQUIREMENT("REQ-11")
 static void
-test_REQ_11_next_hops_are_told_apart(void **state)
+next_hops_are_told_apart(void **state)
 {
 	static const uint8_t other[6] = {2, 0, 0, 0, 0, 0x88}, stranger[16] = {1, 2, 3};
 	struct conn *c = apm_open_unresolved(state);
@@ -227,8 +239,9 @@ test_REQ_11_next_hops_are_told_apart(void **state)
 }
 
 /* The peer has gone over: this side follows, and answers there. */
+REQUIREMENT("REQ-11", "EVT-06")
 static void
-test_REQ_11_EVT_06_request_with_migreq_migrates(void **state)
+request_with_migreq_migrates(void **state)
 {
 	struct conn *c = apm_open_armed(state);
 
@@ -246,8 +259,9 @@ test_REQ_11_EVT_06_request_with_migreq_migrates(void **state)
 }
 
 /* Its ACK was lost with the path: the first that comes the other way was seen before. */
+REQUIREMENT("REQ-11", "EVT-06")
 static void
-test_REQ_11_EVT_06_duplicate_with_migreq_migrates(void **state)
+duplicate_with_migreq_migrates(void **state)
 {
 	struct conn *c = apm_open_armed(state);
 
@@ -261,8 +275,9 @@ test_REQ_11_EVT_06_duplicate_with_migreq_migrates(void **state)
 	assert_int_equal(OBS(c, RSP_DUP), 1);
 }
 
+REQUIREMENT("REQ-11", "EVT-06")
 static void
-test_REQ_11_EVT_06_response_with_migreq_migrates(void **state)
+response_with_migreq_migrates(void **state)
 {
 	struct conn *c = apm_open_armed(state);
 
@@ -284,8 +299,9 @@ test_REQ_11_EVT_06_response_with_migreq_migrates(void **state)
 }
 
 /* Without MigReq the alternate path is a stranger's. */
+REQUIREMENT("REQ-11")
 static void
-test_REQ_11_alternate_without_migreq(void **state)
+alternate_without_migreq(void **state)
 {
 	struct conn *c = apm_open_armed(state);
 
@@ -298,8 +314,9 @@ test_REQ_11_alternate_without_migreq(void **state)
 }
 
 /* With MigReq it is, too, for who is not armed: both must have been ready. */
+REQUIREMENT("REQ-11")
 static void
-test_REQ_11_alternate_before_it_is_armed(void **state)
+alternate_before_it_is_armed(void **state)
 {
 	uint32_t mig;
 
@@ -316,8 +333,9 @@ test_REQ_11_alternate_before_it_is_armed(void **state)
 }
 
 /* So is the path that was left. */
+REQUIREMENT("REQ-11")
 static void
-test_REQ_11_the_path_that_was_left(void **state)
+the_path_that_was_left(void **state)
 {
 	struct conn *c = apm_open_armed(state);
 	struct qp_path old = c->path;
@@ -335,8 +353,9 @@ test_REQ_11_the_path_that_was_left(void **state)
 }
 
 /* The peer asks again and again: the client hears of it once, until something is different. */
+REQUIREMENT("EVT-06", "REQ-11")
 static void
-test_EVT_06_REQ_11_refused_once(void **state)
+refused_request_after_migration_gets_one_nak(void **state)
 {
 	struct conn *c = apm_open_unresolved(state);
 	uint32_t i;
@@ -366,8 +385,9 @@ test_EVT_06_REQ_11_refused_once(void **state)
 }
 
 /* At once, in mid-message, and with all its retries. */
+REQUIREMENT("REQ-11", "EVT-06")
 static void
-test_REQ_11_EVT_06_forced_by_modify(void **state)
+forced_by_modify(void **state)
 {
 	struct conn *c = apm_open_armed(state);
 
@@ -390,8 +410,9 @@ test_REQ_11_EVT_06_forced_by_modify(void **state)
 }
 
 /* A path without a timeout in place of one that had one, and the other way round. */
+REQUIREMENT("REQ-11", "REQ-04")
 static void
-test_REQ_11_REQ_04_timeouts_of_both_paths(void **state)
+timeouts_of_both_paths(void **state)
 {
 	struct uroce_qp_attr a = apm_alt_attr(QP_MIG_REARM);
 	struct conn *c = apm_open_type(state, QP_TYPE_RC);
@@ -416,8 +437,9 @@ test_REQ_11_REQ_04_timeouts_of_both_paths(void **state)
 }
 
 /* An RNR wait is the peer's word and goes on. */
+REQUIREMENT("REQ-11", "REQ-06")
 static void
-test_REQ_11_REQ_06_rnr_wait_goes_on(void **state)
+rnr_wait_goes_on(void **state)
 {
 	struct conn *c = apm_open_armed(state);
 	const uint64_t wait = 5120000; /* code 18 */
@@ -435,8 +457,9 @@ test_REQ_11_REQ_06_rnr_wait_goes_on(void **state)
 }
 
 /* There and back: the path that failed is loaded again as the alternate. */
+REQUIREMENT("REQ-11", "EVT-06")
 static void
-test_REQ_11_EVT_06_migrates_again(void **state)
+migrates_again(void **state)
 {
 	struct conn *c = apm_open_armed(state);
 	struct qp_path first = c->path;
@@ -462,8 +485,9 @@ test_REQ_11_EVT_06_migrates_again(void **state)
 }
 
 /* An unreliable connection has no retries to use up: packets and modify alone. */
+REQUIREMENT("REQ-11", "EVT-06")
 static void
-test_REQ_11_EVT_06_unreliable_connection(void **state)
+unreliable_connection(void **state)
 {
 	struct conn *c = apm_open_type(state, QP_TYPE_UC);
 
@@ -490,8 +514,9 @@ test_REQ_11_EVT_06_unreliable_connection(void **state)
 }
 
 /* Both paths by IPv6, and the alternate by the other family than the primary. */
+REQUIREMENT("REQ-11", "EVT-06")
 static void
-test_REQ_11_EVT_06_address_families(void **state)
+address_families(void **state)
 {
 	uint32_t v6;
 
@@ -522,30 +547,30 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(test_REQ_11_EVT_06_retry_exhaustion_migrates),
-		bench_test(test_REQ_11_EVT_06_work_goes_on_after_migration),
-		bench_test(test_REQ_11_EVT_06_sequence_naks_use_up_retries_too),
-		bench_test(test_REQ_11_only_armed_migrates),
-		bench_test(test_REQ_11_no_alternate_gives_up),
-		bench_test(test_EVT_06_REQ_11_unknown_next_hop_of_the_alternate),
-		bench_test(test_EVT_06_REQ_11_gid_of_the_alternate_is_gone),
-		bench_test(test_EVT_06_REQ_11_pkey_of_the_alternate_is_gone),
-		bench_test(test_EVT_06_REQ_11_no_pkey_to_give_up_on),
-		bench_test(test_REQ_11_WIRE_09_pkey_of_the_alternate),
-		bench_test(test_REQ_11_next_hops_are_told_apart),
-		bench_test(test_REQ_11_EVT_06_request_with_migreq_migrates),
-		bench_test(test_REQ_11_EVT_06_duplicate_with_migreq_migrates),
-		bench_test(test_REQ_11_EVT_06_response_with_migreq_migrates),
-		bench_test(test_REQ_11_alternate_without_migreq),
-		bench_test(test_REQ_11_alternate_before_it_is_armed),
-		bench_test(test_REQ_11_the_path_that_was_left),
-		bench_test(test_EVT_06_REQ_11_refused_once),
-		bench_test(test_REQ_11_EVT_06_forced_by_modify),
-		bench_test(test_REQ_11_REQ_04_timeouts_of_both_paths),
-		bench_test(test_REQ_11_REQ_06_rnr_wait_goes_on),
-		bench_test(test_REQ_11_EVT_06_migrates_again),
-		bench_test(test_REQ_11_EVT_06_unreliable_connection),
-		bench_test(test_REQ_11_EVT_06_address_families),
+		bench_test(retry_exhaustion_migrates),
+		bench_test(work_goes_on_after_migration),
+		bench_test(sequence_naks_use_up_retries_too),
+		bench_test(only_armed_migrates),
+		bench_test(no_alternate_gives_up),
+		bench_test(unknown_next_hop_of_the_alternate),
+		bench_test(gid_of_the_alternate_is_gone),
+		bench_test(pkey_of_the_alternate_is_gone),
+		bench_test(no_pkey_to_give_up_on),
+		bench_test(pkey_of_the_alternate),
+		bench_test(next_hops_are_told_apart),
+		bench_test(request_with_migreq_migrates),
+		bench_test(duplicate_with_migreq_migrates),
+		bench_test(response_with_migreq_migrates),
+		bench_test(alternate_without_migreq),
+		bench_test(alternate_before_it_is_armed),
+		bench_test(the_path_that_was_left),
+		bench_test(refused_request_after_migration_gets_one_nak),
+		bench_test(forced_by_modify),
+		bench_test(timeouts_of_both_paths),
+		bench_test(rnr_wait_goes_on),
+		bench_test(migrates_again),
+		bench_test(unreliable_connection),
+		bench_test(address_families),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

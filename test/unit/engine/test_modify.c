@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "harness.h"
+#include "../../kit/requirement.h"
 
 /*
  * Written down from the table of requirements, names as text, so that nothing here is shared with
@@ -176,8 +177,9 @@ check_cell(uint32_t t, uint32_t from, uint32_t to)
 	}
 }
 
+REQUIREMENT("QP-01")
 static void
-test_QP_01_every_pair_of_states(void **state)
+every_pair_of_states(void **state)
 {
 	uint32_t t, from, to, required, optional, legal = 0;
 
@@ -197,8 +199,9 @@ test_QP_01_every_pair_of_states(void **state)
 	assert_int_equal(legal, 3 * (14 + 8) + 2);
 }
 
+REQUIREMENT("QP-01")
 static void
-test_QP_01_no_such_state(void **state)
+unknown_state_is_refused(void **state)
 {
 	struct uroce_qp_attr a = good_attr(0, 7);
 	uint32_t from;
@@ -211,8 +214,9 @@ test_QP_01_no_such_state(void **state)
 	}
 }
 
+REQUIREMENT("QP-02")
 static void
-test_QP_02_every_attribute_bit_of_every_pair(void **state)
+every_attribute_bit_of_every_pair(void **state)
 {
 	uint32_t t, from, to;
 
@@ -225,8 +229,9 @@ test_QP_02_every_attribute_bit_of_every_pair(void **state)
 }
 
 /* Without QP_STATE a modify is one from a state to itself. */
+REQUIREMENT("QP-02")
 static void
-test_QP_02_no_state_in_mask(void **state)
+no_state_in_mask(void **state)
 {
 	uint32_t t, from, bit, required, optional;
 
@@ -245,8 +250,9 @@ test_QP_02_no_state_in_mask(void **state)
 	}
 }
 
+REQUIREMENT("QP-03")
 static void
-test_QP_03_cur_state_must_be_the_present_one(void **state)
+cur_state_must_be_the_present_one(void **state)
 {
 	uint32_t t, cur;
 
@@ -285,8 +291,9 @@ struct value {
 		__VA_ARGS__                                                                        \
 	}
 
+REQUIREMENT("QP-04")
 static void
-test_QP_04_values_out_of_range(void **state)
+values_out_of_range(void **state)
 {
 	static const struct value values[] = {
 		INIT_VALUE(A(.port_num = 0), A(.port_num = 1)),
@@ -335,8 +342,9 @@ test_QP_04_values_out_of_range(void **state)
 }
 
 /* Of the alternate path as of the other one: nothing is kept of a bad one, but a good one is. */
+REQUIREMENT("QP-04", "REQ-11")
 static void
-test_QP_04_REQ_11_alternate_path(void **state)
+alternate_path(void **state)
 {
 	static const struct uroce_qp_attr bad[] = {
 		{.alt_port_num = 0, ALT_OF()},
@@ -366,8 +374,9 @@ test_QP_04_REQ_11_alternate_path(void **state)
 	assert_int_equal(verdict(QP_TYPE_UD, 3, 1 << 14, &good), EINVAL);
 }
 
+REQUIREMENT("QP-05")
 static void
-test_QP_05_query_returns_what_was_set(void **state)
+query_returns_what_was_set(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct uroce_qp_attr q;
@@ -401,8 +410,9 @@ test_QP_05_query_returns_what_was_set(void **state)
 }
 
 /* A change that no modify made shows too. */
+REQUIREMENT("QP-05")
 static void
-test_QP_05_query_shows_automatic_changes(void **state)
+query_shows_automatic_changes(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct uroce_qp_attr q;
@@ -415,8 +425,9 @@ test_QP_05_query_shows_automatic_changes(void **state)
 	assert_int_equal(q.cur_qp_state, QP_ERR);
 }
 
+REQUIREMENT("QP-05")
 static void
-test_QP_05_reset_forgets(void **state)
+reset_clears_all_attributes(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct uroce_qp_attr q, zero = {.cap = c->qp->conn.cap};
@@ -430,16 +441,16 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_QP_01_every_pair_of_states),
-		cmocka_unit_test(test_QP_01_no_such_state),
-		cmocka_unit_test(test_QP_02_every_attribute_bit_of_every_pair),
-		cmocka_unit_test(test_QP_02_no_state_in_mask),
-		cmocka_unit_test(test_QP_03_cur_state_must_be_the_present_one),
-		cmocka_unit_test(test_QP_04_values_out_of_range),
-		cmocka_unit_test(test_QP_04_REQ_11_alternate_path),
-		bench_test(test_QP_05_query_returns_what_was_set),
-		bench_test(test_QP_05_query_shows_automatic_changes),
-		bench_test(test_QP_05_reset_forgets),
+		cmocka_unit_test(every_pair_of_states),
+		cmocka_unit_test(unknown_state_is_refused),
+		cmocka_unit_test(every_attribute_bit_of_every_pair),
+		cmocka_unit_test(no_state_in_mask),
+		cmocka_unit_test(cur_state_must_be_the_present_one),
+		cmocka_unit_test(values_out_of_range),
+		cmocka_unit_test(alternate_path),
+		bench_test(query_returns_what_was_set),
+		bench_test(query_shows_automatic_changes),
+		bench_test(reset_clears_all_attributes),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -2,6 +2,7 @@
 /* Sequence and RNR NAKs, order of NAKs and what stands before them (NAK-01 .. 05, NAK-10). */
 #include <string.h>
 #include "harness.h"
+#include "../../kit/requirement.h"
 
 #define RQ  0x555000u
 #define MTU 1024u
@@ -15,8 +16,9 @@ conn_empty(void **state)
 	return c;
 }
 
+REQUIREMENT("NAK-04")
 static void
-test_NAK_04_sequence_nak_once_a_gap(void **state)
+sequence_nak_once_a_gap(void **state)
 {
 	struct conn *c = conn_empty(state);
 	struct uroce_cqe cqe;
@@ -47,8 +49,9 @@ test_NAK_04_sequence_nak_once_a_gap(void **state)
 }
 
 /* Packets that change places within a burst: the NAK of the first is void before it is sent. */
+REQUIREMENT("NAK-04")
 static void
-test_NAK_04_a_nak_that_is_not_sent_is_not_counted(void **state)
+a_nak_that_is_not_sent_is_not_counted(void **state)
 {
 	struct conn *c = conn_empty(state);
 
@@ -74,8 +77,9 @@ test_NAK_04_a_nak_that_is_not_sent_is_not_counted(void **state)
 	assert_int_equal(OBS(c, RSP_SEQ_NAK), 1);
 }
 
+REQUIREMENT("NAK-04")
 static void
-test_NAK_04_valid_duplicates_are_still_answered(void **state)
+valid_duplicates_are_still_answered(void **state)
 {
 	struct conn *c = conn_empty(state);
 
@@ -96,8 +100,9 @@ test_NAK_04_valid_duplicates_are_still_answered(void **state)
 }
 
 /* The gap is found in the middle of a message: what is there of it stays and is continued. */
+REQUIREMENT("NAK-04")
 static void
-test_NAK_04_gap_within_a_message(void **state)
+gap_within_a_message(void **state)
 {
 	struct conn *c = conn_empty(state);
 
@@ -114,8 +119,9 @@ test_NAK_04_gap_within_a_message(void **state)
 }
 
 /* Over the wrap a packet of after it is after, one of before it a duplicate. */
+REQUIREMENT("NAK-04", "WIRE-06")
 static void
-test_NAK_04_WIRE_06_around_the_wrap(void **state)
+around_the_wrap(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -133,8 +139,9 @@ test_NAK_04_WIRE_06_around_the_wrap(void **state)
 	assert_int_equal(OBS(c, RSP_DUP), 1);
 }
 
+REQUIREMENT("NAK-10")
 static void
-test_NAK_10_rnr_when_no_receive_is_posted(void **state)
+rnr_when_no_receive_is_posted(void **state)
 {
 	static const uint8_t ops[] = {WIRE_OP_SEND_ONLY, WIRE_OP_SEND_FIRST, WIRE_OP_SEND_ONLY_IMM,
 				      WIRE_OP_WRITE_ONLY_IMM};
@@ -162,8 +169,9 @@ test_NAK_10_rnr_when_no_receive_is_posted(void **state)
 	ack_expect(c, RQ);
 }
 
+REQUIREMENT("NAK-10")
 static void
-test_NAK_10_rnr_at_the_end_of_a_write_with_immediate(void **state)
+rnr_at_the_end_of_a_write_with_immediate(void **state)
 {
 	struct conn *c = conn_empty(state);
 
@@ -179,8 +187,9 @@ test_NAK_10_rnr_at_the_end_of_a_write_with_immediate(void **state)
 	ack_expect(c, RQ + 1);
 }
 
+REQUIREMENT("NAK-10")
 static void
-test_NAK_10_every_timer_code(void **state)
+every_timer_code(void **state)
 {
 	struct conn *c = conn_empty(state);
 	struct uroce_qp_attr a = {0};
@@ -195,8 +204,9 @@ test_NAK_10_every_timer_code(void **state)
 }
 
 /* All in one burst: what is before the errant request is done and answered, or acknowledged. */
+REQUIREMENT("NAK-02", "NAK-03")
 static void
-test_NAK_02_NAK_03_requests_before_the_errant_one_come_first(void **state)
+requests_before_the_errant_one_come_first(void **state)
 {
 	struct conn *c = conn_empty(state);
 
@@ -215,8 +225,9 @@ test_NAK_02_NAK_03_requests_before_the_errant_one_come_first(void **state)
 	cqe_none(c);
 }
 
+REQUIREMENT("NAK-02")
 static void
-test_NAK_02_a_nak_is_the_ack_of_what_is_before(void **state)
+a_nak_is_the_ack_of_what_is_before(void **state)
 {
 	struct conn *c = conn_empty(state);
 
@@ -226,8 +237,9 @@ test_NAK_02_a_nak_is_the_ack_of_what_is_before(void **state)
 }
 
 /* The region goes away between the request and the last of its responses. */
+REQUIREMENT("NAK-03")
 static void
-test_NAK_03_read_whose_memory_goes_away(void **state)
+read_whose_memory_goes_away(void **state)
 {
 	struct conn *c = conn_empty(state);
 	struct wire_pkt p;
@@ -245,8 +257,9 @@ test_NAK_03_read_whose_memory_goes_away(void **state)
 }
 
 /* The same while a SEND behind it is half in: that one's receive did not fail, it is flushed. */
+REQUIREMENT("NAK-09")
 static void
-test_NAK_09_read_lost_behind_it_a_send(void **state)
+read_lost_behind_it_a_send(void **state)
 {
 	struct conn *c = conn_empty(state);
 
@@ -261,8 +274,9 @@ test_NAK_09_read_lost_behind_it_a_send(void **state)
 }
 
 /* A duplicate that fails is none of anybody's business. */
+REQUIREMENT("NAK-05")
 static void
-test_NAK_05_no_nak_for_duplicates(void **state)
+no_nak_for_duplicates(void **state)
 {
 	struct conn *c = conn_empty(state);
 
@@ -286,8 +300,9 @@ test_NAK_05_no_nak_for_duplicates(void **state)
 }
 
 /* The region goes while a duplicate READ is being answered: silence, and the QP lives. */
+REQUIREMENT("NAK-05")
 static void
-test_NAK_05_no_nak_for_a_replay_that_breaks(void **state)
+no_nak_for_a_replay_that_breaks(void **state)
 {
 	struct conn *c = conn_empty(state);
 
@@ -304,8 +319,9 @@ test_NAK_05_no_nak_for_a_replay_that_breaks(void **state)
 }
 
 /* Each of the five, by its number on the wire. */
+REQUIREMENT("NAK-01")
 static void
-test_NAK_01_five_kinds(void **state)
+five_kinds(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	uint32_t i;
@@ -342,21 +358,21 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(test_NAK_01_five_kinds),
-		bench_test(test_NAK_04_sequence_nak_once_a_gap),
-		bench_test(test_NAK_04_a_nak_that_is_not_sent_is_not_counted),
-		bench_test(test_NAK_04_valid_duplicates_are_still_answered),
-		bench_test(test_NAK_04_gap_within_a_message),
-		bench_test(test_NAK_04_WIRE_06_around_the_wrap),
-		bench_test(test_NAK_10_rnr_when_no_receive_is_posted),
-		bench_test(test_NAK_10_rnr_at_the_end_of_a_write_with_immediate),
-		bench_test(test_NAK_10_every_timer_code),
-		bench_test(test_NAK_02_NAK_03_requests_before_the_errant_one_come_first),
-		bench_test(test_NAK_02_a_nak_is_the_ack_of_what_is_before),
-		bench_test(test_NAK_03_read_whose_memory_goes_away),
-		bench_test(test_NAK_09_read_lost_behind_it_a_send),
-		bench_test(test_NAK_05_no_nak_for_duplicates),
-		bench_test(test_NAK_05_no_nak_for_a_replay_that_breaks),
+		bench_test(five_kinds),
+		bench_test(sequence_nak_once_a_gap),
+		bench_test(a_nak_that_is_not_sent_is_not_counted),
+		bench_test(valid_duplicates_are_still_answered),
+		bench_test(gap_within_a_message),
+		bench_test(around_the_wrap),
+		bench_test(rnr_when_no_receive_is_posted),
+		bench_test(rnr_at_the_end_of_a_write_with_immediate),
+		bench_test(every_timer_code),
+		bench_test(requests_before_the_errant_one_come_first),
+		bench_test(a_nak_is_the_ack_of_what_is_before),
+		bench_test(read_whose_memory_goes_away),
+		bench_test(read_lost_behind_it_a_send),
+		bench_test(no_nak_for_duplicates),
+		bench_test(no_nak_for_a_replay_that_breaks),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 #include "harness.h"
+#include "../../kit/requirement.h"
 
 #define SQ 0x001000u /* first PSNs of conn_rc */
 #define RQ 0x555000u
@@ -103,8 +104,9 @@ refuses(struct conn *c, uint32_t n, uint16_t key)
 	state_expect(c, state);
 }
 
+REQUIREMENT("QP-04", "WIRE-09")
 static void
-test_QP_04_WIRE_09_index_selects_the_key(void **state)
+index_selects_the_key(void **state)
 {
 	uint32_t t;
 
@@ -121,8 +123,9 @@ test_QP_04_WIRE_09_index_selects_the_key(void **state)
 	}
 }
 
+REQUIREMENT("QP-04")
 static void
-test_QP_04_empty_entries_and_those_beyond_the_table(void **state)
+empty_entries_and_those_beyond_the_table(void **state)
 {
 	static const uint16_t bad[] = {4, UROCE_MAX_PKEYS - 1, UROCE_MAX_PKEYS, 255, 65535};
 	uint32_t t, i;
@@ -145,8 +148,9 @@ test_QP_04_empty_entries_and_those_beyond_the_table(void **state)
 }
 
 /* INIT to INIT, and INIT to RTR where the address vector comes with the index or without. */
+REQUIREMENT("QP-04")
 static void
-test_QP_04_index_changed_before_RTR(void **state)
+index_changed_before_RTR(void **state)
 {
 	struct uroce_qp_attr a = {.qp_state = QP_INIT, .pkey_index = 2};
 	struct uroce_qp_attr rtr = {.qp_state = QP_RTR,
@@ -177,8 +181,9 @@ test_QP_04_index_changed_before_RTR(void **state)
 }
 
 /* In SQD no address vector needs to come with it; to SQD itself, or on the way back to RTS. */
+REQUIREMENT("QP-04")
 static void
-test_QP_04_index_changed_in_SQD(void **state)
+index_changed_in_SQD(void **state)
 {
 	struct uroce_qp_attr a = {.pkey_index = 1};
 	uint32_t t, back;
@@ -204,8 +209,9 @@ test_QP_04_index_changed_in_SQD(void **state)
 }
 
 /* In the other transitions the index is not taken, and the key stays (QP-02). */
+REQUIREMENT("QP-04")
 static void
-test_QP_04_index_not_taken_in_RTS(void **state)
+index_not_taken_in_RTS(void **state)
 {
 	struct uroce_qp_attr a = {.qp_state = QP_RTS, .pkey_index = 1};
 	uint32_t t;
@@ -219,8 +225,9 @@ test_QP_04_index_not_taken_in_RTS(void **state)
 }
 
 /* The operator gives an entry another key: the QPs of that index, and no others, go by it. */
+REQUIREMENT("EVT-13")
 static void
-test_EVT_13_changed_entry(void **state)
+changed_entry(void **state)
 {
 	uint32_t t;
 
@@ -241,8 +248,9 @@ test_EVT_13_changed_entry(void **state)
 }
 
 /* What is sent again after the change carries the new key, and its answer is taken by it. */
+REQUIREMENT("EVT-13")
 static void
-test_EVT_13_changed_entry_under_way(void **state)
+changed_entry_under_way(void **state)
 {
 	struct conn *c = conn_of(state, 0, 1, QP_RTS);
 
@@ -262,8 +270,9 @@ test_EVT_13_changed_entry_under_way(void **state)
 	send_cqe(c, 1, QP_WC_SUCCESS);
 }
 
+REQUIREMENT("EVT-13")
 static void
-test_EVT_13_emptied_entry(void **state)
+emptied_entry(void **state)
 {
 	uint32_t t;
 
@@ -283,8 +292,9 @@ test_EVT_13_emptied_entry(void **state)
 }
 
 /* A member of a group that is in another partition gets no copy, which is counted. */
+REQUIREMENT("WIRE-09", "WIRE-10")
 static void
-test_WIRE_09_WIRE_10_group_member_of_another_partition(void **state)
+group_member_of_another_partition(void **state)
 {
 	static const uint8_t group[16] = {[10] = 0xff, 0xff, 239, 1, 2, 3};
 	struct conn *a = conn_of(state, 2, 1, QP_RTS), *b = conn_of(state, 2, 2, QP_RTS);
@@ -319,15 +329,15 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(test_QP_04_WIRE_09_index_selects_the_key),
-		bench_test(test_QP_04_empty_entries_and_those_beyond_the_table),
-		bench_test(test_QP_04_index_changed_before_RTR),
-		bench_test(test_QP_04_index_changed_in_SQD),
-		bench_test(test_QP_04_index_not_taken_in_RTS),
-		bench_test(test_EVT_13_changed_entry),
-		bench_test(test_EVT_13_changed_entry_under_way),
-		bench_test(test_EVT_13_emptied_entry),
-		bench_test(test_WIRE_09_WIRE_10_group_member_of_another_partition),
+		bench_test(index_selects_the_key),
+		bench_test(empty_entries_and_those_beyond_the_table),
+		bench_test(index_changed_before_RTR),
+		bench_test(index_changed_in_SQD),
+		bench_test(index_not_taken_in_RTS),
+		bench_test(changed_entry),
+		bench_test(changed_entry_under_way),
+		bench_test(emptied_entry),
+		bench_test(group_member_of_another_partition),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

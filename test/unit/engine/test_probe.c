@@ -5,6 +5,7 @@
  */
 #include <string.h>
 #include "harness.h"
+#include "../../kit/requirement.h"
 
 #define SQ      0x001000u
 #define RQ      0x555000u
@@ -49,8 +50,9 @@ expect_probe_after(struct conn *c, uint64_t ns, uint8_t op, uint32_t psn)
 }
 
 /* The first unacknowledged packet again, each time after twice as long; no retry is used up. */
+REQUIREMENT("REQ-04")
 static void
-test_REQ_04_probes_back_off_and_cost_no_retry(void **state)
+probes_back_off_and_cost_no_retry(void **state)
 {
 	struct conn *c = conn_with(state, 14, 0);
 	uint64_t wait;
@@ -73,8 +75,9 @@ test_REQ_04_probes_back_off_and_cost_no_retry(void **state)
 }
 
 /* The ACK timeout is the user's, whatever was probed: retry_cnt times, then the error. */
+REQUIREMENT("REQ-04", "CQE-12")
 static void
-test_REQ_04_CQE_12_probes_do_not_move_the_timeout(void **state)
+probes_do_not_move_the_timeout(void **state)
 {
 	uint32_t cnt, i;
 
@@ -101,8 +104,9 @@ test_REQ_04_CQE_12_probes_do_not_move_the_timeout(void **state)
 }
 
 /* A timeout shorter than the wait for a probe: the timeout alone. */
+REQUIREMENT("REQ-04")
 static void
-test_REQ_04_a_short_timeout_has_no_probes(void **state)
+a_short_timeout_has_no_probes(void **state)
 {
 	struct conn *c = conn_with(state, 4, 7);
 
@@ -116,8 +120,9 @@ test_REQ_04_a_short_timeout_has_no_probes(void **state)
 }
 
 /* Without a timeout nothing ever fails, and nothing is silent for ever. */
+REQUIREMENT("REQ-04")
 static void
-test_REQ_04_timeout_0_probes_and_never_fails(void **state)
+timeout_0_probes_and_never_fails(void **state)
 {
 	struct conn *c = conn_with(state, 0, 0);
 	uint32_t n;
@@ -135,8 +140,9 @@ test_REQ_04_timeout_0_probes_and_never_fails(void **state)
 }
 
 /* The wait is the round trip's, with a floor; packets that were sent twice are not measured. */
+REQUIREMENT("REQ-04")
 static void
-test_REQ_04_probes_wait_for_the_measured_round_trip(void **state)
+probes_wait_for_the_measured_round_trip(void **state)
 {
 	struct conn *c = conn_with(state, 14, 7);
 	uint32_t i, psn = SQ;
@@ -194,8 +200,9 @@ timed_trip(struct conn *c, uint32_t psn, uint64_t ns)
  * The smoothed round trip and four deviations, as RFC 6298 has them: half the first sample, then
  * an eighth and a quarter of what is new. A sample is a nanosecond more than the time it took.
  */
+REQUIREMENT("REQ-04")
 static void
-test_REQ_04_probes_wait_longer_where_round_trips_vary(void **state)
+probes_wait_longer_where_round_trips_vary(void **state)
 {
 	struct conn *c = conn_with(state, 14, 7);
 	uint32_t psn = SQ;
@@ -211,8 +218,9 @@ test_REQ_04_probes_wait_longer_where_round_trips_vary(void **state)
 }
 
 /* Only an early timer requests a round-trip sample; progress after a READ gap does not. */
+REQUIREMENT("REQ-04")
 static void
-test_REQ_04_data_asked_for_again_times_no_round_trip(void **state)
+data_asked_for_again_times_no_round_trip(void **state)
 {
 	struct conn *c = conn_with(state, 14, 7);
 
@@ -231,8 +239,9 @@ test_REQ_04_data_asked_for_again_times_no_round_trip(void **state)
 }
 
 /* A plain requester without an ACK timeout starts no timer when it asks for READ data again. */
+REQUIREMENT("REQ-04", "REQ-08")
 static void
-test_REQ_04_REQ_08_no_timer_where_there_is_no_wait(void **state)
+no_timer_where_there_is_no_wait(void **state)
 {
 	struct conn *c = conn_with(state, 0, 0);
 
@@ -252,8 +261,9 @@ test_REQ_04_REQ_08_no_timer_where_there_is_no_wait(void **state)
 }
 
 /* Round trips that vary widely leave room for several probes, but for no probe on a round trip. */
+REQUIREMENT("REQ-04")
 static void
-test_REQ_04_several_probes_fit_into_the_timeout(void **state)
+several_probes_fit_into_the_timeout(void **state)
 {
 	static const struct {
 		uint32_t srtt_ns, rttvar_ns, timeout;
@@ -284,8 +294,9 @@ test_REQ_04_several_probes_fit_into_the_timeout(void **state)
 }
 
 /* The peer has the probed packet and no more: what is behind it follows at once, few, then more. */
+REQUIREMENT("REQ-05")
 static void
-test_REQ_05_a_probe_that_is_answered_fills_the_gap(void **state)
+a_probe_that_is_answered_fills_the_gap(void **state)
 {
 	struct conn *c = conn_with(state, 14, 0);
 	uint32_t at = 1, n;
@@ -306,8 +317,9 @@ test_REQ_05_a_probe_that_is_answered_fills_the_gap(void **state)
 }
 
 /* All was there and the answer was lost, or late: the window is what it was. */
+REQUIREMENT("REQ-04")
 static void
-test_REQ_04_a_probe_for_a_lost_answer_leaves_the_window_open(void **state)
+a_probe_for_a_lost_answer_leaves_the_window_open(void **state)
 {
 	struct conn *c = conn_with(state, 14, 0);
 
@@ -321,8 +333,9 @@ test_REQ_04_a_probe_for_a_lost_answer_leaves_the_window_open(void **state)
 	assert_int_equal(pkt_count(c), 40);
 }
 
+REQUIREMENT("REQ-08")
 static void
-test_REQ_08_a_probe_asks_for_read_responses_again(void **state)
+a_probe_asks_for_read_responses_again(void **state)
 {
 	struct conn *c = conn_with(state, 14, 0);
 	struct wire_pkt p;
@@ -340,8 +353,9 @@ test_REQ_08_a_probe_asks_for_read_responses_again(void **state)
 }
 
 /* The peer answers from the gap on once more, and the gap is there again: asked for once a pass. */
+REQUIREMENT("REQ-08")
 static void
-test_REQ_08_a_gap_that_stays_is_asked_for_again(void **state)
+a_gap_that_stays_is_asked_for_again(void **state)
 {
 	struct conn *c = conn_with(state, 14, 0);
 	uint32_t pass;
@@ -369,8 +383,9 @@ test_REQ_08_a_gap_that_stays_is_asked_for_again(void **state)
  * a FIRST, which is 4 bytes longer. Answers come, and no progress: the ACK timeout and the retries
  * are the user's.
  */
+REQUIREMENT("REQ-04", "REQ-08", "CQE-12")
 static void
-test_REQ_04_REQ_08_CQE_12_a_gap_that_never_closes_ends_in_an_error(void **state)
+a_gap_that_never_closes_ends_in_an_error(void **state)
 {
 	uint32_t cnt;
 
@@ -405,8 +420,9 @@ test_REQ_04_REQ_08_CQE_12_a_gap_that_never_closes_ends_in_an_error(void **state)
 
 /* An ACK beyond a READ's data is an implied NAK: once, no retry, and with timeout 0 not for ever.
  */
+REQUIREMENT("REQ-08")
 static void
-test_REQ_08_an_implied_nak_costs_nothing_and_is_not_the_last_word(void **state)
+an_implied_nak_costs_nothing_and_is_not_the_last_word(void **state)
 {
 	struct conn *c = conn_with(state, 0, 0);
 	uint32_t i;
@@ -440,8 +456,9 @@ test_REQ_08_an_implied_nak_costs_nothing_and_is_not_the_last_word(void **state)
 }
 
 /* A sequence NAK behind missing READ data: the peer gets on, so no retry is used up. */
+REQUIREMENT("REQ-05", "REQ-08")
 static void
-test_REQ_05_REQ_08_naks_behind_missing_read_data_that_get_on(void **state)
+naks_behind_missing_read_data_that_get_on(void **state)
 {
 	struct conn *c = conn_with(state, 14, 1);
 	uint32_t i;
@@ -464,8 +481,9 @@ test_REQ_05_REQ_08_naks_behind_missing_read_data_that_get_on(void **state)
 }
 
 /* After a NAK few packets, then more. */
+REQUIREMENT("REQ-05")
 static void
-test_REQ_05_the_window_is_small_after_a_nak(void **state)
+the_window_is_small_after_a_nak(void **state)
 {
 	struct conn *c = conn_with(state, 14, 3);
 
@@ -484,8 +502,9 @@ test_REQ_05_the_window_is_small_after_a_nak(void **state)
  * the gap says so when it comes a second time. Others do not, as the network may have changed their
  * order: one NAK a pass.
  */
+REQUIREMENT("NAK-04")
 static void
-test_NAK_04_a_gap_in_a_second_pass_is_told_again(void **state)
+a_gap_in_a_second_pass_is_told_again(void **state)
 {
 	struct conn *c = conn_with(state, 14, 3);
 	uint32_t pass;
@@ -512,8 +531,9 @@ test_NAK_04_a_gap_in_a_second_pass_is_told_again(void **state)
  * ahead of the ePSN, and again. Each NAK is one of the peer's retries: they must not be all of
  * them.
  */
+REQUIREMENT("NAK-04", "REQ-05")
 static void
-test_NAK_04_REQ_05_forged_packets_use_up_few_of_the_peers_retries(void **state)
+forged_packets_use_up_few_of_the_peers_retries(void **state)
 {
 	struct conn *c = conn_with(state, 14, 3);
 	uint32_t i, psn;
@@ -532,8 +552,9 @@ test_NAK_04_REQ_05_forged_packets_use_up_few_of_the_peers_retries(void **state)
 }
 
 /* A plain responder does not, and an RNR NAK is not repeated by what comes behind it. */
+REQUIREMENT("NAK-04", "NAK-10")
 static void
-test_NAK_04_NAK_10_no_second_nak_without_a_sequence_nak(void **state)
+no_second_nak_without_a_sequence_nak(void **state)
 {
 	struct conn *c = conn_with(state, 14, 3);
 	uint32_t i;
@@ -547,8 +568,9 @@ test_NAK_04_NAK_10_no_second_nak_without_a_sequence_nak(void **state)
 }
 
 /* The next hop is not known: no packet was sent, so no retry is used up. */
+REQUIREMENT("REQ-04")
 static void
-test_REQ_04_an_unresolved_path_uses_up_no_retry(void **state)
+an_unresolved_path_uses_up_no_retry(void **state)
 {
 	struct conn *c = conn_with(state, 14, 3);
 
@@ -568,8 +590,9 @@ test_REQ_04_an_unresolved_path_uses_up_no_retry(void **state)
 }
 
 /* Nor is the QP silent for ever: after as long as all retries would have taken it gives up. */
+REQUIREMENT("REQ-04", "CQE-12")
 static void
-test_REQ_04_CQE_12_an_unresolved_path_ends_in_an_error(void **state)
+an_unresolved_path_ends_in_an_error(void **state)
 {
 	uint32_t cnt;
 
@@ -587,8 +610,9 @@ test_REQ_04_CQE_12_an_unresolved_path_ends_in_an_error(void **state)
 }
 
 /* The path goes while packets are out: what was sent of them stays sent, then the same wait. */
+REQUIREMENT("REQ-04")
 static void
-test_REQ_04_a_path_lost_under_way(void **state)
+a_path_lost_under_way(void **state)
 {
 	struct conn *c = conn_with(state, 14, 3);
 
@@ -636,8 +660,9 @@ conn_held_up(void **state, uint32_t retry_cnt, uint8_t plain)
 }
 
 /* Threads that do not run put an ACK timeout off, but not beyond four times its value. */
+REQUIREMENT("REQ-04", "CQE-12")
 static void
-test_REQ_04_CQE_12_a_timeout_is_put_off_for_a_thread_that_does_not_run(void **state)
+a_timeout_is_put_off_for_a_thread_that_does_not_run(void **state)
 {
 	static const uint8_t plain[] = {0, QP_PLAIN_REQUESTER};
 	uint32_t i, k;
@@ -664,8 +689,9 @@ test_REQ_04_CQE_12_a_timeout_is_put_off_for_a_thread_that_does_not_run(void **st
 }
 
 /* Once they run the packet, which goes again, has its whole timeout. */
+REQUIREMENT("REQ-04")
 static void
-test_REQ_04_a_timeout_that_was_put_off_begins_anew(void **state)
+a_timeout_that_was_put_off_begins_anew(void **state)
 {
 	struct conn *c = conn_held_up(state, 0, 0);
 
@@ -684,8 +710,9 @@ test_REQ_04_a_timeout_that_was_put_off_begins_anew(void **state)
 }
 
 /* Each silence may be put off as often as the first. */
+REQUIREMENT("REQ-04")
 static void
-test_REQ_04_progress_forgets_what_was_put_off(void **state)
+progress_forgets_what_was_put_off(void **state)
 {
 	struct conn *c = conn_held_up(state, 0, 0);
 	uint32_t i;
@@ -705,8 +732,9 @@ test_REQ_04_progress_forgets_what_was_put_off(void **state)
  * A second answer shows that the round trip is longer than was thought. The ACK timeout of what is
  * under way by then counts from when it was sent all the same.
  */
+REQUIREMENT("REQ-04")
 static void
-test_REQ_04_a_longer_round_trip_does_not_shorten_the_timeout(void **state)
+a_longer_round_trip_does_not_shorten_the_timeout(void **state)
 {
 	struct conn *c = conn_with(state, 14, 0);
 	uint32_t i;
@@ -734,33 +762,33 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(test_REQ_04_probes_back_off_and_cost_no_retry),
-		bench_test(test_REQ_04_CQE_12_probes_do_not_move_the_timeout),
-		bench_test(test_REQ_04_a_short_timeout_has_no_probes),
-		bench_test(test_REQ_04_timeout_0_probes_and_never_fails),
-		bench_test(test_REQ_04_probes_wait_for_the_measured_round_trip),
-		bench_test(test_REQ_04_probes_wait_longer_where_round_trips_vary),
-		bench_test(test_REQ_04_data_asked_for_again_times_no_round_trip),
-		bench_test(test_REQ_04_REQ_08_no_timer_where_there_is_no_wait),
-		bench_test(test_REQ_04_several_probes_fit_into_the_timeout),
-		bench_test(test_REQ_05_a_probe_that_is_answered_fills_the_gap),
-		bench_test(test_REQ_04_a_probe_for_a_lost_answer_leaves_the_window_open),
-		bench_test(test_REQ_08_a_probe_asks_for_read_responses_again),
-		bench_test(test_REQ_08_a_gap_that_stays_is_asked_for_again),
-		bench_test(test_REQ_04_REQ_08_CQE_12_a_gap_that_never_closes_ends_in_an_error),
-		bench_test(test_REQ_08_an_implied_nak_costs_nothing_and_is_not_the_last_word),
-		bench_test(test_REQ_05_REQ_08_naks_behind_missing_read_data_that_get_on),
-		bench_test(test_REQ_05_the_window_is_small_after_a_nak),
-		bench_test(test_NAK_04_a_gap_in_a_second_pass_is_told_again),
-		bench_test(test_NAK_04_REQ_05_forged_packets_use_up_few_of_the_peers_retries),
-		bench_test(test_NAK_04_NAK_10_no_second_nak_without_a_sequence_nak),
-		bench_test(test_REQ_04_an_unresolved_path_uses_up_no_retry),
-		bench_test(test_REQ_04_CQE_12_an_unresolved_path_ends_in_an_error),
-		bench_test(test_REQ_04_a_path_lost_under_way),
-		bench_test(test_REQ_04_CQE_12_a_timeout_is_put_off_for_a_thread_that_does_not_run),
-		bench_test(test_REQ_04_a_timeout_that_was_put_off_begins_anew),
-		bench_test(test_REQ_04_progress_forgets_what_was_put_off),
-		bench_test(test_REQ_04_a_longer_round_trip_does_not_shorten_the_timeout),
+		bench_test(probes_back_off_and_cost_no_retry),
+		bench_test(probes_do_not_move_the_timeout),
+		bench_test(a_short_timeout_has_no_probes),
+		bench_test(timeout_0_probes_and_never_fails),
+		bench_test(probes_wait_for_the_measured_round_trip),
+		bench_test(probes_wait_longer_where_round_trips_vary),
+		bench_test(data_asked_for_again_times_no_round_trip),
+		bench_test(no_timer_where_there_is_no_wait),
+		bench_test(several_probes_fit_into_the_timeout),
+		bench_test(a_probe_that_is_answered_fills_the_gap),
+		bench_test(a_probe_for_a_lost_answer_leaves_the_window_open),
+		bench_test(a_probe_asks_for_read_responses_again),
+		bench_test(a_gap_that_stays_is_asked_for_again),
+		bench_test(a_gap_that_never_closes_ends_in_an_error),
+		bench_test(an_implied_nak_costs_nothing_and_is_not_the_last_word),
+		bench_test(naks_behind_missing_read_data_that_get_on),
+		bench_test(the_window_is_small_after_a_nak),
+		bench_test(a_gap_in_a_second_pass_is_told_again),
+		bench_test(forged_packets_use_up_few_of_the_peers_retries),
+		bench_test(no_second_nak_without_a_sequence_nak),
+		bench_test(an_unresolved_path_uses_up_no_retry),
+		bench_test(an_unresolved_path_ends_in_an_error),
+		bench_test(a_path_lost_under_way),
+		bench_test(a_timeout_is_put_off_for_a_thread_that_does_not_run),
+		bench_test(a_timeout_that_was_put_off_begins_anew),
+		bench_test(progress_forgets_what_was_put_off),
+		bench_test(a_longer_round_trip_does_not_shorten_the_timeout),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

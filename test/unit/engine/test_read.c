@@ -2,6 +2,7 @@
 /* READ, requester side: what arrives, what is missing, what comes twice (REQ-07, REQ-08). */
 #include <string.h>
 #include "harness.h"
+#include "../../kit/requirement.h"
 
 #define SQ  0x001000u
 #define MTU 1024u
@@ -58,8 +59,9 @@ expect_done(struct conn *c, uint32_t len)
 	assert_int_equal(c->local->bytes[len], 0);
 }
 
+REQUIREMENT("REQ-08")
 static void
-test_REQ_08_data_lands_where_it_belongs(void **state)
+data_lands_where_it_belongs(void **state)
 {
 	static const uint32_t lens[] = {0, 1, 3, MTU - 1, MTU, MTU + 1, 2 * MTU, 5 * MTU + 5};
 	uint32_t i, k;
@@ -78,8 +80,9 @@ test_REQ_08_data_lands_where_it_belongs(void **state)
 	}
 }
 
+REQUIREMENT("REQ-08")
 static void
-test_REQ_08_scatters_over_sges(void **state)
+scatters_over_sges(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t key = c->local->mr.key;
@@ -102,8 +105,9 @@ test_REQ_08_scatters_over_sges(void **state)
 }
 
 /* An SGE ends within a later response: the bytes behind its end are not written. */
+REQUIREMENT("REQ-08")
 static void
-test_REQ_08_scatters_no_byte_behind_an_sge(void **state)
+scatters_no_byte_behind_an_sge(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t key = c->local->mr.key, k;
@@ -122,8 +126,9 @@ test_REQ_08_scatters_no_byte_behind_an_sge(void **state)
 }
 
 /* Each response in turn is the one that is lost. */
+REQUIREMENT("REQ-08")
 static void
-test_REQ_08_missing_response_is_asked_for_again_from_there(void **state)
+missing_response_is_asked_for_again_from_there(void **state)
 {
 	const uint32_t len = 4 * MTU + 7;
 	uint32_t lost, k;
@@ -151,8 +156,9 @@ test_REQ_08_missing_response_is_asked_for_again_from_there(void **state)
 }
 
 /* The last one lost: nothing tells but the clock. */
+REQUIREMENT("REQ-08")
 static void
-test_REQ_08_last_response_lost(void **state)
+last_response_lost(void **state)
 {
 	const uint32_t len = 3 * MTU;
 	struct conn *c = reading(state, len);
@@ -167,8 +173,9 @@ test_REQ_08_last_response_lost(void **state)
 }
 
 /* A response behind the READ says as much as one within it. */
+REQUIREMENT("REQ-08")
 static void
-test_REQ_08_ack_of_a_later_request_shows_the_gap(void **state)
+ack_of_a_later_request_shows_the_gap(void **state)
 {
 	struct conn *c = reading(state, 2 * MTU);
 
@@ -185,8 +192,9 @@ test_REQ_08_ack_of_a_later_request_shows_the_gap(void **state)
 	send_cqe(c, 2, QP_WC_SUCCESS);
 }
 
+REQUIREMENT("REQ-08")
 static void
-test_REQ_08_duplicate_responses_write_nothing(void **state)
+duplicate_responses_write_nothing(void **state)
 {
 	const uint32_t len = 3 * MTU;
 	struct conn *c = reading(state, len);
@@ -208,8 +216,9 @@ test_REQ_08_duplicate_responses_write_nothing(void **state)
  * The rest of a READ is requested in parts that end every QP_READ_AGAIN_PKTS packets of it, one at
  * a time while the window is small; each part's last response may say that it is the last.
  */
+REQUIREMENT("REQ-08")
 static void
-test_REQ_08_the_rest_of_a_long_read_is_requested_in_parts(void **state)
+the_rest_of_a_long_read_is_requested_in_parts(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	const uint32_t len = 1u << 31, half = QP_READ_CHUNK_PKTS * 256;
@@ -247,8 +256,9 @@ test_REQ_08_the_rest_of_a_long_read_is_requested_in_parts(void **state)
  * on their way. Of a READ whose first response is lost all is requested, as the peer may not know
  * it.
  */
+REQUIREMENT("REQ-02", "REQ-08")
 static void
-test_REQ_02_REQ_08_a_read_waits_for_the_responses_before_it(void **state)
+a_read_waits_for_the_responses_before_it(void **state)
 {
 	const uint32_t n = QP_READ_WINDOW_PKTS + 2, len = n * MTU;
 	struct conn *c = reading(state, len);
@@ -271,8 +281,9 @@ test_REQ_02_REQ_08_a_read_waits_for_the_responses_before_it(void **state)
 }
 
 /* Swapped on the way: the late one is good, the early one is asked for again. */
+REQUIREMENT("REQ-08")
 static void
-test_REQ_08_reordered_responses(void **state)
+reordered_responses(void **state)
 {
 	const uint32_t len = 3 * MTU;
 	struct conn *c = reading(state, len);
@@ -289,8 +300,9 @@ test_REQ_08_reordered_responses(void **state)
 }
 
 /* Two READs at once, the first one's answer lost altogether. */
+REQUIREMENT("REQ-08")
 static void
-test_REQ_08_gap_over_two_reads(void **state)
+gap_over_two_reads(void **state)
 {
 	struct conn *c = reading(state, MTU);
 
@@ -309,8 +321,9 @@ test_REQ_08_gap_over_two_reads(void **state)
 }
 
 /* Answers do come, a packet a timeout: that is progress, however long it takes. */
+REQUIREMENT("REQ-08")
 static void
-test_REQ_08_slow_answers_are_progress(void **state)
+slow_answers_are_progress(void **state)
 {
 	const uint32_t len = 30 * MTU;
 	struct conn *c = reading(state, len);
@@ -327,8 +340,9 @@ test_REQ_08_slow_answers_are_progress(void **state)
 }
 
 /* Memory deregistered under the answer. */
+REQUIREMENT("REQ-08")
 static void
-test_REQ_08_no_byte_into_dead_memory(void **state)
+no_byte_into_dead_memory(void **state)
 {
 	struct conn *c = reading(state, 2 * MTU);
 
@@ -342,8 +356,9 @@ test_REQ_08_no_byte_into_dead_memory(void **state)
 }
 
 /* NAK-03 from the other side: the NAK stands where the response would. */
+REQUIREMENT("REQ-08")
 static void
-test_REQ_08_nak_in_place_of_a_later_response(void **state)
+nak_in_place_of_a_later_response(void **state)
 {
 	struct conn *c = reading(state, 3 * MTU);
 
@@ -363,8 +378,8 @@ main(void)
 		bench_test(test_REQ_08_last_response_lost),
 		bench_test(test_REQ_08_ack_of_a_later_request_shows_the_gap),
 		bench_test(test_REQ_08_duplicate_responses_write_nothing),
-		bench_test(test_REQ_08_the_rest_of_a_long_read_is_requested_in_parts),
-		bench_test(test_REQ_02_REQ_08_a_read_waits_for_the_responses_before_it),
+		bench_test(the_rest_of_a_long_read_is_requested_in_parts),
+		bench_test(a_read_waits_for_the_responses_before_it),
 		bench_test(test_REQ_08_reordered_responses),
 		bench_test(test_REQ_08_gap_over_two_reads),
 		bench_test(test_REQ_08_slow_answers_are_progress),

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 #include "harness.h"
+#include "../../kit/requirement.h"
 
 #define RQ  0x555000u
 #define MTU 1024u
@@ -76,8 +77,9 @@ check_no_access(void **state, uint8_t op, uint32_t which)
 	expect_untouched(top);
 }
 
+REQUIREMENT("NAK-06", "MEM-02", "EVT-03")
 static void
-test_NAK_06_MEM_02_EVT_03_every_access_that_is_not_allowed(void **state)
+every_access_that_is_not_allowed(void **state)
 {
 	uint32_t i;
 
@@ -89,8 +91,9 @@ test_NAK_06_MEM_02_EVT_03_every_access_that_is_not_allowed(void **state)
 }
 
 /* The very edges are inside. */
+REQUIREMENT("MEM-02")
 static void
-test_MEM_02_edges_of_a_region(void **state)
+edges_of_a_region(void **state)
 {
 	struct conn *c = conn_next(state, ALL_REMOTE);
 	struct bench_region *top = region_add(*state, 7, UINT64_MAX - 63, 64, ALL_REMOTE);
@@ -111,8 +114,9 @@ test_MEM_02_edges_of_a_region(void **state)
 }
 
 /* Half of a WRITE is in when its region goes. */
+REQUIREMENT("NAK-06")
 static void
-test_NAK_06_region_gone_in_the_middle(void **state)
+region_gone_in_the_middle(void **state)
 {
 	struct conn *c = conn_next(state, ALL_REMOTE);
 
@@ -126,8 +130,9 @@ test_NAK_06_region_gone_in_the_middle(void **state)
 }
 
 /* No bytes, no key: IBTA does not have it checked, and rxe sends such. */
+REQUIREMENT("MEM-02")
 static void
-test_MEM_02_zero_length_needs_no_key(void **state)
+zero_length_needs_no_key(void **state)
 {
 	struct conn *c = conn_next(state, ALL_REMOTE);
 	struct wire_fields f = {.opcode = WIRE_OP_WRITE_ONLY,
@@ -144,8 +149,9 @@ test_MEM_02_zero_length_needs_no_key(void **state)
 	pkt_expect(c, WIRE_OP_READ_RESP_ONLY, RQ + 1);
 }
 
+REQUIREMENT("EVT-02", "NAK-09")
 static void
-test_EVT_02_NAK_09_invalid_request_event_names_the_qp(void **state)
+invalid_request_event_names_the_qp(void **state)
 {
 	struct conn *c = conn_next(state, ALL_REMOTE);
 
@@ -155,8 +161,9 @@ test_EVT_02_NAK_09_invalid_request_event_names_the_qp(void **state)
 	assert_null(c->b->event[0].cq);
 }
 
+REQUIREMENT("CQE-02", "NAK-07")
 static void
-test_CQE_02_NAK_07_receive_too_short(void **state)
+receive_too_short(void **state)
 {
 	static const uint32_t lens[] = {0, 7, MTU + 7};
 	uint32_t i;
@@ -179,8 +186,9 @@ test_CQE_02_NAK_07_receive_too_short(void **state)
 }
 
 /* The network has doubled it, in one burst: it is refused once, and takes no second receive. */
+REQUIREMENT("NAK-07", "NAK-09")
 static void
-test_NAK_07_NAK_09_refused_once(void **state)
+refused_request_gets_one_nak(void **state)
 {
 	struct conn *c = conn_next(state, ALL_REMOTE);
 
@@ -197,8 +205,9 @@ test_NAK_07_NAK_09_refused_once(void **state)
 }
 
 /* NAK-08: what is wrong is the receiver's own. */
+REQUIREMENT("CQE-04", "NAK-08")
 static void
-test_CQE_04_NAK_08_bad_lkey_in_a_receive(void **state)
+bad_lkey_in_a_receive(void **state)
 {
 	struct bench_region *ro = region_add(*state, 7, 0x9000, 64, MEM_REMOTE_WRITE);
 	struct bench_region *other = region_add(*state, 8, LOCAL_VA, 64, MEM_LOCAL_WRITE);
@@ -227,8 +236,9 @@ test_CQE_04_NAK_08_bad_lkey_in_a_receive(void **state)
 }
 
 /* A key that the message does not reach is not looked at. */
+REQUIREMENT("CQE-04")
 static void
-test_CQE_04_only_what_is_used_of_a_receive(void **state)
+only_what_is_used_of_a_receive(void **state)
 {
 	struct conn *c = conn_next(state, ALL_REMOTE);
 	struct uroce_sge sge[2] = {{LOCAL_VA, 8, c->local->mr.key}, {0x1234, 8, 0xbad}};
@@ -239,8 +249,9 @@ test_CQE_04_only_what_is_used_of_a_receive(void **state)
 	ack_expect(c, RQ);
 }
 
+REQUIREMENT("CQE-03", "NAK-08")
 static void
-test_CQE_03_NAK_08_malformed_receive(void **state)
+malformed_receive(void **state)
 {
 	struct conn *c = conn_next(state, ALL_REMOTE);
 
@@ -253,8 +264,9 @@ test_CQE_03_NAK_08_malformed_receive(void **state)
 	recv_cqe(c, 2, QP_WC_WR_FLUSH_ERR);
 }
 
+REQUIREMENT("CQE-07", "NAK-06")
 static void
-test_CQE_07_NAK_06_write_imm_with_a_bad_rkey(void **state)
+write_imm_with_a_bad_rkey(void **state)
 {
 	struct conn *c = conn_next(state, ALL_REMOTE);
 
@@ -268,8 +280,9 @@ test_CQE_07_NAK_06_write_imm_with_a_bad_rkey(void **state)
 }
 
 /* Found in the first packet it is not known yet that an immediate will come: the event. */
+REQUIREMENT("EVT-03")
 static void
-test_EVT_03_write_imm_refused_at_its_first_packet(void **state)
+write_imm_refused_at_its_first_packet(void **state)
 {
 	struct conn *c = conn_next(state, ALL_REMOTE);
 
@@ -281,8 +294,9 @@ test_EVT_03_write_imm_refused_at_its_first_packet(void **state)
 	expect_untouched(c->remote); /* the whole range is checked before a byte of it */
 }
 
+REQUIREMENT("NAK-08", "CQE-04")
 static void
-test_NAK_08_CQE_04_copy_into_client_memory_fails(void **state)
+copy_into_client_memory_fails(void **state)
 {
 	struct conn *c = conn_next(state, ALL_REMOTE);
 
@@ -303,19 +317,19 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(test_NAK_06_MEM_02_EVT_03_every_access_that_is_not_allowed),
-		bench_test(test_MEM_02_edges_of_a_region),
-		bench_test(test_NAK_06_region_gone_in_the_middle),
-		bench_test(test_MEM_02_zero_length_needs_no_key),
-		bench_test(test_EVT_02_NAK_09_invalid_request_event_names_the_qp),
-		bench_test(test_CQE_02_NAK_07_receive_too_short),
-		bench_test(test_NAK_07_NAK_09_refused_once),
-		bench_test(test_CQE_04_NAK_08_bad_lkey_in_a_receive),
-		bench_test(test_CQE_04_only_what_is_used_of_a_receive),
-		bench_test(test_CQE_03_NAK_08_malformed_receive),
-		bench_test(test_CQE_07_NAK_06_write_imm_with_a_bad_rkey),
-		bench_test(test_EVT_03_write_imm_refused_at_its_first_packet),
-		bench_test(test_NAK_08_CQE_04_copy_into_client_memory_fails),
+		bench_test(every_access_that_is_not_allowed),
+		bench_test(edges_of_a_region),
+		bench_test(region_gone_in_the_middle),
+		bench_test(zero_length_needs_no_key),
+		bench_test(invalid_request_event_names_the_qp),
+		bench_test(receive_too_short),
+		bench_test(refused_request_gets_one_nak),
+		bench_test(bad_lkey_in_a_receive),
+		bench_test(only_what_is_used_of_a_receive),
+		bench_test(malformed_receive),
+		bench_test(write_imm_with_a_bad_rkey),
+		bench_test(write_imm_refused_at_its_first_packet),
+		bench_test(copy_into_client_memory_fails),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

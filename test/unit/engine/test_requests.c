@@ -3,6 +3,7 @@
 #include <string.h>
 #include "harness.h"
 #include "wire/psn.h"
+#include "../../kit/requirement.h"
 
 #define RQ  0x555000u
 #define MTU 1024u
@@ -44,8 +45,9 @@ message(struct conn *c, bool write, bool imm, uint32_t psn, uint32_t len)
 }
 
 /* All kinds and lengths at all MTUs, with the PSN wrapping on the way. */
+REQUIREMENT("WIRE-05")
 static void
-test_WIRE_05_messages_arrive_whole(void **state)
+messages_arrive_whole(void **state)
 {
 	uint32_t code, i, j, psn, id = 0;
 
@@ -86,8 +88,9 @@ test_WIRE_05_messages_arrive_whole(void **state)
 	}
 }
 
+REQUIREMENT("WIRE-05")
 static void
-test_WIRE_05_reads_are_answered_in_mtu_cuts(void **state)
+reads_are_answered_in_mtu_cuts(void **state)
 {
 	uint32_t code, j, k, psn;
 
@@ -124,8 +127,9 @@ test_WIRE_05_reads_are_answered_in_mtu_cuts(void **state)
 	}
 }
 
+REQUIREMENT("RSP-01")
 static void
-test_RSP_01_duplicate_sends_and_writes_are_acked_not_executed(void **state)
+duplicate_sends_and_writes_are_acked_not_executed(void **state)
 {
 	struct conn *c = conn_at(state, RQ, 3);
 
@@ -151,8 +155,9 @@ test_RSP_01_duplicate_sends_and_writes_are_acked_not_executed(void **state)
 	assert_memory_equal(c->local->bytes + MTU, bench_bytes + 100, 8);
 }
 
+REQUIREMENT("RSP-01")
 static void
-test_RSP_01_duplicate_read_is_executed_again_from_its_psn(void **state)
+duplicate_read_is_executed_again_from_its_psn(void **state)
 {
 	struct conn *c = conn_at(state, RQ, 3);
 	struct wire_pkt p;
@@ -221,8 +226,9 @@ skip_frames(struct conn *c, uint32_t n)
 		assert_true(pkt_poll(c, &p));
 }
 
+REQUIREMENT("RSP-01")
 static void
-test_RSP_01_duplicate_of_a_read_under_way_begins_with_first(void **state)
+duplicate_of_a_read_under_way_begins_with_first(void **state)
 {
 	uint32_t from[] = {0, 1, 0, 0, NREAD - 1}, sent, i;
 
@@ -243,8 +249,9 @@ test_RSP_01_duplicate_of_a_read_under_way_begins_with_first(void **state)
 }
 
 /* A requester that wants a part of it again gets that, and then the rest of the READ. */
+REQUIREMENT("RSP-01")
 static void
-test_RSP_01_duplicate_of_a_part_of_a_read_under_way(void **state)
+duplicate_of_a_part_of_a_read_under_way(void **state)
 {
 	uint32_t sent, i;
 	struct conn *c = conn_half_answered(state, &sent);
@@ -259,8 +266,9 @@ test_RSP_01_duplicate_of_a_part_of_a_read_under_way(void **state)
 }
 
 /* A duplicate is executed again, so the QP must still allow it. */
+REQUIREMENT("RSP-01", "MEM-02")
 static void
-test_RSP_01_MEM_02_duplicate_read_after_the_right_was_taken_away(void **state)
+duplicate_read_after_the_right_was_taken_away(void **state)
 {
 	struct uroce_qp_attr attr = {.qp_access_flags = MEM_REMOTE_WRITE};
 	struct conn *c = conn_at(state, RQ, 3);
@@ -275,8 +283,9 @@ test_RSP_01_MEM_02_duplicate_read_after_the_right_was_taken_away(void **state)
 }
 
 /* A PSN of before that never asked for these bytes is no duplicate. */
+REQUIREMENT("RSP-01")
 static void
-test_RSP_01_read_that_never_was_is_ignored(void **state)
+read_that_never_was_is_ignored(void **state)
 {
 	struct conn *c = conn_at(state, RQ, 3);
 
@@ -291,8 +300,9 @@ test_RSP_01_read_that_never_was_is_ignored(void **state)
 	state_expect(c, QP_RTS);
 }
 
+REQUIREMENT("RSP-02")
 static void
-test_RSP_02_acks_coalesce_in_a_burst(void **state)
+acks_coalesce_in_a_burst(void **state)
 {
 	struct conn *c = conn_at(state, RQ, 3);
 	uint32_t i;
@@ -303,8 +313,9 @@ test_RSP_02_acks_coalesce_in_a_burst(void **state)
 	assert_int_equal(OBS(c, RSP_ACK), 1);
 }
 
+REQUIREMENT("RSP-02")
 static void
-test_RSP_02_every_ackreq_is_answered_at_once(void **state)
+every_ackreq_is_answered_at_once(void **state)
 {
 	struct conn *c = conn_at(state, RQ, 3);
 	struct wire_fields quiet = {.opcode = WIRE_OP_WRITE_MIDDLE, .psn = RQ + 1};
@@ -318,8 +329,9 @@ test_RSP_02_every_ackreq_is_answered_at_once(void **state)
 	ack_expect(c, RQ + 2);
 }
 
+REQUIREMENT("RSP-03")
 static void
-test_RSP_03_responses_keep_psn_order_with_acks(void **state)
+responses_keep_psn_order_with_acks(void **state)
 {
 	struct conn *c = conn_at(state, RQ, 3);
 
@@ -335,8 +347,9 @@ test_RSP_03_responses_keep_psn_order_with_acks(void **state)
 	ack_expect(c, RQ + 4);
 }
 
+REQUIREMENT("RSP-03")
 static void
-test_RSP_03_max_dest_rd_atomic_reads_at_once(void **state)
+max_dest_rd_atomic_reads_at_once(void **state)
 {
 	struct conn *c = conn_at(state, RQ, 3);
 	uint32_t i;
@@ -353,8 +366,9 @@ test_RSP_03_max_dest_rd_atomic_reads_at_once(void **state)
 	state_expect(c, QP_RTS);
 }
 
+REQUIREMENT("RSP-05")
 static void
-test_RSP_05_sends_take_receives_in_order(void **state)
+sends_take_receives_in_order(void **state)
 {
 	struct conn *c = conn_at(state, RQ, 3);
 	uint32_t i;
@@ -377,8 +391,9 @@ test_RSP_05_sends_take_receives_in_order(void **state)
 	assert_int_equal(c->rq.hdr->cons, 4);
 }
 
+REQUIREMENT("RSP-05")
 static void
-test_RSP_05_scatters_over_the_receive_sges(void **state)
+scatters_over_the_receive_sges(void **state)
 {
 	struct conn *c = conn_at(state, RQ, 3);
 	uint32_t key = c->local->mr.key;
@@ -400,8 +415,9 @@ test_RSP_05_scatters_over_the_receive_sges(void **state)
 }
 
 /* The R_Key comes first: with a bad one the RQ is not even looked at for an RNR. */
+REQUIREMENT("RSP-05")
 static void
-test_RSP_05_write_imm_checks_the_rkey_first(void **state)
+write_imm_checks_the_rkey_first(void **state)
 {
 	struct conn *c = conn_at(state, RQ, 3);
 
@@ -410,8 +426,9 @@ test_RSP_05_write_imm_checks_the_rkey_first(void **state)
 	event_expect(c->b, QP_EVENT_QP_ACCESS_ERR);
 }
 
+REQUIREMENT("RSP-07")
 static void
-test_RSP_07_msn_counts_messages(void **state)
+msn_counts_messages(void **state)
 {
 	struct conn *c = conn_at(state, RQ, 3);
 	struct wire_pkt p;
@@ -432,8 +449,9 @@ test_RSP_07_msn_counts_messages(void **state)
 }
 
 /* 2^31 bytes are not too many, for a WRITE and for a READ. */
+REQUIREMENT("WIRE-05")
 static void
-test_WIRE_05_requests_for_2_to_the_31(void **state)
+requests_for_2_to_the_31(void **state)
 {
 	struct conn *c = conn_at(state, RQ, 3);
 	struct bench_region *big = region_add(*state, 7, 1ull << 40, 1 << 20, ALL_REMOTE);
@@ -463,23 +481,23 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(test_WIRE_05_messages_arrive_whole),
-		bench_test(test_WIRE_05_reads_are_answered_in_mtu_cuts),
-		bench_test(test_RSP_01_duplicate_sends_and_writes_are_acked_not_executed),
-		bench_test(test_RSP_01_duplicate_read_is_executed_again_from_its_psn),
-		bench_test(test_RSP_01_duplicate_of_a_read_under_way_begins_with_first),
-		bench_test(test_RSP_01_duplicate_of_a_part_of_a_read_under_way),
-		bench_test(test_RSP_01_MEM_02_duplicate_read_after_the_right_was_taken_away),
-		bench_test(test_RSP_01_read_that_never_was_is_ignored),
-		bench_test(test_RSP_02_acks_coalesce_in_a_burst),
-		bench_test(test_RSP_02_every_ackreq_is_answered_at_once),
-		bench_test(test_RSP_03_responses_keep_psn_order_with_acks),
-		bench_test(test_RSP_03_max_dest_rd_atomic_reads_at_once),
-		bench_test(test_RSP_05_sends_take_receives_in_order),
-		bench_test(test_RSP_05_scatters_over_the_receive_sges),
-		bench_test(test_RSP_05_write_imm_checks_the_rkey_first),
-		bench_test(test_RSP_07_msn_counts_messages),
-		bench_test(test_WIRE_05_requests_for_2_to_the_31),
+		bench_test(messages_arrive_whole),
+		bench_test(reads_are_answered_in_mtu_cuts),
+		bench_test(duplicate_sends_and_writes_are_acked_not_executed),
+		bench_test(duplicate_read_is_executed_again_from_its_psn),
+		bench_test(duplicate_of_a_read_under_way_begins_with_first),
+		bench_test(duplicate_of_a_part_of_a_read_under_way),
+		bench_test(duplicate_read_after_the_right_was_taken_away),
+		bench_test(read_that_never_was_is_ignored),
+		bench_test(acks_coalesce_in_a_burst),
+		bench_test(every_ackreq_is_answered_at_once),
+		bench_test(responses_keep_psn_order_with_acks),
+		bench_test(max_dest_rd_atomic_reads_at_once),
+		bench_test(sends_take_receives_in_order),
+		bench_test(scatters_over_the_receive_sges),
+		bench_test(write_imm_checks_the_rkey_first),
+		bench_test(msn_counts_messages),
+		bench_test(requests_for_2_to_the_31),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

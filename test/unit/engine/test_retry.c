@@ -3,6 +3,7 @@
 #include <string.h>
 #include "harness.h"
 #include "wire/psn.h"
+#include "../../kit/requirement.h"
 
 #define SQ      0x001000u
 #define TIMEOUT (4096ull << 14) /* conn_rc's */
@@ -29,8 +30,9 @@ expect_resend_after(struct conn *c, uint64_t ns, uint32_t psn)
 	pkt_none(c);
 }
 
+REQUIREMENT("REQ-04")
 static void
-test_REQ_04_timeout_is_4096ns_times_2_to_the_code(void **state)
+timeout_is_4096ns_times_2_to_the_code(void **state)
 {
 	uint32_t code;
 
@@ -46,8 +48,9 @@ test_REQ_04_timeout_is_4096ns_times_2_to_the_code(void **state)
 	}
 }
 
+REQUIREMENT("REQ-04")
 static void
-test_REQ_04_timeout_0_waits_for_ever(void **state)
+timeout_0_waits_for_ever(void **state)
 {
 	struct conn *c = conn_with(state, 0, 0, 0);
 
@@ -61,8 +64,9 @@ test_REQ_04_timeout_0_waits_for_ever(void **state)
 	send_cqe(c, 1, QP_WC_SUCCESS);
 }
 
+REQUIREMENT("REQ-04")
 static void
-test_REQ_04_resends_from_the_oldest_unacknowledged(void **state)
+resends_from_the_oldest_unacknowledged(void **state)
 {
 	struct conn *c = conn_with(state, 14, 3, 3);
 	struct wire_pkt p;
@@ -87,8 +91,9 @@ test_REQ_04_resends_from_the_oldest_unacknowledged(void **state)
 	assert_int_equal(OBS(c, REQ_RETRANS), 3);
 }
 
+REQUIREMENT("REQ-04")
 static void
-test_REQ_04_retry_cnt_times_then_error(void **state)
+retry_cnt_times_then_error(void **state)
 {
 	uint32_t cnt, i;
 
@@ -113,8 +118,9 @@ test_REQ_04_retry_cnt_times_then_error(void **state)
 	}
 }
 
+REQUIREMENT("CQE-12", "REQ-04")
 static void
-test_CQE_12_REQ_04_retry_exceeded_takes_retry_cnt_resends(void **state)
+retry_exceeded_takes_retry_cnt_resends(void **state)
 {
 	struct conn *c = conn_with(state, 14, 7, 7);
 
@@ -126,8 +132,9 @@ test_CQE_12_REQ_04_retry_exceeded_takes_retry_cnt_resends(void **state)
 }
 
 /* Progress of a single packet is progress: the counter and the timer start anew. */
+REQUIREMENT("REQ-04")
 static void
-test_REQ_04_progress_reloads(void **state)
+progress_reloads(void **state)
 {
 	struct conn *c = conn_with(state, 14, 1, 7);
 	uint32_t i;
@@ -159,8 +166,9 @@ test_REQ_04_progress_reloads(void **state)
 }
 
 /* One packet, and twice as many with each answer; the last of each lot asks for it. */
+REQUIREMENT("REQ-04")
 static void
-test_REQ_04_the_window_opens_again_after_a_timeout(void **state)
+the_window_opens_again_after_a_timeout(void **state)
 {
 	struct conn *c = conn_with(state, 14, 7, 7);
 	uint32_t at = 0, n, k;
@@ -182,8 +190,9 @@ test_REQ_04_the_window_opens_again_after_a_timeout(void **state)
 }
 
 /* A READ is as much as a closed window lets out. */
+REQUIREMENT("REQ-04")
 static void
-test_REQ_04_one_read_after_a_timeout(void **state)
+one_read_after_a_timeout(void **state)
 {
 	struct conn *c = conn_with(state, 14, 7, 7);
 
@@ -200,8 +209,9 @@ test_REQ_04_one_read_after_a_timeout(void **state)
 	send_cqe(c, 2, QP_WC_SUCCESS);
 }
 
+REQUIREMENT("REQ-04")
 static void
-test_REQ_04_no_timer_when_all_is_acknowledged(void **state)
+no_timer_when_all_is_acknowledged(void **state)
 {
 	struct conn *c = conn_with(state, 14, 0, 0);
 
@@ -220,8 +230,9 @@ test_REQ_04_no_timer_when_all_is_acknowledged(void **state)
 }
 
 /* The next hop does not answer: the requests never go, and that is an end too. */
+REQUIREMENT("REQ-04")
 static void
-test_REQ_04_unknown_next_hop_runs_out_of_retries(void **state)
+unknown_next_hop_runs_out_of_retries(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -246,8 +257,9 @@ test_REQ_04_unknown_next_hop_runs_out_of_retries(void **state)
 	send_cqe(c, 2, QP_WC_RETRY_EXC_ERR);
 }
 
+REQUIREMENT("REQ-05")
 static void
-test_REQ_05_sequence_nak_rewinds_and_costs_a_retry(void **state)
+sequence_nak_rewinds_and_costs_a_retry(void **state)
 {
 	struct conn *c = conn_with(state, 14, 2, 7);
 	uint32_t i;
@@ -272,8 +284,9 @@ test_REQ_05_sequence_nak_rewinds_and_costs_a_retry(void **state)
 	assert_int_equal(OBS(c, REQ_SEQ_NAK), 3);
 }
 
+REQUIREMENT("REQ-05")
 static void
-test_REQ_05_sequence_naks_with_progress_never_end(void **state)
+sequence_naks_with_progress_never_end(void **state)
 {
 	struct conn *c = conn_with(state, 14, 1, 7);
 	uint32_t i;
@@ -289,8 +302,9 @@ test_REQ_05_sequence_naks_with_progress_never_end(void **state)
 }
 
 /* NAK-11's table, in hundredths of a millisecond. */
+REQUIREMENT("NAK-11", "REQ-06")
 static void
-test_NAK_11_REQ_06_rnr_wait_at_least_the_named_time(void **state)
+rnr_wait_at_least_the_named_time(void **state)
 {
 	static const uint32_t table[32] = {65536, 1,    2,    3,     4,     6,     8,     12,
 					   16,    24,   32,   48,    64,    96,    128,   192,
@@ -311,8 +325,9 @@ test_NAK_11_REQ_06_rnr_wait_at_least_the_named_time(void **state)
 	}
 }
 
+REQUIREMENT("REQ-06")
 static void
-test_REQ_06_nothing_goes_out_during_the_wait(void **state)
+nothing_goes_out_during_the_wait(void **state)
 {
 	struct conn *c = conn_with(state, 1, 0, 1); /* an ACK timeout of 8 us must not matter */
 
@@ -337,8 +352,9 @@ test_REQ_06_nothing_goes_out_during_the_wait(void **state)
 	send_cqe(c, 3, QP_WC_SUCCESS);
 }
 
+REQUIREMENT("REQ-06", "CQE-13")
 static void
-test_REQ_06_CQE_13_rnr_retry_times_then_error(void **state)
+rnr_retry_times_then_error(void **state)
 {
 	uint32_t cnt, i;
 
@@ -361,8 +377,9 @@ test_REQ_06_CQE_13_rnr_retry_times_then_error(void **state)
 	}
 }
 
+REQUIREMENT("REQ-06")
 static void
-test_REQ_06_rnr_retry_7_is_for_ever(void **state)
+rnr_retry_7_is_for_ever(void **state)
 {
 	struct conn *c = conn_with(state, 14, 0, 7);
 	uint32_t i;
@@ -379,8 +396,9 @@ test_REQ_06_rnr_retry_7_is_for_ever(void **state)
 }
 
 /* rxe refuses each packet behind the one that met RNR; that may come when the wait is over. */
+REQUIREMENT("REQ-06")
 static void
-test_REQ_06_late_sequence_naks_do_not_add_up(void **state)
+late_sequence_naks_do_not_add_up(void **state)
 {
 	struct conn *c = conn_with(state, 14, 2, 7);
 	uint32_t i;
@@ -401,8 +419,9 @@ test_REQ_06_late_sequence_naks_do_not_add_up(void **state)
 	send_cqe(c, 2, QP_WC_SUCCESS);
 }
 
+REQUIREMENT("REQ-06")
 static void
-test_REQ_06_a_proper_response_reloads(void **state)
+a_proper_response_reloads(void **state)
 {
 	struct conn *c = conn_with(state, 14, 0, 1);
 	uint32_t i;
@@ -419,8 +438,9 @@ test_REQ_06_a_proper_response_reloads(void **state)
 }
 
 /* An RNR NAK acknowledges what is before it, and leaves the timeout's counter alone. */
+REQUIREMENT("REQ-06")
 static void
-test_REQ_06_rnr_nak_acknowledges_and_counts_apart(void **state)
+rnr_nak_acknowledges_and_counts_apart(void **state)
 {
 	struct conn *c = conn_with(state, 14, 0, 2);
 
@@ -440,8 +460,9 @@ test_REQ_06_rnr_nak_acknowledges_and_counts_apart(void **state)
 }
 
 /* The error state ends an RNR wait: `urocectl show qp` must not report it any more. */
+REQUIREMENT("QP-19", "REQ-06")
 static void
-test_QP_19_REQ_06_no_rnr_wait_in_the_error_state(void **state)
+no_rnr_wait_in_the_error_state(void **state)
 {
 	struct conn *c = conn_with(state, 14, 0, 7);
 
@@ -460,26 +481,26 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(test_REQ_04_timeout_is_4096ns_times_2_to_the_code),
-		bench_test(test_REQ_04_timeout_0_waits_for_ever),
-		bench_test(test_REQ_04_resends_from_the_oldest_unacknowledged),
-		bench_test(test_REQ_04_retry_cnt_times_then_error),
-		bench_test(test_CQE_12_REQ_04_retry_exceeded_takes_retry_cnt_resends),
-		bench_test(test_REQ_04_progress_reloads),
-		bench_test(test_REQ_04_the_window_opens_again_after_a_timeout),
-		bench_test(test_REQ_04_one_read_after_a_timeout),
-		bench_test(test_REQ_04_no_timer_when_all_is_acknowledged),
-		bench_test(test_REQ_04_unknown_next_hop_runs_out_of_retries),
-		bench_test(test_REQ_05_sequence_nak_rewinds_and_costs_a_retry),
-		bench_test(test_REQ_05_sequence_naks_with_progress_never_end),
-		bench_test(test_NAK_11_REQ_06_rnr_wait_at_least_the_named_time),
-		bench_test(test_REQ_06_nothing_goes_out_during_the_wait),
-		bench_test(test_REQ_06_CQE_13_rnr_retry_times_then_error),
-		bench_test(test_REQ_06_rnr_retry_7_is_for_ever),
-		bench_test(test_REQ_06_late_sequence_naks_do_not_add_up),
-		bench_test(test_REQ_06_a_proper_response_reloads),
-		bench_test(test_REQ_06_rnr_nak_acknowledges_and_counts_apart),
-		bench_test(test_QP_19_REQ_06_no_rnr_wait_in_the_error_state),
+		bench_test(timeout_is_4096ns_times_2_to_the_code),
+		bench_test(timeout_0_waits_for_ever),
+		bench_test(resends_from_the_oldest_unacknowledged),
+		bench_test(retry_cnt_times_then_error),
+		bench_test(retry_exceeded_takes_retry_cnt_resends),
+		bench_test(progress_reloads),
+		bench_test(the_window_opens_again_after_a_timeout),
+		bench_test(one_read_after_a_timeout),
+		bench_test(no_timer_when_all_is_acknowledged),
+		bench_test(unknown_next_hop_runs_out_of_retries),
+		bench_test(sequence_nak_rewinds_and_costs_a_retry),
+		bench_test(sequence_naks_with_progress_never_end),
+		bench_test(rnr_wait_at_least_the_named_time),
+		bench_test(nothing_goes_out_during_the_wait),
+		bench_test(rnr_retry_times_then_error),
+		bench_test(rnr_retry_7_is_for_ever),
+		bench_test(late_sequence_naks_do_not_add_up),
+		bench_test(a_proper_response_reloads),
+		bench_test(rnr_nak_acknowledges_and_counts_apart),
+		bench_test(no_rnr_wait_in_the_error_state),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -3,6 +3,7 @@
  */
 #include <string.h>
 #include "harness.h"
+#include "../../kit/requirement.h"
 
 #define SQ  0x001000u
 #define MTU 1024u
@@ -43,8 +44,9 @@ check_packet(struct conn *c, const struct wire_pkt *p, bool write, bool imm, uin
 }
 
 /* Every kind of message of every interesting length at every MTU. */
+REQUIREMENT("WIRE-05")
 static void
-test_WIRE_05_messages_are_cut_at_the_path_mtu(void **state)
+messages_are_cut_at_the_path_mtu(void **state)
 {
 	static const uint8_t ops[] = {UROCE_WR_SEND, UROCE_WR_SEND_IMM, UROCE_WR_RDMA_WRITE,
 				      UROCE_WR_RDMA_WRITE_IMM};
@@ -82,8 +84,9 @@ test_WIRE_05_messages_are_cut_at_the_path_mtu(void **state)
 	}
 }
 
+REQUIREMENT("WIRE-05")
 static void
-test_WIRE_05_a_read_is_one_request(void **state)
+a_read_is_one_request(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct wire_pkt p;
@@ -102,8 +105,9 @@ test_WIRE_05_a_read_is_one_request(void **state)
 	pkt_none(c);
 }
 
+REQUIREMENT("WIRE-04")
 static void
-test_WIRE_04_solicited_is_on_the_last_packet_only(void **state)
+solicited_is_on_the_last_packet_only(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -117,8 +121,9 @@ test_WIRE_04_solicited_is_on_the_last_packet_only(void **state)
 	assert_false(pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 4).solicited);
 }
 
+REQUIREMENT("WIRE-06")
 static void
-test_WIRE_06_psns_wrap(void **state)
+psns_wrap(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -147,8 +152,9 @@ test_WIRE_06_psns_wrap(void **state)
 	send_cqe(c, 3, QP_WC_SUCCESS);
 }
 
+REQUIREMENT("REQ-01")
 static void
-test_REQ_01_several_in_flight_complete_in_order(void **state)
+several_in_flight_complete_in_order(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t i;
@@ -169,8 +175,9 @@ test_REQ_01_several_in_flight_complete_in_order(void **state)
 	cqe_none(c);
 }
 
+REQUIREMENT("REQ-01")
 static void
-test_REQ_01_unsignaled_complete_silently(void **state)
+unsignaled_complete_silently(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t i;
@@ -192,8 +199,9 @@ test_REQ_01_unsignaled_complete_silently(void **state)
 
 /* One ACK for silent WQEs: of one whose packets it acknowledges in part, none of a READ without
  * data. */
+REQUIREMENT("REQ-01")
 static void
-test_REQ_01_unsignaled_no_further_than_acknowledged(void **state)
+unsignaled_no_further_than_acknowledged(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -217,8 +225,9 @@ test_REQ_01_unsignaled_no_further_than_acknowledged(void **state)
 	cqe_none(c);
 }
 
+REQUIREMENT("REQ-01")
 static void
-test_REQ_01_sq_sig_all(void **state)
+sq_sig_all(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -233,8 +242,9 @@ test_REQ_01_sq_sig_all(void **state)
 }
 
 /* More work than the private ring or the window takes: it goes on as the peer acknowledges. */
+REQUIREMENT("REQ-01")
 static void
-test_REQ_01_a_full_queue_drains(void **state)
+a_full_queue_drains(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	uint32_t i, sent, acked = 0;
@@ -258,8 +268,9 @@ test_REQ_01_a_full_queue_drains(void **state)
 }
 
 /* A busy SQ needs no doorbell; an idle one says so before it rests. */
+REQUIREMENT("REQ-01")
 static void
-test_REQ_01_work_posted_while_busy_is_seen(void **state)
+work_posted_while_busy_is_seen(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -276,8 +287,9 @@ test_REQ_01_work_posted_while_busy_is_seen(void **state)
 }
 
 /* A queue that the worker polls is never armed, and asks for no further turn when it is empty. */
+REQUIREMENT("REQ-01")
 static void
-test_REQ_01_a_queue_that_is_looked_at_rests(void **state)
+a_queue_that_is_looked_at_rests(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -291,8 +303,9 @@ test_REQ_01_a_queue_that_is_looked_at_rests(void **state)
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
 }
 
+REQUIREMENT("REQ-01")
 static void
-test_REQ_01_inline_data_is_taken_when_posted(void **state)
+inline_data_is_taken_when_posted(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct wire_pkt p;
@@ -313,8 +326,9 @@ test_REQ_01_inline_data_is_taken_when_posted(void **state)
 	assert_memory_equal(p.payload, data, 64);
 }
 
+REQUIREMENT("REQ-01")
 static void
-test_REQ_01_gather_over_sges(void **state)
+gather_over_sges(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t key = c->local->mr.key;
@@ -339,8 +353,9 @@ test_REQ_01_gather_over_sges(void **state)
 }
 
 /* A peer that answers only what asks for it must never leave the window full. */
+REQUIREMENT("RSP-02")
 static void
-test_RSP_02_long_messages_ask_for_acks_on_the_way(void **state)
+long_messages_ask_for_acks_on_the_way(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	uint32_t n = 0, quiet = 0;
@@ -398,16 +413,18 @@ in_a_row(struct bench *b, uint32_t room, uint32_t every)
 	}
 }
 
+REQUIREMENT("RSP-02")
 static void
-test_RSP_02_messages_in_a_row_ask_together(void **state)
+messages_in_a_row_ask_together(void **state)
 {
 	in_a_row(*state, ENGINE_TX_CAP, 32);
 	in_a_row(*state, 16, 16);
 }
 
 /* Also when what comes behind cannot go: a READ too many, a fence. */
+REQUIREMENT("RSP-02")
 static void
-test_RSP_02_what_cannot_go_leaves_no_ack_owed(void **state)
+what_cannot_go_leaves_no_ack_owed(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct wire_pkt p;
@@ -425,8 +442,9 @@ test_RSP_02_what_cannot_go_leaves_no_ack_owed(void **state)
 	pkt_none(c);
 }
 
+REQUIREMENT("REQ-02")
 static void
-test_REQ_02_at_most_max_rd_atomic_outstanding(void **state)
+at_most_max_rd_atomic_outstanding(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -451,8 +469,9 @@ test_REQ_02_at_most_max_rd_atomic_outstanding(void **state)
 	}
 }
 
+REQUIREMENT("REQ-02")
 static void
-test_REQ_02_fence_waits_for_reads(void **state)
+fence_waits_for_reads(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -473,8 +492,9 @@ test_REQ_02_fence_waits_for_reads(void **state)
 }
 
 /* Not for SENDs and WRITEs. */
+REQUIREMENT("REQ-02")
 static void
-test_REQ_02_fence_does_not_wait_for_others(void **state)
+fence_does_not_wait_for_others(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -490,25 +510,25 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(test_WIRE_05_messages_are_cut_at_the_path_mtu),
-		bench_test(test_WIRE_05_a_read_is_one_request),
-		bench_test(test_WIRE_04_solicited_is_on_the_last_packet_only),
-		bench_test(test_WIRE_06_psns_wrap),
-		bench_test(test_REQ_01_several_in_flight_complete_in_order),
-		bench_test(test_REQ_01_unsignaled_complete_silently),
-		bench_test(test_REQ_01_unsignaled_no_further_than_acknowledged),
-		bench_test(test_REQ_01_sq_sig_all),
-		bench_test(test_REQ_01_a_full_queue_drains),
-		bench_test(test_REQ_01_work_posted_while_busy_is_seen),
-		bench_test(test_REQ_01_a_queue_that_is_looked_at_rests),
-		bench_test(test_REQ_01_inline_data_is_taken_when_posted),
-		bench_test(test_REQ_01_gather_over_sges),
-		bench_test(test_RSP_02_long_messages_ask_for_acks_on_the_way),
-		bench_test(test_RSP_02_messages_in_a_row_ask_together),
-		bench_test(test_RSP_02_what_cannot_go_leaves_no_ack_owed),
-		bench_test(test_REQ_02_at_most_max_rd_atomic_outstanding),
-		bench_test(test_REQ_02_fence_waits_for_reads),
-		bench_test(test_REQ_02_fence_does_not_wait_for_others),
+		bench_test(messages_are_cut_at_the_path_mtu),
+		bench_test(a_read_is_one_request),
+		bench_test(solicited_is_on_the_last_packet_only),
+		bench_test(psns_wrap),
+		bench_test(several_in_flight_complete_in_order),
+		bench_test(unsignaled_complete_silently),
+		bench_test(unsignaled_no_further_than_acknowledged),
+		bench_test(sq_sig_all),
+		bench_test(a_full_queue_drains),
+		bench_test(work_posted_while_busy_is_seen),
+		bench_test(a_queue_that_is_looked_at_rests),
+		bench_test(inline_data_is_taken_when_posted),
+		bench_test(gather_over_sges),
+		bench_test(long_messages_ask_for_acks_on_the_way),
+		bench_test(messages_in_a_row_ask_together),
+		bench_test(what_cannot_go_leaves_no_ack_owed),
+		bench_test(at_most_max_rd_atomic_outstanding),
+		bench_test(fence_waits_for_reads),
+		bench_test(fence_does_not_wait_for_others),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 #include "harness.h"
+#include "../../kit/requirement.h"
 
 #define SQ 0x001000u /* first PSNs of conn_rc */
 #define RQ 0x555000u
@@ -25,8 +26,9 @@ sq_draining(struct conn *c)
 	return q.sq_draining;
 }
 
+REQUIREMENT("QP-15")
 static void
-test_QP_15_started_messages_finish_and_new_ones_wait(void **state)
+started_messages_finish_and_new_ones_wait(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -57,8 +59,9 @@ test_QP_15_started_messages_finish_and_new_ones_wait(void **state)
 }
 
 /* A message longer than the window is all acknowledged so far, and still not finished. */
+REQUIREMENT("QP-15")
 static void
-test_QP_15_drain_waits_for_the_rest_of_a_message(void **state)
+drain_waits_for_the_rest_of_a_message(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	uint32_t n, sent;
@@ -86,8 +89,9 @@ test_QP_15_drain_waits_for_the_rest_of_a_message(void **state)
 	pkt_none(c);
 }
 
+REQUIREMENT("EVT-05")
 static void
-test_EVT_05_sq_drained_only_if_asked_for(void **state)
+sq_drained_only_if_asked_for(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -99,8 +103,9 @@ test_EVT_05_sq_drained_only_if_asked_for(void **state)
 	assert_int_equal(sq_draining(c), 0);
 }
 
+REQUIREMENT("QP-16")
 static void
-test_QP_16_no_way_out_before_the_drain(void **state)
+no_way_out_before_the_drain(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -127,8 +132,9 @@ test_QP_16_no_way_out_before_the_drain(void **state)
 }
 
 /* Counters that SQD>RTS sets hold from there on. */
+REQUIREMENT("QP-16")
 static void
-test_QP_16_new_retry_counts_hold_after_resume(void **state)
+new_retry_counts_hold_after_resume(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct uroce_qp_attr a = {.qp_state = QP_RTS, .rnr_retry = 1, .retry_cnt = 1};
@@ -151,8 +157,9 @@ test_QP_16_new_retry_counts_hold_after_resume(void **state)
 }
 
 /* Taken from the SQ and held back by a fence: it has not started, and does not now. */
+REQUIREMENT("QP-15")
 static void
-test_QP_15_a_wqe_held_by_its_fence_has_not_started(void **state)
+a_wqe_held_by_its_fence_has_not_started(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -172,8 +179,9 @@ test_QP_15_a_wqe_held_by_its_fence_has_not_started(void **state)
 }
 
 /* A WQE that is bad starts as little as a good one. */
+REQUIREMENT("QP-15")
 static void
-test_QP_15_bad_wqe_waits_too(void **state)
+bad_wqe_waits_too(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -192,8 +200,9 @@ test_QP_15_bad_wqe_waits_too(void **state)
 }
 
 /* An error ends the drain, and nobody is told that it is over. */
+REQUIREMENT("QP-15", "QP-19")
 static void
-test_QP_15_QP_19_an_error_ends_the_drain(void **state)
+an_error_ends_the_drain(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -209,7 +218,7 @@ test_QP_15_QP_19_an_error_ends_the_drain(void **state)
 
 /* Nothing is under way: that the next hop is not known keeps nobody from saying so. */
 static void
-test_sqd_drained_without_a_next_hop(void **state)
+sqd_drained_without_a_next_hop(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint8_t mac[6] = {2, 9, 9, 9, 9, 9};
@@ -232,15 +241,15 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(test_sqd_drained_without_a_next_hop),
-		bench_test(test_QP_15_started_messages_finish_and_new_ones_wait),
-		bench_test(test_QP_15_drain_waits_for_the_rest_of_a_message),
-		bench_test(test_QP_15_a_wqe_held_by_its_fence_has_not_started),
-		bench_test(test_QP_15_bad_wqe_waits_too),
-		bench_test(test_EVT_05_sq_drained_only_if_asked_for),
-		bench_test(test_QP_15_QP_19_an_error_ends_the_drain),
-		bench_test(test_QP_16_no_way_out_before_the_drain),
-		bench_test(test_QP_16_new_retry_counts_hold_after_resume),
+		bench_test(sqd_drained_without_a_next_hop),
+		bench_test(started_messages_finish_and_new_ones_wait),
+		bench_test(drain_waits_for_the_rest_of_a_message),
+		bench_test(a_wqe_held_by_its_fence_has_not_started),
+		bench_test(bad_wqe_waits_too),
+		bench_test(sq_drained_only_if_asked_for),
+		bench_test(an_error_ends_the_drain),
+		bench_test(no_way_out_before_the_drain),
+		bench_test(new_retry_counts_hold_after_resume),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

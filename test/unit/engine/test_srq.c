@@ -2,6 +2,7 @@
 /* Shared receive queues (SRQ-01, EVT-07, EVT-09, EVT-10, CQE-14). */
 #include <string.h>
 #include "harness.h"
+#include "../../kit/requirement.h"
 
 #define SQ  0x001000u
 #define RQ  0x555000u
@@ -24,8 +25,9 @@ peer_sends(struct conn *c, uint32_t psn, uint32_t off, uint32_t len)
 	bench_run(c->b);
 }
 
+REQUIREMENT("SRQ-01")
 static void
-test_SRQ_01_wqes_are_taken_in_order_by_any_qp(void **state)
+wqes_are_taken_in_order_by_any_qp(void **state)
 {
 	struct bench *b = *state;
 	struct bench_srq *s = srq_open(b, 8);
@@ -51,8 +53,9 @@ test_SRQ_01_wqes_are_taken_in_order_by_any_qp(void **state)
 }
 
 /* A WQE is its QP's from the first packet of a message on, whoever else receives meanwhile. */
+REQUIREMENT("SRQ-01")
 static void
-test_SRQ_01_messages_of_two_qps_interleave(void **state)
+messages_of_two_qps_interleave(void **state)
 {
 	struct bench *b = *state;
 	struct bench_srq *s = srq_open(b, 8);
@@ -71,8 +74,9 @@ test_SRQ_01_messages_of_two_qps_interleave(void **state)
 	srq_close(s);
 }
 
+REQUIREMENT("SRQ-01")
 static void
-test_SRQ_01_empty_drops_for_uc(void **state)
+empty_drops_for_uc(void **state)
 {
 	struct bench *b = *state;
 	struct bench_srq *s = srq_open(b, 8);
@@ -93,8 +97,9 @@ test_SRQ_01_empty_drops_for_uc(void **state)
  * other QPs, it completes with an error, and the QP goes on. Each place that the gap can have, and
  * what is seen first after it.
  */
+REQUIREMENT("CQE-14", "RSP-06")
 static void
-test_CQE_14_RSP_06_broken_message_of_an_srq(void **state)
+broken_message_of_an_srq(void **state)
 {
 	static const struct {
 		uint8_t op;
@@ -132,8 +137,9 @@ test_CQE_14_RSP_06_broken_message_of_an_srq(void **state)
 }
 
 /* A WRITE of several packets in place of the rest: it does not take the WQE along. */
+REQUIREMENT("CQE-14")
 static void
-test_CQE_14_broken_off_by_a_long_write(void **state)
+broken_off_by_a_long_write(void **state)
 {
 	struct bench *b = *state;
 	struct bench_srq *s = srq_open(b, 8);
@@ -151,8 +157,9 @@ test_CQE_14_broken_off_by_a_long_write(void **state)
 }
 
 /* Where a SEND follows at once the WQE is its: nothing has to be reported. */
+REQUIREMENT("RSP-06")
 static void
-test_RSP_06_next_send_has_the_wqe_of_the_broken_one(void **state)
+next_send_has_the_wqe_of_the_broken_one(void **state)
 {
 	struct bench *b = *state;
 	struct bench_srq *s = srq_open(b, 8);
@@ -170,8 +177,9 @@ test_RSP_06_next_send_has_the_wqe_of_the_broken_one(void **state)
 }
 
 /* No packet is missing, but one cannot be: a middle that is too short, a new start likewise. */
+REQUIREMENT("CQE-14")
 static void
-test_CQE_14_broken_off_by_a_bad_packet(void **state)
+broken_off_by_a_bad_packet(void **state)
 {
 	static const uint8_t op[] = {UC(SEND_MIDDLE), UC(SEND_FIRST), UC(WRITE_LAST)};
 	struct bench *b = *state;
@@ -193,8 +201,9 @@ test_CQE_14_broken_off_by_a_bad_packet(void **state)
 }
 
 /* The QP's end is another thing: what it has is flushed then. */
+REQUIREMENT("CQE-14")
 static void
-test_CQE_14_not_at_the_end_of_the_qp(void **state)
+not_at_the_end_of_the_qp(void **state)
 {
 	struct bench *b = *state;
 	struct bench_srq *s = srq_open(b, 8);
@@ -209,8 +218,9 @@ test_CQE_14_not_at_the_end_of_the_qp(void **state)
 	srq_close(s);
 }
 
+REQUIREMENT("EVT-10")
 static void
-test_EVT_10_limit_once_below_it(void **state)
+limit_once_below_it(void **state)
 {
 	struct bench *b = *state;
 	struct bench_srq *s = srq_open(b, 8);
@@ -234,8 +244,9 @@ test_EVT_10_limit_once_below_it(void **state)
 }
 
 /* QP-19: what is posted to an SRQ is not flushed by a QP's end; what the QP has taken is. */
+REQUIREMENT("EVT-07", "QP-19")
 static void
-test_EVT_07_QP_19_last_wqe_reached(void **state)
+last_wqe_reached(void **state)
 {
 	struct bench *b = *state;
 	struct bench_srq *s = srq_open(b, 8);
@@ -256,8 +267,9 @@ test_EVT_07_QP_19_last_wqe_reached(void **state)
 }
 
 /* Garbage in its ring: the SRQ is dead, and its QPs as they find out; other QPs are not. */
+REQUIREMENT("EVT-09")
 static void
-test_EVT_09_corrupt_ring(void **state)
+corrupt_ring(void **state)
 {
 	struct bench *b = *state;
 	struct bench_srq *s = srq_open(b, 8);
@@ -290,8 +302,9 @@ test_EVT_09_corrupt_ring(void **state)
 	srq_close(s);
 }
 
+REQUIREMENT("CQE-03")
 static void
-test_CQE_03_malformed_wqe_of_an_srq(void **state)
+malformed_wqe_of_an_srq(void **state)
 {
 	struct bench *b = *state;
 	struct bench_srq *s = srq_open(b, 8);
@@ -307,8 +320,9 @@ test_CQE_03_malformed_wqe_of_an_srq(void **state)
 }
 
 /* A WRITE without immediate takes no WQE from the SRQ, even if it is refused. */
+REQUIREMENT("RSP-05", "NAK-09")
 static void
-test_RSP_05_NAK_09_write_with_a_bad_rkey_takes_no_wqe(void **state)
+write_with_a_bad_rkey_takes_no_wqe(void **state)
 {
 	struct bench *b = *state;
 	struct bench_srq *s = srq_open(b, 8);
@@ -330,19 +344,19 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(test_SRQ_01_wqes_are_taken_in_order_by_any_qp),
-		bench_test(test_SRQ_01_messages_of_two_qps_interleave),
-		bench_test(test_SRQ_01_empty_drops_for_uc),
-		bench_test(test_CQE_14_RSP_06_broken_message_of_an_srq),
-		bench_test(test_CQE_14_broken_off_by_a_long_write),
-		bench_test(test_RSP_06_next_send_has_the_wqe_of_the_broken_one),
-		bench_test(test_CQE_14_broken_off_by_a_bad_packet),
-		bench_test(test_CQE_14_not_at_the_end_of_the_qp),
-		bench_test(test_EVT_10_limit_once_below_it),
-		bench_test(test_EVT_07_QP_19_last_wqe_reached),
-		bench_test(test_EVT_09_corrupt_ring),
-		bench_test(test_CQE_03_malformed_wqe_of_an_srq),
-		bench_test(test_RSP_05_NAK_09_write_with_a_bad_rkey_takes_no_wqe),
+		bench_test(wqes_are_taken_in_order_by_any_qp),
+		bench_test(messages_of_two_qps_interleave),
+		bench_test(empty_drops_for_uc),
+		bench_test(broken_message_of_an_srq),
+		bench_test(broken_off_by_a_long_write),
+		bench_test(next_send_has_the_wqe_of_the_broken_one),
+		bench_test(broken_off_by_a_bad_packet),
+		bench_test(not_at_the_end_of_the_qp),
+		bench_test(limit_once_below_it),
+		bench_test(last_wqe_reached),
+		bench_test(corrupt_ring),
+		bench_test(malformed_wqe_of_an_srq),
+		bench_test(write_with_a_bad_rkey_takes_no_wqe),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

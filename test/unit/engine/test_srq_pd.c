@@ -5,6 +5,7 @@
  */
 #include <string.h>
 #include "harness.h"
+#include "../../kit/requirement.h"
 
 #define SQ     0x001000u
 #define RQ     0x555000u
@@ -97,8 +98,9 @@ shape_fits(const struct shape *s, enum qp_type type)
 
 static const enum qp_type types[] = {QP_TYPE_RC, QP_TYPE_UC, QP_TYPE_UD};
 
+REQUIREMENT("SRQ-01", "MEM-02")
 static void
-test_SRQ_01_MEM_02_buffers_in_the_srqs_pd(void **state)
+buffers_in_the_srqs_pd(void **state)
 {
 	for (uint32_t i = 0; i < 3 * NSHAPES; i++) {
 		const struct shape *s = &shapes[i % NSHAPES];
@@ -122,8 +124,9 @@ test_SRQ_01_MEM_02_buffers_in_the_srqs_pd(void **state)
 }
 
 /* Any SGE that the message reaches in the QP's domain, whichever it is: a protection error. */
+REQUIREMENT("SRQ-01", "MEM-02")
 static void
-test_SRQ_01_MEM_02_buffers_in_the_qps_pd(void **state)
+buffers_in_the_qps_pd(void **state)
 {
 	for (uint32_t i = 0; i < 3 * NSHAPES; i++) {
 		const struct shape *s = &shapes[i % NSHAPES];
@@ -157,8 +160,9 @@ peer_request(struct srq_fixture *t, uint8_t op, uint32_t rkey)
 	bench_run(t->b);
 }
 
+REQUIREMENT("MEM-02")
 static void
-test_MEM_02_rkeys_belong_to_the_qps_pd(void **state)
+rkeys_belong_to_the_qps_pd(void **state)
 {
 	static const uint8_t op[] = {WIRE_OP_WRITE_ONLY, WIRE_OP_WRITE_ONLY_IMM, WIRE_OP_READ_REQ,
 				     WIRE_OP_FETCH_ADD, WIRE_OP_CMP_SWAP};
@@ -189,8 +193,9 @@ test_MEM_02_rkeys_belong_to_the_qps_pd(void **state)
 }
 
 /* What the QP itself sends is gathered from its own domain, not from the SRQ's. */
+REQUIREMENT("MEM-02")
 static void
-test_MEM_02_sends_gather_from_the_qps_pd(void **state)
+sends_gather_from_the_qps_pd(void **state)
 {
 	struct uroce_sge sge = {.addr = BUF_VA, .length = 8};
 	struct srq_fixture t;
@@ -211,10 +216,10 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(test_SRQ_01_MEM_02_buffers_in_the_srqs_pd),
-		bench_test(test_SRQ_01_MEM_02_buffers_in_the_qps_pd),
-		bench_test(test_MEM_02_rkeys_belong_to_the_qps_pd),
-		bench_test(test_MEM_02_sends_gather_from_the_qps_pd),
+		bench_test(buffers_in_the_srqs_pd),
+		bench_test(buffers_in_the_qps_pd),
+		bench_test(rkeys_belong_to_the_qps_pd),
+		bench_test(sends_gather_from_the_qps_pd),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "harness.h"
+#include "../../kit/requirement.h"
 
 #define RQ 0x555000u
 
@@ -105,8 +106,9 @@ take_many(struct resize *r, uint64_t first, uint32_t n)
 }
 
 /* Larger and smaller, empty, full and in between; at places of the ring that are not its start. */
+REQUIREMENT("SRQ-01")
 static void
-test_SRQ_01_resize_keeps_what_is_posted(void **state)
+resize_keeps_what_is_posted(void **state)
 {
 	static const uint32_t sizes[] = {8, 32, 4, 1, 2, 64, 8, 8, 16};
 	uint32_t i, waiting, k;
@@ -140,8 +142,9 @@ test_SRQ_01_resize_keeps_what_is_posted(void **state)
 }
 
 /* The worker takes WQEs while the control thread copies: those are not there again. */
+REQUIREMENT("SRQ-01")
 static void
-test_SRQ_01_resize_while_wqes_are_taken(void **state)
+resize_while_wqes_are_taken(void **state)
 {
 	uint32_t n;
 
@@ -166,8 +169,9 @@ test_SRQ_01_resize_while_wqes_are_taken(void **state)
 }
 
 /* A message under way has its WQE; where its slot was does not matter any more. */
+REQUIREMENT("SRQ-01")
 static void
-test_SRQ_01_resize_inside_a_message(void **state)
+resize_inside_a_message(void **state)
 {
 	struct resize r = resize_open(state, 4);
 
@@ -185,8 +189,9 @@ test_SRQ_01_resize_inside_a_message(void **state)
 }
 
 /* Indices run freely: past 2^32 in the middle of what is posted. */
+REQUIREMENT("SRQ-01")
 static void
-test_SRQ_01_resize_where_the_indices_wrap(void **state)
+resize_where_the_indices_wrap(void **state)
 {
 	struct resize r = resize_open(state, 8);
 
@@ -200,8 +205,9 @@ test_SRQ_01_resize_where_the_indices_wrap(void **state)
 	resize_close(&r);
 }
 
+REQUIREMENT("SRQ-01", "EVT-10")
 static void
-test_SRQ_01_EVT_10_limit_outlives_a_resize(void **state)
+limit_outlives_a_resize(void **state)
 {
 	struct resize r = resize_open(state, 8);
 
@@ -216,8 +222,9 @@ test_SRQ_01_EVT_10_limit_outlives_a_resize(void **state)
 }
 
 /* A ring that says more than it holds, or whose SRQ is dead: not to be copied. */
+REQUIREMENT("SRQ-01", "EVT-09")
 static void
-test_SRQ_01_EVT_09_resize_of_a_corrupt_ring(void **state)
+resize_of_a_corrupt_ring(void **state)
 {
 	struct resize r = resize_open(state, 8);
 	uint32_t head, prod;
@@ -239,12 +246,9 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(test_SRQ_01_resize_keeps_what_is_posted),
-		bench_test(test_SRQ_01_resize_while_wqes_are_taken),
-		bench_test(test_SRQ_01_resize_inside_a_message),
-		bench_test(test_SRQ_01_resize_where_the_indices_wrap),
-		bench_test(test_SRQ_01_EVT_10_limit_outlives_a_resize),
-		bench_test(test_SRQ_01_EVT_09_resize_of_a_corrupt_ring),
+		bench_test(resize_keeps_what_is_posted), bench_test(resize_while_wqes_are_taken),
+		bench_test(resize_inside_a_message),     bench_test(resize_where_the_indices_wrap),
+		bench_test(limit_outlives_a_resize),     bench_test(resize_of_a_corrupt_ring),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

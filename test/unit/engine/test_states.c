@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 #include "harness.h"
+#include "../../kit/requirement.h"
 
 #define SQ 0x001000u /* first PSNs of conn_rc */
 #define RQ 0x555000u
@@ -37,8 +38,9 @@ check_deaf(struct conn *c)
 	assert_int_equal(DROPS(c, QP_STATE), dropped + 3);
 }
 
+REQUIREMENT("QP-10")
 static void
-test_QP_10_reset_is_deaf_and_dumb(void **state)
+reset_is_deaf_and_dumb(void **state)
 {
 	struct conn *c = conn_open(*state, cfg_in(QP_RESET));
 
@@ -49,8 +51,9 @@ test_QP_10_reset_is_deaf_and_dumb(void **state)
 	cqe_none(c);
 }
 
+REQUIREMENT("QP-10")
 static void
-test_QP_10_reset_drops_all_work(void **state)
+reset_drops_all_work(void **state)
 {
 	struct conn_cfg cfg = cfg_in(QP_RTS);
 	struct conn *c = conn_open(*state, cfg);
@@ -72,8 +75,9 @@ test_QP_10_reset_drops_all_work(void **state)
 }
 
 /* The same QP again after RESET: rings from 0, new PSNs, nothing of before. */
+REQUIREMENT("QP-10")
 static void
-test_QP_10_reset_qp_works_again(void **state)
+reset_qp_works_again(void **state)
 {
 	struct conn_cfg again = conn_rc;
 	struct conn *c = conn_open(*state, conn_rc);
@@ -104,8 +108,9 @@ test_QP_10_reset_qp_works_again(void **state)
 	send_cqe(c, 4, QP_WC_SUCCESS);
 }
 
+REQUIREMENT("QP-11")
 static void
-test_QP_11_init_holds_receives(void **state)
+init_holds_receives(void **state)
 {
 	struct conn *c = conn_open(*state, cfg_in(QP_INIT));
 	struct uroce_qp_attr a = {.qp_state = QP_RTR,
@@ -128,8 +133,9 @@ test_QP_11_init_holds_receives(void **state)
 	recv_cqe(c, 1, QP_WC_SUCCESS);
 }
 
+REQUIREMENT("QP-12")
 static void
-test_QP_12_rtr_answers_and_does_not_ask(void **state)
+rtr_answers_and_does_not_ask(void **state)
 {
 	struct conn *c = conn_open(*state, cfg_in(QP_RTR));
 	struct wire_pkt p;
@@ -159,8 +165,9 @@ test_QP_12_rtr_answers_and_does_not_ask(void **state)
 	state_expect(c, QP_RTR);
 }
 
+REQUIREMENT("QP-13", "EVT-04")
 static void
-test_QP_13_EVT_04_comm_est_once_per_rtr(void **state)
+comm_est_once_per_rtr(void **state)
 {
 	struct conn *c = conn_open(*state, cfg_in(QP_RTR));
 
@@ -175,8 +182,9 @@ test_QP_13_EVT_04_comm_est_once_per_rtr(void **state)
 }
 
 /* Whatever the operation, a WRITE or READ too. */
+REQUIREMENT("EVT-04")
 static void
-test_EVT_04_comm_est_for_any_operation(void **state)
+comm_est_for_any_operation(void **state)
 {
 	static const uint8_t ops[] = {WIRE_OP_WRITE_ONLY, WIRE_OP_READ_REQ, WIRE_OP_SEND_ONLY};
 	uint32_t i;
@@ -197,8 +205,9 @@ test_EVT_04_comm_est_for_any_operation(void **state)
 	}
 }
 
+REQUIREMENT("EVT-04")
 static void
-test_EVT_04_no_comm_est_in_rts(void **state)
+no_comm_est_in_rts(void **state)
 {
 	struct conn *c = conn_open(*state, cfg_in(QP_RTS));
 
@@ -208,8 +217,9 @@ test_EVT_04_no_comm_est_in_rts(void **state)
 	event_none(c->b);
 }
 
+REQUIREMENT("QP-14")
 static void
-test_QP_14_rts_both_queues(void **state)
+rts_both_queues(void **state)
 {
 	struct conn *c = conn_open(*state, cfg_in(QP_RTS));
 
@@ -223,8 +233,9 @@ test_QP_14_rts_both_queues(void **state)
 	send_cqe(c, 2, QP_WC_SUCCESS);
 }
 
+REQUIREMENT("QP-19", "CQE-05")
 static void
-test_QP_19_CQE_05_error_flushes_both_queues_in_order(void **state)
+error_flushes_both_queues_in_order(void **state)
 {
 	struct conn *c = conn_open(*state, cfg_in(QP_RTS));
 	uint32_t i;
@@ -248,8 +259,9 @@ test_QP_19_CQE_05_error_flushes_both_queues_in_order(void **state)
 	pkt_none(c);
 }
 
+REQUIREMENT("QP-19", "CQE-05")
 static void
-test_QP_19_CQE_05_later_work_flushes_at_once(void **state)
+later_work_flushes_at_once(void **state)
 {
 	struct conn *c = conn_open(*state, cfg_in(QP_RTS));
 	uint32_t lap;
@@ -269,8 +281,9 @@ test_QP_19_CQE_05_later_work_flushes_at_once(void **state)
 	assert_int_equal(conn_to(c, QP_RESET), 0);
 }
 
+REQUIREMENT("QP-20", "CQE-12")
 static void
-test_QP_20_CQE_12_rc_goes_to_err_not_sqe(void **state)
+rc_goes_to_err_not_sqe(void **state)
 {
 	struct conn_cfg cfg = cfg_in(QP_RTS);
 	struct conn *c;
@@ -283,8 +296,9 @@ test_QP_20_CQE_12_rc_goes_to_err_not_sqe(void **state)
 	state_expect(c, QP_ERR);
 }
 
+REQUIREMENT("QP-21", "CQE-05")
 static void
-test_QP_21_CQE_05_error_by_hand(void **state)
+error_by_hand(void **state)
 {
 	static const enum qp_state from[] = {QP_RTR, QP_RTS, QP_SQD};
 	uint32_t i;
@@ -318,19 +332,19 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(test_QP_10_reset_is_deaf_and_dumb),
-		bench_test(test_QP_10_reset_drops_all_work),
-		bench_test(test_QP_10_reset_qp_works_again),
-		bench_test(test_QP_11_init_holds_receives),
-		bench_test(test_QP_12_rtr_answers_and_does_not_ask),
-		bench_test(test_QP_13_EVT_04_comm_est_once_per_rtr),
-		bench_test(test_EVT_04_comm_est_for_any_operation),
-		bench_test(test_EVT_04_no_comm_est_in_rts),
-		bench_test(test_QP_14_rts_both_queues),
-		bench_test(test_QP_19_CQE_05_error_flushes_both_queues_in_order),
-		bench_test(test_QP_19_CQE_05_later_work_flushes_at_once),
-		bench_test(test_QP_20_CQE_12_rc_goes_to_err_not_sqe),
-		bench_test(test_QP_21_CQE_05_error_by_hand),
+		bench_test(reset_is_deaf_and_dumb),
+		bench_test(reset_drops_all_work),
+		bench_test(reset_qp_works_again),
+		bench_test(init_holds_receives),
+		bench_test(rtr_answers_and_does_not_ask),
+		bench_test(comm_est_once_per_rtr),
+		bench_test(comm_est_for_any_operation),
+		bench_test(no_comm_est_in_rts),
+		bench_test(rts_both_queues),
+		bench_test(error_flushes_both_queues_in_order),
+		bench_test(later_work_flushes_at_once),
+		bench_test(rc_goes_to_err_not_sqe),
+		bench_test(error_by_hand),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

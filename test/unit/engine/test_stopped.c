@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include "harness.h"
 #include "unfinished.h"
+#include "../../kit/requirement.h"
 
 #define RQ     0x555000u
 #define MTU    1024u
@@ -165,8 +166,9 @@ to_error(struct conn *c)
 }
 
 /* The QP goes to the error state with work on both queues. */
+REQUIREMENT("CQE-15")
 static void
-test_CQE_15_stopped_while_flushing(void **state)
+stopped_while_flushing(void **state)
 {
 	struct watch w = {.c = conn_small(*state, NULL)};
 
@@ -197,8 +199,9 @@ messages(struct conn *c)
 }
 
 /* All goes well: sends complete as they leave, receives as messages come. */
+REQUIREMENT("CQE-15")
 static void
-test_CQE_15_stopped_while_completing(void **state)
+stopped_while_completing(void **state)
 {
 	struct watch w = {.c = conn_small(*state, NULL)};
 
@@ -216,8 +219,9 @@ test_CQE_15_stopped_while_completing(void **state)
 }
 
 /* WQEs of an SRQ, which are taken at a message's first packet and complete at its last. */
+REQUIREMENT("CQE-15")
 static void
-test_CQE_15_stopped_with_an_srq(void **state)
+stopped_with_an_srq(void **state)
 {
 	struct bench_srq *s = srq_open(*state, 8);
 	struct watch w = {.c = conn_small(*state, s), .srq = s};
@@ -234,9 +238,9 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(test_CQE_15_stopped_while_flushing),
-		bench_test(test_CQE_15_stopped_while_completing),
-		bench_test(test_CQE_15_stopped_with_an_srq),
+		bench_test(stopped_while_flushing),
+		bench_test(stopped_while_completing),
+		bench_test(stopped_with_an_srq),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

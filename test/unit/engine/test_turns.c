@@ -4,6 +4,7 @@
 #include <rte_mbuf.h>
 #include "harness.h"
 #include "wire/icrc.h"
+#include "../../kit/requirement.h"
 
 #define SQ 0x001000u
 #define RQ 0x555000u
@@ -21,7 +22,7 @@ frame_at(const struct engine *e, uint32_t i)
 
 /* A port that takes nothing: the array fills to its end and no further, and nothing is lost. */
 static void
-test_engine_full_tx_array(void **state)
+engine_full_tx_array(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc), *other = conn_open(*state, conn_rc);
 	struct qp_env *env = &c->b->engine.env;
@@ -40,7 +41,7 @@ test_engine_full_tx_array(void **state)
 
 /* No buffers: no spinning, no loss; it goes on when there are some. */
 static void
-test_engine_no_mbufs(void **state)
+engine_no_mbufs(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct rte_mempool *pool = c->b->engine.env.pool;
@@ -65,7 +66,7 @@ test_engine_no_mbufs(void **state)
 /* A device with buffers of its own: its frames are made in them, those of requester and responder.
  */
 static void
-test_engine_pool_of_device(void **state)
+engine_pool_of_device(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct engine *e = &c->b->engine;
@@ -100,7 +101,7 @@ test_engine_pool_of_device(void **state)
  * and each packet once.
  */
 static void
-test_engine_few_buffers(void **state)
+engine_few_buffers(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct engine *e = &c->b->engine;
@@ -132,7 +133,7 @@ test_engine_few_buffers(void **state)
 
 /* What a buffer was used for before does not show: neither where its data began nor offloads. */
 static void
-test_engine_used_buffers(void **state)
+engine_used_buffers(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct engine *e = &c->b->engine;
@@ -162,7 +163,7 @@ test_engine_used_buffers(void **state)
 
 /* ACKs go ahead of turns, but they take no more than half of the room: then a turn comes. */
 static void
-test_engine_answers_ahead_take_half(void **state)
+engine_answers_ahead_take_half(void **state)
 {
 	struct conn *c[6];
 	struct engine *e;
@@ -192,7 +193,7 @@ test_engine_answers_ahead_take_half(void **state)
 
 /* Nor does a READ go ahead of them, nor an ACK behind it, which would have to wait for it. */
 static void
-test_engine_reads_take_turns(void **state)
+engine_reads_take_turns(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc), *asked = conn_open(*state, conn_rc),
 		    *other = conn_open(*state, conn_rc);
@@ -223,7 +224,7 @@ sent(const struct conn *c)
 
 /* Nobody waits for more than a quantum of each of the others. */
 static void
-test_engine_turns_are_fair(void **state)
+engine_turns_are_fair(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c[4];
@@ -249,7 +250,7 @@ test_engine_turns_are_fair(void **state)
 
 /* Of long packets a turn has fewer, be they requests or responses. */
 static void
-test_engine_turns_of_long_packets(void **state)
+engine_turns_of_long_packets(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c, *asked, *other;
@@ -274,8 +275,9 @@ test_engine_turns_of_long_packets(void **state)
 }
 
 /* Who is alone has all bytes of a burst in one turn, which asks for fewer ACKs than many would. */
+REQUIREMENT("RSP-02")
 static void
-test_RSP_02_a_qp_alone_has_long_turns(void **state)
+a_qp_alone_has_long_turns(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c, *other;
@@ -308,7 +310,7 @@ test_RSP_02_a_qp_alone_has_long_turns(void **state)
 
 /* And a run of the engine: what it has made goes out before it makes more. */
 static void
-test_engine_runs_of_long_packets(void **state)
+engine_runs_of_long_packets(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct engine *e = &((struct bench *)*state)->engine;
@@ -331,7 +333,7 @@ test_engine_runs_of_long_packets(void **state)
 
 /* A READ that is being answered does not keep the same QP's own requests waiting for ever. */
 static void
-test_engine_both_halves_go_on(void **state)
+engine_both_halves_go_on(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct wire_pkt p;
@@ -350,7 +352,7 @@ test_engine_both_halves_go_on(void **state)
 }
 
 static void
-test_engine_forgotten_qp_is_off_the_run_list(void **state)
+engine_forgotten_qp_is_off_the_run_list(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc), *other = conn_open(*state, conn_rc);
 
@@ -363,8 +365,9 @@ test_engine_forgotten_qp_is_off_the_run_list(void **state)
 }
 
 /* A timer that goes off before its time asks for another one and does nothing else. */
+REQUIREMENT("REQ-04")
 static void
-test_REQ_04_early_timer(void **state)
+early_timer(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint64_t due;
@@ -386,8 +389,9 @@ test_REQ_04_early_timer(void **state)
 }
 
 /* A nearer deadline than the timer set: the RNR wait must not wait for the ACK timeout's. */
+REQUIREMENT("REQ-06")
 static void
-test_REQ_06_timer_is_brought_forward(void **state)
+timer_is_brought_forward(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -399,7 +403,7 @@ test_REQ_06_timer_is_brought_forward(void **state)
 
 /* A GID of the same device: marked so that the frame never meets the wire. */
 static void
-test_engine_loopback_frames_are_marked(void **state)
+engine_loopback_frames_are_marked(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -434,8 +438,9 @@ put_unsealed(struct bench *b, const uint8_t *frame, uint32_t len, bool own)
 }
 
 /* Inside of the engine a frame has no ICRC and needs none; from outside, and to it, it does. */
+REQUIREMENT("WIRE-03")
 static void
-test_WIRE_03_loopback_needs_no_icrc(void **state)
+loopback_needs_no_icrc(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -468,8 +473,9 @@ test_WIRE_03_loopback_needs_no_icrc(void **state)
 }
 
 /* The next hop is not known yet: answers wait for it. */
+REQUIREMENT("RSP-02")
 static void
-test_RSP_02_answers_wait_for_the_next_hop(void **state)
+answers_wait_for_the_next_hop(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint8_t mac[6] = {2, 9, 9, 9, 9, 9};
@@ -492,24 +498,24 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(test_engine_full_tx_array),
-		bench_test(test_engine_no_mbufs),
-		bench_test(test_engine_pool_of_device),
-		bench_test(test_engine_few_buffers),
-		bench_test(test_engine_used_buffers),
-		bench_test(test_engine_answers_ahead_take_half),
-		bench_test(test_engine_reads_take_turns),
-		bench_test(test_engine_turns_are_fair),
-		bench_test(test_engine_turns_of_long_packets),
-		bench_test(test_RSP_02_a_qp_alone_has_long_turns),
-		bench_test(test_engine_runs_of_long_packets),
-		bench_test(test_engine_both_halves_go_on),
-		bench_test(test_engine_forgotten_qp_is_off_the_run_list),
-		bench_test(test_REQ_04_early_timer),
-		bench_test(test_REQ_06_timer_is_brought_forward),
-		bench_test(test_engine_loopback_frames_are_marked),
-		bench_test(test_WIRE_03_loopback_needs_no_icrc),
-		bench_test(test_RSP_02_answers_wait_for_the_next_hop),
+		bench_test(engine_full_tx_array),
+		bench_test(engine_no_mbufs),
+		bench_test(engine_pool_of_device),
+		bench_test(engine_few_buffers),
+		bench_test(engine_used_buffers),
+		bench_test(engine_answers_ahead_take_half),
+		bench_test(engine_reads_take_turns),
+		bench_test(engine_turns_are_fair),
+		bench_test(engine_turns_of_long_packets),
+		bench_test(a_qp_alone_has_long_turns),
+		bench_test(engine_runs_of_long_packets),
+		bench_test(engine_both_halves_go_on),
+		bench_test(engine_forgotten_qp_is_off_the_run_list),
+		bench_test(early_timer),
+		bench_test(timer_is_brought_forward),
+		bench_test(engine_loopback_frames_are_marked),
+		bench_test(loopback_needs_no_icrc),
+		bench_test(answers_wait_for_the_next_hop),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

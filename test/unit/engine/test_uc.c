@@ -2,6 +2,7 @@
 /* Unreliable connections (RSP-06, QP-17, QP-18, CQE-14). */
 #include <string.h>
 #include "harness.h"
+#include "../../kit/requirement.h"
 
 #define SQ     0x001000u
 #define RQ     0x555000u
@@ -20,8 +21,9 @@ conn_uc(void **state)
 	return c;
 }
 
+REQUIREMENT("WIRE-01")
 static void
-test_WIRE_01_uc_messages_complete_when_sent(void **state)
+uc_messages_complete_when_sent(void **state)
 {
 	struct conn *c = conn_uc(state);
 	struct wire_pkt p;
@@ -43,8 +45,9 @@ test_WIRE_01_uc_messages_complete_when_sent(void **state)
 }
 
 /* Longer than any window of acknowledgements. */
+REQUIREMENT("WIRE-05")
 static void
-test_WIRE_05_uc_long_message(void **state)
+uc_long_message(void **state)
 {
 	struct conn *c = conn_uc(state);
 
@@ -54,8 +57,9 @@ test_WIRE_05_uc_long_message(void **state)
 	send_cqe(c, 1, QP_WC_SUCCESS);
 }
 
+REQUIREMENT("CQE-03")
 static void
-test_CQE_03_uc_has_no_reads(void **state)
+uc_has_no_reads(void **state)
 {
 	static const uint8_t ops[] = {UROCE_WR_RDMA_READ, UROCE_WR_ATOMIC_CMP_SWAP,
 				      UROCE_WR_ATOMIC_FETCH_ADD};
@@ -71,8 +75,9 @@ test_CQE_03_uc_has_no_reads(void **state)
 	}
 }
 
+REQUIREMENT("RSP-06")
 static void
-test_RSP_06_good_messages_are_delivered_without_a_word(void **state)
+good_messages_are_delivered_without_a_word(void **state)
 {
 	struct conn *c = conn_uc(state);
 
@@ -91,8 +96,9 @@ test_RSP_06_good_messages_are_delivered_without_a_word(void **state)
 }
 
 /* Each packet of a message in turn is lost: nothing of it is delivered, the next message is. */
+REQUIREMENT("RSP-06")
 static void
-test_RSP_06_a_lost_packet_drops_the_message(void **state)
+a_lost_packet_drops_the_message(void **state)
 {
 	static const uint8_t ops[] = {UC(SEND_FIRST), UC(SEND_MIDDLE), UC(SEND_MIDDLE),
 				      UC(SEND_LAST)};
@@ -126,8 +132,9 @@ test_RSP_06_a_lost_packet_drops_the_message(void **state)
 }
 
 /* A WRITE without immediate between the broken SEND and the next: it takes nothing from it. */
+REQUIREMENT("RSP-06")
 static void
-test_RSP_06_kept_receive_is_not_a_writes(void **state)
+kept_receive_is_not_a_writes(void **state)
 {
 	struct conn *c = conn_uc(state);
 
@@ -141,8 +148,9 @@ test_RSP_06_kept_receive_is_not_a_writes(void **state)
 }
 
 /* The same with a WRITE that is refused: it used no receive, so it is told by event. */
+REQUIREMENT("NAK-09", "RSP-06")
 static void
-test_NAK_09_RSP_06_kept_receive_is_flushed(void **state)
+kept_receive_is_flushed(void **state)
 {
 	struct conn *c = conn_uc(state);
 
@@ -157,8 +165,9 @@ test_NAK_09_RSP_06_kept_receive_is_flushed(void **state)
 }
 
 /* The same with a WRITE whose target cannot be written. */
+REQUIREMENT("NAK-08", "RSP-06")
 static void
-test_NAK_08_RSP_06_kept_receive_is_not_a_failed_writes(void **state)
+kept_receive_is_not_a_failed_writes(void **state)
 {
 	struct conn *c = conn_uc(state);
 
@@ -173,8 +182,9 @@ test_NAK_08_RSP_06_kept_receive_is_not_a_failed_writes(void **state)
 	pkt_none(c);
 }
 
+REQUIREMENT("RSP-06")
 static void
-test_RSP_06_no_receive_posted(void **state)
+no_receive_posted(void **state)
 {
 	struct conn *c = conn_uc(state);
 
@@ -189,8 +199,9 @@ test_RSP_06_no_receive_posted(void **state)
 	state_expect(c, QP_RTS);
 }
 
+REQUIREMENT("CQE-02")
 static void
-test_CQE_02_uc_receive_too_short(void **state)
+uc_receive_too_short(void **state)
 {
 	struct conn *c = conn_uc(state);
 
@@ -203,8 +214,9 @@ test_CQE_02_uc_receive_too_short(void **state)
 	pkt_none(c);
 }
 
+REQUIREMENT("QP-17")
 static void
-test_QP_17_send_error_stops_the_send_queue_only(void **state)
+send_error_stops_the_send_queue_only(void **state)
 {
 	struct conn *c = conn_uc(state);
 	struct uroce_sge bad = {LOCAL_VA, 8, 0xbad};
@@ -240,8 +252,9 @@ test_QP_17_send_error_stops_the_send_queue_only(void **state)
 }
 
 /* The message broke off half sent: nothing of it is outstanding when the QP goes on. */
+REQUIREMENT("QP-17", "QP-15")
 static void
-test_QP_17_QP_15_resume_after_half_a_message(void **state)
+resume_after_half_a_message(void **state)
 {
 	struct uroce_qp_attr a = {.qp_state = QP_SQD, .en_sqd_async_notify = 1};
 	struct conn *c = conn_uc(state);
@@ -263,8 +276,9 @@ test_QP_17_QP_15_resume_after_half_a_message(void **state)
 	send_cqe(c, 2, QP_WC_SUCCESS);
 }
 
+REQUIREMENT("QP-18")
 static void
-test_QP_18_receive_error_in_sqe(void **state)
+receive_error_in_sqe(void **state)
 {
 	struct conn *c = conn_uc(state);
 
@@ -281,19 +295,19 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(test_WIRE_01_uc_messages_complete_when_sent),
-		bench_test(test_WIRE_05_uc_long_message),
-		bench_test(test_CQE_03_uc_has_no_reads),
-		bench_test(test_RSP_06_good_messages_are_delivered_without_a_word),
-		bench_test(test_RSP_06_a_lost_packet_drops_the_message),
-		bench_test(test_RSP_06_kept_receive_is_not_a_writes),
-		bench_test(test_NAK_09_RSP_06_kept_receive_is_flushed),
-		bench_test(test_NAK_08_RSP_06_kept_receive_is_not_a_failed_writes),
-		bench_test(test_RSP_06_no_receive_posted),
-		bench_test(test_CQE_02_uc_receive_too_short),
-		bench_test(test_QP_17_send_error_stops_the_send_queue_only),
-		bench_test(test_QP_17_QP_15_resume_after_half_a_message),
-		bench_test(test_QP_18_receive_error_in_sqe),
+		bench_test(uc_messages_complete_when_sent),
+		bench_test(uc_long_message),
+		bench_test(uc_has_no_reads),
+		bench_test(good_messages_are_delivered_without_a_word),
+		bench_test(a_lost_packet_drops_the_message),
+		bench_test(kept_receive_is_not_a_writes),
+		bench_test(kept_receive_is_flushed),
+		bench_test(kept_receive_is_not_a_failed_writes),
+		bench_test(no_receive_posted),
+		bench_test(uc_receive_too_short),
+		bench_test(send_error_stops_the_send_queue_only),
+		bench_test(resume_after_half_a_message),
+		bench_test(receive_error_in_sqe),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <rte_mbuf.h>
 #include "harness.h"
+#include "../../kit/requirement.h"
 
 #define SQ     0x001000u
 #define RQ     0x555000u
@@ -59,8 +60,9 @@ client_sends_to(struct conn *c, uint64_t id, uint32_t ah, uint32_t qpn, uint32_t
 	ring_doorbell(c);
 }
 
+REQUIREMENT("WIRE-07")
 static void
-test_WIRE_07_grh_area_and_completion(void **state)
+grh_area_and_completion(void **state)
 {
 	static const uint8_t zero[20];
 	struct uroce_cqe cqe;
@@ -97,8 +99,9 @@ test_WIRE_07_grh_area_and_completion(void **state)
 }
 
 /* Nobody can be answered at such an address, or many would get the answer. */
+REQUIREMENT("WIRE-07", "WIRE-11")
 static void
-test_WIRE_07_WIRE_11_datagrams_from_no_station_are_dropped(void **state)
+datagrams_from_no_station_are_dropped(void **state)
 {
 	static const struct {
 		uint8_t gid[16];
@@ -140,8 +143,9 @@ test_WIRE_07_WIRE_11_datagrams_from_no_station_are_dropped(void **state)
 	}
 }
 
+REQUIREMENT("WIRE-08")
 static void
-test_WIRE_08_wrong_qkey_is_dropped(void **state)
+wrong_qkey_is_dropped(void **state)
 {
 	struct ud u;
 
@@ -156,8 +160,9 @@ test_WIRE_08_wrong_qkey_is_dropped(void **state)
 	recv_cqe(u.c, 1, QP_WC_SUCCESS);
 }
 
+REQUIREMENT("WIRE-08")
 static void
-test_WIRE_08_top_bit_sends_the_qps_own(void **state)
+top_bit_sends_the_qps_own(void **state)
 {
 	struct wire_pkt p;
 	struct ud u;
@@ -177,8 +182,9 @@ test_WIRE_08_top_bit_sends_the_qps_own(void **state)
 }
 
 /* Buffers must hold the GRH area too; a datagram that does not fit is dropped without a word. */
+REQUIREMENT("WIRE-07")
 static void
-test_WIRE_07_datagram_that_does_not_fit(void **state)
+datagram_that_does_not_fit(void **state)
 {
 	struct ud u;
 
@@ -194,8 +200,9 @@ test_WIRE_07_datagram_that_does_not_fit(void **state)
 	assert_int_equal(recv_cqe(u.c, 1, QP_WC_SUCCESS).byte_len, 47);
 }
 
+REQUIREMENT("CQE-02")
 static void
-test_CQE_02_datagram_over_the_mtu(void **state)
+datagram_over_the_mtu(void **state)
 {
 	struct ud u;
 
@@ -210,8 +217,9 @@ test_CQE_02_datagram_over_the_mtu(void **state)
 }
 
 /* A handle that is stale, of another PD or nobody's, and what UD cannot do. */
+REQUIREMENT("CQE-03", "QP-17")
 static void
-test_CQE_03_QP_17_bad_address_handles_and_opcodes(void **state)
+bad_address_handles_and_opcodes(void **state)
 {
 	uint32_t i;
 
@@ -246,8 +254,9 @@ test_CQE_03_QP_17_bad_address_handles_and_opcodes(void **state)
 }
 
 /* The next hop is not known: the datagram waits a while, then it is as if lost on the way. */
+REQUIREMENT("WIRE-01")
 static void
-test_WIRE_01_datagram_waits_for_its_next_hop(void **state)
+datagram_waits_for_its_next_hop(void **state)
 {
 	struct ud u;
 
@@ -268,8 +277,9 @@ test_WIRE_01_datagram_waits_for_its_next_hop(void **state)
 }
 
 /* A program's last words: what was posted before it destroyed its QP goes out, and completes. */
+REQUIREMENT("WIRE-07")
 static void
-test_WIRE_07_what_was_posted_goes_before_the_qp(void **state)
+what_was_posted_goes_before_the_qp(void **state)
 {
 	struct wire_pkt pkt;
 	struct ud u;
@@ -314,15 +324,15 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(test_WIRE_07_grh_area_and_completion),
-		bench_test(test_WIRE_07_WIRE_11_datagrams_from_no_station_are_dropped),
-		bench_test(test_WIRE_08_wrong_qkey_is_dropped),
-		bench_test(test_WIRE_08_top_bit_sends_the_qps_own),
-		bench_test(test_WIRE_07_datagram_that_does_not_fit),
-		bench_test(test_CQE_02_datagram_over_the_mtu),
-		bench_test(test_CQE_03_QP_17_bad_address_handles_and_opcodes),
-		bench_test(test_WIRE_01_datagram_waits_for_its_next_hop),
-		bench_test(test_WIRE_07_what_was_posted_goes_before_the_qp),
+		bench_test(grh_area_and_completion),
+		bench_test(datagrams_from_no_station_are_dropped),
+		bench_test(wrong_qkey_is_dropped),
+		bench_test(top_bit_sends_the_qps_own),
+		bench_test(datagram_that_does_not_fit),
+		bench_test(datagram_over_the_mtu),
+		bench_test(bad_address_handles_and_opcodes),
+		bench_test(datagram_waits_for_its_next_hop),
+		bench_test(what_was_posted_goes_before_the_qp),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

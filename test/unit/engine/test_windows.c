@@ -2,6 +2,7 @@
 /* Memory windows through the send queue and the wire (MEM-04, CQE-06). */
 #include <string.h>
 #include "harness.h"
+#include "../../kit/requirement.h"
 
 #define SQ 0x001000u
 #define RQ 0x555000u
@@ -78,8 +79,9 @@ peer_writes(struct conn *c, uint32_t psn, uint32_t key, uint64_t va, uint32_t le
 		 0, len);
 }
 
+REQUIREMENT("MEM-04")
 static void
-test_MEM_04_bound_window_grants_its_range_only(void **state)
+bound_window_grants_its_range_only(void **state)
 {
 	static const struct {
 		uint64_t va;
@@ -107,8 +109,9 @@ test_MEM_04_bound_window_grants_its_range_only(void **state)
 }
 
 /* The key before, another right, the region's own key: none of them opens it. */
+REQUIREMENT("MEM-04")
 static void
-test_MEM_04_what_a_bind_does_not_grant(void **state)
+what_a_bind_does_not_grant(void **state)
 {
 	uint32_t i;
 
@@ -140,8 +143,9 @@ test_MEM_04_what_a_bind_does_not_grant(void **state)
 }
 
 /* A window is no L_Key. */
+REQUIREMENT("MEM-04", "CQE-04")
 static void
-test_MEM_04_CQE_04_window_key_is_no_lkey(void **state)
+window_key_is_no_lkey(void **state)
 {
 	struct uroce_sge sge = {0x90000, 8, 0};
 	struct bound w;
@@ -157,8 +161,9 @@ test_MEM_04_CQE_04_window_key_is_no_lkey(void **state)
 }
 
 /* Binds that cannot be: MW_BIND_ERR, the QP in ERR, the window as it was. */
+REQUIREMENT("CQE-06")
 static void
-test_CQE_06_binds_that_fail(void **state)
+binds_that_fail(void **state)
 {
 	uint32_t i;
 
@@ -210,8 +215,9 @@ test_CQE_06_binds_that_fail(void **state)
  * A request was checked against a window, and before its payload is copied another worker binds the
  * window elsewhere, under the same key. The copy goes where the check said.
  */
+REQUIREMENT("MEM-04")
 static void
-test_MEM_04_a_checked_request_keeps_to_its_binding(void **state)
+a_checked_request_keeps_to_its_binding(void **state)
 {
 	static const struct {
 		uint64_t addr, len;
@@ -249,8 +255,9 @@ test_MEM_04_a_checked_request_keeps_to_its_binding(void **state)
 }
 
 /* While another worker changes a window no request passes. */
+REQUIREMENT("MEM-04")
 static void
-test_MEM_04_a_window_that_changes_lets_nobody_through(void **state)
+a_window_that_changes_lets_nobody_through(void **state)
 {
 	struct mr window;
 	struct bound w;
@@ -268,8 +275,9 @@ test_MEM_04_a_window_that_changes_lets_nobody_through(void **state)
 }
 
 /* Of the new key eight bits are used. */
+REQUIREMENT("MEM-04")
 static void
-test_MEM_04_a_bind_chooses_eight_bits_of_the_key(void **state)
+a_bind_chooses_eight_bits_of_the_key(void **state)
 {
 	struct bound w;
 	uint32_t was;
@@ -287,8 +295,9 @@ test_MEM_04_a_bind_chooses_eight_bits_of_the_key(void **state)
 }
 
 /* What peers call a multiple of 8 must be one for the CPU, or an atomic is none. */
+REQUIREMENT("RSP-04")
 static void
-test_RSP_04_windows_that_carry_atomics(void **state)
+windows_that_carry_atomics(void **state)
 {
 	static const struct {
 		uint64_t va; /* of the region's first byte */
@@ -334,8 +343,9 @@ test_RSP_04_windows_that_carry_atomics(void **state)
 }
 
 /* Invalidated by its own side, or by a SEND of the peer: the key is dead from then on. */
+REQUIREMENT("MEM-04")
 static void
-test_MEM_04_invalidation(void **state)
+invalidation(void **state)
 {
 	uint32_t i;
 
@@ -370,8 +380,9 @@ test_MEM_04_invalidation(void **state)
 }
 
 /* A type 2 window is one QP's: another one of the same domain can neither use nor invalidate it. */
+REQUIREMENT("MEM-04")
 static void
-test_MEM_04_type_2_is_of_one_qp(void **state)
+type_2_is_of_one_qp(void **state)
 {
 	uint32_t i;
 
@@ -405,8 +416,9 @@ test_MEM_04_type_2_is_of_one_qp(void **state)
 }
 
 /* Local operations keep their place: executed in turn, completed in order, once, retries or not. */
+REQUIREMENT("MEM-04", "REQ-01")
 static void
-test_MEM_04_REQ_01_local_operations_complete_in_order(void **state)
+local_operations_complete_in_order(void **state)
 {
 	struct bound w;
 
@@ -434,17 +446,17 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(test_MEM_04_bound_window_grants_its_range_only),
-		bench_test(test_MEM_04_what_a_bind_does_not_grant),
-		bench_test(test_MEM_04_CQE_04_window_key_is_no_lkey),
-		bench_test(test_CQE_06_binds_that_fail),
-		bench_test(test_MEM_04_a_checked_request_keeps_to_its_binding),
-		bench_test(test_MEM_04_a_window_that_changes_lets_nobody_through),
-		bench_test(test_MEM_04_a_bind_chooses_eight_bits_of_the_key),
-		bench_test(test_RSP_04_windows_that_carry_atomics),
-		bench_test(test_MEM_04_invalidation),
-		bench_test(test_MEM_04_type_2_is_of_one_qp),
-		bench_test(test_MEM_04_REQ_01_local_operations_complete_in_order),
+		bench_test(bound_window_grants_its_range_only),
+		bench_test(what_a_bind_does_not_grant),
+		bench_test(window_key_is_no_lkey),
+		bench_test(binds_that_fail),
+		bench_test(a_checked_request_keeps_to_its_binding),
+		bench_test(a_window_that_changes_lets_nobody_through),
+		bench_test(a_bind_chooses_eight_bits_of_the_key),
+		bench_test(windows_that_carry_atomics),
+		bench_test(invalidation),
+		bench_test(type_2_is_of_one_qp),
+		bench_test(local_operations_complete_in_order),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -2,6 +2,7 @@
 /* Send WQEs that cannot be: found before anything is sent (REQ-03, CQE-02 .. 04, MEM-02). */
 #include <string.h>
 #include "harness.h"
+#include "../../kit/requirement.h"
 
 #define SQ 0x001000u
 
@@ -26,8 +27,9 @@ check_refused(struct conn *c, struct wr wr, enum qp_wc_status status)
 	assert_int_equal(conn_to(c, QP_RESET), 0);
 }
 
+REQUIREMENT("CQE-04", "REQ-03", "MEM-02")
 static void
-test_CQE_04_REQ_03_MEM_02_lkey_wrong_in_every_way(void **state)
+lkey_wrong_in_every_way(void **state)
 {
 	struct bench_region *other = region_add(*state, 99, LOCAL_VA, 64, MEM_LOCAL_WRITE);
 	uint32_t i;
@@ -52,8 +54,9 @@ test_CQE_04_REQ_03_MEM_02_lkey_wrong_in_every_way(void **state)
 }
 
 /* The bad SGE is packets away from the start: not one of them goes. */
+REQUIREMENT("REQ-03")
 static void
-test_REQ_03_nothing_is_sent_of_a_message_with_a_bad_end(void **state)
+nothing_is_sent_of_a_message_with_a_bad_end(void **state)
 {
 	static const uint8_t ops[] = {UROCE_WR_SEND, UROCE_WR_RDMA_WRITE, UROCE_WR_RDMA_READ};
 	uint32_t i;
@@ -68,8 +71,9 @@ test_REQ_03_nothing_is_sent_of_a_message_with_a_bad_end(void **state)
 	}
 }
 
+REQUIREMENT("CQE-04")
 static void
-test_CQE_04_key_of_memory_deregistered(void **state)
+key_of_memory_deregistered(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -79,8 +83,9 @@ test_CQE_04_key_of_memory_deregistered(void **state)
 	send_cqe(c, 2, QP_WC_LOC_PROT_ERR);
 }
 
+REQUIREMENT("CQE-04", "REQ-03")
 static void
-test_CQE_04_REQ_03_read_into_memory_that_is_not_writable(void **state)
+read_into_memory_that_is_not_writable(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct bench_region *ro = region_add(*state, 7, 0x5000, 64, MEM_REMOTE_READ);
@@ -97,8 +102,9 @@ test_CQE_04_REQ_03_read_into_memory_that_is_not_writable(void **state)
 }
 
 /* Bytes that are gathered from several SGEs are read: no right to write them is needed. */
+REQUIREMENT("REQ-03", "MEM-02")
 static void
-test_REQ_03_MEM_02_gathers_from_memory_that_is_not_writable(void **state)
+gathers_from_memory_that_is_not_writable(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct bench_region *ro = region_add(*state, 7, 0x5000, 64, MEM_REMOTE_READ);
@@ -115,8 +121,9 @@ test_REQ_03_MEM_02_gathers_from_memory_that_is_not_writable(void **state)
 }
 
 /* The right to write the memory is gone by the time that the READ's data is here. */
+REQUIREMENT("REQ-03", "MEM-02")
 static void
-test_REQ_03_MEM_02_no_data_into_memory_that_is_not_writable_any_more(void **state)
+no_data_into_memory_that_is_not_writable_any_more(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct uroce_sge sge[2] = {{LOCAL_VA, 32, c->local->mr.key},
@@ -132,8 +139,9 @@ test_REQ_03_MEM_02_no_data_into_memory_that_is_not_writable_any_more(void **stat
 }
 
 /* The range is what counts, not where a sum of it ends up. */
+REQUIREMENT("MEM-02")
 static void
-test_MEM_02_no_overflow_at_the_end_of_the_address_space(void **state)
+no_overflow_at_the_end_of_the_address_space(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct bench_region *top = region_add(*state, 7, UINT64_MAX - 63, 64, MEM_LOCAL_WRITE);
@@ -151,8 +159,9 @@ test_MEM_02_no_overflow_at_the_end_of_the_address_space(void **state)
 }
 
 /* An SGE of no bytes names no memory. */
+REQUIREMENT("REQ-03")
 static void
-test_REQ_03_empty_sges_need_no_key(void **state)
+empty_sges_need_no_key(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct uroce_sge sge[2] = {{0x1234, 0, 0xdead}, {UINT64_MAX, 0, 0}};
@@ -169,8 +178,9 @@ test_REQ_03_empty_sges_need_no_key(void **state)
 	}
 }
 
+REQUIREMENT("CQE-03", "REQ-03")
 static void
-test_CQE_03_REQ_03_opcodes_that_rc_has_not(void **state)
+opcodes_that_rc_has_not(void **state)
 {
 	static const uint8_t ops[] = {UROCE_WR_OPCODES, 0x55, 0xff};
 	uint32_t i;
@@ -180,8 +190,9 @@ test_CQE_03_REQ_03_opcodes_that_rc_has_not(void **state)
 			      QP_WC_LOC_QP_OP_ERR);
 }
 
+REQUIREMENT("CQE-03")
 static void
-test_CQE_03_more_sges_than_a_slot_holds(void **state)
+more_sges_than_a_slot_holds(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct uroce_send_wqe *w;
@@ -194,8 +205,9 @@ test_CQE_03_more_sges_than_a_slot_holds(void **state)
 	send_cqe(c, 1, QP_WC_LOC_QP_OP_ERR);
 }
 
+REQUIREMENT("CQE-03")
 static void
-test_CQE_03_inline_longer_than_granted(void **state)
+inline_longer_than_granted(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct uroce_send_wqe *w;
@@ -210,7 +222,7 @@ test_CQE_03_inline_longer_than_granted(void **state)
 
 /* Not taken for one SGE, whatever the copy's place held before. */
 static void
-test_wqe_inline_of_one_byte(void **state)
+wqe_inline_of_one_byte(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct wire_pkt pkt;
@@ -228,8 +240,9 @@ test_wqe_inline_of_one_byte(void **state)
 	assert_int_equal(pkt.payload[0], 'x');
 }
 
+REQUIREMENT("CQE-03")
 static void
-test_CQE_03_inline_read(void **state)
+inline_read(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -238,8 +251,9 @@ test_CQE_03_inline_read(void **state)
 	send_cqe(c, 1, QP_WC_LOC_QP_OP_ERR);
 }
 
+REQUIREMENT("CQE-03")
 static void
-test_CQE_03_read_without_read_credit(void **state)
+read_without_read_credit(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -251,8 +265,9 @@ test_CQE_03_read_without_read_credit(void **state)
 	send_cqe(c, 1, QP_WC_LOC_QP_OP_ERR);
 }
 
+REQUIREMENT("CQE-02", "REQ-03")
 static void
-test_CQE_02_REQ_03_message_over_2_to_the_31(void **state)
+message_over_2_to_the_31(void **state)
 {
 	static const uint8_t ops[] = {UROCE_WR_SEND, UROCE_WR_RDMA_WRITE, UROCE_WR_RDMA_READ};
 	uint32_t i;
@@ -273,8 +288,9 @@ test_CQE_02_REQ_03_message_over_2_to_the_31(void **state)
 }
 
 /* 2^31 bytes themselves are legal: a READ of them can be asked for. */
+REQUIREMENT("WIRE-05")
 static void
-test_WIRE_05_a_message_of_2_to_the_31(void **state)
+a_message_of_2_to_the_31(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct bench_region *big;
@@ -297,8 +313,9 @@ test_WIRE_05_a_message_of_2_to_the_31(void **state)
 }
 
 /* A key that dies while its message is on the way: no byte of what it named leaves any more. */
+REQUIREMENT("REQ-03")
 static void
-test_REQ_03_memory_deregistered_under_a_message(void **state)
+memory_deregistered_under_a_message(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -319,8 +336,9 @@ test_REQ_03_memory_deregistered_under_a_message(void **state)
 }
 
 /* Memory reached by copying: a client that has unmapped it gets its own error. */
+REQUIREMENT("REQ-03")
 static void
-test_REQ_03_copies_that_fail(void **state)
+copies_that_fail(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -336,8 +354,9 @@ test_REQ_03_copies_that_fail(void **state)
 }
 
 /* The WQE is checked and used from one copy: what the client scribbles later changes nothing. */
+REQUIREMENT("REQ-03")
 static void
-test_REQ_03_a_slot_is_read_once(void **state)
+a_slot_is_read_once(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct uroce_sge *sge = (struct uroce_sge *)(c->sq.slots + UROCE_SEND_WQE_HDR);
@@ -360,25 +379,25 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(test_CQE_04_REQ_03_MEM_02_lkey_wrong_in_every_way),
-		bench_test(test_REQ_03_nothing_is_sent_of_a_message_with_a_bad_end),
-		bench_test(test_CQE_04_key_of_memory_deregistered),
-		bench_test(test_CQE_04_REQ_03_read_into_memory_that_is_not_writable),
-		bench_test(test_REQ_03_MEM_02_gathers_from_memory_that_is_not_writable),
-		bench_test(test_REQ_03_MEM_02_no_data_into_memory_that_is_not_writable_any_more),
-		bench_test(test_MEM_02_no_overflow_at_the_end_of_the_address_space),
-		bench_test(test_REQ_03_empty_sges_need_no_key),
-		bench_test(test_CQE_03_REQ_03_opcodes_that_rc_has_not),
-		bench_test(test_CQE_03_more_sges_than_a_slot_holds),
-		bench_test(test_CQE_03_inline_longer_than_granted),
-		bench_test(test_wqe_inline_of_one_byte),
-		bench_test(test_CQE_03_inline_read),
-		bench_test(test_CQE_03_read_without_read_credit),
-		bench_test(test_CQE_02_REQ_03_message_over_2_to_the_31),
-		bench_test(test_WIRE_05_a_message_of_2_to_the_31),
-		bench_test(test_REQ_03_memory_deregistered_under_a_message),
-		bench_test(test_REQ_03_copies_that_fail),
-		bench_test(test_REQ_03_a_slot_is_read_once),
+		bench_test(lkey_wrong_in_every_way),
+		bench_test(nothing_is_sent_of_a_message_with_a_bad_end),
+		bench_test(key_of_memory_deregistered),
+		bench_test(read_into_memory_that_is_not_writable),
+		bench_test(gathers_from_memory_that_is_not_writable),
+		bench_test(no_data_into_memory_that_is_not_writable_any_more),
+		bench_test(no_overflow_at_the_end_of_the_address_space),
+		bench_test(empty_sges_need_no_key),
+		bench_test(opcodes_that_rc_has_not),
+		bench_test(more_sges_than_a_slot_holds),
+		bench_test(inline_longer_than_granted),
+		bench_test(wqe_inline_of_one_byte),
+		bench_test(inline_read),
+		bench_test(read_without_read_credit),
+		bench_test(message_over_2_to_the_31),
+		bench_test(a_message_of_2_to_the_31),
+		bench_test(memory_deregistered_under_a_message),
+		bench_test(copies_that_fail),
+		bench_test(a_slot_is_read_once),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

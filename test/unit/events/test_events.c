@@ -99,7 +99,7 @@ teardown(void **state)
 }
 
 static void
-test_a_turn_of_the_loop_takes_one_batch(void **state)
+a_turn_of_the_loop_takes_one_batch(void **state)
 {
 	assert_int_equal(worker_events_start(&d), 0);
 	d.worker_events.ready(&d.worker_events, EPOLLIN);
@@ -110,7 +110,7 @@ test_a_turn_of_the_loop_takes_one_batch(void **state)
 
 /* Events that wait first do not go first again and again. */
 static void
-test_clients_have_turns_between_events(void **state)
+clients_have_turns_between_events(void **state)
 {
 	assert_int_equal(worker_events_start(&d), 0);
 	assert_int_equal(loop_add(&d.loop, &client, EPOLLIN), 0);
@@ -121,7 +121,7 @@ test_clients_have_turns_between_events(void **state)
 
 /* At the end there is nobody to have a turn: all of them. */
 static void
-test_the_end_leaves_none(void **state)
+the_end_leaves_none(void **state)
 {
 	assert_int_equal(worker_events_start(&d), 0);
 	worker_events_stop(&d);
@@ -133,9 +133,9 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-		T(test_a_turn_of_the_loop_takes_one_batch),
-		T(test_clients_have_turns_between_events),
-		T(test_the_end_leaves_none),
+		T(a_turn_of_the_loop_takes_one_batch),
+		T(clients_have_turns_between_events),
+		T(the_end_leaves_none),
 	};
 
 	return cmocka_run_group_tests_name("events", tests, NULL, NULL);

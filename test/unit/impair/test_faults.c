@@ -6,7 +6,7 @@
 #include "wire/icrc.h"
 
 static void
-test_nothing_configured_changes_nothing(void **state)
+nothing_configured_changes_nothing(void **state)
 {
 	struct fixture *r = *state;
 	struct rte_mbuf *m[3];
@@ -27,7 +27,7 @@ test_nothing_configured_changes_nothing(void **state)
 }
 
 static void
-test_drop_all(void **state)
+drop_all(void **state)
 {
 	struct fixture *r = *state;
 
@@ -40,7 +40,7 @@ test_drop_all(void **state)
 }
 
 static void
-test_drop_a_tenth(void **state)
+drop_a_tenth(void **state)
 {
 	struct fixture *r = *state;
 
@@ -52,7 +52,7 @@ test_drop_a_tenth(void **state)
 }
 
 static void
-test_dup_all(void **state)
+dup_all(void **state)
 {
 	struct fixture *r = *state;
 	uint32_t i;
@@ -75,7 +75,7 @@ test_dup_all(void **state)
 
 /* More than the caller has room for comes with the next bursts, in order. */
 static void
-test_dup_over_the_callers_room(void **state)
+dup_over_the_callers_room(void **state)
 {
 	struct fixture *r = *state;
 	uint32_t i;
@@ -90,7 +90,7 @@ test_dup_over_the_callers_room(void **state)
 }
 
 static void
-test_dup_without_buffers(void **state)
+dup_without_buffers(void **state)
 {
 	struct rte_mbuf *all[8192], *m;
 	struct fixture *r = *state;
@@ -109,7 +109,7 @@ test_dup_without_buffers(void **state)
 }
 
 static void
-test_reorder_by_k(void **state)
+reorder_by_k(void **state)
 {
 	struct fixture *r = *state;
 
@@ -121,7 +121,7 @@ test_reorder_by_k(void **state)
 
 /* Two held back at once keep their distances; what is held back passes nobody. */
 static void
-test_reorder_two(void **state)
+reorder_two(void **state)
 {
 	struct fixture *r = *state;
 
@@ -131,7 +131,7 @@ test_reorder_two(void **state)
 }
 
 static void
-test_reorder_ends_without_followers(void **state)
+reorder_ends_without_followers(void **state)
 {
 	struct fixture *r = *state;
 
@@ -145,7 +145,7 @@ test_reorder_ends_without_followers(void **state)
 
 /* No more than the core has room for are held back: the rest pass them. */
 static void
-test_reorder_is_bounded(void **state)
+reorder_is_bounded(void **state)
 {
 	struct fixture *r = *state;
 
@@ -157,7 +157,7 @@ test_reorder_is_bounded(void **state)
 }
 
 static void
-test_delay(void **state)
+delay(void **state)
 {
 	struct fixture *r = *state;
 
@@ -176,7 +176,7 @@ test_delay(void **state)
 }
 
 static void
-test_delay_with_jitter(void **state)
+delay_with_jitter(void **state)
 {
 	uint64_t start, least = UINT64_MAX, most = 0;
 	struct fixture *r = *state;
@@ -203,7 +203,7 @@ test_delay_with_jitter(void **state)
 
 /* A queue of 8 Mbit/s: a byte a microsecond. */
 static void
-test_rate(void **state)
+rate(void **state)
 {
 	struct fixture *r = *state;
 	uint64_t start, each;
@@ -232,7 +232,7 @@ test_rate(void **state)
 
 /* What waits is bounded, and what finds no room is dropped and counted. */
 static void
-test_hold_is_bounded(void **state)
+hold_is_bounded(void **state)
 {
 	struct fixture *r = *state;
 
@@ -293,21 +293,21 @@ check_corrupt(struct fixture *r, uint32_t bits)
 }
 
 static void
-test_corrupt_is_always_found(void **state)
+corrupt_is_always_found(void **state)
 {
 	fixture_config(*state, "corrupt=100%");
 	check_corrupt(*state, 1);
 }
 
 static void
-test_corrupt_three_bits(void **state)
+corrupt_three_bits(void **state)
 {
 	fixture_config(*state, "corrupt=100%,corrupt_bits=3");
 	check_corrupt(*state, 3);
 }
 
 static void
-test_corrupt_fixed_verifies(void **state)
+corrupt_fixed_verifies(void **state)
 {
 	uint32_t i, len, other_op = 0;
 	struct wire_pkt before, after;
@@ -334,7 +334,7 @@ test_corrupt_fixed_verifies(void **state)
 }
 
 static void
-test_ce_marks(void **state)
+ce_marks(void **state)
 {
 	struct fixture *r = *state;
 	struct wire_pkt pkt;
@@ -355,7 +355,7 @@ test_ce_marks(void **state)
 
 /* What is not RoCEv2 has no check that would find it: never changed. */
 static void
-test_other_frames_are_not_changed(void **state)
+other_frames_are_not_changed(void **state)
 {
 	struct rte_mbuf *was = fixture_arp();
 	struct fixture *r = *state;
@@ -374,7 +374,7 @@ test_other_frames_are_not_changed(void **state)
 
 /* A frame that someone else holds too is copied before it is changed. */
 static void
-test_shared_frame_is_copied(void **state)
+shared_frame_is_copied(void **state)
 {
 	struct rte_mbuf *m = fixture_frame(WIRE_OP_SEND_ONLY, false, RIG_QPN, 1, RIG_PAYLOAD);
 	struct fixture *r = *state;
@@ -391,7 +391,7 @@ test_shared_frame_is_copied(void **state)
 }
 
 static void
-test_segments_are_joined(void **state)
+segments_are_joined(void **state)
 {
 	struct rte_mbuf *m = fixture_frame(WIRE_OP_SEND_ONLY, false, RIG_QPN, 1, RIG_PAYLOAD);
 	struct rte_mbuf *tail = rte_pktmbuf_alloc(fixture_pool());
@@ -413,27 +413,27 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		fixture_test(test_nothing_configured_changes_nothing),
-		fixture_test(test_drop_all),
-		fixture_test(test_drop_a_tenth),
-		fixture_test(test_dup_all),
-		fixture_test(test_dup_over_the_callers_room),
-		fixture_test(test_dup_without_buffers),
-		fixture_test(test_reorder_by_k),
-		fixture_test(test_reorder_two),
-		fixture_test(test_reorder_ends_without_followers),
-		fixture_test(test_reorder_is_bounded),
-		fixture_test(test_delay),
-		fixture_test(test_delay_with_jitter),
-		fixture_test(test_rate),
-		fixture_test(test_hold_is_bounded),
-		fixture_test(test_corrupt_is_always_found),
-		fixture_test(test_corrupt_three_bits),
-		fixture_test(test_corrupt_fixed_verifies),
-		fixture_test(test_ce_marks),
-		fixture_test(test_other_frames_are_not_changed),
-		fixture_test(test_shared_frame_is_copied),
-		fixture_test(test_segments_are_joined),
+		fixture_test(nothing_configured_changes_nothing),
+		fixture_test(drop_all),
+		fixture_test(drop_a_tenth),
+		fixture_test(dup_all),
+		fixture_test(dup_over_the_callers_room),
+		fixture_test(dup_without_buffers),
+		fixture_test(reorder_by_k),
+		fixture_test(reorder_two),
+		fixture_test(reorder_ends_without_followers),
+		fixture_test(reorder_is_bounded),
+		fixture_test(delay),
+		fixture_test(delay_with_jitter),
+		fixture_test(rate),
+		fixture_test(hold_is_bounded),
+		fixture_test(corrupt_is_always_found),
+		fixture_test(corrupt_three_bits),
+		fixture_test(corrupt_fixed_verifies),
+		fixture_test(ce_marks),
+		fixture_test(other_frames_are_not_changed),
+		fixture_test(shared_frame_is_copied),
+		fixture_test(segments_are_joined),
 	};
 
 	return cmocka_run_group_tests(tests, fixture_group_setup, NULL);

@@ -69,7 +69,7 @@ get(struct fixture *r, uint16_t queue)
 }
 
 static void
-test_detached_port_is_as_ever(void **state)
+detached_port_is_as_ever(void **state)
 {
 	struct impair_show s;
 	struct fixture *r = *state;
@@ -83,7 +83,7 @@ test_detached_port_is_as_ever(void **state)
 }
 
 static void
-test_attach_drops_and_detach_ends_it(void **state)
+attach_drops_and_detach_ends_it(void **state)
 {
 	struct impair_show s;
 	struct fixture *r = *state;
@@ -113,7 +113,7 @@ test_attach_drops_and_detach_ends_it(void **state)
 }
 
 static void
-test_empty_bursts_bring_what_waits(void **state)
+empty_bursts_bring_what_waits(void **state)
 {
 	struct impair_show s;
 	struct fixture *r = *state;
@@ -132,7 +132,7 @@ test_empty_bursts_bring_what_waits(void **state)
 
 /* A change keeps what waits and what was counted; frames that wait at the end are freed. */
 static void
-test_change_while_frames_wait(void **state)
+change_while_frames_wait(void **state)
 {
 	struct impair_show s;
 	struct fixture *r = *state;
@@ -156,7 +156,7 @@ test_change_while_frames_wait(void **state)
 }
 
 static void
-test_what_is_refused_changes_nothing(void **state)
+what_is_refused_changes_nothing(void **state)
 {
 	struct impair_show s;
 	struct fixture *r = *state;
@@ -216,7 +216,7 @@ quiesce(struct poller *p)
 }
 
 static void
-test_change_under_a_running_worker(void **state)
+change_under_a_running_worker(void **state)
 {
 	static const char *const specs[] = {"delay=5us", "dup=50%", "reorder=50%",
 					    "rule:action=corrupt"};
@@ -249,12 +249,12 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		fixture_test(test_detached_port_is_as_ever),
-		fixture_test(test_attach_drops_and_detach_ends_it),
-		fixture_test(test_empty_bursts_bring_what_waits),
-		fixture_test(test_change_while_frames_wait),
-		fixture_test(test_what_is_refused_changes_nothing),
-		fixture_test(test_change_under_a_running_worker),
+		fixture_test(detached_port_is_as_ever),
+		fixture_test(attach_drops_and_detach_ends_it),
+		fixture_test(empty_bursts_bring_what_waits),
+		fixture_test(change_while_frames_wait),
+		fixture_test(what_is_refused_changes_nothing),
+		fixture_test(change_under_a_running_worker),
 	};
 
 	return cmocka_run_group_tests(tests, port_group_setup, port_group_teardown);

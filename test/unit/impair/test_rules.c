@@ -5,7 +5,7 @@
 #include "wire/icrc.h"
 
 static void
-test_by_qpn(void **state)
+by_qpn(void **state)
 {
 	struct fixture *r = *state;
 	uint32_t i;
@@ -31,7 +31,7 @@ put_ops(struct fixture *r)
 }
 
 static void
-test_by_opcode_name(void **state)
+by_opcode_name(void **state)
 {
 	fixture_config(*state,
 		       "rule:opcode=RC_ACK,action=drop;rule:opcode=ud_send_only,action=drop");
@@ -40,7 +40,7 @@ test_by_opcode_name(void **state)
 }
 
 static void
-test_by_opcode_number(void **state)
+by_opcode_number(void **state)
 {
 	fixture_config(*state, "rule:opcode=12,action=drop rule:opcode=0x10,action=drop");
 	put_ops(*state);
@@ -48,7 +48,7 @@ test_by_opcode_number(void **state)
 }
 
 static void
-test_by_psn(void **state)
+by_psn(void **state)
 {
 	fixture_config(*state, "rule:psn=3,action=drop");
 	fixture_stream(*state, 1, 5, 5);
@@ -56,7 +56,7 @@ test_by_psn(void **state)
 }
 
 static void
-test_by_psn_range(void **state)
+by_psn_range(void **state)
 {
 	fixture_config(*state, "rule:psn=2-4,action=drop");
 	fixture_stream(*state, 1, 5, 5);
@@ -64,7 +64,7 @@ test_by_psn_range(void **state)
 }
 
 static void
-test_by_psn_range_that_wraps(void **state)
+by_psn_range_that_wraps(void **state)
 {
 	fixture_config(*state, "rule:psn=0xfffffe-1,action=drop");
 	fixture_stream(*state, 0xfffffc, 7, 7);
@@ -73,7 +73,7 @@ test_by_psn_range_that_wraps(void **state)
 
 /* More than half the circle is still a range. */
 static void
-test_by_psn_long_range(void **state)
+by_psn_long_range(void **state)
 {
 	fixture_config(*state, "rule:psn=0x10-0xf00000,action=drop");
 	fixture_stream(*state, 0xefffff, 3, 3);
@@ -83,7 +83,7 @@ test_by_psn_long_range(void **state)
 
 /* Frames of the fixture go to 0.0.0.2 and ::102:0:2. */
 static void
-test_by_destination_address(void **state)
+by_destination_address(void **state)
 {
 	struct fixture *r = *state;
 	uint32_t i;
@@ -103,7 +103,7 @@ test_by_destination_address(void **state)
 }
 
 static void
-test_nth(void **state)
+nth(void **state)
 {
 	struct fixture *r = *state;
 
@@ -115,7 +115,7 @@ test_nth(void **state)
 }
 
 static void
-test_nth_once(void **state)
+nth_once(void **state)
 {
 	struct fixture *r = *state;
 
@@ -128,7 +128,7 @@ test_nth_once(void **state)
 }
 
 static void
-test_count(void **state)
+count(void **state)
 {
 	fixture_config(*state, "rule:count=2,action=drop");
 	fixture_stream(*state, 0, 5, 1);
@@ -136,7 +136,7 @@ test_count(void **state)
 }
 
 static void
-test_prob(void **state)
+prob(void **state)
 {
 	struct fixture *r = *state;
 
@@ -150,7 +150,7 @@ test_prob(void **state)
 
 /* Rules add up, each with its own parameters. */
 static void
-test_several_rules_on_a_frame(void **state)
+several_rules_on_a_frame(void **state)
 {
 	struct fixture *r = *state;
 
@@ -168,7 +168,7 @@ test_several_rules_on_a_frame(void **state)
 
 /* A rule's delay is its own, not that of the link. */
 static void
-test_rule_beside_random_faults(void **state)
+rule_beside_random_faults(void **state)
 {
 	struct fixture *r = *state;
 
@@ -181,7 +181,7 @@ test_rule_beside_random_faults(void **state)
 }
 
 static void
-test_rule_corrupts(void **state)
+rule_corrupts(void **state)
 {
 	struct fixture *r = *state;
 	struct wire_pkt pkt;
@@ -199,7 +199,7 @@ test_rule_corrupts(void **state)
 
 /* A new configuration starts its rules anew; what waits goes on waiting. */
 static void
-test_change_of_configuration(void **state)
+change_of_configuration(void **state)
 {
 	struct fixture *r = *state;
 
@@ -257,7 +257,7 @@ run_everything(const char *seed, uint32_t stream, uint32_t burst)
 }
 
 static void
-test_a_seed_tells_everything(void **state)
+a_seed_tells_everything(void **state)
 {
 	uint64_t one = run_everything("seed=1", 0, 16);
 
@@ -268,7 +268,7 @@ test_a_seed_tells_everything(void **state)
 }
 
 static void
-test_bursts_do_not_matter(void **state)
+bursts_do_not_matter(void **state)
 {
 	uint64_t one = run_everything("seed=5", 0, 16);
 
@@ -280,24 +280,24 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		fixture_test(test_by_qpn),
-		fixture_test(test_by_opcode_name),
-		fixture_test(test_by_opcode_number),
-		fixture_test(test_by_psn),
-		fixture_test(test_by_psn_range),
-		fixture_test(test_by_psn_range_that_wraps),
-		fixture_test(test_by_psn_long_range),
-		fixture_test(test_by_destination_address),
-		fixture_test(test_nth),
-		fixture_test(test_nth_once),
-		fixture_test(test_count),
-		fixture_test(test_prob),
-		fixture_test(test_several_rules_on_a_frame),
-		fixture_test(test_rule_beside_random_faults),
-		fixture_test(test_rule_corrupts),
-		fixture_test(test_change_of_configuration),
-		cmocka_unit_test(test_a_seed_tells_everything),
-		cmocka_unit_test(test_bursts_do_not_matter),
+		fixture_test(by_qpn),
+		fixture_test(by_opcode_name),
+		fixture_test(by_opcode_number),
+		fixture_test(by_psn),
+		fixture_test(by_psn_range),
+		fixture_test(by_psn_range_that_wraps),
+		fixture_test(by_psn_long_range),
+		fixture_test(by_destination_address),
+		fixture_test(nth),
+		fixture_test(nth_once),
+		fixture_test(count),
+		fixture_test(prob),
+		fixture_test(several_rules_on_a_frame),
+		fixture_test(rule_beside_random_faults),
+		fixture_test(rule_corrupts),
+		fixture_test(change_of_configuration),
+		cmocka_unit_test(a_seed_tells_everything),
+		cmocka_unit_test(bursts_do_not_matter),
 	};
 
 	return cmocka_run_group_tests(tests, fixture_group_setup, NULL);

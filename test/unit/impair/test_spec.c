@@ -19,7 +19,7 @@ parsed(const char *spec)
 }
 
 static void
-test_empty(void **state)
+empty(void **state)
 {
 	struct impair_cfg cfg = parsed("");
 	uint32_t i;
@@ -33,7 +33,7 @@ test_empty(void **state)
 }
 
 static void
-test_probabilities(void **state)
+probabilities(void **state)
 {
 	static const struct {
 		const char *text;
@@ -50,7 +50,7 @@ test_probabilities(void **state)
 }
 
 static void
-test_all_of_the_link(void **state)
+all_of_the_link(void **state)
 {
 	struct impair_cfg cfg =
 		parsed("drop=1%,dup=2%,reorder=3%,corrupt=4%,corrupt_fixed=5%,ce=6%,delay_prob=7%\t"
@@ -74,7 +74,7 @@ test_all_of_the_link(void **state)
 }
 
 static void
-test_all_of_a_rule(void **state)
+all_of_a_rule(void **state)
 {
 	struct impair_cfg cfg = parsed(
 		"rule:qpn=0xffffff,opcode=UC_WRITE_LAST_IMM,psn=0x10-0x20,nth=4,count=5,prob=6%,"
@@ -113,7 +113,7 @@ test_all_of_a_rule(void **state)
 }
 
 static void
-test_every_opcode_has_its_name(void **state)
+every_opcode_has_its_name(void **state)
 {
 	char spec[80];
 	uint32_t op;
@@ -181,7 +181,7 @@ static const struct {
 };
 
 static void
-test_what_is_wrong_is_said(void **state)
+what_is_wrong_is_said(void **state)
 {
 	struct impair_cfg cfg;
 	char err[200], full[200];
@@ -204,7 +204,7 @@ test_what_is_wrong_is_said(void **state)
 }
 
 static void
-test_too_many_rules(void **state)
+too_many_rules(void **state)
 {
 	char spec[IMPAIR_SPEC_MAX] = "", err[200];
 	struct impair_cfg cfg;
@@ -219,7 +219,7 @@ test_too_many_rules(void **state)
 }
 
 static void
-test_too_long(void **state)
+too_long(void **state)
 {
 	char spec[IMPAIR_SPEC_MAX + 1], err[200];
 	struct impair_cfg cfg;
@@ -237,14 +237,14 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_empty),
-		cmocka_unit_test(test_probabilities),
-		cmocka_unit_test(test_all_of_the_link),
-		cmocka_unit_test(test_all_of_a_rule),
-		cmocka_unit_test(test_every_opcode_has_its_name),
-		cmocka_unit_test(test_what_is_wrong_is_said),
-		cmocka_unit_test(test_too_many_rules),
-		cmocka_unit_test(test_too_long),
+		cmocka_unit_test(empty),
+		cmocka_unit_test(probabilities),
+		cmocka_unit_test(all_of_the_link),
+		cmocka_unit_test(all_of_a_rule),
+		cmocka_unit_test(every_opcode_has_its_name),
+		cmocka_unit_test(what_is_wrong_is_said),
+		cmocka_unit_test(too_many_rules),
+		cmocka_unit_test(too_long),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

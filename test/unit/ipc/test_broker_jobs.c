@@ -53,7 +53,7 @@ in_time(sem_t *sem)
 
 /* All threads that other users may have hang; a job of root's runs, and theirs once these end. */
 static void
-test_root_has_threads_left(void **state)
+root_has_threads_left(void **state)
 {
 	const unsigned most = BROKER_THREADS - BROKER_USER_THREADS;
 	int chan[2], value;
@@ -83,7 +83,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_root_has_threads_left),
+		cmocka_unit_test(root_has_threads_left),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

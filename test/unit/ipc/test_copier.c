@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include "map/copier_area.h"
 #include "suite.h"
+#include "../../kit/requirement.h"
 
 static struct copier_credit credit;
 static struct copier *copier;
@@ -118,8 +119,9 @@ let_go(void)
 		sched_yield();
 }
 
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_a_copy_that_was_left_is_made_once(void **state)
+a_copy_that_was_left_is_made_once(void **state)
 {
 	uint64_t orig = 99;
 
@@ -144,8 +146,9 @@ test_MEM_05_a_copy_that_was_left_is_made_once(void **state)
 }
 
 /* An operation that may be executed twice leaves nothing behind: its place is free again. */
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_places_of_copies_that_were_left_come_back(void **state)
+places_of_copies_that_were_left_come_back(void **state)
 {
 	uint64_t orig;
 
@@ -160,8 +163,9 @@ test_MEM_05_places_of_copies_that_were_left_come_back(void **state)
 		assert_int_equal(area->slot[i].state, COPY_FREE);
 }
 
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_a_copy_that_waits_too_long_fails(void **state)
+a_copy_that_waits_too_long_fails(void **state)
 {
 	uint64_t orig;
 	int rc;
@@ -177,8 +181,9 @@ test_MEM_05_a_copy_that_waits_too_long_fails(void **state)
 	serve_no_more();
 }
 
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_a_thread_that_never_looks_is_found_out(void **state)
+a_thread_that_never_looks_is_found_out(void **state)
 {
 	uint64_t orig;
 	int rc;
@@ -198,8 +203,9 @@ test_MEM_05_a_thread_that_never_looks_is_found_out(void **state)
 	serve_no_more();
 }
 
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_without_credit_nothing_is_asked(void **state)
+without_credit_nothing_is_asked(void **state)
 {
 	uint64_t orig;
 
@@ -211,8 +217,9 @@ test_MEM_05_without_credit_nothing_is_asked(void **state)
 		assert_int_equal(area->slot[i].len, 0);
 }
 
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_a_copier_without_a_thread_fails(void **state)
+a_copier_without_a_thread_fails(void **state)
 {
 	uint64_t orig;
 
@@ -222,8 +229,9 @@ test_MEM_05_a_copier_without_a_thread_fails(void **state)
 }
 
 /* Another thread with another area: what the lost one had begun is its own affair. */
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_a_thread_that_is_lost_is_replaced(void **state)
+a_thread_that_is_lost_is_replaced(void **state)
 {
 	struct copier_area *lost = area;
 	uint64_t orig;
@@ -254,8 +262,9 @@ real_main(void *arg)
 }
 
 /* This process is the client, too. The thread sleeps in between, and ends with its copier. */
+REQUIREMENT("MEM-05", "RSP-04")
 static void
-test_MEM_05_RSP_04_copies_by_the_real_thread(void **state)
+copies_by_the_real_thread(void **state)
 {
 	static _Alignas(8) uint8_t bytes[COPIER_BYTES], seen[COPIER_BYTES];
 	int mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC), rc;
@@ -307,14 +316,10 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		T(test_MEM_05_a_copy_that_was_left_is_made_once),
-		T(test_MEM_05_places_of_copies_that_were_left_come_back),
-		T(test_MEM_05_a_copy_that_waits_too_long_fails),
-		T(test_MEM_05_a_thread_that_never_looks_is_found_out),
-		T(test_MEM_05_without_credit_nothing_is_asked),
-		T(test_MEM_05_a_copier_without_a_thread_fails),
-		T(test_MEM_05_a_thread_that_is_lost_is_replaced),
-		T(test_MEM_05_RSP_04_copies_by_the_real_thread),
+		T(a_copy_that_was_left_is_made_once), T(places_of_copies_that_were_left_come_back),
+		T(a_copy_that_waits_too_long_fails),  T(a_thread_that_never_looks_is_found_out),
+		T(without_credit_nothing_is_asked),   T(a_copier_without_a_thread_fails),
+		T(a_thread_that_is_lost_is_replaced), T(copies_by_the_real_thread),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -105,7 +105,7 @@ open_fds(void)
 }
 
 static void
-test_every_op_takes_its_own_length_only(void **state)
+every_op_takes_its_own_length_only(void **state)
 {
 	struct wire *w = *state;
 
@@ -131,7 +131,7 @@ test_every_op_takes_its_own_length_only(void **state)
 }
 
 static void
-test_wrong_magic_and_version_end_the_connection(void **state)
+wrong_magic_and_version_end_the_connection(void **state)
 {
 	struct wire *w = *state;
 	struct uroce_ctrl_hdr h = header(UROCE_CTRL_ALLOC_PD, 0);
@@ -144,7 +144,7 @@ test_wrong_magic_and_version_end_the_connection(void **state)
 }
 
 static void
-test_runts_giants_and_the_end(void **state)
+runts_giants_and_the_end(void **state)
 {
 	struct wire *w = *state;
 	struct uroce_ctrl_hdr h = header(UROCE_CTRL_ALLOC_PD, 0);
@@ -159,7 +159,7 @@ test_runts_giants_and_the_end(void **state)
 }
 
 static void
-test_states(void **state)
+states(void **state)
 {
 	struct wire *w = *state;
 	uint32_t hello = sizeof(struct uroce_hello_req), show = sizeof(struct uroce_show_req);
@@ -176,7 +176,7 @@ test_states(void **state)
 }
 
 static void
-test_descriptors_never_stay(void **state)
+descriptors_never_stay(void **state)
 {
 	struct wire *w = *state;
 	struct uroce_ctrl_hdr h = header(UROCE_CTRL_REG_MR, sizeof(struct uroce_reg_mr_req));
@@ -216,7 +216,7 @@ test_descriptors_never_stay(void **state)
 }
 
 static void
-test_descriptors_are_seen_but_not_received(void **state)
+descriptors_are_seen_but_not_received(void **state)
 {
 	struct wire *w = *state;
 	struct uroce_ctrl_hdr h = header(UROCE_CTRL_REG_MR, sizeof(struct uroce_reg_mr_req));
@@ -242,7 +242,7 @@ test_descriptors_are_seen_but_not_received(void **state)
 }
 
 static void
-test_an_ended_connection_tells_whether_it_holds_descriptors(void **state)
+an_ended_connection_tells_whether_it_holds_descriptors(void **state)
 {
 	struct wire *w = *state;
 	unsigned before = open_fds();
@@ -265,7 +265,7 @@ test_an_ended_connection_tells_whether_it_holds_descriptors(void **state)
 }
 
 static void
-test_reply_reaches_the_client(void **state)
+reply_reaches_the_client(void **state)
 {
 	struct wire *w = *state;
 	struct uroce_ctrl_hdr req = header(UROCE_CTRL_ALLOC_PD, 0), rep;
@@ -291,7 +291,7 @@ test_reply_reaches_the_client(void **state)
 }
 
 static void
-test_a_client_that_does_not_read_never_blocks(void **state)
+a_client_that_does_not_read_never_blocks(void **state)
 {
 	struct wire *w = *state;
 	struct uroce_ctrl_hdr req = header(UROCE_CTRL_ALLOC_PD, 0);
@@ -303,7 +303,7 @@ test_a_client_that_does_not_read_never_blocks(void **state)
 }
 
 static void
-test_listening_socket_life(void **state)
+listening_socket_life(void **state)
 {
 	char dir[] = "/tmp/uroce-test-XXXXXX", path[64], sub[64];
 	struct ipc_server a, b;
@@ -351,22 +351,21 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_every_op_takes_its_own_length_only, setup,
+		cmocka_unit_test_setup_teardown(every_op_takes_its_own_length_only, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(test_wrong_magic_and_version_end_the_connection,
-						setup, teardown),
-		cmocka_unit_test_setup_teardown(test_runts_giants_and_the_end, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_states, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_descriptors_never_stay, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_descriptors_are_seen_but_not_received, setup,
+		cmocka_unit_test_setup_teardown(wrong_magic_and_version_end_the_connection, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(runts_giants_and_the_end, setup, teardown),
+		cmocka_unit_test_setup_teardown(states, setup, teardown),
+		cmocka_unit_test_setup_teardown(descriptors_never_stay, setup, teardown),
+		cmocka_unit_test_setup_teardown(descriptors_are_seen_but_not_received, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(
-			test_an_ended_connection_tells_whether_it_holds_descriptors, setup,
-			teardown),
-		cmocka_unit_test_setup_teardown(test_reply_reaches_the_client, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_a_client_that_does_not_read_never_blocks,
-						setup, teardown),
-		cmocka_unit_test(test_listening_socket_life),
+			an_ended_connection_tells_whether_it_holds_descriptors, setup, teardown),
+		cmocka_unit_test_setup_teardown(reply_reaches_the_client, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_client_that_does_not_read_never_blocks, setup,
+						teardown),
+		cmocka_unit_test(listening_socket_life),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include "control/devspec.h"
 #include "options.h"
+#include "../../kit/requirement.h"
 
 /* Wrong values: the message must name the option, the value and what is legal. */
 static const struct {
@@ -73,7 +74,7 @@ assert_says(const char *err, const char *what)
 }
 
 static void
-test_wrong_values_name_themselves_and_the_range(void **state)
+wrong_values_name_themselves_and_the_range(void **state)
 {
 	for (unsigned i = 0; i < NWRONG; i++) {
 		char err[OPTIONS_ERR_MAX] = "", dashed[64];
@@ -96,7 +97,7 @@ test_wrong_values_name_themselves_and_the_range(void **state)
 }
 
 static void
-test_unknown_options_and_missing_values(void **state)
+unknown_options_and_missing_values(void **state)
 {
 	static const struct {
 		char *arg;
@@ -149,7 +150,7 @@ load(struct options *o, const char *text, char err[OPTIONS_ERR_MAX])
 }
 
 static void
-test_file_and_command_line_agree(void **state)
+file_and_command_line_agree(void **state)
 {
 	char *argv[] = {(char *)"uroced",
 			(char *)"--socket=/tmp/s",
@@ -194,8 +195,9 @@ test_file_and_command_line_agree(void **state)
 }
 
 /* The nth pkey is entry n; decimal or hexadecimal, as people write them. */
+REQUIREMENT("QP-04")
 static void
-test_QP_04_pkeys_of_a_device(void **state)
+pkeys_of_a_device(void **state)
 {
 	char err[OPTIONS_ERR_MAX];
 	struct devspec s;
@@ -212,7 +214,7 @@ test_QP_04_pkeys_of_a_device(void **state)
 }
 
 static void
-test_the_command_line_wins(void **state)
+the_command_line_wins(void **state)
 {
 	char *path = write_file("[uroced]\nworkers = 4\nmem = 100\nvdev = a\nvdev = b\n");
 	char *argv[] = {(char *)"uroced", (char *)"--workers", (char *)"2", (char *)"--vdev",
@@ -231,7 +233,7 @@ test_the_command_line_wins(void **state)
 }
 
 static void
-test_bad_files(void **state)
+bad_files(void **state)
 {
 	static const struct {
 		const char *text, *says;
@@ -255,7 +257,7 @@ test_bad_files(void **state)
 
 /* config/uroced.conf has every option, commented, and each of its examples is legal. */
 static void
-test_the_shipped_file_documents_every_option(void **state)
+the_shipped_file_documents_every_option(void **state)
 {
 	FILE *f = fopen(UROCED_CONF, "r");
 	char line[512], err[OPTIONS_ERR_MAX];
@@ -311,13 +313,13 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_wrong_values_name_themselves_and_the_range),
-		cmocka_unit_test(test_unknown_options_and_missing_values),
-		cmocka_unit_test(test_file_and_command_line_agree),
-		cmocka_unit_test(test_QP_04_pkeys_of_a_device),
-		cmocka_unit_test(test_the_command_line_wins),
-		cmocka_unit_test(test_bad_files),
-		cmocka_unit_test(test_the_shipped_file_documents_every_option),
+		cmocka_unit_test(wrong_values_name_themselves_and_the_range),
+		cmocka_unit_test(unknown_options_and_missing_values),
+		cmocka_unit_test(file_and_command_line_agree),
+		cmocka_unit_test(pkeys_of_a_device),
+		cmocka_unit_test(the_command_line_wins),
+		cmocka_unit_test(bad_files),
+		cmocka_unit_test(the_shipped_file_documents_every_option),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

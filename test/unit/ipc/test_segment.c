@@ -38,7 +38,7 @@ is_zero(const uint8_t *p, size_t n)
 }
 
 static void
-test_size_is_sealed(void **state)
+size_is_sealed(void **state)
 {
 	struct ipc_segment seg;
 
@@ -57,7 +57,7 @@ test_size_is_sealed(void **state)
 
 /* Random sizes taken and given back: never two in one place, always zeroed and aligned. */
 static void
-test_extents_never_overlap(void **state)
+extents_never_overlap(void **state)
 {
 	struct ipc_arena *a = *state;
 	struct ipc_extent ext[100] = {0};
@@ -87,7 +87,7 @@ test_extents_never_overlap(void **state)
 
 /* What was given back in any order joins up again to the whole segment. */
 static void
-test_free_space_coalesces(void **state)
+free_space_coalesces(void **state)
 {
 	static const unsigned order[8] = {3, 0, 7, 5, 4, 1, 6, 2};
 	struct ipc_arena *a = *state;
@@ -106,7 +106,7 @@ test_free_space_coalesces(void **state)
 }
 
 static void
-test_the_limit_holds(void **state)
+the_limit_holds(void **state)
 {
 	struct ipc_arena *a = *state;
 	struct ipc_extent ext[64], more;
@@ -126,7 +126,7 @@ test_the_limit_holds(void **state)
 
 /* The client's side of it: a descriptor once a segment, and the same bytes. */
 static void
-test_the_client_finds_the_ring(void **state)
+the_client_finds_the_ring(void **state)
 {
 	struct ipc_arena *a = *state;
 	struct ipc_segmap map = {0};
@@ -156,7 +156,7 @@ test_the_client_finds_the_ring(void **state)
 }
 
 static void
-test_large_objects_get_a_segment_of_their_own(void **state)
+large_objects_get_a_segment_of_their_own(void **state)
 {
 	struct ipc_arena *a = *state;
 	struct ipc_extent big;
@@ -170,13 +170,13 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_size_is_sealed),
-		cmocka_unit_test_setup_teardown(test_extents_never_overlap, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_free_space_coalesces, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_the_limit_holds, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_the_client_finds_the_ring, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_large_objects_get_a_segment_of_their_own,
-						setup, teardown),
+		cmocka_unit_test(size_is_sealed),
+		cmocka_unit_test_setup_teardown(extents_never_overlap, setup, teardown),
+		cmocka_unit_test_setup_teardown(free_space_coalesces, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_limit_holds, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_client_finds_the_ring, setup, teardown),
+		cmocka_unit_test_setup_teardown(large_objects_get_a_segment_of_their_own, setup,
+						teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,7 +9,7 @@
 #include "control/qpn.h"
 
 static void
-test_ids_find_their_objects_only(void **state)
+ids_find_their_objects_only(void **state)
 {
 	struct idtab t;
 	int obj[100];
@@ -33,7 +33,7 @@ test_ids_find_their_objects_only(void **state)
 }
 
 static void
-test_a_full_table_says_so(void **state)
+a_full_table_says_so(void **state)
 {
 	struct idtab t;
 	uint32_t id, first;
@@ -52,7 +52,7 @@ test_a_full_table_says_so(void **state)
 
 /* A handle that was destroyed stays unknown, also when its slot is in use again. */
 static void
-test_stale_ids_are_unknown(void **state)
+stale_ids_are_unknown(void **state)
 {
 	struct idtab t;
 	uint32_t id, again;
@@ -75,7 +75,7 @@ test_stale_ids_are_unknown(void **state)
 }
 
 static void
-test_iteration_bears_removal(void **state)
+iteration_bears_removal(void **state)
 {
 	struct idtab t;
 	uint32_t id[50], pos = 0;
@@ -94,7 +94,7 @@ test_iteration_bears_removal(void **state)
 #define SLOTS 64
 
 static void
-test_qpns_name_their_worker_and_a_free_slot(void **state)
+qpns_name_their_worker_and_a_free_slot(void **state)
 {
 	struct qp_table t;
 	struct qpn_alloc a;
@@ -122,7 +122,7 @@ test_qpns_name_their_worker_and_a_free_slot(void **state)
 
 /* Made and destroyed for ever: legal each time, and none again before all its others were out. */
 static void
-test_qpns_are_not_reused_soon(void **state)
+qpns_are_not_reused_soon(void **state)
 {
 	uint8_t *seen = calloc(1, 1u << 24);
 	struct qp_table t;
@@ -146,12 +146,12 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_ids_find_their_objects_only),
-		cmocka_unit_test(test_a_full_table_says_so),
-		cmocka_unit_test(test_stale_ids_are_unknown),
-		cmocka_unit_test(test_iteration_bears_removal),
-		cmocka_unit_test(test_qpns_name_their_worker_and_a_free_slot),
-		cmocka_unit_test(test_qpns_are_not_reused_soon),
+		cmocka_unit_test(ids_find_their_objects_only),
+		cmocka_unit_test(a_full_table_says_so),
+		cmocka_unit_test(stale_ids_are_unknown),
+		cmocka_unit_test(iteration_bears_removal),
+		cmocka_unit_test(qpns_name_their_worker_and_a_free_slot),
+		cmocka_unit_test(qpns_are_not_reused_soon),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

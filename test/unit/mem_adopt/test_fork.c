@@ -19,6 +19,7 @@
 #include "map/vma.h"
 #include "mr_adopt.h"
 #include "page_swap.h"
+#include "../../kit/requirement.h"
 
 static atomic_bool stop;
 
@@ -219,18 +220,20 @@ client_fork_while_registering(void)
 }
 
 #define LIFE(id, client)                                                                           \
-	static void test_MEM_05_##id(void **state)                                                 \
+	static void id(void **state)                                                               \
 	{                                                                                          \
 		harness_run(client);                                                               \
 	}
 
-LIFE(40_fork, client_fork)
-LIFE(41_fork_snapshot, client_fork_snapshot)
-LIFE(42_fork_after_move, client_fork_moved)
-LIFE(44_fork_while_registering, client_fork_while_registering)
+REQUIREMENT("MEM-05")
+LIFE(fork_with_registered_memory, client_fork)
+LIFE(fork_snapshot, client_fork_snapshot)
+LIFE(fork_after_move, client_fork_moved)
+LIFE(fork_while_registering, client_fork_while_registering)
 
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_43_fork_hugetlb(void **state)
+fork_hugetlb(void **state)
 {
 	if (!huge_pages_get(6))
 		skip();
@@ -242,11 +245,11 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_MEM_05_40_fork),
-		cmocka_unit_test(test_MEM_05_41_fork_snapshot),
-		cmocka_unit_test(test_MEM_05_42_fork_after_move),
-		cmocka_unit_test(test_MEM_05_43_fork_hugetlb),
-		cmocka_unit_test(test_MEM_05_44_fork_while_registering),
+		cmocka_unit_test(fork_with_registered_memory),
+		cmocka_unit_test(fork_snapshot),
+		cmocka_unit_test(fork_after_move),
+		cmocka_unit_test(fork_hugetlb),
+		cmocka_unit_test(fork_while_registering),
 	};
 
 	if (!harness_can_run())

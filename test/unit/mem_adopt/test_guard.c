@@ -17,6 +17,7 @@
 #include "harness.h"
 #include "map/mrmap.h"
 #include "map/sigbus.h"
+#include "../../kit/requirement.h"
 
 /* A mapping of one page whose file has none. */
 static uint8_t *
@@ -30,8 +31,9 @@ failing_page(void)
 	return p;
 }
 
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_71_guard_repairs(void **state)
+guard_repairs(void **state)
 {
 	uint64_t before = sigbus_guard_failures();
 	volatile uint8_t *p = failing_page();
@@ -65,8 +67,9 @@ use_up_mappings(void)
 }
 
 /* The repair needs a mapping, of which a client may have used up all. */
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_75_guard_repairs_without_a_mapping_to_spare(void **state)
+guard_repairs_without_a_mapping_to_spare(void **state)
 {
 	uint64_t before = sigbus_guard_failures();
 	volatile uint8_t *p[8];
@@ -94,8 +97,9 @@ test_MEM_05_75_guard_repairs_without_a_mapping_to_spare(void **state)
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_72_guard_leaves_others_alone(void **state)
+guard_leaves_others_alone(void **state)
 {
 	uint8_t *guarded = failing_page();
 	volatile uint8_t *p = failing_page();
@@ -126,8 +130,9 @@ test_MEM_05_72_guard_leaves_others_alone(void **state)
 	assert_int_equal(munmap((void *)p, 4 * PAGE), 0);
 }
 
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_73_guard_many_ranges(void **state)
+guard_many_ranges(void **state)
 {
 	enum { N = 1000 };
 	static uint8_t *p[N];
@@ -155,10 +160,10 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_MEM_05_71_guard_repairs),
-		cmocka_unit_test(test_MEM_05_72_guard_leaves_others_alone),
-		cmocka_unit_test(test_MEM_05_73_guard_many_ranges),
-		cmocka_unit_test(test_MEM_05_75_guard_repairs_without_a_mapping_to_spare),
+		cmocka_unit_test(guard_repairs),
+		cmocka_unit_test(guard_leaves_others_alone),
+		cmocka_unit_test(guard_many_ranges),
+		cmocka_unit_test(guard_repairs_without_a_mapping_to_spare),
 	};
 
 	if (!harness_can_run())

@@ -17,6 +17,7 @@
 #include "harness.h"
 #include "map/mrmap.h"
 #include "map/sigbus.h"
+#include "../../kit/requirement.h"
 
 #define VA (1ull << 40)
 
@@ -60,8 +61,9 @@ create(const struct uroce_reg_mr_req *req, const int *fds, unsigned nfds)
 	return err;
 }
 
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_60_good_request(void **state)
+good_request(void **state)
 {
 	int fd = sealed_memfd(16 * PAGE, F_SEAL_SHRINK);
 	struct uroce_reg_mr_req req = good_req();
@@ -81,8 +83,9 @@ test_MEM_05_60_good_request(void **state)
 	close(fd);
 }
 
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_61_malformed_requests(void **state)
+malformed_requests(void **state)
 {
 	int fd = sealed_memfd(16 * PAGE, F_SEAL_SHRINK);
 	struct uroce_reg_mr_req r;
@@ -139,8 +142,9 @@ test_MEM_05_61_malformed_requests(void **state)
 	close(fd);
 }
 
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_62_descriptor_must_be_sealed(void **state)
+descriptor_must_be_sealed(void **state)
 {
 	struct uroce_reg_mr_req r = good_req();
 	int bad[] = {
@@ -166,8 +170,9 @@ test_MEM_05_62_descriptor_must_be_sealed(void **state)
 	close(fd);
 }
 
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_63_hugetlb_descriptor_alignment(void **state)
+hugetlb_descriptor_alignment(void **state)
 {
 	struct uroce_reg_mr_req r = good_req();
 	int fd = memfd_create("huge", MFD_HUGETLB | MFD_ALLOW_SEALING);
@@ -437,26 +442,30 @@ client_not_dumpable(void)
 	CHECK(client_reg(&r, s, 4 * PAGE, ACCESS_WRITE) == EPERM);
 }
 
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_64_false_shared_mapping(void **state)
+false_shared_mapping(void **state)
 {
 	harness_run(client_false_shared);
 }
 
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_65_read_only_file(void **state)
+read_only_file(void **state)
 {
 	harness_run(client_read_only_file);
 }
 
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_74_mapping_swapped_while_looking(void **state)
+mapping_swapped_while_looking(void **state)
 {
 	harness_run(client_swaps_mappings);
 }
 
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_66_truncated_file(void **state)
+truncated_file(void **state)
 {
 	uint64_t before = sigbus_guard_failures();
 
@@ -464,26 +473,30 @@ test_MEM_05_66_truncated_file(void **state)
 	assert_int_equal(sigbus_guard_failures(), before + 1);
 }
 
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_67_no_huge_page_left(void **state)
+no_huge_page_left(void **state)
 {
 	harness_run(client_huge_vanish);
 }
 
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_68_client_execs(void **state)
+a_client_that_execs_is_refused(void **state)
 {
 	harness_run(client_execs);
 }
 
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_69_not_dumpable(void **state)
+not_dumpable(void **state)
 {
 	harness_run_as(client_not_dumpable, 65534);
 }
 
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_70_wrong_process(void **state)
+wrong_process(void **state)
 {
 	static uint8_t data[100];
 	struct uroce_reg_mr_req req = {
@@ -515,18 +528,18 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_MEM_05_60_good_request),
-		cmocka_unit_test(test_MEM_05_61_malformed_requests),
-		cmocka_unit_test(test_MEM_05_62_descriptor_must_be_sealed),
-		cmocka_unit_test(test_MEM_05_63_hugetlb_descriptor_alignment),
-		cmocka_unit_test(test_MEM_05_64_false_shared_mapping),
-		cmocka_unit_test(test_MEM_05_65_read_only_file),
-		cmocka_unit_test(test_MEM_05_66_truncated_file),
-		cmocka_unit_test(test_MEM_05_67_no_huge_page_left),
-		cmocka_unit_test(test_MEM_05_68_client_execs),
-		cmocka_unit_test(test_MEM_05_69_not_dumpable),
-		cmocka_unit_test(test_MEM_05_70_wrong_process),
-		cmocka_unit_test(test_MEM_05_74_mapping_swapped_while_looking),
+		cmocka_unit_test(good_request),
+		cmocka_unit_test(malformed_requests),
+		cmocka_unit_test(descriptor_must_be_sealed),
+		cmocka_unit_test(hugetlb_descriptor_alignment),
+		cmocka_unit_test(false_shared_mapping),
+		cmocka_unit_test(read_only_file),
+		cmocka_unit_test(truncated_file),
+		cmocka_unit_test(no_huge_page_left),
+		cmocka_unit_test(a_client_that_execs_is_refused),
+		cmocka_unit_test(not_dumpable),
+		cmocka_unit_test(wrong_process),
+		cmocka_unit_test(mapping_swapped_while_looking),
 	};
 
 	if (!harness_can_run())

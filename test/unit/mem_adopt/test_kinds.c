@@ -13,6 +13,7 @@
 #include <cmocka.h>
 #include "harness.h"
 #include "map/vma.h"
+#include "../../kit/requirement.h"
 
 static uint8_t data_buf[3 * PAGE] = {1};
 static uint8_t bss_buf[64 * PAGE];
@@ -516,12 +517,12 @@ client_scan(void)
 }
 
 #define KIND(id, client)                                                                           \
-	static void test_MEM_05_##id(void **state)                                                 \
+	static void id(void **state)                                                               \
 	{                                                                                          \
 		harness_run(client);                                                               \
 	}
 #define HUGE_KIND(id, npages, client)                                                              \
-	static void test_MEM_05_##id(void **state)                                                 \
+	static void id(void **state)                                                               \
 	{                                                                                          \
 		if (!huge_pages_get(npages))                                                       \
 			skip();                                                                    \
@@ -529,36 +530,38 @@ client_scan(void)
 		huge_pages_restore();                                                              \
 	}
 
-KIND(01_heap_small, client_heap_small)
-KIND(02_heap_large, client_heap_large)
-KIND(03_stack, client_stack)
-KIND(04_thread_stack, client_thread_stack)
-KIND(05_static_data, client_static)
-KIND(06_bss, client_bss)
-KIND(07_anon_shared, client_anon_shared)
-KIND(08_anon_private, client_anon_private)
-KIND(09_anon_untouched, client_untouched)
-KIND(10_file_private, client_file_private)
-KIND(11_file_shared, client_file_shared)
-KIND(12_memfd, client_memfd)
-KIND(13_sysv_shm, client_sysv)
-HUGE_KIND(14_hugetlb_private, 12, client_huge_private)
-HUGE_KIND(15_hugetlb_shared, 6, client_huge_shared)
-KIND(17_mixed, client_mixed)
-HUGE_KIND(18_mixed_with_hugetlb, 8, client_mixed_huge)
-KIND(19_many_mappings, client_many_mappings)
-KIND(20_bad_range, client_bad_range)
-KIND(21_read_only, client_read_only)
-KIND(22_empty, client_empty)
-KIND(23_modes, client_modes)
-KIND(84_bad_mode, client_bad_mode)
-KIND(26_limit_on_file_sizes, client_file_limit)
-KIND(27_out_of_descriptors, client_no_descriptors)
-KIND(28_sparse, client_sparse)
-HUGE_KIND(25_scan_by_query_and_text, 1, client_scan)
+REQUIREMENT("MEM-05")
+KIND(heap_small, client_heap_small)
+KIND(heap_large, client_heap_large)
+KIND(stack_memory, client_stack)
+KIND(thread_stack, client_thread_stack)
+KIND(static_data, client_static)
+KIND(bss_memory, client_bss)
+KIND(anon_shared, client_anon_shared)
+KIND(anon_private, client_anon_private)
+KIND(anon_untouched, client_untouched)
+KIND(file_private, client_file_private)
+KIND(file_shared, client_file_shared)
+KIND(memfd_memory, client_memfd)
+KIND(sysv_shm, client_sysv)
+HUGE_KIND(hugetlb_private, 12, client_huge_private)
+HUGE_KIND(hugetlb_shared, 6, client_huge_shared)
+KIND(mixed, client_mixed)
+HUGE_KIND(mixed_with_hugetlb, 8, client_mixed_huge)
+KIND(many_mappings, client_many_mappings)
+KIND(bad_range, client_bad_range)
+KIND(read_only, client_read_only)
+KIND(empty, client_empty)
+KIND(modes, client_modes)
+KIND(bad_mode, client_bad_mode)
+KIND(limit_on_file_sizes, client_file_limit)
+KIND(out_of_descriptors, client_no_descriptors)
+KIND(sparse, client_sparse)
+HUGE_KIND(scan_by_query_and_text, 1, client_scan)
 
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_16_hugetlb_exhausted(void **state)
+hugetlb_exhausted(void **state)
 {
 	if (!huge_pages_get(4))
 		skip();
@@ -566,8 +569,9 @@ test_MEM_05_16_hugetlb_exhausted(void **state)
 	huge_pages_restore();
 }
 
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_24_unprivileged(void **state)
+unprivileged(void **state)
 {
 	harness_run_as(client_unprivileged, 65534);
 }
@@ -576,35 +580,35 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_MEM_05_01_heap_small),
-		cmocka_unit_test(test_MEM_05_02_heap_large),
-		cmocka_unit_test(test_MEM_05_03_stack),
-		cmocka_unit_test(test_MEM_05_04_thread_stack),
-		cmocka_unit_test(test_MEM_05_05_static_data),
-		cmocka_unit_test(test_MEM_05_06_bss),
-		cmocka_unit_test(test_MEM_05_07_anon_shared),
-		cmocka_unit_test(test_MEM_05_08_anon_private),
-		cmocka_unit_test(test_MEM_05_09_anon_untouched),
-		cmocka_unit_test(test_MEM_05_10_file_private),
-		cmocka_unit_test(test_MEM_05_11_file_shared),
-		cmocka_unit_test(test_MEM_05_12_memfd),
-		cmocka_unit_test(test_MEM_05_13_sysv_shm),
-		cmocka_unit_test(test_MEM_05_14_hugetlb_private),
-		cmocka_unit_test(test_MEM_05_15_hugetlb_shared),
-		cmocka_unit_test(test_MEM_05_16_hugetlb_exhausted),
-		cmocka_unit_test(test_MEM_05_17_mixed),
-		cmocka_unit_test(test_MEM_05_18_mixed_with_hugetlb),
-		cmocka_unit_test(test_MEM_05_19_many_mappings),
-		cmocka_unit_test(test_MEM_05_20_bad_range),
-		cmocka_unit_test(test_MEM_05_21_read_only),
-		cmocka_unit_test(test_MEM_05_22_empty),
-		cmocka_unit_test(test_MEM_05_23_modes),
-		cmocka_unit_test(test_MEM_05_84_bad_mode),
-		cmocka_unit_test(test_MEM_05_24_unprivileged),
-		cmocka_unit_test(test_MEM_05_25_scan_by_query_and_text),
-		cmocka_unit_test(test_MEM_05_26_limit_on_file_sizes),
-		cmocka_unit_test(test_MEM_05_27_out_of_descriptors),
-		cmocka_unit_test(test_MEM_05_28_sparse),
+		cmocka_unit_test(heap_small),
+		cmocka_unit_test(heap_large),
+		cmocka_unit_test(stack_memory),
+		cmocka_unit_test(thread_stack),
+		cmocka_unit_test(static_data),
+		cmocka_unit_test(bss_memory),
+		cmocka_unit_test(anon_shared),
+		cmocka_unit_test(anon_private),
+		cmocka_unit_test(anon_untouched),
+		cmocka_unit_test(file_private),
+		cmocka_unit_test(file_shared),
+		cmocka_unit_test(memfd_memory),
+		cmocka_unit_test(sysv_shm),
+		cmocka_unit_test(hugetlb_private),
+		cmocka_unit_test(hugetlb_shared),
+		cmocka_unit_test(hugetlb_exhausted),
+		cmocka_unit_test(mixed),
+		cmocka_unit_test(mixed_with_hugetlb),
+		cmocka_unit_test(many_mappings),
+		cmocka_unit_test(bad_range),
+		cmocka_unit_test(read_only),
+		cmocka_unit_test(empty),
+		cmocka_unit_test(modes),
+		cmocka_unit_test(bad_mode),
+		cmocka_unit_test(unprivileged),
+		cmocka_unit_test(scan_by_query_and_text),
+		cmocka_unit_test(limit_on_file_sizes),
+		cmocka_unit_test(out_of_descriptors),
+		cmocka_unit_test(sparse),
 	};
 
 	if (!harness_can_run())

@@ -20,6 +20,7 @@
 #include "map/vma.h"
 #include "mr_adopt.h"
 #include "page_swap.h"
+#include "../../kit/requirement.h"
 
 static void
 client_twice(void)
@@ -489,48 +490,49 @@ client_mappings_merge_crowded(void)
 }
 
 #define LIFE(id, client)                                                                           \
-	static void test_MEM_05_##id(void **state)                                                 \
+	static void id(void **state)                                                               \
 	{                                                                                          \
 		harness_run(client);                                                               \
 	}
 
-LIFE(30_registered_twice, client_twice)
-LIFE(31_overlapping, client_overlap)
-LIFE(32_neighbours_in_a_page, client_neighbours)
-LIFE(33_realloc, client_realloc)
-LIFE(34_mremap, client_mremap)
-LIFE(45_realloc_part, client_realloc_part)
-LIFE(48_dontneed, client_dontneed)
-LIFE(47_overlapping_copy, client_overlap_copy)
-LIFE(46_mappings_merge_again, client_mappings_merge)
-LIFE(57_mappings_merge_in_a_crowd, client_mappings_merge_crowded)
-LIFE(35_replaced_mapping, client_replaced)
-LIFE(36_hole_and_rights, client_hole)
-LIFE(37_freed_before_dereg, client_free_first)
-LIFE(38_large, client_large)
-LIFE(39_older_kernel, client_old_kernel)
-LIFE(49_dontneed_after_dereg, client_linger)
+REQUIREMENT("MEM-05")
+LIFE(registered_twice, client_twice)
+LIFE(overlapping, client_overlap)
+LIFE(neighbours_in_a_page, client_neighbours)
+LIFE(realloc_of_registered_memory, client_realloc)
+LIFE(mremap_of_registered_memory, client_mremap)
+LIFE(realloc_part, client_realloc_part)
+LIFE(dontneed, client_dontneed)
+LIFE(overlapping_copy, client_overlap_copy)
+LIFE(mappings_merge_again, client_mappings_merge)
+LIFE(mappings_merge_in_a_crowd, client_mappings_merge_crowded)
+LIFE(replaced_mapping, client_replaced)
+LIFE(hole_and_rights, client_hole)
+LIFE(freed_before_dereg, client_free_first)
+LIFE(large, client_large)
+LIFE(older_kernel, client_old_kernel)
+LIFE(dontneed_after_dereg, client_linger)
 
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_MEM_05_30_registered_twice),
-		cmocka_unit_test(test_MEM_05_31_overlapping),
-		cmocka_unit_test(test_MEM_05_32_neighbours_in_a_page),
-		cmocka_unit_test(test_MEM_05_33_realloc),
-		cmocka_unit_test(test_MEM_05_34_mremap),
-		cmocka_unit_test(test_MEM_05_35_replaced_mapping),
-		cmocka_unit_test(test_MEM_05_36_hole_and_rights),
-		cmocka_unit_test(test_MEM_05_37_freed_before_dereg),
-		cmocka_unit_test(test_MEM_05_38_large),
-		cmocka_unit_test(test_MEM_05_39_older_kernel),
-		cmocka_unit_test(test_MEM_05_45_realloc_part),
-		cmocka_unit_test(test_MEM_05_46_mappings_merge_again),
-		cmocka_unit_test(test_MEM_05_57_mappings_merge_in_a_crowd),
-		cmocka_unit_test(test_MEM_05_47_overlapping_copy),
-		cmocka_unit_test(test_MEM_05_48_dontneed),
-		cmocka_unit_test(test_MEM_05_49_dontneed_after_dereg),
+		cmocka_unit_test(registered_twice),
+		cmocka_unit_test(overlapping),
+		cmocka_unit_test(neighbours_in_a_page),
+		cmocka_unit_test(realloc_of_registered_memory),
+		cmocka_unit_test(mremap_of_registered_memory),
+		cmocka_unit_test(replaced_mapping),
+		cmocka_unit_test(hole_and_rights),
+		cmocka_unit_test(freed_before_dereg),
+		cmocka_unit_test(large),
+		cmocka_unit_test(older_kernel),
+		cmocka_unit_test(realloc_part),
+		cmocka_unit_test(mappings_merge_again),
+		cmocka_unit_test(mappings_merge_in_a_crowd),
+		cmocka_unit_test(overlapping_copy),
+		cmocka_unit_test(dontneed),
+		cmocka_unit_test(dontneed_after_dereg),
 	};
 
 	if (!harness_can_run())

@@ -17,6 +17,7 @@
 #include "harness.h"
 #include "mr_adopt.h"
 #include "page_swap.h"
+#include "../../kit/requirement.h"
 
 /* What mr_pieces_build gives. */
 struct built {
@@ -256,30 +257,31 @@ client_fails_while_forking(void)
 }
 
 #define LINGER(id, client)                                                                         \
-	static void test_MEM_05_##id(void **state)                                                 \
+	static void id(void **state)                                                               \
 	{                                                                                          \
 		harness_run(client);                                                               \
 	}
 
-LINGER(80_mapped_anew_while_the_old_lingers, client_mapped_anew)
-LINGER(85_a_registered_buffer_grows, client_grows_registered)
-LINGER(86_a_lingering_buffer_grows, client_grows_lingering)
-LINGER(87_parts_and_the_whole, client_parts)
-LINGER(81_inaccessible_when_given_back, client_inaccessible)
-LINGER(82_fork_inaccessible, client_fork_inaccessible)
-LINGER(83_registration_fails_while_forking, client_fails_while_forking)
+REQUIREMENT("MEM-05")
+LINGER(mapped_anew_while_the_old_lingers, client_mapped_anew)
+LINGER(a_registered_buffer_grows, client_grows_registered)
+LINGER(a_lingering_buffer_grows, client_grows_lingering)
+LINGER(parts_and_the_whole, client_parts)
+LINGER(inaccessible_when_given_back, client_inaccessible)
+LINGER(fork_inaccessible, client_fork_inaccessible)
+LINGER(registration_fails_while_forking, client_fails_while_forking)
 
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_MEM_05_80_mapped_anew_while_the_old_lingers),
-		cmocka_unit_test(test_MEM_05_85_a_registered_buffer_grows),
-		cmocka_unit_test(test_MEM_05_86_a_lingering_buffer_grows),
-		cmocka_unit_test(test_MEM_05_87_parts_and_the_whole),
-		cmocka_unit_test(test_MEM_05_81_inaccessible_when_given_back),
-		cmocka_unit_test(test_MEM_05_82_fork_inaccessible),
-		cmocka_unit_test(test_MEM_05_83_registration_fails_while_forking),
+		cmocka_unit_test(mapped_anew_while_the_old_lingers),
+		cmocka_unit_test(a_registered_buffer_grows),
+		cmocka_unit_test(a_lingering_buffer_grows),
+		cmocka_unit_test(parts_and_the_whole),
+		cmocka_unit_test(inaccessible_when_given_back),
+		cmocka_unit_test(fork_inaccessible),
+		cmocka_unit_test(registration_fails_while_forking),
 	};
 
 	if (!harness_can_run())

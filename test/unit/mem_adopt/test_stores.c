@@ -16,6 +16,7 @@
 #include <cmocka.h>
 #include "harness.h"
 #include "mr_adopt.h"
+#include "../../kit/requirement.h"
 
 #define RUN_S     6
 #define COUNTERS  512u /* of each thread, spread over the whole buffer */
@@ -319,20 +320,23 @@ client_registrars(void)
 		CHECK(is_private(b.base + off));
 }
 
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_50_no_store_is_lost(void **state)
+no_store_is_lost(void **state)
 {
 	harness_run(client_heap);
 }
 
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_51_no_store_is_lost_in_chunks(void **state)
+no_store_is_lost_in_chunks(void **state)
 {
 	harness_run(client_chunks);
 }
 
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_52_no_store_is_lost_hugetlb(void **state)
+no_store_is_lost_hugetlb(void **state)
 {
 	if (!huge_pages_get(6))
 		skip();
@@ -340,20 +344,23 @@ test_MEM_05_52_no_store_is_lost_hugetlb(void **state)
 	huge_pages_restore();
 }
 
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_53_no_store_is_lost_thp(void **state)
+no_store_is_lost_thp(void **state)
 {
 	harness_run(client_thp);
 }
 
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_54_futexes_move_along(void **state)
+futexes_move_along(void **state)
 {
 	harness_run(client_futex);
 }
 
+REQUIREMENT("MEM-05")
 static void
-test_MEM_05_55_threads_register_the_same(void **state)
+threads_register_the_same(void **state)
 {
 	harness_run(client_registrars);
 }
@@ -362,12 +369,12 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_MEM_05_50_no_store_is_lost),
-		cmocka_unit_test(test_MEM_05_51_no_store_is_lost_in_chunks),
-		cmocka_unit_test(test_MEM_05_52_no_store_is_lost_hugetlb),
-		cmocka_unit_test(test_MEM_05_53_no_store_is_lost_thp),
-		cmocka_unit_test(test_MEM_05_54_futexes_move_along),
-		cmocka_unit_test(test_MEM_05_55_threads_register_the_same),
+		cmocka_unit_test(no_store_is_lost),
+		cmocka_unit_test(no_store_is_lost_in_chunks),
+		cmocka_unit_test(no_store_is_lost_hugetlb),
+		cmocka_unit_test(no_store_is_lost_thp),
+		cmocka_unit_test(futexes_move_along),
+		cmocka_unit_test(threads_register_the_same),
 	};
 
 	if (!harness_can_run())

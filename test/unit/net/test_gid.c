@@ -4,11 +4,12 @@
 #include <stdio.h>
 #include "net/frame.h"
 #include "suite.h"
+#include "../../kit/requirement.h"
 
 static struct net_dev dev;
 
 static void
-test_first_gid_is_link_local_from_mac(void **state)
+first_gid_is_link_local_from_mac(void **state)
 {
 	static const uint8_t mac[6] = {0x00, 0x11, 0x22, 0x33, 0x44, 0x55};
 	uint8_t want[16];
@@ -21,7 +22,7 @@ test_first_gid_is_link_local_from_mac(void **state)
 }
 
 static void
-test_slot_1_is_kept_for_ipv4(void **state)
+slot_1_is_kept_for_ipv4(void **state)
 {
 	uint8_t gid[16];
 
@@ -34,7 +35,7 @@ test_slot_1_is_kept_for_ipv4(void **state)
 }
 
 static void
-test_addresses_that_no_host_has_are_refused(void **state)
+addresses_that_no_host_has_are_refused(void **state)
 {
 	static const char *const bad[] = {
 		"",
@@ -74,7 +75,7 @@ test_addresses_that_no_host_has_are_refused(void **state)
 }
 
 static void
-test_table_fills_up(void **state)
+table_fills_up(void **state)
 {
 	char text[32];
 
@@ -88,8 +89,9 @@ test_table_fills_up(void **state)
 	assert_int_equal(net_addr_add(&dev, "10.0.0.2/24"), -ENOSPC);
 }
 
+REQUIREMENT("EVT-12")
 static void
-test_EVT_12_address_taken_away(void **state)
+address_taken_away(void **state)
 {
 	static const char *const bad[] = {
 		"",        "10.0.0",       "10.0.0.1/",      "10.0.0.1/33",
@@ -117,8 +119,9 @@ test_EVT_12_address_taken_away(void **state)
 	assert_int_equal(net_addr_add(&dev, "10.0.2.1/24"), 1);
 }
 
+REQUIREMENT("EVT-12")
 static void
-test_EVT_12_link_local_address_stays(void **state)
+link_local_address_stays(void **state)
 {
 	char text[64];
 
@@ -128,8 +131,9 @@ test_EVT_12_link_local_address_stays(void **state)
 	assert_true(dev.gid[0].used);
 }
 
+REQUIREMENT("EVT-12")
 static void
-test_EVT_12_slot_still_in_use_is_not_given_away(void **state)
+slot_still_in_use_is_not_given_away(void **state)
 {
 	net_dev_init(&dev, our_mac);
 	assert_int_equal(net_addr_add(&dev, "10.0.0.1/24"), 1);
@@ -146,8 +150,9 @@ test_EVT_12_slot_still_in_use_is_not_given_away(void **state)
 }
 
 /* As ip(8) removes the routes that an address brought. */
+REQUIREMENT("EVT-12")
 static void
-test_EVT_12_gateway_goes_with_its_prefix(void **state)
+gateway_goes_with_its_prefix(void **state)
 {
 	static const uint8_t none[16];
 
@@ -169,7 +174,7 @@ test_EVT_12_gateway_goes_with_its_prefix(void **state)
 }
 
 static void
-test_text_of_gids(void **state)
+text_of_gids(void **state)
 {
 	char text[46];
 	uint8_t gid[16];
@@ -182,7 +187,7 @@ test_text_of_gids(void **state)
 }
 
 static void
-test_gateway_must_be_on_link(void **state)
+gateway_must_be_on_link(void **state)
 {
 	make_dev(&dev);
 	assert_int_equal(net_gateway_set(&dev, "10.0.1.254"), -ENETUNREACH);
@@ -197,16 +202,16 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_first_gid_is_link_local_from_mac),
-		cmocka_unit_test(test_slot_1_is_kept_for_ipv4),
-		cmocka_unit_test(test_addresses_that_no_host_has_are_refused),
-		cmocka_unit_test(test_table_fills_up),
-		cmocka_unit_test(test_EVT_12_address_taken_away),
-		cmocka_unit_test(test_EVT_12_link_local_address_stays),
-		cmocka_unit_test(test_EVT_12_slot_still_in_use_is_not_given_away),
-		cmocka_unit_test(test_EVT_12_gateway_goes_with_its_prefix),
-		cmocka_unit_test(test_text_of_gids),
-		cmocka_unit_test(test_gateway_must_be_on_link),
+		cmocka_unit_test(first_gid_is_link_local_from_mac),
+		cmocka_unit_test(slot_1_is_kept_for_ipv4),
+		cmocka_unit_test(addresses_that_no_host_has_are_refused),
+		cmocka_unit_test(table_fills_up),
+		cmocka_unit_test(address_taken_away),
+		cmocka_unit_test(link_local_address_stays),
+		cmocka_unit_test(slot_still_in_use_is_not_given_away),
+		cmocka_unit_test(gateway_goes_with_its_prefix),
+		cmocka_unit_test(text_of_gids),
+		cmocka_unit_test(gateway_must_be_on_link),
 	};
 
 	return cmocka_run_group_tests_name("net/gid", tests, NULL, NULL);

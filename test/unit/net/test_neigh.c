@@ -11,7 +11,7 @@ static struct net_frame out;
 static const struct net_neigh *changed;
 
 static void
-test_request_is_as_others_make_it(void **state)
+request_is_as_others_make_it(void **state)
 {
 	uint8_t gid[16];
 
@@ -28,7 +28,7 @@ test_request_is_as_others_make_it(void **state)
 }
 
 static void
-test_answers_make_neighbours_known(void **state)
+answers_make_neighbours_known(void **state)
 {
 	uint8_t v4[16], v6[16];
 
@@ -49,7 +49,7 @@ test_answers_make_neighbours_known(void **state)
 }
 
 static void
-test_strangers_are_not_learned(void **state)
+strangers_are_not_learned(void **state)
 {
 	make_dev(&dev);
 	assert_false(net_rx(&dev, arp_reply, sizeof(arp_reply), 0, &out, &changed));
@@ -60,7 +60,7 @@ test_strangers_are_not_learned(void **state)
 }
 
 static void
-test_new_mac_of_a_known_neighbour_is_news(void **state)
+new_mac_of_a_known_neighbour_is_news(void **state)
 {
 	uint8_t moved[sizeof(arp_reply)], v4[16];
 
@@ -81,7 +81,7 @@ test_new_mac_of_a_known_neighbour_is_news(void **state)
 }
 
 static void
-test_advertisement_without_override_does_not_replace(void **state)
+advertisement_without_override_does_not_replace(void **state)
 {
 	uint8_t other[sizeof(na)], v6[16];
 	uint16_t sum;
@@ -108,7 +108,7 @@ test_advertisement_without_override_does_not_replace(void **state)
 }
 
 static void
-test_silent_neighbour_is_asked_again_and_given_up(void **state)
+silent_neighbour_is_asked_again_and_given_up(void **state)
 {
 	static const uint64_t gap_ms[] = {100, 200, 400, 800, 1600, 1600, 1600};
 	uint64_t now = 1000 * MS, next;
@@ -138,7 +138,7 @@ test_silent_neighbour_is_asked_again_and_given_up(void **state)
 }
 
 static void
-test_known_neighbour_is_checked_and_kept(void **state)
+known_neighbour_is_checked_and_kept(void **state)
 {
 	uint64_t now = 0, next;
 	uint8_t gid[16];
@@ -162,7 +162,7 @@ test_known_neighbour_is_checked_and_kept(void **state)
 }
 
 static void
-test_full_table_gives_up_the_silent_first(void **state)
+full_table_gives_up_the_silent_first(void **state)
 {
 	uint64_t now = 0, next;
 	uint8_t gid[16];
@@ -191,7 +191,7 @@ test_full_table_gives_up_the_silent_first(void **state)
 
 /* Who asks for more than all others leaves them what they need, known neighbours or not. */
 static void
-test_full_table_is_shared_by_owners(void **state)
+full_table_is_shared_by_owners(void **state)
 {
 	enum { HOG = 7, GUEST, OTHERS = 100 };
 	uint32_t known, i;
@@ -224,7 +224,7 @@ test_full_table_is_shared_by_owners(void **state)
 }
 
 static void
-test_announcements(void **state)
+announcements(void **state)
 {
 	uint8_t want[sizeof(want_dad_na)];
 
@@ -244,16 +244,16 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_request_is_as_others_make_it),
-		cmocka_unit_test(test_answers_make_neighbours_known),
-		cmocka_unit_test(test_strangers_are_not_learned),
-		cmocka_unit_test(test_new_mac_of_a_known_neighbour_is_news),
-		cmocka_unit_test(test_advertisement_without_override_does_not_replace),
-		cmocka_unit_test(test_silent_neighbour_is_asked_again_and_given_up),
-		cmocka_unit_test(test_known_neighbour_is_checked_and_kept),
-		cmocka_unit_test(test_full_table_gives_up_the_silent_first),
-		cmocka_unit_test(test_full_table_is_shared_by_owners),
-		cmocka_unit_test(test_announcements),
+		cmocka_unit_test(request_is_as_others_make_it),
+		cmocka_unit_test(answers_make_neighbours_known),
+		cmocka_unit_test(strangers_are_not_learned),
+		cmocka_unit_test(new_mac_of_a_known_neighbour_is_news),
+		cmocka_unit_test(advertisement_without_override_does_not_replace),
+		cmocka_unit_test(silent_neighbour_is_asked_again_and_given_up),
+		cmocka_unit_test(known_neighbour_is_checked_and_kept),
+		cmocka_unit_test(full_table_gives_up_the_silent_first),
+		cmocka_unit_test(full_table_is_shared_by_owners),
+		cmocka_unit_test(announcements),
 	};
 
 	return cmocka_run_group_tests_name("net/neigh", tests, NULL, NULL);

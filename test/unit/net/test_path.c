@@ -2,6 +2,7 @@
 /* Address vectors to paths. */
 #include <errno.h>
 #include "suite.h"
+#include "../../kit/requirement.h"
 
 static struct net_dev dev;
 
@@ -40,8 +41,9 @@ know(const char *ip, const uint8_t mac[6])
 	n->state = NET_NEIGH_KNOWN;
 }
 
+REQUIREMENT("WIRE-02")
 static void
-test_WIRE_02_path_carries_what_the_ah_says(void **state)
+path_carries_what_the_ah_says(void **state)
 {
 	struct uroce_ah_attr ah = ah_to("10.0.0.2", 1);
 	struct answer a;
@@ -62,8 +64,9 @@ test_WIRE_02_path_carries_what_the_ah_says(void **state)
 	assert_int_equal(a.path.vlan_tci, 0);
 }
 
+REQUIREMENT("WIRE-02")
 static void
-test_WIRE_02_source_port_is_of_the_pair_or_the_flow_label(void **state)
+source_port_is_of_the_pair_or_the_flow_label(void **state)
 {
 	struct uroce_ah_attr ah = ah_to("10.0.0.2", 1);
 	struct answer a;
@@ -79,8 +82,9 @@ test_WIRE_02_source_port_is_of_the_pair_or_the_flow_label(void **state)
 	assert_int_equal(a.path.udp_sport, wire_udp_sport(0x12345, 0x11, 0x22));
 }
 
+REQUIREMENT("WIRE-02")
 static void
-test_WIRE_02_vlan_and_service_level(void **state)
+vlan_and_service_level(void **state)
 {
 	struct uroce_ah_attr ah = ah_to("10.0.0.2", 1);
 	struct answer a;
@@ -98,8 +102,9 @@ test_WIRE_02_vlan_and_service_level(void **state)
 	assert_int_equal(a.path.vlan_tci, 0x2064);
 }
 
+REQUIREMENT("WIRE-11")
 static void
-test_WIRE_11_ah_of_a_wc_reaches_the_sender(void **state)
+ah_of_a_wc_reaches_the_sender(void **state)
 {
 	/* ibv_init_ah_from_wc turns addresses round and takes class and flow label; hop limit 0xff
 	 */
@@ -118,7 +123,7 @@ test_WIRE_11_ah_of_a_wc_reaches_the_sender(void **state)
 }
 
 static void
-test_unknown_neighbour_must_be_asked_for(void **state)
+unknown_neighbour_must_be_asked_for(void **state)
 {
 	static const uint8_t zero[6];
 	struct answer a;
@@ -133,7 +138,7 @@ test_unknown_neighbour_must_be_asked_for(void **state)
 }
 
 static void
-test_families_and_bad_indices(void **state)
+families_and_bad_indices(void **state)
 {
 	struct uroce_ah_attr ah;
 	struct answer a;
@@ -160,7 +165,7 @@ why(struct uroce_ah_attr ah)
 }
 
 static void
-test_refusals_say_what_to_do(void **state)
+refusals_say_what_to_do(void **state)
 {
 	struct uroce_ah_attr ah;
 
@@ -180,7 +185,7 @@ test_refusals_say_what_to_do(void **state)
 }
 
 static void
-test_own_addresses_are_loopback(void **state)
+own_addresses_are_loopback(void **state)
 {
 	static const uint8_t none[16];
 	struct answer a;
@@ -199,7 +204,7 @@ test_own_addresses_are_loopback(void **state)
 }
 
 static void
-test_off_link_goes_to_the_gateway(void **state)
+off_link_goes_to_the_gateway(void **state)
 {
 	static const uint8_t gw_mac[6] = {2, 0, 0, 0, 0, 0xfe};
 	struct answer a;
@@ -223,8 +228,9 @@ test_off_link_goes_to_the_gateway(void **state)
 	assert_memory_equal(a.hop, gid_of("10.0.0.254", gid), 16);
 }
 
+REQUIREMENT("WIRE-10")
 static void
-test_WIRE_10_multicast_mac_needs_no_neighbour(void **state)
+multicast_mac_needs_no_neighbour(void **state)
 {
 	struct answer a;
 
@@ -240,16 +246,16 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_WIRE_02_path_carries_what_the_ah_says),
-		cmocka_unit_test(test_WIRE_02_source_port_is_of_the_pair_or_the_flow_label),
-		cmocka_unit_test(test_WIRE_02_vlan_and_service_level),
-		cmocka_unit_test(test_WIRE_11_ah_of_a_wc_reaches_the_sender),
-		cmocka_unit_test(test_unknown_neighbour_must_be_asked_for),
-		cmocka_unit_test(test_families_and_bad_indices),
-		cmocka_unit_test(test_refusals_say_what_to_do),
-		cmocka_unit_test(test_own_addresses_are_loopback),
-		cmocka_unit_test(test_off_link_goes_to_the_gateway),
-		cmocka_unit_test(test_WIRE_10_multicast_mac_needs_no_neighbour),
+		cmocka_unit_test(path_carries_what_the_ah_says),
+		cmocka_unit_test(source_port_is_of_the_pair_or_the_flow_label),
+		cmocka_unit_test(vlan_and_service_level),
+		cmocka_unit_test(ah_of_a_wc_reaches_the_sender),
+		cmocka_unit_test(unknown_neighbour_must_be_asked_for),
+		cmocka_unit_test(families_and_bad_indices),
+		cmocka_unit_test(refusals_say_what_to_do),
+		cmocka_unit_test(own_addresses_are_loopback),
+		cmocka_unit_test(off_link_goes_to_the_gateway),
+		cmocka_unit_test(multicast_mac_needs_no_neighbour),
 	};
 
 	return cmocka_run_group_tests_name("net/path", tests, NULL, NULL);

@@ -43,7 +43,7 @@ rx_exact(const uint8_t *bytes, uint32_t len)
 }
 
 static void
-test_answers_are_as_others_make_them(void **state)
+answers_are_as_others_make_them(void **state)
 {
 	make_dev(&dev);
 	for (size_t i = 0; i < NFRAMES; i++) {
@@ -59,7 +59,7 @@ test_answers_are_as_others_make_them(void **state)
 }
 
 static void
-test_nothing_is_said_for_addresses_of_others(void **state)
+nothing_is_said_for_addresses_of_others(void **state)
 {
 	net_dev_init(&dev, our_mac);
 	net_addr_add(&dev, "10.0.0.9/24");
@@ -71,7 +71,7 @@ test_nothing_is_said_for_addresses_of_others(void **state)
 }
 
 static void
-test_truncated_frames_have_no_effect(void **state)
+truncated_frames_have_no_effect(void **state)
 {
 	uint8_t gid[16];
 
@@ -87,7 +87,7 @@ test_truncated_frames_have_no_effect(void **state)
 }
 
 static void
-test_padded_frames_are_understood(void **state)
+padded_frames_are_understood(void **state)
 {
 	uint8_t padded[128];
 
@@ -104,7 +104,7 @@ test_padded_frames_are_understood(void **state)
 
 /* Any one bit wrong in what a checksum covers: no answer. */
 static void
-test_damaged_echoes_and_discovery_are_ignored(void **state)
+damaged_echoes_and_discovery_are_ignored(void **state)
 {
 	uint8_t copy[128];
 
@@ -124,7 +124,7 @@ test_damaged_echoes_and_discovery_are_ignored(void **state)
 }
 
 static void
-test_discovery_from_behind_a_router_is_ignored(void **state)
+discovery_from_behind_a_router_is_ignored(void **state)
 {
 	uint8_t copy[sizeof(ns)];
 
@@ -136,7 +136,7 @@ test_discovery_from_behind_a_router_is_ignored(void **state)
 }
 
 static void
-test_discovery_with_broken_options_is_ignored(void **state)
+discovery_with_broken_options_is_ignored(void **state)
 {
 	uint8_t copy[sizeof(ns)];
 	uint16_t sum;
@@ -161,7 +161,7 @@ test_discovery_with_broken_options_is_ignored(void **state)
 }
 
 static void
-test_frames_to_other_stations_are_ignored(void **state)
+frames_to_other_stations_are_ignored(void **state)
 {
 	uint8_t copy[128];
 
@@ -188,7 +188,7 @@ test_frames_to_other_stations_are_ignored(void **state)
 }
 
 static void
-test_vlan_is_asked_for_and_given(void **state)
+vlan_is_asked_for_and_given(void **state)
 {
 	uint8_t tagged[sizeof(ping) + 4];
 
@@ -213,7 +213,7 @@ test_vlan_is_asked_for_and_given(void **state)
 }
 
 static void
-test_long_echo_is_answered_up_to_the_room(void **state)
+long_echo_is_answered_up_to_the_room(void **state)
 {
 	static uint8_t big[NET_FRAME_MAX + 64];
 
@@ -235,7 +235,7 @@ test_long_echo_is_answered_up_to_the_room(void **state)
 
 /* Whatever the bytes are, nothing behind them is read and what comes out has a sane length. */
 static void
-test_noise_does_no_harm(void **state)
+noise_does_no_harm(void **state)
 {
 	uint8_t copy[160], gid[16];
 	uint32_t seed = 1;
@@ -264,17 +264,17 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_answers_are_as_others_make_them),
-		cmocka_unit_test(test_nothing_is_said_for_addresses_of_others),
-		cmocka_unit_test(test_truncated_frames_have_no_effect),
-		cmocka_unit_test(test_padded_frames_are_understood),
-		cmocka_unit_test(test_damaged_echoes_and_discovery_are_ignored),
-		cmocka_unit_test(test_discovery_from_behind_a_router_is_ignored),
-		cmocka_unit_test(test_discovery_with_broken_options_is_ignored),
-		cmocka_unit_test(test_frames_to_other_stations_are_ignored),
-		cmocka_unit_test(test_vlan_is_asked_for_and_given),
-		cmocka_unit_test(test_long_echo_is_answered_up_to_the_room),
-		cmocka_unit_test(test_noise_does_no_harm),
+		cmocka_unit_test(answers_are_as_others_make_them),
+		cmocka_unit_test(nothing_is_said_for_addresses_of_others),
+		cmocka_unit_test(truncated_frames_have_no_effect),
+		cmocka_unit_test(padded_frames_are_understood),
+		cmocka_unit_test(damaged_echoes_and_discovery_are_ignored),
+		cmocka_unit_test(discovery_from_behind_a_router_is_ignored),
+		cmocka_unit_test(discovery_with_broken_options_is_ignored),
+		cmocka_unit_test(frames_to_other_stations_are_ignored),
+		cmocka_unit_test(vlan_is_asked_for_and_given),
+		cmocka_unit_test(long_echo_is_answered_up_to_the_room),
+		cmocka_unit_test(noise_does_no_harm),
 	};
 
 	return cmocka_run_group_tests_name("net/rx", tests, NULL, NULL);

@@ -47,7 +47,7 @@ make_frames(struct rte_mbuf **m, unsigned n)
 }
 
 static void
-test_bursts_work_when_nothing_is_wrong(void **state)
+bursts_work_when_nothing_is_wrong(void **state)
 {
 	struct rte_mbuf *m[8];
 
@@ -60,7 +60,7 @@ test_bursts_work_when_nothing_is_wrong(void **state)
 }
 
 static void
-test_faults_end_the_burst_and_no_more(void **state)
+faults_end_the_burst_and_no_more(void **state)
 {
 	struct rte_mbuf *m[8];
 
@@ -98,7 +98,7 @@ hear(int sig)
 }
 
 static void
-test_other_faults_go_where_they_went(void **state)
+other_faults_go_where_they_went(void **state)
 {
 	pid_t pid;
 	int status;
@@ -173,9 +173,9 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_bursts_work_when_nothing_is_wrong),
-		cmocka_unit_test(test_faults_end_the_burst_and_no_more),
-		cmocka_unit_test(test_other_faults_go_where_they_went),
+		cmocka_unit_test(bursts_work_when_nothing_is_wrong),
+		cmocka_unit_test(faults_end_the_burst_and_no_more),
+		cmocka_unit_test(other_faults_go_where_they_went),
 	};
 
 	return cmocka_run_group_tests_name("port/guard", tests, start, stop);

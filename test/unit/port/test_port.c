@@ -90,7 +90,7 @@ expect_frame(const struct port *p, uint16_t queue, uint32_t len, uint8_t fill)
 }
 
 static void
-test_ring_pair_carries_frames_both_ways_on_every_queue(void **state)
+ring_pair_carries_frames_both_ways_on_every_queue(void **state)
 {
 	struct port_params params = {.nqueues = 2, .link_mtu = 4200};
 	struct port a, b;
@@ -121,7 +121,7 @@ test_ring_pair_carries_frames_both_ways_on_every_queue(void **state)
 }
 
 static void
-test_memif_links_up_and_carries_a_full_frame(void **state)
+memif_links_up_and_carries_a_full_frame(void **state)
 {
 	static const uint8_t mac[6] = {2, 0, 0, 0, 0, 9};
 	struct port_params params = {.nqueues = 1, .name = "net_memif0", .mac = mac};
@@ -202,7 +202,7 @@ restart_until_up(struct port *p)
 
 /* A client starts before its server, survives its death, and finds the next one. */
 static void
-test_memif_client_waits_for_its_server(void **state)
+memif_client_waits_for_its_server(void **state)
 {
 	struct port_params params = {.nqueues = 1, .name = "net_memif2"};
 	struct port p;
@@ -237,7 +237,7 @@ test_memif_client_waits_for_its_server(void **state)
 }
 
 static void
-test_what_cannot_be_is_refused(void **state)
+what_cannot_be_is_refused(void **state)
 {
 	static const uint8_t group[6] = {1, 0, 0, 0, 0, 9};
 	struct port_params params = {.nqueues = 1, .name = "net_nothing0"};
@@ -297,10 +297,10 @@ int
 main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_ring_pair_carries_frames_both_ways_on_every_queue),
-		cmocka_unit_test(test_memif_links_up_and_carries_a_full_frame),
-		cmocka_unit_test(test_memif_client_waits_for_its_server),
-		cmocka_unit_test(test_what_cannot_be_is_refused),
+		cmocka_unit_test(ring_pair_carries_frames_both_ways_on_every_queue),
+		cmocka_unit_test(memif_links_up_and_carries_a_full_frame),
+		cmocka_unit_test(memif_client_waits_for_its_server),
+		cmocka_unit_test(what_cannot_be_is_refused),
 	};
 
 	if (argc == 3 && strcmp(argv[1], "server") == 0)

@@ -79,7 +79,7 @@ setup(void **state)
 }
 
 static void
-test_short_yields_are_no_crowd(void **state)
+short_yields_are_no_crowd(void **state)
 {
 	for (unsigned i = 0; i < 1000; i++)
 		yield(CROWD_YIELD_NS - 1);
@@ -88,7 +88,7 @@ test_short_yields_are_no_crowd(void **state)
 }
 
 static void
-test_long_yields_in_a_row_are_a_crowd(void **state)
+long_yields_in_a_row_are_a_crowd(void **state)
 {
 	make_crowd();
 	assert_int_equal(sit_out(), CROWD_FIRST_NS);
@@ -96,7 +96,7 @@ test_long_yields_in_a_row_are_a_crowd(void **state)
 
 /* The group waited for its turn, and what it has to do goes quickly in between. */
 static void
-test_a_turn_between_long_yields_is_no_crowd(void **state)
+a_turn_between_long_yields_is_no_crowd(void **state)
 {
 	for (unsigned i = 0; i < 100; i++) {
 		yield(LONG_NS);
@@ -113,7 +113,7 @@ test_a_turn_between_long_yields_is_no_crowd(void **state)
 }
 
 static void
-test_each_while_is_twice_as_long(void **state)
+each_while_is_twice_as_long(void **state)
 {
 	uint64_t want = CROWD_FIRST_NS;
 
@@ -130,7 +130,7 @@ test_each_while_is_twice_as_long(void **state)
 }
 
 static void
-test_slices_are_short_until_a_yield_is(void **state)
+slices_are_short_until_a_yield_is(void **state)
 {
 	make_crowd();
 	assert_int_equal(os.slice_ns, SCHED_SLICE_SHORT_NS);
@@ -146,7 +146,7 @@ test_slices_are_short_until_a_yield_is(void **state)
 }
 
 static void
-test_slices_that_nobody_may_change_stay(void **state)
+slices_that_nobody_may_change_stay(void **state)
 {
 	os.slice_ns = 0;
 	make_crowd();
@@ -160,12 +160,12 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_short_yields_are_no_crowd, setup),
-		cmocka_unit_test_setup(test_long_yields_in_a_row_are_a_crowd, setup),
-		cmocka_unit_test_setup(test_a_turn_between_long_yields_is_no_crowd, setup),
-		cmocka_unit_test_setup(test_each_while_is_twice_as_long, setup),
-		cmocka_unit_test_setup(test_slices_are_short_until_a_yield_is, setup),
-		cmocka_unit_test_setup(test_slices_that_nobody_may_change_stay, setup),
+		cmocka_unit_test_setup(short_yields_are_no_crowd, setup),
+		cmocka_unit_test_setup(long_yields_in_a_row_are_a_crowd, setup),
+		cmocka_unit_test_setup(a_turn_between_long_yields_is_no_crowd, setup),
+		cmocka_unit_test_setup(each_while_is_twice_as_long, setup),
+		cmocka_unit_test_setup(slices_are_short_until_a_yield_is, setup),
+		cmocka_unit_test_setup(slices_that_nobody_may_change_stay, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

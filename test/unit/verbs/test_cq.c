@@ -7,6 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "provider_fixture.h"
+#include "../../kit/requirement.h"
 
 static void
 complete(struct fixture *r, uint64_t wr_id, uint32_t qpn)
@@ -23,7 +24,7 @@ poll_id(struct ibv_cq *cq)
 }
 
 static void
-test_decode(void **state)
+decode(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_wc wc;
@@ -57,8 +58,9 @@ test_decode(void **state)
 	assert_int_equal(r->f->cq[0].hdr->cons, 1);
 }
 
+REQUIREMENT("CQ-01")
 static void
-test_CQ_01_order_over_many_laps(void **state)
+order_over_many_laps(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_wc wc[16];
@@ -79,8 +81,9 @@ test_CQ_01_order_over_many_laps(void **state)
 	}
 }
 
+REQUIREMENT("QP-10")
 static void
-test_QP_10_purge_keeps_the_others(void **state)
+purge_keeps_the_others(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_qp *other = fixture_create_qp(r, IBV_QPT_RC);
@@ -106,7 +109,7 @@ test_QP_10_purge_keeps_the_others(void **state)
 }
 
 static void
-test_purge_frees_room_at_once(void **state)
+purge_frees_room_at_once(void **state)
 {
 	struct fixture *r = *state;
 
@@ -119,7 +122,7 @@ test_purge_frees_room_at_once(void **state)
 }
 
 static void
-test_purge_behind_a_gap(void **state)
+purge_behind_a_gap(void **state)
 {
 	struct fixture *r = *state;
 	struct fake_cq *c = &r->f->cq[0];
@@ -138,8 +141,9 @@ test_purge_behind_a_gap(void **state)
 	assert_int_equal(poll_id(r->cq), 4);
 }
 
+REQUIREMENT("CQ-01")
 static void
-test_CQ_01_arm(void **state)
+arm_raises_one_event(void **state)
 {
 	struct fixture *r = *state;
 	struct uroce_cq_hdr *h = r->f->cq[0].hdr;
@@ -156,8 +160,9 @@ test_CQ_01_arm(void **state)
 	assert_int_equal(h->arm, UROCE_CQ_ARM_SOLICITED);
 }
 
+REQUIREMENT("CQ-02")
 static void
-test_CQ_02_resize_keeps_what_is_in_it(void **state)
+resize_keeps_what_is_in_it(void **state)
 {
 	struct fixture *r = *state;
 
@@ -180,8 +185,9 @@ test_CQ_02_resize_keeps_what_is_in_it(void **state)
 	assert_int_equal(poll_id(r->cq), 8);
 }
 
+REQUIREMENT("CQ-02")
 static void
-test_CQ_02_extended_poll(void **state)
+extended_poll(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_cq_init_attr_ex attr = {
@@ -227,8 +233,9 @@ test_CQ_02_extended_poll(void **state)
 	assert_int_equal(errno, EOPNOTSUPP);
 }
 
+REQUIREMENT("EVT-08")
 static void
-test_EVT_08_dead_cq_fails_when_drained(void **state)
+dead_cq_fails_when_drained(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_wc wc;
@@ -243,22 +250,22 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_decode, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_CQ_01_order_over_many_laps, fixture_setup,
+		cmocka_unit_test_setup_teardown(decode, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(order_over_many_laps, fixture_setup,
 						fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_QP_10_purge_keeps_the_others, fixture_setup,
+		cmocka_unit_test_setup_teardown(purge_keeps_the_others, fixture_setup,
 						fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_purge_frees_room_at_once, fixture_setup,
+		cmocka_unit_test_setup_teardown(purge_frees_room_at_once, fixture_setup,
 						fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_purge_behind_a_gap, fixture_setup,
+		cmocka_unit_test_setup_teardown(purge_behind_a_gap, fixture_setup,
 						fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_CQ_01_arm, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_CQ_02_resize_keeps_what_is_in_it,
-						fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_CQ_02_extended_poll, fixture_setup,
+		cmocka_unit_test_setup_teardown(arm_raises_one_event, fixture_setup,
 						fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_EVT_08_dead_cq_fails_when_drained,
-						fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(resize_keeps_what_is_in_it, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(extended_poll, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(dead_cq_fails_when_drained, fixture_setup,
+						fixture_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "errno_fixture.h"
+#include "../../kit/requirement.h"
 
 /* --- the errno_fixture
  * ------------------------------------------------------------------------------------
@@ -95,7 +96,7 @@ errno_teardown(void **state)
  */
 
 static void
-test_failures_return_errno_and_leave_it(void **state)
+failures_return_errno_and_leave_it(void **state)
 {
 	struct errno_fixture *b = *state;
 
@@ -130,7 +131,7 @@ covered(size_t slot)
 
 /* Whoever adds an operation says here how it fails. */
 static void
-test_every_operation_is_in_the_table(void **state)
+every_operation_is_in_the_table(void **state)
 {
 	void (*const *op)(void) = (void (*const *)(void)) & prov_context_ops;
 
@@ -142,8 +143,9 @@ test_every_operation_is_in_the_table(void **state)
 }
 
 /* Without a daemon: posts, polls and arms fail on this side, requests on the way. */
+REQUIREMENT("EVT-14")
 static void
-test_EVT_14_failures_without_a_daemon(void **state)
+failures_without_a_daemon(void **state)
 {
 	struct errno_fixture *b = *state;
 	struct ibv_recv_wr rwr = {0}, *rbad = NULL;
@@ -187,10 +189,10 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_failures_return_errno_and_leave_it,
-						errno_setup, errno_teardown),
-		cmocka_unit_test(test_every_operation_is_in_the_table),
-		cmocka_unit_test_setup_teardown(test_EVT_14_failures_without_a_daemon, errno_setup,
+		cmocka_unit_test_setup_teardown(failures_return_errno_and_leave_it, errno_setup,
+						errno_teardown),
+		cmocka_unit_test(every_operation_is_in_the_table),
+		cmocka_unit_test_setup_teardown(failures_without_a_daemon, errno_setup,
 						errno_teardown),
 	};
 

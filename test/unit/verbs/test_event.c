@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "provider_fixture.h"
+#include "../../kit/requirement.h"
 
 static bool
 readable(int fd)
@@ -22,8 +23,9 @@ readable(int fd)
 }
 
 /* The channel itself shows that libibverbs' write was hooked: /dev/null would have made none. */
+REQUIREMENT("CQ-01")
 static void
-test_CQ_01_channel_event(void **state)
+channel_event(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_cq *cq = NULL;
@@ -41,7 +43,7 @@ test_CQ_01_channel_event(void **state)
 }
 
 static void
-test_channel_nonblocking(void **state)
+channel_nonblocking(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_cq *cq;
@@ -54,7 +56,7 @@ test_channel_nonblocking(void **state)
 }
 
 static void
-test_destroy_cq_drops_its_events(void **state)
+destroy_cq_drops_its_events(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_cq *second = ibv_create_cq(r->ctx, 4, NULL, r->channel, 0);
@@ -95,7 +97,7 @@ ack_later(void *arg)
 }
 
 static void
-test_destroy_cq_waits_for_the_ack(void **state)
+destroy_cq_waits_for_the_ack(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_cq *second = ibv_create_cq(r->ctx, 4, NULL, r->channel, 0);
@@ -113,7 +115,7 @@ test_destroy_cq_waits_for_the_ack(void **state)
 }
 
 static void
-test_async_events_find_their_object(void **state)
+async_events_find_their_object(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_async_event ev;
@@ -140,7 +142,7 @@ test_async_events_find_their_object(void **state)
 }
 
 static void
-test_garbled_handles_get_enoent(void **state)
+garbled_handles_get_enoent(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT};
@@ -155,8 +157,9 @@ test_garbled_handles_get_enoent(void **state)
 	r->cq->handle = cq;
 }
 
+REQUIREMENT("EVT-14")
 static void
-test_EVT_14_daemon_dies(void **state)
+daemon_dies(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_async_event ev;
@@ -187,8 +190,9 @@ test_EVT_14_daemon_dies(void **state)
 }
 
 /* A program that only polls learns it too. */
+REQUIREMENT("CQE-15")
 static void
-test_CQE_15_poller_sees_the_daemon_die(void **state)
+poller_sees_the_daemon_die(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_wc wc;
@@ -223,7 +227,7 @@ child_checks(struct fixture *r)
 }
 
 static void
-test_fork_leaves_the_parent_alone(void **state)
+fork_leaves_the_parent_alone(void **state)
 {
 	struct fixture *r = *state;
 	uint32_t seen[UROCE_CTRL_OPS];
@@ -279,7 +283,7 @@ child_calls(struct fixture *r, struct ibv_qp_ex *ex, struct ibv_srq *srq)
 
 /* Other threads of the parent were in the middle of a post or a poll, and the child has none. */
 static void
-test_fork_while_queues_are_locked(void **state)
+fork_while_queues_are_locked(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_srq_init_attr sattr = {.attr = {.max_wr = 4, .max_sge = 1}};
@@ -316,7 +320,7 @@ test_fork_while_queues_are_locked(void **state)
 }
 
 static void
-test_parent_domain_keeps_its_pd(void **state)
+parent_domain_keeps_its_pd(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_parent_domain_init_attr attr = {
@@ -336,7 +340,7 @@ test_parent_domain_keeps_its_pd(void **state)
 }
 
 static void
-test_refusals_reach_the_caller(void **state)
+refusals_reach_the_caller(void **state)
 {
 	struct fixture *r = *state;
 	static char buf[64];
@@ -362,7 +366,7 @@ test_refusals_reach_the_caller(void **state)
 }
 
 static void
-test_open_without_a_daemon(void **state)
+open_without_a_daemon(void **state)
 {
 	struct fixture r = {0};
 
@@ -378,19 +382,19 @@ main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 	const struct CMUnitTest tests[] = {
-		T(test_CQ_01_channel_event),
-		T(test_channel_nonblocking),
-		T(test_destroy_cq_drops_its_events),
-		T(test_destroy_cq_waits_for_the_ack),
-		T(test_async_events_find_their_object),
-		T(test_garbled_handles_get_enoent),
-		T(test_EVT_14_daemon_dies),
-		T(test_CQE_15_poller_sees_the_daemon_die),
-		T(test_fork_leaves_the_parent_alone),
-		T(test_fork_while_queues_are_locked),
-		T(test_parent_domain_keeps_its_pd),
-		T(test_refusals_reach_the_caller),
-		cmocka_unit_test(test_open_without_a_daemon),
+		T(channel_event),
+		T(channel_nonblocking),
+		T(destroy_cq_drops_its_events),
+		T(destroy_cq_waits_for_the_ack),
+		T(async_events_find_their_object),
+		T(garbled_handles_get_enoent),
+		T(daemon_dies),
+		T(poller_sees_the_daemon_die),
+		T(fork_leaves_the_parent_alone),
+		T(fork_while_queues_are_locked),
+		T(parent_domain_keeps_its_pd),
+		T(refusals_reach_the_caller),
+		cmocka_unit_test(open_without_a_daemon),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -98,7 +98,7 @@ exchange(struct peer *p, uint32_t *handle, int *second)
 }
 
 static void
-test_grant_and_refusal(void **state)
+grant_and_refusal(void **state)
 {
 	struct peer grant = {.reply.len = sizeof(struct uroce_handle), .body = {42}};
 	struct peer refuse = {.reply.status = ENOMEM};
@@ -114,7 +114,7 @@ test_grant_and_refusal(void **state)
 
 /* Shorter than the body that a grant would have, longer, and the longest there is. */
 static void
-test_a_refusal_says_why(void **state)
+a_refusal_says_why(void **state)
 {
 	static const uint32_t lens[] = {1, sizeof(struct uroce_handle), 40, UROCE_CTRL_MAX_WHY};
 
@@ -134,7 +134,7 @@ test_a_refusal_says_why(void **state)
 }
 
 static void
-test_what_is_no_reply_ends_the_connection(void **state)
+what_is_no_reply_ends_the_connection(void **state)
 {
 	const uint32_t len = sizeof(struct uroce_handle);
 	struct peer bad[] = {
@@ -162,7 +162,7 @@ test_what_is_no_reply_ends_the_connection(void **state)
 }
 
 static void
-test_peer_hangs_up(void **state)
+peer_hangs_up(void **state)
 {
 	struct peer p = {.hang_up = true};
 	uint32_t handle;
@@ -174,7 +174,7 @@ test_peer_hangs_up(void **state)
 }
 
 static void
-test_path_order(void **state)
+path_order(void **state)
 {
 	struct ipc_client c;
 	char longer[200];
@@ -202,7 +202,7 @@ memfd_of(size_t bytes)
 }
 
 static void
-test_segmap_maps_once_and_checks(void **state)
+segmap_maps_once_and_checks(void **state)
 {
 	struct ipc_segmap map = {0};
 	struct uroce_ring_loc loc = {.seg = 70,
@@ -241,7 +241,7 @@ test_segmap_maps_once_and_checks(void **state)
 }
 
 static void
-test_segmap_refuses_a_short_file(void **state)
+segmap_refuses_a_short_file(void **state)
 {
 	struct ipc_segmap map = {0};
 	struct uroce_ring_loc loc = {.new_seg = 1, .seg_bytes = 8192, .entries = 1, .stride = 64};
@@ -260,13 +260,13 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_grant_and_refusal),
-		cmocka_unit_test(test_a_refusal_says_why),
-		cmocka_unit_test(test_what_is_no_reply_ends_the_connection),
-		cmocka_unit_test(test_peer_hangs_up),
-		cmocka_unit_test(test_path_order),
-		cmocka_unit_test(test_segmap_maps_once_and_checks),
-		cmocka_unit_test(test_segmap_refuses_a_short_file),
+		cmocka_unit_test(grant_and_refusal),
+		cmocka_unit_test(a_refusal_says_why),
+		cmocka_unit_test(what_is_no_reply_ends_the_connection),
+		cmocka_unit_test(peer_hangs_up),
+		cmocka_unit_test(path_order),
+		cmocka_unit_test(segmap_maps_once_and_checks),
+		cmocka_unit_test(segmap_refuses_a_short_file),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

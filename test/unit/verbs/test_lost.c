@@ -9,10 +9,12 @@
 #include <stddef.h>
 #include <cmocka.h>
 #include "lost_fixture.h"
+#include "../../kit/requirement.h"
 
 /* What the daemon wrote comes first, and then what is left of each queue, in its order. */
+REQUIREMENT("CQE-15")
 static void
-test_CQE_15_what_is_outstanding_completes(void **state)
+what_is_outstanding_completes(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_wc wc;
@@ -48,8 +50,9 @@ test_CQE_15_what_is_outstanding_completes(void **state)
 }
 
 /* A batch is handed out as far as it goes, and no error hides what was in it. */
+REQUIREMENT("CQE-15")
 static void
-test_CQE_15_in_batches(void **state)
+in_batches(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_wc wc[5];
@@ -63,8 +66,9 @@ test_CQE_15_in_batches(void **state)
 	assert_int_equal(ibv_poll_cq(r->cq, 5, wc), -EIO);
 }
 
+REQUIREMENT("CQE-15")
 static void
-test_CQE_15_nothing_outstanding(void **state)
+nothing_outstanding(void **state)
 {
 	struct fixture *r = *state;
 
@@ -73,8 +77,9 @@ test_CQE_15_nothing_outstanding(void **state)
 }
 
 /* Retired successfully without a completion asked for: there is nothing to report. */
+REQUIREMENT("CQE-15")
 static void
-test_CQE_15_unsignaled(void **state)
+unsignaled(void **state)
 {
 	struct fixture *r = *state;
 
@@ -88,8 +93,9 @@ test_CQE_15_unsignaled(void **state)
 }
 
 /* One WR completed, one under way in any stage, one behind it. */
+REQUIREMENT("CQE-15")
 static void
-test_CQE_15_wherever_the_worker_stopped(void **state)
+wherever_the_worker_stopped(void **state)
 {
 	for (enum fake_stop stop = FAKE_AT_CONS; stop < FAKE_STOPS; stop++) {
 		struct fixture *r;
@@ -123,8 +129,9 @@ test_CQE_15_wherever_the_worker_stopped(void **state)
 }
 
 /* The slot of the WR that was being retired holds another's by now. */
+REQUIREMENT("CQE-15")
 static void
-test_CQE_15_slot_used_again(void **state)
+slot_used_again(void **state)
 {
 	struct fixture *r = *state;
 
@@ -142,8 +149,9 @@ test_CQE_15_slot_used_again(void **state)
 }
 
 /* The completion that the worker had just released was polled long ago. */
+REQUIREMENT("CQE-15")
 static void
-test_CQE_15_stopped_after_a_polled_completion(void **state)
+stopped_after_a_polled_completion(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_qp *other = qp_on(r, r->cq, NULL);
@@ -164,8 +172,9 @@ test_CQE_15_stopped_after_a_polled_completion(void **state)
 }
 
 /* The same WQE indices again after RESET: completions of before say nothing of those after. */
+REQUIREMENT("CQE-15")
 static void
-test_CQE_15_after_reset(void **state)
+after_reset(void **state)
 {
 	struct fixture *r = *state;
 
@@ -183,8 +192,9 @@ test_CQE_15_after_reset(void **state)
 }
 
 /* Two QPs share a CQ; one's worker stopped at an entry in front of the other's. */
+REQUIREMENT("CQE-15")
 static void
-test_CQE_15_a_gap_in_a_shared_cq(void **state)
+a_gap_in_a_shared_cq(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_qp *other = qp_on(r, r->cq, NULL);
@@ -205,8 +215,9 @@ test_CQE_15_a_gap_in_a_shared_cq(void **state)
 	ibv_destroy_qp(other);
 }
 
+REQUIREMENT("CQE-15")
 static void
-test_CQE_15_extended_poll(void **state)
+extended_poll(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_cq_init_attr_ex attr = {.cqe = 8, .wc_flags = IBV_WC_EX_WITH_QP_NUM};
@@ -241,8 +252,9 @@ test_CQE_15_extended_poll(void **state)
 }
 
 /* Entries that a resize had saved are older than those in the ring. */
+REQUIREMENT("CQE-15")
 static void
-test_CQE_15_after_a_resize(void **state)
+after_a_resize(void **state)
 {
 	struct fixture *r = *state;
 
@@ -259,8 +271,9 @@ test_CQE_15_after_a_resize(void **state)
 }
 
 /* The connection is closed, but the workers still serve: what they complete is not made up. */
+REQUIREMENT("CQE-15")
 static void
-test_CQE_15_waits_until_the_workers_let_go(void **state)
+waits_until_the_workers_let_go(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_wc wc;
@@ -279,8 +292,9 @@ test_CQE_15_waits_until_the_workers_let_go(void **state)
 }
 
 /* A header that makes no sense: as many completions as the queue holds, not as it says. */
+REQUIREMENT("CQE-15")
 static void
-test_CQE_15_garbled_header(void **state)
+garbled_header(void **state)
 {
 	struct fixture *r = *state;
 	unsigned int n = 0;
@@ -296,8 +310,9 @@ test_CQE_15_garbled_header(void **state)
 }
 
 /* QP-22 holds without a daemon, too. */
+REQUIREMENT("QP-22")
 static void
-test_QP_22_destroyed_after_the_loss(void **state)
+destroyed_after_the_loss(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_qp *early = qp_on(r, r->cq, NULL), *late = qp_on(r, r->cq, NULL);
@@ -318,8 +333,9 @@ test_QP_22_destroyed_after_the_loss(void **state)
 }
 
 /* Nor does a worker that has not let go yet make one of a QP that is gone. */
+REQUIREMENT("QP-22")
 static void
-test_QP_22_destroyed_while_the_workers_serve(void **state)
+destroyed_while_the_workers_serve(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_qp *gone = qp_on(r, r->cq, NULL);
@@ -336,8 +352,9 @@ test_QP_22_destroyed_while_the_workers_serve(void **state)
 	end_expect(r->cq);
 }
 
+REQUIREMENT("CQE-15")
 static void
-test_CQE_15_later_posts_fail_at_once(void **state)
+later_posts_fail_at_once(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_srq *srq = srq_of(r, 8);
@@ -361,8 +378,9 @@ test_CQE_15_later_posts_fail_at_once(void **state)
 }
 
 /* A program that only posts learns it, too. */
+REQUIREMENT("CQE-15")
 static void
-test_CQE_15_poster_sees_the_daemon_die(void **state)
+poster_sees_the_daemon_die(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
@@ -382,23 +400,23 @@ main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 	const struct CMUnitTest tests[] = {
-		T(test_CQE_15_what_is_outstanding_completes),
-		T(test_CQE_15_in_batches),
-		T(test_CQE_15_nothing_outstanding),
-		T(test_CQE_15_unsignaled),
-		cmocka_unit_test(test_CQE_15_wherever_the_worker_stopped),
-		T(test_CQE_15_slot_used_again),
-		T(test_CQE_15_stopped_after_a_polled_completion),
-		T(test_CQE_15_after_reset),
-		T(test_CQE_15_a_gap_in_a_shared_cq),
-		T(test_CQE_15_extended_poll),
-		T(test_CQE_15_after_a_resize),
-		T(test_CQE_15_waits_until_the_workers_let_go),
-		T(test_CQE_15_garbled_header),
-		T(test_QP_22_destroyed_after_the_loss),
-		T(test_QP_22_destroyed_while_the_workers_serve),
-		T(test_CQE_15_later_posts_fail_at_once),
-		T(test_CQE_15_poster_sees_the_daemon_die),
+		T(what_is_outstanding_completes),
+		T(in_batches),
+		T(nothing_outstanding),
+		T(unsignaled),
+		cmocka_unit_test(wherever_the_worker_stopped),
+		T(slot_used_again),
+		T(stopped_after_a_polled_completion),
+		T(after_reset),
+		T(a_gap_in_a_shared_cq),
+		T(extended_poll),
+		T(after_a_resize),
+		T(waits_until_the_workers_let_go),
+		T(garbled_header),
+		T(destroyed_after_the_loss),
+		T(destroyed_while_the_workers_serve),
+		T(later_posts_fail_at_once),
+		T(poster_sees_the_daemon_die),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

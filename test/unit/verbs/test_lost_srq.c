@@ -6,10 +6,12 @@
 #include <stddef.h>
 #include <cmocka.h>
 #include "lost_fixture.h"
+#include "../../kit/requirement.h"
 
 /* An SRQ's WRs: completed, taken by one QP and by another, and taken by nobody. */
+REQUIREMENT("CQE-15")
 static void
-test_CQE_15_srq(void **state)
+outstanding_wqes_of_an_srq_complete(void **state)
 {
 	static const enum fake_stop stops[] = {FAKE_WHOLE, FAKE_AT_TAKING, FAKE_AT_CONS,
 					       FAKE_AT_TAKEN};
@@ -53,8 +55,9 @@ test_CQE_15_srq(void **state)
 	}
 }
 
+REQUIREMENT("CQE-15")
 static void
-test_CQE_15_srq_stopped_while_completing(void **state)
+srq_stopped_while_completing(void **state)
 {
 	for (enum fake_stop stop = FAKE_AT_ENTRY; stop < FAKE_STOPS; stop++) {
 		struct ibv_srq *srq;
@@ -83,8 +86,9 @@ test_CQE_15_srq_stopped_while_completing(void **state)
 }
 
 /* What nobody took goes to one CQ only. */
+REQUIREMENT("CQE-15")
 static void
-test_CQE_15_srq_of_two_cqs(void **state)
+srq_of_two_cqs(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_cq *second = ibv_create_cq(r->ctx, 8, NULL, NULL, 0);
@@ -110,10 +114,9 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_CQE_15_srq),
-		cmocka_unit_test(test_CQE_15_srq_stopped_while_completing),
-		cmocka_unit_test_setup_teardown(test_CQE_15_srq_of_two_cqs, fixture_setup,
-						fixture_teardown),
+		cmocka_unit_test(outstanding_wqes_of_an_srq_complete),
+		cmocka_unit_test(srq_stopped_while_completing),
+		cmocka_unit_test_setup_teardown(srq_of_two_cqs, fixture_setup, fixture_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "provider_fixture.h"
+#include "../../kit/requirement.h"
 
 #define POSTERS 2
 #define POLLERS 3
@@ -68,8 +69,9 @@ waiter_start(struct waiter *w, struct fixture *r, void *(*fn)(void *))
 }
 
 /* A program driven by events: woken, it finds what was outstanding. */
+REQUIREMENT("CQE-15", "EVT-14")
 static void
-test_CQE_15_EVT_14_waiters_wake_up(void **state)
+waiters_wake_up(void **state)
 {
 	struct fixture *r = *state;
 	struct waiter comp, async;
@@ -98,8 +100,9 @@ test_CQE_15_EVT_14_waiters_wake_up(void **state)
 
 /* One completion an event: armed again, the channel says that there are more, until there are not.
  */
+REQUIREMENT("CQE-15")
 static void
-test_CQE_15_armed_again_while_there_is_more(void **state)
+armed_again_while_there_is_more(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_cq *cq;
@@ -126,8 +129,9 @@ test_CQE_15_armed_again_while_there_is_more(void **state)
 }
 
 /* Every CQ of a channel, each once, behind the events that the daemon had sent; none of others. */
+REQUIREMENT("EVT-14")
 static void
-test_EVT_14_each_cq_of_a_channel(void **state)
+each_cq_of_a_channel(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_cq *mine = ibv_create_cq(r->ctx, 4, NULL, r->channel, 0);
@@ -156,8 +160,9 @@ test_EVT_14_each_cq_of_a_channel(void **state)
 
 /* Nobody acknowledged, and maybe nobody ever will: destroy does not wait, and a late one is safe.
  */
+REQUIREMENT("EVT-14")
 static void
-test_EVT_14_destroy_with_unacknowledged_events(void **state)
+destroy_with_unacknowledged_events(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_async_event ev[2];
@@ -254,8 +259,9 @@ storm_serve(struct fixture *r, uint32_t completions, enum fake_stop stop)
 	}
 }
 
+REQUIREMENT("CQE-15")
 static void
-test_CQE_15_threads_account_for_every_wr(void **state)
+threads_account_for_every_wr(void **state)
 {
 	for (enum fake_stop stop = FAKE_AT_CONS; stop < FAKE_STOPS; stop++) {
 		struct storm *s = calloc(1, sizeof(*s));
@@ -298,8 +304,9 @@ test_CQE_15_threads_account_for_every_wr(void **state)
 }
 
 /* The same process goes on with the daemon that comes after. */
+REQUIREMENT("EVT-14")
 static void
-test_EVT_14_opens_again_after_a_restart(void **state)
+opens_again_after_a_restart(void **state)
 {
 	struct fixture *r = *state, again = {0};
 	struct ibv_pd *pd;
@@ -322,12 +329,12 @@ main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 	const struct CMUnitTest tests[] = {
-		T(test_CQE_15_EVT_14_waiters_wake_up),
-		T(test_CQE_15_armed_again_while_there_is_more),
-		T(test_EVT_14_each_cq_of_a_channel),
-		T(test_EVT_14_destroy_with_unacknowledged_events),
-		cmocka_unit_test(test_CQE_15_threads_account_for_every_wr),
-		T(test_EVT_14_opens_again_after_a_restart),
+		T(waiters_wake_up),
+		T(armed_again_while_there_is_more),
+		T(each_cq_of_a_channel),
+		T(destroy_with_unacknowledged_events),
+		cmocka_unit_test(threads_account_for_every_wr),
+		T(opens_again_after_a_restart),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -132,7 +132,7 @@ retire_all(struct fixture *r)
 }
 
 static void
-test_nothing_outstanding_keeps_the_core(void **state)
+nothing_outstanding_keeps_the_core(void **state)
 {
 	struct fixture *r = *state;
 
@@ -141,7 +141,7 @@ test_nothing_outstanding_keeps_the_core(void **state)
 
 /* Programs post receives long before anything comes. */
 static void
-test_posted_receives_keep_the_core(void **state)
+posted_receives_keep_the_core(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_recv_wr wr = {0}, *bad;
@@ -152,7 +152,7 @@ test_posted_receives_keep_the_core(void **state)
 }
 
 static void
-test_sends_outstanding_give_the_core_up(void **state)
+sends_outstanding_give_the_core_up(void **state)
 {
 	struct fixture *r = *state;
 
@@ -169,7 +169,7 @@ test_sends_outstanding_give_the_core_up(void **state)
 
 /* An answer may come, for a while; then the core is the program's again. */
 static void
-test_retired_sends_give_the_core_up_for_a_while(void **state)
+retired_sends_give_the_core_up_for_a_while(void **state)
 {
 	struct fixture *r = *state;
 
@@ -184,7 +184,7 @@ test_retired_sends_give_the_core_up_for_a_while(void **state)
 }
 
 static void
-test_a_completion_gives_the_core_up_for_a_while(void **state)
+a_completion_gives_the_core_up_for_a_while(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_wc wc;
@@ -199,7 +199,7 @@ test_a_completion_gives_the_core_up_for_a_while(void **state)
 
 /* Of two CQs that a thread polls in turn, the one that nothing is to come to does not pause. */
 static void
-test_only_the_cq_that_is_awaited_pauses(void **state)
+only_the_cq_that_is_awaited_pauses(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_cq *other = ibv_create_cq(r->ctx, 16, NULL, NULL, 0);
@@ -219,7 +219,7 @@ test_only_the_cq_that_is_awaited_pauses(void **state)
 
 /* The answer comes to another CQ than the send's completion. */
 static void
-test_the_receive_cq_of_a_sender_pauses(void **state)
+the_receive_cq_of_a_sender_pauses(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_cq *recv_cq = ibv_create_cq(r->ctx, 16, NULL, NULL, 0);
@@ -242,7 +242,7 @@ test_the_receive_cq_of_a_sender_pauses(void **state)
 }
 
 static void
-test_spin_keeps_the_core(void **state)
+spin_keeps_the_core(void **state)
 {
 	struct fixture *r = *state;
 
@@ -251,7 +251,7 @@ test_spin_keeps_the_core(void **state)
 }
 
 static void
-test_yield_never_sleeps(void **state)
+yield_never_sleeps(void **state)
 {
 	struct fixture *r = *state;
 
@@ -286,7 +286,7 @@ mode_of(const char *value, int *rc, char *text, size_t room)
 }
 
 static void
-test_UROCE_POLL_is_checked(void **state)
+values_of_UROCE_POLL_are_checked(void **state)
 {
 	static const char *const bad[] = {"", "Spin", "busy", "yield "};
 	char text[256];
@@ -314,17 +314,17 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(test_nothing_outstanding_keeps_the_core, setup),
-		CASE(test_posted_receives_keep_the_core, setup),
-		CASE(test_sends_outstanding_give_the_core_up, setup),
-		CASE(test_retired_sends_give_the_core_up_for_a_while, setup),
-		CASE(test_a_completion_gives_the_core_up_for_a_while, setup),
-		CASE(test_only_the_cq_that_is_awaited_pauses, setup),
-		CASE(test_the_receive_cq_of_a_sender_pauses, setup),
-		CASE(test_spin_keeps_the_core, setup_spin),
-		CASE(test_spin_keeps_the_core, setup_own_cores),
-		CASE(test_yield_never_sleeps, setup_yield),
-		cmocka_unit_test(test_UROCE_POLL_is_checked),
+		CASE(nothing_outstanding_keeps_the_core, setup),
+		CASE(posted_receives_keep_the_core, setup),
+		CASE(sends_outstanding_give_the_core_up, setup),
+		CASE(retired_sends_give_the_core_up_for_a_while, setup),
+		CASE(a_completion_gives_the_core_up_for_a_while, setup),
+		CASE(only_the_cq_that_is_awaited_pauses, setup),
+		CASE(the_receive_cq_of_a_sender_pauses, setup),
+		CASE(spin_keeps_the_core, setup_spin),
+		CASE(spin_keeps_the_core, setup_own_cores),
+		CASE(yield_never_sleeps, setup_yield),
+		cmocka_unit_test(values_of_UROCE_POLL_are_checked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "provider_fixture.h"
+#include "../../kit/requirement.h"
 
 static int
 post(struct ibv_qp *qp, struct ibv_send_wr *wr)
@@ -26,7 +27,7 @@ static struct ibv_sge two[2] = {
 };
 
 static void
-test_write_imm_encodes(void **state)
+write_imm_encodes(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_send_wr wr = {
@@ -57,7 +58,7 @@ test_write_imm_encodes(void **state)
 }
 
 static void
-test_atomic_encodes(void **state)
+atomic_encodes(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_send_wr wr = {
@@ -78,7 +79,7 @@ test_atomic_encodes(void **state)
 }
 
 static void
-test_inline_gathers(void **state)
+inline_gathers(void **state)
 {
 	struct fixture *r = *state;
 	char a[40], b[24];
@@ -105,7 +106,7 @@ test_inline_gathers(void **state)
 }
 
 static void
-test_recv_encodes_and_wraps(void **state)
+recv_encodes_and_wraps(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_recv_wr wr = {.sg_list = two, .num_sge = 2}, *bad;
@@ -125,8 +126,9 @@ test_recv_encodes_and_wraps(void **state)
 	assert_int_equal(q->rq->prod, 20);
 }
 
+REQUIREMENT("IMM-01")
 static void
-test_IMM_01_send_before_rts(void **state)
+send_before_rts(void **state)
 {
 	static const enum ibv_qp_state early[] = {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR};
 	static const enum ibv_qp_state late[] = {IBV_QPS_RTS, IBV_QPS_SQD, IBV_QPS_SQE,
@@ -145,8 +147,9 @@ test_IMM_01_send_before_rts(void **state)
 	}
 }
 
+REQUIREMENT("IMM-01")
 static void
-test_IMM_01_bad_wr_in_a_chain(void **state)
+bad_wr_in_a_chain(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_send_wr wr[3] = {
@@ -167,8 +170,9 @@ test_IMM_01_bad_wr_in_a_chain(void **state)
  * Without an error bad_wr is not written: programs keep a list there, or look at it instead of at
  * what the call returned.
  */
+REQUIREMENT("IMM-01")
 static void
-test_IMM_01_bad_wr_only_on_error(void **state)
+bad_wr_only_on_error(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_srq_init_attr sattr = {.attr = {.max_wr = 4, .max_sge = 1}};
@@ -200,8 +204,9 @@ test_IMM_01_bad_wr_only_on_error(void **state)
 	assert_int_equal(ibv_destroy_srq(srq), 0);
 }
 
+REQUIREMENT("IMM-02")
 static void
-test_IMM_02_recv_in_reset(void **state)
+recv_in_reset(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_recv_wr wr = {0}, *bad = NULL;
@@ -212,8 +217,9 @@ test_IMM_02_recv_in_reset(void **state)
 	assert_int_equal(ibv_post_recv(r->qp, &wr, &bad), 0);
 }
 
+REQUIREMENT("IMM-03")
 static void
-test_IMM_03_full_queue(void **state)
+full_queue(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
@@ -233,8 +239,9 @@ test_IMM_03_full_queue(void **state)
 	assert_int_equal(post(r->qp, &wr), ENOMEM);
 }
 
+REQUIREMENT("IMM-03")
 static void
-test_IMM_03_malformed(void **state)
+malformed(void **state)
 {
 	struct fixture *r = *state;
 	char data[65] = {0};
@@ -260,8 +267,9 @@ test_IMM_03_malformed(void **state)
 }
 
 /* Every opcode against every type: what verbs define for RC, UC and UD. */
+REQUIREMENT("IMM-03")
 static void
-test_IMM_03_opcode_by_type(void **state)
+opcode_by_type(void **state)
 {
 	static const char legal[][UROCE_WR_OPCODES + 1] = {
 		/* W WI S SI R CS FA LI BM SV */
@@ -292,7 +300,7 @@ woken(struct fixture *r, unsigned int worker)
 }
 
 static void
-test_doorbell_only_when_armed(void **state)
+doorbell_only_when_armed(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
@@ -319,7 +327,7 @@ test_doorbell_only_when_armed(void **state)
 }
 
 static void
-test_doorbell_ring_overflows(void **state)
+doorbell_ring_overflows(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
@@ -334,8 +342,9 @@ test_doorbell_ring_overflows(void **state)
 	assert_int_equal(db->prod, UROCE_DB_ENTRIES + 5);
 }
 
+REQUIREMENT("QP-10")
 static void
-test_QP_10_reset_empties_the_queues(void **state)
+reset_empties_the_queues(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
@@ -362,7 +371,7 @@ test_QP_10_reset_empties_the_queues(void **state)
 }
 
 static void
-test_refused_reset_changes_nothing(void **state)
+refused_reset_changes_nothing(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
@@ -392,7 +401,7 @@ create_ex(struct fixture *r, enum ibv_qp_type type, uint64_t ops)
 }
 
 static void
-test_wr_builders(void **state)
+wr_builders(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_qp_ex *ex = create_ex(r, IBV_QPT_RC, IBV_QP_EX_WITH_SEND_WITH_IMM);
@@ -427,7 +436,7 @@ test_wr_builders(void **state)
 }
 
 static void
-test_wr_all_or_nothing(void **state)
+wr_all_or_nothing(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_qp_ex *ex = create_ex(r, IBV_QPT_RC, IBV_QP_EX_WITH_SEND);
@@ -463,38 +472,29 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_write_imm_encodes, fixture_setup,
+		cmocka_unit_test_setup_teardown(write_imm_encodes, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(atomic_encodes, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(inline_gathers, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(recv_encodes_and_wraps, fixture_setup,
 						fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_atomic_encodes, fixture_setup,
+		cmocka_unit_test_setup_teardown(send_before_rts, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(bad_wr_in_a_chain, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(bad_wr_only_on_error, fixture_setup,
 						fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_inline_gathers, fixture_setup,
+		cmocka_unit_test_setup_teardown(recv_in_reset, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(full_queue, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(malformed, fixture_setup, fixture_teardown),
+		cmocka_unit_test(opcode_by_type),
+		cmocka_unit_test_setup_teardown(doorbell_only_when_armed, fixture_setup,
 						fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_recv_encodes_and_wraps, fixture_setup,
+		cmocka_unit_test_setup_teardown(doorbell_ring_overflows, fixture_setup,
 						fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_IMM_01_send_before_rts, fixture_setup,
+		cmocka_unit_test_setup_teardown(reset_empties_the_queues, fixture_setup,
 						fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_IMM_01_bad_wr_in_a_chain, fixture_setup,
+		cmocka_unit_test_setup_teardown(refused_reset_changes_nothing, fixture_setup,
 						fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_IMM_01_bad_wr_only_on_error, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_IMM_02_recv_in_reset, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_IMM_03_full_queue, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_IMM_03_malformed, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test(test_IMM_03_opcode_by_type),
-		cmocka_unit_test_setup_teardown(test_doorbell_only_when_armed, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_doorbell_ring_overflows, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_QP_10_reset_empties_the_queues, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_refused_reset_changes_nothing, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_wr_builders, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_wr_all_or_nothing, fixture_setup,
-						fixture_teardown),
+		cmocka_unit_test_setup_teardown(wr_builders, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(wr_all_or_nothing, fixture_setup, fixture_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "provider_fixture.h"
+#include "../../kit/requirement.h"
 
 #define DEV "/sys/class/infiniband/uroce0/"
 
@@ -37,8 +38,9 @@ content(int dir, const char *path)
 	return text;
 }
 
+REQUIREMENT("EVT-12")
 static void
-test_EVT_12_gid_is_the_daemons(void **state)
+gid_is_the_daemons(void **state)
 {
 	assert_string_equal(content(AT_FDCWD, DEV "ports/1/gids/0"),
 			    "fe80:0000:0000:0000:0000:0000:0000:0001\n");
@@ -48,8 +50,9 @@ test_EVT_12_gid_is_the_daemons(void **state)
 			    "0000:0000:0000:0000:0000:0000:0000:0000\n");
 }
 
+REQUIREMENT("EVT-13")
 static void
-test_EVT_13_pkey_is_the_present_one(void **state)
+pkey_is_the_present_one(void **state)
 {
 	struct fixture *r = *state;
 
@@ -62,8 +65,9 @@ test_EVT_13_pkey_is_the_present_one(void **state)
 }
 
 /* As libibverbs opens them: relative to the device's directory. */
+REQUIREMENT("EVT-12")
 static void
-test_EVT_12_paths_relative_to_a_directory(void **state)
+paths_relative_to_a_directory(void **state)
 {
 	char top[] = "/tmp/uv-sysfs-XXXXXX", class[64], dev[80];
 	int dir;
@@ -87,8 +91,9 @@ test_EVT_12_paths_relative_to_a_directory(void **state)
 	rmdir(top);
 }
 
+REQUIREMENT("EVT-12")
 static void
-test_EVT_12_other_files_stay_files(void **state)
+other_files_stay_files(void **state)
 {
 	static const char *const others[] = {
 		DEV "ports/1/gid_attrs/types/1",
@@ -118,8 +123,9 @@ test_EVT_12_other_files_stay_files(void **state)
 }
 
 /* Without a daemon there is the file as it was at the start. */
+REQUIREMENT("EVT-14")
 static void
-test_EVT_14_lost_daemon(void **state)
+lost_daemon(void **state)
 {
 	struct fixture *r = *state;
 
@@ -132,16 +138,15 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_EVT_12_gid_is_the_daemons, fixture_setup,
+		cmocka_unit_test_setup_teardown(gid_is_the_daemons, fixture_setup,
 						fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_EVT_13_pkey_is_the_present_one, fixture_setup,
+		cmocka_unit_test_setup_teardown(pkey_is_the_present_one, fixture_setup,
 						fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_EVT_12_paths_relative_to_a_directory,
-						fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_EVT_12_other_files_stay_files, fixture_setup,
+		cmocka_unit_test_setup_teardown(paths_relative_to_a_directory, fixture_setup,
 						fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_EVT_14_lost_daemon, fixture_setup,
+		cmocka_unit_test_setup_teardown(other_files_stay_files, fixture_setup,
 						fixture_teardown),
+		cmocka_unit_test_setup_teardown(lost_daemon, fixture_setup, fixture_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,6 +17,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "provider_fixture.h"
+#include "../../kit/requirement.h"
 
 #define POSTERS  3
 #define PER_POST 100000
@@ -96,7 +97,7 @@ sleep_for_doorbell(struct consumer *c)
 }
 
 static void
-test_no_post_and_no_doorbell_is_lost(void **state)
+no_post_and_no_doorbell_is_lost(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_qp *qp = fixture_create_qp_of(r, IBV_QPT_RC, ENTRIES); /* 0x101: worker 1's */
@@ -195,7 +196,7 @@ wait_for_ring(const struct uroce_db_ring *db)
 }
 
 static void
-test_armed_queue_always_rings(void **state)
+armed_queue_always_rings(void **state)
 {
 	struct fixture *r = *state;
 	struct uroce_db_ring *db = r->f->db[0];
@@ -250,8 +251,9 @@ poll_many(void *arg)
 	return NULL;
 }
 
+REQUIREMENT("CQ-01")
 static void
-test_CQ_01_each_completion_goes_to_one_thread(void **state)
+each_completion_goes_to_one_thread(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_cq *cq = ibv_create_cq(r->ctx, ENTRIES, NULL, NULL, 0);
@@ -293,12 +295,12 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_no_post_and_no_doorbell_is_lost, fixture_setup,
+		cmocka_unit_test_setup_teardown(no_post_and_no_doorbell_is_lost, fixture_setup,
 						fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_armed_queue_always_rings, fixture_setup,
+		cmocka_unit_test_setup_teardown(armed_queue_always_rings, fixture_setup,
 						fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_CQ_01_each_completion_goes_to_one_thread,
-						yielding_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(each_completion_goes_to_one_thread, yielding_setup,
+						fixture_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
 #include "suite.h"
 #include "frames.h"
 #include "wire/icrc.h"
+#include "../../kit/requirement.h"
 
 static uint32_t
 be16(const uint8_t *p)
@@ -16,8 +17,9 @@ be32(const uint8_t *p)
 	return be16(p) << 16 | be16(p + 2);
 }
 
+REQUIREMENT("WIRE-02")
 static void
-test_WIRE_02_ipv4_and_udp_header(void **state)
+ipv4_and_udp_header(void **state)
 {
 	static const uint8_t addresses[] = {192, 0, 2, 1, 192, 0, 2, 99};
 	struct frame f = frame_make(0x04, FRAME_V4, 5);
@@ -39,8 +41,9 @@ test_WIRE_02_ipv4_and_udp_header(void **state)
 	assert_int_equal(f.len, 14 + 20 + 8 + 12 + 5 + 3 + 4);
 }
 
+REQUIREMENT("WIRE-02")
 static void
-test_WIRE_02_ipv6_header(void **state)
+ipv6_header(void **state)
 {
 	struct frame f = frame_make(0x04, FRAME_V6, 6);
 	struct wire_path path = frame_path(FRAME_V6);
@@ -57,8 +60,9 @@ test_WIRE_02_ipv6_header(void **state)
 	assert_int_equal(be16(udp + 6), 0);
 }
 
+REQUIREMENT("WIRE-02")
 static void
-test_WIRE_02_vlan_tag(void **state)
+vlan_tag(void **state)
 {
 	struct frame v4 = frame_make(0x04, FRAME_V4 | FRAME_VLAN, 4);
 	struct frame v6 = frame_make(0x04, FRAME_V6 | FRAME_VLAN, 4);
@@ -74,8 +78,9 @@ test_WIRE_02_vlan_tag(void **state)
 	assert_memory_equal(v4.bytes + 18, plain.bytes + 14, plain.len - 14);
 }
 
+REQUIREMENT("WIRE-02")
 static void
-test_WIRE_02_ipv4_checksum(void **state)
+ipv4_checksum(void **state)
 {
 	struct wire_path path = frame_path(FRAME_V4);
 	struct wire_fields fields = frame_fields(0x04);
@@ -96,8 +101,9 @@ test_WIRE_02_ipv4_checksum(void **state)
 }
 
 /* The header that everybody works out the checksum of, one byte longer. */
+REQUIREMENT("WIRE-02")
 static void
-test_WIRE_02_ipv4_checksum_known_value(void **state)
+ipv4_checksum_known_value(void **state)
 {
 	static const uint8_t src[] = {0xc0, 0xa8, 0, 1}, dst[] = {0xc0, 0xa8, 0, 0xc7};
 	struct wire_path path = frame_path(FRAME_V4);
@@ -116,8 +122,9 @@ test_WIRE_02_ipv4_checksum_known_value(void **state)
 	assert_int_equal(be16(hdr + 14 + 10), 0xb860);
 }
 
+REQUIREMENT("WIRE-04")
 static void
-test_WIRE_04_bth_bits(void **state)
+bth_bits(void **state)
 {
 	struct wire_path path = frame_path(FRAME_V4);
 	struct wire_fields f = {.opcode = 0x04, .psn = 0xff123456};
@@ -144,8 +151,9 @@ test_WIRE_04_bth_bits(void **state)
 	assert_int_equal(be32(bth + 8), 0);
 }
 
+REQUIREMENT("WIRE-04")
 static void
-test_WIRE_04_pad_is_counted_and_zero(void **state)
+pad_is_counted_and_zero(void **state)
 {
 	uint32_t len, pad, i;
 
@@ -162,8 +170,9 @@ test_WIRE_04_pad_is_counted_and_zero(void **state)
 }
 
 /* Byte for byte, the headers of the longest opcodes. */
+REQUIREMENT("WIRE-01")
 static void
-test_WIRE_01_extended_headers_bytes(void **state)
+extended_headers_bytes(void **state)
 {
 	static const uint8_t write_imm[] = {
 		0xfe, 0xdc, 0xba, 0x98, 0x76, 0x54, 0x32, 0x10, 0xca, 0xfe,
@@ -204,8 +213,9 @@ test_WIRE_01_extended_headers_bytes(void **state)
  * What a template remembers of one packet makes no difference to the next: packets of random
  * shapes, each of them also made by a template of its own.
  */
+REQUIREMENT("WIRE-01")
 static void
-test_WIRE_01_packets_in_any_order(void **state)
+packets_in_any_order(void **state)
 {
 	uint8_t a[WIRE_MAX_OVERHEAD + 16], b[WIRE_MAX_OVERHEAD + 16];
 	uint32_t kind, n, seed = 1;
@@ -243,8 +253,9 @@ test_WIRE_01_packets_in_any_order(void **state)
 }
 
 /* Headers need no more room than the header file says, whatever the opcode. */
+REQUIREMENT("WIRE-01")
 static void
-test_WIRE_01_headers_fit_their_room(void **state)
+headers_fit_their_room(void **state)
 {
 	struct wire_path path = frame_path(FRAME_V6 | FRAME_VLAN);
 	uint8_t room[WIRE_MAX_HDR] = {0};
@@ -264,8 +275,9 @@ test_WIRE_01_headers_fit_their_room(void **state)
 }
 
 /* Sent in two pieces, a frame is the same as in one. */
+REQUIREMENT("WIRE-03")
 static void
-test_WIRE_03_headers_apart_from_payload(void **state)
+headers_apart_from_payload(void **state)
 {
 	uint32_t kind, len;
 
@@ -294,8 +306,9 @@ test_WIRE_03_headers_apart_from_payload(void **state)
 }
 
 /* A frame that says itself where its headers are gets the ICRC that its template gives it. */
+REQUIREMENT("WIRE-03")
 static void
-test_WIRE_03_sealed_without_its_template(void **state)
+sealed_without_its_template(void **state)
 {
 	for (uint32_t kind = 0; kind < FRAME_KINDS; kind++) {
 		struct frame f = frame_make(0x0b, kind, 5), g = f;
@@ -307,8 +320,9 @@ test_WIRE_03_sealed_without_its_template(void **state)
 }
 
 /* Values worked out with another program after the kernel's formula. */
+REQUIREMENT("WIRE-02")
 static void
-test_WIRE_02_udp_source_port(void **state)
+udp_source_port(void **state)
 {
 	uint32_t n;
 
@@ -327,19 +341,19 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_WIRE_02_ipv4_and_udp_header),
-		cmocka_unit_test(test_WIRE_02_ipv6_header),
-		cmocka_unit_test(test_WIRE_02_vlan_tag),
-		cmocka_unit_test(test_WIRE_02_ipv4_checksum),
-		cmocka_unit_test(test_WIRE_02_ipv4_checksum_known_value),
-		cmocka_unit_test(test_WIRE_04_bth_bits),
-		cmocka_unit_test(test_WIRE_04_pad_is_counted_and_zero),
-		cmocka_unit_test(test_WIRE_01_extended_headers_bytes),
-		cmocka_unit_test(test_WIRE_01_packets_in_any_order),
-		cmocka_unit_test(test_WIRE_01_headers_fit_their_room),
-		cmocka_unit_test(test_WIRE_03_headers_apart_from_payload),
-		cmocka_unit_test(test_WIRE_03_sealed_without_its_template),
-		cmocka_unit_test(test_WIRE_02_udp_source_port),
+		cmocka_unit_test(ipv4_and_udp_header),
+		cmocka_unit_test(ipv6_header),
+		cmocka_unit_test(vlan_tag),
+		cmocka_unit_test(ipv4_checksum),
+		cmocka_unit_test(ipv4_checksum_known_value),
+		cmocka_unit_test(bth_bits),
+		cmocka_unit_test(pad_is_counted_and_zero),
+		cmocka_unit_test(extended_headers_bytes),
+		cmocka_unit_test(packets_in_any_order),
+		cmocka_unit_test(headers_fit_their_room),
+		cmocka_unit_test(headers_apart_from_payload),
+		cmocka_unit_test(sealed_without_its_template),
+		cmocka_unit_test(udp_source_port),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

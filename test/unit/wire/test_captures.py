@@ -64,7 +64,8 @@ class Captures(unittest.TestCase):
             f.flush()
             return self.check(f.name)
 
-    def test_WIRE_03_every_capture_parses_rebuilds_and_verifies(self):
+    # Requirements: WIRE-03
+    def test_every_capture_parses_rebuilds_and_verifies(self):
         expected = expected_frames()
         files = sorted(PCAP_DIR.glob('*.pcap'))
         self.assertEqual({f.name for f in files}, set(expected))
@@ -75,7 +76,8 @@ class Captures(unittest.TestCase):
                 self.assertEqual(counts, [n, n, n, n - bad])
                 self.assertEqual(rc, 1 if bad else 0)
 
-    def test_WIRE_03_one_wrong_bit_is_found(self):
+    # Requirements: WIRE-03
+    def test_one_wrong_bit_is_found(self):
         """A capture whose last payload byte is changed: the tool must not call it good."""
         data = bytearray((PCAP_DIR / 'nak_recv_too_small.pcap').read_bytes())
         data[24 + 16 + 60] ^= 1

@@ -6,13 +6,15 @@
 #include "frames.h"
 #include "wire/icrc.h"
 #include "wire/parse.h"
+#include "../../kit/requirement.h"
 
 /*
  * A frame cut at every length, from a heap block of just that size (the address sanitizer's) and at
  * the end of a page (the processor's): never read behind, never taken for good.
  */
+REQUIREMENT("WIRE-04")
 static void
-test_WIRE_04_truncated_at_every_length(void **state)
+truncated_at_every_length(void **state)
 {
 	uint32_t opcode, kind, len;
 
@@ -43,8 +45,9 @@ test_WIRE_04_truncated_at_every_length(void **state)
  * IP and UDP lengths that agree with each other but leave no room for the headers that the opcode
  * names: the mistake by which rxe looked 8 bytes behind a runt.
  */
+REQUIREMENT("WIRE-04")
 static void
-test_WIRE_04_consistent_runt_is_a_runt(void **state)
+consistent_runt_is_a_runt(void **state)
 {
 	uint32_t opcode, kind, n;
 
@@ -103,8 +106,9 @@ check_inside(const uint8_t *bytes, uint32_t len)
 	(void)wire_icrc_check(&pkt);
 }
 
+REQUIREMENT("WIRE-04")
 static void
-test_WIRE_04_mutated_frames_stay_inside(void **state)
+mutated_frames_stay_inside(void **state)
 {
 	uint64_t seed = 20251120;
 	uint32_t round, i;
@@ -125,8 +129,9 @@ test_WIRE_04_mutated_frames_stay_inside(void **state)
 	}
 }
 
+REQUIREMENT("WIRE-04")
 static void
-test_WIRE_04_random_bytes_stay_inside(void **state)
+random_bytes_stay_inside(void **state)
 {
 	uint64_t seed = 7;
 	uint32_t round, i;
@@ -145,10 +150,10 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_WIRE_04_truncated_at_every_length),
-		cmocka_unit_test(test_WIRE_04_consistent_runt_is_a_runt),
-		cmocka_unit_test(test_WIRE_04_mutated_frames_stay_inside),
-		cmocka_unit_test(test_WIRE_04_random_bytes_stay_inside),
+		cmocka_unit_test(truncated_at_every_length),
+		cmocka_unit_test(consistent_runt_is_a_runt),
+		cmocka_unit_test(mutated_frames_stay_inside),
+		cmocka_unit_test(random_bytes_stay_inside),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

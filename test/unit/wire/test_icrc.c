@@ -4,6 +4,7 @@
 #include "suite.h"
 #include "frames.h"
 #include "wire/icrc.h"
+#include "../../kit/requirement.h"
 
 /* CRC-32 bit by bit, for comparison: register in, register out, no inversion. */
 static uint32_t
@@ -77,8 +78,9 @@ check_capture(const char *path, bool is_v6)
 	return frames;
 }
 
+REQUIREMENT("WIRE-03")
 static void
-test_WIRE_03_icrc_matches_capture_ipv4(void **state)
+icrc_matches_capture_ipv4(void **state)
 {
 	assert_int_equal(check_capture(PCAP_DIR "/rc_send.pcap", false), 21);
 	assert_int_equal(check_capture(PCAP_DIR "/rc_atomics.pcap", false), 8);
@@ -86,15 +88,17 @@ test_WIRE_03_icrc_matches_capture_ipv4(void **state)
 	assert_int_equal(check_capture(PCAP_DIR "/ud_send.pcap", false), 4);
 }
 
+REQUIREMENT("WIRE-03")
 static void
-test_WIRE_03_icrc_matches_capture_ipv6(void **state)
+icrc_matches_capture_ipv6(void **state)
 {
 	assert_int_equal(check_capture(PCAP_DIR "/rc_ipv6.pcap", true), 10);
 }
 
 /* Where ISA-L inverts: the state after the ones is what the register's known value says. */
+REQUIREMENT("WIRE-03")
 static void
-test_WIRE_03_state_after_ones(void **state)
+state_after_ones(void **state)
 {
 	uint8_t ones[8], headers[60] = {0x60};
 
@@ -109,8 +113,9 @@ test_WIRE_03_state_after_ones(void **state)
 			 wire_icrc_update(wire_icrc_update(0, ones, 8), headers, 60));
 }
 
+REQUIREMENT("WIRE-03")
 static void
-test_WIRE_03_state_chains(void **state)
+state_chains(void **state)
 {
 	struct frame f = frame_make(0x04, FRAME_V4, FRAME_MAX_PAYLOAD);
 	uint32_t whole = wire_icrc_update(0x12345678, f.bytes, f.len), cut, part;
@@ -121,8 +126,9 @@ test_WIRE_03_state_chains(void **state)
 	}
 }
 
+REQUIREMENT("WIRE-03")
 static void
-test_WIRE_03_stored_little_endian(void **state)
+stored_little_endian(void **state)
 {
 	uint32_t icrc = wire_icrc_final(0x11223344);
 
@@ -130,8 +136,9 @@ test_WIRE_03_stored_little_endian(void **state)
 }
 
 /* Each single bit of a frame: the masked ones do not matter, all others do. */
+REQUIREMENT("WIRE-03")
 static void
-test_WIRE_03_every_bit_is_covered_or_masked(void **state)
+every_bit_is_covered_or_masked(void **state)
 {
 	uint32_t kind, off, bit;
 
@@ -157,12 +164,12 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_WIRE_03_icrc_matches_capture_ipv4),
-		cmocka_unit_test(test_WIRE_03_icrc_matches_capture_ipv6),
-		cmocka_unit_test(test_WIRE_03_state_after_ones),
-		cmocka_unit_test(test_WIRE_03_state_chains),
-		cmocka_unit_test(test_WIRE_03_stored_little_endian),
-		cmocka_unit_test(test_WIRE_03_every_bit_is_covered_or_masked),
+		cmocka_unit_test(icrc_matches_capture_ipv4),
+		cmocka_unit_test(icrc_matches_capture_ipv6),
+		cmocka_unit_test(state_after_ones),
+		cmocka_unit_test(state_chains),
+		cmocka_unit_test(stored_little_endian),
+		cmocka_unit_test(every_bit_is_covered_or_masked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,7 @@
 #include "frames.h"
 #include "wire/icrc.h"
 #include "wire/parse.h"
+#include "../../kit/requirement.h"
 
 /* Fields are set with this verdict. */
 static bool
@@ -135,8 +136,9 @@ change_bits(const struct frame *f)
 	}
 }
 
+REQUIREMENT("WIRE-03")
 static void
-test_WIRE_03_memo_each_bit_changed(void **state)
+memo_each_bit_changed(void **state)
 {
 	each_frame(change_bits);
 }
@@ -160,8 +162,9 @@ change_length(const struct frame *f)
 	}
 }
 
+REQUIREMENT("WIRE-04")
 static void
-test_WIRE_04_memo_each_length(void **state)
+memo_each_length(void **state)
 {
 	each_frame(change_length);
 }
@@ -184,15 +187,17 @@ change_ethertype(const struct frame *f)
 	assert_false(parse_behind(f, g.bytes, g.len));
 }
 
+REQUIREMENT("WIRE-03")
 static void
-test_WIRE_03_memo_ethertype_changed(void **state)
+memo_ethertype_changed(void **state)
 {
 	each_frame(change_ethertype);
 }
 
 /* A memo that has seen nothing knows nothing, and be it a head of zeros. */
+REQUIREMENT("WIRE-04")
 static void
-test_WIRE_04_memo_of_nothing(void **state)
+memo_of_nothing(void **state)
 {
 	static const char *const types[] = {"\x08\x00", "\x86\xdd"};
 	static struct wire_memo memo;
@@ -226,15 +231,17 @@ change_opcode(const struct frame *f)
 	}
 }
 
+REQUIREMENT("WIRE-01")
 static void
-test_WIRE_01_memo_each_opcode(void **state)
+memo_each_opcode(void **state)
 {
 	each_frame(change_opcode);
 }
 
 /* More flows than the memo has room for, in runs of four packets, whose PSNs and bytes differ. */
+REQUIREMENT("WIRE-03")
 static void
-test_WIRE_03_memo_of_many_flows(void **state)
+memo_of_many_flows(void **state)
 {
 	static struct wire_memo memo;
 	uint32_t n, known = 0;
@@ -252,8 +259,9 @@ test_WIRE_03_memo_of_many_flows(void **state)
 }
 
 /* Heads that come once take nobody's place (the peer counts in the IPv4 identification). */
+REQUIREMENT("WIRE-03")
 static void
-test_WIRE_03_memo_keeps_what_comes_again(void **state)
+memo_keeps_what_comes_again(void **state)
 {
 	static struct wire_memo memo, before;
 	struct frame f = frame_make(0x04, FRAME_V4, 8), g = f;
@@ -276,13 +284,13 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_WIRE_03_memo_each_bit_changed),
-		cmocka_unit_test(test_WIRE_04_memo_each_length),
-		cmocka_unit_test(test_WIRE_03_memo_ethertype_changed),
-		cmocka_unit_test(test_WIRE_04_memo_of_nothing),
-		cmocka_unit_test(test_WIRE_01_memo_each_opcode),
-		cmocka_unit_test(test_WIRE_03_memo_of_many_flows),
-		cmocka_unit_test(test_WIRE_03_memo_keeps_what_comes_again),
+		cmocka_unit_test(memo_each_bit_changed),
+		cmocka_unit_test(memo_each_length),
+		cmocka_unit_test(memo_ethertype_changed),
+		cmocka_unit_test(memo_of_nothing),
+		cmocka_unit_test(memo_each_opcode),
+		cmocka_unit_test(memo_of_many_flows),
+		cmocka_unit_test(memo_keeps_what_comes_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "suite.h"
 #include "wire/opcode.h"
+#include "../../kit/requirement.h"
 
 struct row {
 	uint8_t opcode;
@@ -81,8 +82,9 @@ kind_of(const char *name)
 	return flags;
 }
 
+REQUIREMENT("WIRE-01")
 static void
-test_WIRE_01_every_opcode_as_in_the_specification(void **state)
+every_opcode_as_in_the_specification(void **state)
 {
 	unsigned i;
 
@@ -102,8 +104,9 @@ test_WIRE_01_every_opcode_as_in_the_specification(void **state)
 	}
 }
 
+REQUIREMENT("WIRE-01")
 static void
-test_WIRE_01_all_other_opcodes_are_unknown(void **state)
+all_other_opcodes_are_unknown(void **state)
 {
 	unsigned opcode, i;
 
@@ -122,8 +125,8 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_WIRE_01_every_opcode_as_in_the_specification),
-		cmocka_unit_test(test_WIRE_01_all_other_opcodes_are_unknown),
+		cmocka_unit_test(every_opcode_as_in_the_specification),
+		cmocka_unit_test(all_other_opcodes_are_unknown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -110,7 +110,8 @@ class Oracle(unittest.TestCase):
         self.assertEqual({(f['v6'], bool(f['vlan'])) for f in self.sent},
                          {(v, t) for v in (0, 1) for t in (False, True)})
 
-    def test_WIRE_03_icrc_as_scapy_computes_it(self):
+    # Requirements: WIRE-03
+    def test_icrc_as_scapy_computes_it(self):
         checked = 0
         for sent, frame in zip(self.sent, self.frames):
             if sent['v6']:
@@ -124,7 +125,8 @@ class Oracle(unittest.TestCase):
             checked += 1
         self.assertGreater(checked, 400)
 
-    def test_WIRE_03_icrc_of_ipv6(self):
+    # Requirements: WIRE-03
+    def test_icrc_of_ipv6(self):
         checked = 0
         for sent, frame in zip(self.sent, self.frames):
             if sent['v6']:
@@ -132,7 +134,8 @@ class Oracle(unittest.TestCase):
                 checked += 1
         self.assertGreater(checked, 400)
 
-    def test_WIRE_01_tshark_reads_the_same_bth(self):
+    # Requirements: WIRE-01
+    def test_tshark_reads_the_same_bth(self):
         rows = self.tshark(['infiniband.bth.opcode', 'infiniband.bth.destqp', 'infiniband.bth.psn',
                             'infiniband.bth.se', 'infiniband.bth.a', 'infiniband.bth.padcnt',
                             'infiniband.bth.m', 'infiniband.bth.tver', 'infiniband.bth.p_key'])
@@ -141,13 +144,15 @@ class Oracle(unittest.TestCase):
                     -sent['payload'] % 4, 1, 0, 0xffff]
             self.assertEqual([int(v, 0) for v in row], want, sent)
 
-    def test_WIRE_01_tshark_names_the_same_opcode(self):
+    # Requirements: WIRE-01
+    def test_tshark_names_the_same_opcode(self):
         for sent, (info,) in zip(self.sent, self.tshark(['_ws.col.Info'])):
             # Debian 12's tshark does not know congestion notification packets.
             want = words_of(sent['name']) if sent['name'] != 'CNP' else 'Unknown OpCode'
             self.assertEqual(info.split('QP=')[0].strip(), want, sent)
 
-    def test_WIRE_01_tshark_reads_the_same_extended_headers(self):
+    # Requirements: WIRE-01
+    def test_tshark_reads_the_same_extended_headers(self):
         names = sorted({f for fields in HEADERS.values() for f in fields.values()})
         for sent, row in zip(self.sent, self.tshark(names)):
             want = {field: sent[ours] for h in headers_of(sent['name'])
@@ -155,7 +160,8 @@ class Oracle(unittest.TestCase):
             got = {name: number(name, v) for name, v in zip(names, row) if v}
             self.assertEqual(got, want, sent)
 
-    def test_WIRE_02_tshark_finds_nothing_malformed(self):
+    # Requirements: WIRE-02
+    def test_tshark_finds_nothing_malformed(self):
         rows = self.tshark(['_ws.malformed', 'udp.dstport', 'ip.dsfield',
                             'ipv6.tclass', 'ipv6.flow', 'vlan.id', 'ip.flags.df'])
         for sent, (malformed, port, tos, tclass, flow, vlan, df) in zip(self.sent, rows):

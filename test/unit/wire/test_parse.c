@@ -4,6 +4,7 @@
 #include "frames.h"
 #include "wire/icrc.h"
 #include "wire/parse.h"
+#include "../../kit/requirement.h"
 
 /* Parse from a copy that ends where readable memory ends; pkt points into that copy. */
 static enum wire_verdict
@@ -76,8 +77,9 @@ check_extended_fields(uint32_t flags, const struct wire_fields *want, const stru
 }
 
 /* Every opcode x IPv4/IPv6 x VLAN x payload of each length modulo 4 comes back as it went in. */
+REQUIREMENT("WIRE-01")
 static void
-test_WIRE_01_every_opcode_round_trip(void **state)
+every_opcode_round_trip(void **state)
 {
 	static const uint32_t lengths[] = {0, 1, 2, 3, 4, FRAME_MAX_PAYLOAD};
 	uint32_t opcode, kind, i, b;
@@ -106,8 +108,9 @@ test_WIRE_01_every_opcode_round_trip(void **state)
 	}
 }
 
+REQUIREMENT("WIRE-02")
 static void
-test_WIRE_02_what_is_not_roce(void **state)
+what_is_not_roce(void **state)
 {
 	static const uint8_t extensions[] = {0, 43, 50, 51, 60, 135};
 	struct frame v4 = frame_make(0x04, FRAME_V4, 8), v6 = frame_make(0x04, FRAME_V6, 8);
@@ -131,8 +134,9 @@ test_WIRE_02_what_is_not_roce(void **state)
 	assert_int_equal(parse_with(v4, v4.ip_off + 8, 1), WIRE_OTHER_PORT);
 }
 
+REQUIREMENT("WIRE-04")
 static void
-test_WIRE_04_bad_ip_headers(void **state)
+bad_ip_headers(void **state)
 {
 	struct frame v4 = frame_make(0x04, FRAME_V4, 8), v6 = frame_make(0x04, FRAME_V6, 8);
 	struct wire_pkt pkt;
@@ -148,8 +152,9 @@ test_WIRE_04_bad_ip_headers(void **state)
 	assert_int_equal(parse(&v4, &pkt), WIRE_BAD_IP); /* checksum */
 }
 
+REQUIREMENT("WIRE-04")
 static void
-test_WIRE_04_fragments(void **state)
+fragments(void **state)
 {
 	struct frame v4 = frame_make(0x04, FRAME_V4, 8), v6 = frame_make(0x04, FRAME_V6, 8);
 
@@ -159,8 +164,9 @@ test_WIRE_04_fragments(void **state)
 	assert_int_equal(parse_with(v6, v6.ip_off + 6, 44), WIRE_FRAGMENT);
 }
 
+REQUIREMENT("WIRE-04")
 static void
-test_WIRE_04_udp_length_must_agree(void **state)
+udp_length_must_agree(void **state)
 {
 	uint32_t kind;
 
@@ -177,8 +183,9 @@ test_WIRE_04_udp_length_must_agree(void **state)
 }
 
 /* Short frames are padded by Ethernet; what stands behind the IP packet is not part of it. */
+REQUIREMENT("WIRE-04")
 static void
-test_WIRE_04_ethernet_padding_is_ignored(void **state)
+ethernet_padding_is_ignored(void **state)
 {
 	struct frame f = frame_make(0x04, FRAME_V4, 0);
 	uint32_t len = f.len;
@@ -192,8 +199,9 @@ test_WIRE_04_ethernet_padding_is_ignored(void **state)
 	assert_true(wire_icrc_check(&pkt));
 }
 
+REQUIREMENT("WIRE-04")
 static void
-test_WIRE_04_transport_version(void **state)
+transport_version(void **state)
 {
 	uint8_t tver;
 
@@ -205,8 +213,9 @@ test_WIRE_04_transport_version(void **state)
 }
 
 /* Of another version nothing can be said to be of bad form. */
+REQUIREMENT("NAK-07", "WIRE-04")
 static void
-test_NAK_07_WIRE_04_transport_version_comes_first(void **state)
+transport_version_comes_first(void **state)
 {
 	struct frame unknown = frame_make(0x1f, FRAME_V4, 8), empty = frame_make(0x04, FRAME_V4, 0);
 	struct frame ack = frame_make(0x11, FRAME_V6, 4);
@@ -217,8 +226,9 @@ test_NAK_07_WIRE_04_transport_version_comes_first(void **state)
 }
 
 /* An unknown opcode still tells whose it is, and whether its sender meant it. */
+REQUIREMENT("WIRE-01")
 static void
-test_WIRE_01_unknown_opcodes(void **state)
+unknown_opcodes(void **state)
 {
 	static const uint8_t unknown[] = {0x15, 0x18, 0x1f, 0x2c, 0x36, 0x44, 0x60,
 					  0x63, 0x66, 0x80, 0x82, 0xa4, 0xc0, 0xff};
@@ -239,8 +249,9 @@ test_WIRE_01_unknown_opcodes(void **state)
 	}
 }
 
+REQUIREMENT("WIRE-04")
 static void
-test_WIRE_04_pad_count(void **state)
+pad_count(void **state)
 {
 	struct frame empty = frame_make(0x04, FRAME_V4, 0), four = frame_make(0x04, FRAME_V4, 4);
 	struct frame odd = frame_make(0x04, FRAME_V4, 8);
@@ -264,8 +275,9 @@ test_WIRE_04_pad_count(void **state)
 }
 
 /* A first or middle packet with pad parses: to answer it with a NAK is the responder's part. */
+REQUIREMENT("NAK-07")
 static void
-test_NAK_07_pad_in_first_and_middle_parses(void **state)
+pad_in_first_and_middle_parses(void **state)
 {
 	static const uint8_t opcodes[] = {0x00, 0x01, 0x06, 0x07, 0x20, 0x21, 0x26, 0x27};
 	uint32_t i;
@@ -279,8 +291,9 @@ test_NAK_07_pad_in_first_and_middle_parses(void **state)
 	}
 }
 
+REQUIREMENT("WIRE-04")
 static void
-test_WIRE_04_payload_where_none_belongs(void **state)
+payload_where_none_belongs(void **state)
 {
 	static const uint8_t opcodes[] = {0x0c, 0x11, 0x12, 0x13, 0x14, 0x81};
 	uint32_t i;
@@ -296,8 +309,9 @@ test_WIRE_04_payload_where_none_belongs(void **state)
 }
 
 /* Reserved bits of the BTH are ignored; FECN, BECN and MigReq are read. */
+REQUIREMENT("WIRE-04")
 static void
-test_WIRE_04_reserved_bits_are_ignored(void **state)
+reserved_bits_are_ignored(void **state)
 {
 	struct frame f = frame_make(0x64, FRAME_V6, 8);
 	struct wire_pkt pkt;
@@ -314,7 +328,7 @@ test_WIRE_04_reserved_bits_are_ignored(void **state)
 }
 
 static void
-test_every_verdict_has_a_name(void **state)
+every_verdict_has_a_name(void **state)
 {
 	int v, other;
 
@@ -329,20 +343,20 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_WIRE_01_every_opcode_round_trip),
-		cmocka_unit_test(test_WIRE_02_what_is_not_roce),
-		cmocka_unit_test(test_WIRE_04_bad_ip_headers),
-		cmocka_unit_test(test_WIRE_04_fragments),
-		cmocka_unit_test(test_WIRE_04_udp_length_must_agree),
-		cmocka_unit_test(test_WIRE_04_ethernet_padding_is_ignored),
-		cmocka_unit_test(test_WIRE_04_transport_version),
-		cmocka_unit_test(test_NAK_07_WIRE_04_transport_version_comes_first),
-		cmocka_unit_test(test_WIRE_01_unknown_opcodes),
-		cmocka_unit_test(test_WIRE_04_pad_count),
-		cmocka_unit_test(test_NAK_07_pad_in_first_and_middle_parses),
-		cmocka_unit_test(test_WIRE_04_payload_where_none_belongs),
-		cmocka_unit_test(test_WIRE_04_reserved_bits_are_ignored),
-		cmocka_unit_test(test_every_verdict_has_a_name),
+		cmocka_unit_test(every_opcode_round_trip),
+		cmocka_unit_test(what_is_not_roce),
+		cmocka_unit_test(bad_ip_headers),
+		cmocka_unit_test(fragments),
+		cmocka_unit_test(udp_length_must_agree),
+		cmocka_unit_test(ethernet_padding_is_ignored),
+		cmocka_unit_test(transport_version),
+		cmocka_unit_test(transport_version_comes_first),
+		cmocka_unit_test(unknown_opcodes),
+		cmocka_unit_test(pad_count),
+		cmocka_unit_test(pad_in_first_and_middle_parses),
+		cmocka_unit_test(payload_where_none_belongs),
+		cmocka_unit_test(reserved_bits_are_ignored),
+		cmocka_unit_test(every_verdict_has_a_name),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "suite.h"
 #include "wire/psn.h"
+#include "../../kit/requirement.h"
 
 #define HALF 0x800000u
 
+REQUIREMENT("WIRE-06")
 static void
-test_WIRE_06_add_wraps_at_24_bits(void **state)
+add_wraps_at_24_bits(void **state)
 {
 	assert_int_equal(psn_add(0, 1), 1);
 	assert_int_equal(psn_add(0xffffff, 1), 0);
@@ -14,8 +16,9 @@ test_WIRE_06_add_wraps_at_24_bits(void **state)
 	assert_int_equal(psn_add(5, (uint32_t)-10), 0xfffffb);
 }
 
+REQUIREMENT("WIRE-06")
 static void
-test_WIRE_06_diff_is_signed_distance(void **state)
+diff_is_signed_distance(void **state)
 {
 	assert_int_equal(psn_diff(7, 7), 0);
 	assert_int_equal(psn_diff(0, 0xffffff), 1);
@@ -27,8 +30,9 @@ test_WIRE_06_diff_is_signed_distance(void **state)
 }
 
 /* Around every interesting start the order is that of the sender, wrap or not. */
+REQUIREMENT("WIRE-06")
 static void
-test_WIRE_06_order_holds_across_the_wrap(void **state)
+order_holds_across_the_wrap(void **state)
 {
 	static const uint32_t starts[] = {0, 1, 0x7ffffe, 0x7fffff, HALF, 0xfffffe, 0xffffff};
 	static const uint32_t steps[] = {1, 2, 127, 128, 0x10000, HALF - 1};
@@ -56,9 +60,9 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_WIRE_06_add_wraps_at_24_bits),
-		cmocka_unit_test(test_WIRE_06_diff_is_signed_distance),
-		cmocka_unit_test(test_WIRE_06_order_holds_across_the_wrap),
+		cmocka_unit_test(add_wraps_at_24_bits),
+		cmocka_unit_test(diff_is_signed_distance),
+		cmocka_unit_test(order_holds_across_the_wrap),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

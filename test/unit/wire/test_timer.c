@@ -2,6 +2,7 @@
 #include "suite.h"
 #include "wire/hdr.h"
 #include "wire/timer.h"
+#include "../../kit/requirement.h"
 
 /* The values of requirement NAK-11, in hundredths of a millisecond. */
 static const uint64_t rnr_ms_100[32] = {
@@ -10,8 +11,9 @@ static const uint64_t rnr_ms_100[32] = {
 	2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
 };
 
+REQUIREMENT("NAK-11")
 static void
-test_NAK_11_rnr_timer_values(void **state)
+rnr_timer_values(void **state)
 {
 	uint32_t code;
 
@@ -22,8 +24,9 @@ test_NAK_11_rnr_timer_values(void **state)
 }
 
 /* From code 1 on every code waits longer than the one before; 0 waits longest. */
+REQUIREMENT("NAK-11")
 static void
-test_NAK_11_rnr_timer_grows(void **state)
+rnr_timer_grows(void **state)
 {
 	uint32_t code;
 
@@ -33,14 +36,16 @@ test_NAK_11_rnr_timer_grows(void **state)
 }
 
 /* The timer field of an AETH is the syndrome's low five bits: the kind bits do not disturb. */
+REQUIREMENT("NAK-11")
 static void
-test_NAK_11_rnr_timer_takes_a_syndrome(void **state)
+rnr_timer_takes_a_syndrome(void **state)
 {
 	assert_int_equal(wire_rnr_timer_ns(WIRE_SYN_RNR | 12), 640000);
 }
 
+REQUIREMENT("REQ-04")
 static void
-test_REQ_04_ack_timeout_values(void **state)
+ack_timeout_values(void **state)
 {
 	uint32_t code;
 
@@ -52,8 +57,9 @@ test_REQ_04_ack_timeout_values(void **state)
 		assert_int_equal(wire_ack_timeout_ns(code), 2 * wire_ack_timeout_ns(code - 1));
 }
 
+REQUIREMENT("WIRE-05")
 static void
-test_WIRE_05_mtu_codes(void **state)
+mtu_codes(void **state)
 {
 	static const uint32_t bytes[] = {0, 256, 512, 1024, 2048, 4096, 0, 0};
 	uint32_t code;
@@ -67,11 +73,11 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_NAK_11_rnr_timer_values),
-		cmocka_unit_test(test_NAK_11_rnr_timer_grows),
-		cmocka_unit_test(test_NAK_11_rnr_timer_takes_a_syndrome),
-		cmocka_unit_test(test_REQ_04_ack_timeout_values),
-		cmocka_unit_test(test_WIRE_05_mtu_codes),
+		cmocka_unit_test(rnr_timer_values),
+		cmocka_unit_test(rnr_timer_grows),
+		cmocka_unit_test(rnr_timer_takes_a_syndrome),
+		cmocka_unit_test(ack_timeout_values),
+		cmocka_unit_test(mtu_codes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,7 +52,7 @@ take(struct capture *c, uint32_t number, uint32_t len, bool sent)
 }
 
 static void
-test_comes_out_as_it_went_in(void **state)
+comes_out_as_it_went_in(void **state)
 {
 	struct capture *c = capture_create(RING);
 	struct capture_frame f;
@@ -71,7 +71,7 @@ test_comes_out_as_it_went_in(void **state)
 }
 
 static void
-test_what_finds_no_room_is_counted_and_nothing_is_spoilt(void **state)
+what_finds_no_room_is_counted_and_nothing_is_spoilt(void **state)
 {
 	struct capture *c = capture_create(RING);
 	struct capture_frame f;
@@ -96,8 +96,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_comes_out_as_it_went_in),
-		cmocka_unit_test(test_what_finds_no_room_is_counted_and_nothing_is_spoilt),
+		cmocka_unit_test(comes_out_as_it_went_in),
+		cmocka_unit_test(what_finds_no_room_is_counted_and_nothing_is_spoilt),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -112,7 +112,7 @@ setup(void **state)
 }
 
 static void
-test_who_shares_a_core_yields_every_time(void **state)
+who_shares_a_core_yields_every_time(void **state)
 {
 	os.yield_ns = SWITCHED_NS;
 	for (unsigned i = 1; i <= 5; i++) {
@@ -122,7 +122,7 @@ test_who_shares_a_core_yields_every_time(void **state)
 }
 
 static void
-test_who_is_alone_spins_for_a_while(void **state)
+who_is_alone_spins_for_a_while(void **state)
 {
 	os.yield_ns = NOBODY_NS;
 	for (unsigned i = 0; i < SPIN_NS / ROUND_NS; i++)
@@ -137,7 +137,7 @@ test_who_is_alone_spins_for_a_while(void **state)
 }
 
 static void
-test_who_has_a_core_of_its_own_never_yields(void **state)
+who_has_a_core_of_its_own_never_yields(void **state)
 {
 	set.idle = WORKER_IDLE_POLL;
 	for (unsigned i = 0; i < 100; i++)
@@ -158,7 +158,7 @@ until_asleep(void)
 }
 
 static void
-test_a_port_that_tells_nothing_is_looked_at_every_2_ms(void **state)
+a_port_that_tells_nothing_is_looked_at_every_2_ms(void **state)
 {
 	uint64_t want = FIRST_NS;
 
@@ -184,7 +184,7 @@ a_second(void)
 }
 
 static void
-test_who_is_told_of_all_that_comes_sleeps_longer_and_longer(void **state)
+who_is_told_of_all_that_comes_sleeps_longer_and_longer(void **state)
 {
 	uint64_t since = os.now_ns, want = FIRST_NS, idle;
 
@@ -210,7 +210,7 @@ test_who_is_told_of_all_that_comes_sleeps_longer_and_longer(void **state)
 }
 
 static void
-test_one_queue_that_tells_nothing_is_enough_to_be_polled(void **state)
+one_queue_that_tells_nothing_is_enough_to_be_polled(void **state)
 {
 	struct worker_rxq two[2] = {{.inward = true}, {.port = 1}};
 
@@ -222,7 +222,7 @@ test_one_queue_that_tells_nothing_is_enough_to_be_polled(void **state)
 }
 
 static void
-test_who_may_hold_frames_back_is_polled(void **state)
+who_may_hold_frames_back_is_polled(void **state)
 {
 	void *was = rte_eth_fp_ops[0].rxq.clbk, *hooks[1] = {NULL};
 
@@ -237,7 +237,7 @@ test_who_may_hold_frames_back_is_polled(void **state)
 }
 
 static void
-test_no_sleep_outlasts_a_timer(void **state)
+no_sleep_outlasts_a_timer(void **state)
 {
 	unsigned sleeps;
 
@@ -256,7 +256,7 @@ test_no_sleep_outlasts_a_timer(void **state)
 
 /* Who sleeps gives its core up. */
 static void
-test_no_yield_before_a_sleep(void **state)
+no_yield_before_a_sleep(void **state)
 {
 	unsigned yields;
 
@@ -270,7 +270,7 @@ test_no_yield_before_a_sleep(void **state)
 
 /* A port that has a descriptor for it wakes a worker that sleeps long. */
 static void
-test_a_port_with_a_descriptor_need_not_be_looked_at(void **state)
+a_port_with_a_descriptor_need_not_be_looked_at(void **state)
 {
 	const uint64_t one = 1;
 	uint64_t idle_since;
@@ -295,7 +295,7 @@ test_a_port_with_a_descriptor_need_not_be_looked_at(void **state)
 
 /* The driver lets a frame lie, for want of a buffer: its descriptor rings on and on. */
 static void
-test_a_descriptor_that_rings_for_nothing_keeps_nobody_awake(void **state)
+a_descriptor_that_rings_for_nothing_keeps_nobody_awake(void **state)
 {
 	const uint64_t one = 1;
 	uint64_t start;
@@ -317,7 +317,7 @@ test_a_descriptor_that_rings_for_nothing_keeps_nobody_awake(void **state)
 
 /* An interface that was down leaves an error in the socket, which is fetched. */
 static void
-test_an_error_of_a_port_s_socket_is_fetched(void **state)
+an_error_of_a_port_s_socket_is_fetched(void **state)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET};
 	socklen_t len = sizeof(to);
@@ -343,7 +343,7 @@ test_an_error_of_a_port_s_socket_is_fetched(void **state)
 
 /* Without an error to fetch it is of no use. */
 static void
-test_a_port_whose_descriptor_is_broken_is_polled(void **state)
+a_port_whose_descriptor_is_broken_is_polled(void **state)
 {
 	int ends[2];
 
@@ -368,7 +368,7 @@ readable(int fd)
 
 /* First the look for what was rung for, then, before the next sleep, the system call. */
 static void
-test_rings_are_taken_before_the_next_sleep_and_not_ahead_of_the_look(void **state)
+rings_are_taken_before_the_next_sleep_and_not_ahead_of_the_look(void **state)
 {
 	struct epoll_event ev = {.events = EPOLLIN | EPOLLET};
 	const uint64_t one = 1;
@@ -406,7 +406,7 @@ empty_after_work(void)
 
 /* Who yields beside threads that compute gets its core back after all of their slices. */
 static void
-test_on_a_crowded_core_it_sleeps_and_does_not_yield(void **state)
+on_a_crowded_core_it_sleeps_and_does_not_yield(void **state)
 {
 	os.yield_ns = LONG_NS;
 	for (unsigned i = 1; i <= CROWD_ROW; i++) {
@@ -439,27 +439,24 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_who_shares_a_core_yields_every_time, setup),
-		cmocka_unit_test_setup(test_who_is_alone_spins_for_a_while, setup),
-		cmocka_unit_test_setup(test_who_has_a_core_of_its_own_never_yields, setup),
-		cmocka_unit_test_setup(test_a_port_that_tells_nothing_is_looked_at_every_2_ms,
+		cmocka_unit_test_setup(who_shares_a_core_yields_every_time, setup),
+		cmocka_unit_test_setup(who_is_alone_spins_for_a_while, setup),
+		cmocka_unit_test_setup(who_has_a_core_of_its_own_never_yields, setup),
+		cmocka_unit_test_setup(a_port_that_tells_nothing_is_looked_at_every_2_ms, setup),
+		cmocka_unit_test_setup(who_is_told_of_all_that_comes_sleeps_longer_and_longer,
 				       setup),
-		cmocka_unit_test_setup(test_who_is_told_of_all_that_comes_sleeps_longer_and_longer,
+		cmocka_unit_test_setup(one_queue_that_tells_nothing_is_enough_to_be_polled, setup),
+		cmocka_unit_test_setup(who_may_hold_frames_back_is_polled, setup),
+		cmocka_unit_test_setup(no_sleep_outlasts_a_timer, setup),
+		cmocka_unit_test_setup(no_yield_before_a_sleep, setup),
+		cmocka_unit_test_setup(a_port_with_a_descriptor_need_not_be_looked_at, setup),
+		cmocka_unit_test_setup(a_descriptor_that_rings_for_nothing_keeps_nobody_awake,
 				       setup),
-		cmocka_unit_test_setup(test_one_queue_that_tells_nothing_is_enough_to_be_polled,
-				       setup),
-		cmocka_unit_test_setup(test_who_may_hold_frames_back_is_polled, setup),
-		cmocka_unit_test_setup(test_no_sleep_outlasts_a_timer, setup),
-		cmocka_unit_test_setup(test_no_yield_before_a_sleep, setup),
-		cmocka_unit_test_setup(test_a_port_with_a_descriptor_need_not_be_looked_at, setup),
-		cmocka_unit_test_setup(test_a_descriptor_that_rings_for_nothing_keeps_nobody_awake,
-				       setup),
-		cmocka_unit_test_setup(test_an_error_of_a_port_s_socket_is_fetched, setup),
-		cmocka_unit_test_setup(test_a_port_whose_descriptor_is_broken_is_polled, setup),
-		cmocka_unit_test_setup(test_on_a_crowded_core_it_sleeps_and_does_not_yield, setup),
+		cmocka_unit_test_setup(an_error_of_a_port_s_socket_is_fetched, setup),
+		cmocka_unit_test_setup(a_port_whose_descriptor_is_broken_is_polled, setup),
+		cmocka_unit_test_setup(on_a_crowded_core_it_sleeps_and_does_not_yield, setup),
 		cmocka_unit_test_setup(
-			test_rings_are_taken_before_the_next_sleep_and_not_ahead_of_the_look,
-			setup),
+			rings_are_taken_before_the_next_sleep_and_not_ahead_of_the_look, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

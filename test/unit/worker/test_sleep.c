@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include "bench.h"
 #include "worker/worker_parts.h"
+#include "../../kit/requirement.h"
 
 /* All workers into a ppoll that only their eventfd ends. */
 static void
@@ -19,7 +20,7 @@ let_all_sleep(void)
 }
 
 void
-test_sleeping_worker_is_woken_by_a_call(void **state)
+sleeping_worker_is_woken_by_a_call(void **state)
 {
 	if (idle == WORKER_IDLE_POLL)
 		skip();
@@ -32,8 +33,9 @@ test_sleeping_worker_is_woken_by_a_call(void **state)
 }
 
 /* Who sleeps holds nothing; who is awake may, until it has passed between two bursts. */
+REQUIREMENT("MEM-03")
 void
-test_MEM_03_sleeping_worker_is_not_waited_for(void **state)
+sleeping_worker_is_not_waited_for(void **state)
 {
 	if (idle == WORKER_IDLE_POLL)
 		skip();
@@ -47,7 +49,7 @@ test_MEM_03_sleeping_worker_is_not_waited_for(void **state)
 }
 
 void
-test_sleeping_worker_is_woken_by_a_doorbell(void **state)
+sleeping_worker_is_woken_by_a_doorbell(void **state)
 {
 	struct fake_worker *f = &fake[nworkers - 1];
 	uint64_t one = 1;
@@ -79,7 +81,7 @@ test_sleeping_worker_is_woken_by_a_doorbell(void **state)
  * eventfd of another client is as it was, and wakes.
  */
 void
-test_no_client_stops_a_worker_by_its_eventfd(void **state)
+no_client_stops_a_worker_by_its_eventfd(void **state)
 {
 	static struct uroce_db_ring hostile_ring;
 	struct fake_worker *f = &fake[nworkers - 1];
@@ -119,7 +121,7 @@ test_no_client_stops_a_worker_by_its_eventfd(void **state)
 
 /* A frame by worker_send_frame wakes worker 0; looped back for another, that wakes the other. */
 void
-test_sleeping_worker_is_woken_by_a_handoff(void **state)
+sleeping_worker_is_woken_by_a_handoff(void **state)
 {
 	struct sending s = {near[0].id, (uint8_t)(nworkers - 1), true, 10};
 	struct fake_worker *f = &fake[nworkers - 1];
@@ -174,7 +176,7 @@ resume_first_worker(pthread_t thread)
 
 /* What the control thread's frames find no room for is counted, and what finds some is sent. */
 void
-test_control_frames_without_room_are_counted(void **state)
+control_frames_without_room_are_counted(void **state)
 {
 	const struct counter_block *counters = worker_control_obs(ws, near[1].id);
 	uint64_t lost = counters->ctr[COUNTER_TX_CONTROL_LOST], down;
@@ -233,8 +235,9 @@ is_held_up_once_sent(struct question *q)
 }
 
 /* The last worker sends by the first one's queue, which does not run for a while. */
+REQUIREMENT("REQ-04")
 void
-test_REQ_04_frames_of_a_worker_that_does_not_run_are_held_up(void **state)
+frames_of_a_worker_that_does_not_run_are_held_up(void **state)
 {
 	struct sending s = {near[1].id, 0, false, 10};
 	struct qp qp = {.bind = {.port = near[1].id}};
@@ -258,7 +261,7 @@ test_REQ_04_frames_of_a_worker_that_does_not_run_are_held_up(void **state)
 
 /* No lost wake-up: rings at any moment of going to sleep, by the client's protocol. */
 void
-test_no_doorbell_is_slept_through(void **state)
+no_doorbell_is_slept_through(void **state)
 {
 	struct fake_worker *f = &fake[nworkers - 1];
 	uint64_t one = 1;
@@ -305,7 +308,7 @@ expect_inward(const struct worker *w, const struct port *p)
 }
 
 void
-test_only_a_worker_s_own_queue_needs_no_look(void **state)
+only_a_worker_s_own_queue_needs_no_look(void **state)
 {
 	struct port_params params = {.nqueues = 2 * nworkers, .link_mtu = 1500};
 	struct port p;
@@ -378,8 +381,9 @@ arm_and_oversleep(struct worker *w, void *arg)
 		send_from_test(&far[1], FAKE_FOR, 0, 0x700000 + i);
 }
 
+REQUIREMENT("REQ-04")
 void
-test_REQ_04_frames_that_wait_are_seen_before_timers_go_off(void **state)
+frames_that_wait_are_seen_before_timers_go_off(void **state)
 {
 	struct qp *qp = aligned_alloc(64, sizeof(*qp));
 	struct fake_worker *f = &fake[0];
@@ -396,7 +400,7 @@ test_REQ_04_frames_that_wait_are_seen_before_timers_go_off(void **state)
 }
 
 void
-test_timers_go_off_at_their_deadline_and_not_before(void **state)
+timers_go_off_at_their_deadline_and_not_before(void **state)
 {
 	struct qp *qp = aligned_alloc(64, sizeof(*qp));
 	struct fake_worker *f = &fake[nworkers - 1];

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "worker/worker_parts.h"
+#include "../../kit/requirement.h"
 
 #define MS    1000000ull
 #define NOW   (1000 * MS)
@@ -61,16 +62,18 @@ held_up(unsigned worker)
 	return stall_held_up(ws.worker[worker], &qp, SINCE);
 }
 
+REQUIREMENT("REQ-04")
 static void
-test_REQ_04_workers_that_run_hold_up_nothing(void **state)
+workers_that_run_hold_up_nothing(void **state)
 {
 	for (unsigned i = 0; i < ws.n; i++)
 		assert_false(held_up(i));
 }
 
 /* It ran again in the second half of the time: what came is perhaps not seen yet. */
+REQUIREMENT("REQ-04")
 static void
-test_REQ_04_a_worker_that_has_just_resumed(void **state)
+a_worker_that_has_just_resumed(void **state)
 {
 	for (unsigned i = 0; i < ws.n; i++) {
 		ws.worker[i]->resumed_ns = MID;
@@ -82,8 +85,9 @@ test_REQ_04_a_worker_that_has_just_resumed(void **state)
 }
 
 /* Answers come by the queues of the first two, whoever asks; what the others do is all the same. */
+REQUIREMENT("REQ-04")
 static void
-test_REQ_04_a_receiving_worker_that_does_not_run(void **state)
+a_receiving_worker_that_does_not_run(void **state)
 {
 	for (unsigned i = 0; i < ws.n; i++) {
 		struct worker *other = ws.worker[i];
@@ -101,8 +105,9 @@ test_REQ_04_a_receiving_worker_that_does_not_run(void **state)
 }
 
 /* A sleep is no stall, however short the timeout. */
+REQUIREMENT("REQ-04")
 static void
-test_REQ_04_a_worker_that_sleeps_is_not_stalled(void **state)
+a_worker_that_sleeps_is_not_stalled(void **state)
 {
 	uint64_t since = NOW - 2 * MS;
 
@@ -114,8 +119,9 @@ test_REQ_04_a_worker_that_sleeps_is_not_stalled(void **state)
 }
 
 /* The queue is another's, who has not sent all that it was given since. */
+REQUIREMENT("REQ-04")
 static void
-test_REQ_04_frames_that_another_worker_has_not_sent(void **state)
+frames_that_another_worker_has_not_sent(void **state)
 {
 	ws.worker[0]->out_clear_ns = SINCE;
 	for (unsigned i = 0; i < ws.n; i++)
@@ -126,8 +132,9 @@ test_REQ_04_frames_that_another_worker_has_not_sent(void **state)
 }
 
 /* Our own queue is full, and the port is not taken for dead yet. */
+REQUIREMENT("REQ-04")
 static void
-test_REQ_04_frames_that_the_port_refuses(void **state)
+frames_that_the_port_refuses(void **state)
 {
 	struct worker_dev *d = &ws.worker[0]->dev[DEV];
 
@@ -139,8 +146,9 @@ test_REQ_04_frames_that_the_port_refuses(void **state)
 }
 
 /* No port has a part in what loops back; the worker of the other end has. */
+REQUIREMENT("REQ-04")
 static void
-test_REQ_04_loopback_waits_for_the_peers_worker(void **state)
+loopback_waits_for_the_peers_worker(void **state)
 {
 	qp.conn.loopback = true;
 	qp.conn.dest_qpn = 0x1002;
@@ -152,7 +160,7 @@ test_REQ_04_loopback_waits_for_the_peers_worker(void **state)
 
 /* A port is dead after it was asked for so long, not after nobody did. */
 static void
-test_a_stall_is_no_refusal(void **state)
+a_stall_is_no_refusal(void **state)
 {
 	struct worker *w = ws.worker[0];
 
@@ -171,14 +179,10 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-		T(test_REQ_04_workers_that_run_hold_up_nothing),
-		T(test_REQ_04_a_worker_that_has_just_resumed),
-		T(test_REQ_04_a_receiving_worker_that_does_not_run),
-		T(test_REQ_04_a_worker_that_sleeps_is_not_stalled),
-		T(test_REQ_04_frames_that_another_worker_has_not_sent),
-		T(test_REQ_04_frames_that_the_port_refuses),
-		T(test_REQ_04_loopback_waits_for_the_peers_worker),
-		T(test_a_stall_is_no_refusal),
+		T(workers_that_run_hold_up_nothing),        T(a_worker_that_has_just_resumed),
+		T(a_receiving_worker_that_does_not_run),    T(a_worker_that_sleeps_is_not_stalled),
+		T(frames_that_another_worker_has_not_sent), T(frames_that_the_port_refuses),
+		T(loopback_waits_for_the_peers_worker),     T(a_stall_is_no_refusal),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

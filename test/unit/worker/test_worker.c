@@ -10,6 +10,7 @@
 #include <rte_mbuf.h>
 #include "bench.h"
 #include "qp/segs.h"
+#include "../../kit/requirement.h"
 
 static void
 note_lcore(struct worker *w, void *arg)
@@ -18,7 +19,7 @@ note_lcore(struct worker *w, void *arg)
 }
 
 static void
-test_calls_run_on_the_worker(void **state)
+calls_run_on_the_worker(void **state)
 {
 	unsigned lcore[UROCE_MAX_WORKERS] = {0};
 
@@ -31,7 +32,7 @@ test_calls_run_on_the_worker(void **state)
 
 /* Each worker lends segments of its own, enough for the payloads of a burst. */
 static void
-test_workers_have_segments(void **state)
+workers_have_segments(void **state)
 {
 	for (unsigned i = 0; i < nworkers; i++) {
 		const struct qp_segs *segs = worker_engine(worker_get(ws, i))->env.segs;
@@ -75,7 +76,7 @@ event_fd_is_readable(int ms)
 }
 
 static void
-test_events_arrive_and_wake_the_control_thread(void **state)
+events_arrive_and_wake_the_control_thread(void **state)
 {
 	struct worker_event ev[64];
 	uint32_t n = 1;
@@ -94,7 +95,7 @@ test_events_arrive_and_wake_the_control_thread(void **state)
 
 /* A client that arms all the time has one event under way, and gets another once that was taken. */
 static void
-test_events_of_a_cq_are_one_until_it_is_taken(void **state)
+events_of_a_cq_are_one_until_it_is_taken(void **state)
 {
 	struct worker_event ev[64];
 	struct cq cq = {.id = 7};
@@ -112,7 +113,7 @@ test_events_of_a_cq_are_one_until_it_is_taken(void **state)
 
 /* Who takes a few at a time finds the descriptor readable until nothing is left. */
 static void
-test_events_that_were_left_keep_the_descriptor_readable(void **state)
+events_that_were_left_keep_the_descriptor_readable(void **state)
 {
 	struct worker_event ev[8];
 	uint32_t n = 20, seen = 0;
@@ -139,7 +140,7 @@ raise_twenty(void)
 /* More events than fit, which come when the last look has found none and nobody is to be told yet.
  */
 static void
-test_events_between_two_looks_are_not_slept_through(void **state)
+events_between_two_looks_are_not_slept_through(void **state)
 {
 	struct worker_event ev[8];
 	uint32_t one = 1, seen;
@@ -161,7 +162,7 @@ test_events_between_two_looks_are_not_slept_through(void **state)
 }
 
 static void
-test_no_event_is_lost_when_there_are_too_many(void **state)
+no_event_is_lost_when_there_are_too_many(void **state)
 {
 	struct worker_event ev[64];
 	uint32_t n = 16384 + 1000, seen = 0;
@@ -184,7 +185,7 @@ test_no_event_is_lost_when_there_are_too_many(void **state)
 }
 
 static void
-test_frames_reach_the_engine_with_their_device(void **state)
+frames_reach_the_engine_with_their_device(void **state)
 {
 	uint32_t n = fake[0].rx_n;
 
@@ -197,7 +198,7 @@ test_frames_reach_the_engine_with_their_device(void **state)
 }
 
 static void
-test_other_frames_reach_the_control_thread(void **state)
+other_frames_reach_the_control_thread(void **state)
 {
 	struct worker_event ev;
 
@@ -211,7 +212,7 @@ test_other_frames_reach_the_control_thread(void **state)
 }
 
 static void
-test_flood_of_other_frames_leaves_room_for_events(void **state)
+flood_of_other_frames_leaves_room_for_events(void **state)
 {
 	struct worker_event ev;
 	uint32_t frames = 0, cqs = 0, n = 1;
@@ -236,7 +237,7 @@ test_flood_of_other_frames_leaves_room_for_events(void **state)
 }
 
 static void
-test_handoff_to_the_owner_keeps_device_and_order(void **state)
+handoff_to_the_owner_keeps_device_and_order(void **state)
 {
 	uint8_t owner = (uint8_t)(nworkers - 1);
 	uint32_t n = fake[owner].rx_n;
@@ -252,7 +253,7 @@ test_handoff_to_the_owner_keeps_device_and_order(void **state)
 }
 
 static void
-test_loopback_comes_back_to_the_owner_and_not_to_the_wire(void **state)
+loopback_comes_back_to_the_owner_and_not_to_the_wire(void **state)
 {
 	uint64_t looped = sum_of(near[0].id, false, COUNTER_LOOPBACK);
 
@@ -300,7 +301,7 @@ send_and_check(struct worker *w, unsigned i, uint32_t n)
 }
 
 static void
-test_frames_refused_by_a_full_port_come_later_in_order(void **state)
+frames_refused_by_a_full_port_come_later_in_order(void **state)
 {
 	uint64_t busy = sum_of(near[0].id, false, COUNTER_TX_BUSY);
 
@@ -311,8 +312,9 @@ test_frames_refused_by_a_full_port_come_later_in_order(void **state)
 }
 
 /* A frame with a payload that is not its own does not stay: what the port refuses is a copy. */
+REQUIREMENT("MEM-03")
 static void
-test_MEM_03_frames_refused_are_copies(void **state)
+frames_refused_are_copies(void **state)
 {
 	uint64_t busy = sum_of(near[0].id, false, COUNTER_TX_BUSY);
 
@@ -334,8 +336,9 @@ next_epoch(struct worker *w, void *arg)
  * by then, or have it in a buffer of their own, as when the worker waits with everything until its
  * events find room.
  */
+REQUIREMENT("MEM-03")
 static void
-test_MEM_03_no_payload_outlasts_a_call(void **state)
+no_payload_outlasts_a_call(void **state)
 {
 	struct sending s = {.dev = near[0].id, .loopback = true, .n = 40};
 	struct worker *w = worker_get(ws, 0);
@@ -367,7 +370,7 @@ test_MEM_03_no_payload_outlasts_a_call(void **state)
 }
 
 static void
-test_worker_without_a_queue_sends_through_one_that_has(void **state)
+worker_without_a_queue_sends_through_one_that_has(void **state)
 {
 	/* near[1] has one queue, which is worker 0's */
 	assert_int_equal(near[1].ntxq, 1);
@@ -376,7 +379,7 @@ test_worker_without_a_queue_sends_through_one_that_has(void **state)
 }
 
 static void
-test_dead_port_does_not_hold_up_another(void **state)
+dead_port_does_not_hold_up_another(void **state)
 {
 	struct sending dead = {near[0].id, 0, false, 2000};
 	uint64_t lost = sum_of(near[0].id, false, COUNTER_TX_PORT_DOWN);
@@ -397,7 +400,7 @@ test_dead_port_does_not_hold_up_another(void **state)
 }
 
 static void
-test_control_thread_sends_frames(void **state)
+control_thread_sends_frames(void **state)
 {
 	struct rte_mbuf *m = fake_frame_make(pool, FAKE_FOR, 0, 31);
 	int64_t seq;
@@ -409,7 +412,7 @@ test_control_thread_sends_frames(void **state)
 }
 
 static void
-test_doorbells_reach_the_engine(void **state)
+doorbells_reach_the_engine(void **state)
 {
 	struct fake_worker *f = &fake[nworkers - 1];
 	uint32_t n = f->bell_n;
@@ -433,7 +436,7 @@ test_doorbells_reach_the_engine(void **state)
 }
 
 static void
-test_doorbell_overflow_and_nonsense_look_at_everything(void **state)
+doorbell_overflow_and_nonsense_look_at_everything(void **state)
 {
 	struct fake_worker *f = &fake[nworkers - 1];
 	uint32_t n = f->bell_n;
@@ -458,7 +461,7 @@ test_doorbell_overflow_and_nonsense_look_at_everything(void **state)
 /* A look at many QPs takes many iterations; more doorbells lost meanwhile begin one more behind it.
  */
 static void
-test_doorbell_overflow_is_looked_at_in_parts(void **state)
+doorbell_overflow_is_looked_at_in_parts(void **state)
 {
 	struct fake_worker *f = &fake[nworkers - 1];
 	uint32_t n = f->bell_n;
@@ -484,7 +487,7 @@ test_doorbell_overflow_is_looked_at_in_parts(void **state)
 }
 
 static void
-test_many_doorbell_rings(void **state)
+many_doorbell_rings(void **state)
 {
 	struct fake_worker *f = &fake[nworkers - 1];
 	struct uroce_db_ring *rings = calloc(50, sizeof(*rings));
@@ -511,7 +514,7 @@ test_many_doorbell_rings(void **state)
 }
 
 static void
-test_a_port_that_goes_takes_its_frames_along(void **state)
+a_port_that_goes_takes_its_frames_along(void **state)
 {
 	struct sending stuck = {near[0].id, 0, false, 64};
 	uint32_t n;
@@ -533,7 +536,7 @@ test_a_port_that_goes_takes_its_frames_along(void **state)
 }
 
 static void
-test_a_paused_port_loses_frames_and_resumes(void **state)
+a_paused_port_loses_frames_and_resumes(void **state)
 {
 	struct sending s = {near[1].id, 0, false, 100};
 	uint64_t lost = sum_of(near[1].id, false, COUNTER_TX_PORT_DOWN);
@@ -555,41 +558,41 @@ int
 main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_calls_run_on_the_worker),
-		cmocka_unit_test(test_workers_have_segments),
-		cmocka_unit_test(test_events_arrive_and_wake_the_control_thread),
-		cmocka_unit_test(test_events_of_a_cq_are_one_until_it_is_taken),
-		cmocka_unit_test(test_events_that_were_left_keep_the_descriptor_readable),
-		cmocka_unit_test(test_events_between_two_looks_are_not_slept_through),
-		cmocka_unit_test(test_no_event_is_lost_when_there_are_too_many),
-		cmocka_unit_test(test_frames_reach_the_engine_with_their_device),
-		cmocka_unit_test(test_other_frames_reach_the_control_thread),
-		cmocka_unit_test(test_flood_of_other_frames_leaves_room_for_events),
-		cmocka_unit_test(test_handoff_to_the_owner_keeps_device_and_order),
-		cmocka_unit_test(test_loopback_comes_back_to_the_owner_and_not_to_the_wire),
-		cmocka_unit_test(test_frames_refused_by_a_full_port_come_later_in_order),
-		cmocka_unit_test(test_MEM_03_frames_refused_are_copies),
-		cmocka_unit_test(test_MEM_03_no_payload_outlasts_a_call),
-		cmocka_unit_test(test_worker_without_a_queue_sends_through_one_that_has),
-		cmocka_unit_test(test_dead_port_does_not_hold_up_another),
-		cmocka_unit_test(test_control_thread_sends_frames),
-		cmocka_unit_test(test_doorbells_reach_the_engine),
-		cmocka_unit_test(test_doorbell_overflow_and_nonsense_look_at_everything),
-		cmocka_unit_test(test_doorbell_overflow_is_looked_at_in_parts),
-		cmocka_unit_test(test_many_doorbell_rings),
-		cmocka_unit_test(test_sleeping_worker_is_woken_by_a_call),
-		cmocka_unit_test(test_MEM_03_sleeping_worker_is_not_waited_for),
-		cmocka_unit_test(test_sleeping_worker_is_woken_by_a_doorbell),
-		cmocka_unit_test(test_no_client_stops_a_worker_by_its_eventfd),
-		cmocka_unit_test(test_sleeping_worker_is_woken_by_a_handoff),
-		cmocka_unit_test(test_no_doorbell_is_slept_through),
-		cmocka_unit_test(test_control_frames_without_room_are_counted),
-		cmocka_unit_test(test_REQ_04_frames_of_a_worker_that_does_not_run_are_held_up),
-		cmocka_unit_test(test_only_a_worker_s_own_queue_needs_no_look),
-		cmocka_unit_test(test_timers_go_off_at_their_deadline_and_not_before),
-		cmocka_unit_test(test_REQ_04_frames_that_wait_are_seen_before_timers_go_off),
-		cmocka_unit_test(test_a_port_that_goes_takes_its_frames_along),
-		cmocka_unit_test(test_a_paused_port_loses_frames_and_resumes),
+		cmocka_unit_test(calls_run_on_the_worker),
+		cmocka_unit_test(workers_have_segments),
+		cmocka_unit_test(events_arrive_and_wake_the_control_thread),
+		cmocka_unit_test(events_of_a_cq_are_one_until_it_is_taken),
+		cmocka_unit_test(events_that_were_left_keep_the_descriptor_readable),
+		cmocka_unit_test(events_between_two_looks_are_not_slept_through),
+		cmocka_unit_test(no_event_is_lost_when_there_are_too_many),
+		cmocka_unit_test(frames_reach_the_engine_with_their_device),
+		cmocka_unit_test(other_frames_reach_the_control_thread),
+		cmocka_unit_test(flood_of_other_frames_leaves_room_for_events),
+		cmocka_unit_test(handoff_to_the_owner_keeps_device_and_order),
+		cmocka_unit_test(loopback_comes_back_to_the_owner_and_not_to_the_wire),
+		cmocka_unit_test(frames_refused_by_a_full_port_come_later_in_order),
+		cmocka_unit_test(frames_refused_are_copies),
+		cmocka_unit_test(no_payload_outlasts_a_call),
+		cmocka_unit_test(worker_without_a_queue_sends_through_one_that_has),
+		cmocka_unit_test(dead_port_does_not_hold_up_another),
+		cmocka_unit_test(control_thread_sends_frames),
+		cmocka_unit_test(doorbells_reach_the_engine),
+		cmocka_unit_test(doorbell_overflow_and_nonsense_look_at_everything),
+		cmocka_unit_test(doorbell_overflow_is_looked_at_in_parts),
+		cmocka_unit_test(many_doorbell_rings),
+		cmocka_unit_test(sleeping_worker_is_woken_by_a_call),
+		cmocka_unit_test(sleeping_worker_is_not_waited_for),
+		cmocka_unit_test(sleeping_worker_is_woken_by_a_doorbell),
+		cmocka_unit_test(no_client_stops_a_worker_by_its_eventfd),
+		cmocka_unit_test(sleeping_worker_is_woken_by_a_handoff),
+		cmocka_unit_test(no_doorbell_is_slept_through),
+		cmocka_unit_test(control_frames_without_room_are_counted),
+		cmocka_unit_test(frames_of_a_worker_that_does_not_run_are_held_up),
+		cmocka_unit_test(only_a_worker_s_own_queue_needs_no_look),
+		cmocka_unit_test(timers_go_off_at_their_deadline_and_not_before),
+		cmocka_unit_test(frames_that_wait_are_seen_before_timers_go_off),
+		cmocka_unit_test(a_port_that_goes_takes_its_frames_along),
+		cmocka_unit_test(a_paused_port_loses_frames_and_resumes),
 	};
 
 	if (argc != 3)
