@@ -9,7 +9,7 @@
 
 REQUIREMENT("REQ-07")
 static void
-a_read_response_acknowledges_what_is_before_it(void **state)
+read_response_acknowledges_earlier_requests(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -31,7 +31,7 @@ a_read_response_acknowledges_what_is_before_it(void **state)
 /* Every response to a PSN that is not in flight, of every kind, is dropped. */
 REQUIREMENT("REQ-07")
 static void
-ghosts_and_stale_responses_are_dropped(void **state)
+stale_and_unexpected_responses_are_dropped(void **state)
 {
 	static const uint8_t syn[] = {ACK_SYN,          WIRE_SYN_RNR | 1,    NAK_SYN(PSN_SEQ),
 				      NAK_SYN(INV_REQ), NAK_SYN(REM_ACCESS), NAK_SYN(REM_OP)};
@@ -124,7 +124,7 @@ data_without_an_ack_syndrome_is_dropped(void **state)
 /* After a rewind, the answer to what was sent before it may come: nothing is sent twice for it. */
 REQUIREMENT("REQ-07")
 static void
-an_ack_overtakes_a_rewind(void **state)
+ack_that_arrives_after_a_rewind_completes_wqes(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t i;
@@ -155,7 +155,7 @@ an_ack_overtakes_a_rewind(void **state)
 /* The same of WQEs that say nothing. */
 REQUIREMENT("REQ-07")
 static void
-an_ack_of_unsignaled_overtakes_a_rewind(void **state)
+ack_after_a_rewind_completes_unsignaled_wqes(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t i;
@@ -181,7 +181,7 @@ an_ack_of_unsignaled_overtakes_a_rewind(void **state)
 /* The credit count in an ACK is anything: none are used. */
 REQUIREMENT("REQ-07")
 static void
-any_credit_count_is_an_ack(void **state)
+ack_with_any_credit_count_acknowledges(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t i;
@@ -200,7 +200,7 @@ struct bad_resp {
 
 REQUIREMENT("REQ-09", "CQE-08")
 static void
-response_of_wrong_kind_or_length(void **state)
+response_of_wrong_kind_or_length_ends_the_wqe(void **state)
 {
 	/* The request asks for (or carries) 2 1/2 MTU. */
 	static const struct bad_resp bad[] = {
@@ -244,7 +244,7 @@ response_of_wrong_kind_or_length(void **state)
 
 REQUIREMENT("CQE-08", "REQ-09")
 static void
-bad_response_is_told(void **state)
+bad_response_is_reported_to_the_client(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -288,21 +288,21 @@ check_fatal_nak(void **state, uint8_t syn, enum qp_wc_status status)
 
 REQUIREMENT("CQE-09", "NAK-12")
 static void
-nak_invalid_request(void **state)
+nak_invalid_request_ends_the_wqe(void **state)
 {
 	check_fatal_nak(state, NAK_SYN(INV_REQ), QP_WC_REM_INV_REQ_ERR);
 }
 
 REQUIREMENT("CQE-10", "NAK-12")
 static void
-nak_remote_access(void **state)
+nak_remote_access_ends_the_wqe(void **state)
 {
 	check_fatal_nak(state, NAK_SYN(REM_ACCESS), QP_WC_REM_ACCESS_ERR);
 }
 
 REQUIREMENT("CQE-11", "NAK-12")
 static void
-nak_remote_operation(void **state)
+nak_remote_operation_ends_the_wqe(void **state)
 {
 	check_fatal_nak(state, NAK_SYN(REM_OP), QP_WC_REM_OP_ERR);
 }
@@ -310,7 +310,7 @@ nak_remote_operation(void **state)
 /* In the middle of a message: the message fails, not the one behind it. */
 REQUIREMENT("NAK-12")
 static void
-in_the_middle_of_a_message(void **state)
+nak_in_the_middle_of_a_message_ends_it(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -325,7 +325,7 @@ in_the_middle_of_a_message(void **state)
 /* A NAK behind a READ whose data is lost: the READ is asked for again, only then the error. */
 REQUIREMENT("NAK-12")
 static void
-waits_for_the_data_of_a_read_before_it(void **state)
+nak_waits_for_the_data_of_an_earlier_read(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -344,7 +344,7 @@ waits_for_the_data_of_a_read_before_it(void **state)
 
 REQUIREMENT("REQ-10", "CQE-05")
 static void
-the_tail_is_flushed_in_order(void **state)
+wqes_after_the_failed_one_are_flushed_in_order(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t i;
@@ -371,21 +371,21 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(a_read_response_acknowledges_what_is_before_it),
-		bench_test(ghosts_and_stale_responses_are_dropped),
+		bench_test(read_response_acknowledges_earlier_requests),
+		bench_test(stale_and_unexpected_responses_are_dropped),
 		bench_test(reserved_syndromes_are_dropped),
 		bench_test(data_without_an_ack_syndrome_is_dropped),
-		bench_test(an_ack_overtakes_a_rewind),
-		bench_test(an_ack_of_unsignaled_overtakes_a_rewind),
-		bench_test(any_credit_count_is_an_ack),
-		bench_test(response_of_wrong_kind_or_length),
-		bench_test(bad_response_is_told),
-		bench_test(nak_invalid_request),
-		bench_test(nak_remote_access),
-		bench_test(nak_remote_operation),
-		bench_test(in_the_middle_of_a_message),
-		bench_test(waits_for_the_data_of_a_read_before_it),
-		bench_test(the_tail_is_flushed_in_order),
+		bench_test(ack_that_arrives_after_a_rewind_completes_wqes),
+		bench_test(ack_after_a_rewind_completes_unsignaled_wqes),
+		bench_test(ack_with_any_credit_count_acknowledges),
+		bench_test(response_of_wrong_kind_or_length_ends_the_wqe),
+		bench_test(bad_response_is_reported_to_the_client),
+		bench_test(nak_invalid_request_ends_the_wqe),
+		bench_test(nak_remote_access_ends_the_wqe),
+		bench_test(nak_remote_operation_ends_the_wqe),
+		bench_test(nak_in_the_middle_of_a_message_ends_it),
+		bench_test(nak_waits_for_the_data_of_an_earlier_read),
+		bench_test(wqes_after_the_failed_one_are_flushed_in_order),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

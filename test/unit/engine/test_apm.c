@@ -7,7 +7,7 @@
 
 REQUIREMENT("REQ-11")
 static void
-every_change_by_modify(void **state)
+modify_makes_every_legal_change_of_the_migration_state(void **state)
 {
 	static const int want[3][3] = {
 		[QP_MIG_MIGRATED] = {0, 0, EINVAL},
@@ -46,7 +46,7 @@ modify_refuses_an_unknown_migration_state(void **state)
 /* The peers arm in RTS; whoever drains goes over when told to, and does not start to arm. */
 REQUIREMENT("REQ-11")
 static void
-states_of_the_qp(void **state)
+peer_arms_in_RTS_and_not_while_draining(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct uroce_qp_attr a = apm_alt_attr(QP_MIG_REARM);
@@ -77,7 +77,7 @@ states_of_the_qp(void **state)
 
 REQUIREMENT("REQ-11")
 static void
-nothing_to_arm_for(void **state)
+arming_without_an_alternate_path_is_refused(void **state)
 {
 	struct conn *c = apm_open_type(state, QP_TYPE_RC);
 
@@ -91,7 +91,7 @@ nothing_to_arm_for(void **state)
 /* All of the alternate path as it was set, and both after a migration; nothing after RESET. */
 REQUIREMENT("REQ-11", "QP-05")
 static void
-query(void **state)
+query_returns_path_and_migration_state(void **state)
 {
 	struct conn *c = apm_open_armed(state);
 	struct uroce_qp_attr was, q, zero = {.cap = c->qp->conn.cap}, a = apm_alt_attr(0);
@@ -134,7 +134,7 @@ reset_clears_the_alternate_path(void **state)
 /* Requests, ACKs, NAKs and READ responses: pkt_poll looks at MigReq of each. */
 REQUIREMENT("REQ-11", "WIRE-04")
 static void
-migreq_of_every_packet(void **state)
+every_packet_carries_the_migreq_of_the_state(void **state)
 {
 	uint32_t mig;
 
@@ -160,7 +160,7 @@ migreq_of_every_packet(void **state)
 /* Any packet of a peer that is ready arms, the answer to a request as well as a request. */
 REQUIREMENT("REQ-11")
 static void
-arms_when_the_peer_is_ready(void **state)
+rearm_becomes_armed_when_the_peer_is_ready(void **state)
 {
 	struct conn *c = apm_open_rearm(state);
 
@@ -186,7 +186,7 @@ arms_when_the_peer_is_ready(void **state)
 /* Who is not the peer arms nobody: another address, another partition. */
 REQUIREMENT("REQ-11")
 static void
-strangers_do_not_arm(void **state)
+packets_from_other_addresses_do_not_arm(void **state)
 {
 	struct conn *c = apm_open_rearm(state);
 	struct qp_path other = c->path;
@@ -207,7 +207,7 @@ strangers_do_not_arm(void **state)
 /* On the path in use MigReq 1 is the peer's from before it was ready; nobody asks for anything. */
 REQUIREMENT("REQ-11")
 static void
-migreq_on_the_path_in_use(void **state)
+migreq_on_the_current_path_does_not_migrate(void **state)
 {
 	struct conn *c = apm_open_armed(state);
 
@@ -221,7 +221,7 @@ migreq_on_the_path_in_use(void **state)
 /* Another address vector for the path in use changes nothing of this. */
 REQUIREMENT("REQ-11")
 static void
-new_primary_while_armed(void **state)
+modify_sets_a_new_primary_path_while_armed(void **state)
 {
 	struct conn *c = apm_open_armed(state);
 	struct uroce_qp_attr a = {.qp_state = QP_RTS, .ah = {.is_global = 1, .port_num = 1}};
@@ -241,17 +241,17 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(every_change_by_modify),
+		bench_test(modify_makes_every_legal_change_of_the_migration_state),
 		bench_test(modify_refuses_an_unknown_migration_state),
-		bench_test(states_of_the_qp),
-		bench_test(nothing_to_arm_for),
-		bench_test(query),
+		bench_test(peer_arms_in_RTS_and_not_while_draining),
+		bench_test(arming_without_an_alternate_path_is_refused),
+		bench_test(query_returns_path_and_migration_state),
 		bench_test(reset_clears_the_alternate_path),
-		bench_test(migreq_of_every_packet),
-		bench_test(arms_when_the_peer_is_ready),
-		bench_test(strangers_do_not_arm),
-		bench_test(migreq_on_the_path_in_use),
-		bench_test(new_primary_while_armed),
+		bench_test(every_packet_carries_the_migreq_of_the_state),
+		bench_test(rearm_becomes_armed_when_the_peer_is_ready),
+		bench_test(packets_from_other_addresses_do_not_arm),
+		bench_test(migreq_on_the_current_path_does_not_migrate),
+		bench_test(modify_sets_a_new_primary_path_while_armed),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

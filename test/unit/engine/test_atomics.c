@@ -46,7 +46,7 @@ value(struct conn *c, uint32_t off)
 
 REQUIREMENT("RSP-01")
 static void
-an_atomic_is_executed_once(void **state)
+duplicate_atomic_is_not_executed_again(void **state)
 {
 	struct conn *c = conn_atomic(state);
 	uint32_t i;
@@ -83,7 +83,7 @@ an_atomic_is_executed_once(void **state)
 /* PSNs come round after 2^24: the answer to a duplicate is that of now, not that of then. */
 REQUIREMENT("RSP-01", "WIRE-06")
 static void
-a_duplicate_atomic_after_psns_came_round(void **state)
+duplicate_atomic_after_psn_wrap_gets_the_newest_result(void **state)
 {
 	struct conn *c = conn_atomic(state);
 	uint32_t round;
@@ -133,7 +133,7 @@ misaligned_atomic_is_refused(void **state)
 
 REQUIREMENT("NAK-07")
 static void
-atomics_beyond_the_depth(void **state)
+atomics_beyond_the_depth_are_refused(void **state)
 {
 	struct conn *c = conn_atomic(state);
 	uint32_t i;
@@ -149,7 +149,7 @@ atomics_beyond_the_depth(void **state)
 
 REQUIREMENT("NAK-06")
 static void
-atomic_without_the_right(void **state)
+atomic_without_the_access_right_is_refused(void **state)
 {
 	struct conn *c = conn_atomic(state);
 
@@ -175,7 +175,7 @@ client_atomic(struct conn *c, uint64_t id, uint8_t op, uint64_t compare_add, uin
 
 REQUIREMENT("REQ-03")
 static void
-atomic_requests(void **state)
+atomic_requests_carry_their_operands(void **state)
 {
 	struct conn *c = conn_atomic(state);
 	struct wire_fields f = {.opcode = WIRE_OP_ATOMIC_ACK, .syndrome = ACK_SYN};
@@ -204,7 +204,7 @@ atomic_requests(void **state)
 
 REQUIREMENT("CQE-02")
 static void
-atomic_of_another_length(void **state)
+atomic_of_a_length_other_than_8_is_refused(void **state)
 {
 	static const uint32_t lens[] = {0, 4, 16};
 	uint32_t i;
@@ -221,7 +221,7 @@ atomic_of_another_length(void **state)
 /* A plain ACK is no answer to it: the value is missing, and is asked for again. */
 REQUIREMENT("REQ-08")
 static void
-lost_atomic_answer(void **state)
+lost_atomic_response_is_requested_again(void **state)
 {
 	struct conn *c = conn_atomic(state);
 
@@ -237,7 +237,7 @@ lost_atomic_answer(void **state)
 /* Memory that is reached by copying, and is gone: its owner fails, its dead owner says nothing. */
 REQUIREMENT("NAK-08")
 static void
-atomic_on_memory_that_fails(void **state)
+atomic_on_memory_that_fails_is_refused(void **state)
 {
 	struct conn *c = conn_atomic(state);
 
@@ -260,16 +260,16 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(an_atomic_is_executed_once),
-		bench_test(a_duplicate_atomic_after_psns_came_round),
+		bench_test(duplicate_atomic_is_not_executed_again),
+		bench_test(duplicate_atomic_after_psn_wrap_gets_the_newest_result),
 		bench_test(atomics_and_reads_keep_order),
 		bench_test(misaligned_atomic_is_refused),
-		bench_test(atomics_beyond_the_depth),
-		bench_test(atomic_without_the_right),
-		bench_test(atomic_requests),
-		bench_test(atomic_of_another_length),
-		bench_test(lost_atomic_answer),
-		bench_test(atomic_on_memory_that_fails),
+		bench_test(atomics_beyond_the_depth_are_refused),
+		bench_test(atomic_without_the_access_right_is_refused),
+		bench_test(atomic_requests_carry_their_operands),
+		bench_test(atomic_of_a_length_other_than_8_is_refused),
+		bench_test(lost_atomic_response_is_requested_again),
+		bench_test(atomic_on_memory_that_fails_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -88,7 +88,7 @@ run_bounded(struct conn *c, struct conn *other, uint64_t sent, uint64_t received
 
 REQUIREMENT("QP-19")
 static void
-a_deep_flush_is_spread_over_turns(void **state)
+deep_flush_is_spread_over_turns(void **state)
 {
 	struct conn *c = deep_conn(state, conn_rc), *other = conn_open(*state, conn_rc);
 	struct bench *b = *state;
@@ -107,7 +107,7 @@ a_deep_flush_is_spread_over_turns(void **state)
 
 REQUIREMENT("QP-19")
 static void
-modify_to_error_flushes_a_turn_at_once(void **state)
+modify_to_error_flushes_one_quantum_at_once(void **state)
 {
 	struct conn *c = deep_conn(state, conn_rc);
 	struct uroce_cqe cqe;
@@ -157,7 +157,7 @@ reset_and_destroy_end_a_flush(void **state)
 
 REQUIREMENT("EVT-07")
 static void
-last_wqe_is_reported_behind_the_flush(void **state)
+last_wqe_event_comes_after_the_flush(void **state)
 {
 	struct bench *b = *state;
 	struct bench_srq *srq = srq_open(b, 16);
@@ -189,7 +189,7 @@ last_wqe_is_reported_behind_the_flush(void **state)
 /* What was posted before the QP left SQE is flushed, what is posted behind it is sent. */
 REQUIREMENT("QP-17")
 static void
-leaving_sqe_does_not_save_what_was_to_be_flushed(void **state)
+leaving_sqe_still_flushes_the_remaining_wqes(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -227,7 +227,7 @@ leaving_sqe_does_not_save_what_was_to_be_flushed(void **state)
 
 REQUIREMENT("EVT-08")
 static void
-a_flush_into_a_full_cq_ends(void **state)
+flush_into_a_full_cq_ends(void **state)
 {
 	struct bench *b = *state;
 	struct conn_cfg cfg = conn_rc;
@@ -275,7 +275,7 @@ post_local(struct conn *c, const struct bench_region *r, uint32_t key, uint32_t 
 
 REQUIREMENT("MEM-04")
 static void
-local_operations_have_a_budget(void **state)
+local_operations_of_one_turn_have_a_limit(void **state)
 {
 	struct conn *c = deep_conn(state, conn_rc), *other = conn_open(*state, conn_rc);
 	struct bench *b = *state;
@@ -307,13 +307,13 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		bench_test(a_deep_flush_is_spread_over_turns),
-		bench_test(modify_to_error_flushes_a_turn_at_once),
+		bench_test(deep_flush_is_spread_over_turns),
+		bench_test(modify_to_error_flushes_one_quantum_at_once),
 		bench_test(reset_and_destroy_end_a_flush),
-		bench_test(last_wqe_is_reported_behind_the_flush),
-		bench_test(leaving_sqe_does_not_save_what_was_to_be_flushed),
-		bench_test(a_flush_into_a_full_cq_ends),
-		bench_test(local_operations_have_a_budget),
+		bench_test(last_wqe_event_comes_after_the_flush),
+		bench_test(leaving_sqe_still_flushes_the_remaining_wqes),
+		bench_test(flush_into_a_full_cq_ends),
+		bench_test(local_operations_of_one_turn_have_a_limit),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

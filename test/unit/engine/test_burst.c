@@ -28,7 +28,7 @@ next_conn(void **state, uint32_t n)
 
 /* What kind of frame number i is: one of the connections', with a bit wrong or not, or nobody's. */
 static void
-engine_frames_of_several_qps_in_one_burst(void **state)
+frames_of_several_qps_in_one_burst_reach_their_qps(void **state)
 {
 	static uint8_t bytes[LONG + WIRE_MAX_OVERHEAD];
 	struct rte_mbuf *m[FRAMES];
@@ -74,7 +74,7 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(engine_frames_of_several_qps_in_one_burst),
+		bench_test(frames_of_several_qps_in_one_burst_reach_their_qps),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -40,7 +40,7 @@ send_arrives(struct conn *c, uint32_t psn, bool solicited)
 
 REQUIREMENT("CQE-01")
 static void
-fields_of_a_send_completion(void **state)
+send_completion_has_its_fields(void **state)
 {
 	struct conn *c = conn_with(state, 16, 16);
 	struct uroce_cqe cqe;
@@ -61,7 +61,7 @@ fields_of_a_send_completion(void **state)
 
 REQUIREMENT("CQE-01")
 static void
-fields_of_a_receive_completion(void **state)
+receive_completion_has_its_fields(void **state)
 {
 	static const uint16_t pkeys[UROCE_MAX_PKEYS] = {0x8001, 0, 0xffff};
 	struct conn_cfg cfg = conn_rc;
@@ -90,7 +90,7 @@ fields_of_a_receive_completion(void **state)
 /* Many laps of a small ring; a phase of the lap before is never taken for one of this. */
 REQUIREMENT("CQ-01")
 static void
-phases_over_many_laps(void **state)
+phase_bit_holds_over_many_laps(void **state)
 {
 	struct conn *c = conn_with(state, 4, 4);
 	struct uroce_cqe cqe;
@@ -114,7 +114,7 @@ phases_over_many_laps(void **state)
 /* The free-running index itself wraps. */
 REQUIREMENT("CQ-01")
 static void
-phases_over_the_wrap_of_the_index(void **state)
+phase_bit_holds_when_the_index_wraps(void **state)
 {
 	struct conn *c = conn_with(state, 4, 4);
 	uint32_t i;
@@ -130,7 +130,7 @@ phases_over_the_wrap_of_the_index(void **state)
 
 REQUIREMENT("CQ-01")
 static void
-an_arm_is_taken_once(void **state)
+arm_raises_one_event_only(void **state)
 {
 	struct conn *c = conn_with(state, 16, 16);
 
@@ -154,7 +154,7 @@ an_arm_is_taken_once(void **state)
 /* Each of several resizes moves the arm and later completions to the new ring. */
 REQUIREMENT("CQ-02", "CQ-01")
 static void
-an_arm_moves_to_each_new_ring(void **state)
+arm_is_kept_over_each_resize(void **state)
 {
 	struct conn *c = conn_with(state, 16, 16);
 	struct bench_cq *cq = &c->scq;
@@ -184,7 +184,7 @@ an_arm_moves_to_each_new_ring(void **state)
 
 REQUIREMENT("CQ-01")
 static void
-one_event_a_burst(void **state)
+burst_of_completions_raises_one_event(void **state)
 {
 	struct conn *c = conn_with(state, 16, 16);
 	uint32_t i;
@@ -199,7 +199,7 @@ one_event_a_burst(void **state)
 
 REQUIREMENT("CQ-01")
 static void
-solicited_arm(void **state)
+solicited_arm_ignores_unsolicited_completions(void **state)
 {
 	struct conn *c = conn_with(state, 16, 16);
 
@@ -221,7 +221,7 @@ solicited_arm(void **state)
 /* Solicited first, not solicited after it, in one burst: it was among them. */
 REQUIREMENT("CQ-01")
 static void
-solicited_among_others_in_a_burst(void **state)
+solicited_completion_within_a_burst_raises_the_event(void **state)
 {
 	struct conn *c = conn_with(state, 16, 16);
 
@@ -254,7 +254,7 @@ errors_count_as_solicited(void **state)
 /* Garbage in the arm word rings nobody and harms nobody. */
 REQUIREMENT("CQ-01")
 static void
-garbage_in_the_arm_word(void **state)
+garbage_in_the_arm_word_is_harmless(void **state)
 {
 	struct conn *c = conn_with(state, 16, 16);
 
@@ -267,7 +267,7 @@ garbage_in_the_arm_word(void **state)
 /* One CQ for both queues of two QPs: each entry says whose it is, in the order they were made. */
 REQUIREMENT("CQ-01")
 static void
-shared_by_several_queues(void **state)
+several_qps_share_a_cq(void **state)
 {
 	struct conn *a = conn_with(state, 16, 16), *b = conn_with(state, 16, 16);
 	struct bench_cq *cq = &a->scq;
@@ -293,7 +293,7 @@ shared_by_several_queues(void **state)
 
 REQUIREMENT("EVT-08")
 static void
-overrun_kills_the_cq(void **state)
+overrun_puts_the_cq_into_error(void **state)
 {
 	struct conn *c = conn_with(state, 4, 16);
 	struct conn *other = conn_with(state, 4, 16);
@@ -329,7 +329,7 @@ overrun_kills_the_cq(void **state)
 /* A consumer index that lies about the client's own polling ends nothing but its own queue. */
 REQUIREMENT("EVT-08")
 static void
-consumer_index_ahead_of_the_producer(void **state)
+wrong_consumer_index_ends_its_own_cq_only(void **state)
 {
 	struct conn *c = conn_with(state, 4, 16);
 
@@ -347,20 +347,20 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(fields_of_a_send_completion),
-		bench_test(fields_of_a_receive_completion),
-		bench_test(phases_over_many_laps),
-		bench_test(phases_over_the_wrap_of_the_index),
-		bench_test(an_arm_is_taken_once),
-		bench_test(an_arm_moves_to_each_new_ring),
-		bench_test(one_event_a_burst),
-		bench_test(solicited_arm),
-		bench_test(solicited_among_others_in_a_burst),
+		bench_test(send_completion_has_its_fields),
+		bench_test(receive_completion_has_its_fields),
+		bench_test(phase_bit_holds_over_many_laps),
+		bench_test(phase_bit_holds_when_the_index_wraps),
+		bench_test(arm_raises_one_event_only),
+		bench_test(arm_is_kept_over_each_resize),
+		bench_test(burst_of_completions_raises_one_event),
+		bench_test(solicited_arm_ignores_unsolicited_completions),
+		bench_test(solicited_completion_within_a_burst_raises_the_event),
 		bench_test(errors_count_as_solicited),
-		bench_test(garbage_in_the_arm_word),
-		bench_test(shared_by_several_queues),
-		bench_test(overrun_kills_the_cq),
-		bench_test(consumer_index_ahead_of_the_producer),
+		bench_test(garbage_in_the_arm_word_is_harmless),
+		bench_test(several_qps_share_a_cq),
+		bench_test(overrun_puts_the_cq_into_error),
+		bench_test(wrong_consumer_index_ends_its_own_cq_only),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

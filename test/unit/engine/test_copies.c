@@ -54,7 +54,7 @@ ack(struct conn *c, uint32_t n)
 }
 
 static void
-copies_every_qp_has_some(void **state)
+every_qp_has_reserved_copies(void **state)
 {
 	struct bench *b = bench_with(state, 1);
 	struct conn *first = sender(b, BENCH_QPN), *second = sender(b, BENCH_QPN + 2);
@@ -84,7 +84,7 @@ copies_every_qp_has_some(void **state)
 
 /* A QP that cannot have more is not asked for ever: it goes on when its own come back. */
 static void
-copies_a_qp_without_room_rests(void **state)
+qp_without_free_copies_leaves_the_run_list(void **state)
 {
 	struct bench *b = bench_with(state, 0);
 	struct conn *c = sender(b, BENCH_QPN);
@@ -101,7 +101,7 @@ copies_a_qp_without_room_rests(void **state)
 
 /* Wherever in a chunk the queue is when it runs empty, and however often it goes round. */
 static void
-copies_come_back_whenever_the_queue_is_empty(void **state)
+copies_return_when_the_queue_is_empty(void **state)
 {
 	struct bench *b = bench_with(state, 4);
 	struct conn_cfg cfg = conn_rc;
@@ -126,7 +126,7 @@ copies_come_back_whenever_the_queue_is_empty(void **state)
 }
 
 static void
-copies_come_back_with_reset_error_and_destroy(void **state)
+copies_return_on_reset_error_and_destroy(void **state)
 {
 	struct bench *b = bench_with(state, 4);
 	struct conn *c = sender(b, BENCH_QPN);
@@ -150,7 +150,7 @@ copies_come_back_with_reset_error_and_destroy(void **state)
 
 /* The largest entries: each has a chunk to itself. */
 static void
-copies_of_inline_data(void **state)
+inline_data_is_copied(void **state)
 {
 	struct bench *b = bench_with(state, 31);
 	struct conn_cfg cfg = conn_rc;
@@ -184,11 +184,11 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(copies_every_qp_has_some),
-		bench_test(copies_a_qp_without_room_rests),
-		bench_test(copies_come_back_whenever_the_queue_is_empty),
-		bench_test(copies_come_back_with_reset_error_and_destroy),
-		bench_test(copies_of_inline_data),
+		bench_test(every_qp_has_reserved_copies),
+		bench_test(qp_without_free_copies_leaves_the_run_list),
+		bench_test(copies_return_when_the_queue_is_empty),
+		bench_test(copies_return_on_reset_error_and_destroy),
+		bench_test(inline_data_is_copied),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -37,7 +37,7 @@ conn_limited(void **state, uint32_t code)
 
 REQUIREMENT("RSP-07")
 static void
-credit_codes(void **state)
+credit_codes_match_the_specification(void **state)
 {
 	static const uint32_t count[] = {0,    1,    2,    3,     4,     6,     8,    12,
 					 16,   24,   32,   48,    64,    96,    128,  192,
@@ -51,7 +51,7 @@ credit_codes(void **state)
 
 REQUIREMENT("RSP-07")
 static void
-one_message_beyond_the_credits(void **state)
+one_message_beyond_the_credits_is_sent(void **state)
 {
 	uint32_t code;
 
@@ -78,7 +78,7 @@ one_message_beyond_the_credits(void **state)
 
 REQUIREMENT("RSP-07")
 static void
-no_limit_before_credits_are_told(void **state)
+sender_has_no_limit_before_the_first_credits(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -98,7 +98,7 @@ no_limit_before_credits_are_told(void **state)
 
 REQUIREMENT("RSP-07")
 static void
-only_messages_that_take_a_receive_count(void **state)
+only_messages_that_consume_a_receive_count_as_credit(void **state)
 {
 	struct conn *c = conn_limited(state, 0);
 
@@ -129,7 +129,7 @@ only_messages_that_take_a_receive_count(void **state)
 
 REQUIREMENT("RSP-07")
 static void
-a_long_message_starts_or_does_not(void **state)
+credits_never_stop_a_message_in_the_middle(void **state)
 {
 	struct conn *c = conn_limited(state, 0);
 
@@ -145,7 +145,7 @@ a_long_message_starts_or_does_not(void **state)
 /* The responder has posted receives, and says so without being asked. */
 REQUIREMENT("RSP-07")
 static void
-an_ack_again_tells_new_credits(void **state)
+repeated_ack_carries_new_credits(void **state)
 {
 	struct conn *c = conn_limited(state, 0);
 
@@ -163,7 +163,7 @@ an_ack_again_tells_new_credits(void **state)
 
 REQUIREMENT("RSP-07")
 static void
-a_retry_counts_anew(void **state)
+retransmission_after_rnr_counts_credits_again(void **state)
 {
 	struct conn *c = conn_limited(state, 1);
 
@@ -186,7 +186,7 @@ a_retry_counts_anew(void **state)
 /* A NAK acknowledges what is before it, and brings no credits: those told are used up by that. */
 REQUIREMENT("RSP-07")
 static void
-messages_that_a_nak_acknowledges_use_up_credits(void **state)
+messages_acknowledged_by_a_nak_use_up_credits(void **state)
 {
 	uint32_t rnr;
 
@@ -213,7 +213,7 @@ messages_that_a_nak_acknowledges_use_up_credits(void **state)
 /* Nor does an ACK that leaves a READ before it open, which the requester asks for again. */
 REQUIREMENT("RSP-07")
 static void
-messages_before_missing_read_data_use_up_credits(void **state)
+messages_before_missing_read_data_use_credits(void **state)
 {
 	struct conn *c = conn_limited(state, 2);
 
@@ -230,7 +230,7 @@ messages_before_missing_read_data_use_up_credits(void **state)
 /* An answer to what was sent before a rewind takes messages that have not been sent again. */
 REQUIREMENT("RSP-07")
 static void
-an_ack_that_overtakes_a_rewind_releases_nothing(void **state)
+ack_of_packets_before_a_rewind_releases_no_extra_credit(void **state)
 {
 	struct conn *c = conn_limited(state, 3);
 	struct wire_fields nak = {.opcode = WIRE_OP_ACK,
@@ -368,7 +368,7 @@ request(struct meager *m, const struct wire_pkt *p)
 /* Any messages to it, through loss: all arrive, and it never sees two beyond its credits. */
 REQUIREMENT("RSP-07")
 static void
-a_meager_peer_through_loss(void **state)
+peer_with_few_credits_works_through_loss(void **state)
 {
 	static const uint8_t ops[] = {UROCE_WR_SEND, UROCE_WR_SEND_IMM, UROCE_WR_RDMA_WRITE,
 				      UROCE_WR_RDMA_WRITE_IMM};
@@ -417,18 +417,18 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(credit_codes),
-		bench_test(one_message_beyond_the_credits),
-		bench_test(no_limit_before_credits_are_told),
-		bench_test(only_messages_that_take_a_receive_count),
-		bench_test(a_long_message_starts_or_does_not),
-		bench_test(an_ack_again_tells_new_credits),
-		bench_test(a_retry_counts_anew),
-		bench_test(messages_that_a_nak_acknowledges_use_up_credits),
-		bench_test(messages_before_missing_read_data_use_up_credits),
-		bench_test(an_ack_that_overtakes_a_rewind_releases_nothing),
+		cmocka_unit_test(credit_codes_match_the_specification),
+		bench_test(one_message_beyond_the_credits_is_sent),
+		bench_test(sender_has_no_limit_before_the_first_credits),
+		bench_test(only_messages_that_consume_a_receive_count_as_credit),
+		bench_test(credits_never_stop_a_message_in_the_middle),
+		bench_test(repeated_ack_carries_new_credits),
+		bench_test(retransmission_after_rnr_counts_credits_again),
+		bench_test(messages_acknowledged_by_a_nak_use_up_credits),
+		bench_test(messages_before_missing_read_data_use_credits),
+		bench_test(ack_of_packets_before_a_rewind_releases_no_extra_credit),
 		bench_test(unsignaled_messages_release_credits),
-		bench_test(a_meager_peer_through_loss),
+		bench_test(peer_with_few_credits_works_through_loss),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -86,7 +86,7 @@ expect_taken(struct victim *v)
 /* Any bit that the ICRC covers, and of the ICRC itself. */
 REQUIREMENT("WIRE-03")
 static void
-bad_icrc(void **state)
+frame_with_a_bad_icrc_is_dropped(void **state)
 {
 	struct victim v = victim_open(state, false);
 	uint8_t frame[MAX_FRAME];
@@ -106,7 +106,7 @@ bad_icrc(void **state)
 
 REQUIREMENT("WIRE-03")
 static void
-truncated_with_lengths_set_right(void **state)
+truncated_frame_with_consistent_lengths_fails_its_icrc(void **state)
 {
 	struct victim v = victim_open(state, true);
 	uint8_t frame[MAX_FRAME];
@@ -122,7 +122,7 @@ truncated_with_lengths_set_right(void **state)
 
 REQUIREMENT("WIRE-09")
 static void
-pkeys(void **state)
+frame_with_a_wrong_pkey_is_dropped(void **state)
 {
 	static const struct {
 		uint16_t ours, theirs;
@@ -192,20 +192,20 @@ check_addresses(void **state, bool v6)
 }
 
 static void
-drop_wrong_ipv4_addresses(void **state)
+frames_with_wrong_ipv4_addresses_are_dropped(void **state)
 {
 	check_addresses(state, false);
 }
 
 static void
-drop_wrong_ipv6_addresses(void **state)
+frames_with_wrong_ipv6_addresses_are_dropped(void **state)
 {
 	check_addresses(state, true);
 }
 
 /* The same GIDs as ::ffff:a.b.c.d over IPv6. */
 static void
-drop_mapped_addresses_over_ipv6(void **state)
+mapped_ipv4_addresses_in_ipv6_are_dropped(void **state)
 {
 	struct victim v = victim_open(state, false);
 	struct wire_path six = v.c->peer_path;
@@ -225,7 +225,7 @@ drop_mapped_addresses_over_ipv6(void **state)
 
 /* Every opcode of the other services, and the congestion notification. */
 static void
-drop_wrong_service(void **state)
+frames_of_another_service_type_are_dropped(void **state)
 {
 	struct victim v = victim_open(state, false);
 	uint8_t frame[MAX_FRAME];
@@ -244,7 +244,7 @@ drop_wrong_service(void **state)
 }
 
 static void
-drop_unknown_qpn(void **state)
+frames_to_an_unknown_qpn_are_dropped(void **state)
 {
 	/* Nobody; the same slot under another number (a QPN of before); the top bits. */
 	static const uint32_t qpns[] = {
@@ -264,7 +264,7 @@ drop_unknown_qpn(void **state)
 
 /* The QPN of a QP of another device. */
 static void
-drop_wrong_device(void **state)
+frames_to_a_qp_of_another_device_are_dropped(void **state)
 {
 	static const uint8_t mac[6] = {2, 0, 0, 0, 0, 1};
 	struct victim v = victim_open(state, false);
@@ -285,7 +285,7 @@ drop_wrong_device(void **state)
 }
 
 static void
-drop_wrong_mac(void **state)
+frames_to_another_mac_are_dropped(void **state)
 {
 	struct victim v = victim_open(state, false);
 	uint8_t frame[MAX_FRAME];
@@ -323,7 +323,7 @@ static const struct spoil spoils[] = {
 };
 
 static void
-drop_malformed_frames(void **state)
+malformed_frames_are_dropped(void **state)
 {
 	struct victim v = victim_open(state, false);
 	uint8_t frame[MAX_FRAME];
@@ -350,7 +350,7 @@ drop_malformed_frames(void **state)
 
 /* Cut anywhere: a runt or a bad length, and never a byte read behind the end. */
 static void
-drop_runts(void **state)
+runts_are_dropped(void **state)
 {
 	struct victim v = victim_open(state, false);
 	uint8_t frame[MAX_FRAME];
@@ -372,7 +372,7 @@ drop_runts(void **state)
 
 /* Not RoCE: for the control thread, whole. */
 static void
-drop_nothing_that_is_not_roce(void **state)
+slow_path_frames_are_not_dropped(void **state)
 {
 	struct victim v = victim_open(state, false);
 	uint8_t frame[MAX_FRAME];
@@ -393,7 +393,7 @@ drop_nothing_that_is_not_roce(void **state)
 
 /* Neither RoCE nor anything that the slow path would answer. */
 static void
-drop_nobodys_frames(void **state)
+frames_of_neither_roce_nor_the_slow_path_are_dropped(void **state)
 {
 	static const struct {
 		enum drop_reason why;
@@ -443,7 +443,7 @@ tagged(uint8_t *frame, uint32_t len, uint16_t tpid, uint16_t tci)
 /* Which tags a device takes: RoCE and, with the same tags, ARP. */
 REQUIREMENT("WIRE-02")
 static void
-vlan_of_the_device(void **state)
+device_takes_frames_of_its_vlan_only(void **state)
 {
 	static const struct {
 		uint16_t vid;   /* of the device */
@@ -491,7 +491,7 @@ vlan_of_the_device(void **state)
 /* A frame to all, or to a group, that names a connected QP's own address. */
 REQUIREMENT("WIRE-10")
 static void
-connected_qp_has_no_group(void **state)
+multicast_frame_to_a_connected_qp_is_dropped(void **state)
 {
 	static const uint8_t macs[][6] = {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
 					  {0x01, 0, 0x5e, 1, 2, 3},
@@ -519,7 +519,7 @@ connected_qp_has_no_group(void **state)
 
 /* Congestion notifications for a connected QP have a count of their own; wrong ones, a reason. */
 static void
-drop_cnp_is_counted_as_such(void **state)
+cnp_is_dropped_with_its_own_counter(void **state)
 {
 	struct victim v = victim_open(state, false);
 	struct wire_fields f = {.opcode = WIRE_OPCODE_CNP, .becn = true};
@@ -539,7 +539,7 @@ drop_cnp_is_counted_as_such(void **state)
 
 /* A QPN that another worker owns goes there. */
 static void
-drop_nothing_of_other_workers(void **state)
+frames_of_other_workers_are_handed_over(void **state)
 {
 	struct victim v = victim_open(state, false);
 	uint8_t frame[MAX_FRAME];
@@ -555,24 +555,24 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(bad_icrc),
-		bench_test(truncated_with_lengths_set_right),
-		bench_test(pkeys),
-		bench_test(drop_wrong_ipv4_addresses),
-		bench_test(drop_wrong_ipv6_addresses),
-		bench_test(drop_mapped_addresses_over_ipv6),
-		bench_test(drop_wrong_service),
-		bench_test(drop_unknown_qpn),
-		bench_test(drop_wrong_device),
-		bench_test(drop_wrong_mac),
-		bench_test(drop_malformed_frames),
-		bench_test(drop_runts),
-		bench_test(drop_nothing_that_is_not_roce),
-		bench_test(drop_nobodys_frames),
-		bench_test(vlan_of_the_device),
-		bench_test(connected_qp_has_no_group),
-		bench_test(drop_cnp_is_counted_as_such),
-		bench_test(drop_nothing_of_other_workers),
+		bench_test(frame_with_a_bad_icrc_is_dropped),
+		bench_test(truncated_frame_with_consistent_lengths_fails_its_icrc),
+		bench_test(frame_with_a_wrong_pkey_is_dropped),
+		bench_test(frames_with_wrong_ipv4_addresses_are_dropped),
+		bench_test(frames_with_wrong_ipv6_addresses_are_dropped),
+		bench_test(mapped_ipv4_addresses_in_ipv6_are_dropped),
+		bench_test(frames_of_another_service_type_are_dropped),
+		bench_test(frames_to_an_unknown_qpn_are_dropped),
+		bench_test(frames_to_a_qp_of_another_device_are_dropped),
+		bench_test(frames_to_another_mac_are_dropped),
+		bench_test(malformed_frames_are_dropped),
+		bench_test(runts_are_dropped),
+		bench_test(slow_path_frames_are_not_dropped),
+		bench_test(frames_of_neither_roce_nor_the_slow_path_are_dropped),
+		bench_test(device_takes_frames_of_its_vlan_only),
+		bench_test(multicast_frame_to_a_connected_qp_is_dropped),
+		bench_test(cnp_is_dropped_with_its_own_counter),
+		bench_test(frames_of_other_workers_are_handed_over),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -69,7 +69,7 @@ guess(struct conn *c, uint8_t op)
 /* Each is refused as ever, up to a number of them; then the QP answers nothing for a while. */
 REQUIREMENT("MEM-01", "NAK-06")
 static void
-wrong_keys_are_slowed_down(void **state)
+wrong_keys_are_rate_limited(void **state)
 {
 	static const uint8_t ops[] = {WIRE_OP_WRITE_ONLY, WIRE_OP_READ_REQ, WIRE_OP_FETCH_ADD};
 	uint32_t i, k;
@@ -111,7 +111,7 @@ wrong_keys_are_slowed_down(void **state)
 /* A SEND that invalidates tries keys, too. */
 REQUIREMENT("MEM-01")
 static void
-wrong_keys_to_invalidate_count(void **state)
+wrong_keys_to_invalidate_count_as_wrong(void **state)
 {
 	struct conn *c = victim(state, QP_TYPE_RC);
 	uint32_t k;
@@ -129,7 +129,7 @@ wrong_keys_to_invalidate_count(void **state)
 
 REQUIREMENT("MEM-01", "RSP-06")
 static void
-an_unreliable_peer_gets_no_further(void **state)
+unreliable_peer_is_rate_limited_too(void **state)
 {
 	struct conn *c = victim(state, QP_TYPE_UC);
 	uint32_t k;
@@ -149,7 +149,7 @@ an_unreliable_peer_gets_no_further(void **state)
 /* One a while is a program's mistake; so is a range or a right that a good key does not have. */
 REQUIREMENT("MEM-01")
 static void
-mistakes_are_not_slowed_down(void **state)
+other_errors_are_not_rate_limited(void **state)
 {
 	struct conn *c = victim(state, QP_TYPE_RC);
 	uint32_t k;
@@ -175,10 +175,10 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(wrong_keys_are_slowed_down),
-		bench_test(wrong_keys_to_invalidate_count),
-		bench_test(an_unreliable_peer_gets_no_further),
-		bench_test(mistakes_are_not_slowed_down),
+		bench_test(wrong_keys_are_rate_limited),
+		bench_test(wrong_keys_to_invalidate_count_as_wrong),
+		bench_test(unreliable_peer_is_rate_limited_too),
+		bench_test(other_errors_are_not_rate_limited),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

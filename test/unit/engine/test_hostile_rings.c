@@ -41,7 +41,7 @@ expect_well(struct conn *c, uint32_t n)
 
 REQUIREMENT("EVT-01")
 static void
-sq_producer_index_out_of_range(void **state)
+sq_producer_index_out_of_range_is_an_error(void **state)
 {
 	static const uint32_t prods[] = {65, 66, 1000, 0x7fffffff, 0x80000000, 0xffffffff};
 	struct conn *well = conn_open(*state, conn_rc);
@@ -61,7 +61,7 @@ sq_producer_index_out_of_range(void **state)
 /* Back behind what was taken already. */
 REQUIREMENT("EVT-01")
 static void
-sq_producer_index_goes_back(void **state)
+sq_producer_index_that_goes_back_is_an_error(void **state)
 {
 	struct conn *well = conn_open(*state, conn_rc), *c = conn_open(*state, conn_rc);
 	uint32_t i;
@@ -78,7 +78,7 @@ sq_producer_index_goes_back(void **state)
 /* A full queue is not too full. */
 REQUIREMENT("EVT-01")
 static void
-sq_full_to_the_brim_is_good(void **state)
+completely_full_sq_is_accepted(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t lap, i, psn = SQ;
@@ -98,7 +98,7 @@ sq_full_to_the_brim_is_good(void **state)
 
 REQUIREMENT("EVT-01")
 static void
-rq_producer_index_out_of_range(void **state)
+rq_producer_index_out_of_range_is_an_error(void **state)
 {
 	static const uint32_t prods[] = {65, 1000, 0x80000000, 0xffffffff};
 	struct conn *well = conn_open(*state, conn_rc);
@@ -121,7 +121,7 @@ rq_producer_index_out_of_range(void **state)
 /* Garbage comes while the QP is in the error state already. */
 REQUIREMENT("EVT-01")
 static void
-garbage_in_the_error_state(void **state)
+garbage_posted_in_the_error_state_is_harmless(void **state)
 {
 	uint32_t i;
 
@@ -139,7 +139,7 @@ garbage_in_the_error_state(void **state)
 /* cons and armed are the daemon's to write; what a client makes of them changes nothing. */
 REQUIREMENT("EVT-01")
 static void
-client_writes_the_daemons_words(void **state)
+client_writes_to_the_daemons_fields_are_harmless(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t i;
@@ -161,7 +161,7 @@ client_writes_the_daemons_words(void **state)
 /* Doorbells for anything: unknown QPNs, others' QPNs, nothing to do. */
 REQUIREMENT("EVT-01")
 static void
-doorbells_for_anything(void **state)
+doorbells_for_unknown_queues_are_harmless(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t i;
@@ -179,7 +179,7 @@ doorbells_for_anything(void **state)
 /* Every byte of a slot is the client's: any WQE is a completion or a packet, never a crash. */
 REQUIREMENT("CQE-03")
 static void
-random_send_wqes(void **state)
+random_send_wqes_are_harmless(void **state)
 {
 	uint32_t round, i, x = 12345;
 
@@ -204,7 +204,7 @@ random_send_wqes(void **state)
 
 REQUIREMENT("CQE-03")
 static void
-random_receive_wqes(void **state)
+random_receive_wqes_are_harmless(void **state)
 {
 	uint32_t round, i, x = 54321;
 
@@ -231,15 +231,15 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(sq_producer_index_out_of_range),
-		bench_test(sq_producer_index_goes_back),
-		bench_test(sq_full_to_the_brim_is_good),
-		bench_test(rq_producer_index_out_of_range),
-		bench_test(garbage_in_the_error_state),
-		bench_test(client_writes_the_daemons_words),
-		bench_test(doorbells_for_anything),
-		bench_test(random_send_wqes),
-		bench_test(random_receive_wqes),
+		bench_test(sq_producer_index_out_of_range_is_an_error),
+		bench_test(sq_producer_index_that_goes_back_is_an_error),
+		bench_test(completely_full_sq_is_accepted),
+		bench_test(rq_producer_index_out_of_range_is_an_error),
+		bench_test(garbage_posted_in_the_error_state_is_harmless),
+		bench_test(client_writes_to_the_daemons_fields_are_harmless),
+		bench_test(doorbells_for_unknown_queues_are_harmless),
+		bench_test(random_send_wqes_are_harmless),
+		bench_test(random_receive_wqes_are_harmless),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

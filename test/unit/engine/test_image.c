@@ -68,7 +68,7 @@ move(struct conn *c)
 
 REQUIREMENT("REQ-01", "REQ-07")
 static void
-sends_in_flight_move(void **state)
+sends_in_flight_complete_after_a_move(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t i;
@@ -92,7 +92,7 @@ sends_in_flight_move(void **state)
 
 REQUIREMENT("REQ-04")
 static void
-a_lost_packet_is_sent_again_after_a_move(void **state)
+lost_packet_is_retransmitted_after_a_move(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -108,7 +108,7 @@ a_lost_packet_is_sent_again_after_a_move(void **state)
 
 REQUIREMENT("REQ-04")
 static void
-retries_used_up_stay_used_up(void **state)
+move_does_not_restore_used_retries(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -126,7 +126,7 @@ retries_used_up_stay_used_up(void **state)
 
 REQUIREMENT("REQ-08")
 static void
-a_read_half_answered_moves(void **state)
+half_answered_read_completes_after_a_move(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -145,7 +145,7 @@ a_read_half_answered_moves(void **state)
 
 REQUIREMENT("RSP-05")
 static void
-a_message_half_received_moves(void **state)
+half_received_message_completes_after_a_move(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct uroce_sge sge[2] = {{LOCAL_VA, 1000, c->local->mr.key},
@@ -171,7 +171,7 @@ a_message_half_received_moves(void **state)
 
 REQUIREMENT("RSP-01", "RSP-04")
 static void
-the_history_moves(void **state)
+duplicates_are_answered_after_a_move(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct wire_fields add = {.opcode = WIRE_OP_FETCH_ADD,
@@ -205,7 +205,7 @@ the_history_moves(void **state)
 
 REQUIREMENT("QP-19")
 static void
-a_qp_in_error_goes_on_flushing(void **state)
+qp_in_error_keeps_flushing_after_a_move(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -265,7 +265,7 @@ image_that_does_not_fit_is_refused(void **state)
 }
 
 static void
-image_without_room_for_copies_is_refused(void **state)
+image_without_space_for_copies_is_refused(void **state)
 {
 	struct bench *b = *state;
 	struct conn *c;
@@ -287,15 +287,15 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		bench_test(sends_in_flight_move),
-		bench_test(a_lost_packet_is_sent_again_after_a_move),
-		bench_test(retries_used_up_stay_used_up),
-		bench_test(a_read_half_answered_moves),
-		bench_test(a_message_half_received_moves),
-		bench_test(the_history_moves),
-		bench_test(a_qp_in_error_goes_on_flushing),
+		bench_test(sends_in_flight_complete_after_a_move),
+		bench_test(lost_packet_is_retransmitted_after_a_move),
+		bench_test(move_does_not_restore_used_retries),
+		bench_test(half_answered_read_completes_after_a_move),
+		bench_test(half_received_message_completes_after_a_move),
+		bench_test(duplicates_are_answered_after_a_move),
+		bench_test(qp_in_error_keeps_flushing_after_a_move),
 		bench_test(image_that_does_not_fit_is_refused),
-		bench_test(image_without_room_for_copies_is_refused),
+		bench_test(image_without_space_for_copies_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -84,7 +84,7 @@ next_bench(void **state)
 /* Opcodes of RC that mean nothing: with headers and payload behind them, as a peer of tomorrow. */
 REQUIREMENT("NAK-07")
 static void
-opcode_reserved(void **state)
+reserved_opcode_is_refused(void **state)
 {
 	static const uint8_t ops[] = {0x15, 0x18, 0x19, 0x1a, 0x1b, 0x1c, 0x1d, 0x1e, 0x1f};
 	uint32_t i;
@@ -105,7 +105,7 @@ opcode_reserved(void **state)
 /* Nothing behind the BTH at all. */
 REQUIREMENT("NAK-07")
 static void
-opcode_reserved_alone(void **state)
+reserved_opcode_without_payload_is_refused(void **state)
 {
 	struct conn *c = conn_next(state);
 	uint8_t frame[BEND_FRAME];
@@ -121,7 +121,7 @@ opcode_reserved_alone(void **state)
 /* In the middle of a SEND: the message that it breaks had a receive. */
 REQUIREMENT("NAK-07")
 static void
-opcode_reserved_inside_a_send(void **state)
+reserved_opcode_inside_a_send_is_refused(void **state)
 {
 	struct conn *c = conn_next(state);
 
@@ -140,7 +140,7 @@ opcode_reserved_inside_a_send(void **state)
  */
 REQUIREMENT("NAK-07")
 static void
-opcode_of_another_type_is_no_request(void **state)
+opcode_of_another_transport_is_dropped(void **state)
 {
 	struct conn *c = conn_next(state);
 	uint32_t op, n = 0;
@@ -211,7 +211,7 @@ check_all(void **state, const struct invalid *v, uint32_t n)
 
 REQUIREMENT("NAK-07")
 static void
-operation_not_enabled(void **state)
+operation_that_is_not_enabled_is_refused(void **state)
 {
 	static const struct invalid v[] = {
 		{NONE, WIRE_OP_WRITE_ONLY, 8, 8, ALL & ~MEM_REMOTE_WRITE},
@@ -230,7 +230,7 @@ operation_not_enabled(void **state)
 /* By its last packet, which the receive has no room for; by its first; by any byte at all. */
 REQUIREMENT("NAK-07")
 static void
-send_longer_than_the_buffers(void **state)
+send_longer_than_its_receive_is_refused(void **state)
 {
 	static const uint32_t lens[] = {0, 7, MTU - 1, MTU + 7};
 	uint32_t i;
@@ -255,7 +255,7 @@ send_longer_than_the_buffers(void **state)
 
 REQUIREMENT("NAK-07")
 static void
-sequence_of_opcodes(void **state)
+wrong_sequence_of_opcodes_is_refused(void **state)
 {
 	static const struct invalid v[] = {
 		/* nothing begun */
@@ -316,7 +316,7 @@ misaligned_atomic_raises_the_access_event(void **state)
 /* A pad count in a first or middle packet; of as many bytes as the MTU, or of fewer. */
 REQUIREMENT("NAK-07")
 static void
-pad_in_first_and_middle(void **state)
+pad_in_first_or_middle_packet_is_refused(void **state)
 {
 	static const uint8_t ops[] = {WIRE_OP_SEND_FIRST, WIRE_OP_SEND_MIDDLE, WIRE_OP_WRITE_FIRST,
 				      WIRE_OP_WRITE_MIDDLE};
@@ -351,7 +351,7 @@ pad_in_first_and_middle(void **state)
 /* More pad than there is payload; a payload that its pad does not make whole words. */
 REQUIREMENT("NAK-07")
 static void
-pad_that_does_not_fit(void **state)
+pad_that_does_not_match_the_length_is_refused(void **state)
 {
 	static const uint8_t ops[] = {WIRE_OP_SEND_ONLY, WIRE_OP_SEND_ONLY_IMM, WIRE_OP_WRITE_ONLY,
 				      WIRE_OP_READ_REQ, WIRE_OP_FETCH_ADD};
@@ -401,7 +401,7 @@ unexpected_payload_is_refused(void **state)
 
 REQUIREMENT("NAK-07")
 static void
-first_and_middle_are_not_the_mtu(void **state)
+first_or_middle_packet_of_wrong_length_is_refused(void **state)
 {
 	static const struct invalid v[] = {
 		{NONE, WIRE_OP_SEND_FIRST, MTU - 4, 0, ALL},
@@ -420,7 +420,7 @@ first_and_middle_are_not_the_mtu(void **state)
 
 REQUIREMENT("NAK-07")
 static void
-last_is_empty_or_over_the_mtu(void **state)
+last_packet_of_wrong_length_is_refused(void **state)
 {
 	static const struct invalid v[] = {
 		{WIRE_OP_SEND_FIRST, WIRE_OP_SEND_LAST, 0, 0, ALL},
@@ -436,7 +436,7 @@ last_is_empty_or_over_the_mtu(void **state)
 
 REQUIREMENT("NAK-07")
 static void
-only_is_over_the_mtu(void **state)
+only_packet_over_the_mtu_is_refused(void **state)
 {
 	static const struct invalid v[] = {
 		{NONE, WIRE_OP_SEND_ONLY, MTU + 1, 0, ALL},
@@ -451,7 +451,7 @@ only_is_over_the_mtu(void **state)
 /* One more than the depth (4), before the others are answered; those are (NAK-02). */
 REQUIREMENT("NAK-07", "EVT-03")
 static void
-more_reads_and_atomics_than_the_depth(void **state)
+more_reads_and_atomics_than_the_depth_are_refused(void **state)
 {
 	uint32_t i, kind;
 
@@ -474,7 +474,7 @@ more_reads_and_atomics_than_the_depth(void **state)
 
 REQUIREMENT("NAK-07")
 static void
-reth_length_over_2_31(void **state)
+reth_length_over_2_31_is_refused(void **state)
 {
 	static const struct invalid v[] = {
 		{NONE, WIRE_OP_WRITE_FIRST, MTU, (1u << 31) + 1, ALL},
@@ -490,7 +490,7 @@ reth_length_over_2_31(void **state)
 /* The FIRST, where there is one, says 2 MTU. */
 REQUIREMENT("NAK-07")
 static void
-payloads_do_not_add_up_to_the_reth_length(void **state)
+payloads_that_miss_the_reth_length_are_refused(void **state)
 {
 	static const struct invalid v[] = {
 		{NONE, WIRE_OP_WRITE_ONLY, 8, 9, ALL},
@@ -509,7 +509,7 @@ payloads_do_not_add_up_to_the_reth_length(void **state)
 /* One that would come after all bytes were there, and one that goes beyond them. */
 REQUIREMENT("NAK-07")
 static void
-middle_and_last_beyond_the_reth_length(void **state)
+packets_beyond_the_reth_length_are_refused(void **state)
 {
 	static const uint8_t ops[] = {WIRE_OP_WRITE_MIDDLE, WIRE_OP_WRITE_LAST};
 	uint32_t i;
@@ -532,24 +532,24 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(opcode_reserved),
-		bench_test(opcode_reserved_alone),
-		bench_test(opcode_reserved_inside_a_send),
-		bench_test(opcode_of_another_type_is_no_request),
-		bench_test(operation_not_enabled),
-		bench_test(send_longer_than_the_buffers),
-		bench_test(sequence_of_opcodes),
+		bench_test(reserved_opcode_is_refused),
+		bench_test(reserved_opcode_without_payload_is_refused),
+		bench_test(reserved_opcode_inside_a_send_is_refused),
+		bench_test(opcode_of_another_transport_is_dropped),
+		bench_test(operation_that_is_not_enabled_is_refused),
+		bench_test(send_longer_than_its_receive_is_refused),
+		bench_test(wrong_sequence_of_opcodes_is_refused),
 		bench_test(misaligned_atomic_raises_the_access_event),
-		bench_test(pad_in_first_and_middle),
-		bench_test(pad_that_does_not_fit),
+		bench_test(pad_in_first_or_middle_packet_is_refused),
+		bench_test(pad_that_does_not_match_the_length_is_refused),
 		bench_test(unexpected_payload_is_refused),
-		bench_test(first_and_middle_are_not_the_mtu),
-		bench_test(last_is_empty_or_over_the_mtu),
-		bench_test(only_is_over_the_mtu),
-		bench_test(more_reads_and_atomics_than_the_depth),
-		bench_test(reth_length_over_2_31),
-		bench_test(payloads_do_not_add_up_to_the_reth_length),
-		bench_test(middle_and_last_beyond_the_reth_length),
+		bench_test(first_or_middle_packet_of_wrong_length_is_refused),
+		bench_test(last_packet_of_wrong_length_is_refused),
+		bench_test(only_packet_over_the_mtu_is_refused),
+		bench_test(more_reads_and_atomics_than_the_depth_are_refused),
+		bench_test(reth_length_over_2_31_is_refused),
+		bench_test(payloads_that_miss_the_reth_length_are_refused),
+		bench_test(packets_beyond_the_reth_length_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

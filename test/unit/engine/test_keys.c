@@ -9,7 +9,7 @@
 /* A key is what the caller drew, all 32 bits of it; its slot is its top bits. */
 REQUIREMENT("MEM-01")
 static void
-all_bits_of_a_key_are_the_callers(void **state)
+caller_chooses_all_variable_bits_of_a_key(void **state)
 {
 	static const uint32_t keys[] = {0x20000123, 0x3fffffff, 0x40000000, 0xffffffff, 0x8badf00d};
 	struct mr m[5];
@@ -33,7 +33,7 @@ all_bits_of_a_key_are_the_callers(void **state)
 /* Of all keys of all slots, one is right. */
 REQUIREMENT("MEM-01")
 static void
-a_guessed_key_fails(void **state)
+guessed_key_fails(void **state)
 {
 	struct mr a = {.len = 8, .pd = 1};
 	struct mr_table t;
@@ -72,7 +72,7 @@ key_0_is_never_valid(void **state)
 /* The key of a region that is gone, and whose slot somebody else has or wants. */
 REQUIREMENT("MEM-01")
 static void
-a_stale_key_fails(void **state)
+stale_key_fails(void **state)
 {
 	struct mr a = {.len = 8, .pd = 1}, b = a;
 	struct mr_table t;
@@ -93,7 +93,7 @@ a_stale_key_fails(void **state)
 /* Half of the slots, so that few draws meet a taken one. */
 REQUIREMENT("MEM-01")
 static void
-full_table(void **state)
+full_key_table_refuses_a_region(void **state)
 {
 	struct mr m[5] = {{0}};
 	struct mr_table t;
@@ -114,7 +114,7 @@ full_table(void **state)
 
 /* mr_table_free frees all memory of the table. */
 static void
-keys_a_table_gives_back_its_memory(void **state)
+key_table_frees_its_memory(void **state)
 {
 	size_t before = bench_heap();
 	struct mr_table t;
@@ -130,7 +130,7 @@ keys_a_table_gives_back_its_memory(void **state)
 /* What is hidden is not found, keeps its place, and comes back with its key. */
 REQUIREMENT("MEM-04")
 static void
-a_hidden_region_keeps_its_place(void **state)
+hidden_region_keeps_its_slot(void **state)
 {
 	struct mr a = {.len = 8, .pd = 1}, b = {.len = 8, .pd = 1}, none = {.pd = UINT32_MAX},
 		  window;
@@ -162,7 +162,7 @@ struct range {
 /* A region at the bottom, in the middle and at the top of the address space. */
 REQUIREMENT("MEM-02")
 static void
-ranges_without_overflow(void **state)
+range_check_does_not_overflow(void **state)
 {
 	static const struct {
 		uint64_t iova, len;
@@ -226,7 +226,7 @@ ranges_without_overflow(void **state)
 /* All that is asked for must be granted; the protection domain must be the same. */
 REQUIREMENT("MEM-02")
 static void
-rights_and_domain(void **state)
+access_needs_rights_and_the_protection_domain(void **state)
 {
 	struct mr_table t;
 	uint32_t has, wants;
@@ -249,7 +249,7 @@ rights_and_domain(void **state)
 
 REQUIREMENT("LIFE-03")
 static void
-granted_is_at_least_what_was_asked_for(void **state)
+granted_capabilities_cover_the_request(void **state)
 {
 	static const struct uroce_qp_cap wants[] = {
 		{0, 0, 0, 0, 0},
@@ -280,7 +280,7 @@ granted_is_at_least_what_was_asked_for(void **state)
 
 REQUIREMENT("LIFE-02")
 static void
-capabilities_over_the_limits(void **state)
+capabilities_over_the_limits_are_refused(void **state)
 {
 	static const struct uroce_qp_cap wants[] = {
 		{16385, 1, 1, 1, 0}, {1, 16385, 1, 1, 0}, {1, 1, 33, 1, 0},
@@ -299,7 +299,7 @@ capabilities_over_the_limits(void **state)
 /* The largest path MTU whose packets fit the link, headers and all. */
 REQUIREMENT("WIRE-05")
 static void
-path_mtu_of_a_link(void **state)
+path_mtu_is_the_largest_that_fits_the_link(void **state)
 {
 	static const uint32_t mtus[] = {256, 512, 1024, 2048, 4096};
 	uint32_t i, most = 0;
@@ -323,18 +323,18 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(all_bits_of_a_key_are_the_callers),
-		cmocka_unit_test(a_guessed_key_fails),
+		cmocka_unit_test(caller_chooses_all_variable_bits_of_a_key),
+		cmocka_unit_test(guessed_key_fails),
 		cmocka_unit_test(key_0_is_never_valid),
-		cmocka_unit_test(a_stale_key_fails),
-		cmocka_unit_test(full_table),
-		cmocka_unit_test(keys_a_table_gives_back_its_memory),
-		cmocka_unit_test(a_hidden_region_keeps_its_place),
-		cmocka_unit_test(ranges_without_overflow),
-		cmocka_unit_test(rights_and_domain),
-		cmocka_unit_test(granted_is_at_least_what_was_asked_for),
-		cmocka_unit_test(capabilities_over_the_limits),
-		cmocka_unit_test(path_mtu_of_a_link),
+		cmocka_unit_test(stale_key_fails),
+		cmocka_unit_test(full_key_table_refuses_a_region),
+		cmocka_unit_test(key_table_frees_its_memory),
+		cmocka_unit_test(hidden_region_keeps_its_slot),
+		cmocka_unit_test(range_check_does_not_overflow),
+		cmocka_unit_test(access_needs_rights_and_the_protection_domain),
+		cmocka_unit_test(granted_capabilities_cover_the_request),
+		cmocka_unit_test(capabilities_over_the_limits_are_refused),
+		cmocka_unit_test(path_mtu_is_the_largest_that_fits_the_link),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

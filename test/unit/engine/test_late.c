@@ -39,7 +39,7 @@ rnr_expect(struct conn *c, uint32_t psn, uint32_t code)
 
 REQUIREMENT("MEM-05")
 static void
-payload_that_is_late(void **state)
+late_payload_is_retried_each_turn(void **state)
 {
 	struct conn *c = conn_late(state);
 
@@ -62,7 +62,7 @@ payload_that_is_late(void **state)
 /* Others have their turns meanwhile. */
 REQUIREMENT("MEM-05")
 static void
-neighbours_of_a_payload_that_is_late(void **state)
+late_payload_delays_its_own_qp_only(void **state)
 {
 	struct conn *c = conn_late(state), *other;
 	struct conn_cfg cfg = conn_rc;
@@ -87,7 +87,7 @@ neighbours_of_a_payload_that_is_late(void **state)
 
 REQUIREMENT("MEM-05", "CQE-04")
 static void
-payload_that_never_comes(void **state)
+payload_that_never_comes_ends_the_wqe(void **state)
 {
 	struct conn *c = conn_late(state);
 
@@ -102,7 +102,7 @@ payload_that_never_comes(void **state)
 
 REQUIREMENT("MEM-05")
 static void
-datagram_that_is_late(void **state)
+datagram_waits_for_a_late_payload(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -120,7 +120,7 @@ datagram_that_is_late(void **state)
 /* The answer is dropped, and asked for again a millisecond later; no retry is used up. */
 REQUIREMENT("MEM-05", "REQ-08")
 static void
-read_data_that_is_late(void **state)
+read_waits_for_late_memory_at_the_requester(void **state)
 {
 	struct conn *c = conn_late(state);
 
@@ -149,7 +149,7 @@ read_data_that_is_late(void **state)
 
 REQUIREMENT("MEM-05")
 static void
-read_data_that_never_comes(void **state)
+memory_that_never_comes_at_the_requester_ends_the_read(void **state)
 {
 	struct conn *c = conn_late(state);
 
@@ -166,7 +166,7 @@ read_data_that_never_comes(void **state)
 /* Dropped, and told so by RNR NAKs whose waits grow; what follows it draws no sequence NAK. */
 REQUIREMENT("MEM-05", "NAK-10")
 static void
-write_that_is_late(void **state)
+write_to_late_memory_is_answered_with_rnr(void **state)
 {
 	static const uint8_t code[] = {12, 16, 20, 24, 28, 0, 0};
 	struct conn *c = conn_late(state);
@@ -194,7 +194,7 @@ write_that_is_late(void **state)
 /* Executed after all, with nobody there who heard of it: not again, as it is no answer's matter. */
 REQUIREMENT("MEM-05", "RSP-01")
 static void
-write_that_was_late_is_executed_once(void **state)
+late_write_is_executed_once(void **state)
 {
 	struct conn *c = conn_late(state);
 
@@ -228,7 +228,7 @@ peer_add(struct conn *c, uint32_t psn)
 
 REQUIREMENT("MEM-05", "RSP-01")
 static void
-atomic_that_was_late_is_executed_once(void **state)
+late_atomic_is_executed_once(void **state)
 {
 	struct conn *c = conn_late(state);
 	uint64_t word = 41;
@@ -250,7 +250,7 @@ atomic_that_was_late_is_executed_once(void **state)
 /* A receive WQE is taken once, however often its message is late. */
 REQUIREMENT("MEM-05", "RSP-05")
 static void
-send_that_is_late(void **state)
+late_send_takes_one_receive(void **state)
 {
 	struct conn *c = conn_late(state);
 
@@ -272,7 +272,7 @@ send_that_is_late(void **state)
 
 REQUIREMENT("MEM-05", "NAK-08")
 static void
-memory_that_never_comes(void **state)
+memory_that_never_comes_is_an_operation_error(void **state)
 {
 	struct conn *c = conn_late(state);
 
@@ -288,7 +288,7 @@ memory_that_never_comes(void **state)
 /* Responses go on where they were; a peer that waits long is told, and not told of retries. */
 REQUIREMENT("MEM-05", "NAK-10")
 static void
-read_whose_memory_is_late(void **state)
+read_responses_continue_after_late_memory(void **state)
 {
 	struct conn *c = conn_late(state);
 	uint64_t wait = 4 * MS;
@@ -328,7 +328,7 @@ read_whose_memory_is_late(void **state)
 /* What a late WRITE left behind is nothing to a READ in between, and the other way round. */
 REQUIREMENT("MEM-05", "RSP-01")
 static void
-late_write_behind_a_late_read(void **state)
+late_write_and_late_read_keep_separate_results(void **state)
 {
 	struct conn *c = conn_late(state);
 
@@ -348,7 +348,7 @@ late_write_behind_a_late_read(void **state)
 /* A connection without retries loses a message, as it does when the network drops it. */
 REQUIREMENT("MEM-05", "RSP-06")
 static void
-unreliable_message_that_is_late(void **state)
+late_unreliable_message_is_dropped(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -370,20 +370,20 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(payload_that_is_late),
-		bench_test(neighbours_of_a_payload_that_is_late),
-		bench_test(payload_that_never_comes),
-		bench_test(datagram_that_is_late),
-		bench_test(read_data_that_is_late),
-		bench_test(read_data_that_never_comes),
-		bench_test(write_that_is_late),
-		bench_test(write_that_was_late_is_executed_once),
-		bench_test(atomic_that_was_late_is_executed_once),
-		bench_test(send_that_is_late),
-		bench_test(memory_that_never_comes),
-		bench_test(read_whose_memory_is_late),
-		bench_test(late_write_behind_a_late_read),
-		bench_test(unreliable_message_that_is_late),
+		bench_test(late_payload_is_retried_each_turn),
+		bench_test(late_payload_delays_its_own_qp_only),
+		bench_test(payload_that_never_comes_ends_the_wqe),
+		bench_test(datagram_waits_for_a_late_payload),
+		bench_test(read_waits_for_late_memory_at_the_requester),
+		bench_test(memory_that_never_comes_at_the_requester_ends_the_read),
+		bench_test(write_to_late_memory_is_answered_with_rnr),
+		bench_test(late_write_is_executed_once),
+		bench_test(late_atomic_is_executed_once),
+		bench_test(late_send_takes_one_receive),
+		bench_test(memory_that_never_comes_is_an_operation_error),
+		bench_test(read_responses_continue_after_late_memory),
+		bench_test(late_write_and_late_read_keep_separate_results),
+		bench_test(late_unreliable_message_is_dropped),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

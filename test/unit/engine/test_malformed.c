@@ -62,7 +62,7 @@ malformed_request_gets_one_nak(void **state)
 /* NAK-02: what came before it is executed and answered first. */
 REQUIREMENT("NAK-07", "NAK-02")
 static void
-earlier_requests_are_answered_first(void **state)
+requests_before_a_malformed_one_are_answered_first(void **state)
 {
 	struct conn *c = conn_with(state, QP_TYPE_RC, QP_RTS);
 
@@ -80,7 +80,7 @@ earlier_requests_are_answered_first(void **state)
 /* Too early: a sequence NAK, once a gap, as for any other; at its turn it is refused. */
 REQUIREMENT("NAK-07", "NAK-05")
 static void
-too_early_is_a_sequence_error(void **state)
+malformed_request_ahead_of_the_epsn_is_a_sequence_error(void **state)
 {
 	struct conn *c = conn_with(state, QP_TYPE_RC, QP_RTS);
 
@@ -106,7 +106,7 @@ too_early_is_a_sequence_error(void **state)
 /* NAK-05: of what was seen before, nothing is NAKed. */
 REQUIREMENT("NAK-07", "NAK-05")
 static void
-duplicate_is_dropped(void **state)
+malformed_duplicate_is_dropped(void **state)
 {
 	struct conn *c = conn_with(state, QP_TYPE_RC, QP_RTS);
 	uint8_t frame[BEND_FRAME];
@@ -130,7 +130,7 @@ duplicate_is_dropped(void **state)
 /* RTR, RTS and SQD answer; the others drop. */
 REQUIREMENT("NAK-07")
 static void
-by_state(void **state)
+malformed_request_is_answered_in_rtr_rts_and_sqd_only(void **state)
 {
 	static const struct {
 		enum qp_state state;
@@ -167,7 +167,7 @@ by_state(void **state)
 /* What is found before it is looked at: counted as that, and nothing said. */
 REQUIREMENT("NAK-07")
 static void
-packet_validation_comes_first(void **state)
+packet_validation_precedes_the_request_checks(void **state)
 {
 	struct conn *c = conn_with(state, QP_TYPE_RC, QP_RTS);
 	struct wire_path other = c->peer_path;
@@ -206,7 +206,7 @@ packet_validation_comes_first(void **state)
 /* A QPN of another worker: that one answers. */
 REQUIREMENT("NAK-07")
 static void
-goes_to_the_worker_that_owns_the_qp(void **state)
+malformed_request_goes_to_the_worker_that_owns_the_qp(void **state)
 {
 	struct conn *c = conn_with(state, QP_TYPE_RC, QP_RTS);
 
@@ -220,7 +220,7 @@ goes_to_the_worker_that_owns_the_qp(void **state)
 /* UC: without a word, and the message that it was part of with it (RSP-06). */
 REQUIREMENT("NAK-07", "RSP-06")
 static void
-unreliable_message_is_dropped(void **state)
+malformed_unreliable_message_is_dropped(void **state)
 {
 	static const uint8_t ops[] = {UC(READ_REQ), 0x3f, UC(SEND_MIDDLE)};
 	uint8_t frame[BEND_FRAME];
@@ -252,7 +252,7 @@ unreliable_message_is_dropped(void **state)
 /* The same with a receive of an SRQ, which has others waiting for it (CQE-14). */
 REQUIREMENT("NAK-07", "CQE-14")
 static void
-unreliable_message_gives_the_shared_receive_back(void **state)
+malformed_unreliable_message_returns_the_srq_wqe(void **state)
 {
 	struct bench_srq *s = srq_open(*state, 4);
 	struct conn_cfg cfg = conn_rc;
@@ -273,7 +273,7 @@ unreliable_message_gives_the_shared_receive_back(void **state)
 
 REQUIREMENT("NAK-07")
 static void
-datagram_is_dropped(void **state)
+malformed_datagram_is_dropped(void **state)
 {
 	struct conn *c = conn_with(state, QP_TYPE_UD, QP_RTS);
 	struct wire_fields f = {.opcode = WIRE_SVC_UD | WIRE_OP_SEND_ONLY,
@@ -318,7 +318,7 @@ put_bad_response(struct conn *c, uint8_t op, uint32_t psn)
  */
 REQUIREMENT("REQ-09")
 static void
-malformed_response(void **state)
+malformed_response_ends_the_wqe(void **state)
 {
 	static const struct {
 		uint8_t resp, wr;
@@ -385,7 +385,7 @@ malformed_ack_is_dropped(void **state)
 /* Of nothing that was asked, or was answered already: a ghost, dropped. */
 REQUIREMENT("REQ-09", "REQ-07")
 static void
-malformed_ghost(void **state)
+malformed_unexpected_response_is_dropped(void **state)
 {
 	struct conn *c = conn_with(state, QP_TYPE_RC, QP_RTS);
 
@@ -408,7 +408,7 @@ malformed_ghost(void **state)
 /* A READ before it has no data yet: that is asked for again, and nothing is judged. */
 REQUIREMENT("REQ-09", "REQ-08")
 static void
-malformed_response_behind_a_gap(void **state)
+malformed_response_after_a_gap_requests_the_gap_only(void **state)
 {
 	struct conn *c = conn_with(state, QP_TYPE_RC, QP_RTS);
 
@@ -424,7 +424,7 @@ malformed_response_behind_a_gap(void **state)
 /* A QP that sends nothing yet has nothing to be answered. */
 REQUIREMENT("REQ-09")
 static void
-malformed_response_in_rtr(void **state)
+malformed_response_in_rtr_is_dropped(void **state)
 {
 	struct conn *c = conn_with(state, QP_TYPE_RC, QP_RTR);
 
@@ -439,20 +439,20 @@ main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		bench_test(malformed_request_gets_one_nak),
-		bench_test(earlier_requests_are_answered_first),
-		bench_test(too_early_is_a_sequence_error),
-		bench_test(duplicate_is_dropped),
-		bench_test(by_state),
-		bench_test(packet_validation_comes_first),
-		bench_test(goes_to_the_worker_that_owns_the_qp),
-		bench_test(unreliable_message_is_dropped),
-		bench_test(unreliable_message_gives_the_shared_receive_back),
-		bench_test(datagram_is_dropped),
-		bench_test(malformed_response),
+		bench_test(requests_before_a_malformed_one_are_answered_first),
+		bench_test(malformed_request_ahead_of_the_epsn_is_a_sequence_error),
+		bench_test(malformed_duplicate_is_dropped),
+		bench_test(malformed_request_is_answered_in_rtr_rts_and_sqd_only),
+		bench_test(packet_validation_precedes_the_request_checks),
+		bench_test(malformed_request_goes_to_the_worker_that_owns_the_qp),
+		bench_test(malformed_unreliable_message_is_dropped),
+		bench_test(malformed_unreliable_message_returns_the_srq_wqe),
+		bench_test(malformed_datagram_is_dropped),
+		bench_test(malformed_response_ends_the_wqe),
 		bench_test(malformed_ack_is_dropped),
-		bench_test(malformed_ghost),
-		bench_test(malformed_response_behind_a_gap),
-		bench_test(malformed_response_in_rtr),
+		bench_test(malformed_unexpected_response_is_dropped),
+		bench_test(malformed_response_after_a_gap_requests_the_gap_only),
+		bench_test(malformed_response_in_rtr_is_dropped),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

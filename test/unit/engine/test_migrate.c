@@ -31,7 +31,7 @@ retry_exhaustion_migrates(void **state)
 /* Everything that was not acknowledged goes again, and what comes of it is as ever. */
 REQUIREMENT("REQ-11", "EVT-06")
 static void
-work_goes_on_after_migration(void **state)
+outstanding_work_completes_after_migration(void **state)
 {
 	struct conn *c = apm_open_armed(state);
 	uint32_t i;
@@ -66,7 +66,7 @@ work_goes_on_after_migration(void **state)
 
 REQUIREMENT("REQ-11", "EVT-06")
 static void
-sequence_naks_use_up_retries_too(void **state)
+retries_used_by_sequence_naks_cause_migration(void **state)
 {
 	struct conn *c = apm_open_armed(state);
 	uint32_t i;
@@ -88,7 +88,7 @@ sequence_naks_use_up_retries_too(void **state)
 /* Loaded is not armed. */
 REQUIREMENT("REQ-11")
 static void
-only_armed_migrates(void **state)
+only_an_armed_qp_migrates(void **state)
 {
 	uint32_t mig;
 
@@ -107,7 +107,7 @@ only_armed_migrates(void **state)
 
 REQUIREMENT("REQ-11")
 static void
-no_alternate_gives_up(void **state)
+qp_without_alternate_path_goes_to_error(void **state)
 {
 	struct conn *c = apm_open_type(state, QP_TYPE_RC);
 
@@ -121,14 +121,14 @@ no_alternate_gives_up(void **state)
 
 REQUIREMENT("EVT-06", "REQ-11")
 static void
-unknown_next_hop_of_the_alternate(void **state)
+unresolved_alternate_path_ends_in_path_mig_err(void **state)
 {
 	apm_gives_up(apm_open_unresolved(state));
 }
 
 REQUIREMENT("EVT-06", "REQ-11")
 static void
-gid_of_the_alternate_is_gone(void **state)
+alternate_path_whose_gid_is_gone_ends_in_path_mig_err(void **state)
 {
 	struct conn *c = apm_open_armed(state);
 
@@ -159,7 +159,7 @@ open_partition(void **state, const uint16_t *pkeys)
 
 REQUIREMENT("EVT-06", "REQ-11")
 static void
-pkey_of_the_alternate_is_gone(void **state)
+alternate_path_whose_pkey_is_gone_raises_path_mig_err(void **state)
 {
 	static uint16_t pkeys[UROCE_MAX_PKEYS] = {0xffff, 0x8001};
 	struct conn *c = open_partition(state, pkeys);
@@ -176,7 +176,7 @@ pkey_of_the_alternate_is_gone(void **state)
 
 REQUIREMENT("EVT-06", "REQ-11")
 static void
-no_pkey_to_give_up_on(void **state)
+retry_exhaustion_without_the_alternates_pkey_is_fatal(void **state)
 {
 	static uint16_t pkeys[UROCE_MAX_PKEYS] = {0xffff, 0x8001};
 	struct conn *c = open_partition(state, pkeys);
@@ -188,7 +188,7 @@ no_pkey_to_give_up_on(void **state)
 /* The alternate's own partition is used, and asked for. */
 REQUIREMENT("REQ-11", "WIRE-09")
 static void
-pkey_of_the_alternate(void **state)
+packets_of_the_alternate_path_need_its_pkey(void **state)
 {
 	static const uint16_t pkeys[UROCE_MAX_PKEYS] = {0xffff, 0x8001};
 	struct uroce_qp_attr q;
@@ -214,7 +214,7 @@ pkey_of_the_alternate(void **state)
 /* An address that comes in time, and one that changes: of either path, before and after. */
 REQUIREMENT("REQ-11")
 static void
-next_hops_are_told_apart(void **state)
+next_hop_changes_apply_to_their_own_path(void **state)
 {
 	static const uint8_t other[6] = {2, 0, 0, 0, 0, 0x88}, stranger[16] = {1, 2, 3};
 	struct conn *c = apm_open_unresolved(state);
@@ -301,7 +301,7 @@ response_with_migreq_migrates(void **state)
 /* Without MigReq the alternate path is a stranger's. */
 REQUIREMENT("REQ-11")
 static void
-alternate_without_migreq(void **state)
+packet_on_the_alternate_path_without_migreq_is_dropped(void **state)
 {
 	struct conn *c = apm_open_armed(state);
 
@@ -316,7 +316,7 @@ alternate_without_migreq(void **state)
 /* With MigReq it is, too, for who is not armed: both must have been ready. */
 REQUIREMENT("REQ-11")
 static void
-alternate_before_it_is_armed(void **state)
+packet_on_the_alternate_path_before_armed_is_dropped(void **state)
 {
 	uint32_t mig;
 
@@ -335,7 +335,7 @@ alternate_before_it_is_armed(void **state)
 /* So is the path that was left. */
 REQUIREMENT("REQ-11")
 static void
-the_path_that_was_left(void **state)
+packet_on_the_abandoned_path_is_dropped(void **state)
 {
 	struct conn *c = apm_open_armed(state);
 	struct qp_path old = c->path;
@@ -387,7 +387,7 @@ refused_request_after_migration_gets_one_nak(void **state)
 /* At once, in mid-message, and with all its retries. */
 REQUIREMENT("REQ-11", "EVT-06")
 static void
-forced_by_modify(void **state)
+modify_to_migrated_migrates(void **state)
 {
 	struct conn *c = apm_open_armed(state);
 
@@ -412,7 +412,7 @@ forced_by_modify(void **state)
 /* A path without a timeout in place of one that had one, and the other way round. */
 REQUIREMENT("REQ-11", "REQ-04")
 static void
-timeouts_of_both_paths(void **state)
+each_path_has_its_own_timeout(void **state)
 {
 	struct uroce_qp_attr a = apm_alt_attr(QP_MIG_REARM);
 	struct conn *c = apm_open_type(state, QP_TYPE_RC);
@@ -439,7 +439,7 @@ timeouts_of_both_paths(void **state)
 /* An RNR wait is the peer's word and goes on. */
 REQUIREMENT("REQ-11", "REQ-06")
 static void
-rnr_wait_goes_on(void **state)
+rnr_wait_continues_after_migration(void **state)
 {
 	struct conn *c = apm_open_armed(state);
 	const uint64_t wait = 5120000; /* code 18 */
@@ -459,7 +459,7 @@ rnr_wait_goes_on(void **state)
 /* There and back: the path that failed is loaded again as the alternate. */
 REQUIREMENT("REQ-11", "EVT-06")
 static void
-migrates_again(void **state)
+rearmed_qp_migrates_again(void **state)
 {
 	struct conn *c = apm_open_armed(state);
 	struct qp_path first = c->path;
@@ -487,7 +487,7 @@ migrates_again(void **state)
 /* An unreliable connection has no retries to use up: packets and modify alone. */
 REQUIREMENT("REQ-11", "EVT-06")
 static void
-unreliable_connection(void **state)
+unreliable_connection_migrates_by_packet_or_modify(void **state)
 {
 	struct conn *c = apm_open_type(state, QP_TYPE_UC);
 
@@ -516,7 +516,7 @@ unreliable_connection(void **state)
 /* Both paths by IPv6, and the alternate by the other family than the primary. */
 REQUIREMENT("REQ-11", "EVT-06")
 static void
-address_families(void **state)
+alternate_path_may_have_another_address_family(void **state)
 {
 	uint32_t v6;
 
@@ -548,29 +548,29 @@ main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		bench_test(retry_exhaustion_migrates),
-		bench_test(work_goes_on_after_migration),
-		bench_test(sequence_naks_use_up_retries_too),
-		bench_test(only_armed_migrates),
-		bench_test(no_alternate_gives_up),
-		bench_test(unknown_next_hop_of_the_alternate),
-		bench_test(gid_of_the_alternate_is_gone),
-		bench_test(pkey_of_the_alternate_is_gone),
-		bench_test(no_pkey_to_give_up_on),
-		bench_test(pkey_of_the_alternate),
-		bench_test(next_hops_are_told_apart),
+		bench_test(outstanding_work_completes_after_migration),
+		bench_test(retries_used_by_sequence_naks_cause_migration),
+		bench_test(only_an_armed_qp_migrates),
+		bench_test(qp_without_alternate_path_goes_to_error),
+		bench_test(unresolved_alternate_path_ends_in_path_mig_err),
+		bench_test(alternate_path_whose_gid_is_gone_ends_in_path_mig_err),
+		bench_test(alternate_path_whose_pkey_is_gone_raises_path_mig_err),
+		bench_test(retry_exhaustion_without_the_alternates_pkey_is_fatal),
+		bench_test(packets_of_the_alternate_path_need_its_pkey),
+		bench_test(next_hop_changes_apply_to_their_own_path),
 		bench_test(request_with_migreq_migrates),
 		bench_test(duplicate_with_migreq_migrates),
 		bench_test(response_with_migreq_migrates),
-		bench_test(alternate_without_migreq),
-		bench_test(alternate_before_it_is_armed),
-		bench_test(the_path_that_was_left),
+		bench_test(packet_on_the_alternate_path_without_migreq_is_dropped),
+		bench_test(packet_on_the_alternate_path_before_armed_is_dropped),
+		bench_test(packet_on_the_abandoned_path_is_dropped),
 		bench_test(refused_request_after_migration_gets_one_nak),
-		bench_test(forced_by_modify),
-		bench_test(timeouts_of_both_paths),
-		bench_test(rnr_wait_goes_on),
-		bench_test(migrates_again),
-		bench_test(unreliable_connection),
-		bench_test(address_families),
+		bench_test(modify_to_migrated_migrates),
+		bench_test(each_path_has_its_own_timeout),
+		bench_test(rnr_wait_continues_after_migration),
+		bench_test(rearmed_qp_migrates_again),
+		bench_test(unreliable_connection_migrates_by_packet_or_modify),
+		bench_test(alternate_path_may_have_another_address_family),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -179,7 +179,7 @@ check_cell(uint32_t t, uint32_t from, uint32_t to)
 
 REQUIREMENT("QP-01")
 static void
-every_pair_of_states(void **state)
+every_pair_of_states_is_legal_as_specified(void **state)
 {
 	uint32_t t, from, to, required, optional, legal = 0;
 
@@ -216,7 +216,7 @@ unknown_state_is_refused(void **state)
 
 REQUIREMENT("QP-02")
 static void
-every_attribute_bit_of_every_pair(void **state)
+every_attribute_bit_of_every_pair_is_checked(void **state)
 {
 	uint32_t t, from, to;
 
@@ -231,7 +231,7 @@ every_attribute_bit_of_every_pair(void **state)
 /* Without QP_STATE a modify is one from a state to itself. */
 REQUIREMENT("QP-02")
 static void
-no_state_in_mask(void **state)
+modify_without_state_is_checked_as_state_to_itself(void **state)
 {
 	uint32_t t, from, bit, required, optional;
 
@@ -252,7 +252,7 @@ no_state_in_mask(void **state)
 
 REQUIREMENT("QP-03")
 static void
-cur_state_must_be_the_present_one(void **state)
+cur_state_must_equal_the_current_state(void **state)
 {
 	uint32_t t, cur;
 
@@ -293,7 +293,7 @@ struct value {
 
 REQUIREMENT("QP-04")
 static void
-values_out_of_range(void **state)
+values_out_of_range_are_refused(void **state)
 {
 	static const struct value values[] = {
 		INIT_VALUE(A(.port_num = 0), A(.port_num = 1)),
@@ -344,7 +344,7 @@ values_out_of_range(void **state)
 /* Of the alternate path as of the other one: nothing is kept of a bad one, but a good one is. */
 REQUIREMENT("QP-04", "REQ-11")
 static void
-alternate_path(void **state)
+alternate_path_is_checked(void **state)
 {
 	static const struct uroce_qp_attr bad[] = {
 		{.alt_port_num = 0, ALT_OF()},
@@ -412,7 +412,7 @@ query_returns_what_was_set(void **state)
 /* A change that no modify made shows too. */
 REQUIREMENT("QP-05")
 static void
-query_shows_automatic_changes(void **state)
+query_returns_automatic_changes(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct uroce_qp_attr q;
@@ -441,15 +441,15 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_pair_of_states),
+		cmocka_unit_test(every_pair_of_states_is_legal_as_specified),
 		cmocka_unit_test(unknown_state_is_refused),
-		cmocka_unit_test(every_attribute_bit_of_every_pair),
-		cmocka_unit_test(no_state_in_mask),
-		cmocka_unit_test(cur_state_must_be_the_present_one),
-		cmocka_unit_test(values_out_of_range),
-		cmocka_unit_test(alternate_path),
+		cmocka_unit_test(every_attribute_bit_of_every_pair_is_checked),
+		cmocka_unit_test(modify_without_state_is_checked_as_state_to_itself),
+		cmocka_unit_test(cur_state_must_equal_the_current_state),
+		cmocka_unit_test(values_out_of_range_are_refused),
+		cmocka_unit_test(alternate_path_is_checked),
 		bench_test(query_returns_what_was_set),
-		bench_test(query_shows_automatic_changes),
+		bench_test(query_returns_automatic_changes),
 		bench_test(reset_clears_all_attributes),
 	};
 

@@ -18,7 +18,7 @@ conn_empty(void **state)
 
 REQUIREMENT("NAK-04")
 static void
-sequence_nak_once_a_gap(void **state)
+each_gap_gets_one_sequence_nak(void **state)
 {
 	struct conn *c = conn_empty(state);
 	struct uroce_cqe cqe;
@@ -51,7 +51,7 @@ sequence_nak_once_a_gap(void **state)
 /* Packets that change places within a burst: the NAK of the first is void before it is sent. */
 REQUIREMENT("NAK-04")
 static void
-a_nak_that_is_not_sent_is_not_counted(void **state)
+nak_that_is_not_sent_is_not_counted(void **state)
 {
 	struct conn *c = conn_empty(state);
 
@@ -79,7 +79,7 @@ a_nak_that_is_not_sent_is_not_counted(void **state)
 
 REQUIREMENT("NAK-04")
 static void
-valid_duplicates_are_still_answered(void **state)
+duplicates_during_a_gap_are_answered(void **state)
 {
 	struct conn *c = conn_empty(state);
 
@@ -102,7 +102,7 @@ valid_duplicates_are_still_answered(void **state)
 /* The gap is found in the middle of a message: what is there of it stays and is continued. */
 REQUIREMENT("NAK-04")
 static void
-gap_within_a_message(void **state)
+gap_within_a_message_keeps_the_received_part(void **state)
 {
 	struct conn *c = conn_empty(state);
 
@@ -121,7 +121,7 @@ gap_within_a_message(void **state)
 /* Over the wrap a packet of after it is after, one of before it a duplicate. */
 REQUIREMENT("NAK-04", "WIRE-06")
 static void
-around_the_wrap(void **state)
+sequence_check_holds_over_the_psn_wrap(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -141,7 +141,7 @@ around_the_wrap(void **state)
 
 REQUIREMENT("NAK-10")
 static void
-rnr_when_no_receive_is_posted(void **state)
+send_without_a_receive_gets_rnr_nak(void **state)
 {
 	static const uint8_t ops[] = {WIRE_OP_SEND_ONLY, WIRE_OP_SEND_FIRST, WIRE_OP_SEND_ONLY_IMM,
 				      WIRE_OP_WRITE_ONLY_IMM};
@@ -171,7 +171,7 @@ rnr_when_no_receive_is_posted(void **state)
 
 REQUIREMENT("NAK-10")
 static void
-rnr_at_the_end_of_a_write_with_immediate(void **state)
+write_with_immediate_gets_rnr_nak_at_its_last_packet(void **state)
 {
 	struct conn *c = conn_empty(state);
 
@@ -189,7 +189,7 @@ rnr_at_the_end_of_a_write_with_immediate(void **state)
 
 REQUIREMENT("NAK-10")
 static void
-every_timer_code(void **state)
+rnr_nak_carries_every_timer_code(void **state)
 {
 	struct conn *c = conn_empty(state);
 	struct uroce_qp_attr a = {0};
@@ -206,7 +206,7 @@ every_timer_code(void **state)
 /* All in one burst: what is before the errant request is done and answered, or acknowledged. */
 REQUIREMENT("NAK-02", "NAK-03")
 static void
-requests_before_the_errant_one_come_first(void **state)
+requests_before_the_refused_one_complete_first(void **state)
 {
 	struct conn *c = conn_empty(state);
 
@@ -227,7 +227,7 @@ requests_before_the_errant_one_come_first(void **state)
 
 REQUIREMENT("NAK-02")
 static void
-a_nak_is_the_ack_of_what_is_before(void **state)
+nak_acknowledges_earlier_requests(void **state)
 {
 	struct conn *c = conn_empty(state);
 
@@ -239,7 +239,7 @@ a_nak_is_the_ack_of_what_is_before(void **state)
 /* The region goes away between the request and the last of its responses. */
 REQUIREMENT("NAK-03")
 static void
-read_whose_memory_goes_away(void **state)
+read_whose_memory_is_deregistered_gets_nak(void **state)
 {
 	struct conn *c = conn_empty(state);
 	struct wire_pkt p;
@@ -259,7 +259,7 @@ read_whose_memory_goes_away(void **state)
 /* The same while a SEND behind it is half in: that one's receive did not fail, it is flushed. */
 REQUIREMENT("NAK-09")
 static void
-read_lost_behind_it_a_send(void **state)
+failed_read_flushes_the_receive_of_a_later_send(void **state)
 {
 	struct conn *c = conn_empty(state);
 
@@ -276,7 +276,7 @@ read_lost_behind_it_a_send(void **state)
 /* A duplicate that fails is none of anybody's business. */
 REQUIREMENT("NAK-05")
 static void
-no_nak_for_duplicates(void **state)
+duplicates_get_no_nak(void **state)
 {
 	struct conn *c = conn_empty(state);
 
@@ -302,7 +302,7 @@ no_nak_for_duplicates(void **state)
 /* The region goes while a duplicate READ is being answered: silence, and the QP lives. */
 REQUIREMENT("NAK-05")
 static void
-no_nak_for_a_replay_that_breaks(void **state)
+failed_replay_gets_no_nak(void **state)
 {
 	struct conn *c = conn_empty(state);
 
@@ -321,7 +321,7 @@ no_nak_for_a_replay_that_breaks(void **state)
 /* Each of the five, by its number on the wire. */
 REQUIREMENT("NAK-01")
 static void
-five_kinds(void **state)
+all_five_nak_codes_are_sent(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	uint32_t i;
@@ -358,21 +358,21 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(five_kinds),
-		bench_test(sequence_nak_once_a_gap),
-		bench_test(a_nak_that_is_not_sent_is_not_counted),
-		bench_test(valid_duplicates_are_still_answered),
-		bench_test(gap_within_a_message),
-		bench_test(around_the_wrap),
-		bench_test(rnr_when_no_receive_is_posted),
-		bench_test(rnr_at_the_end_of_a_write_with_immediate),
-		bench_test(every_timer_code),
-		bench_test(requests_before_the_errant_one_come_first),
-		bench_test(a_nak_is_the_ack_of_what_is_before),
-		bench_test(read_whose_memory_goes_away),
-		bench_test(read_lost_behind_it_a_send),
-		bench_test(no_nak_for_duplicates),
-		bench_test(no_nak_for_a_replay_that_breaks),
+		bench_test(all_five_nak_codes_are_sent),
+		bench_test(each_gap_gets_one_sequence_nak),
+		bench_test(nak_that_is_not_sent_is_not_counted),
+		bench_test(duplicates_during_a_gap_are_answered),
+		bench_test(gap_within_a_message_keeps_the_received_part),
+		bench_test(sequence_check_holds_over_the_psn_wrap),
+		bench_test(send_without_a_receive_gets_rnr_nak),
+		bench_test(write_with_immediate_gets_rnr_nak_at_its_last_packet),
+		bench_test(rnr_nak_carries_every_timer_code),
+		bench_test(requests_before_the_refused_one_complete_first),
+		bench_test(nak_acknowledges_earlier_requests),
+		bench_test(read_whose_memory_is_deregistered_gets_nak),
+		bench_test(failed_read_flushes_the_receive_of_a_later_send),
+		bench_test(duplicates_get_no_nak),
+		bench_test(failed_replay_gets_no_nak),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -106,7 +106,7 @@ refuses(struct conn *c, uint32_t n, uint16_t key)
 
 REQUIREMENT("QP-04", "WIRE-09")
 static void
-index_selects_the_key(void **state)
+pkey_index_selects_the_pkey(void **state)
 {
 	uint32_t t;
 
@@ -125,7 +125,7 @@ index_selects_the_key(void **state)
 
 REQUIREMENT("QP-04")
 static void
-empty_entries_and_those_beyond_the_table(void **state)
+empty_and_invalid_pkey_indices_are_refused(void **state)
 {
 	static const uint16_t bad[] = {4, UROCE_MAX_PKEYS - 1, UROCE_MAX_PKEYS, 255, 65535};
 	uint32_t t, i;
@@ -150,7 +150,7 @@ empty_entries_and_those_beyond_the_table(void **state)
 /* INIT to INIT, and INIT to RTR where the address vector comes with the index or without. */
 REQUIREMENT("QP-04")
 static void
-index_changed_before_RTR(void **state)
+pkey_index_may_change_before_RTR(void **state)
 {
 	struct uroce_qp_attr a = {.qp_state = QP_INIT, .pkey_index = 2};
 	struct uroce_qp_attr rtr = {.qp_state = QP_RTR,
@@ -183,7 +183,7 @@ index_changed_before_RTR(void **state)
 /* In SQD no address vector needs to come with it; to SQD itself, or on the way back to RTS. */
 REQUIREMENT("QP-04")
 static void
-index_changed_in_SQD(void **state)
+pkey_index_may_change_in_SQD(void **state)
 {
 	struct uroce_qp_attr a = {.pkey_index = 1};
 	uint32_t t, back;
@@ -211,7 +211,7 @@ index_changed_in_SQD(void **state)
 /* In the other transitions the index is not taken, and the key stays (QP-02). */
 REQUIREMENT("QP-04")
 static void
-index_not_taken_in_RTS(void **state)
+pkey_index_may_not_change_in_RTS(void **state)
 {
 	struct uroce_qp_attr a = {.qp_state = QP_RTS, .pkey_index = 1};
 	uint32_t t;
@@ -227,7 +227,7 @@ index_not_taken_in_RTS(void **state)
 /* The operator gives an entry another key: the QPs of that index, and no others, go by it. */
 REQUIREMENT("EVT-13")
 static void
-changed_entry(void **state)
+changed_pkey_entry_applies_to_its_qps(void **state)
 {
 	uint32_t t;
 
@@ -250,7 +250,7 @@ changed_entry(void **state)
 /* What is sent again after the change carries the new key, and its answer is taken by it. */
 REQUIREMENT("EVT-13")
 static void
-changed_entry_under_way(void **state)
+changed_pkey_entry_applies_to_outstanding_wqes(void **state)
 {
 	struct conn *c = conn_of(state, 0, 1, QP_RTS);
 
@@ -272,7 +272,7 @@ changed_entry_under_way(void **state)
 
 REQUIREMENT("EVT-13")
 static void
-emptied_entry(void **state)
+emptied_pkey_entry_stops_traffic_until_it_is_set(void **state)
 {
 	uint32_t t;
 
@@ -294,7 +294,7 @@ emptied_entry(void **state)
 /* A member of a group that is in another partition gets no copy, which is counted. */
 REQUIREMENT("WIRE-09", "WIRE-10")
 static void
-group_member_of_another_partition(void **state)
+group_member_of_another_partition_gets_no_copy(void **state)
 {
 	static const uint8_t group[16] = {[10] = 0xff, 0xff, 239, 1, 2, 3};
 	struct conn *a = conn_of(state, 2, 1, QP_RTS), *b = conn_of(state, 2, 2, QP_RTS);
@@ -329,15 +329,15 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(index_selects_the_key),
-		bench_test(empty_entries_and_those_beyond_the_table),
-		bench_test(index_changed_before_RTR),
-		bench_test(index_changed_in_SQD),
-		bench_test(index_not_taken_in_RTS),
-		bench_test(changed_entry),
-		bench_test(changed_entry_under_way),
-		bench_test(emptied_entry),
-		bench_test(group_member_of_another_partition),
+		bench_test(pkey_index_selects_the_pkey),
+		bench_test(empty_and_invalid_pkey_indices_are_refused),
+		bench_test(pkey_index_may_change_before_RTR),
+		bench_test(pkey_index_may_change_in_SQD),
+		bench_test(pkey_index_may_not_change_in_RTS),
+		bench_test(changed_pkey_entry_applies_to_its_qps),
+		bench_test(changed_pkey_entry_applies_to_outstanding_wqes),
+		bench_test(emptied_pkey_entry_stops_traffic_until_it_is_set),
+		bench_test(group_member_of_another_partition_gets_no_copy),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

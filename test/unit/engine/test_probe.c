@@ -52,7 +52,7 @@ expect_probe_after(struct conn *c, uint64_t ns, uint8_t op, uint32_t psn)
 /* The first unacknowledged packet again, each time after twice as long; no retry is used up. */
 REQUIREMENT("REQ-04")
 static void
-probes_back_off_and_cost_no_retry(void **state)
+probes_back_off_and_use_no_retry(void **state)
 {
 	struct conn *c = conn_with(state, 14, 0);
 	uint64_t wait;
@@ -106,7 +106,7 @@ probes_do_not_move_the_timeout(void **state)
 /* A timeout shorter than the wait for a probe: the timeout alone. */
 REQUIREMENT("REQ-04")
 static void
-a_short_timeout_has_no_probes(void **state)
+short_timeout_has_no_probes(void **state)
 {
 	struct conn *c = conn_with(state, 4, 7);
 
@@ -202,7 +202,7 @@ timed_trip(struct conn *c, uint32_t psn, uint64_t ns)
  */
 REQUIREMENT("REQ-04")
 static void
-probes_wait_longer_where_round_trips_vary(void **state)
+probes_wait_longer_if_round_trips_vary(void **state)
 {
 	struct conn *c = conn_with(state, 14, 7);
 	uint32_t psn = SQ;
@@ -220,7 +220,7 @@ probes_wait_longer_where_round_trips_vary(void **state)
 /* Only an early timer requests a round-trip sample; progress after a READ gap does not. */
 REQUIREMENT("REQ-04")
 static void
-data_asked_for_again_times_no_round_trip(void **state)
+retransmitted_read_measures_no_round_trip(void **state)
 {
 	struct conn *c = conn_with(state, 14, 7);
 
@@ -241,7 +241,7 @@ data_asked_for_again_times_no_round_trip(void **state)
 /* A plain requester without an ACK timeout starts no timer when it asks for READ data again. */
 REQUIREMENT("REQ-04", "REQ-08")
 static void
-no_timer_where_there_is_no_wait(void **state)
+no_timer_runs_without_a_wait(void **state)
 {
 	struct conn *c = conn_with(state, 0, 0);
 
@@ -296,7 +296,7 @@ several_probes_fit_into_the_timeout(void **state)
 /* The peer has the probed packet and no more: what is behind it follows at once, few, then more. */
 REQUIREMENT("REQ-05")
 static void
-a_probe_that_is_answered_fills_the_gap(void **state)
+answered_probe_closes_the_gap(void **state)
 {
 	struct conn *c = conn_with(state, 14, 0);
 	uint32_t at = 1, n;
@@ -319,7 +319,7 @@ a_probe_that_is_answered_fills_the_gap(void **state)
 /* All was there and the answer was lost, or late: the window is what it was. */
 REQUIREMENT("REQ-04")
 static void
-a_probe_for_a_lost_answer_leaves_the_window_open(void **state)
+probe_for_a_lost_ack_keeps_the_window_open(void **state)
 {
 	struct conn *c = conn_with(state, 14, 0);
 
@@ -335,7 +335,7 @@ a_probe_for_a_lost_answer_leaves_the_window_open(void **state)
 
 REQUIREMENT("REQ-08")
 static void
-a_probe_asks_for_read_responses_again(void **state)
+probe_requests_missing_read_responses_again(void **state)
 {
 	struct conn *c = conn_with(state, 14, 0);
 	struct wire_pkt p;
@@ -355,7 +355,7 @@ a_probe_asks_for_read_responses_again(void **state)
 /* The peer answers from the gap on once more, and the gap is there again: asked for once a pass. */
 REQUIREMENT("REQ-08")
 static void
-a_gap_that_stays_is_asked_for_again(void **state)
+lasting_gap_is_requested_again(void **state)
 {
 	struct conn *c = conn_with(state, 14, 0);
 	uint32_t pass;
@@ -385,7 +385,7 @@ a_gap_that_stays_is_asked_for_again(void **state)
  */
 REQUIREMENT("REQ-04", "REQ-08", "CQE-12")
 static void
-a_gap_that_never_closes_ends_in_an_error(void **state)
+gap_that_never_closes_ends_in_an_error(void **state)
 {
 	uint32_t cnt;
 
@@ -422,7 +422,7 @@ a_gap_that_never_closes_ends_in_an_error(void **state)
  */
 REQUIREMENT("REQ-08")
 static void
-an_implied_nak_costs_nothing_and_is_not_the_last_word(void **state)
+implied_nak_is_handled_once_and_uses_no_retry(void **state)
 {
 	struct conn *c = conn_with(state, 0, 0);
 	uint32_t i;
@@ -458,7 +458,7 @@ an_implied_nak_costs_nothing_and_is_not_the_last_word(void **state)
 /* A sequence NAK behind missing READ data: the peer gets on, so no retry is used up. */
 REQUIREMENT("REQ-05", "REQ-08")
 static void
-naks_behind_missing_read_data_that_get_on(void **state)
+naks_that_show_progress_use_no_retry(void **state)
 {
 	struct conn *c = conn_with(state, 14, 1);
 	uint32_t i;
@@ -504,7 +504,7 @@ the_window_is_small_after_a_nak(void **state)
  */
 REQUIREMENT("NAK-04")
 static void
-a_gap_in_a_second_pass_is_told_again(void **state)
+gap_in_a_second_pass_gets_another_nak(void **state)
 {
 	struct conn *c = conn_with(state, 14, 3);
 	uint32_t pass;
@@ -554,7 +554,7 @@ forged_packets_use_up_few_of_the_peers_retries(void **state)
 /* A plain responder does not, and an RNR NAK is not repeated by what comes behind it. */
 REQUIREMENT("NAK-04", "NAK-10")
 static void
-no_second_nak_without_a_sequence_nak(void **state)
+rnr_nak_is_not_followed_by_a_sequence_nak(void **state)
 {
 	struct conn *c = conn_with(state, 14, 3);
 	uint32_t i;
@@ -570,7 +570,7 @@ no_second_nak_without_a_sequence_nak(void **state)
 /* The next hop is not known: no packet was sent, so no retry is used up. */
 REQUIREMENT("REQ-04")
 static void
-an_unresolved_path_uses_up_no_retry(void **state)
+unresolved_path_uses_no_retry(void **state)
 {
 	struct conn *c = conn_with(state, 14, 3);
 
@@ -592,7 +592,7 @@ an_unresolved_path_uses_up_no_retry(void **state)
 /* Nor is the QP silent for ever: after as long as all retries would have taken it gives up. */
 REQUIREMENT("REQ-04", "CQE-12")
 static void
-an_unresolved_path_ends_in_an_error(void **state)
+unresolved_path_ends_in_an_error(void **state)
 {
 	uint32_t cnt;
 
@@ -612,7 +612,7 @@ an_unresolved_path_ends_in_an_error(void **state)
 /* The path goes while packets are out: what was sent of them stays sent, then the same wait. */
 REQUIREMENT("REQ-04")
 static void
-a_path_lost_under_way(void **state)
+packets_in_flight_when_the_path_is_lost_wait_as_usual(void **state)
 {
 	struct conn *c = conn_with(state, 14, 3);
 
@@ -662,7 +662,7 @@ conn_held_up(void **state, uint32_t retry_cnt, uint8_t plain)
 /* Threads that do not run put an ACK timeout off, but not beyond four times its value. */
 REQUIREMENT("REQ-04", "CQE-12")
 static void
-a_timeout_is_put_off_for_a_thread_that_does_not_run(void **state)
+timeout_is_excused_while_a_thread_is_stalled(void **state)
 {
 	static const uint8_t plain[] = {0, QP_PLAIN_REQUESTER};
 	uint32_t i, k;
@@ -691,7 +691,7 @@ a_timeout_is_put_off_for_a_thread_that_does_not_run(void **state)
 /* Once they run the packet, which goes again, has its whole timeout. */
 REQUIREMENT("REQ-04")
 static void
-a_timeout_that_was_put_off_begins_anew(void **state)
+excused_timeout_restarts(void **state)
 {
 	struct conn *c = conn_held_up(state, 0, 0);
 
@@ -712,7 +712,7 @@ a_timeout_that_was_put_off_begins_anew(void **state)
 /* Each silence may be put off as often as the first. */
 REQUIREMENT("REQ-04")
 static void
-progress_forgets_what_was_put_off(void **state)
+progress_resets_excused_timeouts(void **state)
 {
 	struct conn *c = conn_held_up(state, 0, 0);
 	uint32_t i;
@@ -734,7 +734,7 @@ progress_forgets_what_was_put_off(void **state)
  */
 REQUIREMENT("REQ-04")
 static void
-a_longer_round_trip_does_not_shorten_the_timeout(void **state)
+longer_round_trip_does_not_shorten_the_timeout(void **state)
 {
 	struct conn *c = conn_with(state, 14, 0);
 	uint32_t i;
@@ -762,33 +762,33 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(probes_back_off_and_cost_no_retry),
+		bench_test(probes_back_off_and_use_no_retry),
 		bench_test(probes_do_not_move_the_timeout),
-		bench_test(a_short_timeout_has_no_probes),
+		bench_test(short_timeout_has_no_probes),
 		bench_test(timeout_0_probes_and_never_fails),
 		bench_test(probes_wait_for_the_measured_round_trip),
-		bench_test(probes_wait_longer_where_round_trips_vary),
-		bench_test(data_asked_for_again_times_no_round_trip),
-		bench_test(no_timer_where_there_is_no_wait),
+		bench_test(probes_wait_longer_if_round_trips_vary),
+		bench_test(retransmitted_read_measures_no_round_trip),
+		bench_test(no_timer_runs_without_a_wait),
 		bench_test(several_probes_fit_into_the_timeout),
-		bench_test(a_probe_that_is_answered_fills_the_gap),
-		bench_test(a_probe_for_a_lost_answer_leaves_the_window_open),
-		bench_test(a_probe_asks_for_read_responses_again),
-		bench_test(a_gap_that_stays_is_asked_for_again),
-		bench_test(a_gap_that_never_closes_ends_in_an_error),
-		bench_test(an_implied_nak_costs_nothing_and_is_not_the_last_word),
-		bench_test(naks_behind_missing_read_data_that_get_on),
+		bench_test(answered_probe_closes_the_gap),
+		bench_test(probe_for_a_lost_ack_keeps_the_window_open),
+		bench_test(probe_requests_missing_read_responses_again),
+		bench_test(lasting_gap_is_requested_again),
+		bench_test(gap_that_never_closes_ends_in_an_error),
+		bench_test(implied_nak_is_handled_once_and_uses_no_retry),
+		bench_test(naks_that_show_progress_use_no_retry),
 		bench_test(the_window_is_small_after_a_nak),
-		bench_test(a_gap_in_a_second_pass_is_told_again),
+		bench_test(gap_in_a_second_pass_gets_another_nak),
 		bench_test(forged_packets_use_up_few_of_the_peers_retries),
-		bench_test(no_second_nak_without_a_sequence_nak),
-		bench_test(an_unresolved_path_uses_up_no_retry),
-		bench_test(an_unresolved_path_ends_in_an_error),
-		bench_test(a_path_lost_under_way),
-		bench_test(a_timeout_is_put_off_for_a_thread_that_does_not_run),
-		bench_test(a_timeout_that_was_put_off_begins_anew),
-		bench_test(progress_forgets_what_was_put_off),
-		bench_test(a_longer_round_trip_does_not_shorten_the_timeout),
+		bench_test(rnr_nak_is_not_followed_by_a_sequence_nak),
+		bench_test(unresolved_path_uses_no_retry),
+		bench_test(unresolved_path_ends_in_an_error),
+		bench_test(packets_in_flight_when_the_path_is_lost_wait_as_usual),
+		bench_test(timeout_is_excused_while_a_thread_is_stalled),
+		bench_test(excused_timeout_restarts),
+		bench_test(progress_resets_excused_timeouts),
+		bench_test(longer_round_trip_does_not_shorten_the_timeout),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -61,7 +61,7 @@ expect_done(struct conn *c, uint32_t len)
 
 REQUIREMENT("REQ-08")
 static void
-data_lands_where_it_belongs(void **state)
+read_data_lands_at_its_addresses(void **state)
 {
 	static const uint32_t lens[] = {0, 1, 3, MTU - 1, MTU, MTU + 1, 2 * MTU, 5 * MTU + 5};
 	uint32_t i, k;
@@ -82,7 +82,7 @@ data_lands_where_it_belongs(void **state)
 
 REQUIREMENT("REQ-08")
 static void
-scatters_over_sges(void **state)
+read_scatters_over_sges(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t key = c->local->mr.key;
@@ -107,7 +107,7 @@ scatters_over_sges(void **state)
 /* An SGE ends within a later response: the bytes behind its end are not written. */
 REQUIREMENT("REQ-08")
 static void
-scatters_no_byte_behind_an_sge(void **state)
+read_writes_no_byte_past_an_sge(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t key = c->local->mr.key, k;
@@ -128,7 +128,7 @@ scatters_no_byte_behind_an_sge(void **state)
 /* Each response in turn is the one that is lost. */
 REQUIREMENT("REQ-08")
 static void
-missing_response_is_asked_for_again_from_there(void **state)
+read_resumes_at_the_missing_response(void **state)
 {
 	const uint32_t len = 4 * MTU + 7;
 	uint32_t lost, k;
@@ -158,7 +158,7 @@ missing_response_is_asked_for_again_from_there(void **state)
 /* The last one lost: nothing tells but the clock. */
 REQUIREMENT("REQ-08")
 static void
-last_response_lost(void **state)
+lost_last_response_is_requested_again(void **state)
 {
 	const uint32_t len = 3 * MTU;
 	struct conn *c = reading(state, len);
@@ -175,7 +175,7 @@ last_response_lost(void **state)
 /* A response behind the READ says as much as one within it. */
 REQUIREMENT("REQ-08")
 static void
-ack_of_a_later_request_shows_the_gap(void **state)
+ack_of_a_later_request_reveals_missing_responses(void **state)
 {
 	struct conn *c = reading(state, 2 * MTU);
 
@@ -283,7 +283,7 @@ a_read_waits_for_the_responses_before_it(void **state)
 /* Swapped on the way: the late one is good, the early one is asked for again. */
 REQUIREMENT("REQ-08")
 static void
-reordered_responses(void **state)
+read_completes_after_reordered_responses(void **state)
 {
 	const uint32_t len = 3 * MTU;
 	struct conn *c = reading(state, len);
@@ -302,7 +302,7 @@ reordered_responses(void **state)
 /* Two READs at once, the first one's answer lost altogether. */
 REQUIREMENT("REQ-08")
 static void
-gap_over_two_reads(void **state)
+lost_responses_of_two_reads_are_requested_again(void **state)
 {
 	struct conn *c = reading(state, MTU);
 
@@ -323,7 +323,7 @@ gap_over_two_reads(void **state)
 /* Answers do come, a packet a timeout: that is progress, however long it takes. */
 REQUIREMENT("REQ-08")
 static void
-slow_answers_are_progress(void **state)
+slow_responses_count_as_progress(void **state)
 {
 	const uint32_t len = 30 * MTU;
 	struct conn *c = reading(state, len);
@@ -342,7 +342,7 @@ slow_answers_are_progress(void **state)
 /* Memory deregistered under the answer. */
 REQUIREMENT("REQ-08")
 static void
-no_byte_into_dead_memory(void **state)
+read_writes_no_byte_into_deregistered_memory(void **state)
 {
 	struct conn *c = reading(state, 2 * MTU);
 
@@ -358,7 +358,7 @@ no_byte_into_dead_memory(void **state)
 /* NAK-03 from the other side: the NAK stands where the response would. */
 REQUIREMENT("REQ-08")
 static void
-nak_in_place_of_a_later_response(void **state)
+nak_instead_of_a_later_response_ends_the_read(void **state)
 {
 	struct conn *c = reading(state, 3 * MTU);
 
@@ -371,20 +371,20 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(test_REQ_08_data_lands_where_it_belongs),
-		bench_test(test_REQ_08_scatters_over_sges),
-		bench_test(test_REQ_08_scatters_no_byte_behind_an_sge),
-		bench_test(test_REQ_08_missing_response_is_asked_for_again_from_there),
-		bench_test(test_REQ_08_last_response_lost),
-		bench_test(test_REQ_08_ack_of_a_later_request_shows_the_gap),
-		bench_test(test_REQ_08_duplicate_responses_write_nothing),
+		bench_test(read_data_lands_at_its_addresses),
+		bench_test(read_scatters_over_sges),
+		bench_test(read_writes_no_byte_past_an_sge),
+		bench_test(read_resumes_at_the_missing_response),
+		bench_test(lost_last_response_is_requested_again),
+		bench_test(ack_of_a_later_request_reveals_missing_responses),
+		bench_test(duplicate_responses_write_nothing),
 		bench_test(the_rest_of_a_long_read_is_requested_in_parts),
 		bench_test(a_read_waits_for_the_responses_before_it),
-		bench_test(test_REQ_08_reordered_responses),
-		bench_test(test_REQ_08_gap_over_two_reads),
-		bench_test(test_REQ_08_slow_answers_are_progress),
-		bench_test(test_REQ_08_no_byte_into_dead_memory),
-		bench_test(test_REQ_08_nak_in_place_of_a_later_response),
+		bench_test(read_completes_after_reordered_responses),
+		bench_test(lost_responses_of_two_reads_are_requested_again),
+		bench_test(slow_responses_count_as_progress),
+		bench_test(read_writes_no_byte_into_deregistered_memory),
+		bench_test(nak_instead_of_a_later_response_ends_the_read),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -79,7 +79,7 @@ check_no_access(void **state, uint8_t op, uint32_t which)
 
 REQUIREMENT("NAK-06", "MEM-02", "EVT-03")
 static void
-every_access_that_is_not_allowed(void **state)
+every_forbidden_access_is_refused(void **state)
 {
 	uint32_t i;
 
@@ -93,7 +93,7 @@ every_access_that_is_not_allowed(void **state)
 /* The very edges are inside. */
 REQUIREMENT("MEM-02")
 static void
-edges_of_a_region(void **state)
+access_at_the_edges_of_a_region_is_checked(void **state)
 {
 	struct conn *c = conn_next(state, ALL_REMOTE);
 	struct bench_region *top = region_add(*state, 7, UINT64_MAX - 63, 64, ALL_REMOTE);
@@ -116,7 +116,7 @@ edges_of_a_region(void **state)
 /* Half of a WRITE is in when its region goes. */
 REQUIREMENT("NAK-06")
 static void
-region_gone_in_the_middle(void **state)
+region_deregistered_within_a_message_is_refused(void **state)
 {
 	struct conn *c = conn_next(state, ALL_REMOTE);
 
@@ -163,7 +163,7 @@ invalid_request_event_names_the_qp(void **state)
 
 REQUIREMENT("CQE-02", "NAK-07")
 static void
-receive_too_short(void **state)
+receive_that_is_too_short_ends_both_sides(void **state)
 {
 	static const uint32_t lens[] = {0, 7, MTU + 7};
 	uint32_t i;
@@ -207,7 +207,7 @@ refused_request_gets_one_nak(void **state)
 /* NAK-08: what is wrong is the receiver's own. */
 REQUIREMENT("CQE-04", "NAK-08")
 static void
-bad_lkey_in_a_receive(void **state)
+bad_lkey_in_a_receive_is_an_operation_error(void **state)
 {
 	struct bench_region *ro = region_add(*state, 7, 0x9000, 64, MEM_REMOTE_WRITE);
 	struct bench_region *other = region_add(*state, 8, LOCAL_VA, 64, MEM_LOCAL_WRITE);
@@ -238,7 +238,7 @@ bad_lkey_in_a_receive(void **state)
 /* A key that the message does not reach is not looked at. */
 REQUIREMENT("CQE-04")
 static void
-only_what_is_used_of_a_receive(void **state)
+only_the_used_part_of_a_receive_is_checked(void **state)
 {
 	struct conn *c = conn_next(state, ALL_REMOTE);
 	struct uroce_sge sge[2] = {{LOCAL_VA, 8, c->local->mr.key}, {0x1234, 8, 0xbad}};
@@ -251,7 +251,7 @@ only_what_is_used_of_a_receive(void **state)
 
 REQUIREMENT("CQE-03", "NAK-08")
 static void
-malformed_receive(void **state)
+malformed_receive_is_an_operation_error(void **state)
 {
 	struct conn *c = conn_next(state, ALL_REMOTE);
 
@@ -266,7 +266,7 @@ malformed_receive(void **state)
 
 REQUIREMENT("CQE-07", "NAK-06")
 static void
-write_imm_with_a_bad_rkey(void **state)
+write_imm_with_a_bad_rkey_completes_the_receive_in_error(void **state)
 {
 	struct conn *c = conn_next(state, ALL_REMOTE);
 
@@ -296,7 +296,7 @@ write_imm_refused_at_its_first_packet(void **state)
 
 REQUIREMENT("NAK-08", "CQE-04")
 static void
-copy_into_client_memory_fails(void **state)
+failed_copy_into_client_memory_is_an_operation_error(void **state)
 {
 	struct conn *c = conn_next(state, ALL_REMOTE);
 
@@ -317,19 +317,19 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(every_access_that_is_not_allowed),
-		bench_test(edges_of_a_region),
-		bench_test(region_gone_in_the_middle),
+		bench_test(every_forbidden_access_is_refused),
+		bench_test(access_at_the_edges_of_a_region_is_checked),
+		bench_test(region_deregistered_within_a_message_is_refused),
 		bench_test(zero_length_needs_no_key),
 		bench_test(invalid_request_event_names_the_qp),
-		bench_test(receive_too_short),
+		bench_test(receive_that_is_too_short_ends_both_sides),
 		bench_test(refused_request_gets_one_nak),
-		bench_test(bad_lkey_in_a_receive),
-		bench_test(only_what_is_used_of_a_receive),
-		bench_test(malformed_receive),
-		bench_test(write_imm_with_a_bad_rkey),
+		bench_test(bad_lkey_in_a_receive_is_an_operation_error),
+		bench_test(only_the_used_part_of_a_receive_is_checked),
+		bench_test(malformed_receive_is_an_operation_error),
+		bench_test(write_imm_with_a_bad_rkey_completes_the_receive_in_error),
 		bench_test(write_imm_refused_at_its_first_packet),
-		bench_test(copy_into_client_memory_fails),
+		bench_test(failed_copy_into_client_memory_is_an_operation_error),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

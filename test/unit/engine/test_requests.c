@@ -90,7 +90,7 @@ messages_arrive_whole(void **state)
 
 REQUIREMENT("WIRE-05")
 static void
-reads_are_answered_in_mtu_cuts(void **state)
+read_responses_are_cut_at_the_path_mtu(void **state)
 {
 	uint32_t code, j, k, psn;
 
@@ -228,7 +228,7 @@ skip_frames(struct conn *c, uint32_t n)
 
 REQUIREMENT("RSP-01")
 static void
-duplicate_of_a_read_under_way_begins_with_first(void **state)
+duplicate_of_an_active_read_restarts_with_first(void **state)
 {
 	uint32_t from[] = {0, 1, 0, 0, NREAD - 1}, sent, i;
 
@@ -251,7 +251,7 @@ duplicate_of_a_read_under_way_begins_with_first(void **state)
 /* A requester that wants a part of it again gets that, and then the rest of the READ. */
 REQUIREMENT("RSP-01")
 static void
-duplicate_of_a_part_of_a_read_under_way(void **state)
+duplicate_of_a_part_of_an_active_read_is_answered(void **state)
 {
 	uint32_t sent, i;
 	struct conn *c = conn_half_answered(state, &sent);
@@ -268,7 +268,7 @@ duplicate_of_a_part_of_a_read_under_way(void **state)
 /* A duplicate is executed again, so the QP must still allow it. */
 REQUIREMENT("RSP-01", "MEM-02")
 static void
-duplicate_read_after_the_right_was_taken_away(void **state)
+duplicate_read_after_the_right_was_removed_is_ignored(void **state)
 {
 	struct uroce_qp_attr attr = {.qp_access_flags = MEM_REMOTE_WRITE};
 	struct conn *c = conn_at(state, RQ, 3);
@@ -285,7 +285,7 @@ duplicate_read_after_the_right_was_taken_away(void **state)
 /* A PSN of before that never asked for these bytes is no duplicate. */
 REQUIREMENT("RSP-01")
 static void
-read_that_never_was_is_ignored(void **state)
+duplicate_of_an_unknown_read_is_ignored(void **state)
 {
 	struct conn *c = conn_at(state, RQ, 3);
 
@@ -302,7 +302,7 @@ read_that_never_was_is_ignored(void **state)
 
 REQUIREMENT("RSP-02")
 static void
-acks_coalesce_in_a_burst(void **state)
+acks_of_a_burst_are_coalesced(void **state)
 {
 	struct conn *c = conn_at(state, RQ, 3);
 	uint32_t i;
@@ -349,7 +349,7 @@ responses_keep_psn_order_with_acks(void **state)
 
 REQUIREMENT("RSP-03")
 static void
-max_dest_rd_atomic_reads_at_once(void **state)
+max_dest_rd_atomic_reads_are_answered_at_once(void **state)
 {
 	struct conn *c = conn_at(state, RQ, 3);
 	uint32_t i;
@@ -393,7 +393,7 @@ sends_take_receives_in_order(void **state)
 
 REQUIREMENT("RSP-05")
 static void
-scatters_over_the_receive_sges(void **state)
+send_scatters_over_the_receive_sges(void **state)
 {
 	struct conn *c = conn_at(state, RQ, 3);
 	uint32_t key = c->local->mr.key;
@@ -451,7 +451,7 @@ msn_counts_messages(void **state)
 /* 2^31 bytes are not too many, for a WRITE and for a READ. */
 REQUIREMENT("WIRE-05")
 static void
-requests_for_2_to_the_31(void **state)
+requests_of_2_to_the_31_bytes_are_accepted(void **state)
 {
 	struct conn *c = conn_at(state, RQ, 3);
 	struct bench_region *big = region_add(*state, 7, 1ull << 40, 1 << 20, ALL_REMOTE);
@@ -482,22 +482,22 @@ main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		bench_test(messages_arrive_whole),
-		bench_test(reads_are_answered_in_mtu_cuts),
+		bench_test(read_responses_are_cut_at_the_path_mtu),
 		bench_test(duplicate_sends_and_writes_are_acked_not_executed),
 		bench_test(duplicate_read_is_executed_again_from_its_psn),
-		bench_test(duplicate_of_a_read_under_way_begins_with_first),
-		bench_test(duplicate_of_a_part_of_a_read_under_way),
-		bench_test(duplicate_read_after_the_right_was_taken_away),
-		bench_test(read_that_never_was_is_ignored),
-		bench_test(acks_coalesce_in_a_burst),
+		bench_test(duplicate_of_an_active_read_restarts_with_first),
+		bench_test(duplicate_of_a_part_of_an_active_read_is_answered),
+		bench_test(duplicate_read_after_the_right_was_removed_is_ignored),
+		bench_test(duplicate_of_an_unknown_read_is_ignored),
+		bench_test(acks_of_a_burst_are_coalesced),
 		bench_test(every_ackreq_is_answered_at_once),
 		bench_test(responses_keep_psn_order_with_acks),
-		bench_test(max_dest_rd_atomic_reads_at_once),
+		bench_test(max_dest_rd_atomic_reads_are_answered_at_once),
 		bench_test(sends_take_receives_in_order),
-		bench_test(scatters_over_the_receive_sges),
+		bench_test(send_scatters_over_the_receive_sges),
 		bench_test(write_imm_checks_the_rkey_first),
 		bench_test(msn_counts_messages),
-		bench_test(requests_for_2_to_the_31),
+		bench_test(requests_of_2_to_the_31_bytes_are_accepted),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -50,7 +50,7 @@ timeout_is_4096ns_times_2_to_the_code(void **state)
 
 REQUIREMENT("REQ-04")
 static void
-timeout_0_waits_for_ever(void **state)
+timeout_0_waits_forever(void **state)
 {
 	struct conn *c = conn_with(state, 0, 0, 0);
 
@@ -66,7 +66,7 @@ timeout_0_waits_for_ever(void **state)
 
 REQUIREMENT("REQ-04")
 static void
-resends_from_the_oldest_unacknowledged(void **state)
+timeout_retransmits_from_the_oldest_unacknowledged(void **state)
 {
 	struct conn *c = conn_with(state, 14, 3, 3);
 	struct wire_pkt p;
@@ -93,7 +93,7 @@ resends_from_the_oldest_unacknowledged(void **state)
 
 REQUIREMENT("REQ-04")
 static void
-retry_cnt_times_then_error(void **state)
+wqe_fails_after_retry_cnt_timeouts(void **state)
 {
 	uint32_t cnt, i;
 
@@ -120,7 +120,7 @@ retry_cnt_times_then_error(void **state)
 
 REQUIREMENT("CQE-12", "REQ-04")
 static void
-retry_exceeded_takes_retry_cnt_resends(void **state)
+retry_exceeded_takes_retry_cnt_retransmissions(void **state)
 {
 	struct conn *c = conn_with(state, 14, 7, 7);
 
@@ -134,7 +134,7 @@ retry_exceeded_takes_retry_cnt_resends(void **state)
 /* Progress of a single packet is progress: the counter and the timer start anew. */
 REQUIREMENT("REQ-04")
 static void
-progress_reloads(void **state)
+progress_reloads_the_retry_counters(void **state)
 {
 	struct conn *c = conn_with(state, 14, 1, 7);
 	uint32_t i;
@@ -192,7 +192,7 @@ the_window_opens_again_after_a_timeout(void **state)
 /* A READ is as much as a closed window lets out. */
 REQUIREMENT("REQ-04")
 static void
-one_read_after_a_timeout(void **state)
+timeout_requests_one_read_again(void **state)
 {
 	struct conn *c = conn_with(state, 14, 7, 7);
 
@@ -211,7 +211,7 @@ one_read_after_a_timeout(void **state)
 
 REQUIREMENT("REQ-04")
 static void
-no_timer_when_all_is_acknowledged(void **state)
+no_timer_runs_when_all_is_acknowledged(void **state)
 {
 	struct conn *c = conn_with(state, 14, 0, 0);
 
@@ -259,7 +259,7 @@ unknown_next_hop_runs_out_of_retries(void **state)
 
 REQUIREMENT("REQ-05")
 static void
-sequence_nak_rewinds_and_costs_a_retry(void **state)
+sequence_nak_rewinds_and_uses_a_retry(void **state)
 {
 	struct conn *c = conn_with(state, 14, 2, 7);
 	uint32_t i;
@@ -327,7 +327,7 @@ rnr_wait_at_least_the_named_time(void **state)
 
 REQUIREMENT("REQ-06")
 static void
-nothing_goes_out_during_the_wait(void **state)
+nothing_is_sent_during_the_rnr_wait(void **state)
 {
 	struct conn *c = conn_with(state, 1, 0, 1); /* an ACK timeout of 8 us must not matter */
 
@@ -354,7 +354,7 @@ nothing_goes_out_during_the_wait(void **state)
 
 REQUIREMENT("REQ-06", "CQE-13")
 static void
-rnr_retry_times_then_error(void **state)
+wqe_fails_after_rnr_retry_naks(void **state)
 {
 	uint32_t cnt, i;
 
@@ -379,7 +379,7 @@ rnr_retry_times_then_error(void **state)
 
 REQUIREMENT("REQ-06")
 static void
-rnr_retry_7_is_for_ever(void **state)
+rnr_retry_7_retries_forever(void **state)
 {
 	struct conn *c = conn_with(state, 14, 0, 7);
 	uint32_t i;
@@ -398,7 +398,7 @@ rnr_retry_7_is_for_ever(void **state)
 /* rxe refuses each packet behind the one that met RNR; that may come when the wait is over. */
 REQUIREMENT("REQ-06")
 static void
-late_sequence_naks_do_not_add_up(void **state)
+late_sequence_naks_after_rnr_use_up_no_retries(void **state)
 {
 	struct conn *c = conn_with(state, 14, 2, 7);
 	uint32_t i;
@@ -421,7 +421,7 @@ late_sequence_naks_do_not_add_up(void **state)
 
 REQUIREMENT("REQ-06")
 static void
-a_proper_response_reloads(void **state)
+response_reloads_the_rnr_counter(void **state)
 {
 	struct conn *c = conn_with(state, 14, 0, 1);
 	uint32_t i;
@@ -440,7 +440,7 @@ a_proper_response_reloads(void **state)
 /* An RNR NAK acknowledges what is before it, and leaves the timeout's counter alone. */
 REQUIREMENT("REQ-06")
 static void
-rnr_nak_acknowledges_and_counts_apart(void **state)
+rnr_nak_acknowledges_and_has_its_own_counter(void **state)
 {
 	struct conn *c = conn_with(state, 14, 0, 2);
 
@@ -462,7 +462,7 @@ rnr_nak_acknowledges_and_counts_apart(void **state)
 /* The error state ends an RNR wait: `urocectl show qp` must not report it any more. */
 REQUIREMENT("QP-19", "REQ-06")
 static void
-no_rnr_wait_in_the_error_state(void **state)
+error_state_ends_the_rnr_wait(void **state)
 {
 	struct conn *c = conn_with(state, 14, 0, 7);
 
@@ -482,25 +482,25 @@ main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		bench_test(timeout_is_4096ns_times_2_to_the_code),
-		bench_test(timeout_0_waits_for_ever),
-		bench_test(resends_from_the_oldest_unacknowledged),
-		bench_test(retry_cnt_times_then_error),
-		bench_test(retry_exceeded_takes_retry_cnt_resends),
-		bench_test(progress_reloads),
+		bench_test(timeout_0_waits_forever),
+		bench_test(timeout_retransmits_from_the_oldest_unacknowledged),
+		bench_test(wqe_fails_after_retry_cnt_timeouts),
+		bench_test(retry_exceeded_takes_retry_cnt_retransmissions),
+		bench_test(progress_reloads_the_retry_counters),
 		bench_test(the_window_opens_again_after_a_timeout),
-		bench_test(one_read_after_a_timeout),
-		bench_test(no_timer_when_all_is_acknowledged),
+		bench_test(timeout_requests_one_read_again),
+		bench_test(no_timer_runs_when_all_is_acknowledged),
 		bench_test(unknown_next_hop_runs_out_of_retries),
-		bench_test(sequence_nak_rewinds_and_costs_a_retry),
+		bench_test(sequence_nak_rewinds_and_uses_a_retry),
 		bench_test(sequence_naks_with_progress_never_end),
 		bench_test(rnr_wait_at_least_the_named_time),
-		bench_test(nothing_goes_out_during_the_wait),
-		bench_test(rnr_retry_times_then_error),
-		bench_test(rnr_retry_7_is_for_ever),
-		bench_test(late_sequence_naks_do_not_add_up),
-		bench_test(a_proper_response_reloads),
-		bench_test(rnr_nak_acknowledges_and_counts_apart),
-		bench_test(no_rnr_wait_in_the_error_state),
+		bench_test(nothing_is_sent_during_the_rnr_wait),
+		bench_test(wqe_fails_after_rnr_retry_naks),
+		bench_test(rnr_retry_7_retries_forever),
+		bench_test(late_sequence_naks_after_rnr_use_up_no_retries),
+		bench_test(response_reloads_the_rnr_counter),
+		bench_test(rnr_nak_acknowledges_and_has_its_own_counter),
+		bench_test(error_state_ends_the_rnr_wait),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

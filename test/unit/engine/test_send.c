@@ -107,7 +107,7 @@ a_read_is_one_request(void **state)
 
 REQUIREMENT("WIRE-04")
 static void
-solicited_is_on_the_last_packet_only(void **state)
+solicited_bit_is_on_the_last_packet_only(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -123,7 +123,7 @@ solicited_is_on_the_last_packet_only(void **state)
 
 REQUIREMENT("WIRE-06")
 static void
-psns_wrap(void **state)
+psns_wrap_at_24_bits(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -154,7 +154,7 @@ psns_wrap(void **state)
 
 REQUIREMENT("REQ-01")
 static void
-several_in_flight_complete_in_order(void **state)
+wqes_in_flight_complete_in_order(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t i;
@@ -177,7 +177,7 @@ several_in_flight_complete_in_order(void **state)
 
 REQUIREMENT("REQ-01")
 static void
-unsignaled_complete_silently(void **state)
+unsignaled_wqes_complete_silently(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t i;
@@ -201,7 +201,7 @@ unsignaled_complete_silently(void **state)
  * data. */
 REQUIREMENT("REQ-01")
 static void
-unsignaled_no_further_than_acknowledged(void **state)
+unsignaled_wqes_complete_only_when_acknowledged(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -227,7 +227,7 @@ unsignaled_no_further_than_acknowledged(void **state)
 
 REQUIREMENT("REQ-01")
 static void
-sq_sig_all(void **state)
+sq_sig_all_completes_every_wqe(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -244,7 +244,7 @@ sq_sig_all(void **state)
 /* More work than the private ring or the window takes: it goes on as the peer acknowledges. */
 REQUIREMENT("REQ-01")
 static void
-a_full_queue_drains(void **state)
+full_send_queue_drains(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	uint32_t i, sent, acked = 0;
@@ -270,7 +270,7 @@ a_full_queue_drains(void **state)
 /* A busy SQ needs no doorbell; an idle one says so before it rests. */
 REQUIREMENT("REQ-01")
 static void
-work_posted_while_busy_is_seen(void **state)
+work_posted_to_a_busy_qp_is_sent(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -289,7 +289,7 @@ work_posted_while_busy_is_seen(void **state)
 /* A queue that the worker polls is never armed, and asks for no further turn when it is empty. */
 REQUIREMENT("REQ-01")
 static void
-a_queue_that_is_looked_at_rests(void **state)
+polled_empty_queue_takes_no_turn(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -305,7 +305,7 @@ a_queue_that_is_looked_at_rests(void **state)
 
 REQUIREMENT("REQ-01")
 static void
-inline_data_is_taken_when_posted(void **state)
+inline_data_is_copied_when_posted(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct wire_pkt p;
@@ -328,7 +328,7 @@ inline_data_is_taken_when_posted(void **state)
 
 REQUIREMENT("REQ-01")
 static void
-gather_over_sges(void **state)
+send_gathers_over_sges(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint32_t key = c->local->mr.key;
@@ -355,7 +355,7 @@ gather_over_sges(void **state)
 /* A peer that answers only what asks for it must never leave the window full. */
 REQUIREMENT("RSP-02")
 static void
-long_messages_ask_for_acks_on_the_way(void **state)
+long_messages_request_acks_midway(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	uint32_t n = 0, quiet = 0;
@@ -415,7 +415,7 @@ in_a_row(struct bench *b, uint32_t room, uint32_t every)
 
 REQUIREMENT("RSP-02")
 static void
-messages_in_a_row_ask_together(void **state)
+consecutive_messages_request_one_ack(void **state)
 {
 	in_a_row(*state, ENGINE_TX_CAP, 32);
 	in_a_row(*state, 16, 16);
@@ -424,7 +424,7 @@ messages_in_a_row_ask_together(void **state)
 /* Also when what comes behind cannot go: a READ too many, a fence. */
 REQUIREMENT("RSP-02")
 static void
-what_cannot_go_leaves_no_ack_owed(void **state)
+wqe_that_fails_leaves_no_pending_ack_request(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct wire_pkt p;
@@ -512,20 +512,20 @@ main(void)
 	static const struct CMUnitTest tests[] = {
 		bench_test(messages_are_cut_at_the_path_mtu),
 		bench_test(a_read_is_one_request),
-		bench_test(solicited_is_on_the_last_packet_only),
-		bench_test(psns_wrap),
-		bench_test(several_in_flight_complete_in_order),
-		bench_test(unsignaled_complete_silently),
-		bench_test(unsignaled_no_further_than_acknowledged),
-		bench_test(sq_sig_all),
-		bench_test(a_full_queue_drains),
-		bench_test(work_posted_while_busy_is_seen),
-		bench_test(a_queue_that_is_looked_at_rests),
-		bench_test(inline_data_is_taken_when_posted),
-		bench_test(gather_over_sges),
-		bench_test(long_messages_ask_for_acks_on_the_way),
-		bench_test(messages_in_a_row_ask_together),
-		bench_test(what_cannot_go_leaves_no_ack_owed),
+		bench_test(solicited_bit_is_on_the_last_packet_only),
+		bench_test(psns_wrap_at_24_bits),
+		bench_test(wqes_in_flight_complete_in_order),
+		bench_test(unsignaled_wqes_complete_silently),
+		bench_test(unsignaled_wqes_complete_only_when_acknowledged),
+		bench_test(sq_sig_all_completes_every_wqe),
+		bench_test(full_send_queue_drains),
+		bench_test(work_posted_to_a_busy_qp_is_sent),
+		bench_test(polled_empty_queue_takes_no_turn),
+		bench_test(inline_data_is_copied_when_posted),
+		bench_test(send_gathers_over_sges),
+		bench_test(long_messages_request_acks_midway),
+		bench_test(consecutive_messages_request_one_ack),
+		bench_test(wqe_that_fails_leaves_no_pending_ack_request),
 		bench_test(at_most_max_rd_atomic_outstanding),
 		bench_test(fence_waits_for_reads),
 		bench_test(fence_does_not_wait_for_others),

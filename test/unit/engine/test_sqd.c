@@ -28,7 +28,7 @@ sq_draining(struct conn *c)
 
 REQUIREMENT("QP-15")
 static void
-started_messages_finish_and_new_ones_wait(void **state)
+sqd_finishes_started_messages_and_holds_new_ones(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -61,7 +61,7 @@ started_messages_finish_and_new_ones_wait(void **state)
 /* A message longer than the window is all acknowledged so far, and still not finished. */
 REQUIREMENT("QP-15")
 static void
-drain_waits_for_the_rest_of_a_message(void **state)
+drain_waits_for_the_end_of_a_message(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	uint32_t n, sent;
@@ -91,7 +91,7 @@ drain_waits_for_the_rest_of_a_message(void **state)
 
 REQUIREMENT("EVT-05")
 static void
-sq_drained_only_if_asked_for(void **state)
+sq_drained_event_comes_only_if_requested(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -105,7 +105,7 @@ sq_drained_only_if_asked_for(void **state)
 
 REQUIREMENT("QP-16")
 static void
-no_way_out_before_the_drain(void **state)
+sqd_cannot_be_left_before_the_drain_ends(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -159,7 +159,7 @@ new_retry_counts_hold_after_resume(void **state)
 /* Taken from the SQ and held back by a fence: it has not started, and does not now. */
 REQUIREMENT("QP-15")
 static void
-a_wqe_held_by_its_fence_has_not_started(void **state)
+wqe_held_by_a_fence_waits_in_sqd(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -181,7 +181,7 @@ a_wqe_held_by_its_fence_has_not_started(void **state)
 /* A WQE that is bad starts as little as a good one. */
 REQUIREMENT("QP-15")
 static void
-bad_wqe_waits_too(void **state)
+bad_wqe_waits_in_sqd(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -202,7 +202,7 @@ bad_wqe_waits_too(void **state)
 /* An error ends the drain, and nobody is told that it is over. */
 REQUIREMENT("QP-15", "QP-19")
 static void
-an_error_ends_the_drain(void **state)
+error_ends_the_drain(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -218,7 +218,7 @@ an_error_ends_the_drain(void **state)
 
 /* Nothing is under way: that the next hop is not known keeps nobody from saying so. */
 static void
-sqd_drained_without_a_next_hop(void **state)
+drain_ends_without_a_next_hop(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint8_t mac[6] = {2, 9, 9, 9, 9, 9};
@@ -241,14 +241,14 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(sqd_drained_without_a_next_hop),
-		bench_test(started_messages_finish_and_new_ones_wait),
-		bench_test(drain_waits_for_the_rest_of_a_message),
-		bench_test(a_wqe_held_by_its_fence_has_not_started),
-		bench_test(bad_wqe_waits_too),
-		bench_test(sq_drained_only_if_asked_for),
-		bench_test(an_error_ends_the_drain),
-		bench_test(no_way_out_before_the_drain),
+		bench_test(drain_ends_without_a_next_hop),
+		bench_test(sqd_finishes_started_messages_and_holds_new_ones),
+		bench_test(drain_waits_for_the_end_of_a_message),
+		bench_test(wqe_held_by_a_fence_waits_in_sqd),
+		bench_test(bad_wqe_waits_in_sqd),
+		bench_test(sq_drained_event_comes_only_if_requested),
+		bench_test(error_ends_the_drain),
+		bench_test(sqd_cannot_be_left_before_the_drain_ends),
 		bench_test(new_retry_counts_hold_after_resume),
 	};
 

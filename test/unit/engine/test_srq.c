@@ -76,7 +76,7 @@ messages_of_two_qps_interleave(void **state)
 
 REQUIREMENT("SRQ-01")
 static void
-empty_drops_for_uc(void **state)
+empty_srq_drops_uc_messages(void **state)
 {
 	struct bench *b = *state;
 	struct bench_srq *s = srq_open(b, 8);
@@ -99,7 +99,7 @@ empty_drops_for_uc(void **state)
  */
 REQUIREMENT("CQE-14", "RSP-06")
 static void
-broken_message_of_an_srq(void **state)
+broken_uc_message_returns_the_srq_wqe(void **state)
 {
 	static const struct {
 		uint8_t op;
@@ -139,7 +139,7 @@ broken_message_of_an_srq(void **state)
 /* A WRITE of several packets in place of the rest: it does not take the WQE along. */
 REQUIREMENT("CQE-14")
 static void
-broken_off_by_a_long_write(void **state)
+long_write_aborts_a_message_and_returns_its_wqe(void **state)
 {
 	struct bench *b = *state;
 	struct bench_srq *s = srq_open(b, 8);
@@ -159,7 +159,7 @@ broken_off_by_a_long_write(void **state)
 /* Where a SEND follows at once the WQE is its: nothing has to be reported. */
 REQUIREMENT("RSP-06")
 static void
-next_send_has_the_wqe_of_the_broken_one(void **state)
+next_send_takes_the_wqe_of_an_aborted_message(void **state)
 {
 	struct bench *b = *state;
 	struct bench_srq *s = srq_open(b, 8);
@@ -179,7 +179,7 @@ next_send_has_the_wqe_of_the_broken_one(void **state)
 /* No packet is missing, but one cannot be: a middle that is too short, a new start likewise. */
 REQUIREMENT("CQE-14")
 static void
-broken_off_by_a_bad_packet(void **state)
+bad_packet_aborts_a_message_and_returns_its_wqe(void **state)
 {
 	static const uint8_t op[] = {UC(SEND_MIDDLE), UC(SEND_FIRST), UC(WRITE_LAST)};
 	struct bench *b = *state;
@@ -203,7 +203,7 @@ broken_off_by_a_bad_packet(void **state)
 /* The QP's end is another thing: what it has is flushed then. */
 REQUIREMENT("CQE-14")
 static void
-not_at_the_end_of_the_qp(void **state)
+wqe_of_an_unfinished_message_is_flushed_with_the_qp(void **state)
 {
 	struct bench *b = *state;
 	struct bench_srq *s = srq_open(b, 8);
@@ -220,7 +220,7 @@ not_at_the_end_of_the_qp(void **state)
 
 REQUIREMENT("EVT-10")
 static void
-limit_once_below_it(void **state)
+limit_event_comes_once_below_the_limit(void **state)
 {
 	struct bench *b = *state;
 	struct bench_srq *s = srq_open(b, 8);
@@ -246,7 +246,7 @@ limit_once_below_it(void **state)
 /* QP-19: what is posted to an SRQ is not flushed by a QP's end; what the QP has taken is. */
 REQUIREMENT("EVT-07", "QP-19")
 static void
-last_wqe_reached(void **state)
+last_wqe_reached_event_is_raised(void **state)
 {
 	struct bench *b = *state;
 	struct bench_srq *s = srq_open(b, 8);
@@ -269,7 +269,7 @@ last_wqe_reached(void **state)
 /* Garbage in its ring: the SRQ is dead, and its QPs as they find out; other QPs are not. */
 REQUIREMENT("EVT-09")
 static void
-corrupt_ring(void **state)
+corrupt_ring_ends_its_srq_and_no_other_qp(void **state)
 {
 	struct bench *b = *state;
 	struct bench_srq *s = srq_open(b, 8);
@@ -304,7 +304,7 @@ corrupt_ring(void **state)
 
 REQUIREMENT("CQE-03")
 static void
-malformed_wqe_of_an_srq(void **state)
+malformed_srq_wqe_is_an_error(void **state)
 {
 	struct bench *b = *state;
 	struct bench_srq *s = srq_open(b, 8);
@@ -346,16 +346,16 @@ main(void)
 	static const struct CMUnitTest tests[] = {
 		bench_test(wqes_are_taken_in_order_by_any_qp),
 		bench_test(messages_of_two_qps_interleave),
-		bench_test(empty_drops_for_uc),
-		bench_test(broken_message_of_an_srq),
-		bench_test(broken_off_by_a_long_write),
-		bench_test(next_send_has_the_wqe_of_the_broken_one),
-		bench_test(broken_off_by_a_bad_packet),
-		bench_test(not_at_the_end_of_the_qp),
-		bench_test(limit_once_below_it),
-		bench_test(last_wqe_reached),
-		bench_test(corrupt_ring),
-		bench_test(malformed_wqe_of_an_srq),
+		bench_test(empty_srq_drops_uc_messages),
+		bench_test(broken_uc_message_returns_the_srq_wqe),
+		bench_test(long_write_aborts_a_message_and_returns_its_wqe),
+		bench_test(next_send_takes_the_wqe_of_an_aborted_message),
+		bench_test(bad_packet_aborts_a_message_and_returns_its_wqe),
+		bench_test(wqe_of_an_unfinished_message_is_flushed_with_the_qp),
+		bench_test(limit_event_comes_once_below_the_limit),
+		bench_test(last_wqe_reached_event_is_raised),
+		bench_test(corrupt_ring_ends_its_srq_and_no_other_qp),
+		bench_test(malformed_srq_wqe_is_an_error),
 		bench_test(write_with_a_bad_rkey_takes_no_wqe),
 	};
 

@@ -100,7 +100,7 @@ static const enum qp_type types[] = {QP_TYPE_RC, QP_TYPE_UC, QP_TYPE_UD};
 
 REQUIREMENT("SRQ-01", "MEM-02")
 static void
-buffers_in_the_srqs_pd(void **state)
+buffers_in_the_srqs_pd_are_accepted(void **state)
 {
 	for (uint32_t i = 0; i < 3 * NSHAPES; i++) {
 		const struct shape *s = &shapes[i % NSHAPES];
@@ -126,7 +126,7 @@ buffers_in_the_srqs_pd(void **state)
 /* Any SGE that the message reaches in the QP's domain, whichever it is: a protection error. */
 REQUIREMENT("SRQ-01", "MEM-02")
 static void
-buffers_in_the_qps_pd(void **state)
+buffers_in_the_qps_pd_are_a_protection_error(void **state)
 {
 	for (uint32_t i = 0; i < 3 * NSHAPES; i++) {
 		const struct shape *s = &shapes[i % NSHAPES];
@@ -162,7 +162,7 @@ peer_request(struct srq_fixture *t, uint8_t op, uint32_t rkey)
 
 REQUIREMENT("MEM-02")
 static void
-rkeys_belong_to_the_qps_pd(void **state)
+rkeys_are_checked_against_the_qps_pd(void **state)
 {
 	static const uint8_t op[] = {WIRE_OP_WRITE_ONLY, WIRE_OP_WRITE_ONLY_IMM, WIRE_OP_READ_REQ,
 				     WIRE_OP_FETCH_ADD, WIRE_OP_CMP_SWAP};
@@ -216,9 +216,9 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(buffers_in_the_srqs_pd),
-		bench_test(buffers_in_the_qps_pd),
-		bench_test(rkeys_belong_to_the_qps_pd),
+		bench_test(buffers_in_the_srqs_pd_are_accepted),
+		bench_test(buffers_in_the_qps_pd_are_a_protection_error),
+		bench_test(rkeys_are_checked_against_the_qps_pd),
 		bench_test(sends_gather_from_the_qps_pd),
 	};
 

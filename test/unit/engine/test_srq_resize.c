@@ -108,7 +108,7 @@ take_many(struct resize *r, uint64_t first, uint32_t n)
 /* Larger and smaller, empty, full and in between; at places of the ring that are not its start. */
 REQUIREMENT("SRQ-01")
 static void
-resize_keeps_what_is_posted(void **state)
+resize_keeps_posted_wqes(void **state)
 {
 	static const uint32_t sizes[] = {8, 32, 4, 1, 2, 64, 8, 8, 16};
 	uint32_t i, waiting, k;
@@ -144,7 +144,7 @@ resize_keeps_what_is_posted(void **state)
 /* The worker takes WQEs while the control thread copies: those are not there again. */
 REQUIREMENT("SRQ-01")
 static void
-resize_while_wqes_are_taken(void **state)
+resize_works_while_wqes_are_outstanding(void **state)
 {
 	uint32_t n;
 
@@ -171,7 +171,7 @@ resize_while_wqes_are_taken(void **state)
 /* A message under way has its WQE; where its slot was does not matter any more. */
 REQUIREMENT("SRQ-01")
 static void
-resize_inside_a_message(void **state)
+resize_works_within_a_message(void **state)
 {
 	struct resize r = resize_open(state, 4);
 
@@ -191,7 +191,7 @@ resize_inside_a_message(void **state)
 /* Indices run freely: past 2^32 in the middle of what is posted. */
 REQUIREMENT("SRQ-01")
 static void
-resize_where_the_indices_wrap(void **state)
+resize_works_when_the_indices_wrap(void **state)
 {
 	struct resize r = resize_open(state, 8);
 
@@ -207,7 +207,7 @@ resize_where_the_indices_wrap(void **state)
 
 REQUIREMENT("SRQ-01", "EVT-10")
 static void
-limit_outlives_a_resize(void **state)
+resize_keeps_the_limit(void **state)
 {
 	struct resize r = resize_open(state, 8);
 
@@ -224,7 +224,7 @@ limit_outlives_a_resize(void **state)
 /* A ring that says more than it holds, or whose SRQ is dead: not to be copied. */
 REQUIREMENT("SRQ-01", "EVT-09")
 static void
-resize_of_a_corrupt_ring(void **state)
+corrupt_ring_is_not_copied_by_a_resize(void **state)
 {
 	struct resize r = resize_open(state, 8);
 	uint32_t head, prod;
@@ -246,9 +246,12 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(resize_keeps_what_is_posted), bench_test(resize_while_wqes_are_taken),
-		bench_test(resize_inside_a_message),     bench_test(resize_where_the_indices_wrap),
-		bench_test(limit_outlives_a_resize),     bench_test(resize_of_a_corrupt_ring),
+		bench_test(resize_keeps_posted_wqes),
+		bench_test(resize_works_while_wqes_are_outstanding),
+		bench_test(resize_works_within_a_message),
+		bench_test(resize_works_when_the_indices_wrap),
+		bench_test(resize_keeps_the_limit),
+		bench_test(corrupt_ring_is_not_copied_by_a_resize),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -40,7 +40,7 @@ check_deaf(struct conn *c)
 
 REQUIREMENT("QP-10")
 static void
-reset_is_deaf_and_dumb(void **state)
+qp_in_reset_sends_and_receives_nothing(void **state)
 {
 	struct conn *c = conn_open(*state, cfg_in(QP_RESET));
 
@@ -53,7 +53,7 @@ reset_is_deaf_and_dumb(void **state)
 
 REQUIREMENT("QP-10")
 static void
-reset_drops_all_work(void **state)
+reset_discards_all_work(void **state)
 {
 	struct conn_cfg cfg = cfg_in(QP_RTS);
 	struct conn *c = conn_open(*state, cfg);
@@ -110,7 +110,7 @@ reset_qp_works_again(void **state)
 
 REQUIREMENT("QP-11")
 static void
-init_holds_receives(void **state)
+init_keeps_posted_receives(void **state)
 {
 	struct conn *c = conn_open(*state, cfg_in(QP_INIT));
 	struct uroce_qp_attr a = {.qp_state = QP_RTR,
@@ -135,7 +135,7 @@ init_holds_receives(void **state)
 
 REQUIREMENT("QP-12")
 static void
-rtr_answers_and_does_not_ask(void **state)
+rtr_responds_and_sends_no_requests(void **state)
 {
 	struct conn *c = conn_open(*state, cfg_in(QP_RTR));
 	struct wire_pkt p;
@@ -167,7 +167,7 @@ rtr_answers_and_does_not_ask(void **state)
 
 REQUIREMENT("QP-13", "EVT-04")
 static void
-comm_est_once_per_rtr(void **state)
+comm_est_is_raised_once_in_rtr(void **state)
 {
 	struct conn *c = conn_open(*state, cfg_in(QP_RTR));
 
@@ -184,7 +184,7 @@ comm_est_once_per_rtr(void **state)
 /* Whatever the operation, a WRITE or READ too. */
 REQUIREMENT("EVT-04")
 static void
-comm_est_for_any_operation(void **state)
+any_operation_raises_comm_est(void **state)
 {
 	static const uint8_t ops[] = {WIRE_OP_WRITE_ONLY, WIRE_OP_READ_REQ, WIRE_OP_SEND_ONLY};
 	uint32_t i;
@@ -207,7 +207,7 @@ comm_est_for_any_operation(void **state)
 
 REQUIREMENT("EVT-04")
 static void
-no_comm_est_in_rts(void **state)
+comm_est_is_not_raised_in_rts(void **state)
 {
 	struct conn *c = conn_open(*state, cfg_in(QP_RTS));
 
@@ -219,7 +219,7 @@ no_comm_est_in_rts(void **state)
 
 REQUIREMENT("QP-14")
 static void
-rts_both_queues(void **state)
+rts_serves_both_queues(void **state)
 {
 	struct conn *c = conn_open(*state, cfg_in(QP_RTS));
 
@@ -261,7 +261,7 @@ error_flushes_both_queues_in_order(void **state)
 
 REQUIREMENT("QP-19", "CQE-05")
 static void
-later_work_flushes_at_once(void **state)
+work_posted_in_error_is_flushed_at_once(void **state)
 {
 	struct conn *c = conn_open(*state, cfg_in(QP_RTS));
 	uint32_t lap;
@@ -283,7 +283,7 @@ later_work_flushes_at_once(void **state)
 
 REQUIREMENT("QP-20", "CQE-12")
 static void
-rc_goes_to_err_not_sqe(void **state)
+rc_goes_to_err_instead_of_sqe(void **state)
 {
 	struct conn_cfg cfg = cfg_in(QP_RTS);
 	struct conn *c;
@@ -298,7 +298,7 @@ rc_goes_to_err_not_sqe(void **state)
 
 REQUIREMENT("QP-21", "CQE-05")
 static void
-error_by_hand(void **state)
+modify_to_error_flushes(void **state)
 {
 	static const enum qp_state from[] = {QP_RTR, QP_RTS, QP_SQD};
 	uint32_t i;
@@ -332,19 +332,19 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(reset_is_deaf_and_dumb),
-		bench_test(reset_drops_all_work),
+		bench_test(qp_in_reset_sends_and_receives_nothing),
+		bench_test(reset_discards_all_work),
 		bench_test(reset_qp_works_again),
-		bench_test(init_holds_receives),
-		bench_test(rtr_answers_and_does_not_ask),
-		bench_test(comm_est_once_per_rtr),
-		bench_test(comm_est_for_any_operation),
-		bench_test(no_comm_est_in_rts),
-		bench_test(rts_both_queues),
+		bench_test(init_keeps_posted_receives),
+		bench_test(rtr_responds_and_sends_no_requests),
+		bench_test(comm_est_is_raised_once_in_rtr),
+		bench_test(any_operation_raises_comm_est),
+		bench_test(comm_est_is_not_raised_in_rts),
+		bench_test(rts_serves_both_queues),
 		bench_test(error_flushes_both_queues_in_order),
-		bench_test(later_work_flushes_at_once),
-		bench_test(rc_goes_to_err_not_sqe),
-		bench_test(error_by_hand),
+		bench_test(work_posted_in_error_is_flushed_at_once),
+		bench_test(rc_goes_to_err_instead_of_sqe),
+		bench_test(modify_to_error_flushes),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

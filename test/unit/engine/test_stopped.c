@@ -168,7 +168,7 @@ to_error(struct conn *c)
 /* The QP goes to the error state with work on both queues. */
 REQUIREMENT("CQE-15")
 static void
-stopped_while_flushing(void **state)
+daemon_stopped_while_flushing_loses_no_completion(void **state)
 {
 	struct watch w = {.c = conn_small(*state, NULL)};
 
@@ -201,7 +201,7 @@ messages(struct conn *c)
 /* All goes well: sends complete as they leave, receives as messages come. */
 REQUIREMENT("CQE-15")
 static void
-stopped_while_completing(void **state)
+daemon_stopped_while_completing_loses_no_completion(void **state)
 {
 	struct watch w = {.c = conn_small(*state, NULL)};
 
@@ -221,7 +221,7 @@ stopped_while_completing(void **state)
 /* WQEs of an SRQ, which are taken at a message's first packet and complete at its last. */
 REQUIREMENT("CQE-15")
 static void
-stopped_with_an_srq(void **state)
+daemon_stopped_with_an_srq_loses_no_completion(void **state)
 {
 	struct bench_srq *s = srq_open(*state, 8);
 	struct watch w = {.c = conn_small(*state, s), .srq = s};
@@ -238,9 +238,9 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(stopped_while_flushing),
-		bench_test(stopped_while_completing),
-		bench_test(stopped_with_an_srq),
+		bench_test(daemon_stopped_while_flushing_loses_no_completion),
+		bench_test(daemon_stopped_while_completing_loses_no_completion),
+		bench_test(daemon_stopped_with_an_srq_loses_no_completion),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

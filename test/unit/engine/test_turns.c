@@ -22,7 +22,7 @@ frame_at(const struct engine *e, uint32_t i)
 
 /* A port that takes nothing: the array fills to its end and no further, and nothing is lost. */
 static void
-engine_full_tx_array(void **state)
+full_tx_array_ends_the_run(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc), *other = conn_open(*state, conn_rc);
 	struct qp_env *env = &c->b->engine.env;
@@ -41,7 +41,7 @@ engine_full_tx_array(void **state)
 
 /* No buffers: no spinning, no loss; it goes on when there are some. */
 static void
-engine_no_mbufs(void **state)
+run_without_mbufs_sends_later(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct rte_mempool *pool = c->b->engine.env.pool;
@@ -66,7 +66,7 @@ engine_no_mbufs(void **state)
 /* A device with buffers of its own: its frames are made in them, those of requester and responder.
  */
 static void
-engine_pool_of_device(void **state)
+frames_come_from_the_pool_of_their_device(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct engine *e = &c->b->engine;
@@ -101,7 +101,7 @@ engine_pool_of_device(void **state)
  * and each packet once.
  */
 static void
-engine_few_buffers(void **state)
+message_continues_when_buffers_return(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct engine *e = &c->b->engine;
@@ -133,7 +133,7 @@ engine_few_buffers(void **state)
 
 /* What a buffer was used for before does not show: neither where its data began nor offloads. */
 static void
-engine_used_buffers(void **state)
+old_contents_of_a_buffer_do_not_show(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct engine *e = &c->b->engine;
@@ -163,7 +163,7 @@ engine_used_buffers(void **state)
 
 /* ACKs go ahead of turns, but they take no more than half of the room: then a turn comes. */
 static void
-engine_answers_ahead_take_half(void **state)
+responses_take_at_most_half_of_a_turn(void **state)
 {
 	struct conn *c[6];
 	struct engine *e;
@@ -193,7 +193,7 @@ engine_answers_ahead_take_half(void **state)
 
 /* Nor does a READ go ahead of them, nor an ACK behind it, which would have to wait for it. */
 static void
-engine_reads_take_turns(void **state)
+reads_of_several_qps_take_turns(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc), *asked = conn_open(*state, conn_rc),
 		    *other = conn_open(*state, conn_rc);
@@ -224,7 +224,7 @@ sent(const struct conn *c)
 
 /* Nobody waits for more than a quantum of each of the others. */
 static void
-engine_turns_are_fair(void **state)
+turns_are_fair(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c[4];
@@ -250,7 +250,7 @@ engine_turns_are_fair(void **state)
 
 /* Of long packets a turn has fewer, be they requests or responses. */
 static void
-engine_turns_of_long_packets(void **state)
+turns_of_long_packets_are_limited_in_bytes(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c, *asked, *other;
@@ -277,7 +277,7 @@ engine_turns_of_long_packets(void **state)
 /* Who is alone has all bytes of a burst in one turn, which asks for fewer ACKs than many would. */
 REQUIREMENT("RSP-02")
 static void
-a_qp_alone_has_long_turns(void **state)
+lone_qp_has_long_turns(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c, *other;
@@ -310,7 +310,7 @@ a_qp_alone_has_long_turns(void **state)
 
 /* And a run of the engine: what it has made goes out before it makes more. */
 static void
-engine_runs_of_long_packets(void **state)
+runs_of_long_packets_are_limited_in_bytes(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct engine *e = &((struct bench *)*state)->engine;
@@ -333,7 +333,7 @@ engine_runs_of_long_packets(void **state)
 
 /* A READ that is being answered does not keep the same QP's own requests waiting for ever. */
 static void
-engine_both_halves_go_on(void **state)
+requester_and_responder_both_make_progress(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct wire_pkt p;
@@ -352,7 +352,7 @@ engine_both_halves_go_on(void **state)
 }
 
 static void
-engine_forgotten_qp_is_off_the_run_list(void **state)
+forgotten_qp_is_off_the_run_list(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc), *other = conn_open(*state, conn_rc);
 
@@ -367,7 +367,7 @@ engine_forgotten_qp_is_off_the_run_list(void **state)
 /* A timer that goes off before its time asks for another one and does nothing else. */
 REQUIREMENT("REQ-04")
 static void
-early_timer(void **state)
+early_timer_rearms_and_does_nothing_else(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint64_t due;
@@ -403,7 +403,7 @@ timer_is_brought_forward(void **state)
 
 /* A GID of the same device: marked so that the frame never meets the wire. */
 static void
-engine_loopback_frames_are_marked(void **state)
+loopback_frames_are_marked(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -475,7 +475,7 @@ loopback_needs_no_icrc(void **state)
 /* The next hop is not known yet: answers wait for it. */
 REQUIREMENT("RSP-02")
 static void
-answers_wait_for_the_next_hop(void **state)
+responses_wait_for_the_next_hop(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	uint8_t mac[6] = {2, 9, 9, 9, 9, 9};
@@ -498,24 +498,24 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(engine_full_tx_array),
-		bench_test(engine_no_mbufs),
-		bench_test(engine_pool_of_device),
-		bench_test(engine_few_buffers),
-		bench_test(engine_used_buffers),
-		bench_test(engine_answers_ahead_take_half),
-		bench_test(engine_reads_take_turns),
-		bench_test(engine_turns_are_fair),
-		bench_test(engine_turns_of_long_packets),
-		bench_test(a_qp_alone_has_long_turns),
-		bench_test(engine_runs_of_long_packets),
-		bench_test(engine_both_halves_go_on),
-		bench_test(engine_forgotten_qp_is_off_the_run_list),
-		bench_test(early_timer),
+		bench_test(full_tx_array_ends_the_run),
+		bench_test(run_without_mbufs_sends_later),
+		bench_test(frames_come_from_the_pool_of_their_device),
+		bench_test(message_continues_when_buffers_return),
+		bench_test(old_contents_of_a_buffer_do_not_show),
+		bench_test(responses_take_at_most_half_of_a_turn),
+		bench_test(reads_of_several_qps_take_turns),
+		bench_test(turns_are_fair),
+		bench_test(turns_of_long_packets_are_limited_in_bytes),
+		bench_test(lone_qp_has_long_turns),
+		bench_test(runs_of_long_packets_are_limited_in_bytes),
+		bench_test(requester_and_responder_both_make_progress),
+		bench_test(forgotten_qp_is_off_the_run_list),
+		bench_test(early_timer_rearms_and_does_nothing_else),
 		bench_test(timer_is_brought_forward),
-		bench_test(engine_loopback_frames_are_marked),
+		bench_test(loopback_frames_are_marked),
 		bench_test(loopback_needs_no_icrc),
-		bench_test(answers_wait_for_the_next_hop),
+		bench_test(responses_wait_for_the_next_hop),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -47,7 +47,7 @@ uc_messages_complete_when_sent(void **state)
 /* Longer than any window of acknowledgements. */
 REQUIREMENT("WIRE-05")
 static void
-uc_long_message(void **state)
+uc_long_message_is_cut_at_the_path_mtu(void **state)
 {
 	struct conn *c = conn_uc(state);
 
@@ -59,7 +59,7 @@ uc_long_message(void **state)
 
 REQUIREMENT("CQE-03")
 static void
-uc_has_no_reads(void **state)
+uc_refuses_reads(void **state)
 {
 	static const uint8_t ops[] = {UROCE_WR_RDMA_READ, UROCE_WR_ATOMIC_CMP_SWAP,
 				      UROCE_WR_ATOMIC_FETCH_ADD};
@@ -77,7 +77,7 @@ uc_has_no_reads(void **state)
 
 REQUIREMENT("RSP-06")
 static void
-good_messages_are_delivered_without_a_word(void **state)
+uc_messages_are_delivered_without_an_ack(void **state)
 {
 	struct conn *c = conn_uc(state);
 
@@ -98,7 +98,7 @@ good_messages_are_delivered_without_a_word(void **state)
 /* Each packet of a message in turn is lost: nothing of it is delivered, the next message is. */
 REQUIREMENT("RSP-06")
 static void
-a_lost_packet_drops_the_message(void **state)
+lost_packet_drops_the_message(void **state)
 {
 	static const uint8_t ops[] = {UC(SEND_FIRST), UC(SEND_MIDDLE), UC(SEND_MIDDLE),
 				      UC(SEND_LAST)};
@@ -134,7 +134,7 @@ a_lost_packet_drops_the_message(void **state)
 /* A WRITE without immediate between the broken SEND and the next: it takes nothing from it. */
 REQUIREMENT("RSP-06")
 static void
-kept_receive_is_not_a_writes(void **state)
+write_does_not_take_a_kept_receive(void **state)
 {
 	struct conn *c = conn_uc(state);
 
@@ -167,7 +167,7 @@ kept_receive_is_flushed(void **state)
 /* The same with a WRITE whose target cannot be written. */
 REQUIREMENT("NAK-08", "RSP-06")
 static void
-kept_receive_is_not_a_failed_writes(void **state)
+failed_write_does_not_take_a_kept_receive(void **state)
 {
 	struct conn *c = conn_uc(state);
 
@@ -184,7 +184,7 @@ kept_receive_is_not_a_failed_writes(void **state)
 
 REQUIREMENT("RSP-06")
 static void
-no_receive_posted(void **state)
+uc_send_without_a_receive_is_dropped(void **state)
 {
 	struct conn *c = conn_uc(state);
 
@@ -201,7 +201,7 @@ no_receive_posted(void **state)
 
 REQUIREMENT("CQE-02")
 static void
-uc_receive_too_short(void **state)
+uc_receive_that_is_too_short_fails(void **state)
 {
 	struct conn *c = conn_uc(state);
 
@@ -254,7 +254,7 @@ send_error_stops_the_send_queue_only(void **state)
 /* The message broke off half sent: nothing of it is outstanding when the QP goes on. */
 REQUIREMENT("QP-17", "QP-15")
 static void
-resume_after_half_a_message(void **state)
+uc_resumes_after_half_a_message(void **state)
 {
 	struct uroce_qp_attr a = {.qp_state = QP_SQD, .en_sqd_async_notify = 1};
 	struct conn *c = conn_uc(state);
@@ -278,7 +278,7 @@ resume_after_half_a_message(void **state)
 
 REQUIREMENT("QP-18")
 static void
-receive_error_in_sqe(void **state)
+receive_error_in_sqe_goes_to_err(void **state)
 {
 	struct conn *c = conn_uc(state);
 
@@ -296,18 +296,18 @@ main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		bench_test(uc_messages_complete_when_sent),
-		bench_test(uc_long_message),
-		bench_test(uc_has_no_reads),
-		bench_test(good_messages_are_delivered_without_a_word),
-		bench_test(a_lost_packet_drops_the_message),
-		bench_test(kept_receive_is_not_a_writes),
+		bench_test(uc_long_message_is_cut_at_the_path_mtu),
+		bench_test(uc_refuses_reads),
+		bench_test(uc_messages_are_delivered_without_an_ack),
+		bench_test(lost_packet_drops_the_message),
+		bench_test(write_does_not_take_a_kept_receive),
 		bench_test(kept_receive_is_flushed),
-		bench_test(kept_receive_is_not_a_failed_writes),
-		bench_test(no_receive_posted),
-		bench_test(uc_receive_too_short),
+		bench_test(failed_write_does_not_take_a_kept_receive),
+		bench_test(uc_send_without_a_receive_is_dropped),
+		bench_test(uc_receive_that_is_too_short_fails),
 		bench_test(send_error_stops_the_send_queue_only),
-		bench_test(resume_after_half_a_message),
-		bench_test(receive_error_in_sqe),
+		bench_test(uc_resumes_after_half_a_message),
+		bench_test(receive_error_in_sqe_goes_to_err),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

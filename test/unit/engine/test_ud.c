@@ -62,7 +62,7 @@ client_sends_to(struct conn *c, uint64_t id, uint32_t ah, uint32_t qpn, uint32_t
 
 REQUIREMENT("WIRE-07")
 static void
-grh_area_and_completion(void **state)
+datagram_fills_the_grh_area_and_completion(void **state)
 {
 	static const uint8_t zero[20];
 	struct uroce_cqe cqe;
@@ -101,7 +101,7 @@ grh_area_and_completion(void **state)
 /* Nobody can be answered at such an address, or many would get the answer. */
 REQUIREMENT("WIRE-07", "WIRE-11")
 static void
-datagrams_from_no_station_are_dropped(void **state)
+datagrams_from_a_non_unicast_source_are_dropped(void **state)
 {
 	static const struct {
 		uint8_t gid[16];
@@ -162,7 +162,7 @@ wrong_qkey_is_dropped(void **state)
 
 REQUIREMENT("WIRE-08")
 static void
-top_bit_sends_the_qps_own(void **state)
+qkey_with_top_bit_sends_the_qps_qkey(void **state)
 {
 	struct wire_pkt p;
 	struct ud u;
@@ -184,7 +184,7 @@ top_bit_sends_the_qps_own(void **state)
 /* Buffers must hold the GRH area too; a datagram that does not fit is dropped without a word. */
 REQUIREMENT("WIRE-07")
 static void
-datagram_that_does_not_fit(void **state)
+datagram_longer_than_the_receive_is_dropped(void **state)
 {
 	struct ud u;
 
@@ -202,7 +202,7 @@ datagram_that_does_not_fit(void **state)
 
 REQUIREMENT("CQE-02")
 static void
-datagram_over_the_mtu(void **state)
+datagram_over_the_mtu_fails(void **state)
 {
 	struct ud u;
 
@@ -219,7 +219,7 @@ datagram_over_the_mtu(void **state)
 /* A handle that is stale, of another PD or nobody's, and what UD cannot do. */
 REQUIREMENT("CQE-03", "QP-17")
 static void
-bad_address_handles_and_opcodes(void **state)
+bad_address_handles_and_opcodes_fail(void **state)
 {
 	uint32_t i;
 
@@ -279,7 +279,7 @@ datagram_waits_for_its_next_hop(void **state)
 /* A program's last words: what was posted before it destroyed its QP goes out, and completes. */
 REQUIREMENT("WIRE-07")
 static void
-what_was_posted_goes_before_the_qp(void **state)
+datagrams_posted_before_destroy_are_sent(void **state)
 {
 	struct wire_pkt pkt;
 	struct ud u;
@@ -324,15 +324,15 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(grh_area_and_completion),
-		bench_test(datagrams_from_no_station_are_dropped),
+		bench_test(datagram_fills_the_grh_area_and_completion),
+		bench_test(datagrams_from_a_non_unicast_source_are_dropped),
 		bench_test(wrong_qkey_is_dropped),
-		bench_test(top_bit_sends_the_qps_own),
-		bench_test(datagram_that_does_not_fit),
-		bench_test(datagram_over_the_mtu),
-		bench_test(bad_address_handles_and_opcodes),
+		bench_test(qkey_with_top_bit_sends_the_qps_qkey),
+		bench_test(datagram_longer_than_the_receive_is_dropped),
+		bench_test(datagram_over_the_mtu_fails),
+		bench_test(bad_address_handles_and_opcodes_fail),
 		bench_test(datagram_waits_for_its_next_hop),
-		bench_test(what_was_posted_goes_before_the_qp),
+		bench_test(datagrams_posted_before_destroy_are_sent),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -37,7 +37,7 @@ segs_of(struct conn *c, uint32_t frame)
 
 /* Every length around the threshold, the pads and the MTU, over both IPs. */
 static void
-views_bytes_are_those_of_a_copy(void **state)
+zero_copy_frame_has_the_bytes_of_a_copy(void **state)
 {
 	static const uint32_t lens[] = {499, 500, 501, 502, 503, 1023, 1024, 1500, 1501, 2999};
 	uint32_t v6, i, seen = 0, views = 0;
@@ -72,7 +72,7 @@ views_bytes_are_those_of_a_copy(void **state)
 
 /* The ACK of the last packet is asked for after that was made. */
 static void
-views_ackreq_comes_late(void **state)
+ackreq_can_be_set_after_a_zero_copy_frame_is_built(void **state)
 {
 	struct conn *c = view_conn(state, conn_rc);
 	struct wire_pkt pkt;
@@ -88,7 +88,7 @@ views_ackreq_comes_late(void **state)
 
 /* Changed between CRC and copy: lost, and a copy is what comes the next time. */
 static void
-views_changed_memory_is_a_lost_frame(void **state)
+memory_changed_in_flight_is_a_lost_frame(void **state)
 {
 	struct conn *c = view_conn(state, conn_rc);
 	struct rte_mbuf *m;
@@ -113,7 +113,7 @@ views_changed_memory_is_a_lost_frame(void **state)
 
 /* Data of which there is no piece to look at: inline, in two SGEs, behind calls. */
 static void
-views_not_of_these(void **state)
+inline_scattered_and_remote_data_is_copied(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -138,7 +138,7 @@ views_not_of_these(void **state)
 
 /* A READ's source may change while it is read, and the requester would wait for a timeout. */
 static void
-views_not_of_read_responses(void **state)
+read_responses_are_copied(void **state)
 {
 	struct conn *c = view_conn(state, conn_rc);
 
@@ -149,7 +149,7 @@ views_not_of_read_responses(void **state)
 
 /* UC's messages complete when they are made, before a port has copied them: the memory is free. */
 static void
-views_not_of_unreliable_messages(void **state)
+unreliable_messages_are_copied(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -165,7 +165,7 @@ views_not_of_unreliable_messages(void **state)
 
 /* A packet that crosses the end of the first SGE is gathered, not viewed past that end. */
 static void
-views_end_with_their_sge(void **state)
+zero_copy_frame_ends_with_its_sge(void **state)
 {
 	struct conn *c = view_conn(state, conn_rc);
 	struct uroce_sge two[] = {{LOCAL_VA, 1500, c->local->mr.key},
@@ -189,7 +189,7 @@ views_end_with_their_sge(void **state)
 
 /* Pads are zero, although the segment still holds the ICRC of an earlier frame without a pad. */
 static void
-views_pads_are_zero(void **state)
+pad_of_a_zero_copy_frame_is_zero(void **state)
 {
 	static const uint8_t zeros[3];
 	struct conn *c = view_conn(state, conn_rc);
@@ -220,7 +220,7 @@ views_pads_are_zero(void **state)
  * copied, and what is sent has its own bytes.
  */
 static void
-views_segments_come_back(void **state)
+mbuf_segments_return_to_their_pool(void **state)
 {
 	struct conn *c = view_conn(state, conn_rc);
 	struct qp_segs *segs = c->b->engine.env.segs;
@@ -261,7 +261,7 @@ views_segments_come_back(void **state)
 
 /* The name is taken: qp_segs_create fails and leaks no memory. */
 static void
-views_segments_with_a_name_that_is_taken(void **state)
+mbuf_segments_need_an_unused_pool_name(void **state)
 {
 	struct qp_segs *first = qp_segs_create("taken", 2, SOCKET_ID_ANY);
 	size_t before = 0;
@@ -281,7 +281,7 @@ views_segments_with_a_name_that_is_taken(void **state)
 /* A key that is not good any more when its packet is made. */
 REQUIREMENT("MEM-03")
 static void
-views_key_gone(void **state)
+zero_copy_send_with_a_stale_key_fails(void **state)
 {
 	struct conn *c = view_conn(state, conn_rc);
 
@@ -320,7 +320,7 @@ last_frame(struct conn *c)
 /* Frames that loop back have their payload where the client has it, and what is there last counts.
  */
 static void
-views_loop_back(void **state)
+zero_copy_frames_loop_back(void **state)
 {
 	static const uint32_t lens[] = {499, 500, 501, 502, 503, 1024};
 
@@ -353,7 +353,7 @@ views_loop_back(void **state)
  * is received; of READ responses, behind which a WRITE to that memory may come.
  */
 static void
-views_do_not_loop_back_of_these(void **state)
+read_responses_and_uc_loop_back_as_copies(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c = loop_conn(state, cfg);
@@ -398,7 +398,7 @@ put_view(struct conn *c, const uint8_t *frame, uint32_t frame_len, const uint8_t
 
 /* To where it goes: the region of a WRITE, be it the very one it comes from; two SGEs. */
 static void
-views_are_received(void **state)
+loopback_zero_copy_frames_are_received(void **state)
 {
 	struct conn *c = loop_conn(state, conn_rc);
 	uint8_t frame[WIRE_MAX_OVERHEAD + 1024], bytes[601], was[601];
@@ -431,7 +431,7 @@ views_are_received(void **state)
 /* Whose client has been told that the memory is its own again: as if it had been lost. */
 REQUIREMENT("QP-19")
 static void
-views_of_a_flushed_qp_are_not_received(void **state)
+zero_copy_frames_of_a_flushed_qp_are_not_received(void **state)
 {
 	struct conn *from = loop_conn(state, conn_rc), *c = loop_conn(state, conn_rc);
 	uint8_t frame[WIRE_MAX_OVERHEAD + 1024], bytes[601] = {1, 2, 3};
@@ -450,7 +450,7 @@ views_of_a_flushed_qp_are_not_received(void **state)
 /* Nor do they become frames that are, when they have to wait; be their QP ready again by then. */
 REQUIREMENT("QP-19")
 static void
-views_of_a_flushed_qp_are_not_kept(void **state)
+zero_copy_frames_of_a_flushed_qp_are_not_kept(void **state)
 {
 	struct conn *from = loop_conn(state, conn_rc), *c = loop_conn(state, conn_rc);
 	struct engine *e = &c->b->engine;
@@ -477,7 +477,7 @@ views_of_a_flushed_qp_are_not_kept(void **state)
 
 /* To a QP of another worker: its own bytes, and an ICRC, which the harness looks at. */
 static void
-views_are_handed_over_as_frames(void **state)
+zero_copy_frames_are_handed_off_as_copies(void **state)
 {
 	struct conn *c = loop_conn(state, conn_rc);
 	uint8_t frame[WIRE_MAX_OVERHEAD + 1024];
@@ -498,23 +498,23 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(views_bytes_are_those_of_a_copy),
-		bench_test(views_ackreq_comes_late),
-		bench_test(views_changed_memory_is_a_lost_frame),
-		bench_test(views_not_of_these),
-		bench_test(views_not_of_read_responses),
-		bench_test(views_not_of_unreliable_messages),
-		bench_test(views_end_with_their_sge),
-		bench_test(views_pads_are_zero),
-		bench_test(views_segments_come_back),
-		bench_test(views_segments_with_a_name_that_is_taken),
-		bench_test(views_key_gone),
-		bench_test(views_loop_back),
-		bench_test(views_do_not_loop_back_of_these),
-		bench_test(views_are_received),
-		bench_test(views_of_a_flushed_qp_are_not_received),
-		bench_test(views_of_a_flushed_qp_are_not_kept),
-		bench_test(views_are_handed_over_as_frames),
+		bench_test(zero_copy_frame_has_the_bytes_of_a_copy),
+		bench_test(ackreq_can_be_set_after_a_zero_copy_frame_is_built),
+		bench_test(memory_changed_in_flight_is_a_lost_frame),
+		bench_test(inline_scattered_and_remote_data_is_copied),
+		bench_test(read_responses_are_copied),
+		bench_test(unreliable_messages_are_copied),
+		bench_test(zero_copy_frame_ends_with_its_sge),
+		bench_test(pad_of_a_zero_copy_frame_is_zero),
+		bench_test(mbuf_segments_return_to_their_pool),
+		bench_test(mbuf_segments_need_an_unused_pool_name),
+		bench_test(zero_copy_send_with_a_stale_key_fails),
+		bench_test(zero_copy_frames_loop_back),
+		bench_test(read_responses_and_uc_loop_back_as_copies),
+		bench_test(loopback_zero_copy_frames_are_received),
+		bench_test(zero_copy_frames_of_a_flushed_qp_are_not_received),
+		bench_test(zero_copy_frames_of_a_flushed_qp_are_not_kept),
+		bench_test(zero_copy_frames_are_handed_off_as_copies),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -111,7 +111,7 @@ bound_window_grants_its_range_only(void **state)
 /* The key before, another right, the region's own key: none of them opens it. */
 REQUIREMENT("MEM-04")
 static void
-what_a_bind_does_not_grant(void **state)
+window_grants_no_right_that_was_not_bound(void **state)
 {
 	uint32_t i;
 
@@ -145,7 +145,7 @@ what_a_bind_does_not_grant(void **state)
 /* A window is no L_Key. */
 REQUIREMENT("MEM-04", "CQE-04")
 static void
-window_key_is_no_lkey(void **state)
+window_key_is_not_an_lkey(void **state)
 {
 	struct uroce_sge sge = {0x90000, 8, 0};
 	struct bound w;
@@ -163,7 +163,7 @@ window_key_is_no_lkey(void **state)
 /* Binds that cannot be: MW_BIND_ERR, the QP in ERR, the window as it was. */
 REQUIREMENT("CQE-06")
 static void
-binds_that_fail(void **state)
+wrong_binds_fail(void **state)
 {
 	uint32_t i;
 
@@ -217,7 +217,7 @@ binds_that_fail(void **state)
  */
 REQUIREMENT("MEM-04")
 static void
-a_checked_request_keeps_to_its_binding(void **state)
+accepted_request_keeps_its_binding(void **state)
 {
 	static const struct {
 		uint64_t addr, len;
@@ -257,7 +257,7 @@ a_checked_request_keeps_to_its_binding(void **state)
 /* While another worker changes a window no request passes. */
 REQUIREMENT("MEM-04")
 static void
-a_window_that_changes_lets_nobody_through(void **state)
+window_that_is_being_changed_grants_nothing(void **state)
 {
 	struct mr window;
 	struct bound w;
@@ -277,7 +277,7 @@ a_window_that_changes_lets_nobody_through(void **state)
 /* Of the new key eight bits are used. */
 REQUIREMENT("MEM-04")
 static void
-a_bind_chooses_eight_bits_of_the_key(void **state)
+bind_chooses_eight_bits_of_the_key(void **state)
 {
 	struct bound w;
 	uint32_t was;
@@ -297,7 +297,7 @@ a_bind_chooses_eight_bits_of_the_key(void **state)
 /* What peers call a multiple of 8 must be one for the CPU, or an atomic is none. */
 REQUIREMENT("RSP-04")
 static void
-windows_that_carry_atomics(void **state)
+windows_aligned_for_the_cpu_allow_atomics(void **state)
 {
 	static const struct {
 		uint64_t va; /* of the region's first byte */
@@ -345,7 +345,7 @@ windows_that_carry_atomics(void **state)
 /* Invalidated by its own side, or by a SEND of the peer: the key is dead from then on. */
 REQUIREMENT("MEM-04")
 static void
-invalidation(void **state)
+invalidated_window_grants_nothing(void **state)
 {
 	uint32_t i;
 
@@ -382,7 +382,7 @@ invalidation(void **state)
 /* A type 2 window is one QP's: another one of the same domain can neither use nor invalidate it. */
 REQUIREMENT("MEM-04")
 static void
-type_2_is_of_one_qp(void **state)
+type_2_window_belongs_to_one_qp(void **state)
 {
 	uint32_t i;
 
@@ -447,15 +447,15 @@ main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		bench_test(bound_window_grants_its_range_only),
-		bench_test(what_a_bind_does_not_grant),
-		bench_test(window_key_is_no_lkey),
-		bench_test(binds_that_fail),
-		bench_test(a_checked_request_keeps_to_its_binding),
-		bench_test(a_window_that_changes_lets_nobody_through),
-		bench_test(a_bind_chooses_eight_bits_of_the_key),
-		bench_test(windows_that_carry_atomics),
-		bench_test(invalidation),
-		bench_test(type_2_is_of_one_qp),
+		bench_test(window_grants_no_right_that_was_not_bound),
+		bench_test(window_key_is_not_an_lkey),
+		bench_test(wrong_binds_fail),
+		bench_test(accepted_request_keeps_its_binding),
+		bench_test(window_that_is_being_changed_grants_nothing),
+		bench_test(bind_chooses_eight_bits_of_the_key),
+		bench_test(windows_aligned_for_the_cpu_allow_atomics),
+		bench_test(invalidated_window_grants_nothing),
+		bench_test(type_2_window_belongs_to_one_qp),
 		bench_test(local_operations_complete_in_order),
 	};
 

@@ -29,7 +29,7 @@ check_refused(struct conn *c, struct wr wr, enum qp_wc_status status)
 
 REQUIREMENT("CQE-04", "REQ-03", "MEM-02")
 static void
-lkey_wrong_in_every_way(void **state)
+every_wrong_lkey_fails(void **state)
 {
 	struct bench_region *other = region_add(*state, 99, LOCAL_VA, 64, MEM_LOCAL_WRITE);
 	uint32_t i;
@@ -56,7 +56,7 @@ lkey_wrong_in_every_way(void **state)
 /* The bad SGE is packets away from the start: not one of them goes. */
 REQUIREMENT("REQ-03")
 static void
-nothing_is_sent_of_a_message_with_a_bad_end(void **state)
+message_with_a_bad_last_sge_is_not_sent(void **state)
 {
 	static const uint8_t ops[] = {UROCE_WR_SEND, UROCE_WR_RDMA_WRITE, UROCE_WR_RDMA_READ};
 	uint32_t i;
@@ -73,7 +73,7 @@ nothing_is_sent_of_a_message_with_a_bad_end(void **state)
 
 REQUIREMENT("CQE-04")
 static void
-key_of_memory_deregistered(void **state)
+key_of_deregistered_memory_fails(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -85,7 +85,7 @@ key_of_memory_deregistered(void **state)
 
 REQUIREMENT("CQE-04", "REQ-03")
 static void
-read_into_memory_that_is_not_writable(void **state)
+read_into_read_only_memory_fails(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct bench_region *ro = region_add(*state, 7, 0x5000, 64, MEM_REMOTE_READ);
@@ -104,7 +104,7 @@ read_into_memory_that_is_not_writable(void **state)
 /* Bytes that are gathered from several SGEs are read: no right to write them is needed. */
 REQUIREMENT("REQ-03", "MEM-02")
 static void
-gathers_from_memory_that_is_not_writable(void **state)
+send_gathers_from_read_only_memory(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct bench_region *ro = region_add(*state, 7, 0x5000, 64, MEM_REMOTE_READ);
@@ -123,7 +123,7 @@ gathers_from_memory_that_is_not_writable(void **state)
 /* The right to write the memory is gone by the time that the READ's data is here. */
 REQUIREMENT("REQ-03", "MEM-02")
 static void
-no_data_into_memory_that_is_not_writable_any_more(void **state)
+read_data_stays_out_of_memory_made_read_only(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct uroce_sge sge[2] = {{LOCAL_VA, 32, c->local->mr.key},
@@ -141,7 +141,7 @@ no_data_into_memory_that_is_not_writable_any_more(void **state)
 /* The range is what counts, not where a sum of it ends up. */
 REQUIREMENT("MEM-02")
 static void
-no_overflow_at_the_end_of_the_address_space(void **state)
+sge_at_the_end_of_the_address_space_does_not_overflow(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct bench_region *top = region_add(*state, 7, UINT64_MAX - 63, 64, MEM_LOCAL_WRITE);
@@ -180,7 +180,7 @@ empty_sges_need_no_key(void **state)
 
 REQUIREMENT("CQE-03", "REQ-03")
 static void
-opcodes_that_rc_has_not(void **state)
+opcodes_unknown_to_rc_fail(void **state)
 {
 	static const uint8_t ops[] = {UROCE_WR_OPCODES, 0x55, 0xff};
 	uint32_t i;
@@ -192,7 +192,7 @@ opcodes_that_rc_has_not(void **state)
 
 REQUIREMENT("CQE-03")
 static void
-more_sges_than_a_slot_holds(void **state)
+more_sges_than_a_slot_holds_fail(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct uroce_send_wqe *w;
@@ -207,7 +207,7 @@ more_sges_than_a_slot_holds(void **state)
 
 REQUIREMENT("CQE-03")
 static void
-inline_longer_than_granted(void **state)
+inline_data_longer_than_granted_fails(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct uroce_send_wqe *w;
@@ -222,7 +222,7 @@ inline_longer_than_granted(void **state)
 
 /* Not taken for one SGE, whatever the copy's place held before. */
 static void
-wqe_inline_of_one_byte(void **state)
+one_byte_is_sent_inline(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct wire_pkt pkt;
@@ -242,7 +242,7 @@ wqe_inline_of_one_byte(void **state)
 
 REQUIREMENT("CQE-03")
 static void
-inline_read(void **state)
+inline_read_fails(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -253,7 +253,7 @@ inline_read(void **state)
 
 REQUIREMENT("CQE-03")
 static void
-read_without_read_credit(void **state)
+read_without_read_depth_fails(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -267,7 +267,7 @@ read_without_read_credit(void **state)
 
 REQUIREMENT("CQE-02", "REQ-03")
 static void
-message_over_2_to_the_31(void **state)
+message_over_2_to_the_31_fails(void **state)
 {
 	static const uint8_t ops[] = {UROCE_WR_SEND, UROCE_WR_RDMA_WRITE, UROCE_WR_RDMA_READ};
 	uint32_t i;
@@ -290,7 +290,7 @@ message_over_2_to_the_31(void **state)
 /* 2^31 bytes themselves are legal: a READ of them can be asked for. */
 REQUIREMENT("WIRE-05")
 static void
-a_message_of_2_to_the_31(void **state)
+message_of_2_to_the_31_is_sent(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct bench_region *big;
@@ -315,7 +315,7 @@ a_message_of_2_to_the_31(void **state)
 /* A key that dies while its message is on the way: no byte of what it named leaves any more. */
 REQUIREMENT("REQ-03")
 static void
-memory_deregistered_under_a_message(void **state)
+memory_deregistered_within_a_message_fails(void **state)
 {
 	struct conn_cfg cfg = conn_rc;
 	struct conn *c;
@@ -338,7 +338,7 @@ memory_deregistered_under_a_message(void **state)
 /* Memory reached by copying: a client that has unmapped it gets its own error. */
 REQUIREMENT("REQ-03")
 static void
-copies_that_fail(void **state)
+failed_copies_fail_the_wqe(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 
@@ -356,7 +356,7 @@ copies_that_fail(void **state)
 /* The WQE is checked and used from one copy: what the client scribbles later changes nothing. */
 REQUIREMENT("REQ-03")
 static void
-a_slot_is_read_once(void **state)
+wqe_slot_is_read_once(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct uroce_sge *sge = (struct uroce_sge *)(c->sq.slots + UROCE_SEND_WQE_HDR);
@@ -379,25 +379,25 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		bench_test(lkey_wrong_in_every_way),
-		bench_test(nothing_is_sent_of_a_message_with_a_bad_end),
-		bench_test(key_of_memory_deregistered),
-		bench_test(read_into_memory_that_is_not_writable),
-		bench_test(gathers_from_memory_that_is_not_writable),
-		bench_test(no_data_into_memory_that_is_not_writable_any_more),
-		bench_test(no_overflow_at_the_end_of_the_address_space),
+		bench_test(every_wrong_lkey_fails),
+		bench_test(message_with_a_bad_last_sge_is_not_sent),
+		bench_test(key_of_deregistered_memory_fails),
+		bench_test(read_into_read_only_memory_fails),
+		bench_test(send_gathers_from_read_only_memory),
+		bench_test(read_data_stays_out_of_memory_made_read_only),
+		bench_test(sge_at_the_end_of_the_address_space_does_not_overflow),
 		bench_test(empty_sges_need_no_key),
-		bench_test(opcodes_that_rc_has_not),
-		bench_test(more_sges_than_a_slot_holds),
-		bench_test(inline_longer_than_granted),
-		bench_test(wqe_inline_of_one_byte),
-		bench_test(inline_read),
-		bench_test(read_without_read_credit),
-		bench_test(message_over_2_to_the_31),
-		bench_test(a_message_of_2_to_the_31),
-		bench_test(memory_deregistered_under_a_message),
-		bench_test(copies_that_fail),
-		bench_test(a_slot_is_read_once),
+		bench_test(opcodes_unknown_to_rc_fail),
+		bench_test(more_sges_than_a_slot_holds_fail),
+		bench_test(inline_data_longer_than_granted_fails),
+		bench_test(one_byte_is_sent_inline),
+		bench_test(inline_read_fails),
+		bench_test(read_without_read_depth_fails),
+		bench_test(message_over_2_to_the_31_fails),
+		bench_test(message_of_2_to_the_31_is_sent),
+		bench_test(memory_deregistered_within_a_message_fails),
+		bench_test(failed_copies_fail_the_wqe),
+		bench_test(wqe_slot_is_read_once),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -19,7 +19,7 @@ be32(const uint8_t *p)
 
 REQUIREMENT("WIRE-02")
 static void
-ipv4_and_udp_header(void **state)
+ipv4_and_udp_headers_are_as_specified(void **state)
 {
 	static const uint8_t addresses[] = {192, 0, 2, 1, 192, 0, 2, 99};
 	struct frame f = frame_make(0x04, FRAME_V4, 5);
@@ -43,7 +43,7 @@ ipv4_and_udp_header(void **state)
 
 REQUIREMENT("WIRE-02")
 static void
-ipv6_header(void **state)
+ipv6_header_is_as_specified(void **state)
 {
 	struct frame f = frame_make(0x04, FRAME_V6, 6);
 	struct wire_path path = frame_path(FRAME_V6);
@@ -62,7 +62,7 @@ ipv6_header(void **state)
 
 REQUIREMENT("WIRE-02")
 static void
-vlan_tag(void **state)
+vlan_tag_is_as_specified(void **state)
 {
 	struct frame v4 = frame_make(0x04, FRAME_V4 | FRAME_VLAN, 4);
 	struct frame v6 = frame_make(0x04, FRAME_V6 | FRAME_VLAN, 4);
@@ -80,7 +80,7 @@ vlan_tag(void **state)
 
 REQUIREMENT("WIRE-02")
 static void
-ipv4_checksum(void **state)
+ipv4_checksum_is_correct(void **state)
 {
 	struct wire_path path = frame_path(FRAME_V4);
 	struct wire_fields fields = frame_fields(0x04);
@@ -103,7 +103,7 @@ ipv4_checksum(void **state)
 /* The header that everybody works out the checksum of, one byte longer. */
 REQUIREMENT("WIRE-02")
 static void
-ipv4_checksum_known_value(void **state)
+ipv4_checksum_equals_a_known_value(void **state)
 {
 	static const uint8_t src[] = {0xc0, 0xa8, 0, 1}, dst[] = {0xc0, 0xa8, 0, 0xc7};
 	struct wire_path path = frame_path(FRAME_V4);
@@ -124,7 +124,7 @@ ipv4_checksum_known_value(void **state)
 
 REQUIREMENT("WIRE-04")
 static void
-bth_bits(void **state)
+bth_bits_are_as_specified(void **state)
 {
 	struct wire_path path = frame_path(FRAME_V4);
 	struct wire_fields f = {.opcode = 0x04, .psn = 0xff123456};
@@ -172,7 +172,7 @@ pad_is_counted_and_zero(void **state)
 /* Byte for byte, the headers of the longest opcodes. */
 REQUIREMENT("WIRE-01")
 static void
-extended_headers_bytes(void **state)
+extended_headers_are_as_specified(void **state)
 {
 	static const uint8_t write_imm[] = {
 		0xfe, 0xdc, 0xba, 0x98, 0x76, 0x54, 0x32, 0x10, 0xca, 0xfe,
@@ -215,7 +215,7 @@ extended_headers_bytes(void **state)
  */
 REQUIREMENT("WIRE-01")
 static void
-packets_in_any_order(void **state)
+packets_can_be_built_in_any_order(void **state)
 {
 	uint8_t a[WIRE_MAX_OVERHEAD + 16], b[WIRE_MAX_OVERHEAD + 16];
 	uint32_t kind, n, seed = 1;
@@ -255,7 +255,7 @@ packets_in_any_order(void **state)
 /* Headers need no more room than the header file says, whatever the opcode. */
 REQUIREMENT("WIRE-01")
 static void
-headers_fit_their_room(void **state)
+headers_fit_their_buffer(void **state)
 {
 	struct wire_path path = frame_path(FRAME_V6 | FRAME_VLAN);
 	uint8_t room[WIRE_MAX_HDR] = {0};
@@ -277,7 +277,7 @@ headers_fit_their_room(void **state)
 /* Sent in two pieces, a frame is the same as in one. */
 REQUIREMENT("WIRE-03")
 static void
-headers_apart_from_payload(void **state)
+headers_can_be_built_apart_from_the_payload(void **state)
 {
 	uint32_t kind, len;
 
@@ -308,7 +308,7 @@ headers_apart_from_payload(void **state)
 /* A frame that says itself where its headers are gets the ICRC that its template gives it. */
 REQUIREMENT("WIRE-03")
 static void
-sealed_without_its_template(void **state)
+packet_is_sealed_without_its_template(void **state)
 {
 	for (uint32_t kind = 0; kind < FRAME_KINDS; kind++) {
 		struct frame f = frame_make(0x0b, kind, 5), g = f;
@@ -322,7 +322,7 @@ sealed_without_its_template(void **state)
 /* Values worked out with another program after the kernel's formula. */
 REQUIREMENT("WIRE-02")
 static void
-udp_source_port(void **state)
+udp_source_port_is_in_the_dynamic_range(void **state)
 {
 	uint32_t n;
 
@@ -341,19 +341,19 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ipv4_and_udp_header),
-		cmocka_unit_test(ipv6_header),
-		cmocka_unit_test(vlan_tag),
-		cmocka_unit_test(ipv4_checksum),
-		cmocka_unit_test(ipv4_checksum_known_value),
-		cmocka_unit_test(bth_bits),
+		cmocka_unit_test(ipv4_and_udp_headers_are_as_specified),
+		cmocka_unit_test(ipv6_header_is_as_specified),
+		cmocka_unit_test(vlan_tag_is_as_specified),
+		cmocka_unit_test(ipv4_checksum_is_correct),
+		cmocka_unit_test(ipv4_checksum_equals_a_known_value),
+		cmocka_unit_test(bth_bits_are_as_specified),
 		cmocka_unit_test(pad_is_counted_and_zero),
-		cmocka_unit_test(extended_headers_bytes),
-		cmocka_unit_test(packets_in_any_order),
-		cmocka_unit_test(headers_fit_their_room),
-		cmocka_unit_test(headers_apart_from_payload),
-		cmocka_unit_test(sealed_without_its_template),
-		cmocka_unit_test(udp_source_port),
+		cmocka_unit_test(extended_headers_are_as_specified),
+		cmocka_unit_test(packets_can_be_built_in_any_order),
+		cmocka_unit_test(headers_fit_their_buffer),
+		cmocka_unit_test(headers_can_be_built_apart_from_the_payload),
+		cmocka_unit_test(packet_is_sealed_without_its_template),
+		cmocka_unit_test(udp_source_port_is_in_the_dynamic_range),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

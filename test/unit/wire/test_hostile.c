@@ -14,7 +14,7 @@
  */
 REQUIREMENT("WIRE-04")
 static void
-truncated_at_every_length(void **state)
+frame_truncated_at_any_length_is_refused(void **state)
 {
 	uint32_t opcode, kind, len;
 
@@ -47,7 +47,7 @@ truncated_at_every_length(void **state)
  */
 REQUIREMENT("WIRE-04")
 static void
-consistent_runt_is_a_runt(void **state)
+runt_with_consistent_lengths_is_refused(void **state)
 {
 	uint32_t opcode, kind, n;
 
@@ -108,7 +108,7 @@ check_inside(const uint8_t *bytes, uint32_t len)
 
 REQUIREMENT("WIRE-04")
 static void
-mutated_frames_stay_inside(void **state)
+mutated_frames_are_read_within_bounds(void **state)
 {
 	uint64_t seed = 20251120;
 	uint32_t round, i;
@@ -131,7 +131,7 @@ mutated_frames_stay_inside(void **state)
 
 REQUIREMENT("WIRE-04")
 static void
-random_bytes_stay_inside(void **state)
+random_bytes_are_read_within_bounds(void **state)
 {
 	uint64_t seed = 7;
 	uint32_t round, i;
@@ -150,10 +150,10 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(truncated_at_every_length),
-		cmocka_unit_test(consistent_runt_is_a_runt),
-		cmocka_unit_test(mutated_frames_stay_inside),
-		cmocka_unit_test(random_bytes_stay_inside),
+		cmocka_unit_test(frame_truncated_at_any_length_is_refused),
+		cmocka_unit_test(runt_with_consistent_lengths_is_refused),
+		cmocka_unit_test(mutated_frames_are_read_within_bounds),
+		cmocka_unit_test(random_bytes_are_read_within_bounds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

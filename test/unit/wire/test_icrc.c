@@ -98,7 +98,7 @@ icrc_matches_capture_ipv6(void **state)
 /* Where ISA-L inverts: the state after the ones is what the register's known value says. */
 REQUIREMENT("WIRE-03")
 static void
-state_after_ones(void **state)
+crc_state_after_the_leading_ones_is_known(void **state)
 {
 	uint8_t ones[8], headers[60] = {0x60};
 
@@ -115,7 +115,7 @@ state_after_ones(void **state)
 
 REQUIREMENT("WIRE-03")
 static void
-state_chains(void **state)
+crc_state_can_be_chained(void **state)
 {
 	struct frame f = frame_make(0x04, FRAME_V4, FRAME_MAX_PAYLOAD);
 	uint32_t whole = wire_icrc_update(0x12345678, f.bytes, f.len), cut, part;
@@ -128,7 +128,7 @@ state_chains(void **state)
 
 REQUIREMENT("WIRE-03")
 static void
-stored_little_endian(void **state)
+icrc_is_stored_little_endian(void **state)
 {
 	uint32_t icrc = wire_icrc_final(0x11223344);
 
@@ -166,9 +166,9 @@ main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(icrc_matches_capture_ipv4),
 		cmocka_unit_test(icrc_matches_capture_ipv6),
-		cmocka_unit_test(state_after_ones),
-		cmocka_unit_test(state_chains),
-		cmocka_unit_test(stored_little_endian),
+		cmocka_unit_test(crc_state_after_the_leading_ones_is_known),
+		cmocka_unit_test(crc_state_can_be_chained),
+		cmocka_unit_test(icrc_is_stored_little_endian),
 		cmocka_unit_test(every_bit_is_covered_or_masked),
 	};
 

@@ -138,7 +138,7 @@ change_bits(const struct frame *f)
 
 REQUIREMENT("WIRE-03")
 static void
-memo_each_bit_changed(void **state)
+header_cache_misses_on_each_changed_bit(void **state)
 {
 	each_frame(change_bits);
 }
@@ -164,7 +164,7 @@ change_length(const struct frame *f)
 
 REQUIREMENT("WIRE-04")
 static void
-memo_each_length(void **state)
+header_cache_checks_each_length(void **state)
 {
 	each_frame(change_length);
 }
@@ -189,7 +189,7 @@ change_ethertype(const struct frame *f)
 
 REQUIREMENT("WIRE-03")
 static void
-memo_ethertype_changed(void **state)
+header_cache_misses_on_another_ethertype(void **state)
 {
 	each_frame(change_ethertype);
 }
@@ -197,7 +197,7 @@ memo_ethertype_changed(void **state)
 /* A memo that has seen nothing knows nothing, and be it a head of zeros. */
 REQUIREMENT("WIRE-04")
 static void
-memo_of_nothing(void **state)
+empty_header_cache_never_hits(void **state)
 {
 	static const char *const types[] = {"\x08\x00", "\x86\xdd"};
 	static struct wire_memo memo;
@@ -233,7 +233,7 @@ change_opcode(const struct frame *f)
 
 REQUIREMENT("WIRE-01")
 static void
-memo_each_opcode(void **state)
+header_cache_agrees_with_the_parser_on_each_opcode(void **state)
 {
 	each_frame(change_opcode);
 }
@@ -241,7 +241,7 @@ memo_each_opcode(void **state)
 /* More flows than the memo has room for, in runs of four packets, whose PSNs and bytes differ. */
 REQUIREMENT("WIRE-03")
 static void
-memo_of_many_flows(void **state)
+header_cache_holds_many_flows(void **state)
 {
 	static struct wire_memo memo;
 	uint32_t n, known = 0;
@@ -261,7 +261,7 @@ memo_of_many_flows(void **state)
 /* Heads that come once take nobody's place (the peer counts in the IPv4 identification). */
 REQUIREMENT("WIRE-03")
 static void
-memo_keeps_what_comes_again(void **state)
+header_cache_keeps_recurring_flows(void **state)
 {
 	static struct wire_memo memo, before;
 	struct frame f = frame_make(0x04, FRAME_V4, 8), g = f;
@@ -284,13 +284,13 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(memo_each_bit_changed),
-		cmocka_unit_test(memo_each_length),
-		cmocka_unit_test(memo_ethertype_changed),
-		cmocka_unit_test(memo_of_nothing),
-		cmocka_unit_test(memo_each_opcode),
-		cmocka_unit_test(memo_of_many_flows),
-		cmocka_unit_test(memo_keeps_what_comes_again),
+		cmocka_unit_test(header_cache_misses_on_each_changed_bit),
+		cmocka_unit_test(header_cache_checks_each_length),
+		cmocka_unit_test(header_cache_misses_on_another_ethertype),
+		cmocka_unit_test(empty_header_cache_never_hits),
+		cmocka_unit_test(header_cache_agrees_with_the_parser_on_each_opcode),
+		cmocka_unit_test(header_cache_holds_many_flows),
+		cmocka_unit_test(header_cache_keeps_recurring_flows),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

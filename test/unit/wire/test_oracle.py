@@ -126,7 +126,7 @@ class Oracle(unittest.TestCase):
         self.assertGreater(checked, 400)
 
     # Requirements: WIRE-03
-    def test_icrc_of_ipv6(self):
+    def test_icrc_of_ipv6_as_scapy_computes_it(self):
         checked = 0
         for sent, frame in zip(self.sent, self.frames):
             if sent['v6']:

@@ -110,7 +110,7 @@ every_opcode_round_trip(void **state)
 
 REQUIREMENT("WIRE-02")
 static void
-what_is_not_roce(void **state)
+frames_other_than_roce_are_recognized(void **state)
 {
 	static const uint8_t extensions[] = {0, 43, 50, 51, 60, 135};
 	struct frame v4 = frame_make(0x04, FRAME_V4, 8), v6 = frame_make(0x04, FRAME_V6, 8);
@@ -136,7 +136,7 @@ what_is_not_roce(void **state)
 
 REQUIREMENT("WIRE-04")
 static void
-bad_ip_headers(void **state)
+bad_ip_headers_are_refused(void **state)
 {
 	struct frame v4 = frame_make(0x04, FRAME_V4, 8), v6 = frame_make(0x04, FRAME_V6, 8);
 	struct wire_pkt pkt;
@@ -154,7 +154,7 @@ bad_ip_headers(void **state)
 
 REQUIREMENT("WIRE-04")
 static void
-fragments(void **state)
+fragments_are_refused(void **state)
 {
 	struct frame v4 = frame_make(0x04, FRAME_V4, 8), v6 = frame_make(0x04, FRAME_V6, 8);
 
@@ -201,7 +201,7 @@ ethernet_padding_is_ignored(void **state)
 
 REQUIREMENT("WIRE-04")
 static void
-transport_version(void **state)
+other_transport_versions_are_refused(void **state)
 {
 	uint8_t tver;
 
@@ -215,7 +215,7 @@ transport_version(void **state)
 /* Of another version nothing can be said to be of bad form. */
 REQUIREMENT("NAK-07", "WIRE-04")
 static void
-transport_version_comes_first(void **state)
+transport_version_is_checked_first(void **state)
 {
 	struct frame unknown = frame_make(0x1f, FRAME_V4, 8), empty = frame_make(0x04, FRAME_V4, 0);
 	struct frame ack = frame_make(0x11, FRAME_V6, 4);
@@ -228,7 +228,7 @@ transport_version_comes_first(void **state)
 /* An unknown opcode still tells whose it is, and whether its sender meant it. */
 REQUIREMENT("WIRE-01")
 static void
-unknown_opcodes(void **state)
+unknown_opcodes_are_refused(void **state)
 {
 	static const uint8_t unknown[] = {0x15, 0x18, 0x1f, 0x2c, 0x36, 0x44, 0x60,
 					  0x63, 0x66, 0x80, 0x82, 0xa4, 0xc0, 0xff};
@@ -251,7 +251,7 @@ unknown_opcodes(void **state)
 
 REQUIREMENT("WIRE-04")
 static void
-pad_count(void **state)
+wrong_pad_count_is_refused(void **state)
 {
 	struct frame empty = frame_make(0x04, FRAME_V4, 0), four = frame_make(0x04, FRAME_V4, 4);
 	struct frame odd = frame_make(0x04, FRAME_V4, 8);
@@ -277,7 +277,7 @@ pad_count(void **state)
 /* A first or middle packet with pad parses: to answer it with a NAK is the responder's part. */
 REQUIREMENT("NAK-07")
 static void
-pad_in_first_and_middle_parses(void **state)
+pad_in_first_and_middle_packets_parses(void **state)
 {
 	static const uint8_t opcodes[] = {0x00, 0x01, 0x06, 0x07, 0x20, 0x21, 0x26, 0x27};
 	uint32_t i;
@@ -293,7 +293,7 @@ pad_in_first_and_middle_parses(void **state)
 
 REQUIREMENT("WIRE-04")
 static void
-payload_where_none_belongs(void **state)
+unexpected_payload_parses_as_bad_length(void **state)
 {
 	static const uint8_t opcodes[] = {0x0c, 0x11, 0x12, 0x13, 0x14, 0x81};
 	uint32_t i;
@@ -344,17 +344,17 @@ main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_opcode_round_trip),
-		cmocka_unit_test(what_is_not_roce),
-		cmocka_unit_test(bad_ip_headers),
-		cmocka_unit_test(fragments),
+		cmocka_unit_test(frames_other_than_roce_are_recognized),
+		cmocka_unit_test(bad_ip_headers_are_refused),
+		cmocka_unit_test(fragments_are_refused),
 		cmocka_unit_test(udp_length_must_agree),
 		cmocka_unit_test(ethernet_padding_is_ignored),
-		cmocka_unit_test(transport_version),
-		cmocka_unit_test(transport_version_comes_first),
-		cmocka_unit_test(unknown_opcodes),
-		cmocka_unit_test(pad_count),
-		cmocka_unit_test(pad_in_first_and_middle_parses),
-		cmocka_unit_test(payload_where_none_belongs),
+		cmocka_unit_test(other_transport_versions_are_refused),
+		cmocka_unit_test(transport_version_is_checked_first),
+		cmocka_unit_test(unknown_opcodes_are_refused),
+		cmocka_unit_test(wrong_pad_count_is_refused),
+		cmocka_unit_test(pad_in_first_and_middle_packets_parses),
+		cmocka_unit_test(unexpected_payload_parses_as_bad_length),
 		cmocka_unit_test(reserved_bits_are_ignored),
 		cmocka_unit_test(every_verdict_has_a_name),
 	};

@@ -18,7 +18,7 @@ add_wraps_at_24_bits(void **state)
 
 REQUIREMENT("WIRE-06")
 static void
-diff_is_signed_distance(void **state)
+diff_is_a_signed_distance(void **state)
 {
 	assert_int_equal(psn_diff(7, 7), 0);
 	assert_int_equal(psn_diff(0, 0xffffff), 1);
@@ -61,7 +61,7 @@ main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(add_wraps_at_24_bits),
-		cmocka_unit_test(diff_is_signed_distance),
+		cmocka_unit_test(diff_is_a_signed_distance),
 		cmocka_unit_test(order_holds_across_the_wrap),
 	};
 

@@ -13,7 +13,7 @@ static const uint64_t rnr_ms_100[32] = {
 
 REQUIREMENT("NAK-11")
 static void
-rnr_timer_values(void **state)
+rnr_timer_values_are_as_specified(void **state)
 {
 	uint32_t code;
 
@@ -26,7 +26,7 @@ rnr_timer_values(void **state)
 /* From code 1 on every code waits longer than the one before; 0 waits longest. */
 REQUIREMENT("NAK-11")
 static void
-rnr_timer_grows(void **state)
+rnr_timer_grows_with_its_code(void **state)
 {
 	uint32_t code;
 
@@ -45,7 +45,7 @@ rnr_timer_takes_a_syndrome(void **state)
 
 REQUIREMENT("REQ-04")
 static void
-ack_timeout_values(void **state)
+ack_timeout_values_are_as_specified(void **state)
 {
 	uint32_t code;
 
@@ -59,7 +59,7 @@ ack_timeout_values(void **state)
 
 REQUIREMENT("WIRE-05")
 static void
-mtu_codes(void **state)
+mtu_codes_are_as_specified(void **state)
 {
 	static const uint32_t bytes[] = {0, 256, 512, 1024, 2048, 4096, 0, 0};
 	uint32_t code;
@@ -73,11 +73,11 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rnr_timer_values),
-		cmocka_unit_test(rnr_timer_grows),
+		cmocka_unit_test(rnr_timer_values_are_as_specified),
+		cmocka_unit_test(rnr_timer_grows_with_its_code),
 		cmocka_unit_test(rnr_timer_takes_a_syndrome),
-		cmocka_unit_test(ack_timeout_values),
-		cmocka_unit_test(mtu_codes),
+		cmocka_unit_test(ack_timeout_values_are_as_specified),
+		cmocka_unit_test(mtu_codes_are_as_specified),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
