@@ -37,7 +37,7 @@ move(struct client *c, uint32_t slot)
 }
 
 static void
-nothing_moved_is_not_all_moved(void **state)
+no_message_is_not_taken_for_all_messages(void **state)
 {
 	struct client c = client_of(BENCH_WRITE, 100, 1);
 
@@ -61,7 +61,7 @@ every_message_has_its_slot(void **state)
 }
 
 static void
-one_wrong_byte_is_seen(void **state)
+one_wrong_byte_is_detected(void **state)
 {
 	struct client c = client_of(BENCH_SEND, 61, 1);
 
@@ -79,7 +79,7 @@ one_wrong_byte_is_seen(void **state)
 }
 
 static void
-bytes_of_another_run_or_slot_are_wrong(void **state)
+bytes_of_another_run_or_slot_are_detected(void **state)
 {
 	struct client c = client_of(BENCH_WRITE, 64, 1);
 
@@ -104,7 +104,7 @@ atomics_are_counted(void **state)
 }
 
 static void
-the_side_that_nothing_comes_to_has_nothing_to_say(void **state)
+side_that_receives_nothing_has_nothing_to_verify(void **state)
 {
 	struct client c = client_of(BENCH_WRITE, 64, 1);
 
@@ -115,7 +115,7 @@ the_side_that_nothing_comes_to_has_nothing_to_say(void **state)
 }
 
 static void
-percentiles(void **state)
+percentiles_are_those_of_the_samples(void **state)
 {
 	static struct client_hist h, other;
 
@@ -133,7 +133,7 @@ percentiles(void **state)
 }
 
 static void
-values_are_kept_to_one_part_in_128(void **state)
+histogram_keeps_values_to_one_part_in_128(void **state)
 {
 	for (uint64_t ns = 1; ns < UINT32_MAX; ns = ns * 3 / 2 + 1) {
 		struct client_hist *h = calloc(1, sizeof(*h));
@@ -149,7 +149,7 @@ values_are_kept_to_one_part_in_128(void **state)
 }
 
 static void
-what_is_too_long_is_the_longest(void **state)
+values_beyond_the_histogram_count_in_its_last_bucket(void **state)
 {
 	static struct client_hist h;
 
@@ -161,15 +161,15 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nothing_moved_is_not_all_moved),
+		cmocka_unit_test(no_message_is_not_taken_for_all_messages),
 		cmocka_unit_test(every_message_has_its_slot),
-		cmocka_unit_test(one_wrong_byte_is_seen),
-		cmocka_unit_test(bytes_of_another_run_or_slot_are_wrong),
+		cmocka_unit_test(one_wrong_byte_is_detected),
+		cmocka_unit_test(bytes_of_another_run_or_slot_are_detected),
 		cmocka_unit_test(atomics_are_counted),
-		cmocka_unit_test(the_side_that_nothing_comes_to_has_nothing_to_say),
-		cmocka_unit_test(percentiles),
-		cmocka_unit_test(values_are_kept_to_one_part_in_128),
-		cmocka_unit_test(what_is_too_long_is_the_longest),
+		cmocka_unit_test(side_that_receives_nothing_has_nothing_to_verify),
+		cmocka_unit_test(percentiles_are_those_of_the_samples),
+		cmocka_unit_test(histogram_keeps_values_to_one_part_in_128),
+		cmocka_unit_test(values_beyond_the_histogram_count_in_its_last_bucket),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,7 +38,7 @@ acks_until_open(struct cc *cc)
 
 REQUIREMENT("REQ-05")
 static void
-few_packets_after_a_sequence_nak(void **state)
+sequence_nak_shrinks_the_window(void **state)
 {
 	struct cc cc = fresh();
 
@@ -49,7 +49,7 @@ few_packets_after_a_sequence_nak(void **state)
 
 REQUIREMENT("REQ-04")
 static void
-one_packet_after_a_timeout(void **state)
+timeout_shrinks_the_window_to_one_packet(void **state)
 {
 	struct cc cc = fresh();
 
@@ -62,7 +62,7 @@ one_packet_after_a_timeout(void **state)
 
 REQUIREMENT("REQ-04")
 static void
-a_probe_in_vain_costs_no_window(void **state)
+spurious_probe_keeps_the_window(void **state)
 {
 	struct cc cc = fresh();
 
@@ -101,9 +101,9 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(few_packets_after_a_sequence_nak),
-		cmocka_unit_test(one_packet_after_a_timeout),
-		cmocka_unit_test(a_probe_in_vain_costs_no_window),
+		cmocka_unit_test(sequence_nak_shrinks_the_window),
+		cmocka_unit_test(timeout_shrinks_the_window_to_one_packet),
+		cmocka_unit_test(spurious_probe_keeps_the_window),
 		cmocka_unit_test(cc_table_agrees_with_the_fast_path),
 	};
 

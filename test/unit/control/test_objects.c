@@ -167,7 +167,7 @@ assert_held(const uint64_t *held, const char *when)
 }
 
 static void
-destroy_gives_back_and_ends_the_handle(void **state)
+destroy_frees_the_object_and_ends_the_handle(void **state)
 {
 	uint64_t held[NROWS][QUOTA_NKINDS];
 	struct all a = {0};
@@ -191,7 +191,7 @@ destroy_gives_back_and_ends_the_handle(void **state)
 }
 
 static void
-what_is_referred_to_stays(void **state)
+referenced_objects_cannot_be_destroyed(void **state)
 {
 	struct uroce_mcast_req group = {.gid = {0xff, 0x0e, [15] = 1}};
 	struct all a = {0};
@@ -221,7 +221,7 @@ what_is_referred_to_stays(void **state)
 }
 
 static void
-a_qp_keeps_its_pd(void **state)
+qp_keeps_its_pd(void **state)
 {
 	struct all a = {0};
 
@@ -236,7 +236,7 @@ a_qp_keeps_its_pd(void **state)
 
 /* Each kind refused for lack of each thing that it takes: nothing of it stays behind. */
 static void
-a_refused_object_leaves_nothing(void **state)
+refused_object_leaves_nothing(void **state)
 {
 	struct all a = {0};
 
@@ -265,7 +265,7 @@ a_refused_object_leaves_nothing(void **state)
 
 /* No ring fits any more: what was taken before is given back. */
 static void
-a_queue_without_memory_leaves_nothing(void **state)
+queue_without_memory_leaves_nothing(void **state)
 {
 	struct uroce_create_cq_req cq = {.cqe = EVENTS_MAX_CQE};
 	struct uroce_create_srq_req srq = {.max_wr = QP_MAX_WR, .max_sge = 16};
@@ -292,7 +292,7 @@ a_queue_without_memory_leaves_nothing(void **state)
 }
 
 static void
-the_end_of_a_session_gives_all_back(void **state)
+end_of_a_session_frees_all_objects(void **state)
 {
 	struct session *other;
 	int other_client;
@@ -324,7 +324,7 @@ the_end_of_a_session_gives_all_back(void **state)
 
 /* A message that is no request ends the connection, and with it everything. */
 static void
-nonsense_ends_the_session(void **state)
+malformed_message_ends_the_session(void **state)
 {
 	struct all a = {0};
 
@@ -340,16 +340,18 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(destroy_gives_back_and_ends_the_handle, setup,
+		cmocka_unit_test_setup_teardown(destroy_frees_the_object_and_ends_the_handle, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(what_is_referred_to_stays, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_qp_keeps_its_pd, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_refused_object_leaves_nothing, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_queue_without_memory_leaves_nothing, setup,
+		cmocka_unit_test_setup_teardown(referenced_objects_cannot_be_destroyed, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(the_end_of_a_session_gives_all_back, setup,
+		cmocka_unit_test_setup_teardown(qp_keeps_its_pd, setup, teardown),
+		cmocka_unit_test_setup_teardown(refused_object_leaves_nothing, setup, teardown),
+		cmocka_unit_test_setup_teardown(queue_without_memory_leaves_nothing, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(nonsense_ends_the_session, setup, teardown),
+		cmocka_unit_test_setup_teardown(end_of_a_session_frees_all_objects, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(malformed_message_ends_the_session, setup,
+						teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -99,7 +99,7 @@ teardown(void **state)
 }
 
 static void
-a_turn_of_the_loop_takes_one_batch(void **state)
+loop_takes_one_batch_of_events_a_turn(void **state)
 {
 	assert_int_equal(worker_events_start(&d), 0);
 	d.worker_events.ready(&d.worker_events, EPOLLIN);
@@ -110,7 +110,7 @@ a_turn_of_the_loop_takes_one_batch(void **state)
 
 /* Events that wait first do not go first again and again. */
 static void
-clients_have_turns_between_events(void **state)
+clients_are_served_between_events(void **state)
 {
 	assert_int_equal(worker_events_start(&d), 0);
 	assert_int_equal(loop_add(&d.loop, &client, EPOLLIN), 0);
@@ -121,7 +121,7 @@ clients_have_turns_between_events(void **state)
 
 /* At the end there is nobody to have a turn: all of them. */
 static void
-the_end_leaves_none(void **state)
+no_event_is_left_at_the_end(void **state)
 {
 	assert_int_equal(worker_events_start(&d), 0);
 	worker_events_stop(&d);
@@ -133,9 +133,9 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-		T(a_turn_of_the_loop_takes_one_batch),
-		T(clients_have_turns_between_events),
-		T(the_end_leaves_none),
+		T(loop_takes_one_batch_of_events_a_turn),
+		T(clients_are_served_between_events),
+		T(no_event_is_left_at_the_end),
 	};
 
 	return cmocka_run_group_tests_name("events", tests, NULL, NULL);

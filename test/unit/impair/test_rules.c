@@ -257,7 +257,7 @@ run_everything(const char *seed, uint32_t stream, uint32_t burst)
 }
 
 static void
-a_seed_tells_everything(void **state)
+same_seed_gives_same_faults(void **state)
 {
 	uint64_t one = run_everything("seed=1", 0, 16);
 
@@ -268,7 +268,7 @@ a_seed_tells_everything(void **state)
 }
 
 static void
-bursts_do_not_matter(void **state)
+burst_size_does_not_change_the_faults(void **state)
 {
 	uint64_t one = run_everything("seed=5", 0, 16);
 
@@ -296,8 +296,8 @@ main(void)
 		fixture_test(rule_beside_random_faults),
 		fixture_test(rule_corrupts),
 		fixture_test(change_of_configuration),
-		cmocka_unit_test(a_seed_tells_everything),
-		cmocka_unit_test(bursts_do_not_matter),
+		cmocka_unit_test(same_seed_gives_same_faults),
+		cmocka_unit_test(burst_size_does_not_change_the_faults),
 	};
 
 	return cmocka_run_group_tests(tests, fixture_group_setup, NULL);

@@ -19,7 +19,7 @@ parsed(const char *spec)
 }
 
 static void
-empty(void **state)
+empty_specification_is_accepted(void **state)
 {
 	struct impair_cfg cfg = parsed("");
 	uint32_t i;
@@ -33,7 +33,7 @@ empty(void **state)
 }
 
 static void
-probabilities(void **state)
+probabilities_are_parsed(void **state)
 {
 	static const struct {
 		const char *text;
@@ -50,7 +50,7 @@ probabilities(void **state)
 }
 
 static void
-all_of_the_link(void **state)
+all_options_of_the_link_are_parsed(void **state)
 {
 	struct impair_cfg cfg =
 		parsed("drop=1%,dup=2%,reorder=3%,corrupt=4%,corrupt_fixed=5%,ce=6%,delay_prob=7%\t"
@@ -74,7 +74,7 @@ all_of_the_link(void **state)
 }
 
 static void
-all_of_a_rule(void **state)
+all_options_of_a_rule_are_parsed(void **state)
 {
 	struct impair_cfg cfg = parsed(
 		"rule:qpn=0xffffff,opcode=UC_WRITE_LAST_IMM,psn=0x10-0x20,nth=4,count=5,prob=6%,"
@@ -181,7 +181,7 @@ static const struct {
 };
 
 static void
-what_is_wrong_is_said(void **state)
+errors_name_the_wrong_option(void **state)
 {
 	struct impair_cfg cfg;
 	char err[200], full[200];
@@ -204,7 +204,7 @@ what_is_wrong_is_said(void **state)
 }
 
 static void
-too_many_rules(void **state)
+too_many_rules_are_refused(void **state)
 {
 	char spec[IMPAIR_SPEC_MAX] = "", err[200];
 	struct impair_cfg cfg;
@@ -219,7 +219,7 @@ too_many_rules(void **state)
 }
 
 static void
-too_long(void **state)
+specification_that_is_too_long_is_refused(void **state)
 {
 	char spec[IMPAIR_SPEC_MAX + 1], err[200];
 	struct impair_cfg cfg;
@@ -237,14 +237,14 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(empty),
-		cmocka_unit_test(probabilities),
-		cmocka_unit_test(all_of_the_link),
-		cmocka_unit_test(all_of_a_rule),
+		cmocka_unit_test(empty_specification_is_accepted),
+		cmocka_unit_test(probabilities_are_parsed),
+		cmocka_unit_test(all_options_of_the_link_are_parsed),
+		cmocka_unit_test(all_options_of_a_rule_are_parsed),
 		cmocka_unit_test(every_opcode_has_its_name),
-		cmocka_unit_test(what_is_wrong_is_said),
-		cmocka_unit_test(too_many_rules),
-		cmocka_unit_test(too_long),
+		cmocka_unit_test(errors_name_the_wrong_option),
+		cmocka_unit_test(too_many_rules_are_refused),
+		cmocka_unit_test(specification_that_is_too_long_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -121,7 +121,7 @@ let_go(void)
 
 REQUIREMENT("MEM-05")
 static void
-a_copy_that_was_left_is_made_once(void **state)
+abandoned_copy_is_made_once(void **state)
 {
 	uint64_t orig = 99;
 
@@ -148,7 +148,7 @@ a_copy_that_was_left_is_made_once(void **state)
 /* An operation that may be executed twice leaves nothing behind: its place is free again. */
 REQUIREMENT("MEM-05")
 static void
-places_of_copies_that_were_left_come_back(void **state)
+slots_of_abandoned_copies_are_freed(void **state)
 {
 	uint64_t orig;
 
@@ -165,7 +165,7 @@ places_of_copies_that_were_left_come_back(void **state)
 
 REQUIREMENT("MEM-05")
 static void
-a_copy_that_waits_too_long_fails(void **state)
+copy_that_waits_too_long_fails(void **state)
 {
 	uint64_t orig;
 	int rc;
@@ -183,7 +183,7 @@ a_copy_that_waits_too_long_fails(void **state)
 
 REQUIREMENT("MEM-05")
 static void
-a_thread_that_never_looks_is_found_out(void **state)
+thread_that_never_polls_is_detected(void **state)
 {
 	uint64_t orig;
 	int rc;
@@ -205,7 +205,7 @@ a_thread_that_never_looks_is_found_out(void **state)
 
 REQUIREMENT("MEM-05")
 static void
-without_credit_nothing_is_asked(void **state)
+without_credit_no_copy_is_requested(void **state)
 {
 	uint64_t orig;
 
@@ -219,7 +219,7 @@ without_credit_nothing_is_asked(void **state)
 
 REQUIREMENT("MEM-05")
 static void
-a_copier_without_a_thread_fails(void **state)
+copier_without_a_thread_fails(void **state)
 {
 	uint64_t orig;
 
@@ -231,7 +231,7 @@ a_copier_without_a_thread_fails(void **state)
 /* Another thread with another area: what the lost one had begun is its own affair. */
 REQUIREMENT("MEM-05")
 static void
-a_thread_that_is_lost_is_replaced(void **state)
+lost_thread_is_replaced(void **state)
 {
 	struct copier_area *lost = area;
 	uint64_t orig;
@@ -264,7 +264,7 @@ real_main(void *arg)
 /* This process is the client, too. The thread sleeps in between, and ends with its copier. */
 REQUIREMENT("MEM-05", "RSP-04")
 static void
-copies_by_the_real_thread(void **state)
+thread_copies_to_and_from_a_process(void **state)
 {
 	static _Alignas(8) uint8_t bytes[COPIER_BYTES], seen[COPIER_BYTES];
 	int mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC), rc;
@@ -316,10 +316,14 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		T(a_copy_that_was_left_is_made_once), T(places_of_copies_that_were_left_come_back),
-		T(a_copy_that_waits_too_long_fails),  T(a_thread_that_never_looks_is_found_out),
-		T(without_credit_nothing_is_asked),   T(a_copier_without_a_thread_fails),
-		T(a_thread_that_is_lost_is_replaced), T(copies_by_the_real_thread),
+		T(abandoned_copy_is_made_once),
+		T(slots_of_abandoned_copies_are_freed),
+		T(copy_that_waits_too_long_fails),
+		T(thread_that_never_polls_is_detected),
+		T(without_credit_no_copy_is_requested),
+		T(copier_without_a_thread_fails),
+		T(lost_thread_is_replaced),
+		T(thread_copies_to_and_from_a_process),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -105,7 +105,7 @@ open_fds(void)
 }
 
 static void
-every_op_takes_its_own_length_only(void **state)
+every_request_must_have_its_own_length(void **state)
 {
 	struct wire *w = *state;
 
@@ -144,7 +144,7 @@ wrong_magic_and_version_end_the_connection(void **state)
 }
 
 static void
-runts_giants_and_the_end(void **state)
+messages_of_wrong_size_end_the_connection(void **state)
 {
 	struct wire *w = *state;
 	struct uroce_ctrl_hdr h = header(UROCE_CTRL_ALLOC_PD, 0);
@@ -159,7 +159,7 @@ runts_giants_and_the_end(void **state)
 }
 
 static void
-states(void **state)
+requests_out_of_state_are_refused(void **state)
 {
 	struct wire *w = *state;
 	uint32_t hello = sizeof(struct uroce_hello_req), show = sizeof(struct uroce_show_req);
@@ -176,7 +176,7 @@ states(void **state)
 }
 
 static void
-descriptors_never_stay(void **state)
+unexpected_descriptors_are_closed(void **state)
 {
 	struct wire *w = *state;
 	struct uroce_ctrl_hdr h = header(UROCE_CTRL_REG_MR, sizeof(struct uroce_reg_mr_req));
@@ -291,7 +291,7 @@ reply_reaches_the_client(void **state)
 }
 
 static void
-a_client_that_does_not_read_never_blocks(void **state)
+client_that_does_not_read_never_blocks_the_daemon(void **state)
 {
 	struct wire *w = *state;
 	struct uroce_ctrl_hdr req = header(UROCE_CTRL_ALLOC_PD, 0);
@@ -303,7 +303,7 @@ a_client_that_does_not_read_never_blocks(void **state)
 }
 
 static void
-listening_socket_life(void **state)
+listening_socket_is_made_and_removed(void **state)
 {
 	char dir[] = "/tmp/uroce-test-XXXXXX", path[64], sub[64];
 	struct ipc_server a, b;
@@ -351,21 +351,22 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(every_op_takes_its_own_length_only, setup,
+		cmocka_unit_test_setup_teardown(every_request_must_have_its_own_length, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(wrong_magic_and_version_end_the_connection, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(runts_giants_and_the_end, setup, teardown),
-		cmocka_unit_test_setup_teardown(states, setup, teardown),
-		cmocka_unit_test_setup_teardown(descriptors_never_stay, setup, teardown),
+		cmocka_unit_test_setup_teardown(messages_of_wrong_size_end_the_connection, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(requests_out_of_state_are_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(unexpected_descriptors_are_closed, setup, teardown),
 		cmocka_unit_test_setup_teardown(descriptors_are_seen_but_not_received, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(
 			an_ended_connection_tells_whether_it_holds_descriptors, setup, teardown),
 		cmocka_unit_test_setup_teardown(reply_reaches_the_client, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_client_that_does_not_read_never_blocks, setup,
-						teardown),
-		cmocka_unit_test(listening_socket_life),
+		cmocka_unit_test_setup_teardown(client_that_does_not_read_never_blocks_the_daemon,
+						setup, teardown),
+		cmocka_unit_test(listening_socket_is_made_and_removed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

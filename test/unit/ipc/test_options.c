@@ -74,7 +74,7 @@ assert_says(const char *err, const char *what)
 }
 
 static void
-wrong_values_name_themselves_and_the_range(void **state)
+errors_name_the_wrong_value_and_the_range(void **state)
 {
 	for (unsigned i = 0; i < NWRONG; i++) {
 		char err[OPTIONS_ERR_MAX] = "", dashed[64];
@@ -97,7 +97,7 @@ wrong_values_name_themselves_and_the_range(void **state)
 }
 
 static void
-unknown_options_and_missing_values(void **state)
+unknown_options_and_missing_values_are_refused(void **state)
 {
 	static const struct {
 		char *arg;
@@ -197,7 +197,7 @@ file_and_command_line_agree(void **state)
 /* The nth pkey is entry n; decimal or hexadecimal, as people write them. */
 REQUIREMENT("QP-04")
 static void
-pkeys_of_a_device(void **state)
+pkeys_of_a_device_are_parsed(void **state)
 {
 	char err[OPTIONS_ERR_MAX];
 	struct devspec s;
@@ -214,7 +214,7 @@ pkeys_of_a_device(void **state)
 }
 
 static void
-the_command_line_wins(void **state)
+command_line_overrides_the_file(void **state)
 {
 	char *path = write_file("[uroced]\nworkers = 4\nmem = 100\nvdev = a\nvdev = b\n");
 	char *argv[] = {(char *)"uroced", (char *)"--workers", (char *)"2", (char *)"--vdev",
@@ -233,7 +233,7 @@ the_command_line_wins(void **state)
 }
 
 static void
-bad_files(void **state)
+bad_files_are_refused(void **state)
 {
 	static const struct {
 		const char *text, *says;
@@ -257,7 +257,7 @@ bad_files(void **state)
 
 /* config/uroced.conf has every option, commented, and each of its examples is legal. */
 static void
-the_shipped_file_documents_every_option(void **state)
+shipped_file_documents_every_option(void **state)
 {
 	FILE *f = fopen(UROCED_CONF, "r");
 	char line[512], err[OPTIONS_ERR_MAX];
@@ -313,13 +313,13 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(wrong_values_name_themselves_and_the_range),
-		cmocka_unit_test(unknown_options_and_missing_values),
+		cmocka_unit_test(errors_name_the_wrong_value_and_the_range),
+		cmocka_unit_test(unknown_options_and_missing_values_are_refused),
 		cmocka_unit_test(file_and_command_line_agree),
-		cmocka_unit_test(pkeys_of_a_device),
-		cmocka_unit_test(the_command_line_wins),
-		cmocka_unit_test(bad_files),
-		cmocka_unit_test(the_shipped_file_documents_every_option),
+		cmocka_unit_test(pkeys_of_a_device_are_parsed),
+		cmocka_unit_test(command_line_overrides_the_file),
+		cmocka_unit_test(bad_files_are_refused),
+		cmocka_unit_test(shipped_file_documents_every_option),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

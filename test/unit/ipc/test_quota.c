@@ -35,7 +35,7 @@ assert_says(const struct quota *q, const char *what)
 }
 
 static void
-a_uid_has_its_limit(void **state)
+each_uid_has_its_limit(void **state)
 {
 	static const char *const set[] = {"max-qps", "100", "max-qps-per-uid", "10", NULL};
 	struct quota_user *a, *b;
@@ -68,7 +68,7 @@ a_uid_has_its_limit(void **state)
 
 /* However many users there are, root and the daemon's own user still get in. */
 static void
-a_reserve_is_kept_for_root(void **state)
+reserve_is_kept_for_root(void **state)
 {
 	static const char *const set[] = {"max-clients", "32", NULL};
 	struct quota_user *user[40], *root, *own;
@@ -98,7 +98,7 @@ a_reserve_is_kept_for_root(void **state)
 
 /* Root is bound by the totals alone, and what it holds is not the others' to hold. */
 static void
-root_has_no_limit_of_its_own(void **state)
+root_has_no_separate_limit(void **state)
 {
 	static const char *const set[] = {"max-pds", "100", "max-pds-per-uid", "5", NULL};
 	struct quota_user *root, *user;
@@ -117,7 +117,7 @@ root_has_no_limit_of_its_own(void **state)
 }
 
 static void
-memory_is_told_in_mib(void **state)
+memory_is_reported_in_mib(void **state)
 {
 	static const char *const set[] = {"max-reg-mem", "1000", "max-reg-mem-per-uid", "100",
 					  NULL};
@@ -136,7 +136,7 @@ memory_is_told_in_mib(void **state)
 
 /* Without numbers the limits follow the machine and the totals. */
 static void
-limits_that_nobody_gave(void **state)
+limits_have_defaults(void **state)
 {
 	static const char *const none[] = {NULL};
 	struct quota q;
@@ -160,7 +160,7 @@ limits_that_nobody_gave(void **state)
 
 /* A uid keeps its figures over connections that come and go, as long as there is one. */
 static void
-a_user_lives_as_long_as_somebody_refers_to_it(void **state)
+user_lives_as_long_as_its_references(void **state)
 {
 	static const char *const none[] = {NULL};
 	struct quota_user *a, *again;
@@ -184,12 +184,12 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_uid_has_its_limit),
-		cmocka_unit_test(a_reserve_is_kept_for_root),
-		cmocka_unit_test(root_has_no_limit_of_its_own),
-		cmocka_unit_test(memory_is_told_in_mib),
-		cmocka_unit_test(limits_that_nobody_gave),
-		cmocka_unit_test(a_user_lives_as_long_as_somebody_refers_to_it),
+		cmocka_unit_test(each_uid_has_its_limit),
+		cmocka_unit_test(reserve_is_kept_for_root),
+		cmocka_unit_test(root_has_no_separate_limit),
+		cmocka_unit_test(memory_is_reported_in_mib),
+		cmocka_unit_test(limits_have_defaults),
+		cmocka_unit_test(user_lives_as_long_as_its_references),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

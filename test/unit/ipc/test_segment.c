@@ -38,7 +38,7 @@ is_zero(const uint8_t *p, size_t n)
 }
 
 static void
-size_is_sealed(void **state)
+segment_size_is_sealed(void **state)
 {
 	struct ipc_segment seg;
 
@@ -106,7 +106,7 @@ free_space_coalesces(void **state)
 }
 
 static void
-the_limit_holds(void **state)
+segment_limit_holds(void **state)
 {
 	struct ipc_arena *a = *state;
 	struct ipc_extent ext[64], more;
@@ -126,7 +126,7 @@ the_limit_holds(void **state)
 
 /* The client's side of it: a descriptor once a segment, and the same bytes. */
 static void
-the_client_finds_the_ring(void **state)
+client_finds_the_ring(void **state)
 {
 	struct ipc_arena *a = *state;
 	struct ipc_segmap map = {0};
@@ -156,7 +156,7 @@ the_client_finds_the_ring(void **state)
 }
 
 static void
-large_objects_get_a_segment_of_their_own(void **state)
+large_objects_get_a_separate_segment(void **state)
 {
 	struct ipc_arena *a = *state;
 	struct ipc_extent big;
@@ -170,12 +170,12 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(size_is_sealed),
+		cmocka_unit_test(segment_size_is_sealed),
 		cmocka_unit_test_setup_teardown(extents_never_overlap, setup, teardown),
 		cmocka_unit_test_setup_teardown(free_space_coalesces, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_limit_holds, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_client_finds_the_ring, setup, teardown),
-		cmocka_unit_test_setup_teardown(large_objects_get_a_segment_of_their_own, setup,
+		cmocka_unit_test_setup_teardown(segment_limit_holds, setup, teardown),
+		cmocka_unit_test_setup_teardown(client_finds_the_ring, setup, teardown),
+		cmocka_unit_test_setup_teardown(large_objects_get_a_separate_segment, setup,
 						teardown),
 	};
 

@@ -33,7 +33,7 @@ ids_find_their_objects_only(void **state)
 }
 
 static void
-a_full_table_says_so(void **state)
+full_table_refuses(void **state)
 {
 	struct idtab t;
 	uint32_t id, first;
@@ -75,7 +75,7 @@ stale_ids_are_unknown(void **state)
 }
 
 static void
-iteration_bears_removal(void **state)
+objects_may_be_removed_during_iteration(void **state)
 {
 	struct idtab t;
 	uint32_t id[50], pos = 0;
@@ -147,9 +147,9 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ids_find_their_objects_only),
-		cmocka_unit_test(a_full_table_says_so),
+		cmocka_unit_test(full_table_refuses),
 		cmocka_unit_test(stale_ids_are_unknown),
-		cmocka_unit_test(iteration_bears_removal),
+		cmocka_unit_test(objects_may_be_removed_during_iteration),
 		cmocka_unit_test(qpns_name_their_worker_and_a_free_slot),
 		cmocka_unit_test(qpns_are_not_reused_soon),
 	};

@@ -19,7 +19,7 @@ key_of(uint8_t sgid, uint8_t dgid, uint32_t dest_qpn)
 }
 
 static void
-a_triple_is_one_user_s(void **state)
+triple_belongs_to_one_user(void **state)
 {
 	struct triple_key key = key_of(1, 2, 77);
 	struct triple *a, *again, *other;
@@ -43,7 +43,7 @@ a_triple_is_one_user_s(void **state)
 
 /* The two ends of a connection, other peers, another device with the same addresses. */
 static void
-what_differs_in_one_thing_is_another(void **state)
+triples_that_differ_in_one_field_are_distinct(void **state)
 {
 	struct triple_key key[] = {key_of(1, 2, 77), key_of(2, 1, 77), key_of(1, 2, 78),
 				   key_of(3, 2, 77), key_of(1, 3, 77), key_of(1, 2, 77)};
@@ -65,7 +65,7 @@ what_differs_in_one_thing_is_another(void **state)
 
 /* More than the table was made for. */
 static void
-many_come_and_go(void **state)
+many_triples_can_be_added_and_removed(void **state)
 {
 	static struct triple *o[MANY];
 	struct triple_table t;
@@ -94,9 +94,9 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_triple_is_one_user_s),
-		cmocka_unit_test(what_differs_in_one_thing_is_another),
-		cmocka_unit_test(many_come_and_go),
+		cmocka_unit_test(triple_belongs_to_one_user),
+		cmocka_unit_test(triples_that_differ_in_one_field_are_distinct),
+		cmocka_unit_test(many_triples_can_be_added_and_removed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

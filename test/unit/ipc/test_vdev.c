@@ -25,7 +25,7 @@ static const struct {
 };
 
 static void
-what_is_added(void **state)
+defaults_are_added_to_the_arguments(void **state)
 {
 	char err[512], want[256];
 
@@ -66,7 +66,7 @@ static const struct {
 };
 
 static void
-errors_name_the_argument_and_what_is_legal(void **state)
+errors_name_the_argument_and_the_legal_values(void **state)
 {
 	char err[512];
 
@@ -82,7 +82,7 @@ errors_name_the_argument_and_what_is_legal(void **state)
 
 /* A slot holds the frame, a VLAN tag and 64 bytes of the kernel's, up to the largest slot. */
 static void
-slots_hold_what_the_interface_carries(void **state)
+slots_hold_a_frame_of_the_interface(void **state)
 {
 	(void)state;
 	assert_int_equal(vdev_slot_bytes(1500), 2048);
@@ -98,9 +98,9 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_added),
-		cmocka_unit_test(errors_name_the_argument_and_what_is_legal),
-		cmocka_unit_test(slots_hold_what_the_interface_carries),
+		cmocka_unit_test(defaults_are_added_to_the_arguments),
+		cmocka_unit_test(errors_name_the_argument_and_the_legal_values),
+		cmocka_unit_test(slots_hold_a_frame_of_the_interface),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -226,14 +226,14 @@ client_fork_while_registering(void)
 	}
 
 REQUIREMENT("MEM-05")
-LIFE(fork_with_registered_memory, client_fork)
-LIFE(fork_snapshot, client_fork_snapshot)
-LIFE(fork_after_move, client_fork_moved)
-LIFE(fork_while_registering, client_fork_while_registering)
+LIFE(child_of_a_fork_sees_the_registered_memory, client_fork)
+LIFE(stores_after_a_fork_are_not_seen_by_the_child, client_fork_snapshot)
+LIFE(fork_works_after_pages_were_moved, client_fork_moved)
+LIFE(fork_works_while_a_thread_registers, client_fork_while_registering)
 
 REQUIREMENT("MEM-05")
 static void
-fork_hugetlb(void **state)
+child_of_a_fork_has_its_own_huge_pages(void **state)
 {
 	if (!huge_pages_get(6))
 		skip();
@@ -245,11 +245,11 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(fork_with_registered_memory),
-		cmocka_unit_test(fork_snapshot),
-		cmocka_unit_test(fork_after_move),
-		cmocka_unit_test(fork_hugetlb),
-		cmocka_unit_test(fork_while_registering),
+		cmocka_unit_test(child_of_a_fork_sees_the_registered_memory),
+		cmocka_unit_test(stores_after_a_fork_are_not_seen_by_the_child),
+		cmocka_unit_test(fork_works_after_pages_were_moved),
+		cmocka_unit_test(child_of_a_fork_has_its_own_huge_pages),
+		cmocka_unit_test(fork_works_while_a_thread_registers),
 	};
 
 	if (!harness_can_run())

@@ -33,7 +33,7 @@ failing_page(void)
 
 REQUIREMENT("MEM-05")
 static void
-guard_repairs(void **state)
+guard_repairs_a_failing_page(void **state)
 {
 	uint64_t before = sigbus_guard_failures();
 	volatile uint8_t *p = failing_page();
@@ -69,7 +69,7 @@ use_up_mappings(void)
 /* The repair needs a mapping, of which a client may have used up all. */
 REQUIREMENT("MEM-05")
 static void
-guard_repairs_without_a_mapping_to_spare(void **state)
+guard_repairs_pages_at_the_mapping_limit(void **state)
 {
 	uint64_t before = sigbus_guard_failures();
 	volatile uint8_t *p[8];
@@ -99,7 +99,7 @@ guard_repairs_without_a_mapping_to_spare(void **state)
 
 REQUIREMENT("MEM-05")
 static void
-guard_leaves_others_alone(void **state)
+faults_outside_guarded_ranges_still_kill(void **state)
 {
 	uint8_t *guarded = failing_page();
 	volatile uint8_t *p = failing_page();
@@ -132,7 +132,7 @@ guard_leaves_others_alone(void **state)
 
 REQUIREMENT("MEM-05")
 static void
-guard_many_ranges(void **state)
+guard_repairs_many_ranges(void **state)
 {
 	enum { N = 1000 };
 	static uint8_t *p[N];
@@ -160,10 +160,10 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(guard_repairs),
-		cmocka_unit_test(guard_leaves_others_alone),
-		cmocka_unit_test(guard_many_ranges),
-		cmocka_unit_test(guard_repairs_without_a_mapping_to_spare),
+		cmocka_unit_test(guard_repairs_a_failing_page),
+		cmocka_unit_test(faults_outside_guarded_ranges_still_kill),
+		cmocka_unit_test(guard_repairs_many_ranges),
+		cmocka_unit_test(guard_repairs_pages_at_the_mapping_limit),
 	};
 
 	if (!harness_can_run())

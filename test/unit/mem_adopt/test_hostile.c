@@ -63,7 +63,7 @@ create(const struct uroce_reg_mr_req *req, const int *fds, unsigned nfds)
 
 REQUIREMENT("MEM-05")
 static void
-good_request(void **state)
+good_request_is_accepted(void **state)
 {
 	int fd = sealed_memfd(16 * PAGE, F_SEAL_SHRINK);
 	struct uroce_reg_mr_req req = good_req();
@@ -85,7 +85,7 @@ good_request(void **state)
 
 REQUIREMENT("MEM-05")
 static void
-malformed_requests(void **state)
+malformed_requests_are_refused(void **state)
 {
 	int fd = sealed_memfd(16 * PAGE, F_SEAL_SHRINK);
 	struct uroce_reg_mr_req r;
@@ -172,7 +172,7 @@ descriptor_must_be_sealed(void **state)
 
 REQUIREMENT("MEM-05")
 static void
-hugetlb_descriptor_alignment(void **state)
+misaligned_hugetlb_ranges_are_refused(void **state)
 {
 	struct uroce_reg_mr_req r = good_req();
 	int fd = memfd_create("huge", MFD_HUGETLB | MFD_ALLOW_SEALING);
@@ -444,28 +444,28 @@ client_not_dumpable(void)
 
 REQUIREMENT("MEM-05")
 static void
-false_shared_mapping(void **state)
+mapping_that_is_not_shared_is_copied(void **state)
 {
 	harness_run(client_false_shared);
 }
 
 REQUIREMENT("MEM-05")
 static void
-read_only_file(void **state)
+read_only_file_is_refused(void **state)
 {
 	harness_run(client_read_only_file);
 }
 
 REQUIREMENT("MEM-05")
 static void
-mapping_swapped_while_looking(void **state)
+mapping_swapped_during_the_check_is_detected(void **state)
 {
 	harness_run(client_swaps_mappings);
 }
 
 REQUIREMENT("MEM-05")
 static void
-truncated_file(void **state)
+truncated_file_is_refused(void **state)
 {
 	uint64_t before = sigbus_guard_failures();
 
@@ -475,7 +475,7 @@ truncated_file(void **state)
 
 REQUIREMENT("MEM-05")
 static void
-no_huge_page_left(void **state)
+daemon_survives_a_lack_of_huge_pages(void **state)
 {
 	harness_run(client_huge_vanish);
 }
@@ -489,14 +489,14 @@ a_client_that_execs_is_refused(void **state)
 
 REQUIREMENT("MEM-05")
 static void
-not_dumpable(void **state)
+process_that_is_not_dumpable_is_refused(void **state)
 {
 	harness_run_as(client_not_dumpable, 65534);
 }
 
 REQUIREMENT("MEM-05")
 static void
-wrong_process(void **state)
+memory_of_another_process_is_refused(void **state)
 {
 	static uint8_t data[100];
 	struct uroce_reg_mr_req req = {
@@ -528,18 +528,18 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(good_request),
-		cmocka_unit_test(malformed_requests),
+		cmocka_unit_test(good_request_is_accepted),
+		cmocka_unit_test(malformed_requests_are_refused),
 		cmocka_unit_test(descriptor_must_be_sealed),
-		cmocka_unit_test(hugetlb_descriptor_alignment),
-		cmocka_unit_test(false_shared_mapping),
-		cmocka_unit_test(read_only_file),
-		cmocka_unit_test(truncated_file),
-		cmocka_unit_test(no_huge_page_left),
+		cmocka_unit_test(misaligned_hugetlb_ranges_are_refused),
+		cmocka_unit_test(mapping_that_is_not_shared_is_copied),
+		cmocka_unit_test(read_only_file_is_refused),
+		cmocka_unit_test(truncated_file_is_refused),
+		cmocka_unit_test(daemon_survives_a_lack_of_huge_pages),
 		cmocka_unit_test(a_client_that_execs_is_refused),
-		cmocka_unit_test(not_dumpable),
-		cmocka_unit_test(wrong_process),
-		cmocka_unit_test(mapping_swapped_while_looking),
+		cmocka_unit_test(process_that_is_not_dumpable_is_refused),
+		cmocka_unit_test(memory_of_another_process_is_refused),
+		cmocka_unit_test(mapping_swapped_during_the_check_is_detected),
 	};
 
 	if (!harness_can_run())

@@ -531,37 +531,37 @@ client_scan(void)
 	}
 
 REQUIREMENT("MEM-05")
-KIND(heap_small, client_heap_small)
-KIND(heap_large, client_heap_large)
-KIND(stack_memory, client_stack)
-KIND(thread_stack, client_thread_stack)
-KIND(static_data, client_static)
-KIND(bss_memory, client_bss)
-KIND(anon_shared, client_anon_shared)
-KIND(anon_private, client_anon_private)
-KIND(anon_untouched, client_untouched)
-KIND(file_private, client_file_private)
-KIND(file_shared, client_file_shared)
-KIND(memfd_memory, client_memfd)
-KIND(sysv_shm, client_sysv)
-HUGE_KIND(hugetlb_private, 12, client_huge_private)
-HUGE_KIND(hugetlb_shared, 6, client_huge_shared)
-KIND(mixed, client_mixed)
-HUGE_KIND(mixed_with_hugetlb, 8, client_mixed_huge)
-KIND(many_mappings, client_many_mappings)
-KIND(bad_range, client_bad_range)
-KIND(read_only, client_read_only)
-KIND(empty, client_empty)
-KIND(modes, client_modes)
-KIND(bad_mode, client_bad_mode)
-KIND(limit_on_file_sizes, client_file_limit)
-KIND(out_of_descriptors, client_no_descriptors)
-KIND(sparse, client_sparse)
-HUGE_KIND(scan_by_query_and_text, 1, client_scan)
+KIND(small_heap_block_is_registered, client_heap_small)
+KIND(large_heap_block_is_registered, client_heap_large)
+KIND(stack_is_registered, client_stack)
+KIND(stack_of_a_thread_is_registered, client_thread_stack)
+KIND(static_data_is_registered, client_static)
+KIND(bss_is_registered, client_bss)
+KIND(shared_anonymous_memory_is_registered, client_anon_shared)
+KIND(private_anonymous_memory_is_registered, client_anon_private)
+KIND(untouched_anonymous_memory_is_registered, client_untouched)
+KIND(private_file_mapping_is_registered, client_file_private)
+KIND(shared_file_mapping_is_registered, client_file_shared)
+KIND(memfd_is_registered, client_memfd)
+KIND(sysv_shared_memory_is_registered, client_sysv)
+HUGE_KIND(private_huge_pages_are_registered, 12, client_huge_private)
+HUGE_KIND(shared_huge_pages_are_registered, 6, client_huge_shared)
+KIND(range_over_several_kinds_is_registered, client_mixed)
+HUGE_KIND(range_over_normal_and_huge_pages_is_registered, 8, client_mixed_huge)
+KIND(range_over_many_mappings_is_registered, client_many_mappings)
+KIND(unmapped_range_is_refused, client_bad_range)
+KIND(read_only_memory_is_registered_for_reading, client_read_only)
+KIND(empty_region_is_registered, client_empty)
+KIND(each_mode_takes_its_path, client_modes)
+KIND(unknown_mode_is_refused, client_bad_mode)
+KIND(limit_on_file_sizes_does_not_kill_the_program, client_file_limit)
+KIND(lack_of_descriptors_falls_back_to_copies, client_no_descriptors)
+KIND(untouched_pages_of_a_region_stay_untouched, client_sparse)
+HUGE_KIND(both_scans_find_the_same_mappings, 1, client_scan)
 
 REQUIREMENT("MEM-05")
 static void
-hugetlb_exhausted(void **state)
+exhausted_huge_pages_fall_back_to_copies(void **state)
 {
 	if (!huge_pages_get(4))
 		skip();
@@ -571,7 +571,7 @@ hugetlb_exhausted(void **state)
 
 REQUIREMENT("MEM-05")
 static void
-unprivileged(void **state)
+unprivileged_process_registers_memory(void **state)
 {
 	harness_run_as(client_unprivileged, 65534);
 }
@@ -580,35 +580,35 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(heap_small),
-		cmocka_unit_test(heap_large),
-		cmocka_unit_test(stack_memory),
-		cmocka_unit_test(thread_stack),
-		cmocka_unit_test(static_data),
-		cmocka_unit_test(bss_memory),
-		cmocka_unit_test(anon_shared),
-		cmocka_unit_test(anon_private),
-		cmocka_unit_test(anon_untouched),
-		cmocka_unit_test(file_private),
-		cmocka_unit_test(file_shared),
-		cmocka_unit_test(memfd_memory),
-		cmocka_unit_test(sysv_shm),
-		cmocka_unit_test(hugetlb_private),
-		cmocka_unit_test(hugetlb_shared),
-		cmocka_unit_test(hugetlb_exhausted),
-		cmocka_unit_test(mixed),
-		cmocka_unit_test(mixed_with_hugetlb),
-		cmocka_unit_test(many_mappings),
-		cmocka_unit_test(bad_range),
-		cmocka_unit_test(read_only),
-		cmocka_unit_test(empty),
-		cmocka_unit_test(modes),
-		cmocka_unit_test(bad_mode),
-		cmocka_unit_test(unprivileged),
-		cmocka_unit_test(scan_by_query_and_text),
-		cmocka_unit_test(limit_on_file_sizes),
-		cmocka_unit_test(out_of_descriptors),
-		cmocka_unit_test(sparse),
+		cmocka_unit_test(small_heap_block_is_registered),
+		cmocka_unit_test(large_heap_block_is_registered),
+		cmocka_unit_test(stack_is_registered),
+		cmocka_unit_test(stack_of_a_thread_is_registered),
+		cmocka_unit_test(static_data_is_registered),
+		cmocka_unit_test(bss_is_registered),
+		cmocka_unit_test(shared_anonymous_memory_is_registered),
+		cmocka_unit_test(private_anonymous_memory_is_registered),
+		cmocka_unit_test(untouched_anonymous_memory_is_registered),
+		cmocka_unit_test(private_file_mapping_is_registered),
+		cmocka_unit_test(shared_file_mapping_is_registered),
+		cmocka_unit_test(memfd_is_registered),
+		cmocka_unit_test(sysv_shared_memory_is_registered),
+		cmocka_unit_test(private_huge_pages_are_registered),
+		cmocka_unit_test(shared_huge_pages_are_registered),
+		cmocka_unit_test(exhausted_huge_pages_fall_back_to_copies),
+		cmocka_unit_test(range_over_several_kinds_is_registered),
+		cmocka_unit_test(range_over_normal_and_huge_pages_is_registered),
+		cmocka_unit_test(range_over_many_mappings_is_registered),
+		cmocka_unit_test(unmapped_range_is_refused),
+		cmocka_unit_test(read_only_memory_is_registered_for_reading),
+		cmocka_unit_test(empty_region_is_registered),
+		cmocka_unit_test(each_mode_takes_its_path),
+		cmocka_unit_test(unknown_mode_is_refused),
+		cmocka_unit_test(unprivileged_process_registers_memory),
+		cmocka_unit_test(both_scans_find_the_same_mappings),
+		cmocka_unit_test(limit_on_file_sizes_does_not_kill_the_program),
+		cmocka_unit_test(lack_of_descriptors_falls_back_to_copies),
+		cmocka_unit_test(untouched_pages_of_a_region_stay_untouched),
 	};
 
 	if (!harness_can_run())

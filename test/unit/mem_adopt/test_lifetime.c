@@ -496,43 +496,43 @@ client_mappings_merge_crowded(void)
 	}
 
 REQUIREMENT("MEM-05")
-LIFE(registered_twice, client_twice)
-LIFE(overlapping, client_overlap)
-LIFE(neighbours_in_a_page, client_neighbours)
-LIFE(realloc_of_registered_memory, client_realloc)
-LIFE(mremap_of_registered_memory, client_mremap)
-LIFE(realloc_part, client_realloc_part)
-LIFE(dontneed, client_dontneed)
-LIFE(overlapping_copy, client_overlap_copy)
-LIFE(mappings_merge_again, client_mappings_merge)
-LIFE(mappings_merge_in_a_crowd, client_mappings_merge_crowded)
-LIFE(replaced_mapping, client_replaced)
-LIFE(hole_and_rights, client_hole)
-LIFE(freed_before_dereg, client_free_first)
-LIFE(large, client_large)
-LIFE(older_kernel, client_old_kernel)
-LIFE(dontneed_after_dereg, client_linger)
+LIFE(memory_can_be_registered_twice, client_twice)
+LIFE(overlapping_regions_can_be_registered, client_overlap)
+LIFE(regions_can_share_a_page, client_neighbours)
+LIFE(realloc_keeps_the_contents_of_registered_memory, client_realloc)
+LIFE(mremap_moves_registered_pages_but_cannot_grow_them, client_mremap)
+LIFE(realloc_copies_a_partly_registered_block, client_realloc_part)
+LIFE(madvise_dontneed_keeps_registered_pages, client_dontneed)
+LIFE(pages_under_a_copied_region_do_not_move, client_overlap_copy)
+LIFE(mappings_merge_again_after_deregistration, client_mappings_merge)
+LIFE(mappings_merge_again_between_pages_in_use, client_mappings_merge_crowded)
+LIFE(new_mapping_at_the_addresses_of_a_region_is_separate, client_replaced)
+LIFE(deregistration_keeps_holes_and_protection, client_hole)
+LIFE(memory_can_be_freed_before_deregistration, client_free_first)
+LIFE(large_region_is_registered, client_large)
+LIFE(no_store_is_lost_on_a_kernel_before_6_4, client_old_kernel)
+LIFE(madvise_dontneed_after_deregistration_reads_zeros, client_linger)
 
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(registered_twice),
-		cmocka_unit_test(overlapping),
-		cmocka_unit_test(neighbours_in_a_page),
-		cmocka_unit_test(realloc_of_registered_memory),
-		cmocka_unit_test(mremap_of_registered_memory),
-		cmocka_unit_test(replaced_mapping),
-		cmocka_unit_test(hole_and_rights),
-		cmocka_unit_test(freed_before_dereg),
-		cmocka_unit_test(large),
-		cmocka_unit_test(older_kernel),
-		cmocka_unit_test(realloc_part),
-		cmocka_unit_test(mappings_merge_again),
-		cmocka_unit_test(mappings_merge_in_a_crowd),
-		cmocka_unit_test(overlapping_copy),
-		cmocka_unit_test(dontneed),
-		cmocka_unit_test(dontneed_after_dereg),
+		cmocka_unit_test(memory_can_be_registered_twice),
+		cmocka_unit_test(overlapping_regions_can_be_registered),
+		cmocka_unit_test(regions_can_share_a_page),
+		cmocka_unit_test(realloc_keeps_the_contents_of_registered_memory),
+		cmocka_unit_test(mremap_moves_registered_pages_but_cannot_grow_them),
+		cmocka_unit_test(new_mapping_at_the_addresses_of_a_region_is_separate),
+		cmocka_unit_test(deregistration_keeps_holes_and_protection),
+		cmocka_unit_test(memory_can_be_freed_before_deregistration),
+		cmocka_unit_test(large_region_is_registered),
+		cmocka_unit_test(no_store_is_lost_on_a_kernel_before_6_4),
+		cmocka_unit_test(realloc_copies_a_partly_registered_block),
+		cmocka_unit_test(mappings_merge_again_after_deregistration),
+		cmocka_unit_test(mappings_merge_again_between_pages_in_use),
+		cmocka_unit_test(pages_under_a_copied_region_do_not_move),
+		cmocka_unit_test(madvise_dontneed_keeps_registered_pages),
+		cmocka_unit_test(madvise_dontneed_after_deregistration_reads_zeros),
 	};
 
 	if (!harness_can_run())

@@ -263,24 +263,24 @@ client_fails_while_forking(void)
 	}
 
 REQUIREMENT("MEM-05")
-LINGER(mapped_anew_while_the_old_lingers, client_mapped_anew)
-LINGER(a_registered_buffer_grows, client_grows_registered)
-LINGER(a_lingering_buffer_grows, client_grows_lingering)
-LINGER(parts_and_the_whole, client_parts)
-LINGER(inaccessible_when_given_back, client_inaccessible)
-LINGER(fork_inaccessible, client_fork_inaccessible)
+LINGER(lingering_pages_do_not_disturb_a_new_mapping, client_mapped_anew)
+LINGER(registered_buffer_can_grow, client_grows_registered)
+LINGER(lingering_buffer_can_grow, client_grows_lingering)
+LINGER(parts_and_then_the_whole_form_one_region, client_parts)
+LINGER(inaccessible_memory_is_returned_private, client_inaccessible)
+LINGER(child_of_a_fork_gets_inaccessible_memory_too, client_fork_inaccessible)
 LINGER(registration_fails_while_forking, client_fails_while_forking)
 
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(mapped_anew_while_the_old_lingers),
-		cmocka_unit_test(a_registered_buffer_grows),
-		cmocka_unit_test(a_lingering_buffer_grows),
-		cmocka_unit_test(parts_and_the_whole),
-		cmocka_unit_test(inaccessible_when_given_back),
-		cmocka_unit_test(fork_inaccessible),
+		cmocka_unit_test(lingering_pages_do_not_disturb_a_new_mapping),
+		cmocka_unit_test(registered_buffer_can_grow),
+		cmocka_unit_test(lingering_buffer_can_grow),
+		cmocka_unit_test(parts_and_then_the_whole_form_one_region),
+		cmocka_unit_test(inaccessible_memory_is_returned_private),
+		cmocka_unit_test(child_of_a_fork_gets_inaccessible_memory_too),
 		cmocka_unit_test(registration_fails_while_forking),
 	};
 

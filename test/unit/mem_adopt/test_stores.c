@@ -322,21 +322,21 @@ client_registrars(void)
 
 REQUIREMENT("MEM-05")
 static void
-no_store_is_lost(void **state)
+no_store_is_lost_while_pages_move(void **state)
 {
 	harness_run(client_heap);
 }
 
 REQUIREMENT("MEM-05")
 static void
-no_store_is_lost_in_chunks(void **state)
+no_store_is_lost_while_pages_move_in_chunks(void **state)
 {
 	harness_run(client_chunks);
 }
 
 REQUIREMENT("MEM-05")
 static void
-no_store_is_lost_hugetlb(void **state)
+no_store_is_lost_while_huge_pages_move(void **state)
 {
 	if (!huge_pages_get(6))
 		skip();
@@ -346,21 +346,21 @@ no_store_is_lost_hugetlb(void **state)
 
 REQUIREMENT("MEM-05")
 static void
-no_store_is_lost_thp(void **state)
+no_store_is_lost_while_transparent_huge_pages_move(void **state)
 {
 	harness_run(client_thp);
 }
 
 REQUIREMENT("MEM-05")
 static void
-futexes_move_along(void **state)
+futexes_work_while_their_page_moves(void **state)
 {
 	harness_run(client_futex);
 }
 
 REQUIREMENT("MEM-05")
 static void
-threads_register_the_same(void **state)
+threads_can_register_the_same_memory(void **state)
 {
 	harness_run(client_registrars);
 }
@@ -369,12 +369,12 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(no_store_is_lost),
-		cmocka_unit_test(no_store_is_lost_in_chunks),
-		cmocka_unit_test(no_store_is_lost_hugetlb),
-		cmocka_unit_test(no_store_is_lost_thp),
-		cmocka_unit_test(futexes_move_along),
-		cmocka_unit_test(threads_register_the_same),
+		cmocka_unit_test(no_store_is_lost_while_pages_move),
+		cmocka_unit_test(no_store_is_lost_while_pages_move_in_chunks),
+		cmocka_unit_test(no_store_is_lost_while_huge_pages_move),
+		cmocka_unit_test(no_store_is_lost_while_transparent_huge_pages_move),
+		cmocka_unit_test(futexes_work_while_their_page_moves),
+		cmocka_unit_test(threads_can_register_the_same_memory),
 	};
 
 	if (!harness_can_run())

@@ -9,7 +9,7 @@
 static struct net_dev dev;
 
 static void
-first_gid_is_link_local_from_mac(void **state)
+first_gid_is_the_link_local_address_of_the_mac(void **state)
 {
 	static const uint8_t mac[6] = {0x00, 0x11, 0x22, 0x33, 0x44, 0x55};
 	uint8_t want[16];
@@ -75,7 +75,7 @@ addresses_that_no_host_has_are_refused(void **state)
 }
 
 static void
-table_fills_up(void **state)
+full_gid_table_refuses_addresses(void **state)
 {
 	char text[32];
 
@@ -91,7 +91,7 @@ table_fills_up(void **state)
 
 REQUIREMENT("EVT-12")
 static void
-address_taken_away(void **state)
+removed_address_empties_its_slot(void **state)
 {
 	static const char *const bad[] = {
 		"",        "10.0.0",       "10.0.0.1/",      "10.0.0.1/33",
@@ -121,7 +121,7 @@ address_taken_away(void **state)
 
 REQUIREMENT("EVT-12")
 static void
-link_local_address_stays(void **state)
+link_local_address_cannot_be_removed(void **state)
 {
 	char text[64];
 
@@ -174,7 +174,7 @@ gateway_goes_with_its_prefix(void **state)
 }
 
 static void
-text_of_gids(void **state)
+gids_are_printed_and_parsed(void **state)
 {
 	char text[46];
 	uint8_t gid[16];
@@ -202,15 +202,15 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(first_gid_is_link_local_from_mac),
+		cmocka_unit_test(first_gid_is_the_link_local_address_of_the_mac),
 		cmocka_unit_test(slot_1_is_kept_for_ipv4),
 		cmocka_unit_test(addresses_that_no_host_has_are_refused),
-		cmocka_unit_test(table_fills_up),
-		cmocka_unit_test(address_taken_away),
-		cmocka_unit_test(link_local_address_stays),
+		cmocka_unit_test(full_gid_table_refuses_addresses),
+		cmocka_unit_test(removed_address_empties_its_slot),
+		cmocka_unit_test(link_local_address_cannot_be_removed),
 		cmocka_unit_test(slot_still_in_use_is_not_given_away),
 		cmocka_unit_test(gateway_goes_with_its_prefix),
-		cmocka_unit_test(text_of_gids),
+		cmocka_unit_test(gids_are_printed_and_parsed),
 		cmocka_unit_test(gateway_must_be_on_link),
 	};
 

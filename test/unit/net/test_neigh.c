@@ -11,7 +11,7 @@ static struct net_frame out;
 static const struct net_neigh *changed;
 
 static void
-request_is_as_others_make_it(void **state)
+neighbour_request_equals_those_of_linux(void **state)
 {
 	uint8_t gid[16];
 
@@ -49,7 +49,7 @@ answers_make_neighbours_known(void **state)
 }
 
 static void
-strangers_are_not_learned(void **state)
+unrequested_neighbours_are_not_learned(void **state)
 {
 	make_dev(&dev);
 	assert_false(net_rx(&dev, arp_reply, sizeof(arp_reply), 0, &out, &changed));
@@ -60,7 +60,7 @@ strangers_are_not_learned(void **state)
 }
 
 static void
-new_mac_of_a_known_neighbour_is_news(void **state)
+changed_mac_of_a_known_neighbour_is_reported(void **state)
 {
 	uint8_t moved[sizeof(arp_reply)], v4[16];
 
@@ -108,7 +108,7 @@ advertisement_without_override_does_not_replace(void **state)
 }
 
 static void
-silent_neighbour_is_asked_again_and_given_up(void **state)
+silent_neighbour_is_asked_again_and_then_abandoned(void **state)
 {
 	static const uint64_t gap_ms[] = {100, 200, 400, 800, 1600, 1600, 1600};
 	uint64_t now = 1000 * MS, next;
@@ -138,7 +138,7 @@ silent_neighbour_is_asked_again_and_given_up(void **state)
 }
 
 static void
-known_neighbour_is_checked_and_kept(void **state)
+known_neighbour_is_revalidated(void **state)
 {
 	uint64_t now = 0, next;
 	uint8_t gid[16];
@@ -162,7 +162,7 @@ known_neighbour_is_checked_and_kept(void **state)
 }
 
 static void
-full_table_gives_up_the_silent_first(void **state)
+full_table_drops_silent_neighbours_first(void **state)
 {
 	uint64_t now = 0, next;
 	uint8_t gid[16];
@@ -224,7 +224,7 @@ full_table_is_shared_by_owners(void **state)
 }
 
 static void
-announcements(void **state)
+own_addresses_are_announced(void **state)
 {
 	uint8_t want[sizeof(want_dad_na)];
 
@@ -244,16 +244,16 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(request_is_as_others_make_it),
+		cmocka_unit_test(neighbour_request_equals_those_of_linux),
 		cmocka_unit_test(answers_make_neighbours_known),
-		cmocka_unit_test(strangers_are_not_learned),
-		cmocka_unit_test(new_mac_of_a_known_neighbour_is_news),
+		cmocka_unit_test(unrequested_neighbours_are_not_learned),
+		cmocka_unit_test(changed_mac_of_a_known_neighbour_is_reported),
 		cmocka_unit_test(advertisement_without_override_does_not_replace),
-		cmocka_unit_test(silent_neighbour_is_asked_again_and_given_up),
-		cmocka_unit_test(known_neighbour_is_checked_and_kept),
-		cmocka_unit_test(full_table_gives_up_the_silent_first),
+		cmocka_unit_test(silent_neighbour_is_asked_again_and_then_abandoned),
+		cmocka_unit_test(known_neighbour_is_revalidated),
+		cmocka_unit_test(full_table_drops_silent_neighbours_first),
 		cmocka_unit_test(full_table_is_shared_by_owners),
-		cmocka_unit_test(announcements),
+		cmocka_unit_test(own_addresses_are_announced),
 	};
 
 	return cmocka_run_group_tests_name("net/neigh", tests, NULL, NULL);

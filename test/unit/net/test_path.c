@@ -66,7 +66,7 @@ path_carries_what_the_ah_says(void **state)
 
 REQUIREMENT("WIRE-02")
 static void
-source_port_is_of_the_pair_or_the_flow_label(void **state)
+source_port_depends_on_the_qp_pair_or_the_flow_label(void **state)
 {
 	struct uroce_ah_attr ah = ah_to("10.0.0.2", 1);
 	struct answer a;
@@ -84,7 +84,7 @@ source_port_is_of_the_pair_or_the_flow_label(void **state)
 
 REQUIREMENT("WIRE-02")
 static void
-vlan_and_service_level(void **state)
+service_level_becomes_the_vlan_priority(void **state)
 {
 	struct uroce_ah_attr ah = ah_to("10.0.0.2", 1);
 	struct answer a;
@@ -123,7 +123,7 @@ ah_of_a_wc_reaches_the_sender(void **state)
 }
 
 static void
-unknown_neighbour_must_be_asked_for(void **state)
+unknown_neighbour_must_be_resolved_first(void **state)
 {
 	static const uint8_t zero[6];
 	struct answer a;
@@ -138,7 +138,7 @@ unknown_neighbour_must_be_asked_for(void **state)
 }
 
 static void
-families_and_bad_indices(void **state)
+mixed_families_and_bad_indices_are_refused(void **state)
 {
 	struct uroce_ah_attr ah;
 	struct answer a;
@@ -165,7 +165,7 @@ why(struct uroce_ah_attr ah)
 }
 
 static void
-refusals_say_what_to_do(void **state)
+refusals_say_what_to_change(void **state)
 {
 	struct uroce_ah_attr ah;
 
@@ -185,7 +185,7 @@ refusals_say_what_to_do(void **state)
 }
 
 static void
-own_addresses_are_loopback(void **state)
+path_to_an_own_address_is_loopback(void **state)
 {
 	static const uint8_t none[16];
 	struct answer a;
@@ -204,7 +204,7 @@ own_addresses_are_loopback(void **state)
 }
 
 static void
-off_link_goes_to_the_gateway(void **state)
+off_link_destination_goes_to_the_gateway(void **state)
 {
 	static const uint8_t gw_mac[6] = {2, 0, 0, 0, 0, 0xfe};
 	struct answer a;
@@ -247,14 +247,14 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(path_carries_what_the_ah_says),
-		cmocka_unit_test(source_port_is_of_the_pair_or_the_flow_label),
-		cmocka_unit_test(vlan_and_service_level),
+		cmocka_unit_test(source_port_depends_on_the_qp_pair_or_the_flow_label),
+		cmocka_unit_test(service_level_becomes_the_vlan_priority),
 		cmocka_unit_test(ah_of_a_wc_reaches_the_sender),
-		cmocka_unit_test(unknown_neighbour_must_be_asked_for),
-		cmocka_unit_test(families_and_bad_indices),
-		cmocka_unit_test(refusals_say_what_to_do),
-		cmocka_unit_test(own_addresses_are_loopback),
-		cmocka_unit_test(off_link_goes_to_the_gateway),
+		cmocka_unit_test(unknown_neighbour_must_be_resolved_first),
+		cmocka_unit_test(mixed_families_and_bad_indices_are_refused),
+		cmocka_unit_test(refusals_say_what_to_change),
+		cmocka_unit_test(path_to_an_own_address_is_loopback),
+		cmocka_unit_test(off_link_destination_goes_to_the_gateway),
 		cmocka_unit_test(multicast_mac_needs_no_neighbour),
 	};
 

@@ -43,7 +43,7 @@ rx_exact(const uint8_t *bytes, uint32_t len)
 }
 
 static void
-answers_are_as_others_make_them(void **state)
+replies_equal_those_of_linux(void **state)
 {
 	make_dev(&dev);
 	for (size_t i = 0; i < NFRAMES; i++) {
@@ -59,7 +59,7 @@ answers_are_as_others_make_them(void **state)
 }
 
 static void
-nothing_is_said_for_addresses_of_others(void **state)
+addresses_of_others_get_no_reply(void **state)
 {
 	net_dev_init(&dev, our_mac);
 	net_addr_add(&dev, "10.0.0.9/24");
@@ -87,7 +87,7 @@ truncated_frames_have_no_effect(void **state)
 }
 
 static void
-padded_frames_are_understood(void **state)
+padded_frames_are_accepted(void **state)
 {
 	uint8_t padded[128];
 
@@ -188,7 +188,7 @@ frames_to_other_stations_are_ignored(void **state)
 }
 
 static void
-vlan_is_asked_for_and_given(void **state)
+vlan_tag_is_required_and_set(void **state)
 {
 	uint8_t tagged[sizeof(ping) + 4];
 
@@ -213,7 +213,7 @@ vlan_is_asked_for_and_given(void **state)
 }
 
 static void
-long_echo_is_answered_up_to_the_room(void **state)
+long_echo_is_answered_up_to_the_buffer_size(void **state)
 {
 	static uint8_t big[NET_FRAME_MAX + 64];
 
@@ -235,7 +235,7 @@ long_echo_is_answered_up_to_the_room(void **state)
 
 /* Whatever the bytes are, nothing behind them is read and what comes out has a sane length. */
 static void
-noise_does_no_harm(void **state)
+random_frames_are_harmless(void **state)
 {
 	uint8_t copy[160], gid[16];
 	uint32_t seed = 1;
@@ -264,17 +264,17 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(answers_are_as_others_make_them),
-		cmocka_unit_test(nothing_is_said_for_addresses_of_others),
+		cmocka_unit_test(replies_equal_those_of_linux),
+		cmocka_unit_test(addresses_of_others_get_no_reply),
 		cmocka_unit_test(truncated_frames_have_no_effect),
-		cmocka_unit_test(padded_frames_are_understood),
+		cmocka_unit_test(padded_frames_are_accepted),
 		cmocka_unit_test(damaged_echoes_and_discovery_are_ignored),
 		cmocka_unit_test(discovery_from_behind_a_router_is_ignored),
 		cmocka_unit_test(discovery_with_broken_options_is_ignored),
 		cmocka_unit_test(frames_to_other_stations_are_ignored),
-		cmocka_unit_test(vlan_is_asked_for_and_given),
-		cmocka_unit_test(long_echo_is_answered_up_to_the_room),
-		cmocka_unit_test(noise_does_no_harm),
+		cmocka_unit_test(vlan_tag_is_required_and_set),
+		cmocka_unit_test(long_echo_is_answered_up_to_the_buffer_size),
+		cmocka_unit_test(random_frames_are_harmless),
 	};
 
 	return cmocka_run_group_tests_name("net/rx", tests, NULL, NULL);

@@ -60,7 +60,7 @@ bursts_work_when_nothing_is_wrong(void **state)
 }
 
 static void
-faults_end_the_burst_and_no_more(void **state)
+fault_ends_its_burst_only(void **state)
 {
 	struct rte_mbuf *m[8];
 
@@ -98,7 +98,7 @@ hear(int sig)
 }
 
 static void
-other_faults_go_where_they_went(void **state)
+other_faults_reach_the_previous_handler(void **state)
 {
 	pid_t pid;
 	int status;
@@ -174,8 +174,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bursts_work_when_nothing_is_wrong),
-		cmocka_unit_test(faults_end_the_burst_and_no_more),
-		cmocka_unit_test(other_faults_go_where_they_went),
+		cmocka_unit_test(fault_ends_its_burst_only),
+		cmocka_unit_test(other_faults_reach_the_previous_handler),
 	};
 
 	return cmocka_run_group_tests_name("port/guard", tests, start, stop);

@@ -237,7 +237,7 @@ memif_client_waits_for_its_server(void **state)
 }
 
 static void
-what_cannot_be_is_refused(void **state)
+impossible_configurations_are_refused(void **state)
 {
 	static const uint8_t group[6] = {1, 0, 0, 0, 0, 9};
 	struct port_params params = {.nqueues = 1, .name = "net_nothing0"};
@@ -300,7 +300,7 @@ main(int argc, char **argv)
 		cmocka_unit_test(ring_pair_carries_frames_both_ways_on_every_queue),
 		cmocka_unit_test(memif_links_up_and_carries_a_full_frame),
 		cmocka_unit_test(memif_client_waits_for_its_server),
-		cmocka_unit_test(what_cannot_be_is_refused),
+		cmocka_unit_test(impossible_configurations_are_refused),
 	};
 
 	if (argc == 3 && strcmp(argv[1], "server") == 0)

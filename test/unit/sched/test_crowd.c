@@ -79,7 +79,7 @@ setup(void **state)
 }
 
 static void
-short_yields_are_no_crowd(void **state)
+short_yields_do_not_count_as_oversubscription(void **state)
 {
 	for (unsigned i = 0; i < 1000; i++)
 		yield(CROWD_YIELD_NS - 1);
@@ -88,7 +88,7 @@ short_yields_are_no_crowd(void **state)
 }
 
 static void
-long_yields_in_a_row_are_a_crowd(void **state)
+consecutive_long_yields_count_as_oversubscription(void **state)
 {
 	make_crowd();
 	assert_int_equal(sit_out(), CROWD_FIRST_NS);
@@ -96,7 +96,7 @@ long_yields_in_a_row_are_a_crowd(void **state)
 
 /* The group waited for its turn, and what it has to do goes quickly in between. */
 static void
-a_turn_between_long_yields_is_no_crowd(void **state)
+work_between_long_yields_resets_the_count(void **state)
 {
 	for (unsigned i = 0; i < 100; i++) {
 		yield(LONG_NS);
@@ -113,7 +113,7 @@ a_turn_between_long_yields_is_no_crowd(void **state)
 }
 
 static void
-each_while_is_twice_as_long(void **state)
+each_period_is_twice_as_long(void **state)
 {
 	uint64_t want = CROWD_FIRST_NS;
 
@@ -130,7 +130,7 @@ each_while_is_twice_as_long(void **state)
 }
 
 static void
-slices_are_short_until_a_yield_is(void **state)
+slices_are_short_until_a_yield_is_short(void **state)
 {
 	make_crowd();
 	assert_int_equal(os.slice_ns, SCHED_SLICE_SHORT_NS);
@@ -146,7 +146,7 @@ slices_are_short_until_a_yield_is(void **state)
 }
 
 static void
-slices_that_nobody_may_change_stay(void **state)
+slices_stay_without_the_right_to_change_them(void **state)
 {
 	os.slice_ns = 0;
 	make_crowd();
@@ -160,12 +160,12 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(short_yields_are_no_crowd, setup),
-		cmocka_unit_test_setup(long_yields_in_a_row_are_a_crowd, setup),
-		cmocka_unit_test_setup(a_turn_between_long_yields_is_no_crowd, setup),
-		cmocka_unit_test_setup(each_while_is_twice_as_long, setup),
-		cmocka_unit_test_setup(slices_are_short_until_a_yield_is, setup),
-		cmocka_unit_test_setup(slices_that_nobody_may_change_stay, setup),
+		cmocka_unit_test_setup(short_yields_do_not_count_as_oversubscription, setup),
+		cmocka_unit_test_setup(consecutive_long_yields_count_as_oversubscription, setup),
+		cmocka_unit_test_setup(work_between_long_yields_resets_the_count, setup),
+		cmocka_unit_test_setup(each_period_is_twice_as_long, setup),
+		cmocka_unit_test_setup(slices_are_short_until_a_yield_is_short, setup),
+		cmocka_unit_test_setup(slices_stay_without_the_right_to_change_them, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,7 +13,7 @@
 #define OTHER_NS 700000
 
 static void
-a_slice_is_set_and_set_back(void **state)
+slice_is_set_and_restored(void **state)
 {
 	int nice = getpriority(PRIO_PROCESS, 0);
 	uint64_t was = sched_slice_set(SCHED_SLICE_SHORT_NS);
@@ -28,7 +28,7 @@ a_slice_is_set_and_set_back(void **state)
 }
 
 static void
-another_policy_is_left_alone(void **state)
+other_scheduling_policies_are_left_unchanged(void **state)
 {
 	struct sched_param param = {0};
 
@@ -40,7 +40,7 @@ another_policy_is_left_alone(void **state)
 
 /* A thread may have one of two ways to be quick; which, it is told. */
 static void
-an_urgent_thread_is_real_time_or_has_short_slices(void **state)
+urgent_thread_is_real_time_or_has_short_slices(void **state)
 {
 	struct rlimit none = {0, 0};
 	bool urgent;
@@ -57,9 +57,9 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_slice_is_set_and_set_back),
-		cmocka_unit_test(another_policy_is_left_alone),
-		cmocka_unit_test(an_urgent_thread_is_real_time_or_has_short_slices),
+		cmocka_unit_test(slice_is_set_and_restored),
+		cmocka_unit_test(other_scheduling_policies_are_left_unchanged),
+		cmocka_unit_test(urgent_thread_is_real_time_or_has_short_slices),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,7 +24,7 @@ poll_id(struct ibv_cq *cq)
 }
 
 static void
-decode(void **state)
+completions_are_decoded(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_wc wc;
@@ -60,7 +60,7 @@ decode(void **state)
 
 REQUIREMENT("CQ-01")
 static void
-order_over_many_laps(void **state)
+completions_keep_order_over_many_laps(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_wc wc[16];
@@ -83,7 +83,7 @@ order_over_many_laps(void **state)
 
 REQUIREMENT("QP-10")
 static void
-purge_keeps_the_others(void **state)
+purge_keeps_completions_of_other_qps(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_qp *other = fixture_create_qp(r, IBV_QPT_RC);
@@ -109,7 +109,7 @@ purge_keeps_the_others(void **state)
 }
 
 static void
-purge_frees_room_at_once(void **state)
+purge_frees_entries_at_once(void **state)
 {
 	struct fixture *r = *state;
 
@@ -122,7 +122,7 @@ purge_frees_room_at_once(void **state)
 }
 
 static void
-purge_behind_a_gap(void **state)
+purge_works_after_a_gap(void **state)
 {
 	struct fixture *r = *state;
 	struct fake_cq *c = &r->f->cq[0];
@@ -162,7 +162,7 @@ arm_raises_one_event(void **state)
 
 REQUIREMENT("CQ-02")
 static void
-resize_keeps_what_is_in_it(void **state)
+resize_keeps_the_completions(void **state)
 {
 	struct fixture *r = *state;
 
@@ -187,7 +187,7 @@ resize_keeps_what_is_in_it(void **state)
 
 REQUIREMENT("CQ-02")
 static void
-extended_poll(void **state)
+extended_poll_returns_the_same_completions(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_cq_init_attr_ex attr = {
@@ -250,20 +250,22 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(decode, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(order_over_many_laps, fixture_setup,
+		cmocka_unit_test_setup_teardown(completions_are_decoded, fixture_setup,
 						fixture_teardown),
-		cmocka_unit_test_setup_teardown(purge_keeps_the_others, fixture_setup,
+		cmocka_unit_test_setup_teardown(completions_keep_order_over_many_laps,
+						fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(purge_keeps_completions_of_other_qps, fixture_setup,
 						fixture_teardown),
-		cmocka_unit_test_setup_teardown(purge_frees_room_at_once, fixture_setup,
+		cmocka_unit_test_setup_teardown(purge_frees_entries_at_once, fixture_setup,
 						fixture_teardown),
-		cmocka_unit_test_setup_teardown(purge_behind_a_gap, fixture_setup,
+		cmocka_unit_test_setup_teardown(purge_works_after_a_gap, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(arm_raises_one_event, fixture_setup,
 						fixture_teardown),
-		cmocka_unit_test_setup_teardown(resize_keeps_what_is_in_it, fixture_setup,
+		cmocka_unit_test_setup_teardown(resize_keeps_the_completions, fixture_setup,
 						fixture_teardown),
-		cmocka_unit_test_setup_teardown(extended_poll, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(extended_poll_returns_the_same_completions,
+						fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(dead_cq_fails_when_drained, fixture_setup,
 						fixture_teardown),
 	};

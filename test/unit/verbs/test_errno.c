@@ -96,7 +96,7 @@ errno_teardown(void **state)
  */
 
 static void
-failures_return_errno_and_leave_it(void **state)
+failures_return_errno_and_do_not_set_it(void **state)
 {
 	struct errno_fixture *b = *state;
 
@@ -145,7 +145,7 @@ every_operation_is_in_the_table(void **state)
 /* Without a daemon: posts, polls and arms fail on this side, requests on the way. */
 REQUIREMENT("EVT-14")
 static void
-failures_without_a_daemon(void **state)
+calls_without_a_daemon_fail(void **state)
 {
 	struct errno_fixture *b = *state;
 	struct ibv_recv_wr rwr = {0}, *rbad = NULL;
@@ -189,10 +189,10 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(failures_return_errno_and_leave_it, errno_setup,
-						errno_teardown),
+		cmocka_unit_test_setup_teardown(failures_return_errno_and_do_not_set_it,
+						errno_setup, errno_teardown),
 		cmocka_unit_test(every_operation_is_in_the_table),
-		cmocka_unit_test_setup_teardown(failures_without_a_daemon, errno_setup,
+		cmocka_unit_test_setup_teardown(calls_without_a_daemon_fail, errno_setup,
 						errno_teardown),
 	};
 

@@ -25,7 +25,7 @@ readable(int fd)
 /* The channel itself shows that libibverbs' write was hooked: /dev/null would have made none. */
 REQUIREMENT("CQ-01")
 static void
-channel_event(void **state)
+completion_event_reaches_its_channel(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_cq *cq = NULL;
@@ -43,7 +43,7 @@ channel_event(void **state)
 }
 
 static void
-channel_nonblocking(void **state)
+nonblocking_channel_returns_eagain(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_cq *cq;
@@ -115,7 +115,7 @@ destroy_cq_waits_for_the_ack(void **state)
 }
 
 static void
-async_events_find_their_object(void **state)
+async_events_name_their_object(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_async_event ev;
@@ -159,7 +159,7 @@ garbled_handles_get_enoent(void **state)
 
 REQUIREMENT("EVT-14")
 static void
-daemon_dies(void **state)
+lost_daemon_raises_device_fatal(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_async_event ev;
@@ -227,7 +227,7 @@ child_checks(struct fixture *r)
 }
 
 static void
-fork_leaves_the_parent_alone(void **state)
+fork_does_not_disturb_the_parent(void **state)
 {
 	struct fixture *r = *state;
 	uint32_t seen[UROCE_CTRL_OPS];
@@ -283,7 +283,7 @@ child_calls(struct fixture *r, struct ibv_qp_ex *ex, struct ibv_srq *srq)
 
 /* Other threads of the parent were in the middle of a post or a poll, and the child has none. */
 static void
-fork_while_queues_are_locked(void **state)
+fork_works_while_queues_are_locked(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_srq_init_attr sattr = {.attr = {.max_wr = 4, .max_sge = 1}};
@@ -366,7 +366,7 @@ refusals_reach_the_caller(void **state)
 }
 
 static void
-open_without_a_daemon(void **state)
+open_without_a_daemon_fails(void **state)
 {
 	struct fixture r = {0};
 
@@ -382,19 +382,19 @@ main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 	const struct CMUnitTest tests[] = {
-		T(channel_event),
-		T(channel_nonblocking),
+		T(completion_event_reaches_its_channel),
+		T(nonblocking_channel_returns_eagain),
 		T(destroy_cq_drops_its_events),
 		T(destroy_cq_waits_for_the_ack),
-		T(async_events_find_their_object),
+		T(async_events_name_their_object),
 		T(garbled_handles_get_enoent),
-		T(daemon_dies),
+		T(lost_daemon_raises_device_fatal),
 		T(poller_sees_the_daemon_die),
-		T(fork_leaves_the_parent_alone),
-		T(fork_while_queues_are_locked),
+		T(fork_does_not_disturb_the_parent),
+		T(fork_works_while_queues_are_locked),
 		T(parent_domain_keeps_its_pd),
 		T(refusals_reach_the_caller),
-		cmocka_unit_test(open_without_a_daemon),
+		cmocka_unit_test(open_without_a_daemon_fails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

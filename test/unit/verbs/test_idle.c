@@ -72,7 +72,7 @@ several_queues_yield_once_a_round(void **state)
 
 /* The queue where it began is polled no more. */
 static void
-a_queue_that_is_left_keeps_nobody_from_yielding(void **state)
+abandoned_queue_does_not_prevent_yielding(void **state)
 {
 	int left = 0, cq = 0;
 
@@ -85,7 +85,7 @@ a_queue_that_is_left_keeps_nobody_from_yielding(void **state)
 }
 
 static void
-who_is_alone_spins_for_a_while(void **state)
+lone_thread_spins_for_a_while(void **state)
 {
 	int cq = 0;
 
@@ -119,7 +119,7 @@ sleeps_in(uint64_t ns, bool outstanding)
 
 /* With sends under way: each sleep after as much time awake, and the first after PROV_YIELD_NS. */
 static void
-who_gets_nowhere_sleeps(void **state)
+thread_without_progress_sleeps(void **state)
 {
 	assert_int_equal(sleeps_in(PROV_YIELD_NS, true), 0);
 	assert_in_range(os.yields, PROV_YIELD_NS / (SWITCHED_NS + POLL_NS), 20);
@@ -127,7 +127,7 @@ who_gets_nowhere_sleeps(void **state)
 }
 
 static void
-a_woken_worker_has_longer(void **state)
+spin_is_longer_after_waking_a_worker(void **state)
 {
 	prov_idle.waking = true;
 	assert_int_equal(sleeps_in(PROV_YIELD_WAKING_NS, true), 0);
@@ -136,7 +136,7 @@ a_woken_worker_has_longer(void **state)
 
 /* Without: each twice as late as the last, so that they are a small part of a long wait. */
 static void
-who_waits_for_others_sleeps_ever_less(void **state)
+thread_that_waits_for_others_sleeps_less_each_time(void **state)
 {
 	unsigned int first = sleeps_in(1000000, false);
 
@@ -160,7 +160,7 @@ pause_after_work(void)
 
 /* Who yields beside threads that compute gets its core back after all of their slices. */
 static void
-on_a_crowded_core_it_sleeps_and_does_not_yield(void **state)
+thread_on_an_oversubscribed_core_sleeps_instead_of_yielding(void **state)
 {
 	os.yield_ns = LONG_NS;
 	for (unsigned int i = 1; i <= CROWD_ROW; i++) {
@@ -185,7 +185,7 @@ on_a_crowded_core_it_sleeps_and_does_not_yield(void **state)
 
 /* A long yield is no time in which the thread polled: it yields again, which tells who is there. */
 static void
-nobody_sleeps_right_after_a_long_yield(void **state)
+no_sleep_follows_a_long_yield(void **state)
 {
 	int cq = 0;
 
@@ -207,13 +207,14 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(one_queue_yields_from_its_second_empty_poll_on, setup),
 		cmocka_unit_test_setup(several_queues_yield_once_a_round, setup),
-		cmocka_unit_test_setup(a_queue_that_is_left_keeps_nobody_from_yielding, setup),
-		cmocka_unit_test_setup(who_is_alone_spins_for_a_while, setup),
-		cmocka_unit_test_setup(who_gets_nowhere_sleeps, setup),
-		cmocka_unit_test_setup(a_woken_worker_has_longer, setup),
-		cmocka_unit_test_setup(on_a_crowded_core_it_sleeps_and_does_not_yield, setup),
-		cmocka_unit_test_setup(nobody_sleeps_right_after_a_long_yield, setup),
-		cmocka_unit_test_setup(who_waits_for_others_sleeps_ever_less, setup),
+		cmocka_unit_test_setup(abandoned_queue_does_not_prevent_yielding, setup),
+		cmocka_unit_test_setup(lone_thread_spins_for_a_while, setup),
+		cmocka_unit_test_setup(thread_without_progress_sleeps, setup),
+		cmocka_unit_test_setup(spin_is_longer_after_waking_a_worker, setup),
+		cmocka_unit_test_setup(thread_on_an_oversubscribed_core_sleeps_instead_of_yielding,
+				       setup),
+		cmocka_unit_test_setup(no_sleep_follows_a_long_yield, setup),
+		cmocka_unit_test_setup(thread_that_waits_for_others_sleeps_less_each_time, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -98,7 +98,7 @@ exchange(struct peer *p, uint32_t *handle, int *second)
 }
 
 static void
-grant_and_refusal(void **state)
+hello_is_granted_or_refused(void **state)
 {
 	struct peer grant = {.reply.len = sizeof(struct uroce_handle), .body = {42}};
 	struct peer refuse = {.reply.status = ENOMEM};
@@ -114,7 +114,7 @@ grant_and_refusal(void **state)
 
 /* Shorter than the body that a grant would have, longer, and the longest there is. */
 static void
-a_refusal_says_why(void **state)
+refusal_carries_its_reason(void **state)
 {
 	static const uint32_t lens[] = {1, sizeof(struct uroce_handle), 40, UROCE_CTRL_MAX_WHY};
 
@@ -134,7 +134,7 @@ a_refusal_says_why(void **state)
 }
 
 static void
-what_is_no_reply_ends_the_connection(void **state)
+malformed_reply_ends_the_connection(void **state)
 {
 	const uint32_t len = sizeof(struct uroce_handle);
 	struct peer bad[] = {
@@ -162,7 +162,7 @@ what_is_no_reply_ends_the_connection(void **state)
 }
 
 static void
-peer_hangs_up(void **state)
+closed_connection_is_reported(void **state)
 {
 	struct peer p = {.hang_up = true};
 	uint32_t handle;
@@ -174,7 +174,7 @@ peer_hangs_up(void **state)
 }
 
 static void
-path_order(void **state)
+socket_path_is_the_argument_or_the_environments(void **state)
 {
 	struct ipc_client c;
 	char longer[200];
@@ -202,7 +202,7 @@ memfd_of(size_t bytes)
 }
 
 static void
-segmap_maps_once_and_checks(void **state)
+segment_is_mapped_once_and_checked(void **state)
 {
 	struct ipc_segmap map = {0};
 	struct uroce_ring_loc loc = {.seg = 70,
@@ -241,7 +241,7 @@ segmap_maps_once_and_checks(void **state)
 }
 
 static void
-segmap_refuses_a_short_file(void **state)
+segment_that_is_too_short_is_refused(void **state)
 {
 	struct ipc_segmap map = {0};
 	struct uroce_ring_loc loc = {.new_seg = 1, .seg_bytes = 8192, .entries = 1, .stride = 64};
@@ -260,13 +260,13 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(grant_and_refusal),
-		cmocka_unit_test(a_refusal_says_why),
-		cmocka_unit_test(what_is_no_reply_ends_the_connection),
-		cmocka_unit_test(peer_hangs_up),
-		cmocka_unit_test(path_order),
-		cmocka_unit_test(segmap_maps_once_and_checks),
-		cmocka_unit_test(segmap_refuses_a_short_file),
+		cmocka_unit_test(hello_is_granted_or_refused),
+		cmocka_unit_test(refusal_carries_its_reason),
+		cmocka_unit_test(malformed_reply_ends_the_connection),
+		cmocka_unit_test(closed_connection_is_reported),
+		cmocka_unit_test(socket_path_is_the_argument_or_the_environments),
+		cmocka_unit_test(segment_is_mapped_once_and_checked),
+		cmocka_unit_test(segment_that_is_too_short_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,7 +14,7 @@
 /* What the daemon wrote comes first, and then what is left of each queue, in its order. */
 REQUIREMENT("CQE-15")
 static void
-what_is_outstanding_completes(void **state)
+outstanding_wrs_complete_in_error(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_wc wc;
@@ -52,7 +52,7 @@ what_is_outstanding_completes(void **state)
 /* A batch is handed out as far as it goes, and no error hides what was in it. */
 REQUIREMENT("CQE-15")
 static void
-in_batches(void **state)
+outstanding_wrs_complete_in_batches(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_wc wc[5];
@@ -68,7 +68,7 @@ in_batches(void **state)
 
 REQUIREMENT("CQE-15")
 static void
-nothing_outstanding(void **state)
+idle_queues_complete_nothing(void **state)
 {
 	struct fixture *r = *state;
 
@@ -79,7 +79,7 @@ nothing_outstanding(void **state)
 /* Retired successfully without a completion asked for: there is nothing to report. */
 REQUIREMENT("CQE-15")
 static void
-unsignaled(void **state)
+unsignaled_wrs_complete_in_error_too(void **state)
 {
 	struct fixture *r = *state;
 
@@ -95,7 +95,7 @@ unsignaled(void **state)
 /* One WR completed, one under way in any stage, one behind it. */
 REQUIREMENT("CQE-15")
 static void
-wherever_the_worker_stopped(void **state)
+wrs_complete_wherever_the_worker_stopped(void **state)
 {
 	for (enum fake_stop stop = FAKE_AT_CONS; stop < FAKE_STOPS; stop++) {
 		struct fixture *r;
@@ -131,7 +131,7 @@ wherever_the_worker_stopped(void **state)
 /* The slot of the WR that was being retired holds another's by now. */
 REQUIREMENT("CQE-15")
 static void
-slot_used_again(void **state)
+reused_slots_complete_once(void **state)
 {
 	struct fixture *r = *state;
 
@@ -151,7 +151,7 @@ slot_used_again(void **state)
 /* The completion that the worker had just released was polled long ago. */
 REQUIREMENT("CQE-15")
 static void
-stopped_after_a_polled_completion(void **state)
+wrs_after_a_polled_completion_complete(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_qp *other = qp_on(r, r->cq, NULL);
@@ -174,7 +174,7 @@ stopped_after_a_polled_completion(void **state)
 /* The same WQE indices again after RESET: completions of before say nothing of those after. */
 REQUIREMENT("CQE-15")
 static void
-after_reset(void **state)
+wrs_posted_after_a_reset_complete(void **state)
 {
 	struct fixture *r = *state;
 
@@ -194,7 +194,7 @@ after_reset(void **state)
 /* Two QPs share a CQ; one's worker stopped at an entry in front of the other's. */
 REQUIREMENT("CQE-15")
 static void
-a_gap_in_a_shared_cq(void **state)
+gap_in_a_shared_cq_is_skipped(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_qp *other = qp_on(r, r->cq, NULL);
@@ -217,7 +217,7 @@ a_gap_in_a_shared_cq(void **state)
 
 REQUIREMENT("CQE-15")
 static void
-extended_poll(void **state)
+extended_poll_returns_lost_wrs(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_cq_init_attr_ex attr = {.cqe = 8, .wc_flags = IBV_WC_EX_WITH_QP_NUM};
@@ -254,7 +254,7 @@ extended_poll(void **state)
 /* Entries that a resize had saved are older than those in the ring. */
 REQUIREMENT("CQE-15")
 static void
-after_a_resize(void **state)
+wrs_complete_after_a_resize(void **state)
 {
 	struct fixture *r = *state;
 
@@ -273,7 +273,7 @@ after_a_resize(void **state)
 /* The connection is closed, but the workers still serve: what they complete is not made up. */
 REQUIREMENT("CQE-15")
 static void
-waits_until_the_workers_let_go(void **state)
+completion_waits_until_the_workers_have_stopped(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_wc wc;
@@ -294,7 +294,7 @@ waits_until_the_workers_let_go(void **state)
 /* A header that makes no sense: as many completions as the queue holds, not as it says. */
 REQUIREMENT("CQE-15")
 static void
-garbled_header(void **state)
+garbled_header_loses_no_wr(void **state)
 {
 	struct fixture *r = *state;
 	unsigned int n = 0;
@@ -312,7 +312,7 @@ garbled_header(void **state)
 /* QP-22 holds without a daemon, too. */
 REQUIREMENT("QP-22")
 static void
-destroyed_after_the_loss(void **state)
+queues_can_be_destroyed_after_the_loss(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_qp *early = qp_on(r, r->cq, NULL), *late = qp_on(r, r->cq, NULL);
@@ -335,7 +335,7 @@ destroyed_after_the_loss(void **state)
 /* Nor does a worker that has not let go yet make one of a QP that is gone. */
 REQUIREMENT("QP-22")
 static void
-destroyed_while_the_workers_serve(void **state)
+queues_can_be_destroyed_while_workers_still_run(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_qp *gone = qp_on(r, r->cq, NULL);
@@ -354,7 +354,7 @@ destroyed_while_the_workers_serve(void **state)
 
 REQUIREMENT("CQE-15")
 static void
-later_posts_fail_at_once(void **state)
+posts_after_the_loss_fail_at_once(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_srq *srq = srq_of(r, 8);
@@ -380,7 +380,7 @@ later_posts_fail_at_once(void **state)
 /* A program that only posts learns it, too. */
 REQUIREMENT("CQE-15")
 static void
-poster_sees_the_daemon_die(void **state)
+post_notices_the_lost_daemon(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
@@ -400,23 +400,23 @@ main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 	const struct CMUnitTest tests[] = {
-		T(what_is_outstanding_completes),
-		T(in_batches),
-		T(nothing_outstanding),
-		T(unsignaled),
-		cmocka_unit_test(wherever_the_worker_stopped),
-		T(slot_used_again),
-		T(stopped_after_a_polled_completion),
-		T(after_reset),
-		T(a_gap_in_a_shared_cq),
-		T(extended_poll),
-		T(after_a_resize),
-		T(waits_until_the_workers_let_go),
-		T(garbled_header),
-		T(destroyed_after_the_loss),
-		T(destroyed_while_the_workers_serve),
-		T(later_posts_fail_at_once),
-		T(poster_sees_the_daemon_die),
+		T(outstanding_wrs_complete_in_error),
+		T(outstanding_wrs_complete_in_batches),
+		T(idle_queues_complete_nothing),
+		T(unsignaled_wrs_complete_in_error_too),
+		cmocka_unit_test(wrs_complete_wherever_the_worker_stopped),
+		T(reused_slots_complete_once),
+		T(wrs_after_a_polled_completion_complete),
+		T(wrs_posted_after_a_reset_complete),
+		T(gap_in_a_shared_cq_is_skipped),
+		T(extended_poll_returns_lost_wrs),
+		T(wrs_complete_after_a_resize),
+		T(completion_waits_until_the_workers_have_stopped),
+		T(garbled_header_loses_no_wr),
+		T(queues_can_be_destroyed_after_the_loss),
+		T(queues_can_be_destroyed_while_workers_still_run),
+		T(posts_after_the_loss_fail_at_once),
+		T(post_notices_the_lost_daemon),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

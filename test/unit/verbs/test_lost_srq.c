@@ -57,7 +57,7 @@ outstanding_wqes_of_an_srq_complete(void **state)
 
 REQUIREMENT("CQE-15")
 static void
-srq_stopped_while_completing(void **state)
+srq_of_a_daemon_stopped_while_completing_loses_no_wqe(void **state)
 {
 	for (enum fake_stop stop = FAKE_AT_ENTRY; stop < FAKE_STOPS; stop++) {
 		struct ibv_srq *srq;
@@ -88,7 +88,7 @@ srq_stopped_while_completing(void **state)
 /* What nobody took goes to one CQ only. */
 REQUIREMENT("CQE-15")
 static void
-srq_of_two_cqs(void **state)
+srq_wqes_of_two_cqs_complete_once(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_cq *second = ibv_create_cq(r->ctx, 8, NULL, NULL, 0);
@@ -115,8 +115,9 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(outstanding_wqes_of_an_srq_complete),
-		cmocka_unit_test(srq_stopped_while_completing),
-		cmocka_unit_test_setup_teardown(srq_of_two_cqs, fixture_setup, fixture_teardown),
+		cmocka_unit_test(srq_of_a_daemon_stopped_while_completing_loses_no_wqe),
+		cmocka_unit_test_setup_teardown(srq_wqes_of_two_cqs_complete_once, fixture_setup,
+						fixture_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -71,7 +71,7 @@ waiter_start(struct waiter *w, struct fixture *r, void *(*fn)(void *))
 /* A program driven by events: woken, it finds what was outstanding. */
 REQUIREMENT("CQE-15", "EVT-14")
 static void
-waiters_wake_up(void **state)
+waiting_program_is_woken_and_finds_its_wrs(void **state)
 {
 	struct fixture *r = *state;
 	struct waiter comp, async;
@@ -102,7 +102,7 @@ waiters_wake_up(void **state)
  */
 REQUIREMENT("CQE-15")
 static void
-armed_again_while_there_is_more(void **state)
+cq_armed_with_entries_left_raises_another_event(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_cq *cq;
@@ -131,7 +131,7 @@ armed_again_while_there_is_more(void **state)
 /* Every CQ of a channel, each once, behind the events that the daemon had sent; none of others. */
 REQUIREMENT("EVT-14")
 static void
-each_cq_of_a_channel(void **state)
+each_cq_of_a_channel_raises_one_event(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_cq *mine = ibv_create_cq(r->ctx, 4, NULL, r->channel, 0);
@@ -162,7 +162,7 @@ each_cq_of_a_channel(void **state)
  */
 REQUIREMENT("EVT-14")
 static void
-destroy_with_unacknowledged_events(void **state)
+destroy_after_the_loss_does_not_wait_for_event_acks(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_async_event ev[2];
@@ -306,7 +306,7 @@ threads_account_for_every_wr(void **state)
 /* The same process goes on with the daemon that comes after. */
 REQUIREMENT("EVT-14")
 static void
-opens_again_after_a_restart(void **state)
+device_opens_again_after_a_restart(void **state)
 {
 	struct fixture *r = *state, again = {0};
 	struct ibv_pd *pd;
@@ -329,12 +329,12 @@ main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 	const struct CMUnitTest tests[] = {
-		T(waiters_wake_up),
-		T(armed_again_while_there_is_more),
-		T(each_cq_of_a_channel),
-		T(destroy_with_unacknowledged_events),
+		T(waiting_program_is_woken_and_finds_its_wrs),
+		T(cq_armed_with_entries_left_raises_another_event),
+		T(each_cq_of_a_channel_raises_one_event),
+		T(destroy_after_the_loss_does_not_wait_for_event_acks),
 		cmocka_unit_test(threads_account_for_every_wr),
-		T(opens_again_after_a_restart),
+		T(device_opens_again_after_a_restart),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

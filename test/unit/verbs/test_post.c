@@ -27,7 +27,7 @@ static struct ibv_sge two[2] = {
 };
 
 static void
-write_imm_encodes(void **state)
+write_with_immediate_is_encoded(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_send_wr wr = {
@@ -58,7 +58,7 @@ write_imm_encodes(void **state)
 }
 
 static void
-atomic_encodes(void **state)
+atomic_is_encoded(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_send_wr wr = {
@@ -79,7 +79,7 @@ atomic_encodes(void **state)
 }
 
 static void
-inline_gathers(void **state)
+inline_data_is_gathered(void **state)
 {
 	struct fixture *r = *state;
 	char a[40], b[24];
@@ -106,7 +106,7 @@ inline_gathers(void **state)
 }
 
 static void
-recv_encodes_and_wraps(void **state)
+receive_is_encoded_and_the_ring_wraps(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_recv_wr wr = {.sg_list = two, .num_sge = 2}, *bad;
@@ -128,7 +128,7 @@ recv_encodes_and_wraps(void **state)
 
 REQUIREMENT("IMM-01")
 static void
-send_before_rts(void **state)
+send_before_rts_is_refused(void **state)
 {
 	static const enum ibv_qp_state early[] = {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR};
 	static const enum ibv_qp_state late[] = {IBV_QPS_RTS, IBV_QPS_SQD, IBV_QPS_SQE,
@@ -149,7 +149,7 @@ send_before_rts(void **state)
 
 REQUIREMENT("IMM-01")
 static void
-bad_wr_in_a_chain(void **state)
+bad_wr_names_the_failed_request_of_a_chain(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_send_wr wr[3] = {
@@ -172,7 +172,7 @@ bad_wr_in_a_chain(void **state)
  */
 REQUIREMENT("IMM-01")
 static void
-bad_wr_only_on_error(void **state)
+bad_wr_is_set_only_on_error(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_srq_init_attr sattr = {.attr = {.max_wr = 4, .max_sge = 1}};
@@ -206,7 +206,7 @@ bad_wr_only_on_error(void **state)
 
 REQUIREMENT("IMM-02")
 static void
-recv_in_reset(void **state)
+receive_in_reset_is_refused(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_recv_wr wr = {0}, *bad = NULL;
@@ -219,7 +219,7 @@ recv_in_reset(void **state)
 
 REQUIREMENT("IMM-03")
 static void
-full_queue(void **state)
+full_queue_returns_enomem(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
@@ -241,7 +241,7 @@ full_queue(void **state)
 
 REQUIREMENT("IMM-03")
 static void
-malformed(void **state)
+malformed_requests_are_refused(void **state)
 {
 	struct fixture *r = *state;
 	char data[65] = {0};
@@ -269,7 +269,7 @@ malformed(void **state)
 /* Every opcode against every type: what verbs define for RC, UC and UD. */
 REQUIREMENT("IMM-03")
 static void
-opcode_by_type(void **state)
+opcodes_are_checked_by_qp_type(void **state)
 {
 	static const char legal[][UROCE_WR_OPCODES + 1] = {
 		/* W WI S SI R CS FA LI BM SV */
@@ -300,7 +300,7 @@ woken(struct fixture *r, unsigned int worker)
 }
 
 static void
-doorbell_only_when_armed(void **state)
+doorbell_rings_only_if_armed(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
@@ -327,7 +327,7 @@ doorbell_only_when_armed(void **state)
 }
 
 static void
-doorbell_ring_overflows(void **state)
+full_doorbell_ring_sets_the_overflow_flag(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
@@ -401,7 +401,7 @@ create_ex(struct fixture *r, enum ibv_qp_type type, uint64_t ops)
 }
 
 static void
-wr_builders(void **state)
+wr_builders_encode_as_post_send_does(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_qp_ex *ex = create_ex(r, IBV_QPT_RC, IBV_QP_EX_WITH_SEND_WITH_IMM);
@@ -436,7 +436,7 @@ wr_builders(void **state)
 }
 
 static void
-wr_all_or_nothing(void **state)
+wr_complete_posts_all_or_nothing(void **state)
 {
 	struct fixture *r = *state;
 	struct ibv_qp_ex *ex = create_ex(r, IBV_QPT_RC, IBV_QP_EX_WITH_SEND);
@@ -472,29 +472,38 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(write_imm_encodes, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(atomic_encodes, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(inline_gathers, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(recv_encodes_and_wraps, fixture_setup,
+		cmocka_unit_test_setup_teardown(write_with_immediate_is_encoded, fixture_setup,
 						fixture_teardown),
-		cmocka_unit_test_setup_teardown(send_before_rts, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(bad_wr_in_a_chain, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(bad_wr_only_on_error, fixture_setup,
+		cmocka_unit_test_setup_teardown(atomic_is_encoded, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(inline_data_is_gathered, fixture_setup,
 						fixture_teardown),
-		cmocka_unit_test_setup_teardown(recv_in_reset, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(full_queue, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(malformed, fixture_setup, fixture_teardown),
-		cmocka_unit_test(opcode_by_type),
-		cmocka_unit_test_setup_teardown(doorbell_only_when_armed, fixture_setup,
+		cmocka_unit_test_setup_teardown(receive_is_encoded_and_the_ring_wraps,
+						fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(send_before_rts_is_refused, fixture_setup,
 						fixture_teardown),
-		cmocka_unit_test_setup_teardown(doorbell_ring_overflows, fixture_setup,
+		cmocka_unit_test_setup_teardown(bad_wr_names_the_failed_request_of_a_chain,
+						fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(bad_wr_is_set_only_on_error, fixture_setup,
 						fixture_teardown),
+		cmocka_unit_test_setup_teardown(receive_in_reset_is_refused, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(full_queue_returns_enomem, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(malformed_requests_are_refused, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test(opcodes_are_checked_by_qp_type),
+		cmocka_unit_test_setup_teardown(doorbell_rings_only_if_armed, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(full_doorbell_ring_sets_the_overflow_flag,
+						fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(reset_empties_the_queues, fixture_setup,
 						fixture_teardown),
 		cmocka_unit_test_setup_teardown(refused_reset_changes_nothing, fixture_setup,
 						fixture_teardown),
-		cmocka_unit_test_setup_teardown(wr_builders, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(wr_all_or_nothing, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(wr_builders_encode_as_post_send_does, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(wr_complete_posts_all_or_nothing, fixture_setup,
+						fixture_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

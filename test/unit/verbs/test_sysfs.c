@@ -40,7 +40,7 @@ content(int dir, const char *path)
 
 REQUIREMENT("EVT-12")
 static void
-gid_is_the_daemons(void **state)
+sysfs_gid_is_the_daemons(void **state)
 {
 	assert_string_equal(content(AT_FDCWD, DEV "ports/1/gids/0"),
 			    "fe80:0000:0000:0000:0000:0000:0000:0001\n");
@@ -52,7 +52,7 @@ gid_is_the_daemons(void **state)
 
 REQUIREMENT("EVT-13")
 static void
-pkey_is_the_present_one(void **state)
+sysfs_pkey_is_the_current_one(void **state)
 {
 	struct fixture *r = *state;
 
@@ -67,7 +67,7 @@ pkey_is_the_present_one(void **state)
 /* As libibverbs opens them: relative to the device's directory. */
 REQUIREMENT("EVT-12")
 static void
-paths_relative_to_a_directory(void **state)
+paths_relative_to_a_directory_are_handled(void **state)
 {
 	char top[] = "/tmp/uv-sysfs-XXXXXX", class[64], dev[80];
 	int dir;
@@ -93,7 +93,7 @@ paths_relative_to_a_directory(void **state)
 
 REQUIREMENT("EVT-12")
 static void
-other_files_stay_files(void **state)
+other_files_are_not_changed(void **state)
 {
 	static const char *const others[] = {
 		DEV "ports/1/gid_attrs/types/1",
@@ -125,7 +125,7 @@ other_files_stay_files(void **state)
 /* Without a daemon there is the file as it was at the start. */
 REQUIREMENT("EVT-14")
 static void
-lost_daemon(void **state)
+lost_daemon_leaves_the_files_as_they_were(void **state)
 {
 	struct fixture *r = *state;
 
@@ -138,15 +138,16 @@ int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(gid_is_the_daemons, fixture_setup,
+		cmocka_unit_test_setup_teardown(sysfs_gid_is_the_daemons, fixture_setup,
 						fixture_teardown),
-		cmocka_unit_test_setup_teardown(pkey_is_the_present_one, fixture_setup,
+		cmocka_unit_test_setup_teardown(sysfs_pkey_is_the_current_one, fixture_setup,
 						fixture_teardown),
-		cmocka_unit_test_setup_teardown(paths_relative_to_a_directory, fixture_setup,
+		cmocka_unit_test_setup_teardown(paths_relative_to_a_directory_are_handled,
+						fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(other_files_are_not_changed, fixture_setup,
 						fixture_teardown),
-		cmocka_unit_test_setup_teardown(other_files_stay_files, fixture_setup,
-						fixture_teardown),
-		cmocka_unit_test_setup_teardown(lost_daemon, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(lost_daemon_leaves_the_files_as_they_were,
+						fixture_setup, fixture_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -66,15 +66,15 @@ void ring_bell(uint32_t qpn);
 
 /* test_sleep.c */
 void sleeping_worker_is_woken_by_a_call(void **state);
-void sleeping_worker_is_not_waited_for(void **state);
+void nobody_waits_for_a_sleeping_worker(void **state);
 void sleeping_worker_is_woken_by_a_doorbell(void **state);
 void no_client_stops_a_worker_by_its_eventfd(void **state);
 void sleeping_worker_is_woken_by_a_handoff(void **state);
-void no_doorbell_is_slept_through(void **state);
-void control_frames_without_room_are_counted(void **state);
-void frames_of_a_worker_that_does_not_run_are_held_up(void **state);
-void only_a_worker_s_own_queue_needs_no_look(void **state);
-void frames_that_wait_are_seen_before_timers_go_off(void **state);
-void timers_go_off_at_their_deadline_and_not_before(void **state);
+void sleeping_worker_misses_no_doorbell(void **state);
+void control_frames_without_space_are_counted(void **state);
+void frames_of_a_stalled_worker_count_as_held(void **state);
+void only_the_workers_own_queue_is_exempt_from_polling(void **state);
+void waiting_frames_are_received_before_timers_fire(void **state);
+void timers_fire_at_their_deadline_and_not_before(void **state);
 
 #endif

@@ -52,7 +52,7 @@ take(struct capture *c, uint32_t number, uint32_t len, bool sent)
 }
 
 static void
-comes_out_as_it_went_in(void **state)
+captured_frames_equal_the_frames_on_the_wire(void **state)
 {
 	struct capture *c = capture_create(RING);
 	struct capture_frame f;
@@ -71,7 +71,7 @@ comes_out_as_it_went_in(void **state)
 }
 
 static void
-what_finds_no_room_is_counted_and_nothing_is_spoilt(void **state)
+frames_without_space_are_counted_and_spoil_nothing(void **state)
 {
 	struct capture *c = capture_create(RING);
 	struct capture_frame f;
@@ -96,8 +96,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(comes_out_as_it_went_in),
-		cmocka_unit_test(what_finds_no_room_is_counted_and_nothing_is_spoilt),
+		cmocka_unit_test(captured_frames_equal_the_frames_on_the_wire),
+		cmocka_unit_test(frames_without_space_are_counted_and_spoil_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

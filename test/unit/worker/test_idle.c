@@ -112,7 +112,7 @@ setup(void **state)
 }
 
 static void
-who_shares_a_core_yields_every_time(void **state)
+worker_that_shares_a_core_yields_every_time(void **state)
 {
 	os.yield_ns = SWITCHED_NS;
 	for (unsigned i = 1; i <= 5; i++) {
@@ -122,7 +122,7 @@ who_shares_a_core_yields_every_time(void **state)
 }
 
 static void
-who_is_alone_spins_for_a_while(void **state)
+lone_worker_spins_for_a_while(void **state)
 {
 	os.yield_ns = NOBODY_NS;
 	for (unsigned i = 0; i < SPIN_NS / ROUND_NS; i++)
@@ -137,7 +137,7 @@ who_is_alone_spins_for_a_while(void **state)
 }
 
 static void
-who_has_a_core_of_its_own_never_yields(void **state)
+worker_with_a_separate_core_never_yields(void **state)
 {
 	set.idle = WORKER_IDLE_POLL;
 	for (unsigned i = 0; i < 100; i++)
@@ -158,7 +158,7 @@ until_asleep(void)
 }
 
 static void
-a_port_that_tells_nothing_is_looked_at_every_2_ms(void **state)
+port_without_notification_is_polled_every_2_ms(void **state)
 {
 	uint64_t want = FIRST_NS;
 
@@ -184,7 +184,7 @@ a_second(void)
 }
 
 static void
-who_is_told_of_all_that_comes_sleeps_longer_and_longer(void **state)
+worker_with_notified_queues_sleeps_longer_each_time(void **state)
 {
 	uint64_t since = os.now_ns, want = FIRST_NS, idle;
 
@@ -210,7 +210,7 @@ who_is_told_of_all_that_comes_sleeps_longer_and_longer(void **state)
 }
 
 static void
-one_queue_that_tells_nothing_is_enough_to_be_polled(void **state)
+one_queue_without_notification_keeps_the_port_polled(void **state)
 {
 	struct worker_rxq two[2] = {{.inward = true}, {.port = 1}};
 
@@ -222,7 +222,7 @@ one_queue_that_tells_nothing_is_enough_to_be_polled(void **state)
 }
 
 static void
-who_may_hold_frames_back_is_polled(void **state)
+port_that_may_hold_frames_is_polled(void **state)
 {
 	void *was = rte_eth_fp_ops[0].rxq.clbk, *hooks[1] = {NULL};
 
@@ -270,7 +270,7 @@ no_yield_before_a_sleep(void **state)
 
 /* A port that has a descriptor for it wakes a worker that sleeps long. */
 static void
-a_port_with_a_descriptor_need_not_be_looked_at(void **state)
+port_with_a_descriptor_is_not_polled(void **state)
 {
 	const uint64_t one = 1;
 	uint64_t idle_since;
@@ -295,7 +295,7 @@ a_port_with_a_descriptor_need_not_be_looked_at(void **state)
 
 /* The driver lets a frame lie, for want of a buffer: its descriptor rings on and on. */
 static void
-a_descriptor_that_rings_for_nothing_keeps_nobody_awake(void **state)
+spurious_descriptor_does_not_keep_the_worker_awake(void **state)
 {
 	const uint64_t one = 1;
 	uint64_t start;
@@ -317,7 +317,7 @@ a_descriptor_that_rings_for_nothing_keeps_nobody_awake(void **state)
 
 /* An interface that was down leaves an error in the socket, which is fetched. */
 static void
-an_error_of_a_port_s_socket_is_fetched(void **state)
+error_of_a_ports_socket_is_fetched(void **state)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET};
 	socklen_t len = sizeof(to);
@@ -343,7 +343,7 @@ an_error_of_a_port_s_socket_is_fetched(void **state)
 
 /* Without an error to fetch it is of no use. */
 static void
-a_port_whose_descriptor_is_broken_is_polled(void **state)
+port_whose_descriptor_is_broken_is_polled(void **state)
 {
 	int ends[2];
 
@@ -406,7 +406,7 @@ empty_after_work(void)
 
 /* Who yields beside threads that compute gets its core back after all of their slices. */
 static void
-on_a_crowded_core_it_sleeps_and_does_not_yield(void **state)
+worker_on_an_oversubscribed_core_sleeps_instead_of_yielding(void **state)
 {
 	os.yield_ns = LONG_NS;
 	for (unsigned i = 1; i <= CROWD_ROW; i++) {
@@ -439,22 +439,21 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(who_shares_a_core_yields_every_time, setup),
-		cmocka_unit_test_setup(who_is_alone_spins_for_a_while, setup),
-		cmocka_unit_test_setup(who_has_a_core_of_its_own_never_yields, setup),
-		cmocka_unit_test_setup(a_port_that_tells_nothing_is_looked_at_every_2_ms, setup),
-		cmocka_unit_test_setup(who_is_told_of_all_that_comes_sleeps_longer_and_longer,
-				       setup),
-		cmocka_unit_test_setup(one_queue_that_tells_nothing_is_enough_to_be_polled, setup),
-		cmocka_unit_test_setup(who_may_hold_frames_back_is_polled, setup),
+		cmocka_unit_test_setup(worker_that_shares_a_core_yields_every_time, setup),
+		cmocka_unit_test_setup(lone_worker_spins_for_a_while, setup),
+		cmocka_unit_test_setup(worker_with_a_separate_core_never_yields, setup),
+		cmocka_unit_test_setup(port_without_notification_is_polled_every_2_ms, setup),
+		cmocka_unit_test_setup(worker_with_notified_queues_sleeps_longer_each_time, setup),
+		cmocka_unit_test_setup(one_queue_without_notification_keeps_the_port_polled, setup),
+		cmocka_unit_test_setup(port_that_may_hold_frames_is_polled, setup),
 		cmocka_unit_test_setup(no_sleep_outlasts_a_timer, setup),
 		cmocka_unit_test_setup(no_yield_before_a_sleep, setup),
-		cmocka_unit_test_setup(a_port_with_a_descriptor_need_not_be_looked_at, setup),
-		cmocka_unit_test_setup(a_descriptor_that_rings_for_nothing_keeps_nobody_awake,
+		cmocka_unit_test_setup(port_with_a_descriptor_is_not_polled, setup),
+		cmocka_unit_test_setup(spurious_descriptor_does_not_keep_the_worker_awake, setup),
+		cmocka_unit_test_setup(error_of_a_ports_socket_is_fetched, setup),
+		cmocka_unit_test_setup(port_whose_descriptor_is_broken_is_polled, setup),
+		cmocka_unit_test_setup(worker_on_an_oversubscribed_core_sleeps_instead_of_yielding,
 				       setup),
-		cmocka_unit_test_setup(an_error_of_a_port_s_socket_is_fetched, setup),
-		cmocka_unit_test_setup(a_port_whose_descriptor_is_broken_is_polled, setup),
-		cmocka_unit_test_setup(on_a_crowded_core_it_sleeps_and_does_not_yield, setup),
 		cmocka_unit_test_setup(
 			rings_are_taken_before_the_next_sleep_and_not_ahead_of_the_look, setup),
 	};

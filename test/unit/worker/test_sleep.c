@@ -35,7 +35,7 @@ sleeping_worker_is_woken_by_a_call(void **state)
 /* Who sleeps holds nothing; who is awake may, until it has passed between two bursts. */
 REQUIREMENT("MEM-03")
 void
-sleeping_worker_is_not_waited_for(void **state)
+nobody_waits_for_a_sleeping_worker(void **state)
 {
 	if (idle == WORKER_IDLE_POLL)
 		skip();
@@ -176,7 +176,7 @@ resume_first_worker(pthread_t thread)
 
 /* What the control thread's frames find no room for is counted, and what finds some is sent. */
 void
-control_frames_without_room_are_counted(void **state)
+control_frames_without_space_are_counted(void **state)
 {
 	const struct counter_block *counters = worker_control_obs(ws, near[1].id);
 	uint64_t lost = counters->ctr[COUNTER_TX_CONTROL_LOST], down;
@@ -237,7 +237,7 @@ is_held_up_once_sent(struct question *q)
 /* The last worker sends by the first one's queue, which does not run for a while. */
 REQUIREMENT("REQ-04")
 void
-frames_of_a_worker_that_does_not_run_are_held_up(void **state)
+frames_of_a_stalled_worker_count_as_held(void **state)
 {
 	struct sending s = {near[1].id, 0, false, 10};
 	struct qp qp = {.bind = {.port = near[1].id}};
@@ -261,7 +261,7 @@ frames_of_a_worker_that_does_not_run_are_held_up(void **state)
 
 /* No lost wake-up: rings at any moment of going to sleep, by the client's protocol. */
 void
-no_doorbell_is_slept_through(void **state)
+sleeping_worker_misses_no_doorbell(void **state)
 {
 	struct fake_worker *f = &fake[nworkers - 1];
 	uint64_t one = 1;
@@ -308,7 +308,7 @@ expect_inward(const struct worker *w, const struct port *p)
 }
 
 void
-only_a_worker_s_own_queue_needs_no_look(void **state)
+only_the_workers_own_queue_is_exempt_from_polling(void **state)
 {
 	struct port_params params = {.nqueues = 2 * nworkers, .link_mtu = 1500};
 	struct port p;
@@ -383,7 +383,7 @@ arm_and_oversleep(struct worker *w, void *arg)
 
 REQUIREMENT("REQ-04")
 void
-frames_that_wait_are_seen_before_timers_go_off(void **state)
+waiting_frames_are_received_before_timers_fire(void **state)
 {
 	struct qp *qp = aligned_alloc(64, sizeof(*qp));
 	struct fake_worker *f = &fake[0];
@@ -400,7 +400,7 @@ frames_that_wait_are_seen_before_timers_go_off(void **state)
 }
 
 void
-timers_go_off_at_their_deadline_and_not_before(void **state)
+timers_fire_at_their_deadline_and_not_before(void **state)
 {
 	struct qp *qp = aligned_alloc(64, sizeof(*qp));
 	struct fake_worker *f = &fake[nworkers - 1];

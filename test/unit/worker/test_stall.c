@@ -64,7 +64,7 @@ held_up(unsigned worker)
 
 REQUIREMENT("REQ-04")
 static void
-workers_that_run_hold_up_nothing(void **state)
+running_workers_excuse_no_timeout(void **state)
 {
 	for (unsigned i = 0; i < ws.n; i++)
 		assert_false(held_up(i));
@@ -73,7 +73,7 @@ workers_that_run_hold_up_nothing(void **state)
 /* It ran again in the second half of the time: what came is perhaps not seen yet. */
 REQUIREMENT("REQ-04")
 static void
-a_worker_that_has_just_resumed(void **state)
+resumed_worker_excuses_timeouts(void **state)
 {
 	for (unsigned i = 0; i < ws.n; i++) {
 		ws.worker[i]->resumed_ns = MID;
@@ -87,7 +87,7 @@ a_worker_that_has_just_resumed(void **state)
 /* Answers come by the queues of the first two, whoever asks; what the others do is all the same. */
 REQUIREMENT("REQ-04")
 static void
-a_receiving_worker_that_does_not_run(void **state)
+stalled_receiving_worker_excuses_timeouts(void **state)
 {
 	for (unsigned i = 0; i < ws.n; i++) {
 		struct worker *other = ws.worker[i];
@@ -107,7 +107,7 @@ a_receiving_worker_that_does_not_run(void **state)
 /* A sleep is no stall, however short the timeout. */
 REQUIREMENT("REQ-04")
 static void
-a_worker_that_sleeps_is_not_stalled(void **state)
+sleeping_worker_is_not_stalled(void **state)
 {
 	uint64_t since = NOW - 2 * MS;
 
@@ -121,7 +121,7 @@ a_worker_that_sleeps_is_not_stalled(void **state)
 /* The queue is another's, who has not sent all that it was given since. */
 REQUIREMENT("REQ-04")
 static void
-frames_that_another_worker_has_not_sent(void **state)
+frames_that_another_worker_holds_excuse_timeouts(void **state)
 {
 	ws.worker[0]->out_clear_ns = SINCE;
 	for (unsigned i = 0; i < ws.n; i++)
@@ -134,7 +134,7 @@ frames_that_another_worker_has_not_sent(void **state)
 /* Our own queue is full, and the port is not taken for dead yet. */
 REQUIREMENT("REQ-04")
 static void
-frames_that_the_port_refuses(void **state)
+frames_that_the_port_refuses_excuse_timeouts(void **state)
 {
 	struct worker_dev *d = &ws.worker[0]->dev[DEV];
 
@@ -148,7 +148,7 @@ frames_that_the_port_refuses(void **state)
 /* No port has a part in what loops back; the worker of the other end has. */
 REQUIREMENT("REQ-04")
 static void
-loopback_waits_for_the_peers_worker(void **state)
+stalled_worker_of_a_loopback_peer_excuses_timeouts(void **state)
 {
 	qp.conn.loopback = true;
 	qp.conn.dest_qpn = 0x1002;
@@ -160,7 +160,7 @@ loopback_waits_for_the_peers_worker(void **state)
 
 /* A port is dead after it was asked for so long, not after nobody did. */
 static void
-a_stall_is_no_refusal(void **state)
+stall_is_not_a_refusal(void **state)
 {
 	struct worker *w = ws.worker[0];
 
@@ -179,10 +179,14 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-		T(workers_that_run_hold_up_nothing),        T(a_worker_that_has_just_resumed),
-		T(a_receiving_worker_that_does_not_run),    T(a_worker_that_sleeps_is_not_stalled),
-		T(frames_that_another_worker_has_not_sent), T(frames_that_the_port_refuses),
-		T(loopback_waits_for_the_peers_worker),     T(a_stall_is_no_refusal),
+		T(running_workers_excuse_no_timeout),
+		T(resumed_worker_excuses_timeouts),
+		T(stalled_receiving_worker_excuses_timeouts),
+		T(sleeping_worker_is_not_stalled),
+		T(frames_that_another_worker_holds_excuse_timeouts),
+		T(frames_that_the_port_refuses_excuse_timeouts),
+		T(stalled_worker_of_a_loopback_peer_excuses_timeouts),
+		T(stall_is_not_a_refusal),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

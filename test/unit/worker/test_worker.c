@@ -32,7 +32,7 @@ calls_run_on_the_worker(void **state)
 
 /* Each worker lends segments of its own, enough for the payloads of a burst. */
 static void
-workers_have_segments(void **state)
+each_worker_has_mbuf_segments(void **state)
 {
 	for (unsigned i = 0; i < nworkers; i++) {
 		const struct qp_segs *segs = worker_engine(worker_get(ws, i))->env.segs;
@@ -95,7 +95,7 @@ events_arrive_and_wake_the_control_thread(void **state)
 
 /* A client that arms all the time has one event under way, and gets another once that was taken. */
 static void
-events_of_a_cq_are_one_until_it_is_taken(void **state)
+events_of_a_cq_are_merged_until_taken(void **state)
 {
 	struct worker_event ev[64];
 	struct cq cq = {.id = 7};
@@ -113,7 +113,7 @@ events_of_a_cq_are_one_until_it_is_taken(void **state)
 
 /* Who takes a few at a time finds the descriptor readable until nothing is left. */
 static void
-events_that_were_left_keep_the_descriptor_readable(void **state)
+remaining_events_keep_the_descriptor_readable(void **state)
 {
 	struct worker_event ev[8];
 	uint32_t n = 20, seen = 0;
@@ -140,7 +140,7 @@ raise_twenty(void)
 /* More events than fit, which come when the last look has found none and nobody is to be told yet.
  */
 static void
-events_between_two_looks_are_not_slept_through(void **state)
+events_between_two_polls_are_not_missed(void **state)
 {
 	struct worker_event ev[8];
 	uint32_t one = 1, seen;
@@ -162,7 +162,7 @@ events_between_two_looks_are_not_slept_through(void **state)
 }
 
 static void
-no_event_is_lost_when_there_are_too_many(void **state)
+no_event_is_lost_on_overflow(void **state)
 {
 	struct worker_event ev[64];
 	uint32_t n = 16384 + 1000, seen = 0;
@@ -212,7 +212,7 @@ other_frames_reach_the_control_thread(void **state)
 }
 
 static void
-flood_of_other_frames_leaves_room_for_events(void **state)
+flood_of_other_frames_leaves_space_for_events(void **state)
 {
 	struct worker_event ev;
 	uint32_t frames = 0, cqs = 0, n = 1;
@@ -253,7 +253,7 @@ handoff_to_the_owner_keeps_device_and_order(void **state)
 }
 
 static void
-loopback_comes_back_to_the_owner_and_not_to_the_wire(void **state)
+loopback_reaches_the_owner_and_not_the_wire(void **state)
 {
 	uint64_t looped = sum_of(near[0].id, false, COUNTER_LOOPBACK);
 
@@ -301,7 +301,7 @@ send_and_check(struct worker *w, unsigned i, uint32_t n)
 }
 
 static void
-frames_refused_by_a_full_port_come_later_in_order(void **state)
+frames_refused_by_a_full_port_are_sent_later_in_order(void **state)
 {
 	uint64_t busy = sum_of(near[0].id, false, COUNTER_TX_BUSY);
 
@@ -314,7 +314,7 @@ frames_refused_by_a_full_port_come_later_in_order(void **state)
 /* A frame with a payload that is not its own does not stay: what the port refuses is a copy. */
 REQUIREMENT("MEM-03")
 static void
-frames_refused_are_copies(void **state)
+refused_frames_are_copied(void **state)
 {
 	uint64_t busy = sum_of(near[0].id, false, COUNTER_TX_BUSY);
 
@@ -338,7 +338,7 @@ next_epoch(struct worker *w, void *arg)
  */
 REQUIREMENT("MEM-03")
 static void
-no_payload_outlasts_a_call(void **state)
+no_reference_to_a_payload_outlasts_a_call(void **state)
 {
 	struct sending s = {.dev = near[0].id, .loopback = true, .n = 40};
 	struct worker *w = worker_get(ws, 0);
@@ -370,7 +370,7 @@ no_payload_outlasts_a_call(void **state)
 }
 
 static void
-worker_without_a_queue_sends_through_one_that_has(void **state)
+worker_without_a_queue_sends_through_another_worker(void **state)
 {
 	/* near[1] has one queue, which is worker 0's */
 	assert_int_equal(near[1].ntxq, 1);
@@ -379,7 +379,7 @@ worker_without_a_queue_sends_through_one_that_has(void **state)
 }
 
 static void
-dead_port_does_not_hold_up_another(void **state)
+dead_port_does_not_delay_another(void **state)
 {
 	struct sending dead = {near[0].id, 0, false, 2000};
 	uint64_t lost = sum_of(near[0].id, false, COUNTER_TX_PORT_DOWN);
@@ -436,7 +436,7 @@ doorbells_reach_the_engine(void **state)
 }
 
 static void
-doorbell_overflow_and_nonsense_look_at_everything(void **state)
+doorbell_overflow_and_garbage_poll_every_queue(void **state)
 {
 	struct fake_worker *f = &fake[nworkers - 1];
 	uint32_t n = f->bell_n;
@@ -461,7 +461,7 @@ doorbell_overflow_and_nonsense_look_at_everything(void **state)
 /* A look at many QPs takes many iterations; more doorbells lost meanwhile begin one more behind it.
  */
 static void
-doorbell_overflow_is_looked_at_in_parts(void **state)
+doorbell_overflow_is_polled_in_parts(void **state)
 {
 	struct fake_worker *f = &fake[nworkers - 1];
 	uint32_t n = f->bell_n;
@@ -487,7 +487,7 @@ doorbell_overflow_is_looked_at_in_parts(void **state)
 }
 
 static void
-many_doorbell_rings(void **state)
+many_doorbell_rings_are_served(void **state)
 {
 	struct fake_worker *f = &fake[nworkers - 1];
 	struct uroce_db_ring *rings = calloc(50, sizeof(*rings));
@@ -514,7 +514,7 @@ many_doorbell_rings(void **state)
 }
 
 static void
-a_port_that_goes_takes_its_frames_along(void **state)
+removed_port_frees_its_frames(void **state)
 {
 	struct sending stuck = {near[0].id, 0, false, 64};
 	uint32_t n;
@@ -536,7 +536,7 @@ a_port_that_goes_takes_its_frames_along(void **state)
 }
 
 static void
-a_paused_port_loses_frames_and_resumes(void **state)
+paused_port_loses_frames_and_resumes(void **state)
 {
 	struct sending s = {near[1].id, 0, false, 100};
 	uint64_t lost = sum_of(near[1].id, false, COUNTER_TX_PORT_DOWN);
@@ -559,40 +559,40 @@ main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(calls_run_on_the_worker),
-		cmocka_unit_test(workers_have_segments),
+		cmocka_unit_test(each_worker_has_mbuf_segments),
 		cmocka_unit_test(events_arrive_and_wake_the_control_thread),
-		cmocka_unit_test(events_of_a_cq_are_one_until_it_is_taken),
-		cmocka_unit_test(events_that_were_left_keep_the_descriptor_readable),
-		cmocka_unit_test(events_between_two_looks_are_not_slept_through),
-		cmocka_unit_test(no_event_is_lost_when_there_are_too_many),
+		cmocka_unit_test(events_of_a_cq_are_merged_until_taken),
+		cmocka_unit_test(remaining_events_keep_the_descriptor_readable),
+		cmocka_unit_test(events_between_two_polls_are_not_missed),
+		cmocka_unit_test(no_event_is_lost_on_overflow),
 		cmocka_unit_test(frames_reach_the_engine_with_their_device),
 		cmocka_unit_test(other_frames_reach_the_control_thread),
-		cmocka_unit_test(flood_of_other_frames_leaves_room_for_events),
+		cmocka_unit_test(flood_of_other_frames_leaves_space_for_events),
 		cmocka_unit_test(handoff_to_the_owner_keeps_device_and_order),
-		cmocka_unit_test(loopback_comes_back_to_the_owner_and_not_to_the_wire),
-		cmocka_unit_test(frames_refused_by_a_full_port_come_later_in_order),
-		cmocka_unit_test(frames_refused_are_copies),
-		cmocka_unit_test(no_payload_outlasts_a_call),
-		cmocka_unit_test(worker_without_a_queue_sends_through_one_that_has),
-		cmocka_unit_test(dead_port_does_not_hold_up_another),
+		cmocka_unit_test(loopback_reaches_the_owner_and_not_the_wire),
+		cmocka_unit_test(frames_refused_by_a_full_port_are_sent_later_in_order),
+		cmocka_unit_test(refused_frames_are_copied),
+		cmocka_unit_test(no_reference_to_a_payload_outlasts_a_call),
+		cmocka_unit_test(worker_without_a_queue_sends_through_another_worker),
+		cmocka_unit_test(dead_port_does_not_delay_another),
 		cmocka_unit_test(control_thread_sends_frames),
 		cmocka_unit_test(doorbells_reach_the_engine),
-		cmocka_unit_test(doorbell_overflow_and_nonsense_look_at_everything),
-		cmocka_unit_test(doorbell_overflow_is_looked_at_in_parts),
-		cmocka_unit_test(many_doorbell_rings),
+		cmocka_unit_test(doorbell_overflow_and_garbage_poll_every_queue),
+		cmocka_unit_test(doorbell_overflow_is_polled_in_parts),
+		cmocka_unit_test(many_doorbell_rings_are_served),
 		cmocka_unit_test(sleeping_worker_is_woken_by_a_call),
-		cmocka_unit_test(sleeping_worker_is_not_waited_for),
+		cmocka_unit_test(nobody_waits_for_a_sleeping_worker),
 		cmocka_unit_test(sleeping_worker_is_woken_by_a_doorbell),
 		cmocka_unit_test(no_client_stops_a_worker_by_its_eventfd),
 		cmocka_unit_test(sleeping_worker_is_woken_by_a_handoff),
-		cmocka_unit_test(no_doorbell_is_slept_through),
-		cmocka_unit_test(control_frames_without_room_are_counted),
-		cmocka_unit_test(frames_of_a_worker_that_does_not_run_are_held_up),
-		cmocka_unit_test(only_a_worker_s_own_queue_needs_no_look),
-		cmocka_unit_test(timers_go_off_at_their_deadline_and_not_before),
-		cmocka_unit_test(frames_that_wait_are_seen_before_timers_go_off),
-		cmocka_unit_test(a_port_that_goes_takes_its_frames_along),
-		cmocka_unit_test(a_paused_port_loses_frames_and_resumes),
+		cmocka_unit_test(sleeping_worker_misses_no_doorbell),
+		cmocka_unit_test(control_frames_without_space_are_counted),
+		cmocka_unit_test(frames_of_a_stalled_worker_count_as_held),
+		cmocka_unit_test(only_the_workers_own_queue_is_exempt_from_polling),
+		cmocka_unit_test(timers_fire_at_their_deadline_and_not_before),
+		cmocka_unit_test(waiting_frames_are_received_before_timers_fire),
+		cmocka_unit_test(removed_port_frees_its_frames),
+		cmocka_unit_test(paused_port_loses_frames_and_resumes),
 	};
 
 	if (argc != 3)
