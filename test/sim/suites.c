@@ -7,25 +7,25 @@ const struct sim_suite sim_suites[] = {
 	/* Requirements: REQ-01, REQ-07, RSP-02 */
 	{"lossy_schedules_succeed_in_order", 1000, {"family=0"}},
 	/* Requirements: REQ-02 */
-	{"fence_and_read_depth", 600, {"family=0", "mix=4", "rd_atomic=2"}},
+	{"fence_and_read_depth_hold", 600, {"family=0", "mix=4", "rd_atomic=2"}},
 	/* Requirements: REQ-04, REQ-05 */
-	{"lost_packets_are_sent_again", 600, {"family=0", "loss=60000"}},
+	{"lost_packets_are_retransmitted", 600, {"family=0", "loss=60000"}},
 	/* Requirements: REQ-04, CQE-12 */
 	{"no_retry_runs_out_at_five_percent",
 	 600,
 	 {"family=0", "timeout=14", "retry=7", "loss=50000", "burst=1", "blackout_ns=0"}},
 	/* Requirements: REQ-04, REQ-08 */
-	{"loss_without_an_ack_timeout",
+	{"loss_is_repaired_without_an_ack_timeout",
 	 600,
 	 {"family=0", "timeout=0", "loss=30000", "burst=1", "apm=0", "skip=0"}},
 	/* Requirements: REQ-06, NAK-10 */
-	{"late_receives", 600, {"family=0", "recv_late=1", "mix=5"}},
+	{"late_receives_delay_but_lose_nothing", 600, {"family=0", "recv_late=1", "mix=5"}},
 	/* Requirements: REQ-08, RSP-03 */
-	{"reads_through_loss", 600, {"family=0", "mix=3", "loss=30000", "reorder=50000"}},
+	{"reads_complete_through_loss", 600, {"family=0", "mix=3", "loss=30000", "reorder=50000"}},
 	/* Requirements: RSP-01 */
 	{"doubled_packets_are_executed_once", 600, {"family=0", "dup=200000", "reorder=100000"}},
 	/* Requirements: NAK-04, NAK-05 */
-	{"reordered_packets", 600, {"family=0", "reorder=250000"}},
+	{"reordered_packets_are_handled", 600, {"family=0", "reorder=250000"}},
 	/* Requirements: NAK-04, REQ-08 */
 	{"gaps_close_without_a_timeout",
 	 600,
@@ -37,9 +37,9 @@ const struct sim_suite sim_suites[] = {
 	 {"family=0", "timeout=0", "loss=0", "corrupt=0", "reorder=0", "jitter_ns=0",
 	  "blackout_ns=0", "mix=2", "mtu=1", "maxlen=131072", "pairs=1"}},
 	/* Requirements: RSP-01, RSP-04 */
-	{"atomics_once_each", 600, {"family=0", "mix=6"}},
+	{"atomics_are_executed_once_each", 600, {"family=0", "mix=6"}},
 	/* Requirements: RSP-01, RSP-03 */
-	{"all_resources_in_use",
+	{"all_resources_can_be_in_use",
 	 300,
 	 {"family=0", "mix=6", "rd_atomic=16", "depth=64", "ops=64", "loss=40000", "pairs=2"}},
 	/* Requirements: WIRE-04, WIRE-09 */
@@ -47,31 +47,33 @@ const struct sim_suite sim_suites[] = {
 	/* Requirements: WIRE-03 */
 	{"damaged_frames_touch_nothing", 600, {"family=0", "corrupt=150000", "noise=50000"}},
 	/* Requirements: WIRE-05 */
-	{"long_messages", 150, {"family=0", "maxlen=131072", "pairs=1"}},
+	{"long_messages_arrive_whole", 150, {"family=0", "maxlen=131072", "pairs=1"}},
 	/* Requirements: WIRE-06 */
-	{"psn_wrap", 600, {"family=0", "wrap=1"}},
+	{"psns_wrap", 600, {"family=0", "wrap=1"}},
 	/* Requirements: RSP-05 */
-	{"immediate_data_and_solicited_events", 400, {"family=0", "mix=5", "cq_events=2"}},
+	{"immediate_data_and_solicited_events_arrive", 400, {"family=0", "mix=5", "cq_events=2"}},
 	/* Requirements: SRQ-01, RSP-05 */
-	{"shared_receive_queue", 600, {"family=0", "srq=1"}},
+	{"srq_serves_all_qps", 600, {"family=0", "srq=1"}},
 	/* Requirements: SRQ-01, EVT-07, QP-19 */
-	{"shared_receive_queue_and_errors", 400, {"family=1", "srq=1"}},
+	{"srq_survives_errors_of_its_qps", 400, {"family=1", "srq=1"}},
 	/* Requirements: CQ-01 */
 	{"no_event_is_lost", 400, {"family=0", "cq_events=1"}},
 	/* Requirements: QP-15, QP-16 */
-	{"drain_and_resume", 400, {"family=0", "sqd=1"}},
+	{"queues_drain_and_resume", 400, {"family=0", "sqd=1"}},
 	/* Requirements: REQ-11, EVT-06 */
-	{"the_first_path_dies", 200, {"family=0", "apm=1", "pairs=2", "ops=24", "maxlen=8192"}},
+	{"connections_migrate_when_the_first_path_fails",
+	 200,
+	 {"family=0", "apm=1", "pairs=2", "ops=24", "maxlen=8192"}},
 	/* Requirements: MEM-02, MEM-05 */
-	{"regions_that_are_not_mapped", 300, {"family=0", "copy_mr=1000000"}},
+	{"copied_regions_work", 300, {"family=0", "copy_mr=1000000"}},
 	/* Requirements: REQ-10, QP-19, QP-20, CQE-12, CQE-13 */
 	{"finite_retries_end_cleanly", 1500, {"family=1"}},
 	/* Requirements: REQ-03, NAK-02, NAK-06, NAK-09, NAK-12 */
 	{"wrong_wqes_fail_alone", 1500, {"family=2"}},
 	/* Requirements: MEM-03, NAK-03, NAK-06 */
-	{"windows_that_go_away", 600, {"family=2", "dereg=1"}},
+	{"windows_can_be_deregistered_under_traffic", 600, {"family=2", "dereg=1"}},
 	/* Requirements: CQE-02, CQE-03, CQE-04, CQE-07, CQE-09, CQE-10, CQE-11 */
-	{"exact_status",
+	{"every_error_has_its_exact_status",
 	 800,
 	 {"family=2", "loss=0", "corrupt=0", "dup=0", "reorder=0", "blackout_ns=0", "queue=1000000",
 	  "rx_ring=512"}},
@@ -82,15 +84,17 @@ const struct sim_suite sim_suites[] = {
 	 400,
 	 {"family=0", "move=100000", "mix=6", "loss=30000", "dup=100000"}},
 	/* Requirements: SRQ-01, QP-15, RSP-05 */
-	{"moves_with_a_shared_queue_and_drains", 300, {"family=0", "move=50000", "srq=1", "sqd=1"}},
+	{"connections_with_an_srq_and_drains_move",
+	 300,
+	 {"family=0", "move=50000", "srq=1", "sqd=1"}},
 	/* Requirements: REQ-11, EVT-06 */
 	{"alternate_paths_move_with_the_connection",
 	 150,
 	 {"family=0", "move=50000", "apm=1", "pairs=2", "ops=24", "maxlen=8192"}},
 	/* Requirements: REQ-10, QP-19, CQE-12, NAK-12 */
-	{"errors_after_moves", 400, {"family=1", "move=50000"}},
+	{"errors_after_a_move_end_cleanly", 400, {"family=1", "move=50000"}},
 	/* Requirements: REQ-03, NAK-06, CQE-16 */
-	{"wrong_wqes_and_moves", 400, {"family=2", "move=50000"}},
+	{"wrong_wqes_fail_alone_after_moves", 400, {"family=2", "move=50000"}},
 	/* The mesh: all types, judged by the ends. */
 	/* Requirements: RSP-06, WIRE-01 */
 	{"unreliable_connections_lose_whole_messages_only",
@@ -98,71 +102,77 @@ const struct sim_suite sim_suites[] = {
 	 {"must=1", "rc=0", "uc=3", "ud=0", "loss=60000"},
 	 true},
 	/* Requirements: RSP-06, WIRE-04 */
-	{"forged_and_doubled_frames_of_unreliable_connections",
+	{"forged_and_doubled_frames_of_uc_are_dropped",
 	 200,
 	 {"must=1", "rc=0", "uc=3", "ud=0", "dup=150000", "forge=150000", "corrupt=50000"},
 	 true},
 	/* Requirements: CQE-14, RSP-06 */
-	{"aborted_messages_give_a_shared_wqe_back",
+	{"aborted_messages_return_their_srq_wqe",
 	 250,
 	 {"rc=0", "uc=3", "ud=0", "srq=1000000", "loss=50000"},
 	 true},
 	/* Requirements: WIRE-07, WIRE-08, WIRE-09 */
-	{"datagrams_are_whole_and_theirs",
+	{"datagrams_arrive_whole_at_their_qp",
 	 250,
 	 {"must=1", "rc=0", "uc=0", "ud=6", "forge=100000"},
 	 true},
 	/* Requirements: WIRE-10 */
-	{"groups_over_several_workers",
+	{"multicast_reaches_members_on_all_workers",
 	 200,
 	 {"must=1", "rc=0", "uc=0", "ud=6", "mcast=700000", "workers=4"},
 	 true},
 	/* Requirements: MEM-04, CQE-06 */
-	{"windows_bound_and_taken_away",
+	{"windows_are_bound_and_invalidated",
 	 300,
 	 {"rc=3", "uc=0", "ud=0", "windows=500000", "ops=48"},
 	 true},
 	/* Requirements: MEM-03, MEM-04, NAK-06 */
-	{"regions_go_away_or_change", 300, {"must=0", "dereg=1000000"}, true},
+	{"regions_are_deregistered_or_changed_under_traffic",
+	 300,
+	 {"must=0", "dereg=1000000"},
+	 true},
 	/* Requirements: CQ-02, CQ-01, SRQ-01 */
-	{"resize_under_traffic", 300, {"resize=300000", "srq=500000"}, true},
+	{"queues_are_resized_under_traffic", 300, {"resize=300000", "srq=500000"}, true},
 	/* Requirements: SRQ-01, EVT-07, EVT-10 */
-	{"queues_shared_by_all_types",
+	{"srq_and_cq_are_shared_by_all_types",
 	 250,
 	 {"srq=1000000", "rc=2", "uc=2", "ud=3", "workers=2"},
 	 true},
 	/* Requirements: QP-15, QP-16, EVT-05 */
-	{"drains_of_all_types", 250, {"must=1", "sqd=1000000", "ops=48"}, true},
+	{"queues_of_all_types_drain", 250, {"must=1", "sqd=1000000", "ops=48"}, true},
 	/* Requirements: QP-17, QP-18, CQE-05 */
-	{"recoveries_from_SQE",
+	{"qps_recover_from_SQE",
 	 250,
 	 {"must=0", "rc=0", "uc=3", "ud=4", "faults=80000", "ops=48"},
 	 true},
 	/* Requirements: QP-10, QP-19, QP-22 */
-	{"killed_in_mid_traffic_and_connected_again",
-	 300,
-	 {"must=0", "kill=1000000", "lives=4"},
-	 true},
+	{"killed_processes_reconnect", 300, {"must=0", "kill=1000000", "lives=4"}, true},
 	/* Requirements: REQ-04, REQ-07 */
-	{"answers_lost", 200, {"must=1", "rc=4", "uc=0", "ud=0", "ackloss=200000", "loss=0"}, true},
+	{"lost_responses_are_requested_again",
+	 200,
+	 {"must=1", "rc=4", "uc=0", "ud=0", "ackloss=200000", "loss=0"},
+	 true},
 	/* Requirements: CQE-12, CQE-13, REQ-10 */
-	{"both_ends_after_a_blackout",
+	{"both_ends_report_a_blackout",
 	 200,
 	 {"must=0", "rc=4", "uc=0", "ud=0", "blackout_ns=3000000"},
 	 true},
 	/* Requirements: NAK-11, REQ-06 */
-	{"every_timer_code", 200, {"must=1", "rc=3", "rnr_code=32", "recv_late=400000"}, true},
+	{"every_rnr_timer_code_works",
+	 200,
+	 {"must=1", "rc=3", "rnr_code=32", "recv_late=400000"},
+	 true},
 	/* Requirements: CQE-16, NAK-09, REQ-03 */
-	{"wrong_wqes_at_both_ends", 300, {"must=0", "rc=4", "faults=80000"}, true},
+	{"wrong_wqes_of_both_ends_fail_alone", 300, {"must=0", "rc=4", "faults=80000"}, true},
 	/* Requirements: WIRE-06, REQ-02 */
-	{"psn_wrap_of_all_types", 200, {"must=1", "wrap=1"}, true},
+	{"psns_of_all_types_wrap", 200, {"must=1", "wrap=1"}, true},
 	/* Requirements: RSP-01, RSP-04 */
-	{"one_counter_for_all",
+	{"atomics_of_all_nodes_share_one_counter",
 	 200,
 	 {"must=1", "rc=4", "dup=200000", "loss=30000", "nodes=2"},
 	 true},
 	/* Requirements: MEM-05, NAK-10, RSP-01 */
-	{"memory_that_is_late",
+	{"late_memory_delays_but_loses_nothing",
 	 200,
 	 {"must=1", "rc=4", "uc=0", "ud=0", "copy_mr=1000000", "late=20000", "rnr_retry=7"},
 	 true},
