@@ -66,7 +66,7 @@ refused(int rc)
 
 /* Whatever is in use stays: it is taken apart in the reverse order only. */
 static void
-domains_go_after_what_uses_them(void)
+domains_are_freed_after_their_users(void)
 {
 	struct ibv_srq_init_attr sattr = {.attr = {.max_wr = 4, .max_sge = 1}};
 	struct ibv_td_init_attr unknown = {.comp_mask = 1u << 31};
@@ -358,7 +358,7 @@ own_domain(void *arg)
 }
 
 static void
-threads_have_domains_of_their_own(void)
+each_thread_can_have_a_separate_domain(void)
 {
 	pthread_t thread[THREADS];
 	void *good;
@@ -399,7 +399,7 @@ own_gid(void)
 }
 
 static void
-garbled_handles_of_what_is_made_from(void)
+creating_with_garbled_handles_fails(void)
 {
 	struct ibv_srq_init_attr sattr = {.attr = {.max_wr = 4, .max_sge = 1}};
 	struct ibv_ah_attr ah = {.is_global = 1,
@@ -424,7 +424,7 @@ garbled_handles_of_what_is_made_from(void)
 }
 
 static void
-garbled_handles_of_what_is_changed(void)
+changing_with_garbled_handles_fails(void)
 {
 	struct ibv_srq_init_attr sattr = {.attr = {.max_wr = 4, .max_sge = 1}};
 	struct ibv_srq_attr limit = {.srq_limit = 1}, bigger = {.max_wr = 8};
@@ -465,7 +465,7 @@ garbled_handles_of_what_is_changed(void)
 
 /* An address handle is looked up by the worker: the WR fails, and the QP with it. */
 static void
-garbled_address_handles(void)
+garbled_address_handles_are_refused(void)
 {
 	struct ibv_ah_attr attr = {.is_global = 1,
 				   .port_num = 1,
@@ -495,7 +495,7 @@ garbled_address_handles(void)
 
 /* srq_limit says nothing to ibv_create_srq: programs leave there what was on their stack. */
 static void
-an_srq_is_made_without_a_limit(void)
+srq_is_created_without_a_limit(void)
 {
 	struct ibv_srq_init_attr_ex xattr = {
 		.attr = {.max_wr = 4, .max_sge = 1, .srq_limit = 2},
@@ -517,7 +517,7 @@ an_srq_is_made_without_a_limit(void)
 
 /* What ibv_create_qp makes of a receive queue's size where there is none, and of UC. */
 static void
-qps_of_an_srq(void)
+qps_share_an_srq(void)
 {
 	struct ibv_srq_init_attr sattr = {.attr = {.max_wr = 4, .max_sge = 1}};
 	struct ibv_srq *srq = ibv_create_srq(side.pd, &sattr);
@@ -547,16 +547,16 @@ int
 main(int argc, char **argv)
 {
 	static const struct side_test tests[] = {
-		SIDE_TEST(qps_of_an_srq),
-		SIDE_TEST(an_srq_is_made_without_a_limit),
-		SIDE_TEST(domains_go_after_what_uses_them),
+		SIDE_TEST(qps_share_an_srq),
+		SIDE_TEST(srq_is_created_without_a_limit),
+		SIDE_TEST(domains_are_freed_after_their_users),
 		SIDE_TEST(allocators_are_accepted),
 		SIDE_TEST(threads_share_queues),
 		SIDE_TEST(threads_share_queues_by_either_way_to_post),
-		SIDE_TEST(threads_have_domains_of_their_own),
-		SIDE_TEST(garbled_handles_of_what_is_made_from),
-		SIDE_TEST(garbled_handles_of_what_is_changed),
-		SIDE_TEST(garbled_address_handles),
+		SIDE_TEST(each_thread_can_have_a_separate_domain),
+		SIDE_TEST(creating_with_garbled_handles_fails),
+		SIDE_TEST(changing_with_garbled_handles_fails),
+		SIDE_TEST(garbled_address_handles_are_refused),
 	};
 
 	return side_main(argc, argv, &side, 1, tests, sizeof(tests) / sizeof(tests[0]));

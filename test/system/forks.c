@@ -230,7 +230,7 @@ set_up(void)
 
 REQUIREMENT("MEM-05")
 static void
-verbs_in_fork_handlers(void)
+verbs_work_in_fork_handlers(void)
 {
 	set_up();
 	active = true;
@@ -241,7 +241,7 @@ verbs_in_fork_handlers(void)
 
 REQUIREMENT("MEM-05")
 static void
-verbs_in_fork_handlers_while_threads_register(void)
+verbs_work_in_fork_handlers_while_threads_register(void)
 {
 	/*
 	 * Unlike the C library's, AddressSanitizer's allocator is not made whole again in the child
@@ -267,7 +267,7 @@ verbs_in_fork_handlers_while_threads_register(void)
 /* A fork that fails ends at the parent's handler, too; and a handler may fork itself. */
 REQUIREMENT("MEM-05")
 static void
-forks_of_forks(void)
+failed_and_nested_forks_run_their_handlers(void)
 {
 	int status = -1;
 	pid_t pid;
@@ -295,9 +295,9 @@ int
 main(int argc, char **argv)
 {
 	static const struct side_test tests[] = {
-		SIDE_TEST(verbs_in_fork_handlers),
-		SIDE_TEST(verbs_in_fork_handlers_while_threads_register),
-		SIDE_TEST(forks_of_forks),
+		SIDE_TEST(verbs_work_in_fork_handlers),
+		SIDE_TEST(verbs_work_in_fork_handlers_while_threads_register),
+		SIDE_TEST(failed_and_nested_forks_run_their_handlers),
 	};
 
 	/* Before libibverbs loads its providers. */

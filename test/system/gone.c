@@ -460,7 +460,7 @@ neighbour(uint32_t lost_key)
 
 REQUIREMENT("MEM-04")
 static void
-a_lost_region_comes_back_in_nobodys_place(void)
+lost_region_returns_under_a_new_key_only(void)
 {
 	struct guest g = {.pd = side.pd, .cq = side.cq};
 	struct ibv_mr *mr;
@@ -497,7 +497,7 @@ a_lost_region_comes_back_in_nobodys_place(void)
  */
 REQUIREMENT("MEM-01")
 static void
-keys_are_guessed(void)
+guessed_keys_reach_no_memory(void)
 {
 	struct guest g = {.pd = side.pd, .cq = side.cq};
 	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
@@ -531,8 +531,8 @@ main(int argc, char **argv)
 		SIDE_TEST(windows_of_others_die_with_copied_memory),
 		SIDE_TEST(binds_race_with_the_end_of_the_owner),
 		SIDE_TEST(windows_die_with_memory_that_is_lost),
-		SIDE_TEST(a_lost_region_comes_back_in_nobodys_place),
-		SIDE_TEST(keys_are_guessed),
+		SIDE_TEST(lost_region_returns_under_a_new_key_only),
+		SIDE_TEST(guessed_keys_reach_no_memory),
 	};
 
 	return side_main(argc, argv, &side, 1, tests, sizeof(tests) / sizeof(tests[0]));

@@ -20,7 +20,7 @@ static struct side side;
 static uint8_t *shared, *private;
 
 static void
-memory_on_huge_pages(void)
+memory_on_huge_pages_is_registered(void)
 {
 	int fd = memfd_create("huge", MFD_CLOEXEC | MFD_HUGETLB);
 
@@ -55,7 +55,7 @@ write_over(struct ibv_qp *qp, uint8_t *from, uint8_t *to)
 }
 
 static void
-rdma_between_them(void)
+rdma_between_huge_pages_works(void)
 {
 	struct ibv_qp *qp[2];
 
@@ -95,7 +95,7 @@ queues_are_on_huge_pages(void)
 
 /* Nothing of it came from a file system. */
 static void
-no_hugetlbfs_here(void)
+no_hugetlbfs_is_mounted(void)
 {
 	FILE *f = fopen("/proc/self/mounts", "r");
 	char line[4096];
@@ -111,10 +111,10 @@ int
 main(int argc, char **argv)
 {
 	static const struct side_test tests[] = {
-		SIDE_TEST(memory_on_huge_pages),
-		SIDE_TEST(rdma_between_them),
+		SIDE_TEST(memory_on_huge_pages_is_registered),
+		SIDE_TEST(rdma_between_huge_pages_works),
 		SIDE_TEST(queues_are_on_huge_pages),
-		SIDE_TEST(no_hugetlbfs_here),
+		SIDE_TEST(no_hugetlbfs_is_mounted),
 	};
 
 	return side_main(argc, argv, &side, 1, tests, sizeof(tests) / sizeof(tests[0]));

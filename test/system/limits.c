@@ -18,7 +18,7 @@
 static struct side side;
 
 static void
-not_offered_is_zero_and_refused(void)
+features_not_offered_are_zero_and_refused(void)
 {
 	const struct ibv_device_attr_ex *a = &side.attr;
 	static const uint8_t zeros[sizeof(struct ibv_device_attr_ex)];
@@ -79,7 +79,7 @@ not_offered_is_zero_and_refused(void)
 }
 
 static void
-port_and_its_tables(void)
+port_attributes_match_its_tables(void)
 {
 	struct ibv_port_attr port, none;
 	struct ibv_gid_entry entry;
@@ -239,7 +239,7 @@ granted(uint32_t send_wr, uint32_t recv_wr, uint32_t send_sge, uint32_t recv_sge
 }
 
 static void
-max_qp_wr_and_sge(void)
+max_qp_wr_and_max_sge_are_exact(void)
 {
 	uint32_t wr = (uint32_t)side.attr.orig_attr.max_qp_wr;
 	uint32_t sge = (uint32_t)side.attr.orig_attr.max_sge;
@@ -252,7 +252,7 @@ max_qp_wr_and_sge(void)
 }
 
 static void
-max_srq_wr_and_sge(void)
+max_srq_wr_and_max_srq_sge_are_exact(void)
 {
 	struct ibv_srq_init_attr attr = {
 		.attr = {.max_wr = (uint32_t)side.attr.orig_attr.max_srq_wr,
@@ -404,7 +404,7 @@ max_sge_is_usable(void)
 /* More READs than may be outstanding wait for their turn; a deeper queue than the device's does not
  * come to be. */
 static void
-max_rd_atom(void)
+max_rd_atomic_is_usable(void)
 {
 	const struct ibv_device_attr *a = &side.attr.orig_attr;
 	struct ibv_sge sge = {(uintptr_t)side.buf + PLACE, 8192, side.mr->lkey};
@@ -455,7 +455,7 @@ group(int i)
 
 /* Every QP of the device in one group; then each, or just one, in as many as it may be in. */
 static void
-max_mcast(void)
+max_multicast_groups_are_usable(void)
 {
 	const struct ibv_device_attr *a = &side.attr.orig_attr;
 	int nqp = a->max_mcast_qp_attach, each = a->max_total_mcast_qp_attach / nqp, groups = 0;
@@ -507,7 +507,7 @@ device_ns(void)
 }
 
 static void
-timestamps_are_of_the_clock_that_can_be_asked(void)
+timestamps_are_of_the_clock_that_can_be_queried(void)
 {
 	struct ibv_cq_init_attr_ex attr = {.cqe = 64,
 					   .wc_flags = IBV_WC_STANDARD_FLAGS |
@@ -549,8 +549,8 @@ int
 main(int argc, char **argv)
 {
 	static const struct side_test tests[] = {
-		SIDE_TEST(not_offered_is_zero_and_refused),
-		SIDE_TEST(port_and_its_tables),
+		SIDE_TEST(features_not_offered_are_zero_and_refused),
+		SIDE_TEST(port_attributes_match_its_tables),
 		SIDE_TEST(test_max_pd),
 		SIDE_TEST(test_max_cq),
 		SIDE_TEST(test_max_mr),
@@ -559,13 +559,13 @@ main(int argc, char **argv)
 		SIDE_TEST(test_max_srq),
 		SIDE_TEST(test_max_ah),
 		SIDE_TEST(max_cqe_is_the_largest_cq),
-		SIDE_TEST(max_qp_wr_and_sge),
-		SIDE_TEST(max_srq_wr_and_sge),
+		SIDE_TEST(max_qp_wr_and_max_sge_are_exact),
+		SIDE_TEST(max_srq_wr_and_max_srq_sge_are_exact),
 		SIDE_TEST(max_cqe_and_qp_wr_are_usable),
 		SIDE_TEST(max_sge_is_usable),
-		SIDE_TEST(max_rd_atom),
-		SIDE_TEST(max_mcast),
-		SIDE_TEST(timestamps_are_of_the_clock_that_can_be_asked),
+		SIDE_TEST(max_rd_atomic_is_usable),
+		SIDE_TEST(max_multicast_groups_are_usable),
+		SIDE_TEST(timestamps_are_of_the_clock_that_can_be_queried),
 	};
 
 	return side_main(argc, argv, &side, 1, tests, sizeof(tests) / sizeof(tests[0]));

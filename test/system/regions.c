@@ -194,7 +194,7 @@ bind(struct ibv_mw *mw, uint32_t rkey, struct ibv_mr *mr, uint64_t addr, uint64_
 
 REQUIREMENT("MEM-04")
 static void
-windows_on_zero_based_regions(void)
+windows_can_be_bound_to_zero_based_regions(void)
 {
 	const int rights = RIGHTS | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED;
 	uint8_t *p = side.buf + AT + 24;
@@ -221,7 +221,7 @@ windows_on_zero_based_regions(void)
 /* Whatever a program says the new key is, its upper 24 bits are the window's. */
 REQUIREMENT("MEM-04")
 static void
-a_bind_chooses_eight_bits_of_the_key(void)
+bind_chooses_eight_bits_of_the_key(void)
 {
 	uint8_t *p = side.buf + AT;
 	struct ibv_mr *mr = ibv_reg_mr(side.pd, p, LEN, RIGHTS | IBV_ACCESS_MW_BIND);
@@ -268,7 +268,7 @@ type_1_key_counts_up(void)
 /* An address that is a multiple of 8 for peers must be one for the CPU. */
 REQUIREMENT("RSP-04")
 static void
-regions_of_other_alignment_carry_no_atomics(void)
+misaligned_regions_refuse_atomics(void)
 {
 	uint8_t *p = side.buf + AT;
 	struct ibv_mr *mr;
@@ -301,7 +301,7 @@ regions_of_other_alignment_carry_no_atomics(void)
 
 REQUIREMENT("RSP-04")
 static void
-windows_of_other_alignment_carry_no_atomics(void)
+misaligned_windows_refuse_atomics(void)
 {
 	const int rights = RIGHTS | IBV_ACCESS_MW_BIND;
 	uint8_t *p = side.buf + AT;
@@ -334,7 +334,7 @@ windows_of_other_alignment_carry_no_atomics(void)
 
 /* The first of all: what the others need. */
 static void
-queue_pairs_are_there(void)
+queue_pairs_are_connected(void)
 {
 	qps_renew();
 }
@@ -343,14 +343,14 @@ int
 main(int argc, char **argv)
 {
 	static const struct side_test tests[] = {
-		SIDE_TEST(queue_pairs_are_there),
+		SIDE_TEST(queue_pairs_are_connected),
 		SIDE_TEST(zero_based_regions_start_at_0),
 		SIDE_TEST(rereg_keeps_or_changes_the_base),
-		SIDE_TEST(windows_on_zero_based_regions),
-		SIDE_TEST(a_bind_chooses_eight_bits_of_the_key),
+		SIDE_TEST(windows_can_be_bound_to_zero_based_regions),
+		SIDE_TEST(bind_chooses_eight_bits_of_the_key),
 		SIDE_TEST(type_1_key_counts_up),
-		SIDE_TEST(regions_of_other_alignment_carry_no_atomics),
-		SIDE_TEST(windows_of_other_alignment_carry_no_atomics),
+		SIDE_TEST(misaligned_regions_refuse_atomics),
+		SIDE_TEST(misaligned_windows_refuse_atomics),
 	};
 
 	return side_main(argc, argv, &side, 1, tests, sizeof(tests) / sizeof(tests[0]));

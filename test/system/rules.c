@@ -89,7 +89,7 @@ recv_one(struct side *s, struct ibv_qp *qp, uint64_t id)
 
 REQUIREMENT("LIFE-01")
 static void
-cqs_come_first(void)
+qp_needs_its_cqs_first(void)
 {
 	struct side *s = &side[0];
 	struct ibv_cq *second = ibv_create_cq(s->ctx, SIDE_DEPTH, NULL, NULL, 0);
@@ -112,7 +112,7 @@ cqs_come_first(void)
 
 REQUIREMENT("LIFE-04")
 static void
-types(void)
+only_rc_uc_and_ud_can_be_created(void)
 {
 	static const enum ibv_qp_type good[] = {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD};
 	static const int bad[] = {
@@ -164,7 +164,7 @@ refusals(struct side *s, struct ibv_qp *qp, enum ibv_qp_state state)
 
 REQUIREMENT("IMM-04")
 static void
-refusals_leave_the_state(void)
+refused_modify_leaves_the_state(void)
 {
 	static const enum ibv_qp_state states[] = {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR,
 						   IBV_QPS_RTS, IBV_QPS_ERR};
@@ -328,7 +328,7 @@ destroy_under_traffic(enum ibv_qp_type type, unsigned int round)
 
 REQUIREMENT("QP-22")
 static void
-test_destroy_under_traffic(void)
+destroy_works_under_traffic(void)
 {
 	for (unsigned int round = 0; round < ROUNDS; round++)
 		destroy_under_traffic(round & 1 ? IBV_QPT_UC : IBV_QPT_RC, round);
@@ -353,7 +353,7 @@ send_datagram(struct ibv_qp *qp, struct ibv_ah *ah, uint32_t qpn)
 /* Posted, and the QP destroyed at once, without a look at the completion: it arrives. */
 REQUIREMENT("WIRE-07")
 static void
-last_datagram_arrives(void)
+datagram_posted_before_destroy_arrives(void)
 {
 	struct ibv_ah_attr attr = {.is_global = 1,
 				   .port_num = 1,
@@ -388,12 +388,12 @@ int
 main(int argc, char **argv)
 {
 	static const struct side_test tests[] = {
-		SIDE_TEST(cqs_come_first),
-		SIDE_TEST(types),
-		SIDE_TEST(refusals_leave_the_state),
+		SIDE_TEST(qp_needs_its_cqs_first),
+		SIDE_TEST(only_rc_uc_and_ud_can_be_created),
+		SIDE_TEST(refused_modify_leaves_the_state),
 		SIDE_TEST(every_member_gets_a_copy),
-		SIDE_TEST(test_destroy_under_traffic),
-		SIDE_TEST(last_datagram_arrives),
+		SIDE_TEST(destroy_works_under_traffic),
+		SIDE_TEST(datagram_posted_before_destroy_arrives),
 	};
 
 	return side_main(argc, argv, side, 2, tests, sizeof(tests) / sizeof(tests[0]));

@@ -54,7 +54,7 @@ def ends_well(proc):
 
 
 # Requirements: REQ-11, EVT-06
-def test_path_cut_off(extra):
+def test_connections_migrate_when_a_path_is_cut(extra):
     daemon = two_addresses(extra)
     proc = run(daemon, "exhaust")
     armed(proc)
@@ -75,7 +75,7 @@ def test_path_cut_off(extra):
 
 
 # Requirements: REQ-11, EVT-06
-def test_by_modify():
+def test_modify_migrates_a_connection():
     daemon = two_addresses()
     proc = run(daemon, "forced")
     ends_well(proc)
@@ -85,7 +85,7 @@ def test_by_modify():
 
 
 # Requirements: EVT-06, REQ-11
-def test_alternate_to_nowhere():
+def test_alternate_path_to_an_unknown_peer_fails():
     """Nobody has the address that the alternate path leads to."""
     daemon = two_addresses()
     proc = run(daemon, "unusable", "10.9.1.250")
@@ -100,7 +100,7 @@ def test_alternate_to_nowhere():
 
 
 # Requirements: EVT-06, REQ-11
-def test_address_of_the_alternate_taken_away():
+def test_removed_address_of_the_alternate_path_raises_an_event():
     daemon = two_addresses()
     proc = run(daemon, "unusable", SECOND[1])
     armed(proc)
@@ -116,13 +116,13 @@ def test_address_of_the_alternate_taken_away():
 
 lib.need_root()
 with lib.case("a path is cut off, traffic goes on over the other"):
-    test_path_cut_off(lib.ONE_WORKER)
+    test_connections_migrate_when_a_path_is_cut(lib.ONE_WORKER)
 with lib.case("the same with a worker for each side"):
-    test_path_cut_off(lib.TWO_WORKERS)
+    test_connections_migrate_when_a_path_is_cut(lib.TWO_WORKERS)
 with lib.case("migration by modify"):
-    test_by_modify()
+    test_modify_migrates_a_connection()
 with lib.case("an alternate path that leads nowhere"):
-    test_alternate_to_nowhere()
+    test_alternate_path_to_an_unknown_peer_fails()
 with lib.case("an alternate path whose own address is taken away"):
-    test_address_of_the_alternate_taken_away()
+    test_removed_address_of_the_alternate_path_raises_an_event()
 lib.finish()

@@ -118,7 +118,7 @@ def link_set(side, state):
 
 
 # Requirements: EVT-11
-def test_link_goes_and_comes(link, a, b):
+def test_link_down_and_up_raise_port_events(link, a, b):
     """The interface goes down on one side; a veth's other side loses its carrier."""
     ends = ((a, 1, "10.9.0.101"), (b, 1, "10.9.0.102"))
     connect(0, "rc", ends)
@@ -162,7 +162,7 @@ def pings(ns, address):
 
 
 # Requirements: EVT-12
-def test_addresses_come(link, a, b):
+def test_added_addresses_become_gids(link, a, b):
     lib.sh("ip", "-n", link.b.daemon.ns, "addr", "add", "10.8.0.2/24", "dev", "eth0")
     second = Client(link.a)  # every context is told
     wire = lib.raw_socket(link.b.daemon.ns, "eth0")
@@ -191,7 +191,7 @@ def test_addresses_come(link, a, b):
 
 
 # Requirements: EVT-12
-def test_traffic_over_new_addresses(a, b):
+def test_added_addresses_carry_traffic(a, b):
     v4 = ((a, 2, "10.8.0.101"), (b, 3, "10.8.0.102"))
     v6 = ((a, 3, "fd00:8::101"), (b, 2, "fd00:8::102"))
     for n, (kind, ends) in enumerate((k, e) for k in ("rc", "uc", "ud") for e in (v4, v6)):
@@ -200,7 +200,7 @@ def test_traffic_over_new_addresses(a, b):
 
 
 # Requirements: EVT-12
-def test_addresses_go(link, a, b):
+def test_removed_addresses_leave_the_gid_table(link, a, b):
     """Queue pairs 0 (RC) and 4 (UD) use the IPv4 address that goes."""
     assert addr(link.a, "del", "10.8.0.101") == 2
     a.event(GID_CHANGE)
@@ -246,7 +246,7 @@ def test_addresses_go(link, a, b):
 
 
 # Requirements: EVT-13, QP-04, WIRE-09
-def test_pkeys(link, a, b):
+def test_changed_pkeys_apply_to_qps(link, a, b):
     ends = ((a, 1, "10.9.0.101"), (b, 1, "10.9.0.102"))
     assert a.look()["pkeys"] == [0xffff] + [0] * 15
     assert a.qp(0, "rc", 1) == -errno.EINVAL, "an empty entry"
@@ -354,7 +354,7 @@ def refused(link, a):
 
 
 # Requirements: EVT-12
-def test_full_table(link, a):
+def test_full_gid_table_refuses_addresses(link, a):
     """Every entry taken; then there is room for one again."""
     for i in range(62):
         addr(link.a, "add", f"10.6.0.{i + 1}")
@@ -391,19 +391,19 @@ def main():
     link = lib.link_veth(1024, lib.TWO_WORKERS)
     a, b = Client(link.a), Client(link.b)
     with lib.case("EVT-11: the link goes down and comes up"):
-        test_link_goes_and_comes(link, a, b)
+        test_link_down_and_up_raise_port_events(link, a, b)
     with lib.case("EVT-12: addresses are added"):
-        test_addresses_come(link, a, b)
+        test_added_addresses_become_gids(link, a, b)
     with lib.case("EVT-12: traffic over them, RC, UC and UD, IPv4 and IPv6"):
-        test_traffic_over_new_addresses(a, b)
+        test_added_addresses_carry_traffic(a, b)
     with lib.case("EVT-12: addresses are taken away"):
-        test_addresses_go(link, a, b)
+        test_removed_addresses_leave_the_gid_table(link, a, b)
     with lib.case("EVT-13, QP-04, WIRE-09: P_Keys"):
-        test_pkeys(link, a, b)
+        test_changed_pkeys_apply_to_qps(link, a, b)
     with lib.case("what cannot be is refused by name, and changes nothing"):
         refused(link, a)
     with lib.case("EVT-12: a full table"):
-        test_full_table(link, a)
+        test_full_gid_table_refuses_addresses(link, a)
     with lib.case("the daemons end cleanly"):
         a.close()
         b.close()
