@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "harness.h"
+#include "probe.h"
+
+struct conn *
+conn_with(void **state, uint32_t timeout, uint32_t retry_cnt)
+{
+	struct conn_cfg cfg = conn_rc;
+	struct bench *b = *state;
+
+	b->engine.env.plain = 0;
+	cfg.timeout = timeout;
+	cfg.retry_cnt = retry_cnt;
+	return conn_open(b, cfg);
+}
+
+void
+round_trip(struct conn *c, uint32_t psn, uint64_t ns)
+{
+	client_sends(c, 0, 8);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, psn);
+	bench_pass(c->b, ns);
+	peer_ack(c, psn);
+	send_cqe(c, 0, QP_WC_SUCCESS);
+}
+
+void
+expect_probe_after(struct conn *c, uint64_t ns, uint8_t op, uint32_t psn)
+{
+	bench_pass(c->b, ns - 1);
+	pkt_none(c);
+	bench_pass(c->b, 1);
+	assert_true(pkt_expect(c, op, psn).ackreq);
+	pkt_none(c);
+}
