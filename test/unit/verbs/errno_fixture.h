@@ -35,6 +35,21 @@ struct failure {
 extern const struct failure failures[];
 extern const size_t nfailures;
 
+/* The calls that post and poll (errno_queue_calls.c). */
+int poll_overrun_cq(struct errno_fixture *b);
+int start_poll_strange(struct errno_fixture *b);
+int start_poll_overrun(struct errno_fixture *b);
+int post_recv_malformed(struct errno_fixture *b);
+int post_srq_recv_malformed(struct errno_fixture *b);
+int post_recv_in_reset(struct errno_fixture *b);
+int post_recv_to_a_qp_with_srq(struct errno_fixture *b);
+int post_srq_recv_full(struct errno_fixture *b);
+int post_send_in_reset(struct errno_fixture *b);
+int post_send_malformed(struct errno_fixture *b);
+int post_send_full(struct errno_fixture *b);
+int wr_complete_full(struct errno_fixture *b);
+int wr_complete_malformed(struct errno_fixture *b);
+
 /* The slots of operations that cannot fail, or have no way to say so. */
 extern const size_t infallible[];
 extern const size_t ninfallible;
