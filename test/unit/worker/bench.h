@@ -64,6 +64,15 @@ bool on_overflow(struct worker *w, void *ctx, bool first);
 /* As a client rings, less the eventfd. */
 void ring_bell(uint32_t qpn);
 
+/* test_events.c; raise_events lets the engine of w report *(uint32_t *)arg events, each of another
+ * CQ. */
+void raise_events(struct worker *w, void *arg);
+void events_arrive_and_wake_the_control_thread(void **state);
+void events_of_a_cq_are_merged_until_taken(void **state);
+void remaining_events_keep_the_descriptor_readable(void **state);
+void events_between_two_polls_are_not_missed(void **state);
+void no_event_is_lost_on_overflow(void **state);
+
 /* test_sleep.c */
 void sleeping_worker_is_woken_by_a_call(void **state);
 void nobody_waits_for_a_sleeping_worker(void **state);

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Workers over net_ring ports: test_worker NWORKERS poll|adaptive. */
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <rte_eal.h>
 #include <rte_lcore.h>
 #include <rte_mbuf.h>
@@ -43,145 +41,6 @@ each_worker_has_mbuf_segments(void **state)
 		for (unsigned k = 0; k < i; k++)
 			assert_ptr_not_equal(segs, worker_engine(worker_get(ws, k))->env.segs);
 	}
-}
-
-static void
-raise_events(struct worker *w, void *arg)
-{
-	struct engine *e = worker_engine(w);
-	struct cq cq = {0};
-
-	/* the address only tells them apart: nobody looks behind it */
-	for (uint32_t i = 0; i < *(uint32_t *)arg; i++) {
-		cq.id = i;
-		cq.told = false; /* one of its own each */
-		e->ops->cq_event(e->ops_ctx, &cq);
-	}
-}
-
-static void
-raise_again(struct worker *w, void *arg)
-{
-	struct engine *e = worker_engine(w);
-
-	e->ops->cq_event(e->ops_ctx, arg);
-}
-
-static bool
-event_fd_is_readable(int ms)
-{
-	struct pollfd fd = {.fd = worker_event_fd(ws), .events = POLLIN};
-
-	return poll(&fd, 1, ms) == 1;
-}
-
-static void
-events_arrive_and_wake_the_control_thread(void **state)
-{
-	struct worker_event ev[64];
-	uint32_t n = 1;
-
-	for (uint32_t round = 0; round < 20; round++) {
-		assert_int_equal(worker_events(ws, ev, 64), 0);
-		assert_false(event_fd_is_readable(0));
-		worker_call(last_worker(), raise_events, &n);
-		assert_true(event_fd_is_readable(10000));
-		assert_int_equal(worker_events(ws, ev, 64), 1);
-		assert_int_equal(ev[0].kind, WORKER_EV_CQ);
-		assert_int_equal(ev[0].worker, nworkers - 1);
-	}
-	assert_int_equal(worker_events(ws, ev, 64), 0);
-}
-
-/* A client that arms all the time has one event under way, and gets another once that was taken. */
-static void
-events_of_a_cq_are_merged_until_taken(void **state)
-{
-	struct worker_event ev[64];
-	struct cq cq = {.id = 7};
-
-	for (unsigned round = 0; round < 3; round++) {
-		for (unsigned i = 0; i < 100; i++)
-			worker_call(worker_get(ws, i % nworkers), raise_again, &cq);
-		assert_true(event_fd_is_readable(10000));
-		assert_int_equal(worker_events(ws, ev, 64), 1);
-		assert_int_equal(ev[0].id, 7);
-		cq_event_taken(&cq);
-		assert_int_equal(worker_events(ws, ev, 64), 0);
-	}
-}
-
-/* Who takes a few at a time finds the descriptor readable until nothing is left. */
-static void
-remaining_events_keep_the_descriptor_readable(void **state)
-{
-	struct worker_event ev[8];
-	uint32_t n = 20, seen = 0;
-
-	worker_call(last_worker(), raise_events, &n);
-	while (seen < n) {
-		assert_true(event_fd_is_readable(10000));
-		seen += worker_events(ws, ev, 8);
-	}
-	assert_int_equal(seen, n);
-	assert_int_equal(worker_events(ws, ev, 8), 0);
-	assert_false(event_fd_is_readable(0));
-}
-
-static void
-raise_twenty(void)
-{
-	uint32_t n = 20;
-
-	worker_call(last_worker(), raise_events, &n);
-	worker_quiesce(ws); /* so that it has told of them, or has seen that it need not */
-}
-
-/* More events than fit, which come when the last look has found none and nobody is to be told yet.
- */
-static void
-events_between_two_polls_are_not_missed(void **state)
-{
-	struct worker_event ev[8];
-	uint32_t one = 1, seen;
-
-	worker_call(last_worker(), raise_events, &one);
-	assert_true(event_fd_is_readable(10000));
-	assert_int_equal(worker_events(ws, ev, 8), 1);
-	fake_read_fd = worker_event_fd(ws);
-	fake_before_read = raise_twenty;
-	seen = worker_events(ws, ev, 8);
-	assert_null(fake_before_read);
-	while (seen < 20) {
-		assert_true(event_fd_is_readable(10000));
-		seen += worker_events(ws, ev, 8);
-	}
-	assert_int_equal(seen, 20);
-	assert_int_equal(worker_events(ws, ev, 8), 0);
-	assert_false(event_fd_is_readable(0));
-}
-
-static void
-no_event_is_lost_on_overflow(void **state)
-{
-	struct worker_event ev[64];
-	uint32_t n = 16384 + 1000, seen = 0;
-	uint64_t end = clock_ns() + WAIT_NS;
-
-	worker_call(last_worker(), raise_events, &n);
-	/* calls are run even while events wait for room */
-	worker_quiesce(ws);
-	while (seen < n && clock_ns() < end) {
-		unsigned k = worker_events(ws, ev, 64);
-
-		for (unsigned i = 0; i < k; i++)
-			assert_int_equal(ev[i].id, seen++);
-		if (k == 0)
-			assert_true(event_fd_is_readable(10000));
-	}
-	assert_int_equal(seen, n);
-	while (worker_events(ws, ev, 64) != 0)
-		fail_msg("too many");
 }
 
 static void
