@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Every kind of memory a process can hand to ibv_reg_mr, and the path it takes. */
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/shm.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -330,151 +328,6 @@ client_many_mappings(void)
 	check_region(p + 100, 20 * PAGE, UROCE_MR_PATH_ADOPTED, true);
 }
 
-static void
-client_bad_range(void)
-{
-	uint8_t *p = map(16 * PAGE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-	struct reg r;
-
-	CHECK(munmap(p + 8 * PAGE, PAGE) == 0);
-	CHECK(client_reg(&r, p, 16 * PAGE, ACCESS_WRITE) == EFAULT);
-	CHECK(client_reg(&r, p + 8 * PAGE, 100, ACCESS_WRITE) == EFAULT);
-	CHECK(mprotect(p + 9 * PAGE, PAGE, PROT_NONE) == 0);
-	CHECK(client_reg(&r, p + 9 * PAGE, 100, ACCESS_WRITE) == EFAULT);
-	CHECK(client_reg(&r, NULL, 100, ACCESS_WRITE) == EFAULT);
-	CHECK(client_reg(&r, p, SIZE_MAX, ACCESS_WRITE) == EINVAL);
-	CHECK(client_reg(&r, p, SIZE_MAX / 2, ACCESS_WRITE) == EFAULT);
-	CHECK(is_private(p));
-}
-
-static void
-client_read_only(void)
-{
-	uint8_t *p = map(16 * PAGE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-	uint8_t *s = map(16 * PAGE, MAP_SHARED | MAP_ANONYMOUS, -1);
-	struct reg r;
-	uint64_t h;
-
-	fill(p, 16 * PAGE, 1);
-	fill(s, 16 * PAGE, 1);
-	CHECK(mprotect(p, 16 * PAGE, PROT_READ) == 0 && mprotect(s, 16 * PAGE, PROT_READ) == 0);
-	CHECK(client_reg(&r, p, 16 * PAGE, ACCESS_WRITE) == EFAULT);
-	CHECK(client_reg(&r, s, 16 * PAGE, ACCESS_WRITE) == EFAULT);
-	CHECK(client_reg(&r, p, 16 * PAGE, ACCESS_READ) == 0 && r.path == UROCE_MR_PATH_COPY);
-	CHECK(daemon_read(&r, p, 16 * PAGE, &h) == 0 && h == hash_of(p, 16 * PAGE));
-	CHECK(daemon_fill(&r, p, 10, 3) == EFAULT);
-	client_dereg(&r);
-	CHECK(client_reg(&r, s, 16 * PAGE, ACCESS_READ) == 0 && r.path == UROCE_MR_PATH_SHARED);
-	CHECK(daemon_read(&r, s, 16 * PAGE, &h) == 0 && h == hash_of(s, 16 * PAGE));
-	client_dereg(&r);
-}
-
-static void
-client_empty(void)
-{
-	struct reg r;
-
-	CHECK(client_reg(&r, bss_buf, 0, ACCESS_WRITE) == 0);
-	client_dereg(&r);
-}
-
-static void
-client_modes(void)
-{
-	uint8_t *p = map(16 * PAGE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-	uint8_t *s = map(16 * PAGE, MAP_SHARED | MAP_ANONYMOUS, -1);
-	uint8_t stack[100];
-	struct reg r;
-
-	setenv("UROCE_MR_MODE", "copy", 1);
-	check_region(p, 16 * PAGE, UROCE_MR_PATH_COPY, false);
-	check_region(s, 16 * PAGE, UROCE_MR_PATH_COPY, false);
-	setenv("UROCE_MR_MODE", "adopt", 1);
-	check_region(p, 16 * PAGE, UROCE_MR_PATH_ADOPTED, false);
-	CHECK(client_reg(&r, stack, sizeof(stack), ACCESS_WRITE) == EOPNOTSUPP);
-	setenv("UROCE_MR_MODE", "auto", 1);
-	check_region(p, 16 * PAGE, UROCE_MR_PATH_ADOPTED, false);
-	check_region(stack + 1, sizeof(stack) - 2, UROCE_MR_PATH_COPY, true);
-}
-
-/* A way to register that there is not: no registration, and one line that says which there are. */
-static void
-client_bad_mode(void)
-{
-	uint8_t *p = map(PAGE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-	char text[1024];
-	int pipes[2];
-	struct reg r;
-	ssize_t n;
-
-	CHECK(pipe(pipes) == 0 && dup2(pipes[1], STDERR_FILENO) == STDERR_FILENO);
-	setenv("UROCE_MR_MODE", "copied", 1);
-	CHECK(client_reg(&r, p, PAGE, ACCESS_WRITE) == EINVAL);
-	CHECK(client_reg(&r, p, PAGE, ACCESS_WRITE) == EINVAL);
-	fflush(stderr);
-	n = read(pipes[0], text, sizeof(text) - 1);
-	CHECK(n > 0);
-	text[n] = 0;
-	CHECK(strstr(text, "UROCE_MR_MODE=copied") && strstr(text, "auto") &&
-	      strstr(text, "adopt"));
-	CHECK(strchr(text, '\n') == text + n - 1);
-	unsetenv("UROCE_MR_MODE");
-	CHECK(client_reg(&r, p, PAGE, ACCESS_WRITE) == 0);
-	client_dereg(&r);
-}
-
-/* An ordinary user may not use userfaultfd for the kernel's stores: slower, but it works. */
-static void
-client_unprivileged(void)
-{
-	uint8_t *s = map(16 * PAGE, MAP_SHARED | MAP_ANONYMOUS, -1);
-	uint8_t *p = malloc(16 * PAGE);
-	struct reg r;
-
-	check_region(p + 1, 15 * PAGE, UROCE_MR_PATH_COPY, true);
-	check_region(s + 1, 15 * PAGE, UROCE_MR_PATH_SHARED, true);
-	setenv("UROCE_MR_MODE", "adopt", 1);
-	CHECK(client_reg(&r, p, PAGE, ACCESS_WRITE) == EOPNOTSUPP);
-}
-
-/* A limit on file sizes must not kill the program by SIGXFSZ: less room to grow, or no memfd. */
-static void
-client_file_limit(void)
-{
-	struct rlimit limit = {.rlim_cur = 1 << 20, .rlim_max = RLIM_INFINITY};
-	uint8_t *p = map(4 << 20, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-
-	CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
-	check_region(p, 1 << 20, UROCE_MR_PATH_ADOPTED, false);
-	check_region(p, 2 << 20, UROCE_MR_PATH_COPY, false);
-}
-
-/* The program is out of descriptors. */
-static void
-client_no_descriptors(void)
-{
-	struct rlimit none = {.rlim_cur = 4, .rlim_max = 1024};
-	uint8_t *p = map(16 * PAGE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-	struct reg r;
-	int fd;
-
-	/* Room for /proc/self/maps, none for the userfaultfd that stays open and the memfd. */
-	while ((fd = open("/dev/null", O_RDONLY)) < 40)
-		CHECK(fd >= 0);
-	close(fd);
-	none.rlim_cur = (rlim_t)fd + 1;
-	CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
-	check_region(p, 16 * PAGE, UROCE_MR_PATH_COPY, false);
-	fd = open("/dev/null", O_RDONLY);
-	CHECK(fd >= 0);
-	CHECK(client_reg(&r, p, 16 * PAGE, ACCESS_WRITE) == EMFILE);
-	close(fd);
-	check_region(p, 16 * PAGE, UROCE_MR_PATH_COPY, false);
-	none.rlim_cur = 1024;
-	CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
-	check_region(p, 16 * PAGE, UROCE_MR_PATH_ADOPTED, false);
-}
-
 static bool
 same_vma(const struct vma *a, const struct vma *b)
 {
@@ -549,13 +402,6 @@ HUGE_KIND(shared_huge_pages_are_registered, 6, client_huge_shared)
 KIND(range_over_several_kinds_is_registered, client_mixed)
 HUGE_KIND(range_over_normal_and_huge_pages_is_registered, 8, client_mixed_huge)
 KIND(range_over_many_mappings_is_registered, client_many_mappings)
-KIND(unmapped_range_is_refused, client_bad_range)
-KIND(read_only_memory_is_registered_for_reading, client_read_only)
-KIND(empty_region_is_registered, client_empty)
-KIND(each_mode_takes_its_path, client_modes)
-KIND(unknown_mode_is_refused, client_bad_mode)
-KIND(limit_on_file_sizes_does_not_kill_the_program, client_file_limit)
-KIND(lack_of_descriptors_falls_back_to_copies, client_no_descriptors)
 KIND(untouched_pages_of_a_region_stay_untouched, client_sparse)
 HUGE_KIND(both_scans_find_the_same_mappings, 1, client_scan)
 
@@ -567,13 +413,6 @@ exhausted_huge_pages_fall_back_to_copies(void **state)
 		skip();
 	harness_run(client_huge_exhausted);
 	huge_pages_restore();
-}
-
-REQUIREMENT("MEM-05")
-static void
-unprivileged_process_registers_memory(void **state)
-{
-	harness_run_as(client_unprivileged, 65534);
 }
 
 int
@@ -599,15 +438,7 @@ main(void)
 		cmocka_unit_test(range_over_several_kinds_is_registered),
 		cmocka_unit_test(range_over_normal_and_huge_pages_is_registered),
 		cmocka_unit_test(range_over_many_mappings_is_registered),
-		cmocka_unit_test(unmapped_range_is_refused),
-		cmocka_unit_test(read_only_memory_is_registered_for_reading),
-		cmocka_unit_test(empty_region_is_registered),
-		cmocka_unit_test(each_mode_takes_its_path),
-		cmocka_unit_test(unknown_mode_is_refused),
-		cmocka_unit_test(unprivileged_process_registers_memory),
 		cmocka_unit_test(both_scans_find_the_same_mappings),
-		cmocka_unit_test(limit_on_file_sizes_does_not_kill_the_program),
-		cmocka_unit_test(lack_of_descriptors_falls_back_to_copies),
 		cmocka_unit_test(untouched_pages_of_a_region_stay_untouched),
 	};
 
