@@ -108,6 +108,23 @@ class Lint(unittest.TestCase):
         self.put('lib/qp/bad.c', 'int x;\n')
         self.expect('spdx.py', 'lib/qp/bad.c')
 
+    def test_sizes(self):
+        body = '\tx++;\n' * 78
+        self.put('lib/a.c', 'static int\nshort_enough(int a,\n\t int b)\n{\n' + body + '}\n')
+        self.put('test/t.c', 'int x;\n' * 600)
+        self.put('drivers/verbs/page_swap.c', 'int x;\n' * 501)
+        self.assertEqual(self.lint('sizes.py')[0], 0)
+        self.put('lib/a.c', 'static int\ntoo_long(int a,\n\t int b)\n{\n\tx++;\n' + body + '}\n')
+        self.expect('sizes.py', 'lib/a.c:3: too_long has 81 lines')
+        self.put('lib/a.c', 'int x;\n' * 501)
+        self.expect('sizes.py', 'lib/a.c: 501 lines')
+        self.put('lib/a.c', '')
+        self.put('test/t.c', 'int x;\n' * 601)
+        self.expect('sizes.py', 'test/t.c: 601 lines')
+        self.put('test/t.c', '')
+        self.put('drivers/verbs/page_swap.c', '')
+        self.expect('sizes.py', 'needs no entry in ALLOWED')
+
     def test_scripts(self):
         self.put('test/bad.py', '# SPDX\ndef f(:\n')
         self.expect('scripts.py', 'test/bad.py')
