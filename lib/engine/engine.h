@@ -151,7 +151,7 @@ void engine_rx(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf 
 /* A frame that came by handoff: m->hash.usr. */
 #define ENGINE_RX_FRAME 0u
 #define ENGINE_RX_EXTRA                                                                            \
-	3u /* none of QP_TX_: a copy for one more member of a group: engine_rx_extra */
+	3u /* none of QP_TX_*: a copy for one more member of a group: engine_rx_extra */
 
 /*
  * The same of such a copy: the frame is counted for the members that got it before, so here it is

@@ -104,7 +104,7 @@ struct qp_env {
 	uint32_t dropped;
 	uint64_t once; /* the last number given to an operation that is executed once (mem/mr.h) */
 	bool crowded;  /* other QPs wait for a turn: what is not fetched ahead is far */
-	uint8_t plain; /* QP_PLAIN_: for tests that need such a peer */
+	uint8_t plain; /* QP_PLAIN_*: for tests that need such a peer */
 	const struct qp_env_ops *ops;
 	void *ops_ctx;
 	struct {

@@ -98,7 +98,7 @@ _Static_assert(sizeof(struct wire_udp) == WIRE_UDP_LEN, "UDP header size");
 
 /* Base Transport Header, 12 bytes. */
 struct wire_bth {
-	uint8_t opcode;       /* enum wire_opcode */
+	uint8_t opcode;       /* enum wire_op */
 	uint8_t se_m_pad_ver; /* SE 1 | MigReq 1 | PadCnt 2 | TVer 4 (0) */
 	rte_be16_t pkey;
 	rte_be32_t fb_qpn; /* FECN 1 | BECN 1 | reserved 6 | destination QPN 24 */

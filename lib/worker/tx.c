@@ -7,7 +7,7 @@
 
 #define FRAMES_MAX ENGINE_TX_CAP
 
-/* A frame of the control thread, beside the QP_TX_ kinds: no RoCE. */
+/* A frame of the control thread, beside the QP_TX_* kinds: no RoCE. */
 #define TX_CONTROL 2u
 
 static uint64_t

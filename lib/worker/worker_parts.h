@@ -140,7 +140,7 @@ struct worker {
 	struct rte_ring *in __rte_cache_aligned; /* frames to receive */
 	struct rte_ring *out;                    /* frames to send on our queues */
 	int own_fd;                              /* eventfd that ends a sleep, for the daemon */
-	int client_fd;                           /* the same for doorbells: epoll of wake_fds */
+	int client_fd;                           /* the same for doorbells: epoll of each wake_fd */
 	struct worker_mailbox mail __rte_cache_aligned;
 	uint32_t stop;
 	uint32_t asleep __rte_cache_aligned; /* wake by own_fd */

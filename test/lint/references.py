@@ -4,7 +4,8 @@
 References in documents and comments are valid: a path of the tree names a file or a folder, a link's target and
 anchor exist, and a section quoted after a document's name is one of its headings. No text refers to a document
 outside of the repository: name the section of the specification or the requirement instead. An id of a
-requirement is one of doc/requirements.txt.
+requirement is one of doc/requirements.txt. A function, type, field or constant that a comment in C names is
+one that the code has.
 """
 import ast
 import io
@@ -26,6 +27,13 @@ OUTSIDE = re.compile(r'\b(wire-facts|[Ss]eed 0\d\d|issue \d+)\b|/work/\w+|\bshar
 # Files that the build makes, files of other projects, and names that stand for any file: NAME.sh.
 FOREIGN = re.compile(r'build[\w-]*/|rte_|rdma/|infiniband/|linux/|sys/|include/uapi/|tests/run_tests\.py|'
                      r'(.*/)?[A-Z]+\.[chps]')
+# Words with an underscore in comments of C; one with a * behind it stands for several.
+IDENTIFIER = re.compile(r'(?<![\w/.#-])([A-Za-z]\w*_\w+)(?![\w*])')
+# Identifiers of others: libibverbs and librdmacm, the kernel and its C library, DPDK, rdma-core's build, words of
+# the specification.
+OTHERS = re.compile(r'(ibv|IBV|rdma|RDMA|CAP|AF|SCM|MAP|SO|IBVERBS|rte|RTE|virtio|XDP)_\w+|[LRPQ]_Keys?|'
+                    r'anon_vma|mmap_lock|sched_attr|sd_notify|ib_port_cap_flags|NO_SPREAD|SINGLE_THREADED|'
+                    r'LAST_WQE_REACHED')
 EXAMPLES = ('test/lint/test_lint.py', 'test/lint/references.py')  # their paths are examples
 
 
@@ -96,7 +104,21 @@ def requirements():
     return set(re.findall(r'^[A-Z]+-\d\d', path.read_text(encoding='utf-8'), re.M)) if path.exists() else set()
 
 
-def problems_of(name, known, ids):
+def identifiers():
+    """Every word of the tree's code: of C without its comments, of all of scripts, and of file names."""
+    words = set()
+    for name in tree.files('.c', '.h'):
+        # Strings stay: they hold names of options and of device attributes.
+        words.update(re.findall(r'\w+', re.sub(r'/\*.*?\*/', ' ', tree.text(name), flags=re.S)))
+    for name in tree.files('.py', '.sh', 'meson.build', '.map', '.txt', '.conf'):
+        if name not in EXAMPLES:
+            words.update(re.findall(r'\w+', tree.text(name)))
+    for name in tree.files(''):
+        words.update(re.split(r'[/.]', name))
+    return words
+
+
+def problems_of(name, known, ids, words):
     for start, text in comments(name):
         def where(match):
             return f'{name}:{start + text.count(chr(10), 0, match.start())}'
@@ -114,6 +136,10 @@ def problems_of(name, known, ids):
             found = document(match[1], name)
             if found is not None and match[2] not in headings(found):
                 yield f"{where(match)}: {match[1]} has no section '{match[2]}'"
+        if name.endswith(('.c', '.h')):
+            for match in IDENTIFIER.finditer(text):
+                if match[1] not in words and not OTHERS.fullmatch(match[1]):
+                    yield f'{where(match)}: nothing in the code is called {match[1]}'
         if not name.endswith('.md'):
             continue
         for match in LINK.finditer(text):
@@ -128,10 +154,10 @@ def problems_of(name, known, ids):
 
 
 def main():
-    known, ids = tree.files(''), requirements()
+    known, ids, words = tree.files(''), requirements(), identifiers()
     names = [name for name in tree.files('.md', '.c', '.h', '.py', '.sh', 'meson.build', '.conf')
              if name not in EXAMPLES]
-    tree.finish('references', [p for name in names for p in problems_of(name, known, ids)])
+    tree.finish('references', [p for name in names for p in problems_of(name, known, ids, words)])
 
 
 main()

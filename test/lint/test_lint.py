@@ -125,6 +125,13 @@ class Lint(unittest.TestCase):
         self.put('drivers/verbs/page_swap.c', '')
         self.expect('sizes.py', 'needs no entry in ALLOWED')
 
+    def test_references_to_identifiers(self):
+        self.put('lib/a.c', '/* a_function calls b_function; C_VALUE, ibv_post_send, GROUP_*. */\n'
+                            'int a_function(int b_function) { return C_VALUE; }\n')
+        self.assertNotIn('lib/a.c', self.lint('references.py')[1])
+        self.put('lib/b.c', '/* See a_functon. */\n')
+        self.expect('references.py', 'lib/b.c:1: nothing in the code is called a_functon')
+
     def test_scripts(self):
         self.put('test/bad.py', '# SPDX\ndef f(:\n')
         self.expect('scripts.py', 'test/bad.py')

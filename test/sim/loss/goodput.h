@@ -12,7 +12,7 @@ struct goodput_run { /* what is to be moved, and how */
 	enum goodput_op op;
 	uint32_t size, messages;
 	uint32_t loss_ppm[2]; /* of frames from node 0 and from node 1 */
-	uint8_t plain[2];     /* QP_PLAIN_ of the nodes */
+	uint8_t plain[2];     /* QP_PLAIN_* of the nodes */
 	uint32_t queue;       /* frames in front of either wire, at most (struct link) */
 	uint64_t seed;
 	uint64_t most_ns; /* of virtual time */

@@ -97,7 +97,7 @@ struct pair_op {          /* a send WQE, from its planning to its completion */
 
 struct pair_recv {
 	uint32_t cap;
-	uint8_t state; /* enum pair_op_state */
+	uint8_t state; /* enum sim_op_state */
 	uint8_t nseg;
 	bool bad_key;
 	struct pair_seg seg[PAIR_MAX_SGE];

@@ -33,13 +33,15 @@ extern uint8_t bench_bytes[BENCH_BYTES];
 
 struct bench_region {
 	struct mr mr;
-	uint8_t *bytes;  /* exactly mr.len of them, so that a sanitizer sees the end */
-	uint32_t good;   /* with by_ops: how many copies from now on do not fail */
-	int error;       /* with by_ops: how the others fail; -EFAULT */
-	uint32_t late;   /* with by_ops: how many come too early, before all others: -EAGAIN .. */
+	uint8_t *bytes; /* exactly mr.len of them, so that a sanitizer sees the end */
+	uint32_t good;  /* with region_by_ops: how many copies from now on do not fail */
+	int error;      /* with region_by_ops: how the others fail; -EFAULT */
+	uint32_t late; /* with region_by_ops: how many come too early, before all others: -EAGAIN ..
+			*/
 	bool late_done;  /* .. though they are executed, as mem/mr.h has it */
-	uint32_t stores; /* with by_ops: writes and atomics that were executed */
-	uint64_t kept, kept_orig; /* with by_ops: the last that is executed once, its answer */
+	uint32_t stores; /* with region_by_ops: writes and atomics that were executed */
+	uint64_t kept,
+		kept_orig; /* with region_by_ops: the last that is executed once, its answer */
 };
 
 struct bench_cq {
