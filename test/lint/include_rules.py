@@ -13,7 +13,7 @@ LEVELS = (
     ('qp',),
     ('requester', 'responder'),
     ('engine',),
-    ('sched',),
+    ('sched', 'cli'),
     ('map',),
     ('ipc',),
     ('port',),
@@ -29,7 +29,7 @@ OTHERS = {
     # Loaded into every client process: the client's side of ipc only, and what is both sides': sched, doorbells.
     'drivers/verbs': ('include/uroce_abi', 'include/uroce', 'lib/qp/doorbell.h', 'lib/ipc/client.h',
                       'lib/map/segmap.h', 'lib/map/vma.h', 'lib/sched'),
-    'drivers/impair': ('lib/wire', 'lib/counters'),
+    'drivers/impair': ('lib/wire', 'lib/counters', 'lib/cli'),
     'app/uroce-bench': ('lib', 'include', 'drivers/impair', 'test/kit'),
     'app': ('lib', 'include', 'drivers/impair'),
     'test/kit': ('lib', 'include'),

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include "cli/cli.h"
+
+struct walk {
+	const struct cli_program *p;
+	void *base;
+	char **next, **end;        /* arguments to look at */
+	bool seen[CLI_FIELDS_MAX]; /* lists that start anew already */
+	char *err;
+	size_t room;
+};
+
+static const struct cli_field *
+find_letter(const struct cli_field *table, const char *arg)
+{
+	for (const struct cli_field *f = table; f->name != NULL; f++) {
+		if (f->letter != 0 && arg[1] == f->letter && arg[2] == '\0')
+			return f;
+	}
+	return NULL;
+}
+
+/* One option and its value, which may be the next argument. */
+static int
+take_option(struct walk *w)
+{
+	const struct cli_field *table = w->p->options, *f;
+	const char *arg = *w->next++, *eq = strchr(arg, '=');
+	const char *value = eq != NULL ? eq + 1 : NULL;
+	char why[CLI_ERR_MAX];
+
+	if (arg[1] == '-')
+		f = cli_find(table, arg + 2, eq != NULL ? (size_t)(eq - arg - 2) : strlen(arg + 2));
+	else
+		f = find_letter(table, arg);
+	if (f == NULL) {
+		snprintf(w->err, w->room, "unknown option %.200s (--help lists them)", arg);
+		return -EINVAL;
+	}
+	if (value == NULL && f->type == CLI_SWITCH)
+		value = "yes";
+	if (value == NULL && w->next == w->end) {
+		snprintf(w->err, w->room, "option --%s: needs a value %s", f->name, f->arg);
+		return -EINVAL;
+	}
+	if (value == NULL)
+		value = *w->next++;
+	if (f->type == CLI_LIST && !w->seen[f - table])
+		((struct cli_list *)((char *)w->base + f->offset))->n = 0;
+	w->seen[f - table] = true;
+	if (cli_set(f, w->base, value, why, sizeof(why)) == 0)
+		return 0;
+	snprintf(w->err, w->room, "option --%s: %.400s", f->name, why);
+	return -EINVAL;
+}
+
+int
+cli_args(const struct cli_program *p, void *base, int argc, char **argv, char *err, size_t room)
+{
+	struct walk w = {.p = p,
+			 .base = base,
+			 .next = argv + 1,
+			 .end = argv + argc,
+			 .err = err,
+			 .room = room};
+	bool options = true; /* more may follow */
+	int words = 0;
+
+	while (w.next < w.end) {
+		const char *arg = *w.next;
+
+		if (!options || arg[0] != '-' || arg[1] == '\0') {
+			options = options && !p->command;
+			argv[++words] = *w.next++;
+		} else if (strcmp(arg, "--") == 0) {
+			options = false;
+			w.next++;
+		} else if (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0) {
+			cli_help(p, stdout);
+			exit(EXIT_SUCCESS);
+		} else if (strcmp(arg, "--version") == 0) {
+			printf("%s " UROCE_VERSION "\n", p->name);
+			exit(EXIT_SUCCESS);
+		} else if (take_option(&w) < 0) {
+			return -EINVAL;
+		}
+	}
+	if (words > 0 && words + 1 < argc)
+		argv[words + 1] = NULL;
+	return words;
+}
+
+int
+cli_parse(const struct cli_program *p, void *base, int argc, char **argv)
+{
+	char err[CLI_ERR_MAX];
+	int words;
+
+	cli_defaults(p->options, base);
+	words = cli_args(p, base, argc, argv, err, sizeof(err));
+	if (words < 0)
+		cli_wrong(p, "%s", err);
+	return words;
+}
+
+void
+cli_wrong(const struct cli_program *p, const char *fmt, ...)
+{
+	va_list ap;
+
+	fprintf(stderr, "%s: ", p->name);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+	exit(2);
+}
+
+/* "  --name ARG   help", further lines of the help below it; range, names and default behind. */
+static void
+help_one(FILE *out, const struct cli_field *f)
+{
+	char left[40];
+
+	if (f->type == CLI_HEADING) {
+		fprintf(out, "\n%s\n", f->help);
+		return;
+	}
+	snprintf(left, sizeof(left), "%s%c%s--%s %s", f->letter != 0 ? "-" : "",
+		 f->letter != 0 ? f->letter : ' ', f->letter != 0 ? ", " : "", f->name,
+		 f->arg != NULL ? f->arg : "");
+	fprintf(out, "  %-22s ", left + (f->letter == 0));
+	if (strlen(left) > 23)
+		fprintf(out, "\n%25s", "");
+	for (const char *p = f->help; *p != '\0'; p++) {
+		fputc(*p, out);
+		if (*p == '\n')
+			fprintf(out, "%25s", "");
+	}
+	if (f->max != 0 && (f->type == CLI_NUMBER || f->type == CLI_POWER2))
+		fprintf(out, " (%llu..%llu)", (unsigned long long)f->min,
+			(unsigned long long)f->max);
+	for (unsigned i = 0; f->names != NULL && f->names[i] != NULL; i++)
+		fprintf(out, "%s%s%s", i == 0 ? " (" : "|", f->names[i],
+			f->names[i + 1] == NULL ? ")" : "");
+	if (f->def != NULL)
+		fprintf(out, " [%s]", f->def);
+	fputc('\n', out);
+}
+
+void
+cli_help(const struct cli_program *p, FILE *out)
+{
+	static const struct cli_field common[] = {
+		{.name = "help", .help = "print this and exit"},
+		{.name = "version", .help = "print the version and exit"},
+	};
+
+	fprintf(out, "%s\n", p->usage);
+	for (const struct cli_field *f = p->options; f->name != NULL; f++)
+		help_one(out, f);
+	help_one(out, &common[0]);
+	help_one(out, &common[1]);
+	if (p->more != NULL)
+		fprintf(out, "\n%s", p->more);
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "cli/cli.h"
+
+#define BLANK " \t\r"
+
+struct reader {
+	const struct cli_field *table;
+	void *base;
+	const char *section;
+	bool inside; /* of the section */
+	char *err;
+	size_t room;
+};
+
+/* Without blanks at either end; text is cut. */
+static char *
+trim(char *text)
+{
+	size_t len;
+
+	text += strspn(text, BLANK);
+	len = strlen(text);
+	while (len > 0 && strchr(BLANK, text[len - 1]) != NULL)
+		text[--len] = '\0';
+	return text;
+}
+
+static int
+take_section(struct reader *r, char *line)
+{
+	char *end = strchr(line, ']');
+
+	if (end != NULL)
+		*end = '\0';
+	r->inside = end != NULL && end[1] == '\0' && strcmp(line + 1, r->section) == 0;
+	if (r->inside)
+		return 0;
+	snprintf(r->err, r->room, "unknown section [%.64s]; there is only [%s]", line + 1,
+		 r->section);
+	return -EINVAL;
+}
+
+static int
+take_value(struct reader *r, char *name, char *value)
+{
+	const struct cli_field *f = cli_find(r->table, name, strlen(name));
+	char why[CLI_ERR_MAX];
+
+	if (f == NULL)
+		snprintf(r->err, r->room, "unknown option %.64s (--help lists them)", name);
+	else if (f->args_only)
+		snprintf(r->err, r->room, "option %s is for the command line only", name);
+	else if (cli_set(f, r->base, value, why, sizeof(why)) < 0)
+		snprintf(r->err, r->room, "option %s: %.380s", name, why);
+	else
+		return 0;
+	return -EINVAL;
+}
+
+static int
+take_line(struct reader *r, char *line)
+{
+	char *value;
+
+	line[strcspn(line, "#")] = '\0';
+	line = trim(line);
+	if (*line == '\0')
+		return 0;
+	if (*line == '[')
+		return take_section(r, line);
+	value = strchr(line, '=');
+	if (value == NULL || !r->inside) {
+		snprintf(r->err, r->room, "'%.64s' is not 'name = value' under [%s]", line,
+			 r->section);
+		return -EINVAL;
+	}
+	*value++ = '\0';
+	return take_value(r, trim(line), trim(value));
+}
+
+/* The whole file, with a 0 behind it; NULL with errno. */
+static char *
+read_all(const char *path)
+{
+	FILE *f = fopen(path, "re");
+	char *text = NULL;
+	size_t size = 0;
+
+	if (f == NULL)
+		return NULL;
+	/* A configuration file holds no 0: this reads to its end. */
+	if (getdelim(&text, &size, '\0', f) < 0) {
+		if (ferror(f)) {
+			free(text);
+			text = NULL;
+		} else if (text != NULL) {
+			*text = '\0'; /* the file is empty */
+		}
+	}
+	fclose(f);
+	return text;
+}
+
+int
+cli_file(const struct cli_field *table, void *base, const char *path, const char *section,
+	 char **text, char *err, size_t room)
+{
+	char why[CLI_ERR_MAX], *rest, *line;
+	struct reader r = {
+		.table = table, .base = base, .section = section, .err = why, .room = sizeof(why)};
+	unsigned number = 0;
+	int rc = 0;
+
+	*text = read_all(path);
+	if (*text == NULL) {
+		snprintf(err, room, "%.200s: %s", path, strerror(errno));
+		return -EINVAL;
+	}
+	rest = *text;
+	while (rc == 0 && (line = strsep(&rest, "\n")) != NULL) {
+		number++;
+		rc = take_line(&r, line);
+	}
+	if (rc < 0) {
+		snprintf(err, room, "%.120s: line %u: %.360s", path, number, why);
+		free(*text);
+		*text = NULL;
+	}
+	return rc;
+}
