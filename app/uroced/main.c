@@ -340,10 +340,6 @@ main(int argc, char **argv)
 	if (options_parse(&opt, argc, argv, err) < 0) {
 		fprintf(stderr, "uroced: %s\n", err);
 		status = EXIT_USAGE;
-	} else if (opt.help) {
-		options_help(stdout);
-	} else if (opt.version) {
-		printf("uroced %s\n", UROCE_VERSION);
 	} else {
 		d.cfg = &opt.control;
 		d.program = &program;

@@ -8,16 +8,10 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
+#include "cli/cli.h"
 #include "control/config.h"
 
-#define OPTIONS_ERR_MAX  512
-#define OPTIONS_LIST_MAX 32
-
-struct option_list {
-	char *v[OPTIONS_LIST_MAX];
-	uint32_t n;
-};
+#define OPTIONS_ERR_MAX CLI_ERR_MAX
 
 enum option_idle {
 	OPTION_IDLE_AUTO = 0,
@@ -25,18 +19,19 @@ enum option_idle {
 	OPTION_IDLE_ADAPTIVE,
 };
 
+/* Text points into the command line or into file_text. */
 struct options {
-	char *config;
+	const char *config;
+	char *file_text; /* of the file that was loaded */
 	struct control_config control;
-	struct option_list vdev, allow, pair, dev;
+	struct cli_list vdev, allow, pair, dev;
 	bool no_huge;
-	char *file_prefix;
-	char *lcores; /* CPU list of the workers; NULL: any CPU we may use */
+	const char *file_prefix;
+	const char *lcores; /* CPU list of the workers; NULL: any CPU we may use */
 	uint32_t workers;
 	uint32_t idle; /* enum option_idle */
 	uint32_t mem_mib, mbufs;
 	uint32_t log_level; /* RTE_LOG_* */
-	bool help, version;
 };
 
 /* Everything at its default. options_free gives back what it holds. */
@@ -44,21 +39,20 @@ void options_init(struct options *o);
 void options_free(struct options *o);
 
 /*
- * Set one option from text, as the command line or the file has it; a list option is added to.
- * 0, or -EINVAL with a message in err that names the option, the value and what is legal.
+ * Set one option from text, which must outlive o; a list option is added to. 0, or -EINVAL with a
+ * message in err that names the option, the value and what is legal.
  */
 int options_set(struct options *o, const char *name, const char *value, char err[OPTIONS_ERR_MAX]);
 
 /*
  * Read the command line, after the file that its --config names. What stands on the command line
- * wins; a list given there replaces the file's. 0 or -EINVAL with a message.
+ * wins; a list given there replaces the file's. 0 or -EINVAL with a message. --help and --version
+ * print and exit.
  */
 int options_parse(struct options *o, int argc, char **argv, char err[OPTIONS_ERR_MAX]);
 
-/* Set options from a file: section [uroced] of name = value lines (conf.c). 0 or -EINVAL. */
-int conf_load(struct options *o, const char *path, char err[OPTIONS_ERR_MAX]);
-
-void options_help(FILE *out);
+/* Set options from a file: section [uroced] of name = value lines. Once. 0 or -EINVAL. */
+int options_load(struct options *o, const char *path, char err[OPTIONS_ERR_MAX]);
 
 /* The names of all options, in the table's order; NULL behind the last. For tests. */
 const char *options_name(unsigned i);

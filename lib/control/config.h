@@ -8,9 +8,9 @@
 
 /* Strings are the program's and stay as they are while the control plane runs. */
 struct control_config {
-	char *socket; /* path that clients connect to */
+	const char *socket; /* path that clients connect to */
 	uint32_t socket_mode;
-	char *socket_group;       /* name or number; NULL: leave it */
+	const char *socket_group; /* name or number; NULL: leave it */
 	uint32_t hello_timeout_s; /* for a connection's first request */
 	uint32_t client_mem_mib;  /* queue memory of a client */
 	/* what all clients together may hold; at least 1 each */
