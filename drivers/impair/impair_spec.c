@@ -3,11 +3,11 @@
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include "cli/cli.h"
 #include "wire/hdr.h"
 #include "wire/opcode.h"
 
@@ -16,88 +16,8 @@
 #define DEFAULT_REORDER_BY 3
 #define MAX_REORDER_BY     1000
 #define MAX_DELAY_NS       10000000000u
+#define MIN_RATE_BPS       1000
 #define MAX_RATE_BPS       1000000000000u
-
-enum kind {
-	KIND_PPM,
-	KIND_NS,
-	KIND_BPS,
-	KIND_U32,
-	KIND_U64,
-	KIND_PSN,  /* two u32 */
-	KIND_ADDR, /* uint8_t[16] */
-	KIND_OPCODE,
-	KIND_ACTION,
-};
-
-/* A key of a clause: where in the clause's struct its value goes, and which values are legal. */
-struct key {
-	const char *name;
-	enum kind kind;
-	size_t off;
-	uint64_t lo, hi;
-	size_t has_off; /* of a bool that tells that it was given; 0: there is none */
-};
-
-#define AT(field)   offsetof(struct impair_cfg, field)
-#define RAT(field)  offsetof(struct impair_rule, field)
-#define PROB(id, n) [IMPAIR_##id] = {n, KIND_PPM, AT(ppm[IMPAIR_##id]), 0, 0, 0}
-
-static const struct key global_keys[] = {
-	PROB(DROP, "drop"),
-	PROB(DUP, "dup"),
-	PROB(REORDER, "reorder"),
-	PROB(DELAY, "delay_prob"),
-	PROB(CORRUPT, "corrupt"),
-	PROB(CORRUPT_FIXED, "corrupt_fixed"),
-	PROB(CE, "ce"),
-	{"delay", KIND_NS, AT(p.delay_ns), 0, MAX_DELAY_NS, 0},
-	{"jitter", KIND_NS, AT(p.jitter_ns), 0, MAX_DELAY_NS, 0},
-	{"reorder_by", KIND_U32, AT(p.reorder_by), 1, MAX_REORDER_BY, 0},
-	{"corrupt_bits", KIND_U32, AT(p.corrupt_bits), 1, IMPAIR_MAX_BITS, 0},
-	{"rate", KIND_BPS, AT(rate_bps), 1000, MAX_RATE_BPS, 0},
-	{"hold", KIND_U32, AT(hold), 1, IMPAIR_MAX_HOLD, 0},
-	{"seed", KIND_U64, AT(seed), 0, UINT64_MAX, 0},
-	{NULL},
-};
-
-static const struct key rule_keys[] = {
-	{"qpn", KIND_U32, RAT(qpn), 0, WIRE_QPN_MASK, RAT(has_qpn)},
-	{"opcode", KIND_OPCODE, RAT(opcode), 0, 255, RAT(has_opcode)},
-	{"psn", KIND_PSN, RAT(psn_first), 0, WIRE_PSN_MASK, RAT(has_psn)},
-	{"dst", KIND_ADDR, RAT(dst), 0, 0, RAT(has_dst)},
-	{"nth", KIND_U64, RAT(nth), 1, UINT64_MAX, 0},
-	{"count", KIND_U64, RAT(count), 0, UINT64_MAX, 0},
-	{"prob", KIND_PPM, RAT(ppm), 0, 0, 0},
-	{"action", KIND_ACTION, RAT(action), 0, 0, 0},
-	{"delay", KIND_NS, RAT(p.delay_ns), 0, MAX_DELAY_NS, 0},
-	{"jitter", KIND_NS, RAT(p.jitter_ns), 0, MAX_DELAY_NS, 0},
-	{"reorder_by", KIND_U32, RAT(p.reorder_by), 1, MAX_REORDER_BY, 0},
-	{"corrupt_bits", KIND_U32, RAT(p.corrupt_bits), 1, IMPAIR_MAX_BITS, 0},
-	{NULL},
-};
-_Static_assert(RAT(has_qpn) != 0, "0 means that there is none");
-
-struct parser {
-	char *err;
-	size_t err_len;
-	const char *clause; /* "rule 2: " or "", for errors */
-	char clause_text[16];
-	uint32_t seen; /* keys of the clause, by index */
-};
-
-static int __attribute__((format(printf, 2, 3))) bad(struct parser *p, const char *fmt, ...)
-{
-	int n = snprintf(p->err, p->err_len, "%s", p->clause);
-	va_list ap;
-
-	if (n >= 0 && (size_t)n < p->err_len) {
-		va_start(ap, fmt);
-		vsnprintf(p->err + n, p->err_len - (size_t)n, fmt, ap);
-		va_end(ap);
-	}
-	return -EINVAL;
-}
 
 /* The number at *text, which moves behind it. False: there is none that fits 64 bits. */
 static bool
@@ -113,20 +33,9 @@ take_number(const char **text, uint64_t *v)
 	return errno == 0;
 }
 
-static int
-number_of(struct parser *p, const struct key *k, const char *text, uint64_t *v)
-{
-	const char *end = text;
-
-	if (!take_number(&end, v) || *end != '\0' || *v < k->lo || *v > k->hi)
-		return bad(p, "%s: '%s' is not a number from %llu to %llu", k->name, text,
-			   (unsigned long long)k->lo, (unsigned long long)k->hi);
-	return 0;
-}
-
 /* "12.5%" or "500ppm", exactly. */
-static int
-ppm_of(struct parser *p, const struct key *k, const char *text, uint32_t *ppm)
+static bool
+take_ppm(void *member, const char *text)
 {
 	const char *at = text;
 	uint64_t v = 0, digit = 10000;
@@ -134,8 +43,8 @@ ppm_of(struct parser *p, const struct key *k, const char *text, uint32_t *ppm)
 	while (isdigit((unsigned char)*at) && v <= IMPAIR_PPM)
 		v = v * 10 + (uint64_t)(*at++ - '0');
 	if (at != text && strcmp(at, "ppm") == 0 && v <= IMPAIR_PPM) {
-		*ppm = (uint32_t)v;
-		return 0;
+		*(uint32_t *)member = (uint32_t)v;
+		return true;
 	}
 	v *= 10000;
 	if (at != text && *at == '.') {
@@ -143,240 +52,246 @@ ppm_of(struct parser *p, const struct key *k, const char *text, uint32_t *ppm)
 			v += (uint64_t)(*at - '0') * (digit /= 10);
 	}
 	if (at == text || strcmp(at, "%") != 0 || v > IMPAIR_PPM)
-		return bad(p,
-			   "%s: '%s' is not from 0%% to 100%%, with at most 4 decimals, nor from "
-			   "0ppm to 1000000ppm",
-			   k->name, text);
-	*ppm = (uint32_t)v;
-	return 0;
+		return false;
+	*(uint32_t *)member = (uint32_t)v;
+	return true;
 }
 
 struct unit {
 	const char *name;
 	uint64_t factor;
 };
-static const struct unit time_units[] = {
-	{"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"s", 1000000000}, {NULL}};
-static const struct unit rate_units[] = {
-	{"bit", 1},           {"kbit", 1000},          {"Mbit", 1000000},
-	{"Gbit", 1000000000}, {"Tbit", 1000000000000}, {NULL}};
 
-static int
-quantity_of(struct parser *p, const struct key *k, const char *text, const struct unit *u,
-	    const char *legal, uint64_t *v)
+/* A number and one of these units, min .. max of the first. */
+static bool
+take_quantity(uint64_t *v, const char *text, const struct unit *u, uint64_t min, uint64_t max)
 {
-	const char *end = text;
-	bool ok = take_number(&end, v);
+	bool ok = take_number(&text, v);
 
-	while (u->name != NULL && strcmp(u->name, end) != 0)
+	while (u->name != NULL && strcmp(u->name, text) != 0)
 		u++;
-	if (!ok || u->name == NULL || *v > k->hi / u->factor || *v * u->factor < k->lo)
-		return bad(p, "%s: '%s' is not %s", k->name, text, legal);
+	if (!ok || u->name == NULL || *v > max / u->factor || *v * u->factor < min)
+		return false;
 	*v *= u->factor;
-	return 0;
+	return true;
 }
 
-static int
-psn_of(struct parser *p, const struct key *k, const char *text, uint32_t *range)
+static bool
+take_ns(void *member, const char *text)
 {
-	const char *end = text;
+	static const struct unit units[] = {
+		{"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"s", 1000000000}, {NULL}};
+
+	return take_quantity(member, text, units, 0, MAX_DELAY_NS);
+}
+
+static bool
+take_bps(void *member, const char *text)
+{
+	static const struct unit units[] = {
+		{"bit", 1},           {"kbit", 1000},          {"Mbit", 1000000},
+		{"Gbit", 1000000000}, {"Tbit", 1000000000000}, {NULL}};
+
+	return take_quantity(member, text, units, MIN_RATE_BPS, MAX_RATE_BPS);
+}
+
+/* Two uint32_t: psn_first and psn_last. */
+static bool
+take_psn(void *member, const char *text)
+{
+	uint32_t *range = member;
 	uint64_t first, last;
-	bool ok = take_number(&end, &first);
+	bool ok = take_number(&text, &first);
 
 	last = first;
-	if (ok && *end == '-') {
-		end++;
-		ok = take_number(&end, &last);
+	if (ok && *text == '-') {
+		text++;
+		ok = take_number(&text, &last);
 	}
-	if (!ok || *end != '\0' || first > k->hi || last > k->hi)
-		return bad(p, "%s: '%s' is not N or N-M with N and M from 0 to 0x%llx", k->name,
-			   text, (unsigned long long)k->hi);
+	if (!ok || *text != '\0' || first > WIRE_PSN_MASK || last > WIRE_PSN_MASK)
+		return false;
 	range[0] = (uint32_t)first;
 	range[1] = (uint32_t)last;
-	return 0;
+	return true;
 }
 
 /* An address, IPv4 as ::ffff:a.b.c.d. */
-static int
-addr_of(struct parser *p, const struct key *k, const char *text, uint8_t gid[16])
+static bool
+take_addr(void *member, const char *text)
 {
+	uint8_t *gid = member;
+
 	memset(gid, 0, 16);
 	if (inet_pton(AF_INET, text, gid + 12) == 1) {
 		gid[10] = gid[11] = 0xff;
-		return 0;
+		return true;
 	}
-	if (inet_pton(AF_INET6, text, gid) == 1)
-		return 0;
-	return bad(p, "%s: '%s' is neither an IPv4 address like 10.0.0.1 nor an IPv6 one", k->name,
-		   text);
+	return inet_pton(AF_INET6, text, gid) == 1;
 }
 
-static int
-opcode_of(struct parser *p, const struct key *k, const char *text, uint32_t *opcode)
+static bool
+take_opcode(void *member, const char *text)
 {
-	const char *end = text;
 	uint64_t v;
-	uint32_t i;
 
-	for (i = 0; i < 256; i++) {
+	for (uint32_t i = 0; i < 256; i++) {
 		if (wire_op_table[i].flags != 0 && strcasecmp(wire_op_table[i].name, text) == 0) {
-			*opcode = i;
-			return 0;
+			*(uint32_t *)member = i;
+			return true;
 		}
 	}
-	if (!take_number(&end, &v) || *end != '\0' || v > k->hi)
-		return bad(
-			p,
-			"%s: '%s' is neither a number from 0 to 255 nor a name like RC_SEND_ONLY, "
-			"UC_WRITE_LAST, UD_SEND_ONLY_IMM, CNP",
-			k->name, text);
-	*opcode = (uint32_t)v;
-	return 0;
+	if (!take_number(&text, &v) || *text != '\0' || v > 255)
+		return false;
+	*(uint32_t *)member = (uint32_t)v;
+	return true;
 }
 
-static int
-action_of(struct parser *p, const struct key *k, const char *text, uint32_t *action)
-{
-	uint32_t i;
+static const char *const fault_names[IMPAIR_NFAULTS + 1] = {
+	[IMPAIR_DROP] = "drop",       [IMPAIR_DUP] = "dup",
+	[IMPAIR_REORDER] = "reorder", [IMPAIR_DELAY] = "delay",
+	[IMPAIR_CORRUPT] = "corrupt", [IMPAIR_CORRUPT_FIXED] = "corrupt_fixed",
+	[IMPAIR_CE] = "ce",
+};
 
-	for (i = 0; i < IMPAIR_NFAULTS; i++) {
-		if (strcmp(impair_counter_name[i], text) == 0) {
-			*action = i;
-			return 0;
-		}
+#define PPM                                                                                        \
+	.type = CLI_OTHER, .take = take_ppm,                                                       \
+	.legal = "from 0% to 100%, with at most 4 decimals, nor from 0ppm to 1000000ppm"
+#define NS .type = CLI_OTHER, .take = take_ns, .legal = "a time from 0ns to 10s (ns us ms s)"
+#define PROB(id, key)                                                                              \
+	{                                                                                          \
+		.name = key, PPM, CLI_AT(struct impair_cfg, ppm[IMPAIR_##id])                      \
 	}
-	return bad(p, "%s: unknown '%s'; legal: drop dup reorder delay corrupt corrupt_fixed ce",
-		   k->name, text);
-}
-
-static int
-value_of(struct parser *p, const struct key *k, const char *text, uint8_t *field)
-{
-	uint64_t v = 0;
-	int rc = 0;
-
-	switch (k->kind) {
-	case KIND_PPM:
-		return ppm_of(p, k, text, (uint32_t *)field);
-	case KIND_PSN:
-		return psn_of(p, k, text, (uint32_t *)field);
-	case KIND_ADDR:
-		return addr_of(p, k, text, field);
-	case KIND_OPCODE:
-		return opcode_of(p, k, text, (uint32_t *)field);
-	case KIND_ACTION:
-		return action_of(p, k, text, (uint32_t *)field);
-	case KIND_U32:
-		rc = number_of(p, k, text, &v);
-		*(uint32_t *)field = (uint32_t)v;
-		return rc;
-	case KIND_U64:
-		return number_of(p, k, text, (uint64_t *)field);
-	case KIND_NS:
-		return quantity_of(p, k, text, time_units, "a time from 0ns to 10s (ns us ms s)",
-				   (uint64_t *)field);
-	case KIND_BPS:
-		return quantity_of(p, k, text, rate_units,
-				   "a rate from 1kbit to 1Tbit a second (bit kbit Mbit Gbit Tbit)",
-				   (uint64_t *)field);
+#define GLOBAL(member) CLI_AT(struct impair_cfg, member)
+#define RULE(member)   CLI_AT(struct impair_rule, member)
+#define GIVEN(member)  .given = offsetof(struct impair_rule, member)
+/* Of the fault itself, for all frames as for those of a rule. */
+#define PARAMS(owner)                                                                              \
+	{.name = "delay", NS, CLI_AT(owner, p.delay_ns)},                                          \
+		{.name = "jitter", NS, CLI_AT(owner, p.jitter_ns)},                                \
+		{.name = "reorder_by",                                                             \
+		 CLI_AT(owner, p.reorder_by),                                                      \
+		 .type = CLI_NUMBER,                                                               \
+		 .min = 1,                                                                         \
+		 .max = MAX_REORDER_BY},                                                           \
+	{                                                                                          \
+		.name = "corrupt_bits", CLI_AT(owner, p.corrupt_bits), .type = CLI_NUMBER,         \
+		.min = 1, .max = IMPAIR_MAX_BITS                                                   \
 	}
-	return rc;
+
+static const struct cli_field global_keys[] = {
+	PROB(DROP, "drop"),
+	PROB(DUP, "dup"),
+	PROB(REORDER, "reorder"),
+	PROB(DELAY, "delay_prob"),
+	PROB(CORRUPT, "corrupt"),
+	PROB(CORRUPT_FIXED, "corrupt_fixed"),
+	PROB(CE, "ce"),
+	PARAMS(struct impair_cfg),
+	{.name = "rate",
+	 GLOBAL(rate_bps),
+	 .type = CLI_OTHER,
+	 .take = take_bps,
+	 .legal = "a rate from 1kbit to 1Tbit a second (bit kbit Mbit Gbit Tbit)"},
+	{.name = "hold", GLOBAL(hold), .type = CLI_NUMBER, .min = 1, .max = IMPAIR_MAX_HOLD},
+	{.name = "seed", GLOBAL(seed), .type = CLI_NUMBER},
+	{NULL},
+};
+
+static const struct cli_field rule_keys[] = {
+	{.name = "qpn", RULE(qpn), .type = CLI_NUMBER, .max = WIRE_QPN_MASK, GIVEN(has_qpn)},
+	{.name = "opcode",
+	 RULE(opcode),
+	 .type = CLI_OTHER,
+	 .take = take_opcode,
+	 GIVEN(has_opcode),
+	 .legal = "a number from 0 to 255 nor a name like RC_SEND_ONLY, UC_WRITE_LAST, "
+		  "UD_SEND_ONLY_IMM, CNP"},
+	{.name = "psn",
+	 RULE(psn_first),
+	 .type = CLI_OTHER,
+	 .take = take_psn,
+	 GIVEN(has_psn),
+	 .legal = "N or N-M with N and M from 0 to 0xffffff"},
+	{.name = "dst",
+	 RULE(dst),
+	 .type = CLI_OTHER,
+	 .take = take_addr,
+	 GIVEN(has_dst),
+	 .legal = "an IPv4 address like 10.0.0.1 nor an IPv6 one"},
+	{.name = "nth", RULE(nth), .type = CLI_NUMBER, .min = 1},
+	{.name = "count", RULE(count), .type = CLI_NUMBER},
+	{.name = "prob", PPM, RULE(ppm)},
+	{.name = "action", RULE(action), .type = CLI_CHOICE, .names = fault_names},
+	PARAMS(struct impair_rule),
+	{NULL},
+};
+_Static_assert(offsetof(struct impair_rule, has_qpn) != 0, "0 means that there is none");
+_Static_assert(offsetof(struct impair_rule, psn_last) ==
+		       offsetof(struct impair_rule, psn_first) + sizeof(uint32_t),
+	       "take_psn writes both");
+
+static int
+check_params(const struct impair_params *a, char *err, size_t room)
+{
+	if (a->jitter_ns <= a->delay_ns)
+		return 0;
+	snprintf(err, room, "jitter: %llu ns is not from 0 to delay, which is %llu ns",
+		 (unsigned long long)a->jitter_ns, (unsigned long long)a->delay_ns);
+	return -EINVAL;
 }
 
 static int
-unknown_key(struct parser *p, const struct key *keys, const char *name)
+fill_rule(struct impair_rule *r, char *text, char *err, size_t room)
 {
-	char legal[256] = "";
-	size_t n = 0;
-
-	for (; keys->name != NULL && n < sizeof(legal); keys++)
-		n += (size_t)snprintf(legal + n, sizeof(legal) - n, " %s", keys->name);
-	return bad(p, "unknown '%s'; legal:%s", name, legal);
-}
-
-/* One KEY=VALUE of a clause whose values go to base. */
-static int
-take_pair(struct parser *p, const struct key *keys, char *pair, uint8_t *base)
-{
-	char *value = strchr(pair, '=');
-	uint32_t i = 0;
+	uint64_t seen = 0;
 	int rc;
 
-	if (value != NULL)
-		*value++ = '\0';
-	while (keys[i].name != NULL && strcmp(keys[i].name, pair) != 0)
-		i++;
-	if (keys[i].name == NULL)
-		return unknown_key(p, keys, pair);
-	if (value == NULL || *value == '\0')
-		return bad(p, "%s: needs a value, %s=..", pair, pair);
-	if (p->seen & 1u << i)
-		return bad(p, "%s: given twice", pair);
-	p->seen |= 1u << i;
-	rc = value_of(p, &keys[i], value, base + keys[i].off);
-	if (rc == 0 && keys[i].has_off != 0)
-		*(bool *)(base + keys[i].has_off) = true;
-	return rc;
-}
-
-static int
-take_clause(struct parser *p, const struct key *keys, char *text, void *base)
-{
-	char *save, *pair;
-	int rc = 0;
-
-	for (pair = strtok_r(text, ",", &save); pair != NULL && rc == 0;
-	     pair = strtok_r(NULL, ",", &save))
-		rc = take_pair(p, keys, pair, base);
-	return rc;
-}
-
-static int
-check_params(struct parser *p, const struct impair_params *a)
-{
-	if (a->jitter_ns > a->delay_ns)
-		return bad(p, "jitter: %llu ns is not from 0 to delay, which is %llu ns",
-			   (unsigned long long)a->jitter_ns, (unsigned long long)a->delay_ns);
-	return 0;
-}
-
-static int
-take_rule(struct parser *p, char *text, struct impair_cfg *cfg)
-{
-	struct impair_rule *r = &cfg->rule[cfg->nrules];
-	uint32_t globals = p->seen;
-	int rc;
-
-	if (cfg->nrules == IMPAIR_MAX_RULES)
-		return bad(p, "more than %d rules", IMPAIR_MAX_RULES);
 	*r = (struct impair_rule){.action = IMPAIR_NFAULTS, .ppm = IMPAIR_PPM, .nth = 1};
 	r->p.reorder_by = DEFAULT_REORDER_BY;
 	r->p.corrupt_bits = 1;
-	snprintf(p->clause_text, sizeof(p->clause_text), "rule %u: ", ++cfg->nrules);
-	p->clause = p->clause_text;
-	p->seen = 0;
-	rc = take_clause(p, rule_keys, text, r);
-	if (rc == 0 && r->action == IMPAIR_NFAULTS)
-		rc = bad(p, "no action=; legal: drop dup reorder delay corrupt corrupt_fixed ce");
-	if (rc == 0 && r->action == IMPAIR_DELAY && r->p.delay_ns == 0)
-		rc = bad(p, "action=delay needs delay=, a time from 1ns to 10s");
-	if (rc == 0)
-		rc = check_params(p, &r->p);
-	p->clause = "";
-	p->seen = globals;
+	rc = cli_pairs(rule_keys, r, text, &seen, err, room);
+	if (rc < 0)
+		return rc;
+	if (r->action == IMPAIR_NFAULTS) {
+		snprintf(err, room,
+			 "no action=; legal: drop dup reorder delay corrupt corrupt_fixed ce");
+		return -EINVAL;
+	}
+	if (r->action == IMPAIR_DELAY && r->p.delay_ns == 0) {
+		snprintf(err, room, "action=delay needs delay=, a time from 1ns to 10s");
+		return -EINVAL;
+	}
+	return check_params(&r->p, err, room);
+}
+
+static int
+take_rule(struct impair_cfg *cfg, char *text, char *err, size_t room)
+{
+	char why[CLI_ERR_MAX];
+	int rc;
+
+	if (cfg->nrules == IMPAIR_MAX_RULES) {
+		snprintf(err, room, "more than %d rules", IMPAIR_MAX_RULES);
+		return -EINVAL;
+	}
+	rc = fill_rule(&cfg->rule[cfg->nrules++], text, why, sizeof(why));
+	if (rc < 0)
+		snprintf(err, room, "rule %u: %s", cfg->nrules, why);
 	return rc;
 }
 
 int
 impair_spec_parse(const char *text, struct impair_cfg *cfg, char *err, size_t err_len)
 {
-	struct parser p = {.err = err, .err_len = err_len, .clause = ""};
 	char copy[IMPAIR_SPEC_MAX], *save, *clause;
+	uint64_t seen = 0;
 	int rc = 0;
 
-	if (strlen(text) >= sizeof(copy))
-		return bad(&p, "spec: %zu bytes, which is not from 0 to %zu", strlen(text),
-			   sizeof(copy) - 1);
+	if (strlen(text) >= sizeof(copy)) {
+		snprintf(err, err_len, "spec: %zu bytes, which is not from 0 to %zu", strlen(text),
+			 sizeof(copy) - 1);
+		return -EINVAL;
+	}
 	strcpy(copy, text);
 	*cfg = (struct impair_cfg){.seed = DEFAULT_SEED, .hold = DEFAULT_HOLD};
 	cfg->ppm[IMPAIR_DELAY] = IMPAIR_PPM;
@@ -385,12 +300,12 @@ impair_spec_parse(const char *text, struct impair_cfg *cfg, char *err, size_t er
 	for (clause = strtok_r(copy, "; \t\n", &save); clause != NULL && rc == 0;
 	     clause = strtok_r(NULL, "; \t\n", &save)) {
 		if (strncmp(clause, "rule:", 5) == 0)
-			rc = take_rule(&p, clause + 5, cfg);
+			rc = take_rule(cfg, clause + 5, err, err_len);
 		else
-			rc = take_clause(&p, global_keys, clause, cfg);
+			rc = cli_pairs(global_keys, cfg, clause, &seen, err, err_len);
 	}
 	if (rc == 0)
-		rc = check_params(&p, &cfg->p);
+		rc = check_params(&cfg->p, err, err_len);
 	/* A delay of nothing is none, and is not counted as one. */
 	if (cfg->p.delay_ns == 0)
 		cfg->ppm[IMPAIR_DELAY] = 0;
