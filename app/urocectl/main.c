@@ -7,25 +7,33 @@
 #include <libgen.h>
 #include <limits.h>
 #include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include <jansson.h>
-#include "ipc/client.h"
-#include "table.h"
+#include "cli/cli.h"
 #include "urocectl.h"
 
-#define EXIT_USAGE 2
-#define TOPICS     "device port gid neigh qp cq mr client stats drops"
+static const struct cli_field options[] = {
+	{.name = "socket",
+	 .type = CLI_TEXT,
+	 CLI_AT(struct request, socket),
+	 .arg = "PATH",
+	 .help = "the daemon's control socket [$UROCE_SOCKET, else " UROCE_DEFAULT_SOCK "]"},
+	{.name = "json",
+	 .type = CLI_SWITCH,
+	 CLI_AT(struct request, json),
+	 .help = "print JSON instead of a table"},
+	{.name = "all",
+	 .type = CLI_SWITCH,
+	 CLI_AT(struct request, all),
+	 .help = "of counters show those that are zero too"},
+	{NULL},
+};
 
-static void
-usage(FILE *out)
-{
-	fprintf(out,
+static struct cli_program program = {
+	.name = "urocectl",
+	.usage =
 		"usage: urocectl [--socket PATH] [--json] [--all] show WHAT\n"
 		"       urocectl [--socket PATH] [--json] [--all] impair DEVICE set SPEC | show | "
 		"clear\n"
@@ -34,109 +42,55 @@ usage(FILE *out)
 		"       urocectl [--socket PATH] [--json] pkey set KEY dev DEVICE index N\n"
 		"       urocectl [--socket PATH] [--json] pkey del dev DEVICE index N\n"
 		"       urocectl [--socket PATH] install | uninstall\n"
-		"WHAT: device port gid neigh qp [QPN] cq mr client stats drops\n\n"
-		"  --socket PATH  the daemon's control socket [$UROCE_SOCKET, else %s]\n"
-		"  --json         print JSON instead of a table\n"
-		"  --all          of counters show those that are zero too\n"
-		"  --help         print this\n",
-		UROCE_DEFAULT_SOCK);
-	fputs("\nshow WHAT\n"
-	      "  device        MAC, link, path MTU, clients of each\n"
-	      "  port          the DPDK port of each, its GIDs and P_Keys with their index\n"
-	      "  gid neigh     all GIDs; neighbours and their MACs\n"
-	      "  qp [QPN]      queue pairs; of one everything\n"
-	      "  cq mr client  completion queues, memory regions, programs\n"
-	      "  stats drops   counters; packets that were dropped, by reason\n"
-	      "  Of other users' objects only root and the daemon's user see more than that they\n"
-	      "  are there.\n"
-	      "\ncapture: the frames that DEVICE receives and sends, into FILE as pcapng\n"
-	      "\nExit status: 0; 1 when the daemon cannot be asked or refuses; 2 for wrong use.\n",
-	      out);
-	set_usage(out);
-	impair_usage(out);
+		"WHAT: device port gid neigh qp [QPN] cq mr client stats drops\n",
+	.options = options,
+};
+
+static const char show_help[] =
+	"show WHAT\n"
+	"  device        MAC, link, path MTU, clients of each\n"
+	"  port          the DPDK port of each, its GIDs and P_Keys with their index\n"
+	"  gid neigh     all GIDs; neighbours and their MACs\n"
+	"  qp [QPN]      queue pairs; everything about one\n"
+	"  cq mr client  completion queues, memory regions, programs\n"
+	"  stats drops   counters; packets that were dropped, by reason\n"
+	"  Only root and the daemon's user see more of other users' objects than that they exist.\n"
+	"\ncapture: the frames that DEVICE receives and sends, into FILE as pcapng\n"
+	"\nExit status: 0; 1 when the daemon cannot be asked or refuses; 2 for wrong use.\n";
+
+void
+usage_error(const char *fmt, ...)
+{
+	char text[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	cli_wrong(&program, "%s", text);
 }
 
 void
-wrong(const char *fmt, ...)
+take_device(struct request *rq, char to[UROCE_DEV_NAME_MAX], const char *word)
 {
-	va_list ap;
-
-	fprintf(stderr, "urocectl: ");
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	fprintf(stderr, "\n");
-	exit(EXIT_USAGE);
+	if (strlen(word) >= UROCE_DEV_NAME_MAX)
+		usage_error("%s: device name '%s' is longer than %u bytes", rq->cmd->name, word,
+			    UROCE_DEV_NAME_MAX - 1);
+	rq->what = word;
+	strcpy(to, word);
 }
 
-static bool
-is_topic(const char *word)
+uint32_t
+take_verb(struct request *rq, const char *word, const char *const *names, const char *legal)
 {
-	static const char *const topic[] = {"device", "port", "gid",    "neigh", "qp",
-					    "cq",     "mr",   "client", "stats", "drops"};
+	uint32_t i = 0;
 
-	for (unsigned i = 0; i < sizeof(topic) / sizeof(topic[0]); i++) {
-		if (strcmp(topic[i], word) == 0)
-			return true;
-	}
-	return false;
-}
-
-static uint32_t
-qpn_of(const char *text)
-{
-	char *end;
-	unsigned long n = strtoul(text, &end, 0);
-
-	if (*text < '0' || *text > '9' || *end != '\0' || n > 0xffffff)
-		wrong("QPN '%s' is not a number from 0 to 0xffffff", text);
-	return (uint32_t)n;
-}
-
-/* Words that are no options, in order: show, WHAT, QPN; or impair and its own. */
-static void
-take_word(struct request *rq, unsigned nth, const char *word)
-{
-	if (nth == 0 && strcmp(word, "impair") == 0)
-		rq->impair = true;
-	if (rq->impair) {
-		if (nth > 0)
-			impair_take_word(rq, nth - 1, word);
-		return;
-	}
-	if (nth == 0 && strcmp(word, "capture") == 0)
-		rq->capture = true;
-	if (rq->capture) {
-		if (nth > 0)
-			capture_take_word(rq, nth - 1, word);
-		return;
-	}
-	if (nth == 0 && (strcmp(word, "addr") == 0 || strcmp(word, "pkey") == 0))
-		rq->set = true;
-	if (rq->set) {
-		set_take_word(rq, nth, word);
-		return;
-	}
-	if (nth == 0 && strcmp(word, "show") != 0)
-		wrong("unknown command '%s'; legal: show impair capture addr pkey "
-		      "install uninstall",
-		      word);
-	if (nth == 1 && !is_topic(word))
-		wrong("show: unknown '%s'; legal: %s", word, TOPICS);
-	if (nth == 1)
-		rq->what = word;
-	if (nth >= 3 || (nth == 2 && strcmp(rq->what, "qp") != 0))
-		wrong("show %s: surplus argument '%s'", rq->what, word);
-	if (nth == 2) {
-		rq->qpn = qpn_of(word);
-		rq->has_qpn = true;
-	}
-}
-
-static bool
-is_install(const char *word)
-{
-	return strcmp(word, "install") == 0 || strcmp(word, "uninstall") == 0;
+	while (names[i] != NULL && strcmp(names[i], word) != 0)
+		i++;
+	if (names[i] == NULL)
+		usage_error("%s: unknown '%s'; legal: %s", rq->cmd->name, word, legal);
+	rq->verb = word;
+	return i;
 }
 
 /* install and uninstall are uroce-run's, which knows the files: beside this program, or in PATH. */
@@ -162,97 +116,82 @@ run_install(const struct request *rq, const char *word)
 	exit(EXIT_FAILURE);
 }
 
+/* The command that the words name; for install and uninstall it does not return. */
+static void
+find_command(struct request *rq, int words, char **argv)
+{
+	static const struct command *const commands[] = {&show_command, &impair_command,
+							 &capture_command, &addr_command,
+							 &pkey_command};
+
+	if (words == 0)
+		usage_error("no command; legal: show impair capture addr pkey install uninstall");
+	for (unsigned i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		if (strcmp(argv[1], commands[i]->name) == 0)
+			rq->cmd = commands[i];
+	}
+	if (rq->cmd != NULL)
+		return;
+	if (strcmp(argv[1], "install") != 0 && strcmp(argv[1], "uninstall") != 0)
+		usage_error("unknown command '%s'; legal: show impair capture addr pkey "
+			    "install uninstall",
+			    argv[1]);
+	if (words > 1)
+		usage_error("%s: surplus argument '%s'", argv[1], argv[2]);
+	run_install(rq, argv[1]);
+}
+
 static void
 parse(struct request *rq, int argc, char **argv)
 {
-	const char *first = NULL;
-	unsigned words = 0;
+	char more[4096];
+	int words;
 
-	for (int i = 1; i < argc; i++) {
-		if (strcmp(argv[i], "--help") == 0) {
-			usage(stdout);
-			exit(EXIT_SUCCESS);
-		} else if (strcmp(argv[i], "--json") == 0) {
-			rq->json = true;
-		} else if (strcmp(argv[i], "--all") == 0) {
-			rq->all = true;
-		} else if (strncmp(argv[i], "--socket=", 9) == 0) {
-			rq->socket = argv[i] + 9;
-		} else if (strcmp(argv[i], "--socket") == 0) {
-			if (++i == argc)
-				wrong("--socket: needs a value PATH");
-			rq->socket = argv[i];
-		} else if (argv[i][0] == '-') {
-			wrong("unknown option '%s'; legal: --socket PATH --json --all --help",
-			      argv[i]);
-		} else {
-			if (words == 0)
-				first = argv[i];
-			if (first == argv[i] && is_install(first))
-				words++;
-			else if (first != NULL && is_install(first))
-				wrong("%s: surplus argument '%s'", first, argv[i]);
-			else
-				take_word(rq, words++, argv[i]);
-		}
-	}
-	if (first != NULL && is_install(first))
-		run_install(rq, first);
-	if (rq->impair)
-		impair_check(rq);
-	else if (rq->capture)
-		capture_check(rq);
-	else if (rq->set)
-		set_check(rq);
-	else if (words < 2)
-		wrong("%s: nothing to show; legal: show %s", words == 0 ? "no command" : "show",
-		      TOPICS);
+	snprintf(more, sizeof(more), "%s%s%s", show_help, set_help, impair_help);
+	program.more = more;
+	words = cli_parse(&program, rq, argc, argv);
+	program.more = NULL;
+	find_command(rq, words, argv);
+	for (int i = 2; i <= words; i++)
+		rq->cmd->take_word(rq, (unsigned)i - 2, argv[i]);
+	rq->cmd->check(rq);
 }
 
 json_t *
-read_json(int fd, uint64_t bytes)
+call_for_json(struct ipc_client *c, struct ipc_call *call, const uint64_t *bytes)
 {
-	char *text = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-	json_t *all;
+	json_t *all = NULL;
+	char *text;
+	int fd, rc;
 
-	if (text == MAP_FAILED)
+	call->rep_fds = &fd;
+	call->rep_fds_max = 1;
+	rc = ipc_client_call(c, call);
+	if (rc == 0 && call->rep_nfds != 1)
+		rc = -EPROTO;
+	errno = -rc;
+	if (rc < 0)
 		return NULL;
-	all = json_loadb(text, bytes, 0, NULL);
-	if (all == NULL)
-		errno = EPROTO;
-	munmap(text, bytes);
+	text = mmap(NULL, *bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (text != MAP_FAILED) {
+		all = json_loadb(text, *bytes, 0, NULL);
+		munmap(text, *bytes);
+		errno = all == NULL ? EPROTO : 0;
+	}
+	close(fd);
 	return all;
 }
 
-/* NULL with errno. */
-static json_t *
-ask(struct ipc_client *c, const struct request *rq)
+void
+print_refusal(const struct request *rq, int rc)
 {
-	struct uroce_show_req req = {.arg = rq->qpn, .has_arg = rq->has_qpn};
-	struct uroce_show_rep rep;
-	int fd, rc;
-	struct ipc_call call = {
-		.op = UROCE_CTRL_SHOW,
-		.req = &req,
-		.req_len = sizeof(req),
-		.rep = &rep,
-		.rep_len = sizeof(rep),
-		.rep_fds = &fd,
-		.rep_fds_max = 1,
-	};
-	json_t *all;
+	const char *why = rc == -EPERM    ? "only root and the daemon's user may do that"
+			  : rc == -ENODEV ? "no such device"
+					  : NULL;
 
-	strncpy(req.what, rq->what, sizeof(req.what) - 1);
-	rc = ipc_client_call(c, &call);
-	if (rc == 0 && call.rep_nfds != 1)
-		rc = -EPROTO;
-	if (rc < 0) {
-		errno = -rc;
-		return NULL;
-	}
-	all = read_json(fd, rep.bytes);
-	close(fd);
-	return all;
+	if (why != NULL)
+		fprintf(stderr, "urocectl: %s %s: %s\n", rq->cmd->name, rq->what, why);
+	errno = why != NULL ? 0 : -rc;
 }
 
 static json_t *
@@ -275,11 +214,7 @@ fetch(const struct request *rq)
 	if (rc != 0 && *why != '\0')
 		fprintf(stderr, "urocectl: %s\n", why);
 	errno = -rc;
-	all = rc != 0       ? NULL
-	      : rq->impair  ? impair_ask(&c, rq)
-	      : rq->capture ? capture_ask(&c, rq)
-	      : rq->set     ? set_ask(&c, rq)
-			    : ask(&c, rq);
+	all = rc != 0 ? NULL : rq->cmd->ask(&c, rq);
 	if (all == NULL && errno != 0)
 		fprintf(stderr, "urocectl: the daemon at %s: %s\n", path, strerror(errno));
 	ipc_client_close(&c);
@@ -289,33 +224,24 @@ fetch(const struct request *rq)
 int
 main(int argc, char **argv)
 {
-	struct request rq = {0};
+	static struct request rq;
 	json_t *all, *rows;
 
 	parse(&rq, argc, argv);
 	all = fetch(&rq);
 	if (all == NULL)
 		return EXIT_FAILURE;
-	rows = json_object_get(all, rq.impair    ? "impair"
-				    : rq.capture ? "capture"
-				    : rq.set     ? "set"
-						 : rq.what);
+	rows = json_object_get(all, rq.cmd->key != NULL ? rq.cmd->key : rq.what);
 	if (rq.has_qpn && json_array_size(rows) == 0) {
-		fprintf(stderr, "urocectl: no QP %u, or another user's\n", rq.qpn);
+		fprintf(stderr, "urocectl: no QP %u, or another user's\n", rq.show.arg);
 		json_decref(all);
 		return EXIT_FAILURE;
 	}
 	if (rq.json) {
 		json_dumpf(all, stdout, JSON_INDENT(1));
 		fputc('\n', stdout);
-	} else if (rq.impair) {
-		impair_print(json_array_get(rows, 0), rq.all);
-	} else if (rq.has_qpn || rq.capture || rq.set) {
-		table_print_record(json_array_get(rows, 0));
-	} else if (strcmp(rq.what, "stats") == 0 || strcmp(rq.what, "drops") == 0) {
-		table_print_counters(rows, rq.all);
 	} else {
-		table_print(rq.what, rows);
+		rq.cmd->print(&rq, rows);
 	}
 	json_decref(all);
 	return ferror(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;

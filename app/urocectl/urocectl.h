@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of urocectl share: main.c the options and show; impair.c faults;
- * capture.c captures; set.c addresses and P_Keys; table.c output.
+/*
+ * What the files of urocectl share: main.c options and the choice of a command; show.c, impair.c,
+ * capture.c and set.c a command each; table.c output.
  */
 #ifndef UROCECTL_UROCECTL_H
 #define UROCECTL_UROCECTL_H
@@ -12,53 +13,57 @@
 #include "ipc/client.h"
 
 struct request {
+	const struct command *cmd;
 	const char *socket;
 	bool json;
-	bool all;         /* counters that are zero too */
-	const char *what; /* show */
-	uint32_t qpn;
+	bool all;            /* counters that are zero too */
+	const char *what;    /* show: the topic; else the device */
+	const char *verb;    /* of impair, capture, addr, pkey */
+	const char *value;   /* of addr and pkey; capture: the file; NULL: none yet */
+	const char *index;   /* of pkey; NULL: none yet */
+	const char *keyword; /* "dev" or "index" while its value comes next */
 	bool has_qpn;
-	bool impair; /* not show, but this: */
-	const char *device;
-	const char *verb; /* set show clear */
-	struct uroce_impair_req impair_req;
-	bool capture; /* or this, with device and verb: start stop show */
-	const char *file;
-	struct uroce_capture_req capture_req;
-	bool set;            /* or this, with device and verb: add del set */
-	const char *object;  /* addr pkey */
-	const char *value;   /* address or key; NULL: none yet */
-	const char *index;   /* NULL: none yet */
-	const char *keyword; /* whose value comes next; NULL: none's */
-	struct uroce_set_req set_req;
+	union {
+		struct uroce_show_req show;
+		struct uroce_impair_req impair;
+		struct uroce_capture_req capture;
+		struct uroce_set_req set;
+	};
 };
 
-/* Wrong use: say so and exit. */
-void wrong(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+struct command {
+	const char *name;
+	const char *key; /* of the rows in its JSON; NULL: what */
+	/* The nth word after the name, from 0. Exits when it is wrong. */
+	void (*take_word)(struct request *rq, unsigned nth, const char *word);
+	/* All words were taken: exits when one is missing. */
+	void (*check)(const struct request *rq);
+	/* The daemon's answer; NULL with errno, which is 0 when the reason was printed. */
+	json_t *(*ask)(struct ipc_client *c, const struct request *rq);
+	/* The rows of the answer as text. */
+	void (*print)(const struct request *rq, json_t *rows);
+};
 
-/* The JSON text that the daemon sent as a descriptor of bytes bytes. NULL with errno. */
-json_t *read_json(int fd, uint64_t bytes);
+extern const struct command show_command, impair_command, capture_command, addr_command,
+	pkey_command;
 
-/* impair.c: what a specification can be. */
-void impair_usage(FILE *out);
-/* The nth word after impair, from 0: the device, the verb, then the specification's. */
-void impair_take_word(struct request *rq, unsigned nth, const char *word);
-/* All words were taken: is it complete? */
-void impair_check(const struct request *rq);
-/* What is in force then; NULL with errno, which is 0 where the reason was printed. */
-json_t *impair_ask(struct ipc_client *c, const struct request *rq);
-/* One device's, as text; counters that are zero too if all. */
-void impair_print(json_t *row, bool all);
+/* Wrong use: prints why and exits with 2. */
+void usage_error(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+/* word is the device, whose name goes to the request's to. */
+void take_device(struct request *rq, char to[UROCE_DEV_NAME_MAX], const char *word);
+/* word is one of names, ends with NULL, which legal lists. Returns its index. */
+uint32_t take_verb(struct request *rq, const char *word, const char *const *names,
+		   const char *legal);
 
-/* capture.c: the same of a capture. */
-void capture_take_word(struct request *rq, unsigned nth, const char *word);
-void capture_check(const struct request *rq);
-json_t *capture_ask(struct ipc_client *c, const struct request *rq);
+/*
+ * call, whose reply of these bytes comes as a descriptor: JSON text. NULL with errno. When the
+ * reply has no descriptor, *call says so and the result is NULL with errno EPROTO.
+ */
+json_t *call_for_json(struct ipc_client *c, struct ipc_call *call, const uint64_t *bytes);
+/* rc is a refusal that the user can mend: prints it; sets errno to 0, or to -rc for others. */
+void print_refusal(const struct request *rq, int rc);
 
-/* set.c: the same of addr and pkey, which is the word of number 0. */
-void set_usage(FILE *out);
-void set_take_word(struct request *rq, unsigned nth, const char *word);
-void set_check(const struct request *rq);
-json_t *set_ask(struct ipc_client *c, const struct request *rq);
+/* What --help prints of each command. */
+extern const char impair_help[], set_help[];
 
 #endif
