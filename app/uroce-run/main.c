@@ -2,7 +2,6 @@
 #include "run.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -11,11 +10,11 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "cli/cli.h"
 
 #define PROVIDER       "liburoce-rdmav34.so"
 #define CONFIG_DIR     "/etc/libibverbs.d"
 
-#define EXIT_USAGE     2
 #define EXIT_NOT_FOUND 127 /* as shells have it */
 #define EXIT_NOT_EXEC  126
 
@@ -26,20 +25,40 @@ struct options {
 	char **program;
 };
 
-static const char usage[] =
-	"usage: uroce-run [options] PROGRAM [ARGUMENTS]\n"
-	"       uroce-run [options] --install | --uninstall\n"
-	"Runs an unmodified verbs program on the devices of a uroced; or shows them to all "
-	"programs\n"
-	"(also as urocectl install, urocectl uninstall).\n"
-	"\n"
-	"  --socket PATH    control socket of the daemon\n"
-	"                   (default: $" UROCE_SOCK_ENV ", else " UROCE_DEFAULT_SOCK ")\n"
-	"  --provider PATH  the provider library (default: the one this uroce-run came with)\n"
-	"  --install        for root: let every program see the devices, until the reboot\n"
-	"  --uninstall      undo that, completely\n"
-	"  --help           this text\n"
-	"  --version        version of uroce\n";
+static const struct cli_field options[] = {
+	{.name = "socket",
+	 .type = CLI_TEXT,
+	 CLI_AT(struct options, socket),
+	 .arg = "PATH",
+	 .help = "control socket of the daemon\n[$" UROCE_SOCK_ENV ", else " UROCE_DEFAULT_SOCK
+		 "]"},
+	{.name = "provider",
+	 .type = CLI_TEXT,
+	 CLI_AT(struct options, provider),
+	 .arg = "PATH",
+	 .help = "the provider library [the one this uroce-run came with]"},
+	{.name = "install",
+	 .type = CLI_SWITCH,
+	 CLI_AT(struct options, install),
+	 .help = "for root: let every program see the devices, until the reboot"},
+	{.name = "uninstall",
+	 .type = CLI_SWITCH,
+	 CLI_AT(struct options, uninstall),
+	 .help = "undo that, completely"},
+	{NULL},
+};
+
+static const struct cli_program program = {
+	.name = "uroce-run",
+	.usage =
+		"usage: uroce-run [options] PROGRAM [ARGUMENTS]\n"
+		"       uroce-run [options] --install | --uninstall\n"
+		"Runs an unmodified verbs program on the devices of a uroced; or shows them to all "
+		"programs\n"
+		"(also as urocectl install, urocectl uninstall).\n",
+	.options = options,
+	.command = true,
+};
 
 void
 complain(const char *fmt, ...)
@@ -53,65 +72,16 @@ complain(const char *fmt, ...)
 	fputc('\n', stderr);
 }
 
-/* 0: go on; else exit with *status. */
-static int
-parse(int argc, char **argv, struct options *o, int *status)
+static void
+parse(int argc, char **argv, struct options *o)
 {
-	enum { OPT_SOCKET = 1, OPT_PROVIDER, OPT_INSTALL, OPT_UNINSTALL, OPT_HELP, OPT_VERSION };
-	static const struct option longs[] = {
-		{"socket", required_argument, NULL, OPT_SOCKET},
-		{"provider", required_argument, NULL, OPT_PROVIDER},
-		{"install", no_argument, NULL, OPT_INSTALL},
-		{"uninstall", no_argument, NULL, OPT_UNINSTALL},
-		{"help", no_argument, NULL, OPT_HELP},
-		{"version", no_argument, NULL, OPT_VERSION},
-		{NULL, 0, NULL, 0},
-	};
-	int c;
+	int words = cli_parse(&program, o, argc, argv);
 
-	*status = EXIT_USAGE;
-	/* "+": what follows the program's name is the program's. ":": messages are ours. */
-	while ((c = getopt_long(argc, argv, "+:h", longs, NULL)) != -1) {
-		switch (c) {
-		case OPT_SOCKET:
-			o->socket = optarg;
-			break;
-		case OPT_PROVIDER:
-			o->provider = optarg;
-			break;
-		case OPT_INSTALL:
-			o->install = true;
-			break;
-		case OPT_UNINSTALL:
-			o->uninstall = true;
-			break;
-		case 'h':
-		case OPT_HELP:
-			fputs(usage, stdout);
-			*status = EXIT_SUCCESS;
-			return -1;
-		case OPT_VERSION:
-			puts("uroce-run " UROCE_VERSION);
-			*status = EXIT_SUCCESS;
-			return -1;
-		case ':':
-			complain("option %s needs a value (see --help)", argv[optind - 1]);
-			return -1;
-		default:
-			complain("unknown option %s (see --help)", argv[optind - 1]);
-			return -1;
-		}
-	}
-	if (o->install + o->uninstall + (optind < argc) > 1) {
-		complain("--install, --uninstall and a program exclude each other");
-		return -1;
-	}
-	if (optind == argc && !o->install && !o->uninstall) {
-		complain("no program given (see --help)");
-		return -1;
-	}
-	o->program = argv + optind;
-	return 0;
+	if (o->install + o->uninstall + (words > 0) > 1)
+		cli_wrong(&program, "--install, --uninstall and a program exclude each other");
+	if (words == 0 && !o->install && !o->uninstall)
+		cli_wrong(&program, "no program given (see --help)");
+	o->program = argv + 1;
 }
 
 /* The provider's absolute path into path (PATH_MAX bytes). */
@@ -199,10 +169,9 @@ main(int argc, char **argv)
 	char provider[PATH_MAX];
 	unsigned int ndev;
 	mode_t mask;
-	int status, err;
+	int err;
 
-	if (parse(argc, argv, &o, &status))
-		return status;
+	parse(argc, argv, &o);
 	if (o.uninstall)
 		return system_uninstall() ? EXIT_FAILURE : EXIT_SUCCESS;
 	if (access(CONFIG_DIR, F_OK) < 0) {
