@@ -16,7 +16,7 @@ enum bench_op {
 	BENCH_ATOMIC,
 	BENCH_OPS,
 };
-extern const char *const bench_op_name[BENCH_OPS]; /* "write" .. */
+extern const char *const bench_op_name[BENCH_OPS + 1]; /* "write" .. */
 
 /* What mode "client" measures. */
 enum bench_measure {
@@ -28,7 +28,7 @@ enum bench_measure {
 	BENCH_MEMORY,
 	BENCH_MEASURES,
 };
-extern const char *const bench_measure_name[BENCH_MEASURES]; /* "rate" .. */
+extern const char *const bench_measure_name[BENCH_MEASURES + 1]; /* "rate" .. */
 
 enum bench_port {
 	BENCH_PORT_NONE,
@@ -39,7 +39,7 @@ enum bench_port {
 	BENCH_PORT_RING,
 	BENCH_PORTS,
 };
-extern const char *const bench_port_name[BENCH_PORTS]; /* "memif" .. */
+extern const char *const bench_port_name[BENCH_PORTS + 1]; /* "memif" .. */
 
 struct bench_options {
 	const char *mode;
@@ -73,6 +73,7 @@ struct bench_options {
 	bool versus_testpmd;  /* measure testpmd in the same run */
 };
 
+extern const struct cli_program bench_program; /* for cli_wrong */
 /* Parse argv into o. Prints what is wrong and exits with 2; --help exits with 0. */
 void bench_options_parse(struct bench_options *o, int argc, char **argv);
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "cli/cli.h"
 #include "client.h"
 
 #define INLINE_BYTES 64 /* one message at a time: up to here it goes with its WR */
@@ -10,8 +11,7 @@
 __attribute__((noreturn)) static void
 refuse(const char *why)
 {
-	fprintf(stderr, "uroce-bench: client: %s\n", why);
-	exit(2);
+	cli_wrong(&bench_program, "client: %s", why);
 }
 
 void

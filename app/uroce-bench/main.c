@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <stdio.h>
 #include <string.h>
 #include "bench.h"
+#include "cli/cli.h"
 #include "client.h"
 #include "node_pair.h"
 
@@ -45,6 +45,5 @@ main(int argc, char **argv)
 		bench_report_end(r);
 		return rc;
 	}
-	fprintf(stderr, "uroce-bench: %s: no such mode; --help tells which there are\n", o.mode);
-	return 2;
+	cli_wrong(&bench_program, "unknown mode %s (--help lists them)", o.mode);
 }

@@ -10,6 +10,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "cli/cli.h"
 #include "node_pair.h"
 #include "wire/hdr.h"
 
@@ -45,10 +46,8 @@ node_net_check_options(const struct bench_options *o)
 		bad = "--port ring: two processes cannot share it; mode engine uses it";
 	if (o->port == BENCH_PORT_RING && o->versus_testpmd)
 		bad = "--versus-testpmd: two processes cannot share --port ring";
-	if (bad == NULL)
-		return;
-	fprintf(stderr, "uroce-bench: %s\n", bad);
-	exit(2);
+	if (bad != NULL)
+		cli_wrong(&bench_program, "%s", bad);
 }
 
 void

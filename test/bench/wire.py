@@ -90,11 +90,11 @@ with lib.case("killed in the middle"):
 
 with lib.case("what cannot be is said"):
     for args, word in ((["wire"], "--port"),
-                       (["wire", "--port", "tin"], "memif, vhost"),
+                       (["wire", "--port", "tin"], "memif vhost"),
                        (["wire", "--port", "af_xdp", "--mtu", "4096"], "2048"),
                        (["wire", "--port", "vhost", "--through", "testpmd"], "memif"),
                        (["wire", "--port", "ring"], "engine"),
-                       (["wire", "--port", "memif", "--run-ms", "1"], "5 .. 10000")):
+                       (["wire", "--port", "memif", "--run-ms", "1"], "from 5 to 10000")):
         done = subprocess.run([BENCH, *args], capture_output=True, text=True, timeout=20)
         assert done.returncode == 2 and word in done.stderr, (args, done)
 lib.finish()

@@ -86,15 +86,15 @@ def main():
         link.nothing_left()
         link.stop()
     with lib.case("options that cannot be are refused by name"):
-        for argv, word in ((("--clients", 0), "--clients 0: must be 1 .. 64"),
-                           (("--clients", 65), "must be 1 .. 64"),
-                           (("--batch", 65), "--batch 65: must be 1 .. 64"),
+        for argv, word in ((("--clients", 0), "--clients: '0' is not a number from 1 to 64"),
+                           (("--clients", 65), "from 1 to 64"),
+                           (("--batch", 65), "--batch: '65' is not a number from 1 to 64"),
                            (("--batch", 9, "--depth", 8), "--batch"),
-                           (("--measure", "speed"), "--measure speed: must be rate"),
-                           (("--idle", "never"), "--idle never: must be poll or adaptive"),
+                           (("--measure", "speed"), "--measure: unknown 'speed'; legal: rate"),
+                           (("--idle", "never"), "--idle: unknown 'never'; legal: poll adaptive"),
                            (("--size", 0), "--size 0"),
-                           (("--size", (1 << 23) + 1), "0 .. 8388608"),
-                           (("--qps", 4097), "1 .. 4096"),
+                           (("--size", (1 << 23) + 1), "from 0 to 8388608"),
+                           (("--qps", 4097), "from 1 to 4096"),
                            (("--dev", "d" * 64), "--dev"),
                            (("--peer-socket", "/x"), "--peer-socket: needs --socket"),
                            (("--socket", "/x", "--measure", "idle"), "--measure idle"),
