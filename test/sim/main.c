@@ -2,7 +2,6 @@
 /*
  * uroce-sim: runs schedules of the simulator, by seed. See pair/pair.h.
  */
-#include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,26 +11,58 @@
 #include <time.h>
 #include <unistd.h>
 #include <rte_eal.h>
+#include "cli/cli.h"
 #include "eal.h"
 #include "mesh/mesh.h"
 #include "pair/pair.h"
 #include "suites.h"
 
-#define MAIN_MAX_SET     64
 #define MAIN_CPU_SECONDS 20    /* that one schedule may take */
 #define MAIN_LONG_TIMES  2     /* runs of a suite in --long */
 #define MAIN_LONG_ANY    33000 /* schedules of any kind there, of each simulator */
 
 static const char *main_program;
 static uint64_t main_seed; /* under way; for the signal handler */
-static const char *main_set[MAIN_MAX_SET];
+static const char *main_set[CLI_LIST_MAX];
 static unsigned main_nset;
 static bool main_mesh; /* schedules are of the mesh */
 
 struct main_opts {
-	uint64_t start, runs, seconds;
-	const char *list;
-	bool verbose, keep_going, all, digest;
+	uint64_t seed, start, runs, seconds;
+	const char *list, *suite;
+	struct cli_list set;
+	bool has_seed, mesh, suites, verbose, keep_going, all, digest;
+};
+
+#define ROW(option, kind, member) .name = option, .type = kind, CLI_AT(struct main_opts, member)
+
+static const struct cli_field main_options[] = {
+	{ROW("mesh", CLI_SWITCH, mesh), .help = "schedules of the mesh: all types"},
+	{ROW("seed", CLI_NUMBER, seed), .arg = "N", .given = offsetof(struct main_opts, has_seed),
+	 .help = "run the one schedule of seed N"},
+	{ROW("runs", CLI_NUMBER, runs), .arg = "N", .help = "run N schedules [1000]"},
+	{ROW("start", CLI_NUMBER, start), .arg = "S", .def = "1",
+	 .help = "first seed of --runs and --seconds"},
+	{ROW("seconds", CLI_NUMBER, seconds), .arg = "T", .help = "run schedules for T seconds"},
+	{ROW("suite", CLI_TEXT, suite), .arg = "NAME", .help = "run a named suite of schedules"},
+	{ROW("suites", CLI_SWITCH, suites), .help = "list the suites"},
+	{ROW("long", CLI_SWITCH, all),
+	 .help = "run every suite, and more than 100,000 schedules in all"},
+	{ROW("list", CLI_TEXT, list), .arg = "FILE", .help = "run the seeds in FILE, one a line"},
+	{ROW("set", CLI_LIST, set), .arg = "NAME=VALUE",
+	 .help = "override a field of the configuration (-v shows them)"},
+	{ROW("keep-going", CLI_SWITCH, keep_going), .help = "do not stop at the first failure"},
+	{ROW("digest", CLI_SWITCH, digest),
+	 .help = "print a hash of each schedule's events, frames, completions"},
+	{ROW("verbose", CLI_SWITCH, verbose), .letter = 'v',
+	 .help = "print the configuration, each WQE, frame, event, completion"},
+	{NULL},
+};
+
+static const struct cli_program main_cli = {
+	.name = "uroce-sim",
+	.usage = "usage: uroce-sim [options]\n",
+	.options = main_options,
 };
 
 /* A crash or an endless loop names its seed too. Only async-signal-safe calls here. */
@@ -158,11 +189,9 @@ main_add_set(const char *text)
 	struct pair_cfg probe;
 	struct mesh_cfg mesh_probe;
 
-	if (main_nset == MAIN_MAX_SET ||
-	    (main_mesh ? mesh_cfg_set(&mesh_probe, text) : pair_cfg_set(&probe, text)) != 0) {
-		fprintf(stderr, "uroce-sim: --set %s: no such field\n", text);
-		exit(2);
-	}
+	if (main_nset == CLI_LIST_MAX ||
+	    (main_mesh ? mesh_cfg_set(&mesh_probe, text) : pair_cfg_set(&probe, text)) != 0)
+		cli_wrong(&main_cli, "option --set: no field for '%s'", text);
 	main_set[main_nset++] = text;
 }
 
@@ -172,11 +201,9 @@ main_suite(struct main_opts *o, const char *name)
 	const struct sim_suite *suite = sim_suite_find(name);
 	uint32_t i;
 
-	main_mesh = suite != NULL && suite->mesh;
-	if (suite == NULL) {
-		fprintf(stderr, "uroce-sim: --suite %s: no such suite\n", name);
-		exit(2);
-	}
+	if (suite == NULL)
+		cli_wrong(&main_cli, "option --suite: unknown '%s' (--suites lists them)", name);
+	main_mesh = suite->mesh;
 	o->runs = suite->runs;
 	for (i = 0; suite->set[i] != NULL; i++)
 		main_add_set(suite->set[i]);
@@ -239,92 +266,30 @@ main_suites(void)
 		printf("%s\n", suite->name);
 }
 
-static void
-main_usage(FILE *to)
-{
-	fprintf(to,
-		"usage: uroce-sim [--mesh] [--seed N] [--runs N] [--start S] [--seconds T]\n"
-		"                 [--list FILE] [--suite NAME] [--suites]\n"
-		"                 [--set NAME=VALUE]... [--keep-going] [--digest] [-v | --trace]\n"
-		"  --mesh        schedules of the mesh: all types; stands before --set\n"
-		"  --seed N      run the one schedule of seed N\n"
-		"  --runs N      run N schedules (default 1000)\n"
-		"  --start S     first seed of --runs and --seconds (default 1)\n"
-		"  --seconds T   run schedules for T seconds\n"
-		"  --suite NAME  run a named suite of schedules (--suites lists them)\n"
-		"  --long        run every suite, and more than 100,000 schedules in all\n"
-		"  --list FILE   run the seeds in FILE, one a line\n"
-		"  --set N=V     override a field of the configuration (-v shows them)\n"
-		"  --keep-going  do not stop at the first failure\n"
-		"  --digest      print a hash of each schedule's events, frames, completions\n"
-		"  -v, --trace   print the configuration, each WQE, frame, event, completion\n");
-}
-
 static struct main_opts
 main_parse(int argc, char **argv)
 {
-	static const struct option longs[] = {
-		{"seed", required_argument, NULL, 's'},  {"runs", required_argument, NULL, 'n'},
-		{"start", required_argument, NULL, 'b'}, {"seconds", required_argument, NULL, 't'},
-		{"list", required_argument, NULL, 'l'},  {"set", required_argument, NULL, 'x'},
-		{"long", no_argument, NULL, 'L'},        {"keep-going", no_argument, NULL, 'k'},
-		{"digest", no_argument, NULL, 'd'},      {"verbose", no_argument, NULL, 'v'},
-		{"trace", no_argument, NULL, 'v'},       {"mesh", no_argument, NULL, 'm'},
-		{"suite", required_argument, NULL, 'u'}, {"suites", no_argument, NULL, 'U'},
-		{"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0},
-	};
-	struct main_opts o = {.start = 1, .runs = 1000};
-	int c;
+	struct main_opts o = {0};
+	uint64_t runs;
 
-	while ((c = getopt_long(argc, argv, "v", longs, NULL)) != -1) {
-		switch (c) {
-		case 's':
-			o.runs = 1;
-			o.start = strtoull(optarg, NULL, 0);
-			break;
-		case 'n':
-			o.runs = strtoull(optarg, NULL, 0);
-			break;
-		case 'b':
-			o.start = strtoull(optarg, NULL, 0);
-			break;
-		case 't':
-			o.seconds = strtoull(optarg, NULL, 0);
-			break;
-		case 'l':
-			o.list = optarg;
-			break;
-		case 'x':
-			main_add_set(optarg);
-			break;
-		case 'u':
-			main_suite(&o, optarg);
-			break;
-		case 'U':
-			main_suites();
-			exit(0);
-		case 'k':
-			o.keep_going = true;
-			break;
-		case 'L':
-			o.all = true;
-			break;
-		case 'd':
-			o.digest = true;
-			break;
-		case 'm':
-			main_mesh = true;
-			break;
-		case 'v':
-			o.verbose = true;
-			break;
-		case 'h':
-			main_usage(stdout);
-			exit(0);
-		default:
-			main_usage(stderr);
-			exit(2);
-		}
+	if (cli_parse(&main_cli, &o, argc, argv) > 0)
+		cli_wrong(&main_cli, "'%s' is no option: all start with --", argv[1]);
+	runs = o.runs;
+	o.runs = 1000;
+	main_mesh = o.mesh;
+	if (o.suites) {
+		main_suites();
+		exit(0);
+	}
+	if (o.suite != NULL)
+		main_suite(&o, o.suite);
+	for (uint32_t i = 0; i < o.set.n; i++)
+		main_add_set(o.set.v[i]);
+	if (runs != 0)
+		o.runs = runs;
+	if (o.has_seed) {
+		o.runs = 1;
+		o.start = o.seed;
 	}
 	return o;
 }

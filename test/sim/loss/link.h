@@ -20,7 +20,6 @@
 #define LINK_BYTE_PS     90   /* 89 Gb/s */
 #define LINK_DELAY_NS    2000 /* one way */
 #define LINK_FRAME_BYTES 4170 /* the longest, about */
-#define LINK_QUEUE       16   /* frames that a port takes before the first is out, usually */
 
 struct rte_mbuf;
 

@@ -1,23 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroce-loss [--plain-requester] [--uroce-responder] [--queue FRAMES] [--packets N] [--seed S]: the
- * table of goodput under loss, and whether the goals are met (exit status 1: not). The responder
- * does plain go-back-N unless --uroce-responder is given; with --plain-requester so does the
- * requester, without goals. --queue: frames that wait in front of a wire at most; with many, a
- * packet that is sent again comes behind all that was sent before it.
+ * uroce-loss: prints the table of goodput under loss. Exit status 1 when a goal is missed. The
+ * responder does plain go-back-N unless --uroce-responder is given.
  */
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <rte_common.h>
+#include "cli/cli.h"
 #include "goodput.h"
 #include "link.h"
 #include "qp/env.h"
 
 #define MTU     4096u
-#define PACKETS 12000u
 #define LONG_NS 20000000000ull /* of a run that does not get on */
 
 static const char *const op_name[GOODPUT_OPS] = {"WRITE", "SEND", "READ"};
@@ -25,11 +21,28 @@ static const uint32_t sizes[] = {4096, 65536, 1 << 20};
 static const uint32_t losses_ppm[] = {1000, 10000, 50000};
 static const double goals[] = {0, 0.4, 0.1}; /* of the lossless goodput, by the loss */
 
-static struct {
+static struct loss_options {
+	bool plain_requester, uroce_responder;
 	uint32_t packets, queue;
 	uint64_t seed;
-	uint8_t plain[2];
-} opt = {.packets = PACKETS, .queue = LINK_QUEUE, .seed = 1, .plain = {0, QP_PLAIN_RESPONDER}};
+} opt;
+
+#define ROW(option, kind, member) .name = option, .type = kind, CLI_AT(struct loss_options, member)
+
+static const struct cli_field options[] = {
+	{ROW("plain-requester", CLI_SWITCH, plain_requester),
+	 .help = "the requester does plain go-back-N; there are no goals then"},
+	{ROW("uroce-responder", CLI_SWITCH, uroce_responder),
+	 .help = "the responder does not do plain go-back-N"},
+	{ROW("queue", CLI_NUMBER, queue), .arg = "FRAMES", .min = 1, .max = LINK_FRAMES,
+	 .def = "16",
+	 .help = "frames that wait in front of a wire, at most; with many, a retransmitted packet\n"
+		 "arrives late, behind all that was sent before it"},
+	{ROW("packets", CLI_NUMBER, packets), .arg = "N", .def = "12000",
+	 .help = "packets of a measurement"},
+	{ROW("seed", CLI_NUMBER, seed), .arg = "S", .def = "1", .help = "of the lost frames"},
+	{NULL},
+};
 
 static struct goodput_result
 measure(enum goodput_op op, uint32_t size, const uint32_t loss_ppm[2])
@@ -39,7 +52,8 @@ measure(enum goodput_op op, uint32_t size, const uint32_t loss_ppm[2])
 		.size = size,
 		.messages = RTE_MAX(opt.packets / (size / MTU), 64u),
 		.loss_ppm = {loss_ppm[0], loss_ppm[1]},
-		.plain = {opt.plain[0], opt.plain[1]},
+		.plain = {opt.plain_requester ? QP_PLAIN_REQUESTER : 0,
+			  opt.uroce_responder ? 0 : QP_PLAIN_RESPONDER},
 		.queue = opt.queue,
 		.seed = opt.seed,
 		.most_ns = LONG_NS,
@@ -72,42 +86,14 @@ line(enum goodput_op op, uint32_t size, unsigned loss, unsigned way, double whol
 int
 main(int argc, char **argv)
 {
-	static const struct option longs[] = {{"plain-requester", no_argument, NULL, 'p'},
-					      {"uroce-responder", no_argument, NULL, 'r'},
-					      {"queue", required_argument, NULL, 'q'},
-					      {"packets", required_argument, NULL, 'n'},
-					      {"seed", required_argument, NULL, 's'},
-					      {0}};
+	static const struct cli_program program = {.name = "uroce-loss",
+						   .usage = "usage: uroce-loss [options]\n",
+						   .options = options};
 	static const uint32_t none[2];
 	bool met = true;
-	int c;
 
-	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
-		switch (c) {
-		case 'p':
-			opt.plain[0] = QP_PLAIN_REQUESTER;
-			break;
-		case 'r':
-			opt.plain[1] = 0;
-			break;
-		case 'q':
-			opt.queue = (uint32_t)strtoul(optarg, NULL, 0);
-			if (opt.queue < 1 || opt.queue > LINK_FRAMES) {
-				fprintf(stderr, "uroce-loss: --queue %s: 1 .. %u frames\n", optarg,
-					LINK_FRAMES);
-				return 2;
-			}
-			break;
-		case 'n':
-			opt.packets = (uint32_t)strtoul(optarg, NULL, 0);
-			break;
-		case 's':
-			opt.seed = strtoull(optarg, NULL, 0);
-			break;
-		default:
-			return 2;
-		}
-	}
+	if (cli_parse(&program, &opt, argc, argv) > 0)
+		cli_wrong(&program, "'%s' is no option: all start with --", argv[1]);
 	goodput_open();
 	for (enum goodput_op op = 0; op < GOODPUT_OPS; op++) {
 		for (unsigned s = 0; s < RTE_DIM(sizes); s++) {
@@ -119,5 +105,5 @@ main(int argc, char **argv)
 					met &= line(op, sizes[s], loss, way, whole);
 		}
 	}
-	return met || opt.plain[0] != 0 ? 0 : 1;
+	return met || opt.plain_requester ? 0 : 1;
 }
