@@ -13,14 +13,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-json_t *
-show_gid_text(const uint8_t gid[16])
-{
-	char text[64];
-
-	return net_gid_to_text(gid, text, sizeof(text)) < 0 ? json_null() : json_string(text);
-}
-
 static json_t *
 mac_text(const uint8_t m[6])
 {

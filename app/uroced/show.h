@@ -18,7 +18,15 @@ show_set_int(json_t *o, const char *name, int64_t value)
 	json_object_set_new(o, name, json_integer(value));
 }
 
-json_t *show_gid_text(const uint8_t gid[16]);
+/* "10.9.0.1" or "fd00::1". */
+static inline json_t *
+show_gid_text(const uint8_t gid[16])
+{
+	char text[64];
+
+	return net_gid_to_text(gid, text, sizeof(text)) < 0 ? json_null() : json_string(text);
+}
+
 /* "0x.." and "local_write,remote_read": JSON has no 64-bit numbers and no flags. */
 json_t *show_hex(uint64_t v);
 json_t *show_access(uint32_t access);
