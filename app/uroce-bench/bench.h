@@ -84,8 +84,6 @@ struct bench_figure {
 };
 void bench_figure_add(struct bench_figure *f, double value);
 double bench_figure_median(const struct bench_figure *f);
-double bench_figure_least(const struct bench_figure *f);
-double bench_figure_most(const struct bench_figure *f);
 
 /* The clock of all figures: cycles of the TSC, and nanoseconds a cycle. */
 double bench_ns(uint64_t cycles);
@@ -114,13 +112,20 @@ double bench_speed_here(void);
 /* The same on CPU 0 and CPU 1 at the same time; 0 where there is none. */
 void bench_core_speed(double ns[BENCH_CORES]);
 
-/* Results: a table on stdout as they come, or one JSON document at the end. */
+/* Results: a table on stdout as rows end, or one JSON document at the end. */
 struct bench_report;
 struct bench_report *bench_report_start(const struct bench_options *o);
-/* A row: name, then its figures as "key", figure, unit .. up to a NULL key. */
-void bench_report_row(struct bench_report *r, const char *name, ...);
-/* More figures for the last row. */
-void bench_report_more(struct bench_report *r, ...);
+/*
+ * Add what one run gave for a figure of the row under way, which begins with the first figure after
+ * the last row. key and unit stay the caller's; a row has at most BENCH_MAX_FIGURES keys.
+ */
+#define BENCH_MAX_FIGURES 16
+void bench_add(struct bench_report *r, const char *key, const char *unit, double value);
+/* The median of a figure of the row under way; 0 when it has none. */
+double bench_median(struct bench_report *r, const char *key);
+/* End the row under way; fmt is its name. */
+void bench_report_row(struct bench_report *r, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 void bench_report_end(struct bench_report *r); /* prints, frees */
 
 /* Modes. 0, or 1 where what was moved is not what arrived. */

@@ -180,37 +180,39 @@ run_ping(uint32_t count, uint32_t pause_us, struct client_hist *h)
 	verify();
 }
 
-static const char *
-title(const char *what)
+static void
+end_row(struct bench_report *r, const char *what)
 {
-	static char name[160];
 	const struct bench_options *o = clients.o;
 
-	snprintf(name, sizeof(name), "client, %s, RC %s, %u B, MTU %u, %u QP%s, %u client%s%s%s",
-		 what, bench_op_name[o->op], o->size, o->mtu, o->qps, o->qps == 1 ? "" : "s",
-		 o->clients, o->clients == 1 ? "" : "s", clients.apart ? " apart" : "",
-		 clients.equal ? "" : ": BYTES DIFFER");
-	return name;
+	bench_report_row(r, "client, %s, RC %s, %u B, MTU %u, %u QP%s, %u client%s%s%s", what,
+			 bench_op_name[o->op], o->size, o->mtu, o->qps, o->qps == 1 ? "" : "s",
+			 o->clients, o->clients == 1 ? "" : "s", clients.apart ? " apart" : "",
+			 clients.equal ? "" : ": BYTES DIFFER");
 }
 
 /* What the cores are like right now: a cache line's trip there and back, the slower core's loop. */
 static void
-look_at_cores(struct bench_figure *line, struct bench_figure *speed, double line_unit_ns)
+add_line(struct bench_report *r, const char *unit, double unit_ns)
+{
+	if (!clients.o->no_probe)
+		bench_add(r, "line_round_trip", unit, 2 * bench_core_distance() / unit_ns);
+}
+
+static void
+add_speed(struct bench_report *r)
 {
 	double ns[BENCH_CORES];
 
 	if (clients.o->no_probe)
 		return;
-	if (line != NULL)
-		bench_figure_add(line, 2 * bench_core_distance() / line_unit_ns);
 	bench_core_speed(ns);
-	bench_figure_add(speed, ns[0] > ns[1] ? ns[0] : ns[1]);
+	bench_add(r, "core_speed", "ns", ns[0] > ns[1] ? ns[0] : ns[1]);
 }
 
 static void
 measure_rate(struct bench_report *r)
 {
-	struct bench_figure rate = {.n = 0}, gbps = {.n = 0}, speed = {.n = 0};
 	const struct bench_options *o = clients.o;
 
 	connect_all();
@@ -218,12 +220,11 @@ measure_rate(struct bench_report *r)
 	for (uint32_t i = 0; i < o->runs; i++) {
 		double per_ns = run_rate(o->count != 0 ? 0 : RUN_NS, o->count);
 
-		look_at_cores(NULL, &speed, 1);
-		bench_figure_add(&rate, 1e3 * per_ns);
-		bench_figure_add(&gbps, per_ns * o->size * 8);
+		bench_add(r, "messages", "M/s", 1e3 * per_ns);
+		bench_add(r, "goodput", "Gb/s", per_ns * o->size * 8);
+		add_speed(r);
 	}
-	bench_report_row(r, title("rate"), "messages", &rate, "M/s", "goodput", &gbps, "Gb/s",
-			 "core_speed", &speed, "ns", NULL);
+	end_row(r, "rate");
 }
 
 /* Frames are lost, or not, on both devices: requests and answers. */
@@ -238,9 +239,6 @@ lose(double percent)
 static void
 measure_loss(struct bench_report *r)
 {
-	struct bench_figure whole = {.n = 0}, gbps = {.n = 0}, share = {.n = 0}, resent = {.n = 0},
-			    probes = {.n = 0}, timeouts = {.n = 0}, exhausted = {.n = 0},
-			    speed = {.n = 0};
 	const struct bench_options *o = clients.o;
 	struct client_losses was, now;
 	char what[32];
@@ -255,27 +253,22 @@ measure_loss(struct bench_report *r)
 		lossy = bits * run_rate(LOSS_NS, 0);
 		lose(0);
 		client_loss_counters(&clients.daemon, &now);
-		look_at_cores(NULL, &speed, 1);
-		bench_figure_add(&whole, good);
-		bench_figure_add(&gbps, lossy);
-		bench_figure_add(&share, lossy / good);
-		bench_figure_add(&resent, (double)(now.resent - was.resent));
-		bench_figure_add(&probes, (double)(now.probes - was.probes));
-		bench_figure_add(&timeouts, (double)(now.timeouts - was.timeouts));
-		bench_figure_add(&exhausted, (double)(now.exhausted - was.exhausted));
+		bench_add(r, "goodput", "Gb/s", lossy);
+		bench_add(r, "share", "of lossless", lossy / good);
+		bench_add(r, "lossless", "Gb/s", good);
+		bench_add(r, "resent", "packets", (double)(now.resent - was.resent));
+		bench_add(r, "probes", "", (double)(now.probes - was.probes));
+		bench_add(r, "timeouts", "", (double)(now.timeouts - was.timeouts));
+		bench_add(r, "exhausted", "QPs", (double)(now.exhausted - was.exhausted));
+		add_speed(r);
 	}
 	snprintf(what, sizeof(what), "%g %% of frames lost", o->loss);
-	bench_report_row(r, title(what), "goodput", &gbps, "Gb/s", "share", &share, "of lossless",
-			 "lossless", &whole, "Gb/s", "resent", &resent, "packets", "probes",
-			 &probes, "", "timeouts", &timeouts, "", "exhausted", &exhausted, "QPs",
-			 "core_speed", &speed, "ns", NULL);
+	end_row(r, what);
 }
 
 static void
 measure_latency(struct bench_report *r)
 {
-	struct bench_figure p50 = {.n = 0}, p99 = {.n = 0}, p999 = {.n = 0}, line = {.n = 0},
-			    speed = {.n = 0};
 	const struct bench_options *o = clients.o;
 	uint32_t pings = o->count != 0 ? (uint32_t)o->count : PINGS;
 	/* a ping of SEND is there and back, its latency half of it */
@@ -287,14 +280,14 @@ measure_latency(struct bench_report *r)
 	for (uint32_t i = 0; i < o->runs; i++) {
 		struct client_hist h = {0};
 
-		look_at_cores(&line, &speed, 1e3);
+		add_line(r, "us", 1e3);
+		add_speed(r);
 		run_ping(pings, 0, &h);
-		bench_figure_add(&p50, client_hist_at(&h, 0.5) / us);
-		bench_figure_add(&p99, client_hist_at(&h, 0.99) / us);
-		bench_figure_add(&p999, client_hist_at(&h, 0.999) / us);
+		bench_add(r, "p50", "us", client_hist_at(&h, 0.5) / us);
+		bench_add(r, "p99", "us", client_hist_at(&h, 0.99) / us);
+		bench_add(r, "p99.9", "us", client_hist_at(&h, 0.999) / us);
 	}
-	bench_report_row(r, title("latency"), "p50", &p50, "us", "p99", &p99, "us", "p99.9", &p999,
-			 "us", "line_round_trip", &line, "us", "core_speed", &speed, "ns", NULL);
+	end_row(r, "latency");
 }
 
 /* The pieces of count windows unbound, all clients at once: their means. */
@@ -325,43 +318,34 @@ run_hops(uint32_t count)
 static void
 measure_hops(struct bench_report *r)
 {
-	struct bench_figure hops = {.n = 0}, whole = {.n = 0}, step = {.n = 0}, line = {.n = 0},
-			    post = {.n = 0}, away = {.n = 0}, poll = {.n = 0}, bare = {.n = 0},
-			    publish = {.n = 0}, speed = {.n = 0};
 	const struct bench_options *o = clients.o;
-	char name[80];
 
 	connect_all();
 	for (uint32_t i = 0; i < o->runs; i++) {
-		double ns = client_step_ns();
+		double step = client_step_ns();
 		struct client_pieces p;
 		struct client_floor f;
 
-		look_at_cores(&line, &speed, 1);
+		add_line(r, "ns", 1);
+		add_speed(r);
 		client_floor(&f);
-		bench_figure_add(&bare, f.away_ns);
-		bench_figure_add(&publish, f.publish_ns);
 		p = run_hops(o->count != 0 ? (uint32_t)o->count : PINGS);
-		bench_figure_add(&step, ns);
-		bench_figure_add(&post, p.post_ns);
-		bench_figure_add(&away, p.away_ns);
-		bench_figure_add(&poll, p.poll_ns);
-		bench_figure_add(&whole, p.post_ns + p.away_ns);
-		bench_figure_add(&hops, p.away_ns - ns - p.poll_ns);
+		bench_add(r, "hops", "ns", p.away_ns - step - p.poll_ns);
+		bench_add(r, "whole", "ns", p.post_ns + p.away_ns);
+		bench_add(r, "post", "ns", p.post_ns);
+		bench_add(r, "published_to_found", "ns", p.away_ns);
+		bench_add(r, "worker_step", "ns", step);
+		bench_add(r, "poll", "ns", p.poll_ns);
+		bench_add(r, "bare_rings", "ns", f.away_ns);
+		bench_add(r, "bare_publish", "ns", f.publish_ns);
 	}
-	snprintf(name, sizeof(name), "client, hops, a window unbound, no packet, %u client%s",
-		 o->clients, o->clients == 1 ? "" : "s");
-	bench_report_row(r, name, "hops", &hops, "ns", "whole", &whole, "ns", "post", &post, "ns",
-			 "published_to_found", &away, "ns", "worker_step", &step, "ns", "poll",
-			 &poll, "ns", "bare_rings", &bare, "ns", "bare_publish", &publish, "ns",
-			 "line_round_trip", &line, "ns", "core_speed", &speed, "ns", NULL);
+	bench_report_row(r, "client, hops, a window unbound, no packet, %u client%s", o->clients,
+			 o->clients == 1 ? "" : "s");
 }
 
 static void
 measure_wake(struct bench_report *r)
 {
-	struct bench_figure median = {.n = 0}, worst = {.n = 0}, bare = {.n = 0};
-
 	connect_all();
 	for (uint32_t i = 0; i < clients.o->runs; i++) {
 		struct client_hist h = {0}, eventfd = {0};
@@ -370,18 +354,16 @@ measure_wake(struct bench_report *r)
 		/* where the client is, and where a worker of ours is */
 		client_bare_wakes(client_cpu(0), client_cpu(client_cpus() - 1), WAKES, WAKE_US,
 				  &eventfd);
-		bench_figure_add(&bare, client_hist_at(&eventfd, 0.5) / 1e3);
-		bench_figure_add(&median, client_hist_at(&h, 0.5) / 1e3);
-		bench_figure_add(&worst, client_hist_at(&h, 1) / 1e3);
+		bench_add(r, "median", "us", client_hist_at(&h, 0.5) / 1e3);
+		bench_add(r, "worst", "us", client_hist_at(&h, 1) / 1e3);
+		bench_add(r, "bare_eventfd", "us", client_hist_at(&eventfd, 0.5) / 1e3);
 	}
-	bench_report_row(r, title("first message after 100 ms"), "median", &median, "us", "worst",
-			 &worst, "us", "bare_eventfd", &bare, "us", NULL);
+	end_row(r, "first message after 100 ms");
 }
 
 static void
 measure_idle(struct bench_report *r)
 {
-	struct bench_figure share = {.n = 0}, bare = {.n = 0};
 	struct client_hist h = {0};
 
 	connect_all();
@@ -392,12 +374,11 @@ measure_idle(struct bench_report *r)
 
 		nanosleep(&second, NULL);
 		cpu = client_cpu_ns(clients.daemon.pid) - cpu;
-		bench_figure_add(&share, 100.0 * (double)cpu / (double)IDLE_NS);
-		bench_figure_add(&bare, 100.0 * client_bare_sleeps(client_cpu(client_cpus() - 1),
-								   IDLE_NS / 4));
+		bench_add(r, "cpu", "% of a core", 100.0 * (double)cpu / (double)IDLE_NS);
+		bench_add(r, "bare_sleeper", "% of a core",
+			  100.0 * client_bare_sleeps(client_cpu(client_cpus() - 1), IDLE_NS / 4));
 	}
-	bench_report_row(r, title("idle daemon"), "cpu", &share, "% of a core", "bare_sleeper",
-			 &bare, "% of a core", NULL);
+	end_row(r, "idle daemon");
 }
 
 /* Daemon and clients, in bytes. */
@@ -429,18 +410,16 @@ memory_settled(void)
 static void
 measure_memory(struct bench_report *r)
 {
-	struct bench_figure made = {.n = 0}, used = {.n = 0};
 	const struct bench_options *o = clients.o;
 	double qps = 2.0 * o->qps * o->clients, before;
 
 	before = memory_settled();
 	connect_all();
-	bench_figure_add(&made, (memory_settled() - before) / qps);
+	bench_add(r, "connected", "B", (memory_settled() - before) / qps);
 	/* each message of the first round is on its QP at the same time as those of all others */
 	run_rate(RUN_NS, 0);
-	bench_figure_add(&used, (memory_settled() - before) / qps);
-	bench_report_row(r, title("memory of a QP"), "connected", &made, "B", "all_queues_used",
-			 &used, "B", NULL);
+	bench_add(r, "all_queues_used", "B", (memory_settled() - before) / qps);
+	end_row(r, "memory of a QP");
 }
 
 /* What packets need of memory once they have come, QPs or not: before it is measured. */

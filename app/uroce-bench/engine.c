@@ -150,12 +150,8 @@ here(const struct bench_options *o)
 static bool
 measure(const struct bench_options *o, struct bench_report *r)
 {
-	struct bench_figure rate = {.n = 0}, gbps = {.n = 0}, req = {.n = 0}, rsp = {.n = 0},
-			    req_own = {.n = 0}, rsp_own = {.n = 0}, cli = {.n = 0},
-			    speed = {.n = 0}, crc = {.n = 0}, copy = {.n = 0}, bare = {.n = 0};
 	uint64_t count = o->count;
 	static struct engine_link l;
-	char name[64];
 	bool equal;
 
 	engine_link_open(&l, o);
@@ -174,27 +170,22 @@ measure(const struct bench_options *o, struct bench_report *r)
 		double engine = bench_ns(c.all - c.client) / n, after = here(o);
 		double q = bench_ns(c.req_tx + c.req_rx) / n, s = bench_ns(c.rsp_rx + c.rsp_tx) / n;
 
-		bench_figure_add(&rate, 1e3 / engine);
-		bench_figure_add(&gbps, o->size * 8 / engine);
-		bench_figure_add(&req, q);
-		bench_figure_add(&rsp, s);
-		bench_figure_add(&req_own, q - bytes.crc - bytes.copy);
-		bench_figure_add(&rsp_own, s - bytes.crc - bytes.copy);
-		bench_figure_add(&crc, bytes.crc);
-		bench_figure_add(&copy, bytes.copy);
-		bench_figure_add(&bare, sender);
-		bench_figure_add(&cli, bench_ns(c.client) / n);
-		bench_figure_add(&speed, before > after ? before : after);
+		bench_add(r, "messages", "M/s", 1e3 / engine);
+		bench_add(r, "goodput", "Gb/s", o->size * 8 / engine);
+		bench_add(r, "requester", "ns", q);
+		bench_add(r, "responder", "ns", s);
+		bench_add(r, "requester_protocol", "ns", q - bytes.crc - bytes.copy);
+		bench_add(r, "responder_protocol", "ns", s - bytes.crc - bytes.copy);
+		bench_add(r, "crc", "ns", bytes.crc);
+		bench_add(r, "copy", "ns", bytes.copy);
+		bench_add(r, "bare_requester", "ns", sender);
+		bench_add(r, "client", "ns", bench_ns(c.client) / n);
+		if (!o->no_probe)
+			bench_add(r, "core_speed", "ns", before > after ? before : after);
 	}
 	equal = engine_link_verify(&l);
-	snprintf(name, sizeof(name), "engine, RC %s, %u B, MTU %u, %u QP%s%s", bench_op_name[o->op],
-		 o->size, o->mtu, o->qps, o->qps == 1 ? "" : "s", equal ? "" : ": BYTES DIFFER");
-	bench_report_row(r, name, "messages", &rate, "M/s", "goodput", &gbps, "Gb/s", "requester",
-			 &req, "ns", "responder", &rsp, "ns", "requester_protocol", &req_own, "ns",
-			 "responder_protocol", &rsp_own, "ns", "crc", &crc, "ns", "copy", &copy,
-			 "ns", "bare_requester", &bare, "ns", "client", &cli, "ns", NULL);
-	if (!o->no_probe)
-		bench_report_more(r, "core_speed", &speed, "ns", NULL);
+	bench_report_row(r, "engine, RC %s, %u B, MTU %u, %u QP%s%s", bench_op_name[o->op], o->size,
+			 o->mtu, o->qps, o->qps == 1 ? "" : "s", equal ? "" : ": BYTES DIFFER");
 	engine_link_close(&l);
 	return equal;
 }

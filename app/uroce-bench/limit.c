@@ -160,26 +160,18 @@ bench_limit(const struct bench_options *o, struct bench_report *r)
 		return bench_limit_port(o, r);
 	p = pages_open(o->size);
 	for (unsigned i = 0; i < RTE_DIM(sizes) && sizes[i] <= o->mtu; i++) {
-		struct bench_figure crc = {.n = 0}, copy = {.n = 0}, both = {.n = 0},
-				    rate = {.n = 0}, hot_crc = {.n = 0}, hot_copy = {.n = 0};
-		char name[128];
-
 		for (uint32_t k = 0; k < o->runs; k++) {
 			double ns = packet_ns(&p, sizes[i], true, true);
 
-			bench_figure_add(&crc, packet_ns(&p, sizes[i], false, true));
-			bench_figure_add(&copy, packet_ns(&p, sizes[i], true, false));
-			bench_figure_add(&both, ns);
-			bench_figure_add(&rate, sizes[i] * 8 / ns);
-			bench_figure_add(&hot_crc, bench_crc_ns(sizes[i]));
-			bench_figure_add(&hot_copy, bench_copy_ns(sizes[i]));
+			bench_add(r, "crc", "ns", packet_ns(&p, sizes[i], false, true));
+			bench_add(r, "copy", "ns", packet_ns(&p, sizes[i], true, false));
+			bench_add(r, "packet", "ns", ns);
+			bench_add(r, "both", "Gb/s", sizes[i] * 8 / ns);
+			bench_add(r, "hot_crc", "ns", bench_crc_ns(sizes[i]));
+			bench_add(r, "hot_copy", "ns", bench_copy_ns(sizes[i]));
 		}
-		snprintf(name, sizeof(name),
-			 "memory, %u B, between %u KiB of message and %u packet buffers", sizes[i],
-			 p.message_bytes / 1024, PACKETS);
-		bench_report_row(r, name, "crc", &crc, "ns", "copy", &copy, "ns", "packet", &both,
-				 "ns", "both", &rate, "Gb/s", "hot_crc", &hot_crc, "ns", "hot_copy",
-				 &hot_copy, "ns", NULL);
+		bench_report_row(r, "memory, %u B, between %u KiB of message and %u packet buffers",
+				 sizes[i], p.message_bytes / 1024, PACKETS);
 	}
 	pages_close(&p);
 	return 0;

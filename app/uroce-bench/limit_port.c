@@ -12,45 +12,31 @@ static void
 row(struct bench_report *r, const struct bench_options *o, struct node_pair *p,
     struct testpmd_pair *pmd, uint32_t payload)
 {
-	struct bench_figure rate = {.n = 0}, gbps = {.n = 0}, swap = {.n = 0}, distance = {.n = 0},
-			    model = {.n = 0}, testpmd = {.n = 0}, ratio = {.n = 0},
-			    speed = {.n = 0};
 	uint32_t frame = payload + OVERHEAD;
 	bool two = o->port != BENCH_PORT_RING;
 	struct node_pair_sample s, back;
-	char name[96];
-	double packet_ns;
+	double packet_ns, testpmd;
 
 	for (uint32_t i = 0; i < o->runs; i++) {
 		node_pair_run(p, NODE_ONEWAY, frame, &s);
-		bench_figure_add(&rate, s.rate * 1e-6);
-		bench_figure_add(&gbps, s.rate * frame * 8e-9);
-		bench_figure_add(&distance, s.distance_ns);
-		bench_figure_add(&speed, s.speed_ns);
 		packet_ns = 1e9 / s.rate + bench_packet_ns(payload, o->size);
-		bench_figure_add(&model, payload * 8 / packet_ns);
+		bench_add(r, "oneway", "M/s", s.rate * 1e-6);
+		bench_add(r, "oneway_bits", "Gb/s", s.rate * frame * 8e-9);
+		bench_add(r, "with_crc_and_copy", "Gb/s", payload * 8 / packet_ns);
 		if (two) {
 			node_pair_run(p, NODE_SWAP, frame, &back);
-			bench_figure_add(&swap, back.rate * 1e-6);
+			bench_add(r, "swap", "M/s", back.rate * 1e-6);
+			bench_add(r, "distance", "ns", s.distance_ns);
+			bench_add(r, "core_speed", "ns", s.speed_ns);
 		}
 		if (o->versus_testpmd) {
-			bench_figure_add(&testpmd, testpmd_pair_run(pmd, frame, o->run_ms) * 1e-6);
-			bench_figure_add(&ratio, s.rate * 1e-6 / testpmd.run[testpmd.n - 1]);
+			testpmd = testpmd_pair_run(pmd, frame, o->run_ms);
+			bench_add(r, "testpmd", "M/s", testpmd * 1e-6);
+			bench_add(r, "versus_testpmd", "of it", s.rate / testpmd);
 		}
 	}
-	snprintf(name, sizeof(name), "port, %s, frames of %u B (payload %u B)%s",
-		 bench_port_name[o->port], frame, payload,
-		 !two                                             ? ""
-		 : bench_figure_median(&distance) <= NODE_NEAR_NS ? ", near"
-								  : ", far");
-	bench_report_row(r, name, "oneway", &rate, "M/s", "oneway_bits", &gbps, "Gb/s",
-			 "with_crc_and_copy", &model, "Gb/s", NULL);
-	if (two)
-		bench_report_more(r, "swap", &swap, "M/s", "distance", &distance, "ns",
-				  "core_speed", &speed, "ns", NULL);
-	if (o->versus_testpmd)
-		bench_report_more(r, "testpmd", &testpmd, "M/s", "versus_testpmd", &ratio, "of it",
-				  NULL);
+	bench_report_row(r, "port, %s, frames of %u B (payload %u B)%s", bench_port_name[o->port],
+			 frame, payload, two ? node_pair_far(r) : "");
 }
 
 int

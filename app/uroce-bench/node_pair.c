@@ -242,6 +242,12 @@ node_pair_run(struct node_pair *p, enum node_role role, uint32_t frame, struct n
 	node_net_die("no frame came in %u times %u ms", NODE_TRIES, p->sh->o.run_ms);
 }
 
+const char *
+node_pair_far(struct bench_report *r)
+{
+	return bench_median(r, "distance") <= NODE_NEAR_NS ? ", near" : ", far";
+}
+
 bool
 node_pair_verify(const struct node_pair *p)
 {

@@ -122,6 +122,8 @@ struct node_pair_sample {
  */
 void node_pair_run(struct node_pair *p, enum node_role role, uint32_t frame,
 		   struct node_pair_sample *s);
+/* ", near" or ", far": by the median of the figure "distance" of the row under way. */
+const char *node_pair_far(struct bench_report *r);
 /* RC: did the bytes arrive? */
 bool node_pair_verify(const struct node_pair *p);
 

@@ -10,6 +10,11 @@ struct bench_report {
 	json_t *doc, *rows;
 	bool json, probe;
 	double distance_before, speed_before[BENCH_CORES];
+	struct {
+		const char *key, *unit;
+		struct bench_figure values;
+	} figure[BENCH_MAX_FIGURES]; /* of the row under way */
+	unsigned nfigures;
 };
 
 static void
@@ -72,11 +77,70 @@ bench_report_start(const struct bench_options *o)
 	return r;
 }
 
-static void
-row_text(const char *key, const struct bench_figure *f, const char *unit)
+void
+bench_figure_add(struct bench_figure *f, double value)
 {
-	printf("   %s %.2f %s (%.2f .. %.2f)", key, bench_figure_median(f), unit,
-	       bench_figure_least(f), bench_figure_most(f));
+	if (f->n < BENCH_MAX_RUNS)
+		f->run[f->n++] = value;
+}
+
+static int
+compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double
+nth(const struct bench_figure *f, unsigned i)
+{
+	double sorted[BENCH_MAX_RUNS];
+
+	if (f->n == 0)
+		return 0;
+	memcpy(sorted, f->run, f->n * sizeof(sorted[0]));
+	qsort(sorted, f->n, sizeof(sorted[0]), compare);
+	return sorted[i];
+}
+
+double
+bench_figure_median(const struct bench_figure *f)
+{
+	return nth(f, f->n / 2);
+}
+
+static struct bench_figure *
+figure_of(struct bench_report *r, const char *key)
+{
+	for (unsigned i = 0; i < r->nfigures; i++)
+		if (strcmp(r->figure[i].key, key) == 0)
+			return &r->figure[i].values;
+	return NULL;
+}
+
+void
+bench_add(struct bench_report *r, const char *key, const char *unit, double value)
+{
+	struct bench_figure *f = figure_of(r, key);
+
+	if (f == NULL) {
+		if (r->nfigures == BENCH_MAX_FIGURES)
+			abort();
+		f = &r->figure[r->nfigures].values;
+		r->figure[r->nfigures].key = key;
+		r->figure[r->nfigures++].unit = unit;
+		f->n = 0;
+	}
+	bench_figure_add(f, value);
+}
+
+double
+bench_median(struct bench_report *r, const char *key)
+{
+	const struct bench_figure *f = figure_of(r, key);
+
+	return f != NULL ? bench_figure_median(f) : 0;
 }
 
 static json_t *
@@ -87,50 +151,33 @@ figure_json(const struct bench_figure *f, const char *unit)
 	for (unsigned i = 0; i < f->n; i++)
 		json_array_append_new(each, json_real(f->run[i]));
 	return json_pack("{s:f, s:f, s:f, s:s, s:o}", "median", bench_figure_median(f), "least",
-			 bench_figure_least(f), "most", bench_figure_most(f), "unit", unit, "each",
-			 each);
-}
-
-static void
-add_figures(struct bench_report *r, json_t *row, va_list ap)
-{
-	const char *key, *unit;
-
-	while ((key = va_arg(ap, const char *)) != NULL) {
-		const struct bench_figure *f = va_arg(ap, const struct bench_figure *);
-
-		unit = va_arg(ap, const char *);
-		json_object_set_new(row, key, figure_json(f, unit));
-		if (!r->json) {
-			row_text(key, f, unit);
-			printf("\n");
-		}
-	}
+			 nth(f, 0), "most", nth(f, f->n - 1), "unit", unit, "each", each);
 }
 
 void
-bench_report_row(struct bench_report *r, const char *name, ...)
+bench_report_row(struct bench_report *r, const char *fmt, ...)
 {
 	json_t *row = json_object();
+	char name[192];
 	va_list ap;
 
+	va_start(ap, fmt);
+	vsnprintf(name, sizeof(name), fmt, ap);
+	va_end(ap);
 	json_object_set_new(row, "name", json_string(name));
 	if (!r->json)
 		printf("%s\n", name);
-	va_start(ap, name);
-	add_figures(r, row, ap);
-	va_end(ap);
+	for (unsigned i = 0; i < r->nfigures; i++) {
+		const char *key = r->figure[i].key, *unit = r->figure[i].unit;
+		const struct bench_figure *f = &r->figure[i].values;
+
+		json_object_set_new(row, key, figure_json(f, unit));
+		if (!r->json)
+			printf("   %s %.2f %s (%.2f .. %.2f)\n", key, bench_figure_median(f), unit,
+			       nth(f, 0), nth(f, f->n - 1));
+	}
+	r->nfigures = 0;
 	json_array_append_new(r->rows, row);
-}
-
-void
-bench_report_more(struct bench_report *r, ...)
-{
-	va_list ap;
-
-	va_start(ap, r);
-	add_figures(r, json_array_get(r->rows, json_array_size(r->rows) - 1), ap);
-	va_end(ap);
 }
 
 /*

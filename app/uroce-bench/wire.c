@@ -15,11 +15,6 @@
 
 enum { LINK_WIRE, LINK_FRAMES, LINK_TESTPMD, LINK_THROUGH };
 
-struct figures {
-	struct bench_figure rate, gbps, packets, frames[2], again, distance, speed;
-	struct bench_figure limit, bytes, of_limit, testpmd, of_testpmd, possible, ports;
-};
-
 static uint32_t
 packets_of(const struct bench_options *o)
 {
@@ -102,69 +97,54 @@ possible(const struct bench_options *o, double testpmd)
 
 /* What it is held against is measured right behind it, each time. */
 static void
-measure(struct wire *w, const struct bench_options *o, struct figures *f)
+measure(struct wire *w, const struct bench_options *o, struct bench_report *r)
 {
 	uint32_t frame = frame_of(o);
-	struct node_pair_sample s, port;
+	struct node_pair_sample s, port = {0};
 	double packets, other, bytes_ns;
 
 	node_pair_run(&w->rc, NODE_RC, 0, &s);
 	packets = s.rate * packets_of(o);
-	bench_figure_add(&f->rate, s.rate * 1e-6);
-	bench_figure_add(&f->gbps, s.rate * o->size * 8e-9);
-	bench_figure_add(&f->packets, packets * 1e-6);
-	bench_figure_add(&f->frames[0], s.frames[0] * 1e-6);
-	bench_figure_add(&f->frames[1], s.frames[1] * 1e-6);
-	bench_figure_add(&f->again, s.again);
-	if (o->versus_limit) {
+	if (o->versus_limit)
 		node_pair_run(&w->frames, NODE_ONEWAY, frame, &port);
+	bench_add(r, "messages", "M/s", s.rate * 1e-6);
+	bench_add(r, "goodput", "Gb/s", s.rate * o->size * 8e-9);
+	bench_add(r, "packets", "M/s", packets * 1e-6);
+	bench_add(r, "sent", "M frames/s", s.frames[0] * 1e-6);
+	bench_add(r, "answered", "M frames/s", s.frames[1] * 1e-6);
+	bench_add(r, "sent_again", "packets/s", s.again);
+	bench_add(r, "distance", "ns", RTE_MAX(s.distance_ns, port.distance_ns));
+	bench_add(r, "core_speed", "ns", RTE_MAX(s.speed_ns, port.speed_ns));
+	if (o->versus_limit) {
 		bytes_ns = bench_packet_ns(RTE_MIN(o->size, o->mtu), o->size);
 		other = 1e9 / (1e9 / port.rate + bytes_ns);
-		bench_figure_add(&f->bytes, bytes_ns);
-		bench_figure_add(&f->ports, port.rate * 1e-6);
-		bench_figure_add(&f->limit, other * 1e-6);
-		bench_figure_add(&f->of_limit, packets / other);
-		s.distance_ns = RTE_MAX(s.distance_ns, port.distance_ns);
-		s.speed_ns = RTE_MAX(s.speed_ns, port.speed_ns);
+		bench_add(r, "port", "M/s", port.rate * 1e-6);
+		bench_add(r, "crc_and_copy", "ns", bytes_ns);
+		bench_add(r, "limit", "M/s", other * 1e-6);
+		bench_add(r, "versus_limit", "of it", packets / other);
 	}
 	if (o->versus_testpmd) {
 		other = testpmd_pair_run(&w->pmd, frame, o->run_ms);
-		bench_figure_add(&f->testpmd, other * 1e-6);
-		bench_figure_add(&f->of_testpmd, packets / other);
-		bench_figure_add(&f->possible, possible(o, other) * 1e-6);
+		bench_add(r, "testpmd", "M/s", other * 1e-6);
+		bench_add(r, "versus_testpmd", "of it", packets / other);
+		bench_add(r, "possible", "M/s", possible(o, other) * 1e-6);
 	}
-	bench_figure_add(&f->distance, s.distance_ns);
-	bench_figure_add(&f->speed, s.speed_ns);
 }
 
 int
 bench_wire(const struct bench_options *o, struct bench_report *r)
 {
-	static struct figures f;
 	struct wire w;
-	char name[128];
 	bool equal;
 
 	wire_open(&w, o);
 	for (uint32_t i = 0; i < o->runs; i++)
-		measure(&w, o, &f);
+		measure(&w, o, r);
 	equal = node_pair_verify(&w.rc);
 	wire_close(&w, o);
-	snprintf(name, sizeof(name), "wire, %s%s, RC %s, %u B, MTU %u, %u QP%s, %s%s",
-		 bench_port_name[o->port], o->through_testpmd ? " through testpmd" : "",
-		 bench_op_name[o->op], o->size, o->mtu, o->qps, o->qps == 1 ? "" : "s",
-		 bench_figure_median(&f.distance) <= NODE_NEAR_NS ? "near" : "far",
-		 equal ? "" : ": BYTES DIFFER");
-	bench_report_row(r, name, "messages", &f.rate, "M/s", "goodput", &f.gbps, "Gb/s", "packets",
-			 &f.packets, "M/s", "sent", &f.frames[0], "M frames/s", "answered",
-			 &f.frames[1], "M frames/s", "sent_again", &f.again, "packets/s",
-			 "distance", &f.distance, "ns", "core_speed", &f.speed, "ns", NULL);
-	if (o->versus_limit)
-		bench_report_more(r, "port", &f.ports, "M/s", "crc_and_copy", &f.bytes, "ns",
-				  "limit", &f.limit, "M/s", "versus_limit", &f.of_limit, "of it",
-				  NULL);
-	if (o->versus_testpmd)
-		bench_report_more(r, "testpmd", &f.testpmd, "M/s", "versus_testpmd", &f.of_testpmd,
-				  "of it", "possible", &f.possible, "M/s", NULL);
+	bench_report_row(r, "wire, %s%s, RC %s, %u B, MTU %u, %u QP%s%s%s",
+			 bench_port_name[o->port], o->through_testpmd ? " through testpmd" : "",
+			 bench_op_name[o->op], o->size, o->mtu, o->qps, o->qps == 1 ? "" : "s",
+			 node_pair_far(r), equal ? "" : ": BYTES DIFFER");
 	return equal ? 0 : 1;
 }
