@@ -5,6 +5,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sched.h>
+#include <sys/types.h>
 
 #define BENCH_MAX_RUNS 64
 #define BENCH_MAX_ARGS 64
@@ -85,6 +87,16 @@ struct bench_figure {
 void bench_figure_add(struct bench_figure *f, double value);
 double bench_figure_median(const struct bench_figure *f);
 
+/* Prints "uroce-bench: .." on stderr and exits with 1. */
+_Noreturn void bench_die(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Nanoseconds of CLOCK_MONOTONIC. */
+uint64_t bench_now_ns(void);
+/*
+ * Start a program: on cpus (NULL: on all), standard input from in and standard output to out where
+ * these are not -1. It gets the signal dies_of when this process ends.
+ */
+pid_t bench_spawn(char *const argv[], int in, int out, int dies_of, const cpu_set_t *cpus);
+
 /* The clock of all figures: cycles of the TSC, and nanoseconds a cycle. */
 double bench_ns(uint64_t cycles);
 
@@ -102,6 +114,13 @@ double bench_tsc_ns(void);
 bool bench_pin(unsigned cpu);
 /* One-way latency of a cache line between two cores, in ns; 0 with one core only. */
 double bench_core_distance(void);
+
+/*
+ * Two threads or processes pass a cache line to and fro, 2 * turns stores to *word, which is 0 at
+ * the start: one calls bench_pong, the other bench_ping, which returns the one-way latency in ns.
+ */
+void bench_pong(uint32_t *word, uint32_t turns);
+double bench_ping(uint32_t *word, uint32_t turns);
 
 #define BENCH_CORES 2
 /*

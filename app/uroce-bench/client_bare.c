@@ -8,9 +8,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -30,19 +27,12 @@ struct sleeper {
 };
 
 static uint64_t
-clock_ns(clockid_t clock)
+cpu_ns(void)
 {
 	struct timespec ts;
 
-	clock_gettime(clock, &ts);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
-static _Noreturn void
-give_up(const char *what)
-{
-	fprintf(stderr, "uroce-bench: %s: %s\n", what, strerror(errno));
-	exit(1);
 }
 
 static void
@@ -50,30 +40,30 @@ start(pthread_t *thread, void *(*fn)(void *), struct sleeper *s)
 {
 	errno = pthread_create(thread, NULL, fn, s);
 	if (errno != 0)
-		give_up("a thread");
+		bench_die("a thread: %m");
 }
 
 static void *
 sleeps(void *arg)
 {
 	static const struct timespec limit = {.tv_nsec = SLEEP_NS};
-	uint64_t begin, cpu;
+	uint64_t begin, used;
 	struct sleeper *s = arg;
 
 	bench_pin(s->cpu);
-	begin = clock_ns(CLOCK_MONOTONIC);
-	cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-	while (clock_ns(CLOCK_MONOTONIC) < s->until_ns)
+	begin = bench_now_ns();
+	used = cpu_ns();
+	while (bench_now_ns() < s->until_ns)
 		ppoll(NULL, 0, &limit, NULL);
-	cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;
-	s->share = (double)cpu / (double)(clock_ns(CLOCK_MONOTONIC) - begin);
+	used = cpu_ns() - used;
+	s->share = (double)used / (double)(bench_now_ns() - begin);
 	return NULL;
 }
 
 double
 client_bare_sleeps(unsigned cpu, uint64_t ns)
 {
-	struct sleeper s = {.cpu = cpu, .until_ns = clock_ns(CLOCK_MONOTONIC) + ns};
+	struct sleeper s = {.cpu = cpu, .until_ns = bench_now_ns() + ns};
 	pthread_t thread;
 
 	start(&thread, sleeps, &s);
@@ -110,7 +100,7 @@ client_bare_wakes(unsigned from, unsigned to, uint32_t n, uint32_t pause_us, str
 	cpu_set_t were;
 
 	if (s.fd < 0)
-		give_up("an eventfd");
+		bench_die("an eventfd: %m");
 	sched_getaffinity(0, sizeof(were), &were);
 	start(&thread, is_woken, &s);
 	bench_pin(from);
@@ -118,12 +108,12 @@ client_bare_wakes(unsigned from, unsigned to, uint32_t n, uint32_t pause_us, str
 		uint64_t begin;
 
 		nanosleep(&pause, NULL);
-		begin = clock_ns(CLOCK_MONOTONIC);
+		begin = bench_now_ns();
 		if (write(s.fd, &one, sizeof(one)) < 0)
 			break;
 		while (__atomic_load_n(&s.found, __ATOMIC_ACQUIRE) != i)
 			rte_pause();
-		client_hist_add(h, clock_ns(CLOCK_MONOTONIC) - begin);
+		client_hist_add(h, bench_now_ns() - begin);
 	}
 	__atomic_store_n(&s.stop, true, __ATOMIC_RELEASE);
 	pthread_join(thread, NULL);

@@ -1,33 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
-#include <time.h>
 #include "client_int.h"
-
-void
-client_die(const char *fmt, ...)
-{
-	va_list ap;
-
-	fputs("uroce-bench: client: ", stderr);
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	fputc('\n', stderr);
-	exit(1);
-}
-
-uint64_t
-client_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 /* The socket is the mode's: when it ends, so does this process. */
 static void

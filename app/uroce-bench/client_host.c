@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -45,13 +45,6 @@ client_recv(int sock, void *msg, size_t len)
 		n = recv(sock, msg, len, 0);
 	while (n < 0 && errno == EINTR);
 	return n == (ssize_t)len ? 0 : -1;
-}
-
-static void
-fail(const char *what)
-{
-	fprintf(stderr, "uroce-bench: %s: %s\n", what, strerror(errno));
-	exit(1);
 }
 
 /* Waits for a process of ours, whatever it does. */
@@ -140,21 +133,7 @@ client_program(char *path, const char *name)
 	if (access(path, X_OK) < 0)
 		snprintf(path, PATH_MAX, "%s/%s", exe, name);
 	if (access(path, X_OK) < 0)
-		fail(path);
-}
-
-/* Between fork and exec. A death of the mode is one of the child, too. */
-static void
-child_setup(int dies_of, const cpu_set_t *cpus)
-{
-	static const int back[] = {SIGINT, SIGTERM, SIGHUP};
-
-	for (unsigned i = 0; i < sizeof(back) / sizeof(back[0]); i++)
-		signal(back[i], SIG_DFL);
-	prctl(PR_SET_PDEATHSIG, dies_of);
-	sched_setaffinity(0, sizeof(*cpus), cpus);
-	if (getppid() != host.owner)
-		_exit(1);
+		bench_die("%s: %m", path);
 }
 
 /* The daemon's first words: ready, or why not, which goes to stderr. */
@@ -169,31 +148,41 @@ wait_ready(int out)
 			return; /* f stays open: the daemon may say more */
 		fputs(line, stderr);
 	}
-	fprintf(stderr, "uroce-bench: uroced did not start\n");
-	exit(1);
+	bench_die("uroced did not start");
 }
 
-static void
-daemon_exec(const struct client_daemon *d, const char *prefix, const struct bench_options *o,
-	    int out)
+static pid_t
+daemon_spawn(const struct client_daemon *d, char *prefix, const struct bench_options *o, int out)
 {
 	char uroced[PATH_MAX], cpu[16], qps[16];
-	const char *idle = o->adaptive ? "adaptive" : "poll";
-	/* Huge pages, where there are some, as any daemon has them; memory is counted in small
-	 * ones. */
-	const char *plain = o->no_huge || o->measure == BENCH_MEMORY ? "--no-huge" : NULL;
+	/* Huge pages, if available, as any daemon has them; memory is counted in small ones. */
+	char *plain = o->no_huge || o->measure == BENCH_MEMORY ? "--no-huge" : NULL;
+	char *argv[] = {uroced,
+			"--socket",
+			(char *)d->socket,
+			"--file-prefix",
+			prefix,
+			"--idle",
+			o->adaptive ? "adaptive" : "poll",
+			"--lcores",
+			cpu,
+			"--max-qps",
+			qps,
+			"--log-level",
+			"error",
+			"--pair",
+			"p",
+			"--dev",
+			"name=uroce0,port=net_ring_pa,addr=10.9.0.101/24,mtu=4096",
+			"--dev",
+			"name=uroce1,port=net_ring_pb,addr=10.9.0.102/24,mtu=4096",
+			plain,
+			NULL};
 
 	client_program(uroced, "uroced");
-	dup2(out, STDOUT_FILENO);
 	snprintf(cpu, sizeof(cpu), "%u", client_cpu(client_cpus() - 1));
 	snprintf(qps, sizeof(qps), "%u", 2 * o->qps * o->clients + 64);
-	child_setup(SIGTERM, &host.cpus);
-	execl(uroced, uroced, "--socket", d->socket, "--file-prefix", prefix, "--idle", idle,
-	      "--lcores", cpu, "--max-qps", qps, "--log-level", "error", "--pair", "p", "--dev",
-	      "name=uroce0,port=net_ring_pa,addr=10.9.0.101/24,mtu=4096", "--dev",
-	      "name=uroce1,port=net_ring_pb,addr=10.9.0.102/24,mtu=4096", plain, NULL);
-	perror(uroced);
-	_exit(1);
+	return bench_spawn(argv, -1, out, SIGTERM, &host.cpus);
 }
 
 void
@@ -202,91 +191,64 @@ client_daemon_start(struct client_daemon *d, const struct bench_options *o)
 	unsigned i = host.ndaemons;
 	char *dir = host.daemon[i].dir;
 	int out[2];
-	pid_t pid;
 
 	snprintf(dir, sizeof(host.daemon[i].dir), "/tmp/uroce-bench-%d-XXXXXX", getpid());
-	if (mkdtemp(dir) == NULL || pipe(out) < 0)
-		fail(dir);
+	if (mkdtemp(dir) == NULL || pipe2(out, O_CLOEXEC) < 0)
+		bench_die("%s: %m", dir);
 	snprintf(d->socket, sizeof(d->socket), "%s/sock", dir);
 	memcpy(host.daemon[i].socket, d->socket, sizeof(d->socket));
 	snprintf(host.daemon[i].prefix, sizeof(host.daemon[i].prefix), "bench-%d-%u", getpid(), i);
 	snprintf(host.daemon[i].dpdk_dir, sizeof(host.daemon[i].dpdk_dir),
 		 "/var/run/dpdk/bench-%d-%u", getpid(), i);
-	pid = fork();
-	if (pid < 0)
-		fail("fork");
-	if (pid == 0) {
-		close(out[0]);
-		daemon_exec(d, host.daemon[i].prefix, o, out[1]);
-	}
-	host.daemon[i].pid = d->pid = pid;
+	host.daemon[i].pid = d->pid = daemon_spawn(d, host.daemon[i].prefix, o, out[1]);
 	host.ndaemons++;
 	close(out[1]);
 	wait_ready(out[0]);
-}
-
-static void
-client_exec(unsigned i, const char *socket_path, int sock)
-{
-	char run[PATH_MAX], self[PATH_MAX], fd[16];
-	unsigned cpus = client_cpus() > 1 ? client_cpus() - 1 : 1;
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	cpu_set_t set;
-
-	self[n > 0 ? n : 0] = '\0';
-	client_program(run, "uroce-run");
-	snprintf(fd, sizeof(fd), "%d", sock);
-	CPU_ZERO(&set);
-	CPU_SET(client_cpu(i % cpus), &set);
-	child_setup(SIGKILL, &set);
-	execl(run, run, "--socket", socket_path, self, CLIENT_MODE, fd, NULL);
-	perror(run);
-	_exit(1);
 }
 
 void
 client_start(struct client_proc *p, unsigned i, const char *socket_path,
 	     const struct client_plan *plan)
 {
-	int sv[2];
+	char run[PATH_MAX], self[PATH_MAX], fd[16];
+	char *argv[] = {run, "--socket", (char *)socket_path, self, CLIENT_MODE, fd, NULL};
+	unsigned cpus = client_cpus() > 1 ? client_cpus() - 1 : 1;
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	cpu_set_t set;
+	int sv[2], theirs;
 
+	self[n > 0 ? n : 0] = '\0';
+	client_program(run, "uroce-run");
+	CPU_ZERO(&set);
+	CPU_SET(client_cpu(i % cpus), &set);
 	if (host.nclients == MAX_CLIENTS ||
 	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
-		fail("socketpair");
-	p->pid = fork();
-	if (p->pid < 0)
-		fail("fork");
-	if (p->pid == 0) {
-		int fd = dup(sv[1]); /* without FD_CLOEXEC */
-
-		client_exec(i, socket_path, fd);
-	}
+		bench_die("socketpair: %m");
+	theirs = dup(sv[1]); /* without FD_CLOEXEC */
+	snprintf(fd, sizeof(fd), "%d", theirs);
+	p->pid = bench_spawn(argv, -1, -1, SIGKILL, &set);
 	host.client[host.nclients++] = p->pid;
+	close(theirs);
 	close(sv[1]);
 	p->sock = sv[0];
 	client_say(p, plan, sizeof(*plan));
 }
 
 /* The client's own words are on stderr already. */
-static void
-gone(void)
-{
-	fprintf(stderr, "uroce-bench: a client has ended before it was done\n");
-	exit(1);
-}
+#define GONE "a client has ended before it was done"
 
 void
 client_say(struct client_proc *p, const void *msg, size_t len)
 {
 	if (client_send(p->sock, msg, len) < 0)
-		gone();
+		bench_die(GONE);
 }
 
 void
 client_hear(struct client_proc *p, void *msg, size_t len)
 {
 	if (client_recv(p->sock, msg, len) < 0)
-		gone();
+		bench_die(GONE);
 }
 
 uint64_t

@@ -39,11 +39,8 @@ struct client {
 	bool has[2];
 };
 
-/* "uroce-bench: client: .." on stderr; ends the process with 1. */
-__attribute__((noreturn, format(printf, 1, 2))) void client_die(const char *fmt, ...);
-
-/* Nanoseconds of CLOCK_MONOTONIC. */
-uint64_t client_now_ns(void);
+/* Ends the client's process with 1 and a line on stderr. */
+#define client_die(...) bench_die("client: " __VA_ARGS__)
 
 /* ---- client_verbs.c: each ends the process where it fails ---- */
 /* Everything that the plan says but the QPs; those, in RESET. */

@@ -2,64 +2,44 @@
 /* --loss: the daemon loses frames on purpose (urocectl impair), and says what it cost (show stats).
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <jansson.h>
 #include "client.h"
 
-__attribute__((noreturn)) static void
-refused(const char *what, const char *why)
-{
-	fprintf(stderr, "uroce-bench: urocectl %s: %s\n", what, why);
-	exit(1);
-}
-
-/* Standard output of urocectl with these words; the caller's. */
-static FILE *
-urocectl(const struct client_daemon *d, const char *const words[], pid_t *pid)
-{
-	char path[PATH_MAX], *argv[16] = {path, "--json", "--socket", (char *)d->socket};
-	unsigned n = 4;
-	int out[2];
-
-	client_program(path, "urocectl");
-	for (; *words != NULL; words++)
-		argv[n++] = (char *)*words;
-	if (pipe(out) < 0)
-		refused(argv[4], strerror(errno));
-	*pid = fork();
-	if (*pid < 0)
-		refused(argv[4], strerror(errno));
-	if (*pid == 0) {
-		dup2(out[1], STDOUT_FILENO);
-		close(out[0]);
-		close(out[1]);
-		execv(path, argv);
-		_exit(1);
-	}
-	close(out[1]);
-	return fdopen(out[0], "r");
-}
-
-/* Its JSON, or NULL where it says nothing. */
+/* What urocectl with these words says as JSON, or NULL when it says nothing. */
 static json_t *
 ask(const struct client_daemon *d, const char *const words[])
 {
+	char path[PATH_MAX], *argv[16] = {path, "--json", "--socket", (char *)d->socket};
+	json_t *said = NULL;
+	unsigned n = 4;
+	int out[2], status;
 	pid_t pid;
-	int status;
-	FILE *f = urocectl(d, words, &pid);
-	json_t *said = f != NULL ? json_loadf(f, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
+	FILE *f;
 
-	if (f != NULL)
+	client_program(path, "urocectl");
+	for (const char *const *word = words; *word != NULL; word++)
+		argv[n++] = (char *)*word;
+	if (pipe2(out, O_CLOEXEC) < 0)
+		bench_die("urocectl %s: %m", words[0]);
+	pid = bench_spawn(argv, -1, out[1], SIGKILL, NULL);
+	close(out[1]);
+	f = fdopen(out[0], "r");
+	if (f != NULL) {
+		said = json_loadf(f, JSON_DISABLE_EOF_CHECK, NULL);
 		fclose(f);
+	}
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-		refused(words[0], "failed; faults are for the daemon's user and for root");
+		bench_die("urocectl %s: failed; faults are for the daemon's user and for root",
+			  words[0]);
 	return said;
 }
 

@@ -48,7 +48,7 @@ client_rate(struct client *c, const struct client_command *cmd, struct client_an
 	bool recvs = c->plan.op == BENCH_SEND && c->has[1], more = true;
 	uint64_t flying = 0, done = 0, now;
 
-	a->start_ns = client_now_ns();
+	a->start_ns = bench_now_ns();
 	for (uint32_t q = 0; q < c->plan.qps; q++) {
 		for (uint32_t d = 0; d + c->plan.batch <= c->plan.depth; d += c->plan.batch) {
 			client_post(c, 0, q, c->plan.batch);
@@ -65,10 +65,10 @@ client_rate(struct client *c, const struct client_command *cmd, struct client_an
 			replenish(c, 1);
 		if (!more || turn % CLOCK_TURNS != 0)
 			continue;
-		now = client_now_ns();
+		now = bench_now_ns();
 		more = now - a->start_ns < cmd->ns || done < cmd->count;
 	}
-	a->end_ns = client_now_ns();
+	a->end_ns = bench_now_ns();
 	/* what is behind the last completion of a SEND */
 	for (uint32_t q = 0; recvs && q < c->plan.qps; q++) {
 		while (c->end[1].count[q].arrived != c->end[0].count[q].done)
@@ -99,21 +99,21 @@ ping_half(struct client *c, unsigned side)
 static uint64_t
 ping_send(struct client *c, bool one_way)
 {
-	uint64_t start = client_now_ns(), half;
+	uint64_t start = bench_now_ns(), half;
 
 	if (!c->has[1]) {
 		client_post(c, 0, 0, 1);
 		wait_for(c, c->end[0].rcq);
-		half = client_now_ns();
+		half = bench_now_ns();
 		client_post_recvs(c, 0, 0, 1);
 		wait_for(c, c->end[0].scq);
 		return half - start;
 	}
 	ping_half(c, 0);
-	half = client_now_ns();
+	half = bench_now_ns();
 	ping_half(c, 1);
 	if (!one_way)
-		half = client_now_ns();
+		half = bench_now_ns();
 	wait_for(c, c->end[0].scq);
 	wait_for(c, c->end[1].scq);
 	return half - start;
@@ -123,11 +123,11 @@ ping_send(struct client *c, bool one_way)
 static uint64_t
 ping_op(struct client *c)
 {
-	uint64_t start = client_now_ns();
+	uint64_t start = bench_now_ns();
 
 	client_post(c, 0, 0, 1);
 	wait_for(c, c->end[0].scq);
-	return client_now_ns() - start;
+	return bench_now_ns() - start;
 }
 
 void
@@ -137,14 +137,14 @@ client_ping(struct client *c, const struct client_command *cmd, struct client_an
 	struct timespec pause = {.tv_sec = (time_t)(cmd->pause_us / 1000000),
 				 .tv_nsec = (long)(cmd->pause_us % 1000000 * 1000)};
 
-	a->start_ns = client_now_ns();
+	a->start_ns = bench_now_ns();
 	for (uint64_t i = 0; i < cmd->count; i++) {
 		if (cmd->pause_us != 0)
 			nanosleep(&pause, NULL);
 		client_hist_add(h, c->plan.op == BENCH_SEND ? ping_send(c, cmd->pause_us != 0)
 							    : ping_op(c));
 	}
-	a->end_ns = client_now_ns();
+	a->end_ns = bench_now_ns();
 	a->messages = cmd->count;
 }
 

@@ -4,8 +4,6 @@
  * core, so that no cache line goes from core to core. Only what lies between WQE and CQE counts:
  * the end of an engine's turn comes when the client has its completion already.
  */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "client.h"
 #include "engine_link.h"
@@ -42,10 +40,8 @@ client_step_ns(void)
 	qp->bind.polled = true; /* as the worker has it of a client that posts all the time */
 	env->counters = qp->bind.counters;
 	mw.pd = n->mr.pd;
-	if (mr_table_add(&n->mrs, &mw, WINDOW) != 0) {
-		fprintf(stderr, "uroce-bench: no memory for a window\n");
-		exit(1);
-	}
+	if (mr_table_add(&n->mrs, &mw, WINDOW) != 0)
+		bench_die("no memory for a window");
 	for (uint32_t i = 0; i < STEPS; i++) {
 		uint64_t start;
 
@@ -56,10 +52,8 @@ client_step_ns(void)
 		req_run(env, qp, ENGINE_QUANTUM);
 		client_hist_add(&h, bench_tsc() - start);
 		qp_env_flush(env);
-		if (engine_link_poll(&link, 0) != 1) {
-			fprintf(stderr, "uroce-bench: a window was not bound\n");
-			exit(1);
-		}
+		if (engine_link_poll(&link, 0) != 1)
+			bench_die("a window was not bound");
 	}
 	engine_link_close(&link);
 	return client_hist_low(&h) * bench_ns(1000) / 1000 - bench_tsc_ns();

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <rte_cycles.h>
 #include <rte_ethdev.h>
@@ -23,13 +21,6 @@ static struct rte_mempool *pool;
 static struct port ports[2];
 
 static void
-die(const char *what)
-{
-	fprintf(stderr, "uroce-bench: %s\n", what);
-	exit(1);
-}
-
-static void
 ports_open(void)
 {
 	static const char *const name[2] = {"net_ring_bencha", "net_ring_benchb"};
@@ -39,14 +30,14 @@ ports_open(void)
 	pool = rte_pktmbuf_pool_create("bench", POOL_MBUFS, 256, 0,
 				       RTE_PKTMBUF_HEADROOM + WIRE_MAX_OVERHEAD + 4096, 0);
 	if (pool == NULL)
-		die("no memory for packets");
+		bench_die("no memory for packets");
 	if (port_ring_pair("bencha", "benchb", 1, PORT_SLOTS) != 0)
-		die("net_ring: no ports");
+		bench_die("net_ring: no ports");
 	for (unsigned i = 0; i < 2; i++) {
 		struct port_params p = {.name = name[i], .nqueues = 1, .link_mtu = 4200};
 
 		if (port_open(&ports[i], &p, pool) != 0)
-			die("net_ring: a port does not start");
+			bench_die("net_ring: a port does not start");
 	}
 }
 
@@ -102,7 +93,7 @@ engine_link_poll(struct engine_link *l, unsigned side)
 	uint32_t took = engine_pair_poll(&l->pair, side);
 
 	if (l->pair.failed)
-		die("a message, a QP or a CQ failed");
+		bench_die("a message, a QP or a CQ failed");
 	return took;
 }
 
@@ -168,7 +159,7 @@ engine_link_bare_ns(struct engine_link *l)
 			start = rte_rdtsc_precise();
 			n = RTE_MIN((left + mtu - 1) / mtu, (uint32_t)ENGINE_LINK_BURST);
 			if (rte_pktmbuf_alloc_bulk(pool, m, n) != 0)
-				die("no memory for packets");
+				bench_die("no memory for packets");
 			for (uint32_t i = 0; i < n; i++) {
 				uint32_t len = RTE_MIN(left, mtu);
 

@@ -12,7 +12,8 @@
 #include "bench.h"
 
 #define MEM_MIB        "256"
-#define DISTANCE_TURNS 20000u
+#define DISTANCE_TURNS 20000u /* a multiple of the group */
+#define PING_GROUP     100u
 
 /* Of the TSC, where DPDK does not run. */
 static double
@@ -99,10 +100,8 @@ bench_eal_start(bool no_huge)
 	snprintf(prefix, sizeof(prefix), "--file-prefix=bench-%d", getpid());
 	rc = !no_huge && huge_pages_free() ? rte_eal_init(sizeof(huge) / sizeof(huge[0]), huge)
 					   : rte_eal_init(sizeof(plain) / sizeof(plain[0]), plain);
-	if (rc < 0) {
-		fprintf(stderr, "uroce-bench: DPDK does not start: %s\n", rte_strerror(rte_errno));
-		exit(1);
-	}
+	if (rc < 0)
+		bench_die("DPDK does not start: %s", rte_strerror(rte_errno));
 	atexit(runtime_dir_away);
 }
 
@@ -121,24 +120,49 @@ bench_pin(unsigned cpu)
 	return pthread_setaffinity_np(pthread_self(), sizeof(set), &set) == 0;
 }
 
+void
+bench_pong(uint32_t *word, uint32_t turns)
+{
+	for (uint32_t i = 1; i <= 2 * turns; i += 2) {
+		while (__atomic_load_n(word, __ATOMIC_ACQUIRE) != i)
+			;
+		__atomic_store_n(word, i + 1, __ATOMIC_RELEASE);
+	}
+}
+
+double
+bench_ping(uint32_t *word, uint32_t turns)
+{
+	uint64_t start, best = UINT64_MAX;
+
+	/* The least of groups of turns: what others do on the cores does not count. */
+	for (uint32_t i = 1; i <= 2 * turns;) {
+		start = rte_rdtsc();
+		for (unsigned k = 0; k < PING_GROUP; k++, i += 2) {
+			__atomic_store_n(word, i, __ATOMIC_RELEASE);
+			while (__atomic_load_n(word, __ATOMIC_ACQUIRE) != i + 1)
+				;
+		}
+		start = rte_rdtsc() - start;
+		best = start < best ? start : best;
+	}
+	return bench_ns(best) / (2 * PING_GROUP);
+}
+
 static void *
 echo(void *arg)
 {
 	bench_pin(1);
-	for (uint32_t i = 1; i <= 2 * DISTANCE_TURNS; i += 2) {
-		while (__atomic_load_n(&flag.word, __ATOMIC_ACQUIRE) != i)
-			;
-		__atomic_store_n(&flag.word, i + 1, __ATOMIC_RELEASE);
-	}
+	bench_pong(&flag.word, DISTANCE_TURNS);
 	return NULL;
 }
 
 double
 bench_core_distance(void)
 {
-	uint64_t start, best = UINT64_MAX;
 	cpu_set_t before;
 	pthread_t th;
+	double ns;
 
 	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
 		return 0;
@@ -147,18 +171,8 @@ bench_core_distance(void)
 	if (pthread_create(&th, NULL, echo, NULL) != 0)
 		return 0;
 	bench_pin(0);
-	/* The least of groups of 100 turns: what others do on the cores does not count. */
-	for (uint32_t i = 1; i <= 2 * DISTANCE_TURNS;) {
-		start = rte_rdtsc();
-		for (unsigned k = 0; k < 100; k++, i += 2) {
-			__atomic_store_n(&flag.word, i, __ATOMIC_RELEASE);
-			while (__atomic_load_n(&flag.word, __ATOMIC_ACQUIRE) != i + 1)
-				;
-		}
-		start = rte_rdtsc() - start;
-		best = start < best ? start : best;
-	}
+	ns = bench_ping(&flag.word, DISTANCE_TURNS);
 	pthread_join(th, NULL);
 	pthread_setaffinity_np(pthread_self(), sizeof(before), &before);
-	return bench_ns(best) / 200;
+	return ns;
 }

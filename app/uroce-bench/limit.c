@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What no transport can be quicker than: CRC and copy of the bytes, a port's bursts. */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <rte_common.h>
@@ -82,10 +80,8 @@ pages_map(size_t bytes)
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 		       MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 
-	if (p == MAP_FAILED) {
-		fprintf(stderr, "uroce-bench: no memory for %zu bytes\n", bytes);
-		exit(1);
-	}
+	if (p == MAP_FAILED)
+		bench_die("no memory for %zu bytes", bytes);
 	return p;
 }
 

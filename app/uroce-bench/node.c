@@ -19,7 +19,6 @@
 
 #define BURST       32
 #define PROBE_TURNS 4000u
-#define PROBE_GROUP 100u
 #define POOL_MBUFS  16384
 #define POOL_CACHE  256
 #define POOL_ROOM   (RTE_PKTMBUF_HEADROOM + 8320) /* as the daemon's */
@@ -61,37 +60,13 @@ node_reached(struct node_side *me, uint32_t step)
 	__atomic_store_n(&me->steps, step, __ATOMIC_RELEASE);
 }
 
-static void
-ping_pong(struct node_shared *sh, unsigned side)
-{
-	uint64_t start, best = UINT64_MAX;
-
-	if (side == 1) {
-		for (uint32_t i = 1; i <= 2 * PROBE_TURNS; i += 2) {
-			while (__atomic_load_n(&sh->ping, __ATOMIC_ACQUIRE) != i)
-				;
-			__atomic_store_n(&sh->ping, i + 1, __ATOMIC_RELEASE);
-		}
-		return;
-	}
-	/* The least of groups of turns: what others do on the cores does not count. */
-	for (uint32_t i = 1; i <= 2 * PROBE_TURNS;) {
-		start = rte_rdtsc();
-		for (unsigned k = 0; k < PROBE_GROUP; k++, i += 2) {
-			__atomic_store_n(&sh->ping, i, __ATOMIC_RELEASE);
-			while (__atomic_load_n(&sh->ping, __ATOMIC_ACQUIRE) != i + 1)
-				;
-		}
-		start = rte_rdtsc() - start;
-		best = start < best ? start : best;
-	}
-	sh->side[0].distance_ns = bench_ns(best) / (2 * PROBE_GROUP);
-}
-
 void
 node_probe(struct node_shared *sh, unsigned side)
 {
-	ping_pong(sh, side);
+	if (side == 1)
+		bench_pong(&sh->ping, PROBE_TURNS);
+	else
+		sh->side[0].distance_ns = bench_ping(&sh->ping, PROBE_TURNS);
 	sh->side[side].speed_ns = bench_speed_here();
 }
 

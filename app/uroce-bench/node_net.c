@@ -3,11 +3,9 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "cli/cli.h"
@@ -15,20 +13,6 @@
 #include "wire/hdr.h"
 
 #define XDP_MTU_MAX 3400u /* of a veth whose frames a program of XDP may see */
-
-_Noreturn void
-node_net_die(const char *fmt, ...)
-{
-	va_list ap;
-
-	fputs("uroce-bench: ", stderr);
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	fputc('\n', stderr);
-	/* the children die with us, and the namespaces with them */
-	_exit(1);
-}
 
 void
 node_net_check_options(const struct bench_options *o)
@@ -56,53 +40,29 @@ node_net_open(void)
 	int fd;
 
 	if (unshare(CLONE_NEWNET | CLONE_NEWNS) != 0)
-		node_net_die("namespaces of its own: %s (needs root)", strerror(errno));
+		bench_die("namespaces of its own: %m (needs root)");
 	/* /run is for DPDK and for sockets, /sys that of the network namespace */
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
 	    mount("tmpfs", "/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=0700") != 0 ||
 	    mount("sysfs", "/sys", "sysfs", MS_NOSUID | MS_NODEV, NULL) != 0)
-		node_net_die("mount: %s", strerror(errno));
+		bench_die("mount: %m");
 	/* the kernel's own packets are none of the measurement */
 	fd = open("/proc/sys/net/ipv6/conf/default/disable_ipv6", O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return; /* a kernel without IPv6 */
 	if (write(fd, "1", 1) != 1)
-		node_net_die("IPv6 off: %s", strerror(errno));
+		bench_die("IPv6 off: %m");
 	close(fd);
-}
-
-pid_t
-node_net_spawn(char *const argv[], int in, int out)
-{
-	pid_t parent = getpid(), pid = fork();
-	cpu_set_t all;
-
-	if (pid < 0)
-		node_net_die("fork: %s", strerror(errno));
-	if (pid > 0)
-		return pid;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
-		_exit(1);
-	memset(&all, 0xff, sizeof(all));
-	sched_setaffinity(0, sizeof(all), &all);
-	if (in >= 0)
-		dup2(in, 0);
-	if (out >= 0)
-		dup2(out, 1);
-	execvp(argv[0], argv);
-	fprintf(stderr, "uroce-bench: %s: %s\n", argv[0], strerror(errno));
-	_exit(127);
 }
 
 static void
 run(char *const argv[])
 {
 	int status;
-	pid_t pid = node_net_spawn(argv, -1, -1);
+	pid_t pid = bench_spawn(argv, -1, -1, SIGKILL, NULL);
 
 	if (waitpid(pid, &status, 0) != pid || status != 0)
-		node_net_die("%s %s %s failed", argv[0], argv[1], argv[2]);
+		bench_die("%s %s %s failed", argv[0], argv[1], argv[2]);
 }
 
 uint32_t

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 #include <rte_common.h>
 #include "node_pair.h"
@@ -13,15 +12,6 @@
 #define START_MS  60000 /* a socket on busy cores: each wait for RCU takes seconds */
 #define PHASE_MS  20000
 #define SETTLE_MS 10 /* from the beginning of a run to that of its measurement */
-
-static double
-now_s(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* A node that has died, or says that it cannot. */
 static void
@@ -33,9 +23,9 @@ check_alive(struct node_pair *p)
 		if (p->pid[s] == 0)
 			continue;
 		if (__atomic_load_n(&p->sh->side[s].error[0], __ATOMIC_ACQUIRE) != '\0')
-			node_net_die("side %u: %s", s, p->sh->side[s].error);
+			bench_die("side %u: %s", s, p->sh->side[s].error);
 		if (waitpid(p->pid[s], &status, WNOHANG) == p->pid[s])
-			node_net_die("side %u: ended with status %#x", s, status);
+			bench_die("side %u: ended with status %#x", s, status);
 	}
 }
 
@@ -43,15 +33,15 @@ check_alive(struct node_pair *p)
 static void
 wait_reached(struct node_pair *p, unsigned s, unsigned limit_ms)
 {
-	double end = now_s() + limit_ms * 1e-3;
+	uint64_t end = bench_now_ns() + limit_ms * 1000000ull;
 
 	if (p->pid[s] == 0)
 		return;
 	while (__atomic_load_n(&p->sh->side[s].steps, __ATOMIC_ACQUIRE) != p->sh->step) {
 		check_alive(p);
-		if (now_s() > end)
-			node_net_die("side %u: phase %u takes longer than %u ms", s, p->sh->phase,
-				     limit_ms);
+		if (bench_now_ns() > end)
+			bench_die("side %u: phase %u takes longer than %u ms", s, p->sh->phase,
+				  limit_ms);
 		usleep(200);
 	}
 }
@@ -87,7 +77,7 @@ start(struct node_pair *p, int fd, unsigned s)
 
 	snprintf(number, sizeof(number), "%d", fd);
 	snprintf(side, sizeof(side), "%u", s);
-	p->pid[s] = node_net_spawn(argv, -1, -1);
+	p->pid[s] = bench_spawn(argv, -1, -1, SIGKILL, NULL);
 	wait_reached(p, s, START_MS);
 }
 
@@ -101,10 +91,10 @@ share(const struct bench_options *o, enum node_role role, int *fd)
 
 	*fd = memfd_create("uroce-bench", 0);
 	if (*fd < 0 || ftruncate(*fd, (off_t)bytes) != 0)
-		node_net_die("shared memory: %s", strerror(errno));
+		bench_die("shared memory: %m");
 	sh = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, *fd, 0);
 	if (sh == MAP_FAILED)
-		node_net_die("shared memory: %s", strerror(errno));
+		bench_die("shared memory: %m");
 	sh->o = *o;
 	sh->role = role;
 	sh->slots = slots;
@@ -159,7 +149,8 @@ count(const struct node_pair *p)
 	const struct node_side *side = p->sh->side;
 	/* what arrived, where frames alone are sent */
 	const struct node_side *end = &side[p->sh->role == NODE_ONEWAY && p->pid[1] != 0];
-	struct counts c = {.at_s = now_s(), .done = __atomic_load_n(&end->count, __ATOMIC_RELAXED)};
+	struct counts c = {.at_s = (double)bench_now_ns() * 1e-9,
+			   .done = __atomic_load_n(&end->count, __ATOMIC_RELAXED)};
 
 	for (unsigned s = 0; s < 2; s++) {
 		c.frames[s] = __atomic_load_n(&side[s].frames, __ATOMIC_RELAXED);
@@ -187,12 +178,12 @@ probe(struct node_pair *p, struct node_pair_sample *s)
 static void
 wait_count(struct node_pair *p, uint64_t messages)
 {
-	double end = now_s() + PHASE_MS * 1e-3;
+	uint64_t end = bench_now_ns() + PHASE_MS * 1000000ull;
 
 	while (__atomic_load_n(&p->sh->side[0].count, __ATOMIC_RELAXED) < messages) {
 		check_alive(p);
-		if (now_s() > end)
-			node_net_die("%lu messages take longer than %u ms", messages, PHASE_MS);
+		if (bench_now_ns() > end)
+			bench_die("%lu messages take longer than %u ms", messages, PHASE_MS);
 		usleep(500);
 	}
 }
@@ -239,7 +230,7 @@ node_pair_run(struct node_pair *p, enum node_role role, uint32_t frame, struct n
 		if (role == NODE_RC || s->rate > 0)
 			return;
 	}
-	node_net_die("no frame came in %u times %u ms", NODE_TRIES, p->sh->o.run_ms);
+	bench_die("no frame came in %u times %u ms", NODE_TRIES, p->sh->o.run_ms);
 }
 
 const char *

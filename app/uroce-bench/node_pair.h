@@ -91,11 +91,6 @@ void node_net_check_options(const struct bench_options *o);
 void node_net_port(enum bench_port port, unsigned link, uint32_t mtu, char vdev[2][256]);
 /* What an interface or a driver needs for packets of this path MTU. */
 uint32_t node_net_mtu(enum bench_port port, uint32_t mtu);
-/* fork, with death by its parent's, all CPUs, stdin from in and stdout to out where not -1; execs.
- */
-pid_t node_net_spawn(char *const argv[], int in, int out);
-/* Ends with a message, and with it everything that was started. */
-_Noreturn void node_net_die(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 struct node_pair {
 	struct node_shared *sh;

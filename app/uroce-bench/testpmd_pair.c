@@ -33,7 +33,7 @@ read_until(FILE *from, const char *what, char *text, size_t size)
 		snprintf(text, size, "%s", at + strlen(what));
 		return;
 	}
-	node_net_die("dpdk-testpmd (package dpdk-dev) ended, or did not start");
+	bench_die("dpdk-testpmd (package dpdk-dev) ended, or did not start");
 }
 
 static void
@@ -84,18 +84,18 @@ start(const char *lcores, const char *vdev0, const char *vdev1, const char *forw
 	argv[n++] = strstr(vdev0, "af_xdp") != NULL ? XDP_ROOM : ROOM;
 	argv[n++] = mode;
 	if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0)
-		node_net_die("pipe: %s", strerror(errno));
-	pid = node_net_spawn(argv, in[0], out[1]);
+		bench_die("pipe: %m");
+	pid = bench_spawn(argv, in[0], out[1], SIGKILL, NULL);
 	close(in[0]);
 	close(out[1]);
 	*to = fdopen(in[1], "we");
 	*from = fdopen(out[0], "re");
 	if (*to == NULL || *from == NULL)
-		node_net_die("no memory");
+		bench_die("no memory");
 	read_until(*from, "packet forwarding - ", text, sizeof(text));
 	/* it goes on without one, and tells no rate */
 	if (strncmp(text, "ports=0", 7) == 0)
-		node_net_die("dpdk-testpmd has no port: %s did not open", vdev0);
+		bench_die("dpdk-testpmd has no port: %s did not open", vdev0);
 	return pid;
 }
 
@@ -134,7 +134,7 @@ testpmd_pair_run(struct testpmd_pair *t, uint32_t frame, uint32_t run_ms)
 		got = rate(t, 1, "Rx-pps:");
 	}
 	if (got <= 0)
-		node_net_die("testpmd got no frame in %u times %u ms", NODE_TRIES, run_ms);
+		bench_die("testpmd got no frame in %u times %u ms", NODE_TRIES, run_ms);
 	for (unsigned s = 0; s < 2; s++)
 		kill(t->pid[s], SIGSTOP);
 	return got;
