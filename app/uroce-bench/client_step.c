@@ -13,7 +13,7 @@
 #define WINDOW 0x200003c3 /* its key: any whose slot is free */
 
 static void
-post(struct pair_conn *c, const struct mr *mw)
+post(struct rc_conn *c, const struct mr *mw)
 {
 	struct uroce_send_wqe w = {
 		.opcode = UROCE_WR_BIND_MW,
@@ -36,16 +36,16 @@ client_step_ns(void)
 	struct qp *qp;
 
 	engine_link_open(&link, &o);
-	qp = n->conn[0].qp;
+	qp = n->rc.conn[0].qp;
 	qp->bind.polled = true; /* as the worker has it of a client that posts all the time */
 	env->counters = qp->bind.counters;
-	mw.pd = n->mr.pd;
-	if (mr_table_add(&n->mrs, &mw, WINDOW) != 0)
+	mw.pd = n->rc.mr.pd;
+	if (mr_table_add(&n->rc.mrs, &mw, WINDOW) != 0)
 		bench_die("no memory for a window");
 	for (uint32_t i = 0; i < STEPS; i++) {
 		uint64_t start;
 
-		post(&n->conn[0], &mw);
+		post(&n->rc.conn[0], &mw);
 		engine_pair_publish(&link.pair, 0);
 		env->work = ENGINE_QUANTUM; /* the engine sets it for each of its runs */
 		start = bench_tsc();

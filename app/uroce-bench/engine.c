@@ -56,8 +56,8 @@ client(struct engine_link *l, uint64_t left)
 	engine_link_poll(l, 0);
 	engine_link_poll(l, 1);
 	for (uint32_t i = 0; i < l->o.qps && posted < left; i++) {
-		struct pair_conn *c = &l->pair.node[0].conn[i];
-		uint32_t room = l->o.depth - (c->sq.prod - c->done), n;
+		struct rc_conn *c = &l->pair.node[0].rc.conn[i];
+		uint32_t room = l->o.depth - (c->sq.prod - (uint32_t)c->done), n;
 
 		for (n = 0; n < room && posted < left; n++, posted++)
 			engine_link_post(l, i);
@@ -74,7 +74,7 @@ timers(struct engine_link *l)
 		struct engine_pair_node *n = &l->pair.node[side];
 
 		for (uint32_t i = 0; i < l->o.qps; i++) {
-			struct qp *qp = n->conn[i].qp;
+			struct qp *qp = n->rc.conn[i].qp;
 
 			if (qp->bind.timer_at_ns != 0 && qp->bind.timer_at_ns <= l->now_ns)
 				engine_timer(&n->engine, l->now_ns, qp);
@@ -86,14 +86,11 @@ timers(struct engine_link *l)
 static struct cost
 run(struct engine_link *l, uint64_t count)
 {
-	uint64_t posted = 0, done, base = 0, t0, t1, start = rte_rdtsc_precise();
+	uint64_t posted = 0, t0, t1, start = rte_rdtsc_precise();
+	uint32_t done = l->pair.node[0].rc.cq_cons;
 	struct cost c = {0};
 
-	for (uint32_t i = 0; i < l->o.qps; i++)
-		base += l->pair.node[0].conn[i].done;
-	done = l->pair.node[0].cq_cons;
-	for (uint32_t turn = 1; (uint32_t)(l->pair.node[0].cq_cons - (uint32_t)done) < count;
-	     turn++) {
+	for (uint32_t turn = 1; l->pair.node[0].rc.cq_cons - done < count; turn++) {
 		t0 = rte_rdtsc();
 		posted += client(l, count - posted);
 		t1 = rte_rdtsc();

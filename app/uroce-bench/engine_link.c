@@ -153,7 +153,7 @@ engine_link_bare_ns(struct engine_link *l)
 	struct rte_mbuf *m[ENGINE_LINK_BURST];
 
 	for (unsigned sweep = 0; sweep < BARE_SWEEPS; sweep++) {
-		const uint8_t *at = l->pair.node[0].mr.host;
+		const uint8_t *at = l->pair.node[0].rc.mr.host;
 
 		for (spent = 0, left = l->o.size; left != 0;) {
 			start = rte_rdtsc_precise();

@@ -12,23 +12,12 @@
 #include <rte_mbuf.h>
 #include "node_pair.h"
 #include "qp/doorbell.h"
-#include "test/kit/engine_pair.h"
 #include "test/kit/rc_connect.h"
 #include "worker/worker.h"
 
-#define IOVA     0x100000000ull
-#define PD       1
-#define QPN_BASE 0x100u
-#define LINK_MS  10000
-#define LOOK_US  2000 /* of the main thread, which takes its time from the worker's core */
-#define GROUP    16   /* messages posted together, the last signaled; or a quarter of --depth */
-
-struct conn {
-	struct qp *qp;
-	struct pair_ring sq, rq;
-	uint64_t done;  /* messages completed */
-	uint64_t place; /* of memory, that its next message uses */
-};
+#define LINK_MS 10000
+#define LOOK_US 2000 /* of the main thread, which takes its time from the worker's core */
+#define GROUP   16   /* messages posted together, the last signaled; or a quarter of --depth */
 
 struct rc {
 	struct node_shared *sh;
@@ -37,13 +26,7 @@ struct rc {
 	struct worker_set *ws;
 	struct worker *w;
 	struct port *port;
-	struct mr_table mrs;
-	struct qp_table qps;
-	struct mr mr;
-	struct cq cq;
-	struct uroce_cq_hdr *cq_hdr;
-	uint32_t cq_mask, cq_cons;
-	struct conn *conn;
+	struct rc_side s;
 	struct uroce_db_ring *db;
 	uint64_t posted, done;
 	uint32_t group;
@@ -51,59 +34,28 @@ struct rc {
 	const struct counter_block *counters; /* the worker's, of the port */
 };
 
-static void *
-zalloc(size_t bytes)
-{
-	size_t whole = (bytes + 4095) & ~(size_t)4095;
-	void *p = aligned_alloc(4096, whole);
-
-	if (p == NULL)
-		node_fail("no memory");
-	return memset(p, 0, whole);
-}
-
-static uint32_t
-pow2(uint32_t n)
-{
-	return rte_align32pow2(n < 16 ? 16 : n);
-}
-
 static void
 conn_open(struct rc *rc, uint32_t i)
 {
-	struct conn *c = &rc->conn[i];
+	struct rc_conn *c = &rc->s.conn[i];
 	/* the sender may be a queue ahead of what the receiving client has seen */
-	uint32_t sq = pow2(rc->sh->o.depth), rq = 2 * sq;
-	struct qp_create q = {
-		.qpn = QPN_BASE + i,
-		.type = QP_TYPE_RC,
-		.dev_mtu = 5,
-		.port = rc->port->id,
-		.pd = PD,
-		.send_cq = &rc->cq,
-		.recv_cq = &rc->cq,
-		.user_handle = i,
-		.cap = {sq, rq, 1, 1, 0},
-		.counters = worker_counters(rc->w, rc->port->id),
-	};
+	uint32_t sq = rc_entries(rc->sh->o.depth);
 
-	q.sq = pair_ring_make(&c->sq, sq, uroce_sq_stride(1, 0));
-	q.rq = pair_ring_make(&c->rq, rq, uroce_rq_stride(1));
 	c->place = i;
-	c->qp = qp_create(&q);
-	if (c->qp == NULL || worker_adopt_qp(rc->w, c->qp) != 0)
+	if (!rc_conn_open(&rc->s, i, sq, 2 * sq, rc->port->id,
+			  worker_counters(rc->w, rc->port->id)) ||
+	    worker_adopt_qp(rc->w, c->qp) != 0)
 		node_fail("no memory for a QP");
-	rc->qps.slot[q.qpn & rc->qps.mask] = c->qp;
 }
 
 static void
 conn_raise(struct rc *rc, uint32_t i)
 {
-	struct qp_path path = rc_path(rc->me->mac, rc->peer->mac, rc->side, QPN_BASE + i);
+	struct qp_path path = rc_path(rc->me->mac, rc->peer->mac, rc->side, RC_QPN_BASE + i);
 
 	/* half a second of timeout: a worker may have to wait for its core */
-	if (!rc_connect(&worker_engine(rc->w)->env, rc->conn[i].qp, rc->sh->o.mtu, QPN_BASE + i, 17,
-			&path))
+	if (!rc_connect(&worker_engine(rc->w)->env, rc->s.conn[i].qp, rc->sh->o.mtu,
+			RC_QPN_BASE + i, 17, &path))
 		node_fail("a QP cannot be connected");
 }
 
@@ -112,7 +64,7 @@ conn_raise(struct rc *rc, uint32_t i)
 
 /* Where the next message of c goes, and from. */
 static uint64_t
-next_place(const struct rc *rc, struct conn *c)
+next_place(const struct rc *rc, struct rc_conn *c)
 {
 	uint64_t place = c->place;
 
@@ -123,22 +75,15 @@ next_place(const struct rc *rc, struct conn *c)
 }
 
 static void
-post_recv(const struct rc *rc, struct conn *c)
+post_recv(struct rc *rc, struct rc_conn *c)
 {
-	uint8_t *slot = c->rq.slots + (size_t)(c->rq.prod++ & c->rq.mask) * c->rq.stride;
-	struct uroce_recv_wqe w = {.wr_id = 1ull << 32 | (uint64_t)(c - rc->conn), .num_sge = 1};
-	struct uroce_sge sge = {.addr = IOVA + next_place(rc, c),
-				.length = rc->sh->o.size,
-				.lkey = rc->mr.key};
-
-	memcpy(slot, &w, sizeof(w));
-	memcpy(slot + sizeof(w), &sge, sizeof(sge));
-	__atomic_store_n(&c->rq.hdr->prod, c->rq.prod, __ATOMIC_RELEASE);
+	rc_post_recv(&rc->s, c, 1ull << 32 | (uint64_t)(c - rc->s.conn), next_place(rc, c),
+		     rc->sh->o.size);
 }
 
 /* What the WQEs of c have in common is in them from the beginning: a client that costs little. */
 static void
-prepare_sends(const struct rc *rc, struct conn *c)
+prepare_sends(const struct rc *rc, struct rc_conn *c)
 {
 	static const uint8_t opcode[BENCH_OPS] = {
 		[BENCH_WRITE] = UROCE_WR_RDMA_WRITE,
@@ -151,7 +96,7 @@ prepare_sends(const struct rc *rc, struct conn *c)
 		.num = rc->sh->o.size != 0,
 		.rdma = {.rkey = rc->peer->key},
 	};
-	struct uroce_sge sge = {.length = rc->sh->o.size, .lkey = rc->mr.key};
+	struct uroce_sge sge = {.length = rc->sh->o.size, .lkey = rc->s.mr.key};
 
 	for (uint32_t i = 0; i <= c->sq.mask; i++) {
 		uint8_t *slot = c->sq.slots + (size_t)i * c->sq.stride;
@@ -163,13 +108,13 @@ prepare_sends(const struct rc *rc, struct conn *c)
 
 /* The next n messages of c, one completion for all. */
 static void
-post_sends(struct rc *rc, struct conn *c, uint32_t n)
+post_sends(struct rc *rc, struct rc_conn *c, uint32_t n)
 {
 	struct uroce_send_wqe *w = NULL;
 
 	for (uint32_t i = 0; i < n; i++) {
-		uint8_t *slot = c->sq.slots + (size_t)(c->sq.prod++ & c->sq.mask) * c->sq.stride;
-		uint64_t addr = IOVA + next_place(rc, c);
+		uint8_t *slot = rc_next_slot(&c->sq);
+		uint64_t addr = rc_addr(next_place(rc, c));
 
 		w = (struct uroce_send_wqe *)slot;
 		w->flags = 0;
@@ -179,13 +124,13 @@ post_sends(struct rc *rc, struct conn *c, uint32_t n)
 	if (w == NULL)
 		return;
 	w->flags = UROCE_WQE_SIGNALED;
-	w->wr_id = (uint64_t)n << 32 | (uint64_t)(c - rc->conn);
+	w->wr_id = (uint64_t)n << 32 | (uint64_t)(c - rc->s.conn);
 	rc->posted += n;
 }
 
 /* What was posted is the worker's; it is told when it has asked for that. */
 static void
-publish(struct rc *rc, struct conn *c)
+publish(struct rc *rc, struct rc_conn *c)
 {
 	if (qp_doorbell_publish_here(c->sq.hdr, c->sq.prod))
 		engine_doorbell(worker_engine(rc->w), c->qp->conn.qpn);
@@ -211,21 +156,17 @@ fail_message(const struct rc *rc, unsigned status)
 static void
 reap(struct rc *rc, bool more)
 {
-	const struct uroce_cqe *ring = (const void *)((uint8_t *)rc->cq_hdr + UROCE_CQ_HDR);
-	struct conn *open = NULL;
-	uint32_t first = rc->cq_cons;
+	uint32_t first = rc->s.cq_cons;
+	const struct uroce_cqe *cqe;
+	struct rc_conn *open = NULL;
 
-	for (;; rc->cq_cons++) {
-		const struct uroce_cqe *cqe = &ring[rc->cq_cons & rc->cq_mask];
-		struct conn *c;
+	while ((cqe = rc_next_cqe(&rc->s)) != NULL) {
+		struct rc_conn *c;
 		uint64_t n;
 
-		if (__atomic_load_n(&cqe->phase, __ATOMIC_ACQUIRE) !=
-		    rc->cq_cons / (rc->cq_mask + 1) + 1)
-			break;
 		if (cqe->status != QP_WC_SUCCESS)
 			fail_message(rc, cqe->status);
-		c = &rc->conn[(uint32_t)cqe->wr_id];
+		c = &rc->s.conn[(uint32_t)cqe->wr_id];
 		n = cqe->wr_id >> 32;
 		c->done += n;
 		rc->done += n;
@@ -242,9 +183,9 @@ reap(struct rc *rc, bool more)
 	}
 	if (open != NULL)
 		publish(rc, open);
-	if (rc->cq_cons == first)
+	if (rc->s.cq_cons == first)
 		return;
-	__atomic_store_n(&rc->cq_hdr->cons, rc->cq_cons, __ATOMIC_RELEASE);
+	rc_cqes_done(&rc->s);
 	if (rc->side == 0)
 		__atomic_store_n(&rc->me->count, rc->done, __ATOMIC_RELAXED);
 }
@@ -256,11 +197,11 @@ fill(struct rc *rc)
 
 	for (uint32_t k = 0; k < depth; k += rc->group)
 		for (uint32_t i = 0; i < rc->sh->o.qps && rc->posted < rc->sh->until; i++)
-			post_sends(rc, &rc->conn[i],
+			post_sends(rc, &rc->s.conn[i],
 				   (uint32_t)RTE_MIN(RTE_MIN(rc->group, depth - k),
 						     rc->sh->until - rc->posted));
 	for (uint32_t i = 0; i < rc->sh->o.qps; i++)
-		publish(rc, &rc->conn[i]);
+		publish(rc, &rc->s.conn[i]);
 }
 
 /* Places that messages certainly went to: as many of each connection as the one that has least. */
@@ -270,7 +211,7 @@ places_filled(const struct rc *rc)
 	uint64_t least = UINT64_MAX;
 
 	for (uint32_t i = 0; i < rc->sh->o.qps; i++)
-		least = RTE_MIN(least, rc->conn[i].done);
+		least = RTE_MIN(least, rc->s.conn[i].done);
 	return RTE_MIN(least * rc->sh->o.qps, (uint64_t)rc->sh->slots);
 }
 
@@ -319,33 +260,11 @@ connect_on_worker(struct worker *w, void *arg)
 
 	for (uint32_t i = 0; i < rc->sh->o.qps; i++) {
 		conn_open(rc, i);
-		prepare_sends(rc, &rc->conn[i]);
+		prepare_sends(rc, &rc->s.conn[i]);
 		conn_raise(rc, i);
-		for (uint32_t k = 0; rc->side == 1 && k <= rc->conn[i].rq.mask; k++)
-			post_recv(rc, &rc->conn[i]);
+		for (uint32_t k = 0; rc->side == 1 && k <= rc->s.conn[i].rq.mask; k++)
+			post_recv(rc, &rc->s.conn[i]);
 	}
-}
-
-static void
-memory_open(struct rc *rc)
-{
-	const struct node_shared *sh = rc->sh;
-	uint32_t bytes = sh->slots * sh->stride;
-
-	if (mr_table_init(&rc->mrs, 16) != 0 ||
-	    qp_table_init(&rc->qps, pow2(sh->o.qps + QPN_BASE)) != 0)
-		node_fail("no memory");
-	rc->mr = (struct mr){.iova = IOVA,
-			     .len = bytes,
-			     .host = node_region(rc->sh, rc->side),
-			     .pd = PD,
-			     .access = MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ |
-				       MEM_REMOTE_ATOMIC};
-	if (mr_table_add(&rc->mrs, &rc->mr, 0x100005a5) != 0)
-		node_fail("no memory");
-	rc->me->key = rc->mr.key;
-	for (uint32_t i = 0; i < bytes; i++)
-		rc->mr.host[i] = (uint8_t)((i * 2654435761u) >> 24) ^ (uint8_t)(rc->side * 0x5a);
 }
 
 static void
@@ -355,21 +274,21 @@ worker_open(struct rc *rc, struct rte_mempool *pool)
 	struct worker_params p = {.nworkers = 1,
 				  .lcores = &lcore,
 				  .idle = rc->sh->yields ? WORKER_IDLE_ADAPTIVE : WORKER_IDLE_POLL,
-				  .mrs = &rc->mrs,
-				  .qps = &rc->qps,
+				  .mrs = &rc->s.mrs,
+				  .qps = &rc->s.qps,
 				  .pool = pool};
-	uint32_t entries = pow2(3 * rc->sh->o.qps * pow2(rc->sh->o.depth));
+	const struct node_shared *sh = rc->sh;
 
-	rc->cq_hdr = zalloc(UROCE_CQ_HDR + (size_t)entries * sizeof(struct uroce_cqe));
-	rc->cq_mask = entries - 1;
-	cq_init(&rc->cq, rc->cq_hdr, entries);
+	if (!rc_side_open(&rc->s, rc->side, node_region(rc->sh, rc->side), sh->slots * sh->stride,
+			  sh->o.qps, rc_entries(3 * sh->o.qps * rc_entries(sh->o.depth))))
+		node_fail("no memory");
+	rc->me->key = rc->s.mr.key;
 	rc->ws = worker_set_create(&p);
 	if (rc->ws == NULL)
 		node_fail("no worker: %s", strerror(errno));
 	rc->w = worker_get(rc->ws, 0);
-	rc->db = zalloc(sizeof(*rc->db));
-	rc->conn = calloc(rc->sh->o.qps, sizeof(*rc->conn));
-	if (rc->conn == NULL || worker_add_port(rc->ws, rc->port) != 0 ||
+	rc->db = rc_zalloc(sizeof(*rc->db));
+	if (rc->db == NULL || worker_add_port(rc->ws, rc->port) != 0 ||
 	    worker_add_doorbell(rc->w, rc->db, client, rc) != 0)
 		node_fail("no memory");
 }
@@ -413,7 +332,6 @@ node_rc_main(struct node_shared *sh, unsigned side, struct port *port, struct rt
 			 .port = port,
 			 .group = RTE_MAX(1u, RTE_MIN(sh->o.depth / 4, (uint32_t)GROUP)),
 			 .step = step};
-	memory_open(&rc);
 	worker_open(&rc, pool);
 	rc.counters = worker_counters(rc.w, port->id);
 	node_reached(rc.me, step);

@@ -9,32 +9,14 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <uroce_abi/ring.h>
 #include "engine/engine.h"
-
-struct pair_ring {
-	struct uroce_ring_hdr *hdr;
-	uint8_t *slots;
-	uint32_t mask, stride, prod;
-};
-
-struct pair_conn {
-	struct qp *qp;
-	struct pair_ring sq, rq;
-	uint32_t done; /* of node 0: messages completed */
-};
+#include "rc_connect.h"
 
 struct engine_pair_node {
 	struct engine engine;
 	struct counter_block counters;
-	struct mr_table mrs;
-	struct qp_table qps;
 	struct qp_sqe_pool *sqes;
-	struct mr mr;
-	struct cq cq;
-	struct uroce_cq_hdr *cq_hdr;
-	uint32_t cq_mask, cq_cons;
-	struct pair_conn *conn; /* params.qps of them */
+	struct rc_side rc;
 };
 
 struct engine_pair_params {
@@ -54,11 +36,6 @@ struct engine_pair {
 	uint64_t posted; /* messages, by all connections */
 	bool failed;     /* a message completed in error, or a QP or CQ failed */
 };
-
-/* Zeroed pages; free() takes them. Exits with status 1 when there is no memory. */
-void *engine_pair_zalloc(size_t bytes);
-/* The queue of entries (a power of two) that r describes to its client, as its engine sees it. */
-struct qp_ring pair_ring_make(struct pair_ring *r, uint32_t entries, uint32_t stride);
 
 /*
  * Both nodes, connected, nothing posted; different bytes in their memories. p is overwritten.

@@ -1,6 +1,123 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <stdlib.h>
 #include <string.h>
+#include <rte_common.h>
 #include "rc_connect.h"
+
+#define IOVA 0x100000000ull
+#define PD   1
+#define RKEY 0x100005a5
+
+void *
+rc_zalloc(size_t bytes)
+{
+	size_t pages = RTE_ALIGN_CEIL(bytes, 4096);
+	void *p = aligned_alloc(4096, pages);
+
+	return p != NULL ? memset(p, 0, pages) : NULL;
+}
+
+uint32_t
+rc_entries(uint32_t n)
+{
+	return rte_align32pow2(RTE_MAX(n, 16u));
+}
+
+uint64_t
+rc_addr(uint64_t offset)
+{
+	return IOVA + offset;
+}
+
+bool
+rc_side_open(struct rc_side *s, unsigned side, uint8_t *host, uint32_t bytes, uint32_t nconns,
+	     uint32_t entries)
+{
+	if (mr_table_init(&s->mrs, 16) != 0 ||
+	    qp_table_init(&s->qps, rc_entries(nconns + RC_QPN_BASE)) != 0)
+		return false;
+	s->cq_hdr = rc_zalloc(UROCE_CQ_HDR + (size_t)entries * sizeof(struct uroce_cqe));
+	s->conn = calloc(nconns, sizeof(*s->conn));
+	if (s->cq_hdr == NULL || s->conn == NULL)
+		return false;
+	s->nconns = nconns;
+	s->cq_mask = entries - 1;
+	s->cq_cons = 0;
+	cq_init(&s->cq, s->cq_hdr, entries);
+	s->mr = (struct mr){.iova = IOVA,
+			    .len = bytes,
+			    .host = host,
+			    .pd = PD,
+			    .access = MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ |
+				      MEM_REMOTE_ATOMIC};
+	for (uint32_t i = 0; i < bytes; i++)
+		host[i] = (uint8_t)((i * 2654435761u) >> 24) ^ (uint8_t)(side * 0x5a);
+	return mr_table_add(&s->mrs, &s->mr, RKEY) == 0;
+}
+
+void
+rc_side_close(struct rc_side *s)
+{
+	for (uint32_t i = 0; i < s->nconns; i++) {
+		free(s->conn[i].sq.hdr);
+		free(s->conn[i].rq.hdr);
+	}
+	free(s->conn);
+	free(s->cq_hdr);
+	qp_table_free(&s->qps);
+	mr_table_free(&s->mrs);
+}
+
+/* The queue that r describes to its client, as its engine sees it. */
+static struct qp_ring
+ring_make(struct rc_ring *r, uint32_t entries, uint32_t stride)
+{
+	r->hdr = rc_zalloc(UROCE_RING_HDR + (size_t)entries * stride);
+	r->slots = (uint8_t *)r->hdr + UROCE_RING_HDR;
+	r->mask = entries - 1;
+	r->stride = stride;
+	r->prod = 0;
+	return (struct qp_ring){
+		.hdr = r->hdr, .slots = r->slots, .mask = r->mask, .stride = stride, .max_sge = 1};
+}
+
+bool
+rc_conn_open(struct rc_side *s, uint32_t i, uint32_t sq, uint32_t rq, uint16_t port,
+	     struct counter_block *counters)
+{
+	struct rc_conn *c = &s->conn[i];
+	struct qp_create q = {
+		.qpn = RC_QPN_BASE + i,
+		.type = QP_TYPE_RC,
+		.dev_mtu = 5,
+		.port = port,
+		.pd = PD,
+		.send_cq = &s->cq,
+		.recv_cq = &s->cq,
+		.user_handle = i,
+		.cap = {sq, rq, 1, 1, 0},
+		.counters = counters,
+	};
+
+	q.sq = ring_make(&c->sq, sq, uroce_sq_stride(1, 0));
+	q.rq = ring_make(&c->rq, rq, uroce_rq_stride(1));
+	c->qp = c->sq.hdr != NULL && c->rq.hdr != NULL ? qp_create(&q) : NULL;
+	if (c->qp != NULL)
+		s->qps.slot[q.qpn & s->qps.mask] = c->qp;
+	return c->qp != NULL;
+}
+
+void
+rc_post_recv(struct rc_side *s, struct rc_conn *c, uint64_t wr_id, uint64_t offset, uint32_t size)
+{
+	struct uroce_recv_wqe w = {.wr_id = wr_id, .num_sge = 1};
+	struct uroce_sge sge = {.addr = IOVA + offset, .length = size, .lkey = s->mr.key};
+	uint8_t *slot = rc_next_slot(&c->rq);
+
+	memcpy(slot, &w, sizeof(w));
+	memcpy(slot + sizeof(w), &sge, sizeof(sge));
+	__atomic_store_n(&c->rq.hdr->prod, c->rq.prod, __ATOMIC_RELEASE);
+}
 
 bool
 rc_connect(struct qp_env *env, struct qp *qp, uint32_t mtu, uint32_t dest_qpn, uint8_t timeout,

@@ -38,17 +38,17 @@ goodput_open(void)
 	}
 }
 
-static struct pair_conn *
+static struct rc_conn *
 requester(void)
 {
-	return &world.pair.node[0].conn[0];
+	return &world.pair.node[0].rc.conn[0];
 }
 
 static void
 post_recvs(uint32_t n)
 {
 	for (; n > 0; n--)
-		engine_pair_post_recv(&world.pair, 0, world.pair.node[1].conn[0].rq.prod);
+		engine_pair_post_recv(&world.pair, 0, world.pair.node[1].rc.conn[0].rq.prod);
 }
 
 static void
@@ -71,7 +71,7 @@ poll_node(unsigned side)
 {
 	struct engine_pair_node *n = &world.pair.node[side];
 	struct link *out = &world.link[side], *in = &world.link[1 - side];
-	struct qp *qp = n->conn[0].qp;
+	struct qp *qp = n->rc.conn[0].qp;
 	struct qp_env *env = &n->engine.env;
 	struct rte_mbuf *m[RX_BURST];
 	uint32_t k = link_recv(in, world.now_ns, m, RX_BURST), took;
