@@ -11,7 +11,7 @@ gid_is_ipv4(const uint8_t gid[16])
 	return memcmp(gid, mapped, sizeof(mapped)) == 0;
 }
 
-/* Ethernet and VLAN; returns their length. */
+/* Writes the Ethernet header and VLAN tag, if any. Returns their length. */
 static uint32_t
 put_l2(uint8_t *out, const struct wire_path *path, uint16_t type)
 {
@@ -29,7 +29,7 @@ put_l2(uint8_t *out, const struct wire_path *path, uint16_t type)
 	return WIRE_ETH_LEN + WIRE_VLAN_LEN;
 }
 
-/* IP header less what depends on the packet; returns its length. */
+/* Writes the IP header without its packet-dependent fields. Returns its length. */
 static uint32_t
 put_ip(uint8_t *out, const struct wire_path *path, bool is_v6)
 {
@@ -112,7 +112,7 @@ wire_tmpl_set_ip_id(struct wire_tmpl *t, uint16_t id)
 	t->shape = 0;
 }
 
-/* IP and UDP lengths, IPv4 checksum; ip_len: IP header and what follows. */
+/* Sets the IP and UDP lengths and the IPv4 checksum. ip_len: IP header and all that follows it. */
 static void
 tmpl_set_length(struct wire_tmpl *t, uint32_t ip_len)
 {
@@ -161,7 +161,7 @@ wire_tmpl_know_icrc(struct wire_tmpl *t)
 	t->icrc_known = true;
 }
 
-/* In the order in which they follow each other. */
+/* The headers are written in wire order. */
 uint8_t *
 wire_put_extended(uint8_t *p, uint32_t flags, const struct wire_fields *f)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Building frames. A struct wire_tmpl holds the Ethernet, (VLAN,) IP, UDP and BTH bytes of a QP's
- * or AH's packets. Most packets have the opcode and length of the one before, and differ from it in
- * nothing but the PSN: so a template keeps the headers of its last packet, and the CRC state behind
- * them. wire_hdr_put makes a packet's headers, wire_frame_seal its ICRC.
+ * or AH's packets. Most packets have the opcode and length of the previous packet and differ from
+ * it only in the PSN. A template therefore caches the headers of its last packet and the CRC state
+ * after them. wire_hdr_put writes a packet's headers, wire_frame_seal its ICRC.
  */
 #ifndef WIRE_BUILD_H
 #define WIRE_BUILD_H
@@ -15,7 +15,7 @@
 #include "wire/icrc.h"
 #include "wire/opcode.h"
 
-/* Where a template's packets go; filled by lib/net, turned into bytes by wire_tmpl_init. */
+/* Addressing of a template's packets. Filled by lib/net, encoded by wire_tmpl_init. */
 struct wire_path {
 	uint8_t smac[6], dmac[6];
 	uint8_t sgid[16], dgid[16]; /* both IPv4-mapped or both IPv6 */
@@ -26,48 +26,48 @@ struct wire_path {
 	uint32_t flow_label;        /* IPv6, 20 bits */
 };
 
-#define WIRE_TMPL_NEAR 64 /* bytes of a template: all of it over IPv4 */
+#define WIRE_TMPL_NEAR 64 /* first bytes of a template; the whole header prefix over IPv4 */
 
 struct wire_tmpl {
-	/* Of the last packet, less its PSN; before there was one, less what depends on a packet. */
+	/* Headers of the last packet without its PSN; before the first, the constant bytes. */
 	uint8_t bytes[80];
-	uint64_t shape;    /* what they depend on of that packet; 0: there was none */
+	uint64_t shape;    /* what they depend on (WIRE_SHAPE_*); 0: no packet yet */
 	uint32_t extended; /* WIRE_F_EXTENDED of its opcode */
-	uint32_t icrc;     /* CRC state behind them, before the PSN, if icrc_known */
+	uint32_t icrc;     /* CRC state after bytes, before the PSN, if icrc_known */
 	bool icrc_known;
-	uint8_t len;    /* bytes in use, up to and with the BTH */
+	uint8_t len;    /* bytes in use, including the BTH */
 	uint8_t ip_off; /* offset of the IP header */
 	uint8_t bth_off;
 	bool is_v6;
 	/*
-	 * IPv4 identification, host order. One for all: with DF set it tells nobody anything (RFC
-	 * 6864, 4.1), and frames of one length then have the same headers up to the PSN.
+	 * IPv4 identification, host order. It is the same for all packets: with DF set it carries
+	 * no information (RFC 6864, 4.1), and frames of one length then have equal headers up to
+	 * the PSN.
 	 */
 	uint16_t ip_id;
 	uint16_t ip_sum; /* IPv4: checksum of bytes, before length and identification */
 };
 _Static_assert(WIRE_ETH_LEN + WIRE_VLAN_LEN + WIRE_IPV6_LEN + WIRE_UDP_LEN + WIRE_BTH_LEN <= 80,
 	       "the longest headers fit a template");
-_Static_assert(WIRE_MAX_HDR >= 80, "a template fits where headers go");
+_Static_assert(WIRE_MAX_HDR >= 80, "a template fits into a header buffer");
 
 /*
- * Make the constant bytes of path: destination QPN qpn (24 bits), partition pkey, MigReq 1, TVer 0,
- * IPv4 DF set, IPv4 identification 0. The path is not kept. Never fails: what a path may hold
- * is checked by who makes it (lib/net).
+ * Build the constant bytes of path: destination QPN qpn (24 bits), partition pkey, MigReq 1, TVer
+ * 0, IPv4 DF set, IPv4 identification 0. Does not keep path. Never fails: lib/net, which fills
+ * path, checks its values.
  */
 void wire_tmpl_init(struct wire_tmpl *t, const struct wire_path *path, uint32_t qpn, uint16_t pkey);
 
-/* Packets carry pkey from now on. A template that wire_tmpl_init has not made yet stays as it is.
- */
+/* Use pkey in all packets from now on. No effect before wire_tmpl_init. */
 void wire_tmpl_set_pkey(struct wire_tmpl *t, uint16_t pkey);
 
-/* Packets have MigReq 1, as wire_tmpl_init leaves it, or 0, from now on. For what it made. */
+/* Set MigReq to 1 (as wire_tmpl_init does) or 0 in all packets from now on. */
 void wire_tmpl_set_migreq(struct wire_tmpl *t, bool migreq);
 
-/* Packets have this IPv4 identification from now on. For a template made for IPv4. */
+/* Use this IPv4 identification in all packets from now on. For IPv4 templates only. */
 void wire_tmpl_set_ip_id(struct wire_tmpl *t, uint16_t id);
 
-/* What differs from packet to packet. Fields that the opcode has no header for are ignored. */
+/* The fields that differ between packets. Fields without a header in the opcode are ignored. */
 struct wire_fields {
 	uint8_t opcode;
 	bool solicited, ackreq, becn;
@@ -83,21 +83,21 @@ struct wire_fields {
 	uint32_t inv_rkey; /* host order */
 };
 
-/* What of a packet its headers before the PSN depend on; 16 .. 31: length of its payload. */
+/* What the headers before the PSN depend on. Bits 0-7: opcode; bits 16-31: payload length. */
 #define WIRE_SHAPE_SE     (1ull << 8)
 #define WIRE_SHAPE_BECN   (1ull << 9)
 #define WIRE_SHAPE_LEN(n) ((uint64_t)(n) << 16)
 #define WIRE_SHAPE_SET    (1ull << 63)
 
-/* Bring t's bytes into this shape: wire_hdr_put calls it. */
+/* Rewrite t's bytes for this shape. Called by wire_hdr_put. */
 void wire_tmpl_reshape(struct wire_tmpl *t, uint64_t shape) __attribute__((cold));
 
-/* What headers behind the BTH an opcode may have. */
+/* Headers that may follow the BTH. */
 #define WIRE_F_EXTENDED                                                                            \
 	(WIRE_F_DETH | WIRE_F_RETH | WIRE_F_ATOMICETH | WIRE_F_AETH | WIRE_F_ATOMICACKETH |        \
 	 WIRE_F_IMM | WIRE_F_IETH | WIRE_F_CNP)
 
-/* Write the headers behind the BTH that flags name to p; returns their end. */
+/* Write the headers named by flags (WIRE_F_*) to p. Returns their end. */
 uint8_t *wire_put_extended(uint8_t *p, uint32_t flags, const struct wire_fields *f);
 
 static inline uint8_t *
@@ -112,9 +112,9 @@ wire_put_reth(uint8_t *p, const struct wire_fields *f)
 }
 
 /*
- * Write all headers of one packet of payload_len bytes (0 .. 2^15) to out, which has room for
- * WIRE_MAX_HDR. Returns their length; the payload goes right behind, with pad and ICRC behind that:
- * wire_frame_close. Thread: the template's owner.
+ * Write all headers of one packet with payload_len bytes (0 .. 2^15) to out, which has space for
+ * WIRE_MAX_HDR. Returns their length. The payload follows directly; wire_frame_close adds pad and
+ * ICRC. Thread: the template's owner.
  */
 static __rte_always_inline uint32_t
 wire_hdr_put(struct wire_tmpl *t, const struct wire_fields *f, uint32_t payload_len, uint8_t *out)
@@ -128,7 +128,7 @@ wire_hdr_put(struct wire_tmpl *t, const struct wire_fields *f, uint32_t payload_
 
 	if (shape != t->shape)
 		wire_tmpl_reshape(t, shape);
-	/* Copies of constant size: a few vector moves. */
+	/* The sizes are constant, so these compile to a few vector moves. */
 	memcpy(out, t->bytes, WIRE_TMPL_NEAR);
 	if (len > WIRE_TMPL_NEAR)
 		memcpy(out + WIRE_TMPL_NEAR, t->bytes + WIRE_TMPL_NEAR,
@@ -140,7 +140,7 @@ wire_hdr_put(struct wire_tmpl *t, const struct wire_fields *f, uint32_t payload_
 		return len + (uint32_t)sizeof(struct wire_reth);
 	}
 	if (t->extended != 0) {
-		struct wire_fields seen = *f; /* by others: f itself may be in registers */
+		struct wire_fields seen = *f; /* copied so that f itself may stay in registers */
 
 		len += (uint32_t)(wire_put_extended(out, t->extended, &seen) - out);
 	}
@@ -148,24 +148,24 @@ wire_hdr_put(struct wire_tmpl *t, const struct wire_fields *f, uint32_t payload_
 }
 
 /*
- * Pad a frame whose headers (hdr_len, as wire_hdr_put returned it) and payload stand at frame.
- * Needs 3 + WIRE_ICRC_LEN bytes of room behind the payload. Returns the length of the frame, whose
- * last 4 bytes, the ICRC, are not set yet.
+ * Pad a frame that starts with hdr_len bytes of headers (the result of wire_hdr_put), followed by
+ * the payload. Needs 3 + WIRE_ICRC_LEN bytes of space after the payload. Returns the length of the
+ * frame, whose last 4 bytes, the ICRC, are not set yet.
  */
 static inline uint32_t
 wire_frame_close(uint8_t *frame, uint32_t hdr_len, uint32_t payload_len)
 {
 	uint32_t pad = -payload_len & 3;
 
-	if (pad != 0) /* the ICRC overwrites what is not pad */
+	if (pad != 0) /* the ICRC overwrites the excess */
 		memset(frame + hdr_len + payload_len, 0, 3);
 	return hdr_len + payload_len + pad + WIRE_ICRC_LEN;
 }
 
-/* Make the CRC state behind t's last headers known: wire_frame_seal calls it. */
+/* Compute the CRC state after t's headers. Called by wire_frame_seal. */
 void wire_tmpl_know_icrc(struct wire_tmpl *t);
 
-/* Set the ICRC of a closed frame of len bytes, the last that wire_hdr_put has made from t. */
+/* Set the ICRC of a closed frame of len bytes, which must be the last one built from t. */
 static inline void
 wire_frame_seal(struct wire_tmpl *t, uint8_t *frame, uint32_t len)
 {
@@ -177,11 +177,10 @@ wire_frame_seal(struct wire_tmpl *t, uint8_t *frame, uint32_t len)
 	memcpy(frame + end, &icrc, sizeof(icrc));
 }
 
-/* The same where only the frame is at hand, which wire_frame_close has closed: nothing is checked.
- */
+/* The same without a template, from the frame alone. Does not validate the frame. */
 void wire_frame_seal_own(uint8_t *frame, uint32_t len);
 
-/* Close and seal. */
+/* Close and seal. Returns the length of the frame. */
 static inline uint32_t
 wire_frame_finish(struct wire_tmpl *t, uint8_t *frame, uint32_t hdr_len, uint32_t payload_len)
 {
@@ -192,8 +191,8 @@ wire_frame_finish(struct wire_tmpl *t, uint8_t *frame, uint32_t hdr_len, uint32_
 }
 
 /*
- * UDP source port of a connected pair (or of a flow label where one is given): the kernel's
- * convention, 0xc000 .. 0xffff (WIRE-02; rdma_calc_flow_label in <rdma/ib_verbs.h>).
+ * UDP source port of a connected pair, or of a flow label if it is not 0: the kernel's convention,
+ * 0xc000 .. 0xffff (WIRE-02; rdma_calc_flow_label in <rdma/ib_verbs.h>).
  */
 uint16_t wire_udp_sport(uint32_t flow_label, uint32_t lqpn, uint32_t rqpn);
 

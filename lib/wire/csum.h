@@ -8,9 +8,9 @@
 #include "wire/hdr.h"
 
 /*
- * One's complement sum, folded to 16 bits, of the 20 bytes of an IPv4 header without options:
- * 0xffff where its checksum is right; ~ of it is the checksum where that field is 0. Byte order
- * does not matter to the sum (RFC 1071).
+ * One's complement sum, folded to 16 bits, of the 20 bytes of an IPv4 header without options. The
+ * result is 0xffff if the checksum is right. If the checksum field is 0, the complement of the
+ * result is the checksum. Independent of byte order (RFC 1071).
  */
 static inline uint16_t
 wire_ipv4_sum(const void *ip)
@@ -26,7 +26,7 @@ wire_ipv4_sum(const void *ip)
 	return (uint16_t)((sum & 0xffff) + (sum >> 16));
 }
 
-/* Is the checksum in an IPv4 header right? The same as wire_ipv4_sum(ip) == 0xffff, but shorter. */
+/* Is the checksum of an IPv4 header right? Equals wire_ipv4_sum(ip) == 0xffff, but is faster. */
 static inline bool
 wire_ipv4_sum_ok(const void *ip)
 {
@@ -36,11 +36,11 @@ wire_ipv4_sum_ok(const void *ip)
 	memcpy(&a, ip, 8);
 	memcpy(&b, (const uint8_t *)ip + 8, 8);
 	memcpy(&c, (const uint8_t *)ip + 16, 4);
-	/* 2^16, 2^32 .. are all 1 modulo 0xffff; a header is not all zero. */
+	/* 2^16, 2^32 .. are 1 modulo 0xffff; a header is never all zero. */
 	return ((a & 0xffffffff) + (a >> 32) + (b & 0xffffffff) + (b >> 32) + c) % 0xffff == 0;
 }
 
-/* The sum with two more 16-bit fields in it, that were 0 before. */
+/* Add two 16-bit fields, which were 0 before, to a sum. */
 static inline uint16_t
 wire_sum_add(uint16_t sum, rte_be16_t a, rte_be16_t b)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A cursor over the bytes of a received frame: the only way in which the parser comes from one
- * header to the next. What it hands out lies inside the frame; it never moves past its end, and its
- * end only ever moves inwards. Private to lib/wire and lib/net.
+ * A cursor over the bytes of a received frame. The parser advances from header to header only
+ * through it. Everything it returns is inside the frame: it never moves past its end, and its end
+ * only moves inwards. Private to lib/wire and lib/net.
  */
 #ifndef WIRE_CURSOR_H
 #define WIRE_CURSOR_H
@@ -13,7 +13,7 @@
 
 struct wire_cur {
 	const uint8_t *pos; /* next byte */
-	const uint8_t *end; /* one behind the last; pos <= end */
+	const uint8_t *end; /* one past the last; pos <= end */
 };
 
 static inline struct wire_cur
@@ -29,7 +29,7 @@ wire_cur_left(const struct wire_cur *c)
 	return (uint32_t)(c->end - c->pos);
 }
 
-/* The next n bytes, and the cursor behind them; NULL, and no move, where fewer are left. */
+/* Returns the next n bytes and moves past them. Returns NULL, without moving, if fewer remain. */
 static inline const void *
 wire_cur_take(struct wire_cur *c, uint32_t n)
 {
@@ -44,7 +44,7 @@ wire_cur_take(struct wire_cur *c, uint32_t n)
 /* The next header, typed (a WIRE_PACKED struct, so any address will do), or NULL. */
 #define wire_cur_get(c, type) ((const type *)wire_cur_take((c), sizeof(type)))
 
-/* Let the cursor end n bytes from where it stands. False, and no change, where fewer are left. */
+/* Set the end to n bytes from the current position. False, without a change, if fewer remain. */
 static inline bool
 wire_cur_limit(struct wire_cur *c, uint32_t n)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RoCEv2 headers as they stand on the wire. Fields of more than one byte are big endian and say so
- * in their type (rte_be*_t); 24-bit fields share a 32-bit word and are reached by accessors only.
- * IBTA vol. 1 chapter 9 (transport headers), annex A17 (RoCEv2).
+ * RoCEv2 headers on the wire. Fields of more than one byte are big endian, as their type
+ * (rte_be*_t) says; 24-bit fields share a 32-bit word and are accessed with the masks below. IBTA
+ * vol. 1 chapter 9 (transport headers), annex A17 (RoCEv2).
  *
- * lib/wire holds no state, runs on any thread, and includes nothing of the other libraries.
+ * lib/wire is stateless, runs on any thread, and includes no other library of the tree.
  */
 #ifndef WIRE_HDR_H
 #define WIRE_HDR_H
@@ -22,13 +22,13 @@
 #define WIRE_UDP_LEN          8
 #define WIRE_BTH_LEN          12
 #define WIRE_BTH_PSN_LEN      4  /* its last bytes: AckReq and PSN */
-#define WIRE_CNP_RESERVED_LEN 16 /* behind the BTH of a CNP */
+#define WIRE_CNP_RESERVED_LEN 16 /* after the BTH of a CNP */
 #define WIRE_GRH_LEN          40
 /* Longest headers of any frame: VLAN Ethernet, IPv6, UDP, BTH, AtomicETH/RETH + ImmDt. */
 #define WIRE_MAX_HDR (18 + 40 + 8 + 12 + 28 + 4)
 /*
- * Most bytes that an IP packet has beside its payload: IPv6, UDP, BTH, RETH and ImmDt (a WRITE with
- * immediate data in one packet), ICRC. The kernel's rxe reckons with 80, which is 4 too few.
+ * Most bytes of an IP packet besides its payload: IPv6, UDP, BTH, RETH and ImmDt (a one-packet
+ * WRITE with immediate data), ICRC. The kernel's rxe assumes 80, which is 4 too few.
  */
 #define WIRE_IP_OVERHEAD (WIRE_IPV6_LEN + WIRE_UDP_LEN + WIRE_BTH_LEN + 16u + 4 + WIRE_ICRC_LEN)
 /* Most bytes a frame adds to its payload: headers, pad and ICRC. */
@@ -39,7 +39,7 @@
 #define WIRE_PKEY_DEFAULT  0xffffu
 #define WIRE_MULTICAST_QPN 0xffffffu
 
-/* Overlays a frame's bytes wherever they stand: no alignment, and aliasing as for char. */
+/* Overlays bytes of a frame at any alignment; aliases like char. */
 #define WIRE_PACKED          __attribute__((packed, may_alias))
 
 #define WIRE_ETHERTYPE_IPV4  0x0800u
@@ -60,7 +60,7 @@ struct wire_eth {
 } WIRE_PACKED;
 _Static_assert(sizeof(struct wire_eth) == WIRE_ETH_LEN, "Ethernet header size");
 
-/* What an 802.1Q tag puts behind the first Ethernet type (which is then 0x8100). */
+/* The bytes of an 802.1Q tag after the first Ethernet type, which is then 0x8100. */
 struct wire_vlan {
 	rte_be16_t tci;
 	rte_be16_t type;
@@ -92,7 +92,7 @@ _Static_assert(sizeof(struct wire_ipv6) == WIRE_IPV6_LEN, "IPv6 header size");
 struct wire_udp {
 	rte_be16_t sport, dport;
 	rte_be16_t len;
-	rte_be16_t csum; /* 0 in every frame of ours: the ICRC covers more */
+	rte_be16_t csum; /* 0 in every frame we send: the ICRC covers more */
 } WIRE_PACKED;
 _Static_assert(sizeof(struct wire_udp) == WIRE_UDP_LEN, "UDP header size");
 
@@ -137,7 +137,7 @@ struct wire_atomiceth {
 } WIRE_PACKED;
 _Static_assert(sizeof(struct wire_atomiceth) == 28, "AtomicETH size");
 
-/* Atomic ACK Extended Transport Header, 8 bytes: the value that was there. */
+/* Atomic ACK Extended Transport Header, 8 bytes: the original value. */
 struct wire_atomicacketh {
 	rte_be64_t orig;
 } WIRE_PACKED;
@@ -150,7 +150,7 @@ struct wire_deth {
 } WIRE_PACKED;
 _Static_assert(sizeof(struct wire_deth) == 8, "DETH size");
 
-/* Immediate data, 4 bytes, carried as the application gave it. */
+/* Immediate data, 4 bytes, in the application's byte order. */
 struct wire_immdt {
 	uint32_t imm;
 } WIRE_PACKED;
@@ -180,10 +180,7 @@ enum wire_nak { /* NAK-01 */
 		WIRE_NAK_INV_RD_REQ = 4, /* RD only, never produced */
 };
 
-/*
- * Payload bytes of a path MTU code 1..5 (enum ibv_mtu): 256 512 1024 2048 4096 (WIRE-05). 0 for any
- * other code.
- */
+/* Payload bytes of path MTU code 1..5 (enum ibv_mtu): 256 .. 4096 (WIRE-05). 0 for other codes. */
 static inline uint32_t
 wire_mtu_bytes(uint32_t code)
 {

@@ -5,16 +5,16 @@
 #include "wire/hdr.h"
 
 /*
- * A state is a CRC as crc32_gzip_refl takes and returns it: inverted on the way in and on the way
- * out, so that it chains, and the last state is the ICRC. The eight bytes of ones in place of the
- * LRH leave the register at 0xdebb20e3.
+ * A state is a CRC as crc32_gzip_refl takes and returns it: inverted on input and on output, so
+ * that calls chain and the last state is the ICRC. The eight bytes of ones that replace the LRH
+ * leave the register at 0xdebb20e3.
  */
 #define STATE_AFTER_ONES (~0xdebb20e3u)
 
 #define COVER4           (WIRE_IPV4_LEN + WIRE_UDP_LEN + WIRE_BTH_LEN)
 #define COVER6           (WIRE_IPV6_LEN + WIRE_UDP_LEN + WIRE_BTH_LEN)
 
-/* Ones over each bit that a router or a NIC on the way may change (annex A17.3.3). */
+/* Ones over each bit that a router or NIC on the path may change (annex A17.3.3). */
 static const uint8_t mask4[COVER4] = {
 	[1] = 0xff, /* TOS */
 	[8] = 0xff, /* TTL */
@@ -41,7 +41,7 @@ wire_icrc_update(uint32_t state, const void *buf, uint32_t len)
 	return crc32_gzip_refl(state, buf, len);
 }
 
-/* CRC state over n bytes of headers at ip with the mask's bits set. */
+/* CRC state over n bytes of headers at ip, with the bits of mask set to 1. */
 static inline uint32_t
 cover(const uint8_t *ip, const uint8_t *mask, uint32_t n)
 {

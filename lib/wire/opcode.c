@@ -2,7 +2,7 @@
 #include "wire/opcode.h"
 #include "wire/hdr.h"
 
-/* Bytes of the BTH and of the headers that flags name. */
+/* Length of the BTH and of the headers named by flags. */
 #define HDR_LEN(flags)                                                                             \
 	(WIRE_BTH_LEN + ((flags)&WIRE_F_DETH ? sizeof(struct wire_deth) : 0) +                     \
 	 ((flags)&WIRE_F_RETH ? sizeof(struct wire_reth) : 0) +                                    \
@@ -17,7 +17,7 @@
 	[WIRE_SVC_##svc | WIRE_OP_##                                                               \
 		op] = {.name = #svc "_" #op, .flags = WIRE_F_VALID | (f), .hdr_len = HDR_LEN(f)}
 
-/* Names that keep a row on a line. */
+/* Short names, so that a row fits a line. */
 #define FIRST   WIRE_F_FIRST
 #define LAST    WIRE_F_LAST
 #define ONLY    (FIRST | LAST)
@@ -81,7 +81,7 @@ const struct wire_op_info wire_op_table[256] = {
 	ROW(UC, WRITE_ONLY_IMM,   WRITE | ONLY | RETH | WIMM),
 	[0x2c ... 0x3f] = UNKNOWN,
 
-	[0x40 ... 0x63] = UNKNOWN, /* RD; UD has whole messages only */
+	[0x40 ... 0x63] = UNKNOWN, /* RD; UD has single-packet messages only */
 	ROW(UD, SEND_ONLY,        SEND | ONLY | DETH),
 	ROW(UD, SEND_ONLY_IMM,    SEND | ONLY | DETH | IMM),
 	[0x66 ... 0x80] = UNKNOWN,

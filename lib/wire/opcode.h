@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * BTH opcodes and the one table of what each is (WIRE-01): service, place in a message, which
- * headers follow the BTH. Everything that asks "what is this packet" asks this table.
+ * BTH opcodes and the table of their properties (WIRE-01): service, place in a message, headers
+ * that follow the BTH. All code classifies packets by this table.
  */
 #ifndef WIRE_OPCODE_H
 #define WIRE_OPCODE_H
@@ -12,14 +12,14 @@
 enum wire_svc {
 	WIRE_SVC_RC = 0x00,
 	WIRE_SVC_UC = 0x20,
-	WIRE_SVC_RD = 0x40, /* not offered */
+	WIRE_SVC_RD = 0x40, /* not supported */
 	WIRE_SVC_UD = 0x60,
 	WIRE_SVC_CNP = 0x80,
-	WIRE_SVC_XRC = 0xa0, /* not offered */
+	WIRE_SVC_XRC = 0xa0, /* not supported */
 	WIRE_SVC_MASK = 0xe0,
 };
 
-/* Operation: the opcode's lower five bits, the same for each service that has it. */
+/* Operation: the opcode's lower five bits, equal in all services that have it. */
 enum wire_op {
 	WIRE_OP_SEND_FIRST = 0x00,
 	WIRE_OP_SEND_MIDDLE = 0x01,
@@ -49,16 +49,16 @@ enum wire_op {
 #define WIRE_OPCODE_CNP 0x81u
 
 enum wire_op_flags {
-	WIRE_F_VALID = 1 << 0, /* an opcode of a service that uroce offers */
-	WIRE_F_REQ = 1 << 1,   /* a request (responder's half) */
-	WIRE_F_RESP = 1 << 2,  /* a response (requester's half) */
+	WIRE_F_VALID = 1 << 0, /* opcode of a service that uroce supports */
+	WIRE_F_REQ = 1 << 1,   /* request, for the responder */
+	WIRE_F_RESP = 1 << 2,  /* response, for the requester */
 	WIRE_F_FIRST = 1 << 3, /* starts a message (FIRST or ONLY) */
 	WIRE_F_LAST = 1 << 4,  /* ends a message (LAST or ONLY) */
 	WIRE_F_SEND = 1 << 5,
 	WIRE_F_WRITE = 1 << 6,
 	WIRE_F_READ = 1 << 7, /* READ request or response */
 	WIRE_F_ATOMIC = 1 << 8,
-	WIRE_F_ACK = 1 << 9,      /* plain ACK/NAK */
+	WIRE_F_ACK = 1 << 9,      /* ACK or NAK without data */
 	WIRE_F_PAYLOAD = 1 << 10, /* may carry payload */
 	WIRE_F_DETH = 1 << 11,
 	WIRE_F_RETH = 1 << 12,
@@ -68,14 +68,14 @@ enum wire_op_flags {
 	WIRE_F_IMM = 1 << 16,
 	WIRE_F_IETH = 1 << 17,
 	WIRE_F_CNP = 1 << 18, /* 16 reserved bytes follow the BTH */
-	/* request uses a receive WQE when it is complete (SEND any, WRITE with immediate) */
+	/* consumes a receive WQE on completion (any SEND, WRITE with immediate) */
 	WIRE_F_RWQE = 1 << 19,
 };
 
 struct wire_op_info {
 	const char *name; /* "RC_SEND_FIRST" */
-	uint32_t flags;   /* enum wire_op_flags; 0 for an opcode that is unknown */
-	uint8_t hdr_len;  /* bytes of BTH and the headers that follow it */
+	uint32_t flags;   /* enum wire_op_flags; 0 if the opcode is unknown */
+	uint8_t hdr_len;  /* bytes of the BTH and the extended headers */
 };
 
 /* Indexed by BTH opcode, every row defined. Read only. */

@@ -30,7 +30,7 @@ const char *const wire_verdict_name[WIRE_VERDICTS] = {
 #define TYPE_IPV4  RTE_BE16(WIRE_ETHERTYPE_IPV4)
 #define TYPE_IPV6  RTE_BE16(WIRE_ETHERTYPE_IPV6)
 
-/* Ethernet and at most one VLAN tag. *type: what follows them. */
+/* Parses Ethernet and at most one VLAN tag. *type: the next protocol. */
 static inline enum wire_verdict
 parse_l2(struct wire_cur *c, struct wire_pkt *pkt, rte_be16_t *type)
 {
@@ -53,7 +53,7 @@ parse_l2(struct wire_cur *c, struct wire_pkt *pkt, rte_be16_t *type)
 	return WIRE_OK;
 }
 
-/* UDP, port first: what is not for RoCE is not for us to judge. */
+/* Parses UDP. The port is checked first: packets of other protocols are not validated. */
 static inline enum wire_verdict
 parse_udp(struct wire_cur *c)
 {
@@ -82,7 +82,7 @@ parse_ipv4(struct wire_cur *c, struct wire_pkt *pkt)
 		return WIRE_BAD_IP;
 	if (ip->proto != WIRE_IPPROTO_UDP)
 		return ip->proto == WIRE_IPPROTO_ICMP ? WIRE_NOT_ROCE : WIRE_IP_PROTOCOL;
-	/* Options: nobody sends them with RoCE, and the ICRC of such a frame is not defined. */
+	/* Nobody sends IPv4 options with RoCE, and the ICRC is not defined for them. */
 	if (ip->ver_ihl != 0x45)
 		return WIRE_BAD_IP;
 	if (ip->frag_off & rte_cpu_to_be_16(WIRE_IPV4_FRAG))
@@ -102,7 +102,7 @@ parse_ipv4(struct wire_cur *c, struct wire_pkt *pkt)
 	return v;
 }
 
-/* Behind an IPv6 header. No extension headers: nobody sends them with RoCE, ND or echo. */
+/* Verdict on an IPv6 next header that is not UDP. RoCE, ND and echo use no extension headers. */
 static enum wire_verdict
 not_udp6(uint8_t next)
 {
@@ -146,7 +146,7 @@ parse_ipv6(struct wire_cur *c, struct wire_pkt *pkt)
 	return parse_udp(c);
 }
 
-/* What the BTH has in front of the PSN. */
+/* Reads the BTH up to the PSN. */
 static void
 read_bth(const struct wire_bth *bth, struct wire_pkt *pkt)
 {
@@ -163,10 +163,10 @@ read_bth(const struct wire_bth *bth, struct wire_pkt *pkt)
 	pkt->becn = fb_qpn & WIRE_BTH_BECN;
 }
 
-/* The next header, typed, and p behind it: what is read was taken from the cursor as a whole. */
+/* The header at p, typed; advances p. The caller has bounds-checked all headers together. */
 #define NEXT(p, type) ((const type *)(((p) += sizeof(type)) - sizeof(type)))
 
-/* Headers that carry addresses: requests only. Returns where the next one stands. */
+/* Reads the headers with addresses, which only requests have. Returns the next header. */
 static __rte_always_inline const uint8_t *
 read_request_headers(const uint8_t *p, uint32_t flags, struct wire_pkt *pkt)
 {
@@ -196,7 +196,7 @@ read_request_headers(const uint8_t *p, uint32_t flags, struct wire_pkt *pkt)
 
 #define SMALL_HEADERS (WIRE_F_AETH | WIRE_F_ATOMICACKETH | WIRE_F_IMM | WIRE_F_IETH)
 
-/* The short headers, behind those with addresses. */
+/* Reads the short headers, which follow those with addresses. */
 static __rte_always_inline void
 read_small_headers(const uint8_t *p, uint32_t flags, struct wire_pkt *pkt)
 {
@@ -216,7 +216,7 @@ read_small_headers(const uint8_t *p, uint32_t flags, struct wire_pkt *pkt)
 		pkt->inv_rkey = rte_be_to_cpu_32(NEXT(p, struct wire_ieth)->rkey);
 }
 
-/* The BTH from the PSN on, and all headers behind it, which were found to be there. */
+/* Reads the BTH from the PSN on and all headers after it, which are known to be in the frame. */
 static __rte_always_inline void
 read_behind_head(const struct wire_bth *bth, struct wire_pkt *pkt)
 {
@@ -228,7 +228,7 @@ read_behind_head(const struct wire_bth *bth, struct wire_pkt *pkt)
 			   pkt);
 }
 
-/* Opcode, pad and what may follow the headers; takes the pad off the payload where all is well. */
+/* Checks opcode, pad and length. Takes the pad off the payload if all are right. */
 static enum wire_verdict
 parse_form(const struct wire_bth *bth, struct wire_pkt *pkt)
 {
@@ -245,7 +245,7 @@ parse_form(const struct wire_bth *bth, struct wire_pkt *pkt)
 	return WIRE_OK;
 }
 
-/* BTH and what follows; the cursor ends before the ICRC. */
+/* Parses the BTH and the rest; the cursor ends before the ICRC. */
 static enum wire_verdict
 parse_transport(struct wire_cur *c, struct wire_pkt *pkt)
 {
@@ -263,11 +263,11 @@ parse_transport(struct wire_cur *c, struct wire_pkt *pkt)
 	pkt->payload_len = wire_cur_left(c);
 	pkt->pad_len = 0;
 	v = parse_form(bth, pkt);
-	/* Of another version nobody knows what is good form: never answered (NAK-07). */
+	/* The rules of other versions are unknown: such packets are never NAKed (NAK-07). */
 	return WIRE_BTH_TVER(bth->se_m_pad_ver) == 0 ? v : WIRE_BAD_TVER;
 }
 
-/* IP and what follows; type is Ethernet's name for it. */
+/* Parses from the IP header on; type: its EtherType. */
 static inline enum wire_verdict
 parse_ip(struct wire_cur *c, rte_be16_t type, struct wire_pkt *pkt)
 {
@@ -303,7 +303,7 @@ wire_parse(const uint8_t *frame, uint32_t len, struct wire_pkt *pkt)
 	return v == WIRE_OK ? parse_ip(&c, type, pkt) : v;
 }
 
-/* Length, opcode, P_Key, QPN: what tells the heads of a worker's flows from each other, mixed. */
+/* Hash of length, opcode, P_Key and QPN, by which the header prefixes of flows differ. */
 static inline uint64_t
 head_hash(const uint8_t *bth)
 {
@@ -321,7 +321,7 @@ memo_entry(struct wire_memo *memo, uint64_t hash)
 	return &memo->entry[hash >> 32 & (WIRE_MEMO - 1)];
 }
 
-/* Are n bytes of two heads the same? n a multiple of 4, at least 8, and constant. */
+/* Are n bytes of two header prefixes equal? n: constant, a multiple of 4, at least 8. */
 static __rte_always_inline bool
 heads_equal(const uint8_t *a, const uint8_t *b, uint32_t n)
 {
@@ -341,10 +341,7 @@ heads_equal(const uint8_t *a, const uint8_t *b, uint32_t n)
 	return differ == 0;
 }
 
-/*
- * Is this the head of e? The IP version, right for what Ethernet calls it, tells that e holds a
- * head at all, and one of this kind.
- */
+/* Is e the header prefix at ip? An empty entry never matches, because its IP version is 0. */
 static __rte_always_inline bool
 is_head(const struct wire_memo_entry *e, const uint8_t *ip, bool is_v6)
 {
@@ -354,8 +351,9 @@ is_head(const struct wire_memo_entry *e, const uint8_t *ip, bool is_v6)
 }
 
 /*
- * The packet at c has the head of one that was good, of n bytes, from which of_head follows: all of
- * *pkt but l2 and vlan_tci. That one had all of the packet; false: this one has not.
+ * Fill *pkt, except l2 and vlan_tci, for the packet at c, whose header prefix of n bytes equals
+ * that of an earlier valid packet; of_head: that packet's fields. False if the frame is shorter
+ * than that packet.
  */
 static __rte_always_inline bool
 with_head(const struct wire_cur *c, uint32_t n, const uint64_t of_head[3], struct wire_pkt *pkt)
@@ -373,7 +371,7 @@ with_head(const struct wire_cur *c, uint32_t n, const uint64_t of_head[3], struc
 	return true;
 }
 
-/* Is the head at c in memo? Then as with_head. */
+/* Look up the header prefix at c in the header cache; if found, fill *pkt as with_head does. */
 static __rte_always_inline bool
 recall(struct wire_memo *memo, const struct wire_cur *c, bool is_v6, struct wire_pkt *pkt)
 {
@@ -386,7 +384,7 @@ recall(struct wire_memo *memo, const struct wire_cur *c, bool is_v6, struct wire
 	return is_head(e, c->pos, is_v6) && with_head(c, n, e->of_head, pkt);
 }
 
-/* Is the head at c that of prev? Then as with_head. */
+/* As recall, but compares with the header prefix of prev only. */
 static __rte_always_inline bool
 repeats(const struct wire_pkt *prev, const struct wire_cur *c, bool is_v6, struct wire_pkt *pkt)
 {
@@ -409,7 +407,7 @@ wire_parse_like(const uint8_t *frame, uint32_t len, const struct wire_pkt *prev,
 			   : type == TYPE_IPV4 && repeats(prev, &c, false, pkt);
 }
 
-/* A good packet whose head was not in memo. */
+/* Cache the header prefix of a valid packet that was not in the cache. */
 static inline void
 remember(struct wire_memo *memo, struct wire_pkt *pkt)
 {
@@ -417,7 +415,7 @@ remember(struct wire_memo *memo, struct wire_pkt *pkt)
 	struct wire_memo_entry *e = memo_entry(memo, hash);
 	uint32_t mark;
 
-	/* Of IPv4, checksum and so identification; of IPv6, some of an address. */
+	/* For IPv4: the checksum, and with it the identification; for IPv6: part of an address. */
 	memcpy(&mark, pkt->ip + 8, sizeof(mark));
 	mark ^= (uint32_t)hash;
 	if (e->missed != mark) {
@@ -429,7 +427,7 @@ remember(struct wire_memo *memo, struct wire_pkt *pkt)
 	memcpy(e->head, pkt->ip, pkt->is_v6 ? WIRE_HEAD6 : WIRE_HEAD4);
 }
 
-/* The long way, from IP on. */
+/* Full parse from the IP header on. */
 static __rte_noinline enum wire_verdict
 parse_unknown(struct wire_cur c, rte_be16_t type, struct wire_memo *memo, struct wire_pkt *pkt)
 {
@@ -456,7 +454,7 @@ wire_parse_with(const uint8_t *frame, uint32_t len, struct wire_memo *memo, stru
 	return parse_unknown(c, type, memo, pkt);
 }
 
-/* GID of an address at addr4 (IPv4 packet) or addr6. */
+/* GID of the address at addr4 (IPv4 packet) or addr6. */
 static void
 gid_of(const struct wire_pkt *pkt, const uint8_t *addr4, const uint8_t *addr6, uint8_t gid[16])
 {

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include "wire/hdr.h"
 
-/* psn + n packets, n any number below 2^24 (or negative, as its two's complement). */
+/* psn + n packets, modulo 2^24. n: below 2^24, or negative in two's complement. */
 static inline uint32_t
 psn_add(uint32_t psn, uint32_t n)
 {
@@ -23,14 +23,14 @@ psn_diff(uint32_t a, uint32_t b)
 	return (int32_t)((a - b) << 8) >> 8;
 }
 
-/* True when a comes before b. */
+/* Is a before b? */
 static inline bool
 psn_lt(uint32_t a, uint32_t b)
 {
 	return psn_diff(a, b) < 0;
 }
 
-/* True when a comes before b or is b. */
+/* Is a before b, or equal to it? */
 static inline bool
 psn_le(uint32_t a, uint32_t b)
 {

@@ -3,7 +3,7 @@
 
 #define CODE_MASK 31u
 
-/* Units of 10 us, so that the rows read as in the specification (NAK-11). */
+/* In units of 10 us, as in the specification (NAK-11). */
 static const uint32_t rnr_10us[CODE_MASK + 1] = {
 	65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,    32,
 	48,    64,   96,   128,  192,  256,   384,   512,   768,   1024,  1536,
