@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory regions and the key table (MEM-01, MEM-02). Regions are made and destroyed by the control
- * thread; workers only look keys up. A region leaves the table first, then every worker passes a
- * quiescent point, then it is freed (MEM-03), so a pointer got from a lookup is good until the
- * end of the burst it was got in, and no longer.
- * Includes: nothing of the other libraries. No I/O: memory that is not mapped is reached through
- * the region's mem_ops, which lib/map supplies.
+ * Memory regions, memory windows and the key table (MEM-01, MEM-02). The control thread creates and
+ * destroys them; workers look keys up. A region first leaves the table, then every worker passes a
+ * quiescent point, then it is freed (MEM-03). The result of a lookup is therefore valid until the
+ * end of the current burst, and no longer.
+ * Includes no other library. No I/O: memory that is not mapped is accessed through the region's
+ * mem_ops, which lib/map provides.
  */
 #ifndef MEM_MR_H
 #define MEM_MR_H
@@ -29,24 +29,23 @@ enum mem_access {
 /* An 8-byte atomic: compare and swap, or fetch and add. */
 struct mem_atomic {
 	bool swap;
-	uint64_t compare; /* swap: value is stored if this was there */
-	uint64_t value;   /* what is stored, or added */
+	uint64_t compare; /* swap: value is stored if the memory equals this */
+	uint64_t value;   /* to store or to add */
 };
 
 /*
- * How to reach memory that the daemon cannot map. va is an address of the client. Each copies the
- * whole length, or fails with -errno:
+ * Access to memory that the daemon cannot map. va is an address of the client. Each function copies
+ * the whole length or fails with -errno:
  *
- *   -EAGAIN     not now: the memory has to be waited for, which a worker never does. Ask again in a
- *               later turn.
- *   -ETIMEDOUT  it has been waited for long enough
+ *   -EAGAIN     the access would block, which a worker never does; retry in a later turn
+ *   -ETIMEDOUT  the memory did not respond within the time limit
  *   -ESRCH      the client is gone
- *   others      the client has unmapped it
+ *   others      the client has unmapped the memory
  *
- * After -EAGAIN a write or an atomic may still be executed, but before any later access to the same
- * memory is. once != 0 names an operation that must not be executed twice: asked for again with the
- * same number, one that was executed meanwhile gives its result. Each operation has a number that
- * no other of the daemon has. 0: executing it again does no harm.
+ * A write or atomic that failed with -EAGAIN may still be executed, but only before any later
+ * access to the same memory. once != 0 identifies an operation that must not be executed twice: a
+ * retry with the same number returns the result of the first execution, if there was one. Numbers
+ * are unique in the daemon. once == 0: the operation may be executed again.
  */
 struct mem_ops {
 	int (*read)(void *ctx, uint64_t va, void *dst, uint32_t len);
@@ -56,27 +55,27 @@ struct mem_ops {
 };
 
 struct mr {
-	uint64_t iova; /* first address, as WQEs and peers name it */
+	uint64_t iova; /* first address, as used by WQEs and peers */
 	uint64_t len;  /* bytes */
-	uint8_t *host; /* where iova is mapped in this process; NULL: use ops */
-	uint64_t va;   /* iova's address in the client, for ops */
+	uint8_t *host; /* address of iova in this process; NULL: use ops */
+	uint64_t va;   /* address of iova in the client, for ops */
 	const struct mem_ops *ops;
 	void *ops_ctx;
-	uint32_t key;  /* L_Key and R_Key are one */
-	uint32_t slot; /* its place in the table; its key may be taken away for a moment */
+	uint32_t key;  /* both L_Key and R_Key */
+	uint32_t slot; /* index in the table; a window's key is 0 for a moment while it changes */
 	uint32_t pd;   /* id of the protection domain, unique in the daemon */
 	uint32_t access;
 	uint8_t kind;      /* enum mr_kind */
 	uint32_t qpn;      /* type 2 window: the QP it is bound to; else 0 */
-	struct mr *parent; /* bound window: the region behind it */
-	uint32_t windows;  /* region: windows bound to it; it cannot be deregistered until 0 */
-	uint32_t changes;  /* window: odd while a worker binds or unbinds it */
+	struct mr *parent; /* bound window: the region it is bound to */
+	uint32_t windows;  /* region: number of bound windows; deregistration requires 0 */
+	uint32_t changes;  /* window: sequence count, odd while a worker binds or unbinds it */
 };
 
-/* Regions and windows share one table, so that no key names one of each (MEM-01). */
+/* Regions and windows share one table, so that keys are unique among both (MEM-01). */
 enum mr_kind {
 	MR_REGION = 0,
-	MR_WINDOW_1, /* bound by any QP of its PD, rebound without being invalidated */
+	MR_WINDOW_1, /* bound by any QP of its PD, may be rebound while bound */
 	MR_WINDOW_2, /* bound to one QP, until it is invalidated */
 };
 
@@ -84,51 +83,53 @@ enum mr_kind {
 #define MW_CONSUMER        0xffu /* bits of a window's key that its owner chooses */
 
 /*
- * A key is 32 random bits, and its slot is its top bits (MEM-01). All bits are unpredictable to
- * whoever knows other keys: the caller draws keys until one falls into a free slot, and at most
- * half of the slots are used, so that two draws are enough on average. A secret permutation of
- * index bits would hide as much and cost every lookup more. A window gives MW_CONSUMER bits to its
- * owner, which leaves 24. Slot 0 stays empty, so that key 0 is never valid.
+ * A key is 32 random bits; its top bits are its slot (MEM-01). Knowing other keys does not help to
+ * guess any bit: the caller draws random keys until one falls into a free slot. At most half of the
+ * slots are used, so two draws are enough on average. A secret permutation of index bits would hide
+ * as much but slow down every lookup. The owner of a window chooses its MW_CONSUMER bits, which
+ * leaves 24. Slot 0 stays empty, so key 0 is never valid.
  */
 struct mr_table {
 	struct mr **slot;
 	uint32_t shift;  /* key >> shift is the slot: 32 - log2(nslots) */
 	uint32_t nslots; /* power of two, at most MR_TABLE_MAX_SLOTS */
 	uint32_t used;   /* at most nslots / 2 */
-	uint32_t *last;  /* by slot: the last key in it, which is not given out again next */
+	uint32_t *last;  /* by slot: its last key, which is not reused immediately */
 };
 
-/* Control thread. Room for nslots / 2 entries; nslots: power of two, 2 .. MR_TABLE_MAX_SLOTS.
- * 0, -ENOMEM or -EINVAL. */
+/*
+ * Control thread. Create a table for nslots / 2 entries. nslots: power of two, 2 ..
+ * MR_TABLE_MAX_SLOTS. Returns 0, -ENOMEM or -EINVAL.
+ */
 int mr_table_init(struct mr_table *t, uint32_t nslots);
 void mr_table_free(struct mr_table *t);
 
 /*
  * Control thread. Give mr this key and make it visible. key: 32 bits from the caller's CSPRNG.
- * 0; -EEXIST: the key cannot be had (its slot is 0 or taken, or it was the last one in its
- * slot), draw another; -ENOMEM: the table is full.
+ * Returns 0; -EEXIST if the key is not available (its slot is 0 or in use, or it was the last key
+ * in the slot): draw another; -ENOMEM if the table is full.
  */
 int mr_table_add(struct mr_table *t, struct mr *mr, uint32_t key);
 
 /*
- * Control thread. Make mr invisible and give its place away; it may be freed after every worker was
- * quiescent (MEM-03). mr may be hidden.
+ * Control thread. Remove mr, which may be hidden, from the table. It may be freed once every worker
+ * was quiescent (MEM-03).
  */
 void mr_table_del(struct mr_table *t, struct mr *mr);
 
 /*
- * Control thread. Make mr invisible, and visible again with its key. A hidden entry keeps its
- * place, however long it is hidden, so that nobody else gets its key. Each twice is harmless.
+ * Control thread. Hide mr from lookups, and show it again under its key. A hidden entry keeps its
+ * slot, so its key is not reused. Repeated calls do no harm.
  */
 void mr_table_hide(struct mr_table *t, struct mr *mr);
 void mr_table_show(struct mr_table *t, struct mr *mr);
 
-/* What is in a slot whose entry is hidden: no lookup accepts it. */
+/* Placeholder in the slot of a hidden entry. No lookup accepts it. */
 extern struct mr mr_hidden;
 
 /*
- * Worker. The region of an L_Key if key is valid, belongs to pd, covers [addr, addr + len) without
- * overflow and grants all of access (MEM-02); else NULL. Constant time.
+ * Worker. Returns the region of an L_Key if the key is valid, belongs to pd, covers [addr, addr +
+ * len) without overflow and grants all of access (MEM-02); else NULL. Constant time.
  */
 static inline struct mr *
 mr_lookup(const struct mr_table *t, uint32_t key, uint32_t pd, uint64_t addr, uint64_t len,
@@ -144,14 +145,14 @@ mr_lookup(const struct mr_table *t, uint32_t key, uint32_t pd, uint64_t addr, ui
 	return mr;
 }
 
-/* Worker. Copy a window as it is between two changes. False: it is being changed. */
+/* Worker. Take a consistent copy of a window. False if the window is being changed. */
 bool mw_copy(const struct mr *mw, struct mr *copy);
 
 /*
- * Worker. The same for an R_Key, which may name a window; qpn is the QP the request came to.
- * Another worker may bind or invalidate a window at any time, also between this lookup and the
- * access that it allows. The result is therefore not the window itself but *window, a copy of it:
- * the access goes where the lookup checked it. A window that is being changed is not found.
+ * Worker. The same for an R_Key, which may name a window. qpn: the QP that received the request.
+ * Another worker may bind or invalidate the window at any time, also between the lookup and the
+ * access. The result is therefore a copy in *window, so that the access uses exactly the range that
+ * was checked. A window that is being changed is not found.
  */
 static inline struct mr *
 mr_lookup_remote(const struct mr_table *t, uint32_t key, uint32_t pd, uint32_t qpn, uint64_t addr,
@@ -175,16 +176,16 @@ mr_lookup_remote(const struct mr_table *t, uint32_t key, uint32_t pd, uint32_t q
 }
 
 /*
- * Worker. Does an R_Key that was refused name something of this PD? Then it was no guess: the
- * address, the length or the rights were wrong.
+ * Worker. Does a refused R_Key name a region or window of this PD? If so it was no guess: the
+ * address, length or rights were wrong.
  */
 bool mr_key_known(const struct mr_table *t, uint32_t key, uint32_t pd);
 
 /*
- * May memory at the client's address va be named by iova and carry atomics? The responder checks
- * that an atomic's address is a multiple of 8, and that is the address which peers use: the CPU's
- * has to be a multiple of 8 then, too, or the access is not atomic (RSP-04). Where the daemon maps
- * memory, it maps it at the same place in a page.
+ * May memory at the client's address va be registered under iova and be used for atomics? The
+ * responder checks that the atomic's address, which is based on iova, is a multiple of 8. The CPU
+ * address must then be a multiple of 8, too, or the access is not atomic (RSP-04). Where the daemon
+ * maps memory, it keeps the offset within the page.
  */
 static inline bool
 mr_carries_atomics(uint64_t iova, uint64_t va)
@@ -193,25 +194,27 @@ mr_carries_atomics(uint64_t iova, uint64_t va)
 }
 
 /*
- * Worker. Bind the window whose present key is key (MEM-04) to [addr, addr + len) of the region
- * with L_Key lkey; len 0 unbinds a window of type 1. new_key: only its MW_CONSUMER bits are used,
- * and become those of the window's key. qpn: the QP that binds. False: not allowed (CQE-06),
- * nothing changed.
+ * Worker. Bind the window whose current key is key (MEM-04) to [addr, addr + len) of the region
+ * with L_Key lkey; len 0 unbinds a type 1 window. new_key: its MW_CONSUMER bits become those of the
+ * window's key; other bits are ignored. qpn: the QP that binds. Returns false, without a change, if
+ * the bind is not allowed (CQE-06).
  */
 struct mw_bind {
 	uint32_t key, new_key, lkey, access, pd, qpn;
 	uint64_t addr, len;
 };
 bool mw_bind(const struct mr_table *t, const struct mw_bind *b);
-/* Worker. Unbind the type 2 window with this key, bound to qpn. False: there is none. */
+/* Worker. Unbind the type 2 window with this key that is bound to qpn. False if there is none. */
 bool mw_invalidate(const struct mr_table *t, uint32_t key, uint32_t pd, uint32_t qpn);
-/* Control thread, workers quiescent with regard to mw. A bound window lets its region go. */
+/*
+ * Control thread, workers quiescent with regard to mw. Drops a bound window's hold on its region.
+ */
 void mw_unbind(struct mr *mw);
 
 /*
- * Worker. Copy len bytes out of or into a region; the range was checked by mr_lookup in this
- * burst. src may lie in the region, too. 0, or -errno from the region's ops (never fails for mapped
- * memory). once: as for struct mem_ops.
+ * Worker. Copy len bytes out of or into a region. The range was checked by a lookup in this burst.
+ * src may be inside the region. Returns 0, or -errno from the region's ops (mapped memory never
+ * fails). once: as for struct mem_ops.
  */
 static inline int
 mr_read(const struct mr *mr, uint64_t addr, void *dst, uint32_t len)
@@ -242,9 +245,9 @@ mr_write(const struct mr *mr, uint64_t addr, const void *src, uint32_t len)
 }
 
 /*
- * Worker. An 8-byte atomic at addr (8-byte aligned, checked by the caller; range by mr_lookup in
- * this burst), which is mapped. The value that was there. Values are in this machine's byte order.
- * Atomic among all QPs of the daemon and with the CPU atomics of every local process (RSP-04).
+ * Worker. 8-byte atomic on mapped memory at addr, which is 8-byte aligned (checked by the caller)
+ * and was looked up in this burst. Returns the original value. Values are in host byte order.
+ * Atomic among all QPs of the daemon and with CPU atomics of all local processes (RSP-04).
  */
 static inline uint64_t
 mr_atomic(const struct mr *mr, uint64_t addr, bool swap, uint64_t compare, uint64_t value)
@@ -259,8 +262,8 @@ mr_atomic(const struct mr *mr, uint64_t addr, bool swap, uint64_t compare, uint6
 }
 
 /*
- * As mr_atomic, of memory that is reached through ops: it is read and written back, which a CPU
- * atomic can come between, but no other atomic of a QP. *orig: the value that was there. 0, or
+ * As mr_atomic, for memory that is accessed through ops. The value is read and written back: a CPU
+ * atomic may come in between, but no atomic of another QP. *orig: the original value. Returns 0, or
  * -errno from the region's ops. once: as for struct mem_ops.
  */
 static inline int

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The key table's control side. */
+/* Control-thread side of the key table. */
 #include <errno.h>
 #include <stdlib.h>
 #include "mem/mr.h"
 
-/* No entry has key 0, and no protection domain has this number. */
+/* Matches no lookup: no entry has key 0, and no protection domain has this number. */
 struct mr mr_hidden = {.pd = UINT32_MAX};
 
 int
@@ -40,7 +40,7 @@ mr_table_add(struct mr_table *t, struct mr *mr, uint32_t key)
 
 	if (t->used >= t->nslots / 2)
 		return -ENOMEM;
-	/* A window had all keys that differ in its owner's bits only. */
+	/* All keys that differ only in the owner's bits belonged to the previous window. */
 	if (i == 0 || t->slot[i] != NULL || ((key ^ t->last[i]) & ~MW_CONSUMER) == 0)
 		return -EEXIST;
 	t->used++;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory windows. A window is an entry of the key table whose range and rights change while workers
- * look keys up. Two workers that change one window at once is a program's race; each change claims
- * the window by taking its key away with a compare and exchange, so one of them fails. A lookup
- * copies the window, and the copy counts only if mr.changes was even and the same before and after.
+ * look keys up. To change a window, a worker first takes its key away by a compare and exchange; if
+ * two workers try at once, a race of the program, one of them fails. A lookup copies the window and
+ * uses the copy only if mr.changes was even and equal before and after (a sequence lock).
  */
 #include "mem/mr.h"
 
 #define MW_KEY_NONE 0u
 #define MW_RIGHTS   (MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC)
-/* Rights of the region that programs name along with a window's; they add nothing. */
+/* Rights that programs pass along with a window's rights, but that only regions have. Ignored. */
 #define MW_IGNORED     (MEM_LOCAL_WRITE | MEM_MW_BIND)
 #define MW_NEEDS_WRITE (MEM_REMOTE_WRITE | MEM_REMOTE_ATOMIC)
 
@@ -21,7 +21,7 @@ mw_slot(const struct mr_table *t, uint32_t key)
 	return mw != NULL && mw->kind != MR_REGION ? mw : NULL;
 }
 
-/* Take the window's key away; false when it is not key (any more). */
+/* Take the window's key away. False if its key is not key (any more). */
 static bool
 mw_claim(struct mr *mw, uint32_t key)
 {
@@ -37,7 +37,7 @@ mw_claim(struct mr *mw, uint32_t key)
 	return true;
 }
 
-/* The end of a change: the window gets this key. */
+/* End a change: give the window this key. */
 static void
 mw_release_as(struct mr *mw, uint32_t key)
 {
@@ -61,7 +61,7 @@ mw_unbind(struct mr *mw)
 {
 	if (mw->parent != NULL)
 		__atomic_fetch_sub(&mw->parent->windows, 1, __ATOMIC_RELAXED);
-	__atomic_store_n(&mw->parent, NULL, __ATOMIC_RELAXED); /* the control thread may look */
+	__atomic_store_n(&mw->parent, NULL, __ATOMIC_RELAXED); /* the control thread may read it */
 	mw->iova = 0;
 	mw->len = 0;
 	mw->access = 0;
@@ -85,7 +85,7 @@ mw_set(struct mr *mw, struct mr *parent, const struct mw_bind *b)
 	mw->qpn = mw->kind == MR_WINDOW_2 ? b->qpn : 0;
 }
 
-/* The region a bind names, if it may carry such a window. */
+/* The region of a bind, if it may carry such a window. */
 static struct mr *
 mw_parent(const struct mr_table *t, const struct mw_bind *b)
 {
