@@ -46,8 +46,8 @@ cq_resized(struct cq *cq)
 }
 
 /*
- * The client's index is written at every poll: its line is fetched once in a lap of the ring, and
- * not for every completion. Whatever it says, only the client's own completions are at stake.
+ * The client writes its index at every poll. The worker therefore reads that cache line once per
+ * lap of the ring, not for every completion. A wrong index only harms the client's own completions.
  */
 bool
 cq_find_room(struct cq *cq, struct cq_ring *r, uint32_t i)

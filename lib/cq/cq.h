@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Completion queues, daemon side. The ring is shared memory (uroce_abi/cqe.h); this object holds
- * everything that the client must not be able to change. Made and destroyed by the control
+ * Completion queues, daemon side. The ring is shared memory (uroce_abi/cqe.h); struct cq holds
+ * everything that the client must not be able to change. Created and destroyed by the control
  * thread; workers post. Includes: uroce_abi only.
  */
 #ifndef CQ_CQ_H
@@ -13,7 +13,7 @@
 #include <uroce_abi/cqe.h>
 #include <uroce_abi/ring.h>
 
-#define CQ_AHEAD 8 /* entries */
+#define CQ_AHEAD 8 /* prefetch distance in entries */
 
 /* A ring in shared memory as the daemon sees it. */
 struct cq_ring {
@@ -22,17 +22,17 @@ struct cq_ring {
 	uint32_t mask;             /* entries - 1 */
 	uint32_t log2;             /* of entries */
 	uint32_t prod;             /* next slot, free running; atomic when the CQ is multi */
-	uint32_t cons;             /* the client's, as last read: a bound, and not a shared line */
+	uint32_t cons; /* consumer index, cached from hdr: avoids reading a shared line */
 };
 
 struct cq {
-	struct cq_ring *ring;   /* the one in use: one of the two below */
-	struct cq_ring both[2]; /* a resize moves from one to the other */
+	struct cq_ring *ring;   /* the ring in use, one of both */
+	struct cq_ring both[2]; /* a resize switches from one to the other */
 	bool multi;             /* QPs of more than one worker complete here */
-	bool dead;              /* overrun (EVT-08): takes nothing any more */
-	bool told;              /* an event is on its way to the control thread; atomic */
-	uint32_t id;            /* for people */
-	uint64_t user_handle;   /* the client's name for it, in events */
+	bool dead;              /* overrun (EVT-08): accepts no more completions */
+	bool told;              /* an event to the control thread is pending; atomic */
+	uint32_t id;            /* for logs and tools */
+	uint64_t user_handle;   /* the client's identifier, for events */
 	void *owner;            /* the control thread's object */
 };
 
@@ -40,23 +40,23 @@ struct cq {
 void cq_init(struct cq *cq, struct uroce_cq_hdr *hdr, uint32_t entries);
 
 /*
- * Control thread. Completions go to this ring (as in cq_init) from now on, on each worker from its
- * next burst at the latest; once all were quiescent the old ring does not change any more, and
- * stays the client's to read. Then call cq_resized, which moves an arm over.
+ * Control thread. Switch to another ring (arguments as for cq_init). Each worker uses it from its
+ * next burst at the latest. Once all workers were quiescent the old ring no longer changes and the
+ * client may drain it; then call cq_resized, which moves a pending arm to the new ring.
  */
 void cq_resize(struct cq *cq, struct uroce_cq_hdr *hdr, uint32_t entries);
 void cq_resized(struct cq *cq);
 
 /*
- * Worker. The ring r seems to have no room for entry i: ask the client's index. False when there is
- * none: the CQ is dead, and says so in hdr->error.
+ * Worker. Ring r appears to have no space for entry i: read the client's consumer index. Returns
+ * false if the ring is full: the CQ is then dead and hdr->error is set.
  */
 bool cq_find_room(struct cq *cq, struct cq_ring *r, uint32_t i);
 
 /*
- * Worker. Post one completion; phase is filled in here. note, in the head of the queue of WQE
- * index wqe, says which entry it is before that is released (CQE-15). False when the ring is full:
- * the CQ is then dead, hdr->error is set and the caller raises CQ_ERR (EVT-08).
+ * Worker. Post one completion; sets its phase. *note, in the header of the queue that WQE index wqe
+ * belongs to, records the entry before it is released (CQE-15). Returns false if the ring is full:
+ * the CQ is then dead, hdr->error is set, and the caller raises CQ_ERR (EVT-08).
  */
 static inline __attribute__((always_inline)) bool
 cq_post(struct cq *cq, const struct uroce_cqe *cqe, uint64_t *note, uint32_t wqe)
@@ -70,9 +70,9 @@ cq_post(struct cq *cq, const struct uroce_cqe *cqe, uint64_t *note, uint32_t wqe
 		return false;
 	__atomic_store_n(note, uroce_ring_entry(wqe, i), __ATOMIC_RELEASE);
 	slot = &r->entries[i & r->mask];
-	/* Polled a lap ago by the client's core: fetched before it is that one's turn. */
+	/* The client's core polled this line a lap ago: prefetch it before it is needed. */
 	__builtin_prefetch(&r->entries[(i + CQ_AHEAD) & r->mask], 1);
-	/* One by one: the caller has them in registers, and makes no copy to be copied. */
+	/* Field by field, because the caller has them in registers: avoids a copy in memory. */
 	slot->wr_id = cqe->wr_id;
 	slot->status = cqe->status;
 	slot->opcode = cqe->opcode;
@@ -91,8 +91,8 @@ cq_post(struct cq *cq, const struct uroce_cqe *cqe, uint64_t *note, uint32_t wqe
 }
 
 /*
- * Worker. A completion will be posted some 100 ns from now: fetches the next entry, once more, as a
- * client that waits for it looks at it all the time, and takes it away each time.
+ * Worker. Prefetch the next entry about 100 ns before a completion is posted. cq_post prefetched it
+ * once, but a client that polls the entry pulls the line back each time.
  */
 static inline __attribute__((always_inline)) void
 cq_prefetch(const struct cq *cq)
@@ -103,16 +103,16 @@ cq_prefetch(const struct cq *cq)
 }
 
 /*
- * Worker. After a full fence that follows the last cq_post: take the client's arm if what was
- * posted since satisfies it. solicited: a solicited or failed completion was among them.
- * True when the notifier must write the channel.
+ * Worker. Called after a full fence that follows the last cq_post. Consume the client's arm if the
+ * completions posted since satisfy it. solicited: a solicited or failed completion was among them.
+ * Returns true if the completion channel must be notified.
  */
 bool cq_take_arm(struct cq *cq, bool solicited);
 
 /*
- * Worker. Is the control thread to be told of a taken arm? False while it has not come to the last
- * one yet: one event then stands for both, so a client that arms all the time costs the event ring
- * one place a CQ.
+ * Worker. Must an event be sent to the control thread for a consumed arm? False while the CQ's
+ * previous event is pending: that event then covers both. A client that arms all the time thus uses
+ * at most one entry of the event ring per CQ.
  */
 static inline bool
 cq_event_raise(struct cq *cq)
@@ -121,13 +121,13 @@ cq_event_raise(struct cq *cq)
 	return !__atomic_exchange_n(&cq->told, true, __ATOMIC_ACQ_REL);
 }
 
-/* Control thread. Comes to the event, and tells the client of it afterwards. */
+/* Control thread. Take the event; notify the client afterwards. */
 static inline void
 cq_event_taken(struct cq *cq)
 {
 	/*
-	 * Partner: cq_event_raise. What it found true is ordered before the client's event: the
-	 * completion is there when the client looks.
+	 * Partner: cq_event_raise. A raise that found told set is ordered before the
+	 * client's event, so its completion is visible to the client.
 	 */
 	(void)__atomic_exchange_n(&cq->told, false, __ATOMIC_ACQ_REL);
 }
