@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Counters and drop reasons. A block belongs to one worker and one device; the owner adds without
- * atomics, the control thread reads sums (values may be a burst old, never torn on x86-64).
- * Includes nothing of the other libraries. Every dropped packet has a reason here.
+ * Counters and drop reasons. A block belongs to one worker and one device. Its owner adds without
+ * atomics; the control thread reads sums, which may be a burst old but are never torn on x86-64.
+ * Includes no other library.
  *
- * Each received frame is in exactly one of rx_roce, slow_path and the drop reasons, and all of them
- * together are rx_frames once no frame is between two workers. A frame for a multicast group is one
- * frame, however many members get it: it is in rx_roce if one of them takes it.
+ * Every dropped packet has a reason. Each received frame is counted in exactly one of rx_roce,
+ * slow_path and the drop reasons; together they equal rx_frames when no frame is in transit between
+ * two workers. A multicast frame counts once, in rx_roce if at least one member of the group
+ * accepts it.
  */
 #ifndef COUNTERS_COUNTERS_H
 #define COUNTERS_COUNTERS_H
@@ -14,21 +15,21 @@
 #include <stdint.h>
 
 #define COUNTER_LIST(X)                                                                            \
-	X(RX_FRAMES, "rx_frames") /* frames that a port gave us, or that looped back */            \
+	X(RX_FRAMES, "rx_frames") /* frames from a port or from loopback */                        \
 	X(RX_BYTES, "rx_bytes")                                                                    \
-	X(RX_ROCE, "rx_roce")     /* RoCEv2 frames that their QP has taken */                      \
+	X(RX_ROCE, "rx_roce")     /* RoCEv2 frames accepted by a QP */                             \
 	X(TX_FRAMES, "tx_frames") /* handed to the port or to loopback */                          \
 	X(TX_BYTES, "tx_bytes")                                                                    \
 	X(TX_ROCE, "tx_roce")                                                                      \
-	X(TX_BUSY, "tx_busy")           /* bursts the port did not take whole */                   \
-	X(RX_HANDOFF, "rx_handoff")     /* frames passed to the worker that owns the QP */         \
-	X(LOOPBACK, "loopback")         /* frames to a GID of the same device */                   \
-	X(SLOW_PATH, "slow_path")       /* ARP, ND, ICMP given to the control thread */            \
-	X(TX_PORT_DOWN, "tx_port_down") /* not sent: port gone, or takes nothing for 100 ms */     \
-	X(TX_NO_NEIGHBOUR, "tx_no_neighbour") /* not sent: MAC of the next hop unknown */          \
-	X(TX_CONTROL_LOST, "tx_control_lost") /* not sent: ARP, ND, ICMP without buffer or room */ \
-	X(MCAST_REFUSED, "multicast_refused") /* by a member of a group; others may have it */     \
-	X(MCAST_BAD_PKEY, "multicast_bad_pkey") /* of these, for their P_Key (WIRE-09) */          \
+	X(TX_BUSY, "tx_busy")                   /* bursts the port took only in part */            \
+	X(RX_HANDOFF, "rx_handoff")             /* frames passed to the worker that owns the QP */ \
+	X(LOOPBACK, "loopback")                 /* frames to a GID of the same device */           \
+	X(SLOW_PATH, "slow_path")               /* ARP, ND, ICMP passed to the control thread */   \
+	X(TX_PORT_DOWN, "tx_port_down")         /* not sent: port gone, or stalled for 100 ms */   \
+	X(TX_NO_NEIGHBOUR, "tx_no_neighbour")   /* not sent: next hop's MAC unknown */             \
+	X(TX_CONTROL_LOST, "tx_control_lost")   /* not sent: ARP, ND, ICMP, no buffer or space */  \
+	X(MCAST_REFUSED, "multicast_refused")   /* by a group member; others may accept it */      \
+	X(MCAST_BAD_PKEY, "multicast_bad_pkey") /* of these, by P_Key (WIRE-09) */                 \
 	X(DOORBELLS, "doorbells")                                                                  \
 	X(WQE_SEND, "send_wqes")                                                                   \
 	X(CQE, "cqes")                                                                             \
@@ -36,9 +37,9 @@
 	X(CQ_EVENTS, "cq_events")                                                                  \
 	X(REQ_RETRANS, "retransmitted_packets")                                                    \
 	X(REQ_TIMEOUT, "ack_timeouts")                                                             \
-	X(REQ_EXCUSED, "excused_timeouts") /* used up no retry: a worker did not run */            \
-	X(REQ_PROBE, "sent_probes") /* first unacknowledged packet again, before the timeout */    \
-	X(REQ_PROBE_VAIN, "spurious_probes") /* of those, what was only late */                    \
+	X(REQ_EXCUSED, "excused_timeouts") /* did not use up a retry: a worker stalled */          \
+	X(REQ_PROBE, "sent_probes") /* first unacknowledged packet resent before the timeout */    \
+	X(REQ_PROBE_VAIN, "spurious_probes") /* of these, the original or ACK was late */          \
 	X(REQ_SEQ_NAK, "rcvd_seq_naks")                                                            \
 	X(REQ_RNR_NAK, "rcvd_rnr_naks")                                                            \
 	X(REQ_FATAL_NAK, "rcvd_fatal_naks")                                                        \
@@ -51,14 +52,14 @@
 	X(RSP_SEQ_NAK, "sent_seq_naks")                                                            \
 	X(RSP_RNR_NAK, "sent_rnr_naks")                                                            \
 	X(RSP_FATAL_NAK, "sent_fatal_naks")                                                        \
-	X(RSP_WRONG_KEY, "wrong_keys") /* R_Keys of requests that name nothing */                  \
+	X(RSP_WRONG_KEY, "wrong_keys") /* requests with an R_Key that names nothing */             \
 	X(RSP_READ_PKTS, "sent_read_responses")                                                    \
-	X(RSP_MSG_LOST, "lost_messages") /* UC: broken off by a gap or by the next message */      \
+	X(RSP_MSG_LOST, "lost_messages") /* UC: ended by a gap or by the next message */           \
 	X(MIGRATED, "path_migrations")                                                             \
-	X(MIG_FAILED, "failed_path_migrations") /* the alternate path could not be used */
+	X(MIG_FAILED, "failed_path_migrations") /* the alternate path was unusable */
 
 #define DROP_LIST(X)                                                                               \
-	X(NOT_OURS, "not_ours") /* destination MAC or IP address of somebody else */               \
+	X(NOT_OURS, "not_ours") /* not our destination MAC or IP address */                        \
 	X(RUNT, "runt")                                                                            \
 	X(BAD_IP, "bad_ip")                                                                        \
 	X(FRAGMENT, "fragment")                                                                    \
@@ -71,28 +72,28 @@
 	X(BAD_QPN, "bad_qpn")                                                                      \
 	X(BAD_PKEY, "bad_pkey")                                                                    \
 	X(BAD_QKEY, "bad_qkey")                                                                    \
-	X(BAD_GID, "bad_gid")               /* not the addresses of its peer, or of no station */  \
-	X(BAD_SERVICE, "bad_service")       /* opcode's service is not the QP's type */            \
-	X(QP_STATE, "qp_state")             /* the QP's state takes no such packet */              \
-	X(OUT_OF_SEQ, "out_of_sequence")    /* after a NAK, not the ePSN */                        \
-	X(DUP_IGNORED, "duplicate_ignored") /* duplicate that cannot be answered */                \
+	X(BAD_GID, "bad_gid")            /* not its peer's addresses, or not a unicast source */   \
+	X(BAD_SERVICE, "bad_service")    /* opcode's service differs from the QP's type */         \
+	X(QP_STATE, "qp_state")          /* not accepted in the QP's state */                      \
+	X(OUT_OF_SEQ, "out_of_sequence") /* not the ePSN, after a NAK was sent */                  \
+	X(DUP_IGNORED, "duplicate_ignored") /* duplicate without a possible response */            \
 	X(STALE_RESP, "stale_response")                                                            \
 	X(NO_MBUF, "no_mbuf")                                                                      \
 	X(HANDOFF_FULL, "handoff_full")                                                            \
 	X(SLOW_PATH_FULL, "slow_path_full")                                                        \
 	X(LOOPBACK_FULL, "loopback_full")                                                          \
-	X(KEY_PAUSE, "wrong_key_pause")     /* after too many wrong R_Keys for its QP */           \
-	X(PORT_DOWN, "port_down")           /* for a port that has gone meanwhile */               \
-	X(NO_RECV_WQE, "no_recv_wqe")       /* UD, UC: nowhere to put it */                        \
+	X(KEY_PAUSE, "wrong_key_pause")     /* throttled: too many wrong R_Keys for its QP */      \
+	X(PORT_DOWN, "port_down")           /* the port is gone */                                 \
+	X(NO_RECV_WQE, "no_recv_wqe")       /* UD, UC: no receive WQE */                           \
 	X(MSG_ABORTED, "message_aborted")   /* UC: rest of a message with a gap */                 \
 	X(BAD_VLAN, "bad_vlan")             /* not the device's VLAN, or more than one tag */      \
-	X(BAD_MULTICAST, "bad_multicast")   /* a group's address where there can be none */        \
+	X(BAD_MULTICAST, "bad_multicast")   /* multicast address where none is allowed */          \
 	X(ETHERTYPE, "ethertype")           /* neither IPv4, IPv6 nor ARP */                       \
 	X(IP_PROTOCOL, "ip_protocol")       /* neither UDP nor ICMP */                             \
 	X(IPV6_EXTENSION, "ipv6_extension") /* IPv6 extension headers */                           \
 	X(UDP_PORT, "udp_port")             /* UDP to a port other than RoCE's */                  \
-	X(MEMORY_LATE, "memory_late")       /* memory that is copied is not there yet */           \
-	X(CNP, "cnp")                       /* congestion notification: no policy takes it */
+	X(MEMORY_LATE, "memory_late")       /* copied memory did not respond in time */            \
+	X(CNP, "cnp")                       /* congestion notification: no policy handles it */
 
 #define COUNTER_ENUM(id, name) COUNTER_##id,
 #define DROP_ENUM(id, name)    DROP_##id,
@@ -110,7 +111,7 @@ struct counter_block {
 	uint64_t drop[DROP_NUM];
 } __attribute__((aligned(64)));
 
-/* Received frames that are accounted for: of all blocks of a device together, its rx_frames. */
+/* Number of accounted frames. Summed over all blocks of a device it equals rx_frames. */
 static inline uint64_t
 counters_accounted(const struct counter_block *b)
 {
