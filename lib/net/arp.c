@@ -4,7 +4,7 @@
 
 #define HTYPE_ETHERNET 1
 
-/* Sender: us at spa (4 bytes). tha NULL: not known, zero. */
+/* Builds an ARP packet from our MAC and spa (4 bytes). tha NULL: unknown, sent as zero. */
 static void
 put_arp(const struct net_dev *d, struct net_frame *out, const uint8_t dmac[6], uint16_t op,
 	const uint8_t *spa, const uint8_t *tha, const uint8_t *tpa)
@@ -59,7 +59,7 @@ net_arp_rx(const struct net_rx_ctx *rx, struct wire_cur c)
 	net_gid_from_v4(sender, arp->spa);
 	net_gid_from_v4(target, arp->tpa);
 	if (net_gid_find(rx->d, sender) >= 0)
-		return false; /* somebody claims an address of ours */
+		return false; /* another station claims our address */
 	if (op == NET_ARP_REQUEST && net_gid_find(rx->d, target) >= 0)
 		put_arp(rx->d, rx->out, arp->sha, NET_ARP_REPLY, arp->tpa, arp->sha, arp->spa);
 	return net_neigh_learn(rx->d, sender, arp->sha, true, rx->now_ns, rx->changed);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bytes of the frames that lib/net takes apart and builds: ARP (RFC 826), neighbour discovery
- * (RFC 4861), ICMP (RFC 792, RFC 4443). Private to lib/net.
+ * Frames that lib/net parses and builds: ARP (RFC 826), neighbour discovery (RFC 4861), ICMP (RFC
+ * 792, RFC 4443). Private to lib/net.
  */
 #ifndef NET_FRAME_H
 #define NET_FRAME_H
@@ -16,7 +16,7 @@
 #define NET_IPPROTO_ICMP  WIRE_IPPROTO_ICMP
 #define NET_IPPROTO_ICMP6 WIRE_IPPROTO_ICMP6
 #define NET_HOP_LIMIT     64
-#define NET_ND_HOP_LIMIT  255 /* nothing that came through a router is neighbour discovery */
+#define NET_ND_HOP_LIMIT  255 /* ND frames with less came through a router: ignore */
 
 enum net_icmp_type {
 	NET_ICMP_ECHO_REPLY = 0,
@@ -65,70 +65,71 @@ _Static_assert(sizeof(struct net_nd_lladdr) == 8, "link-layer address option siz
 
 extern const uint8_t net_mac_broadcast[6];
 
-/* What the dispatcher knows of a received frame when it gives it to a protocol. */
+/* Passed by the dispatcher to a protocol's handler, about one received frame. */
 struct net_rx_ctx {
 	struct net_dev *d;
-	const uint8_t *smac; /* Ethernet source: one station, not us */
-	bool unicast;        /* sent to our MAC alone */
+	const uint8_t *smac; /* Ethernet source: unicast, not our MAC */
+	bool unicast;        /* sent to our MAC, not to a group */
 	uint64_t now_ns;
 	struct net_frame *out;
 	const struct net_neigh **changed;
 };
 
-/* Start a frame; later calls put what follows behind it. */
+/* Start a frame with its Ethernet header; later calls append. */
 void net_put_eth(struct net_frame *f, const struct net_dev *d, const uint8_t dmac[6],
 		 uint16_t type);
-/* IP headers, complete but for nothing: payload_len bytes will follow. src and dst as GIDs. */
+/* Append a complete IP header for payload_len bytes, which follow. src and dst: GIDs. */
 void net_put_ipv4(struct net_frame *f, const uint8_t src[16], const uint8_t dst[16], uint8_t proto,
 		  uint32_t payload_len);
 void net_put_ipv6(struct net_frame *f, const uint8_t src[16], const uint8_t dst[16], uint8_t next,
 		  uint8_t hop_limit, uint32_t payload_len);
-/* n more bytes at the end, zeroed. The caller knows that they fit. */
+/* Append n zeroed bytes. The caller ensures that they fit. */
 void *net_put(struct net_frame *f, uint32_t n);
-/* Zeroes up to Ethernet's least length. */
+/* Zero-pad to the minimum Ethernet length. */
 void net_put_pad(struct net_frame *f);
 
 /*
- * Internet checksum (RFC 1071) over parts: add each (even length but for the last), then finish.
- * Of bytes with a right checksum in them net_sum_finish gives 0; of others what to store. Memory
- * order throughout.
+ * Internet checksum (RFC 1071) over parts: add each (all but the last of even length), then finish.
+ * net_sum_finish returns 0 if the parts include a right checksum, else the checksum to store. Works
+ * in memory order.
  */
 uint32_t net_sum(uint32_t sum, const void *bytes, uint32_t len);
 uint16_t net_sum_finish(uint32_t sum);
-/* Sum of the pseudo header of len bytes of ICMPv6 (RFC 8200 8.1). */
+/* Sum of the pseudo header for len bytes of ICMPv6 (RFC 8200 8.1). */
 uint32_t net_sum_icmp6(const uint8_t src[16], const uint8_t dst[16], uint32_t len);
 
-/* Our address to speak from to ip: of the same family, and prefix where there is one. NULL: none.
- */
+/* Our source address towards ip: same family, preferably same prefix. NULL: none. */
 const uint8_t *net_source_for(const struct net_dev *d, const uint8_t ip[16]);
-/* Is ip in the prefix of one of our addresses (or link-local)? */
+/* Is ip within the prefix of one of our addresses (or link-local)? */
 bool net_on_link(const struct net_dev *d, const uint8_t ip[16]);
 /* IPv4 address as a GID. */
 void net_gid_from_v4(uint8_t gid[16], const uint8_t v4[4]);
-/* May a station have this MAC: not a group's, not zero? */
+/* Is this a station's MAC: neither multicast nor zero? */
 bool net_mac_is_station(const uint8_t mac[6]);
 
-/* Request for ip, to dmac (or to all who may have it where dmac is NULL). */
+/*
+ * Build a request for ip, sent to dmac, or to the broadcast or multicast address if dmac is NULL.
+ */
 void net_arp_request(const struct net_dev *d, const uint8_t ip[16], const uint8_t *dmac,
 		     struct net_frame *out);
 void net_nd_solicit(const struct net_dev *d, const uint8_t ip[16], const uint8_t *dmac,
 		    struct net_frame *out);
-/* Unasked: ip is at our MAC. */
+/* Build an unsolicited announcement that ip is at our MAC. */
 void net_arp_announce(const struct net_dev *d, const uint8_t ip[16], struct net_frame *out);
 void net_nd_announce(const struct net_dev *d, const uint8_t ip[16], struct net_frame *out);
 
 /*
- * Take in that ip (as a GID) is at mac. override: even where another MAC is known for it. True, and
- * *changed, when that is news about a neighbour in the table.
+ * Learn that ip (a GID) is at mac. override: also if another MAC is known for it. Returns true and
+ * *changed if a neighbour in the table has a new MAC.
  */
 bool net_neigh_learn(struct net_dev *d, const uint8_t ip[16], const uint8_t mac[6], bool override,
 		     uint64_t now_ns, const struct net_neigh **changed);
 
-/* One protocol each; c stands behind the header that led here. Return as net_rx. */
+/* Handlers of one protocol each; c is after the header that selected it. Return as net_rx does. */
 bool net_arp_rx(const struct net_rx_ctx *rx, struct wire_cur c);
 bool net_ipv4_rx(const struct net_rx_ctx *rx, struct wire_cur c);
 bool net_ipv6_rx(const struct net_rx_ctx *rx, struct wire_cur c);
-/* c covers the ICMPv6 message, whose checksum holds. */
+/* c covers the ICMPv6 message, whose checksum is right. */
 bool net_nd_rx(const struct net_rx_ctx *rx, const struct wire_ipv6 *ip, struct wire_cur c);
 
 #endif

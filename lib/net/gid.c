@@ -66,7 +66,7 @@ net_dev_init(struct net_dev *d, const uint8_t mac[6])
 	ll->used = true;
 }
 
-/* An address as a GID; -EINVAL unless it is one in numbers. */
+/* Parses a numeric address into a GID. Returns 0 or -EINVAL. */
 static int
 parse_ip(const char *text, uint8_t gid[16])
 {
@@ -76,13 +76,13 @@ parse_ip(const char *text, uint8_t gid[16])
 		net_gid_from_v4(gid, v4);
 		return 0;
 	}
-	/* IPv4 has one spelling here, and it is not the mapped one */
+	/* Accept an IPv4 address only in dotted form, not as ::ffff:a.b.c.d. */
 	if (inet_pton(AF_INET6, text, gid) == 1 && !net_gid_is_v4(gid))
 		return 0;
 	return -EINVAL;
 }
 
-/* The first plen bits of a and b agree. */
+/* Are the first plen bits of a and b equal? */
 static bool
 same_prefix(const uint8_t *a, const uint8_t *b, uint32_t plen)
 {
@@ -100,7 +100,7 @@ in_prefix_of(const struct net_addr *a, const uint8_t ip[16])
 	       same_prefix(a->gid, ip, a->v4 ? 96u + a->plen : a->plen);
 }
 
-/* May a host have this address: one station's, and not the subnet's first or last? */
+/* May a host have this address: unicast, and not the subnet's first or last? */
 static bool
 is_host_address(const struct net_addr *a)
 {
@@ -166,7 +166,7 @@ net_addr_add(struct net_dev *d, const char *text)
 	return -ENOSPC;
 }
 
-/* A gateway that no prefix has any more is out of reach. */
+/* Forgets a gateway that is not on-link any more. */
 static void
 drop_lost_gateway(const struct net_dev *d, uint8_t gw[16])
 {
@@ -237,7 +237,7 @@ net_gid_to_text(const uint8_t gid[16], char *out, uint32_t room)
 bool
 net_on_link(const struct net_dev *d, const uint8_t ip[16])
 {
-	/* fe80::/64 is on GID 0 */
+	/* GID 0 has the prefix fe80::/64. */
 	for (uint32_t i = 0; i < UROCE_MAX_GIDS; i++) {
 		if (in_prefix_of(&d->gid[i], ip))
 			return true;

@@ -3,10 +3,10 @@
 #include "net/frame.h"
 #include "wire/csum.h"
 
-/* Ethernet with a tag, and the longer of the IP headers. */
+/* Tagged Ethernet and the longer IP header. */
 #define ECHO_HDR_MAX (WIRE_ETH_LEN + WIRE_VLAN_LEN + WIRE_IPV6_LEN)
 
-/* May an echo from src to dst, as GIDs, be answered? Only one station's question to one of us. */
+/* May an echo request from src to dst (GIDs) be answered? Only from one station to our address. */
 static bool
 answers_echo(const struct net_rx_ctx *rx, const uint8_t src[16], const uint8_t dst[16],
 	     uint32_t len)
@@ -23,7 +23,7 @@ answers_echo(const struct net_rx_ctx *rx, const uint8_t src[16], const uint8_t d
 	return len <= NET_FRAME_MAX - ECHO_HDR_MAX;
 }
 
-/* The question's bytes back behind the headers in out, as type; seed: of the pseudo header. */
+/* Copies the request's bytes as type after the headers in out; seed: sum of the pseudo header. */
 static void
 put_echo(struct net_frame *out, const uint8_t *msg, uint32_t len, uint8_t type, uint32_t seed)
 {
@@ -59,7 +59,7 @@ net_ipv4_rx(const struct net_rx_ctx *rx, struct wire_cur c)
 	net_gid_from_v4(dst, ip->dst);
 	len = wire_cur_left(&c);
 	msg = wire_cur_take(&c, len);
-	/* 8: identifier and sequence number come with every echo */
+	/* 8: ICMP header, identifier and sequence number */
 	if (len < 8 || msg[0] != NET_ICMP_ECHO || msg[1] != 0 ||
 	    net_sum_finish(net_sum(0, msg, len)) != 0 || !answers_echo(rx, src, dst, len))
 		return false;
@@ -90,7 +90,7 @@ net_ipv6_rx(const struct net_rx_ctx *rx, struct wire_cur c)
 	if (ip == NULL || rte_be_to_cpu_32(ip->ver_tc_flow) >> 28 != 6 ||
 	    ip->next != NET_IPPROTO_ICMP6 || !wire_cur_limit(&c, rte_be_to_cpu_16(ip->payload_len)))
 		return false;
-	/* an IPv4-mapped address on the wire is nobody's, and must not be taken for our IPv4 one */
+	/* An IPv4-mapped address is not valid on the wire and must not match our IPv4 address. */
 	if (net_gid_is_v4(ip->src) || net_gid_is_v4(ip->dst))
 		return false;
 	body = c;

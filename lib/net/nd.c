@@ -5,7 +5,7 @@
 static const uint8_t unspecified[16];
 static const uint8_t all_nodes[16] = {0xff, 0x02, [15] = 1};
 
-/* ff02::1:ffXX:XXXX, where who may have ip listens (RFC 4291 2.7.1). */
+/* Solicited-node group of ip, ff02::1:ffXX:XXXX (RFC 4291 2.7.1). */
 static void
 solicited_node(const uint8_t ip[16], uint8_t group[16])
 {
@@ -15,7 +15,7 @@ solicited_node(const uint8_t ip[16], uint8_t group[16])
 	memcpy(group + 13, ip + 13, 3);
 }
 
-/* One message with one link-layer address option that says our MAC. */
+/* Builds one message with one link-layer address option, our MAC. */
 static void
 put_nd(const struct net_dev *d, struct net_frame *out, const uint8_t dmac[6], const uint8_t src[16],
        const uint8_t dst[16], uint8_t type, uint32_t flags, const uint8_t target[16])
@@ -64,8 +64,8 @@ net_nd_announce(const struct net_dev *d, const uint8_t ip[16], struct net_frame 
 }
 
 /*
- * Walk the options for the link-layer address of type. False: they are malformed, and the message
- * is to be ignored (RFC 4861 4.6). *mac stays NULL where there is none.
+ * Finds the link-layer address option of type. *mac stays NULL if there is none. Returns false if
+ * the options are malformed; the message must then be ignored (RFC 4861 4.6).
  */
 static bool
 find_lladdr(struct wire_cur c, uint8_t type, const uint8_t **mac)
@@ -124,7 +124,7 @@ rx_advertisement(const struct net_rx_ctx *rx, const struct wire_ipv6 *ip, const 
 		return false;
 	if (net_gid_is_mcast(ip->dst) && (flags & NET_NA_SOLICITED))
 		return false;
-	/* an answer to a unicast question need not repeat the MAC: the frame's source has it */
+	/* A response to a unicast request need not have a MAC option: use the frame's source. */
 	if (mac == NULL && !(flags & NET_NA_SOLICITED))
 		return false;
 	return net_neigh_learn(rx->d, na->target, mac != NULL ? mac : rx->smac,

@@ -3,13 +3,12 @@
 #include "net/frame.h"
 #include "net/net.h"
 
-#define MS             1000000ull
-#define ASK_FIRST_NS   (100 * MS)
-#define ASK_LONGEST_NS (1600 * MS)
-#define CHECK_NS       (30000 * MS)
-#define CHECK_UNICASTS 3 /* a known neighbour is asked so often before all are asked for it */
-#define EVICT_MIN_ASKED                                                                            \
-	3 /* requests without an answer that make an entry worth less than a new one */
+#define MS              1000000ull
+#define ASK_FIRST_NS    (100 * MS)
+#define ASK_LONGEST_NS  (1600 * MS)
+#define CHECK_NS        (30000 * MS)
+#define CHECK_UNICASTS  3 /* unicast requests to a known neighbour before multicast ones */
+#define EVICT_MIN_ASKED 3 /* unanswered requests after which an entry may be evicted */
 
 static struct net_neigh *
 find(struct net_dev *d, const uint8_t ip[16])
@@ -21,7 +20,7 @@ find(struct net_dev *d, const uint8_t ip[16])
 	return NULL;
 }
 
-/* Entries of owners. */
+/* Number of entries per owner. */
 struct shares {
 	uint32_t n; /* owners */
 	struct {
@@ -39,7 +38,7 @@ share(const struct shares *s, uint32_t owner)
 	return 0;
 }
 
-/* Who has most of them, and how many that is. */
+/* Counts the entries. Returns the owner with most and stores their number. */
 static uint32_t
 shares_count(struct shares *s, const struct net_dev *d, uint32_t *entries)
 {
@@ -64,7 +63,7 @@ shares_count(struct shares *s, const struct net_dev *d, uint32_t *entries)
 	return s->of[most].owner;
 }
 
-/* Silence first, as long as possible; and who was asked before who has answered. */
+/* Is a to be evicted rather than b? Unresolved entries go first, then the longest silent. */
 static bool
 worth_less(const struct net_neigh *a, const struct net_neigh *b)
 {
@@ -74,10 +73,10 @@ worth_less(const struct net_neigh *a, const struct net_neigh *b)
 }
 
 /*
- * An entry of a full table: of the neighbour that has been silent for longest, of an owner who has
- * as many as this one or more. If there is none, and somebody has two more than this owner, it is
- * one of theirs in any case. A QP or address handle that is complete needs its entry only to hear
- * of a new MAC. NULL: none.
+ * Chooses the entry of a full table to evict: the longest silent neighbour of an owner with at
+ * least as many entries as this one. If there is none, and some owner has two more entries than
+ * this one, evicts one of theirs. A QP or address handle whose path is complete needs its entry
+ * only to learn of MAC changes. NULL: none.
  */
 static struct net_neigh *
 evict(struct net_dev *d, uint32_t owner)
@@ -110,18 +109,18 @@ take_entry(struct net_dev *d, uint32_t owner)
 	return evict(d, owner);
 }
 
-/* Build the next request for n, and set when the one after it is due. */
+/* Builds the next request for n and sets the time of the one after it. */
 static void
 ask(struct net_dev *d, struct net_neigh *n, uint64_t now_ns, struct net_frame *out)
 {
-	/* a known neighbour is disturbed alone at first: it may just have moved to another MAC */
-	bool alone = n->state == NET_NEIGH_KNOWN && n->asked < CHECK_UNICASTS;
+	/* First ask a known neighbour by unicast: it may just have moved to another MAC. */
+	bool unicast = n->state == NET_NEIGH_KNOWN && n->asked < CHECK_UNICASTS;
 	uint64_t wait_ns = CHECK_NS;
 
 	if (net_gid_is_v4(n->ip))
-		net_arp_request(d, n->ip, alone ? n->mac : NULL, out);
+		net_arp_request(d, n->ip, unicast ? n->mac : NULL, out);
 	else
-		net_nd_solicit(d, n->ip, alone ? n->mac : NULL, out);
+		net_nd_solicit(d, n->ip, unicast ? n->mac : NULL, out);
 	if (n->state == NET_NEIGH_ASKING) {
 		wait_ns = n->asked < 4 ? ASK_FIRST_NS << n->asked : ASK_LONGEST_NS;
 	}

@@ -2,7 +2,7 @@
 /*
  * Addresses of a device: GID table, on-link prefixes, neighbours, and the ARP, neighbour discovery
  * and ICMP echo frames about them. No I/O: frames in, frames out, time as a parameter. Control
- * thread only. May include wire and mem's siblings, not ethdev.
+ * thread only. Includes lib/wire and uroce_abi only.
  */
 #ifndef NET_NET_H
 #define NET_NET_H
@@ -21,16 +21,16 @@ struct net_addr {
 
 enum net_neigh_state {
 	NET_NEIGH_FREE = 0,
-	NET_NEIGH_ASKING, /* a request is out */
+	NET_NEIGH_ASKING, /* request sent, MAC not known yet */
 	NET_NEIGH_KNOWN,
 };
 struct net_neigh {
 	uint8_t ip[16]; /* as a GID */
 	uint8_t mac[6];
 	uint8_t state;    /* enum net_neigh_state */
-	uint8_t asked;    /* requests since the last answer; stays at 255 */
-	uint32_t owner;   /* for whom it was asked first */
-	uint64_t next_ns; /* when to ask again, or to check a known one */
+	uint8_t asked;    /* requests since the last response; at most 255 */
+	uint32_t owner;   /* owner of the first request */
+	uint64_t next_ns; /* time of the next request or check */
 };
 #define NET_MAX_NEIGH 1024
 
@@ -38,15 +38,15 @@ struct net_dev {
 	uint8_t mac[6];
 	uint16_t vlan_tci;
 	struct net_addr gid[UROCE_MAX_GIDS]; /* [0] link-local, [1] first IPv4, then the rest */
-	uint64_t held;            /* the caller's: bit i: net_addr_add must not fill slot i */
+	uint64_t held;            /* set by the caller; bit i: net_addr_add must not use slot i */
 	uint8_t gw4[16], gw6[16]; /* all zero: none */
 	struct net_neigh neigh[NET_MAX_NEIGH];
-	bool hairpin; /* frames to an address of the device's own go to the wire, and come back */
+	bool hairpin; /* frames to our own addresses go to the wire and return from it */
 };
 
 /*
- * A frame to send, built by lib/net; at least 60 bytes long. Large enough to answer an echo request
- * that fills the link MTU of path MTU 4096.
+ * A frame to send, built by lib/net, at least 60 bytes long. Large enough for the response to an
+ * echo request that fills the link MTU of path MTU 4096.
  */
 #define NET_FRAME_MAX 4352
 struct net_frame {
@@ -54,22 +54,23 @@ struct net_frame {
 	uint8_t bytes[NET_FRAME_MAX];
 };
 
-/* Start with mac; GID 0 becomes the link-local address made from it. No VLAN, no gateways. */
+/* Initialise with mac. GID 0 becomes the link-local address of mac. No VLAN, no gateways. */
 void net_dev_init(struct net_dev *d, const uint8_t mac[6]);
 /*
- * Add "10.0.0.1/24" or "fd00::1/64": an address that a host may have, and its prefix, which is then
- * on-link. The slot taken, or -EINVAL, -EEXIST, -ENOSPC, -EADDRINUSE (a gateway has it). Slot 1 is
- * kept for the first IPv4 one.
+ * Add a host address and its prefix, "10.0.0.1/24" or "fd00::1/64"; the prefix becomes on-link.
+ * Slot 1 is reserved for the first IPv4 address. Returns the slot, or -EINVAL, -EEXIST, -ENOSPC,
+ * -EADDRINUSE (it is a gateway's address).
  */
 int net_addr_add(struct net_dev *d, const char *text);
 /*
- * Take away "10.0.0.1" or "10.0.0.1/24": its slot is empty then, its prefix not on-link any more
- * unless another address has it, and a gateway that is not on-link any more is forgotten. What is
- * known of neighbours stays. The slot, or -EINVAL no address; -ENOENT none of the device's, or of
- * another prefix; -EPERM GID 0, which comes from the MAC.
+ * Remove "10.0.0.1" or "10.0.0.1/24". Its slot becomes empty. Its prefix is no longer on-link
+ * unless another address has it; a gateway that is no longer on-link is removed. Neighbours stay.
+ * Returns the slot, or -EINVAL no address; -ENOENT not an address of the device, or with another
+ * prefix; -EPERM GID 0, which comes from the MAC.
  */
 int net_addr_del(struct net_dev *d, const char *text);
-/* A gateway of either family, "10.0.0.254" or "fe80::1"; must be on-link. 0, -EINVAL, -ENETUNREACH.
+/*
+ * Set the gateway of its family, "10.0.0.254" or "fe80::1". 0, -EINVAL, or -ENETUNREACH: off-link.
  */
 int net_gateway_set(struct net_dev *d, const char *text);
 /* Is gid ::ffff:a.b.c.d, an IPv4 address? */
@@ -84,64 +85,66 @@ net_gid_is_v4(const uint8_t gid[16])
 bool net_gid_is_mcast(const uint8_t gid[16]);
 /* MAC of a multicast GID (RFC 1112, RFC 2464). */
 void net_mcast_mac(const uint8_t gid[16], uint8_t mac[6]);
-/* Is gid one of this device's? Its index, or -ENOENT. */
+/* Index of gid among the device's GIDs, or -ENOENT. */
 int net_gid_find(const struct net_dev *d, const uint8_t gid[16]);
-/* Text of a gid: "10.0.0.1" for an IPv4-mapped one, else IPv6. Length, or -ENOSPC. */
+/* Text of a GID: "10.0.0.1" if IPv4-mapped, else IPv6. Returns its length, or -ENOSPC. */
 int net_gid_to_text(const uint8_t gid[16], char *out, uint32_t room);
 
 /*
- * Path of an address vector: fills *path (addresses, MACs, UDP source port from lqpn/rqpn, class,
- * hop limit, VLAN). 0 when the next hop's MAC is known or needs no asking: the destination is local
- * (*loopback, dmac is the device's own) or a multicast group.
- * -EINPROGRESS when it must be asked for: dmac is zero, the rest of *path is good;
- * -EINVAL ah has no GRH (is_global), sgid_index is empty or of the other family than dgid, or dgid
- * is no address to send to; -ENETUNREACH no route. *path is undefined after these two.
- * hop, after 0 and -EINPROGRESS: the neighbour that the path goes through, to ask for and to
- * recognise in what net_rx tells; all zero for local and multicast destinations.
+ * Resolve an address vector: fills *path (addresses, MACs, UDP source port from lqpn/rqpn, class,
+ * hop limit, VLAN).
+ * - 0: complete. The next hop's MAC is known or not needed, because the destination is local
+ *   (*loopback, dmac is the device's own) or multicast.
+ * - -EINPROGRESS: the next hop's MAC must be requested; dmac is zero, the rest of *path is valid.
+ * - -EINVAL: ah has no GRH (is_global), sgid_index is empty or of another family than dgid, or dgid
+ *   is not a valid destination; *path is undefined.
+ * - -ENETUNREACH: no route; *path is undefined.
+ * hop, set with 0 and -EINPROGRESS: the next hop, for net_neigh_ask and to compare with the result
+ * of net_rx; all zero for local and multicast destinations.
  */
 int net_path(const struct net_dev *d, const struct uroce_ah_attr *ah, uint32_t lqpn, uint32_t rqpn,
 	     struct wire_path *path, bool *loopback, uint8_t hop[16]);
 
 /*
- * Why net_path refuses ah, for people: a static string of one line that says what to do, too. NULL
- * when net_path does not refuse it.
+ * Why net_path refuses ah: a static one-line message for users that also says what to do. NULL if
+ * net_path does not refuse it.
  */
 const char *net_path_why(const struct net_dev *d, const struct uroce_ah_attr *ah);
 
 /*
- * Somebody wants the MAC of ip (a hop of net_path). May be called for each of them and again: only
- * when ip is neither known nor asked for already is a request (ARP or neighbour solicitation)
- * built, else out->len is 0. owner: any number that stands for whoever wants it, such as a uid. In
- * a full table owners with fewer entries take them from those with most, and none from owners with
- * fewer than they have. False: there is no entry for this owner.
+ * Request the MAC of ip, a hop of net_path. May be called repeatedly: a request (ARP or neighbour
+ * solicitation) is built in out only if ip is neither known nor requested, else out->len is 0.
+ * owner: any number that identifies the user of the entry, such as a uid. If the table is full,
+ * owners with few entries evict those of owners with most; an owner never loses an entry to one
+ * that has more. Returns false if there is no entry for this owner.
  */
 bool net_neigh_ask(struct net_dev *d, const uint8_t ip[16], uint32_t owner, uint64_t now_ns,
 		   struct net_frame *out);
-/* MAC of a known neighbour, or NULL. Good until the next call that takes a net_dev. */
+/* MAC of a known neighbour, or NULL. Valid until the next call that takes a net_dev. */
 const uint8_t *net_neigh_mac(const struct net_dev *d, const uint8_t ip[16]);
 /*
- * A frame that is not RoCE. Learns the MACs of neighbours that were asked for (and of no others, so
- * that a stranger cannot fill the table), answers requests for our addresses and ICMP echo.
- * out->len > 0: send it. Returns true and *changed (valid until the next call) when a neighbour's
- * MAC became known or other than it was. Hostile input.
+ * Handle a received frame that is not RoCE; hostile input. Learns MACs only of neighbours that were
+ * requested, so that other stations cannot fill the table; responds to ARP, ND and ICMP echo
+ * requests. If out->len > 0, send out. Returns true and *changed (valid until the next call) if a
+ * neighbour's MAC became known or changed.
  */
 bool net_rx(struct net_dev *d, const uint8_t *frame, uint32_t len, uint64_t now_ns,
 	    struct net_frame *out, const struct net_neigh **changed);
 /*
- * Requests due at now_ns, one a call: true and a frame to send, call again. False: nothing is due
- * before *next_ns (UINT64_MAX: until the next net_neigh_ask). Who does not answer is asked again
- * after 100 ms, 200 ms .. 1.6 s, and forgotten after NET_NEIGH_GIVE_UP requests; a known neighbour
- * is checked each 30 s and stays known, whether it answers or not.
+ * Build the requests that are due at now_ns, one per call. True: send out and call again. False:
+ * nothing is due before *next_ns (UINT64_MAX: until the next net_neigh_ask). Requests are repeated
+ * after 100 ms, 200 ms .. 1.6 s; after NET_NEIGH_GIVE_UP requests the entry is freed. A known
+ * neighbour is checked every 30 s and stays known even if it does not respond.
  */
 #define NET_NEIGH_GIVE_UP 64
 bool net_tick(struct net_dev *d, uint64_t now_ns, struct net_frame *out, uint64_t *next_ns);
 /*
- * Tell everybody on the link that GID index has our MAC (gratuitous ARP, unsolicited neighbour
+ * Announce GID index with our MAC on the link (gratuitous ARP, unsolicited neighbour
  * advertisement), for a device that has just come up. False: no such GID.
  */
 bool net_announce(const struct net_dev *d, uint32_t index, struct net_frame *out);
 
-/* IPv4 or IPv6 frame for us? For the engine's first look: unicast to mac, multicast, broadcast. */
+/* Is dst our MAC, multicast or broadcast? The engine's first filter. */
 static inline bool
 net_mac_is_ours(const uint8_t dst[6], const uint8_t mac[6])
 {

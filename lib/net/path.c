@@ -14,7 +14,7 @@ gid_is_zero(const uint8_t gid[16])
 	return memcmp(gid, zero, 16) == 0;
 }
 
-/* An address that no packet can be sent to. */
+/* Is gid unusable as a destination? */
 static bool
 is_no_destination(const uint8_t gid[16])
 {
@@ -25,7 +25,7 @@ is_no_destination(const uint8_t gid[16])
 	return memcmp(gid + 12, any4, 4) == 0 || memcmp(gid + 12, all4, 4) == 0;
 }
 
-/* The neighbour that a unicast packet to dgid goes to; NULL: no route. */
+/* Next hop of a unicast packet to dgid; NULL: no route. */
 static const uint8_t *
 next_hop(const struct net_dev *d, const uint8_t dgid[16])
 {
@@ -39,14 +39,14 @@ next_hop(const struct net_dev *d, const uint8_t dgid[16])
 static uint16_t
 path_tci(const struct net_dev *d, uint8_t sl)
 {
-	/* the service level is the packet's priority, where the AH gives one */
+	/* The service level is the priority of the tag, if the AH has one. */
 	if (d->vlan_tci == 0 || sl == 0)
 		return d->vlan_tci;
 	return (uint16_t)((d->vlan_tci & ((1u << VLAN_PCP_SHIFT) - 1)) | (sl & 7u)
 										 << VLAN_PCP_SHIFT);
 }
 
-/* Who the frames go to: *hop's MAC, a group's or our own. */
+/* Sets the destination MAC: that of *hop, of a group, or our own. */
 static int
 resolve(const struct net_dev *d, struct wire_path *path, bool *loopback, uint8_t hop[16])
 {
@@ -93,7 +93,7 @@ net_path(const struct net_dev *d, const struct uroce_ah_attr *ah, uint32_t lqpn,
 	path->flow_label = ah->flow_label & 0xfffff;
 	path->udp_sport = wire_udp_sport(path->flow_label, lqpn, rqpn);
 	path->tclass = ah->traffic_class;
-	/* a hop limit that was not given would not reach the peer: use what other providers do */
+	/* With a hop limit of 0 packets would not reach the peer: use the usual default. */
 	path->hop_limit = ah->hop_limit != 0 ? ah->hop_limit : NET_HOP_LIMIT;
 	path->vlan_tci = path_tci(d, ah->sl);
 	return resolve(d, path, loopback, hop);
@@ -112,13 +112,12 @@ net_path_why(const struct net_dev *d, const struct uroce_ah_attr *ah)
 	if (!ah->is_global)
 		return "RoCE needs a GRH: -g 1 (is_global = 1 and grh.sgid_index = 1)";
 	if (rc == -ENETUNREACH)
-		return "no route: the destination is in no addr= prefix of the device, and no "
-		       "gateway= "
-		       "is set";
+		return "no route: the destination is in none of the device's addr= prefixes and no "
+		       "gateway= is set";
 	if (ah->sgid_index >= UROCE_MAX_GIDS || !d->gid[ah->sgid_index].used)
 		return "this GID index is empty: `ibv_devinfo -v` lists the GIDs";
 	if (d->gid[ah->sgid_index].v4 != net_gid_is_v4(ah->dgid))
 		return "one GID is IPv4, the other IPv6: use indexes of the same kind at both ends "
 		       "(-g 1 for the first IPv4 address)";
-	return "the destination GID is no address to send to";
+	return "the destination GID is not a valid destination address";
 }

@@ -5,7 +5,7 @@
 
 #define VLAN_ID_MASK 0xfffu
 
-/* Untagged (or with a priority only) where the device has no VLAN, else tagged with its own. */
+/* Accepts untagged (or priority-tagged) frames if the device has no VLAN, else its own tag. */
 static bool
 take_vlan(const struct net_dev *d, struct wire_cur *c, uint16_t *type)
 {

@@ -177,7 +177,7 @@ refusals_say_what_to_change(void **state)
 	assert_non_null(strstr(why(ah_to("10.0.0.2", 255)), "GID index is empty"));
 	assert_non_null(strstr(why(ah_to("10.0.0.2", 0)), "one GID is IPv4, the other IPv6"));
 	assert_non_null(strstr(why(ah_to("fd00::2", 1)), "one GID is IPv4, the other IPv6"));
-	assert_non_null(strstr(why(ah_to("255.255.255.255", 1)), "no address to send to"));
+	assert_non_null(strstr(why(ah_to("255.255.255.255", 1)), "not a valid destination"));
 	assert_string_equal(why(ah_to("10.0.0.1", 1)), "");
 	assert_string_equal(why(ah_to("10.0.0.2", 1)), "");
 	memset(dev.gw4, 0, sizeof(dev.gw4));
