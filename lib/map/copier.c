@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The daemon's side of a copier. */
+/* Copier, daemon side. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,45 +12,45 @@
 #include <unistd.h>
 #include "map/copier_area.h"
 
-#define FREE_NS      3000        /* of each wait: about what a copy takes */
-#define WAIT_MIN_NS  5000        /* with any credit at all */
-#define WAIT_MAX_NS  2000000     /* with all credit: a core may be busy for so long */
-#define WAIT_ALL_NS  10000000u   /* what others run in between included */
-#define SPIN_NS      2000        /* of a wait for a thread that is not urgent, before it sleeps */
-#define NAP_NS       1000000     /* a sleep, at most */
-#define LOOK_NS      5000u       /* between two looks, at most; the rest of it, others have run */
-#define REFILL_NS    100000u     /* credit is refilled so often .. */
-#define REFILL_PART  10u         /* .. by such a part of the time */
-#define SPINS        8u          /* between two looks at the clock */
-#define KEEP_NS      2000000000u /* a result nobody has asked for by then is not wanted */
-#define SILENT_ASKED 16u         /* jobs that got no answer, before that means something .. */
-#define SILENT_GAP   100000000u  /* .. with no longer pauses between them */
+#define FREE_NS      3000      /* not charged per wait: about the time of one copy */
+#define WAIT_MIN_NS  5000      /* shortest wait limit, with hardly any credit */
+#define WAIT_MAX_NS  2000000   /* longest wait limit: a core may be busy for this long */
+#define WAIT_ALL_NS  10000000u /* limit including time in which other threads ran */
+#define SPIN_NS      2000      /* spin before sleeping, if the thread is not urgent */
+#define NAP_NS       1000000   /* longest sleep */
+#define LOOK_NS      5000u /* most time charged between two polls; other threads ran in the rest */
+#define REFILL_NS    100000u     /* interval of credit refills .. */
+#define REFILL_PART  10u         /* .. each by this part of the elapsed time */
+#define SPINS        8u          /* polls per clock read */
+#define KEEP_NS      2000000000u /* kept results are discarded after this time */
+#define SILENT_ASKED 16u         /* withdrawn jobs before the thread counts as stuck .. */
+#define SILENT_GAP   100000000u  /* .. with at most this time between them */
 
-/* A slot, as the workers share it. */
+/* Workers' state of a slot. */
 enum place_state {
 	PLACE_FREE = 0,
-	PLACE_USED, /* by a worker, or by the job that was left in it */
-	PLACE_KEPT, /* holds a result for who asks again */
+	PLACE_USED, /* by a worker, or by an abandoned job */
+	PLACE_KEPT, /* holds a result for a retry */
 };
 struct place {
 	uint32_t state;    /* enum place_state; atomic */
-	uint64_t once;     /* of the job; 0: its result is of no interest */
-	uint64_t since_ns; /* when the job was left; when its result was kept */
+	uint64_t once;     /* of the job; 0: its result is not kept */
+	uint64_t since_ns; /* time when the job was abandoned, or its result kept */
 };
 
-/* All that belongs to one area. */
+/* One area and its slots. */
 struct side {
-	struct side *older; /* of threads that are lost: a worker may still look at them */
+	struct side *older; /* areas of lost threads: workers may still use them */
 	struct copier_area *area;
-	uint32_t left;  /* 1 + slot of the job that was left and not settled; 0: none. Atomic */
-	uint32_t nkept; /* atomic */
+	uint32_t abandoned; /* 1 + slot of the abandoned, unsettled job; 0: none. Atomic */
+	uint32_t nkept;     /* atomic */
 	struct place place[COPIER_SLOTS];
 };
 
 struct copier {
 	struct side *side; /* atomic */
 	struct copier_credit *credit;
-	/* Jobs that were taken back, one after the other; a race between workers costs little. */
+	/* Consecutive withdrawn jobs. Not atomic: races between workers do little harm. */
 	uint64_t silent_ns, silent_last_ns;
 	uint32_t silent;
 };
@@ -75,7 +75,7 @@ now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* ---- making and destroying ---- */
+/* ---- create and destroy ---- */
 
 static void
 side_free(struct side *s)
@@ -170,7 +170,7 @@ bool
 copier_settled(const struct copier *c)
 {
 	const struct side *s = __atomic_load_n(&c->side, __ATOMIC_ACQUIRE);
-	uint32_t left = __atomic_load_n(&s->left, __ATOMIC_ACQUIRE);
+	uint32_t left = __atomic_load_n(&s->abandoned, __ATOMIC_ACQUIRE);
 
 	return left == 0 ||
 	       __atomic_load_n(&s->area->slot[left - 1].state, __ATOMIC_ACQUIRE) == COPY_OVER;
@@ -220,7 +220,7 @@ place_free(struct side *s, uint32_t i)
 	__atomic_store_n(&s->place[i].state, PLACE_FREE, __ATOMIC_RELEASE);
 }
 
-/* A place for a job, or -EAGAIN. */
+/* Returns a slot for a job, or -EAGAIN. */
 static int
 place_take(struct side *s, uint64_t now)
 {
@@ -240,7 +240,7 @@ place_take(struct side *s, uint64_t now)
 	return -EAGAIN;
 }
 
-/* Was j executed after it had been left? Then *rc is its result, which is kept no longer. */
+/* Was j executed after it was abandoned? Then sets *rc to its result and discards the result. */
 static bool
 kept_take(struct side *s, const struct job *j, int *rc)
 {
@@ -249,7 +249,7 @@ kept_take(struct side *s, const struct job *j, int *rc)
 	for (uint32_t i = 0; i < COPIER_SLOTS; i++) {
 		struct place *p = &s->place[i];
 
-		/* Nobody else has this number. */
+		/* Numbers are unique. */
 		if (__atomic_load_n(&p->state, __ATOMIC_ACQUIRE) != PLACE_KEPT ||
 		    p->once != j->once || !place_claim(p, PLACE_KEPT))
 			continue;
@@ -263,11 +263,11 @@ kept_take(struct side *s, const struct job *j, int *rc)
 	return false;
 }
 
-/* The job that was left: 0: there is none; -EAGAIN, -ETIMEDOUT: it is under way. */
+/* Settles the abandoned job. Returns 0 if there is none any more, else -EAGAIN or -ETIMEDOUT. */
 static int
-left_settle(struct side *s, uint64_t now)
+abandoned_settle(struct side *s, uint64_t now)
 {
-	uint32_t left = __atomic_load_n(&s->left, __ATOMIC_ACQUIRE), i;
+	uint32_t left = __atomic_load_n(&s->abandoned, __ATOMIC_ACQUIRE), i;
 	struct place *p;
 
 	if (left == 0)
@@ -277,9 +277,9 @@ left_settle(struct side *s, uint64_t now)
 	if (__atomic_load_n(&s->area->slot[i].state, __ATOMIC_ACQUIRE) != COPY_OVER)
 		return now - p->since_ns >= COPIER_LIMIT_NS && now > p->since_ns ? -ETIMEDOUT
 										 : -EAGAIN;
-	if (!__atomic_compare_exchange_n(&s->left, &left, 0, false, __ATOMIC_ACQ_REL,
+	if (!__atomic_compare_exchange_n(&s->abandoned, &left, 0, false, __ATOMIC_ACQ_REL,
 					 __ATOMIC_RELAXED))
-		return -EAGAIN; /* another worker is at it */
+		return -EAGAIN; /* another worker settles it */
 	if (p->once == 0) {
 		place_free(s, i);
 		return 0;
@@ -325,9 +325,9 @@ sleep_on_slot(struct copy_slot *slot, uint32_t state)
 }
 
 /*
- * Wait until the slot's job is done, or until limit_ns are to be charged. *now: the clock before
- * and after; *cost_ns: what to charge. The time before the thread begins is not the memory's doing,
- * nor is all of a long time between two looks: others have the core that is needed.
+ * Wait until the slot's job is done or limit_ns have been charged. *now: the current time, updated;
+ * *cost_ns: the time to charge. Not charged are the time before the thread begins the job and the
+ * excess of long gaps between two polls: neither is caused by the client's memory.
  */
 static bool
 await(const struct copier_area *a, struct copy_slot *slot, int64_t limit_ns, uint64_t *now,
@@ -360,36 +360,36 @@ await(const struct copier_area *a, struct copy_slot *slot, int64_t limit_ns, uin
 }
 
 static bool
-move(struct copy_slot *slot, uint32_t from, uint32_t to)
+slot_move(struct copy_slot *slot, uint32_t from, uint32_t to)
 {
 	return __atomic_compare_exchange_n(&slot->state, &from, to, false, __ATOMIC_ACQ_REL,
 					   __ATOMIC_ACQUIRE);
 }
 
 /*
- * Nobody waits for the slot's job any longer. True: all the same it is done. The job is named
- * before it is left: then the thread may begin another, which may be left, too.
+ * Abandon the slot's job. Returns true if it is done after all. s->abandoned is set before the
+ * state, because the thread may then begin another job, which may be abandoned, too.
  */
 static bool
-leave(struct side *s, uint32_t i, uint64_t now)
+job_abandon(struct side *s, uint32_t i, uint64_t now)
 {
 	uint32_t none = 0;
 
 	s->place[i].since_ns = now;
-	while (!__atomic_compare_exchange_n(&s->left, &none, i + 1, false, __ATOMIC_ACQ_REL,
+	while (!__atomic_compare_exchange_n(&s->abandoned, &none, i + 1, false, __ATOMIC_ACQ_REL,
 					    __ATOMIC_RELAXED)) {
-		left_settle(s, now); /* over, since this one has begun */
+		abandoned_settle(s, now); /* that job is over, because this one has begun */
 		none = 0;
 	}
-	if (move(&s->area->slot[i], COPY_BEGUN, COPY_LEFT))
+	if (slot_move(&s->area->slot[i], COPY_BEGUN, COPY_ABANDONED))
 		return false;
-	__atomic_store_n(&s->left, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&s->abandoned, 0, __ATOMIC_RELEASE);
 	return true;
 }
 
-/* A job was taken back: the thread did not look at it. */
+/* A job was withdrawn because the thread did not begin it. */
 static int
-silence(struct copier *c, uint64_t now)
+job_unserved(struct copier *c, uint64_t now)
 {
 	if (c->silent == 0 || now - c->silent_last_ns > SILENT_GAP) {
 		c->silent_ns = now;
@@ -428,7 +428,7 @@ do_job(struct copier *c, const struct job *j)
 {
 	struct side *s = __atomic_load_n(&c->side, __ATOMIC_ACQUIRE);
 	uint64_t now = now_ns();
-	int rc = left_settle(s, now), i;
+	int rc = abandoned_settle(s, now), i;
 	int64_t credit, cost;
 	bool done;
 
@@ -445,12 +445,12 @@ do_job(struct copier *c, const struct job *j)
 	put_job(s, (uint32_t)i, j);
 	done = await(s->area, &s->area->slot[i], wait_limit(credit), &now, &cost);
 	credit_charge(c->credit, cost);
-	if (!done && move(&s->area->slot[i], COPY_ASKED, COPY_FREE)) {
+	if (!done && slot_move(&s->area->slot[i], COPY_ASKED, COPY_FREE)) {
 		place_free(s, (uint32_t)i);
-		return silence(c, now);
+		return job_unserved(c, now);
 	}
 	c->silent = 0;
-	if (!done && !leave(s, (uint32_t)i, now))
+	if (!done && !job_abandon(s, (uint32_t)i, now))
 		return -EAGAIN;
 	return take_result(s, (uint32_t)i, j);
 }

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a copier's two sides share: copier.c in the daemon, copier_serve.c in the broker. */
+/* Shared by a copier's two sides: copier.c in the daemon and copier_serve.c in the broker. */
 #ifndef UROCE_MAP_COPIER_AREA_H
 #define UROCE_MAP_COPIER_AREA_H
 
 #include "map/copier.h"
 
 /*
- *   FREE  -> ASKED  worker: a job
- *   ASKED -> BEGUN  thread
- *   BEGUN -> DONE   thread: the result is there
- *   DONE  -> FREE   worker: has taken it
+ *   FREE      -> ASKED      worker: submits a job
+ *   ASKED     -> BEGUN      thread
+ *   BEGUN     -> DONE       thread: the result is ready
+ *   DONE      -> FREE       worker: has taken the result
  *
- *   ASKED -> FREE   worker: taken back
- *   BEGUN -> LEFT   worker: does not wait any longer
- *   LEFT  -> OVER   thread: the result is there, and nobody waits for it
- *   OVER  -> FREE   worker: forgotten, or taken by whoever asked again
+ *   ASKED     -> FREE       worker: withdraws the job
+ *   BEGUN     -> ABANDONED  worker: stops waiting
+ *   ABANDONED -> OVER       thread: the result is ready, nobody waits for it
+ *   OVER      -> FREE       worker: discards the result, or a retry takes it
  */
 enum copy_state {
 	COPY_FREE = 0,
 	COPY_ASKED,
 	COPY_BEGUN,
 	COPY_DONE,
-	COPY_LEFT,
+	COPY_ABANDONED,
 	COPY_OVER,
 };
 
@@ -43,12 +43,12 @@ struct copy_slot {
 } __attribute__((aligned(64)));
 
 struct copier_area {
-	uint32_t bell;   /* futex: workers change it when the thread is asleep */
-	uint32_t asleep; /* the thread is, or is about to be */
-	uint32_t urgent; /* the thread takes a core as soon as it wakes (sched/slice.h) */
+	uint32_t bell;   /* futex: workers change it to wake the thread */
+	uint32_t asleep; /* the thread sleeps or is about to */
+	uint32_t urgent; /* the thread gets a core as soon as it wakes (sched/slice.h) */
 	uint32_t closed; /* by the daemon */
 	uint32_t refused;
-	uint64_t begun; /* jobs, by the thread; atomic */
+	uint64_t begun; /* jobs begun by the thread; atomic */
 	struct copy_slot slot[COPIER_SLOTS];
 	uint8_t bytes[COPIER_SLOTS][COPIER_BYTES] __attribute__((aligned(4096)));
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The thread's side of a copier. */
+/* Copier, thread side. */
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -46,7 +46,7 @@ copier_area_waits(const struct copier_area *a, uint64_t *seen)
 	if (*seen != begun)
 		return false;
 	for (uint32_t i = 0; i < COPIER_SLOTS; i++) {
-		if (__atomic_load_n(&a->slot[i].state, __ATOMIC_ACQUIRE) == COPY_LEFT)
+		if (__atomic_load_n(&a->slot[i].state, __ATOMIC_ACQUIRE) == COPY_ABANDONED)
 			return true;
 	}
 	return false;
@@ -118,7 +118,7 @@ execute(int mem, struct copy_slot *s, uint8_t *bytes, pthread_mutex_t *atomics)
 	return -EINVAL;
 }
 
-/* True if the slot had a job. */
+/* Returns true if the slot had a job. */
 static bool
 serve_slot(struct copier_area *a, uint32_t i, int mem, pthread_mutex_t *atomics)
 {
@@ -152,7 +152,7 @@ serve_all(struct copier_area *a, int mem, pthread_mutex_t *atomics)
 	return any;
 }
 
-/* Until the bell rings. A last look first, for who asked before it saw that nobody was awake. */
+/* Sleeps until woken. Polls once more first, for jobs put before asleep was visible. */
 static void
 sleep_on_bell(struct copier_area *a, int mem, pthread_mutex_t *atomics)
 {
@@ -167,8 +167,8 @@ sleep_on_bell(struct copier_area *a, int mem, pthread_mutex_t *atomics)
 }
 
 /*
- * A thread that is urgent sleeps whenever it has nothing to do, for nobody takes the core from it.
- * The others do so as well, because the worker may wait for this very core.
+ * The thread sleeps whenever it has nothing to do. If it is urgent, it gets a core at once when
+ * woken. If not, spinning might take the very core that the worker needs.
  */
 void
 copier_serve(struct copier_area *a, int mem, pthread_mutex_t *atomics)

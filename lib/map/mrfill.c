@@ -7,7 +7,7 @@
 #include "map/mrfill.h"
 
 #define PAGE_BYTES  4096u
-#define AT_ONCE     (256u << 10) /* bytes that the caller fills in or unmaps itself */
+#define AT_ONCE     (256u << 10) /* up to this many bytes the caller does the work itself */
 #define UNMAP_ONCE  (4u << 20)
 #define BATCH_BYTES (2u << 20)
 
@@ -15,7 +15,7 @@ struct unmap {
 	STAILQ_ENTRY(unmap) link;
 	uint8_t *at;
 	size_t len;
-	int fd;     /* to be closed when nothing is left; -1: none */
+	int fd;     /* closed at the end; -1: none */
 	void *debt; /* of mrfill_unmap */
 };
 
@@ -25,8 +25,8 @@ static struct {
 	pthread_cond_t idle; /* for mrfill_cancel */
 	TAILQ_HEAD(, mrfill) fills;
 	STAILQ_HEAD(, unmap) unmaps;
-	STAILQ_HEAD(, unmap) done; /* whose debts wait for mrfill_unmapped */
-	unsigned ndone;            /* changed under the mutex, read without it */
+	STAILQ_HEAD(, unmap) done; /* their debts are returned by mrfill_unmapped */
+	unsigned ndone;            /* written under the mutex, read without it */
 	bool started;
 } mapper = {
 	.mutex = PTHREAD_MUTEX_INITIALIZER,
@@ -37,7 +37,7 @@ static struct {
 	.done = STAILQ_HEAD_INITIALIZER(mapper.done),
 };
 
-/* Of at most a batch: entries for the pages that exist. Failure costs time, no more. */
+/* Fills entries for the existing pages of at most one batch. Failure only costs time later. */
 static void
 fill_batch(uint8_t *at, size_t len)
 {
@@ -55,7 +55,7 @@ fill_batch(uint8_t *at, size_t len)
 	}
 }
 
-/* Locked, and again so on return. */
+/* Called and returns with the mutex held. */
 static void
 fill_some(struct mrfill *f)
 {
@@ -71,7 +71,7 @@ fill_some(struct mrfill *f)
 	f->state = MRFILL_QUEUED;
 	TAILQ_REMOVE(&mapper.fills, f, link);
 	if (f->left > 0)
-		TAILQ_INSERT_TAIL(&mapper.fills, f, link); /* the others' turn */
+		TAILQ_INSERT_TAIL(&mapper.fills, f, link); /* round robin */
 	else
 		f->state = MRFILL_NONE;
 	pthread_cond_broadcast(&mapper.idle);
@@ -83,7 +83,7 @@ unmap_some(struct unmap *u)
 	size_t len = u->len < UNMAP_ONCE ? u->len : UNMAP_ONCE;
 
 	pthread_mutex_unlock(&mapper.mutex);
-	/* A part may end within a mapping, whose rest is one more; all of it leaves no rest. */
+	/* Unmapping a part may exceed the limit of mappings by splitting one; all of it cannot. */
 	if (len > 0 && munmap(u->at, len) != 0) {
 		len = u->len;
 		munmap(u->at, len);
@@ -111,7 +111,7 @@ mapper_main(void *arg)
 	for (;;) {
 		if (TAILQ_EMPTY(&mapper.fills) && STAILQ_EMPTY(&mapper.unmaps))
 			pthread_cond_wait(&mapper.work, &mapper.mutex);
-		/* In turn: clients that always have something to fill in do not keep the rest. */
+		/* Alternate, so that clients that fill all the time cannot delay the unmapping. */
 		if (!TAILQ_EMPTY(&mapper.fills))
 			fill_some(TAILQ_FIRST(&mapper.fills));
 		if (!STAILQ_EMPTY(&mapper.unmaps))
@@ -120,7 +120,7 @@ mapper_main(void *arg)
 	return arg;
 }
 
-/* Locked. Is there a thread? */
+/* Mutex held. Starts the thread if it does not run yet. Returns false on failure. */
 static bool
 mapper_start(void)
 {
@@ -176,7 +176,7 @@ mrfill_cancel(struct mrfill *f)
 	pthread_mutex_unlock(&mapper.mutex);
 }
 
-/* Hand it to the thread. False: the caller has to do it. */
+/* Passes the range to the thread. False: the caller must unmap it. */
 static bool
 queue_unmap(uint8_t *at, size_t len, int fd, void *debt)
 {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Page tables of large regions, made and taken down without keeping the control thread: a thread
- * does both, a few megabytes at a time, so that neither the control thread nor a worker's page
- * fault waits for more than that.
+ * Fills and tears down the page tables of large regions in the background. A thread works on a few
+ * megabytes at a time, so that neither the control thread nor a worker's page fault waits for
+ * longer than that.
  *
- * Only pages that exist get an entry: filling a hole would charge the memory of a client's sparse
- * file to the daemon. What is not filled in yet, or was left out, costs a page fault at the first
- * access.
+ * Only existing pages get an entry: filling holes would charge the memory of a client's sparse file
+ * to the daemon. A page without an entry costs a page fault at its first access.
  *
  * Calls come from the control thread. No DPDK.
  */
@@ -27,26 +26,26 @@ struct mrfill {
 };
 
 /*
- * Fill in the page tables of [at, at + len), a shared mapping of files in memory, in base pages: at
- * once if that is short, or else in the background. mrfill_cancel must come before it is unmapped.
+ * Fill the page tables of [at, at + len), a shared mapping of in-memory files with base pages: at
+ * once if it is short, else in the background. Call mrfill_cancel before unmapping it.
  */
 void mrfill_start(struct mrfill *f, uint8_t *at, size_t len);
 
-/* The thread does not touch the mapping any more. Waits for some 100 us at most. */
+/* On return the thread no longer touches the mapping. Waits for about 100 us at most. */
 void mrfill_cancel(struct mrfill *f);
 
 /*
- * munmap of base pages, in the background if it is long. Nobody uses the range any more. True: it
- * is still mapped, and mrfill_unmapped returns debt when it no longer is.
+ * munmap a range of base pages that nobody uses any more, in the background if it is long. Returns
+ * true if it is still mapped; mrfill_unmapped returns debt later, when it is unmapped.
  */
 bool mrfill_unmap(uint8_t *at, size_t len, void *debt);
 
-/* The debt of something that has been unmapped in the background; NULL: none at present. */
+/* Debt of a range that has been unmapped in the background; NULL: none at present. */
 void *mrfill_unmapped(void);
 
 /*
- * Close a memfd, after all that was unmapped before: freeing its pages, which the last reference to
- * them does, may take long.
+ * Close a memfd after all unmaps queued before: dropping the last reference frees its pages, which
+ * may take long.
  */
 void mrfill_close(int fd);
 

@@ -17,7 +17,7 @@
 
 struct mrwin {
 	TAILQ_ENTRY(mrwin) link; /* of its bucket */
-	TAILQ_ENTRY(mrwin) idle; /* of those without a region, oldest first */
+	TAILQ_ENTRY(mrwin) idle; /* windows without a region, oldest first */
 	struct mrkept *kept;
 	unsigned slot, refs;
 	uint64_t off;
@@ -87,7 +87,7 @@ mrkept_destroy(struct mrkept *k)
 int
 mrkept_keep(struct mrkept *k, unsigned slot, int fd)
 {
-	int seals = fcntl(fd, F_GET_SEALS); /* first: a call on some other kind of file may block */
+	int seals = fcntl(fd, F_GET_SEALS); /* first: the others may block unless fd is a memfd */
 	struct statfs fs;
 	struct stat st;
 

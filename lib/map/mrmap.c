@@ -38,7 +38,7 @@ piece_ok(const struct uroce_mr_piece *p, unsigned nfds)
 	}
 }
 
-/* The pieces follow each other without a gap, cover the range, and none lies outside it. */
+/* Are the pieces adjacent, and do they cover the range with no piece outside of it? */
 static bool
 request_ok(const struct uroce_reg_mr_req *req, unsigned nfds)
 {
@@ -190,7 +190,7 @@ serve_main(void *arg)
 	return NULL;
 }
 
-/* By a thread of this process. */
+/* Serves the copier by a thread of this process. */
 static int
 serve_here(void *ctx, uint64_t id, int mem, int shared)
 {
@@ -234,7 +234,7 @@ mrmap_create_kept(pid_t pid, int pidfd, uid_t uid, const struct uroce_reg_mr_req
 	int err;
 
 	mrmap_find(&c, req, fds, nfds, &found, &files);
-	copiers.n = 0; /* of many clients */
+	copiers.n = 0; /* shared by many clients */
 	err = mrmap_make(req, &found, files.fd, kept, &copiers, out);
 	mrmap_files_close(&found, &files);
 	if (c.mem.fd >= 0)

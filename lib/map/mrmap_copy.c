@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Regions that are reached through /proc/PID/mem. */
+/* Regions that are accessed through /proc/PID/mem. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ struct peer_mem {
 	unsigned refs;
 };
 
-/* Readable, and writable if the region is to be, from end to end. */
+/* Checks that the whole range is readable, and writable if the region is. */
 static int
 check_rights(const struct mrmap_job *j)
 {
@@ -39,7 +39,7 @@ check_rights(const struct mrmap_job *j)
 	return err;
 }
 
-/* Never given before, not even by a broker that was here before this one. */
+/* Returns an id that was never used before, not even by an earlier broker. */
 static uint64_t
 new_id(void)
 {
@@ -66,7 +66,7 @@ mem_open(const struct mrmap_job *j, struct mrmap_mem *m)
 	return m->fd < 0 ? -EPERM : 0;
 }
 
-/* Both ends must be readable. */
+/* Checks that both ends of the range are readable. */
 static int
 mem_reads(const struct mrmap_job *j, const struct mrmap_mem *m)
 {
@@ -77,7 +77,7 @@ mem_reads(const struct mrmap_job *j, const struct mrmap_mem *m)
 	return rc != 0 ? rc : copier_mem_read(m->fd, last, &byte, 1);
 }
 
-/* What is open already, if it reads this range, or a new one that does. */
+/* Uses the open /proc/PID/mem if it can read this range, else opens it again. */
 static int
 mem_get(struct mrmap_job *j)
 {
@@ -192,7 +192,7 @@ mrmap_copy(struct mrmap *map, const struct mrmap_found *found, const int *fds,
 		return rc;
 	m->refs++;
 	map->mem = m;
-	map->maps = 1; /* of all its regions together, in fact */
+	map->maps = 1; /* an upper bound: all regions of the client share it */
 	return 0;
 }
 

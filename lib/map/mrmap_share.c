@@ -14,7 +14,7 @@
 #define HUGE_PAGE  (2ull << 20)
 #define GIANT_PAGE (1ull << 30)
 
-/* Page size of what fd maps; *in_memory: no disk or server stands behind it. */
+/* Page size of what fd maps; *in_memory: the file is on no disk or server. */
 static uint64_t
 fd_page_size(int fd, bool *in_memory)
 {
@@ -27,7 +27,7 @@ fd_page_size(int fd, bool *in_memory)
 	return fs.f_type == HUGETLBFS_MAGIC ? (uint64_t)fs.f_bsize : MRMAP_BASE_PAGE;
 }
 
-/* A memfd that cannot shrink, so that its pages stay as long as they are mapped. */
+/* Is fd a memfd that cannot shrink, so that its pages stay while they are mapped? */
 static bool
 fd_sealed(int fd)
 {
@@ -36,7 +36,7 @@ fd_sealed(int fd)
 	return seals >= 0 && (seals & F_SEAL_SHRINK) != 0;
 }
 
-/* Does the file have these bytes, at offsets that can be mapped at these addresses? 0 or -errno. */
+/* Checks that the file has these bytes and can be mapped at these addresses. 0 or -errno. */
 static int
 check_fits(int fd, uint64_t page, uint64_t va, uint64_t len, uint64_t off)
 {
@@ -81,9 +81,9 @@ find_vma(const struct mrmap_job *j, uint64_t va, struct vma *v)
 }
 
 /*
- * Open the file behind the client's shared mapping v. O_PATH first: it has no effect on the file.
- * That the client maps this very inode, shared and with these rights, is read after the file was
- * taken hold of: a mapping swapped in between does not pass.
+ * Opens the file of the client's shared mapping v. O_PATH comes first, because it has no side
+ * effect on the file. The mapping's inode, sharing and rights are checked after the file is held,
+ * so that a mapping replaced in between is rejected.
  */
 static int
 open_shared(const struct mrmap_job *j, const struct vma *v)
@@ -112,9 +112,9 @@ open_shared(const struct mrmap_job *j, const struct vma *v)
 }
 
 /*
- * May workers take page faults on it? Where a server or a user's own program stands behind the
- * pages (FUSE, NFS, a layer above them), a fault waits for that as long as it likes, and SIGKILL
- * does not help. What is not known to be memory or a local disk is copied.
+ * May workers take page faults on the file? If a server or a user's program provides the pages
+ * (FUSE, NFS, stacked file systems), a fault blocks without limit, even against SIGKILL. Regions on
+ * anything but memory and known local file systems are therefore copied.
  */
 static bool
 faults_end(int fd)
@@ -142,7 +142,7 @@ run_add(struct mrmap_job *j, int fd, uint64_t va, uint64_t len, uint64_t off)
 {
 	struct mrmap_found *f = j->found;
 
-	/* The client's mappings may be many more than the pieces it named. */
+	/* A piece may consist of many mappings of the client. */
 	if (f->nruns == MRMAP_MAX_RUNS || f->nruns == MRMAP_MAX_MAPS)
 		return -EAGAIN;
 	f->run[f->nruns++] =
@@ -150,7 +150,7 @@ run_add(struct mrmap_job *j, int fd, uint64_t va, uint64_t len, uint64_t off)
 	return 0;
 }
 
-/* The piece may be split or merged differently by now: go by what maps says. */
+/* The client may have split or merged its mappings since: follow the current ones. */
 static int
 find_mapped(struct mrmap_job *j, const struct uroce_mr_piece *p)
 {
@@ -189,7 +189,7 @@ find_passed(struct mrmap_job *j, const struct uroce_mr_piece *p)
 {
 	int fd = j->fds[p->fd_index], i = 0;
 
-	/* Asked first: a call on some other kind of file may block. */
+	/* Checked first: calls on other kinds of files may block. */
 	if (!fd_sealed(fd))
 		return -EINVAL;
 	while (i < (int)j->found->nfds && j->files->fd[i] != fd)
@@ -237,7 +237,7 @@ mrmap_find_shared(struct mrmap_job *j)
 	return err == 0 && looked && !mrmap_peer_is_client(j) ? -EPERM : err;
 }
 
-/* Addresses for the whole region, at the same place within a huge page as in the client. */
+/* Reserves addresses for the region, at the same offset within a huge page as in the client. */
 static int
 reserve(struct mrmap *map, const struct uroce_reg_mr_req *req)
 {
@@ -247,13 +247,13 @@ reserve(struct mrmap *map, const struct uroce_reg_mr_req *req)
 
 	for (unsigned i = 0; i < req->npieces; i++) {
 		if ((req->piece[i].va | req->piece[i].len) % GIANT_PAGE == 0)
-			align = GIANT_PAGE; /* may be pages of that size */
+			align = GIANT_PAGE; /* pages may have this size */
 	}
 	map->first_va = req->piece[0].va;
 	map->bytes = last->va + last->len - map->first_va;
 	/*
-	 * A page at each end stays free: regions that touch could be merged into one mapping, and
-	 * taking one of them away would then split it.
+	 * Keep an unmapped page at each end. Otherwise the kernel could merge adjacent regions into
+	 * one mapping, and removing one would split it.
 	 */
 	size = map->bytes + align + MRMAP_BASE_PAGE;
 	if (size < map->bytes)
@@ -291,7 +291,7 @@ mrmap_unshare(struct mrmap *map, void *debt)
 	return later;
 }
 
-/* A small region in memory that the client adopted: true if it lies in a window. */
+/* Places a small region of adopted memory into a window. Returns false if there is no window. */
 static bool
 share_window(struct mrmap *map, const struct mrmap_found *found, struct mrkept *kept)
 {
@@ -303,14 +303,14 @@ share_window(struct mrmap *map, const struct mrmap_found *found, struct mrkept *
 	map->win = mrkept_window(kept, r->fd & ~MRMAP_FD_KEPT, r->off, r->len);
 	if (map->win == NULL)
 		return false;
-	map->maps = 1; /* at most: other regions may lie in the same window */
+	map->maps = 1; /* upper bound: other regions may share the window */
 	at = mrwin_at(map->win, r->off);
 	map->host = at + (map->va - r->va);
 	mrfill_start(&map->fill, at, r->len);
 	return true;
 }
 
-/* The descriptor of a run, and whether it may be mapped. 0 or -errno. */
+/* Returns the run's descriptor if it may be mapped, or -errno. */
 static int
 map_run(struct mrmap *map, const struct mrmap_run *r, const int *fds, struct mrkept *kept)
 {
@@ -338,7 +338,7 @@ mrmap_share(struct mrmap *map, const struct uroce_reg_mr_req *req, const struct 
 		return err;
 	}
 	map->host = map->base + (map->va - map->first_va);
-	/* So that the data path takes no faults. Huge pages have few entries. */
+	/* Avoids page faults in the data path. Huge pages have few entries anyway. */
 	if (map->base_pages)
 		mrfill_start(&map->fill, map->base, map->bytes);
 	return 0;

@@ -17,7 +17,7 @@ ipc_seg_map(int fd, size_t bytes)
 
 	if (fstat(fd, &st) < 0)
 		return NULL;
-	/* A mapping longer than the file would answer with SIGBUS much later. */
+	/* Access to a mapping beyond the file's end would raise SIGBUS much later. */
 	if (bytes == 0 || (uint64_t)st.st_size < bytes) {
 		errno = EPROTO;
 		return NULL;
@@ -26,7 +26,7 @@ ipc_seg_map(int fd, size_t bytes)
 	return base == MAP_FAILED ? NULL : base;
 }
 
-/* Makes room for segment id; new slots are zero, that is unseen. */
+/* Grows the table to hold segment id; new slots are zero (not mapped). */
 static int
 segmap_grow(struct ipc_segmap *map, uint32_t id)
 {
@@ -46,7 +46,7 @@ segmap_grow(struct ipc_segmap *map, uint32_t id)
 	return 0;
 }
 
-/* Maps a segment from the descriptor at the head of *fds, which is consumed in any case. */
+/* Maps a segment from the first descriptor of *fds, which is consumed even on failure. */
 static int
 segmap_add(struct ipc_segmap *map, const struct uroce_ring_loc *loc, int **fds, unsigned int *nfds)
 {

@@ -11,7 +11,7 @@
 #define SLOTS_PER_BLOCK 256u
 #define PAGE_MASK       4095u
 
-/* cookie is 0 in a free slot. base is stored last and cleared first: the handler looks at it. */
+/* A free slot has cookie 0. base is stored last and cleared first, because the handler reads it. */
 struct guard_slot {
 	_Atomic uintptr_t base;
 	_Atomic size_t len;
@@ -19,16 +19,16 @@ struct guard_slot {
 	_Atomic bool failed;
 };
 
-/* Blocks are only ever added, so the handler can walk them at any time. */
+/* Blocks are never freed, so the handler can walk the list at any time. */
 struct guard_block {
 	struct guard_block *_Atomic next;
 	struct guard_slot slot[SLOTS_PER_BLOCK];
 };
 
 /*
- * Mappings that the handler gives up when the process has as many as vm.max_map_count allows: mmap
- * then needs one less. Pages of different protection, so that each is a mapping. The handler takes
- * each at most once; the control thread puts back what was taken.
+ * Spare mappings. If the process has as many mappings as vm.max_map_count allows, the handler
+ * unmaps one so that its mmap succeeds. Adjacent pages have different protection, so that each is a
+ * mapping. The handler uses each spare once; the control thread maps it again.
  */
 #define SPARES 32u
 static struct {
@@ -67,7 +67,7 @@ slot_of(uint64_t cookie)
 	return NULL;
 }
 
-/* In the handler. False: there is none left. */
+/* Called by the handler. False: no spare is left. */
 static bool
 spare_give_up(void)
 {
@@ -79,8 +79,8 @@ spare_give_up(void)
 }
 
 /*
- * Zero pages over the whole range, which is one region with no neighbour that it could have been
- * merged with (mrmap_share): no mapping is split, and there are no more of them afterwards.
+ * Maps zero pages over the whole range. The range has no adjacent mapping that it could have been
+ * merged with (mrmap_share), so no mapping is split and their number does not grow.
  */
 static void *
 replace(void *base, size_t len)
@@ -101,12 +101,12 @@ sigbus_handler(int sig, siginfo_t *info, void *context)
 	int saved = errno;
 	void *p = MAP_FAILED;
 
-	if (info->si_code > 0) /* of the kernel, for an access; not sent by kill(2) */
+	if (info->si_code > 0) /* raised by the kernel for an access, not sent by kill(2) */
 		s = slot_at((uintptr_t)info->si_addr);
 	if (s != NULL)
 		p = replace((void *)atomic_load(&s->base), atomic_load(&s->len));
 	if (p == MAP_FAILED) {
-		/* Repeats the access, or raises again what was sent, with no handler in the way. */
+		/* Without a handler, repeat the access or raise the signal again. */
 		signal(sig, SIG_DFL);
 		if (info->si_code <= 0)
 			raise(sig);
@@ -123,7 +123,7 @@ sigbus_guard_refill(void)
 	uint8_t *p = spares.base;
 
 	if (p == NULL) {
-		/* With a page at each end that is nobody's: merged with no mapping beside it. */
+		/* An unmapped page at each end prevents merging with adjacent mappings. */
 		p = mmap(NULL, (SPARES + 2) * page, PROT_NONE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		if (p == MAP_FAILED)
@@ -138,7 +138,7 @@ sigbus_guard_refill(void)
 
 		if (atomic_load(&spares.there[i]))
 			continue;
-		/* Anybody may have taken its place: then there is one less. */
+		/* If another mapping has taken the address, there is one spare less. */
 		if (mmap(spares.base + i * page, page, prot,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == MAP_FAILED)
 			continue;
@@ -155,7 +155,7 @@ sigbus_guard_install(void)
 	return sigaction(SIGBUS, &sa, NULL) == 0 ? 0 : -errno;
 }
 
-/* A free slot, in a new block if need be; under writers. */
+/* Returns a free slot, in a new block if necessary. Called with writers locked. */
 static struct guard_slot *
 slot_free(void)
 {

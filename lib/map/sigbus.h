@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Survives SIGBUS in memory shared with clients. A client can make an access of the daemon fail by
- * truncating a file it registered or by using up the huge pages behind it. The handler then maps
- * zero pages over the whole guarded range and marks it failed; the access is repeated and goes
- * on. A SIGBUS anywhere else does what it always did.
+ * Survives SIGBUS in memory shared with clients. A client can make the daemon's accesses fail by
+ * truncating a file that it registered or by using up the huge pages. The handler then maps zero
+ * pages over the whole guarded range and marks the range as failed; the access is repeated and
+ * succeeds. A SIGBUS anywhere else has its usual effect.
  *
- * The whole range is replaced, not the page: the client is at fault, and page-wise repair of a
- * large range would let it use up the daemon's mappings.
+ * The handler replaces the whole range rather than one page, because page-wise repair of a large
+ * range would let the client use up the daemon's mappings.
  *
- * add and del: control thread (any thread, really: a mutex serialises them). The handler takes no
- * lock. Threads that touch guarded memory must not block SIGBUS. Includes nothing of the project.
+ * A mutex serialises add and del; the control thread calls them. The handler takes no lock. Threads
+ * that touch guarded memory must not block SIGBUS. Includes nothing of the project.
  */
 #ifndef UROCE_MAP_SIGBUS_H
 #define UROCE_MAP_SIGBUS_H
@@ -19,31 +19,32 @@
 #include <stdint.h>
 
 /*
- * Install the handler, process-wide, in place of what is there. Again is harmless. 0 or -errno.
- * Sets some mappings aside, which the handler gives up when the process has as many as
- * vm.max_map_count allows.
+ * Install the process-wide handler in place of the current one. Repeated calls do no harm. Reserves
+ * some mappings, which the handler uses if the process reaches vm.max_map_count. Returns 0 or
+ * -errno.
  */
 int sigbus_guard_install(void);
 
-/* Control thread, after ranges have failed: set aside again what the handler has given up. */
+/* Control thread, after ranges have failed: reserve the mappings again that the handler used. */
 void sigbus_guard_refill(void);
 
 /*
- * Guard [base, base + len), page aligned, whole mappings (of huge pages: whole ones), and a page
- * at each end that is not mapped: the kernel merged them with nothing.
- * cookie: the caller's name for it, not 0, unique among the guarded ranges.
- * 0, -EINVAL, or -ENOMEM.
+ * Guard [base, base + len): page aligned (huge pages: aligned to them), consisting of whole
+ * mappings, with an unmapped page at each end so that the kernel merges it with nothing. cookie:
+ * the caller's id for it, not 0, unique among guarded ranges. Returns 0, -EINVAL or -ENOMEM.
  */
 int sigbus_guard_add(void *base, size_t len, uint64_t cookie);
 
-/* End guarding, before the range is unmapped. Unknown cookies are ignored. */
+/* Stop guarding a range; call before unmapping it. Unknown cookies are ignored. */
 void sigbus_guard_del(uint64_t cookie);
 
-/* Has the range failed? False for an unknown cookie. Linear in the number of ranges: not per
- * packet; see sigbus_guard_failures. */
+/*
+ * Has the range failed? False for an unknown cookie. Linear in the number of ranges, so not for use
+ * per packet; see sigbus_guard_failures.
+ */
 bool sigbus_guard_failed(uint64_t cookie);
 
-/* How many ranges have failed since the start; one relaxed load, for a look once a burst. */
+/* Number of ranges that have failed since the start. One relaxed load, cheap enough per burst. */
 uint64_t sigbus_guard_failures(void);
 
 #endif

@@ -11,7 +11,7 @@
 
 #define BASE_PAGE 4096u
 
-/* From the kernel's ABI, Linux 6.11 and later: too new for the headers we build with. */
+/* Kernel ABI since Linux 6.11, newer than the headers we build with. */
 struct procmap_query_abi {
 	uint64_t size;
 	uint64_t query_flags;
@@ -95,7 +95,7 @@ query_next(struct vma_scan *scan, uint64_t addr, struct vma *out)
 	return 0;
 }
 
-/* The next line, without its newline and cut to the buffer; NULL at the end or on an error. */
+/* Returns the next line without newline, truncated to the buffer; NULL at the end or on error. */
 static char *
 text_line(struct vma_scan *scan)
 {
@@ -112,7 +112,7 @@ text_line(struct vma_scan *scan)
 		memmove(scan->buf, line, scan->have - scan->pos);
 		scan->have -= scan->pos;
 		scan->pos = 0;
-		/* A path too long for the buffer: everything that matters comes before it. */
+		/* The line does not fit: only its path, which comes last, is truncated. */
 		if (scan->have == sizeof(scan->buf))
 			scan->have = sizeof(scan->buf) / 2;
 		n = scan->eof ? 0
@@ -177,7 +177,7 @@ parse_line(const char *p, struct vma *out)
 	return true;
 }
 
-/* Page size of the mapping at start, from smaps: slow, so only asked where it may be hugetlb. */
+/* Page size of the mapping at start, from smaps. Slow, so only used if it may be hugetlb. */
 static uint32_t
 text_page_size(pid_t pid, uint64_t start)
 {

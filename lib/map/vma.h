@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Looks at the mappings of a process: by PROCMAP_QUERY (Linux 6.11), which costs a microsecond a
- * mapping, or by reading /proc/PID/maps from its start.
+ * Reads the mappings of a process: by PROCMAP_QUERY (Linux 6.11), which takes about a microsecond
+ * per mapping, or by reading /proc/PID/maps from its start.
  *
- * Both the provider (what kind of memory is being registered) and the daemon (is this really what
- * the client has mapped) need it. No malloc, no stdio: also called in the child of a fork and
- * while heap pages are write-protected. Includes nothing of the project; no DPDK.
+ * Used by the provider (which kind of memory is being registered?) and the daemon (has the client
+ * really mapped this?). No malloc, no stdio: also called in the child of a fork and while heap
+ * pages are write-protected. Includes nothing of the project; no DPDK.
  */
 #ifndef UROCE_MAP_VMA_H
 #define UROCE_MAP_VMA_H
@@ -25,7 +25,7 @@ struct vma {
 	uint32_t page_size;      /* bytes; above the base page size: hugetlb */
 	int prot;                /* PROT_READ | PROT_WRITE | PROT_EXEC */
 	bool shared;             /* MAP_SHARED */
-	char name[VMA_NAME_MAX]; /* path or "[stack]" and the like, cut off; may be empty */
+	char name[VMA_NAME_MAX]; /* path or "[stack]" etc., truncated; may be empty */
 };
 
 struct vma_scan {
@@ -34,25 +34,25 @@ struct vma_scan {
 	bool query;  /* PROCMAP_QUERY works */
 	bool eof;    /* text: nothing left to read */
 	size_t have; /* text: bytes in buf */
-	size_t pos;  /* text: of which consumed */
+	size_t pos;  /* text: bytes of buf consumed */
 	char buf[8192];
 };
 
 /*
- * Start looking at pid (0: this process). The scan stays with the address space that pid has now,
- * whatever it execs later. 0 or -errno (-ENOENT, -EACCES, -EMFILE ..). Any thread, one at a time
- * for one scan.
+ * Open a scan of pid (0: this process). The scan stays with pid's current address space, even if
+ * pid execs. Returns 0 or -errno (-ENOENT, -EACCES, -EMFILE ..). Any thread; one thread at a time
+ * per scan.
  */
 int vma_scan_open(struct vma_scan *scan, pid_t pid);
 void vma_scan_close(struct vma_scan *scan);
 
 /*
- * The first mapping that ends above addr. Give ascending addresses, each at or above the end of
- * the mapping that was returned last. 0, -ENOENT when there is none, or -errno.
+ * Get the first mapping that ends above addr. addr must ascend: at or above the end of the last
+ * result. Returns 0, -ENOENT if there is none, or -errno.
  */
 int vma_scan_next(struct vma_scan *scan, uint64_t addr, struct vma *out);
 
-/* As /proc/PID/maps text only, without PROCMAP_QUERY: for tests and older kernels' sake. */
+/* Use /proc/PID/maps only, not PROCMAP_QUERY. For tests, which then cover older kernels. */
 void vma_scan_force_text(struct vma_scan *scan);
 
 #endif
