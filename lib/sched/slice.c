@@ -6,16 +6,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The first version of the kernel's struct sched_attr; glibc 2.36 declares neither it nor its
- * calls.
- */
+/* First version of the kernel's struct sched_attr, which glibc 2.36 does not declare. */
 struct slice_attr {
 	uint32_t size;
 	uint32_t policy;
 	uint64_t flags;
 	int32_t nice;
 	uint32_t priority;
-	uint64_t runtime_ns; /* of SCHED_OTHER: the slice; 0: the kernel has none to tell */
+	uint64_t runtime_ns; /* SCHED_OTHER: the slice; 0: not supported by the kernel */
 	uint64_t deadline_ns;
 	uint64_t period_ns;
 };
