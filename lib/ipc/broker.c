@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The daemon's side of the broker: its start, and messages to and from it. */
+/* Daemon side of the broker: its start, and the messages to and from it. */
 #include "ipc/broker_parts.h"
 
 #include <errno.h>
@@ -12,13 +12,13 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define CHAN_FD   3         /* in the broker */
-#define CHAN_ROOM (4 << 20) /* bytes that may wait in a channel; the kernel may allow less */
-#define SEND_S    1         /* seconds that a broker may be out of breath */
+#define CHAN_FD   3         /* the channel's descriptor in the broker */
+#define CHAN_ROOM (4 << 20) /* bytes queued in a channel, at most; the kernel may allow less */
+#define SEND_S    1         /* seconds to wait for a slow broker */
 
 extern char **environ;
 
-/* No descriptor but the channel and /dev/null: what a stuck broker holds, nobody gets back. */
+/* The broker inherits only the channel and /dev/null: a stuck broker never releases descriptors. */
 static int
 spawn(int theirs, pid_t *pid)
 {
@@ -31,7 +31,7 @@ spawn(int theirs, pid_t *pid)
 	err = posix_spawn_file_actions_init(&fa);
 	if (err != 0)
 		return -err;
-	/* From a number above its place: dup2 onto itself would leave it to be closed by exec. */
+	/* If theirs is CHAN_FD already, posix_spawn clears its close-on-exec flag (glibc 2.29). */
 	err = posix_spawn_file_actions_adddup2(&fa, theirs, CHAN_FD);
 	for (int fd = 0; err == 0 && fd < CHAN_FD; fd++)
 		err = posix_spawn_file_actions_addopen(&fa, fd, "/dev/null", 2, 0);
@@ -124,7 +124,7 @@ broker_receive(int chan, struct broker_msg *m, int *fds, unsigned *nfds)
 		*nfds = (unsigned)((cm->cmsg_len - CMSG_LEN(0)) / sizeof(int));
 		memcpy(fds, CMSG_DATA(cm), *nfds * sizeof(int));
 	}
-	/* No descriptor was free for what it sent: that answer is no use. */
+	/* No free descriptor for those of the response: it is useless. */
 	if (n > 0 && m->says == BROKER_FOUND && m->found.err == 0 && *nfds != m->found.nfds)
 		m->found.err = -EMFILE;
 	return n > 0;

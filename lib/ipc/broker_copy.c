@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The broker's threads that copy, one for each address space with copied regions (map/copier.h).
- * The daemon bounds how many of them it has. One that waits for its client's memory when the daemon
- * has no use for it any more stays until that wait ends: their number is bounded here.
+ * The broker's copy threads, one per address space with copied regions (map/copier.h). The daemon
+ * bounds their number. If a thread is blocked on client memory when the daemon destroys its copier,
+ * it stays until that access ends; this file bounds the number of such threads.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -14,11 +14,11 @@
 #include "map/copier.h"
 
 #define STACK_BYTES (64u << 10)
-#define SETTLE_NS   1000000 /* between two looks */
+#define SETTLE_NS   1000000 /* poll interval */
 
 /*
- * Who copies for one uid. Processes of a uid may share memory, and atomics on it exclude each
- * other; a stranger's memory must not hold them up.
+ * The copy threads of one uid. Processes of a uid may share memory, so atomics on it exclude each
+ * other. Another user's memory must not delay them.
  */
 struct owner {
 	LIST_ENTRY(owner) link;
@@ -38,7 +38,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static LIST_HEAD(, owner) owners = LIST_HEAD_INITIALIZER(owners);
 static LIST_HEAD(, copies) all = LIST_HEAD_INITIALIZER(all);
 
-/* ---- under the lock ---- */
+/* ---- called with the lock held ---- */
 
 static struct owner *
 owner_get(uint32_t uid)
@@ -82,7 +82,7 @@ find_copies(uint64_t id)
 	return c;
 }
 
-/* ---- */
+/* ---- copy threads ---- */
 
 static void
 copies_free(struct copies *c)
@@ -130,7 +130,7 @@ copies_start(uint32_t uid, uint64_t id, int mem, int shared)
 
 	close(shared);
 	if (area == NULL || c == NULL) {
-		/* The daemon finds out that nobody answers. */
+		/* The daemon detects that its jobs fail. */
 		if (area != NULL) {
 			copier_area_refuse(area);
 			copier_area_unmap(area);
@@ -172,13 +172,13 @@ copies_refused(uint32_t uid)
 	return n >= BROKER_USER_THREADS;
 }
 
-/* ---- jobs that wait for a copy to be over ---- */
+/* ---- jobs that wait for the end of a copy ---- */
 
 struct settle {
 	TAILQ_ENTRY(settle) link;
 	struct job *job;
 	uint64_t seen;  /* copier_area_waits */
-	uint32_t looks; /* that are left: the daemon does not wait for ever */
+	uint32_t looks; /* polls left: the daemon has a time limit */
 };
 
 static TAILQ_HEAD(, settle) settles = TAILQ_HEAD_INITIALIZER(settles);
@@ -198,7 +198,7 @@ settle_over(struct settle *s)
 	return true;
 }
 
-/* None of it blocks, so one thread does for everybody. */
+/* Never blocks, so one thread serves all users. */
 static void *
 settle_main(void *arg)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The broker's threads: whatever may block, a bounded number of them for each user. */
+/* The broker's threads for jobs that may block; their number per user is bounded. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -11,15 +11,15 @@
 #include <unistd.h>
 #include "ipc/broker_parts.h"
 
-#define IDLE_MAX    4u /* threads that stay when there is nothing to do */
+#define IDLE_MAX    4u /* idle threads that are kept */
 #define STACK_BYTES (256u << 10)
-#define RETRY_NS    1000000 /* memory or room in the channel is short: again after that */
+#define RETRY_NS    1000000 /* retry after this if memory or channel space is short */
 
 struct user {
 	TAILQ_ENTRY(user) link;
 	uint32_t uid;
 	unsigned running, waiting;
-	bool busy; /* the daemon was told so */
+	bool busy; /* reported to the daemon */
 	TAILQ_HEAD(, job) queue;
 };
 
@@ -27,12 +27,12 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t work = PTHREAD_COND_INITIALIZER;
 static TAILQ_HEAD(, user) users = TAILQ_HEAD_INITIALIZER(users);
 static unsigned nthreads;
-static unsigned strangers; /* jobs of uids but root that run */
-static unsigned nidle;     /* threads that wait and were not called yet */
-static unsigned calls;     /* that no waiting thread has heard yet */
+static unsigned nuser_jobs; /* running jobs of all uids but root */
+static unsigned nidle;      /* waiting threads without a wake-up pending */
+static unsigned calls;      /* wake-ups that no waiting thread has consumed */
 static int channel;
 
-/* A message, with the descriptors of what was found. False: no room in the channel now. */
+/* Sends a message with the descriptors of its result. False: no space in the channel now. */
 static bool
 put(const struct broker_msg *m, const int *fds, unsigned nfds)
 {
@@ -47,7 +47,7 @@ put(const struct broker_msg *m, const int *fds, unsigned nfds)
 void
 jobs_tell(const struct broker_msg *m)
 {
-	/* Lost at worst where the daemon does not read: it has time limits. */
+	/* Lost if the daemon does not read its channel; it has time limits. */
 	(void)put(m, NULL, 0);
 }
 
@@ -63,7 +63,7 @@ job_answer(struct job *job)
 	(void)put(&m, job->files.fd, job->found.err == 0 ? job->found.nfds : 0);
 }
 
-/* ---- users; all under the lock ---- */
+/* ---- users; called with the lock held ---- */
 
 static struct user *
 user_get(uint32_t uid)
@@ -83,7 +83,7 @@ user_get(uint32_t uid)
 	return u;
 }
 
-/* Its number of jobs has changed. */
+/* Called when u's number of jobs has changed. */
 static void
 user_changed(struct user *u)
 {
@@ -101,15 +101,15 @@ user_changed(struct user *u)
 	}
 }
 
-/* May a job of u run now? What all uids together leave to root is as much as one may have. */
+/* May a job of u run now? One uid's share of threads is reserved for root. */
 static bool
 thread_left(const struct user *u)
 {
 	return u->running < BROKER_USER_THREADS &&
-	       (u->uid == 0 || strangers < BROKER_THREADS - BROKER_USER_THREADS);
+	       (u->uid == 0 || nuser_jobs < BROKER_THREADS - BROKER_USER_THREADS);
 }
 
-/* The next job of a user who has a thread left; users take turns. */
+/* Returns the next job, round robin among the users that may run one. */
 static struct job *
 next_job(void)
 {
@@ -126,7 +126,7 @@ next_job(void)
 	TAILQ_REMOVE(&u->queue, job, link);
 	u->waiting--;
 	u->running++;
-	strangers += u->uid != 0;
+	nuser_jobs += u->uid != 0;
 	TAILQ_REMOVE(&users, u, link);
 	TAILQ_INSERT_TAIL(&users, u, link);
 	user_changed(u);
@@ -158,7 +158,7 @@ thread_main(void *arg)
 		job->run(job);
 		pthread_mutex_lock(&lock);
 		u->running--;
-		strangers -= u->uid != 0;
+		nuser_jobs -= u->uid != 0;
 		user_changed(u);
 	}
 	nthreads--;
@@ -177,7 +177,7 @@ thread_add(void)
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	nthreads++;
 	if (pthread_create(&t, &attr, thread_main, NULL) != 0)
-		nthreads--; /* who is there takes it in time */
+		nthreads--; /* an existing thread will run the job */
 	pthread_attr_destroy(&attr);
 }
 
@@ -285,7 +285,7 @@ void
 job_free(struct job *job)
 {
 	for (unsigned i = 0; i < job->nfds; i++) {
-		/* What can be sealed is memory, and its close does not block. */
+		/* Files that can be sealed are memory: their close does not block. */
 		if (fcntl(job->fds[i], F_GET_SEALS) >= 0)
 			close(job->fds[i]);
 		else
@@ -295,8 +295,8 @@ job_free(struct job *job)
 }
 
 /*
- * A client has one request at a time, but the job of one that the daemon has given up may still be
- * here: then what is remembered of the client is not touched.
+ * A client has one request at a time, but the job of a request that the daemon gave up may still
+ * run: then leave the client's cached state alone.
  */
 static void
 run_find(struct job *job)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The broker's process: its main thread, which never blocks. What may is in broker_jobs.c. */
+/* The broker's main thread, which never blocks. Jobs that may block are in broker_jobs.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -12,8 +12,8 @@
 #include "ipc/broker_parts.h"
 #include "ipc/server.h"
 
-#define TABLE     1024u /* buckets of what is kept */
-#define SCM_LIMIT 253   /* descriptors of a message, at most: the kernel's SCM_MAX_FD */
+#define TABLE     1024u /* hash buckets of connections */
+#define SCM_LIMIT 253   /* most descriptors of a message: the kernel's SCM_MAX_FD */
 
 static struct kept *table[TABLE];
 
@@ -81,9 +81,9 @@ drop(uint64_t id)
 }
 
 /*
- * Receive the message that waits in the connection. Installing a descriptor blocks no more than
- * asking it for its seals does, and the room for as many as a message can have sees to it that the
- * kernel closes none here.
+ * Receives the message that is queued in the connection. Installing a descriptor and reading its
+ * seals do not block. The buffer holds as many descriptors as a message can have, so that the
+ * kernel closes none.
  */
 static int
 take_message(struct job *job)
@@ -112,9 +112,9 @@ take_message(struct job *job)
 	return 0;
 }
 
-/* Nothing but descriptors that came with it: there is nothing to wait for. */
+/* Does the request need only the descriptors that came with it? Then nothing can block. */
 static bool
-looks_nowhere(const struct uroce_reg_mr_req *req)
+finds_without_blocking(const struct uroce_reg_mr_req *req)
 {
 	for (uint32_t i = 0; i < req->npieces && i < UROCE_MR_MAX_PIECES; i++)
 		if (req->piece[i].kind != UROCE_PIECE_FD)
@@ -143,7 +143,7 @@ find(const struct broker_cmd *c)
 		job->found.err = rc;
 		job_answer(job);
 		job_free(job);
-	} else if (looks_nowhere(&c->req)) {
+	} else if (finds_without_blocking(&c->req)) {
 		mrmap_find(&k->client, &c->req, job->fds, job->nfds, &job->found, &job->files);
 		job_answer(job);
 		job_free(job);
@@ -216,7 +216,7 @@ serve_one(int chan)
 	return true;
 }
 
-/* Each client costs three descriptors. */
+/* Each client needs three descriptors. */
 static void
 raise_fd_limit(void)
 {
@@ -233,7 +233,7 @@ broker_main(int chan)
 {
 	sigset_t set;
 
-	/* It goes when the daemon goes, not when somebody types Ctrl-C at both. */
+	/* The broker ends with the daemon, not by a Ctrl-C on the terminal. */
 	sigfillset(&set);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	fcntl(chan, F_SETFD, FD_CLOEXEC);
@@ -241,7 +241,7 @@ broker_main(int chan)
 	jobs_open(chan);
 	while (serve_one(chan))
 		;
-	/* Nobody is there any more: clients shall see it, however long a close takes. */
+	/* The daemon is gone: let clients see it even if a close blocks. */
 	for (unsigned i = 0; i < TABLE; i++) {
 		for (struct kept *k = table[i]; k != NULL; k = k->next)
 			shutdown(k->sock, SHUT_RDWR);

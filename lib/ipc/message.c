@@ -58,8 +58,7 @@ ipc_op_get(uint16_t op)
 	return op < UROCE_CTRL_OPS && op_table[op].name != NULL ? &op_table[op] : NULL;
 }
 
-/* Descriptors of a received message. The control buffer has room for UROCE_CTRL_MAX_FDS, no more.
- */
+/* Stores the descriptors of a received message; the control buffer limits their number. */
 static void
 take_fds(struct ipc_msg *m, struct msghdr *msg)
 {
@@ -96,11 +95,11 @@ ipc_msg_receive(int sock, struct ipc_msg *m)
 	int rc;
 
 	m->nfds = 0;
-	/* Without room for them, a look says that there are descriptors and installs none. */
+	/* Without control space, MSG_PEEK reports descriptors (MSG_CTRUNC) but installs none. */
 	n = recvmsg(sock, &msg, MSG_DONTWAIT | MSG_PEEK);
 	if (n < 0)
 		return -errno;
-	/* An empty packet reads like the end of the connection, and ends it. */
+	/* An empty packet looks like the end of the connection, and ends it. */
 	if (n == 0)
 		return 0;
 	rc = 1;
@@ -122,7 +121,7 @@ ipc_msg_end(int sock)
 	const int on = 1;
 
 	shutdown(sock, SHUT_RDWR);
-	/* Credentials tell an empty message from the end, and leave no room for descriptors. */
+	/* Credentials distinguish an empty message from the end and fill the control buffer. */
 	if (setsockopt(sock, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)
 		return false;
 	for (;;) {
@@ -161,7 +160,7 @@ ipc_msg_receive_fds(int sock, struct ipc_msg *m)
 	if (n < 0)
 		return -errno;
 	take_fds(m, &msg);
-	/* An empty packet reads like the end of the connection, and ends it. */
+	/* An empty packet looks like the end of the connection, and ends it. */
 	if (n == 0) {
 		ipc_msg_close_fds(m);
 		return 0;

@@ -23,7 +23,7 @@ round_up(size_t n, size_t unit)
 	return (n + unit - 1) / unit * unit;
 }
 
-/* One try at a segment of bytes (a multiple of the page size). */
+/* Tries to create a segment of bytes (a multiple of the page size). */
 static int
 segment_try(struct ipc_segment *seg, size_t bytes, bool huge)
 {
@@ -34,7 +34,7 @@ segment_try(struct ipc_segment *seg, size_t bytes, bool huge)
 	seg->fd = memfd_create("uroce-segment", flags);
 	if (seg->fd < 0)
 		return -errno;
-	/* Huge pages are reserved by the mapping: it fails here, not by SIGBUS later. */
+	/* The mapping reserves huge pages, so it fails here rather than by SIGBUS later. */
 	if (ftruncate(seg->fd, (off_t)bytes) < 0 || fcntl(seg->fd, F_ADD_SEALS, SEALS) < 0) {
 		rc = -errno;
 		goto fail_close;
@@ -44,7 +44,7 @@ segment_try(struct ipc_segment *seg, size_t bytes, bool huge)
 		rc = -errno;
 		goto fail_close;
 	}
-	/* The address of a live mapping is a name that no other guarded range has. */
+	/* The address of a mapping is unique among guarded ranges. */
 	rc = sigbus_guard_add(base, bytes, (uintptr_t)base);
 	if (rc < 0)
 		goto fail_unmap;
@@ -89,7 +89,7 @@ struct hole {
 struct arena_seg {
 	struct ipc_segment mem;
 	LIST_HEAD(, hole) holes;
-	bool sent; /* the client has its descriptor */
+	bool sent; /* the client has received its descriptor */
 };
 struct ipc_arena {
 	struct arena_seg **seg;
@@ -140,11 +140,11 @@ ipc_arena_destroy(struct ipc_arena *a)
 	free(a);
 }
 
-/* Add a segment that holds bytes; the whole of it is one hole. */
+/* Adds a segment of at least bytes, initially one hole. */
 static int
 arena_grow(struct ipc_arena *a, size_t bytes)
 {
-	/* what huge pages round up to is checked, too */
+	/* the limit applies to the size after rounding up to huge pages */
 	size_t page = a->huge ? HUGE_BYTES : PAGE_BYTES;
 	size_t want = bytes > IPC_SEG_BYTES ? round_up(bytes, page) : IPC_SEG_BYTES;
 	struct arena_seg **seg, *s;
@@ -178,7 +178,7 @@ fail:
 	return rc;
 }
 
-/* Take bytes from the start of the first hole that has them. False: none does. */
+/* Takes bytes from the start of the first hole that is large enough. False: there is none. */
 static bool
 seg_take(struct arena_seg *s, size_t bytes, uint64_t *off)
 {
@@ -226,7 +226,7 @@ ipc_arena_alloc(struct ipc_arena *a, size_t bytes, struct ipc_extent *ext)
 	return 0;
 }
 
-/* Join h with the hole behind it if they touch. */
+/* Merges h with the next hole if they are adjacent. */
 static void
 hole_join_next(struct hole *h)
 {
@@ -259,7 +259,7 @@ ipc_arena_free(struct ipc_arena *a, struct ipc_extent *ext)
 	} else {
 		h = malloc(sizeof(*h));
 		if (h == NULL)
-			goto out; /* the space is lost until the arena goes, nothing worse */
+			goto out; /* only leaks the space until the arena is destroyed */
 		h->off = ext->off;
 		h->bytes = ext->bytes;
 		if (before != NULL)

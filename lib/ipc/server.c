@@ -14,7 +14,7 @@
 #define SO_PEERPIDFD 77
 #endif
 
-/* Open the directory that path lies in, making it if it is missing. -errno, or the descriptor. */
+/* Opens the directory of path, creating it if it is missing. Returns a descriptor or -errno. */
 static int
 parent_dir_open(struct ipc_server *s, mode_t mode)
 {
@@ -38,7 +38,7 @@ parent_dir_open(struct ipc_server *s, mode_t mode)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Remove a socket file nobody listens on. 0, -EADDRINUSE, or -EEXIST for other files. */
+/* Removes a socket file without a listener. 0, -EADDRINUSE, or -EEXIST for other files. */
 static int
 stale_socket_remove(const struct ipc_server *s)
 {
@@ -52,7 +52,7 @@ stale_socket_remove(const struct ipc_server *s)
 	probe = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (probe < 0)
 		return -errno;
-	/* Only a refused connection proves that nobody is there: a busy server says EAGAIN. */
+	/* Only ECONNREFUSED proves that nobody listens: a busy server causes EAGAIN. */
 	if (connect(probe, (const struct sockaddr *)&s->addr, sizeof(s->addr)) == 0 ||
 	    errno != ECONNREFUSED)
 		rc = -EADDRINUSE;
@@ -62,7 +62,7 @@ stale_socket_remove(const struct ipc_server *s)
 	return rc;
 }
 
-/* Bind, give the file its owner and rights, and only then listen: nobody gets in before. */
+/* Binds, sets group and permissions, and only then listens: nobody connects before. */
 static int
 socket_open(struct ipc_server *s, mode_t mode, gid_t group)
 {
@@ -95,7 +95,7 @@ socket_open(struct ipc_server *s, mode_t mode, gid_t group)
 	return 0;
 }
 
-/* rmdir by the path itself: the directory goes only if nothing else is in it. */
+/* rmdir by path, so the directory is removed only if it is empty. */
 static void
 made_dir_remove(const struct ipc_server *s)
 {
@@ -120,7 +120,7 @@ ipc_server_listen(struct ipc_server *s, const char *path, mode_t mode, gid_t gro
 	dir = parent_dir_open(s, mode);
 	if (dir < 0)
 		return dir;
-	/* Two daemons that start at once must not each take the other's socket for a stale one. */
+	/* Two daemons that start together must not each treat the other's socket as stale. */
 	rc = flock(dir, LOCK_EX) < 0 ? -errno : 0;
 	if (rc == 0)
 		rc = stale_socket_remove(s);
@@ -147,7 +147,7 @@ ipc_server_close(struct ipc_server *s)
 		made_dir_remove(s);
 }
 
-/* A handle on the peer's process that survives reuse of its pid. */
+/* Returns a pidfd of the peer, which stays valid if the pid is reused. */
 static int
 peer_pidfd(int sock, pid_t pid)
 {
