@@ -6,7 +6,7 @@
 #include <rte_kvargs.h>
 #include "port/devarg.h"
 
-/* Call handle for each value of key. */
+/* Calls handle for each value of key. */
 static void
 for_each(const struct rte_eth_dev_info *info, const char *key, arg_handler_t handle, void *arg)
 {

@@ -6,7 +6,7 @@
 #include <rte_ethdev.h>
 #include "port/guard.h"
 
-/* Where this thread's burst goes on after a fault; NULL outside of one. */
+/* Where this thread's burst continues after a fault; NULL outside of bursts. */
 static __thread sigjmp_buf *volatile recover;
 
 static struct sigaction before;
@@ -16,12 +16,12 @@ on_fault(int sig, siginfo_t *info, void *context)
 {
 	sigjmp_buf *where = recover;
 
-	/* of the kernel, for an access; not sent by kill(2) */
+	/* raised by the kernel for an access, not sent by kill(2) */
 	if (where != NULL && info->si_code > 0) {
 		recover = NULL;
 		siglongjmp(*where, 1);
 	}
-	/* the access is repeated, or the signal sent again, with who was here before */
+	/* Repeat the access or raise the signal again, with the previous handler. */
 	sigaction(sig, &before, NULL);
 	if (info->si_code <= 0)
 		raise(sig);
@@ -30,7 +30,7 @@ on_fault(int sig, siginfo_t *info, void *context)
 int
 port_guard_install(void)
 {
-	/* NODEFER: the handler is left by a jump that does not restore the mask */
+	/* NODEFER, because the jump out of the handler does not restore the signal mask. */
 	struct sigaction sa = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER};
 	struct sigaction now;
 
@@ -42,7 +42,7 @@ port_guard_install(void)
 	return sigaction(SIGSEGV, &sa, NULL) == 0 ? 0 : -errno;
 }
 
-/* The driver stores a frame's address when it is whole. */
+/* Counts received frames. The driver stores a frame's address once the frame is complete. */
 static uint16_t
 leading(struct rte_mbuf *const *m, uint16_t n)
 {
@@ -77,7 +77,7 @@ port_tx_burst_guarded(uint16_t port, uint16_t queue, struct rte_mbuf **m, uint16
 	sigjmp_buf here;
 	uint16_t sent;
 
-	/* which of them it had freed by then, nobody knows */
+	/* Unknown which of them the driver had freed by then: leak the rest. */
 	if (sigsetjmp(here, 0) != 0)
 		return all;
 	recover = &here;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages of lib/port, about one port: "uroce.port: net_tap0: ..". Private to lib/port. */
+/* Log messages about one port: "uroce.port: net_tap0: ..". Private to lib/port. */
 #ifndef PORT_LOG_H
 #define PORT_LOG_H
 

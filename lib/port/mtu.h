@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a port carries. Private to lib/port. */
+/* MTU of a port. Private to lib/port. */
 #ifndef PORT_MTU_H
 #define PORT_MTU_H
 
@@ -10,8 +10,8 @@
 #define PORT_L2_BYTES 18 /* Ethernet header and a VLAN tag */
 
 /*
- * Bytes of IP packet that p carries when want are asked for (0: as many as it does), given buffers
- * of room bytes. p->name, driver and netdev are set. 0: none of use, which is logged.
+ * Bytes of the longest IP packet that p carries, at most want (0: no limit), with mbufs of room
+ * bytes. p->name, driver and netdev are set. 0: too few to be of use; logs why.
  */
 uint32_t port_find_mtu(const struct port *p, const struct rte_eth_dev_info *info, uint32_t want,
 		       uint32_t room);

@@ -9,7 +9,7 @@
 
 #define MAX_QUEUES RTE_PMD_RING_MAX_RX_RINGS
 
-/* Rings for what the port name sends, a queue each. */
+/* Creates the rings for the frames that port name sends, one per queue. */
 static int
 make_rings(const char *name, unsigned n, unsigned entries, struct rte_ring **rings)
 {
@@ -23,7 +23,8 @@ make_rings(const char *name, unsigned n, unsigned entries, struct rte_ring **rin
 		if (rings[q] != NULL)
 			continue;
 		rc = -rte_errno;
-		PORT_LOG(ERR, name, "no ring of %u entries: %s", entries, rte_strerror(-rc));
+		PORT_LOG(ERR, name, "cannot create a ring of %u entries: %s", entries,
+			 rte_strerror(-rc));
 		while (q-- > 0)
 			rte_ring_free(rings[q]);
 		return rc;
@@ -48,7 +49,7 @@ port_ring_pair(const char *a, const char *b, unsigned nqueues, unsigned entries)
 	if (rte_eth_from_rings(a, ba, nqueues, ab, nqueues, SOCKET_ID_ANY) < 0)
 		goto free_both;
 	if (rte_eth_from_rings(b, ab, nqueues, ba, nqueues, SOCKET_ID_ANY) < 0) {
-		/* the first port keeps its rings: nobody takes a port back but EAL's end */
+		/* The first port keeps its rings: a port can only be removed by EAL's cleanup. */
 		return -rte_errno;
 	}
 	return 0;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * net_af_packet has a socket for each queue and no receive interrupts, by which ethdev would give
- * it away. But it is among this process's descriptors, and says itself which interface it is bound
- * to.
+ * net_af_packet has one socket per queue but does not expose it as a receive interrupt. We find the
+ * socket among this process's descriptors by the interface that it is bound to.
  */
 #include <dirent.h>
 #include <linux/if_packet.h>
@@ -22,7 +21,7 @@ bound_to(int fd, unsigned ifindex)
 	       at.sll_ifindex == (int)ifindex;
 }
 
-/* The one packet socket on an interface; 0: none, or several. */
+/* Returns the only packet socket on an interface; 0: none, or several. */
 static int
 packet_socket(unsigned ifindex)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The descriptor that tells of received frames. Private to lib/port. */
+/* Descriptor that becomes readable on received frames. Private to lib/port. */
 #ifndef PORT_RX_FD_H
 #define PORT_RX_FD_H
 
 #include "port/port.h"
 
 /*
- * Readable for poll(2) while frames wait in p's one receive queue; the driver's own, to be polled
- * and nothing else. 0: p has several queues, or its driver gives nothing of the kind. p->driver,
- * netdev and nrxq are set. Allocates nothing that lasts.
+ * Returns a descriptor that is readable for poll(2) while frames wait in p's only receive queue.
+ * The driver owns it: use it for polling only. Returns 0 if p has several queues or its driver has
+ * no such descriptor. p->driver, netdev and nrxq are set. Allocates nothing that lasts.
  */
 int port_find_rx_fd(const struct port *p);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * AF_XDP hands whole buffers to the kernel, mempool and mbuf headers included, and the kernel takes
- * none that is larger than a page. The driver registers as many bytes from the pool's beginning as
- * all its objects have together. A mempool leaves gaps, for it lets no object cross a page: what
- * lies behind that many bytes for them, the kernel would refuse without a word, for ever. So an
- * object is a page, which leaves none.
+ * AF_XDP hands whole buffers to the kernel, with mempool and mbuf headers; the kernel accepts none
+ * larger than a page. The driver registers memory from the pool's start, as many bytes as all
+ * objects have together. But a mempool leaves gaps, because no object crosses a page: the kernel
+ * would silently and permanently refuse the buffers that the gaps push beyond the registered range.
+ * We therefore make each object exactly one page, which leaves no gaps.
  */
 #include <stdio.h>
 #include <unistd.h>
@@ -14,17 +14,17 @@
 #include "port/xdp.h"
 
 /*
- * Of a queue: the driver keeps 2048 for what arrives, and takes back what was sent when more is: up
- * to 2048 that the kernel has done with and 1024 that it has not. Without one to send in, none
- * would come back.
+ * Buffers per queue. The driver keeps 2048 for receive. It reclaims sent buffers only when it sends
+ * more, up to 2048 that the kernel has finished and 1024 that it has not. Without a free buffer to
+ * send, it would reclaim none.
  */
 #define QUEUE_BUFFERS 6144
-/* What was used last is used next: a buffer that has gone through all others is in no cache. */
+/* Mempool cache: reuses recent buffers, which are still in the CPU's caches. */
 #define CACHE 256
-/* Of a worker: its cache at its fullest, and frames that it has in hand. */
+/* Buffers per worker: its full mempool cache and the frames that it processes. */
 #define WORKER_BUFFERS 512
 
-#define NO_MEMORY      "no memory for its own %u packet buffers: %zu MiB more in --mem are needed"
+#define NO_MEMORY      "no memory for its %u packet buffers: add %zu MiB to --mem"
 
 struct span {
 	uintptr_t first, end;
@@ -41,7 +41,7 @@ widen(struct rte_mempool *pool, void *arg, void *obj, unsigned idx)
 	s->end = end > s->end ? end : s->end;
 }
 
-/* Does every object lie within what the driver will register? */
+/* Is every object within the range that the driver will register? */
 static bool
 no_gaps(struct rte_mempool *pool)
 {
@@ -63,7 +63,7 @@ port_xdp_pool(const struct port *p)
 
 	priv.mbuf_data_room_size = (uint16_t)(page - header - sizeof(struct rte_mbuf));
 	snprintf(name, sizeof(name), "port%u", p->id);
-	/* NO_SPREAD: or it makes objects larger, so that they begin on different memory channels */
+	/* NO_SPREAD: without it objects grow to spread over memory channels. */
 	pool = rte_mempool_create_empty(name, n, (unsigned)(page - header), CACHE, sizeof(priv),
 					SOCKET_ID_ANY, RTE_MEMPOOL_F_NO_SPREAD);
 	if (pool == NULL) {
@@ -78,7 +78,7 @@ port_xdp_pool(const struct port *p)
 	}
 	rte_mempool_obj_iter(pool, rte_pktmbuf_init, NULL);
 	if (!no_gaps(pool)) {
-		PORT_LOG(ERR, p->name, "packet buffers do not lie side by side: try huge pages");
+		PORT_LOG(ERR, p->name, "packet buffers are not contiguous: use huge pages");
 		rte_mempool_free(pool);
 		return NULL;
 	}

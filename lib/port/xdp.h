@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Packet buffers that AF_XDP can work with. Private to lib/port. */
+/* Packet buffers that AF_XDP can use. Private to lib/port. */
 #ifndef PORT_XDP_H
 #define PORT_XDP_H
 
@@ -7,9 +7,9 @@
 #include "port/port.h"
 
 /*
- * A pool for p's queues, all of which lies within what the driver will register with the kernel as
- * its umem. The caller frees it. NULL, which is logged: no memory, or memory of a kind that the
- * driver does not register whole.
+ * Create a pool for p's queues that lies completely within the range that the driver will register
+ * with the kernel as umem. The caller frees it. Returns NULL and logs why if there is no memory, or
+ * it is of a kind that the driver would not register completely.
  */
 struct rte_mempool *port_xdp_pool(const struct port *p);
 
