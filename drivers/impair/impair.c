@@ -9,17 +9,17 @@
 #include <rte_ethdev.h>
 #include <rte_malloc.h>
 
-/* A configuration in force. Read by workers: never changed, freed when none can see it. */
+/* An active configuration. Workers read it: immutable, and freed when no worker can see it. */
 struct live {
 	struct impair_cfg cfg;
-	uint64_t gen; /* no two have the same */
+	uint64_t gen; /* unique */
 	struct live *next;
 };
 
-/* core and gen are the polling worker's; live is written by the control thread. */
+/* The polling worker owns core and gen; the control thread writes live. */
 struct queue {
 	struct impair_core core;
-	uint64_t gen; /* of the configuration that core works by; 0: none yet */
+	uint64_t gen; /* of core's current configuration; 0: none yet */
 	const struct live *live;
 	const struct rte_eth_rxtx_callback *cb;
 	uint16_t index;
@@ -33,9 +33,9 @@ struct port_state {
 	struct queue queue[];
 };
 
-/* All of the control thread. */
+/* Owned by the control thread. */
 static struct port_state *ports[RTE_MAX_ETHPORTS];
-static struct port_state *gone_ports; /* detached, and not reaped */
+static struct port_state *gone_ports; /* detached, not reaped yet */
 static struct live *gone_lives;
 static uint64_t last_gen;
 
@@ -48,7 +48,7 @@ now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* On whichever thread polls the queue. */
+/* Called on the thread that polls the queue. */
 static uint16_t
 on_burst(uint16_t port_id, uint16_t queue, struct rte_mbuf *m[], uint16_t n, uint16_t cap,
 	 void *user)
@@ -56,7 +56,7 @@ on_burst(uint16_t port_id, uint16_t queue, struct rte_mbuf *m[], uint16_t n, uin
 	struct queue *q = user;
 	const struct live *live = __atomic_load_n(&q->live, __ATOMIC_ACQUIRE);
 
-	/* Not by address: that of a freed one may come back. */
+	/* Compare generations, because the address of a freed configuration may be reused. */
 	if (q->gen != live->gen) {
 		q->gen = live->gen;
 		impair_core_config(&q->core, &live->cfg, q->index);
@@ -71,7 +71,7 @@ retire_live(struct live *live)
 	gone_lives = live;
 }
 
-/* Stop the queues below n, and leave their state to impair_reap. */
+/* Stops the queues below n; impair_reap frees their state. */
 static void
 retire_port(struct port_state *p, uint16_t port_id, uint16_t n)
 {
@@ -117,7 +117,7 @@ change_live(struct port_state *p, struct live *live)
 	p->live = live;
 }
 
-/* A port that was not impaired. live is used up if that works, or fails half way. */
+/* Attaches to a port without impair. Takes live over, even on failure. */
 static int
 attach_new(uint16_t port_id, uint16_t nqueues, struct live *live)
 {
@@ -139,7 +139,7 @@ impair_attach(uint16_t port_id, uint16_t nqueues, const char *spec, char *err, s
 	int rc;
 
 	if (!rte_eth_dev_is_valid_port(port_id)) {
-		snprintf(err, err_len, "port %u: there is none", port_id);
+		snprintf(err, err_len, "port %u: no such port", port_id);
 		return -ENODEV;
 	}
 	live = calloc(1, sizeof(*live));

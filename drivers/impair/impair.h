@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fault injector on the receive queues of any ethdev port, by rte_eth_add_rx_callback: what a
- * queue's owner gets from rte_eth_rx_burst has gone through it. Each queue has state of its own, so
- * that nothing is locked; the callback runs on empty bursts too, so that frames that wait come out
- * as long as the queue is polled (a worker that sleeps when idle wakes within 2 ms). A
- * port without it pays nothing. What never is on a wire (frames to a GID of the same device) does
- * not pass it.
+ * Fault injector on the receive queues of any ethdev port. It uses rte_eth_add_rx_callback, so all
+ * frames that rte_eth_rx_burst returns have passed through it. Each queue has separate state, so
+ * there are no locks. The callback also runs on empty bursts, so delayed frames are delivered as
+ * long as the queue is polled (an idle worker that sleeps wakes within 2 ms). A port without impair
+ * has no overhead. Frames to a GID of the same device do not pass through it, because they never
+ * are on a wire.
  *
- * Receive only: an ethdev transmit callback that takes frames away makes rte_eth_tx_burst tell the
- * sender that the port refused them. Two ends with one each impair both directions.
+ * Receive only: if an ethdev transmit callback removed frames, rte_eth_tx_burst would report them
+ * as refused by the port. Impair at both ends affects both directions.
  *
- *   impair_core   decides, pure     impair_frame   changes bytes     impair_spec   text to rules
+ *   impair_core   decides, pure     impair_frame   changes bytes     impair_spec   parses rules
  *
- * The control thread alone calls these. Workers may be running: they see a change with their next
- * burst; what they may still see is kept until impair_reap.
- * May include lib/wire and ethdev.
+ * Only the control thread calls these functions. Running workers see a change with their next
+ * burst; state that they may still use is kept until impair_reap. May include lib/wire and ethdev.
  */
 #ifndef IMPAIR_IMPAIR_H
 #define IMPAIR_IMPAIR_H
@@ -25,30 +24,29 @@
 #include "impair_spec.h"
 
 /*
- * Impair what arrives on queues 0 .. nqueues - 1 of a configured port by spec (impair_spec.h), or,
- * where it already is impaired, do so by another spec: counters go on, the random sequence and the
- * counting of matches start anew, frames that wait go on waiting. Each queue has a random sequence
- * of its own, made of the seed and its number. 0; or -errno, nothing changed, and the reason as
- * text in err (err_len bytes with the NUL, 200 are enough): -EINVAL spec, -ENODEV no such port,
- * -ENOMEM, or what ethdev says.
+ * Impair frames received on queues 0 .. nqueues - 1 of a configured port by spec (impair_spec.h).
+ * If the port is impaired already, replace its spec: counters continue, the random sequence and
+ * match counts restart, and delayed frames stay delayed. Each queue has a separate random sequence,
+ * derived from the seed and its number. Returns 0; or -errno, without a change and with the reason
+ * as text in err (err_len bytes with the NUL, 200 are enough): -EINVAL spec, -ENODEV no such port,
+ * -ENOMEM, or an error of ethdev.
  */
 int impair_attach(uint16_t port_id, uint16_t nqueues, const char *spec, char *err, size_t err_len);
 
-/* Impair it no more. Frames that wait are lost. 0, or -ENOENT where it was not. */
+/* Stop impairing a port. Delayed frames are lost. 0, or -ENOENT if it was not impaired. */
 int impair_detach(uint16_t port_id);
 
-/* Free what detach and attach left: after each worker has passed a quiescent point since. */
+/* Free retired state. Call after each worker has passed a quiescent point since. */
 void impair_reap(void);
 
 struct impair_show {
 	char spec[IMPAIR_SPEC_MAX];
 	uint64_t ctr[IMPAIR_NCOUNTERS]; /* of all queues */
-	uint64_t held;                  /* frames that wait now */
+	uint64_t held;                  /* delayed frames at present */
 	uint32_t nrules;
 	struct impair_rule_stats rule[IMPAIR_MAX_RULES];
 };
-/* Fill *out, with figures that are each right by itself. 0, or -ENOENT where nothing is impaired.
- */
+/* Fill *out; each figure is consistent by itself. 0, or -ENOENT if the port is not impaired. */
 int impair_show(uint16_t port_id, struct impair_show *out);
 
 #endif

@@ -14,10 +14,10 @@ struct burst {
 	uint64_t now_ns;
 	struct rte_mbuf **m;
 	uint32_t out_n;
-	uint32_t room; /* slots of m whose frame was taken */
+	uint32_t room; /* free slots of m: their frame was taken */
 };
 
-/* What is to happen to a frame. */
+/* What to do with a frame. */
 struct verdict {
 	uint32_t faults; /* bits 1 << enum impair_counter */
 	struct impair_params p;
@@ -28,7 +28,7 @@ void
 impair_core_config(struct impair_core *c, const struct impair_cfg *cfg, uint32_t stream)
 {
 	c->cfg = cfg;
-	/* Far apart for streams that are near, and not the same numbers shifted. */
+	/* Neighbouring streams get unrelated sequences, not shifted copies of one. */
 	c->rng = stream + 1;
 	c->rng = impair_random(&c->rng) ^ cfg->seed;
 	c->link_free_ns = 0;
@@ -86,7 +86,7 @@ deliver(struct burst *b, struct rte_mbuf *m)
 	b->c->ctr[IMPAIR_DELIVERED]++;
 }
 
-/* Deliver the next that is due. False: there is none, or no slot for it. */
+/* Delivers the next due frame. False: none is due, or there is no slot for it. */
 static bool
 deliver_due(struct burst *b)
 {
@@ -111,7 +111,7 @@ wait_until(struct burst *b, struct rte_mbuf *m, uint64_t due_ns)
 	}
 }
 
-/* Let go of the frames held back whose time is over, or that were passed by enough. */
+/* Releases reordered frames whose time is over or that enough frames have passed. */
 static void
 release_back(struct burst *b)
 {
@@ -129,7 +129,7 @@ release_back(struct burst *b)
 	c->back_n = n;
 }
 
-/* A frame has gone its way: those held back were passed by one more. */
+/* A frame was forwarded: it has passed all frames that are held back. */
 static void
 pass_back(struct burst *b)
 {
@@ -162,7 +162,7 @@ rule_matches(const struct impair_rule *r, const struct wire_pkt *pkt)
 		if (memcmp(dst, r->dst, 16) != 0)
 			return false;
 	}
-	/* Not by signed distance: a range may be longer than half the circle. */
+	/* A signed distance would fail for ranges of more than half the PSN space. */
 	return !r->has_psn || ((pkt->psn - r->psn_first) & WIRE_PSN_MASK) <=
 				      ((r->psn_last - r->psn_first) & WIRE_PSN_MASK);
 }
@@ -182,7 +182,7 @@ add_action(struct verdict *v, const struct impair_rule *r)
 	}
 }
 
-/* pkt: NULL where the frame is not RoCEv2, to which no rule applies. */
+/* pkt: NULL if the frame is not RoCEv2; no rule applies then. */
 static struct verdict
 judge(struct impair_core *c, const struct wire_pkt *pkt)
 {
@@ -224,7 +224,7 @@ change_bytes(struct impair_core *c, const struct wire_pkt *pkt, const struct ver
 	}
 }
 
-/* When the frame comes out of the link: one after the other at its rate, then the way it goes. */
+/* Time when the frame is due: serialised at the link's rate, plus its delay. */
 static uint64_t
 due_ns(struct burst *b, uint32_t len, const struct verdict *v)
 {
@@ -260,7 +260,7 @@ duplicate(struct burst *b, struct rte_mbuf *m, uint64_t due)
 	wait_until(b, copy, due);
 }
 
-/* A frame that is not dropped goes its way, at once or held back. */
+/* Forwards a frame that is not dropped, at once or held back. */
 static void
 forward(struct burst *b, struct rte_mbuf *m, const struct verdict *v)
 {
@@ -281,7 +281,7 @@ forward(struct burst *b, struct rte_mbuf *m, const struct verdict *v)
 	pass_back(b);
 }
 
-/* The frame as RoCEv2; NULL: it is none, or cannot be looked into. *m may become a copy. */
+/* Parses the frame; NULL: not RoCEv2, or out of buffers. *m may become a copy. */
 static const struct wire_pkt *
 look_into(struct impair_core *c, struct rte_mbuf **m, struct wire_pkt *pkt)
 {

@@ -26,7 +26,7 @@ impair_frame_own(struct rte_mbuf *m)
 	return copy;
 }
 
-/* The frame is ours to change; wire_parse only promises not to. */
+/* We own the frame and may change it; only wire_parse's pointers are const. */
 static uint8_t *
 bytes(const uint8_t *p)
 {
@@ -39,7 +39,7 @@ icrc_of(const struct wire_pkt *pkt)
 	return bytes(pkt->payload) + pkt->payload_len + pkt->pad_len;
 }
 
-/* Is the byte at p of a kind that routers change, so that nothing checks it end to end? */
+/* May routers change the byte at p, so that no end-to-end check covers it? */
 static bool
 is_variant(const struct wire_pkt *pkt, const uint8_t *p)
 {
@@ -49,7 +49,7 @@ is_variant(const struct wire_pkt *pkt, const uint8_t *p)
 		return true;
 	if (p == pkt->bth - 1 || p == pkt->bth - 2) /* UDP checksum */
 		return true;
-	/* IPv4's own checksum covers all of its header. */
+	/* The checksum of IPv4 covers its whole header. */
 	return pkt->is_v6 && (ip < 4 || ip == 7);
 }
 
@@ -62,7 +62,7 @@ flip(const struct wire_pkt *pkt, uint8_t *from, const uint8_t *to, uint32_t n, u
 
 	while (k < n) {
 		bit = impair_random_below(rng, all);
-		/* The same bit twice would be none. */
+		/* Flipping a bit twice would undo it. */
 		for (i = 0; i < k && done[i] != bit; i++)
 			;
 		if (i < k || is_variant(pkt, from + bit / 8))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What faults do to a frame's bytes. Private to drivers/impair. */
+/* Modification of frames by faults. Private to drivers/impair. */
 #ifndef IMPAIR_FRAME_H
 #define IMPAIR_FRAME_H
 
@@ -8,7 +8,7 @@
 #include <rte_mbuf.h>
 #include "wire/parse.h"
 
-/* The next of a random sequence (splitmix64); any state is a good one. */
+/* Next number of a random sequence (splitmix64); any state is valid. */
 static inline uint64_t
 impair_random(uint64_t *rng)
 {
@@ -27,23 +27,21 @@ impair_random_below(uint64_t *rng, uint64_t n)
 }
 
 /*
- * The same frame in one piece that nobody else reads: m itself, or a copy in its place. NULL: no
- * buffer for that; m is then as it was.
+ * Make the frame linear and exclusive: returns m or a copy of it. Returns NULL, with m unchanged,
+ * if out of buffers.
  */
 struct rte_mbuf *impair_frame_own(struct rte_mbuf *m);
 
-/* The next three change frames that are their own (impair_frame_own); pkt: as wire_parse left it.
- */
+/* The next three modify frames from impair_frame_own. pkt: the result of wire_parse. */
 
 /*
  * Flip bits (1 .. IMPAIR_MAX_BITS) different bits between the IP header and the end of the ICRC,
- * none of which a router might change: up to three are always found by who checks the frame.
+ * excluding those that routers may change. Receivers always detect up to three.
  */
 void impair_frame_corrupt(const struct wire_pkt *pkt, uint32_t bits, uint64_t *rng);
-/* Flip bits different bits between the BTH and the ICRC, and set the ICRC right. */
+/* Flip bits different bits between the BTH and the ICRC, and recompute the ICRC. */
 void impair_frame_corrupt_fixed(const struct wire_pkt *pkt, uint32_t bits, uint64_t *rng);
-/* Mark congestion, whether or not the sender said that it listens, and set IPv4's checksum right.
- */
+/* Set the CE mark, even if the sender does not support ECN, and update IPv4's checksum. */
 void impair_frame_mark_ce(const struct wire_pkt *pkt);
 
 #endif

@@ -165,7 +165,7 @@ what_is_refused_changes_nothing(void **state)
 	assert_non_null(strstr(err, "drop: '1' is not"));
 	assert_int_equal(impair_show(b.id, &s), -ENOENT);
 	assert_int_equal(impair_attach(31, 1, "", err, sizeof(err)), -ENODEV);
-	assert_string_equal(err, "port 31: there is none");
+	assert_string_equal(err, "port 31: no such port");
 	/* One queue more than there is: those that worked are let go again. */
 	assert_int_equal(impair_attach(b.id, QUEUES + 1, "drop=100%", err, sizeof(err)), -EINVAL);
 	assert_int_equal(impair_show(b.id, &s), -ENOENT);
