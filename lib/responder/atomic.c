@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Atomics, responder side: executed once, when they come; the answer waits its turn among the READ
- * responses, and is kept, so that a duplicate gets what the first one got (RSP-01, RSP-04).
+ * Atomics, responder side. An atomic is executed once, on arrival. Its response is queued among the
+ * READ responses, and kept so that a duplicate gets the original result (RSP-01, RSP-04).
  */
 #include <errno.h>
 #include <rte_mbuf.h>

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * UD receives: 40 bytes of GRH area and the datagram go into the next receive WQE (WIRE-07). What
- * cannot be taken is dropped and counted; the QP stays as it is, but for a bad receive WQE.
+ * UD receive: a 40-byte GRH area and the datagram go into the next receive WQE (WIRE-07). Datagrams
+ * that cannot be received are dropped and counted; the QP's state changes only on a bad receive
+ * WQE.
  */
 #include <errno.h>
 #include <string.h>
 #include "responder/responder_parts.h"
 
 /*
- * The SL of a receive completion over RoCE says which headers the datagram came with, as programs
- * know it from NICs: A17.4.5.1 wants a flag for IPv4, and UCX reads it here to find the addresses
- * in the GRH area. Bit 3: there was a UDP header; bits 2 to 0: 1 IPv6, 2 IPv4.
+ * The SL of a receive completion over RoCE tells which headers the datagram had, as on NICs:
+ * A17.4.5.1 requires a flag for IPv4, and UCX reads it here to find the addresses in the GRH area.
+ * Bit 3: UDP header present; bits 2 to 0: 1 IPv6, 2 IPv4.
  */
 #define SL_UDP  (1u << 3)
 #define SL_IPV6 1u
 #define SL_IPV4 2u
 
-/* The IPv6 header, or the IPv4 header in the last 20 bytes. */
+/* Copies the IPv6 header, or the IPv4 header into the last 20 bytes. */
 static void
 grh_fill(uint8_t grh[WIRE_GRH_LEN], const struct wire_pkt *pkt)
 {
@@ -28,7 +29,7 @@ grh_fill(uint8_t grh[WIRE_GRH_LEN], const struct wire_pkt *pkt)
 	memcpy(grh + WIRE_GRH_LEN - WIRE_IPV4_LEN, pkt->ip, WIRE_IPV4_LEN);
 }
 
-/* A receive WQE that holds len bytes; one that is too small stays for the next datagram. */
+/* Gets a receive WQE for len bytes. One that is too small stays for the next datagram. */
 static bool
 datagram_wqe(struct qp_env *env, struct qp *qp, uint32_t len)
 {
@@ -58,8 +59,8 @@ datagram_wqe(struct qp_env *env, struct qp *qp, uint32_t len)
 }
 
 /*
- * Does a station have the datagram's source address (RFC 1122 3.2.1.3, RFC 4291 2.5.2, 2.7)? The
- * client will answer to it, so that one datagram with a group's makes many.
+ * Is the datagram's source a unicast address (RFC 1122 3.2.1.3, RFC 4291 2.5.2, 2.7)? The client
+ * will respond to it; a multicast source would multiply one datagram.
  */
 static bool
 source_is_station(const struct wire_pkt *pkt)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RDMA READ, responder side. rdq holds what is being answered, in PSN order; hist remembers the
- * last READs executed, so that a duplicate can be told from nonsense (RSP-01). A duplicate READ is
- * executed again from its PSN; it takes no resource and its errors are silent (NAK-05).
+ * RDMA READ, responder side. rdq queues the responses to send, in PSN order. hist keeps the last
+ * READs executed, to tell duplicates from invalid requests (RSP-01). A duplicate READ is executed
+ * again from its PSN; it uses no responder resource and its errors are silent (NAK-05).
  */
 #include <errno.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static bool
 read_allowed(struct qp_env *env, struct qp *qp, uint32_t rkey, uint64_t va, uint32_t len)
 {
 	if (!(qp->conn.access & MEM_REMOTE_READ))
-		return false; /* of a duplicate: taken away meanwhile */
+		return false; /* for a duplicate: revoked since the original */
 	return len == 0 || mr_lookup_remote(env->mrs, rkey, qp->bind.pd, qp->conn.qpn, va, len,
 					    MEM_REMOTE_READ, &env->window) != NULL;
 }
@@ -36,8 +36,8 @@ read_remove(struct qp_rcv *rcv, uint32_t i)
 }
 
 /*
- * A replay gives way to a new request: its requester will ask again. Of a full queue at most
- * QP_MAX_RD_ATOMIC are no replays, so there is one.
+ * A new request replaces a replay, whose requester will retransmit. A full queue has at most
+ * QP_MAX_RD_ATOMIC entries that are not replays, so there is one to drop.
  */
 static void
 drop_replay(struct qp_rcv *rcv)
@@ -109,9 +109,9 @@ rsp_read_new(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	rsp_rd_add(qp, &op);
 }
 
-/* The READ that was executed with this PSN among its responses, and asked for these bytes. */
+/* Finds the executed READ that had this PSN among its responses and requested these bytes. */
 static const struct qp_rd_op *
-read_remembered(const struct qp *qp, const struct wire_pkt *pkt)
+read_find_executed(const struct qp *qp, const struct wire_pkt *pkt)
 {
 	const struct qp_rcv *rcv = &qp->conn.rcv;
 	uint32_t i;
@@ -129,10 +129,10 @@ read_remembered(const struct qp *qp, const struct wire_pkt *pkt)
 }
 
 /*
- * Replaces cur, which is still being answered, by op, a duplicate of it or of its end. op is a
- * request of its own, so that its first response is a FIRST or ONLY, not what cur would have gone
- * on with (RSP-01). The place and the resource stay cur's. False if op ends before cur does: both
- * are answered then.
+ * Replaces cur, whose responses are not all sent yet, by op, a duplicate of cur or of its last
+ * part. op is a separate request, so its first response is a FIRST or ONLY (RSP-01). It takes over
+ * cur's queue entry and resource. Returns false if op ends before cur does: both then get
+ * responses.
  */
 static bool
 read_restart(struct qp_rd_op *cur, const struct qp_rd_op *op)
@@ -141,7 +141,7 @@ read_restart(struct qp_rd_op *cur, const struct qp_rd_op *op)
 	bool replay = cur->replay;
 
 	if (cur->atomic)
-		return true; /* its answer is still to come */
+		return true; /* its response is not sent yet */
 	if (psn_add(op->psn, op->npkts) != psn_add(cur->psn, cur->npkts))
 		return false;
 	*cur = *op;
@@ -157,14 +157,14 @@ rsp_rd_replay(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
 	struct qp_rcv *rcv = &qp->conn.rcv;
 	uint32_t at;
 
-	/* The first that is not over before op begins. */
+	/* Find the first that ends behind the start of op. */
 	for (at = 0; at < rcv->rdq_n; at++) {
 		if (psn_lt(op->psn, psn_add(rcv->rdq[at].psn, rcv->rdq[at].npkts)))
 			break;
 	}
 	if (at < rcv->rdq_n && psn_le(rcv->rdq[at].psn, op->psn) && read_restart(&rcv->rdq[at], op))
 		return;
-	/* The last place is kept for new requests. */
+	/* The last entry is reserved for new requests. */
 	if (rcv->rdq_n >= QP_RD_QUEUE - 1) {
 		qp_env_drop(env, DROP_DUP_IGNORED);
 		return;
@@ -180,7 +180,7 @@ rsp_rd_replay(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
 void
 rsp_read_dup(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
-	const struct qp_rd_op *h = read_remembered(qp, pkt);
+	const struct qp_rd_op *h = read_find_executed(qp, pkt);
 	struct qp_rd_op op = {
 		.va = pkt->va,
 		.rkey = pkt->rkey,
@@ -197,7 +197,7 @@ rsp_read_dup(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	rsp_rd_replay(env, qp, &op);
 }
 
-/* The region went away under a READ: a NAK in place of the response (NAK-03), or silence. */
+/* The region is gone: NAK instead of responding (NAK-03), or drop a replay silently. */
 static void
 read_lost(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
 {
@@ -209,7 +209,7 @@ read_lost(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
 	}
 	qp->conn.rcv.rdq_n = 0;
 	qp->conn.rcv.ack_due = false;
-	/* A message that is coming in behind it did not fail: its receive WQE is flushed. */
+	/* A message that is being received did not fail: its receive WQE is flushed. */
 	rsp_nak_fatal(env, qp, WIRE_NAK_REM_ACCESS, QP_WC_SUCCESS, QP_EVENT_QP_ACCESS_ERR);
 	qp->conn.rcv.nak_psn = psn;
 }
@@ -224,14 +224,14 @@ read_opcode(const struct qp_rd_op *op)
 	return last ? WIRE_OP_READ_RESP_LAST : WIRE_OP_READ_RESP_MIDDLE;
 }
 
-/* That a READ's memory may be late before its peer is told; and on top of an RNR wait. */
+/* How long a READ's memory may be late before the peer gets an RNR NAK, and after an RNR wait. */
 #define LATE_NS 4000000u
 
 /*
- * The memory of op's next response is late: later again. The peer is told in time, by an RNR NAK in
- * place of the response, so that it uses up no retries meanwhile; it asks again, or has its
- * response before. A duplicate gets no NAK (NAK-05). m: a frame with nothing in it. False, as
- * read_respond.
+ * The memory of op's next response is late: retry later. In time for the peer's ACK timeout, an RNR
+ * NAK is sent in place of the response, so that the peer uses up no retries; the peer retransmits
+ * the request unless the response arrives first. A duplicate gets no NAK (NAK-05). m: an unused
+ * frame. Returns false, as read_respond.
  */
 static __rte_noinline bool
 read_late(struct qp_env *env, struct qp *qp, const struct qp_rd_op *op, struct rte_mbuf *m)
@@ -257,7 +257,7 @@ read_late(struct qp_env *env, struct qp *qp, const struct qp_rd_op *op, struct r
 	return false;
 }
 
-/* Send one response of op. False: no room, or not yet. */
+/* Sends one response of op. False: no space, or its memory is late. */
 static bool
 read_respond(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
 {
@@ -310,7 +310,7 @@ rsp_read_run(struct qp_env *env, struct qp *qp, uint32_t budget)
 	struct qp_turn turn = qp_turn_begin(env, budget);
 
 	while (rcv->rdq_n != 0) {
-		/* A response acknowledges what is before it: an older ACK has nothing to add. */
+		/* A response acknowledges all before it, so an older ACK is redundant. */
 		if (rcv->ack_due && psn_lt(rcv->ack_psn, rcv->rdq[0].psn))
 			rcv->ack_due = false;
 		if (qp_turn_over(env, turn))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Requests in (RSP-01, RSP-05, NAK-04 .. NAK-10). A request with the ePSN passes a chain of checks;
- * the first that fails answers and stops it. Nothing is written, and no state moves, before all of
- * them hold.
+ * Receiving requests (RSP-01, RSP-05, NAK-04 .. NAK-10). A request with the ePSN passes a chain of
+ * checks; the first that fails responds and ends the chain. No payload is written and the ePSN does
+ * not advance before all checks have passed.
  */
 #include <errno.h>
 #include <rte_branch_prediction.h>
@@ -14,16 +14,15 @@ enum rx_step {
 	RX_CHECK_SEQUENCE, /* place in the message */
 	RX_CHECK_LENGTH,   /* payload against opcode and MTU */
 	RX_CHECK_ENABLED,  /* QP allows the operation */
-	RX_CHECK_TARGET,   /* R_Key, or room in the receive WQE */
-	RX_TAKE_WQE,       /* SEND start, WRITE with immediate end */
+	RX_CHECK_TARGET,   /* R_Key, or space in the receive WQE */
+	RX_TAKE_WQE,       /* start of SEND, end of WRITE with immediate */
 	RX_EXECUTE,        /* write the payload */
-	RX_INVALIDATE,     /* SEND with invalidate: take the window away */
+	RX_INVALIDATE,     /* SEND with invalidate: invalidate the window */
 	RX_COMPLETE,       /* advance, complete, acknowledge */
 	RX_DONE,
 };
 
-/* NAK-07; of an unreliable connection the rest of the message is dropped without a word (RSP-06).
- */
+/* NAK-07; for UC, silently drops the rest of the message (RSP-06). */
 static enum rx_step
 invalid_request(struct qp_env *env, struct qp *qp)
 {
@@ -76,13 +75,13 @@ check_enabled(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uin
 	return invalid_request(env, qp);
 }
 
-/* The receive WQE that this message needs (RSP-05). */
+/* Takes the receive WQE that this message needs (RSP-05). */
 static enum rx_step
 take_wqe(struct qp_env *env, struct qp *qp, uint32_t flags)
 {
 	int rc = 0;
 
-	/* UC keeps the WQE of a message that lost a packet for the next one (RSP-06). */
+	/* UC reuses the WQE of a message that lost a packet (RSP-06). */
 	if (!qp->conn.rcv.cur.taken)
 		rc = qp_take_recv(env, qp);
 	if (rc == -EAGAIN) {
@@ -101,8 +100,7 @@ take_wqe(struct qp_env *env, struct qp *qp, uint32_t flags)
 	return flags & WIRE_F_SEND ? RX_CHECK_TARGET : RX_EXECUTE;
 }
 
-/* Where the payload goes, if all of it goes to one region: looked up once, for this packet alone.
- */
+/* Target of the payload if it is in one region. The lookup is valid for this packet only. */
 struct rx_target {
 	struct mr *mr;
 	uint64_t addr;
@@ -132,7 +130,7 @@ check_send_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
 	return RX_EXECUTE;
 }
 
-/* The R_Key is looked up for all that is left of the message, with each packet anew. */
+/* Looks up the R_Key for the rest of the message; repeated for each packet. */
 static enum rx_step
 check_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t flags,
 	     struct rx_target *to)
@@ -155,7 +153,7 @@ check_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint
 	if (left != 0 && to->mr == NULL) {
 		if (rsp_key_guessed(env, qp, rkey))
 			return RX_DONE;
-		/* A WRITE with immediate answers for it with the receive WQE it would have used. */
+		/* A WRITE with immediate fails with the receive WQE that it would have used. */
 		if ((flags & WIRE_F_IMM) && !rcv->cur.taken && qp_take_recv(env, qp) == -EPROTO)
 			return RX_DONE;
 		rsp_nak_fatal(env, qp, WIRE_NAK_REM_ACCESS,
@@ -166,9 +164,9 @@ check_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint
 	return flags & WIRE_F_IMM ? RX_TAKE_WQE : RX_EXECUTE;
 }
 
-/* Where the next packet of a WRITE goes, of which pkt is not the last. */
+/* Advances the target of a WRITE past pkt, which is not its last packet. */
 static inline void
-write_goes_on(struct qp_rcv *rcv, const struct wire_pkt *pkt, uint32_t flags)
+write_advance(struct qp_rcv *rcv, const struct wire_pkt *pkt, uint32_t flags)
 {
 	if (flags & WIRE_F_FIRST) {
 		rcv->write_va = pkt->va;
@@ -179,7 +177,7 @@ write_goes_on(struct qp_rcv *rcv, const struct wire_pkt *pkt, uint32_t flags)
 	rcv->write_left -= pkt->payload_len;
 }
 
-/* A WRITE's payload into memory that is reached by ops: it may not be written twice. */
+/* Writes payload to memory that is accessed by ops; it must not be written twice. */
 static int
 write_by_ops(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
 	     const struct rx_target *to)
@@ -194,8 +192,8 @@ write_by_ops(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
 }
 
 /*
- * The payload, to where it is not mapped or not in one piece. False: it could not be written, and
- * what follows from that is done.
+ * Writes payload to memory that is not mapped or not contiguous. Returns false if that failed,
+ * after handling the failure.
  */
 static __rte_noinline bool
 write_slowly(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t off,
@@ -234,18 +232,17 @@ execute(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t 
 		return RX_DONE;
 	rcv->msg_off = off + pkt->payload_len;
 	if (!send && !(flags & WIRE_F_LAST))
-		write_goes_on(rcv, pkt, flags);
+		write_advance(rcv, pkt, flags);
 	return flags & WIRE_F_IETH ? RX_INVALIDATE : RX_COMPLETE;
 }
 
-/* SEND with invalidate: the window must be this QP's, and is gone before the completion (MEM-04).
- */
+/* SEND with invalidate: the window must be this QP's; invalidate it before completing (MEM-04). */
 static enum rx_step
 invalidate(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	if (mw_invalidate(env->mrs, pkt->inv_rkey, qp->bind.pd, qp->conn.qpn))
 		return RX_COMPLETE;
-	/* Its payload was written, so it is answered. */
+	/* Its payload was written, so it always gets a response. */
 	rsp_key_count(env, qp, pkt->inv_rkey);
 	rsp_nak_fatal(env, qp, WIRE_NAK_REM_ACCESS, QP_WC_LOC_ACCESS_ERR, QP_EVENT_QP_ACCESS_ERR);
 	return RX_DONE;
@@ -284,7 +281,7 @@ complete(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t
 	return RX_DONE;
 }
 
-/* A request that may be executed: it has the ePSN. */
+/* Executes a request that has the ePSN. */
 static void
 rx_expected(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
@@ -324,13 +321,13 @@ rx_expected(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	}
 }
 
-/* Seen before: answered again, never executed again (RSP-01), never NAKed (NAK-05). */
+/* A duplicate: responds again, never executes again (RSP-01), never NAKs (NAK-05). */
 static void
 rx_duplicate(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	env->counters->ctr[COUNTER_RSP_DUP]++;
 	if (pkt->op->flags & (WIRE_F_SEND | WIRE_F_WRITE))
-		rsp_ack(qp, psn_add(qp->conn.rcv.epsn, WIRE_PSN_MASK)); /* all that was executed */
+		rsp_ack(qp, psn_add(qp->conn.rcv.epsn, WIRE_PSN_MASK)); /* all executed requests */
 	else if (pkt->op->flags & WIRE_F_READ)
 		rsp_read_dup(env, qp, pkt);
 	else
@@ -338,10 +335,10 @@ rx_duplicate(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 }
 
 /*
- * The message that had a receive WQE broke off, and none that needs one follows it. The QP's own
- * waits for the next. An SRQ's would be kept from the other QPs, for ever if this one's peer falls
- * silent, and there is no giving it back: the client may have filled its slot again. So it
- * completes with an error, and the QP goes on (CQE-14).
+ * A message that had a receive WQE was aborted, and the next message needs none. A WQE of the QP's
+ * own RQ stays for the next message. A WQE of an SRQ would be withheld from the other QPs, forever
+ * if this QP's peer falls silent, and cannot be returned because the client may have reused its
+ * slot. It therefore completes with an error, and the QP continues (CQE-14).
  */
 static void
 abort_shared(struct qp_env *env, struct qp *qp)
@@ -353,8 +350,8 @@ abort_shared(struct qp_env *env, struct qp *qp)
 }
 
 /*
- * Unreliable connection (RSP-06): a gap, or a packet out of place, ends the message under way; the
- * next packet that starts one starts anew.
+ * Unreliable connection (RSP-06): a gap or an unexpected packet ends the current message; the next
+ * packet that starts a message is accepted.
  */
 static void
 rx_unreliable(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
@@ -374,7 +371,7 @@ rx_unreliable(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		rx_expected(env, qp, pkt);
 	else
 		qp_env_drop(env, DROP_MSG_ABORTED);
-	/* Not executed: whatever it belonged to is broken. */
+	/* Not executed: its message is aborted. */
 	if (rcv->epsn != next)
 		rcv->msg = QP_MSG_NONE;
 	rcv->epsn = next;
@@ -383,8 +380,9 @@ rx_unreliable(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 }
 
 /*
- * The ePSN. A NAK of it that is still due is void (NAK-04): what came too early and was dropped is
- * behind the new ePSN, and then that is what has to be asked for, or it was a late duplicate.
+ * A packet with the ePSN. It voids a due NAK of this ePSN (NAK-04). The packet that caused that NAK
+ * was dropped. If it is behind the new ePSN, there is still a gap and a new NAK is due; otherwise
+ * it was a late duplicate.
  */
 static inline void
 rx_in_order(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
@@ -400,7 +398,7 @@ rx_in_order(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		rsp_nak_seq(env, qp, rcv->early_psn);
 }
 
-/* QP-13: the first request in RTR, whatever it is. */
+/* QP-13: raised by the first request in RTR, of any kind. */
 static void
 comm_est(struct qp_env *env, struct qp *qp)
 {
@@ -410,7 +408,7 @@ comm_est(struct qp_env *env, struct qp *qp)
 	env->ops->async_event(env->ops_ctx, QP_EVENT_COMM_EST, qp, NULL);
 }
 
-/* No request is taken: the QP is about to fail, or its peer has tried too many keys. */
+/* Are requests refused because the QP is about to fail or its peer tried too many keys? */
 static bool
 rx_stopped(struct qp_env *env, struct qp *qp)
 {
@@ -460,7 +458,7 @@ rsp_rx_malformed(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		return;
 	comm_est(env, qp);
 	if (qp->conn.type == QP_TYPE_UC) {
-		/* As if it were lost: so is the rest of its message (RSP-06). */
+		/* Treat it as lost, and with it the rest of its message (RSP-06). */
 		rcv->msg = QP_MSG_NONE;
 		rcv->epsn = psn_add(pkt->psn, 1);
 		abort_shared(env, qp);

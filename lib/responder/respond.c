@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Answers out (RSP-02, RSP-03, RSP-07). What is due is noted while requests come in and sent once a
- * burst: READ responses first, in PSN order, then a NAK, then the coalesced ACK. A NAK acknowledges
- * what is before it, so an ACK that it covers is dropped.
+ * Sending responses (RSP-02, RSP-03, RSP-07). Received requests record what is due; it is sent once
+ * per burst: READ responses first, in PSN order, then a NAK, then the coalesced ACK. A NAK
+ * acknowledges everything before it, so an ACK that it covers is dropped.
  */
 #include <errno.h>
 #include <rte_mbuf.h>
@@ -25,24 +25,24 @@ nak_due(struct qp *qp, uint8_t syndrome)
 	qp->conn.rcv.nak_psn = qp->conn.rcv.epsn;
 }
 
-/* How often the NAK of an ePSN is repeated: fewer times than a requester has retries (0 .. 7). */
-#define NAKS_AGAIN 3
+/* Repetitions of the NAK of an ePSN; fewer than a requester's retries (0 .. 7). */
+#define NAK_REPEATS 3
 
 /*
- * A NAK goes out once a gap (NAK-04). The requester goes back to the ePSN then; when that is lost
- * again, the packets behind it come a second time. So the packet that opened the gap, seen again,
- * shows that the requester has had the NAK, and that the gap is a new one. Silence would cost it an
- * ACK timeout. No other packet counts: a network that changes their order would make a NAK, and
- * take one of the requester's retries, of many packets of a pass.
+ * One NAK is sent per gap (NAK-04). The requester then goes back to the ePSN. If that packet is
+ * lost again, the packets behind it arrive a second time. The packet that opened the gap therefore
+ * shows, when it arrives again, that the requester received the NAK and that this is a new gap;
+ * silence would cost the requester an ACK timeout. No other packet counts: if the network reorders
+ * packets, many packets of one pass would cause a NAK, each of which uses up a retry.
  *
- * Anybody who knows addresses and QPN can send that packet again and again, as half of all PSNs are
- * ahead of the ePSN. So the repetitions are few: they must not use up all of the requester's
- * retries while the ePSN is on its way.
+ * Anybody who knows the addresses and QPN can repeat that packet, because half of all PSNs are
+ * ahead of the ePSN. The repetitions are therefore limited: they must not use up all of the
+ * requester's retries while the ePSN is on its way.
  */
 static bool
-gap_again(const struct qp_env *env, const struct qp_rcv *rcv, uint32_t early_psn)
+gap_reopened(const struct qp_env *env, const struct qp_rcv *rcv, uint32_t early_psn)
 {
-	return !rcv->nak_due && rcv->naks_again < NAKS_AGAIN &&
+	return !rcv->nak_due && rcv->naks_again < NAK_REPEATS &&
 	       rcv->nak_syndrome == (WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ) &&
 	       early_psn == rcv->gap_psn && !(env->plain & QP_PLAIN_RESPONDER);
 }
@@ -53,7 +53,7 @@ rsp_nak_seq(struct qp_env *env, struct qp *qp, uint32_t early_psn)
 	struct qp_rcv *rcv = &qp->conn.rcv;
 
 	rcv->early_psn = early_psn;
-	if (rcv->nak_sent && !gap_again(env, rcv, early_psn)) {
+	if (rcv->nak_sent && !gap_reopened(env, rcv, early_psn)) {
 		qp_env_drop(env, DROP_OUT_OF_SEQ);
 		return;
 	}
@@ -69,8 +69,8 @@ rsp_nak_rnr(struct qp_env *env, struct qp *qp)
 }
 
 /*
- * From 0.64 ms, four times as long each time, up to 655 ms: a memory that is slow for two seconds
- * costs a peer whose rnr_retry is not without limit no more than seven of these.
+ * RNR timer codes for late memory: starting at 0.64 ms, four times as long each time, up to 655 ms.
+ * Memory that is late for two seconds costs a peer with a limited rnr_retry at most seven retries.
  */
 #define LATE_CODE_FIRST 12u
 #define LATE_CODE_STEP  4u
@@ -82,7 +82,7 @@ rsp_late_code(const struct qp *qp, struct qp_late *late)
 
 	code = LATE_CODE_FIRST + LATE_CODE_STEP * late->told++;
 	if (code > WIRE_SYN_VALUE || least == 0)
-		return 0; /* the longest */
+		return 0; /* code 0: the longest time */
 	return (uint8_t)(code > least ? code : least);
 }
 
@@ -199,7 +199,7 @@ send_ack(struct qp_env *env, struct qp *qp, uint8_t syndrome, uint32_t psn)
 	return true;
 }
 
-/* Where a NAK is counted: one that is due may be void before it is sent. */
+/* Counter of a sent NAK. Not counted when it becomes due, because it may be voided before. */
 static enum counter
 nak_counter(uint8_t syndrome)
 {
@@ -209,7 +209,7 @@ nak_counter(uint8_t syndrome)
 							       : COUNTER_RSP_FATAL_NAK;
 }
 
-/* True when nothing is left to say. */
+/* Returns true if nothing more is due. */
 static bool
 send_nak_and_ack(struct qp_env *env, struct qp *qp)
 {
@@ -242,7 +242,7 @@ rsp_run(struct qp_env *env, struct qp *qp, uint32_t budget)
 	if (qp->conn.state < QP_RTR || qp->conn.state == QP_ERR || qp->conn.type != QP_TYPE_RC)
 		return false;
 	if (!qp->conn.path_ok) {
-		/* Nothing can be answered yet: the requester asks again. */
+		/* Responses cannot be sent yet: the requester will retransmit. */
 		return false;
 	}
 	if (!rsp_read_run(env, qp, budget))

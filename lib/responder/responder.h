@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The responder half of an RC QP: request packets in, memory written, receive completions, and
- * ACKs, NAKs and READ responses out. Runs on the owner worker. May include qp and below; knows
- * nothing of the requester.
+ * The responder half of a QP: request packets in; memory writes, receive completions, ACKs, NAKs
+ * and READ responses out. Runs on the owner worker. Includes qp and the libraries below;
+ * independent of the requester.
  */
 #ifndef RESPONDER_RESPONDER_H
 #define RESPONDER_RESPONDER_H
@@ -10,23 +10,23 @@
 #include "qp/qp.h"
 #include "wire/parse.h"
 
-/* A request packet for qp whose ICRC, P_Key and addresses were checked. Sends nothing itself. */
+/* Handle a request packet for qp (RC, UC). ICRC, P_Key and addresses are checked. Sends nothing. */
 void rsp_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 
 /*
- * A packet for qp (RC, UC) of bad form (wire_bad_form), all else of it as for rsp_rx, which the
- * caller has counted as dropped. RC: invalid request if it has the ePSN (NAK-07), else as the
- * sequence rules have it; nothing for a duplicate (NAK-05). UC: its message is dropped.
+ * Handle a packet for qp (RC, UC) with a format error (wire_bad_form), checked as for rsp_rx and
+ * counted as dropped by the caller. RC: invalid request if it has the ePSN (NAK-07), a sequence NAK
+ * if it is ahead, nothing for a duplicate (NAK-05). UC: drops its message.
  */
 void rsp_rx_malformed(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 
-/* A datagram for a UD qp; the same was checked but for its Q_Key. */
+/* Handle a datagram for a UD qp, checked likewise except for its Q_Key. */
 void rsp_rx_datagram(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 
 /*
  * Send what is due: READ responses in PSN order, up to budget packets or a turn's bytes, then the
- * coalesced ACK or the NAK (RSP-02, RSP-03). True when there is more to send (budget, room or
- * buffers ran out).
+ * NAK or the coalesced ACK (RSP-02, RSP-03). Returns true if more is due because the budget, space
+ * or buffers ran out.
  */
 bool rsp_run(struct qp_env *env, struct qp *qp, uint32_t budget);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Scatter over the SGEs of the receive WQE in use. */
+/* Scatter over the SGEs of the current receive WQE. */
 #include <errno.h>
 #include <rte_common.h>
 #include "responder/responder_parts.h"
