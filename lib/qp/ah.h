@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Address handles: where a UD send goes. Made and freed by the control thread, read by workers; a
- * handle leaves its table first and is freed when every worker was quiescent.
+ * Address handles: destinations of UD sends. The control thread creates and frees them, workers
+ * read them. A handle first leaves its table and is freed once every worker was quiescent.
  */
 #ifndef QP_AH_H
 #define QP_AH_H
@@ -15,13 +15,13 @@ struct qp_ah {
 	uint32_t pd;
 	uint32_t handle;
 	bool loopback;  /* the destination is a GID of this device */
-	bool multicast; /* and members on this device get a copy, too */
+	bool multicast; /* group members on this device get a copy, too */
 	bool path_ok;   /* the next hop's MAC is known */
 };
 
 /*
- * Address handles of one context. A handle's low bits are its slot, the others tell a stale one
- * from one in use.
+ * Address handles of one context. The low bits of a handle are its slot; the other bits detect
+ * stale handles.
  */
 struct qp_ah_table {
 	struct qp_ah **slot;

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * When a client rings for what it posts. Both sides of the protocol are here: the daemon, the
- * provider and every test client use these functions and no others.
+ * The doorbell protocol: when a client must ring for posted WQEs. Both sides are here; the daemon,
+ * the provider and all test clients use only these functions.
  *
- * A queue (uroce_ring_hdr) is in one of two states, which its `armed` field says:
+ * A queue (uroce_ring_hdr) has two states, given by its `armed` field:
  *
- *   armed 0  the worker looks at the queue without being asked: it has work there, or it polls
- *   armed 1  the worker looks away: the client rings for the next WQE that it posts
+ *   armed 0  the worker polls the queue, or has work in it
+ *   armed 1  the worker does not poll: the client rings for the next WQE that it posts
  *
- *   0 -> 1   the worker found nothing: qp_doorbell_arm
- *   1 -> 0   the client, which rings then: qp_doorbell_publish; or the worker, which found
- *            something: qp_doorbell_disarm
+ *   0 -> 1   by the worker, when the queue is empty: qp_doorbell_arm
+ *   1 -> 0   by the client, which then rings: qp_doorbell_publish; or by the worker, when it has
+ *            found a WQE: qp_doorbell_disarm
  *
- * Both sides store, issue a full fence and load what the other side stores. So either the worker
- * sees the WQE, or the client sees `armed`.
+ * Each side stores, issues a full fence and loads what the other side stores. Therefore either the
+ * worker sees the WQE, or the client sees `armed`.
  *
- * To ring is to put the QPN into the doorbell ring of the QP's worker (uroce_db_ring), and to write
- * its eventfd if the worker says that it sleeps. A full doorbell ring is marked as overflowed; the
- * worker then looks at every QP of the client. lib/worker/doorbell.c takes the QPNs out.
+ * To ring means to put the QPN into the doorbell ring of the QP's worker (uroce_db_ring), and to
+ * write the worker's eventfd if it sleeps. A full doorbell ring is marked as overflowed; the worker
+ * then polls every QP of the client. lib/worker/doorbell.c consumes the QPNs.
  *
- * This header needs nothing but the ABI, so that the provider can include it.
+ * Includes only the ABI, so that the provider can include this header.
  */
 #ifndef QP_DOORBELL_H
 #define QP_DOORBELL_H
@@ -29,9 +29,9 @@
 #include <uroce_abi/ring.h>
 
 /*
- * Client. Everything before index prod is posted to the queue of hdr. True if the caller has to
- * ring the doorbell: the worker asked for it, and asks again when it looks away the next time.
- * Several threads may post to a queue if they hold a lock of theirs.
+ * Client. Publish all WQEs before index prod in the queue of hdr. Returns true if the caller must
+ * ring the doorbell; the queue is then no longer armed. Several threads may post to a queue if they
+ * serialise by a lock.
  */
 static inline bool
 qp_doorbell_publish(struct uroce_ring_hdr *hdr, uint32_t prod)
@@ -43,7 +43,7 @@ qp_doorbell_publish(struct uroce_ring_hdr *hdr, uint32_t prod)
 	       __atomic_exchange_n(&hdr->armed, 0, __ATOMIC_ACQ_REL) == 1;
 }
 
-/* The same for a client that runs on the worker's own thread: it needs no fence. */
+/* The same for a client on the worker's thread, which needs no fence. */
 static inline bool
 qp_doorbell_publish_here(struct uroce_ring_hdr *hdr, uint32_t prod)
 {
@@ -55,8 +55,8 @@ qp_doorbell_publish_here(struct uroce_ring_hdr *hdr, uint32_t prod)
 }
 
 /*
- * Worker. The client has to ring for what it posts from now on. False: it has posted something
- * behind index head meanwhile, for which it may or may not ring.
+ * Worker. Stop polling: the client must ring for WQEs posted from now on. Returns false if the
+ * client has posted a WQE at or behind index head meanwhile; it may or may not ring for it.
  */
 static inline bool
 qp_doorbell_arm(struct uroce_ring_hdr *hdr, uint32_t head)
@@ -67,7 +67,7 @@ qp_doorbell_arm(struct uroce_ring_hdr *hdr, uint32_t head)
 	return __atomic_load_n(&hdr->prod, __ATOMIC_ACQUIRE) == head;
 }
 
-/* Worker. It looks at the queue again: the client need not ring. */
+/* Worker. Poll the queue again: the client need not ring. */
 static inline void
 qp_doorbell_disarm(struct uroce_ring_hdr *hdr)
 {
@@ -76,7 +76,7 @@ qp_doorbell_disarm(struct uroce_ring_hdr *hdr)
 
 /*
  * Client. Put qpn into the doorbell ring of its worker, or mark the ring as overflowed. The caller
- * holds the lock that all users of the ring in this process share, and calls qp_doorbell_is_asleep
+ * holds the lock shared by all users of the ring in this process, and calls qp_doorbell_is_asleep
  * next.
  */
 static inline void
@@ -93,13 +93,13 @@ qp_doorbell_ring(struct uroce_db_ring *db, uint32_t qpn)
 }
 
 /*
- * Client. After qp_doorbell_ring, with or without the lock: true if the worker may sleep, and the
- * caller has to write 8 bytes to its eventfd.
+ * Client. Called after qp_doorbell_ring, with or without the lock. Returns true if the worker may
+ * sleep; the caller must then write 8 bytes to its eventfd.
  */
 static inline bool
 qp_doorbell_is_asleep(const struct uroce_db_ring *db)
 {
-	/* Partner: the worker's fence between setting asleep and its last look. */
+	/* Partner: the worker's fence between setting asleep and its last poll. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	return __atomic_load_n(&db->asleep, __ATOMIC_RELAXED) != 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Putting a QP's finished frames into env->tx, sealed, or as a zero-copy frame that loops back.
- * Called on the owner worker only, with room in env->tx.
+ * Puts a QP's finished frames into env->tx: sealed, or as zero-copy loopback frames. Called on the
+ * owner worker only, with space in env->tx.
  */
 #ifndef QP_EMIT_H
 #define QP_EMIT_H
@@ -24,10 +24,9 @@ qp_push(struct qp_env *env, const struct qp *qp, struct rte_mbuf *m, uint32_t ki
 }
 
 /*
- * Worker. A frame of len bytes of this QP, the last made from tmpl, and closed, is in m:
- * seal it and put it into env->tx, where there must be room. A frame that loops back stays in this
- * thread's memory, where there is nothing that its ICRC would tell: it is zero
- * (engine_rx_loopback).
+ * Worker. Seal the closed frame of len bytes in m, the last one built from tmpl, and put it into
+ * env->tx, which has space. The ICRC of a loopback frame is zero, because the frame never leaves
+ * this thread's memory (engine_rx_loopback).
  */
 static inline void
 qp_emit(struct qp_env *env, const struct qp *qp, struct rte_mbuf *m, struct wire_tmpl *tmpl,
@@ -45,8 +44,8 @@ qp_emit(struct qp_env *env, const struct qp *qp, struct rte_mbuf *m, struct wire
 }
 
 /*
- * Worker. The same of a frame that loops back, of hdr_len bytes of headers in m, and whose payload,
- * len bytes, stays at src.
+ * Worker. The same for a zero-copy loopback frame: hdr_len bytes of headers in m; the payload of
+ * len bytes stays at src.
  */
 static inline void
 qp_emit_view(struct qp_env *env, const struct qp *qp, struct rte_mbuf *m, uint32_t hdr_len,

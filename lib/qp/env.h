@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the two halves of a QP work with: time, memory, packet buffers, somewhere to put packets and
+ * Environment of a QP's two halves: time, memory, packet buffers, and output arrays for packets and
  * completions. A worker owns one and fills it from the clock and its ports; the simulator fills it
- * from a virtual clock and a seeded network. Nothing below it knows the difference.
+ * from a virtual clock and a seeded network. The code that uses it cannot tell the difference.
  */
 #ifndef QP_ENV_H
 #define QP_ENV_H
@@ -56,51 +56,50 @@ enum qp_wc_status {
 	QP_WC_GENERAL_ERR = 21,
 };
 
-/* Upcalls, made on the worker; they may queue a message, and must not touch the QP. */
+/* Upcalls, made on the worker. They may queue a message but must not touch the QP. */
 struct qp_env_ops {
-	/* cq was armed and has a completion that satisfies the arm: write its channel. */
+	/* cq has a completion that satisfies its arm: notify its channel. */
 	void (*cq_event)(void *ctx, struct cq *cq);
 	/* An asynchronous event of qp (cq NULL) or of cq (QP_EVENT_CQ_ERR, qp NULL). */
 	void (*async_event)(void *ctx, enum qp_event ev, struct qp *qp, struct cq *cq);
-	/* qp has work for a later call of the requester or responder: put it on the run list. */
+	/* qp has work for the requester or responder: put it on the run list. */
 	void (*qp_wake)(void *ctx, struct qp *qp);
 	/*
-	 * A packet of qp was sent at since_ns, and no answer has come. Could either be inside this
-	 * process still, because one of its threads did not run meanwhile?
+	 * A packet of qp was sent at since_ns and got no response. Could the packet or the response
+	 * still be inside this process, because one of its threads did not run meanwhile?
 	 */
 	bool (*held_up)(void *ctx, const struct qp *qp, uint64_t since_ns);
 };
 
 #define QP_ENV_MAX_DIRTY 64
 
-/* Halves that recover from losses by what the specification demands and nothing else. */
-#define QP_PLAIN_REQUESTER 1u /* no probes; the window stays open after a NAK */
-#define QP_PLAIN_RESPONDER 2u /* one NAK a gap, whatever comes */
+/* Flags that limit loss recovery to what the specification requires. */
+#define QP_PLAIN_REQUESTER 1u /* no probes; a NAK does not reduce the window */
+#define QP_PLAIN_RESPONDER 2u /* only one NAK per gap */
 
 struct qp_env {
 	uint64_t now_ns; /* set by the owner before every call */
 	const struct mr_table *mrs;
-	struct rte_mempool *pool;             /* room >= WIRE_MAX_OVERHEAD + 4096; */
-	struct rte_mempool_cache *pool_cache; /* of pool, this thread's; or NULL: it has none */
+	struct rte_mempool *pool;             /* data room >= WIRE_MAX_OVERHEAD + 4096 */
+	struct rte_mempool_cache *pool_cache; /* this thread's cache of pool; NULL: none */
 	/*
-	 * Payloads of so many bytes and more, of RC requests sent for the first time, may stay in
-	 * the client's memory: such a frame has several segments, and does not outlive the burst it
-	 * was made in (MEM-03), but as a copy (rte_pktmbuf_linearize). UINT32_MAX: all are copied.
+	 * RC payloads of at least this many bytes, sent for the first time, may stay in the
+	 * client's memory. Such a frame has several segments and must not outlive its burst
+	 * (MEM-03), except as a linear copy (rte_pktmbuf_linearize). UINT32_MAX: all are copied.
 	 */
-	uint32_t zero_copy_bytes; /* of the QP whose turn it is */
-	struct qp_segs *segs;     /* of those frames; or NULL: all are copied */
-	struct qp_sqe_pool *sqes; /* of all QPs that are worked on with this env */
+	uint32_t zero_copy_bytes; /* for the current QP */
+	struct qp_segs *segs;     /* for these frames; NULL: all payloads are copied */
+	struct qp_sqe_pool *sqes; /* shared by all QPs of this env */
 	struct rte_mbuf **tx;     /* out: tx[0 .. tx_n) are frames to send, in order */
-	uint32_t tx_n, tx_cap;    /* no frame is built when tx_n == tx_cap */
-	uint32_t tx_bytes;        /* of frames built; the engine's: since its run began; may wrap */
+	uint32_t tx_n, tx_cap;    /* no frame is built if tx_n == tx_cap */
+	uint32_t tx_bytes;        /* bytes of frames built since the engine's run began; may wrap */
 	/*
-	 * Steps without a packet that are left to this run of the engine: local operations, WQEs to
-	 * flush, turns that found nothing. Packets are limited by tx_cap, these by nothing else.
+	 * Steps without a packet that remain for this run of the engine: local operations, WQEs to
+	 * flush, turns without work. The only limit of these; tx_cap limits packets.
 	 */
 	uint32_t work;
 	struct counter_block *counters; /* of the device that the current QP belongs to */
-	/* Why the frame that is received is dropped behind its QP, enum drop_reason; or DROP_NUM.
-	 */
+	/* Why the QP dropped the received frame, enum drop_reason; DROP_NUM: not dropped. */
 	uint32_t dropped;
 	uint64_t once; /* the last number given to an operation that is executed once (mem/mr.h) */
 	bool crowded;  /* other QPs wait for a turn: what is not fetched ahead is far */
@@ -112,25 +111,25 @@ struct qp_env {
 		bool solicited;    /* a solicited or failed completion was among them */
 	} dirty[QP_ENV_MAX_DIRTY]; /* CQs posted to since the last qp_env_flush */
 	uint32_t dirty_n;
-	struct mr window; /* room for mr_lookup_remote */
+	struct mr window; /* buffer for mr_lookup_remote */
 };
 
 /*
- * How far one turn of a QP may fill env->tx. A turn has a price of its own, in cache lines that
- * come from far away where there are many QPs, so it may have many packets; but not of long ones,
- * which would keep the others waiting. A QP that is alone keeps nobody waiting, and asks for an ACK
- * at the end of each turn (RSP-02): it has the bytes of a whole burst.
+ * Quantum: how far one turn of a QP may fill env->tx. Each turn has a fixed cost, cache misses if
+ * there are many QPs, so a turn may have many packets. Its bytes are limited, because long packets
+ * delay the other QPs. A lone QP delays nobody and requests an ACK at the end of each turn
+ * (RSP-02): it gets the bytes of a whole burst.
  */
 #define QP_TURN_BYTES  (64 * 1024u)
-#define QP_BURST_BYTES (256 * 1024u) /* still cached when sent */
-#define QP_TURN_STEPS  64u           /* without a packet: a client can post them for ever */
+#define QP_BURST_BYTES (256 * 1024u) /* still in the cache when sent */
+#define QP_TURN_STEPS  64u           /* steps without a packet, which a client can post endlessly */
 
 struct qp_turn {
-	uint32_t tx_n;     /* at its end */
-	uint32_t tx_bytes; /* as many, or more: it may wrap */
+	uint32_t tx_n;     /* env->tx_n at which the turn ends */
+	uint32_t tx_bytes; /* env->tx_bytes at which it ends; may wrap */
 };
 
-/* Worker. A turn of so many packets at most, > 0, that begins now. */
+/* Worker. Begin a turn of at most this many packets (> 0). */
 static inline struct qp_turn
 qp_turn_begin(const struct qp_env *env, uint32_t packets)
 {
@@ -138,14 +137,14 @@ qp_turn_begin(const struct qp_env *env, uint32_t packets)
 				env->tx_bytes + (env->crowded ? QP_TURN_BYTES : QP_BURST_BYTES)};
 }
 
-/* Worker. How many steps without a packet a turn that begins now may take. */
+/* Worker. Number of steps without a packet that a turn beginning now may take. */
 static inline uint32_t
 qp_turn_steps(const struct qp_env *env)
 {
 	return RTE_MIN(env->work, QP_TURN_STEPS);
 }
 
-/* Worker. No more frames in this turn: its packets or bytes are spent, or env->tx is full. */
+/* Worker. Is the turn over: its packets or bytes are used up, or env->tx is full? */
 static inline bool
 qp_turn_over(const struct qp_env *env, struct qp_turn turn)
 {
@@ -153,19 +152,19 @@ qp_turn_over(const struct qp_env *env, struct qp_turn turn)
 }
 
 /*
- * A frame in env->tx says where it goes: m->port is the device (ethdev port) and
- * m->hash.usr is QP_TX_WIRE or QP_TX_LOOPBACK (a GID of the same device: never on the wire). The
- * latter has no ICRC, and may be a view: headers, and where the payload lies (qp/view.h).
+ * Destination of a frame in env->tx: m->port is the device (ethdev port); m->hash.usr is QP_TX_WIRE
+ * or QP_TX_LOOPBACK (to a GID of the same device, never on the wire). Loopback frames have no ICRC
+ * and may be zero-copy (qp/view.h).
  */
 #define QP_TX_WIRE     0u
 #define QP_TX_LOOPBACK 1u
 
-/* Remember that cq was posted to, so that its arm is looked at once a burst and not once a CQE. */
+/* Record that cq was posted to, so that its arm is checked once per burst rather than per CQE. */
 void qp_env_dirty(struct qp_env *env, struct cq *cq, bool solicited);
 
 /*
- * Post cqe to cq, count it, and remember cq for qp_env_flush. Raises CQ_ERR on overrun. note and
- * wqe as in cq_post.
+ * Post cqe to cq, count it, and record cq for qp_env_flush. Raises CQ_ERR on overrun. note and wqe:
+ * as for cq_post.
  */
 static __rte_always_inline void
 qp_env_post(struct qp_env *env, struct cq *cq, const struct uroce_cqe *cqe, uint64_t *note,
@@ -190,8 +189,8 @@ qp_env_post(struct qp_env *env, struct cq *cq, const struct uroce_cqe *cqe, uint
 }
 
 /*
- * A buffer to make a frame in; the caller's. NULL: there is none left. As rte_pktmbuf_alloc, but
- * that what only receivers and offloads look at is left as it was.
+ * Get a buffer for a frame, owned by the caller; NULL: none left. As rte_pktmbuf_alloc, but does
+ * not reset fields that only receive and offloads use.
  */
 static __rte_always_inline struct rte_mbuf *
 qp_env_buf(struct qp_env *env)
@@ -201,15 +200,15 @@ qp_env_buf(struct qp_env *env)
 
 	if (unlikely(rte_mempool_generic_get(env->pool, &obj, 1, env->pool_cache) != 0))
 		return NULL;
-	m = obj; /* one segment, referred to once, as every mbuf in a pool */
+	m = obj; /* one segment, one reference, like every mbuf in a pool */
 	m->data_off = RTE_PKTMBUF_HEADROOM;
 	m->ol_flags &= RTE_MBUF_F_EXTERNAL;
 	return m;
 }
 
 /*
- * The frame that is received is not used, for this reason, the first one given: whoever received it
- * counts it so, and not as taken.
+ * Mark the received frame as dropped for reason why. Only the first reason counts. The receiver of
+ * the frame then counts it as dropped rather than accepted.
  */
 static inline void
 qp_env_drop(struct qp_env *env, enum drop_reason why)
@@ -218,7 +217,7 @@ qp_env_drop(struct qp_env *env, enum drop_reason why)
 		env->dropped = why;
 }
 
-/* End of a burst: one full fence, then every CQ posted to is checked for an arm. */
+/* End a burst: one full fence, then check the arm of every CQ posted to. */
 void qp_env_flush(struct qp_env *env);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ends of WQEs: retiring, the error state, flushing (QP-19, REQ-01, REQ-10, CQE-05). */
+/* Retiring WQEs, the error state, flushing (QP-19, REQ-01, REQ-10, CQE-05). */
 #include <errno.h>
 #include <string.h>
 #include "qp/doorbell.h"
@@ -18,7 +18,7 @@ qp_retire_send(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e,
 	qp_sqes_put(&qp->bind.sqes, env->sqes, tail, snd->head);
 }
 
-/* Where the client's index of the SQ stands. False: it makes no sense, and the QP is dead. */
+/* Reads the client's index of the SQ. False: the index is invalid, and the QP is dead. */
 static bool
 posted_sends(struct qp_env *env, struct qp *qp, uint32_t *prod)
 {
@@ -33,7 +33,7 @@ posted_sends(struct qp_env *env, struct qp *qp, uint32_t *prod)
 	return true;
 }
 
-/* WQEs before prod that were never taken from the SQ, as many as a turn has steps. */
+/* Flushes WQEs before prod that were never taken from the SQ, up to a turn's steps. */
 static void
 flush_sends(struct qp_env *env, struct qp *qp, uint32_t prod)
 {
@@ -53,8 +53,8 @@ flush_sends(struct qp_env *env, struct qp *qp, uint32_t prod)
 }
 
 /*
- * The receive WQE in use and those posted, as many as a turn has steps; WQEs of an SRQ belong to
- * its other QPs, too (QP-19). True when some are left.
+ * Flushes the current receive WQE and the posted ones, up to a turn's steps. WQEs of an SRQ stay
+ * for its other QPs (QP-19). Returns true if some are left.
  */
 static bool
 flush_recvs(struct qp_env *env, struct qp *qp)
@@ -107,7 +107,7 @@ qp_flush(struct qp_env *env, struct qp *qp)
 	more = !qp_doorbell_arm(qp->bind.sq.hdr, qp->conn.snd.head);
 	if (qp->conn.state == QP_ERR && qp->bind.srq == NULL)
 		more |= !qp_doorbell_arm(qp->bind.rq.hdr, qp->conn.rcv.head);
-	/* A client that posts all the time gets no more than its turn. */
+	/* A client that keeps posting gets no more than its turns. */
 	if (more)
 		qp_wake(env, qp);
 }
@@ -127,7 +127,7 @@ qp_flush_rest(struct qp_env *env, struct qp *qp)
 	return qp->conn.snd.flushing;
 }
 
-/* Out of whatever the QP was doing; no packet is sent or taken from here on. */
+/* Stops all activity of the QP: it sends and accepts no packets from here on. */
 static void
 flush_stop(struct qp *qp)
 {
@@ -143,7 +143,7 @@ flush_stop(struct qp *qp)
 	qp->conn.rcv.msg = QP_MSG_NONE;
 }
 
-/* Everything taken from the SQ: the oldest with status unless that is SUCCESS, the rest flushed. */
+/* Flushes all WQEs taken from the SQ; the oldest gets status instead, unless that is SUCCESS. */
 static void
 flush_taken_sends(struct qp_env *env, struct qp *qp, enum qp_wc_status status)
 {
@@ -182,7 +182,7 @@ qp_send_error(struct qp_env *env, struct qp *qp, enum qp_wc_status status)
 	qp->conn.snd.deadline_ns = 0;
 	qp->conn.snd.draining = false;
 	flush_taken_sends(env, qp, status);
-	/* What was sent of a message that broke off waits for nothing: a drain is over at once. */
+	/* Packets of the aborted message expect no ACK, so a drain ends at once. */
 	qp->conn.snd.una_psn = qp->conn.snd.alloc_psn = qp->conn.snd.next_psn;
 	qp_wake(env, qp);
 }

@@ -3,26 +3,26 @@
 #include "qp/loss.h"
 #include "qp/qp.h"
 
-/* The longest wait of this QP. */
+/* Longest wait of this QP. */
 static uint64_t
 wait_most(const struct qp *qp)
 {
 	return qp->conn.loss.timeout_ns != 0 ? qp->conn.loss.timeout_ns : QP_PROBE_MAX_NS;
 }
 
-/* From what was measured. */
+/* Wait derived from the measured round trip. */
 static uint64_t
 wait_measured(const struct qp_loss *l)
 {
 	uint64_t srtt_ns = l->srtt_ns, ns = srtt_ns + RTE_MAX(4ull * l->rttvar_ns, srtt_ns);
 
-	/* Where the round trip is anybody's guess: still several probes to an ACK timeout. */
+	/* If the round trip varies widely: still send several probes per ACK timeout. */
 	if (l->timeout_ns != 0)
 		ns = RTE_MIN(ns, RTE_MAX(l->timeout_ns / QP_PROBES_LEAST, 2 * srtt_ns));
 	return RTE_MAX(ns, (uint64_t)QP_PROBE_MIN_NS);
 }
 
-/* Is deadline_ns wait_ns after the last progress, or after the first packet sent? */
+/* Does deadline_ns equal the last progress, or the first packet sent, plus wait_ns? */
 static bool
 deadline_is_wait(const struct qp *qp)
 {

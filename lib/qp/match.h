@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Does a packet for a QP come the way that the QP is connected by? */
+/* Checks whether a packet matches the connection of its QP. */
 #ifndef QP_MATCH_H
 #define QP_MATCH_H
 
@@ -7,7 +7,7 @@
 #include "qp/qp.h"
 #include "wire/parse.h"
 
-/* Addresses must be those the QP is connected to: an IP address spoofed is a QP hijacked. */
+/* Are the addresses those of the QP's connection? Otherwise others could inject packets. */
 static inline bool
 qp_gids_match(const struct qp *qp, const struct wire_pkt *pkt)
 {
@@ -21,9 +21,9 @@ qp_gids_match(const struct qp *qp, const struct wire_pkt *pkt)
 }
 
 /*
- * Partitions agree on 15 bits and one side at least is a full member (WIRE-09). There is no
- * partition 0: it is what an empty entry of the table has. So of the two together the top bit is
- * set, and another.
+ * P_Keys match if their 15 low bits are equal and at least one side is a full member (WIRE-09).
+ * Partition 0 does not exist: it marks empty table entries. A match thus needs the top bit and
+ * another bit set in the OR of both.
  */
 static inline bool
 qp_pkeys_match(uint16_t a, uint16_t b)

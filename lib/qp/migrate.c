@@ -14,8 +14,8 @@ const char *const qp_mig_name[QP_MIG_STATES] = {
 };
 
 /*
- * What software may ask for, from the state of the row. ARMED is for packets to reach; in REARM the
- * peer may be armed already, and only it can say so.
+ * Legal states for modify, by current state (row). Only packets lead to ARMED. In REARM the peer
+ * may be armed already, and only a packet from it can tell.
  */
 static const bool by_modify[QP_MIG_STATES][QP_MIG_STATES] = {
 	[QP_MIG_MIGRATED] = {[QP_MIG_MIGRATED] = true, [QP_MIG_REARM] = true},
@@ -45,7 +45,7 @@ qp_mig_check(const struct qp *qp, uint32_t mask, const struct uroce_qp_attr *att
 
 	if (mig >= QP_MIG_STATES || !by_modify[qp->conn.mig][mig])
 		return EINVAL;
-	/* Both sides must be able to send for the two of them to arm. */
+	/* Both sides must be able to send before they can arm. */
 	if (mig == QP_MIG_REARM && to != QP_RTS)
 		return EINVAL;
 	if (mig == QP_MIG_REARM && !qp->conn.alt_loaded && !(mask & QP_ALT_PATH))
@@ -88,7 +88,7 @@ migration_failed(struct qp_env *env, struct qp *qp)
 	env->ops->async_event(env->ops_ctx, QP_EVENT_PATH_MIG_ERR, qp, NULL);
 }
 
-/* What is under way has the alternate's timeout from now on, and all its retries. */
+/* Outstanding requests get the alternate path's timeout and all retries. */
 static void
 restart_requester(struct qp_env *env, struct qp *qp)
 {
@@ -128,12 +128,12 @@ qp_migrate(struct qp_env *env, struct qp *qp)
 	return true;
 }
 
-/* The peer has moved to the alternate path, and asks this side to come along. */
+/* The peer has migrated and requests this side to follow. */
 static enum drop_reason
-migration_asked(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+migration_requested(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	if (!alt_usable(qp)) {
-		/* Once: the peer repeats itself, and need not be the peer. */
+		/* Report once: the peer retransmits, and the sender may be somebody else. */
 		if (!qp->conn.mig_refused)
 			migration_failed(env, qp);
 		qp->conn.mig_refused = true;
@@ -145,7 +145,7 @@ migration_asked(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	return DROP_NUM;
 }
 
-/* Addresses of the alternate path? */
+/* Does the packet have the addresses of the alternate path? */
 static bool
 on_alternate(const struct qp *qp, const struct wire_pkt *pkt)
 {
@@ -161,12 +161,12 @@ enum drop_reason
 qp_mig_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	if (qp->conn.mig == QP_MIG_ARMED && pkt->migreq && on_alternate(qp, pkt))
-		return migration_asked(env, qp, pkt);
+		return migration_requested(env, qp, pkt);
 	if (!qp_pkeys_match(pkt->pkey, qp->conn.pkey))
 		return DROP_BAD_PKEY;
 	if (!qp_gids_match(qp, pkt))
 		return DROP_BAD_GID;
-	/* MigReq 1 on the path in use was sent before the peer armed, or it never does. */
+	/* A packet with MigReq 1 on the current path: the peer has not armed. */
 	if (qp->conn.mig == QP_MIG_REARM && !pkt->migreq)
 		mig_set(qp, QP_MIG_ARMED);
 	return DROP_NUM;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Automatic path migration of RC and UC QPs (REQ-11, EVT-06; IBTA vol. 1, 17.2.8). A QP has the
- * path that it uses, and may have an alternate one loaded (QP_ALT_PATH).
+ * Automatic path migration of RC and UC QPs (REQ-11, EVT-06; IBTA vol. 1, 17.2.8). A QP has a
+ * current path, and may have an alternate path loaded (QP_ALT_PATH).
  *
  *               modify               any packet with MigReq 0
  *   MIGRATED -----------> REARM ------------------------------> ARMED
@@ -9,13 +9,13 @@
  *       +---------------------------------------------------------+
  *          retries used up; modify; a packet with MigReq 1 on the alternate path
  *
- * Every packet that the QP sends has MigReq 1 in MIGRATED and 0 in the other two, so REARM is left
- * when the peer is in REARM or ARMED itself. Migrating copies the alternate path's attributes over
- * the other's (both are then the same) and raises PATH_MIG; packets of the path that was left are
- * strangers' from then on. Where the alternate cannot be used (its next hop's MAC is unknown, its
- * P_Key or GID is gone) nothing changes, and PATH_MIG_ERR is raised.
+ * Packets sent have MigReq 1 in MIGRATED and 0 in the other two states, so the QP leaves REARM when
+ * the peer is in REARM or ARMED, too. Migration copies the alternate path's attributes over the
+ * current ones (both are then equal) and raises PATH_MIG; packets on the old path no longer match.
+ * If the alternate path cannot be used (its next hop's MAC is unknown, or its P_Key or GID is
+ * gone), nothing changes and PATH_MIG_ERR is raised.
  *
- * Worker (owner) throughout, but for qp_mig_check.
+ * All functions but qp_mig_check are called on the owner worker.
  */
 #ifndef QP_MIGRATE_H
 #define QP_MIGRATE_H
@@ -34,28 +34,29 @@ enum qp_mig { /* the values are those of enum ibv_mig_state */
 extern const char *const qp_mig_name[QP_MIG_STATES];
 
 /*
- * May a modify whose mask has QP_PATH_MIG_STATE, and that leads to (or stays in) QP state to, ask
- * for attr->path_mig_state? 0 or EINVAL. ARMED is never software's to set; REARM needs RTS and an
- * alternate path, loaded before or by this modify. Pure; any thread.
+ * Check a modify with QP_PATH_MIG_STATE in its mask that leads to (or stays in) QP state to: is
+ * attr->path_mig_state legal? Returns 0 or EINVAL. Software may never set ARMED; REARM requires RTS
+ * and an alternate path, loaded before or by this modify. Pure; any thread.
  */
 int qp_mig_check(const struct qp *qp, uint32_t mask, const struct uroce_qp_attr *attr, uint32_t to);
 
-/* What a checked modify asks for: the alternate path of attr, resolved; a state. */
+/* Apply a checked modify: load the alternate path of attr, resolved; enter a state. */
 void qp_alt_load(struct qp *qp, const struct uroce_qp_attr *attr, const struct qp_path *path);
 void qp_mig_apply(struct qp_env *env, struct qp *qp, enum qp_mig state);
 
-/* The GID that the alternate path starts from was taken away: no use until another is loaded. */
+/* The alternate path's source GID was removed: the path is unusable until another is loaded. */
 void qp_alt_lost(struct qp *qp);
 
 /*
- * Go over to the alternate path if the QP is armed. True: done, what is outstanding may be sent
- * again, with all its retries. False: it is not armed, or (PATH_MIG_ERR) the path cannot be used.
+ * Migrate to the alternate path if the QP is armed. Returns true if it did: outstanding packets may
+ * be retransmitted, with all retries. Returns false if the QP is not armed or (PATH_MIG_ERR) the
+ * path cannot be used.
  */
 bool qp_migrate(struct qp_env *env, struct qp *qp);
 
 /*
- * A packet, in place of the checks of P_Key and addresses, for a QP in REARM or ARMED: what it
- * means for the state, and why the QP must not see it, or DROP_NUM.
+ * Handle a packet for a QP in REARM or ARMED; replaces the checks of P_Key and addresses. Updates
+ * the state. Returns the reason to drop the packet, or DROP_NUM to accept it.
  */
 enum drop_reason qp_mig_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 

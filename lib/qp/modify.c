@@ -28,7 +28,7 @@ qp_pkey_at(const struct qp *qp, uint16_t index)
 				       : 0;
 }
 
-/* The alternate path, all of which comes at once (REQ-11). */
+/* Checks the alternate path, whose attributes are always set together (REQ-11). */
 static int
 check_alternate(const struct qp *qp, const struct uroce_qp_attr *a, const struct qp_limits *lim)
 {
@@ -92,7 +92,7 @@ qp_modify_check(const struct qp *qp, uint32_t mask, const struct uroce_qp_attr *
 	return rc;
 }
 
-/* Remember what was set, attribute by attribute (QP-05). */
+/* Stores the attributes in mask (QP-05). */
 static void
 store_attrs(struct uroce_qp_attr *to, uint32_t mask, const struct uroce_qp_attr *from)
 {
@@ -157,7 +157,7 @@ qp_path_use(struct qp *qp, const struct qp_path *path)
 	wire_tmpl_set_migreq(&qp->conn.tmpl, qp->conn.mig == QP_MIG_MIGRATED);
 }
 
-/* What the hot path uses of the attributes, made again after any change. */
+/* Derives the fast path's fields from the attributes after any change. */
 static void
 apply_derived(const struct qp_env *env, struct qp *qp, const struct qp_path *path)
 {
@@ -223,7 +223,7 @@ enter_rts(struct qp_env *env, struct qp *qp)
 	if (qp->conn.state == QP_SQE)
 		qp_flush_mark(env, qp);
 	if (qp->conn.state == QP_ERR)
-		return; /* a ring made no sense */
+		return; /* a ring was corrupt */
 	if (qp->conn.state == QP_RTR) {
 		snd->una_psn = snd->next_psn = snd->high_psn = snd->alloc_psn =
 			qp->conn.attr.sq_psn;
@@ -232,7 +232,7 @@ enter_rts(struct qp_env *env, struct qp *qp)
 		qp_loss_reset(env, qp);
 	}
 	if (qp->conn.state != QP_RTS) {
-		/* Nothing is outstanding: counts set on the way here hold from the first packet. */
+		/* Nothing is outstanding, so the retry counts apply from the first packet. */
 		snd->retry_left = qp->conn.attr.retry_cnt;
 		snd->rnr_left = qp->conn.attr.rnr_retry;
 	}
@@ -245,12 +245,12 @@ enter_sqd(struct qp_env *env, struct qp *qp, uint32_t mask)
 {
 	if (qp->conn.state == QP_RTS) {
 		qp->conn.snd.draining = true;
-		/* Asked for by this drain, not by one before (EVT-05). */
+		/* The event must be requested for this drain, not an earlier one (EVT-05). */
 		if (!(mask & QP_EN_SQD_ASYNC_NOTIFY))
 			qp->conn.attr.en_sqd_async_notify = 0;
 	}
 	qp->conn.state = QP_SQD;
-	/* The requester tells when the drain is over, which may be now. */
+	/* The requester reports the end of the drain, which may be now. */
 	env->ops->qp_wake(env->ops_ctx, qp);
 }
 
@@ -267,7 +267,7 @@ qp_modify_apply(struct qp_env *env, struct qp *qp, uint32_t mask, const struct u
 	}
 	if (to == QP_ERR) {
 		qp_error(env, qp, QP_WC_SUCCESS);
-		/* One turn at once: the queues of most programs are flushed when modify returns. */
+		/* Run one turn now: most programs' queues are then flushed when modify returns. */
 		env->work = QP_TURN_STEPS * 2;
 		qp_flush(env, qp);
 		return;
@@ -302,7 +302,7 @@ qp_path_resolved(struct qp_env *env, struct qp *qp, const uint8_t dmac[6])
 	if (qp->conn.snd.watch & QP_WATCH_PATH) {
 		qp->conn.snd.watch &= (uint8_t)~QP_WATCH_PATH;
 		qp->conn.snd.deadline_ns =
-			0; /* nothing has been sent: timers begin with the first packet */
+			0; /* nothing was sent: timers start with the first packet */
 	}
 	env->ops->qp_wake(env->ops_ctx, qp);
 }

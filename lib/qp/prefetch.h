@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Prefetching what a worker needs of QPs whose turn or packet comes soon. Any worker. */
+/* Prefetches data of QPs whose turn or packet comes soon. Any worker. */
 #ifndef QP_PREFETCH_H
 #define QP_PREFETCH_H
 
@@ -9,12 +9,12 @@
 #include "qp/table.h"
 
 /*
- * Where there are many QPs, what a worker needs of the next ones must come from far away: it asks
- * for that some time before. First for the QP, then, when it has come, for what it points to. By
- * rte_prefetch0: of __builtin_prefetch GCC (12) thinks that a function which has nothing else need
- * not be called.
+ * With many QPs, the data of the next QP is not in the cache. The worker prefetches it in two
+ * steps: first the QP, and later, when that has arrived, the data that it points to. Uses
+ * rte_prefetch0, because GCC (12) drops calls of functions that contain nothing but
+ * __builtin_prefetch.
  */
-#define QP_AHEAD_WQES 4u /* before a turn; and of the WQE that is taken, where QPs wait */
+#define QP_AHEAD_WQES 4u /* before a turn; also ahead of the WQE taken if QPs wait */
 
 static inline void
 qp_prefetch_lines(const struct qp *qp, size_t from, size_t to)
@@ -23,7 +23,7 @@ qp_prefetch_lines(const struct qp *qp, size_t from, size_t to)
 		rte_prefetch0((const uint8_t *)qp + off);
 }
 
-/* What requests need of their QP, and its answer to them, if it has nothing else to do. */
+/* Data to receive requests and respond, if the QP has nothing else to do. */
 static inline void
 qp_prefetch_responder(const struct qp *qp)
 {
@@ -32,7 +32,7 @@ qp_prefetch_responder(const struct qp *qp)
 	qp_prefetch_lines(qp, offsetof(struct qp, bind.rq), offsetof(struct qp, bind.recv_pd));
 }
 
-/* What a turn needs of its QP. */
+/* Data for a turn. */
 static inline void
 qp_prefetch(const struct qp *qp)
 {
@@ -40,7 +40,7 @@ qp_prefetch(const struct qp *qp)
 	qp_prefetch_lines(qp, offsetof(struct qp, conn.rcv.msg_off), offsetof(struct qp, bind.rq));
 }
 
-/* The copy of WQE index i, if it has a place. */
+/* Copy of WQE index i, if it has memory. */
 static inline void
 qp_prefetch_copy(const struct qp *qp, uint32_t i)
 {
@@ -50,7 +50,7 @@ qp_prefetch_copy(const struct qp *qp, uint32_t i)
 	rte_prefetch0(qp_sq_entry(qp, i) + 1);
 }
 
-/* The WQE of index i of an SQ: its first two lines, or its own and the next one's. */
+/* WQE index i of an SQ: its first two lines, or its line and the next WQE's. */
 static inline void
 qp_prefetch_wqe(const struct qp_ring *sq, uint32_t i)
 {
@@ -60,7 +60,7 @@ qp_prefetch_wqe(const struct qp_ring *sq, uint32_t i)
 	rte_prefetch0(slot + 64);
 }
 
-/* WQEs to be taken; and what this writes for the client to see: armed, and later cons. */
+/* WQEs to take, and the fields written for the client: armed, and later cons. */
 static inline void
 qp_prefetch_sq(const struct qp *qp)
 {
@@ -73,7 +73,7 @@ qp_prefetch_sq(const struct qp *qp)
 	qp_prefetch_copy(qp, snd->head);
 }
 
-/* WQEs to be retired. */
+/* WQEs to retire. */
 static inline void
 qp_prefetch_oldest(const struct qp *qp)
 {
@@ -81,7 +81,7 @@ qp_prefetch_oldest(const struct qp *qp)
 	qp_prefetch_copy(qp, qp->conn.snd.tail);
 }
 
-/* Receive WQEs to be taken. */
+/* Receive WQEs to take. */
 static inline void
 qp_prefetch_rq(const struct qp *qp)
 {
@@ -95,8 +95,7 @@ qp_prefetch_rq(const struct qp *qp)
 		      (size_t)(rcv->head & qp->bind.rq.mask) * qp->bind.rq.stride);
 }
 
-/* Any worker. The QP of this number will be asked for soon: its slot; and, when that is here, it.
- */
+/* Any worker. Prefetch the slot of a QP that is needed soon; when that has arrived, the QP. */
 static inline void
 qp_table_prefetch(const struct qp_table *t, uint32_t qpn)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Making and freeing QPs. */
+/* Creating and freeing QPs. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,13 +20,13 @@ qp_cap_grant(const struct uroce_qp_cap *want, struct uroce_qp_cap *grant)
 	grant->max_recv_wr = rte_align32pow2(RTE_MAX(want->max_recv_wr, 1u));
 	grant->max_send_sge = RTE_MAX(want->max_send_sge, 1u);
 	grant->max_recv_sge = RTE_MAX(want->max_recv_sge, 1u);
-	/* What the stride leaves anyway is given as inline room. */
+	/* Grant the rest of the stride as inline data. */
 	room = uroce_sq_stride(grant->max_send_sge, want->max_inline) - UROCE_SEND_WQE_HDR;
 	grant->max_inline = RTE_MIN(room, (uint32_t)QP_MAX_INLINE);
 	return 0;
 }
 
-/* Zeroed memory for a QP. huge: as in struct qp_create. */
+/* Allocates zeroed memory for a QP. huge: as in struct qp_create. */
 static struct qp *
 qp_mem(size_t bytes, bool huge)
 {
@@ -71,7 +71,7 @@ qp_create(const struct qp_create *c)
 	qp->bind.counters = c->counters;
 	qp->bind.srq = c->srq;
 	qp->bind.ahs = c->ahs;
-	/* UD has no path MTU of its own; connected types set theirs on the way to RTR. */
+	/* UD uses the device's path MTU; connected types set theirs on the way to RTR. */
 	qp->conn.dev_mtu = c->dev_mtu;
 	qp->bind.sq = c->sq;
 	qp->bind.rq = c->rq;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The queue pair and its life: create, modify, query, free. One worker owns a QP and is the only
- * one to touch it; the control thread makes and frees it and asks the owner for everything else.
+ * The queue pair and its life: create, modify, query, free. Only the worker that owns a QP touches
+ * it. The control thread creates and frees it, and sends requests to the owner for everything else.
  *
  *   qp.h        the object; modify and query
- *   conn.h      struct qp_conn: what the protocol remembers about a connection
+ *   conn.h      struct qp_conn: protocol state of a connection
  *   bind.h      struct qp_bind: queues, rings, timer, counters of this machine
- *   image.h     a connection as bytes, for another QP to go on with
+ *   image.h     a connection as bytes, to continue it in another QP
  *   table.h     QPs by number
  *   emit.h      frames into env->tx
  *   retire.h    ends of WQEs: completions, the error state, flushing
- *   doorbell.h  when a client rings for what it posts
- *   prefetch.h  what a worker fetches ahead of a QP's turn
+ *   doorbell.h  the doorbell protocol between client and worker
+ *   prefetch.h  data that a worker prefetches before a QP's turn
  *
  * May include wire, mem, cq, net, counters.
  */
@@ -36,7 +36,7 @@
 struct qp {
 	struct qp_conn conn __attribute__((aligned(64)));
 	struct qp_bind bind;
-	struct uroce_sge recv_sge[]; /* of conn.rcv.cur, if it is taken */
+	struct uroce_sge recv_sge[]; /* of conn.rcv.cur, if that is taken */
 };
 #define QP_ASSERT_LINE(field)                                                                      \
 	_Static_assert(offsetof(struct qp, field) % 64 == 0, #field " begins a cache line")
@@ -49,7 +49,7 @@ QP_ASSERT_LINE(bind.sq);
 QP_ASSERT_LINE(bind.rq);
 _Static_assert(offsetof(struct qp, conn.snd) - offsetof(struct qp, conn.qpn) == 192 &&
 		       offsetof(struct qp, bind.rq) - offsetof(struct qp, conn.rcv.msg_off) == 192,
-	       "a WRITE and its answer need four lines and three");
+	       "a WRITE and its response touch four and three adjacent lines");
 
 struct qp_create {
 	uint32_t qpn;
@@ -60,16 +60,15 @@ struct qp_create {
 	struct srq *srq;
 	const struct qp_ah_table *ahs;
 	/*
-	 * The device's P_Key table, UROCE_MAX_PKEYS entries, 0 for an empty one; outlives the QP.
-	 * The control thread alone stores to it. NULL: entry 0 is the default key, the others
-	 * empty.
+	 * The device's P_Key table: UROCE_MAX_PKEYS entries, 0 if empty; outlives the QP. Only the
+	 * control thread stores to it. NULL: entry 0 is the default key, the others are empty.
 	 */
 	const uint16_t *pkeys;
-	uint8_t dev_mtu; /* path MTU code of the device: what UD sends at most */
+	uint8_t dev_mtu; /* path MTU code of the device; the limit of UD */
 	bool sig_all;
 	/*
-	 * EAL has huge pages: the QP lies in them, if they have room. Of thousands of QPs on
-	 * ordinary pages few are in the TLB when their turn comes.
+	 * EAL has huge pages: allocate the QP there if there is space. With thousands of QPs on
+	 * ordinary pages most turns would start with a TLB miss.
 	 */
 	bool huge;
 	uint64_t user_handle;
@@ -78,18 +77,17 @@ struct qp_create {
 	struct counter_block *counters;
 };
 
-/* Round what a caller asked for up to what a QP gets (LIFE-03). EINVAL over the limits (LIFE-02).
- */
+/* Round requested capacities up to those granted (LIFE-03). EINVAL if over the limits (LIFE-02). */
 int qp_cap_grant(const struct uroce_qp_cap *want, struct uroce_qp_cap *grant);
 
-/* Control thread. A QP in RESET, not yet known to any worker. NULL: no memory. */
+/* Control thread. Create a QP in RESET that no worker knows yet. NULL: out of memory. */
 struct qp *qp_create(const struct qp_create *c);
-/* Control thread, after its worker has let go of it. */
+/* Control thread, after its worker has released the QP. */
 void qp_free(struct qp *qp);
 
 /*
- * Check a modify against the tables and limits (QP-01..QP-04): 0, or a positive errno and nothing
- * changed. Pure. port_mtu: largest path MTU code (1..5) of the device; gids: valid GID indices.
+ * Check a modify against the tables and limits (QP-01..QP-04). Returns 0, or a positive errno.
+ * Changes nothing.
  */
 struct qp_limits {
 	uint8_t max_mtu; /* enum ibv_mtu code */
@@ -101,37 +99,38 @@ int qp_modify_check(const struct qp *qp, uint32_t mask, const struct uroce_qp_at
 		    const struct qp_limits *lim);
 
 /*
- * Worker (owner). Apply a checked modify. path: where its packets go when mask has AV (else NULL);
- * path_ok false when the next hop's MAC is still asked for. alt: the same of ALT_PATH.
+ * Worker (owner). Apply a checked modify. path: the resolved address vector if mask has AV (else
+ * NULL); its path_ok is false while the next hop's MAC is being requested. alt: the same for
+ * ALT_PATH.
  */
 void qp_modify_apply(struct qp_env *env, struct qp *qp, uint32_t mask,
 		     const struct uroce_qp_attr *attr, const struct qp_path *path,
 		     const struct qp_path *alt);
 
 /*
- * Worker. Packets go by path from now on, with the P_Key behind attr.pkey_index. What the path has
- * of attributes (address vector, port, timeout) is the caller's.
+ * Worker. Send packets by path from now on, with the P_Key at attr.pkey_index. The caller sets the
+ * path's attributes (address vector, port, timeout).
  */
 void qp_path_use(struct qp *qp, const struct qp_path *path);
 
-/* The P_Key at index of the table that qp goes by; 0: the entry is empty, or beyond the table. */
+/* P_Key at index of qp's table; 0: the entry is empty or outside of the table. */
 uint16_t qp_pkey_at(const struct qp *qp, uint16_t index);
 /*
- * Worker. An entry of the P_Key table has another value (EVT-13): packets from now on carry, and
- * must match, what is behind the QP's pkey_index. State and everything else stay.
+ * Worker. The P_Key table has changed (EVT-13): packets from now on carry, and must match, the
+ * entry at the QP's pkey_index. Changes nothing else.
  */
 void qp_pkey_refresh(struct qp *qp);
 
-/* Worker. The next hop's MAC became known (or changed): what waited goes out. */
+/* Worker. The next hop's MAC became known or changed: send what waited for it. */
 void qp_path_resolved(struct qp_env *env, struct qp *qp, const uint8_t dmac[6]);
-/* Worker. The same of whichever of its paths, in use or alternate, goes through neighbour hop. */
+/* Worker. The same for each of its paths, current or alternate, with next hop hop. */
 void qp_neigh_resolved(struct qp_env *env, struct qp *qp, const uint8_t hop[16],
 		       const uint8_t mac[6]);
 
-/* Worker. Fill attr with everything that was set and the present state (QP-05). */
+/* Worker. Fill attr with all attributes that were set and the current state (QP-05). */
 void qp_query(const struct qp *qp, struct uroce_qp_attr *attr);
 
-/* Worker. qp has work for a later call of the requester or responder. */
+/* Worker. Schedule qp: it has work for the requester or responder. */
 static inline void
 qp_wake(struct qp_env *env, struct qp *qp)
 {
@@ -139,14 +138,14 @@ qp_wake(struct qp_env *env, struct qp *qp)
 		env->ops->qp_wake(env->ops_ctx, qp);
 }
 
-/* Worker. The entry of WQE index i (tail <= i < head). */
+/* Worker. Entry of WQE index i (tail <= i < head). */
 static inline struct qp_sq_entry *
 qp_sq_entry(const struct qp *qp, uint32_t i)
 {
 	return qp_sqes_at(&qp->bind.sqes, i);
 }
 
-/* Worker. Can one more WQE be taken from the SQ, if it is posted? */
+/* Worker. Is there space to take one more WQE from the SQ, if one is posted? */
 static inline bool
 qp_sq_room(const struct qp_env *env, const struct qp *qp)
 {

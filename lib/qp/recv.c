@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Receive WQEs: taken from shared memory once, completed once (RSP-05). */
+/* Receive WQEs: each is taken from shared memory once and completed once (RSP-05). */
 #include <errno.h>
 #include <string.h>
 #include <rte_branch_prediction.h>
 #include <rte_common.h>
 #include "qp/retire.h"
 
-/* The SRQ's ring makes no sense: it is dead, and so are its QPs as they find out (EVT-09). */
+/* The SRQ's ring is corrupt: the SRQ is dead, and each QP when it next uses it (EVT-09). */
 static int
 srq_corrupt(struct qp_env *env, struct qp *qp)
 {
@@ -18,14 +18,14 @@ srq_corrupt(struct qp_env *env, struct qp *qp)
 	return -EPROTO;
 }
 
-/* A WQE was taken from the SRQ, left remain: its slot is free, and the limit may be reached. */
+/* A WQE was taken from the SRQ; left WQEs remain. Frees its slot and checks the limit. */
 static void
 srq_taken(struct qp_env *env, struct qp *qp, uint32_t left)
 {
 	struct uroce_held *held = &qp->bind.sq.hdr->held;
 	struct srq *srq = qp->bind.srq;
 
-	/* Nobody else could tell the client of this WQE if the daemon died here (ring.h). */
+	/* The only record of this WQE for the client if the daemon dies here (ring.h). */
 	__atomic_store_n(&held->wr_id, qp->conn.rcv.cur.wqe.wr_id, __ATOMIC_RELEASE);
 	__atomic_store_n(&held->index, qp->conn.rcv.cur.index, __ATOMIC_RELEASE);
 	__atomic_store_n(&held->state, UROCE_HELD_TAKING, __ATOMIC_RELEASE);
@@ -37,7 +37,7 @@ srq_taken(struct qp_env *env, struct qp *qp, uint32_t left)
 	}
 }
 
-/* The SGEs of the WQE taken, which are no more than there is room for. */
+/* Copies the SGEs of the taken WQE; their number was checked. */
 static inline void
 take_sges(struct qp *qp, const uint8_t *sges)
 {
@@ -45,7 +45,7 @@ take_sges(struct qp *qp, const uint8_t *sges)
 	uint32_t i, n = cur->wqe.num_sge;
 	uint64_t sum = 0;
 
-	if (likely(n == 1)) { /* of constant size: two moves */
+	if (likely(n == 1)) { /* constant size: two moves */
 		memcpy(qp->recv_sge, sges, sizeof(qp->recv_sge[0]));
 		sum = qp->recv_sge[0].length;
 	} else {
@@ -69,7 +69,7 @@ qp_take_recv(struct qp_env *env, struct qp *qp)
 	if (qp->bind.srq != NULL && qp->bind.srq->dead)
 		return srq_corrupt(env, qp);
 	prod = rq->prod;
-	/* An SRQ's limit goes by what is posted at this moment. */
+	/* An SRQ's limit depends on the current number of posted WQEs. */
 	if (qp->bind.srq != NULL || prod == *head) {
 		prod = __atomic_load_n(&rq->hdr->prod, __ATOMIC_ACQUIRE);
 		if (prod == *head)

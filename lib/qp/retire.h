@@ -10,38 +10,37 @@
 #include "qp/qp.h"
 
 /*
- * Worker. Into the error state (QP-19, REQ-10): the oldest send WQE completes with status unless
- * that is QP_WC_SUCCESS, every other WQE of both queues is flushed, in order. WQEs that the worker
- * has taken are flushed here; qp_flush does the rest in the turns that follow. A QP with an SRQ
- * raises LAST_WQE_REACHED when these are over.
+ * Worker. Enter the error state (QP-19, REQ-10). The oldest send WQE completes with status unless
+ * that is QP_WC_SUCCESS; all other WQEs of both queues are flushed in order. WQEs that the worker
+ * has taken are flushed here; qp_flush flushes the rest in later turns. A QP with an SRQ then
+ * raises LAST_WQE_REACHED.
  */
 void qp_error(struct qp_env *env, struct qp *qp, enum qp_wc_status status);
 /*
- * Worker. A turn of a QP in the error state, or in SQE (sends only): flush what the client has
- * posted, QP_TURN_STEPS WQEs of each queue at most and no more than env->work. Each queue's prod is
- * read once. Wakes the QP for another turn while WQEs are left.
+ * Worker. A turn of a QP in the error state, or in SQE (sends only): flush posted WQEs, at most
+ * QP_TURN_STEPS of each queue and at most env->work. Reads each queue's prod once. Schedules the QP
+ * for another turn if WQEs are left.
  */
 void qp_flush(struct qp_env *env, struct qp *qp);
 /*
- * Worker. The QP leaves SQE for RTS: what was posted before is flushed all the same, and nothing
- * behind it is taken before that is done (qp_flush_rest).
+ * Worker. The QP leaves SQE for RTS: WQEs posted before are still flushed, by qp_flush_rest, before
+ * later ones are taken.
  */
 void qp_flush_mark(struct qp_env *env, struct qp *qp);
-/* Worker. A turn of a QP with snd.flushing. True when that is not over. */
+/* Worker. A turn of a QP with snd.flushing. Returns true if more WQEs are to be flushed. */
 bool qp_flush_rest(struct qp_env *env, struct qp *qp);
 /*
- * Worker. A send WQE failed: the oldest completes with status and the rest is flushed. RC goes to
- * the error state (QP-20), UC and UD to SQE, where the receive side works on (QP-17).
+ * Worker. A send WQE failed: the oldest completes with status, the rest is flushed. RC enters the
+ * error state (QP-20); UC and UD enter SQE, in which the receive side continues (QP-17).
  */
 void qp_send_error(struct qp_env *env, struct qp *qp, enum qp_wc_status status);
-/* Worker. A ring of this QP makes no sense: error state, QP_FATAL (EVT-01), rings not read again.
- */
+/* Worker. A ring of this QP is corrupt: error state, QP_FATAL (EVT-01), rings not read again. */
 void qp_fatal(struct qp_env *env, struct qp *qp);
 
 /*
- * Worker. The send WQE at index tail - 1 is over, tail the oldest now; its copy, if it has one, is
- * the caller's to put. In this order its client is told: the slot is free; the completion, if there
- * is one; that there is none to come (ring.h).
+ * Worker. Retire the send WQE at index tail - 1; tail becomes the oldest. The caller releases its
+ * copy, if any. The client sees, in this order: the slot is free; the completion, if any; no more
+ * completions up to tail (ring.h).
  */
 static __rte_always_inline void
 qp_retire_one(struct qp_env *env, struct qp *qp, uint32_t tail, const struct uroce_send_wqe *wqe,
@@ -69,13 +68,13 @@ qp_retire_one(struct qp_env *env, struct qp *qp, uint32_t tail, const struct uro
 }
 
 /*
- * Worker. Retire the oldest send WQE, whose entry is e: its slot goes back to the client, and it
- * completes with status if it is signaled or failed (REQ-01). e is void then.
+ * Worker. Retire the oldest send WQE, whose entry is e: return its slot to the client, and complete
+ * it with status if it is signaled or failed (REQ-01). Invalidates e.
  */
 void qp_retire_send(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e,
 		    enum qp_wc_status status);
 
-/* Worker. Does the good WQE of e complete without a word? */
+/* Worker. If the WQE of e succeeds, does it complete silently? */
 static inline bool
 qp_is_silent(const struct qp *qp, const struct qp_sq_entry *e)
 {
@@ -83,9 +82,8 @@ qp_is_silent(const struct qp *qp, const struct qp_sq_entry *e)
 }
 
 /*
- * Worker. The WQEs before tail are retired, the last of them, of this wr_id, silently as all since
- * the client was told the last time: tell it. So an ACK of many silent ones writes the line that
- * they share with their client once.
+ * Worker. Publish that the WQEs before tail, which all completed silently, are retired; wr_id: of
+ * the last one. An ACK of many silent WQEs thus writes the line shared with the client only once.
  */
 static inline void
 qp_retire_told(struct qp *qp, uint32_t tail, uint64_t wr_id)
@@ -96,13 +94,13 @@ qp_retire_told(struct qp *qp, uint32_t tail, uint64_t wr_id)
 }
 
 /*
- * Worker. Take the next receive WQE into qp->conn.rcv.cur. 0; -EAGAIN none is posted; -EINVAL it is
- * malformed (taken all the same); -EPROTO the ring is corrupt (qp_fatal was called).
+ * Worker. Take the next receive WQE into qp->conn.rcv.cur. Returns 0; -EAGAIN none is posted;
+ * -EINVAL malformed (but taken); -EPROTO the ring is corrupt (qp_fatal was called).
  */
 int qp_take_recv(struct qp_env *env, struct qp *qp);
 /*
- * Worker. Complete the receive WQE taken. cqe: opcode, flags, byte_len, imm set by the caller; the
- * rest is filled in here.
+ * Worker. Complete the taken receive WQE. The caller sets opcode, flags, byte_len and imm of cqe;
+ * this function sets the rest.
  */
 void qp_complete_recv(struct qp_env *env, struct qp *qp, enum qp_wc_status status,
 		      struct uroce_cqe *cqe);

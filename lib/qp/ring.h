@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <uroce_abi/ring.h>
 
-/* A shared-memory queue as the daemon sees it: its own geometry, the client's bytes. */
+/* A shared-memory queue in the daemon: private geometry, shared contents. */
 struct qp_ring {
 	struct uroce_ring_hdr *hdr; /* shared */
 	uint8_t *slots;             /* shared */
@@ -13,12 +13,13 @@ struct qp_ring {
 	uint32_t stride;
 	uint16_t max_sge;
 	uint16_t max_inline;
-	uint32_t prod; /* the client's, as its taker last read and checked it */
+	uint32_t prod; /* the client's index, as last read and checked */
 };
 
 /*
- * Worker. The WQEs before cons are retired, the last of them has this wr_id: their slots go back to
- * the client. Before the completion can be seen, since a poll may be followed by a post.
+ * Worker. The WQEs before cons are retired; wr_id: of the last one. Returns their slots to the
+ * client. Called before their completion is posted, because the client may post right after polling
+ * it.
  */
 static inline void
 qp_ring_retire(struct qp_ring *r, uint32_t cons, uint64_t wr_id)
@@ -27,7 +28,7 @@ qp_ring_retire(struct qp_ring *r, uint32_t cons, uint64_t wr_id)
 	__atomic_store_n(&r->hdr->cons, cons, __ATOMIC_RELEASE);
 }
 
-/* Worker. And the completions of all of them are in the CQ (ring.h: CQE-15). */
+/* Worker. The completions of all these WQEs are in the CQ (ring.h: CQE-15). */
 static inline void
 qp_ring_done(struct qp_ring *r, uint32_t cons)
 {

@@ -5,7 +5,7 @@
 
 #define TAIL_ROOM 64
 
-/* Of a payload segment that ends: its memory is the client's. */
+/* Free callback of a payload segment: nothing to do, the memory is the client's. */
 static void
 payload_freed(void *addr, void *ctx)
 {
@@ -31,7 +31,7 @@ qp_segs_create(const char *name, uint32_t n, int socket)
 	for (uint32_t i = 0; i < n; i++) {
 		struct rte_mbuf *m = rte_pktmbuf_alloc(s->pool), *tail = rte_pktmbuf_alloc(s->pool);
 
-		/* the pool has as many; and nobody asks where they lie on the bus */
+		/* Allocation cannot fail: the pool has 2 * n mbufs. No IOVA: only the CPU reads. */
 		rte_pktmbuf_attach_extbuf(m, s, RTE_BAD_IOVA, 0, &s->info);
 		tail->data_off = 0;
 		m->next = tail;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Segments for frames whose payload stays in client memory until the port has copied it: one for
- * the payload, wherever that lies, and behind it one for pad and ICRC. Such pairs are made once and
- * lent to frames. Both mbufs keep a reference of their lender's, so a port that frees the frame
- * gives them back as they are, and neither takes them apart nor puts them into a pool. One thread,
- * but for creating and freeing.
+ * mbuf segments for frames whose payload stays in client memory until the port has copied it: one
+ * for the payload, followed by one for pad and ICRC. The pairs are allocated once and lent to
+ * frames. The lender keeps an extra reference to both mbufs, so that a port that frees the frame
+ * returns them intact: it neither detaches them nor puts them into a pool. One thread, except for
+ * creating and freeing.
  */
 #ifndef QP_SEGS_H
 #define QP_SEGS_H
@@ -14,35 +14,35 @@
 #include <rte_mbuf.h>
 
 struct qp_segs {
-	struct rte_mempool *pool; /* they come from, and stay out of */
+	struct rte_mempool *pool; /* mempool of the pairs; empty as long as they exist */
 	struct rte_mbuf_ext_shared_info info;
-	uint32_t next; /* pair to lend, if it is back */
+	uint32_t next; /* pair to lend next, if it was returned */
 	uint32_t n;
-	struct rte_mbuf *pair[]; /* of the payload; its next is the other one */
+	struct rte_mbuf *pair[]; /* payload segments; m->next is the tail segment */
 };
 
 /*
- * Control thread. n pairs, 1 .. 4096, in a mempool of that name, on a socket or SOCKET_ID_ANY.
- * NULL, with rte_errno: no memory, or there is such a mempool.
+ * Control thread. Create n pairs (1 .. 4096) in a mempool of that name, on a socket or
+ * SOCKET_ID_ANY. Returns NULL with rte_errno if out of memory or if the mempool exists.
  */
 struct qp_segs *qp_segs_create(const char *name, uint32_t n, int socket);
-/* Control thread. All pairs are back. NULL: nothing is done. */
+/* Control thread. All pairs must have been returned. NULL is allowed. */
 void qp_segs_free(struct qp_segs *s);
 
-/* Is the pair's owner the only one who refers to it? */
+/* Was the pair returned: does only its lender hold a reference? */
 static inline bool
 qp_segs_is_back(const struct rte_mbuf *payload)
 {
 	return rte_mbuf_refcnt_read(payload) == 1 && rte_mbuf_refcnt_read(payload->next) == 1;
 }
 
-/* Control thread. Have all pairs come back, and no mbuf of theirs gone into the pool? */
+/* Control thread. Were all pairs returned, with no mbuf gone into the pool? */
 bool qp_segs_whole(const struct qp_segs *s);
 
 /*
- * Two segments for the end of a frame: len bytes, < 65536, at src, which nobody writes to through
- * them, and tail bytes, <= 64, for the caller to fill. Pairs go round: NULL while the next one is
- * still lent. The first; the frame's then, to be freed with it.
+ * Lend a pair for the end of a frame: len bytes (< 65536) at src, which nobody writes through the
+ * segment, and tail bytes (<= 64) for the caller to fill. Returns the first segment, which is freed
+ * with the frame. Pairs are lent round robin: NULL while the next one is still lent.
  */
 static inline struct rte_mbuf *
 qp_segs_lend(struct qp_segs *s, const uint8_t *src, uint32_t len, uint32_t tail)

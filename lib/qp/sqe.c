@@ -13,7 +13,7 @@ qp_sqe_pool_create(uint32_t qps, uint32_t more)
 		return NULL;
 	p->qps = qps;
 	p->total = qps + more;
-	/* What is not used stays the kernel's. */
+	/* The kernel allocates only pages that are used. */
 	p->mem = aligned_alloc(64, (size_t)p->total * QP_CHUNK_BYTES);
 	p->back = malloc(p->total * sizeof(p->back[0]));
 	if (p->mem == NULL || p->back == NULL) {

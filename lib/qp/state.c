@@ -65,7 +65,7 @@ static const struct qp_transition ud_rows[QP_NSTATES][QP_NSTATES] = {
 	[QP_SQE][QP_RTS] = LEGAL(.optional = UD_RTS_OPT),
 };
 
-/* RESET and ERR can be reached from everywhere and take no attributes. */
+/* RESET and ERR can be entered from every state and take no attributes. */
 static const struct qp_transition to_anywhere = LEGAL(.required = 0);
 
 const struct qp_transition *

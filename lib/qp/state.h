@@ -53,13 +53,13 @@ enum qp_attr_mask { /* the values are those of enum ibv_qp_attr_mask */
 
 struct qp_transition {
 	uint8_t legal;
-	uint32_t required; /* enum qp_attr_mask, QP_STATE aside */
+	uint32_t required; /* enum qp_attr_mask without QP_STATE */
 	uint32_t optional;
 };
 
 /*
- * The row of a transition for a QP type (from, to below QP_NSTATES). Never NULL; an illegal one
- * has legal 0. from == to asks for attributes changed without a change of state.
+ * Get the row of a transition for a QP type (from, to below QP_NSTATES). Never NULL; illegal rows
+ * have legal 0. from == to: attributes change, the state does not.
  */
 const struct qp_transition *qp_transition_get(enum qp_type type, enum qp_state from,
 					      enum qp_state to);

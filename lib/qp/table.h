@@ -8,8 +8,8 @@
 
 /*
  * Table of QPs by QPN. The control thread writes, workers read (a slot is a pointer store). The
- * slot is the QPN's low bits; the rest tells a stale QPN from a live one. A slot without a QP has
- * an owner, too: the last one, at first worker 0.
+ * slot is the QPN's low bits; the other bits detect stale QPNs. A slot without a QP also has an
+ * owner: its last one, initially worker 0.
  */
 struct qp_table {
 	struct qp **slot;
@@ -17,11 +17,11 @@ struct qp_table {
 	uint32_t mask;
 };
 /*
- * Control thread, before any worker sees t. nslots: a power of two, at most 2^23. 0, -EINVAL or
- * -ENOMEM; after an error nothing is left to free.
+ * Control thread, before any worker uses t. nslots: a power of two, at most 2^23. Returns 0,
+ * -EINVAL or -ENOMEM; on error there is nothing to free.
  */
 int qp_table_init(struct qp_table *t, uint32_t nslots);
-/* Control thread, after the last worker. The QPs are the caller's. */
+/* Control thread, after all workers have ended. The caller frees the QPs. */
 void qp_table_free(struct qp_table *t);
 
 /* Any thread. The QP with this QPN, or NULL. */
@@ -33,14 +33,14 @@ qp_table_find(const struct qp_table *t, uint32_t qpn)
 	return qp != NULL && qp->conn.qpn == qpn ? qp : NULL;
 }
 
-/* Any thread. The worker that qpn's packets are for, whether there is such a QP or not. */
+/* Any thread. The worker that handles qpn's packets, even if there is no such QP. */
 static inline uint32_t
 qp_table_owner(const struct qp_table *t, uint32_t qpn)
 {
 	return __atomic_load_n(&t->owner[qpn & t->mask], __ATOMIC_RELAXED);
 }
 
-/* Control thread, while the slot of qpn is empty. */
+/* Control thread. Set the owner of qpn, whose slot must be empty. */
 static inline void
 qp_table_own(struct qp_table *t, uint32_t qpn, uint8_t worker)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Frames that loop back and whose payload stays in the client's memory until it is received, so
- * that it is copied once. Such a view is an mbuf of one segment: data_len covers the headers,
- * behind which a struct qp_view stands, and pkt_len is that of the whole frame. It is received by
- * the thread that made it, by engine_rx_loopback, before anything that may take the memory away
- * (MEM-03); what has to wait longer, or goes elsewhere, becomes a frame of its own (engine_own).
- * Worker only.
+ * Zero-copy loopback frames: their payload stays in the client's memory until it is received, so
+ * that it is copied once. Such a frame ("view") is an mbuf of one segment: data_len covers the
+ * headers, struct qp_view follows them, and pkt_len is that of the whole frame. The thread that
+ * built it receives it, by engine_rx_loopback, before anything can take the memory away (MEM-03).
+ * If a frame must wait longer or goes elsewhere, it becomes a linear frame (engine_own). Worker
+ * only.
  */
 #ifndef QP_VIEW_H
 #define QP_VIEW_H
@@ -17,18 +17,18 @@
 
 struct qp_view {
 	const uint8_t *payload;
-	uint32_t len; /* of it; pad and ICRC are zero, and nowhere */
-	uint32_t qpn; /* whose memory it is: once that QP flushes, its client may have it back */
+	uint32_t len; /* of payload; pad and ICRC are implied zeros */
+	uint32_t qpn; /* sender: once this QP flushes, its client may reuse the memory */
 };
 
-/* Is m, a frame that loops back, a view? */
+/* Is the loopback frame m a zero-copy frame? */
 static inline bool
 qp_view_is(const struct rte_mbuf *m)
 {
 	return m->pkt_len != m->data_len;
 }
 
-/* Make m a view: it has hdr_len bytes of headers, and is a frame of frame_len bytes with v. */
+/* Make m a zero-copy frame of frame_len bytes: hdr_len bytes of headers in m, payload v. */
 static inline void
 qp_view_set(struct rte_mbuf *m, uint32_t hdr_len, struct qp_view v, uint32_t frame_len)
 {
@@ -37,7 +37,7 @@ qp_view_set(struct rte_mbuf *m, uint32_t hdr_len, struct qp_view v, uint32_t fra
 	m->pkt_len = frame_len;
 }
 
-/* What stands behind the headers of the view m. */
+/* Payload descriptor of the zero-copy frame m. */
 static inline struct qp_view
 qp_view_get(const struct rte_mbuf *m)
 {
@@ -48,12 +48,12 @@ qp_view_get(const struct rte_mbuf *m)
 }
 
 /*
- * The payload of m, a frame that loops back, lies in its own buffer from now on, which has room for
- * it (struct qp_env). Nothing to do if m is no view. It must still be there (engine_own).
+ * Make the loopback frame m linear: copy its payload into its buffer, which has space (struct
+ * qp_env). No effect if m is linear already. The payload must still be valid (engine_own).
  */
 void qp_view_own(struct rte_mbuf *m);
 
-/* The payload of the view m is gone, whatever its QP does from now on: m stays a view, of none. */
+/* m remains a zero-copy frame but no longer references client memory. */
 static inline void
 qp_view_lose(struct rte_mbuf *m)
 {
