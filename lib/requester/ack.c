@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Responses, and what they acknowledge: WQEs retire in order, end-to-end credits are counted
- * (REQ-01, REQ-07). Dispatch of responses by opcode and syndrome.
+ * Responses and what they acknowledge: dispatch by opcode and syndrome, retiring WQEs in order,
+ * end-to-end credits (REQ-01, REQ-07).
  */
 #include <rte_branch_prediction.h>
 #include <rte_common.h>
@@ -15,7 +15,7 @@ req_drain_check(struct qp_env *env, struct qp *qp)
 {
 	struct qp_snd *snd = &qp->conn.snd;
 
-	/* All that was sent may be acknowledged, and the message still not be over. */
+	/* All packets sent may be acknowledged although the message is not complete. */
 	if (!snd->draining || snd->una_psn != snd->high_psn || snd->cur_pkt != 0)
 		return;
 	snd->draining = false;
@@ -23,7 +23,7 @@ req_drain_check(struct qp_env *env, struct qp *qp)
 		env->ops->async_event(env->ops_ctx, QP_EVENT_SQ_DRAINED, qp, NULL);
 }
 
-/* una_psn moved on: counters reloaded, timer started anew or stopped. */
+/* una_psn has advanced: reloads the retry counters, restarts or stops the timer. */
 void
 req_progress(struct qp_env *env, struct qp *qp)
 {
@@ -35,22 +35,22 @@ req_progress(struct qp_env *env, struct qp *qp)
 	snd->read_gap = false;
 	if (unlikely(snd->watch != 0))
 		req_watched(env, qp);
-	/* An answer to something sent before a rewind may overtake the cursor. */
+	/* A response to a packet sent before a rewind may overtake the cursor. */
 	if (psn_lt(snd->next_psn, snd->una_psn))
 		req_catch_up(qp);
 	if (!snd->rnr_wait)
 		snd->deadline_ns =
 			req_outstanding(snd) && snd->wait_ns != 0 ? env->now_ns + snd->wait_ns : 0;
 	req_drain_check(env, qp);
-	/* All was sent, and the client rings for more: a turn would find nothing. */
+	/* If all was sent and the client rings for more, a turn would have no work. */
 	if (!qp->bind.armed || snd->cur != snd->head)
 		env->ops->qp_wake(env->ops_ctx, qp);
 }
 
 /*
- * The WQE at tail is acknowledged, whose entry is e: it has taken its receive WQE, and one of the
- * credits, unless the acknowledgement tells others. A NAK does not, nor does what leaves a READ
- * open.
+ * The WQE at tail, whose entry is e, is acknowledged. It consumed a receive WQE and with it one
+ * credit, unless the acknowledgement carries new credits. NAKs, and acknowledgements behind an
+ * incomplete READ, carry none.
  */
 static __rte_noinline void
 credit_release(struct qp *qp, const struct qp_sq_entry *e)
@@ -64,8 +64,8 @@ credit_release(struct qp *qp, const struct qp_sq_entry *e)
 }
 
 /*
- * The first credits of this peer. Messages under way have not been counted so far, and from now on
- * none goes without being held against them.
+ * Starts to count credits, when the peer sends its first. Counts the outstanding messages; from now
+ * on each message needs a credit.
  */
 static void
 credit_count_out(struct qp *qp)
@@ -84,8 +84,8 @@ credit_count_out(struct qp *qp)
 }
 
 /*
- * End-to-end credits that came with the acknowledgement of everything before una_psn: how many
- * messages that take a receive WQE may be outstanding from there on.
+ * Credits from a response that acknowledged everything before una_psn: the number of messages that
+ * use a receive WQE that may be outstanding from there on.
  */
 static __rte_noinline void
 credit_take(struct qp_env *env, struct qp *qp, uint32_t code)
@@ -103,7 +103,7 @@ credit_take(struct qp_env *env, struct qp *qp, uint32_t code)
 		env->ops->qp_wake(env->ops_ctx, qp);
 }
 
-/* An acknowledgement of psn was taken. One that left something before it open says nothing here. */
+/* Handles the credits of a response for psn. Ignored if something before psn stays open. */
 static inline void
 rx_credits(struct qp_env *env, struct qp *qp, uint32_t psn, uint8_t syndrome)
 {
@@ -115,7 +115,7 @@ rx_credits(struct qp_env *env, struct qp *qp, uint32_t psn, uint8_t syndrome)
 		credit_take(env, qp, code);
 }
 
-/* The WQE at tail is acknowledged, which ends before PSN end: an answer may overtake the cursor. */
+/* Moves the cursor past the acknowledged WQE at tail, which ends before PSN end, if it is there. */
 static inline void
 ack_pass(struct qp_snd *snd, uint32_t tail, uint32_t end)
 {
@@ -127,9 +127,9 @@ ack_pass(struct qp_snd *snd, uint32_t tail, uint32_t end)
 }
 
 /*
- * The oldest WQE, whose entry is e, is silent and acknowledged: retires it, and those of its kind
- * behind it that are acknowledged before upto. Their client is told once, and little is written
- * meanwhile: the completion before them may still be on its way to memory.
+ * Retires the oldest WQE, whose entry e is a silent fast-path WQE, and those of its kind behind it
+ * that are acknowledged before upto. Publishes the index once and writes little else, because the
+ * line of the completion before them may still be on its way to memory.
  */
 static __rte_noinline void
 ack_silent(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e, uint32_t upto)
@@ -153,8 +153,8 @@ ack_silent(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e, uint3
 }
 
 /*
- * Everything before upto is acknowledged, as far as that goes: a READ is complete only when its
- * data is here (REQ-07). Retires WQEs; true when una_psn is now upto.
+ * Acknowledges everything before upto, as far as possible: a READ is complete only when its data
+ * has arrived (REQ-07). Retires WQEs. Returns true if una_psn is now upto.
  */
 bool
 req_ack_until(struct qp_env *env, struct qp *qp, uint32_t upto)
@@ -239,8 +239,8 @@ rx_aeth(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 }
 
 /*
- * Acknowledges nothing new. An ACK of what was acknowledged last may be how the responder tells
- * that it has more receive WQEs by now.
+ * A response that acknowledges nothing new. A repeated ACK of the last packet may report that the
+ * responder has more receive WQEs.
  */
 static void
 rx_stale(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
@@ -257,7 +257,7 @@ req_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	struct qp_snd *snd = &qp->conn.snd;
 
-	/* Only what was sent and not yet acknowledged can be answered (REQ-07). */
+	/* Only a packet that was sent and is not acknowledged can get a response (REQ-07). */
 	if (psn_lt(pkt->psn, snd->una_psn) || !psn_lt(pkt->psn, snd->high_psn)) {
 		rx_stale(env, qp, pkt);
 		return;
@@ -266,7 +266,7 @@ req_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		rx_aeth(env, qp, pkt);
 		return;
 	}
-	/* Data under any other syndrome is no answer. */
+	/* Data with another syndrome is not a valid response. */
 	if ((pkt->op->flags & WIRE_F_AETH) && (pkt->syndrome & WIRE_SYN_KIND) != WIRE_SYN_ACK) {
 		stale(env);
 		return;

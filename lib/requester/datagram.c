@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* UD sends: one packet each, to wherever the address handle says. */
+/* UD sends: one packet each, addressed by the address handle. */
 #include <string.h>
 #include <rte_mbuf.h>
 #include "requester/requester_parts.h"
 #include "wire/psn.h"
 
-/* How long a datagram waits for its next hop's MAC before it is dropped. */
+/* Time that a datagram waits for its next hop's MAC before it is dropped. */
 #define DATAGRAM_WAIT_NS (1000ull * 1000 * 1000)
 
-#define QKEY_OWN         0x80000000u /* a WR's Q_Key with this bit sends the QP's (WIRE-08) */
+#define QKEY_OWN         0x80000000u /* if a WR's Q_Key has this bit, the QP's is sent (WIRE-08) */
 
-/* Members of the group on this device get a copy of what goes on the wire (WIRE-10). */
+/* Copies a multicast packet to group members on this device (WIRE-10). */
 static void
 datagram_copy_local(struct qp_env *env, struct qp *qp, const struct rte_mbuf *m,
 		    struct wire_tmpl *tmpl)

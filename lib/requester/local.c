@@ -39,7 +39,7 @@ req_local_retire(struct qp_env *env, struct qp *qp)
 	const struct qp_sq_entry *e;
 
 	while (snd->tail != snd->head && (e = qp_sq_entry(qp, snd->tail))->done) {
-		/* Under the cursor once more: an answer to what was sent before a rewind. */
+		/* After a rewind the cursor may be here: a response to an earlier packet came. */
 		if (snd->cur == snd->tail)
 			snd->cur++;
 		qp_retire_send(env, qp, e, QP_WC_SUCCESS);

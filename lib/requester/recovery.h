@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a requester does when answers are missing. Between the files of lib/requester; owner worker
- * only. go_back_n.c implements it: everything from the first unacknowledged packet goes again.
+ * Loss recovery of the requester. Shared by the files of lib/requester; owner worker only.
+ * Implemented by go_back_n.c: retransmits everything from the first unacknowledged packet.
  */
 #ifndef REQUESTER_RECOVERY_H
 #define REQUESTER_RECOVERY_H
 
 #include "requester/requester.h"
 
-/* Go back: the next packet sent is una_psn's, and the ACK timeout begins with it. */
+/* Rewind: the next packet sent is una_psn's; the ACK timeout restarts with it. */
 void req_rewind(struct qp *qp);
 /*
- * Go back because READ data is missing. The peer answers, but una_psn stays where it is: the ACK
- * timeout begins anew only the first time (REQ-04), or a peer whose answers never close the gap is
- * asked for ever.
+ * Rewind because READ data is missing. The peer responds, but una_psn does not advance: the ACK
+ * timeout restarts only the first time (REQ-04), because a peer whose responses never close the gap
+ * would otherwise be retried forever.
  */
 void req_ask_again(struct qp_env *env, struct qp *qp);
-/* An answer to what was sent before a rewind has overtaken the cursor: go on at una_psn. */
+/* A response to a packet sent before a rewind overtook the cursor: continue at una_psn. */
 void req_catch_up(struct qp *qp);
-/* Costs one of the retries. False: there was none, and the QP is in the error state. */
+/* Use up a retry. False: none was left, and the QP is in the error state. */
 bool req_take_retry(struct qp_env *env, struct qp *qp);
-/* una_psn moved on and snd.watch is not 0; deadline_ns is still that of before. */
+/* una_psn has advanced and snd.watch is not 0; deadline_ns is not updated yet. */
 void req_watched(struct qp_env *env, struct qp *qp);
-/* The peer has answered, with or without progress: probes wait for a round trip again. */
+/* The peer has responded, with or without progress: reset the wait for probes. */
 void req_answered(struct qp_env *env, struct qp *qp);
-/* An answer came to what is acknowledged. */
+/* A response to an acknowledged packet arrived. */
 void req_watch_stale(struct qp_env *env, struct qp *qp);
 
 #endif

@@ -19,7 +19,7 @@ req_check_sges(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_
 	return true;
 }
 
-/* One walk serves both ways: exactly one of dst and src is given. */
+/* Copies in either direction: exactly one of dst and src is given. */
 static int
 sge_copy(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off, uint8_t *dst,
 	 const uint8_t *src, uint32_t len)

@@ -11,11 +11,11 @@
 #define UD  (1u << QP_TYPE_UD)
 #define ALL (RC | UC | UD)
 
-/* Which type sends what; anything else is an operation error (CQE-03). */
+/* Operations allowed by QP type; any other is an operation error (CQE-03). */
 static const struct op_rule {
 	uint8_t types;
 	bool inline_ok;
-	uint16_t local_access; /* that the SGEs must grant */
+	uint16_t local_access; /* required of the SGEs */
 } op_rules[UROCE_WR_OPCODES + 1] = {
 	[UROCE_WR_RDMA_WRITE] = {RC | UC, true, MEM_LOCAL_READ},
 	[UROCE_WR_RDMA_WRITE_IMM] = {RC | UC, true, MEM_LOCAL_READ},
@@ -29,7 +29,7 @@ static const struct op_rule {
 	[UROCE_WR_SEND_INV] = {RC, true, MEM_LOCAL_READ},
 };
 
-/* Copy the WQE at slot into e; the lengths that are copied come from our own limits. */
+/* Copies the WQE at slot into e. The copied lengths are bounded by our own limits. */
 static enum qp_wc_status
 wqe_copy(const struct qp_ring *sq, const uint8_t *slot, struct qp_sq_entry *e)
 {
@@ -45,14 +45,14 @@ wqe_copy(const struct qp_ring *sq, const uint8_t *slot, struct qp_sq_entry *e)
 			return QP_WC_LOC_QP_OP_ERR;
 		bytes = e->wqe.num * sizeof(struct uroce_sge);
 	}
-	if (likely(bytes == sizeof(struct uroce_sge))) /* of constant size: two moves */
+	if (likely(bytes == sizeof(struct uroce_sge))) /* constant size: two moves */
 		memcpy(e + 1, slot + UROCE_SEND_WQE_HDR, sizeof(struct uroce_sge));
 	else
 		memcpy(e + 1, slot + UROCE_SEND_WQE_HDR, bytes);
 	return QP_WC_SUCCESS;
 }
 
-/* Bytes of the message, or LOC_LEN_ERR over 2^31 (WIRE-05) or for an atomic other than 8. */
+/* Computes the message's length. LOC_LEN_ERR over 2^31 (WIRE-05), or for an atomic not of 8. */
 static enum qp_wc_status
 wqe_length(struct qp_sq_entry *e)
 {
@@ -79,8 +79,8 @@ wqe_length(struct qp_sq_entry *e)
 }
 
 /*
- * The SGEs of a message of one packet are looked at when that is made, those of others before the
- * first packet is.
+ * Checks a WQE. SGEs of single-packet messages are checked when the packet is built, those of
+ * others here, before the first packet is.
  */
 static enum qp_wc_status
 wqe_check(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
@@ -106,7 +106,7 @@ wqe_check(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 	return QP_WC_SUCCESS;
 }
 
-/* Any WQE: is it good, how many PSNs does it take, can they be sent without another question? */
+/* Checks any WQE, assigns its PSNs and its fast-path class. */
 static __rte_noinline void
 wqe_place(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 {
@@ -127,8 +127,8 @@ wqe_place(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 }
 
 /*
- * The usual WQE, good, or nothing is said: of RC, one SGE, no more than a packet to send, nothing
- * to wait for.
+ * Is e a valid one-packet fast-path WQE: RC, one SGE, at most one packet, nothing to wait for?
+ * False does not mean that it is invalid.
  */
 static inline bool
 wqe_is_usual(const struct qp *qp, const struct qp_sq_entry *e)
@@ -138,7 +138,7 @@ wqe_is_usual(const struct qp *qp, const struct qp_sq_entry *e)
 	       req_sges((struct qp_sq_entry *)e)->length <= qp->conn.mtu;
 }
 
-/* Is there a WQE to take? The client's index is read when it seems to have run out. */
+/* Is a WQE posted? Reads the client's index only if the known ones are used up. */
 static inline bool
 fetch_posted(struct qp_env *env, struct qp *qp)
 {
@@ -147,11 +147,11 @@ fetch_posted(struct qp_env *env, struct qp *qp)
 
 	if (likely(qp->bind.sq.prod != snd->head))
 		return true;
-	/* Armed: the client rings for what it posts, and did not. */
+	/* If armed, the client would have rung for a new WQE. */
 	if (qp->bind.armed)
 		return false;
 	prod = __atomic_load_n(&qp->bind.sq.hdr->prod, __ATOMIC_ACQUIRE);
-	/* No more than the ring holds, and not back behind what was taken. */
+	/* At most as many as the ring holds, and none before those taken. */
 	if (prod - snd->tail > qp->bind.sq.mask + 1 || prod - snd->tail < snd->head - snd->tail) {
 		qp_fatal(env, qp);
 		return false;

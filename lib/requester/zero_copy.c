@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * RC frames whose payload stays in the client's memory until the port copies it. Three segments:
- * the headers, the payload where it lies, pad and ICRC. The client may change its memory after the
- * CRC was taken, though it should not: then the frame is lost, as one that was damaged on the way,
- * and goes again as a copy. Frames that loop back have no CRC, and one segment (qp/view.h).
+ * headers; payload in place; pad and ICRC. The client may change its memory after the CRC was
+ * computed, though it should not: the frame is then lost like a corrupted one, and retransmitted as
+ * a copy. Loopback frames have one segment and no CRC (qp/view.h).
  */
 #include <string.h>
 #include <rte_mbuf.h>
@@ -24,7 +24,7 @@ req_zero_copy_source(const struct qp_env *env, const struct qp *qp, struct qp_sq
 	return mr != NULL && mr->host != NULL ? mr->host + (sge->addr + off - mr->iova) : NULL;
 }
 
-/* state: of the CRC, before the PSN, which stands at psn_off of the headers. */
+/* Sets the ICRC. state: CRC before the PSN, which is at psn_off in the headers. */
 static void
 view_seal(struct rte_mbuf *m, uint32_t state, uint32_t psn_off)
 {
