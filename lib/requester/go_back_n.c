@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a requester does when answers are missing: going back, probes, the ACK timeout, and the
- * round trip that says when to probe (REQ-04, REQ-11; qp/loss.h).
+ * Loss recovery by going back N: rewinds, probes, the ACK timeout, and the round-trip samples that
+ * determine when to probe (REQ-04, REQ-11; qp/loss.h).
  */
 #include <rte_common.h>
 #include "qp/migrate.h"
@@ -9,7 +9,7 @@
 #include "requester/recovery.h"
 #include "wire/psn.h"
 
-/* The next packet sent is una_psn's. */
+/* Moves the cursor back: the next packet sent is una_psn's. */
 static void
 rewind_cursor(struct qp *qp)
 {
@@ -28,7 +28,7 @@ rewind_cursor(struct qp *qp)
 		snd->cur_pkt = psn_diff(snd->una_psn, qp_sq_entry(qp, snd->tail)->first_psn) &
 			       WIRE_PSN_MASK;
 	qp->conn.rq_out = snd->cur_pkt != 0 && req_takes_recv(qp_sq_entry(qp, snd->tail));
-	/* Karn: the answer to a packet that was sent twice may be to either. */
+	/* Karn: a response to a retransmitted packet may be to either copy. */
 	if (snd->watch & QP_WATCH_RTT)
 		snd->watch = (snd->watch & (uint8_t)~QP_WATCH_RTT) | QP_WATCH_RTT_WANT;
 }
@@ -50,8 +50,8 @@ req_rewind(struct qp *qp)
 }
 
 /*
- * When the ACK timeout ends, if READ data is asked for again now: it begins anew with the first
- * time since there was progress, and runs on with the others. 0: there is no timeout.
+ * End of the ACK timeout if READ data is requested again now: restarts with the first such request
+ * since there was progress, and continues with later ones. 0: there is no timeout.
  */
 static uint64_t
 asked_retry_at(const struct qp_env *env, const struct qp *qp)
@@ -65,7 +65,7 @@ asked_retry_at(const struct qp_env *env, const struct qp *qp)
 		if (qp->conn.loss.retry_at_ns != 0)
 			return qp->conn.loss.retry_at_ns;
 		if (snd->deadline_ns != 0)
-			from_ns = snd->deadline_ns - snd->wait_ns; /* of the last retry */
+			from_ns = snd->deadline_ns - snd->wait_ns; /* time of the last retry */
 	}
 	return from_ns + qp->conn.loss.timeout_ns;
 }
@@ -94,7 +94,7 @@ req_ask_again(struct qp_env *env, struct qp *qp)
 	deadline_begin(env, qp);
 }
 
-/* Costs one of the retries. False: there was none, and the QP is in the error state. */
+/* Uses up a retry. False: none was left, and the QP is in the error state. */
 bool
 req_take_retry(struct qp_env *env, struct qp *qp)
 {
@@ -105,7 +105,7 @@ req_take_retry(struct qp_env *env, struct qp *qp)
 		return true;
 	}
 	if (qp_migrate(env, qp))
-		return true; /* with all of them for the other path (REQ-11) */
+		return true; /* with all retries for the other path (REQ-11) */
 	env->counters->ctr[COUNTER_REQ_RETRY_EXC]++;
 	qp_error(env, qp, QP_WC_RETRY_EXC_ERR);
 	return false;
@@ -122,9 +122,9 @@ req_answered(struct qp_env *env, struct qp *qp)
 }
 
 /*
- * Something is acknowledged after a probe. When that is all that was sent, no request was lost, and
- * perhaps nothing at all: the answer may have been on its way. Else what is behind it is sent
- * again, because a responder that had it would have said so.
+ * Progress after a probe. If everything sent is acknowledged, no request was lost, and perhaps
+ * nothing at all: the response may have been on its way. Otherwise the rest is retransmitted,
+ * because a responder that had it would have acknowledged it.
  */
 static void
 probe_progress(struct qp_env *env, struct qp *qp)
@@ -139,7 +139,7 @@ probe_progress(struct qp_env *env, struct qp *qp)
 	snd->watch |= QP_WATCH_SPURIOUS;
 }
 
-/* Begin to time a round trip, if no packet is under way that was sent twice. */
+/* Starts to time a round trip, if no outstanding packet was retransmitted. */
 static void
 rtt_begin(struct qp_env *env, struct qp *qp)
 {
@@ -152,8 +152,7 @@ rtt_begin(struct qp_env *env, struct qp *qp)
 		snd->watch |= QP_WATCH_RTT_FLIGHT;
 		return;
 	}
-	/* It goes out now, unless its client has to post it first: then it is one round trip late.
-	 */
+	/* The next packet is sent now or, if not posted yet, up to a round trip later. */
 	snd->watch |= QP_WATCH_RTT_PSN;
 	qp->conn.loss.rtt_psn = snd->next_psn;
 	qp->conn.loss.rtt_from_ns = env->now_ns;
@@ -167,7 +166,7 @@ rtt_progress(struct qp_env *env, struct qp *qp)
 	bool over = false;
 
 	if (snd->watch & QP_WATCH_RTT_FLIGHT) {
-		/* Of the first packet of the flight: nothing has moved the deadline since. */
+		/* Timed from the flight's first packet: the deadline has not moved since. */
 		over = snd->deadline_ns != 0 && !snd->rnr_wait;
 		from_ns = snd->deadline_ns - snd->wait_ns;
 	} else if (snd->watch & QP_WATCH_RTT_PSN) {
@@ -200,8 +199,7 @@ req_watch_stale(struct qp_env *env, struct qp *qp)
 {
 	if (!(qp->conn.snd.watch & QP_WATCH_SPURIOUS))
 		return;
-	/* One answer to the packet and one to its probe: it took so long, and the probe was in
-	 * vain. */
+	/* One response to the packet, one to its probe: a valid sample; the probe was spurious. */
 	qp->conn.snd.watch &= (uint8_t)~QP_WATCH_SPURIOUS;
 	env->counters->ctr[COUNTER_REQ_PROBE_VAIN]++;
 	qp_loss_sample(env, qp, qp->conn.loss.rtt_last_ns);
@@ -214,7 +212,7 @@ req_timer_early(struct qp *qp)
 		qp->conn.snd.watch |= QP_WATCH_RTT_WANT;
 }
 
-/* Silence for wait_ns: the first unacknowledged packet again. */
+/* No response for wait_ns: retransmits the first unacknowledged packet. */
 static void
 probe(struct qp_env *env, struct qp *qp)
 {
@@ -245,8 +243,8 @@ ack_timeout(struct qp_env *env, struct qp *qp)
 }
 
 /*
- * The ACK timeout is over, and would cost a retry. Was it that long because this process did not
- * run? Then it begins anew.
+ * The ACK timeout has expired and would use up a retry. If it expired because this process did not
+ * run, restart it instead.
  */
 static bool
 excused(struct qp_env *env, struct qp *qp)
@@ -263,8 +261,8 @@ excused(struct qp_env *env, struct qp *qp)
 }
 
 /*
- * The next hop's MAC is not known. No packet can be sent, so no retry is used up; after as long as
- * all of them would have taken the QP gives up.
+ * The next hop's MAC is unknown. Nothing can be sent, so no retry is used up; the QP gives up after
+ * the time that all retries would have taken.
  */
 static void
 path_timeout(struct qp_env *env, struct qp *qp)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Answers that bring data: READ responses and atomic ACKs (REQ-08, REQ-09). */
+/* Responses with data: READ responses and atomic ACKs (REQ-08, REQ-09). */
 #include <rte_branch_prediction.h>
 #include "requester/requester_parts.h"
 #include "requester/recovery.h"
 #include "wire/psn.h"
 
-/* Is this response's opcode and length what PSN number k of the READ must look like (REQ-09)? */
+/* Are the response's opcode and length right for packet k of the READ (REQ-09)? */
 static bool
 read_resp_fits(const struct qp *qp, const struct qp_sq_entry *e, uint32_t k,
 	       const struct wire_pkt *pkt)
@@ -19,7 +19,7 @@ read_resp_fits(const struct qp *qp, const struct qp_sq_entry *e, uint32_t k,
 	return pkt->payload_len == qp->conn.mtu && (!ends || (k + 1) % QP_READ_AGAIN_PKTS == 0);
 }
 
-/* The data of una_psn is in memory; last: all of the oldest WQE, e, is. */
+/* The data of una_psn was stored; last: that of the whole oldest WQE, e, was. */
 static void
 response_taken(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e, bool last)
 {
@@ -67,7 +67,7 @@ req_rx_read_resp(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	response_taken(env, qp, e, k + 1 == e->npkts);
 }
 
-/* The answer to an atomic: the value that was there, in the memory's own byte order. */
+/* The response to an atomic: the original value, stored in host byte order. */
 void
 req_rx_atomic_ack(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
@@ -96,8 +96,7 @@ req_rx_malformed(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	struct qp_snd *snd = &qp->conn.snd;
 
-	/* No data, so nothing of it is needed: it may be forged, and whoever sent it is asked
-	 * again. */
+	/* It has no data: ignore it, as it may be forged; a real peer gets a retransmission. */
 	if (!(pkt->op->flags & WIRE_F_READ))
 		return;
 	if (psn_lt(pkt->psn, snd->una_psn) || !psn_lt(pkt->psn, snd->high_psn))

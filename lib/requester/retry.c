@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Answers that ask for a retry, or forbid one: gaps in READ responses, RNR and sequence NAKs,
- * memory that is late, fatal NAKs (REQ-05, REQ-06, REQ-08, NAK-12).
+ * Responses that require a retry, or forbid one: gaps in READ responses, RNR and sequence NAKs,
+ * late memory, fatal NAKs (REQ-05, REQ-06, REQ-08, NAK-12).
  */
 #include "requester/requester_parts.h"
 #include "requester/recovery.h"
@@ -9,9 +9,9 @@
 #include "wire/timer.h"
 
 /*
- * The gap in READ responses was asked for again; a response with psn shows it once more. Has the
- * peer begun anew, and lost it again? Then the response is at or before the one that showed the gap
- * before, and comes a round trip later: sooner, the network has changed the order of two.
+ * The gap in READ responses was requested again, and a response with psn shows a gap once more. Is
+ * it a new gap? Yes if the response is at or before the one that showed the old gap, and arrives a
+ * round trip later. If it arrives earlier, the network has reordered two responses.
  */
 static bool
 gap_again(const struct qp_env *env, const struct qp *qp, uint32_t psn)
@@ -24,8 +24,8 @@ gap_again(const struct qp_env *env, const struct qp *qp, uint32_t psn)
 }
 
 /*
- * READ responses before psn, which an answer just had, are missing: ask for them again, once a gap
- * (REQ-08). data: the answer is a response.
+ * READ responses before psn, the PSN of a received response, are missing: requests them again, once
+ * per gap (REQ-08). data: the received response is a READ response.
  */
 void
 req_read_gap(struct qp_env *env, struct qp *qp, uint32_t psn, bool data)
@@ -55,7 +55,7 @@ req_rx_rnr(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t code)
 		return;
 	}
 	if (snd->rnr_wait)
-		return; /* of a packet sent before the wait began */
+		return; /* to a packet sent before the wait began */
 	env->counters->ctr[COUNTER_REQ_RNR_NAK]++;
 	if (qp->conn.attr.rnr_retry != 7) {
 		if (snd->rnr_left == 0) {
@@ -65,9 +65,9 @@ req_rx_rnr(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t code)
 		snd->rnr_left--;
 	}
 	/*
-	 * The oldest packet got through: nothing is lost, and rnr_left counts these. Behind each
-	 * such answer rxe sends a sequence NAK for the rest of the burst, which may come after a
-	 * short wait is over; they must not add up over many waits.
+	 * The oldest packet arrived: nothing is lost, and rnr_left counts these. After each such
+	 * response rxe sends a sequence NAK for the rest of the burst, which may arrive after a
+	 * short wait has ended; these must not add up over many waits.
 	 */
 	snd->retry_left = qp->conn.attr.retry_cnt;
 	req_answered(env, qp);
@@ -77,8 +77,8 @@ req_rx_rnr(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t code)
 }
 
 /*
- * A sequence NAK that does not acknowledge all before it, because READ data is missing: has the
- * peer got further than by the last one? Then nothing is retried in vain.
+ * A sequence NAK that cannot acknowledge everything before it, because READ data is missing: does
+ * it name a later PSN than the last one? Then the peer makes progress.
  */
 static bool
 nak_is_progress(struct qp *qp, uint32_t psn)
@@ -101,7 +101,7 @@ req_rx_seq_nak(struct qp_env *env, struct qp *qp, uint32_t psn)
 
 	req_ack_until(env, qp, psn);
 	if (snd->rnr_wait)
-		return; /* packets behind the one that met RNR; they go again after the wait */
+		return; /* for packets behind the RNR NAK's; retransmitted after the wait */
 	env->counters->ctr[COUNTER_REQ_SEQ_NAK]++;
 	if (!nak_is_progress(qp, psn) && !req_take_retry(env, qp))
 		return;
@@ -112,7 +112,7 @@ req_rx_seq_nak(struct qp_env *env, struct qp *qp, uint32_t psn)
 	env->ops->qp_wake(env->ops_ctx, qp);
 }
 
-/* NAK-12: no retry. A READ before it whose data is missing is asked for again first. */
+/* NAK-12: no retry. First requests the missing data of an earlier READ again. */
 void
 req_rx_fatal_nak(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t code)
 {
@@ -130,11 +130,11 @@ req_rx_fatal_nak(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t code)
 	qp_error(env, qp, status[code]);
 }
 
-#define LATE_NS 1000000u /* before an answer is asked for again whose memory was late */
+#define LATE_NS 1000000u /* wait before a request is repeated whose memory was late */
 
 /*
- * The data of una_psn cannot be stored: rc is not 0. Memory that is not there yet: asked for again
- * a little later, as after an RNR NAK. The peer has answered, so no retry is used up.
+ * The data of una_psn cannot be stored: rc is not 0. If memory is late, requests the data again a
+ * little later, as after an RNR NAK. Uses up no retry, because the peer has responded.
  */
 __rte_noinline void
 req_not_scattered(struct qp_env *env, struct qp *qp, int rc)
@@ -147,7 +147,7 @@ req_not_scattered(struct qp_env *env, struct qp *qp, int rc)
 	}
 	qp_env_drop(env, DROP_MEMORY_LATE);
 	if (snd->rnr_wait)
-		return; /* asked for again already */
+		return; /* requested again already */
 	snd->retry_left = qp->conn.attr.retry_cnt;
 	req_answered(env, qp);
 	snd->rnr_wait = true;

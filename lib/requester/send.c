@@ -29,14 +29,14 @@ req_opcode(const struct qp_sq_entry *e, uint32_t k)
 	return data_opcode(e, k == 0, k + 1 == e->npkts);
 }
 
-/* After npsns PSNs went out: cursor, high-water mark, timer. */
+/* Advances cursor, high-water mark and timer after sending npsns PSNs. */
 static inline void
 send_advance(struct qp_env *env, struct qp *qp, uint32_t npsns)
 {
 	struct qp_snd *snd = &qp->conn.snd;
 	uint32_t next = psn_add(snd->next_psn, npsns);
 
-	/* What is sent again ends no later than what was sent before: READs, too (send_read). */
+	/* Retransmitted packets, also READs (send_read), end where the original ones did. */
 	if (likely(snd->next_psn == snd->high_psn))
 		snd->high_psn = next;
 	else
@@ -47,7 +47,7 @@ send_advance(struct qp_env *env, struct qp *qp, uint32_t npsns)
 		snd->deadline_ns = env->now_ns + snd->wait_ns;
 }
 
-/* All of the WQE under the cursor was sent. */
+/* The WQE at the cursor was sent completely. */
 static inline void
 send_next_wqe(struct qp_snd *snd)
 {
@@ -56,8 +56,8 @@ send_next_wqe(struct qp_snd *snd)
 }
 
 /*
- * Should this packet ask for an ACK (RSP-02)? One in so many; and the last of a message, unless
- * there is a message behind it that can ask for both. Then an ACK is owed: req_run sees to it.
+ * Should this packet request an ACK (RSP-02)? Every QP_ACKREQ_PKTS-th packet does, and the last of
+ * a message unless a later message can request it. In that case an ACK is owed: see req_run.
  */
 static inline bool
 send_ackreq(const struct qp *qp, bool last)
@@ -71,7 +71,7 @@ send_ackreq(const struct qp *qp, bool last)
 	       __atomic_load_n(&qp->bind.sq.hdr->prod, __ATOMIC_RELAXED) == snd->head;
 }
 
-/* A packet went out, the last of its message or not, that asked or not. */
+/* Records a sent packet. last: of its message; ackreq: it requests an ACK. */
 static inline void
 send_asked(struct qp_snd *snd, bool last, bool ackreq)
 {
@@ -79,7 +79,7 @@ send_asked(struct qp_snd *snd, bool last, bool ackreq)
 	snd->ack_owed = !ackreq && (last || snd->ack_owed);
 }
 
-/* A message ended without asking, and no packet has asked since: the last of this turn does. */
+/* An ACK is owed: lets the last packet of this turn request it. */
 static void
 send_owed_ackreq(struct qp_env *env, struct qp *qp)
 {
@@ -107,9 +107,9 @@ req_sent_all(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e)
 }
 
 /*
- * The payload of a frame, len bytes at off of the WQE's data: where it is, if it is to stay there.
- * The port, or the responder, has to copy it anyway; it has to be large, and sent for the first
- * time; and of UC nothing may stay, as that completes before the port has copied anything.
+ * Address of the payload, len bytes at off of the WQE's data, if the frame may be zero-copy: the
+ * payload is large and sent for the first time, and qp is RC. UC completes before the port has
+ * copied the payload.
  */
 static inline const uint8_t *
 send_view(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off, uint32_t len)
@@ -145,7 +145,7 @@ send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, bool rc, boo
 		return REQ_NO_ROOM;
 	f.opcode = data_opcode(e, k == 0, last) | (rc ? WIRE_SVC_RC : WIRE_SVC_UC);
 	f.solicited = last && (e->wqe.flags & UROCE_WQE_SOLICITED) &&
-		      e->wqe.opcode != UROCE_WR_RDMA_WRITE; /* it makes no completion (WIRE-04) */
+		      e->wqe.opcode != UROCE_WR_RDMA_WRITE; /* it causes no completion (WIRE-04) */
 	f.ackreq = rc && send_ackreq(qp, last);
 	f.becn = false;
 	f.psn = snd->next_psn;
@@ -179,7 +179,7 @@ send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, bool rc, boo
 	return REQ_SENT;
 }
 
-/* A READ or atomic request, whose answer takes n PSNs. At most max_rd_atomic are out (REQ-02). */
+/* Sends a READ or atomic request whose response has n PSNs; max_rd_atomic at a time (REQ-02). */
 static enum req_step
 send_request(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const struct wire_fields *f,
 	     uint32_t n)
@@ -266,9 +266,8 @@ send_atomic(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 }
 
 /*
- * Packets to a peer that has told end-to-end credits. It has rq_credits receive WQEs; one message
- * beyond them may be sent, which shows by its ACK or RNR NAK whether there are more by now
- * (9.7.7.2).
+ * Sends packets to a peer with end-to-end credits. It has rq_credits receive WQEs. One more message
+ * may be sent, whose ACK or RNR NAK shows if there are more by now (9.7.7.2).
  */
 static __rte_noinline enum req_step
 send_limited(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
@@ -283,14 +282,14 @@ send_limited(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 	return step;
 }
 
-/* A step of a WQE that may be more than packets of RC to send. */
+/* A step of a WQE that is not on the fast path. */
 static __rte_noinline enum req_step
 send_special(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 {
 	struct qp_snd *snd = &qp->conn.snd;
 
 	if (e->status != QP_WC_SUCCESS) {
-		/* Its error completion waits for its turn (REQ-01). */
+		/* Its error completion waits for the WQEs before it (REQ-01). */
 		if (snd->cur == snd->tail)
 			qp_send_error(env, qp, e->status);
 		return REQ_BLOCKED;
@@ -318,7 +317,7 @@ send_special(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 	return send_data(env, qp, e, qp->conn.type == QP_TYPE_RC, false);
 }
 
-/* Packets of a plain WQE, as many as go. */
+/* Sends packets of a QP_WQE_PACKETS WQE, as many as possible. */
 static __rte_noinline enum req_step
 send_plain(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, struct qp_turn turn)
 {
@@ -330,7 +329,7 @@ send_plain(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, struct qp_t
 	return step;
 }
 
-/* One step of the WQE under the cursor. */
+/* One step of the WQE at the cursor. */
 static inline enum req_step
 send_step(struct qp_env *env, struct qp *qp, struct qp_turn turn)
 {
@@ -343,13 +342,13 @@ send_step(struct qp_env *env, struct qp *qp, struct qp_turn turn)
 	if (unlikely(!qp->conn.path_ok) && qp->conn.type != QP_TYPE_UD)
 		return req_wait_path(env, qp);
 	if (qp->conn.state == QP_SQD && snd->cur_pkt == 0 && !psn_lt(snd->next_psn, snd->high_psn))
-		return REQ_BLOCKED; /* QP-15: not started before the drain, be it good or bad */
+		return REQ_BLOCKED; /* QP-15: not started before the drain, valid or not */
 	if (likely(e->fast == QP_WQE_ONE_PACKET))
 		return send_data(env, qp, e, true, true);
 	return e->fast ? send_plain(env, qp, e, turn) : send_special(env, qp, e);
 }
 
-/* Tell the client to ring for what it posts. True when something came meanwhile, unannounced. */
+/* Arms the doorbell. Returns true if a WQE was posted meanwhile without a doorbell. */
 static __rte_noinline bool
 send_arm(struct qp *qp)
 {
@@ -362,9 +361,9 @@ send_arm(struct qp *qp)
 }
 
 /*
- * At the end of a turn: is there more to take? Once armed, a queue is not looked at until its
- * client has rung. Without room for another WQE nothing is asked of the client: when one is
- * retired, the QP has another turn.
+ * At the end of a turn: is there more to take? An armed queue is not polled until its client rings.
+ * Without space for another WQE the queue is not armed: when a WQE is retired, the QP gets another
+ * turn.
  */
 static bool
 send_more(const struct qp_env *env, struct qp *qp)
