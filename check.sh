@@ -5,8 +5,8 @@
 #
 #   ./check.sh [SUITE...]        only these suites, without the sanitizers
 #
-# The last line but the exit status says it all: "N passed, N failed, N skipped" (meson tests). Before it
-# stands once more what failed, with the end of its output: a log is often kept by its end alone.
+# The last line is the result: "N passed, N failed, N skipped" (meson tests). Before it the failed tests are
+# listed again with the end of their output, because often only the end of a log is kept.
 set -euo pipefail
 cd "$(dirname "$0")"
 . scripts/setup.sh
@@ -15,7 +15,7 @@ cd "$(dirname "$0")"
 setup_packages $BUILD_PACKAGES $TEST_PACKAGES $BENCH_PACKAGES
 
 logs=()
-# suites DIR SUITE...: runs them, whatever fails; results are counted at the end
+# suites DIR SUITE...: runs them and continues after failures; results are counted at the end
 suites() {
 	local dir=$1 args=() suite
 	shift
@@ -28,27 +28,27 @@ suites() {
 
 SANITIZED="build-sanitized -Db_sanitize=address,undefined -Db_lundef=false"
 
-# What the last suites need is made while others run, whose processes wait for each other much of the
-# time: with what is left of the processors, among the processes of a session and among sessions. What
-# fails here is done again, and said, where it is needed.
-aside() {
+# Builds what the last suites need while the others run, whose processes spend much time waiting. Uses only
+# idle processor time: lowest priority within the session and among sessions. If it fails, it is repeated
+# with its output where the result is needed.
+build_in_background() {
 	# shellcheck disable=SC2016
 	setsid nice -n 19 bash -c '
 		echo 19 >/proc/self/autogroup
 		. scripts/setup.sh
 		(cd test/interop && /usr/bin/python3 -c "import guest; guest.image()")
 		setup_build "$@"' "$0" $SANITIZED >/dev/null 2>&1 &
-	aside_pid=$!
-	trap 'kill -- -$aside_pid 2>/dev/null || true' EXIT
+	background_pid=$!
+	trap 'kill -- -$background_pid 2>/dev/null || true' EXIT
 }
 
 setup_build build
 if [ $# -gt 0 ]; then
 	suites build "$@"
 else
-	aside
+	build_in_background
 	suites build unit sim lint bench fuzz system programs interop
-	wait "$aside_pid" || true
+	wait "$background_pid" || true
 	trap - EXIT
 	setup_build $SANITIZED
 	suites build-sanitized unit sim system

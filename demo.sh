@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# One uroced with two devices joined in memory, two ordinary verbs programs that move data between
-# them, every byte checked. Needs no hardware and, once the packages are there, no privilege.
+# Runs one uroced with two devices connected in memory, and two ordinary verbs programs that transfer data
+# between them and check every byte. Needs no hardware and, once the packages are installed, no privilege.
 set -euo pipefail
 cd "$(dirname "$0")"
 . scripts/setup.sh
 
 # shellcheck disable=SC2086
 setup_packages $BUILD_PACKAGES
-# the headline beside kernel TCP makes network namespaces
+# the comparison with kernel TCP creates network namespaces
 # shellcheck disable=SC2086
 [ "$(id -u)" != 0 ] || setup_packages $DEMO_PACKAGES
 setup_build build
@@ -30,7 +30,7 @@ on() { # on PROGRAM ARG...: runs it on the daemon's devices
 	build/app/uroce-run/uroce-run --socket "$run/sock" "$@"
 }
 
-setup_say "starting uroced: devices uroce0 and uroce1, joined in memory"
+setup_say "starting uroced: devices uroce0 and uroce1, connected in memory"
 build/app/uroced/uroced --socket "$run/sock" --file-prefix "demo$$" --idle adaptive --pair demo \
 	--dev name=uroce0,port=net_ring_demoa,addr=10.9.0.101/24,mtu=4096 \
 	--dev name=uroce1,port=net_ring_demob,addr=10.9.0.102/24,mtu=4096 >"$run/log" 2>&1 &
@@ -45,7 +45,7 @@ grep -q '^uroced: ready' "$run/log" || { cat "$run/log" >&2; setup_fail "uroced 
 port=$((20000 + $$ % 10000))
 data=build/test/system/rcdata/rcdata
 
-# pair CLIENT-ARG...: a server on uroce1, its client on uroce0; both must succeed
+# pair CLIENT-ARG...: runs a server on uroce1 and a client on uroce0; both must succeed
 pair() {
 	on "$data" -d uroce1 -p "$port" >"$run/server" 2>&1 &
 	server=$!
@@ -70,7 +70,7 @@ kill "$daemon"
 wait "$daemon" || { cat "$run/log" >&2; setup_fail "uroced did not end cleanly"; }
 daemon=''
 setup_say "headline figures; uroce-bench report has all of them"
-# a goal that is not met here is none of the demo's business
+# a missed performance goal does not fail the demo
 build/app/uroce-bench/uroce-bench report --headline 2>/dev/null || true
 printf '\n'
-setup_say "good: every byte equal to what was sent"
+setup_say "success: all bytes received as sent"

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash disable=SC2034
-# Sourced by demo.sh and check.sh: packages and builds. Says what it does, asks nothing, and does
-# nothing that is done already.
+# Sourced by demo.sh and check.sh: installs packages and builds. Prints what it does, never asks, and
+# skips what is done already.
 
 BUILD_PACKAGES="gcc meson ninja-build pkgconf libdpdk-dev libisal-dev libibverbs-dev libjansson-dev
 	libssl-dev libpcap-dev libcmocka-dev python3 ibverbs-providers iproute2 util-linux"
 TEST_PACKAGES="infiniband-diags git clang libclang-rt-14-dev clang-format ibverbs-utils tcpdump tshark python3-scapy
 	iputils-ping procps python3-pyverbs libfabric-bin openmpi-bin libopenmpi-dev valgrind"
-# What `uroce-bench report` compares with and measures by; it names what is missing.
+# `uroce-bench report` compares with these programs and measures with them; it names missing ones.
 BENCH_PACKAGES="iperf3 ucx-utils perftest qemu-system-x86 mmdebstrap e2fsprogs cpio kmod binutils dpdk-dev"
-# Programs of `ninja programs-long`: some 200 MB.
+# For the programs of `ninja programs-long`: about 200 MB.
 LONG_PACKAGES="ceph-mon ceph-osd ceph-common openmpi-bin libopenmpi-dev mpich libmpich-dev podman crun mmdebstrap"
-DEMO_PACKAGES="iperf3 perftest" # of these, what the demo's headline rows need
+DEMO_PACKAGES="iperf3 perftest" # the part of these for the demo's headline figures
 
 setup_say() {
 	printf '%s: %s\n' "$(basename "$0")" "$*"
@@ -22,7 +22,7 @@ setup_fail() {
 	exit 1
 }
 
-# setup_packages PACKAGE...: installs what is missing, as root or by a sudo that asks nothing.
+# setup_packages PACKAGE...: installs missing packages, as root or by sudo without a password.
 setup_packages() {
 	local missing=() sudo=() pkg
 	for pkg in "$@"; do
@@ -49,7 +49,7 @@ setup_packages() {
 	rm -f "$log"
 }
 
-# setup_build DIR [MESON OPTION...]: configures DIR if it is not, and builds everything in it.
+# setup_build DIR [MESON OPTION...]: configures DIR if necessary, and builds everything in it.
 setup_build() {
 	local dir=$1 log=$1.log
 	shift
@@ -57,7 +57,7 @@ setup_build() {
 		setup_say "configuring $dir"
 		meson setup "$dir" "$@" >"$log" 2>&1 || { tail -20 "$log" >&2; setup_fail "meson failed"; }
 	fi
-	# ninja has nothing to say when nothing has changed
+	# print nothing if nothing has changed
 	if ! ninja -C "$dir" -n | grep -q 'no work to do'; then
 		setup_say "building $dir"
 		ninja -C "$dir" >"$log" 2>&1 || { tail -40 "$log" >&2; setup_fail "the build failed"; }
@@ -65,8 +65,8 @@ setup_build() {
 	rm -f "$log"
 }
 
-# setup_hugepages MIB: sees that so much is free in huge pages of 2 MiB, if this user may; without
-# them things run all the same. setup_hugepages_back undoes it.
+# setup_hugepages MIB: tries to have this much free memory in huge pages of 2 MiB; everything works
+# without them, too. setup_hugepages_back undoes it.
 setup_hugepages() {
 	local knob=/proc/sys/vm/nr_hugepages free total
 	setup_hugepages_were=''
