@@ -100,7 +100,7 @@ MUTANTS = [Mutant(*row) for row in (
      '	rcv->epsn = pkt->psn;\n	if (true)', 'lost_packet_drops_the_message'),
     # section 6: NAKs
     ('NAK-03', READ, '	qp->conn.rcv.nak_psn = psn;\n', '', 'read_whose_memory_is_deregistered_gets_nak'),
-    ('NAK-04', RESPOND, '	if (rcv->nak_sent && !gap_again(env, rcv, early_psn)) {', '	if (false) {', 'each_gap_gets_one_sequence_nak'),
+    ('NAK-04', RESPOND, '	if (rcv->nak_sent && !gap_reopened(env, rcv, early_psn)) {', '	if (false) {', 'each_gap_gets_one_sequence_nak'),
     ('NAK-05', RECEIVE, '	} else if (d > 0 && !rcv->nak_sent) {', '	} else if (!rcv->nak_sent) {',
      'malformed_duplicate_is_dropped'),
     ('NAK-06', RECEIVE, 'mr_lookup_remote(env->mrs, rkey, qp->bind.pd, qp->conn.qpn, va, left,',
