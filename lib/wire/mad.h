@@ -71,6 +71,7 @@ enum wire_cm_reason { /* of a REJ, IBTA table 109; those that are used here */
 		      WIRE_CM_REJ_INVALID_TRANSPORT = 9,
 		      WIRE_CM_REJ_STALE = 10,
 		      WIRE_CM_REJ_INVALID_GID = 12,
+		      WIRE_CM_REJ_INVALID_MTU = 26,
 		      WIRE_CM_REJ_CONSUMER = 28,
 };
 

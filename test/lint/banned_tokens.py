@@ -9,7 +9,7 @@ import re
 import tree
 
 HOT = ('lib/wire/', 'lib/mem/', 'lib/cq/', 'lib/cc/', 'lib/qp/', 'lib/requester/', 'lib/responder/', 'lib/net/',
-       'lib/engine/')
+       'lib/engine/', 'lib/cm/')
 
 BANNED = {
     'output': r'v?f?printf|v?dprintf|f?puts|putchar|perror|v?syslog|RTE_LOG|rte_v?log',

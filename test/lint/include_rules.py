@@ -9,7 +9,7 @@ import tree
 # A library may include those of the rows above its own, itself, and uroce_abi.
 LEVELS = (
     ('wire',),
-    ('mem', 'cq', 'net', 'counters', 'cc'),
+    ('mem', 'cq', 'net', 'cm', 'counters', 'cc'),
     ('qp',),
     ('requester', 'responder'),
     ('engine',),
@@ -26,6 +26,7 @@ OTHERS = {
     'include/uroce': (),
     'include/uroce_abi': (),
     'lib/wire': (),  # not even uroce_abi: it knows the wire and nothing else
+    'lib/cm': ('lib/wire', 'lib/counters'),  # sans I/O, and nothing of the data path
     # Loaded into every client process: the client's side of ipc only, and what is both sides': sched, doorbells.
     'drivers/verbs': ('include/uroce_abi', 'include/uroce', 'lib/qp/doorbell.h', 'lib/ipc/client.h',
                       'lib/map/segmap.h', 'lib/map/vma.h', 'lib/sched'),

@@ -1,0 +1,592 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the cells of the tables do: messages that are built, sent and kept. */
+#include <errno.h>
+#include <string.h>
+#include "cm/parts.h"
+
+#define SIDR_LINGER_CODE  20 /* the kernel's response timeout .. */
+#define SIDR_LINGER_TIMES 16 /* .. and how often it sends a SIDR_REQ */
+#define ACK_TIMEOUT_USUAL 19 /* for TIMEWAIT when a REQ has none */
+
+void
+cm_msg_begin(struct wire_cm *m, uint32_t attr, uint64_t tid)
+{
+	memset(m, 0, sizeof(*m));
+	m->attr = (uint8_t)attr;
+	m->tid = tid;
+}
+
+uint64_t
+cm_response_ns(uint32_t code)
+{
+	if (code < CM_MIN_TIMEOUT)
+		code = CM_MIN_TIMEOUT;
+	return wire_cm_time_ns(code < CM_MAX_TIMEOUT ? code : CM_MAX_TIMEOUT);
+}
+
+void
+cm_send(struct cm *cm, const struct cm_addr *addr, const uint8_t mad[WIRE_MAD_LEN])
+{
+	/* the low byte of the attribute id */
+	cm->counters.tx[WIRE_CM_INDEX(mad[17])]++;
+	cm->ops.send(cm->ctx, addr, mad);
+}
+
+void
+cm_send_msg(struct cm *cm, const struct cm_addr *addr, const struct wire_cm *m)
+{
+	uint8_t mad[WIRE_MAD_LEN];
+
+	wire_cm_build(m, mad);
+	cm_send(cm, addr, mad);
+}
+
+/* Send m, which the timer sends again until an answer comes. */
+static void
+send_request(struct cm *cm, struct cm_id *id, const struct wire_cm *m, struct cm_args *a)
+{
+	wire_cm_build(m, id->request);
+	id->retries_left = id->max_retries;
+	a->arm_ns = a->now_ns + id->response_ns;
+	cm_send(cm, &id->addr, id->request);
+}
+
+/* Send m, which copies of what it answers get again. */
+static void
+send_reply(struct cm *cm, struct cm_id *id, const struct wire_cm *m)
+{
+	wire_cm_build(m, id->reply);
+	cm_send(cm, &id->addr, id->reply);
+}
+
+/* Private data of a call into m. -EINVAL: too long. */
+static int
+put_private(struct wire_cm *m, const void *data, uint32_t len)
+{
+	uint32_t room;
+	uint8_t *p = wire_cm_private(m, &room);
+
+	if (len > room)
+		return -EINVAL;
+	if (len != 0)
+		memcpy(p, data, len);
+	return 0;
+}
+
+struct wire_cm_path
+cm_path_turned(const struct wire_cm_path *p)
+{
+	struct wire_cm_path t = *p;
+
+	t.local_lid = p->remote_lid;
+	t.remote_lid = p->local_lid;
+	memcpy(t.local_gid, p->remote_gid, 16);
+	memcpy(t.remote_gid, p->local_gid, 16);
+	return t;
+}
+
+uint64_t
+cm_timewait_ns(const struct cm *cm, uint32_t code)
+{
+	code = code == 0 ? ACK_TIMEOUT_USUAL : code;
+
+	return wire_cm_time_ns(code < cm->config.max_timewait ? code : cm->config.max_timewait);
+}
+
+static int
+act_listen(struct cm *cm, struct cm_id *id, const struct cm_listen *l)
+{
+	uint64_t num = l->service_id;
+	const struct cm_id *other = cm_key_find(cm, CM_KEY_SERVICE, 0, NULL, num);
+
+	if (l->backlog == 0)
+		return -EINVAL;
+	for (; other != NULL; other = cm_key_next_service(cm, other)) {
+		const struct cm_listen *o = &other->listen;
+
+		if (o->sidr == l->sidr && o->dev == l->dev && o->family == l->family &&
+		    memcmp(o->gid, l->gid, 16) == 0)
+			return -EADDRINUSE;
+	}
+	id->listen = *l;
+	id->service_id = l->service_id;
+	id->sidr = l->sidr;
+	cm_key_add(cm, id, CM_KEY_SERVICE, num);
+	return 0;
+}
+
+/* The REQ of a connect. */
+static int
+req_fill(struct wire_cm *m, const struct cm_id *id, const struct cm_connect *c)
+{
+	uint8_t timeout = c->response_timeout != 0 ? c->response_timeout : CM_DEFAULT_TIMEOUT;
+
+	m->modifier = c->ece.options;
+	m->req = (struct wire_cm_req){
+		.local_comm_id = id->comm_id,
+		.vendor_id = c->ece.vendor_id,
+		.service_id = c->service_id,
+		.ca_guid = c->ca_guid,
+		.qkey = c->qkey,
+		.qpn = c->qpn,
+		.responder_resources = c->responder_resources,
+		.initiator_depth = c->initiator_depth,
+		.remote_response_timeout = timeout,
+		.transport = c->transport,
+		.flow_control = c->flow_control,
+		.psn = c->psn,
+		.local_response_timeout = timeout,
+		.retry_count = c->retry_count,
+		.pkey = c->addr.pkey,
+		.mtu = c->mtu,
+		.rnr_retry = c->rnr_retry,
+		.max_retries = c->max_retries,
+		.srq = c->srq,
+		.primary = c->primary,
+		.alternate = c->alternate,
+	};
+	return put_private(m, c->private_data, c->private_len);
+}
+
+static bool
+connect_valid(const struct cm_connect *c)
+{
+	return c->transport <= WIRE_CM_UC && c->mtu >= 1 && c->mtu <= 5 && c->qpn > WIRE_GSI_QPN &&
+	       c->qpn <= 0xffffff && c->max_retries <= 15 &&
+	       (c->response_timeout == 0 ||
+		(c->response_timeout >= CM_MIN_TIMEOUT && c->response_timeout <= CM_MAX_TIMEOUT));
+}
+
+static int
+act_send_req(struct cm *cm, struct cm_id *id, struct cm_args *a)
+{
+	const struct cm_connect *c = a->call;
+	struct wire_cm m;
+
+	cm_msg_begin(&m, WIRE_CM_REQ, 0);
+	if (!connect_valid(c) || req_fill(&m, id, c) != 0)
+		return -EINVAL;
+	if (cm_qpn_held(cm, c->addr.dev, c->qpn))
+		return -EBUSY;
+	m.tid = id->tid = cm_random(cm);
+	id->addr = c->addr;
+	id->service_id = c->service_id;
+	id->ca_guid = c->ca_guid;
+	id->local_qpn = c->qpn;
+	id->max_retries = c->max_retries;
+	id->response_ns = cm_response_ns(m.req.remote_response_timeout);
+	id->linger_ns = id->response_ns * (c->max_retries + 1u);
+	id->timewait_ns = cm_timewait_ns(cm, c->primary.ack_timeout);
+	id->made_ns = a->now_ns;
+	id->qp = (struct cm_qp_attr){
+		.sq_psn = c->psn,
+		.transport = c->transport,
+		.mtu = c->mtu,
+		.responder_resources = c->responder_resources,
+		.initiator_depth = c->initiator_depth,
+		.ack_timeout = c->primary.ack_timeout,
+		.retry_count = c->retry_count,
+		.rnr_retry = c->rnr_retry,
+		.pkey = c->addr.pkey,
+		.primary = c->primary,
+		.alternate = c->alternate,
+	};
+	cm_key_add(cm, id, CM_KEY_LOCAL_QPN, c->qpn);
+	send_request(cm, id, &m, a);
+	return 0;
+}
+
+/*
+ * The code of an ACK timeout that covers two ways of the path and the peer's target ACK delay, both
+ * codes: the sum of two powers of two, rounded up when they are near each other (IBTA 9.7.6.1.3).
+ */
+static uint8_t
+ack_timeout(uint32_t ack_delay, uint32_t path)
+{
+	uint32_t high = ack_delay > path ? ack_delay : path;
+	uint32_t low = ack_delay > path ? path : ack_delay;
+	uint32_t sum = high + (high - low <= 1);
+
+	return (uint8_t)(sum < 31 ? sum : 31);
+}
+
+static void
+act_take_rep(struct cm *cm, struct cm_id *id, const struct wire_cm *m)
+{
+	const struct wire_cm_rep *r = &m->rep;
+
+	id->remote_comm_id = r->local_comm_id;
+	id->peer_ece = (struct cm_ece){wire_cm_vendor(m), m->modifier};
+	id->qp.dest_qpn = r->qpn;
+	id->qp.dest_qkey = r->qkey;
+	id->qp.rq_psn = r->psn;
+	/* what one side can have in flight is what the other side has room for */
+	id->qp.initiator_depth = r->responder_resources;
+	id->qp.responder_resources = r->initiator_depth;
+	id->qp.rnr_retry = r->rnr_retry;
+	if (id->qp.ack_timeout != 0)
+		id->qp.ack_timeout = ack_timeout(r->target_ack_delay, id->qp.ack_timeout);
+	cm_key_add(cm, id, CM_KEY_REMOTE, r->local_comm_id);
+	cm_key_add(cm, id, CM_KEY_REMOTE_QPN, r->qpn);
+}
+
+static int
+act_send_rep(struct cm *cm, struct cm_id *id, struct cm_args *a)
+{
+	const struct cm_accept *c = a->call;
+	struct wire_cm m;
+
+	cm_msg_begin(&m, WIRE_CM_REP, id->tid);
+	if (c->qpn <= WIRE_GSI_QPN || c->qpn > 0xffffff ||
+	    put_private(&m, c->private_data, c->private_len) != 0)
+		return -EINVAL;
+	if (cm_qpn_held(cm, id->addr.dev, c->qpn))
+		return -EBUSY;
+	m.modifier = c->ece.options;
+	wire_cm_set_vendor(&m, c->ece.vendor_id);
+	m.rep.local_comm_id = id->comm_id;
+	m.rep.remote_comm_id = id->remote_comm_id;
+	m.rep.qkey = c->qkey;
+	m.rep.qpn = c->qpn;
+	m.rep.psn = c->psn;
+	m.rep.responder_resources = c->responder_resources;
+	m.rep.initiator_depth = c->initiator_depth;
+	m.rep.target_ack_delay = c->target_ack_delay;
+	m.rep.failover = c->failover;
+	m.rep.flow_control = c->flow_control;
+	m.rep.rnr_retry = c->rnr_retry;
+	m.rep.srq = c->srq;
+	m.rep.ca_guid = c->ca_guid;
+	id->ca_guid = c->ca_guid;
+	id->local_qpn = c->qpn;
+	id->qp.sq_psn = c->psn;
+	id->qp.responder_resources = c->responder_resources;
+	id->qp.initiator_depth = c->initiator_depth;
+	cm_key_add(cm, id, CM_KEY_LOCAL_QPN, c->qpn);
+	/* a copy of the REQ gets it again, and so does the timer */
+	send_request(cm, id, &m, a);
+	memcpy(id->reply, id->request, sizeof(id->reply));
+	return 0;
+}
+
+static int
+act_send_rtu(struct cm *cm, struct cm_id *id, const struct cm_args *a)
+{
+	struct wire_cm m;
+
+	cm_msg_begin(&m, WIRE_CM_RTU, id->tid);
+	m.rtu.local_comm_id = id->comm_id;
+	m.rtu.remote_comm_id = id->remote_comm_id;
+	if (put_private(&m, a->data, a->len) != 0)
+		return -EINVAL;
+	send_reply(cm, id, &m);
+	return 0;
+}
+
+/* Which message a REJ of id is about, by its state. */
+static uint8_t
+rej_about(const struct cm_id *id)
+{
+	switch (id->state) {
+	case CM_REQ_RCVD:
+		return WIRE_CM_ABOUT_REQ;
+	case CM_REP_RCVD:
+		return WIRE_CM_ABOUT_REP;
+	default:
+		return WIRE_CM_ABOUT_OTHER;
+	}
+}
+
+static int
+act_send_rej(struct cm *cm, struct cm_id *id, const struct cm_reject *r)
+{
+	struct wire_cm m;
+
+	cm_msg_begin(&m, WIRE_CM_REJ, id->tid);
+	if (r->info_len > WIRE_CM_INFO || put_private(&m, r->private_data, r->private_len) != 0)
+		return -EINVAL;
+	m.rej.local_comm_id = id->comm_id;
+	m.rej.remote_comm_id = id->remote_comm_id;
+	m.rej.about = rej_about(id);
+	m.rej.reason = r->reason;
+	m.rej.info_len = (uint8_t)r->info_len;
+	if (r->info_len != 0)
+		memcpy(m.rej.info, r->info, r->info_len);
+	send_reply(cm, id, &m);
+	return 0;
+}
+
+/*
+ * The wait is over, or the owner has gone before the answer. The peer finds the connection by our
+ * communication id and, as additional information, our CA's GUID (IBTA 12.6.7.2).
+ */
+static void
+act_send_rej_timeout(struct cm *cm, struct cm_id *id)
+{
+	uint8_t guid[8];
+	struct cm_reject r = {.reason = WIRE_CM_REJ_TIMEOUT,
+			      .info = guid,
+			      .info_len = sizeof(guid)};
+
+	for (uint32_t i = 0; i < 8; i++)
+		guid[i] = (uint8_t)(id->ca_guid >> (56 - 8 * i));
+	act_send_rej(cm, id, &r);
+}
+
+/* To a REP: there is no such connection any more. */
+static void
+act_send_rej_unknown(struct cm *cm, struct cm_id *id, const struct wire_cm *rep)
+{
+	struct wire_cm m;
+
+	cm_msg_begin(&m, WIRE_CM_REJ, rep->tid);
+	m.rej.local_comm_id = id->comm_id;
+	m.rej.remote_comm_id = rep->rep.local_comm_id;
+	m.rej.about = WIRE_CM_ABOUT_REP;
+	m.rej.reason = WIRE_CM_REJ_INVALID_COMM_ID;
+	cm_send_msg(cm, &id->addr, &m);
+}
+
+static int
+act_send_mra(struct cm *cm, struct cm_id *id, const struct cm_args *a)
+{
+	struct wire_cm m;
+
+	cm_msg_begin(&m, WIRE_CM_MRA, id->tid);
+	m.mra.local_comm_id = id->comm_id;
+	m.mra.remote_comm_id = id->remote_comm_id;
+	m.mra.about = rej_about(id);
+	m.mra.service_timeout = a->code;
+	if (put_private(&m, a->data, a->len) != 0)
+		return -EINVAL;
+	if (id->state == CM_ESTABLISHED)
+		m.tid = id->lap_tid;
+	cm_send_msg(cm, &id->addr, &m);
+	return 0;
+}
+
+static void
+act_again_mra(struct cm *cm, struct cm_id *id)
+{
+	struct cm_args a = {.code = id->state == CM_REP_RCVD ? cm->config.mra_rep_timeout
+							     : cm->config.mra_req_timeout};
+
+	cm->counters.duplicates++;
+	act_send_mra(cm, id, &a);
+}
+
+static int
+act_send_dreq(struct cm *cm, struct cm_id *id, struct cm_args *a)
+{
+	struct wire_cm m;
+
+	cm_msg_begin(&m, WIRE_CM_DREQ, 0);
+	if (put_private(&m, a->data, a->len) != 0)
+		return -EINVAL;
+	m.tid = cm_random(cm);
+	m.dreq.local_comm_id = id->comm_id;
+	m.dreq.remote_comm_id = id->remote_comm_id;
+	m.dreq.remote_qpn = id->qp.dest_qpn;
+	send_request(cm, id, &m, a);
+	return 0;
+}
+
+static void
+act_send_drep(struct cm *cm, struct cm_id *id, const struct wire_cm *dreq)
+{
+	struct wire_cm m;
+
+	cm_msg_begin(&m, WIRE_CM_DREP, dreq->tid);
+	m.drep.local_comm_id = id->comm_id;
+	m.drep.remote_comm_id = dreq->dreq.local_comm_id;
+	cm_send_msg(cm, &id->addr, &m);
+}
+
+static int
+act_send_lap(struct cm *cm, struct cm_id *id, struct cm_args *a)
+{
+	struct wire_cm m;
+
+	cm_msg_begin(&m, WIRE_CM_LAP, 0);
+	if (id->passive || put_private(&m, a->data, a->len) != 0)
+		return -EINVAL;
+	m.tid = id->lap_tid = cm_random(cm);
+	id->loading = *(const struct wire_cm_path *)a->call;
+	m.lap.local_comm_id = id->comm_id;
+	m.lap.remote_comm_id = id->remote_comm_id;
+	m.lap.remote_qpn = id->qp.dest_qpn;
+	m.lap.response_timeout = CM_DEFAULT_TIMEOUT;
+	m.lap.alternate = id->loading;
+	send_request(cm, id, &m, a);
+	return 0;
+}
+
+static int
+act_send_apr(struct cm *cm, struct cm_id *id, const struct cm_args *a)
+{
+	struct wire_cm m;
+
+	cm_msg_begin(&m, WIRE_CM_APR, id->lap_tid);
+	if (put_private(&m, a->data, a->len) != 0)
+		return -EINVAL;
+	m.apr.local_comm_id = id->comm_id;
+	m.apr.remote_comm_id = id->remote_comm_id;
+	m.apr.status = a->code;
+	if (a->code == WIRE_APR_OK)
+		id->qp.alternate = id->loading;
+	wire_cm_build(&m, id->apr);
+	id->has_apr = true;
+	cm_send(cm, &id->addr, id->apr);
+	return 0;
+}
+
+static int
+act_send_sidr_req(struct cm *cm, struct cm_id *id, struct cm_args *a)
+{
+	const struct cm_sidr_ask *q = a->call;
+	struct wire_cm m;
+
+	cm_msg_begin(&m, WIRE_CM_SIDR_REQ, 0);
+	if (q->max_retries > 15 || put_private(&m, q->private_data, q->private_len) != 0)
+		return -EINVAL;
+	if (q->response_timeout != 0 &&
+	    (q->response_timeout < CM_MIN_TIMEOUT || q->response_timeout > CM_MAX_TIMEOUT))
+		return -EINVAL;
+	m.tid = id->tid = cm_random(cm);
+	m.sidr_req.request_id = id->comm_id;
+	m.sidr_req.pkey = q->addr.pkey;
+	m.sidr_req.service_id = q->service_id;
+	id->sidr = true;
+	id->addr = q->addr;
+	id->service_id = q->service_id;
+	id->max_retries = q->max_retries;
+	id->response_ns =
+		cm_response_ns(q->response_timeout != 0 ? q->response_timeout : CM_DEFAULT_TIMEOUT);
+	id->made_ns = a->now_ns;
+	send_request(cm, id, &m, a);
+	return 0;
+}
+
+static int
+act_send_sidr_rep(struct cm *cm, struct cm_id *id, const struct cm_sidr_answer *s)
+{
+	struct wire_cm m;
+
+	cm_msg_begin(&m, WIRE_CM_SIDR_REP, id->tid);
+	if (s->info_len > WIRE_CM_INFO || put_private(&m, s->private_data, s->private_len) != 0)
+		return -EINVAL;
+	m.modifier = s->ece.options;
+	wire_cm_set_vendor(&m, s->ece.vendor_id);
+	m.sidr_rep.request_id = id->remote_comm_id;
+	m.sidr_rep.status = s->status;
+	m.sidr_rep.info_len = (uint8_t)s->info_len;
+	m.sidr_rep.service_id = id->service_id;
+	if (s->status == WIRE_SIDR_OK) {
+		m.sidr_rep.qpn = s->qpn;
+		m.sidr_rep.qkey = s->qkey;
+	}
+	if (s->info_len != 0)
+		memcpy(m.sidr_rep.info, s->info, s->info_len);
+	id->linger_ns = SIDR_LINGER_TIMES * wire_cm_time_ns(SIDR_LINGER_CODE);
+	send_reply(cm, id, &m);
+	return 0;
+}
+
+/* The timer has run out: once more. */
+static void
+act_resend(struct cm *cm, struct cm_id *id, struct cm_args *a)
+{
+	id->retries_left--;
+	cm->counters.retries++;
+	a->arm_ns = a->now_ns + id->response_ns;
+	cm_send(cm, &id->addr, id->request);
+}
+
+static void
+act_again(struct cm *cm, struct cm_id *id, const uint8_t mad[WIRE_MAD_LEN])
+{
+	cm->counters.duplicates++;
+	cm_send(cm, &id->addr, mad);
+}
+
+int
+cm_act(struct cm *cm, struct cm_id *id, enum cm_act act, struct cm_args *a)
+{
+	static const struct cm_reject consumer = {.reason = WIRE_CM_REJ_CONSUMER};
+	static const struct cm_sidr_answer refusal = {.status = WIRE_SIDR_REJECTED};
+
+	switch (act) {
+	case CM_ACT_REFUSE:
+		return -EINVAL;
+	case CM_ACT_NOTHING:
+	case CM_ACT_LAP: /* step.c looks into the other table */
+	case CM_NACTS:
+		return 0;
+	case CM_ACT_IGNORE:
+		cm->counters.duplicates++;
+		return 0;
+	case CM_ACT_LISTEN:
+		return act_listen(cm, id, a->call);
+	case CM_ACT_SEND_REQ:
+		return act_send_req(cm, id, a);
+	case CM_ACT_SEND_REP:
+		return act_send_rep(cm, id, a);
+	case CM_ACT_SEND_RTU:
+		return act_send_rtu(cm, id, a);
+	case CM_ACT_SEND_REJ:
+		return act_send_rej(cm, id, a->call);
+	case CM_ACT_SEND_REJ_CONSUMER:
+		return act_send_rej(cm, id, &consumer);
+	case CM_ACT_SEND_REJ_TIMEOUT:
+		act_send_rej_timeout(cm, id);
+		return 0;
+	case CM_ACT_SEND_REJ_UNKNOWN:
+		act_send_rej_unknown(cm, id, a->msg);
+		return 0;
+	case CM_ACT_SEND_MRA:
+		return act_send_mra(cm, id, a);
+	case CM_ACT_AGAIN_MRA:
+		act_again_mra(cm, id);
+		return 0;
+	case CM_ACT_SEND_DREQ:
+		return act_send_dreq(cm, id, a);
+	case CM_ACT_SEND_DREP:
+		act_send_drep(cm, id, a->msg);
+		return 0;
+	case CM_ACT_SEND_LAP:
+		return act_send_lap(cm, id, a);
+	case CM_ACT_SEND_APR:
+		return act_send_apr(cm, id, a);
+	case CM_ACT_SEND_SIDR_REQ:
+		return act_send_sidr_req(cm, id, a);
+	case CM_ACT_SEND_SIDR_REP:
+		return act_send_sidr_rep(cm, id, a->call);
+	case CM_ACT_REFUSE_SIDR:
+		return act_send_sidr_rep(cm, id, &refusal);
+	case CM_ACT_RESEND:
+		act_resend(cm, id, a);
+		return 0;
+	case CM_ACT_AGAIN_REPLY:
+		act_again(cm, id, id->reply);
+		return 0;
+	case CM_ACT_AGAIN_APR:
+		act_again(cm, id, id->apr);
+		return 0;
+	case CM_ACT_WAIT:
+		a->arm_ns =
+			a->now_ns + id->response_ns + wire_cm_time_ns(a->msg->mra.service_timeout);
+		return 0;
+	case CM_ACT_TAKE_REP:
+		act_take_rep(cm, id, a->msg);
+		return 0;
+	case CM_ACT_TAKE_LAP:
+		id->loading = cm_path_turned(&a->msg->lap.alternate);
+		id->lap_tid = a->msg->tid;
+		return 0;
+	case CM_ACT_TAKE_APR:
+		if (a->msg->apr.status == WIRE_APR_OK)
+			id->qp.alternate = id->loading;
+		return 0;
+	}
+	return 0;
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of lib/cm share, from the ground up:
+ *
+ *   table.c  the state machine as data, names
+ *   id.c     memory, ids, lookups, timers
+ *   act.c    what cells do: MADs that are built and sent
+ *   step.c   one input of one id: cell, action, next state, event
+ *   call.c   calls of the owner
+ *   rx.c     MADs to inputs
+ *
+ * Private to lib/cm.
+ */
+#ifndef CM_PARTS_H
+#define CM_PARTS_H
+
+#include "cm/cm.h"
+#include "cm/table.h"
+
+#define CM_NONE UINT32_MAX /* no slot */
+
+enum cm_key { /* what an id can be found by, beside its number */
+	      CM_KEY_REMOTE =
+		      0, /* peer's address, communication id; SIDR queries have CM_SIDR_BIT */
+	      CM_KEY_REMOTE_QPN, /* peer's address, QPN */
+	      CM_KEY_LOCAL_QPN,  /* device, QPN */
+	      CM_KEY_SERVICE,    /* of a listener: service id, connections or SIDR */
+	      CM_NKEYS
+};
+#define CM_SIDR_BIT (1ull << 32) /* a request id of SIDR, not a communication id */
+
+struct cm_id {
+	uint32_t comm_id; /* 0: the slot is free */
+	uint32_t gen;     /* how often the slot was used */
+	uint8_t state;    /* enum cm_state */
+	uint8_t lap;      /* enum cm_lap_state */
+	bool passive;     /* made by a peer's request */
+	bool sidr;
+	bool orphan;       /* destroyed by its owner */
+	bool disconnected; /* DISCONNECTED has been reported */
+	bool pending;      /* counts for its listener and its peer */
+	uint8_t keys;      /* bit per enum cm_key: found by it */
+	uint8_t retries_left, max_retries;
+	uint8_t transport;
+	bool has_apr;
+	uint32_t remote_comm_id; /* 0: not known yet */
+	uint32_t listener;       /* comm id of the listener that reported it; 0: none */
+	uint32_t peer;           /* in struct cm's peers while pending */
+	uint32_t next[CM_NKEYS]; /* in the chains of the hash tables */
+	uint64_t num[CM_NKEYS];
+	uint32_t heap_at;            /* CM_NONE: no timer */
+	uint32_t old_prev, old_next; /* in the list of those that may be evicted */
+	bool evictable;
+	uint64_t deadline_ns;
+	uint64_t response_ns; /* after which a MAD is sent again */
+	uint64_t linger_ns;   /* how long copies are answered in REJ_SENT and SIDR_REP_SENT */
+	uint64_t timewait_ns;
+	uint64_t made_ns;
+	uint64_t tid;               /* of the exchange that made the connection */
+	uint64_t first_hash;        /* of the REQ or SIDR_REQ that made it */
+	uint64_t lap_hash, lap_tid; /* of the last LAP */
+	void *user;
+	struct cm_addr addr;
+	uint64_t service_id, ca_guid;
+	struct cm_ece peer_ece;
+	uint32_t local_qpn;
+	struct cm_qp_attr qp;        /* dest_qpn 0: not known yet */
+	struct wire_cm_path loading; /* of the LAP under way, seen from this side */
+	struct cm_listen listen;
+	uint32_t npending;             /* of a listener */
+	uint8_t request[WIRE_MAD_LEN]; /* what the timer sends again */
+	uint8_t reply[WIRE_MAD_LEN];   /* what a copy gets again: REP, RTU, REJ, SIDR_REP */
+	uint8_t apr[WIRE_MAD_LEN];
+};
+_Static_assert(sizeof(struct cm_id) <= 2048, "an id costs at most 2 KiB");
+
+/* A peer with requests that wait to be answered. */
+struct cm_peer {
+	uint16_t dev;
+	uint8_t gid[16];
+	uint32_t pending; /* 0: free */
+	uint32_t next;
+};
+
+struct cm {
+	struct cm_config config;
+	struct cm_ops ops;
+	void *ctx;
+	uint64_t rng;
+	uint64_t hash_key[2];
+	uint32_t perm_key[4];
+	uint32_t id_bits; /* of a slot's number */
+	uint32_t bucket_mask;
+	uint32_t nused, nremote;        /* ids; those that peers have made */
+	uint32_t free_first, free_last; /* first in, first out, by next[0] */
+	uint32_t old_first, old_last;   /* ids that may be evicted, the oldest first */
+	uint32_t free_peer;
+	uint32_t heap_len;
+	struct cm_id *ids;
+	uint32_t *bucket[CM_NKEYS];
+	struct cm_peer *peers;
+	uint32_t *peer_bucket;
+	uint32_t *heap; /* slots, the next deadline first */
+	struct cm_counters counters;
+	uint8_t seen[CM_NSTATES][CM_NINPUTS];
+	uint8_t lap_seen[CM_LAP_NSTATES][CM_NINPUTS];
+};
+
+/* What an input brings, and what its action leaves for the step. */
+struct cm_args {
+	uint64_t now_ns;
+	const struct wire_cm *msg; /* of a MAD, else NULL */
+	const void *call;          /* the struct of a call; path of cm_load_path */
+	const void *data;          /* private data of a call without a struct */
+	uint32_t len;
+	uint8_t code;    /* timeout of cm_delay, status of cm_answer_path */
+	uint16_t reason; /* of CM_IN_STALE and REJs: reported */
+	uint64_t arm_ns; /* set by the action: the timer, 0 for none */
+};
+
+/* id.c */
+uint64_t cm_random(struct cm *cm);
+/* A 64-bit hash of a MAD. */
+uint64_t cm_mad_hash(const uint8_t mad[WIRE_MAD_LEN]);
+/* The id of this number, or NULL. */
+struct cm_id *cm_find(const struct cm *cm, uint32_t id);
+/* A new id in state IDLE, evicting the oldest that only answers copies; NULL: none. */
+struct cm_id *cm_new(struct cm *cm);
+void cm_free(struct cm *cm, struct cm_id *id);
+/* Find an id by a key. dev and gid as far as the key has them. CM_KEY_SERVICE: the first of many.
+ */
+struct cm_id *cm_key_find(const struct cm *cm, enum cm_key key, uint16_t dev, const uint8_t *gid,
+			  uint64_t num);
+/* The next one behind id with the same service. */
+struct cm_id *cm_key_next_service(const struct cm *cm, const struct cm_id *id);
+/* Let id, whose addr is set, be found by num. It must not be found by this key yet. */
+void cm_key_add(struct cm *cm, struct cm_id *id, enum cm_key key, uint64_t num);
+/* No effect when it is not found by it. */
+void cm_key_del(struct cm *cm, struct cm_id *id, enum cm_key key);
+/* Set id's timer, or none for CM_NEVER. */
+void cm_timer_set(struct cm *cm, struct cm_id *id, uint64_t deadline_ns);
+/* id may be evicted, or not any more. */
+void cm_evictable_set(struct cm *cm, struct cm_id *id, bool evictable);
+/* Requests of this peer that wait. */
+uint32_t cm_peer_pending(const struct cm *cm, const struct cm_addr *addr);
+/* id waits for an answer: counted for its listener and its peer. */
+void cm_pending_begin(struct cm *cm, struct cm_id *id);
+void cm_pending_end(struct cm *cm, struct cm_id *id);
+
+/* act.c: do what the action says. 0, or the -errno of a call, after which nothing has changed. */
+int cm_act(struct cm *cm, struct cm_id *id, enum cm_act act, struct cm_args *a);
+/* Send a MAD, counted. */
+void cm_send(struct cm *cm, const struct cm_addr *addr, const uint8_t mad[WIRE_MAD_LEN]);
+/* Build and send. */
+void cm_send_msg(struct cm *cm, const struct cm_addr *addr, const struct wire_cm *m);
+/* A message without fields: all zero but attr and tid. */
+void cm_msg_begin(struct wire_cm *m, uint32_t attr, uint64_t tid);
+/* Nanoseconds of a response timeout that a peer states: CM_MIN_TIMEOUT .. CM_MAX_TIMEOUT. */
+uint64_t cm_response_ns(uint32_t code);
+/* How long TIMEWAIT is for a path with this ACK timeout, a code or 0. */
+uint64_t cm_timewait_ns(const struct cm *cm, uint32_t code);
+/* A path of the peer's message as this side sees it. */
+struct wire_cm_path cm_path_turned(const struct wire_cm_path *p);
+
+/*
+ * step.c: an input of id. 0; -EINVAL: the table refuses it; or cm_act's error. id may be free
+ * afterwards.
+ */
+int cm_step(struct cm *cm, struct cm_id *id, enum cm_input in, struct cm_args *a);
+/* Report a request that made id. */
+void cm_report_request(struct cm *cm, struct cm_id *id, const struct wire_cm *msg);
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One or two CMs on a clock of the test's: what they send and report is kept, and can be delivered.
+ */
+#ifndef TEST_CM_HARNESS_H
+#define TEST_CM_HARNESS_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+#include "cm/cm.h"
+#include "cm/table.h"
+
+#define KEPT     4096 /* MADs, events */
+#define MS       1000000ull
+#define SEC      (1000 * MS)
+#define SERVICE  WIRE_CM_SERVICE(WIRE_CM_PS_TCP, 7471)
+#define START    (5 * SEC)
+#define ANY_DATA "private data"
+
+struct sent {
+	struct cm_addr addr;
+	uint8_t mad[WIRE_MAD_LEN];
+	struct wire_cm msg;
+};
+
+struct told {
+	struct cm_event ev; /* its pointers point into here, or are NULL */
+	struct wire_cm msg;
+	struct cm_addr addr;
+	uint8_t data[WIRE_CM_MAX_PRIVATE];
+};
+
+struct node {
+	uint8_t gid[16];
+	void *mem;
+	struct cm *cm;
+	uint64_t now;
+	uint32_t nsent, delivered, ntold, read;
+	struct sent sent[KEPT];
+	struct told told[KEPT];
+	uint32_t destroy_on; /* enum cm_event_type: destroy the id of such an event in the callback
+			      */
+};
+
+extern struct node nodes[2];
+
+/* Make nodes[i] anew, address 10.0.0.(i + 1), with this configuration, NULL for one of 64 ids. */
+struct node *node_make(uint32_t i, const struct cm_config *config);
+/* cmocka teardown: frees both. */
+int nodes_free(void **state);
+/* The next event of n must be of this type; it is returned. */
+const struct told *node_event(struct node *n, enum cm_event_type type);
+/* No event is left to be read. */
+void node_quiet(const struct node *n);
+/* The last MAD that was sent must be of this attribute; it is returned. */
+const struct sent *node_last(const struct node *n, uint32_t attr);
+/* MADs of this attribute that were sent. */
+uint32_t node_count(const struct node *n, uint32_t attr);
+/* Hand mad to n as if it came from `from`'s address to n's. */
+void node_rx(struct node *n, const struct node *from, const uint8_t *mad);
+void node_rx_msg(struct node *n, const struct node *from, const struct wire_cm *m);
+/* Deliver what both nodes have sent, and what they send thereupon, until nothing is left. */
+void deliver(void);
+/* Forget what was sent and not delivered. */
+void lose(void);
+/* Move both clocks to now, and let time pass there. */
+void pass(uint64_t ns);
+
+enum cm_state state_of(const struct node *n, uint32_t id);
+
+/* Calls with usual values. They must succeed. */
+uint32_t do_listen(struct node *n);
+struct cm_connect connect_args(const struct node *n, const struct node *to, uint32_t qpn);
+uint32_t do_connect(struct node *n, const struct node *to, uint32_t qpn);
+struct cm_accept accept_args(uint32_t qpn);
+void do_accept(struct node *n, uint32_t id, uint32_t qpn);
+/* A connection: ids of nodes[0] (active, QPN 0x11) and nodes[1] (passive, QPN 0x22). */
+struct pair {
+	uint32_t active, passive, listener;
+};
+struct pair do_pair(void);
+
+#endif
