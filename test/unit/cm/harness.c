@@ -155,15 +155,23 @@ lose(void)
 	nodes[1].delivered = nodes[1].nsent;
 }
 
+/* One node: every deadline at its time. */
+static void
+node_pass(struct node *n, uint64_t until)
+{
+	while (cm_next_ns(n->cm) <= until) {
+		n->now = cm_next_ns(n->cm) > n->now ? cm_next_ns(n->cm) : n->now;
+		cm_tick(n->cm, n->now);
+	}
+	n->now = until;
+}
+
 void
 pass(uint64_t ns)
 {
-	for (uint32_t i = 0; i < 2; i++) {
-		if (nodes[i].mem == NULL)
-			continue;
-		nodes[i].now += ns;
-		cm_tick(nodes[i].cm, nodes[i].now);
-	}
+	for (uint32_t i = 0; i < 2; i++)
+		if (nodes[i].mem != NULL)
+			node_pass(&nodes[i], nodes[i].now + ns);
 }
 
 enum cm_state

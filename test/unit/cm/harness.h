@@ -66,7 +66,7 @@ void node_rx_msg(struct node *n, const struct node *from, const struct wire_cm *
 void deliver(void);
 /* Forget what was sent and not delivered. */
 void lose(void);
-/* Move both clocks to now, and let time pass there. */
+/* Let time pass at both, nothing is delivered meanwhile. */
 void pass(uint64_t ns);
 
 enum cm_state state_of(const struct node *n, uint32_t id);

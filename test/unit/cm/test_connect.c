@@ -1,0 +1,727 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Two CMs: connecting, rejecting, disconnecting, retransmission, duplicates. */
+#include <errno.h>
+#include "harness.h"
+
+static struct node *const a = &nodes[0], *const p = &nodes[1];
+
+/* A REQ of a that p has reported. */
+static uint32_t
+half_pair(uint32_t *active)
+{
+	node_make(0, NULL);
+	node_make(1, NULL);
+	do_listen(p);
+	*active = do_connect(a, p, 0x11);
+	deliver();
+	return node_event(p, CM_EV_CONNECT_REQUEST)->ev.id;
+}
+
+static void
+test_CM_04_three_messages_establish(void **state)
+{
+	struct pair ids = do_pair();
+
+	assert_int_equal(node_count(a, WIRE_CM_REQ), 1);
+	assert_int_equal(node_count(p, WIRE_CM_REP), 1);
+	assert_int_equal(node_count(a, WIRE_CM_RTU), 1);
+	assert_int_equal(a->nsent + p->nsent, 3);
+	/* one exchange, one transaction id */
+	assert_int_equal(a->sent[0].msg.tid, p->sent[0].msg.tid);
+	assert_int_equal(a->sent[0].msg.tid, a->sent[1].msg.tid);
+	node_quiet(a);
+	node_quiet(p);
+	assert_int_not_equal(ids.active, ids.passive);
+	/* nothing is sent again */
+	pass(100 * SEC);
+	assert_int_equal(a->nsent + p->nsent, 3);
+}
+
+static void
+test_CM_04_attributes_of_both_qps_fit_each_other(void **state)
+{
+	struct pair ids = do_pair();
+	struct cm_qp_attr x, y;
+
+	assert_int_equal(cm_qp_attr_get(a->cm, ids.active, &x), 0);
+	assert_int_equal(cm_qp_attr_get(p->cm, ids.passive, &y), 0);
+	assert_int_equal(x.dest_qpn, 0x22);
+	assert_int_equal(y.dest_qpn, 0x11);
+	assert_int_equal(x.sq_psn, y.rq_psn);
+	assert_int_equal(y.sq_psn, x.rq_psn);
+	assert_int_equal(x.sq_psn, 0x123456);
+	assert_int_equal(y.sq_psn, 0x654321);
+	assert_int_equal(x.mtu, 3);
+	assert_int_equal(y.mtu, 3);
+	/* what one may have in flight, the other has room for */
+	assert_int_equal(x.initiator_depth, y.responder_resources);
+	assert_int_equal(y.initiator_depth, x.responder_resources);
+	assert_int_equal(y.rnr_retry, 6);
+	assert_int_equal(x.rnr_retry, 5);
+	assert_int_equal(x.retry_count, 7);
+	assert_int_equal(y.retry_count, 7);
+	assert_memory_equal(x.primary.remote_gid, p->gid, 16);
+	assert_memory_equal(y.primary.remote_gid, a->gid, 16);
+	assert_memory_equal(y.primary.local_gid, p->gid, 16);
+	assert_int_equal(y.ack_timeout, 14);
+	assert_int_equal(x.ack_timeout, 14); /* the target ACK delay, 10, is small beside it */
+}
+
+static void
+test_CM_04_attributes_are_not_there_before_the_peers_qpn(void **state)
+{
+	struct cm_qp_attr attr;
+	uint32_t active, passive = half_pair(&active);
+
+	assert_int_equal(cm_qp_attr_get(a->cm, active, &attr), -EINVAL);
+	assert_int_equal(cm_qp_attr_get(p->cm, passive, &attr), 0);
+	assert_int_equal(cm_qp_attr_get(p->cm, 1, &attr), -ENOENT);
+}
+
+static void
+check_rejection(struct node *n, const struct told *t, uint16_t reason)
+{
+	assert_int_equal(t->ev.reason, reason);
+	assert_int_equal(t->ev.private_len, WIRE_CM_REJ_PRIVATE);
+	assert_memory_equal(t->ev.private_data, ANY_DATA, sizeof(ANY_DATA));
+	assert_int_equal(t->ev.msg->rej.info_len, 2);
+	node_quiet(n);
+}
+
+static const struct cm_reject refusal = {.reason = WIRE_CM_REJ_CONSUMER,
+					 .info = "!!",
+					 .info_len = 2,
+					 .private_data = ANY_DATA,
+					 .private_len = sizeof(ANY_DATA)};
+
+static void
+test_CM_04_a_request_is_rejected_with_reason_and_private_data(void **state)
+{
+	uint32_t active, passive = half_pair(&active);
+
+	assert_int_equal(cm_reject(p->cm, passive, &refusal, p->now), 0);
+	assert_int_equal(node_last(p, WIRE_CM_REJ)->msg.rej.about, WIRE_CM_ABOUT_REQ);
+	deliver();
+	check_rejection(a, node_event(a, CM_EV_REJECTED), WIRE_CM_REJ_CONSUMER);
+	assert_int_equal(state_of(a, active), CM_CLOSED);
+	assert_false(cm_qpn_held(a->cm, 0, 0x11));
+}
+
+static void
+test_CM_04_a_reply_is_rejected_with_reason_and_private_data(void **state)
+{
+	uint32_t active, passive = half_pair(&active);
+
+	do_accept(p, passive, 0x22);
+	deliver();
+	node_event(a, CM_EV_CONNECT_RESPONSE);
+	assert_int_equal(cm_reject(a->cm, active, &refusal, a->now), 0);
+	assert_int_equal(node_last(a, WIRE_CM_REJ)->msg.rej.about, WIRE_CM_ABOUT_REP);
+	deliver();
+	check_rejection(p, node_event(p, CM_EV_REJECTED), WIRE_CM_REJ_CONSUMER);
+}
+
+static void
+test_CM_04_a_passive_side_rejects_after_its_reply(void **state)
+{
+	uint32_t active, passive = half_pair(&active);
+
+	do_accept(p, passive, 0x22);
+	deliver();
+	node_event(a, CM_EV_CONNECT_RESPONSE);
+	assert_int_equal(cm_reject(p->cm, passive, &refusal, p->now), 0);
+	deliver();
+	check_rejection(a, node_event(a, CM_EV_REJECTED), WIRE_CM_REJ_CONSUMER);
+	assert_int_equal(state_of(a, active), CM_TIMEWAIT);
+}
+
+static void
+test_CM_04_no_listener_is_reason_8(void **state)
+{
+	node_make(0, NULL);
+	node_make(1, NULL);
+	do_connect(a, p, 0x11);
+	deliver();
+	assert_int_equal(node_event(a, CM_EV_REJECTED)->ev.reason, WIRE_CM_REJ_INVALID_SERVICE_ID);
+	assert_int_equal(cm_counters(p->cm)->no_listener, 1);
+	assert_int_equal(cm_nids(p->cm), 0);
+}
+
+/* Sends of attr by n while time passes until nothing is left to do; the times between them. */
+static uint32_t
+times_of(struct node *n, uint32_t attr, uint64_t *gap)
+{
+	uint64_t last = n->now;
+	uint32_t count = node_count(n, attr), i;
+
+	for (i = 0; i < 1000 && cm_next_ns(n->cm) != CM_NEVER && n->ntold == n->read; i++) {
+		uint32_t was = node_count(n, attr);
+
+		pass(cm_next_ns(n->cm) - n->now);
+		if (node_count(n, attr) == was)
+			continue;
+		*gap = n->now - last;
+		last = n->now;
+	}
+	return node_count(n, attr) - count;
+}
+
+static void
+test_CM_04_a_req_is_sent_again_as_it_says_itself_then_unreachable(void **state)
+{
+	uint64_t gap = 0;
+	uint32_t active;
+
+	node_make(0, NULL);
+	node_make(1, NULL);
+	active = do_connect(a, p, 0x11);
+	assert_int_equal(times_of(a, WIRE_CM_REQ, &gap), 3);
+	assert_int_equal(gap, wire_cm_time_ns(16));
+	assert_int_equal(a->sent[0].msg.req.remote_response_timeout, 16);
+	assert_int_equal(a->sent[0].msg.req.max_retries, 3);
+	for (uint32_t i = 1; i < 4; i++)
+		assert_memory_equal(a->sent[i].mad, a->sent[0].mad, WIRE_MAD_LEN);
+	assert_int_equal(node_event(a, CM_EV_UNREACHABLE)->ev.status, -ETIMEDOUT);
+	/* who hears of it can give up, too */
+	assert_int_equal(node_last(a, WIRE_CM_REJ)->msg.rej.reason, WIRE_CM_REJ_TIMEOUT);
+	assert_int_equal(state_of(a, active), CM_CLOSED);
+	node_quiet(a);
+}
+
+static void
+test_CM_04_a_rep_is_sent_again_as_the_req_says_then_unreachable(void **state)
+{
+	uint64_t gap = 0;
+	struct cm_connect c;
+	uint32_t active, passive;
+
+	node_make(0, NULL);
+	node_make(1, NULL);
+	do_listen(p);
+	c = connect_args(a, p, 0x11);
+	c.response_timeout = 18;
+	c.max_retries = 5;
+	assert_int_equal(cm_create(a->cm, NULL, &active), 0);
+	assert_int_equal(cm_connect(a->cm, active, &c, a->now), 0);
+	deliver();
+	passive = node_event(p, CM_EV_CONNECT_REQUEST)->ev.id;
+	/* the active side dies */
+	assert_int_equal(cm_destroy(a->cm, active, a->now), 0);
+	lose();
+	do_accept(p, passive, 0x22);
+	assert_int_equal(times_of(p, WIRE_CM_REP, &gap), 5);
+	assert_int_equal(gap, wire_cm_time_ns(18));
+	assert_int_equal(node_event(p, CM_EV_UNREACHABLE)->ev.status, -ETIMEDOUT);
+	assert_int_equal(node_last(p, WIRE_CM_REJ)->msg.rej.reason, WIRE_CM_REJ_TIMEOUT);
+	/* its QPN is not free as long as the peer may still send an RTU */
+	assert_true(cm_qpn_held(p->cm, 0, 0x22));
+	pass(100 * SEC);
+	assert_false(cm_qpn_held(p->cm, 0, 0x22));
+}
+
+static void
+test_CM_04_a_peers_response_timeout_has_bounds(void **state)
+{
+	static const struct {
+		uint8_t says, code;
+	} cases[] = {{0, CM_MIN_TIMEOUT}, {11, CM_MIN_TIMEOUT}, {20, 20}, {31, CM_MAX_TIMEOUT}};
+	uint64_t gap = 0;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint32_t active, passive;
+		struct wire_cm req;
+
+		node_make(0, NULL);
+		node_make(1, NULL);
+		do_listen(p);
+		active = do_connect(a, p, 0x11);
+		req = a->sent[0].msg;
+		req.req.local_response_timeout = cases[i].says;
+		lose();
+		node_rx_msg(p, a, &req);
+		passive = node_event(p, CM_EV_CONNECT_REQUEST)->ev.id;
+		assert_int_equal(cm_destroy(a->cm, active, a->now), 0);
+		do_accept(p, passive, 0x22);
+		times_of(p, WIRE_CM_REP, &gap);
+		assert_int_equal(gap, wire_cm_time_ns(cases[i].code));
+	}
+}
+
+static void
+test_CM_04_an_mra_prolongs_the_wait_for_a_rep(void **state)
+{
+	uint32_t active, passive = half_pair(&active);
+	uint32_t reqs = node_count(a, WIRE_CM_REQ);
+
+	assert_int_equal(cm_delay(p->cm, passive, 21, ANY_DATA, sizeof(ANY_DATA), p->now), 0);
+	deliver();
+	assert_int_equal(state_of(a, active), CM_MRA_REQ_RCVD);
+	pass(wire_cm_time_ns(21) + wire_cm_time_ns(16) - 1);
+	assert_int_equal(node_count(a, WIRE_CM_REQ), reqs);
+	pass(1);
+	assert_int_equal(node_count(a, WIRE_CM_REQ), reqs + 1);
+	deliver();
+	do_accept(p, passive, 0x22);
+	deliver();
+	node_event(a, CM_EV_CONNECT_RESPONSE);
+}
+
+static void
+test_CM_04_an_mra_prolongs_the_wait_for_an_rtu(void **state)
+{
+	uint32_t active, passive = half_pair(&active);
+
+	do_accept(p, passive, 0x22);
+	deliver();
+	node_event(a, CM_EV_CONNECT_RESPONSE);
+	assert_int_equal(cm_delay(a->cm, active, 21, NULL, 0, a->now), 0);
+	deliver();
+	assert_int_equal(state_of(p, passive), CM_MRA_REP_RCVD);
+	pass(wire_cm_time_ns(21) + wire_cm_time_ns(16) - 1);
+	assert_int_equal(node_count(p, WIRE_CM_REP), 1);
+	pass(1);
+	assert_int_equal(node_count(p, WIRE_CM_REP), 2);
+}
+
+static void
+test_CM_04_a_slow_program_is_waited_for_however_short_the_timeout(void **state)
+{
+	uint32_t active, passive = half_pair(&active);
+
+	/* each copy of the REQ gets an MRA: much longer than 4 times 268 ms */
+	for (uint32_t i = 0; i < 400; i++) {
+		pass(100 * MS);
+		deliver();
+	}
+	node_quiet(a);
+	assert_true(node_count(p, WIRE_CM_MRA) > 0);
+	do_accept(p, passive, 0x22);
+	deliver();
+	node_event(a, CM_EV_CONNECT_RESPONSE);
+	for (uint32_t i = 0; i < 100; i++) {
+		pass(100 * MS);
+		deliver();
+	}
+	assert_int_equal(cm_ready(a->cm, active, NULL, 0, a->now), 0);
+	deliver();
+	node_event(p, CM_EV_ESTABLISHED);
+}
+
+static void
+test_CM_02_the_first_request_stands_in_for_the_rtu(void **state)
+{
+	uint32_t active, passive = half_pair(&active);
+
+	do_accept(p, passive, 0x22);
+	deliver();
+	node_event(a, CM_EV_CONNECT_RESPONSE);
+	assert_int_equal(cm_established(p->cm, passive, p->now), 0);
+	assert_null(node_event(p, CM_EV_ESTABLISHED)->ev.msg);
+	/* again, and the RTU after all: nothing is reported twice */
+	assert_int_equal(cm_established(p->cm, passive, p->now), 0);
+	assert_int_equal(cm_ready(a->cm, active, NULL, 0, a->now), 0);
+	deliver();
+	node_quiet(p);
+	pass(100 * SEC);
+	assert_int_equal(node_count(p, WIRE_CM_REP), 1);
+	assert_int_equal(state_of(p, passive), CM_ESTABLISHED);
+}
+
+static void
+test_CM_02_only_a_passive_side_that_waits_can_be_established(void **state)
+{
+	uint32_t active, passive = half_pair(&active);
+
+	assert_int_equal(cm_established(a->cm, active, a->now), -EINVAL);
+	assert_int_equal(cm_established(p->cm, passive, p->now), -EINVAL);
+}
+
+/* The MAD number i of from, once more. */
+static void
+again(struct node *from, struct node *to, uint32_t i)
+{
+	node_rx(to, from, from->sent[i].mad);
+}
+
+static void
+test_CM_05_copies_of_the_req_get_the_same_reply(void **state)
+{
+	uint32_t active, passive = half_pair(&active), i;
+
+	again(a, p, 0);
+	assert_int_equal(node_last(p, WIRE_CM_MRA)->msg.mra.remote_comm_id, active);
+	node_quiet(p);
+	do_accept(p, passive, 0x22);
+	i = p->nsent - 1;
+	again(a, p, 0);
+	assert_memory_equal(node_last(p, WIRE_CM_REP)->mad, p->sent[i].mad, WIRE_MAD_LEN);
+	node_quiet(p);
+	assert_int_equal(cm_counters(p->cm)->duplicates, 2);
+}
+
+static void
+test_CM_05_copies_of_a_rejected_req_get_the_same_rej(void **state)
+{
+	uint32_t active, passive = half_pair(&active), i;
+
+	assert_int_equal(cm_reject(p->cm, passive, &refusal, p->now), 0);
+	i = p->nsent - 1;
+	/* the owner forgets it, the CM does not */
+	assert_int_equal(cm_destroy(p->cm, passive, p->now), 0);
+	again(a, p, 0);
+	assert_memory_equal(node_last(p, WIRE_CM_REJ)->mad, p->sent[i].mad, WIRE_MAD_LEN);
+	node_quiet(p);
+	/* as long as copies may come */
+	pass(4 * wire_cm_time_ns(16));
+	assert_int_equal(state_of(p, passive), CM_GONE);
+}
+
+static void
+test_CM_05_a_rejected_peer_may_try_again_with_the_same_id_and_qp(void **state)
+{
+	uint32_t active, passive = half_pair(&active);
+	struct wire_cm req = a->sent[0].msg;
+
+	assert_int_equal(cm_reject(p->cm, passive, &refusal, p->now), 0);
+	req.req.psn++;
+	node_rx_msg(p, a, &req);
+	assert_int_not_equal(node_event(p, CM_EV_CONNECT_REQUEST)->ev.id, passive);
+}
+
+static void
+test_CM_05_copies_of_the_rep_get_the_rtu_again(void **state)
+{
+	struct pair ids = do_pair();
+
+	again(p, a, 0);
+	assert_memory_equal(node_last(a, WIRE_CM_RTU)->mad, a->sent[1].mad, WIRE_MAD_LEN);
+	node_quiet(a);
+	/* and copies of the RTU are nothing new */
+	again(a, p, 1);
+	node_quiet(p);
+	assert_int_equal(state_of(p, ids.passive), CM_ESTABLISHED);
+}
+
+static void
+test_CM_05_a_copy_of_the_rep_before_the_rtu_gets_an_mra(void **state)
+{
+	uint32_t active, passive = half_pair(&active);
+
+	do_accept(p, passive, 0x22);
+	deliver();
+	again(p, a, p->nsent - 1);
+	assert_int_equal(node_last(a, WIRE_CM_MRA)->msg.mra.about, WIRE_CM_ABOUT_REP);
+	node_event(a, CM_EV_CONNECT_RESPONSE);
+	node_quiet(a);
+}
+
+static void
+test_CM_05_copies_of_the_dreq_get_the_same_drep(void **state)
+{
+	struct pair ids = do_pair();
+	uint32_t dreq, drep;
+
+	assert_int_equal(cm_disconnect(a->cm, ids.active, NULL, 0, a->now), 0);
+	dreq = a->nsent - 1;
+	deliver();
+	drep = p->nsent - 1;
+	node_event(p, CM_EV_DISCONNECTED);
+	again(a, p, dreq);
+	assert_memory_equal(node_last(p, WIRE_CM_DREP)->mad, p->sent[drep].mad, WIRE_MAD_LEN);
+	node_quiet(p);
+	/* also when the connection is forgotten */
+	assert_int_equal(cm_destroy(p->cm, ids.passive, p->now), 0);
+	pass(100 * SEC);
+	assert_int_equal(state_of(p, ids.passive), CM_GONE);
+	again(a, p, dreq);
+	assert_memory_equal(node_last(p, WIRE_CM_DREP)->mad, p->sent[drep].mad, WIRE_MAD_LEN);
+}
+
+static void
+test_CM_05_a_req_of_a_known_qpn_is_stale_and_ends_the_connection(void **state)
+{
+	struct pair ids = do_pair();
+	struct wire_cm req = a->sent[0].msg;
+
+	req.req.local_comm_id ^= 1;
+	node_rx_msg(p, a, &req);
+	assert_int_equal(p->sent[p->nsent - 2].msg.rej.reason, WIRE_CM_REJ_STALE);
+	assert_int_equal(p->sent[p->nsent - 2].msg.rej.remote_comm_id, req.req.local_comm_id);
+	node_last(p, WIRE_CM_DREQ);
+	assert_int_equal(node_event(p, CM_EV_DISCONNECTED)->ev.reason, WIRE_CM_REJ_STALE);
+	assert_int_equal(state_of(p, ids.passive), CM_DREQ_SENT);
+	/* its end is not reported again */
+	lose();
+	pass(10 * SEC);
+	node_event(p, CM_EV_TIMEWAIT_EXIT);
+	node_quiet(p);
+}
+
+static void
+test_CM_05_a_req_with_a_known_comm_id_is_stale(void **state)
+{
+	struct pair ids = do_pair();
+	struct wire_cm req = a->sent[0].msg;
+
+	req.req.qpn ^= 1;
+	node_rx_msg(p, a, &req);
+	assert_int_equal(p->sent[p->nsent - 2].msg.rej.reason, WIRE_CM_REJ_STALE);
+	assert_int_equal(state_of(p, ids.passive), CM_DREQ_SENT);
+	assert_int_equal(cm_counters(p->cm)->stale, 1);
+}
+
+static void
+test_CM_05_a_rep_of_a_known_qpn_is_stale(void **state)
+{
+	struct pair ids = do_pair();
+	uint32_t second = do_connect(a, p, 0x12);
+	struct wire_cm rep = p->sent[0].msg;
+
+	lose();
+	/* p came back without memory, and gives the same QPN to the new connection */
+	rep.rep.remote_comm_id = second;
+	rep.rep.local_comm_id ^= 1;
+	node_rx_msg(a, p, &rep);
+	assert_int_equal(node_event(a, CM_EV_REJECTED)->ev.id, second);
+	assert_int_equal(node_event(a, CM_EV_DISCONNECTED)->ev.id, ids.active);
+	assert_int_equal(state_of(a, second), CM_TIMEWAIT);
+	assert_int_equal(state_of(a, ids.active), CM_DREQ_SENT);
+}
+
+static void
+test_CM_05_other_hosts_cannot_make_a_connection_stale(void **state)
+{
+	struct pair ids = do_pair();
+	struct wire_cm req = a->sent[0].msg;
+	struct node stranger = {.gid = {[10] = 0xff, 0xff, 10, 0, 0, 99}};
+
+	req.req.local_comm_id ^= 1;
+	node_rx_msg(p, &stranger, &req);
+	node_event(p, CM_EV_CONNECT_REQUEST);
+	assert_int_equal(state_of(p, ids.passive), CM_ESTABLISHED);
+}
+
+static void
+test_CM_06_either_side_disconnects(void **state)
+{
+	for (uint32_t side = 0; side < 2; side++) {
+		struct pair ids = do_pair();
+		struct node *n = &nodes[side], *m = &nodes[1 - side];
+		uint32_t id = side == 0 ? ids.active : ids.passive;
+
+		assert_int_equal(cm_disconnect(n->cm, id, ANY_DATA, sizeof(ANY_DATA), n->now), 0);
+		deliver();
+		assert_int_equal(node_event(n, CM_EV_DISCONNECTED)->ev.status, 0);
+		assert_memory_equal(node_event(m, CM_EV_DISCONNECTED)->ev.private_data, ANY_DATA,
+				    sizeof(ANY_DATA));
+		/* a program that disconnects in turn is content */
+		assert_int_equal(cm_disconnect(p->cm, ids.passive, NULL, 0, p->now), 0);
+		node_quiet(n);
+		node_quiet(m);
+	}
+}
+
+static void
+test_CM_06_both_disconnect_at_once(void **state)
+{
+	struct pair ids = do_pair();
+
+	assert_int_equal(cm_disconnect(a->cm, ids.active, NULL, 0, a->now), 0);
+	assert_int_equal(cm_disconnect(p->cm, ids.passive, NULL, 0, p->now), 0);
+	deliver();
+	node_event(a, CM_EV_DISCONNECTED);
+	node_event(p, CM_EV_DISCONNECTED);
+	node_quiet(a);
+	node_quiet(p);
+	assert_int_equal(state_of(a, ids.active), CM_TIMEWAIT);
+	assert_int_equal(state_of(p, ids.passive), CM_TIMEWAIT);
+}
+
+static void
+test_CM_06_a_dreq_without_an_answer_ends_after_its_retries(void **state)
+{
+	struct pair ids = do_pair();
+	uint64_t gap = 0;
+
+	assert_int_equal(cm_disconnect(p->cm, ids.passive, NULL, 0, p->now), 0);
+	assert_int_equal(times_of(p, WIRE_CM_DREQ, &gap), 3);
+	assert_int_equal(gap, wire_cm_time_ns(16));
+	assert_int_equal(node_event(p, CM_EV_DISCONNECTED)->ev.status, -ETIMEDOUT);
+	assert_int_equal(state_of(p, ids.passive), CM_TIMEWAIT);
+}
+
+static void
+test_CM_06_timewait_holds_the_qpn_and_ends(void **state)
+{
+	struct pair ids = do_pair();
+	struct cm_connect c = connect_args(a, p, 0x11);
+	uint32_t other;
+
+	assert_int_equal(cm_disconnect(a->cm, ids.active, NULL, 0, a->now), 0);
+	deliver();
+	node_event(a, CM_EV_DISCONNECTED);
+	assert_true(cm_qpn_held(a->cm, 0, 0x11));
+	assert_false(cm_qpn_held(a->cm, 1, 0x11));
+	assert_int_equal(cm_create(a->cm, NULL, &other), 0);
+	assert_int_equal(cm_connect(a->cm, other, &c, a->now), -EBUSY);
+	/* two ways of the path */
+	pass(wire_cm_time_ns(14) - 1);
+	node_quiet(a);
+	assert_int_equal(state_of(a, ids.active), CM_TIMEWAIT);
+	pass(1);
+	node_event(a, CM_EV_TIMEWAIT_EXIT);
+	assert_false(cm_qpn_held(a->cm, 0, 0x11));
+	assert_int_equal(cm_connect(a->cm, other, &c, a->now), 0);
+	assert_int_equal(cm_destroy(a->cm, ids.active, a->now), 0);
+	assert_int_equal(state_of(a, ids.active), CM_GONE);
+}
+
+static void
+test_CM_06_a_peer_cannot_make_timewait_last(void **state)
+{
+	uint32_t active, passive;
+	struct wire_cm req;
+
+	node_make(0, NULL);
+	node_make(1, NULL);
+	do_listen(p);
+	active = do_connect(a, p, 0x11);
+	req = a->sent[0].msg;
+	req.req.primary.ack_timeout = 31;
+	lose();
+	node_rx_msg(p, a, &req);
+	passive = node_event(p, CM_EV_CONNECT_REQUEST)->ev.id;
+	do_accept(p, passive, 0x22);
+	deliver();
+	assert_int_equal(cm_ready(a->cm, active, NULL, 0, a->now), 0);
+	assert_int_equal(cm_disconnect(a->cm, active, NULL, 0, a->now), 0);
+	deliver();
+	pass(wire_cm_time_ns(22));
+	assert_int_equal(state_of(p, passive), CM_CLOSED);
+}
+
+static void
+test_CM_06_destroyed_ids_tell_their_peer_and_end(void **state)
+{
+	struct pair ids = do_pair();
+
+	assert_int_equal(cm_destroy(a->cm, ids.active, a->now), 0);
+	assert_int_equal(cm_destroy(a->cm, ids.active, a->now), -ENOENT);
+	assert_int_equal(cm_disconnect(a->cm, ids.active, NULL, 0, a->now), -ENOENT);
+	assert_true(cm_qpn_held(a->cm, 0, 0x11));
+	/* the first DREQ is lost */
+	lose();
+	pass(wire_cm_time_ns(16));
+	deliver();
+	node_event(p, CM_EV_DISCONNECTED);
+	node_quiet(a);
+	pass(wire_cm_time_ns(14));
+	assert_int_equal(state_of(a, ids.active), CM_GONE);
+	assert_int_equal(cm_nids(a->cm), 0);
+	node_quiet(a);
+}
+
+static void
+test_CM_06_a_peer_that_rejects_an_established_connection_has_ended_it(void **state)
+{
+	uint32_t active, passive = half_pair(&active);
+
+	do_accept(p, passive, 0x22);
+	deliver();
+	node_event(a, CM_EV_CONNECT_RESPONSE);
+	assert_int_equal(cm_ready(a->cm, active, NULL, 0, a->now), 0);
+	lose(); /* the RTU */
+	assert_int_equal(cm_destroy(p->cm, passive, p->now), 0);
+	deliver();
+	assert_int_equal(node_event(a, CM_EV_DISCONNECTED)->ev.reason, WIRE_CM_REJ_CONSUMER);
+}
+
+static void
+test_CM_06_an_id_may_be_destroyed_by_the_event_that_ends_it(void **state)
+{
+	struct pair ids = do_pair();
+
+	a->destroy_on = CM_EV_DISCONNECTED;
+	p->destroy_on = CM_EV_DISCONNECTED;
+	assert_int_equal(cm_disconnect(a->cm, ids.active, NULL, 0, a->now), 0);
+	deliver();
+	pass(10 * SEC);
+	assert_int_equal(cm_nids(a->cm), 0);
+	assert_int_equal(cm_nids(p->cm), 1); /* the listener */
+	assert_int_equal(a->ntold, 2);
+	assert_int_equal(p->ntold, 3);
+}
+
+static void
+test_CM_04_an_owner_that_goes_before_the_rep_is_known_to_the_peer(void **state)
+{
+	uint32_t active, passive = half_pair(&active);
+	const struct sent *s;
+
+	assert_int_equal(cm_destroy(a->cm, active, a->now), 0);
+	s = node_last(a, WIRE_CM_REJ);
+	assert_int_equal(s->msg.rej.reason, WIRE_CM_REJ_TIMEOUT);
+	assert_int_equal(s->msg.rej.info_len, 8);
+	assert_memory_equal(s->msg.rej.info, ((uint8_t[]){2, 0, 0, 0, 0, 0, 0, 1}), 8);
+	deliver();
+	assert_int_equal(node_event(p, CM_EV_REJECTED)->ev.reason, WIRE_CM_REJ_TIMEOUT);
+	assert_int_equal(state_of(p, passive), CM_CLOSED);
+}
+
+static void
+test_CM_04_a_rep_of_a_forgotten_connection_is_rejected(void **state)
+{
+	uint32_t active, passive = half_pair(&active);
+
+	assert_int_equal(cm_destroy(a->cm, active, a->now), 0);
+	lose();
+	do_accept(p, passive, 0x22);
+	deliver();
+	assert_int_equal(node_event(p, CM_EV_REJECTED)->ev.reason, WIRE_CM_REJ_INVALID_COMM_ID);
+	node_quiet(a);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_CM_04_three_messages_establish),
+		cmocka_unit_test(test_CM_04_attributes_of_both_qps_fit_each_other),
+		cmocka_unit_test(test_CM_04_attributes_are_not_there_before_the_peers_qpn),
+		cmocka_unit_test(test_CM_04_a_request_is_rejected_with_reason_and_private_data),
+		cmocka_unit_test(test_CM_04_a_reply_is_rejected_with_reason_and_private_data),
+		cmocka_unit_test(test_CM_04_a_passive_side_rejects_after_its_reply),
+		cmocka_unit_test(test_CM_04_no_listener_is_reason_8),
+		cmocka_unit_test(test_CM_04_a_req_is_sent_again_as_it_says_itself_then_unreachable),
+		cmocka_unit_test(test_CM_04_a_rep_is_sent_again_as_the_req_says_then_unreachable),
+		cmocka_unit_test(test_CM_04_a_peers_response_timeout_has_bounds),
+		cmocka_unit_test(test_CM_04_an_mra_prolongs_the_wait_for_a_rep),
+		cmocka_unit_test(test_CM_04_an_mra_prolongs_the_wait_for_an_rtu),
+		cmocka_unit_test(test_CM_04_a_slow_program_is_waited_for_however_short_the_timeout),
+		cmocka_unit_test(test_CM_02_the_first_request_stands_in_for_the_rtu),
+		cmocka_unit_test(test_CM_02_only_a_passive_side_that_waits_can_be_established),
+		cmocka_unit_test(test_CM_05_copies_of_the_req_get_the_same_reply),
+		cmocka_unit_test(test_CM_05_copies_of_a_rejected_req_get_the_same_rej),
+		cmocka_unit_test(test_CM_05_a_rejected_peer_may_try_again_with_the_same_id_and_qp),
+		cmocka_unit_test(test_CM_05_copies_of_the_rep_get_the_rtu_again),
+		cmocka_unit_test(test_CM_05_a_copy_of_the_rep_before_the_rtu_gets_an_mra),
+		cmocka_unit_test(test_CM_05_copies_of_the_dreq_get_the_same_drep),
+		cmocka_unit_test(test_CM_05_a_req_of_a_known_qpn_is_stale_and_ends_the_connection),
+		cmocka_unit_test(test_CM_05_a_req_with_a_known_comm_id_is_stale),
+		cmocka_unit_test(test_CM_05_a_rep_of_a_known_qpn_is_stale),
+		cmocka_unit_test(test_CM_05_other_hosts_cannot_make_a_connection_stale),
+		cmocka_unit_test(test_CM_06_either_side_disconnects),
+		cmocka_unit_test(test_CM_06_both_disconnect_at_once),
+		cmocka_unit_test(test_CM_06_a_dreq_without_an_answer_ends_after_its_retries),
+		cmocka_unit_test(test_CM_06_timewait_holds_the_qpn_and_ends),
+		cmocka_unit_test(test_CM_06_a_peer_cannot_make_timewait_last),
+		cmocka_unit_test(test_CM_06_destroyed_ids_tell_their_peer_and_end),
+		cmocka_unit_test(
+			test_CM_06_a_peer_that_rejects_an_established_connection_has_ended_it),
+		cmocka_unit_test(test_CM_06_an_id_may_be_destroyed_by_the_event_that_ends_it),
+		cmocka_unit_test(test_CM_04_an_owner_that_goes_before_the_rep_is_known_to_the_peer),
+		cmocka_unit_test(test_CM_04_a_rep_of_a_forgotten_connection_is_rejected),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, nodes_free);
+}
