@@ -7,7 +7,8 @@
 #include "worker/worker_parts.h"
 
 #define CALL_SPINS                                                                                 \
-	200 /* a worker on a core of its own has answered by then, if it is not in a burst */
+	200          /* a worker on a separate core has answered by then, unless it is in a burst */
+#define JOB_BURST 16 /* jobs an iteration: packets and timers have their turn in between */
 
 void
 worker_wake(struct worker *w)
@@ -50,6 +51,78 @@ call_run(struct worker *w)
 	return 1;
 }
 
+bool
+job_waits(const struct worker *w)
+{
+	return w->jobs != NULL || __atomic_load_n(&w->posted_jobs, __ATOMIC_RELAXED) != NULL;
+}
+
+/* The jobs posted since the last time, the oldest first. */
+static struct worker_job *
+jobs_take(struct worker *w)
+{
+	struct worker_job *job = __atomic_exchange_n(&w->posted_jobs, NULL, __ATOMIC_ACQUIRE);
+	struct worker_job *first = NULL;
+
+	while (job != NULL) {
+		struct worker_job *older = job->next;
+
+		job->next = first;
+		first = job;
+		job = older;
+	}
+	return first;
+}
+
+unsigned
+job_run(struct worker *w)
+{
+	unsigned n = 0;
+
+	if (likely(!job_waits(w)))
+		return 0;
+	if (w->jobs == NULL)
+		w->jobs = jobs_take(w);
+	w->engine.env.now_ns = w->now_ns;
+	for (; w->jobs != NULL && n < JOB_BURST; n++) {
+		struct worker_job *job = w->jobs, *next = job->next;
+
+		if (!job->run(w, job->arg))
+			return n + 1;
+		w->jobs = next;
+		/* The control thread may free it from here on. */
+		__atomic_store_n(&job->done, 1, __ATOMIC_RELEASE);
+		w->notify = true;
+	}
+	return n;
+}
+
+void
+worker_post(struct worker *w, struct worker_job *job)
+{
+	job->done = 0;
+	job->next = __atomic_load_n(&w->posted_jobs, __ATOMIC_RELAXED);
+	while (!__atomic_compare_exchange_n(&w->posted_jobs, &job->next, job, true,
+					    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		;
+	worker_wake(w);
+}
+
+bool
+worker_job_done(const struct worker_job *job)
+{
+	return __atomic_load_n(&job->done, __ATOMIC_ACQUIRE) != 0;
+}
+
+static void
+pause_or_yield(unsigned i)
+{
+	if (i < CALL_SPINS)
+		rte_pause();
+	else
+		sched_yield();
+}
+
 void
 worker_call(struct worker *w, void (*fn)(struct worker *w, void *arg), void *arg)
 {
@@ -60,12 +133,8 @@ worker_call(struct worker *w, void (*fn)(struct worker *w, void *arg), void *arg
 	mail->arg = arg;
 	__atomic_store_n(&mail->posted, call, __ATOMIC_RELEASE);
 	worker_wake(w);
-	for (unsigned i = 0; __atomic_load_n(&mail->done, __ATOMIC_ACQUIRE) != call; i++) {
-		if (i < CALL_SPINS)
-			rte_pause();
-		else
-			sched_yield();
-	}
+	for (unsigned i = 0; __atomic_load_n(&mail->done, __ATOMIC_ACQUIRE) != call; i++)
+		pause_or_yield(i);
 }
 
 void
@@ -80,18 +149,6 @@ nothing(struct worker *w, void *arg)
 {
 }
 
-/*
- * A worker that sleeps, and has no frame from another one, holds on to nothing. Partner: idle.c,
- * after the sleep: either we see that it is awake, or it sees what the caller changed before.
- */
-static bool
-sleeps(const struct worker *w)
-{
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	return __atomic_load_n(&w->asleep, __ATOMIC_RELAXED) != 0 && rte_ring_empty(w->in) &&
-	       rte_ring_empty(w->out);
-}
-
 void
 worker_quiesce(struct worker_set *ws)
 {
@@ -101,7 +158,8 @@ worker_quiesce(struct worker_set *ws)
 void
 worker_wait_readers(struct worker_set *ws)
 {
-	for (unsigned i = 0; i < ws->n; i++)
-		if (!sleeps(ws->worker[i]))
-			worker_call(ws->worker[i], nothing, NULL);
+	uint64_t token = worker_grace_start(ws);
+
+	for (unsigned i = 0; !worker_grace_over(ws, token); i++)
+		pause_or_yield(i);
 }

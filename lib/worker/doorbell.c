@@ -102,7 +102,6 @@ doorbell_set_asleep(struct worker *w, uint32_t asleep)
 struct change {
 	struct worker_doorbell db;
 	struct worker_doorbell *room; /* in: a larger array, or NULL; out: the array to free */
-	unsigned nroom;
 };
 
 static void
@@ -116,7 +115,6 @@ add_on_worker(struct worker *w, void *arg)
 		if (w->ndoorbells != 0)
 			memcpy(c->room, old, w->ndoorbells * sizeof(*old));
 		w->doorbells = c->room;
-		w->doorbells_room = c->nroom;
 		c->room = old;
 	}
 	w->doorbells[w->ndoorbells++] = c->db;
@@ -150,35 +148,56 @@ wake_fd_close(struct worker *w, int fd)
 	close(fd);
 }
 
+/*
+ * One more wake of w, and in c an array with space for as many doorbells, if the worker's is full:
+ * a ring that the worker has left keeps its wake, and its place, until worker_close_doorbell. 0 or
+ * -ENOMEM.
+ */
+static int
+wakes_reserve(struct worker *w, struct change *c)
+{
+	unsigned n = w->wakes_room != 0 ? 2 * w->wakes_room : 16;
+	struct worker_wake *wakes;
+
+	if (w->nwakes < w->wakes_room)
+		return 0;
+	c->room = calloc(n, sizeof(*c->room));
+	wakes = c->room != NULL ? realloc(w->wakes, n * sizeof(*wakes)) : NULL;
+	if (wakes == NULL) {
+		free(c->room);
+		return -ENOMEM;
+	}
+	w->wakes = wakes;
+	w->wakes_room = n;
+	return 0;
+}
+
 int
 worker_add_doorbell(struct worker *w, struct uroce_db_ring *ring, worker_scan_fn *overflow,
 		    void *ctx)
 {
 	struct change c = {.db = {.ring = ring, .overflow = overflow, .ctx = ctx}};
+	int fd = wake_fd_open(w), rc;
 
-	c.db.wake_fd = wake_fd_open(w);
-	if (c.db.wake_fd < 0)
-		return c.db.wake_fd;
-	/* only this thread changes the two numbers, by calls */
-	if (w->ndoorbells == w->doorbells_room) {
-		c.nroom = w->doorbells_room != 0 ? 2 * w->doorbells_room : 16;
-		c.room = calloc(c.nroom, sizeof(*c.room));
-		if (c.room == NULL) {
-			wake_fd_close(w, c.db.wake_fd);
-			return -ENOMEM;
-		}
+	if (fd < 0)
+		return fd;
+	rc = wakes_reserve(w, &c);
+	if (rc < 0) {
+		wake_fd_close(w, fd);
+		return rc;
 	}
+	w->wakes[w->nwakes++] = (struct worker_wake){.ring = ring, .fd = fd};
 	c.db.cons = __atomic_load_n(&ring->cons, __ATOMIC_RELAXED);
 	worker_call(w, add_on_worker, &c);
 	free(c.room);
 	return 0;
 }
 
-static void
-del_on_worker(struct worker *w, void *arg)
+void
+worker_leave_doorbell(struct worker *w, struct uroce_db_ring *ring)
 {
 	for (unsigned i = 0; i < w->ndoorbells; i++) {
-		if (w->doorbells[i].ring != arg)
+		if (w->doorbells[i].ring != ring)
 			continue;
 		w->doorbells[i] = w->doorbells[--w->ndoorbells];
 		return;
@@ -186,22 +205,36 @@ del_on_worker(struct worker *w, void *arg)
 }
 
 void
+worker_close_doorbell(struct worker *w, struct uroce_db_ring *ring)
+{
+	for (unsigned i = 0; i < w->nwakes; i++) {
+		if (w->wakes[i].ring != ring)
+			continue;
+		wake_fd_close(w, w->wakes[i].fd);
+		w->wakes[i] = w->wakes[--w->nwakes];
+		return;
+	}
+}
+
+static void
+leave_on_worker(struct worker *w, void *arg)
+{
+	worker_leave_doorbell(w, arg);
+}
+
+void
 worker_del_doorbell(struct worker *w, struct uroce_db_ring *ring)
 {
-	int fd = worker_wake_fd(w, ring);
-
-	worker_call(w, del_on_worker, ring);
-	if (fd >= 0)
-		wake_fd_close(w, fd);
+	worker_call(w, leave_on_worker, ring);
+	worker_close_doorbell(w, ring);
 }
 
 int
 worker_wake_fd(struct worker *w, const struct uroce_db_ring *ring)
 {
-	/* this thread alone has the array changed */
-	for (unsigned i = 0; i < w->ndoorbells; i++) {
-		if (w->doorbells[i].ring == ring)
-			return w->doorbells[i].wake_fd;
+	for (unsigned i = 0; i < w->nwakes; i++) {
+		if (w->wakes[i].ring == ring)
+			return w->wakes[i].fd;
 	}
 	return -1;
 }

@@ -35,9 +35,9 @@
 static bool
 has_work(const struct worker *w)
 {
-	return __atomic_load_n(&w->mail.posted, __ATOMIC_ACQUIRE) != w->mail.done ||
-	       __atomic_load_n(&w->stop, __ATOMIC_RELAXED) != 0 || !rte_ring_empty(w->in) ||
-	       !rte_ring_empty(w->out) || doorbell_waits(w);
+	return __atomic_load_n(&w->mail.posted, __ATOMIC_ACQUIRE) != w->mail.done || job_waits(w) ||
+	       grace_newest(w) != w->grace || __atomic_load_n(&w->stop, __ATOMIC_RELAXED) != 0 ||
+	       !rte_ring_empty(w->in) || !rte_ring_empty(w->out) || doorbell_waits(w);
 }
 
 /*
@@ -141,13 +141,15 @@ go_to_sleep(struct worker *w)
 	drain(w); /* first: what those who rang have done is seen by the last look */
 	__atomic_store_n(&w->asleep, 1, __ATOMIC_RELAXED);
 	doorbell_set_asleep(w, 1);
-	/* Partners: the client's fence after its doorbell, worker_wake. */
+	grace_offline(w);
+	/* Partners: the client's fence after its doorbell, worker_wake, worker_grace_start. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (!has_work(w))
 		sleep_on_fd(w, ns, ports);
 	__atomic_store_n(&w->asleep, 0, __ATOMIC_RELAXED);
-	/* Partner: call.c, sleeps: who found us asleep has taken away what he wanted to. */
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	/* Ends with a fence: whatever the control thread removed before now is not found any more.
+	 */
+	grace_online(w);
 	doorbell_set_asleep(w, 0);
 	w->sleep_ns = 2 * w->sleep_ns < SLEEP_MAX_NS ? 2 * w->sleep_ns : SLEEP_MAX_NS;
 	return true;

@@ -104,7 +104,9 @@ iterate(struct worker *w)
 	else
 		loopback_own(w);
 	done += call_run(w);
+	grace_quiescent(w);
 	if (event_retry_held(w)) {
+		done += job_run(w);
 		done += ports_rx(w);
 		done += handoff_rx(w);
 		done += doorbell_poll(w);
@@ -123,12 +125,14 @@ worker_main(void *arg)
 {
 	struct worker *w = arg;
 
+	grace_online(w);
 	while (!__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE)) {
 		if (iterate(w) != 0)
 			idle_busy(w);
 		else
 			idle_empty(w);
 	}
+	grace_offline(w);
 	return 0;
 }
 
@@ -154,12 +158,13 @@ worker_free(struct worker *w)
 	free_frames(w->out);
 	if (w->own_fd >= 0)
 		close(w->own_fd);
-	for (unsigned i = 0; i < w->ndoorbells; i++)
-		close(w->doorbells[i].wake_fd);
+	for (unsigned i = 0; i < w->nwakes; i++)
+		close(w->wakes[i].fd);
 	if (w->client_fd >= 0)
 		close(w->client_fd);
 	free(w->rxqs);
 	free(w->doorbells);
+	free(w->wakes);
 	qp_segs_free(w->segs);
 	qp_sqe_pool_free(w->sqes);
 	rte_free(w);
@@ -247,6 +252,7 @@ worker_set_destroy(struct worker_set *ws)
 	for (unsigned i = 0; i < ws->n; i++)
 		worker_free(ws->worker[i]);
 	events_free(ws);
+	free(ws->qs);
 	free(ws);
 }
 
@@ -282,6 +288,11 @@ worker_set_create(const struct worker_params *p)
 					  WORKER_EVENTS, SOCKET_ID_ANY, MANY_TO_ONE);
 	if (ws->event_fd < 0 || ws->events == NULL) {
 		err = ws->event_fd < 0 ? errno : rte_errno;
+		goto fail;
+	}
+	ws->qs = grace_create(p->nworkers);
+	if (ws->qs == NULL) {
+		err = ENOMEM;
 		goto fail;
 	}
 	for (; ws->n < p->nworkers; ws->n++) {

@@ -68,10 +68,39 @@ void worker_call(struct worker *w, void (*fn)(struct worker *w, void *arg), void
 /* The same on every worker, one after the other: afterwards all have passed a quiescent point. */
 void worker_call_all(struct worker_set *ws, void (*fn)(struct worker *w, void *arg), void *arg);
 void worker_quiesce(struct worker_set *ws);
+
 /*
- * Control thread. Wait until no worker holds what it looked up in a shared table before. A worker
- * that sleeps holds nothing and is not woken; so, unlike worker_quiesce, this does not mean that
- * doorbells rung before were served.
+ * A function for a worker to run while the control thread does something else. The memory is the
+ * caller's, who fills in run and arg and keeps all of it until worker_job_done.
+ */
+struct worker_job {
+	struct worker_job *next; /* lib/worker's */
+	/* On the worker, between two bursts. False: not finished, run it again in the next
+	 * iteration. */
+	bool (*run)(struct worker *w, void *arg);
+	void *arg;
+	uint32_t done; /* lib/worker's */
+};
+/*
+ * Control thread. Have w run job; jobs of a worker run in the order in which they were posted. Does
+ * not wait: when the job is done, worker_event_fd becomes readable.
+ */
+void worker_post(struct worker *w, struct worker_job *job);
+/* Control thread. Has job been run? What it wrote is visible then, and its memory free to reuse. */
+bool worker_job_done(const struct worker_job *job);
+
+/*
+ * Grace periods (rte_rcu_qsbr.h). Control thread. What left the shared tables before
+ * worker_grace_start is no longer used by any worker once worker_grace_over(ws, its result) is
+ * true. A worker that sleeps holds no reference and is neither waited for nor woken. Later results
+ * are larger, and their grace periods end later or at the same time. worker_event_fd becomes
+ * readable when a worker reports a quiescent state.
+ */
+uint64_t worker_grace_start(struct worker_set *ws);
+bool worker_grace_over(struct worker_set *ws, uint64_t token);
+/*
+ * Control thread. Waits for a grace period, blocking. Unlike worker_quiesce, this does not mean
+ * that doorbells rung before were served.
  */
 void worker_wait_readers(struct worker_set *ws);
 
@@ -111,6 +140,12 @@ typedef bool worker_scan_fn(struct worker *w, void *ctx, bool first);
 int worker_add_doorbell(struct worker *w, struct uroce_db_ring *ring, worker_scan_fn *overflow,
 			void *ctx);
 void worker_del_doorbell(struct worker *w, struct uroce_db_ring *ring);
+/*
+ * The two steps of worker_del_doorbell, for callers that do not block: in a worker_call or a job,
+ * the worker stops watching ring; after that, on the control thread, its eventfd is closed.
+ */
+void worker_leave_doorbell(struct worker *w, struct uroce_db_ring *ring);
+void worker_close_doorbell(struct worker *w, struct uroce_db_ring *ring);
 
 /*
  * In a worker_call: a QP begins or ends to be this worker's (its timer lives here). Afterwards it

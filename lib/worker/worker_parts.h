@@ -4,7 +4,8 @@
  *
  *   worker.c    the set and the loop
  *   ports.c     attaching ports
- *   call.c      calls from the control thread, and waking a worker
+ *   call.c      calls and jobs from the control thread, and waking a worker
+ *   grace.c     grace periods: when no worker uses any more what the control thread has removed
  *   event.c     events to the control thread
  *   doorbell.c  the clients' doorbell rings
  *   hot_queue.c       queues that are looked at without a doorbell
@@ -23,7 +24,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <rte_branch_prediction.h>
 #include <rte_mbuf.h>
+#include <rte_rcu_qsbr.h>
 #include <rte_ring.h>
 #include "counters/counters.h"
 #include "port/port.h"
@@ -75,7 +78,6 @@ struct worker_dev {
 
 struct worker_doorbell {
 	struct uroce_db_ring *ring; /* shared, hostile */
-	int wake_fd;                /* eventfd of this client alone, which has it, too */
 	uint32_t cons;              /* ours; the shared one is for the client to read only */
 	bool scanning;              /* overflow has QPs left to look at .. */
 	bool scan_again;            /* .. and begins again then: more doorbells were lost */
@@ -83,7 +85,13 @@ struct worker_doorbell {
 	void *ctx;
 };
 
-/* The one call under way. Written by the control thread, but for done. */
+/* The control thread's record of a doorbell ring that the worker watches. */
+struct worker_wake {
+	struct uroce_db_ring *ring;
+	int fd; /* eventfd of this client alone, which has it, too */
+};
+
+/* The one call in progress. Written by the control thread, but for done. */
 struct worker_mailbox {
 	void (*fn)(struct worker *w, void *arg);
 	void *arg;
@@ -100,8 +108,10 @@ struct worker {
 	struct worker_rxq *rxqs; /* room for a queue of every device */
 	unsigned nrxqs;
 	struct worker_doorbell *doorbells;
-	unsigned ndoorbells, doorbells_room;
-	unsigned next_doorbell; /* where the next iteration begins */
+	unsigned ndoorbells;       /* at most nwakes; there is space for wakes_room */
+	unsigned next_doorbell;    /* where the next iteration begins */
+	struct worker_wake *wakes; /* the control thread's, like the two numbers */
+	unsigned nwakes, wakes_room;
 
 	struct qp_segs *segs;
 	struct qp_sqe_pool *sqes;
@@ -128,6 +138,9 @@ struct worker {
 	} hot[WORKER_HOT_QPS];
 	unsigned nhot;
 
+	struct worker_job *jobs; /* taken from posted_jobs, the oldest first */
+	uint64_t grace;          /* the last grace period that this worker has reported for */
+
 	uint64_t idle_since_ns;  /* 0: was not idle */
 	uint64_t sleep_ns;       /* the next sleep */
 	uint64_t alone_until_ns; /* nobody else was on this core: no yield until then */
@@ -142,6 +155,7 @@ struct worker {
 	int own_fd;                              /* eventfd that ends a sleep, for the daemon */
 	int client_fd;                           /* the same for doorbells: epoll of each wake_fd */
 	struct worker_mailbox mail __rte_cache_aligned;
+	struct worker_job *posted_jobs; /* pushed by the control thread: the newest first */
 	uint32_t stop;
 	uint32_t asleep __rte_cache_aligned; /* wake by own_fd */
 	/* for the timers of others: now_ns, when this worker ran again after WORKER_STALL_NS, .. */
@@ -156,6 +170,7 @@ struct worker {
 
 struct worker_set {
 	unsigned n;
+	struct rte_rcu_qsbr *qs; /* a worker's thread id is its index */
 	enum worker_idle idle;
 	bool running;
 	struct worker *worker[UROCE_MAX_WORKERS];
@@ -168,10 +183,35 @@ struct worker_set {
 
 /* call.c */
 unsigned call_run(struct worker *w);
+/* Run jobs, a bounded number. */
+unsigned job_run(struct worker *w);
+bool job_waits(const struct worker *w);
 /* Any thread: w sleeps, or goes to: make it look again. Follows what it is to find. */
 void worker_wake(struct worker *w);
 /* Wake those whom this iteration has given something. */
 void wake_poked(struct worker *w);
+
+/* grace.c. NULL: no memory; to be freed by free(). */
+struct rte_rcu_qsbr *grace_create(unsigned nworkers);
+/* The worker holds no reference to anything that the shared tables had before this iteration. */
+void grace_report(struct worker *w, uint64_t token);
+/* Around a sleep: without references, with any. */
+void grace_offline(struct worker *w);
+void grace_online(struct worker *w);
+/* The newest grace period; one that this worker has not reported for, if it is not w->grace. */
+static inline uint64_t
+grace_newest(const struct worker *w)
+{
+	return __atomic_load_n(&w->ws->qs->token, __ATOMIC_RELAXED);
+}
+static inline void
+grace_quiescent(struct worker *w)
+{
+	uint64_t token = grace_newest(w);
+
+	if (unlikely(token != w->grace))
+		grace_report(w, token);
+}
 
 /* event.c: upcalls of the engine, and the end of an iteration */
 bool event_frame(void *ctx, uint16_t dev, struct rte_mbuf *m);

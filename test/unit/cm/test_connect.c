@@ -2,6 +2,7 @@
 /* Two CMs: connecting, rejecting, disconnecting, retransmission, duplicates. */
 #include <errno.h>
 #include "harness.h"
+#include "../../kit/requirement.h"
 
 static struct node *const a = &nodes[0], *const p = &nodes[1];
 
@@ -17,8 +18,9 @@ half_pair(uint32_t *active)
 	return node_event(p, CM_EV_CONNECT_REQUEST)->ev.id;
 }
 
+REQUIREMENT("CM-04")
 static void
-test_CM_04_three_messages_establish(void **state)
+three_messages_establish(void **state)
 {
 	struct pair ids = do_pair();
 
@@ -37,8 +39,9 @@ test_CM_04_three_messages_establish(void **state)
 	assert_int_equal(a->nsent + p->nsent, 3);
 }
 
+REQUIREMENT("CM-04")
 static void
-test_CM_04_attributes_of_both_qps_fit_each_other(void **state)
+attributes_of_both_qps_fit_each_other(void **state)
 {
 	struct pair ids = do_pair();
 	struct cm_qp_attr x, y;
@@ -67,8 +70,9 @@ test_CM_04_attributes_of_both_qps_fit_each_other(void **state)
 	assert_int_equal(x.ack_timeout, 14); /* the target ACK delay, 10, is small beside it */
 }
 
+REQUIREMENT("CM-04")
 static void
-test_CM_04_attributes_are_not_there_before_the_peers_qpn(void **state)
+attributes_are_not_there_before_the_peers_qpn(void **state)
 {
 	struct cm_qp_attr attr;
 	uint32_t active, passive = half_pair(&active);
@@ -94,8 +98,9 @@ static const struct cm_reject refusal = {.reason = WIRE_CM_REJ_CONSUMER,
 					 .private_data = ANY_DATA,
 					 .private_len = sizeof(ANY_DATA)};
 
+REQUIREMENT("CM-04")
 static void
-test_CM_04_a_request_is_rejected_with_reason_and_private_data(void **state)
+a_request_is_rejected_with_reason_and_private_data(void **state)
 {
 	uint32_t active, passive = half_pair(&active);
 
@@ -107,8 +112,9 @@ test_CM_04_a_request_is_rejected_with_reason_and_private_data(void **state)
 	assert_false(cm_qpn_held(a->cm, 0, 0x11));
 }
 
+REQUIREMENT("CM-04")
 static void
-test_CM_04_a_reply_is_rejected_with_reason_and_private_data(void **state)
+a_reply_is_rejected_with_reason_and_private_data(void **state)
 {
 	uint32_t active, passive = half_pair(&active);
 
@@ -121,8 +127,9 @@ test_CM_04_a_reply_is_rejected_with_reason_and_private_data(void **state)
 	check_rejection(p, node_event(p, CM_EV_REJECTED), WIRE_CM_REJ_CONSUMER);
 }
 
+REQUIREMENT("CM-04")
 static void
-test_CM_04_a_passive_side_rejects_after_its_reply(void **state)
+a_passive_side_rejects_after_its_reply(void **state)
 {
 	uint32_t active, passive = half_pair(&active);
 
@@ -135,8 +142,9 @@ test_CM_04_a_passive_side_rejects_after_its_reply(void **state)
 	assert_int_equal(state_of(a, active), CM_TIMEWAIT);
 }
 
+REQUIREMENT("CM-04")
 static void
-test_CM_04_no_listener_is_reason_8(void **state)
+no_listener_is_reason_8(void **state)
 {
 	node_make(0, NULL);
 	node_make(1, NULL);
@@ -166,8 +174,9 @@ times_of(struct node *n, uint32_t attr, uint64_t *gap)
 	return node_count(n, attr) - count;
 }
 
+REQUIREMENT("CM-04")
 static void
-test_CM_04_a_req_is_sent_again_as_it_says_itself_then_unreachable(void **state)
+a_req_is_sent_again_as_it_says_itself_then_unreachable(void **state)
 {
 	uint64_t gap = 0;
 	uint32_t active;
@@ -188,8 +197,9 @@ test_CM_04_a_req_is_sent_again_as_it_says_itself_then_unreachable(void **state)
 	node_quiet(a);
 }
 
+REQUIREMENT("CM-04")
 static void
-test_CM_04_a_rep_is_sent_again_as_the_req_says_then_unreachable(void **state)
+a_rep_is_sent_again_as_the_req_says_then_unreachable(void **state)
 {
 	uint64_t gap = 0;
 	struct cm_connect c;
@@ -219,8 +229,9 @@ test_CM_04_a_rep_is_sent_again_as_the_req_says_then_unreachable(void **state)
 	assert_false(cm_qpn_held(p->cm, 0, 0x22));
 }
 
+REQUIREMENT("CM-04")
 static void
-test_CM_04_a_peers_response_timeout_has_bounds(void **state)
+a_peers_response_timeout_has_bounds(void **state)
 {
 	static const struct {
 		uint8_t says, code;
@@ -247,8 +258,9 @@ test_CM_04_a_peers_response_timeout_has_bounds(void **state)
 	}
 }
 
+REQUIREMENT("CM-04")
 static void
-test_CM_04_an_mra_prolongs_the_wait_for_a_rep(void **state)
+an_mra_prolongs_the_wait_for_a_rep(void **state)
 {
 	uint32_t active, passive = half_pair(&active);
 	uint32_t reqs = node_count(a, WIRE_CM_REQ);
@@ -266,8 +278,9 @@ test_CM_04_an_mra_prolongs_the_wait_for_a_rep(void **state)
 	node_event(a, CM_EV_CONNECT_RESPONSE);
 }
 
+REQUIREMENT("CM-04")
 static void
-test_CM_04_an_mra_prolongs_the_wait_for_an_rtu(void **state)
+an_mra_prolongs_the_wait_for_an_rtu(void **state)
 {
 	uint32_t active, passive = half_pair(&active);
 
@@ -283,8 +296,9 @@ test_CM_04_an_mra_prolongs_the_wait_for_an_rtu(void **state)
 	assert_int_equal(node_count(p, WIRE_CM_REP), 2);
 }
 
+REQUIREMENT("CM-04")
 static void
-test_CM_04_a_slow_program_is_waited_for_however_short_the_timeout(void **state)
+a_slow_program_is_waited_for_however_short_the_timeout(void **state)
 {
 	uint32_t active, passive = half_pair(&active);
 
@@ -307,8 +321,9 @@ test_CM_04_a_slow_program_is_waited_for_however_short_the_timeout(void **state)
 	node_event(p, CM_EV_ESTABLISHED);
 }
 
+REQUIREMENT("CM-02")
 static void
-test_CM_02_the_first_request_stands_in_for_the_rtu(void **state)
+the_first_request_stands_in_for_the_rtu(void **state)
 {
 	uint32_t active, passive = half_pair(&active);
 
@@ -327,8 +342,9 @@ test_CM_02_the_first_request_stands_in_for_the_rtu(void **state)
 	assert_int_equal(state_of(p, passive), CM_ESTABLISHED);
 }
 
+REQUIREMENT("CM-02")
 static void
-test_CM_02_only_a_passive_side_that_waits_can_be_established(void **state)
+only_a_passive_side_that_waits_can_be_established(void **state)
 {
 	uint32_t active, passive = half_pair(&active);
 
@@ -343,8 +359,9 @@ again(struct node *from, struct node *to, uint32_t i)
 	node_rx(to, from, from->sent[i].mad);
 }
 
+REQUIREMENT("CM-05")
 static void
-test_CM_05_copies_of_the_req_get_the_same_reply(void **state)
+copies_of_the_req_get_the_same_reply(void **state)
 {
 	uint32_t active, passive = half_pair(&active), i;
 
@@ -359,8 +376,9 @@ test_CM_05_copies_of_the_req_get_the_same_reply(void **state)
 	assert_int_equal(cm_counters(p->cm)->duplicates, 2);
 }
 
+REQUIREMENT("CM-05")
 static void
-test_CM_05_copies_of_a_rejected_req_get_the_same_rej(void **state)
+copies_of_a_rejected_req_get_the_same_rej(void **state)
 {
 	uint32_t active, passive = half_pair(&active), i;
 
@@ -376,8 +394,9 @@ test_CM_05_copies_of_a_rejected_req_get_the_same_rej(void **state)
 	assert_int_equal(state_of(p, passive), CM_GONE);
 }
 
+REQUIREMENT("CM-05")
 static void
-test_CM_05_a_rejected_peer_may_try_again_with_the_same_id_and_qp(void **state)
+a_rejected_peer_may_try_again_with_the_same_id_and_qp(void **state)
 {
 	uint32_t active, passive = half_pair(&active);
 	struct wire_cm req = a->sent[0].msg;
@@ -388,8 +407,9 @@ test_CM_05_a_rejected_peer_may_try_again_with_the_same_id_and_qp(void **state)
 	assert_int_not_equal(node_event(p, CM_EV_CONNECT_REQUEST)->ev.id, passive);
 }
 
+REQUIREMENT("CM-05")
 static void
-test_CM_05_copies_of_the_rep_get_the_rtu_again(void **state)
+copies_of_the_rep_get_the_rtu_again(void **state)
 {
 	struct pair ids = do_pair();
 
@@ -402,8 +422,9 @@ test_CM_05_copies_of_the_rep_get_the_rtu_again(void **state)
 	assert_int_equal(state_of(p, ids.passive), CM_ESTABLISHED);
 }
 
+REQUIREMENT("CM-05")
 static void
-test_CM_05_a_copy_of_the_rep_before_the_rtu_gets_an_mra(void **state)
+a_copy_of_the_rep_before_the_rtu_gets_an_mra(void **state)
 {
 	uint32_t active, passive = half_pair(&active);
 
@@ -415,8 +436,9 @@ test_CM_05_a_copy_of_the_rep_before_the_rtu_gets_an_mra(void **state)
 	node_quiet(a);
 }
 
+REQUIREMENT("CM-05")
 static void
-test_CM_05_copies_of_the_dreq_get_the_same_drep(void **state)
+copies_of_the_dreq_get_the_same_drep(void **state)
 {
 	struct pair ids = do_pair();
 	uint32_t dreq, drep;
@@ -437,8 +459,9 @@ test_CM_05_copies_of_the_dreq_get_the_same_drep(void **state)
 	assert_memory_equal(node_last(p, WIRE_CM_DREP)->mad, p->sent[drep].mad, WIRE_MAD_LEN);
 }
 
+REQUIREMENT("CM-05")
 static void
-test_CM_05_a_req_of_a_known_qpn_is_stale_and_ends_the_connection(void **state)
+a_req_of_a_known_qpn_is_stale_and_ends_the_connection(void **state)
 {
 	struct pair ids = do_pair();
 	struct wire_cm req = a->sent[0].msg;
@@ -457,8 +480,9 @@ test_CM_05_a_req_of_a_known_qpn_is_stale_and_ends_the_connection(void **state)
 	node_quiet(p);
 }
 
+REQUIREMENT("CM-05")
 static void
-test_CM_05_a_req_with_a_known_comm_id_is_stale(void **state)
+a_req_with_a_known_comm_id_is_stale(void **state)
 {
 	struct pair ids = do_pair();
 	struct wire_cm req = a->sent[0].msg;
@@ -470,8 +494,9 @@ test_CM_05_a_req_with_a_known_comm_id_is_stale(void **state)
 	assert_int_equal(cm_counters(p->cm)->stale, 1);
 }
 
+REQUIREMENT("CM-05")
 static void
-test_CM_05_a_rep_of_a_known_qpn_is_stale(void **state)
+a_rep_of_a_known_qpn_is_stale(void **state)
 {
 	struct pair ids = do_pair();
 	uint32_t second = do_connect(a, p, 0x12);
@@ -488,8 +513,9 @@ test_CM_05_a_rep_of_a_known_qpn_is_stale(void **state)
 	assert_int_equal(state_of(a, ids.active), CM_DREQ_SENT);
 }
 
+REQUIREMENT("CM-05")
 static void
-test_CM_05_other_hosts_cannot_make_a_connection_stale(void **state)
+other_hosts_cannot_make_a_connection_stale(void **state)
 {
 	struct pair ids = do_pair();
 	struct wire_cm req = a->sent[0].msg;
@@ -501,8 +527,9 @@ test_CM_05_other_hosts_cannot_make_a_connection_stale(void **state)
 	assert_int_equal(state_of(p, ids.passive), CM_ESTABLISHED);
 }
 
+REQUIREMENT("CM-06")
 static void
-test_CM_06_either_side_disconnects(void **state)
+either_side_disconnects(void **state)
 {
 	for (uint32_t side = 0; side < 2; side++) {
 		struct pair ids = do_pair();
@@ -521,8 +548,9 @@ test_CM_06_either_side_disconnects(void **state)
 	}
 }
 
+REQUIREMENT("CM-06")
 static void
-test_CM_06_both_disconnect_at_once(void **state)
+both_disconnect_at_once(void **state)
 {
 	struct pair ids = do_pair();
 
@@ -537,8 +565,9 @@ test_CM_06_both_disconnect_at_once(void **state)
 	assert_int_equal(state_of(p, ids.passive), CM_TIMEWAIT);
 }
 
+REQUIREMENT("CM-06")
 static void
-test_CM_06_a_dreq_without_an_answer_ends_after_its_retries(void **state)
+a_dreq_without_an_answer_ends_after_its_retries(void **state)
 {
 	struct pair ids = do_pair();
 	uint64_t gap = 0;
@@ -550,8 +579,9 @@ test_CM_06_a_dreq_without_an_answer_ends_after_its_retries(void **state)
 	assert_int_equal(state_of(p, ids.passive), CM_TIMEWAIT);
 }
 
+REQUIREMENT("CM-06")
 static void
-test_CM_06_timewait_holds_the_qpn_and_ends(void **state)
+timewait_holds_the_qpn_and_ends(void **state)
 {
 	struct pair ids = do_pair();
 	struct cm_connect c = connect_args(a, p, 0x11);
@@ -576,8 +606,9 @@ test_CM_06_timewait_holds_the_qpn_and_ends(void **state)
 	assert_int_equal(state_of(a, ids.active), CM_GONE);
 }
 
+REQUIREMENT("CM-06")
 static void
-test_CM_06_a_peer_cannot_make_timewait_last(void **state)
+a_peer_cannot_make_timewait_last(void **state)
 {
 	uint32_t active, passive;
 	struct wire_cm req;
@@ -600,8 +631,9 @@ test_CM_06_a_peer_cannot_make_timewait_last(void **state)
 	assert_int_equal(state_of(p, passive), CM_CLOSED);
 }
 
+REQUIREMENT("CM-06")
 static void
-test_CM_06_destroyed_ids_tell_their_peer_and_end(void **state)
+destroyed_ids_tell_their_peer_and_end(void **state)
 {
 	struct pair ids = do_pair();
 
@@ -621,8 +653,9 @@ test_CM_06_destroyed_ids_tell_their_peer_and_end(void **state)
 	node_quiet(a);
 }
 
+REQUIREMENT("CM-06")
 static void
-test_CM_06_a_peer_that_rejects_an_established_connection_has_ended_it(void **state)
+a_peer_that_rejects_an_established_connection_has_ended_it(void **state)
 {
 	uint32_t active, passive = half_pair(&active);
 
@@ -636,8 +669,9 @@ test_CM_06_a_peer_that_rejects_an_established_connection_has_ended_it(void **sta
 	assert_int_equal(node_event(a, CM_EV_DISCONNECTED)->ev.reason, WIRE_CM_REJ_CONSUMER);
 }
 
+REQUIREMENT("CM-06")
 static void
-test_CM_06_an_id_may_be_destroyed_by_the_event_that_ends_it(void **state)
+an_id_may_be_destroyed_by_the_event_that_ends_it(void **state)
 {
 	struct pair ids = do_pair();
 
@@ -652,8 +686,9 @@ test_CM_06_an_id_may_be_destroyed_by_the_event_that_ends_it(void **state)
 	assert_int_equal(p->ntold, 3);
 }
 
+REQUIREMENT("CM-04")
 static void
-test_CM_04_an_owner_that_goes_before_the_rep_is_known_to_the_peer(void **state)
+an_owner_that_goes_before_the_rep_is_known_to_the_peer(void **state)
 {
 	uint32_t active, passive = half_pair(&active);
 	const struct sent *s;
@@ -668,8 +703,9 @@ test_CM_04_an_owner_that_goes_before_the_rep_is_known_to_the_peer(void **state)
 	assert_int_equal(state_of(p, passive), CM_CLOSED);
 }
 
+REQUIREMENT("CM-04")
 static void
-test_CM_04_a_rep_of_a_forgotten_connection_is_rejected(void **state)
+a_rep_of_a_forgotten_connection_is_rejected(void **state)
 {
 	uint32_t active, passive = half_pair(&active);
 
@@ -685,42 +721,41 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_CM_04_three_messages_establish),
-		cmocka_unit_test(test_CM_04_attributes_of_both_qps_fit_each_other),
-		cmocka_unit_test(test_CM_04_attributes_are_not_there_before_the_peers_qpn),
-		cmocka_unit_test(test_CM_04_a_request_is_rejected_with_reason_and_private_data),
-		cmocka_unit_test(test_CM_04_a_reply_is_rejected_with_reason_and_private_data),
-		cmocka_unit_test(test_CM_04_a_passive_side_rejects_after_its_reply),
-		cmocka_unit_test(test_CM_04_no_listener_is_reason_8),
-		cmocka_unit_test(test_CM_04_a_req_is_sent_again_as_it_says_itself_then_unreachable),
-		cmocka_unit_test(test_CM_04_a_rep_is_sent_again_as_the_req_says_then_unreachable),
-		cmocka_unit_test(test_CM_04_a_peers_response_timeout_has_bounds),
-		cmocka_unit_test(test_CM_04_an_mra_prolongs_the_wait_for_a_rep),
-		cmocka_unit_test(test_CM_04_an_mra_prolongs_the_wait_for_an_rtu),
-		cmocka_unit_test(test_CM_04_a_slow_program_is_waited_for_however_short_the_timeout),
-		cmocka_unit_test(test_CM_02_the_first_request_stands_in_for_the_rtu),
-		cmocka_unit_test(test_CM_02_only_a_passive_side_that_waits_can_be_established),
-		cmocka_unit_test(test_CM_05_copies_of_the_req_get_the_same_reply),
-		cmocka_unit_test(test_CM_05_copies_of_a_rejected_req_get_the_same_rej),
-		cmocka_unit_test(test_CM_05_a_rejected_peer_may_try_again_with_the_same_id_and_qp),
-		cmocka_unit_test(test_CM_05_copies_of_the_rep_get_the_rtu_again),
-		cmocka_unit_test(test_CM_05_a_copy_of_the_rep_before_the_rtu_gets_an_mra),
-		cmocka_unit_test(test_CM_05_copies_of_the_dreq_get_the_same_drep),
-		cmocka_unit_test(test_CM_05_a_req_of_a_known_qpn_is_stale_and_ends_the_connection),
-		cmocka_unit_test(test_CM_05_a_req_with_a_known_comm_id_is_stale),
-		cmocka_unit_test(test_CM_05_a_rep_of_a_known_qpn_is_stale),
-		cmocka_unit_test(test_CM_05_other_hosts_cannot_make_a_connection_stale),
-		cmocka_unit_test(test_CM_06_either_side_disconnects),
-		cmocka_unit_test(test_CM_06_both_disconnect_at_once),
-		cmocka_unit_test(test_CM_06_a_dreq_without_an_answer_ends_after_its_retries),
-		cmocka_unit_test(test_CM_06_timewait_holds_the_qpn_and_ends),
-		cmocka_unit_test(test_CM_06_a_peer_cannot_make_timewait_last),
-		cmocka_unit_test(test_CM_06_destroyed_ids_tell_their_peer_and_end),
-		cmocka_unit_test(
-			test_CM_06_a_peer_that_rejects_an_established_connection_has_ended_it),
-		cmocka_unit_test(test_CM_06_an_id_may_be_destroyed_by_the_event_that_ends_it),
-		cmocka_unit_test(test_CM_04_an_owner_that_goes_before_the_rep_is_known_to_the_peer),
-		cmocka_unit_test(test_CM_04_a_rep_of_a_forgotten_connection_is_rejected),
+		cmocka_unit_test(three_messages_establish),
+		cmocka_unit_test(attributes_of_both_qps_fit_each_other),
+		cmocka_unit_test(attributes_are_not_there_before_the_peers_qpn),
+		cmocka_unit_test(a_request_is_rejected_with_reason_and_private_data),
+		cmocka_unit_test(a_reply_is_rejected_with_reason_and_private_data),
+		cmocka_unit_test(a_passive_side_rejects_after_its_reply),
+		cmocka_unit_test(no_listener_is_reason_8),
+		cmocka_unit_test(a_req_is_sent_again_as_it_says_itself_then_unreachable),
+		cmocka_unit_test(a_rep_is_sent_again_as_the_req_says_then_unreachable),
+		cmocka_unit_test(a_peers_response_timeout_has_bounds),
+		cmocka_unit_test(an_mra_prolongs_the_wait_for_a_rep),
+		cmocka_unit_test(an_mra_prolongs_the_wait_for_an_rtu),
+		cmocka_unit_test(a_slow_program_is_waited_for_however_short_the_timeout),
+		cmocka_unit_test(the_first_request_stands_in_for_the_rtu),
+		cmocka_unit_test(only_a_passive_side_that_waits_can_be_established),
+		cmocka_unit_test(copies_of_the_req_get_the_same_reply),
+		cmocka_unit_test(copies_of_a_rejected_req_get_the_same_rej),
+		cmocka_unit_test(a_rejected_peer_may_try_again_with_the_same_id_and_qp),
+		cmocka_unit_test(copies_of_the_rep_get_the_rtu_again),
+		cmocka_unit_test(a_copy_of_the_rep_before_the_rtu_gets_an_mra),
+		cmocka_unit_test(copies_of_the_dreq_get_the_same_drep),
+		cmocka_unit_test(a_req_of_a_known_qpn_is_stale_and_ends_the_connection),
+		cmocka_unit_test(a_req_with_a_known_comm_id_is_stale),
+		cmocka_unit_test(a_rep_of_a_known_qpn_is_stale),
+		cmocka_unit_test(other_hosts_cannot_make_a_connection_stale),
+		cmocka_unit_test(either_side_disconnects),
+		cmocka_unit_test(both_disconnect_at_once),
+		cmocka_unit_test(a_dreq_without_an_answer_ends_after_its_retries),
+		cmocka_unit_test(timewait_holds_the_qpn_and_ends),
+		cmocka_unit_test(a_peer_cannot_make_timewait_last),
+		cmocka_unit_test(destroyed_ids_tell_their_peer_and_end),
+		cmocka_unit_test(a_peer_that_rejects_an_established_connection_has_ended_it),
+		cmocka_unit_test(an_id_may_be_destroyed_by_the_event_that_ends_it),
+		cmocka_unit_test(an_owner_that_goes_before_the_rep_is_known_to_the_peer),
+		cmocka_unit_test(a_rep_of_a_forgotten_connection_is_rejected),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, nodes_free);

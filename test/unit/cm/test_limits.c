@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include "cm/parts.h"
 #include "harness.h"
+#include "../../kit/requirement.h"
 
 static struct node *const a = &nodes[0], *const p = &nodes[1];
 
@@ -13,8 +14,9 @@ dropped(const struct node *n, enum cm_drop why)
 	return cm_counters(n->cm)->dropped[why];
 }
 
+REQUIREMENT("CM-01")
 static void
-test_CM_01_mads_that_are_not_the_cms_are_counted_by_reason(void **state)
+mads_that_are_not_the_cms_are_counted_by_reason(void **state)
 {
 	static const struct {
 		uint32_t byte;
@@ -50,8 +52,9 @@ test_CM_01_mads_that_are_not_the_cms_are_counted_by_reason(void **state)
 	assert_int_equal(p->nsent + p->ntold, 0);
 }
 
+REQUIREMENT("CM-01")
 static void
-test_CM_01_impossible_fields_are_refused(void **state)
+impossible_fields_are_refused(void **state)
 {
 	struct wire_cm m = {.attr = WIRE_CM_REQ, .req = {.service_id = SERVICE, .mtu = 3}};
 
@@ -77,8 +80,9 @@ test_CM_01_impossible_fields_are_refused(void **state)
 	node_event(p, CM_EV_CONNECT_REQUEST);
 }
 
+REQUIREMENT("CM-01")
 static void
-test_CM_01_strangers_cannot_touch_a_connection(void **state)
+strangers_cannot_touch_a_connection(void **state)
 {
 	struct pair ids = do_pair();
 	struct node stranger = {.gid = {[10] = 0xff, 0xff, 10, 0, 0, 99}};
@@ -105,8 +109,9 @@ test_CM_01_strangers_cannot_touch_a_connection(void **state)
 	assert_int_equal(state_of(a, ids.active), CM_TIMEWAIT);
 }
 
+REQUIREMENT("CM-01")
 static void
-test_CM_01_messages_of_unknown_ids_end_in_nothing_or_one_reply(void **state)
+messages_of_unknown_ids_end_in_nothing_or_one_reply(void **state)
 {
 	static const struct {
 		uint32_t attr, answer;
@@ -171,8 +176,9 @@ asked(const uint8_t gid[16], uint16_t dev, uint32_t comm)
 	return node_event(p, CM_EV_CONNECT_REQUEST)->ev.listener;
 }
 
+REQUIREMENT("CM-10")
 static void
-test_CM_10_the_most_specific_listener_gets_the_request(void **state)
+the_most_specific_listener_gets_the_request(void **state)
 {
 	static const uint8_t six[16] = {0xfd, [15] = 2},
 			     other[16] = {[10] = 0xff, 0xff, 10, 0, 0, 9};
@@ -201,8 +207,9 @@ test_CM_10_the_most_specific_listener_gets_the_request(void **state)
 	assert_int_equal(asked(p->gid, 0, 7), 0);
 }
 
+REQUIREMENT("CM-10")
 static void
-test_CM_10_one_listener_for_each_address_and_port(void **state)
+one_listener_for_each_address_and_port(void **state)
 {
 	struct cm_listen l = listen_args();
 
@@ -217,8 +224,9 @@ test_CM_10_one_listener_for_each_address_and_port(void **state)
 	listen_with(&l, -EINVAL);
 }
 
+REQUIREMENT("CM-16")
 static void
-test_CM_16_requests_beyond_the_backlog_are_rejected(void **state)
+requests_beyond_the_backlog_are_rejected(void **state)
 {
 	struct cm_listen l = listen_args();
 	uint32_t first = 0, i;
@@ -238,8 +246,9 @@ test_CM_16_requests_beyond_the_backlog_are_rejected(void **state)
 	assert_int_equal(asked(p->gid, 0, 7), 0);
 }
 
+REQUIREMENT("CM-16")
 static void
-test_CM_16_one_peer_has_so_many_requests(void **state)
+one_peer_has_so_many_requests(void **state)
 {
 	struct cm_config c = {.max_ids = 64, .max_peer_pending = 3, .seed = 1};
 	struct cm_listen l = listen_args();
@@ -257,8 +266,9 @@ test_CM_16_one_peer_has_so_many_requests(void **state)
 	assert_int_not_equal(asked(p->gid, 0, 4), 0);
 }
 
+REQUIREMENT("CM-16")
 static void
-test_CM_16_peers_cannot_take_all_ids(void **state)
+peers_cannot_take_all_ids(void **state)
 {
 	struct cm_config c = {.max_ids = 32, .max_peer_pending = 1000, .seed = 1};
 	struct cm_listen l = listen_args();
@@ -275,8 +285,9 @@ test_CM_16_peers_cannot_take_all_ids(void **state)
 	assert_int_equal(cm_create(p->cm, NULL, &id), 0);
 }
 
+REQUIREMENT("CM-16")
 static void
-test_CM_16_rejected_requests_give_way_to_new_ones(void **state)
+rejected_requests_give_way_to_new_ones(void **state)
 {
 	struct cm_config c = {.max_ids = 16, .seed = 1};
 	static const struct cm_reject no = {.reason = WIRE_CM_REJ_CONSUMER};
@@ -298,8 +309,9 @@ test_CM_16_rejected_requests_give_way_to_new_ones(void **state)
 	assert_int_equal(cm_nids(p->cm), 1);
 }
 
+REQUIREMENT("CM-16")
 static void
-test_CM_16_ids_are_limited_and_not_given_again_soon(void **state)
+ids_are_limited_and_not_given_again_soon(void **state)
 {
 	struct cm_config c = {.max_ids = 3, .seed = 5};
 	uint32_t id[4], i;
@@ -347,8 +359,9 @@ ignore_event(void *ctx, const struct cm_event *ev)
 {
 }
 
+REQUIREMENT("CM-16")
 static void
-test_CM_16_lookups_cost_the_same_with_ten_thousand_ids(void **state)
+lookups_cost_the_same_with_ten_thousand_ids(void **state)
 {
 	static const struct cm_ops ops = {.send = ignore_send, .event = ignore_event};
 	struct cm_config c = {.max_ids = 10000, .seed = 9};
@@ -372,8 +385,9 @@ test_CM_16_lookups_cost_the_same_with_ten_thousand_ids(void **state)
 	free(mem);
 }
 
+REQUIREMENT("CM-07")
 static void
-test_CM_07_sidr_resolves_a_service(void **state)
+sidr_resolves_a_service(void **state)
 {
 	struct cm_listen l = listen_args();
 	struct cm_sidr_ask q = {.service_id = SERVICE,
@@ -418,8 +432,9 @@ test_CM_07_sidr_resolves_a_service(void **state)
 	assert_int_equal(state_of(a, id), CM_CLOSED);
 }
 
+REQUIREMENT("CM-07")
 static void
-test_CM_07_sidr_refusals(void **state)
+sidr_refusals(void **state)
 {
 	struct cm_listen l = listen_args();
 	struct cm_sidr_ask q = {.service_id = SERVICE, .max_retries = 1};
@@ -453,8 +468,9 @@ test_CM_07_sidr_refusals(void **state)
 	assert_int_equal(node_event(a, CM_EV_UNREACHABLE)->ev.status, -ETIMEDOUT);
 }
 
+REQUIREMENT("CM-08")
 static void
-test_CM_08_an_alternate_path_is_loaded_on_both_sides(void **state)
+an_alternate_path_is_loaded_on_both_sides(void **state)
 {
 	struct pair ids = do_pair();
 	struct wire_cm_path path = {.local_gid = {0xfd, [15] = 1},
@@ -483,8 +499,9 @@ test_CM_08_an_alternate_path_is_loaded_on_both_sides(void **state)
 	assert_int_equal(y.alternate.hop_limit, 9);
 }
 
+REQUIREMENT("CM-08")
 static void
-test_CM_08_a_refused_path_changes_nothing(void **state)
+a_refused_path_changes_nothing(void **state)
 {
 	struct pair ids = do_pair();
 	struct wire_cm_path path = {.remote_gid = {0xfd, [15] = 2}};
@@ -506,8 +523,9 @@ test_CM_08_a_refused_path_changes_nothing(void **state)
 	assert_int_equal(state_of(a, ids.active), CM_ESTABLISHED);
 }
 
+REQUIREMENT("CM-09")
 static void
-test_CM_09_longer_private_data_is_einval(void **state)
+longer_private_data_is_einval(void **state)
 {
 	static uint8_t data[300];
 	struct cm_connect c;
@@ -545,8 +563,9 @@ test_CM_09_longer_private_data_is_einval(void **state)
 	assert_int_equal(cm_disconnect(a->cm, active, data, WIRE_CM_DREQ_PRIVATE, a->now), 0);
 }
 
+REQUIREMENT("CM-14")
 static void
-test_CM_14_ece_words_are_carried_and_reported(void **state)
+ece_words_are_carried_and_reported(void **state)
 {
 	struct cm_connect c;
 	struct cm_accept acc = accept_args(0x22);
@@ -575,8 +594,9 @@ test_CM_14_ece_words_are_carried_and_reported(void **state)
 	assert_int_equal(info.ece.vendor_id, 0x123456);
 }
 
+REQUIREMENT("CM-05")
 static void
-test_CM_05_one_seed_gives_the_same_ids_another_others(void **state)
+one_seed_gives_the_same_ids_another_others(void **state)
 {
 	struct cm_config c = {.max_ids = 16, .seed = 42};
 	uint32_t id[3];
@@ -591,7 +611,7 @@ test_CM_05_one_seed_gives_the_same_ids_another_others(void **state)
 }
 
 static void
-test_ids_are_listed(void **state)
+ids_are_listed(void **state)
 {
 	struct pair ids = do_pair();
 	uint32_t pos = 0, n = 0, id;
@@ -615,26 +635,26 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_CM_01_mads_that_are_not_the_cms_are_counted_by_reason),
-		cmocka_unit_test(test_CM_01_impossible_fields_are_refused),
-		cmocka_unit_test(test_CM_01_strangers_cannot_touch_a_connection),
-		cmocka_unit_test(test_CM_01_messages_of_unknown_ids_end_in_nothing_or_one_reply),
-		cmocka_unit_test(test_CM_10_the_most_specific_listener_gets_the_request),
-		cmocka_unit_test(test_CM_10_one_listener_for_each_address_and_port),
-		cmocka_unit_test(test_CM_16_requests_beyond_the_backlog_are_rejected),
-		cmocka_unit_test(test_CM_16_one_peer_has_so_many_requests),
-		cmocka_unit_test(test_CM_16_peers_cannot_take_all_ids),
-		cmocka_unit_test(test_CM_16_rejected_requests_give_way_to_new_ones),
-		cmocka_unit_test(test_CM_16_ids_are_limited_and_not_given_again_soon),
-		cmocka_unit_test(test_CM_16_lookups_cost_the_same_with_ten_thousand_ids),
-		cmocka_unit_test(test_CM_07_sidr_resolves_a_service),
-		cmocka_unit_test(test_CM_07_sidr_refusals),
-		cmocka_unit_test(test_CM_08_an_alternate_path_is_loaded_on_both_sides),
-		cmocka_unit_test(test_CM_08_a_refused_path_changes_nothing),
-		cmocka_unit_test(test_CM_09_longer_private_data_is_einval),
-		cmocka_unit_test(test_CM_14_ece_words_are_carried_and_reported),
-		cmocka_unit_test(test_CM_05_one_seed_gives_the_same_ids_another_others),
-		cmocka_unit_test(test_ids_are_listed),
+		cmocka_unit_test(mads_that_are_not_the_cms_are_counted_by_reason),
+		cmocka_unit_test(impossible_fields_are_refused),
+		cmocka_unit_test(strangers_cannot_touch_a_connection),
+		cmocka_unit_test(messages_of_unknown_ids_end_in_nothing_or_one_reply),
+		cmocka_unit_test(the_most_specific_listener_gets_the_request),
+		cmocka_unit_test(one_listener_for_each_address_and_port),
+		cmocka_unit_test(requests_beyond_the_backlog_are_rejected),
+		cmocka_unit_test(one_peer_has_so_many_requests),
+		cmocka_unit_test(peers_cannot_take_all_ids),
+		cmocka_unit_test(rejected_requests_give_way_to_new_ones),
+		cmocka_unit_test(ids_are_limited_and_not_given_again_soon),
+		cmocka_unit_test(lookups_cost_the_same_with_ten_thousand_ids),
+		cmocka_unit_test(sidr_resolves_a_service),
+		cmocka_unit_test(sidr_refusals),
+		cmocka_unit_test(an_alternate_path_is_loaded_on_both_sides),
+		cmocka_unit_test(a_refused_path_changes_nothing),
+		cmocka_unit_test(longer_private_data_is_einval),
+		cmocka_unit_test(ece_words_are_carried_and_reported),
+		cmocka_unit_test(one_seed_gives_the_same_ids_another_others),
+		cmocka_unit_test(ids_are_listed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, nodes_free);

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include "cm/parts.h"
 #include "harness.h"
+#include "../../kit/requirement.h"
 
 #define PEER_COMM 0x77u
 #define PEER_QPN  0x99u
@@ -642,8 +643,9 @@ check_cell(enum cm_state s, enum cm_input in)
 	note_seen();
 }
 
+REQUIREMENT("CM-04", "CM-05", "CM-06")
 static void
-test_CM_04_CM_05_CM_06_every_cell_of_the_state_table(void **state)
+every_cell_of_the_state_table(void **state)
 {
 	for (enum cm_state s = 0; s < CM_NSTATES; s++)
 		for (enum cm_input in = 0; in < CM_NINPUTS; in++)
@@ -701,8 +703,9 @@ check_lap_cell(enum cm_lap_state s, enum cm_input in)
 	note_seen();
 }
 
+REQUIREMENT("CM-08")
 static void
-test_CM_08_every_cell_of_the_alternate_paths_table(void **state)
+every_cell_of_the_alternate_paths_table(void **state)
 {
 	static const enum cm_input inputs[] = {CM_IN_LOAD_PATH, CM_IN_ANSWER_PATH, CM_IN_MRA_LAP,
 					       CM_IN_LAP,       CM_IN_LAP_AGAIN,   CM_IN_APR,
@@ -723,7 +726,7 @@ test_CM_08_every_cell_of_the_alternate_paths_table(void **state)
 }
 
 static void
-test_every_number_has_a_name(void **state)
+every_number_has_a_name(void **state)
 {
 	for (uint32_t i = 0; i < CM_NSTATES; i++)
 		assert_non_null(cm_state_name[i]);
@@ -745,9 +748,9 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_CM_04_CM_05_CM_06_every_cell_of_the_state_table),
-		cmocka_unit_test(test_CM_08_every_cell_of_the_alternate_paths_table),
-		cmocka_unit_test(test_every_number_has_a_name),
+		cmocka_unit_test(every_cell_of_the_state_table),
+		cmocka_unit_test(every_cell_of_the_alternate_paths_table),
+		cmocka_unit_test(every_number_has_a_name),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, nodes_free);

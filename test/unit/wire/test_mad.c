@@ -4,6 +4,7 @@
 #include <string.h>
 #include "suite.h"
 #include "wire/mad.h"
+#include "../../kit/requirement.h"
 
 static struct wire_cm
 message(uint32_t attr)
@@ -86,8 +87,9 @@ find(uint32_t attr, const char *name)
 	return NULL;
 }
 
+REQUIREMENT("CM-01")
 static void
-test_CM_01_fields_of_every_message_lie_where_the_specification_has_them(void **state)
+fields_of_every_message_lie_where_the_specification_has_them(void **state)
 {
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
 		const struct wire_cm_field *f = find(places[i].attr, places[i].name);
@@ -99,8 +101,9 @@ test_CM_01_fields_of_every_message_lie_where_the_specification_has_them(void **s
 }
 
 /* All bits of one field set: exactly its bits are set in the MAD, and it is read back. */
+REQUIREMENT("CM-01")
 static void
-test_CM_01_fields_do_not_overlap(void **state)
+fields_do_not_overlap(void **state)
 {
 	static const uint8_t ones[WIRE_CM_MAX_PRIVATE] = {[0 ... WIRE_CM_MAX_PRIVATE - 1] = 0xff};
 
@@ -130,8 +133,9 @@ test_CM_01_fields_do_not_overlap(void **state)
 	}
 }
 
+REQUIREMENT("CM-01")
 static void
-test_CM_01_wrong_headers_are_told_apart(void **state)
+wrong_headers_are_told_apart(void **state)
 {
 	static const struct {
 		uint32_t byte;
@@ -153,8 +157,9 @@ test_CM_01_wrong_headers_are_told_apart(void **state)
 	}
 }
 
+REQUIREMENT("CM-01")
 static void
-test_CM_01_every_other_length_is_refused(void **state)
+every_other_length_is_refused(void **state)
 {
 	struct wire_cm m = message(WIRE_CM_REP);
 	uint8_t mad[WIRE_MAD_LEN];
@@ -171,8 +176,9 @@ test_CM_01_every_other_length_is_refused(void **state)
 	}
 }
 
+REQUIREMENT("CM-09")
 static void
-test_CM_09_private_data_of_every_message_arrives_whole(void **state)
+private_data_of_every_message_arrives_whole(void **state)
 {
 	static const uint32_t lengths[WIRE_CM_NATTRS] = {
 		[WIRE_CM_INDEX(WIRE_CM_REQ)] = 92,       [WIRE_CM_INDEX(WIRE_CM_MRA)] = 222,
@@ -199,8 +205,9 @@ test_CM_09_private_data_of_every_message_arrives_whole(void **state)
 	}
 }
 
+REQUIREMENT("CM-14")
 static void
-test_CM_14_vendor_id_of_ece_takes_reserved_bytes(void **state)
+vendor_id_of_ece_takes_reserved_bytes(void **state)
 {
 	static const struct {
 		uint32_t attr;
@@ -227,8 +234,9 @@ test_CM_14_vendor_id_of_ece_takes_reserved_bytes(void **state)
 	assert_int_equal(wire_cm_vendor(&none), 0);
 }
 
+REQUIREMENT("CM-09")
 static void
-test_CM_09_ip_header_of_both_families(void **state)
+ip_header_of_both_families(void **state)
 {
 	static const uint8_t v4[WIRE_CM_IP_LEN] = {
 		0, 0x40, 0xb8, 0x15, [16] = 10, 78, 0, 1, [32] = 10, 78, 0, 2,
@@ -250,8 +258,9 @@ test_CM_09_ip_header_of_both_families(void **state)
 	assert_memory_equal(&ip, &six, sizeof(six));
 }
 
+REQUIREMENT("CM-09")
 static void
-test_CM_09_wrong_ip_headers_are_refused(void **state)
+wrong_ip_headers_are_refused(void **state)
 {
 	uint8_t h[WIRE_CM_IP_LEN] = {0, 0x40};
 	struct wire_cm_ip ip;
@@ -270,15 +279,14 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(
-			test_CM_01_fields_of_every_message_lie_where_the_specification_has_them),
-		cmocka_unit_test(test_CM_01_fields_do_not_overlap),
-		cmocka_unit_test(test_CM_01_wrong_headers_are_told_apart),
-		cmocka_unit_test(test_CM_01_every_other_length_is_refused),
-		cmocka_unit_test(test_CM_09_private_data_of_every_message_arrives_whole),
-		cmocka_unit_test(test_CM_14_vendor_id_of_ece_takes_reserved_bytes),
-		cmocka_unit_test(test_CM_09_ip_header_of_both_families),
-		cmocka_unit_test(test_CM_09_wrong_ip_headers_are_refused),
+		cmocka_unit_test(fields_of_every_message_lie_where_the_specification_has_them),
+		cmocka_unit_test(fields_do_not_overlap),
+		cmocka_unit_test(wrong_headers_are_told_apart),
+		cmocka_unit_test(every_other_length_is_refused),
+		cmocka_unit_test(private_data_of_every_message_arrives_whole),
+		cmocka_unit_test(vendor_id_of_ece_takes_reserved_bytes),
+		cmocka_unit_test(ip_header_of_both_families),
+		cmocka_unit_test(wrong_ip_headers_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

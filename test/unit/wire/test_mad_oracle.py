@@ -88,7 +88,8 @@ class Oracle(unittest.TestCase):
                     self.assertEqual(row[theirs], address(mad[field]))
         return checked
 
-    def test_CM_01_captures_of_the_kernels_cm_mean_what_tshark_reads(self):
+    # Requirements: CM-01
+    def test_captures_of_the_kernels_cm_mean_what_tshark_reads(self):
         files = sorted(PCAP_DIR.glob('cm_*.pcap'))
         self.assertGreater(len(files), 5)
         seen = set()
@@ -102,7 +103,8 @@ class Oracle(unittest.TestCase):
                 seen |= {mad['message'] for mad in ours}
         self.assertEqual(seen, set(ATTRS) - {'LAP', 'APR'})
 
-    def test_CM_01_random_messages_mean_what_tshark_reads(self):
+    # Requirements: CM-01
+    def test_random_messages_mean_what_tshark_reads(self):
         handle, path = tempfile.mkstemp(suffix='.pcap')
         os.close(handle)
         self.addCleanup(os.unlink, path)

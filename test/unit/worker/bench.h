@@ -73,6 +73,11 @@ void remaining_events_keep_the_descriptor_readable(void **state);
 void events_between_two_polls_are_not_missed(void **state);
 void no_event_is_lost_on_overflow(void **state);
 
+/* test_grace.c */
+void jobs_run_in_order_and_are_reported(void **state);
+void a_grace_period_waits_for_a_busy_worker(void **state);
+void grace_periods_end_whatever_workers_do(void **state);
+
 /* test_sleep.c */
 void sleeping_worker_is_woken_by_a_call(void **state);
 void nobody_waits_for_a_sleeping_worker(void **state);

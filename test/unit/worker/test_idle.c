@@ -80,7 +80,26 @@ doorbell_set_asleep(struct worker *w, uint32_t asleep)
 {
 }
 
-static struct worker_set set = {.idle = WORKER_IDLE_ADAPTIVE};
+/* No grace period begins here, and no job is posted. */
+static struct rte_rcu_qsbr qs;
+
+void
+grace_offline(struct worker *w)
+{
+}
+
+void
+grace_online(struct worker *w)
+{
+}
+
+bool
+job_waits(const struct worker *w)
+{
+	return false;
+}
+
+static struct worker_set set = {.idle = WORKER_IDLE_ADAPTIVE, .qs = &qs};
 static struct rte_ring ring; /* empty */
 static struct worker_rxq queue;
 static struct worker worker = {.ws = &set, .in = &ring, .out = &ring, .rxqs = &queue};

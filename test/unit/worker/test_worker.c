@@ -419,6 +419,9 @@ main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(calls_run_on_the_worker),
 		cmocka_unit_test(each_worker_has_mbuf_segments),
+		cmocka_unit_test(jobs_run_in_order_and_are_reported),
+		cmocka_unit_test(a_grace_period_waits_for_a_busy_worker),
+		cmocka_unit_test(grace_periods_end_whatever_workers_do),
 		cmocka_unit_test(events_arrive_and_wake_the_control_thread),
 		cmocka_unit_test(events_of_a_cq_are_merged_until_taken),
 		cmocka_unit_test(remaining_events_keep_the_descriptor_readable),
