@@ -78,6 +78,9 @@ daemon_tables_open(struct daemon *d)
 	idtab_init(&d->pds, c->max_pds);
 	TAILQ_INIT(&d->sessions);
 	TAILQ_INIT(&d->new_sessions);
+	TAILQ_INIT(&d->ending);
+	TAILQ_INIT(&d->retrying);
+	TAILQ_INIT(&d->deferred);
 	return rc;
 }
 

@@ -13,6 +13,7 @@
  *   set.c            what an operator changes of it      guess.c          peers that guess keys
  *   neigh_rx.c       what its neighbours answer
  *   obj_*.c          handlers, one file an object
+ *   session_end.c    a client's objects end, step by step
  *   object.c         how objects come and go             device_*.c       what is known of a device
  *   neigh.c          a device's neighbours are asked
  *   broker.c         connections are kept by a process that may block, lookups are made there
@@ -20,6 +21,7 @@
  *   events.c         channels and asynchronous events of clients
  *   ring.c           memory of queues                    quota.c          what each user may hold
  *   triple.c         who speaks from which address to which QP
+ *   defer.c          what waits until no worker uses it
  *   daemon.c, loop.c, idtab.c, qpn.c, devspec.c          what all of them stand on
  */
 #ifndef CONTROL_DAEMON_H
@@ -28,6 +30,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 #include "control/broker.h"
+#include "control/defer.h"
 #include "control/idtab.h"
 #include "ipc/server.h"
 #include "control/loop.h"
@@ -67,6 +70,12 @@ struct daemon {
 	struct quota quota;
 	struct session_list sessions;
 	struct session_list new_sessions; /* without HELLO, the oldest first */
+	struct session_list ending;       /* connection closed, objects not freed (session_end.c) */
+	struct session_list retrying;     /* requests that wait for what those give back */
+	struct defer_list deferred;
+	uint64_t mw_releases; /* so far (mw_release_begin) */
+	struct defer lost;    /* regions whose memory failed: their windows wait to be unbound .. */
+	uint64_t lost_release; /* .. in this release */
 	struct watch hello_timer;
 	struct session_list resting; /* whose users wait (rest.c) */
 	struct watch rest_timer;

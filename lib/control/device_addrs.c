@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The list of a device's addresses and groups that its workers go by: made anew at each change and
- * handed to every worker in turn; then nobody has the old one.
+ * The list of a device's addresses and groups that its workers use: made anew at each change and
+ * published to every worker; the old one is freed when no worker uses it any more.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -9,17 +9,14 @@
 #include "control/device.h"
 #include "control/object.h"
 
-struct addrs_call {
-	const struct engine_addrs *addrs;
-	uint16_t dev;
-};
-
+/* Workers that have the old list may use it until the end of their burst. */
 static void
-set_on_worker(struct worker *w, void *arg)
+addrs_publish(struct device *dev, const struct engine_addrs *a)
 {
-	const struct addrs_call *c = arg;
+	struct worker_set *ws = dev->d->workers;
 
-	engine_set_addrs(worker_engine(w), c->dev, c->addrs);
+	for (unsigned i = 0; i < worker_count(ws); i++)
+		engine_set_addrs(worker_engine(worker_get(ws, i)), dev->port.id, a);
 }
 
 /* One block: the head, the GIDs, the members. */
@@ -58,23 +55,23 @@ addrs_make(const struct device *dev)
 int
 device_addrs_update(struct device *dev)
 {
-	struct engine_addrs *a = addrs_make(dev), *old = dev->addrs;
-	struct addrs_call c = {a, dev->port.id};
+	struct engine_addrs *a = addrs_make(dev);
+	void *old = dev->addrs;
 
 	if (a == NULL)
 		return -ENOMEM;
-	worker_call_all(dev->d->workers, set_on_worker, &c);
+	addrs_publish(dev, a);
 	dev->addrs = a;
-	free(old);
+	if (old != NULL)
+		defer_free(dev->d, &old, 1);
 	return 0;
 }
 
 void
 device_addrs_clear(struct device *dev)
 {
-	struct addrs_call c = {NULL, dev->port.id};
-
-	worker_call_all(dev->d->workers, set_on_worker, &c);
+	addrs_publish(dev, NULL);
+	worker_wait_readers(dev->d->workers);
 	free(dev->addrs);
 	dev->addrs = NULL;
 }

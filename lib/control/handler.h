@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <uroce_abi/ctrl.h>
 
+struct defer;
 struct mrmap_found;
 struct session;
 
@@ -29,7 +30,20 @@ struct ctrl_rep {
 	char why[UROCE_CTRL_MAX_WHY]; /* a refusal's sentence, NUL terminated; "": none */
 };
 
-/* 0, or a positive errno and nothing changed. */
+/*
+ * Of a handler whose answer comes later, by answer of struct ctrl_later; until then the client's
+ * next request waits. Such an answer carries no descriptors.
+ */
+#define CTRL_LATER (-1)
+
+/* A request that is answered later; body: of the operation's size, for status 0. */
+struct ctrl_later {
+	struct uroce_ctrl_hdr hdr;
+	void (*answer)(struct session *s, int status, const void *body); /* NULL: nothing waits */
+	struct defer *defer; /* what it waits for; NULL: something else */
+};
+
+/* 0, or a positive errno and nothing changed, or CTRL_LATER. */
 typedef int ctrl_handler(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rep);
 
 /* Send fd, of which a reply has CTRL_REP_FDS at most, with rep; close_it: and close it then. */
@@ -40,7 +54,7 @@ ctrl_rep_fd(struct ctrl_rep *rep, int fd, bool close_it)
 	rep->close_fd[rep->nfds++] = close_it;
 }
 
-/* Run the handler of op (dispatch.c). 0 and a reply, or a positive errno. */
+/* Run the handler of op (dispatch.c). 0 and a reply, a positive errno, or CTRL_LATER. */
 int dispatch(struct session *s, uint16_t op, const struct ctrl_req *req, struct ctrl_rep *rep);
 
 #endif

@@ -226,6 +226,7 @@ listen_stop(struct daemon *d)
 	broker_release(d, BROKER_LISTENER, geteuid());
 	while ((s = TAILQ_FIRST(&d->sessions)) != NULL)
 		session_destroy(s);
+	defer_drain(d);
 	rest_close(d);
 	hello_timer_close(d);
 	close(d->spare_fd);

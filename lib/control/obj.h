@@ -31,24 +31,18 @@ obj_qp_worker(const struct obj_qp *q)
 	return worker_get(q->o.s->d->workers, q->qp->bind.worker);
 }
 
-/*
- * How each kind comes and goes (object.h). At the end of a session QPs, MWs and MRs are hidden, QPs
- * leave their workers by qp_forget_all, and all workers pass a quiescent point before any is freed.
- */
+/* How each kind comes and goes (object.h); session_end.c has the order at the end of a session. */
 extern const struct object_kind pd_kind, mr_kind, mw_kind, channel_kind, cq_kind, srq_kind, ah_kind,
 	qp_kind;
-/* Take the QPs of s, which are hidden, off their workers. */
-void qp_forget_all(struct session *s);
+/*
+ * On the worker, which drops some QPs of s, all of which are hidden: a bounded number, because
+ * other QPs' traffic waits meanwhile. True: it has none left.
+ */
+bool qp_forget_some(struct worker *w, struct session *s);
 /* After the regions: the descriptors that the session keeps for them. */
 void mr_kept_free(struct session *s);
 /* The session's user is known: its memory may be copied. */
 void mr_copies_open(struct session *s);
-/*
- * DEREG_MR of this region: hide it. Not 0: wait before it is freed, for the copy that is under way
- * in this address space.
- */
-uint64_t mr_must_settle(struct session *s, uint32_t handle);
-
 /* The CQ of an event failed: its QPs go to the error state (EVT-08). */
 void cq_failed(struct obj_cq *cq);
 /* The same of an SRQ (EVT-09). */
@@ -72,11 +66,14 @@ int ah_table_open(struct session *s);
 void ah_table_close(struct session *s);
 
 /*
- * Unbind every window, of whatever session, that is bound to a region which is going or lost. Those
- * regions are hidden, and every worker was quiescent since: no window becomes bound to one any
- * more. Waits until workers have let go of the windows. A region is unmapped after this only.
+ * Unbind every window, of whatever session, that is bound to a region which is going or lost, in
+ * two steps. Before the first, those regions were hidden and every worker was quiescent since: no
+ * window becomes bound to one any more. mw_release_begin hides such windows; 0: there is none, and
+ * the regions may be freed. Otherwise mw_release_end unbinds them, with the number that the first
+ * step returned and after another grace period. A region is unmapped after that only.
  */
-void mw_release(struct daemon *d);
+uint64_t mw_release_begin(struct daemon *d);
+void mw_release_end(struct daemon *d, uint64_t release);
 
 /* Give users back what they paid for regions that have been unmapped by now. */
 void mr_debts_settle(void);

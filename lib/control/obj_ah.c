@@ -32,12 +32,6 @@ ah_hide(struct object *o)
 }
 
 static void
-ah_part(struct object *o)
-{
-	worker_quiesce(o->s->d->workers);
-}
-
-static void
 ah_release(struct object *o)
 {
 	free(((struct obj_ah *)o)->ah);
@@ -47,7 +41,6 @@ const struct object_kind ah_kind = {
 	.table = offsetof(struct session, ah_ids),
 	.quota = QUOTA_AHS,
 	.hide = ah_hide,
-	.part = ah_part,
 	.release = ah_release,
 };
 
@@ -93,23 +86,13 @@ ah_create(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	return 0;
 }
 
-#define RENEW_BATCH 256 /* handles that wait together until no worker has them */
-
-/* No worker reads the old ones from now on. */
-static void
-ah_drop_old(struct session *s, struct qp_ah **old, unsigned n)
-{
-	if (n > 0)
-		worker_quiesce(s->d->workers);
-	for (unsigned i = 0; i < n; i++)
-		free(old[i]);
-}
+#define RENEW_BATCH 256 /* old handles that are freed together */
 
 /* A neighbour's MAC is known now, or another: the handles of s that go through it are renewed. */
 static bool
 ah_renew(struct session *s, const uint8_t ip[16], const uint8_t mac[6])
 {
-	struct qp_ah *olds[RENEW_BATCH];
+	void *olds[RENEW_BATCH];
 	struct obj_ah *o;
 	uint32_t pos = 0;
 	unsigned n = 0;
@@ -118,7 +101,7 @@ ah_renew(struct session *s, const uint8_t ip[16], const uint8_t mac[6])
 	while ((o = idtab_next(&s->ah_ids, &pos)) != NULL) {
 		struct qp_ah *old = o->ah, *ah;
 
-		if (memcmp(o->hop, ip, 16) != 0 ||
+		if (o->o.hidden || memcmp(o->hop, ip, 16) != 0 ||
 		    (old->path_ok && memcmp(old->path.dmac, mac, 6) == 0))
 			continue;
 		ah = malloc(sizeof(*ah));
@@ -132,11 +115,12 @@ ah_renew(struct session *s, const uint8_t ip[16], const uint8_t mac[6])
 		any = true;
 		olds[n++] = old;
 		if (n == RENEW_BATCH) {
-			ah_drop_old(s, olds, n);
+			defer_free(s->d, olds, n);
 			n = 0;
 		}
 	}
-	ah_drop_old(s, olds, n);
+	if (n > 0)
+		defer_free(s->d, olds, n);
 	return any;
 }
 
@@ -158,7 +142,7 @@ ah_hop_resolved(struct device *dev, const uint8_t ip[16], const uint8_t mac[6])
 		if (s->dev != dev || !ah_renew(s, ip, mac))
 			continue;
 		while ((q = idtab_next(&s->qps, &pos)) != NULL) {
-			if (q->qp->conn.type == QP_TYPE_UD)
+			if (!q->o.hidden && q->qp->conn.type == QP_TYPE_UD)
 				worker_call(worker_get(s->d->workers, q->qp->bind.worker),
 					    wake_on_worker, q->qp);
 		}

@@ -220,7 +220,7 @@ cq_failed(struct obj_cq *cq)
 	uint32_t pos = 0;
 
 	while ((q = idtab_next(&s->qps, &pos)) != NULL) {
-		if (q->send_cq == cq || q->recv_cq == cq)
+		if (!q->o.hidden && (q->send_cq == cq || q->recv_cq == cq))
 			worker_call(worker_get(s->d->workers, q->qp->bind.worker), fail_on_worker,
 				    q->qp);
 	}
@@ -234,7 +234,7 @@ srq_failed(struct obj_srq *srq)
 	uint32_t pos = 0;
 
 	while ((q = idtab_next(&s->qps, &pos)) != NULL) {
-		if (q->srq == srq)
+		if (!q->o.hidden && q->srq == srq)
 			worker_call(worker_get(s->d->workers, q->qp->bind.worker), fail_on_worker,
 				    q->qp);
 	}

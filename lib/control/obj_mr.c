@@ -2,6 +2,7 @@
 /* Memory regions: the client's memory made reachable (map/mrmap.h), and the key that names it. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include "map/mrfill.h"
 #include "map/mrkept.h"
 #include "map/mrmap.h"
@@ -185,7 +186,8 @@ mr_kept_free(struct session *s)
 
 /*
  * The client's memory made reachable, which its user has to have room for. 0 or a positive errno;
- * EAGAIN: there will be room when what the user has deregistered is unmapped.
+ * EAGAIN: there will be room when what the user has deregistered, or what others had when they
+ * closed, is unmapped.
  */
 static int
 mr_map(struct session *s, const struct uroce_reg_mr_req *q, const struct ctrl_req *req,
@@ -213,7 +215,7 @@ mr_map(struct session *s, const struct uroce_reg_mr_req *q, const struct ctrl_re
 	}
 	if (rc == 0)
 		return 0;
-	if (rc == -ENOMEM && s->user->debts != 0)
+	if (rc == -ENOMEM && (s->user->debts != 0 || !TAILQ_EMPTY(&s->d->ending)))
 		rc = -EAGAIN;
 	mr_unmap(s, *map, cost);
 	*map = NULL;
@@ -369,6 +371,60 @@ mr_rereg(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	return 0;
 }
 
+/* No copy is under way in its address space, or the client was told of it: the region is in use. */
+static int
+mr_keep_in_use(struct obj_mr *m, int rc)
+{
+	m->settled = false;
+	mr_show(m);
+	return rc;
+}
+
+/*
+ * Have the broker wait for the copy that nobody waits for any more and that may still store into
+ * m's address space (MEM-03). The request comes back to mr_dereg then. False: there is none.
+ */
+static bool
+mr_settle(struct obj_mr *m)
+{
+	static struct ipc_msg msg; /* too large for a stack, and there is one control thread */
+	uint64_t mem = mrmap_path(m->map) == UROCE_MR_PATH_COPY ? mrmap_unsettled(m->map) : 0;
+	const struct uroce_handle h = {.handle = m->o.handle};
+
+	if (mem == 0)
+		return false;
+	msg.hdr = m->o.s->later.hdr;
+	memcpy(msg.body, &h, sizeof(h));
+	m->settled = broker_settle(m->o.s, &msg, mem) == 0;
+	return m->settled;
+}
+
+/* The region was hidden, and no worker holds it from an earlier lookup. */
+static int
+mr_dereg_end(struct obj_mr *m)
+{
+	/* A bind that was in progress on a worker came first. */
+	if (__atomic_load_n(&m->mr.windows, __ATOMIC_RELAXED) != 0)
+		return mr_keep_in_use(m, EBUSY);
+	if (mr_settle(m))
+		return CTRL_LATER;
+	object_free(&mr_kind, &m->o);
+	return 0;
+}
+
+static void
+on_mr_unused(struct defer *df)
+{
+	struct obj_mr *m = WATCH_OF(df, struct obj_mr, o.defer);
+	struct session *s = m->o.s;
+	int rc = mr_dereg_end(m);
+
+	if (rc != CTRL_LATER)
+		session_answer_later(s, rc, NULL);
+	else
+		s->later.defer = NULL; /* the broker answers */
+}
+
 int
 mr_dereg(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 {
@@ -377,34 +433,21 @@ mr_dereg(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 
 	if (m == NULL)
 		return ENOENT;
+	if (m->settled && req->found->err != 0)
+		return mr_keep_in_use(m, -req->found->err);
+	if (m->settled) {
+		object_free(&mr_kind, &m->o);
+		return 0;
+	}
 	if (__atomic_load_n(&m->mr.windows, __ATOMIC_RELAXED) != 0)
 		return EBUSY;
 	mr_hide(m);
-	worker_wait_readers(s->d->workers);
-	/* A bind that was under way on a worker came first. */
-	if (__atomic_load_n(&m->mr.windows, __ATOMIC_RELAXED) != 0 || req->found->err != 0) {
-		mr_show(m);
-		return req->found->err != 0 ? -req->found->err : EBUSY;
+	m->o.defer = (struct defer){.then = on_mr_unused};
+	if (!defer_begin(s->d, &m->o.defer)) {
+		s->later.defer = &m->o.defer;
+		return CTRL_LATER;
 	}
-	object_free(&mr_kind, &m->o);
-	return 0;
-}
-
-uint64_t
-mr_must_settle(struct session *s, uint32_t handle)
-{
-	struct obj_mr *m = idtab_get(&s->mrs, handle);
-
-	if (m == NULL || mrmap_path(m->map) != UROCE_MR_PATH_COPY ||
-	    __atomic_load_n(&m->mr.windows, __ATOMIC_RELAXED) != 0)
-		return 0;
-	mr_hide(m);
-	worker_wait_readers(s->d->workers);
-	if (__atomic_load_n(&m->mr.windows, __ATOMIC_RELAXED) != 0) {
-		mr_show(m);
-		return 0;
-	}
-	return mrmap_unsettled(m->map);
+	return mr_dereg_end(m);
 }
 
 void
@@ -438,6 +481,26 @@ session_sweep_lost(struct session *s)
 	return any;
 }
 
+static void
+on_lost_unbound(struct defer *df)
+{
+	struct daemon *d = WATCH_OF(df, struct daemon, lost);
+
+	mw_release_end(d, d->lost_release);
+}
+
+/* No worker finds regions without memory any more: their windows are next. */
+static void
+on_lost_hidden(struct defer *df)
+{
+	struct daemon *d = WATCH_OF(df, struct daemon, lost);
+
+	d->lost_release = mw_release_begin(d);
+	df->then = on_lost_unbound;
+	if (d->lost_release != 0 && defer_begin(d, df))
+		on_lost_unbound(df);
+}
+
 void
 mr_sweep_lost(struct daemon *d)
 {
@@ -446,7 +509,8 @@ mr_sweep_lost(struct daemon *d)
 	bool any = false;
 
 	mr_debts_settle();
-	if (failures == d->mr_failures)
+	/* those of a sweep that has not ended come with the next one */
+	if (failures == d->mr_failures || d->lost.waiting)
 		return;
 	d->mr_failures = failures;
 	sigbus_guard_refill();
@@ -456,6 +520,7 @@ mr_sweep_lost(struct daemon *d)
 	}
 	if (!any)
 		return;
-	worker_quiesce(d->workers);
-	mw_release(d);
+	d->lost = (struct defer){.then = on_lost_hidden};
+	if (defer_begin(d, &d->lost))
+		on_lost_hidden(&d->lost);
 }

@@ -7,19 +7,22 @@
 #define MW_TYPE_1 1 /* enum ibv_mw_type */
 #define MW_TYPE_2 2
 
+/* Hide it from workers, if it is not. What it is bound to stays as it is. */
+static void
+mw_turn_off(struct obj_mw *m, uint64_t release)
+{
+	if (m->off != 0)
+		return;
+	mr_table_hide(&m->o.s->d->mrs, &m->mr);
+	m->off = release;
+}
+
 static void
 mw_hide(struct object *o)
 {
 	struct obj_mw *m = (struct obj_mw *)o;
 
-	mr_table_hide(&o->s->d->mrs, &m->mr);
-	m->hidden = true;
-}
-
-static void
-mw_part(struct object *o)
-{
-	worker_wait_readers(o->s->d->workers);
+	mw_turn_off(m, ++o->s->d->mw_releases);
 }
 
 static void
@@ -35,7 +38,6 @@ const struct object_kind mw_kind = {
 	.table = offsetof(struct session, mws),
 	.quota = QUOTA_MRS,
 	.hide = mw_hide,
-	.part = mw_part,
 	.release = mw_leave,
 };
 
@@ -84,55 +86,71 @@ mw_must_go(const struct obj_mw *m)
 	return region->going || region->lost;
 }
 
-typedef bool mw_visit(struct obj_mw *m);
+typedef bool mw_visit(struct obj_mw *m, uint64_t release);
 
-/* How many of all windows visit said true of. */
-static uint32_t
-mw_each(struct daemon *d, mw_visit *visit)
+static bool
+mw_each_of(struct session_list *list, mw_visit *visit, uint64_t release)
 {
 	struct session *s;
-	uint32_t n = 0;
+	bool any = false;
 
-	TAILQ_FOREACH (s, &d->sessions, link) {
+	TAILQ_FOREACH (s, list, link) {
 		struct obj_mw *m;
 		uint32_t pos = 0;
 
 		while (s->state == IPC_STATE_CONTEXT && (m = idtab_next(&s->mws, &pos)) != NULL)
-			n += visit(m);
+			any |= visit(m, release);
 	}
-	return n;
+	return any;
 }
 
-/* A window that is hidden already goes with its session. */
+/* Did visit say true of any window of any session, living or ending? */
 static bool
-mw_hide_if_it_must_go(struct obj_mw *m)
+mw_each(struct daemon *d, mw_visit *visit, uint64_t release)
 {
-	if (m->hidden || !mw_must_go(m))
+	bool any = mw_each_of(&d->sessions, visit, release);
+
+	return mw_each_of(&d->ending, visit, release) || any;
+}
+
+static bool
+mw_turn_off_if_it_must_go(struct obj_mw *m, uint64_t release)
+{
+	if (!mw_must_go(m))
 		return false;
-	mr_table_hide(&m->o.s->d->mrs, &m->mr);
-	m->releasing = true;
+	mw_turn_off(m, release);
 	return true;
 }
 
-/* The key stays: the window's owner may bind it again. */
+/*
+ * The key stays: the window's owner may bind it again. One that was hidden for a later release may
+ * still be in use.
+ */
 static bool
-mw_unbind_and_show(struct obj_mw *m)
+mw_unbind_and_show(struct obj_mw *m, uint64_t release)
 {
-	if (!m->releasing)
+	if (m->off == 0 || m->off > release)
 		return false;
-	/* A bind that was under way when it was hidden may have taken it elsewhere. */
+	/* A bind that was in progress when it was hidden may have taken it elsewhere. */
 	if (mw_must_go(m))
 		mw_unbind(&m->mr);
-	m->releasing = false;
+	if (m->o.hidden)
+		return true;
+	m->off = 0;
 	mr_table_show(&m->o.s->d->mrs, &m->mr);
 	return true;
 }
 
-void
-mw_release(struct daemon *d)
+uint64_t
+mw_release_begin(struct daemon *d)
 {
-	if (mw_each(d, mw_hide_if_it_must_go) == 0)
-		return;
-	worker_quiesce(d->workers);
-	mw_each(d, mw_unbind_and_show);
+	uint64_t release = ++d->mw_releases;
+
+	return mw_each(d, mw_turn_off_if_it_must_go, release) ? release : 0;
+}
+
+void
+mw_release_end(struct daemon *d, uint64_t release)
+{
+	mw_each(d, mw_unbind_and_show, release);
 }

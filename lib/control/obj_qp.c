@@ -25,10 +25,8 @@ adopt_on_worker(struct worker *w, void *arg)
 }
 
 static void
-forget_on_worker(struct worker *w, void *arg)
+forget_on_worker(struct worker *w, struct obj_qp *q)
 {
-	struct obj_qp *q = arg;
-
 	struct obj_qp **scan = &q->o.s->worker_scan[worker_index(w)];
 
 	worker_forget_qp(w, q->qp);
@@ -152,6 +150,7 @@ qp_hide(struct object *o)
 
 	mcast_leave(q);
 	qp_triples_release(q);
+	qpn_hold(&d->qpns, q->qp->conn.qpn);
 	__atomic_store_n(&d->qps.slot[q->qp->conn.qpn & d->qps.mask], NULL, __ATOMIC_RELEASE);
 	TAILQ_REMOVE(&q->o.s->dev->qps, q, dev_link);
 	q->send_cq->o.refs--;
@@ -160,13 +159,21 @@ qp_hide(struct object *o)
 		q->srq->o.refs--;
 }
 
-static void
-qp_part(struct object *o)
+static bool
+leave_on_worker(struct worker *w, void *arg)
+{
+	forget_on_worker(w, arg);
+	return true;
+}
+
+static struct worker_job *
+qp_leave(struct object *o)
 {
 	struct obj_qp *q = (struct obj_qp *)o;
 
-	worker_call(obj_qp_worker(q), forget_on_worker, q);
-	worker_quiesce(o->s->d->workers);
+	q->job = (struct worker_job){.run = leave_on_worker, .arg = q};
+	worker_post(obj_qp_worker(q), &q->job);
+	return &q->job;
 }
 
 static void
@@ -177,6 +184,8 @@ qp_release(struct object *o)
 	ipc_arena_free(o->s->arena, &q->sq);
 	if (q->srq == NULL)
 		ipc_arena_free(o->s->arena, &q->rq);
+	if (q->qp != NULL)
+		qpn_release(&o->s->d->qpns, q->qp->conn.qpn);
 	qp_free(q->qp);
 }
 
@@ -184,7 +193,7 @@ const struct object_kind qp_kind = {
 	.table = offsetof(struct session, qps),
 	.quota = QUOTA_QPS,
 	.hide = qp_hide,
-	.part = qp_part,
+	.leave = qp_leave,
 	.release = qp_release,
 };
 
@@ -262,29 +271,15 @@ qp_obj_create(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 	return 0;
 }
 
-/* As many as a call takes off its worker: other QPs' traffic waits meanwhile. */
 #define FORGET_QPS 64u
 
-static void
-forget_some_on_worker(struct worker *w, void *arg)
+bool
+qp_forget_some(struct worker *w, struct session *s)
 {
-	struct session *s = arg;
+	struct session_qps *qps = &s->worker_qps[worker_index(w)];
 	struct obj_qp *q;
 
-	for (uint32_t i = 0; i < FORGET_QPS; i++) {
-		q = LIST_FIRST(&s->worker_qps[worker_index(w)]);
-		if (q == NULL)
-			return;
+	for (uint32_t i = 0; i < FORGET_QPS && (q = LIST_FIRST(qps)) != NULL; i++)
 		forget_on_worker(w, q);
-	}
-}
-
-void
-qp_forget_all(struct session *s)
-{
-	/* Many a call: a call waits for its worker, and the other clients for this thread. */
-	for (unsigned i = 0; i < worker_count(s->d->workers); i++) {
-		while (!LIST_EMPTY(&s->worker_qps[i]))
-			worker_call(worker_get(s->d->workers, i), forget_some_on_worker, s);
-	}
+	return LIST_EMPTY(qps);
 }

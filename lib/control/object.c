@@ -45,6 +45,17 @@ object_free(const struct object_kind *k, struct object *o)
 	free(o);
 }
 
+/* No worker uses it any more, and its client waits for that. */
+static void
+on_unused(struct defer *df)
+{
+	struct object *o = WATCH_OF(df, struct object, defer);
+	struct session *s = o->s;
+
+	object_free(o->kind, o);
+	session_answer_later(s, 0, NULL);
+}
+
 int
 object_destroy(const struct object_kind *k, struct session *s, uint32_t handle)
 {
@@ -54,10 +65,22 @@ object_destroy(const struct object_kind *k, struct session *s, uint32_t handle)
 		return ENOENT;
 	if (o->refs != 0)
 		return EBUSY;
-	if (k->hide != NULL)
-		k->hide(o);
-	if (k->part != NULL)
-		k->part(o);
+	if (k->hide == NULL) {
+		object_free(k, o);
+		return 0;
+	}
+	o->hidden = true;
+	k->hide(o);
+	o->kind = k;
+	o->defer = (struct defer){.then = on_unused};
+	if (k->leave != NULL) {
+		o->defer.job = k->leave(o);
+		o->defer.njobs = 1;
+	}
+	if (!defer_begin(s->d, &o->defer)) {
+		s->later.defer = &o->defer;
+		return CTRL_LATER;
+	}
 	object_free(k, o);
 	return 0;
 }
@@ -68,8 +91,11 @@ object_hide_all(const struct object_kind *k, struct session *s)
 	struct object *o;
 	uint32_t pos = 0;
 
-	while ((o = idtab_next(table_of(k, s), &pos)) != NULL)
-		k->hide(o);
+	while ((o = idtab_next(table_of(k, s), &pos)) != NULL) {
+		if (!o->hidden)
+			k->hide(o);
+		o->hidden = true;
+	}
 }
 
 void

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
+#include "control/defer.h"
 #include "control/events.h"
 #include "control/quota.h"
 #include "control/triple.h"
@@ -29,19 +30,26 @@ struct object {
 	struct obj_pd *pd; /* that it refers to; NULL: a PD, or nothing that belongs to one */
 	uint32_t handle;
 	uint32_t refs; /* from other objects: while there are any it is not destroyed */
+	bool hidden;   /* from workers, for good: it is being destroyed, or its session ends */
+	const struct object_kind *kind; /* once it is being destroyed */
+	struct defer defer;             /* until no worker uses it */
 };
 
 /*
  * How the objects of a kind are created and destroyed. object.c has the steps that all kinds share;
- * these functions, any of which may be NULL, have the rest. An object ends by hide, part, release.
+ * these functions, any of which may be NULL, have the rest. An object ends by hide, leave, a grace
+ * period, release. A kind without hide is not known to workers and ends by release alone.
  */
 struct object_kind {
 	size_t table;          /* struct idtab of its handles, in struct session */
 	enum quota_kind quota; /* that an object counts as one of */
 	/* No worker finds it from now on. */
 	void (*hide)(struct object *o);
-	/* Waits until no worker has it from before. At the end of a session the caller did. */
-	void (*part)(struct object *o);
+	/*
+	 * Posts a job that makes the worker which owns the object let go of it, and returns the
+	 * job. At the end of a session the caller did that. NULL: workers only look it up.
+	 */
+	struct worker_job *(*leave)(struct object *o);
 	/* Gives back all that it holds besides what object_add took. */
 	void (*release)(struct object *o);
 };
@@ -56,11 +64,14 @@ void object_drop(const struct object_kind *k, struct object *o);
 /* Hidden, and no worker has it: release, undo object_add, free. */
 void object_free(const struct object_kind *k, struct object *o);
 /*
- * A client's request to destroy the object of handle. 0; ENOENT; EBUSY: others refer to it. Waits
- * for workers where the kind has them part.
+ * A client's request to destroy the object of handle. 0; ENOENT; EBUSY: others refer to it;
+ * CTRL_LATER: s->later.answer gets the result when no worker uses the object any more.
  */
 int object_destroy(const struct object_kind *k, struct session *s, uint32_t handle);
-/* The end of s: hide all objects of the kind; then, when all workers were quiescent, free them. */
+/*
+ * The end of s: hide all objects of the kind; then, when all workers were quiescent, free them. An
+ * object whose destruction had begun ends with the others.
+ */
 void object_hide_all(const struct object_kind *k, struct session *s);
 void object_free_all(const struct object_kind *k, struct session *s);
 
@@ -88,8 +99,9 @@ struct obj_mr {
 	struct mr mr;
 	struct mrmap *map;
 	struct mr_cost cost; /* of map */
-	bool lost;  /* its memory failed: hidden, kept for its owner to deregister or change */
-	bool going; /* its session ends: hidden, to be freed once no window is bound to it */
+	bool lost;    /* its memory failed: hidden, kept for its owner to deregister or change */
+	bool going;   /* its session ends: hidden, to be freed once no window is bound to it */
+	bool settled; /* hidden, and the broker has been asked to let a copy end (mr_dereg) */
 };
 
 struct obj_channel { /* refs: CQs */
@@ -111,8 +123,10 @@ struct obj_cq { /* refs: queues of QPs */
 struct obj_mw {
 	struct object o;
 	struct mr mr;
-	bool hidden;    /* for good: it, or its session, ends */
-	bool releasing; /* within mw_release: hidden until it is unbound */
+	/* Hidden for the release of this number (mw_release_begin), or an earlier one; 0: not
+	 * hidden
+	 */
+	uint64_t off;
 };
 
 struct obj_srq { /* refs: QPs */
@@ -151,7 +165,8 @@ struct obj_qp { /* refs: multicast groups it is in (ibv_destroy_qp(3) does not e
 	uint8_t hop[16], alt_hop[16];
 	/* Claims on the addresses of both paths, in no order; NULL: none. */
 	struct triple *triple[2];
-	uint32_t wrong_keys; /* of its peer, at the last look (guess.c) */
+	uint32_t wrong_keys;   /* of its peer, at the last look (guess.c) */
+	struct worker_job job; /* that makes its worker let go of it */
 	TAILQ_ENTRY(obj_qp) dev_link;
 	LIST_ENTRY(obj_qp) worker_link;
 };

@@ -19,8 +19,11 @@ qpn_init(struct qpn_alloc *a, struct qp_table *table, uint32_t nworkers)
 	a->nworkers = nworkers;
 	a->slot_bits = (uint32_t)__builtin_ctz(nslots);
 	a->gen = malloc(bytes);
-	if (a->gen == NULL)
+	a->held = calloc(nslots, sizeof(*a->held));
+	if (a->gen == NULL || a->held == NULL) {
+		qpn_free(a);
 		return -ENOMEM;
+	}
 	for (size_t done = 0; done < bytes;) {
 		ssize_t n = getrandom((char *)a->gen + done, bytes - done, 0);
 
@@ -36,7 +39,9 @@ void
 qpn_free(struct qpn_alloc *a)
 {
 	free(a->gen);
+	free(a->held);
 	a->gen = NULL;
+	a->held = NULL;
 }
 
 static uint32_t
@@ -64,7 +69,7 @@ qpn_take(struct qpn_alloc *a, uint32_t worker, uint32_t *qpn)
 		slot += a->nworkers;
 		if (slot >= nslots)
 			slot = worker;
-		if (a->table->slot[here] != NULL)
+		if (a->table->slot[here] != NULL || a->held[here])
 			continue;
 		a->cursor[worker] = slot;
 		*qpn = qpn_make(a, here);
@@ -72,4 +77,16 @@ qpn_take(struct qpn_alloc *a, uint32_t worker, uint32_t *qpn)
 		return 0;
 	}
 	return -ENOSPC;
+}
+
+void
+qpn_hold(struct qpn_alloc *a, uint32_t qpn)
+{
+	a->held[qpn & a->table->mask] = true;
+}
+
+void
+qpn_release(struct qpn_alloc *a, uint32_t qpn)
+{
+	a->held[qpn & a->table->mask] = false;
 }

@@ -7,6 +7,7 @@
 #ifndef CONTROL_QPN_H
 #define CONTROL_QPN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include "qp/table.h"
 
@@ -15,6 +16,7 @@ struct qpn_alloc {
 	uint32_t nworkers;      /* each has every nworkers-th slot */
 	uint32_t slot_bits;
 	uint16_t *gen; /* by slot: to use next */
+	bool *held;    /* by slot: by a QP that is not in the table any more */
 	uint32_t cursor[UROCE_MAX_WORKERS];
 };
 
@@ -26,5 +28,11 @@ void qpn_free(struct qpn_alloc *a);
  * 0xffffff (multicast). The caller stores its QP in the slot before the next call. 0 or -ENOSPC.
  */
 int qpn_take(struct qpn_alloc *a, uint32_t worker, uint32_t *qpn);
+/*
+ * Keep the slot of qpn, whose QP is about to leave the table, from other QPs until qpn_release: its
+ * worker still has the QP, and resources for one QP a slot.
+ */
+void qpn_hold(struct qpn_alloc *a, uint32_t qpn);
+void qpn_release(struct qpn_alloc *a, uint32_t qpn);
 
 #endif

@@ -2,6 +2,7 @@
 #include "control/request.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "control/log.h"
@@ -14,7 +15,7 @@ _Static_assert(sizeof(struct uroce_list_devices_rep) <= REP_BODY_MAX, "largest r
 
 /* A request was refused: with a word on it, if its handler or a quota has one. 0 or -errno. */
 static int
-session_refuse(struct session *s, const struct ipc_msg *m, const char *why, int rc)
+session_refuse(struct session *s, const struct uroce_ctrl_hdr *hdr, const char *why, int rc)
 {
 	size_t len;
 
@@ -23,11 +24,75 @@ session_refuse(struct session *s, const struct ipc_msg *m, const char *why, int 
 	len = strlen(why);
 	if (len > 0)
 		LOG_LIMITED(NOTICE, "client %u: %s (pid %d): %s refused: %s", s->id, s->comm,
-			    s->peer.pid, ipc_op_get(m->hdr.op)->name, why);
-	return ipc_reply_send(s->w.fd, &m->hdr, (uint32_t)rc, why, (uint32_t)len, NULL, 0);
+			    s->peer.pid, ipc_op_get(hdr->op)->name, why);
+	return ipc_reply_send(s->w.fd, hdr, (uint32_t)rc, why, (uint32_t)len, NULL, 0);
 }
 
-/* Answer one request, which is well formed; an error of the connection ends it: -errno. */
+static void
+session_fail(struct session *s, uint16_t op, int rc)
+{
+	LOG_LIMITED(NOTICE, "client %u: %s (pid %d): operation %u: %s; connection ended", s->id,
+		    s->comm, s->peer.pid, op, strerror(-rc));
+	session_destroy(s);
+}
+
+/* The client's next request is not received until the one at hand is answered. */
+static void
+session_pause(struct session *s)
+{
+	loop_del(&s->d->loop, &s->w);
+}
+
+/* rc: of the answer. Out of the loop until now; session_destroy takes it out again: harmless. */
+static void
+session_resume(struct session *s, uint16_t op, int rc)
+{
+	if (rc == 0)
+		rc = loop_add(&s->d->loop, &s->w, EPOLLIN);
+	if (rc < 0)
+		session_fail(s, op, rc);
+}
+
+static void
+answer_later(struct session *s, int status, const void *body)
+{
+	const struct uroce_ctrl_hdr hdr = s->later.hdr;
+	uint32_t len = ipc_op_get(hdr.op)->rep_len;
+	int rc;
+
+	quota_refusal_clear(&s->d->quota);
+	rc = status != 0 ? session_refuse(s, &hdr, "", status)
+			 : ipc_reply_send(s->w.fd, &hdr, 0, body, len, NULL, 0);
+	session_resume(s, hdr.op, rc);
+}
+
+static void retry(struct session *s);
+
+/*
+ * Refused for lack of something while sessions have closed whose objects are not freed yet: it is
+ * tried again when they are, as if those had closed earlier. False: there is no reason to.
+ */
+static bool
+session_retries(struct session *s, const struct ipc_msg *m, const struct ctrl_req *req)
+{
+	if (req->nfds != 0 || TAILQ_EMPTY(&s->d->ending))
+		return false;
+	s->retry = malloc(sizeof(*s->retry));
+	if (s->retry == NULL)
+		return false;
+	s->retry->hdr = m->hdr;
+	s->retry->nfds = 0;
+	memcpy(s->retry->body, m->body, m->hdr.len);
+	s->retry_ready = retry;
+	TAILQ_INSERT_TAIL(&s->d->retrying, s, retry_link);
+	session_pause(s);
+	return true;
+}
+
+/*
+ * Answer one request, which is well formed, or see to it that it is answered later; an error of the
+ * connection ends it: -errno.
+ */
 static int
 session_answer(struct session *s, const struct ipc_msg *m, const struct ctrl_req *req)
 {
@@ -36,9 +101,17 @@ session_answer(struct session *s, const struct ipc_msg *m, const struct ctrl_req
 	int rc;
 
 	quota_refusal_clear(&s->d->quota);
+	s->later = (struct ctrl_later){.hdr = m->hdr};
 	rc = dispatch(s, m->hdr.op, req, &rep);
+	if (rc == CTRL_LATER) {
+		s->later.answer = answer_later;
+		session_pause(s);
+		return 0;
+	}
+	if (rc == ENOMEM && session_retries(s, m, req))
+		return 0;
 	if (rc != 0)
-		return session_refuse(s, m, rep.why, rc);
+		return session_refuse(s, &m->hdr, rep.why, rc);
 	rc = ipc_reply_send(s->w.fd, &m->hdr, 0, body, ipc_op_get(m->hdr.op)->rep_len, rep.fds,
 			    rep.nfds);
 	for (unsigned i = 0; i < rep.nfds; i++) {
@@ -46,6 +119,13 @@ session_answer(struct session *s, const struct ipc_msg *m, const struct ctrl_req
 			close(rep.fds[i]);
 	}
 	return rc;
+}
+
+/* Is the request that was just given to session_answer to be answered later? */
+static bool
+session_waits(const struct session *s)
+{
+	return s->later.answer != NULL || s->retry != NULL;
 }
 
 /* Its form alone is a reason to refuse it. */
@@ -83,34 +163,14 @@ session_answer_kept(struct session *s, const struct ipc_msg *m, const struct uro
 	return session_answer(s, m, &req);
 }
 
-/* The client's next request is looked at when this one is answered. */
 static int
 session_wait(struct session *s, const struct ipc_msg *m, bool fds, int refusal)
 {
 	int rc = broker_find(s, m, fds, refusal);
 
 	if (rc == 0)
-		loop_del(&s->d->loop, &s->w);
+		session_pause(s);
 	return rc;
-}
-
-/*
- * A region is to go, and a copy that nobody waits for any more may still store into it: the answer
- * comes when that is over (MEM-03). False: there is none.
- */
-static bool
-session_settle(struct session *s, const struct ipc_msg *m)
-{
-	const struct uroce_handle *h = (const void *)m->body;
-	uint64_t mem;
-
-	if (m->hdr.op != UROCE_CTRL_DEREG_MR)
-		return false;
-	mem = mr_must_settle(s, h->handle);
-	if (mem == 0 || broker_settle(s, m, mem) < 0)
-		return false;
-	loop_del(&s->d->loop, &s->w);
-	return true;
 }
 
 static int
@@ -132,9 +192,21 @@ session_request(struct session *s, struct ipc_msg *m)
 		rc = session_wait(s, m, false, 0);
 		return rc < 0 ? session_refuse_form(s, m, -rc) : 0;
 	}
-	if (session_settle(s, m))
-		return 0;
 	return session_answer(s, m, &req);
+}
+
+static void
+retry(struct session *s)
+{
+	struct ipc_msg *m = s->retry;
+	uint16_t op = m->hdr.op;
+	int rc;
+
+	s->retry = NULL;
+	rc = session_request(s, m);
+	free(m);
+	if (rc < 0 || (s->wait == NULL && !session_waits(s)))
+		session_resume(s, op, rc);
 }
 
 /* urocectl's file. Whoever may start a capture may end the daemon as well, and is trusted. */
@@ -178,14 +250,6 @@ session_request_fds(struct session *s, struct ipc_msg *m)
 	return session_wait(s, m, true, rc);
 }
 
-static void
-session_fail(struct session *s, uint16_t op, int rc)
-{
-	LOG_LIMITED(NOTICE, "client %u: %s (pid %d): operation %u: %s; connection ended", s->id,
-		    s->comm, s->peer.pid, op, strerror(-rc));
-	session_destroy(s);
-}
-
 void
 request_found(struct session *s, struct ipc_msg *m, int refusal, const struct mrmap_found *found,
 	      const int *fds)
@@ -193,17 +257,15 @@ request_found(struct session *s, struct ipc_msg *m, int refusal, const struct mr
 	struct ctrl_req req = {.body = m->body, .fds = fds, .nfds = found->nfds, .found = found};
 	int rc;
 
+	s->later.answer = NULL;
 	if (found->err == -EPROTO)
 		rc = -EPROTO;
 	else if (refusal != 0)
 		rc = session_refuse_form(s, m, refusal);
 	else
 		rc = session_answer(s, m, &req);
-	/* Out of the loop until now; session_destroy takes it out once more, which is harmless. */
-	if (rc == 0)
-		rc = loop_add(&s->d->loop, &s->w, EPOLLIN);
-	if (rc < 0)
-		session_fail(s, m->hdr.op, rc);
+	if (rc < 0 || !session_waits(s))
+		session_resume(s, m->hdr.op, rc);
 }
 
 void

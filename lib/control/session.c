@@ -11,8 +11,6 @@
 #include "control/obj.h"
 #include "control/rest.h"
 
-#define CONTEXT_FDS  2   /* of a context by itself: its asynchronous socket, its doorbells .. */
-#define CONTEXT_MAPS 1   /* of a context by itself: its doorbells */
 #define MAX_CHANNELS 512 /* of a client: each is a descriptor here */
 
 bool
@@ -43,8 +41,8 @@ on_doorbell_overflow(struct worker *w, void *ctx, bool first)
 	return *at != NULL;
 }
 
-static struct uroce_db_ring *
-doorbell_ring(struct session *s, uint32_t w)
+struct uroce_db_ring *
+session_doorbell(struct session *s, uint32_t w)
 {
 	return (struct uroce_db_ring *)(s->doorbells.base + w * sizeof(struct uroce_db_ring));
 }
@@ -55,7 +53,7 @@ doorbells_close(struct session *s)
 	while (s->ndoorbells > 0) {
 		s->ndoorbells--;
 		worker_del_doorbell(worker_get(s->d->workers, s->ndoorbells),
-				    doorbell_ring(s, s->ndoorbells));
+				    session_doorbell(s, s->ndoorbells));
 	}
 	ipc_segment_destroy(&s->doorbells);
 }
@@ -68,7 +66,8 @@ doorbells_open(struct session *s)
 
 	while (rc == 0 && s->ndoorbells < n) {
 		rc = worker_add_doorbell(worker_get(s->d->workers, s->ndoorbells),
-					 doorbell_ring(s, s->ndoorbells), on_doorbell_overflow, s);
+					 session_doorbell(s, s->ndoorbells), on_doorbell_overflow,
+					 s);
 		if (rc == 0)
 			s->ndoorbells++;
 	}
@@ -133,41 +132,6 @@ fail_contexts:
 	return rc;
 }
 
-static void
-context_close(struct session *s)
-{
-	/* In the order of who uses whom: queues, what they complete to and read from, memory. */
-	static const struct object_kind *const kinds[] = {
-		&qp_kind, &srq_kind, &ah_kind,      &cq_kind,
-		&mw_kind, &mr_kind,  &channel_kind, &pd_kind,
-	};
-
-	object_hide_all(&qp_kind, s);
-	qp_forget_all(s);
-	object_hide_all(&mw_kind, s);
-	object_hide_all(&mr_kind, s);
-	worker_quiesce(s->d->workers);
-	mw_release(s->d);
-	for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-		object_free_all(kinds[i], s);
-	mr_kept_free(s);
-	ah_table_close(s);
-	doorbells_close(s);
-	events_async_close(&s->async);
-	ipc_arena_destroy(s->arena);
-	quota_give(s->user, QUOTA_QUEUE_MEM, s->arena_bytes);
-	quota_give(s->user, QUOTA_FDS, s->arena_segs + CONTEXT_FDS + s->d->nworkers);
-	quota_give(s->user, QUOTA_MAPS, s->arena_segs + CONTEXT_MAPS);
-	quota_give(s->user, QUOTA_CONTEXTS, 1);
-	idtab_free(&s->pds);
-	idtab_free(&s->mrs);
-	idtab_free(&s->mws);
-	idtab_free(&s->srqs);
-	idtab_free(&s->channels);
-	idtab_free(&s->cqs);
-	idtab_free(&s->qps);
-}
-
 /* It has said HELLO, or is about to end. */
 static void
 session_not_new(struct session *s)
@@ -212,12 +176,52 @@ session_hello(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 	ctrl_rep_fd(rp, s->doorbells.fd, false);
 	for (uint32_t i = 0; i < d->nworkers; i++) {
 		rep->db_off[i] = i * sizeof(struct uroce_db_ring);
-		ctrl_rep_fd(rp, worker_wake_fd(worker_get(d->workers, i), doorbell_ring(s, i)),
+		ctrl_rep_fd(rp, worker_wake_fd(worker_get(d->workers, i), session_doorbell(s, i)),
 			    false);
 	}
 	LOG(INFO, "client %u: %s (pid %d, uid %u) opened %s", s->id, s->comm, s->peer.pid,
 	    s->peer.uid, dev->name);
 	return 0;
+}
+
+/* Requests that were refused for lack of what s may have held. */
+static void
+retry_all(struct daemon *d)
+{
+	struct session_list list = TAILQ_HEAD_INITIALIZER(list);
+	struct session *s;
+
+	TAILQ_CONCAT(&list, &d->retrying, retry_link);
+	while ((s = TAILQ_FIRST(&list)) != NULL) {
+		TAILQ_REMOVE(&list, s, retry_link);
+		s->retry_ready(s);
+	}
+}
+
+static void
+session_free(struct session *s)
+{
+	struct daemon *d = s->d;
+
+	TAILQ_REMOVE(&d->ending, s, link);
+	quota_user_put(s->user);
+	free(s);
+	retry_all(d);
+}
+
+/* Its last request, if it still waits, is not answered any more. */
+static void
+forget_request(struct session *s)
+{
+	broker_forget(s);
+	if (s->later.defer != NULL)
+		defer_cancel(s->d, s->later.defer);
+	s->later.defer = NULL;
+	if (s->retry == NULL)
+		return;
+	TAILQ_REMOVE(&s->d->retrying, s, retry_link);
+	free(s->retry);
+	s->retry = NULL;
 }
 
 void
@@ -229,20 +233,21 @@ session_destroy(struct session *s)
 	loop_del(&d->loop, &s->w);
 	session_rest_end(s);
 	broker_drop(d, s->id, &s->peer, s->kept);
-	broker_forget(s);
-	if (s->state == IPC_STATE_CONTEXT) {
-		LOG(INFO, "client %u: %s (pid %d) closes", s->id, s->comm, s->peer.pid);
-		context_close(s);
-	}
+	forget_request(s);
 	if (s->deadline_ns != 0)
 		session_not_new(s);
 	if (s->peer.pidfd >= 0)
 		close(s->peer.pidfd);
 	TAILQ_REMOVE(&d->sessions, s, link);
+	TAILQ_INSERT_TAIL(&d->ending, s, link);
 	quota_give(s->user, QUOTA_FDS, SESSION_FDS);
 	quota_give(s->user, QUOTA_CLIENTS, 1);
-	quota_user_put(s->user);
-	free(s);
+	if (s->state != IPC_STATE_CONTEXT) {
+		session_free(s);
+		return;
+	}
+	LOG(INFO, "client %u: %s (pid %d) closes", s->id, s->comm, s->peer.pid);
+	session_end(s, session_free);
 }
 
 /* Name of the client's program, for people; it can be anything. */

@@ -19,10 +19,20 @@
 
 struct broker_wait;
 
-#define SESSION_FDS 2 /* of a connection: its socket, its pidfd */
+#define SESSION_FDS  2 /* of a connection: its socket, its pidfd */
+#define CONTEXT_FDS  2 /* of a context by itself: its asynchronous socket, its doorbells .. */
+#define CONTEXT_MAPS 1 /* of a context by itself: its doorbells */
+
+/* session_end.c: what a session that ends waits for. */
+struct session_end {
+	struct defer defer;
+	struct worker_job job[UROCE_MAX_WORKERS];
+	uint64_t release;                 /* of windows on its regions: mw_release_begin */
+	void (*ended)(struct session *s); /* everything is freed but s itself */
+};
 
 struct session {
-	TAILQ_ENTRY(session) link;
+	TAILQ_ENTRY(session) link;     /* of daemon.sessions, or .ending */
 	TAILQ_ENTRY(session) new_link; /* as long as it is IPC_STATE_NEW */
 	uint64_t deadline_ns;          /* of its HELLO */
 	struct daemon *d;
@@ -33,6 +43,10 @@ struct session {
 	struct quota_user *user;  /* of peer.uid: who pays for what the client owns */
 	bool kept;                /* by the broker, too */
 	struct broker_wait *wait; /* its request waits for the broker; else NULL */
+	struct ctrl_later later;  /* its request waits for workers */
+	struct ipc_msg *retry;    /* .. or for what other sessions give back; else NULL */
+	void (*retry_ready)(struct session *s); /* it may be tried again; retry is NULL then */
+	TAILQ_ENTRY(session) retry_link;
 	enum ipc_state state;
 	uint32_t id;         /* for urocectl */
 	uint32_t client_pid; /* as the client says, in its own namespace */
@@ -54,6 +68,7 @@ struct session {
 	struct session_qps worker_qps[UROCE_MAX_WORKERS];
 	/* the worker's: where its look at all of worker_qps goes on; NULL: nowhere */
 	struct obj_qp *worker_scan[UROCE_MAX_WORKERS];
+	struct session_end end; /* once its connection is closed */
 };
 
 /*
@@ -63,8 +78,16 @@ struct session {
  */
 int session_create(struct daemon *d, const struct ipc_peer *peer, struct quota_user *user,
 		   void (*ready)(struct watch *w, uint32_t events));
-/* End the connection and destroy everything the client owns. */
+/*
+ * End the connection and destroy everything the client owns. Its objects, and s, end when workers
+ * have let go of them; what belongs to the connection alone is given back at once.
+ */
 void session_destroy(struct session *s);
+/* session_end.c: free what the context of s owns, which may take until after the call; then ended.
+ */
+void session_end(struct session *s, void (*ended)(struct session *s));
+/* The doorbell ring that worker w watches for s. */
+struct uroce_db_ring *session_doorbell(struct session *s, uint32_t w);
 
 /* May it do what hurts or shows other clients? Who looks only may not. */
 bool session_may_change(const struct session *s);
@@ -76,5 +99,16 @@ bool session_may_change(const struct session *s);
 bool session_may_see(const struct session *s, const struct session *owner);
 
 ctrl_handler session_hello;
+
+/* The answer of a handler that returned CTRL_LATER. s may be gone on return. */
+static inline void
+session_answer_later(struct session *s, int status, const void *body)
+{
+	struct ctrl_later l = s->later;
+
+	s->later.answer = NULL;
+	s->later.defer = NULL;
+	l.answer(s, status, body);
+}
 
 #endif

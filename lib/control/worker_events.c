@@ -95,7 +95,12 @@ events_batch(struct daemon *d)
 static void
 on_worker_events(struct watch *w, uint32_t events)
 {
-	events_batch(WATCH_OF(w, struct daemon, worker_events));
+	struct daemon *d = WATCH_OF(w, struct daemon, worker_events);
+
+	events_batch(d);
+	/* After it: what workers do from when it has found nothing makes the descriptor readable.
+	 */
+	defer_poll(d);
 }
 
 int

@@ -129,7 +129,7 @@ engine_set_loop_zero_copy(struct engine *e, uint32_t bytes)
 void
 engine_set_addrs(struct engine *e, uint16_t dev, const struct engine_addrs *addrs)
 {
-	e->dev[dev].addrs = addrs;
+	__atomic_store_n(&e->dev[dev].addrs, addrs, __ATOMIC_RELEASE);
 }
 
 struct qp *

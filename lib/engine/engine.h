@@ -31,7 +31,7 @@
 
 /*
  * Addresses of a device as its workers see them: an unchanging list that the control thread
- * replaces as a whole (by engine_set_addrs in a worker_call on every worker) and then frees.
+ * replaces as a whole (by engine_set_addrs on every worker) and frees after a grace period.
  */
 struct engine_member { /* a UD QP that listens to a multicast group (WIRE-10) */
 	uint8_t gid[16];
@@ -45,11 +45,12 @@ struct engine_addrs {
 
 struct engine_dev { /* what the engine knows of a device (an ethdev port) */
 	bool present;
-	uint16_t vid;                     /* of its VLAN; 0: frames without a tag, or with VID 0 */
-	uint64_t mac;                     /* as the first 6 bytes of a frame read, the rest 0 */
-	struct counter_block *counters;   /* this worker's block for the device */
-	const struct engine_addrs *addrs; /* NULL: every address is taken for ours, no groups */
-	struct rte_mempool *pool;         /* frames to send on it come from there .. */
+	uint16_t vid;                   /* of its VLAN; 0: frames without a tag, or with VID 0 */
+	uint64_t mac;                   /* as the first 6 bytes of a frame read, the rest 0 */
+	struct counter_block *counters; /* this worker's block for the device */
+	/* Atomic. NULL: every address is taken for ours, no groups. */
+	const struct engine_addrs *addrs;
+	struct rte_mempool *pool;             /* frames to send on it come from there .. */
 	struct rte_mempool_cache *pool_cache; /* .. by this cache, if there is one */
 	uint32_t zero_copy_bytes;             /* as in struct qp_env */
 };
@@ -139,7 +140,10 @@ void engine_set_zero_copy(struct engine *e, uint16_t dev, uint32_t bytes);
  */
 void engine_set_loop_zero_copy(struct engine *e, uint32_t bytes);
 
-/* The worker's own thread, or a worker_call: the device's addresses from now on. */
+/*
+ * Any thread, one at a time: the device's addresses from now on. A burst that has begun may use the
+ * list before this one until its end.
+ */
 void engine_set_addrs(struct engine *e, uint16_t dev, const struct engine_addrs *addrs);
 
 /*

@@ -175,7 +175,7 @@ rx_roce(struct engine *e, uint16_t dev, const struct rx_frame *f)
 		return;
 	}
 	why = qp_refuses(e, qp, pkt, dev);
-	if (why == DROP_NUM && qp->conn.type == QP_TYPE_UD && !dst_is_ours(e->dev[dev].addrs, pkt))
+	if (why == DROP_NUM && qp->conn.type == QP_TYPE_UD && !dst_is_ours(rx_addrs(e, dev), pkt))
 		why = DROP_NOT_OURS;
 	if (v != WIRE_OK) {
 		if (why == DROP_NUM)

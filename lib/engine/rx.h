@@ -21,6 +21,13 @@ rx_drop(struct engine *e, struct counter_block *counters, enum drop_reason why, 
 	rx_done(e, m);
 }
 
+/* The device's addresses, until the end of the burst; NULL: unknown. */
+static inline const struct engine_addrs *
+rx_addrs(const struct engine *e, uint16_t dev)
+{
+	return __atomic_load_n(&e->dev[dev].addrs, __ATOMIC_ACQUIRE);
+}
+
 /* Is gid one of the addresses in a? */
 static inline bool
 rx_gid_in(const struct engine_addrs *a, const uint8_t gid[16])

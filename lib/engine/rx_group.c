@@ -73,6 +73,7 @@ rx_member_here(struct engine *e, uint16_t dev, const struct wire_pkt *pkt, uint3
 
 /* What became of a group's packet. */
 struct rx_group {
+	const struct engine_addrs *addrs; /* one list for all members */
 	uint32_t members, taken, refused, bad_pkey;
 	enum drop_reason why; /* it was refused last */
 };
@@ -96,7 +97,7 @@ static void
 rx_members(struct engine *e, uint16_t dev, const struct rte_mbuf *m, const struct wire_pkt *pkt,
 	   bool here, struct rx_group *g)
 {
-	const struct engine_addrs *a = e->dev[dev].addrs;
+	const struct engine_addrs *a = g->addrs;
 	uint8_t dst[16], src[16];
 	bool own;
 	uint32_t i;
@@ -121,11 +122,11 @@ rx_members(struct engine *e, uint16_t dev, const struct rte_mbuf *m, const struc
 void
 rx_multicast(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct wire_pkt *pkt)
 {
-	struct rx_group g = {.why = DROP_BAD_QPN};
+	struct rx_group g = {.addrs = rx_addrs(e, dev), .why = DROP_BAD_QPN};
 	struct counter_block *counters = e->env.counters;
 	uint32_t here = 0;
 
-	if (e->dev[dev].addrs != NULL) {
+	if (g.addrs != NULL) {
 		rx_members(e, dev, m, pkt, true, &g);
 		here = g.taken;
 		rx_members(e, dev, m, pkt, false, &g);

@@ -19,10 +19,14 @@ struct worker {
 	struct engine engine;
 	unsigned index;
 	struct counter_block counters;
+	bool stopped;
+	uint64_t reported;        /* the last grace period that it has reported for */
+	struct worker_job *first; /* jobs to run, the oldest first */
 };
 struct worker_set {
 	struct worker worker[FAKE_WORKERS];
 	struct counter_block control;
+	uint64_t token; /* of the last grace period */
 };
 
 char fake_said[256];
@@ -81,6 +85,7 @@ worker_control_obs(struct worker_set *ws, uint16_t dev)
 void
 worker_call(struct worker *w, void (*fn)(struct worker *w, void *arg), void *arg)
 {
+	assert_false(w->stopped); /* the control thread would wait for it */
 	fn(w, arg);
 }
 
@@ -88,13 +93,82 @@ void
 worker_call_all(struct worker_set *ws, void (*fn)(struct worker *w, void *arg), void *arg)
 {
 	for (unsigned i = 0; i < FAKE_WORKERS; i++)
-		fn(&ws->worker[i], arg);
+		worker_call(&ws->worker[i], fn, arg);
 }
 
 void
 worker_quiesce(struct worker_set *ws)
 {
 	say("quiesce");
+}
+
+/* Jobs that are left, then a quiescent state: once round the loop, or as often as it takes. */
+static void
+run(struct worker *w)
+{
+	while (!w->stopped && w->first != NULL) {
+		struct worker_job *job = w->first, *next = job->next;
+
+		if (!job->run(w, job->arg))
+			continue;
+		w->first = next;
+		job->done = 1;
+	}
+	if (!w->stopped)
+		w->reported = set.token;
+}
+
+void
+fake_stop(unsigned i)
+{
+	set.worker[i].stopped = true;
+}
+
+void
+fake_resume(struct daemon *d, unsigned i)
+{
+	set.worker[i].stopped = false;
+	run(&set.worker[i]);
+	defer_poll(d);
+}
+
+void
+worker_post(struct worker *w, struct worker_job *job)
+{
+	struct worker_job **last = &w->first;
+
+	while (*last != NULL)
+		last = &(*last)->next;
+	job->next = NULL;
+	job->done = 0;
+	*last = job;
+	run(w);
+}
+
+bool
+worker_job_done(const struct worker_job *job)
+{
+	return job->done != 0;
+}
+
+uint64_t
+worker_grace_start(struct worker_set *ws)
+{
+	say("grace");
+	ws->token++;
+	for (unsigned i = 0; i < FAKE_WORKERS; i++)
+		run(&ws->worker[i]);
+	return ws->token;
+}
+
+bool
+worker_grace_over(struct worker_set *ws, uint64_t token)
+{
+	for (unsigned i = 0; i < FAKE_WORKERS; i++) {
+		if (ws->worker[i].reported < token)
+			return false;
+	}
+	return true;
 }
 
 void
@@ -128,6 +202,18 @@ worker_add_doorbell(struct worker *w, struct uroce_db_ring *ring, worker_scan_fn
 
 void
 worker_del_doorbell(struct worker *w, struct uroce_db_ring *ring)
+{
+	fake_doorbells--;
+}
+
+void
+worker_leave_doorbell(struct worker *w, struct uroce_db_ring *ring)
+{
+	say("doorbell");
+}
+
+void
+worker_close_doorbell(struct worker *w, struct uroce_db_ring *ring)
 {
 	fake_doorbells--;
 }
@@ -265,6 +351,7 @@ fake_close(struct daemon *d)
 
 	while ((s = TAILQ_FIRST(&d->sessions)) != NULL)
 		session_destroy(s);
+	defer_drain(d);
 	device_addrs_clear(&device);
 	daemon_tables_close(d);
 	loop_close(&d->loop);
@@ -277,14 +364,12 @@ fake_reset(void)
 	fake_said[0] = '\0';
 }
 
-uint32_t
-fake_ask(struct session *s, int client, uint16_t op, const void *req, size_t req_len, void *rep,
-	 size_t rep_len)
+void
+fake_send(struct session *s, int client, uint16_t op, const void *req, size_t req_len)
 {
 	struct uroce_ctrl_hdr hdr = {UROCE_CTRL_MAGIC, UROCE_ABI_VERSION, op, 1, 0,
 				     (uint32_t)req_len};
 	uint8_t msg[4096];
-	ssize_t n;
 
 	assert_in_range(sizeof(hdr) + req_len, 0, sizeof(msg));
 	memcpy(msg, &hdr, sizeof(hdr));
@@ -292,8 +377,19 @@ fake_ask(struct session *s, int client, uint16_t op, const void *req, size_t req
 		memcpy(msg + sizeof(hdr), req, req_len);
 	assert_int_equal(send(client, msg, sizeof(hdr) + req_len, 0), sizeof(hdr) + req_len);
 	s->w.ready(&s->w, EPOLLIN);
-	/* its descriptors, if any, are closed by the kernel: there is no room for them */
+}
+
+uint32_t
+fake_receive(int client, uint16_t op, void *rep, size_t rep_len)
+{
+	struct uroce_ctrl_hdr hdr;
+	uint8_t msg[4096];
+	ssize_t n;
+
+	/* its descriptors, if any, are closed by the kernel: there is no space for them */
 	n = recv(client, msg, sizeof(msg), MSG_DONTWAIT);
+	if (n < 0)
+		return FAKE_NO_REPLY;
 	assert_in_range(n, sizeof(hdr), sizeof(msg));
 	memcpy(&hdr, msg, sizeof(hdr));
 	assert_int_equal(hdr.op, op);
@@ -304,14 +400,19 @@ fake_ask(struct session *s, int client, uint16_t op, const void *req, size_t req
 	return hdr.status;
 }
 
-struct session *
-fake_session(struct daemon *d, int *client)
+uint32_t
+fake_ask(struct session *s, int client, uint16_t op, const void *req, size_t req_len, void *rep,
+	 size_t rep_len)
 {
-	struct uroce_hello_req hello = {.device = "t0", .pid = 1};
+	fake_send(s, client, op, req, req_len);
+	return fake_receive(client, op, rep, rep_len);
+}
+
+struct session *
+fake_connect(struct daemon *d, int *client)
+{
 	struct quota_user *user = quota_user_get(&d->quota, 0);
-	struct uroce_hello_rep rep;
 	struct ipc_peer peer = {0};
-	struct session *s;
 	int sv[2];
 
 	assert_non_null(user);
@@ -324,8 +425,17 @@ fake_session(struct daemon *d, int *client)
 	assert_int_equal(quota_take(user, QUOTA_FDS, SESSION_FDS), 0);
 	assert_int_equal(session_create(d, &peer, user, request_ready), 0);
 	*client = sv[1];
-	s = TAILQ_LAST(&d->sessions, session_list);
-	assert_int_equal(fake_ask(s, sv[1], UROCE_CTRL_HELLO, &hello, sizeof(hello), &rep,
+	return TAILQ_LAST(&d->sessions, session_list);
+}
+
+struct session *
+fake_session(struct daemon *d, int *client)
+{
+	struct uroce_hello_req hello = {.device = "t0", .pid = 1};
+	struct session *s = fake_connect(d, client);
+	struct uroce_hello_rep rep;
+
+	assert_int_equal(fake_ask(s, *client, UROCE_CTRL_HELLO, &hello, sizeof(hello), &rep,
 				  sizeof(rep)),
 			 0);
 	assert_int_equal(rep.nworkers, FAKE_WORKERS);

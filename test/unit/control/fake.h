@@ -10,7 +10,10 @@
 
 #define FAKE_WORKERS 2
 
-/* What workers were asked for since fake_reset, a word each: "forget", "quiesce", "readers". */
+/*
+ * What workers were asked for since fake_reset, a word each: "forget" a QP, "doorbell": leave a
+ * ring; "grace" for the start of a grace period; "quiesce", "readers": the control thread waits.
+ */
 extern char fake_said[256];
 /* QPs that workers have, and doorbell rings that they watch. */
 extern unsigned fake_qps, fake_doorbells;
@@ -20,10 +23,20 @@ void fake_open(struct daemon *d);
 void fake_close(struct daemon *d);
 void fake_reset(void);
 
+/* Worker i runs no jobs and reports nothing until fake_resume, which has d go on then. */
+void fake_stop(unsigned i);
+void fake_resume(struct daemon *d, unsigned i);
+
 /* A session with a context on the device, by its own HELLO; *client: the other end. */
 struct session *fake_session(struct daemon *d, int *client);
+/* The same without HELLO. */
+struct session *fake_connect(struct daemon *d, int *client);
 /* Ask for op as a client does, and read the answer into rep (rep_len bytes). Its status. */
 uint32_t fake_ask(struct session *s, int client, uint16_t op, const void *req, size_t req_len,
 		  void *rep, size_t rep_len);
+/* The two halves of fake_ask. FAKE_NO_REPLY: none has come yet. */
+#define FAKE_NO_REPLY UINT32_MAX
+void fake_send(struct session *s, int client, uint16_t op, const void *req, size_t req_len);
+uint32_t fake_receive(int client, uint16_t op, void *rep, size_t rep_len);
 
 #endif

@@ -132,13 +132,13 @@ static const struct row {
 	{"channel", make_channel, 0, 0, "", {QUOTA_CHANNELS, QUOTA_FDS}, 2},
 	{"CQ", make_cq, UROCE_CTRL_DESTROY_CQ, offsetof(struct all, cq), "", {QUOTA_CQS}, 1},
 	{"SRQ", make_srq, UROCE_CTRL_DESTROY_SRQ, offsetof(struct all, srq), "", {QUOTA_SRQS}, 1},
-	{"MW", make_mw, UROCE_CTRL_DEALLOC_MW, offsetof(struct all, mw), "readers", {QUOTA_MRS}, 1},
-	{"AH", make_ah, UROCE_CTRL_DESTROY_AH, offsetof(struct all, ah), "quiesce", {QUOTA_AHS}, 1},
+	{"MW", make_mw, UROCE_CTRL_DEALLOC_MW, offsetof(struct all, mw), "grace", {QUOTA_MRS}, 1},
+	{"AH", make_ah, UROCE_CTRL_DESTROY_AH, offsetof(struct all, ah), "grace", {QUOTA_AHS}, 1},
 	{"QP",
 	 make_qp,
 	 UROCE_CTRL_DESTROY_QP,
 	 offsetof(struct all, qp),
-	 "forget quiesce",
+	 "forget grace",
 	 {QUOTA_QPS},
 	 1},
 };
@@ -308,7 +308,7 @@ end_of_a_session_frees_all_objects(void **state)
 	fake_reset();
 	session_destroy(s);
 	/* every QP has left its worker before the point at which all have let go */
-	assert_string_equal(fake_said, "forget forget forget quiesce");
+	assert_string_equal(fake_said, "forget forget doorbell forget doorbell grace grace");
 	assert_int_equal(fake_qps, 0);
 	assert_int_equal(fake_doorbells, FAKE_WORKERS);
 	assert_ptr_equal(TAILQ_FIRST(&d.sessions), other);

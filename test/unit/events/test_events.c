@@ -39,6 +39,11 @@ worker_events(struct worker_set *ws, struct worker_event *ev, unsigned max)
 
 /* What worker_events.c calls for events that do not come here. */
 void
+defer_poll(struct daemon *d)
+{
+}
+
+void
 cq_failed(struct obj_cq *cq)
 {
 	fail();

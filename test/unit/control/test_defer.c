@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Workers that do not run: what has to wait for them waits without the control thread, which serves
+ * other clients meanwhile (lib/control/defer.h). fake.c fails a test that calls a stopped worker.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "control/device.h"
+#include "control/obj.h"
+#include "fake.h"
+
+static struct daemon d;
+struct client {
+	struct session *s;
+	int fd;
+	uint32_t pd, cq;
+};
+static struct client a, b;
+
+static uint32_t
+make(struct client *c, uint16_t op, const void *req, size_t len)
+{
+	uint32_t handle;
+	uint8_t rep[512];
+
+	assert_int_equal(fake_ask(c->s, c->fd, op, req, len, rep, ipc_op_get(op)->rep_len), 0);
+	memcpy(&handle, rep, sizeof(handle));
+	return handle;
+}
+
+static void
+ask_to_end(struct client *c, uint16_t op, uint32_t handle)
+{
+	const struct uroce_handle req = {.handle = handle};
+
+	fake_send(c->s, c->fd, op, &req, sizeof(req));
+}
+
+static uint32_t
+end(struct client *c, uint16_t op, uint32_t handle)
+{
+	ask_to_end(c, op, handle);
+	return fake_receive(c->fd, op, NULL, 0);
+}
+
+static uint32_t
+make_cq(struct client *c)
+{
+	const struct uroce_create_cq_req req = {.cqe = 16};
+
+	return make(c, UROCE_CTRL_CREATE_CQ, &req, sizeof(req));
+}
+
+static uint32_t
+make_qp(struct client *c)
+{
+	const struct uroce_create_qp_req req = {.qp_type = QP_TYPE_RC,
+						.pd = c->pd,
+						.send_cq = c->cq,
+						.recv_cq = c->cq,
+						.cap = {16, 16, 1, 1, 0}};
+
+	return make(c, UROCE_CTRL_CREATE_QP, &req, sizeof(req));
+}
+
+static uint32_t
+make_mw(struct client *c)
+{
+	const struct uroce_alloc_mw_req req = {.pd = c->pd, .type = 1};
+
+	return make(c, UROCE_CTRL_ALLOC_MW, &req, sizeof(req));
+}
+
+/* Empty: without a broker there is nobody to look for memory. */
+static uint32_t
+make_mr(struct client *c)
+{
+	const struct uroce_reg_mr_req req = {.pd = c->pd, .access = MEM_LOCAL_WRITE | MEM_MW_BIND};
+
+	return make(c, UROCE_CTRL_REG_MR, &req, sizeof(req));
+}
+
+static uint32_t
+make_ah(struct client *c)
+{
+	struct uroce_create_ah_req req = {.pd = c->pd,
+					  .attr = {.sgid_index = 1, .is_global = 1, .port_num = 1}};
+
+	memcpy(req.attr.dgid, c->s->dev->net.gid[1].gid, 16);
+	return make(c, UROCE_CTRL_CREATE_AH, &req, sizeof(req));
+}
+
+static void
+client_open(struct client *c)
+{
+	c->s = fake_session(&d, &c->fd);
+	c->pd = make(c, UROCE_CTRL_ALLOC_PD, NULL, 0);
+	c->cq = make_cq(c);
+}
+
+static int
+setup(void **state)
+{
+	fake_open(&d);
+	client_open(&a);
+	client_open(&b);
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	for (unsigned i = 0; i < FAKE_WORKERS; i++)
+		fake_resume(&d, i);
+	fake_close(&d);
+	close(a.fd);
+	close(b.fd);
+	assert_true(TAILQ_EMPTY(&d.deferred));
+	for (unsigned k = 0; k < QUOTA_NKINDS; k++)
+		assert_int_equal(d.quota.used_all[k], 0);
+	return 0;
+}
+
+/* What needs no worker is answered at once, whatever another client waits for. */
+static void
+assert_served(struct client *c)
+{
+	uint32_t mr = make_mr(c);
+
+	assert_int_not_equal(mr, UINT32_MAX);
+	assert_int_equal(end(c, UROCE_CTRL_DESTROY_CQ, make_cq(c)), 0);
+	assert_int_equal(end(c, UROCE_CTRL_DEALLOC_PD, make(c, UROCE_CTRL_ALLOC_PD, NULL, 0)), 0);
+}
+
+static const struct {
+	uint32_t (*make)(struct client *c);
+	uint16_t end;
+} kinds[] = {
+	{make_qp, UROCE_CTRL_DESTROY_QP},
+	{make_mr, UROCE_CTRL_DEREG_MR},
+	{make_mw, UROCE_CTRL_DEALLOC_MW},
+	{make_ah, UROCE_CTRL_DESTROY_AH},
+};
+#define NKINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+static void
+test_MEM_03_destroy_is_answered_when_no_worker_uses_the_object(void **state)
+{
+	for (unsigned k = 0; k < NKINDS; k++) {
+		for (unsigned w = 0; w < FAKE_WORKERS; w++) {
+			uint32_t handle = kinds[k].make(&a);
+
+			fake_stop(w);
+			assert_int_equal(end(&a, kinds[k].end, handle), FAKE_NO_REPLY);
+			assert_served(&b);
+			assert_int_equal(fake_receive(a.fd, kinds[k].end, NULL, 0), FAKE_NO_REPLY);
+			fake_resume(&d, w);
+			assert_int_equal(fake_receive(a.fd, kinds[k].end, NULL, 0), 0);
+			assert_int_equal(end(&a, kinds[k].end, handle), ENOENT);
+		}
+	}
+}
+
+static void
+test_clients_wait_for_workers_side_by_side(void **state)
+{
+	uint32_t qp = make_qp(&a), mw = make_mw(&b);
+
+	fake_stop(0);
+	fake_stop(1);
+	ask_to_end(&a, UROCE_CTRL_DESTROY_QP, qp);
+	ask_to_end(&b, UROCE_CTRL_DEALLOC_MW, mw);
+	fake_resume(&d, 1);
+	assert_int_equal(fake_receive(a.fd, UROCE_CTRL_DESTROY_QP, NULL, 0), FAKE_NO_REPLY);
+	assert_int_equal(fake_receive(b.fd, UROCE_CTRL_DEALLOC_MW, NULL, 0), FAKE_NO_REPLY);
+	fake_resume(&d, 0);
+	assert_int_equal(fake_receive(a.fd, UROCE_CTRL_DESTROY_QP, NULL, 0), 0);
+	assert_int_equal(fake_receive(b.fd, UROCE_CTRL_DEALLOC_MW, NULL, 0), 0);
+}
+
+/* Its worker has resources for one QP a slot. */
+static void
+test_a_qp_s_slot_is_free_when_its_worker_has_dropped_it(void **state)
+{
+	uint32_t handle = make_qp(&a);
+	struct obj_qp *q = idtab_get(&a.s->qps, handle);
+	uint32_t slot = q->qp->conn.qpn & d.qps.mask;
+
+	fake_stop(0);
+	fake_stop(1);
+	ask_to_end(&a, UROCE_CTRL_DESTROY_QP, handle);
+	assert_null(d.qps.slot[slot]); /* no packet finds it */
+	assert_true(d.qpns.held[slot]);
+	fake_resume(&d, 0);
+	fake_resume(&d, 1);
+	assert_false(d.qpns.held[slot]);
+}
+
+static void
+test_a_session_ends_without_the_control_thread_waiting(void **state)
+{
+	uint64_t qps = d.quota.used_all[QUOTA_QPS];
+
+	for (unsigned i = 0; i < 3; i++) {
+		for (unsigned k = 0; k < NKINDS; k++)
+			kinds[k].make(&a);
+	}
+	fake_stop(1);
+	session_destroy(a.s);
+	assert_int_equal(recv(a.fd, &qps, 1, MSG_DONTWAIT), 0); /* the client sees it at once */
+	assert_int_equal(d.quota.used_all[QUOTA_CLIENTS], 1);
+	assert_int_equal(d.quota.used_all[QUOTA_QPS], 3);
+	assert_false(TAILQ_EMPTY(&d.ending));
+	assert_served(&b);
+	fake_resume(&d, 1);
+	assert_true(TAILQ_EMPTY(&d.ending));
+	assert_int_equal(d.quota.used_all[QUOTA_QPS], 0);
+	assert_int_equal(d.quota.used_all[QUOTA_CONTEXTS], 1);
+	assert_int_equal(fake_qps, 0);
+	assert_int_equal(fake_doorbells, FAKE_WORKERS);
+}
+
+/* What the request was for ends with the session, once. */
+static void
+test_a_session_ends_while_its_request_waits(void **state)
+{
+	for (unsigned k = 0; k < NKINDS; k++) {
+		struct client c;
+		uint32_t handle;
+
+		client_open(&c);
+		kinds[k].make(&c);
+		handle = kinds[k].make(&c);
+		fake_stop(0);
+		fake_stop(1);
+		ask_to_end(&c, kinds[k].end, handle);
+		session_destroy(c.s);
+		fake_resume(&d, 0);
+		assert_false(TAILQ_EMPTY(&d.ending));
+		fake_resume(&d, 1);
+		assert_true(TAILQ_EMPTY(&d.ending));
+		close(c.fd);
+	}
+}
+
+/* A region of a's with a window of b's: the window has its region's address. */
+static struct obj_mw *
+bind_across(struct obj_mr **region)
+{
+	struct obj_mw *m = idtab_get(&b.s->mws, make_mw(&b));
+
+	*region = idtab_get(&a.s->mrs, make_mr(&a));
+	m->mr.parent = &(*region)->mr;
+	(*region)->mr.windows = 1;
+	return m;
+}
+
+static struct mr *
+shown(const struct mr *mr)
+{
+	return d.mrs.slot[mr->slot];
+}
+
+static void
+test_MEM_04_windows_on_a_session_s_regions_are_unbound_when_quiescent(void **state)
+{
+	struct obj_mr *region;
+	struct obj_mw *m = bind_across(&region);
+
+	fake_stop(0);
+	session_destroy(a.s);
+	assert_ptr_equal(shown(&m->mr), &m->mr);
+	assert_ptr_equal(m->mr.parent, &region->mr);
+	fake_resume(&d, 0);
+	assert_true(TAILQ_EMPTY(&d.ending));
+	assert_null(m->mr.parent);
+	assert_ptr_equal(shown(&m->mr), &m->mr); /* its owner may bind it again */
+}
+
+/* The window's session ends, too, in between: it goes with that, but lets the region go first. */
+static void
+test_MEM_04_two_sessions_end_that_share_a_window(void **state)
+{
+	struct obj_mr *region;
+	struct obj_mw *m = bind_across(&region);
+
+	fake_stop(0);
+	session_destroy(b.s);
+	session_destroy(a.s);
+	assert_ptr_equal(m->mr.parent, &region->mr);
+	fake_resume(&d, 0);
+	assert_true(TAILQ_EMPTY(&d.ending));
+}
+
+static void
+test_MEM_03_a_region_with_a_window_is_in_use_again(void **state)
+{
+	uint32_t handle = make_mr(&a);
+	struct obj_mr *region = idtab_get(&a.s->mrs, handle);
+
+	fake_stop(0);
+	ask_to_end(&a, UROCE_CTRL_DEREG_MR, handle);
+	assert_ptr_equal(shown(&region->mr), &mr_hidden);
+	region->mr.windows = 1; /* a bind that the stopped worker is in */
+	fake_resume(&d, 0);
+	assert_int_equal(fake_receive(a.fd, UROCE_CTRL_DEREG_MR, NULL, 0), EBUSY);
+	assert_ptr_equal(shown(&region->mr), &region->mr);
+	region->mr.windows = 0;
+	assert_int_equal(end(&a, UROCE_CTRL_DEREG_MR, handle), 0);
+}
+
+/* As if the client that closed had been gone when the request came. */
+static void
+test_a_request_waits_for_what_closed_sessions_give_back(void **state)
+{
+	struct quota_limit *limit = &d.quota.limit[QUOTA_CQS];
+	const struct uroce_create_cq_req req = {.cqe = 16};
+	struct uroce_create_cq_rep rep;
+
+	limit->all = d.quota.used_all[QUOTA_CQS];
+	assert_int_equal(fake_ask(b.s, b.fd, UROCE_CTRL_CREATE_CQ, &req, sizeof(req), NULL, 0),
+			 ENOMEM);
+	fake_stop(0);
+	session_destroy(a.s);
+	fake_send(b.s, b.fd, UROCE_CTRL_CREATE_CQ, &req, sizeof(req));
+	assert_int_equal(fake_receive(b.fd, UROCE_CTRL_CREATE_CQ, &rep, sizeof(rep)),
+			 FAKE_NO_REPLY);
+	fake_resume(&d, 0);
+	assert_int_equal(fake_receive(b.fd, UROCE_CTRL_CREATE_CQ, &rep, sizeof(rep)), 0);
+	limit->all = QUOTA_UNLIMITED;
+	assert_served(&b);
+}
+
+static void
+test_a_session_ends_while_its_request_waits_for_others(void **state)
+{
+	const struct uroce_create_cq_req req = {.cqe = 16};
+
+	d.quota.limit[QUOTA_CQS].all = d.quota.used_all[QUOTA_CQS];
+	fake_stop(0);
+	session_destroy(a.s);
+	fake_send(b.s, b.fd, UROCE_CTRL_CREATE_CQ, &req, sizeof(req));
+	assert_ptr_equal(TAILQ_FIRST(&d.retrying), b.s);
+	session_destroy(b.s);
+	assert_true(TAILQ_EMPTY(&d.retrying));
+	fake_resume(&d, 0);
+	assert_true(TAILQ_EMPTY(&d.ending));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_MEM_03_destroy_is_answered_when_no_worker_uses_the_object),
+		TEST(test_clients_wait_for_workers_side_by_side),
+		TEST(test_a_qp_s_slot_is_free_when_its_worker_has_dropped_it),
+		TEST(test_a_session_ends_without_the_control_thread_waiting),
+		TEST(test_a_session_ends_while_its_request_waits),
+		TEST(test_MEM_04_windows_on_a_session_s_regions_are_unbound_when_quiescent),
+		TEST(test_MEM_04_two_sessions_end_that_share_a_window),
+		TEST(test_MEM_03_a_region_with_a_window_is_in_use_again),
+		TEST(test_a_request_waits_for_what_closed_sessions_give_back),
+		TEST(test_a_session_ends_while_its_request_waits_for_others),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
