@@ -6,9 +6,11 @@ import contextlib
 import ctypes
 import os
 import pathlib
+import select
 import signal
 import time
 
+import control
 import lib
 
 # Four ACK timeouts of 4.096 us x 2^18: long, so that a machine with much else to do passes, too.
@@ -71,6 +73,35 @@ def traffic(link, *plan):
     assert rcs == (0, 0), f"{rcs}:\n{server.tail()}\n{client.tail()}"
 
 
+def others_are_served(daemon, dev, tid):
+    """Who destroys something waits for the worker, with a session that ends; another client does not."""
+    path = str(daemon.socket)
+    waits, ends, other = (control.Client(path, dev) for _ in range(3))
+    for c in (waits, ends, other):
+        assert c.do("ALLOC_PD") == 0
+        assert c.make("CREATE_CQ", control.cq())[0] == 0
+    qps = [waits.make("CREATE_QP", control.qp(0, 0, 0))[1] for _ in range(2)]
+    for c in (ends, other):
+        assert c.make("CREATE_QP", control.qp(0, 0, 0))[0] == 0
+    region = other.make("REG_MR", control.region(0), [control.memfd()])[1]
+    with stopped_thread(tid):
+        for qp in qps:  # one of each worker; the second is looked at when the first has gone
+            waits.send("DESTROY_QP", control.one(qp))
+        ends.close()
+        for _ in range(100):
+            status, cq, _ = other.make("CREATE_CQ", control.cq())
+            assert status == 0, status
+            assert other.do("DESTROY_CQ", control.one(cq)) == 0
+        assert not select.select([waits.sock], [], [], 0.2)[0], "answered before its worker let go"
+        other.send("DEREG_MR", control.one(region))
+        assert not select.select([other.sock], [], [], 0.2)[0], "answered before its workers let go"
+    assert [waits.receive()[0] for _ in qps] == [0, 0]
+    assert other.receive()[0] == 0
+    waits.close()
+    other.close()
+    lib.until("the sessions end", lambda: not daemon.show("qp")["qp"])
+
+
 def main():
     lib.need_root()
     link = lib.link_veth(extra=lib.TWO_WORKERS)
@@ -88,6 +119,8 @@ def main():
                     with stopped(side.daemon):
                         time.sleep(0.6 * TOTAL_S)
                     time.sleep(0.2 * TOTAL_S)
+    with lib.case("a worker that does not run keeps other clients' requests waiting for nothing"):
+        others_are_served(link.a.daemon, link.a.dev, tids[0])
     with lib.case("nothing is left, the daemons end cleanly"):
         link.nothing_left()
         link.stop()
