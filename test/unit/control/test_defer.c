@@ -15,6 +15,7 @@
 #include "control/device.h"
 #include "control/obj.h"
 #include "fake.h"
+#include "../../kit/requirement.h"
 
 static struct daemon d;
 struct client {
@@ -150,8 +151,9 @@ static const struct {
 };
 #define NKINDS (sizeof(kinds) / sizeof(kinds[0]))
 
+REQUIREMENT("MEM-03")
 static void
-test_MEM_03_destroy_is_answered_when_no_worker_uses_the_object(void **state)
+destroy_is_answered_when_no_worker_uses_the_object(void **state)
 {
 	for (unsigned k = 0; k < NKINDS; k++) {
 		for (unsigned w = 0; w < FAKE_WORKERS; w++) {
@@ -169,7 +171,7 @@ test_MEM_03_destroy_is_answered_when_no_worker_uses_the_object(void **state)
 }
 
 static void
-test_clients_wait_for_workers_side_by_side(void **state)
+clients_wait_for_workers_side_by_side(void **state)
 {
 	uint32_t qp = make_qp(&a), mw = make_mw(&b);
 
@@ -187,7 +189,7 @@ test_clients_wait_for_workers_side_by_side(void **state)
 
 /* Its worker has resources for one QP a slot. */
 static void
-test_a_qp_s_slot_is_free_when_its_worker_has_dropped_it(void **state)
+a_qp_s_slot_is_free_when_its_worker_has_dropped_it(void **state)
 {
 	uint32_t handle = make_qp(&a);
 	struct obj_qp *q = idtab_get(&a.s->qps, handle);
@@ -204,7 +206,7 @@ test_a_qp_s_slot_is_free_when_its_worker_has_dropped_it(void **state)
 }
 
 static void
-test_a_session_ends_without_the_control_thread_waiting(void **state)
+a_session_ends_without_the_control_thread_waiting(void **state)
 {
 	uint64_t qps = d.quota.used_all[QUOTA_QPS];
 
@@ -229,7 +231,7 @@ test_a_session_ends_without_the_control_thread_waiting(void **state)
 
 /* What the request was for ends with the session, once. */
 static void
-test_a_session_ends_while_its_request_waits(void **state)
+a_session_ends_while_its_request_waits(void **state)
 {
 	for (unsigned k = 0; k < NKINDS; k++) {
 		struct client c;
@@ -268,8 +270,9 @@ shown(const struct mr *mr)
 	return d.mrs.slot[mr->slot];
 }
 
+REQUIREMENT("MEM-04")
 static void
-test_MEM_04_windows_on_a_session_s_regions_are_unbound_when_quiescent(void **state)
+windows_on_a_session_s_regions_are_unbound_when_quiescent(void **state)
 {
 	struct obj_mr *region;
 	struct obj_mw *m = bind_across(&region);
@@ -285,8 +288,9 @@ test_MEM_04_windows_on_a_session_s_regions_are_unbound_when_quiescent(void **sta
 }
 
 /* The window's session ends, too, in between: it goes with that, but lets the region go first. */
+REQUIREMENT("MEM-04")
 static void
-test_MEM_04_two_sessions_end_that_share_a_window(void **state)
+two_sessions_end_that_share_a_window(void **state)
 {
 	struct obj_mr *region;
 	struct obj_mw *m = bind_across(&region);
@@ -299,8 +303,9 @@ test_MEM_04_two_sessions_end_that_share_a_window(void **state)
 	assert_true(TAILQ_EMPTY(&d.ending));
 }
 
+REQUIREMENT("MEM-03")
 static void
-test_MEM_03_a_region_with_a_window_is_in_use_again(void **state)
+a_region_with_a_window_is_in_use_again(void **state)
 {
 	uint32_t handle = make_mr(&a);
 	struct obj_mr *region = idtab_get(&a.s->mrs, handle);
@@ -318,7 +323,7 @@ test_MEM_03_a_region_with_a_window_is_in_use_again(void **state)
 
 /* As if the client that closed had been gone when the request came. */
 static void
-test_a_request_waits_for_what_closed_sessions_give_back(void **state)
+a_request_waits_for_what_closed_sessions_give_back(void **state)
 {
 	struct quota_limit *limit = &d.quota.limit[QUOTA_CQS];
 	const struct uroce_create_cq_req req = {.cqe = 16};
@@ -339,7 +344,7 @@ test_a_request_waits_for_what_closed_sessions_give_back(void **state)
 }
 
 static void
-test_a_session_ends_while_its_request_waits_for_others(void **state)
+a_session_ends_while_its_request_waits_for_others(void **state)
 {
 	const struct uroce_create_cq_req req = {.cqe = 16};
 
@@ -360,16 +365,16 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_MEM_03_destroy_is_answered_when_no_worker_uses_the_object),
-		TEST(test_clients_wait_for_workers_side_by_side),
-		TEST(test_a_qp_s_slot_is_free_when_its_worker_has_dropped_it),
-		TEST(test_a_session_ends_without_the_control_thread_waiting),
-		TEST(test_a_session_ends_while_its_request_waits),
-		TEST(test_MEM_04_windows_on_a_session_s_regions_are_unbound_when_quiescent),
-		TEST(test_MEM_04_two_sessions_end_that_share_a_window),
-		TEST(test_MEM_03_a_region_with_a_window_is_in_use_again),
-		TEST(test_a_request_waits_for_what_closed_sessions_give_back),
-		TEST(test_a_session_ends_while_its_request_waits_for_others),
+		TEST(destroy_is_answered_when_no_worker_uses_the_object),
+		TEST(clients_wait_for_workers_side_by_side),
+		TEST(a_qp_s_slot_is_free_when_its_worker_has_dropped_it),
+		TEST(a_session_ends_without_the_control_thread_waiting),
+		TEST(a_session_ends_while_its_request_waits),
+		TEST(windows_on_a_session_s_regions_are_unbound_when_quiescent),
+		TEST(two_sessions_end_that_share_a_window),
+		TEST(a_region_with_a_window_is_in_use_again),
+		TEST(a_request_waits_for_what_closed_sessions_give_back),
+		TEST(a_session_ends_while_its_request_waits_for_others),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
