@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bursts over a queue of a started port: the only ethdev calls of the data path. For the worker
- * that owns the queue, and for nobody else.
+ * Bursts over a queue of a started ethdev port: the only ethdev calls of the data path. For the
+ * thread that owns the queue, and for nobody else. A worker goes through port/queue.h, which knows
+ * the other kinds of ports, too.
  */
 #ifndef PORT_BURST_H
 #define PORT_BURST_H

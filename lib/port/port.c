@@ -73,7 +73,7 @@ identify(struct port *p, const struct port_params *params, struct rte_eth_dev_in
 	snprintf(p->driver, sizeof(p->driver), "%s", info->driver_name);
 	if (info->if_index != 0)
 		(void)if_indextoname(info->if_index, p->netdev);
-	p->guarded = is_memif(p);
+	p->kind = is_memif(p) ? PORT_ETHDEV_GUARDED : PORT_ETHDEV;
 	p->memif_client = is_memif(p) && !port_devarg_is(info, "role", "server") &&
 			  !port_devarg_is(info, "role", "master");
 	p->nrxq = at_most(params->nqueues, info->max_rx_queues);
@@ -344,7 +344,7 @@ port_open(struct port *p, const struct port_params *params, struct rte_mempool *
 		rc = setup_queues(p, params, &info, pool);
 	if (rc == 0)
 		rc = choose_mac(p, params->mac, &filtered);
-	if (rc == 0 && p->guarded)
+	if (rc == 0 && p->kind == PORT_ETHDEV_GUARDED)
 		rc = port_guard_install();
 	if (rc == 0)
 		rc = start(p);

@@ -16,7 +16,13 @@
 #include <stdint.h>
 #include <rte_mempool.h>
 
+enum port_kind {
+	PORT_ETHDEV = 0,
+	PORT_ETHDEV_GUARDED, /* an ethdev whose memory may go at any time (port/guard.h) */
+};
+
 struct port {
+	enum port_kind kind;
 	uint16_t id;     /* ethdev port id = device number of the engine */
 	char name[64];   /* ethdev name: "net_memif0" */
 	char driver[32]; /* "net_memif" */
@@ -29,7 +35,6 @@ struct port {
 	bool started;      /* its queues may be used */
 	bool link_up;
 	bool memif_client;
-	bool guarded; /* to be used by the bursts of port/guard.h: its memory may go at any time */
 	bool tx_multi_seg; /* takes frames of several segments */
 	bool tx_copies;    /* has copied a frame, of several segments, when it has taken it */
 	bool inward;       /* as in struct port_params */

@@ -5,7 +5,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include <rte_pause.h>
-#include "port/burst.h"
 #include "worker/worker_parts.h"
 
 #define AWAKE_NS       1000000ull /* without work, before the first sleep */
@@ -108,7 +107,7 @@ must_poll(const struct worker *w)
 	for (unsigned i = 0; i < w->nrxqs; i++) {
 		const struct worker_rxq *q = &w->rxqs[i];
 
-		if ((!q->inward && q->fd == 0) || port_rx_hooked(q->port, q->queue))
+		if ((!q->inward && q->fd == 0) || port_queue_hooked(&q->q))
 			return true;
 	}
 	return false;

@@ -13,17 +13,14 @@ resume_on_worker(struct worker *w, void *arg)
 
 	memset(d, 0, sizeof(*d));
 	d->own_queue = w->index < p->ntxq;
-	d->queue = (uint16_t)w->index;
-	d->guarded = p->guarded;
+	d->queue = port_queue_of(p, (uint16_t)w->index);
 	d->tx_worker = (uint16_t)(w->index % p->ntxq);
 	d->rx_workers = (uint16_t)RTE_MIN(p->nrxq, w->ws->n);
 	d->present = true;
 	if (d->own_queue && p->tx_copies)
 		engine_set_zero_copy(&w->engine, p->id, WORKER_VIEW_BYTES);
 	for (unsigned q = w->index; q < p->nrxq; q += w->ws->n)
-		w->rxqs[w->nrxqs++] = (struct worker_rxq){.port = p->id,
-							  .queue = (uint16_t)q,
-							  .guarded = p->guarded,
+		w->rxqs[w->nrxqs++] = (struct worker_rxq){.q = port_queue_of(p, (uint16_t)q),
 							  /* our own transmit queue, too */
 							  .inward = p->inward && q == w->index,
 							  .fd = p->rx_fd};
@@ -36,7 +33,7 @@ pause_on_worker(struct worker *w, void *arg)
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < w->nrxqs; i++) {
-		if (w->rxqs[i].port != p->id)
+		if (w->rxqs[i].q.port != p->id)
 			w->rxqs[n++] = w->rxqs[i];
 	}
 	w->nrxqs = n;

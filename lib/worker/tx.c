@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <string.h>
 #include <rte_branch_prediction.h>
-#include "port/burst.h"
-#include "port/guard.h"
 #include "worker/worker_parts.h"
 
 #define FRAMES_MAX ENGINE_TX_CAP
@@ -37,8 +35,7 @@ send_port(struct worker *w, uint16_t dev, struct rte_mbuf **m, uint32_t n)
 	struct worker_dev *d = &w->dev[dev];
 	uint64_t bytes = bytes_of(m, n);
 	bool roce = m[0]->hash.usr != TX_CONTROL; /* the port may free it */
-	uint32_t sent = likely(!d->guarded) ? port_tx_burst(dev, d->queue, m, (uint16_t)n)
-					    : port_tx_burst_guarded(dev, d->queue, m, (uint16_t)n);
+	uint32_t sent = port_queue_tx(&d->queue, m, (uint16_t)n);
 
 	counters->ctr[COUNTER_TX_FRAMES] += sent;
 	counters->ctr[COUNTER_TX_BYTES] += bytes;

@@ -11,8 +11,6 @@
 #include <rte_lcore.h>
 #include <rte_malloc.h>
 #include <rte_ring_elem.h>
-#include "port/burst.h"
-#include "port/guard.h"
 #include "qp/segs.h"
 #include "worker/worker_parts.h"
 
@@ -45,17 +43,15 @@ ports_rx(struct worker *w)
 
 	w->rx_full = false;
 	for (unsigned i = 0; i < w->nrxqs; i++) {
-		const struct worker_rxq *q = &w->rxqs[i];
-		uint16_t n = likely(!q->guarded)
-				     ? port_rx_burst(q->port, q->queue, m, WORKER_RX_BURST)
-				     : port_rx_burst_guarded(q->port, q->queue, m, WORKER_RX_BURST);
+		const struct port_queue *q = &w->rxqs[i].q;
+		uint16_t dev = q->port, n = port_queue_rx(q, m, WORKER_RX_BURST);
 
 		if (n == 0)
 			continue;
-		worker_count_rx(&w->counters[q->port], m, n);
+		worker_count_rx(&w->counters[dev], m, n);
 		if (unlikely(w->ncaps != 0))
-			captured_burst(w, q->port, m, n);
-		engine_rx(&w->engine, w->now_ns, q->port, m, n);
+			captured_burst(w, dev, m, n);
+		engine_rx(&w->engine, w->now_ns, dev, m, n);
 		total += n;
 		w->rx_full |= n == WORKER_RX_BURST;
 	}

@@ -29,7 +29,7 @@
 #include <rte_rcu_qsbr.h>
 #include <rte_ring.h>
 #include "counters/counters.h"
-#include "port/port.h"
+#include "port/queue.h"
 #include "sched/crowd.h"
 #include "worker/capture.h"
 #include "engine/engine.h"
@@ -58,21 +58,19 @@
 #define WORKER_PORT_DEAD_NS 100000000ull
 
 struct worker_rxq {
-	uint16_t port, queue;
-	bool guarded; /* as in struct port */
-	bool inward;  /* as in struct port_params */
-	int fd;       /* rx_fd of struct port */
+	struct port_queue q;
+	bool inward; /* as in struct port_params */
+	int fd;      /* rx_fd of struct port */
 };
 
 /* How this worker sends on a device. */
 struct worker_dev {
 	bool present;
 	bool own_queue;
-	bool guarded;           /* as in struct port */
-	uint8_t refused_stalls; /* since refused_since_ns, at most those that it was moved for */
-	uint16_t queue;         /* own_queue */
-	uint16_t tx_worker;     /* else: who has one */
-	uint16_t rx_workers;    /* the first so many workers have a receive queue, at least one */
+	uint8_t refused_stalls;  /* since refused_since_ns, at most those that it was moved for */
+	uint16_t tx_worker;      /* not own_queue: who has one */
+	uint16_t rx_workers;     /* the first so many workers have a receive queue, at least one */
+	struct port_queue queue; /* own_queue */
 	uint64_t refused_since_ns; /* the port has taken nothing since then; 0: it takes */
 };
 

@@ -231,7 +231,7 @@ worker_with_notified_queues_sleeps_longer_each_time(void **state)
 static void
 one_queue_without_notification_keeps_the_port_polled(void **state)
 {
-	struct worker_rxq two[2] = {{.inward = true}, {.port = 1}};
+	struct worker_rxq two[2] = {{.inward = true}, {.q.port = 1}};
 
 	worker.rxqs = two;
 	worker.nrxqs = 2;

@@ -298,10 +298,10 @@ expect_inward(const struct worker *w, const struct port *p)
 	unsigned queues = 0;
 
 	for (unsigned i = 0; i < w->nrxqs; i++) {
-		if (w->rxqs[i].port != p->id)
+		if (w->rxqs[i].q.port != p->id)
 			continue;
 		/* what others send comes without a word */
-		assert_int_equal(w->rxqs[i].inward, p->inward && w->rxqs[i].queue == w->index);
+		assert_int_equal(w->rxqs[i].inward, p->inward && w->rxqs[i].q.queue == w->index);
 		queues++;
 	}
 	assert_int_equal(queues, 2);
