@@ -19,7 +19,7 @@
 #define MIN_RATE_BPS       1000
 #define MAX_RATE_BPS       1000000000000u
 
-/* The number at *text, which moves behind it. False: there is none that fits 64 bits. */
+/* Parses the number at *text and advances it. False: no number that fits 64 bits. */
 static bool
 take_number(const char **text, uint64_t *v)
 {
@@ -33,7 +33,7 @@ take_number(const char **text, uint64_t *v)
 	return errno == 0;
 }
 
-/* "12.5%" or "500ppm", exactly. */
+/* Parses "12.5%" or "500ppm", exactly. */
 static bool
 take_ppm(void *member, const char *text)
 {
@@ -62,7 +62,7 @@ struct unit {
 	uint64_t factor;
 };
 
-/* A number and one of these units, min .. max of the first. */
+/* Parses a number with one of the units u; legal values: min .. max of the first unit. */
 static bool
 take_quantity(uint64_t *v, const char *text, const struct unit *u, uint64_t min, uint64_t max)
 {
@@ -115,7 +115,7 @@ take_psn(void *member, const char *text)
 	return true;
 }
 
-/* An address, IPv4 as ::ffff:a.b.c.d. */
+/* Parses an address into a GID, IPv4 as ::ffff:a.b.c.d. */
 static bool
 take_addr(void *member, const char *text)
 {
@@ -164,7 +164,7 @@ static const char *const fault_names[IMPAIR_NFAULTS + 1] = {
 #define GLOBAL(member) CLI_AT(struct impair_cfg, member)
 #define RULE(member)   CLI_AT(struct impair_rule, member)
 #define GIVEN(member)  .given = offsetof(struct impair_rule, member)
-/* Of the fault itself, for all frames as for those of a rule. */
+/* Parameters of faults, both of random ones and of rules. */
 #define PARAMS(owner)                                                                              \
 	{.name = "delay", NS, CLI_AT(owner, p.delay_ns)},                                          \
 		{.name = "jitter", NS, CLI_AT(owner, p.jitter_ns)},                                \
@@ -306,7 +306,7 @@ impair_spec_parse(const char *text, struct impair_cfg *cfg, char *err, size_t er
 	}
 	if (rc == 0)
 		rc = check_params(&cfg->p, err, err_len);
-	/* A delay of nothing is none, and is not counted as one. */
+	/* A delay of 0 is not counted as a fault. */
 	if (cfg->p.delay_ns == 0)
 		cfg->ppm[IMPAIR_DELAY] = 0;
 	return rc;
