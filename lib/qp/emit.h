@@ -13,7 +13,7 @@
 #include "qp/view.h"
 #include "wire/build.h"
 
-/* Worker. The finished frame m of this QP into env->tx, where there must be room. kind: QP_TX_*. */
+/* Worker. Put qp's finished frame m into env->tx, which has space. kind: QP_TX_*. */
 static inline void
 qp_push(struct qp_env *env, const struct qp *qp, struct rte_mbuf *m, uint32_t kind)
 {

@@ -101,9 +101,9 @@ struct qp_env {
 	struct counter_block *counters; /* of the device that the current QP belongs to */
 	/* Why the QP dropped the received frame, enum drop_reason; DROP_NUM: not dropped. */
 	uint32_t dropped;
-	uint64_t once; /* the last number given to an operation that is executed once (mem/mr.h) */
-	bool crowded;  /* other QPs wait for a turn: what is not fetched ahead is far */
-	uint8_t plain; /* QP_PLAIN_*: for tests that need such a peer */
+	uint64_t once; /* last number given to an operation (mem/mr.h, once) */
+	bool crowded;  /* other QPs have work, so data must be prefetched to be in the cache */
+	uint8_t plain; /* QP_PLAIN_*, for tests that need such a peer */
 	const struct qp_env_ops *ops;
 	void *ops_ctx;
 	struct {

@@ -15,7 +15,7 @@ read_resp_fits(const struct qp *qp, const struct qp_sq_entry *e, uint32_t k,
 
 	if (last)
 		return ends && pkt->payload_len == e->length - k * qp->conn.mtu;
-	/* The answer to a request for a part of a READ ends within the READ (send_read). */
+	/* The responses to a request for part of a READ end within the READ (send_read). */
 	return pkt->payload_len == qp->conn.mtu && (!ends || (k + 1) % QP_READ_AGAIN_PKTS == 0);
 }
 

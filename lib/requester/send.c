@@ -192,8 +192,8 @@ send_request(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const str
 	if (!e->rd_counted && snd->rd_out >= qp->conn.attr.max_rd_atomic)
 		return REQ_BLOCKED;
 	/*
-	 * Responses count against the window, too. With nothing to limit them they would fill every
-	 * queue on their way, and a lost response, requested again, would come behind all of them.
+	 * Responses count against the window, too. Without a limit they would fill every queue on
+	 * their path, and the retransmission of a lost response would queue behind all of them.
 	 */
 	if ((uint32_t)psn_diff(snd->next_psn, snd->una_psn) >=
 	    RTE_MIN(snd->cc.window_pkts, QP_READ_WINDOW_PKTS))
@@ -217,13 +217,14 @@ send_request(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const str
 }
 
 /*
- * Ask for what is missing of a READ: all of it, or from the first missing PSN on (REQ-08). A READ
- * of more than QP_READ_CHUNK_PKTS goes as several, so that the PSNs in flight stay far below 2^23.
+ * Requests the missing data of a READ: all, or from the first missing PSN on (REQ-08). A READ of
+ * more than QP_READ_CHUNK_PKTS is sent as several requests, so that the PSNs in flight stay far
+ * below 2^23.
  *
- * Where one response was lost others may be, and what comes behind the next lost one is of no use;
- * so a request for the rest of a READ asks for few responses at a time. The responder has seen all
- * of the READ then, and these are duplicates that take none of its resources. No duplicate may
- * reach beyond the request that the responder saw first (RSP-01).
+ * After one lost response others may be lost, and responses behind the next lost one are useless.
+ * A request for the rest of a READ therefore covers few responses at a time. The responder has seen
+ * the whole READ by then, so these requests are duplicates that use none of its resources. No
+ * duplicate may reach beyond the original request (RSP-01).
  */
 static enum req_step
 send_read(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
