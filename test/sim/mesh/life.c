@@ -9,6 +9,13 @@
 #include "mesh.h"
 #include "wire/psn.h"
 
+const char *const mesh_conn_state_name[MESH_CONN_STATES] = {
+	[MESH_DOWN] = "down",
+	[MESH_UP] = "up",
+	[MESH_DYING] = "dying",
+	[MESH_OVER] = "over",
+};
+
 #define LIFE_QKEY 0x11u
 
 static void

@@ -195,9 +195,10 @@ mesh_dump(struct sim *sim)
 		const struct mesh_side *s = &m->side[i];
 
 		sim_log(&m->sim,
-			"qp %06x conn %u life %u state %u: %s%s%s posted %u of %u, over %u; "
+			"qp %06x conn %u life %u %s: %s%s%s posted %u of %u, over %u; "
 			"receives %u of %u, delivered %u, due %u; srq %d",
-			s->qpn, (uint32_t)(s->conn - m->conn), s->conn->life, s->conn->state,
+			s->qpn, (uint32_t)(s->conn - m->conn), s->conn->life,
+			mesh_conn_state_name[s->conn->state],
 			s->qp != NULL ? qp_state_name[s->qp->conn.state] : "none",
 			s->dead ? " dead" : "", s->flushed ? " flushed" : "", s->posted, s->nops,
 			s->reaped, s->rreaped, s->rposted, s->delivered, s->due_tail - s->due_head,

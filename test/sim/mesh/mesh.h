@@ -182,6 +182,8 @@ struct mesh_side { /* a QP */
 #define MESH_DESTROY QP_NSTATES
 
 enum mesh_conn_state { MESH_DOWN, MESH_UP, MESH_DYING, MESH_OVER };
+#define MESH_CONN_STATES (MESH_OVER + 1)
+extern const char *const mesh_conn_state_name[MESH_CONN_STATES]; /* "down" .. */
 struct mesh_conn {
 	struct mesh_side *side[2];
 	uint32_t nsides, life;
