@@ -352,6 +352,9 @@ void row_run(struct run *r);
 /* --- judge.c: seen against wanted --------------------------------------------------------------
  */
 
+/* "RESET" .., or "?" for a value that is no enum ibv_qp_state. */
+const char *qp_state_name(uint32_t state);
+
 /*
  * Prints the row's result, in TAP or JSON. True when nothing differs from what is wanted. nr counts
  * from 1.

@@ -63,8 +63,8 @@ event_name(uint32_t event)
 	return name_of(event, names, sizeof(names) / sizeof(names[0]));
 }
 
-static const char *
-state_name(uint32_t state)
+const char *
+qp_state_name(uint32_t state)
 {
 	static const char *const names[] = {
 		[IBV_QPS_RESET] = "RESET", [IBV_QPS_INIT] = "INIT", [IBV_QPS_RTR] = "RTR",
@@ -168,8 +168,8 @@ judge_side(const struct run *r, struct problems *p, bool requester, const struct
 	judge_queue(r, p, queue, rep, rep->recv, rep->nrecv, w.recv, w.nrecv);
 	judge_events(p, side, rep, w.event);
 	if (rep->state != (int32_t)w.state)
-		problem(p, "%s state: %s, not %s", side, state_name(rep->state),
-			state_name(w.state));
+		problem(p, "%s state: %s, not %s", side, qp_state_name(rep->state),
+			qp_state_name(w.state));
 	if (rep->left_sqe)
 		problem(p, "%s: SQE > RTS: errno %d", side, rep->left_sqe);
 	if (rep->memory >= 0)
@@ -214,7 +214,7 @@ json_side(const char *name, const struct report *rep)
 	printf("\"events\":[");
 	for (uint32_t i = 0; i < rep->nevents; i++)
 		printf("%s\"%s\"", i ? "," : "", event_name(rep->event[i]));
-	printf("],\"state\":\"%s\",\"post_errno\":%d,\"memory\":%lld}", state_name(rep->state),
+	printf("],\"state\":\"%s\",\"post_errno\":%d,\"memory\":%lld}", qp_state_name(rep->state),
 	       rep->post_error, (long long)rep->memory);
 }
 

@@ -156,7 +156,7 @@ to_state(struct run *r, enum ibv_qp_state state)
 	int rc = ibv_modify_qp(r->qp, &attr, IBV_QP_STATE);
 
 	if (rc)
-		run_failed(r, "modify to state %d: %s", state, strerror(rc));
+		run_failed(r, "modify to %s: %s", qp_state_name(state), strerror(rc));
 }
 
 /* Whatever is left ends now. What comes later than this would be a completion too many. */
