@@ -65,6 +65,14 @@ bend_put_reserved(struct conn *c, uint8_t op, uint32_t psn)
 	bend_put(c, frame, len);
 }
 
+/* A new bench, for the next row of a table; connections of the old one are gone. */
+static inline void
+next_bench(void **state)
+{
+	assert_int_equal(bench_teardown(state), 0);
+	bench_setup(state);
+}
+
 static inline void
 expect_untouched(const struct bench_region *r)
 {

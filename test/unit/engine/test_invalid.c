@@ -74,13 +74,6 @@ two_receives(struct conn *c, uint32_t len)
 	recv_post(c, 2, 0, len);
 }
 
-static void
-next_bench(void **state)
-{
-	assert_int_equal(bench_teardown(state), 0);
-	bench_setup(state);
-}
-
 /* Opcodes of RC that mean nothing: with headers and payload behind them, as a peer of tomorrow. */
 REQUIREMENT("NAK-07")
 static void

@@ -27,13 +27,6 @@ conn_with(void **state, enum qp_type type, enum qp_state to)
 	return c;
 }
 
-static void
-next_bench(void **state)
-{
-	assert_int_equal(bench_teardown(state), 0);
-	bench_setup(state);
-}
-
 /* Two of it in a burst, and other requests behind: one NAK. */
 REQUIREMENT("NAK-07")
 static void
