@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What tests of path migration share: a conn with an alternate path beside the one it is raised on,
- * and a peer that speaks on either with MigReq as it is told.
+ * Shared by the tests of path migration: a connection with an alternate path, and a peer that sends
+ * on either path with the MigReq bit it is given.
  */
 #ifndef TEST_ENGINE_APM_H
 #define TEST_ENGINE_APM_H
@@ -24,7 +24,7 @@ void apm_alt_paths(struct conn *c);
 /* Attributes of a modify with QP_ALT_PATH and QP_PATH_MIG_STATE. */
 struct uroce_qp_attr apm_alt_attr(uint32_t mig);
 
-/* A conn in RTS with c->alt made, but not loaded. */
+/* A connection in RTS. c->alt is filled in but not loaded. */
 struct conn *apm_open_type(void **state, enum qp_type type);
 /* An RC conn with the alternate path loaded, in a migration state. */
 struct conn *apm_open_in(void **state, uint32_t mig);
@@ -36,7 +36,7 @@ struct conn *apm_open_unresolved(void **state); /* ARMED, next hop of the altern
 int apm_modify(struct conn *c, uint32_t mask, uint32_t mig);
 uint32_t apm_state(struct conn *c); /* by qp_query */
 #define mig_expect(c, m) assert_int_equal(apm_state(c), QP_MIG_##m)
-/* From REARM to ARMED: by an old ACK, or by a WRITE packet where there are none. */
+/* Moves the QP from REARM to ARMED by an old ACK, or by a WRITE packet if the type has no ACKs. */
 void apm_arm(struct conn *c);
 void apm_arm_by(struct conn *c, uint8_t op, uint32_t psn);
 
@@ -44,15 +44,14 @@ void apm_arm_by(struct conn *c, uint8_t op, uint32_t psn);
 void apm_peer_is(struct conn *c, const struct qp_path *path, uint16_t pkey, bool migreq);
 /* Ours are expected there from now on, with this MigReq. */
 void apm_ours_are(struct conn *c, const struct qp_path *path, bool migreq);
-/* Nothing but its headers: an ACK of what was acknowledged long ago. */
+/* Only its headers matter: it acknowledges a PSN that was acknowledged long ago. */
 void apm_peer_murmurs(struct conn *c);
 /* It has migrated just now: state, event, and both sides' frames from now on. */
 void apm_went_over(struct conn *c);
 
 /* A SEND of 8 bytes. */
 void apm_send_one(struct conn *c, uint64_t id);
-/* That SEND, the first, goes out again and again in vain; ends 1 ns before there is no retry left.
- */
+/* Retransmits the first SEND without a response; ends 1 ns before the last retry runs out. */
 void apm_run_out(struct conn *c, uint64_t timeout);
 /* It does, and the alternate path cannot be used. */
 void apm_gives_up(struct conn *c);

@@ -34,7 +34,10 @@ bend_pad(struct conn *c, uint8_t *frame, uint32_t pad)
 	frame[c->peer.bth_off + 1] = (uint8_t)((frame[c->peer.bth_off + 1] & ~0x30) | pad << 4);
 }
 
-/* Take by bytes off the end of an IPv4 frame, in front of the ICRC; returns its length. */
+/*
+ * Removes by bytes from the payload's end of an IPv4 frame, before the ICRC. Returns the new
+ * length.
+ */
 static inline uint32_t
 bend_shorten(struct conn *c, uint8_t *frame, uint32_t len, uint32_t by)
 {

@@ -136,7 +136,7 @@ bench_setup(void **state)
 	assert_non_null(b->sqes);
 	engine_init(&b->engine, pool, b->sqes, &b->mrs, &b->qps, 0, &bench_ops, b);
 	engine_set_segs(&b->engine, segs);
-	/* What is sent before the ACK timeout is for test_probe.c. */
+	/* test_probe.c covers packets that are sent before the ACK timeout. */
 	b->engine.env.plain = QP_PLAIN_REQUESTER;
 	engine_add_dev(&b->engine, BENCH_DEV, our_mac, &b->counters);
 	b->now = 1000000000;
@@ -225,7 +225,7 @@ region_add(struct bench *b, uint32_t pd, uint64_t iova, uint64_t len, uint32_t a
 	return r;
 }
 
-/* What an access comes to: 0: it is executed; 1: the same, but its answer is -EAGAIN; -errno. */
+/* Result of an access. 0: executed; 1: executed, but reported as -EAGAIN; -errno: failed. */
 static int
 ops_verdict(struct bench_region *r)
 {
@@ -250,7 +250,7 @@ ops_read(void *ctx, uint64_t va, void *dst, uint32_t len)
 	return rc > 0 ? -EAGAIN : rc;
 }
 
-/* Something that is executed once has been: its answer. */
+/* The stored result of an operation that is executed once. */
 static bool
 ops_kept(struct bench_region *r, uint64_t once)
 {
@@ -424,7 +424,7 @@ conn_to(struct conn *c, enum qp_state state)
 	return conn_modify(c, QP_STATE, &a);
 }
 
-/* Attributes that each step asks for, by type (QP-02). */
+/* Required attributes of each transition, by type (QP-02). */
 static const struct {
 	enum qp_type type;
 	uint32_t mask[3]; /* to INIT, RTR, RTS */

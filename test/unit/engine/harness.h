@@ -33,22 +33,21 @@ extern uint8_t bench_bytes[BENCH_BYTES];
 
 struct bench_region {
 	struct mr mr;
-	uint8_t *bytes; /* exactly mr.len of them, so that a sanitizer sees the end */
-	uint32_t good;  /* with region_by_ops: how many copies from now on do not fail */
-	int error;      /* with region_by_ops: how the others fail; -EFAULT */
-	uint32_t late; /* with region_by_ops: how many come too early, before all others: -EAGAIN ..
-			*/
+	uint8_t *bytes;  /* exactly mr.len bytes, so that a sanitizer detects an overrun */
+	uint32_t good;   /* with region_by_ops: how many copies from now on do not fail */
+	int error;       /* with region_by_ops: how the others fail; -EFAULT */
+	uint32_t late;   /* with region_by_ops: number of first accesses that return -EAGAIN */
 	bool late_done;  /* .. though they are executed, as mem/mr.h has it */
 	uint32_t stores; /* with region_by_ops: writes and atomics that were executed */
 	uint64_t kept,
-		kept_orig; /* with region_by_ops: the last that is executed once, its answer */
+		kept_orig; /* with region_by_ops: last operation executed once, and its result */
 };
 
 struct bench_cq {
 	struct cq cq;
 	struct uroce_cq_hdr *hdr;
 	uint32_t entries, cons;
-	uint32_t channel; /* how often the daemon was told to write the channel */
+	uint32_t channel; /* number of requests to the daemon to write the channel */
 };
 
 struct bench_ring {
@@ -60,7 +59,7 @@ struct bench_ring {
 struct bench_srq {
 	struct srq srq;
 	struct bench_ring ring;
-	struct bench_region *mem; /* what its receives write to, at LOCAL_VA */
+	struct bench_region *mem; /* memory of its receives, at LOCAL_VA */
 };
 
 struct bench_event {
@@ -77,20 +76,20 @@ struct conn {
 	struct bench_cq scq, rcq;
 	struct bench_ring sq, rq;
 	struct bench_region *local, *remote;
-	struct qp_path path, alt; /* alt: what a modify with QP_ALT_PATH loads */
+	struct qp_path path, alt; /* alt: the path that a modify with QP_ALT_PATH loads */
 	struct wire_path peer_path;
 	struct wire_tmpl peer; /* of the frames that the peer sends */
-	uint16_t pkey;         /* that its own must carry; 0xffff unless a test says otherwise */
+	uint16_t pkey;         /* of the peer's packets; 0xffff by default */
 	bool migreq;           /* the same; true */
 };
 
-/* How a conn is to be; all zero but what a test names is taken from conn_rc. */
+/* Configuration of a connection. Tests copy conn_rc and change fields. */
 struct conn_cfg {
 	enum qp_type type;
 	enum qp_state state; /* to bring it to */
-	struct srq *srq;     /* instead of an RQ of its own */
+	struct srq *srq;     /* instead of a separate RQ */
 	const struct qp_ah_table *ahs;
-	const uint16_t *pkeys; /* the device's table; NULL: the default key alone */
+	const uint16_t *pkeys; /* the device's table; NULL: only the default key */
 	uint32_t pkey_index;
 	uint32_t qkey;
 	uint32_t qpn; /* 0: BENCH_QPN, and the next that this worker has for each further conn */
@@ -116,12 +115,12 @@ struct bench {
 	uint32_t nkeys; /* given out so far */
 	struct bench_event event[BENCH_EVENTS];
 	uint32_t nevents, events_seen;
-	struct rte_mbuf *frame[BENCH_FRAMES]; /* emitted and not looked at yet */
+	struct rte_mbuf *frame[BENCH_FRAMES]; /* emitted and not yet examined by the test */
 	uint32_t nframes, frames_seen;
 	uint32_t slow, handoffs;
 };
 
-/* cmocka fixtures: EAL once a program; a bench a test, which must give every mbuf back. */
+/* cmocka fixtures: one EAL per program, one bench per test. A test must return every mbuf. */
 int bench_group_setup(void **state);
 int bench_setup(void **state);
 int bench_teardown(void **state);
@@ -131,7 +130,7 @@ int bench_teardown(void **state);
  */
 size_t bench_heap(void);
 
-/* A QP as cfg says, with CQs, rings and two regions of its own. */
+/* A QP as cfg describes, with separate CQs, rings and two regions. */
 struct conn *conn_open(struct bench *b, struct conn_cfg cfg);
 /* From RESET, step by step, to cfg->state; PSNs, counters and the like from cfg. */
 void conn_raise(struct conn *c, const struct conn_cfg *cfg);
@@ -144,18 +143,18 @@ int conn_to(struct conn *c, enum qp_state state); /* QP_STATE alone */
 uint32_t bench_key(struct bench *b);
 struct bench_region *region_add(struct bench *b, uint32_t pd, uint64_t iova, uint64_t len,
 				uint32_t access);
-/* From now on the region is reached by copies, and fails after so many good ones. */
+/* From now on the region is accessed by copies, which fail after good successful ones. */
 void region_by_ops(struct bench_region *r, uint32_t good);
 void region_drop(struct bench *b, struct bench_region *r); /* dereg: its key is dead */
 
 /* Run the engine until it is idle. */
 void bench_run(struct bench *b);
-/* Run the engine once: an answer of more than a turn is half sent. */
+/* Runs the engine once. A response longer than one turn is then partly sent. */
 void bench_run_once(struct bench *b);
-/* Let ns pass; what is due on the way happens at its own time. */
+/* Lets ns pass. Timers that are due within them fire at their own time. */
 void bench_pass(struct bench *b, uint64_t ns);
 
-/* The client. len bytes of the local region from offset 0 unless sges says otherwise. */
+/* The client. Sends len bytes of the local region from offset 0 unless sges are given. */
 struct wr {
 	uint64_t id;
 	uint8_t op, flags;
@@ -170,11 +169,13 @@ void post(struct conn *c, struct wr wr);
 /* Signaled, and nothing else about it. */
 void client_does(struct conn *c, uint64_t id, uint8_t op, uint32_t len);
 void client_sends(struct conn *c, uint64_t id, uint32_t len);
-void post_quiet(struct conn *c, struct wr wr); /* into the ring, without a doorbell */
+void post_quiet(struct conn *c, struct wr wr); /* writes to the ring, rings no doorbell */
 void post_inline(struct conn *c, struct wr wr, const void *data, uint32_t len);
-/* Publish what is in the SQ, by the protocol of ring.h. */
+/* Publishes the WQEs in the SQ by the protocol of ring.h. */
 void ring_doorbell(struct conn *c);
-/* A receive of len bytes of the local region at offset off; nsge SGEs given, or one. */
+/*
+ * Posts a receive of len bytes of the local region at offset off, in one SGE or in the nsge given.
+ */
 void recv_post(struct conn *c, uint64_t id, uint32_t off, uint32_t len);
 void recv_post_sges(struct conn *c, uint64_t id, const struct uroce_sge *sge, uint32_t n);
 /* An SRQ of entries WQEs with one SGE each, for QPs of conn_rc's protection domain. */
@@ -196,7 +197,10 @@ void peer_read(struct conn *c, uint32_t psn, uint64_t va, uint32_t dmalen);
 void peer_ack(struct conn *c, uint32_t psn);
 void peer_nak(struct conn *c, uint32_t psn, uint8_t syndrome);
 void peer_read_resp(struct conn *c, uint8_t op, uint32_t psn, uint32_t off, uint32_t len);
-/* The same frame as bytes, to be spoilt; its length. Room for WIRE_MAX_OVERHEAD + len. */
+/*
+ * The same frame as bytes, which a test can corrupt. Returns its length. The buffer holds
+ * WIRE_MAX_OVERHEAD + len.
+ */
 uint32_t peer_frame(struct conn *c, struct wire_fields f, uint32_t off, uint32_t len,
 		    uint8_t *frame);
 void frame_seal(struct conn *c, uint8_t *frame, uint32_t len); /* ICRC right again */
@@ -224,7 +228,7 @@ void event_none_at(struct bench *b, const char *file, int line);
 #define OBS(c, name)           ((c)->b->counters.ctr[COUNTER_##name])
 #define DROPS(c, name)         ((c)->b->counters.drop[DROP_##name])
 
-/* An answer with this syndrome and PSN, and nothing after it. */
+/* Expects an ACK or NAK with this syndrome and PSN, and no packet after it. */
 #define answer_expect(c, psn_, syn)                                                                \
 	do {                                                                                       \
 		struct wire_pkt answer_ = pkt_expect(c, WIRE_OP_ACK, psn_);                        \

@@ -75,7 +75,7 @@ peer_read(struct conn *c, uint32_t psn, uint64_t va, uint32_t dmalen)
 void
 peer_nak(struct conn *c, uint32_t psn, uint8_t syndrome)
 {
-	bench_run(c->b); /* what it answers has been sent by now */
+	bench_run(c->b); /* the packets that it responds to were sent by now */
 	peer_put(c, (struct wire_fields){.opcode = WIRE_OP_ACK, .psn = psn, .syndrome = syndrome},
 		 0, 0);
 }
@@ -124,7 +124,7 @@ pkt_poll(struct conn *c, struct wire_pkt *pkt)
 	struct rte_mbuf *m;
 
 	bench_run(b);
-	/* The packet before lives until this one is asked for. */
+	/* The previous packet is valid until the next is requested. */
 	if (b->frames_seen > 0)
 		rte_pktmbuf_free(b->frame[b->frames_seen - 1]);
 	if (b->frames_seen == b->nframes) {

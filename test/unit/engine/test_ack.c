@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What responses do to the requester (REQ-07 .. REQ-10, NAK-12, CQE-08 .. 11). */
+/* Effects of responses on the requester (REQ-07 .. REQ-10, NAK-12, CQE-08 .. 11). */
 #include <string.h>
 #include "harness.h"
 #include "../../kit/requirement.h"
@@ -83,7 +83,7 @@ reserved_syndromes_are_dropped(void **state)
 	state_expect(c, QP_RTS);
 }
 
-/* Data that comes with a NAK's syndrome, or a reserved one, is not the answer. */
+/* READ data with a NAK or reserved syndrome does not complete the READ. */
 REQUIREMENT("REQ-09")
 static void
 data_without_an_ack_syndrome_is_dropped(void **state)
@@ -121,7 +121,7 @@ data_without_an_ack_syndrome_is_dropped(void **state)
 	}
 }
 
-/* After a rewind, the answer to what was sent before it may come: nothing is sent twice for it. */
+/* After a rewind the ACK of packets sent before it may arrive. These are not sent again. */
 REQUIREMENT("REQ-07")
 static void
 ack_that_arrives_after_a_rewind_completes_wqes(void **state)
@@ -152,7 +152,7 @@ ack_that_arrives_after_a_rewind_completes_wqes(void **state)
 	send_cqe(c, 4, QP_WC_SUCCESS);
 }
 
-/* The same of WQEs that say nothing. */
+/* The same with unsignaled WQEs. */
 REQUIREMENT("REQ-07")
 static void
 ack_after_a_rewind_completes_unsignaled_wqes(void **state)
@@ -178,7 +178,7 @@ ack_after_a_rewind_completes_unsignaled_wqes(void **state)
 	assert_int_equal(c->sq.hdr->cons, 5);
 }
 
-/* The credit count in an ACK is anything: none are used. */
+/* Any credit count in an ACK is accepted. */
 REQUIREMENT("REQ-07")
 static void
 ack_with_any_credit_count_acknowledges(void **state)
@@ -202,7 +202,7 @@ REQUIREMENT("REQ-09", "CQE-08")
 static void
 response_of_wrong_kind_or_length_ends_the_wqe(void **state)
 {
-	/* The request asks for (or carries) 2 1/2 MTU. */
+	/* The request reads or writes 2 1/2 MTU. */
 	static const struct bad_resp bad[] = {
 		{UROCE_WR_SEND, WIRE_OP_READ_RESP_ONLY, 0, 8},
 		{UROCE_WR_SEND, WIRE_OP_ATOMIC_ACK, 0, 0},
@@ -256,7 +256,7 @@ bad_response_is_reported_to_the_client(void **state)
 	cqe_none(c);
 }
 
-/* One NAK code: no retry, status, ERR, the rest flushed, what is before it done. */
+/* One NAK code: no retry, the status, state ERR, later WQEs flushed, earlier ones complete. */
 static void
 check_fatal_nak(void **state, uint8_t syn, enum qp_wc_status status)
 {
@@ -280,7 +280,7 @@ check_fatal_nak(void **state, uint8_t syn, enum qp_wc_status status)
 		recv_cqe(c, 7, QP_WC_WR_FLUSH_ERR);
 		cqe_none(c);
 		pkt_none(c);
-		event_none(c->b); /* it was told by completion */
+		event_none(c->b); /* the completion reported it */
 		state_expect(c, QP_ERR);
 		assert_int_equal(OBS(c, REQ_FATAL_NAK), i + 1);
 	}
@@ -307,7 +307,7 @@ nak_remote_operation_ends_the_wqe(void **state)
 	check_fatal_nak(state, NAK_SYN(REM_OP), QP_WC_REM_OP_ERR);
 }
 
-/* In the middle of a message: the message fails, not the one behind it. */
+/* A NAK in the middle of a message fails that message and flushes the next. */
 REQUIREMENT("NAK-12")
 static void
 nak_in_the_middle_of_a_message_ends_it(void **state)
@@ -322,7 +322,9 @@ nak_in_the_middle_of_a_message_ends_it(void **state)
 	send_cqe(c, 2, QP_WC_WR_FLUSH_ERR);
 }
 
-/* A NAK behind a READ whose data is lost: the READ is asked for again, only then the error. */
+/*
+ * A NAK follows a READ whose data is lost: the READ is retransmitted before the error is reported.
+ */
 REQUIREMENT("NAK-12")
 static void
 nak_waits_for_the_data_of_an_earlier_read(void **state)

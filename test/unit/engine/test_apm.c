@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Automatic path migration: its states, who changes them, what is shown of them. */
+/* Automatic path migration: its states, their transitions, and query. */
 #include <errno.h>
 #include <string.h>
 #include "apm.h"
@@ -43,7 +43,7 @@ modify_refuses_an_unknown_migration_state(void **state)
 	mig_expect(c, ARMED);
 }
 
-/* The peers arm in RTS; whoever drains goes over when told to, and does not start to arm. */
+/* Packets arm a QP in RTS. A draining QP migrates on request and does not arm. */
 REQUIREMENT("REQ-11")
 static void
 peer_arms_in_RTS_and_not_while_draining(void **state)
@@ -131,7 +131,7 @@ reset_clears_the_alternate_path(void **state)
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
 }
 
-/* Requests, ACKs, NAKs and READ responses: pkt_poll looks at MigReq of each. */
+/* pkt_poll checks MigReq of each request, ACK, NAK and READ response. */
 REQUIREMENT("REQ-11", "WIRE-04")
 static void
 every_packet_carries_the_migreq_of_the_state(void **state)
@@ -157,7 +157,7 @@ every_packet_carries_the_migreq_of_the_state(void **state)
 	}
 }
 
-/* Any packet of a peer that is ready arms, the answer to a request as well as a request. */
+/* Any packet of a peer that is ready arms the QP: requests and responses. */
 REQUIREMENT("REQ-11")
 static void
 rearm_becomes_armed_when_the_peer_is_ready(void **state)
@@ -183,7 +183,7 @@ rearm_becomes_armed_when_the_peer_is_ready(void **state)
 	event_none(c->b);
 }
 
-/* Who is not the peer arms nobody: another address, another partition. */
+/* A packet from another address or partition does not arm. */
 REQUIREMENT("REQ-11")
 static void
 packets_from_other_addresses_do_not_arm(void **state)
@@ -196,7 +196,7 @@ packets_from_other_addresses_do_not_arm(void **state)
 	other.wire.dgid[15] ^= 1;
 	apm_peer_is(c, &other, 0xffff, false);
 	apm_peer_murmurs(c);
-	/* Nor does the alternate path, which is not in use yet. */
+	/* A packet on the alternate path, which is not yet in use, does not arm either. */
 	apm_peer_is(c, &c->alt, 0xffff, false);
 	apm_peer_murmurs(c);
 	mig_expect(c, REARM);
@@ -204,7 +204,7 @@ packets_from_other_addresses_do_not_arm(void **state)
 	assert_int_equal(DROPS(c, BAD_GID), 2);
 }
 
-/* On the path in use MigReq 1 is the peer's from before it was ready; nobody asks for anything. */
+/* MigReq 1 on the current path comes from before the peer was ready; it requests nothing. */
 REQUIREMENT("REQ-11")
 static void
 migreq_on_the_current_path_does_not_migrate(void **state)

@@ -61,7 +61,7 @@ duplicate_atomic_is_not_executed_again(void **state)
 	peer_atomic(c, WIRE_OP_CMP_SWAP, RQ + 3, REMOTE_VA, 200, 4); /* not equal: no swap */
 	assert_true(pkt_expect(c, WIRE_OP_ATOMIC_ACK, RQ + 3).orig == 100);
 	assert_true(value(c, 0) == 100);
-	/* Asked again, in any order: the answers of then, the memory untouched. */
+	/* Duplicates in any order get the original results; memory is unchanged. */
 	for (i = 0; i < 4; i++) {
 		static const uint64_t was[] = {0, 5, 4, 100};
 		uint32_t k = i ^ 2;
@@ -80,7 +80,7 @@ duplicate_atomic_is_not_executed_again(void **state)
 	assert_true(pkt_expect(c, WIRE_OP_ATOMIC_ACK, RQ + 4).orig == 100);
 }
 
-/* PSNs come round after 2^24: the answer to a duplicate is that of now, not that of then. */
+/* PSNs wrap after 2^24: a duplicate gets the result of the newest atomic with its PSN. */
 REQUIREMENT("RSP-01", "WIRE-06")
 static void
 duplicate_atomic_after_psn_wrap_gets_the_newest_result(void **state)
@@ -218,7 +218,7 @@ atomic_of_a_length_other_than_8_is_refused(void **state)
 	}
 }
 
-/* A plain ACK is no answer to it: the value is missing, and is asked for again. */
+/* A plain ACK carries no value: the requester retransmits the atomic. */
 REQUIREMENT("REQ-08")
 static void
 lost_atomic_response_is_requested_again(void **state)
@@ -234,7 +234,9 @@ lost_atomic_response_is_requested_again(void **state)
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
 }
 
-/* Memory that is reached by copying, and is gone: its owner fails, its dead owner says nothing. */
+/*
+ * Copied memory that is gone fails the request; if its process is gone too, there is no response.
+ */
 REQUIREMENT("NAK-08")
 static void
 atomic_on_memory_that_fails_is_refused(void **state)

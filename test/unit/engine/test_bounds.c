@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a client may post without end and no packet comes of: each engine_run does ENGINE_WORK steps
- * of it at most, in order, and other QPs have their turns (QP-19, QP-22, CQE-05, MEM-04).
+ * Work that a client can post without limit and that sends no packet: each engine_run does at most
+ * ENGINE_WORK steps of it, in order, and other QPs have their turns (QP-19, QP-22, CQE-05, MEM-04).
  */
 #include <string.h>
 #include "harness.h"
@@ -21,7 +21,7 @@ deep_conn(void **state, struct conn_cfg cfg)
 	return conn_open(*state, cfg);
 }
 
-/* Posts that a QP in the error state flushes, and one whose client rings at last. */
+/* Posts that a QP in the error state flushes, and a doorbell after the last of them. */
 static void
 fill(struct conn *c, uint32_t sends, uint32_t recvs)
 {
@@ -32,7 +32,7 @@ fill(struct conn *c, uint32_t sends, uint32_t recvs)
 	ring_doorbell(c);
 }
 
-/* The frames that the last engine_run has made, to be looked at by nobody. */
+/* Frees the frames of the last engine_run unexamined. */
 static uint32_t
 take(struct bench *b)
 {
@@ -44,7 +44,7 @@ take(struct bench *b)
 	return n;
 }
 
-/* Completions of cq with this status, whose ids go on from *next. */
+/* Polls completions of cq with this status, whose ids continue from *next. */
 static uint32_t
 poll_in_order(struct bench_cq *cq, uint64_t *next, uint32_t status)
 {
@@ -94,12 +94,12 @@ deep_flush_is_spread_over_turns(void **state)
 	struct bench *b = *state;
 
 	bench_run(b);
-	c->qp->conn.path_ok = false; /* nothing is sent, so all is there to be flushed */
+	c->qp->conn.path_ok = false; /* nothing is sent, so everything is flushed */
 	fill(c, DEEP, DEEP);
 	bench_run(b);
 	qp_error(&b->engine.env, c->qp, QP_WC_SUCCESS);
 	run_bounded(c, other, 0, 0);
-	/* Later posts are flushed at once, and the client is asked to ring for them. */
+	/* Later posts are flushed at once, and the queue is armed for their doorbell. */
 	post(c, (struct wr){.id = DEEP, .op = UROCE_WR_SEND});
 	send_cqe(c, DEEP, QP_WC_WR_FLUSH_ERR);
 	cqe_none(c);
@@ -186,7 +186,7 @@ last_wqe_event_comes_after_the_flush(void **state)
 	srq_close(srq);
 }
 
-/* What was posted before the QP left SQE is flushed, what is posted behind it is sent. */
+/* WQEs posted before the QP left SQE are flushed, later ones are sent. */
 REQUIREMENT("QP-17")
 static void
 leaving_sqe_still_flushes_the_remaining_wqes(void **state)
@@ -206,7 +206,7 @@ leaving_sqe_still_flushes_the_remaining_wqes(void **state)
 	engine_run(&c->b->engine, c->b->now);
 	send_cqe(c, 0, QP_WC_LOC_QP_OP_ERR);
 	state_expect(c, QP_SQE);
-	/* bench_run has flushed: again, but in the midst of it */
+	/* bench_run has flushed everything; now destroy in the middle of a flush */
 	n = poll_in_order(&c->scq, &next, QP_WC_WR_FLUSH_ERR);
 	assert_int_equal(n, DEEP - 2);
 	next = DEEP;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Frames of several QPs, good and bad ones, received in one burst: each has what is its own. */
+/* Good and bad frames of several QPs in one burst: each QP gets its own. */
 #include <string.h>
 #include <rte_mbuf.h>
 #include "harness.h"
@@ -26,7 +26,7 @@ next_conn(void **state, uint32_t n)
 	return c;
 }
 
-/* What kind of frame number i is: one of the connections', with a bit wrong or not, or nobody's. */
+/* Kind of frame number i: of one of the connections, intact or corrupted, or of no QP. */
 static void
 frames_of_several_qps_in_one_burst_reach_their_qps(void **state)
 {

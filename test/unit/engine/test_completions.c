@@ -87,7 +87,7 @@ receive_completion_has_its_fields(void **state)
 	assert_int_equal(cqe.pkey_index, 2);
 }
 
-/* Many laps of a small ring; a phase of the lap before is never taken for one of this. */
+/* Over many laps of a small ring the phase of an old lap never counts as the current one. */
 REQUIREMENT("CQ-01")
 static void
 phase_bit_holds_over_many_laps(void **state)
@@ -119,7 +119,7 @@ phase_bit_holds_when_the_index_wraps(void **state)
 	struct conn *c = conn_with(state, 4, 4);
 	uint32_t i;
 
-	/* As if 2^32 - 6 completions had been made and polled. */
+	/* Starts as if 2^32 - 6 completions had been written and polled. */
 	c->scq.cq.ring->prod = c->scq.cons = c->scq.hdr->cons = 0u - 6;
 	for (i = 0; i < 20; i++) {
 		write_done(c, i, SQ + i);
@@ -138,7 +138,7 @@ arm_raises_one_event_only(void **state)
 	assert_int_equal(c->scq.channel, 0); /* not armed */
 	c->scq.hdr->arm = UROCE_CQ_ARM_ANY;
 	bench_run(c->b);
-	assert_int_equal(c->scq.channel, 0); /* for what comes after, not for what is there */
+	assert_int_equal(c->scq.channel, 0); /* for later completions, not for present ones */
 	write_done(c, 2, SQ + 1);
 	assert_int_equal(c->scq.channel, 1);
 	assert_int_equal(c->scq.hdr->arm, UROCE_CQ_UNARMED);
@@ -212,7 +212,7 @@ solicited_arm_ignores_unsolicited_completions(void **state)
 	send_arrives(c, RQ + 1, true);
 	assert_int_equal(c->rcq.channel, 1);
 	assert_int_equal(c->rcq.hdr->arm, UROCE_CQ_UNARMED);
-	/* Whoever waits for any is served by a solicited one too. */
+	/* An arm for any completion is also triggered by a solicited one. */
 	c->rcq.hdr->arm = UROCE_CQ_ARM_ANY;
 	send_arrives(c, RQ + 2, true);
 	assert_int_equal(c->rcq.channel, 2);
@@ -235,7 +235,7 @@ solicited_completion_within_a_burst_raises_the_event(void **state)
 	assert_int_equal(c->rcq.channel, 1);
 }
 
-/* A failed completion wakes those who wait for a solicited one. */
+/* A failed completion triggers an arm for solicited ones. */
 REQUIREMENT("CQ-01")
 static void
 errors_count_as_solicited(void **state)
@@ -251,7 +251,7 @@ errors_count_as_solicited(void **state)
 	assert_int_equal(c->rcq.channel, 1);
 }
 
-/* Garbage in the arm word rings nobody and harms nobody. */
+/* Garbage in the arm word raises no event and does no harm. */
 REQUIREMENT("CQ-01")
 static void
 garbage_in_the_arm_word_is_harmless(void **state)
@@ -264,7 +264,7 @@ garbage_in_the_arm_word_is_harmless(void **state)
 	send_cqe(c, 1, QP_WC_SUCCESS);
 }
 
-/* One CQ for both queues of two QPs: each entry says whose it is, in the order they were made. */
+/* One CQ serves both queues of two QPs: each entry names its QP, and entries keep their order. */
 REQUIREMENT("CQ-01")
 static void
 several_qps_share_a_cq(void **state)
@@ -284,7 +284,7 @@ several_qps_share_a_cq(void **state)
 	cqe_expect_at(b, cq, 2, QP_WC_SUCCESS, __FILE__, __LINE__);
 	send_cqe(a, 4, QP_WC_SUCCESS);
 	cqe_none(a);
-	/* RESET makes none: what of b's was not polled is for the client to mark. */
+	/* RESET writes no completions; the client purges unpolled completions of b. */
 	write_done(a, 5, SQ + 2);
 	assert_int_equal(conn_to(b, QP_RESET), 0);
 	send_cqe(a, 5, QP_WC_SUCCESS);
@@ -313,7 +313,7 @@ overrun_puts_the_cq_into_error(void **state)
 	/* Nothing that was not polled has been written over. */
 	assert_memory_equal(&last, (uint8_t *)c->scq.hdr + UROCE_CQ_HDR, sizeof(last));
 	memcpy(ring, (uint8_t *)c->scq.hdr + UROCE_CQ_HDR, sizeof(ring));
-	/* Dead for good: polling makes no room any more, and the event came once. */
+	/* The CQ stays in error: polling frees no space, and the event came once. */
 	for (i = 0; i < 4; i++)
 		send_cqe(c, i, QP_WC_SUCCESS);
 	write_done(c, 5, SQ + 5);
@@ -326,7 +326,7 @@ overrun_puts_the_cq_into_error(void **state)
 	event_none(c->b);
 }
 
-/* A consumer index that lies about the client's own polling ends nothing but its own queue. */
+/* A wrong consumer index puts only its own CQ into error. */
 REQUIREMENT("EVT-08")
 static void
 wrong_consumer_index_ends_its_own_cq_only(void **state)
@@ -334,7 +334,7 @@ wrong_consumer_index_ends_its_own_cq_only(void **state)
 	struct conn *c = conn_with(state, 4, 16);
 
 	c->scq.hdr->cons = 1000;
-	/* it is read when the ring would be full without it */
+	/* it is read only when the ring seems full */
 	for (uint32_t i = 0; i < 4; i++)
 		write_done(c, i, SQ + i);
 	event_none(c->b);

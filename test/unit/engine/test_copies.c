@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Copies of send WQEs come from a pool that QPs share: who gets how many, and that all come back.
- */
+/* Copies of send WQEs come from a shared pool: how many each QP gets, and that all return. */
 #include <rte_mbuf.h>
 #include "harness.h"
 
@@ -19,7 +18,7 @@ bench_with(void **state, uint32_t more)
 	return b;
 }
 
-/* A QP with 64 SENDs posted, without a limit on what is in flight but the copies. */
+/* A QP with 64 SENDs posted; only the copies limit how many are in flight. */
 static struct conn *
 sender(struct bench *b, uint32_t qpn)
 {
@@ -62,7 +61,9 @@ every_qp_has_reserved_copies(void **state)
 	assert_int_equal(taken(first), 2 * PER_CHUNK); /* its own, and the one for all */
 	assert_int_equal(taken(second), PER_CHUNK);
 	pkt_count(first);
-	/* Half a chunk frees nothing; the other half goes to whoever goes on next: the same. */
+	/*
+	 * Half a chunk frees nothing. The other half goes to the next QP that continues: this one.
+	 */
 	ack(first, PER_CHUNK / 2);
 	assert_int_equal(taken(first), 3 * PER_CHUNK / 2);
 	ack(first, PER_CHUNK);
@@ -72,7 +73,7 @@ every_qp_has_reserved_copies(void **state)
 	assert_int_equal(taken(first), 0);
 	for (uint32_t i = 0; i < 64; i++)
 		send_cqe(first, i, QP_WC_SUCCESS);
-	/* What it had left: the second takes it with its next step. */
+	/* The second QP takes the freed copies with its next step. */
 	ack(second, 1);
 	assert_int_equal(taken(second), 2 * PER_CHUNK - 1);
 	ack(second, 2 * PER_CHUNK);
@@ -82,7 +83,7 @@ every_qp_has_reserved_copies(void **state)
 	assert_true(qp_sqe_pool_whole(b->sqes));
 }
 
-/* A QP that cannot have more is not asked for ever: it goes on when its own come back. */
+/* A QP without copies is not polled: it continues when its own copies return. */
 static void
 qp_without_free_copies_leaves_the_run_list(void **state)
 {
@@ -99,7 +100,7 @@ qp_without_free_copies_leaves_the_run_list(void **state)
 	assert_int_equal(c->qp->conn.snd.head, 64);
 }
 
-/* Wherever in a chunk the queue is when it runs empty, and however often it goes round. */
+/* At any position in a chunk where the queue becomes empty, over many laps. */
 static void
 copies_return_when_the_queue_is_empty(void **state)
 {

@@ -20,7 +20,7 @@ send_n(struct conn *c, uint32_t n, uint8_t op, uint32_t len)
 		post(c, (struct wr){.op = op, .flags = SIG, .len = len});
 }
 
-/* A connection whose peer told code with its first ACK, of SQ. */
+/* A connection whose peer sent credit code with its first ACK, of SQ. */
 static struct conn *
 conn_limited(void **state, uint32_t code)
 {
@@ -62,7 +62,7 @@ one_message_beyond_the_credits_is_sent(void **state)
 		send_n(c, 20, UROCE_WR_SEND, 8);
 		for (i = 0; i + 1 < n; i++)
 			pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1 + i);
-		/* The last one asks, or nobody would hear of more credits. */
+		/* The last one requests an ACK, which brings more credits. */
 		assert_true(pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + n).ackreq);
 		pkt_none(c);
 		/* One is done, and the peer has as many left: one more. */
@@ -84,7 +84,7 @@ sender_has_no_limit_before_the_first_credits(void **state)
 
 	send_n(c, 50, UROCE_WR_SEND, 8);
 	assert_int_equal(pkt_count(c), 50);
-	/* Those count that are under way by now: 49, so nothing more may start. */
+	/* 49 are outstanding now and count, so no more may start. */
 	peer_nak(c, SQ, CREDITS(4));
 	send_n(c, 5, UROCE_WR_SEND, 8);
 	pkt_none(c);
@@ -107,7 +107,7 @@ only_messages_that_consume_a_receive_count_as_credit(void **state)
 	send_n(c, 1, UROCE_WR_RDMA_WRITE_IMM, 8);
 	send_n(c, 2, UROCE_WR_RDMA_WRITE, 8);
 	send_n(c, 1, UROCE_WR_SEND_IMM, 8);
-	send_n(c, 1, UROCE_WR_RDMA_WRITE, 8); /* in order, hence behind the SEND */
+	send_n(c, 1, UROCE_WR_RDMA_WRITE, 8); /* in order, therefore after the SEND */
 	pkt_expect(c, WIRE_OP_WRITE_ONLY, SQ + 1);
 	pkt_expect(c, WIRE_OP_WRITE_ONLY, SQ + 2);
 	pkt_expect(c, WIRE_OP_WRITE_ONLY, SQ + 3);
@@ -116,7 +116,7 @@ only_messages_that_consume_a_receive_count_as_credit(void **state)
 	pkt_expect(c, WIRE_OP_WRITE_ONLY, SQ + 6);
 	pkt_expect(c, WIRE_OP_WRITE_ONLY, SQ + 7);
 	pkt_none(c);
-	/* A READ response tells credits, too. */
+	/* A READ response carries credits, too. */
 	peer_put(c,
 		 (struct wire_fields){.opcode = WIRE_OP_READ_RESP_ONLY,
 				      .psn = SQ + 4,
@@ -142,7 +142,7 @@ credits_never_stop_a_message_in_the_middle(void **state)
 	pkt_none(c);
 }
 
-/* The responder has posted receives, and says so without being asked. */
+/* The responder has posted receives and reports it with an unsolicited ACK. */
 REQUIREMENT("RSP-07")
 static void
 repeated_ack_carries_new_credits(void **state)
@@ -156,7 +156,7 @@ repeated_ack_carries_new_credits(void **state)
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 2);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 3);
 	pkt_none(c);
-	/* What is older than that says nothing of now. */
+	/* An older ACK does not change the credits. */
 	peer_nak(c, SQ - 1, CREDITS(30));
 	pkt_none(c);
 }
@@ -183,7 +183,7 @@ retransmission_after_rnr_counts_credits_again(void **state)
 	pkt_none(c);
 }
 
-/* A NAK acknowledges what is before it, and brings no credits: those told are used up by that. */
+/* A NAK acknowledges earlier messages, which use up credits, and brings none. */
 REQUIREMENT("RSP-07")
 static void
 messages_acknowledged_by_a_nak_use_up_credits(void **state)
@@ -210,7 +210,7 @@ messages_acknowledged_by_a_nak_use_up_credits(void **state)
 	}
 }
 
-/* Nor does an ACK that leaves a READ before it open, which the requester asks for again. */
+/* An ACK with a READ before it still open brings no credits either; the READ is retransmitted. */
 REQUIREMENT("RSP-07")
 static void
 messages_before_missing_read_data_use_credits(void **state)
@@ -227,7 +227,7 @@ messages_before_missing_read_data_use_credits(void **state)
 	pkt_none(c);
 }
 
-/* An answer to what was sent before a rewind takes messages that have not been sent again. */
+/* An ACK from before a rewind completes messages that were not sent again since. */
 REQUIREMENT("RSP-07")
 static void
 ack_of_packets_before_a_rewind_releases_no_extra_credit(void **state)
@@ -247,7 +247,7 @@ ack_of_packets_before_a_rewind_releases_no_extra_credit(void **state)
 	pkt_none(c);
 }
 
-/* Silent WQEs are retired together: they release their credits all the same. */
+/* Unsignaled WQEs are retired together and release their credits. */
 REQUIREMENT("RSP-07")
 static void
 unsignaled_messages_release_credits(void **state)
@@ -322,7 +322,7 @@ answer(struct meager *m, uint32_t psn, uint8_t syndrome)
 		return;
 	if (upto > m->una)
 		m->una = upto;
-	/* Credits are told from the messages that are over, and are no less than none. */
+	/* Credits count from completed messages and never become negative. */
 	over = m->takes[message_of(m, m->una)];
 	if (ack && upto == m->una)
 		m->limit = over + wire_credit_count(syndrome & WIRE_SYN_VALUE);

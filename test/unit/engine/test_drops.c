@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Frames that a QP must not see: dropped, counted by reason, nothing written, nothing said, no bit
- * of the QP changed (WIRE-03, WIRE-09, and the list of bad input).
+ * Frames that a QP must not see are dropped and counted by reason. Nothing is written or sent, and
+ * no bit of the QP changes (WIRE-03, WIRE-09, and the list of bad input).
  */
 #include <string.h>
 #include <rte_mbuf.h>
@@ -18,7 +18,7 @@ struct victim {
 	uint64_t drops;
 };
 
-/* A QP ready for the request below, and what it looks like before. */
+/* A QP ready for the request below, and a copy of its state. */
 static struct victim
 victim_open(void **state, bool v6)
 {
@@ -72,7 +72,7 @@ expect_dropped(struct victim *v, enum drop_reason why)
 	assert_int_equal(OBS(c, RX_ROCE), 0);
 }
 
-/* The same frame unspoilt is taken: it was what was spoilt that dropped the other. */
+/* The intact frame is accepted, so the change was the reason of the drop. */
 static void
 expect_taken(struct victim *v)
 {
@@ -92,12 +92,12 @@ frame_with_a_bad_icrc_is_dropped(void **state)
 	uint8_t frame[MAX_FRAME];
 	uint32_t len = good_frame(v.c, frame), bit, start = v.c->peer.bth_off + 4;
 
-	/* From the BTH's reserved byte (masked) on: what is before steers the frame elsewhere. */
+	/* Starts at the BTH's reserved byte (masked): earlier bytes steer the frame elsewhere. */
 	for (bit = start * 8 + 8; bit < len * 8; bit++) {
 		good_frame(v.c, frame);
 		frame[bit / 8] ^= 1 << bit % 8;
 		if (bit / 8 < start + 4 && bit / 8 > start)
-			continue; /* the QPN: for somebody else, or for nobody */
+			continue; /* the QPN: of another QP, or of none */
 		frame_rx(v.c->b, frame, len);
 		expect_dropped(&v, DROP_BAD_ICRC);
 	}
@@ -246,7 +246,7 @@ frames_of_another_service_type_are_dropped(void **state)
 static void
 frames_to_an_unknown_qpn_are_dropped(void **state)
 {
-	/* Nobody; the same slot under another number (a QPN of before); the top bits. */
+	/* An unknown QPN, the same slot under an old QPN, and changed top bits. */
 	static const uint32_t qpns[] = {
 		0, 2, BENCH_QPN + 2, BENCH_QPN + 1024, BENCH_QPN | 0x800000, 0xfffffe};
 	struct victim v = victim_open(state, false);
@@ -298,14 +298,14 @@ frames_to_another_mac_are_dropped(void **state)
 }
 
 /*
- * What the parser refuses, each under its own name; what a QP answers is in test_invalid.c. Offsets
- * are of an IPv4 frame.
+ * Frames that the parser refuses, each with its reason. test_invalid.c has those that a QP answers.
+ * Offsets are those of an IPv4 frame.
  */
 struct spoil {
 	enum drop_reason why;
 	uint16_t off;
 	uint8_t keep, set;
-	bool seal; /* ICRC and IPv4 checksum made right again */
+	bool seal; /* with ICRC and IPv4 checksum corrected */
 };
 
 static const struct spoil spoils[] = {
@@ -348,7 +348,7 @@ malformed_frames_are_dropped(void **state)
 	expect_taken(&v);
 }
 
-/* Cut anywhere: a runt or a bad length, and never a byte read behind the end. */
+/* Truncated anywhere, the frame is a runt or has a bad length, and no byte past its end is read. */
 static void
 runts_are_dropped(void **state)
 {
@@ -428,7 +428,7 @@ frames_of_neither_roce_nor_the_slow_path_are_dropped(void **state)
 	}
 }
 
-/* The good frame with a tag of this TPID and TCI in front of what is there; its new length. */
+/* The good frame with one more VLAN tag of this TPID and TCI. Returns its new length. */
 static uint32_t
 tagged(uint8_t *frame, uint32_t len, uint16_t tpid, uint16_t tci)
 {
@@ -505,7 +505,7 @@ multicast_frame_to_a_connected_qp_is_dropped(void **state)
 		memcpy(frame, macs[i], 6);
 		frame_rx(v.c->b, frame, len);
 		expect_dropped(&v, DROP_BAD_MULTICAST);
-		/* nor with a group's IP address, to any MAC */
+		/* nor one with a group's IP address, to any MAC */
 		frame[30] = 239;
 		frame_seal(v.c, frame, len);
 		frame_rx(v.c->b, frame, len);
@@ -517,7 +517,7 @@ multicast_frame_to_a_connected_qp_is_dropped(void **state)
 	}
 }
 
-/* Congestion notifications for a connected QP have a count of their own; wrong ones, a reason. */
+/* CNPs for a connected QP have a separate counter; malformed ones have a drop reason. */
 static void
 cnp_is_dropped_with_its_own_counter(void **state)
 {

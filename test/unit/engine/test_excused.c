@@ -31,7 +31,7 @@ unresolved_path_uses_no_retry(void **state)
 	send_cqe(c, 1, QP_WC_SUCCESS);
 }
 
-/* Nor is the QP silent for ever: after as long as all retries would have taken it gives up. */
+/* The QP fails after the time that all retries would have taken. */
 REQUIREMENT("REQ-04", "CQE-12")
 static void
 unresolved_path_ends_in_an_error(void **state)
@@ -51,7 +51,7 @@ unresolved_path_ends_in_an_error(void **state)
 	}
 }
 
-/* The path goes while packets are out: what was sent of them stays sent, then the same wait. */
+/* The path is lost while packets are in flight: they stay sent, and the same wait follows. */
 REQUIREMENT("REQ-04")
 static void
 packets_in_flight_when_the_path_is_lost_wait_as_usual(void **state)
@@ -69,7 +69,7 @@ packets_in_flight_when_the_path_is_lost_wait_as_usual(void **state)
 	send_cqe(c, 1, QP_WC_RETRY_EXC_ERR);
 }
 
-/* What the worker says of its threads, how often it was asked, and about which time. */
+/* The worker's verdict on its threads, how often it was requested, and for which time. */
 static struct {
 	bool now;
 	uint32_t asked;
@@ -121,7 +121,7 @@ timeout_is_excused_while_a_thread_is_stalled(void **state)
 			assert_int_equal(held.asked, i - i / 4);
 			cqe_none(c);
 			bench_pass(c->b, 1);
-			if (i % 4 != 3) /* asked about the timeout that has just passed */
+			if (i % 4 != 3) /* requested for the timeout that has just passed */
 				assert_int_equal(held.since_ns, from + i * TIMEOUT);
 		}
 		send_cqe(c, 1, QP_WC_RETRY_EXC_ERR);
@@ -130,7 +130,7 @@ timeout_is_excused_while_a_thread_is_stalled(void **state)
 	}
 }
 
-/* Once they run the packet, which goes again, has its whole timeout. */
+/* When they run again, the retransmitted packet has its full timeout. */
 REQUIREMENT("REQ-04")
 static void
 excused_timeout_restarts(void **state)
@@ -151,7 +151,7 @@ excused_timeout_restarts(void **state)
 	pkt_count(c);
 }
 
-/* Each silence may be put off as often as the first. */
+/* After progress a timeout may be excused as often as before. */
 REQUIREMENT("REQ-04")
 static void
 progress_resets_excused_timeouts(void **state)

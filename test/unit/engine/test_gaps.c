@@ -11,7 +11,7 @@
 #define FIRST   ((uint64_t)QP_PROBE_FIRST_NS)
 #define US      1000u
 
-/* The peer answers from the gap on once more, and the gap is there again: asked for once a pass. */
+/* The peer responds from the gap on, and the gap opens again: one request per pass. */
 REQUIREMENT("REQ-08")
 static void
 lasting_gap_is_requested_again(void **state)
@@ -38,9 +38,9 @@ lasting_gap_is_requested_again(void **state)
 }
 
 /*
- * What is in front of the gap is lost each time, as where a link carries the longest MIDDLE but not
- * a FIRST, which is 4 bytes longer. Answers come, and no progress: the ACK timeout and the retries
- * are the user's.
+ * The packet that would close the gap is lost each time, for example on a link that carries the
+ * longest MIDDLE but not a FIRST, which is 4 bytes longer. There are responses but no progress, so
+ * the user's ACK timeout and retries apply.
  */
 REQUIREMENT("REQ-04", "REQ-08", "CQE-12")
 static void
@@ -114,7 +114,7 @@ implied_nak_is_handled_once_and_uses_no_retry(void **state)
 	send_cqe(c, 2, QP_WC_SUCCESS);
 }
 
-/* A sequence NAK behind missing READ data: the peer gets on, so no retry is used up. */
+/* A sequence NAK after missing READ data shows progress of the peer, so it uses no retry. */
 REQUIREMENT("REQ-05", "REQ-08")
 static void
 naks_that_show_progress_use_no_retry(void **state)
@@ -157,9 +157,9 @@ the_window_is_small_after_a_nak(void **state)
 }
 
 /*
- * The requester has gone back to the NAKed packet and that is missing again: the packet that opened
- * the gap says so when it comes a second time. Others do not, as the network may have changed their
- * order: one NAK a pass.
+ * The requester has rewound to the NAKed packet, which is lost again. The packet that opened the
+ * gap draws another NAK when it arrives a second time. Other packets do not, because they may be
+ * reordered: one NAK per pass.
  */
 REQUIREMENT("NAK-04")
 static void
@@ -186,9 +186,8 @@ gap_in_a_second_pass_gets_another_nak(void **state)
 }
 
 /*
- * Whoever knows addresses and QPN, and no PSN, may send one packet of the half of all PSNs that are
- * ahead of the ePSN, and again. Each NAK is one of the peer's retries: they must not be all of
- * them.
+ * An attacker that knows addresses and QPN but no PSN can send packets with PSNs ahead of the ePSN.
+ * Each NAK costs the peer a retry: forged packets must not use up all of them.
  */
 REQUIREMENT("NAK-04", "REQ-05")
 static void
@@ -210,7 +209,7 @@ forged_packets_use_up_few_of_the_peers_retries(void **state)
 	}
 }
 
-/* A plain responder does not, and an RNR NAK is not repeated by what comes behind it. */
+/* A plain responder sends no second NAK, and later packets do not repeat an RNR NAK. */
 REQUIREMENT("NAK-04", "NAK-10")
 static void
 rnr_nak_is_not_followed_by_a_sequence_nak(void **state)

@@ -22,7 +22,7 @@ victim(void **state, enum qp_type type)
 	return c;
 }
 
-/* The client connects the QP again after it has failed. */
+/* The client reconnects the QP after it has failed. */
 static void
 again(struct conn *c)
 {
@@ -66,7 +66,7 @@ guess(struct conn *c, uint8_t op)
 	events_take(c->b);
 }
 
-/* Each is refused as ever, up to a number of them; then the QP answers nothing for a while. */
+/* Each wrong key is refused as usual up to a limit; then the QP does not respond for a while. */
 REQUIREMENT("MEM-01", "NAK-06")
 static void
 wrong_keys_are_rate_limited(void **state)
@@ -88,7 +88,7 @@ wrong_keys_are_rate_limited(void **state)
 		pkt_none(c);
 		state_expect(c, QP_RTS);
 		assert_int_equal(OBS(c, RSP_WRONG_KEY) - counted, QP_WRONG_KEYS + 1);
-		/* Neither a good key nor another connection helps. */
+		/* A good key or another connection does not end the wait. */
 		ask(c, ops[i], RQ, c->remote->mr.key);
 		bench_run(c->b);
 		pkt_none(c);
@@ -98,7 +98,7 @@ wrong_keys_are_rate_limited(void **state)
 		pkt_none(c);
 		assert_int_equal(DROPS(c, KEY_PAUSE) - paused, 3);
 		assert_int_equal(c->qp->conn.wrong_keys.total, QP_WRONG_KEYS + 1);
-		/* It is over: what was sent is sent again, and answered. */
+		/* After the wait, retransmitted requests are answered. */
 		bench_pass(c->b, QP_WRONG_KEY_NS);
 		ask(c, ops[i], RQ, c->remote->mr.key);
 		bench_run(c->b);
@@ -108,7 +108,7 @@ wrong_keys_are_rate_limited(void **state)
 	}
 }
 
-/* A SEND that invalidates tries keys, too. */
+/* A SEND with invalidate can guess keys, too. */
 REQUIREMENT("MEM-01")
 static void
 wrong_keys_to_invalidate_count_as_wrong(void **state)
@@ -146,7 +146,7 @@ unreliable_peer_is_rate_limited_too(void **state)
 	assert_int_equal(OBS(c, RSP_WRONG_KEY), QP_WRONG_KEYS + 1);
 }
 
-/* One a while is a program's mistake; so is a range or a right that a good key does not have. */
+/* Rare wrong keys, and a range or right that a valid key lacks, count as program errors. */
 REQUIREMENT("MEM-01")
 static void
 other_errors_are_not_rate_limited(void **state)

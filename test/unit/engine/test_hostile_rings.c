@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Garbage in the rings: the QP that has it is lost, nobody else notices (EVT-01, CQE-03). */
+/* Garbage in the rings ends its own QP and affects no other (EVT-01, CQE-03). */
 #include <string.h>
 #include "harness.h"
 #include "../../kit/requirement.h"
@@ -15,7 +15,7 @@ expect_lost(struct conn *c)
 	event_none(c->b);
 	state_expect(c, QP_ERR);
 	pkt_none(c);
-	/* Whatever the client writes and rings from here on: no loop, no second event. */
+	/* Later writes and doorbells of the client cause no loop and no second event. */
 	c->sq.hdr->prod += 7;
 	c->rq.hdr->prod += 7;
 	engine_doorbell(&c->b->engine, c->qp->conn.qpn);
@@ -58,7 +58,7 @@ sq_producer_index_out_of_range_is_an_error(void **state)
 	}
 }
 
-/* Back behind what was taken already. */
+/* Before the index that was already taken. */
 REQUIREMENT("EVT-01")
 static void
 sq_producer_index_that_goes_back_is_an_error(void **state)
@@ -75,7 +75,7 @@ sq_producer_index_that_goes_back_is_an_error(void **state)
 	expect_well(well, 0);
 }
 
-/* A full queue is not too full. */
+/* A full queue is accepted. */
 REQUIREMENT("EVT-01")
 static void
 completely_full_sq_is_accepted(void **state)
@@ -136,7 +136,7 @@ garbage_posted_in_the_error_state_is_harmless(void **state)
 	}
 }
 
-/* cons and armed are the daemon's to write; what a client makes of them changes nothing. */
+/* Only the daemon writes cons and armed. A client's writes to them have no effect. */
 REQUIREMENT("EVT-01")
 static void
 client_writes_to_the_daemons_fields_are_harmless(void **state)

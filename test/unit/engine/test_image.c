@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A connection goes on from its image on a fresh QP, between two bursts of traffic (qp/image.h):
- * neither its client nor its peer can tell.
+ * A connection continues from its image on a fresh QP between two bursts of traffic (qp/image.h),
+ * unnoticed by client and peer.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #define RQ  0x555000u
 #define MTU 1024u
 
-/* The QP that c's client and peer know, made once more: nothing in it but where its queues are. */
+/* Creates the QP of c again; it has only the addresses of its queues. */
 static struct qp *
 fresh_qp(struct conn *c)
 {
@@ -40,7 +40,7 @@ fresh_qp(struct conn *c)
 	return qp;
 }
 
-/* What was in flight is seen to be sent; then the connection moves. */
+/* Checks that the packets in flight were sent, then moves the connection. */
 static void
 move(struct conn *c)
 {
@@ -56,7 +56,7 @@ move(struct conn *c)
 	qp_image_save(c->qp, image);
 	fresh = fresh_qp(c);
 	engine_forget(e, c->qp);
-	memset(&c->qp->conn, 0xa5, sizeof(c->qp->conn)); /* nobody may read it any more */
+	memset(&c->qp->conn, 0xa5, sizeof(c->qp->conn)); /* it must not be read any more */
 	qp_free(c->qp);
 	assert_int_equal(qp_image_load(fresh, c->b->sqes, image, bytes), 0);
 	free(image);
@@ -98,7 +98,8 @@ lost_packet_is_retransmitted_after_a_move(void **state)
 
 	client_does(c, 1, UROCE_WR_SEND, 8);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
-	memset(c->sq.slots, 0xff, c->sq.stride); /* the copy counts, not what the client has now */
+	memset(c->sq.slots, 0xff,
+	       c->sq.stride); /* the copy is used, not the client's present data */
 	move(c);
 	bench_pass(c->b, 70000000); /* the ACK timeout is 67 ms */
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
@@ -192,7 +193,7 @@ duplicates_are_answered_after_a_move(void **state)
 	peer_read(c, RQ + 1, REMOTE_VA + MTU, 8);
 	pkt_expect(c, WIRE_OP_READ_RESP_ONLY, RQ + 1);
 	move(c);
-	peer_put(c, add, 0, 0); /* answered as before, not executed */
+	peer_put(c, add, 0, 0); /* answered with the original result, not executed */
 	assert_true(pkt_expect(c, WIRE_OP_ATOMIC_ACK, RQ).orig == 0);
 	memcpy(&v, c->remote->bytes, sizeof(v));
 	assert_true(v == 5);
@@ -223,7 +224,7 @@ qp_in_error_keeps_flushing_after_a_move(void **state)
 	pkt_none(c);
 }
 
-/* What qp_image_load says to c's image with byte at offset off changed, and so many bytes of it. */
+/* Result of qp_image_load for c's image with the byte at offset off changed, less bytes shorter. */
 static int
 load_changed(struct conn *c, size_t off, int less)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Invalid requests: each cause that NAK-07 names, in its order, and what becomes of them where they
- * are not answered. What is not even a request of the QP's service is dropped before
- * (test_drops.c).
+ * Invalid requests: each cause that NAK-07 names, in its order, and the cases without a NAK. Frames
+ * that are no request of the QP's service are dropped earlier (test_drops.c).
  */
 #include <string.h>
 #include "bend.h"
@@ -31,7 +30,7 @@ conn_next(void **state)
 	return conn_type(state, QP_TYPE_RC, ALL_REMOTE | MEM_REMOTE_ATOMIC);
 }
 
-/* The request at psn was refused, once; what comes then is dropped. */
+/* The request at psn was refused once; later packets are dropped. */
 static void
 expect_refused(struct conn *c, uint32_t psn)
 {
@@ -74,7 +73,7 @@ two_receives(struct conn *c, uint32_t len)
 	recv_post(c, 2, 0, len);
 }
 
-/* Opcodes of RC that mean nothing: with headers and payload behind them, as a peer of tomorrow. */
+/* Reserved RC opcodes with headers and payload, as a future peer may send them. */
 REQUIREMENT("NAK-07")
 static void
 reserved_opcode_is_refused(void **state)
@@ -95,7 +94,7 @@ reserved_opcode_is_refused(void **state)
 	}
 }
 
-/* Nothing behind the BTH at all. */
+/* The frame ends after the BTH. */
 REQUIREMENT("NAK-07")
 static void
 reserved_opcode_without_payload_is_refused(void **state)
@@ -128,8 +127,8 @@ reserved_opcode_inside_a_send_is_refused(void **state)
 }
 
 /*
- * Another transport's opcode, in whatever form: its PSN is none of this connection's. That is found
- * when the packet is validated, before anything is answered (IBTA 9.6).
+ * Another transport's opcode in any form: its PSN does not belong to this connection. Packet
+ * validation drops it before any response (IBTA 9.6).
  */
 REQUIREMENT("NAK-07")
 static void
@@ -156,7 +155,7 @@ opcode_of_another_transport_is_dropped(void **state)
 	ack_expect(c, RQ); /* it still waits for the same */
 }
 
-/* A request that is no good whatever the memory; first: what comes before it, if anything. */
+/* A request that is invalid for any memory. first: the request before it, if any. */
 struct invalid {
 	uint8_t first_op; /* 0xff: none */
 	uint8_t op;
@@ -220,7 +219,7 @@ operation_that_is_not_enabled_is_refused(void **state)
 	CHECK_ALL(state, v);
 }
 
-/* By its last packet, which the receive has no room for; by its first; by any byte at all. */
+/* Too long by its last packet, by its first, or by one byte. */
 REQUIREMENT("NAK-07")
 static void
 send_longer_than_its_receive_is_refused(void **state)
@@ -441,7 +440,7 @@ only_packet_over_the_mtu_is_refused(void **state)
 	CHECK_ALL(state, v);
 }
 
-/* One more than the depth (4), before the others are answered; those are (NAK-02). */
+/* One more than the depth (4), while the others are unanswered; these are answered (NAK-02). */
 REQUIREMENT("NAK-07", "EVT-03")
 static void
 more_reads_and_atomics_than_the_depth_are_refused(void **state)
@@ -480,7 +479,7 @@ reth_length_over_2_31_is_refused(void **state)
 	CHECK_ALL(state, v);
 }
 
-/* The FIRST, where there is one, says 2 MTU. */
+/* A FIRST, if there is one, announces 2 MTU. */
 REQUIREMENT("NAK-07")
 static void
 payloads_that_miss_the_reth_length_are_refused(void **state)

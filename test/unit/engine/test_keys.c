@@ -6,7 +6,7 @@
 #include "harness.h"
 #include "../../kit/requirement.h"
 
-/* A key is what the caller drew, all 32 bits of it; its slot is its top bits. */
+/* The caller draws all 32 bits of a key; the top bits are its slot. */
 REQUIREMENT("MEM-01")
 static void
 caller_chooses_all_variable_bits_of_a_key(void **state)
@@ -51,7 +51,7 @@ guessed_key_fails(void **state)
 	mr_table_free(&t);
 }
 
-/* Key 0 is a mistake everywhere: nobody gets it, not even a window while its key is away. */
+/* Key 0 is never valid, not even for a window without a key. */
 REQUIREMENT("MEM-01")
 static void
 key_0_is_never_valid(void **state)
@@ -69,7 +69,7 @@ key_0_is_never_valid(void **state)
 	mr_table_free(&t);
 }
 
-/* The key of a region that is gone, and whose slot somebody else has or wants. */
+/* The key of a deregistered region whose slot is reused or requested. */
 REQUIREMENT("MEM-01")
 static void
 stale_key_fails(void **state)
@@ -81,7 +81,7 @@ stale_key_fails(void **state)
 	assert_int_equal(mr_table_add(&t, &a, 0x80000101), 0);
 	mr_table_del(&t, &a);
 	assert_null(mr_lookup(&t, a.key, 1, 0, 8, 0));
-	/* The next one in the slot gets neither that key nor one of the same window. */
+	/* The next region in the slot gets neither that key nor one of the same window. */
 	assert_int_equal(mr_table_add(&t, &b, 0x80000101), -EEXIST);
 	assert_int_equal(mr_table_add(&t, &b, 0x800001ff), -EEXIST);
 	assert_int_equal(mr_table_add(&t, &b, 0x80000201), 0);
@@ -90,7 +90,7 @@ stale_key_fails(void **state)
 	mr_table_free(&t);
 }
 
-/* Half of the slots, so that few draws meet a taken one. */
+/* Half of the slots, so that few draws collide. */
 REQUIREMENT("MEM-01")
 static void
 full_key_table_refuses_a_region(void **state)
@@ -127,7 +127,7 @@ key_table_frees_its_memory(void **state)
 	}
 }
 
-/* What is hidden is not found, keeps its place, and comes back with its key. */
+/* A hidden region is not found, keeps its slot, and returns with its key. */
 REQUIREMENT("MEM-04")
 static void
 hidden_region_keeps_its_slot(void **state)
@@ -223,7 +223,7 @@ range_check_does_not_overflow(void **state)
 	}
 }
 
-/* All that is asked for must be granted; the protection domain must be the same. */
+/* Every requested right must be granted and the protection domain must be the same. */
 REQUIREMENT("MEM-02")
 static void
 access_needs_rights_and_the_protection_domain(void **state)
@@ -270,7 +270,7 @@ granted_capabilities_cover_the_request(void **state)
 		assert_true(g.max_send_sge >= w->max_send_sge);
 		assert_true(g.max_recv_sge >= w->max_recv_sge);
 		assert_true(g.max_inline >= w->max_inline);
-		/* Rings are powers of two; what is granted fits a slot. */
+		/* Rings are powers of two; granted SGEs and inline data fit a slot. */
 		assert_int_equal(g.max_send_wr & (g.max_send_wr - 1), 0);
 		assert_int_equal(g.max_recv_wr & (g.max_recv_wr - 1), 0);
 		assert_true(g.max_inline <=

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that is reached by copying and is not there yet: -EAGAIN of mem/mr.h. Nothing waits for it
- * but its QP, nothing is executed twice, and no retry of anybody is used up.
+ * Copied memory whose access is late: -EAGAIN of mem/mr.h. Only its own QP waits, no operation is
+ * executed twice, and neither side uses up retries.
  */
 #include <errno.h>
 #include <string.h>
@@ -28,7 +28,7 @@ conn_late(void **state)
 	return c;
 }
 
-/* The answer is an RNR NAK of psn with this code. */
+/* Expects an RNR NAK of psn with this timer code. */
 static void
 rnr_expect(struct conn *c, uint32_t psn, uint32_t code)
 {
@@ -79,7 +79,7 @@ late_payload_delays_its_own_qp_only(void **state)
 		assert_int_equal(c->qp->conn.snd.next_psn, SQ);
 	}
 	assert_true(c->local->late >= 1000 - 20 * 4);
-	/* A QP that nobody waits for any more. */
+	/* The QP is no longer in use. */
 	conn_to(c, QP_ERR);
 	send_cqe(c, 1, QP_WC_WR_FLUSH_ERR);
 	assert_int_equal(pkt_count(other), 20);
@@ -117,7 +117,7 @@ datagram_waits_for_a_late_payload(void **state)
 	assert_int_equal(c->local->late, 0);
 }
 
-/* The answer is dropped, and asked for again a millisecond later; no retry is used up. */
+/* The response is dropped and requested again a millisecond later; no retry is used. */
 REQUIREMENT("MEM-05", "REQ-08")
 static void
 read_waits_for_late_memory_at_the_requester(void **state)
@@ -163,7 +163,9 @@ memory_that_never_comes_at_the_requester_ends_the_read(void **state)
 
 /* --- responder --- */
 
-/* Dropped, and told so by RNR NAKs whose waits grow; what follows it draws no sequence NAK. */
+/*
+ * Each attempt is dropped with an RNR NAK, and the waits grow; later packets draw no sequence NAK.
+ */
 REQUIREMENT("MEM-05", "NAK-10")
 static void
 write_to_late_memory_is_answered_with_rnr(void **state)
@@ -191,7 +193,7 @@ write_to_late_memory_is_answered_with_rnr(void **state)
 	rnr_expect(c, RQ + 1, 12);
 }
 
-/* Executed after all, with nobody there who heard of it: not again, as it is no answer's matter. */
+/* The WRITE was executed after the copy was abandoned: its retransmission is not executed again. */
 REQUIREMENT("MEM-05", "RSP-01")
 static void
 late_write_is_executed_once(void **state)
@@ -208,7 +210,7 @@ late_write_is_executed_once(void **state)
 	ack_expect(c, RQ + 1);
 	assert_int_equal(c->remote->stores, 2);
 	assert_int_equal(c->remote->bytes[0], 7);
-	/* The same again is another one. */
+	/* The same request with a new PSN is another operation. */
 	peer_write(c, WIRE_OP_WRITE_ONLY, RQ + 2, REMOTE_VA, MTU, 0, MTU);
 	ack_expect(c, RQ + 2);
 	assert_int_equal(c->remote->stores, 3);
@@ -247,7 +249,7 @@ late_atomic_is_executed_once(void **state)
 	assert_int_equal(c->remote->stores, 4);
 }
 
-/* A receive WQE is taken once, however often its message is late. */
+/* A message takes one receive WQE however often it is late. */
 REQUIREMENT("MEM-05", "RSP-05")
 static void
 late_send_takes_one_receive(void **state)
@@ -285,7 +287,10 @@ memory_that_never_comes_is_an_operation_error(void **state)
 	state_expect(c, QP_ERR);
 }
 
-/* Responses go on where they were; a peer that waits long is told, and not told of retries. */
+/*
+ * Responses continue where they stopped. A peer that waits long gets an RNR NAK, which uses no ACK
+ * retry.
+ */
 REQUIREMENT("MEM-05", "NAK-10")
 static void
 read_responses_continue_after_late_memory(void **state)
@@ -325,7 +330,7 @@ read_responses_continue_after_late_memory(void **state)
 	pkt_none(c);
 }
 
-/* What a late WRITE left behind is nothing to a READ in between, and the other way round. */
+/* The kept result of a late WRITE does not affect a READ in between, nor the reverse. */
 REQUIREMENT("MEM-05", "RSP-01")
 static void
 late_write_and_late_read_keep_separate_results(void **state)

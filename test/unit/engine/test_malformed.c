@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packets of bad form (reserved opcode, wrong pad, payload where none belongs): when NAK-07 has
- * them answered and when not, at the responder and, where they look like responses, at the
- * requester.
+ * Malformed packets (reserved opcode, wrong pad, unexpected payload): when the responder answers
+ * them by NAK-07 and when not, and how the requester treats malformed responses.
  */
 #include <string.h>
 #include "bend.h"
@@ -27,7 +26,7 @@ conn_with(void **state, enum qp_type type, enum qp_state to)
 	return c;
 }
 
-/* Two of it in a burst, and other requests behind: one NAK. */
+/* Two malformed requests in a burst, followed by others: one NAK. */
 REQUIREMENT("NAK-07")
 static void
 malformed_request_gets_one_nak(void **state)
@@ -40,7 +39,7 @@ malformed_request_gets_one_nak(void **state)
 	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
 	bend_put_reserved(c, 0x1e, RQ + 1);
 	answer_expect(c, RQ, NAK_SYN(INV_REQ));
-	bend_put_reserved(c, 0x1f, RQ); /* again, to a QP in error */
+	bend_put_reserved(c, 0x1f, RQ); /* retransmitted to a QP in error */
 	pkt_none(c);
 	event_expect(c->b, QP_EVENT_QP_REQ_ERR);
 	event_none(c->b);
@@ -52,7 +51,7 @@ malformed_request_gets_one_nak(void **state)
 	assert_int_equal(all_drops(c), 5);
 }
 
-/* NAK-02: what came before it is executed and answered first. */
+/* NAK-02: earlier requests are executed and answered first. */
 REQUIREMENT("NAK-07", "NAK-02")
 static void
 requests_before_a_malformed_one_are_answered_first(void **state)
@@ -70,7 +69,9 @@ requests_before_a_malformed_one_are_answered_first(void **state)
 	state_expect(c, QP_ERR);
 }
 
-/* Too early: a sequence NAK, once a gap, as for any other; at its turn it is refused. */
+/*
+ * Ahead of the ePSN it draws one sequence NAK per gap, like any request; at the ePSN it is refused.
+ */
 REQUIREMENT("NAK-07", "NAK-05")
 static void
 malformed_request_ahead_of_the_epsn_is_a_sequence_error(void **state)
@@ -96,7 +97,7 @@ malformed_request_ahead_of_the_epsn_is_a_sequence_error(void **state)
 	state_expect(c, QP_ERR);
 }
 
-/* NAK-05: of what was seen before, nothing is NAKed. */
+/* NAK-05: duplicates get no NAK. */
 REQUIREMENT("NAK-07", "NAK-05")
 static void
 malformed_duplicate_is_dropped(void **state)
@@ -117,10 +118,10 @@ malformed_duplicate_is_dropped(void **state)
 	assert_int_equal(DROPS(c, BAD_OPCODE), 2);
 	assert_int_equal(DROPS(c, BAD_LENGTH), 1);
 	peer_read(c, RQ, REMOTE_VA, 8);
-	pkt_expect(c, WIRE_OP_READ_RESP_ONLY, RQ); /* the genuine one is answered again */
+	pkt_expect(c, WIRE_OP_READ_RESP_ONLY, RQ); /* the genuine duplicate is answered again */
 }
 
-/* RTR, RTS and SQD answer; the others drop. */
+/* RTR, RTS and SQD respond; other states drop. */
 REQUIREMENT("NAK-07")
 static void
 malformed_request_is_answered_in_rtr_rts_and_sqd_only(void **state)
@@ -157,7 +158,7 @@ malformed_request_is_answered_in_rtr_rts_and_sqd_only(void **state)
 	}
 }
 
-/* What is found before it is looked at: counted as that, and nothing said. */
+/* Packet validation fails first: the frame is dropped with that reason and without a response. */
 REQUIREMENT("NAK-07")
 static void
 packet_validation_precedes_the_request_checks(void **state)
@@ -196,7 +197,7 @@ packet_validation_precedes_the_request_checks(void **state)
 	assert_int_equal(OBS(c, RX_ROCE), 0);
 }
 
-/* A QPN of another worker: that one answers. */
+/* The QPN belongs to another worker, which responds. */
 REQUIREMENT("NAK-07")
 static void
 malformed_request_goes_to_the_worker_that_owns_the_qp(void **state)
@@ -210,7 +211,7 @@ malformed_request_goes_to_the_worker_that_owns_the_qp(void **state)
 	pkt_none(c);
 }
 
-/* UC: without a word, and the message that it was part of with it (RSP-06). */
+/* UC: dropped silently, together with its message (RSP-06). */
 REQUIREMENT("NAK-07", "RSP-06")
 static void
 malformed_unreliable_message_is_dropped(void **state)
@@ -307,7 +308,8 @@ put_bad_response(struct conn *c, uint8_t op, uint32_t psn)
 	bend_put(c, frame, len);
 }
 
-/* In place of what would answer: the WQE fails, the rest is flushed; before it all is acknowledged.
+/*
+ * Instead of the expected response: earlier WQEs complete, the WQE fails, later ones are flushed.
  */
 REQUIREMENT("REQ-09")
 static void
@@ -338,7 +340,7 @@ malformed_response_ends_the_wqe(void **state)
 	}
 }
 
-/* An ACK, NAK or atomic ACK of bad form changes nothing, and the good one behind it is taken. */
+/* A malformed ACK, NAK or atomic ACK changes nothing; the good one after it is accepted. */
 REQUIREMENT("REQ-09", "REQ-07")
 static void
 malformed_ack_is_dropped(void **state)
@@ -375,7 +377,7 @@ malformed_ack_is_dropped(void **state)
 	}
 }
 
-/* Of nothing that was asked, or was answered already: a ghost, dropped. */
+/* A response to no outstanding request is dropped. */
 REQUIREMENT("REQ-09", "REQ-07")
 static void
 malformed_unexpected_response_is_dropped(void **state)
@@ -398,7 +400,7 @@ malformed_unexpected_response_is_dropped(void **state)
 	send_cqe(c, 2, QP_WC_SUCCESS);
 }
 
-/* A READ before it has no data yet: that is asked for again, and nothing is judged. */
+/* An earlier READ still lacks data: it is retransmitted, and the malformed response is ignored. */
 REQUIREMENT("REQ-09", "REQ-08")
 static void
 malformed_response_after_a_gap_requests_the_gap_only(void **state)
@@ -414,7 +416,7 @@ malformed_response_after_a_gap_requests_the_gap_only(void **state)
 	state_expect(c, QP_RTS);
 }
 
-/* A QP that sends nothing yet has nothing to be answered. */
+/* A QP that does not send yet expects no responses. */
 REQUIREMENT("REQ-09")
 static void
 malformed_response_in_rtr_is_dropped(void **state)

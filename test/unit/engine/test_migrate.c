@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Automatic path migration: from one path to the other, by whatever makes it so. */
+/* Automatic path migration: every cause of a change from one path to the other. */
 #include <string.h>
 #include "apm.h"
 #include "../../kit/requirement.h"
@@ -28,7 +28,7 @@ retry_exhaustion_migrates(void **state)
 	assert_int_equal(OBS(c, MIG_FAILED), 0);
 }
 
-/* Everything that was not acknowledged goes again, and what comes of it is as ever. */
+/* Everything unacknowledged is retransmitted and completes as usual. */
 REQUIREMENT("REQ-11", "EVT-06")
 static void
 outstanding_work_completes_after_migration(void **state)
@@ -133,7 +133,7 @@ alternate_path_whose_gid_is_gone_ends_in_path_mig_err(void **state)
 	struct conn *c = apm_open_armed(state);
 
 	qp_alt_lost(c->qp);
-	/* Its next hop still answers, which is of no use. */
+	/* Its next hop still responds, which does not help. */
 	qp_neigh_resolved(&c->b->engine.env, c->qp, apm_alt_hop, apm_alt_mac);
 	apm_gives_up(c);
 }
@@ -185,7 +185,7 @@ retry_exhaustion_without_the_alternates_pkey_is_fatal(void **state)
 	apm_gives_up(c);
 }
 
-/* The alternate's own partition is used, and asked for. */
+/* Packets on the alternate path carry and require its partition key. */
 REQUIREMENT("REQ-11", "WIRE-09")
 static void
 packets_of_the_alternate_path_need_its_pkey(void **state)
@@ -211,7 +211,10 @@ packets_of_the_alternate_path_need_its_pkey(void **state)
 	assert_int_equal(q.alt_pkey_index, 1);
 }
 
-/* An address that comes in time, and one that changes: of either path, before and after. */
+/*
+ * A next hop that is resolved in time, and one that changes, on either path, before and after
+ * migration.
+ */
 REQUIREMENT("REQ-11")
 static void
 next_hop_changes_apply_to_their_own_path(void **state)
@@ -238,7 +241,7 @@ next_hop_changes_apply_to_their_own_path(void **state)
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
 }
 
-/* The peer has gone over: this side follows, and answers there. */
+/* The peer has migrated: this side follows and responds on that path. */
 REQUIREMENT("REQ-11", "EVT-06")
 static void
 request_with_migreq_migrates(void **state)
@@ -291,14 +294,14 @@ response_with_migreq_migrates(void **state)
 	bench_run(c->b);
 	apm_went_over(c);
 	send_cqe(c, 1, QP_WC_SUCCESS);
-	/* What is still out has the time of the path that it would take now. */
+	/* Outstanding packets have the timeout of the current path. */
 	bench_pass(c->b, ALT_TIMEOUT - 1);
 	pkt_none(c);
 	bench_pass(c->b, 1);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
 }
 
-/* Without MigReq the alternate path is a stranger's. */
+/* Without MigReq a packet on the alternate path does not come from the peer. */
 REQUIREMENT("REQ-11")
 static void
 packet_on_the_alternate_path_without_migreq_is_dropped(void **state)
@@ -313,7 +316,7 @@ packet_on_the_alternate_path_without_migreq_is_dropped(void **state)
 	event_none(c->b);
 }
 
-/* With MigReq it is, too, for who is not armed: both must have been ready. */
+/* The same holds with MigReq if the QP is not armed: both sides must be ready. */
 REQUIREMENT("REQ-11")
 static void
 packet_on_the_alternate_path_before_armed_is_dropped(void **state)
@@ -332,7 +335,7 @@ packet_on_the_alternate_path_before_armed_is_dropped(void **state)
 	}
 }
 
-/* So is the path that was left. */
+/* A packet on the abandoned path does not come from the peer either. */
 REQUIREMENT("REQ-11")
 static void
 packet_on_the_abandoned_path_is_dropped(void **state)
@@ -352,7 +355,7 @@ packet_on_the_abandoned_path_is_dropped(void **state)
 	mig_expect(c, MIGRATED);
 }
 
-/* The peer asks again and again: the client hears of it once, until something is different. */
+/* The peer repeats its request: the client gets one event until something changes. */
 REQUIREMENT("EVT-06", "REQ-11")
 static void
 refused_request_after_migration_gets_one_nak(void **state)
@@ -436,7 +439,7 @@ each_path_has_its_own_timeout(void **state)
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
 }
 
-/* An RNR wait is the peer's word and goes on. */
+/* An RNR wait continues after migration. */
 REQUIREMENT("REQ-11", "REQ-06")
 static void
 rnr_wait_continues_after_migration(void **state)
@@ -456,7 +459,7 @@ rnr_wait_continues_after_migration(void **state)
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
 }
 
-/* There and back: the path that failed is loaded again as the alternate. */
+/* Migrates there and back: the failed path is loaded again as the alternate. */
 REQUIREMENT("REQ-11", "EVT-06")
 static void
 rearmed_qp_migrates_again(void **state)
@@ -484,7 +487,7 @@ rearmed_qp_migrates_again(void **state)
 	assert_int_equal(OBS(c, MIGRATED), 2);
 }
 
-/* An unreliable connection has no retries to use up: packets and modify alone. */
+/* A UC QP has no retries: only packets and modify make it migrate. */
 REQUIREMENT("REQ-11", "EVT-06")
 static void
 unreliable_connection_migrates_by_packet_or_modify(void **state)

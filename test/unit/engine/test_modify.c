@@ -7,8 +7,8 @@
 #include "../../kit/requirement.h"
 
 /*
- * Written down from the table of requirements, names as text, so that nothing here is shared with
- * lib/qp's own table. Bits and states are those of verbs.
+ * Written from the requirements, with names as text, so that nothing is shared with the table in
+ * lib/qp. Bits and states are those of verbs.
  */
 static const char *const state_names[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
 
@@ -152,7 +152,7 @@ verdict(enum qp_type type, uint32_t from, uint32_t mask, const struct uroce_qp_a
 	return rc;
 }
 
-/* One cell: the right mask, each bit missing, each bit too many. */
+/* One cell of the table: the correct mask, each required bit missing, each extra bit. */
 static void
 check_cell(uint32_t t, uint32_t from, uint32_t to)
 {
@@ -409,7 +409,7 @@ query_returns_what_was_set(void **state)
 	assert_int_equal(q.sq_draining, 0);
 }
 
-/* A change that no modify made shows too. */
+/* query also shows changes that no modify made. */
 REQUIREMENT("QP-05")
 static void
 query_returns_automatic_changes(void **state)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sequence and RNR NAKs, order of NAKs and what stands before them (NAK-01 .. 05, NAK-10). */
+/* Sequence and RNR NAKs, and their order after earlier requests (NAK-01 .. 05, NAK-10). */
 #include <string.h>
 #include "harness.h"
 #include "../../kit/requirement.h"
@@ -38,7 +38,7 @@ each_gap_gets_one_sequence_nak(void **state)
 	assert_int_equal(c->remote->bytes[0], 0);
 	assert_int_equal(OBS(c, RSP_SEQ_NAK), 1);
 	assert_int_equal(DROPS(c, OUT_OF_SEQ), 20);
-	/* The ePSN comes, all is well, and the next gap has a NAK of its own. */
+	/* After the ePSN has arrived, the next gap gets another NAK. */
 	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
 	cqe = recv_cqe(c, 1, QP_WC_SUCCESS);
 	assert_int_equal(cqe.byte_len, 8);
@@ -67,7 +67,7 @@ nak_that_is_not_sent_is_not_counted(void **state)
 	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 1, 0, 8);
 	ack_expect(c, RQ + 1);
 	recv_cqe(c, 2, QP_WC_SUCCESS);
-	/* With the first again behind them nothing is missing in the end, and nothing is said. */
+	/* With the first packet again at the end nothing is missing, and no NAK is sent. */
 	peer_write(c, WIRE_OP_WRITE_ONLY, RQ + 3, REMOTE_VA, 8, 0, 8);
 	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 2, 0, 8);
 	peer_write(c, WIRE_OP_WRITE_ONLY, RQ + 3, REMOTE_VA, 8, 0, 8);
@@ -99,7 +99,7 @@ duplicates_during_a_gap_are_answered(void **state)
 	pkt_none(c);
 }
 
-/* The gap is found in the middle of a message: what is there of it stays and is continued. */
+/* A gap in the middle of a message: the received part stays and is continued. */
 REQUIREMENT("NAK-04")
 static void
 gap_within_a_message_keeps_the_received_part(void **state)
@@ -153,7 +153,7 @@ send_without_a_receive_gets_rnr_nak(void **state)
 
 		peer_write(c, ops[i], RQ, REMOTE_VA, 8, 0, first ? MTU : 8);
 		answer_expect(c, RQ, WIRE_SYN_RNR | 12); /* the QP's min_rnr_timer */
-		/* What follows is not the ePSN, and gets no word. */
+		/* The next packet is not the ePSN and gets no response. */
 		peer_send(c, first ? WIRE_OP_SEND_LAST : WIRE_OP_SEND_ONLY, RQ + 1, 0, 8);
 		pkt_none(c);
 	}
@@ -161,7 +161,7 @@ send_without_a_receive_gets_rnr_nak(void **state)
 	assert_int_equal(c->remote->bytes[0], 0);
 	assert_int_equal(OBS(c, RSP_RNR_NAK), 4);
 	state_expect(c, QP_RTS);
-	/* A receive comes, then the request again. */
+	/* A receive is posted, then the request is retransmitted. */
 	recv_post(c, 1, 0, MTU);
 	pkt_none(c);
 	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
@@ -203,7 +203,7 @@ rnr_nak_carries_every_timer_code(void **state)
 	}
 }
 
-/* All in one burst: what is before the errant request is done and answered, or acknowledged. */
+/* All in one burst: requests before the invalid one are executed and answered or acknowledged. */
 REQUIREMENT("NAK-02", "NAK-03")
 static void
 requests_before_the_refused_one_complete_first(void **state)
@@ -219,7 +219,7 @@ requests_before_the_refused_one_complete_first(void **state)
 	recv_cqe(c, 1, QP_WC_SUCCESS);
 	pkt_expect(c, WIRE_OP_READ_RESP_FIRST, RQ + 1);
 	pkt_expect(c, WIRE_OP_READ_RESP_LAST, RQ + 2);
-	/* NAK-03: in place of the response, with its PSN; the last word. */
+	/* NAK-03: the NAK replaces the response and has its PSN; nothing follows. */
 	answer_expect(c, RQ + 3, NAK_SYN(REM_ACCESS));
 	state_expect(c, QP_ERR);
 	cqe_none(c);
@@ -256,7 +256,7 @@ read_whose_memory_is_deregistered_gets_nak(void **state)
 	state_expect(c, QP_ERR);
 }
 
-/* The same while a SEND behind it is half in: that one's receive did not fail, it is flushed. */
+/* The same while a later SEND is half received: its receive did not fail and is flushed. */
 REQUIREMENT("NAK-09")
 static void
 failed_read_flushes_the_receive_of_a_later_send(void **state)
@@ -273,7 +273,7 @@ failed_read_flushes_the_receive_of_a_later_send(void **state)
 	cqe_none(c);
 }
 
-/* A duplicate that fails is none of anybody's business. */
+/* A duplicate that fails is ignored. */
 REQUIREMENT("NAK-05")
 static void
 duplicates_get_no_nak(void **state)
@@ -291,7 +291,7 @@ duplicates_get_no_nak(void **state)
 	pkt_none(c);
 	peer_write(c, WIRE_OP_WRITE_ONLY, RQ + 1, REMOTE_VA, 8, 0, 8);
 	ack_expect(c, RQ + 2);
-	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8); /* no receive is posted, and none needed */
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8); /* no receive is posted, and none is needed */
 	ack_expect(c, RQ + 2);
 	peer_write(c, WIRE_OP_WRITE_MIDDLE, RQ, 0, 0, 0, 3); /* out of every order */
 	ack_expect(c, RQ + 2);
@@ -299,7 +299,9 @@ duplicates_get_no_nak(void **state)
 	event_none(c->b);
 }
 
-/* The region goes while a duplicate READ is being answered: silence, and the QP lives. */
+/*
+ * The region is deregistered while a duplicate READ is answered: no NAK, and the QP stays in RTS.
+ */
 REQUIREMENT("NAK-05")
 static void
 failed_replay_gets_no_nak(void **state)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The device's P_Key table: which key a QP's packets carry and which it takes (QP-04, WIRE-09), and
- * what a change of the table does to QPs (EVT-13).
+ * The device's P_Key table: which key a QP's packets carry and which it accepts (QP-04, WIRE-09),
+ * and how a change of the table affects QPs (EVT-13).
  */
 #include <errno.h>
 #include <string.h>
@@ -71,7 +71,7 @@ client_asks(struct conn *c, uint64_t id)
 	ring_doorbell(c);
 }
 
-/* c takes key from its peer, answers with its own, and what it sends carries its own. */
+/* c accepts key from its peer and sends requests and responses with its own. */
 static void
 speaks(struct conn *c, uint32_t n, uint16_t key)
 {
@@ -142,7 +142,7 @@ empty_and_invalid_pkey_indices_are_refused(void **state)
 			assert_int_equal(c->qp->conn.pkey, 0xffff);
 		}
 	}
-	/* Where nobody has made a table there is the default key. */
+	/* Without a table there is the default key. */
 	assert_int_equal(qp_pkey_at(&(struct qp){0}, 0), 0xffff);
 	assert_int_equal(qp_pkey_at(&(struct qp){0}, 1), 0);
 }
@@ -224,7 +224,7 @@ pkey_index_may_not_change_in_RTS(void **state)
 	}
 }
 
-/* The operator gives an entry another key: the QPs of that index, and no others, go by it. */
+/* The operator changes an entry: only the QPs of that index use the new key. */
 REQUIREMENT("EVT-13")
 static void
 changed_pkey_entry_applies_to_its_qps(void **state)
@@ -247,7 +247,7 @@ changed_pkey_entry_applies_to_its_qps(void **state)
 	}
 }
 
-/* What is sent again after the change carries the new key, and its answer is taken by it. */
+/* Retransmitted packets carry the new key, and their responses need it. */
 REQUIREMENT("EVT-13")
 static void
 changed_pkey_entry_applies_to_outstanding_wqes(void **state)

@@ -12,7 +12,7 @@
 #define LEAST   ((uint64_t)QP_PROBE_MIN_NS)
 #define US      1000u
 
-/* The first unacknowledged packet again, each time after twice as long; no retry is used up. */
+/* The first unacknowledged packet is probed, each time after twice as long; no retry is used. */
 REQUIREMENT("REQ-04")
 static void
 probes_back_off_and_use_no_retry(void **state)
@@ -66,7 +66,7 @@ probes_do_not_move_the_timeout(void **state)
 	}
 }
 
-/* A timeout shorter than the wait for a probe: the timeout alone. */
+/* If the timeout is shorter than the wait for a probe, there is only the timeout. */
 REQUIREMENT("REQ-04")
 static void
 short_timeout_has_no_probes(void **state)
@@ -82,7 +82,7 @@ short_timeout_has_no_probes(void **state)
 	assert_int_equal(OBS(c, REQ_TIMEOUT), 8);
 }
 
-/* Without a timeout nothing ever fails, and nothing is silent for ever. */
+/* With timeout 0 nothing fails, and probes continue. */
 REQUIREMENT("REQ-04")
 static void
 timeout_0_probes_and_never_fails(void **state)
@@ -117,7 +117,7 @@ probes_wait_for_the_measured_round_trip(void **state)
 	expect_probe_after(c, 2 * LEAST, WIRE_OP_SEND_ONLY, psn);
 	peer_ack(c, psn++);
 	send_cqe(c, 1, QP_WC_SUCCESS);
-	/* 300 us have passed, but which of the three was answered? */
+	/* 300 us have passed, but the ACK may belong to any of the three */
 	client_sends(c, 2, 8);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, psn);
 	expect_probe_after(c, LEAST, WIRE_OP_SEND_ONLY, psn);
@@ -130,7 +130,7 @@ probes_wait_for_the_measured_round_trip(void **state)
 		bench_pass(c->b, 5000 * US);
 		pkt_count(c);
 		peer_ack(c, psn);
-		peer_ack(c, psn++); /* the answer to the probe, or a duplicate */
+		peer_ack(c, psn++); /* the ACK of the probe, or a duplicate */
 		send_cqe(c, 3, QP_WC_SUCCESS);
 	}
 	assert_true(c->qp->conn.loss.srtt_ns > 3000 * US);
@@ -140,7 +140,7 @@ probes_wait_for_the_measured_round_trip(void **state)
 	assert_int_equal(OBS(c, REQ_PROBE), i);
 }
 
-/* A message and its probe after ns, both answered. */
+/* A message and its probe after ns, both acknowledged. */
 static void
 wait_is(struct conn *c, uint32_t psn, uint64_t ns)
 {
@@ -160,8 +160,8 @@ timed_trip(struct conn *c, uint32_t psn, uint64_t ns)
 }
 
 /*
- * The smoothed round trip and four deviations, as RFC 6298 has them: half the first sample, then
- * an eighth and a quarter of what is new. A sample is a nanosecond more than the time it took.
+ * The smoothed round trip plus four deviations as in RFC 6298: half the first sample, then gains of
+ * an eighth and a quarter. A sample is a nanosecond more than the time it took.
  */
 REQUIREMENT("REQ-04")
 static void
@@ -201,7 +201,7 @@ retransmitted_read_measures_no_round_trip(void **state)
 	assert_int_equal(c->qp->conn.loss.srtt_ns, 900001);
 }
 
-/* A plain requester without an ACK timeout starts no timer when it asks for READ data again. */
+/* A plain requester without an ACK timeout starts no timer when it retransmits a READ. */
 REQUIREMENT("REQ-04", "REQ-08")
 static void
 no_timer_runs_without_a_wait(void **state)
@@ -223,7 +223,10 @@ no_timer_runs_without_a_wait(void **state)
 	send_cqe(c, 1, QP_WC_SUCCESS);
 }
 
-/* Round trips that vary widely leave room for several probes, but for no probe on a round trip. */
+/*
+ * With widely varying round trips several probes fit into the timeout, but none is sent within a
+ * round trip.
+ */
 REQUIREMENT("REQ-04")
 static void
 several_probes_fit_into_the_timeout(void **state)
@@ -256,7 +259,7 @@ several_probes_fit_into_the_timeout(void **state)
 	}
 }
 
-/* The peer has the probed packet and no more: what is behind it follows at once, few, then more. */
+/* The peer has only the probed packet: the next packets follow at once, few at first, then more. */
 REQUIREMENT("REQ-05")
 static void
 answered_probe_closes_the_gap(void **state)
@@ -279,7 +282,7 @@ answered_probe_closes_the_gap(void **state)
 	assert_int_equal(OBS(c, REQ_TIMEOUT), 0);
 }
 
-/* All was there and the answer was lost, or late: the window is what it was. */
+/* The peer had everything and its ACK was lost or late: the window stays as it was. */
 REQUIREMENT("REQ-04")
 static void
 probe_for_a_lost_ack_keeps_the_window_open(void **state)
@@ -316,8 +319,8 @@ probe_requests_missing_read_responses_again(void **state)
 }
 
 /*
- * A second answer shows that the round trip is longer than was thought. The ACK timeout of what is
- * under way by then counts from when it was sent all the same.
+ * A second ACK shows that the round trip is longer than estimated. The ACK timeout of outstanding
+ * packets still counts from when they were sent.
  */
 REQUIREMENT("REQ-04")
 static void

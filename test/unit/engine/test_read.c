@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* READ, requester side: what arrives, what is missing, what comes twice (REQ-07, REQ-08). */
+/* READ at the requester: data that arrives, is missing, or arrives twice (REQ-07, REQ-08). */
 #include <string.h>
 #include "harness.h"
 #include "../../kit/requirement.h"
@@ -7,7 +7,7 @@
 #define SQ  0x001000u
 #define MTU 1024u
 
-/* A READ of len bytes into the local region, which is cleared so that what arrives shows. */
+/* A READ of len bytes into the local region, which is cleared first. */
 static struct conn *
 reading(void **state, uint32_t len)
 {
@@ -37,7 +37,7 @@ respond(struct conn *c, uint32_t base, uint32_t k, uint32_t len)
 		       k + 1 < n ? MTU : len - off);
 }
 
-/* The request for what is missing from byte off on. */
+/* Expects the request for the bytes from off on. */
 static void
 expect_request(struct conn *c, uint32_t off, uint32_t len)
 {
@@ -104,7 +104,7 @@ read_scatters_over_sges(void **state)
 	assert_int_equal(c->local->bytes[BENCH_BYTES - 1], bench_bytes[1048]);
 }
 
-/* An SGE ends within a later response: the bytes behind its end are not written. */
+/* An SGE ends within a later response: bytes past its end are not written. */
 REQUIREMENT("REQ-08")
 static void
 read_writes_no_byte_past_an_sge(void **state)
@@ -141,10 +141,10 @@ read_resumes_at_the_missing_response(void **state)
 				respond(c, 0, k, len);
 		}
 		expect_request(c, lost * MTU, len);
-		pkt_none(c); /* once, however many came behind the gap */
+		pkt_none(c); /* once, however many arrived after the gap */
 		cqe_none(c);
 		assert_int_equal(OBS(c, REQ_READ_GAP), lost + 1);
-		/* What came behind the gap was not written. */
+		/* Data after the gap was not written. */
 		for (k = lost * MTU; k < len; k++)
 			assert_int_equal(c->local->bytes[k], 0);
 		for (k = 0; k < 5 - lost; k++)
@@ -155,7 +155,7 @@ read_resumes_at_the_missing_response(void **state)
 	}
 }
 
-/* The last one lost: nothing tells but the clock. */
+/* The last response is lost: only the timer detects it. */
 REQUIREMENT("REQ-08")
 static void
 lost_last_response_is_requested_again(void **state)
@@ -172,7 +172,7 @@ lost_last_response_is_requested_again(void **state)
 	expect_done(c, len);
 }
 
-/* A response behind the READ says as much as one within it. */
+/* A response to a later request reveals the gap like one within the READ. */
 REQUIREMENT("REQ-08")
 static void
 ack_of_a_later_request_reveals_missing_responses(void **state)
@@ -280,7 +280,7 @@ a_read_waits_for_the_responses_before_it(void **state)
 	assert_int_equal(p.dmalen, 2 * MTU);
 }
 
-/* Swapped on the way: the late one is good, the early one is asked for again. */
+/* Two responses are swapped: the late one is accepted, the early one is requested again. */
 REQUIREMENT("REQ-08")
 static void
 read_completes_after_reordered_responses(void **state)
@@ -299,7 +299,7 @@ read_completes_after_reordered_responses(void **state)
 	cqe_none(c);
 }
 
-/* Two READs at once, the first one's answer lost altogether. */
+/* Two outstanding READs, and the first one's responses are all lost. */
 REQUIREMENT("REQ-08")
 static void
 lost_responses_of_two_reads_are_requested_again(void **state)
@@ -320,7 +320,7 @@ lost_responses_of_two_reads_are_requested_again(void **state)
 	assert_int_equal(send_cqe(c, 2, QP_WC_SUCCESS).byte_len, 2 * MTU);
 }
 
-/* Answers do come, a packet a timeout: that is progress, however long it takes. */
+/* One response per timeout is progress, however long the READ takes. */
 REQUIREMENT("REQ-08")
 static void
 slow_responses_count_as_progress(void **state)
@@ -339,7 +339,7 @@ slow_responses_count_as_progress(void **state)
 	expect_done(c, len);
 }
 
-/* Memory deregistered under the answer. */
+/* Memory is deregistered while the responses arrive. */
 REQUIREMENT("REQ-08")
 static void
 read_writes_no_byte_into_deregistered_memory(void **state)
@@ -355,7 +355,7 @@ read_writes_no_byte_into_deregistered_memory(void **state)
 	state_expect(c, QP_ERR);
 }
 
-/* NAK-03 from the other side: the NAK stands where the response would. */
+/* NAK-03 from the requester's side: the NAK replaces the response. */
 REQUIREMENT("REQ-08")
 static void
 nak_instead_of_a_later_response_ends_the_read(void **state)

@@ -71,7 +71,7 @@ check_no_access(void **state, uint8_t op, uint32_t which)
 	expect_fatal(c, RQ, NAK_SYN(REM_ACCESS));
 	event_expect(c->b, QP_EVENT_QP_ACCESS_ERR);
 	event_none(c->b);
-	recv_cqe(c, 1, QP_WC_WR_FLUSH_ERR); /* none was used: all are flushed */
+	recv_cqe(c, 1, QP_WC_WR_FLUSH_ERR); /* no receive was used: all are flushed */
 	cqe_none(c);
 	expect_untouched(c->remote);
 	expect_untouched(top);
@@ -204,7 +204,7 @@ refused_request_gets_one_nak(void **state)
 	assert_int_equal(DROPS(c, QP_STATE), 2);
 }
 
-/* NAK-08: what is wrong is the receiver's own. */
+/* NAK-08: the error is the receiver's. */
 REQUIREMENT("CQE-04", "NAK-08")
 static void
 bad_lkey_in_a_receive_is_an_operation_error(void **state)
@@ -235,7 +235,7 @@ bad_lkey_in_a_receive_is_an_operation_error(void **state)
 	}
 }
 
-/* A key that the message does not reach is not looked at. */
+/* A key that the message does not reach is not checked. */
 REQUIREMENT("CQE-04")
 static void
 only_the_used_part_of_a_receive_is_checked(void **state)

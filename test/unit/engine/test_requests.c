@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Good requests: executed once, answered in time, delivered whole (RSP-01 .. 07, WIRE-05, 06). */
+/*
+ * Valid requests are executed once, answered in time and delivered whole (RSP-01 .. 07, WIRE-05,
+ * 06).
+ */
 #include <string.h>
 #include "harness.h"
 #include "wire/psn.h"
@@ -141,7 +144,7 @@ duplicate_sends_and_writes_are_acked_not_executed(void **state)
 	ack_expect(c, RQ + 1);
 	memset(c->local->bytes, 0, MTU);
 	memset(c->remote->bytes, 0, MTU);
-	/* A duplicate is answered with what has been executed, so that nothing stays open. */
+	/* A duplicate is acknowledged up to the last executed request. */
 	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
 	ack_expect(c, RQ + 1);
 	peer_write(c, WIRE_OP_WRITE_ONLY, RQ + 1, REMOTE_VA, 8, 0, 8);
@@ -165,7 +168,7 @@ duplicate_read_is_executed_again_from_its_psn(void **state)
 	memcpy(c->remote->bytes, bench_bytes, BENCH_BYTES);
 	peer_read(c, RQ, REMOTE_VA, 3 * MTU + 8);
 	assert_int_equal(pkt_count(c), 4);
-	c->remote->bytes[2 * MTU] ^= 0xff; /* executed again: it sees this */
+	c->remote->bytes[2 * MTU] ^= 0xff; /* executed again, it reads this */
 	peer_read(c, RQ + 2, REMOTE_VA + 2 * MTU, MTU + 8);
 	p = pkt_expect(c, WIRE_OP_READ_RESP_FIRST, RQ + 2);
 	assert_int_equal(p.payload[0], bench_bytes[2 * MTU] ^ 0xff);
@@ -184,7 +187,7 @@ duplicate_read_is_executed_again_from_its_psn(void **state)
 
 #define SHORT 256u /* path MTU code 1 */
 
-/* All responses of a READ that was asked for with PSN psn, n of them from byte off on. */
+/* Expects the n responses, from byte off on, of a READ that was requested with PSN psn. */
 static void
 expect_responses(struct conn *c, uint32_t psn, uint32_t off, uint32_t n)
 {
@@ -236,7 +239,7 @@ duplicate_of_an_active_read_restarts_with_first(void **state)
 		struct conn *c = conn_half_answered(state, &sent);
 
 		from[2] = sent;     /* the next that is due */
-		from[3] = sent + 1; /* beyond it: what is before it came already */
+		from[3] = sent + 1; /* past it: earlier responses have arrived */
 		peer_read(c, RQ + from[i], REMOTE_VA + from[i] * SHORT, (NREAD - from[i]) * SHORT);
 		skip_frames(c, sent);
 		expect_responses(c, RQ + from[i], from[i] * SHORT, NREAD - from[i]);
@@ -248,7 +251,7 @@ duplicate_of_an_active_read_restarts_with_first(void **state)
 	}
 }
 
-/* A requester that wants a part of it again gets that, and then the rest of the READ. */
+/* A requester that retransmits a part of a READ gets that part, then the rest of the READ. */
 REQUIREMENT("RSP-01")
 static void
 duplicate_of_a_part_of_an_active_read_is_answered(void **state)
@@ -282,7 +285,7 @@ duplicate_read_after_the_right_was_removed_is_ignored(void **state)
 	state_expect(c, QP_RTS);
 }
 
-/* A PSN of before that never asked for these bytes is no duplicate. */
+/* An old PSN that never requested these bytes is not a duplicate. */
 REQUIREMENT("RSP-01")
 static void
 duplicate_of_an_unknown_read_is_ignored(void **state)
@@ -320,7 +323,7 @@ every_ackreq_is_answered_at_once(void **state)
 	struct conn *c = conn_at(state, RQ, 3);
 	struct wire_fields quiet = {.opcode = WIRE_OP_WRITE_MIDDLE, .psn = RQ + 1};
 
-	/* In the middle of a message too, without waiting for its end. */
+	/* Also in the middle of a message, without waiting for its end. */
 	peer_write(c, WIRE_OP_WRITE_FIRST, RQ, REMOTE_VA, 3 * MTU, 0, MTU);
 	ack_expect(c, RQ);
 	peer_put(c, quiet, MTU, MTU);
@@ -359,7 +362,7 @@ max_dest_rd_atomic_reads_are_answered_at_once(void **state)
 	for (i = 0; i < 4; i++)
 		pkt_expect(c, WIRE_OP_READ_RESP_ONLY, RQ + i);
 	pkt_none(c);
-	/* Answered is over: four more. */
+	/* Answered READs free their slots: four more. */
 	for (i = 4; i < 8; i++)
 		peer_read(c, RQ + i, REMOTE_VA, 8);
 	assert_int_equal(pkt_count(c), 4);
@@ -414,7 +417,7 @@ send_scatters_over_the_receive_sges(void **state)
 	assert_int_equal(c->local->bytes[5000 + 550], 0);
 }
 
-/* The R_Key comes first: with a bad one the RQ is not even looked at for an RNR. */
+/* The R_Key is checked first: with a bad one the RQ is not polled for an RNR NAK. */
 REQUIREMENT("RSP-05")
 static void
 write_imm_checks_the_rkey_first(void **state)
@@ -448,7 +451,7 @@ msn_counts_messages(void **state)
 	assert_int_equal(p.msn, 3);
 }
 
-/* 2^31 bytes are not too many, for a WRITE and for a READ. */
+/* A WRITE or READ of 2^31 bytes is valid. */
 REQUIREMENT("WIRE-05")
 static void
 requests_of_2_to_the_31_bytes_are_accepted(void **state)

@@ -165,7 +165,7 @@ progress_reloads_the_retry_counters(void **state)
 	send_cqe(c, 1, QP_WC_RETRY_EXC_ERR);
 }
 
-/* One packet, and twice as many with each answer; the last of each lot asks for it. */
+/* One packet, then twice as many with each ACK; the last of each group requests it. */
 REQUIREMENT("REQ-04")
 static void
 the_window_opens_again_after_a_timeout(void **state)
@@ -189,7 +189,7 @@ the_window_opens_again_after_a_timeout(void **state)
 	send_cqe(c, 1, QP_WC_SUCCESS);
 }
 
-/* A READ is as much as a closed window lets out. */
+/* A closed window permits one READ. */
 REQUIREMENT("REQ-04")
 static void
 timeout_requests_one_read_again(void **state)
@@ -229,7 +229,7 @@ no_timer_runs_when_all_is_acknowledged(void **state)
 	state_expect(c, QP_RTS);
 }
 
-/* The next hop does not answer: the requests never go, and that is an end too. */
+/* The next hop does not respond: the requests are never sent, and fail in the end. */
 REQUIREMENT("REQ-04")
 static void
 unknown_next_hop_runs_out_of_retries(void **state)
@@ -276,7 +276,7 @@ sequence_nak_rewinds_and_uses_a_retry(void **state)
 	peer_nak(c, SQ + 2, NAK_SYN(PSN_SEQ));
 	assert_int_equal(pkt_count(c), 4);
 	cqe_none(c);
-	/* Two retries without progress are gone. */
+	/* Two retries are used without progress. */
 	peer_nak(c, SQ + 2, NAK_SYN(PSN_SEQ));
 	send_cqe(c, 2, QP_WC_RETRY_EXC_ERR);
 	for (i = 3; i < 6; i++)
@@ -336,7 +336,7 @@ nothing_is_sent_during_the_rnr_wait(void **state)
 	assert_int_equal(pkt_count(c), 2);
 	peer_nak(c, SQ, WIRE_SYN_RNR | 20); /* 10.24 ms */
 	client_sends(c, 3, 8);
-	/* What the requests behind the first are answered with says nothing new. */
+	/* Responses to the later requests bring nothing new. */
 	peer_nak(c, SQ, NAK_SYN(PSN_SEQ));
 	peer_nak(c, SQ, WIRE_SYN_RNR | 1);
 	bench_pass(c->b, 10239999);
@@ -395,7 +395,7 @@ rnr_retry_7_retries_forever(void **state)
 	send_cqe(c, 1, QP_WC_SUCCESS);
 }
 
-/* rxe refuses each packet behind the one that met RNR; that may come when the wait is over. */
+/* rxe NAKs each packet after the one that met RNR; these NAKs may arrive after the wait. */
 REQUIREMENT("REQ-06")
 static void
 late_sequence_naks_after_rnr_use_up_no_retries(void **state)
@@ -437,7 +437,7 @@ response_reloads_the_rnr_counter(void **state)
 	}
 }
 
-/* An RNR NAK acknowledges what is before it, and leaves the timeout's counter alone. */
+/* An RNR NAK acknowledges earlier requests and does not change the timeout's counter. */
 REQUIREMENT("REQ-06")
 static void
 rnr_nak_acknowledges_and_has_its_own_counter(void **state)

@@ -14,7 +14,7 @@ client_posts(struct conn *c, uint64_t id, uint8_t op, uint8_t flags, uint32_t le
 	post(c, (struct wr){.id = id, .op = op, .flags = flags, .len = len, .imm = 0x11223344});
 }
 
-/* Where packet k of n stands in its message, and what it must carry then. */
+/* Checks opcode and headers of packet k of n of a message. */
 static void
 check_packet(struct conn *c, const struct wire_pkt *p, bool write, bool imm, uint32_t k, uint32_t n,
 	     uint32_t len)
@@ -101,7 +101,7 @@ a_read_is_one_request(void **state)
 	assert_int_equal(p.payload_len, 0);
 	assert_true(p.va == PEER_VA);
 	assert_int_equal(p.rkey, PEER_RKEY);
-	pkt_expect(c, WIRE_OP_READ_REQ, SQ + 5); /* the answer before it takes four PSNs */
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ + 5); /* the response before it takes four PSNs */
 	pkt_none(c);
 }
 
@@ -197,8 +197,10 @@ unsignaled_wqes_complete_silently(void **state)
 	assert_int_equal(c->sq.hdr->cons, 10);
 }
 
-/* One ACK for silent WQEs: of one whose packets it acknowledges in part, none of a READ without
- * data. */
+/*
+ * One ACK retires unsignaled WQEs, but not one that it acknowledges in part nor a READ without
+ * data.
+ */
 REQUIREMENT("REQ-01")
 static void
 unsignaled_wqes_complete_only_when_acknowledged(void **state)
@@ -241,7 +243,7 @@ sq_sig_all_completes_every_wqe(void **state)
 	send_cqe(c, 2, QP_WC_SUCCESS);
 }
 
-/* More work than the private ring or the window takes: it goes on as the peer acknowledges. */
+/* More work than the private ring or the window holds continues as the peer acknowledges. */
 REQUIREMENT("REQ-01")
 static void
 full_send_queue_drains(void **state)
@@ -267,7 +269,7 @@ full_send_queue_drains(void **state)
 	cqe_none(c);
 }
 
-/* A busy SQ needs no doorbell; an idle one says so before it rests. */
+/* A busy SQ needs no doorbell; an idle one is armed first. */
 REQUIREMENT("REQ-01")
 static void
 work_posted_to_a_busy_qp_is_sent(void **state)
@@ -279,14 +281,14 @@ work_posted_to_a_busy_qp_is_sent(void **state)
 	client_posts(c, 1, UROCE_WR_SEND, SIG, 8);
 	assert_int_equal(c->sq.hdr->armed, 0);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
-	assert_int_equal(c->sq.hdr->armed, 1); /* nothing more to take: ring again */
+	assert_int_equal(c->sq.hdr->armed, 1); /* the queue is empty: a doorbell is needed again */
 	client_posts(c, 2, UROCE_WR_SEND, SIG, 8);
 	client_posts(c, 3, UROCE_WR_SEND, SIG, 8);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 2);
 }
 
-/* A queue that the worker polls is never armed, and asks for no further turn when it is empty. */
+/* A polled queue is never armed and takes no further turn when it is empty. */
 REQUIREMENT("REQ-01")
 static void
 polled_empty_queue_takes_no_turn(void **state)
@@ -298,7 +300,7 @@ polled_empty_queue_takes_no_turn(void **state)
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ); /* the bench fails where the engine never rests */
 	assert_int_equal(c->sq.hdr->armed, 0);
 	client_does(c, 2, UROCE_WR_SEND, 8);
-	pkt_none(c);                       /* the client did not ring */
+	pkt_none(c);                       /* the client rang no doorbell */
 	engine_wake(&c->b->engine, c->qp); /* as the polling worker does */
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 1);
 }
@@ -319,7 +321,7 @@ inline_data_is_copied_when_posted(void **state)
 	assert_memory_equal(p.payload, data, 64);
 	p = pkt_expect(c, WIRE_OP_WRITE_ONLY, SQ + 1);
 	assert_int_equal(p.payload_len, 0);
-	/* A retry sends what was posted, whatever stands in the slot by now. */
+	/* A retransmission sends the WQE as posted, whatever the slot holds now. */
 	memset(c->sq.slots, 'x', c->sq.stride);
 	bench_pass(c->b, 70000000);
 	p = pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
@@ -352,7 +354,7 @@ send_gathers_over_sges(void **state)
 	assert_memory_equal(p.payload, want + MTU, 1101 - MTU);
 }
 
-/* A peer that answers only what asks for it must never leave the window full. */
+/* A peer that responds only to AckReq must never leave the window full. */
 REQUIREMENT("RSP-02")
 static void
 long_messages_request_acks_midway(void **state)
@@ -381,8 +383,8 @@ long_messages_request_acks_midway(void **state)
 }
 
 /*
- * Messages that go one after the other ask together: the last of them, and of each turn, asks, and
- * each 32nd. room: packets after which a turn ends.
+ * Consecutive messages share one AckReq: it is set in the last message, in the last of each turn,
+ * and in every 32nd. room: packets after which a turn ends.
  */
 static void
 in_a_row(struct bench *b, uint32_t room, uint32_t every)
@@ -421,7 +423,7 @@ consecutive_messages_request_one_ack(void **state)
 	in_a_row(*state, 16, 16);
 }
 
-/* Also when what comes behind cannot go: a READ too many, a fence. */
+/* Also if the next WQE must wait: a READ beyond the depth, a fence. */
 REQUIREMENT("RSP-02")
 static void
 wqe_that_fails_leaves_no_pending_ack_request(void **state)

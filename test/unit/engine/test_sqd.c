@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* SQD: the drain, what it holds, the way out of it (QP-15, QP-16, EVT-05). */
+/* SQD: the drain, WQEs that it holds, and leaving it (QP-15, QP-16, EVT-05). */
 #include <errno.h>
 #include <string.h>
 #include "harness.h"
@@ -58,7 +58,7 @@ sqd_finishes_started_messages_and_holds_new_ones(void **state)
 	ack_expect(c, RQ);
 }
 
-/* A message longer than the window is all acknowledged so far, and still not finished. */
+/* A message longer than the window may be fully acknowledged so far and still unfinished. */
 REQUIREMENT("QP-15")
 static void
 drain_waits_for_the_end_of_a_message(void **state)
@@ -199,7 +199,7 @@ bad_wqe_waits_in_sqd(void **state)
 	state_expect(c, QP_ERR);
 }
 
-/* An error ends the drain, and nobody is told that it is over. */
+/* An error ends the drain without an SQ_DRAINED event. */
 REQUIREMENT("QP-15", "QP-19")
 static void
 error_ends_the_drain(void **state)
@@ -216,7 +216,7 @@ error_ends_the_drain(void **state)
 	event_none(c->b);
 }
 
-/* Nothing is under way: that the next hop is not known keeps nobody from saying so. */
+/* Nothing is outstanding: an unknown next hop does not delay the SQ_DRAINED event. */
 static void
 drain_ends_without_a_next_hop(void **state)
 {

@@ -52,7 +52,9 @@ wqes_are_taken_in_order_by_any_qp(void **state)
 	srq_close(s);
 }
 
-/* A WQE is its QP's from the first packet of a message on, whoever else receives meanwhile. */
+/*
+ * A WQE belongs to its QP from a message's first packet on, whatever other QPs receive meanwhile.
+ */
 REQUIREMENT("SRQ-01")
 static void
 messages_of_two_qps_interleave(void **state)
@@ -93,9 +95,9 @@ empty_srq_drops_uc_messages(void **state)
 #define UC(op) (WIRE_SVC_UC | WIRE_OP_##op)
 
 /*
- * A message of an unreliable connection breaks off with an SRQ's WQE: that is not kept from the
- * other QPs, it completes with an error, and the QP goes on. Each place that the gap can have, and
- * what is seen first after it.
+ * A UC message that holds an SRQ's WQE is aborted: the WQE completes in error instead of being kept
+ * from other QPs, and the QP continues. Tests each position of the gap and each kind of packet
+ * after it.
  */
 REQUIREMENT("CQE-14", "RSP-06")
 static void
@@ -127,7 +129,7 @@ broken_uc_message_returns_the_srq_wqe(void **state)
 		state_expect(c, QP_RTS);
 		peer_send(other, UC(SEND_ONLY), RQ, 0, 8);
 		recv_cqe(other, 2, QP_WC_SUCCESS);
-		/* and as before, once there is a receive again */
+		/* and as before after a receive is posted */
 		srq_post(s, 3, 0, 4 * MTU);
 		peer_send(c, UC(SEND_ONLY), RQ + 9, 0, 8);
 		recv_cqe(c, 3, QP_WC_SUCCESS);
@@ -136,7 +138,7 @@ broken_uc_message_returns_the_srq_wqe(void **state)
 	}
 }
 
-/* A WRITE of several packets in place of the rest: it does not take the WQE along. */
+/* A WRITE of several packets follows instead of the rest: it does not take the WQE. */
 REQUIREMENT("CQE-14")
 static void
 long_write_aborts_a_message_and_returns_its_wqe(void **state)
@@ -176,7 +178,7 @@ next_send_takes_the_wqe_of_an_aborted_message(void **state)
 	srq_close(s);
 }
 
-/* No packet is missing, but one cannot be: a middle that is too short, a new start likewise. */
+/* No packet is missing, but one is invalid: a MIDDLE that is too short, or a FIRST. */
 REQUIREMENT("CQE-14")
 static void
 bad_packet_aborts_a_message_and_returns_its_wqe(void **state)
@@ -200,7 +202,7 @@ bad_packet_aborts_a_message_and_returns_its_wqe(void **state)
 	}
 }
 
-/* The QP's end is another thing: what it has is flushed then. */
+/* If the QP ends instead, its WQE is flushed. */
 REQUIREMENT("CQE-14")
 static void
 wqe_of_an_unfinished_message_is_flushed_with_the_qp(void **state)
@@ -243,7 +245,7 @@ limit_event_comes_once_below_the_limit(void **state)
 	srq_close(s);
 }
 
-/* QP-19: what is posted to an SRQ is not flushed by a QP's end; what the QP has taken is. */
+/* QP-19: the end of a QP flushes the SRQ WQEs it has taken, not those in the SRQ. */
 REQUIREMENT("EVT-07", "QP-19")
 static void
 last_wqe_reached_event_is_raised(void **state)
@@ -266,7 +268,7 @@ last_wqe_reached_event_is_raised(void **state)
 	srq_close(s);
 }
 
-/* Garbage in its ring: the SRQ is dead, and its QPs as they find out; other QPs are not. */
+/* Garbage in its ring ends the SRQ, and its QPs when they use it; other QPs are not affected. */
 REQUIREMENT("EVT-09")
 static void
 corrupt_ring_ends_its_srq_and_no_other_qp(void **state)

@@ -123,7 +123,7 @@ buffers_in_the_srqs_pd_are_accepted(void **state)
 	}
 }
 
-/* Any SGE that the message reaches in the QP's domain, whichever it is: a protection error. */
+/* Any SGE in the QP's domain that the message reaches is a protection error. */
 REQUIREMENT("SRQ-01", "MEM-02")
 static void
 buffers_in_the_qps_pd_are_a_protection_error(void **state)
@@ -192,7 +192,7 @@ rkeys_are_checked_against_the_qps_pd(void **state)
 	}
 }
 
-/* What the QP itself sends is gathered from its own domain, not from the SRQ's. */
+/* Sends gather from the QP's own domain, not from the SRQ's. */
 REQUIREMENT("MEM-02")
 static void
 sends_gather_from_the_qps_pd(void **state)

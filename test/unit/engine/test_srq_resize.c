@@ -7,7 +7,7 @@
 
 #define RQ 0x555000u
 
-/* The SRQ, a QP that receives from it, and the ring that it is to have. */
+/* The SRQ, a QP that receives from it, and the ring to resize to. */
 struct resize {
 	struct bench *b;
 	struct bench_srq *s;
@@ -38,7 +38,7 @@ resize_close(struct resize *r)
 	srq_close(r->s);
 }
 
-/* What the daemon does before the worker is told. */
+/* The daemon's part before the worker's. */
 static void
 resize_begin(struct resize *r, uint32_t entries)
 {
@@ -57,7 +57,7 @@ resize_begin(struct resize *r, uint32_t entries)
 	srq_copy(&r->s->srq, &r->to, r->head, r->prod);
 }
 
-/* And then: the client goes on in the new ring. Nobody looks at the old one any more. */
+/* Then the client continues in the new ring. The old one is not used any more. */
 static void
 resize_end(struct resize *r)
 {
@@ -84,7 +84,7 @@ post_many(struct resize *r, uint64_t first, uint32_t n)
 		srq_post(r->s, first + i, (uint32_t)(first + i) % 64 * 64, 64);
 }
 
-/* A SEND takes the WQE with this id, and its bytes go where that says. */
+/* A SEND takes the WQE with this id, and its bytes arrive at that WQE's address. */
 static void
 expect_taken(struct resize *r, uint64_t id)
 {
@@ -105,7 +105,9 @@ take_many(struct resize *r, uint64_t first, uint32_t n)
 		expect_taken(r, first + i);
 }
 
-/* Larger and smaller, empty, full and in between; at places of the ring that are not its start. */
+/*
+ * Larger and smaller rings; empty, full and partly filled; starting at other slots than the first.
+ */
 REQUIREMENT("SRQ-01")
 static void
 resize_keeps_posted_wqes(void **state)
@@ -117,7 +119,7 @@ resize_keeps_posted_wqes(void **state)
 		struct resize r = resize_open(state, 8);
 		uint64_t posted = 100, taken = 100;
 
-		post_many(&r, posted, 5); /* the ring does not begin at its first slot */
+		post_many(&r, posted, 5); /* the oldest WQE is not in the first slot */
 		posted += 5;
 		take_many(&r, taken, 5);
 		taken += 5;
@@ -141,7 +143,7 @@ resize_keeps_posted_wqes(void **state)
 	}
 }
 
-/* The worker takes WQEs while the control thread copies: those are not there again. */
+/* The worker takes WQEs while the control thread copies: these do not appear again. */
 REQUIREMENT("SRQ-01")
 static void
 resize_works_while_wqes_are_outstanding(void **state)
@@ -168,7 +170,7 @@ resize_works_while_wqes_are_outstanding(void **state)
 	}
 }
 
-/* A message under way has its WQE; where its slot was does not matter any more. */
+/* A message in progress keeps its WQE, whatever happens to its slot. */
 REQUIREMENT("SRQ-01")
 static void
 resize_works_within_a_message(void **state)
@@ -188,7 +190,7 @@ resize_works_within_a_message(void **state)
 	resize_close(&r);
 }
 
-/* Indices run freely: past 2^32 in the middle of what is posted. */
+/* Free-running indices pass 2^32 among the posted WQEs. */
 REQUIREMENT("SRQ-01")
 static void
 resize_works_when_the_indices_wrap(void **state)
@@ -221,7 +223,7 @@ resize_keeps_the_limit(void **state)
 	resize_close(&r);
 }
 
-/* A ring that says more than it holds, or whose SRQ is dead: not to be copied. */
+/* A ring with more WQEs than it can hold, or of an SRQ in error, is not copied. */
 REQUIREMENT("SRQ-01", "EVT-09")
 static void
 corrupt_ring_is_not_copied_by_a_resize(void **state)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What each state does and does not do (QP-10 .. QP-21 less SQD, EVT-04). */
+/* What each state permits (QP-10 .. QP-21 without SQD, EVT-04). */
 #include <errno.h>
 #include <string.h>
 #include "harness.h"
@@ -23,7 +23,7 @@ peer_sends(struct conn *c, uint32_t psn)
 	peer_send(c, WIRE_OP_SEND_ONLY, psn, 0, 16);
 }
 
-/* Requests and responses alike are dropped without a word. */
+/* Requests and responses are dropped silently. */
 static void
 check_deaf(struct conn *c)
 {
@@ -74,7 +74,7 @@ reset_discards_all_work(void **state)
 	assert_int_equal(c->sq.hdr->prod | c->sq.hdr->cons | c->rq.hdr->prod | c->rq.hdr->cons, 0);
 }
 
-/* The same QP again after RESET: rings from 0, new PSNs, nothing of before. */
+/* The same QP works again after RESET: rings from 0, new PSNs, no old state. */
 REQUIREMENT("QP-10")
 static void
 reset_qp_works_again(void **state)
@@ -95,7 +95,7 @@ reset_qp_works_again(void **state)
 	again.sq_psn = 0x42;
 	again.rq_psn = 0x99;
 	conn_raise(c, &again);
-	/* What was in the rings before is not there any more. */
+	/* The old contents of the rings are gone. */
 	peer_sends(c, 0x99);
 	answer_expect(c, 0x99, WIRE_SYN_RNR | 12);
 	recv_post(c, 3, 0, 64);
@@ -141,7 +141,7 @@ rtr_responds_and_sends_no_requests(void **state)
 	struct wire_pkt p;
 
 	recv_post(c, 1, 0, 64);
-	client_sends(c, 9, 16); /* what a library refuses, a hostile client does */
+	client_sends(c, 9, 16); /* a library refuses this, but a hostile client can do it */
 	engine_doorbell(&c->b->engine, BENCH_QPN);
 	pkt_none(c);
 	peer_sends(c, RQ);
@@ -181,7 +181,7 @@ comm_est_is_raised_once_in_rtr(void **state)
 	event_none(c->b);
 }
 
-/* Whatever the operation, a WRITE or READ too. */
+/* Any operation counts, also a WRITE or READ. */
 REQUIREMENT("EVT-04")
 static void
 any_operation_raises_comm_est(void **state)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A worker that dies between any two instructions (CQE-15): a child of the test is one, it is run
- * step by step, and after each step what it left in shared memory must account for every WR exactly
- * once: completions in the CQ first, then what the provider would make up, in order.
+ * A worker that dies between any two instructions (CQE-15). A child process plays the worker and is
+ * single-stepped. After each step the shared memory must account for every WR exactly once:
+ * completions in the CQ first, then those that the provider would make up, in order.
  */
 #include <errno.h>
 #include <signal.h>
@@ -21,7 +21,7 @@
 #define CQES   64u
 #define UC(op) (WIRE_SVC_UC | WIRE_OP_##op)
 
-/* What the client sees of a queue and its CQ; ids of WRs count from first. */
+/* The client's view of a queue and its CQ; ids of WRs count from first. */
 struct queue {
 	struct uroce_ring_hdr hdr;
 	struct uroce_cqe cqe[CQES];
@@ -114,7 +114,7 @@ look(struct watch *w, pid_t pid)
 		check_queue(&w->recv, RECV_ID);
 }
 
-/* Runs act in a child, and looks after each instruction of it. */
+/* Runs act in a child and checks shared memory after each of its instructions. */
 static void
 step_through(struct watch *w, void (*act)(struct conn *c))
 {
@@ -132,7 +132,7 @@ step_through(struct watch *w, void (*act)(struct conn *c))
 	assert_true(pid > 0);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFSTOPPED(status));
-	/* a check that fails leaves no child behind */
+	/* a failed check must not leave a child */
 	assert_int_equal(ptrace(PTRACE_SETOPTIONS, pid, NULL, (void *)PTRACE_O_EXITKILL), 0);
 	do {
 		assert_int_equal(ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL), 0);
@@ -180,7 +180,7 @@ daemon_stopped_while_flushing_loses_no_completion(void **state)
 	step_through(&w, to_error);
 	assert_int_equal(released(&w.send, SEND_ID), WRS);
 	assert_int_equal(released(&w.recv, RECV_ID), WRS);
-	/* it was looked at between the stores */
+	/* it was checked between the stores */
 	assert_true(w.changes > 2 * WRS * 5);
 }
 

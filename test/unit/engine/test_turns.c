@@ -9,7 +9,7 @@
 #define SQ 0x001000u
 #define RQ 0x555000u
 
-/* What was built, and not sent yet. */
+/* Frames that were built and not yet sent. */
 static struct wire_pkt
 frame_at(const struct engine *e, uint32_t i)
 {
@@ -33,13 +33,13 @@ full_tx_array_ends_the_run(void **state)
 	assert_int_equal(env->tx_n, ENGINE_TX_CAP);
 	assert_true(engine_run(&c->b->engine, c->b->now));
 	assert_int_equal(env->tx_n, ENGINE_TX_CAP);
-	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8); /* its answer has no room either */
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8); /* there is no space for its response either */
 	assert_true(engine_run(&c->b->engine, c->b->now));
 	assert_int_equal(env->tx_n, ENGINE_TX_CAP);
 	assert_int_equal(pkt_count(c), 100 + 100 + 1);
 }
 
-/* No buffers: no spinning, no loss; it goes on when there are some. */
+/* Without buffers there is no spinning and no loss; the QP continues when buffers return. */
 static void
 run_without_mbufs_sends_later(void **state)
 {
@@ -63,15 +63,14 @@ run_without_mbufs_sends_later(void **state)
 	recv_cqe(c, 9, QP_WC_SUCCESS);
 }
 
-/* A device with buffers of its own: its frames are made in them, those of requester and responder.
- */
+/* A device with a separate pool: frames of requester and responder come from it. */
 static void
 frames_come_from_the_pool_of_their_device(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
 	struct engine *e = &c->b->engine;
 	struct rte_mempool *all = e->env.pool;
-	/* freed after what is still in a frame when this ends; it has a cache, all has none */
+	/* freed after the frames that still use it; it has a cache, all has none */
 	struct rte_mempool *own = rte_pktmbuf_pool_create("own", 63, 8, 0, 4608, SOCKET_ID_ANY);
 
 	assert_non_null(own);
@@ -97,8 +96,8 @@ frames_come_from_the_pool_of_their_device(void **state)
 }
 
 /*
- * Buffers run out in the midst of a message: what has some is sent, the rest when they are back,
- * and each packet once.
+ * Buffers run out in the middle of a message: packets with buffers are sent, the rest when buffers
+ * return, and each packet once.
  */
 static void
 message_continues_when_buffers_return(void **state)
@@ -131,7 +130,7 @@ message_continues_when_buffers_return(void **state)
 	assert_int_equal(OBS(c, REQ_RETRANS), 0);
 }
 
-/* What a buffer was used for before does not show: neither where its data began nor offloads. */
+/* A buffer's earlier use does not show: neither its data offset nor its offload flags. */
 static void
 old_contents_of_a_buffer_do_not_show(void **state)
 {
@@ -161,7 +160,7 @@ old_contents_of_a_buffer_do_not_show(void **state)
 	recv_cqe(c, 9, QP_WC_SUCCESS);
 }
 
-/* ACKs go ahead of turns, but they take no more than half of the room: then a turn comes. */
+/* ACKs precede turns but take at most half of the space; then a turn follows. */
 static void
 responses_take_at_most_half_of_a_turn(void **state)
 {
@@ -191,7 +190,7 @@ responses_take_at_most_half_of_a_turn(void **state)
 	assert_int_equal(frame_at(e, i++).opcode, WIRE_OP_ACK);
 }
 
-/* Nor does a READ go ahead of them, nor an ACK behind it, which would have to wait for it. */
+/* A READ does not precede turns, nor does an ACK that must wait for the READ. */
 static void
 reads_of_several_qps_take_turns(void **state)
 {
@@ -222,7 +221,7 @@ sent(const struct conn *c)
 	return c->qp->conn.snd.next_psn - SQ;
 }
 
-/* Nobody waits for more than a quantum of each of the others. */
+/* A QP waits for at most one quantum of each other QP. */
 static void
 turns_are_fair(void **state)
 {
@@ -270,11 +269,11 @@ turns_of_long_packets_are_limited_in_bytes(void **state)
 	assert_int_equal(e->env.tx_n, 28 + 28 + 1);
 	for (i = 0; frame_at(e, i).opcode != WIRE_OP_SEND_ONLY; i++)
 		resp += (frame_at(e, i).op->flags & WIRE_F_RESP) != 0;
-	assert_int_equal(i, 16 + 16); /* and 12 of each behind it */
+	assert_int_equal(i, 16 + 16); /* and then 12 of each */
 	assert_int_equal(resp, 16);
 }
 
-/* Who is alone has all bytes of a burst in one turn, which asks for fewer ACKs than many would. */
+/* A lone QP sends a full burst in one turn, which requests fewer ACKs than many turns would. */
 REQUIREMENT("RSP-02")
 static void
 lone_qp_has_long_turns(void **state)
@@ -298,7 +297,7 @@ lone_qp_has_long_turns(void **state)
 	assert_int_equal(pkt_count(c), 48);
 	peer_ack(c, SQ + 47);
 	other = conn_open(*state, conn_rc);
-	bench_run(c->b); /* to its end: c's client rings again */
+	bench_run(c->b); /* until the queue is empty: c's client rings a doorbell again */
 	for (i = 0; i < 17; i++)
 		client_sends(c, i, 4096);
 	client_sends(other, 1, 8);
@@ -308,7 +307,7 @@ lone_qp_has_long_turns(void **state)
 		assert_int_equal(frame_at(e, i).ackreq, i >= 15);
 }
 
-/* And a run of the engine: what it has made goes out before it makes more. */
+/* A run of the engine is limited too: its frames are sent before it builds more. */
 static void
 runs_of_long_packets_are_limited_in_bytes(void **state)
 {
@@ -331,7 +330,7 @@ runs_of_long_packets_are_limited_in_bytes(void **state)
 			(ENGINE_TX_BYTES + QP_TURN_BYTES) / 4096 - 1);
 }
 
-/* A READ that is being answered does not keep the same QP's own requests waiting for ever. */
+/* Answering a READ does not block the QP's own requests. */
 static void
 requester_and_responder_both_make_progress(void **state)
 {
@@ -364,7 +363,7 @@ forgotten_qp_is_off_the_run_list(void **state)
 	assert_int_equal(pkt_count(other), 1); /* RC has no last turn */
 }
 
-/* A timer that goes off before its time asks for another one and does nothing else. */
+/* A timer that fires early is armed again and does nothing else. */
 REQUIREMENT("REQ-04")
 static void
 early_timer_rearms_and_does_nothing_else(void **state)
@@ -380,7 +379,7 @@ early_timer_rearms_and_does_nothing_else(void **state)
 	pkt_none(c);
 	assert_true(c->qp->bind.timer_at_ns == due);
 	assert_int_equal(OBS(c, REQ_TIMEOUT), 0);
-	/* Nor with nothing outstanding. */
+	/* The same with nothing outstanding. */
 	peer_ack(c, SQ);
 	send_cqe(c, 1, QP_WC_SUCCESS);
 	engine_timer(&c->b->engine, due + 1, c->qp);
@@ -401,7 +400,7 @@ timer_is_brought_forward(void **state)
 	assert_true(c->qp->bind.timer_at_ns == c->b->now + 10000);
 }
 
-/* A GID of the same device: marked so that the frame never meets the wire. */
+/* A GID of the same device: the frame is marked and never reaches the wire. */
 static void
 loopback_frames_are_marked(void **state)
 {
@@ -420,7 +419,7 @@ loopback_frames_are_marked(void **state)
 	answer_expect(c, RQ, WIRE_SYN_RNR | 12);
 }
 
-/* Give b the frame without its ICRC, as one that it has sent itself, or as one from outside. */
+/* Gives b the frame without its ICRC, as a loopback frame or as one from outside. */
 static void
 put_unsealed(struct bench *b, const uint8_t *frame, uint32_t len, bool own)
 {
@@ -437,7 +436,7 @@ put_unsealed(struct bench *b, const uint8_t *frame, uint32_t len, bool own)
 		engine_rx(&b->engine, b->now, BENCH_DEV, &m, 1);
 }
 
-/* Inside of the engine a frame has no ICRC and needs none; from outside, and to it, it does. */
+/* Frames within the engine have no ICRC; frames from and to the outside need one. */
 REQUIREMENT("WIRE-03")
 static void
 loopback_needs_no_icrc(void **state)
@@ -469,10 +468,10 @@ loopback_needs_no_icrc(void **state)
 	len = peer_frame(c, (struct wire_fields){.opcode = WIRE_OP_SEND_ONLY, .psn = RQ}, 0, 8,
 			 frame);
 	put_unsealed(c->b, frame, len, true);
-	assert_int_equal(c->b->handoffs, 1); /* the harness looks at its ICRC */
+	assert_int_equal(c->b->handoffs, 1); /* the harness checks its ICRC */
 }
 
-/* The next hop is not known yet: answers wait for it. */
+/* The next hop is not yet known: responses wait for it. */
 REQUIREMENT("RSP-02")
 static void
 responses_wait_for_the_next_hop(void **state)

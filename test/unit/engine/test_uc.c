@@ -40,7 +40,7 @@ uc_messages_complete_when_sent(void **state)
 	send_cqe(c, 1, QP_WC_SUCCESS);
 	send_cqe(c, 2, QP_WC_SUCCESS);
 	bench_pass(c->b, 60000000000);
-	pkt_none(c); /* nothing is ever sent again */
+	pkt_none(c); /* nothing is ever retransmitted */
 	state_expect(c, QP_RTS);
 }
 
@@ -147,7 +147,7 @@ write_does_not_take_a_kept_receive(void **state)
 	assert_int_equal(recv_cqe(c, 1, QP_WC_SUCCESS).opcode, UROCE_CQE_RECV_RDMA_WITH_IMM);
 }
 
-/* The same with a WRITE that is refused: it used no receive, so it is told by event. */
+/* The same with a refused WRITE: it used no receive, so an event reports it. */
 REQUIREMENT("NAK-09", "RSP-06")
 static void
 kept_receive_is_flushed(void **state)
@@ -247,11 +247,11 @@ send_error_stops_the_send_queue_only(void **state)
 	client_does(c, 5, UROCE_WR_SEND, 8);
 	pkt_expect(c, UC(SEND_ONLY), SQ + 1);
 	send_cqe(c, 5, QP_WC_SUCCESS);
-	pkt_none(c); /* of what was posted here, and no more */
+	pkt_none(c); /* of the receives posted here, and no others */
 	cqe_none(c);
 }
 
-/* The message broke off half sent: nothing of it is outstanding when the QP goes on. */
+/* The message was aborted half sent: nothing of it is outstanding when the QP continues. */
 REQUIREMENT("QP-17", "QP-15")
 static void
 uc_resumes_after_half_a_message(void **state)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Unreliable datagrams (WIRE-07, WIRE-08, WIRE-01, QP-17; NAK-06's "without a word"). */
+/* Unreliable datagrams (WIRE-07, WIRE-08, WIRE-01, QP-17; NAK-06 for silent drops). */
 #include <string.h>
 #include <rte_mbuf.h>
 #include "harness.h"
@@ -98,7 +98,7 @@ datagram_fills_the_grh_area_and_completion(void **state)
 	}
 }
 
-/* Nobody can be answered at such an address, or many would get the answer. */
+/* A response to such an address would reach no host, or many. */
 REQUIREMENT("WIRE-07", "WIRE-11")
 static void
 datagrams_from_a_non_unicast_source_are_dropped(void **state)
@@ -181,7 +181,7 @@ qkey_with_top_bit_sends_the_qps_qkey(void **state)
 	send_cqe(u.c, 2, QP_WC_SUCCESS);
 }
 
-/* Buffers must hold the GRH area too; a datagram that does not fit is dropped without a word. */
+/* Buffers must also hold the GRH area; a datagram that does not fit is dropped silently. */
 REQUIREMENT("WIRE-07")
 static void
 datagram_longer_than_the_receive_is_dropped(void **state)
@@ -216,7 +216,7 @@ datagram_over_the_mtu_fails(void **state)
 	state_expect(u.c, QP_SQE);
 }
 
-/* A handle that is stale, of another PD or nobody's, and what UD cannot do. */
+/* A stale handle, one of another PD, an unknown one, and operations that UD lacks. */
 REQUIREMENT("CQE-03", "QP-17")
 static void
 bad_address_handles_and_opcodes_fail(void **state)
@@ -241,7 +241,7 @@ bad_address_handles_and_opcodes_fail(void **state)
 		send_cqe(u.c, 1, QP_WC_LOC_QP_OP_ERR);
 		send_cqe(u.c, 2, QP_WC_WR_FLUSH_ERR);
 		state_expect(u.c, QP_SQE);
-		/* Receives go on, and so does sending when it is told to. */
+		/* Receiving continues, and so does sending after the modify to RTS. */
 		recv_post(u.c, 3, 0, 200);
 		peer_datagram(u.c, UD(SEND_ONLY), QKEY, 8);
 		recv_cqe(u.c, 3, QP_WC_SUCCESS);
@@ -253,7 +253,7 @@ bad_address_handles_and_opcodes_fail(void **state)
 	}
 }
 
-/* The next hop is not known: the datagram waits a while, then it is as if lost on the way. */
+/* The next hop is not known: the datagram waits for a while, then counts as lost. */
 REQUIREMENT("WIRE-01")
 static void
 datagram_waits_for_its_next_hop(void **state)
@@ -276,7 +276,7 @@ datagram_waits_for_its_next_hop(void **state)
 	send_cqe(u.c, 2, QP_WC_SUCCESS);
 }
 
-/* A program's last words: what was posted before it destroyed its QP goes out, and completes. */
+/* Datagrams posted before a program destroys its QP are sent and complete. */
 REQUIREMENT("WIRE-07")
 static void
 datagrams_posted_before_destroy_are_sent(void **state)
@@ -287,7 +287,7 @@ datagrams_posted_before_destroy_are_sent(void **state)
 	ud_open(state, &u, false);
 	client_sends_to(u.c, 1, 0x102, PEER_QPN, QKEY, 8);
 	client_sends_to(u.c, 2, 0x102, PEER_QPN, QKEY, 8);
-	u.c->qp->bind.armed = true; /* as if nobody had looked at the doorbell yet */
+	u.c->qp->bind.armed = true; /* as if the doorbell had not been served yet */
 	engine_last_turn(&u.c->b->engine, u.c->b->now, u.c->qp);
 	engine_forget(&u.c->b->engine, u.c->qp);
 	pkt_expect(u.c, UD(SEND_ONLY), SQ);
@@ -295,7 +295,7 @@ datagrams_posted_before_destroy_are_sent(void **state)
 	pkt_none(u.c);
 	send_cqe(u.c, 1, QP_WC_SUCCESS);
 	send_cqe(u.c, 2, QP_WC_SUCCESS);
-	/* No more than there is room for, and nothing that may not be sent. */
+	/* No more than the space permits, and nothing in a state that does not send. */
 	ud_open(state, &u, false);
 	for (uint32_t i = 0; i < 3; i++)
 		client_sends_to(u.c, i, 0x102, PEER_QPN, QKEY, 8);

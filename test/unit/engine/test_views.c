@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Frames whose payload stays in the client's memory until the port copies it, or until they are
- * received where they loop back: the same bytes as those of a copy, and a copy wherever memory
- * might not stay what it is.
+ * Zero-copy frames: the payload stays in client memory until the port copies it, or until a
+ * loopback frame is received. They have the same bytes as a copy, and payloads are copied wherever
+ * the memory might change.
  */
 #include <errno.h>
 #include <string.h>
@@ -26,7 +26,7 @@ view_conn(void **state, struct conn_cfg cfg)
 	return conn_open(b, cfg);
 }
 
-/* Segments of the frames that the engine makes of what is posted; they are not looked at yet. */
+/* Number of mbuf segments of the emitted frames, which stay unexamined. */
 static uint32_t
 segs_of(struct conn *c, uint32_t frame)
 {
@@ -56,7 +56,7 @@ zero_copy_frame_has_the_bytes_of_a_copy(void **state)
 			bench_run(c->b);
 			for (uint32_t k = 0; k < c->b->nframes; k++)
 				views += c->b->frame[k]->nb_segs == 3;
-			/* pkt_poll looks at the ICRC */
+			/* pkt_poll checks the ICRC */
 			while (pkt_poll(c, &pkt)) {
 				assert_int_equal(pkt.psn, conn_rc.sq_psn + seen++ % 14);
 				assert_memory_equal(pkt.payload, c->local->bytes + off,
@@ -67,10 +67,10 @@ zero_copy_frame_has_the_bytes_of_a_copy(void **state)
 		}
 	}
 	assert_int_equal(seen, 2 * 14);
-	assert_int_equal(views, 2 * 11); /* but 499, and what 1500 and 1501 end with */
+	assert_int_equal(views, 2 * 11); /* except 499, and the last packets of 1500 and 1501 */
 }
 
-/* The ACK of the last packet is asked for after that was made. */
+/* AckReq is set in the last packet after it was built. */
 static void
 ackreq_can_be_set_after_a_zero_copy_frame_is_built(void **state)
 {
@@ -86,7 +86,7 @@ ackreq_can_be_set_after_a_zero_copy_frame_is_built(void **state)
 	assert_int_equal(OBS(c, REQ_RETRANS), 0);
 }
 
-/* Changed between CRC and copy: lost, and a copy is what comes the next time. */
+/* Memory changes between CRC and copy: the frame is lost, and its retransmission is a copy. */
 static void
 memory_changed_in_flight_is_a_lost_frame(void **state)
 {
@@ -111,7 +111,7 @@ memory_changed_in_flight_is_a_lost_frame(void **state)
 	send_cqe(c, 1, QP_WC_SUCCESS);
 }
 
-/* Data of which there is no piece to look at: inline, in two SGEs, behind calls. */
+/* Data that is not one mapped piece: inline, in two SGEs, or accessed by calls. */
 static void
 inline_scattered_and_remote_data_is_copied(void **state)
 {
@@ -147,7 +147,9 @@ read_responses_are_copied(void **state)
 	pkt_expect(c, WIRE_OP_READ_RESP_ONLY, RQ);
 }
 
-/* UC's messages complete when they are made, before a port has copied them: the memory is free. */
+/*
+ * UC messages complete when built, before a port copies them, and the client may reuse the memory.
+ */
 static void
 unreliable_messages_are_copied(void **state)
 {
@@ -216,8 +218,8 @@ pad_of_a_zero_copy_frame_is_zero(void **state)
 }
 
 /*
- * Segments come back with their frames, whole, and are not lent before: until then payload is
- * copied, and what is sent has its own bytes.
+ * mbuf segments return with their frames and are not lent again before. Until then payloads are
+ * copied.
  */
 static void
 mbuf_segments_return_to_their_pool(void **state)
@@ -243,7 +245,7 @@ mbuf_segments_return_to_their_pool(void **state)
 		for (i = 0; i < 3; i++)
 			assert_int_equal(segs_of(c, i), i < 2 ? 3 : 1);
 		assert_false(qp_segs_whole(c->b->engine.env.segs));
-		for (i = 0; i < 3; i++) { /* pkt_poll looks at the ICRC */
+		for (i = 0; i < 3; i++) { /* pkt_poll checks the ICRC */
 			assert_true(pkt_poll(c, &pkt));
 			assert_int_equal(pkt.payload_len, 600 + i);
 			assert_memory_equal(pkt.payload, c->local->bytes, 600 + i);
@@ -278,7 +280,7 @@ mbuf_segments_need_an_unused_pool_name(void **state)
 	qp_segs_free(first);
 }
 
-/* A key that is not good any more when its packet is made. */
+/* The key is no longer valid when the packet is built. */
 REQUIREMENT("MEM-03")
 static void
 zero_copy_send_with_a_stale_key_fails(void **state)
@@ -308,7 +310,7 @@ loop_conn(void **state, struct conn_cfg cfg)
 	return c;
 }
 
-/* The last frame that the engine has made, not looked at yet. */
+/* The last frame of the engine, unexamined. */
 static struct rte_mbuf *
 last_frame(struct conn *c)
 {
@@ -317,8 +319,7 @@ last_frame(struct conn *c)
 	return c->b->frame[c->b->nframes - 1];
 }
 
-/* Frames that loop back have their payload where the client has it, and what is there last counts.
- */
+/* Loopback frames keep their payload in client memory, and its latest contents count. */
 static void
 zero_copy_frames_loop_back(void **state)
 {
@@ -339,7 +340,7 @@ zero_copy_frames_loop_back(void **state)
 			assert_int_equal(m->nb_segs, 1);
 			assert_int_equal(qp_view_is(m), lens[i] >= VIEW_BYTES);
 			c->local->bytes[i] ^= 0xff;
-			assert_true(pkt_poll(c, &pkt)); /* makes it a frame of its own */
+			assert_true(pkt_poll(c, &pkt)); /* makes it a linear frame */
 			assert_int_equal(pkt.payload_len, lens[i]);
 			assert_int_equal(pkt.payload[0] == c->local->bytes[0],
 					 i != 0 || lens[i] >= VIEW_BYTES);
@@ -349,8 +350,8 @@ zero_copy_frames_loop_back(void **state)
 }
 
 /*
- * Where the memory might be another's or have other bytes by then: of UC, which completes before it
- * is received; of READ responses, behind which a WRITE to that memory may come.
+ * Payloads whose memory may change before reception are copied: of UC, which completes before it is
+ * received, and of READ responses, which a WRITE to that memory may follow.
  */
 static void
 read_responses_and_uc_loop_back_as_copies(void **state)
@@ -368,7 +369,7 @@ read_responses_and_uc_loop_back_as_copies(void **state)
 	pkt_expect(c, WIRE_OP_WRITE_ONLY | WIRE_SVC_UC, SQ);
 }
 
-/* A view of c with the headers of the frame and len bytes of payload at payload. */
+/* A zero-copy frame for c with the headers of frame and len bytes of payload at payload. */
 static struct rte_mbuf *
 make_view(struct conn *c, const uint8_t *frame, uint32_t frame_len, const uint8_t *payload,
 	  uint32_t len)
@@ -428,7 +429,7 @@ loopback_zero_copy_frames_are_received(void **state)
 	assert_memory_equal(c->local->bytes, bytes, 601);
 }
 
-/* Whose client has been told that the memory is its own again: as if it had been lost. */
+/* The client may reuse the memory of a flushed WQE: its frame counts as lost. */
 REQUIREMENT("QP-19")
 static void
 zero_copy_frames_of_a_flushed_qp_are_not_received(void **state)
@@ -447,7 +448,7 @@ zero_copy_frames_of_a_flushed_qp_are_not_received(void **state)
 	recv_cqe(c, 1, QP_WC_SUCCESS);
 }
 
-/* Nor do they become frames that are, when they have to wait; be their QP ready again by then. */
+/* Nor are they kept as copies if they must wait, even if their QP is ready again by then. */
 REQUIREMENT("QP-19")
 static void
 zero_copy_frames_of_a_flushed_qp_are_not_kept(void **state)
@@ -475,7 +476,7 @@ zero_copy_frames_of_a_flushed_qp_are_not_kept(void **state)
 	assert_memory_equal(c->local->bytes, bytes, 601);
 }
 
-/* To a QP of another worker: its own bytes, and an ICRC, which the harness looks at. */
+/* A frame to a QP of another worker has its own bytes and an ICRC, which the harness checks. */
 static void
 zero_copy_frames_are_handed_off_as_copies(void **state)
 {

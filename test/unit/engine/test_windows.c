@@ -108,7 +108,7 @@ bound_window_grants_its_range_only(void **state)
 	}
 }
 
-/* The key before, another right, the region's own key: none of them opens it. */
+/* The previous key, another right, and the region's own key give no access. */
 REQUIREMENT("MEM-04")
 static void
 window_grants_no_right_that_was_not_bound(void **state)
@@ -212,8 +212,8 @@ wrong_binds_fail(void **state)
 }
 
 /*
- * A request was checked against a window, and before its payload is copied another worker binds the
- * window elsewhere, under the same key. The copy goes where the check said.
+ * A request was checked against a window. Before its payload is copied, another worker binds the
+ * window elsewhere under the same key. The copy goes to the checked address.
  */
 REQUIREMENT("MEM-04")
 static void
@@ -294,7 +294,10 @@ bind_chooses_eight_bits_of_the_key(void **state)
 	window_close(&w);
 }
 
-/* What peers call a multiple of 8 must be one for the CPU, or an atomic is none. */
+/*
+ * An address that peers see as a multiple of 8 must be one for the CPU, or the access is not
+ * atomic.
+ */
 REQUIREMENT("RSP-04")
 static void
 windows_aligned_for_the_cpu_allow_atomics(void **state)
@@ -335,7 +338,7 @@ windows_aligned_for_the_cpu_allow_atomics(void **state)
 		w.r->mr.va = cases[i].va;
 		w.r->mr.iova = cases[i].iova != 0 ? cases[i].iova : 0x90000;
 		assert_int_equal(mw_bind(&w.c->b->mrs, &b), cases[i].good);
-		/* Without atomics it is nobody's matter. */
+		/* Without atomics the alignment does not matter. */
 		b.access = MEM_REMOTE_WRITE | cases[i].access;
 		assert_true(mw_bind(&w.c->b->mrs, &b));
 	}
@@ -379,7 +382,10 @@ invalidated_window_grants_nothing(void **state)
 	}
 }
 
-/* A type 2 window is one QP's: another one of the same domain can neither use nor invalidate it. */
+/*
+ * A type 2 window belongs to one QP: another QP of the same domain can neither use nor invalidate
+ * it.
+ */
 REQUIREMENT("MEM-04")
 static void
 type_2_window_belongs_to_one_qp(void **state)

@@ -6,12 +6,12 @@
 
 #define SQ 0x001000u
 
-/* wr is bad: nothing of it goes out, it fails with status, the QP is in ERR. */
+/* wr is invalid: nothing of it is sent, it fails with status, and the QP goes to ERR. */
 static void
 check_refused(struct conn *c, struct wr wr, enum qp_wc_status status)
 {
 	post(c, (struct wr){.id = 1, .op = UROCE_WR_SEND, .flags = SIG, .len = 4});
-	wr.id = 2; /* not signaled: an error is told all the same */
+	wr.id = 2; /* unsignaled: an error is reported anyway */
 	post(c, wr);
 	post(c, (struct wr){.id = 3, .op = UROCE_WR_SEND, .flags = SIG, .len = 4});
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
@@ -120,7 +120,7 @@ send_gathers_from_read_only_memory(void **state)
 	send_cqe(c, 9, QP_WC_SUCCESS);
 }
 
-/* The right to write the memory is gone by the time that the READ's data is here. */
+/* The right to write the memory is removed before the READ's data arrives. */
 REQUIREMENT("REQ-03", "MEM-02")
 static void
 read_data_stays_out_of_memory_made_read_only(void **state)
@@ -138,7 +138,7 @@ read_data_stays_out_of_memory_made_read_only(void **state)
 	assert_int_equal(c->local->bytes[0] | c->local->bytes[63], 0);
 }
 
-/* The range is what counts, not where a sum of it ends up. */
+/* The range is checked without an overflowing sum. */
 REQUIREMENT("MEM-02")
 static void
 sge_at_the_end_of_the_address_space_does_not_overflow(void **state)
@@ -287,7 +287,7 @@ message_over_2_to_the_31_fails(void **state)
 	}
 }
 
-/* 2^31 bytes themselves are legal: a READ of them can be asked for. */
+/* Exactly 2^31 bytes are legal: such a READ is sent. */
 REQUIREMENT("WIRE-05")
 static void
 message_of_2_to_the_31_is_sent(void **state)
@@ -301,7 +301,7 @@ message_of_2_to_the_31_is_sent(void **state)
 	cfg.mtu_code = 5;
 	c = conn_open(*state, cfg);
 	big = region_add(*state, 7, 1ull << 40, 4096, MEM_LOCAL_WRITE);
-	big->mr.len = 1ull << 31; /* never reached: only asked for */
+	big->mr.len = 1ull << 31; /* never accessed, only requested */
 	sge = (struct uroce_sge){1ull << 40, 1u << 31, big->mr.key};
 	post(c,
 	     (struct wr){.id = 1, .op = UROCE_WR_RDMA_READ, .flags = SIG, .sge = &sge, .nsge = 1});
@@ -312,7 +312,7 @@ message_of_2_to_the_31_is_sent(void **state)
 	big->mr.len = 4096;
 }
 
-/* A key that dies while its message is on the way: no byte of what it named leaves any more. */
+/* A key is invalidated while its message is being sent: no further byte of its memory is sent. */
 REQUIREMENT("REQ-03")
 static void
 memory_deregistered_within_a_message_fails(void **state)
@@ -353,7 +353,7 @@ failed_copies_fail_the_wqe(void **state)
 	send_cqe(c, 2, QP_WC_LOC_PROT_ERR);
 }
 
-/* The WQE is checked and used from one copy: what the client scribbles later changes nothing. */
+/* The WQE is checked and used from one copy: later writes of the client have no effect. */
 REQUIREMENT("REQ-03")
 static void
 wqe_slot_is_read_once(void **state)
