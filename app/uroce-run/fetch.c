@@ -23,7 +23,7 @@ ask(struct ipc_client *c, uint16_t op, const void *req, size_t req_len, void *re
 	return ipc_client_call(c, &call);
 }
 
-/* Connects and says HELLO as device ("" as an observer); the descriptors are of no use here. */
+/* Connects and sends HELLO for device ("": as an observer). Closes the descriptors of the reply. */
 static int
 introduce(struct ipc_client *c, const char *socket, const char *device)
 {
@@ -80,8 +80,8 @@ fetch_pkeys(struct ipc_client *c, struct run_device *d)
 }
 
 /*
- * The daemon's files beside its socket, where they can be seen: not from a container, for example,
- * that was given the socket alone.
+ * The daemon's files beside its socket, if they are visible. A container that got only the socket
+ * does not see them.
  */
 static void
 find_live(const char *socket, struct run_device *d)

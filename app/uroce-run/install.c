@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * System-wide instead of for one program: the same files, where every program sees them. sysfs
- * takes no new files, so they lie in a folder of /run and an overlay shows them in /sys/class. What
- * is there already is never touched: a machine with RDMA devices of its kernel's is refused.
+ * Makes the same files visible to every program of the system. sysfs accepts no new files, so they
+ * are in a folder of /run, and an overlay shows them in /sys/class. Existing entries are never
+ * changed: a machine that has kernel RDMA devices is refused.
  *
- * All of it is known by name, so that uninstall needs no record and also undoes an install that was
- * interrupted.
+ * All names are fixed. Therefore uninstall needs no record, and it also cleans up after an
+ * interrupted install.
  */
 #include "run.h"
 
@@ -52,7 +52,7 @@ remove_entry(const char *path, const struct stat *st, int kind, struct FTW *at)
 	return remove(path);
 }
 
-/* Our links in /dev/infiniband; the folder goes if nothing else is in it. */
+/* Remove our links in /dev/infiniband, and the folder if it is empty then. */
 static void
 remove_nodes(void)
 {
@@ -104,7 +104,7 @@ system_uninstall(void)
 	return rc;
 }
 
-/* Nothing of somebody else's may be hidden or mixed with. */
+/* Refuse to hide or extend entries that this program did not make. */
 static int
 check_free(void)
 {

@@ -15,13 +15,13 @@
 #define PROVIDER       "liburoce-rdmav34.so"
 #define CONFIG_DIR     "/etc/libibverbs.d"
 
-#define EXIT_NOT_FOUND 127 /* as shells have it */
+#define EXIT_NOT_FOUND 127 /* the value that shells use */
 #define EXIT_NOT_EXEC  126
 
 struct options {
 	const char *socket;      /* NULL: $UROCE_SOCKET or the default */
-	const char *provider;    /* NULL: where it was built or installed */
-	bool install, uninstall; /* system-wide; then there is no program */
+	const char *provider;    /* NULL: the one of the build tree or the installation */
+	bool install, uninstall; /* for the whole system, without a program */
 	char **program;
 };
 
@@ -88,7 +88,7 @@ parse(int argc, char **argv, struct options *o)
 static int
 find_provider(const char *given, char *path)
 {
-	/* from this program's folder: a build tree; both in one folder, copied to a container */
+	/* relative to this program: in a build tree; in the same folder, as in a container */
 	static const char *const places[] = {"../../drivers/verbs/" PROVIDER, PROVIDER};
 	char exe[PATH_MAX], beside[PATH_MAX];
 	const char *dir;
@@ -135,7 +135,8 @@ build_view(const struct run_device *dev, unsigned int ndev, const char *provider
 	    mount_ns_stage(node, "/dev", hide_dev) || mount_ns_stage_empty(config) ||
 	    tree_common(class, node) || tree_driver(config, provider))
 		return -1;
-	/* A tmpfs lists what was made last first, and programs take the first device they see. */
+	/* Start with the last device: a tmpfs lists new entries first, and programs use the first
+	 * one. */
 	for (unsigned int i = ndev; i-- > 0;) {
 		if (tree_device(class, node, &dev[i], i))
 			return -1;
@@ -146,7 +147,7 @@ build_view(const struct run_device *dev, unsigned int ndev, const char *provider
 	return mount_ns_leave();
 }
 
-/* Hands --socket on to the provider, which may run in another directory by then. */
+/* Passes --socket to the provider as an absolute path: the program may change its directory. */
 static int
 export_socket(const char *path)
 {

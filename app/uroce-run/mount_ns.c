@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Directories that look like the host's plus something: a tmpfs that has every entry of the old
- * directory bound into it, moved over it. An overlay would need fewer mounts, but an ordinary
- * user may not put one over /dev, and some kernels come without.
+ * Directories with the host's entries and additional ones: a tmpfs with a bind mount of each old
+ * entry is moved over the old directory. An overlay would need fewer mounts, but an ordinary user
+ * may not mount one over /dev, and some kernels have no overlays.
  */
 #include "run.h"
 
@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SCRATCH "/tmp" /* there everywhere; covered only until mount_ns_leave */
+#define SCRATCH "/tmp" /* exists everywhere; hidden only until mount_ns_leave */
 
 static int
 write_text(const char *path, const char *text)
@@ -32,7 +32,8 @@ write_text(const char *path, const char *text)
 	return n < 0 ? -1 : 0;
 }
 
-/* An ordinary user gets the right to mount in a user namespace; its ids stay what they are. */
+/* Gives an ordinary user the right to mount, in a user namespace that maps its ids to themselves.
+ */
 static int
 enter_as_user(void)
 {
@@ -65,7 +66,7 @@ mount_ns_enter(void)
 {
 	if (unshare(CLONE_NEWNS) < 0 && enter_as_user())
 		return -1;
-	/* What is mounted from here on must not propagate to the host. */
+	/* Later mounts must not propagate to the host. */
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) {
 		complain("cannot make mounts private: %s", strerror(errno));
 		return -1;
@@ -119,7 +120,7 @@ bind_entry(const char *from, const char *to)
 	int fd;
 
 	if (lstat(from, &st) < 0)
-		return errno == ENOENT ? 0 : -1; /* gone since it was listed */
+		return errno == ENOENT ? 0 : -1; /* removed since it was listed */
 	if (S_ISLNK(st.st_mode)) {
 		n = readlink(from, link, sizeof(link) - 1);
 		if (n < 0)

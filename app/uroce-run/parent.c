@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The folder "device" of an RDMA device, which stands for the hardware under it: programs read
- * its locality (UCX, hwloc, MPI), its identity and its network interface there.
+ * The folder "device" of an RDMA device, which represents its hardware. Programs (UCX, hwloc, MPI)
+ * read its locality, identity and network interface there.
  *
- * Identity is uroce's and never the NIC's: programs that see a NIC's vendor here would drive it. So
- * there is no modalias either, by which libibverbs would choose the NIC's own provider.
+ * The identity is uroce's, never the NIC's, because a program that finds a NIC's vendor may try to
+ * drive the NIC. There is no modalias, because libibverbs would choose the NIC's provider by it.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 #define NET  "/sys/class/net"
 #define CPUS "/sys/devices/system/cpu/online"
 
-/* The first line of a file, without its end. False: there is none. */
+/* The first line of a file, without the newline. False: there is none. */
 static bool
 first_line(const char *path, char *line, size_t room)
 {
@@ -31,7 +31,7 @@ first_line(const char *path, char *line, size_t room)
 	return got && *line;
 }
 
-/* A list of CPUs ("0-3,8") as sysfs has masks: words of 32 bits in hexadecimal, the highest first.
+/* Converts a CPU list ("0-3,8") to a mask in sysfs's form: hexadecimal 32-bit words, highest first.
  */
 static void
 mask_of(const char *list, char *mask, size_t room)
@@ -58,8 +58,7 @@ mask_of(const char *list, char *mask, size_t room)
 		n += (size_t)snprintf(mask + n, room - n, i == top ? "%x" : ",%08x", word[i]);
 }
 
-/* Where memory and processors are that are near: as the interface's hardware says, or everywhere.
- */
+/* Writes the nearest NUMA node and CPUs: those of the interface's hardware, or all. */
 static int
 put_locality(const char *dir, const char *netdev)
 {
@@ -77,8 +76,8 @@ put_locality(const char *dir, const char *netdev)
 }
 
 /*
- * The part of the interface's path in /sys/devices that says where on the PCI bus it is, as
- * "/pci0000:00/0000:00:03.0"; false: it is no PCI device, or there is no interface.
+ * The PCI part of the interface's path in /sys/devices, like "/pci0000:00/0000:00:03.0". False: it
+ * is not a PCI device, or there is no interface.
  */
 static bool
 pci_of(const char *netdev, char place[PATH_LEN])
@@ -105,7 +104,7 @@ tree_parent(const char *ibdev, const struct run_device *d)
 	char dir[PATH_LEN], net[PATH_LEN], place[PATH_LEN];
 	int rc = 0;
 
-	/* hwloc reads the bus address out of the link's text. */
+	/* hwloc parses the bus address in the link's target. */
 	if (pci_of(d->netdev, place)) {
 		path_of(dir, "%s/devices%s", ibdev, place);
 		rc = put_dir(dir);

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroce-run: runs an unmodified verbs program where libibverbs finds the devices of a uroced.
+ * uroce-run: runs an unmodified verbs program so that libibverbs finds the devices of a uroced.
  *
  * libibverbs looks for devices in /sys/class/infiniband*, for their nodes in /dev/infiniband and
  * for providers in /etc/libibverbs.d. None of these exist for a device without a kernel driver,
- * so they are made in a mount namespace of the program's own; the host sees nothing of them, and
- * they go away with the last process in it. GIDs and P_Keys in them are those of the start; a verbs
- * program is told the present ones all the same (drivers/verbs/sysfs.c).
+ * so they are made in a separate mount namespace. The host does not see them, and they disappear
+ * with the last process of the namespace. The files have the GIDs and P_Keys of the start; the
+ * provider gives verbs programs the current ones (drivers/verbs/sysfs.c).
  *
- *   main.c    options, order of things, exec
+ *   main.c    options, order of the steps, exec
  *   fetch.c   asks the daemon which devices it has
- *   tree.c    the files that stand for a device
- *   parent.c  those for the hardware under it
+ *   tree.c    the files that represent a device
+ *   parent.c  the files of its hardware
  *   put.c     writes a file
- *   mount_ns.c   namespaces, and directories that look like the old ones plus something
+ *   mount_ns.c   namespaces; directories with additional entries
  *   install.c the same files for every program of the system
  *
- * Single threaded. Functions return 0, or print why not and return -1.
+ * Single threaded. Functions return 0, or print the reason and return -1.
  */
 #ifndef UROCE_RUN_RUN_H
 #define UROCE_RUN_RUN_H
@@ -28,7 +28,7 @@
 struct run_device {
 	char name[UROCE_DEV_NAME_MAX];
 	char netdev[32]; /* interface under the port, or "" */
-	char live[256];  /* where the daemon keeps what changes of its files, or "" */
+	char live[256];  /* folder with the files that the daemon updates, or "" */
 	struct uroce_device_rep dev;
 	struct uroce_port_rep port;
 	uint32_t ngids, npkeys;
@@ -49,7 +49,7 @@ int fetch_devices(const char *socket, struct run_device *dev, unsigned int *n);
  * number among the verbs devices, and dev (as /dev).
  */
 int tree_device(const char *sysfs, const char *dev, const struct run_device *d, unsigned int index);
-/* Writes what is there once for all devices. */
+/* Writes the files that all devices share. */
 int tree_common(const char *sysfs, const char *dev);
 /* Writes the file that makes libibverbs load the provider at path, in dir. */
 int tree_driver(const char *dir, const char *provider);
@@ -60,31 +60,31 @@ int tree_parent(const char *ibdev, const struct run_device *d);
 
 /* ---- mount_ns.c ---- */
 /*
- * Moves this process into a mount namespace of its own, as root or as an ordinary user (then in
- * a user namespace too, with its own ids mapped to themselves).
+ * Moves this process into a new mount namespace; for an ordinary user also into a new user
+ * namespace, which maps the ids to themselves.
  */
 int mount_ns_enter(void);
-/* A scratch directory only this process sees, until mount_ns_leave. Returns its path, or NULL. */
+/* A scratch directory that only this process sees, until mount_ns_leave. Its path, or NULL. */
 const char *mount_ns_scratch(void);
 /*
- * Makes stage, a directory in the scratch, show everything that target shows but the entries
- * named in hide (NULL-terminated): more can then be put in.
+ * Makes stage, a directory in the scratch, show the entries of target except those in hide
+ * (NULL-terminated). The caller can then add entries.
  */
 int mount_ns_stage(const char *stage, const char *target, const char *const *hide);
-/* Makes stage an empty directory of its own mount. */
+/* Makes stage an empty directory, as a separate mount. */
 int mount_ns_stage_empty(const char *stage);
-/* Puts the staged directory in target's place. */
+/* Replaces target by the staged directory. */
 int mount_ns_commit(const char *stage, const char *target);
-/* Removes the scratch from sight. */
+/* Hides the scratch directory. */
 int mount_ns_leave(void);
 
 /* ---- install.c ---- */
 /*
- * Shows the devices to every program, until system_uninstall or a reboot. For root; in failure
- * nothing of it is left. provider: its absolute path.
+ * Makes the devices visible to every program, until system_uninstall or a reboot. Needs root. After
+ * a failure nothing remains. provider: its absolute path.
  */
 int system_install(const struct run_device *dev, unsigned int ndev, const char *provider);
-/* Undoes all of system_install; 0 also where there is nothing to undo. */
+/* Undoes system_install. 0 also if nothing is installed. */
 int system_uninstall(void);
 
 #endif

@@ -12,7 +12,7 @@
 /* The kernel's version of the uverbs interface that libibverbs expects to find. */
 #define UVERBS_ABI 6
 
-/* Line i of a table whose line like, if that is less than i, says the same. */
+/* Writes line i of a table. If like is less than i, line like has the same text. */
 static int
 put_line(const char *dir, unsigned int i, unsigned int like, const char *text)
 {
@@ -86,7 +86,7 @@ rate_gbps(const struct uroce_port_rep *p)
 	return x10 * lanes / 10;
 }
 
-/* As the kernel shows a port's rate, with its lanes and their generation. */
+/* A port's rate in the kernel's form, with lanes and generation. */
 static int
 put_rate(const char *port, const struct uroce_port_rep *p)
 {
@@ -106,7 +106,7 @@ put_rate(const char *port, const struct uroce_port_rep *p)
 	return put(port, "rate", "%u Gb/sec (%uX %s)", rate_gbps(p), width, name);
 }
 
-/* What changes while programs run: the daemon's own files, if it has any that can be seen here. */
+/* Files that change while programs run: links to the daemon's files, if they are visible here. */
 static int
 put_live(const char *port, const struct run_device *d)
 {
@@ -121,7 +121,7 @@ put_live(const char *port, const struct run_device *d)
 	return rc;
 }
 
-/* The same as they are now, without counters. */
+/* The same files with their current contents, without counters. */
 static int
 put_still(const char *port, const struct run_device *d)
 {

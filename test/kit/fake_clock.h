@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A program's clock and scheduler, played by its test: to be included by one file of it. Nothing
- * passes but by a yield, a sleep or the test.
+ * A simulated clock and scheduler for a unit test; one file of the test includes it. Time passes
+ * only in a yield, in a sleep or when the test moves it.
  */
 #ifndef KIT_FAKE_CLOCK_H
 #define KIT_FAKE_CLOCK_H

@@ -21,7 +21,7 @@ die(const char *fmt, ...)
 	putchar('\n');
 	va_end(ap);
 	fflush(stdout);
-	_exit(1); /* no destructor may trip over what a test has spoilt */
+	_exit(1); /* skip destructors, which may crash on memory that a test has overwritten */
 }
 
 uint64_t

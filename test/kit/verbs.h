@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What programs on libibverbs do alike: open a device by its name, raise queue pairs to RTS, wait
- * for a completion, find their rings. It knows nothing of uroce.
+ * Helpers for libibverbs programs: open a device by its name, move queue pairs to RTS, wait for a
+ * completion, find the rings. Independent of uroce.
  */
 #ifndef KIT_VERBS_H
 #define KIT_VERBS_H
@@ -15,23 +15,23 @@
 
 /* The device of this name (NULL: the first one), good until the program ends; NULL and errno. */
 struct ibv_device *verbs_find(const char *name);
-/* Opens it. NULL and errno, ENODEV where there is none of the name. */
+/* Opens it. NULL and errno; ENODEV if there is no such device. */
 struct ibv_context *verbs_open(const char *name);
 
 /*
- * What verbs_modify needs to connect a queue pair to dest at dgid: port 1, GID 1, path MTU 1024,
- * patient retries, one READ at once, no remote access. The caller changes what it wants otherwise.
+ * Attributes for verbs_modify that connect a queue pair to dest at dgid: port 1, GID 1, path MTU
+ * 1024, long timeouts, one outstanding READ, no remote access. The caller may change them.
  */
 struct ibv_qp_attr verbs_attr(uint32_t dest, const union ibv_gid *dgid);
 /*
- * One step, to INIT, RTR or RTS: all that the queue pair's type takes there, from attr, and what
- * more (IBV_QP_*) names. qp_state of attr is not looked at. 0 or an errno.
+ * One step, to INIT, RTR or RTS, with the attributes that the queue pair's type needs and those in
+ * more (IBV_QP_*). Ignores qp_state of attr. 0 or an errno.
  */
 int verbs_modify(struct ibv_qp *qp, const struct ibv_qp_attr *attr, enum ibv_qp_state to, int more);
-/* All steps from RESET to INIT, RTR or RTS (or none, to RESET), the first failing one's errno. */
+/* All steps from RESET to INIT, RTR or RTS. 0, or the errno of the first that fails. */
 int verbs_raise(struct ibv_qp *qp, const struct ibv_qp_attr *attr, enum ibv_qp_state to);
 
-/* A path MTU of 256 .. 4096 bytes as libibverbs has it, 0 where there is no such. */
+/* The libibverbs code of a path MTU of 256 .. 4096 bytes, or 0. */
 enum ibv_mtu verbs_mtu(uint64_t bytes);
 /* One completion within two seconds of waiting. */
 bool verbs_wait(struct ibv_cq *cq, struct ibv_wc *wc);

@@ -31,7 +31,7 @@ side_open(struct side *s, const char *name)
 	s->pd = s->ctx ? ibv_alloc_pd(s->ctx) : NULL;
 	s->cq = s->pd ? ibv_create_cq(s->ctx, 8 * SIDE_DEPTH, NULL, NULL, 0) : NULL;
 	s->mr = s->cq && s->buf ? ibv_reg_mr(s->pd, s->buf, SIDE_BYTES, SIDE_ACCESS) : NULL;
-	/* What the provider does not fill in shows. */
+	/* Makes fields visible that the provider does not set. */
 	memset(&s->attr, 0xff, sizeof(s->attr));
 	if (!s->mr || ibv_query_device_ex(s->ctx, NULL, &s->attr)) {
 		printf("Bail out! %s cannot be set up: %s\n", name, strerror(errno));

@@ -26,7 +26,7 @@ struct side {
 	struct ibv_device_attr_ex attr;
 };
 
-/* Opens a device by its name; ends the program with TAP's "Bail out!" if that cannot be. */
+/* Opens a device by its name; on failure ends the program with TAP's "Bail out!". */
 void side_open(struct side *s, const char *name);
 
 /* A QP with caps of SIDE_DEPTH WRs and one SGE, every WR signaled. NULL and errno. */
@@ -45,14 +45,14 @@ struct side_test {
 #function, function                                                                \
 	}
 /*
- * main of a program whose arguments are the names of so many devices: opens them and runs all
- * tests, one TAP line each. The exit status, 0 where all were good.
+ * main of a program whose arguments are device names: opens the devices and runs all tests, with
+ * one TAP line for each. Returns the exit status, 0 if all passed.
  */
 int side_main(int argc, char **argv, struct side *s, int sides, const struct side_test *tests,
 	      unsigned int n);
-/* How often the present test, or the program if it has none, has failed so far. */
+/* Failures of the current test so far, or of the program outside of tests. */
 int side_failures(void);
-/* The present test fails. */
+/* Marks the current test as failed. */
 void side_failed(const char *file, int line, const char *what);
 
 #define CHECK(cond)                                                                                \
