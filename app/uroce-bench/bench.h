@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* uroce-bench: what its modes share. One thread; nothing here is used by the daemon. */
+/* uroce-bench: what its modes share. Single threaded; the daemon uses nothing of it. */
 #ifndef UROCE_BENCH_H
 #define UROCE_BENCH_H
 
@@ -52,24 +52,24 @@ struct bench_options {
 	uint32_t qps;   /* connections, 1 .. 4096 */
 	uint32_t depth; /* messages in flight on each, 1 .. 4096 */
 	uint32_t runs;  /* measurements of each figure, 1 .. BENCH_MAX_RUNS */
-	uint64_t count; /* messages of a run; 0: as many as take about 50 ms */
-	bool no_probe;  /* neither distance nor speed of the cores is measured */
-	bool no_huge;   /* ordinary pages, be there huge ones or not */
+	uint64_t count; /* messages of a run; 0: as many as fit into about 50 ms */
+	bool no_probe;  /* do not measure distance and speed of the cores */
+	bool no_huge;   /* use ordinary pages even if huge ones are free */
 	bool sweep;     /* all sizes and operations */
 
 	/* mode "client" */
 	enum bench_measure measure;
-	uint32_t clients; /* processes with operations, 1 .. 64 */
+	uint32_t clients; /* processes that post operations, 1 .. 64 */
 	uint32_t batch;   /* messages of one post, 1 .. 64; 0: a quarter of depth, but 1 .. 16 */
 	bool apart;       /* the two ends of a connection in two processes */
 	bool adaptive;    /* the daemon's --idle */
-	double loss;      /* percent of the frames either way that are lost on purpose; 0: none */
-	/* daemons that are there already, and their devices; NULL: one of our own, and its first */
+	double loss;      /* percent of the frames in either direction to drop; 0: none */
+	/* running daemons and their devices; NULL: start a daemon, use its first device */
 	const char *socket, *dev, *peer_socket, *peer_dev;
 
 	/* modes "wire" and "limit" */
 	enum bench_port port;
-	uint32_t run_ms;      /* of a measurement over a port, 5 .. 10000 */
+	uint32_t run_ms;      /* time of a measurement over a port, 5 .. 10000 */
 	bool through_testpmd; /* a testpmd forwards between the two sides */
 	bool versus_limit;    /* measure the limit model in the same run */
 	bool versus_testpmd;  /* measure testpmd in the same run */
@@ -79,7 +79,7 @@ extern const struct cli_program bench_program; /* for cli_wrong */
 /* Parse argv into o. Prints what is wrong and exits with 2; --help exits with 0. */
 void bench_options_parse(struct bench_options *o, int argc, char **argv);
 
-/* What several runs of one figure gave. */
+/* The values of one figure, one for each run. */
 struct bench_figure {
 	double run[BENCH_MAX_RUNS];
 	unsigned n;
@@ -92,62 +92,63 @@ _Noreturn void bench_die(const char *fmt, ...) __attribute__((format(printf, 1, 
 /* Nanoseconds of CLOCK_MONOTONIC. */
 uint64_t bench_now_ns(void);
 /*
- * Start a program: on cpus (NULL: on all), standard input from in and standard output to out where
- * these are not -1. It gets the signal dies_of when this process ends.
+ * Start a program on cpus (NULL: all). If in or out is not -1, it becomes standard input or output.
+ * The program gets the signal dies_of when this process ends. Exits with 1 when fork fails.
  */
 pid_t bench_spawn(char *const argv[], int in, int out, int dies_of, const cpu_set_t *cpus);
 
-/* The clock of all figures: cycles of the TSC, and nanoseconds a cycle. */
+/* TSC cycles in nanoseconds. */
 double bench_ns(uint64_t cycles);
 
 /*
- * Start DPDK without ports: on huge pages if enough are free and no_huge is false. Exits with 1
- * where it cannot.
+ * Start DPDK without ports, on huge pages if enough are free and no_huge is false. Exits with 1 on
+ * failure.
  */
 void bench_eal_start(bool no_huge);
 
-/* The TSC once everything before is done; and what two of these, one after the other, differ by. */
+/* The TSC after all earlier instructions; and the ns between two such reads in sequence. */
 uint64_t bench_tsc(void);
 double bench_tsc_ns(void);
 
-/* The calling thread stays on this CPU from here on. False: it may not. */
+/* Pin the calling thread to cpu. False: this is not permitted. */
 bool bench_pin(unsigned cpu);
 /* One-way latency of a cache line between two cores, in ns; 0 with one core only. */
 double bench_core_distance(void);
 
 /*
- * Two threads or processes pass a cache line to and fro, 2 * turns stores to *word, which is 0 at
- * the start: one calls bench_pong, the other bench_ping, which returns the one-way latency in ns.
+ * Pass a cache line to and fro between two threads or processes with 2 * turns stores to *word,
+ * which starts at 0. One calls bench_pong, the other bench_ping, which returns the one-way latency
+ * in ns. turns is a multiple of 100.
  */
 void bench_pong(uint32_t *word, uint32_t turns);
 double bench_ping(uint32_t *word, uint32_t turns);
 
 #define BENCH_CORES 2
 /*
- * ns that a turn of a loop of additions takes on the caller's core: more while another thread of
- * the same core is busy, whoever that thread belongs to. Takes about half a millisecond.
+ * ns that one turn of a loop of additions takes on the caller's core. It is longer while a sibling
+ * thread of the core is busy, even one of another virtual machine. Takes about half a millisecond.
  */
 double bench_speed_here(void);
-/* The same on CPU 0 and CPU 1 at the same time; 0 where there is none. */
+/* The same on CPU 0 and CPU 1 at the same time; 0 for a CPU that does not exist. */
 void bench_core_speed(double ns[BENCH_CORES]);
 
 /* Results: a table on stdout as rows end, or one JSON document at the end. */
 struct bench_report;
 struct bench_report *bench_report_start(const struct bench_options *o);
 /*
- * Add what one run gave for a figure of the row under way, which begins with the first figure after
- * the last row. key and unit stay the caller's; a row has at most BENCH_MAX_FIGURES keys.
+ * Add the value of one run to a figure of the current row. The first figure after a finished row
+ * starts the next row. key and unit must outlive the row, which has at most BENCH_MAX_FIGURES keys.
  */
 #define BENCH_MAX_FIGURES 16
 void bench_add(struct bench_report *r, const char *key, const char *unit, double value);
-/* The median of a figure of the row under way; 0 when it has none. */
+/* The median of a figure of the current row; 0 if the row has no such figure. */
 double bench_median(struct bench_report *r, const char *key);
-/* End the row under way; fmt is its name. */
+/* Finish the current row; fmt is its name. */
 void bench_report_row(struct bench_report *r, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 void bench_report_end(struct bench_report *r); /* prints, frees */
 
-/* Modes. 0, or 1 where what was moved is not what arrived. */
+/* Modes. Return 0, or 1 if the received bytes differ from the sent ones. */
 int bench_engine(const struct bench_options *o, struct bench_report *r);
 int bench_limit(const struct bench_options *o, struct bench_report *r);
 int bench_limit_port(const struct bench_options *o, struct bench_report *r);
@@ -156,19 +157,20 @@ int bench_client(const struct bench_options *o, struct bench_report *r);
 int bench_probe(const struct bench_options *o, struct bench_report *r);
 
 /*
- * Becomes the script of argv[1] where that is a mode in Python. Returns 0 where it is none, else
- * the exit status of a failure that was printed.
+ * Executes the script of argv[1] if that is a mode in Python. Returns 0 if it is not, else the exit
+ * status of a failure, which is printed.
  */
 int bench_script(int argc, char **argv);
 
-#define BENCH_CRC_HEADERS 28u /* that the CRC goes over beside payload: BTH and RETH of a WRITE */
+#define BENCH_CRC_HEADERS                                                                          \
+	28u /* header bytes in the CRC beside the payload: BTH and RETH of a WRITE */
 
-/* CRC alone, and a copy alone, over len bytes of 64 KiB of hot memory: ns each. */
+/* ns of a CRC, and of a copy, over len bytes of 64 KiB of cached memory. */
 double bench_crc_ns(uint32_t len);
 double bench_copy_ns(uint32_t len);
 /*
- * Copy and CRC of one packet, one after the other: ns, where the bytes lie as in a transfer of such
- * messages, between message (64 KiB at least) and the buffers of a burst of packets.
+ * ns of the copy and then the CRC of one packet, with memory laid out as in a transfer: a message
+ * (at least 64 KiB) and the buffers of a burst of packets.
  */
 double bench_packet_ns(uint32_t payload, uint32_t message);
 

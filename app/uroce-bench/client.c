@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Mode "client" itself: which processes there are, in which order they act, and the figures. */
+/* Mode "client": starts the processes, orders their steps and computes the figures. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #define RUN_NS        60000000ull
 #define LOSS_NS       200000000ull
 #define PINGS         20000u
-#define PINGS_SLOW    2000u /* of messages that take long */
+#define PINGS_SLOW    2000u /* for large messages */
 #define WAKES         10u
 #define WAKE_US       100000u
 #define IDLE_NS       1000000000l
@@ -19,7 +19,7 @@
 static struct {
 	const struct bench_options *o;
 	struct client_daemon daemon;
-	unsigned n; /* clients that post: active[0 .. n), passive[0 .. n) where they are apart */
+	unsigned n; /* posting clients: active[0 .. n); passive[0 .. n) if the ends are apart */
 	bool apart;
 	struct client_proc active[MAX_PROCS], passive[MAX_PROCS];
 	uint32_t seed;
@@ -42,7 +42,7 @@ heard(struct client_proc *p)
 	return a;
 }
 
-/* The addresses of one process's QPs to the other. */
+/* Pass the addresses of one process's QPs to the other. */
 static void
 pass_addresses(struct client_proc *from, struct client_proc *to)
 {
@@ -71,7 +71,7 @@ connect_all(void)
 	}
 }
 
-/* Daemon and clients, with nothing connected yet. */
+/* Start daemon and clients; connect nothing. */
 static void
 start_all(const struct bench_options *o)
 {
@@ -101,7 +101,7 @@ start_all(const struct bench_options *o)
 	}
 }
 
-/* New bytes everywhere, and the passive side at work. */
+/* Write new patterns and start the passive side. */
 static void
 prepare(bool pong)
 {
@@ -120,7 +120,7 @@ prepare(bool pong)
 	}
 }
 
-/* Ends what prepare began: are the bytes of this run where they belong? */
+/* Stop the passive side and check the bytes of this run. */
 static void
 verify(void)
 {
@@ -140,7 +140,7 @@ verify(void)
 	}
 }
 
-/* One run of all clients at once: messages a nanosecond, from the first start to the last end. */
+/* Run all clients at once. Messages per ns, from the first start to the last end. */
 static double
 run_rate(uint64_t ns, uint64_t count)
 {
@@ -162,7 +162,7 @@ run_rate(uint64_t ns, uint64_t count)
 	return (double)messages / (double)(last - first);
 }
 
-/* One run of pings, all clients at once. */
+/* Run pings on all clients at once. */
 static void
 run_ping(uint32_t count, uint32_t pause_us, struct client_hist *h)
 {
@@ -191,7 +191,7 @@ end_row(struct bench_report *r, const char *what)
 			 clients.equal ? "" : ": BYTES DIFFER");
 }
 
-/* What the cores are like right now: a cache line's trip there and back, the slower core's loop. */
+/* Measure the cores now: a cache line's round trip; in add_speed, the slower core's loop. */
 static void
 add_line(struct bench_report *r, const char *unit, double unit_ns)
 {
@@ -227,7 +227,7 @@ measure_rate(struct bench_report *r)
 	end_row(r, "rate");
 }
 
-/* Frames are lost, or not, on both devices: requests and answers. */
+/* Drop this share of the frames on both devices: of requests and of responses. */
 static void
 lose(double percent)
 {
@@ -235,7 +235,7 @@ lose(double percent)
 	client_loss_set(&clients.daemon, clients.o->peer_dev, percent);
 }
 
-/* Without and with loss in turn, so that both have the same of the cores. */
+/* Alternate runs without and with loss, so that both see the same state of the cores. */
 static void
 measure_loss(struct bench_report *r)
 {
@@ -271,7 +271,7 @@ measure_latency(struct bench_report *r)
 {
 	const struct bench_options *o = clients.o;
 	uint32_t pings = o->count != 0 ? (uint32_t)o->count : PINGS;
-	/* a ping of SEND is there and back, its latency half of it */
+	/* a SEND ping is a round trip; the latency is half of it */
 	double us = o->op == BENCH_SEND ? 2e3 : 1e3;
 
 	if (o->count == 0 && o->size > 65536)
@@ -290,7 +290,7 @@ measure_latency(struct bench_report *r)
 	end_row(r, "latency");
 }
 
-/* The pieces of count windows unbound, all clients at once: their means. */
+/* Unbind count windows on all clients at once. Returns the means of the pieces. */
 static struct client_pieces
 run_hops(uint32_t count)
 {
@@ -351,7 +351,7 @@ measure_wake(struct bench_report *r)
 		struct client_hist h = {0}, eventfd = {0};
 
 		run_ping(WAKES, WAKE_US, &h);
-		/* where the client is, and where a worker of ours is */
+		/* from the CPU of the client to that of the worker */
 		client_bare_wakes(client_cpu(0), client_cpu(client_cpus() - 1), WAKES, WAKE_US,
 				  &eventfd);
 		bench_add(r, "median", "us", client_hist_at(&h, 0.5) / 1e3);
@@ -381,7 +381,7 @@ measure_idle(struct bench_report *r)
 	end_row(r, "idle daemon");
 }
 
-/* Daemon and clients, in bytes. */
+/* Memory of daemon and clients in bytes. */
 static double
 memory_now(void)
 {
@@ -392,7 +392,7 @@ memory_now(void)
 	return (double)sum;
 }
 
-/* The same, once it does not change any more: the daemon takes its time with who has left. */
+/* The same once it is stable: the daemon frees the memory of ended clients with a delay. */
 static double
 memory_settled(void)
 {
@@ -416,13 +416,13 @@ measure_memory(struct bench_report *r)
 	before = memory_settled();
 	connect_all();
 	bench_add(r, "connected", "B", (memory_settled() - before) / qps);
-	/* each message of the first round is on its QP at the same time as those of all others */
+	/* in the first round all QPs have messages outstanding at the same time */
 	run_rate(RUN_NS, 0);
 	bench_add(r, "all_queues_used", "B", (memory_settled() - before) / qps);
 	end_row(r, "memory of a QP");
 }
 
-/* What packets need of memory once they have come, QPs or not: before it is measured. */
+/* Send packets first, so that memory that any traffic allocates is not counted. */
 static void
 warm_up(const struct bench_options *o)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the machine takes for an idle thread's wake-ups, whatever the thread is for: beside the
- * figures of an idle daemon, to tell the machine's part from the daemon's. A daemon that sleeps
- * longer than SLEEP_NS wakes less often than the bare sleeper.
+ * Cost of the wake-ups of a thread that does nothing else. The report shows it beside the figures
+ * of an idle daemon, to separate the machine's cost from the daemon's. A daemon that sleeps longer
+ * than SLEEP_NS wakes less often than this thread.
  */
 #include <errno.h>
 #include <poll.h>
@@ -14,15 +14,15 @@
 #include <rte_pause.h>
 #include "client.h"
 
-#define SLEEP_NS 2000000 /* the longest of a worker that polls a port */
-#define WAKE_NS  3000000 /* that of one that need not, 100 ms after its last work */
+#define SLEEP_NS 2000000 /* the longest sleep of a worker that polls a port */
+#define WAKE_NS  3000000 /* of a worker that need not poll, 100 ms after its last work */
 
 struct sleeper {
 	unsigned cpu;
-	uint64_t until_ns; /* by the clock: a thread that is to sleep so long */
-	double share;      /* of its core, that it took */
-	int fd;            /* else: is woken by this */
-	uint64_t found;    /* so often */
+	uint64_t until_ns; /* end of the sleep, CLOCK_MONOTONIC */
+	double share;      /* of its core that the thread used */
+	int fd;            /* eventfd that wakes the thread */
+	uint64_t found;    /* wake-ups seen */
 	bool stop;
 };
 

@@ -4,7 +4,7 @@
 #include <sys/prctl.h>
 #include "client_int.h"
 
-/* The socket is the mode's: when it ends, so does this process. */
+/* This process ends when the mode closes the socket. */
 static void
 hear(struct client *c, void *msg, size_t len)
 {
@@ -19,7 +19,7 @@ say(struct client *c, const void *msg, size_t len)
 		exit(1);
 }
 
-/* CLIENT_CONNECT: addresses of the peer's QPs come, unless both sides are here. */
+/* CLIENT_CONNECT: receive the addresses of the peer's QPs, unless this process has both sides. */
 static void
 connect_ends(struct client *c)
 {
@@ -41,7 +41,7 @@ connect_ends(struct client *c)
 	free(a);
 }
 
-/* Before it is told to connect, a client with one side says where that is. */
+/* A client with one side sends the addresses of its QPs before it connects. */
 static void
 say_addresses(struct client *c)
 {

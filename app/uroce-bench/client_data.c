@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The bytes that are moved, and whether they arrived. */
+/* Writes and checks the pattern of the moved bytes. */
 #include <string.h>
 #include "client_int.h"
 
@@ -22,7 +22,7 @@ client_pattern(struct client *c, uint32_t seed)
 	}
 }
 
-/* Is slot i wholly as it was moved (1), wholly as before (0), or anything else (-1)? */
+/* State of the slot at: completely moved (1), unchanged (0), or anything else (-1). */
 static int
 slot_state(const struct client *c, uint32_t seed, uint64_t at)
 {
@@ -63,7 +63,7 @@ client_verify(const struct client *c, uint32_t seed, uint64_t count)
 	}
 	if (c->plan.op == BENCH_ATOMIC)
 		return sum == count;
-	/* some QP had its share of the messages, and each of those a slot of its own */
+	/* at least one QP moved its share of the messages, each to a separate slot */
 	if (want == 0 && count != 0)
 		want = 1;
 	return sum >= (want < c->slots ? want : c->slots);

@@ -4,8 +4,8 @@
 #define SUB (1u << CLIENT_HIST_SUB_BITS)
 
 /*
- * Values below 2 * SUB have a cell each; from there on each power of two has SUB cells, so that the
- * cell's number goes on where the last power's ended.
+ * Each value below 2 * SUB has one cell. Above, each power of two has SUB cells, and cell numbers
+ * continue from one power to the next.
  */
 static uint32_t
 cell_of(uint32_t ns)

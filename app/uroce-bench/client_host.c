@@ -19,13 +19,13 @@
 
 static struct {
 	cpu_set_t cpus;
-	pid_t owner; /* who started all of it: a child that fails ends nothing */
+	pid_t owner; /* only this process ends the others at exit */
 	pid_t client[MAX_CLIENTS];
 	struct {
 		pid_t pid;
 		char dir[64], prefix[64];
 		char socket[CLIENT_SOCKET_MAX];
-		char dpdk_dir[80]; /* that EAL leaves, empty */
+		char dpdk_dir[80]; /* EAL leaves it behind, empty */
 	} daemon[MAX_DAEMONS];
 	unsigned nclients, ndaemons;
 } host;
@@ -47,7 +47,7 @@ client_recv(int sock, void *msg, size_t len)
 	return n == (ssize_t)len ? 0 : -1;
 }
 
-/* Waits for a process of ours, whatever it does. */
+/* Waits for the end of a child. */
 static void
 reap(pid_t pid)
 {
@@ -83,7 +83,7 @@ at_exit(void)
 		client_end_all(true);
 }
 
-/* All that at_exit does may be done in a handler. */
+/* at_exit is async-signal-safe. */
 static void
 on_signal(int sig)
 {
@@ -136,7 +136,7 @@ client_program(char *path, const char *name)
 		bench_die("%s: %m", path);
 }
 
-/* The daemon's first words: ready, or why not, which goes to stderr. */
+/* Waits for the daemon's ready line; other lines go to stderr. */
 static void
 wait_ready(int out)
 {
@@ -234,7 +234,7 @@ client_start(struct client_proc *p, unsigned i, const char *socket_path,
 	client_say(p, plan, sizeof(*plan));
 }
 
-/* The client's own words are on stderr already. */
+/* The client has printed the reason on stderr. */
 #define GONE "a client has ended before it was done"
 
 void

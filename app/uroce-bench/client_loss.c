@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* --loss: the daemon loses frames on purpose (urocectl impair), and says what it cost (show stats).
- */
+/* --loss: the daemon drops frames (urocectl impair) and counts retransmissions (show stats). */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,7 +11,7 @@
 #include <jansson.h>
 #include "client.h"
 
-/* What urocectl with these words says as JSON, or NULL when it says nothing. */
+/* The JSON that urocectl prints for these words, or NULL if it prints none. */
 static json_t *
 ask(const struct client_daemon *d, const char *const words[])
 {

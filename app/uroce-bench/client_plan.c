@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What of the options goes together, and what a client is told of them. */
+/* Checks combinations of options and makes the plan of a client. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "cli/cli.h"
 #include "client.h"
 
-#define INLINE_BYTES 64 /* one message at a time: up to here it goes with its WR */
+#define INLINE_BYTES 64 /* largest inline message when one is sent at a time */
 
 __attribute__((noreturn)) static void
 refuse(const char *why)
@@ -45,7 +45,7 @@ client_apart(const struct bench_options *o)
 	return o->apart || o->peer_socket != NULL || o->peer_dev != NULL;
 }
 
-/* One at a time, all that is not a rate. */
+/* Does the measurement send one message at a time? */
 static bool
 single(const struct bench_options *o)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is measured: the loops that a program of many messages, or of one at a time, has. */
+/* The measured loops: many messages in flight, or one at a time. */
 #include <poll.h>
 #include <sys/socket.h>
 #include <time.h>
 #include "client_int.h"
 
-#define CLOCK_TURNS 16   /* times round between two looks at the clock */
-#define STOP_TURNS  1024 /* empty polls of the passive side between two looks at its socket */
+#define CLOCK_TURNS 16   /* iterations between two reads of the clock */
+#define STOP_TURNS  1024 /* empty polls of the passive side between two polls of its socket */
 
-/* Take what has arrived at side and post as many receives again, a batch at a time. */
+/* Take the completed receives of side and post as many new ones, in batches. */
 static void
 replenish(struct client *c, unsigned side)
 {
@@ -24,7 +24,7 @@ replenish(struct client *c, unsigned side)
 	}
 }
 
-/* Completions of operations: count them, and keep the queues full while more is wanted. */
+/* Count completed operations; with more, post as many new ones. */
 static uint64_t
 advance(struct client *c, bool more)
 {
@@ -69,7 +69,7 @@ client_rate(struct client *c, const struct client_command *cmd, struct client_an
 		more = now - a->start_ns < cmd->ns || done < cmd->count;
 	}
 	a->end_ns = bench_now_ns();
-	/* what is behind the last completion of a SEND */
+	/* receives may complete after the last SEND has */
 	for (uint32_t q = 0; recvs && q < c->plan.qps; q++) {
 		while (c->end[1].count[q].arrived != c->end[0].count[q].done)
 			replenish(c, 1);
@@ -95,7 +95,7 @@ ping_half(struct client *c, unsigned side)
 	client_post_recvs(c, !side, 0, 1);
 }
 
-/* There and back; the completions of the SENDs are taken on the way. How long it took. */
+/* Time of a round trip of SENDs, in ns; one_way: of the first half. Takes their completions. */
 static uint64_t
 ping_send(struct client *c, bool one_way)
 {
@@ -162,7 +162,7 @@ client_serve(struct client *c, bool pong)
 	struct client_end *e = &c->end[1];
 	struct ibv_wc wc[CLIENT_POLL];
 
-	/* for other operations than SEND this side has nothing to do */
+	/* only SEND needs work on this side */
 	if (c->plan.op != BENCH_SEND) {
 		struct pollfd fd = {.fd = c->sock, .events = POLLIN};
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Mode "engine": what requester and responder cost on one core, without client or daemon. The four
- * steps below are functions of their own so that callgrind can count them (test/bench).
+ * Mode "engine": cost of requester and responder on one core, without client or daemon. The four
+ * steps are separate functions so that callgrind can count them (test/bench).
  */
 #include <stdio.h>
 #include <string.h>
 #include <rte_cycles.h>
 #include "engine_link.h"
 
-#define ROUND_NS    1000ull /* that a link's clock moves on each time round */
-#define TIMER_TURNS 1024    /* times round between two looks at the timers */
+#define ROUND_NS    1000ull /* step of a link's clock in each iteration */
+#define TIMER_TURNS 1024    /* iterations between two checks of the timers */
 #define RUN_NS      50e6
 
 struct cost { /* cycles */
@@ -47,7 +47,7 @@ engine_req_rx(struct engine_link *l)
 	return engine_link_receive(l, 0);
 }
 
-/* The client's part: completions off, new messages in, of all connections in turn. */
+/* The client's part: take completions and post new messages, for all connections in turn. */
 static uint64_t
 client(struct engine_link *l, uint64_t left)
 {
@@ -115,7 +115,7 @@ run(struct engine_link *l, uint64_t count)
 	return c;
 }
 
-/* CRC and copy that one message costs a side, ns: every byte goes through both, on either side. */
+/* ns of CRC and copy for one message on one side. Every byte passes both on either side. */
 struct bytes {
 	double crc, copy;
 };
@@ -143,7 +143,7 @@ here(const struct bench_options *o)
 	return o->no_probe ? 0 : bench_speed_here();
 }
 
-/* Whole figures of one operation and size; false when the bytes differ in the end. */
+/* Measure one operation and size. False: the received bytes differ. */
 static bool
 measure(const struct bench_options *o, struct bench_report *r)
 {

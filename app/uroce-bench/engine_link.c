@@ -11,7 +11,7 @@
 
 #define POOL_MBUFS 16383
 #define PORT_SLOTS 4096
-#define MEM_BYTES  (64u * 1024) /* messages are moved within this much, unless one is larger */
+#define MEM_BYTES  (64u * 1024) /* memory for messages, unless one is larger */
 
 /* of a sender without a transport */
 #define BARE_HEADERS 54 /* Ethernet, IPv4, UDP and BTH */
@@ -127,7 +127,7 @@ engine_link_receive(struct engine_link *l, unsigned side)
 bool
 engine_link_verify(const struct engine_link *l)
 {
-	/* Atomics change the responder's words only; their results went to the requester. */
+	/* Atomics change only the responder's words; the requester gets their old values. */
 	return l->o.op == BENCH_ATOMIC || engine_pair_verify(&l->pair);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The machine: EAL, clock, and how far its two cores are from each other at the moment. */
+/* The machine: EAL, clock, and the distance between its two cores. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #define DISTANCE_TURNS 20000u /* a multiple of the group */
 #define PING_GROUP     100u
 
-/* Of the TSC, where DPDK does not run. */
+/* Frequency of the TSC while DPDK is not running. */
 static double
 own_hz(void)
 {
@@ -79,7 +79,7 @@ huge_pages_free(void)
 	return n >= 128;
 }
 
-/* EAL leaves its folder, empty. */
+/* EAL leaves its empty folder behind. */
 static void
 runtime_dir_away(void)
 {
@@ -135,7 +135,7 @@ bench_ping(uint32_t *word, uint32_t turns)
 {
 	uint64_t start, best = UINT64_MAX;
 
-	/* The least of groups of turns: what others do on the cores does not count. */
+	/* The minimum over groups of turns excludes preemption by other threads. */
 	for (uint32_t i = 1; i <= 2 * turns;) {
 		start = rte_rdtsc();
 		for (unsigned k = 0; k < PING_GROUP; k++, i += 2) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What no transport can be quicker than: CRC and copy of the bytes, a port's bursts. */
+/* Lower bounds for any transport: CRC and copy of the bytes, and a port's bursts. */
 #include <string.h>
 #include <sys/mman.h>
 #include <rte_common.h>
@@ -8,11 +8,11 @@
 #include "wire/hdr.h"
 #include "wire/icrc.h"
 
-#define HOT_BYTES    (64 * 1024) /* what is gone over: fits the second cache */
-#define MIN_MESSAGE  (64 * 1024) /* transfers of less than this go round in so much memory */
-#define PACKETS      64          /* that are built between two bursts to the port */
-#define PACKET_BYTES 8704        /* from buffer to buffer in a pool */
-#define PAYLOAD_AT   (128 + 54)  /* of a buffer: headroom, then Ethernet to BTH */
+#define HOT_BYTES    (64 * 1024) /* memory in use: fits the L2 cache */
+#define MIN_MESSAGE  (64 * 1024) /* memory of smaller messages */
+#define PACKETS      64          /* built between two bursts to the port */
+#define PACKET_BYTES 8704        /* distance of the buffers of a pool */
+#define PAYLOAD_AT   (128 + 54)  /* offset in a buffer: headroom, then Ethernet to BTH */
 #define SWEEPS       5
 
 static uint8_t hot[2 * HOT_BYTES] __attribute__((aligned(64)));
@@ -67,13 +67,13 @@ bench_copy_ns(uint32_t len)
 	return best_ns(copy_once, len);
 }
 
-/* Memory as a transfer has it: a message, and the buffers of the packets that it goes through. */
+/* Memory as in a transfer: a message and the buffers of its packets. */
 struct pages {
 	uint8_t *message, *packets;
 	uint32_t message_bytes;
 };
 
-/* Ordinary pages, as a client has and as the nodes of mode "wire" have, there from the start. */
+/* Populated ordinary pages, as clients and the nodes of mode "wire" have. */
 static uint8_t *
 pages_map(size_t bytes)
 {
@@ -102,7 +102,7 @@ pages_close(struct pages *p)
 	munmap(p->packets, PACKETS * PACKET_BYTES);
 }
 
-/* ns a packet of payload bytes: the message goes into packets, or its CRC is made, or both. */
+/* ns for a packet of payload bytes: copy from the message, CRC, or both. */
 static double
 packet_ns(const struct pages *p, uint32_t payload, bool copy, bool crc)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Mode "limit" of a port: frames alone, between two processes, at the sizes of each path MTU. */
+/* Mode "limit" with a port: only frames, between two processes, in the sizes of each path MTU. */
 #include <stdio.h>
 #include <rte_common.h>
 #include "node_pair.h"

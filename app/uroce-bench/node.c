@@ -41,7 +41,7 @@ node_fail(const char *fmt, ...)
 	memcpy(self->error + 1, text + 1, sizeof(text) - 1);
 	__atomic_store_n(&self->error[0], text[0], __ATOMIC_RELEASE);
 	for (;;)
-		pause(); /* until we are ended */
+		pause(); /* until the parent kills this process */
 }
 
 uint32_t
@@ -94,7 +94,7 @@ eal_start(const struct node_shared *sh, unsigned side)
 static void
 port_start(struct node_shared *sh, unsigned side, struct port *port, struct rte_mempool *pool)
 {
-	/* of its own, so that the kernel has nothing to do with the frames: as with --dev mac= */
+	/* not the interface's MAC, so that the kernel ignores the frames: like --dev mac= */
 	const uint8_t mac[6] = {2, 0, 0, 0, 0, (uint8_t)(side + 1)};
 	char name[64];
 	struct port_params p = {.name = name, .nqueues = 1, .link_mtu = sh->link_mtu};
@@ -170,7 +170,7 @@ add(struct frames *f, unsigned n)
 	__atomic_store_n(&f->me->count, f->me->count + n, __ATOMIC_RELAXED);
 }
 
-/* As testpmd's txonly, but that a frame which the port refuses is sent again. */
+/* Like testpmd's txonly, but refused frames are retried. */
 static void
 send_only(struct frames *f)
 {
@@ -217,7 +217,7 @@ swap(struct rte_mbuf *m)
 	memcpy(d + 6, mac, 6);
 }
 
-/* Both ends send back what they get; side 0 begins. */
+/* Both ends return every received frame; side 0 sends the first ones. */
 static void
 send_back(struct frames *f, bool begin)
 {
@@ -239,7 +239,7 @@ send_back(struct frames *f, bool begin)
 	}
 }
 
-/* One core: out of one port, in from the other. */
+/* One core sends on one port and receives on the other. */
 static void
 send_and_receive(struct frames *f)
 {
@@ -257,7 +257,7 @@ send_and_receive(struct frames *f)
 	}
 }
 
-/* What is on the way still: until nothing came for a while. */
+/* Receive frames in flight until none has arrived for a while. */
 static void
 drain(struct frames *f)
 {
@@ -348,7 +348,7 @@ node_main(const char *fd, const char *side_text)
 	if (sh == MAP_FAILED)
 		return 1;
 	close(atoi(fd));
-	signal(SIGPIPE, SIG_IGN); /* virtio_user's, when its peer is gone */
+	signal(SIGPIPE, SIG_IGN); /* virtio_user writes to a peer that may have ended */
 	self = &sh->side[side];
 	eal_start(sh, side);
 	pool = rte_pktmbuf_pool_create("bench", POOL_MBUFS, POOL_CACHE, 0, POOL_ROOM,

@@ -12,7 +12,7 @@
 #include "node_pair.h"
 #include "wire/hdr.h"
 
-#define XDP_MTU_MAX 3400u /* of a veth whose frames a program of XDP may see */
+#define XDP_MTU_MAX 3400u /* largest MTU of a veth with an XDP program */
 
 void
 node_net_check_options(const struct bench_options *o)
@@ -41,12 +41,12 @@ node_net_open(void)
 
 	if (unshare(CLONE_NEWNET | CLONE_NEWNS) != 0)
 		bench_die("namespaces of its own: %m (needs root)");
-	/* /run is for DPDK and for sockets, /sys that of the network namespace */
+	/* /run: files of DPDK and sockets; /sys: of the network namespace */
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
 	    mount("tmpfs", "/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=0700") != 0 ||
 	    mount("sysfs", "/sys", "sysfs", MS_NOSUID | MS_NODEV, NULL) != 0)
 		bench_die("mount: %m");
-	/* the kernel's own packets are none of the measurement */
+	/* keep the kernel's own packets out of the measurement */
 	fd = open("/proc/sys/net/ipv6/conf/default/disable_ipv6", O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return; /* a kernel without IPv6 */
@@ -98,7 +98,7 @@ node_net_port(enum bench_port port, unsigned link, uint32_t mtu, char vdev[2][25
 
 		switch (port) {
 		case BENCH_PORT_MEMIF:
-			/* an abstract socket: of the network namespace, and no file */
+			/* an abstract socket belongs to the network namespace and needs no file */
 			snprintf(v, 256, "net_memif0,role=%s,socket=uroce-bench-%u,bsize=4608",
 				 s == 1 ? "server" : "client", link);
 			break;

@@ -9,11 +9,11 @@
 #include <rte_common.h>
 #include "node_pair.h"
 
-#define START_MS  60000 /* a socket on busy cores: each wait for RCU takes seconds */
+#define START_MS  60000 /* on busy cores each RCU grace period of a socket takes seconds */
 #define PHASE_MS  20000
-#define SETTLE_MS 10 /* from the beginning of a run to that of its measurement */
+#define SETTLE_MS 10 /* from the start of a run to the start of its measurement */
 
-/* A node that has died, or says that it cannot. */
+/* Ends this program if a node has died or reports an error. */
 static void
 check_alive(struct node_pair *p)
 {
@@ -29,7 +29,7 @@ check_alive(struct node_pair *p)
 	}
 }
 
-/* Wait until side s has done what the present phase asks for. */
+/* Wait until side s has finished the current phase. */
 static void
 wait_reached(struct node_pair *p, unsigned s, unsigned limit_ms)
 {
@@ -147,7 +147,7 @@ static struct counts
 count(const struct node_pair *p)
 {
 	const struct node_side *side = p->sh->side;
-	/* what arrived, where frames alone are sent */
+	/* for frames alone: the side that receives */
 	const struct node_side *end = &side[p->sh->role == NODE_ONEWAY && p->pid[1] != 0];
 	struct counts c = {.at_s = (double)bench_now_ns() * 1e-9,
 			   .done = __atomic_load_n(&end->count, __ATOMIC_RELAXED)};
@@ -159,8 +159,7 @@ count(const struct node_pair *p)
 	return c;
 }
 
-/* Both sides' view of the distance between their cores, and of the slower one's speed: the worst.
- */
+/* Measure distance and speed of the cores; keep the worst values so far. */
 static void
 probe(struct node_pair *p, struct node_pair_sample *s)
 {
@@ -174,7 +173,7 @@ probe(struct node_pair *p, struct node_pair_sample *s)
 	s->speed_ns = RTE_MAX(s->speed_ns, RTE_MAX(side[0].speed_ns, side[1].speed_ns));
 }
 
-/* Messages that are counted: wait for the last. */
+/* Wait for the last of a fixed number of messages. */
 static void
 wait_count(struct node_pair *p, uint64_t messages)
 {
@@ -246,7 +245,7 @@ node_pair_verify(const struct node_pair *p)
 	const uint8_t *a = node_region(p->sh, 0), *b = node_region(p->sh, 1);
 	uint64_t n = RTE_MIN(sh->side[0].count, (uint64_t)sh->slots);
 
-	/* every connection fills places in turn: of n messages at least so many are filled */
+	/* connections fill places in turn: n messages fill at least so many */
 	n = n < sh->slots ? sh->side[0].full : n;
 	for (uint64_t i = 0; i < n; i++)
 		if (memcmp(a + i * sh->stride, b + i * sh->stride, sh->o.size) != 0)

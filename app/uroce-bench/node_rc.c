@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A worker as the daemon has it: its loop, its timers, its way to send. The client is played inside
- * the loop, where its doorbell ring would be looked at: a ring that always says "overflow" has its
- * callback called once an iteration. So both cores do what they do for users, less the client's
- * own core.
+ * A worker as in the daemon: its loop, timers and transmission. The client runs inside the loop, in
+ * the callback of a doorbell ring that always reports overflow, which the worker calls once in each
+ * iteration. Both cores therefore do the same work as for users; only the client's core is missing.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -62,7 +61,7 @@ conn_raise(struct rc *rc, uint32_t i)
 /* --- the client, on the worker ------------------------------------------------------------------
  */
 
-/* Where the next message of c goes, and from. */
+/* Offset of the next message of c, the same on both sides. */
 static uint64_t
 next_place(const struct rc *rc, struct rc_conn *c)
 {
@@ -81,7 +80,7 @@ post_recv(struct rc *rc, struct rc_conn *c)
 		     rc->sh->o.size);
 }
 
-/* What the WQEs of c have in common is in them from the beginning: a client that costs little. */
+/* Fill in the constant fields of all WQEs once, so that posting is cheap. */
 static void
 prepare_sends(const struct rc *rc, struct rc_conn *c)
 {
@@ -106,7 +105,7 @@ prepare_sends(const struct rc *rc, struct rc_conn *c)
 	}
 }
 
-/* The next n messages of c, one completion for all. */
+/* Post the next n messages of c with one completion. */
 static void
 post_sends(struct rc *rc, struct rc_conn *c, uint32_t n)
 {
@@ -128,7 +127,7 @@ post_sends(struct rc *rc, struct rc_conn *c, uint32_t n)
 	rc->posted += n;
 }
 
-/* What was posted is the worker's; it is told when it has asked for that. */
+/* Publish the posted WQEs; ring the doorbell if the queue is armed. */
 static void
 publish(struct rc *rc, struct rc_conn *c)
 {
@@ -136,7 +135,7 @@ publish(struct rc *rc, struct rc_conn *c)
 		engine_doorbell(worker_engine(rc->w), c->qp->conn.qpn);
 }
 
-/* With what this worker has counted: its peer's counters would tell the rest. */
+/* Report the failure with the counters of this worker. */
 static void
 fail_message(const struct rc *rc, unsigned status)
 {
@@ -152,7 +151,7 @@ fail_message(const struct rc *rc, unsigned status)
 		  counters->ctr[COUNTER_TX_FRAMES], counters->ctr[COUNTER_RX_FRAMES], drops);
 }
 
-/* Completions off; for each, the next message or receive of its connection. */
+/* Take completions; for each, post the next messages or receive of its connection. */
 static void
 reap(struct rc *rc, bool more)
 {
@@ -204,7 +203,7 @@ fill(struct rc *rc)
 		publish(rc, &rc->s.conn[i]);
 }
 
-/* Places that messages certainly went to: as many of each connection as the one that has least. */
+/* Places that have certainly been written: the minimum over the connections, times their number. */
 static uint64_t
 places_filled(const struct rc *rc)
 {
@@ -222,7 +221,7 @@ tell_counts(const struct rc *rc)
 	__atomic_store_n(&rc->me->again, rc->counters->ctr[COUNTER_REQ_RETRANS], __ATOMIC_RELAXED);
 }
 
-/* Once an iteration of the worker, while its ring says overflow. */
+/* Called once in each iteration of the worker while the ring reports overflow. */
 static bool
 client(struct worker *w, void *ctx, bool first)
 {
@@ -243,7 +242,7 @@ client(struct worker *w, void *ctx, bool first)
 	if (step != rc->step)
 		node_reached(rc->me, step);
 	rc->step = step;
-	/* The responder has a client only where one is needed: its loop is to be as it is. */
+	/* The responder runs a client only for SEND, so that its loop stays unchanged otherwise. */
 	if (rc->side == 0 ? phase == NODE_RUN || rc->done != rc->posted
 			  : phase == NODE_RUN && rc->sh->o.op == BENCH_SEND)
 		__atomic_store_n(&rc->db->overflow, 1, __ATOMIC_RELAXED);
@@ -293,7 +292,7 @@ worker_open(struct rc *rc, struct rte_mempool *pool)
 		node_fail("no memory");
 }
 
-/* What the worker says in passing: no event may be lost, and none is expected but these. */
+/* Take the worker's events, which must not be lost. Other kinds are errors. */
 static void
 take_events(struct rc *rc)
 {
@@ -338,7 +337,7 @@ node_rc_main(struct node_shared *sh, unsigned side, struct port *port, struct rt
 	for (;;) {
 		uint32_t now = __atomic_load_n(&sh->step, __ATOMIC_ACQUIRE);
 
-		if (side == 1) /* the other's client tells it oftener */
+		if (side == 1) /* side 0 does it in its client */
 			tell_counts(&rc);
 		take_events(&rc);
 		if (now == step) {
@@ -352,7 +351,7 @@ node_rc_main(struct node_shared *sh, unsigned side, struct port *port, struct rt
 			node_reached(rc.me, step);
 			continue;
 		}
-		/* the rest is the worker's */
+		/* the worker does the other phases */
 		__atomic_store_n(&rc.db->overflow, 1, __ATOMIC_RELEASE);
 	}
 }

@@ -13,7 +13,7 @@ struct bench_report {
 	struct {
 		const char *key, *unit;
 		struct bench_figure values;
-	} figure[BENCH_MAX_FIGURES]; /* of the row under way */
+	} figure[BENCH_MAX_FIGURES]; /* of the current row */
 	unsigned nfigures;
 };
 
@@ -37,7 +37,7 @@ cpu_model(char *model, size_t size)
 		fclose(f);
 }
 
-/* Of the source that this was built from, as it is now. */
+/* The current commit of the source tree of this build. */
 static void
 commit_name(char *name, size_t size)
 {
@@ -181,8 +181,7 @@ bench_report_row(struct bench_report *r, const char *fmt, ...)
 }
 
 /*
- * What the cores were like before and after: ns of the loop, and how much that is of the fastest
- * loop of the two times.
+ * Speed of the cores before and after: ns of the loop, and the share of the fastest loop's speed.
  */
 static void
 add_speeds(struct bench_report *r, const double *after)

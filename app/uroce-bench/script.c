@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Modes that start other programs (daemons, clients, iperf3, a guest) and compare: Python, in
- * report/ of the source tree, or in the data directory where uroce-bench is installed.
+ * Modes in Python, which start and compare other programs (daemons, clients, iperf3, a guest). They
+ * are in report/ of the source tree, or in the data directory of an installation.
  */
 #include <errno.h>
 #include <limits.h>
@@ -22,7 +22,7 @@ is_scripted(const char *mode)
 	return 0;
 }
 
-/* Where the scripts of the program at exe are; tells them in the environment where they run. */
+/* Find the scripts that belong to the program at exe, and set their environment. */
 static void
 find_scripts(const char *exe, char *path, size_t size)
 {
@@ -79,5 +79,5 @@ bench_probe(const struct bench_options *o, struct bench_report *r)
 {
 	(void)o;
 	(void)r;
-	return 0; /* the report has what is known of the cores */
+	return 0; /* the report always contains the cores */
 }

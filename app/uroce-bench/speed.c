@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How much of a core this program has. On a virtual machine a CPU may be one thread of a core whose
- * other thread is somebody else's; while that one is busy, code that could use every adder of the
- * core is slower by up to a half, and nothing else inside the machine shows it. So: a loop whose
- * time is that of its additions, six that do not wait for each other.
+ * Measures the share of a core that this program gets. A CPU of a virtual machine may be one thread
+ * of a core whose sibling thread belongs to another machine. While the sibling is busy, code that
+ * keeps all adders busy runs at as little as half the speed, and nothing else inside the machine
+ * shows this. The loop therefore has six independent additions.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include <rte_cycles.h>
 #include "bench.h"
 
-#define TURNS 20000u /* some 10 us: less than others run between two of the scheduler's looks */
+#define TURNS 20000u /* about 10 us: shorter than a time slice of other processes */
 #define TRIES 40u
 
 static uint64_t

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Debian's dpdk-testpmd (package dpdk-dev) as the yardstick, and as a third party that frames pass.
- * It is spoken to by its prompt; the rate is what it says of itself between two looks.
+ * Debian's dpdk-testpmd (package dpdk-dev) as the reference, and as a forwarder between two nodes.
+ * It is controlled through its prompt; the rate is what it prints for the time between two
+ * queries.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,12 +15,12 @@
 
 #define MEM_MIB   "512"
 #define MBUFS     "--total-num-mbufs=16384"
-#define ROOM      "--mbuf-size=8448" /* as the daemon's */
-#define XDP_ROOM  "--mbuf-size=3712" /* a page holds it and its headers */
+#define ROOM      "--mbuf-size=8448" /* as in the daemon */
+#define XDP_ROOM  "--mbuf-size=3712" /* fits into a page with its headers */
 #define MAX_ARGS  32
 #define SETTLE_MS 10
 
-/* Read up to the line that holds what; of it text gets what is behind. */
+/* Read up to the line that contains what; text gets the part behind what. */
 static void
 read_until(FILE *from, const char *what, char *text, size_t size)
 {
@@ -43,7 +44,7 @@ say(const struct testpmd_pair *t, unsigned s, const char *what)
 	fflush(t->to[s]);
 }
 
-/* Received or sent frames a second, since this was last asked. */
+/* Received or sent frames a second since the last query. */
 static double
 rate(const struct testpmd_pair *t, unsigned s, const char *which)
 {
@@ -61,7 +62,7 @@ start(const char *lcores, const char *vdev0, const char *vdev1, const char *forw
 {
 	static unsigned serial;
 	char prefix[32], mode[32], text[64];
-	/* line by line, or its answers wait for more of them */
+	/* line buffered, or its output is delayed */
 	char *argv[MAX_ARGS] = {
 		"stdbuf",        "-oL",  "dpdk-testpmd", "--no-huge",      "--no-shconf",
 		"--no-pci",      "-m",   MEM_MIB,        "--no-telemetry", "--log-level=error",
@@ -93,7 +94,7 @@ start(const char *lcores, const char *vdev0, const char *vdev1, const char *forw
 	if (*to == NULL || *from == NULL)
 		bench_die("no memory");
 	read_until(*from, "packet forwarding - ", text, sizeof(text));
-	/* it goes on without one, and tells no rate */
+	/* testpmd continues without a port and prints no rate */
 	if (strncmp(text, "ports=0", 7) == 0)
 		bench_die("dpdk-testpmd has no port: %s did not open", vdev0);
 	return pid;
@@ -126,7 +127,7 @@ testpmd_pair_run(struct testpmd_pair *t, uint32_t frame, uint32_t run_ms)
 	say(t, 0, "stop");
 	say(t, 0, set);
 	say(t, 0, "start");
-	rate(t, 0, "Tx-pps:"); /* it answers in turn: it has started */
+	rate(t, 0, "Tx-pps:"); /* commands run in order: it has started */
 	usleep(SETTLE_MS * 1000);
 	rate(t, 1, "Rx-pps:");
 	for (unsigned i = 0; i < NODE_TRIES && got <= 0; i++) {
@@ -156,6 +157,6 @@ testpmd_forward(const char *vdev0, const char *vdev1)
 {
 	FILE *to, *from;
 
-	/* both streams stay open as long as we live, or it would end */
+	/* both streams stay open, or testpmd would end */
 	return start("0@(0,1),1@(0,1)", vdev0, vdev1, "io", &to, &from);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Mode "wire": RC traffic between two workers, each on a core, with a port between them. */
+/* Mode "wire": RC traffic over a port between two workers, each on a separate core. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,8 +7,7 @@
 #include <rte_common.h>
 #include "node_pair.h"
 
-/* Of a packet beside its payload, Ethernet to ICRC: of one that has an RETH, and of one that has
- * none. */
+/* Header bytes of a packet, Ethernet to ICRC: with RETH, without it, with AETH. */
 #define WHOLE_OVERHEAD  74u
 #define MIDDLE_OVERHEAD 58u
 #define AETH_OVERHEAD   62u
@@ -21,7 +20,7 @@ packets_of(const struct bench_options *o)
 	return o->size <= o->mtu ? 1 : (o->size + o->mtu - 1) / o->mtu;
 }
 
-/* Bytes of the frame that most of the payload goes in. */
+/* Bytes of the frames that carry most of the payload. */
 static uint32_t
 frame_of(const struct bench_options *o)
 {
@@ -49,7 +48,7 @@ wire_open(struct wire *w, const struct bench_options *o)
 
 	memset(w, 0, sizeof(*w));
 	if (o->through_testpmd) {
-		/* side 0 - testpmd - side 1: it is the server of both */
+		/* side 0 - testpmd - side 1; testpmd is the server of both memifs */
 		for (unsigned s = 0; s < 2; s++) {
 			node_net_port(o->port, LINK_THROUGH + s, o->mtu, end);
 			memcpy(mixed[s], end[0], sizeof(mixed[s]));
@@ -80,9 +79,9 @@ wire_close(struct wire *w, const struct bench_options *o)
 }
 
 /*
- * Packets a second that the sender's core could make if it did what testpmd does, the ICRC, and the
- * copy into the port's buffers where the driver has none of its own; both at their best. On
- * af_packet and af_xdp that core is the limit: the kernel does the work of both ends there.
+ * Packets a second that the sender's core could make if it did only testpmd's work, the ICRC and,
+ * if the driver does not copy, the copy into the port's buffers. On af_packet and af_xdp the
+ * sender's core is the limit, because the kernel does the work of both ends there.
  */
 static double
 possible(const struct bench_options *o, double testpmd)
@@ -95,7 +94,7 @@ possible(const struct bench_options *o, double testpmd)
 	return 1e9 / (1e9 / testpmd + ns);
 }
 
-/* What it is held against is measured right behind it, each time. */
+/* Measures the transfer and, directly after it, what it is compared with. */
 static void
 measure(struct wire *w, const struct bench_options *o, struct bench_report *r)
 {
