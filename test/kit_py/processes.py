@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Processes, network namespaces, veth pairs and daemons: for the system and interop tests, and for
+"""Processes, network namespaces, veth pairs and daemons, for the system and interop tests and for
 uroce-bench's modes in Python, with which this file is installed.
 
-Everything made here is gone at the end of the program, however it ends (but by SIGKILL): names carry
-the pid, and only processes that were started here are ever signalled.
+Everything made here is removed at the end of the program, except after SIGKILL. Names contain the
+pid, and only processes that were started here are signalled.
 """
 import atexit
 import contextlib
@@ -25,23 +25,23 @@ _ports = itertools.count(18000 + os.getpid() % 1000 * 10)
 
 
 class Failed(RuntimeError):
-    """A command or a program that did not do its work, and what it said."""
+    """A command or program failed; the text has its output."""
 
 
 def start():
-    """To be called once: what is made is removed at exit, and by the signals that end programs."""
+    """Call once: arranges the clean-up at exit and for SIGTERM, SIGINT and SIGHUP."""
     atexit.register(_cleanup.close)
     for sig in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(sig, lambda number, frame: sys.exit(128 + number))
 
 
 def at_end(call, *args):
-    """call(*args) before the program ends; the last one asked for comes first."""
+    """Calls call(*args) before the program ends, in reverse order of registration."""
     _cleanup.callback(call, *args)
 
 
 def unique(stem):
-    """A name that nobody else uses; at most 15 characters if stem has at most 3."""
+    """A unique name; at most 15 characters if stem has at most 3."""
     return f"{stem}{os.getpid()}x{next(_serial)}"
 
 
@@ -58,7 +58,7 @@ def tmpdir():
 
 
 def sh(*argv, ns=None, timeout=120):
-    """Runs a set-up command: its output; Failed with what it said where it fails."""
+    """Runs a set-up command. Returns its output; raises Failed with it on failure."""
     argv = [str(a) for a in (["ip", "netns", "exec", ns, *argv] if ns else argv)]
     try:
         done = subprocess.run(argv, text=True, capture_output=True, timeout=timeout, check=False)
@@ -70,7 +70,7 @@ def sh(*argv, ns=None, timeout=120):
 
 
 def until(what, check, timeout=10, every=0.02):
-    """Waits until check() gives something true and returns it; TimeoutError after timeout seconds."""
+    """Waits until check() returns a true value and returns that; TimeoutError after timeout seconds."""
     end = time.monotonic() + timeout
     while True:
         value = check()
@@ -83,9 +83,9 @@ def until(what, check, timeout=10, every=0.02):
 
 class Proc:
     """
-    A process with its output in a file, standard error with it or, if apart, in one of its own. Dies
-    with the program. A process group of its own, not a session: the scheduler groups by session, and
-    a daemon's sched_yield would not reach its clients.
+    A process whose output goes to a file, with standard error in the same or, if apart, in another one.
+    It is killed at the end of the program. It has a separate process group but no separate session,
+    because the scheduler groups by session and a daemon's sched_yield would not reach its clients.
     """
 
     def __init__(self, argv, ns=None, env=None, apart=False):
@@ -115,15 +115,15 @@ class Proc:
             raise TimeoutError(f"{self.argv}: no end after {timeout} s:\n{self.tail()}") from None
 
     def output(self):
-        """Its standard output so far, with standard error unless that is apart."""
+        """Its standard output so far; includes standard error unless apart."""
         return self.logs[0].read_text(errors="replace")
 
     def tail(self, n=2500):
-        """The end of all that it printed."""
+        """The end of its output."""
         return "".join(path.read_text(errors="replace") for path in self.logs).strip()[-n:]
 
     def result(self, timeout):
-        """Its output, once it has ended well; Failed, or TimeoutError and its end, otherwise."""
+        """Its output after a successful end. Otherwise Failed, or TimeoutError after killing it."""
         try:
             rc = self.wait(timeout)
         finally:
@@ -133,13 +133,13 @@ class Proc:
         return self.output()
 
     def term(self, timeout=15):
-        """SIGTERM, and its exit status."""
+        """Sends SIGTERM; returns the exit status."""
         if self.poll() is None:
             self.popen.terminate()
         return self.wait(timeout)
 
     def kill(self):
-        """SIGKILL for it and everything that it started."""
+        """Sends SIGKILL to its process group."""
         if self.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
@@ -164,19 +164,19 @@ def netns():
     sh("ip", "netns", "add", name)
     at_end(remove_netns, name)
     sh("ip", "-n", name, "link", "set", "lo", "up")
-    # uroced shares the interface's MAC: a kernel with the link-local address that follows from it
-    # would answer for uroced's GID 0
+    # uroced shares the interface's MAC. With IPv6 the kernel would have the same link-local address as
+    # uroced's GID 0 and answer for it.
     sh("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1", "net.ipv4.ip_forward=0", ns=name)
     return name
 
 
 def remove_netns(name):
-    """Before the end of the program; no error where it is gone."""
+    """Removes it before the end of the program. No error if it does not exist."""
     subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
 
 
 def veth(ns_a, addr_a, ns_b, addr_b, mtu):
-    """Joins two namespaces by eth0 - eth0; the kernels get the addresses (with prefix length)."""
+    """Joins two namespaces by a veth pair, eth0 on both sides, with these addresses (with prefix length)."""
     tmp_a, tmp_b = unique("va"), unique("vb")
     sh("ip", "link", "add", tmp_a, "mtu", mtu, "type", "veth", "peer", "name", tmp_b, "mtu", mtu)
     for tmp, ns, addr in ((tmp_a, ns_a, addr_a), (tmp_b, ns_b, addr_b)):
@@ -193,7 +193,7 @@ class Daemon:
         self.ns, self.vdevs, self.devs = ns, vdevs, devs
         self.socket = socket or tmpdir() / "uroced.sock"
         prefix = unique("ur")
-        # one that is killed cannot take EAL's empty folder away
+        # a killed daemon leaves EAL's empty folder behind
         at_end(_rmdir_if_there, f"/var/run/dpdk/{prefix}")
         argv = [program, "--socket", self.socket, "--file-prefix", prefix, "--idle", "adaptive"]
         for value in vdevs:
@@ -208,7 +208,7 @@ class Daemon:
         return any(line.startswith("uroced: ready") for line in self.proc.output().splitlines())
 
     def alive(self):
-        """Failed with its last words where it has ended."""
+        """Raises Failed with the end of its output if it has ended."""
         rc = self.proc.poll()
         if rc is not None:
             raise Failed(f"uroced ended with status {rc}:\n{self.proc.tail()}")
@@ -220,13 +220,13 @@ def _rmdir_if_there(path):
 
 
 class Pair:
-    """What a server and its client did."""
+    """A server and its client that have ended."""
 
     def __init__(self, server, client, rcs):
         self.server, self.client, (self.server_rc, self.client_rc) = server, client, rcs
 
     def good(self):
-        """Raises with both outputs unless both ended with status 0."""
+        """Raises Failed with both outputs unless both statuses are 0."""
         if (self.server_rc, self.client_rc) != (0, 0):
             raise Failed(f"server {self.server_rc}, client {self.client_rc}\n{_both(self.server, self.client)}")
         return self

@@ -19,7 +19,7 @@ import page  # noqa: E402
 import processes  # noqa: E402
 import svg  # noqa: E402
 
-# In some seconds; what needs root only for root.
+# Groups that take a few seconds; those that need root are skipped for other users.
 HEADLINE = ("engine64", "engine1m", "client-latency", "tcp-goodput")
 HEADLINE_ROOT = ("tcp-goodput",)
 
@@ -29,12 +29,12 @@ def options(argv):
     known = measure.VERSUS if mode == "versus" else tuple(measure.GROUPS)
     parser = argparse.ArgumentParser(
         prog=f"uroce-bench {mode}", description={
-            "versus": "The same transfer by uroce and by what a user would take instead.",
-            "report": "Every goal, what is reached of it, how far the cores were apart and how much of them "
-                      "there was."}[mode])
-    parser.add_argument("--quick", action="store_true", help="shorter runs, less of them; < 3 minutes")
-    parser.add_argument("--only", metavar="GROUP,..", help=f"of: {' '.join(known)}")
-    parser.add_argument("--headline", action="store_true", help="a few rows, in some seconds")
+            "versus": "The same transfer with uroce and with the usual alternatives.",
+            "report": "Every goal with the measured figure, and the distance and share of the cores during "
+                      "the measurement."}[mode])
+    parser.add_argument("--quick", action="store_true", help="shorter and fewer runs; < 3 minutes")
+    parser.add_argument("--only", metavar="GROUP,..", help=f"measure only these groups, of: {' '.join(known)}")
+    parser.add_argument("--headline", action="store_true", help="a few rows, in a few seconds")
     parser.add_argument("--repeats", type=int, metavar="N", help="measurements of each figure, 1 .. 64")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of the page")
     parser.add_argument("--svg", metavar="DIR", type=pathlib.Path, help="write plots into this folder")

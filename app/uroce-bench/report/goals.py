@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The goals, and what samples make of them: rows of figure, ratio, state, met. Measures nothing."""
+"""The goals, and the rows (figure, ratio, state, met) that samples give. Measures nothing."""
 import dataclasses
 import statistics
 
@@ -7,13 +7,13 @@ import statistics
 @dataclasses.dataclass(frozen=True)
 class Goal:
     """
-    name   of the row; title is what it stands under
+    name   of the row; title: heading of its section
     group  the measurement that gives its samples
     unit   of the figure
     sense  ">=" or "<=": which side of the goal is good
     bound  of figure / base
-    base   what figures are divided by; None: measured beside the figure, in the same run
-    of     what a measured base is, in words
+    base   divisor of the figures; None: measured with each figure
+    of     name of a measured base
     """
     name: str
     title: str
@@ -36,15 +36,15 @@ class Goal:
 @dataclasses.dataclass
 class Sample:
     """
-    One measurement: the figure, its base if that was measured, and what is told with it.
-    state        of the cores' distance: near, far, mixed
-    core         of what it had of the cores: whole, shared, mixed
-    distance_ns  before and after
-    loops_ns     before, meanwhile and after: the loop on the slowest of the cores in use
-    slowdown     the longest of those, of the run's fastest
-    starved      the port alone made fewer frames than the transfer over it: others had its cores
-    possible     the figure that nothing could be better than here, by what nothing can do without
-    possible_by  what that is, in words
+    One measurement: the figure, its base if that was measured, and additional data.
+    state        distance of the cores: near, far, mixed
+    core         share of the cores: whole, shared, mixed
+    distance_ns  distances before and after
+    loops_ns     loop times before, during and after, on the slowest core in use
+    slowdown     the longest of them, relative to the fastest of the run
+    starved      the port alone was slower than the transfer over it: other load was on the cores
+    possible     bound for the figure on this machine, from work that cannot be avoided
+    possible_by  description of that work
     """
     figure: float
     base: float | None = None
@@ -59,7 +59,7 @@ class Sample:
     possible_by: str = ""
 
     def ratio(self, goal, figure=None):
-        """Of the figure, or of another one beside the same base."""
+        """The figure, or another one, divided by the base."""
         base = self.base if goal.base is None else goal.base
         if not base:
             raise ValueError(f"{goal.name}: nothing to compare with")
@@ -109,8 +109,8 @@ GOALS = (
 )
 
 
-FEW = 3  # samples of the better kind that are enough to leave out the others, however many
-ONE_CORE = ("engine64", "engine1m")  # groups that have one core in use, the first
+FEW = 3  # so many samples of the better kind are enough to leave out all others
+ONE_CORE = ("engine64", "engine1m")  # groups that use only the first core
 
 
 def name_of(goal):
@@ -120,9 +120,9 @@ def name_of(goal):
 
 def _chosen(goal, samples):
     """
-    Those to judge by: with near cores if there are such, and of these with whole cores if there are
-    such; a quarter of them at least, or FEW, since one odd run is no measure of many. Where one core is in use, its distance from the other counts last. Returns them, those left
-    out for the distance, and those left out for a shared core.
+    The samples that count: those with near cores and, of these, those with whole cores, if each kind has
+    at least FEW samples or a quarter of them. If the group uses one core, the distance is considered
+    last. Returns these samples, those left out for the distance, and those left out for a shared core.
     """
     chosen, left = list(samples), {}
     wanted = (("state", "near"), ("core", "whole"))
@@ -136,15 +136,15 @@ def _chosen(goal, samples):
 
 
 def _told(goal, samples):
-    """Of samples that were left out."""
+    """Medians of samples that were left out."""
     return {"figure": statistics.median(s.figure for s in samples),
             "ratio": statistics.median(s.ratio(goal) for s in samples)}
 
 
 def _possible(goal, samples):
     """
-    What the machine permits of goal at its best moment, whatever the cores were like then: so a goal that
-    is `beyond` was out of reach in all of the run.
+    What this machine permits at its best moment, whatever the state of the cores was then. A goal that is
+    `beyond` was therefore out of reach during the whole run.
     """
     ratios = {s.ratio(goal, s.possible): s for s in samples if s.possible is not None}
     if not ratios:
@@ -159,11 +159,11 @@ def _meets(goal, ratio):
 
 def make_row(goal, samples=(), error=None, skipped=None):
     """
-    The row of a goal: from its samples, or from what went wrong, or why it was not tried. The figure
-    is the median of the samples that were taken with near and whole cores (see _chosen) beside a base
-    that was not starved (one that is meets no goal), the ratio the median of theirs, each with its own
-    base; the note that of the sample nearest to that ratio. Where it is known what is possible here, the
-    row says so, and whether the goal is beyond that.
+    The row of a goal, from its samples, from an error, or from the reason for skipping it. The figure is
+    the median of the samples that _chosen selects from those whose base was not starved (a starved base
+    meets no goal). The ratio is the median of their ratios, each with its own base. The note is that of
+    the sample nearest to the ratio. If the machine's limit is known, the row has it and tells whether
+    the goal is beyond it.
     """
     row = {"name": name_of(goal), "group": goal.group, "goal": goal.text(), "figure": None,
            "unit": goal.unit, "ratio": None, "state": None, "met": False}
@@ -204,13 +204,13 @@ def make_row(goal, samples=(), error=None, skipped=None):
 
 
 def _common(words):
-    """What several samples are together."""
+    """The common value, or "mixed"."""
     seen = set(words)
     return seen.pop() if len(seen) == 1 else "mixed"
 
 
 def states(samples):
-    """The state of several samples together: of the distance, and of the cores unless they are whole."""
+    """The common state of several samples: distance, and share of the cores unless it is whole."""
     core = _common(s.core for s in samples)
     return _common(s.state for s in samples) + (f", {core} core" if core not in ("", "whole") else "")
 
@@ -223,5 +223,5 @@ def reached(row, goal):
 
 
 def exit_status(rows):
-    """1 where a row has no figure. A goal that is not met is a result, not a failure."""
+    """1 if a row has no figure. A missed goal is a result, not a failure."""
     return 1 if any("error" in row for row in rows) else 0

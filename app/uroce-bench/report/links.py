@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The links that measurements run over, and the programs at their ends."""
+"""Links for measurements, and the programs at their ends."""
 import contextlib
 import os
 
@@ -8,18 +8,18 @@ import processes
 
 
 def start(argv, ns=None, env=None):
-    """A process whose standard output is its own: a measurement reads it."""
+    """A process whose standard output is separate from standard error, so that it can be parsed."""
     return processes.Proc(argv, ns, env, apart=True)
 
 
 def pair(server, client, port, timeout=60):
-    """Both are functions that start a process; the client starts when the server listens on port.
-    The client's output, once both have ended well."""
+    """Runs a server and, when it listens on port, a client; both arguments are functions that start a
+    process. Returns the client's output if both succeed."""
     return processes.run_pair(server, client, port, timeout).good().client.output()
 
 
 class Veth:
-    """Two namespaces, joined by a veth pair, their ends called eth0: 10.9.0.1 and 10.9.0.2."""
+    """Two namespaces joined by a veth pair; both ends are eth0, with 10.9.0.1 and 10.9.0.2."""
 
     def __init__(self, mtu):
         self.ns = (processes.netns(), processes.netns())
@@ -33,9 +33,9 @@ class Veth:
 
 class Local:
     """
-    uroce's link within a host: one daemon, one device that talks to itself.
-    placed  the worker has the last CPU, both programs the first, as doc/tuning.md says for two
-            programs that wait for each other; otherwise the scheduler decides
+    uroce's link within a host: one daemon with one device that connects to itself.
+    placed  the worker runs on the last CPU and both programs on the first, as doc/tuning.md recommends
+            for two programs that wait for each other; otherwise the scheduler decides
     """
 
     def __init__(self, placed=False):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the machine is and has: processor, load, its cores' distance and speed, programs and packages."""
+"""The machine: processor, load, distance and speed of its cores, programs and packages."""
 import dataclasses
 import json
 import os
@@ -8,10 +8,10 @@ import shutil
 import subprocess
 import time
 
-NEAR_NS = 100  # one-way latency of a cache line between the two cores; beyond it they are far
-SLOW = 1.1     # times the fastest loop of the run: a core whose loop takes longer is shared
+NEAR_NS = 100  # one-way latency of a cache line; cores above it are far
+SLOW = 1.1     # a core whose loop takes longer than this times the fastest is shared
 
-# Programs that measurements start, and Debian's packages of them.
+# Programs that measurements start, and their Debian packages.
 PACKAGES = {
     "iperf3": "iperf3",
     "ucx_perftest": "ucx-utils",
@@ -28,11 +28,11 @@ PACKAGES = {
 
 
 class Missing(Exception):
-    """A program that a measurement needs is not there."""
+    """A program that a measurement needs is not installed."""
 
 
 class NoTime(Exception):
-    """What a measurement takes would end after the run's deadline."""
+    """The measurement would end after the run's deadline."""
 
 
 def bench():
@@ -41,13 +41,13 @@ def bench():
 
 
 def source():
-    """The source tree that uroce-bench was built from and runs in, or None where it is installed."""
+    """The source tree of this uroce-bench, or None if it is installed."""
     path = os.environ.get("UROCE_BENCH_SOURCE")
     return pathlib.Path(path) if path else None
 
 
 def program(name):
-    """The path of one of uroce's programs: that of the build tree, or that beside uroce-bench."""
+    """The path of a program of uroce, in the build tree or beside uroce-bench."""
     here = bench().parent
     for path in (here.parent / name / name, here / name):
         if path.is_file():
@@ -56,7 +56,7 @@ def program(name):
 
 
 def need(*names):
-    """Missing, with the package to install, where one of the programs is not there."""
+    """Raises Missing, with the package to install, if one of the programs is not installed."""
     for name in names:
         if shutil.which(name) is None:
             package = PACKAGES.get(name)
@@ -64,7 +64,7 @@ def need(*names):
 
 
 def run_bench(mode, *options, timeout=120):
-    """`uroce-bench MODE OPTION.. --json`, decoded. RuntimeError with its message where it fails."""
+    """`uroce-bench MODE OPTION.. --json`, decoded. Raises RuntimeError with its message on failure."""
     argv = [str(bench()), mode, *(str(o) for o in options), "--json"]
     for _ in range(3):
         try:
@@ -73,7 +73,7 @@ def run_bench(mode, *options, timeout=120):
             raise RuntimeError(f"{' '.join(argv[1:])}: no end within {timeout} s") from None
         if "Cannot init memory" not in done.stderr:
             break
-        time.sleep(0.5)  # another program took the free huge pages between look and start
+        time.sleep(0.5)  # another program took the huge pages after they were found free
     if done.returncode:
         said = (done.stderr + done.stdout).strip().splitlines()[-3:]
         raise RuntimeError(f"uroce-bench {mode}: status {done.returncode}: {' '.join(said)}")
@@ -86,9 +86,9 @@ def run_bench(mode, *options, timeout=120):
 @dataclasses.dataclass(frozen=True)
 class Cores:
     """
-    What the cores are like at one moment.
+    The state of the cores at one moment.
     distance_ns  one-way latency of a cache line between the two
-    loops_ns     what a loop of additions takes on each, both at the same time
+    loops_ns     time of a loop of additions on each, measured at the same time
     """
     distance_ns: float
     loops_ns: tuple
@@ -101,15 +101,15 @@ def cores():
 
 
 def state(*distances_ns):
-    """What a figure is that was taken between, or with, such probes: near, far, or mixed where it changed."""
+    """The state of a figure with these probes around it: near, far, or mixed if they differ."""
     near = [ns < NEAR_NS for ns in distances_ns]
     return "near" if all(near) else "mixed" if any(near) else "far"
 
 
 def share(loops_ns, fastest_ns):
     """
-    How much of a core a figure had, from the loop's times around it: whole, shared (with a busy
-    neighbour on another thread of the core), or mixed where it changed; "" where nobody looked.
+    The share of a core that a figure had, from the loop times around it: whole, shared (with a busy
+    sibling thread), or mixed if it changed; "" without probes.
     """
     slow = [ns > SLOW * fastest_ns for ns in loops_ns]
     if not slow:
@@ -118,7 +118,7 @@ def share(loops_ns, fastest_ns):
 
 
 def load():
-    """The run queue's average length of the last minute."""
+    """The load average of the last minute."""
     return os.getloadavg()[0]
 
 
@@ -138,7 +138,7 @@ def describe():
 
 
 class HugePages:
-    """Sees to so many MiB in free huge pages, where this user may; gives back what it took."""
+    """Reserves huge pages until so many MiB are free, if permitted; back() releases them."""
 
     def __init__(self, mib):
         self.knob = pathlib.Path("/proc/sys/vm/nr_hugepages")

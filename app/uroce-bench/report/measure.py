@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What gives the samples of each group of rows. A function a group: it takes the run's Plan and
-returns {name of the goal: Sample}, or raises what the rows then say."""
+"""Measures the groups of rows. Each group has a function that takes the run's Plan and returns
+{name of the goal: Sample}, or raises an exception whose text the rows show."""
 import contextlib
 import dataclasses
 import itertools
@@ -17,13 +17,13 @@ from goals import Sample
 
 @dataclasses.dataclass
 class Plan:
-    """How much is measured. deadline: monotonic time that nothing may begin beyond."""
+    """How much to measure. deadline: monotonic time after which no measurement starts."""
     quick: bool = False
     repeats: int = 5
     deadline: float = float("inf")
 
     def seconds(self, full):
-        """Of one timed transfer: less in a quick run."""
+        """Duration of one timed transfer; shorter in a quick run."""
         return 1 if self.quick else full
 
 
@@ -37,8 +37,8 @@ def _spread(cell):
 
 def _runs(doc, make):
     """
-    A sample for each run of a mode: make(cell) with cell(key) that run's figure. The cores change within
-    a second, so each run has what the mode saw of them around it.
+    A sample for each run of a mode: make(cell), where cell(key) is a figure of that run. The state of the
+    cores changes within a second, so each sample has what the mode measured of them around its run.
     """
     row = doc["rows"][0]
     samples = []
@@ -65,7 +65,7 @@ def engine1m(plan):
     spread = _spread(_cell(doc, "goodput"))
 
     def sample(gbps, alone, what, note=""):
-        """alone: ns a message of what nobody can do without."""
+        """alone: ns for a message of the work that no implementation can avoid."""
         alone = size * 8 / alone
         return Sample(gbps, note=note, possible=alone, possible_by=f"{what}: {alone:.3g} Gb/s")
 
@@ -97,15 +97,15 @@ def _wire(goal, port, size, mtu, beside):
 
 
 def client_latency(plan):
-    """Half of a round trip of SENDs between two QPs of one client."""
+    """Half the round-trip time of SENDs between two QPs of one client."""
     doc = machine.run_bench("client", "--measure", "latency", "--op", "send", "--size", 64, "--runs", 5)
     return {"latency, 64 B SEND, median": _runs(doc, lambda cell: Sample(
         cell("p50"), note=f"p99 {cell('p99'):.3g} us, p99.9 {cell('p99.9'):.3g} us"))}
 
 
 def client_hops(plan):
-    """To the worker and back, by a WR of which no packet is made, from published to found, less what
-    worker and poll do of it."""
+    """Time to the worker and back for a WR that sends no packet, from publishing it to finding its
+    completion, without the time that worker and poll spend on it."""
     doc = machine.run_bench("client", "--measure", "hops", "--runs", 7)
     return {"two ring hops": _runs(doc, lambda ns: Sample(
         ns("hops") / 1000, ns("line_round_trip") / 1000,
@@ -130,9 +130,9 @@ QPS_MESSAGES = 1 << 20  # twice what 4096 queues of 128 hold
 
 def _qps(goal, size, plan):
     """
-    The least of the rates with different numbers of QPs, beside the best. The numbers take turns, as the
-    cores change from one second to the next, and each run has what they were like: rates are medians
-    of the runs with whole cores, where each number has three.
+    The lowest rate over different numbers of QPs, compared with the highest. The numbers take turns,
+    because the state of the cores changes from second to second, and each run records it. Rates are
+    medians of the runs with whole cores if every number has at least three of them.
     """
     runs = {n: [] for n in ((1, 64, 4096) if plan.quick else (1, 4, 16, 64, 256, 1024, 4096))}
     for _ in range(QPS_ROUNDS):
@@ -165,7 +165,7 @@ def qp_memory(plan):
 
 
 def loss(plan):
-    """Goodput with a share of all frames lost, beside that without loss, in turn."""
+    """Goodput with a share of all frames lost, compared with alternate runs without loss."""
     def one(percent):
         doc = machine.run_bench("client", "--size", 65536, "--depth", 64, "--loss", percent,
                                 "--runs", 3 if plan.quick else 5)
@@ -216,7 +216,7 @@ GROUPS = {
     "idle": idle,
     "wake": wake,
 }
-ONCE = ("rxe",)  # groups measured once a run, and last: what they start takes too long
+ONCE = ("rxe",)  # slow groups: measured once in a run, and last
 NEEDS = {
     "tcp-goodput": ("ip", "iperf3", "ib_write_bw"),
     "tcp-latency": ("ip", "ucx_perftest", "ib_send_lat"),
@@ -229,14 +229,14 @@ NEEDS = {
     "wire-xdp64": ("ip", "dpdk-testpmd"),
     "wire-xdp2k": ("ip", "dpdk-testpmd"),
 }
-QUICK_S = 150  # a quick run starts nothing that would take it beyond this ..
-LAST_S = 175   # .. but those measured last, once
-FIRST_S = {"qps64": 15, "qps4k": 20}  # what groups take that take long, beside rxe; others: some seconds
+QUICK_S = 150  # a quick run starts no group that would end later ..
+LAST_S = 175   # .. except those of ONCE
+FIRST_S = {"qps64": 15, "qps4k": 20}  # seconds that slow groups take the first time, beside rxe
 VERSUS = ("tcp-goodput", "tcp-latency", "ucx-bw", "ucx-lat", "rxe")
 
 
 class Prober:
-    """What the cores are like, looked at once between two samples: it ends one and begins the other."""
+    """Probes the cores between samples. One probe serves as the end of a sample and the start of the next."""
 
     def __init__(self):
         self.last = None
@@ -250,11 +250,11 @@ class Prober:
     @contextlib.contextmanager
     def around(self, samples):
         """
-        Adds what the block puts into its dictionary to samples: a sample a goal, or a list of them, one
-        a run. What a sample does not say itself of the cores is what they were like around the block.
+        Adds to samples what the block puts into its dictionary: for each goal a sample, or a list with one
+        for each run. Samples without data about the cores get what the probes around the block found.
         """
         before = self.last if self.last is not None else self.look()
-        self.last = None  # the block may fail, late
+        self.last = None  # the block may fail after a long time
         new = {}
         yield new
         self.last = after = self.look()
@@ -268,23 +268,23 @@ class Prober:
             samples.setdefault(name, []).extend(mine)
 
     def judge(self, sample):
-        """By the fastest loop that was seen so far."""
+        """Compares with the fastest loop seen so far."""
         sample.core = machine.share(sample.loops_ns, self.fastest_ns)
         sample.slowdown = max(sample.loops_ns, default=self.fastest_ns) / self.fastest_ns
 
 
 class Group:
-    """What is known of one group so far."""
+    """One group with its samples so far."""
 
     def __init__(self, name):
         self.name = name
         self.samples = {}  # by goal
         self.error = self.skipped = None
-        # that the last measurement took
+        # duration of the last measurement
         self.seconds = rxe.first_s() if name == "rxe" else FIRST_S.get(name, 0)
 
     def measure(self, plan, prober):
-        """One more sample of each goal; what goes wrong is kept, with the samples from before."""
+        """Takes one more sample for each goal. After a failure the earlier samples remain."""
         start = time.monotonic()
         try:
             machine.need(*NEEDS.get(self.name, ()))
@@ -297,7 +297,7 @@ class Group:
         self.seconds = time.monotonic() - start
 
     def wants_more(self, prober):
-        """Is there a goal whose samples all had less than whole cores?"""
+        """Does some goal have no sample with whole cores?"""
         for sample in itertools.chain.from_iterable(self.samples.values()):
             prober.judge(sample)
         return any(all(s.core != "whole" for s in mine) for mine in self.samples.values())
@@ -308,7 +308,7 @@ class Group:
 
 
 def _turn(turn, groups, plan, prober, start):
-    """Measures each group once more, as long as a quick run's time lasts."""
+    """Measures each group once more; a quick run stops when its time is used up."""
     for group in groups:
         if group.error or turn and group.name in ONCE:
             continue
@@ -325,9 +325,9 @@ def _turn(turn, groups, plan, prober, start):
 
 def rows(names, plan, prober):
     """
-    (goal, row) of every goal of these groups, in the order of the goals. The groups take turns, so
-    that a quick run, which ends after QUICK_S, has a sample of as many as possible first. Then those
-    that had no whole core yet have as many turns more.
+    (goal, row) for every goal of these groups, in the order of the goals. The groups take turns, so that
+    a quick run, which ends after QUICK_S, has samples of as many groups as possible. Then groups without
+    a sample on whole cores get as many turns again.
     """
     groups = [Group(name) for name in names]
     groups.sort(key=lambda g: g.name in ONCE)
@@ -339,6 +339,6 @@ def rows(names, plan, prober):
     for turn in range(plan.repeats, 2 * plan.repeats):
         _turn(turn, [g for g in groups if g.wants_more(prober)], plan, prober, start)
     for group in groups:
-        group.wants_more(prober)  # all samples judged by the run's fastest loop
+        group.wants_more(prober)  # compare all samples with the fastest loop of the run
     known = {group.name: group for group in groups}
     return [(goal, known[goal.group].row(goal)) for goal in goals.GOALS if goal.group in known]

@@ -7,7 +7,7 @@ NAME, GOAL, FIGURE, RATIO, STATE = 30, 24, 32, 8, 14
 
 
 def number(value):
-    """Three or more digits that mean something, without an exponent where people read them."""
+    """At least three significant digits; no exponent for common magnitudes."""
     if value is None:
         return "-"
     if abs(value) >= 100:
@@ -29,7 +29,7 @@ def state(row):
 
 
 def cores(row):
-    """What else is to be said of the cores, and of samples that were left out for them: lines."""
+    """Lines about the cores and about samples that were left out because of them."""
     slow = row.get("core_slowdown")
     for word in row["state"].split(", ")[1:]:
         if word == "starved base":
@@ -43,7 +43,7 @@ def cores(row):
 
 
 def possible(row):
-    """What the machine permits of a goal that is not met, where that was measured: a line, or none."""
+    """A line with the machine's limit for a goal that is not met, if it was measured."""
     if not row["met"] and row.get("possible") is not None:
         yield (("beyond this machine: " if row["beyond"] else "possible here: ") +
                f"{row['possible_by']}, ratio {number(row['possible'])}")
@@ -59,7 +59,7 @@ def _wrapped(text):
 
 
 def lines(pairs, head):
-    """The page's lines. pairs: (goal, row); head: what machine.describe says, with load."""
+    """The page's lines. pairs: (goal, row); head: the dictionary of machine.describe, with load."""
     yield (f"{head['cpu']}, {head['cores']} cores, Linux {head['kernel']}, commit {head['commit']}; "
            f"load {head['load'][0]:.1f} before, {head['load'][1]:.1f} after; {head['seconds']:.0f} s")
     if head.get("fastest_loop_ns"):

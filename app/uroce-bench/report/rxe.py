@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Kernel rxe against uroce: both in one boot of the guest of test/interop, on the same veth pair,
-moved by the guest's own perftest. uroce is built for the guest's (emulated) processor, and comes
-with the libraries that it needs."""
+"""Kernel rxe compared with uroce, in one boot of test/interop's guest, on the same veth pair, with the
+guest's perftest. uroce is built for the guest's (emulated) processor and copied with its libraries."""
 import os
 import pathlib
 import re
@@ -20,8 +19,8 @@ LIBS = "usr/lib/x86_64-linux-gnu"
 PMD_LIBS = ("librte_net_af_packet", "librte_net_ring", "librte_mempool_ring", "librte_bus_vdev")
 TARGETS = ("app/uroced/uroced", "app/uroce-run/uroce-run", "app/uroce-bench/uroce-bench",
            "drivers/verbs/liburoce-rdmav34.so")
-BOOT_S = 60   # a short measurement, cores shared, once all is built
-BUILD_S = 30  # what is not built, at least
+BOOT_S = 60   # a short measurement on shared cores, after the build
+BUILD_S = 30  # minimum for the build
 OF_THE_GUEST = ("libc.so", "libm.so", "ld-linux")  # the guest is the same Debian
 
 
@@ -30,12 +29,12 @@ def build_folder():
 
 
 def first_s():
-    """Seconds that a first, short measurement takes: longer where nothing is built yet."""
+    """Seconds of a first, short measurement; longer if nothing is built yet."""
     return BOOT_S if (build_folder() / "build.ninja").exists() else BUILD_S + BOOT_S
 
 
 def guest_build(source):
-    """uroce for a processor without AVX-512, as the guest's is: built beside the build tree's own."""
+    """Builds uroce for the guest's processor, which has no AVX-512, beside the build tree."""
     folder = build_folder()
     if not (folder / "build.ninja").exists():
         processes.sh("meson", "setup", folder, source, "-Dtarget=x86-64-v2", "--buildtype=release")
@@ -44,7 +43,7 @@ def guest_build(source):
 
 
 def image(source):
-    """The guest's image, made by test/interop where it is not there yet."""
+    """The guest's image; test/interop makes it if it does not exist."""
     call = "import guest; print(guest.image())"
     done = subprocess.run(["/usr/bin/python3", "-B", "-c", call], cwd=source / "test/interop", text=True,
                           capture_output=True, check=False, timeout=700,
@@ -55,13 +54,13 @@ def image(source):
 
 
 def libraries(*objects):
-    """Shared libraries that the objects load, but those that every Debian has."""
+    """Shared libraries that the objects load, except those that every Debian has."""
     found = re.findall(r"=> (/\S+)", processes.sh("ldd", *objects))
     return sorted({path for path in found if not pathlib.Path(path).name.startswith(OF_THE_GUEST)})
 
 
 def bundle(build, root):
-    """Lays out under root what goes over the guest's own files."""
+    """Collects under root the files to copy over the guest's."""
     pmds = next(pathlib.Path("/", LIBS, "dpdk").glob("pmds-*"), None)
     if pmds is None:
         raise machine.Missing("DPDK's drivers are missing: apt-get install dpdk-dev")
@@ -74,12 +73,12 @@ def bundle(build, root):
     links.mkdir(parents=True)
     for path in [*drivers, *libraries(*(build / target for target in TARGETS), *drivers)]:
         shutil.copy(path, root / LIBS / pathlib.Path(path).name)
-    for driver in drivers:  # links: a second copy of a bus would be a bus of its own
+    for driver in drivers:  # links, because a second copy of a bus driver would be a second bus
         (links / driver.name.partition(".so")[0]).with_suffix(".so").symlink_to(f"../../{driver.name}")
 
 
 def boot(source, rounds, seconds, deadline):
-    """What guest/versus.sh printed. machine.NoTime if the guest was ready too late for the deadline."""
+    """The output of guest/versus.sh. machine.NoTime if the guest was ready too late."""
     with futures.ThreadPoolExecutor() as both:
         made = both.submit(image, source)
         build, guest = guest_build(source), made.result()
@@ -103,7 +102,7 @@ def figures(text):
 
 
 def limits(got, what, unit):
-    """What the link and the processor of the guest permit, in words: '' where it was not measured."""
+    """The limits of the guest's link and processor as text; '' if they were not measured."""
     told = []
     if ("veth", what) in got:
         told.append(f"veth alone carries {got['veth', what]:.3g} {unit} by pktgen")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The same transfer by uroce and by what a user would take instead, one right after the other."""
+"""The same transfer with uroce and with the usual alternatives, directly one after the other."""
 import contextlib
 import json
 import re
@@ -30,7 +30,7 @@ def ucx_line(output):
 
 
 def perftest(link, tool, *args, timeout=60):
-    """A perftest program with itself over uroce's link: its line of results."""
+    """Runs a perftest server and client over uroce's link. Returns the line of results."""
     port = processes.tcp_port()
     argv = [tool, "-d", "uroce0", "-x", "1", "-F", "-p", port, *args]
     return perftest_line(links.pair(lambda: link.start(argv),
@@ -65,7 +65,7 @@ def ucx_rc(test, size, count, placed=False):
 
 
 def iperf3(seconds):
-    """Gb/s of one TCP stream in writes of 1 MiB, over a veth pair with jumbo frames."""
+    """Gb/s of one TCP stream with 1 MiB writes, over a veth pair with jumbo frames."""
     link = links.Veth(JUMBO)
     port = processes.tcp_port()
     try:
@@ -87,7 +87,7 @@ def tcp_goodput(plan):
 
 
 def tcp_latency(plan):
-    """64 B between two processes: half of a round trip, median."""
+    """64 B between two processes: half the round-trip time, median."""
     tcp = ucx_tcp("tag_lat", 64, 20000)[1]
     with contextlib.closing(links.Local(placed=True)) as link:
         line = perftest(link, "ib_send_lat", "-s", 64, "-n", 20000)
@@ -105,7 +105,7 @@ def ucx_bw(plan):
 
 
 def ucx_lat(plan):
-    """tag_lat of 64 B messages: half of a round trip, median."""
+    """tag_lat of 64 B messages: half the round-trip time, median."""
     tcp, rc = ucx_tcp("tag_lat", 64, 20000)[1], ucx_rc("tag_lat", 64, 20000, placed=True)[1]
     return {"UCX: tag_lat, 64 B": Sample(rc, tcp, f"tcp {tcp:.2f} us; UCX_TLS=tcp UCX_NET_DEVICES=eth0, "
                                          "UCX_TLS=rc UCX_NET_DEVICES=uroce0:1 with both programs on one "
