@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two processes with a port between them, one a core, measured by a third that started them.
+ * Two processes with a port between them, each on a separate core. A third process starts and
+ * measures them.
  *
  *   wire.c          mode "wire"
  *   limit_port.c    mode "limit" of a port
- *   node_net.c      the environment of both processes: namespaces, interfaces, sockets
- *   node_pair.c     start two nodes, tell them what to do, read their counters
- *   node.c          a node: this program started again with its own DPDK; bare frames, no QPs
- *   node_rc.c       a node that has a worker with queue pairs, and plays their client
- *   testpmd_pair.c  the same by Debian's dpdk-testpmd
+ *   node_net.c      namespaces, interfaces and sockets of both processes
+ *   node_pair.c     starts two nodes, controls them, reads their counters
+ *   node.c          a node: this program with a separate DPDK; frames without QPs
+ *   node_rc.c       a node with a worker and queue pairs; acts as their client
+ *   testpmd_pair.c  the same with Debian's dpdk-testpmd
  *
- * The network lives in namespaces that belong to these processes alone, and the children die with
- * their parent: whatever ends it, nothing stays behind.
+ * The network is in namespaces that only these processes use, and the children die with their
+ * parent, so nothing remains however the parent ends.
  */
 #ifndef UROCE_BENCH_NODE_PAIR_H
 #define UROCE_BENCH_NODE_PAIR_H
@@ -21,39 +22,39 @@
 #include "bench.h"
 #include "port/port.h"
 
-#define NODE_MEM_BYTES (64u * 1024) /* messages move within this much, unless one is larger */
+#define NODE_MEM_BYTES (64u * 1024) /* memory for messages, unless one is larger */
 #define NODE_FRAMES    512          /* in flight in role NODE_SWAP */
-#define NODE_NEAR_NS   100.0        /* cores further from each other than this are far */
-#define NODE_TRIES     5            /* at frames alone: others may have a core all the time */
+#define NODE_NEAR_NS   100.0        /* cores with a larger distance are far */
+#define NODE_TRIES     5 /* attempts with frames alone: other processes may occupy a core */
 
 enum node_role {
 	NODE_RC,     /* queue pairs; side 0 requests, side 1 responds */
 	NODE_ONEWAY, /* side 0 sends frames, side 1 counts and frees them */
-	NODE_SWAP,   /* side 1 sends back what it gets, MACs swapped; side 0 sends that again */
+	NODE_SWAP,   /* both sides return every frame with swapped MACs */
 };
 
 enum node_phase {
 	NODE_START,   /* the port opens */
-	NODE_CONNECT, /* the other side's addresses and key are there; wait for the link */
-	NODE_REST,    /* nothing moves any more */
+	NODE_CONNECT, /* the addresses and key of the other side are known; wait for the link */
+	NODE_REST,    /* wait until nothing is in flight */
 	NODE_PROBE,   /* a ping-pong over a cache line; the speed of each core */
 	NODE_RUN,
 };
 
 /* Written by the node. */
 struct node_side {
-	uint32_t steps __attribute__((aligned(64))); /* the shared step that it has done */
-	char error[160];                             /* why it goes no further */
+	uint32_t steps __attribute__((aligned(64))); /* last finished step */
+	char error[160];                             /* reason of a failure, or "" */
 	uint8_t mac[6];
 	uint32_t key;
 	double distance_ns, speed_ns;                /* bench_speed_here of its core */
 	uint64_t count __attribute__((aligned(64))); /* RC: messages completed; else frames */
 	uint64_t frames;                             /* RC: sent by the worker */
-	uint64_t again;                              /* RC: packets sent again */
-	uint64_t full; /* RC, at rest: places from the first that messages went to */
+	uint64_t again;                              /* RC: retransmitted packets */
+	uint64_t full; /* RC, at rest: number of places written, from the first */
 };
 
-/* Memory that the three processes share; behind it each side's region, for RC. */
+/* Shared memory of the three processes. For RC the regions of both sides follow it. */
 struct node_shared {
 	struct bench_options o;
 	enum node_role role;
@@ -61,18 +62,18 @@ struct node_shared {
 	char vdev[2][256];
 	uint32_t link_mtu;
 	size_t bytes;   /* of all of it */
-	bool yields;    /* idle workers give way to who shares their core */
+	bool yields;    /* idle workers yield: other threads share their core */
 	uint32_t slots; /* places in a region, stride bytes each */
 	uint32_t stride;
 	uint32_t frame; /* bytes; not for RC */
-	uint64_t until; /* RC: messages of side 0, all runs together, at which it posts no more */
+	uint64_t until; /* RC: side 0 stops posting at this number of messages, over all runs */
 	uint32_t phase __attribute__((aligned(64)));
 	uint32_t step; /* changes with every phase */
 	uint32_t ping __attribute__((aligned(64)));
 	struct node_side side[2];
 };
 
-/* Where side s's region starts. */
+/* Start of the region of side s. */
 static inline uint8_t *
 node_region(struct node_shared *sh, unsigned s)
 {
@@ -80,16 +81,16 @@ node_region(struct node_shared *sh, unsigned s)
 	       (size_t)s * sh->slots * sh->stride;
 }
 
-/* Namespaces of our own. Before EAL starts. Exits with 1 where it may not. */
+/* Enter new namespaces; before EAL starts. Exits with 1 if that is not permitted. */
 void node_net_open(void);
-/* Nothing of this name can be said for the option: exits with 2. */
+/* Check the options of ports. Prints what is wrong and exits with 2. */
 void node_net_check_options(const struct bench_options *o);
 /*
- * The port between two processes, as EAL arguments for each end; link tells it from others. The
- * server's end, which starts first, is side 1.
+ * Makes EAL arguments for both ends of a port between two processes; link makes its names unique.
+ * Side 1 is the server, which starts first.
  */
 void node_net_port(enum bench_port port, unsigned link, uint32_t mtu, char vdev[2][256]);
-/* What an interface or a driver needs for packets of this path MTU. */
+/* The MTU that an interface or driver needs for packets of this path MTU. */
 uint32_t node_net_mtu(enum bench_port port, uint32_t mtu);
 
 struct node_pair {
@@ -97,8 +98,8 @@ struct node_pair {
 	pid_t pid[2];
 };
 /*
- * Start both nodes and wait until they are connected; they rest, stopped. vdev NULL: a port of o's
- * kind between them. Exits with 1 where that fails.
+ * Start both nodes, wait until they are connected, and stop them. vdev: EAL's port arguments of
+ * both; NULL: a port of o's kind. Exits with 1 on failure.
  */
 void node_pair_open(struct node_pair *p, const struct bench_options *o, enum node_role role,
 		    unsigned link, char (*vdev)[256]);
@@ -107,42 +108,42 @@ void node_pair_close(struct node_pair *p);
 struct node_pair_sample {
 	double rate; /* messages or frames a second */
 	double frames[2];
-	double again; /* packets sent again, a second */
-	/* the worse one of before and after; and of the slower core */
+	double again; /* retransmitted packets a second */
+	/* the worse value of before and after, of the slower core */
 	double distance_ns, speed_ns;
 };
 /*
- * Run for o.run_ms, or o.count messages. frame: bytes, not for RC. The pair is stopped afterwards.
- * Frames alone: the rate is not 0, figures being held against it; exits with 1 where none come.
+ * Run for o.run_ms, or o.count messages, then stop the pair. frame: bytes, not for RC. With frames
+ * alone the rate is never 0; exits with 1 if no frame arrives.
  */
 void node_pair_run(struct node_pair *p, enum node_role role, uint32_t frame,
 		   struct node_pair_sample *s);
 /* ", near" or ", far": by the median of the figure "distance" of the row under way. */
 const char *node_pair_far(struct bench_report *r);
-/* RC: did the bytes arrive? */
+/* RC: are the received bytes correct? */
 bool node_pair_verify(const struct node_pair *p);
 
-/* A node; main's, when started as one. */
+/* main of a node. */
 int node_main(const char *fd, const char *side);
-/* In a node: count turns of the ping-pong with the other, then look at this core's speed. */
+/* In a node: measure the cores' distance together with the other node, then this core's speed. */
 void node_probe(struct node_shared *sh, unsigned side);
-/* In a node: cannot go on. */
+/* In a node: report the failure and wait to be killed. */
 _Noreturn void node_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* In a node: wait for a phase that begins after step, and return its step. */
 uint32_t node_next(const struct node_shared *sh, uint32_t step);
-/* In a node: it has done what the phase of that step asks for. */
+/* In a node: it has finished the phase of that step. */
 void node_reached(struct node_side *me, uint32_t step);
 /* In a node with role NODE_RC: does not return. */
 _Noreturn void node_rc_main(struct node_shared *sh, unsigned side, struct port *port,
 			    struct rte_mempool *pool);
 
-/* testpmd, sending on one core and receiving on the other. */
+/* Two testpmd: one sends on one core, one receives on the other. */
 struct testpmd_pair {
 	pid_t pid[2];
 	FILE *to[2], *from[2];
 };
 void testpmd_pair_open(struct testpmd_pair *t, const struct bench_options *o, unsigned link);
-/* Frames a second that the receiver got, in run_ms; not 0, as of node_pair_run. */
+/* Received frames a second over run_ms; never 0, as with node_pair_run. */
 double testpmd_pair_run(struct testpmd_pair *t, uint32_t frame, uint32_t run_ms);
 void testpmd_pair_close(struct testpmd_pair *t);
 /* One testpmd that forwards between two ports; returns when it does. */
