@@ -15,6 +15,7 @@
  *   obj_*.c          handlers, one file an object
  *   session_end.c    a client's objects end, step by step
  *   object.c         how objects come and go             device_*.c       what is known of a device
+ *   slow_path.c      datagrams for QP1, in and out
  *   neigh.c          a device's neighbours are asked
  *   broker.c         connections are kept by a process that may block, lookups are made there
  *   rest.c           users whose requests take long wait in between
@@ -45,6 +46,7 @@
 struct control_program;
 struct device;
 struct session;
+struct slow_datagram;
 
 TAILQ_HEAD(session_list, session);
 
@@ -73,6 +75,10 @@ struct daemon {
 	struct session_list ending;       /* connection closed, objects not freed (session_end.c) */
 	struct session_list retrying;     /* requests that wait for what those give back */
 	struct defer_list deferred;
+	struct { /* the consumer of QP1's datagrams (slow_path.h); fn NULL: none */
+		void (*fn)(void *ctx, const struct slow_datagram *g);
+		void *ctx;
+	} qp1;
 	uint64_t mw_releases; /* so far (mw_release_begin) */
 	struct defer lost;    /* regions whose memory failed: their windows wait to be unbound .. */
 	uint64_t lost_release; /* .. in this release */

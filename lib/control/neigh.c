@@ -119,12 +119,16 @@ tick(struct device *dev)
 }
 
 void
+neigh_ask_for(struct device *dev, const uint8_t hop[16], uid_t uid)
+{
+	(void)ask(dev, hop, uid);
+	tick(dev);
+}
+
+void
 neigh_ask(struct session *s, const uint8_t hop[16])
 {
-	struct device *dev = s->dev;
-
-	(void)ask(dev, hop, s->peer.uid);
-	tick(dev);
+	neigh_ask_for(s->dev, hop, s->peer.uid);
 }
 
 void

@@ -15,6 +15,8 @@ void neigh_rx(struct device *dev, struct rte_mbuf *m);
 void neigh_send(struct device *dev, const struct net_frame *f);
 /* Ask for the MAC of hop on behalf of a client of the device, if nobody has. */
 void neigh_ask(struct session *s, const uint8_t hop[16]);
+/* The same on behalf of uid, without a client. */
+void neigh_ask_for(struct device *dev, const uint8_t hop[16], uid_t uid);
 /*
  * Log why ah was refused to a client of the device, if its path is the reason, at a limited rate:
  * the client itself gets no more than EINVAL or ENETUNREACH. qpn 0: an address handle.

@@ -6,6 +6,7 @@
 #include "control/events.h"
 #include "control/neigh.h"
 #include "control/obj.h"
+#include "control/slow_path.h"
 
 #define BATCH 64
 
@@ -67,6 +68,12 @@ on_event(struct daemon *d, const struct worker_event *ev)
 		break;
 	case WORKER_EV_ASYNC:
 		on_async(d, ev);
+		break;
+	case WORKER_EV_DATAGRAM:
+		dev = daemon_device(d, ev->dev);
+		if (dev != NULL)
+			slow_path_rx(dev, ev->obj);
+		rte_pktmbuf_free(ev->obj);
 		break;
 	case WORKER_EV_FRAME:
 		dev = daemon_device(d, ev->dev);

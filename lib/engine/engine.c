@@ -132,6 +132,12 @@ engine_set_addrs(struct engine *e, uint16_t dev, const struct engine_addrs *addr
 	__atomic_store_n(&e->dev[dev].addrs, addrs, __ATOMIC_RELEASE);
 }
 
+void
+engine_set_consumer(struct engine *e, uint32_t qpn)
+{
+	__atomic_store_n(&e->consumer_qpn, qpn, __ATOMIC_RELAXED);
+}
+
 struct qp *
 engine_doorbell(struct engine *e, uint32_t qpn)
 {

@@ -61,6 +61,8 @@ struct engine;
 struct engine_ops {
 	/* Not RoCE (ARP, ND, ICMP): for the control thread. False: it has no room. */
 	bool (*slow_path)(void *ctx, uint16_t dev, struct rte_mbuf *m);
+	/* A checked datagram for the QPN of engine_set_consumer. The same. NULL: not offered. */
+	bool (*consumer)(void *ctx, uint16_t dev, struct rte_mbuf *m);
 	/* The QPN's owner is another worker. */
 	void (*handoff)(void *ctx, uint32_t worker, struct rte_mbuf *m);
 	/* qp->conn.snd.deadline_ns changed and is earlier than qp->bind.timer_at_ns (or that is 0).
@@ -92,6 +94,7 @@ struct engine {
 	uint32_t lcore;  /* whose caches of pools are used; UINT32_MAX: none */
 	const struct engine_ops *ops;
 	void *ops_ctx;
+	uint32_t consumer_qpn; /* atomic; of engine_set_consumer */
 };
 
 /*
@@ -145,6 +148,12 @@ void engine_set_loop_zero_copy(struct engine *e, uint32_t bytes);
  * list before this one until its end.
  */
 void engine_set_addrs(struct engine *e, uint16_t dev, const struct engine_addrs *addrs);
+
+/*
+ * Any thread: datagrams for qpn, which is no QP's, are for the consumer of struct engine_ops from
+ * now on, and are dropped (DROP_BAD_QPN) for any other number without a QP. 0, as at first: none.
+ */
+void engine_set_consumer(struct engine *e, uint32_t qpn);
 
 /*
  * n frames that arrived on device dev (or came by handoff for it). Consumes them. Packets are

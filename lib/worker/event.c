@@ -61,6 +61,26 @@ event_frame(void *ctx, uint16_t dev, struct rte_mbuf *m)
 	return false;
 }
 
+bool
+event_datagram(void *ctx, uint16_t dev, struct rte_mbuf *m)
+{
+	struct worker *w = ctx;
+	struct worker_event ev = {
+		.kind = WORKER_EV_DATAGRAM,
+		.obj = m,
+		.dev = dev,
+		.worker = (uint16_t)w->index,
+	};
+
+	/* Counted first: the control thread may take it at once. */
+	if (__atomic_fetch_add(&w->ws->datagrams, 1, __ATOMIC_RELAXED) < WORKER_DATAGRAMS &&
+	    rte_ring_free_count(w->ws->events) > WORKER_EVENTS / 2 && put(w, &ev))
+		return true;
+	__atomic_fetch_sub(&w->ws->datagrams, 1, __ATOMIC_RELAXED);
+	rte_pktmbuf_free(m);
+	return false;
+}
+
 void
 event_cq(void *ctx, struct cq *cq)
 {
@@ -119,12 +139,24 @@ worker_event_fd(struct worker_set *ws)
 	return ws->event_fd;
 }
 
+static unsigned
+take(struct worker_set *ws, struct worker_event *ev, unsigned max)
+{
+	unsigned n = rte_ring_dequeue_burst_elem(ws->events, ev, sizeof(*ev), max, NULL);
+
+	for (unsigned i = 0; i < n; i++) {
+		if (ev[i].kind == WORKER_EV_DATAGRAM)
+			__atomic_fetch_sub(&ws->datagrams, 1, __ATOMIC_RELAXED);
+	}
+	return n;
+}
+
 unsigned
 worker_events(struct worker_set *ws, struct worker_event *ev, unsigned max)
 {
 	static const uint64_t one = 1;
 	uint64_t count;
-	unsigned n = rte_ring_dequeue_burst_elem(ws->events, ev, sizeof(*ev), max, NULL);
+	unsigned n = take(ws, ev, max);
 
 	if (n != 0)
 		return n;
@@ -134,7 +166,7 @@ worker_events(struct worker_set *ws, struct worker_event *ev, unsigned max)
 	__atomic_store_n(&ws->listener_asleep, 1, __ATOMIC_RELAXED);
 	/* Partner: event_notify. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	n = rte_ring_dequeue_burst_elem(ws->events, ev, sizeof(*ev), max, NULL);
+	n = take(ws, ev, max);
 	/*
 	 * These came before we said so, hence unannounced, and there may be more of them than max.
 	 */

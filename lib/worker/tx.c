@@ -224,13 +224,13 @@ tx_forget_dev(struct worker *w, uint16_t dev)
 	w->lo_n = n;
 }
 
-int
-worker_send_frame(struct worker_set *ws, uint16_t dev, struct rte_mbuf *m)
+static int
+send_from_control(struct worker_set *ws, uint16_t dev, struct rte_mbuf *m, uint32_t kind)
 {
 	struct worker *w = ws->worker[0];
 
 	m->port = dev;
-	m->hash.usr = TX_CONTROL;
+	m->hash.usr = kind;
 	if (rte_ring_enqueue(w->out, m) != 0) {
 		ws->control_counters[dev].ctr[COUNTER_TX_CONTROL_LOST]++;
 		rte_pktmbuf_free(m);
@@ -238,4 +238,16 @@ worker_send_frame(struct worker_set *ws, uint16_t dev, struct rte_mbuf *m)
 	}
 	worker_wake(w);
 	return 0;
+}
+
+int
+worker_send_frame(struct worker_set *ws, uint16_t dev, struct rte_mbuf *m)
+{
+	return send_from_control(ws, dev, m, TX_CONTROL);
+}
+
+int
+worker_send_loopback(struct worker_set *ws, uint16_t dev, struct rte_mbuf *m)
+{
+	return send_from_control(ws, dev, m, QP_TX_LOOPBACK);
 }

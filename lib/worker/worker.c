@@ -19,6 +19,7 @@
 
 static const struct engine_ops worker_engine_ops = {
 	.slow_path = event_frame,
+	.consumer = event_datagram,
 	.handoff = handoff_to,
 	.set_timer = timer_set,
 	.cq_event = event_cq,
@@ -229,7 +230,7 @@ events_free(struct worker_set *ws)
 	struct worker_event ev;
 
 	while (ws->events != NULL && rte_ring_dequeue_elem(ws->events, &ev, sizeof(ev)) == 0) {
-		if (ev.kind == WORKER_EV_FRAME)
+		if (ev.kind == WORKER_EV_FRAME || ev.kind == WORKER_EV_DATAGRAM)
 			rte_pktmbuf_free(ev.obj);
 	}
 	rte_ring_free(ws->events);

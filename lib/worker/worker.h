@@ -27,9 +27,10 @@ struct worker; /* worker/worker.c and its siblings */
 
 /* What a worker tells the control thread. */
 enum worker_event_kind {
-	WORKER_EV_CQ = 1, /* write cq's channel */
-	WORKER_EV_ASYNC,  /* asynchronous event ev of qp or cq */
-	WORKER_EV_FRAME,  /* slow path: mbuf m of device dev; the receiver frees it */
+	WORKER_EV_CQ = 1,   /* write cq's channel */
+	WORKER_EV_ASYNC,    /* asynchronous event ev of qp or cq */
+	WORKER_EV_FRAME,    /* slow path: mbuf m of device dev; the receiver frees it */
+	WORKER_EV_DATAGRAM, /* the same of a RoCE datagram (consumer of struct engine_ops) */
 };
 struct worker_event {
 	uint32_t kind;
@@ -170,5 +171,7 @@ unsigned worker_events(struct worker_set *ws, struct worker_event *ev, unsigned 
  * -ENOBUFS, which is counted (COUNTER_TX_CONTROL_LOST).
  */
 int worker_send_frame(struct worker_set *ws, uint16_t dev, struct rte_mbuf *m);
+/* The same of a RoCE frame for an address of the device itself: worker 0 receives it. */
+int worker_send_loopback(struct worker_set *ws, uint16_t dev, struct rte_mbuf *m);
 
 #endif

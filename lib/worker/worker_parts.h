@@ -39,6 +39,7 @@
 #define WORKER_RING_FRAMES 1024 /* handed over and not yet taken, a worker and direction */
 #define WORKER_LO_FRAMES   256  /* looped back in one iteration */
 #define WORKER_EVENTS      16384
+#define WORKER_DATAGRAMS   1024 /* of these, for consumers of the control thread */
 #define WORKER_HOT_QPS     8
 #define WORKER_VIEW_BYTES  1024 /* of payload: a copy of less costs less than two more segments */
 #define WORKER_TIMERS_WAIT 64   /* iterations, at most, that timers wait for frames to be seen */
@@ -177,6 +178,7 @@ struct worker_set {
 	uint32_t listener_asleep; /* the control thread is to be told of events by event_fd */
 	bool port_present[ENGINE_MAX_DEVS];
 	struct counter_block control_counters[ENGINE_MAX_DEVS];
+	uint32_t datagrams; /* of events: WORKER_EV_DATAGRAM; atomic */
 };
 
 /* call.c */
@@ -213,6 +215,7 @@ grace_quiescent(struct worker *w)
 
 /* event.c: upcalls of the engine, and the end of an iteration */
 bool event_frame(void *ctx, uint16_t dev, struct rte_mbuf *m);
+bool event_datagram(void *ctx, uint16_t dev, struct rte_mbuf *m);
 void event_cq(void *ctx, struct cq *cq);
 void event_async(void *ctx, enum qp_event ev, struct qp *qp, struct cq *cq);
 /* Tell the control thread of events put. */

@@ -31,6 +31,8 @@ struct worker_set {
 
 char fake_said[256];
 unsigned fake_qps, fake_doorbells;
+bool fake_sends;
+struct rte_mbuf *fake_sent;
 
 static struct worker_set set;
 static int wake_fd;
@@ -227,8 +229,19 @@ worker_wake_fd(struct worker *w, const struct uroce_db_ring *ring)
 int
 worker_send_frame(struct worker_set *ws, uint16_t dev, struct rte_mbuf *m)
 {
-	fail_msg("there is no port to send on");
-	return -1;
+	if (!fake_sends)
+		fail_msg("there is no port to send on");
+	say("frame");
+	fake_sent = m;
+	return 0;
+}
+
+int
+worker_send_loopback(struct worker_set *ws, uint16_t dev, struct rte_mbuf *m)
+{
+	say("loopback");
+	fake_sent = m;
+	return 0;
 }
 
 uint64_t

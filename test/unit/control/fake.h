@@ -18,6 +18,10 @@ extern char fake_said[256];
 /* QPs that workers have, and doorbell rings that they watch. */
 extern unsigned fake_qps, fake_doorbells;
 
+/* May frames be sent? The last one, which is the test's to free. */
+extern bool fake_sends;
+extern struct rte_mbuf *fake_sent;
+
 /* A daemon with one device, "t0", of the addresses 10.0.0.1/24 and fd00::1/64. */
 void fake_open(struct daemon *d);
 void fake_close(struct daemon *d);

@@ -262,6 +262,48 @@ frames_to_an_unknown_qpn_are_dropped(void **state)
 	expect_taken(&v);
 }
 
+/* No QP has QPN 1: intact datagrams for it go to the control thread, if that takes them. */
+static void
+datagrams_for_qp1_reach_its_consumer(void **state)
+{
+	struct wire_fields f = {.opcode = WIRE_SVC_UD | WIRE_OP_SEND_ONLY,
+				.qkey = 0x80010000,
+				.src_qpn = 1};
+	struct victim v = victim_open(state, false);
+	struct bench *b = v.c->b;
+	uint8_t frame[MAX_FRAME];
+	uint32_t len;
+
+	qp_table_own(&b->qps, 1, 0);
+	wire_tmpl_init(&v.c->peer, &v.c->peer_path, 1, 0xffff);
+	len = peer_frame(v.c, f, 0, 60, frame);
+	frame_rx(b, frame, len);
+	expect_dropped(&v, DROP_BAD_QPN);
+	engine_set_consumer(&b->engine, 1);
+	frame_rx(b, frame, len);
+	assert_int_equal(b->consumed, 1);
+	assert_int_equal(OBS(v.c, SLOW_PATH), 1);
+	b->consumer_full = true;
+	frame_rx(b, frame, len);
+	expect_dropped(&v, DROP_SLOW_PATH_FULL);
+	b->consumer_full = false;
+	frame[len - 1] ^= 1;
+	frame_rx(b, frame, len);
+	expect_dropped(&v, DROP_BAD_ICRC);
+	frame_rx(b, frame, good_frame(v.c, frame)); /* of a connection */
+	expect_dropped(&v, DROP_BAD_SERVICE);
+	f.opcode = WIRE_SVC_UD | WIRE_OP_WRITE_ONLY;
+	frame_rx(b, frame, peer_frame(v.c, f, 0, 0, frame));
+	expect_dropped(&v, DROP_BAD_OPCODE);
+	engine_set_consumer(&b->engine, 0);
+	f.opcode = WIRE_SVC_UD | WIRE_OP_SEND_ONLY;
+	frame_rx(b, frame, peer_frame(v.c, f, 0, 60, frame));
+	expect_dropped(&v, DROP_BAD_QPN);
+	assert_int_equal(b->consumed, 1);
+	wire_tmpl_init(&v.c->peer, &v.c->peer_path, BENCH_QPN, 0xffff);
+	expect_taken(&v);
+}
+
 /* The QPN of a QP of another device. */
 static void
 frames_to_a_qp_of_another_device_are_dropped(void **state)
@@ -563,6 +605,7 @@ main(void)
 		bench_test(mapped_ipv4_addresses_in_ipv6_are_dropped),
 		bench_test(frames_of_another_service_type_are_dropped),
 		bench_test(frames_to_an_unknown_qpn_are_dropped),
+		bench_test(datagrams_for_qp1_reach_its_consumer),
 		bench_test(frames_to_a_qp_of_another_device_are_dropped),
 		bench_test(frames_to_another_mac_are_dropped),
 		bench_test(malformed_frames_are_dropped),
