@@ -69,7 +69,7 @@ ask(struct ipc_client *c, const struct request *rq)
 
 	errno = 0;
 	if (rq->value != NULL) {
-		/* The daemon empties it, once nothing is in the way. */
+		/* The daemon truncates the file when it accepts the request. */
 		fd = open(rq->value, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 		if (fd < 0) {
 			fprintf(stderr, "urocectl: %s: %s\n", rq->value, strerror(errno));

@@ -7,7 +7,7 @@
 #define LEGAL "set SPEC, show, clear"
 
 const char impair_help[] =
-	"\nSPEC: faults of what DEVICE receives; clauses apart by spaces: "
+	"\nSPEC: faults in the frames that DEVICE receives; clauses separated by spaces: "
 	"KEY=VALUE,KEY=VALUE..\n"
 	"  drop dup reorder ce  0%..100% of the frames\n"
 	"  corrupt              0%..100%: bits flipped, which the receiver's checks find\n"
@@ -17,14 +17,15 @@ const char impair_help[] =
 	"  reorder_by           1..1000 frames [3], at most 10 ms\n"
 	"  corrupt_bits         1..32 of a frame [1]\n"
 	"  hold                 1..4096 frames that may wait [1024]\n"
-	"  seed                 of all that is random [1]\n"
+	"  seed                 of the random number generator [1]\n"
 	"or rule:KEY=VALUE,KEY=VALUE.. for certain frames:\n"
 	"  qpn opcode psn       which: destination QPN; RC_ACK or 0..255; N or N-M\n"
-	"  nth count prob       from the n-th on [1], so often [0: always], 0%..100% [100%]\n"
+	"  nth count prob       from the n-th match on [1], at most so often [0: always], 0%..100% "
+	"[100%]\n"
 	"  action               drop dup reorder delay corrupt corrupt_fixed ce, with\n"
-	"                       delay jitter reorder_by corrupt_bits of its own\n";
+	"                       and their own delay jitter reorder_by corrupt_bits\n";
 
-/* Joined by spaces, as the shell parted them. */
+/* Append word with a space: the shell has split the specification there. */
 static void
 add_spec(struct uroce_impair_req *req, const char *word)
 {

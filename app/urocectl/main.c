@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * urocectl: looks into a running daemon. Exit status: 0; 1 when the daemon cannot be asked or
- * refuses; 2 for wrong use, with the argument and what is legal.
+ * urocectl: shows and changes a running daemon. Exit status: 0; 1 when the daemon cannot be reached
+ * or refuses; 2 for wrong use.
  */
 #include <errno.h>
 #include <libgen.h>
@@ -56,7 +56,7 @@ static const char show_help[] =
 	"  stats drops   counters; packets that were dropped, by reason\n"
 	"  Only root and the daemon's user see more of other users' objects than that they exist.\n"
 	"\ncapture: the frames that DEVICE receives and sends, into FILE as pcapng\n"
-	"\nExit status: 0; 1 when the daemon cannot be asked or refuses; 2 for wrong use.\n";
+	"\nExit status: 0; 1 when the daemon cannot be reached or refuses; 2 for wrong use.\n";
 
 void
 usage_error(const char *fmt, ...)
@@ -93,7 +93,7 @@ take_verb(struct request *rq, const char *word, const char *const *names, const 
 	return i;
 }
 
-/* install and uninstall are uroce-run's, which knows the files: beside this program, or in PATH. */
+/* Run uroce-run for install and uninstall: in the build tree's folder, else from PATH. */
 static void
 run_install(const struct request *rq, const char *word)
 {
@@ -116,7 +116,7 @@ run_install(const struct request *rq, const char *word)
 	exit(EXIT_FAILURE);
 }
 
-/* The command that the words name; for install and uninstall it does not return. */
+/* Find the command that the words name. Does not return for install and uninstall. */
 static void
 find_command(struct request *rq, int words, char **argv)
 {

@@ -13,13 +13,13 @@
 const char set_help[] =
 	"\naddr: programs that run on DEVICE get IBV_EVENT_GID_CHANGE.\n"
 	"  add IP/LEN  a new GID, like 10.9.0.5/24 or fd00::5/64, in the first free entry\n"
-	"  del IP/LEN  its entry is empty then; QPs that use it go on, new ones cannot\n"
+	"  del IP/LEN  empty its entry; QPs that use it continue, new QPs cannot use it\n"
 	"pkey: they get IBV_EVENT_PKEY_CHANGE; QPs of that index use the new key at once.\n"
 	"  set KEY     0x0001 to 0xffff other than 0x8000; with 0x8000: full member\n"
-	"  del         no key: QPs of that index are cut off; not of entry 0\n"
+	"  del         remove the key: QPs with that index cannot communicate; not for entry 0\n"
 	"  index N     entry of the table, 0 to 15\n"
-	"show port shows what is there. Changes end with the daemon: uroced.conf is for "
-	"good.\n";
+	"show port prints both tables. Changes end with the daemon; put permanent ones into "
+	"uroced.conf.\n";
 
 static bool
 is_addr(const struct request *rq)

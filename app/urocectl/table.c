@@ -7,7 +7,7 @@
 #define MAX_COLUMNS 16
 #define CELL        128
 
-/* Which of the daemon's fields make a table; all of them are in --json. */
+/* The fields that a table shows; --json prints all. */
 static const struct {
 	const char *what;
 	const char *column[MAX_COLUMNS + 1];
@@ -56,7 +56,7 @@ columns_of(const char *what)
 	return none;
 }
 
-/* What a row has more than one of, a line each below it: "gids" and "pkeys" of a port. */
+/* Arrays in a row, one line for each element below it: "gids" and "pkeys" of a port. */
 static void
 print_lists(json_t *row)
 {

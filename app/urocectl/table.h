@@ -6,11 +6,11 @@
 #include <stdbool.h>
 #include <jansson.h>
 
-/* One line an element of rows, in the columns that belong to what ("qp", "mr" ..). */
+/* One line for each element of rows, with the columns of the topic what ("qp", "mr" ..). */
 void table_print(const char *what, const json_t *rows);
-/* Everything that one object says, a line each. */
+/* All fields of one object, one on each line. */
 void table_print_record(json_t *row);
-/* Counters of each device, a line each, with those of the workers beside; zeros too if all. */
+/* Counters of each device, one on each line, with a column for each worker; all: zeros too. */
 void table_print_counters(const json_t *rows, bool all);
 
 #endif

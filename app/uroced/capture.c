@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A capture of a device, for urocectl: workers copy frames into rings (worker/capture.h), a thread
- * of the capture's own writes them to the file that urocectl gave: neither a worker nor the control
- * thread ever waits for a disk, but for the end of a capture.
+ * Captures a device's frames for urocectl. Workers copy frames into rings (worker/capture.h), and a
+ * separate thread writes them to the file that urocectl opened. No worker ever waits for the disk;
+ * the control thread waits only when a capture ends.
  */
 #include "capture.h"
 #include <errno.h>
@@ -18,14 +18,15 @@
 #include "show.h"
 #include "worker/capture.h"
 
-#define RING_BYTES   (64u << 20) /* a worker's */
-#define FILE_BYTES   (1u << 20)  /* of the file's buffer */
-#define NAP_NS       500000      /* of the writer, when there was nothing */
+#define RING_BYTES   (64u << 20) /* for each worker */
+#define FILE_BYTES   (1u << 20)  /* buffer of the file */
+#define NAP_NS       500000      /* pause of the writer when the rings are empty */
 #define NS_PER_S_U64 1000000000ull
 
 /*
- * pcapng (draft-ietf-opsawg-pcapng): a section, its one interface with time in nanoseconds, then a
- * packet block a frame, which says whether it was received or sent; at the end how many were lost.
+ * pcapng (draft-ietf-opsawg-pcapng): one section with one interface, whose times are in
+ * nanoseconds, then a packet block for each frame with its direction, then the number of lost
+ * frames.
  */
 #define NG_SECTION     0x0a0d0d0au
 #define NG_INTERFACE   1u
@@ -53,7 +54,7 @@ struct ng_interface {
 	uint32_t tsresol;
 	uint32_t opt_end, len_again;
 };
-struct ng_packet { /* then the frame, padded to 4, then struct ng_packet_end */
+struct ng_packet { /* followed by the frame, padded to 4, and struct ng_packet_end */
 	uint32_t type, len, interface;
 	uint32_t time_high, time_low;
 	uint32_t kept, frame_len;
@@ -79,9 +80,9 @@ struct device_capture {
 	pthread_t writer;
 	FILE *file;
 	unsigned nrings;
-	uint32_t stop;          /* workers have let go: write what is left, and end */
+	uint32_t stop;          /* workers have stopped: write what is left and end */
 	uint64_t frames, bytes; /* written */
-	uint32_t error;         /* errno of the first write that failed: nothing is written then */
+	uint32_t error;         /* errno of the first failed write; nothing is written after it */
 	struct capture *ring[UROCE_MAX_WORKERS];
 };
 
@@ -164,7 +165,7 @@ put_tail(struct device_capture *dc, uint64_t lost)
 	return put(dc, &st, sizeof(st)) && fflush(dc->file) == 0;
 }
 
-/* The oldest of the frames that wait: between workers the order is that of their clock. */
+/* Write the oldest waiting frame. The clock of the workers orders frames of different workers. */
 static bool
 write_oldest(struct device_capture *dc)
 {
@@ -213,14 +214,15 @@ capture_close(struct device_capture *dc)
 	free(dc);
 }
 
-/* The file is ours from here on: a descriptor of its own, so that the message's can be closed. */
+/* Open the file from a duplicate of fd, because the caller closes fd with its message. */
 static int
 file_open(struct device_capture *dc, int fd)
 {
 	struct stat st;
 	int own;
 
-	/* Not a pipe: the writer would wait for whoever reads it, and so would who stops it. */
+	/* A pipe is refused: the writer, and the thread that stops it, would wait for the reader.
+	 */
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return EINVAL;
 	if (ftruncate(fd, 0) < 0)
@@ -274,7 +276,7 @@ lost(const struct device_capture *dc)
 	return sum;
 }
 
-/* Ends it, but leaves its figures. */
+/* End the capture but keep its counters. */
 static void
 capture_end(struct device *dev)
 {
@@ -339,7 +341,7 @@ capture_request(struct session *s, const struct ctrl_req *req, struct ctrl_rep *
 	dev = daemon_device_named(s->d, q->device);
 	if (dev == NULL)
 		return ENODEV;
-	/* A capture shows every client's data. */
+	/* A capture contains the data of every client. */
 	if (!session_may_change(s))
 		return EPERM;
 	if (q->flags == UROCE_CAPTURE_START)

@@ -39,7 +39,7 @@ huge_free_mib(void)
 	return sum;
 }
 
-/* vm.nr_hugepages, in pages of its default size, that leaves mib MiB free. */
+/* The value of vm.nr_hugepages, in pages of the default size, that leaves mib MiB free. */
 static unsigned
 huge_pages_wanted(unsigned mib)
 {
@@ -85,7 +85,7 @@ eal_plan_make(struct eal_plan *plan, const struct options *o)
 	return 0;
 }
 
-/* "(0,1,3)": the CPUs this process may use. */
+/* "(0,1,3)": the CPUs that this process may use. */
 static void
 put_all_cpus(FILE *out)
 {
@@ -104,7 +104,8 @@ put_all_cpus(FILE *out)
 
 /*
  * EAL's --lcores: lcore 0 is the control thread and runs anywhere. Workers are pinned to the CPUs
- * of --lcores; without it, to CPUs of the process in turn, or not at all where they share.
+ * of --lcores. Without it they are pinned to CPUs of the process in turn, or not at all if they
+ * share CPUs.
  */
 static char *
 lcores_arg(const struct eal_plan *plan, const struct options *o)
@@ -121,7 +122,7 @@ lcores_arg(const struct eal_plan *plan, const struct options *o)
 		n = (unsigned)options_cpus(o->lcores, cpu, UROCE_MAX_WORKERS);
 	} else if (!plan->shared_cores) {
 		sched_getaffinity(0, sizeof(set), &set);
-		/* from the top: the first CPUs have the interrupts and everybody else */
+		/* start with the last CPU: interrupts and other processes use the first ones */
 		for (unsigned i = CPU_SETSIZE; i-- > 0 && n < o->workers;) {
 			if (CPU_ISSET(i, &set))
 				cpu[n++] = i;
@@ -184,7 +185,7 @@ args_make(struct arg_list *args, const struct eal_plan *plan, const struct optio
 	free(lcores);
 	snprintf(text, sizeof(text), "%u", o->mem_mib);
 	arg_add(args, "-m", text);
-	/* EAL takes one or the other; both leave no files behind. */
+	/* EAL takes only one of the two. Neither leaves files behind. */
 	arg_add(args, plan->huge ? "--in-memory" : "--no-huge", NULL);
 	arg_add(args, "--no-shconf", NULL);
 	if (o->allow.n == 0) {
@@ -199,8 +200,8 @@ args_make(struct arg_list *args, const struct eal_plan *plan, const struct optio
 }
 
 /*
- * EAL keeps pointers to what it was given, so the arguments are never freed; and it writes into the
- * array, so it gets one of its own.
+ * EAL keeps pointers to its arguments, so they are never freed. It also writes into the array, so
+ * it gets a copy of that.
  */
 static int
 eal_init(const struct eal_plan *plan, const struct options *o)
@@ -221,7 +222,8 @@ eal_init(const struct eal_plan *plan, const struct options *o)
 int
 eal_start(struct eal_plan *plan, const struct options *o)
 {
-	/* The system's log is for who starts us to choose: a service manager reads stderr. */
+	/* Log to stderr only: the service manager that starts the daemon chooses where the log
+	 * goes. */
 	rte_openlog_stream(stderr);
 	rte_log_set_global_level(o->log_level);
 	if (o->log_level > RTE_LOG_NOTICE)

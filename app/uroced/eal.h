@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* EAL's arguments, made from our options, and which CPU each thread gets. */
+/* EAL's arguments, made from the daemon's options, and the CPU of each thread. */
 #ifndef UROCED_EAL_H
 #define UROCED_EAL_H
 
@@ -9,14 +9,15 @@
 
 struct eal_plan {
 	bool huge;         /* start with huge pages */
-	bool shared_cores; /* workers share CPUs with others: they are not pinned, and yield */
+	bool shared_cores; /* workers share CPUs with other threads: they are not pinned, and they
+			      yield */
 	unsigned lcore[UROCE_MAX_WORKERS]; /* EAL lcore of each worker */
 };
 
-/* Decide. Logs what it falls back to. 0, or -errno with the reason logged. */
+/* Choose pages and CPUs. Logs each fallback. 0, or -errno with the reason logged. */
 int eal_plan_make(struct eal_plan *plan, const struct options *o);
 
-/* rte_eal_init by the plan; once in a process. 0, or -errno with the reason logged. */
+/* Call rte_eal_init as planned, once in a process. 0, or -errno with the reason logged. */
 int eal_start(struct eal_plan *plan, const struct options *o);
 
 #endif

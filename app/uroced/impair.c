@@ -10,7 +10,7 @@
 _Static_assert(sizeof(((struct uroce_impair_req *)0)->spec) == IMPAIR_SPEC_MAX,
 	       "what a request can hold, a specification can be");
 
-/* What is in force on dev, as an array of one. */
+/* The active configuration of dev, as an array with one element. */
 static json_t *
 impair_json(const struct device *dev)
 {
@@ -43,11 +43,12 @@ change(const struct session *s, struct device *dev, const struct uroce_impair_re
 	int rc = 0;
 
 	if (q->flags == UROCE_IMPAIR_CLEAR)
-		impair_detach(dev->port.id); /* where nothing is impaired that is nothing to say */
+		impair_detach(dev->port.id); /* fails when nothing is attached, which is fine */
 	else
 		rc = impair_attach(dev->port.id, dev->port.nrxq, q->spec, rep->error,
 				   sizeof(rep->error));
-	/* Workers see the change with their next burst; what they saw before can go after it. */
+	/* Workers use the new configuration from their next burst on; then the old one can be
+	 * freed. */
 	worker_quiesce(s->d->workers);
 	impair_reap();
 	if (rc == 0)
@@ -72,6 +73,6 @@ impair_request(struct session *s, const struct ctrl_req *req, struct ctrl_rep *r
 	if (q->flags != UROCE_IMPAIR_SHOW && !session_may_change(s))
 		return EPERM;
 	if (q->flags != UROCE_IMPAIR_SHOW && change(s, dev, q, rep) < 0)
-		return 0; /* with the reason in rep->error */
+		return 0; /* rep->error has the reason */
 	return show_send(impair_json(dev), rp, &rep->bytes);
 }

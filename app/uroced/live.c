@@ -16,17 +16,17 @@
 
 #define TERMS    8
 #define TEXT_MAX 32
-#define TEMP     ".new" /* becomes the file by a rename, so that nobody reads half of it */
+#define TEMP     ".new" /* renamed to the final name, so that readers never see half a file */
 
-/* A term of a figure: a counter, or a drop reason. 0: no more of them. */
+/* A term of a sum: a counter or a drop reason. 0 ends the list. */
 #define C(id) (1 + COUNTER_##id)
 #define D(id) (1 + COUNTER_NUM + DROP_##id)
 
 static const char counters_dir[] = "counters", hw_dir[] = "hw_counters";
 
 /*
- * Figures under the names that tools look for: those of InfiniBand's port counters, and in
- * hw_counters those that NIC drivers have. uroced's own are there, too, as urocectl names them.
+ * Counters under the names that tools expect: those of InfiniBand's port counters and, in
+ * hw_counters, those of NIC drivers. uroced's own counters are there under urocectl's names.
  */
 static const struct figure {
 	const char *dir, *name;
@@ -72,10 +72,10 @@ static const struct figure {
 
 struct live_device {
 	const struct device *dev;
-	int dir; /* descriptor of SOCKET.sysfs/DEVICE; -1: not made */
+	int dir; /* descriptor of SOCKET.sysfs/DEVICE, or -1 */
 	bool up;
-	uint64_t value[NFILES]; /* as written; UINT64_MAX: not yet */
-	bool failed;            /* said so; it is said again once a write was good */
+	uint64_t value[NFILES]; /* last written value; UINT64_MAX: none */
+	bool failed; /* the failure was logged; a later success allows the next message */
 };
 
 static struct live {
@@ -90,8 +90,7 @@ static struct live {
 	bool running, stop; /* stop: under mutex */
 } live = {.mutex = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER, .root = -1};
 
-/* Directory name in dir, made or found, that is ours alone to write to: its descriptor, or -errno.
- */
+/* Make or open directory name in dir, which only this user may write to. Descriptor or -errno. */
 static int
 own_dir(int dir, const char *name)
 {
@@ -103,7 +102,7 @@ own_dir(int dir, const char *name)
 	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	/* and readable for everybody, as sysfs is, whatever the umask */
+	/* readable for everybody, as sysfs is, regardless of the umask */
 	if (fstat(fd, &st) == 0 && st.st_uid == geteuid() && (st.st_mode & 022) == 0 &&
 	    fchmod(fd, 0755) == 0)
 		return fd;
@@ -111,7 +110,7 @@ own_dir(int dir, const char *name)
 	return -EPERM;
 }
 
-/* dir/name holds text and a new line from now on. 0 or -errno. */
+/* Replace the contents of dir/name by text and a newline. 0 or -errno. */
 static int
 put(int dir, const char *name, const char *text)
 {
@@ -128,7 +127,7 @@ put(int dir, const char *name, const char *text)
 	return rc;
 }
 
-/* File i of NFILES: where it is, and in name what it is called. */
+/* File i of NFILES: returns its directory and stores its name in name. */
 static const char *
 file_name(size_t i, char name[64])
 {
@@ -145,7 +144,7 @@ file_name(size_t i, char name[64])
 	return hw_dir;
 }
 
-/* Sums over all workers and the control thread, by counter and then by drop reason. */
+/* Sums over all workers and the control thread: counters first, then drop reasons. */
 static void
 sums_of(const struct device *dev, uint64_t sum[NOWN])
 {
@@ -179,7 +178,7 @@ value_of(size_t i, const uint64_t sum[NOWN])
 	return v >> f->shift;
 }
 
-/* The files of one directory whose figure has changed. 0 or -errno of the first that failed. */
+/* Write the files of one directory whose value has changed. 0, or -errno of the first failure. */
 static int
 write_figures(struct live_device *l, const char *which, const uint64_t sum[NOWN])
 {
@@ -259,7 +258,8 @@ live_main(void *arg)
 static int
 device_open(struct live_device *l, const struct device *dev)
 {
-	static const char text[] = "1000"; /* milliseconds, as drivers say how old figures may be */
+	static const char text[] =
+		"1000"; /* milliseconds: how old the counters may be, as NIC drivers report it */
 	int rc, hw;
 
 	memset(l->value, 0xff, sizeof(l->value));

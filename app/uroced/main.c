@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroced: start, run until told to stop, leave nothing behind. Exit status: 0 after SIGTERM or
- * SIGINT, 1 when it cannot start, 2 for wrong options.
+ * uroced: starts, runs until a signal and removes everything that it made. Exit status: 0 after
+ * SIGTERM or SIGINT, 1 when it cannot start, 2 for wrong options.
  */
 #include <errno.h>
 #include <signal.h>
@@ -40,7 +40,7 @@
 #define MBUF_CACHE   256
 #define PAIR_ENTRIES 2048
 
-/* What this program adds to the control plane. */
+/* The requests that this program adds to the control plane. */
 static void
 port_released(struct device *dev)
 {
@@ -88,13 +88,13 @@ on_signal(struct watch *w, uint32_t events)
 		d->loop.stop = true;
 }
 
-/* Before any thread is made, so that all of them leave the signals to the control thread. */
+/* Call before threads start: they inherit the mask and leave the signals to the control thread. */
 static int
 signals_open(struct daemon *d)
 {
 	sigset_t set;
 
-	signal(SIGPIPE, SIG_IGN); /* virtio_user writes to a peer that may be gone */
+	signal(SIGPIPE, SIG_IGN); /* virtio_user may write to a peer that has ended */
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
@@ -118,7 +118,7 @@ raise_fd_limit(void)
 	}
 }
 
-/* The tables that workers look into, and the packet buffers. */
+/* The tables that workers read, and the packet buffers. */
 static int
 tables_open(struct daemon *d, const struct options *o)
 {
@@ -161,7 +161,7 @@ workers_open(struct daemon *d, const struct eal_plan *plan)
 	return 0;
 }
 
-/* One end of a pair of ports that only this daemon uses: each worker has its own queues on both. */
+/* Is port one end of a --pair? Each worker then has separate queues on both ports. */
 static bool
 is_of_pair(const struct options *o, const char *port)
 {
@@ -172,7 +172,7 @@ is_of_pair(const struct options *o, const char *port)
 	    (port[len - 1] != 'a' && port[len - 1] != 'b'))
 		return false;
 	port += sizeof(prefix) - 1;
-	len -= sizeof(prefix); /* less the a or b */
+	len -= sizeof(prefix); /* without the a or b */
 	for (uint32_t i = 0; i < o->pair.n; i++) {
 		if (strlen(o->pair.v[i]) == len && memcmp(o->pair.v[i], port, len) == 0)
 			return true;
@@ -180,7 +180,7 @@ is_of_pair(const struct options *o, const char *port)
 	return false;
 }
 
-/* Without --dev: every port, in the order EAL found them. */
+/* Without --dev: make a device of every port, in EAL's order. */
 static int
 devices_of_all_ports(struct daemon *d, const struct options *o)
 {
@@ -254,7 +254,7 @@ say_ready(const struct daemon *d)
 	notify("READY=1");
 }
 
-/* Between EAL's start and end: open everything, run, close everything. 0 or -errno. */
+/* After EAL has started: open everything, run, close everything. 0 or -errno. */
 static int
 serve(struct daemon *d, const struct options *o, const struct eal_plan *plan)
 {
@@ -278,7 +278,7 @@ serve(struct daemon *d, const struct options *o, const struct eal_plan *plan)
 	say_ready(d);
 	if (d->shared_cores)
 		sched_slice_set(
-			SCHED_SLICE_SHORT_NS); /* clients wait for events that it passes on */
+			SCHED_SLICE_SHORT_NS); /* clients wait for events from this thread */
 	loop_run(&d->loop);
 	notify("STOPPING=1");
 	live_stop(d);
@@ -317,7 +317,7 @@ run(struct daemon *d, const struct options *o)
 		 * No rte_eal_cleanup(): it takes away memory, the interrupt handles of a memif in
 		 * it, under EAL's interrupt thread, which nothing stops and which faults then.
 		 */
-		rmdir(rte_eal_get_runtime_dir()); /* EAL leaves it, empty */
+		rmdir(rte_eal_get_runtime_dir()); /* EAL leaves the empty directory */
 	}
 	broker_close(d);
 	close(d->signals.fd);

@@ -195,7 +195,8 @@ options_load(struct options *o, const char *path, char err[OPTIONS_ERR_MAX])
 int
 options_parse(struct options *o, int argc, char **argv, char err[OPTIONS_ERR_MAX])
 {
-	struct options line = *o; /* for its --config, which goes before the rest */
+	struct options line =
+		*o; /* parsed first, for --config: the file comes before the command line */
 	int rc = cli_args(&program, &line, argc, argv, err, OPTIONS_ERR_MAX);
 
 	if (rc > 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Options of the daemon. One table (options.c) says of each its name, type, range, default and
- * help; the command line, the configuration file and --help are all read off it. Needs no EAL.
+ * Options of the daemon. One table (options.c) holds the name, type, range, default and help of
+ * each; the command line, the configuration file and --help use it. Needs no EAL.
  */
 #ifndef UROCED_OPTIONS_H
 #define UROCED_OPTIONS_H
@@ -34,30 +34,29 @@ struct options {
 	uint32_t log_level; /* RTE_LOG_* */
 };
 
-/* Everything at its default. options_free gives back what it holds. */
+/* Set every option to its default. options_free frees the memory of a loaded file. */
 void options_init(struct options *o);
 void options_free(struct options *o);
 
 /*
- * Set one option from text, which must outlive o; a list option is added to. 0, or -EINVAL with a
- * message in err that names the option, the value and what is legal.
+ * Set one option from text, which must outlive o; for a list option, append the value. 0, or
+ * -EINVAL with a message in err that names the option, the value and the legal range.
  */
 int options_set(struct options *o, const char *name, const char *value, char err[OPTIONS_ERR_MAX]);
 
 /*
- * Read the command line, after the file that its --config names. What stands on the command line
- * wins; a list given there replaces the file's. 0 or -EINVAL with a message. --help and --version
- * print and exit.
+ * Read the file that --config names, then the command line. The command line wins; a list on it
+ * replaces the file's list. 0 or -EINVAL with a message. --help and --version print and exit.
  */
 int options_parse(struct options *o, int argc, char **argv, char err[OPTIONS_ERR_MAX]);
 
-/* Set options from a file: section [uroced] of name = value lines. Once. 0 or -EINVAL. */
+/* Set options from section [uroced] of a file of name = value lines; once for o. 0 or -EINVAL. */
 int options_load(struct options *o, const char *path, char err[OPTIONS_ERR_MAX]);
 
-/* The names of all options, in the table's order; NULL behind the last. For tests. */
+/* The name of option i, in the table's order; NULL after the last. For tests. */
 const char *options_name(unsigned i);
 
-/* CPU numbers of a list like "0,2-3"; how many, or -EINVAL (also when there are more than max). */
+/* The CPU numbers of a list like "0,2-3". Returns their number, or -EINVAL (also if above max). */
 int options_cpus(const char *text, unsigned *cpu, unsigned max);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The daemon's state as JSON, for urocectl: an object with one key, named like what was asked for,
- * whose value is an array. Figures that workers own are read as they stand: each is right by
- * itself, not all are of the same instant.
+ * The daemon's state as JSON, for urocectl: an object with one key, the topic, whose value is an
+ * array. Values that workers own are read while workers change them: each is valid, but they are
+ * not all of the same instant.
  */
 #include "show.h"
 
@@ -88,7 +88,7 @@ port_pkeys(const struct device *dev)
 	return pkeys;
 }
 
-/* What tells a worker that sleeps of a frame that has come. */
+/* What wakes a sleeping worker when a frame arrives. */
 static const char *
 rx_wake(const struct port *p)
 {
@@ -155,7 +155,7 @@ show_neigh(const struct device *dev, json_t *out)
 	}
 }
 
-/* Counters of one worker, added to those of all. */
+/* Add the counters of one worker to the totals. */
 static json_t *
 counters_json(const uint64_t *value, const char *const *name, unsigned n, uint64_t *sum)
 {
@@ -233,7 +233,7 @@ show_client(const struct session *s, bool all, json_t *out)
 static const struct {
 	const char *what;
 	void (*device)(const struct device *dev, json_t *out);
-	/* all: the asker may see everything of s. QPs take an argument: NULL too */
+	/* all: the caller may see every field. NULL for QPs, which take an argument */
 	void (*session)(const struct session *s, bool all, json_t *out);
 } topics[] = {
 	{"device", show_device, NULL}, {"port", show_port, NULL},
@@ -244,7 +244,7 @@ static const struct {
 };
 #define NTOPICS (sizeof(topics) / sizeof(topics[0]))
 
-/* NULL: no such topic. */
+/* The function for a topic, or NULL. */
 static json_t *
 topic_json(const struct session *asker, const struct uroce_show_req *req)
 {
@@ -274,7 +274,7 @@ topic_json(const struct session *asker, const struct uroce_show_req *req)
 	return all;
 }
 
-/* A sealed memfd that holds text; -errno. */
+/* A sealed memfd that holds text, or -errno. */
 static int
 text_fd(const char *text, size_t len)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pieces of show.c and its siblings: each appends one JSON object an entry to out. */
+/* Parts of show.c and show_obj.c. Each function appends one JSON object for each entry to out. */
 #ifndef UROCED_SHOW_H
 #define UROCED_SHOW_H
 
 #include <jansson.h>
 #include "control/session.h"
 
-/* Members of an object; value is used up. */
+/* Set a member of an object; takes over the reference to value. */
 static inline void
 show_set(json_t *o, const char *name, json_t *value)
 {
@@ -31,15 +31,16 @@ show_gid_text(const uint8_t gid[16])
 json_t *show_hex(uint64_t v);
 json_t *show_access(uint32_t access);
 
-/* Send all, which is used up, with rep; *bytes: of JSON. 0, or a positive errno. */
+/* Send all with rep and release it; *bytes gets the length of the JSON. 0 or a positive errno. */
 int show_send(json_t *all, struct ctrl_rep *rep, uint64_t *bytes);
 
 /* Handler of SHOW. */
 ctrl_handler show_request;
 
 /*
- * show_obj.c: every object of a kind that s owns; all: with everything of it, else with what
- * strangers may see (session_may_see). qpn: this QP only, or -1; strangers cannot find one by it.
+ * show_obj.c: every object of a kind that s owns. all: with every field, else only with the fields
+ * that other users may see (session_may_see). qpn: only this QP, or -1 for all; other users cannot
+ * look up a QP by its number.
  */
 void show_qps(const struct session *s, bool all, int64_t qpn, json_t *out);
 void show_cqs(const struct session *s, bool all, json_t *out);

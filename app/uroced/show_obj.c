@@ -21,7 +21,7 @@ show_access(uint32_t access)
 			    access & MEM_MW_BIND ? ",mw_bind" : "");
 }
 
-/* An object that says whose it is: its user, to strangers. */
+/* An object with its owner; other users see only the uid. */
 static json_t *
 owned_by(const struct session *s, bool all)
 {
@@ -36,7 +36,7 @@ owned_by(const struct session *s, bool all)
 	return o;
 }
 
-/* How many of a queue's WQEs the client has posted and the daemon not retired. */
+/* WQEs of a queue that the client has posted and the daemon has not retired. */
 static int64_t
 queue_depth(const struct qp_ring *ring, uint32_t tail)
 {
@@ -80,14 +80,14 @@ put_responder(json_t *o, const struct qp *qp)
 	show_set_int(o, "wrong_keys", qp->conn.wrong_keys.total);
 }
 
-/* Where a path's frames go. */
+/* The destination of a path. */
 static json_t *
 path_kind(bool loopback, bool path_ok)
 {
 	return json_string(loopback ? "loopback" : path_ok ? "wire" : "unresolved");
 }
 
-/* Migration: its state, and the path that it would lead to (REQ-11). */
+/* Migration: its state and the alternate path (REQ-11). */
 static void
 put_alternate(json_t *o, const struct qp *qp)
 {

@@ -11,14 +11,14 @@
 #include <unistd.h>
 
 #define SLOT_OVERHEAD (64 + 18) /* the kernel's header; Ethernet header and VLAN tag */
-#define SLOT_SMALLEST 2048      /* chosen without being asked */
+#define SLOT_SMALLEST 2048      /* smallest default */
 #define BLOCK_BYTES   16384
 #define SLOTS         1024
 #define VALUE_MAX     64
 
 /* Which argument of which driver names an interface that must exist. */
 static const struct {
-	const char *driver; /* the device's name begins with it */
+	const char *driver; /* prefix of the device name */
 	const char *key;
 } interfaces[] = {
 	{"net_af_packet", "iface"}, {"eth_af_packet", "iface"}, {"net_af_xdp", "iface"},
@@ -26,7 +26,7 @@ static const struct {
 	{"net_pcap", "rx_iface"},   {"net_pcap", "tx_iface"},   {"eth_pcap", "iface"},
 };
 
-/* The value of key in "name,key=value,..": false when it is not there. */
+/* Copy the value of key in "name,key=value,..". False: there is no such key. */
 static bool
 find(const char *args, const char *key, char value[VALUE_MAX])
 {
@@ -44,7 +44,7 @@ find(const char *args, const char *key, char value[VALUE_MAX])
 	return false;
 }
 
-/* " lo eth0 ..": what there is in this network namespace. */
+/* "lo, eth0, ..": the interfaces of this network namespace. */
 static void
 list_interfaces(char *text, size_t room)
 {
@@ -57,7 +57,7 @@ list_interfaces(char *text, size_t room)
 				 i->if_name);
 
 		if (n < 0 || (size_t)n >= room - used) {
-			text[used] = '\0'; /* as many as fit */
+			text[used] = '\0'; /* list only as many as fit */
 			break;
 		}
 		used += (size_t)n;
@@ -124,7 +124,7 @@ struct ring {
 	bool block_given, slot_given, slots_given;
 };
 
-/* The number of key, from min to max; fallback where it is not given. */
+/* The number that key has, min .. max, or fallback if it is not given. */
 static bool
 take_size(const char *args, const char *key, uint32_t min, uint32_t max, uint32_t *size,
 	  bool *given, char *err, size_t room)
@@ -144,7 +144,7 @@ take_size(const char *args, const char *key, uint32_t min, uint32_t max, uint32_
 	return false;
 }
 
-/* What the user did not give follows from what he gave, and from the interface's MTU. */
+/* Derive the missing sizes from the given ones and from the interface's MTU. */
 static bool
 choose_ring(const char *args, uint32_t mtu, struct ring *r, char *err, size_t room)
 {
@@ -213,7 +213,7 @@ vdev_prepare(const char *args, char *err, size_t room)
 
 	if (!interfaces_exist(args, err, room))
 		return NULL;
-	/* DPDK has each driver's old name, too. */
+	/* DPDK also accepts the old name of each driver. */
 	if (strncmp(args, "net_af_packet", strlen("net_af_packet")) == 0 ||
 	    strncmp(args, "eth_af_packet", strlen("eth_af_packet")) == 0)
 		return prepare_af_packet(args, err, room);

@@ -11,7 +11,7 @@
 
 /*
  * Sizes of an af_packet ring in bytes. A slot holds one frame and up to 64 bytes that the kernel
- * puts in front of it. The driver takes slots for contiguous, thus a slot divides its block.
+ * puts in front of it. The driver assumes contiguous slots, so a slot must divide its block.
  */
 #define VDEV_SLOT_MIN  1024
 #define VDEV_SLOT_MAX  8192 /* what the daemon's packet buffers hold */
