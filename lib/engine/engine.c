@@ -92,6 +92,13 @@ engine_add_dev(struct engine *e, uint16_t dev, const uint8_t mac[6], struct coun
 	memcpy(&e->dev[dev].mac, mac, 6);
 	e->dev[dev].counters = counters;
 	e->dev[dev].vid = 0;
+	e->dev[dev].unknown_id = false;
+}
+
+void
+engine_set_unknown_id(struct engine *e, uint16_t dev, bool unknown_id)
+{
+	e->dev[dev].unknown_id = unknown_id;
 }
 
 void

@@ -45,6 +45,7 @@ struct engine_addrs {
 
 struct engine_dev { /* what the engine knows of a device (an ethdev port) */
 	bool present;
+	bool unknown_id;                /* engine_set_unknown_id */
 	uint16_t vid;                   /* of its VLAN; 0: frames without a tag, or with VID 0 */
 	uint64_t mac;                   /* as the first 6 bytes of a frame read, the rest 0 */
 	struct counter_block *counters; /* this worker's block for the device */
@@ -118,6 +119,13 @@ void engine_add_dev(struct engine *e, uint16_t dev, const uint8_t mac[6],
 /* The worker's own thread, or a worker_call: dev takes frames of this VLAN only; 0, as at first: of
  * none. */
 void engine_set_vlan(struct engine *e, uint16_t dev, uint16_t vid);
+
+/*
+ * The worker's own thread, or a worker_call: received IPv4 frames of dev do not have the
+ * identification that they had on the wire, because the port could not see it. An ICRC is taken for
+ * right if it is right for some identification (wire_icrc_check_any_id). False at first.
+ */
+void engine_set_unknown_id(struct engine *e, uint16_t dev, bool unknown_id);
 
 /*
  * The worker's own thread, or a worker_call: frames to send on dev are made in buffers of pool from

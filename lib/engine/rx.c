@@ -14,6 +14,7 @@
 #include "requester/requester.h"
 #include "responder/responder.h"
 #include "wire/icrc.h"
+#include "wire/icrc_id.h"
 #include "wire/parse.h"
 
 #define RX_LONG_BYTES 1024       /* 32 frames of it fill a first cache of 32 KiB */
@@ -449,6 +450,13 @@ rx_intact(const struct engine *e, const struct rx_frame *f)
 				  : f->icrc == RX_ICRC_UNKNOWN && wire_icrc_check(&f->pkt);
 }
 
+/* An ICRC that is wrong for the identification in the frame, which may not be that of the wire. */
+static __rte_noinline bool
+rx_intact_but_id(const struct engine *e, uint16_t dev, const struct rx_frame *f)
+{
+	return e->dev[dev].unknown_id && f->icrc != RX_VIEW && wire_icrc_check_any_id(&f->pkt);
+}
+
 /*
  * All of a burst in each step: the CRC of one frame need not wait for that of another. Long frames
  * of a burst are more than the first cache holds: their CRC is taken right before their bytes are
@@ -474,7 +482,7 @@ rx_burst(struct engine *e, uint16_t dev, struct rte_mbuf **m, uint32_t n)
 		rx_fetch_queue(e, f);
 	e->env.counters = e->dev[dev].counters;
 	for (f = frame + 1; f < end; f++) {
-		if (unlikely(!rx_intact(e, f)))
+		if (unlikely(!rx_intact(e, f)) && !rx_intact_but_id(e, dev, f))
 			rx_drop(e, e->env.counters,
 				f->icrc == RX_VIEW ? DROP_QP_STATE : DROP_BAD_ICRC, f->m);
 		else if (unlikely(f->pkt.qpn == WIRE_MULTICAST_QPN))
