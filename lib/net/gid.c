@@ -66,6 +66,72 @@ net_dev_init(struct net_dev *d, const uint8_t mac[6])
 	ll->used = true;
 }
 
+void
+net_host_init(struct net_dev *d, const uint8_t mac[6], uint16_t sport)
+{
+	memset(d, 0, sizeof(*d));
+	memcpy(d->mac, mac, 6);
+	d->host = true;
+	d->host_sport = sport;
+}
+
+static bool
+is_link_local(const uint8_t gid[16])
+{
+	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
+}
+
+/* A slot for a, or -ENOSPC. */
+static int
+free_slot(const struct net_dev *d, const struct net_addr *a)
+{
+	int first = is_link_local(a->gid) ? 0 : a->v4 ? 1 : 2;
+
+	for (int i = first; i < UROCE_MAX_GIDS; i++) {
+		/* slot 1 is kept for IPv4 */
+		if (d->gid[i].used || (d->held >> i & 1) || (i == 1 && !a->v4))
+			continue;
+		return i;
+	}
+	return -ENOSPC;
+}
+
+/* Is the address of a slot among addr[0 .. n)? */
+static bool
+slot_stays(const struct net_addr *slot, const struct net_addr *addr, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		if (memcmp(slot->gid, addr[i].gid, 16) == 0)
+			return true;
+	}
+	return false;
+}
+
+void
+net_host_addrs_set(struct net_dev *d, const struct net_addr *addr, uint32_t n, uint64_t *added,
+		   uint64_t *gone)
+{
+	*added = *gone = 0;
+	for (int i = 0; i < UROCE_MAX_GIDS; i++) {
+		if (!d->gid[i].used || slot_stays(&d->gid[i], addr, n))
+			continue;
+		memset(&d->gid[i], 0, sizeof(d->gid[i]));
+		*gone |= 1ull << i;
+	}
+	for (uint32_t k = 0; k < n; k++) {
+		int i = net_gid_find(d, addr[k].gid);
+
+		if (i < 0)
+			i = free_slot(d, &addr[k]);
+		if (i < 0)
+			continue;
+		if (!d->gid[i].used)
+			*added |= 1ull << i;
+		d->gid[i] = addr[k];
+		d->gid[i].used = true;
+	}
+}
+
 /* Parses a numeric address into a GID. Returns 0 or -EINVAL. */
 static int
 parse_ip(const char *text, uint8_t gid[16])

@@ -219,7 +219,7 @@ net_announce(const struct net_dev *d, uint32_t index, struct net_frame *out)
 	const struct net_addr *a;
 
 	out->len = 0;
-	if (index >= UROCE_MAX_GIDS || !d->gid[index].used)
+	if (d->host || index >= UROCE_MAX_GIDS || !d->gid[index].used)
 		return false;
 	a = &d->gid[index];
 	if (a->v4)

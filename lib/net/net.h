@@ -41,7 +41,14 @@ struct net_dev {
 	uint64_t held;            /* set by the caller; bit i: net_addr_add must not use slot i */
 	uint8_t gw4[16], gw6[16]; /* all zero: none */
 	struct net_neigh neigh[NET_MAX_NEIGH];
-	bool hairpin; /* frames to our own addresses go to the wire and return from it */
+	bool hairpin; /* frames to an address of the device's own go to the wire, and come back */
+	/*
+	 * The host's own stack carries the packets (net_host_init): addresses, routes and
+	 * neighbours are the kernel's. MACs of paths mean nothing, no neighbour is asked for or
+	 * answered, and every packet has this UDP source port.
+	 */
+	bool host;
+	uint16_t host_sport;
 };
 
 /*
@@ -57,9 +64,22 @@ struct net_frame {
 /* Initialise with mac. GID 0 becomes the link-local address of mac. No VLAN, no gateways. */
 void net_dev_init(struct net_dev *d, const uint8_t mac[6]);
 /*
- * Add a host address and its prefix, "10.0.0.1/24" or "fd00::1/64"; the prefix becomes on-link.
- * Slot 1 is reserved for the first IPv4 address. Returns the slot, or -EINVAL, -EEXIST, -ENOSPC,
- * -EADDRINUSE (it is a gateway's address).
+ * Start as a device of the host's stack, without addresses. mac: what stands in frames to us and
+ * from us. sport: the UDP source port that the stack sends from.
+ */
+void net_host_init(struct net_dev *d, const uint8_t mac[6], uint16_t sport);
+/*
+ * For a device of the host's stack: its addresses are addr[0 .. n) from now on, GIDs with their
+ * prefix lengths. Those that stay keep their slots. A link-local IPv6 address goes to slot 0 if
+ * that is free, the first IPv4 one to slot 1. Addresses that find no slot are left away. *added and
+ * *gone: a bit for each slot that was filled, and for each that was emptied.
+ */
+void net_host_addrs_set(struct net_dev *d, const struct net_addr *addr, uint32_t n, uint64_t *added,
+			uint64_t *gone);
+/*
+ * Add "10.0.0.1/24" or "fd00::1/64": an address that a host may have, and its prefix, which is then
+ * on-link. The slot taken, or -EINVAL, -EEXIST, -ENOSPC, -EADDRINUSE (a gateway has it). Slot 1 is
+ * kept for the first IPv4 one.
  */
 int net_addr_add(struct net_dev *d, const char *text);
 /*
@@ -139,8 +159,9 @@ bool net_rx(struct net_dev *d, const uint8_t *frame, uint32_t len, uint64_t now_
 #define NET_NEIGH_GIVE_UP 64
 bool net_tick(struct net_dev *d, uint64_t now_ns, struct net_frame *out, uint64_t *next_ns);
 /*
- * Announce GID index with our MAC on the link (gratuitous ARP, unsolicited neighbour
- * advertisement), for a device that has just come up. False: no such GID.
+ * Tell everybody on the link that GID index has our MAC (gratuitous ARP, unsolicited neighbour
+ * advertisement), for a device that has just come up. False: no such GID, or the host's stack does
+ * it.
  */
 bool net_announce(const struct net_dev *d, uint32_t index, struct net_frame *out);
 

@@ -61,6 +61,10 @@ resolve(const struct net_dev *d, struct wire_path *path, bool *loopback, uint8_t
 		net_mcast_mac(path->dgid, path->dmac);
 		return 0;
 	}
+	if (d->host) {
+		memcpy(path->dmac, d->mac, 6);
+		return 0;
+	}
 	next = next_hop(d, path->dgid);
 	if (next == NULL)
 		return -ENETUNREACH;
@@ -91,7 +95,7 @@ net_path(const struct net_dev *d, const struct uroce_ah_attr *ah, uint32_t lqpn,
 	memcpy(path->sgid, src->gid, 16);
 	memcpy(path->dgid, ah->dgid, 16);
 	path->flow_label = ah->flow_label & 0xfffff;
-	path->udp_sport = wire_udp_sport(path->flow_label, lqpn, rqpn);
+	path->udp_sport = d->host ? d->host_sport : wire_udp_sport(path->flow_label, lqpn, rqpn);
 	path->tclass = ah->traffic_class;
 	/* With a hop limit of 0 packets would not reach the peer: use the usual default. */
 	path->hop_limit = ah->hop_limit != 0 ? ah->hop_limit : NET_HOP_LIMIT;

@@ -46,7 +46,10 @@ datagram_emit(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const st
 
 	if (m == NULL)
 		return REQ_NO_ROOM;
-	path.udp_sport = wire_udp_sport(path.flow_label, qp->conn.qpn, e->wqe.ud.remote_qpn);
+	/* a host's stack sends from one port */
+	if (path.udp_sport >= WIRE_UDP_SPORT_MIN)
+		path.udp_sport =
+			wire_udp_sport(path.flow_label, qp->conn.qpn, e->wqe.ud.remote_qpn);
 	wire_tmpl_init(&tmpl, &path, e->wqe.ud.remote_qpn, qp->conn.pkey);
 	p = rte_pktmbuf_mtod(m, uint8_t *);
 	hdr = wire_hdr_put(&tmpl, &f, e->length, p);

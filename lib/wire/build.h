@@ -19,7 +19,7 @@
 struct wire_path {
 	uint8_t smac[6], dmac[6];
 	uint8_t sgid[16], dgid[16]; /* both IPv4-mapped or both IPv6 */
-	uint16_t udp_sport;         /* 0xc000 .. 0xffff (WIRE-02) */
+	uint16_t udp_sport;         /* 0xc000 .. 0xffff (WIRE-02); less: fixed by a host's stack */
 	uint16_t vlan_tci;          /* 0: no tag */
 	uint8_t tclass;             /* DSCP and ECN */
 	uint8_t hop_limit;          /* 1 .. 255 */
@@ -194,6 +194,7 @@ wire_frame_finish(struct wire_tmpl *t, uint8_t *frame, uint32_t hdr_len, uint32_
  * UDP source port of a connected pair, or of a flow label if it is not 0: the kernel's convention,
  * 0xc000 .. 0xffff (WIRE-02; rdma_calc_flow_label in <rdma/ib_verbs.h>).
  */
+#define WIRE_UDP_SPORT_MIN 0xc000u
 uint16_t wire_udp_sport(uint32_t flow_label, uint32_t lqpn, uint32_t rqpn);
 
 #endif

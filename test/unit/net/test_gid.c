@@ -198,6 +198,42 @@ gateway_must_be_on_link(void **state)
 	assert_int_equal(net_gateway_set(&dev, "fe80::fe"), 0);
 }
 
+static struct net_addr
+host_addr(const char *text, uint8_t plen)
+{
+	struct net_addr a = {.plen = plen};
+
+	gid_of(text, a.gid);
+	a.v4 = net_gid_is_v4(a.gid);
+	return a;
+}
+
+REQUIREMENT("EVT-12")
+static void
+host_addresses_are_followed(void **state)
+{
+	struct net_addr addr[3] = {host_addr("fd00::1", 64), host_addr("10.0.0.1", 24),
+				   host_addr("fe80::1", 64)};
+	uint64_t added, gone;
+	uint8_t gid[16];
+
+	net_host_init(&dev, our_mac, 4791);
+	net_host_addrs_set(&dev, addr, 3, &added, &gone);
+	assert_int_equal(added, 7);
+	assert_int_equal(gone, 0);
+	assert_int_equal(net_gid_find(&dev, gid_of("fe80::1", gid)), 0);
+	assert_int_equal(net_gid_find(&dev, gid_of("10.0.0.1", gid)), 1);
+	assert_int_equal(net_gid_find(&dev, gid_of("fd00::1", gid)), 2);
+	addr[1] = host_addr("127.0.0.1", 8);
+	dev.held = 2;
+	net_host_addrs_set(&dev, addr, 2, &added, &gone);
+	assert_int_equal(gone, 3);
+	assert_int_equal(added, 8);
+	assert_int_equal(net_gid_find(&dev, gid_of("127.0.0.1", gid)), 3);
+	net_host_addrs_set(&dev, addr, 2, &added, &gone);
+	assert_int_equal(added | gone, 0);
+}
+
 int
 main(void)
 {
@@ -212,6 +248,7 @@ main(void)
 		cmocka_unit_test(gateway_goes_with_its_prefix),
 		cmocka_unit_test(gids_are_printed_and_parsed),
 		cmocka_unit_test(gateway_must_be_on_link),
+		cmocka_unit_test(host_addresses_are_followed),
 	};
 
 	return cmocka_run_group_tests_name("net/gid", tests, NULL, NULL);

@@ -23,7 +23,7 @@ set_word(struct frame *f, uint32_t off, uint16_t value)
 }
 
 static void
-test_change_turns_the_icrc_of_one_identification_into_that_of_another(void **state)
+change_turns_the_icrc_of_one_identification_into_that_of_another(void **state)
 {
 	for (uint32_t len = 0; len <= FRAME_MAX_PAYLOAD; len += 4) {
 		struct wire_pkt pkt;
@@ -47,7 +47,7 @@ test_change_turns_the_icrc_of_one_identification_into_that_of_another(void **sta
 }
 
 static void
-test_any_identification_and_no_df_are_accepted(void **state)
+any_identification_and_no_df_are_accepted(void **state)
 {
 	struct wire_pkt pkt;
 	struct frame f;
@@ -64,7 +64,7 @@ test_any_identification_and_no_df_are_accepted(void **state)
 }
 
 static void
-test_flipped_bits_elsewhere_are_refused(void **state)
+flipped_bits_elsewhere_are_refused(void **state)
 {
 	struct wire_pkt pkt;
 	struct frame f;
@@ -82,7 +82,7 @@ test_flipped_bits_elsewhere_are_refused(void **state)
 }
 
 static void
-test_ipv6_has_no_identification(void **state)
+ipv6_has_no_identification(void **state)
 {
 	struct wire_pkt pkt;
 	struct frame f;
@@ -96,11 +96,10 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(
-			test_change_turns_the_icrc_of_one_identification_into_that_of_another),
-		cmocka_unit_test(test_any_identification_and_no_df_are_accepted),
-		cmocka_unit_test(test_flipped_bits_elsewhere_are_refused),
-		cmocka_unit_test(test_ipv6_has_no_identification),
+		cmocka_unit_test(change_turns_the_icrc_of_one_identification_into_that_of_another),
+		cmocka_unit_test(any_identification_and_no_df_are_accepted),
+		cmocka_unit_test(flipped_bits_elsewhere_are_refused),
+		cmocka_unit_test(ipv6_has_no_identification),
 	};
 
 	return cmocka_run_group_tests_name("wire/icrc_id", tests, NULL, NULL);
