@@ -10,6 +10,7 @@
  *   dispatch.c       operation -> handler
  *   session.c        a client: its connection and everything it owns
  *   device.c         a port and what is to be done for it now and then
+ *   host.c           addresses that are the kernel's
  *   set.c            what an operator changes of it      guess.c          peers that guess keys
  *   neigh_rx.c       what its neighbours answer
  *   obj_*.c          handlers, one file an object

@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include "control/events.h"
 #include "control/guess.h"
+#include "control/host.h"
 #include "control/log.h"
 #include "control/neigh.h"
 #include "control/obj.h"
@@ -27,6 +28,17 @@ seek_peer(struct device *dev)
 }
 
 static void
+look_at_link(struct device *dev)
+{
+	if (!port_poll_link(&dev->port))
+		return;
+	LOG(NOTICE, "%s: link %s", dev->name, dev->port.link_up ? "up" : "down");
+	events_port(dev, dev->port.link_up ? EVENTS_PORT_ACTIVE : EVENTS_PORT_ERR);
+	if (dev->port.link_up)
+		neigh_announce(dev);
+}
+
+static void
 on_tick(struct watch *w, uint32_t events)
 {
 	struct device *dev = WATCH_OF(w, struct device, tick);
@@ -37,12 +49,7 @@ on_tick(struct watch *w, uint32_t events)
 	mr_sweep_lost(dev->d);
 	if (daemon_now_ns() >= dev->next_link_ns) {
 		dev->next_link_ns = daemon_now_ns() + LINK_POLL_NS;
-		if (port_poll_link(&dev->port)) {
-			LOG(NOTICE, "%s: link %s", dev->name, dev->port.link_up ? "up" : "down");
-			events_port(dev, dev->port.link_up ? EVENTS_PORT_ACTIVE : EVENTS_PORT_ERR);
-			if (dev->port.link_up)
-				neigh_announce(dev);
-		}
+		look_at_link(dev);
 		if (port_wants_restart(&dev->port))
 			seek_peer(dev);
 		guess_look(dev);
@@ -50,12 +57,14 @@ on_tick(struct watch *w, uint32_t events)
 	neigh_tick(dev);
 }
 
-/* The addresses of spec; net has its MAC. */
+/* The addresses of spec, or the host's; net has its MAC. */
 static int
 set_addresses(struct device *dev, const struct devspec *spec)
 {
 	int rc;
 
+	if (dev->net.host)
+		return host_addrs_first(dev);
 	dev->net.vlan_tci = spec->vlan;
 	dev->net.hairpin = spec->hairpin;
 	for (uint32_t i = 0; i < spec->naddrs; i++) {
@@ -96,10 +105,12 @@ open_port(struct device *dev, const struct devspec *spec, bool inward)
 		.mac = spec->has_mac ? spec->mac : NULL,
 		.vlan = spec->vlan,
 		.inward = inward,
+		.udp_netdev = spec->iface[0] != '\0' ? spec->iface : NULL,
+		.udp_addr = spec->udp && spec->naddrs != 0 ? spec->addr[0] : NULL,
 	};
 	int rc = port_open(&dev->port, &params, dev->d->pool);
 
-	if (rc == -ENODEV)
+	if (rc == -ENODEV && !spec->udp)
 		log_ports(spec->port);
 	if (rc < 0)
 		return rc;
@@ -123,7 +134,10 @@ device_start(struct device *dev, const struct devspec *spec, bool inward)
 
 	if (rc < 0)
 		return rc;
-	net_dev_init(&dev->net, dev->port.mac);
+	if (dev->port.kind == PORT_UDP)
+		net_host_init(&dev->net, dev->port.mac, WIRE_UDP_PORT);
+	else
+		net_dev_init(&dev->net, dev->port.mac);
 	memcpy(dev->pkey, spec->pkey, sizeof(dev->pkey));
 	if (spec->npkeys == 0)
 		dev->pkey[0] = WIRE_PKEY_DEFAULT;
@@ -143,11 +157,14 @@ device_start(struct device *dev, const struct devspec *spec, bool inward)
 	if (rc < 0)
 		goto fail_tick;
 	rc = device_addrs_update(dev);
+	if (rc == 0 && dev->net.host)
+		rc = host_follow(dev);
 	if (rc < 0)
 		goto fail_worker;
 	return 0;
 
 fail_worker:
+	device_addrs_clear(dev);
 	worker_del_port(d->workers, &dev->port);
 fail_tick:
 	close(dev->tick.fd);
@@ -200,6 +217,8 @@ device_destroy(struct device *dev)
 {
 	struct daemon *d = dev->d;
 
+	if (dev->net.host)
+		host_unfollow(dev);
 	device_addrs_clear(dev);
 	worker_del_port(d->workers, &dev->port);
 	if (d->program->port_released != NULL)

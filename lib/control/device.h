@@ -27,6 +27,7 @@ struct device {
 	struct device_members members;  /* of multicast groups */
 	struct engine_addrs *addrs;     /* what workers know of net and members */
 	struct device_capture *capture; /* the program's; NULL: not captured */
+	struct watch host;              /* of a PORT_UDP: netlink, changes of addresses and links */
 	struct watch tick;      /* timerfd: neighbours to ask again, link state to look at */
 	uint64_t next_ask_ns;   /* when to look again for who waits for a neighbour */
 	uint64_t next_link_ns;  /* when to look at the link again */

@@ -35,6 +35,7 @@ take_port(void *spec, const char *value)
 {
 	struct devspec *s = spec;
 
+	s->udp = strcmp(value, "udp") == 0;
 	return copy_name(s->port, sizeof(s->port), value);
 }
 
@@ -47,8 +48,13 @@ take_addr(void *spec, const char *value)
 	const char *slash = strchr(value, '/');
 	uint64_t bits;
 
-	if (slash == NULL || strlen(value) >= sizeof(ip) || s->naddrs == DEVSPEC_MAX_ADDRS)
+	if (strlen(value) >= sizeof(ip) || s->naddrs == DEVSPEC_MAX_ADDRS)
 		return false;
+	if (slash == NULL) {
+		s->bare_addr = true;
+		strcpy(s->addr[s->naddrs++], value);
+		return inet_pton(AF_INET, value, bin) == 1 || inet_pton(AF_INET6, value, bin) == 1;
+	}
 	memcpy(ip, value, (size_t)(slash - value));
 	ip[slash - value] = '\0';
 	if (!(inet_pton(AF_INET, ip, bin) == 1 && cli_number(slash + 1, 0, 32, &bits)) &&
@@ -106,6 +112,16 @@ take_pkey(void *spec, const char *value)
 	return true;
 }
 
+static bool
+take_iface(void *spec, const char *value)
+{
+	struct devspec *s = spec;
+
+	return copy_name(s->iface, sizeof(s->iface), value);
+}
+
+static const char legal_addr[] =
+	"an address with prefix length like 10.9.0.1/24 or fd00::1/64, at most 62";
 static const char *const loopback_names[] = {"inside", "wire", NULL};
 
 /* A key whose taker gets the whole struct. */
@@ -114,10 +130,8 @@ static const char *const loopback_names[] = {"inside", "wire", NULL};
 
 static const struct cli_field keys[] = {
 	{WHOLE("name", take_name, "a name that starts with uroce, at most 31 characters")},
-	{WHOLE("port", take_port, "the name of a DPDK port")},
-	{WHOLE("addr", take_addr,
-	       "an address with prefix length like 10.9.0.1/24 or fd00::1/64, at most 62"),
-	 .many = true},
+	{WHOLE("port", take_port, "the name of a DPDK port, or udp")},
+	{WHOLE("addr", take_addr, legal_addr), .many = true},
 	{WHOLE("gateway", take_gateway, "an IPv4 or IPv6 address, one of each"), .many = true},
 	{MEMBER("mac", mac, CLI_OTHER), .take = take_mac,
 	 .legal = "a unicast MAC like 02:00:00:00:00:01",
@@ -127,8 +141,45 @@ static const struct cli_field keys[] = {
 	{WHOLE("pkey", take_pkey, "a P_Key from 0x0001 to 0xffff other than 0x8000, at most 16"),
 	 .many = true},
 	{MEMBER("loopback", hairpin, CLI_CHOICE), .names = loopback_names},
+	{WHOLE("iface", take_iface, "the name of an interface of the kernel")},
 	{NULL},
 };
+
+/* What goes together with the kind of port, and what does not. NULL, or what is wrong. */
+static const char *
+mismatch(const struct devspec *s)
+{
+	if (!s->udp)
+		return s->iface[0] != '\0' ? "iface= is for port=udp only; a DPDK port has its "
+					     "interface in --vdev"
+					   : NULL;
+	if (s->naddrs + (s->iface[0] != '\0') != 1)
+		return "port=udp needs an address of this host, addr=10.9.0.1, or an interface, "
+		       "iface=eth0; one of them, once";
+	if (s->ngateways != 0 || s->has_mac || s->vlan != 0 || s->hairpin)
+		return "gateway, mac, vlan and loopback=wire are not for port=udp: the kernel has "
+		       "its own";
+	return NULL;
+}
+
+/* 0, or -EINVAL with what is wrong with the whole. */
+static int
+check_whole(const struct devspec *s, const char *text, char *err, size_t room)
+{
+	const char *wrong = mismatch(s);
+
+	if (s->name[0] == '\0' || s->port[0] == '\0') {
+		snprintf(err, room, "'%.200s' needs %s=", text, s->name[0] ? "port" : "name");
+		return -EINVAL;
+	}
+	if (wrong != NULL)
+		snprintf(err, room, "'%.200s': %s", text, wrong);
+	else if (s->bare_addr && !s->udp)
+		snprintf(err, room, "'%.200s': addr is not %s", text, legal_addr);
+	else
+		return 0;
+	return -EINVAL;
+}
 
 int
 devspec_parse(struct devspec *spec, const char *text, char *err, size_t room)
@@ -144,9 +195,5 @@ devspec_parse(struct devspec *spec, const char *text, char *err, size_t room)
 	}
 	rc = cli_pairs(keys, spec, copy, &seen, err, room);
 	free(copy);
-	if (rc == 0 && (spec->name[0] == '\0' || spec->port[0] == '\0')) {
-		snprintf(err, room, "'%.200s' needs %s=", text, spec->name[0] ? "port" : "name");
-		rc = -EINVAL;
-	}
-	return rc;
+	return rc == 0 ? check_whole(spec, text, err, room) : rc;
 }

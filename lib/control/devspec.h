@@ -14,6 +14,7 @@ struct devspec {
 	char name[UROCE_DEV_NAME_MAX];
 	char port[64];
 	char addr[DEVSPEC_MAX_ADDRS][64]; /* "10.9.0.1/24": checked */
+	bool bare_addr;                   /* one of them has no prefix length */
 	uint32_t naddrs;
 	char gateway[2][64]; /* checked when the device is made: it must be on-link */
 	uint32_t ngateways;
@@ -24,6 +25,12 @@ struct devspec {
 	uint16_t mtu;  /* largest path MTU: 256 .. 4096; 0: what the port carries */
 	uint16_t vlan; /* 0: none */
 	bool hairpin;  /* frames to itself leave by the port */
+	/*
+	 * port=udp: a socket of the kernel on addr[0], which may be without a prefix length, or on
+	 * all addresses of iface. One of the two is there.
+	 */
+	bool udp;
+	char iface[16];
 };
 
 /*

@@ -58,6 +58,11 @@ void qp_hop_resolved(struct device *dev, const uint8_t ip[16], const uint8_t mac
 void ah_hop_resolved(struct device *dev, const uint8_t ip[16], const uint8_t mac[6]);
 /* GID index of dev was taken away: no QP migrates to it (EVT-06). */
 void qp_gid_gone(struct device *dev, uint32_t index);
+/*
+ * set.c: GID indices that a QP or an address handle of dev was made with, a bit each, whether or
+ * not they are empty by now.
+ */
+uint64_t set_slots_in_use(const struct device *dev);
 /* The QP leaves every group. */
 void mcast_leave(struct obj_qp *q);
 /* The context's table of address handles. 0 or -ENOMEM. */

@@ -33,10 +33,8 @@ slot_of(const struct uroce_ah_attr *ah)
 	return ah->is_global && ah->sgid_index < UROCE_MAX_GIDS ? 1ull << ah->sgid_index : 0;
 }
 
-/* GID indices that a QP or an address handle was made with, whether or not they are empty by now.
- */
-static uint64_t
-slots_in_use(const struct device *dev)
+uint64_t
+set_slots_in_use(const struct device *dev)
 {
 	const struct session *s;
 	const struct obj_qp *q;
@@ -89,7 +87,7 @@ addr_add(struct device *dev, const char *addr, struct uroce_set_rep *rep)
 {
 	int i, rc;
 
-	dev->net.held = slots_in_use(dev);
+	dev->net.held = set_slots_in_use(dev);
 	i = net_addr_add(&dev->net, addr);
 	if (i < 0)
 		return refuse_addr(rep, dev, addr, i);
@@ -155,6 +153,11 @@ pkey_set(struct device *dev, uint32_t index, uint32_t pkey, struct uroce_set_rep
 static int
 change(struct device *dev, const struct uroce_set_req *q, struct uroce_set_rep *rep)
 {
+	if (dev->net.host && q->what != UROCE_SET_PKEY)
+		return refuse(rep, -EPERM,
+			      "%s: its addresses are those of %s: `ip addr` changes them, and the "
+			      "device follows",
+			      dev->name, dev->port.netdev);
 	switch (q->what) {
 	case UROCE_SET_ADDR_ADD:
 		return addr_add(dev, q->addr, rep);

@@ -21,9 +21,9 @@
 #define ROCE_MAX_MTU       (4096 + WIRE_IP_OVERHEAD)
 #define DRIVER_BUF_DEFAULT 2048 /* default of memif's bsize and af_packet's framesz */
 
-/* MTU of an interface in this network namespace (sysfs may show another's). 0: unknown. */
-static uint32_t
-netdev_mtu(const char *netdev)
+/* Through a socket: sysfs may show another namespace's. */
+uint32_t
+port_netdev_mtu(const char *netdev)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct ifreq req = {0};
@@ -61,7 +61,7 @@ static uint32_t
 native_mtu(const struct port *p, uint32_t want, uint32_t room)
 {
 	uint16_t mtu = 0;
-	uint32_t netdev = p->netdev[0] != '\0' ? netdev_mtu(p->netdev) : 0;
+	uint32_t netdev = p->netdev[0] != '\0' ? port_netdev_mtu(p->netdev) : 0;
 
 	if (netdev != 0)
 		return netdev;

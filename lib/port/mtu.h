@@ -16,4 +16,7 @@
 uint32_t port_find_mtu(const struct port *p, const struct rte_eth_dev_info *info, uint32_t want,
 		       uint32_t room);
 
+/* MTU of an interface of this process's network namespace. 0: unknown. */
+uint32_t port_netdev_mtu(const char *netdev);
+
 #endif

@@ -16,6 +16,7 @@
 #include "port/mtu.h"
 #include "port/port.h"
 #include "port/rx_fd.h"
+#include "port/udp.h"
 #include "port/xdp.h"
 
 #define DEFAULT_DESCRIPTORS 1024
@@ -330,6 +331,8 @@ port_open(struct port *p, const struct port_params *params, struct rte_mempool *
 	bool filtered;
 	int rc;
 
+	if (params->udp_addr != NULL || params->udp_netdev != NULL)
+		return port_udp_open(p, params, pool);
 	rc = identify(p, params, &info);
 	if (rc != 0)
 		return rc;
@@ -378,6 +381,10 @@ port_close(struct port *p)
 {
 	int rc;
 
+	if (p->kind == PORT_UDP) {
+		port_udp_close(p);
+		return;
+	}
 	stop(p);
 	/*
 	 * A memif server's listening socket stays registered with EAL's interrupt thread when the
@@ -436,10 +443,15 @@ bool
 port_poll_link(struct port *p)
 {
 	struct rte_eth_link link = {0};
-	bool up = p->started && rte_eth_link_get_nowait(p->id, &link) == 0 &&
-		  link.link_status == RTE_ETH_LINK_UP &&
-		  (p->netdev[0] == '\0' || netdev_runs(p->netdev));
-	bool changed = up != p->link_up;
+	bool up, changed;
+
+	if (p->kind == PORT_UDP)
+		up = p->started && port_udp_present(p) && netdev_runs(p->netdev);
+	else
+		up = p->started && rte_eth_link_get_nowait(p->id, &link) == 0 &&
+		     link.link_status == RTE_ETH_LINK_UP &&
+		     (p->netdev[0] == '\0' || netdev_runs(p->netdev));
+	changed = up != p->link_up;
 
 	p->link_up = up;
 	return changed;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ports: ethdev set-up and the few facts about one that the rest needs. Any DPDK port works; known
- * good are net_ring, net_memif, net_af_packet, net_af_xdp, net_tap and PCI NICs. Control thread
- * only, except the burst functions of port/burst.h, which the owner of the queue calls.
+ * Ports: their set-up and the few facts about one that the rest needs. A port is an ethdev, or a
+ * UDP socket of the kernel. Any DPDK port works; known good are net_ring, net_memif, net_af_packet,
+ * net_af_xdp, net_tap and PCI NICs. Control thread only, except the burst functions of
+ * port/burst.h, which the owner of the queue calls.
  *
  * Debian's EAL loads every driver it finds in its plugin folder (dpdk/pmds-*), so that
  * `--vdev net_memif0,..` needs no driver linked or named by -d. Of drivers only net_ring is linked,
@@ -19,11 +20,33 @@
 enum port_kind {
 	PORT_ETHDEV = 0,
 	PORT_ETHDEV_GUARDED, /* an ethdev whose memory may go at any time (port/guard.h) */
+	PORT_UDP,            /* a UDP socket of the kernel (port/udp.h) */
 };
+
+#define PORT_IDS_MAX 16 /* ports have numbers below this */
+
+/* What a PORT_UDP counts besides the worker. Written by the worker; any thread may read. */
+struct port_udp_stats {
+	uint64_t tx_messages, rx_messages; /* sent and received: super-frames and lone datagrams */
+	uint64_t tx_lost;                  /* frames that the kernel refused */
+	uint64_t rx_copied;                /* datagrams that were copied once more to be cut off */
+	uint64_t rx_truncated; /* messages longer than a message can be (MSG_TRUNC): dropped */
+	uint64_t rx_too_long;  /* messages whose datagrams fit no packet buffer: dropped */
+	uint64_t rx_too_many;  /* super-frames of too many datagrams: dropped */
+	uint64_t rx_no_buffer; /* datagrams dropped, or calls put off, for want of buffers */
+	uint64_t rx_errors;    /* calls that failed */
+};
+
+struct net_addr;
+struct port_udp;
 
 struct port {
 	enum port_kind kind;
-	uint16_t id;     /* ethdev port id = device number of the engine */
+	/*
+	 * Device number of the engine. Of an ethdev: its port id; other kinds take numbers that no
+	 * ethdev has.
+	 */
+	uint16_t id;
 	char name[64];   /* ethdev name: "net_memif0" */
 	char driver[32]; /* "net_memif" */
 	char netdev[32]; /* kernel interface under it, or "" */
@@ -35,9 +58,10 @@ struct port {
 	bool started;      /* its queues may be used */
 	bool link_up;
 	bool memif_client;
-	bool tx_multi_seg; /* takes frames of several segments */
-	bool tx_copies;    /* has copied a frame, of several segments, when it has taken it */
-	bool inward;       /* as in struct port_params */
+	bool tx_multi_seg;    /* takes frames of several segments */
+	bool tx_copies;       /* has copied a frame, of several segments, when it has taken it */
+	bool inward;          /* as in struct port_params */
+	struct port_udp *udp; /* of a PORT_UDP */
 	struct rte_mempool *own_pool; /* buffers that the driver needs in its own way, or NULL */
 };
 
@@ -59,6 +83,12 @@ struct port_params {
 	 * some port: so no frame comes while that worker sleeps.
 	 */
 	bool inward;
+	/*
+	 * A UDP socket is wanted, not an ethdev: on this address of the host ("10.9.0.1" or
+	 * "fd00::1", a prefix length is passed over), or on all addresses of this interface. One of
+	 * them, or both NULL. name, mac, vlan and descriptors mean nothing then.
+	 */
+	const char *udp_addr, *udp_netdev;
 };
 
 /*
@@ -84,6 +114,14 @@ void port_close(struct port *p);
  * changed.
  */
 bool port_poll_link(struct port *p);
+
+/*
+ * Of a PORT_UDP: the addresses that it has now, by what the kernel says. How many of them stand in
+ * addr[0 .. max).
+ */
+uint32_t port_udp_addrs(const struct port *p, struct net_addr *addr, uint32_t max);
+/* What a PORT_UDP counts, or NULL for other kinds. */
+const struct port_udp_stats *port_udp_stats(const struct port *p);
 
 /*
  * A memif client connects when it is started and never again: with its server absent, port_open

@@ -18,13 +18,14 @@
 struct port_queue {
 	enum port_kind kind;
 	uint16_t port, queue;
+	struct port_udp *udp; /* of a PORT_UDP */
 };
 
 /* Queue number `queue` of p, below p->nrxq to receive and below p->ntxq to send. */
 static inline struct port_queue
 port_queue_of(const struct port *p, uint16_t queue)
 {
-	return (struct port_queue){.kind = p->kind, .port = p->id, .queue = queue};
+	return (struct port_queue){.kind = p->kind, .port = p->id, .queue = queue, .udp = p->udp};
 }
 
 /* Bursts of the kinds that are not PORT_ETHDEV: port_queue_rx and port_queue_tx call them. */

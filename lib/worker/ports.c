@@ -5,6 +5,8 @@
 #include <string.h>
 #include "worker/worker_parts.h"
 
+_Static_assert(PORT_IDS_MAX <= ENGINE_MAX_DEVS, "the engine has a device for every port");
+
 static void
 resume_on_worker(struct worker *w, void *arg)
 {
@@ -73,6 +75,7 @@ add_on_worker(struct worker *w, void *arg)
 	memset(&w->counters[p->id], 0, sizeof(w->counters[p->id]));
 	engine_add_dev(&w->engine, p->id, p->mac, &w->counters[p->id]);
 	engine_set_vlan(&w->engine, p->id, p->vlan);
+	engine_set_unknown_id(&w->engine, p->id, p->kind == PORT_UDP);
 	/* a driver that sends only what lies in buffers of its own copies other frames there */
 	engine_set_pool(&w->engine, p->id, p->own_pool);
 }

@@ -88,6 +88,11 @@ engine_set_zero_copy(struct engine *e, uint16_t dev, uint32_t bytes)
 }
 
 void
+engine_set_unknown_id(struct engine *e, uint16_t dev, bool unknown_id)
+{
+}
+
+void
 engine_set_vlan(struct engine *e, uint16_t dev, uint16_t vid)
 {
 }

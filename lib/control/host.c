@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "control/host.h"
+
+#include <errno.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "control/events.h"
+#include "control/log.h"
+#include "control/neigh.h"
+#include "control/obj.h"
+
+/* As the kernel has them now; which slots of the GID table changed. */
+static void
+addrs_sync(struct device *dev, uint64_t *added, uint64_t *gone)
+{
+	struct net_addr addr[UROCE_MAX_GIDS];
+	uint32_t n = port_udp_addrs(&dev->port, addr, UROCE_MAX_GIDS);
+
+	dev->net.held = set_slots_in_use(dev);
+	net_host_addrs_set(&dev->net, addr, n, added, gone);
+}
+
+static void
+addrs_follow(struct device *dev)
+{
+	uint64_t added, gone;
+
+	addrs_sync(dev, &added, &gone);
+	if ((added | gone) == 0)
+		return;
+	/* Without memory for a new list workers go on with the old one until the next change. */
+	(void)device_addrs_update(dev);
+	for (uint32_t i = 0; i < UROCE_MAX_GIDS; i++) {
+		if (gone >> i & 1)
+			qp_gid_gone(dev, i);
+	}
+	LOG(NOTICE, "%s: addresses of %s changed", dev->name, dev->port.netdev);
+	events_port(dev, EVENTS_GID_CHANGE);
+}
+
+static void
+on_change(struct watch *w, uint32_t events)
+{
+	struct device *dev = WATCH_OF(w, struct device, host);
+	char message[8192];
+
+	/* which it is does not matter: all is read again, and what was lost is made up for */
+	while (recv(w->fd, message, sizeof(message), MSG_DONTWAIT) >= 0 || errno == ENOBUFS)
+		;
+	addrs_follow(dev);
+	dev->next_link_ns = 0; /* look at the link at once */
+	neigh_tick(dev);
+}
+
+int
+host_addrs_first(struct device *dev)
+{
+	uint64_t added, gone;
+
+	addrs_sync(dev, &added, &gone);
+	if (added != 0)
+		return 0;
+	LOG(ERR, "%s: %s has no address: `ip addr add 10.9.0.1/24 dev %s`, for example", dev->name,
+	    dev->port.netdev, dev->port.netdev);
+	return -EADDRNOTAVAIL;
+}
+
+int
+host_follow(struct device *dev)
+{
+	struct sockaddr_nl at = {
+		.nl_family = AF_NETLINK,
+		.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR,
+	};
+	int rc;
+
+	dev->host.ready = on_change;
+	dev->host.fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
+	if (dev->host.fd < 0)
+		return -errno;
+	rc = bind(dev->host.fd, (struct sockaddr *)&at, sizeof(at)) == 0 ? 0 : -errno;
+	if (rc == 0)
+		rc = loop_add(&dev->d->loop, &dev->host, EPOLLIN);
+	if (rc < 0)
+		close(dev->host.fd);
+	return rc;
+}
+
+void
+host_unfollow(struct device *dev)
+{
+	loop_del(&dev->d->loop, &dev->host);
+	close(dev->host.fd);
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the kernel says of this host's interfaces and addresses, in the network namespace of the
+ * process. Needs no privilege. Control thread.
+ */
+#ifndef PORT_HOST_H
+#define PORT_HOST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "net/net.h"
+
+/*
+ * The addresses of an interface, or, if gid is not NULL, this one alone if the interface has it.
+ * How many of them stand in addr[0 .. max).
+ */
+uint32_t host_addrs(const char *netdev, const uint8_t *gid, struct net_addr *addr, uint32_t max);
+/* The name of the interface that has the address; netdev has IF_NAMESIZE bytes. False: none has. */
+bool host_netdev_of(const uint8_t gid[16], char *netdev);
+/* MAC of an interface, all zero if it has none. False: there is no such interface. */
+bool host_mac(const char *netdev, uint8_t mac[6]);
+
+#endif

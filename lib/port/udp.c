@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "port/udp.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <net/if.h>
+#include <netinet/udp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <rte_ethdev.h>
+#include "port/host.h"
+#include "port/log.h"
+#include "port/mtu.h"
+
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+
+/* What the socket should hold: a window of 128 packets of 4 KiB, for a few QPs. */
+#define BUFFER_WANTED (8 * 1024 * 1024)
+#define BUFFER_ENOUGH (2 * 1024 * 1024)
+
+/* A number that no ethdev and no other port has; PORT_IDS_MAX: there is none. */
+static uint16_t ids_taken;
+
+static uint16_t
+id_take(void)
+{
+	for (uint16_t id = PORT_IDS_MAX; id-- > 0;) {
+		if ((ids_taken >> id & 1) || rte_eth_dev_is_valid_port(id))
+			continue;
+		ids_taken = (uint16_t)(ids_taken | 1u << id);
+		return id;
+	}
+	return PORT_IDS_MAX;
+}
+
+static void
+id_give(uint16_t id)
+{
+	ids_taken = (uint16_t)(ids_taken & ~(1u << id));
+}
+
+/* Set an option; false: the kernel refuses it. */
+static bool
+set(const struct port_udp *u, int level, int option, int value)
+{
+	return setsockopt(u->fd, level, option, &value, sizeof(value)) == 0;
+}
+
+/* Which address, or which interface. 0 or -errno, logged. */
+static int
+find_host(struct port *p, const struct port_params *params)
+{
+	struct port_udp *u = p->udp;
+	char ip[INET6_ADDRSTRLEN + 1] = "";
+	uint8_t v4[4];
+
+	if (params->udp_netdev != NULL) {
+		snprintf(p->netdev, sizeof(p->netdev), "%s", params->udp_netdev);
+		u->any = true;
+		u->ifindex = if_nametoindex(p->netdev);
+		if (u->ifindex != 0)
+			return 0;
+		PORT_LOG(ERR, p->name, "there is no interface %s: `ip link` lists them", p->netdev);
+		return -ENODEV;
+	}
+	snprintf(ip, sizeof(ip), "%.*s", (int)strcspn(params->udp_addr, "/"), params->udp_addr);
+	if (inet_pton(AF_INET, ip, v4) == 1) {
+		memset(u->gid + 10, 0xff, 2);
+		memcpy(u->gid + 12, v4, 4);
+	} else if (inet_pton(AF_INET6, ip, u->gid) != 1 ||
+		   IN6_IS_ADDR_LINKLOCAL((struct in6_addr *)u->gid)) {
+		PORT_LOG(ERR, p->name,
+			 "%s is no address of one host; a link-local one needs iface= instead", ip);
+		return -EINVAL;
+	}
+	if (!host_netdev_of(u->gid, p->netdev)) {
+		PORT_LOG(ERR, p->name, "no interface has the address %s: `ip addr` lists them", ip);
+		return -EADDRNOTAVAIL;
+	}
+	u->ifindex = if_nametoindex(p->netdev);
+	return 0;
+}
+
+/* The socket, not bound. An interface's takes both families, if the kernel has IPv6. */
+static int
+make_socket(struct port_udp *u)
+{
+	u->v6 = u->any || !net_gid_is_v4(u->gid);
+	u->fd = socket(u->v6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (u->fd < 0 && u->any && errno == EAFNOSUPPORT) {
+		u->v6 = false;
+		u->fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	}
+	return u->fd >= 0 ? 0 : -errno;
+}
+
+static int
+bind_socket(const struct port_udp *u, const char *netdev)
+{
+	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(WIRE_UDP_PORT)};
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(WIRE_UDP_PORT)};
+
+	if (u->any &&
+	    setsockopt(u->fd, SOL_SOCKET, SO_BINDTODEVICE, netdev, (socklen_t)strlen(netdev)) != 0)
+		return -errno;
+	if (!u->v6) {
+		memcpy(&in.sin_addr, u->gid + 12, 4);
+		return bind(u->fd, (struct sockaddr *)&in, sizeof(in)) == 0 ? 0 : -errno;
+	}
+	memcpy(&in6.sin6_addr, u->gid, 16);
+	if (!u->any)
+		set(u, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+	else
+		set(u, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+	return bind(u->fd, (struct sockaddr *)&in6, sizeof(in6)) == 0 ? 0 : -errno;
+}
+
+/* What the ICRC and the GRH area of a datagram need. False: this kernel has not got it. */
+static bool
+set_headers(const struct port_udp *u)
+{
+	bool v4 = !u->v6 || u->any;
+
+	/* DF, and with it identification 0; the ICRC covers both */
+	if (v4 && !(set(u, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) &&
+		    set(u, IPPROTO_IP, IP_RECVTOS, 1) && set(u, IPPROTO_IP, IP_RECVTTL, 1)))
+		return false;
+	if (v4 && u->any && !u->v6 && !set(u, IPPROTO_IP, IP_PKTINFO, 1))
+		return false;
+	if (v4 && !set(u, IPPROTO_IP, IP_TTL, 64))
+		return false;
+	if (!u->v6)
+		return true;
+	return set(u, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) &&
+	       set(u, IPPROTO_IPV6, IPV6_RECVTCLASS, 1) &&
+	       set(u, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1) &&
+	       set(u, IPPROTO_IPV6, IPV6_UNICAST_HOPS, 64) &&
+	       (!u->any || set(u, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1));
+}
+
+/* Ask for all the room that there is. With CAP_NET_ADMIN the system's limit does not bind. */
+static void
+set_buffers(const struct port_udp *u)
+{
+	int have = 0;
+	socklen_t len = sizeof(have);
+
+	if (!set(u, SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_WANTED))
+		set(u, SOL_SOCKET, SO_RCVBUF, BUFFER_WANTED);
+	if (!set(u, SOL_SOCKET, SO_SNDBUFFORCE, BUFFER_WANTED))
+		set(u, SOL_SOCKET, SO_SNDBUF, BUFFER_WANTED);
+	if (getsockopt(u->fd, SOL_SOCKET, SO_RCVBUF, &have, &len) == 0 && have < BUFFER_ENOUGH)
+		PORT_LOG(NOTICE, u->name,
+			 "the socket holds %d KiB of packets that wait, and loses what is more: "
+			 "`sysctl net.core.rmem_max=%d` gives it enough",
+			 have / 1024, BUFFER_WANTED / 2);
+}
+
+static void
+set_offloads(struct port_udp *u)
+{
+	u->tx.gso = set(u, IPPROTO_UDP, UDP_SEGMENT, 0);
+	if (!u->tx.gso)
+		PORT_LOG(NOTICE, u->name,
+			 "this kernel has no UDP_SEGMENT: one datagram a message is sent");
+	if (!set(u, IPPROTO_UDP, UDP_GRO, 1))
+		PORT_LOG(NOTICE, u->name,
+			 "this kernel has no UDP_GRO: one datagram a message is received");
+}
+
+static int
+open_socket(struct port *p)
+{
+	struct port_udp *u = p->udp;
+	int rc = make_socket(u);
+
+	if (rc == 0 && !set_headers(u))
+		rc = -errno;
+	if (rc == 0) {
+		set_buffers(u);
+		set_offloads(u);
+		rc = bind_socket(u, p->netdev);
+	}
+	if (rc == -EADDRINUSE)
+		PORT_LOG(ERR, p->name,
+			 "UDP port %u is taken: another uroced, or the kernel's rxe (`rdma link`), "
+			 "has this address",
+			 WIRE_UDP_PORT);
+	else if (rc != 0)
+		PORT_LOG(ERR, p->name, "no UDP socket on %s: %s", p->netdev, strerror(-rc));
+	return rc;
+}
+
+static int
+make_slots(struct port_udp *u)
+{
+	for (uint32_t i = 0; i < UDP_RX_MSGS; i++) {
+		u->rx.slot[i].spill = malloc(UDP_SPILL);
+		if (u->rx.slot[i].spill == NULL)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* The interface's MAC; one made from the address if it has none (lo). */
+static void
+find_mac(struct port *p)
+{
+	static const uint8_t none[6];
+
+	if (host_mac(p->netdev, p->mac) && memcmp(p->mac, none, 6) != 0)
+		goto out;
+	p->mac[0] = 2;
+	p->mac[1] = (uint8_t)p->udp->ifindex;
+	memcpy(p->mac + 2, p->udp->gid + 12, 4);
+out:
+	memcpy(p->udp->mac, p->mac, 6);
+}
+
+/* 0, or -EINVAL, logged. */
+static int
+find_limits(struct port *p, const struct port_params *params)
+{
+	struct port_udp *u = p->udp;
+	uint32_t mtu = port_netdev_mtu(p->netdev);
+
+	u->rx.room = rte_pktmbuf_data_room_size(u->pool) - RTE_PKTMBUF_HEADROOM - 64;
+	if (mtu > u->rx.room)
+		mtu = u->rx.room;
+	if (params->link_mtu != 0 && params->link_mtu < mtu)
+		mtu = params->link_mtu;
+	if (mtu < 576) {
+		PORT_LOG(ERR, p->name, "MTU %u of %s is less than 576", mtu, p->netdev);
+		return -EINVAL;
+	}
+	p->link_mtu = mtu;
+	u->rx.chunk = mtu - WIRE_IPV4_LEN - WIRE_UDP_LEN;
+	return 0;
+}
+
+int
+port_udp_open(struct port *p, const struct port_params *params, struct rte_mempool *pool)
+{
+	struct port_udp *u = calloc(1, sizeof(*u));
+	int rc;
+
+	memset(p, 0, sizeof(*p));
+	p->id = PORT_IDS_MAX;
+	if (u == NULL)
+		return -ENOMEM;
+	p->udp = u;
+	u->fd = -1;
+	u->pool = pool;
+	p->kind = PORT_UDP;
+	snprintf(p->name, sizeof(p->name), "udp:%.*s",
+		 params->udp_netdev != NULL ? 40 : (int)strcspn(params->udp_addr, "/"),
+		 params->udp_netdev != NULL ? params->udp_netdev : params->udp_addr);
+	memcpy(u->name, p->name, sizeof(u->name));
+	snprintf(p->driver, sizeof(p->driver), "udp");
+	p->nrxq = p->ntxq = 1;
+	p->tx_multi_seg = p->tx_copies = true;
+	rc = find_host(p, params);
+	if (rc == 0)
+		rc = find_limits(p, params);
+	if (rc == 0)
+		rc = make_slots(u);
+	if (rc == 0)
+		rc = open_socket(p);
+	if (rc == 0) {
+		p->id = id_take();
+		if (p->id == PORT_IDS_MAX)
+			rc = -ENOSPC;
+	}
+	if (rc != 0) {
+		port_udp_close(p);
+		return rc;
+	}
+	find_mac(p);
+	p->rx_fd = u->fd;
+	p->started = true;
+	port_poll_link(p);
+	return 0;
+}
+
+void
+port_udp_close(struct port *p)
+{
+	struct port_udp *u = p->udp;
+
+	if (u->fd >= 0)
+		close(u->fd);
+	for (uint32_t i = 0; i < UDP_RX_MSGS; i++) {
+		struct udp_slot *s = &u->rx.slot[i];
+
+		for (uint32_t k = 0; k < s->nm; k++)
+			rte_pktmbuf_free(s->m[k]);
+		free(s->spill);
+	}
+	rte_pktmbuf_free_bulk(u->rx.ready + u->rx.ready_at, u->rx.ready_n - u->rx.ready_at);
+	free(u);
+	p->udp = NULL;
+	p->started = p->link_up = false;
+	if (p->id < PORT_IDS_MAX)
+		id_give(p->id);
+}
+
+bool
+port_udp_present(struct port *p)
+{
+	struct port_udp *u = p->udp;
+
+	/* a socket goes with the interface that it was bound to, not with one of the same name */
+	if (u->any)
+		return if_nametoindex(p->netdev) == u->ifindex;
+	return host_netdev_of(u->gid, p->netdev);
+}
+
+uint32_t
+port_udp_addrs(const struct port *p, struct net_addr *addr, uint32_t max)
+{
+	return host_addrs(p->netdev, p->udp->any ? NULL : p->udp->gid, addr, max);
+}
+
+const struct port_udp_stats *
+port_udp_stats(const struct port *p)
+{
+	return p->kind == PORT_UDP ? &p->udp->stats : NULL;
+}

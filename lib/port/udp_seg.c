@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "port/udp_seg.h"
+#include <string.h>
+#include "net/net.h"
+#include "wire/csum.h"
+#include "wire/icrc_id.h"
+
+#define HDR4 (WIRE_ETH_LEN + WIRE_IPV4_LEN + WIRE_UDP_LEN)
+#define HDR6 (WIRE_ETH_LEN + WIRE_IPV6_LEN + WIRE_UDP_LEN)
+_Static_assert(HDR6 == UDP_HDR_MAX, "the longest headers");
+
+static bool
+read_v4(const uint8_t *ip, uint32_t ip_bytes, struct udp_head *h)
+{
+	const struct wire_ipv4 *v4 = (const struct wire_ipv4 *)ip;
+	uint32_t total = rte_be_to_cpu_16(v4->total_len);
+
+	if (v4->ver_ihl != 0x45 || v4->proto != WIRE_IPPROTO_UDP || total > ip_bytes ||
+	    total < WIRE_IPV4_LEN + WIRE_UDP_LEN)
+		return false;
+	h->hdr_len = HDR4;
+	h->payload = (uint16_t)(total - WIRE_IPV4_LEN - WIRE_UDP_LEN);
+	h->v6 = false;
+	return true;
+}
+
+static bool
+read_v6(const uint8_t *ip, uint32_t ip_bytes, struct udp_head *h)
+{
+	const struct wire_ipv6 *v6 = (const struct wire_ipv6 *)ip;
+	uint32_t len = rte_be_to_cpu_16(v6->payload_len);
+
+	if (ip[0] >> 4 != 6 || v6->next != WIRE_IPPROTO_UDP || len + WIRE_IPV6_LEN > ip_bytes ||
+	    len < WIRE_UDP_LEN)
+		return false;
+	h->hdr_len = HDR6;
+	h->payload = (uint16_t)(len - WIRE_UDP_LEN);
+	h->v6 = true;
+	return true;
+}
+
+bool
+udp_head_read(const struct rte_mbuf *m, struct udp_head *h)
+{
+	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
+	const struct wire_eth *eth = (const struct wire_eth *)frame;
+
+	h->ip = frame + WIRE_ETH_LEN;
+	if (m->data_len >= HDR4 && eth->type == rte_cpu_to_be_16(WIRE_ETHERTYPE_IPV4))
+		return read_v4(h->ip, m->pkt_len - WIRE_ETH_LEN, h);
+	if (m->data_len >= HDR6 && eth->type == rte_cpu_to_be_16(WIRE_ETHERTYPE_IPV6))
+		return read_v6(h->ip, m->pkt_len - WIRE_ETH_LEN, h);
+	return false;
+}
+
+/* Class, addresses and ports, and of IPv4 what the ICRC is made with. */
+bool
+udp_head_same_path(const struct udp_head *a, const struct udp_head *b)
+{
+	if (a->v6 != b->v6)
+		return false;
+	if (a->v6) /* class and flow label; hop limit; addresses; ports */
+		return memcmp(a->ip, b->ip, 4) == 0 && a->ip[7] == b->ip[7] &&
+		       memcmp(a->ip + 8, b->ip + 8, 32 + 4) == 0;
+	/* TOS; identification, fragment field, TTL; addresses, ports */
+	return a->ip[1] == b->ip[1] && memcmp(a->ip + 4, b->ip + 4, 5) == 0 &&
+	       memcmp(a->ip + 12, b->ip + 12, 8 + 4) == 0;
+}
+
+uint32_t
+udp_run(struct rte_mbuf *const *m, uint32_t n, const struct udp_head *first, uint32_t max_segs)
+{
+	uint32_t bytes = first->payload, i = 1;
+	struct udp_head h;
+
+	if (n > max_segs)
+		n = max_segs;
+	for (; i < n; i++) {
+		if (!udp_head_read(m[i], &h) || h.payload > first->payload ||
+		    bytes + h.payload > UDP_BYTES_MAX || !udp_head_same_path(first, &h))
+			return i;
+		bytes += h.payload;
+		if (h.payload < first->payload)
+			return i + 1;
+	}
+	return i;
+}
+
+uint32_t
+udp_gather(const struct rte_mbuf *m, uint32_t hdr_len, struct iovec *iov)
+{
+	uint32_t n = 0;
+
+	iov[n++] = (struct iovec){
+		.iov_base = rte_pktmbuf_mtod_offset(m, uint8_t *, hdr_len),
+		.iov_len = m->data_len - hdr_len,
+	};
+	for (m = m->next; m != NULL; m = m->next)
+		iov[n++] = (struct iovec){
+			.iov_base = rte_pktmbuf_mtod(m, uint8_t *),
+			.iov_len = m->data_len,
+		};
+	return n;
+}
+
+static uint32_t
+put_v4(uint8_t *ip, const struct udp_from *from, uint32_t payload)
+{
+	struct wire_ipv4 v4 = {
+		.ver_ihl = 0x45,
+		.tos = from->tos,
+		.total_len = rte_cpu_to_be_16((uint16_t)(WIRE_IPV4_LEN + WIRE_UDP_LEN + payload)),
+		.frag_off = rte_cpu_to_be_16(WIRE_IPV4_DF),
+		.ttl = from->ttl,
+		.proto = WIRE_IPPROTO_UDP,
+	};
+
+	memcpy(v4.src, from->src + 12, 4);
+	memcpy(v4.dst, from->dst + 12, 4);
+	v4.csum = (rte_be16_t)~wire_ipv4_sum(&v4);
+	memcpy(ip, &v4, sizeof(v4));
+	return WIRE_IPV4_LEN;
+}
+
+static uint32_t
+put_v6(uint8_t *ip, const struct udp_from *from, uint32_t payload)
+{
+	struct wire_ipv6 v6 = {
+		.payload_len = rte_cpu_to_be_16((uint16_t)(WIRE_UDP_LEN + payload)),
+		.next = WIRE_IPPROTO_UDP,
+		.hop_limit = from->ttl,
+	};
+
+	memcpy(v6.src, from->src, 16);
+	memcpy(v6.dst, from->dst, 16);
+	memcpy(ip, &v6, sizeof(v6));
+	ip[0] = (uint8_t)(0x60 | from->tos >> 4);
+	ip[1] = (uint8_t)(from->tos << 4);
+	return WIRE_IPV6_LEN;
+}
+
+uint32_t
+udp_headers_put(uint8_t *out, const uint8_t mac[6], const struct udp_from *from, uint32_t payload)
+{
+	struct wire_eth eth = {
+		.smac = {2},
+		.type = rte_cpu_to_be_16(from->v6 ? WIRE_ETHERTYPE_IPV6 : WIRE_ETHERTYPE_IPV4),
+	};
+	struct wire_udp udp = {
+		.sport = rte_cpu_to_be_16(from->sport),
+		.dport = rte_cpu_to_be_16(WIRE_UDP_PORT),
+		.len = rte_cpu_to_be_16((uint16_t)(WIRE_UDP_LEN + payload)),
+	};
+	uint8_t *p = out + WIRE_ETH_LEN;
+
+	if (net_gid_is_mcast(from->dst))
+		net_mcast_mac(from->dst, eth.dmac);
+	else
+		memcpy(eth.dmac, mac, 6);
+	memcpy(out, &eth, sizeof(eth));
+	p += from->v6 ? put_v6(p, from, payload) : put_v4(p, from, payload);
+	memcpy(p, &udp, sizeof(udp));
+	return (uint32_t)(p - out) + WIRE_UDP_LEN;
+}
+
+void
+udp_copy_out(const struct iovec *iov, uint32_t n, uint32_t off, uint8_t *to, uint32_t len)
+{
+	for (; n > 0 && len > 0; iov++, n--) {
+		uint32_t part;
+
+		if (off >= iov->iov_len) {
+			off -= (uint32_t)iov->iov_len;
+			continue;
+		}
+		part = (uint32_t)iov->iov_len - off;
+		if (part > len)
+			part = len;
+		memcpy(to, (const uint8_t *)iov->iov_base + off, part);
+		to += part;
+		len -= part;
+		off = 0;
+	}
+}
+
+static void
+row_fill(struct udp_icrc_row *row, uint32_t after)
+{
+	row->after = after;
+	row->factor = wire_icrc_id_factor(after);
+	row->change[0] = 0;
+	for (uint32_t k = 1; k < UDP_SEGS_MAX; k++) {
+		uint32_t less = k & (k - 1);
+
+		/* linear: of the lowest bit, and of the others */
+		row->change[k] = less != 0 ? row->change[less] ^ row->change[k ^ less]
+					   : wire_icrc_id_change(row->factor, (uint16_t)k);
+	}
+}
+
+const struct udp_icrc_row *
+udp_icrc_row_of(struct udp_icrc_rows *rows, uint32_t payload)
+{
+	uint32_t after = WIRE_IPV4_LEN + WIRE_UDP_LEN + payload - WIRE_ICRC_ID_END - WIRE_ICRC_LEN;
+	/* lengths that differ by an RETH or by a factor of two are in rows of their own */
+	struct udp_icrc_row *row = &rows->row[(after >> 2 ^ after >> 6) % UDP_ICRC_ROWS];
+
+	if (unlikely(row->after != after))
+		row_fill(row, after);
+	return row;
+}
