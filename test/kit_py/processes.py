@@ -187,15 +187,16 @@ def veth(ns_a, addr_a, ns_b, addr_b, mtu):
 
 class Daemon:
     """A running uroced, ready for clients. program: its path; vdevs: EAL's --vdev values; devs: --dev
-    values; ns: its network namespace, or the machine's; extra: more options; socket: of one before it."""
+    values; ns: its network namespace, or the machine's; extra: more options; socket: of one before it;
+    before: what stands in front of the command."""
 
-    def __init__(self, program, vdevs, devs, ns=None, extra=(), socket=None):
+    def __init__(self, program, vdevs, devs, ns=None, extra=(), socket=None, before=()):
         self.ns, self.vdevs, self.devs = ns, vdevs, devs
         self.socket = socket or tmpdir() / "uroced.sock"
         prefix = unique("ur")
         # a killed daemon leaves EAL's empty folder behind
         at_end(_rmdir_if_there, f"/var/run/dpdk/{prefix}")
-        argv = [program, "--socket", self.socket, "--file-prefix", prefix, "--idle", "adaptive"]
+        argv = [*before, program, "--socket", self.socket, "--file-prefix", prefix, "--idle", "adaptive"]
         for value in vdevs:
             argv += ["--vdev", value]
         for value in devs:

@@ -117,13 +117,13 @@ def asan_env():
 
 class Daemon(processes.Daemon):
     """A running uroced of the build. vdevs: EAL --vdev values; devs: --dev values; socket: of one
-    before it; huge: on huge pages."""
+    before it; huge: on huge pages; program, before: instead of the build's uroced, and in front of it."""
 
-    def __init__(self, vdevs, devs, ns=None, extra=ONE_WORKER, socket=None, huge=False):
+    def __init__(self, vdevs, devs, ns=None, extra=ONE_WORKER, socket=None, huge=False, program=UROCED, before=()):
         ours = () if huge else ("--no-huge",)
         if UID:
             ours += ("--socket-mode", "0660", "--socket-group", UID)
-        super().__init__(UROCED, vdevs, devs, ns, (*ours, *extra), socket or tmpdir() / "uroced.sock")
+        super().__init__(program, vdevs, devs, ns, (*ours, *extra), socket or tmpdir() / "uroced.sock", before)
 
     def show(self, what):
         """`urocectl --json show WHAT`, decoded."""

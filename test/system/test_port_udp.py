@@ -1,0 +1,238 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Port udp: daemons and clients of an ordinary user, without any capability, on the addresses of the
+kernel's interfaces."""
+import functools
+import os
+import re
+import shutil
+import socket
+import threading
+
+NOBODY = 65534
+os.environ["UROCE_TEST_UID"] = str(NOBODY)  # before lib reads it
+
+import lib  # noqa: E402
+import perftool  # noqa: E402
+
+UNPRIVILEGED = ("setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups",
+                "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs")
+ADDRESSES = (("10.9.0.1", "fd00::1"), ("10.9.0.2", "fd00::2"))
+
+
+@functools.cache
+def uroced():
+    """A copy of uroced that every user can run."""
+    path = lib.public_copy() / "uroced"
+    shutil.copy(lib.UROCED, path)
+    path.chmod(0o755)
+    return path
+
+
+def own_folder():
+    """A new folder that belongs to the ordinary user."""
+    path = lib.tmpdir()
+    os.chown(path, NOBODY, NOBODY)
+    return path
+
+
+def daemon_of(ns, dev, extra=lib.ONE_WORKER):
+    return lib.Daemon([], [dev], ns, extra, own_folder() / "uroced.sock", program=uroced(), before=UNPRIVILEGED)
+
+
+def spaces(mtu):
+    """Two namespaces, joined, whose kernels have IPv4 and IPv6 addresses."""
+    both = [lib.netns(), lib.netns()]
+    lib.veth(both[0], "10.9.0.1/24", both[1], "10.9.0.2/24", mtu)
+    for ns, (_, v6) in zip(both, ADDRESSES):
+        lib.sh("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=0", "net.ipv6.conf.eth0.disable_ipv6=0",
+               "net.ipv6.conf.eth0.accept_dad=0", ns=ns)
+        lib.sh("ip", "-n", ns, "addr", "add", f"{v6}/64", "dev", "eth0", "nodad")
+    return both
+
+
+def link_udp(mtu=9000, spec="iface=eth0", extra=lib.ONE_WORKER):
+    """Two unprivileged daemons in two namespaces. spec: of port udp, with {v4} and {v6}."""
+    sides = []
+    for ns, (v4, v6) in zip(spaces(mtu), ADDRESSES):
+        dev = f"name=uroce0,port=udp,{spec.format(v4=v4, v6=v6)}"
+        sides.append(lib.Side(daemon_of(ns, dev, extra), "uroce0", v4))
+    return lib.Link("udp", *sides, 4096 if mtu > 4200 else 1024)
+
+
+def pingpong(link, *args, tool="ibv_rc_pingpong"):
+    lib.verbs_pair(link.b, link.a, tool, ["-d", "{dev}", "-c", *args], timeout=60)
+
+
+def gids(daemon):
+    return {g["index"]: g["gid"] for g in daemon.show("gid")["gid"]}
+
+
+def check_no_privilege(daemon):
+    """The process and its broker have no capability and another user's id."""
+    with open(f"/proc/{daemon.proc.pid}/status", encoding="ascii") as file:
+        status = file.read()
+    assert re.search(r"^CapEff:\s*0+$", status, re.M), status
+    assert re.search(r"^CapPrm:\s*0+$", status, re.M), status
+    assert re.search(rf"^Uid:\s*{NOBODY}\s+{NOBODY}", status, re.M), status
+
+
+def tcp_stream(link, stop):
+    """Sends through the kernel's TCP from a to b until stop is set: bytes that arrived, of those sent."""
+    ends = []
+    for side in (link.b, link.a):
+        with open(f"/run/netns/{side.daemon.ns}", "rb") as ns:
+            made = []
+
+            def make():  # a thread has a namespace of its own
+                setns(ns.fileno())
+                made.append(socket.socket())
+
+            thread = threading.Thread(target=make)
+            thread.start()
+            thread.join()
+            ends.extend(made)
+    server, client = ends
+    server.bind((link.b.host, 9999))
+    server.listen()
+    client.connect((link.b.host, 9999))
+    conn, _ = server.accept()
+    got = []
+
+    def drain():
+        total = 0
+        while True:
+            data = conn.recv(1 << 20)
+            if not data:
+                break
+            total += len(data)
+        got.append(total)
+
+    drainer = threading.Thread(target=drain)
+    drainer.start()
+    sent = 0
+    while not stop.is_set():
+        sent += client.send(bytes(1 << 16))
+    client.close()
+    drainer.join(30)
+    return got[0] if got else 0, sent
+
+
+def setns(fd):
+    if lib.ctypes.CDLL(None, use_errno=True).setns(fd, 0):
+        raise OSError(lib.ctypes.get_errno(), "setns")
+
+
+def beside_tcp(link):
+    """A TCP stream on the same interface and addresses, while RDMA runs: both arrive whole."""
+    stop, result = threading.Event(), []
+    stream = threading.Thread(target=lambda: result.append(tcp_stream(link, stop)))
+    stream.start()
+    try:
+        pingpong(link, "-g", "1", "-s", "65536", "-n", "300")
+    finally:
+        stop.set()
+        stream.join(60)
+    got, sent = result[0]
+    assert sent == got and got > 0, result
+
+
+def no_drops(daemon, *reasons):
+    drops = daemon.counters("drops")
+    assert not any(drops.get(reason, 0) for reason in reasons), drops
+
+
+def follow_kernel(link):
+    """Addresses and the link's state are the kernel's."""
+    daemon, ns = link.a.daemon, link.a.daemon.ns
+    lib.sh("ip", "-n", ns, "addr", "add", "10.9.7.1/24", "dev", "eth0")
+    lib.until("the new address is a GID", lambda: any("10.9.7.1" in g for g in gids(daemon).values()))
+    lib.sh("ip", "-n", ns, "addr", "del", "10.9.7.1/24", "dev", "eth0")
+    lib.until("it is gone", lambda: not any("10.9.7.1" in g for g in gids(daemon).values()))
+    lib.sh("ip", "-n", ns, "link", "set", "eth0", "down")
+    lib.until("the link is down", lambda: not daemon.link_up())
+    lib.sh("ip", "-n", ns, "link", "set", "eth0", "up")
+    lib.until("the link is up", daemon.link_up)
+
+
+def refusals():
+    """What cannot be is said at the start."""
+    both = spaces(1500)
+    taken = daemon_of(both[0], "name=uroce0,port=udp,addr=10.9.0.1")
+    for spec, text in (("addr=10.9.0.1", "UDP port 4791 is taken"), ("addr=10.9.0.77", "no interface has"),
+                       ("iface=nothere", "no interface nothere"),
+                       ("addr=10.9.0.1,iface=eth0", "one of them, once"), ("addr=10.9.0.1,vlan=7", "the kernel has")):
+        try:
+            daemon_of(both[0], f"name=uroce0,port=udp,{spec}")
+        except lib.processes.Failed as failed:
+            assert text in str(failed), failed
+        else:
+            raise AssertionError(f"{spec}: started")
+    taken.stop()
+
+
+def cut_on_the_wire():
+    """Whoever sees the packets of a super-frame one by one finds their ICRCs right: the peer is an
+    af_packet port, which sees the identification."""
+    both = spaces(4200)
+    # more segments than the interface takes: the kernel cuts super-frames in front of it
+    lib.sh("ip", "-n", both[0], "link", "set", "eth0", "gso_max_segs", "1")
+    a = daemon_of(both[0], "name=uroce0,port=udp,addr=10.9.0.1")
+    b = lib.Daemon([lib.af_packet("eth0")], ["name=uroce0,port=net_af_packet0,addr=10.9.0.102/24,mtu=4096"], both[1])
+    link = lib.Link("udp to af_packet", lib.Side(a, "uroce0", "10.9.0.1"), lib.Side(b, "uroce0", "10.9.0.2"), 4096)
+    pingpong(link, "-g", "1", "-m", "4096", "-s", "65536", "-n", "100")
+    for daemon in (a, b):
+        no_drops(daemon, "bad_icrc", "bad_ip", "bad_length")
+    link.stop()
+
+
+def main():
+    lib.need_root()
+    link = link_udp()
+    with lib.case("uid 65534, no capabilities"):
+        check_no_privilege(link.a.daemon)
+        shown = link.a.daemon.show("port")["port"][0]
+        assert (shown["driver"], shown["netdev"], shown["rx_wake"]) == ("udp", "eth0", "port"), shown
+    for size, iters in ((1, 300), (4097, 300), (65536, 100), (1 << 20, 10)):
+        with lib.case(f"ibv_rc_pingpong, {size} bytes"):
+            pingpong(link, "-g", "1", "-m", "4096", "-s", str(size), "-n", str(iters))
+    for index, kind in ((0, "link-local"), (2, "global")):
+        with lib.case(f"IPv6, {kind}"):
+            assert index in gids(link.a.daemon), gids(link.a.daemon)
+            pingpong(link, "-g", str(index), "-s", "65536", "-n", "50")
+    with lib.case("ibv_ud_pingpong"):
+        pingpong(link, "-g", "1", "-s", "1024", tool="ibv_ud_pingpong")
+    with lib.case("ibv_uc_pingpong"):
+        pingpong(link, "-g", "1", "-n", "100", tool="ibv_uc_pingpong")
+    with lib.case("events (-e): the socket wakes the worker"):
+        pingpong(link, "-g", "1", "-e", "-n", "200")
+    for tool in ("ib_write_bw", "ib_read_bw", "ib_send_bw"):
+        with lib.case(tool):
+            perftool.run(link, tool, "-m", "4096", "-s", "65536", "-n", "200", sizes=(65536,))
+    with lib.case("a TCP stream beside it"):
+        beside_tcp(link)
+    with lib.case("nothing was dropped as damaged"):
+        for side in (link.a, link.b):
+            no_drops(side.daemon, "bad_icrc", "bad_ip", "bad_udp_length", "runt", "not_ours")
+    with lib.case("addresses and the link follow the kernel"):
+        follow_kernel(link)
+    with lib.case("nothing is left, the daemons end cleanly"):
+        link.nothing_left()
+        link.stop()
+    with lib.case("one address, MTU 1500, two workers"):
+        link = link_udp(1500, "addr={v4}", lib.TWO_WORKERS)
+        for _ in range(2):
+            pingpong(link, "-g", "1", "-s", "65536", "-n", "50")
+        link.stop()
+    with lib.case("one IPv6 address"):
+        link = link_udp(1500, "addr={v6}")
+        pingpong(link, "-g", "2", "-s", "65536", "-n", "50")
+        link.stop()
+    with lib.case("super-frames that are cut on the way"):
+        cut_on_the_wire()
+    with lib.case("refusals"):
+        refusals()
+    lib.finish()
+
+
+main()
