@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Frames and datagrams, without a socket: runs, gathering, headers, ICRCs. No EAL. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+#include "port/udp_seg.h"
+#include "wire/icrc.h"
+#include "wire/icrc_id.h"
+#include "wire/parse.h"
+
+#define FRAMES     100
+#define FRAME_ROOM 1600
+
+static const uint8_t mac[6] = {2, 0, 0, 0, 0, 9};
+static uint8_t bytes[FRAMES][FRAME_ROOM];
+static struct rte_mbuf mbuf[FRAMES], *m[FRAMES];
+
+static struct udp_from
+from_v4(void)
+{
+	return (struct udp_from){
+		.src = {[10] = 0xff, 0xff, 10, 9, 0, 1},
+		.dst = {[10] = 0xff, 0xff, 10, 9, 0, 2},
+		.sport = WIRE_UDP_PORT,
+		.ttl = 64,
+	};
+}
+
+static struct udp_from
+from_v6(void)
+{
+	return (struct udp_from){
+		.src = {0xfd, [15] = 1},
+		.dst = {0xfd, [15] = 2},
+		.sport = WIRE_UDP_PORT,
+		.tos = 0x6b,
+		.ttl = 3,
+		.v6 = true,
+	};
+}
+
+/* Frame i, of payload bytes. */
+static void
+put(uint32_t i, const struct udp_from *from, uint32_t payload)
+{
+	uint32_t hdr = udp_headers_put(bytes[i], mac, from, payload);
+
+	memset(bytes[i] + hdr, (int)i, payload);
+	mbuf[i] = (struct rte_mbuf){.buf_addr = bytes[i], .nb_segs = 1};
+	mbuf[i].data_len = (uint16_t)(hdr + payload);
+	mbuf[i].pkt_len = hdr + payload;
+	m[i] = &mbuf[i];
+}
+
+static uint32_t
+run_of(uint32_t at, uint32_t n)
+{
+	struct udp_head h;
+
+	assert_true(udp_head_read(m[at], &h));
+	return udp_run(m + at, n - at, &h, UDP_SEGS_MAX);
+}
+
+static void
+test_run_is_equal_frames_and_a_shorter_one(void **state)
+{
+	for (int v6 = 0; v6 < 2; v6++) {
+		struct udp_from from = v6 ? from_v6() : from_v4();
+
+		put(0, &from, 1044); /* FIRST, with an RETH */
+		for (uint32_t i = 1; i < 9; i++)
+			put(i, &from, 1028);
+		put(9, &from, 100); /* LAST */
+		put(10, &from, 100);
+		assert_int_equal(run_of(0, 11), 2);
+		assert_int_equal(run_of(1, 11), 9);
+		assert_int_equal(run_of(10, 11), 1);
+		assert_int_equal(run_of(1, 5), 4);
+	}
+}
+
+static void
+test_run_ends_where_the_path_changes(void **state)
+{
+	struct udp_from from = from_v4(), other;
+
+	for (int what = 0; what < 6; what++) {
+		other = what == 5 ? from_v6() : from;
+		other.tos ^= what == 0;
+		other.ttl ^= what == 1;
+		other.src[15] ^= what == 2;
+		other.dst[15] ^= what == 3 ? 4 : 0;
+		other.sport ^= what == 4;
+		put(0, &from, 64);
+		put(1, &from, 64);
+		put(2, &other, 64);
+		assert_int_equal(run_of(0, 3), 2);
+	}
+	put(2, &from, 64);
+	bytes[2][WIRE_ETH_LEN + 5] = 1; /* identification: the ICRC's is another */
+	assert_int_equal(run_of(0, 3), 2);
+	memset(bytes[2] + 12, 0, 2); /* no IP at all */
+	assert_int_equal(run_of(0, 3), 2);
+}
+
+static void
+test_run_is_as_long_as_a_message_may_be(void **state)
+{
+	struct udp_from from = from_v4();
+
+	for (uint32_t i = 0; i < FRAMES; i++)
+		put(i, &from, 96);
+	assert_int_equal(run_of(0, FRAMES), UDP_SEGS_MAX);
+	for (uint32_t i = 0; i < FRAMES; i++)
+		put(i, &from, 1040);
+	assert_int_equal(run_of(0, FRAMES), UDP_BYTES_MAX / 1040);
+}
+
+static void
+test_what_is_no_udp_is_not_read(void **state)
+{
+	struct udp_from from = from_v4();
+	struct udp_head h;
+
+	put(0, &from, 64);
+	assert_true(udp_head_read(m[0], &h));
+	assert_int_equal(h.payload, 64);
+	assert_int_equal(h.hdr_len, 42);
+	bytes[0][14] = 0x46; /* options */
+	assert_false(udp_head_read(m[0], &h));
+	bytes[0][14] = 0x45;
+	bytes[0][23] = WIRE_IPPROTO_ICMP;
+	assert_false(udp_head_read(m[0], &h));
+	bytes[0][23] = WIRE_IPPROTO_UDP;
+	bytes[0][17]++; /* longer than the frame */
+	assert_false(udp_head_read(m[0], &h));
+	mbuf[0].data_len = 41;
+	assert_false(udp_head_read(m[0], &h));
+	memcpy(bytes[0] + 12, "\x81\x00", 2); /* a tag */
+	mbuf[0].data_len = 106;
+	assert_false(udp_head_read(m[0], &h));
+}
+
+static void
+test_payload_is_gathered_from_where_it_lies(void **state)
+{
+	struct udp_from from = from_v4();
+	uint8_t client[1024], tail[4];
+	struct iovec iov[3];
+
+	put(0, &from, 12 + sizeof(client) + sizeof(tail));
+	assert_int_equal(udp_gather(m[0], 42, iov), 1);
+	assert_ptr_equal(iov[0].iov_base, bytes[0] + 42);
+	assert_int_equal(iov[0].iov_len, 1040);
+	mbuf[0].data_len = 54;
+	mbuf[0].nb_segs = 3;
+	mbuf[0].next = &mbuf[1];
+	mbuf[1] =
+		(struct rte_mbuf){.buf_addr = client, .data_len = sizeof(client), .next = &mbuf[2]};
+	mbuf[2] = (struct rte_mbuf){.buf_addr = tail, .data_len = sizeof(tail)};
+	assert_int_equal(udp_gather(m[0], 42, iov), 3);
+	assert_int_equal(iov[0].iov_len, 12);
+	assert_ptr_equal(iov[1].iov_base, client);
+	assert_int_equal(iov[1].iov_len, 1024);
+	assert_ptr_equal(iov[2].iov_base, tail);
+	assert_int_equal(iov[2].iov_len, 4);
+}
+
+/* A SEND ONLY of 64 bytes behind made-up headers, with its ICRC. */
+static uint32_t
+roce_put(uint8_t *out, const struct udp_from *from)
+{
+	uint32_t payload = WIRE_BTH_LEN + 64 + WIRE_ICRC_LEN;
+	uint32_t hdr = udp_headers_put(out, mac, from, payload), icrc;
+
+	memset(out + hdr, 0x5a, payload);
+	out[hdr] = WIRE_OP_SEND_ONLY;
+	out[hdr + 1] = 0x40;
+	icrc = wire_icrc_frame(out + WIRE_ETH_LEN, from->v6, out + hdr + payload - WIRE_ICRC_LEN);
+	memcpy(out + hdr + payload - WIRE_ICRC_LEN, &icrc, sizeof(icrc));
+	return hdr + payload;
+}
+
+static void
+test_made_up_headers_are_those_of_a_packet(void **state)
+{
+	for (int v6 = 0; v6 < 2; v6++) {
+		struct udp_from from = v6 ? from_v6() : from_v4();
+		uint32_t len = roce_put(bytes[0], &from);
+		struct wire_pkt pkt;
+		uint8_t gid[16];
+
+		assert_int_equal(wire_parse(bytes[0], len, &pkt), WIRE_OK);
+		assert_true(wire_icrc_check(&pkt));
+		assert_memory_equal(pkt.l2, mac, 6);
+		assert_int_equal(pkt.tclass, from.tos);
+		wire_src_gid(&pkt, gid);
+		assert_memory_equal(gid, from.src, 16);
+		wire_dst_gid(&pkt, gid);
+		assert_memory_equal(gid, from.dst, 16);
+		assert_int_equal(pkt.ip[v6 ? 7 : 8], from.ttl);
+	}
+}
+
+static void
+test_a_group_has_its_mac(void **state)
+{
+	struct udp_from from = from_v4();
+
+	memcpy(from.dst + 12, "\xe0\x01\x02\x03", 4);
+	udp_headers_put(bytes[0], mac, &from, 64);
+	assert_memory_equal(bytes[0], "\x01\x00\x5e\x01\x02\x03", 6);
+}
+
+static void
+test_WIRE_03_icrc_of_a_segment_has_its_identification(void **state)
+{
+	struct udp_from from = from_v4();
+	static struct udp_icrc_rows rows;
+
+	for (uint32_t k = 0; k < UDP_SEGS_MAX; k++) {
+		uint32_t len = roce_put(bytes[0], &from), icrc, want;
+		uint8_t *end = bytes[0] + len - WIRE_ICRC_LEN;
+
+		memcpy(&icrc, end, sizeof(icrc));
+		icrc ^= udp_icrc_row_of(&rows, len - 42)->change[k];
+		bytes[0][WIRE_ETH_LEN + 5] = (uint8_t)k;
+		want = wire_icrc_frame(bytes[0] + WIRE_ETH_LEN, false, end);
+		assert_int_equal(icrc, want);
+	}
+}
+
+static void
+test_rows_of_all_lengths_are_their_own(void **state)
+{
+	static struct udp_icrc_rows rows;
+
+	for (uint32_t len = 16; len < 9000; len += 4) {
+		const struct udp_icrc_row *row = udp_icrc_row_of(&rows, len);
+		uint32_t factor = wire_icrc_id_factor(len + 16);
+
+		assert_int_equal(row->factor, factor);
+		assert_int_equal(row->change[63], wire_icrc_id_change(factor, 63));
+	}
+}
+
+static void
+test_bytes_are_copied_out_of_chunks(void **state)
+{
+	uint8_t all[1000], out[1000];
+	struct iovec iov[16];
+	unsigned seed = 7;
+
+	for (uint32_t i = 0; i < sizeof(all); i++)
+		all[i] = (uint8_t)rand_r(&seed);
+	for (int round = 0; round < 2000; round++) {
+		uint32_t n = 0, at = 0, off, len;
+
+		while (n < 15 && at < sizeof(all)) {
+			uint32_t part = (uint32_t)rand_r(&seed) % 300;
+
+			if (part > sizeof(all) - at)
+				part = sizeof(all) - at;
+			iov[n++] = (struct iovec){all + at, part};
+			at += part;
+		}
+		iov[n++] = (struct iovec){all + at, sizeof(all) - at};
+		off = (uint32_t)rand_r(&seed) % sizeof(all);
+		len = (uint32_t)rand_r(&seed) % (sizeof(all) - off);
+		memset(out, 0, sizeof(out));
+		udp_copy_out(iov, n, off, out, len);
+		assert_memory_equal(out, all + off, len);
+	}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_run_is_equal_frames_and_a_shorter_one),
+		cmocka_unit_test(test_run_ends_where_the_path_changes),
+		cmocka_unit_test(test_run_is_as_long_as_a_message_may_be),
+		cmocka_unit_test(test_what_is_no_udp_is_not_read),
+		cmocka_unit_test(test_payload_is_gathered_from_where_it_lies),
+		cmocka_unit_test(test_made_up_headers_are_those_of_a_packet),
+		cmocka_unit_test(test_a_group_has_its_mac),
+		cmocka_unit_test(test_WIRE_03_icrc_of_a_segment_has_its_identification),
+		cmocka_unit_test(test_rows_of_all_lengths_are_their_own),
+		cmocka_unit_test(test_bytes_are_copied_out_of_chunks),
+	};
+
+	return cmocka_run_group_tests_name("port/udp_seg", tests, NULL, NULL);
+}
