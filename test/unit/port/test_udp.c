@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The port udp against a plain UDP socket of the kernel, over lo of a network namespace of its own:
+ * random super-frames in, cut to frames; random runs of frames out, as the datagrams that they
+ * hold.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <arpa/inet.h>
+#include <errno.h>
+#include <net/if.h>
+#include <netinet/udp.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <rte_eal.h>
+#include <rte_mbuf.h>
+#include "net/net.h"
+#include "port/queue.h"
+#include "port/udp_seg.h"
+#include "wire/hdr.h"
+#include "wire/icrc_id.h"
+
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+
+#define HDR    42
+#define ROUNDS 1500
+
+static struct rte_mempool *pool;
+static struct port port;
+static struct port_queue queue;
+static int peer = -1; /* bound to 127.0.0.1, another port than RoCE's */
+static uint8_t message[65536];
+static unsigned seed = 1;
+
+static uint32_t
+below(uint32_t n)
+{
+	return (uint32_t)rand_r(&seed) % n;
+}
+
+static struct sockaddr_in
+lo_address(uint16_t number)
+{
+	return (struct sockaddr_in){
+		.sin_family = AF_INET,
+		.sin_port = htons(number),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+}
+
+/* Send message[0 .. bytes) as datagrams of gso bytes. */
+static void
+send_super(uint32_t bytes, int gso)
+{
+	struct sockaddr_in to = lo_address(WIRE_UDP_PORT);
+
+	assert_int_equal(setsockopt(peer, IPPROTO_UDP, UDP_SEGMENT, &gso, sizeof(gso)), 0);
+	assert_int_equal(sendto(peer, message, bytes, 0, (struct sockaddr *)&to, sizeof(to)),
+			 bytes);
+}
+
+/* The next frame; the test fails if none comes. */
+static struct rte_mbuf *
+next_frame(void)
+{
+	struct rte_mbuf *m;
+
+	for (int i = 0; i < 20000; i++) {
+		if (port_queue_rx(&queue, &m, 1) == 1)
+			return m;
+		usleep(100);
+	}
+	fail_msg("a datagram is missing");
+	return NULL;
+}
+
+/* m is the datagram message[off .. off + len), segment k of its super-frame. */
+static void
+expect_segment(const struct rte_mbuf *m, uint32_t off, uint32_t len, uint32_t k)
+{
+	const uint8_t *data = rte_pktmbuf_mtod_offset(m, const uint8_t *, HDR);
+	struct udp_head h;
+	uint32_t icrc;
+
+	assert_int_equal(m->nb_segs, 1);
+	assert_int_equal(m->data_len, m->pkt_len);
+	assert_true(udp_head_read(m, &h));
+	assert_int_equal(h.payload, len);
+	assert_int_equal(m->data_len, HDR + len);
+	assert_memory_equal(rte_pktmbuf_mtod(m, const uint8_t *), port.mac, 6);
+	if (k == 0 || len < 16 || k >= UDP_SEGS_MAX) {
+		assert_memory_equal(data, message + off, len);
+		return;
+	}
+	assert_memory_equal(data, message + off, len - 4);
+	memcpy(&icrc, data + len - 4, 4);
+	icrc ^= wire_icrc_id_change(wire_icrc_id_factor(len + 16), (uint16_t)k);
+	assert_memory_equal(&icrc, message + off + len - 4, 4);
+}
+
+static void
+exchange(uint32_t bytes, uint32_t gso)
+{
+	uint32_t k = 0;
+
+	for (uint32_t i = 0; i < bytes; i++)
+		message[i] = (uint8_t)rand_r(&seed);
+	send_super(bytes, (int)gso);
+	for (uint32_t off = 0; off < bytes || off == 0; off += gso, k++) {
+		struct rte_mbuf *m = next_frame();
+
+		expect_segment(m, off, bytes - off < gso ? bytes - off : gso, k);
+		rte_pktmbuf_free(m);
+	}
+}
+
+static void
+test_random_super_frames_are_cut(void **state)
+{
+	for (int i = 0; i < ROUNDS; i++) {
+		uint32_t gso = 1 + (i & 1 ? below(4200) : below(200));
+		uint32_t most = gso * UDP_SEGS_MAX < 65000 ? gso * UDP_SEGS_MAX : 65000;
+
+		exchange(1 + below(most), gso);
+	}
+}
+
+static void
+test_a_stream_is_not_copied(void **state)
+{
+	uint64_t copied;
+
+	/* the first shows how long the segments are; in between, what begins each message */
+	for (int i = 0; i < 8; i++) {
+		exchange(4128, 4128);
+		exchange(15 * 4112, 4112);
+		if (i == 2)
+			copied = port_udp_stats(&port)->rx_copied;
+	}
+	assert_int_equal(port_udp_stats(&port)->rx_copied, copied);
+}
+
+static void
+test_datagrams_that_fit_no_buffer_are_dropped_and_counted(void **state)
+{
+	uint64_t before = port_udp_stats(&port)->rx_too_long;
+
+	send_super(60000, 0);
+	send_super(20000, 10000);
+	exchange(100, 100);
+	assert_int_equal(port_udp_stats(&port)->rx_too_long, before + 2);
+}
+
+/* A frame for the peer: an IPv4 packet of len bytes of UDP payload, message[off ..]. */
+static struct rte_mbuf *
+frame_for_peer(uint32_t off, uint32_t len)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(pool);
+	struct udp_from from = {
+		.src = {[10] = 0xff, 0xff, 127, 0, 0, 1},
+		.dst = {[10] = 0xff, 0xff, 127, 0, 0, 2},
+		.sport = WIRE_UDP_PORT,
+		.ttl = 64,
+	};
+	uint8_t *data;
+
+	assert_non_null(m);
+	data = (uint8_t *)rte_pktmbuf_append(m, (uint16_t)(HDR + len));
+	assert_non_null(data);
+	udp_headers_put(data, port.mac, &from, len);
+	memcpy(data + HDR, message + off, len);
+	return m;
+}
+
+/* A socket where RoCE for 127.0.0.2 comes. */
+static int
+roce_peer(void)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+	struct sockaddr_in at = lo_address(WIRE_UDP_PORT);
+	struct timeval tv = {.tv_sec = 5};
+
+	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
+	return fd;
+}
+
+static void
+test_random_runs_leave_as_the_datagrams_that_they_hold(void **state)
+{
+	int fd = roce_peer();
+	uint8_t got[9000];
+
+	for (int round = 0; round < ROUNDS / 10; round++) {
+		uint32_t n = 1 + below(48), len[48], same = 16 + below(1400), off = 0;
+		struct rte_mbuf *m[48];
+
+		for (uint32_t i = 0; i < n; i++) {
+			len[i] = below(8) != 0 ? same : 16 + below(1400);
+			m[i] = frame_for_peer(off, len[i]);
+			off += len[i];
+		}
+		off = 0;
+		assert_int_equal(port_queue_tx(&queue, m, (uint16_t)n), n);
+		for (uint32_t i = 0; i < n; i++) {
+			assert_int_equal(recv(fd, got, sizeof(got), 0), len[i]);
+			assert_memory_equal(got, message + off, len[i] - 4);
+			off += len[i];
+		}
+	}
+	close(fd);
+	assert_int_equal(port_udp_stats(&port)->tx_lost, 0);
+}
+
+static void
+test_what_the_kernel_refuses_is_counted(void **state)
+{
+	struct rte_mbuf *m[2];
+	uint64_t lost = port_udp_stats(&port)->tx_lost;
+
+	for (int i = 0; i < 2; i++) {
+		m[i] = frame_for_peer(0, 100);
+		/* class E: no route */
+		*rte_pktmbuf_mtod_offset(m[i], uint8_t *, 30) = 250;
+	}
+	assert_int_equal(port_queue_tx(&queue, m, 2), 2);
+	assert_int_equal(port_udp_stats(&port)->tx_lost, lost + 2);
+}
+
+static void
+test_no_buffer_is_lost(void **state)
+{
+	uint32_t all = 2047;
+
+	port_close(&port);
+	assert_int_equal(rte_mempool_avail_count(pool), all);
+}
+
+static void
+lo_up(void)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+	struct ifreq req = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+
+	ioctl(fd, SIOCSIFFLAGS, &req);
+	close(fd);
+}
+
+static int
+start(void **state)
+{
+	static char prefix[64];
+	struct port_params params = {.nqueues = 1, .udp_addr = "127.0.0.1"};
+	struct sockaddr_in at = lo_address(0);
+	char *argv[] = {"test_udp",
+			"--no-huge",
+			"--no-pci",
+			"--no-shconf",
+			"-m",
+			"64",
+			"--no-telemetry",
+			"--log-level=critical",
+			"--file-prefix",
+			prefix,
+			"--lcores",
+			"0"};
+
+	lo_up();
+	snprintf(prefix, sizeof(prefix), "test_udp_%d", getpid());
+	if (rte_eal_init(sizeof(argv) / sizeof(argv[0]), argv) < 0)
+		return -1;
+	pool = rte_pktmbuf_pool_create("pool", 2047, 0, 0, 8320 + RTE_PKTMBUF_HEADROOM,
+				       SOCKET_ID_ANY);
+	if (pool == NULL || port_open(&port, &params, pool) != 0)
+		return -1;
+	queue = port_queue_of(&port, 0);
+	peer = socket(AF_INET, SOCK_DGRAM, 0);
+	return bind(peer, (struct sockaddr *)&at, sizeof(at));
+}
+
+static int
+stop(void **state)
+{
+	close(peer);
+	return rte_eal_cleanup();
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_random_super_frames_are_cut),
+		cmocka_unit_test(test_a_stream_is_not_copied),
+		cmocka_unit_test(test_datagrams_that_fit_no_buffer_are_dropped_and_counted),
+		cmocka_unit_test(test_random_runs_leave_as_the_datagrams_that_they_hold),
+		cmocka_unit_test(test_what_the_kernel_refuses_is_counted),
+		cmocka_unit_test(test_no_buffer_is_lost),
+	};
+
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0 && unshare(CLONE_NEWNET) != 0)
+		return 77; /* meson: skipped */
+	return cmocka_run_group_tests_name("port/udp", tests, start, stop);
+}
