@@ -57,9 +57,11 @@ static const struct cli_field table[] = {
 	{ROW("dev", CLI_LIST, dev), .arg = "SPEC", .check = check_dev,
 	 .help = "a verbs device: name=uroce0,port=PORT[,addr=IP/LEN].. "
 		 "[,mac=M][,mtu=N][,gateway=IP]..\n"
-		 "[,vlan=ID][,pkey=KEY]..[,loopback=wire]; without any --dev each port becomes a "
-		 "device\n"
-		 "(may be repeated)"},
+		 "[,vlan=ID][,pkey=KEY]..[,loopback=wire]; or name=uroce0,port=udp,addr=IP (or "
+		 "iface=NAME):\n"
+		 "UDP sockets on the host's own address, no privilege; without any --dev each port "
+		 "becomes a\n"
+		 "device (may be repeated)"},
 	{ROW("vdev", CLI_LIST, vdev), .arg = "ARGS",
 	 .help = "a DPDK virtual device, as EAL's --vdev (may be repeated)"},
 	{ROW("allow", CLI_LIST, allow), .arg = "PCI",

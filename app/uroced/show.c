@@ -97,9 +97,29 @@ rx_wake(const struct port *p)
 	return p->inward ? "own" : "timer";
 }
 
+/* What a port of kernel sockets counts besides the worker. */
+static json_t *
+udp_stats(const struct port_udp_stats *s)
+{
+	json_t *o = json_object();
+
+	show_set_int(o, "tx_messages", s->tx_messages);
+	show_set_int(o, "rx_messages", s->rx_messages);
+	show_set_int(o, "tx_lost", s->tx_lost);
+	show_set_int(o, "rx_copied", s->rx_copied);
+	show_set_int(o, "rx_truncated", s->rx_truncated);
+	show_set_int(o, "rx_too_long", s->rx_too_long);
+	show_set_int(o, "rx_too_many", s->rx_too_many);
+	show_set_int(o, "rx_no_buffer", s->rx_no_buffer);
+	show_set_int(o, "rx_errors", s->rx_errors);
+	show_set_int(o, "rx_socket_full", s->rx_socket_full);
+	return o;
+}
+
 static void
 show_port(const struct device *dev, json_t *out)
 {
+	const struct port_udp_stats *udp = port_udp_stats(&dev->port);
 	const struct port *p = &dev->port;
 	json_t *o = of_device(dev);
 
@@ -113,6 +133,8 @@ show_port(const struct device *dev, json_t *out)
 	show_set_int(o, "rx_queues", p->nrxq);
 	show_set_int(o, "tx_queues", p->ntxq);
 	show_set(o, "rx_wake", json_string(rx_wake(p)));
+	if (udp != NULL)
+		show_set(o, "udp", udp_stats(udp));
 	show_set(o, "gids", port_gids(dev));
 	show_set(o, "pkeys", port_pkeys(dev));
 	json_array_append_new(out, o);

@@ -35,6 +35,9 @@ struct port_udp_stats {
 	uint64_t rx_too_many;  /* super-frames of too many datagrams: dropped */
 	uint64_t rx_no_buffer; /* datagrams dropped, or calls put off, for want of buffers */
 	uint64_t rx_errors;    /* calls that failed */
+	/* datagrams and super-frames that found no room in the socket, modulo 2^32; as of the last
+	 * that did */
+	uint64_t rx_socket_full;
 };
 
 struct net_addr;

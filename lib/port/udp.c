@@ -169,6 +169,7 @@ set_offloads(struct port_udp *u)
 	if (!u->tx.gso)
 		PORT_LOG(NOTICE, u->name,
 			 "this kernel has no UDP_SEGMENT: one datagram a message is sent");
+	set(u, SOL_SOCKET, SO_RXQ_OVFL, 1);
 	if (!set(u, IPPROTO_UDP, UDP_GRO, 1))
 		PORT_LOG(NOTICE, u->name,
 			 "this kernel has no UDP_GRO: one datagram a message is received");

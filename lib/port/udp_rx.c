@@ -102,9 +102,12 @@ gid_of_v4(uint8_t gid[16], const void *v4)
 
 /* What one control message says. gso: segment length, if it says that. */
 static void
-control_take(const struct cmsghdr *c, struct udp_from *from, int *gso)
+control_take(struct port_udp *u, const struct cmsghdr *c, struct udp_from *from, int *gso)
 {
 	switch (c->cmsg_level << 16 | c->cmsg_type) {
+	case SOL_SOCKET << 16 | SO_RXQ_OVFL:
+		u->stats.rx_socket_full = (uint32_t)int_of(c);
+		break;
 	case IPPROTO_UDP << 16 | UDP_GRO:
 		*gso = int_of(c);
 		break;
@@ -129,7 +132,7 @@ control_take(const struct cmsghdr *c, struct udp_from *from, int *gso)
 
 /* Who sent the message, and its segment length or 0. */
 static int
-message_read(const struct port_udp *u, struct msghdr *msg, struct udp_from *from)
+message_read(struct port_udp *u, struct msghdr *msg, struct udp_from *from)
 {
 	const struct sockaddr_in6 *in6 = msg->msg_name;
 	const struct sockaddr_in *in = msg->msg_name;
@@ -146,7 +149,7 @@ message_read(const struct port_udp *u, struct msghdr *msg, struct udp_from *from
 		from->v6 = !IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr);
 	}
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c != NULL; c = CMSG_NXTHDR(msg, c))
-		control_take(c, from, &gso);
+		control_take(u, c, from, &gso);
 	return gso;
 }
 
