@@ -227,7 +227,8 @@ super_frame_cut(struct port_udp *u, struct udp_slot *s, const struct udp_from *f
 		if (m != NULL)
 			frame_finish(u, m, hdr, hdr_len, len, i);
 	}
-	if (gso < CHUNK_MIN)
+	/* two may be any two; more are a stream */
+	if (gso < CHUNK_MIN || bytes <= 2 * gso)
 		return;
 	u->rx.bulk = BULK_CALLS;
 	u->rx.chunk = gso;

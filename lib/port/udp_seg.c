@@ -67,6 +67,16 @@ udp_head_same_path(const struct udp_head *a, const struct udp_head *b)
 	       memcmp(a->ip + 12, b->ip + 12, 8 + 4) == 0;
 }
 
+/* Is m[0 .. n) begun by a frame like h? */
+static bool
+goes_on(struct rte_mbuf *const *m, uint32_t n, const struct udp_head *h)
+{
+	struct udp_head next;
+
+	return n > 0 && udp_head_read(m[0], &next) && next.payload == h->payload &&
+	       udp_head_same_path(h, &next);
+}
+
 uint32_t
 udp_run(struct rte_mbuf *const *m, uint32_t n, const struct udp_head *first, uint32_t max_segs)
 {
@@ -81,7 +91,7 @@ udp_run(struct rte_mbuf *const *m, uint32_t n, const struct udp_head *first, uin
 			return i;
 		bytes += h.payload;
 		if (h.payload < first->payload)
-			return i + 1;
+			return i == 1 && goes_on(m + 2, n - 2, &h) ? 1 : i + 1;
 	}
 	return i;
 }

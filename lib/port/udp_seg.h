@@ -35,7 +35,9 @@ bool udp_head_same_path(const struct udp_head *a, const struct udp_head *b);
 /*
  * How many frames of m[0 .. n), n > 0, may leave as one super-frame: the first, whose headers are
  * *first, and those of the same path and length behind it, then possibly a shorter one. At most
- * max_segs of them, and together at most UDP_BYTES_MAX bytes of payload.
+ * max_segs of them, and together at most UDP_BYTES_MAX bytes of payload. A lone longer frame does
+ * not take away the first of a run behind it (the FIRST of a message and its MIDDLEs): runs of one
+ * length are what the receiver cuts without a copy.
  */
 uint32_t udp_run(struct rte_mbuf *const *m, uint32_t n, const struct udp_head *first,
 		 uint32_t max_segs);

@@ -76,7 +76,9 @@ test_run_is_equal_frames_and_a_shorter_one(void **state)
 			put(i, &from, 1028);
 		put(9, &from, 100); /* LAST */
 		put(10, &from, 100);
-		assert_int_equal(run_of(0, 11), 2);
+		assert_int_equal(run_of(0, 11), 1);
+		assert_int_equal(run_of(0, 2), 2);
+		assert_int_equal(run_of(8, 10), 2);
 		assert_int_equal(run_of(1, 11), 9);
 		assert_int_equal(run_of(10, 11), 1);
 		assert_int_equal(run_of(1, 5), 4);
