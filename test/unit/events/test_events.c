@@ -10,8 +10,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "control/device.h"
-#include "control/neigh.h"
 #include "control/obj.h"
+#include "control/slow_path.h"
 #include "control/worker_events.h"
 
 #define EVENTS 100000u
@@ -56,7 +56,7 @@ srq_failed(struct obj_srq *srq)
 }
 
 void
-neigh_rx(struct device *dev, struct rte_mbuf *m)
+slow_path_rx(struct device *dev, struct rte_mbuf *m)
 {
 	fail();
 }
