@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Objects of a client as JSON. */
 #include "map/mrmap.h"
+#include "qp/deadline.h"
 #include "qp/migrate.h"
 #include "show.h"
 
@@ -60,7 +61,7 @@ put_requester(json_t *o, const struct qp *qp)
 	show_set_int(o, "retries_left", snd->retry_left);
 	show_set_int(o, "rnr_retry", qp->conn.attr.rnr_retry);
 	show_set_int(o, "rnr_left", snd->rnr_left);
-	show_set(o, "rnr_wait", json_boolean(snd->rnr_wait));
+	show_set(o, "rnr_wait", json_boolean(qp_deadline_is_set(&qp->conn, QP_DEADLINE_RNR)));
 	show_set_int(o, "timeout_us", (int64_t)(qp->conn.loss.timeout_ns / 1000));
 	show_set_int(o, "round_trip_us", (int64_t)qp->conn.loss.srtt_ns / 1000);
 	show_set_int(o, "probe_after_us", (int64_t)(snd->wait_ns / 1000));

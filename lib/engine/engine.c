@@ -4,6 +4,7 @@
 #include <rte_common.h>
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
+#include "qp/deadline.h"
 #include "qp/prefetch.h"
 #include "qp/retire.h"
 #include "requester/requester.h"
@@ -241,12 +242,15 @@ engine_run(struct engine *e, uint64_t now_ns)
 void
 engine_timer(struct engine *e, uint64_t now_ns, struct qp *qp)
 {
+	uint32_t passed;
+
 	e->env.now_ns = now_ns;
 	e->env.counters = qp->bind.counters;
 	qp->bind.timer_at_ns = 0;
-	if (qp->conn.snd.deadline_ns != 0 && qp->conn.snd.deadline_ns <= now_ns)
-		req_timeout(&e->env, qp);
-	else if (qp->conn.snd.deadline_ns != 0)
+	passed = qp_deadline_passed(&qp->conn, now_ns);
+	if (passed != 0)
+		req_expired(&e->env, qp, passed);
+	else if (qp_deadline_earliest(&qp->conn) != 0)
 		req_timer_early(qp);
 	turn_check_timer(e, qp);
 }

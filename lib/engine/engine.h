@@ -66,9 +66,12 @@ struct engine_ops {
 	bool (*consumer)(void *ctx, uint16_t dev, struct rte_mbuf *m);
 	/* The QPN's owner is another worker. */
 	void (*handoff)(void *ctx, uint32_t worker, struct rte_mbuf *m);
-	/* qp->conn.snd.deadline_ns changed and is earlier than qp->bind.timer_at_ns (or that is 0).
+	/*
+	 * Call engine_timer of qp once at_ns is reached, and not before; this replaces what was
+	 * asked for earlier. The callee sets qp->bind.timer_at_ns to at_ns if it succeeds. If it
+	 * fails, it is asked again after the QP's next turn or response.
 	 */
-	void (*set_timer)(void *ctx, struct qp *qp);
+	void (*set_timer)(void *ctx, struct qp *qp, uint64_t at_ns);
 	void (*cq_event)(void *ctx, struct cq *cq);
 	void (*async_event)(void *ctx, enum qp_event ev, struct qp *qp, struct cq *cq);
 	/* As in struct qp_env_ops. NULL: never. */
@@ -212,8 +215,8 @@ void engine_wake(struct engine *e, struct qp *qp);
 bool engine_run(struct engine *e, uint64_t now_ns);
 
 /*
- * qp's timer went off. Acts if its deadline has come; then, and if the deadline is later, asks for
- * a new timer by set_timer.
+ * The timer of qp went off. Acts on the deadlines that have passed, if any, and asks for a new
+ * timer by set_timer if a deadline is left.
  */
 void engine_timer(struct engine *e, uint64_t now_ns, struct qp *qp);
 

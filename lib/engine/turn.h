@@ -13,6 +13,7 @@
 
 #include <rte_mempool.h>
 #include "engine/engine.h"
+#include "qp/deadline.h"
 
 /* qp has been given a request. It may be among those already; one too many is left to its turn. */
 static inline void
@@ -33,14 +34,14 @@ turn_begin(struct engine *e, struct qp *qp)
 		qp->conn.loopback ? e->loop_zero_copy_bytes : e->dev[qp->bind.port].zero_copy_bytes;
 }
 
-/* qp's deadline may have become an earlier one than its timer's. */
+/* The deadlines of qp may have changed: is the earliest one before its timer goes off? */
 static inline void
 turn_check_timer(struct engine *e, struct qp *qp)
 {
-	uint64_t d = qp->conn.snd.deadline_ns;
+	uint64_t at_ns = qp_deadline_earliest(&qp->conn);
 
-	if (d != 0 && (qp->bind.timer_at_ns == 0 || d < qp->bind.timer_at_ns))
-		e->ops->set_timer(e->ops_ctx, qp);
+	if (at_ns != 0 && (qp->bind.timer_at_ns == 0 || at_ns < qp->bind.timer_at_ns))
+		e->ops->set_timer(e->ops_ctx, qp, at_ns);
 }
 
 /* ACKs and NAKs of those who were asked since the last time. */

@@ -30,6 +30,19 @@
 #define QP_READ_AGAIN_PKTS  64u        /* the same of a retransmitted one; a power of two */
 #define QP_READ_WINDOW_PKTS 64u        /* PSNs outstanding with which no READ or atomic is begun */
 
+/*
+ * Times at which a QP has to act although nothing has arrived (qp/deadline.h). PROBE is the last:
+ * it is kept elsewhere.
+ */
+enum qp_deadline {
+	QP_DEADLINE_ACK,   /* end of the ACK timeout (REQ-04); set from the first probe on */
+	QP_DEADLINE_RNR,   /* end of an RNR wait (REQ-06), or of the wait for late memory */
+	QP_DEADLINE_PATH,  /* end of the wait for the next hop's MAC */
+	QP_DEADLINE_PACE,  /* earliest next packet: the congestion policy holds the QP back */
+	QP_DEADLINE_PROBE, /* silence has lasted for snd.wait_ns: probe (qp/loss.h) */
+	QP_DEADLINES,
+};
+
 /* The requester half. PSNs: una <= next <= high <= alloc in the circle. */
 struct qp_snd {
 	/* what every turn and answer has to do with: one cache line */
@@ -40,14 +53,14 @@ struct qp_snd {
 	uint32_t una_psn;  /* oldest PSN not acknowledged */
 	uint32_t next_psn; /* next PSN to send; moves back for a retry */
 	uint32_t high_psn; /* one past the highest PSN ever sent */
-	uint32_t alloc_psn;   /* first PSN not yet given to a WQE */
-	uint64_t deadline_ns; /* probe, ACK timeout or end of an RNR wait; 0 = none */
-	uint64_t wait_ns;     /* from progress to deadline_ns (qp/loss.h); 0 = no deadline */
-	uint32_t rd_psns; /* PSNs of responses awaited between una and next (not in the window) */
-	uint8_t rd_out;   /* READs and atomics outstanding */
+	uint32_t alloc_psn; /* first PSN not yet given to a WQE */
+	uint64_t probe_ns;  /* QP_DEADLINE_PROBE; 0 = not set */
+	uint64_t wait_ns;   /* from progress to probe_ns (qp/loss.h); 0 = no probe is ever due */
+	uint32_t rd_psns;   /* PSNs of responses awaited between una and next (not in the window) */
+	uint8_t rd_out;     /* READs and atomics outstanding */
 	uint8_t since_ackreq; /* packets since the last AckReq */
 	struct cc cc;         /* unacknowledged request packets allowed (cc/cc.h) */
-	bool rnr_wait;        /* deadline_ns is the end of an RNR wait */
+	uint8_t deadlines;    /* which of conn.deadline_ns are set: QP_DEADLINE_BIT */
 	bool ack_owed;        /* within a turn: a message ended and its ACK is not asked for yet */
 	bool read_gap;        /* a gap in READ responses was already asked for again */
 	bool draining : 1;    /* SQD: finish what was started */
@@ -163,7 +176,7 @@ struct qp_path {
 	uint8_t hop[16]; /* the next hop, as a GID; zero: there is none */
 };
 
-#define QP_CONN_VERSION 1u
+#define QP_CONN_VERSION 2u
 
 /*
  * Attributes as the last modify left them (QP-05), what follows from them, and the two halves. With
@@ -177,9 +190,10 @@ struct qp_conn {
 	uint32_t version;          /* QP_CONN_VERSION */
 	struct uroce_qp_attr attr; /* but path_mig_state: mig */
 	struct uroce_qp_cap cap;
-	struct qp_path alt;  /* of path migration (qp/migrate.h) */
-	struct qp_loss loss; /* of the requester */
-	uint8_t spare[8];
+	struct qp_path alt;                      /* of path migration (qp/migrate.h) */
+	struct qp_loss loss;                     /* of the requester */
+	uint64_t deadline_ns[QP_DEADLINE_PROBE]; /* by enum qp_deadline; 0 = not set */
+	uint8_t spare[48];
 
 	/* what packets are matched against: one cache line */
 	uint32_t qpn;

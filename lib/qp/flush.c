@@ -2,6 +2,7 @@
 /* Retiring WQEs, the error state, flushing (QP-19, REQ-01, REQ-10, CQE-05). */
 #include <errno.h>
 #include <string.h>
+#include "qp/deadline.h"
 #include "qp/doorbell.h"
 #include "qp/retire.h"
 
@@ -132,8 +133,7 @@ static void
 flush_stop(struct qp *qp)
 {
 	qp->conn.state = QP_ERR;
-	qp->conn.snd.deadline_ns = 0;
-	qp->conn.snd.rnr_wait = false;
+	qp_deadline_clear_all(&qp->conn);
 	qp->conn.snd.draining = false;
 	qp->conn.snd.flushing = false;
 	qp->conn.rcv.ack_due = false;
@@ -179,7 +179,7 @@ qp_send_error(struct qp_env *env, struct qp *qp, enum qp_wc_status status)
 		return;
 	}
 	qp->conn.state = QP_SQE;
-	qp->conn.snd.deadline_ns = 0;
+	qp_deadline_clear_all(&qp->conn);
 	qp->conn.snd.draining = false;
 	flush_taken_sends(env, qp, status);
 	/* Packets of the aborted message expect no ACK, so a drain ends at once. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <rte_common.h>
+#include "qp/deadline.h"
 #include "qp/loss.h"
 #include "qp/qp.h"
 
@@ -22,14 +23,14 @@ wait_measured(const struct qp_loss *l)
 	return RTE_MAX(ns, (uint64_t)QP_PROBE_MIN_NS);
 }
 
-/* Does deadline_ns equal the last progress, or the first packet sent, plus wait_ns? */
+/* Is probe_ns wait_ns after the last progress, or after the first packet sent? */
 static bool
-deadline_is_wait(const struct qp *qp)
+probe_is_wait(const struct qp *qp)
 {
 	const struct qp_snd *snd = &qp->conn.snd;
 
-	return snd->deadline_ns != 0 && snd->wait_ns != 0 && qp->conn.loss.retry_at_ns == 0 &&
-	       !snd->rnr_wait && !(snd->watch & QP_WATCH_PATH);
+	return snd->probe_ns != 0 && snd->wait_ns != 0 &&
+	       !qp_deadline_is_set(&qp->conn, QP_DEADLINE_ACK);
 }
 
 void
@@ -42,8 +43,8 @@ qp_loss_rewait(const struct qp_env *env, struct qp *qp)
 	if (env->plain & QP_PLAIN_REQUESTER)
 		ns = l->timeout_ns;
 	ns = qp->conn.type == QP_TYPE_RC ? ns : 0;
-	if (deadline_is_wait(qp))
-		qp->conn.snd.deadline_ns += ns - qp->conn.snd.wait_ns;
+	if (probe_is_wait(qp))
+		qp->conn.snd.probe_ns += ns - qp->conn.snd.wait_ns;
 	qp->conn.snd.wait_ns = ns;
 }
 
@@ -51,7 +52,8 @@ void
 qp_loss_reset(const struct qp_env *env, struct qp *qp)
 {
 	qp->conn.loss.srtt_ns = qp->conn.loss.rttvar_ns = 0;
-	qp->conn.loss.retry_at_ns = 0;
+	qp_deadline_clear(&qp->conn, QP_DEADLINE_ACK);
+	qp_deadline_clear(&qp->conn, QP_DEADLINE_PATH);
 	qp->conn.snd.watch = qp->conn.snd.next_psn == qp->conn.snd.una_psn ? QP_WATCH_RTT_FLIGHT
 									   : QP_WATCH_RTT_WANT;
 	qp_loss_rewait(env, qp);

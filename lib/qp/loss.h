@@ -19,9 +19,9 @@
  * may not have left or the response may wait unseen. The timeout then restarts with another probe,
  * up to the four times its value that the specification allows (REQ-04).
  *
- * The fast path maintains only one deadline, qp_snd.deadline_ns, to which it adds qp_snd.wait_ns.
- * Everything else is derived when the deadline expires: the ACK timeout ends timeout_ns after
- * deadline_ns - wait_ns.
+ * The fast path moves one deadline: QP_DEADLINE_PROBE is qp_snd.wait_ns after the last progress.
+ * QP_DEADLINE_ACK is derived from it when the first probe is due: the ACK timeout ends timeout_ns
+ * after probe_ns - wait_ns.
  */
 #ifndef QP_LOSS_H
 #define QP_LOSS_H
@@ -43,14 +43,12 @@ enum qp_watch {
 	QP_WATCH_RTT = 7,        /* any of these */
 	QP_WATCH_PROBED = 8,     /* a probe was sent, and nothing was acknowledged since */
 	QP_WATCH_SPURIOUS = 16,  /* a response after a probe: is it to the probe or the original? */
-	QP_WATCH_PATH = 32,      /* deadline_ns ends the wait for the next hop's MAC */
 	QP_WATCH_TOLD = 64,      /* told_psn is valid */
-	QP_WATCH_ASKED = 128,    /* READ data was requested again: retry_at_ns is valid */
+	QP_WATCH_ASKED = 128,    /* READ data was requested again: the ACK timeout continues */
 };
 
 struct qp_loss {
 	uint64_t timeout_ns;  /* local ACK timeout; 0: none */
-	uint64_t retry_at_ns; /* end of the ACK timeout, with PROBED or ASKED; 0: not yet derived */
 	uint64_t silent_ns;   /* last progress or first packet sent before the probe */
 	uint64_t rtt_from_ns; /* time when rtt_psn was sent, or up to a round trip earlier */
 	uint64_t gap_at_ns;   /* read_gap: time when the missing data was requested again */
@@ -60,7 +58,7 @@ struct qp_loss {
 	uint32_t rttvar_ns;
 	uint32_t gap_psn;  /* read_gap: the PSN of the response that showed the gap */
 	uint32_t told_psn; /* furthest PSN in sequence NAKs while READ data is missing */
-	uint8_t excused;   /* times that retry_at_ns was deferred, 0 .. QP_TIMEOUTS_MOST - 1 */
+	uint8_t excused;   /* times that QP_DEADLINE_ACK was deferred, 0 .. QP_TIMEOUTS_MOST - 1 */
 };
 
 struct qp;
@@ -69,8 +67,8 @@ struct qp_env;
 /* New connection or path: discard all measurements. */
 void qp_loss_reset(const struct qp_env *env, struct qp *qp);
 /*
- * Derive wait_ns again after a change of the ACK timeout or the round trip. The time that
- * deadline_ns counts from stays.
+ * Derive wait_ns again after a change of the ACK timeout or the round trip. The time that probe_ns
+ * counts from stays, unless the end of the ACK timeout is already set.
  */
 void qp_loss_rewait(const struct qp_env *env, struct qp *qp);
 /* Add a round-trip sample of ns. */

@@ -98,10 +98,8 @@ restart_requester(struct qp_env *env, struct qp *qp)
 	qp_loss_reset(env, qp);
 	snd->retry_left = qp->conn.attr.retry_cnt;
 	cc_init(&snd->cc, env->now_ns);
-	if (!snd->rnr_wait)
-		snd->deadline_ns = snd->next_psn != snd->una_psn && snd->wait_ns != 0
-					   ? env->now_ns + snd->wait_ns
-					   : 0;
+	snd->probe_ns =
+		snd->next_psn != snd->una_psn && snd->wait_ns != 0 ? env->now_ns + snd->wait_ns : 0;
 	env->ops->qp_wake(env->ops_ctx, qp);
 }
 

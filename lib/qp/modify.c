@@ -2,6 +2,7 @@
 /* Modify and query (QP-01 .. QP-05). */
 #include <errno.h>
 #include <string.h>
+#include "qp/deadline.h"
 #include "qp/migrate.h"
 #include "qp/retire.h"
 #include "wire/psn.h"
@@ -189,6 +190,7 @@ enter_reset(struct qp_env *env, struct qp *qp)
 	memset(&qp->conn.snd, 0, sizeof(qp->conn.snd));
 	memset(&qp->conn.rcv, 0, sizeof(qp->conn.rcv));
 	memset(&qp->conn.loss, 0, sizeof(qp->conn.loss));
+	memset(qp->conn.deadline_ns, 0, sizeof(qp->conn.deadline_ns));
 	memset(&qp->conn.attr, 0, sizeof(qp->conn.attr));
 	sq->prod = rq->prod = 0;
 	qp->bind.armed = qp->bind.polled = false;
@@ -299,11 +301,8 @@ qp_path_resolved(struct qp_env *env, struct qp *qp, const uint8_t dmac[6])
 {
 	memcpy(qp->conn.tmpl.bytes, dmac, 6);
 	qp->conn.path_ok = true;
-	if (qp->conn.snd.watch & QP_WATCH_PATH) {
-		qp->conn.snd.watch &= (uint8_t)~QP_WATCH_PATH;
-		qp->conn.snd.deadline_ns =
-			0; /* nothing was sent: timers start with the first packet */
-	}
+	/* Nothing was sent: timers start with the first packet. */
+	qp_deadline_clear(&qp->conn, QP_DEADLINE_PATH);
 	env->ops->qp_wake(env->ops_ctx, qp);
 }
 

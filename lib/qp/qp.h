@@ -5,6 +5,7 @@
  *
  *   qp.h        the object; modify and query
  *   conn.h      struct qp_conn: protocol state of a connection
+ *   deadline.h  times at which a QP has to act although nothing has arrived
  *   bind.h      struct qp_bind: queues, rings, timer, counters of this machine
  *   image.h     a connection as bytes, to continue it in another QP
  *   table.h     QPs by number
@@ -26,6 +27,7 @@
 #include "qp/ah.h"
 #include "qp/bind.h"
 #include "qp/conn.h"
+#include "qp/deadline.h"
 #include "qp/env.h"
 #include "qp/loss.h"
 #include "qp/ring.h"

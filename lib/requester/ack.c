@@ -33,14 +33,13 @@ req_progress(struct qp_env *env, struct qp *qp)
 	snd->retry_left = qp->conn.retry_cnt;
 	snd->rnr_left = qp->conn.rnr_retry;
 	snd->read_gap = false;
-	if (unlikely(snd->watch != 0))
+	if (unlikely((snd->watch | snd->deadlines) != 0))
 		req_watched(env, qp);
 	/* A response to a packet sent before a rewind may overtake the cursor. */
 	if (psn_lt(snd->next_psn, snd->una_psn))
 		req_catch_up(qp);
-	if (!snd->rnr_wait)
-		snd->deadline_ns =
-			req_outstanding(snd) && snd->wait_ns != 0 ? env->now_ns + snd->wait_ns : 0;
+	/* Not set in an RNR wait: next_psn is una_psn then. */
+	snd->probe_ns = req_outstanding(snd) && snd->wait_ns != 0 ? env->now_ns + snd->wait_ns : 0;
 	req_drain_check(env, qp);
 	/* If all was sent and the client rings for more, a turn would have no work. */
 	if (!qp->bind.armed || snd->cur != snd->head)

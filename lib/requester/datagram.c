@@ -82,8 +82,9 @@ req_send_datagram(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 		return REQ_NEXT;
 	}
 	if (!ah->path_ok) {
-		if (qp->conn.snd.deadline_ns == 0)
-			qp->conn.snd.deadline_ns = env->now_ns + DATAGRAM_WAIT_NS;
+		if (!qp_deadline_is_set(&qp->conn, QP_DEADLINE_PATH))
+			qp_deadline_set(&qp->conn, QP_DEADLINE_PATH,
+					env->now_ns + DATAGRAM_WAIT_NS);
 		return REQ_BLOCKED;
 	}
 	step = datagram_emit(env, qp, e, ah);

@@ -44,9 +44,9 @@ req_rewind(struct qp *qp)
 {
 	rewind_cursor(qp);
 	qp->conn.snd.watch &= (uint8_t)~QP_WATCH_SPURIOUS;
-	qp->conn.loss.retry_at_ns = 0;
-	if (!qp->conn.snd.rnr_wait)
-		qp->conn.snd.deadline_ns = 0;
+	qp->conn.snd.probe_ns = 0;
+	qp_deadline_clear(&qp->conn, QP_DEADLINE_ACK);
+	qp_deadline_clear(&qp->conn, QP_DEADLINE_PATH);
 }
 
 /*
@@ -62,23 +62,12 @@ asked_retry_at(const struct qp_env *env, const struct qp *qp)
 	if (qp->conn.loss.timeout_ns == 0)
 		return 0;
 	if (snd->watch & QP_WATCH_ASKED) {
-		if (qp->conn.loss.retry_at_ns != 0)
-			return qp->conn.loss.retry_at_ns;
-		if (snd->deadline_ns != 0)
-			from_ns = snd->deadline_ns - snd->wait_ns; /* time of the last retry */
+		if (qp_deadline_is_set(&qp->conn, QP_DEADLINE_ACK))
+			return qp_deadline_get(&qp->conn, QP_DEADLINE_ACK);
+		if (snd->probe_ns != 0)
+			from_ns = snd->probe_ns - snd->wait_ns; /* time of the last retry */
 	}
 	return from_ns + qp->conn.loss.timeout_ns;
-}
-
-/* The next deadline: a probe's, or the end of the ACK timeout if that comes first. */
-static void
-deadline_begin(struct qp_env *env, struct qp *qp)
-{
-	struct qp_snd *snd = &qp->conn.snd;
-
-	snd->deadline_ns = env->now_ns + snd->wait_ns;
-	if (qp->conn.loss.retry_at_ns != 0)
-		snd->deadline_ns = RTE_MIN(snd->deadline_ns, qp->conn.loss.retry_at_ns);
 }
 
 void
@@ -89,9 +78,10 @@ req_ask_again(struct qp_env *env, struct qp *qp)
 	req_rewind(qp);
 	if (qp->conn.snd.wait_ns == 0)
 		return;
-	qp->conn.loss.retry_at_ns = at_ns;
+	if (at_ns != 0)
+		qp_deadline_set(&qp->conn, QP_DEADLINE_ACK, at_ns);
 	qp->conn.snd.watch |= QP_WATCH_ASKED;
-	deadline_begin(env, qp);
+	qp->conn.snd.probe_ns = env->now_ns + qp->conn.snd.wait_ns;
 }
 
 /* Uses up a retry. False: none was left, and the QP is in the error state. */
@@ -117,7 +107,7 @@ req_answered(struct qp_env *env, struct qp *qp)
 	if (!(qp->conn.snd.watch & QP_WATCH_PROBED))
 		return;
 	qp->conn.snd.watch &= (uint8_t)~QP_WATCH_PROBED;
-	qp->conn.loss.retry_at_ns = 0;
+	qp_deadline_clear(&qp->conn, QP_DEADLINE_ACK);
 	qp_loss_rewait(env, qp);
 }
 
@@ -167,8 +157,8 @@ rtt_progress(struct qp_env *env, struct qp *qp)
 
 	if (snd->watch & QP_WATCH_RTT_FLIGHT) {
 		/* Timed from the flight's first packet: the deadline has not moved since. */
-		over = snd->deadline_ns != 0 && !snd->rnr_wait;
-		from_ns = snd->deadline_ns - snd->wait_ns;
+		over = snd->probe_ns != 0;
+		from_ns = snd->probe_ns - snd->wait_ns;
 	} else if (snd->watch & QP_WATCH_RTT_PSN) {
 		over = psn_lt(qp->conn.loss.rtt_psn, snd->una_psn);
 		if (!over && req_outstanding(snd))
@@ -185,8 +175,8 @@ rtt_progress(struct qp_env *env, struct qp *qp)
 void
 req_watched(struct qp_env *env, struct qp *qp)
 {
-	if (qp->conn.snd.watch & QP_WATCH_ASKED)
-		qp->conn.loss.retry_at_ns = 0;
+	qp_deadline_clear(&qp->conn, QP_DEADLINE_ACK);
+	qp_deadline_clear(&qp->conn, QP_DEADLINE_PATH);
 	qp->conn.snd.watch &= (uint8_t) ~(QP_WATCH_TOLD | QP_WATCH_ASKED);
 	if (qp->conn.snd.watch & QP_WATCH_PROBED)
 		probe_progress(env, qp);
@@ -224,7 +214,7 @@ probe(struct qp_env *env, struct qp *qp)
 	snd->read_gap = false;
 	rewind_cursor(qp);
 	qp_loss_back_off(qp);
-	deadline_begin(env, qp);
+	snd->probe_ns = env->now_ns + snd->wait_ns;
 	env->ops->qp_wake(env->ops_ctx, qp);
 }
 
@@ -250,26 +240,24 @@ static bool
 excused(struct qp_env *env, struct qp *qp)
 {
 	struct qp_loss *l = &qp->conn.loss;
+	uint64_t end_ns = qp_deadline_get(&qp->conn, QP_DEADLINE_ACK);
 
 	if (l->excused == QP_TIMEOUTS_MOST - 1 ||
-	    !env->ops->held_up(env->ops_ctx, qp, l->retry_at_ns - l->timeout_ns))
+	    !env->ops->held_up(env->ops_ctx, qp, end_ns - l->timeout_ns))
 		return false;
 	l->excused++;
-	l->retry_at_ns = env->now_ns + l->timeout_ns;
+	qp_deadline_set(&qp->conn, QP_DEADLINE_ACK, env->now_ns + l->timeout_ns);
 	env->counters->ctr[COUNTER_REQ_EXCUSED]++;
 	return true;
 }
 
 /*
- * The next hop's MAC is unknown. Nothing can be sent, so no retry is used up; the QP gives up after
- * the time that all retries would have taken.
+ * The next hop's MAC is unknown. Nothing can be sent, so no retry is used up; the QP gives up when
+ * QP_DEADLINE_PATH has passed, after the time that all retries would have taken.
  */
 static void
-path_timeout(struct qp_env *env, struct qp *qp)
+path_timeout(struct qp_env *env, struct qp *qp, bool over)
 {
-	bool over = (qp->conn.snd.watch & QP_WATCH_PATH) != 0;
-
-	qp->conn.snd.watch &= (uint8_t)~QP_WATCH_PATH;
 	if (over) {
 		qp->conn.snd.retry_left = 0;
 		if (!req_take_retry(env, qp))
@@ -282,47 +270,56 @@ path_timeout(struct qp_env *env, struct qp *qp)
 enum req_step
 req_wait_path(struct qp_env *env, struct qp *qp)
 {
-	struct qp_snd *snd = &qp->conn.snd;
+	uint64_t timeout_ns = qp->conn.loss.timeout_ns;
 
-	if (snd->deadline_ns == 0 && qp->conn.loss.timeout_ns != 0) {
-		snd->watch |= QP_WATCH_PATH;
-		snd->deadline_ns =
-			env->now_ns + (qp->conn.retry_cnt + 1) * qp->conn.loss.timeout_ns;
-	}
+	if (qp_deadline_earliest(&qp->conn) == 0 && timeout_ns != 0)
+		qp_deadline_set(&qp->conn, QP_DEADLINE_PATH,
+				env->now_ns + (qp->conn.retry_cnt + 1) * timeout_ns);
 	return REQ_BLOCKED;
 }
 
-void
-req_timeout(struct qp_env *env, struct qp *qp)
+/*
+ * No progress until at_ns, a deadline: probe, or retry if the ACK timeout is over. Its end is
+ * derived when the first probe is due.
+ */
+static void
+silence(struct qp_env *env, struct qp *qp, uint64_t at_ns)
 {
 	struct qp_snd *snd = &qp->conn.snd;
 	struct qp_loss *l = &qp->conn.loss;
-	uint64_t at_ns = snd->deadline_ns;
+	uint64_t end_ns = qp_deadline_get(&qp->conn, QP_DEADLINE_ACK);
 
-	snd->deadline_ns = 0;
-	if (snd->rnr_wait) {
-		snd->rnr_wait = false;
-		env->ops->qp_wake(env->ops_ctx, qp);
-		return;
-	}
-	if (snd->tail == snd->head)
-		return;
-	if (qp->conn.type == QP_TYPE_UD) {
-		req_datagram_timeout(env, qp);
-		return;
-	}
-	if (!qp->conn.path_ok) {
-		path_timeout(env, qp);
-		return;
-	}
 	if (!(snd->watch & QP_WATCH_PROBED))
 		l->silent_ns = at_ns - snd->wait_ns;
-	if (l->retry_at_ns == 0 && l->timeout_ns != 0) {
-		l->retry_at_ns = at_ns - snd->wait_ns + l->timeout_ns;
+	if (end_ns == 0 && l->timeout_ns != 0) {
+		end_ns = at_ns - snd->wait_ns + l->timeout_ns;
+		qp_deadline_set(&qp->conn, QP_DEADLINE_ACK, end_ns);
 		l->excused = 0;
 	}
-	if (l->retry_at_ns != 0 && env->now_ns >= l->retry_at_ns && !excused(env, qp))
+	if (end_ns != 0 && env->now_ns >= end_ns && !excused(env, qp))
 		ack_timeout(env, qp);
 	else
 		probe(env, qp);
+}
+
+void
+req_expired(struct qp_env *env, struct qp *qp, uint32_t passed)
+{
+	uint64_t at_ns = qp_deadline_earliest(&qp->conn);
+
+	if (passed & QP_DEADLINE_BIT(QP_DEADLINE_RNR)) {
+		qp_deadline_clear(&qp->conn, QP_DEADLINE_RNR);
+		env->ops->qp_wake(env->ops_ctx, qp);
+		return;
+	}
+	qp->conn.snd.probe_ns = 0;
+	qp_deadline_clear(&qp->conn, QP_DEADLINE_PATH);
+	if (qp->conn.snd.tail == qp->conn.snd.head)
+		qp_deadline_clear(&qp->conn, QP_DEADLINE_ACK);
+	else if (qp->conn.type == QP_TYPE_UD)
+		req_datagram_timeout(env, qp);
+	else if (!qp->conn.path_ok)
+		path_timeout(env, qp, (passed & QP_DEADLINE_BIT(QP_DEADLINE_PATH)) != 0);
+	else
+		silence(env, qp, at_ns);
 }

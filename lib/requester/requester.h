@@ -4,9 +4,8 @@
  * to retransmissions. Runs on the owner worker, within an environment (qp/env.h). Includes qp and
  * the libraries below; independent of the responder.
  *
- * Timers: one deadline per QP (qp->conn.snd.deadline_ns): a probe (qp/loss.h), the ACK timeout
- * (REQ-04) or the end of an RNR wait (REQ-06). The owner calls req_timeout once env->now_ns has
- * reached it.
+ * Timers: the caller keeps one timer per QP, armed for qp_deadline_earliest (qp/deadline.h). When
+ * it expires, the caller asks qp_deadline_passed and calls req_expired with the result.
  */
 #ifndef REQUESTER_REQUESTER_H
 #define REQUESTER_REQUESTER_H
@@ -38,8 +37,11 @@ void req_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
  */
 void req_rx_malformed(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 
-/* env->now_ns has reached qp->conn.snd.deadline_ns: probe, retry or give up (REQ-04, REQ-06). */
-void req_timeout(struct qp_env *env, struct qp *qp);
+/*
+ * Act on deadlines that have passed, and clear or move them: probe, retry or give up (REQ-04,
+ * REQ-06). passed: the result of qp_deadline_passed, not 0.
+ */
+void req_expired(struct qp_env *env, struct qp *qp, uint32_t passed);
 /* The timer expired, but the deadline has moved since: a round trip may be timed again. */
 void req_timer_early(struct qp *qp);
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 #include <rte_branch_prediction.h>
+#include "qp/deadline.h"
 #include "qp/doorbell.h"
 #include "qp/emit.h"
 #include "qp/prefetch.h"
@@ -203,6 +204,13 @@ enum req_step req_wait_path(struct qp_env *env, struct qp *qp);
 
 /* Report the end of a drain (SQD) once, when nothing is outstanding (QP-15). */
 void req_drain_check(struct qp_env *env, struct qp *qp);
+
+/* Is nothing sent until the end of an RNR wait? */
+static inline bool
+req_rnr_waits(const struct qp *qp)
+{
+	return qp_deadline_is_set(&qp->conn, QP_DEADLINE_RNR);
+}
 
 /* Is any packet outstanding? */
 static inline bool

@@ -32,7 +32,7 @@ req_read_gap(struct qp_env *env, struct qp *qp, uint32_t psn, bool data)
 {
 	struct qp_snd *snd = &qp->conn.snd;
 
-	if (snd->rnr_wait || (snd->read_gap && !(data && gap_again(env, qp, psn))))
+	if (req_rnr_waits(qp) || (snd->read_gap && !(data && gap_again(env, qp, psn))))
 		return;
 	env->counters->ctr[COUNTER_REQ_READ_GAP]++;
 	if (!(env->plain & QP_PLAIN_REQUESTER))
@@ -54,7 +54,7 @@ req_rx_rnr(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t code)
 		req_read_gap(env, qp, psn, false);
 		return;
 	}
-	if (snd->rnr_wait)
+	if (req_rnr_waits(qp))
 		return; /* to a packet sent before the wait began */
 	env->counters->ctr[COUNTER_REQ_RNR_NAK]++;
 	if (qp->conn.attr.rnr_retry != 7) {
@@ -71,9 +71,8 @@ req_rx_rnr(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t code)
 	 */
 	snd->retry_left = qp->conn.attr.retry_cnt;
 	req_answered(env, qp);
-	snd->rnr_wait = true;
-	snd->deadline_ns = env->now_ns + wire_rnr_timer_ns(code);
 	req_rewind(qp);
+	qp_deadline_set(&qp->conn, QP_DEADLINE_RNR, env->now_ns + wire_rnr_timer_ns(code));
 }
 
 /*
@@ -100,7 +99,7 @@ req_rx_seq_nak(struct qp_env *env, struct qp *qp, uint32_t psn)
 	struct qp_snd *snd = &qp->conn.snd;
 
 	req_ack_until(env, qp, psn);
-	if (snd->rnr_wait)
+	if (req_rnr_waits(qp))
 		return; /* for packets behind the RNR NAK's; retransmitted after the wait */
 	env->counters->ctr[COUNTER_REQ_SEQ_NAK]++;
 	if (!nak_is_progress(qp, psn) && !req_take_retry(env, qp))
@@ -146,11 +145,10 @@ req_not_scattered(struct qp_env *env, struct qp *qp, int rc)
 		return;
 	}
 	qp_env_drop(env, DROP_MEMORY_LATE);
-	if (snd->rnr_wait)
+	if (req_rnr_waits(qp))
 		return; /* requested again already */
 	snd->retry_left = qp->conn.attr.retry_cnt;
 	req_answered(env, qp);
-	snd->rnr_wait = true;
-	snd->deadline_ns = env->now_ns + LATE_NS;
 	req_rewind(qp);
+	qp_deadline_set(&qp->conn, QP_DEADLINE_RNR, env->now_ns + LATE_NS);
 }

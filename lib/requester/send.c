@@ -43,8 +43,8 @@ send_advance(struct qp_env *env, struct qp *qp, uint32_t npsns)
 		env->counters->ctr[COUNTER_REQ_RETRANS]++;
 	snd->next_psn = next;
 	snd->cur_pkt += npsns;
-	if (snd->deadline_ns == 0 && snd->wait_ns != 0)
-		snd->deadline_ns = env->now_ns + snd->wait_ns;
+	if (snd->probe_ns == 0 && snd->wait_ns != 0)
+		snd->probe_ns = env->now_ns + snd->wait_ns;
 }
 
 /* The WQE at the cursor was sent completely. */
@@ -102,7 +102,7 @@ req_sent_all(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e)
 
 	snd->una_psn = snd->next_psn;
 	send_next_wqe(snd);
-	snd->deadline_ns = 0;
+	qp_deadline_clear(&qp->conn, QP_DEADLINE_PATH);
 	qp_retire_send(env, qp, e, QP_WC_SUCCESS);
 }
 
@@ -395,7 +395,8 @@ req_run(struct qp_env *env, struct qp *qp, uint32_t budget)
 	if (unlikely(env->work == 0))
 		return REQ_MORE;
 	rest = env->work - qp_turn_steps(env);
-	while (!snd->rnr_wait && (step == REQ_SENT || step == REQ_NEXT)) {
+	while (!(snd->deadlines & QP_DEADLINE_BIT(QP_DEADLINE_RNR)) &&
+	       (step == REQ_SENT || step == REQ_NEXT)) {
 		if (qp_turn_over(env, turn)) {
 			step = REQ_NO_ROOM;
 			break;

@@ -54,18 +54,18 @@ expired(struct rte_timer *timer, void *qp)
 }
 
 void
-timer_set(void *ctx, struct qp *qp)
+timer_set(void *ctx, struct qp *qp, uint64_t at_ns)
 {
 	struct rte_timer *t = qp->bind.timer;
 	struct worker *w = ctx;
 	uint64_t wait_ns = 0;
 
-	if (qp->conn.snd.deadline_ns > w->now_ns)
-		wait_ns = qp->conn.snd.deadline_ns - w->now_ns;
+	if (at_ns > w->now_ns)
+		wait_ns = at_ns - w->now_ns;
 	/* one tick later than rounded down: not before the deadline */
 	if (rte_timer_reset(t, mul_shift32(wait_ns, clock_rate.cycles_per_ns) + 1, SINGLE, w->lcore,
 			    expired, qp) == 0)
-		qp->bind.timer_at_ns = qp->conn.snd.deadline_ns;
+		qp->bind.timer_at_ns = at_ns;
 }
 
 unsigned

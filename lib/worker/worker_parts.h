@@ -260,7 +260,7 @@ void worker_count_rx(struct counter_block *counters, struct rte_mbuf *const *m, 
 
 /* timer.c; timer_set is an upcall of the engine */
 int timer_init(void); /* control thread; 0 or -errno */
-void timer_set(void *ctx, struct qp *qp);
+void timer_set(void *ctx, struct qp *qp, uint64_t at_ns);
 unsigned timer_poll(struct worker *w);
 /* Nanoseconds until the next timer; UINT64_MAX: there is none. */
 uint64_t timer_next_ns(void);

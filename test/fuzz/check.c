@@ -70,7 +70,7 @@ check_snd(const struct qp *qp)
 	if (s->limited)
 		CHECK(qp->conn.rq_out == receives_taken(qp));
 	/* Who waits for an answer has a deadline. */
-	CHECK(s->una_psn == s->high_psn || s->deadline_ns != 0);
+	CHECK(s->una_psn == s->high_psn || qp_deadline_earliest(&qp->conn) != 0);
 }
 
 static void
@@ -79,7 +79,7 @@ check_qp(struct qp *qp)
 	CHECK(qp_table_find(&world.qps, qp->conn.qpn) == qp);
 	CHECK(qp->conn.state < QP_NSTATES);
 	CHECK(!qp->bind.on_run_list);
-	CHECK(qp->conn.snd.deadline_ns == 0 || qp->bind.timer_at_ns != 0);
+	CHECK(qp_deadline_earliest(&qp->conn) == 0 || qp->bind.timer_at_ns != 0);
 	CHECK(qp->conn.rcv.rdq_n <= QP_RD_QUEUE);
 	CHECK(qp->conn.rcv.msg <= QP_MSG_WRITE);
 	check_snd(qp);

@@ -72,10 +72,10 @@ on_handoff(void *ctx, uint32_t worker, struct rte_mbuf *m)
 }
 
 static void
-on_set_timer(void *ctx, struct qp *qp)
+on_set_timer(void *ctx, struct qp *qp, uint64_t at_ns)
 {
-	CHECK(qp->conn.snd.deadline_ns != 0);
-	qp->bind.timer_at_ns = qp->conn.snd.deadline_ns;
+	CHECK(at_ns != 0);
+	qp->bind.timer_at_ns = at_ns;
 }
 
 static void

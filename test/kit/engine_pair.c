@@ -30,9 +30,9 @@ on_handoff(void *ctx, uint32_t worker, struct rte_mbuf *m)
 }
 
 static void
-on_set_timer(void *ctx, struct qp *qp)
+on_set_timer(void *ctx, struct qp *qp, uint64_t at_ns)
 {
-	qp->bind.timer_at_ns = qp->conn.snd.deadline_ns;
+	qp->bind.timer_at_ns = at_ns;
 }
 
 static void

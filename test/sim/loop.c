@@ -78,13 +78,13 @@ sim_tx(struct sim_worker *w, uint32_t refuse)
 }
 
 void
-sim_ops_set_timer(void *ctx, struct qp *qp)
+sim_ops_set_timer(void *ctx, struct qp *qp, uint64_t at_ns)
 {
 	struct sim_worker *w = ctx;
 	struct sim *s = w->home->sim;
 	uint32_t i;
 
-	qp->bind.timer_at_ns = qp->conn.snd.deadline_ns;
+	qp->bind.timer_at_ns = at_ns;
 	for (i = 0; i < s->nsides && s->end_at[i]->qp != qp; i++)
 		;
 	if (i == s->nsides) {
@@ -92,7 +92,7 @@ sim_ops_set_timer(void *ctx, struct qp *qp)
 		return;
 	}
 	/* A deadline that has passed, as after a modify: now, as the worker's timer does. */
-	s->end_at[i]->timer_ns = RTE_MAX(qp->conn.snd.deadline_ns, s->now_ns);
+	s->end_at[i]->timer_ns = RTE_MAX(at_ns, s->now_ns);
 	sim_at(s, s->end_at[i]->timer_ns, SIM_EV_TIMER, i);
 }
 

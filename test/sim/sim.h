@@ -256,7 +256,7 @@ void sim_bells_and_timers(struct sim_worker *w);
 /* Frames that were built go out; refuse times in a million the port takes only some of them. */
 void sim_tx(struct sim_worker *w, uint32_t refuse);
 /* Operations of an engine (engine/engine.h) whose ctx begins with a struct sim_worker. */
-void sim_ops_set_timer(void *ctx, struct qp *qp);
+void sim_ops_set_timer(void *ctx, struct qp *qp, uint64_t at_ns);
 bool sim_ops_slow_path(void *ctx, uint16_t dev, struct rte_mbuf *m);
 void sim_ops_cq_event(void *ctx, struct cq *cq);
 

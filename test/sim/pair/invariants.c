@@ -99,7 +99,7 @@ check_side(struct pair *s, struct pair_side *side)
 		sim_fail(&s->sim, "QP-15: qp %06x: SQ_DRAINED %u times", side->qpn,
 			 side->sq_drained);
 	pair_apm_check(s, side);
-	if (side->qp->conn.snd.deadline_ns != 0)
+	if (qp_deadline_earliest(&side->qp->conn) != 0)
 		sim_fail(&s->sim, "qp %06x: a deadline is left, and nothing to wait for",
 			 side->qpn);
 	if (s->cfg.family != PAIR_MUST_SUCCEED)

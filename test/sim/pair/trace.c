@@ -348,7 +348,7 @@ pair_trace_arriving(struct pair *s, const struct pair_pkt *p)
 
 	if (v->to == NULL || !p->intact || pair_apm_stranger(v))
 		return;
-	v->to->rnr_waited = v->to->qp->conn.snd.rnr_wait;
+	v->to->rnr_waited = qp_deadline_is_set(&v->to->qp->conn, QP_DEADLINE_RNR);
 	if ((v->flags & WIRE_F_REQ) && v->to->qp->conn.state >= QP_RTR &&
 	    v->to->qp->conn.state != QP_ERR) {
 		trace_came(v->to, v);
@@ -368,7 +368,8 @@ pair_trace_taken(struct pair *s, const struct pair_pkt *p)
 	const struct pair_view *v = &p->view;
 
 	/* What the wait has to be comes from the frame, not from the engine (NAK-11). */
-	if (v->to != NULL && p->intact && v->to->qp->conn.snd.rnr_wait && !v->to->rnr_waited)
+	if (v->to != NULL && p->intact && qp_deadline_is_set(&v->to->qp->conn, QP_DEADLINE_RNR) &&
+	    !v->to->rnr_waited)
 		v->to->rnr_until_ns = s->now_ns + wire_rnr_timer_ns(v->syndrome);
 }
 

@@ -470,11 +470,11 @@ error_state_ends_the_rnr_wait(void **state)
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
 	peer_nak(c, SQ, WIRE_SYN_RNR | 20);
 	pkt_none(c);
-	assert_true(c->qp->conn.snd.rnr_wait);
+	assert_true(qp_deadline_is_set(&c->qp->conn, QP_DEADLINE_RNR));
 	assert_int_equal(conn_to(c, QP_ERR), 0);
 	send_cqe(c, 1, QP_WC_WR_FLUSH_ERR);
-	assert_false(c->qp->conn.snd.rnr_wait);
-	assert_int_equal(c->qp->conn.snd.deadline_ns, 0);
+	assert_false(qp_deadline_is_set(&c->qp->conn, QP_DEADLINE_RNR));
+	assert_int_equal(qp_deadline_earliest(&c->qp->conn), 0);
 }
 
 int

@@ -231,7 +231,7 @@ send_error_stops_the_send_queue_only(void **state)
 	send_cqe(c, 2, QP_WC_LOC_PROT_ERR);
 	send_cqe(c, 3, QP_WC_WR_FLUSH_ERR);
 	state_expect(c, QP_SQE);
-	assert_int_equal(c->qp->conn.snd.deadline_ns, 0); /* and no timer runs */
+	assert_int_equal(qp_deadline_earliest(&c->qp->conn), 0); /* and no timer runs */
 	client_does(c, 4, UROCE_WR_SEND, 8);
 	send_cqe(c, 4, QP_WC_WR_FLUSH_ERR);
 	pkt_none(c);

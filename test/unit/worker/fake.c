@@ -241,11 +241,11 @@ engine_timer(struct engine *e, uint64_t now_ns, struct qp *qp)
 	struct fake_worker *f = &fake[e->worker];
 
 	qp->bind.timer_at_ns = 0;
-	if (qp->conn.snd.deadline_ns > now_ns) {
-		e->ops->set_timer(e->ops_ctx, qp);
+	if (qp->conn.snd.probe_ns > now_ns) {
+		e->ops->set_timer(e->ops_ctx, qp, qp->conn.snd.probe_ns);
 		return;
 	}
-	qp->conn.snd.deadline_ns = 0;
+	qp->conn.snd.probe_ns = 0;
 	f->timer_now_ns = now_ns;
 	f->timer_rx_n = f->rx_n;
 	__atomic_store_n(&f->timer_n, f->timer_n + 1, __ATOMIC_RELEASE);

@@ -341,9 +341,9 @@ arm(struct worker *w, void *arg)
 	if (t->qp->bind.timer == NULL)
 		assert_int_equal(worker_adopt_qp(w, t->qp), 0);
 	t->deadline_ns = e->env.now_ns + t->after_ns;
-	t->qp->conn.snd.deadline_ns = t->deadline_ns;
+	t->qp->conn.snd.probe_ns = t->deadline_ns;
 	if (t->qp->bind.timer_at_ns == 0 || t->deadline_ns < t->qp->bind.timer_at_ns)
-		e->ops->set_timer(e->ops_ctx, t->qp);
+		e->ops->set_timer(e->ops_ctx, t->qp, t->deadline_ns);
 }
 
 /* Set, and moved away before it can go off. */
