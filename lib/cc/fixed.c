@@ -1,42 +1,43 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Policy `fixed`: the whole window, but few packets after a loss. What follows a packet that is
- * lost again is lost, too. The window doubles with each progress from there.
+ * Policy `fixed`: the full window, but a small one after a loss, because what is sent behind a
+ * packet that is lost again is lost, too. From there the window doubles with each progress. There
+ * is no pace.
  */
-#include "cc/cc.h"
+#include "cc/cc_parts.h"
 
 static void
-fixed_init(struct cc *cc, uint64_t now_ns)
+fixed_init(struct cc *cc, struct cc_flow *flow, uint64_t now_ns)
 {
 	cc->window_pkts = CC_WINDOW_PKTS;
 	cc->kept_pkts = CC_WINDOW_PKTS;
 }
 
 static void
-fixed_on_ack(struct cc *cc, uint64_t now_ns, uint32_t rtt_ns)
+fixed_on_ack(struct cc *cc, struct cc_flow *flow, uint64_t now_ns, const struct cc_ack *ack)
 {
 	cc_fixed_on_ack(cc);
 }
 
 static void
-fixed_on_loss(struct cc *cc, uint64_t now_ns)
+fixed_on_loss(struct cc *cc, struct cc_flow *flow, uint64_t now_ns)
 {
 	if (cc->window_pkts > CC_AGAIN_PKTS)
 		cc->window_pkts = CC_AGAIN_PKTS;
 }
 
 /*
- * One packet. Where a queue on the way is shorter than the window, all of a full window would lose
- * the same packets each time.
+ * One packet. If a queue on the way is shorter than the window, a full window would lose the same
+ * packets each time.
  */
 static void
-fixed_on_timeout(struct cc *cc, uint64_t now_ns)
+fixed_on_timeout(struct cc *cc, struct cc_flow *flow, uint64_t now_ns)
 {
 	cc->window_pkts = 1;
 }
 
 static void
-fixed_on_probe(struct cc *cc, uint64_t now_ns, bool again)
+fixed_on_probe(struct cc *cc, struct cc_flow *flow, uint64_t now_ns, bool again)
 {
 	if (!again)
 		cc->kept_pkts = cc->window_pkts;
@@ -44,12 +45,12 @@ fixed_on_probe(struct cc *cc, uint64_t now_ns, bool again)
 }
 
 static void
-fixed_on_spurious(struct cc *cc, uint64_t now_ns)
+fixed_on_spurious(struct cc *cc, struct cc_flow *flow, uint64_t now_ns)
 {
 	cc->window_pkts = cc->kept_pkts;
 }
 
-static const struct cc_ops fixed = {
+const struct cc_ops cc_fixed = {
 	.name = "fixed",
 	.init = fixed_init,
 	.on_ack = fixed_on_ack,
@@ -57,8 +58,4 @@ static const struct cc_ops fixed = {
 	.on_timeout = fixed_on_timeout,
 	.on_probe = fixed_on_probe,
 	.on_spurious = fixed_on_spurious,
-};
-
-const struct cc_ops *const cc_policies[CC_POLICIES] = {
-	[CC_FIXED] = &fixed,
 };

@@ -45,6 +45,7 @@
 	X(REQ_FATAL_NAK, "rcvd_fatal_naks")                                                        \
 	X(REQ_RETRY_EXC, "retry_exceeded")                                                         \
 	X(REQ_READ_GAP, "read_response_gaps")                                                      \
+	X(REQ_CNP, "handled_cnps") /* congestion notifications that a policy took */               \
 	X(REQ_DUP_ACK, "stale_responses")                                                          \
 	X(RSP_DUP, "duplicate_requests")                                                           \
 	X(RSP_OUT_OF_SEQ, "out_of_sequence_requests")                                              \
@@ -93,7 +94,7 @@
 	X(IPV6_EXTENSION, "ipv6_extension") /* IPv6 extension headers */                           \
 	X(UDP_PORT, "udp_port")             /* UDP to a port other than RoCE's */                  \
 	X(MEMORY_LATE, "memory_late")       /* copied memory did not respond in time */            \
-	X(CNP, "cnp")                       /* congestion notification: no policy handles it */
+	X(CNP, "cnp")                       /* congestion notification: the policy handles none */
 
 #define COUNTER_ENUM(id, name) COUNTER_##id,
 #define DROP_ENUM(id, name)    DROP_##id,

@@ -55,7 +55,7 @@ engine_init(struct engine *e, struct rte_mempool *pool, struct qp_sqe_pool *sqes
 	    const struct engine_ops *ops, void *ops_ctx)
 {
 	memset(e, 0, sizeof(*e));
-	TAILQ_INIT(&e->run);
+	run_list_init(&e->run);
 	e->env.mrs = mrs;
 	e->env.pool = pool;
 	e->pool = pool;
@@ -159,21 +159,25 @@ engine_doorbell(struct engine *e, uint32_t qpn)
 	return qp;
 }
 
-/* Give one QP its turn. True when it wants another. */
-static bool
+/* Give one QP its turn; then it is ready for another, parked, or waits for something to happen. */
+static void
 run_qp(struct engine *e, struct qp *qp)
 {
+	enum req_more left;
 	bool more;
 
 	turn_begin(e, qp);
 	if (qp->conn.state == QP_ERR) {
 		qp_flush(&e->env, qp);
-		return false;
+		return;
 	}
 	more = rsp_run(&e->env, qp, ENGINE_QUANTUM);
-	more |= req_run(&e->env, qp, ENGINE_QUANTUM) == REQ_MORE;
+	left = req_run(&e->env, qp, ENGINE_QUANTUM);
 	turn_check_timer(e, qp);
-	return more;
+	if (more || left == REQ_MORE)
+		engine_wake(e, qp);
+	else if (unlikely(left == REQ_PACED) && !qp->bind.on_run_list)
+		run_list_park(&e->run, qp, e->env.now_ns);
 }
 
 /*
@@ -203,6 +207,8 @@ engine_run(struct engine *e, uint64_t now_ns)
 	struct qp *qp, *stuck = NULL;
 
 	e->env.now_ns = now_ns;
+	if (unlikely(e->run.parked != 0))
+		run_list_wake_due(&e->run, now_ns);
 	/*
 	 * What the port has refused counts: behind it new frames would only wait, and with them a
 	 * READ's answers that nobody needs any more once one of them is lost.
@@ -213,7 +219,7 @@ engine_run(struct engine *e, uint64_t now_ns)
 	e->env.work = ENGINE_WORK;
 	turn_answers(e);
 	while (e->env.tx_n < e->env.tx_cap && e->env.tx_bytes < ENGINE_TX_BYTES &&
-	       e->env.work != 0 && (qp = TAILQ_FIRST(&e->run)) != NULL) {
+	       e->env.work != 0 && (qp = TAILQ_FIRST(&e->run.ready)) != NULL) {
 		uint32_t before = e->env.tx_n;
 
 		/* Once round without a packet (no mbufs): the rest of the work waits. */
@@ -221,10 +227,8 @@ engine_run(struct engine *e, uint64_t now_ns)
 			break;
 		run_fetch(e, qp);
 		e->env.crowded = TAILQ_NEXT(qp, bind.run) != NULL;
-		TAILQ_REMOVE(&e->run, qp, bind.run);
-		qp->bind.on_run_list = false;
-		if (run_qp(e, qp))
-			engine_wake(e, qp);
+		run_list_take(&e->run, qp);
+		run_qp(e, qp);
 		if (likely(e->env.tx_n != before)) {
 			stuck = NULL;
 			continue;
@@ -236,7 +240,7 @@ engine_run(struct engine *e, uint64_t now_ns)
 			stuck = qp;
 	}
 	qp_env_flush(&e->env);
-	return !TAILQ_EMPTY(&e->run);
+	return !TAILQ_EMPTY(&e->run.ready);
 }
 
 void

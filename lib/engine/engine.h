@@ -7,6 +7,7 @@
  *   engine_rx_loopback  the same of frames that never left this thread
  *   engine_doorbell  a QP that its client rang for
  *   engine_run       runs QPs with work until the tx array is full or nothing is left
+ *   engine_next_ns   when engine_run has a QP to run that waits for its pace now
  *   engine_timer     a QP whose deadline has come
  *   engine_last_turn, engine_forget  a QP that is destroyed
  */
@@ -15,7 +16,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/queue.h>
+#include "engine/run_list.h"
 #include "qp/env.h"
 #include "qp/qp.h"
 #include "qp/table.h"
@@ -78,8 +79,6 @@ struct engine_ops {
 	bool (*held_up)(void *ctx, const struct qp *qp, uint64_t since_ns);
 };
 
-TAILQ_HEAD(engine_run_list, qp);
-
 struct engine {
 	struct qp_env env;        /* its pool is that of the QP whose turn it is */
 	struct rte_mempool *pool; /* of devices that have none of their own */
@@ -90,7 +89,7 @@ struct engine {
 	struct qp *asked[ENGINE_ASKED]; /* given requests since the last turn, once each or more */
 	bool rx_loopback;               /* within engine_rx_loopback */
 	uint32_t loop_zero_copy_bytes; /* zero_copy_bytes of struct qp_env where frames loop back */
-	struct engine_run_list run;
+	struct run_list run;
 	struct wire_memo memo; /* of the heads of received frames */
 	struct engine_dev dev[ENGINE_MAX_DEVS];
 	const struct qp_table *qps;
@@ -203,7 +202,7 @@ bool engine_own(const struct engine *e, struct rte_mbuf *m);
  */
 struct qp *engine_doorbell(struct engine *e, uint32_t qpn);
 
-/* Put qp on the run list, if it is not there. */
+/* qp is ready for a turn, even if its pace holds its requests back. */
 void engine_wake(struct engine *e, struct qp *qp);
 
 /*
@@ -213,6 +212,14 @@ void engine_wake(struct engine *e, struct qp *qp);
  * that.
  */
 bool engine_run(struct engine *e, uint64_t now_ns);
+
+/*
+ * The time in ns at which engine_run will find a QP ready that is parked now, because its
+ * congestion policy holds its next packet back; sometimes a little before. UINT64_MAX: no QP is
+ * parked. QPs that are ready, and timers, do not count. Reads a slot of the run list: for callers
+ * that sleep.
+ */
+uint64_t engine_next_ns(const struct engine *e);
 
 /*
  * The timer of qp went off. Acts on the deadlines that have passed, if any, and asks for a new

@@ -53,8 +53,8 @@ state_takes(enum qp_state state, uint32_t op_flags)
 }
 
 /*
- * A packet whose opcode is not of the QP's type. A CNP is for a connected QP, and none of them has
- * a policy that it would slow.
+ * A packet whose opcode is not of the QP's type. DROP_CNP: a CNP that may reach the congestion
+ * policy of qp, a connected QP.
  */
 static enum drop_reason
 refuses_service(struct engine *e, const struct qp *qp, const struct wire_pkt *pkt)
@@ -219,6 +219,11 @@ rx_roce(struct engine *e, uint16_t dev, const struct rx_frame *f)
 		e->env.dropped = DROP_NUM;
 		if (why == DROP_NUM || why == DROP_BAD_SERVICE)
 			why = drop_of_verdict[v];
+	}
+	if (why == DROP_CNP && req_rx_cnp(&e->env, qp)) {
+		count_given(e);
+		rx_done(e, m);
+		return;
 	}
 	if (why != DROP_NUM) {
 		rx_drop(e, counters, why == DROP_BAD_GID ? why_not_gid(pkt) : why, m);

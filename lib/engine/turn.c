@@ -6,17 +6,13 @@
 void
 engine_wake(struct engine *e, struct qp *qp)
 {
-	if (qp->bind.on_run_list)
-		return;
-	qp->bind.on_run_list = true;
-	TAILQ_INSERT_TAIL(&e->run, qp, bind.run);
+	run_list_ready(&e->run, qp);
 }
 
-static void
-run_list_drop(struct engine *e, struct qp *qp)
+uint64_t
+engine_next_ns(const struct engine *e)
 {
-	TAILQ_REMOVE(&e->run, qp, bind.run);
-	qp->bind.on_run_list = false;
+	return run_list_next_ns(&e->run);
 }
 
 /* Is there nothing that qp could do with a turn, once it has answered? */
@@ -27,6 +23,15 @@ has_no_more(const struct qp *qp)
 
 	return qp->conn.state == QP_RTR ||
 	       (qp->conn.state == QP_RTS && qp->bind.armed && snd->cur == snd->head);
+}
+
+void
+turn_set_timer(struct engine *e, struct qp *qp)
+{
+	uint64_t at_ns = qp_deadline_earliest(&qp->conn);
+
+	if (at_ns != 0 && (qp->bind.timer_at_ns == 0 || at_ns < qp->bind.timer_at_ns))
+		e->ops->set_timer(e->ops_ctx, qp, at_ns);
 }
 
 void
@@ -41,7 +46,7 @@ turn_answers(struct engine *e)
 			continue;
 		turn_begin(e, qp);
 		if (!rsp_run(&e->env, qp, ENGINE_QUANTUM) && has_no_more(qp))
-			run_list_drop(e, qp);
+			run_list_take(&e->run, qp);
 	}
 	e->asked_n = 0;
 }
@@ -73,7 +78,6 @@ engine_forget(struct engine *e, struct qp *qp)
 		if (e->asked[i] == qp)
 			e->asked[i--] = e->asked[--e->asked_n];
 	}
-	if (qp->bind.on_run_list)
-		run_list_drop(e, qp);
+	run_list_forget(&e->run, qp);
 	qp_sqes_drop(&qp->bind.sqes, e->env.sqes);
 }

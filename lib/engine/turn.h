@@ -34,14 +34,21 @@ turn_begin(struct engine *e, struct qp *qp)
 		qp->conn.loopback ? e->loop_zero_copy_bytes : e->dev[qp->bind.port].zero_copy_bytes;
 }
 
-/* The deadlines of qp may have changed: is the earliest one before its timer goes off? */
+/* Ask for a timer for the earliest deadline of qp, unless qp has one that goes off in time. */
+void turn_set_timer(struct engine *e, struct qp *qp);
+
+/*
+ * The deadlines of qp may have changed: does it need another timer? Out of line unless
+ * QP_DEADLINE_PROBE is the only one and the timer is set already.
+ */
 static inline void
 turn_check_timer(struct engine *e, struct qp *qp)
 {
-	uint64_t at_ns = qp_deadline_earliest(&qp->conn);
+	uint64_t at_ns = qp->conn.snd.probe_ns;
 
-	if (at_ns != 0 && (qp->bind.timer_at_ns == 0 || at_ns < qp->bind.timer_at_ns))
-		e->ops->set_timer(e->ops_ctx, qp, at_ns);
+	if (unlikely(qp->conn.snd.deadlines != 0) ||
+	    (at_ns != 0 && (qp->bind.timer_at_ns == 0 || at_ns < qp->bind.timer_at_ns)))
+		turn_set_timer(e, qp);
 }
 
 /* ACKs and NAKs of those who were asked since the last time. */

@@ -20,12 +20,13 @@ struct qp;
 
 struct qp_bind {
 	/* the rest of the line that qp_conn ends in */
-	TAILQ_ENTRY(qp) run;            /* the worker's run list */
+	TAILQ_ENTRY(qp) run;            /* the engine's run list (engine/run_list.h) */
 	struct counter_block *counters; /* of its worker and device */
 	uint64_t timer_at_ns;           /* what the worker's timer is set to; 0 = not set */
 	uint32_t pd;
 	uint16_t port; /* ethdev port id = device */
 	bool on_run_list;
+	bool parked : 1; /* on the run list until a time, not ready for a turn */
 	bool armed : 1;  /* told the client to ring (qp/doorbell.h) */
 	bool polled : 1; /* the worker looks at the SQ all the time: no need to ring */
 
@@ -44,9 +45,10 @@ struct qp_bind {
 
 	uint32_t recv_pd; /* domain of the receive buffers: the SRQ's, or pd */
 	uint16_t worker;
-	bool in_eal; /* where the QP's memory is from */
-	void *timer; /* the worker's */
-	void *owner; /* the control thread's object */
+	uint16_t run_slot; /* parked: where */
+	bool in_eal;       /* where the QP's memory is from */
+	void *timer;       /* the worker's */
+	void *owner;       /* the control thread's object */
 };
 
 #endif

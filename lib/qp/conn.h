@@ -59,16 +59,34 @@ struct qp_snd {
 	uint32_t rd_psns;   /* PSNs of responses awaited between una and next (not in the window) */
 	uint8_t rd_out;     /* READs and atomics outstanding */
 	uint8_t since_ackreq; /* packets since the last AckReq */
-	struct cc cc;         /* unacknowledged request packets allowed (cc/cc.h) */
-	uint8_t deadlines;    /* which of conn.deadline_ns are set: QP_DEADLINE_BIT */
-	bool ack_owed;        /* within a turn: a message ended and its ACK is not asked for yet */
-	bool read_gap;        /* a gap in READ responses was already asked for again */
-	bool draining : 1;    /* SQD: finish what was started */
-	bool flushing : 1;    /* RTS after SQE: WQEs before conn.flush_to are still to be flushed */
-	bool limited : 1; /* the peer has told end-to-end credits: the two counts below are kept */
+	union {
+		struct {
+			uint8_t watch;     /* enum qp_watch */
+			uint8_t deadlines; /* which of conn.deadline_ns are set: QP_DEADLINE_BIT */
+		};
+		uint16_t unusual; /* both; 0 on the fast path */
+	};
+	struct cc cc;  /* unacknowledged request packets allowed (cc/cc.h) */
+	bool ack_owed; /* within a turn: a message ended and its ACK is not asked for yet */
+	bool read_gap; /* a gap in READ responses was already asked for again */
+	union {
+		struct {
+			bool draining : 1; /* SQD: finish what was started */
+			/* RTS after SQE: WQEs before conn.flush_to are still to be flushed */
+			bool flushing : 1;
+			/* the peer sends end-to-end credits: conn.rq_credits and rq_out are kept */
+			bool limited : 1;
+			/* the congestion policy is not CC_FIXED: it takes each packet and response
+			 */
+			bool cc_told : 1;
+		};
+		struct {
+			uint8_t : 2;
+			uint8_t general : 2; /* limited or cc_told: WQEs take the general path */
+		};
+	};
 	uint8_t retry_left;
 	uint8_t rnr_left;
-	uint8_t watch; /* enum qp_watch */
 };
 _Static_assert(sizeof(struct qp_snd) == 64, "the requester half is one cache line");
 
@@ -193,6 +211,7 @@ struct qp_conn {
 	struct qp_path alt;                      /* of path migration (qp/migrate.h) */
 	struct qp_loss loss;                     /* of the requester */
 	uint64_t deadline_ns[QP_DEADLINE_PROBE]; /* by enum qp_deadline; 0 = not set */
+	struct cc_flow cc_flow;                  /* of the congestion policy, snd.cc.policy */
 	uint8_t spare[48];
 
 	/* what packets are matched against: one cache line */

@@ -48,6 +48,8 @@ check(const struct qp *qp, const struct qp_conn *conn, size_t bytes)
 	if (conn->qpn != qp->conn.qpn || conn->type != qp->conn.type ||
 	    memcmp(&conn->cap, &qp->conn.cap, sizeof(conn->cap)) != 0)
 		return -EINVAL;
+	if (!cc_policy_exists(conn->snd.cc.policy))
+		return -EINVAL;
 	if (conn->snd.head - conn->snd.tail > qp->bind.sqes.mask + 1u)
 		return -EINVAL;
 	return bytes == image_bytes(conn, qp->bind.sqes.entry_bytes) ? 0 : -EINVAL;

@@ -2,6 +2,7 @@
 /* Automatic path migration (REQ-11, EVT-06; IBTA vol. 1, 17.2.8). See qp/migrate.h. */
 #include <errno.h>
 #include <string.h>
+#include "qp/congestion.h"
 #include "qp/match.h"
 #include "qp/migrate.h"
 #include "qp/qp.h"
@@ -97,7 +98,7 @@ restart_requester(struct qp_env *env, struct qp *qp)
 	qp->conn.loss.timeout_ns = wire_ack_timeout_ns(qp->conn.attr.timeout);
 	qp_loss_reset(env, qp);
 	snd->retry_left = qp->conn.attr.retry_cnt;
-	cc_init(&snd->cc, env->now_ns);
+	qp_cc_begin(env, qp);
 	snd->probe_ns =
 		snd->next_psn != snd->una_psn && snd->wait_ns != 0 ? env->now_ns + snd->wait_ns : 0;
 	env->ops->qp_wake(env->ops_ctx, qp);

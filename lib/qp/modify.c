@@ -2,6 +2,7 @@
 /* Modify and query (QP-01 .. QP-05). */
 #include <errno.h>
 #include <string.h>
+#include "qp/congestion.h"
 #include "qp/deadline.h"
 #include "qp/migrate.h"
 #include "qp/retire.h"
@@ -191,6 +192,7 @@ enter_reset(struct qp_env *env, struct qp *qp)
 	memset(&qp->conn.rcv, 0, sizeof(qp->conn.rcv));
 	memset(&qp->conn.loss, 0, sizeof(qp->conn.loss));
 	memset(qp->conn.deadline_ns, 0, sizeof(qp->conn.deadline_ns));
+	memset(&qp->conn.cc_flow, 0, sizeof(qp->conn.cc_flow));
 	memset(&qp->conn.attr, 0, sizeof(qp->conn.attr));
 	sq->prod = rq->prod = 0;
 	qp->bind.armed = qp->bind.polled = false;
@@ -229,7 +231,7 @@ enter_rts(struct qp_env *env, struct qp *qp)
 	if (qp->conn.state == QP_RTR) {
 		snd->una_psn = snd->next_psn = snd->high_psn = snd->alloc_psn =
 			qp->conn.attr.sq_psn;
-		cc_init(&snd->cc, env->now_ns);
+		qp_cc_begin(env, qp);
 		snd->limited = false;
 		qp_loss_reset(env, qp);
 	}

@@ -22,7 +22,7 @@
 /* Fast-path class of a WQE: what its transmission need not check. */
 enum qp_wqe_path {
 	QP_WQE_GENERAL,    /* must check everything */
-	QP_WQE_PACKETS,    /* valid RC SEND or WRITE without fence or credits */
+	QP_WQE_PACKETS,    /* valid RC SEND or WRITE, no fence; not of a QP with snd.general */
 	QP_WQE_ONE_PACKET, /* the same, with one packet and one SGE */
 };
 

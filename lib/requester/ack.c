@@ -33,7 +33,7 @@ req_progress(struct qp_env *env, struct qp *qp)
 	snd->retry_left = qp->conn.retry_cnt;
 	snd->rnr_left = qp->conn.rnr_retry;
 	snd->read_gap = false;
-	if (unlikely((snd->watch | snd->deadlines) != 0))
+	if (unlikely(snd->unusual != 0))
 		req_watched(env, qp);
 	/* A response to a packet sent before a rewind may overtake the cursor. */
 	if (psn_lt(snd->next_psn, snd->una_psn))
@@ -189,7 +189,10 @@ req_ack_until(struct qp_env *env, struct qp *qp, uint32_t upto)
 		}
 	}
 	if (snd->una_psn != was) {
-		cc_on_ack(&snd->cc, env->now_ns, qp->conn.loss.srtt_ns);
+		if (likely(!snd->cc_told))
+			cc_fixed_on_ack(&snd->cc);
+		else
+			req_cc_progress(env, qp);
 		req_progress(env, qp);
 	}
 	return snd->una_psn == upto;
@@ -256,6 +259,8 @@ req_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	struct qp_snd *snd = &qp->conn.snd;
 
+	if (unlikely(snd->cc_told))
+		req_cc_response(qp, pkt);
 	/* Only a packet that was sent and is not acknowledged can get a response (REQ-07). */
 	if (psn_lt(pkt->psn, snd->una_psn) || !psn_lt(pkt->psn, snd->high_psn)) {
 		rx_stale(env, qp, pkt);

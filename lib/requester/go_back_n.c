@@ -125,7 +125,7 @@ probe_progress(struct qp_env *env, struct qp *qp)
 	qp->conn.loss.rtt_last_ns = env->now_ns - qp->conn.loss.silent_ns;
 	if (psn_lt(snd->una_psn, snd->high_psn))
 		return;
-	cc_on_spurious(&snd->cc, env->now_ns);
+	cc_on_spurious(&snd->cc, &qp->conn.cc_flow, env->now_ns);
 	snd->watch |= QP_WATCH_SPURIOUS;
 }
 
@@ -209,7 +209,7 @@ probe(struct qp_env *env, struct qp *qp)
 	struct qp_snd *snd = &qp->conn.snd;
 
 	env->counters->ctr[COUNTER_REQ_PROBE]++;
-	cc_on_probe(&snd->cc, env->now_ns, (snd->watch & QP_WATCH_PROBED) != 0);
+	cc_on_probe(&snd->cc, &qp->conn.cc_flow, env->now_ns, (snd->watch & QP_WATCH_PROBED) != 0);
 	snd->watch |= QP_WATCH_PROBED;
 	snd->read_gap = false;
 	rewind_cursor(qp);
@@ -227,7 +227,7 @@ ack_timeout(struct qp_env *env, struct qp *qp)
 	if (!req_take_retry(env, qp))
 		return;
 	snd->read_gap = false;
-	cc_on_timeout(&snd->cc, env->now_ns);
+	cc_on_timeout(&snd->cc, &qp->conn.cc_flow, env->now_ns);
 	req_rewind(qp);
 	env->ops->qp_wake(env->ops_ctx, qp);
 }

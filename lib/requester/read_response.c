@@ -26,7 +26,10 @@ response_taken(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e, b
 	struct qp_snd *snd = &qp->conn.snd;
 
 	snd->una_psn = psn_add(snd->una_psn, 1);
-	cc_on_response(&snd->cc, env->now_ns, snd->una_psn);
+	if (likely(!snd->cc_told))
+		cc_fixed_on_response(&snd->cc, snd->una_psn);
+	else
+		req_cc_progress(env, qp);
 	if (snd->rd_psns != 0)
 		snd->rd_psns--;
 	if (last) {

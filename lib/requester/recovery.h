@@ -21,8 +21,8 @@ void req_catch_up(struct qp *qp);
 /* Use up a retry. False: none was left, and the QP is in the error state. */
 bool req_take_retry(struct qp_env *env, struct qp *qp);
 /*
- * una_psn has advanced, and snd.watch or snd.deadlines is not 0. probe_ns is not updated yet; the
- * caller does that.
+ * una_psn has advanced, and snd.unusual is not 0. probe_ns is not updated yet; the caller does
+ * that.
  */
 void req_watched(struct qp_env *env, struct qp *qp);
 /* The peer has responded, with or without progress: reset the wait for probes. */

@@ -17,6 +17,8 @@
 enum req_more {
 	REQ_IDLE = 0, /* nothing to send until a doorbell, a response or the deadline */
 	REQ_MORE = 1, /* budget, space or buffers ran out: call again */
+	/* The congestion policy holds qp back until QP_DEADLINE_PACE: call again then. */
+	REQ_PACED = 2,
 };
 
 /*
@@ -28,6 +30,12 @@ enum req_more req_run(struct qp_env *env, struct qp *qp, uint32_t budget);
 
 /* Handle a response (ACK, NAK, READ response, atomic ACK) for qp; not checked against its state. */
 void req_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
+
+/*
+ * Handle a congestion notification packet for qp, which passed all checks. Returns false, and
+ * changes nothing, if the congestion policy of qp takes none.
+ */
+bool req_rx_cnp(struct qp_env *env, struct qp *qp);
 
 /*
  * Handle a packet with a response opcode and a format error (wire_bad_form), counted as dropped by

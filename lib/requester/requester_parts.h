@@ -157,6 +157,7 @@ enum req_step {
 	REQ_SENT,    /* a packet was sent: take another step */
 	REQ_NEXT,    /* progress without a packet: take another step */
 	REQ_BLOCKED, /* wait for a response, a timer or a doorbell */
+	REQ_HELD,    /* the congestion policy allows no packet before QP_DEADLINE_PACE */
 	REQ_NO_ROOM, /* out of budget, tx slots or mbufs, or memory is late */
 };
 
@@ -170,6 +171,10 @@ void req_sent_all(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e
 enum req_step req_send_datagram(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e);
 /* The next hop of the waiting datagram did not respond: it counts as sent. */
 void req_datagram_timeout(struct qp_env *env, struct qp *qp);
+
+/* Report to a congestion policy, if snd.cc_told: a response arrived; una_psn has advanced. */
+void req_cc_response(struct qp *qp, const struct wire_pkt *pkt);
+void req_cc_progress(struct qp_env *env, struct qp *qp);
 
 /* una_psn has advanced: reload the retry counters, restart or stop the timer. */
 void req_progress(struct qp_env *env, struct qp *qp);

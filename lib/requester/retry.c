@@ -36,7 +36,7 @@ req_read_gap(struct qp_env *env, struct qp *qp, uint32_t psn, bool data)
 		return;
 	env->counters->ctr[COUNTER_REQ_READ_GAP]++;
 	if (!(env->plain & QP_PLAIN_REQUESTER))
-		cc_on_loss(&snd->cc, env->now_ns);
+		cc_on_loss(&snd->cc, &qp->conn.cc_flow, env->now_ns);
 	req_ask_again(env, qp);
 	snd->read_gap = true;
 	qp->conn.loss.gap_at_ns = env->now_ns;
@@ -106,7 +106,7 @@ req_rx_seq_nak(struct qp_env *env, struct qp *qp, uint32_t psn)
 		return;
 	req_answered(env, qp);
 	if (!(env->plain & QP_PLAIN_REQUESTER))
-		cc_on_loss(&snd->cc, env->now_ns);
+		cc_on_loss(&snd->cc, &qp->conn.cc_flow, env->now_ns);
 	req_rewind(qp);
 	env->ops->qp_wake(env->ops_ctx, qp);
 }

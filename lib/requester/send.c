@@ -318,6 +318,28 @@ send_special(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 	return send_data(env, qp, e, qp->conn.type == QP_TYPE_RC, false);
 }
 
+/*
+ * As send_special, for a QP with snd.cc_told. Sends no packet before the congestion policy allows
+ * it, and reports each packet to the policy. Steps that send no packet are not held back.
+ */
+static __rte_noinline enum req_step
+send_paced(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
+{
+	struct cc_flow *flow = &qp->conn.cc_flow;
+	enum req_step step;
+
+	if (flow->next_send_ns > env->now_ns && e->status == QP_WC_SUCCESS &&
+	    qp->conn.snd.cur_pkt != e->npkts) {
+		qp_deadline_set(&qp->conn, QP_DEADLINE_PACE, flow->next_send_ns);
+		return REQ_HELD;
+	}
+	qp_deadline_clear(&qp->conn, QP_DEADLINE_PACE);
+	step = send_special(env, qp, e);
+	if (step == REQ_SENT)
+		cc_on_sent(&qp->conn.snd.cc, flow, env->now_ns, env->tx[env->tx_n - 1]->pkt_len);
+	return step;
+}
+
 /* Sends packets of a QP_WQE_PACKETS WQE, as many as possible. */
 static __rte_noinline enum req_step
 send_plain(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, struct qp_turn turn)
@@ -346,7 +368,9 @@ send_step(struct qp_env *env, struct qp *qp, struct qp_turn turn)
 		return REQ_BLOCKED; /* QP-15: not started before the drain, valid or not */
 	if (likely(e->fast == QP_WQE_ONE_PACKET))
 		return send_data(env, qp, e, true, true);
-	return e->fast ? send_plain(env, qp, e, turn) : send_special(env, qp, e);
+	if (e->fast)
+		return send_plain(env, qp, e, turn);
+	return likely(!snd->cc_told) ? send_special(env, qp, e) : send_paced(env, qp, e);
 }
 
 /* Arms the doorbell. Returns true if a WQE was posted meanwhile without a doorbell. */
@@ -407,8 +431,8 @@ req_run(struct qp_env *env, struct qp *qp, uint32_t budget)
 	}
 	if (snd->ack_owed)
 		send_owed_ackreq(env, qp);
-	if (step == REQ_NO_ROOM)
-		return REQ_MORE;
+	if (step >= REQ_HELD)
+		return step == REQ_HELD ? REQ_PACED : REQ_MORE;
 	req_drain_check(env, qp);
 	if (qp->conn.state == QP_RTS && send_more(env, qp))
 		return REQ_MORE;

@@ -122,7 +122,7 @@ wqe_place(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 			   ? 1
 			   : (e->length + qp->conn.mtu - 1) >> __builtin_ctz(qp->conn.mtu);
 	if (req_sends(e) && !(e->wqe.flags & UROCE_WQE_FENCE) && qp->conn.type == QP_TYPE_RC &&
-	    !qp->conn.snd.limited)
+	    !qp->conn.snd.general)
 		e->fast = QP_WQE_PACKETS;
 }
 
@@ -133,7 +133,7 @@ wqe_place(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 static inline bool
 wqe_is_usual(const struct qp *qp, const struct qp_sq_entry *e)
 {
-	return qp->conn.type == QP_TYPE_RC && !qp->conn.snd.limited && e->wqe.num == 1 &&
+	return qp->conn.type == QP_TYPE_RC && !qp->conn.snd.general && e->wqe.num == 1 &&
 	       req_sends(e) && !(e->wqe.flags & (UROCE_WQE_INLINE | UROCE_WQE_FENCE)) &&
 	       req_sges((struct qp_sq_entry *)e)->length <= qp->conn.mtu;
 }

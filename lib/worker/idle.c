@@ -130,7 +130,7 @@ go_to_sleep(struct worker *w)
 {
 	/* a descriptor that rings for nothing (a port short of buffers) would keep us awake */
 	bool ports = !w->port_rang;
-	uint64_t ns = timer_next_ns(), limit = sleep_limit(w, ports);
+	uint64_t ns = timer_next_ns(w), limit = sleep_limit(w, ports);
 
 	if (ns > limit)
 		ns = limit;

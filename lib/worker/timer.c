@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One timer a QP, armed only when the deadline moves closer than what it is set to; when it goes
- * off too early the engine has it armed again. So no packet costs a timer operation.
+ * The clock of the workers, and one rte_timer for each QP. The timer is armed when the earliest
+ * deadline of the QP (qp/deadline.h) is before the time that it is set to. A deadline that moves
+ * away leaves the timer alone: the timer goes off too early then, and the engine arms it again. So
+ * a packet costs no timer operation. A paced QP waits on the run list of the engine instead, which
+ * wakes it by itself; only a worker that goes to sleep has to ask for that time.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +19,7 @@ mul_shift32(uint64_t a, uint64_t b)
 	return (a >> 32) * b + (((a & UINT32_MAX) * b) >> 32);
 }
 
-/* Set once, before the workers start: nanoseconds a cycle and cycles a nanosecond, times 2^32. */
+/* Nanoseconds per cycle and cycles per nanosecond, times 2^32. Set once, before workers start. */
 static struct {
 	uint64_t ns_per_cycle, cycles_per_ns, start_cycles;
 } clock_rate;
@@ -38,12 +41,12 @@ timer_init(void)
 uint64_t
 timer_now_ns(void)
 {
-	/* never 0, which deadlines keep for "none" */
+	/* Never 0, which means "not set" in deadlines. */
 	return 1 + mul_shift32(rte_get_timer_cycles() - clock_rate.start_cycles,
 			       clock_rate.ns_per_cycle);
 }
 
-/* Of this thread, while it looks at its timers. */
+/* The worker of this thread, while rte_timer_manage runs. */
 static __thread struct worker *polling;
 
 static void
@@ -62,7 +65,7 @@ timer_set(void *ctx, struct qp *qp, uint64_t at_ns)
 
 	if (at_ns > w->now_ns)
 		wait_ns = at_ns - w->now_ns;
-	/* one tick later than rounded down: not before the deadline */
+	/* Rounded down and one tick more: never before the deadline. */
 	if (rte_timer_reset(t, mul_shift32(wait_ns, clock_rate.cycles_per_ns) + 1, SINGLE, w->lcore,
 			    expired, qp) == 0)
 		qp->bind.timer_at_ns = at_ns;
@@ -78,13 +81,17 @@ timer_poll(struct worker *w)
 }
 
 uint64_t
-timer_next_ns(void)
+timer_next_ns(const struct worker *w)
 {
 	int64_t ticks = rte_timer_next_ticks();
+	uint64_t ns = UINT64_MAX, at_ns = engine_next_ns(&w->engine), now_ns;
 
-	if (ticks < 0)
-		return UINT64_MAX;
-	return mul_shift32((uint64_t)ticks, clock_rate.ns_per_cycle);
+	if (ticks >= 0)
+		ns = mul_shift32((uint64_t)ticks, clock_rate.ns_per_cycle);
+	if (at_ns == UINT64_MAX)
+		return ns;
+	now_ns = timer_now_ns();
+	return RTE_MIN(ns, at_ns > now_ns ? at_ns - now_ns : 0);
 }
 
 int

@@ -262,8 +262,8 @@ void worker_count_rx(struct counter_block *counters, struct rte_mbuf *const *m, 
 int timer_init(void); /* control thread; 0 or -errno */
 void timer_set(void *ctx, struct qp *qp, uint64_t at_ns);
 unsigned timer_poll(struct worker *w);
-/* Nanoseconds until the next timer; UINT64_MAX: there is none. */
-uint64_t timer_next_ns(void);
+/* Nanoseconds until the next timer, or until a paced QP may send; UINT64_MAX: there is neither. */
+uint64_t timer_next_ns(const struct worker *w);
 
 /* idle.c: an iteration found nothing / something to do */
 void idle_empty(struct worker *w);

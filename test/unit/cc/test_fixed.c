@@ -8,13 +8,14 @@
 #include "cc/cc.h"
 #include "../../kit/requirement.h"
 
+static struct cc_flow flow; /* which the policy does not touch */
+
 static struct cc
 fresh(void)
 {
 	struct cc cc = {.policy = CC_FIXED};
 
-	cc_init(&cc, 1);
-	assert_int_equal(cc.window_pkts, CC_WINDOW_PKTS);
+	cc_init(&cc, &flow, 1);
 	assert_int_equal(cc.window_pkts, CC_WINDOW_PKTS);
 	return cc;
 }
@@ -28,10 +29,10 @@ acks_until_open(struct cc *cc)
 	for (; cc->window_pkts < CC_WINDOW_PKTS; n++) {
 		uint8_t was = cc->window_pkts;
 
-		cc_on_ack(cc, 2, 1000);
+		cc_on_ack(cc, &flow, 2, &(struct cc_ack){.rtt_ns = 1000});
 		assert_int_equal(cc->window_pkts, was * 2);
 	}
-	cc_on_ack(cc, 2, 1000);
+	cc_on_ack(cc, &flow, 2, &(struct cc_ack){.rtt_ns = 1000});
 	assert_int_equal(cc->window_pkts, CC_WINDOW_PKTS);
 	return n;
 }
@@ -42,7 +43,7 @@ sequence_nak_shrinks_the_window(void **state)
 {
 	struct cc cc = fresh();
 
-	cc_on_loss(&cc, 2);
+	cc_on_loss(&cc, &flow, 2);
 	assert_int_equal(cc.window_pkts, CC_AGAIN_PKTS);
 	assert_int_equal(acks_until_open(&cc), 3);
 }
@@ -53,9 +54,9 @@ timeout_shrinks_the_window_to_one_packet(void **state)
 {
 	struct cc cc = fresh();
 
-	cc_on_timeout(&cc, 2);
+	cc_on_timeout(&cc, &flow, 2);
 	assert_int_equal(cc.window_pkts, 1);
-	cc_on_loss(&cc, 2); /* a loss opens nothing */
+	cc_on_loss(&cc, &flow, 2); /* a loss opens nothing */
 	assert_int_equal(cc.window_pkts, 1);
 	assert_int_equal(acks_until_open(&cc), 7);
 }
@@ -66,17 +67,17 @@ spurious_probe_keeps_the_window(void **state)
 {
 	struct cc cc = fresh();
 
-	cc_on_loss(&cc, 2);
-	cc_on_probe(&cc, 3, false);
+	cc_on_loss(&cc, &flow, 2);
+	cc_on_probe(&cc, &flow, 3, false);
 	assert_int_equal(cc.window_pkts, 1);
-	cc_on_probe(&cc, 4, true);
+	cc_on_probe(&cc, &flow, 4, true);
 	assert_int_equal(cc.window_pkts, 1);
-	cc_on_ack(&cc, 5, 0);
-	cc_on_spurious(&cc, 5);
+	cc_on_ack(&cc, &flow, 5, &(struct cc_ack){.rtt_ns = 0});
+	cc_on_spurious(&cc, &flow, 5);
 	assert_int_equal(cc.window_pkts, CC_AGAIN_PKTS);
-	cc_on_timeout(&cc, 6);
-	cc_on_probe(&cc, 7, false); /* of the window that there is now */
-	cc_on_spurious(&cc, 8);
+	cc_on_timeout(&cc, &flow, 6);
+	cc_on_probe(&cc, &flow, 7, false); /* of the window that there is now */
+	cc_on_spurious(&cc, &flow, 8);
 	assert_int_equal(cc.window_pkts, 1);
 }
 
@@ -88,13 +89,35 @@ cc_table_agrees_with_the_fast_path(void **state)
 
 	for (w = 1; w <= CC_WINDOW_PKTS; w++) {
 		struct cc a = {.window_pkts = (uint8_t)w}, b = a;
+		struct cc_ack ack = {.rtt_ns = 0};
 
-		cc_on_ack(&a, 1, 0);
-		cc_policies[CC_FIXED]->on_ack(&b, 1, 0);
+		cc_fixed_on_ack(&a);
+		cc_on_ack(&b, &flow, 1, &ack);
 		assert_int_equal(a.window_pkts, b.window_pkts);
 		assert_int_equal(a.window_pkts, 2 * w < CC_WINDOW_PKTS ? 2 * w : CC_WINDOW_PKTS);
 	}
 	assert_string_equal(cc_policies[CC_FIXED]->name, "fixed");
+}
+
+/* It has no hooks for these, and sets no pace. */
+static void
+fixed_takes_no_reports_of_packets_and_cnps(void **state)
+{
+	static const struct cc_flow zero;
+	struct cc cc = fresh();
+
+	cc_on_sent(&cc, &flow, 2, 1000);
+	assert_false(cc_on_cnp(&cc, &flow, 3));
+	assert_int_equal(cc.window_pkts, CC_WINDOW_PKTS);
+	assert_memory_equal(&flow, &zero, sizeof(zero));
+}
+
+static void
+policies_are_those_of_the_program(void **state)
+{
+	assert_true(cc_policy_exists(CC_FIXED));
+	assert_false(cc_policy_exists(CC_TEST)); /* this program has no cc_test */
+	assert_false(cc_policy_exists(CC_POLICIES));
 }
 
 int
@@ -105,6 +128,8 @@ main(void)
 		cmocka_unit_test(timeout_shrinks_the_window_to_one_packet),
 		cmocka_unit_test(spurious_probe_keeps_the_window),
 		cmocka_unit_test(cc_table_agrees_with_the_fast_path),
+		cmocka_unit_test(fixed_takes_no_reports_of_packets_and_cnps),
+		cmocka_unit_test(policies_are_those_of_the_program),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

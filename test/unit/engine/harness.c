@@ -9,6 +9,7 @@
 #include <rte_eal.h>
 #include <rte_mbuf.h>
 #include "harness.h"
+#include "qp/image.h"
 #include "qp/segs.h"
 #include "wire/icrc.h"
 
@@ -98,6 +99,7 @@ on_handoff(void *ctx, uint32_t worker, struct rte_mbuf *m)
 static void
 on_set_timer(void *ctx, struct qp *qp, uint64_t at_ns)
 {
+	((struct bench *)ctx)->timers_set++;
 	qp->bind.timer_at_ns = at_ns;
 }
 
@@ -543,6 +545,56 @@ bench_run_once(struct bench *b)
 	take_frames(b);
 }
 
+struct qp *
+conn_fresh_qp(struct conn *c)
+{
+	const struct qp *q = c->qp;
+	struct qp_create n = {
+		.qpn = q->conn.qpn,
+		.type = q->conn.type,
+		.port = q->bind.port,
+		.pd = q->bind.pd,
+		.send_cq = q->bind.send_cq,
+		.recv_cq = q->bind.recv_cq,
+		.srq = q->bind.srq,
+		.cap = q->conn.cap,
+		.sq = q->bind.sq,
+		.rq = q->bind.rq,
+		.counters = q->bind.counters,
+	};
+	struct qp *qp;
+
+	n.sq.prod = n.rq.prod = 0;
+	qp = qp_create(&n);
+	assert_non_null(qp);
+	return qp;
+}
+
+void
+conn_move(struct conn *c)
+{
+	struct engine *e = &c->b->engine;
+	struct qp *fresh;
+	size_t bytes;
+	void *image;
+
+	bench_run(c->b);
+	bytes = qp_image_bytes(c->qp);
+	image = malloc(bytes);
+	assert_non_null(image);
+	qp_image_save(c->qp, image);
+	fresh = conn_fresh_qp(c);
+	engine_forget(e, c->qp);
+	memset(&c->qp->conn, 0xa5, sizeof(c->qp->conn)); /* nobody may read it any more */
+	qp_free(c->qp);
+	assert_int_equal(qp_image_load(fresh, c->b->sqes, image, bytes), 0);
+	free(image);
+	c->b->qps.slot[fresh->conn.qpn & c->b->qps.mask] = fresh;
+	c->qp = fresh;
+	engine_wake(e, fresh);
+	bench_run(c->b);
+}
+
 /* The timer that goes off next, not later than end. */
 static struct qp *
 next_timer(struct bench *b, uint64_t end)
@@ -564,13 +616,19 @@ next_timer(struct bench *b, uint64_t end)
 void
 bench_pass(struct bench *b, uint64_t ns)
 {
-	uint64_t end = b->now + ns;
+	uint64_t end = b->now + ns, next;
 	struct qp *qp;
 
 	bench_run(b);
-	while ((qp = next_timer(b, end)) != NULL) {
-		b->now = qp->bind.timer_at_ns > b->now ? qp->bind.timer_at_ns : b->now;
-		engine_timer(&b->engine, b->now, qp);
+	for (;;) {
+		next = engine_next_ns(&b->engine);
+		qp = next_timer(b, RTE_MIN(end, next));
+		if (qp == NULL && next > end)
+			break;
+		next = qp != NULL ? qp->bind.timer_at_ns : next;
+		b->now = RTE_MAX(b->now, next);
+		if (qp != NULL)
+			engine_timer(&b->engine, b->now, qp);
 		bench_run(b);
 	}
 	b->now = end;

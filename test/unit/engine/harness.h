@@ -120,6 +120,7 @@ struct bench {
 	uint32_t slow, handoffs;
 	uint32_t consumed;  /* datagrams for the consumer of engine_set_consumer */
 	bool consumer_full; /* it takes none */
+	uint32_t timers_set; /* calls of set_timer */
 };
 
 /* cmocka fixtures: one EAL per program, one bench per test. A test must return every mbuf. */
@@ -139,6 +140,10 @@ void conn_raise(struct conn *c, const struct conn_cfg *cfg);
 /* qp_modify_check, and qp_modify_apply where that agrees. */
 int conn_modify(struct conn *c, uint32_t mask, const struct uroce_qp_attr *attr);
 int conn_to(struct conn *c, enum qp_state state); /* QP_STATE alone */
+/* What is in flight is seen to be sent; then c's connection goes on, on a fresh QP (qp/image.h). */
+void conn_move(struct conn *c);
+/* The QP that c's client and peer know, made once more: nothing in it but where its queues are. */
+struct qp *conn_fresh_qp(struct conn *c);
 
 /* Register len fresh bytes at iova. */
 /* A key that no other entry of b's table has. */

@@ -14,58 +14,6 @@
 #define RQ  0x555000u
 #define MTU 1024u
 
-/* Creates the QP of c again; it has only the addresses of its queues. */
-static struct qp *
-fresh_qp(struct conn *c)
-{
-	const struct qp *q = c->qp;
-	struct qp_create n = {
-		.qpn = q->conn.qpn,
-		.type = q->conn.type,
-		.port = q->bind.port,
-		.pd = q->bind.pd,
-		.send_cq = q->bind.send_cq,
-		.recv_cq = q->bind.recv_cq,
-		.srq = q->bind.srq,
-		.cap = q->conn.cap,
-		.sq = q->bind.sq,
-		.rq = q->bind.rq,
-		.counters = q->bind.counters,
-	};
-	struct qp *qp;
-
-	n.sq.prod = n.rq.prod = 0;
-	qp = qp_create(&n);
-	assert_non_null(qp);
-	return qp;
-}
-
-/* Checks that the packets in flight were sent, then moves the connection. */
-static void
-move(struct conn *c)
-{
-	struct engine *e = &c->b->engine;
-	struct qp *fresh;
-	size_t bytes;
-	void *image;
-
-	bench_run(c->b);
-	bytes = qp_image_bytes(c->qp);
-	image = malloc(bytes);
-	assert_non_null(image);
-	qp_image_save(c->qp, image);
-	fresh = fresh_qp(c);
-	engine_forget(e, c->qp);
-	memset(&c->qp->conn, 0xa5, sizeof(c->qp->conn)); /* it must not be read any more */
-	qp_free(c->qp);
-	assert_int_equal(qp_image_load(fresh, c->b->sqes, image, bytes), 0);
-	free(image);
-	c->b->qps.slot[fresh->conn.qpn & c->b->qps.mask] = fresh;
-	c->qp = fresh;
-	engine_wake(e, fresh);
-	bench_run(c->b);
-}
-
 REQUIREMENT("REQ-01", "REQ-07")
 static void
 sends_in_flight_complete_after_a_move(void **state)
@@ -79,11 +27,11 @@ sends_in_flight_complete_after_a_move(void **state)
 	assert_int_equal(pkt_count(c), 5);
 	peer_ack(c, SQ + 2); /* in the middle of the second */
 	send_cqe(c, 1, QP_WC_SUCCESS);
-	move(c);
+	conn_move(c);
 	pkt_none(c); /* nothing is sent again */
 	client_does(c, 4, UROCE_WR_SEND, 8);
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ + 5);
-	move(c);
+	conn_move(c);
 	peer_ack(c, SQ + 5);
 	for (i = 2; i <= 4; i++)
 		send_cqe(c, i, QP_WC_SUCCESS);
@@ -100,7 +48,7 @@ lost_packet_is_retransmitted_after_a_move(void **state)
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
 	memset(c->sq.slots, 0xff,
 	       c->sq.stride); /* the copy is used, not the client's present data */
-	move(c);
+	conn_move(c);
 	bench_pass(c->b, 70000000); /* the ACK timeout is 67 ms */
 	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
 	peer_ack(c, SQ);
@@ -119,7 +67,7 @@ move_does_not_restore_used_retries(void **state)
 	client_does(c, 1, UROCE_WR_SEND, 8);
 	peer_nak(c, SQ, NAK_SYN(PSN_SEQ));
 	assert_int_equal(pkt_count(c), 2);
-	move(c);
+	conn_move(c);
 	peer_nak(c, SQ, NAK_SYN(PSN_SEQ));
 	send_cqe(c, 1, QP_WC_RETRY_EXC_ERR);
 	state_expect(c, QP_ERR);
@@ -135,9 +83,9 @@ half_answered_read_completes_after_a_move(void **state)
 	client_does(c, 1, UROCE_WR_RDMA_READ, 3 * MTU);
 	pkt_expect(c, WIRE_OP_READ_REQ, SQ);
 	peer_read_resp(c, WIRE_OP_READ_RESP_FIRST, SQ, 0, MTU);
-	move(c);
+	conn_move(c);
 	peer_read_resp(c, WIRE_OP_READ_RESP_MIDDLE, SQ + 1, MTU, MTU);
-	move(c);
+	conn_move(c);
 	peer_read_resp(c, WIRE_OP_READ_RESP_LAST, SQ + 2, 2 * MTU, MTU);
 	send_cqe(c, 1, QP_WC_SUCCESS);
 	assert_memory_equal(c->local->bytes, bench_bytes, 3 * MTU);
@@ -158,13 +106,13 @@ half_received_message_completes_after_a_move(void **state)
 	peer_send(c, WIRE_OP_SEND_FIRST, RQ, 0, MTU);
 	ack_expect(c, RQ);
 	memset(c->rq.slots, 0xff, c->rq.stride); /* what was taken counts */
-	move(c);
+	conn_move(c);
 	peer_send(c, WIRE_OP_SEND_LAST, RQ + 1, MTU, 10);
 	ack_expect(c, RQ + 1);
 	assert_int_equal(recv_cqe(c, 7, QP_WC_SUCCESS).byte_len, MTU + 10);
 	assert_memory_equal(c->local->bytes, bench_bytes, 1000);
 	assert_memory_equal(c->local->bytes + 5000, bench_bytes + 1000, MTU + 10 - 1000);
-	move(c);
+	conn_move(c);
 	peer_send(c, WIRE_OP_SEND_ONLY, RQ + 2, 0, 20);
 	ack_expect(c, RQ + 2);
 	recv_cqe(c, 8, QP_WC_SUCCESS);
@@ -192,7 +140,7 @@ duplicates_are_answered_after_a_move(void **state)
 	assert_true(pkt_expect(c, WIRE_OP_ATOMIC_ACK, RQ).orig == 0);
 	peer_read(c, RQ + 1, REMOTE_VA + MTU, 8);
 	pkt_expect(c, WIRE_OP_READ_RESP_ONLY, RQ + 1);
-	move(c);
+	conn_move(c);
 	peer_put(c, add, 0, 0); /* answered with the original result, not executed */
 	assert_true(pkt_expect(c, WIRE_OP_ATOMIC_ACK, RQ).orig == 0);
 	memcpy(&v, c->remote->bytes, sizeof(v));
@@ -214,7 +162,7 @@ qp_in_error_keeps_flushing_after_a_move(void **state)
 	assert_int_equal(pkt_count(c), 1);
 	assert_int_equal(conn_to(c, QP_ERR), 0);
 	send_cqe(c, 1, QP_WC_WR_FLUSH_ERR);
-	move(c);
+	conn_move(c);
 	state_expect(c, QP_ERR);
 	client_does(c, 2, UROCE_WR_SEND, 8);
 	recv_post(c, 3, 0, 8);
@@ -230,7 +178,7 @@ load_changed(struct conn *c, size_t off, int less)
 {
 	size_t bytes = qp_image_bytes(c->qp);
 	uint8_t *image = malloc(bytes);
-	struct qp *fresh = fresh_qp(c);
+	struct qp *fresh = conn_fresh_qp(c);
 	struct qp_conn was = fresh->conn;
 	int rc;
 
@@ -279,7 +227,7 @@ image_without_space_for_copies_is_refused(void **state)
 	client_does(c, 1, UROCE_WR_SEND, 8);
 	assert_int_equal(pkt_count(c), 1);
 	assert_int_equal(load_changed(c, offsetof(struct qp_conn, spare), 0), -ENOMEM);
-	move(c);
+	conn_move(c);
 	peer_ack(c, SQ);
 	send_cqe(c, 1, QP_WC_SUCCESS);
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "control/device.h"
+#include "control/neigh.h"
 #include "control/obj.h"
 #include "control/slow_path.h"
 #include "control/worker_events.h"
@@ -51,6 +52,12 @@ cq_failed(struct obj_cq *cq)
 
 void
 srq_failed(struct obj_srq *srq)
+{
+	fail();
+}
+
+void
+neigh_rx(struct device *dev, struct rte_mbuf *m)
 {
 	fail();
 }

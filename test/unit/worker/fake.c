@@ -235,6 +235,12 @@ engine_run(struct engine *e, uint64_t now_ns)
 	return f->send.next != f->send.end;
 }
 
+uint64_t
+engine_next_ns(const struct engine *e)
+{
+	return UINT64_MAX;
+}
+
 void
 engine_timer(struct engine *e, uint64_t now_ns, struct qp *qp)
 {

@@ -51,7 +51,7 @@ timer_now_ns(void)
 }
 
 uint64_t
-timer_next_ns(void)
+timer_next_ns(const struct worker *w)
 {
 	return os.next_timer_ns;
 }

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <rte_common.h>
+#include "engine/run_list.h"
+#include "qp/deadline.h"
+
+#define SLOT_MASK (RUN_SLOTS - 1u)
+
+static bool
+slot_is_used(const struct run_list *l, uint32_t slot)
+{
+	return (l->used[slot / 64] >> (slot % 64) & 1) != 0;
+}
+
+void
+run_list_init(struct run_list *l)
+{
+	TAILQ_INIT(&l->ready);
+	l->parked = 0;
+	l->tick = 0;
+	for (uint32_t i = 0; i < RUN_SLOTS / 64; i++)
+		l->used[i] = 0;
+}
+
+/* Put qp into the slot of its time, as far as the wheel goes. */
+static void
+slot_put(struct run_list *l, struct qp *qp)
+{
+	uint64_t tick = qp_deadline_get(&qp->conn, QP_DEADLINE_PACE) >> RUN_SLOT_SHIFT;
+	uint32_t slot;
+
+	tick = RTE_MIN(RTE_MAX(tick, l->tick), l->tick + RUN_SLOTS - 1);
+	slot = tick & SLOT_MASK;
+	if (!slot_is_used(l, slot))
+		TAILQ_INIT(&l->slot[slot]);
+	l->used[slot / 64] |= 1ull << (slot % 64);
+	qp->bind.run_slot = (uint16_t)slot;
+	TAILQ_INSERT_TAIL(&l->slot[slot], qp, bind.run);
+}
+
+void
+run_list_park(struct run_list *l, struct qp *qp, uint64_t now_ns)
+{
+	if (l->parked == 0)
+		l->tick = now_ns >> RUN_SLOT_SHIFT;
+	l->parked++;
+	qp->bind.parked = true;
+	slot_put(l, qp);
+}
+
+void
+run_list_unpark(struct run_list *l, struct qp *qp)
+{
+	uint32_t slot = qp->bind.run_slot;
+
+	TAILQ_REMOVE(&l->slot[slot], qp, bind.run);
+	if (TAILQ_EMPTY(&l->slot[slot]))
+		l->used[slot / 64] &= ~(1ull << (slot % 64));
+	qp->bind.parked = false;
+	l->parked--;
+}
+
+/* Empty a slot in use: its QPs become ready, or are put into the slot of their time. */
+static void
+slot_empty(struct run_list *l, uint32_t slot, uint64_t now_ns)
+{
+	struct run_queue all = TAILQ_HEAD_INITIALIZER(all);
+	struct qp *qp;
+
+	TAILQ_CONCAT(&all, &l->slot[slot], bind.run);
+	l->used[slot / 64] &= ~(1ull << (slot % 64));
+	while ((qp = TAILQ_FIRST(&all)) != NULL) {
+		TAILQ_REMOVE(&all, qp, bind.run);
+		if (qp_deadline_get(&qp->conn, QP_DEADLINE_PACE) > now_ns) {
+			slot_put(l, qp);
+			continue;
+		}
+		qp->bind.parked = false;
+		l->parked--;
+		run_list_ready(l, qp);
+	}
+}
+
+void
+run_list_wake_due(struct run_list *l, uint64_t now_ns)
+{
+	uint64_t tick = l->tick, to = now_ns >> RUN_SLOT_SHIFT;
+
+	to = RTE_MAX(to, tick);
+	l->tick = to;
+	/* Older slots than the wheel has are those of the last round. */
+	for (to = RTE_MIN(to, tick + RUN_SLOTS - 1); tick <= to; tick++) {
+		uint32_t slot = tick & SLOT_MASK;
+
+		if (slot % 64 == 0 && l->used[slot / 64] == 0)
+			tick += 63; /* none of these 64 */
+		else if (slot_is_used(l, slot))
+			slot_empty(l, slot, now_ns);
+	}
+}
+
+uint64_t
+run_list_next_ns(const struct run_list *l)
+{
+	uint64_t tick = l->tick, at_ns;
+	const struct qp *qp;
+
+	if (l->parked == 0)
+		return UINT64_MAX;
+	while (!slot_is_used(l, tick & SLOT_MASK))
+		tick++;
+	/* Those that are parked for longer than the wheel spans have to be put elsewhere by then.
+	 */
+	at_ns = (tick + 1) << RUN_SLOT_SHIFT;
+	TAILQ_FOREACH (qp, &l->slot[tick & SLOT_MASK], bind.run)
+		at_ns = RTE_MIN(at_ns, qp_deadline_get(&qp->conn, QP_DEADLINE_PACE));
+	return at_ns;
+}
+
+void
+run_list_forget(struct run_list *l, struct qp *qp)
+{
+	if (qp->bind.on_run_list)
+		run_list_take(l, qp);
+	else if (qp->bind.parked)
+		run_list_unpark(l, qp);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The run list of an engine: QPs that are ready for a turn, and QPs that are parked until a time.
+ * A QP is parked while its congestion policy holds it back (QP_DEADLINE_PACE). That happens with
+ * every packet of a paced QP, so parking needs no timer: it puts the QP into a slot of a timing
+ * wheel, and the next engine_run after its time finds it there.
+ *
+ * A slot is 2^RUN_SLOT_SHIFT ns long, but a QP never becomes ready before its time. The wheel spans
+ * RUN_SLOTS slots, about 1 ms. A QP that is parked for longer waits in the last slot and is parked
+ * again from there. The order of QPs whose times fall into one slot is the order in which they were
+ * parked.
+ *
+ * A QP is on the ready queue (bind.on_run_list), in a slot (bind.parked), or neither; never both.
+ * Private to the engine. Owner worker only.
+ */
+#ifndef ENGINE_RUN_LIST_H
+#define ENGINE_RUN_LIST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <rte_branch_prediction.h>
+#include "qp/qp.h"
+
+#define RUN_SLOT_SHIFT 10   /* a slot is 1.024 us */
+#define RUN_SLOTS      1024 /* a power of two, 64 at least */
+
+TAILQ_HEAD(run_queue, qp);
+
+struct run_list {
+	struct run_queue ready; /* in the order of their turns */
+	uint32_t parked;        /* QPs in slots */
+	uint64_t tick; /* all parked QPs are in slots of ticks tick .. tick + RUN_SLOTS - 1 */
+	uint64_t used[RUN_SLOTS / 64]; /* bit i: slot[i] is initialised and not empty */
+	struct run_queue slot[RUN_SLOTS];
+};
+
+/* No QP is ready or parked. */
+void run_list_init(struct run_list *l);
+
+/* Take a parked qp out of its slot. */
+void run_list_unpark(struct run_list *l, struct qp *qp);
+
+/* qp is ready for a turn, behind all others. Nothing happens if it was ready; it is not parked. */
+static inline void
+run_list_ready(struct run_list *l, struct qp *qp)
+{
+	if (qp->bind.on_run_list)
+		return;
+	if (unlikely(qp->bind.parked))
+		run_list_unpark(l, qp);
+	qp->bind.on_run_list = true;
+	TAILQ_INSERT_TAIL(&l->ready, qp, bind.run);
+}
+
+/* Take a ready qp off the ready queue. */
+static inline void
+run_list_take(struct run_list *l, struct qp *qp)
+{
+	TAILQ_REMOVE(&l->ready, qp, bind.run);
+	qp->bind.on_run_list = false;
+}
+
+/* Park qp, which is neither ready nor parked, until its QP_DEADLINE_PACE. */
+void run_list_park(struct run_list *l, struct qp *qp, uint64_t now_ns);
+
+/* Parked QPs whose QP_DEADLINE_PACE is not later than now_ns, or not set any more, become ready. */
+void run_list_wake_due(struct run_list *l, uint64_t now_ns);
+
+/* The time in ns at which run_list_wake_due should be called next; UINT64_MAX: no QP is parked. */
+uint64_t run_list_next_ns(const struct run_list *l);
+
+/* Take qp off the list, wherever it is. */
+void run_list_forget(struct run_list *l, struct qp *qp);
+
+#endif

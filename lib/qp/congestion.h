@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The congestion policy of a QP (cc/cc.h) when its connection, or the path of it, begins. */
+#ifndef QP_CONGESTION_H
+#define QP_CONGESTION_H
+
+#include "qp/env.h"
+#include "qp/qp.h"
+
+/*
+ * Owner worker. Policy conn.snd.cc.policy begins anew, as if nothing was known of the path. The
+ * policy may only be another one than before while no send WQE is taken from the SQ: with any other
+ * than CC_FIXED each WQE is marked when it is taken (qp_sq_entry.fast).
+ */
+static inline void
+qp_cc_begin(const struct qp_env *env, struct qp *qp)
+{
+	struct qp_snd *snd = &qp->conn.snd;
+
+	qp->conn.cc_flow = (struct cc_flow){.una_psn = snd->una_psn};
+	snd->cc_told = snd->cc.policy != CC_FIXED && qp->conn.type != QP_TYPE_UD;
+	qp_deadline_clear(&qp->conn, QP_DEADLINE_PACE);
+	cc_init(&snd->cc, &qp->conn.cc_flow, env->now_ns);
+}
+
+#endif
