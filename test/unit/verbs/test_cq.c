@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completion queues: decoding, order, arming, and what leaves a CQ when a QP does. */
+/* Completion queues: decoding, order, arming, and purging of a QP's completions. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -66,7 +66,7 @@ completions_keep_order_over_many_laps(void **state)
 	struct ibv_wc wc[16];
 	uint64_t in = 0, out = 0;
 
-	/* bursts of changing size, so that laps end at every place in a burst */
+	/* bursts of changing size, so that the ring wraps at every position of a burst */
 	for (unsigned int burst = 0; in < 500; burst++) {
 		unsigned int n = burst % 16 + 1;
 		int got;
@@ -88,7 +88,7 @@ purge_keeps_completions_of_other_qps(void **state)
 	struct fixture *r = *state;
 	struct ibv_qp *other = fixture_create_qp(r, IBV_QPT_RC);
 
-	/* an odd start, so that the ring wraps in the middle of what is purged */
+	/* an odd start, so that the ring wraps within the purged entries */
 	for (unsigned int i = 0; i < 10; i++) {
 		complete(r, 0, 0x101);
 		assert_int_equal(poll_id(r->cq), 0);
@@ -100,7 +100,7 @@ purge_keeps_completions_of_other_qps(void **state)
 		assert_int_equal(poll_id(r->cq), i);
 	assert_int_equal(poll_id(r->cq), UINT64_MAX);
 	assert_int_equal(r->f->cq[0].hdr->cons, 26);
-	/* room in full: what was purged does not take any */
+	/* all entries are free: purged completions take none */
 	for (unsigned int i = 0; i < 16; i++)
 		complete(r, 100 + i, 0x101);
 	for (unsigned int i = 0; i < 16; i++)
@@ -172,7 +172,7 @@ resize_keeps_the_completions(void **state)
 	assert_int_equal(ibv_resize_cq(r->cq, 64), 0);
 	assert_int_equal(r->cq->cqe, 64);
 	complete(r, 5, 0x100);
-	/* and again before the first old ring is drained; then one QP goes */
+	/* and again before the first old ring is drained; then one QP is destroyed */
 	assert_int_equal(ibv_resize_cq(r->cq, 8), 0);
 	complete(r, 6, 0x100);
 	complete(r, 7, 0x101);

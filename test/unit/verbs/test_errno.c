@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How failures are reported: every operation of the provider's table is made to fail, and what it
- * returns and leaves in errno is what a program gets from a kernel provider. A function that
- * returns a number returns the errno; libibverbs' own exceptions (rereg, poll) are in the table
- * below.
+ * How failures are reported: every operation of the provider's table is made to fail, and its
+ * result and errno must be those of a kernel provider. A function that returns a number returns the
+ * errno; libibverbs' own exceptions (rereg, poll) are in the table below.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -129,7 +128,7 @@ covered(size_t slot)
 	return false;
 }
 
-/* Whoever adds an operation says here how it fails. */
+/* A new operation needs a row here. */
 static void
 every_operation_is_in_the_table(void **state)
 {
@@ -179,7 +178,7 @@ calls_without_a_daemon_fail(void **state)
 	assert_true(ibv_poll_cq(b->r->cq, 1, &wc) < 0);
 	assert_int_equal(errno, EIO);
 	FAILS_WITH(ibv_req_notify_cq(b->r->cq, 0), EIO);
-	/* in use by a QP, as the daemon would say */
+	/* in use by a QP, which the daemon would report */
 	FAILS_WITH(ibv_destroy_srq(b->srq), EBUSY);
 	FAILS_WITH(ibv_destroy_cq(b->r->cq), EBUSY);
 	FAILS_WITH(ibv_dealloc_pd(b->r->pd), EBUSY);

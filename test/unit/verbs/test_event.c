@@ -22,7 +22,7 @@ readable(int fd)
 	return poll(&pfd, 1, 0) == 1 && (pfd.revents & POLLIN);
 }
 
-/* The channel itself shows that libibverbs' write was hooked: /dev/null would have made none. */
+/* The channel shows that libibverbs' write was hooked: /dev/null would not have created one. */
 REQUIREMENT("CQ-01")
 static void
 completion_event_reaches_its_channel(void **state)
@@ -74,7 +74,7 @@ destroy_cq_drops_its_events(void **state)
 	/* the last one is stale too: it must not make the channel look readable */
 	assert_false(readable(r->channel->fd));
 	ibv_ack_cq_events(cq, 1);
-	/* nor is it taken for one of a CQ that came later */
+	/* nor is it taken for an event of a later CQ */
 	second = ibv_create_cq(r->ctx, 4, NULL, r->channel, 0);
 	assert_int_not_equal(r->f->cq[1].user_handle, stale);
 	ibv_destroy_cq(second);
@@ -175,7 +175,7 @@ lost_daemon_raises_device_fatal(void **state)
 	ibv_ack_async_event(&ev);
 	assert_int_equal(ibv_get_async_event(r->ctx, &ev), -1);
 	assert_int_equal(errno, EIO);
-	/* who waits for completions is woken once, to find that there are none any more */
+	/* a thread that waits for completions is woken once and finds none */
 	assert_int_equal(ibv_get_cq_event(r->channel, &cq, &cookie), 0);
 	assert_ptr_equal(cq, r->cq);
 	ibv_ack_cq_events(cq, 1);
@@ -189,7 +189,7 @@ lost_daemon_raises_device_fatal(void **state)
 	/* objects can still be destroyed: the teardown of this test does */
 }
 
-/* A program that only polls learns it too. */
+/* A program that only polls notices it too. */
 REQUIREMENT("CQE-15")
 static void
 poller_sees_the_daemon_die(void **state)
@@ -204,7 +204,7 @@ poller_sees_the_daemon_die(void **state)
 	assert_true(n < 0);
 }
 
-/* What the child of a fork may do: nothing, and without harm to the parent. 0 if so. */
+/* The child of a fork can do nothing and does not harm the parent. Returns 0 if that holds. */
 static int
 child_checks(struct fixture *r)
 {
@@ -239,7 +239,7 @@ fork_does_not_disturb_the_parent(void **state)
 
 	fixture_qp_to(r->qp, IBV_QPS_RTS);
 	fake_comp_event(r->f, 0, r->f->cq[0].user_handle);
-	/* delivered but not acknowledged, and an unpolled completion: neither is the child's */
+	/* an unacknowledged event and an unpolled completion: the child owns neither */
 	assert_int_equal(ibv_get_cq_event(r->channel, &cq, &cookie), 0);
 	fake_comp_event(r->f, 0, r->f->cq[0].user_handle);
 	fake_complete(r->f, 0, (struct uroce_cqe){.wr_id = 77, .qp_num = 0x100});
@@ -259,7 +259,7 @@ fork_does_not_disturb_the_parent(void **state)
 	assert_int_equal(wc.wr_id, 77);
 }
 
-/* Every call that takes the lock of a queue, which nobody will ever let go of. */
+/* Makes every call that takes the lock of a queue, which is never released. */
 static int
 child_calls(struct fixture *r, struct ibv_qp_ex *ex, struct ibv_srq *srq)
 {
@@ -281,7 +281,7 @@ child_calls(struct fixture *r, struct ibv_qp_ex *ex, struct ibv_srq *srq)
 	return ibv_destroy_qp(r->qp) || ibv_destroy_srq(srq) ? 4 : 0;
 }
 
-/* Other threads of the parent were in the middle of a post or a poll, and the child has none. */
+/* Other threads of the parent were in a post or poll; the child does not have these threads. */
 static void
 fork_works_while_queues_are_locked(void **state)
 {

@@ -7,12 +7,12 @@
 #include "idle.h"
 #include "kit/fake_clock.h"
 
-#define SWITCHED_NS 3000     /* a yield that let somebody else run */
+#define SWITCHED_NS 3000     /* a yield that let another thread run */
 #define NOBODY_NS   500      /* one that did not */
 #define LONG_NS     36000000 /* one beside threads that compute */
 #define POLL_NS     50
 
-/* An empty poll of cq, as cq_idle.c has it. True when it ended with a look at the same CQ again. */
+/* An empty poll of cq as in cq_idle.c. Returns true if it polled the same CQ again. */
 static bool
 poll_empty_with(const void *cq, bool outstanding)
 {
@@ -104,7 +104,7 @@ lone_thread_spins_for_a_while(void **state)
 	assert_int_equal(os.yields, 3);
 }
 
-/* Polls for so long; the sleeps that this took. */
+/* Polls for ns. Returns the number of sleeps. */
 static unsigned int
 sleeps_in(uint64_t ns, bool outstanding)
 {
@@ -117,7 +117,7 @@ sleeps_in(uint64_t ns, bool outstanding)
 	return os.sleeps - before;
 }
 
-/* With sends under way: each sleep after as much time awake, and the first after PROV_YIELD_NS. */
+/* With outstanding sends the thread sleeps as long as it was awake, first after PROV_YIELD_NS. */
 static void
 thread_without_progress_sleeps(void **state)
 {
@@ -134,7 +134,7 @@ spin_is_longer_after_waking_a_worker(void **state)
 	assert_int_equal(sleeps_in(2 * SWITCHED_NS + SLEEP_NS, true), 1);
 }
 
-/* Without: each twice as late as the last, so that they are a small part of a long wait. */
+/* Without, each sleep comes twice as late as the last: sleeps are a small part of a long wait. */
 static void
 thread_that_waits_for_others_sleeps_less_each_time(void **state)
 {
@@ -158,7 +158,7 @@ pause_after_work(void)
 	assert_true(poll_empty(&cq));
 }
 
-/* Who yields beside threads that compute gets its core back after all of their slices. */
+/* A thread that yields to computing threads gets its core back after all their time slices. */
 static void
 thread_on_an_oversubscribed_core_sleeps_instead_of_yielding(void **state)
 {
@@ -183,7 +183,7 @@ thread_on_an_oversubscribed_core_sleeps_instead_of_yielding(void **state)
 	assert_int_equal(os.sleeps, 100);
 }
 
-/* A long yield is no time in which the thread polled: it yields again, which tells who is there. */
+/* A long yield is no polling time: the thread yields again to detect other threads. */
 static void
 no_sleep_follows_a_long_yield(void **state)
 {

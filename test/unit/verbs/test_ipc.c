@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The client side of the control protocol against peers that answer well, badly or not at all. */
+/* The client side of the control protocol against peers that respond well, badly or not at all. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -16,7 +16,7 @@
 #include "ipc/client.h"
 #include "map/segmap.h"
 
-/* What the other end sends for the next request; the header's fields start out right. */
+/* The peer's response to the next request; its header is correct by default. */
 struct peer {
 	int sock;
 	struct uroce_ctrl_hdr reply;
@@ -71,7 +71,7 @@ open_fds(void)
 	return n;
 }
 
-/* One ALLOC_PD that p answers; then what a second call on the same connection gets. */
+/* One ALLOC_PD that p answers, then the result of a second call on the same connection. */
 static int
 exchange(struct peer *p, uint32_t *handle, int *second)
 {
@@ -90,7 +90,7 @@ exchange(struct peer *p, uint32_t *handle, int *second)
 	strcpy(p->why, call.why);
 	*handle = rep.handle;
 	if (!p->hang_up)
-		close(sv[1]); /* so that a second call cannot wait for ever */
+		close(sv[1]); /* so that a second call cannot wait forever */
 	*second = ipc_client_call(&c, &call);
 	ipc_client_close(&c);
 	ipc_client_close(&c);
@@ -146,7 +146,7 @@ malformed_reply_ends_the_connection(void **state)
 		{.reply = {.len = len + 1}},
 		{.reply = {.len = 0}},
 		{.reply = {.len = UROCE_CTRL_MAX_WHY + 1, .status = ENOMEM}},
-		{.reply = {.len = len}, .nfds = 2}, /* descriptors that nobody asked for */
+		{.reply = {.len = len}, .nfds = 2}, /* unexpected descriptors */
 	};
 	unsigned int before = open_fds();
 

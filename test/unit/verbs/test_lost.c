@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The daemon is lost: what is outstanding completes, each WR exactly once, wherever the worker was
- * stopped (CQE-15); who waits wakes up, and everything can be destroyed (EVT-14).
+ * The daemon is lost: every outstanding WR completes exactly once, wherever the worker was stopped
+ * (CQE-15). Waiting threads wake up, and all objects can be destroyed (EVT-14).
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -11,7 +11,7 @@
 #include "lost_fixture.h"
 #include "../../kit/requirement.h"
 
-/* What the daemon wrote comes first, and then what is left of each queue, in its order. */
+/* The daemon's completions come first, then the remaining WRs of each queue in order. */
 REQUIREMENT("CQE-15")
 static void
 outstanding_wrs_complete_in_error(void **state)
@@ -49,7 +49,7 @@ outstanding_wrs_complete_in_error(void **state)
 	end_expect(r->cq);
 }
 
-/* A batch is handed out as far as it goes, and no error hides what was in it. */
+/* A batch returns the completions that exist, and no error hides them. */
 REQUIREMENT("CQE-15")
 static void
 outstanding_wrs_complete_in_batches(void **state)
@@ -76,7 +76,7 @@ idle_queues_complete_nothing(void **state)
 	end_expect(r->cq);
 }
 
-/* Retired successfully without a completion asked for: there is nothing to report. */
+/* A successful unsignaled WR has nothing to report. */
 REQUIREMENT("CQE-15")
 static void
 unsignaled_wrs_complete_in_error_too(void **state)
@@ -92,7 +92,7 @@ unsignaled_wrs_complete_in_error_too(void **state)
 	end_expect(r->cq);
 }
 
-/* One WR completed, one under way in any stage, one behind it. */
+/* One WR complete, one in any stage of retirement, one after it. */
 REQUIREMENT("CQE-15")
 static void
 wrs_complete_wherever_the_worker_stopped(void **state)
@@ -171,7 +171,7 @@ wrs_after_a_polled_completion_complete(void **state)
 	ibv_destroy_qp(other);
 }
 
-/* The same WQE indices again after RESET: completions of before say nothing of those after. */
+/* WQE indices repeat after RESET: old completions do not count for new WRs. */
 REQUIREMENT("CQE-15")
 static void
 wrs_posted_after_a_reset_complete(void **state)
@@ -191,7 +191,7 @@ wrs_posted_after_a_reset_complete(void **state)
 	end_expect(r->cq);
 }
 
-/* Two QPs share a CQ; one's worker stopped at an entry in front of the other's. */
+/* Two QPs share a CQ; the worker of one stopped at an entry before the other's. */
 REQUIREMENT("CQE-15")
 static void
 gap_in_a_shared_cq_is_skipped(void **state)
@@ -251,7 +251,7 @@ extended_poll_returns_lost_wrs(void **state)
 	assert_int_equal(prov_destroy_cq(cq), 0);
 }
 
-/* Entries that a resize had saved are older than those in the ring. */
+/* Entries saved by a resize are older than those in the ring. */
 REQUIREMENT("CQE-15")
 static void
 wrs_complete_after_a_resize(void **state)
@@ -270,7 +270,9 @@ wrs_complete_after_a_resize(void **state)
 	end_expect(r->cq);
 }
 
-/* The connection is closed, but the workers still serve: what they complete is not made up. */
+/*
+ * The connection is closed but the workers still run: their completions are not made up as errors.
+ */
 REQUIREMENT("CQE-15")
 static void
 completion_waits_until_the_workers_have_stopped(void **state)
@@ -291,7 +293,7 @@ completion_waits_until_the_workers_have_stopped(void **state)
 	end_expect(r->cq);
 }
 
-/* A header that makes no sense: as many completions as the queue holds, not as it says. */
+/* With a garbled header there are as many completions as the queue holds. */
 REQUIREMENT("CQE-15")
 static void
 garbled_header_loses_no_wr(void **state)
@@ -309,7 +311,7 @@ garbled_header_loses_no_wr(void **state)
 	assert_int_equal(n, 8);
 }
 
-/* QP-22 holds without a daemon, too. */
+/* QP-22 also holds without a daemon. */
 REQUIREMENT("QP-22")
 static void
 queues_can_be_destroyed_after_the_loss(void **state)
@@ -332,7 +334,7 @@ queues_can_be_destroyed_after_the_loss(void **state)
 	assert_int_equal(ibv_destroy_cq(r->cq), EBUSY);
 }
 
-/* Nor does a worker that has not let go yet make one of a QP that is gone. */
+/* A worker that still runs adds no completion of a destroyed QP. */
 REQUIREMENT("QP-22")
 static void
 queues_can_be_destroyed_while_workers_still_run(void **state)
@@ -377,7 +379,7 @@ posts_after_the_loss_fail_at_once(void **state)
 	ibv_destroy_srq(srq);
 }
 
-/* A program that only posts learns it, too. */
+/* A program that only posts notices it, too. */
 REQUIREMENT("CQE-15")
 static void
 post_notices_the_lost_daemon(void **state)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The daemon is lost: what becomes of the WRs of shared receive queues (CQE-15). */
+/* The daemon is lost: completion of the WRs of shared receive queues (CQE-15). */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,7 +8,7 @@
 #include "lost_fixture.h"
 #include "../../kit/requirement.h"
 
-/* An SRQ's WRs: completed, taken by one QP and by another, and taken by nobody. */
+/* An SRQ's WRs: complete, taken by one QP or the other, and not taken. */
 REQUIREMENT("CQE-15")
 static void
 outstanding_wqes_of_an_srq_complete(void **state)
@@ -85,7 +85,7 @@ srq_of_a_daemon_stopped_while_completing_loses_no_wqe(void **state)
 	}
 }
 
-/* What nobody took goes to one CQ only. */
+/* WRs that no QP took complete in one CQ only. */
 REQUIREMENT("CQE-15")
 static void
 srq_wqes_of_two_cqs_complete_once(void **state)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The daemon is lost while threads wait for it: for events, for completions, for room. All of them
- * wake up; what they hold can be destroyed, and the device opened again (EVT-14, CQE-15).
+ * The daemon is lost while threads wait for events, completions or queue space. All wake up, their
+ * objects can be destroyed, and the device can be opened again (EVT-14, CQE-15).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -68,7 +68,7 @@ waiter_start(struct waiter *w, struct fixture *r, void *(*fn)(void *))
 		sched_yield();
 }
 
-/* A program driven by events: woken, it finds what was outstanding. */
+/* A program driven by events is woken and finds its outstanding WRs. */
 REQUIREMENT("CQE-15", "EVT-14")
 static void
 waiting_program_is_woken_and_finds_its_wrs(void **state)
@@ -98,7 +98,8 @@ waiting_program_is_woken_and_finds_its_wrs(void **state)
 	assert_int_equal(wc.status, IBV_WC_FATAL_ERR);
 }
 
-/* One completion an event: armed again, the channel says that there are more, until there are not.
+/*
+ * The program polls one completion per event: an armed CQ with more entries raises another event.
  */
 REQUIREMENT("CQE-15")
 static void
@@ -128,7 +129,7 @@ cq_armed_with_entries_left_raises_another_event(void **state)
 	assert_int_equal(errno, EIO);
 }
 
-/* Every CQ of a channel, each once, behind the events that the daemon had sent; none of others. */
+/* Each CQ of the channel raises one event, after the daemon's own events; other CQs raise none. */
 REQUIREMENT("EVT-14")
 static void
 each_cq_of_a_channel_raises_one_event(void **state)
@@ -158,8 +159,7 @@ each_cq_of_a_channel_raises_one_event(void **state)
 	assert_int_equal(ibv_destroy_cq(mute), 0);
 }
 
-/* Nobody acknowledged, and maybe nobody ever will: destroy does not wait, and a late one is safe.
- */
+/* Events may never be acknowledged: destroy does not wait, and a late acknowledgement is safe. */
 REQUIREMENT("EVT-14")
 static void
 destroy_after_the_loss_does_not_wait_for_event_acks(void **state)
@@ -188,8 +188,7 @@ destroy_after_the_loss_does_not_wait_for_event_acks(void **state)
 	assert_int_equal(ev[0].element.qp->events_completed, 1);
 }
 
-/* Threads post and poll as the daemon dies; what was accepted completes once, the rest is refused.
- */
+/* Threads post and poll as the daemon dies: accepted WRs complete once, others are refused. */
 struct storm {
 	struct ibv_qp *qp[POSTERS];
 	struct ibv_cq *cq;
@@ -239,7 +238,7 @@ storm_poll(void *arg)
 	return NULL;
 }
 
-/* The worker: completes what is posted, until there were so many. */
+/* The worker: completes posted WRs up to a number. */
 static void
 storm_serve(struct fixture *r, uint32_t completions, enum fake_stop stop)
 {
@@ -303,7 +302,7 @@ threads_account_for_every_wr(void **state)
 	}
 }
 
-/* The same process goes on with the daemon that comes after. */
+/* The same process continues with the next daemon. */
 REQUIREMENT("EVT-14")
 static void
 device_opens_again_after_a_restart(void **state)

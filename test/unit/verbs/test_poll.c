@@ -20,7 +20,7 @@
 #define LONG_NS   300000000ull /* nothing that is over by then is still awaited */
 #define MOMENT_NS 40000        /* before anybody sleeps */
 
-/* Polls the empty cq for so long; what it did is in os. */
+/* Polls the empty cq for ns; os counts yields and sleeps. */
 static void
 poll_for(struct ibv_cq *cq, uint64_t ns)
 {
@@ -122,7 +122,7 @@ post_send(struct fixture *r)
 	assert_int_equal(ibv_post_send(r->qp, &wr, &bad), 0);
 }
 
-/* The fake's worker retires what was posted, unsignaled: nothing completes. */
+/* The fake's worker retires the posted unsignaled WRs without completions. */
 static void
 retire_all(struct fixture *r)
 {
@@ -167,7 +167,7 @@ sends_outstanding_give_the_core_up(void **state)
 	assert_true(os.yields > 5 && os.sleeps > 5);
 }
 
-/* An answer may come, for a while; then the core is the program's again. */
+/* For a while an answer may come; after that an empty poll keeps the core. */
 static void
 retired_sends_give_the_core_up_for_a_while(void **state)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Posting: what a WR becomes in shared memory, what is refused, and who is woken. */
+/* Posting: the WQE in shared memory, refusals, and doorbells. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -167,8 +167,8 @@ bad_wr_names_the_failed_request_of_a_chain(void **state)
 }
 
 /*
- * Without an error bad_wr is not written: programs keep a list there, or look at it instead of at
- * what the call returned.
+ * Without an error bad_wr is not written: programs keep a list there, or check it instead of the
+ * call's result.
  */
 REQUIREMENT("IMM-01")
 static void
@@ -232,7 +232,7 @@ full_queue_returns_enomem(void **state)
 	}
 	assert_int_equal(post(r->qp, &wr), ENOMEM);
 	assert_int_equal(ibv_post_recv(r->qp, &rwr, &rbad), ENOMEM);
-	/* Slots retired by the daemon are room again. */
+	/* Slots retired by the daemon are free again. */
 	r->f->qp[0].sq->cons = 2;
 	assert_int_equal(post(r->qp, &wr), 0);
 	assert_int_equal(post(r->qp, &wr), 0);
@@ -456,7 +456,7 @@ wr_complete_posts_all_or_nothing(void **state)
 	ibv_wr_start(ex);
 	ibv_wr_send(ex);
 	ibv_wr_abort(ex);
-	/* nothing of the failed lists took room, and the lock is free */
+	/* the failed lists took no slots, and the lock is free */
 	ibv_wr_start(ex);
 	for (unsigned int i = 0; i < 4; i++)
 		ibv_wr_send(ex);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* GIDs and P_Keys where libibverbs reads files: the daemon's answer, and only there. */
+/* GIDs and P_Keys that libibverbs reads from files come from the daemon; other files do not. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -17,7 +17,7 @@
 
 #define DEV "/sys/class/infiniband/uroce0/"
 
-/* What is read there; "" where prov_sysfs_open leaves the file to libibverbs. */
+/* The file's contents; "" if prov_sysfs_open leaves the file to libibverbs. */
 static const char *
 content(int dir, const char *path)
 {

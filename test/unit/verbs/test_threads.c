@@ -24,7 +24,7 @@
 #define TOTAL    (POSTERS * PER_POST)
 #define WAIT_MS  5000
 #define RACE_MS  500
-#define ENTRIES  1024 /* of the queues: deep, so that the threads truly run side by side */
+#define ENTRIES  1024 /* of the queues: deep, so that the threads run concurrently */
 
 struct poster {
 	struct ibv_qp *qp;
@@ -42,7 +42,7 @@ post_many(void *arg)
 
 		while (ibv_post_send(p->qp, &wr, &bad) == ENOMEM)
 			sched_yield();
-		/* Pauses of many lengths, so that the other side falls asleep at every place. */
+		/* Pauses of many lengths, so that the other side falls asleep at every position. */
 		for (uint64_t spin = i * 7 % 97; spin; spin--)
 			prov_relax();
 	}
@@ -78,7 +78,7 @@ consume(struct consumer *c)
 	return any;
 }
 
-/* Sleeps until the client's doorbell; once one was lost, only looks. */
+/* Sleeps until the client's doorbell; after a lost one it only polls. */
 static void
 sleep_for_doorbell(struct consumer *c)
 {
@@ -140,8 +140,8 @@ no_post_and_no_doorbell_is_lost(void **state)
 }
 
 /*
- * One WR at a time, and the next only when it was consumed: here a doorbell that does not ring is
- * never made good by a later one. The waits do not sleep, so the two sides truly race.
+ * One WR at a time, and the next only when it was consumed: no later doorbell makes up for a lost
+ * one. The waits do not sleep, so that the two sides race.
  */
 struct lockstep {
 	struct ibv_qp *qp;
