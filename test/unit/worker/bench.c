@@ -95,7 +95,7 @@ on_overflow(struct worker *w, void *ctx, bool first)
 	       __atomic_sub_fetch(&scans_left, 1, __ATOMIC_RELEASE) != 0;
 }
 
-/* As a client rings, less the eventfd. */
+/* Rings as a client does, without the eventfd. */
 void
 ring_bell(uint32_t qpn)
 {

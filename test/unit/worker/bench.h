@@ -37,7 +37,10 @@ uint64_t clock_ns(void);
 		ok_;                                                                               \
 	})
 
-/* EAL; cmocka's group fixtures: workers and ports as main said, and everything given back. */
+/*
+ * EAL, and cmocka's group fixtures: they create the workers and ports that main chose, and free
+ * them.
+ */
 int bench_eal(void);
 int bench_start(void **state);
 int bench_stop(void **state);
@@ -51,7 +54,7 @@ struct sending {
 	uint32_t n;
 	uint32_t events; /* that come with the first of them */
 };
-/* In a worker_call: the worker's engine sends from now on what arg, a struct sending, says. */
+/* For worker_call: from now on the worker's engine sends as arg, a struct sending, describes. */
 void start_sending(struct worker *w, void *arg);
 
 void send_from_test(const struct port *p, uint8_t action, uint8_t owner, uint32_t seq);
@@ -61,11 +64,13 @@ int64_t receive_in_test(const struct port *p);
 uint64_t sum_of(uint16_t dev, bool drop, unsigned which);
 
 bool on_overflow(struct worker *w, void *ctx, bool first);
-/* As a client rings, less the eventfd. */
+/* Rings as a client does, without the eventfd. */
 void ring_bell(uint32_t qpn);
 
-/* test_events.c; raise_events lets the engine of w report *(uint32_t *)arg events, each of another
- * CQ. */
+/*
+ * test_events.c. raise_events: for worker_call; the engine of w reports *(uint32_t *)arg events,
+ * each of another CQ.
+ */
 void raise_events(struct worker *w, void *arg);
 void events_arrive_and_wake_the_control_thread(void **state);
 void events_of_a_cq_are_merged_until_taken(void **state);

@@ -177,7 +177,7 @@ view(struct rte_mbuf *m)
 		    m->data_len);
 }
 
-/* The last 8 bytes of m in a segment of their own. */
+/* Puts the last 8 bytes of m into a separate segment. */
 static void
 split(struct engine *e, struct rte_mbuf *m)
 {
@@ -207,9 +207,8 @@ engine_run(struct engine *e, uint64_t now_ns)
 				   __ATOMIC_RELAXED);
 
 	/*
-	 * Several workers and the test share one core or two, and a worker that polls gives its own
-	 * up for nothing: without this, each answer that the test waits for costs a time slice of
-	 * every other thread of the machine.
+	 * Several workers and the test share one or two cores, and a polling worker never yields:
+	 * without this, each wait of the test costs a time slice of every other thread.
 	 */
 	if (f->send.next == f->send.end)
 		sched_yield();
@@ -229,7 +228,7 @@ engine_run(struct engine *e, uint64_t now_ns)
 		e->env.tx[e->env.tx_n++] = m;
 	}
 	for (; f->send.events != 0; f->send.events--) {
-		cq.told = false; /* as if each were another's */
+		cq.told = false; /* as if each belonged to another worker */
 		e->ops->cq_event(e->ops_ctx, &cq);
 	}
 	return f->send.next != f->send.end;

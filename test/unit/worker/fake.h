@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An engine that does what a test's frames tell it, linked in the place of the real one, and a
- * ppoll that can be told to sleep for ever.
+ * A fake engine that the test's frames control, linked instead of the real one, and a ppoll that
+ * can be made to sleep forever.
  */
 #ifndef TEST_WORKER_FAKE_H
 #define TEST_WORKER_FAKE_H
@@ -18,7 +18,7 @@ struct fake_frame {
 	uint8_t owner;  /* FAKE_FOR: worker that keeps it */
 	uint16_t pad;
 	uint32_t seq;
-	uint32_t epoch; /* fake_epoch when it was made */
+	uint32_t epoch; /* fake_epoch at its creation */
 	uint8_t body[52];
 };
 enum fake_action {
@@ -51,7 +51,7 @@ struct fake_worker { /* written by the worker's engine; n is stored last, and re
 	uint32_t bell[FAKE_LOG];
 	uint32_t timer_n;
 	uint64_t timer_now_ns;
-	uint32_t timer_rx_n; /* what rx_n was when the last one went off */
+	uint32_t timer_rx_n; /* value of rx_n when the last timer fired */
 	/* frames that engine_run sends, and events that it raises then: set in a call */
 	struct {
 		uint16_t dev;
@@ -66,14 +66,14 @@ extern struct fake_worker fake[UROCE_MAX_WORKERS];
 #define FAKE_COUNT(n) __atomic_load_n(&(n), __ATOMIC_ACQUIRE)
 
 /*
- * While true, engine_run sends frames of two segments, or views (qp/view.h) where they loop back.
- * How many stayed so that were refused; how many views came, and how many of them after a call had
- * moved fake_epoch on.
+ * While true, engine_run sends frames of two segments, or zero-copy frames (qp/view.h) if they loop
+ * back. Counts: refused frames that kept both segments; zero-copy frames received; those received
+ * after a call had advanced fake_epoch.
  */
 extern bool fake_views;
 extern uint32_t fake_views_kept, fake_views_seen, fake_views_late, fake_epoch;
 
-/* While true, a ppoll sleeps until its descriptor is written; so many are in such a sleep. */
+/* While true, ppoll sleeps until its descriptor is written. Counts the threads in such a sleep. */
 extern bool fake_sleep_for_ever;
 extern uint32_t fake_sleeping;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The ring of a capture: order, wrap, no room. */
+/* The ring of a capture: order, wrap, lack of space. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -58,7 +58,7 @@ captured_frames_equal_the_frames_on_the_wire(void **state)
 	struct capture_frame f;
 
 	assert_false(capture_peek(c, &f));
-	/* many times round the ring, with frames that do not fit before its end */
+	/* many laps of the ring, with frames that do not fit before its end */
 	for (uint32_t i = 0; i < 1000; i++) {
 		put(c, 2 * i, 60 + i * 37 % 8000, true);
 		put(c, 2 * i + 1, 60 + i, false);

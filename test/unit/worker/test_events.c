@@ -11,7 +11,7 @@ raise_events(struct worker *w, void *arg)
 	struct engine *e = worker_engine(w);
 	struct cq cq = {0};
 
-	/* the address only tells them apart: nobody looks behind it */
+	/* only the address matters; the CQ is not accessed */
 	for (uint32_t i = 0; i < *(uint32_t *)arg; i++) {
 		cq.id = i;
 		cq.told = false; /* one of its own each */
@@ -53,7 +53,7 @@ events_arrive_and_wake_the_control_thread(void **state)
 	assert_int_equal(worker_events(ws, ev, 64), 0);
 }
 
-/* A client that arms all the time has one event under way, and gets another once that was taken. */
+/* A client that keeps arming has one outstanding event, and gets another when that was taken. */
 void
 events_of_a_cq_are_merged_until_taken(void **state)
 {
@@ -71,7 +71,7 @@ events_of_a_cq_are_merged_until_taken(void **state)
 	}
 }
 
-/* Who takes a few at a time finds the descriptor readable until nothing is left. */
+/* A reader of a few events at a time finds the descriptor readable until none is left. */
 void
 remaining_events_keep_the_descriptor_readable(void **state)
 {
@@ -94,11 +94,10 @@ raise_twenty(void)
 	uint32_t n = 20;
 
 	worker_call(last_worker(), raise_events, &n);
-	worker_quiesce(ws); /* so that it has told of them, or has seen that it need not */
+	worker_quiesce(ws); /* so that it has reported them, or found that it need not */
 }
 
-/* More events than fit, which come when the last look has found none and nobody is to be told yet.
- */
+/* More events than fit, raised after the last poll found none and before a notification is due. */
 void
 events_between_two_polls_are_not_missed(void **state)
 {
@@ -129,7 +128,7 @@ no_event_is_lost_on_overflow(void **state)
 	uint64_t end = clock_ns() + WAIT_NS;
 
 	worker_call(last_worker(), raise_events, &n);
-	/* calls are run even while events wait for room */
+	/* calls run even while events wait for space */
 	worker_quiesce(ws);
 	while (seen < n && clock_ns() < end) {
 		unsigned k = worker_events(ws, ev, 64);

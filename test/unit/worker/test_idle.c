@@ -17,7 +17,7 @@
 #include <rte_ethdev.h>
 #include "worker/worker_parts.h"
 
-#define SWITCHED_NS 3000 /* a yield that let somebody else run */
+#define SWITCHED_NS 3000 /* a yield that let another thread run */
 #define NOBODY_NS   500  /* one that did not */
 #define ROUND_NS    100
 #define SPIN_NS     5000 /* idle.c's ALONE_NS */
@@ -33,7 +33,7 @@
 static struct {
 	uint64_t now_ns, yield_ns, next_timer_ns;
 	unsigned yields, sleeps, fds;
-	uint64_t slept_ns; /* the last sleep: its limit, all of which it took where nobody rang */
+	uint64_t slept_ns; /* limit of the last sleep, which lasts this long without a doorbell */
 } os;
 
 int
@@ -192,7 +192,7 @@ port_without_notification_is_polled_every_2_ms(void **state)
 	assert_int_equal(os.slept_ns, FIRST_NS);
 }
 
-/* Asleep again and again, for a second of idleness. */
+/* Idles for a second, asleep again and again. */
 static void
 a_second(void)
 {
@@ -273,7 +273,7 @@ no_sleep_outlasts_a_timer(void **state)
 	assert_int_equal(os.sleeps, sleeps);
 }
 
-/* Who sleeps gives its core up. */
+/* A sleeping worker frees its core. */
 static void
 no_yield_before_a_sleep(void **state)
 {
@@ -312,7 +312,7 @@ port_with_a_descriptor_is_not_polled(void **state)
 	close(queue.fd);
 }
 
-/* The driver lets a frame lie, for want of a buffer: its descriptor rings on and on. */
+/* The driver leaves a frame for lack of a buffer: its descriptor stays readable. */
 static void
 spurious_descriptor_does_not_keep_the_worker_awake(void **state)
 {
@@ -326,7 +326,7 @@ spurious_descriptor_does_not_keep_the_worker_awake(void **state)
 	os.sleeps = 0;
 	while (os.now_ns < start + 1000000000) {
 		until_asleep();
-		/* nor is a frame, that does come, waited for longer than at other ports */
+		/* nor does a frame wait longer than at other ports */
 		assert_true(os.fds == 3 || os.slept_ns == MAX_NS);
 	}
 	assert_true(os.sleeps < 3 * (os.now_ns - start) / MAX_NS);
@@ -385,7 +385,7 @@ readable(int fd)
 	return poll(&p, 1, 0) == 1;
 }
 
-/* First the look for what was rung for, then, before the next sleep, the system call. */
+/* First the worker polls the port, then, before the next sleep, it makes the system call. */
 static void
 rings_are_taken_before_the_next_sleep_and_not_ahead_of_the_look(void **state)
 {
@@ -407,7 +407,7 @@ rings_are_taken_before_the_next_sleep_and_not_ahead_of_the_look(void **state)
 		assert_int_equal(write(fd[i], &one, sizeof(one)), sizeof(one));
 		until_asleep();
 		assert_true(readable(slept_on[i]));
-		empty(); /* and sleeps: as if it had not been rung */
+		empty(); /* and sleeps as without notification */
 		assert_false(readable(slept_on[i]));
 	}
 	close(slept_on[1]);
@@ -423,7 +423,7 @@ empty_after_work(void)
 	empty();
 }
 
-/* Who yields beside threads that compute gets its core back after all of their slices. */
+/* A thread that yields to computing threads gets its core back after all their time slices. */
 static void
 worker_on_an_oversubscribed_core_sleeps_instead_of_yielding(void **state)
 {

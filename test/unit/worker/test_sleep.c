@@ -26,13 +26,13 @@ sleeping_worker_is_woken_by_a_call(void **state)
 		skip();
 	for (int i = 0; i < 5; i++) {
 		let_all_sleep();
-		worker_quiesce(ws); /* hangs where nobody wakes: meson's timeout ends it */
+		worker_quiesce(ws); /* without a wake-up it hangs until meson's timeout */
 	}
 	__atomic_store_n(&fake_sleep_for_ever, false, __ATOMIC_RELEASE);
 	worker_quiesce(ws);
 }
 
-/* Who sleeps holds nothing; who is awake may, until it has passed between two bursts. */
+/* A sleeping worker holds no references; an awake one may until it is between two bursts. */
 REQUIREMENT("MEM-03")
 void
 nobody_waits_for_a_sleeping_worker(void **state)
@@ -76,9 +76,9 @@ sleeping_worker_is_woken_by_a_doorbell(void **state)
 }
 
 /*
- * A client shares its eventfd's description with the worker: it makes it a blocking one, then
- * drains it before the worker can, or fills it up. The worker answers calls all the same, and the
- * eventfd of another client is as it was, and wakes.
+ * A client shares its eventfd with the worker. It makes it blocking, then drains it before the
+ * worker can, or fills it. The worker still serves calls, and the eventfd of another client still
+ * works.
  */
 void
 no_client_stops_a_worker_by_its_eventfd(void **state)
@@ -174,7 +174,7 @@ resume_first_worker(pthread_t thread)
 	assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-/* What the control thread's frames find no room for is counted, and what finds some is sent. */
+/* Frames of the control thread without space are counted, the others are sent. */
 void
 control_frames_without_space_are_counted(void **state)
 {
@@ -223,7 +223,7 @@ is_held_up(struct question *q)
 	return q->held_up;
 }
 
-/* The same of what was sent now, after each worker has gone round. */
+/* The same for frames sent now, after each worker has completed an iteration. */
 static bool
 is_held_up_once_sent(struct question *q)
 {
@@ -259,7 +259,7 @@ frames_of_a_stalled_worker_count_as_held(void **state)
 	assert_true(WAIT_FOR(!is_held_up_once_sent(&q)));
 }
 
-/* No lost wake-up: rings at any moment of going to sleep, by the client's protocol. */
+/* No lost wake-up: rings at any moment while a worker goes to sleep, by the client's protocol. */
 void
 sleeping_worker_misses_no_doorbell(void **state)
 {
@@ -369,7 +369,10 @@ arm_and_forget(struct worker *w, void *arg)
 
 #define WAITING 200 /* frames: several bursts */
 
-/* A worker that had to wait for its core: a timer is due, and what answers it waits in the port. */
+/*
+ * A worker that waited for its core: a timer is due, and the response that cancels it waits in the
+ * port.
+ */
 static void
 arm_and_oversleep(struct worker *w, void *arg)
 {
@@ -420,7 +423,7 @@ timers_fire_at_their_deadline_and_not_before(void **state)
 	worker_call(last_worker(), arm_and_move, &t);
 	assert_true(WAIT_FOR(FAKE_COUNT(f->timer_n) == n + 21));
 	assert_true(f->timer_now_ns >= t.deadline_ns);
-	/* a QP that is gone has none */
+	/* a destroyed QP has none */
 	t.after_ns = 2000000;
 	worker_call(last_worker(), arm_and_forget, &t);
 	assert_null(qp->bind.timer);

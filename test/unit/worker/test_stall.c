@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an ACK timeout is told of workers that did not run (stall.c): every rule, at its bounds. */
+/* Whether a stalled worker excuses an ACK timeout (stall.c): every rule at its bounds. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -70,7 +70,7 @@ running_workers_excuse_no_timeout(void **state)
 		assert_false(held_up(i));
 }
 
-/* It ran again in the second half of the time: what came is perhaps not seen yet. */
+/* It resumed in the second half of the time: received frames may not be processed yet. */
 REQUIREMENT("REQ-04")
 static void
 resumed_worker_excuses_timeouts(void **state)
@@ -84,7 +84,7 @@ resumed_worker_excuses_timeouts(void **state)
 	}
 }
 
-/* Answers come by the queues of the first two, whoever asks; what the others do is all the same. */
+/* Responses arrive through the queues of the first two workers; the others do not matter. */
 REQUIREMENT("REQ-04")
 static void
 stalled_receiving_worker_excuses_timeouts(void **state)
@@ -104,7 +104,7 @@ stalled_receiving_worker_excuses_timeouts(void **state)
 	}
 }
 
-/* A sleep is no stall, however short the timeout. */
+/* A sleep is not a stall, however short the timeout is. */
 REQUIREMENT("REQ-04")
 static void
 sleeping_worker_is_not_stalled(void **state)
@@ -118,7 +118,7 @@ sleeping_worker_is_not_stalled(void **state)
 	assert_true(stall_held_up(ws.worker[3], &qp, since));
 }
 
-/* The queue is another's, who has not sent all that it was given since. */
+/* The queue belongs to another worker, which has not sent all frames it got since. */
 REQUIREMENT("REQ-04")
 static void
 frames_that_another_worker_holds_excuse_timeouts(void **state)
@@ -145,7 +145,7 @@ frames_that_the_port_refuses_excuse_timeouts(void **state)
 	assert_false(held_up(0));
 }
 
-/* No port has a part in what loops back; the worker of the other end has. */
+/* Loopback frames use no port but depend on the worker of the other end. */
 REQUIREMENT("REQ-04")
 static void
 stalled_worker_of_a_loopback_peer_excuses_timeouts(void **state)
@@ -158,7 +158,7 @@ stalled_worker_of_a_loopback_peer_excuses_timeouts(void **state)
 	assert_true(held_up(3));
 }
 
-/* A port is dead after it was asked for so long, not after nobody did. */
+/* A port counts as dead after refusing for some time, not after a time without attempts. */
 static void
 stall_is_not_a_refusal(void **state)
 {

@@ -28,7 +28,7 @@ calls_run_on_the_worker(void **state)
 		worker_quiesce(ws);
 }
 
-/* Each worker lends segments of its own, enough for the payloads of a burst. */
+/* Each worker has its own mbuf segments, enough for the payloads of a burst. */
 static void
 each_worker_has_mbuf_segments(void **state)
 {
@@ -79,7 +79,7 @@ flood_of_other_frames_leaves_space_for_events(void **state)
 
 	for (uint32_t i = 0; i < 10000; i++)
 		send_from_test(&far[1], FAKE_SLOW, 0, i);
-	/* half of the room (16383) is for events */
+	/* half of the space (16383) is for events */
 	assert_true(
 		WAIT_FOR(sum_of(near[1].id, true, DROP_SLOW_PATH_FULL) - dropped0 == 10000 - 8191));
 	worker_call(last_worker(), raise_events, &n);
@@ -101,7 +101,7 @@ handoff_to_the_owner_keeps_device_and_order(void **state)
 	uint8_t owner = (uint8_t)(nworkers - 1);
 	uint32_t n = fake[owner].rx_n;
 
-	/* 500 fit the ring between workers, whatever its reader does meanwhile */
+	/* 500 fit the ring between workers even if it is not read */
 	for (uint32_t i = 0; i < 500; i++)
 		send_from_test(&far[1], FAKE_FOR, owner, i);
 	assert_true(WAIT_FOR(FAKE_COUNT(fake[owner].rx_n) == n + 500));
@@ -131,7 +131,7 @@ loopback_reaches_the_owner_and_not_the_wire(void **state)
 	assert_int_equal(sum_of(near[0].id, false, COUNTER_LOOPBACK), looped + 900 * nworkers);
 }
 
-/* Send n frames from worker w on device i; they come in order, all but those that were given up. */
+/* Sends n frames from worker w on device i. All arrive in order except those that were dropped. */
 static void
 send_and_check(struct worker *w, unsigned i, uint32_t n)
 {
@@ -170,7 +170,7 @@ frames_refused_by_a_full_port_are_sent_later_in_order(void **state)
 	assert_true(sum_of(near[0].id, false, COUNTER_TX_FRAMES) > 0);
 }
 
-/* A frame with a payload that is not its own does not stay: what the port refuses is a copy. */
+/* A zero-copy frame does not wait in a queue: if the port refuses it, a copy waits. */
 REQUIREMENT("MEM-03")
 static void
 refused_frames_are_copied(void **state)
@@ -191,9 +191,8 @@ next_epoch(struct worker *w, void *arg)
 }
 
 /*
- * A call may take client memory away: frames that loop back with their payload in it were received
- * by then, or have it in a buffer of their own, as when the worker waits with everything until its
- * events find room.
+ * A call may unmap client memory. Loopback frames with their payload in it were received before, or
+ * have it in their own buffer, for example when the worker waits until its events find space.
  */
 REQUIREMENT("MEM-03")
 static void
@@ -246,7 +245,7 @@ dead_port_does_not_delay_another(void **state)
 	uint32_t rest = 0;
 
 	worker_call(w, start_sending, &dead);
-	/* nobody receives on far[0]: what its ring does not hold is given up */
+	/* far[0] is not read: frames that its ring does not hold are dropped */
 	assert_true(WAIT_FOR(FAKE_COUNT(fake[0].send.next) == 2000 &&
 			     sum_of(near[0].id, false, COUNTER_TX_PORT_DOWN) - lost >= 1980));
 	send_and_check(w, 1, 1000);
@@ -254,7 +253,7 @@ dead_port_does_not_delay_another(void **state)
 		rest++;
 	assert_true(rest > 0);
 	assert_int_equal(sum_of(near[0].id, false, COUNTER_TX_PORT_DOWN) - lost + rest, 2000);
-	/* and it is alive again as soon as it takes frames */
+	/* and it works again as soon as it takes frames */
 	send_and_check(w, 0, 300);
 }
 
@@ -307,7 +306,7 @@ doorbell_overflow_and_garbage_poll_every_queue(void **state)
 	__atomic_store_n(&bell_ring.overflow, 1, __ATOMIC_RELEASE);
 	assert_true(WAIT_FOR(FAKE_COUNT(overflows) == 1));
 	assert_int_equal(bell_ring.overflow, 0);
-	/* a client that writes what it likes */
+	/* a client that writes arbitrary values */
 	__atomic_store_n(&bell_ring.prod, 0x80000000u, __ATOMIC_RELEASE);
 	assert_true(WAIT_FOR(FAKE_COUNT(overflows) == 2));
 	worker_quiesce(ws);
@@ -317,8 +316,7 @@ doorbell_overflow_and_garbage_poll_every_queue(void **state)
 	worker_del_doorbell(last_worker(), &bell_ring);
 }
 
-/* A look at many QPs takes many iterations; more doorbells lost meanwhile begin one more behind it.
- */
+/* Polling many QPs takes many iterations; doorbells lost meanwhile start another pass. */
 static void
 doorbell_overflow_is_polled_in_parts(void **state)
 {
