@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What registration costs on each path, and what an access costs on the copy path: the figures of
+ * Costs of registration on each path, and of an access on the copy path: the figures of
  * doc/memory.md. Prints the median of several runs.
  */
 #include <errno.h>
@@ -109,7 +109,7 @@ report(const char *what, double t0, int n)
 	fprintf(stderr, "%-32s %6.2f us\n", what, (now_us() - t0) / n);
 }
 
-static uint64_t late; /* copies that had to be asked for again */
+static uint64_t late; /* copies that had to be requested again */
 
 static void
 copy(struct mrmap *map, uint64_t va, void *dst, const void *src, uint32_t n)

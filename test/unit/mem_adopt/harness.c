@@ -446,7 +446,7 @@ huge_pages_get(unsigned n)
 {
 	long have;
 
-	/* A test that failed has not given it back. */
+	/* A failed test has not returned it. */
 	if (nr_lock < 0) {
 		nr_lock = open(nr_path, O_RDONLY | O_CLOEXEC);
 		if (nr_lock < 0)

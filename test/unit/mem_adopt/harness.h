@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two processes: the test's parent plays the daemon (lib/map/mrmap), a child forked for each test
- * plays the client (drivers/verbs/mr_adopt) and asks the parent to map, read and write what it
- * registers. So every check crosses a process boundary, as with the real daemon.
+ * Two processes: the test's parent plays the daemon (lib/map/mrmap). A child forked for each test
+ * plays the client (drivers/verbs/mr_adopt) and requests that the parent maps, reads and writes its
+ * regions. Every check crosses a process boundary, as with the real daemon.
  */
 #ifndef MEM_ADOPT_HARNESS_H
 #define MEM_ADOPT_HARNESS_H
@@ -53,7 +53,7 @@ void harness_run_as(void (*client)(void), unsigned as_uid);
 /* Calls of the client. A positive errno where they return int. */
 int client_reg(struct reg *r, void *addr, size_t len, uint32_t access);
 void client_dereg(struct reg *r);
-/* The request as it stands, without mr_pieces_build. */
+/* Sends the request unchanged, without mr_pieces_build. */
 int client_send_reg(const struct uroce_reg_mr_req *req, const int *fds, unsigned nfds, int *id,
 		    int *path);
 void client_send_dereg(int id);
@@ -77,7 +77,7 @@ void check_region(uint8_t *addr, size_t len, int path, bool guard);
 /* The mapping of addr is private (not adopted). */
 bool is_private(const void *addr);
 
-/* Huge pages of 2 MiB that nobody has or has reserved. */
+/* Number of free, unreserved huge pages of 2 MiB. */
 long huge_pages_spare(void);
 /*
  * Free huge pages of 2 MiB, raising nr_hugepages if need be; false if they cannot be had. They are
@@ -86,9 +86,9 @@ long huge_pages_spare(void);
 bool huge_pages_get(unsigned n);
 void huge_pages_restore(void);
 
-/* Client: so many bytes of private memory of its own. */
+/* Client: len bytes of private memory in a separate mapping. */
 uint8_t *map_private(size_t len);
-/* Client: does the daemon read from the region what stands at addr here? */
+/* Client: whether the daemon reads from the region the bytes at addr here. */
 bool daemon_sees(const struct reg *r, const void *addr, size_t len);
 /* Waits for a child: did it end with this status, or by this signal? */
 bool has_status(pid_t pid, bool signalled, int value);

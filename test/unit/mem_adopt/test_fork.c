@@ -32,7 +32,7 @@ wait_for(pid_t pid)
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* In a child: the heap works, and what is stored here stays here. */
+/* In a child: the heap works, and stores stay in the child. */
 static void
 use_memory(uint8_t *p, size_t len)
 {
@@ -105,7 +105,7 @@ client_fork(void)
 	CHECK(filled(p, 300000, 2) && is_private(p));
 }
 
-/* What the forking thread stores right after the fork is not seen by the child. */
+/* The child does not see stores that the forking thread makes right after the fork. */
 static void
 client_fork_snapshot(void)
 {

@@ -19,7 +19,7 @@
 #include "map/sigbus.h"
 #include "../../kit/requirement.h"
 
-/* A mapping of one page whose file has none. */
+/* A mapping of pages past the end of its file. */
 static uint8_t *
 failing_page(void)
 {

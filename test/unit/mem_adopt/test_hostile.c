@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Registration requests of a client that lies, and memory that fails later. */
+/* Registration requests of a hostile client, and memory that fails later. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -162,7 +162,7 @@ descriptor_must_be_sealed(void **state)
 		assert_int_equal(create(&r, &bad[i], 1), -EINVAL);
 		close(bad[i]);
 	}
-	/* Sealed against writing too: only a region that is not written can be had. */
+	/* Also sealed against writing: only a read-only region can be registered. */
 	fd = sealed_memfd(16 * PAGE, F_SEAL_SHRINK | F_SEAL_WRITE);
 	assert_int_equal(create(&r, &fd, 1), -EPERM);
 	r.access = ACCESS_READ;
@@ -211,7 +211,7 @@ map_file(int fd, size_t len, int prot, int flags)
 	return p;
 }
 
-/* It says shared, but the mapping is private, absent, or someone else's by now. */
+/* The request says shared, but the mapping is private, absent, or replaced by now. */
 static void
 client_false_shared(void)
 {
@@ -225,7 +225,7 @@ client_false_shared(void)
 	CHECK(path == UROCE_MR_PATH_COPY);
 	r.id = id;
 	CHECK(daemon_fill(&r, p, 8 * PAGE, 5) == 0 && filled(p, 8 * PAGE, 5));
-	/* Only what was registered. */
+	/* Only the registered range. */
 	CHECK(daemon_fill(&r, p + 8 * PAGE - 1, 2, 5) == EFAULT);
 	CHECK(daemon_fill(&r, p - 1, 2, 5) == EFAULT);
 	CHECK(daemon_fill(&r, (void *)(UINTPTR_MAX - 1), 4, 5) == EFAULT);
@@ -277,7 +277,7 @@ swap_mappings(void *arg)
 	return NULL;
 }
 
-/* While the daemon looks at the mapping, the client puts a file there that it may only read. */
+/* While the daemon checks the mapping, the client replaces it by a file that it may only read. */
 static void
 client_swaps_mappings(void)
 {
@@ -344,7 +344,7 @@ client_truncates(void)
 	CHECK(client_reg(&r, p, 100, ACCESS_WRITE) == 0 && r.path == UROCE_MR_PATH_SHARED);
 }
 
-/* A sealed memfd of huge pages, of which none are left when the daemon wants one. */
+/* A sealed memfd of huge pages, of which none are free when the daemon needs one. */
 static void
 client_huge_vanish(void)
 {
@@ -385,7 +385,7 @@ copied(struct mrmap *map, const struct uroce_reg_mr_req *req, char *dst, const c
 	return rc;
 }
 
-/* What the client becomes by exec is not what registered the memory. */
+/* After an exec the process is not the one that registered the memory. */
 static void
 client_execs(void)
 {
@@ -427,7 +427,7 @@ client_execs(void)
 	mrmap_destroy(map);
 }
 
-/* The process belongs to someone else, or does not let itself be looked into. */
+/* The process belongs to another user, or is not dumpable. */
 static void
 client_not_dumpable(void)
 {

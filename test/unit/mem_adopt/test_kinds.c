@@ -79,7 +79,7 @@ resident(uint8_t *p, size_t len)
 	return n;
 }
 
-/* What was never touched takes no memory: neither registered, nor in a child, nor afterwards. */
+/* Untouched pages take no memory: neither while registered, nor in a child, nor afterwards. */
 static void
 client_sparse(void)
 {
@@ -284,7 +284,7 @@ client_huge_exhausted(void)
 	uint8_t *p = map(4 * HUGE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1);
 	long spare = huge_pages_spare();
 
-	/* The machine may have more than the test asked for: they are taken, too. */
+	/* The machine may have more pages than the test requested: these are taken, too. */
 	if (spare > 0)
 		map((size_t)spare * HUGE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1);
 	check_region(p, 4 * HUGE, UROCE_MR_PATH_COPY, false);
@@ -337,7 +337,7 @@ same_vma(const struct vma *a, const struct vma *b)
 	       a->shared == b->shared && strcmp(a->name, b->name) == 0;
 }
 
-/* The ioctl of new kernels and the text of /proc/PID/maps tell the same, huge pages included. */
+/* The ioctl of new kernels and the text of /proc/PID/maps agree, also on huge pages. */
 static void
 client_scan(void)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a program may do with memory while it is registered: register more, free, move. Forks:
- * test_fork.c. */
+/* Operations on registered memory: register more, free, move. Forks: test_fork.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -85,8 +84,8 @@ traffic(void *arg)
 }
 
 /*
- * A region that the daemon copies, over pages that others adopt and give back: its accesses would
- * fail while pages move, so they do not move as long as it lives.
+ * A copied region over pages that other regions adopt and return: its accesses would fail while
+ * pages move, so the pages do not move as long as it lives.
  */
 static void
 client_overlap_copy(void)
@@ -125,7 +124,7 @@ client_overlap_copy(void)
 	check_region(p + 10, 3 * PAGE, UROCE_MR_PATH_ADOPTED, true);
 }
 
-/* Many registrations in one page, and the heap goes on between them. */
+/* Many registrations in one page while the heap stays in use. */
 static void
 client_neighbours(void)
 {
@@ -204,8 +203,8 @@ client_realloc_part(void)
 }
 
 /*
- * mremap in the program's own hands: the mapping may not grow, since what it would get is the
- * memory adopted behind it. A page that moves takes the region with it.
+ * The program calls mremap: the mapping cannot grow, because it would get the adopted memory after
+ * it. A moved page keeps its part of the region.
  */
 static void
 client_mremap(void)
@@ -228,7 +227,7 @@ client_mremap(void)
 	CHECK(munmap(p, 1024 * PAGE) == 0 && munmap(q, PAGE) == 0);
 }
 
-/* What doc/memory.md says of madvise: registered pages stay, others are what they always were. */
+/* madvise as in doc/memory.md: registered pages stay, others behave as usual. */
 static void
 client_dontneed(void)
 {
@@ -315,7 +314,7 @@ client_free_first(void)
 	}
 }
 
-/* Above the size from which give-back frees the memfd's pages on the way. */
+/* Above the size from which the return of pages frees the memfd's pages as it proceeds. */
 static void
 client_large(void)
 {
@@ -342,8 +341,8 @@ toucher(void *arg)
 }
 
 /*
- * A kernel before 6.4 cannot write-protect pages that are not there: what another thread stores
- * into one that it touches first must not be lost either.
+ * A kernel before 6.4 cannot write-protect absent pages: a store of another thread that touches
+ * such a page first must not be lost either.
  */
 static void
 client_old_kernel(void)
@@ -385,8 +384,8 @@ client_old_kernel(void)
 }
 
 /*
- * Between deregistration and giving back: a program that is told that the memory is free may say so
- * to the kernel, and finds zeros there; and what it stores stays.
+ * Between deregistration and return of the pages the program may call madvise, reads zeros then,
+ * and its later stores stay.
  */
 static void
 client_linger(void)
@@ -435,7 +434,7 @@ count_mappings(const void *p, size_t bytes)
 	return n;
 }
 
-/* However much is registered here and there, in the end there are as many mappings as before. */
+/* After any registrations there are as many mappings as before. */
 static void
 check_mappings_merge(void (*crowd)(void), size_t each)
 {
@@ -468,8 +467,8 @@ client_mappings_merge(void)
 }
 
 /*
- * The highest room for one or two pages lies between pages in use: the kernel merges what is mapped
- * there with those.
+ * The highest gap of one or two pages lies between pages in use: the kernel merges mappings there
+ * with those.
  */
 static void
 crowd(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What ibv_reg_mr refuses, and the path that a mode, a right or a limit leaves. */
+/* Refusals of ibv_reg_mr, and the path that remains under a mode, a right or a limit. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -90,7 +90,7 @@ client_modes(void)
 	check_region(stack + 1, sizeof(stack) - 2, UROCE_MR_PATH_COPY, true);
 }
 
-/* A way to register that there is not: no registration, and one line that says which there are. */
+/* An unknown mode: no registration, and one line that names the valid modes. */
 static void
 client_bad_mode(void)
 {
@@ -130,7 +130,10 @@ client_unprivileged(void)
 	CHECK(client_reg(&r, p, PAGE, ACCESS_WRITE) == EOPNOTSUPP);
 }
 
-/* A limit on file sizes must not kill the program by SIGXFSZ: less room to grow, or no memfd. */
+/*
+ * A limit on file sizes must not kill the program by SIGXFSZ: it leaves less room to grow, or no
+ * memfd.
+ */
 static void
 client_file_limit(void)
 {
@@ -151,7 +154,7 @@ client_no_descriptors(void)
 	struct reg r;
 	int fd;
 
-	/* Room for /proc/self/maps, none for the userfaultfd that stays open and the memfd. */
+	/* One descriptor is left for /proc/self/maps, none for userfaultfd and memfd. */
 	while ((fd = open("/dev/null", O_RDONLY)) < 40)
 		CHECK(fd >= 0);
 	close(fd);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a program does with memory that was registered a moment ago, or takes its rights away, and
- * what a failed registration leaves behind while a thread forks.
+ * Use of memory that was just deregistered or made inaccessible, and failed registrations while a
+ * thread forks.
  */
 #include <errno.h>
 #include <linux/userfaultfd.h>
@@ -19,7 +19,7 @@
 #include "page_swap.h"
 #include "../../kit/requirement.h"
 
-/* What mr_pieces_build gives. */
+/* The result of mr_pieces_build. */
 struct built {
 	struct uroce_mr_piece piece[UROCE_MR_MAX_PIECES];
 	int fds[MR_ADOPT_MAX_FDS];
@@ -34,8 +34,8 @@ build(struct built *b, const void *p, size_t len)
 }
 
 /*
- * malloc gives large buffers back to the kernel and gets the same addresses again: what lingers
- * there is of the buffer before, and in the way of nothing.
+ * malloc returns large buffers to the kernel and gets the same addresses again: lingering pages
+ * belong to the old buffer and disturb nothing.
  */
 static void
 client_mapped_anew(void)
@@ -60,7 +60,7 @@ client_mapped_anew(void)
 	}
 }
 
-/* As realloc does with a mapping of its own. */
+/* As realloc does with a separate mapping. */
 static uint8_t *
 grow(uint8_t *p, size_t len, size_t more)
 {
@@ -75,8 +75,8 @@ grow(uint8_t *p, size_t len, size_t more)
 }
 
 /*
- * A buffer that grows, registered or until a moment ago: malloc asks the kernel for it by mremap,
- * and what it gets must be nobody else's. The other buffer lies behind it, as malloc's mappings do.
+ * A buffer grows while registered or just after: malloc calls mremap, and must not get the pages of
+ * another buffer. The other buffer lies after it, as malloc's mappings do.
  */
 static void
 check_growing(bool registered)
@@ -104,7 +104,7 @@ check_growing(bool registered)
 	mr_pieces_release(a.hold);
 	mr_pieces_settle();
 	CHECK(is_private(other) && filled(other, len, 3) && filled(q, len, 2));
-	/* One mapping again: it may grow as any other. */
+	/* One mapping again: it may grow like any other. */
 	CHECK(mremap(other, len, 4 * len, MREMAP_MAYMOVE) != MAP_FAILED);
 	CHECK(munmap(q, 2 * len) == 0);
 }
@@ -121,7 +121,7 @@ client_grows_lingering(void)
 	check_growing(false);
 }
 
-/* Registered in parts, and then as a whole: one region of however many mappings. */
+/* Registered in parts, then as a whole: one region over many mappings. */
 static void
 client_parts(void)
 {
@@ -140,12 +140,12 @@ client_parts(void)
 	mr_pieces_release(all.hold);
 	mr_pieces_settle();
 	CHECK(is_private(p) && filled(p, PARTS * EACH * PAGE, 1));
-	/* One mapping again: the kernel moves no more than one. */
+	/* One mapping again: mremap moves only one mapping. */
 	CHECK(mremap(p, PARTS * EACH * PAGE, 2 * PARTS * EACH * PAGE, MREMAP_MAYMOVE) !=
 	      MAP_FAILED);
 }
 
-/* Inaccessible when it is given back: private nevertheless, with its contents, for later. */
+/* Memory that is inaccessible when returned is private again and keeps its contents. */
 static void
 client_inaccessible(void)
 {
@@ -170,7 +170,7 @@ client_inaccessible(void)
 	}
 }
 
-/* Inaccessible while a child is made: the child's own, for when it makes it accessible. */
+/* Memory that is inaccessible during a fork is private to the child. */
 static void
 client_fork_inaccessible(void)
 {
@@ -203,8 +203,8 @@ static uint8_t *failing; /* two mappings; the second cannot be adopted */
 static bool stayed_adopted;
 
 /*
- * The child may be made in the middle of giving a page back, and has no page there then. So what is
- * adopted stays so until the fork is over.
+ * A fork in the middle of a page's return would leave the child without that page. Adopted pages
+ * therefore stay until the fork is over.
  */
 static void
 fail_in_prepare(void)
@@ -222,7 +222,7 @@ fail_in_prepare(void)
 	stayed_adopted &= !is_private(failing);
 }
 
-/* Installed before the provider's handlers, so it runs behind them. */
+/* Installed before the provider's handlers, so it runs after them. */
 static __attribute__((constructor(101))) void
 install(void)
 {

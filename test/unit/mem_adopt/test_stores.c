@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Other threads and system calls store into memory all the time while it is registered and
- * deregistered: no store is lost, none fails.
+ * Threads and system calls store into memory while it is registered and deregistered: no store is
+ * lost or fails.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -38,7 +38,7 @@ counter(struct buffer *b, unsigned thread, unsigned i)
 	return (volatile uint64_t *)(b->base + i * stride + thread * 8);
 }
 
-/* Blocked while the others are started, so that only the registering thread takes it. */
+/* Blocked while other threads start, so that only the registering thread handles it. */
 static void
 timer_signal(int how)
 {
@@ -52,7 +52,7 @@ timer_signal(int how)
 static atomic_uint next_thread, next_registrar;
 static _Atomic uint64_t lost, stores, read_errors, reads;
 
-/* Counts up its own counters, by plain stores and by atomic ones, and misses none. */
+/* Increments its own counters by plain and atomic stores and checks that none is lost. */
 static void *
 storer(void *arg)
 {
@@ -82,7 +82,7 @@ storer(void *arg)
 	return NULL;
 }
 
-/* The kernel stores too: read(2) from a pipe into a part of the buffer that is its own. */
+/* The kernel stores too: read(2) from a pipe into a separate part of the buffer. */
 static void *
 reader(void *arg)
 {
@@ -243,7 +243,7 @@ locker(void *arg)
 	return (void *)(uintptr_t)n;
 }
 
-/* Locks lie in the pages that move, and the futexes threads sleep on with them. */
+/* Locks are in the pages that move, and so are the futexes that threads sleep on. */
 static void
 client_futex(void)
 {
