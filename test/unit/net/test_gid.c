@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* GID table: slots, what may be an address, text. */
+/* GID table: slots, valid addresses, text. */
 #include <errno.h>
 #include <stdio.h>
 #include "net/frame.h"
@@ -115,7 +115,7 @@ removed_address_empties_its_slot(void **state)
 	assert_int_equal(net_gid_find(&dev, gid_of("10.0.0.1", gid)), -ENOENT);
 	assert_false(net_on_link(&dev, gid_of("10.0.0.7", gid)));
 	assert_true(net_on_link(&dev, gid_of("10.0.1.7", gid)));
-	/* Its slot is free again, for whoever comes first. */
+	/* Its slot is free for the next address. */
 	assert_int_equal(net_addr_add(&dev, "10.0.2.1/24"), 1);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Neighbours over time: asking, retries, checks, eviction. */
+/* Neighbours over time: requests, retries, checks, eviction. */
 #include <stdio.h>
 #include "frames.h"
 #include "suite.h"
@@ -43,7 +43,7 @@ answers_make_neighbours_known(void **state)
 	assert_true(net_rx(&dev, na, sizeof(na), 5, &out, &changed));
 	assert_memory_equal(changed->ip, v6, 16);
 	assert_memory_equal(net_neigh_mac(&dev, v6), peer_mac, 6);
-	/* the same again is no news */
+	/* the same again is not reported */
 	assert_false(net_rx(&dev, arp_reply, sizeof(arp_reply), 6, &out, &changed));
 	assert_null(changed);
 }
@@ -74,7 +74,7 @@ changed_mac_of_a_known_neighbour_is_reported(void **state)
 	/* a group's address is no station's */
 	moved[22] = 0xff;
 	assert_false(net_rx(&dev, moved, sizeof(moved), 0, &out, &changed));
-	/* nor is our own a neighbour's */
+	/* nor is our own address a neighbour */
 	memcpy(moved + 22, our_mac, 6);
 	assert_false(net_rx(&dev, moved, sizeof(moved), 0, &out, &changed));
 	assert_int_equal(net_neigh_mac(&dev, v4)[5], 0x77);
@@ -151,7 +151,7 @@ known_neighbour_is_revalidated(void **state)
 		assert_true(next == now + 30000 * MS);
 		now = next;
 		assert_true(net_tick(&dev, now, &out, &next));
-		/* alone at first, then all */
+		/* one at first, then all */
 		assert_memory_equal(out.bytes, i < 3 ? peer_mac : (const uint8_t *)"\xff\xff", 2);
 		assert_memory_equal(net_neigh_mac(&dev, gid), peer_mac, 6);
 	}
@@ -181,7 +181,7 @@ full_table_drops_silent_neighbours_first(void **state)
 	}
 	assert_true(net_neigh_ask(&dev, gid, 0, now, &out));
 	assert_true(net_rx(&dev, arp_reply, sizeof(arp_reply), now, &out, &changed));
-	/* one that answers is not given up for another */
+	/* a neighbour that responds is not evicted */
 	for (uint32_t i = 0; i < NET_MAX_NEIGH; i++) {
 		snprintf(text, sizeof(text), "fd00::2:%x", i);
 		net_neigh_ask(&dev, gid_of(text, gid), 0, now, &out);
@@ -189,7 +189,7 @@ full_table_drops_silent_neighbours_first(void **state)
 	assert_memory_equal(net_neigh_mac(&dev, gid_of("10.0.0.2", gid)), peer_mac, 6);
 }
 
-/* Who asks for more than all others leaves them what they need, known neighbours or not. */
+/* An owner with more entries than all others cannot take theirs, known neighbours or not. */
 static void
 full_table_is_shared_by_owners(void **state)
 {
@@ -218,7 +218,7 @@ full_table_is_shared_by_owners(void **state)
 				dev.neigh[i].asked = 5;
 		}
 		assert_false(net_neigh_ask(&dev, gid_of("10.0.0.2", gid), HOG, 0, &out));
-		/* and a guest takes none from the other when it may have the hog's */
+		/* and an owner evicts entries of the largest owner first */
 		assert_true(net_neigh_ask(&dev, gid_of("10.0.0.2", gid), GUEST, 0, &out));
 	}
 }

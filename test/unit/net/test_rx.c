@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Answers to requests and echoes, and frames that somebody made to hurt. */
+/* Replies to requests and echoes, and hostile frames. */
 #include <stdlib.h>
 #include "frames.h"
 #include "suite.h"
@@ -25,7 +25,7 @@ static const struct frame {
 };
 #define NFRAMES (sizeof(frames) / sizeof(frames[0]))
 
-/* Receive from a block of exactly len bytes, so that a read behind it is seen by ASan. */
+/* Receives from a block of exactly len bytes, so that ASan detects a read past it. */
 static bool
 rx_exact(const uint8_t *bytes, uint32_t len)
 {
@@ -102,7 +102,7 @@ padded_frames_are_accepted(void **state)
 	}
 }
 
-/* Any one bit wrong in what a checksum covers: no answer. */
+/* Any single wrong bit under a checksum: no reply. */
 static void
 damaged_echoes_and_discovery_are_ignored(void **state)
 {
@@ -153,7 +153,10 @@ discovery_with_broken_options_is_ignored(void **state)
 	*(uint16_t *)(void *)(copy + 56) = htons((uint16_t)(ntohs(sum) - 1));
 	rx_exact(copy, sizeof(copy));
 	assert_int_equal(out.len, 0);
-	/* the same repair with the right length is answered: the checksum is not what stops it */
+	/*
+	 * the same change with the correct length is answered: the checksum is not the reason of
+	 * the drop
+	 */
 	copy[79] = 1;
 	memcpy(copy + 56, &sum, 2);
 	rx_exact(copy, sizeof(copy));
@@ -180,7 +183,7 @@ frames_to_other_stations_are_ignored(void **state)
 		rx_exact(copy, frames[i].len);
 		assert_int_equal(out.len, 0);
 	}
-	/* an echo that was sent to everybody: a hundred answers would come */
+	/* a broadcast echo: every host would reply */
 	memcpy(copy, ping, sizeof(ping));
 	memset(copy, 0xff, 6);
 	rx_exact(copy, sizeof(ping));
@@ -233,7 +236,7 @@ long_echo_is_answered_up_to_the_buffer_size(void **state)
 	}
 }
 
-/* Whatever the bytes are, nothing behind them is read and what comes out has a sane length. */
+/* For any bytes nothing past them is read, and the reply has a sane length. */
 static void
 random_frames_are_harmless(void **state)
 {

@@ -63,7 +63,7 @@ frame_make(uint8_t opcode, unsigned kind, uint32_t payload_len)
 
 	wire_tmpl_init(&t, &path, 0x8ace13, 0x7fff);
 	wire_tmpl_set_ip_id(&t, 0xbeef);
-	/* What the builder leaves as it was must not look like what it should have written. */
+	/* Bytes that the builder does not write must differ from those it should write. */
 	memset(f.bytes, 0xee, sizeof(f.bytes));
 	hdr_len = wire_hdr_put(&t, &fields, payload_len, f.bytes);
 	for (i = 0; i < payload_len; i++)

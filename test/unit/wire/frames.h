@@ -29,18 +29,18 @@ struct wire_fields frame_fields(uint8_t opcode);
 /* A whole frame of opcode with payload_len bytes (0xa5, 0xa4 ..), at most FRAME_MAX_PAYLOAD. */
 struct frame frame_make(uint8_t opcode, unsigned kind, uint32_t payload_len);
 
-/* Set the IPv4 checksum right again after a change. Nothing for IPv6. */
+/* Corrects the IPv4 checksum after a change. Does nothing for IPv6. */
 void frame_fix_csum(struct frame *f);
 
-/* Take n bytes off the end and set IP and UDP lengths (and the checksum) to what is left. */
+/* Removes n bytes from the end and corrects IP and UDP lengths and the checksum. */
 void frame_shorten(struct frame *f, uint32_t n);
 
-/* The first valid opcode that is not below opcode; 256 where there is none. */
+/* The first valid opcode that is not below opcode; 256 if there is none. */
 uint32_t frame_next_opcode(uint32_t opcode);
 
 /*
- * Copy of len bytes whose last byte is the last of a readable page, so that a read behind it ends
- * the test. The copy is good until the next call.
+ * A copy of len bytes that ends at the end of a readable page, so that a read past it ends the
+ * test. The copy is valid until the next call.
  */
 const uint8_t *frame_guarded(const uint8_t *bytes, uint32_t len);
 

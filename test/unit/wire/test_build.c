@@ -210,8 +210,8 @@ extended_headers_are_as_specified(void **state)
 }
 
 /*
- * What a template remembers of one packet makes no difference to the next: packets of random
- * shapes, each of them also made by a template of its own.
+ * The state of a template after one packet does not affect the next: packets of random shapes, each
+ * also built by a fresh template.
  */
 REQUIREMENT("WIRE-01")
 static void
@@ -252,7 +252,7 @@ packets_can_be_built_in_any_order(void **state)
 	}
 }
 
-/* Headers need no more room than the header file says, whatever the opcode. */
+/* Headers of every opcode fit the size that the header file names. */
 REQUIREMENT("WIRE-01")
 static void
 headers_fit_their_buffer(void **state)
@@ -265,7 +265,7 @@ headers_fit_their_buffer(void **state)
 	wire_tmpl_init(&t, &path, 1, 0xffff);
 	for (opcode = 0; opcode < 256; opcode++) {
 		struct wire_fields fields = frame_fields((uint8_t)opcode);
-		/* The last byte of the room is the last of the page: one more is a crash. */
+		/* The buffer ends at the end of the page: one more byte is a crash. */
 		uint8_t *out = (uint8_t *)(uintptr_t)frame_guarded(room, sizeof(room));
 		uint32_t len = wire_hdr_put(&t, &fields, 0, out);
 
@@ -305,7 +305,7 @@ headers_can_be_built_apart_from_the_payload(void **state)
 	}
 }
 
-/* A frame that says itself where its headers are gets the ICRC that its template gives it. */
+/* A frame that is sealed from its own headers gets the same ICRC as from its template. */
 REQUIREMENT("WIRE-03")
 static void
 packet_is_sealed_without_its_template(void **state)

@@ -9,8 +9,8 @@
 #include "../../kit/requirement.h"
 
 /*
- * A frame cut at every length, from a heap block of just that size (the address sanitizer's) and at
- * the end of a page (the processor's): never read behind, never taken for good.
+ * A frame truncated to every length, in a heap block of that size (for ASan) and at the end of a
+ * page (for the MMU): no read past it, and never accepted.
  */
 REQUIREMENT("WIRE-04")
 static void
@@ -42,8 +42,8 @@ frame_truncated_at_any_length_is_refused(void **state)
 }
 
 /*
- * IP and UDP lengths that agree with each other but leave no room for the headers that the opcode
- * names: the mistake by which rxe looked 8 bytes behind a runt.
+ * IP and UDP lengths that agree but leave no space for the opcode's headers: with such a runt rxe
+ * read 8 bytes past the frame.
  */
 REQUIREMENT("WIRE-04")
 static void
@@ -68,7 +68,7 @@ runt_with_consistent_lengths_is_refused(void **state)
 	}
 }
 
-/* A generator of its own, so that a failure comes again with the same seed. */
+/* A separate generator, so that the same seed repeats a failure. */
 static uint32_t
 next_random(uint64_t *seed)
 {
@@ -86,7 +86,7 @@ sum_bytes(const uint8_t *p, uint32_t n)
 	return sum;
 }
 
-/* Whatever the bytes: no read outside of the frame, and what is handed out lies inside of it. */
+/* For any bytes: no read outside of the frame, and all results point into it. */
 static void
 check_inside(const uint8_t *bytes, uint32_t len)
 {
@@ -101,7 +101,7 @@ check_inside(const uint8_t *bytes, uint32_t len)
 	assert_true(pkt.l2 == at && pkt.ip >= at + WIRE_ETH_LEN && pkt.bth > pkt.ip);
 	assert_true(pkt.payload >= pkt.bth + WIRE_BTH_LEN && end <= at + len);
 	assert_true(pkt.psn <= WIRE_PSN_MASK && pkt.qpn <= WIRE_QPN_MASK);
-	/* Read all that it says is payload, and let the ICRC read the rest. */
+	/* Reads the reported payload, and lets the ICRC read the rest. */
 	assert_true(sum_bytes(pkt.payload, pkt.payload_len) <= 255 * pkt.payload_len);
 	(void)wire_icrc_check(&pkt);
 }

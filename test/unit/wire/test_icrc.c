@@ -50,7 +50,7 @@ icrc_by_the_book(const struct wire_pkt *pkt)
 	return ~reg;
 }
 
-/* Every frame of a capture: our check, and the book's value, agree with what the peer stored. */
+/* For every frame of a capture our check and the reference value agree with the stored ICRC. */
 static unsigned
 check_capture(const char *path, bool is_v6)
 {
@@ -95,7 +95,7 @@ icrc_matches_capture_ipv6(void **state)
 	assert_int_equal(check_capture(PCAP_DIR "/rc_ipv6.pcap", true), 10);
 }
 
-/* Where ISA-L inverts: the state after the ones is what the register's known value says. */
+/* ISA-L inverts: the state after the leading ones corresponds to the register's known value. */
 REQUIREMENT("WIRE-03")
 static void
 crc_state_after_the_leading_ones_is_known(void **state)

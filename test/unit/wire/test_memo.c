@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wire_parse_with and wire_parse_like against wire_parse: whatever the memo has seen, or went
- * before, all say the same.
+ * wire_parse_with and wire_parse_like against wire_parse: with any contents of the header cache all
+ * agree.
  */
 #include <string.h>
 #include "suite.h"
@@ -17,7 +17,10 @@ is_filled(enum wire_verdict v)
 	return v == WIRE_OK || v == WIRE_BAD_TVER || wire_bad_form(v);
 }
 
-/* Behind prev, whose head is its own or not: the same, or nothing. True: the same. */
+/*
+ * Parses after prev, with the same header prefix or not. Returns true if wire_parse_like took it;
+ * it must agree then.
+ */
 static bool
 parse_behind(const struct frame *prev, const uint8_t *bytes, uint32_t len)
 {
@@ -37,7 +40,10 @@ parse_behind(const struct frame *prev, const uint8_t *bytes, uint32_t len)
 	return true;
 }
 
-/* Parse the first len bytes of a frame both ways and compare. True when memo has the head now. */
+/*
+ * Parses the first len bytes of a frame both ways and compares. Returns true if memo holds the
+ * header prefix now.
+ */
 static bool
 parse_both(struct wire_memo *memo, const uint8_t *bytes, uint32_t len)
 {
@@ -64,7 +70,7 @@ parse_both(struct wire_memo *memo, const uint8_t *bytes, uint32_t len)
 	return known != 0;
 }
 
-/* The memo knows f, and f alone: each of its entries holds that head. */
+/* Fills every entry of the header cache with the header prefix of f. */
 static void
 know(struct wire_memo *memo, const struct frame *f)
 {
@@ -106,7 +112,7 @@ each_frame(void (*act)(const struct frame *f))
 	}
 }
 
-/* Each bit of the frame changed in turn, the IPv4 checksum wrong and right again. */
+/* Each bit of the frame changed in turn, with wrong and with corrected IPv4 checksum. */
 static void
 change_bits(const struct frame *f)
 {
@@ -143,7 +149,7 @@ header_cache_misses_on_each_changed_bit(void **state)
 	each_frame(change_bits);
 }
 
-/* Cut short, and with Ethernet padding behind it. */
+/* Truncated, and with Ethernet padding after it. */
 static void
 change_length(const struct frame *f)
 {
@@ -179,7 +185,7 @@ change_ethertype(const struct frame *f)
 
 	know(&memo, f);
 	memcpy(g.bytes + f->ip_off - 2, is_v6 ? "\x08\x00" : "\x86\xdd", 2);
-	/* an IPv4 head's entry may hold behind it what an IPv6 one left there */
+	/* an IPv4 entry may be followed by remains of an IPv6 one */
 	for (uint32_t i = 0; i < WIRE_MEMO && !is_v6; i++)
 		memcpy(memo.entry[i].head + WIRE_HEAD4, g.bytes + g.ip_off + WIRE_HEAD4,
 		       WIRE_HEAD6 - WIRE_HEAD4);
@@ -194,7 +200,7 @@ header_cache_misses_on_another_ethertype(void **state)
 	each_frame(change_ethertype);
 }
 
-/* A memo that has seen nothing knows nothing, and be it a head of zeros. */
+/* An empty header cache never hits, not even for a header of zeros. */
 REQUIREMENT("WIRE-04")
 static void
 empty_header_cache_never_hits(void **state)
@@ -211,7 +217,7 @@ empty_header_cache_never_hits(void **state)
 	}
 }
 
-/* Every opcode in place of the frame's own, none that is known a moment later taken for another. */
+/* Every opcode instead of the frame's own: none is taken for another. */
 static void
 change_opcode(const struct frame *f)
 {
@@ -238,7 +244,10 @@ header_cache_agrees_with_the_parser_on_each_opcode(void **state)
 	each_frame(change_opcode);
 }
 
-/* More flows than the memo has room for, in runs of four packets, whose PSNs and bytes differ. */
+/*
+ * More flows than the header cache has entries, in runs of four packets whose PSNs and bytes
+ * differ.
+ */
 REQUIREMENT("WIRE-03")
 static void
 header_cache_holds_many_flows(void **state)
@@ -258,7 +267,7 @@ header_cache_holds_many_flows(void **state)
 	assert_true(known >= 3 * 1000 && known < 4 * 1000);
 }
 
-/* Heads that come once take nobody's place (the peer counts in the IPv4 identification). */
+/* Header prefixes that occur once evict no entry (the peer counts in the IPv4 identification). */
 REQUIREMENT("WIRE-03")
 static void
 header_cache_keeps_recurring_flows(void **state)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The opcode table against IBTA table 38, written down here a second time in another form: by what
- * follows the BTH, in wire order, and by place in the message.
+ * The opcode table against IBTA table 38, written here again in another form: by the headers after
+ * the BTH in wire order, and by the position in the message.
  */
 #include <string.h>
 #include "suite.h"
@@ -11,7 +11,7 @@
 struct row {
 	uint8_t opcode;
 	const char *name;
-	const char *layout; /* headers behind the BTH, by letter, see header_of; '+' payload */
+	const char *layout; /* headers after the BTH, by letter, see header_of; '+' payload */
 	char place;         /* First Middle Last Only */
 };
 

@@ -14,7 +14,7 @@ parse(const struct frame *f, struct wire_pkt *pkt)
 	return wire_parse(frame_guarded(f->bytes, f->len), f->len, pkt);
 }
 
-/* Parse what f is after byte off is set to value. */
+/* Parses f with the byte at off set to value. */
 static enum wire_verdict
 parse_with(struct frame f, uint32_t off, uint8_t value)
 {
@@ -76,7 +76,9 @@ check_extended_fields(uint32_t flags, const struct wire_fields *want, const stru
 		assert_int_equal(pkt->inv_rkey, want->inv_rkey);
 }
 
-/* Every opcode x IPv4/IPv6 x VLAN x payload of each length modulo 4 comes back as it went in. */
+/*
+ * Every opcode x IPv4/IPv6 x VLAN x payload length modulo 4 parses to the fields it was built from.
+ */
 REQUIREMENT("WIRE-01")
 static void
 every_opcode_round_trip(void **state)
@@ -118,7 +120,7 @@ frames_other_than_roce_are_recognized(void **state)
 	assert_int_equal(parse_with(v4, 13, 0x06), WIRE_NOT_ROCE);          /* ARP */
 	assert_int_equal(parse_with(v4, v4.ip_off + 9, 1), WIRE_NOT_ROCE);  /* ICMP */
 	assert_int_equal(parse_with(v6, v6.ip_off + 6, 58), WIRE_NOT_ROCE); /* ICMPv6 */
-	/* Nobody's, each with a reason. */
+	/* Neither RoCE nor slow path, each with a reason. */
 	assert_int_equal(parse_with(v4, 13, 0x08), WIRE_ETHERTYPE);
 	assert_int_equal(parse_with(v4, v4.ip_off + 9, 6), WIRE_IP_PROTOCOL); /* TCP */
 	assert_int_equal(parse_with(v6, v6.ip_off + 6, 6), WIRE_IP_PROTOCOL);
@@ -177,12 +179,12 @@ udp_length_must_agree(void **state)
 		assert_int_equal(parse_with(f, f.bth_off - 3, len - 4), WIRE_BAD_UDP);
 		assert_int_equal(parse_with(f, f.bth_off - 3, len + 4), WIRE_BAD_UDP);
 		assert_int_equal(parse_with(f, f.bth_off - 3, 0), WIRE_BAD_UDP);
-		/* The UDP checksum is masked by the ICRC, and not looked at. */
+		/* The ICRC masks the UDP checksum, which is not checked. */
 		assert_int_equal(parse_with(f, f.bth_off - 1, 0x55), WIRE_OK);
 	}
 }
 
-/* Short frames are padded by Ethernet; what stands behind the IP packet is not part of it. */
+/* Ethernet pads short frames; bytes after the IP packet are not part of it. */
 REQUIREMENT("WIRE-04")
 static void
 ethernet_padding_is_ignored(void **state)
@@ -212,7 +214,7 @@ other_transport_versions_are_refused(void **state)
 	}
 }
 
-/* Of another version nothing can be said to be of bad form. */
+/* Packets of another transport version cannot be judged malformed. */
 REQUIREMENT("NAK-07", "WIRE-04")
 static void
 transport_version_is_checked_first(void **state)
@@ -225,7 +227,7 @@ transport_version_is_checked_first(void **state)
 	assert_int_equal(parse_with(ack, ack.bth_off + 1, 0x48), WIRE_BAD_TVER);
 }
 
-/* An unknown opcode still tells whose it is, and whether its sender meant it. */
+/* A packet with an unknown opcode still has a QPN and an ICRC. */
 REQUIREMENT("WIRE-01")
 static void
 unknown_opcodes_are_refused(void **state)
@@ -274,7 +276,7 @@ wrong_pad_count_is_refused(void **state)
 	}
 }
 
-/* A first or middle packet with pad parses: to answer it with a NAK is the responder's part. */
+/* A first or middle packet with pad parses: the responder answers it with a NAK. */
 REQUIREMENT("NAK-07")
 static void
 pad_in_first_and_middle_packets_parses(void **state)
