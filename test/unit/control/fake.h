@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the control plane stands on, without EAL, threads or ports: workers whose calls run at once
- * and which only note what they are asked for, and a broker that keeps nothing.
+ * Fakes below the control plane, without EAL, threads or ports: workers that run calls at once and
+ * record them, and a broker without state.
  */
 #ifndef TEST_CONTROL_FAKE_H
 #define TEST_CONTROL_FAKE_H
@@ -15,7 +15,7 @@
  * ring; "grace" for the start of a grace period; "quiesce", "readers": the control thread waits.
  */
 extern char fake_said[256];
-/* QPs that workers have, and doorbell rings that they watch. */
+/* Numbers of QPs that workers have and of doorbell rings that they watch. */
 extern unsigned fake_qps, fake_doorbells;
 
 /* May frames be sent? The last one, which is the test's to free. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Objects of a context: what refers to what, and that all of it is given back (lib/control). */
+/* Objects of a context: their references, and that all are freed (lib/control). */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 static struct daemon d;
 static struct session *s;
 static int client;
-static uint64_t before[QUOTA_NKINDS]; /* what was held when the context had no object */
+static uint64_t before[QUOTA_NKINDS]; /* quota in use while the context had no object */
 
 static int
 setup(void **state)
@@ -35,7 +35,7 @@ teardown(void **state)
 	return 0;
 }
 
-/* A request whose status is told, and whose reply begins with a handle. */
+/* A request that reports its status and whose reply begins with a handle. */
 static uint32_t
 make(uint16_t op, const void *req, size_t len, uint32_t *handle)
 {
@@ -55,7 +55,7 @@ end(uint16_t op, uint32_t handle)
 	return fake_ask(s, client, op, &req, sizeof(req), NULL, 0);
 }
 
-/* One object of each kind, which those behind it refer to. */
+/* One object of each kind; later kinds refer to earlier ones. */
 struct all {
 	uint32_t pd, channel, cq, srq, mw, ah, qp;
 };
@@ -122,9 +122,9 @@ make_qp(struct all *a)
 static const struct row {
 	const char *name;
 	uint32_t (*make)(struct all *a);
-	uint16_t end;     /* 0: with its session, or its descriptor, alone */
+	uint16_t end;     /* 0: only with its session or its descriptor */
 	size_t at;        /* its handle in struct all */
-	const char *says; /* what workers hear of its end */
+	const char *says; /* calls to workers when it is destroyed */
 	enum quota_kind takes[4];
 	unsigned ntakes;
 } rows[] = {
@@ -153,7 +153,7 @@ handle_of(const struct all *a, const struct row *r)
 	return handle;
 }
 
-/* But for the segments of rings, which a context keeps. */
+/* Except the segments of rings, which a context keeps. */
 static void
 assert_held(const uint64_t *held, const char *when)
 {
@@ -209,7 +209,7 @@ referenced_objects_cannot_be_destroyed(void **state)
 	assert_int_equal(end(UROCE_CTRL_DESTROY_CQ, a.cq), EBUSY);
 	assert_int_equal(end(UROCE_CTRL_DESTROY_SRQ, a.srq), EBUSY);
 	assert_int_equal(end(UROCE_CTRL_DESTROY_QP, a.qp), 0);
-	/* each of the other three alone keeps the PD */
+	/* each of the other three keeps the PD */
 	assert_int_equal(end(UROCE_CTRL_DEALLOC_PD, a.pd), EBUSY);
 	assert_int_equal(end(UROCE_CTRL_DESTROY_AH, a.ah), 0);
 	assert_int_equal(end(UROCE_CTRL_DEALLOC_PD, a.pd), EBUSY);
@@ -234,7 +234,7 @@ qp_keeps_its_pd(void **state)
 	assert_int_equal(((struct obj_pd *)idtab_get(&s->pds, a.pd))->o.refs, 1);
 }
 
-/* Each kind refused for lack of each thing that it takes: nothing of it stays behind. */
+/* Each kind is refused for lack of each resource that it takes: nothing remains. */
 static void
 refused_object_leaves_nothing(void **state)
 {
@@ -257,13 +257,13 @@ refused_object_leaves_nothing(void **state)
 		}
 		assert_int_equal(rows[i].make(&a), 0);
 	}
-	/* nor does anything refer to what those would have referred to */
+	/* nor does any reference remain to the objects they would have used */
 	for (unsigned i = NROWS; rows[--i].end != 0;)
 		assert_int_equal(end(rows[i].end, handle_of(&a, &rows[i])), 0);
 	assert_int_equal(end(UROCE_CTRL_DEALLOC_PD, a.pd), 0);
 }
 
-/* No ring fits any more: what was taken before is given back. */
+/* No ring fits any more: resources taken before are returned. */
 static void
 queue_without_memory_leaves_nothing(void **state)
 {

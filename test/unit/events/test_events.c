@@ -17,7 +17,7 @@
 
 #define EVENTS 100000u
 
-/* Workers with so many events left, of a CQ that is gone, and a descriptor that stays readable. */
+/* Workers with left events of a destroyed CQ, and a descriptor that stays readable. */
 static uint32_t left;
 static int event_fd;
 
@@ -38,7 +38,7 @@ worker_events(struct worker_set *ws, struct worker_event *ev, unsigned max)
 	return n;
 }
 
-/* What worker_events.c calls for events that do not come here. */
+/* Functions that worker_events.c calls for events that do not occur here. */
 void
 defer_poll(struct daemon *d)
 {
@@ -120,7 +120,7 @@ loop_takes_one_batch_of_events_a_turn(void **state)
 	assert_int_equal(left, EVENTS - 2 * 64);
 }
 
-/* Events that wait first do not go first again and again. */
+/* Waiting events do not precede clients again and again. */
 static void
 clients_are_served_between_events(void **state)
 {
@@ -131,7 +131,7 @@ clients_are_served_between_events(void **state)
 	assert_in_range(left_then, EVENTS - 11 * 64, EVENTS - 9 * 64);
 }
 
-/* At the end there is nobody to have a turn: all of them. */
+/* At the end no client waits: all events are taken. */
 static void
 no_event_is_left_at_the_end(void **state)
 {

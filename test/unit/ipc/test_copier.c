@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Copiers: the worker's side against a thread that does as it is told, and against the real one. */
+/* Copiers: the worker's side against a controlled thread and against the real one. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -134,7 +134,7 @@ abandoned_copy_is_made_once(void **state)
 		assert_int_equal(add(9, &orig), -EAGAIN);
 	assert_int_equal(executed, 1);
 	let_go();
-	/* Others go on, and its result waits for whoever asks again, once. */
+	/* Other copies continue, and its result waits for one repeated request. */
 	assert_int_equal(add_until(9, &orig), 0);
 	assert_int_equal(orig, 2);
 	assert_int_equal(add_until(8, &orig), 0);
@@ -145,7 +145,7 @@ abandoned_copy_is_made_once(void **state)
 	serve_no_more();
 }
 
-/* An operation that may be executed twice leaves nothing behind: its place is free again. */
+/* An operation that may be executed twice keeps no result: its slot is free again. */
 REQUIREMENT("MEM-05")
 static void
 slots_of_abandoned_copies_are_freed(void **state)
@@ -191,10 +191,10 @@ thread_that_never_polls_is_detected(void **state)
 	while ((rc = add(0, &orig)) == -EAGAIN)
 		usleep(1000);
 	assert_int_equal(rc, -ETIMEDOUT);
-	/* All that was asked was taken back. */
+	/* All requests were withdrawn. */
 	for (uint32_t i = 0; i < COPIER_SLOTS; i++)
 		assert_int_equal(area->slot[i].state, COPY_FREE);
-	/* It comes back, and takes its time to. */
+	/* The thread returns after a while. */
 	serve();
 	while ((rc = add(0, &orig)) == -EAGAIN || rc == -ETIMEDOUT)
 		sched_yield();
@@ -209,7 +209,7 @@ without_credit_no_copy_is_requested(void **state)
 {
 	uint64_t orig;
 
-	/* As much is owed as a day gives back. */
+	/* Uses up as much credit as a day restores. */
 	credit.left_ns = -86400ll * 100000000;
 	for (int i = 0; i < 1000; i++)
 		assert_int_equal(add(0, &orig), -EAGAIN);
@@ -228,7 +228,7 @@ copier_without_a_thread_fails(void **state)
 	assert_int_equal(copier_read(copier, 0, &orig, COPIER_BYTES + 1), -EINVAL);
 }
 
-/* Another thread with another area: what the lost one had begun is its own affair. */
+/* Another thread with another area takes over; copies that the lost one had begun do not matter. */
 REQUIREMENT("MEM-05")
 static void
 lost_thread_is_replaced(void **state)
@@ -261,7 +261,7 @@ real_main(void *arg)
 	return NULL;
 }
 
-/* This process is the client, too. The thread sleeps in between, and ends with its copier. */
+/* This process is also the client. The thread sleeps in between and ends with its copier. */
 REQUIREMENT("MEM-05", "RSP-04")
 static void
 thread_copies_to_and_from_a_process(void **state)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the daemon makes of requests, good and bad, on a real socket. */
+/* The daemon's handling of good and bad requests on a real socket. */
 #include "suite.h"
 
 #include <errno.h>
@@ -124,7 +124,7 @@ every_request_must_have_its_own_length(void **state)
 		assert_int_equal(verdict(w, header(op, len + 8), len + 8, 0, st), -EPROTO);
 		if (len > 0)
 			assert_int_equal(verdict(w, header(op, len - 4), len - 4, 0, st), -EPROTO);
-		/* the header tells another length than came */
+		/* the header has another length than the message */
 		assert_int_equal(verdict(w, header(op, len), len + 4, 0, st), -EPROTO);
 		assert_int_equal(verdict(w, header(op, len + 4), len, 0, st), -EPROTO);
 	}
@@ -202,7 +202,7 @@ unexpected_descriptors_are_closed(void **state)
 	assert_int_equal(verdict(w, h, h.len, 2, IPC_STATE_CONTEXT), -EPROTO);
 	ipc_msg_close_fds(&w->msg);
 
-	/* on an operation that takes none */
+	/* with an operation that takes none */
 	h = header(UROCE_CTRL_ALLOC_PD, 0);
 	h.nfds = 1;
 	assert_int_equal(verdict(w, h, 0, 1, IPC_STATE_CONTEXT), EINVAL);
@@ -234,7 +234,7 @@ descriptors_are_seen_but_not_received(void **state)
 	assert_int_equal(ipc_msg_receive_fds(w->server, &w->msg), 1);
 	assert_int_equal(w->msg.nfds, 2);
 	ipc_msg_close_fds(&w->msg);
-	/* a bad one stays, too, with what it carries */
+	/* a bad one stays in the queue, too, with its descriptors */
 	put(w, h, h.len + 4, 1);
 	assert_int_equal(ipc_msg_receive(w->server, &w->msg), -EPROTO);
 	assert_int_equal(open_fds(), before);
@@ -332,7 +332,7 @@ listening_socket_is_made_and_removed(void **state)
 	close(peer.pidfd);
 	close(peer.sock);
 	ipc_client_close(&c);
-	/* nobody listens any more: a stale file is replaced */
+	/* no process listens any more: the stale file is replaced */
 	close(a.fd);
 	assert_int_equal(ipc_server_listen(&b, path, 0666, IPC_GROUP_KEEP), 0);
 	b.made_dir = true;

@@ -11,7 +11,7 @@
 #include "options.h"
 #include "../../kit/requirement.h"
 
-/* Wrong values: the message must name the option, the value and what is legal. */
+/* Wrong values: the message must name the option, the value and the legal values. */
 static const struct {
 	const char *name, *value, *legal;
 } wrong[] = {
@@ -289,7 +289,7 @@ shipped_file_documents_every_option(void **state)
 		if (strcmp(name, "config") != 0 && !seen[i])
 			fail_msg("%s is not in %s", name, UROCED_CONF);
 	}
-	/* what it shows as numbers are the defaults */
+	/* the numbers that it shows are the defaults */
 	assert_int_equal(o.workers, plain.workers);
 	assert_int_equal(o.mem_mib, plain.mem_mib);
 	assert_int_equal(o.mbufs, plain.mbufs);

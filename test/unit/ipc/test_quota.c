@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Quotas of the daemon: each limit where it is, the reserve for root, and what a refusal says. */
+/* Quotas of the daemon: exact limits, the reserve for root, and the text of refusals. */
 #include "suite.h"
 
 #include <errno.h>
@@ -66,7 +66,7 @@ each_uid_has_its_limit(void **state)
 	quota_user_put(b);
 }
 
-/* However many users there are, root and the daemon's own user still get in. */
+/* With any number of users root and the daemon's own user can still connect. */
 static void
 reserve_is_kept_for_root(void **state)
 {
@@ -96,7 +96,7 @@ reserve_is_kept_for_root(void **state)
 	quota_user_put(own);
 }
 
-/* Root is bound by the totals alone, and what it holds is not the others' to hold. */
+/* Only the totals limit root, and resources that root holds count against the totals. */
 static void
 root_has_no_separate_limit(void **state)
 {
@@ -158,7 +158,7 @@ limits_have_defaults(void **state)
 	}
 }
 
-/* A uid keeps its figures over connections that come and go, as long as there is one. */
+/* The figures of a uid live as long as it has a connection. */
 static void
 user_lives_as_long_as_its_references(void **state)
 {

@@ -55,7 +55,7 @@ segment_size_is_sealed(void **state)
 	ipc_segment_destroy(&seg);
 }
 
-/* Random sizes taken and given back: never two in one place, always zeroed and aligned. */
+/* Random sizes are allocated and freed: they never overlap and are always zeroed and aligned. */
 static void
 extents_never_overlap(void **state)
 {
@@ -68,7 +68,7 @@ extents_never_overlap(void **state)
 		size_t want = 1 + (size_t)random() % 40000;
 
 		if (ext[i].bytes != 0) {
-			/* whoever had a part of it too would have changed the mark */
+			/* an overlapping allocation would have changed the mark */
 			for (size_t b = 0; b < ext[i].bytes; b++)
 				assert_int_equal(ext[i].base[b], i + 1);
 			ipc_arena_free(a, &ext[i]);
@@ -85,7 +85,7 @@ extents_never_overlap(void **state)
 		ipc_arena_free(a, &ext[i]);
 }
 
-/* What was given back in any order joins up again to the whole segment. */
+/* Parts freed in any order merge to the whole segment. */
 static void
 free_space_coalesces(void **state)
 {

@@ -50,7 +50,7 @@ full_table_refuses(void **state)
 	idtab_free(&t);
 }
 
-/* A handle that was destroyed stays unknown, also when its slot is in use again. */
+/* A destroyed handle stays unknown, also when its slot is reused. */
 static void
 stale_ids_are_unknown(void **state)
 {
@@ -120,7 +120,9 @@ qpns_name_their_worker_and_a_free_slot(void **state)
 	qp_table_free(&t);
 }
 
-/* Made and destroyed for ever: legal each time, and none again before all its others were out. */
+/*
+ * Created and destroyed in a loop: each QPN is legal, and none repeats before all others were used.
+ */
 static void
 qpns_are_not_reused_soon(void **state)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who may speak from a GID to a QP of a peer: one user at a time. */
+/* One user at a time may send from a GID to a QP of a peer. */
 #include "suite.h"
 
 #include <errno.h>
@@ -63,7 +63,7 @@ triples_that_differ_in_one_field_are_distinct(void **state)
 	triple_free(&t);
 }
 
-/* More than the table was made for. */
+/* More than the initial size of the table. */
 static void
 many_triples_can_be_added_and_removed(void **state)
 {

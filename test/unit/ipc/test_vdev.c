@@ -7,7 +7,7 @@
 #include <string.h>
 #include "vdev.h"
 
-/* lo is there in every network namespace; its MTU asks for the largest slot. */
+/* lo exists in every network namespace; its MTU needs the largest slot. */
 static const struct {
 	const char *given, *added;
 } right[] = {
