@@ -17,7 +17,7 @@ int sim_fields_set(const struct sim_field *f, size_t n, void *cfg, const char *t
 /* All fields on a few lines of standard output. */
 void sim_fields_print(const struct sim_field *f, size_t n, const void *cfg);
 
-/* A rate of something bad: often none, else from one in a thousand up to max (ppm). */
+/* A rate of faults: often 0, else from one in a thousand up to max (ppm). */
 uint32_t sim_draw_rate(struct sim_rng *r, uint32_t max);
 uint32_t sim_clamp(uint32_t v, uint32_t lo, uint32_t hi);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The virtual clock, and what a worker does around its engine: doorbells, timers, transmit. */
+/* The virtual clock, and the worker's part around its engine: doorbells, timers, transmit. */
 #include <string.h>
 #include <rte_common.h>
 #include "sim.h"

@@ -22,7 +22,7 @@ static struct {
 	struct goodput_run run;
 	struct engine_pair pair;
 	struct link link[2]; /* from node 0, from node 1 */
-	uint64_t poll_ns[2]; /* when the node's worker comes round next */
+	uint64_t poll_ns[2]; /* time of the next iteration of the node's worker */
 	uint64_t now_ns;
 } world;
 
@@ -65,7 +65,7 @@ post_sends(void)
 		engine_pair_publish(&world.pair, 0);
 }
 
-/* Once round of a worker; when it comes round next. */
+/* One iteration of a worker. Returns the time of the next. */
 static uint64_t
 poll_node(unsigned side)
 {
@@ -116,7 +116,7 @@ go(void)
 		}
 		world.now_ns = poll_ns[side];
 		poll_ns[side] = poll_node(side);
-		/* What was sent may come before the other had planned to look. */
+		/* Sent frames may arrive before the other side's next poll. */
 		poll_ns[1 - side] = RTE_MIN(poll_ns[1 - side], RTE_MAX(link_next(&world.link[side]),
 								       world.now_ns + 1));
 	}

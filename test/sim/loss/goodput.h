@@ -8,7 +8,7 @@
 
 enum goodput_op { GOODPUT_WRITE, GOODPUT_SEND, GOODPUT_READ, GOODPUT_OPS };
 
-struct goodput_run { /* what is to be moved, and how */
+struct goodput_run { /* operation, sizes and mode of the transfer */
 	enum goodput_op op;
 	uint32_t size, messages;
 	uint32_t loss_ppm[2]; /* of frames from node 0 and from node 1 */

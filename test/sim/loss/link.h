@@ -34,11 +34,11 @@ struct link {
 	uint64_t sent, lost;
 };
 
-/* Take as many of n frames as the port has room for; consumes those. */
+/* Takes as many of n frames as the port has space for, and consumes them. */
 uint32_t link_send(struct link *l, uint64_t now_ns, struct rte_mbuf **m, uint32_t n);
 /* At most n frames that have come until now_ns. */
 uint32_t link_recv(struct link *l, uint64_t now_ns, struct rte_mbuf **m, uint32_t n);
-/* When the next frame comes; UINT64_MAX: none is under way. */
+/* Arrival of the next frame; UINT64_MAX if none is in flight. */
 uint64_t link_next(const struct link *l);
 void link_drain(struct link *l);
 

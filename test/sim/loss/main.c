@@ -62,7 +62,7 @@ measure(enum goodput_op op, uint32_t size, const uint32_t loss_ppm[2])
 	return goodput_measure(&r);
 }
 
-/* One line: which frames are lost, and what comes of it. True: the goal is met. */
+/* Prints one line: which frames are lost, and the goodput. Returns true if the goal is met. */
 static bool
 line(enum goodput_op op, uint32_t size, unsigned loss, unsigned way, double whole)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What clients change while traffic runs: regions, memory windows, completion queues. */
+/* Changes by clients while traffic runs: regions, memory windows, completion queues. */
 #include <stdlib.h>
 #include <string.h>
 #include <rte_common.h>
@@ -14,14 +14,14 @@ change_mark(struct mesh_side *side, enum mesh_target target, bool all)
 		side->op[i].maybe |= all || side->op[i].target == target;
 }
 
-/* MEM-03: what the region holds now is what it holds for ever (as far as its key is concerned). */
+/* MEM-03: the contents of the region are final, as far as access by its key is concerned. */
 static void
 change_freeze(struct mesh_node *n, const struct mesh_area *a)
 {
 	memcpy(n->base + a->off, n->mem + a->off, a->len);
 }
 
-/* MEM-04: the same key, but it no longer lets anybody write. */
+/* MEM-04: the same key, but without the right to write. */
 static void
 change_rereg(struct mesh_node *n, struct mesh_area *a, uint32_t how)
 {
@@ -54,7 +54,7 @@ change_region(struct mesh_side *side)
 		change_rereg(side->node, a, which == 3 ? (m->seed + side->idx) & 1 : 2);
 	else
 		mesh_area_hide(side->node, a);
-	/* What a rereg left is READ access at most: nothing is written there, either. */
+	/* A rereg leaves READ access at most: nothing is written there, either. */
 	change_freeze(side->node, a);
 	sim_log(&m->sim, "node %u qp %06x: region %u %s", side->node->idx, side->qpn, which,
 		which > 2 ? "changed" : "deregistered");
@@ -70,7 +70,7 @@ mesh_change_step(struct mesh_side *side)
 		change_region(side);
 		return true;
 	}
-	/* What it was told of a window the client passes on when it gets to it. */
+	/* The client passes on news of a window when it processes them. */
 	for (i = 0; i < MESH_WINS; i++) {
 		struct mesh_win *w = &side->win[i];
 
@@ -207,8 +207,8 @@ mesh_srq_resize(struct mesh_node *n)
 }
 
 /*
- * The next hop behind some handle is not known for a while, as after ibv_create_ah: datagrams to it
- * wait, those behind them, too, and go when it is known.
+ * The next hop of some handle is unknown for a while, as after ibv_create_ah: datagrams to it and
+ * later ones wait until it is known.
  */
 void
 mesh_ah_step(struct mesh_node *n)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What must hold when a life is over, as both ends see it, and when the schedule is. */
+/* Invariants at the end of a connection's life, from both ends, and at the end of the schedule. */
 #include <string.h>
 #include <rte_common.h>
 #include <rte_mempool.h>
@@ -8,7 +8,7 @@
 void
 mesh_settle(struct mesh_side *side, struct mesh_op *op)
 {
-	/* A WQE with a fault has no say: nothing of it may be written. */
+	/* A WQE with a fault must write nothing. */
 	if (side->type != QP_TYPE_RC || op->state == SIM_OP_DONE || op->fault != MESH_OK)
 		return;
 	if (mesh_is_atomic(op))
@@ -25,7 +25,7 @@ check_errors(const struct mesh_side *side)
 	return side->access_errs + side->req_errs + side->fatals + side->recv_errs;
 }
 
-/* RC: what one end has seen against what the other has. */
+/* RC: compares what both ends have seen. */
 static void
 check_reliable(struct mesh_side *side)
 {
@@ -68,7 +68,7 @@ check_reliable(struct mesh_side *side)
 		sim_fail(&m->sim, "NAK-09: qp %06x: error event, and nothing was wrong", side->qpn);
 }
 
-/* An error of the send queue that came from nowhere was made by the receive side. */
+/* An error of the send queue without a cause there came from the receive side. */
 static void
 check_flushed(struct mesh_side *side)
 {

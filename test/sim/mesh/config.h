@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a schedule of the mesh is like: drawn from the seed, overridden by --set name=value. */
+/* Parameters of a schedule of the mesh: drawn from the seed, overridden by --set name=value. */
 #ifndef MESH_CONFIG_H
 #define MESH_CONFIG_H
 

@@ -152,7 +152,7 @@ life_renew(struct mesh_side *side, uint32_t mtu_code)
 		mesh_windows_renew(side);
 }
 
-/* A region that went away in the life before comes back, with another key. */
+/* A region that was deregistered in the previous life returns with another key. */
 static void
 life_regions(struct mesh_side *side)
 {
@@ -160,7 +160,7 @@ life_regions(struct mesh_side *side)
 	uint32_t i;
 
 	for (i = 0; i < RTE_DIM(a); i++) {
-		/* UC: a WRITE of the life before with a key that is none ends this one. */
+		/* UC: a WRITE of the previous life with an invalid key ends this one. */
 		if (a[i]->len == 0 ||
 		    (!a[i]->gone && (!sim_chance(&side->m->load, 200000) ||
 				     (side->m->cfg.must && side->type == QP_TYPE_UC))))
@@ -251,7 +251,7 @@ life_end(struct mesh_conn *c, bool kill)
 	}
 }
 
-/* What an SRQ's WQE that a QP has in hand is when the QP is reset: gone, and not completed. */
+/* An SRQ's WQE that a QP holds when it is reset is lost and not completed. */
 static void
 life_srq_loss(struct mesh_side *side)
 {
@@ -314,7 +314,7 @@ life_gone(const struct mesh_side *side)
 {
 	if (!side->dead || side->cut)
 		return side->dead;
-	/* How many WQEs of an SRQ come to it, only the completions tell. */
+	/* Only the completions show how many WQEs of an SRQ it gets. */
 	return side->reaped == side->posted && side->due_head == side->due_tail &&
 	       (side->srq != NULL ? !mesh_cqes_left(side) : side->rreaped == side->rposted);
 }
@@ -362,7 +362,7 @@ life_conn_step(struct mesh_conn *c)
 	return false;
 }
 
-/* QP-15, QP-16: what was begun is over, and nothing else has begun. */
+/* QP-15, QP-16: started messages are complete, and no other has started. */
 static void
 life_drained(struct mesh_side *side)
 {
@@ -376,7 +376,7 @@ life_drained(struct mesh_side *side)
 	side->m->more.drained++;
 }
 
-/* QP-17: all that was posted is completed or flushed; from here it goes on. */
+/* QP-17: all posted WQEs are completed or flushed; the QP continues from here. */
 static void
 life_recover(struct mesh_side *side)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The clients' steps, and the turns of a worker: frames from its queue and from other workers; what
- * its engine tells.
+ * Steps of the clients, and iterations of a worker: frames from its queue and from other workers,
+ * and callbacks of its engine.
  */
 #include <string.h>
 #include <rte_common.h>

@@ -47,11 +47,11 @@
 #define MESH_WIN_LEN   1024 /* largest WRITE or READ through a memory window */
 #define MESH_CONST_LEN 8192
 
-/* What is wrong on purpose with a send WQE. */
+/* Deliberate faults of a send WQE. */
 enum mesh_fault {
 	MESH_OK = 0,
 	MESH_BAD_LKEY,
-	MESH_BAD_RANGE, /* SGE that ends behind its region */
+	MESH_BAD_RANGE, /* SGE that ends past its region */
 	MESH_BAD_OPCODE,
 	MESH_BAD_NSGE,
 	MESH_BAD_AH,   /* UD: no such handle */
@@ -59,12 +59,12 @@ enum mesh_fault {
 	MESH_BAD_QKEY, /* UD: the receiver's is another; not an error of the sender */
 	MESH_BAD_RKEY, /* RC, from here on */
 	MESH_BAD_RRANGE,
-	MESH_STALE_WIN, /* through a window that is gone */
-	MESH_GONE,      /* through a region that is gone, or may no longer be written */
-	MESH_ALIGN,     /* atomic at an address that is no multiple of 8 */
-	MESH_BAD_BIND,  /* bind of what is no region, or beyond it, or of a window that is bound */
-	MESH_BAD_INV,   /* LOCAL_INV of a window that is not bound */
-	MESH_BAD_SENDINV, /* SEND with invalidate of what is no window of the peer */
+	MESH_STALE_WIN,   /* through an invalidated window */
+	MESH_GONE,        /* through a region that is deregistered or no longer writable */
+	MESH_ALIGN,       /* atomic at an address that is no multiple of 8 */
+	MESH_BAD_BIND,    /* bind to no region, past one, or of a bound window */
+	MESH_BAD_INV,     /* LOCAL_INV of a window that is not bound */
+	MESH_BAD_SENDINV, /* SEND with invalidate of a key that is no window of the peer */
 };
 
 enum mesh_target { MESH_AT_SLOT, MESH_AT_CONST, MESH_AT_WIN, MESH_AT_WORD };
@@ -72,13 +72,13 @@ enum mesh_target { MESH_AT_SLOT, MESH_AT_CONST, MESH_AT_WIN, MESH_AT_WORD };
 struct mesh_op {
 	SIM_IS_A(sim_op); /* fault: enum mesh_fault */
 	uint8_t target;
-	bool maybe;  /* a region or window went away while it was under way: may fail of it */
+	bool maybe;  /* a region or window was removed while it was outstanding, so it may fail */
 	uint8_t win; /* MESH_AT_WIN, binds, invalidations */
 	uint32_t imm, npkts;
 	uint32_t loc, at; /* offsets in the own and the peer's node memory */
 	uint32_t rkey, gen;
-	uint64_t va, add, compare, orig; /* atomics: orig is what has to come back */
-	const uint8_t *data;             /* READ: what has to come back */
+	uint64_t va, add, compare, orig; /* atomics: orig is the expected result */
+	const uint8_t *data;             /* READ: the expected data */
 	int8_t ah, group;                /* UD; -1 none */
 	struct mesh_side *to;            /* UD: the QP addressed */
 	uint32_t to_qpn, qkey;
@@ -91,9 +91,9 @@ struct mesh_recv {
 
 struct mesh_area {
 	SIM_IS_A(sim_area);
-	uint64_t told; /* its address, as the peer was told */
+	uint64_t told; /* its address as sent to the peer */
 	uint32_t stride;
-	bool gone, shown; /* gone: away, or other than it was; shown: in the table */
+	bool gone, shown; /* gone: deregistered or changed; shown: in the table */
 };
 
 enum mesh_win_state { MESH_WIN_FREE, MESH_WIN_BINDING, MESH_WIN_BOUND, MESH_WIN_LEAVING };
@@ -103,14 +103,14 @@ struct mesh_win { /* a memory window of a side, for its peer to use */
 	uint32_t gen, key; /* key: while BOUND */
 	uint32_t off;      /* in the node's memory */
 	uint64_t iova;     /* as bound */
-	bool known;        /* the peer was told that it is bound */
+	bool known;        /* the peer knows that it is bound */
 	bool zero_based;
 };
 
 struct mesh_srq { /* of one worker */
 	struct srq srq;
 	struct sim_ring ring;
-	struct sim_ring next; /* hdr: a resize is under way; nothing is posted meanwhile */
+	struct sim_ring next; /* hdr: a resize is in progress; nothing is posted meanwhile */
 	struct qp_ring next_qp;
 	uint32_t next_prod;
 	struct mesh_area area;
@@ -150,7 +150,7 @@ struct mesh_side { /* a QP */
 	uint32_t mtu;
 	struct mesh_recv recv[MESH_SLOTS];
 	uint32_t rposted, rreaped;
-	uint32_t delivered; /* RC: the peer's WQE behind the last that was received */
+	uint32_t delivered; /* RC: the peer's WQE after the last received one */
 	uint64_t rtr_ns, rts_ns, die_ns, sqd_ns, dereg_ns;
 	uint8_t die_to; /* enum qp_state, or MESH_DESTROY */
 	bool dead;      /* in ERR or RESET by its client's wish */
@@ -160,7 +160,7 @@ struct mesh_side { /* a QP */
 	uint8_t sqd;          /* 0 not yet, 1 draining, 2 drained */
 	uint32_t sqd_begun;
 	uint32_t sq_drained, comm_est, access_errs, req_errs, fatals, last_wqe, recv_errs;
-	uint32_t win_news; /* windows that its peer may be told of */
+	uint32_t win_news; /* windows that its peer may learn of */
 	uint64_t word;     /* what its own word at the peer is once all posted atomics are done */
 	bool word_unsure;
 
@@ -248,7 +248,7 @@ struct mesh {
 /* run.c: memory, once. A schedule: sim_run. */
 void mesh_open(struct mesh *m, const struct sim_stock *stock);
 void mesh_close(struct mesh *m);
-/* What all schedules so far were about, on a line of standard output. */
+/* Prints statistics of all schedules so far in one line. */
 void mesh_summary(const struct mesh *m);
 
 /* world.c */
@@ -274,7 +274,7 @@ bool mesh_may_post(const struct mesh_side *side);
 /* change.c */
 bool mesh_change_step(struct mesh_side *side);
 void mesh_cq_resize(struct mesh_node *n);
-/* An SRQ of another size, in two steps between which its worker goes on. */
+/* Resizes an SRQ in two steps, between which its worker continues. */
 void mesh_srq_resize(struct mesh_node *n);
 void mesh_ah_step(struct mesh_node *n);
 void mesh_windows_renew(struct mesh_side *side);
@@ -291,7 +291,7 @@ bool mesh_is_write(const struct mesh_op *op);
 bool mesh_uses_recv(const struct mesh_op *op);
 bool mesh_is_local(const struct mesh_op *op);
 
-/* loop.c: one turn of a worker; one step of a client; and -v's view of who waits for what */
+/* loop.c: one iteration of a worker; one step of a client; and what each side waits for, for -v */
 void mesh_poll(struct sim_worker *worker);
 void mesh_step(struct sim_node *node);
 void mesh_dump(struct sim *sim);
@@ -314,13 +314,13 @@ void mesh_reap_commit(struct sim_end *end, struct sim_op *op);
 bool mesh_reap_has_cause(struct sim_end *end, const struct sim_op *op, uint8_t status);
 /* At the end: all that is left is void. */
 void mesh_poll_rest(struct mesh_node *n);
-/* Are there completions of its receives that nobody has seen yet? */
+/* Whether unpolled completions of its receives exist. */
 bool mesh_cqes_left(const struct mesh_side *side);
-/* The QP goes to RESET or away: its completions that nobody has seen are void (QP-10, QP-22). */
+/* The QP goes to RESET or is destroyed: its unpolled completions are void (QP-10, QP-22). */
 void mesh_forget_cqes(struct mesh_side *side);
 
 /* check.c */
-/* op will not change memory any more: what it may have written is what must be there now. */
+/* op changes memory no more: the bytes that it may have written are the expected ones now. */
 void mesh_settle(struct mesh_side *side, struct mesh_op *op);
 void mesh_check_life(struct mesh_conn *c);
 void mesh_check_end(struct mesh *m);

@@ -200,7 +200,7 @@ model_due(struct mesh_side *side, const struct mesh_due *due)
 	side->m->more.delivered++;
 }
 
-/* Where a WRITE's bytes go: offset in node memory, or false where its R_Key is none. */
+/* Target of a WRITE: offset in node memory, or false if its R_Key is invalid. */
 static bool
 model_target(const struct mesh_side *side, uint32_t len, uint32_t *off)
 {
@@ -228,7 +228,9 @@ model_fits(struct mesh_side *side, const struct wire_pkt *pkt)
 	       (!(flags & WIRE_F_LAST) || pkt->payload_len == side->in.left);
 }
 
-/* A packet of a message that is whole so far: what it does. False: it breaks the message. */
+/*
+ * Effect of a packet of a message that is complete so far. Returns false if it breaks the message.
+ */
 static bool
 model_packet(struct mesh_side *side, const struct wire_pkt *pkt)
 {
@@ -401,12 +403,12 @@ mesh_arriving(struct mesh_worker *w, struct rte_mbuf *frame)
 	w->expected = MESH_ANY;
 	if (frame->data_len < WIRE_ETH_LEN || (!(p[0] & 1) && memcmp(p, n->mac, 6) != 0) ||
 	    wire_parse(p, frame->data_len, &pkt) != WIRE_OK)
-		return; /* of bad form: perhaps the owner's to answer, in any case not taken */
+		return; /* malformed: its QP may answer it but never executes it */
 	w->expected = 0;
 	if ((pkt.vlan_tci & WIRE_VID_MASK) != 0 ||
 	    ((p[0] & 1) &&
 	     ((pkt.opcode & WIRE_SVC_MASK) != WIRE_SVC_UD || !wire_dst_is_group(&pkt))))
-		return; /* another VLAN, or a group's MAC on what is no group's */
+		return; /* another VLAN, or a multicast MAC on a unicast packet */
 	if (pkt.qpn != WIRE_MULTICAST_QPN && (pkt.qpn & (n->m->cfg.workers - 1)) != w->idx) {
 		w->expected = 1; /* as it is, good or bad */
 		return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Links from each node to each other one: frames are lost, doubled, held back, damaged, or dropped
- * where a queue is full. What comes in goes to one of the node's workers, as a port's RSS does it.
+ * Links from each node to each other one: frames are lost, duplicated, delayed, corrupted, or
+ * dropped at a full queue. A received frame goes to one of the node's workers, as by a port's RSS.
  */
 #include <string.h>
 #include <rte_common.h>
@@ -113,8 +113,8 @@ net_launch(struct mesh *m, struct mesh_node *from, uint32_t to, struct rte_mbuf 
 }
 
 /*
- * A double of a UC or UD frame that says something else, and whose ICRC is right for it: another
- * P_Key, Q_Key or PSN, other bytes. What comes of it is model.c's to say.
+ * A changed copy of a UC or UD frame with a correct ICRC: another P_Key, Q_Key or PSN, or other
+ * bytes. model.c decides what must happen to it.
  */
 static struct rte_mbuf *
 net_forge(struct mesh *m, struct rte_mbuf *frame, const struct wire_pkt *was)

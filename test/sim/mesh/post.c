@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What clients post: send WQEs, good ones and some that are wrong on purpose; receives. */
+/* Posts of clients: valid send WQEs, some with deliberate faults, and receives. */
 #include <string.h>
 #include <rte_common.h>
 #include "qp/doorbell.h"
@@ -32,7 +32,7 @@ mesh_is_local(const struct mesh_op *op)
 	return op->opcode == UROCE_WR_LOCAL_INV || op->opcode == UROCE_WR_BIND_MW;
 }
 
-/* Lengths that break things: none, one, and one more or less than whole packets. */
+/* Critical lengths: 0, 1, and one more or less than whole packets. */
 static uint32_t
 post_length(struct mesh_side *side, uint32_t max)
 {
@@ -98,7 +98,7 @@ plan_atomic(struct mesh_side *side, struct mesh_op *op)
 		side->word = op->add;
 }
 
-/* An earlier WRITE whose slot no later one goes over while the READ is under way; or constants. */
+/* An earlier WRITE whose slot is not overwritten while the READ is outstanding; or constants. */
 static void
 plan_read(struct mesh_side *side, struct mesh_op *op)
 {
@@ -377,7 +377,7 @@ post_sges(struct mesh *m, const struct mesh_area *a, uint32_t off, uint32_t len,
 	return n;
 }
 
-/* What is special about each kind, into the WQE. */
+/* Fills the fields of each kind into the WQE. */
 static void
 post_fill(struct mesh_side *side, const struct mesh_op *op, struct uroce_send_wqe *w)
 {
@@ -487,7 +487,7 @@ mesh_post(struct mesh_side *side)
 	for (n = sim_between(&m->cli, 1, 8); n > 0 && side->posted < side->nops &&
 					     side->posted - side->reaped < side->cap.max_send_wr;
 	     n--) {
-		/* In SQE nothing more than what shows that it is flushed (QP-17). */
+		/* In SQE only a few posts, to show that they are flushed (QP-17). */
 		if (side->qp->conn.state == QP_SQE && !sim_chance(&m->cli, 300000))
 			break;
 		post_plan(side, &side->op[side->posted]);

@@ -26,7 +26,7 @@ static const uint8_t reap_fault[] = {
 	[MESH_BAD_SENDINV] = QP_WC_REM_ACCESS_ERR,
 };
 
-/* A value that the shared counter had: nobody else may have got it (RSP-04). */
+/* A value of the shared counter: no other operation may have got it (RSP-04). */
 static void
 reap_counter(struct mesh_side *side, uint64_t was)
 {
@@ -137,7 +137,7 @@ reap_buffer(struct mesh_side *side, uint32_t off, uint32_t stride, const uint8_t
 		sim_fail(&side->m->sim, "RSP-05: qp %06x: wrong bytes in a receive buffer",
 			 side->qpn);
 	memcpy(n->base + off, n->mem + off, len);
-	/* Messages that broke off may have left something behind it (RSP-06). */
+	/* Aborted messages may have left bytes after it (RSP-06). */
 	if (side->type == QP_TYPE_UC || side->srq != NULL)
 		memcpy(n->base + off, n->mem + off, stride);
 	else if (memcmp(n->base + off, n->mem + off, stride) != 0)
@@ -238,7 +238,7 @@ reap_recv_error(struct mesh_side *side, uint32_t off, uint32_t stride, uint8_t s
 	if (!good)
 		sim_fail(&m->sim, "CQE: qp %06x: a receive ends in status %u", side->qpn, status);
 	side->recv_errs += status != QP_WC_WR_FLUSH_ERR;
-	/* Of the first the message under way may have written something. */
+	/* The message in progress may have written part of the first. */
 	if (!side->rflushed || side->type == QP_TYPE_UC)
 		memcpy(n->base + off, n->mem + off, stride);
 	side->rflushed = true;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include "mesh.h"
 
-/* How long nothing may happen: every retry in vain, RNR waits, receives that come late. */
+/* The longest time without progress: failed retries, RNR waits, late receives. */
 static uint64_t
 run_patience(const struct mesh_cfg *c)
 {

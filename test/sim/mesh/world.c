@@ -27,7 +27,7 @@ mesh_area_hide(struct mesh_node *n, struct mesh_area *a)
 	mr_table_del(&n->mrs, &a->mr);
 }
 
-/* Carve len bytes, with a strip that is nobody's in front, and register them. */
+/* Reserves len bytes after an unused strip, and registers them. */
 static void
 world_area(struct mesh_node *n, struct mesh_area *a, uint32_t len, uint32_t pd, uint32_t access)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every answer that an engine builds: it must be to something that came (NAK-02, NAK-05), in order
- * (RSP-03), and carry what the READ or atomic has to bring.
+ * Checks every response that an engine builds: it must belong to a received request (NAK-02,
+ * NAK-05), be in order (RSP-03), and carry the data of the READ or atomic.
  */
 #include <string.h>
 #include <rte_common.h>
@@ -9,7 +9,7 @@
 #include "trace.h"
 #include "wire/psn.h"
 
-/* A READ is answered from where a request begins, and on (RSP-01). */
+/* Responses to a READ start where a request begins (RSP-01). */
 static bool
 answer_unasked(struct pair_op *op, uint32_t k)
 {
@@ -27,7 +27,7 @@ answer_unasked(struct pair_op *op, uint32_t k)
 	return k != op->resp_next;
 }
 
-/* Answers to READs and atomics go in the order of the requests, none left out (RSP-03). */
+/* Responses to READs and atomics follow the order of the requests without omission (RSP-03). */
 static void
 answer_in_order(struct pair_side *side, struct pair_op *op, uint32_t k, struct pair_view *v)
 {
@@ -42,7 +42,7 @@ answer_in_order(struct pair_side *side, struct pair_op *op, uint32_t k, struct p
 	if (answer_unasked(op, k))
 		sim_fail(&side->pair->sim, "RSP-01: qp %06x: answer +%u again, nobody asked for it",
 			 side->qpn, v->psn);
-	/* An answer that another one interrupts goes on where it was. */
+	/* An interrupted response continues where it stopped. */
 	if (k != op->resp_next && op->nasked < PAIR_MAX_ASKED)
 		op->asked[op->nasked++] = op->resp_next;
 	op->resp_next = k + 1;
@@ -79,14 +79,14 @@ answer_read(struct pair_side *side, const struct wire_pkt *pkt, struct pair_view
 		sim_fail(&side->pair->sim,
 			 "RSP-01: qp %06x: READ response +%u: wrong opcode or length", side->qpn,
 			 rel);
-	/* To a request that came late and twice it may be newer bytes: nobody will look at them. */
+	/* The response to a late duplicate may have newer bytes, which the requester ignores. */
 	if (k >= op->resp_got && memcmp(pkt->payload, op->data + off, pkt->payload_len) != 0)
 		sim_fail(&side->pair->sim, "RSP-01: qp %06x: READ response +%u: wrong payload",
 			 side->qpn, rel);
 	answer_in_order(side, op, k, v);
 }
 
-/* An atomic is executed once; each answer to it, first or again, is the same (RSP-01). */
+/* An atomic is executed once; every response to it is the same (RSP-01). */
 static void
 answer_atomic(struct pair_side *side, const struct wire_pkt *pkt, struct pair_view *v)
 {
@@ -105,7 +105,7 @@ answer_atomic(struct pair_side *side, const struct wire_pkt *pkt, struct pair_vi
 	answer_in_order(side, op, 0, v);
 }
 
-/* side has said that it has executed all before PSN upto: then READs among them were answered. */
+/* side has acknowledged all requests before PSN upto: READs among them were answered. */
 static void
 answer_covers(struct pair_side *side, uint32_t upto, uint32_t msn)
 {

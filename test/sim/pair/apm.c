@@ -42,7 +42,7 @@ pair_apm_attrs(struct pair_side *side, enum qp_state to)
 	return QP_PATH_MIG_STATE;
 }
 
-/* The side that keeps what is of the pair. */
+/* The side that keeps the state of the pair. */
 static struct pair_side *
 first_of(struct pair_side *side)
 {

@@ -52,7 +52,7 @@ struct pair_node;
 enum pair_fault {
 	FAULT_NONE = 0,
 	FAULT_LKEY,     /* SGE with a stale L_Key */
-	FAULT_LRANGE,   /* SGE that ends behind its region */
+	FAULT_LRANGE,   /* SGE that ends past its region */
 	FAULT_LPD,      /* L_Key of another PD */
 	FAULT_LACCESS,  /* READ into a region without local write */
 	FAULT_OPCODE,   /* not an opcode */

@@ -31,7 +31,7 @@ pair_op_uses_recv(const struct pair_op *op)
 	       op->opcode == UROCE_WR_RDMA_WRITE_IMM;
 }
 
-/* Lengths that break things: none, one, and one more or less than whole packets. */
+/* Critical lengths: 0, 1, and one more or less than whole packets. */
 static uint32_t
 load_length(struct pair *s, uint32_t mtu, uint32_t spent)
 {
