@@ -6,7 +6,7 @@
 #include "wire/psn.h"
 #include "world_parts.h"
 
-/* Nothing is acknowledged that has not come, and a NAK is for what is missing. */
+/* Only received packets are acknowledged, and a NAK names a missing one. */
 static void
 check_response(const struct qp *qp, const struct wire_pkt *pkt)
 {

@@ -58,7 +58,7 @@ wq_slot(struct wq *w)
 	return w->slots + (size_t)(w->prod & (ENTRIES - 1)) * w->stride;
 }
 
-/* Publish what was written to the slot; qpn: whose doorbell is rung if that is asked for. */
+/* Publishes the written slot. Rings the doorbell of qpn if the queue is armed. */
 static void
 wq_post(struct wq *w, uint32_t qpn)
 {
@@ -67,7 +67,7 @@ wq_post(struct wq *w, uint32_t qpn)
 		engine_doorbell(&world.engine, qpn);
 }
 
-/* Byte i of a step's body, which goes on with zeros. */
+/* Byte i of a step's body, which is extended by zeros. */
 static uint32_t
 at(const uint8_t *body, uint32_t len, uint32_t i)
 {
@@ -138,8 +138,7 @@ aim(struct uroce_send_wqe *w, uint32_t q, uint32_t choice)
 		w->imm = 0x01020304;
 }
 
-/* Body: opcode, flags, number of SGEs, first slot, bytes of each (two bytes), what it is aimed at.
- */
+/* Body: opcode, flags, number of SGEs, first slot, bytes of each (two bytes), target. */
 void
 client_send(uint32_t q, const uint8_t *body, uint32_t len)
 {
@@ -196,7 +195,9 @@ client_start(void)
 	};
 	static const uint8_t uc[][6] = {SEND_OF(SEND, 0, 4, 52, 500)};
 	static const uint8_t ud[][6] = {SEND_OF(SEND_IMM, 0, 1, 56, 300)};
-	/* Less after more: what is left of the one before must not be taken for the next one's. */
+	/*
+	 * A shorter one after a longer one: remains of the first must not be taken for the second.
+	 */
 	static const uint8_t sges[] = {4, 1, 3, 1, 2};
 	uint32_t q, i;
 

@@ -17,7 +17,7 @@ rng_below(struct rng *r, uint32_t n)
 	return (uint32_t)((z ^ z >> 31) >> 32) % n;
 }
 
-/* Bytes of the extended headers of an opcode, also of one that nobody knows. */
+/* Bytes of the extended headers of an opcode; unknown opcodes included. */
 static uint32_t
 ext_len(uint8_t opcode)
 {
@@ -93,7 +93,7 @@ draw_va(uint32_t region, struct rng *r)
 	switch (rng_below(r, 6)) {
 	case 0:
 		return iova;
-	case 1: /* its end, or a little before or behind it */
+	case 1: /* its end, or a little before or after it */
 		return iova + REGION_BYTES - rng_below(r, 64) + rng_below(r, 16);
 	case 2: /* for atomics */
 		return iova + rng_below(r, REGION_BYTES) / 8 * 8;
@@ -121,7 +121,7 @@ draw_len(const struct craft *c, struct rng *r)
 	}
 }
 
-/* Write the headers of the opcode, in their order, over what stands there. */
+/* Overwrites the frame with the headers of the opcode, in their order. */
 static void
 put_ext(struct craft *c, uint32_t which, struct rng *r)
 {
@@ -212,7 +212,7 @@ craft_finish(const struct craft *c, uint8_t *frame)
 
 	wire_tmpl_set_migreq(&t, c->migreq);
 	hdr = wire_hdr_put(&t, &f, rest - ext, frame);
-	/* The builder's own extended headers say nothing: ours go over them. */
+	/* Our extended headers overwrite those of the builder. */
 	memset(frame + hdr - ext, 0, rest);
 	memcpy(frame + hdr - ext, c->rest, c->rest_len);
 	return wire_frame_finish(&t, frame, hdr, rest - ext);
@@ -246,7 +246,7 @@ craft_spoil(uint8_t *frame, uint32_t len, struct rng *r)
 void
 craft_deform(uint8_t *frame, uint32_t len, struct rng *r)
 {
-	/* Reserved; with payload behind it, one that takes none; one with longer headers. */
+	/* Reserved; one that takes no payload, if there is one; one with longer headers. */
 	static const uint8_t ops[] = {0x15,        0x18,
 				      0x1f,        WIRE_OP_READ_REQ,
 				      WIRE_OP_ACK, WIRE_OP_ATOMIC_ACK,

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Frames that get past the engine's first checks: for the mutator, and for seeds made of captures.
- */
+/* Frames that pass the engine's first checks: for the mutator, and for seeds from captures. */
 #ifndef FUZZ_CRAFT_H
 #define FUZZ_CRAFT_H
 
@@ -18,7 +16,7 @@ rng_one_in(struct rng *r, uint32_t n)
 	return rng_below(r, n) == 0;
 }
 
-/* What a frame says behind its UDP header: BTH fields, and the bytes from there to the ICRC. */
+/* A frame's contents after the UDP header: BTH fields, and the bytes up to the ICRC. */
 struct craft {
 	uint32_t q; /* enum world_qp, groups too: addresses and destination QPN */
 	uint8_t opcode;
@@ -29,8 +27,8 @@ struct craft {
 };
 
 /*
- * Take a frame apart; headers that are not there are made up. Returns false where the destination
- * is none of the QPs: q is then drawn.
+ * Parses a frame; missing headers are made up. Returns false if the destination is none of the QPs;
+ * q is then drawn.
  */
 bool craft_take(struct craft *c, const uint8_t *frame, uint32_t len, struct rng *r);
 
@@ -43,22 +41,22 @@ void craft_redraw(struct craft *c, struct rng *r);
 /* One that the QP's type speaks. */
 uint8_t craft_opcode(uint32_t q, struct rng *r);
 
-/* Aim the headers that name memory or a Q_Key at what there is. */
+/* Sets headers that name memory or a Q_Key to existing ones. */
 void craft_aim(struct craft *c, struct rng *r);
 
 /* Put it together, lengths, checksum and ICRC right. Returns its bytes, at most STEP_MAX_FRAME. */
 uint32_t craft_finish(const struct craft *c, uint8_t *frame);
 
-/* Flip bits of the headers of a finished frame and set the ICRC right again. */
+/* Flips header bits of a finished frame and corrects the ICRC. */
 void craft_spoil(uint8_t *frame, uint32_t len, struct rng *r);
 
 /*
- * Bad form, all else right: a reserved opcode, one that does not take what is behind it, another
- * pad count.
+ * Makes a frame malformed and otherwise correct: a reserved opcode, an opcode with other headers,
+ * another pad count.
  */
 void craft_deform(uint8_t *frame, uint32_t len, struct rng *r);
 
-/* Cut a finished frame short somewhere, its IP and UDP lengths agreeing. Returns what is left. */
+/* Truncates a finished frame, with matching IP and UDP lengths. Returns its new length. */
 uint32_t craft_cut(uint8_t *frame, uint32_t len, struct rng *r);
 
 #endif

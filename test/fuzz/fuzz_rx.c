@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What libFuzzer, and replay.c in its place, calls. */
+/* The functions that libFuzzer, or replay.c instead, calls. */
 #include "fuzz_rx.h"
 #include "world.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* libFuzzer's interface, as far as it is used: it has no header of its own for C. */
+/* The part of libFuzzer's interface that is used: it has no header for C. */
 #ifndef FUZZ_FUZZ_RX_H
 #define FUZZ_FUZZ_RX_H
 

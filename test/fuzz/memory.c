@@ -7,7 +7,7 @@
 #include "world_parts.h"
 
 #define GUARD       4096u
-#define FAILS_AFTER (REGION_BYTES - 1024u) /* copies to or from behind it fail */
+#define FAILS_AFTER (REGION_BYTES - 1024u) /* copies past it fail */
 #define KEY_VARY    0x5a5u
 
 static uint8_t *memory[WORLD_REGIONS]; /* guard, region, guard */

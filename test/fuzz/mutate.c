@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The mutator: works on steps, knows what a frame must be to be looked at, and runs the engine over
- * what stands before a new frame to learn the PSN that it waits for.
+ * The mutator works on steps. It knows what makes a frame pass the first checks, and runs the
+ * engine over the steps before a new frame to learn the PSN it expects.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #define SCRATCH (1u << 16)
 #define MAX_MSG 6u /* packets of a message that is inserted */
 
-/* An input under the knife: steps, whose bodies lie in the input or in scratch. */
+/* An input being edited: steps whose bodies are in the input or in scratch. */
 struct edit {
 	struct step s[STEP_MAX];
 	uint32_t n;
@@ -50,7 +50,7 @@ edit_put(const struct edit *e, uint32_t n, uint8_t *out, size_t max)
 	return used;
 }
 
-/* Room for n bytes that live as long as the edit; NULL: there is none. */
+/* Space for n bytes that live as long as the edit; NULL if there is none. */
 static uint8_t *
 scratch(struct edit *e, uint32_t n)
 {
@@ -62,7 +62,7 @@ scratch(struct edit *e, uint32_t n)
 	return p;
 }
 
-/* An empty step before number i; NULL: no room. */
+/* Inserts an empty step before number i; NULL if there is no space. */
 static struct step *
 insert(struct edit *e, uint32_t i)
 {
@@ -91,8 +91,8 @@ set_frame(struct edit *e, struct step *s, const struct craft *c)
 }
 
 /*
- * What the mutator itself runs. It lies in the file $FUZZ_PROBE, if that is set: libFuzzer saves
- * the inputs that it runs, and knows nothing of one that fails here.
+ * The input that the mutator itself runs. It is saved in the file $FUZZ_PROBE, if set, because
+ * libFuzzer saves only the inputs that it runs itself.
  */
 struct probe {
 	uint32_t len; /* 0: none is running */
@@ -121,7 +121,7 @@ probe_open(void)
 	return p;
 }
 
-/* What q waits for when the first n steps have been. */
+/* The PSN that q expects after the first n steps. */
 static struct world_psns
 psns_before(const struct edit *e, uint32_t n, uint32_t q)
 {
@@ -162,7 +162,7 @@ insert_frame(struct edit *e, uint32_t i)
 	set_frame(e, s, &c);
 }
 
-/* A message in several packets of the path's MTU, or what answers a READ so. */
+/* A message in several packets of the path's MTU, or the responses to a READ. */
 static void
 insert_message(struct edit *e, uint32_t i)
 {
@@ -206,7 +206,7 @@ insert_other(struct edit *e, uint32_t i)
 	s->body = body;
 	s->len = (uint16_t)len;
 	s->arg = (uint8_t)rng_below(&e->rng, 256);
-	/* The world gets poorer by some: not too often. */
+	/* These remove objects of the world: not too often. */
 	if (rng_one_in(&e->rng, 6))
 		s->op = rng_one_in(&e->rng, 2) ? STEP_MODIFY : STEP_DEREG;
 	else
@@ -249,7 +249,7 @@ change_frame(struct edit *e, uint32_t i)
 	set_frame(e, &e->s[i], &c);
 }
 
-/* libFuzzer's mutations on the body; a frame is then set right again, mostly. */
+/* Applies libFuzzer's mutations to the body; a frame is then usually repaired. */
 static void
 change_bytes(struct edit *e, uint32_t i)
 {
@@ -296,7 +296,7 @@ shuffle(struct edit *e, uint32_t i)
 static void
 mutate(struct edit *e)
 {
-	/* Mostly at the end, which is where the engine is in a state that nobody has seen. */
+	/* Mostly at the end, where the engine is in a new state. */
 	uint32_t i = rng_one_in(&e->rng, 2) ? e->n : rng_below(&e->rng, e->n + 1);
 	uint32_t choice = rng_below(&e->rng, 12);
 

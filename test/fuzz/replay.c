@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs inputs of the fuzzer without it: replay FILE.. Each must hold; what does not, aborts. */
+/* Runs inputs of the fuzzer without it: replay FILE.. Aborts if a check fails. */
 #include <stdio.h>
 #include <stdlib.h>
 #include "fuzz_rx.h"

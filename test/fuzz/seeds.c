@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Makes a seed corpus of captures: seeds OUTDIR FILE.pcap.. Each capture becomes an input; its
- * frames go to a live QP of their service, with PSNs, keys and addresses of what is there, and time
- * passes where it did.
+ * Makes a seed corpus from captures: seeds OUTDIR FILE.pcap.. Each capture becomes an input. Its
+ * frames go to a live QP of their service, with valid PSNs, keys and addresses, and pauses are
+ * kept.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,7 +62,7 @@ put_time(struct seed *s, const struct timeval *tv)
 	uint8_t log2 = 0;
 
 	s->last_us = us;
-	/* A retry was waited for: so must ours be. */
+	/* The capture waited for a retry: so must the input. */
 	if (ns < 1000000)
 		return;
 	while (log2 < 33 && 2ull << log2 <= ns)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An input of the fuzzer: steps one after the other, each a head and len bytes of body. Whatever
- * bytes there are mean something: lengths are cut to what is left, numbers to what there is.
+ * An input of the fuzzer: a sequence of steps, each a header and len bytes of body. Every byte
+ * string is valid: lengths are limited to the rest, numbers to the existing objects.
  */
 #ifndef FUZZ_STEP_H
 #define FUZZ_STEP_H
@@ -26,7 +26,7 @@ struct step_head {
 };
 _Static_assert(sizeof(struct step_head) == 4, "head of a step");
 
-#define STEP_MAX       64   /* of an input; the rest is not looked at */
+#define STEP_MAX       64   /* of an input; the rest is ignored */
 #define STEP_MAX_FRAME 4400 /* bytes of a frame */
 
 struct step {
@@ -35,7 +35,7 @@ struct step {
 	const uint8_t *body;
 };
 
-/* Take the step at *data of *size bytes, and move behind it. False: nothing is left. */
+/* Takes the step at *data of *size bytes and advances past it. Returns false at the end. */
 static inline bool
 step_take(const uint8_t **data, size_t *size, struct step *s)
 {
@@ -53,7 +53,7 @@ step_take(const uint8_t **data, size_t *size, struct step *s)
 	return true;
 }
 
-/* Append a step at out, which has room for it. Returns its bytes. */
+/* Appends a step at out, which must have space for it. Returns its size in bytes. */
 size_t step_put(uint8_t *out, uint8_t op, uint8_t arg, const uint8_t *body, uint16_t len);
 
 #endif

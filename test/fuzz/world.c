@@ -15,7 +15,7 @@
 struct world world;
 struct rte_mempool *world_rx_pool, *world_tx_pool;
 
-/* What differs from QP to QP. PSNs of the first are about to wrap. */
+/* Per-QP settings. PSNs of the first are about to wrap. */
 static const struct {
 	enum qp_type type;
 	enum qp_state state;
@@ -55,7 +55,7 @@ on_slow_path(void *ctx, uint16_t dev, struct rte_mbuf *m)
 	return true;
 }
 
-/* A frame for a QP of another worker is whole, whoever made it. */
+/* A frame for a QP of another worker is linear, whatever its source. */
 static void
 on_handoff(void *ctx, uint32_t worker, struct rte_mbuf *m)
 {
@@ -64,7 +64,7 @@ on_handoff(void *ctx, uint32_t worker, struct rte_mbuf *m)
 
 	CHECK(worker == 0 && m->port == WORLD_DEV);
 	v = wire_parse(rte_pktmbuf_mtod(m, const uint8_t *), m->data_len, &pkt);
-	/* Of bad form or not, its QP answers; what is copied for a group is good. */
+	/* Its QP handles it, malformed or not; copies for a group are valid frames. */
 	CHECK(v == WIRE_OK || (wire_bad_form(v) && m->pool == world_rx_pool));
 	CHECK((pkt.qpn & WORLD_OURS) == 0);
 	CHECK(m->pool == world_rx_pool || wire_icrc_check(&pkt));
@@ -89,7 +89,7 @@ on_async_event(void *ctx, enum qp_event ev, struct qp *qp, struct cq *cq)
 {
 	CHECK(ev != QP_EVENT_CQ_ERR && cq == NULL);
 	CHECK(qp != NULL || ev == QP_EVENT_SRQ_ERR || ev == QP_EVENT_SRQ_LIMIT_REACHED);
-	/* Its rings are right: the client of this world keeps the rules. */
+	/* Its rings are valid: the client of this world keeps the rules. */
 	CHECK(ev != QP_EVENT_SRQ_ERR);
 }
 
@@ -245,7 +245,7 @@ run(void)
 	} while (more);
 }
 
-/* Behind the packet before, whatever that was: the parser says the same as it said, v and want. */
+/* After any previous packet the parser gives the same result: v and want. */
 static void
 parse_behind(const uint8_t *frame, uint16_t len, enum wire_verdict v, const struct wire_pkt *want)
 {
@@ -266,7 +266,7 @@ parse_behind(const uint8_t *frame, uint16_t len, enum wire_verdict v, const stru
 		CHECK(wire_parse_like(frame, len, &before, &got));
 }
 
-/* With a memo that has seen it or not: the parser says the same. */
+/* With the packet in the header cache or not, the parser gives the same result. */
 static enum wire_verdict
 parse(const uint8_t *frame, uint16_t len)
 {
@@ -307,7 +307,7 @@ frame(const struct step *s)
 	engine_rx(&world.engine, world.now, WORLD_DEV, &given, 1);
 	CHECK(counters_accounted(&world.counters) + world.counters.ctr[COUNTER_RX_HANDOFF] ==
 	      counted + 1);
-	/* Whatever it is answered with, nothing of it is taken (NAK-07). */
+	/* Whatever the response is, nothing of the packet is executed (NAK-07). */
 	CHECK(!bad_form || memory_sum() == before);
 	/* It is free again, but its pool does not write to its bytes. */
 	memory_fence_frame(m, false);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One engine with live QPs of every type, and a client that keeps the ABI's rules: what arrives is
- * all that is hostile. After each step everything that must hold is checked; what does not ends the
- * process, which is what a fuzzer looks for.
+ * One engine with live QPs of every type, and a client that keeps the ABI's rules: only received
+ * frames are hostile. After each step all invariants are checked; a violation ends the process,
+ * which the fuzzer detects.
  */
 #ifndef FUZZ_WORLD_H
 #define FUZZ_WORLD_H
@@ -18,7 +18,7 @@
 #define WORLD_PD   7u
 
 enum world_qp {
-	WORLD_RC,     /* WRITEs, READs, atomics and SENDs under way; PSNs about to wrap */
+	WORLD_RC,     /* WRITEs, READs, atomics and SENDs outstanding; PSNs about to wrap */
 	WORLD_RC_SRQ, /* its receives come from a shared queue */
 	WORLD_RC_V6,  /* RTR: receives only */
 	WORLD_UC,
@@ -51,7 +51,7 @@ enum world_region {
 #define LOCAL_SLOT     1024u
 #define LOCAL_SLOT_USE 600u /* bytes of a slot that work requests name; the rest is guard */
 
-/* What a frame for a QP needs to get past the engine's first checks. */
+/* The fields that a frame for a QP needs to pass the engine's first checks. */
 struct world_peer {
 	struct wire_path path;
 	struct wire_tmpl tmpl;

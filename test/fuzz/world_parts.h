@@ -90,7 +90,7 @@ is_v6(uint32_t q)
 /* memory.c */
 void memory_init(void);
 void memory_reset(void); /* contents and table */
-void memory_end(void);   /* guards, and what must not have changed; then gives back the table */
+void memory_end(void);   /* checks guards and unchanged memory, then frees the table */
 void memory_drop(uint32_t region);
 uint64_t memory_sum(void); /* of all contents: another once a byte changed */
 /* The frame in an mbuf, and nothing beside it that may be read (with ASan). */
@@ -107,7 +107,7 @@ void peers_groups(void);
 struct qp_ring wq_open(struct wq *w, uint32_t stride, uint32_t max_inline);
 void wq_close(struct wq *w);
 void cq_open(struct world_cq *c);
-void client_start(void); /* posts what every input begins with */
+void client_start(void); /* posts the work that every input begins with */
 void client_recv(uint32_t q, const uint8_t *body, uint32_t len);
 void client_send(uint32_t q, const uint8_t *body, uint32_t len);
 void client_reap(void); /* takes completions; checks that each WQE has one, in order */
