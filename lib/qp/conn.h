@@ -106,6 +106,7 @@ struct qp_rd_op {
 	uint32_t msn : 24;
 	uint32_t atomic : 1; /* else a READ */
 	uint32_t replay : 1; /* answers a duplicate: errors are silent, takes no resource */
+	uint32_t spare : 6;  /* zero */
 };
 _Static_assert(sizeof(struct qp_rd_op) == 32, "two to a cache line");
 /* What a peer can have under way, seen before or not, and one place to put a new one into. */
@@ -170,6 +171,7 @@ struct qp_rcv {
 	bool nak_due : 1;   /* the same of a NAK */
 	bool key_pause : 1; /* too many wrong R_Keys: see conn.wrong_keys */
 	bool fatal : 1;     /* the NAK due is fatal: no more requests, ERR once it was sent */
+	uint8_t spare1 : 2; /* zero */
 };
 
 /*

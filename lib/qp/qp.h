@@ -5,6 +5,7 @@
  *
  *   qp.h        the object; modify and query
  *   conn.h      struct qp_conn: protocol state of a connection
+ *   conn_print.h  a connection as text
  *   deadline.h  times at which a QP has to act although nothing has arrived
  *   bind.h      struct qp_bind: queues, rings, timer, counters of this machine
  *   image.h     a connection as bytes, to continue it in another QP

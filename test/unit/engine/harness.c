@@ -9,6 +9,7 @@
 #include <rte_eal.h>
 #include <rte_mbuf.h>
 #include "harness.h"
+#include "qp/conn_print.h"
 #include "qp/image.h"
 #include "qp/segs.h"
 #include "wire/icrc.h"
@@ -545,6 +546,23 @@ bench_run_once(struct bench *b)
 	take_frames(b);
 }
 
+void
+conn_equal(const struct qp_conn *is, const struct qp_conn *expected)
+{
+	static char a[QP_CONN_PRINT_BYTES], b[QP_CONN_PRINT_BYTES];
+	char *x = a, *y = b, *field, *was;
+
+	if (memcmp(is, expected, sizeof(*is)) == 0)
+		return;
+	qp_conn_print(is, a, sizeof(a));
+	qp_conn_print(expected, b, sizeof(b));
+	while ((field = strsep(&x, "\n")) != NULL && (was = strsep(&y, "\n")) != NULL) {
+		if (strcmp(field, was) != 0)
+			print_error("is %s, expected %s\n", field, was);
+	}
+	fail_msg("the connections differ");
+}
+
 struct qp *
 conn_fresh_qp(struct conn *c)
 {
@@ -588,6 +606,7 @@ conn_move(struct conn *c)
 	memset(&c->qp->conn, 0xa5, sizeof(c->qp->conn)); /* nobody may read it any more */
 	qp_free(c->qp);
 	assert_int_equal(qp_image_load(fresh, c->b->sqes, image, bytes), 0);
+	conn_equal(&fresh->conn, image);
 	free(image);
 	c->b->qps.slot[fresh->conn.qpn & c->b->qps.mask] = fresh;
 	c->qp = fresh;

@@ -142,6 +142,8 @@ int conn_modify(struct conn *c, uint32_t mask, const struct uroce_qp_attr *attr)
 int conn_to(struct conn *c, enum qp_state state); /* QP_STATE alone */
 /* What is in flight is seen to be sent; then c's connection goes on, on a fresh QP (qp/image.h). */
 void conn_move(struct conn *c);
+/* Fails, and prints the fields that differ, unless the two are equal byte for byte. */
+void conn_equal(const struct qp_conn *is, const struct qp_conn *expected);
 /* The QP that c's client and peer know, made once more: nothing in it but where its queues are. */
 struct qp *conn_fresh_qp(struct conn *c);
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "harness.h"
+#include "qp/conn_print.h"
 #include "qp/image.h"
 #include "../../kit/requirement.h"
 
@@ -232,6 +233,60 @@ image_without_space_for_copies_is_refused(void **state)
 	send_cqe(c, 1, QP_WC_SUCCESS);
 }
 
+/*
+ * A new field that qp_conn_print leaves out fails this: each bit of a connection that is not
+ * padding changes the text.
+ */
+static void
+every_field_of_a_connection_is_printed(void **state)
+{
+#if __has_builtin(__builtin_clear_padding)
+	static char all[QP_CONN_PRINT_BYTES], text[QP_CONN_PRINT_BYTES];
+	static uint8_t is_field[sizeof(struct qp_conn)];
+	static union {
+		struct qp_conn conn;
+		uint8_t bytes[sizeof(struct qp_conn)];
+	} u;
+	size_t i, len;
+
+	memset(&u, 0xff, sizeof(u));
+	__builtin_clear_padding(&u.conn);
+	memcpy(is_field, u.bytes, sizeof(is_field));
+	len = qp_conn_print(&u.conn, text, sizeof(text));
+	assert_in_range(len, 1000, sizeof(text) - 1); /* numbers have never more digits */
+	memset(&u, 0, sizeof(u));
+	qp_conn_print(&u.conn, all, sizeof(all));
+	for (i = 0; i < 8 * sizeof(u.bytes); i++) {
+		if ((is_field[i / 8] >> i % 8 & 1) == 0)
+			continue;
+		u.bytes[i / 8] ^= (uint8_t)(1u << i % 8);
+		qp_conn_print(&u.conn, text, sizeof(text));
+		if (strcmp(text, all) == 0)
+			fail_msg("byte %zu bit %zu of struct qp_conn is not printed", i / 8, i % 8);
+		u.bytes[i / 8] = 0;
+	}
+#else
+	skip();
+#endif
+}
+
+static void
+text_of_a_connection_is_cut_off(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+	char all[QP_CONN_PRINT_BYTES], some[100];
+	size_t len = qp_conn_print(&c->qp->conn, all, sizeof(all));
+
+	assert_int_equal(strlen(all), len);
+	assert_non_null(strstr(all, "\nsnd.una_psn 4096\n"));
+	memset(some, 'x', sizeof(some));
+	assert_int_equal(qp_conn_print(&c->qp->conn, some, sizeof(some) - 1), len);
+	assert_int_equal(strlen(some), sizeof(some) - 2);
+	assert_memory_equal(some, all, sizeof(some) - 2);
+	assert_int_equal(some[sizeof(some) - 1], 'x');
+	assert_int_equal(qp_conn_print(&c->qp->conn, NULL, 0), len);
+}
+
 int
 main(void)
 {
@@ -245,6 +300,8 @@ main(void)
 		bench_test(qp_in_error_keeps_flushing_after_a_move),
 		bench_test(image_that_does_not_fit_is_refused),
 		bench_test(image_without_space_for_copies_is_refused),
+		bench_test(every_field_of_a_connection_is_printed),
+		bench_test(text_of_a_connection_is_cut_off),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);
