@@ -7,11 +7,12 @@
 #include <string.h>
 #include "wire/icrc.h"
 
-#define CRC32_POLY   0xedb88320u
-#define LENGTH_BITS  16
-#define WORD_BYTES   4
-#define DF_IN_MEMORY 0x0040u /* WIRE_IPV4_DF as the upper half of the word has it, little endian   \
-			      */
+#define CRC32_POLY  0xedb88320u
+#define LENGTH_BITS 16
+#define WORD_BYTES  4
+#define DF_IN_MEMORY                                                                               \
+	0x0040u /* WIRE_IPV4_DF as the upper half of the word has it, little endian                \
+		 */
 
 /* x^(8 * 2^k), and the inverse of that: bytes forward and back. */
 static const uint32_t forward[LENGTH_BITS] = {

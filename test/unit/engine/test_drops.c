@@ -104,6 +104,33 @@ frame_with_a_bad_icrc_is_dropped(void **state)
 	expect_taken(&v);
 }
 
+/*
+ * The identification in the header is not the one on the wire. Ports that cannot see it say so. A
+ * frame that is damaged besides is still dropped.
+ */
+REQUIREMENT("WIRE-03")
+static void
+frame_whose_identification_the_port_could_not_see_is_taken(void **state)
+{
+	struct victim v = victim_open(state, false);
+	uint8_t frame[MAX_FRAME];
+	struct wire_ipv4 *ip = (struct wire_ipv4 *)(frame + WIRE_ETH_LEN);
+	uint32_t len = good_frame(v.c, frame);
+
+	ip->id = rte_cpu_to_be_16(0x4711);
+	ip->csum = 0;
+	ip->csum = (rte_be16_t)~wire_ipv4_sum(ip);
+	frame_rx(v.c->b, frame, len);
+	expect_dropped(&v, DROP_BAD_ICRC);
+	engine_set_unknown_id(&v.c->b->engine, BENCH_DEV, true);
+	frame[len - 6] ^= 1;
+	frame_rx(v.c->b, frame, len);
+	expect_dropped(&v, DROP_BAD_ICRC);
+	frame[len - 6] ^= 1;
+	frame_rx(v.c->b, frame, len);
+	ack_expect(v.c, RQ);
+}
+
 REQUIREMENT("WIRE-03")
 static void
 truncated_frame_with_consistent_lengths_fails_its_icrc(void **state)
@@ -598,6 +625,7 @@ main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		bench_test(frame_with_a_bad_icrc_is_dropped),
+		bench_test(frame_whose_identification_the_port_could_not_see_is_taken),
 		bench_test(truncated_frame_with_consistent_lengths_fails_its_icrc),
 		bench_test(frame_with_a_wrong_pkey_is_dropped),
 		bench_test(frames_with_wrong_ipv4_addresses_are_dropped),
