@@ -118,8 +118,8 @@ struct bench {
 	struct rte_mbuf *frame[BENCH_FRAMES]; /* emitted and not yet examined by the test */
 	uint32_t nframes, frames_seen;
 	uint32_t slow, handoffs;
-	uint32_t consumed;  /* datagrams for the consumer of engine_set_consumer */
-	bool consumer_full; /* it takes none */
+	uint32_t consumed;   /* datagrams for the consumer of engine_set_consumer */
+	bool consumer_full;  /* it takes none */
 	uint32_t timers_set; /* calls of set_timer */
 };
 

@@ -125,7 +125,7 @@ exchange(uint32_t bytes, uint32_t gso)
 }
 
 static void
-test_random_super_frames_are_cut(void **state)
+random_super_frames_are_cut(void **state)
 {
 	for (int i = 0; i < ROUNDS; i++) {
 		uint32_t gso = 1 + (i & 1 ? below(4200) : below(200));
@@ -136,7 +136,7 @@ test_random_super_frames_are_cut(void **state)
 }
 
 static void
-test_a_stream_is_not_copied(void **state)
+a_stream_is_not_copied(void **state)
 {
 	uint64_t copied;
 
@@ -151,7 +151,7 @@ test_a_stream_is_not_copied(void **state)
 }
 
 static void
-test_datagrams_that_fit_no_buffer_are_dropped_and_counted(void **state)
+datagrams_that_fit_no_buffer_are_dropped_and_counted(void **state)
 {
 	uint64_t before = port_udp_stats(&port)->rx_too_long;
 
@@ -197,7 +197,7 @@ roce_peer(void)
 }
 
 static void
-test_random_runs_leave_as_the_datagrams_that_they_hold(void **state)
+random_runs_leave_as_the_datagrams_that_they_hold(void **state)
 {
 	int fd = roce_peer();
 	uint8_t got[9000];
@@ -224,7 +224,7 @@ test_random_runs_leave_as_the_datagrams_that_they_hold(void **state)
 }
 
 static void
-test_what_the_kernel_refuses_is_counted(void **state)
+what_the_kernel_refuses_is_counted(void **state)
 {
 	struct rte_mbuf *m[2];
 	uint64_t lost = port_udp_stats(&port)->tx_lost;
@@ -239,7 +239,7 @@ test_what_the_kernel_refuses_is_counted(void **state)
 }
 
 static void
-test_no_buffer_is_lost(void **state)
+no_buffer_is_lost(void **state)
 {
 	uint32_t all = 2047;
 
@@ -300,12 +300,12 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_random_super_frames_are_cut),
-		cmocka_unit_test(test_a_stream_is_not_copied),
-		cmocka_unit_test(test_datagrams_that_fit_no_buffer_are_dropped_and_counted),
-		cmocka_unit_test(test_random_runs_leave_as_the_datagrams_that_they_hold),
-		cmocka_unit_test(test_what_the_kernel_refuses_is_counted),
-		cmocka_unit_test(test_no_buffer_is_lost),
+		cmocka_unit_test(random_super_frames_are_cut),
+		cmocka_unit_test(a_stream_is_not_copied),
+		cmocka_unit_test(datagrams_that_fit_no_buffer_are_dropped_and_counted),
+		cmocka_unit_test(random_runs_leave_as_the_datagrams_that_they_hold),
+		cmocka_unit_test(what_the_kernel_refuses_is_counted),
+		cmocka_unit_test(no_buffer_is_lost),
 	};
 
 	if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0 && unshare(CLONE_NEWNET) != 0)

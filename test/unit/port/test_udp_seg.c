@@ -11,6 +11,7 @@
 #include "wire/icrc.h"
 #include "wire/icrc_id.h"
 #include "wire/parse.h"
+#include "../../kit/requirement.h"
 
 #define FRAMES     100
 #define FRAME_ROOM 1600
@@ -66,7 +67,7 @@ run_of(uint32_t at, uint32_t n)
 }
 
 static void
-test_run_is_equal_frames_and_a_shorter_one(void **state)
+run_is_equal_frames_and_a_shorter_one(void **state)
 {
 	for (int v6 = 0; v6 < 2; v6++) {
 		struct udp_from from = v6 ? from_v6() : from_v4();
@@ -86,7 +87,7 @@ test_run_is_equal_frames_and_a_shorter_one(void **state)
 }
 
 static void
-test_run_ends_where_the_path_changes(void **state)
+run_ends_where_the_path_changes(void **state)
 {
 	struct udp_from from = from_v4(), other;
 
@@ -110,7 +111,7 @@ test_run_ends_where_the_path_changes(void **state)
 }
 
 static void
-test_run_is_as_long_as_a_message_may_be(void **state)
+run_is_as_long_as_a_message_may_be(void **state)
 {
 	struct udp_from from = from_v4();
 
@@ -123,7 +124,7 @@ test_run_is_as_long_as_a_message_may_be(void **state)
 }
 
 static void
-test_what_is_no_udp_is_not_read(void **state)
+what_is_no_udp_is_not_read(void **state)
 {
 	struct udp_from from = from_v4();
 	struct udp_head h;
@@ -148,7 +149,7 @@ test_what_is_no_udp_is_not_read(void **state)
 }
 
 static void
-test_payload_is_gathered_from_where_it_lies(void **state)
+payload_is_gathered_from_where_it_lies(void **state)
 {
 	struct udp_from from = from_v4();
 	uint8_t client[1024], tail[4];
@@ -188,7 +189,7 @@ roce_put(uint8_t *out, const struct udp_from *from)
 }
 
 static void
-test_made_up_headers_are_those_of_a_packet(void **state)
+made_up_headers_are_those_of_a_packet(void **state)
 {
 	for (int v6 = 0; v6 < 2; v6++) {
 		struct udp_from from = v6 ? from_v6() : from_v4();
@@ -209,7 +210,7 @@ test_made_up_headers_are_those_of_a_packet(void **state)
 }
 
 static void
-test_a_group_has_its_mac(void **state)
+a_group_has_its_mac(void **state)
 {
 	struct udp_from from = from_v4();
 
@@ -218,8 +219,9 @@ test_a_group_has_its_mac(void **state)
 	assert_memory_equal(bytes[0], "\x01\x00\x5e\x01\x02\x03", 6);
 }
 
+REQUIREMENT("WIRE-03")
 static void
-test_WIRE_03_icrc_of_a_segment_has_its_identification(void **state)
+icrc_of_a_segment_has_its_identification(void **state)
 {
 	struct udp_from from = from_v4();
 	static struct udp_icrc_rows rows;
@@ -237,7 +239,7 @@ test_WIRE_03_icrc_of_a_segment_has_its_identification(void **state)
 }
 
 static void
-test_rows_of_all_lengths_are_their_own(void **state)
+rows_of_all_lengths_are_their_own(void **state)
 {
 	static struct udp_icrc_rows rows;
 
@@ -251,7 +253,7 @@ test_rows_of_all_lengths_are_their_own(void **state)
 }
 
 static void
-test_bytes_are_copied_out_of_chunks(void **state)
+bytes_are_copied_out_of_chunks(void **state)
 {
 	uint8_t all[1000], out[1000];
 	struct iovec iov[16];
@@ -283,16 +285,16 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_run_is_equal_frames_and_a_shorter_one),
-		cmocka_unit_test(test_run_ends_where_the_path_changes),
-		cmocka_unit_test(test_run_is_as_long_as_a_message_may_be),
-		cmocka_unit_test(test_what_is_no_udp_is_not_read),
-		cmocka_unit_test(test_payload_is_gathered_from_where_it_lies),
-		cmocka_unit_test(test_made_up_headers_are_those_of_a_packet),
-		cmocka_unit_test(test_a_group_has_its_mac),
-		cmocka_unit_test(test_WIRE_03_icrc_of_a_segment_has_its_identification),
-		cmocka_unit_test(test_rows_of_all_lengths_are_their_own),
-		cmocka_unit_test(test_bytes_are_copied_out_of_chunks),
+		cmocka_unit_test(run_is_equal_frames_and_a_shorter_one),
+		cmocka_unit_test(run_ends_where_the_path_changes),
+		cmocka_unit_test(run_is_as_long_as_a_message_may_be),
+		cmocka_unit_test(what_is_no_udp_is_not_read),
+		cmocka_unit_test(payload_is_gathered_from_where_it_lies),
+		cmocka_unit_test(made_up_headers_are_those_of_a_packet),
+		cmocka_unit_test(a_group_has_its_mac),
+		cmocka_unit_test(icrc_of_a_segment_has_its_identification),
+		cmocka_unit_test(rows_of_all_lengths_are_their_own),
+		cmocka_unit_test(bytes_are_copied_out_of_chunks),
 	};
 
 	return cmocka_run_group_tests_name("port/udp_seg", tests, NULL, NULL);
