@@ -24,7 +24,7 @@ prov_uninit_device(struct verbs_device *device)
 
 const struct verbs_device_ops prov_device_ops = {
 	.name = PROV_DEVICE_PREFIX,
-	.match_min_abi_version = UROCE_ABI_VERSION,
+	.match_min_abi_version = UROCE_ABI_VERSION_MIN,
 	.match_max_abi_version = UROCE_ABI_VERSION,
 	.match_table = match_table,
 	.alloc_context = prov_alloc_context,

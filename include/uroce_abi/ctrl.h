@@ -8,12 +8,12 @@
  * may be empty. File descriptors ride on the same message (SCM_RIGHTS). A message whose magic,
  * version or length is wrong ends the connection; a bad value in a well-formed one gets its errno.
  *
- * The first request is HELLO. It makes the context: closing the socket destroys everything the
- * context owns. A HELLO with an empty device name makes an observer (urocectl): only LIST_DEVICES,
- * SHOW, IMPAIR, CAPTURE and SET work.
+ * The first request is HELLO (hello.h: what a client of another version must say). It makes the
+ * context: closing the socket destroys everything the context owns. A HELLO with an empty device
+ * name makes an observer (urocectl): only LIST_DEVICES, SHOW, IMPAIR, CAPTURE and SET work.
  *
  *   client                                  daemon
- *   HELLO(device)             -->
+ *   HELLO(device, versions)   -->
  *                             <--  geometry + fds: async, doorbell segment, one eventfd a worker
  *   CREATE_CQ / CREATE_QP ..  -->
  *                             <--  handle, segment and offset of its rings; + fd of the segment
@@ -29,7 +29,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include "version.h"
+#include "hello.h"
 
 #define UROCE_CTRL_MAGIC   0x434f5255u /* "UROC" */
 #define UROCE_CTRL_MAX_MSG 16384       /* bytes, header included */
@@ -38,8 +38,6 @@
 #define UROCE_DEFAULT_SOCK "/run/uroce/uroced.sock"
 #define UROCE_LIVE_SUFFIX  ".sysfs"       /* SOCKET.sysfs/DEVICE: what changes of its sysfs files */
 #define UROCE_SOCK_ENV     "UROCE_SOCKET" /* overrides the default for every client */
-#define UROCE_DEV_NAME_MAX 32
-#define UROCE_MAX_WORKERS  16
 #define UROCE_MAX_GIDS     64
 #define UROCE_MAX_PKEYS    16
 
@@ -87,7 +85,7 @@ enum uroce_ctrl_op {
 
 struct uroce_ctrl_hdr {
 	uint32_t magic;
-	uint16_t version; /* UROCE_ABI_VERSION */
+	uint16_t version; /* agreed by HELLO; of HELLO itself: the client's highest */
 	uint16_t op;      /* enum uroce_ctrl_op */
 	uint32_t cookie;  /* the client's; repeated in the reply */
 	uint32_t status;  /* reply: 0 or a positive errno; request: 0 */
@@ -104,24 +102,6 @@ struct uroce_ring_loc {
 	uint64_t off;       /* of the ring's header in the segment */
 	uint32_t entries;   /* power of two */
 	uint32_t stride;    /* bytes an entry */
-};
-
-struct uroce_hello_req {
-	char device[UROCE_DEV_NAME_MAX]; /* "uroce0", NUL terminated; "" for an observer */
-	uint32_t pid;                    /* in the client's own pid namespace; for display */
-	uint32_t rsvd;
-};
-enum uroce_hello_flags {
-	UROCE_HELLO_YIELD = 1 << 0, /* cores are shared: yield on an empty poll */
-};
-/* Descriptors: [0] async event socket, [1] doorbell segment, [2 ..] a worker's eventfd each. */
-struct uroce_hello_rep {
-	uint32_t context; /* id, for urocectl */
-	uint32_t flags;   /* enum uroce_hello_flags */
-	uint32_t nworkers;
-	uint32_t rsvd;
-	uint64_t db_seg_bytes;
-	uint64_t db_off[UROCE_MAX_WORKERS]; /* struct uroce_db_ring of each worker */
 };
 
 /*

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The contract between uroced and its clients: control messages (ctrl.h) and the rings in shared
- * memory (ring.h, wqe.h, cqe.h). Both sides are little endian and 64 bit; offsets, never
- * pointers, cross the boundary. Neither side trusts what it reads here: copy, check, then use.
+ * What all headers of the ABI share. The ABI is the contract between uroced and its clients: the
+ * first message, which agrees on a version (hello.h), all other control messages (ctrl.h), and the
+ * rings in shared memory (ring.h, wqe.h, cqe.h). Both sides are little endian and 64 bit; offsets,
+ * never pointers, cross the boundary. Neither side trusts what it reads here: copy, check, then
+ * use.
  */
 #ifndef UROCE_ABI_VERSION_H
 #define UROCE_ABI_VERSION_H
 
-/* Bumped by any change of layout or meaning; the daemon refuses a client of another version. */
-#define UROCE_ABI_VERSION 6
+/* The versions that this source speaks. hello.h: when to change which, how both sides agree. */
+#define UROCE_ABI_VERSION       7
+#define UROCE_ABI_VERSION_MIN   7
+#define UROCE_ABI_VERSION_FIRST 7 /* the first whose HELLO has a range */
 
-#define UROCE_CACHE_LINE  64
+#define UROCE_CACHE_LINE        64
 
 #ifdef __cplusplus
 #define UROCE_ABI_ASSERT(cond, what) static_assert(cond, what)

@@ -13,19 +13,24 @@
 #define REP_BODY_MAX 2048
 _Static_assert(sizeof(struct uroce_list_devices_rep) <= REP_BODY_MAX, "largest reply fits");
 
-/* A request was refused: with a word on it, if its handler or a quota has one. 0 or -errno. */
+/* Send a refusal and, if there is one, the sentence that says why. 0 or -errno. */
 static int
-session_refuse(struct session *s, const struct uroce_ctrl_hdr *hdr, const char *why, int rc)
+session_reply_refusal(struct session *s, const struct uroce_ctrl_hdr *hdr, const char *why, int rc)
 {
-	size_t len;
+	size_t len = strlen(why);
 
-	if (*why == '\0')
-		why = s->d->quota.refusal;
-	len = strlen(why);
 	if (len > 0)
 		LOG_LIMITED(NOTICE, "client %u: %s (pid %d): %s refused: %s", s->id, s->comm,
 			    s->peer.pid, ipc_op_get(hdr->op)->name, why);
 	return ipc_reply_send(s->w.fd, hdr, (uint32_t)rc, why, (uint32_t)len, NULL, 0);
+}
+
+/* A request was refused: with the reason of its handler or of a quota, if there is one. 0 or
+ * -errno. */
+static int
+session_refuse(struct session *s, const struct uroce_ctrl_hdr *hdr, const char *why, int rc)
+{
+	return session_reply_refusal(s, hdr, *why != '\0' ? why : s->d->quota.refusal, rc);
 }
 
 static void
@@ -132,7 +137,10 @@ session_waits(const struct session *s)
 static int
 session_refuse_form(struct session *s, const struct ipc_msg *m, int rc)
 {
-	return ipc_reply_send(s->w.fd, &m->hdr, (uint32_t)rc, NULL, 0, NULL, 0);
+	char why[UROCE_CTRL_MAX_WHY];
+
+	ipc_msg_why(m, rc, why);
+	return session_reply_refusal(s, &m->hdr, why, rc);
 }
 
 /* The memory that m describes; NULL: none. */
@@ -179,7 +187,7 @@ session_request(struct session *s, struct ipc_msg *m)
 	static const struct mrmap_found nothing = {.path = UROCE_MR_PATH_SHARED};
 	const struct ctrl_req req = {.body = m->body, .found = &nothing};
 	const struct uroce_reg_mr_req *q;
-	int rc = ipc_msg_check(m, s->state);
+	int rc = ipc_msg_check(m, s->state, s->version);
 
 	if (rc < 0)
 		return rc;
@@ -217,7 +225,7 @@ session_capture(struct session *s, struct ipc_msg *m)
 	int rc = ipc_msg_receive_fds(s->w.fd, m);
 
 	if (rc == 1)
-		rc = ipc_msg_check(m, s->state);
+		rc = ipc_msg_check(m, s->state, s->version);
 	else if (rc == 0)
 		rc = -EPROTO;
 	req.nfds = m->nfds;
@@ -239,7 +247,7 @@ session_request_fds(struct session *s, struct ipc_msg *m)
 	int rc;
 
 	m->nfds = m->hdr.nfds; /* as if they were here */
-	rc = m->nfds > UROCE_CTRL_MAX_FDS ? -EPROTO : ipc_msg_check(m, s->state);
+	rc = m->nfds > UROCE_CTRL_MAX_FDS ? -EPROTO : ipc_msg_check(m, s->state, s->version);
 	m->nfds = 0;
 	if (rc < 0)
 		return rc;

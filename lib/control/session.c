@@ -10,6 +10,7 @@
 #include "control/log.h"
 #include "control/obj.h"
 #include "control/rest.h"
+#include "ipc/hello.h"
 
 #define MAX_CHANNELS 512 /* of a client: each is a descriptor here */
 
@@ -150,8 +151,13 @@ session_hello(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 	struct device *dev;
 	int rc, async_fd;
 
+	rc = ipc_hello_agree(&ipc_offer_own, hello, rep, rp->why);
+	if (rc != 0)
+		return rc;
 	if (memchr(hello->device, '\0', sizeof(hello->device)) == NULL)
 		return EINVAL;
+	s->version = rep->version;
+	s->features = rep->features;
 	s->client_pid = hello->pid;
 	rep->context = s->id;
 	if (hello->device[0] == '\0') {

@@ -48,6 +48,8 @@ struct session {
 	void (*retry_ready)(struct session *s); /* it may be tried again; retry is NULL then */
 	TAILQ_ENTRY(session) retry_link;
 	enum ipc_state state;
+	uint16_t version;    /* of the ABI, agreed by HELLO */
+	uint64_t features;   /* agreed by HELLO */
 	uint32_t id;         /* for urocectl */
 	uint32_t client_pid; /* as the client says, in its own namespace */
 	char comm[16];

@@ -26,6 +26,9 @@ ipc_client_init(struct ipc_client *c, int sock)
 {
 	c->sock = sock;
 	c->cookie = 0;
+	c->offer = ipc_offer_own;
+	c->version = c->offer.version_max;
+	c->features = 0;
 	pthread_mutex_init(&c->mutex, NULL);
 }
 
@@ -84,7 +87,7 @@ client_send(struct ipc_client *c, const struct ipc_call *call)
 {
 	struct uroce_ctrl_hdr hdr = {
 		.magic = UROCE_CTRL_MAGIC,
-		.version = UROCE_ABI_VERSION,
+		.version = c->version,
 		.op = call->op,
 		.cookie = ++c->cookie,
 		.len = (uint32_t)call->req_len,
@@ -147,8 +150,8 @@ static bool
 reply_fits(const struct ipc_client *c, const struct ipc_call *call,
 	   const struct uroce_ctrl_hdr *hdr, size_t got, unsigned int nfds)
 {
-	if (got < sizeof(*hdr) || hdr->magic != UROCE_CTRL_MAGIC ||
-	    hdr->version != UROCE_ABI_VERSION || hdr->op != call->op || hdr->cookie != c->cookie)
+	if (got < sizeof(*hdr) || hdr->magic != UROCE_CTRL_MAGIC || hdr->version != c->version ||
+	    hdr->op != call->op || hdr->cookie != c->cookie)
 		return false;
 	if (got != sizeof(*hdr) + hdr->len)
 		return false;
@@ -247,11 +250,34 @@ out:
 	return rc;
 }
 
+/* The daemon's reply to HELLO is here: 0 if it fits the offer, else -EPROTO and no connection. */
+static int
+hello_accept(struct ipc_client *c, struct ipc_call *call)
+{
+	const struct uroce_hello_rep *rep = call->rep;
+
+	if (ipc_hello_check(&c->offer, rep, call->why) != 0) {
+		close_fds(call->rep_fds, call->rep_nfds);
+		call->rep_nfds = 0;
+		ipc_client_close(c);
+		return -EPROTO;
+	}
+	c->version = rep->version;
+	c->features = rep->features;
+	return 0;
+}
+
 int
 ipc_client_hello(struct ipc_client *c, const char *device, struct uroce_hello_rep *rep, int *fds,
 		 unsigned int *nfds, char why[UROCE_CTRL_MAX_WHY + 1])
 {
-	struct uroce_hello_req req = {.pid = (uint32_t)getpid()};
+	struct uroce_hello_req req = {
+		.pid = (uint32_t)getpid(),
+		.version_min = c->offer.version_min,
+		.version_max = c->offer.version_max,
+		.features = c->offer.features,
+		.features_required = c->offer.required,
+	};
 	struct ipc_call call = {
 		.op = UROCE_CTRL_HELLO,
 		.req = &req,
@@ -268,7 +294,13 @@ ipc_client_hello(struct ipc_client *c, const char *device, struct uroce_hello_re
 	if (strlen(device) >= sizeof(req.device))
 		return -EINVAL;
 	strcpy(req.device, device);
+	c->version = c->offer.version_max;
 	rc = ipc_client_call(c, &call);
+	if (rc == 0)
+		rc = hello_accept(c, &call);
+	else if (rc == -EIO)
+		strcpy(call.why, "the daemon ended the connection without a reply, as one of a "
+				 "version before 7 of uroce's ABI does");
 	if (why)
 		strcpy(why, call.why);
 	*nfds = call.rep_nfds;

@@ -2,7 +2,7 @@
 /*
  * Client side of the control protocol (include/uroce_abi/ctrl.h): one connection, one request at
  * a time, each answered before the next. Used by the verbs provider, uroce-run and urocectl; no
- * DPDK. The server side is server.h, which shares nothing with this file but the ABI.
+ * DPDK. The server side is server.h, which shares nothing with this file but the ABI and hello.h.
  *
  * Every function returns 0 or -errno. Errors of the transport end the connection for good, so a
  * later call gets -EIO at once: what the daemon held for it is gone with the socket anyway.
@@ -13,12 +13,16 @@
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "ipc/hello.h"
 #include "uroce_abi/ctrl.h"
 
 struct ipc_client {
-	int sock;              /* -1 once the connection has ended */
-	uint32_t cookie;       /* of the last request */
-	pthread_mutex_t mutex; /* held from a request to its reply */
+	int sock;               /* -1 once the connection has ended */
+	uint32_t cookie;        /* of the last request */
+	struct ipc_offer offer; /* for HELLO; ipc_client_init sets it to ipc_offer_own */
+	uint16_t version;       /* of every message: agreed by HELLO, offer.version_max before */
+	uint64_t features;      /* agreed by HELLO, 0 before */
+	pthread_mutex_t mutex;  /* held from a request to its reply */
 };
 
 /* One request and where its reply goes. Zero what is not used. */
@@ -68,9 +72,10 @@ void ipc_client_abandon(struct ipc_client *c);
 int ipc_client_call(struct ipc_client *c, struct ipc_call *call);
 
 /*
- * HELLO for a device ("" for an observer). fds needs room for UROCE_MAX_WORKERS + 2 descriptors;
- * *nfds says how many came. -ENODEV and the like as the daemon refuses; why (or NULL) then gets the
- * daemon's word on it, or "".
+ * HELLO for a device ("" for an observer), with c->offer; sets c->version and c->features. fds
+ * needs space for UROCE_MAX_WORKERS + 2 descriptors; *nfds says how many came. -ENODEV and the like
+ * as the daemon refuses, -EPROTONOSUPPORT if there is no common version or a required feature is
+ * missing: why (or NULL) then gets the daemon's reason, or "". -EPROTO and -EIO as ipc_client_call.
  */
 int ipc_client_hello(struct ipc_client *c, const char *device, struct uroce_hello_rep *rep,
 		     int *fds, unsigned int *nfds, char why[UROCE_CTRL_MAX_WHY + 1]);

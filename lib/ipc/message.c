@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "ipc/hello.h"
 #include "ipc/server.h"
 
 #include <errno.h>
@@ -173,27 +174,42 @@ ipc_msg_receive_fds(int sock, struct ipc_msg *m)
 	return 1;
 }
 
+/* From a client older than version 7, of which no HELLO has this length. */
+static bool
+hello_is_old(const struct ipc_msg *m)
+{
+	return m->hdr.op == UROCE_CTRL_HELLO && m->hdr.version < UROCE_ABI_VERSION_FIRST;
+}
+
 int
-ipc_msg_check(struct ipc_msg *m, enum ipc_state st)
+ipc_msg_check(struct ipc_msg *m, enum ipc_state st, uint16_t version)
 {
 	const struct ipc_op *op = ipc_op_get(m->hdr.op);
 
-	if (m->hdr.magic != UROCE_CTRL_MAGIC || m->hdr.version != UROCE_ABI_VERSION)
-		return -EPROTO;
-	if (m->hdr.nfds > m->nfds)
+	if (m->hdr.magic != UROCE_CTRL_MAGIC || m->hdr.nfds > m->nfds)
 		return -EPROTO;
 	close_fds_from(m, m->hdr.nfds);
 	if (st == IPC_STATE_NEW && m->hdr.op != UROCE_CTRL_HELLO)
 		return -EPROTO;
+	if (st != IPC_STATE_NEW && m->hdr.version != version)
+		return -EPROTO;
 	if (op == NULL)
 		return EOPNOTSUPP;
 	if (m->hdr.len != op->req_len)
-		return -EPROTO;
+		return hello_is_old(m) ? EPROTONOSUPPORT : -EPROTO;
 	if (m->nfds > op->max_fds)
 		return EINVAL;
 	if (m->hdr.op == UROCE_CTRL_HELLO && st != IPC_STATE_NEW)
 		return EINVAL;
 	return st < op->min_state ? EPERM : 0;
+}
+
+void
+ipc_msg_why(const struct ipc_msg *m, int rc, char why[UROCE_CTRL_MAX_WHY])
+{
+	why[0] = '\0';
+	if (rc == EPROTONOSUPPORT)
+		ipc_hello_refuse_old(&ipc_offer_own, m->hdr.version, why);
 }
 
 int
@@ -202,7 +218,7 @@ ipc_reply_send(int sock, const struct uroce_ctrl_hdr *req, uint32_t status, cons
 {
 	struct uroce_ctrl_hdr hdr = {
 		.magic = UROCE_CTRL_MAGIC,
-		.version = UROCE_ABI_VERSION,
+		.version = req->version,
 		.op = req->op,
 		.cookie = req->cookie,
 		.status = status,

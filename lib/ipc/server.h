@@ -105,15 +105,19 @@ void ipc_msg_close_fds(struct ipc_msg *m);
 bool ipc_msg_end(int sock);
 
 /*
- * Check the form of m against the table for a connection in state st, and close descriptors that
- * the header does not announce. Returns
+ * Check the form of m against the table for a connection in state st that has agreed on version
+ * (any value before HELLO), and close descriptors that the header does not announce. Returns
  * - 0: well formed and allowed;
  * - -EPROTO: the connection must end (magic, version, length, missing descriptors, anything before
  *   HELLO);
  * - a positive errno to reply with: EOPNOTSUPP unknown operation, EPERM not allowed for this kind
- *   of connection, EINVAL a second HELLO, or descriptors for an operation without any.
+ *   of connection, EPROTONOSUPPORT a HELLO from before version 7, EINVAL a second HELLO, or
+ *   descriptors for an operation without any.
  */
-int ipc_msg_check(struct ipc_msg *m, enum ipc_state st);
+int ipc_msg_check(struct ipc_msg *m, enum ipc_state st, uint16_t version);
+
+/* A sentence on why ipc_msg_check refused m with the positive errno rc, or "". */
+void ipc_msg_why(const struct ipc_msg *m, int rc, char why[UROCE_CTRL_MAX_WHY]);
 
 /*
  * Send the reply to the request with header req: status 0 with its body, or a positive errno with a

@@ -14,7 +14,8 @@ import struct
 
 ABI = pathlib.Path(__file__).resolve().parents[2] / "include/uroce_abi/ctrl.h"
 MAGIC = 0x434f5255
-VERSION = int(re.search(r"define UROCE_ABI_VERSION (\d+)", (ABI.parent / "version.h").read_text())[1])
+VERSION = int(re.search(r"define UROCE_ABI_VERSION +(\d+)", (ABI.parent / "version.h").read_text())[1])
+VERSION_MIN = int(re.search(r"define UROCE_ABI_VERSION_MIN +(\d+)", (ABI.parent / "version.h").read_text())[1])
 OPS = {name: i + 1 for i, name in enumerate(
     re.findall(r"^\tUROCE_CTRL_(\w+)(?: = 1)?,$", ABI.read_text(), re.M)[:-1])}
 RING_HDR, DB_RING = 192, 192 + 4 * 1024
@@ -49,6 +50,11 @@ def as_uid(uid):
         os.setegid(0)
 
 
+def hello(device, versions=(VERSION, VERSION), features=0, required=0, spare=b""):
+    """Body of a HELLO."""
+    return struct.pack("<32sIHHQQ40s", device.encode(), os.getpid(), *versions, features, required, spare)
+
+
 class Connection:
     """A connection without HELLO. call gives (status, body, descriptors) or CLIENT_ENDED."""
 
@@ -56,10 +62,11 @@ class Connection:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.sock.settimeout(20)
         self.sock.connect(str(path))
+        self.version = VERSION
 
     def send(self, op, body=b"", fds=()):
         number = OPS.get(op, op)
-        head = struct.pack("<IHHIIII", MAGIC, VERSION, number, 5, 0, len(body), len(fds))
+        head = struct.pack("<IHHIIII", MAGIC, self.version, number, 5, 0, len(body), len(fds))
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
         self.sock.sendmsg([head + body], rights)
 
@@ -79,8 +86,8 @@ class Connection:
             got.frombytes(raw[:len(raw) // 4 * 4])
         return struct.unpack("<6xH4xI8x", data[:24])[1], data[24:], list(got)
 
-    def hello(self, device):
-        return self.call("HELLO", struct.pack("<32sII", device.encode(), os.getpid(), 0))
+    def hello(self, device, **fields):
+        return self.call("HELLO", hello(device, **fields))
 
     def close(self):
         self.sock.close()
@@ -95,7 +102,7 @@ class Client(Connection):
         assert status == 0, os.strerror(status)
         self.fds = fds
         self.segment = {}
-        self.doorbells = mmap.mmap(fds[1], struct.unpack_from("<Q", body, 16)[0])
+        self.doorbells = mmap.mmap(fds[1], struct.unpack_from("<Q", body, 24)[0])
 
     def do(self, op, body=b"", fds=()):
         """A call whose only interest is its status; what else comes is put away."""

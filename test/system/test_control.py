@@ -35,6 +35,33 @@ def connections(path):
     assert c.call("SHOW", b"qp") is control.CLIENT_ENDED, "a request of the wrong length"
 
 
+def versions(path):
+    """A client of another version gets the highest common one, or both ranges; what it offers beyond is ignored."""
+    c, own = control.Connection(path), control.VERSION
+    for versions, features, required, want in (
+            ((own + 1, own + 3), 0, 0, f"the client speaks {own + 1} to {own + 3}, the daemon "),
+            ((1, control.VERSION_MIN - 1), 0, 0, f"the client speaks 1 to {control.VERSION_MIN - 1}, the daemon "),
+            ((own, own), 1 << 63, 1 << 63, "the client requires features 0x8000000000000000")):
+        status, why, _ = c.hello("uroce0", versions=versions, features=features, required=required)
+        assert (status, want in why.decode()) == (errno.EPROTONOSUPPORT, True), (status, why)
+    status, why, _ = c.hello("uroce0", versions=(own, own - 1))
+    assert (status, b"version_min" in why) == (errno.EINVAL, True), (status, why)
+    # The same connection may still agree.
+    status, body, fds = c.hello("uroce0", versions=(1, own + 9), features=(1 << 64) - 1)
+    assert status == 0 and struct.unpack_from("<H", body, 12)[0] == own, (status, body)
+    assert struct.unpack_from("<Q", body, 16)[0] == 0, "features that the daemon does not have"
+    for fd in fds:
+        os.close(fd)
+    assert c.call("ALLOC_PD")[0] == 0
+    c.version = own + 1
+    assert c.call("ALLOC_PD") is control.CLIENT_ENDED, "another version than was agreed"
+    # Until version 6 a HELLO had no range.
+    c = control.Connection(path)
+    c.version = 6
+    status, why, _ = c.call("HELLO", struct.pack("<32sII", b"uroce0", 1, 0))
+    assert (status, b"the client speaks 6 to 6" in why) == (errno.EPROTONOSUPPORT, True), (status, why)
+
+
 def naming(h, good):
     """Every request that names an object by a handle, with h in each such place in turn: (operation,
     body, descriptors). good: a PD and a CQ that exist, and a memfd."""
@@ -265,6 +292,8 @@ def main():
     daemon = link.a.daemon
     with lib.case("wrong states of a connection, unknown operations and topics"):
         connections(daemon.socket)
+    with lib.case("HELLO: versions and features"):
+        versions(daemon.socket)
     with lib.case("handles: unknown, stale, another client's, in use"):
         handles(daemon.socket)
     with lib.case("handles: every operation that takes one, with unknown ones"):

@@ -66,10 +66,6 @@ def message(op, body=b"", nfds=0):
                        len(body), nfds) + body
 
 
-def hello_body(device="uroce0"):
-    return struct.pack("<32sII", device.encode(), os.getpid(), 0)
-
-
 def context(path):
     client = control.Connection(path)
     reply = client.hello("uroce0")
@@ -89,13 +85,13 @@ def before_hello(path, fd):
 
 def in_hello(path, fd):
     sock = control.Connection(path).sock
-    send(sock, message("HELLO", hello_body(), 1), [fd])
+    send(sock, message("HELLO", control.hello("uroce0"), 1), [fd])
     return sock
 
 
 def unannounced_in_hello(path, fd):
     sock = control.Connection(path).sock
-    send(sock, message("HELLO", hello_body()), [fd])
+    send(sock, message("HELLO", control.hello("uroce0")), [fd])
     return sock
 
 

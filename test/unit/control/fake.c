@@ -444,7 +444,12 @@ fake_connect(struct daemon *d, int *client)
 struct session *
 fake_session(struct daemon *d, int *client)
 {
-	struct uroce_hello_req hello = {.device = "t0", .pid = 1};
+	struct uroce_hello_req hello = {
+		.device = "t0",
+		.pid = 1,
+		.version_min = UROCE_ABI_VERSION_MIN,
+		.version_max = UROCE_ABI_VERSION,
+	};
 	struct session *s = fake_connect(d, client);
 	struct uroce_hello_rep rep;
 

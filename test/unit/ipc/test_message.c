@@ -90,7 +90,7 @@ verdict(struct wire *w, struct uroce_ctrl_hdr hdr, size_t body, unsigned nfds, e
 	rc = nfds > 0 ? ipc_msg_receive_fds(w->server, &w->msg)
 		      : ipc_msg_receive(w->server, &w->msg);
 	if (rc == 1)
-		rc = ipc_msg_check(&w->msg, st);
+		rc = ipc_msg_check(&w->msg, st, UROCE_ABI_VERSION);
 	return rc;
 }
 
@@ -140,6 +140,30 @@ wrong_magic_and_version_end_the_connection(void **state)
 	assert_int_equal(verdict(w, h, 0, 0, IPC_STATE_CONTEXT), -EPROTO);
 	h = header(UROCE_CTRL_ALLOC_PD, 0);
 	h.version++;
+	assert_int_equal(verdict(w, h, 0, 0, IPC_STATE_CONTEXT), -EPROTO);
+}
+
+static void
+a_hello_of_any_version_is_read(void **state)
+{
+	struct wire *w = *state;
+	uint32_t len = sizeof(struct uroce_hello_req);
+	struct uroce_ctrl_hdr h = header(UROCE_CTRL_HELLO, len);
+	char why[UROCE_CTRL_MAX_WHY];
+
+	h.version = UROCE_ABI_VERSION + 5;
+	assert_int_equal(verdict(w, h, len, 0, IPC_STATE_NEW), 0);
+	/* of versions up to 6 it was shorter, and had no range */
+	h.len = 40;
+	h.version = 6;
+	assert_int_equal(verdict(w, h, 40, 0, IPC_STATE_NEW), EPROTONOSUPPORT);
+	ipc_msg_why(&w->msg, EPROTONOSUPPORT, why);
+	assert_non_null(strstr(why, "the client speaks 6 to 6"));
+	h.version = UROCE_ABI_VERSION_FIRST;
+	assert_int_equal(verdict(w, h, 40, 0, IPC_STATE_NEW), -EPROTO);
+	/* once both have agreed, no other version is spoken */
+	h = header(UROCE_CTRL_ALLOC_PD, 0);
+	h.version--;
 	assert_int_equal(verdict(w, h, 0, 0, IPC_STATE_CONTEXT), -EPROTO);
 }
 
@@ -355,6 +379,7 @@ main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(wrong_magic_and_version_end_the_connection, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(a_hello_of_any_version_is_read, setup, teardown),
 		cmocka_unit_test_setup_teardown(messages_of_wrong_size_end_the_connection, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(requests_out_of_state_are_refused, setup, teardown),

@@ -120,7 +120,10 @@ do_hello(struct fake *f, struct exchange *x)
 {
 	int pair[2];
 
+	f->hello = x->req.hello;
 	x->rep_len = sizeof(x->rep.hello);
+	x->rep.hello.version = f->hello_version;
+	x->rep.hello.features = f->hello_features;
 	if (x->req.hello.device[0] == 0)
 		return;
 	assert(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
@@ -455,8 +458,10 @@ answer(struct fake *f, struct exchange *x, uint32_t status)
 	char control[CMSG_SPACE(sizeof(x->fds))] = {0};
 	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
 
+	if (status)
+		x->rep_len = (size_t)sprintf((char *)x->rep.bytes, "%s", f->refuse_why);
 	x->hdr.status = status;
-	x->hdr.len = status ? 0 : (uint32_t)x->rep_len;
+	x->hdr.len = (uint32_t)x->rep_len;
 	x->hdr.nfds = x->nfds;
 	iov[1].iov_len = x->hdr.len;
 	if (x->nfds) {
@@ -499,6 +504,9 @@ serve(struct fake *f)
 		}
 		assert(x.hdr.op < UROCE_CTRL_OPS);
 		f->seen[x.hdr.op]++;
+		f->last_version = x.hdr.version;
+		if (x.hdr.op == UROCE_CTRL_HELLO && f->hang_up_at_hello)
+			return;
 		status = f->refuse[x.hdr.op];
 		f->refuse[x.hdr.op] = 0;
 		if (status == 0)
@@ -541,6 +549,8 @@ fake_start(const char *path)
 		snprintf(f->path, sizeof(f->path), "%s/sock", f->dir);
 	}
 	f->async_fd = f->conn = -1;
+	f->hello_version = UROCE_ABI_VERSION;
+	f->refuse_why = "";
 	f->seg_fd = memfd_of(SEG_BYTES);
 	f->seg = map_of(f->seg_fd, SEG_BYTES);
 	f->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);

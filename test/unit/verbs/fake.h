@@ -55,7 +55,13 @@ struct fake {
 	uint32_t refuse[UROCE_CTRL_OPS];
 	uint32_t seen[UROCE_CTRL_OPS]; /* requests by operation */
 	uint32_t hello_flags;
-	int async_fd; /* daemon's ends */
+	uint16_t hello_version; /* that HELLO's reply chooses */
+	uint64_t hello_features;
+	bool hang_up_at_hello;
+	struct uroce_hello_req hello; /* the last one */
+	uint16_t last_version;        /* in the header of the last request */
+	const char *refuse_why;       /* sentence of refusals; "" for none */
+	int async_fd;                 /* daemon's ends */
 	int channel_fd[FAKE_OBJS];
 	int wake_fd[FAKE_WORKERS];
 	struct uroce_db_ring *db[FAKE_WORKERS];

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How both sides agree on a version and on features (include/uroce_abi/hello.h). Both the daemon
+ * and its clients link this file. Any thread; no state. Includes: uroce_abi only.
+ */
+#ifndef UROCE_IPC_HELLO_H
+#define UROCE_IPC_HELLO_H
+
+#include <stdint.h>
+#include "uroce_abi/ctrl.h"
+
+/* What one side speaks. */
+struct ipc_offer {
+	uint16_t version_min, version_max; /* version_min <= version_max */
+	uint64_t features;
+	uint64_t required; /* a subset of features */
+};
+
+/* What this source speaks. */
+extern const struct ipc_offer ipc_offer_own;
+
+/*
+ * The daemon's side: fills version and features of rep from its own offer and the client's. 0;
+ * EPROTONOSUPPORT: no version in common, or a required feature is missing; EINVAL: the request
+ * contradicts itself. A refusal leaves rep unchanged and puts the reason, NUL terminated, into why.
+ */
+int ipc_hello_agree(const struct ipc_offer *own, const struct uroce_hello_req *req,
+		    struct uroce_hello_rep *rep, char why[UROCE_CTRL_MAX_WHY]);
+
+/*
+ * The daemon's side: why a HELLO is refused whose length is not that of struct uroce_hello_req. Its
+ * sender is older than version 7 and speaks just the version in its header.
+ */
+void ipc_hello_refuse_old(const struct ipc_offer *own, uint16_t version,
+			  char why[UROCE_CTRL_MAX_WHY]);
+
+/*
+ * The client's side: 0 if the daemon chose a version and features that the client offered and the
+ * features that it requires, else EPROTO and the reason in why.
+ */
+int ipc_hello_check(const struct ipc_offer *own, const struct uroce_hello_rep *rep,
+		    char why[UROCE_CTRL_MAX_WHY]);
+
+#endif
