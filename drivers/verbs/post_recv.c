@@ -3,6 +3,7 @@
 #include "provider.h"
 
 #include <errno.h>
+#include <string.h>
 
 /* Encodes one WR at the queue's next slot. 0 or a positive errno. */
 static int
@@ -16,7 +17,7 @@ recv_write(struct prov_ring *rq, const struct ibv_recv_wr *wr)
 		return ENOMEM;
 	wqe->wr_id = wr->wr_id;
 	wqe->num_sge = (uint32_t)wr->num_sge;
-	wqe->rsvd = 0;
+	memset(wqe->spare, 0, sizeof(wqe->spare));
 	prov_sges_write(wqe + 1, wr->sg_list, wr->num_sge);
 	return 0;
 }

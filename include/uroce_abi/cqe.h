@@ -76,7 +76,7 @@ struct uroce_cqe {
 	uint16_t vendor_err; /* enum of lib/counters: the exact cause, for people */
 	uint64_t timestamp_ns;
 	uint64_t qp_cookie; /* user_handle of the QP (or SRQ) */
-	uint8_t rsvd[12];
+	uint8_t spare[12];
 	uint32_t phase; /* lap + 1; written last, with release */
 };
 UROCE_ABI_ASSERT(sizeof(struct uroce_cqe) == 64, "CQE size");
@@ -91,11 +91,11 @@ enum uroce_cq_arm {
 /* Head of a CQ; the entries start UROCE_CQ_HDR bytes behind it. */
 struct uroce_cq_hdr {
 	uint32_t cons; /* written by the client */
-	uint8_t pad0[60];
+	uint8_t spare0[60];
 	uint32_t arm; /* enum uroce_cq_arm: stored by the client, taken by the daemon */
-	uint8_t pad1[60];
+	uint8_t spare1[60];
 	uint32_t error; /* set by the daemon: overrun, the CQ is dead (EVT-08) */
-	uint8_t pad2[60];
+	uint8_t spare2[60];
 };
 #define UROCE_CQ_HDR 192
 UROCE_ABI_ASSERT(sizeof(struct uroce_cq_hdr) == UROCE_CQ_HDR, "CQ header size");

@@ -22,6 +22,11 @@
  *                             <--  lkey, rkey
  *   (events go the other way on their own sockets: 16 bytes on the async fd, 8 on a channel)
  *
+ * Fields called spare are zero. Every message has some: in its header, and in its body if it has
+ * one. A request with other spare bytes, or with a status, gets EINVAL and a sentence that names
+ * the field; a client ends the connection after such a reply. A later version, or a feature that
+ * both sides have agreed on, may give them a meaning.
+ *
  * Handles are per context and per kind, chosen by the daemon; an unknown one gets ENOENT.
  */
 #ifndef UROCE_ABI_CTRL_H
@@ -90,7 +95,8 @@ struct uroce_ctrl_hdr {
 	uint32_t cookie;  /* the client's; repeated in the reply */
 	uint32_t status;  /* reply: 0 or a positive errno; request: 0 */
 	uint32_t len;     /* bytes of body after this header */
-	uint32_t nfds;    /* descriptors attached */
+	uint16_t nfds;    /* descriptors attached */
+	uint8_t spare[2];
 };
 UROCE_ABI_ASSERT(sizeof(struct uroce_ctrl_hdr) == 24, "control header size");
 
@@ -103,6 +109,7 @@ struct uroce_ring_loc {
 	uint32_t entries;   /* power of two */
 	uint32_t stride;    /* bytes an entry */
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_ring_loc) == 32, "ring_loc size");
 
 /*
  * Sharing a context (ibv_import_device). EXPORT gives the context's token, the same each time: who
@@ -114,16 +121,22 @@ struct uroce_ring_loc {
 #define UROCE_TOKEN_BYTES 16
 struct uroce_export_rep {
 	uint8_t token[UROCE_TOKEN_BYTES];
+	uint8_t spare[8];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_export_rep) == 24, "export_rep size");
 struct uroce_import_req {
 	uint8_t token[UROCE_TOKEN_BYTES];
 	uint32_t handle; /* the object's, in the context of the token */
 	uint32_t pd;     /* IMPORT_MR: handle of an imported PD in this context */
+	uint8_t spare[8];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_import_req) == 32, "import_req size");
 struct uroce_import_mr_rep {
 	uint32_t lkey, rkey;
 	uint64_t length;
+	uint8_t spare[8];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_import_mr_rep) == 24, "import_mr_rep size");
 
 struct uroce_device_rep {
 	char name[UROCE_DEV_NAME_MAX];
@@ -142,16 +155,22 @@ struct uroce_device_rep {
 	uint32_t max_pkeys;
 	uint32_t local_ca_ack_delay;
 	uint32_t nports; /* 1: each DPDK port is a device of its own */
+	uint8_t spare[24];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_device_rep) == 224, "device_rep size");
 
 /* The clock that CQEs' timestamp_ns are of: it starts with the daemon. */
 struct uroce_clock_rep {
 	uint64_t now_ns;
+	uint8_t spare[8];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_clock_rep) == 16, "clock_rep size");
 
 struct uroce_port_req {
 	uint32_t port; /* 1 */
+	uint8_t spare[4];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_port_req) == 8, "port_req size");
 struct uroce_port_rep {
 	uint32_t state;               /* enum ibv_port_state */
 	uint32_t max_mtu, active_mtu; /* enum ibv_mtu */
@@ -163,30 +182,38 @@ struct uroce_port_rep {
 	uint32_t netdev_ifindex; /* 0 where there is none */
 	char netdev[32];         /* name of the interface under the port, or "" */
 	uint8_t mac[6];
-	uint8_t rsvd[2];
+	uint8_t spare[2];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_port_rep) == 88, "port_rep size");
 
 struct uroce_gid_req {
 	uint32_t port, index;
+	uint8_t spare[8];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_gid_req) == 16, "gid_req size");
 struct uroce_gid_rep {
 	uint8_t gid[16]; /* all zero where the slot is empty */
 	uint32_t type;   /* 2: RoCEv2 */
-	uint32_t rsvd;
+	uint8_t spare[4];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_gid_rep) == 24, "gid_rep size");
 
 struct uroce_pkey_req {
 	uint32_t port, index;
+	uint8_t spare[8];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_pkey_req) == 16, "pkey_req size");
 struct uroce_pkey_rep {
 	uint32_t pkey; /* 0 where the entry is empty */
-	uint32_t rsvd;
+	uint8_t spare[4];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_pkey_rep) == 8, "pkey_rep size");
 
 struct uroce_handle { /* ALLOC_PD's reply; DEALLOC_*, DESTROY_* requests */
 	uint32_t handle;
-	uint32_t rsvd;
+	uint8_t spare[4];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_handle) == 8, "handle size");
 
 /*
  * Registration. The client describes the range as pieces in ascending order, page aligned but
@@ -208,6 +235,7 @@ struct uroce_mr_piece {
 	uint64_t fd_off;           /* FD, KEPT: offset of va in it */
 	uint64_t vm_start, vm_end; /* MAP_FILE: the mapping's own bounds */
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_mr_piece) == 48, "mr_piece size");
 #define UROCE_MR_MAX_PIECES 32
 #define UROCE_MR_KEPT       8 /* slots of a connection for descriptors that the daemon keeps */
 struct uroce_reg_mr_req {
@@ -223,13 +251,17 @@ struct uroce_reg_mr_req {
 	 * even if the request fails. A slot that has another file: EINVAL. 0: nothing to keep.
 	 */
 	uint32_t keep;
+	uint8_t spare[8];
 	struct uroce_mr_piece piece[UROCE_MR_MAX_PIECES];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_reg_mr_req) == 1584, "reg_mr_req size");
 struct uroce_reg_mr_rep {
 	uint32_t handle;
 	uint32_t lkey, rkey;
 	uint32_t path; /* enum uroce_mr_path */
+	uint8_t spare[8];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_reg_mr_rep) == 24, "reg_mr_rep size");
 enum uroce_mr_path {
 	UROCE_MR_PATH_COPY = 0,
 	UROCE_MR_PATH_ADOPTED = 1,
@@ -240,30 +272,38 @@ struct uroce_rereg_mr_req {
 	uint32_t flags;              /* enum ibv_rereg_mr_flags */
 	struct uroce_reg_mr_req reg; /* the parts that flags select */
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_rereg_mr_req) == 1592, "rereg_mr_req size");
 
 struct uroce_channel_rep { /* descriptor [0]: the client's end; closing it destroys the channel */
 	uint32_t handle;
-	uint32_t rsvd;
+	uint8_t spare[4];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_channel_rep) == 8, "channel_rep size");
 
 struct uroce_create_cq_req {
 	uint64_t user_handle; /* comes back in channel reads and async events */
 	uint32_t cqe;         /* entries wanted, 1 .. max_cqe */
 	uint32_t channel;     /* handle + 1, or 0 for none */
+	uint8_t spare[8];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_create_cq_req) == 24, "create_cq_req size");
 struct uroce_create_cq_rep {
 	uint32_t handle;
-	uint32_t rsvd;
+	uint8_t spare[4];
 	struct uroce_ring_loc ring;
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_create_cq_rep) == 40, "create_cq_rep size");
 struct uroce_resize_cq_req {
 	uint32_t handle;
 	uint32_t cqe;
+	uint8_t spare[8];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_resize_cq_req) == 16, "resize_cq_req size");
 
 struct uroce_qp_cap {
 	uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_qp_cap) == 20, "qp_cap size");
 struct uroce_create_qp_req {
 	uint64_t user_handle;
 	uint32_t qp_type; /* enum ibv_qp_type: 2 RC, 3 UC, 4 UD */
@@ -271,23 +311,28 @@ struct uroce_create_qp_req {
 	uint32_t srq; /* handle + 1, or 0 for none */
 	uint32_t sq_sig_all;
 	struct uroce_qp_cap cap;
-	uint32_t rsvd;
+	uint8_t spare[4];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_create_qp_req) == 56, "create_qp_req size");
 struct uroce_create_qp_rep {
 	uint32_t handle;
 	uint32_t qpn;
 	struct uroce_qp_cap cap;      /* granted */
 	uint32_t worker;              /* whose doorbell ring is to be used: 0 .. nworkers - 1 */
 	struct uroce_ring_loc sq, rq; /* rq.entries 0 with an SRQ */
+	uint8_t spare[8];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_create_qp_rep) == 104, "create_qp_rep size");
 
 struct uroce_ah_attr {
 	uint8_t dgid[16];
 	uint32_t flow_label;
 	uint8_t sgid_index, hop_limit, traffic_class, sl;
 	uint8_t is_global, port_num, static_rate, src_path_bits;
-	uint16_t dlid, rsvd;
+	uint16_t dlid;
+	uint8_t spare[2];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_ah_attr) == 32, "ah_attr size");
 /* As struct ibv_qp_attr, at a fixed layout. */
 struct uroce_qp_attr {
 	uint32_t qp_state, cur_qp_state, path_mtu, path_mig_state;
@@ -297,34 +342,45 @@ struct uroce_qp_attr {
 	uint16_t pkey_index, alt_pkey_index;
 	uint8_t en_sqd_async_notify, sq_draining, max_rd_atomic, max_dest_rd_atomic;
 	uint8_t min_rnr_timer, port_num, timeout, retry_cnt;
-	uint8_t rnr_retry, alt_port_num, alt_timeout, rsvd;
+	uint8_t rnr_retry, alt_port_num, alt_timeout;
+	uint8_t spare[1];
 	uint32_t rate_limit;
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_qp_attr) == 140, "qp_attr size");
 struct uroce_modify_qp_req {
 	uint32_t handle;
 	uint32_t attr_mask; /* enum ibv_qp_attr_mask */
 	struct uroce_qp_attr attr;
+	uint8_t spare[8];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_modify_qp_req) == 156, "modify_qp_req size");
 struct uroce_query_qp_rep {
 	struct uroce_qp_attr attr;
 	uint32_t qp_type, sq_sig_all;
+	uint8_t spare[8];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_query_qp_rep) == 156, "query_qp_rep size");
 
 struct uroce_create_ah_req {
 	uint32_t pd;
-	uint32_t rsvd;
+	uint8_t spare[4];
 	struct uroce_ah_attr attr;
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_create_ah_req) == 40, "create_ah_req size");
 
 struct uroce_create_srq_req {
 	uint64_t user_handle;
 	uint32_t pd, max_wr, max_sge, limit;
+	uint8_t spare[8];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_create_srq_req) == 32, "create_srq_req size");
 struct uroce_create_srq_rep {
 	uint32_t handle, srqn;
 	uint32_t max_wr, max_sge;
 	struct uroce_ring_loc ring;
+	uint8_t spare[8];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_create_srq_rep) == 56, "create_srq_rep size");
 /*
  * attr_mask: enum ibv_srq_attr_mask. MODIFY_SRQ sets the limit; RESIZE_SRQ the size, and the limit,
  * too, if the mask has both. The reply to RESIZE_SRQ is that to CREATE_SRQ: the ring that is in use
@@ -333,28 +389,38 @@ struct uroce_create_srq_rep {
  */
 struct uroce_modify_srq_req {
 	uint32_t handle, attr_mask, max_wr, limit;
+	uint8_t spare[8];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_modify_srq_req) == 24, "modify_srq_req size");
 struct uroce_query_srq_rep {
-	uint32_t max_wr, max_sge, limit, rsvd;
+	uint32_t max_wr, max_sge, limit;
+	uint8_t spare[4];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_query_srq_rep) == 16, "query_srq_rep size");
 
 struct uroce_alloc_mw_req {
 	uint32_t pd, type;
+	uint8_t spare[8];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_alloc_mw_req) == 16, "alloc_mw_req size");
 struct uroce_alloc_mw_rep {
 	uint32_t handle, rkey;
+	uint8_t spare[8];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_alloc_mw_rep) == 16, "alloc_mw_rep size");
 
 struct uroce_mcast_req {
 	uint32_t qp;
 	uint32_t lid;
 	uint8_t gid[16];
+	uint8_t spare[8];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_mcast_req) == 32, "mcast_req size");
 
 #define UROCE_MAX_DEVICES 16
 struct uroce_list_devices_rep { /* what uroce-run writes into its made-up sysfs */
 	uint32_t ndevices;
-	uint32_t rsvd;
+	uint8_t spare[4];
 	struct {
 		char name[UROCE_DEV_NAME_MAX];
 		uint64_t node_guid; /* network order */
@@ -362,6 +428,7 @@ struct uroce_list_devices_rep { /* what uroce-run writes into its made-up sysfs 
 		char netdev[32];
 	} dev[UROCE_MAX_DEVICES];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_list_devices_rep) == 1288, "list_devices_rep size");
 
 /*
  * The reply's descriptor [0] is a sealed memfd that holds the JSON text. Of objects of another uid
@@ -372,10 +439,14 @@ struct uroce_show_req {
 	char what[32]; /* device port gid neigh qp cq mr client stats drops */
 	uint32_t arg;  /* qpn and the like */
 	uint32_t has_arg;
+	uint8_t spare[8];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_show_req) == 48, "show_req size");
 struct uroce_show_rep {
 	uint64_t bytes;
+	uint8_t spare[8];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_show_rep) == 16, "show_rep size");
 
 /*
  * The fault injector of a device (drivers/impair). SET and CLEAR are for observers that are root or
@@ -392,12 +463,15 @@ struct uroce_impair_req {
 	char device[UROCE_DEV_NAME_MAX];
 	char spec[512]; /* SET: NUL terminated */
 	uint32_t flags; /* enum uroce_impair_flags */
-	uint32_t rsvd;
+	uint8_t spare[4];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_impair_req) == 552, "impair_req size");
 struct uroce_impair_rep {
 	uint64_t bytes;  /* of JSON; 0: none, see error */
 	char error[240]; /* NUL terminated */
+	uint8_t spare[8];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_impair_rep) == 256, "impair_rep size");
 
 /*
  * Frames of a device, as its workers get and make them, into a file: pcapng with nanoseconds. START
@@ -413,15 +487,18 @@ enum uroce_capture_flags {
 struct uroce_capture_req {
 	char device[UROCE_DEV_NAME_MAX];
 	uint32_t flags; /* enum uroce_capture_flags */
-	uint32_t rsvd;
+	uint8_t spare[4];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_capture_req) == 40, "capture_req size");
 struct uroce_capture_rep {
 	uint64_t frames; /* written */
 	uint64_t bytes;  /* of frames, written */
 	uint64_t lost;   /* frames for which there was no room */
 	uint32_t running;
 	uint32_t error; /* errno of the first write that failed, which was the last */
+	uint8_t spare[8];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_capture_rep) == 40, "capture_rep size");
 
 /*
  * What an operator changes of a device while it runs, for the same observers as IMPAIR's SET.
@@ -438,12 +515,15 @@ struct uroce_set_req {
 	char addr[64]; /* "10.9.0.1/24", NUL terminated */
 	uint32_t what; /* enum uroce_set_what */
 	uint32_t index, pkey;
-	uint32_t rsvd;
+	uint8_t spare[4];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_set_req) == 112, "set_req size");
 struct uroce_set_rep {
 	uint32_t index;
 	uint32_t done;   /* 0: not done, see error */
 	char error[248]; /* NUL terminated */
+	uint8_t spare[8];
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_set_rep) == 264, "set_rep size");
 
 #endif

@@ -41,18 +41,19 @@ struct uroce_held {
 	uint32_t index; /* of the WQE in the SRQ */
 	uint32_t state; /* enum uroce_held_state */
 };
+UROCE_ABI_ASSERT(sizeof(struct uroce_held) == 24, "held size");
 
 /* Head of an SQ, RQ or SRQ; the entries start UROCE_RING_HDR bytes behind it. */
 struct uroce_ring_hdr {
 	uint32_t prod;  /* written by the client */
 	uint32_t armed; /* set by the daemon, cleared by whoever rings or finds work */
-	uint8_t pad0[56];
+	uint8_t spare0[56];
 	uint32_t cons;  /* written by the daemon, as the rest of this line */
 	uint32_t done;  /* WQEs before it have their completion in the CQ, those that get one */
 	uint64_t entry; /* of the WQE last completed: uroce_ring_entry */
 	uint64_t wr_id; /* of the WQE before cons, whose slot may be another's by now */
 	struct uroce_held held;
-	uint8_t pad1[16];
+	uint8_t spare1[16];
 };
 #define UROCE_RING_HDR 128
 UROCE_ABI_ASSERT(sizeof(struct uroce_ring_hdr) == UROCE_RING_HDR, "ring header size");
@@ -80,11 +81,11 @@ uroce_ring_entry(uint32_t wqe, uint32_t cqe)
 struct uroce_db_ring {
 	uint32_t prod; /* written by the client */
 	uint32_t overflow;
-	uint8_t pad0[56];
+	uint8_t spare0[56];
 	uint32_t cons; /* written by the worker */
-	uint8_t pad1[60];
+	uint8_t spare1[60];
 	uint32_t asleep; /* written by the worker: wake it by its eventfd */
-	uint8_t pad2[60];
+	uint8_t spare2[60];
 	uint32_t qpn[UROCE_DB_ENTRIES];
 };
 UROCE_ABI_ASSERT(sizeof(struct uroce_db_ring) == 192 + 4 * UROCE_DB_ENTRIES, "doorbell ring size");

@@ -5,6 +5,10 @@
  * rings in shared memory (ring.h, wqe.h, cqe.h). Both sides are little endian and 64 bit; offsets,
  * never pointers, cross the boundary. Neither side trusts what it reads here: copy, check, then
  * use.
+ *
+ * Fields called spare are reserved. In a message they are zero, and the receiver checks that
+ * (ctrl.h). In shared memory whoever writes the structure leaves them zero, and nobody reads them.
+ * An SGE and the bind WQE have no spare bytes: a later version needs another opcode or flag.
  */
 #ifndef UROCE_ABI_VERSION_H
 #define UROCE_ABI_VERSION_H

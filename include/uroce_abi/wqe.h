@@ -51,7 +51,7 @@ struct uroce_send_wqe {
 			uint64_t compare_add;
 			uint64_t swap;
 			uint32_t rkey;
-			uint32_t rsvd;
+			uint8_t spare[4];
 		} rdma; /* READ, WRITE (addr and rkey) and atomics */
 		struct {
 			uint32_t ah; /* handle of an address handle of this context */
@@ -76,7 +76,7 @@ UROCE_ABI_ASSERT(offsetof(struct uroce_send_wqe, rdma) == 16, "send WQE union of
 struct uroce_recv_wqe {
 	uint64_t wr_id;
 	uint32_t num_sge;
-	uint32_t rsvd;
+	uint8_t spare[4];
 	/* struct uroce_sge sge[num_sge] */
 };
 #define UROCE_RECV_WQE_HDR 16

@@ -62,7 +62,7 @@ static void
 answer_later(struct session *s, int status, const void *body)
 {
 	const struct uroce_ctrl_hdr hdr = s->later.hdr;
-	uint32_t len = ipc_op_get(hdr.op)->rep_len;
+	uint32_t len = ipc_op_get(hdr.op)->rep.len;
 	int rc;
 
 	quota_refusal_clear(&s->d->quota);
@@ -117,7 +117,7 @@ session_answer(struct session *s, const struct ipc_msg *m, const struct ctrl_req
 		return 0;
 	if (rc != 0)
 		return session_refuse(s, &m->hdr, rep.why, rc);
-	rc = ipc_reply_send(s->w.fd, &m->hdr, 0, body, ipc_op_get(m->hdr.op)->rep_len, rep.fds,
+	rc = ipc_reply_send(s->w.fd, &m->hdr, 0, body, ipc_op_get(m->hdr.op)->rep.len, rep.fds,
 			    rep.nfds);
 	for (unsigned i = 0; i < rep.nfds; i++) {
 		if (rep.close_fd[i])

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ipc/client.h"
+#include "ipc/ops.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -91,7 +93,7 @@ client_send(struct ipc_client *c, const struct ipc_call *call)
 		.op = call->op,
 		.cookie = ++c->cookie,
 		.len = (uint32_t)call->req_len,
-		.nfds = call->req_nfds,
+		.nfds = (uint16_t)call->req_nfds,
 	};
 	struct iovec iov[2] = {{&hdr, sizeof(hdr)}, {(void *)(uintptr_t)call->req, call->req_len}};
 	char control[CMSG_SPACE(UROCE_CTRL_MAX_FDS * sizeof(int))] = {0};
@@ -155,6 +157,8 @@ reply_fits(const struct ipc_client *c, const struct ipc_call *call,
 		return false;
 	if (got != sizeof(*hdr) + hdr->len)
 		return false;
+	if (hdr->spare[0] || hdr->spare[1])
+		return false;
 	if (hdr->status)
 		return hdr->len <= UROCE_CTRL_MAX_WHY;
 	return hdr->len == call->rep_len && nfds <= call->rep_fds_max;
@@ -177,6 +181,20 @@ client_take_why(struct ipc_call *call, const char *rest, size_t len)
 		if (*p < ' ' || *p > '~')
 			*p = '?';
 	}
+}
+
+/* Are the spare bytes of the reply zero? Else call->why names the field. */
+static bool
+reply_spare_unused(struct ipc_call *call)
+{
+	const struct ipc_op *op = ipc_op_get(call->op);
+	const char *field = NULL;
+
+	if (op != NULL && op->rep.len == call->rep_len)
+		field = ipc_body_spare_used(&op->rep, call->rep);
+	if (field != NULL)
+		snprintf(call->why, sizeof(call->why), "%s of the reply must be zero", field);
+	return field == NULL;
 }
 
 static int
@@ -210,6 +228,10 @@ client_receive(struct ipc_client *c, struct ipc_call *call)
 		close_fds(fds, nfds);
 		client_take_why(call, rest, hdr.len);
 		return -(int)hdr.status;
+	}
+	if (!reply_spare_unused(call)) {
+		close_fds(fds, nfds);
+		return -EPROTO;
 	}
 	if (nfds)
 		memcpy(call->rep_fds, fds, nfds * sizeof(int));

@@ -67,7 +67,8 @@ void ipc_client_abandon(struct ipc_client *c);
  * Sends the request and waits for its reply, without time limit; safe from any thread.
  * 0: granted, rep and rep_fds filled. A refusal is the daemon's errno, negated; nothing is left
  * in rep_fds. -EIO: the connection has ended, or ends with this call (the daemon is gone);
- * -EPROTO: what came back is no reply to this request, and the connection is ended.
+ * -EPROTO: what came back is no reply to this request, or has spare bytes that are not zero (why
+ * names the field), and the connection is ended.
  */
 int ipc_client_call(struct ipc_client *c, struct ipc_call *call);
 

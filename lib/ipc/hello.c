@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include "ipc/ops.h"
 
 const struct ipc_offer ipc_offer_own = {
 	.version_min = UROCE_ABI_VERSION_MIN,
@@ -52,6 +53,11 @@ ipc_hello_agree(const struct ipc_offer *own, const struct uroce_hello_req *req,
 	if (version < own->version_min || version < req->version_min) {
 		refuse_versions(own, req->version_min, req->version_max, why);
 		return EPROTONOSUPPORT;
+	}
+	if (ipc_body_spare_used(&ipc_op_get(UROCE_CTRL_HELLO)->req, req) != NULL) {
+		snprintf(why, UROCE_CTRL_MAX_WHY,
+			 "hello_req.spare must be zero in all versions of uroce's ABI");
+		return EINVAL;
 	}
 	if (req->features_required & ~req->features) {
 		snprintf(why, UROCE_CTRL_MAX_WHY,

@@ -3,61 +3,11 @@
 #include "ipc/server.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
-
-#define NONE                         0
-#define SIZE(type)                   sizeof(struct uroce_##type)
-#define OP(op, req, rep, state, fds) [UROCE_CTRL_##op] = {#op, req, rep, IPC_STATE_##state, fds}
-
-static const struct ipc_op op_table[UROCE_CTRL_OPS] = {
-	OP(HELLO, SIZE(hello_req), SIZE(hello_rep), NEW, 0),
-	OP(QUERY_DEVICE, NONE, SIZE(device_rep), CONTEXT, 0),
-	OP(QUERY_CLOCK, NONE, SIZE(clock_rep), CONTEXT, 0),
-	OP(QUERY_PORT, SIZE(port_req), SIZE(port_rep), CONTEXT, 0),
-	OP(QUERY_GID, SIZE(gid_req), SIZE(gid_rep), CONTEXT, 0),
-	OP(QUERY_PKEY, SIZE(pkey_req), SIZE(pkey_rep), CONTEXT, 0),
-	OP(ALLOC_PD, NONE, SIZE(handle), CONTEXT, 0),
-	OP(DEALLOC_PD, SIZE(handle), NONE, CONTEXT, 0),
-	OP(REG_MR, SIZE(reg_mr_req), SIZE(reg_mr_rep), CONTEXT, UROCE_CTRL_MAX_FDS),
-	OP(DEREG_MR, SIZE(handle), NONE, CONTEXT, 0),
-	OP(REREG_MR, SIZE(rereg_mr_req), SIZE(reg_mr_rep), CONTEXT, UROCE_CTRL_MAX_FDS),
-	OP(CREATE_CHANNEL, NONE, SIZE(channel_rep), CONTEXT, 0),
-	OP(CREATE_CQ, SIZE(create_cq_req), SIZE(create_cq_rep), CONTEXT, 0),
-	OP(RESIZE_CQ, SIZE(resize_cq_req), SIZE(create_cq_rep), CONTEXT, 0),
-	OP(DESTROY_CQ, SIZE(handle), NONE, CONTEXT, 0),
-	OP(CREATE_QP, SIZE(create_qp_req), SIZE(create_qp_rep), CONTEXT, 0),
-	OP(MODIFY_QP, SIZE(modify_qp_req), NONE, CONTEXT, 0),
-	OP(QUERY_QP, SIZE(handle), SIZE(query_qp_rep), CONTEXT, 0),
-	OP(DESTROY_QP, SIZE(handle), NONE, CONTEXT, 0),
-	OP(CREATE_AH, SIZE(create_ah_req), SIZE(handle), CONTEXT, 0),
-	OP(DESTROY_AH, SIZE(handle), NONE, CONTEXT, 0),
-	OP(CREATE_SRQ, SIZE(create_srq_req), SIZE(create_srq_rep), CONTEXT, 0),
-	OP(MODIFY_SRQ, SIZE(modify_srq_req), NONE, CONTEXT, 0),
-	OP(QUERY_SRQ, SIZE(handle), SIZE(query_srq_rep), CONTEXT, 0),
-	OP(DESTROY_SRQ, SIZE(handle), NONE, CONTEXT, 0),
-	OP(ALLOC_MW, SIZE(alloc_mw_req), SIZE(alloc_mw_rep), CONTEXT, 0),
-	OP(DEALLOC_MW, SIZE(handle), NONE, CONTEXT, 0),
-	OP(ATTACH_MCAST, SIZE(mcast_req), NONE, CONTEXT, 0),
-	OP(DETACH_MCAST, SIZE(mcast_req), NONE, CONTEXT, 0),
-	OP(LIST_DEVICES, NONE, SIZE(list_devices_rep), OBSERVER, 0),
-	OP(SET, SIZE(set_req), SIZE(set_rep), OBSERVER, 0),
-	OP(SHOW, SIZE(show_req), SIZE(show_rep), OBSERVER, 0),
-	OP(IMPAIR, SIZE(impair_req), SIZE(impair_rep), OBSERVER, 0),
-	OP(CAPTURE, SIZE(capture_req), SIZE(capture_rep), OBSERVER, 1),
-	OP(RESIZE_SRQ, SIZE(modify_srq_req), SIZE(create_srq_rep), CONTEXT, 0),
-	OP(EXPORT, NONE, SIZE(export_rep), CONTEXT, 0),
-	OP(IMPORT_PD, SIZE(import_req), SIZE(handle), CONTEXT, 0),
-	OP(IMPORT_MR, SIZE(import_req), SIZE(import_mr_rep), CONTEXT, 0),
-};
-
-const struct ipc_op *
-ipc_op_get(uint16_t op)
-{
-	return op < UROCE_CTRL_OPS && op_table[op].name != NULL ? &op_table[op] : NULL;
-}
 
 /* Stores the descriptors of a received message; the control buffer limits their number. */
 static void
@@ -174,6 +124,17 @@ ipc_msg_receive_fds(int sock, struct ipc_msg *m)
 	return 1;
 }
 
+/* The name of a spare field of the request m, of a known operation, that is not zero, or NULL. */
+static const char *
+spare_used(const struct ipc_msg *m)
+{
+	if (m->hdr.status != 0)
+		return "ctrl_hdr.status";
+	if (m->hdr.spare[0] != 0 || m->hdr.spare[1] != 0)
+		return "ctrl_hdr.spare";
+	return ipc_body_spare_used(&ipc_op_get(m->hdr.op)->req, m->body);
+}
+
 /* From a client older than version 7, of which no HELLO has this length. */
 static bool
 hello_is_old(const struct ipc_msg *m)
@@ -195,21 +156,29 @@ ipc_msg_check(struct ipc_msg *m, enum ipc_state st, uint16_t version)
 		return -EPROTO;
 	if (op == NULL)
 		return EOPNOTSUPP;
-	if (m->hdr.len != op->req_len)
+	if (m->hdr.len != op->req.len)
 		return hello_is_old(m) ? EPROTONOSUPPORT : -EPROTO;
 	if (m->nfds > op->max_fds)
 		return EINVAL;
 	if (m->hdr.op == UROCE_CTRL_HELLO && st != IPC_STATE_NEW)
 		return EINVAL;
-	return st < op->min_state ? EPERM : 0;
+	if (st < op->min_state)
+		return EPERM;
+	return m->hdr.op != UROCE_CTRL_HELLO && spare_used(m) != NULL ? EINVAL : 0;
 }
 
 void
 ipc_msg_why(const struct ipc_msg *m, int rc, char why[UROCE_CTRL_MAX_WHY])
 {
+	const char *field = ipc_op_get(m->hdr.op) != NULL ? spare_used(m) : NULL;
+
 	why[0] = '\0';
 	if (rc == EPROTONOSUPPORT)
 		ipc_hello_refuse_old(&ipc_offer_own, m->hdr.version, why);
+	else if (rc == EINVAL && field != NULL)
+		snprintf(why, UROCE_CTRL_MAX_WHY,
+			 "%s must be zero: it is spare in version %u of uroce's ABI", field,
+			 m->hdr.version);
 }
 
 int
@@ -223,7 +192,7 @@ ipc_reply_send(int sock, const struct uroce_ctrl_hdr *req, uint32_t status, cons
 		.cookie = req->cookie,
 		.status = status,
 		.len = len,
-		.nfds = status == 0 ? nfds : 0,
+		.nfds = (uint16_t)(status == 0 ? nfds : 0),
 	};
 	struct iovec iov[2] = {{&hdr, sizeof(hdr)}, {(void *)(uintptr_t)body, hdr.len}};
 	union {
@@ -233,7 +202,7 @@ ipc_reply_send(int sock, const struct uroce_ctrl_hdr *req, uint32_t status, cons
 	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = hdr.len > 0 ? 2 : 1};
 	ssize_t n;
 
-	if (hdr.nfds > UROCE_CTRL_MAX_FDS)
+	if (nfds > UROCE_CTRL_MAX_FDS)
 		return -EINVAL;
 	if (hdr.nfds > 0) {
 		struct cmsghdr *cm = &control.align;

@@ -11,26 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include <sys/un.h>
+#include "ipc/ops.h"
 #include "uroce_abi/ctrl.h"
-
-/* State of a connection. Each operation requires at least its min_state. */
-enum ipc_state {
-	IPC_STATE_NEW = 0,  /* no HELLO yet */
-	IPC_STATE_OBSERVER, /* HELLO without a device */
-	IPC_STATE_CONTEXT,  /* HELLO with a device */
-};
-
-/* The form of an operation. */
-struct ipc_op {
-	const char *name;  /* NULL: no such operation */
-	uint16_t req_len;  /* exact length of the request's body */
-	uint16_t rep_len;  /* length of the body of a reply with status 0 */
-	uint8_t min_state; /* enum ipc_state */
-	uint8_t max_fds;   /* descriptors the request may carry */
-};
-
-/* Returns the form of an operation, or NULL if op is unknown. */
-const struct ipc_op *ipc_op_get(uint16_t op);
 
 struct ipc_server {
 	int fd;
@@ -111,8 +93,9 @@ bool ipc_msg_end(int sock);
  * - -EPROTO: the connection must end (magic, version, length, missing descriptors, anything before
  *   HELLO);
  * - a positive errno to reply with: EOPNOTSUPP unknown operation, EPERM not allowed for this kind
- *   of connection, EPROTONOSUPPORT a HELLO from before version 7, EINVAL a second HELLO, or
- *   descriptors for an operation without any.
+ *   of connection, EPROTONOSUPPORT a HELLO from before version 7, EINVAL a second HELLO,
+ *   descriptors for an operation without any, or spare bytes that are not zero.
+ * The body must be in m, also that of a message that is still in the socket (ipc_msg_receive).
  */
 int ipc_msg_check(struct ipc_msg *m, enum ipc_state st, uint16_t version);
 

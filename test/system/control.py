@@ -153,7 +153,7 @@ def one(handle):
 
 
 def cq(cqe=16, channel=0, user=1):
-    return struct.pack("<QII", user, cqe, channel)
+    return struct.pack("<QII8x", user, cqe, channel)
 
 
 def qp(pd, send_cq, recv_cq, kind=2, srq=0, caps=(16, 16, 4, 4, 64)):
@@ -165,7 +165,7 @@ def region(pd, access=15, length=2 * PAGE, pieces=None):
     if pieces is None:
         pieces = [(REGION, length, 1, 0, 0, 0, 0)]
     packed = b"".join(struct.pack("<QQIIQQQ", *p) for p in pieces).ljust(32 * 48, b"\0")
-    return struct.pack("<IIQQQII", pd, access, REGION, length, REGION, len(pieces), 0) + packed
+    return struct.pack("<IIQQQII8x", pd, access, REGION, length, REGION, len(pieces), 0) + packed
 
 
 def address(gid, sgid_index=1, is_global=1):
@@ -181,7 +181,7 @@ def modify(handle, state, gid, dest=0x123456, mask=None, mtu=3):
     attr = struct.pack("<4I5I5I", state, 0, mtu, 0, 0x1111, 100, 200, dest & 0xffffff, 15,
                        *[0] * 5)
     attr += address(gid) + bytes(32) + struct.pack("<HH12BI", 0, 0, 0, 0, 4, 4, 12, 1, 14, 7, 7,
-                                                   0, 0, 0, 0)
+                                                   0, 0, 0, 0) + bytes(8)
     return struct.pack("<II", handle, MASK[state] if mask is None else mask) + attr
 
 
@@ -295,22 +295,22 @@ class Hostile(Client):
             (2, lambda: self.create("CHANNEL", "CREATE_CHANNEL")),
             (12, self.create_qp), (40, self.modify_qp), (8, self.reg_mr),
             (3, lambda: self.do("QUERY_QP", one(self.any("QP")))),
-            (2, lambda: self.do("RESIZE_CQ", struct.pack("<II", self.any("CQ"),
+            (2, lambda: self.do("RESIZE_CQ", struct.pack("<II8x", self.any("CQ"),
                                                          self.odd(0, 1, 64, 300)))),
             (2, lambda: self.reg_mr("REREG_MR", struct.pack("<II", self.any("MR"),
                                                             self.odd(1, 2, 4, 7)))),
             (3, lambda: self.create("AH", "CREATE_AH", struct.pack("<II", self.any("PD"), 0)
                                     + address(self.gid(), self.odd(0, 1) & 255))),
             (3, lambda: self.create("SRQ", "CREATE_SRQ", struct.pack(
-                "<QIIII", 3, self.any("PD"), self.odd(1, 64), self.odd(1, 4), 0))),
-            (2, lambda: self.do("MODIFY_SRQ", struct.pack("<IIII", self.any("SRQ"), self.odd(2, 1),
+                "<QIIII8x", 3, self.any("PD"), self.odd(1, 64), self.odd(1, 4), 0))),
+            (2, lambda: self.do("MODIFY_SRQ", struct.pack("<IIII8x", self.any("SRQ"), self.odd(2, 1),
                                                           0, self.odd(0, 10)))),
             (2, lambda: self.do("RESIZE_SRQ", struct.pack(
-                "<IIII", self.any("SRQ"), self.odd(1, 3), self.odd(1, 64, 300), self.odd(0, 10)))),
-            (2, lambda: self.create("MW", "ALLOC_MW", struct.pack("<II", self.any("PD"),
+                "<IIII8x", self.any("SRQ"), self.odd(1, 3), self.odd(1, 64, 300), self.odd(0, 10)))),
+            (2, lambda: self.create("MW", "ALLOC_MW", struct.pack("<II8x", self.any("PD"),
                                                                   self.odd(1, 2)))),
             (1, lambda: self.do("ATTACH_MCAST", struct.pack("<II", self.any("QP"), 0)
-                                + self.gid())),
+                                + self.gid() + bytes(8))),
             (6, self.scribble), (1, self.nonsense)]
         todo += [(2, lambda kind=kind, op=op: self.destroy(kind, op)) for kind, op in (
             ("PD", "DEALLOC_PD"), ("MR", "DEREG_MR"), ("CQ", "DESTROY_CQ"), ("QP", "DESTROY_QP"),

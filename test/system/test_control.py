@@ -30,8 +30,8 @@ def connections(path):
     assert c.call("ALLOC_PD")[0] == errno.EPERM
     assert c.hello("uroce0")[0] == errno.EINVAL
     assert c.call(999)[0] == errno.EOPNOTSUPP
-    assert c.call("SHOW", b"\xff" * 40)[0] == errno.EINVAL
-    assert c.call("SHOW", b"nothing".ljust(40, b"\0"))[0] == errno.ENOENT
+    assert c.call("SHOW", b"\xff" * 40 + bytes(8))[0] == errno.EINVAL
+    assert c.call("SHOW", b"nothing".ljust(48, b"\0"))[0] == errno.ENOENT
     assert c.call("SHOW", b"qp") is control.CLIENT_ENDED, "a request of the wrong length"
 
 
@@ -62,6 +62,36 @@ def versions(path):
     assert (status, b"the client speaks 6 to 6" in why) == (errno.EPROTONOSUPPORT, True), (status, why)
 
 
+def spare_bytes(path):
+    """A request with spare bytes that are not zero is refused with the name of the field."""
+    c = control.Client(path, "uroce0")
+    assert c.make("ALLOC_PD")[0] == 0
+    for op, body, at, field in (
+            ("DEALLOC_PD", control.one(0), 7, b"handle.spare"), ("CREATE_CQ", control.cq(), 16, b"create_cq_req.spare"),
+            ("CREATE_QP", control.qp(0, 0, 0), 52, b"create_qp_req.spare"),
+            ("MODIFY_QP", control.modify(0, control.INIT, bytes(16)), 155, b"modify_qp_req.spare"),
+            ("MODIFY_QP", control.modify(0, control.INIT, bytes(16)), 95, b"modify_qp_req.attr.ah.spare"),
+            ("REG_MR", control.region(0), 47, b"reg_mr_req.spare")):
+        wrong = bytearray(body)
+        wrong[at] = 1
+        fds = [control.memfd()] if op == "REG_MR" else []
+        status, why, _ = c.call(op, bytes(wrong), fds)
+        assert (status, field + b" must be zero" in why) == (errno.EINVAL, True), (op, status, why)
+        for fd in fds:
+            os.close(fd)
+    for at, field in ((12, b"ctrl_hdr.status"), (22, b"ctrl_hdr.spare")):
+        head = bytearray(struct.pack("<IHHIIII", control.MAGIC, control.VERSION, control.OPS["ALLOC_PD"], 5, 0, 0, 0))
+        head[at] = 1
+        c.sock.send(head)
+        status, why, _ = c.receive()
+        assert (status, field + b" must be zero" in why) == (errno.EINVAL, True), (status, why)
+    assert c.do("DEALLOC_PD", control.one(0)) == 0
+    c.close()
+    c = control.Connection(path)
+    status, why, _ = c.hello("uroce0", spare=b"x")
+    assert (status, b"hello_req.spare must be zero" in why) == (errno.EINVAL, True), (status, why)
+
+
 def naming(h, good):
     """Every request that names an object by a handle, with h in each such place in turn: (operation,
     body, descriptors). good: a PD and a CQ that exist, and a memfd."""
@@ -71,23 +101,23 @@ def naming(h, good):
                "DESTROY_SRQ", "QUERY_SRQ", "DEALLOC_MW"):
         yield op, control.one(h), []
     yield "MODIFY_QP", control.modify(h, control.INIT, gid), []
-    yield "RESIZE_CQ", struct.pack("<II", h, 16), []
+    yield "RESIZE_CQ", struct.pack("<II8x", h, 16), []
     for op in ("MODIFY_SRQ", "RESIZE_SRQ"):
-        yield op, struct.pack("<4I", h, 1 if op == "RESIZE_SRQ" else 2, 8, 0), []
+        yield op, struct.pack("<4I8x", h, 1 if op == "RESIZE_SRQ" else 2, 8, 0), []
     for op in ("ATTACH_MCAST", "DETACH_MCAST"):
-        yield op, struct.pack("<II", h, 0) + b"\xff\x0e" + bytes(14), []
+        yield op, struct.pack("<II", h, 0) + b"\xff\x0e" + bytes(14 + 8), []
     yield "REREG_MR", struct.pack("<II", h, 1) + control.region(pd), [fd]
     yield "REG_MR", control.region(h), [fd]
     yield "CREATE_AH", struct.pack("<II", h, 0) + control.address(gid), []
-    yield "CREATE_SRQ", struct.pack("<Q4I", 1, h, 4, 1, 0), []
-    yield "ALLOC_MW", struct.pack("<II", h, 1), []
+    yield "CREATE_SRQ", struct.pack("<Q4I8x", 1, h, 4, 1, 0), []
+    yield "ALLOC_MW", struct.pack("<II8x", h, 1), []
     for args in ((h, cq, cq), (pd, h, cq), (pd, cq, h)):
         yield "CREATE_QP", control.qp(*args), []
     if h != 0xffffffff:  # handle + 1 is 0, which says none
         yield "CREATE_QP", control.qp(pd, cq, cq, srq=h + 1), []
         yield "CREATE_CQ", control.cq(channel=h + 1), []
-    yield "IMPORT_PD", bytes(16) + struct.pack("<II", h, 0), []
-    yield "IMPORT_MR", bytes(16) + struct.pack("<II", h, pd), []
+    yield "IMPORT_PD", bytes(16) + struct.pack("<II8x", h, 0), []
+    yield "IMPORT_MR", bytes(16) + struct.pack("<II8x", h, pd), []
 
 
 def unknown_handles(path):
@@ -294,6 +324,8 @@ def main():
         connections(daemon.socket)
     with lib.case("HELLO: versions and features"):
         versions(daemon.socket)
+    with lib.case("spare bytes that are not zero"):
+        spare_bytes(daemon.socket)
     with lib.case("handles: unknown, stale, another client's, in use"):
         handles(daemon.socket)
     with lib.case("handles: every operation that takes one, with unknown ones"):

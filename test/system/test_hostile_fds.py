@@ -313,7 +313,7 @@ def memory(fs):
                           if str(fs.path) in line)
         piece = (start, size, kind, 0, 0, start, end)
         packed = struct.pack("<QQIIQQQ", *piece).ljust(32 * 48, b"\0")
-        body = struct.pack("<IIQQQII", pd, 15, start, size, start, 1, 0) + packed
+        body = struct.pack("<IIQQQII8x", pd, 15, start, size, start, 1, 0) + packed
         status = client.call("REG_MR", body)[0]
         assert status in (ETIMEDOUT, EFAULT, EPERM, EBUSY), status
         assert client.call("ALLOC_PD")[0] == 0

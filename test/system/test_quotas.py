@@ -57,8 +57,8 @@ class Maker:
     def one(self, kind):
         """(status, the daemon's word on it)"""
         body = {
-            "pd": b"", "cq": control.cq(), "qp": control.qp(0, 0, 0), "mw": struct.pack("<II", 0, 1),
-            "srq": struct.pack("<QIIII", 3, 0, 16, 1, 0), "channel": b"",
+            "pd": b"", "cq": control.cq(), "qp": control.qp(0, 0, 0), "mw": struct.pack("<II8x", 0, 1),
+            "srq": struct.pack("<QIIII8x", 3, 0, 16, 1, 0), "channel": b"",
             "ah": struct.pack("<II", 0, 0) + control.address(GROUP)}.get(kind)
         op = {"pd": "ALLOC_PD", "cq": "CREATE_CQ", "qp": "CREATE_QP", "mw": "ALLOC_MW",
               "srq": "CREATE_SRQ", "channel": "CREATE_CHANNEL", "ah": "CREATE_AH"}.get(kind)
@@ -85,7 +85,7 @@ class Maker:
             assert self.c.make("CREATE_QP", control.qp(0, 0, 0, kind=4))[:2] == (0, 0)
         self.ids += 1
         group = b"\xff\x0e" + bytes(10) + struct.pack(">I", self.ids)
-        status, body, _ = self.c.call("ATTACH_MCAST", struct.pack("<II", 0, 0) + group)
+        status, body, _ = self.c.call("ATTACH_MCAST", struct.pack("<II", 0, 0) + group + bytes(8))
         return status, body.decode() if status else ""
 
     def fill(self, kind, most=5000):
@@ -332,7 +332,7 @@ def neighbours():
 
 class Askers(threading.Thread):
     """Observers of a user, each of which always has a SHOW that waits."""
-    ASK = struct.pack("<32sII", b"qp", 0, 0)
+    ASK = struct.pack("<32sII8x", b"qp", 0, 0)
 
     def __init__(self, daemon, uid, n):
         super().__init__(daemon=True)

@@ -31,7 +31,7 @@ make(struct client *c, uint16_t op, const void *req, size_t len)
 	uint32_t handle;
 	uint8_t rep[512];
 
-	assert_int_equal(fake_ask(c->s, c->fd, op, req, len, rep, ipc_op_get(op)->rep_len), 0);
+	assert_int_equal(fake_ask(c->s, c->fd, op, req, len, rep, ipc_op_get(op)->rep.len), 0);
 	memcpy(&handle, rep, sizeof(handle));
 	return handle;
 }

@@ -40,7 +40,7 @@ static uint32_t
 make(uint16_t op, const void *req, size_t len, uint32_t *handle)
 {
 	uint8_t rep[512];
-	uint32_t status = fake_ask(s, client, op, req, len, rep, ipc_op_get(op)->rep_len);
+	uint32_t status = fake_ask(s, client, op, req, len, rep, ipc_op_get(op)->rep.len);
 
 	if (status == 0)
 		memcpy(handle, rep, sizeof(*handle));

@@ -115,6 +115,19 @@ a_hello_that_contradicts_itself_is_refused(void **state)
 	assert_non_null(strstr(why, "features_required 0x3 is not a subset of features 0x1"));
 }
 
+/* After the versions: to a client of another version the range says more. */
+static void
+spare_bytes_of_a_hello_stay_zero(void **state)
+{
+	struct uroce_hello_req req = {.version_min = 7, .version_max = 7, .spare = {[39] = 1}};
+	struct uroce_hello_rep rep = {0};
+
+	assert_int_equal(ipc_hello_agree(&ipc_offer_own, &req, &rep, why), EINVAL);
+	assert_non_null(strstr(why, "hello_req.spare must be zero"));
+	req.version_min = req.version_max = 6;
+	assert_int_equal(ipc_hello_agree(&ipc_offer_own, &req, &rep, why), EPROTONOSUPPORT);
+}
+
 static void
 a_client_checks_what_the_daemon_chose(void **state)
 {
@@ -144,6 +157,7 @@ main(void)
 		cmocka_unit_test(unknown_features_are_ignored),
 		cmocka_unit_test(required_features_must_be_common),
 		cmocka_unit_test(a_hello_that_contradicts_itself_is_refused),
+		cmocka_unit_test(spare_bytes_of_a_hello_stay_zero),
 		cmocka_unit_test(a_client_checks_what_the_daemon_chose),
 	};
 

@@ -112,7 +112,7 @@ every_request_must_have_its_own_length(void **state)
 	for (uint16_t op = 0; op < UROCE_CTRL_OPS + 3; op++) {
 		const struct ipc_op *o = ipc_op_get(op);
 		enum ipc_state st = op == UROCE_CTRL_HELLO ? IPC_STATE_NEW : IPC_STATE_CONTEXT;
-		uint32_t len = o != NULL ? o->req_len : 8;
+		uint32_t len = o != NULL ? o->req.len : 8;
 
 		if (op == 0 || op >= UROCE_CTRL_OPS) {
 			assert_null(o);
@@ -165,6 +165,48 @@ a_hello_of_any_version_is_read(void **state)
 	h = header(UROCE_CTRL_ALLOC_PD, 0);
 	h.version--;
 	assert_int_equal(verdict(w, h, 0, 0, IPC_STATE_CONTEXT), -EPROTO);
+}
+
+/* Each spare field of each request, by each of its bytes. */
+static void
+spare_bytes_that_are_not_zero_are_refused(void **state)
+{
+	struct wire *w = *state;
+	char why[UROCE_CTRL_MAX_WHY], want[80];
+	unsigned fields = 0;
+
+	for (uint16_t op = UROCE_CTRL_HELLO + 1; op < UROCE_CTRL_OPS; op++) {
+		const struct ipc_op *o = ipc_op_get(op);
+		struct ipc_msg *m = &w->msg;
+
+		m->hdr = header(op, o->req.len);
+		m->nfds = 0;
+		memset(m->body, 0, sizeof(m->body));
+		assert_int_equal(ipc_msg_check(m, IPC_STATE_CONTEXT, UROCE_ABI_VERSION), 0);
+		for (const struct ipc_spare *s = o->req.spare; s != NULL && s->name != NULL; s++) {
+			fields++;
+			for (uint32_t i = 0; i < s->len; i++) {
+				m->body[s->off + i] = 0x80;
+				assert_int_equal(ipc_msg_check(m, IPC_STATE_CONTEXT,
+							       UROCE_ABI_VERSION),
+						 EINVAL);
+				ipc_msg_why(m, EINVAL, why);
+				snprintf(want, sizeof(want), "%s must be zero", s->name);
+				assert_non_null(strstr(why, want));
+				m->body[s->off + i] = 0;
+			}
+		}
+		m->hdr.status = 1;
+		assert_int_equal(ipc_msg_check(m, IPC_STATE_CONTEXT, UROCE_ABI_VERSION), EINVAL);
+		ipc_msg_why(m, EINVAL, why);
+		assert_non_null(strstr(why, "ctrl_hdr.status must be zero"));
+		m->hdr.status = 0;
+		m->hdr.spare[1] = 1;
+		assert_int_equal(ipc_msg_check(m, IPC_STATE_CONTEXT, UROCE_ABI_VERSION), EINVAL);
+		ipc_msg_why(m, EINVAL, why);
+		assert_non_null(strstr(why, "ctrl_hdr.spare must be zero"));
+	}
+	assert_true(fields > 25);
 }
 
 static void
@@ -380,6 +422,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(wrong_magic_and_version_end_the_connection, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(a_hello_of_any_version_is_read, setup, teardown),
+		cmocka_unit_test_setup_teardown(spare_bytes_that_are_not_zero_are_refused, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(messages_of_wrong_size_end_the_connection, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(requests_out_of_state_are_refused, setup, teardown),

@@ -145,6 +145,9 @@ malformed_reply_ends_the_connection(void **state)
 		{.reply = {.len = len - 1}},
 		{.reply = {.len = len + 1}},
 		{.reply = {.len = 0}},
+		{.reply = {.len = len, .spare = {0, 1}}},
+		{.reply = {.len = len},
+		 .body = {[sizeof(struct uroce_handle) - 1] = 1}}, /* spare */
 		{.reply = {.len = UROCE_CTRL_MAX_WHY + 1, .status = ENOMEM}},
 		{.reply = {.len = len}, .nfds = 2}, /* unexpected descriptors */
 	};
