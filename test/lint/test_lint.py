@@ -180,6 +180,51 @@ class Lint(unittest.TestCase):
                 self.expect('references.py', word)
                 (self.root / name).unlink()
 
+    ABI = (SPDX + 'struct uroce_a_req {\n\tuint32_t used%s;\n\tuint8_t spare[4];\n};\n'
+           'UROCE_ABI_ASSERT(sizeof(struct uroce_a_req) == 8, "size");\n'
+           'struct uroce_b_rep {\n\tunion {\n\t\tuint64_t x;\n\t\tuint32_t y[2];\n\t};\n\tstruct uroce_a_req in;\n};\n'
+           'UROCE_ABI_ASSERT(sizeof(struct uroce_b_rep) == 16, "size");\n')
+    OPS = (SPDX + '#define SPARE(type, ...) x\nSPARE(a_req, AT(a_req, spare));\nSPARE(b_rep, AT(b_rep, in.spare));\n'
+           'OP(A, BODY(a_req), BODY(b_rep));\n')
+
+    def put_abi(self, abi=ABI % '', ops=OPS, use='p->used = q->x + q->y[0] + q->in.used;'):
+        self.put('include/uroce_abi/version.h', SPDX + '#include <stdint.h>\n#define UROCE_ABI_ASSERT(c, t)\n')
+        self.put('include/uroce_abi/x.h', abi.replace(SPDX, SPDX + '#include "version.h"\n'))
+        self.put('lib/ipc/ops.c', ops)
+        self.put('lib/control/x.c', SPDX + use + '\n')
+
+    def test_abi_with_every_field_used(self):
+        self.put_abi()
+        self.assertEqual(self.lint('abi_fields.py', 'cc'), (0, 'abi fields: ok\n'))
+
+    def test_abi_field_that_nothing_uses(self):
+        self.put_abi(abi=self.ABI % ', idle[3], *other')
+        self.expect('abi_fields.py', 'include/uroce_abi/x.h:3: uroce_a_req: nothing uses idle')
+        self.expect('abi_fields.py', 'nothing uses other')
+        self.put_abi(use='/* p->used */ x = "p->x"; p->y = p->in;')
+        self.expect('abi_fields.py', 'nothing uses used')
+        self.expect('abi_fields.py', 'nothing uses x')
+
+    def test_abi_structure_without_a_size(self):
+        self.put_abi(abi=(self.ABI % '').replace('b_rep) ==', 'b_rep) >='))
+        self.expect('abi_fields.py', 'uroce_b_rep: its size is not asserted')
+
+    def test_abi_structure_with_hidden_padding(self):
+        self.put_abi(abi=(self.ABI % '').replace('spare[4]', 'spare[3]'))
+        self.assertEqual(self.lint('abi_fields.py')[0], 0)
+        self.expect('abi_fields.py', 'include/uroce_abi/x.h:6: padding struct', 'cc')
+
+    def test_spare_bytes_that_nobody_checks(self):
+        for ops, word in ((self.OPS.replace('AT(b_rep, in.spare)', ''), 'SPARE(b_rep, ..): in.spare is missing'),
+                          (self.OPS.replace('AT(a_req, spare)', 'AT(a_req, spare), AT(a_req, used)'),
+                           'SPARE(a_req, ..): used is not a spare field'),
+                          (self.OPS.replace('BODY(b_rep)', 'BODY(c_rep)'), 'no struct uroce_c_rep')):
+            with self.subTest(word):
+                self.put_abi(ops=ops)
+                self.expect('abi_fields.py', word)
+        self.put_abi(abi=(self.ABI % '').replace('uint8_t spare[4]', 'uint32_t x'))
+        self.expect('abi_fields.py', 'uroce_a_req has no spare bytes')
+
     def library(self, **sources):
         """An archive of one object file for each name=text of C."""
         for name, text in sources.items():
