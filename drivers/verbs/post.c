@@ -12,35 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define RC  PROV_QPT(IBV_QPT_RC)
-#define UC  PROV_QPT(IBV_QPT_UC)
-#define UD  PROV_QPT(IBV_QPT_UD)
-#define ANY (RC | UC | UD)
-
-/* What an opcode needs: where it is legal, and which parts of a WR it has. */
-static const struct {
-	uint8_t types;
-	bool inline_ok;
-} opcode_rule[UROCE_WR_OPCODES] = {
-	[UROCE_WR_RDMA_WRITE] = {RC | UC, true},
-	[UROCE_WR_RDMA_WRITE_IMM] = {RC | UC, true},
-	[UROCE_WR_SEND] = {ANY, true},
-	[UROCE_WR_SEND_IMM] = {ANY, true},
-	[UROCE_WR_RDMA_READ] = {RC, false},
-	[UROCE_WR_ATOMIC_CMP_SWAP] = {RC, false},
-	[UROCE_WR_ATOMIC_FETCH_ADD] = {RC, false},
-	[UROCE_WR_LOCAL_INV] = {RC | UC, false},
-	[UROCE_WR_BIND_MW] = {RC | UC, false},
-	[UROCE_WR_SEND_INV] = {RC, true},
-};
-
-bool
-prov_opcode_allowed(uint32_t qp_type, uint32_t opcode)
-{
-	return opcode < UROCE_WR_OPCODES && qp_type < 8 &&
-	       (opcode_rule[opcode].types & PROV_QPT(qp_type));
-}
-
 bool
 prov_state_sends(uint32_t state)
 {
@@ -159,6 +130,7 @@ wqe_head(const struct prov_qp *qp, struct uroce_send_wqe *wqe, const struct ibv_
 	case IBV_WR_RDMA_READ:
 		wqe->rdma.remote_addr = wr->wr.rdma.remote_addr;
 		wqe->rdma.rkey = wr->wr.rdma.rkey;
+		memset(wqe->rdma.spare, 0, sizeof(wqe->rdma.spare));
 		return 0;
 	case IBV_WR_ATOMIC_CMP_AND_SWP:
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
@@ -166,6 +138,7 @@ wqe_head(const struct prov_qp *qp, struct uroce_send_wqe *wqe, const struct ibv_
 		wqe->rdma.compare_add = wr->wr.atomic.compare_add;
 		wqe->rdma.swap = wr->wr.atomic.swap;
 		wqe->rdma.rkey = wr->wr.atomic.rkey;
+		memset(wqe->rdma.spare, 0, sizeof(wqe->rdma.spare));
 		return 0;
 	case IBV_WR_BIND_MW:
 		if (!wr->bind_mw.mw)
@@ -188,12 +161,12 @@ wqe_head(const struct prov_qp *qp, struct uroce_send_wqe *wqe, const struct ibv_
 static int
 wqe_write(struct prov_qp *qp, const struct ibv_send_wr *wr)
 {
+	const struct uroce_wr_rule *rule = uroce_wr_rule_get(wr->opcode);
 	struct prov_ring *sq = &qp->sq;
 	struct uroce_send_wqe *wqe = prov_ring_slot(sq, sq->prod);
-	unsigned int flags =
-		wr->send_flags & (IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED);
+	unsigned int flags = wr->send_flags & UROCE_WQE_ANY_FLAGS;
 
-	if (!prov_opcode_allowed(qp->vqp.qp.qp_type, wr->opcode))
+	if (!uroce_wr_is_legal(rule, qp->vqp.qp.qp_type))
 		return EINVAL;
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > sq->max_sge)
 		return EINVAL;
@@ -205,7 +178,7 @@ wqe_write(struct prov_qp *qp, const struct ibv_send_wr *wr)
 	wqe->flags = (uint8_t)(flags | (qp->sig_all ? UROCE_WQE_SIGNALED : 0));
 	wqe->imm = wr->imm_data; /* or invalidate_rkey: the same place */
 	if (wr->send_flags & IBV_SEND_INLINE) {
-		if (!opcode_rule[wr->opcode].inline_ok || wqe_inline(qp, wqe, wr))
+		if (!(rule->flags & UROCE_WQE_INLINE) || wqe_inline(qp, wqe, wr))
 			return EINVAL;
 	} else {
 		wqe->num = (uint16_t)wr->num_sge;

@@ -39,6 +39,7 @@
 #include "uroce_abi/cqe.h"
 #include "uroce_abi/ring.h"
 #include "uroce_abi/wqe.h"
+#include "uroce_abi/wr.h"
 
 #define PROV_DEVICE_PREFIX                "uroce"
 #define PROV_PORT                         1 /* every device has exactly this one */
@@ -442,10 +443,6 @@ void prov_ring_init(struct prov_ring *r, void *hdr, const struct uroce_ring_loc 
 		    uint32_t limit, uint32_t max_sge);
 
 /* ---- post.c ---- */
-/* Bits of a qp_type in the table of legal opcodes. */
-#define PROV_QPT(type) (1u << (type))
-/* May a WR of this opcode be posted to a send queue of this type? */
-bool prov_opcode_allowed(uint32_t qp_type, uint32_t opcode);
 /* Does a state accept send (receive) WRs? IMM-01, IMM-02. */
 bool prov_state_sends(uint32_t state);
 bool prov_state_receives(uint32_t state);

@@ -35,7 +35,7 @@ wr_open(struct ibv_qp_ex *ex, enum uroce_wr_opcode opcode)
 	qp->build = NULL;
 	if (prov_unlikely(qp->build_error))
 		return NULL;
-	if (prov_unlikely(!prov_opcode_allowed(ex->qp_base.qp_type, opcode))) {
+	if (prov_unlikely(!uroce_wr_is_legal(uroce_wr_rule_get(opcode), ex->qp_base.qp_type))) {
 		wr_fail(qp, EINVAL);
 		return NULL;
 	}
@@ -47,8 +47,7 @@ wr_open(struct ibv_qp_ex *ex, enum uroce_wr_opcode opcode)
 	wqe = prov_ring_slot(sq, sq->prod++);
 	wqe->wr_id = ex->wr_id;
 	wqe->opcode = opcode;
-	wqe->flags = (uint8_t)((ex->wr_flags &
-				(IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED)) |
+	wqe->flags = (uint8_t)((ex->wr_flags & UROCE_WQE_ANY_FLAGS) |
 			       (qp->sig_all ? UROCE_WQE_SIGNALED : 0));
 	wqe->num = 0;
 	wqe->imm = 0;
@@ -67,6 +66,7 @@ wr_rdma(struct ibv_qp_ex *ex, enum uroce_wr_opcode opcode, uint32_t rkey, uint64
 	wqe->imm = imm;
 	wqe->rdma.remote_addr = remote_addr;
 	wqe->rdma.rkey = rkey;
+	memset(wqe->rdma.spare, 0, sizeof(wqe->rdma.spare));
 }
 
 static void
@@ -97,6 +97,7 @@ wr_atomic(struct ibv_qp_ex *ex, enum uroce_wr_opcode opcode, uint32_t rkey, uint
 		return;
 	wqe->rdma.remote_addr = remote_addr;
 	wqe->rdma.rkey = rkey;
+	memset(wqe->rdma.spare, 0, sizeof(wqe->rdma.spare));
 	wqe->rdma.compare_add = compare_add;
 	wqe->rdma.swap = swap;
 }
@@ -208,6 +209,10 @@ wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_data_bu
 
 	if (!qp->build)
 		return;
+	if (prov_unlikely(!(uroce_wr_rule_get(qp->build->opcode)->flags & UROCE_WQE_INLINE))) {
+		wr_fail(qp, EINVAL);
+		return;
+	}
 	to = (uint8_t *)(qp->build + 1);
 	for (size_t i = 0; i < n; i++) {
 		if (prov_unlikely(list[i].length > qp->max_inline - total)) {
@@ -295,7 +300,7 @@ prov_wr_ops(uint32_t qp_type)
 	uint64_t ops = 0;
 
 	for (uint32_t opcode = 0; opcode < UROCE_WR_OPCODES; opcode++) {
-		if (prov_opcode_allowed(qp_type, opcode))
+		if (uroce_wr_is_legal(uroce_wr_rule_get(opcode), qp_type))
 			ops |= op_flag[opcode];
 	}
 	return ops;

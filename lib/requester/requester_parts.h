@@ -20,6 +20,10 @@ req_sges(struct qp_sq_entry *e)
 	return (struct uroce_sge *)(e + 1);
 }
 
+/*
+ * Traits of an opcode (enum uroce_wr_traits) as the fast path needs them: by comparison, without a
+ * load from the table. A test compares these functions with the table.
+ */
 /* Is it a SEND or WRITE, which sends the WQE's data? */
 static inline bool
 req_sends(const struct qp_sq_entry *e)

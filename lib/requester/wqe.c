@@ -3,31 +3,9 @@
 #include <string.h>
 #include <rte_branch_prediction.h>
 #include <rte_common.h>
+#include <uroce_abi/wr.h>
 #include "requester/requester_parts.h"
 #include "wire/psn.h"
-
-#define RC  (1u << QP_TYPE_RC)
-#define UC  (1u << QP_TYPE_UC)
-#define UD  (1u << QP_TYPE_UD)
-#define ALL (RC | UC | UD)
-
-/* Operations allowed by QP type; any other is an operation error (CQE-03). */
-static const struct op_rule {
-	uint8_t types;
-	bool inline_ok;
-	uint16_t local_access; /* required of the SGEs */
-} op_rules[UROCE_WR_OPCODES + 1] = {
-	[UROCE_WR_RDMA_WRITE] = {RC | UC, true, MEM_LOCAL_READ},
-	[UROCE_WR_RDMA_WRITE_IMM] = {RC | UC, true, MEM_LOCAL_READ},
-	[UROCE_WR_SEND] = {ALL, true, MEM_LOCAL_READ},
-	[UROCE_WR_SEND_IMM] = {ALL, true, MEM_LOCAL_READ},
-	[UROCE_WR_RDMA_READ] = {RC, false, MEM_LOCAL_WRITE},
-	[UROCE_WR_ATOMIC_CMP_SWAP] = {RC, false, MEM_LOCAL_WRITE},
-	[UROCE_WR_ATOMIC_FETCH_ADD] = {RC, false, MEM_LOCAL_WRITE},
-	[UROCE_WR_LOCAL_INV] = {RC | UC, false, MEM_LOCAL_READ},
-	[UROCE_WR_BIND_MW] = {RC | UC, false, MEM_LOCAL_READ},
-	[UROCE_WR_SEND_INV] = {RC, true, MEM_LOCAL_READ},
-};
 
 /* Copies the WQE at slot into e. The copied lengths are bounded by our own limits. */
 static enum qp_wc_status
@@ -85,12 +63,13 @@ wqe_length(struct qp_sq_entry *e)
 static enum qp_wc_status
 wqe_check(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 {
-	const struct op_rule *rule = &op_rules[RTE_MIN(e->wqe.opcode, UROCE_WR_OPCODES)];
+	const struct uroce_wr_rule *rule = uroce_wr_rule_get(e->wqe.opcode);
 	enum qp_wc_status st;
 
-	if (!(rule->types >> qp->conn.type & 1))
-		return QP_WC_LOC_QP_OP_ERR;
-	if ((e->wqe.flags & UROCE_WQE_INLINE) && !rule->inline_ok)
+	if (!uroce_wr_is_legal(rule, qp->conn.type))
+		return QP_WC_LOC_QP_OP_ERR; /* CQE-03 */
+	/* Two steps, because nearly all WQEs need only the first. */
+	if ((e->wqe.flags & ~UROCE_WQE_ANY_FLAGS) && (e->wqe.flags & ~rule->flags))
 		return QP_WC_LOC_QP_OP_ERR;
 	if (req_fetches(e) && qp->conn.attr.max_rd_atomic == 0)
 		return QP_WC_LOC_QP_OP_ERR; /* it could never be sent */
@@ -101,7 +80,8 @@ wqe_check(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 		return QP_WC_SUCCESS;
 	if (qp->conn.type == QP_TYPE_UD)
 		return QP_WC_LOC_LEN_ERR; /* a datagram is one packet */
-	if (!(e->wqe.flags & UROCE_WQE_INLINE) && !req_check_sges(env, qp, e, rule->local_access))
+	if (!(e->wqe.flags & UROCE_WQE_INLINE) &&
+	    !req_check_sges(env, qp, e, req_fetches(e) ? MEM_LOCAL_WRITE : MEM_LOCAL_READ))
 		return QP_WC_LOC_PROT_ERR;
 	return QP_WC_SUCCESS;
 }

@@ -192,6 +192,22 @@ opcodes_unknown_to_rc_fail(void **state)
 
 REQUIREMENT("CQE-03")
 static void
+unknown_flags_fail(void **state)
+{
+	static const uint8_t ops[] = {UROCE_WR_SEND, UROCE_WR_RDMA_WRITE, UROCE_WR_RDMA_READ,
+				      UROCE_WR_ATOMIC_FETCH_ADD, UROCE_WR_LOCAL_INV};
+	uint32_t i;
+
+	for (i = 0; i < sizeof(ops); i++)
+		check_refused(conn_open(*state, conn_rc),
+			      (struct wr){.op = ops[i],
+					  .flags = (uint8_t)(0x10 << i % 4),
+					  .len = 8},
+			      QP_WC_LOC_QP_OP_ERR);
+}
+
+REQUIREMENT("CQE-03")
+static void
 more_sges_than_a_slot_holds_fail(void **state)
 {
 	struct conn *c = conn_open(*state, conn_rc);
@@ -388,6 +404,7 @@ main(void)
 		bench_test(sge_at_the_end_of_the_address_space_does_not_overflow),
 		bench_test(empty_sges_need_no_key),
 		bench_test(opcodes_unknown_to_rc_fail),
+		bench_test(unknown_flags_fail),
 		bench_test(more_sges_than_a_slot_holds_fail),
 		bench_test(inline_data_longer_than_granted_fails),
 		bench_test(one_byte_is_sent_inline),
