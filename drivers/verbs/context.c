@@ -152,6 +152,31 @@ prov_map_rings(struct prov_context *ctx, const struct uroce_ring_loc *const *loc
 	return -rc;
 }
 
+int
+prov_call_ring(struct ibv_context *ibctx, const struct prov_ring_call *c, void **ring)
+{
+	int fds[1];
+	struct ipc_call call = {
+		.op = c->op,
+		.req = c->req,
+		.req_len = c->req_len,
+		.rep = c->rep,
+		.rep_len = c->rep_len,
+		.rep_fds = fds,
+		.rep_fds_max = 1,
+	};
+	int rc;
+
+	rc = prov_call_fds(ibctx, &call);
+	if (rc)
+		return rc;
+	rc = prov_map_rings(prov_context_of(ibctx), &c->loc, &c->hdr_bytes, ring, 1, fds,
+			    call.rep_nfds);
+	if (rc == 0 && !*ring)
+		rc = prov_fail(EPROTO);
+	return rc;
+}
+
 struct prov_context *
 prov_context_by_cmd_fd(int cmd_fd)
 {

@@ -29,25 +29,18 @@ static int
 cq_request(struct prov_context *ctx, uint16_t op, const void *req, size_t req_len,
 	   struct uroce_create_cq_rep *rep, void **ring)
 {
-	static const size_t hdr_bytes = UROCE_CQ_HDR;
-	const struct uroce_ring_loc *loc = &rep->ring;
-	int fds[1];
-	struct ipc_call call = {
+	const struct prov_ring_call c = {
 		.op = op,
 		.req = req,
 		.req_len = req_len,
 		.rep = rep,
 		.rep_len = sizeof(*rep),
-		.rep_fds = fds,
-		.rep_fds_max = 1,
+		.loc = &rep->ring,
+		.hdr_bytes = UROCE_CQ_HDR,
 	};
-	int rc;
+	int rc = prov_call_ring(&ctx->vctx.context, &c, ring);
 
-	rc = prov_call_fds(&ctx->vctx.context, &call);
-	if (rc)
-		return rc;
-	rc = prov_map_rings(ctx, &loc, &hdr_bytes, ring, 1, fds, call.rep_nfds);
-	if (rc == 0 && (!*ring || rep->ring.stride != sizeof(struct uroce_cqe)))
+	if (rc == 0 && rep->ring.stride != sizeof(struct uroce_cqe))
 		rc = prov_fail(EPROTO);
 	return rc;
 }

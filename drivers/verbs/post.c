@@ -107,17 +107,16 @@ prov_sges_write(void *to, const struct ibv_sge *from, int n)
 		};
 }
 
-static void
-wqe_bind(struct uroce_send_wqe *wqe, const struct ibv_send_wr *wr)
+void
+prov_bind_write(struct uroce_send_wqe *wqe, const struct ibv_mw *mw, uint32_t rkey,
+		const struct ibv_mw_bind_info *info)
 {
-	const struct ibv_mw_bind_info *info = &wr->bind_mw.bind_info;
-
 	wqe->bind.addr = info->addr;
 	wqe->bind.length = info->length;
 	wqe->bind.mr_lkey = info->mr ? info->mr->lkey : 0;
-	wqe->bind.mw_rkey = wr->bind_mw.mw->rkey;
+	wqe->bind.mw_rkey = mw->rkey;
 	wqe->bind.access = info->mw_access_flags;
-	wqe->bind.new_rkey = prov_mw_key(wr->bind_mw.mw, wr->bind_mw.rkey);
+	wqe->bind.new_rkey = prov_mw_key(mw, rkey);
 }
 
 /* The part of the head that depends on the opcode. 0 or EINVAL. */
@@ -143,7 +142,7 @@ wqe_head(const struct prov_qp *qp, struct uroce_send_wqe *wqe, const struct ibv_
 	case IBV_WR_BIND_MW:
 		if (!wr->bind_mw.mw)
 			return EINVAL;
-		wqe_bind(wqe, wr);
+		prov_bind_write(wqe, wr->bind_mw.mw, wr->bind_mw.rkey, &wr->bind_mw.bind_info);
 		return 0;
 	default:
 		if (qp->vqp.qp.qp_type != IBV_QPT_UD)
@@ -188,6 +187,14 @@ wqe_write(struct prov_qp *qp, const struct ibv_send_wr *wr)
 }
 
 int
+prov_post_failed(struct ibv_context *ibctx, int rc)
+{
+	if (rc == ENOMEM)
+		prov_daemon_lost_queue_full(prov_context_of(ibctx));
+	return prov_fail(rc);
+}
+
+int
 prov_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct prov_qp *qp = prov_qp_of(ibqp);
@@ -215,7 +222,5 @@ prov_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr *
 	if (!prov_unlikely(rc))
 		return 0;
 	*bad = wr;
-	if (rc == ENOMEM)
-		prov_daemon_lost_queue_full(prov_context_of(ibqp->context));
-	return prov_fail(rc);
+	return prov_post_failed(ibqp->context, rc);
 }

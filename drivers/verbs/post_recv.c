@@ -46,9 +46,7 @@ static int
 recv_failed(struct ibv_context *ctx, int rc, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	*bad = wr;
-	if (rc == ENOMEM)
-		prov_daemon_lost_queue_full(prov_context_of(ctx));
-	return prov_fail(rc);
+	return prov_post_failed(ctx, rc);
 }
 
 int

@@ -270,6 +270,19 @@ int prov_map_rings(struct prov_context *ctx, const struct uroce_ring_loc *const 
 		   const size_t *hdr_bytes, void **rings, unsigned int n, int *fds,
 		   unsigned int nfds);
 
+/* A request whose reply has one ring. */
+struct prov_ring_call {
+	uint16_t op;
+	const void *req;
+	size_t req_len;
+	void *rep;
+	size_t rep_len;
+	const struct uroce_ring_loc *loc; /* in rep */
+	size_t hdr_bytes;                 /* of the ring's header */
+};
+/* Sends the request and maps the ring of its reply. 0 or a positive errno. */
+int prov_call_ring(struct ibv_context *ctx, const struct prov_ring_call *c, void **ring);
+
 /* The open context whose command descriptor is cmd_fd, or NULL. */
 struct prov_context *prov_context_by_cmd_fd(int cmd_fd);
 
@@ -438,6 +451,8 @@ int prov_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t li
 int prov_detach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid);
 /* Removes what is unpolled of qp from its CQs; the daemon has finished with it. */
 void prov_qp_purge_cqs(struct prov_qp *qp);
+/* The sizes of a QP's queues, as the daemon grants them. */
+void prov_qp_cap_in(struct ibv_qp_cap *to, const struct uroce_qp_cap *from);
 /* A queue's ring as a reply describes it. */
 void prov_ring_init(struct prov_ring *r, void *hdr, const struct uroce_ring_loc *loc,
 		    uint32_t limit, uint32_t max_sge);
@@ -456,6 +471,11 @@ bool prov_sq_publish(struct prov_qp *qp);
 void prov_doorbell(struct prov_worker *w, uint32_t qpn);
 /* Writes n SGEs in the ABI's layout to where a WQE has them. */
 void prov_sges_write(void *to, const struct ibv_sge *from, int n);
+/* Writes what a bind needs behind the head of its WQE. */
+void prov_bind_write(struct uroce_send_wqe *wqe, const struct ibv_mw *mw, uint32_t rkey,
+		     const struct ibv_mw_bind_info *info);
+/* A post failed with rc, no lock held: looks after the daemon if the queue was full. Returns rc. */
+int prov_post_failed(struct ibv_context *ibctx, int rc);
 int prov_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 
 /* ---- post_recv.c ---- */

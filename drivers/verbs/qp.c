@@ -57,8 +57,8 @@ qp_attach(struct prov_context *ctx, struct prov_qp *qp, const struct uroce_creat
 	return 0;
 }
 
-static void
-cap_granted(struct ibv_qp_cap *to, const struct uroce_qp_cap *from)
+void
+prov_qp_cap_in(struct ibv_qp_cap *to, const struct uroce_qp_cap *from)
 {
 	to->max_send_wr = from->max_send_wr;
 	to->max_recv_wr = from->max_recv_wr;
@@ -109,7 +109,7 @@ qp_request(struct prov_context *ctx, struct prov_qp *qp, const struct qp_wanted 
 	qp->state = IBV_QPS_RESET;
 	qp->vqp.qp.handle = rep.handle;
 	qp->vqp.qp.qp_num = rep.qpn;
-	cap_granted(w->cap, &rep.cap);
+	prov_qp_cap_in(w->cap, &rep.cap);
 	return 0;
 }
 

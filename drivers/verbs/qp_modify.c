@@ -7,70 +7,51 @@
 
 #include <string.h>
 
+/* The attributes that have one name in struct ibv_qp_attr and struct uroce_qp_attr. */
+#define ATTR_COPY(to, from)                                                                        \
+	do {                                                                                       \
+		(to)->qp_state = (from)->qp_state;                                                 \
+		(to)->cur_qp_state = (from)->cur_qp_state;                                         \
+		(to)->path_mtu = (from)->path_mtu;                                                 \
+		(to)->path_mig_state = (from)->path_mig_state;                                     \
+		(to)->qkey = (from)->qkey;                                                         \
+		(to)->rq_psn = (from)->rq_psn;                                                     \
+		(to)->sq_psn = (from)->sq_psn;                                                     \
+		(to)->dest_qp_num = (from)->dest_qp_num;                                           \
+		(to)->qp_access_flags = (from)->qp_access_flags;                                   \
+		(to)->pkey_index = (from)->pkey_index;                                             \
+		(to)->alt_pkey_index = (from)->alt_pkey_index;                                     \
+		(to)->en_sqd_async_notify = (from)->en_sqd_async_notify;                           \
+		(to)->max_rd_atomic = (from)->max_rd_atomic;                                       \
+		(to)->max_dest_rd_atomic = (from)->max_dest_rd_atomic;                             \
+		(to)->min_rnr_timer = (from)->min_rnr_timer;                                       \
+		(to)->port_num = (from)->port_num;                                                 \
+		(to)->timeout = (from)->timeout;                                                   \
+		(to)->retry_cnt = (from)->retry_cnt;                                               \
+		(to)->rnr_retry = (from)->rnr_retry;                                               \
+		(to)->alt_port_num = (from)->alt_port_num;                                         \
+		(to)->alt_timeout = (from)->alt_timeout;                                           \
+		(to)->rate_limit = (from)->rate_limit;                                             \
+	} while (0)
+
 static void
 attr_out(struct uroce_qp_attr *to, const struct ibv_qp_attr *from)
 {
 	memset(to, 0, sizeof(*to));
-	to->qp_state = from->qp_state;
-	to->cur_qp_state = from->cur_qp_state;
-	to->path_mtu = from->path_mtu;
-	to->path_mig_state = from->path_mig_state;
-	to->qkey = from->qkey;
-	to->rq_psn = from->rq_psn;
-	to->sq_psn = from->sq_psn;
-	to->dest_qp_num = from->dest_qp_num;
-	to->qp_access_flags = from->qp_access_flags;
+	ATTR_COPY(to, from);
 	prov_ah_attr_out(&to->ah, &from->ah_attr);
 	prov_ah_attr_out(&to->alt_ah, &from->alt_ah_attr);
-	to->pkey_index = from->pkey_index;
-	to->alt_pkey_index = from->alt_pkey_index;
-	to->en_sqd_async_notify = from->en_sqd_async_notify;
-	to->max_rd_atomic = from->max_rd_atomic;
-	to->max_dest_rd_atomic = from->max_dest_rd_atomic;
-	to->min_rnr_timer = from->min_rnr_timer;
-	to->port_num = from->port_num;
-	to->timeout = from->timeout;
-	to->retry_cnt = from->retry_cnt;
-	to->rnr_retry = from->rnr_retry;
-	to->alt_port_num = from->alt_port_num;
-	to->alt_timeout = from->alt_timeout;
-	to->rate_limit = from->rate_limit;
 }
 
 static void
 attr_in(struct ibv_qp_attr *to, const struct uroce_qp_attr *from)
 {
 	memset(to, 0, sizeof(*to));
-	to->qp_state = from->qp_state;
-	to->cur_qp_state = from->cur_qp_state;
-	to->path_mtu = from->path_mtu;
-	to->path_mig_state = from->path_mig_state;
-	to->qkey = from->qkey;
-	to->rq_psn = from->rq_psn;
-	to->sq_psn = from->sq_psn;
-	to->dest_qp_num = from->dest_qp_num;
-	to->qp_access_flags = from->qp_access_flags;
-	to->cap.max_send_wr = from->cap.max_send_wr;
-	to->cap.max_recv_wr = from->cap.max_recv_wr;
-	to->cap.max_send_sge = from->cap.max_send_sge;
-	to->cap.max_recv_sge = from->cap.max_recv_sge;
-	to->cap.max_inline_data = from->cap.max_inline;
+	ATTR_COPY(to, from);
+	to->sq_draining = from->sq_draining;
+	prov_qp_cap_in(&to->cap, &from->cap);
 	prov_ah_attr_in(&to->ah_attr, &from->ah);
 	prov_ah_attr_in(&to->alt_ah_attr, &from->alt_ah);
-	to->pkey_index = from->pkey_index;
-	to->alt_pkey_index = from->alt_pkey_index;
-	to->en_sqd_async_notify = from->en_sqd_async_notify;
-	to->sq_draining = from->sq_draining;
-	to->max_rd_atomic = from->max_rd_atomic;
-	to->max_dest_rd_atomic = from->max_dest_rd_atomic;
-	to->min_rnr_timer = from->min_rnr_timer;
-	to->port_num = from->port_num;
-	to->timeout = from->timeout;
-	to->retry_cnt = from->retry_cnt;
-	to->rnr_retry = from->rnr_retry;
-	to->alt_port_num = from->alt_port_num;
-	to->alt_timeout = from->alt_timeout;
-	to->rate_limit = from->rate_limit;
 }
 
 /* Both rings' posters see the state change between two WRs, never inside one. */

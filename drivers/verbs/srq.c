@@ -10,27 +10,17 @@ static int
 srq_ring_request(struct ibv_context *ctx, uint16_t op, const void *req, size_t req_len,
 		 struct uroce_create_srq_rep *rep, void **ring)
 {
-	static const size_t hdr_bytes = UROCE_RING_HDR;
-	const struct uroce_ring_loc *loc = &rep->ring;
-	int fds[1];
-	struct ipc_call call = {
+	const struct prov_ring_call c = {
 		.op = op,
 		.req = req,
 		.req_len = req_len,
 		.rep = rep,
 		.rep_len = sizeof(*rep),
-		.rep_fds = fds,
-		.rep_fds_max = 1,
+		.loc = &rep->ring,
+		.hdr_bytes = UROCE_RING_HDR,
 	};
-	int rc;
 
-	rc = prov_call_fds(ctx, &call);
-	if (rc)
-		return rc;
-	rc = prov_map_rings(prov_context_of(ctx), &loc, &hdr_bytes, ring, 1, fds, call.rep_nfds);
-	if (rc == 0 && !*ring)
-		rc = prov_fail(EPROTO);
-	return rc;
+	return prov_call_ring(ctx, &c, ring);
 }
 
 /* Asks the daemon for an SRQ; granted sizes go back into attr. 0 or a positive errno. */

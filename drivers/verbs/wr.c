@@ -155,14 +155,8 @@ wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 {
 	struct uroce_send_wqe *wqe = wr_open(ex, UROCE_WR_BIND_MW);
 
-	if (!wqe)
-		return;
-	wqe->bind.addr = info->addr;
-	wqe->bind.length = info->length;
-	wqe->bind.mr_lkey = info->mr ? info->mr->lkey : 0;
-	wqe->bind.mw_rkey = mw->rkey;
-	wqe->bind.access = info->mw_access_flags;
-	wqe->bind.new_rkey = prov_mw_key(mw, rkey);
+	if (wqe)
+		prov_bind_write(wqe, mw, rkey, info);
 }
 
 static void
@@ -264,11 +258,7 @@ wr_complete(struct ibv_qp_ex *ex)
 	prov_unlock(&qp->sq.lock);
 	if (ring)
 		prov_doorbell(qp->worker, qp->qpn);
-	if (!prov_unlikely(rc))
-		return 0;
-	if (rc == ENOMEM)
-		prov_daemon_lost_queue_full(prov_context_of(ex->qp_base.context));
-	return prov_fail(rc);
+	return prov_unlikely(rc) ? prov_post_failed(ex->qp_base.context, rc) : 0;
 }
 
 static void
