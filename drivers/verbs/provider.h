@@ -6,7 +6,7 @@
  *   device.c   discovery: which devices in sysfs are ours
  *   context.c  open (HELLO), close, the table of operations
  *   fork.c     the process forks, maybe with verbs called from its own fork handlers
- *   hooks.c    calls of libibverbs that have no provider operation (completion channels, sysfs)
+ *   hooks/     calls of libibverbs that have no provider operation (completion channels, sysfs)
  *   sysfs.c    GIDs and P_Keys as they are now, where libibverbs reads files
  *   event.c    completion channels and asynchronous events
  *   share.c    a context that another process or library may use, too (ibv_import_device)
@@ -296,8 +296,8 @@ int prov_call_device(const char *device, uint16_t op, const void *req, size_t re
 /* Is the daemon still there? A system call: for the idle path. Sets ctx->lost if it is not. */
 bool prov_context_alive(struct prov_context *ctx);
 
-/* ---- hooks.c ---- */
-/* Puts our functions into libibverbs' GOT; once, from the provider's constructor. */
+/* ---- hooks/libibverbs.c ---- */
+/* Redirects calls of libibverbs to the provider; once, from the provider's constructor. */
 void prov_hooks_install(void);
 
 /* ---- sysfs.c ---- */

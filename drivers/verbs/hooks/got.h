@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Hooks: calls that a library of this process makes, redirected to functions of the provider. A
+ * hook changes the slots that the library's global offset table has for one symbol. Calls that
+ * other objects make to the same symbol stay as they are.
+ *
+ * One file here for each library has a table of hooks and the functions that replace symbols:
+ * libibverbs.c. A further library gets a further file, and a call of prov_hooks_apply when the
+ * library is in the process. Nothing undoes a hook, so the provider must never be unloaded.
+ */
+#ifndef UROCE_VERBS_HOOKS_GOT_H
+#define UROCE_VERBS_HOOKS_GOT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct prov_hook {
+	const char *library; /* its SONAME: "libibverbs.so.1" */
+	const char *symbol;  /* that the library calls */
+	const char *other;   /* name of symbol in a library built for large files; or NULL */
+	void *replacement;   /* of the same type as symbol */
+};
+
+/* Is a library of this SONAME in the process? */
+bool prov_hooks_library_loaded(const char *soname);
+
+/*
+ * Applies n hooks, in order; one that was applied before stays as it is. Returns how many failed,
+ * each with a line on stderr: the library is not loaded, it does not call the symbol, or its slots
+ * cannot be written. Not to be called from two threads at a time.
+ */
+unsigned int prov_hooks_apply(const struct prov_hook *hooks, size_t n);
+
+#endif
