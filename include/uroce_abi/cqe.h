@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Completion queues: a ring of 64-byte entries with a phase in each. The daemon writes an entry
- * and releases it by its phase word; the client knows an entry by the phase that its lap has:
- * lap n (from 0) of the ring carries phase n + 1, so zeroed memory holds no valid entry.
+ * Completion queues: a ring of 64-byte entries with a phase in each. The daemon writes an entry and
+ * releases it by its phase word. In lap n (from 0) of the ring the phase of a valid entry is n + 1,
+ * so zeroed memory holds no valid entry.
  *
- * cons is the client's consumer index (free running), used by the daemon for overrun detection
- * only. The client arms the queue by storing into arm; the daemon, after it has released entries
- * and passed a full fence, takes the arm by exchange and has the notifier write the channel.
- * A CQE of a QP that was reset or destroyed is marked dead by the client (opcode
- * UROCE_CQE_DEAD), since the client owns what lies between cons and the last released entry.
+ * cons is the client's consumer index (free running). The daemon uses it to detect overruns only.
+ * The client arms the queue by storing into arm. The daemon releases entries, passes a full fence,
+ * takes the arm by exchange, and has the notifier write to the channel. The client owns the entries
+ * between cons and the last released one: it marks those of a QP that was reset or destroyed dead
+ * (opcode UROCE_CQE_DEAD).
  */
 #ifndef UROCE_ABI_CQE_H
 #define UROCE_ABI_CQE_H
@@ -31,7 +31,7 @@ enum uroce_cqe_opcode { /* the values are those of enum ibv_wc_opcode */
 			UROCE_CQE_DEAD = 255,
 };
 
-/* Opcode of the completion of a send WQE; a garbled one's shows as SEND. */
+/* Opcode of the completion of a send WQE; SEND for an unknown opcode. */
 static inline uint8_t
 uroce_cqe_opcode_of(uint32_t wr_opcode)
 {
@@ -73,7 +73,7 @@ struct uroce_cqe {
 	uint32_t qp_num; /* local QPN */
 	uint32_t src_qp;
 	uint16_t pkey_index;
-	uint16_t vendor_err; /* enum of lib/counters: the exact cause, for people */
+	uint16_t vendor_err; /* enum of lib/counters: the exact cause, for display */
 	uint64_t timestamp_ns;
 	uint64_t qp_cookie; /* user_handle of the QP (or SRQ) */
 	uint8_t spare[12];
@@ -88,7 +88,7 @@ enum uroce_cq_arm {
 	UROCE_CQ_ARM_ANY = 2,
 };
 
-/* Head of a CQ; the entries start UROCE_CQ_HDR bytes behind it. */
+/* Header of a CQ; the entries start UROCE_CQ_HDR bytes from its start. */
 struct uroce_cq_hdr {
 	uint32_t cons; /* written by the client */
 	uint8_t spare0[60];

@@ -4,8 +4,8 @@
  *
  * A request is a struct uroce_ctrl_hdr followed by the operation's _req body; the reply repeats
  * version, op and cookie, carries status (0 or a positive errno) and, when status is 0, the _rep
- * body. A refusal's body is a sentence for people without NUL, such as which limit was reached; it
- * may be empty. File descriptors ride on the same message (SCM_RIGHTS). A message whose magic,
+ * body. A refusal's body is a sentence for display without NUL, such as which limit was reached; it
+ * may be empty. File descriptors are attached to the message (SCM_RIGHTS). A message whose magic,
  * version or length is wrong ends the connection; a bad value in a well-formed one gets its errno.
  *
  * The first request is HELLO (hello.h: what a client of another version must say). It makes the
@@ -41,7 +41,7 @@
 #define UROCE_CTRL_MAX_FDS 64
 #define UROCE_CTRL_MAX_WHY 256 /* bytes of a refusal's sentence */
 #define UROCE_DEFAULT_SOCK "/run/uroce/uroced.sock"
-#define UROCE_LIVE_SUFFIX  ".sysfs"       /* SOCKET.sysfs/DEVICE: what changes of its sysfs files */
+#define UROCE_LIVE_SUFFIX  ".sysfs"       /* SOCKET.sysfs/DEVICE: its sysfs files that change */
 #define UROCE_SOCK_ENV     "UROCE_SOCKET" /* overrides the default for every client */
 #define UROCE_MAX_GIDS     64
 #define UROCE_MAX_PKEYS    16
@@ -100,7 +100,7 @@ struct uroce_ctrl_hdr {
 };
 UROCE_ABI_ASSERT(sizeof(struct uroce_ctrl_hdr) == 24, "control header size");
 
-/* Where an object's ring lies. A segment's descriptor comes with the first reply that names it. */
+/* Where an object's ring is. A segment's descriptor comes with the first reply that names it. */
 struct uroce_ring_loc {
 	uint32_t seg;       /* segment id, 0 .. */
 	uint32_t new_seg;   /* 1: this segment's descriptor is attached (in order of appearance) */
@@ -112,11 +112,11 @@ struct uroce_ring_loc {
 UROCE_ABI_ASSERT(sizeof(struct uroce_ring_loc) == 32, "ring_loc size");
 
 /*
- * Sharing a context (ibv_import_device). EXPORT gives the context's token, the same each time: who
- * holds it may use the context's PDs and regions from a context of its own on the same device.
- * IMPORT_PD makes a PD of this context that is the other's PD under a second name; DEALLOC_PD ends
- * it. IMPORT_MR tells the keys of a region of the PD that pd is the second name of; a region lives
- * as long as its owner keeps it. ENOENT: no such token, or no such object of its context.
+ * Sharing a context (ibv_import_device). EXPORT returns the context's token, the same each time. A
+ * client that has the token may use the context's PDs and regions from another context on the same
+ * device. IMPORT_PD creates a PD of this context that is a second name for the other's PD;
+ * DEALLOC_PD ends it. IMPORT_MR returns the keys of a region of that PD; the region lives as long
+ * as its owner keeps it. ENOENT: no such token, or no such object of its context.
  */
 #define UROCE_TOKEN_BYTES 16
 struct uroce_export_rep {
@@ -154,12 +154,12 @@ struct uroce_device_rep {
 	uint32_t device_cap_flags;
 	uint32_t max_pkeys;
 	uint32_t local_ca_ack_delay;
-	uint32_t nports; /* 1: each DPDK port is a device of its own */
+	uint32_t nports; /* 1: each DPDK port is a separate device */
 	uint8_t spare[24];
 };
 UROCE_ABI_ASSERT(sizeof(struct uroce_device_rep) == 224, "device_rep size");
 
-/* The clock that CQEs' timestamp_ns are of: it starts with the daemon. */
+/* The clock of timestamp_ns in CQEs: it starts with the daemon. */
 struct uroce_clock_rep {
 	uint64_t now_ns;
 	uint8_t spare[8];
@@ -216,9 +216,9 @@ struct uroce_handle { /* ALLOC_PD's reply; DEALLOC_*, DESTROY_* requests */
 UROCE_ABI_ASSERT(sizeof(struct uroce_handle) == 8, "handle size");
 
 /*
- * Registration. The client describes the range as pieces in ascending order, page aligned but
- * for the ends of the whole, covering all of it. A region is mapped in the daemon only if every
- * piece can be; one COPY piece makes the whole region COPY (through /proc/PID/mem).
+ * Registration. The client describes the range as pieces in ascending order that cover all of it.
+ * Pieces are page aligned except at the ends of the range. The daemon maps a region only if it can
+ * map every piece; one COPY piece makes the whole region COPY (through /proc/PID/mem).
  */
 enum uroce_mr_piece_kind {
 	UROCE_PIECE_COPY = 0,     /* cannot be mapped: stack, private file pages .. */
@@ -242,7 +242,7 @@ struct uroce_reg_mr_req {
 	uint32_t pd;
 	uint32_t access; /* enum ibv_access_flags */
 	uint64_t addr;   /* start in the client's address space */
-	uint64_t length; /* bytes, > 0 unless the client asks for an empty region */
+	uint64_t length; /* bytes, > 0 unless the client requests an empty region */
 	uint64_t iova;   /* address that WQEs and peers use for addr (0 for zero based) */
 	uint32_t npieces;
 	/*
@@ -384,8 +384,8 @@ UROCE_ABI_ASSERT(sizeof(struct uroce_create_srq_rep) == 56, "create_srq_rep size
 /*
  * attr_mask: enum ibv_srq_attr_mask. MODIFY_SRQ sets the limit; RESIZE_SRQ the size, and the limit,
  * too, if the mask has both. The reply to RESIZE_SRQ is that to CREATE_SRQ: the ring that is in use
- * from then on. It goes on where the old one is (indices run freely): what was posted is in it, and
- * the client posts nothing from the request to the reply.
+ * from then on. Its indices continue those of the old ring, and it has the WRs that were posted
+ * there. The client posts nothing between the request and the reply.
  */
 struct uroce_modify_srq_req {
 	uint32_t handle, attr_mask, max_wr, limit;
@@ -418,7 +418,7 @@ struct uroce_mcast_req {
 UROCE_ABI_ASSERT(sizeof(struct uroce_mcast_req) == 32, "mcast_req size");
 
 #define UROCE_MAX_DEVICES 16
-struct uroce_list_devices_rep { /* what uroce-run writes into its made-up sysfs */
+struct uroce_list_devices_rep { /* what uroce-run writes into its emulated sysfs */
 	uint32_t ndevices;
 	uint8_t spare[4];
 	struct {
@@ -431,9 +431,9 @@ struct uroce_list_devices_rep { /* what uroce-run writes into its made-up sysfs 
 UROCE_ABI_ASSERT(sizeof(struct uroce_list_devices_rep) == 1288, "list_devices_rep size");
 
 /*
- * The reply's descriptor [0] is a sealed memfd that holds the JSON text. Of objects of another uid
- * it has no more than device, uid and, of QPs, type, state and both GIDs, of clients their number;
- * root and the daemon's uid get everything.
+ * The reply's descriptor [0] is a sealed memfd that holds the JSON text. For objects of another uid
+ * it shows only device and uid, for QPs also type, state and both GIDs, and for clients their
+ * number. Root and the daemon's uid get everything.
  */
 struct uroce_show_req {
 	char what[32]; /* device port gid neigh qp cq mr client stats drops */
@@ -450,9 +450,9 @@ UROCE_ABI_ASSERT(sizeof(struct uroce_show_rep) == 16, "show_rep size");
 
 /*
  * The fault injector of a device (drivers/impair). SET and CLEAR are for observers that are root or
- * run as the daemon does; others get EPERM. A specification that cannot be gets a reply with the
- * reason as text. Otherwise the reply's descriptor [0] is a sealed memfd that holds, as JSON, what
- * is in force then.
+ * run as the daemon does; others get EPERM. An invalid specification gets a reply with the reason
+ * as text. Otherwise the reply's descriptor [0] is a sealed memfd that holds, as JSON, the rules
+ * now in force.
  */
 enum uroce_impair_flags {
 	UROCE_IMPAIR_SHOW = 0,
@@ -474,10 +474,10 @@ struct uroce_impair_rep {
 UROCE_ABI_ASSERT(sizeof(struct uroce_impair_rep) == 256, "impair_rep size");
 
 /*
- * Frames of a device, as its workers get and make them, into a file: pcapng with nanoseconds. START
- * comes with the descriptor of a regular file, open for writing. For whom IMPAIR's SET is.
- * EBUSY: there is a capture; ENOENT: STOP, and there is none. The reply says how far it is; that to
- * STOP, what is in the file.
+ * Captures the frames that a device's workers receive and send, into a pcapng file with nanosecond
+ * timestamps. START comes with the descriptor of a regular file, open for writing. The same clients
+ * as for IMPAIR's SET may use it. EBUSY: a capture is running; ENOENT: STOP without a capture. The
+ * reply says how much has been captured; the reply to STOP, what the file contains.
  */
 enum uroce_capture_flags {
 	UROCE_CAPTURE_SHOW = 0,
@@ -493,17 +493,16 @@ UROCE_ABI_ASSERT(sizeof(struct uroce_capture_req) == 40, "capture_req size");
 struct uroce_capture_rep {
 	uint64_t frames; /* written */
 	uint64_t bytes;  /* of frames, written */
-	uint64_t lost;   /* frames for which there was no room */
+	uint64_t lost;   /* frames for which there was no space */
 	uint32_t running;
-	uint32_t error; /* errno of the first write that failed, which was the last */
+	uint32_t error; /* errno of the write that failed; none follows it */
 	uint8_t spare[8];
 };
 UROCE_ABI_ASSERT(sizeof(struct uroce_capture_rep) == 40, "capture_rep size");
 
 /*
- * What an operator changes of a device while it runs, for the same observers as IMPAIR's SET.
- * Clients of the device get GID_CHANGE or PKEY_CHANGE. What cannot be gets a reply with the reason
- * as text.
+ * Changes a device while it runs, for the same observers as IMPAIR's SET. Clients of the device get
+ * GID_CHANGE or PKEY_CHANGE. A change that is not possible gets a reply with the reason as text.
  */
 enum uroce_set_what {
 	UROCE_SET_ADDR_ADD = 1, /* addr; the reply's index: its GID index */

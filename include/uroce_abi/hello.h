@@ -21,8 +21,8 @@
  * - A feature is a bit of a 64-bit mask. A side ignores bits that it does not know. It uses a
  *   feature only if the reply has its bit. A bit that a side cannot do without is also in its
  *   mask of required features, which is a subset of those it offers.
- * - Spare bytes of a HELLO stay zero in all versions: what a later version has to say comes with a
- *   feature bit, in a message of its own.
+ * - Spare bytes of a HELLO stay zero in all versions. A later version that has more to say defines
+ * a feature bit and a further message.
  * - A client up to version 6 sends a HELLO that ends behind pid and four zero bytes. It gets
  *   EPROTONOSUPPORT and the sentence.
  *

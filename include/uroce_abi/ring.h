@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Rings in shared memory. Every ring is one producer and one consumer, a power of two of entries
- * at a fixed stride. Indices run freely modulo 2^32 and are masked with the ring's size, of which
- * each side keeps its own copy: what stands in shared memory is never used as a size or a mask.
+ * at a fixed stride. Indices run freely modulo 2^32 and are masked with the ring's size. Each side
+ * keeps a private copy of the size: a value in shared memory is never used as a size or a mask.
  *
  * SQ, RQ, SRQ: the client produces, the daemon consumes. cons moves when a WQE is retired (its
  * slot may be written again), not when it is read.
@@ -13,13 +13,13 @@
  * The two full fences are partners: one side always sees the other's store.
  * An RQ is armed only while its QP is in the error state (a posted WR must be flushed at once).
  *
- * Should the daemon die, the client completes what is outstanding by itself (CQE-15), and each WR
- * exactly once, at whatever instruction the worker was stopped. A worker therefore writes, for each
- * WQE, in this order: wr_id; cons; entry; the CQ entry's phase; done. Send WQEs in a row that have
- * no completion may share one wr_id, the last one's, cons and done. Of an SRQ's WQE, which is
- * taken long before it completes: held.wr_id, held.index, held.state = TAKING; the SRQ's cons;
- * state = TAKEN; and in the end held.entry; the CQ entry's phase; state = NONE. The daemon never
- * reads any of it.
+ * If the daemon dies, the client completes the outstanding WRs itself (CQE-15), each exactly once,
+ * at whatever instruction the worker stopped. A worker therefore writes, for each WQE, in this
+ * order: wr_id; cons; entry; the CQ entry's phase; done. Consecutive send WQEs without a completion
+ * may share one update of wr_id (the last one's), cons and done. An SRQ's WQE is taken long before
+ * it completes. The worker writes for it: held.wr_id, held.index, held.state = TAKING; the SRQ's
+ * cons; state = TAKEN. When it completes: held.entry; the CQ entry's phase; state = NONE. The
+ * daemon never reads these fields.
  */
 #ifndef UROCE_ABI_RING_H
 #define UROCE_ABI_RING_H
@@ -34,19 +34,19 @@ enum uroce_held_state {
 	UROCE_HELD_TAKEN = 2,
 };
 
-/* In the head of the SQ of a QP with an SRQ: the SRQ's WQE that the QP has. */
+/* In the SQ header of a QP with an SRQ: the SRQ's WQE that the QP has taken. */
 struct uroce_held {
 	uint64_t wr_id;
-	uint64_t entry; /* as in the ring's head */
+	uint64_t entry; /* as in the ring's header */
 	uint32_t index; /* of the WQE in the SRQ */
 	uint32_t state; /* enum uroce_held_state */
 };
 UROCE_ABI_ASSERT(sizeof(struct uroce_held) == 24, "held size");
 
-/* Head of an SQ, RQ or SRQ; the entries start UROCE_RING_HDR bytes behind it. */
+/* Header of an SQ, RQ or SRQ; the entries start UROCE_RING_HDR bytes from its start. */
 struct uroce_ring_hdr {
 	uint32_t prod;  /* written by the client */
-	uint32_t armed; /* set by the daemon, cleared by whoever rings or finds work */
+	uint32_t armed; /* set by the daemon, cleared by the side that rings or finds work */
 	uint8_t spare0[56];
 	uint32_t cons;  /* written by the daemon, as the rest of this line */
 	uint32_t done;  /* WQEs before it have their completion in the CQ, those that get one */
@@ -60,9 +60,9 @@ UROCE_ABI_ASSERT(sizeof(struct uroce_ring_hdr) == UROCE_RING_HDR, "ring header s
 UROCE_ABI_ASSERT(offsetof(struct uroce_ring_hdr, cons) == 64, "cons on its own line");
 UROCE_ABI_ASSERT(offsetof(struct uroce_ring_hdr, held) == 88, "ring header layout");
 UROCE_ABI_ASSERT(offsetof(struct uroce_ring_hdr, armed) == 4,
-		 "armed beside prod: who posts has both");
+		 "armed and prod are in the line that a post writes");
 
-/* The WQE of this index completes by that CQ entry; both indices run freely. */
+/* The value of entry: WQE number wqe completes with CQ entry cqe; both indices run freely. */
 static inline uint64_t
 uroce_ring_entry(uint32_t wqe, uint32_t cqe)
 {
@@ -70,12 +70,12 @@ uroce_ring_entry(uint32_t wqe, uint32_t cqe)
 }
 
 /*
- * Doorbell ring, one a (context, worker): QPNs that have new work. The client's threads take a
- * client-side lock around it. A full ring (or any confusion) is safe: the client sets overflow,
- * and the worker then looks at every QP of the context.
+ * Doorbell ring, one for each context and worker: QPNs with new work. The client's threads take a
+ * lock on their side around it. A full or inconsistent ring is safe: the client sets overflow, and
+ * the worker then polls every QP of the context.
  *
  *   client: write qpn; store-release prod; full fence; if asleep, write 8 bytes to the eventfd
- *   worker: going to sleep: asleep = 1; full fence; look at every ring again; sleep
+ *   worker: going to sleep: asleep = 1; full fence; poll every ring again; sleep
  */
 #define UROCE_DB_ENTRIES 1024
 struct uroce_db_ring {

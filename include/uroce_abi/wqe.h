@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Work queue entries. A send WQE is a 48-byte head followed by SGEs or by inline data; the stride
- * is fixed for a queue: 48 + max(16 * max_send_sge, max_inline) rounded up to 64. A receive WQE is
- * a 16-byte head followed by SGEs; stride 16 + 16 * max_recv_sge rounded up to 32.
+ * Work queue entries. A send WQE is a 48-byte header followed by SGEs or by inline data. The stride
+ * of a queue is fixed: 48 + max(16 * max_send_sge, max_inline) bytes, rounded up to 64. A receive
+ * WQE is a 16-byte header followed by SGEs; its stride is 16 + 16 * max_recv_sge, rounded up to 32.
  */
 #ifndef UROCE_ABI_WQE_H
 #define UROCE_ABI_WQE_H
@@ -62,7 +62,7 @@ struct uroce_send_wqe {
 			uint64_t addr;
 			uint64_t length;
 			uint32_t mr_lkey;
-			uint32_t mw_rkey; /* the window's present key */
+			uint32_t mw_rkey; /* the window's current key */
 			uint32_t access;
 			uint32_t new_rkey; /* type 2 only */
 		} bind;
@@ -70,7 +70,7 @@ struct uroce_send_wqe {
 	/* struct uroce_sge sge[num], or inline data */
 };
 #define UROCE_SEND_WQE_HDR 48
-UROCE_ABI_ASSERT(sizeof(struct uroce_send_wqe) == UROCE_SEND_WQE_HDR, "send WQE head size");
+UROCE_ABI_ASSERT(sizeof(struct uroce_send_wqe) == UROCE_SEND_WQE_HDR, "send WQE header size");
 UROCE_ABI_ASSERT(offsetof(struct uroce_send_wqe, rdma) == 16, "send WQE union offset");
 
 struct uroce_recv_wqe {
@@ -80,7 +80,7 @@ struct uroce_recv_wqe {
 	/* struct uroce_sge sge[num_sge] */
 };
 #define UROCE_RECV_WQE_HDR 16
-UROCE_ABI_ASSERT(sizeof(struct uroce_recv_wqe) == UROCE_RECV_WQE_HDR, "receive WQE head size");
+UROCE_ABI_ASSERT(sizeof(struct uroce_recv_wqe) == UROCE_RECV_WQE_HDR, "receive WQE header size");
 
 /* Stride in bytes of a send queue whose WQEs hold max_sge SGEs or max_inline bytes. */
 static inline uint32_t

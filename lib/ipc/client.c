@@ -18,7 +18,7 @@ ipc_client_path(const char *path)
 {
 	if (path && *path)
 		return path;
-	/* Not in set-user-id programs: who starts one must not choose its daemon. */
+	/* Not in set-user-id programs: the caller must not choose their daemon. */
 	path = secure_getenv(UROCE_SOCK_ENV);
 	return path && *path ? path : UROCE_DEFAULT_SOCK;
 }
@@ -79,7 +79,7 @@ ipc_client_close(struct ipc_client *c)
 void
 ipc_client_abandon(struct ipc_client *c)
 {
-	/* The parent's other threads do not exist here, so a mutex one of them held never opens. */
+	/* A mutex that another thread of the parent held would never be unlocked here. */
 	pthread_mutex_init(&c->mutex, NULL);
 	client_end(c);
 }
@@ -145,8 +145,8 @@ close_fds(const int *fds, unsigned int n)
 }
 
 /*
- * Is what arrived the reply to this call? A refusal carries a sentence or nothing; a grant carries
- * exactly the body that the operation has.
+ * Is the message received the reply to this call? A refusal carries a sentence or nothing; a reply
+ * with status 0 carries exactly the operation's body.
  */
 static bool
 reply_fits(const struct ipc_client *c, const struct ipc_call *call,
@@ -165,8 +165,8 @@ reply_fits(const struct ipc_client *c, const struct ipc_call *call,
 }
 
 /*
- * The sentence of a refusal: its first bytes came where a grant's body would be, the rest behind
- * them. It goes to terminals, so nothing but printable characters is taken.
+ * Copies the sentence of a refusal. Its first bytes arrived in the reply's body, the others in
+ * rest. Terminals show it, so characters that are not printable are replaced.
  */
 static void
 client_take_why(struct ipc_call *call, const char *rest, size_t len)
@@ -256,7 +256,7 @@ ipc_client_call(struct ipc_client *c, struct ipc_call *call)
 	}
 	rc = client_send(c, call);
 	if (rc) {
-		/* These two leave the connection as it was: the request has not gone out. */
+		/* After these two errors the request was not sent, and the connection is usable. */
 		if (rc == -ENOBUFS || rc == -ETOOMANYREFS)
 			goto out;
 		rc = -EIO;

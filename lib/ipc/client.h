@@ -4,8 +4,9 @@
  * a time, each answered before the next. Used by the verbs provider, uroce-run and urocectl; no
  * DPDK. The server side is server.h, which shares nothing with this file but the ABI and hello.h.
  *
- * Every function returns 0 or -errno. Errors of the transport end the connection for good, so a
- * later call gets -EIO at once: what the daemon held for it is gone with the socket anyway.
+ * Every function returns 0 or -errno. An error of the socket ends the connection for good, and
+ * later calls get -EIO at once: the daemon has destroyed the client's objects with the socket
+ * anyway.
  */
 #ifndef UROCE_IPC_CLIENT_H
 #define UROCE_IPC_CLIENT_H
@@ -25,19 +26,19 @@ struct ipc_client {
 	pthread_mutex_t mutex;  /* held from a request to its reply */
 };
 
-/* One request and where its reply goes. Zero what is not used. */
+/* One request and where its reply goes. Unused members are zero. */
 struct ipc_call {
 	uint16_t op;     /* enum uroce_ctrl_op */
 	const void *req; /* body, req_len bytes */
 	size_t req_len;
 	const int *req_fds; /* passed along; they stay the caller's */
 	unsigned int req_nfds;
-	void *rep; /* body of the reply, exactly rep_len bytes when the daemon grants it */
+	void *rep; /* body of the reply, exactly rep_len bytes if status is 0 */
 	size_t rep_len;
-	int *rep_fds; /* room for rep_fds_max descriptors: the caller owns what arrives */
+	int *rep_fds; /* space for rep_fds_max descriptors: the caller owns those that arrive */
 	unsigned int rep_fds_max;
 	unsigned int rep_nfds; /* out: how many arrived */
-	/* out: the daemon's word on a refusal, printable; "": none */
+	/* out: the daemon's reason for a refusal, printable; "": none */
 	char why[UROCE_CTRL_MAX_WHY + 1];
 };
 
@@ -45,30 +46,30 @@ struct ipc_call {
 const char *ipc_client_path(const char *path);
 
 /*
- * Connects to the daemon at ipc_client_path(path). No request is sent. -ENAMETOOLONG for a path
- * that no sockaddr_un holds, else what socket(2) and connect(2) say (-ENOENT, -ECONNREFUSED: no
- * daemon there; -EACCES: not for this user).
+ * Connects to the daemon at ipc_client_path(path). No request is sent. -ENAMETOOLONG if the path is
+ * too long for a sockaddr_un, else the errors of socket(2) and connect(2) (-ENOENT, -ECONNREFUSED:
+ * no daemon there; -EACCES: this user may not connect).
  */
 int ipc_client_connect(struct ipc_client *c, const char *path);
 
-/* Adopts a connected SOCK_SEQPACKET socket (tests use a socketpair). */
+/* Takes over a connected SOCK_SEQPACKET socket (tests use a socketpair). */
 void ipc_client_init(struct ipc_client *c, int sock);
 
 /* Ends the connection; the daemon then destroys what this client owns. Idempotent. */
 void ipc_client_close(struct ipc_client *c);
 
 /*
- * For the child of a fork: drops this process's copy of the socket without a word to the daemon,
- * whatever another thread of the parent was doing. Every later call gets -EIO.
+ * For the child of a fork: silently closes this process's copy of the socket, whatever another
+ * thread of the parent was doing. Every later call gets -EIO.
  */
 void ipc_client_abandon(struct ipc_client *c);
 
 /*
  * Sends the request and waits for its reply, without time limit; safe from any thread.
- * 0: granted, rep and rep_fds filled. A refusal is the daemon's errno, negated; nothing is left
- * in rep_fds. -EIO: the connection has ended, or ends with this call (the daemon is gone);
- * -EPROTO: what came back is no reply to this request, or has spare bytes that are not zero (why
- * names the field), and the connection is ended.
+ * 0: granted, rep and rep_fds are filled. A refusal is the daemon's errno, negated; rep_fds is then
+ * empty. -EIO: the connection has ended, or ends with this call (the daemon is gone). -EPROTO: the
+ * message received is not a reply to this request, or has spare bytes that are not zero (why names
+ * the field); the connection has ended.
  */
 int ipc_client_call(struct ipc_client *c, struct ipc_call *call);
 
