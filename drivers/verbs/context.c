@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A context is one connection to the daemon: opening says HELLO, closing lets go of the socket,
- * and the daemon then destroys whatever the context still owned.
+ * A context is one connection to the daemon. Opening sends HELLO. Closing closes the socket, and
+ * the daemon then destroys all objects that the context still owns.
  *
  * Fork: the child inherits descriptors and shared rings that are the parent's. Its copies of the
  * control sockets are closed at once (else the daemon would not notice that the parent died) and
- * its contexts are marked lost: every operation fails there, none reaches the parent's queues.
- * The list of contexts is changed by single stores, so the child can walk it whoever held its lock.
+ * its contexts are marked lost: every operation fails in the child and none reaches the parent's
+ * queues. The list of contexts is changed by single stores, so the child can walk it even if
+ * another thread held its lock.
  */
 #include "provider.h"
 
@@ -75,13 +76,13 @@ const struct verbs_context_ops prov_context_ops = {
 };
 
 /*
- * The daemon's word on a refusal, such as the limit that was reached: all that the caller gets is
- * an errno. A line a second, whatever the program tries.
+ * Prints the daemon's reason for a refusal, such as the limit that was reached: the caller gets
+ * only an errno. At most one line a second.
  */
 static void
-tell_why(const char *why)
+print_reason(const char *why)
 {
-	static time_t last; /* two threads in the same moment: one line more */
+	static time_t last; /* two threads at the same moment may print one line more */
 	time_t now = time(NULL);
 
 	if (*why == '\0' || __atomic_exchange_n(&last, now, __ATOMIC_RELAXED) == now)
@@ -99,7 +100,7 @@ prov_call_fds(struct ibv_context *ibctx, struct ipc_call *call)
 	rc = -ipc_client_call(&ctx->ipc, call);
 
 	if (rc)
-		tell_why(call->why);
+		print_reason(call->why);
 	if (rc == EIO || rc == EPROTO)
 		prov_context_alive(ctx);
 	if (rc)
@@ -216,7 +217,7 @@ prov_context_alive(struct prov_context *ctx)
 {
 	struct pollfd pfd = {.fd = ctx->ipc.sock};
 
-	/* Only the hang-up is asked for: a reply in flight is its caller's to read. */
+	/* Polls for the hang-up only: a reply in flight belongs to its caller. */
 	if (pfd.fd < 0 || (poll(&pfd, 1, 0) > 0 && (pfd.revents & (POLLHUP | POLLERR))))
 		__atomic_store_n(&ctx->lost, true, __ATOMIC_RELAXED);
 	return !__atomic_load_n(&ctx->lost, __ATOMIC_RELAXED);
@@ -268,7 +269,7 @@ context_unlink(struct prov_context *ctx)
 	pthread_mutex_unlock(&open_contexts.mutex);
 }
 
-/* Undoes what context_hello set up; the descriptors of libibverbs' part are not touched. */
+/* Undoes context_hello; descriptors that libibverbs closes are not touched. */
 static void
 context_release(struct prov_context *ctx)
 {
@@ -280,7 +281,8 @@ context_release(struct prov_context *ctx)
 	ipc_segmap_close(&ctx->segs);
 }
 
-/* The doorbell rings and wake-up descriptors of a HELLO reply; fds[0] is left to the caller. */
+/* Sets up the doorbell rings and wake-up descriptors of a HELLO reply; fds[0] stays the caller's.
+ */
 static int
 context_workers(struct prov_context *ctx, const struct uroce_hello_rep *rep, const int *fds)
 {
@@ -303,7 +305,7 @@ context_workers(struct prov_context *ctx, const struct uroce_hello_rep *rep, con
 	return prov_poll_mode(rep->flags & UROCE_HELLO_YIELD, &ctx->poll);
 }
 
-/* Connects and introduces itself. 0 or a positive errno; context_release undoes either. */
+/* Connects and sends HELLO. 0 or a positive errno; context_release undoes both. */
 static int
 context_hello(struct prov_context *ctx, const char *device)
 {

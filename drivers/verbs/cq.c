@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Completion queues. The daemon writes entries and releases each by its phase word; polling is
- * reading shared memory and never enters the kernel, but for giving up a core that the daemon
- * needs too.
+ * Completion queues. The daemon writes entries and releases each by its phase word. Polling reads
+ * shared memory. It enters the kernel only to give up a core that the daemon needs, too.
  */
 #include "provider.h"
 #include "idle.h"
@@ -10,7 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* The wc_flags that programs know; SOLICITED is uroce's own. */
+/* The wc_flags that programs know; SOLICITED is specific to uroce. */
 #define PROV_WC_FLAGS (UROCE_CQE_GRH | UROCE_CQE_WITH_IMM | UROCE_CQE_WITH_INV)
 
 static void
@@ -45,7 +44,7 @@ cq_request(struct prov_context *ctx, uint16_t op, const void *req, size_t req_le
 	return rc;
 }
 
-/* 0 or a positive errno; cq's id is taken in any case but ENOMEM. */
+/* 0 or a positive errno. */
 static int
 cq_create(struct prov_context *ctx, struct prov_cq *cq, int cqe, struct ibv_comp_channel *channel,
 	  int comp_vector)
@@ -101,7 +100,7 @@ prov_create_cq(struct ibv_context *ibctx, int cqe, struct ibv_comp_channel *chan
 struct ibv_cq_ex *
 prov_create_cq_ex(struct ibv_context *ibctx, struct ibv_cq_init_attr_ex *attr)
 {
-	/* No wall clock: the daemon's is set by nobody. */
+	/* No wall clock: the daemon's clock is not set to the time of day. */
 	const uint64_t known = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
 	bool in_domain = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD;
 	struct ibv_cq *ibcq;
@@ -144,13 +143,13 @@ prov_resize_cq(struct ibv_cq *ibcq, int cqe)
 
 	if (cqe < 1)
 		return prov_fail(EINVAL);
-	/* Before the request: once the daemon has moved there is no way back. */
+	/* Before the request: once the daemon uses the new ring, the resize cannot be undone. */
 	old = prov_cq_old_alloc(cq);
 	if (!old)
 		return prov_fail(ENOMEM);
 	/*
-	 * Others wait for the whole exchange: an arm that they stored in the old ring after the
-	 * daemon had looked there would be lost.
+	 * Other threads wait until the reply: an arm that they store in the old ring after the
+	 * daemon has read it would be lost.
 	 */
 	prov_lock(&cq->lock);
 	rc = cq_request(prov_context_of(ibcq->context), UROCE_CTRL_RESIZE_CQ, &req, sizeof(req),
@@ -243,7 +242,7 @@ wc_fill(struct ibv_wc *wc, const struct uroce_cqe *cqe)
 	wc->dlid_path_bits = 0;
 }
 
-/* What is there, up to num; *empty counts the polls that found nothing. */
+/* Takes up to num completions; *empty is the number of polls that found none. */
 static int
 cq_take(struct prov_cq *cq, int num, struct ibv_wc *wc, uint32_t *empty)
 {
@@ -280,7 +279,7 @@ prov_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc)
 	n = cq_take(cq, num, wc, &empty);
 	if (n == 0) {
 		n = prov_cq_idle(cq, empty);
-		if (n == 1) /* others had the core meanwhile */
+		if (n == 1) /* other threads had the core meanwhile */
 			n = cq_take(cq, num, wc, &empty);
 	}
 	if (n > 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The extended poll of ibv_create_cq_ex: start_poll takes the CQ's lock, the read functions look
- * at the present entry where it lies, end_poll gives the slots back and lets go of the lock.
+ * The extended poll of ibv_create_cq_ex: start_poll takes the CQ's lock, the read functions read
+ * the current entry in place, end_poll returns the slots and releases the lock.
  */
 #include "provider.h"
 #include "idle.h"
@@ -14,7 +14,7 @@ cq_of_ex(struct ibv_cq_ex *ex)
 	return prov_container(ex, struct prov_cq, vcq.cq_ex);
 }
 
-/* Makes the oldest entry the present one. 0 or ENOENT. */
+/* Makes the oldest entry the current one. 0 or ENOENT. */
 static int
 cq_ex_advance(struct prov_cq *cq)
 {
@@ -26,7 +26,7 @@ cq_ex_advance(struct prov_cq *cq)
 	return 0;
 }
 
-/* Takes the lock and keeps it where there is an entry: 0, else ENOENT. */
+/* Takes the lock and keeps it if there is an entry: 0, else ENOENT. */
 static int
 cq_ex_begin(struct prov_cq *cq, uint32_t *empty)
 {
@@ -58,7 +58,7 @@ cq_ex_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	if (cq_ex_begin(cq, &empty) == 0)
 		return 0;
 	rc = prov_cq_idle(cq, empty);
-	if (rc == 1) /* others had the core meanwhile */
+	if (rc == 1) /* other threads had the core meanwhile */
 		return cq_ex_begin(cq, &empty);
 	return rc < 0 ? EIO : ENOENT;
 }
@@ -164,7 +164,7 @@ prov_cq_ex_init(struct prov_cq *cq, uint64_t wc_flags)
 	ex->read_opcode = cq_ex_opcode;
 	ex->read_vendor_err = cq_ex_vendor_err;
 	ex->read_wc_flags = cq_ex_wc_flags;
-	/* The others exist only where the program asked for them. */
+	/* The others are set only if the program requested them. */
 	if (wc_flags & IBV_WC_EX_WITH_BYTE_LEN)
 		ex->read_byte_len = cq_ex_byte_len;
 	if (wc_flags & IBV_WC_EX_WITH_IMM)

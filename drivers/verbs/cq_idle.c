@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What an empty poll does. A program that polls is given its core: only where something is to come
- * to the CQ, and the daemon shares cores with its clients, does the poll hand the core over for a
- * moment (idle.h).
+ * What an empty poll does. A program that polls keeps its core. The poll gives the core up for a
+ * moment (idle.h) only if a completion is expected in the CQ and the daemon shares cores with its
+ * clients.
  *
- * Receives that are posted do not count: programs post them long before they expect anything, and
- * an MPI rank polls its CQ beside shared memory, where each pause delays a message that RDMA has no
- * part in. What counts is traffic. A post to a QP of this CQ, or a completion, makes the CQ awaited
- * for PROV_AWAITED_NS; sends that the daemon has not retired by then make it awaited for as long
- * again. A CQ that is not awaited (quiet) costs a poll one comparison.
+ * Posted receives do not count: programs post them long before they expect a message, and an MPI
+ * rank polls its CQ beside shared memory, where each pause delays a message that does not use RDMA.
+ * Traffic counts. After a post to a QP of this CQ, or a completion, a completion is expected for
+ * PROV_AWAITED_NS, and for as long again if the daemon has sends that it has not retired by then.
+ * If none is expected (quiet CQ), an empty poll costs one comparison.
  *
- * The environment variable UROCE_POLL, read when a device is opened, overrides: "spin" never gives
- * the core up, "yield" yields at each round of empty polls and never sleeps, "adaptive" is the
- * above.
+ * The environment variable UROCE_POLL, read when a device is opened, overrides this: "spin" never
+ * gives up the core, "yield" yields at each round of empty polls and never sleeps, "adaptive" is
+ * the default described above.
  */
 #include "provider.h"
 #include "idle.h"
@@ -22,14 +22,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Empty polls between looks at the control socket; those of a thread that pauses take far longer.
+/* Empty polls between checks of the control socket; those of a thread that pauses take far longer.
  */
 #define PROV_ALIVE_CHECK_POLLS  (1u << 16)
 #define PROV_ALIVE_CHECK_PAUSES (1u << 10)
 
 /*
- * Longer than a rotation of some programs on one core: who waits for its turn must not be taken for
- * somebody who expects nothing. And longer than what a message takes across a network.
+ * Longer than one round of a few programs that take turns on a core, so that a program that waits
+ * for its turn is not taken for one that expects nothing. Also longer than a message takes across a
+ * network.
  */
 #define PROV_AWAITED_NS 100000000ull
 
@@ -39,7 +40,7 @@ prov_poll_mode(bool shared_cores, enum prov_poll_mode *mode)
 	const char *s = getenv("UROCE_POLL");
 
 	if (!s || strcmp(s, "adaptive") == 0) {
-		/* The daemon has cores of its own: ours is of no use to it. */
+		/* The daemon has separate cores: it does not need this one. */
 		*mode = shared_cores ? PROV_POLL_ADAPTIVE : PROV_POLL_SPIN;
 	} else if (strcmp(s, "spin") == 0) {
 		*mode = PROV_POLL_SPIN;
@@ -55,7 +56,7 @@ prov_poll_mode(bool shared_cores, enum prov_poll_mode *mode)
 	return 0;
 }
 
-/* Does the daemon have sends of this CQ that it has not retired? Looks at all QPs: not often. */
+/* Does the daemon have unretired sends of this CQ? Checks all QPs, so not to be called often. */
 static bool
 cq_outstanding(struct prov_cq *cq)
 {
@@ -75,7 +76,7 @@ cq_outstanding(struct prov_cq *cq)
 	return qp != NULL;
 }
 
-/* Is something to come to cq? If not, it is quiet from now on, until there is traffic again. */
+/* Is a completion expected in cq? If not, cq is quiet until there is traffic again. */
 static bool
 cq_awaited(struct prov_cq *cq, uint64_t now_ns)
 {
@@ -87,7 +88,7 @@ cq_awaited(struct prov_cq *cq, uint64_t now_ns)
 	}
 	if (until > now_ns)
 		return true;
-	/* A post that came since the look at the queues has changed it. */
+	/* A post since the check of the queues has changed awaited_ns. */
 	__atomic_compare_exchange_n(&cq->awaited_ns, &until, PROV_CQ_QUIET, false, __ATOMIC_RELAXED,
 				    __ATOMIC_RELAXED);
 	return false;

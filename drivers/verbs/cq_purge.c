@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What lies unpolled in a CQ when a QP leaves it (QP-10), or when the CQ moves to another ring.
- * Everything between cons and the last released entry belongs to this side.
+ * The unpolled entries of a CQ when a QP is reset or destroyed (QP-10), or when the CQ moves to
+ * another ring. This side owns the entries between cons and the last released one.
  */
 #include "provider.h"
 
@@ -17,8 +17,8 @@ released(const struct prov_cq *cq, uint32_t index)
 }
 
 /*
- * Moves the live entries of the gapless run up to end to its far side, so that the dead ones in
- * front go back to the daemon: a QP made after this one finds the CQ's full size again.
+ * Moves the live entries before end, which have no gap, to the end of their range, so that the dead
+ * ones in front return to the daemon: a QP created later finds the CQ's full size again.
  */
 static void
 cq_compact(struct prov_cq *cq, uint32_t end)
@@ -57,7 +57,7 @@ prov_cq_purge(struct prov_cq *cq, uint32_t qpn)
 	bool gap = false;
 	uint32_t end, i;
 
-	/* In the child of a fork it is the parent's. */
+	/* In the child of a fork the ring is the parent's. */
 	if (prov_context_of(cq->vcq.cq.context)->forked)
 		return;
 	prov_lock(&cq->lock);
@@ -65,8 +65,9 @@ prov_cq_purge(struct prov_cq *cq, uint32_t qpn)
 		old_purge(cq->old, qpn);
 	end = cq->cons;
 	/*
-	 * Two workers that post to one CQ may release out of order: beyond an entry that another
-	 * QP's worker still writes there can be finished ones of ours. So look at the whole ring.
+	 * Two workers that post to one CQ may release entries out of order: behind an entry that
+	 * another QP's worker still writes there may be released ones of this QP. So check the
+	 * whole ring.
 	 */
 	for (i = cq->cons; i != cq->cons + cq->mask + 1; i++) {
 		struct uroce_cqe *cqe = &cq->slots[i & cq->mask];

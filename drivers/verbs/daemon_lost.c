@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The daemon is lost: it died, or it closed the connection (a device that failed ends so, too).
- * Nothing hangs, and each WR that was posted completes exactly once (CQE-15, EVT-14):
+ * The daemon is lost: it died, or it closed the connection (also when a device failed). Nothing
+ * hangs, and each posted WR completes exactly once (CQE-15, EVT-14):
  *
- *   - first what the daemon had written into the CQ, in its order;
- *   - then what it had not completed, made up here: the oldest WR of each queue with
- *     IBV_WC_FATAL_ERR, those behind it with IBV_WC_WR_FLUSH_ERR, signaled or not;
+ *   - first the completions that the daemon had written into the CQ, in their order;
+ *   - then the WRs that it had not completed, with completions made here: the oldest WR of each
+ *     queue with IBV_WC_FATAL_ERR, those behind it with IBV_WC_WR_FLUSH_ERR, signaled or not;
  *   - then polls fail with EIO. Posts fail with EIO from the moment the loss is noticed.
  *
- * WRs of an SRQ that no QP had taken have no CQ of their own: they complete to the first receive
- * CQ of its QPs that is polled, as that QP's. An SRQ without a QP completes nothing.
+ * WRs of an SRQ that no QP had taken belong to no CQ. They complete to the receive CQ that is
+ * polled first, of all QPs of the SRQ, as WRs of its QP. An SRQ without a QP completes nothing.
  *
- * The two other statuses that verbs has for such ends have no cause here. GENERAL_ERR is for one
- * without a name of its own; RESP_TIMEOUT_ERR is a reliable datagram's, and a connection whose peer
- * is silent ends with RETRY_EXC_ERR.
+ * Verbs has two more statuses for such ends, which do not occur here. GENERAL_ERR is for errors
+ * without a specific status. RESP_TIMEOUT_ERR is for reliable datagrams; a connection whose peer is
+ * silent ends with RETRY_EXC_ERR.
  *
- * All of a CQ's remaining completions are gathered at once, when it is polled for the first time
- * after the loss, into the list that a resize uses (cq_purge.c). Shared memory must not change any
- * more by then: the daemon closes the asynchronous socket when its workers have let go of the
- * context, and the kernel does so when it is dead. Until then such a CQ looks empty.
+ * When a CQ is polled for the first time after the loss, all its remaining completions are gathered
+ * in the list that a resize uses (cq_purge.c). Shared memory must not change any more at that time:
+ * the daemon closes the asynchronous socket after its workers have released the context, and the
+ * kernel closes it when the daemon is dead. Until then such a CQ looks empty.
  *
- * Locks, outermost first: the CQ's, obj_mutex, a queue's. A post looks at ctx->lost under its
- * queue's lock, so either its WRs are gathered or it fails.
+ * Locks, outermost first: the CQ's, obj_mutex, a queue's. A post reads ctx->lost under its queue's
+ * lock, so either its WRs are gathered or it fails.
  */
 #include "provider.h"
 #include "idle.h"
@@ -31,7 +31,7 @@
 #include <poll.h>
 #include <stdlib.h>
 
-/* Full queues between looks at the control socket, for who posts and never polls. */
+/* Full queues between checks of the control socket, for threads that post and never poll. */
 #define PROV_ALIVE_CHECK_POSTS (1u << 10)
 
 void
@@ -53,7 +53,7 @@ prov_daemon_lost_add_qp(struct prov_context *ctx, struct prov_qp *qp)
 void
 prov_daemon_lost_del_qp(struct prov_context *ctx, struct prov_qp *qp)
 {
-	if (ctx->forked) /* the lists are the parent's, and may be in the middle of a change */
+	if (ctx->forked) /* the lists are the parent's and may be inconsistent */
 		return;
 	pthread_mutex_lock(&ctx->obj_mutex);
 	TAILQ_REMOVE(&ctx->qps, qp, link);
@@ -99,7 +99,7 @@ prov_daemon_lost_check_unused(struct prov_context *ctx, const struct ibv_cq *cq,
 	return qp ? prov_fail(EBUSY) : 0;
 }
 
-/* Does nobody write to shared memory any more? */
+/* Has shared memory stopped changing? */
 static bool
 context_quiet(struct prov_context *ctx)
 {
@@ -114,7 +114,7 @@ ring_left(const struct prov_ring *r)
 {
 	uint32_t n = r->prod - __atomic_load_n(&r->hdr->cons, __ATOMIC_ACQUIRE);
 
-	/* A daemon that has lost its mind counts for nothing. */
+	/* Ignore indices that a corrupt daemon wrote. */
 	return n <= r->mask + 1 ? n : r->mask + 1;
 }
 
@@ -125,8 +125,8 @@ left_of(const struct prov_cq *cq)
 }
 
 /*
- * Where completions go; with to NULL they are only counted. Run twice over the same queues: no post
- * gets in between, since the loss is known.
+ * Where completions go; if to is NULL they are only counted. Run twice over the same queues: no
+ * post changes them in between, because the loss is known.
  */
 struct gather {
 	struct prov_cq *cq;
@@ -147,7 +147,7 @@ gather_put(struct gather *g, const struct prov_qp *qp, uint64_t wr_id, uint8_t o
 	g->n++;
 }
 
-/* What was released into the ring, beyond gaps that a worker left too, of QPs that still are. */
+/* Released entries of the ring, also behind gaps that a worker left, of QPs that still exist. */
 static void
 gather_released(struct gather *g, const struct prov_context *ctx)
 {
@@ -232,7 +232,7 @@ gather_srq(struct gather *g, struct prov_qp *qp, struct prov_srq *srq)
 	gather_posted(g, qp, &srq->ring, false);
 }
 
-/* All completions that the CQ will ever have. */
+/* All remaining completions of the CQ. */
 static void
 gather(struct gather *g, struct prov_context *ctx)
 {
@@ -260,7 +260,7 @@ gather(struct gather *g, struct prov_context *ctx)
 	}
 }
 
-/* Once a CQ, its lock held. False: no memory, so another time. */
+/* Gathers once for each CQ, its lock held. False: no memory; the next poll tries again. */
 static bool
 cq_gather(struct prov_context *ctx, struct prov_cq *cq)
 {
@@ -276,7 +276,7 @@ cq_gather(struct prov_context *ctx, struct prov_cq *cq)
 		g.to->next = 0;
 		free(cq->old);
 		cq->old = g.to;
-		/* Nothing in the ring is looked at again. */
+		/* The ring is not read again. */
 		cq->cons += cq->mask + 1;
 		cq->gathered = true;
 	}
@@ -284,7 +284,7 @@ cq_gather(struct prov_context *ctx, struct prov_cq *cq)
 	return cq->gathered;
 }
 
-/* The daemon is about to end: it needs a core for that, whatever UROCE_POLL says. */
+/* The daemon is about to end and needs a core for that, whatever UROCE_POLL says. */
 static void
 lost_pause(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Discovery: libibverbs finds devices in sysfs and asks each provider which are its own. */
+/* Discovery: libibverbs finds devices in sysfs and asks each provider whether it serves them. */
 #include "provider.h"
 
 #include <stdlib.h>

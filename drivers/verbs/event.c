@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Completion channels and asynchronous events. Both are sockets whose other end the daemon
- * holds: 8 bytes a message on a channel (the CQ's id), 16 on the asynchronous descriptor.
- * Programs poll them as they like; libibverbs reads them through prov_event_read, which
- *   - turns the id into the object's address, as libibverbs expects it,
- *   - counts what was delivered, so that destroy can wait until it was acknowledged,
- *   - never lets through an event of an object that is gone.
+ * Completion channels and asynchronous events. Both are sockets whose other end the daemon has. A
+ * message has 8 bytes on a channel (the CQ's id) and 16 on the asynchronous descriptor. Programs
+ * may poll(2) them; libibverbs reads them through prov_event_read, which
+ *   - replaces the id by the object's address, as libibverbs expects it,
+ *   - counts delivered events, so that destroy can wait until they were acknowledged,
+ *   - drops events of destroyed objects.
  *
- * Stale events must not make a descriptor look readable either. So whenever something was taken
- * or an object destroyed, stale messages are dropped from the head of the queue: a descriptor is
+ * Stale events must not make a descriptor readable either. After each read, and after the
+ * destruction of an object, stale messages are dropped from the front of the queue: a descriptor is
  * readable only while its oldest event is live.
  *
  * One lock covers ids, counts and reading. Nothing blocks while it is held. It is not held across a
@@ -33,7 +33,7 @@ struct event_fd {
 	struct prov_context *ctx; /* NULL: closed, or the parent's and we are the child */
 	int fd;
 	bool async;
-	bool fatal_told; /* DEVICE_FATAL was delivered: the daemon is gone */
+	bool fatal_sent; /* DEVICE_FATAL was delivered: the daemon is gone */
 	uint32_t handle; /* of a channel */
 };
 
@@ -319,8 +319,8 @@ names_object(uint32_t type)
 }
 
 /*
- * Puts the object's address in the place of its id. *ref is the object, NULL for an event of
- * the port or device. False: stale, or not a message the daemon sends.
+ * Replaces the id by the object's address. *ref is the object, NULL for an event of the port or
+ * device. False: the event is stale, or the message is not one of the daemon's.
  */
 static bool
 msg_resolve(const struct event_fd *e, union event_msg *m, ssize_t n, struct prov_ref **ref)
@@ -344,7 +344,7 @@ msg_resolve(const struct event_fd *e, union event_msg *m, ssize_t n, struct prov
 	return *ref != NULL;
 }
 
-/* Drops stale messages from the head of e's queue; lock held. */
+/* Drops stale messages from the front of e's queue; lock held. */
 static void
 fd_trim(struct event_fd *e)
 {
@@ -372,9 +372,9 @@ prov_event_purge(struct prov_context *ctx, int channel_fd)
 }
 
 /*
- * The daemon closed its end. The context: one DEVICE_FATAL (EVT-14); a channel: an event of each of
- * its CQs, so that who waits there polls what is left (CQE-15). Then errors, as a removed device
- * has.
+ * The daemon closed its end. A context gets one DEVICE_FATAL (EVT-14). A channel gets an event for
+ * each of its CQs, so that a waiting program polls the remaining completions (CQE-15). After that,
+ * reads fail, as those of a removed device do.
  */
 static ssize_t
 fd_hung_up(struct event_fd *e, union event_msg *m)
@@ -382,8 +382,8 @@ fd_hung_up(struct event_fd *e, union event_msg *m)
 	struct prov_ref *ref;
 
 	__atomic_store_n(&e->ctx->lost, true, __ATOMIC_RELAXED);
-	if (e->async && !e->fatal_told) {
-		e->fatal_told = true;
+	if (e->async && !e->fatal_sent) {
+		e->fatal_sent = true;
 		m->async =
 			(struct ib_uverbs_async_event_desc){.event_type = IBV_EVENT_DEVICE_FATAL};
 		return sizeof(m->async);

@@ -8,8 +8,8 @@
 static struct fork_part *parts;
 
 /*
- * Of the forking thread, which is the only one that a child has. depth counts forks that have been
- * prepared and not ended: a handler may fork, too. Initial-exec: must not allocate.
+ * State of the forking thread, the only thread that a child has. depth counts forks that were
+ * prepared and have not ended: a handler may fork, too. Initial-exec: access must not allocate.
  */
 static __thread struct {
 	unsigned depth;

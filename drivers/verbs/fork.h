@@ -2,7 +2,7 @@
 /*
  * What the provider does around a fork(2) of its process.
  *
- * Programs and libraries (UCX) call verbs from fork handlers of their own. glibc runs prepare
+ * Programs and libraries (UCX) call verbs from their own fork handlers. glibc runs prepare
  * handlers in reverse order of installation and the others in order, so a handler that was
  * installed before ours runs between our prepare and our parent or child handler. It may even wait
  * there for a lock whose holder, another thread, is inside a verb. Hence two rules:
@@ -17,9 +17,9 @@
 
 /*
  * One part of the provider. Handlers run on the forking thread. prepare and parent must leave all
- * locks free. child runs in the only thread of the child: a lock that another thread of the parent
- * held is locked there for ever, so it makes its locks anew. What those threads were changing is as
- * far as their stores had got, in program order.
+ * locks free. child runs in the only thread of the child. A lock that another thread of the parent
+ * held stays locked there for ever, so the handler initialises its locks again. Data that those
+ * threads were changing has all stores up to some point of their program order.
  */
 struct fork_part {
 	void (*prepare)(void); /* may be NULL */
@@ -29,12 +29,12 @@ struct fork_part {
 };
 
 /*
- * Called from a constructor: forks are looked after from then on. part must stay valid. The first
- * call installs the handlers.
+ * Adds a part; called from a constructor. part must stay valid. The first call installs the
+ * handlers.
  */
 void fork_part_add(struct fork_part *part);
 
-/* Any thread; cheap. See above. */
+/* Every entry point calls this first (see above). Any thread; cheap. */
 void fork_enter(void);
 
 #endif

@@ -4,8 +4,8 @@
  * because an uncontended one costs a single exchange; it yields under contention, because on
  * shared cores the holder may not be running.
  *
- * A lock says which process took it. In the child of a fork, one that another thread of the parent
- * held is open: that thread does not exist there, and what it was changing is the parent's.
+ * A lock records which process took it. In the child of a fork, a lock that another thread of the
+ * parent held counts as free: that thread does not exist there, and the queue is the parent's.
  */
 #ifndef UROCE_VERBS_LOCK_H
 #define UROCE_VERBS_LOCK_H
@@ -14,10 +14,10 @@
 #include <stdint.h>
 
 struct prov_lock {
-	uint32_t held; /* prov_lock_process of who holds it; 0: nobody */
+	uint32_t held; /* prov_lock_process of the holder; 0: free */
 };
 
-/* 1, and one more in each child of a fork; context.c. */
+/* 1; a child of a fork adds one (context.c). */
 extern uint32_t prov_lock_process __attribute__((visibility("hidden")));
 
 #define PROV_LOCK_SPINS 64

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory regions. How the daemon comes to see the program's memory is mr_adopt.h's business; here
- * is the request around it.
+ * Memory regions: the requests to the daemon. mr_adopt.h makes the program's memory accessible to
+ * the daemon.
  */
 #include "provider.h"
 
@@ -13,7 +13,7 @@
 #define UNMAP_TRIES   5000    /* 5 s: the daemon unmaps several GiB a second */
 #define UNMAP_WAIT_NS 1000000 /* between two of them */
 
-/* The part of a request that describes memory. 0 or a positive errno, then nothing is held. */
+/* The part of a request that describes memory. 0, or a positive errno and no hold. */
 static int
 mr_describe(struct uroce_reg_mr_req *req, void *addr, size_t length, uint64_t iova, int *fds,
 	    unsigned int *nfds, struct mr_hold **hold)
@@ -37,7 +37,7 @@ piece_files(struct uroce_reg_mr_req *req, unsigned int from, uint32_t kind, unsi
 	for (unsigned int i = 0; i < req->npieces; i++) {
 		struct uroce_mr_piece *p = &req->piece[i];
 
-		/* to is no more than from, so what was renamed is not met again. */
+		/* to is at most from, so a renamed piece is not visited again. */
 		if (p->kind == UROCE_PIECE_FD && p->fd_index == from) {
 			p->kind = kind;
 			p->fd_index = to;
@@ -46,8 +46,8 @@ piece_files(struct uroce_reg_mr_req *req, unsigned int from, uint32_t kind, unsi
 }
 
 /*
- * The daemon keeps descriptors: attach only those that it does not have yet, and ask it to keep one
- * of them. Of several the others are attached each time, until their turn comes.
+ * The daemon keeps descriptors: attach only those that it does not have, and request that it keep
+ * one of them. A request can make it keep only one; the others are attached again next time.
  */
 static void
 attach(struct prov_context *ctx, struct uroce_reg_mr_req *req, int *fds, unsigned int *nfds)
@@ -74,7 +74,7 @@ attach(struct prov_context *ctx, struct uroce_reg_mr_req *req, int *fds, unsigne
 	*nfds = n;
 }
 
-/* The daemon has answered: 0 if it has done what was asked. */
+/* Handles the daemon's reply: 0 if it has executed the request. */
 static void
 attached(struct prov_context *ctx, const struct uroce_reg_mr_req *req, int rc)
 {
@@ -83,8 +83,8 @@ attached(struct prov_context *ctx, const struct uroce_reg_mr_req *req, int rc)
 }
 
 /*
- * EAGAIN: what this user has deregistered is still mapped in the daemon and counts until it is
- * unmapped. That ends by itself.
+ * EAGAIN: memory that this user has deregistered is still mapped in the daemon, and counts against
+ * the limit until the daemon has unmapped it.
  */
 static int
 call_until_unmapped(struct ibv_context *ctx, struct ipc_call *call)
@@ -153,7 +153,7 @@ prov_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int acc
 	return &mr->vmr.ibv_mr;
 }
 
-/* What the first byte is called after a rereg. */
+/* The address of the first byte after a rereg. */
 static uint64_t
 iova_after(const struct prov_mr *mr, int flags, const void *addr, uint32_t access)
 {

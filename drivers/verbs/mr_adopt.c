@@ -30,7 +30,7 @@ struct build {
 	unsigned nfds;
 };
 
-/* A leaf: nothing under it waits for another thread of the program. */
+/* A leaf lock: its holder never waits for another thread of the program. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned generation; /* counts forks that led here; under lock */
 
@@ -119,7 +119,7 @@ adopt_fork_install(void)
 	fork_part_add(&adopt_fork);
 }
 
-/* False: there is no such mode, which is said once. */
+/* False: unknown mode; a message is printed once. */
 static bool
 mode_get(enum mr_mode *mode)
 {
@@ -167,9 +167,10 @@ piece_add(struct build *b, const struct mr_run *run, uint32_t kind)
 }
 
 /*
- * mremap(2) must not make an adopted mapping grow: what it added would be the pages of the file
- * behind, which are whatever is adopted behind the run. It refuses a range of two mappings (EFAULT,
- * and realloc copies then), and an advice of no consequence makes the first page one of its own.
+ * mremap(2) must not make an adopted mapping grow: the new pages would be those that follow in the
+ * file, which belong to the memory adopted behind the run. mremap refuses a range of two mappings
+ * (EFAULT, and realloc then copies), and an advice without effect makes the first page a separate
+ * mapping.
  */
 static void
 keep_from_growing(const struct mr_run *run)
@@ -215,7 +216,7 @@ build_shared(struct build *b, const struct mr_run *run)
 	struct uroce_mr_piece *p;
 	int err;
 
-	/* Where the program took its right to write away, the daemon has to look. */
+	/* If the program removed its own write access, the daemon has to check. */
 	if (f != NULL && (run->vma.prot & PROT_WRITE) != 0) {
 		err = build_adopted(b, run, f, off);
 		if (err == 0)
@@ -234,7 +235,7 @@ build_shared(struct build *b, const struct mr_run *run)
 	return 0;
 }
 
-/* Where a private run goes: the place that its address has in a file may be a former mapping's. */
+/* Finds the file for a private run: pages of a former mapping may use its place in one. */
 static struct mr_file *
 file_for(const struct mr_run *run)
 {
@@ -274,7 +275,7 @@ build_private(struct build *b, struct page_swap *swap, const struct mr_run *run)
 		keep_from_growing(run);
 		linger_later(b->hold, run);
 	}
-	/* What was copied of a chunk that was not replaced. */
+	/* Pages that were copied of a chunk that was not replaced. */
 	if (err != 0)
 		page_return_free(f->fd, job.fd_off + done, job.len - done);
 	return err;
@@ -300,7 +301,7 @@ build_runs(struct build *b)
 	return err;
 }
 
-/* Undo what build_runs did. During a fork the pages stay adopted, and the hold claims them. */
+/* Undo what build_runs did. During a fork the pages stay adopted, and the hold refers to them. */
 static void
 build_undo(struct build *b)
 {
@@ -311,7 +312,7 @@ build_undo(struct build *b)
 	b->hold->nclaims = 0;
 }
 
-/* hold is not needed any more, but what it claims must stay adopted until the fork is over. */
+/* hold is not needed any more, but its pages must stay adopted until the fork is over. */
 static void
 hold_put_off(struct mr_hold *hold)
 {
@@ -434,7 +435,7 @@ mr_pieces_release(struct mr_hold *hold)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	adopt_lock();
 	if (hold->generation != generation) {
-		/* The parent's: nothing is held here. */
+		/* The hold is the parent's: there is nothing to release here. */
 	} else if (forks > 0) {
 		hold_put_off(hold);
 		hold = NULL;

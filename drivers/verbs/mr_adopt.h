@@ -3,11 +3,11 @@
  * How a client lets the daemon reach the memory it registers (MEM-05).
  *
  * The range given to ibv_reg_mr is looked up in /proc/self/maps and described to the daemon as
- * pieces (struct uroce_mr_piece): shared file-backed mappings are named so that the daemon maps
- * them too; private anonymous memory is adopted, that is, its pages move into a memfd mapped
- * MAP_SHARED at the same addresses while every concurrent store is held back by userfaultfd
- * write protection, and the memfd is passed; everything else makes the region COPY.
- * doc/memory.md says which kind of memory goes which way and what a program may notice.
+ * pieces (struct uroce_mr_piece). Shared file-backed mappings are named, so that the daemon maps
+ * them, too. Private anonymous memory is adopted: its pages move into a memfd that is mapped
+ * MAP_SHARED at the same addresses, while userfaultfd write protection holds back every concurrent
+ * store, and the memfd is passed to the daemon. All other memory makes the region COPY.
+ * doc/memory.md says how each kind of memory is handled and what a program may notice.
  *
  * Used by: drivers/verbs/mr.c. Includes nothing but include/uroce_abi and lib/map/vma.h; no DPDK.
  * Thread-safe: every function may be called from any thread; one mutex serialises them.
@@ -18,7 +18,7 @@
 #include <stdint.h>
 #include "uroce_abi/ctrl.h"
 
-/* What one registration holds: which pages stay adopted on its behalf. Opaque; may be NULL. */
+/* The pages that stay adopted for one registration. Opaque; may be NULL. */
 struct mr_hold;
 
 /* Descriptors that mr_pieces_build can return at most (pages of one size share a memfd). */
@@ -27,13 +27,13 @@ struct mr_hold;
 /*
  * Describe [addr, addr + len) for a REG_MR request, adopting private memory where that works.
  *
- *   pieces   room for UROCE_MR_MAX_PIECES; filled in ascending order, contiguous, rounded outwards
+ *   pieces   space for UROCE_MR_MAX_PIECES; filled in ascending order, contiguous, rounded outwards
  *            to page bounds of the mappings at both ends
  *   npieces  out: 0 only when len is 0; 1 COPY piece when the region cannot be mapped
- *   fds      room for MR_ADOPT_MAX_FDS; piece.fd_index counts from 0 in this array. They stay open
+ *   fds      space for MR_ADOPT_MAX_FDS; piece.fd_index counts from 0 in this array. They stay open
  *            as long as the process and are not the caller's to close.
  *   nfds     out: descriptors to attach to the request
- *   hold     out: to be given to mr_pieces_release exactly once, after DEREG_MR was answered
+ *   hold     out: to be given to mr_pieces_release exactly once, after the reply to DEREG_MR
  *
  * The environment variable UROCE_MR_MODE, read at each call, overrides: "copy" makes everything
  * COPY, "adopt" fails where "auto" (the default) would fall back to COPY.
@@ -50,10 +50,10 @@ int mr_pieces_build(uint64_t addr, uint64_t len, struct uroce_mr_piece *pieces, 
 unsigned mr_pieces_file(int fd);
 
 /*
- * Give up a registration's claim on its pages. Pages no other registration needs become private
- * anonymous memory again, without losing a store; pages that the program unmapped or replaced
- * meanwhile are left alone. NULL is allowed. Call it when the daemon no longer uses the region:
- * what a peer writes afterwards would not be seen.
+ * Drop a registration's references to its pages. Pages that no other registration needs become
+ * private anonymous memory again, without losing a store; pages that the program unmapped or
+ * replaced meanwhile are not touched. NULL is allowed. Call it when the daemon no longer uses the
+ * region: later writes of a peer would be lost.
  */
 void mr_pieces_release(struct mr_hold *hold);
 

@@ -30,7 +30,7 @@ static unsigned nfiles;
 static struct mr_hold *copy_holds;
 
 /*
- * Parts of files that nobody claims, but that could not be made private and are mapped somewhere:
+ * Parts of files without a claim that could not be made private and are mapped somewhere:
  * the program moved them. Their offsets are taken. If there are too many, the last covers more.
  */
 static struct stray {
@@ -143,7 +143,7 @@ look_at_claims(const struct mr_claim *c, uint64_t start, uint64_t *skip, uint64_
 	}
 }
 
-/* The first part of [start, end) that nobody claims: 0 and that, or -ENOENT. */
+/* The first part of [start, end) without a claim: 0 and that part, or -ENOENT. */
 static int
 next_unclaimed(const struct mr_file *f, uint64_t *start, uint64_t end, uint64_t *stop)
 {
@@ -300,7 +300,7 @@ stray_add(struct mr_file *f, uint64_t start, uint64_t end)
 	}
 }
 
-/* Free what is not mapped any more. */
+/* Frees pages that are not mapped any more. */
 static void
 strays_free(void)
 {
@@ -379,7 +379,7 @@ give_back(struct page_swap *swap, struct mr_file *f, uint64_t start, uint64_t en
 	let_stray(f, back - f->base, end);
 }
 
-/* Give back what of [start, end) no claim needs any more. */
+/* Returns the parts of [start, end) that no claim needs any more. */
 static void
 give_back_unclaimed(struct page_swap *swap, struct mr_file *f, uint64_t start, uint64_t end)
 {

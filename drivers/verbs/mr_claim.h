@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which registrations need which adopted pages. Adopted pages live in a memfd that this process
- * keeps, at an offset that is their address: so a region needs no descriptor of its own, what is
- * adopted side by side is one mapping, and the daemon can keep what it has mapped. A second memfd
- * is used where offsets are taken: the program may map something else at the addresses of memory
- * that is registered.
+ * Which registrations need which adopted pages. Adopted pages are in a memfd that this process
+ * keeps, at an offset that equals their address. A region therefore needs no separate descriptor,
+ * memory adopted side by side is one mapping, and the daemon can keep its mappings. If an offset is
+ * in use, a second memfd is used: the program may map other memory at the addresses of registered
+ * memory.
  *
- * Memory adopted for one registration may be registered again, whole or in part: each registration
- * claims its parts of the memfd, and a part goes back to private memory with its last claim.
+ * Memory adopted for one registration may be registered again, in whole or in part. A claim is a
+ * registration's reference to a part of the memfd; a part becomes private memory again when its
+ * last claim is dropped.
  *
- * Everything here runs under mr_adopt.c's lock. Nothing allocates: the program's allocator may wait
- * for that lock. No DPDK.
+ * All functions run under mr_adopt.c's lock. None allocates: the program's allocator may wait for
+ * that lock. No DPDK.
  */
 #ifndef VERBS_MR_CLAIM_H
 #define VERBS_MR_CLAIM_H
@@ -20,7 +21,7 @@
 #include "map/vma.h"
 #include "mr_plan.h"
 
-/* One registration's need for a part of an adopted file; offsets in the file. */
+/* One registration's reference to a part of an adopted file; offsets in the file. */
 struct mr_claim {
 	struct mr_claim *next; /* of the same bucket */
 	struct mr_file *file;
@@ -54,8 +55,8 @@ struct mr_hold {
 };
 
 /*
- * A file with room for the pages of [start, end). mr_file_get makes one if need be: NULL with errno
- * when it cannot. mr_file_with_room does not: NULL.
+ * A file with free offsets for the pages of [start, end). mr_file_get creates one if there is none:
+ * NULL with errno if that fails. mr_file_with_room returns NULL if there is none.
  */
 struct mr_file *mr_file_get(uint32_t page_size, uint64_t start, uint64_t end);
 struct mr_file *mr_file_with_room(uint32_t page_size, uint64_t start, uint64_t end);
@@ -66,24 +67,24 @@ unsigned mr_file_number(int fd);
 /* The adopted file that v maps, or NULL. */
 struct mr_file *mr_file_find(const struct vma *v);
 
-/* In the child of a fork: all of it is the parent's. Nothing is freed but descriptors. */
+/* In the child of a fork: everything is the parent's. Closes descriptors and frees nothing. */
 void mr_claim_forget_all(void);
 
 /* hold needs offsets [start, end) of f; at most one call per run of a plan. */
 void mr_claim_add(struct mr_hold *hold, struct mr_file *f, uint64_t start, uint64_t end);
 
 /*
- * hold is of a COPY region, whose pages stay as they are while it lives: the kernel fails an
- * access from another process, instead of letting it wait, while pages are being moved. So pages
- * that are adopted stay so, and others are not adopted for a region that overlaps.
+ * hold is that of a COPY region, whose pages must not move while it exists: the kernel fails an
+ * access from another process while pages are being moved, instead of letting it wait. Adopted
+ * pages therefore stay adopted, and others are not adopted for a region that overlaps.
  */
 void mr_claim_copy(struct mr_hold *hold, uint64_t start, uint64_t end);
 bool mr_claim_copied(uint64_t start, uint64_t end);
 
 /*
- * Drop every claim of hold. Pages nobody else claims become private anonymous memory again where
- * the program still has them mapped as they were adopted. Where that fails (no memory), they stay
- * shared, which only a fork or MADV_DONTNEED can tell. hold itself stays the caller's.
+ * Drop every claim of hold. Pages without another claim become private anonymous memory again, if
+ * the program still has them mapped as they were adopted. If that fails (no memory), they stay
+ * shared, which only a fork or MADV_DONTNEED shows. hold itself stays the caller's.
  */
 void mr_claim_release(struct mr_hold *hold);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Keeps fork(2)'s promise for adopted memory, which the kernel would share between parent and
- * child: the child replaces it by a private copy before fork() returns there, and the parent waits
- * for that, so that what the forking thread stores next is not seen by the child.
+ * Gives the child of a fork(2) a private copy of adopted memory, which the kernel would share
+ * between parent and child. The child makes the copy before fork() returns there, and the parent
+ * waits for it, so that the child does not see later stores of the forking thread.
  *
  * mr_adopt.c calls these from its handlers (fork.h), on the forking thread.
  */
@@ -14,18 +14,18 @@
 #define MR_MEMFD_PATH "/memfd:uroce-mr" /* as it starts in /proc/self/maps */
 
 /*
- * Before the fork: make the channel by which the child says that it is through. Without one (no
- * descriptors left) the parent does not wait.
+ * Before the fork: create the channel by which the child reports that it has finished. If that
+ * fails (no descriptors left), the parent does not wait.
  */
 void mr_fork_prepare(void);
 
-/* In the parent: wait until the child is through, or is gone, or 10 s are over. */
+/* In the parent: wait until the child has finished or is gone, 10 s at most. */
 void mr_fork_parent(void);
 
 /*
  * In the child: replace every adopted page that is mapped here by a private copy, whatever the
- * parent changed between prepare and fork. Aborts when there is no memory for it: going on would
- * let the child store into the parent's memory.
+ * parent changed between prepare and fork. Aborts if there is no memory for it: otherwise the child
+ * would store into the parent's memory.
  */
 void mr_fork_child(void);
 

@@ -128,7 +128,8 @@ mr_linger_end_range(uint64_t start, uint64_t end)
 	}
 }
 
-/* What has lingered for long enough, or a part of that. When to come again, in ms; -1: woken. */
+/* Returns memory that has lingered long enough, or a part of it. Time until the next call, in ms;
+ * -1: until woken. */
 static int
 end_some(void)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that was adopted for a small region stays so for a moment after the last registration: a
- * program that registers a buffer per message finds it adopted the next time, and a thread of the
- * provider gives it back otherwise.
+ * Memory that was adopted for a small region stays adopted for a moment after the last
+ * registration: a program that registers a buffer for each message finds it adopted the next time.
+ * If it is not registered again, a thread of the provider returns it to private memory.
  *
- * A program must not notice. What it would notice is MADV_DONTNEED and MADV_FREE, which act on
- * private memory alone: allocators use them on memory that is free again. So the memory is
- * registered with a userfaultfd that makes either call wait; the thread gives all lingering memory
- * back, and only then lets the call go on.
+ * Programs must not notice this. They would notice it by MADV_DONTNEED and MADV_FREE, which act on
+ * private memory only: allocators use them on freed memory. The memory is therefore registered with
+ * a userfaultfd that makes either call wait. The thread returns all lingering memory and only then
+ * lets the call continue.
  *
  * The thread takes mr_adopt.c's lock and never allocates or frees: the thread that it keeps waiting
  * in madvise may hold the allocator's lock.
@@ -39,9 +39,9 @@ void mr_linger_start(const struct mr_linger_ops *ops);
 bool mr_linger_arm(uint64_t addr, uint64_t len);
 
 /*
- * hold, all of whose memory is armed, was released by the program. True: it lingers, and is this
- * file's. False: release it now, either because something of the same place lingers already, or
- * because nothing can.
+ * hold, all of whose memory is armed, was released by the program. True: it lingers, and this file
+ * owns it. False: release it now, because memory at the same place lingers already, or because
+ * nothing can linger.
  */
 bool mr_linger_add(struct mr_hold *hold);
 

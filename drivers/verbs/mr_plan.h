@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What kinds of memory lie under a range that a program registers, and what can be done with each.
- * Looks only; mr_adopt.c acts on it. No DPDK.
+ * The kinds of memory in a range that a program registers, and how each can be handled. Changes
+ * nothing; mr_adopt.c acts on the plan. No DPDK.
  */
 #ifndef VERBS_MR_PLAN_H
 #define VERBS_MR_PLAN_H

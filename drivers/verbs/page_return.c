@@ -19,8 +19,8 @@ struct start {
 };
 
 /*
- * Reading a message of a move lets the mremap that caused it return. Messages of faults need no
- * answer: the pages are on their way. Once ready, touches nothing but its own stack.
+ * Reading a message about a move lets the mremap that caused it return. Messages about faults need
+ * no reply: the pages will be filled in. Once ready, the thread touches only its stack.
  */
 static void *
 acknowledge(void *arg)

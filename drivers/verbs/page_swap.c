@@ -211,7 +211,7 @@ unstage(const struct staging *st, uint64_t len)
 }
 
 /*
- * Whole pages, whatever lies in them. Between the program's objects AddressSanitizer keeps bytes
+ * Whole pages, whatever they contain. Between the program's objects AddressSanitizer keeps bytes
  * that nobody may read: it must neither check this loop nor see it turned into a memcpy.
  */
 static __attribute__((no_sanitize("address"), noinline)) void
@@ -471,7 +471,7 @@ swap_chunks(const struct page_swap *swap, const struct page_swap_job *job, bool 
 	return err;
 }
 
-/* Huge pages come from a file of their own either way: nothing would merge. */
+/* Huge pages come from a separate file in any case: nothing would merge. */
 static bool
 can_return(struct page_swap *swap, const struct page_swap_job *job)
 {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Replaces the pages under a range of this process, private anonymous memory by a shared memfd or
- * the other way round, while other threads and system calls go on storing into it.
+ * Replaces the pages of a range of this process, private anonymous memory by a shared memfd or the
+ * other way round, while other threads and system calls keep storing into it.
  *
  * Into a memfd, in chunks: userfaultfd write-protects the chunk, so that a store (of a thread, or
- * of the kernel in read(2)) waits; the pages that are there are copied to the memfd; mremap moves a
- * mapping of it over the chunk in one step; the waiting stores are woken and go to the new pages.
+ * of the kernel in read(2)) waits. The present pages are copied to the memfd, and mremap moves a
+ * mapping of it over the chunk in one step. The waiting stores are woken and go to the new pages.
  * Loads never wait. A page that was never touched stays a hole in the memfd (Linux 6.4; before, it
- * is made to be there). Back to private memory: page_return.h, where loads wait, too; or the same
- * way where that cannot be used.
+ * is populated). Back to private memory: page_return.h, where loads wait, too; or the same method
+ * as above if that cannot be used.
  *
- * The caller's thread must not touch the range meanwhile: it would wait for itself. So the range
- * holds neither its stack nor its thread control block, all signals are blocked while a chunk is
- * held back, and nothing is called that allocates.
+ * The caller's thread must not touch the range meanwhile: it would wait for itself. The range
+ * therefore contains neither its stack nor its thread control block, all signals are blocked while
+ * a chunk is protected, and no function is called that allocates.
  */
 #ifndef VERBS_PAGE_SWAP_H
 #define VERBS_PAGE_SWAP_H
@@ -22,10 +22,10 @@
 
 struct page_swap {
 	int uffd;
-	bool unpopulated;  /* the kernel can write-protect pages that are not there (Linux 6.4) */
-	int pagemap;       /* says which pages are there; -1: all are made to be */
+	bool unpopulated;  /* the kernel can write-protect absent pages (Linux 6.4) */
+	int pagemap;       /* shows which pages are present; -1: all are populated */
 	int return_uffd;   /* page_return.h's, once it is needed; -1 before */
-	bool return_fails; /* no thread to be had: write protection instead */
+	bool return_fails; /* the thread cannot be started: write protection instead */
 };
 
 /*
@@ -37,8 +37,9 @@ int page_swap_open(struct page_swap *swap);
 void page_swap_close(struct page_swap *swap);
 
 /*
- * The one that this process keeps, opened at first use; NULL and *err as page_swap_open. Opening
- * one each time would cost a walk over all mappings when it is closed. The caller serialises.
+ * The page_swap that this process keeps, opened at first use; NULL, and *err as page_swap_open.
+ * Opening one each time would cost a walk over all mappings when it is closed. The caller
+ * serialises calls.
  */
 struct page_swap *page_swap_process(int *err);
 
@@ -54,7 +55,7 @@ void page_swap_forget(void);
 /* A userfaultfd with these features, or -errno. */
 int page_swap_uffd(uint64_t features);
 
-/* What to put under the range. */
+/* The pages to put under the range. */
 struct page_swap_job {
 	uint64_t addr, len; /* multiples of page_size; one kind of memory throughout */
 	uint32_t page_size; /* of the memory there and of what replaces it */
@@ -66,8 +67,8 @@ struct page_swap_job {
 };
 
 /*
- * Do it. 0 or -errno; *done says how many bytes from addr were replaced, which is all of them on
- * success. A chunk that was not replaced is as it was. -EBUSY: another userfaultfd is at work
+ * Executes the job. 0 or -errno. *done is the number of bytes from addr that were replaced, all of
+ * them on success. A chunk that was not replaced is unchanged. -EBUSY: another userfaultfd works
  * there; -ENOENT: the program changed the mapping meanwhile.
  */
 int page_swap_run(struct page_swap *swap, const struct page_swap_job *job, uint64_t *done);
@@ -75,15 +76,15 @@ int page_swap_run(struct page_swap *swap, const struct page_swap_job *job, uint6
 /*
  * Replace a shared range by a private copy in a process with one thread: the child of a fork. fd is
  * the memfd that is mapped there, at off, or -1: then holes in it get filled.
- * 0 or -errno. Where huge pages have run out, base pages take their place.
+ * 0 or -errno. If huge pages have run out, base pages replace them.
  */
 int page_swap_privatize(uint64_t addr, uint64_t len, uint32_t page_size, int prot, int fd,
 			uint64_t off);
 
 /*
- * A run of bytes at or behind *pos, and before end, that a memfd has pages for: 0, *pos and *len;
- * -ENOENT for none. Offset off of the memfd is mapped shared at address at + off. fd -1, and huge
- * pages, whose file system cannot tell: all of it.
+ * The first run of bytes from *pos on, and before end, for which a memfd has pages: 0, *pos and
+ * *len; -ENOENT if there is none. Offset off of the memfd is mapped shared at address at + off.
+ * With fd -1, and for huge pages, whose file system cannot report it: the whole range.
  */
 int page_swap_data(int fd, uint64_t at, uint32_t page_size, uint64_t *pos, uint64_t end,
 		   uint64_t *len);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Protection domains. A parent domain is a second name for a PD: it shares its handle, so the
- * daemon never hears of it. Thread domains promise that the program will not use an object from
- * two threads; queues are locked all the same, so they are accepted and hold nothing.
+ * Protection domains. A parent domain is a second name for a PD: it has the same handle, so the
+ * daemon does not know of it. A thread domain promises that the program does not use an object from
+ * two threads. Queues are locked nevertheless, so a thread domain is accepted and has no effect.
  */
 #include "provider.h"
 
@@ -85,8 +85,8 @@ prov_alloc_parent_domain(struct ibv_context *ibctx, struct ibv_parent_domain_ini
 		return NULL;
 	}
 	/*
-	 * Allocators are for what a provider allocates on the program's behalf: queues. Ours lie
-	 * in memory that the daemon made, so there is nothing to ask them for.
+	 * Allocators provide the memory of queues. The daemon allocates ours, so the allocators
+	 * are not called.
 	 */
 	if (attr->comp_mask & ~known) {
 		errno = EOPNOTSUPP;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Posting send work: a WQE is written into shared memory and published by the ring's index; a
- * system call is made only to wake a worker that says it sleeps. What can be refused at once is
- * refused here (IMM-01, IMM-03); what needs the daemon's tables comes back as a completion.
+ * Posting send work: a WQE is written into shared memory and published by the ring's index. A
+ * system call is needed only to wake a sleeping worker. Errors that this side can detect are
+ * returned at once (IMM-01, IMM-03); errors that need the daemon's tables are reported by a
+ * completion.
  */
 #include "provider.h"
 #include "idle.h"
@@ -68,11 +69,11 @@ prov_sq_publish(struct prov_qp *qp)
 	bool ring = prov_ring_publish(&qp->sq);
 
 	prov_cq_traffic(prov_cq_of(qp->vqp.qp.send_cq));
-	prov_cq_traffic(prov_cq_of(qp->vqp.qp.recv_cq)); /* an answer may come */
+	prov_cq_traffic(prov_cq_of(qp->vqp.qp.recv_cq)); /* a response may arrive */
 	return ring;
 }
 
-/* Copies the data of all SGEs behind the head. 0 or EINVAL when they are too long. */
+/* Copies the data of all SGEs behind the WQE's header. 0, or EINVAL if they are too long. */
 static int
 wqe_inline(const struct prov_qp *qp, struct uroce_send_wqe *wqe, const struct ibv_send_wr *wr)
 {
@@ -119,7 +120,7 @@ prov_bind_write(struct uroce_send_wqe *wqe, const struct ibv_mw *mw, uint32_t rk
 	wqe->bind.new_rkey = prov_mw_key(mw, rkey);
 }
 
-/* The part of the head that depends on the opcode. 0 or EINVAL. */
+/* The part of the header that depends on the opcode. 0 or EINVAL. */
 static int
 wqe_head(const struct prov_qp *qp, struct uroce_send_wqe *wqe, const struct ibv_send_wr *wr)
 {
@@ -202,7 +203,7 @@ prov_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr *
 	int rc = 0;
 
 	prov_lock(&qp->sq.lock);
-	/* Under the lock: what was posted before the loss was noticed completes (daemon_lost.c). */
+	/* Under the lock: WRs posted before the loss was noticed complete (daemon_lost.c). */
 	if (prov_unlikely(prov_context_of(ibqp->context)->lost))
 		rc = EIO;
 	else if (prov_unlikely(!prov_state_sends(qp->state)))

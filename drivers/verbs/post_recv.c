@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Posting receive work, to a QP's own queue or to a shared one. */
+/* Posting receive work, to a QP's receive queue or to a shared one. */
 #include "provider.h"
 
 #include <errno.h>
@@ -41,7 +41,7 @@ recv_chain(struct prov_ring *rq, struct ibv_recv_wr **wr, bool *ring)
 	return rc;
 }
 
-/* A post that failed with rc at wr. *bad is the caller's own until then: some keep a list there. */
+/* A post failed with rc at wr. *bad is not written before: some callers keep a list there. */
 static int
 recv_failed(struct ibv_context *ctx, int rc, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
@@ -59,7 +59,7 @@ prov_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr *
 	if (prov_unlikely(!qp->rq.hdr)) /* the QP receives from an SRQ */
 		return recv_failed(ibqp->context, EINVAL, wr, bad);
 	prov_lock(&qp->rq.lock);
-	/* Under the lock: what was posted before the loss was noticed completes (daemon_lost.c). */
+	/* Under the lock: WRs posted before the loss was noticed complete (daemon_lost.c). */
 	if (prov_unlikely(prov_context_of(ibqp->context)->lost))
 		rc = EIO;
 	else if (prov_state_receives(qp->state))
@@ -80,7 +80,8 @@ prov_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_rec
 	bool ring;
 
 	prov_lock(&srq->ring.lock);
-	/* No one waits for an SRQ's WRs: a QP that finds it empty says RNR, and asks again. */
+	/* No doorbell: a QP that finds the SRQ empty sends an RNR NAK and looks again on the retry.
+	 */
 	if (!prov_unlikely(prov_context_of(ibsrq->context)->lost))
 		rc = recv_chain(&srq->ring, &wr, &ring);
 	prov_unlock(&srq->ring.lock);

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The verbs provider: what a program's stock libibverbs loads to reach uroced. One file an
- * object; this header holds the objects and what the files offer each other.
+ * The verbs provider, which a program's stock libibverbs loads to reach uroced. There is one file
+ * for each kind of object; this header declares the objects and the functions shared by the files.
  *
  *   device.c   discovery: which devices in sysfs are ours
  *   context.c  open (HELLO), close, the table of operations
  *   fork.c     the process forks, maybe with verbs called from its own fork handlers
  *   hooks/     calls of libibverbs that have no provider operation (completion channels, sysfs)
- *   sysfs.c    GIDs and P_Keys as they are now, where libibverbs reads files
+ *   sysfs.c    current GIDs and P_Keys in place of the files that libibverbs reads
  *   event.c    completion channels and asynchronous events
- *   share.c    a context that another process or library may use, too (ibv_import_device)
+ *   share.c    contexts that another process or library may import (ibv_import_device)
  *   pd.c mr.c mw.c ah.c srq.c cq.c cq_purge.c qp.c qp_modify.c   control: a request to the daemon
  *   query.c    attributes of device and port
- *   post.c post_recv.c wr.c cq.c cq_ex.c   hot path: shared memory only
+ *   post.c post_recv.c wr.c cq.c cq_ex.c   fast path: shared memory only
  *   cq_idle.c idle.c   what an empty poll does with the core
- *   daemon_lost.c     what completes when the daemon is gone
+ *   daemon_lost.c     completions after the daemon is lost
  *
- * Conventions of verbs hold in here: a function named in the operation table returns 0 or a
+ * The code follows the conventions of verbs: a function in the operation table returns 0 or a
  * positive errno, which is also left in errno (prov_fail), or a pointer or NULL with errno.
- * Programs read either. Any thread may call anything; a queue has its own lock. Includes the
+ * Programs read either. Any thread may call any function; each queue has a lock. Includes the
  * clients' side of lib/ipc and lib/map, lib/sched and include/uroce_abi, never DPDK.
  *
- * The daemon looks up objects by their handle, never by what this side believes, so a program
- * that garbles one gets the daemon's ENOENT.
+ * The daemon looks up objects by their handle and trusts nothing else: a program that corrupts a
+ * handle gets the daemon's ENOENT.
  */
 #ifndef UROCE_VERBS_UV_H
 #define UROCE_VERBS_UV_H
@@ -56,28 +56,28 @@ prov_fail(int error)
 }
 
 /*
- * What an event names: a CQ, QP or SRQ. The daemon is given the id (user_handle), not the
- * pointer, so that an event which arrives late for a destroyed object is known for stale.
+ * The target of an event: a CQ, QP or SRQ. The daemon gets the id (user_handle), not the pointer.
+ * An event that arrives after the object was destroyed is therefore recognised as stale.
  */
 struct prov_ref {
 	uint64_t id;
 	void *element;         /* the ibv_cq, ibv_qp or ibv_srq */
 	uint32_t comp_events;  /* delivered so far; event.c's lock */
 	uint32_t async_events; /* likewise */
-	void *memory;          /* the object's memory, while it awaits the end of its context */
+	void *memory;          /* the object's memory, if it is freed with its context */
 	struct prov_ref *next; /* in the context's unacked */
 };
 
 /* One worker lcore of the daemon as its clients see it. */
 struct prov_worker {
-	struct prov_lock lock; /* around this process's end of db */
+	struct prov_lock lock; /* protects this process's side of db */
 	struct uroce_db_ring *db;
 	int wake_fd; /* eventfd */
 };
 
-/* What empty polls do with the core; cq_idle.c. */
+/* How an empty poll uses the core; cq_idle.c. */
 enum prov_poll_mode {
-	PROV_POLL_ADAPTIVE, /* give it up while something is to come */
+	PROV_POLL_ADAPTIVE, /* give it up while a completion is expected */
 	PROV_POLL_SPIN,     /* keep it */
 	PROV_POLL_YIELD,    /* yield, never sleep */
 };
@@ -85,7 +85,7 @@ enum prov_poll_mode {
 struct prov_context {
 	struct verbs_context vctx;
 	struct ipc_client ipc;
-	bool lost;   /* daemon gone, or forked: nothing works any more (daemon_lost.c) */
+	bool lost;   /* daemon gone, or forked: all operations fail (daemon_lost.c) */
 	bool forked; /* this is the child of a fork */
 	enum prov_poll_mode poll;
 	uint32_t nworkers;
@@ -94,13 +94,13 @@ struct prov_context {
 	size_t db_bytes;
 	pthread_mutex_t seg_mutex;
 	struct ipc_segmap segs;
-	struct uroce_device_rep dev; /* as at open */
-	pthread_mutex_t obj_mutex;   /* around the lists */
+	struct uroce_device_rep dev; /* as of the open */
+	pthread_mutex_t obj_mutex;   /* protects the lists */
 	TAILQ_HEAD(, prov_qp) qps;   /* oldest first */
 	TAILQ_HEAD(, prov_cq) cqs;
 	struct prov_ref *unacked; /* destroyed, but an event was not acknowledged: obj_mutex */
 	uint32_t kept;       /* bit i: the daemon keeps adopted file i of this process; atomic */
-	uint32_t full_posts; /* refused for lack of room; atomic */
+	uint32_t full_posts; /* refused because a queue was full; atomic */
 	struct prov_context *next; /* every open context of the process; context.c's lock */
 };
 
@@ -111,7 +111,7 @@ struct prov_td {
 
 struct prov_pd {
 	struct ibv_pd pd;
-	struct prov_pd *parent; /* of a parent domain: the PD that it stands for */
+	struct prov_pd *parent; /* of a parent domain: the PD that it is based on */
 	struct prov_td *td;     /* of a parent domain, or NULL */
 	uint32_t users;         /* parent domains on this PD, QPs, SRQs, CQs; atomic */
 };
@@ -121,10 +121,10 @@ struct mr_hold;
 struct prov_mr {
 	struct verbs_mr vmr;
 	struct mr_hold *hold;
-	uint64_t iova; /* what WQEs and peers call its first byte */
+	uint64_t iova; /* address of its first byte for WQEs and peers */
 };
 
-/* Producer side of an SQ, RQ or SRQ; lock covers all of it. */
+/* Producer side of an SQ, RQ or SRQ; lock protects all fields. */
 struct prov_ring {
 	struct prov_lock lock;
 	struct uroce_ring_hdr *hdr; /* shared; NULL: no such queue */
@@ -145,21 +145,21 @@ struct prov_cq {
 	uint32_t shift; /* log2 of the entries: index >> shift is the lap */
 	uint32_t cons;
 	uint32_t empty_polls;
-	uint64_t awaited_ns;         /* until then something may come, or PROV_CQ_*; atomic */
-	bool gathered;               /* the daemon is lost: old is all there will ever be */
-	bool last_event;             /* channel: to be told of the loss; atomic */
+	uint64_t awaited_ns;         /* a completion may be due until then, or PROV_CQ_*; atomic */
+	bool gathered;               /* the daemon is lost: old holds all remaining completions */
+	bool last_event;             /* the channel is to report the loss; atomic */
 	int channel_fd;              /* -1: none */
 	struct ibv_pd *domain;       /* parent domain, or NULL */
-	TAILQ_ENTRY(prov_cq) link;   /* of its context's */
+	TAILQ_ENTRY(prov_cq) link;   /* in its context's list */
 	struct prov_cq_old *old;     /* entries saved by a resize, taken first */
 	const struct uroce_cqe *cur; /* extended poll: the entry being read */
 	struct prov_ref ref;
 };
 
-#define PROV_CQ_TRAFFIC 0ull       /* awaited_ns: posted to or completed, since the last look */
-#define PROV_CQ_QUIET   UINT64_MAX /* awaited_ns: nothing is to come */
+#define PROV_CQ_TRAFFIC 0ull       /* awaited_ns: a post or a completion since the last check */
+#define PROV_CQ_QUIET   UINT64_MAX /* awaited_ns: no completion is expected */
 
-/* Something was posted whose outcome, or answer, comes to cq; or something came. */
+/* A WR was posted whose completion, or whose response, goes to cq; or cq had a completion. */
 static inline void
 prov_cq_traffic(struct prov_cq *cq)
 {
@@ -170,14 +170,15 @@ prov_cq_traffic(struct prov_cq *cq)
 struct prov_srq {
 	struct verbs_srq vsrq;
 	struct prov_ring ring;
-	struct prov_qp *gathered; /* the daemon is lost: whose CQ has what nobody had taken */
+	struct prov_qp *gathered; /* the daemon is lost: the QP whose CQ gets the WRs that no QP had
+				     taken */
 	struct prov_ref ref;
 };
 
 struct prov_qp {
 	struct verbs_qp vqp;
 	struct prov_ring sq, rq;
-	uint32_t state; /* enum ibv_qp_state as far as this side moved it; both rings' locks */
+	uint32_t state; /* enum ibv_qp_state that this side last set; both rings' locks */
 	uint32_t qpn;
 	uint32_t max_inline;
 	bool sig_all;
@@ -224,8 +225,8 @@ prov_ring_slot(const struct prov_ring *r, uint32_t index)
 #define PROV_RING_AHEAD 4 /* slots */
 
 /*
- * Fetch a slot that is to be written soon, if it is free: the worker's core had it last. Inlined
- * always: a call of a function that has no other effect is one that GCC leaves out.
+ * Prefetch a slot that will be written soon, if it is free: it is in the cache of the worker's
+ * core. Always inlined: GCC drops calls of functions without other effects.
  */
 static inline __attribute__((always_inline)) void
 prov_ring_ahead(const struct prov_ring *r)
@@ -243,7 +244,7 @@ prov_ring_ahead(const struct prov_ring *r)
 extern const struct verbs_device_ops prov_device_ops;
 
 /* ---- context.c ---- */
-/* What libibverbs calls; an operation that is missing there is not supported. */
+/* The operations that libibverbs calls; an operation that is missing is not supported. */
 extern const struct verbs_context_ops prov_context_ops;
 struct verbs_context *prov_alloc_context(struct ibv_device *device, int cmd_fd, void *priv);
 void prov_free_context(struct ibv_context *ibctx);
@@ -252,19 +253,19 @@ void prov_free_context(struct ibv_context *ibctx);
 int prov_call(struct ibv_context *ctx, uint16_t op, const void *req, size_t req_len, void *rep,
 	      size_t rep_len);
 
-/* As prov_call for a struct ipc_call of the caller's making. */
+/* As prov_call, for a struct ipc_call that the caller has filled. */
 int prov_call_fds(struct ibv_context *ctx, struct ipc_call *call);
 
 /*
- * DEALLOC_*, DESTROY_*, DEREG_*: the request is just a handle. 0 also when the daemon is gone:
- * the object went with it, and what is left of it is this side's to free (EVT-14).
+ * DEALLOC_*, DESTROY_*, DEREG_*: the request is just a handle. 0 also if the daemon is gone: its
+ * object is gone, too, and this side frees the rest (EVT-14).
  */
 int prov_call_destroy(struct ibv_context *ctx, uint16_t op, uint32_t handle);
 
 /*
- * Rings handed out by a reply: maps what is new, sets *ring to the header of each. locs and
- * hdr_bytes run in parallel, a loc with entries 0 is skipped. Consumes every descriptor, in
- * failure too. 0 or a positive errno.
+ * Maps the rings that a reply describes: maps new segments and sets each of rings to the ring's
+ * header. locs, hdr_bytes and rings have n elements each; a loc with entries 0 is skipped. Closes
+ * every descriptor, also on failure. 0 or a positive errno.
  */
 int prov_map_rings(struct prov_context *ctx, const struct uroce_ring_loc *const *locs,
 		   const size_t *hdr_bytes, void **rings, unsigned int n, int *fds,
@@ -287,13 +288,13 @@ int prov_call_ring(struct ibv_context *ctx, const struct prov_ring_call *c, void
 struct prov_context *prov_context_by_cmd_fd(int cmd_fd);
 
 /*
- * A request of any open context of that device, which cannot close meanwhile. 0 or a positive
- * errno, ENODEV for none; errno stays as it was.
+ * Sends a request on any open context of the device, which cannot close meanwhile. 0 or a positive
+ * errno, ENODEV if no context is open; errno is unchanged.
  */
 int prov_call_device(const char *device, uint16_t op, const void *req, size_t req_len, void *rep,
 		     size_t rep_len);
 
-/* Is the daemon still there? A system call: for the idle path. Sets ctx->lost if it is not. */
+/* Is the daemon still there? Sets ctx->lost if not. A system call: for the slow path only. */
 bool prov_context_alive(struct prov_context *ctx);
 
 /* ---- hooks/libibverbs.c ---- */
@@ -302,34 +303,34 @@ void prov_hooks_install(void);
 
 /* ---- sysfs.c ---- */
 /*
- * Where path, relative to the directory dir as openat(2) has it, is a GID's or P_Key's file of a
- * device that this process has open: a descriptor to read its present content from. Else -1, errno
- * as it was.
+ * If path (relative to the directory dir, as for openat(2)) is the file of a GID or P_Key of a
+ * device that this process has open: a descriptor to read the current content from. Else -1; errno
+ * is unchanged.
  */
 int prov_sysfs_open(int dir, const char *path);
 
 /* ---- event.c ---- */
-/* A context's asynchronous descriptor starts or stops being read through us. */
+/* Reads of a context's asynchronous descriptor go through prov_event_read from now on. */
 int prov_event_add_async(struct prov_context *ctx, int fd);
-/* The context closes: channels that the program left open answer EIO. */
+/* The context closes: reads of channels that the program left open fail with EIO. */
 void prov_event_forget(struct prov_context *ctx);
-/* Asks the daemon for a completion channel. The descriptor, or -1 with errno. */
+/* Requests a completion channel from the daemon. The descriptor, or -1 with errno. */
 int prov_event_create_channel(struct prov_context *ctx);
 /* The daemon's handle of ctx's channel fd; false if it is none. */
 bool prov_event_channel_handle(struct prov_context *ctx, int fd, uint32_t *handle);
 /* Gives ref an id, unique in the process. 0 or ENOMEM. */
 int prov_ref_add(struct prov_ref *ref, void *element);
-/* Takes the id back: from now on no event of the object is delivered. Safe to repeat. */
+/* Releases the id: no event of the object is delivered from now on. May be repeated. */
 void prov_ref_drop(struct prov_ref *ref);
 /*
- * Frees an object (obj, with ref in it) once every event that was delivered has been acknowledged:
- * counted in *comp (NULL: there are none) and *async, under mutex, with cond signalled. Does not
- * wait in the child of a fork, where who took the events does not exist, nor when the daemon is
- * lost: then the memory stays for late acknowledgements until the context closes (EVT-14).
+ * Frees an object (obj, which contains ref) once every delivered event has been acknowledged: *comp
+ * (NULL: there are none) and *async count these under mutex, and cond is signalled. Does not wait
+ * in the child of a fork, where the threads that took the events do not exist, nor if the daemon is
+ * lost: the memory then stays for late acknowledgements until the context closes (EVT-14).
  */
 void prov_ref_free(struct prov_context *ctx, struct prov_ref *ref, void *obj, const uint32_t *comp,
 		   const uint32_t *async, pthread_mutex_t *mutex, pthread_cond_t *cond);
-/* The context closes: what prov_ref_free kept goes. */
+/* The context closes: frees the memory that prov_ref_free kept. */
 void prov_ref_free_unacked(struct prov_context *ctx);
 /* Drops stale events from the heads of the channel (-1: none) and of ctx's async descriptor. */
 void prov_event_purge(struct prov_context *ctx, int channel_fd);
@@ -338,9 +339,9 @@ ssize_t prov_event_read(int fd, void *buf, size_t len);
 int prov_event_close(int fd);
 
 /* ---- share.c ---- */
-/* Makes ctx's command descriptor one that ibv_import_device takes. A failure is no harm else. */
+/* Prepares ctx's command descriptor for ibv_import_device. A failure only prevents the import. */
 void prov_share_offer(struct prov_context *ctx, const char *device);
-/* A context of its own for who was given the command descriptor of another. */
+/* A separate context for a process that got the command descriptor of another context. */
 struct verbs_context *prov_import_context(struct ibv_device *device, int cmd_fd);
 struct ibv_pd *prov_import_pd(struct ibv_context *ibctx, uint32_t handle);
 void prov_unimport_pd(struct ibv_pd *pd);
@@ -354,8 +355,8 @@ int prov_share_ioctl(int fd, unsigned long request, void *arg);
 struct ibv_pd *prov_alloc_pd(struct ibv_context *ibctx);
 int prov_dealloc_pd(struct ibv_pd *ibpd);
 /*
- * An object is made in pd, or destroyed. The daemon knows the users of a PD, but not by which of
- * its names they know it. NULL: nothing.
+ * An object in pd is created, or destroyed. The daemon counts the users of a PD, but cannot tell
+ * which name of the PD (parent domain) they use. NULL: no effect.
  */
 void prov_pd_hold(struct ibv_pd *pd);
 void prov_pd_drop(struct ibv_pd *pd);
@@ -376,7 +377,7 @@ struct ibv_ah *prov_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
 int prov_destroy_ah(struct ibv_ah *ah);
 /* Address attributes in the ABI's layout and back. */
 void prov_ah_attr_out(struct uroce_ah_attr *to, const struct ibv_ah_attr *from);
-/* Says on stderr, if UROCE_VERBOSE is in the environment, that attr lacks a GRH. Keeps errno. */
+/* If UROCE_VERBOSE is set, prints to stderr that attr lacks a GRH. Keeps errno. */
 void prov_ah_explain(const struct ibv_ah_attr *attr, const char *what);
 void prov_ah_attr_in(struct ibv_ah_attr *to, const struct uroce_ah_attr *from);
 
@@ -396,8 +397,8 @@ int prov_destroy_cq(struct ibv_cq *ibcq);
 int prov_poll_cq(struct ibv_cq *ibcq, int num, struct ibv_wc *wc);
 int prov_req_notify_cq(struct ibv_cq *ibcq, int solicited_only);
 /*
- * The oldest entry not taken yet, or NULL; prov_cq_take then takes it: it stays valid until
- * prov_cq_publish gives the slots taken back to the daemon. Lock held over all three.
+ * The oldest entry not taken yet, or NULL. prov_cq_take takes it; it stays valid until
+ * prov_cq_publish returns the taken slots to the daemon. The lock is held over all three calls.
  */
 const struct uroce_cqe *prov_cq_head(struct prov_cq *cq);
 void prov_cq_take(struct prov_cq *cq);
@@ -407,14 +408,14 @@ void prov_cq_ex_init(struct prov_cq *cq, uint64_t wc_flags);
 
 /* ---- cq_idle.c ---- */
 /*
- * After an empty poll, lock not held; polls: how many were empty so far. 0; 1 when the core was
- * given up meanwhile, so that another look is worth it; -EIO when the CQ is dead. Looks now and
- * then whether the daemon lives.
+ * Called after an empty poll, lock not held. polls: number of empty polls so far. 0; 1 if the core
+ * was given up meanwhile, so that another poll is worthwhile; -EIO if the CQ is dead. Checks from
+ * time to time whether the daemon lives.
  */
 int prov_cq_idle(struct prov_cq *cq, uint32_t polls);
 /*
- * The way to poll that UROCE_POLL asks for; shared_cores: the daemon's cores are its clients', too.
- * 0; EINVAL for a value that there is not, which is said on stderr.
+ * Reads the poll mode from UROCE_POLL. shared_cores: the daemon shares its cores with its clients.
+ * 0; EINVAL for an unknown value, with a message on stderr.
  */
 int prov_poll_mode(bool shared_cores, enum prov_poll_mode *mode);
 
@@ -434,9 +435,9 @@ prov_cq_has_old(const struct prov_cq *cq)
 {
 	return cq->old && cq->old->next < cq->old->n;
 }
-/* Room for everything that cq can hold by now; NULL without memory. */
+/* Space for all entries that cq can hold; NULL without memory. */
 struct prov_cq_old *prov_cq_old_alloc(struct prov_cq *cq);
-/* Fills such a room with all entries not taken yet, oldest first; lock held. */
+/* Copies all entries not taken yet into to, oldest first; lock held. */
 void prov_cq_save(const struct prov_cq *cq, struct prov_cq_old *to);
 
 /* ---- qp.c, qp_modify.c ---- */
@@ -449,11 +450,11 @@ int prov_query_qp_data_in_order(struct ibv_qp *ibqp, enum ibv_wr_opcode op, uint
 int prov_destroy_qp(struct ibv_qp *ibqp);
 int prov_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid);
 int prov_detach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid);
-/* Removes what is unpolled of qp from its CQs; the daemon has finished with it. */
+/* Removes the unpolled entries of qp from its CQs. The daemon must have finished with qp. */
 void prov_qp_purge_cqs(struct prov_qp *qp);
 /* The sizes of a QP's queues, as the daemon grants them. */
 void prov_qp_cap_in(struct ibv_qp_cap *to, const struct uroce_qp_cap *from);
-/* A queue's ring as a reply describes it. */
+/* Initialises a queue with the ring that a reply describes. */
 void prov_ring_init(struct prov_ring *r, void *hdr, const struct uroce_ring_loc *loc,
 		    uint32_t limit, uint32_t max_sge);
 
@@ -461,20 +462,20 @@ void prov_ring_init(struct prov_ring *r, void *hdr, const struct uroce_ring_loc 
 /* Does a state accept send (receive) WRs? IMM-01, IMM-02. */
 bool prov_state_sends(uint32_t state);
 bool prov_state_receives(uint32_t state);
-/* WRs that still fit when want are needed; reads the daemon's index only if it must. */
+/* Number of WRs that still fit. Reads the daemon's index only if want do not seem to fit. */
 uint32_t prov_ring_room(struct prov_ring *r, uint32_t want);
 /* Makes WRs up to r->prod visible. True: the daemon wants its doorbell rung. Lock held. */
 bool prov_ring_publish(struct prov_ring *r);
-/* The same of qp's SQ; its CQs are awaited from now on. */
+/* The same for qp's SQ; completions are expected in its CQs from now on. */
 bool prov_sq_publish(struct prov_qp *qp);
-/* Tells the worker that qpn has new work; ring lock not needed. */
+/* Notifies the worker that qpn has new work; the ring's lock is not needed. */
 void prov_doorbell(struct prov_worker *w, uint32_t qpn);
-/* Writes n SGEs in the ABI's layout to where a WQE has them. */
+/* Writes n SGEs in the ABI's layout to to, which is behind the header of a WQE. */
 void prov_sges_write(void *to, const struct ibv_sge *from, int n);
-/* Writes what a bind needs behind the head of its WQE. */
+/* Writes the fields of a bind into its WQE. */
 void prov_bind_write(struct uroce_send_wqe *wqe, const struct ibv_mw *mw, uint32_t rkey,
 		     const struct ibv_mw_bind_info *info);
-/* A post failed with rc, no lock held: looks after the daemon if the queue was full. Returns rc. */
+/* A post failed with rc; no lock held. Checks on the daemon if the queue was full. Returns rc. */
 int prov_post_failed(struct ibv_context *ibctx, int rc);
 int prov_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 
@@ -482,26 +483,26 @@ int prov_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_
 int prov_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int prov_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
-/* ---- daemon_lost.c: see there ---- */
+/* ---- daemon_lost.c ---- */
 void prov_daemon_lost_init(struct prov_context *ctx);
-/* Every QP and CQ is known by its context from its making to its destruction. */
+/* A context lists its QPs and CQs from their creation to their destruction. */
 void prov_daemon_lost_add_qp(struct prov_context *ctx, struct prov_qp *qp);
 void prov_daemon_lost_del_qp(struct prov_context *ctx, struct prov_qp *qp);
 void prov_daemon_lost_add_cq(struct prov_context *ctx, struct prov_cq *cq);
 void prov_daemon_lost_del_cq(struct prov_context *ctx, struct prov_cq *cq);
-/* In place of the daemon that is lost: may this CQ or SRQ be destroyed? EBUSY: a QP uses it. */
+/* The lost daemon cannot refuse: may this CQ or SRQ be destroyed? EBUSY: a QP uses it. */
 int prov_daemon_lost_check_unused(struct prov_context *ctx, const struct ibv_cq *cq,
 				  const struct ibv_srq *srq);
 /*
- * In front of a poll when ctx->lost, cq's lock not held: 1, there is something to poll; 0, nothing
- * yet; -EIO, nothing ever again.
+ * Called before a poll if ctx->lost, cq's lock not held. 1: there are completions to poll; 0: none
+ * yet; -EIO: none will follow.
  */
 int prov_daemon_lost_poll(struct prov_cq *cq);
-/* In place of an arm: 0 while there is something to poll, and the channel will say so; else EIO. */
+/* Replaces an arm: 0 while there are completions, which the channel will report; else EIO. */
 int prov_daemon_lost_notify(struct prov_cq *cq);
-/* A CQ of this channel that is to be told of the loss, once; NULL: none. */
+/* A CQ of this channel whose loss is to be reported, each CQ once; NULL: none. */
 struct prov_ref *prov_daemon_lost_event(struct prov_context *ctx, int channel_fd);
-/* A post found its queue full: looks now and then whether the daemon lives. No lock held. */
+/* A post found its queue full: checks from time to time whether the daemon lives. No lock held. */
 void prov_daemon_lost_queue_full(struct prov_context *ctx);
 
 /* ---- srq.c ---- */
@@ -513,12 +514,12 @@ int prov_destroy_srq(struct ibv_srq *ibsrq);
 int prov_get_srq_num(struct ibv_srq *ibsrq, uint32_t *num);
 
 /* ---- wr.c ---- */
-/* Send operations that ibv_create_qp_ex may ask for on this type (IBV_QP_EX_WITH_*). */
+/* Send operations that ibv_create_qp_ex offers for this type (IBV_QP_EX_WITH_*). */
 uint64_t prov_wr_ops(uint32_t qp_type);
 /* Fills the ibv_wr_* function pointers of qp. */
 void prov_wr_init(struct prov_qp *qp);
 
-/* The key of mw after a bind that asks for want: the upper bits are not the program's to choose. */
+/* The key of mw after a bind that requests want: the program chooses the low eight bits only. */
 static inline uint32_t
 prov_mw_key(const struct ibv_mw *mw, uint32_t want)
 {

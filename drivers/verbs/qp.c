@@ -8,13 +8,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* What a QP is made from, whichever verb asked. */
+/* The attributes of a new QP, whichever verb creates it. */
 struct qp_wanted {
 	void *qp_context;
 	struct ibv_pd *pd;
 	struct ibv_cq *send_cq, *recv_cq;
 	struct ibv_srq *srq;
-	struct ibv_qp_cap *cap; /* in: wanted, out: granted */
+	struct ibv_qp_cap *cap; /* in: requested, out: granted */
 	enum ibv_qp_type type;
 	bool sig_all;
 };
@@ -33,7 +33,7 @@ prov_ring_init(struct prov_ring *r, void *hdr, const struct uroce_ring_loc *loc,
 	r->cons = 0;
 }
 
-/* The request's rings into qp; refuses geometry that what was granted would not fit. */
+/* Maps the reply's rings into qp. Refuses rings that cannot hold WQEs of the granted sizes. */
 static int
 qp_attach(struct prov_context *ctx, struct prov_qp *qp, const struct uroce_create_qp_rep *rep,
 	  int *fds, unsigned int nfds)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Modify and query. The daemon judges every transition; this side follows the states that it
- * asked for, to refuse what a state forbids (IMM-01, IMM-02) and to empty the queues at RESET.
+ * Modify and query. The daemon decides on every transition. This side records the state that it
+ * requested, to refuse posts that the state forbids (IMM-01, IMM-02) and to empty the queues at
+ * RESET.
  */
 #include "provider.h"
 
@@ -54,7 +55,7 @@ attr_in(struct ibv_qp_attr *to, const struct uroce_qp_attr *from)
 	prov_ah_attr_in(&to->alt_ah_attr, &from->alt_ah);
 }
 
-/* Both rings' posters see the state change between two WRs, never inside one. */
+/* Takes both rings' locks, so that no post sees the state change within a WR. */
 static void
 state_set(struct prov_qp *qp, uint32_t state)
 {
@@ -66,8 +67,8 @@ state_set(struct prov_qp *qp, uint32_t state)
 }
 
 /*
- * A queue is empty after RESET. The daemon says by cons where it will read next, so that both
- * sides agree whether or not it started over from 0.
+ * A queue is empty after RESET. The daemon publishes in cons where it will read next, so both sides
+ * agree whether or not it started over from 0.
  */
 static void
 ring_reset(struct prov_ring *r)

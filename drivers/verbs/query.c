@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Attributes of the device and its port. GIDs and P_Keys are not asked for here: libibverbs reads
+ * Attributes of the device and its port. GIDs and P_Keys are not queried here: libibverbs reads
  * them from sysfs (sysfs.c).
  */
 #include "provider.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memory system calls themselves: UCX and others replace the functions of the C library, to be
- * told when memory goes away. Addresses are numbers; results are as the kernel's: -errno.
+ * The memory system calls without the C library: UCX and others replace its functions, to notice
+ * when memory is unmapped. Addresses are numbers; errors are -errno, as the kernel returns them.
  */
 #ifndef VERBS_RAW_MM_H
 #define VERBS_RAW_MM_H
@@ -27,7 +27,7 @@ raw_mmap(uint64_t len, int prot, int flags, int fd, uint64_t off)
 	return p == -1 ? 0 : (uint64_t)p;
 }
 
-/* Over whatever is there: 0 or -errno. */
+/* Replaces any mapping at addr: 0 or -errno. */
 static inline int
 raw_mmap_at(uint64_t addr, uint64_t len, int prot, int flags, int fd, uint64_t off)
 {
@@ -63,7 +63,7 @@ raw_mremap_onto(uint64_t from, uint64_t len, uint64_t to)
 	return p == -1 ? -errno : 0;
 }
 
-/* A second mapping of shared pages: an old size of 0 asks for one. As raw_mmap. */
+/* A second mapping of shared pages, by an old size of 0. Returns as raw_mmap. */
 static inline uint64_t
 raw_mremap_alias(uint64_t addr, uint64_t len)
 {

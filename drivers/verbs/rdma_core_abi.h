@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a provider needs of libibverbs' private driver interface, IBVERBS_PRIVATE_34 (rdma-core
- * 34 to 56). Distributions do not ship a header for it, so the layouts are declared here from
- * measured facts and held by the asserts at the end; a later private ABI needs a header of its
- * own. Public types come from <infiniband/verbs.h>.
+ * The part of libibverbs' private driver interface, IBVERBS_PRIVATE_34 (rdma-core 34 to 56), that a
+ * provider needs. Distributions do not ship a header for it, so the layouts are declared here from
+ * measurements; the asserts at the end check them. A later private ABI needs another header. Public
+ * types come from <infiniband/verbs.h>.
  *
- * Slots that this provider never fills are declared as rca_unused: their place counts, their
- * signature does not.
+ * Slots that this provider never fills are declared as rca_unused: only their position matters, not
+ * their signature.
  */
 #ifndef UROCE_VERBS_RDMA_CORE_ABI_H
 #define UROCE_VERBS_RDMA_CORE_ABI_H

@@ -3,11 +3,11 @@
  * Sharing a context: ibv_import_device opens it again from a copy of its command descriptor, which
  * may have come from another process, and finds the PDs and regions that were made there.
  *
- * The command descriptor that libibverbs opened stands for nothing, so it is replaced by a sealed
- * memfd that names the device and carries the daemon's token for this context. libibverbs wants a
- * character device there and compares its number with those of the devices: fstat tells it what
- * the descriptor was before. A process must have listed devices before it imports, since libibverbs
- * looks at the descriptor first and loads providers then.
+ * The command descriptor that libibverbs opened is not used, so a sealed memfd replaces it, with
+ * the name of the device and the daemon's token for this context. libibverbs expects a character
+ * device and compares its number with those of the devices: our fstat returns the attributes of the
+ * replaced descriptor. A process must list devices before it imports, because libibverbs checks the
+ * descriptor before it loads providers.
  */
 #include "provider.h"
 
@@ -25,7 +25,7 @@
 #define SHARE_MAGIC 0x656d616e65636f72ull
 #define SHARE_SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
-/* What the memfd holds. */
+/* The content of the memfd. */
 struct share {
 	uint64_t magic;
 	uint64_t rdev; /* number of the device node */
@@ -33,7 +33,7 @@ struct share {
 	uint8_t token[UROCE_TOKEN_BYTES];
 };
 
-/* Is fd such a memfd? Then s holds what it says. Changes nothing, errno neither. */
+/* Is fd such a memfd? If so, reads its content into s. Keeps errno. */
 static bool
 share_read(int fd, struct share *s)
 {
@@ -69,7 +69,7 @@ prov_share_offer(struct prov_context *ctx, const char *device)
 	struct uroce_export_rep rep;
 	struct stat st;
 
-	/* An imported context passes on what it was made from. */
+	/* An imported context passes on the token that it was created from. */
 	if (share_read(cmd_fd, &s) || strlen(device) >= sizeof(s.device) || fstat(cmd_fd, &st) < 0)
 		return;
 	if (prov_call(&ctx->vctx.context, UROCE_CTRL_EXPORT, NULL, 0, &rep, sizeof(rep)))
@@ -101,7 +101,7 @@ prov_import_context(struct ibv_device *device, int cmd_fd)
 	return prov_alloc_context(device, cmd_fd, NULL);
 }
 
-/* The token that ctx was imported by. 0 or EINVAL. */
+/* The token that ctx was imported with. 0 or EINVAL. */
 static int
 import_req(struct ibv_context *ibctx, uint32_t handle, struct uroce_import_req *req)
 {

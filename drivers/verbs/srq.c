@@ -23,7 +23,7 @@ srq_ring_request(struct ibv_context *ctx, uint16_t op, const void *req, size_t r
 	return prov_call_ring(ctx, &c, ring);
 }
 
-/* Asks the daemon for an SRQ; granted sizes go back into attr. 0 or a positive errno. */
+/* Requests an SRQ from the daemon; attr gets the granted sizes. 0 or a positive errno. */
 static int
 srq_request(struct prov_srq *srq, struct ibv_pd *pd, struct ibv_srq_attr *attr)
 {
@@ -32,7 +32,7 @@ srq_request(struct prov_srq *srq, struct ibv_pd *pd, struct ibv_srq_attr *attr)
 		.pd = pd->handle,
 		.max_wr = attr->max_wr,
 		.max_sge = attr->max_sge,
-		/* no limit: srq_limit has no meaning here, and programs leave it as it is */
+		/* no limit: verbs ignore srq_limit here, and programs leave it uninitialised */
 	};
 	struct uroce_create_srq_rep rep;
 	void *ring;
@@ -94,7 +94,7 @@ prov_create_srq_ex(struct ibv_context *ibctx, struct ibv_srq_init_attr_ex *attr)
 	if (!srq)
 		return NULL;
 	attr->attr = basic.attr;
-	/* This entry point goes past libibverbs, which does the same for ibv_create_srq. */
+	/* ibv_create_srq_ex calls this directly; for ibv_create_srq, libibverbs does the same. */
 	srq->context = attr->pd->context;
 	srq->srq_context = attr->srq_context;
 	srq->pd = attr->pd;
@@ -104,8 +104,8 @@ prov_create_srq_ex(struct ibv_context *ibctx, struct ibv_srq_init_attr_ex *attr)
 }
 
 /*
- * The ring of the new size goes on where the old one is, with what was posted in it. Posts wait for
- * the whole exchange: what was posted after the daemon looked would be lost.
+ * The new ring continues at the indices of the old one and has the WRs that were posted there.
+ * Posts wait until the reply: a WR posted after the daemon read the old ring would be lost.
  */
 static int
 srq_resize(struct prov_srq *srq, const struct uroce_modify_srq_req *req)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libibverbs has no provider operation for GIDs and P_Keys: it reads files of sysfs, which for our
- * devices uroce-run has written at the program's start. An operator may change both tables while
- * the program runs (EVT-12, EVT-13), so libibverbs gets the daemon's answer in place of the file.
- * Programs that read sysfs without libibverbs see the tables of their start. (The port's state and
- * its counters are files of the daemon's: app/uroced/live.c.)
+ * libibverbs has no provider operation for GIDs and P_Keys: it reads files of sysfs. For our
+ * devices uroce-run has written these before the program started. An operator may change both
+ * tables while the program runs (EVT-12, EVT-13), so libibverbs gets the daemon's reply in place of
+ * the file. Programs that read sysfs without libibverbs see the tables as of their start. (The
+ * daemon writes the files of the port's state and counters: app/uroced/live.c.)
  */
 #include "provider.h"
 
@@ -30,7 +30,7 @@ struct entry {
 	uint32_t index;
 };
 
-/* Takes what off the front of *p. */
+/* Removes the prefix what from *p. */
 static bool
 skip(const char **p, const char *what)
 {
@@ -71,7 +71,7 @@ entry_of(const char *path, struct entry *e)
 	return *p >= '0' && *p <= '9' && *end == 0;
 }
 
-/* The file's text as the kernel has it. False: the daemon does not say. */
+/* The file's text in the kernel's format. False: the daemon does not provide it. */
 static bool
 read_gid(const struct entry *e, char *text, size_t room)
 {
@@ -121,7 +121,7 @@ prov_sysfs_open(int dir, const char *path)
 	ssize_t n = 0;
 	int saved = errno, fd = -1;
 
-	/* Most of what libibverbs opens is something else. */
+	/* Most files that libibverbs opens are others. */
 	if (!strstr(path, "ports/1/"))
 		return -1;
 	if (*path != '/' && dir != AT_FDCWD) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a daemon that stopped at any instruction has left undone, read from the heads of the queues
- * alone (the protocol is in uroce_abi/ring.h). Pure functions of memory that changes no more.
+ * The work that a daemon left unfinished when it stopped, at whatever instruction. It is read from
+ * the headers of the queues only (protocol: uroce_abi/ring.h). Pure functions of memory that no
+ * longer changes.
  */
 #ifndef UROCE_VERBS_UNFINISHED_H
 #define UROCE_VERBS_UNFINISHED_H
@@ -11,7 +12,7 @@
 #include "uroce_abi/cqe.h"
 #include "uroce_abi/ring.h"
 
-/* A CQ's ring as its client knows it. */
+/* A CQ's ring, with the client's copy of its size. */
 struct unfinished_cq {
 	const struct uroce_cqe *slots;
 	uint32_t mask, shift;
@@ -41,8 +42,8 @@ unfinished_completed(const struct unfinished_cq *cq, uint64_t entry, uint32_t in
 }
 
 /*
- * Of an SQ or RQ: was the WQE before cons retired, and never got its completion? For an unsignaled
- * send there is none to look for: it counts as left. All WQEs from cons on are, too.
+ * For an SQ or RQ: was the WQE before cons retired without its completion? An unsignaled send has
+ * no completion to check: it counts as unfinished, as do all WQEs from cons on.
  */
 static inline bool
 unfinished_retired(const struct uroce_ring_hdr *hdr, const struct unfinished_cq *cq)
@@ -53,7 +54,7 @@ unfinished_retired(const struct uroce_ring_hdr *hdr, const struct unfinished_cq 
 	       !unfinished_completed(cq, __atomic_load_n(&hdr->entry, __ATOMIC_ACQUIRE), done);
 }
 
-/* Does a QP have a WQE of its SRQ that never got its completion? srq_cons: what the SRQ's says. */
+/* Does a QP have a WQE of its SRQ without its completion? srq_cons: cons of the SRQ. */
 static inline bool
 unfinished_held(const struct uroce_held *held, uint32_t srq_cons, const struct unfinished_cq *cq)
 {

@@ -15,7 +15,7 @@ qp_of_ex(struct ibv_qp_ex *ex)
 	return prov_container(ex, struct prov_qp, vqp.qp_ex);
 }
 
-/* The first error stands; what follows builds into nothing. */
+/* Keeps the first error; the calls that follow have no effect. */
 static void
 wr_fail(struct prov_qp *qp, int error)
 {
@@ -24,7 +24,7 @@ wr_fail(struct prov_qp *qp, int error)
 	qp->build = NULL;
 }
 
-/* Opens the next WQE. NULL: the list has failed already, or fails with this. */
+/* Opens the next WQE. NULL: the list has failed before, or fails with this call. */
 static struct uroce_send_wqe *
 wr_open(struct ibv_qp_ex *ex, enum uroce_wr_opcode opcode)
 {
@@ -121,7 +121,7 @@ wr_send(struct ibv_qp_ex *ex)
 	wr_open(ex, UROCE_WR_SEND);
 }
 
-/* Operations whose head is just the word behind the flags. */
+/* Operations whose header needs only imm. */
 static void
 wr_with_imm(struct ibv_qp_ex *ex, enum uroce_wr_opcode opcode, uint32_t imm)
 {
@@ -270,7 +270,7 @@ wr_abort(struct ibv_qp_ex *ex)
 	prov_unlock(&qp->sq.lock);
 }
 
-/* The flag by which ibv_create_qp_ex names each opcode. */
+/* The flag of ibv_create_qp_ex for each opcode. */
 static const uint64_t op_flag[UROCE_WR_OPCODES] = {
 	[UROCE_WR_RDMA_WRITE] = IBV_QP_EX_WITH_RDMA_WRITE,
 	[UROCE_WR_RDMA_WRITE_IMM] = IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM,
