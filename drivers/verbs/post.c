@@ -122,39 +122,31 @@ prov_bind_write(struct uroce_send_wqe *wqe, const struct ibv_mw *mw, uint32_t rk
 
 /* The part of the header that depends on the opcode. 0 or EINVAL. */
 static int
-wqe_head(const struct prov_qp *qp, struct uroce_send_wqe *wqe, const struct ibv_send_wr *wr)
+wqe_head(const struct prov_qp *qp, struct uroce_send_wqe *wqe, const struct ibv_send_wr *wr,
+	 uint8_t traits)
 {
-	switch (wr->opcode) {
-	case IBV_WR_RDMA_WRITE:
-	case IBV_WR_RDMA_WRITE_WITH_IMM:
-	case IBV_WR_RDMA_READ:
-		wqe->rdma.remote_addr = wr->wr.rdma.remote_addr;
-		wqe->rdma.rkey = wr->wr.rdma.rkey;
-		memset(wqe->rdma.spare, 0, sizeof(wqe->rdma.spare));
-		return 0;
-	case IBV_WR_ATOMIC_CMP_AND_SWP:
-	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+	if (traits & UROCE_WRT_EIGHT) {
 		wqe->rdma.remote_addr = wr->wr.atomic.remote_addr;
 		wqe->rdma.compare_add = wr->wr.atomic.compare_add;
 		wqe->rdma.swap = wr->wr.atomic.swap;
 		wqe->rdma.rkey = wr->wr.atomic.rkey;
 		memset(wqe->rdma.spare, 0, sizeof(wqe->rdma.spare));
-		return 0;
-	case IBV_WR_BIND_MW:
+	} else if (traits & UROCE_WRT_REMOTE) {
+		wqe->rdma.remote_addr = wr->wr.rdma.remote_addr;
+		wqe->rdma.rkey = wr->wr.rdma.rkey;
+		memset(wqe->rdma.spare, 0, sizeof(wqe->rdma.spare));
+	} else if (wr->opcode == IBV_WR_BIND_MW) {
 		if (!wr->bind_mw.mw)
 			return EINVAL;
 		prov_bind_write(wqe, wr->bind_mw.mw, wr->bind_mw.rkey, &wr->bind_mw.bind_info);
-		return 0;
-	default:
-		if (qp->vqp.qp.qp_type != IBV_QPT_UD)
-			return 0;
+	} else if (qp->vqp.qp.qp_type == IBV_QPT_UD) {
 		if (!wr->wr.ud.ah)
 			return EINVAL;
 		wqe->ud.ah = wr->wr.ud.ah->handle;
 		wqe->ud.remote_qpn = wr->wr.ud.remote_qpn;
 		wqe->ud.remote_qkey = wr->wr.ud.remote_qkey;
-		return 0;
 	}
+	return 0;
 }
 
 /* Encodes one WR at the queue's next slot. 0 or a positive errno; nothing is published. */
@@ -184,7 +176,7 @@ wqe_write(struct prov_qp *qp, const struct ibv_send_wr *wr)
 		wqe->num = (uint16_t)wr->num_sge;
 		prov_sges_write(wqe + 1, wr->sg_list, wr->num_sge);
 	}
-	return wqe_head(qp, wqe, wr);
+	return wqe_head(qp, wqe, wr, rule->traits);
 }
 
 int
