@@ -114,7 +114,7 @@ static inline bool
 wqe_is_usual(const struct qp *qp, const struct qp_sq_entry *e)
 {
 	return qp->conn.type == QP_TYPE_RC && !qp->conn.snd.general && e->wqe.num == 1 &&
-	       req_sends(e) && !(e->wqe.flags & (UROCE_WQE_INLINE | UROCE_WQE_FENCE)) &&
+	       req_sends(e) && !(e->wqe.flags & ~(UROCE_WQE_SIGNALED | UROCE_WQE_SOLICITED)) &&
 	       req_sges((struct qp_sq_entry *)e)->length <= qp->conn.mtu;
 }
 
