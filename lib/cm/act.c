@@ -361,6 +361,8 @@ act_send_mra(struct cm *cm, struct cm_id *id, const struct cm_args *a)
 		return -EINVAL;
 	if (id->state == CM_ESTABLISHED)
 		m.tid = id->lap_tid;
+	if (id->mra_ns < wire_cm_time_ns(a->code))
+		id->mra_ns = wire_cm_time_ns(a->code);
 	cm_send_msg(cm, &id->addr, &m);
 	return 0;
 }
@@ -461,7 +463,7 @@ act_send_sidr_req(struct cm *cm, struct cm_id *id, struct cm_args *a)
 	id->service_id = q->service_id;
 	id->max_retries = q->max_retries;
 	id->response_ns =
-		cm_response_ns(q->response_timeout != 0 ? q->response_timeout : CM_DEFAULT_TIMEOUT);
+		cm_response_ns(q->response_timeout != 0 ? q->response_timeout : CM_SIDR_TIMEOUT);
 	id->made_ns = a->now_ns;
 	send_request(cm, id, &m, a);
 	return 0;
@@ -513,6 +515,7 @@ int
 cm_act(struct cm *cm, struct cm_id *id, enum cm_act act, struct cm_args *a)
 {
 	static const struct cm_reject consumer = {.reason = WIRE_CM_REJ_CONSUMER};
+	static const struct cm_reject stale = {.reason = WIRE_CM_REJ_STALE};
 	static const struct cm_sidr_answer refusal = {.status = WIRE_SIDR_REJECTED};
 
 	switch (act) {
@@ -540,6 +543,8 @@ cm_act(struct cm *cm, struct cm_id *id, enum cm_act act, struct cm_args *a)
 	case CM_ACT_SEND_REJ_TIMEOUT:
 		act_send_rej_timeout(cm, id);
 		return 0;
+	case CM_ACT_SEND_REJ_STALE:
+		return act_send_rej(cm, id, &stale);
 	case CM_ACT_SEND_REJ_UNKNOWN:
 		act_send_rej_unknown(cm, id, a->msg);
 		return 0;

@@ -26,7 +26,8 @@
  * these a peer could make this side send thousands of MADs a second, or keep an id for hours.
  * The kernel states 20 (4.3 s) and 15 retries. CM_DEFAULT_TIMEOUT is shorter, because the response
  * timeout is about the peer's CM, not its program: a CM whose program is slow answers the second
- * copy of a REQ or REP with an MRA. A lost MAD then costs half a second instead of four.
+ * copy of a REQ or REP with an MRA. A lost MAD then costs half a second instead of four. SIDR has
+ * no MRA: all its copies together have to wait for the peer's program, hence CM_SIDR_TIMEOUT.
  *
  * May include wire and counters.
  */
@@ -41,6 +42,7 @@
 #define CM_MAX_IDS         (1u << 20)
 #define CM_MIN_TIMEOUT     12u /* code: 16.8 ms */
 #define CM_DEFAULT_TIMEOUT 17u /* code: 537 ms */
+#define CM_SIDR_TIMEOUT    19u /* code: 2.1 s */
 #define CM_MAX_TIMEOUT     22u /* code: 17.2 s */
 #define CM_DEFAULT_RETRIES 15u
 #define CM_NEVER           UINT64_MAX
@@ -173,7 +175,9 @@ struct cm_counters {
 	uint64_t over_backlog; /* refused: the listener's backlog */
 	uint64_t over_peer;    /* refused: too many requests of this peer */
 	uint64_t over_ids;     /* refused: no id left */
-	uint64_t stale;        /* REQs and REPs refused as stale */
+	uint64_t
+		evicted; /* ids that answered copies, and gave way: a later copy is a new request */
+	uint64_t stale;  /* REQs and REPs refused as stale */
 	uint64_t events[CM_NEVENTS];
 };
 
@@ -313,7 +317,7 @@ int cm_answer_path(struct cm *cm, uint32_t id, uint8_t status, const void *data,
 struct cm_sidr_ask {
 	struct cm_addr addr;
 	uint64_t service_id;
-	uint8_t response_timeout; /* code 12 .. 22; 0: CM_DEFAULT_TIMEOUT */
+	uint8_t response_timeout; /* code 12 .. 22; 0: CM_SIDR_TIMEOUT */
 	uint8_t max_retries;      /* 0 .. 15 */
 	const void *private_data;
 	uint32_t private_len; /* at most WIRE_CM_SIDR_REQ_PRIVATE */

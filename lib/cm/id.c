@@ -186,14 +186,23 @@ cm_find(const struct cm *cm, uint32_t id)
 	return &cm->ids[slot];
 }
 
+void
+cm_evict(struct cm *cm)
+{
+	if (cm->old_first == CM_NONE)
+		return;
+	cm->counters.evicted++;
+	cm_free(cm, &cm->ids[cm->old_first]);
+}
+
 struct cm_id *
 cm_new(struct cm *cm)
 {
 	uint32_t slot, gen;
 	struct cm_id *id;
 
-	if (cm->free_first == CM_NONE && cm->old_first != CM_NONE)
-		cm_free(cm, &cm->ids[cm->old_first]);
+	if (cm->free_first == CM_NONE)
+		cm_evict(cm);
 	slot = cm->free_first;
 	if (slot == CM_NONE)
 		return NULL;

@@ -54,6 +54,7 @@ struct cm_id {
 	uint64_t deadline_ns;
 	uint64_t response_ns; /* after which a MAD is sent again */
 	uint64_t linger_ns;   /* how long copies are answered in REJ_SENT and SIDR_REP_SENT */
+	uint64_t mra_ns; /* .. and that much longer: the longest time that an MRA has asked for */
 	uint64_t timewait_ns;
 	uint64_t made_ns;
 	uint64_t tid;               /* of the exchange that made the connection */
@@ -127,6 +128,8 @@ struct cm_id *cm_find(const struct cm *cm, uint32_t id);
 /* A new id in state IDLE, evicting the oldest that only answers copies; NULL: none. */
 struct cm_id *cm_new(struct cm *cm);
 void cm_free(struct cm *cm, struct cm_id *id);
+/* Free the oldest id that only answers copies and has no owner, if there is one. */
+void cm_evict(struct cm *cm);
 /* Find an id by a key. dev and gid as far as the key has them. CM_KEY_SERVICE: the first of many.
  */
 struct cm_id *cm_key_find(const struct cm *cm, enum cm_key key, uint16_t dev, const uint8_t *gid,

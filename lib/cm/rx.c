@@ -116,8 +116,8 @@ request_new(struct rx *rx, struct cm_id *l)
 		return NULL;
 	}
 	/* those that only answer copies give way: evicting one makes room for this one */
-	if (cm->nremote >= max - max / OWN_SHARE && cm->old_first != CM_NONE)
-		cm_free(cm, &cm->ids[cm->old_first]);
+	if (cm->nremote >= max - max / OWN_SHARE)
+		cm_evict(cm);
 	id = cm->nremote < max - max / OWN_SHARE ? cm_new(cm) : NULL;
 	if (id == NULL) {
 		cm->counters.over_ids++;

@@ -82,6 +82,9 @@ enter(struct cm *cm, struct cm_id *id, uint8_t next, const struct cm_args *a)
 {
 	uint64_t deadline = a->arm_ns != 0 ? a->arm_ns : CM_NEVER;
 
+	/* a REQ that was not answered: the peer's QP was never used, and may be for another one */
+	if (id->state == CM_REQ_RCVD && next != CM_REP_SENT)
+		cm_key_del(cm, id, CM_KEY_REMOTE_QPN);
 	cm_pending_end(cm, id);
 	id->state = next;
 	id->lap = CM_LAP_NONE;
@@ -92,7 +95,8 @@ enter(struct cm *cm, struct cm_id *id, uint8_t next, const struct cm_args *a)
 	case CM_REJ_SENT:
 		/* the peer may use its QP for another try */
 		cm_key_del(cm, id, CM_KEY_REMOTE_QPN);
-		deadline = a->now_ns + id->linger_ns;
+		/* its last copy may be sent that late, and then be under way */
+		deadline = a->now_ns + id->linger_ns + id->mra_ns + id->timewait_ns;
 		break;
 	case CM_SIDR_REP_SENT:
 		deadline = a->now_ns + id->linger_ns;

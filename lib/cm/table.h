@@ -12,7 +12,7 @@
  *   ESTABLISHED --disconnect--> DREQ_SENT --DREP--> TIMEWAIT --expired--> CLOSED
  *   ESTABLISHED --DREQ--> TIMEWAIT
  *   a REJ that is sent leads to REJ_SENT --expired--> CLOSED, one that is received to CLOSED or,
- *   when the peer may have sent packets, to TIMEWAIT
+ * when packets or MADs of the peer may be under way, to TIMEWAIT
  *
  * A CM of the specification has two more states for an MRA that it has sent, and one for a DREQ
  * that waits for its program. Here an MRA changes nothing about what is awaited, and a DREQ is
@@ -74,6 +74,7 @@ enum cm_act {
 	CM_ACT_SEND_REJ,          /* as cm_reject says */
 	CM_ACT_SEND_REJ_CONSUMER, /* the owner has gone */
 	CM_ACT_SEND_REJ_TIMEOUT,  /* the peer's answer has not come in time, or is not wanted */
+	CM_ACT_SEND_REJ_STALE,    /* the peer has another connection in its place */
 	CM_ACT_SEND_REJ_UNKNOWN,  /* to a REP: the connection is over */
 	CM_ACT_SEND_MRA,          /* as cm_delay says */
 	CM_ACT_AGAIN_MRA,         /* a copy has come: ask for time */

@@ -418,7 +418,7 @@ sidr_resolves_a_service(void **state)
 	assert_int_equal(cm_sidr_answer(p->cm, t->ev.id, &s, p->now), 0);
 	/* the answer is lost: a copy of the question gets it again, and nobody is asked again */
 	lose();
-	pass(wire_cm_time_ns(CM_DEFAULT_TIMEOUT));
+	pass(wire_cm_time_ns(CM_SIDR_TIMEOUT));
 	deliver();
 	node_quiet(p);
 	assert_memory_equal(p->sent[0].mad, p->sent[1].mad, WIRE_MAD_LEN);
