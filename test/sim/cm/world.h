@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "cm/cm.h"
-#include "prng.h"
+#include "../prng.h"
 
 #define WORLD_NODES 4
 #define WORLD_IDS   48  /* of a node's CM */
