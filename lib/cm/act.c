@@ -4,8 +4,6 @@
 #include <string.h>
 #include "cm/parts.h"
 
-#define SIDR_LINGER_CODE  20 /* the kernel's response timeout .. */
-#define SIDR_LINGER_TIMES 16 /* .. and how often it sends a SIDR_REQ */
 #define ACK_TIMEOUT_USUAL 19 /* for TIMEWAIT when a REQ has none */
 
 void
@@ -42,8 +40,8 @@ cm_send_msg(struct cm *cm, const struct cm_addr *addr, const struct wire_cm *m)
 }
 
 /* Send m, which the timer sends again until an answer comes. */
-static void
-send_request(struct cm *cm, struct cm_id *id, const struct wire_cm *m, struct cm_args *a)
+void
+cm_send_request(struct cm *cm, struct cm_id *id, const struct wire_cm *m, struct cm_args *a)
 {
 	wire_cm_build(m, id->request);
 	id->retries_left = id->max_retries;
@@ -52,16 +50,16 @@ send_request(struct cm *cm, struct cm_id *id, const struct wire_cm *m, struct cm
 }
 
 /* Send m, which copies of what it answers get again. */
-static void
-send_reply(struct cm *cm, struct cm_id *id, const struct wire_cm *m)
+void
+cm_send_reply(struct cm *cm, struct cm_id *id, const struct wire_cm *m)
 {
 	wire_cm_build(m, id->reply);
 	cm_send(cm, &id->addr, id->reply);
 }
 
 /* Private data of a call into m. -EINVAL: too long. */
-static int
-put_private(struct wire_cm *m, const void *data, uint32_t len)
+int
+cm_put_private(struct wire_cm *m, const void *data, uint32_t len)
 {
 	uint32_t room;
 	uint8_t *p = wire_cm_private(m, &room);
@@ -73,46 +71,12 @@ put_private(struct wire_cm *m, const void *data, uint32_t len)
 	return 0;
 }
 
-struct wire_cm_path
-cm_path_turned(const struct wire_cm_path *p)
-{
-	struct wire_cm_path t = *p;
-
-	t.local_lid = p->remote_lid;
-	t.remote_lid = p->local_lid;
-	memcpy(t.local_gid, p->remote_gid, 16);
-	memcpy(t.remote_gid, p->local_gid, 16);
-	return t;
-}
-
 uint64_t
 cm_timewait_ns(const struct cm *cm, uint32_t code)
 {
 	code = code == 0 ? ACK_TIMEOUT_USUAL : code;
 
 	return wire_cm_time_ns(code < cm->config.max_timewait ? code : cm->config.max_timewait);
-}
-
-static int
-act_listen(struct cm *cm, struct cm_id *id, const struct cm_listen *l)
-{
-	uint64_t num = l->service_id;
-	const struct cm_id *other = cm_key_find(cm, CM_KEY_SERVICE, 0, NULL, num);
-
-	if (l->backlog == 0)
-		return -EINVAL;
-	for (; other != NULL; other = cm_key_next_service(cm, other)) {
-		const struct cm_listen *o = &other->listen;
-
-		if (o->sidr == l->sidr && o->dev == l->dev && o->family == l->family &&
-		    memcmp(o->gid, l->gid, 16) == 0)
-			return -EADDRINUSE;
-	}
-	id->listen = *l;
-	id->service_id = l->service_id;
-	id->sidr = l->sidr;
-	cm_key_add(cm, id, CM_KEY_SERVICE, num);
-	return 0;
 }
 
 /* The REQ of a connect. */
@@ -145,7 +109,7 @@ req_fill(struct wire_cm *m, const struct cm_id *id, const struct cm_connect *c)
 		.primary = c->primary,
 		.alternate = c->alternate,
 	};
-	return put_private(m, c->private_data, c->private_len);
+	return cm_put_private(m, c->private_data, c->private_len);
 }
 
 static bool
@@ -192,7 +156,7 @@ act_send_req(struct cm *cm, struct cm_id *id, struct cm_args *a)
 		.alternate = c->alternate,
 	};
 	cm_key_add(cm, id, CM_KEY_LOCAL_QPN, c->qpn);
-	send_request(cm, id, &m, a);
+	cm_send_request(cm, id, &m, a);
 	return 0;
 }
 
@@ -238,7 +202,7 @@ act_send_rep(struct cm *cm, struct cm_id *id, struct cm_args *a)
 
 	cm_msg_begin(&m, WIRE_CM_REP, id->tid);
 	if (c->qpn <= WIRE_GSI_QPN || c->qpn > 0xffffff ||
-	    put_private(&m, c->private_data, c->private_len) != 0)
+	    cm_put_private(&m, c->private_data, c->private_len) != 0)
 		return -EINVAL;
 	if (cm_qpn_held(cm, id->addr.dev, c->qpn))
 		return -EBUSY;
@@ -264,7 +228,7 @@ act_send_rep(struct cm *cm, struct cm_id *id, struct cm_args *a)
 	id->qp.initiator_depth = c->initiator_depth;
 	cm_key_add(cm, id, CM_KEY_LOCAL_QPN, c->qpn);
 	/* a copy of the REQ gets it again, and so does the timer */
-	send_request(cm, id, &m, a);
+	cm_send_request(cm, id, &m, a);
 	memcpy(id->reply, id->request, sizeof(id->reply));
 	return 0;
 }
@@ -277,9 +241,9 @@ act_send_rtu(struct cm *cm, struct cm_id *id, const struct cm_args *a)
 	cm_msg_begin(&m, WIRE_CM_RTU, id->tid);
 	m.rtu.local_comm_id = id->comm_id;
 	m.rtu.remote_comm_id = id->remote_comm_id;
-	if (put_private(&m, a->data, a->len) != 0)
+	if (cm_put_private(&m, a->data, a->len) != 0)
 		return -EINVAL;
-	send_reply(cm, id, &m);
+	cm_send_reply(cm, id, &m);
 	return 0;
 }
 
@@ -303,7 +267,7 @@ act_send_rej(struct cm *cm, struct cm_id *id, const struct cm_reject *r)
 	struct wire_cm m;
 
 	cm_msg_begin(&m, WIRE_CM_REJ, id->tid);
-	if (r->info_len > WIRE_CM_INFO || put_private(&m, r->private_data, r->private_len) != 0)
+	if (r->info_len > WIRE_CM_INFO || cm_put_private(&m, r->private_data, r->private_len) != 0)
 		return -EINVAL;
 	m.rej.local_comm_id = id->comm_id;
 	m.rej.remote_comm_id = id->remote_comm_id;
@@ -312,7 +276,7 @@ act_send_rej(struct cm *cm, struct cm_id *id, const struct cm_reject *r)
 	m.rej.info_len = (uint8_t)r->info_len;
 	if (r->info_len != 0)
 		memcpy(m.rej.info, r->info, r->info_len);
-	send_reply(cm, id, &m);
+	cm_send_reply(cm, id, &m);
 	return 0;
 }
 
@@ -357,7 +321,7 @@ act_send_mra(struct cm *cm, struct cm_id *id, const struct cm_args *a)
 	m.mra.remote_comm_id = id->remote_comm_id;
 	m.mra.about = rej_about(id);
 	m.mra.service_timeout = a->code;
-	if (put_private(&m, a->data, a->len) != 0)
+	if (cm_put_private(&m, a->data, a->len) != 0)
 		return -EINVAL;
 	if (id->state == CM_ESTABLISHED)
 		m.tid = id->lap_tid;
@@ -383,13 +347,13 @@ act_send_dreq(struct cm *cm, struct cm_id *id, struct cm_args *a)
 	struct wire_cm m;
 
 	cm_msg_begin(&m, WIRE_CM_DREQ, 0);
-	if (put_private(&m, a->data, a->len) != 0)
+	if (cm_put_private(&m, a->data, a->len) != 0)
 		return -EINVAL;
 	m.tid = cm_random(cm);
 	m.dreq.local_comm_id = id->comm_id;
 	m.dreq.remote_comm_id = id->remote_comm_id;
 	m.dreq.remote_qpn = id->qp.dest_qpn;
-	send_request(cm, id, &m, a);
+	cm_send_request(cm, id, &m, a);
 	return 0;
 }
 
@@ -402,96 +366,6 @@ act_send_drep(struct cm *cm, struct cm_id *id, const struct wire_cm *dreq)
 	m.drep.local_comm_id = id->comm_id;
 	m.drep.remote_comm_id = dreq->dreq.local_comm_id;
 	cm_send_msg(cm, &id->addr, &m);
-}
-
-static int
-act_send_lap(struct cm *cm, struct cm_id *id, struct cm_args *a)
-{
-	struct wire_cm m;
-
-	cm_msg_begin(&m, WIRE_CM_LAP, 0);
-	if (id->passive || put_private(&m, a->data, a->len) != 0)
-		return -EINVAL;
-	m.tid = id->lap_tid = cm_random(cm);
-	id->loading = *(const struct wire_cm_path *)a->call;
-	m.lap.local_comm_id = id->comm_id;
-	m.lap.remote_comm_id = id->remote_comm_id;
-	m.lap.remote_qpn = id->qp.dest_qpn;
-	m.lap.response_timeout = CM_DEFAULT_TIMEOUT;
-	m.lap.alternate = id->loading;
-	send_request(cm, id, &m, a);
-	return 0;
-}
-
-static int
-act_send_apr(struct cm *cm, struct cm_id *id, const struct cm_args *a)
-{
-	struct wire_cm m;
-
-	cm_msg_begin(&m, WIRE_CM_APR, id->lap_tid);
-	if (put_private(&m, a->data, a->len) != 0)
-		return -EINVAL;
-	m.apr.local_comm_id = id->comm_id;
-	m.apr.remote_comm_id = id->remote_comm_id;
-	m.apr.status = a->code;
-	if (a->code == WIRE_APR_OK)
-		id->qp.alternate = id->loading;
-	wire_cm_build(&m, id->apr);
-	id->has_apr = true;
-	cm_send(cm, &id->addr, id->apr);
-	return 0;
-}
-
-static int
-act_send_sidr_req(struct cm *cm, struct cm_id *id, struct cm_args *a)
-{
-	const struct cm_sidr_ask *q = a->call;
-	struct wire_cm m;
-
-	cm_msg_begin(&m, WIRE_CM_SIDR_REQ, 0);
-	if (q->max_retries > 15 || put_private(&m, q->private_data, q->private_len) != 0)
-		return -EINVAL;
-	if (q->response_timeout != 0 &&
-	    (q->response_timeout < CM_MIN_TIMEOUT || q->response_timeout > CM_MAX_TIMEOUT))
-		return -EINVAL;
-	m.tid = id->tid = cm_random(cm);
-	m.sidr_req.request_id = id->comm_id;
-	m.sidr_req.pkey = q->addr.pkey;
-	m.sidr_req.service_id = q->service_id;
-	id->sidr = true;
-	id->addr = q->addr;
-	id->service_id = q->service_id;
-	id->max_retries = q->max_retries;
-	id->response_ns =
-		cm_response_ns(q->response_timeout != 0 ? q->response_timeout : CM_SIDR_TIMEOUT);
-	id->made_ns = a->now_ns;
-	send_request(cm, id, &m, a);
-	return 0;
-}
-
-static int
-act_send_sidr_rep(struct cm *cm, struct cm_id *id, const struct cm_sidr_answer *s)
-{
-	struct wire_cm m;
-
-	cm_msg_begin(&m, WIRE_CM_SIDR_REP, id->tid);
-	if (s->info_len > WIRE_CM_INFO || put_private(&m, s->private_data, s->private_len) != 0)
-		return -EINVAL;
-	m.modifier = s->ece.options;
-	wire_cm_set_vendor(&m, s->ece.vendor_id);
-	m.sidr_rep.request_id = id->remote_comm_id;
-	m.sidr_rep.status = s->status;
-	m.sidr_rep.info_len = (uint8_t)s->info_len;
-	m.sidr_rep.service_id = id->service_id;
-	if (s->status == WIRE_SIDR_OK) {
-		m.sidr_rep.qpn = s->qpn;
-		m.sidr_rep.qkey = s->qkey;
-	}
-	if (s->info_len != 0)
-		memcpy(m.sidr_rep.info, s->info, s->info_len);
-	id->linger_ns = SIDR_LINGER_TIMES * wire_cm_time_ns(SIDR_LINGER_CODE);
-	send_reply(cm, id, &m);
-	return 0;
 }
 
 /* The timer has run out: once more. */
@@ -529,7 +403,7 @@ cm_act(struct cm *cm, struct cm_id *id, enum cm_act act, struct cm_args *a)
 		cm->counters.duplicates++;
 		return 0;
 	case CM_ACT_LISTEN:
-		return act_listen(cm, id, a->call);
+		return cm_act_listen(cm, id, a->call);
 	case CM_ACT_SEND_REQ:
 		return act_send_req(cm, id, a);
 	case CM_ACT_SEND_REP:
@@ -559,15 +433,15 @@ cm_act(struct cm *cm, struct cm_id *id, enum cm_act act, struct cm_args *a)
 		act_send_drep(cm, id, a->msg);
 		return 0;
 	case CM_ACT_SEND_LAP:
-		return act_send_lap(cm, id, a);
+		return cm_act_send_lap(cm, id, a);
 	case CM_ACT_SEND_APR:
-		return act_send_apr(cm, id, a);
+		return cm_act_send_apr(cm, id, a);
 	case CM_ACT_SEND_SIDR_REQ:
-		return act_send_sidr_req(cm, id, a);
+		return cm_act_send_sidr_req(cm, id, a);
 	case CM_ACT_SEND_SIDR_REP:
-		return act_send_sidr_rep(cm, id, a->call);
+		return cm_act_send_sidr_rep(cm, id, a->call);
 	case CM_ACT_REFUSE_SIDR:
-		return act_send_sidr_rep(cm, id, &refusal);
+		return cm_act_send_sidr_rep(cm, id, &refusal);
 	case CM_ACT_RESEND:
 		act_resend(cm, id, a);
 		return 0;

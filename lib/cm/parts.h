@@ -4,7 +4,8 @@
  *
  *   table.c  the state machine as data, names
  *   id.c     memory, ids, lookups, timers
- *   act.c    what cells do: MADs that are built and sent
+ *   listen.c listeners and the limits of what peers can ask for
+ *   act.c, act_other.c  what cells do: MADs that are built and sent
  *   step.c   one input of one id: cell, action, next state, event
  *   call.c   calls of the owner
  *   rx.c     MADs to inputs
@@ -162,8 +163,28 @@ void cm_msg_begin(struct wire_cm *m, uint32_t attr, uint64_t tid);
 uint64_t cm_response_ns(uint32_t code);
 /* How long TIMEWAIT is for a path with this ACK timeout, a code or 0. */
 uint64_t cm_timewait_ns(const struct cm *cm, uint32_t code);
+/* Send m, which the timer sends again until an answer comes. */
+void cm_send_request(struct cm *cm, struct cm_id *id, const struct wire_cm *m, struct cm_args *a);
+/* Send m, which copies of what it answers get again. */
+void cm_send_reply(struct cm *cm, struct cm_id *id, const struct wire_cm *m);
+/* Private data of a call into m. -EINVAL: too long. */
+int cm_put_private(struct wire_cm *m, const void *data, uint32_t len);
+
+/* act_other.c: likewise for the actions of these names. */
+int cm_act_send_lap(struct cm *cm, struct cm_id *id, struct cm_args *a);
+int cm_act_send_apr(struct cm *cm, struct cm_id *id, const struct cm_args *a);
+int cm_act_send_sidr_req(struct cm *cm, struct cm_id *id, struct cm_args *a);
+int cm_act_send_sidr_rep(struct cm *cm, struct cm_id *id, const struct cm_sidr_answer *s);
 /* A path of the peer's message as this side sees it. */
 struct wire_cm_path cm_path_turned(const struct wire_cm_path *p);
+
+/* listen.c: the action of this name. */
+int cm_act_listen(struct cm *cm, struct cm_id *id, const struct cm_listen *l);
+/* The most specific listener for what came to addr, or NULL. */
+struct cm_id *cm_listener_find(const struct cm *cm, const struct cm_addr *addr, uint64_t service_id,
+			       bool sidr);
+/* A new id for a request of addr's peer to l, or NULL: one of the limits is reached (CM-16). */
+struct cm_id *cm_request_new(struct cm *cm, struct cm_id *l, const struct cm_addr *addr);
 
 /*
  * step.c: an input of id. 0; -EINVAL: the table refuses it; or cm_act's error. id may be free

@@ -7,9 +7,6 @@
 #include <string.h>
 #include "cm/parts.h"
 
-/* Of max_ids, those that peers cannot take: callers of this side connect and listen with them. */
-#define OWN_SHARE 8 /* one in so many */
-
 struct rx {
 	struct cm *cm;
 	const struct cm_addr *addr;
@@ -63,70 +60,14 @@ end_stale(struct rx *rx, uint32_t comm_id)
 		input(rx, old, CM_IN_STALE, WIRE_CM_REJ_STALE);
 }
 
-/* How specific a listener is that takes what came to addr; 0: it does not. */
-static uint32_t
-listener_rank(const struct cm_listen *l, const struct cm_addr *addr, bool sidr)
-{
-	static const uint8_t any[16], v4[12] = {[10] = 0xff, [11] = 0xff};
-	bool is_v4 = memcmp(addr->local, v4, sizeof(v4)) == 0;
-	uint32_t rank = 1;
-
-	if (l->sidr != sidr || (l->dev != CM_DEV_ANY && l->dev != addr->dev))
-		return 0;
-	if (l->family != CM_FAMILY_ANY && (l->family == CM_FAMILY_IPV4) != is_v4)
-		return 0;
-	if (memcmp(l->gid, any, 16) != 0) {
-		if (memcmp(l->gid, addr->local, 16) != 0)
-			return 0;
-		rank += 4;
-	}
-	return rank + (l->family != CM_FAMILY_ANY ? 2 : 0) + (l->dev != CM_DEV_ANY ? 1 : 0);
-}
-
+/* A new id for what came, or NULL: one of the limits is reached. */
 static struct cm_id *
-listener_find(const struct rx *rx, uint64_t service_id, bool sidr)
+request_new(struct rx *rx, struct cm_id *listener)
 {
-	struct cm_id *id = cm_key_find(rx->cm, CM_KEY_SERVICE, 0, NULL, service_id), *best = NULL;
-	uint32_t rank, best_rank = 0;
+	struct cm_id *id = cm_request_new(rx->cm, listener, rx->addr);
 
-	for (; id != NULL; id = cm_key_next_service(rx->cm, id)) {
-		rank = listener_rank(&id->listen, rx->addr, sidr);
-		if (rank > best_rank) {
-			best = id;
-			best_rank = rank;
-		}
-	}
-	return best;
-}
-
-/* A new id for a request to l, or NULL: one of the limits is reached (CM-16). */
-static struct cm_id *
-request_new(struct rx *rx, struct cm_id *l)
-{
-	struct cm *cm = rx->cm;
-	uint32_t max = cm->config.max_ids, listener = l->comm_id;
-	struct cm_id *id;
-
-	if (l->npending >= l->listen.backlog) {
-		cm->counters.over_backlog++;
+	if (id == NULL)
 		return NULL;
-	}
-	if (cm_peer_pending(cm, rx->addr) >= cm->config.max_peer_pending) {
-		cm->counters.over_peer++;
-		return NULL;
-	}
-	/* those that only answer copies give way: evicting one makes room for this one */
-	if (cm->nremote >= max - max / OWN_SHARE)
-		cm_evict(cm);
-	id = cm->nremote < max - max / OWN_SHARE ? cm_new(cm) : NULL;
-	if (id == NULL) {
-		cm->counters.over_ids++;
-		return NULL;
-	}
-	cm->nremote++;
-	id->passive = true;
-	id->listener = listener;
-	id->addr = *rx->addr;
 	id->tid = rx->msg.tid;
 	id->first_hash = cm_mad_hash(rx->mad);
 	id->made_ns = rx->now_ns;
@@ -230,7 +171,7 @@ rx_req(struct rx *rx)
 		reject_req(rx, flaw);
 		return;
 	}
-	listener = listener_find(rx, r->service_id, false);
+	listener = cm_listener_find(rx->cm, rx->addr, r->service_id, false);
 	if (listener == NULL) {
 		rx->cm->counters.no_listener++;
 		reject_req(rx, WIRE_CM_REJ_INVALID_SERVICE_ID);
@@ -273,7 +214,7 @@ rx_sidr_req(struct rx *rx)
 	/* the id means another query now: the old one gets its answer, but no copy of it */
 	if (id != NULL)
 		cm_key_del(rx->cm, id, CM_KEY_REMOTE);
-	listener = listener_find(rx, r->service_id, true);
+	listener = cm_listener_find(rx->cm, rx->addr, r->service_id, true);
 	if (listener == NULL) {
 		rx->cm->counters.no_listener++;
 		sidr_refuse(rx, WIRE_SIDR_UNSUPPORTED);
