@@ -8,6 +8,7 @@
 #include "harness.h"
 #include "wire/opcode.h"
 #include "wire/parse.h"
+#include "../../kit/requirement.h"
 
 #define MADS 32
 
@@ -145,8 +146,9 @@ listen_as(const struct wire_cm_req *r)
 	assert_int_equal(cm_listen(p->cm, id, &l), 0);
 }
 
+REQUIREMENT("CM-17")
 static void
-test_CM_17_as_the_passive_side_of_a_kernel(void **state)
+as_the_passive_side_of_a_kernel(void **state)
 {
 	const struct wire_cm *req, *dreq;
 	const struct told *t;
@@ -175,8 +177,9 @@ test_CM_17_as_the_passive_side_of_a_kernel(void **state)
 	check_same(p, said(WIRE_CM_DREP, 0), dreq->tid, id, peer);
 }
 
+REQUIREMENT("CM-17")
 static void
-test_CM_17_as_the_active_side_of_a_kernel(void **state)
+as_the_active_side_of_a_kernel(void **state)
 {
 	const struct wire_cm *req, *rep;
 	uint32_t id;
@@ -202,8 +205,9 @@ test_CM_17_as_the_active_side_of_a_kernel(void **state)
 }
 
 /* The kernel answers a REP that comes twice with an MRA, which has its time, and then an RTU. */
+REQUIREMENT("CM-17")
 static void
-test_CM_17_a_kernels_mra_prolongs_the_wait(void **state)
+a_kernels_mra_prolongs_the_wait(void **state)
 {
 	const struct wire_cm *req, *mra;
 	uint32_t id;
@@ -225,8 +229,9 @@ test_CM_17_a_kernels_mra_prolongs_the_wait(void **state)
 	node_event(p, CM_EV_ESTABLISHED);
 }
 
+REQUIREMENT("CM-17")
 static void
-test_CM_17_a_kernels_rej_is_reported(void **state)
+a_kernels_rej_is_reported(void **state)
 {
 	uint32_t id;
 
@@ -243,8 +248,9 @@ test_CM_17_a_kernels_rej_is_reported(void **state)
 		   said(WIRE_CM_REQ, 0)->req.local_comm_id);
 }
 
+REQUIREMENT("CM-17")
 static void
-test_CM_17_a_kernels_query_gets_the_same_answer(void **state)
+a_kernels_query_gets_the_same_answer(void **state)
 {
 	const struct wire_cm *req, *rep;
 	struct cm_listen l = {.dev = CM_DEV_ANY, .backlog = 1, .sidr = true};
@@ -276,11 +282,11 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_CM_17_as_the_passive_side_of_a_kernel),
-		cmocka_unit_test(test_CM_17_as_the_active_side_of_a_kernel),
-		cmocka_unit_test(test_CM_17_a_kernels_mra_prolongs_the_wait),
-		cmocka_unit_test(test_CM_17_a_kernels_rej_is_reported),
-		cmocka_unit_test(test_CM_17_a_kernels_query_gets_the_same_answer),
+		cmocka_unit_test(as_the_passive_side_of_a_kernel),
+		cmocka_unit_test(as_the_active_side_of_a_kernel),
+		cmocka_unit_test(a_kernels_mra_prolongs_the_wait),
+		cmocka_unit_test(a_kernels_rej_is_reported),
+		cmocka_unit_test(a_kernels_query_gets_the_same_answer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, nodes_free);
