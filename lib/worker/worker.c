@@ -10,6 +10,7 @@
 #include <rte_launch.h>
 #include <rte_lcore.h>
 #include <rte_malloc.h>
+#include <rte_pause.h>
 #include <rte_ring_elem.h>
 #include "qp/segs.h"
 #include "worker/worker_parts.h"
@@ -122,6 +123,9 @@ worker_main(void *arg)
 {
 	struct worker *w = arg;
 
+	/* Partner: worker_set_create. EAL's launch orders memory, too, but does not promise it. */
+	while (__atomic_load_n(&w->launched, __ATOMIC_ACQUIRE) == 0)
+		rte_pause();
 	grace_online(w);
 	while (!__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE)) {
 		if (iterate(w) != 0)
@@ -130,6 +134,7 @@ worker_main(void *arg)
 			idle_empty(w);
 	}
 	grace_offline(w);
+	__atomic_store_n(&w->launched, 0, __ATOMIC_RELEASE); /* partner: worker_set_destroy */
 	return 0;
 }
 
@@ -245,6 +250,7 @@ worker_set_destroy(struct worker_set *ws)
 		__atomic_store_n(&ws->worker[i]->stop, 1, __ATOMIC_RELEASE);
 		worker_wake(ws->worker[i]);
 		rte_eal_wait_lcore(ws->worker[i]->lcore);
+		(void)__atomic_load_n(&ws->worker[i]->launched, __ATOMIC_ACQUIRE);
 	}
 	for (unsigned i = 0; i < ws->n; i++)
 		worker_free(ws->worker[i]);
@@ -299,8 +305,10 @@ worker_set_create(const struct worker_params *p)
 			goto fail;
 		}
 	}
-	for (unsigned i = 0; i < ws->n; i++)
+	for (unsigned i = 0; i < ws->n; i++) {
 		rte_eal_remote_launch(worker_main, ws->worker[i], ws->worker[i]->lcore);
+		__atomic_store_n(&ws->worker[i]->launched, 1, __ATOMIC_RELEASE);
+	}
 	ws->running = true;
 	return ws;
 

@@ -155,6 +155,7 @@ struct worker {
 	int client_fd;                           /* the same for doorbells: epoll of each wake_fd */
 	struct worker_mailbox mail __rte_cache_aligned;
 	struct worker_job *posted_jobs; /* pushed by the control thread: the newest first */
+	uint32_t launched;              /* 1 from worker_set_create until its loop has ended */
 	uint32_t stop;
 	uint32_t asleep __rte_cache_aligned; /* wake by own_fd */
 	/* for the timers of others: now_ns, when this worker ran again after WORKER_STALL_NS, .. */
