@@ -184,7 +184,7 @@ counters_json(const uint64_t *value, const char *const *name, unsigned n, uint64
 	json_t *o = json_object();
 
 	for (unsigned i = 0; i < n; i++) {
-		uint64_t v = __atomic_load_n(&value[i], __ATOMIC_RELAXED);
+		uint64_t v = counters_read(&value[i]);
 
 		show_set_int(o, name[i], (int64_t)v);
 		if (sum != NULL)

@@ -17,7 +17,8 @@ wrong_keys(const struct device *dev)
 		const struct counter_block *b =
 			worker_counters(worker_get(dev->d->workers, w), dev->port.id);
 
-		sum += b->ctr[COUNTER_RSP_WRONG_KEY] + b->drop[DROP_KEY_PAUSE];
+		sum += counters_read(&b->ctr[COUNTER_RSP_WRONG_KEY]) +
+		       counters_read(&b->drop[DROP_KEY_PAUSE]);
 	}
 	return sum;
 }
@@ -30,7 +31,8 @@ most_guessed(struct device *dev, uint32_t *most)
 
 	*most = 0;
 	TAILQ_FOREACH (q, &dev->qps, dev_link) {
-		uint32_t total = q->qp->conn.wrong_keys.total, n = total - q->wrong_keys;
+		uint32_t total = __atomic_load_n(&q->qp->conn.wrong_keys.total, __ATOMIC_RELAXED);
+		uint32_t n = total - q->wrong_keys;
 
 		q->wrong_keys = total;
 		if (n > *most) {
@@ -61,7 +63,7 @@ guess_look(struct device *dev)
 			    " requests since the last look; QP 0x%x of uid %u (pid %d) has had %u "
 			    "wrong keys, %u of them since then",
 			    dev->name, n, q->qp->conn.qpn, q->o.s->peer.uid, q->o.s->peer.pid,
-			    q->qp->conn.wrong_keys.total, most);
+			    q->wrong_keys, most);
 	else
 		LOG_LIMITED(WARNING,
 			    "%s: peers try keys that name nothing: %" PRIu64

@@ -81,9 +81,9 @@ ask_for_waiting(struct device *dev)
 	TAILQ_FOREACH (s, &dev->d->sessions, link)
 		s->user->no_neigh = false;
 	TAILQ_FOREACH (q, &dev->qps, dev_link) {
-		if (!q->qp->conn.path_ok && memcmp(q->hop, none, 16) != 0)
+		if (!q->path_ok && memcmp(q->hop, none, 16) != 0)
 			ask_for(dev, q->hop, q->o.s);
-		if (!q->qp->conn.alt.path_ok && memcmp(q->alt_hop, none, 16) != 0)
+		if (!q->alt_path_ok && memcmp(q->alt_hop, none, 16) != 0)
 			ask_for(dev, q->alt_hop, q->o.s);
 	}
 	TAILQ_FOREACH (s, &dev->d->sessions, link) {

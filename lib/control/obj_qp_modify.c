@@ -23,6 +23,7 @@ struct modify_call {
 	const struct qp_limits *lim;
 	struct qp_path *path; /* NULL without an address vector */
 	struct qp_path *alt;  /* NULL without an alternate path */
+	uint32_t dest_qpn;    /* that both paths lead to */
 	struct triples now;   /* of the QP afterwards */
 	int rc;
 };
@@ -51,12 +52,35 @@ note_triples(struct triples *t, const struct obj_qp *q)
 		       qp->conn.attr.dest_qp_num);
 }
 
-/* On the worker. The QP may have gone over to its alternate path since these were set. */
-static void
-note_hops(struct obj_qp *q)
+static uint64_t
+gid_slot(const struct uroce_ah_attr *ah)
 {
-	memcpy(q->hop, q->qp->conn.hop, sizeof(q->hop));
-	memcpy(q->alt_hop, q->qp->conn.alt.hop, sizeof(q->alt_hop));
+	return ah->is_global && ah->sgid_index < UROCE_MAX_GIDS ? 1ull << ah->sgid_index : 0;
+}
+
+/* On the worker. The QP may have migrated to its alternate path since these were set. */
+static void
+note_paths(struct obj_qp *q)
+{
+	const struct qp *qp = q->qp;
+
+	memcpy(q->hop, qp->conn.hop, sizeof(q->hop));
+	memcpy(q->alt_hop, qp->conn.alt.hop, sizeof(q->alt_hop));
+	q->path_ok = qp->conn.path_ok;
+	q->alt_path_ok = qp->conn.alt.path_ok;
+	q->gid_slots = gid_slot(&qp->conn.attr.ah) | gid_slot(&qp->conn.attr.alt_ah);
+}
+
+/* On the worker: is the modify legal? And the QPN that its paths lead to. */
+static void
+check_on_worker(struct worker *w, void *arg)
+{
+	struct modify_call *c = arg;
+	const struct qp *qp = c->q->qp;
+
+	c->rc = qp_modify_check(qp, c->req->attr_mask, &c->req->attr, c->lim);
+	c->dest_qpn = c->req->attr_mask & QP_DEST_QPN ? c->req->attr.dest_qp_num
+						      : qp->conn.attr.dest_qp_num;
 }
 
 static void
@@ -66,30 +90,26 @@ modify_on_worker(struct worker *w, void *arg)
 	struct qp_env *env = &worker_engine(w)->env;
 	struct qp *qp = c->q->qp;
 
-	/* Again: a packet may have moved the QP to the error state since the control thread looked.
-	 */
+	/* Again: a packet may have moved the QP to the error state since check_on_worker. */
 	c->rc = qp_modify_check(qp, c->req->attr_mask, &c->req->attr, c->lim);
 	if (c->rc == 0) {
 		qp_modify_apply(env, qp, c->req->attr_mask, &c->req->attr, c->path, c->alt);
 		qp_env_flush(env);
-		note_hops(c->q);
+		note_paths(c->q);
 	}
 	note_triples(&c->now, c->q);
 }
 
-/* Where the packets of q go by the address vector ah, of a modify m. A positive errno. */
+/* Where the packets of c's QP go by the address vector ah. 0 or a positive errno. */
 static int
-qp_find_path(struct obj_qp *q, const struct uroce_modify_qp_req *m, const struct uroce_ah_attr *ah,
-	     struct qp_path *path)
+qp_find_path(const struct modify_call *c, const struct uroce_ah_attr *ah, struct qp_path *path)
 {
-	struct device *dev = q->o.s->dev;
-	uint32_t rqpn =
-		m->attr_mask & QP_DEST_QPN ? m->attr.dest_qp_num : q->qp->conn.attr.dest_qp_num;
+	const struct obj_qp *q = c->q;
 	int rc;
 
 	memset(path, 0, sizeof(*path));
-	rc = net_path(&dev->net, ah, q->qp->conn.qpn, rqpn, &path->wire, &path->loopback,
-		      path->hop);
+	rc = net_path(&q->o.s->dev->net, ah, q->qp->conn.qpn, c->dest_qpn, &path->wire,
+		      &path->loopback, path->hop);
 	path->path_ok = rc == 0;
 	if (rc == -EINPROGRESS)
 		rc = 0;
@@ -125,8 +145,6 @@ static int
 claim_triples(struct obj_qp *q, const struct uroce_modify_qp_req *m, const struct modify_call *c,
 	      struct triple *claim[2], char why[UROCE_CTRL_MAX_WHY])
 {
-	uint32_t rqpn =
-		m->attr_mask & QP_DEST_QPN ? m->attr.dest_qp_num : q->qp->conn.attr.dest_qp_num;
 	const struct qp_path *path[2] = {c->path, c->alt};
 	struct session *s = q->o.s;
 
@@ -137,7 +155,7 @@ claim_triples(struct obj_qp *q, const struct uroce_modify_qp_req *m, const struc
 
 		if (path[i] == NULL || q->qp->conn.type == QP_TYPE_UD)
 			continue;
-		triple_key_set(&key, q, path[i]->wire.sgid, path[i]->wire.dgid, rqpn);
+		triple_key_set(&key, q, path[i]->wire.sgid, path[i]->wire.dgid, c->dest_qpn);
 		rc = triple_claim(&s->d->triples, &key, s->peer.uid, &o);
 		if (rc == 0) {
 			claim[i] = o;
@@ -149,7 +167,7 @@ claim_triples(struct obj_qp *q, const struct uroce_modify_qp_req *m, const struc
 				 "same GID already; uid %u may not pose as it: destroy that QP, or "
 				 "use another source GID",
 				 o->uid, i == 0 ? m->attr.ah.sgid_index : m->attr.alt_ah.sgid_index,
-				 s->dev->name, rqpn, s->peer.uid);
+				 s->dev->name, c->dest_qpn, s->peer.uid);
 		return -rc;
 	}
 	return 0;
@@ -188,14 +206,15 @@ qp_obj_modify(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 	if (q == NULL)
 		return ENOENT;
 	device_limits(s->dev, &lim);
-	rc = qp_modify_check(q->qp, m->attr_mask, &m->attr, &lim);
+	worker_call(obj_qp_worker(q), check_on_worker, &c);
+	rc = c.rc;
 	if (rc == 0 && (m->attr_mask & QP_AV)) {
 		c.path = &path;
-		rc = qp_find_path(q, m, &m->attr.ah, &path);
+		rc = qp_find_path(&c, &m->attr.ah, &path);
 	}
 	if (rc == 0 && (m->attr_mask & QP_ALT_PATH)) {
 		c.alt = &alt;
-		rc = qp_find_path(q, m, &m->attr.alt_ah, &alt);
+		rc = qp_find_path(&c, &m->attr.alt_ah, &alt);
 	}
 	if (rc != 0) {
 		tell_refused(q, m, rc);
@@ -250,7 +269,7 @@ qp_obj_query(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 /* QPs of a worker that go through a neighbour: as many as it looks at between two bursts. */
 #define RESOLVE_BATCH 64
 struct resolve_call {
-	struct qp *qp[RESOLVE_BATCH];
+	struct obj_qp *q[RESOLVE_BATCH];
 	unsigned n;
 	const uint8_t *ip, *mac;
 };
@@ -260,9 +279,11 @@ resolve_on_worker(struct worker *w, void *arg)
 {
 	struct resolve_call *c = arg;
 
-	/* Which of the two paths is in use by now the QP knows. */
-	for (unsigned i = 0; i < c->n; i++)
-		qp_neigh_resolved(&worker_engine(w)->env, c->qp[i], c->ip, c->mac);
+	/* The QP knows which of the two paths is in use by now. */
+	for (unsigned i = 0; i < c->n; i++) {
+		qp_neigh_resolved(&worker_engine(w)->env, c->q[i]->qp, c->ip, c->mac);
+		note_paths(c->q[i]);
+	}
 	c->n = 0;
 }
 
@@ -284,7 +305,7 @@ qp_hop_resolved(struct device *dev, const uint8_t ip[16], const uint8_t mac[6])
 
 		if (memcmp(q->hop, ip, 16) != 0 && memcmp(q->alt_hop, ip, 16) != 0)
 			continue;
-		c->qp[c->n++] = q->qp;
+		c->q[c->n++] = q;
 		if (c->n == RESOLVE_BATCH)
 			worker_call(obj_qp_worker(q), resolve_on_worker, c);
 	}
@@ -310,7 +331,7 @@ gid_gone_on_worker(struct worker *w, void *arg)
 		    q->qp->conn.attr.alt_ah.sgid_index != c->index)
 			continue;
 		qp_alt_lost(q->qp);
-		note_hops(q);
+		note_paths(q);
 	}
 }
 

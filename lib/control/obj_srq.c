@@ -215,11 +215,14 @@ srq_query(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	const struct uroce_handle *h = req->body;
 	struct uroce_query_srq_rep *rep = rp->body;
 	struct obj_srq *o = idtab_get(&s->srqs, h->handle);
+	struct resize_call c = {0};
 
 	if (o == NULL)
 		return ENOENT;
+	c.srq = &o->srq;
+	worker_call(worker_get(s->d->workers, o->srq.worker), look_on_worker, &c);
 	rep->max_wr = o->srq.rq.mask + 1;
 	rep->max_sge = o->srq.rq.max_sge;
-	rep->limit = o->srq.limit;
+	rep->limit = c.limit;
 	return 0;
 }

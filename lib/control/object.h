@@ -159,10 +159,13 @@ struct obj_qp { /* refs: multicast groups it is in (ibv_destroy_qp(3) does not e
 	struct obj_srq *srq; /* NULL: rq is its own */
 	struct ipc_extent sq, rq;
 	/*
-	 * Neighbours that the path and the alternate one go through, as of the last modify; zero:
-	 * none. A QP that has migrated since goes by alt_hop.
+	 * What the worker has noted of both paths in the last call about them (modify, a
+	 * neighbour's MAC, a GID that is gone): the control thread does not read the QP, which its
+	 * worker may migrate at any time. A QP that has migrated since uses alt_hop.
 	 */
-	uint8_t hop[16], alt_hop[16];
+	uint8_t hop[16], alt_hop[16]; /* neighbours that they go through; zero: none */
+	bool path_ok, alt_path_ok;    /* their MACs are known */
+	uint64_t gid_slots;           /* bit per GID index that they use */
 	/* Claims on the addresses of both paths, in no order; NULL: none. */
 	struct triple *triple[2];
 	uint32_t wrong_keys;   /* of its peer, at the last look (guess.c) */

@@ -41,7 +41,7 @@ set_slots_in_use(const struct device *dev)
 	uint64_t slots = 0;
 
 	TAILQ_FOREACH (q, &dev->qps, dev_link)
-		slots |= slot_of(&q->qp->conn.attr.ah) | slot_of(&q->qp->conn.attr.alt_ah);
+		slots |= q->gid_slots;
 	TAILQ_FOREACH (s, &dev->d->sessions, link) {
 		const struct obj_ah *o;
 		uint32_t pos = 0;

@@ -185,7 +185,7 @@ struct qp_wrong_keys {
 	uint64_t since_ns; /* of the count */
 	uint64_t until_ns; /* requests are dropped, while rcv.key_pause */
 	uint32_t count;    /* since then */
-	uint32_t total;    /* of the QP's life; the control thread looks at it */
+	uint32_t total;    /* of the QP's life; atomic: the control thread reads it */
 };
 
 /* Where the packets of a connected QP go. */

@@ -136,7 +136,7 @@ rsp_key_count(struct qp_env *env, struct qp *qp, uint32_t rkey)
 	if (mr_key_known(env->mrs, rkey, qp->bind.pd))
 		return false;
 	env->counters->ctr[COUNTER_RSP_WRONG_KEY]++;
-	w->total++;
+	__atomic_store_n(&w->total, w->total + 1, __ATOMIC_RELAXED);
 	if (w->count == 0 || env->now_ns - w->since_ns >= QP_WRONG_KEY_NS) {
 		w->since_ns = env->now_ns;
 		w->count = 0;
