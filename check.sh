@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Builds everything and runs all tests: unit, sim, lint, bench, fuzz, system, programs and interop, then
-# unit, sim and system again under the address and undefined-behaviour sanitizers.
+# unit, sim and system again under the address and undefined-behaviour sanitizers, and some unit tests
+# under the thread sanitizer.
 #
 #   ./check.sh [SUITE...]        only these suites, without the sanitizers
 #
@@ -52,6 +53,7 @@ else
 	trap - EXIT
 	setup_build $SANITIZED
 	suites build-sanitized unit sim system
+	races
 fi
 
 /usr/bin/python3 - "${logs[@]}" <<'PY'

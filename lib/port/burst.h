@@ -11,12 +11,30 @@
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 
+/*
+ * Drivers are in DPDK's libraries, where ThreadSanitizer sees nothing: that a frame of net_ring
+ * was sent before it was received is said here.
+ */
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+#define PORT_TSAN(what, m, n)                                                                      \
+	do {                                                                                       \
+		for (uint16_t i_ = 0; i_ < (n); i_++)                                              \
+			__tsan_##what((m)[i_]);                                                    \
+	} while (0)
+#else
+#define PORT_TSAN(what, m, n) (void)0
+#endif
+
 /* Up to n frames that arrived; the caller owns them. m->port is not to be relied upon (net_ring).
  */
 static inline uint16_t
 port_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **m, uint16_t n)
 {
-	return rte_eth_rx_burst(port, queue, m, n);
+	uint16_t got = rte_eth_rx_burst(port, queue, m, n);
+
+	PORT_TSAN(acquire, m, got);
+	return got;
 }
 
 /* Does somebody who may hold frames back (drivers/impair) sit on the queue? */
@@ -30,6 +48,7 @@ port_rx_hooked(uint16_t port, uint16_t queue)
 static inline uint16_t
 port_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **m, uint16_t n)
 {
+	PORT_TSAN(release, m, n);
 	return rte_eth_tx_burst(port, queue, m, n);
 }
 

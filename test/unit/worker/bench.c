@@ -81,7 +81,7 @@ sum_of(uint16_t dev, bool drop, unsigned which)
 	for (unsigned i = 0; i < nworkers; i++) {
 		struct counter_block *counters = worker_counters(worker_get(ws, i), dev);
 
-		sum += drop ? counters->drop[which] : counters->ctr[which];
+		sum += counters_read(drop ? &counters->drop[which] : &counters->ctr[which]);
 	}
 	return sum;
 }

@@ -218,9 +218,9 @@ engine_run(struct engine *e, uint64_t now_ns)
 
 		if (m == NULL)
 			return true;
-		if (fake_views && f->send.loopback)
+		if (FAKE_FLAG(fake_views) && f->send.loopback)
 			view(m);
-		else if (fake_views)
+		else if (FAKE_FLAG(fake_views))
 			split(e, m);
 		f->send.next++;
 		m->port = f->send.dev;

@@ -70,7 +70,9 @@ extern struct fake_worker fake[UROCE_MAX_WORKERS];
  * back. Counts: refused frames that kept both segments; zero-copy frames received; those received
  * after a call had advanced fake_epoch.
  */
+/* Atomic: tests set it while workers run. */
 extern bool fake_views;
+#define FAKE_FLAG(flag) __atomic_load_n(&(flag), __ATOMIC_RELAXED)
 extern uint32_t fake_views_kept, fake_views_seen, fake_views_late, fake_epoch;
 
 /* While true, ppoll sleeps until its descriptor is written. Counts the threads in such a sleep. */

@@ -177,9 +177,9 @@ refused_frames_are_copied(void **state)
 {
 	uint64_t busy = sum_of(near[0].id, false, COUNTER_TX_BUSY);
 
-	fake_views = true;
+	__atomic_store_n(&fake_views, true, __ATOMIC_RELAXED);
 	send_and_check(worker_get(ws, 0), 0, 3000);
-	fake_views = false;
+	__atomic_store_n(&fake_views, false, __ATOMIC_RELAXED);
 	assert_true(sum_of(near[0].id, false, COUNTER_TX_BUSY) > busy);
 	assert_int_equal(FAKE_COUNT(fake_views_kept), 0);
 }
@@ -203,7 +203,7 @@ no_reference_to_a_payload_outlasts_a_call(void **state)
 	uint32_t n = fake[0].rx_n, seen;
 	struct worker_event ev[64];
 
-	fake_views = true;
+	__atomic_store_n(&fake_views, true, __ATOMIC_RELAXED);
 	fake_views_seen = fake_views_late = 0;
 	for (uint32_t i = 1; i <= 1000; i++) {
 		worker_call(w, start_sending, &s);
@@ -224,7 +224,7 @@ no_reference_to_a_payload_outlasts_a_call(void **state)
 	assert_true(WAIT_FOR(FAKE_COUNT(fake[0].rx_n) - n == 40));
 	assert_int_equal(fake_views_seen, 40 * 1000);
 	assert_int_equal(fake_views_late, 0);
-	fake_views = false;
+	__atomic_store_n(&fake_views, false, __ATOMIC_RELAXED);
 }
 
 static void
