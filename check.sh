@@ -29,6 +29,27 @@ suites() {
 
 SANITIZED="build-sanitized -Db_sanitize=address,undefined -Db_lundef=false"
 
+# ThreadSanitizer over the programs that share memory between threads. With the C11 memory model DPDK's
+# inlined rings use atomics that it understands.
+RACES="test/unit/worker/test_worker test/unit/control/test_control_objects test/unit/control/test_control_defer"
+races() {
+	local dir=build-tsan
+	if [ ! -f "$dir/build.ninja" ]; then
+		meson setup "$dir" -Dtransport_lto=false -Db_sanitize=thread -Db_lundef=false \
+			"-Dc_args=['-Wno-error=tsan','-DRTE_USE_C11_MEM_MODEL=1']" >"$dir.log" 2>&1 ||
+			{ tail -20 "$dir.log" >&2; setup_fail "meson failed"; }
+	fi
+	setup_say "building $dir"
+	# shellcheck disable=SC2086
+	ninja -C "$dir" $RACES >"$dir.log" 2>&1 || { tail -40 "$dir.log" >&2; setup_fail "the build failed"; }
+	rm -f "$dir.log"
+	setup_say "testing in $dir: races"
+	rm -f "$dir/meson-logs/testlog.json"
+	TSAN_OPTIONS="suppressions=$PWD/test/unit/tsan.supp history_size=4" meson test -C "$dir" --no-rebuild \
+		--print-errorlogs worker-1-adaptive worker-2-adaptive control-objects control-defer || true
+	logs+=("$dir/meson-logs/testlog.json")
+}
+
 # Builds what the last suites need while the others run, whose processes spend much time waiting. Uses only
 # idle processor time: lowest priority within the session and among sessions. If it fails, it is repeated
 # with its output where the result is needed.
@@ -53,6 +74,7 @@ else
 	trap - EXIT
 	setup_build $SANITIZED
 	suites build-sanitized unit sim system
+	races
 	races
 fi
 

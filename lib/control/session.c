@@ -42,12 +42,6 @@ on_doorbell_overflow(struct worker *w, void *ctx, bool first)
 	return *at != NULL;
 }
 
-struct uroce_db_ring *
-session_doorbell(struct session *s, uint32_t w)
-{
-	return (struct uroce_db_ring *)(s->doorbells.base + w * sizeof(struct uroce_db_ring));
-}
-
 static void
 doorbells_close(struct session *s)
 {

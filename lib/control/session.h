@@ -85,11 +85,14 @@ int session_create(struct daemon *d, const struct ipc_peer *peer, struct quota_u
  * have let go of them; what belongs to the connection alone is given back at once.
  */
 void session_destroy(struct session *s);
-/* session_end.c: free what the context of s owns, which may take until after the call; then ended.
- */
+/* session_end.c: frees what the context of s owns, which may outlast the call, then calls ended. */
 void session_end(struct session *s, void (*ended)(struct session *s));
 /* The doorbell ring that worker w watches for s. */
-struct uroce_db_ring *session_doorbell(struct session *s, uint32_t w);
+static inline struct uroce_db_ring *
+session_doorbell(struct session *s, uint32_t w)
+{
+	return (struct uroce_db_ring *)(s->doorbells.base + w * sizeof(struct uroce_db_ring));
+}
 
 /* May it do what hurts or shows other clients? Who looks only may not. */
 bool session_may_change(const struct session *s);

@@ -27,12 +27,8 @@ refuse(struct uroce_set_rep *rep, int rc, const char *fmt, ...)
 	return rc;
 }
 
-static uint64_t
-slot_of(const struct uroce_ah_attr *ah)
-{
-	return ah->is_global && ah->sgid_index < UROCE_MAX_GIDS ? 1ull << ah->sgid_index : 0;
-}
-
+/* GID indices that a QP or an address handle was made with, also those whose slots are empty now.
+ */
 uint64_t
 set_slots_in_use(const struct device *dev)
 {
