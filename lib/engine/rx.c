@@ -160,41 +160,6 @@ why_not_gid(const struct wire_pkt *pkt)
 	return wire_dst_is_group(pkt) ? DROP_BAD_MULTICAST : DROP_BAD_GID;
 }
 
-/* Why the control thread's consumer does not get the packet of f, whose QPN is no QP's. */
-static enum drop_reason
-consumer_refuses(const struct engine *e, uint16_t dev, const struct rx_frame *f)
-{
-	const struct engine_addrs *a = rx_addrs(e, dev);
-	uint8_t gid[16];
-
-	if (e->ops->consumer == NULL || f->pkt.qpn == 0 ||
-	    f->pkt.qpn != __atomic_load_n(&e->consumer_qpn, __ATOMIC_RELAXED))
-		return DROP_BAD_QPN;
-	if (f->v != WIRE_OK)
-		return drop_of_verdict[f->v];
-	if ((f->pkt.opcode & WIRE_SVC_MASK) != WIRE_SVC_UD)
-		return DROP_BAD_SERVICE;
-	wire_dst_gid(&f->pkt, gid);
-	return a == NULL || rx_gid_in(a, gid) ? DROP_NUM : DROP_NOT_OURS;
-}
-
-/*
- * An intact packet for a QPN that is no QP's. Datagrams for QP1 leave the engine here, to
- * slow_path_rx of lib/control.
- */
-static __rte_noinline void
-to_consumer(struct engine *e, uint16_t dev, const struct rx_frame *f)
-{
-	enum drop_reason why = consumer_refuses(e, dev, f);
-
-	if (why != DROP_NUM)
-		rx_drop(e, e->env.counters, why, f->m);
-	else if (e->ops->consumer(e->ops_ctx, dev, f->m))
-		e->env.counters->ctr[COUNTER_SLOW_PATH]++;
-	else
-		e->env.counters->drop[DROP_SLOW_PATH_FULL]++;
-}
-
 /* An intact packet for a QPN of this worker. */
 static void
 rx_roce(struct engine *e, uint16_t dev, const struct rx_frame *f)
@@ -207,7 +172,7 @@ rx_roce(struct engine *e, uint16_t dev, const struct rx_frame *f)
 	enum drop_reason why;
 
 	if (qp == NULL) {
-		to_consumer(e, dev, f);
+		rx_consume(e, dev, m, pkt, v == WIRE_OK ? DROP_NUM : drop_of_verdict[v]);
 		return;
 	}
 	why = qp_refuses(e, qp, pkt, dev);

@@ -51,4 +51,12 @@ enum drop_reason rx_refuses(struct engine *e, struct qp *qp, const struct wire_p
  */
 void rx_multicast(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct wire_pkt *pkt);
 
+/*
+ * rx_consumer.c: an intact packet whose QPN is no QP's. The consumer of engine_set_consumer gets
+ * m if the packet is a datagram for it; else m is dropped. form: what is wrong with the packet's
+ * form; DROP_NUM: nothing. Consumes m.
+ */
+void rx_consume(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct wire_pkt *pkt,
+		enum drop_reason form);
+
 #endif

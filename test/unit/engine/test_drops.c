@@ -6,82 +6,9 @@
 #include <string.h>
 #include <rte_mbuf.h>
 #include "harness.h"
+#include "victim.h"
 #include "wire/csum.h"
 #include "../../kit/requirement.h"
-
-#define RQ        0x555000u
-#define MAX_FRAME (WIRE_MAX_OVERHEAD + 64)
-
-struct victim {
-	struct conn *c;
-	struct qp was;
-	uint64_t drops;
-};
-
-/* A QP ready for the request below, and a copy of its state. */
-static struct victim
-victim_open(void **state, bool v6)
-{
-	struct conn_cfg cfg = conn_rc;
-	struct victim v;
-
-	cfg.v6 = v6;
-	v.c = conn_open(*state, cfg);
-	recv_post(v.c, 1, 0, 64);
-	bench_run(v.c->b);
-	v.was = *v.c->qp;
-	v.drops = 0;
-	return v;
-}
-
-static uint32_t
-good_frame(struct conn *c, uint8_t *frame)
-{
-	struct wire_fields f = {.opcode = WIRE_OP_WRITE_ONLY,
-				.psn = RQ,
-				.ackreq = true,
-				.va = REMOTE_VA,
-				.rkey = c->remote->mr.key,
-				.dmalen = 30};
-
-	return peer_frame(c, f, 1, 30, frame);
-}
-
-/* The frame was dropped for this reason; the victim is as it was. */
-static void
-expect_dropped(struct victim *v, enum drop_reason why)
-{
-	struct conn *c = v->c;
-	uint64_t all = 0;
-	uint32_t i;
-
-	pkt_none(c);
-	cqe_none(c);
-	event_none(c->b);
-	for (i = 0; i < DROP_NUM; i++)
-		all += c->b->counters.drop[i];
-	assert_int_equal(all, ++v->drops);
-	if (c->b->counters.drop[why] == 0)
-		fail_msg("not counted as %s", drop_reason_name[why]);
-	c->b->counters.drop[why]--;
-	v->drops--;
-	assert_memory_equal(c->qp, &v->was, sizeof(v->was));
-	for (i = 0; i < 64; i++)
-		assert_int_equal(c->remote->bytes[i], 0);
-	assert_int_equal(c->rq.hdr->cons, 0);
-	assert_int_equal(OBS(c, RX_ROCE), 0);
-}
-
-/* The intact frame is accepted, so the change was the reason of the drop. */
-static void
-expect_taken(struct victim *v)
-{
-	uint8_t frame[MAX_FRAME];
-
-	frame_rx(v->c->b, frame, good_frame(v->c, frame));
-	ack_expect(v->c, RQ);
-	assert_memory_equal(v->c->remote->bytes, bench_bytes + 1, 30);
-}
 
 /* Any bit that the ICRC covers, and of the ICRC itself. */
 REQUIREMENT("WIRE-03")

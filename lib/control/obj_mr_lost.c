@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Regions whose memory is gone, because their client has truncated or unmapped it (MEM-04). */
+#include "map/mrmap.h"
+#include "map/sigbus.h"
+#include "control/log.h"
+#include "control/obj.h"
+
+/* True if it found any. */
+static bool
+session_sweep_lost(struct session *s)
+{
+	struct obj_mr *m;
+	uint32_t pos = 0;
+	bool any = false;
+
+	while ((m = idtab_next(&s->mrs, &pos)) != NULL) {
+		if (m->lost || !mrmap_failed(m->map))
+			continue;
+		mr_table_hide(&s->d->mrs, &m->mr);
+		m->lost = true;
+		any = true;
+		LOG_LIMITED(NOTICE,
+			    "client %u: the memory of region 0x%x is gone; its key fails from now "
+			    "on",
+			    s->id, m->mr.key);
+	}
+	return any;
+}
+
+static void
+on_lost_unbound(struct defer *df)
+{
+	struct daemon *d = WATCH_OF(df, struct daemon, lost);
+
+	mw_release_end(d, d->lost_release);
+}
+
+/* No worker finds regions without memory any more: their windows are next. */
+static void
+on_lost_hidden(struct defer *df)
+{
+	struct daemon *d = WATCH_OF(df, struct daemon, lost);
+
+	d->lost_release = mw_release_begin(d);
+	df->then = on_lost_unbound;
+	if (d->lost_release != 0 && defer_begin(d, df))
+		on_lost_unbound(df);
+}
+
+void
+mr_sweep_lost(struct daemon *d)
+{
+	uint64_t failures = sigbus_guard_failures();
+	struct session *s;
+	bool any = false;
+
+	mr_debts_settle();
+	/* those of a sweep that has not ended come with the next one */
+	if (failures == d->mr_failures || d->lost.waiting)
+		return;
+	d->mr_failures = failures;
+	sigbus_guard_refill();
+	TAILQ_FOREACH (s, &d->sessions, link) {
+		if (s->state == IPC_STATE_CONTEXT)
+			any |= session_sweep_lost(s);
+	}
+	if (!any)
+		return;
+	d->lost = (struct defer){.then = on_lost_hidden};
+	if (defer_begin(d, &d->lost))
+		on_lost_hidden(&d->lost);
+}

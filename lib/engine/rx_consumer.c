@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Datagrams for QP1 leave the engine here, to slow_path_rx of lib/control. */
+#include <rte_mbuf.h>
+#include "engine/rx.h"
+
+/* Why the consumer does not get pkt, which is for a QPN without a QP; DROP_NUM: it gets it. */
+static enum drop_reason
+consumer_refuses(const struct engine *e, uint16_t dev, const struct wire_pkt *pkt,
+		 enum drop_reason form)
+{
+	const struct engine_addrs *a = rx_addrs(e, dev);
+	uint8_t gid[16];
+
+	if (e->ops->consumer == NULL || pkt->qpn == 0 ||
+	    pkt->qpn != __atomic_load_n(&e->consumer_qpn, __ATOMIC_RELAXED))
+		return DROP_BAD_QPN;
+	if (form != DROP_NUM)
+		return form;
+	if ((pkt->opcode & WIRE_SVC_MASK) != WIRE_SVC_UD)
+		return DROP_BAD_SERVICE;
+	wire_dst_gid(pkt, gid);
+	return a == NULL || rx_gid_in(a, gid) ? DROP_NUM : DROP_NOT_OURS;
+}
+
+void
+rx_consume(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct wire_pkt *pkt,
+	   enum drop_reason form)
+{
+	enum drop_reason why = consumer_refuses(e, dev, pkt, form);
+
+	if (why != DROP_NUM)
+		rx_drop(e, e->env.counters, why, m);
+	else if (e->ops->consumer(e->ops_ctx, dev, m))
+		e->env.counters->ctr[COUNTER_SLOW_PATH]++;
+	else
+		e->env.counters->drop[DROP_SLOW_PATH_FULL]++;
+}
