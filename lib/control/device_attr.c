@@ -93,6 +93,8 @@ device_attr(const struct device *dev, const struct quota_user *user, struct uroc
 		RTE_MIN(MCAST_MAX_GROUPS * rep->max_qp, limit_of(user, QUOTA_MCAST));
 	rep->max_mcast_grp = rep->max_total_mcast_qp_attach;
 	rep->max_mcast_qp_attach = rep->max_qp;
+	if (!port_takes_groups(&dev->port))
+		rep->max_total_mcast_qp_attach = rep->max_mcast_grp = rep->max_mcast_qp_attach = 0;
 	rep->max_mw = rep->max_mr;
 	rep->max_ah = RTE_MIN((uint32_t)AH_MAX, limit_of(user, QUOTA_AHS));
 	rep->max_srq = limit_of(user, QUOTA_SRQS);

@@ -18,11 +18,28 @@ member_find(const struct obj_qp *q, const uint8_t gid[16])
 	return NULL;
 }
 
+/* Has a QP of the device joined the group? */
+static bool
+group_has_members(const struct device *dev, const uint8_t gid[16])
+{
+	const struct obj_member *o;
+
+	TAILQ_FOREACH (o, &dev->members, dev_link) {
+		if (memcmp(o->gid, gid, 16) == 0)
+			return true;
+	}
+	return false;
+}
+
 static void
 member_free(struct obj_member *o)
 {
+	struct device *dev = o->q->o.s->dev;
+
 	quota_give(o->q->o.s->user, QUOTA_MCAST, 1);
-	TAILQ_REMOVE(&o->q->o.s->dev->members, o, dev_link);
+	TAILQ_REMOVE(&dev->members, o, dev_link);
+	if (dev->net.host && !group_has_members(dev, o->gid))
+		port_group_leave(&dev->port, o->gid);
 	free(o);
 }
 
@@ -37,6 +54,8 @@ mcast_attach(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 		return ENOENT;
 	if (q->qp->conn.type != QP_TYPE_UD || !net_gid_is_mcast(r->gid))
 		return EINVAL;
+	if (!port_takes_groups(&s->dev->port))
+		return EOPNOTSUPP;
 	if (member_find(q, r->gid) != NULL)
 		return 0;
 	if (q->o.refs >= MCAST_MAX_GROUPS)
@@ -50,6 +69,15 @@ mcast_attach(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	}
 	o->q = q;
 	memcpy(o->gid, r->gid, 16);
+	if (s->dev->net.host && !group_has_members(s->dev, r->gid)) {
+		int rc = port_group_join(&s->dev->port, r->gid);
+
+		if (rc < 0) {
+			quota_give(s->user, QUOTA_MCAST, 1);
+			free(o);
+			return rc == -ENOBUFS ? ENOMEM : -rc;
+		}
+	}
 	TAILQ_INSERT_TAIL(&s->dev->members, o, dev_link);
 	if (device_addrs_update(s->dev) < 0) {
 		member_free(o);

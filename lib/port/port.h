@@ -123,6 +123,16 @@ bool port_poll_link(struct port *p);
  * addr[0 .. max).
  */
 uint32_t port_udp_addrs(const struct port *p, struct net_addr *addr, uint32_t max);
+/*
+ * The kernel joins or leaves a multicast group for the port. Nothing is to be done for an ethdev.
+ * 0, -EOPNOTSUPP if a port on one address cannot, -ENOBUFS if the kernel's limit of groups is
+ * reached (net.ipv4.igmp_max_memberships), or another -errno. The caller counts: a group is joined
+ * once.
+ */
+int port_group_join(const struct port *p, const uint8_t gid[16]);
+void port_group_leave(const struct port *p, const uint8_t gid[16]);
+/* Can it? */
+bool port_takes_groups(const struct port *p);
 /* What a PORT_UDP counts, or NULL for other kinds. */
 const struct port_udp_stats *port_udp_stats(const struct port *p);
 

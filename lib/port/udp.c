@@ -16,6 +16,9 @@
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
 #endif
+#ifndef IPV6_MULTICAST_ALL
+#define IPV6_MULTICAST_ALL 29
+#endif
 #ifndef UDP_GRO
 #define UDP_GRO 104
 #endif
@@ -121,6 +124,21 @@ bind_socket(const struct port_udp *u, const char *netdev)
 	return bind(u->fd, (struct sockaddr *)&in6, sizeof(in6)) == 0 ? 0 : -errno;
 }
 
+/*
+ * Groups: the engine gives its own copies to members of the same device, and no group is taken that
+ * another program of this host has joined. Without these a datagram too many comes.
+ */
+static void
+set_groups(const struct port_udp *u)
+{
+	set(u, IPPROTO_IP, IP_MULTICAST_LOOP, 0);
+	set(u, IPPROTO_IP, IP_MULTICAST_ALL, 0);
+	if (!u->v6)
+		return;
+	set(u, IPPROTO_IPV6, IPV6_MULTICAST_LOOP, 0);
+	set(u, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
+}
+
 /* What the ICRC and the GRH area of a datagram need. False: this kernel has not got it. */
 static bool
 set_headers(const struct port_udp *u)
@@ -133,7 +151,7 @@ set_headers(const struct port_udp *u)
 		return false;
 	if (v4 && u->any && !u->v6 && !set(u, IPPROTO_IP, IP_PKTINFO, 1))
 		return false;
-	if (v4 && !set(u, IPPROTO_IP, IP_TTL, 64))
+	if (v4 && !(set(u, IPPROTO_IP, IP_TTL, 64) && set(u, IPPROTO_IP, IP_MULTICAST_TTL, 64)))
 		return false;
 	if (!u->v6)
 		return true;
@@ -141,6 +159,7 @@ set_headers(const struct port_udp *u)
 	       set(u, IPPROTO_IPV6, IPV6_RECVTCLASS, 1) &&
 	       set(u, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1) &&
 	       set(u, IPPROTO_IPV6, IPV6_UNICAST_HOPS, 64) &&
+	       set(u, IPPROTO_IPV6, IPV6_MULTICAST_HOPS, 64) &&
 	       (!u->any || set(u, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1));
 }
 
@@ -184,6 +203,7 @@ open_socket(struct port *p)
 	if (rc == 0 && !set_headers(u))
 		rc = -errno;
 	if (rc == 0) {
+		set_groups(u);
 		set_buffers(u);
 		set_offloads(u);
 		rc = bind_socket(u, p->netdev);
@@ -332,4 +352,45 @@ const struct port_udp_stats *
 port_udp_stats(const struct port *p)
 {
 	return p->kind == PORT_UDP ? &p->udp->stats : NULL;
+}
+
+/* A membership of the socket begins or ends. 0 or -errno. */
+static int
+group_change(const struct port_udp *u, const uint8_t gid[16], bool join)
+{
+	struct ip_mreqn v4 = {.imr_ifindex = (int)u->ifindex};
+	struct ipv6_mreq v6 = {.ipv6mr_interface = u->ifindex};
+	int rc;
+
+	if (net_gid_is_v4(gid)) {
+		memcpy(&v4.imr_multiaddr, gid + 12, 4);
+		rc = setsockopt(u->fd, IPPROTO_IP, join ? IP_ADD_MEMBERSHIP : IP_DROP_MEMBERSHIP,
+				&v4, sizeof(v4));
+	} else {
+		memcpy(&v6.ipv6mr_multiaddr, gid, 16);
+		rc = setsockopt(u->fd, IPPROTO_IPV6, join ? IPV6_JOIN_GROUP : IPV6_LEAVE_GROUP, &v6,
+				sizeof(v6));
+	}
+	return rc == 0 ? 0 : -errno;
+}
+
+bool
+port_takes_groups(const struct port *p)
+{
+	return p->kind != PORT_UDP || p->udp->any;
+}
+
+int
+port_group_join(const struct port *p, const uint8_t gid[16])
+{
+	if (p->kind != PORT_UDP)
+		return 0;
+	return p->udp->any ? group_change(p->udp, gid, true) : -EOPNOTSUPP;
+}
+
+void
+port_group_leave(const struct port *p, const uint8_t gid[16])
+{
+	if (p->kind == PORT_UDP)
+		(void)group_change(p->udp, gid, false);
 }

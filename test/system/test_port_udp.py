@@ -158,6 +158,21 @@ def follow_kernel(link):
     lib.until("the link is up", daemon.link_up)
 
 
+def groups(link, group, index):
+    """A datagram to a group crosses the link, for who has joined."""
+    program = lib.public_copy() / "groups"
+    if not program.exists():
+        shutil.copy(lib.BUILD / "test/system/groups", program)
+        program.chmod(0o755)
+    receiver = link.b.spawn([program, "recv", link.b.dev, group])
+    lib.until("it has joined", lambda: "joined" in receiver.output() or receiver.poll() is not None)
+    sender = link.a.spawn([program, "send", link.a.dev, group, index])
+    try:
+        receiver.result(40)
+    finally:
+        sender.kill()
+
+
 def refusals():
     """What cannot be is said at the start."""
     both = spaces(1500)
@@ -205,6 +220,9 @@ def main():
             pingpong(link, "-g", str(index), "-s", "65536", "-n", "50")
     with lib.case("ibv_ud_pingpong"):
         pingpong(link, "-g", "1", "-s", "1024", tool="ibv_ud_pingpong")
+    for group, index in (("::ffff:239.1.2.3", 1), ("ff12::1234", 2)):
+        with lib.case(f"multicast {group}"):
+            groups(link, group, index)
     with lib.case("ibv_uc_pingpong"):
         pingpong(link, "-g", "1", "-n", "100", tool="ibv_uc_pingpong")
     with lib.case("events (-e): the socket wakes the worker"):
