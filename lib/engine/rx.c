@@ -197,7 +197,7 @@ rx_roce(struct engine *e, uint16_t dev, const struct rx_frame *f)
 	if (qp->conn.type == QP_TYPE_UD) {
 		rsp_rx_datagram(&e->env, qp, pkt);
 	} else if (pkt->op->flags & WIRE_F_REQ) {
-		rsp_rx(&e->env, qp, pkt);
+		rsp_rx(&e->env, qp, pkt, m);
 		turn_asked(e, qp);
 	} else {
 		req_rx(&e->env, qp, pkt);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receiving requests (RSP-01, RSP-05, NAK-04 .. NAK-10). A request with the ePSN passes a chain of
- * checks; the first that fails responds and ends the chain. No payload is written and the ePSN does
- * not advance before all checks have passed.
+ * Receiving requests (RSP-01, RSP-05, NAK-04 .. NAK-10). The order (order.h) says which request is
+ * executed next. It passes a chain of checks; the first that fails responds and ends the chain. No
+ * payload is written and the ePSN does not advance before all checks have passed.
  */
 #include <errno.h>
 #include <rte_branch_prediction.h>
 #include <rte_common.h>
+#include "responder/order.h"
 #include "responder/responder_parts.h"
 #include "wire/psn.h"
 
@@ -22,13 +23,18 @@ enum rx_step {
 	RX_DONE,
 };
 
-/* NAK-07; for UC, silently drops the rest of the message (RSP-06). */
+void
+rsp_invalid(struct qp_env *env, struct qp *qp)
+{
+	if (qp->conn.type == QP_TYPE_UC)
+		return;
+	rsp_nak_fatal(env, qp, WIRE_NAK_INV_REQ, QP_WC_REM_INV_REQ_ERR, QP_EVENT_QP_REQ_ERR);
+}
+
 static enum rx_step
 invalid_request(struct qp_env *env, struct qp *qp)
 {
-	if (qp->conn.type == QP_TYPE_UC)
-		return RX_DONE;
-	rsp_nak_fatal(env, qp, WIRE_NAK_INV_REQ, QP_WC_REM_INV_REQ_ERR, QP_EVENT_QP_REQ_ERR);
+	rsp_invalid(env, qp);
 	return RX_DONE;
 }
 
@@ -281,9 +287,8 @@ complete(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t
 	return RX_DONE;
 }
 
-/* Executes a request that has the ePSN. */
-static void
-rx_expected(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+void
+rsp_execute(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	struct rx_target to = {.mr = NULL};
 	uint32_t flags = pkt->op->flags;
@@ -321,9 +326,8 @@ rx_expected(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	}
 }
 
-/* A duplicate: responds again, never executes again (RSP-01), never NAKs (NAK-05). */
-static void
-rx_duplicate(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+void
+rsp_duplicate(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	env->counters->ctr[COUNTER_RSP_DUP]++;
 	if (pkt->op->flags & (WIRE_F_SEND | WIRE_F_WRITE))
@@ -368,7 +372,7 @@ rx_unreliable(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	}
 	rcv->epsn = pkt->psn;
 	if (first || rcv->msg != QP_MSG_NONE)
-		rx_expected(env, qp, pkt);
+		rsp_execute(env, qp, pkt);
 	else
 		qp_env_drop(env, DROP_MSG_ABORTED);
 	/* Not executed: its message is aborted. */
@@ -377,25 +381,6 @@ rx_unreliable(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	rcv->epsn = next;
 	if (rcv->msg == QP_MSG_NONE)
 		abort_shared(env, qp);
-}
-
-/*
- * A packet with the ePSN. It voids a due NAK of this ePSN (NAK-04). The packet that caused that NAK
- * was dropped. If it is behind the new ePSN, there is still a gap and a new NAK is due; otherwise
- * it was a late duplicate.
- */
-static inline void
-rx_in_order(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
-{
-	struct qp_rcv *rcv = &qp->conn.rcv;
-	bool early = false;
-
-	if (unlikely(rcv->nak_due))
-		early = rcv->nak_syndrome == (WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ);
-	rcv->nak_due = rcv->nak_sent = false;
-	rx_expected(env, qp, pkt);
-	if (unlikely(early) && !rcv->nak_due && psn_le(rcv->epsn, rcv->early_psn))
-		rsp_nak_seq(env, qp, rcv->early_psn);
 }
 
 /* QP-13: raised by the first request in RTR, of any kind. */
@@ -425,10 +410,9 @@ rx_stopped(struct qp_env *env, struct qp *qp)
 }
 
 void
-rsp_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+rsp_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, struct rte_mbuf *m)
 {
 	struct qp_rcv *rcv = &qp->conn.rcv;
-	int32_t d = psn_diff(pkt->psn, rcv->epsn);
 
 	if (unlikely(rcv->fatal || rcv->key_pause) && rx_stopped(env, qp))
 		return;
@@ -437,14 +421,7 @@ rsp_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		rx_unreliable(env, qp, pkt);
 		return;
 	}
-	if (d == 0) {
-		rx_in_order(env, qp, pkt);
-	} else if (d < 0) {
-		rx_duplicate(env, qp, pkt);
-	} else {
-		env->counters->ctr[COUNTER_RSP_OUT_OF_SEQ]++;
-		rsp_nak_seq(env, qp, pkt->psn);
-	}
+	rsp_order_rx(env, qp, pkt, m);
 	qp_wake(env, qp);
 }
 
@@ -452,7 +429,6 @@ void
 rsp_rx_malformed(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	struct qp_rcv *rcv = &qp->conn.rcv;
-	int32_t d = psn_diff(pkt->psn, rcv->epsn);
 
 	if (rcv->fatal || rcv->key_pause)
 		return;
@@ -464,12 +440,6 @@ rsp_rx_malformed(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		abort_shared(env, qp);
 		return;
 	}
-	if (d == 0) {
-		rcv->nak_due = rcv->nak_sent = false; /* void, as in rx_in_order */
-		invalid_request(env, qp);
-	} else if (d > 0 && !rcv->nak_sent) {
-		env->counters->ctr[COUNTER_RSP_OUT_OF_SEQ]++;
-		rsp_nak_seq(env, qp, pkt->psn);
-	}
+	rsp_order_rx_malformed(env, qp, pkt);
 	qp_wake(env, qp);
 }

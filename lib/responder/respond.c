@@ -16,8 +16,8 @@ rsp_ack(struct qp *qp, uint32_t psn)
 	qp->conn.rcv.ack_psn = psn;
 }
 
-static void
-nak_due(struct qp *qp, uint8_t syndrome)
+void
+rsp_nak_due(struct qp *qp, uint8_t syndrome)
 {
 	qp->conn.rcv.nak_due = true;
 	qp->conn.rcv.nak_sent = true;
@@ -25,47 +25,10 @@ nak_due(struct qp *qp, uint8_t syndrome)
 	qp->conn.rcv.nak_psn = qp->conn.rcv.epsn;
 }
 
-/* Repetitions of the NAK of an ePSN; fewer than a requester's retries (0 .. 7). */
-#define NAK_REPEATS 3
-
-/*
- * One NAK is sent per gap (NAK-04). The requester then goes back to the ePSN. If that packet is
- * lost again, the packets behind it arrive a second time. The packet that opened the gap therefore
- * shows, when it arrives again, that the requester received the NAK and that this is a new gap;
- * silence would cost the requester an ACK timeout. No other packet counts: if the network reorders
- * packets, many packets of one pass would cause a NAK, each of which uses up a retry.
- *
- * Anybody who knows the addresses and QPN can repeat that packet, because half of all PSNs are
- * ahead of the ePSN. The repetitions are therefore limited: they must not use up all of the
- * requester's retries while the ePSN is on its way.
- */
-static bool
-gap_reopened(const struct qp_env *env, const struct qp_rcv *rcv, uint32_t early_psn)
-{
-	return !rcv->nak_due && rcv->naks_again < NAK_REPEATS &&
-	       rcv->nak_syndrome == (WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ) &&
-	       early_psn == rcv->gap_psn && !(env->plain & QP_PLAIN_RESPONDER);
-}
-
-void
-rsp_nak_seq(struct qp_env *env, struct qp *qp, uint32_t early_psn)
-{
-	struct qp_rcv *rcv = &qp->conn.rcv;
-
-	rcv->early_psn = early_psn;
-	if (rcv->nak_sent && !gap_reopened(env, rcv, early_psn)) {
-		qp_env_drop(env, DROP_OUT_OF_SEQ);
-		return;
-	}
-	rcv->naks_again = rcv->nak_sent ? rcv->naks_again + 1 : 0;
-	rcv->gap_psn = early_psn;
-	nak_due(qp, WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ);
-}
-
 void
 rsp_nak_rnr(struct qp_env *env, struct qp *qp)
 {
-	nak_due(qp, WIRE_SYN_RNR | qp->conn.attr.min_rnr_timer);
+	rsp_nak_due(qp, WIRE_SYN_RNR | qp->conn.attr.min_rnr_timer);
 }
 
 /*
@@ -96,7 +59,7 @@ rsp_memory_late(struct qp_env *env, struct qp *qp)
 		return;
 	if (rcv->late.psn != rcv->epsn)
 		rcv->late = (struct qp_late){.psn = rcv->epsn};
-	nak_due(qp, WIRE_SYN_RNR | rsp_late_code(qp, &rcv->late));
+	rsp_nak_due(qp, WIRE_SYN_RNR | rsp_late_code(qp, &rcv->late));
 }
 
 uint64_t
@@ -124,7 +87,7 @@ rsp_nak_fatal(struct qp_env *env, struct qp *qp, enum wire_nak code, enum qp_wc_
 		qp_error(env, qp, QP_WC_SUCCESS);
 		return;
 	}
-	nak_due(qp, WIRE_SYN_NAK | code);
+	rsp_nak_due(qp, WIRE_SYN_NAK | code);
 	qp->conn.rcv.fatal = true;
 }
 

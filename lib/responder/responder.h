@@ -7,11 +7,16 @@
 #ifndef RESPONDER_RESPONDER_H
 #define RESPONDER_RESPONDER_H
 
+#include <rte_mbuf.h>
 #include "qp/qp.h"
 #include "wire/parse.h"
 
-/* Handle a request packet for qp (RC, UC). ICRC, P_Key and addresses are checked. Sends nothing. */
-void rsp_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
+/*
+ * Handle a request packet for qp (RC, UC) in the frame m. ICRC, P_Key and addresses are checked.
+ * Sends nothing. The caller frees m after its burst; the responder never frees it, and takes a
+ * reference if it keeps it (order.h; today it never does).
+ */
+void rsp_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, struct rte_mbuf *m);
 
 /*
  * Handle a packet for qp (RC, UC) with a format error (wire_bad_form), checked as for rsp_rx and

@@ -7,6 +7,16 @@
 #include "qp/retire.h"
 #include "responder/responder.h"
 
+/*
+ * The request with the ePSN: check it, execute it, advance the ePSN, and make its response due; or
+ * make a NAK due. The caller frees its mbuf (order.h).
+ */
+void rsp_execute(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
+/* A duplicate: responds again, never executes again (RSP-01), never NAKs (NAK-05). */
+void rsp_duplicate(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
+/* The request with the ePSN is invalid: NAK-07; UC drops it silently (RSP-06). */
+void rsp_invalid(struct qp_env *env, struct qp *qp);
+
 /* Are all L_Keys for bytes off .. off + len of the receive WQE valid (MEM-02)? */
 bool rsp_recv_keys_good(struct qp_env *env, struct qp *qp, uint32_t off, uint32_t len);
 /*
@@ -38,8 +48,12 @@ uint8_t rsp_late_code(const struct qp *qp, struct qp_late *late);
 /* Make an ACK up to psn due (RSP-02). rsp_run sends it; ACKs until then are coalesced. */
 void rsp_ack(struct qp *qp, uint32_t psn);
 
-/* Make a PSN sequence NAK (NAK-04) or RNR NAK (NAK-10) of the ePSN due, unless one was sent. */
-void rsp_nak_seq(struct qp_env *env, struct qp *qp, uint32_t early_psn);
+/*
+ * Make a NAK of the ePSN with syndrome due (RSP-02). It replaces one that is due, and until the
+ * ePSN comes nak_sent is set.
+ */
+void rsp_nak_due(struct qp *qp, uint8_t syndrome);
+/* Make an RNR NAK (NAK-10) of the ePSN due. */
 void rsp_nak_rnr(struct qp_env *env, struct qp *qp);
 
 /*

@@ -21,7 +21,8 @@ STATE, FLUSH, RECV = (f'lib/qp/{f}.c' for f in ('state', 'flush', 'recv'))
 ENGINE_RX = 'lib/engine/rx.c'
 SEND, ACK, READ_RESPONSE, RETRY, GO_BACK_N = (
     f'lib/requester/{f}.c' for f in ('send', 'ack', 'read_response', 'retry', 'go_back_n'))
-RECEIVE, RESPOND, READ, ATOMIC = (f'lib/responder/{f}.c' for f in ('receive', 'respond', 'read', 'atomic'))
+RECEIVE, IN_ORDER, RESPOND, READ, ATOMIC = (
+    f'lib/responder/{f}.c' for f in ('receive', 'in_order', 'respond', 'read', 'atomic'))
 
 MUTANTS = [Mutant(*row) for row in (
     # section 2: the state machine
@@ -73,7 +74,7 @@ MUTANTS = [Mutant(*row) for row in (
     ('REQ-04', GO_BACK_N, '		l->excused = 0;\n', '', 'progress_resets_excused_timeouts'),
     ('REQ-04', 'lib/qp/loss.c', '	if (probe_is_wait(qp))\n', '	if (false)\n',
      'longer_round_trip_does_not_shorten_the_timeout'),
-    ('NAK-04', RESPOND, 'early_psn == rcv->gap_psn', 'false', 'gap_in_a_second_pass_gets_another_nak'),
+    ('NAK-04', IN_ORDER, 'early_psn == rcv->gap_psn', 'false', 'gap_in_a_second_pass_gets_another_nak'),
     ('REQ-06', RETRY, 'env->now_ns + wire_rnr_timer_ns(code)',
      'env->now_ns + wire_rnr_timer_ns(code) / 2',
      'rnr_wait_at_least_the_named_time'),
@@ -89,7 +90,7 @@ MUTANTS = [Mutant(*row) for row in (
     ('REQ-09', READ_RESPONSE, '	if (req_ack_until(env, qp, pkt->psn))\n		qp_error(env, qp, QP_WC_BAD_RESP_ERR);',
      '	if (req_ack_until(env, qp, pkt->psn))\n		return;', 'malformed_response_ends_the_wqe'),
     # section 5: the responder
-    ('RSP-01', RECEIVE, '		rx_duplicate(env, qp, pkt);\n', '		rx_in_order(env, qp, pkt);\n',
+    ('RSP-01', IN_ORDER, '		rsp_duplicate(env, qp, pkt);\n', '		rx_expected(env, qp, pkt);\n',
      'duplicates_during_a_gap_are_answered'),
     ('RSP-01', ATOMIC, 'op.psn != pkt->psn || op.va', 'op.va', 'duplicate_atomic_is_not_executed_again'),
     ('RSP-03', READ, 'busy < qp->conn.attr.max_dest_rd_atomic', 'busy <= qp->conn.attr.max_dest_rd_atomic',
@@ -100,8 +101,8 @@ MUTANTS = [Mutant(*row) for row in (
      '	rcv->epsn = pkt->psn;\n	if (true)', 'lost_packet_drops_the_message'),
     # section 6: NAKs
     ('NAK-03', READ, '	qp->conn.rcv.nak_psn = psn;\n', '', 'read_whose_memory_is_deregistered_gets_nak'),
-    ('NAK-04', RESPOND, '	if (rcv->nak_sent && !gap_reopened(env, rcv, early_psn)) {', '	if (false) {', 'each_gap_gets_one_sequence_nak'),
-    ('NAK-05', RECEIVE, '	} else if (d > 0 && !rcv->nak_sent) {', '	} else if (!rcv->nak_sent) {',
+    ('NAK-04', IN_ORDER, '	if (rcv->nak_sent && !gap_reopened(env, rcv, early_psn)) {', '	if (false) {', 'each_gap_gets_one_sequence_nak'),
+    ('NAK-05', IN_ORDER, '	} else if (ahead > 0 && !rcv->nak_sent) {', '	} else if (!rcv->nak_sent) {',
      'malformed_duplicate_is_dropped'),
     ('NAK-06', RECEIVE, 'mr_lookup_remote(env->mrs, rkey, qp->bind.pd, qp->conn.qpn, va, left,',
      'mr_lookup_remote(env->mrs, rkey, qp->bind.pd, qp->conn.qpn, va, pkt->payload_len,',

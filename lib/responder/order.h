@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Order in which a responder executes the requests of an RC QP. Shared by the files of
+ * lib/responder; owner worker only. Implemented by in_order.c: executes requests in PSN order,
+ * drops a packet that comes too early, and sends a sequence NAK.
+ *
+ * By its PSN a request has one of three places. The order decides which, and what follows:
+ *
+ *   expected   has the ePSN: rsp_execute, now
+ *   duplicate  executed before: rsp_duplicate
+ *   early      a packet before it is missing: the order's choice; in_order.c drops it
+ *
+ * Who frees the packet's mbuf: in all three cases the engine, at the end of the burst
+ * (engine_rx), never the order. An order that keeps an early packet
+ *
+ * - makes it linear (qp_view_own), because a payload in client memory is valid for this burst only;
+ * - takes a reference (rte_mbuf_refcnt_update(m, 1)) and copies the struct wire_pkt, whose pointers
+ *   into the frame remain valid (but payload, if the frame was made linear);
+ * - gives the reference back (rte_pktmbuf_free) once the packet is executed, or when the QP is
+ *   reset, fails or is destroyed;
+ * - keeps few: the buffer is the port's, which cannot receive into it meanwhile.
+ *
+ * UC has an order of its own, without NAKs (RSP-06, receive.c); UD has none.
+ */
+#ifndef RESPONDER_ORDER_H
+#define RESPONDER_ORDER_H
+
+#include <rte_mbuf.h>
+#include "qp/qp.h"
+#include "wire/parse.h"
+
+/*
+ * A request pkt of qp (RC, may receive, not fatal), well-formed, in the frame m. Executes or drops
+ * it, or makes a NAK due. m: see above.
+ */
+void rsp_order_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
+		  struct rte_mbuf *m);
+
+/*
+ * The same for a packet with a format error, which is never executed. Expected: NAK-07; early: a
+ * sequence NAK; duplicate: nothing (NAK-05). No mbuf: such a packet is never kept.
+ */
+void rsp_order_rx_malformed(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
+
+#endif
