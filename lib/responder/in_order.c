@@ -59,9 +59,10 @@ rx_expected(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	struct qp_rcv *rcv = &qp->conn.rcv;
 	bool early = false;
 
-	if (unlikely(rcv->nak_due))
-		early = rcv->nak_syndrome == (WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ);
-	rcv->nak_due = rcv->nak_sent = false;
+	if (unlikely(rcv->nak_due || rcv->nak_sent)) {
+		early = rcv->nak_due && rcv->nak_syndrome == (WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ);
+		rcv->nak_due = rcv->nak_sent = false;
+	}
 	rsp_execute(env, qp, pkt);
 	if (unlikely(early) && !rcv->nak_due && psn_le(rcv->epsn, rcv->early_psn))
 		nak_sequence(env, qp, rcv->early_psn);
