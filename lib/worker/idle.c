@@ -25,7 +25,8 @@
 
 /*
  * A yield on a core that nobody else wants takes some 0.5 us in which nothing is looked at; one
- * that let somebody run takes two switches, several times as long. Who was alone spins for a while.
+ * that let somebody run takes two switches, several times as long. A thread that was alone spins
+ * for a while.
  */
 #define ALONE_YIELD_NS 1000ull
 #define ALONE_NS       5000ull

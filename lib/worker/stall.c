@@ -2,7 +2,7 @@
 /*
  * A worker that did not run, because others had its core or the daemon was stopped, has neither
  * sent what it was given nor seen what came. A retry that is used up meanwhile says nothing about
- * the network or the peer (REQ-04). Workers leave word of when they ran; nothing is done for a
+ * the network or the peer (REQ-04). Workers record when they ran; nothing is done for a
  * packet.
  */
 #include "worker/worker_parts.h"

@@ -169,7 +169,7 @@ capture_control(struct worker *w, struct rte_mbuf *const *m, uint32_t n)
 	}
 }
 
-/* Client memory may go after this iteration: what was refused becomes a frame of its own. */
+/* Client memory may go after this iteration: what was refused becomes linear. */
 static void
 own_payloads(struct worker *w, struct rte_mbuf *const *m, uint32_t n)
 {

@@ -74,7 +74,7 @@ line(enum goodput_op op, uint32_t size, unsigned loss, unsigned way, double whol
 	bool met = !r.failed && r.gbps >= goal;
 
 	printf("%-5s %7u B  %4.1f %% of %-8s %6.2f Gb/s  %.3f  NAKs %5" PRIu64 " gaps %5" PRIu64
-	       " probes %5" PRIu64 " (%" PRIu64 " in vain) timeouts %3" PRIu64 " resent %6" PRIu64
+	       " probes %5" PRIu64 " (%" PRIu64 " spurious) timeouts %3" PRIu64 " resent %6" PRIu64
 	       "%s%s\n",
 	       op_name[op], size, losses_ppm[loss] / 1e4, ways[way], r.gbps, r.gbps / whole, r.naks,
 	       r.gaps, r.probes, r.spurious, r.timeouts, r.resent, r.failed ? " FAILED" : "",

@@ -8,7 +8,7 @@
 /* m is on its way over link. Takes one of the s->pkt: there must be a free one. */
 void pair_net_launch(struct pair *s, struct pair_link *link, struct rte_mbuf *m,
 		     const struct pair_view *v);
-/* A frame of its own from the net's pool, with the bytes of m. NULL: none left. */
+/* A linear frame from the net's pool, with the bytes of m. NULL: none left. */
 struct rte_mbuf *pair_net_copy(struct pair *s, const struct rte_mbuf *m);
 
 /* Frames that nobody should heed, in front of m on the wire link. */

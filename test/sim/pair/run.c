@@ -5,7 +5,7 @@
 #include "pair.h"
 #include "wire/timer.h"
 /*
- * How long nothing may happen: every retry in vain, or without a timeout as many probes; RNR waits,
+ * How long nothing may happen: every retry fails, or without a timeout as many probes; RNR waits,
  * receives that come late.
  */
 static uint64_t

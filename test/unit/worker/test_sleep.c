@@ -300,7 +300,7 @@ expect_inward(const struct worker *w, const struct port *p)
 	for (unsigned i = 0; i < w->nrxqs; i++) {
 		if (w->rxqs[i].q.port != p->id)
 			continue;
-		/* what others send comes without a word */
+		/* frames of others arrive without a signal */
 		assert_int_equal(w->rxqs[i].inward, p->inward && w->rxqs[i].q.queue == w->index);
 		queues++;
 	}
