@@ -363,11 +363,15 @@ rx_sort(struct engine *e, uint16_t dev, struct rte_mbuf *m, struct rx_frame *f)
 		rx_drop(e, counters, drop_of_verdict[f->v], m);
 		return false;
 	}
-	if (f->pkt.qpn != WIRE_MULTICAST_QPN && qp_table_owner(e->qps, f->pkt.qpn) != e->worker) {
-		rx_handoff(e, dev, m, f->pkt.qpn);
-		return false;
+	/* f[-1] has passed: another frame for its QPN needs no second look at the table. */
+	if (f->pkt.qpn != f[-1].pkt.qpn) {
+		if (f->pkt.qpn != WIRE_MULTICAST_QPN &&
+		    qp_table_owner(e->qps, f->pkt.qpn) != e->worker) {
+			rx_handoff(e, dev, m, f->pkt.qpn);
+			return false;
+		}
+		qp_table_prefetch(e->qps, f->pkt.qpn);
 	}
-	qp_table_prefetch(e->qps, f->pkt.qpn);
 	if (e->rx_loopback && qp_view_is(m))
 		f->pkt.payload = qp_view_get(m).payload;
 	return true;
