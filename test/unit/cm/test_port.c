@@ -10,6 +10,7 @@
 #include <cmocka.h>
 #include "cm/port.h"
 #include "wire/mad.h"
+#include "../../kit/requirement.h"
 
 #define V4_A                                                                                       \
 	{                                                                                          \
@@ -55,8 +56,9 @@ bind_as(struct cm_bind b, int want)
 	return owner;
 }
 
+REQUIREMENT("CM-10")
 static void
-test_CM_10_an_address_and_port_belong_to_one_owner(void **state)
+an_address_and_port_belong_to_one_owner(void **state)
 {
 	uint32_t a = bind_as((struct cm_bind){.gid = V4_A}, 0);
 
@@ -69,8 +71,9 @@ test_CM_10_an_address_and_port_belong_to_one_owner(void **state)
 	bind_as((struct cm_bind){.gid = V4_A}, 0);
 }
 
+REQUIREMENT("CM-10")
 static void
-test_CM_10_a_wildcard_overlaps_every_address_of_its_families(void **state)
+a_wildcard_overlaps_every_address_of_its_families(void **state)
 {
 	static const struct {
 		struct cm_bind wild, other;
@@ -100,8 +103,9 @@ test_CM_10_a_wildcard_overlaps_every_address_of_its_families(void **state)
 	}
 }
 
+REQUIREMENT("CM-10")
 static void
-test_CM_10_reuse_shares_a_port_until_somebody_listens(void **state)
+reuse_shares_a_port_until_somebody_listens(void **state)
 {
 	struct cm_bind reuse = {.gid = V4_A, .reuse = true};
 	uint32_t a = bind_as(reuse, 0), b = bind_as(reuse, 0);
@@ -116,8 +120,9 @@ test_CM_10_reuse_shares_a_port_until_somebody_listens(void **state)
 	cm_port_release(ports, 0);
 }
 
+REQUIREMENT("CM-10")
 static void
-test_CM_10_ephemeral_ports_are_the_owners_alone(void **state)
+ephemeral_ports_are_the_owners_alone(void **state)
 {
 	struct cm_bind b = {.space = WIRE_CM_PS_TCP, .reuse = true};
 	uint32_t owner[9];
@@ -134,8 +139,9 @@ test_CM_10_ephemeral_ports_are_the_owners_alone(void **state)
 	assert_int_equal(cm_port_bind(ports, &b, &owner[8], &port[8]), 0);
 }
 
+REQUIREMENT("CM-10")
 static void
-test_CM_10_ephemeral_ports_run_out(void **state)
+ephemeral_ports_run_out(void **state)
 {
 	uint32_t n = CM_PORT_LAST - CM_PORT_FIRST + 1, owner;
 	struct cm_ports *many = cm_ports_init(malloc(cm_ports_bytes(n + 1)), n + 1, 1);
@@ -159,11 +165,11 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		PORT_TEST(test_CM_10_an_address_and_port_belong_to_one_owner),
-		PORT_TEST(test_CM_10_a_wildcard_overlaps_every_address_of_its_families),
-		PORT_TEST(test_CM_10_reuse_shares_a_port_until_somebody_listens),
-		PORT_TEST(test_CM_10_ephemeral_ports_are_the_owners_alone),
-		PORT_TEST(test_CM_10_ephemeral_ports_run_out),
+		PORT_TEST(an_address_and_port_belong_to_one_owner),
+		PORT_TEST(a_wildcard_overlaps_every_address_of_its_families),
+		PORT_TEST(reuse_shares_a_port_until_somebody_listens),
+		PORT_TEST(ephemeral_ports_are_the_owners_alone),
+		PORT_TEST(ephemeral_ports_run_out),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
