@@ -34,7 +34,7 @@ unsigned fake_qps, fake_doorbells;
 bool fake_sends;
 struct rte_mbuf *fake_sent;
 
-static struct worker_set set;
+static struct worker_set workers;
 static int wake_fd;
 static struct device device;
 
@@ -117,20 +117,20 @@ run(struct worker *w)
 		job->done = 1;
 	}
 	if (!w->stopped)
-		w->reported = set.token;
+		w->reported = workers.token;
 }
 
 void
 fake_stop(unsigned i)
 {
-	set.worker[i].stopped = true;
+	workers.worker[i].stopped = true;
 }
 
 void
 fake_resume(struct daemon *d, unsigned i)
 {
-	set.worker[i].stopped = false;
-	run(&set.worker[i]);
+	workers.worker[i].stopped = false;
+	run(&workers.worker[i]);
 	defer_poll(d);
 }
 
@@ -329,7 +329,7 @@ fake_open(struct daemon *d)
 	static const uint8_t mac[6] = {2, 0, 0, 0, 0, 1};
 
 	memset(d, 0, sizeof(*d));
-	memset(&set, 0, sizeof(set));
+	memset(&workers, 0, sizeof(workers));
 	memset(&device, 0, sizeof(device));
 	fake_qps = fake_doorbells = 0;
 	fake_reset();
@@ -337,13 +337,13 @@ fake_open(struct daemon *d)
 	d->cfg = &cfg;
 	d->program = &program;
 	d->nworkers = FAKE_WORKERS;
-	d->workers = &set;
+	d->workers = &workers;
 	quota_init(&d->quota, &cfg, &machine, 0);
 	assert_int_equal(loop_init(&d->loop), 0);
 	assert_int_equal(daemon_tables_open(d), 0);
 	for (unsigned i = 0; i < FAKE_WORKERS; i++) {
-		set.worker[i].index = i;
-		set.worker[i].engine.qps = &d->qps;
+		workers.worker[i].index = i;
+		workers.worker[i].engine.qps = &d->qps;
 	}
 	device.d = d;
 	device.max_mtu = 3;

@@ -17,8 +17,8 @@
 
 #define EVENTS 100000u
 
-/* Workers with left events of a destroyed CQ, and a descriptor that stays readable. */
-static uint32_t left;
+/* Workers with events_left events of a destroyed CQ, and a descriptor that stays readable. */
+static uint32_t events_left;
 static int event_fd;
 
 int
@@ -30,11 +30,11 @@ worker_event_fd(struct worker_set *ws)
 unsigned
 worker_events(struct worker_set *ws, struct worker_event *ev, unsigned max)
 {
-	unsigned n = left < max ? left : max;
+	unsigned n = events_left < max ? events_left : max;
 
 	for (unsigned i = 0; i < n; i++)
 		ev[i] = (struct worker_event){.kind = WORKER_EV_CQ, .id = i};
-	left -= n;
+	events_left -= n;
 	return n;
 }
 
@@ -84,7 +84,7 @@ static unsigned turns;
 static void
 on_client(struct watch *w, uint32_t events)
 {
-	left_then = left;
+	left_then = events_left;
 	d.loop.stop = ++turns == 10;
 }
 
@@ -92,7 +92,7 @@ static int
 setup(void **state)
 {
 	memset(&d, 0, sizeof(d));
-	left = EVENTS;
+	events_left = EVENTS;
 	turns = 0;
 	event_fd = eventfd(1, EFD_NONBLOCK);
 	client = (struct watch){.fd = eventfd(1, EFD_NONBLOCK), .ready = on_client};
@@ -115,9 +115,9 @@ loop_takes_one_batch_of_events_a_turn(void **state)
 {
 	assert_int_equal(worker_events_start(&d), 0);
 	d.worker_events.ready(&d.worker_events, EPOLLIN);
-	assert_int_equal(left, EVENTS - 64);
+	assert_int_equal(events_left, EVENTS - 64);
 	d.worker_events.ready(&d.worker_events, EPOLLIN);
-	assert_int_equal(left, EVENTS - 2 * 64);
+	assert_int_equal(events_left, EVENTS - 2 * 64);
 }
 
 /* Waiting events do not precede clients again and again. */
@@ -137,7 +137,7 @@ no_event_is_left_at_the_end(void **state)
 {
 	assert_int_equal(worker_events_start(&d), 0);
 	worker_events_stop(&d);
-	assert_int_equal(left, 0);
+	assert_int_equal(events_left, 0);
 }
 
 int

@@ -129,7 +129,7 @@ every_opcode_has_its_name(void **state)
 /* Each message names what is wrong and what is legal. */
 static const struct {
 	const char *spec, *name, *legal;
-} wrong[] = {
+} illegal[] = {
 	{"loss=1%", "unknown 'loss'", "drop dup reorder"},
 	{"drop", "drop: needs a value", "drop=.."},
 	{"drop=", "drop: needs a value", "drop=.."},
@@ -187,16 +187,16 @@ errors_name_the_wrong_option(void **state)
 	char err[200], full[200];
 	uint32_t i;
 
-	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+	for (i = 0; i < sizeof(illegal) / sizeof(illegal[0]); i++) {
 		memset(err, 'x', sizeof(err));
-		if (impair_spec_parse(wrong[i].spec, &cfg, err, sizeof(err)) != -EINVAL ||
-		    strncmp(err, wrong[i].name, strlen(wrong[i].name)) != 0 ||
-		    strstr(err, wrong[i].legal) == NULL)
-			fail_msg("'%s': %s", wrong[i].spec, err);
+		if (impair_spec_parse(illegal[i].spec, &cfg, err, sizeof(err)) != -EINVAL ||
+		    strncmp(err, illegal[i].name, strlen(illegal[i].name)) != 0 ||
+		    strstr(err, illegal[i].legal) == NULL)
+			fail_msg("'%s': %s", illegal[i].spec, err);
 		/* Cut off where it must be, and no further. */
 		strcpy(full, err);
 		memset(err, 'x', sizeof(err));
-		assert_int_equal(impair_spec_parse(wrong[i].spec, &cfg, err, 12), -EINVAL);
+		assert_int_equal(impair_spec_parse(illegal[i].spec, &cfg, err, 12), -EINVAL);
 		assert_int_equal(err[11], '\0');
 		assert_int_equal(err[12], 'x');
 		assert_memory_equal(err, full, 11);

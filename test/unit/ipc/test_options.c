@@ -14,7 +14,7 @@
 /* Wrong values: the message must name the option, the value and the legal values. */
 static const struct {
 	const char *name, *value, *legal;
-} wrong[] = {
+} illegal[] = {
 	{"socket-mode", "888", "from 0 to 777"},
 	{"socket-mode", "1000", "from 0 to 777"},
 	{"socket", "", "empty"},
@@ -64,7 +64,7 @@ static const struct {
 	 "pkey=10,pkey=11,pkey=12,pkey=13,pkey=14,pkey=15,pkey=16,pkey=17",
 	 "at most 16"},
 };
-#define NWRONG (sizeof(wrong) / sizeof(wrong[0]))
+#define NILLEGAL (sizeof(illegal) / sizeof(illegal[0]))
 
 static void
 assert_says(const char *err, const char *what)
@@ -76,21 +76,21 @@ assert_says(const char *err, const char *what)
 static void
 errors_name_the_wrong_value_and_the_range(void **state)
 {
-	for (unsigned i = 0; i < NWRONG; i++) {
+	for (unsigned i = 0; i < NILLEGAL; i++) {
 		char err[OPTIONS_ERR_MAX] = "", dashed[64];
-		char *argv[3] = {(char *)"uroced", dashed, (char *)(uintptr_t)wrong[i].value};
+		char *argv[3] = {(char *)"uroced", dashed, (char *)(uintptr_t)illegal[i].value};
 		struct options o;
 
 		options_init(&o);
-		assert_int_equal(options_set(&o, wrong[i].name, wrong[i].value, err), -EINVAL);
-		assert_says(err, wrong[i].name);
-		assert_says(err, wrong[i].legal);
-		snprintf(dashed, sizeof(dashed), "--%s", wrong[i].name);
+		assert_int_equal(options_set(&o, illegal[i].name, illegal[i].value, err), -EINVAL);
+		assert_says(err, illegal[i].name);
+		assert_says(err, illegal[i].legal);
+		snprintf(dashed, sizeof(dashed), "--%s", illegal[i].name);
 		err[0] = '\0';
-		if (strcmp(wrong[i].name, "no-huge") != 0) { /* a switch takes no next word */
+		if (strcmp(illegal[i].name, "no-huge") != 0) { /* a switch takes no next word */
 			assert_int_equal(options_parse(&o, 3, argv, err), -EINVAL);
 			assert_says(err, dashed);
-			assert_says(err, wrong[i].legal);
+			assert_says(err, illegal[i].legal);
 		}
 		options_free(&o);
 	}

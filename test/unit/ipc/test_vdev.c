@@ -43,7 +43,7 @@ defaults_are_added_to_the_arguments(void **state)
 
 static const struct {
 	const char *given, *named, *legal;
-} wrong[] = {
+} illegal[] = {
 	{"net_af_packet0,iface=eth99x", "interface eth99x not found", "interfaces: lo"},
 	{"net_af_xdp0,iface=eth99x", "interface eth99x not found", "lo"},
 	{"net_tap0,iface=new0,remote=eth99x", "interface eth99x not found", "lo"},
@@ -71,12 +71,12 @@ errors_name_the_argument_and_the_legal_values(void **state)
 	char err[512];
 
 	(void)state;
-	for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+	for (unsigned i = 0; i < sizeof(illegal) / sizeof(illegal[0]); i++) {
 		err[0] = '\0';
-		assert_null(vdev_prepare(wrong[i].given, err, sizeof(err)));
-		if (strstr(err, wrong[i].named) == NULL || strstr(err, wrong[i].legal) == NULL)
-			fail_msg("%s: '%s' names not both %s and %s", wrong[i].given, err,
-				 wrong[i].named, wrong[i].legal);
+		assert_null(vdev_prepare(illegal[i].given, err, sizeof(err)));
+		if (strstr(err, illegal[i].named) == NULL || strstr(err, illegal[i].legal) == NULL)
+			fail_msg("%s: '%s' names not both %s and %s", illegal[i].given, err,
+				 illegal[i].named, illegal[i].legal);
 	}
 }
 

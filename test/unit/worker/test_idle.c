@@ -99,10 +99,10 @@ job_waits(const struct worker *w)
 	return false;
 }
 
-static struct worker_set set = {.idle = WORKER_IDLE_ADAPTIVE, .qs = &qs};
+static struct worker_set workers = {.idle = WORKER_IDLE_ADAPTIVE, .qs = &qs};
 static struct rte_ring ring; /* empty */
 static struct worker_rxq queue;
-static struct worker worker = {.ws = &set, .in = &ring, .out = &ring, .rxqs = &queue};
+static struct worker worker = {.ws = &workers, .in = &ring, .out = &ring, .rxqs = &queue};
 
 /* Once round the loop of worker.c, without work. */
 static void
@@ -126,7 +126,7 @@ setup(void **state)
 	worker.own_fd = worker.client_fd = -1;
 	worker.port_rang = false;
 	worker.nrxqs = 1;
-	set.idle = WORKER_IDLE_ADAPTIVE;
+	workers.idle = WORKER_IDLE_ADAPTIVE;
 	return 0;
 }
 
@@ -158,7 +158,7 @@ lone_worker_spins_for_a_while(void **state)
 static void
 worker_with_a_separate_core_never_yields(void **state)
 {
-	set.idle = WORKER_IDLE_POLL;
+	workers.idle = WORKER_IDLE_POLL;
 	for (unsigned i = 0; i < 100; i++)
 		empty();
 	assert_int_equal(os.yields, 0);
