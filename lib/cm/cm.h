@@ -171,7 +171,7 @@ struct cm_counters {
 	uint64_t dropped[CM_NDROPS];
 	uint64_t duplicates;   /* MADs that had been seen, answered again or ignored */
 	uint64_t retries;      /* MADs sent again by a timer */
-	uint64_t no_listener;  /* REQs and SIDR_REQs */
+	uint64_t no_listener;  /* REQs and SIDR_REQ messages */
 	uint64_t over_backlog; /* refused: the listener's backlog */
 	uint64_t over_peer;    /* refused: too many requests of this peer */
 	uint64_t over_ids;     /* refused: no id left */
@@ -209,7 +209,7 @@ int cm_set_user(struct cm *cm, uint32_t id, void *user);
 enum cm_family { CM_FAMILY_ANY = 0, CM_FAMILY_IPV4, CM_FAMILY_IPV6 };
 struct cm_listen {
 	uint64_t service_id; /* WIRE_CM_SERVICE of an rdma_cm port */
-	bool sidr;           /* for SIDR_REQs, not REQs */
+	bool sidr;           /* for SIDR_REQ messages, not REQs */
 	uint16_t dev;        /* or CM_DEV_ANY */
 	uint8_t family;      /* enum cm_family: what a wildcard takes */
 	uint8_t gid[16];     /* all zero: a wildcard for every address */
