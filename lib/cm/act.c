@@ -385,11 +385,29 @@ act_again(struct cm *cm, struct cm_id *id, const uint8_t mad[WIRE_MAD_LEN])
 	cm_send(cm, &id->addr, mad);
 }
 
-int
-cm_act(struct cm *cm, struct cm_id *id, enum cm_act act, struct cm_args *a)
+/* The actions that send a REJ. */
+static int
+act_reject(struct cm *cm, struct cm_id *id, enum cm_act act, struct cm_args *a)
 {
 	static const struct cm_reject consumer = {.reason = WIRE_CM_REJ_CONSUMER};
 	static const struct cm_reject stale = {.reason = WIRE_CM_REJ_STALE};
+
+	if (act == CM_ACT_SEND_REJ_CONSUMER)
+		return act_send_rej(cm, id, &consumer);
+	if (act == CM_ACT_SEND_REJ_STALE)
+		return act_send_rej(cm, id, &stale);
+	if (act == CM_ACT_SEND_REJ_TIMEOUT)
+		act_send_rej_timeout(cm, id);
+	else if (act == CM_ACT_SEND_REJ_UNKNOWN)
+		act_send_rej_unknown(cm, id, a->msg);
+	else
+		return act_send_rej(cm, id, a->call);
+	return 0;
+}
+
+int
+cm_act(struct cm *cm, struct cm_id *id, enum cm_act act, struct cm_args *a)
+{
 	static const struct cm_sidr_answer refusal = {.status = WIRE_SIDR_REJECTED};
 
 	switch (act) {
@@ -411,17 +429,11 @@ cm_act(struct cm *cm, struct cm_id *id, enum cm_act act, struct cm_args *a)
 	case CM_ACT_SEND_RTU:
 		return act_send_rtu(cm, id, a);
 	case CM_ACT_SEND_REJ:
-		return act_send_rej(cm, id, a->call);
 	case CM_ACT_SEND_REJ_CONSUMER:
-		return act_send_rej(cm, id, &consumer);
 	case CM_ACT_SEND_REJ_TIMEOUT:
-		act_send_rej_timeout(cm, id);
-		return 0;
 	case CM_ACT_SEND_REJ_STALE:
-		return act_send_rej(cm, id, &stale);
 	case CM_ACT_SEND_REJ_UNKNOWN:
-		act_send_rej_unknown(cm, id, a->msg);
-		return 0;
+		return act_reject(cm, id, act, a);
 	case CM_ACT_SEND_MRA:
 		return act_send_mra(cm, id, a);
 	case CM_ACT_AGAIN_MRA:

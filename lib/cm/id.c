@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ids: their memory, numbers, lookups and timers. An id's number is its slot and a generation
+ * Ids: their memory, numbers and lookups. An id's number is its slot and a generation
  * through a keyed permutation of 32 bits: it leads to the slot without a table, comes again only
  * when the slot has been used 2^(32 - id_bits) times, and tells a stranger nothing about others.
  */
@@ -170,12 +170,6 @@ cm_init(void *mem, const struct cm_config *config, const struct cm_ops *ops, voi
 	return cm;
 }
 
-static uint32_t
-slot_of(const struct cm *cm, const struct cm_id *id)
-{
-	return (uint32_t)(id - cm->ids);
-}
-
 struct cm_id *
 cm_find(const struct cm *cm, uint32_t id)
 {
@@ -225,7 +219,7 @@ cm_new(struct cm *cm)
 void
 cm_free(struct cm *cm, struct cm_id *id)
 {
-	uint32_t slot = slot_of(cm, id);
+	uint32_t slot = cm_slot(cm, id);
 
 	for (enum cm_key k = 0; k < CM_NKEYS; k++)
 		cm_key_del(cm, id, k);
@@ -244,9 +238,8 @@ cm_free(struct cm *cm, struct cm_id *id)
 	cm->nused--;
 }
 
-/* What a key consists of, as a number of a bucket. Keyed: a peer chooses some of it. */
-static uint32_t
-key_bucket(const struct cm *cm, enum cm_key key, uint16_t dev, const uint8_t *gid, uint64_t num)
+uint32_t
+cm_key_bucket(const struct cm *cm, enum cm_key key, uint16_t dev, const uint8_t *gid, uint64_t num)
 {
 	uint64_t h = mix(cm->hash_key[0] ^ num ^ (uint64_t)key << 56), w[2];
 
@@ -283,7 +276,7 @@ chain_find(const struct cm *cm, uint32_t slot, enum cm_key key, uint16_t dev, co
 struct cm_id *
 cm_key_find(const struct cm *cm, enum cm_key key, uint16_t dev, const uint8_t *gid, uint64_t num)
 {
-	return chain_find(cm, cm->bucket[key][key_bucket(cm, key, dev, gid, num)], key, dev, gid,
+	return chain_find(cm, cm->bucket[key][cm_key_bucket(cm, key, dev, gid, num)], key, dev, gid,
 			  num);
 }
 
@@ -297,7 +290,8 @@ cm_key_next_service(const struct cm *cm, const struct cm_id *id)
 static uint32_t *
 key_head(struct cm *cm, const struct cm_id *id, enum cm_key key)
 {
-	return &cm->bucket[key][key_bucket(cm, key, id->addr.dev, id->addr.remote, id->num[key])];
+	return &cm->bucket[key]
+			  [cm_key_bucket(cm, key, id->addr.dev, id->addr.remote, id->num[key])];
 }
 
 void
@@ -308,14 +302,14 @@ cm_key_add(struct cm *cm, struct cm_id *id, enum cm_key key, uint64_t num)
 	id->num[key] = num;
 	head = key_head(cm, id, key);
 	id->next[key] = *head;
-	*head = slot_of(cm, id);
+	*head = cm_slot(cm, id);
 	id->keys |= (uint8_t)(1 << key);
 }
 
 void
 cm_key_del(struct cm *cm, struct cm_id *id, enum cm_key key)
 {
-	uint32_t *link, slot = slot_of(cm, id);
+	uint32_t *link, slot = cm_slot(cm, id);
 
 	if (!(id->keys & 1 << key))
 		return;
@@ -326,84 +320,10 @@ cm_key_del(struct cm *cm, struct cm_id *id, enum cm_key key)
 	id->keys &= (uint8_t) ~(1 << key);
 }
 
-/* Timers: a binary heap of slots. */
-
-static bool
-heap_before(const struct cm *cm, uint32_t a, uint32_t b)
-{
-	return cm->ids[a].deadline_ns < cm->ids[b].deadline_ns;
-}
-
-static void
-heap_put(struct cm *cm, uint32_t at, uint32_t slot)
-{
-	cm->heap[at] = slot;
-	cm->ids[slot].heap_at = at;
-}
-
-/* slot belongs at `at` or above. */
-static void
-heap_up(struct cm *cm, uint32_t at, uint32_t slot)
-{
-	while (at > 0 && heap_before(cm, slot, cm->heap[(at - 1) / 2])) {
-		heap_put(cm, at, cm->heap[(at - 1) / 2]);
-		at = (at - 1) / 2;
-	}
-	heap_put(cm, at, slot);
-}
-
-/* slot belongs at `at` or below. */
-static void
-heap_down(struct cm *cm, uint32_t at, uint32_t slot)
-{
-	for (;;) {
-		uint32_t child = 2 * at + 1;
-
-		if (child + 1 < cm->heap_len &&
-		    heap_before(cm, cm->heap[child + 1], cm->heap[child]))
-			child++;
-		if (child >= cm->heap_len || !heap_before(cm, cm->heap[child], slot))
-			break;
-		heap_put(cm, at, cm->heap[child]);
-		at = child;
-	}
-	heap_put(cm, at, slot);
-}
-
-static void
-heap_remove(struct cm *cm, uint32_t at)
-{
-	uint32_t last = cm->heap[--cm->heap_len];
-
-	cm->ids[cm->heap[at]].heap_at = CM_NONE;
-	if (at == cm->heap_len)
-		return;
-	if (at > 0 && heap_before(cm, last, cm->heap[(at - 1) / 2]))
-		heap_up(cm, at, last);
-	else
-		heap_down(cm, at, last);
-}
-
-void
-cm_timer_set(struct cm *cm, struct cm_id *id, uint64_t deadline_ns)
-{
-	if (id->heap_at != CM_NONE)
-		heap_remove(cm, id->heap_at);
-	id->deadline_ns = deadline_ns;
-	if (deadline_ns != CM_NEVER)
-		heap_up(cm, cm->heap_len++, slot_of(cm, id));
-}
-
-uint64_t
-cm_next_ns(const struct cm *cm)
-{
-	return cm->heap_len == 0 ? CM_NEVER : cm->ids[cm->heap[0]].deadline_ns;
-}
-
 void
 cm_evictable_set(struct cm *cm, struct cm_id *id, bool evictable)
 {
-	uint32_t slot = slot_of(cm, id);
+	uint32_t slot = cm_slot(cm, id);
 
 	if (id->evictable == evictable)
 		return;
@@ -426,76 +346,4 @@ cm_evictable_set(struct cm *cm, struct cm_id *id, bool evictable)
 		cm->ids[id->old_next].old_prev = id->old_prev;
 	else
 		cm->old_last = id->old_prev;
-}
-
-/* Peers with requests that wait. */
-
-static uint32_t *
-peer_head(const struct cm *cm, const struct cm_addr *addr)
-{
-	return &cm->peer_bucket[key_bucket(cm, CM_KEY_REMOTE, addr->dev, addr->remote, 0)];
-}
-
-static uint32_t
-peer_find(const struct cm *cm, const struct cm_addr *addr)
-{
-	uint32_t at = *peer_head(cm, addr);
-
-	while (at != CM_NONE &&
-	       (cm->peers[at].dev != addr->dev || memcmp(cm->peers[at].gid, addr->remote, 16) != 0))
-		at = cm->peers[at].next;
-	return at;
-}
-
-uint32_t
-cm_peer_pending(const struct cm *cm, const struct cm_addr *addr)
-{
-	uint32_t at = peer_find(cm, addr);
-
-	return at == CM_NONE ? 0 : cm->peers[at].pending;
-}
-
-void
-cm_pending_begin(struct cm *cm, struct cm_id *id)
-{
-	struct cm_id *listener = cm_find(cm, id->listener);
-	uint32_t at = peer_find(cm, &id->addr), *head;
-
-	if (at == CM_NONE) {
-		/* there are as many entries as ids */
-		at = cm->free_peer;
-		cm->free_peer = cm->peers[at].next;
-		cm->peers[at].dev = id->addr.dev;
-		memcpy(cm->peers[at].gid, id->addr.remote, 16);
-		head = peer_head(cm, &id->addr);
-		cm->peers[at].next = *head;
-		*head = at;
-	}
-	cm->peers[at].pending++;
-	id->peer = at;
-	id->pending = true;
-	if (listener != NULL)
-		listener->npending++;
-}
-
-void
-cm_pending_end(struct cm *cm, struct cm_id *id)
-{
-	struct cm_id *listener;
-	uint32_t *link;
-
-	if (!id->pending)
-		return;
-	id->pending = false;
-	listener = cm_find(cm, id->listener);
-	if (listener != NULL)
-		listener->npending--;
-	if (--cm->peers[id->peer].pending != 0)
-		return;
-	link = peer_head(cm, &id->addr);
-	while (*link != id->peer)
-		link = &cm->peers[*link].next;
-	*link = cm->peers[id->peer].next;
-	cm->peers[id->peer].next = cm->free_peer;
-	cm->free_peer = id->peer;
 }

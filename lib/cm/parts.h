@@ -3,12 +3,15 @@
  * What the files of lib/cm share, from the ground up:
  *
  *   table.c  the state machine as data, names
- *   id.c     memory, ids, lookups, timers
+ *   id.c     memory, ids, lookups
+ *   timer.c  the heap of deadlines
+ *   peer.c   how many requests of each peer wait
  *   listen.c listeners and the limits of what peers can ask for
  *   act.c, act_other.c  what cells do: MADs that are built and sent
  *   step.c   one input of one id: cell, action, next state, event
  *   call.c   calls of the owner
- *   rx.c     MADs to inputs
+ *   rx_request.c  requests, which make ids
+ *   rx.c     the other MADs to inputs
  *
  * Private to lib/cm.
  */
@@ -124,6 +127,11 @@ struct cm_args {
 uint64_t cm_random(struct cm *cm);
 /* A 64-bit hash of a MAD. */
 uint64_t cm_mad_hash(const uint8_t mad[WIRE_MAD_LEN]);
+static inline uint32_t
+cm_slot(const struct cm *cm, const struct cm_id *id)
+{
+	return (uint32_t)(id - cm->ids);
+}
 /* The id of this number, or NULL. */
 struct cm_id *cm_find(const struct cm *cm, uint32_t id);
 /* A new id in state IDLE, evicting the oldest that only answers copies; NULL: none. */
@@ -131,6 +139,9 @@ struct cm_id *cm_new(struct cm *cm);
 void cm_free(struct cm *cm, struct cm_id *id);
 /* Free the oldest id that only answers copies and has no owner, if there is one. */
 void cm_evict(struct cm *cm);
+/* The number of a key's bucket. Keyed: a peer chooses some of what it consists of. */
+uint32_t cm_key_bucket(const struct cm *cm, enum cm_key key, uint16_t dev, const uint8_t *gid,
+		       uint64_t num);
 /* Find an id by a key. dev and gid as far as the key has them. CM_KEY_SERVICE: the first of many.
  */
 struct cm_id *cm_key_find(const struct cm *cm, enum cm_key key, uint16_t dev, const uint8_t *gid,
@@ -141,11 +152,13 @@ struct cm_id *cm_key_next_service(const struct cm *cm, const struct cm_id *id);
 void cm_key_add(struct cm *cm, struct cm_id *id, enum cm_key key, uint64_t num);
 /* No effect when it is not found by it. */
 void cm_key_del(struct cm *cm, struct cm_id *id, enum cm_key key);
-/* Set id's timer, or none for CM_NEVER. */
-void cm_timer_set(struct cm *cm, struct cm_id *id, uint64_t deadline_ns);
 /* id may be evicted, or not any more. */
 void cm_evictable_set(struct cm *cm, struct cm_id *id, bool evictable);
-/* Requests of this peer that wait. */
+
+/* timer.c: set id's timer, or none for CM_NEVER. */
+void cm_timer_set(struct cm *cm, struct cm_id *id, uint64_t deadline_ns);
+
+/* peer.c: requests of this peer that wait. */
 uint32_t cm_peer_pending(const struct cm *cm, const struct cm_addr *addr);
 /* id waits for an answer: counted for its listener and its peer. */
 void cm_pending_begin(struct cm *cm, struct cm_id *id);
@@ -193,5 +206,26 @@ struct cm_id *cm_request_new(struct cm *cm, struct cm_id *l, const struct cm_add
 int cm_step(struct cm *cm, struct cm_id *id, enum cm_input in, struct cm_args *a);
 /* Report a request that made id. */
 void cm_report_request(struct cm *cm, struct cm_id *id, const struct wire_cm *msg);
+
+/* A MAD that has been received, for rx.c and rx_request.c. */
+struct cm_mad {
+	struct cm *cm;
+	const struct cm_addr *addr;
+	const uint8_t *mad;
+	struct wire_cm msg;
+	uint64_t now_ns;
+};
+
+/* rx.c: count a MAD as dropped. */
+void cm_rx_drop(struct cm_mad *rx, enum cm_drop why);
+/* A MAD is an input of id. One that the table refuses is counted. */
+void cm_rx_input(struct cm_mad *rx, struct cm_id *id, enum cm_input in, uint16_t reason);
+/* Send a REJ for a message that has no id here. */
+void cm_rx_reject(struct cm_mad *rx, uint8_t about, uint16_t reason, uint32_t local,
+		  uint32_t remote);
+
+/* rx_request.c: a REQ, and a message that asks for a UD service. */
+void cm_rx_req(struct cm_mad *rx);
+void cm_rx_sidr_req(struct cm_mad *rx);
 
 #endif

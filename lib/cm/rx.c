@@ -7,32 +7,23 @@
 #include <string.h>
 #include "cm/parts.h"
 
-struct rx {
-	struct cm *cm;
-	const struct cm_addr *addr;
-	const uint8_t *mad;
-	struct wire_cm msg;
-	uint64_t now_ns;
-};
-
-static void
-drop(struct rx *rx, enum cm_drop why)
+void
+cm_rx_drop(struct cm_mad *rx, enum cm_drop why)
 {
 	rx->cm->counters.dropped[why]++;
 }
 
-static void
-input(struct rx *rx, struct cm_id *id, enum cm_input in, uint16_t reason)
+void
+cm_rx_input(struct cm_mad *rx, struct cm_id *id, enum cm_input in, uint16_t reason)
 {
 	struct cm_args a = {.now_ns = rx->now_ns, .msg = &rx->msg, .reason = reason};
 
 	if (cm_step(rx->cm, id, in, &a) == -EINVAL)
-		drop(rx, CM_DROP_UNEXPECTED);
+		cm_rx_drop(rx, CM_DROP_UNEXPECTED);
 }
 
-/* A REJ of a message that has no id here. */
-static void
-reject(struct rx *rx, uint8_t about, uint16_t reason, uint32_t local, uint32_t remote)
+void
+cm_rx_reject(struct cm_mad *rx, uint8_t about, uint16_t reason, uint32_t local, uint32_t remote)
 {
 	struct wire_cm m;
 
@@ -44,198 +35,18 @@ reject(struct rx *rx, uint8_t about, uint16_t reason, uint32_t local, uint32_t r
 	cm_send_msg(rx->cm, rx->addr, &m);
 }
 
-static void
-reject_req(struct rx *rx, uint16_t reason)
-{
-	reject(rx, WIRE_CM_ABOUT_REQ, reason, 0, rx->msg.req.local_comm_id);
-}
-
 /* A peer has shown that it has forgotten the connection of this number. */
 static void
-end_stale(struct rx *rx, uint32_t comm_id)
+end_stale(struct cm_mad *rx, uint32_t comm_id)
 {
 	struct cm_id *old = cm_find(rx->cm, comm_id);
 
 	if (old != NULL)
-		input(rx, old, CM_IN_STALE, WIRE_CM_REJ_STALE);
-}
-
-/* A new id for what came, or NULL: one of the limits is reached. */
-static struct cm_id *
-request_new(struct rx *rx, struct cm_id *listener)
-{
-	struct cm_id *id = cm_request_new(rx->cm, listener, rx->addr);
-
-	if (id == NULL)
-		return NULL;
-	id->tid = rx->msg.tid;
-	id->first_hash = cm_mad_hash(rx->mad);
-	id->made_ns = rx->now_ns;
-	return id;
-}
-
-/* What a REQ says about the connection, seen from this side. */
-static void
-req_take(struct rx *rx, struct cm_id *id)
-{
-	const struct wire_cm_req *r = &rx->msg.req;
-
-	id->state = CM_REQ_RCVD;
-	id->remote_comm_id = r->local_comm_id;
-	id->service_id = r->service_id;
-	id->max_retries = r->max_retries;
-	id->response_ns = cm_response_ns(r->local_response_timeout);
-	id->linger_ns = cm_response_ns(r->remote_response_timeout) * (r->max_retries + 1u);
-	id->timewait_ns = cm_timewait_ns(rx->cm, r->primary.ack_timeout);
-	id->peer_ece = (struct cm_ece){r->vendor_id, rx->msg.modifier};
-	id->qp = (struct cm_qp_attr){
-		.dest_qpn = r->qpn,
-		.dest_qkey = r->qkey,
-		.rq_psn = r->psn,
-		.transport = r->transport,
-		.mtu = r->mtu,
-		/* until the REP says what is taken of it */
-		.responder_resources = r->initiator_depth,
-		.initiator_depth = r->responder_resources,
-		.ack_timeout = r->primary.ack_timeout,
-		.retry_count = r->retry_count,
-		.rnr_retry = r->rnr_retry,
-		.pkey = r->pkey,
-		.primary = cm_path_turned(&r->primary),
-		.alternate = cm_path_turned(&r->alternate),
-	};
-	cm_key_add(rx->cm, id, CM_KEY_REMOTE, r->local_comm_id);
-	cm_key_add(rx->cm, id, CM_KEY_REMOTE_QPN, r->qpn);
-}
-
-/* Why the REQ is refused whoever listens; 0: it is not. */
-static uint16_t
-req_flaw(const struct wire_cm_req *r)
-{
-	if (r->transport != WIRE_CM_RC && r->transport != WIRE_CM_UC)
-		return WIRE_CM_REJ_INVALID_TRANSPORT;
-	if (r->qpn <= WIRE_GSI_QPN)
-		return WIRE_CM_REJ_NO_QP;
-	if (r->mtu < 1 || r->mtu > 5)
-		return WIRE_CM_REJ_INVALID_MTU;
-	return 0;
-}
-
-/*
- * Is the REQ a copy, or of a sender that has forgotten its connection? True: it is dealt with. A
- * peer is known by its address, not by the CA GUID that it states: that would let anybody end the
- * connections of others.
- */
-static bool
-req_known(struct rx *rx)
-{
-	const struct wire_cm_req *r = &rx->msg.req;
-	struct cm_id *id = cm_key_find(rx->cm, CM_KEY_REMOTE, rx->addr->dev, rx->addr->remote,
-				       r->local_comm_id);
-
-	if (id != NULL && id->passive && id->first_hash == cm_mad_hash(rx->mad)) {
-		input(rx, id, CM_IN_REQ, 0);
-		return true;
-	}
-	/* a rejected sender may try again with the same id */
-	if (id != NULL && id->state == CM_REJ_SENT) {
-		cm_key_del(rx->cm, id, CM_KEY_REMOTE);
-		id = NULL;
-	}
-	if (id == NULL)
-		id = cm_key_find(rx->cm, CM_KEY_REMOTE_QPN, rx->addr->dev, rx->addr->remote,
-				 r->qpn);
-	if (id == NULL)
-		return false;
-	rx->cm->counters.stale++;
-	reject_req(rx, WIRE_CM_REJ_STALE);
-	input(rx, id, CM_IN_STALE, WIRE_CM_REJ_STALE);
-	return true;
-}
-
-static void
-rx_req(struct rx *rx)
-{
-	const struct wire_cm_req *r = &rx->msg.req;
-	struct cm_id *listener, *id;
-	uint16_t flaw;
-
-	if (r->local_comm_id == 0) {
-		drop(rx, CM_DROP_FIELD);
-		return;
-	}
-	if (req_known(rx))
-		return;
-	flaw = req_flaw(r);
-	if (flaw != 0) {
-		reject_req(rx, flaw);
-		return;
-	}
-	listener = cm_listener_find(rx->cm, rx->addr, r->service_id, false);
-	if (listener == NULL) {
-		rx->cm->counters.no_listener++;
-		reject_req(rx, WIRE_CM_REJ_INVALID_SERVICE_ID);
-		return;
-	}
-	id = request_new(rx, listener);
-	if (id == NULL) {
-		reject_req(rx, WIRE_CM_REJ_NO_RESOURCES);
-		return;
-	}
-	req_take(rx, id);
-	cm_pending_begin(rx->cm, id);
-	cm_report_request(rx->cm, id, &rx->msg);
-}
-
-static void
-sidr_refuse(struct rx *rx, uint8_t status)
-{
-	struct wire_cm m;
-
-	cm_msg_begin(&m, WIRE_CM_SIDR_REP, rx->msg.tid);
-	m.sidr_rep.request_id = rx->msg.sidr_req.request_id;
-	m.sidr_rep.status = status;
-	m.sidr_rep.service_id = rx->msg.sidr_req.service_id;
-	cm_send_msg(rx->cm, rx->addr, &m);
-}
-
-static void
-rx_sidr_req(struct rx *rx)
-{
-	const struct wire_cm_sidr_req *r = &rx->msg.sidr_req;
-	uint64_t num = CM_SIDR_BIT | r->request_id;
-	struct cm_id *listener, *id;
-
-	id = cm_key_find(rx->cm, CM_KEY_REMOTE, rx->addr->dev, rx->addr->remote, num);
-	if (id != NULL && id->first_hash == cm_mad_hash(rx->mad)) {
-		input(rx, id, CM_IN_SIDR_REQ, 0);
-		return;
-	}
-	/* the id means another query now: the old one gets its answer, but no copy of it */
-	if (id != NULL)
-		cm_key_del(rx->cm, id, CM_KEY_REMOTE);
-	listener = cm_listener_find(rx->cm, rx->addr, r->service_id, true);
-	if (listener == NULL) {
-		rx->cm->counters.no_listener++;
-		sidr_refuse(rx, WIRE_SIDR_UNSUPPORTED);
-		return;
-	}
-	id = request_new(rx, listener);
-	if (id == NULL) {
-		sidr_refuse(rx, WIRE_SIDR_REJECTED);
-		return;
-	}
-	id->state = CM_SIDR_REQ_RCVD;
-	id->sidr = true;
-	id->remote_comm_id = r->request_id;
-	id->service_id = r->service_id;
-	cm_key_add(rx->cm, id, CM_KEY_REMOTE, num);
-	cm_pending_begin(rx->cm, id);
-	cm_report_request(rx->cm, id, &rx->msg);
+		cm_rx_input(rx, old, CM_IN_STALE, WIRE_CM_REJ_STALE);
 }
 
 static bool
-from_peer(const struct rx *rx, const struct cm_id *id)
+from_peer(const struct cm_mad *rx, const struct cm_id *id)
 {
 	return id->addr.dev == rx->addr->dev && memcmp(id->addr.remote, rx->addr->remote, 16) == 0;
 }
@@ -245,7 +56,7 @@ from_peer(const struct rx *rx, const struct cm_id *id)
  * none. An id that does not know the sender's number yet takes any.
  */
 static struct cm_id *
-find(const struct rx *rx, uint32_t ours, uint32_t theirs, enum cm_drop *why)
+find(const struct cm_mad *rx, uint32_t ours, uint32_t theirs, enum cm_drop *why)
 {
 	struct cm_id *id = cm_find(rx->cm, ours);
 
@@ -263,7 +74,7 @@ find(const struct rx *rx, uint32_t ours, uint32_t theirs, enum cm_drop *why)
 
 /* Is a connection of the REP's sender with this id or QPN known? Its number, or 0. */
 static uint32_t
-rep_conflict(const struct rx *rx, const struct cm_id *id)
+rep_conflict(const struct cm_mad *rx, const struct cm_id *id)
 {
 	const struct wire_cm_rep *r = &rx->msg.rep;
 	const struct cm_id *other = cm_key_find(rx->cm, CM_KEY_REMOTE, rx->addr->dev,
@@ -276,7 +87,7 @@ rep_conflict(const struct rx *rx, const struct cm_id *id)
 }
 
 static void
-rx_rep(struct rx *rx)
+rx_rep(struct cm_mad *rx)
 {
 	const struct wire_cm_rep *r = &rx->msg.rep;
 	enum cm_drop why;
@@ -287,28 +98,28 @@ rx_rep(struct rx *rx)
 	if (id == NULL) {
 		/* the sender need not try again */
 		if (why == CM_DROP_UNKNOWN_ID)
-			reject(rx, WIRE_CM_ABOUT_REP, WIRE_CM_REJ_INVALID_COMM_ID,
-			       r->remote_comm_id, r->local_comm_id);
-		drop(rx, why);
+			cm_rx_reject(rx, WIRE_CM_ABOUT_REP, WIRE_CM_REJ_INVALID_COMM_ID,
+				     r->remote_comm_id, r->local_comm_id);
+		cm_rx_drop(rx, why);
 		return;
 	}
 	if (id->passive || r->local_comm_id == 0 || r->qpn <= WIRE_GSI_QPN) {
-		drop(rx, id->passive ? CM_DROP_UNEXPECTED : CM_DROP_FIELD);
+		cm_rx_drop(rx, id->passive ? CM_DROP_UNEXPECTED : CM_DROP_FIELD);
 		return;
 	}
 	stale = waits ? rep_conflict(rx, id) : 0;
 	if (stale == 0) {
-		input(rx, id, CM_IN_REP, 0);
+		cm_rx_input(rx, id, CM_IN_REP, 0);
 		return;
 	}
 	rx->cm->counters.stale++;
-	reject(rx, WIRE_CM_ABOUT_REP, WIRE_CM_REJ_STALE, id->comm_id, r->local_comm_id);
-	input(rx, id, CM_IN_REJ_STALE, WIRE_CM_REJ_STALE);
+	cm_rx_reject(rx, WIRE_CM_ABOUT_REP, WIRE_CM_REJ_STALE, id->comm_id, r->local_comm_id);
+	cm_rx_input(rx, id, CM_IN_REJ_STALE, WIRE_CM_REJ_STALE);
 	end_stale(rx, stale);
 }
 
 static void
-rx_rej(struct rx *rx)
+rx_rej(struct cm_mad *rx)
 {
 	const struct wire_cm_rej *r = &rx->msg.rej;
 	enum cm_drop why;
@@ -323,14 +134,15 @@ rx_rej(struct rx *rx)
 		id = cm_key_find(rx->cm, CM_KEY_REMOTE, rx->addr->dev, rx->addr->remote,
 				 r->local_comm_id);
 	if (id == NULL) {
-		drop(rx, why);
+		cm_rx_drop(rx, why);
 		return;
 	}
-	input(rx, id, r->reason == WIRE_CM_REJ_STALE ? CM_IN_REJ_STALE : CM_IN_REJ, r->reason);
+	cm_rx_input(rx, id, r->reason == WIRE_CM_REJ_STALE ? CM_IN_REJ_STALE : CM_IN_REJ,
+		    r->reason);
 }
 
 static void
-rx_mra(struct rx *rx)
+rx_mra(struct cm_mad *rx)
 {
 	static const enum cm_input in[] = {[WIRE_CM_ABOUT_REQ] = CM_IN_MRA_REQ,
 					   [WIRE_CM_ABOUT_REP] = CM_IN_MRA_REP,
@@ -340,29 +152,29 @@ rx_mra(struct rx *rx)
 	struct cm_id *id = find(rx, r->remote_comm_id, r->local_comm_id, &why);
 
 	if (id == NULL)
-		drop(rx, why);
+		cm_rx_drop(rx, why);
 	else if (r->about > WIRE_CM_ABOUT_OTHER)
-		drop(rx, CM_DROP_FIELD);
+		cm_rx_drop(rx, CM_DROP_FIELD);
 	else if (id->passive != (r->about == WIRE_CM_ABOUT_REP))
-		drop(rx, CM_DROP_UNEXPECTED);
+		cm_rx_drop(rx, CM_DROP_UNEXPECTED);
 	else
-		input(rx, id, in[r->about], 0);
+		cm_rx_input(rx, id, in[r->about], 0);
 }
 
 static void
-rx_rtu(struct rx *rx)
+rx_rtu(struct cm_mad *rx)
 {
 	enum cm_drop why;
 	struct cm_id *id = find(rx, rx->msg.rtu.remote_comm_id, rx->msg.rtu.local_comm_id, &why);
 
 	if (id == NULL || !id->passive)
-		drop(rx, id == NULL ? why : CM_DROP_UNEXPECTED);
+		cm_rx_drop(rx, id == NULL ? why : CM_DROP_UNEXPECTED);
 	else
-		input(rx, id, CM_IN_RTU, 0);
+		cm_rx_input(rx, id, CM_IN_RTU, 0);
 }
 
 static void
-rx_dreq(struct rx *rx)
+rx_dreq(struct cm_mad *rx)
 {
 	const struct wire_cm_dreq *r = &rx->msg.dreq;
 	enum cm_drop why;
@@ -370,14 +182,14 @@ rx_dreq(struct rx *rx)
 	struct wire_cm m;
 
 	if (id != NULL && id->local_qpn != r->remote_qpn) {
-		drop(rx, CM_DROP_FIELD);
+		cm_rx_drop(rx, CM_DROP_FIELD);
 		return;
 	}
 	if (id != NULL) {
-		input(rx, id, CM_IN_DREQ, 0);
+		cm_rx_input(rx, id, CM_IN_DREQ, 0);
 		return;
 	}
-	drop(rx, why);
+	cm_rx_drop(rx, why);
 	if (why != CM_DROP_UNKNOWN_ID)
 		return;
 	/* the connection is over here: what the sender wants */
@@ -388,19 +200,19 @@ rx_dreq(struct rx *rx)
 }
 
 static void
-rx_drep(struct rx *rx)
+rx_drep(struct cm_mad *rx)
 {
 	enum cm_drop why;
 	struct cm_id *id = find(rx, rx->msg.drep.remote_comm_id, rx->msg.drep.local_comm_id, &why);
 
 	if (id == NULL)
-		drop(rx, why);
+		cm_rx_drop(rx, why);
 	else
-		input(rx, id, CM_IN_DREP, 0);
+		cm_rx_input(rx, id, CM_IN_DREP, 0);
 }
 
 static void
-rx_lap(struct rx *rx)
+rx_lap(struct cm_mad *rx)
 {
 	const struct wire_cm_lap *r = &rx->msg.lap;
 	enum cm_drop why;
@@ -408,53 +220,53 @@ rx_lap(struct rx *rx)
 	uint64_t hash;
 
 	if (id == NULL || !id->passive) {
-		drop(rx, id == NULL ? why : CM_DROP_UNEXPECTED);
+		cm_rx_drop(rx, id == NULL ? why : CM_DROP_UNEXPECTED);
 		return;
 	}
 	if (id->local_qpn != r->remote_qpn) {
-		drop(rx, CM_DROP_FIELD);
+		cm_rx_drop(rx, CM_DROP_FIELD);
 		return;
 	}
 	hash = cm_mad_hash(rx->mad);
 	if (hash == id->lap_hash) {
-		input(rx, id, CM_IN_LAP_AGAIN, 0);
+		cm_rx_input(rx, id, CM_IN_LAP_AGAIN, 0);
 		return;
 	}
 	/* one that is not taken is not remembered: its copy is refused likewise */
 	if (id->state == CM_ESTABLISHED && id->lap == CM_LAP_NONE)
 		id->lap_hash = hash;
-	input(rx, id, CM_IN_LAP, 0);
+	cm_rx_input(rx, id, CM_IN_LAP, 0);
 }
 
 static void
-rx_apr(struct rx *rx)
+rx_apr(struct cm_mad *rx)
 {
 	enum cm_drop why;
 	struct cm_id *id = find(rx, rx->msg.apr.remote_comm_id, rx->msg.apr.local_comm_id, &why);
 
 	if (id == NULL || id->passive)
-		drop(rx, id == NULL ? why : CM_DROP_UNEXPECTED);
+		cm_rx_drop(rx, id == NULL ? why : CM_DROP_UNEXPECTED);
 	else if (id->lap != CM_LAP_NONE && rx->msg.tid != id->lap_tid)
-		drop(rx, CM_DROP_UNEXPECTED); /* of an earlier LAP */
+		cm_rx_drop(rx, CM_DROP_UNEXPECTED); /* of an earlier LAP */
 	else
-		input(rx, id, CM_IN_APR, 0);
+		cm_rx_input(rx, id, CM_IN_APR, 0);
 }
 
 static void
-rx_sidr_rep(struct rx *rx)
+rx_sidr_rep(struct cm_mad *rx)
 {
 	struct cm_id *id = cm_find(rx->cm, rx->msg.sidr_rep.request_id);
 
 	if (id == NULL || !id->sidr || id->passive || id->state == CM_LISTEN)
-		drop(rx, CM_DROP_UNKNOWN_ID);
+		cm_rx_drop(rx, CM_DROP_UNKNOWN_ID);
 	else if (!from_peer(rx, id))
-		drop(rx, CM_DROP_WRONG_PEER);
+		cm_rx_drop(rx, CM_DROP_WRONG_PEER);
 	else
-		input(rx, id, CM_IN_SIDR_REP, 0);
+		cm_rx_input(rx, id, CM_IN_SIDR_REP, 0);
 }
 
 static bool
-parse(struct rx *rx, const struct cm_rx_info *info, uint32_t len)
+parse(struct cm_mad *rx, const struct cm_rx_info *info, uint32_t len)
 {
 	static const enum cm_drop drops[WIRE_CM_NVERDICTS] = {
 		[WIRE_CM_BAD_LENGTH] = CM_DROP_LENGTH,
@@ -467,12 +279,12 @@ parse(struct rx *rx, const struct cm_rx_info *info, uint32_t len)
 	enum wire_cm_verdict v;
 
 	if (info->qkey != WIRE_GSI_QKEY || info->src_qpn != WIRE_GSI_QPN) {
-		drop(rx, info->qkey != WIRE_GSI_QKEY ? CM_DROP_QKEY : CM_DROP_SRC_QPN);
+		cm_rx_drop(rx, info->qkey != WIRE_GSI_QKEY ? CM_DROP_QKEY : CM_DROP_SRC_QPN);
 		return false;
 	}
 	v = wire_cm_parse(rx->mad, len, &rx->msg);
 	if (v != WIRE_CM_OK)
-		drop(rx, drops[v]);
+		cm_rx_drop(rx, drops[v]);
 	return v == WIRE_CM_OK;
 }
 
@@ -480,22 +292,22 @@ void
 cm_rx(struct cm *cm, const struct cm_rx_info *info, const uint8_t *mad, uint32_t len,
       uint64_t now_ns)
 {
-	static void (*const handlers[WIRE_CM_NATTRS])(struct rx *) = {
-		[WIRE_CM_INDEX(WIRE_CM_REQ)] = rx_req,
+	static void (*const handlers[WIRE_CM_NATTRS])(struct cm_mad *) = {
+		[WIRE_CM_INDEX(WIRE_CM_REQ)] = cm_rx_req,
 		[WIRE_CM_INDEX(WIRE_CM_MRA)] = rx_mra,
 		[WIRE_CM_INDEX(WIRE_CM_REJ)] = rx_rej,
 		[WIRE_CM_INDEX(WIRE_CM_REP)] = rx_rep,
 		[WIRE_CM_INDEX(WIRE_CM_RTU)] = rx_rtu,
 		[WIRE_CM_INDEX(WIRE_CM_DREQ)] = rx_dreq,
 		[WIRE_CM_INDEX(WIRE_CM_DREP)] = rx_drep,
-		[WIRE_CM_INDEX(WIRE_CM_SIDR_REQ)] = rx_sidr_req,
+		[WIRE_CM_INDEX(WIRE_CM_SIDR_REQ)] = cm_rx_sidr_req,
 		[WIRE_CM_INDEX(WIRE_CM_SIDR_REP)] = rx_sidr_rep,
 		[WIRE_CM_INDEX(WIRE_CM_LAP)] = rx_lap,
 		[WIRE_CM_INDEX(WIRE_CM_APR)] = rx_apr,
 	};
 	/* the caller's address may be that of an id, which an event may free */
 	struct cm_addr addr = info->addr;
-	struct rx rx = {.cm = cm, .addr = &addr, .mad = mad, .now_ns = now_ns};
+	struct cm_mad rx = {.cm = cm, .addr = &addr, .mad = mad, .now_ns = now_ns};
 
 	if (!parse(&rx, info, len))
 		return;
