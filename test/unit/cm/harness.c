@@ -174,6 +174,24 @@ pass(uint64_t ns)
 			node_pass(&nodes[i], nodes[i].now + ns);
 }
 
+uint32_t
+times_of(struct node *n, uint32_t attr, uint64_t *gap)
+{
+	uint64_t last = n->now;
+	uint32_t count = node_count(n, attr), i;
+
+	for (i = 0; i < 1000 && cm_next_ns(n->cm) != CM_NEVER && n->ntold == n->read; i++) {
+		uint32_t was = node_count(n, attr);
+
+		pass(cm_next_ns(n->cm) - n->now);
+		if (node_count(n, attr) == was)
+			continue;
+		*gap = n->now - last;
+		last = n->now;
+	}
+	return node_count(n, attr) - count;
+}
+
 enum cm_state
 state_of(const struct node *n, uint32_t id)
 {
@@ -182,6 +200,44 @@ state_of(const struct node *n, uint32_t id)
 	if (cm_info_get(n->cm, id, &info) != 0)
 		return CM_GONE;
 	return info.state;
+}
+
+struct cm_listen
+listen_args(void)
+{
+	return (struct cm_listen){.service_id = SERVICE, .dev = CM_DEV_ANY, .backlog = 4};
+}
+
+uint32_t
+asked(const uint8_t gid[16], uint16_t dev, uint32_t comm)
+{
+	struct wire_cm m = {
+		.attr = WIRE_CM_REQ,
+		.req = {.local_comm_id = comm, .service_id = SERVICE, .mtu = 3, .qpn = comm + 100}};
+	struct cm_rx_info info = {.qkey = WIRE_GSI_QKEY, .src_qpn = WIRE_GSI_QPN};
+	uint8_t mad[WIRE_MAD_LEN];
+	struct node *a = &nodes[0], *p = &nodes[1];
+
+	info.addr.dev = dev;
+	memcpy(info.addr.local, gid, 16);
+	memcpy(info.addr.remote, a->gid, 16);
+	wire_cm_build(&m, mad);
+	cm_rx(p->cm, &info, mad, sizeof(mad), p->now);
+	if (p->read == p->ntold)
+		return 0;
+	return node_event(p, CM_EV_CONNECT_REQUEST)->ev.listener;
+}
+
+uint32_t
+listen_with(struct node *n, const struct cm_listen *l, int want)
+{
+	uint32_t id;
+
+	assert_int_equal(cm_create(n->cm, NULL, &id), 0);
+	assert_int_equal(cm_listen(n->cm, id, l), want);
+	if (want != 0)
+		assert_int_equal(cm_destroy(n->cm, id, n->now), 0);
+	return id;
 }
 
 uint32_t
@@ -259,6 +315,17 @@ do_accept(struct node *n, uint32_t id, uint32_t qpn)
 	struct cm_accept c = accept_args(qpn);
 
 	assert_int_equal(cm_accept(n->cm, id, &c, n->now), 0);
+}
+
+uint32_t
+half_pair(uint32_t *active)
+{
+	struct node *a = node_make(0, NULL), *p = node_make(1, NULL);
+
+	do_listen(p);
+	*active = do_connect(a, p, 0x11);
+	deliver();
+	return node_event(p, CM_EV_CONNECT_REQUEST)->ev.id;
 }
 
 struct pair

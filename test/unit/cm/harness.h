@@ -68,15 +68,24 @@ void deliver(void);
 void lose(void);
 /* Let time pass at both, nothing is delivered meanwhile. */
 void pass(uint64_t ns);
+/* Sends of attr by n while time passes until nothing is left to do; gap: the times between them. */
+uint32_t times_of(struct node *n, uint32_t attr, uint64_t *gap);
 
 enum cm_state state_of(const struct node *n, uint32_t id);
 
 /* Calls with usual values. They must succeed. */
+struct cm_listen listen_args(void);
+/* A listener of n. cm_listen must return want; after an error the id is destroyed again. */
+uint32_t listen_with(struct node *n, const struct cm_listen *l, int want);
+/* A REQ of nodes[0] to an address of nodes[1]: the listener that gets it, 0 for none. */
+uint32_t asked(const uint8_t gid[16], uint16_t dev, uint32_t comm);
 uint32_t do_listen(struct node *n);
 struct cm_connect connect_args(const struct node *n, const struct node *to, uint32_t qpn);
 uint32_t do_connect(struct node *n, const struct node *to, uint32_t qpn);
 struct cm_accept accept_args(uint32_t qpn);
 void do_accept(struct node *n, uint32_t id, uint32_t qpn);
+/* A REQ of nodes[0] that nodes[1] has reported: the passive id. */
+uint32_t half_pair(uint32_t *active);
 /* A connection: ids of nodes[0] (active, QPN 0x11) and nodes[1] (passive, QPN 0x22). */
 struct pair {
 	uint32_t active, passive, listener;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What MADs of any content cost, listeners and their limits, SIDR, private data, ECE, paths. */
+/* What MADs of any content cost, and how much of it peers can ask for. */
 #include <errno.h>
 #include <stdlib.h>
 #include "cm/parts.h"
@@ -138,92 +138,6 @@ messages_of_unknown_ids_end_in_nothing_or_one_reply(void **state)
 	assert_int_equal(p->ntold, 0);
 }
 
-static struct cm_listen
-listen_args(void)
-{
-	return (struct cm_listen){.service_id = SERVICE, .dev = CM_DEV_ANY, .backlog = 4};
-}
-
-static uint32_t
-listen_with(const struct cm_listen *l, int want)
-{
-	uint32_t id;
-
-	assert_int_equal(cm_create(p->cm, NULL, &id), 0);
-	assert_int_equal(cm_listen(p->cm, id, l), want);
-	if (want != 0)
-		assert_int_equal(cm_destroy(p->cm, id, p->now), 0);
-	return id;
-}
-
-/* A REQ of a to p's address or another one: whose it becomes. */
-static uint32_t
-asked(const uint8_t gid[16], uint16_t dev, uint32_t comm)
-{
-	struct wire_cm m = {
-		.attr = WIRE_CM_REQ,
-		.req = {.local_comm_id = comm, .service_id = SERVICE, .mtu = 3, .qpn = comm + 100}};
-	struct cm_rx_info info = {.qkey = WIRE_GSI_QKEY, .src_qpn = WIRE_GSI_QPN};
-	uint8_t mad[WIRE_MAD_LEN];
-
-	info.addr.dev = dev;
-	memcpy(info.addr.local, gid, 16);
-	memcpy(info.addr.remote, a->gid, 16);
-	wire_cm_build(&m, mad);
-	cm_rx(p->cm, &info, mad, sizeof(mad), p->now);
-	if (p->read == p->ntold)
-		return 0;
-	return node_event(p, CM_EV_CONNECT_REQUEST)->ev.listener;
-}
-
-REQUIREMENT("CM-10")
-static void
-the_most_specific_listener_gets_the_request(void **state)
-{
-	static const uint8_t six[16] = {0xfd, [15] = 2},
-			     other[16] = {[10] = 0xff, 0xff, 10, 0, 0, 9};
-	struct cm_listen l = listen_args();
-	uint32_t any, v6, dev1, exact;
-
-	node_make(0, NULL);
-	node_make(1, NULL);
-	assert_int_equal(asked(p->gid, 0, 1), 0);
-	any = listen_with(&l, 0);
-	l.family = CM_FAMILY_IPV6;
-	v6 = listen_with(&l, 0);
-	l.family = CM_FAMILY_ANY;
-	l.dev = 1;
-	dev1 = listen_with(&l, 0);
-	l.dev = CM_DEV_ANY;
-	memcpy(l.gid, p->gid, 16);
-	exact = listen_with(&l, 0);
-	assert_int_equal(asked(other, 0, 2), any);
-	assert_int_equal(asked(six, 0, 3), v6);
-	assert_int_equal(asked(other, 1, 4), dev1);
-	assert_int_equal(asked(p->gid, 1, 5), exact);
-	assert_int_equal(cm_destroy(p->cm, exact, p->now), 0);
-	assert_int_equal(asked(p->gid, 0, 6), any);
-	assert_int_equal(cm_destroy(p->cm, any, p->now), 0);
-	assert_int_equal(asked(p->gid, 0, 7), 0);
-}
-
-REQUIREMENT("CM-10")
-static void
-one_listener_for_each_address_and_port(void **state)
-{
-	struct cm_listen l = listen_args();
-
-	node_make(1, NULL);
-	listen_with(&l, 0);
-	listen_with(&l, -EADDRINUSE);
-	l.sidr = true;
-	listen_with(&l, 0);
-	l.service_id++;
-	listen_with(&l, 0);
-	l.backlog = 0;
-	listen_with(&l, -EINVAL);
-}
-
 REQUIREMENT("CM-16")
 static void
 requests_beyond_the_backlog_are_rejected(void **state)
@@ -233,7 +147,7 @@ requests_beyond_the_backlog_are_rejected(void **state)
 
 	node_make(0, NULL);
 	node_make(1, NULL);
-	listen_with(&l, 0);
+	listen_with(p, &l, 0);
 	for (i = 1; i <= 4; i++)
 		assert_int_not_equal(asked(p->gid, 0, i), 0);
 	first = p->told[0].ev.id;
@@ -256,7 +170,7 @@ one_peer_has_so_many_requests(void **state)
 	node_make(0, NULL);
 	node_make(1, &c);
 	l.backlog = 60;
-	listen_with(&l, 0);
+	listen_with(p, &l, 0);
 	for (uint32_t i = 1; i <= 3; i++)
 		assert_int_not_equal(asked(p->gid, 0, i), 0);
 	assert_int_equal(asked(p->gid, 0, 4), 0);
@@ -277,7 +191,7 @@ peers_cannot_take_all_ids(void **state)
 	node_make(0, NULL);
 	node_make(1, &c);
 	l.backlog = 1000;
-	listen_with(&l, 0);
+	listen_with(p, &l, 0);
 	for (uint32_t i = 1; i <= 28; i++)
 		assert_int_not_equal(asked(p->gid, 0, i), 0);
 	assert_int_equal(asked(p->gid, 0, 29), 0);
@@ -295,7 +209,7 @@ rejected_requests_give_way_to_new_ones(void **state)
 
 	node_make(0, NULL);
 	node_make(1, &c);
-	listen_with(&l, 0);
+	listen_with(p, &l, 0);
 	for (uint32_t i = 1; i <= 1000; i++) {
 		uint32_t id;
 
@@ -385,215 +299,6 @@ lookups_cost_the_same_with_ten_thousand_ids(void **state)
 	free(mem);
 }
 
-REQUIREMENT("CM-07")
-static void
-sidr_resolves_a_service(void **state)
-{
-	struct cm_listen l = listen_args();
-	struct cm_sidr_ask q = {.service_id = SERVICE,
-				.max_retries = 3,
-				.private_data = ANY_DATA,
-				.private_len = sizeof(ANY_DATA)};
-	struct cm_sidr_answer s = {.qpn = 0x33,
-				   .qkey = 0x01234567,
-				   .info = "i",
-				   .info_len = 1,
-				   .private_data = ANY_DATA,
-				   .private_len = sizeof(ANY_DATA),
-				   .ece = {0x123456, 7}};
-	const struct told *t;
-	uint32_t id;
-
-	node_make(0, NULL);
-	node_make(1, NULL);
-	l.sidr = true;
-	listen_with(&l, 0);
-	memcpy(q.addr.local, a->gid, 16);
-	memcpy(q.addr.remote, p->gid, 16);
-	assert_int_equal(cm_create(a->cm, NULL, &id), 0);
-	assert_int_equal(cm_sidr_ask(a->cm, id, &q, a->now), 0);
-	deliver();
-	t = node_event(p, CM_EV_SIDR_REQUEST);
-	assert_memory_equal(t->ev.private_data, ANY_DATA, sizeof(ANY_DATA));
-	assert_int_equal(cm_sidr_answer(p->cm, t->ev.id, &s, p->now), 0);
-	/* the answer is lost: a copy of the question gets it again, and nobody is asked again */
-	lose();
-	pass(wire_cm_time_ns(CM_SIDR_TIMEOUT));
-	deliver();
-	node_quiet(p);
-	assert_memory_equal(p->sent[0].mad, p->sent[1].mad, WIRE_MAD_LEN);
-	t = node_event(a, CM_EV_SIDR_RESPONSE);
-	assert_int_equal(t->ev.msg->sidr_rep.qpn, 0x33);
-	assert_int_equal(t->ev.msg->sidr_rep.qkey, 0x01234567);
-	assert_int_equal(t->ev.msg->sidr_rep.service_id, SERVICE);
-	assert_int_equal(t->ev.ece.vendor_id, 0x123456);
-	assert_int_equal(t->ev.ece.options, 7);
-	assert_memory_equal(t->ev.private_data, ANY_DATA, sizeof(ANY_DATA));
-	assert_int_equal(state_of(a, id), CM_CLOSED);
-}
-
-REQUIREMENT("CM-07")
-static void
-sidr_refusals(void **state)
-{
-	struct cm_listen l = listen_args();
-	struct cm_sidr_ask q = {.service_id = SERVICE, .max_retries = 1};
-	uint32_t id[3];
-
-	node_make(0, NULL);
-	node_make(1, NULL);
-	memcpy(q.addr.local, a->gid, 16);
-	memcpy(q.addr.remote, p->gid, 16);
-	for (uint32_t i = 0; i < 3; i++)
-		assert_int_equal(cm_create(a->cm, NULL, &id[i]), 0);
-	/* nobody listens; REQs are no SIDR_REQs */
-	do_listen(p);
-	assert_int_equal(cm_sidr_ask(a->cm, id[0], &q, a->now), 0);
-	deliver();
-	assert_int_equal(node_event(a, CM_EV_SIDR_RESPONSE)->ev.msg->sidr_rep.status,
-			 WIRE_SIDR_UNSUPPORTED);
-	/* the owner goes */
-	l.sidr = true;
-	listen_with(&l, 0);
-	assert_int_equal(cm_sidr_ask(a->cm, id[1], &q, a->now), 0);
-	deliver();
-	assert_int_equal(cm_destroy(p->cm, node_event(p, CM_EV_SIDR_REQUEST)->ev.id, p->now), 0);
-	deliver();
-	assert_int_equal(node_event(a, CM_EV_SIDR_RESPONSE)->ev.msg->sidr_rep.status,
-			 WIRE_SIDR_REJECTED);
-	/* no answer */
-	assert_int_equal(cm_sidr_ask(a->cm, id[2], &q, a->now), 0);
-	lose();
-	pass(10 * SEC);
-	assert_int_equal(node_event(a, CM_EV_UNREACHABLE)->ev.status, -ETIMEDOUT);
-}
-
-REQUIREMENT("CM-08")
-static void
-an_alternate_path_is_loaded_on_both_sides(void **state)
-{
-	struct pair ids = do_pair();
-	struct wire_cm_path path = {.local_gid = {0xfd, [15] = 1},
-				    .remote_gid = {0xfd, [15] = 2},
-				    .hop_limit = 9,
-				    .ack_timeout = 15};
-	struct cm_qp_attr x, y;
-	const struct told *t;
-
-	/* the passive side does not load paths */
-	assert_int_equal(cm_load_path(p->cm, ids.passive, &path, NULL, 0, p->now), -EINVAL);
-	assert_int_equal(cm_load_path(a->cm, ids.active, &path, ANY_DATA, sizeof(ANY_DATA), a->now),
-			 0);
-	assert_int_equal(cm_load_path(a->cm, ids.active, &path, NULL, 0, a->now), -EINVAL);
-	deliver();
-	t = node_event(p, CM_EV_PATH_REQUEST);
-	assert_memory_equal(t->ev.private_data, ANY_DATA, sizeof(ANY_DATA));
-	assert_int_equal(cm_answer_path(p->cm, ids.passive, WIRE_APR_OK, NULL, 0, p->now), 0);
-	deliver();
-	assert_int_equal(node_event(a, CM_EV_PATH_RESPONSE)->ev.status, 0);
-	assert_int_equal(cm_qp_attr_get(a->cm, ids.active, &x), 0);
-	assert_int_equal(cm_qp_attr_get(p->cm, ids.passive, &y), 0);
-	assert_memory_equal(x.alternate.remote_gid, path.remote_gid, 16);
-	assert_memory_equal(y.alternate.remote_gid, path.local_gid, 16);
-	assert_memory_equal(y.alternate.local_gid, path.remote_gid, 16);
-	assert_int_equal(y.alternate.hop_limit, 9);
-}
-
-REQUIREMENT("CM-08")
-static void
-a_refused_path_changes_nothing(void **state)
-{
-	struct pair ids = do_pair();
-	struct wire_cm_path path = {.remote_gid = {0xfd, [15] = 2}};
-	struct cm_qp_attr x;
-
-	assert_int_equal(cm_load_path(a->cm, ids.active, &path, NULL, 0, a->now), 0);
-	deliver();
-	node_event(p, CM_EV_PATH_REQUEST);
-	assert_int_equal(cm_answer_path(p->cm, ids.passive, WIRE_APR_REJECTED, NULL, 0, p->now), 0);
-	deliver();
-	assert_int_equal(node_event(a, CM_EV_PATH_RESPONSE)->ev.status, -ECONNREFUSED);
-	assert_int_equal(cm_qp_attr_get(a->cm, ids.active, &x), 0);
-	assert_int_equal(x.alternate.remote_gid[0], 0);
-	/* and no answer is none; the connection stays */
-	assert_int_equal(cm_load_path(a->cm, ids.active, &path, NULL, 0, a->now), 0);
-	lose();
-	pass(10 * SEC);
-	assert_int_equal(node_event(a, CM_EV_PATH_RESPONSE)->ev.status, -ETIMEDOUT);
-	assert_int_equal(state_of(a, ids.active), CM_ESTABLISHED);
-}
-
-REQUIREMENT("CM-09")
-static void
-longer_private_data_is_einval(void **state)
-{
-	static uint8_t data[300];
-	struct cm_connect c;
-	struct cm_accept acc = accept_args(0x22);
-	struct cm_reject r = {.private_data = data, .private_len = WIRE_CM_REJ_PRIVATE + 1};
-	uint32_t active, passive;
-
-	node_make(0, NULL);
-	node_make(1, NULL);
-	do_listen(p);
-	c = connect_args(a, p, 0x11);
-	c.private_data = acc.private_data = data;
-	c.private_len = WIRE_CM_REQ_PRIVATE + 1;
-	assert_int_equal(cm_create(a->cm, NULL, &active), 0);
-	assert_int_equal(cm_connect(a->cm, active, &c, a->now), -EINVAL);
-	assert_int_equal(state_of(a, active), CM_IDLE);
-	assert_false(cm_qpn_held(a->cm, 0, 0x11));
-	c.private_len--;
-	assert_int_equal(cm_connect(a->cm, active, &c, a->now), 0);
-	deliver();
-	passive = node_event(p, CM_EV_CONNECT_REQUEST)->ev.id;
-	assert_int_equal(cm_reject(p->cm, passive, &r, p->now), -EINVAL);
-	assert_int_equal(cm_delay(p->cm, passive, 1, data, WIRE_CM_MRA_PRIVATE + 1, p->now),
-			 -EINVAL);
-	acc.private_len = WIRE_CM_REP_PRIVATE + 1;
-	assert_int_equal(cm_accept(p->cm, passive, &acc, p->now), -EINVAL);
-	assert_int_equal(state_of(p, passive), CM_REQ_RCVD);
-	acc.private_len--;
-	assert_int_equal(cm_accept(p->cm, passive, &acc, p->now), 0);
-	deliver();
-	assert_int_equal(cm_ready(a->cm, active, data, WIRE_CM_RTU_PRIVATE + 1, a->now), -EINVAL);
-	assert_int_equal(cm_ready(a->cm, active, data, WIRE_CM_RTU_PRIVATE, a->now), 0);
-	assert_int_equal(cm_disconnect(a->cm, active, data, WIRE_CM_DREQ_PRIVATE + 1, a->now),
-			 -EINVAL);
-	assert_int_equal(cm_disconnect(a->cm, active, data, WIRE_CM_DREQ_PRIVATE, a->now), 0);
-}
-
-REQUIREMENT("CM-14")
-static void
-ece_words_are_carried_and_reported(void **state)
-{
-	struct cm_connect c;
-	struct cm_accept acc = accept_args(0x22);
-	struct cm_info info;
-	const struct told *t;
-	uint32_t active;
-
-	node_make(0, NULL);
-	node_make(1, NULL);
-	do_listen(p);
-	c = connect_args(a, p, 0x11);
-	c.ece = (struct cm_ece){0xabcdef, 0x80000001};
-	assert_int_equal(cm_create(a->cm, NULL, &active), 0);
-	assert_int_equal(cm_connect(a->cm, active, &c, a->now), 0);
-	deliver();
-	t = node_event(p, CM_EV_CONNECT_REQUEST);
-	assert_int_equal(t->ev.ece.vendor_id, 0xabcdef);
-	assert_int_equal(t->ev.ece.options, 0x80000001);
-	acc.ece = (struct cm_ece){0x123456, 2};
-	assert_int_equal(cm_accept(p->cm, t->ev.id, &acc, p->now), 0);
-	deliver();
-	t = node_event(a, CM_EV_CONNECT_RESPONSE);
-	assert_int_equal(t->ev.ece.vendor_id, 0x123456);
-	assert_int_equal(t->ev.ece.options, 2);
-	assert_int_equal(cm_info_get(a->cm, active, &info), 0);
-	assert_int_equal(info.ece.vendor_id, 0x123456);
-}
-
 REQUIREMENT("CM-05")
 static void
 one_seed_gives_the_same_ids_another_others(void **state)
@@ -639,20 +344,12 @@ main(void)
 		cmocka_unit_test(impossible_fields_are_refused),
 		cmocka_unit_test(strangers_cannot_touch_a_connection),
 		cmocka_unit_test(messages_of_unknown_ids_end_in_nothing_or_one_reply),
-		cmocka_unit_test(the_most_specific_listener_gets_the_request),
-		cmocka_unit_test(one_listener_for_each_address_and_port),
 		cmocka_unit_test(requests_beyond_the_backlog_are_rejected),
 		cmocka_unit_test(one_peer_has_so_many_requests),
 		cmocka_unit_test(peers_cannot_take_all_ids),
 		cmocka_unit_test(rejected_requests_give_way_to_new_ones),
 		cmocka_unit_test(ids_are_limited_and_not_given_again_soon),
 		cmocka_unit_test(lookups_cost_the_same_with_ten_thousand_ids),
-		cmocka_unit_test(sidr_resolves_a_service),
-		cmocka_unit_test(sidr_refusals),
-		cmocka_unit_test(an_alternate_path_is_loaded_on_both_sides),
-		cmocka_unit_test(a_refused_path_changes_nothing),
-		cmocka_unit_test(longer_private_data_is_einval),
-		cmocka_unit_test(ece_words_are_carried_and_reported),
 		cmocka_unit_test(one_seed_gives_the_same_ids_another_others),
 		cmocka_unit_test(ids_are_listed),
 	};
