@@ -2,8 +2,8 @@
 /*
  * Consumers on the slow path: RoCE datagrams for QPNs that are no QP's, such as QP1, and the way to
  * send from there. A frame for QP1 comes from engine_rx, which has checked its ICRC and addresses
- * (to_consumer in lib/engine/rx.c), through the worker's event ring, to slow_path_rx. Without a
- * consumer the engine drops it (bad_qpn).
+ * (rx_consume in lib/engine/rx_consumer.c), through the worker's event ring, to slow_path_rx.
+ * Without a consumer the engine drops it (bad_qpn).
  *
  * Bounded: frames that wait for the control thread are at most WORKER_DATAGRAMS, those beyond it
  * are dropped (slow_path_full); a turn of the control thread's loop takes one batch of worker
