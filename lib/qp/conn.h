@@ -20,15 +20,16 @@
 #include "qp/loss.h"
 #include "wire/build.h"
 
-#define QP_MAX_RD_ATOMIC    16    /* READs and atomics outstanding, either way */
-#define QP_MAX_SGE          32    /* SGEs of a WQE */
-#define QP_MAX_INLINE       1024  /* bytes of inline data */
-#define QP_MAX_WR           16384 /* WQEs of a queue */
-#define QP_MAX_MSG_BYTES    (1u << 31)
-#define QP_ACKREQ_PKTS      32         /* AckReq at least every so many packets */
-#define QP_READ_CHUNK_PKTS  (1u << 22) /* responses to one READ request, at most */
-#define QP_READ_AGAIN_PKTS  64u        /* the same of a retransmitted one; a power of two */
-#define QP_READ_WINDOW_PKTS 64u        /* PSNs outstanding with which no READ or atomic is begun */
+#define QP_MAX_RD_ATOMIC   16    /* READs and atomics outstanding, either way */
+#define QP_MAX_SGE         32    /* SGEs of a WQE */
+#define QP_MAX_INLINE      1024  /* bytes of inline data */
+#define QP_MAX_WR          16384 /* WQEs of a queue */
+#define QP_MAX_MSG_BYTES   (1u << 31)
+#define QP_ACKREQ_PKTS     32         /* AckReq at least every so many packets */
+#define QP_READ_CHUNK_PKTS (1u << 22) /* responses to one READ request, at most */
+#define QP_READ_AGAIN_PKTS 64u        /* the same of a retransmitted one; a power of two */
+#define QP_READ_WINDOW_PKTS                                                                        \
+	64u /* rd_lossy: PSNs outstanding with which no READ or atomic is begun */
 
 /*
  * Times at which a QP has to act although nothing has arrived (qp/deadline.h). PROBE is the last:
@@ -79,6 +80,7 @@ struct qp_snd {
 			/* the congestion policy is not CC_FIXED: it takes each packet and response
 			 */
 			bool cc_told : 1;
+			bool rd_lossy : 1; /* READ responses or atomic ACKs were lost once */
 		};
 		struct {
 			uint8_t : 2;

@@ -283,6 +283,7 @@ print_bits(struct text *t, const struct qp_conn *conn)
 	print_number(t, "", "snd.flushing", conn->snd.flushing);
 	print_number(t, "", "snd.limited", conn->snd.limited);
 	print_number(t, "", "snd.cc_told", conn->snd.cc_told);
+	print_number(t, "", "snd.rd_lossy", conn->snd.rd_lossy);
 	print_number(t, "", "rcv.nak_sent", conn->rcv.nak_sent);
 	print_number(t, "", "rcv.comm_est", conn->rcv.comm_est);
 	print_number(t, "", "rcv.ack_due", conn->rcv.ack_due);

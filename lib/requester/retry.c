@@ -35,6 +35,7 @@ req_read_gap(struct qp_env *env, struct qp *qp, uint32_t psn, bool data)
 	if (req_rnr_waits(qp) || (snd->read_gap && !(data && gap_again(env, qp, psn))))
 		return;
 	env->counters->ctr[COUNTER_REQ_READ_GAP]++;
+	snd->rd_lossy = true;
 	if (!(env->plain & QP_PLAIN_REQUESTER))
 		cc_on_loss(&snd->cc, &qp->conn.cc_flow, env->now_ns);
 	req_ask_again(env, qp);

@@ -179,6 +179,18 @@ send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, bool rc, boo
 	return REQ_SENT;
 }
 
+/*
+ * After a loss, are too many PSNs outstanding to begin a READ or atomic? Responses count against
+ * the window, too. Without a limit they would fill every queue on their path, and the
+ * retransmission of a lost response would queue behind all of them.
+ */
+static __rte_noinline bool
+send_must_wait(const struct qp_snd *snd)
+{
+	return (uint32_t)psn_diff(snd->next_psn, snd->una_psn) >=
+	       RTE_MIN(snd->cc.window_pkts, QP_READ_WINDOW_PKTS);
+}
+
 /* Sends a READ or atomic request whose response has n PSNs; max_rd_atomic at a time (REQ-02). */
 static enum req_step
 send_request(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const struct wire_fields *f,
@@ -191,12 +203,7 @@ send_request(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const str
 
 	if (!e->rd_counted && snd->rd_out >= qp->conn.attr.max_rd_atomic)
 		return REQ_BLOCKED;
-	/*
-	 * Responses count against the window, too. Without a limit they would fill every queue on
-	 * their path, and the retransmission of a lost response would queue behind all of them.
-	 */
-	if ((uint32_t)psn_diff(snd->next_psn, snd->una_psn) >=
-	    RTE_MIN(snd->cc.window_pkts, QP_READ_WINDOW_PKTS))
+	if (unlikely(snd->rd_lossy || snd->cc.window_pkts < CC_WINDOW_PKTS) && send_must_wait(snd))
 		return REQ_BLOCKED;
 	m = qp_env_buf(env);
 	if (m == NULL)

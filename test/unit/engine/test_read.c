@@ -252,13 +252,13 @@ the_rest_of_a_long_read_is_requested_in_parts(void **state)
 }
 
 /*
- * With QP_READ_WINDOW_PKTS responses outstanding no READ is begun: else they would fill the queues
- * on their way. Of a READ whose first response is lost all is requested, as the peer may not know
- * it.
+ * Once a response was lost no READ is begun with QP_READ_WINDOW_PKTS responses outstanding, which
+ * would fill the queues on their path. Before that only max_rd_atomic limits READs. A READ whose
+ * first response is lost is requested again as a whole: the peer may not know it.
  */
 REQUIREMENT("REQ-02", "REQ-08")
 static void
-a_read_waits_for_the_responses_before_it(void **state)
+after_a_loss_reads_wait_for_responses_before_them(void **state)
 {
 	const uint32_t n = QP_READ_WINDOW_PKTS + 2, len = n * MTU;
 	struct conn *c = reading(state, len);
@@ -266,18 +266,26 @@ a_read_waits_for_the_responses_before_it(void **state)
 	uint32_t k;
 
 	post(c, (struct wr){.id = 2, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = 2 * MTU});
-	pkt_none(c);
-	respond(c, 0, 0, len);
-	respond(c, 0, 1, len);
-	pkt_none(c);
-	respond(c, 0, 2, len);
 	pkt_expect(c, WIRE_OP_READ_REQ, SQ + n);
-	for (k = 3; k < n; k++)
+	for (k = 0; k < n; k++)
 		respond(c, 0, k, len);
 	expect_done(c, len);
 	peer_read_resp(c, WIRE_OP_READ_RESP_LAST, SQ + n + 1, MTU, MTU);
 	p = pkt_expect(c, WIRE_OP_READ_REQ, SQ + n);
 	assert_int_equal(p.dmalen, 2 * MTU);
+	post(c, (struct wr){.id = 3, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = len});
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ + n + 2);
+	post(c, (struct wr){.id = 4, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = MTU});
+	pkt_none(c);
+	peer_read_resp(c, WIRE_OP_READ_RESP_FIRST, SQ + n, 0, MTU);
+	peer_read_resp(c, WIRE_OP_READ_RESP_LAST, SQ + n + 1, MTU, MTU);
+	send_cqe(c, 2, QP_WC_SUCCESS);
+	pkt_none(c);
+	for (k = 0; k < 2; k++)
+		respond(c, (n + 2) * MTU, k, len);
+	pkt_none(c);
+	respond(c, (n + 2) * MTU, 2, len);
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ + 2 * n + 2);
 }
 
 /* Two responses are swapped: the late one is accepted, the early one is requested again. */
@@ -379,7 +387,7 @@ main(void)
 		bench_test(ack_of_a_later_request_reveals_missing_responses),
 		bench_test(duplicate_responses_write_nothing),
 		bench_test(the_rest_of_a_long_read_is_requested_in_parts),
-		bench_test(a_read_waits_for_the_responses_before_it),
+		bench_test(after_a_loss_reads_wait_for_responses_before_them),
 		bench_test(read_completes_after_reordered_responses),
 		bench_test(lost_responses_of_two_reads_are_requested_again),
 		bench_test(slow_responses_count_as_progress),
