@@ -13,6 +13,8 @@
  *   rx_request.c  requests, which make ids
  *   rx.c     the other MADs to inputs
  *
+ * The layer of rdma_cm above it has rdma_parts.h.
+ *
  * Private to lib/cm.
  */
 #ifndef CM_PARTS_H

@@ -33,7 +33,8 @@ IDENTIFIER = re.compile(r'(?<![\w/.#-])([A-Za-z]\w*_\w+)(?![\w*])')
 # the specification.
 OTHERS = re.compile(r'(ibv|IBV|rdma|RDMA|CAP|AF|SCM|MAP|SO|IBVERBS|rte|RTE|virtio|XDP)_\w+|[LRPQ]_Keys?|'
                     r'anon_vma|mmap_lock|sched_attr|sd_notify|ib_port_cap_flags|NO_SPREAD|SINGLE_THREADED|'
-                    r'LAST_WQE_REACHED|INIT_QP_ATTR')
+                    r'LAST_WQE_REACHED|(CREATE|DESTROY|MIGRATE)_ID|BIND_IP|RESOLVE_(IP|ADDR|ROUTE)|QUERY_ROUTE|INIT_QP_ATTR|'
+                    r'(JOIN|JOIN_IP|LEAVE)_MCAST|SET_OPTION|IB_PATH')
 EXAMPLES = ('test/lint/test_lint.py', 'test/lint/references.py')  # their paths are examples
 
 

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The rdma_cm layer: what librdmacm's commands mean, on top of cm.h (connections) and port.h (port
+ * spaces). Calls map to the commands of the user ABI (rdma/rdma_user_cm.h) one to one; the ABI's
+ * structs, and files, are the caller's.
+ *
+ * Channels and ids. A channel stands for an open file of /dev/infiniband/rdma_cm. Its ids are known
+ * to this channel only: a call with the id of another channel is -EINVAL, with an unknown id
+ * -ENOENT (CM-12). Events wait in the channel's queue until rcm_event_get takes them.
+ *
+ * Bounds. All memory is one block of the caller's. At most RCM_ID_EVENTS events of an id wait:
+ * calls that would bring more are refused with -ENOMEM, and what peers can cause has room behind
+ * these. No event is lost. Requests that wait are bounded by the listener's backlog (cm.h), which
+ * counts a request until it is accepted, rejected or destroyed.
+ *
+ * I/O. None. Addresses, routes and devices are looked up by callbacks, which answer at once or
+ * later (rcm_resolved). MADs leave through a callback. `now` is an argument.
+ *
+ * Threads. One thread for a struct rcm, that of its struct cm. Errors are -errno, the kernel's.
+ *
+ *   IDLE --bind--> BOUND --listen--> LISTEN
+ *   IDLE, BOUND --resolve_addr--> ADDR_QUERY --> ADDR_RESOLVED, or BOUND after an error
+ *   ADDR_RESOLVED --resolve_route--> ROUTE_QUERY --> ROUTE_RESOLVED, or ADDR_RESOLVED
+ *   ROUTE_RESOLVED --connect--> CONNECT; the id of a request begins in CONNECT
+ *   any state but these of a removed device --> REMOVED, which only rcm_destroy leaves
+ */
+#ifndef CM_RDMA_H
+#define CM_RDMA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "cm/cm.h"
+
+#define RCM_ID_EVENTS     8u          /* of one id, waiting */
+#define RCM_CALL_EVENTS   3u          /* of them, those that make calls fail */
+#define RCM_MAX_BACKLOG   1024u       /* backlogs of 0 or more than this mean this */
+#define RCM_UD_QKEY       0x01234567u /* of UD QPs whose program gives none */
+#define RCM_EVENT_PRIVATE WIRE_CM_MAX_PRIVATE
+
+/* Numbers of enum rdma_cm_event_type. */
+enum rcm_event_type {
+	RCM_EV_ADDR_RESOLVED = 0,
+	RCM_EV_ADDR_ERROR,
+	RCM_EV_ROUTE_RESOLVED,
+	RCM_EV_ROUTE_ERROR,
+	RCM_EV_CONNECT_REQUEST,
+	RCM_EV_CONNECT_RESPONSE,
+	RCM_EV_CONNECT_ERROR, /* not used: rcm_connect reports its errors itself */
+	RCM_EV_UNREACHABLE,
+	RCM_EV_REJECTED,
+	RCM_EV_ESTABLISHED,
+	RCM_EV_DISCONNECTED,
+	RCM_EV_DEVICE_REMOVAL,
+	RCM_EV_MULTICAST_JOIN,  /* not used yet */
+	RCM_EV_MULTICAST_ERROR, /* not used yet */
+	RCM_EV_ADDR_CHANGE,
+	RCM_EV_TIMEWAIT_EXIT,
+	RCM_NEVENTS
+};
+/* "ADDR_RESOLVED" .. */
+extern const char *const rcm_event_name[RCM_NEVENTS];
+
+enum rcm_state {
+	RCM_IDLE = 0,
+	RCM_BOUND,
+	RCM_LISTEN,
+	RCM_ADDR_QUERY,
+	RCM_ADDR_RESOLVED,
+	RCM_ROUTE_QUERY,
+	RCM_ROUTE_RESOLVED,
+	RCM_CONNECT,
+	RCM_REMOVED,
+	RCM_NSTATES
+};
+/* "IDLE" .. */
+extern const char *const rcm_state_name[RCM_NSTATES];
+
+enum rcm_family { RCM_NO_ADDR = 0, RCM_IPV4, RCM_IPV6, RCM_IB };
+/* An address and port. gid all zero: a wildcard. */
+struct rcm_addr {
+	uint8_t family; /* enum rcm_family */
+	uint16_t port;  /* host byte order */
+	uint16_t space; /* of RCM_IB: the port space of its service id; 0: the id's */
+	uint8_t gid[16];
+};
+
+/* What a resolver finds out: by resolve the address part, by route the rest. */
+struct rcm_path {
+	struct cm_addr addr;
+	uint8_t mtu;             /* 1 .. 5 */
+	uint8_t rate, sl;        /* codes of path records */
+	uint8_t packet_lifetime; /* code: 4.096 us << n */
+};
+
+struct rcm_dev {
+	uint64_t guid;
+	uint8_t ack_delay; /* code: local CA ACK delay */
+};
+
+/* QP types: numbers of enum ibv_qp_type. */
+enum rcm_qp_type { RCM_QP_RC = 2, RCM_QP_UC = 3, RCM_QP_UD = 4 };
+
+/* Parameters of connect and accept, and of events. */
+struct rcm_conn {
+	uint32_t qpn, qkey; /* qkey only of UD */
+	uint8_t srq, responder_resources, initiator_depth, flow_control, retry_count, rnr_retry;
+	struct cm_ece ece;
+	const void *private_data;
+	uint32_t private_len;
+};
+
+struct rcm_event {
+	enum rcm_event_type type;
+	uint64_t uid;         /* of the id; of CONNECT_REQUEST: of the listener */
+	uint32_t id;          /* of CONNECT_REQUEST: the new id */
+	int32_t status;       /* 0, -errno, reason of a REJ, status of a SIDR_REP */
+	bool ud;              /* conn is of a UD service: path says how to reach it */
+	struct rcm_conn conn; /* private_data is data, or NULL for none */
+	struct rcm_path path; /* if ud */
+	uint8_t data[RCM_EVENT_PRIVATE];
+};
+
+/*
+ * What a struct rcm asks of its caller. ctx is that of rcm_init. No callback may call a function of
+ * this file.
+ *
+ * send: as cm_ops.send.
+ * readable: the queue of a channel is not empty any more. user is the channel's.
+ * bind: which device has this local address? 0 and *dev; -EADDRNOTAVAIL; -ENODEV.
+ * resolve: the device, source address and next hop towards dst for id. src all zero: any source.
+ *	0 and path->addr; -EINPROGRESS: rcm_resolved follows; another -errno: the call's result.
+ * route: MTU, hop limit, flow label .. of path, whose address part is resolved. Results likewise.
+ * cancel: id's resolve or route is not wanted any more; rcm_resolved must not follow.
+ * dev: attributes of a device; false: it does not exist.
+ */
+struct rcm_ops {
+	void (*send)(void *ctx, const struct cm_addr *addr, const uint8_t *mad);
+	void (*readable)(void *ctx, void *user);
+	int (*bind)(void *ctx, const uint8_t gid[16], uint16_t *dev);
+	int (*resolve)(void *ctx, uint32_t id, const uint8_t src[16], const uint8_t dst[16],
+		       uint8_t tos, struct rcm_path *path);
+	int (*route)(void *ctx, uint32_t id, struct rcm_path *path);
+	void (*cancel)(void *ctx, uint32_t id);
+	bool (*dev)(void *ctx, uint16_t dev, struct rcm_dev *out);
+};
+
+struct rcm_config {
+	uint32_t max_channels; /* 1 .. 2^16 */
+	uint32_t max_ids;      /* 1 .. 2^18, of all channels, requests that wait among them */
+	struct cm_config cm;   /* max_ids should have room for ids in TIMEWAIT */
+};
+
+struct rcm;
+
+/* Bytes that rcm_init needs. 0: the configuration is invalid. */
+size_t rcm_bytes(const struct rcm_config *config);
+/*
+ * Make a struct rcm of rcm_bytes(config) bytes at mem, which is aligned to 64, stays the caller's,
+ * and lasts until the caller frees it. Never fails for a valid configuration.
+ */
+struct rcm *rcm_init(void *mem, const struct rcm_config *config, const struct rcm_ops *ops,
+		     void *ctx);
+/* Its connection manager, to be looked at: cm_counters, cm_next_id, cm_qpn_held. */
+const struct cm *rcm_cm(const struct rcm *r);
+
+/* A packet to QP1, as cm_rx. */
+void rcm_rx(struct rcm *r, const struct cm_rx_info *info, const uint8_t *mad, uint32_t len,
+	    uint64_t now_ns);
+/* Do what is due. Returns when to call again, or CM_NEVER. */
+uint64_t rcm_tick(struct rcm *r, uint64_t now_ns);
+/* When rcm_tick has something to do, at the earliest; or CM_NEVER. */
+uint64_t rcm_next_ns(const struct rcm *r);
+/*
+ * The answer to a resolve or route that returned -EINPROGRESS: status 0 and path, or -errno.
+ * Ignored if id does not wait for it.
+ */
+void rcm_resolved(struct rcm *r, uint32_t id, int status, const struct rcm_path *path,
+		  uint64_t now_ns);
+/* dev is gone (CM-15): DEVICE_REMOVAL once for each id that is bound to it. */
+void rcm_device_removed(struct rcm *r, uint16_t dev, uint64_t now_ns);
+/* dev has lost this address, or it has moved (CM-15): ADDR_CHANGE once for each id that uses it. */
+void rcm_address_removed(struct rcm *r, uint16_t dev, const uint8_t gid[16]);
+
+/* A channel, for user. 0 and *channel (never 0), or -ENOMEM. */
+int rcm_channel_open(struct rcm *r, void *user, uint32_t *channel);
+/* Destroy all ids of the channel, and it (CM-12). Nothing happens if it is none. */
+void rcm_channel_close(struct rcm *r, uint32_t channel, uint64_t now_ns);
+/*
+ * Take the channel's oldest event. 0; -EAGAIN: none waits; -ENOENT. It counts as reported. The id
+ * of a CONNECT_REQUEST belongs to this channel from now on.
+ */
+int rcm_event_get(struct rcm *r, uint32_t channel, struct rcm_event *ev);
+/* Events of the channel that wait. */
+uint32_t rcm_events_waiting(const struct rcm *r, uint32_t channel);
+
+/*
+ * CREATE_ID. space: WIRE_CM_PS_TCP (RC), _UDP (UD), _IB (RC, UC or UD as qp_type says). 0 and *id
+ * (never 0); -EINVAL: another space or type; -ENOENT: no such channel; -ENOMEM.
+ */
+int rcm_create(struct rcm *r, uint32_t channel, uint64_t uid, uint16_t space, uint8_t qp_type,
+	       uint32_t *id);
+/*
+ * DESTROY_ID. Its events that wait are dropped, with the ids of requests among them. *reported:
+ * its events that rcm_event_get has taken, every CONNECT_REQUEST counted for the listener (CM-12). The
+ * peer is told what cm_destroy says.
+ *
+ * This and all calls below: -ENOENT: no such id; -EINVAL: of another channel, or in another state
+ * than the call needs.
+ */
+int rcm_destroy(struct rcm *r, uint32_t channel, uint32_t id, uint32_t *reported, uint64_t now_ns);
+/*
+ * BIND, BIND_IP. -EAFNOSUPPORT: family; -EADDRINUSE; -EADDRNOTAVAIL; -ENODEV; -ENOMEM. A port 0 is
+ * chosen.
+ */
+int rcm_bind(struct rcm *r, uint32_t channel, uint32_t id, const struct rcm_addr *addr);
+/* LISTEN. An id that is not bound is bound to a chosen port of any IPv4 address. -EADDRINUSE. */
+int rcm_listen(struct rcm *r, uint32_t channel, uint32_t id, uint32_t backlog);
+/*
+ * RESOLVE_ADDR, RESOLVE_IP (CM-11). src NULL or of family RCM_NO_ADDR: any. ADDR_RESOLVED or
+ * ADDR_ERROR follows; -ETIMEDOUT after timeout_ms. Or an errno of rcm_bind or of the resolver;
+ * -ENOMEM: too many events wait.
+ */
+int rcm_resolve_addr(struct rcm *r, uint32_t channel, uint32_t id, const struct rcm_addr *src,
+		     const struct rcm_addr *dst, uint32_t timeout_ms, uint64_t now_ns);
+/* RESOLVE_ROUTE. ROUTE_RESOLVED or ROUTE_ERROR follows. */
+int rcm_resolve_route(struct rcm *r, uint32_t channel, uint32_t id, uint32_t timeout_ms,
+		      uint64_t now_ns);
+/*
+ * CONNECT: a REQ, or a SIDR_REQ in a UD space. CONNECT_RESPONSE (ESTABLISHED for UD), REJECTED or
+ * UNREACHABLE follows. -EINVAL too: private data of more than 56 bytes (UD 180; 36 more for
+ * RCM_IB, CM-09); -EBUSY: the QPN is another connection's; -ENODEV; -ENOMEM.
+ */
+int rcm_connect(struct rcm *r, uint32_t channel, uint32_t id, const struct rcm_conn *conn,
+		uint64_t now_ns);
+/*
+ * ACCEPT. conn: answers CONNECT_REQUEST by a REP or SIDR_REP; the id has this uid from now on, and
+ * events only with it. conn NULL (valid 0): answers CONNECT_RESPONSE by an RTU. On errors nothing
+ * has changed. -EBUSY: the QPN is another connection's.
+ */
+int rcm_accept(struct rcm *r, uint32_t channel, uint32_t id, uint64_t uid,
+	       const struct rcm_conn *conn, uint64_t now_ns);
+/* REJECT. reason: 0 and 28 are the consumer's; 35 vendor option; others -EINVAL. At most 148 bytes.
+ */
+int rcm_reject(struct rcm *r, uint32_t channel, uint32_t id, uint8_t reason, const void *data,
+	       uint32_t len, uint64_t now_ns);
+/* DISCONNECT (CM-06). DISCONNECTED follows, once. */
+int rcm_disconnect(struct rcm *r, uint32_t channel, uint32_t id, uint64_t now_ns);
+/* NOTIFY: event IBV_EVENT_COMM_EST (CM-02), others -EINVAL. -EISCONN: the id is ESTABLISHED. */
+int rcm_notify(struct rcm *r, uint32_t channel, uint32_t id, uint32_t event, uint64_t now_ns);
+/*
+ * MIGRATE_ID from the channel `from` to `channel`, with its events that wait. *reported: its events
+ * that were taken before.
+ */
+int rcm_migrate(struct rcm *r, uint32_t channel, uint32_t from, uint32_t id, uint32_t *reported);
+
+/*
+ * SET_OPTION of level RDMA_OPTION_ID. tos: traffic class of what is resolved from now on. reuse:
+ * in every state, but not set while it listens. afonly: before it is bound. ack_timeout: code
+ * 0 .. 31 of the local ACK timeout, RC only; of connects from now on.
+ */
+int rcm_set_tos(struct rcm *r, uint32_t channel, uint32_t id, uint8_t tos);
+int rcm_set_reuse(struct rcm *r, uint32_t channel, uint32_t id, bool reuse);
+int rcm_set_afonly(struct rcm *r, uint32_t channel, uint32_t id, bool afonly);
+int rcm_set_ack_timeout(struct rcm *r, uint32_t channel, uint32_t id, uint8_t code);
+
+/* QUERY, QUERY_ROUTE: what is known of an id. */
+struct rcm_info {
+	enum rcm_state state;
+	uint16_t space;
+	uint8_t qp_type;
+	uint16_t dev; /* CM_DEV_ANY: none yet */
+	uint32_t cm;  /* the id in rcm_cm, or 0 */
+	struct rcm_addr src, dst;
+	bool has_path; /* ROUTE_RESOLVED, CONNECT */
+	struct rcm_path path;
+};
+int rcm_query(const struct rcm *r, uint32_t channel, uint32_t id, struct rcm_info *info);
+
+/* States that INIT_QP_ATTR is for: numbers of enum ibv_qp_state. */
+enum rcm_qp_state { RCM_QPS_INIT = 1, RCM_QPS_RTR = 2, RCM_QPS_RTS = 3 };
+/* What is valid of struct rcm_qp_attr: bits of enum ibv_qp_attr_mask. */
+enum rcm_qp_mask {
+	RCM_QPM_STATE = 1 << 0,
+	RCM_QPM_ACCESS = 1 << 3,
+	RCM_QPM_PKEY_INDEX = 1 << 4,
+	RCM_QPM_PORT = 1 << 5,
+	RCM_QPM_QKEY = 1 << 6,
+	RCM_QPM_AV = 1 << 7,
+	RCM_QPM_PATH_MTU = 1 << 8,
+	RCM_QPM_TIMEOUT = 1 << 9,
+	RCM_QPM_RETRY_CNT = 1 << 10,
+	RCM_QPM_RNR_RETRY = 1 << 11,
+	RCM_QPM_RQ_PSN = 1 << 12,
+	RCM_QPM_MAX_RD_ATOMIC = 1 << 13,
+	RCM_QPM_MIN_RNR_TIMER = 1 << 15,
+	RCM_QPM_SQ_PSN = 1 << 16,
+	RCM_QPM_MAX_DEST_RD_ATOMIC = 1 << 17,
+	RCM_QPM_DEST_QPN = 1 << 20,
+};
+struct rcm_qp_attr {
+	uint32_t mask;        /* enum rcm_qp_mask */
+	uint32_t qkey;        /* UD */
+	bool remote_write;    /* of ACCESS: nothing before the peer's QPN is known */
+	bool remote_read;     /* and atomics */
+	struct cm_qp_attr cm; /* the rest; min_rnr_timer is 0 (655.36 ms) */
+};
+/*
+ * INIT_QP_ATTR. -EINVAL: no device yet; RTR and RTS before the peer's QPN is known; another state.
+ * pkey_index and port are the device's first.
+ */
+int rcm_qp_attr_get(const struct rcm *r, uint32_t channel, uint32_t id, enum rcm_qp_state state,
+		    struct rcm_qp_attr *attr);
+
+#endif

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Calls about connections and UD services. */
+#include <errno.h>
+#include <string.h>
+#include "cm/rdma_parts.h"
+
+#define COMM_EST      4 /* IBV_EVENT_COMM_EST */
+#define VENDOR_OPTION 35
+#define RETRIES       7u /* the most that a QP can be given */
+
+/* The private data of a REQ or SIDR_REQ: rdma_cm's header, if any, and the program's. */
+struct payload {
+	uint8_t data[WIRE_CM_MAX_PRIVATE];
+	uint32_t len;
+};
+
+static int
+payload_make(struct payload *p, const struct rcm_id *id, const struct rcm_conn *c, uint32_t room)
+{
+	struct wire_cm_ip ip = {.ip = id->dst.family == RCM_IPV4 ? 4 : 6, .port = id->src.port};
+
+	p->len = id->dst.family == RCM_IB ? 0 : WIRE_CM_IP_LEN;
+	if (c->private_len > room - p->len)
+		return -EINVAL;
+	memcpy(ip.src, id->path.addr.local, 16);
+	memcpy(ip.dst, id->path.addr.remote, 16);
+	if (p->len != 0)
+		wire_cm_ip_build(&ip, p->data);
+	if (c->private_len != 0)
+		memcpy(p->data + p->len, c->private_data, c->private_len);
+	p->len += c->private_len;
+	return 0;
+}
+
+static struct wire_cm_path
+path_record(const struct rcm_id *id)
+{
+	const struct rcm_path *p = &id->path;
+	/* both ways of a packet */
+	uint8_t ack = (uint8_t)(p->packet_lifetime < 31 ? p->packet_lifetime + 1 : 31);
+	struct wire_cm_path w = {.local_lid = 0xffff,
+				 .remote_lid = 0xffff,
+				 .flow_label = p->addr.flow_label,
+				 .rate = p->rate,
+				 .traffic_class = p->addr.traffic_class,
+				 .hop_limit = p->addr.hop_limit,
+				 .sl = p->sl,
+				 .subnet_local = p->addr.hop_limit <= 1,
+				 .ack_timeout = id->has_ack_timeout ? id->ack_timeout : ack};
+
+	memcpy(w.local_gid, p->addr.local, 16);
+	memcpy(w.remote_gid, p->addr.remote, 16);
+	return w;
+}
+
+static int
+connect_qp(struct rcm *r, struct rcm_id *id, const struct rcm_conn *c)
+{
+	struct payload data;
+	struct rcm_dev dev;
+	struct cm_connect m;
+
+	if (payload_make(&data, id, c, WIRE_CM_REQ_PRIVATE) != 0)
+		return -EINVAL;
+	if (!r->ops.dev(r->ctx, id->dev, &dev))
+		return -ENODEV;
+	m = (struct cm_connect){
+		.addr = id->path.addr,
+		.service_id = rcm_service(id, &id->dst),
+		.ca_guid = dev.guid,
+		.qpn = c->qpn,
+		.psn = id->psn,
+		.transport = id->qp_type == RCM_QP_UC ? WIRE_CM_UC : WIRE_CM_RC,
+		.mtu = id->path.mtu,
+		.responder_resources = c->responder_resources,
+		.initiator_depth = c->initiator_depth,
+		.retry_count = c->retry_count < RETRIES ? c->retry_count : RETRIES,
+		.rnr_retry = c->rnr_retry < RETRIES ? c->rnr_retry : RETRIES,
+		.flow_control = c->flow_control != 0,
+		.srq = c->srq != 0,
+		.max_retries = CM_DEFAULT_RETRIES,
+		.primary = path_record(id),
+		.ece = c->ece,
+		.private_data = data.data,
+		.private_len = data.len,
+	};
+	return cm_connect(r->cm, id->cm, &m, r->now_ns);
+}
+
+static int
+ask_service(struct rcm *r, struct rcm_id *id, const struct rcm_conn *c)
+{
+	struct payload data;
+	struct cm_sidr_ask m;
+
+	if (payload_make(&data, id, c, WIRE_CM_SIDR_REQ_PRIVATE) != 0)
+		return -EINVAL;
+	m = (struct cm_sidr_ask){
+		.addr = id->path.addr,
+		.service_id = rcm_service(id, &id->dst),
+		.max_retries = CM_DEFAULT_RETRIES,
+		.private_data = data.data,
+		.private_len = data.len,
+	};
+	return cm_sidr_ask(r->cm, id->cm, &m, r->now_ns);
+}
+
+int
+rcm_connect(struct rcm *r, uint32_t channel, uint32_t id, const struct rcm_conn *conn,
+	    uint64_t now_ns)
+{
+	int rc;
+	struct rcm_id *i = rcm_find(r, channel, id, &rc);
+
+	if (i == NULL)
+		return rc;
+	if (i->state != RCM_ROUTE_RESOLVED)
+		return -EINVAL;
+	r->now_ns = now_ns;
+	rc = cm_create(r->cm, i, &i->cm);
+	if (rc != 0)
+		return rc;
+	rc = i->qp_type == RCM_QP_UD ? ask_service(r, i, conn) : connect_qp(r, i, conn);
+	if (rc != 0) {
+		cm_destroy(r->cm, i->cm, now_ns);
+		i->cm = 0;
+		return rc;
+	}
+	i->state = RCM_CONNECT;
+	return 0;
+}
+
+static int
+accept_qp(struct rcm *r, struct rcm_id *id, const struct rcm_conn *c)
+{
+	struct rcm_dev dev;
+	struct cm_accept m;
+
+	if (!r->ops.dev(r->ctx, id->dev, &dev))
+		return -ENODEV;
+	m = (struct cm_accept){
+		.ca_guid = dev.guid,
+		.qpn = c->qpn,
+		.psn = id->psn,
+		.responder_resources = c->responder_resources,
+		.initiator_depth = c->initiator_depth,
+		.target_ack_delay = dev.ack_delay,
+		.flow_control = c->flow_control != 0,
+		.rnr_retry = c->rnr_retry < RETRIES ? c->rnr_retry : RETRIES,
+		.srq = c->srq != 0,
+		.ece = c->ece,
+		.private_data = c->private_data,
+		.private_len = c->private_len,
+	};
+	return cm_accept(r->cm, id->cm, &m, r->now_ns);
+}
+
+static int
+answer_service(struct rcm *r, struct rcm_id *id, const struct rcm_conn *c)
+{
+	struct cm_sidr_answer m = {
+		.status = WIRE_SIDR_OK,
+		.qpn = c->qpn,
+		.qkey = c->qkey != 0 ? c->qkey : RCM_UD_QKEY,
+		.ece = c->ece,
+		.private_data = c->private_data,
+		.private_len = c->private_len,
+	};
+
+	return cm_sidr_answer(r->cm, id->cm, &m, r->now_ns);
+}
+
+/* An id in CONNECT, with a connection or query. NULL, and *rc. */
+static struct rcm_id *
+find_connected(struct rcm *r, uint32_t channel, uint32_t id, uint64_t now_ns, int *rc)
+{
+	struct rcm_id *i = rcm_find(r, channel, id, rc);
+
+	r->now_ns = now_ns;
+	if (i == NULL || i->state == RCM_CONNECT)
+		return i;
+	*rc = -EINVAL;
+	return NULL;
+}
+
+int
+rcm_accept(struct rcm *r, uint32_t channel, uint32_t id, uint64_t uid, const struct rcm_conn *conn,
+	   uint64_t now_ns)
+{
+	int rc;
+	struct rcm_id *i = find_connected(r, channel, id, now_ns, &rc);
+
+	if (i == NULL)
+		return rc;
+	if (conn == NULL)
+		return cm_ready(r->cm, i->cm, NULL, 0, now_ns);
+	rc = i->qp_type == RCM_QP_UD ? answer_service(r, i, conn) : accept_qp(r, i, conn);
+	if (rc != 0)
+		return rc;
+	i->uid = uid;
+	i->mute = false;
+	return 0;
+}
+
+int
+rcm_reject(struct rcm *r, uint32_t channel, uint32_t id, uint8_t reason, const void *data,
+	   uint32_t len, uint64_t now_ns)
+{
+	struct cm_sidr_answer refusal = {.status = WIRE_SIDR_REJECTED,
+					 .private_data = data,
+					 .private_len = len};
+	struct cm_reject m = {.reason = reason == 0 ? WIRE_CM_REJ_CONSUMER : reason,
+			      .private_data = data,
+			      .private_len = len};
+	int rc;
+	struct rcm_id *i = find_connected(r, channel, id, now_ns, &rc);
+
+	if (i == NULL)
+		return rc;
+	if (m.reason != WIRE_CM_REJ_CONSUMER && m.reason != VENDOR_OPTION)
+		return -EINVAL;
+	return i->qp_type == RCM_QP_UD ? cm_sidr_answer(r->cm, i->cm, &refusal, now_ns)
+				       : cm_reject(r->cm, i->cm, &m, now_ns);
+}
+
+int
+rcm_disconnect(struct rcm *r, uint32_t channel, uint32_t id, uint64_t now_ns)
+{
+	int rc;
+	struct rcm_id *i = find_connected(r, channel, id, now_ns, &rc);
+
+	return i == NULL ? rc : cm_disconnect(r->cm, i->cm, NULL, 0, now_ns);
+}
+
+int
+rcm_notify(struct rcm *r, uint32_t channel, uint32_t id, uint32_t event, uint64_t now_ns)
+{
+	struct cm_info info;
+	int rc;
+	struct rcm_id *i = find_connected(r, channel, id, now_ns, &rc);
+
+	if (i == NULL)
+		return rc;
+	if (event != COMM_EST || cm_info_get(r->cm, i->cm, &info) != 0)
+		return -EINVAL;
+	if (info.state == CM_ESTABLISHED)
+		return -EISCONN;
+	return cm_established(r->cm, i->cm, now_ns);
+}
+
+int
+rcm_query(const struct rcm *r, uint32_t channel, uint32_t id, struct rcm_info *info)
+{
+	int rc;
+	const struct rcm_id *i = rcm_find(r, channel, id, &rc);
+
+	if (i == NULL)
+		return rc;
+	*info = (struct rcm_info){
+		.state = i->state,
+		.space = i->space,
+		.qp_type = i->qp_type,
+		.dev = i->dev,
+		.cm = i->cm,
+		.src = i->src,
+		.dst = i->dst,
+		.has_path = i->state == RCM_ROUTE_RESOLVED || i->state == RCM_CONNECT,
+		.path = i->path,
+	};
+	return 0;
+}
+
+static int
+qp_attr_of_connection(const struct rcm_id *id, enum rcm_qp_state state, struct rcm_qp_attr *a)
+{
+	bool rc = id->qp_type == RCM_QP_RC;
+
+	if (state == RCM_QPS_RTR)
+		a->mask = RCM_QPM_STATE | RCM_QPM_AV | RCM_QPM_PATH_MTU | RCM_QPM_DEST_QPN |
+			  RCM_QPM_RQ_PSN |
+			  (rc ? RCM_QPM_MAX_DEST_RD_ATOMIC | RCM_QPM_MIN_RNR_TIMER : 0);
+	else if (state == RCM_QPS_RTS)
+		a->mask = RCM_QPM_STATE | RCM_QPM_SQ_PSN |
+			  (rc ? RCM_QPM_TIMEOUT | RCM_QPM_RETRY_CNT | RCM_QPM_RNR_RETRY |
+					   RCM_QPM_MAX_RD_ATOMIC
+			      : 0);
+	else
+		return -EINVAL;
+	return 0;
+}
+
+int
+rcm_qp_attr_get(const struct rcm *r, uint32_t channel, uint32_t id, enum rcm_qp_state state,
+		struct rcm_qp_attr *attr)
+{
+	bool known;
+	int rc;
+	const struct rcm_id *i = rcm_find(r, channel, id, &rc);
+
+	if (i == NULL)
+		return rc;
+	if (i->dev == CM_DEV_ANY || i->state == RCM_REMOVED)
+		return -EINVAL;
+	*attr = (struct rcm_qp_attr){.mask = RCM_QPM_STATE | RCM_QPM_PKEY_INDEX | RCM_QPM_PORT};
+	if (i->qp_type == RCM_QP_UD) {
+		attr->mask |= RCM_QPM_QKEY;
+		attr->qkey = RCM_UD_QKEY;
+		return 0;
+	}
+	known = i->cm != 0 && cm_qp_attr_get(r->cm, i->cm, &attr->cm) == 0;
+	/* a passive side asks before it accepts: the REP has the same PSN */
+	attr->cm.sq_psn = i->psn;
+	if (state == RCM_QPS_INIT) {
+		attr->mask |= RCM_QPM_ACCESS;
+		attr->remote_write = known;
+		attr->remote_read = known && attr->cm.responder_resources > 0;
+		return 0;
+	}
+	return known ? qp_attr_of_connection(i, state, attr) : -EINVAL;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of the rdma_cm layer share, from the ground up:
+ *
+ *   rdma_queue.c    memory, channels, ids, their events
+ *   rdma_bind.c     addresses: binding, listening, options
+ *   rdma_resolve.c  addresses and routes that are looked up, and that go away
+ *   rdma_connect.c  calls about connections and UD services
+ *   rdma.c          making a struct rcm, time, events of struct cm
+ *
+ * Private to lib/cm.
+ */
+#ifndef CM_RDMA_PARTS_H
+#define CM_RDMA_PARTS_H
+
+#include "cm/port.h"
+#include "cm/rdma.h"
+
+#define RCM_NONE UINT32_MAX /* no slot */
+
+struct rcm_id {
+	uint32_t id;      /* 0: the slot is free */
+	uint32_t gen;     /* how often the slot was used */
+	uint32_t channel; /* a slot, RCM_NONE: of a request that has not been taken yet */
+	uint32_t next;    /* free slots */
+	uint64_t uid;
+	bool mute;     /* of a request that is not accepted yet: it has no uid for events */
+	uint8_t state; /* enum rcm_state */
+	uint8_t qp_type;
+	uint8_t tos, ack_timeout;
+	bool reuse, afonly, has_ack_timeout;
+	bool moved; /* ADDR_CHANGE has been reported */
+	uint16_t space, dev;
+	uint32_t owner;              /* in the port spaces, 0: none */
+	uint32_t cm;                 /* id in struct cm, 0: none */
+	uint32_t psn;                /* of its QP's first packet */
+	uint32_t reported, nwaiting; /* events */
+	uint64_t deadline_ns;        /* of ADDR_QUERY and ROUTE_QUERY */
+	struct rcm_addr src, dst;
+	struct rcm_path path;
+};
+
+struct rcm_waiting {
+	struct rcm_event ev;
+	uint32_t id; /* slot that it counts for */
+	uint32_t next;
+};
+
+struct rcm_channel {
+	bool used;
+	void *user;
+	uint32_t first, last, n; /* events */
+};
+
+struct rcm {
+	struct rcm_config config;
+	struct rcm_ops ops;
+	void *ctx;
+	struct cm *cm;
+	struct cm_ports *ports;
+	uint64_t now_ns;  /* of the call under way */
+	uint64_t next_ns; /* no id that queries is due before */
+	uint64_t rng;
+	uint32_t free_id, free_event;
+	uint32_t nevents; /* events up to here were in use once */
+	struct rcm_id *ids;
+	struct rcm_waiting *events;
+	struct rcm_channel *channels;
+};
+
+/* rdma_queue.c */
+struct rcm_channel *rcm_channel_find(const struct rcm *r, uint32_t channel);
+/* The id of this number, of any channel or none; NULL: there is none. */
+struct rcm_id *rcm_id_find(const struct rcm *r, uint32_t id);
+/* The id of this number and channel. NULL, and *rc: -ENOENT or -EINVAL. */
+struct rcm_id *rcm_find(const struct rcm *r, uint32_t channel, uint32_t id, int *rc);
+/* A new id, all zero but its number; NULL: none is free. channel: a slot or RCM_NONE. */
+struct rcm_id *rcm_new(struct rcm *r, uint32_t channel);
+/* What a call needs besides a state: fewer than RCM_CALL_EVENTS waiting. */
+bool rcm_has_room(const struct rcm_id *id);
+/*
+ * Report an event of id, type and status: it is at the end of the queue already, and the caller may
+ * fill in more before it returns. NULL: nobody wants it.
+ */
+struct rcm_event *rcm_report(struct rcm *r, struct rcm_id *id, enum rcm_event_type type,
+			     int32_t status);
+/* Drop what waits of id, give everything back that it holds, and tell its peer. */
+void rcm_end(struct rcm *r, struct rcm_id *id);
+
+/* rdma_bind.c: is this all zero? */
+bool rcm_gid_any(const uint8_t gid[16]);
+/* Bind an id that is IDLE. */
+int rcm_bind_to(struct rcm *r, struct rcm_id *id, const struct rcm_addr *addr);
+/* The service id of the port of addr, an address of id. */
+uint64_t rcm_service(const struct rcm_id *id, const struct rcm_addr *addr);
+
+/* rdma_resolve.c: ids whose time to be resolved is over. */
+void rcm_resolve_tick(struct rcm *r);
+
+#endif

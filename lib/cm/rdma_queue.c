@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Channels, ids and the events that wait. */
+#include <errno.h>
+#include <string.h>
+#include "cm/rdma_parts.h"
+
+#define ID_BITS 18u /* of a slot's number; the rest of an id is a generation */
+
+const char *const rcm_event_name[RCM_NEVENTS] = {
+	[RCM_EV_ADDR_RESOLVED] = "ADDR_RESOLVED",
+	[RCM_EV_ADDR_ERROR] = "ADDR_ERROR",
+	[RCM_EV_ROUTE_RESOLVED] = "ROUTE_RESOLVED",
+	[RCM_EV_ROUTE_ERROR] = "ROUTE_ERROR",
+	[RCM_EV_CONNECT_REQUEST] = "CONNECT_REQUEST",
+	[RCM_EV_CONNECT_RESPONSE] = "CONNECT_RESPONSE",
+	[RCM_EV_CONNECT_ERROR] = "CONNECT_ERROR",
+	[RCM_EV_UNREACHABLE] = "UNREACHABLE",
+	[RCM_EV_REJECTED] = "REJECTED",
+	[RCM_EV_ESTABLISHED] = "ESTABLISHED",
+	[RCM_EV_DISCONNECTED] = "DISCONNECTED",
+	[RCM_EV_DEVICE_REMOVAL] = "DEVICE_REMOVAL",
+	[RCM_EV_MULTICAST_JOIN] = "MULTICAST_JOIN",
+	[RCM_EV_MULTICAST_ERROR] = "MULTICAST_ERROR",
+	[RCM_EV_ADDR_CHANGE] = "ADDR_CHANGE",
+	[RCM_EV_TIMEWAIT_EXIT] = "TIMEWAIT_EXIT",
+};
+
+const char *const rcm_state_name[RCM_NSTATES] = {
+	[RCM_IDLE] = "IDLE",
+	[RCM_BOUND] = "BOUND",
+	[RCM_LISTEN] = "LISTEN",
+	[RCM_ADDR_QUERY] = "ADDR_QUERY",
+	[RCM_ADDR_RESOLVED] = "ADDR_RESOLVED",
+	[RCM_ROUTE_QUERY] = "ROUTE_QUERY",
+	[RCM_ROUTE_RESOLVED] = "ROUTE_RESOLVED",
+	[RCM_CONNECT] = "CONNECT",
+	[RCM_REMOVED] = "REMOVED",
+};
+
+struct rcm_channel *
+rcm_channel_find(const struct rcm *r, uint32_t channel)
+{
+	if (channel == 0 || channel > r->config.max_channels || !r->channels[channel - 1].used)
+		return NULL;
+	return &r->channels[channel - 1];
+}
+
+struct rcm_id *
+rcm_id_find(const struct rcm *r, uint32_t id)
+{
+	uint32_t slot = id & ((1u << ID_BITS) - 1);
+
+	if (id == 0 || slot >= r->config.max_ids || r->ids[slot].id != id)
+		return NULL;
+	return &r->ids[slot];
+}
+
+struct rcm_id *
+rcm_find(const struct rcm *r, uint32_t channel, uint32_t id, int *rc)
+{
+	struct rcm_id *i = rcm_id_find(r, id);
+
+	*rc = -ENOENT;
+	/* the id of a request that waits is not known to anybody yet */
+	if (i == NULL || i->channel == RCM_NONE)
+		return NULL;
+	*rc = i->channel + 1 == channel ? 0 : -EINVAL;
+	return *rc == 0 ? i : NULL;
+}
+
+struct rcm_id *
+rcm_new(struct rcm *r, uint32_t channel)
+{
+	uint32_t slot = r->free_id, gen;
+	struct rcm_id *id;
+
+	if (slot == RCM_NONE)
+		return NULL;
+	id = &r->ids[slot];
+	r->free_id = id->next;
+	gen = (id->gen + 1) & ((1u << (32 - ID_BITS)) - 1);
+	gen = gen == 0 ? 1 : gen;
+	*id = (struct rcm_id){.id = gen << ID_BITS | slot,
+			      .gen = gen,
+			      .channel = channel,
+			      .dev = CM_DEV_ANY,
+			      .deadline_ns = CM_NEVER};
+	r->rng = r->rng * 6364136223846793005u + 1442695040888963407u;
+	id->psn = (uint32_t)(r->rng >> 40);
+	return id;
+}
+
+bool
+rcm_has_room(const struct rcm_id *id)
+{
+	return id->nwaiting < RCM_CALL_EVENTS;
+}
+
+/* An entry for an event: there are RCM_ID_EVENTS for every id. */
+static uint32_t
+event_new(struct rcm *r)
+{
+	uint32_t at = r->free_event;
+
+	if (at == RCM_NONE)
+		return r->nevents++;
+	r->free_event = r->events[at].next;
+	return at;
+}
+
+static void
+event_free(struct rcm *r, uint32_t at)
+{
+	r->ids[r->events[at].id].nwaiting--;
+	r->events[at].next = r->free_event;
+	r->free_event = at;
+}
+
+struct rcm_event *
+rcm_report(struct rcm *r, struct rcm_id *id, enum rcm_event_type type, int32_t status)
+{
+	struct rcm_channel *c;
+	struct rcm_waiting *w;
+	uint32_t at;
+
+	if (id->mute || id->channel == RCM_NONE)
+		return NULL;
+	/* A request takes the place of its new id's events, which is mute. Never more for others.
+	 */
+	if (id->state != RCM_LISTEN && id->nwaiting == RCM_ID_EVENTS)
+		return NULL;
+	at = event_new(r);
+	w = &r->events[at];
+	memset(w, 0, sizeof(*w));
+	w->ev.type = type;
+	w->ev.uid = id->uid;
+	w->ev.id = id->id;
+	w->ev.status = status;
+	w->id = (uint32_t)(id - r->ids);
+	w->next = RCM_NONE;
+	id->nwaiting++;
+	c = &r->channels[id->channel];
+	if (c->n++ == 0)
+		c->first = at;
+	else
+		r->events[c->last].next = at;
+	c->last = at;
+	if (c->n == 1)
+		r->ops.readable(r->ctx, c->user);
+	return &w->ev;
+}
+
+/* Take events of id out of its channel's queue: the first of them in their order, or RCM_NONE. */
+static uint32_t
+events_take(struct rcm *r, const struct rcm_id *id)
+{
+	struct rcm_channel *c = &r->channels[id->channel];
+	uint32_t at, next, first = RCM_NONE, *end = &first, n = c->n,
+			   slot = (uint32_t)(id - r->ids);
+
+	c->n = 0;
+	for (at = c->first; n > 0; n--, at = next) {
+		next = r->events[at].next;
+		if (r->events[at].id == slot) {
+			*end = at;
+			end = &r->events[at].next;
+			*end = RCM_NONE;
+			continue;
+		}
+		if (c->n++ == 0)
+			c->first = at;
+		else
+			r->events[c->last].next = at;
+		c->last = at;
+	}
+	return first;
+}
+
+/* Give back what id holds, and tell its peer. None of its events waits. */
+static void
+id_free(struct rcm *r, struct rcm_id *id)
+{
+	if (id->state == RCM_ADDR_QUERY || id->state == RCM_ROUTE_QUERY)
+		r->ops.cancel(r->ctx, id->id);
+	if (id->cm != 0)
+		cm_destroy(r->cm, id->cm, r->now_ns);
+	cm_port_release(r->ports, id->owner);
+	id->id = 0;
+	id->next = r->free_id;
+	r->free_id = (uint32_t)(id - r->ids);
+}
+
+void
+rcm_end(struct rcm *r, struct rcm_id *id)
+{
+	uint32_t at, next;
+
+	if (id->channel != RCM_NONE && id->nwaiting > 0)
+		for (at = events_take(r, id); at != RCM_NONE; at = next) {
+			next = r->events[at].next;
+			/* nobody will learn of the request */
+			if (r->events[at].ev.type == RCM_EV_CONNECT_REQUEST)
+				id_free(r, rcm_id_find(r, r->events[at].ev.id));
+			event_free(r, at);
+		}
+	id_free(r, id);
+}
+
+int
+rcm_channel_open(struct rcm *r, void *user, uint32_t *channel)
+{
+	for (uint32_t i = 0; i < r->config.max_channels; i++)
+		if (!r->channels[i].used) {
+			r->channels[i] = (struct rcm_channel){.used = true, .user = user};
+			*channel = i + 1;
+			return 0;
+		}
+	return -ENOMEM;
+}
+
+void
+rcm_channel_close(struct rcm *r, uint32_t channel, uint64_t now_ns)
+{
+	struct rcm_channel *c = rcm_channel_find(r, channel);
+
+	if (c == NULL)
+		return;
+	r->now_ns = now_ns;
+	for (uint32_t i = 0; i < r->config.max_ids; i++)
+		if (r->ids[i].id != 0 && r->ids[i].channel == channel - 1)
+			rcm_end(r, &r->ids[i]);
+	c->used = false;
+}
+
+int
+rcm_event_get(struct rcm *r, uint32_t channel, struct rcm_event *ev)
+{
+	struct rcm_channel *c = rcm_channel_find(r, channel);
+	uint32_t at;
+
+	if (c == NULL)
+		return -ENOENT;
+	if (c->n == 0)
+		return -EAGAIN;
+	at = c->first;
+	*ev = r->events[at].ev;
+	ev->conn.private_data = ev->conn.private_len != 0 ? ev->data : NULL;
+	c->first = r->events[at].next;
+	c->n--;
+	r->ids[r->events[at].id].reported++;
+	event_free(r, at);
+	if (ev->type == RCM_EV_CONNECT_REQUEST)
+		rcm_id_find(r, ev->id)->channel = channel - 1;
+	return 0;
+}
+
+uint32_t
+rcm_events_waiting(const struct rcm *r, uint32_t channel)
+{
+	const struct rcm_channel *c = rcm_channel_find(r, channel);
+
+	return c == NULL ? 0 : c->n;
+}
+
+int
+rcm_migrate(struct rcm *r, uint32_t channel, uint32_t from, uint32_t id, uint32_t *reported)
+{
+	struct rcm_channel *to = rcm_channel_find(r, channel);
+	uint32_t at;
+	struct rcm_id *i;
+	int rc;
+
+	if (to == NULL)
+		return -ENOENT;
+	i = rcm_find(r, from, id, &rc);
+	if (i == NULL)
+		return rc;
+	*reported = i->reported;
+	if (channel == from)
+		return 0;
+	at = i->nwaiting > 0 ? events_take(r, i) : RCM_NONE;
+	i->channel = channel - 1;
+	if (at == RCM_NONE)
+		return 0;
+	if (to->n == 0)
+		to->first = at;
+	else
+		r->events[to->last].next = at;
+	for (; at != RCM_NONE; at = r->events[at].next)
+		to->last = at;
+	if (to->n == 0)
+		r->ops.readable(r->ctx, to->user);
+	to->n += i->nwaiting;
+	return 0;
+}
+
+int
+rcm_create(struct rcm *r, uint32_t channel, uint64_t uid, uint16_t space, uint8_t qp_type,
+	   uint32_t *id)
+{
+	struct rcm_id *i;
+
+	if (rcm_channel_find(r, channel) == NULL)
+		return -ENOENT;
+	if (space == WIRE_CM_PS_TCP)
+		qp_type = RCM_QP_RC;
+	else if (space == WIRE_CM_PS_UDP)
+		qp_type = RCM_QP_UD;
+	else if (space != WIRE_CM_PS_IB || qp_type < RCM_QP_RC || qp_type > RCM_QP_UD)
+		return -EINVAL;
+	i = rcm_new(r, channel - 1);
+	if (i == NULL)
+		return -ENOMEM;
+	i->uid = uid;
+	i->space = space;
+	i->qp_type = qp_type;
+	*id = i->id;
+	return 0;
+}
+
+int
+rcm_destroy(struct rcm *r, uint32_t channel, uint32_t id, uint32_t *reported, uint64_t now_ns)
+{
+	int rc;
+	struct rcm_id *i = rcm_find(r, channel, id, &rc);
+
+	if (i == NULL)
+		return rc;
+	r->now_ns = now_ns;
+	*reported = i->reported;
+	rcm_end(r, i);
+	return 0;
+}

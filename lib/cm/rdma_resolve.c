@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Addresses and routes: looked up by the caller's resolver, in time or not, and taken away. */
+#include <errno.h>
+#include <string.h>
+#include "cm/rdma_parts.h"
+
+#define MS_NS 1000000ull
+
+static void
+query_begin(struct rcm *r, struct rcm_id *id, enum rcm_state state, uint32_t timeout_ms)
+{
+	id->state = state;
+	id->deadline_ns = r->now_ns + timeout_ms * MS_NS;
+	if (id->deadline_ns < r->next_ns)
+		r->next_ns = id->deadline_ns;
+}
+
+static void
+addr_done(struct rcm *r, struct rcm_id *id, int status, const struct rcm_path *path)
+{
+	if (status != 0) {
+		id->state = RCM_BOUND;
+		rcm_report(r, id, RCM_EV_ADDR_ERROR, status);
+		return;
+	}
+	id->path = *path;
+	id->dev = path->addr.dev;
+	memcpy(id->src.gid, path->addr.local, 16);
+	id->state = RCM_ADDR_RESOLVED;
+	rcm_report(r, id, RCM_EV_ADDR_RESOLVED, 0);
+}
+
+static void
+route_done(struct rcm *r, struct rcm_id *id, int status, const struct rcm_path *path)
+{
+	if (status != 0) {
+		id->state = RCM_ADDR_RESOLVED;
+		rcm_report(r, id, RCM_EV_ROUTE_ERROR, status);
+		return;
+	}
+	id->path = *path;
+	id->state = RCM_ROUTE_RESOLVED;
+	rcm_report(r, id, RCM_EV_ROUTE_RESOLVED, 0);
+}
+
+int
+rcm_resolve_addr(struct rcm *r, uint32_t channel, uint32_t id, const struct rcm_addr *src,
+		 const struct rcm_addr *dst, uint32_t timeout_ms, uint64_t now_ns)
+{
+	struct rcm_addr any = {.family = dst->family, .space = dst->space};
+	struct rcm_path path = {0};
+	int rc;
+	struct rcm_id *i = rcm_find(r, channel, id, &rc);
+
+	if (i == NULL)
+		return rc;
+	if (dst->family < RCM_IPV4 || dst->family > RCM_IB)
+		return -EAFNOSUPPORT;
+	if (src == NULL || src->family == RCM_NO_ADDR)
+		src = &any;
+	if (src->family != dst->family || (i->state != RCM_IDLE && i->state != RCM_BOUND))
+		return -EINVAL;
+	if (!rcm_has_room(i))
+		return -ENOMEM;
+	r->now_ns = now_ns;
+	if (i->state == RCM_IDLE)
+		rc = rcm_bind_to(r, i, src);
+	if (rc != 0)
+		return rc;
+	i->dst = *dst;
+	query_begin(r, i, RCM_ADDR_QUERY, timeout_ms);
+	rc = r->ops.resolve(r->ctx, i->id, i->src.gid, dst->gid, i->tos, &path);
+	if (rc == -EINPROGRESS)
+		return 0;
+	if (rc != 0) {
+		i->state = RCM_BOUND;
+		return rc;
+	}
+	addr_done(r, i, 0, &path);
+	return 0;
+}
+
+int
+rcm_resolve_route(struct rcm *r, uint32_t channel, uint32_t id, uint32_t timeout_ms,
+		  uint64_t now_ns)
+{
+	struct rcm_path path;
+	int rc;
+	struct rcm_id *i = rcm_find(r, channel, id, &rc);
+
+	if (i == NULL)
+		return rc;
+	if (i->state != RCM_ADDR_RESOLVED)
+		return -EINVAL;
+	if (!rcm_has_room(i))
+		return -ENOMEM;
+	r->now_ns = now_ns;
+	query_begin(r, i, RCM_ROUTE_QUERY, timeout_ms);
+	path = i->path;
+	rc = r->ops.route(r->ctx, i->id, &path);
+	if (rc == -EINPROGRESS)
+		return 0;
+	if (rc != 0) {
+		i->state = RCM_ADDR_RESOLVED;
+		return rc;
+	}
+	route_done(r, i, 0, &path);
+	return 0;
+}
+
+static void
+query_done(struct rcm *r, struct rcm_id *id, int status, const struct rcm_path *path)
+{
+	if (id->state == RCM_ADDR_QUERY)
+		addr_done(r, id, status, path);
+	else
+		route_done(r, id, status, path);
+}
+
+void
+rcm_resolved(struct rcm *r, uint32_t id, int status, const struct rcm_path *path, uint64_t now_ns)
+{
+	struct rcm_id *i = rcm_id_find(r, id);
+
+	r->now_ns = now_ns;
+	if (i != NULL && (i->state == RCM_ADDR_QUERY || i->state == RCM_ROUTE_QUERY))
+		query_done(r, i, status, path);
+}
+
+void
+rcm_resolve_tick(struct rcm *r)
+{
+	if (r->now_ns < r->next_ns)
+		return;
+	r->next_ns = CM_NEVER;
+	for (uint32_t i = 0; i < r->config.max_ids; i++) {
+		struct rcm_id *id = &r->ids[i];
+
+		if (id->id == 0 || (id->state != RCM_ADDR_QUERY && id->state != RCM_ROUTE_QUERY))
+			continue;
+		if (id->deadline_ns <= r->now_ns) {
+			r->ops.cancel(r->ctx, id->id);
+			query_done(r, id, -ETIMEDOUT, NULL);
+		} else if (id->deadline_ns < r->next_ns) {
+			r->next_ns = id->deadline_ns;
+		}
+	}
+}
+
+void
+rcm_device_removed(struct rcm *r, uint16_t dev, uint64_t now_ns)
+{
+	r->now_ns = now_ns;
+	for (uint32_t i = 0; i < r->config.max_ids; i++) {
+		struct rcm_id *id = &r->ids[i];
+
+		if (id->id == 0 || id->dev != dev || id->state == RCM_REMOVED)
+			continue;
+		if (id->state == RCM_ROUTE_QUERY || id->state == RCM_ADDR_QUERY)
+			r->ops.cancel(r->ctx, id->id);
+		rcm_report(r, id, RCM_EV_DEVICE_REMOVAL, 0);
+		/* the peer learns of it, if anything still reaches it */
+		if (id->cm != 0)
+			cm_destroy(r->cm, id->cm, now_ns);
+		id->cm = 0;
+		id->state = RCM_REMOVED;
+	}
+}
+
+void
+rcm_address_removed(struct rcm *r, uint16_t dev, const uint8_t gid[16])
+{
+	for (uint32_t i = 0; i < r->config.max_ids; i++) {
+		struct rcm_id *id = &r->ids[i];
+
+		if (id->id == 0 || id->dev != dev || id->moved || id->state == RCM_REMOVED ||
+		    memcmp(id->src.gid, gid, 16) != 0)
+			continue;
+		id->moved = true;
+		rcm_report(r, id, RCM_EV_ADDR_CHANGE, 0);
+	}
+}

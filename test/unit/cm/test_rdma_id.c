@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The rdma_cm layer: channels, ids, addresses, routes, and what is taken away. */
+#include <errno.h>
+#include "rdma_harness.h"
+#include "../../kit/requirement.h"
+
+static struct host *const a = &hosts[0], *const p = &hosts[1];
+
+REQUIREMENT("CM-12")
+static void
+ids_of_one_channel_are_unknown_to_another(void **state)
+{
+	uint32_t other, id = do_create(a, 1, WIRE_CM_PS_TCP), reported;
+	struct rcm_conn c = conn_args(0x11);
+	struct rcm_addr any = {.family = RCM_IPV4};
+	struct rcm_qp_attr attr;
+	struct rcm_info info;
+	uint32_t const wrong[2] = {id, id + 1};
+
+	assert_int_equal(rcm_channel_open(a->r, a, &other), 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		uint32_t w = wrong[i];
+		int want = i == 0 ? -EINVAL : -ENOENT;
+
+		assert_int_equal(rcm_bind(a->r, other, w, &any), want);
+		assert_int_equal(rcm_listen(a->r, other, w, 1), want);
+		assert_int_equal(rcm_resolve_addr(a->r, other, w, NULL, &any, 1, a->now), want);
+		assert_int_equal(rcm_resolve_route(a->r, other, w, 1, a->now), want);
+		assert_int_equal(rcm_connect(a->r, other, w, &c, a->now), want);
+		assert_int_equal(rcm_accept(a->r, other, w, 1, &c, a->now), want);
+		assert_int_equal(rcm_reject(a->r, other, w, 0, NULL, 0, a->now), want);
+		assert_int_equal(rcm_disconnect(a->r, other, w, a->now), want);
+		assert_int_equal(rcm_notify(a->r, other, w, 4, a->now), want);
+		assert_int_equal(rcm_migrate(a->r, a->ch, other, w, &reported), want);
+		assert_int_equal(rcm_set_tos(a->r, other, w, 1), want);
+		assert_int_equal(rcm_set_reuse(a->r, other, w, true), want);
+		assert_int_equal(rcm_set_afonly(a->r, other, w, true), want);
+		assert_int_equal(rcm_set_ack_timeout(a->r, other, w, 1), want);
+		assert_int_equal(rcm_query(a->r, other, w, &info), want);
+		assert_int_equal(rcm_qp_attr_get(a->r, other, w, RCM_QPS_INIT, &attr), want);
+		assert_int_equal(rcm_destroy(a->r, other, w, &reported, a->now), want);
+	}
+	assert_int_equal(rcm_destroy(a->r, a->ch, id, &reported, a->now), 0);
+	assert_int_equal(rcm_destroy(a->r, a->ch, id, &reported, a->now), -ENOENT);
+}
+
+REQUIREMENT("CM-12")
+static void
+calls_in_a_wrong_state_are_einval(void **state)
+{
+	struct rcm_addr any = {.family = RCM_IPV4}, none = {.family = RCM_NO_ADDR};
+	struct rcm_conn c = conn_args(0x11);
+	uint32_t id = do_create(a, 1, WIRE_CM_PS_TCP);
+
+	assert_int_equal(rcm_resolve_route(a->r, a->ch, id, 1, a->now), -EINVAL);
+	assert_int_equal(rcm_connect(a->r, a->ch, id, &c, a->now), -EINVAL);
+	assert_int_equal(rcm_accept(a->r, a->ch, id, 1, &c, a->now), -EINVAL);
+	assert_int_equal(rcm_reject(a->r, a->ch, id, 0, NULL, 0, a->now), -EINVAL);
+	assert_int_equal(rcm_disconnect(a->r, a->ch, id, a->now), -EINVAL);
+	assert_int_equal(rcm_notify(a->r, a->ch, id, 4, a->now), -EINVAL);
+	assert_int_equal(rcm_bind(a->r, a->ch, id, &none), -EAFNOSUPPORT);
+	assert_int_equal(rcm_bind(a->r, a->ch, id, &any), 0);
+	assert_int_equal(rcm_bind(a->r, a->ch, id, &any), -EINVAL);
+	assert_int_equal(rcm_set_afonly(a->r, a->ch, id, true), -EINVAL);
+	assert_int_equal(rcm_listen(a->r, a->ch, id, 1), 0);
+	assert_int_equal(rcm_listen(a->r, a->ch, id, 1), -EINVAL);
+	assert_int_equal(rcm_set_reuse(a->r, a->ch, id, true), -EINVAL);
+	assert_int_equal(rcm_resolve_addr(a->r, a->ch, id, NULL, &any, 1, a->now), -EINVAL);
+	assert_int_equal(rcm_create(a->r, a->ch, 1, 0x0002, RCM_QP_UD, &id), -EINVAL);
+	assert_int_equal(rcm_create(a->r, a->ch, 1, WIRE_CM_PS_IB, 9, &id), -EINVAL);
+	assert_int_equal(rcm_create(a->r, 9, 1, WIRE_CM_PS_TCP, 0, &id), -ENOENT);
+}
+
+REQUIREMENT("CM-10")
+static void
+binding_follows_the_rules_of_ports(void **state)
+{
+	struct rcm_addr local = addr_of(a, PORT), foreign = addr_of(p, PORT);
+	struct rcm_addr v6 = {.family = RCM_IPV6, .port = PORT};
+	uint32_t id[6];
+	struct rcm_info info;
+
+	for (uint32_t i = 0; i < 6; i++)
+		id[i] = do_create(a, i, i == 2 ? WIRE_CM_PS_UDP : WIRE_CM_PS_TCP);
+	assert_int_equal(rcm_bind(a->r, a->ch, id[0], &foreign), -EADDRNOTAVAIL);
+	assert_int_equal(rcm_bind(a->r, a->ch, id[0], &local), 0);
+	assert_int_equal(rcm_bind(a->r, a->ch, id[1], &local), -EADDRINUSE);
+	assert_int_equal(rcm_bind(a->r, a->ch, id[2], &local), 0);
+	assert_int_equal(rcm_bind(a->r, a->ch, id[3], &v6), -EADDRINUSE);
+	assert_int_equal(rcm_set_afonly(a->r, a->ch, id[3], true), 0);
+	assert_int_equal(rcm_bind(a->r, a->ch, id[3], &v6), 0);
+	assert_int_equal(rcm_query(a->r, a->ch, id[0], &info), 0);
+	assert_int_equal(info.dev, 0);
+	assert_int_equal(info.state, RCM_BOUND);
+	/* the port is free again when its id goes */
+	assert_int_equal(rcm_destroy(a->r, a->ch, id[0], &id[0], a->now), 0);
+	assert_int_equal(rcm_set_reuse(a->r, a->ch, id[1], true), 0);
+	assert_int_equal(rcm_set_reuse(a->r, a->ch, id[4], true), 0);
+	assert_int_equal(rcm_bind(a->r, a->ch, id[1], &local), 0);
+	assert_int_equal(rcm_bind(a->r, a->ch, id[4], &local), 0);
+	assert_int_equal(rcm_listen(a->r, a->ch, id[1], 1), -EADDRINUSE);
+	/* whoever listens without a port gets one */
+	assert_int_equal(rcm_listen(a->r, a->ch, id[5], 1), 0);
+	assert_int_equal(rcm_query(a->r, a->ch, id[5], &info), 0);
+	assert_true(info.src.port >= 32768);
+}
+
+REQUIREMENT("CM-12")
+static void
+the_af_ib_form_needs_no_header(void **state)
+{
+	/* what librdmacm tries first: a service id of the TCP space with an id of the IB space */
+	struct rcm_addr any = {.family = RCM_IB, .space = WIRE_CM_PS_TCP, .port = PORT}, to = any;
+	struct rcm_conn c = conn_args(0x11);
+	uint32_t id = do_create(p, 3, WIRE_CM_PS_IB), active = do_create(a, 1, WIRE_CM_PS_IB);
+	struct rcm_event *e;
+
+	assert_int_equal(rcm_bind(p->r, p->ch, id, &any), 0);
+	assert_int_equal(rcm_listen(p->r, p->ch, id, 1), 0);
+	memcpy(to.gid, p->gid, 16);
+	assert_int_equal(rcm_resolve_addr(a->r, a->ch, active, NULL, &to, 1, a->now), 0);
+	host_event(a, RCM_EV_ADDR_RESOLVED);
+	assert_int_equal(rcm_resolve_route(a->r, a->ch, active, 1, a->now), 0);
+	host_event(a, RCM_EV_ROUTE_RESOLVED);
+	c.private_len = 93;
+	assert_int_equal(rcm_connect(a->r, a->ch, active, &c, a->now), -EINVAL);
+	c.private_len = 7;
+	assert_int_equal(rcm_connect(a->r, a->ch, active, &c, a->now), 0);
+	hosts_deliver();
+	e = host_event(p, RCM_EV_CONNECT_REQUEST);
+	assert_int_equal(e->conn.private_len, 92);
+	assert_memory_equal(e->conn.private_data, "private", 8);
+}
+
+REQUIREMENT("CM-11")
+static void
+addresses_and_routes_are_resolved_later(void **state)
+{
+	struct rcm_addr to = addr_of(p, PORT), six = {.family = RCM_IPV6};
+	struct rcm_path path = host_path(a);
+	uint32_t id = do_create(a, 1, WIRE_CM_PS_TCP);
+	struct rcm_info info;
+
+	a->answer = -EINPROGRESS;
+	assert_int_equal(rcm_resolve_addr(a->r, a->ch, id, &six, &to, 100, a->now), -EINVAL);
+	assert_int_equal(rcm_set_tos(a->r, a->ch, id, 0x20), 0);
+	assert_int_equal(rcm_resolve_addr(a->r, a->ch, id, NULL, &to, 100, a->now), 0);
+	assert_int_equal(a->tos, 0x20);
+	assert_int_equal(rcm_resolve_addr(a->r, a->ch, id, NULL, &to, 100, a->now), -EINVAL);
+	host_quiet(a);
+	rcm_resolved(a->r, a->asked, -EHOSTUNREACH, NULL, a->now);
+	assert_int_equal(host_event(a, RCM_EV_ADDR_ERROR)->status, -EHOSTUNREACH);
+	/* it may be tried again */
+	assert_int_equal(rcm_resolve_addr(a->r, a->ch, id, NULL, &to, 100, a->now), 0);
+	rcm_resolved(a->r, a->asked, 0, &path, a->now);
+	rcm_resolved(a->r, a->asked, 0, &path, a->now);
+	host_event(a, RCM_EV_ADDR_RESOLVED);
+	assert_int_equal(rcm_query(a->r, a->ch, id, &info), 0);
+	assert_memory_equal(info.src.gid, a->gid, 16);
+	assert_false(info.has_path);
+	assert_int_equal(rcm_resolve_route(a->r, a->ch, id, 100, a->now), 0);
+	rcm_resolved(a->r, a->asked, -ENETUNREACH, NULL, a->now);
+	assert_int_equal(host_event(a, RCM_EV_ROUTE_ERROR)->status, -ENETUNREACH);
+	assert_int_equal(rcm_resolve_route(a->r, a->ch, id, 100, a->now), 0);
+	rcm_resolved(a->r, a->asked, 0, &path, a->now);
+	host_event(a, RCM_EV_ROUTE_RESOLVED);
+	host_quiet(a);
+	/* nothing is due any more */
+	hosts_pass(SEC);
+	host_quiet(a);
+	/* an error at once is the call's */
+	a->answer = -ENETUNREACH;
+	id = do_create(a, 1, WIRE_CM_PS_TCP);
+	assert_int_equal(rcm_resolve_addr(a->r, a->ch, id, NULL, &to, 100, a->now), -ENETUNREACH);
+	host_quiet(a);
+}
+
+REQUIREMENT("CM-11")
+static void
+resolving_takes_as_long_as_its_timeout_says(void **state)
+{
+	struct rcm_addr to = addr_of(p, PORT);
+	uint32_t slow, fast, reported;
+
+	slow = do_create(a, 1, WIRE_CM_PS_TCP);
+	fast = do_create(a, 2, WIRE_CM_PS_TCP);
+	a->answer = -EINPROGRESS;
+	assert_int_equal(rcm_resolve_addr(a->r, a->ch, slow, NULL, &to, 200, a->now), 0);
+	assert_int_equal(rcm_resolve_addr(a->r, a->ch, fast, NULL, &to, 100, a->now), 0);
+	assert_int_equal(rcm_next_ns(a->r), START + 100 * MS);
+	hosts_pass(100 * MS - 1);
+	host_quiet(a);
+	hosts_pass(1);
+	assert_int_equal(host_event(a, RCM_EV_ADDR_ERROR)->status, -ETIMEDOUT);
+	assert_int_equal(a->cancelled, fast);
+	host_quiet(a);
+	hosts_pass(100 * MS);
+	assert_int_equal(host_event(a, RCM_EV_ADDR_ERROR)->uid, 1);
+	/* the route likewise */
+	a->answer = 0;
+	assert_int_equal(rcm_resolve_addr(a->r, a->ch, fast, NULL, &to, 100, a->now), 0);
+	host_event(a, RCM_EV_ADDR_RESOLVED);
+	a->answer = -EINPROGRESS;
+	assert_int_equal(rcm_resolve_route(a->r, a->ch, fast, 100, a->now), 0);
+	hosts_pass(100 * MS);
+	assert_int_equal(host_event(a, RCM_EV_ROUTE_ERROR)->status, -ETIMEDOUT);
+	/* who goes meanwhile is not waited for */
+	assert_int_equal(rcm_resolve_addr(a->r, a->ch, slow, NULL, &to, 100, a->now), 0);
+	assert_int_equal(rcm_destroy(a->r, a->ch, slow, &reported, a->now), 0);
+	assert_int_equal(a->cancelled, slow);
+	rcm_resolved(a->r, slow, 0, NULL, a->now);
+	hosts_pass(SEC);
+	host_quiet(a);
+}
+
+REQUIREMENT("CM-12")
+static void
+events_of_an_id_are_bounded(void **state)
+{
+	struct rcm_addr to = addr_of(p, PORT);
+	uint32_t id = do_create(a, 1, WIRE_CM_PS_TCP), reported;
+
+	a->answer = -EINPROGRESS;
+	for (uint32_t i = 0; i < RCM_CALL_EVENTS; i++) {
+		assert_int_equal(rcm_resolve_addr(a->r, a->ch, id, NULL, &to, 1, a->now), 0);
+		rcm_resolved(a->r, id, -EHOSTUNREACH, NULL, a->now);
+	}
+	assert_int_equal(rcm_resolve_addr(a->r, a->ch, id, NULL, &to, 1, a->now), -ENOMEM);
+	assert_int_equal(a->readable, 1);
+	host_event(a, RCM_EV_ADDR_ERROR);
+	assert_int_equal(rcm_resolve_addr(a->r, a->ch, id, NULL, &to, 1, a->now), 0);
+	/* those that wait go with their id, those of others stay */
+	a->answer = 0;
+	assert_int_equal(rcm_resolve_addr(a->r, a->ch, do_create(a, 2, WIRE_CM_PS_TCP), NULL, &to,
+					  1, a->now),
+			 0);
+	assert_int_equal(rcm_destroy(a->r, a->ch, id, &reported, a->now), 0);
+	assert_int_equal(reported, 1);
+	assert_int_equal(rcm_events_waiting(a->r, a->ch), 1);
+	assert_int_equal(host_event(a, RCM_EV_ADDR_RESOLVED)->uid, 2);
+	host_quiet(a);
+}
+
+REQUIREMENT("CM-12")
+static void
+an_id_migrates_with_its_events(void **state)
+{
+	struct rcm_pair ids = do_rcm_pair();
+	uint32_t other, reported, old = p->ch;
+	struct rcm_event ev;
+
+	assert_int_equal(rcm_channel_open(p->r, p, &other), 0);
+	assert_int_equal(rcm_disconnect(a->r, a->ch, ids.active, a->now), 0);
+	hosts_deliver();
+	assert_int_equal(rcm_migrate(p->r, 9, old, ids.passive, &reported), -ENOENT);
+	p->readable = 0;
+	assert_int_equal(rcm_migrate(p->r, other, old, ids.passive, &reported), 0);
+	assert_int_equal(reported, 1);
+	assert_int_equal(p->readable, 1);
+	assert_int_equal(rcm_event_get(p->r, old, &ev), -EAGAIN);
+	assert_int_equal(rcm_event_get(p->r, other, &ev), 0);
+	assert_int_equal(ev.type, RCM_EV_DISCONNECTED);
+	assert_int_equal(ev.uid, 2);
+	assert_int_equal(rcm_destroy(p->r, old, ids.passive, &reported, p->now), -EINVAL);
+	assert_int_equal(rcm_destroy(p->r, other, ids.passive, &reported, p->now), 0);
+	assert_int_equal(reported, 2);
+}
+
+REQUIREMENT("CM-12")
+static void
+everything_of_a_channel_goes_with_it(void **state)
+{
+	struct rcm_conn c = conn_args(0x12);
+	uint32_t waiting, ch;
+
+	do_rcm_pair();
+	waiting = do_resolve(a, 5, WIRE_CM_PS_TCP);
+	assert_int_equal(rcm_connect(a->r, a->ch, waiting, &c, a->now), 0);
+	hosts_deliver();
+	rcm_channel_close(p->r, p->ch, p->now);
+	rcm_channel_close(p->r, p->ch, p->now);
+	hosts_deliver();
+	/* the listener is the channel's first id */
+	assert_int_equal(host_event(a, RCM_EV_REJECTED)->uid, 5);
+	host_event(a, RCM_EV_DISCONNECTED);
+	assert_int_equal(rcm_event_get(p->r, p->ch, &p->ev), -ENOENT);
+	hosts_pass(60 * SEC);
+	assert_int_equal(cm_nids(rcm_cm(p->r)), 0);
+	/* its port is free, and so are its ids */
+	assert_int_equal(rcm_channel_open(p->r, p, &p->ch), 0);
+	do_listener(p, 3, WIRE_CM_PS_TCP);
+	for (uint32_t i = 0; i < 15; i++)
+		do_create(p, i, WIRE_CM_PS_TCP);
+	assert_int_equal(rcm_create(p->r, p->ch, 0, WIRE_CM_PS_TCP, 0, &ch), -ENOMEM);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(rcm_channel_open(p->r, p, &ch), 0);
+	assert_int_equal(rcm_channel_open(p->r, p, &ch), -ENOMEM);
+}
+
+REQUIREMENT("CM-15")
+static void
+every_id_learns_once_that_its_device_is_gone(void **state)
+{
+	struct rcm_pair ids = do_rcm_pair();
+	struct rcm_addr to = addr_of(a, PORT);
+	uint32_t unbound = do_create(p, 7, WIRE_CM_PS_TCP), query = do_create(p, 8, WIRE_CM_PS_TCP);
+	struct rcm_addr local = addr_of(p, 99);
+	uint32_t reported;
+
+	assert_int_equal(rcm_bind(p->r, p->ch, query, &local), 0);
+	p->answer = -EINPROGRESS;
+	assert_int_equal(rcm_resolve_addr(p->r, p->ch, query, NULL, &to, 100, p->now), 0);
+	rcm_device_removed(p->r, 0, p->now);
+	rcm_device_removed(p->r, 0, p->now);
+	assert_int_equal(p->cancelled, query);
+	reported = host_event(p, RCM_EV_DEVICE_REMOVAL)->id;
+	reported += host_event(p, RCM_EV_DEVICE_REMOVAL)->id;
+	assert_int_equal(reported, ids.passive + query);
+	hosts_pass(SEC);
+	host_quiet(p);
+	assert_int_equal(rcm_disconnect(p->r, p->ch, ids.passive, p->now), -EINVAL);
+	assert_int_equal(rcm_bind(p->r, p->ch, unbound, &local), -EADDRINUSE);
+	assert_int_equal(rcm_destroy(p->r, p->ch, query, &reported, p->now), 0);
+	assert_int_equal(reported, 1);
+	hosts_deliver();
+	host_event(a, RCM_EV_DISCONNECTED);
+}
+
+REQUIREMENT("CM-15")
+static void
+every_id_learns_once_that_its_address_is_gone(void **state)
+{
+	struct rcm_pair ids = do_rcm_pair();
+
+	rcm_address_removed(p->r, 0, a->gid);
+	rcm_address_removed(p->r, 1, p->gid);
+	host_quiet(p);
+	rcm_address_removed(p->r, 0, p->gid);
+	rcm_address_removed(p->r, 0, p->gid);
+	assert_int_equal(host_event(p, RCM_EV_ADDR_CHANGE)->id, ids.passive);
+	host_quiet(p);
+}
+
+REQUIREMENT("CM-16")
+static void
+requests_beyond_the_ids_are_rejected(void **state)
+{
+	struct rcm_conn c = conn_args(0x11);
+	uint32_t id;
+
+	do_listener(p, 3, WIRE_CM_PS_TCP);
+	for (uint32_t i = 0; i < 15; i++)
+		do_create(p, i, WIRE_CM_PS_TCP);
+	id = do_resolve(a, 1, WIRE_CM_PS_TCP);
+	assert_int_equal(rcm_connect(a->r, a->ch, id, &c, a->now), 0);
+	hosts_deliver();
+	host_quiet(p);
+	assert_int_equal(host_event(a, RCM_EV_REJECTED)->status, WIRE_CM_REJ_NO_RESOURCES);
+}
+
+REQUIREMENT("CM-12")
+static void
+the_ack_timeout_option_is_in_the_req(void **state)
+{
+	struct rcm_conn c = conn_args(0x11);
+	uint32_t id = do_resolve(a, 1, WIRE_CM_PS_TCP), ud = do_create(a, 2, WIRE_CM_PS_UDP);
+	struct wire_cm m;
+
+	assert_int_equal(rcm_set_ack_timeout(a->r, a->ch, ud, 10), -EINVAL);
+	assert_int_equal(rcm_set_ack_timeout(a->r, a->ch, id, 32), -EINVAL);
+	assert_int_equal(rcm_connect(a->r, a->ch, id, &c, a->now), 0);
+	assert_int_equal(wire_cm_parse(a->sent[0].mad, WIRE_MAD_LEN, &m), WIRE_CM_OK);
+	assert_int_equal(m.req.primary.ack_timeout, 17);
+	c.qpn = 0x12;
+	id = do_resolve(a, 1, WIRE_CM_PS_TCP);
+	assert_int_equal(rcm_set_ack_timeout(a->r, a->ch, id, 21), 0);
+	assert_int_equal(rcm_connect(a->r, a->ch, id, &c, a->now), 0);
+	assert_int_equal(wire_cm_parse(a->sent[1].mad, WIRE_MAD_LEN, &m), WIRE_CM_OK);
+	assert_int_equal(m.req.primary.ack_timeout, 21);
+}
+
+static void
+states_and_events_have_names_and_configurations_bounds(void **state)
+{
+	struct rcm_config c = {.max_channels = 1, .max_ids = 1, .cm = {.max_ids = 1}}, d;
+
+	for (uint32_t i = 0; i < RCM_NEVENTS; i++)
+		assert_non_null(rcm_event_name[i]);
+	for (uint32_t i = 0; i < RCM_NSTATES; i++)
+		assert_non_null(rcm_state_name[i]);
+	assert_true(rcm_bytes(&c) != 0);
+	d = c;
+	d.max_ids = 0;
+	assert_int_equal(rcm_bytes(&d), 0);
+	d.max_ids = (1u << 18) + 1;
+	assert_int_equal(rcm_bytes(&d), 0);
+	d = c;
+	d.max_channels = 0;
+	assert_int_equal(rcm_bytes(&d), 0);
+	d.max_channels = (1u << 16) + 1;
+	assert_int_equal(rcm_bytes(&d), 0);
+	d = c;
+	d.cm.max_ids = 0;
+	assert_int_equal(rcm_bytes(&d), 0);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(t) cmocka_unit_test_setup_teardown(t, hosts_make, hosts_free)
+		TEST(ids_of_one_channel_are_unknown_to_another),
+		TEST(calls_in_a_wrong_state_are_einval),
+		TEST(binding_follows_the_rules_of_ports),
+		TEST(the_af_ib_form_needs_no_header),
+		TEST(addresses_and_routes_are_resolved_later),
+		TEST(resolving_takes_as_long_as_its_timeout_says),
+		TEST(events_of_an_id_are_bounded),
+		TEST(an_id_migrates_with_its_events),
+		TEST(everything_of_a_channel_goes_with_it),
+		TEST(every_id_learns_once_that_its_device_is_gone),
+		TEST(every_id_learns_once_that_its_address_is_gone),
+		TEST(requests_beyond_the_ids_are_rejected),
+		TEST(the_ack_timeout_option_is_in_the_req),
+		cmocka_unit_test(states_and_events_have_names_and_configurations_bounds),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
