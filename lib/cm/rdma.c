@@ -192,12 +192,14 @@ rcm_bytes(const struct rcm_config *c)
 	size_t cm = cm_bytes(&c->cm);
 
 	if (cm == 0 || c->max_channels < 1 || c->max_channels > 1u << 16 || c->max_ids < 1 ||
-	    c->max_ids > 1u << 18)
+	    c->max_ids > 1u << 18 || c->max_groups > 1u << 18)
 		return 0;
 	return padded(sizeof(struct rcm)) + padded(cm) + padded(cm_ports_bytes(c->max_ids)) +
 	       padded(c->max_ids * sizeof(struct rcm_id)) +
 	       padded(c->max_channels * sizeof(struct rcm_channel)) +
-	       padded((size_t)c->max_ids * RCM_ID_EVENTS * sizeof(struct rcm_waiting));
+	       padded(c->max_groups * sizeof(struct rcm_group)) +
+	       padded(((size_t)c->max_ids * RCM_ID_EVENTS + c->max_groups) *
+		      sizeof(struct rcm_waiting));
 }
 
 /* Cut bytes off the block. */
@@ -228,10 +230,15 @@ rcm_init(void *mem, const struct rcm_config *config, const struct rcm_ops *ops, 
 				 config->cm.seed);
 	r->ids = take(&at, config->max_ids * sizeof(*r->ids));
 	r->channels = take(&at, config->max_channels * sizeof(*r->channels));
+	r->groups = take(&at, config->max_groups * sizeof(*r->groups));
 	r->events = (struct rcm_waiting *)at;
 	memset(r->channels, 0, config->max_channels * sizeof(*r->channels));
 	for (uint32_t i = 0; i < config->max_ids; i++)
 		r->ids[i] = (struct rcm_id){.next = i + 1 < config->max_ids ? i + 1 : RCM_NONE};
+	for (uint32_t i = 0; i < config->max_groups; i++)
+		r->groups[i] =
+			(struct rcm_group){.next = i + 1 < config->max_groups ? i + 1 : RCM_NONE};
+	r->free_group = config->max_groups > 0 ? 0 : RCM_NONE;
 	return r;
 }
 

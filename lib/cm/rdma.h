@@ -52,8 +52,8 @@ enum rcm_event_type {
 	RCM_EV_ESTABLISHED,
 	RCM_EV_DISCONNECTED,
 	RCM_EV_DEVICE_REMOVAL,
-	RCM_EV_MULTICAST_JOIN,  /* not used yet */
-	RCM_EV_MULTICAST_ERROR, /* not used yet */
+	RCM_EV_MULTICAST_JOIN,
+	RCM_EV_MULTICAST_ERROR, /* not used: rcm_join reports its errors itself */
 	RCM_EV_ADDR_CHANGE,
 	RCM_EV_TIMEWAIT_EXIT,
 	RCM_NEVENTS
@@ -133,6 +133,8 @@ struct rcm_event {
  * route: MTU, hop limit, flow label .. of path, whose address part is resolved. Results likewise.
  * cancel: id's resolve or route is not wanted any more; rcm_resolved must not follow.
  * dev: attributes of a device; false: it does not exist.
+ * mcast: join or leave a multicast group on a device, on the wire (IGMP, MLD). 0 or -errno; the
+ *	result of leaving is ignored. Called once for each rcm_join of a full member.
  */
 struct rcm_ops {
 	void (*send)(void *ctx, const struct cm_addr *addr, const uint8_t *mad);
@@ -143,11 +145,13 @@ struct rcm_ops {
 	int (*route)(void *ctx, uint32_t id, struct rcm_path *path);
 	void (*cancel)(void *ctx, uint32_t id);
 	bool (*dev)(void *ctx, uint16_t dev, struct rcm_dev *out);
+	int (*mcast)(void *ctx, uint16_t dev, const uint8_t mgid[16], bool join);
 };
 
 struct rcm_config {
 	uint32_t max_channels; /* 1 .. 2^16 */
 	uint32_t max_ids;      /* 1 .. 2^18, of all channels, requests that wait among them */
+	uint32_t max_groups;   /* 0 .. 2^18: memberships of multicast groups */
 	struct cm_config cm;   /* max_ids should have room for ids in TIMEWAIT */
 };
 
@@ -202,8 +206,8 @@ int rcm_create(struct rcm *r, uint32_t channel, uint64_t uid, uint16_t space, ui
 	       uint32_t *id);
 /*
  * DESTROY_ID. Its events that wait are dropped, with the ids of requests among them. *reported:
- * its events that rcm_event_get has taken, every CONNECT_REQUEST counted for the listener (CM-12). The
- * peer is told what cm_destroy says.
+ * its events that rcm_event_get has taken, every CONNECT_REQUEST counted for the listener (CM-12).
+ * The peer is told what cm_destroy says.
  *
  * This and all calls below: -ENOENT: no such id; -EINVAL: of another channel, or in another state
  * than the call needs.
@@ -254,6 +258,26 @@ int rcm_notify(struct rcm *r, uint32_t channel, uint32_t id, uint32_t event, uin
  */
 int rcm_migrate(struct rcm *r, uint32_t channel, uint32_t from, uint32_t id, uint32_t *reported);
 
+/*
+ * JOIN_MCAST, JOIN_IP_MCAST (CM-13): of a UD id in BOUND or ADDR_RESOLVED that has a device.
+ * send_only: no reports on the wire, nothing is received. 0 and *group (never 0, a number beside
+ * those of ids), and MULTICAST_JOIN follows, with this uid, id *group, the group's QPN, Q_Key and
+ * path. -EAFNOSUPPORT; -EINVAL: no multicast address; -ENOMEM; an errno of mcast.
+ */
+int rcm_join(struct rcm *r, uint32_t channel, uint32_t id, uint64_t uid,
+	     const struct rcm_addr *addr, bool send_only, uint32_t *group);
+/*
+ * LEAVE_MCAST. Its events that wait are dropped. *reported: its events that were taken; these count
+ * for its id as well. -ENOENT: no such group; -EINVAL: of another channel. Groups that an id has
+ * joined end with it.
+ */
+int rcm_leave(struct rcm *r, uint32_t channel, uint32_t group, uint32_t *reported);
+
+/*
+ * SET_OPTION, IB_PATH: instead of rcm_resolve_route, with this path but for its addresses and
+ * device, which are those that were resolved. ROUTE_RESOLVED follows. -ENOMEM as there.
+ */
+int rcm_set_path(struct rcm *r, uint32_t channel, uint32_t id, const struct rcm_path *path);
 /*
  * SET_OPTION of level RDMA_OPTION_ID. tos: traffic class of what is resolved from now on. reuse:
  * in every state, but not set while it listens. afonly: before it is bound. ack_timeout: code

@@ -3,6 +3,7 @@
  * What the files of the rdma_cm layer share, from the ground up:
  *
  *   rdma_queue.c    memory, channels, ids, their events
+ *   rdma_mcast.c    multicast groups
  *   rdma_bind.c     addresses: binding, listening, options
  *   rdma_resolve.c  addresses and routes that are looked up, and that go away
  *   rdma_connect.c  calls about connections and UD services
@@ -34,16 +35,29 @@ struct rcm_id {
 	uint32_t owner;              /* in the port spaces, 0: none */
 	uint32_t cm;                 /* id in struct cm, 0: none */
 	uint32_t psn;                /* of its QP's first packet */
-	uint32_t reported, nwaiting; /* events */
-	uint64_t deadline_ns;        /* of ADDR_QUERY and ROUTE_QUERY */
+	uint32_t reported, nwaiting; /* events; those of its groups do not count as waiting */
+	uint32_t ngroups;
+	uint64_t deadline_ns; /* of ADDR_QUERY and ROUTE_QUERY */
 	struct rcm_addr src, dst;
 	struct rcm_path path;
 };
 
 struct rcm_waiting {
 	struct rcm_event ev;
-	uint32_t id; /* slot that it counts for */
+	uint32_t id;    /* slot that it counts for */
+	uint32_t group; /* likewise, RCM_NONE: no group */
 	uint32_t next;
+};
+
+struct rcm_group {
+	uint32_t id; /* 0: free */
+	uint32_t gen;
+	uint32_t next;  /* free slots */
+	uint32_t owner; /* slot of its id */
+	uint64_t uid;
+	bool send_only;
+	uint8_t mgid[16];
+	uint32_t reported;
 };
 
 struct rcm_channel {
@@ -61,11 +75,12 @@ struct rcm {
 	uint64_t now_ns;  /* of the call under way */
 	uint64_t next_ns; /* no id that queries is due before */
 	uint64_t rng;
-	uint32_t free_id, free_event;
+	uint32_t free_id, free_event, free_group;
 	uint32_t nevents; /* events up to here were in use once */
 	struct rcm_id *ids;
 	struct rcm_waiting *events;
 	struct rcm_channel *channels;
+	struct rcm_group *groups;
 };
 
 /* rdma_queue.c */
@@ -84,8 +99,15 @@ bool rcm_has_room(const struct rcm_id *id);
  */
 struct rcm_event *rcm_report(struct rcm *r, struct rcm_id *id, enum rcm_event_type type,
 			     int32_t status);
+/* Report MULTICAST_JOIN of a group of id, likewise. */
+struct rcm_event *rcm_report_group(struct rcm *r, struct rcm_id *id, const struct rcm_group *g);
+/* Drop what waits of this group of id. */
+void rcm_group_drop(struct rcm *r, const struct rcm_id *id, const struct rcm_group *g);
 /* Drop what waits of id, give everything back that it holds, and tell its peer. */
 void rcm_end(struct rcm *r, struct rcm_id *id);
+
+/* rdma_mcast.c: leave all groups of id. None of its events waits. */
+void rcm_leave_all(struct rcm *r, struct rcm_id *id);
 
 /* rdma_bind.c: is this all zero? */
 bool rcm_gid_any(const uint8_t gid[16]);

@@ -96,7 +96,7 @@ rcm_has_room(const struct rcm_id *id)
 	return id->nwaiting < RCM_CALL_EVENTS;
 }
 
-/* An entry for an event: there are RCM_ID_EVENTS for every id. */
+/* An entry for an event: there are RCM_ID_EVENTS for every id, and one for every group. */
 static uint32_t
 event_new(struct rcm *r)
 {
@@ -111,35 +111,23 @@ event_new(struct rcm *r)
 static void
 event_free(struct rcm *r, uint32_t at)
 {
-	r->ids[r->events[at].id].nwaiting--;
+	if (r->events[at].group == RCM_NONE)
+		r->ids[r->events[at].id].nwaiting--;
 	r->events[at].next = r->free_event;
 	r->free_event = at;
 }
 
-struct rcm_event *
-rcm_report(struct rcm *r, struct rcm_id *id, enum rcm_event_type type, int32_t status)
+/* Put an event of id to the end of its channel's queue. */
+static struct rcm_event *
+event_put(struct rcm *r, const struct rcm_id *id, const struct rcm_event *ev, uint32_t group)
 {
-	struct rcm_channel *c;
-	struct rcm_waiting *w;
-	uint32_t at;
+	struct rcm_channel *c = &r->channels[id->channel];
+	uint32_t at = event_new(r);
 
-	if (id->mute || id->channel == RCM_NONE)
-		return NULL;
-	/* A request takes the place of its new id's events, which is mute. Never more for others.
-	 */
-	if (id->state != RCM_LISTEN && id->nwaiting == RCM_ID_EVENTS)
-		return NULL;
-	at = event_new(r);
-	w = &r->events[at];
-	memset(w, 0, sizeof(*w));
-	w->ev.type = type;
-	w->ev.uid = id->uid;
-	w->ev.id = id->id;
-	w->ev.status = status;
-	w->id = (uint32_t)(id - r->ids);
-	w->next = RCM_NONE;
-	id->nwaiting++;
-	c = &r->channels[id->channel];
+	r->events[at] = (struct rcm_waiting){.ev = *ev,
+					     .id = (uint32_t)(id - r->ids),
+					     .group = group,
+					     .next = RCM_NONE};
 	if (c->n++ == 0)
 		c->first = at;
 	else
@@ -147,12 +135,38 @@ rcm_report(struct rcm *r, struct rcm_id *id, enum rcm_event_type type, int32_t s
 	c->last = at;
 	if (c->n == 1)
 		r->ops.readable(r->ctx, c->user);
-	return &w->ev;
+	return &r->events[at].ev;
 }
 
-/* Take events of id out of its channel's queue: the first of them in their order, or RCM_NONE. */
+struct rcm_event *
+rcm_report(struct rcm *r, struct rcm_id *id, enum rcm_event_type type, int32_t status)
+{
+	struct rcm_event ev = {.type = type, .uid = id->uid, .id = id->id, .status = status};
+
+	if (id->mute || id->channel == RCM_NONE)
+		return NULL;
+	/* A request takes the place of its new id's events, which is mute. Never more for others.
+	 */
+	if (id->state != RCM_LISTEN && id->nwaiting == RCM_ID_EVENTS)
+		return NULL;
+	id->nwaiting++;
+	return event_put(r, id, &ev, RCM_NONE);
+}
+
+struct rcm_event *
+rcm_report_group(struct rcm *r, struct rcm_id *id, const struct rcm_group *g)
+{
+	struct rcm_event ev = {.type = RCM_EV_MULTICAST_JOIN, .uid = g->uid, .id = g->id};
+
+	return event_put(r, id, &ev, (uint32_t)(g - r->groups));
+}
+
+/*
+ * Take events of id, or only those of a group, out of its channel's queue: the first of them in
+ * their order, or RCM_NONE.
+ */
 static uint32_t
-events_take(struct rcm *r, const struct rcm_id *id)
+events_take(struct rcm *r, const struct rcm_id *id, uint32_t group)
 {
 	struct rcm_channel *c = &r->channels[id->channel];
 	uint32_t at, next, first = RCM_NONE, *end = &first, n = c->n,
@@ -161,7 +175,8 @@ events_take(struct rcm *r, const struct rcm_id *id)
 	c->n = 0;
 	for (at = c->first; n > 0; n--, at = next) {
 		next = r->events[at].next;
-		if (r->events[at].id == slot) {
+		if (r->events[at].id == slot &&
+		    (group == RCM_NONE || r->events[at].group == group)) {
 			*end = at;
 			end = &r->events[at].next;
 			*end = RCM_NONE;
@@ -184,6 +199,7 @@ id_free(struct rcm *r, struct rcm_id *id)
 		r->ops.cancel(r->ctx, id->id);
 	if (id->cm != 0)
 		cm_destroy(r->cm, id->cm, r->now_ns);
+	rcm_leave_all(r, id);
 	cm_port_release(r->ports, id->owner);
 	id->id = 0;
 	id->next = r->free_id;
@@ -195,8 +211,8 @@ rcm_end(struct rcm *r, struct rcm_id *id)
 {
 	uint32_t at, next;
 
-	if (id->channel != RCM_NONE && id->nwaiting > 0)
-		for (at = events_take(r, id); at != RCM_NONE; at = next) {
+	if (id->channel != RCM_NONE)
+		for (at = events_take(r, id, RCM_NONE); at != RCM_NONE; at = next) {
 			next = r->events[at].next;
 			/* nobody will learn of the request */
 			if (r->events[at].ev.type == RCM_EV_CONNECT_REQUEST)
@@ -204,6 +220,17 @@ rcm_end(struct rcm *r, struct rcm_id *id)
 			event_free(r, at);
 		}
 	id_free(r, id);
+}
+
+void
+rcm_group_drop(struct rcm *r, const struct rcm_id *id, const struct rcm_group *g)
+{
+	uint32_t at, next;
+
+	for (at = events_take(r, id, (uint32_t)(g - r->groups)); at != RCM_NONE; at = next) {
+		next = r->events[at].next;
+		event_free(r, at);
+	}
 }
 
 int
@@ -248,6 +275,8 @@ rcm_event_get(struct rcm *r, uint32_t channel, struct rcm_event *ev)
 	c->first = r->events[at].next;
 	c->n--;
 	r->ids[r->events[at].id].reported++;
+	if (r->events[at].group != RCM_NONE)
+		r->groups[r->events[at].group].reported++;
 	event_free(r, at);
 	if (ev->type == RCM_EV_CONNECT_REQUEST)
 		rcm_id_find(r, ev->id)->channel = channel - 1;
@@ -278,7 +307,7 @@ rcm_migrate(struct rcm *r, uint32_t channel, uint32_t from, uint32_t id, uint32_
 	*reported = i->reported;
 	if (channel == from)
 		return 0;
-	at = i->nwaiting > 0 ? events_take(r, i) : RCM_NONE;
+	at = events_take(r, i, RCM_NONE);
 	i->channel = channel - 1;
 	if (at == RCM_NONE)
 		return 0;
@@ -286,11 +315,12 @@ rcm_migrate(struct rcm *r, uint32_t channel, uint32_t from, uint32_t id, uint32_
 		to->first = at;
 	else
 		r->events[to->last].next = at;
-	for (; at != RCM_NONE; at = r->events[at].next)
-		to->last = at;
 	if (to->n == 0)
 		r->ops.readable(r->ctx, to->user);
-	to->n += i->nwaiting;
+	for (; at != RCM_NONE; at = r->events[at].next) {
+		to->last = at;
+		to->n++;
+	}
 	return 0;
 }
 

@@ -108,6 +108,26 @@ rcm_resolve_route(struct rcm *r, uint32_t channel, uint32_t id, uint32_t timeout
 	return 0;
 }
 
+int
+rcm_set_path(struct rcm *r, uint32_t channel, uint32_t id, const struct rcm_path *path)
+{
+	struct rcm_path p = *path;
+	int rc;
+	struct rcm_id *i = rcm_find(r, channel, id, &rc);
+
+	if (i == NULL)
+		return rc;
+	if (i->state != RCM_ADDR_RESOLVED)
+		return -EINVAL;
+	if (!rcm_has_room(i))
+		return -ENOMEM;
+	p.addr.dev = i->path.addr.dev;
+	memcpy(p.addr.local, i->path.addr.local, 16);
+	memcpy(p.addr.remote, i->path.addr.remote, 16);
+	route_done(r, i, 0, &p);
+	return 0;
+}
+
 static void
 query_done(struct rcm *r, struct rcm_id *id, int status, const struct rcm_path *path)
 {

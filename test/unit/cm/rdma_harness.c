@@ -90,6 +90,18 @@ dev_attr(void *ctx, uint16_t dev, struct rcm_dev *out)
 	return dev == 0;
 }
 
+static int
+mcast(void *ctx, uint16_t dev, const uint8_t mgid[16], bool join)
+{
+	struct host *h = ctx;
+
+	assert_int_equal(mgid[15], 9);
+	if (join && h->refuse != 0)
+		return h->refuse;
+	h->joined += join ? 1 : -1;
+	return 0;
+}
+
 int
 hosts_make(void **state)
 {
@@ -99,11 +111,13 @@ hosts_make(void **state)
 					   .resolve = resolve,
 					   .route = route,
 					   .cancel = cancel,
-					   .dev = dev_attr};
+					   .dev = dev_attr,
+					   .mcast = mcast};
 
 	for (uint32_t i = 0; i < 2; i++) {
 		struct rcm_config c = {.max_channels = 4,
 				       .max_ids = 16,
+				       .max_groups = 3,
 				       .cm = {.max_ids = 64, .seed = i + 1}};
 		struct host *h = &hosts[i];
 

@@ -28,6 +28,8 @@ struct host {
 	uint32_t asked;    /* the id of the last one */
 	uint8_t tos;
 	uint32_t cancelled; /* the id of the last cancel */
+	int32_t joined;     /* groups, on the wire */
+	int refuse;         /* what joining returns */
 	uint32_t nsent, delivered;
 	struct {
 		struct cm_addr addr;

@@ -360,6 +360,28 @@ requests_beyond_the_ids_are_rejected(void **state)
 
 REQUIREMENT("CM-12")
 static void
+a_path_is_given_instead_of_resolved(void **state)
+{
+	struct rcm_path path = host_path(p);
+	struct rcm_addr to = addr_of(p, PORT);
+	uint32_t id = do_create(a, 1, WIRE_CM_PS_TCP);
+	struct rcm_info info;
+
+	path.mtu = 5;
+	assert_int_equal(rcm_set_path(a->r, a->ch, id, &path), -EINVAL);
+	assert_int_equal(rcm_resolve_addr(a->r, a->ch, id, NULL, &to, 1, a->now), 0);
+	assert_int_equal(rcm_set_path(a->r, a->ch, id, &path), 0);
+	assert_int_equal(rcm_set_path(a->r, a->ch, id, &path), -EINVAL);
+	host_event(a, RCM_EV_ADDR_RESOLVED);
+	host_event(a, RCM_EV_ROUTE_RESOLVED);
+	assert_int_equal(rcm_query(a->r, a->ch, id, &info), 0);
+	assert_int_equal(info.path.mtu, 5);
+	assert_memory_equal(info.path.addr.local, a->gid, 16);
+	assert_memory_equal(info.path.addr.remote, p->gid, 16);
+}
+
+REQUIREMENT("CM-12")
+static void
 the_ack_timeout_option_is_in_the_req(void **state)
 {
 	struct rcm_conn c = conn_args(0x11);
@@ -421,6 +443,7 @@ main(void)
 		TEST(every_id_learns_once_that_its_device_is_gone),
 		TEST(every_id_learns_once_that_its_address_is_gone),
 		TEST(requests_beyond_the_ids_are_rejected),
+		TEST(a_path_is_given_instead_of_resolved),
 		TEST(the_ack_timeout_option_is_in_the_req),
 		cmocka_unit_test(states_and_events_have_names_and_configurations_bounds),
 	};

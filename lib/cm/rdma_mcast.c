@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Multicast groups that ids of UD spaces have joined. */
+#include <errno.h>
+#include <string.h>
+#include "cm/rdma_parts.h"
+
+#define GROUP_BITS 18u /* of a slot's number; the rest of a group's number is a generation */
+#define MCAST_QPN  0xffffffu
+
+static bool
+is_multicast(const struct rcm_addr *addr)
+{
+	if (addr->family == RCM_IPV4)
+		return addr->gid[12] >> 4 == 0xe;
+	return addr->gid[0] == 0xff;
+}
+
+static struct rcm_group *
+group_new(struct rcm *r)
+{
+	struct rcm_group *g;
+	uint32_t gen;
+
+	if (r->free_group == RCM_NONE)
+		return NULL;
+	g = &r->groups[r->free_group];
+	gen = (g->gen + 1) & ((1u << (32 - GROUP_BITS)) - 1);
+	gen = gen == 0 ? 1 : gen;
+	*g = (struct rcm_group){.id = gen << GROUP_BITS | r->free_group,
+				.gen = gen,
+				.next = g->next};
+	r->free_group = g->next;
+	return g;
+}
+
+static void
+group_free(struct rcm *r, struct rcm_group *g)
+{
+	g->id = 0;
+	g->next = r->free_group;
+	r->free_group = (uint32_t)(g - r->groups);
+}
+
+int
+rcm_join(struct rcm *r, uint32_t channel, uint32_t id, uint64_t uid, const struct rcm_addr *addr,
+	 bool send_only, uint32_t *group)
+{
+	struct rcm_event *e;
+	struct rcm_group *g;
+	int rc;
+	struct rcm_id *i = rcm_find(r, channel, id, &rc);
+
+	if (i == NULL)
+		return rc;
+	if (addr->family < RCM_IPV4 || addr->family > RCM_IB)
+		return -EAFNOSUPPORT;
+	if ((i->state != RCM_BOUND && i->state != RCM_ADDR_RESOLVED) || i->dev == CM_DEV_ANY ||
+	    i->qp_type != RCM_QP_UD || !is_multicast(addr))
+		return -EINVAL;
+	g = group_new(r);
+	if (g == NULL)
+		return -ENOMEM;
+	rc = send_only ? 0 : r->ops.mcast(r->ctx, i->dev, addr->gid, true);
+	if (rc != 0) {
+		group_free(r, g);
+		return rc;
+	}
+	g->uid = uid;
+	g->owner = (uint32_t)(i - r->ids);
+	g->send_only = send_only;
+	memcpy(g->mgid, addr->gid, 16);
+	i->ngroups++;
+	*group = g->id;
+	e = rcm_report_group(r, i, g);
+	e->ud = true;
+	e->conn.qpn = MCAST_QPN;
+	e->conn.qkey = RCM_UD_QKEY;
+	e->path = i->path;
+	e->path.addr.dev = i->dev;
+	e->path.addr.traffic_class = i->tos;
+	memcpy(e->path.addr.local, i->src.gid, 16);
+	memcpy(e->path.addr.remote, g->mgid, 16);
+	return 0;
+}
+
+static void
+leave(struct rcm *r, struct rcm_id *id, struct rcm_group *g)
+{
+	/* a device that is gone has forgotten its groups */
+	if (!g->send_only && id->state != RCM_REMOVED)
+		r->ops.mcast(r->ctx, id->dev, g->mgid, false);
+	id->ngroups--;
+	group_free(r, g);
+}
+
+int
+rcm_leave(struct rcm *r, uint32_t channel, uint32_t group, uint32_t *reported)
+{
+	uint32_t slot = group & ((1u << GROUP_BITS) - 1);
+	struct rcm_group *g;
+	struct rcm_id *id;
+
+	if (group == 0 || slot >= r->config.max_groups || r->groups[slot].id != group)
+		return -ENOENT;
+	g = &r->groups[slot];
+	id = &r->ids[g->owner];
+	if (id->channel + 1 != channel)
+		return -EINVAL;
+	rcm_group_drop(r, id, g);
+	*reported = g->reported;
+	leave(r, id, g);
+	return 0;
+}
+
+void
+rcm_leave_all(struct rcm *r, struct rcm_id *id)
+{
+	for (uint32_t i = 0; id->ngroups > 0 && i < r->config.max_groups; i++)
+		if (r->groups[i].id != 0 && &r->ids[r->groups[i].owner] == id)
+			leave(r, id, &r->groups[i]);
+}
