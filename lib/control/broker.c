@@ -14,9 +14,9 @@
 #include "control/session.h"
 
 #define SECOND_NS 1000000000ull
-#define LIMIT_NS  (2 * SECOND_NS) /* that a request may wait for its client's memory */
+#define LIMIT_NS  (2 * SECOND_NS) /* limit that a request waits for its client's memory */
 #define RETRY_NS  SECOND_NS       /* between two starts */
-#define BATCH     16              /* answers a turn of the loop */
+#define BATCH     16              /* results per turn of the loop */
 
 static void on_message(struct watch *w, uint32_t events);
 
@@ -31,7 +31,7 @@ timer_set(struct broker *b)
 	timerfd_settime(b->timer.fd, TFD_TIMER_ABSTIME, &ts, NULL);
 }
 
-/* Ends a wait: the session goes on with the result of the look-up, or with an error. */
+/* Ends a wait: the session continues with the result of the look-up, or with an error. */
 static void
 wait_end(struct broker *b, struct broker_wait *w, const struct mrmap_found *found, const int *fds)
 {
@@ -59,7 +59,7 @@ start(struct daemon *d)
 	int rc;
 
 	b->spawned_ns = daemon_now_ns();
-	/* Its threads copy for workers, which wait: one core for all of them would not do. */
+	/* Its threads copy for waiting workers: one core for all of them would be too slow. */
 	sched_getaffinity(0, sizeof(own), &own);
 	sched_setaffinity(0, sizeof(b->cpus), &b->cpus);
 	rc = broker_spawn(&b->pid);
@@ -76,7 +76,7 @@ start(struct daemon *d)
 	return rc;
 }
 
-/* Starts another broker and gives it the connections. Look-ups of the lost one fail. */
+/* Starts another broker and passes it the connections. Look-ups of the lost broker fail. */
 static void
 restart(struct daemon *d)
 {
@@ -122,7 +122,7 @@ send_cmd(struct daemon *d, const struct broker_cmd *c, const int *fds, unsigned 
 	int rc = b->w.fd >= 0 ? broker_send(b->w.fd, c, fds, nfds) : -EPIPE;
 
 	if (rc < 0 && b->w.fd >= 0)
-		shutdown(b->w.fd, SHUT_RDWR); /* on_message hears of it */
+		shutdown(b->w.fd, SHUT_RDWR); /* on_message notices */
 	return rc;
 }
 
@@ -166,7 +166,7 @@ handle(struct broker *b, const struct broker_msg *m, const int *fds)
 		w->take = false;
 	if (m->says != BROKER_FOUND)
 		return;
-	if (w->take) /* busy: with its message where it is the connection cannot go on */
+	if (w->take) /* busy: with its message unread the connection cannot continue */
 		wait_fail(b, w, -EPROTO);
 	else
 		wait_end(b, w, &m->found, fds);
@@ -188,7 +188,7 @@ on_message(struct watch *w, uint32_t events)
 		if (rc == 1)
 			handle(b, &m, fds);
 		while (nfds > 0)
-			close(fds[--nfds]); /* of memory and local files: the broker saw to that */
+			close(fds[--nfds]); /* of memory and local files: checked by the broker */
 	}
 	if (rc != 1 && rc != -EAGAIN && rc != -EINTR)
 		restart(d);
@@ -281,11 +281,11 @@ broker_drop(struct daemon *d, uint64_t id, const struct ipc_peer *peer, bool kep
 	if (!empty && !kept)
 		kept = broker_keep(d, id, peer);
 	if (!empty && !kept) {
-		/* One descriptor for good is the lesser evil. */
+		/* A descriptor that stays open is better than a blocked daemon. */
 		LOG_LIMITED(ERR, "no broker: a connection of uid %u is not closed", peer->uid);
 		return;
 	}
-	/* In this order: the broker's close is to be the last one. */
+	/* In this order, so that the broker's close is the last one. */
 	close(peer->sock);
 	if (kept)
 		broker_release(d, id, peer->uid);
@@ -301,7 +301,7 @@ broker_refuses(const struct daemon *d, uint32_t uid)
 	return false;
 }
 
-/* Send c, a question about m, and have s wait for the answer. 0 or -errno. */
+/* Sends c, a request about m, and makes s wait for the result. Returns 0 or -errno. */
 static int
 ask(struct session *s, const struct ipc_msg *m, struct broker_cmd *c, int refusal)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The daemon's use of its broker (ipc/broker.h). The broker holds a duplicate of every connection,
- * so that the daemon's close is never the last one. Look-ups in a client run there, and the
- * client's request waits for the result, for a limited time and without the control thread. A
- * broker that is lost is started again. Control thread only.
+ * The daemon's side of its broker (ipc/broker.h). The broker holds a duplicate of every connection,
+ * so that the daemon's close is never the last one. It also looks up the memory of clients. A
+ * request waits for the result for a limited time, without blocking the control thread. A lost
+ * broker is restarted. Control thread only.
  */
 #ifndef CONTROL_BROKER_H
 #define CONTROL_BROKER_H
@@ -19,7 +19,7 @@
 struct daemon;
 struct session;
 
-#define BROKER_LISTENER 0 /* id of the listening socket; sessions have others */
+#define BROKER_LISTENER 0 /* id of the listening socket; sessions have other ids */
 
 /* A request that waits for the broker. */
 struct broker_wait {
@@ -27,72 +27,72 @@ struct broker_wait {
 	struct session *s;
 	uint64_t job;
 	uint64_t until_ns;
-	bool take;   /* its message is the broker's to receive, and was not yet */
-	int refusal; /* errno to answer in any case; 0: none */
+	bool take;   /* the broker has to receive its message, and has not yet */
+	int refusal; /* positive errno to reply in any case; 0: none */
 	struct ipc_msg m;
 };
 
 /*
- * A request is over that waited for the broker. found is what it asked for, fds are what found
- * names and stay the caller's. -EPROTO in it: the connection cannot go on. refusal: not 0: a
- * positive errno, the answer.
+ * Called when a request no longer waits for the broker. found: the result; fds: the descriptors
+ * that found refers to, owned by the caller. A found of -EPROTO means that the connection must end.
+ * refusal: positive errno to reply, or 0.
  */
 typedef void broker_found(struct session *s, struct ipc_msg *m, int refusal,
 			  const struct mrmap_found *found, const int *fds);
 
 struct broker {
-	broker_found *found; /* of broker_open */
-	struct watch w;      /* the channel; fd -1: there is none */
-	struct watch timer;  /* for the request that has waited longest */
+	broker_found *found; /* passed to broker_open */
+	struct watch w;      /* the channel; fd -1: none */
+	struct watch timer;  /* for the oldest waiting request */
 	pid_t pid;
-	cpu_set_t cpus; /* it may run on: the daemon's, before EAL binds its threads */
+	cpu_set_t cpus; /* CPUs that it may use: the daemon's before EAL binds its threads */
 	uint64_t last_job;
 	uint64_t spawned_ns;
 	TAILQ_HEAD(, broker_wait) waits; /* oldest first */
-	uint32_t *busy;                  /* uids whose connections are refused */
+	uint32_t *busy;                  /* uids whose new connections are refused */
 	uint32_t nbusy;
 };
 
-/* Before anything else that costs memory or threads. 0 or -errno. */
+/* Starts the broker. Call it before anything that costs memory or threads. Returns 0 or -errno. */
 int broker_open(struct daemon *d, broker_found *found);
 void broker_close(struct daemon *d);
 
 /*
- * Keep a connection (or the listening socket: BROKER_LISTENER, no pidfd) under id until
- * broker_drop. Again is harmless. False: there is no broker.
+ * Has the broker hold a connection (or the listening socket: BROKER_LISTENER, no pidfd) under id
+ * until broker_drop. Harmless if repeated. Returns false if there is no broker.
  */
 bool broker_keep(struct daemon *d, uint64_t id, const struct ipc_peer *peer);
 
-/* Have the broker close what it holds under id. False: there is no broker. */
+/* Has the broker close what it holds under id. Returns false if there is no broker. */
 bool broker_release(struct daemon *d, uint64_t id, uint32_t uid);
 
 /*
- * The connection ends: the peer sees it at once, and peer->sock is closed without waiting for what
- * is queued in it. kept: what broker_keep said, with this id.
+ * Ends the connection. The peer notices at once, and peer->sock is closed without waiting for the
+ * messages queued in it. kept: result of broker_keep for this id.
  */
 void broker_drop(struct daemon *d, uint64_t id, const struct ipc_peer *peer, bool kept);
 
-/* So many of uid's descriptors hang that it gets no further connection. */
+/* Returns true if too many of uid's descriptors hang for it to get a new connection. */
 bool broker_refuses(const struct daemon *d, uint32_t uid);
 
 /*
- * Have the memory that m asks for looked up (REG_MR, REREG_MR), and go on with broker.found. fds:
- * m carries descriptors and is still in the connection, which the broker empties of it; other
- * operations come here for this alone. refusal: a positive errno, the answer to a message that is
- * not to be answered otherwise; 0: none. 0, or -errno.
+ * Has the broker look up the memory that m describes (REG_MR, REREG_MR). broker.found continues the
+ * request. fds: m carries descriptors that are still queued in the connection; the broker receives
+ * them. Other operations call it only for that. refusal: positive errno to reply to a message that
+ * must be refused; 0: none. Returns 0 or -errno.
  */
 int broker_find(struct session *s, const struct ipc_msg *m, bool fds, int refusal);
 
-/* Have copied memory of s served (struct mrmap_copiers; ctx: the session). 0 or -errno. */
+/* Serves copies of s's memory (struct mrmap_copiers; ctx: the session). Returns 0 or -errno. */
 int broker_copy(void *ctx, uint64_t id, int mem, int shared);
 
 /*
- * Go on with m, by broker.found, once the copy that is under way in the address space mem is over,
- * or with -ETIMEDOUT. 0, or -errno.
+ * Continues m through broker.found once the outstanding copy in the address space mem has ended, or
+ * with -ETIMEDOUT. Returns 0 or -errno.
  */
 int broker_settle(struct session *s, const struct ipc_msg *m, uint64_t mem);
 
-/* The session ends: nobody waits for its answer any more. */
+/* Drops the request of a session that ends. */
 void broker_forget(struct session *s);
 
 #endif

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the operator wants of the control plane. The program fills it in before anything else. */
+/* The operator's settings of the control plane. The program fills them in first. */
 #ifndef CONTROL_CONFIG_H
 #define CONTROL_CONFIG_H
 
 #include <stdint.h>
 #include "control/quota.h"
 
-/* Strings are the program's and stay as they are while the control plane runs. */
+/* The program owns the strings and keeps them unchanged while the control plane runs. */
 struct control_config {
 	const char *socket; /* path that clients connect to */
 	uint32_t socket_mode;
-	const char *socket_group; /* name or number; NULL: leave it */
-	uint32_t hello_timeout_s; /* for a connection's first request */
-	uint32_t client_mem_mib;  /* queue memory of a client */
-	/* what all clients together may hold; at least 1 each */
+	const char *socket_group; /* name or number; NULL: leave the group unchanged */
+	uint32_t hello_timeout_s; /* limit for a connection's first request */
+	uint32_t client_mem_mib;  /* limit of a client's queue memory */
+	/* limits of all clients together; at least 1 each */
 	uint32_t max_clients, max_pds, max_mrs, max_channels, max_cqs, max_srqs, max_qps, max_ahs,
 		max_mcast;
 	uint32_t max_queue_mem_mib, max_reg_mem_mib, max_maps,
-		max_fds;                /* 0: by the machine (quota.c) */
+		max_fds;                /* 0: derived from the machine (quota.c) */
 	uint32_t per_uid[QUOTA_NKINDS]; /* MiB of memory; 0: a share */
 };
 

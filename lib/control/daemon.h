@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The daemon's state, all of it owned by the control thread. Workers see the MR and QP tables, and
- * what they are handed by worker_call.
+ * The daemon's state, owned by the control thread. Workers see the MR and QP tables and what
+ * worker_call passes to them.
  *
- * The files of this folder, from above; none calls one that calls it back (test/lint/circles.py):
+ * The files of this folder, top down, without call cycles (test/lint/circles.py):
  *
- *   listen.c         the socket, connections that come
- *   request.c        a client's requests, in and out     worker_events.c  what workers report
+ *   listen.c         the socket; new connections
+ *   request.c        a client's requests and replies     worker_events.c  events of workers
  *   dispatch.c       operation -> handler
  *   session.c        a client: its connection and everything it owns
- *   device.c         a port and what is to be done for it now and then
- *   host.c           addresses that are the kernel's
- *   set.c            what an operator changes of it      guess.c          peers that guess keys
- *   neigh_rx.c       what its neighbours answer
- *   obj_*.c          handlers, one file an object
+ *   device.c         a port and its periodic work
+ *   host.c           addresses of the host's own stack
+ *   set.c            changes by the operator             guess.c          peers that guess keys
+ *   neigh_rx.c       frames of its neighbours
+ *   obj_*.c          handlers, one file per object kind
  *   session_end.c    a client's objects end, step by step
- *   object.c         how objects come and go             device_*.c       what is known of a device
+ *   object.c         create and destroy objects          device_*.c       attributes and addresses
  *   slow_path.c      datagrams for QP1, in and out
- *   neigh.c          a device's neighbours are asked
- *   broker.c         connections are kept by a process that may block, lookups are made there
- *   rest.c           users whose requests take long wait in between
+ *   neigh.c          requests for neighbours' MACs
+ *   broker.c         the process that may block: holds connections, looks up memory
+ *   rest.c           throttles users whose requests take long
  *   events.c         channels and asynchronous events of clients
- *   ring.c           memory of queues                    quota.c          what each user may hold
- *   triple.c         who speaks from which address to which QP
- *   defer.c          what waits until no worker uses it
- *   daemon.c, loop.c, idtab.c, qpn.c, devspec.c          what all of them stand on
+ *   ring.c           memory of queues                    quota.c          limits of each user
+ *   triple.c         which uid sends from which address to which QP
+ *   defer.c          work that waits until no worker uses an object
+ *   daemon.c, loop.c, idtab.c, qpn.c, devspec.c          helpers of all the above
  */
 #ifndef CONTROL_DAEMON_H
 #define CONTROL_DAEMON_H
@@ -64,68 +64,68 @@ struct daemon {
 	struct qp_table qps;
 	struct worker_set *workers;
 	uint32_t nworkers; /* a power of two */
-	bool huge;         /* there are huge pages, and they may be used */
-	bool shared_cores; /* clients should yield when they have nothing to do */
+	bool huge;         /* huge pages exist and may be used */
+	bool shared_cores; /* clients should yield when idle */
 
 	struct device *dev[UROCE_MAX_DEVICES];
 	uint32_t ndevs;
 
 	struct quota quota;
 	struct session_list sessions;
-	struct session_list new_sessions; /* without HELLO, the oldest first */
-	struct session_list ending;       /* connection closed, objects not freed (session_end.c) */
-	struct session_list retrying;     /* requests that wait for what those give back */
+	struct session_list new_sessions; /* connections without HELLO, oldest first */
+	struct session_list ending;   /* connection closed, objects not freed yet (session_end.c) */
+	struct session_list retrying; /* their requests wait for resources of ending sessions */
 	struct defer_list deferred;
 	struct { /* the consumer of QP1's datagrams (slow_path.h); fn NULL: none */
 		void (*fn)(void *ctx, const struct slow_datagram *g);
 		void *ctx;
 	} qp1;
-	uint64_t mw_releases; /* so far (mw_release_begin) */
-	struct defer lost;    /* regions whose memory failed: their windows wait to be unbound .. */
-	uint64_t lost_release; /* .. in this release */
+	uint64_t mw_releases;  /* count so far (mw_release_begin) */
+	struct defer lost;     /* regions whose memory failed and whose windows must be unbound */
+	uint64_t lost_release; /* release (mw_release_begin) that does it */
 	struct watch hello_timer;
-	struct session_list resting; /* whose users wait (rest.c) */
+	struct session_list resting; /* sessions of throttled users (rest.c) */
 	struct watch rest_timer;
-	void (*rest_broken)(struct session *s); /* of rest_open */
-	uint64_t rest_at_ns;                    /* when it fires next */
+	void (*rest_broken)(struct session *s); /* passed to rest_open */
+	uint64_t rest_at_ns;                    /* next expiry of rest_timer */
 	uint32_t next_session;
-	int spare_fd; /* given up when there is no other, to turn a connection away */
+	int spare_fd; /* closed to get a descriptor for turning a connection away */
 	struct qpn_alloc qpns;
 	struct triple_table triples; /* of connected QPs */
-	uint32_t next_worker;        /* of the next QP */
-	uint64_t mr_failures;        /* of memory under regions, at the last look */
+	uint32_t next_worker;        /* worker of the next QP */
+	uint64_t mr_failures;        /* memory failures under regions, at the last check */
 	struct idtab cqs;            /* struct obj_cq by cq.id */
 	struct idtab pds;            /* struct obj_pd by id */
 };
 
 /*
- * Make the tables: cfg and nworkers are set, the rest of *d is zero. 0 or -errno; in any case
- * daemon_tables_close gives back what it made.
+ * Creates the tables. cfg and nworkers are set, the rest of *d is zero. Returns 0 or -errno. In
+ * both cases daemon_tables_close frees what was created.
  */
 int daemon_tables_open(struct daemon *d);
-/* Every session and every worker is gone. */
+/* Frees the tables. No session and no worker may remain. */
 void daemon_tables_close(struct daemon *d);
 
-/* Nanoseconds of CLOCK_MONOTONIC. */
+/* Returns CLOCK_MONOTONIC in nanoseconds. */
 uint64_t daemon_now_ns(void);
 
 /*
- * Give mr an unpredictable key and make it visible to workers; mr_table_del takes it out again. 0
- * or -ENOMEM: the table is full.
+ * Gives mr an unpredictable key and makes it visible to workers; mr_table_del removes it. Returns 0
+ * or -ENOMEM if the table is full.
  */
 int daemon_mr_add(struct daemon *d, struct mr *mr);
 
-/* Unpredictable bits. */
+/* Returns unpredictable bits. */
 uint32_t random_u32(void);
 
-/* The smallest power of two that is n or more, n at most 2^31. */
+/* Returns the smallest power of two that is at least n. n is at most 2^31. */
 static inline uint32_t
 pow2_at_least(uint32_t n)
 {
 	return n <= 1 ? 1 : 1u << (32 - __builtin_clz(n - 1));
 }
 
-/* The device whose ethdev port is port, or of that name; NULL: none. */
+/* Returns the device with this ethdev port or this name; NULL: none. */
 struct device *daemon_device(const struct daemon *d, uint16_t port);
 struct device *daemon_device_named(const struct daemon *d, const char *name);
 

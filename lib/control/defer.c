@@ -42,7 +42,7 @@ defer_cancel(struct daemon *d, struct defer *df)
 	TAILQ_REMOVE(&d->deferred, df, link);
 }
 
-/* The first that waits no longer; NULL: none. */
+/* Returns the first element that need not wait any more; NULL: none. */
 static struct defer *
 first_over(struct daemon *d)
 {
@@ -60,7 +60,7 @@ defer_poll(struct daemon *d)
 {
 	struct defer *df;
 
-	/* then may take any other out of the list: it is searched from the start each time */
+	/* then may remove any other element: search from the start each time */
 	while ((df = first_over(d)) != NULL) {
 		defer_cancel(d, df);
 		df->then(df);

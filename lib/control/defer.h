@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Work that has to wait for workers, which the control thread never does: something has left the
- * tables that workers read, and a function of the control thread goes on when no worker uses it any
- * more. The program's loop comes back to defer_poll whenever a worker has something to report
- * (worker_events.c). Control thread only.
+ * Work that waits for workers without blocking the control thread. An object has been removed from
+ * the tables that workers read; a function on the control thread continues when no worker uses it
+ * any more. The program's loop calls defer_poll whenever a worker has an event (worker_events.c).
+ * Control thread only.
  *
- * A list of our own and not rte_rcu_qsbr_dq: an element here also waits for jobs of a worker, can
- * be taken out again, has no fixed number, cannot fail to be queued, and needs no EAL (that queue
- * is an rte_ring of fixed size).
+ * Not rte_rcu_qsbr_dq, because an element here also waits for jobs of a worker, can be removed
+ * again and is always queued successfully. There is no fixed number of elements and no need of EAL,
+ * unlike that queue, an rte_ring of fixed size.
  */
 #ifndef CONTROL_DEFER_H
 #define CONTROL_DEFER_H
@@ -19,12 +19,11 @@
 
 struct daemon;
 
-/* Lives in the object that waits, whose owner fills in the first members before each defer_begin.
- */
+/* Part of the object that waits. The owner fills in the first members before each defer_begin. */
 struct defer {
-	void (*then)(struct defer *df); /* may free what df lives in, and begin others */
-	struct worker_job *job;         /* jobs that were posted and have to be done, too .. */
-	uint32_t njobs;                 /* .. so many; 0: a grace period is enough */
+	void (*then)(struct defer *df); /* may free the object that contains df, and begin others */
+	struct worker_job *job;         /* posted jobs that must be done, too */
+	uint32_t njobs;                 /* number of jobs; 0: a grace period is enough */
 	bool waiting;
 	uint64_t token;
 	TAILQ_ENTRY(defer) link;
@@ -32,24 +31,24 @@ struct defer {
 TAILQ_HEAD(defer_list, defer);
 
 /*
- * Begin a grace period, after what it is for was removed from the tables and the jobs were posted.
- * True: it is over already, and the caller goes on by itself. False: then is called later, once.
+ * Begins a grace period. The object was removed from the tables and the jobs were posted before.
+ * Returns true if it is already over; the caller continues. Returns false if then is called later,
+ * once.
  */
 bool defer_begin(struct daemon *d, struct defer *df);
 /*
- * then is not called any more. Jobs of df may still be outstanding: their memory stays until jobs
- * that were posted to the same workers later are done. Harmless if df does not wait.
+ * Cancels the call of then. Jobs of df may still be outstanding: their memory must stay until jobs
+ * that were posted later to the same workers are done. Harmless if df does not wait.
  */
 void defer_cancel(struct daemon *d, struct defer *df);
-/* Call then of all that wait no longer. */
+/* Calls then of all elements that need not wait any more. */
 void defer_poll(struct daemon *d);
-/* The daemon ends: wait for workers, calling then as they get there, until nothing waits. Blocks.
- */
+/* Waits for workers and calls then until nothing waits. Called when the daemon ends. Blocks. */
 void defer_drain(struct daemon *d);
 
 /*
- * free(3) the n blocks in p once no worker uses them. Blocks on workers if there is no memory to
- * remember them by.
+ * Frees the n blocks in p with free(3) once no worker uses them. Blocks on workers if there is no
+ * memory to queue them.
  */
 void defer_free(struct daemon *d, void *const *p, uint32_t n);
 

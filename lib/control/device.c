@@ -16,7 +16,7 @@
 
 #define LINK_POLL_NS 500000000ull
 
-/* A memif client whose server was not there, or has gone: look for it. */
+/* Looks for the server of a memif client whose server was missing or has ended. */
 static void
 seek_peer(struct device *dev)
 {
@@ -57,7 +57,7 @@ on_tick(struct watch *w, uint32_t events)
 	neigh_tick(dev);
 }
 
-/* The addresses of spec, or the host's; net has its MAC. */
+/* Sets the addresses of spec, or the host's. net has its MAC already. */
 static int
 set_addresses(struct device *dev, const struct devspec *spec)
 {
@@ -85,7 +85,7 @@ set_addresses(struct device *dev, const struct devspec *spec)
 	return 0;
 }
 
-/* The choice there was, for who named a port that is not there. */
+/* Logs the available ports when the named port does not exist. */
 static void
 log_ports(const char *wrong)
 {
@@ -125,7 +125,7 @@ open_port(struct device *dev, const struct devspec *spec, bool inward)
 	return -EINVAL;
 }
 
-/* The rest of device_create: what needs undoing step by step. */
+/* Second part of device_create: the steps that are undone on failure. */
 static int
 device_start(struct device *dev, const struct devspec *spec, bool inward)
 {

@@ -20,41 +20,41 @@ struct device {
 	char name[UROCE_DEV_NAME_MAX];
 	struct port port;
 	struct net_dev net;
-	uint16_t pkey[UROCE_MAX_PKEYS]; /* P_Key table, which workers read too: 0 for an empty entry
-					 */
+	uint16_t pkey[UROCE_MAX_PKEYS]; /* P_Key table, also read by workers; 0: empty entry */
 	uint8_t max_mtu;                /* enum ibv_mtu code, 1 .. 5 */
-	struct device_qps qps;          /* of this device, for changes of neighbours */
+	struct device_qps qps;          /* of this device, for updates of neighbours */
 	struct device_members members;  /* of multicast groups */
 	struct engine_addrs *addrs;     /* what workers know of net and members */
-	struct device_capture *capture; /* the program's; NULL: not captured */
-	struct watch host;              /* of a PORT_UDP: netlink, changes of addresses and links */
-	struct watch tick;      /* timerfd: neighbours to ask again, link state to look at */
-	uint64_t next_ask_ns;   /* when to look again for who waits for a neighbour */
-	uint64_t next_link_ns;  /* when to look at the link again */
-	uint64_t next_guess_ns; /* when to look at what follows again */
-	uint64_t wrong_keys;    /* that peers have tried, at the last look (guess.c) */
+	struct device_capture *capture; /* owned by the program; NULL: no capture */
+	struct watch host;      /* of a PORT_UDP: netlink socket, changes of addresses and links */
+	struct watch tick;      /* timerfd: next request to a neighbour, next link check */
+	uint64_t next_ask_ns;   /* next check for users that wait for a neighbour */
+	uint64_t next_link_ns;  /* next link check */
+	uint64_t next_guess_ns; /* next check of wrong_keys */
+	uint64_t wrong_keys;    /* wrong keys tried by peers, at the last check (guess.c) */
 };
 
 /*
- * Open the port that spec names and make a device of it, known to the daemon and to the workers.
- * inward: see
- * struct port_params. Errors are logged. 0 or -errno (-ENODEV: no such port).
+ * Opens the port that spec names and creates a device on it, visible to the daemon and the workers.
+ * inward: see struct port_params. Logs errors. Returns 0 or -errno (-ENODEV: no such port).
  */
 int device_create(struct daemon *d, const struct devspec *spec, bool inward);
-/* Every client of the device is gone. */
+/* Destroys the device. It has no clients any more. */
 void device_destroy(struct device *dev);
 
 /*
- * device_addrs.c: tell the workers the device's addresses and groups as they are now. 0 or -ENOMEM,
- * and they go on with what they knew.
+ * device_addrs.c: publishes the device's addresses and groups to the workers. Returns 0, or -ENOMEM
+ * and the workers keep the old ones.
  */
 int device_addrs_update(struct device *dev);
 void device_addrs_clear(struct device *dev);
 
-/* device_attr.c. Limits that a modify is checked against. */
+/* device_attr.c. Gets the limits that a modify is checked against. */
 void device_limits(const struct device *dev, struct qp_limits *lim);
-/* Attributes as clients ask for them: limits are those of user. port: 1; index: below the table's
- * length; else EINVAL. */
+/*
+ * Get attributes for a client; limits are those of user. port must be 1, and index less than the
+ * table's length; else they return EINVAL.
+ */
 void device_attr(const struct device *dev, const struct quota_user *user,
 		 struct uroce_device_rep *rep);
 int device_port_attr(const struct device *dev, uint32_t port, struct uroce_port_rep *rep);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The list of a device's addresses and groups that its workers use: made anew at each change and
- * published to every worker; the old one is freed when no worker uses it any more.
+ * The list of a device's addresses and groups for its workers. Each change builds a new list and
+ * publishes it to all workers; the old list is freed when no worker uses it any more.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "control/device.h"
 #include "control/object.h"
 
-/* Workers that have the old list may use it until the end of their burst. */
+/* Publishes a. Workers may use the old list until the end of their burst. */
 static void
 addrs_publish(struct device *dev, const struct engine_addrs *a)
 {
@@ -19,7 +19,7 @@ addrs_publish(struct device *dev, const struct engine_addrs *a)
 		engine_set_addrs(worker_engine(worker_get(ws, i)), dev->port.id, a);
 }
 
-/* One block: the head, the GIDs, the members. */
+/* Allocates the list as one block: header, GIDs, members. */
 static struct engine_addrs *
 addrs_make(const struct device *dev)
 {

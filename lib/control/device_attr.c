@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What clients ask of a device: its attributes, and the entries of its tables. */
+/* Attributes of a device and entries of its tables, for clients. */
 #include <errno.h>
 #include <net/if.h>
 #include <stdio.h>
@@ -43,7 +43,7 @@ device_limits(const struct device *dev, struct qp_limits *lim)
 		lim->gid_valid |= (uint64_t)dev->net.gid[i].used << i;
 }
 
-/* EUI-64 of the MAC, in network order. */
+/* Returns the EUI-64 of the MAC, in network order. */
 static uint64_t
 node_guid(const struct device *dev)
 {
@@ -55,7 +55,7 @@ node_guid(const struct device *dev)
 	return guid;
 }
 
-/* All limits of objects fit: options have 32 bits. */
+/* Returns a limit of objects. All fit 32 bits, because the options do. */
 static uint32_t
 limit_of(const struct quota_user *user, enum quota_kind kind)
 {
@@ -100,13 +100,13 @@ device_attr(const struct device *dev, const struct quota_user *user, struct uroc
 	rep->max_srq = limit_of(user, QUOTA_SRQS);
 	rep->max_srq_wr = QP_MAX_WR;
 	rep->max_srq_sge = QP_MAX_SGE;
-	rep->atomic_cap = ATOMIC_HCA; /* copied memory is not atomic for the program itself */
+	rep->atomic_cap = ATOMIC_HCA; /* copied memory: not atomic towards the program */
 	rep->max_pkeys = UROCE_MAX_PKEYS;
-	rep->local_ca_ack_delay = 15; /* 4.096 us * 2^15: what a busy shared core may need */
+	rep->local_ca_ack_delay = 15; /* 4.096 us * 2^15, for a busy shared core */
 	rep->nports = 1;
 }
 
-/* Of all workers; the port's counter of it has 32 bits. */
+/* Returns a drop counter, summed over all workers, at most what the port's 32-bit counter holds. */
 static uint32_t
 drops_of(const struct device *dev, enum drop_reason why)
 {

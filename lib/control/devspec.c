@@ -8,7 +8,7 @@
 #include <string.h>
 #include "cli/cli.h"
 
-/* Copy a name of letters, digits and _-.: that fits the room. */
+/* Copies a name of letters, digits and _-.: if it fits room bytes. */
 static bool
 copy_name(char *to, size_t room, const char *value)
 {
@@ -124,7 +124,7 @@ static const char legal_addr[] =
 	"an address with prefix length like 10.9.0.1/24 or fd00::1/64, at most 62";
 static const char *const loopback_names[] = {"inside", "wire", NULL};
 
-/* A key whose taker gets the whole struct. */
+/* A key whose parser gets the whole struct. */
 #define WHOLE(key, taker, text)  .name = key, .type = CLI_OTHER, .take = taker, .legal = text
 #define MEMBER(key, field, kind) .name = key, .type = kind, CLI_AT(struct devspec, field)
 
@@ -145,7 +145,7 @@ static const struct cli_field keys[] = {
 	{NULL},
 };
 
-/* What goes together with the kind of port, and what does not. NULL, or what is wrong. */
+/* Checks that the keys suit the kind of port. Returns NULL, or what is wrong. */
 static const char *
 mismatch(const struct devspec *s)
 {
@@ -162,7 +162,7 @@ mismatch(const struct devspec *s)
 	return NULL;
 }
 
-/* 0, or -EINVAL with what is wrong with the whole. */
+/* Checks the struct as a whole. Returns 0, or -EINVAL with the error in err. */
 static int
 check_whole(const struct devspec *s, const char *text, char *err, size_t room)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What --dev says about one verbs device: key=value pairs joined by commas. Needs no EAL. */
+/* Parser of --dev, one verbs device: key=value pairs joined by commas. Needs no EAL. */
 #ifndef CONTROL_DEVSPEC_H
 #define CONTROL_DEVSPEC_H
 
@@ -14,32 +14,32 @@ struct devspec {
 	char name[UROCE_DEV_NAME_MAX];
 	char port[64];
 	char addr[DEVSPEC_MAX_ADDRS][64]; /* "10.9.0.1/24": checked */
-	bool bare_addr;                   /* one of them has no prefix length */
+	bool bare_addr;                   /* at least one has no prefix length */
 	uint32_t naddrs;
-	char gateway[2][64]; /* checked when the device is made: it must be on-link */
+	char gateway[2][64]; /* checked when the device is created: must be on-link */
 	uint32_t ngateways;
 	uint16_t pkey[UROCE_MAX_PKEYS]; /* entries of the P_Key table from 0 on */
-	uint32_t npkeys;                /* 0: the default key alone */
+	uint32_t npkeys;                /* 0: only the default key */
 	uint8_t mac[6];
 	bool has_mac;
-	uint16_t mtu;  /* largest path MTU: 256 .. 4096; 0: what the port carries */
+	uint16_t mtu;  /* largest path MTU: 256 .. 4096; 0: the port's maximum */
 	uint16_t vlan; /* 0: none */
-	bool hairpin;  /* frames to itself leave by the port */
+	bool hairpin;  /* frames to its own addresses leave by the port */
 	/*
-	 * port=udp: a socket of the kernel on addr[0], which may be without a prefix length, or on
-	 * all addresses of iface. One of the two is there.
+	 * port=udp: a kernel socket on addr[0], which needs no prefix length, or on all addresses
+	 * of iface. One of the two is set.
 	 */
 	bool udp;
 	char iface[16];
 };
 
 /*
- * A P_Key in hexadecimal (0x8001) or decimal: 15 bits of partition, not all zero, and bit 15 for a
- * full member. 0: it is none.
+ * Parses a P_Key in hexadecimal (0x8001) or decimal: 15 bits of partition, not all zero, and bit 15
+ * for a full member. Returns 0 if it is invalid.
  */
 uint16_t devspec_pkey(const char *text);
 
-/* 0, or -EINVAL with what is wrong and what is legal in err (room bytes). */
+/* Returns 0, or -EINVAL with the error and the legal values in err (room bytes). */
 int devspec_parse(struct devspec *spec, const char *text, char *err, size_t room);
 
 #endif

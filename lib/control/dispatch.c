@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* From operation to handler. An operation without one is well formed but not offered yet. */
+/* Maps operations to handlers. An operation without one is well formed but not offered yet. */
 #include <errno.h>
 #include <string.h>
 #include "control/program.h"
@@ -85,7 +85,7 @@ static ctrl_handler *const handler[UROCE_CTRL_OPS] = {
 	[UROCE_CTRL_SET] = set_request,
 };
 
-/* Operations that name an object and destroy it. DEREG_MR has reasons of its own not to. */
+/* Operations that destroy the object they name. DEREG_MR has additional reasons to refuse. */
 static const struct object_kind *const destroyed[UROCE_CTRL_OPS] = {
 	[UROCE_CTRL_DEALLOC_PD] = &pd_kind,   [UROCE_CTRL_DEALLOC_MW] = &mw_kind,
 	[UROCE_CTRL_DESTROY_AH] = &ah_kind,   [UROCE_CTRL_DESTROY_CQ] = &cq_kind,

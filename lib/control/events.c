@@ -8,7 +8,7 @@
 #include "control/device.h"
 #include "control/session.h"
 
-/* A pair of which ours stays unwatched for input: clients have nothing to say on it. */
+/* Creates a socket pair. Our end is not watched for input: clients send nothing on it. */
 static int
 event_socket(struct daemon *d, struct watch *w, int *client_fd)
 {
@@ -17,7 +17,7 @@ event_socket(struct daemon *d, struct watch *w, int *client_fd)
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
 		return -errno;
 	w->fd = sv[0];
-	/* What it might say anyhow could carry descriptors, and their end blocks (ipc/broker.h). */
+	/* Input could carry descriptors, and closing them blocks (ipc/broker.h). */
 	rc = shutdown(sv[0], SHUT_RD) < 0 ? -errno : loop_add(&d->loop, w, 0);
 	if (rc < 0) {
 		close(sv[0]);
@@ -38,7 +38,7 @@ event_socket_close(struct daemon *d, struct watch *w)
 	w->fd = -1;
 }
 
-/* True unless the socket is full. One that the client has closed swallows everything. */
+/* Returns false if the socket is full. A socket closed by the client discards everything. */
 static bool
 event_put(int fd, const void *msg, size_t len)
 {

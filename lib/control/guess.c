@@ -6,7 +6,7 @@
 #include "control/session.h"
 
 #define GUESS_LOOK_NS (2 * QP_WRONG_KEY_NS)
-#define GUESS_TELL    QP_WRONG_KEYS /* wrong keys on a device between two looks */
+#define GUESS_TELL    QP_WRONG_KEYS /* wrong keys on a device between two checks */
 
 static uint64_t
 wrong_keys(const struct device *dev)
@@ -23,7 +23,7 @@ wrong_keys(const struct device *dev)
 	return sum;
 }
 
-/* The QP with most of them since the last look; NULL: they are gone. */
+/* Returns the QP with most wrong keys since the last check; NULL: the QPs are destroyed. */
 static struct obj_qp *
 most_guessed(struct device *dev, uint32_t *most)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Peers that guess R_Keys. Workers count keys that name nothing and stop listening to a QP whose
- * peer tries too many (struct qp_wrong_keys); here is the word about it. A program's mistake costs
- * its connection and stays below the limit. Control thread only.
+ * Reports peers that guess R_Keys. Workers count keys that match no region and stop receiving for a
+ * QP whose peer tries too many (struct qp_wrong_keys). A program's mistake costs its connection and
+ * stays below the limit. Control thread only.
  */
 #ifndef CONTROL_GUESS_H
 #define CONTROL_GUESS_H
 
 #include "control/device.h"
 
-/* Some times a second: tell of peers that try R_Keys until one is right (MEM-01). */
+/* Reports peers that keep trying R_Keys (MEM-01). Called several times a second. */
 void guess_look(struct device *dev);
 
 #endif

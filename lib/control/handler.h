@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * An operation's handler: what it gets and what it answers. Control thread only.
- */
+/* Interface of an operation's handler: request and reply. Control thread only. */
 #ifndef CONTROL_HANDLER_H
 #define CONTROL_HANDLER_H
 
@@ -16,37 +14,37 @@ struct session;
 
 /* A request as its handler sees it, and the reply it fills in. */
 struct ctrl_req {
-	const void *body; /* of the operation's size: checked */
+	const void *body; /* size of the operation's request, checked */
 	const int *fds;
 	unsigned nfds;
-	const struct mrmap_found *found; /* REG_MR, REREG_MR: of the memory, with fds */
+	const struct mrmap_found *found; /* REG_MR, REREG_MR: the memory found; refers to fds */
 };
 #define CTRL_REP_FDS (UROCE_MAX_WORKERS + 2)
 struct ctrl_rep {
-	void *body; /* of the operation's size, zeroed */
+	void *body; /* size of the operation's reply, zeroed */
 	int fds[CTRL_REP_FDS];
-	bool close_fd[CTRL_REP_FDS]; /* not needed once it was sent */
+	bool close_fd[CTRL_REP_FDS]; /* close it after the reply was sent */
 	unsigned nfds;
-	char why[UROCE_CTRL_MAX_WHY]; /* a refusal's sentence, NUL terminated; "": none */
+	char why[UROCE_CTRL_MAX_WHY]; /* reason of a refusal, NUL terminated; "": none */
 };
 
 /*
- * Of a handler whose answer comes later, by answer of struct ctrl_later; until then the client's
- * next request waits. Such an answer carries no descriptors.
+ * Returned by a handler that replies later, through answer of struct ctrl_later. The client's next
+ * request waits until then. Such a reply carries no descriptors.
  */
 #define CTRL_LATER (-1)
 
-/* A request that is answered later; body: of the operation's size, for status 0. */
+/* A request with a later reply. body: size of the operation's reply, for status 0. */
 struct ctrl_later {
 	struct uroce_ctrl_hdr hdr;
-	void (*answer)(struct session *s, int status, const void *body); /* NULL: nothing waits */
-	struct defer *defer; /* what it waits for; NULL: something else */
+	void (*answer)(struct session *s, int status, const void *body); /* NULL: none */
+	struct defer *defer; /* what it waits for; NULL: not for a defer */
 };
 
-/* 0, or a positive errno and nothing changed, or CTRL_LATER. */
+/* Returns 0, or a positive errno with nothing changed, or CTRL_LATER. */
 typedef int ctrl_handler(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rep);
 
-/* Send fd, of which a reply has CTRL_REP_FDS at most, with rep; close_it: and close it then. */
+/* Adds fd to rep, at most CTRL_REP_FDS per reply. close_it: close it after sending. */
 static inline void
 ctrl_rep_fd(struct ctrl_rep *rep, int fd, bool close_it)
 {
@@ -54,7 +52,7 @@ ctrl_rep_fd(struct ctrl_rep *rep, int fd, bool close_it)
 	rep->close_fd[rep->nfds++] = close_it;
 }
 
-/* Run the handler of op (dispatch.c). 0 and a reply, a positive errno, or CTRL_LATER. */
+/* Runs the handler of op (dispatch.c). Returns 0 with a reply, a positive errno, or CTRL_LATER. */
 int dispatch(struct session *s, uint16_t op, const struct ctrl_req *req, struct ctrl_rep *rep);
 
 #endif

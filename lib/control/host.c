@@ -12,7 +12,7 @@
 #include "control/neigh.h"
 #include "control/obj.h"
 
-/* As the kernel has them now; which slots of the GID table changed. */
+/* Reads the kernel's current addresses. Reports the changed slots of the GID table. */
 static void
 addrs_sync(struct device *dev, uint64_t *added, uint64_t *gone)
 {
@@ -31,7 +31,7 @@ addrs_follow(struct device *dev)
 	addrs_sync(dev, &added, &gone);
 	if ((added | gone) == 0)
 		return;
-	/* Without memory for a new list workers go on with the old one until the next change. */
+	/* If memory is short, workers keep the old list until the next change. */
 	(void)device_addrs_update(dev);
 	for (uint32_t i = 0; i < UROCE_MAX_GIDS; i++) {
 		if (gone >> i & 1)
@@ -47,11 +47,11 @@ on_change(struct watch *w, uint32_t events)
 	struct device *dev = WATCH_OF(w, struct device, host);
 	char message[8192];
 
-	/* which it is does not matter: all is read again, and what was lost is made up for */
+	/* The contents do not matter: everything is read again, which covers lost messages. */
 	while (recv(w->fd, message, sizeof(message), MSG_DONTWAIT) >= 0 || errno == ENOBUFS)
 		;
 	addrs_follow(dev);
-	dev->next_link_ns = 0; /* look at the link at once */
+	dev->next_link_ns = 0; /* check the link at once */
 	neigh_tick(dev);
 }
 

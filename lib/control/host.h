@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Devices on sockets of the kernel (PORT_UDP): their addresses are the host's. Netlink tells when
- * an address or a link changes; the device's GID table and link state follow, and its programs hear
- * of it. Control thread only.
+ * Devices on kernel sockets (PORT_UDP), which use the host's addresses. Netlink reports changes of
+ * addresses and links; the device updates its GID table and link state and notifies its programs.
+ * Control thread only.
  */
 #ifndef CONTROL_HOST_H
 #define CONTROL_HOST_H
 
 #include "control/device.h"
 
-/* Before anybody knows the device: the addresses that there are. 0, or -EADDRNOTAVAIL, logged. */
+/* Reads the addresses before the device is visible. Returns 0, or -EADDRNOTAVAIL, logged. */
 int host_addrs_first(struct device *dev);
-/* Follow the kernel from now on. 0 or -errno. */
+/* Starts following the kernel's changes. Returns 0 or -errno. */
 int host_follow(struct device *dev);
 void host_unfollow(struct device *dev);
 

@@ -13,7 +13,7 @@
 #include "control/rest.h"
 #include "control/session.h"
 
-/* At the deadline of the oldest connection without HELLO; never, when there is none. */
+/* Sets the timer to the oldest deadline of a connection without HELLO; stops it if none. */
 static void
 hello_timer_set(struct daemon *d)
 {
@@ -86,8 +86,8 @@ turn_away_hung(struct daemon *d, const struct ipc_peer *peer)
 }
 
 /*
- * No descriptor is left for the connection that waits, and as long as it waits the loop would spin:
- * give up the one kept for this, take the connection and end it.
+ * Turns a connection away when no descriptor is left for it. While it waited the loop would spin:
+ * close the spare descriptor, accept the connection and end it.
  */
 static void
 turn_away_blindly(struct daemon *d)
@@ -101,7 +101,7 @@ turn_away_blindly(struct daemon *d)
 	LOG_LIMITED(WARNING, "a client turned away: no descriptor left");
 }
 
-/* A connection that was accepted becomes a session, if its user may have one more. 0 or -errno. */
+/* Creates a session for a connection, if its user may have one more. Returns 0 or -errno. */
 static int
 admit(struct daemon *d, const struct ipc_peer *peer)
 {
@@ -123,7 +123,7 @@ admit(struct daemon *d, const struct ipc_peer *peer)
 	rc = session_create(d, peer, user, request_ready);
 	if (rc < 0)
 		goto fail_fds;
-	/* The first of them has the timer. */
+	/* The timer serves the first of them. */
 	if (TAILQ_NEXT(TAILQ_FIRST(&d->new_sessions), new_link) == NULL)
 		hello_timer_set(d);
 	return 0;
@@ -203,7 +203,7 @@ listen_start(struct daemon *d)
 	rc = loop_add(&d->loop, &d->listener, EPOLLIN);
 	if (rc < 0)
 		goto fail_server;
-	/* Its queue of connections that were never taken may hold descriptors, too. */
+	/* Connections that were never accepted may hold descriptors, too. */
 	broker_keep(d, BROKER_LISTENER, &(struct ipc_peer){.sock = d->server.fd, .pidfd = -1});
 	return 0;
 

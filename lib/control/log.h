@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Log lines of the daemon, under its own DPDK log type (made by the linker before main). */
+/* Log lines of the daemon, under a separate DPDK log type (registered before main). */
 #ifndef CONTROL_LOG_H
 #define CONTROL_LOG_H
 
@@ -12,7 +12,7 @@ extern int daemon_logtype;
 #define LOG(level, fmt, ...)                                                                       \
 	rte_log(RTE_LOG_##level, daemon_logtype, "uroced: " fmt "\n", ##__VA_ARGS__)
 
-/* For what a client can make happen as often as it likes: at most ten lines a second of each. */
+/* Limits lines that a client can trigger at will: at most ten a second per call site. */
 struct log_limit {
 	time_t second;
 	unsigned lines;

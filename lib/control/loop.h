@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The control thread's event loop: descriptors and what to call when they are ready. One event is
- * taken at a time, so that a handler may destroy any other watch.
+ * The control thread's event loop: descriptors and their handlers. It takes one event at a time, so
+ * that a handler may destroy any other watch.
  */
 #ifndef CONTROL_LOOP_H
 #define CONTROL_LOOP_H
@@ -12,27 +12,27 @@
 
 struct loop {
 	int epfd;
-	bool stop; /* set by a handler: loop_run returns */
+	bool stop; /* set by a handler; loop_run returns */
 };
 
-/* Lives in the object that it wakes; fd is the object's. */
+/* Part of the object that it wakes. The object owns fd. */
 struct watch {
 	int fd;
 	uint32_t events;
-	void (*ready)(struct watch *w, uint32_t events); /* EPOLLIN .. */
+	void (*ready)(struct watch *w, uint32_t events); /* EPOLLIN and others */
 };
 
 #define WATCH_OF(w, type, member) ((type *)((char *)(w)-offsetof(type, member)))
 
-/* 0 or -errno. */
+/* Returns 0 or -errno. */
 int loop_init(struct loop *l);
 void loop_close(struct loop *l);
-/* Watch w->fd for events (EPOLLIN, EPOLLOUT; 0: errors and hang-up only). 0 or -errno. */
+/* Watches w->fd for events (EPOLLIN, EPOLLOUT; 0: errors and hang-up only). Returns 0 or -errno. */
 int loop_add(struct loop *l, struct watch *w, uint32_t events);
-/* Change what is watched for; cheap when it is that already. */
+/* Changes the watched events; cheap if they are the same. */
 void loop_set(struct loop *l, struct watch *w, uint32_t events);
 void loop_del(struct loop *l, struct watch *w);
-/* Until l->stop. */
+/* Runs until l->stop. */
 void loop_run(struct loop *l);
 
 #endif

@@ -29,7 +29,9 @@ neigh_send(struct device *dev, const struct net_frame *f)
 		return;
 	}
 	memcpy(to, f->bytes, f->len);
-	/* A full queue loses the frame, as a link would, and counts it: requests are repeated. */
+	/*
+	 * Full queue: the frame is dropped, as on a link, and counted; requests are retransmitted.
+	 */
 	(void)worker_send_frame(dev->d->workers, dev->port.id, m);
 }
 
@@ -47,7 +49,7 @@ neigh_refused(struct session *s, const struct uroce_ah_attr *ah, uint32_t qpn)
 		    s->peer.pid, what, ah->sgid_index, s->dev->name, why);
 }
 
-/* False: its user has no entry for it now. */
+/* Requests the MAC of hop. Returns false if its user gets no neighbour entry now. */
 static bool
 ask(struct device *dev, const uint8_t hop[16], uid_t uid)
 {
@@ -60,8 +62,8 @@ ask(struct device *dev, const uint8_t hop[16], uid_t uid)
 }
 
 /*
- * Ask for the hop of one of s's handles. Once the neighbour table has refused a user an entry, the
- * user's other handles are left for the next round.
+ * Requests the next hop of one of s's handles. Once the neighbour table has refused a user an
+ * entry, the user's other handles wait for the next round.
  */
 static void
 ask_for(struct device *dev, const uint8_t hop[16], struct session *s)
@@ -70,7 +72,7 @@ ask_for(struct device *dev, const uint8_t hop[16], struct session *s)
 		s->user->no_neigh = !ask(dev, hop, s->peer.uid);
 }
 
-/* lib/net gives a silent neighbour up in the end; who still waits for it has it asked for again. */
+/* Requests neighbours again that lib/net has given up and that somebody still waits for. */
 static void
 ask_for_waiting(struct device *dev)
 {
@@ -99,7 +101,7 @@ ask_for_waiting(struct device *dev)
 	}
 }
 
-/* Send what is due and set the timer for what comes next. */
+/* Sends the requests that are due and sets the timer for the next. */
 static void
 tick(struct device *dev)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Frames from a device's neighbours, and whom their answers concern. */
+/* Handles frames from a device's neighbours and publishes learned MACs. */
 #include "control/neigh.h"
 
 #include <rte_mbuf.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Address handles. Workers read them through the context's table; a change of a neighbour's MAC
- * makes a new one in the old one's place, so that what a worker reads never changes under it.
+ * Address handles. Workers read them through the context's table. A change of a neighbour's MAC
+ * replaces a handle by a new one, so that a handle never changes while a worker reads it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 int
 ah_table_open(struct session *s)
 {
-	s->ahs.slot = calloc(AH_MAX, sizeof(*s->ahs.slot)); /* pages come as they are used */
+	s->ahs.slot = calloc(AH_MAX, sizeof(*s->ahs.slot)); /* pages are allocated on first use */
 	s->ahs.nslots = s->ahs.slot != NULL ? AH_MAX : 0;
 	idtab_init(&s->ah_ids, AH_MAX);
 	return s->ahs.slot != NULL ? 0 : -ENOMEM;
@@ -88,7 +88,7 @@ ah_create(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 
 #define RENEW_BATCH 256 /* old handles that are freed together */
 
-/* A neighbour's MAC is known now, or another: the handles of s that go through it are renewed. */
+/* Replaces the handles of s that go through ip when its MAC becomes known or changes. */
 static bool
 ah_renew(struct session *s, const uint8_t ip[16], const uint8_t mac[6])
 {
@@ -106,7 +106,7 @@ ah_renew(struct session *s, const uint8_t ip[16], const uint8_t mac[6])
 			continue;
 		ah = malloc(sizeof(*ah));
 		if (ah == NULL)
-			continue; /* the neighbour is asked again while somebody waits */
+			continue; /* the neighbour is requested again while handles wait */
 		*ah = *old;
 		memcpy(ah->path.dmac, mac, 6);
 		ah->path_ok = true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completion queues and the channels that they report to. */
+/* Completion queues and their channels. */
 #include <errno.h>
 #include <stdlib.h>
 #include "control/obj.h"
@@ -19,7 +19,7 @@ const struct object_kind channel_kind = {
 	.release = channel_release,
 };
 
-/* CQs may outlive their channel: a program can close its descriptor at any time. */
+/* Detaches the CQs, which may outlive it: a program can close its descriptor at any time. */
 static void
 channel_closed(struct events_channel *ech)
 {
@@ -90,7 +90,7 @@ const struct object_kind cq_kind = {
 	.release = cq_release,
 };
 
-/* Ring, handle and id of a new CQ. */
+/* Allocates ring, handle and id of a new CQ. */
 static int
 cq_register(struct session *s, struct obj_cq *cq, uint32_t entries)
 {
@@ -151,23 +151,23 @@ cq_create(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	return 0;
 }
 
-/* Completions not polled, those of WRs posted before this call among them. */
+/* Returns the number of completions not polled, including those of WRs posted before this call. */
 static uint32_t
 cq_waiting(struct obj_cq *cq)
 {
 	struct worker_set *ws = cq->o.s->d->workers;
 	const struct cq_ring *r = cq->cq.ring;
 
-	/* Twice: a doorbell rung before the first is served before the second. */
+	/* Twice: a doorbell rung before the first call is served before the second. */
 	worker_quiesce(ws);
 	worker_quiesce(ws);
-	/* cons is the client's word: a wrong one costs its own completions only. */
+	/* The client writes cons: a wrong value harms only its own completions. */
 	return r->prod - __atomic_load_n(&r->hdr->cons, __ATOMIC_RELAXED);
 }
 
 /*
- * A new ring takes over (CQ-02). The client reads what is left in the old one first, which is kept
- * until the next resize or the end.
+ * Switches to a new ring (CQ-02). The client reads the rest of the old ring first; the daemon keeps
+ * the old ring until the next resize or the end.
  */
 int
 cq_resize_obj(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sharing PDs and regions between contexts. A token is all it takes, as with a kernel's command
- * descriptor: who was given it may use what it names. It is random, so nobody comes by it
- * otherwise.
+ * Sharing of PDs and regions between contexts. A token grants access to what it names, like the
+ * kernel's command descriptor. It is random, so that nobody can guess it.
  */
 #include <errno.h>
 #include <string.h>
@@ -22,7 +21,7 @@ context_export(struct session *s, const struct ctrl_req *req, struct ctrl_rep *r
 	return 0;
 }
 
-/* Takes as long for a wrong token as for a right one. */
+/* Compares in constant time. */
 static bool
 token_is(const uint8_t a[UROCE_TOKEN_BYTES], const uint8_t b[UROCE_TOKEN_BYTES])
 {
@@ -33,7 +32,7 @@ token_is(const uint8_t a[UROCE_TOKEN_BYTES], const uint8_t b[UROCE_TOKEN_BYTES])
 	return differ == 0;
 }
 
-/* The context of a token, on the same device as s; NULL: none. */
+/* Returns the context of a token on the same device as s; NULL: none. */
 static struct session *
 exporter(const struct session *s, const uint8_t token[UROCE_TOKEN_BYTES])
 {
@@ -72,7 +71,7 @@ mr_import(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	if (m == NULL || pd == NULL)
 		return ENOENT;
 	if (m->o.pd->shared != pd->shared)
-		return EINVAL; /* the region is another PD's: its keys would not work there */
+		return EINVAL; /* the region belongs to another PD: its keys would not work here */
 	rep->lkey = rep->rkey = m->mr.key;
 	rep->length = m->mr.len;
 	return 0;

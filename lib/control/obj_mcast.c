@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Multicast groups (WIRE-10): which QPs listen to what. */
+/* Multicast groups (WIRE-10) and the QPs that joined them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ member_find(const struct obj_qp *q, const uint8_t gid[16])
 	return NULL;
 }
 
-/* Has a QP of the device joined the group? */
+/* Returns true if a QP of the device has joined the group. */
 static bool
 group_has_members(const struct device *dev, const uint8_t gid[16])
 {
@@ -101,8 +101,10 @@ mcast_detach(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 		return EINVAL;
 	member_free(o);
 	q->o.refs--;
-	/* Without memory for a new list the old one goes on; the QP gets the group until the next
-	 * change. */
+	/*
+	 * If memory is short, the old list stays; the QP receives from the group until the next
+	 * change.
+	 */
 	return -device_addrs_update(s->dev);
 }
 
@@ -119,5 +121,5 @@ mcast_leave(struct obj_qp *q)
 			member_free(o);
 	}
 	q->o.refs = 0;
-	(void)device_addrs_update(q->o.s->dev); /* a QPN that is gone is no member's */
+	(void)device_addrs_update(q->o.s->dev); /* if that fails, workers ignore the stale QPN */
 }

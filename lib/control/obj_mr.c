@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory regions: the client's memory made reachable (map/mrmap.h), and the key that names it. */
+/* Memory regions: the mapping of the client's memory (map/mrmap.h) and its key. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +10,11 @@
 #include "control/log.h"
 #include "control/obj.h"
 
-/* Rights that mean something here; the optional ones (relaxed ordering and such) are hints. */
+/* Rights that have an effect; the optional ones (such as relaxed ordering) are hints. */
 #define ACCESS_KNOWN                                                                               \
 	(MEM_LOCAL_WRITE | MEM_REMOTE_WRITE | MEM_REMOTE_READ | MEM_REMOTE_ATOMIC | MEM_MW_BIND |  \
 	 MEM_ZERO_BASED)
-#define ACCESS_HUGETLB  (1u << 7) /* IBV_ACCESS_HUGETLB: where the pages are from is no matter */
+#define ACCESS_HUGETLB  (1u << 7) /* IBV_ACCESS_HUGETLB: the kind of pages does not matter */
 #define ACCESS_OPTIONAL 0x3ff00000u
 
 static int
@@ -22,7 +22,7 @@ check_access(uint32_t access)
 {
 	if (access & ~(ACCESS_KNOWN | ACCESS_HUGETLB | ACCESS_OPTIONAL))
 		return EOPNOTSUPP;
-	/* who lets others write must be able to write himself */
+	/* remote write rights require local write */
 	if ((access & (MEM_REMOTE_WRITE | MEM_REMOTE_ATOMIC)) && !(access & MEM_LOCAL_WRITE))
 		return EINVAL;
 	return 0;
@@ -41,7 +41,7 @@ mr_check(const struct uroce_reg_mr_req *q)
 	return check_access(q->access);
 }
 
-/* The region as workers will see it. */
+/* Fills in the region's description for workers. */
 static void
 mr_describe(struct obj_mr *m, const struct obj_pd *pd, const struct uroce_reg_mr_req *q)
 {
@@ -55,14 +55,14 @@ mr_describe(struct obj_mr *m, const struct obj_pd *pd, const struct uroce_reg_mr
 	m->mr.access = q->access & ACCESS_KNOWN;
 }
 
-/* Out of workers' sight; its key stays its own until it is freed. */
+/* Hides the region from workers. It keeps its key until it is freed. */
 static void
 mr_hide(struct obj_mr *m)
 {
 	mr_table_hide(&m->o.s->d->mrs, &m->mr);
 }
 
-/* A region whose memory is lost stays hidden. */
+/* Shows the region to workers again, unless its memory is lost. */
 static void
 mr_show(struct obj_mr *m)
 {
@@ -70,7 +70,7 @@ mr_show(struct obj_mr *m)
 		mr_table_show(&m->o.s->d->mrs, &m->mr);
 }
 
-/* Bytes that a region counts: the pages that it may lie in, each time that it is registered. */
+/* Returns the bytes that a region counts: all pages it may cover, once per registration. */
 static uint64_t
 mr_bytes(const struct uroce_reg_mr_req *q)
 {
@@ -89,7 +89,7 @@ mr_cost_give(struct quota_user *u, const struct mr_cost *cost)
 	quota_give(u, QUOTA_MAPS, cost->maps);
 }
 
-/* What a user owes for a region that is still being unmapped. */
+/* Quota that a user owes for a region that is still being unmapped. */
 struct mr_debt {
 	struct quota_user *user; /* a reference */
 	struct mr_cost cost;
@@ -127,7 +127,10 @@ mr_unmap(struct session *s, struct mrmap *map, const struct mr_cost *cost)
 	mr_cost_give(s->user, cost);
 }
 
-/* The threads that are left behind are counted by the broker, too (copies_refused). */
+/*
+ * Logs a thread that still waits for the client's memory. The broker counts such threads, too
+ * (copies_refused).
+ */
 static void
 copier_stays(void *ctx)
 {
@@ -139,7 +142,7 @@ copier_stays(void *ctx)
 		    s->id, s->comm, s->peer.pid, s->peer.uid);
 }
 
-/* Keep the descriptor that the client wants to be kept. 0 or -errno. */
+/* Keeps the descriptor if the client asks for it. Returns 0 or -errno. */
 static int
 mr_keep(struct session *s, const struct uroce_reg_mr_req *q, const struct ctrl_req *req)
 {
@@ -185,9 +188,9 @@ mr_kept_free(struct session *s)
 }
 
 /*
- * The client's memory made reachable, which its user has to have room for. 0 or a positive errno;
- * EAGAIN: there will be room when what the user has deregistered, or what others had when they
- * closed, is unmapped.
+ * Maps the client's memory within its user's quota. Returns 0 or a positive errno. EAGAIN: there
+ * may be enough once the regions that the user deregistered, or those of ended sessions, are
+ * unmapped.
  */
 static int
 mr_map(struct session *s, const struct uroce_reg_mr_req *q, const struct ctrl_req *req,
@@ -203,7 +206,7 @@ mr_map(struct session *s, const struct uroce_reg_mr_req *q, const struct ctrl_re
 		rc = mr_keep(s, q, req);
 	if (rc == 0)
 		rc = mrmap_make(q, req->found, req->fds, s->mrkept, &s->copiers, map);
-	/* a region has few of them, so that having them before they are counted does no harm */
+	/* counted afterwards: a region has only a few maps */
 	if (rc == 0) {
 		rc = quota_take(s->user, QUOTA_MAPS, mrmap_maps(*map));
 		cost->maps = rc == 0 ? mrmap_maps(*map) : 0;
@@ -223,7 +226,7 @@ mr_map(struct session *s, const struct uroce_reg_mr_req *q, const struct ctrl_re
 	return -rc;
 }
 
-/* Its session ends. */
+/* Hides a region whose session ends. */
 static void
 mr_go(struct object *o)
 {
@@ -234,8 +237,8 @@ mr_go(struct object *o)
 }
 
 /*
- * The region is hidden, no worker holds it from an earlier lookup, and no window is bound to it:
- * a window has the address of its region, and of what it is mapped to.
+ * Frees the mapping. The region is hidden, no worker holds it from an earlier look-up, and no
+ * window is bound to it, because a window has the address of its region and of its mapping.
  */
 static void
 mr_release(struct object *o)
@@ -253,7 +256,7 @@ const struct object_kind mr_kind = {
 	.release = mr_release,
 };
 
-/* Handle and key; on success the region is in use. */
+/* Assigns handle and key. On success the region is in use. */
 static int
 mr_publish(struct session *s, struct obj_pd *pd, struct obj_mr *m)
 {
@@ -306,7 +309,10 @@ fail:
 #define REREG_PD          2
 #define REREG_ACCESS      4
 
-/* Change a region that is out of the table, and bring it back (MEM-04): peers hold its key. */
+/*
+ * Changes a region that is out of the table and puts it back (MEM-04). It keeps its key, because
+ * peers have it.
+ */
 static void
 mr_change(struct obj_mr *m, struct obj_pd *pd, const struct uroce_reg_mr_req *q, struct mrmap *map,
 	  const struct mr_cost *cost)
@@ -326,8 +332,8 @@ mr_change(struct obj_mr *m, struct obj_pd *pd, const struct uroce_reg_mr_req *q,
 }
 
 /*
- * Change translation, PD or access. A change of translation or access brings the description of the
- * memory with it: rights decide how it is mapped here. What fails changes nothing.
+ * Changes translation, PD or access. A change of translation or access also describes the memory,
+ * because access rights decide how it is mapped. A failed request changes nothing.
  */
 int
 mr_rereg(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
@@ -371,7 +377,10 @@ mr_rereg(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	return 0;
 }
 
-/* No copy is under way in its address space, or the client was told of it: the region is in use. */
+/*
+ * Puts a region back into use when no copy is outstanding in its address space, or the client gets
+ * an error.
+ */
 static int
 mr_keep_in_use(struct obj_mr *m, int rc)
 {
@@ -381,13 +390,13 @@ mr_keep_in_use(struct obj_mr *m, int rc)
 }
 
 /*
- * Have the broker wait for the copy that nobody waits for any more and that may still store into
- * m's address space (MEM-03). The request comes back to mr_dereg then. False: there is none.
+ * Has the broker wait for an abandoned copy that may still store into m's address space (MEM-03).
+ * The request then returns to mr_dereg. Returns false if there is no such copy.
  */
 static bool
 mr_settle(struct obj_mr *m)
 {
-	static struct ipc_msg msg; /* too large for a stack, and there is one control thread */
+	static struct ipc_msg msg; /* too large for a stack; there is only one control thread */
 	uint64_t mem = mrmap_path(m->map) == UROCE_MR_PATH_COPY ? mrmap_unsettled(m->map) : 0;
 	const struct uroce_handle h = {.handle = m->o.handle};
 
@@ -399,11 +408,11 @@ mr_settle(struct obj_mr *m)
 	return m->settled;
 }
 
-/* The region was hidden, and no worker holds it from an earlier lookup. */
+/* Continues when the region is hidden and no worker holds it from an earlier look-up. */
 static int
 mr_dereg_end(struct obj_mr *m)
 {
-	/* A bind that was in progress on a worker came first. */
+	/* A bind that was in progress on a worker has completed by now. */
 	if (__atomic_load_n(&m->mr.windows, __ATOMIC_RELAXED) != 0)
 		return mr_keep_in_use(m, EBUSY);
 	if (mr_settle(m))
@@ -422,7 +431,7 @@ on_mr_unused(struct defer *df)
 	if (rc != CTRL_LATER)
 		session_answer_later(s, rc, NULL);
 	else
-		s->later.defer = NULL; /* the broker answers */
+		s->later.defer = NULL; /* the broker continues the request */
 }
 
 int

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Regions whose memory is gone, because their client has truncated or unmapped it (MEM-04). */
+/* Regions whose memory is gone because their client has truncated or unmapped it (MEM-04). */
 #include "map/mrmap.h"
 #include "map/sigbus.h"
 #include "control/log.h"
 #include "control/obj.h"
 
-/* True if it found any. */
+/* Hides the lost regions of s. Returns true if there are any. */
 static bool
 session_sweep_lost(struct session *s)
 {
@@ -35,7 +35,7 @@ on_lost_unbound(struct defer *df)
 	mw_release_end(d, d->lost_release);
 }
 
-/* No worker finds regions without memory any more: their windows are next. */
+/* Continues when no worker finds lost regions any more: hides their windows. */
 static void
 on_lost_hidden(struct defer *df)
 {
@@ -55,7 +55,7 @@ mr_sweep_lost(struct daemon *d)
 	bool any = false;
 
 	mr_debts_settle();
-	/* those of a sweep that has not ended come with the next one */
+	/* regions found while a sweep runs belong to the next one */
 	if (failures == d->mr_failures || d->lost.waiting)
 		return;
 	d->mr_failures = failures;

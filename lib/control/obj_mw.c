@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory windows: an entry of the key table that binds fill in on the workers (mem/mw.c). */
+/* Memory windows: entries of the key table that binds on the workers fill in (mem/mw.c). */
 #include <errno.h>
 #include <stdlib.h>
 #include "control/obj.h"
@@ -7,7 +7,7 @@
 #define MW_TYPE_1 1 /* enum ibv_mw_type */
 #define MW_TYPE_2 2
 
-/* Hide it from workers, if it is not. What it is bound to stays as it is. */
+/* Hides m from workers, if it is not hidden. Its binding stays. */
 static void
 mw_turn_off(struct obj_mw *m, uint64_t release)
 {
@@ -73,7 +73,10 @@ fail:
 	return ENOMEM;
 }
 
-/* Bound to a region that goes, or whose memory is lost. Workers may be changing the window. */
+/*
+ * Returns true if m is bound to a region that ends, or whose memory is lost. Workers may be
+ * changing the window.
+ */
 static bool
 mw_must_go(const struct obj_mw *m)
 {
@@ -104,7 +107,7 @@ mw_each_of(struct session_list *list, mw_visit *visit, uint64_t release)
 	return any;
 }
 
-/* Did visit say true of any window of any session, living or ending? */
+/* Visits all windows of all sessions, ending ones included. Returns true if visit did for any. */
 static bool
 mw_each(struct daemon *d, mw_visit *visit, uint64_t release)
 {
@@ -123,15 +126,15 @@ mw_turn_off_if_it_must_go(struct obj_mw *m, uint64_t release)
 }
 
 /*
- * The key stays: the window's owner may bind it again. One that was hidden for a later release may
- * still be in use.
+ * Keeps the key: the window's owner may bind it again. A window that was hidden for a later release
+ * may still be in use.
  */
 static bool
 mw_unbind_and_show(struct obj_mw *m, uint64_t release)
 {
 	if (m->off == 0 || m->off > release)
 		return false;
-	/* A bind that was in progress when it was hidden may have taken it elsewhere. */
+	/* A bind in progress when it was hidden may have bound it to another region. */
 	if (mw_must_go(m))
 		mw_unbind(&m->mr);
 	if (m->o.hidden)

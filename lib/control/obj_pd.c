@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Protection domains: an id that every QP and MR of it carries. */
+/* Protection domains: an id that their QPs and MRs carry. */
 #include <errno.h>
 #include <stdlib.h>
 #include "control/obj.h"
@@ -13,7 +13,7 @@ pd_id_drop(struct daemon *d, struct pd_id *shared)
 	free(shared);
 }
 
-/* With one user, to be dropped. NULL: none left. */
+/* Creates an id with one user. NULL: none left. */
 static struct pd_id *
 pd_id_make(struct daemon *d)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Queue pairs: making and destroying them. The control thread has the memory and the tables, the
- * owning worker its part by worker_call. What happens in between is in obj_qp_modify.c.
+ * Queue pairs: create and destroy. The control thread owns memory and tables; the owning worker
+ * does its part by worker_call. obj_qp_modify.c has modify and query.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -44,8 +44,8 @@ share_on_worker(struct worker *w, void *arg)
 }
 
 /*
- * QPs of worker w will complete to cq. When those of another did alone so far, that one must take
- * to atomic posting first, between two of its bursts.
+ * Lets QPs of worker w complete to cq. If only QPs of another worker did so far, that worker must
+ * switch to atomic posting first, between two of its bursts.
  */
 static void
 cq_serve(struct obj_cq *cq, uint32_t w)
@@ -88,11 +88,11 @@ rings_alloc(struct obj_qp *q, struct qp_create *c)
 	return rc;
 }
 
-/* A QPN of the next worker in turn that has one. */
+/* Takes a QPN of the next worker, round robin, that has one. */
 static int
 qpn_next(struct daemon *d, const struct obj_srq *srq, uint32_t *qpn)
 {
-	/* The QPs of an SRQ live where it does. */
+	/* The QPs of an SRQ belong to its worker. */
 	if (srq != NULL)
 		return qpn_take(&d->qpns, srq->srq.worker, qpn) == 0 ? 0 : ENOMEM;
 	for (uint32_t i = 0; i < d->nworkers; i++) {
@@ -102,7 +102,7 @@ qpn_next(struct daemon *d, const struct obj_srq *srq, uint32_t *qpn)
 	return ENOMEM;
 }
 
-/* The QP itself, its rings and its place on a worker; not yet visible to anybody. */
+/* Builds the QP, its rings and its part of a worker; not visible to packets yet. */
 static int
 qp_build(struct obj_qp *q, struct qp_create *c)
 {
@@ -141,7 +141,7 @@ qp_publish(struct obj_qp *q)
 		q->srq->o.refs++;
 }
 
-/* Out of every table: no packet finds it from now on. Its worker still has it. */
+/* Removes the QP from all tables, so that no packet finds it. Its worker still has it. */
 static void
 qp_hide(struct object *o)
 {
@@ -197,7 +197,7 @@ const struct object_kind qp_kind = {
 	.release = qp_release,
 };
 
-/* Look up what the request names and fill in what the QP is made from. */
+/* Looks up the objects of the request and fills in *c. */
 static int
 qp_prepare(struct obj_qp *q, struct session *s, struct obj_pd *pd,
 	   const struct uroce_create_qp_req *req, struct qp_create *c)
@@ -212,9 +212,9 @@ qp_prepare(struct obj_qp *q, struct session *s, struct obj_pd *pd,
 		if (q->srq == NULL)
 			return ENOENT;
 		if (req->qp_type == QP_TYPE_UC)
-			return EINVAL; /* ibv_create_qp(3): RC and UD alone have SRQs */
+			return EINVAL; /* ibv_create_qp(3): only RC and UD have SRQs */
 		c->srq = &q->srq->srq;
-		cap.max_recv_wr = cap.max_recv_sge = 0; /* whatever the client left there */
+		cap.max_recv_wr = cap.max_recv_sge = 0; /* ignore the client's values */
 	}
 	c->ahs = &s->ahs;
 	c->pkeys = s->dev->pkey;

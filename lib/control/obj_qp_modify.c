@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Queue pairs: modify, query, and the neighbours that their paths go through. Paths are the control
- * thread's business; the QP is changed on its worker, by worker_call.
+ * Queue pairs: modify, query, and next hops of their paths. The control thread resolves paths; the
+ * worker changes the QP, by worker_call.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "control/neigh.h"
 #include "control/obj.h"
 
-/* A modify's triples: [0] of the path in use, [1] of the alternate one; valid[i]: there is one. */
+/* A modify's triples: [0] of the current path, [1] of the alternate one; valid[i]: set. */
 struct triples {
 	struct triple_key key[2];
 	bool valid[2];
@@ -23,8 +23,8 @@ struct modify_call {
 	const struct qp_limits *lim;
 	struct qp_path *path; /* NULL without an address vector */
 	struct qp_path *alt;  /* NULL without an alternate path */
-	uint32_t dest_qpn;    /* that both paths lead to */
-	struct triples now;   /* of the QP afterwards */
+	uint32_t dest_qpn;    /* peer of both paths */
+	struct triples now;   /* triples of the QP afterwards */
 	int rc;
 };
 
@@ -38,7 +38,7 @@ triple_key_set(struct triple_key *key, const struct obj_qp *q, const uint8_t sgi
 	key->dev = q->o.s->dev->port.id;
 }
 
-/* On the worker: the addresses that the QP uses as of now. */
+/* On the worker: copies the addresses that the QP uses now. */
 static void
 note_triples(struct triples *t, const struct obj_qp *q)
 {
@@ -58,7 +58,7 @@ gid_slot(const struct uroce_ah_attr *ah)
 	return ah->is_global && ah->sgid_index < UROCE_MAX_GIDS ? 1ull << ah->sgid_index : 0;
 }
 
-/* On the worker. The QP may have migrated to its alternate path since these were set. */
+/* On the worker. The QP may have migrated to its alternate path since the last call. */
 static void
 note_paths(struct obj_qp *q)
 {
@@ -71,7 +71,7 @@ note_paths(struct obj_qp *q)
 	q->gid_slots = gid_slot(&qp->conn.attr.ah) | gid_slot(&qp->conn.attr.alt_ah);
 }
 
-/* On the worker: is the modify legal? And the QPN that its paths lead to. */
+/* On the worker: checks the modify and returns the QPN that its paths lead to. */
 static void
 check_on_worker(struct worker *w, void *arg)
 {
@@ -100,7 +100,7 @@ modify_on_worker(struct worker *w, void *arg)
 	note_triples(&c->now, c->q);
 }
 
-/* Where the packets of c's QP go by the address vector ah. 0 or a positive errno. */
+/* Resolves the address vector ah for c's QP. Returns 0 or a positive errno. */
 static int
 qp_find_path(const struct modify_call *c, const struct uroce_ah_attr *ah, struct qp_path *path)
 {
@@ -116,7 +116,7 @@ qp_find_path(const struct modify_call *c, const struct uroce_ah_attr *ah, struct
 	return -rc;
 }
 
-/* A path that cannot be is the mistake that newcomers make, and EINVAL does not tell it. */
+/* Logs the reason of a wrong path. It is a common mistake, and EINVAL does not explain it. */
 static void
 tell_refused(const struct obj_qp *q, const struct uroce_modify_qp_req *m, int rc)
 {
@@ -138,8 +138,8 @@ qp_triples_release(struct obj_qp *q)
 }
 
 /*
- * The triples of a modify's paths, which must be nobody else's: a QP that speaks to the peer from
- * the same address would be taken for another user's (triple.h). 0, or a positive errno and why.
+ * References the triples of a modify's paths. They must not belong to another uid: the peer would
+ * take the QP for that user's QP (triple.h). Returns 0, or a positive errno and why.
  */
 static int
 claim_triples(struct obj_qp *q, const struct uroce_modify_qp_req *m, const struct modify_call *c,
@@ -173,7 +173,7 @@ claim_triples(struct obj_qp *q, const struct uroce_modify_qp_req *m, const struc
 	return 0;
 }
 
-/* Keep claims on what the QP uses now, of those it had and those just made; release the others. */
+/* Keeps the references to triples that the QP uses now, old and new ones; releases the others. */
 static void
 settle_triples(struct obj_qp *q, const struct triples *now, struct triple *claim[2])
 {
@@ -228,7 +228,7 @@ qp_obj_modify(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 	}
 	worker_call(obj_qp_worker(q), modify_on_worker, &c);
 	settle_triples(q, &c.now, claim);
-	/* The QP goes on at once; its first packets wait for the neighbour's answer. */
+	/* The QP continues at once; its first packets wait for the neighbour's MAC. */
 	if (c.rc == 0 && c.path != NULL && !path.path_ok)
 		neigh_ask(s, path.hop);
 	if (c.rc == 0 && c.alt != NULL && !alt.path_ok)
@@ -266,7 +266,7 @@ qp_obj_query(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	return 0;
 }
 
-/* QPs of a worker that go through a neighbour: as many as it looks at between two bursts. */
+/* QPs of a worker that go through a neighbour: at most this many between two bursts. */
 #define RESOLVE_BATCH 64
 struct resolve_call {
 	struct obj_qp *q[RESOLVE_BATCH];
@@ -279,7 +279,7 @@ resolve_on_worker(struct worker *w, void *arg)
 {
 	struct resolve_call *c = arg;
 
-	/* The QP knows which of the two paths is in use by now. */
+	/* The QP knows which of its two paths is in use now. */
 	for (unsigned i = 0; i < c->n; i++) {
 		qp_neigh_resolved(&worker_engine(w)->env, c->q[i]->qp, c->ip, c->mac);
 		note_paths(c->q[i]);
@@ -287,7 +287,7 @@ resolve_on_worker(struct worker *w, void *arg)
 	c->n = 0;
 }
 
-/* One call for many QPs: a neighbour's answer must not take a call each for thousands. */
+/* Makes one call for many QPs: one per QP would take too long for thousands. */
 void
 qp_hop_resolved(struct device *dev, const uint8_t ip[16], const uint8_t mac[6])
 {

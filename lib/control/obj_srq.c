@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared receive queues. Each belongs to one worker, and its QPs are put there, too (qp/srq.h). */
+/* Shared receive queues. Each belongs to one worker, which also gets its QPs (qp/srq.h). */
 #include <errno.h>
 #include <stdlib.h>
 #include "control/obj.h"
@@ -56,7 +56,7 @@ srq_build(struct obj_srq *o, struct session *s, struct obj_pd *pd,
 	return 0;
 }
 
-/* The reply to a request that made the ring. */
+/* Fills in the reply to a request that made the ring. */
 static void
 srq_tell(struct obj_srq *o, struct ctrl_rep *rp)
 {
@@ -94,7 +94,7 @@ srq_create(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	return 0;
 }
 
-/* A limit that the queue is below already is reached at once (SRQ-01, EVT-10). */
+/* Sets a limit. It is reached at once if the queue is already below it (SRQ-01, EVT-10). */
 static bool
 limit_set(struct srq *srq, uint32_t limit)
 {
@@ -145,7 +145,7 @@ struct resize_call {
 	struct srq *srq;
 	struct qp_ring to;
 	uint32_t head, prod;
-	uint32_t limit; /* of the SRQ; the new one for the switch */
+	uint32_t limit; /* of the SRQ; for the switch: the new one */
 	bool sound, set_limit, reached;
 };
 
@@ -168,7 +168,7 @@ switch_on_worker(struct worker *w, void *arg)
 		c->reached = limit_set(c->srq, c->limit);
 }
 
-/* A ring of another size takes over, with what is posted (SRQ-01, qp/srq.h). */
+/* Switches to a ring of another size and moves the posted WRs (SRQ-01, qp/srq.h). */
 int
 srq_resize(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 {

@@ -45,7 +45,7 @@ object_free(const struct object_kind *k, struct object *o)
 	free(o);
 }
 
-/* No worker uses it any more, and its client waits for that. */
+/* Frees an object that no worker uses any more and replies to its client. */
 static void
 on_unused(struct defer *df)
 {

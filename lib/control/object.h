@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a context owns: objects, known to the client by handles of this context and to nobody
- * else's. Control thread only, except where a comment names the worker.
+ * Objects of a context. Only their own client knows them, by handles of this context. Control
+ * thread only, except where a comment names the worker.
  */
 #ifndef CONTROL_OBJECT_H
 #define CONTROL_OBJECT_H
@@ -24,70 +24,71 @@
 struct mrmap;
 struct session;
 
-/* What every object has, as its first member. */
+/* Common part of all objects; their first member. */
 struct object {
 	struct session *s;
-	struct obj_pd *pd; /* that it refers to; NULL: a PD, or nothing that belongs to one */
+	struct obj_pd *pd; /* the PD it refers to; NULL: a PD, or an object without one */
 	uint32_t handle;
-	uint32_t refs; /* from other objects: while there are any it is not destroyed */
-	bool hidden;   /* from workers, for good: it is being destroyed, or its session ends */
-	const struct object_kind *kind; /* once it is being destroyed */
-	struct defer defer;             /* until no worker uses it */
+	uint32_t refs; /* by other objects; it cannot be destroyed unless 0 */
+	bool hidden;   /* from workers, for good: being destroyed, or its session ends */
+	const struct object_kind *kind; /* set once it is being destroyed */
+	struct defer defer;             /* waits until no worker uses it */
 };
 
 /*
- * How the objects of a kind are created and destroyed. object.c has the steps that all kinds share;
- * these functions, any of which may be NULL, have the rest. An object ends by hide, leave, a grace
- * period, release. A kind without hide is not known to workers and ends by release alone.
+ * Functions that create and destroy the objects of a kind. object.c has the steps that all kinds
+ * share; these functions, any of which may be NULL, do the rest. An object ends by hide, leave, a
+ * grace period, release. A kind without hide is not known to workers and ends by release only.
  */
 struct object_kind {
-	size_t table;          /* struct idtab of its handles, in struct session */
-	enum quota_kind quota; /* that an object counts as one of */
-	/* No worker finds it from now on. */
+	size_t table;          /* offset of the struct idtab of its handles in struct session */
+	enum quota_kind quota; /* the quota that an object counts towards */
+	/* Hides it from workers: later look-ups do not find it. */
 	void (*hide)(struct object *o);
 	/*
-	 * Posts a job that makes the worker which owns the object let go of it, and returns the
-	 * job. At the end of a session the caller did that. NULL: workers only look it up.
+	 * Posts a job that makes the owning worker drop the object, and returns the job. At the end
+	 * of a session the caller has done that. NULL: workers only look it up.
 	 */
 	struct worker_job *(*leave)(struct object *o);
-	/* Gives back all that it holds besides what object_add took. */
+	/* Frees everything except what object_add took. */
 	void (*release)(struct object *o);
 };
 
 /*
- * Make o, on the heap and zeroed, an object of s: take it from the quota of the session's user,
- * give it a handle, and refer to pd (or NULL). 0 or -ENOMEM: it is the caller's still.
+ * Makes o, zeroed heap memory, an object of s: takes it from the quota of the session's user,
+ * assigns a handle and references pd (or NULL). Returns 0, or -ENOMEM and the caller keeps o.
  */
 int object_add(const struct object_kind *k, struct object *o, struct session *s, struct obj_pd *pd);
-/* Undo object_add for an object that could not be completed; it is the caller's again. */
+/* Undoes object_add for an incomplete object. The caller owns it again. */
 void object_drop(const struct object_kind *k, struct object *o);
-/* Hidden, and no worker has it: release, undo object_add, free. */
+/* Releases the object, undoes object_add and frees it. It is hidden, and no worker has it. */
 void object_free(const struct object_kind *k, struct object *o);
 /*
- * A client's request to destroy the object of handle. 0; ENOENT; EBUSY: others refer to it;
- * CTRL_LATER: s->later.answer gets the result when no worker uses the object any more.
+ * Handles a client's request to destroy the object of handle. Returns 0; ENOENT; EBUSY if other
+ * objects refer to it; or CTRL_LATER: s->later.answer gets the result when no worker uses the
+ * object any more.
  */
 int object_destroy(const struct object_kind *k, struct session *s, uint32_t handle);
 /*
- * The end of s: hide all objects of the kind; then, when all workers were quiescent, free them. An
- * object whose destruction had begun ends with the others.
+ * Called at the end of s: hide all objects of the kind; free them when all workers were quiescent.
+ * This includes objects that were already being destroyed.
  */
 void object_hide_all(const struct object_kind *k, struct session *s);
 void object_free_all(const struct object_kind *k, struct session *s);
 
-/* A PD's number, which its QPs and regions carry: of the PD and of those that imported it. */
+/* Id of a PD, carried by its QPs and regions. Shared by the PDs that imported it. */
 struct pd_id {
 	uint32_t id; /* unique in the daemon */
 	uint32_t users;
 };
 
-struct obj_pd { /* refs: QPs, MRs, MWs, SRQs and AHs */
+struct obj_pd { /* referenced by QPs, MRs, MWs, SRQs and AHs */
 	struct object o;
 	uint32_t id; /* shared->id */
 	struct pd_id *shared;
 };
 
-/* What is taken from the quota of the session's user for a mapping. */
+/* Quota that a mapping takes from the session's user. */
 struct mr_cost {
 	uint64_t bytes; /* QUOTA_REG_MEM */
 	uint32_t fds;   /* QUOTA_FDS */
@@ -99,23 +100,23 @@ struct obj_mr {
 	struct mr mr;
 	struct mrmap *map;
 	struct mr_cost cost; /* of map */
-	bool lost;    /* its memory failed: hidden, kept for its owner to deregister or change */
-	bool going;   /* its session ends: hidden, to be freed once no window is bound to it */
-	bool settled; /* hidden, and the broker has been asked to let a copy end (mr_dereg) */
+	bool lost;           /* its memory failed: hidden, its owner may deregister or change it */
+	bool going;          /* its session ends: hidden, freed once no window is bound to it */
+	bool settled;        /* hidden, and the broker was requested to end a copy (mr_dereg) */
 };
 
-struct obj_channel { /* refs: CQs */
+struct obj_channel { /* referenced by CQs */
 	struct object o;
 	struct events_channel ch;
 };
 
-struct obj_cq { /* refs: queues of QPs */
+struct obj_cq { /* referenced by queues of QPs */
 	struct object o;
 	struct cq cq;
 	struct obj_channel *channel; /* NULL: none */
 	struct ipc_extent ext;
 	struct ipc_extent old; /* ring before the last resize, which the client may still read */
-	int32_t worker;        /* the one whose QPs complete here; -1: none yet */
+	int32_t worker;        /* whose QPs complete to it; -1: none yet */
 	bool waiting;          /* on its channel's list */
 	TAILQ_ENTRY(obj_cq) wait;
 };
@@ -123,13 +124,11 @@ struct obj_cq { /* refs: queues of QPs */
 struct obj_mw {
 	struct object o;
 	struct mr mr;
-	/* Hidden for the release of this number (mw_release_begin), or an earlier one; 0: not
-	 * hidden
-	 */
+	/* Release that hid it (mw_release_begin), or an earlier one; 0: not hidden */
 	uint64_t off;
 };
 
-struct obj_srq { /* refs: QPs */
+struct obj_srq { /* referenced by QPs */
 	struct object o;
 	struct srq srq;
 	struct ipc_extent ext;
@@ -140,10 +139,10 @@ struct obj_ah {
 	struct object o;
 	struct qp_ah *ah; /* what workers see */
 	uint8_t sgid_index;
-	uint8_t hop[16]; /* neighbour that the path goes through; zero: none */
+	uint8_t hop[16]; /* next hop of the path; zero: none */
 };
 
-#define MCAST_MAX_GROUPS 64 /* that a QP listens to */
+#define MCAST_MAX_GROUPS 64 /* groups per QP */
 struct obj_member {         /* a QP in a multicast group */
 	struct obj_qp *q;
 	uint8_t gid[16];
@@ -152,24 +151,24 @@ struct obj_member {         /* a QP in a multicast group */
 
 LIST_HEAD(session_qps, obj_qp);
 
-struct obj_qp { /* refs: multicast groups it is in (ibv_destroy_qp(3) does not end that) */
+struct obj_qp { /* referenced by its multicast groups, which ibv_destroy_qp(3) does not leave */
 	struct object o;
 	struct qp *qp;
 	struct obj_cq *send_cq, *recv_cq;
-	struct obj_srq *srq; /* NULL: rq is its own */
+	struct obj_srq *srq; /* NULL: it uses rq */
 	struct ipc_extent sq, rq;
 	/*
-	 * What the worker has noted of both paths in the last call about them (modify, a
-	 * neighbour's MAC, a GID that is gone): the control thread does not read the QP, which its
-	 * worker may migrate at any time. A QP that has migrated since uses alt_hop.
+	 * Copied by the worker in the last call that concerned the paths (modify, a neighbour's
+	 * MAC, a removed GID). The control thread does not read the QP, because its worker may
+	 * migrate it at any time. A QP that has migrated since uses alt_hop.
 	 */
-	uint8_t hop[16], alt_hop[16]; /* neighbours that they go through; zero: none */
+	uint8_t hop[16], alt_hop[16]; /* next hops of the paths; zero: none */
 	bool path_ok, alt_path_ok;    /* their MACs are known */
-	uint64_t gid_slots;           /* bit per GID index that they use */
-	/* Claims on the addresses of both paths, in no order; NULL: none. */
+	uint64_t gid_slots;           /* a bit for each GID index that they use */
+	/* References to the triples of both paths, in any order; NULL: none. */
 	struct triple *triple[2];
-	uint32_t wrong_keys;   /* of its peer, at the last look (guess.c) */
-	struct worker_job job; /* that makes its worker let go of it */
+	uint32_t wrong_keys;   /* of its peer, at the last check (guess.c) */
+	struct worker_job job; /* makes its worker drop it */
 	TAILQ_ENTRY(obj_qp) dev_link;
 	LIST_ENTRY(obj_qp) worker_link;
 };

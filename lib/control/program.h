@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the program around the control plane adds to it: operations that need more than the library
- * links (JSON, files, the fault injector), and what is to be done when a port goes.
+ * Hooks of the program that runs the control plane: operations that need more than the library
+ * links (JSON, files, the fault injector), and a notification when a port closes.
  */
 #ifndef CONTROL_PROGRAM_H
 #define CONTROL_PROGRAM_H
@@ -10,10 +10,10 @@
 
 struct device;
 
-/* Called on the control thread. A member that is NULL: EOPNOTSUPP, or nothing to do. */
+/* Called on the control thread. A NULL member means EOPNOTSUPP, or nothing to do. */
 struct control_program {
 	ctrl_handler *show, *impair, *capture;
-	/* Workers have let go of dev's port, which is closed next. */
+	/* Called when workers have released dev's port, just before it is closed. */
 	void (*port_released)(struct device *dev);
 };
 

@@ -11,14 +11,14 @@
 #include "control/config.h"
 
 #define MIB_SHIFT        20
-#define DEFAULT_MAX_MAPS 65530 /* the kernel's, when it does not tell */
+#define DEFAULT_MAX_MAPS 65530 /* the kernel's default, if the real value is unknown */
 #define DEFAULT_MAX_FDS  1024
 
-/* Names for people. A kind counted in bytes is told in MiB. */
+/* Names in messages. Kinds counted in bytes are shown in MiB. */
 static const struct {
 	const char *what;
-	const char *per_uid; /* option of the limit of a uid */
-	const char *all;     /* option of the limit of everybody */
+	const char *per_uid; /* option of the limit per uid */
+	const char *all;     /* option of the limit of all uids */
 	unsigned shift;
 } kinds[QUOTA_NKINDS] = {
 	[QUOTA_CLIENTS] = {"connections", "max-clients-per-uid", "max-clients", 0},
@@ -55,7 +55,7 @@ quota_machine_look(struct quota_machine *m)
 	m->max_fds = getrlimit(RLIMIT_NOFILE, &r) == 0 ? r.rlim_max : DEFAULT_MAX_FDS;
 }
 
-/* What everybody together may hold. */
+/* Returns the limit of all uids together. */
 static uint64_t
 total_of(enum quota_kind k, const struct control_config *c, const struct quota_machine *m)
 {
@@ -87,11 +87,12 @@ total_of(enum quota_kind k, const struct control_config *c, const struct quota_m
 		return c->max_reg_mem_mib != 0 ? (uint64_t)c->max_reg_mem_mib << MIB_SHIFT
 					       : 2 * m->ram_bytes;
 	case QUOTA_FDS:
-		/* a quarter stays for the daemon itself: ports, capture files, what messages bring
+		/*
+		 * reserve a quarter for the daemon: ports, capture files, descriptors in messages
 		 */
 		return c->max_fds != 0 ? c->max_fds : m->max_fds - m->max_fds / 4;
 	case QUOTA_MAPS:
-		/* a quarter stays for the daemon itself: DPDK, rings, stacks, the heap */
+		/* reserve a quarter for the daemon: DPDK, rings, stacks, the heap */
 		return c->max_maps != 0 ? c->max_maps : m->max_maps - m->max_maps / 4;
 	case QUOTA_NKINDS:
 		break;
@@ -99,7 +100,7 @@ total_of(enum quota_kind k, const struct control_config *c, const struct quota_m
 	return QUOTA_UNLIMITED;
 }
 
-/* The limit of a uid whose option is 0. */
+/* Returns the default limit of a uid. */
 static uint64_t
 share_of(enum quota_kind k, uint64_t all)
 {
@@ -129,7 +130,7 @@ quota_init(struct quota *q, const struct control_config *c, const struct quota_m
 		struct quota_limit *l = &q->limit[k];
 
 		l->all = total_of(k, c, m);
-		/* at least one for root, as long as there is more than one */
+		/* reserve at least one for root, if there is more than one */
 		l->others = l->all - (l->all + 15) / 16 * (l->all > 1);
 		l->per_uid = c->per_uid[k] != 0 ? (uint64_t)c->per_uid[k] << kinds[k].shift
 						: share_of(k, l->all);

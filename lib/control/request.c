@@ -13,7 +13,7 @@
 #define REP_BODY_MAX 2048
 _Static_assert(sizeof(struct uroce_list_devices_rep) <= REP_BODY_MAX, "largest reply fits");
 
-/* Send a refusal and, if there is one, the sentence that says why. 0 or -errno. */
+/* Sends a refusal and its reason, if any. Returns 0 or -errno. */
 static int
 session_reply_refusal(struct session *s, const struct uroce_ctrl_hdr *hdr, const char *why, int rc)
 {
@@ -25,8 +25,7 @@ session_reply_refusal(struct session *s, const struct uroce_ctrl_hdr *hdr, const
 	return ipc_reply_send(s->w.fd, hdr, (uint32_t)rc, why, (uint32_t)len, NULL, 0);
 }
 
-/* A request was refused: with the reason of its handler or of a quota, if there is one. 0 or
- * -errno. */
+/* Refuses a request with the reason of its handler or of a quota, if any. Returns 0 or -errno. */
 static int
 session_refuse(struct session *s, const struct uroce_ctrl_hdr *hdr, const char *why, int rc)
 {
@@ -41,14 +40,17 @@ session_fail(struct session *s, uint16_t op, int rc)
 	session_destroy(s);
 }
 
-/* The client's next request is not received until the one at hand is answered. */
+/* Stops receiving the client's requests until the current one has its reply. */
 static void
 session_pause(struct session *s)
 {
 	loop_del(&s->d->loop, &s->w);
 }
 
-/* rc: of the answer. Out of the loop until now; session_destroy takes it out again: harmless. */
+/*
+ * Continues after the reply. rc: its result. The session was out of the loop; session_destroy
+ * removes it again, which is harmless.
+ */
 static void
 session_resume(struct session *s, uint16_t op, int rc)
 {
@@ -74,8 +76,8 @@ answer_later(struct session *s, int status, const void *body)
 static void retry(struct session *s);
 
 /*
- * Refused for lack of something while sessions have closed whose objects are not freed yet: it is
- * tried again when they are, as if those had closed earlier. False: there is no reason to.
+ * Queues a request that failed with ENOMEM while ended sessions still hold resources. It is retried
+ * when they are freed. Returns false if a retry would not help.
  */
 static bool
 session_retries(struct session *s, const struct ipc_msg *m, const struct ctrl_req *req)
@@ -95,8 +97,8 @@ session_retries(struct session *s, const struct ipc_msg *m, const struct ctrl_re
 }
 
 /*
- * Answer one request, which is well formed, or see to it that it is answered later; an error of the
- * connection ends it: -errno.
+ * Replies to a well-formed request, or arranges a later reply. Returns -errno if the connection
+ * must end.
  */
 static int
 session_answer(struct session *s, const struct ipc_msg *m, const struct ctrl_req *req)
@@ -126,14 +128,14 @@ session_answer(struct session *s, const struct ipc_msg *m, const struct ctrl_req
 	return rc;
 }
 
-/* Is the request that was just given to session_answer to be answered later? */
+/* Returns true if the last request given to session_answer gets a later reply. */
 static bool
 session_waits(const struct session *s)
 {
 	return s->later.answer != NULL || s->retry != NULL;
 }
 
-/* Its form alone is a reason to refuse it. */
+/* Refuses a malformed request. */
 static int
 session_refuse_form(struct session *s, const struct ipc_msg *m, int rc)
 {
@@ -143,7 +145,7 @@ session_refuse_form(struct session *s, const struct ipc_msg *m, int rc)
 	return session_reply_refusal(s, &m->hdr, why, rc);
 }
 
-/* The memory that m describes; NULL: none. */
+/* Returns the memory that m describes; NULL: none. */
 static const struct uroce_reg_mr_req *
 memory_of(const struct ipc_msg *m)
 {
@@ -157,7 +159,7 @@ memory_of(const struct ipc_msg *m)
 	return q->length != 0 || q->npieces != 0 ? q : NULL;
 }
 
-/* Memory that lies in descriptors of the session that are kept: there is nothing to look up. */
+/* Handles memory in kept descriptors of the session, which needs no look-up. */
 static int
 session_answer_kept(struct session *s, const struct ipc_msg *m, const struct uroce_reg_mr_req *q)
 {
@@ -217,7 +219,7 @@ retry(struct session *s)
 		session_resume(s, op, rc);
 }
 
-/* urocectl's file. Whoever may start a capture may end the daemon as well, and is trusted. */
+/* Receives urocectl's file. Clients that may start a capture may end the daemon: trusted. */
 static int
 session_capture(struct session *s, struct ipc_msg *m)
 {
@@ -238,15 +240,16 @@ session_capture(struct session *s, struct ipc_msg *m)
 }
 
 /*
- * m carries descriptors and still waits in the connection. Only who may start a capture gets them
- * received here; the broker takes everybody else's, what is of use comes back from there.
+ * Handles a request whose descriptors are still queued in the connection. The daemon receives them
+ * only from a client that may start a capture; the broker receives all others and returns the
+ * useful ones.
  */
 static int
 session_request_fds(struct session *s, struct ipc_msg *m)
 {
 	int rc;
 
-	m->nfds = m->hdr.nfds; /* as if they were here */
+	m->nfds = m->hdr.nfds; /* as if they were received */
 	rc = m->nfds > UROCE_CTRL_MAX_FDS ? -EPROTO : ipc_msg_check(m, s->state, s->version);
 	m->nfds = 0;
 	if (rc < 0)
@@ -279,7 +282,7 @@ request_found(struct session *s, struct ipc_msg *m, int refusal, const struct mr
 void
 request_ready(struct watch *w, uint32_t events)
 {
-	static struct ipc_msg m; /* too large for a stack, and there is one control thread */
+	static struct ipc_msg m; /* too large for a stack; there is only one control thread */
 	struct session *s = WATCH_OF(w, struct session, w);
 	struct quota_user *u = s->user;
 	uint64_t began = rest_clock_ns();
@@ -290,7 +293,7 @@ request_ready(struct watch *w, uint32_t events)
 	rc = ipc_msg_receive(w->fd, &m);
 	if (rc == -EAGAIN)
 		return;
-	u->refs++; /* beyond the session */
+	u->refs++; /* so that it outlives the session */
 	if (rc > 0)
 		rc = rc == 2 ? session_request_fds(s, &m) : session_request(s, &m);
 	else if (rc == 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A client's requests: receive one, have it answered, go on with one that waited for the broker.
+ * A client's requests: receives one, replies to it, continues one that waited for the broker.
  * Control thread only.
  */
 #ifndef CONTROL_REQUEST_H
@@ -8,10 +8,12 @@
 
 #include "control/session.h"
 
-/* The connection of a session, whose watch w is, has something to read. It may be gone on return.
+/*
+ * Handles input on the connection of a session, whose watch is w. The session may be freed on
+ * return.
  */
 void request_ready(struct watch *w, uint32_t events);
-/* What the broker calls (broker_found): go on with a request that waited for it. */
+/* Continues a request that waited for the broker, which calls it (broker_found). */
 broker_found request_found;
 
 #endif

@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include "control/session.h"
 
-#define REST_FROM_NS 500000ull /* shorter requests cost their user nothing */
+#define REST_FROM_NS 500000ull /* shorter requests do not throttle their user */
 
 static void
 timer_set(struct daemon *d, uint64_t at_ns)
@@ -20,7 +20,10 @@ timer_set(struct daemon *d, uint64_t at_ns)
 	timerfd_settime(d->rest_timer.fd, TFD_TIMER_ABSTIME, &at, NULL);
 }
 
-/* The first that rests of each user whose time has come; the others follow when it has had it. */
+/*
+ * Resumes the first throttled session of each user whose time is over; the user's other sessions
+ * follow after its request.
+ */
 static void
 on_timer(struct watch *w, uint32_t events)
 {
@@ -100,7 +103,7 @@ session_rest_end(struct session *s)
 	s->resting = false;
 }
 
-/* Of the processor, so that a machine with too much to do makes nobody rest. */
+/* CPU time, so that an overloaded machine throttles nobody. */
 uint64_t
 rest_clock_ns(void)
 {

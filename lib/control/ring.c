@@ -14,7 +14,7 @@ session_ring_alloc(struct session *s, size_t bytes, struct ipc_extent *ext)
 	bool fds = quota_left(s->user, QUOTA_FDS) > 0, maps = quota_left(s->user, QUOTA_MAPS) > 0;
 	int rc;
 
-	/* A new segment must be within all limits before it is made. */
+	/* Check all limits before creating a segment. */
 	ipc_arena_set_limit(s->arena, !fds || !maps ? s->arena_bytes
 				      : own_binds   ? own
 						    : s->arena_bytes + left);
@@ -29,7 +29,7 @@ session_ring_alloc(struct session *s, size_t bytes, struct ipc_extent *ext)
 	}
 	if (rc != -ENOMEM)
 		return rc;
-	/* For the sentence, there being less left than a new segment takes. */
+	/* For the message: less is left than a new segment takes. */
 	if (bytes < IPC_SEG_BYTES)
 		bytes = IPC_SEG_BYTES;
 	if (fds && maps && own_binds)
@@ -41,7 +41,7 @@ session_ring_alloc(struct session *s, size_t bytes, struct ipc_extent *ext)
 	else if (fds && maps && quota_take(s->user, QUOTA_QUEUE_MEM, bytes) == 0)
 		quota_give(s->user, QUOTA_QUEUE_MEM, bytes);
 	else if (!fds)
-		quota_take(s->user, QUOTA_FDS, 1); /* there is none */
+		quota_take(s->user, QUOTA_FDS, 1); /* fails, and sets the message */
 	else if (!maps)
 		quota_take(s->user, QUOTA_MAPS, 1);
 	return rc;

@@ -7,11 +7,11 @@
 #include "control/session.h"
 
 /*
- * Ring memory of the context, which counts as its user's; ipc_arena_free gives it back. 0, or
+ * Allocates ring memory of the context from its user's quota; ipc_arena_free frees it. Returns 0 or
  * -errno of ipc_arena_alloc: -ENOMEM beyond a limit, with a sentence in quota.refusal.
  */
 int session_ring_alloc(struct session *s, size_t bytes, struct ipc_extent *ext);
-/* Where a ring lies, with its segment's descriptor if the client has not got it yet. */
+/* Replies a ring's location, and its segment's descriptor if the client does not have it. */
 void ctrl_rep_ring(struct ctrl_rep *rep, struct session *s, const struct ipc_extent *ext,
 		   uint32_t entries, uint32_t stride, struct uroce_ring_loc *loc);
 

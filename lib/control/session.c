@@ -12,7 +12,7 @@
 #include "control/rest.h"
 #include "ipc/hello.h"
 
-#define MAX_CHANNELS 512 /* of a client: each is a descriptor here */
+#define MAX_CHANNELS 512 /* of a client: each takes a descriptor of the daemon */
 
 bool
 session_may_change(const struct session *s)
@@ -26,7 +26,7 @@ session_may_see(const struct session *s, const struct session *owner)
 	return s->user == owner->user || s->user->privileged;
 }
 
-/* On the worker, its doorbell ring of the context being confused: look at every QP instead. */
+/* On the worker: scans the context's QPs after its doorbell ring overflowed or was corrupted. */
 static bool
 on_doorbell_overflow(struct worker *w, void *ctx, bool first)
 {
@@ -71,7 +71,7 @@ doorbells_open(struct session *s)
 	return rc;
 }
 
-/* What a context holds beyond its connection. */
+/* Opens the resources of a context beyond its connection. */
 static int
 context_open(struct session *s, struct device *dev, int *async_fd)
 {
@@ -127,7 +127,7 @@ fail_contexts:
 	return rc;
 }
 
-/* It has said HELLO, or is about to end. */
+/* Called when the session has sent HELLO, or is about to end. */
 static void
 session_not_new(struct session *s)
 {
@@ -162,7 +162,7 @@ session_hello(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 	dev = daemon_device_named(d, hello->device);
 	if (dev == NULL)
 		return ENODEV;
-	/* By it alone is the client told from a later process of the same pid. */
+	/* Only the pidfd distinguishes the client from a later process of the same pid. */
 	if (s->peer.pidfd < 0)
 		return EPERM;
 	rc = context_open(s, dev, &async_fd);
@@ -184,7 +184,7 @@ session_hello(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 	return 0;
 }
 
-/* Requests that were refused for lack of what s may have held. */
+/* Retries requests that were refused for lack of resources which s may have held. */
 static void
 retry_all(struct daemon *d)
 {
@@ -209,7 +209,7 @@ session_free(struct session *s)
 	retry_all(d);
 }
 
-/* Its last request, if it still waits, is not answered any more. */
+/* Drops the last request, if it still waits, without a reply. */
 static void
 forget_request(struct session *s)
 {
@@ -229,7 +229,7 @@ session_destroy(struct session *s)
 {
 	struct daemon *d = s->d;
 
-	/* First of all: the client must find its connection closed, however long the rest takes. */
+	/* Close the connection first, so that the client notices at once. */
 	loop_del(&d->loop, &s->w);
 	session_rest_end(s);
 	broker_drop(d, s->id, &s->peer, s->kept);
@@ -250,7 +250,7 @@ session_destroy(struct session *s)
 	session_end(s, session_free);
 }
 
-/* Name of the client's program, for people; it can be anything. */
+/* Reads the name of the client's program, for messages; it can be anything. */
 static void
 peer_comm(pid_t pid, char comm[16])
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a context ends, without waiting for a worker in the control thread. Each step begins when no
- * worker uses any more what the one before took away:
+ * How a context ends without the control thread waiting for a worker. Each step begins when no
+ * worker uses the objects that the previous step removed:
  *
- *   1  packets find its QPs no more; each worker drops them and its doorbell ring, in parts. What
- *      was posted to UC and UD QPs is sent, so its regions are still there.
+ *   1  packets no longer find its QPs; each worker drops them and its doorbell ring, in parts.
+ *      WRs posted to UC and UD QPs are sent, so its regions still exist.
  *   2  its windows and regions are hidden
- *   3  windows that are bound to its regions, other contexts' too, are hidden ..
- *   4  .. and unbound; everything is freed. Without such windows this follows step 2.
+ *   3  windows that are bound to its regions, other contexts' too, are hidden
+ *   4  those are unbound; everything is freed. Without such windows this follows step 2.
  */
 #include "control/obj.h"
 #include "control/session.h"
@@ -38,7 +38,7 @@ doorbells_free(struct session *s)
 static void
 context_free(struct session *s)
 {
-	/* In the order of who uses whom: queues, what they complete to and read from, memory. */
+	/* Users first: queues, then what they complete to and read from, then memory. */
 	static const struct object_kind *const kinds[] = {
 		&qp_kind, &srq_kind, &ah_kind,      &cq_kind,
 		&mw_kind, &mr_kind,  &channel_kind, &pd_kind,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What an operator changes of a device while programs use it: addresses and P_Keys, for urocectl.
- * QPs keep their state. One that uses an address which is taken away goes on with it (it has its
- * own copy), as on a NIC, whose hardware keeps the entry of a GID until the last QP lets go of it;
- * until then the entry's number is nobody else's. But none migrates to it any more.
+ * Changes of a device by an operator while programs use it: addresses and P_Keys, for urocectl. QPs
+ * keep their state. A QP that uses a removed address continues with its copy of it, as on a NIC,
+ * whose hardware keeps a GID's entry until the last QP releases it. Until then the index is not
+ * reused. No QP migrates to a removed address.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 #include "control/neigh.h"
 #include "control/obj.h"
 
-/* The reason for people, and -errno. */
+/* Formats the reason and returns rc. */
 static int __attribute__((format(printf, 3, 4)))
 refuse(struct uroce_set_rep *rep, int rc, const char *fmt, ...)
 {
@@ -27,8 +27,7 @@ refuse(struct uroce_set_rep *rep, int rc, const char *fmt, ...)
 	return rc;
 }
 
-/* GID indices that a QP or an address handle was made with, also those whose slots are empty now.
- */
+/* Returns the GID indices that a QP or an address handle was created with, empty slots included. */
 uint64_t
 set_slots_in_use(const struct device *dev)
 {
@@ -105,7 +104,7 @@ addr_del(struct device *dev, const char *addr, struct uroce_set_rep *rep)
 
 	if (i < 0)
 		return refuse_addr(rep, dev, addr, i);
-	/* Without memory for a new list workers take datagrams for it until the next change. */
+	/* If memory is short, workers accept datagrams for it until the next change. */
 	(void)device_addrs_update(dev);
 	qp_gid_gone(dev, (uint32_t)i);
 	rep->index = (uint32_t)i;

@@ -51,7 +51,7 @@ pkey_in_table(const struct device *dev, uint16_t pkey)
 	return false;
 }
 
-/* The fields that struct wire_pkt does not have. */
+/* Reads the fields that struct wire_pkt does not have. */
 static void
 from_ip(struct slow_datagram *g, const struct wire_pkt *pkt)
 {
@@ -68,7 +68,7 @@ slow_path_rx(struct device *dev, struct rte_mbuf *m)
 	struct slow_datagram g = {.dev = dev};
 	struct wire_pkt pkt;
 
-	/* Parsed and checked by the engine, which passes on contiguous frames only. */
+	/* Parsed and checked by the engine, which passes on only contiguous frames. */
 	if (wire_parse(rte_pktmbuf_mtod(m, const uint8_t *), m->data_len, &pkt) != WIRE_OK ||
 	    dev->d->qp1.fn == NULL || pkt.qpn != GSI_QPN || !pkey_in_table(dev, pkt.pkey))
 		return;
@@ -85,7 +85,7 @@ slow_path_rx(struct device *dev, struct rte_mbuf *m)
 	dev->d->qp1.fn(dev->d->qp1.ctx, &g);
 }
 
-/* The frame in m, which has space for it. */
+/* Builds the frame in m, which has space for it. */
 static void
 frame_put(struct rte_mbuf *m, const struct slow_datagram *g, const struct wire_path *path)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Consumers on the slow path: RoCE datagrams for QPNs that are no QP's, such as QP1, and the way to
- * send from there. A frame for QP1 comes from engine_rx, which has checked its ICRC and addresses
- * (rx_consume in lib/engine/rx_consumer.c), through the worker's event ring, to slow_path_rx.
- * Without a consumer the engine drops it (bad_qpn).
+ * RoCE datagrams for QPNs without a QP, such as QP1, in and out. A frame for QP1 comes from
+ * engine_rx, which has checked its ICRC and addresses (rx_consume in lib/engine/rx_consumer.c),
+ * through the worker's event ring, to slow_path_rx. Without a consumer the engine drops it
+ * (bad_qpn).
  *
  * Bounded: frames that wait for the control thread are at most WORKER_DATAGRAMS, those beyond it
  * are dropped (slow_path_full); a turn of the control thread's loop takes one batch of worker
@@ -18,40 +18,41 @@
 
 struct rte_mbuf;
 
-/* A datagram (UD SEND_ONLY), received or to be sent, seen from this side. */
+/* A datagram (UD SEND_ONLY), received or to be sent. local: this side. */
 struct slow_datagram {
 	struct device *dev;
 	uint8_t local[16], remote[16]; /* GIDs, IPv4 as ::ffff:a.b.c.d */
 	uint32_t local_qpn, remote_qpn;
 	uint32_t qkey;       /* received: not checked */
 	uint16_t pkey;       /* received: matches an entry of the device's table */
-	uint32_t flow_label; /* 20 bits; of IPv4: 0 */
+	uint32_t flow_label; /* 20 bits; IPv4: 0 */
 	uint8_t traffic_class;
-	uint8_t hop_limit; /* to be sent: 0 stands for 64 */
+	uint8_t hop_limit; /* to be sent: 0 means 64 */
 	const uint8_t *payload;
 	uint32_t len; /* of payload, 0 .. SLOW_DATAGRAM_MAX */
 };
 #define SLOW_DATAGRAM_MAX 256u /* to be sent: a MAD; smaller than any path MTU */
 
-/* g and what it points to are valid during the call, which may send and (un)register. */
+/* g and what it points to are valid during the call. The function may send and (un)register. */
 typedef void slow_path_fn(void *ctx, const struct slow_datagram *g);
 
 /*
- * Have fn called for each datagram that any device receives for qpn, which is never a QP's. 0;
- * -EINVAL: qpn is not 1; -EEXIST: it has a consumer.
+ * Registers fn for the datagrams that any device receives for qpn. Returns 0; -EINVAL if qpn is not
+ * 1; -EEXIST if it has a consumer.
  */
 int slow_path_register(struct daemon *d, uint32_t qpn, slow_path_fn *fn, void *ctx);
-/* Harmless if there is none. Datagrams that already wait are dropped. */
+/* Unregisters the consumer; harmless if there is none. Waiting datagrams are dropped. */
 void slow_path_unregister(struct daemon *d, uint32_t qpn);
 
-/* A frame that a worker passed on because of a registered QPN. Does not free m. */
+/* Handles a frame that a worker passed on because of a registered QPN. Does not free m. */
 void slow_path_rx(struct device *dev, struct rte_mbuf *m);
 
 /*
- * Send g from g->local_qpn, through worker 0. An address of the device itself is reached by
- * loopback. 0: sent, or lost as on a link (counted: tx_control_lost). -EADDRNOTAVAIL: local is not
- * an address of the device; -EINVAL, -ENETUNREACH: net_path has no path; -EMSGSIZE; -EAGAIN: the
- * next hop's MAC is not known yet and was asked for on behalf of uid: send again later.
+ * Sends g from g->local_qpn, through worker 0. Loopback reaches addresses of the device itself.
+ * Returns 0 if it was sent, or lost as on a link (counted: tx_control_lost); -EADDRNOTAVAIL if
+ * local is not an address of the device; -EINVAL or -ENETUNREACH if net_path finds no path;
+ * -EMSGSIZE; -EAGAIN if the next hop's MAC is unknown: it was requested for uid, and the caller
+ * retries later.
  */
 int slow_path_send(const struct slow_datagram *g, uid_t uid);
 

@@ -27,7 +27,7 @@ triple_free(struct triple_table *t)
 	t->bucket = NULL;
 }
 
-/* Multiply and fold, word by word, from a secret start. */
+/* Multiplies and folds, word by word, from a secret start. */
 static uint32_t
 hash(const struct triple_table *t, const struct triple_key *key)
 {

@@ -10,7 +10,7 @@
 
 #define BATCH 64
 
-/* The CQ of an event; NULL: it is gone, and the pointer in the event with it. */
+/* Returns the CQ of an event; NULL: it was destroyed, and the event's pointer is stale. */
 static struct obj_cq *
 event_cq(struct daemon *d, const struct worker_event *ev)
 {
@@ -19,7 +19,7 @@ event_cq(struct daemon *d, const struct worker_event *ev)
 	return cq != NULL && &cq->cq == ev->obj ? cq : NULL;
 }
 
-/* An event that a QP raised: its own, or its SRQ's. */
+/* Handles an event of a QP or of its SRQ. */
 static void
 on_qp_event(struct daemon *d, struct obj_qp *q, uint32_t ev)
 {
@@ -96,8 +96,8 @@ events_batch(struct daemon *d)
 }
 
 /*
- * One batch a turn of the loop, however many events wait: clients and timers have their turns in
- * between. The descriptor stays readable until worker_events has found nothing.
+ * Takes one batch per turn of the loop, however many events wait, so that clients and timers get
+ * their turns. The descriptor stays readable until worker_events finds no event.
  */
 static void
 on_worker_events(struct watch *w, uint32_t events)
@@ -105,7 +105,8 @@ on_worker_events(struct watch *w, uint32_t events)
 	struct daemon *d = WATCH_OF(w, struct daemon, worker_events);
 
 	events_batch(d);
-	/* After it: what workers do from when it has found nothing makes the descriptor readable.
+	/*
+	 * After it: anything that workers do after it found no event makes the descriptor readable.
 	 */
 	defer_poll(d);
 }
@@ -121,7 +122,7 @@ worker_events_start(struct daemon *d)
 void
 worker_events_stop(struct daemon *d)
 {
-	/* the clients are gone: nothing new comes but frames, which are freed here */
+	/* the clients are gone: only frames can still arrive; free them */
 	while (events_batch(d) != 0)
 		;
 	loop_del(&d->loop, &d->worker_events);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What workers report: completions that a client waits for, asynchronous events, frames of the
+ * Events from workers: completions that clients wait for, asynchronous events, frames of
  * neighbours. Control thread only.
  */
 #ifndef CONTROL_WORKER_EVENTS_H
@@ -8,9 +8,9 @@
 
 #include "control/daemon.h"
 
-/* Watch the workers' event ring. 0 or -errno. */
+/* Starts to watch the workers' event ring. Returns 0 or -errno. */
 int worker_events_start(struct daemon *d);
-/* The clients are gone: the rest of the events is taken, and the ring not watched any more. */
+/* Takes the remaining events and stops watching the ring. All clients are gone. */
 void worker_events_stop(struct daemon *d);
 
 #endif
