@@ -7,8 +7,8 @@
 #include "worker/worker_parts.h"
 
 #define CALL_SPINS                                                                                 \
-	200          /* a worker on a separate core has answered by then, unless it is in a burst */
-#define JOB_BURST 16 /* jobs an iteration: packets and timers have their turn in between */
+	200          /* a worker on a separate core has finished by then, unless it is in a burst */
+#define JOB_BURST 16 /* jobs per iteration, so that packets and timers get their turn */
 
 void
 worker_wake(struct worker *w)
@@ -17,11 +17,11 @@ worker_wake(struct worker *w)
 
 	if (w->ws->idle == WORKER_IDLE_POLL)
 		return;
-	/* Partner: idle.c, between saying asleep and looking once more. */
+	/* Partner: idle.c, between setting asleep and the last check for work. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&w->asleep, __ATOMIC_RELAXED) == 0)
 		return;
-	/* EAGAIN: it has been written to 2^64 - 1 times, and is readable */
+	/* EAGAIN: the count is at its maximum, so it is readable */
 	if (write(w->own_fd, &one, sizeof(one)) < 0)
 		return;
 }
@@ -57,7 +57,7 @@ job_waits(const struct worker *w)
 	return w->jobs != NULL || __atomic_load_n(&w->posted_jobs, __ATOMIC_RELAXED) != NULL;
 }
 
-/* The jobs posted since the last time, the oldest first. */
+/* Returns the jobs posted since the last call, oldest first. */
 static struct worker_job *
 jobs_take(struct worker *w)
 {
@@ -90,7 +90,7 @@ job_run(struct worker *w)
 		if (!job->run(w, job->arg))
 			return n + 1;
 		w->jobs = next;
-		/* The control thread may free it from here on. */
+		/* The control thread may free the job from here on. */
 		__atomic_store_n(&job->done, 1, __ATOMIC_RELEASE);
 		w->notify = true;
 	}

@@ -10,8 +10,8 @@
 #define NS_PER_S_U64 1000000000ull
 
 /*
- * A frame in the ring: this, then its bytes, from a multiple of its size to the next. Where a frame
- * does not fit before the ring's end, the rest of the ring is a record of no frame.
+ * Header of a frame in the ring; the frame's bytes follow. Records are multiples of its size. If a
+ * frame does not fit before the ring's end, a record without a frame fills the rest.
  */
 struct record {
 	uint64_t time_ns;
@@ -28,11 +28,11 @@ struct capture {
 	uint8_t *ring;
 	uint32_t mask;
 	uint64_t epoch_ns; /* of the workers' clock */
-	/* the worker's */
+	/* owned by the worker */
 	uint64_t prod __rte_cache_aligned; /* free running, bytes */
 	uint64_t cons_seen;
 	uint64_t lost;
-	/* the reader's */
+	/* owned by the reader */
 	uint64_t cons __rte_cache_aligned;
 };
 
@@ -68,13 +68,13 @@ record_at(struct capture *c, uint64_t pos)
 	return (struct record *)(c->ring + (pos & c->mask));
 }
 
-/* Is there room for n bytes behind pos? */
+/* Returns true if n bytes fit after pos. */
 static bool
 has_room(struct capture *c, uint64_t pos, uint32_t n)
 {
 	if (pos + n - c->cons_seen <= (uint64_t)c->mask + 1)
 		return true;
-	/* Partner: capture_done's release, after the reader's last look at the bytes. */
+	/* Partner: capture_done's release, after the reader's last access to the bytes. */
 	c->cons_seen = __atomic_load_n(&c->cons, __ATOMIC_ACQUIRE);
 	return pos + n - c->cons_seen <= (uint64_t)c->mask + 1;
 }
@@ -172,7 +172,7 @@ captured_sent(struct worker *w, struct rte_mbuf *const *m, uint32_t n)
 	for (uint32_t i = 0; i < n; i++) {
 		if (w->cap[m[i]->port] == NULL)
 			continue;
-		/* A frame that loops back has no ICRC (qp/env.h): readers of captures want one. */
+		/* Frames that loop back have no ICRC (qp/env.h); readers of captures expect one. */
 		if (m[i]->hash.usr == QP_TX_LOOPBACK) {
 			if (!engine_own(&w->engine, m[i]))
 				continue;

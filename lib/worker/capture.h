@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Capture: copies of the frames of one device as one worker sees them, in a ring of bytes between
- * the worker, which writes, and one reader, which makes a file of them. What is seen is what the
- * engine gets and makes: received frames behind anything that sits on the port (the fault
- * injector), frames to send at the moment they are built, in the very order in which they were
- * handled, stamped with the time that the engine had. So frames to a GID of the same device are
- * seen too, and a frame that the port refuses at first is seen once.
+ * Capture: copies the frames of one device that one worker handles into a ring of bytes. The worker
+ * writes; one reader makes a file of them. A capture contains the frames that the engine gets and
+ * makes: received frames after any hook on the port (the fault injector), sent frames when they are
+ * built, in the order in which they were handled, stamped with the engine's time. It therefore
+ * includes frames to a GID of the same device, and a frame that the port refuses at first appears
+ * once.
  *
- * A worker without captures pays for a test an iteration and a burst. One with writes no faster
- * than its reader reads: what finds no room is counted as lost, and packets go their way.
+ * A worker without captures pays for one test per iteration and burst. With a capture, a slow
+ * reader never delays packets: frames that do not fit the ring are counted as lost.
  */
 #ifndef WORKER_CAPTURE_H
 #define WORKER_CAPTURE_H
@@ -20,34 +20,34 @@ struct rte_mbuf;
 struct worker_set;
 struct capture;
 
-#define CAPTURE_MAX_FRAME 65535 /* bytes of a frame that are kept */
+#define CAPTURE_MAX_FRAME 65535 /* bytes kept of a frame */
 
-/* A ring of bytes (a power of two, 2^17 .. 2^31). NULL: no memory. Any thread. */
+/* Any thread. Creates a ring of bytes (a power of two, 2^17 .. 2^31). NULL: no memory. */
 struct capture *capture_create(uint32_t bytes);
-/* No worker and no reader uses it any more. */
+/* Frees c. No worker and no reader may use it any more. */
 void capture_free(struct capture *c);
 
 /*
- * Control thread. From now on worker i copies what it receives and sends on dev into cap[i]; with
- * cap NULL no longer, and when this returns no worker uses what it had.
+ * Control thread. Makes worker i copy the frames it receives and sends on dev into cap[i]. cap NULL
+ * ends the capture. On return no worker uses the previous rings.
  */
 void worker_capture(struct worker_set *ws, uint16_t dev, struct capture *const *cap);
 
 struct capture_frame {
 	uint64_t epoch_ns; /* since 1970 */
 	const uint8_t *data;
-	uint32_t len; /* kept */
+	uint32_t len; /* bytes kept */
 	uint32_t frame_len;
-	bool sent; /* or received */
+	bool sent; /* else received */
 };
 
-/* The reader. The oldest frame, whose data stay until capture_done; false: none is there. */
+/* Reader. Gets the oldest frame, valid until capture_done. Returns false if there is none. */
 bool capture_peek(struct capture *c, struct capture_frame *f);
 void capture_done(struct capture *c);
-/* Frames that found no room so far. Any thread. */
+/* Any thread. Returns the number of frames lost because the ring was full. */
 uint64_t capture_lost(const struct capture *c);
 
-/* The worker: n frames were received, or are to be sent, at now_ns. Exposed for tests. */
+/* Worker. Copies n frames that were received, or will be sent, at now_ns. Exposed for tests. */
 void capture_put(struct capture *c, uint64_t now_ns, struct rte_mbuf *const *m, uint32_t n,
 		 bool sent);
 

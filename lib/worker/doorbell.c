@@ -9,10 +9,10 @@
 #include "worker/worker_parts.h"
 
 #define DB_MASK  (UROCE_DB_ENTRIES - 1)
-#define DB_BURST 64  /* of one ring in one iteration: the others have their turn */
-#define DB_TOTAL 512 /* of all rings in one iteration: so have frames, timers and send queues */
+#define DB_BURST 64  /* of one ring per iteration, so that the others get their turn */
+#define DB_TOTAL 512 /* of all rings per iteration, for frames, timers and send queues */
 
-/* Doorbells were lost: all QPs of the context are looked at, some in each iteration. */
+/* Starts a scan of all QPs of the context, some per iteration, because doorbells were lost. */
 static unsigned
 ring_overflow(struct worker_doorbell *db, uint32_t prod)
 {
@@ -40,14 +40,14 @@ ring_poll(struct worker *w, struct worker_doorbell *db)
 	uint32_t prod = __atomic_load_n(&ring->prod, __ATOMIC_ACQUIRE);
 	uint32_t n = prod - db->cons;
 
-	/* The exchange is a full fence: what the client posted before it set the flag is seen. */
+	/* The exchange is a full fence: WQEs posted before the client set the flag are visible. */
 	if (unlikely(__atomic_load_n(&ring->overflow, __ATOMIC_RELAXED) != 0)) {
 		__atomic_exchange_n(&ring->overflow, 0, __ATOMIC_SEQ_CST);
 		return ring_overflow(db, prod);
 	}
 	if (likely(n == 0))
 		return 0;
-	if (unlikely(n > UROCE_DB_ENTRIES)) /* no client of ours writes this */
+	if (unlikely(n > UROCE_DB_ENTRIES)) /* our client library never writes this */
 		return ring_overflow(db, prod);
 	if (n > DB_BURST)
 		n = DB_BURST;
@@ -121,9 +121,9 @@ add_on_worker(struct worker *w, void *arg)
 }
 
 /*
- * An eventfd that ends w's sleeps. Clients do not share one: its flags and its count belong to all
- * who hold it, so that one of them could block the others' writes or take their rings away. Edge
- * triggered, so that the worker never reads it. -errno, or the descriptor.
+ * Opens an eventfd that ends w's sleeps. Clients do not share one: its flags and count belong to
+ * all its holders, so that one client could block the others' writes or take away their wake-ups.
+ * Edge triggered, so that the worker never reads it. Returns the descriptor or -errno.
  */
 static int
 wake_fd_open(struct worker *w)
@@ -140,7 +140,7 @@ wake_fd_open(struct worker *w)
 	return fd;
 }
 
-/* The client still has it: out of the epoll by name, not by being closed. */
+/* Closes the eventfd. Removes it from the epoll explicitly, because the client still holds it. */
 static void
 wake_fd_close(struct worker *w, int fd)
 {
@@ -149,9 +149,9 @@ wake_fd_close(struct worker *w, int fd)
 }
 
 /*
- * One more wake of w, and in c an array with space for as many doorbells, if the worker's is full:
- * a ring that the worker has left keeps its wake, and its place, until worker_close_doorbell. 0 or
- * -ENOMEM.
+ * Reserves one more wake of w and, if the worker's array of doorbells is full, a larger one in c: a
+ * ring that the worker has left keeps its wake, and its place, until worker_close_doorbell. Returns
+ * 0 or -ENOMEM.
  */
 static int
 wakes_reserve(struct worker *w, struct change *c)

@@ -16,7 +16,7 @@ put(struct worker *w, struct worker_event *ev)
 	return true;
 }
 
-/* An event must not be lost: what finds no room is held, and the loop stops taking on work. */
+/* Puts an event. If the ring is full, the event is held and the loop takes no new work. */
 static void
 put_or_hold(struct worker *w, struct worker_event *ev)
 {
@@ -54,7 +54,7 @@ event_frame(void *ctx, uint16_t dev, struct rte_mbuf *m)
 		.worker = (uint16_t)w->index,
 	};
 
-	/* strangers' frames may not take the room of our clients' events */
+	/* other users' frames must not take the space of our clients' events */
 	if (rte_ring_free_count(w->ws->events) > WORKER_EVENTS / 2 && put(w, &ev))
 		return true;
 	rte_pktmbuf_free(m);
@@ -72,7 +72,7 @@ event_datagram(void *ctx, uint16_t dev, struct rte_mbuf *m)
 		.worker = (uint16_t)w->index,
 	};
 
-	/* Counted first: the control thread may take it at once. */
+	/* Counted first, because the control thread may take it at once. */
 	if (__atomic_fetch_add(&w->ws->datagrams, 1, __ATOMIC_RELAXED) < WORKER_DATAGRAMS &&
 	    rte_ring_free_count(w->ws->events) > WORKER_EVENTS / 2 && put(w, &ev))
 		return true;
@@ -125,12 +125,12 @@ event_notify(struct worker *w)
 	if (likely(!w->notify))
 		return;
 	w->notify = false;
-	/* Partner: worker_events, between saying asleep and looking once more. */
+	/* Partner: worker_events, between setting asleep and the last check. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (__atomic_exchange_n(&w->ws->listener_asleep, 0, __ATOMIC_RELAXED) == 0)
 		return;
 	if (write(w->ws->event_fd, &one, sizeof(one)) < 0)
-		return; /* full, so readable */
+		return; /* full, hence readable */
 }
 
 int
@@ -160,7 +160,7 @@ worker_events(struct worker_set *ws, struct worker_event *ev, unsigned max)
 
 	if (n != 0)
 		return n;
-	/* nothing: from here on a worker that puts an event makes event_fd readable */
+	/* no event: from here on a worker that puts one makes event_fd readable */
 	if (read(ws->event_fd, &count, sizeof(count)) < 0)
 		count = 0;
 	__atomic_store_n(&ws->listener_asleep, 1, __ATOMIC_RELAXED);
@@ -168,10 +168,11 @@ worker_events(struct worker_set *ws, struct worker_event *ev, unsigned max)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	n = take(ws, ev, max);
 	/*
-	 * These came before we said so, hence unannounced, and there may be more of them than max.
+	 * These were put before listener_asleep was set, so nobody wrote event_fd, and there may be
+	 * more than max.
 	 */
 	if (n != 0 && __atomic_exchange_n(&ws->listener_asleep, 0, __ATOMIC_RELAXED) != 0 &&
 	    write(ws->event_fd, &one, sizeof(one)) < 0)
-		return n; /* full, so readable */
+		return n; /* full, hence readable */
 	return n;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Grace periods, by rte_rcu_qsbr. A worker reports a quiescent state once an iteration, after it
- * has received the frames that loop back (their payload may be in client memory) and before
- * anything else looks into a shared table. While it sleeps it is offline.
+ * Grace periods, by rte_rcu_qsbr. A worker reports a quiescent state once per iteration, after it
+ * has received the frames that loop back (their payload may be in client memory) and before any
+ * other use of a shared table. A sleeping worker is offline.
  */
 #include <stdlib.h>
 #include <rte_errno.h>
@@ -20,15 +20,17 @@ grace_create(unsigned nworkers)
 	}
 	for (unsigned i = 0; i < nworkers; i++)
 		(void)rte_rcu_qsbr_thread_register(qs,
-						   i); /* fails for an index out of range only */
+						   i); /* fails only for an index out of range */
 	return qs;
 }
 
 void
 grace_report(struct worker *w, uint64_t token)
 {
-	/* Reports the newest one, which may be later than token: then the next iteration is here
-	 * again. */
+	/*
+	 * Reports the newest one, which may be later than token: then the next iteration reports
+	 * again.
+	 */
 	rte_rcu_qsbr_quiescent(w->ws->qs, w->index);
 	w->grace = token;
 	w->notify = true;
@@ -51,7 +53,7 @@ worker_grace_start(struct worker_set *ws)
 {
 	uint64_t token = rte_rcu_qsbr_start(ws->qs);
 
-	/* Partner: idle.c, between going offline and looking once more. */
+	/* Partner: idle.c, between going offline and the last check for work. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	return token;
 }

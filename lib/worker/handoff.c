@@ -22,7 +22,7 @@ handoff_to(void *ctx, uint32_t worker, struct rte_mbuf *m)
 typedef void engine_rx_fn(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m,
 			  uint32_t n);
 
-/* Receive frames that know their device, those of one device at a time. */
+/* Receives frames whose device is set, in bursts of one device. */
 static void
 rx_by_device(struct worker *w, struct rte_mbuf **m, uint32_t n, engine_rx_fn *rx)
 {
@@ -44,7 +44,7 @@ rx_by_device(struct worker *w, struct rte_mbuf **m, uint32_t n, engine_rx_fn *rx
 	}
 }
 
-/* A copy for one more member of a group. */
+/* Receives a copy for one more member of a group. */
 static void
 rx_extra(struct worker *w, struct rte_mbuf *m)
 {
@@ -64,7 +64,7 @@ handoff_rx(struct worker *w)
 	struct rte_mbuf *m[WORKER_RX_BURST];
 	unsigned n = rte_ring_dequeue_burst(w->in, (void **)m, WORKER_RX_BURST, NULL);
 
-	/* Answers that come by another worker's queue: timers wait for these, too. */
+	/* ACKs may come through another worker's queue: timers wait for these, too. */
 	w->rx_full |= n == WORKER_RX_BURST;
 	for (unsigned i = 0; i < n;) {
 		unsigned first = i;

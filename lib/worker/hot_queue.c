@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A doorbell costs client and worker several cache lines that go from core to core, one after the
- * other. So the worker looks at the send queues of the few QPs that rang last without being asked,
- * as long as they have work again soon: their clients find the queue not armed, and do not ring.
+ * A doorbell costs client and worker several cache misses in sequence. The worker therefore polls
+ * the send queues of the few QPs that rang last, as long as they soon have work again: their
+ * clients find the queue not armed, and do not ring.
  *
- * A QP is hot from a doorbell, if there is room, until it has had no work for HOT_NS; then it is
- * given a turn, which arms it. On a crowded core (sched/crowd.h) no QP becomes hot: to look at it
- * would keep the worker from the sleep that its client can end.
+ * A QP becomes hot with a doorbell, if there is space, and stays hot until it has had no work for
+ * HOT_NS; then it gets a turn, which arms it. On an oversubscribed core (sched/crowd.h) no QP
+ * becomes hot: polling would keep the worker from the sleep that the client can end.
  */
 #include <rte_branch_prediction.h>
 #include <rte_prefetch.h>
@@ -21,7 +21,7 @@ hot_queue_rang(struct worker *w, struct qp *qp)
 	    crowd_is(&w->crowd, w->now_ns))
 		return;
 	for (unsigned i = 0; i < w->nhot; i++) {
-		if (w->hot[i].qp == qp) /* a reset has taken polled away */
+		if (w->hot[i].qp == qp) /* a reset has cleared polled */
 			return;
 	}
 	qp->bind.polled = true;
@@ -29,7 +29,7 @@ hot_queue_rang(struct worker *w, struct qp *qp)
 	w->hot[w->nhot++].used_ns = w->now_ns;
 }
 
-/* Would its turn take something from the SQ? The engine checks what this only looks at. */
+/* Returns true if its turn would take a WQE from the SQ. Only a hint; the engine checks again. */
 static bool
 has_work(const struct qp_env *env, const struct qp *qp)
 {
@@ -37,7 +37,7 @@ has_work(const struct qp_env *env, const struct qp *qp)
 	const uint8_t *next =
 		qp->bind.sq.slots + (size_t)(snd->head & qp->bind.sq.mask) * qp->bind.sq.stride;
 
-	/* the WQE comes at the same time as the index that says it is there */
+	/* the WQE arrives together with the index that publishes it */
 	rte_prefetch0(next);
 	return __atomic_load_n(&qp->bind.sq.hdr->prod, __ATOMIC_RELAXED) != snd->head &&
 	       snd->cur == snd->head && qp_sq_room(env, qp);

@@ -7,31 +7,34 @@
 #include <rte_pause.h>
 #include "worker/worker_parts.h"
 
-#define AWAKE_NS       1000000ull /* without work, before the first sleep */
-#define SLEEP_FIRST_NS 50000ull   /* each sleep is twice as long as the last, for ports .. */
-#define SLEEP_MAX_NS   2000000ull /* .. that cannot wake us */
-#define SLEEP_MIN_NS   5000ull    /* a nearer timer is waited for awake */
+#define AWAKE_NS       1000000ull /* idle time before the first sleep */
+#define SLEEP_FIRST_NS 50000ull   /* each sleep is twice as long as the last, */
+#define SLEEP_MAX_NS   2000000ull /* for ports that cannot wake the worker */
+#define SLEEP_MIN_NS   5000ull    /* spins for a nearer timer */
 
 /*
- * Where all that can come wakes us, a sleep may take a part of the time without work so far. Longer
- * at once would be cheaper, but a core that has slept for long is slow to wake (twice as slow after
- * 10 ms as after 2 ms on a virtual machine).
+ * If every source of work can wake the worker, a sleep may take a part of the idle time so far.
+ * Longer first sleeps would be cheaper, but a core that has slept for long wakes slowly (on a
+ * virtual machine, half as fast after 10 ms as after 2 ms).
  */
 #define SLEEP_PART     32
 #define SLEEP_WOKEN_NS 10000000ull
 
-#define RINGS_AT_ONCE  64 /* clients whose rings are taken between two sleeps */
+#define RINGS_AT_ONCE  64 /* clients whose eventfds are drained between two sleeps */
 #define FIXED_FDS      2  /* polled in every sleep: the daemon's and the clients' */
 
 /*
- * A yield on a core that nobody else wants takes some 0.5 us in which nothing is looked at; one
- * that let somebody run takes two switches, several times as long. A thread that was alone spins
- * for a while.
+ * A yield takes about 0.5 us without polling if no other thread wants the core. A yield that lets
+ * another thread run takes two switches, several times as long. A thread that was alone spins for a
+ * while.
  */
 #define ALONE_YIELD_NS 1000ull
 #define ALONE_NS       5000ull
 
-/* Is there anything to do that a sleep would delay, and that nobody would end it for? */
+/*
+ * Returns true if there is work that a sleep would delay and for which nobody would wake the
+ * worker.
+ */
 static bool
 has_work(const struct worker *w)
 {
@@ -41,9 +44,9 @@ has_work(const struct worker *w)
 }
 
 /*
- * What a port's descriptor says beside "readable" is an error of its socket (the interface was
- * down), and again and again until it was fetched. One that has none to fetch is not asked any
- * more.
+ * Fetches the socket error that a port's descriptor reports beside "readable" (the interface was
+ * down): it is reported until it is fetched. A descriptor without an error to fetch is not polled
+ * any more.
  */
 static void
 hear_error(struct worker_rxq *q)
@@ -64,7 +67,7 @@ sleep_on_fd(struct worker *w, uint64_t ns, bool ports)
 	struct timespec limit = {.tv_nsec = (long)ns};
 	unsigned n = FIXED_FDS;
 
-	/* a port that has one has one queue */
+	/* a port with a descriptor has one queue */
 	for (unsigned i = 0; ports && i < w->nrxqs; i++) {
 		if (w->rxqs[i].fd == 0)
 			continue;
@@ -83,8 +86,8 @@ sleep_on_fd(struct worker *w, uint64_t ns, bool ports)
 }
 
 /*
- * Of the descriptors that ended the last sleep. Not as soon as it has ended: who ended it waits for
- * what he did it for, and each of these calls takes a microsecond or two.
+ * Drains the descriptors that ended the last sleep. Not right after the sleep, because each call
+ * takes 1 .. 2 us, for which whoever woke the worker would wait.
  */
 static void
 drain(struct worker *w)
@@ -96,12 +99,12 @@ drain(struct worker *w)
 	w->own_rang = w->client_rang = false;
 	if (own && read(w->own_fd, &count, sizeof(count)) < 0)
 		return;
-	/* What is left of the clients that rang ends the next sleep. */
+	/* Clients that are left end the next sleep. */
 	if (client && epoll_wait(w->client_fd, ev, RINGS_AT_ONCE, 0) < 0)
 		return;
 }
 
-/* Can frames come of which nobody tells us? */
+/* Returns true if frames can arrive without a wake-up. */
 static bool
 must_poll(const struct worker *w)
 {
@@ -114,7 +117,7 @@ must_poll(const struct worker *w)
 	return false;
 }
 
-/* How long the next sleep may be, as far as ports are concerned. ports: they can end it. */
+/* Returns the limit of the next sleep with regard to ports. ports: they can end it. */
 static uint64_t
 sleep_limit(const struct worker *w, bool ports)
 {
@@ -125,11 +128,11 @@ sleep_limit(const struct worker *w, bool ports)
 	return part < SLEEP_WOKEN_NS ? part : SLEEP_WOKEN_NS;
 }
 
-/* False: it is not worth it. */
+/* Sleeps. Returns false if a sleep is not worth it. */
 static bool
 go_to_sleep(struct worker *w)
 {
-	/* a descriptor that rings for nothing (a port short of buffers) would keep us awake */
+	/* a descriptor readable without frames (port short of buffers) would prevent sleeps */
 	bool ports = !w->port_rang;
 	uint64_t ns = timer_next_ns(w), limit = sleep_limit(w, ports);
 
@@ -138,7 +141,7 @@ go_to_sleep(struct worker *w)
 	if (ns < SLEEP_MIN_NS)
 		return false;
 	w->port_rang = false;
-	drain(w); /* first: what those who rang have done is seen by the last look */
+	drain(w); /* first, so that the last check finds the work of those who rang */
 	__atomic_store_n(&w->asleep, 1, __ATOMIC_RELAXED);
 	doorbell_set_asleep(w, 1);
 	grace_offline(w);
@@ -147,7 +150,9 @@ go_to_sleep(struct worker *w)
 	if (!has_work(w))
 		sleep_on_fd(w, ns, ports);
 	__atomic_store_n(&w->asleep, 0, __ATOMIC_RELAXED);
-	/* Ends with a fence: whatever the control thread removed before now is not found any more.
+	/*
+	 * Ends with a fence: objects that the control thread has removed before are not found any
+	 * more.
 	 */
 	grace_online(w);
 	doorbell_set_asleep(w, 0);
@@ -156,9 +161,9 @@ go_to_sleep(struct worker *w)
 }
 
 /*
- * Who shares this core has what we wait for: a peer's worker, or the client. On a crowded core it
- * sleeps instead, so that all that is left here is what no sleep may delay: a near timer, or the
- * few microseconds that a queue stays hot.
+ * Yields to threads on this core that may produce our work: a peer's worker or the client. On an
+ * oversubscribed core the worker sleeps instead; it gets here only for what no sleep may delay: a
+ * near timer, or the few microseconds that a queue stays hot.
  */
 static void
 yield(struct worker *w)
@@ -181,7 +186,7 @@ may_sleep(const struct worker *w)
 {
 	if (w->now_ns - w->idle_since_ns < AWAKE_NS && !crowd_is(&w->crowd, w->now_ns))
 		return false;
-	/* frames that a port refused, or a QP without buffers, have nobody who would wake us */
+	/* nobody wakes us for frames that a port refused, or for a QP without buffers */
 	return !w->more && w->nhot == 0 && w->engine.env.tx_n == 0 && w->lo_n == 0 &&
 	       w->fwd_n == 0 && w->held_n == 0;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ports come and go: queue q is worker q's, modulo the workers (receive) or if there is one
- * (transmit). */
+/*
+ * Attaching and detaching ports. Receive queue q belongs to worker q modulo the number of workers,
+ * transmit queue q to worker q, if it exists.
+ */
 #include <errno.h>
 #include <string.h>
 #include "worker/worker_parts.h"
@@ -44,7 +46,7 @@ pause_on_worker(struct worker *w, void *arg)
 	tx_forget_dev(w, p->id);
 }
 
-/* What the others had handed over before they let go of the port. */
+/* Receives the frames that others handed over before they released the port. */
 static void
 drain_on_worker(struct worker *w, void *arg)
 {
@@ -76,7 +78,7 @@ add_on_worker(struct worker *w, void *arg)
 	engine_add_dev(&w->engine, p->id, p->mac, &w->counters[p->id]);
 	engine_set_vlan(&w->engine, p->id, p->vlan);
 	engine_set_unknown_id(&w->engine, p->id, p->kind == PORT_UDP);
-	/* a driver that sends only what lies in buffers of its own copies other frames there */
+	/* a driver that sends only from its own buffers copies other frames into them */
 	engine_set_pool(&w->engine, p->id, p->own_pool);
 }
 

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A worker that did not run, because others had its core or the daemon was stopped, has neither
- * sent what it was given nor seen what came. A retry that is used up meanwhile says nothing about
- * the network or the peer (REQ-04). Workers record when they ran; nothing is done for a
- * packet.
+ * A worker that did not run, because others used its core or the daemon was stopped, has neither
+ * sent its frames nor received any. A retry that is exhausted meanwhile says nothing about the
+ * network or the peer (REQ-04). Workers record when they ran; this costs nothing per packet.
  */
 #include "worker/worker_parts.h"
 
-#define STALLS_MOST 3 /* that a port which takes nothing is forgiven */
+#define STALLS_MOST 3 /* stalls tolerated for a port that accepts no frames */
 
-/* Did w begin to run again, or has it not run, since mid_ns? */
+/* Returns true if w resumed after mid_ns, or has not run since. */
 static bool
 stalled(const struct worker *w, uint64_t mid_ns, uint64_t now_ns)
 {
@@ -19,7 +18,7 @@ stalled(const struct worker *w, uint64_t mid_ns, uint64_t now_ns)
 	       (ran_ns < mid_ns && now_ns - ran_ns >= WORKER_STALL_NS);
 }
 
-/* Could frames for the port that were made at since_ns still wait for it? */
+/* Returns true if frames for the port made at since_ns may still wait for it. */
 static bool
 unsent(const struct worker *w, const struct worker_dev *d, uint64_t since_ns)
 {
@@ -36,7 +35,7 @@ stall_held_up(void *ctx, const struct qp *qp, uint64_t since_ns)
 {
 	const struct worker *w = ctx;
 	const struct worker_dev *d = &w->dev[qp->bind.port];
-	/* Half of the time is enough to hear an answer. */
+	/* Half of the time is enough to receive a response. */
 	uint64_t mid_ns = since_ns + (w->now_ns - since_ns) / 2;
 	unsigned i;
 
@@ -58,8 +57,7 @@ void
 stall_over(struct worker *w, uint64_t gap_ns)
 {
 	__atomic_store_n(&w->resumed_ns, w->now_ns, __ATOMIC_RELAXED);
-	/* Nobody has asked these ports meanwhile; but a dead one must not block the others for
-	 * ever. */
+	/* Nobody polled these ports meanwhile, but a dead one must not block others for ever. */
 	for (unsigned i = 0; i < ENGINE_MAX_DEVS; i++) {
 		struct worker_dev *d = &w->dev[i];
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The clock of the workers, and one rte_timer for each QP. The timer is armed when the earliest
- * deadline of the QP (qp/deadline.h) is before the time that it is set to. A deadline that moves
- * away leaves the timer alone: the timer goes off too early then, and the engine arms it again. So
- * a packet costs no timer operation. A paced QP waits on the run list of the engine instead, which
- * wakes it by itself; only a worker that goes to sleep has to ask for that time.
+ * deadline of the QP (qp/deadline.h) is before the timer's expiry. A deadline that moves later does
+ * not touch the timer: it expires early, and the engine arms it again. A packet therefore costs no
+ * timer operation. A paced QP waits on the run list of the engine instead; only a worker that goes
+ * to sleep has to read that time.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -65,7 +65,7 @@ timer_set(void *ctx, struct qp *qp, uint64_t at_ns)
 
 	if (at_ns > w->now_ns)
 		wait_ns = at_ns - w->now_ns;
-	/* Rounded down and one tick more: never before the deadline. */
+	/* Rounded down, plus one tick: never before the deadline. */
 	if (rte_timer_reset(t, mul_shift32(wait_ns, clock_rate.cycles_per_ns) + 1, SINGLE, w->lcore,
 			    expired, qp) == 0)
 		qp->bind.timer_at_ns = at_ns;

@@ -5,7 +5,7 @@
 
 #define FRAMES_MAX ENGINE_TX_CAP
 
-/* A frame of the control thread, beside the QP_TX_* kinds: no RoCE. */
+/* Kind of a frame of the control thread, beside the QP_TX_* kinds: not RoCE. */
 #define TX_CONTROL 2u
 
 static uint64_t
@@ -25,8 +25,10 @@ lose(struct worker *w, uint16_t dev, struct rte_mbuf **m, uint32_t n)
 	rte_pktmbuf_free_bulk(m, n);
 }
 
-/* The send_* below take m[0 .. n), n > 0, of device dev and one kind in order and return how many
- * are not the caller's any more: sent, or lost. */
+/*
+ * The functions send_* below take m[0 .. n), n > 0, of one device and kind, in order. They return
+ * how many frames were consumed: sent or lost.
+ */
 
 static uint32_t
 send_port(struct worker *w, uint16_t dev, struct rte_mbuf **m, uint32_t n)
@@ -100,7 +102,7 @@ send_frames(struct worker *w, uint16_t dev, bool loopback, struct rte_mbuf **m, 
 	return send_worker(w, dev, m, n);
 }
 
-/* Do all of m[0 .. n), n > 0, go the way of the first? */
+/* Returns true if all of m[0 .. n), n > 0, have the same device and kind. */
 static bool
 alike(struct rte_mbuf *const *m, uint32_t n)
 {
@@ -115,8 +117,8 @@ alike(struct rte_mbuf *const *m, uint32_t n)
 }
 
 /*
- * Send tx[0 .. n), those of one device and kind after those of the other. What is refused stays in
- * front, in order. Returns how many went.
+ * Sends tx[0 .. n), grouped by device and kind. Refused frames move to the front, in order. Returns
+ * how many were consumed.
  */
 static uint32_t
 flush_mixed(struct worker *w, struct rte_mbuf **tx, uint32_t n)
@@ -143,7 +145,10 @@ flush_mixed(struct worker *w, struct rte_mbuf **tx, uint32_t n)
 	return n - kept;
 }
 
-/* The same of tx[0 .. *n), *n > 0; *n is what stays. */
+/*
+ * Sends tx[0 .. *n), *n > 0, and sets *n to the number of refused frames. Returns how many were
+ * consumed.
+ */
 static uint32_t
 flush(struct worker *w, struct rte_mbuf **tx, uint32_t *n)
 {
@@ -159,7 +164,7 @@ flush(struct worker *w, struct rte_mbuf **tx, uint32_t *n)
 	return went;
 }
 
-/* Of what others gave, the control thread's frames: those of workers they have captured. */
+/* Captures the control thread's frames; other workers have captured their own. */
 static void
 capture_control(struct worker *w, struct rte_mbuf *const *m, uint32_t n)
 {
@@ -169,12 +174,12 @@ capture_control(struct worker *w, struct rte_mbuf *const *m, uint32_t n)
 	}
 }
 
-/* Client memory may go after this iteration: what was refused becomes linear. */
+/* Makes refused frames linear, because client memory may be unmapped after this iteration. */
 static void
 own_payloads(struct worker *w, struct rte_mbuf *const *m, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
-		/* a buffer has room for a whole frame (qp/env.h) */
+		/* a buffer has space for a whole frame (qp/env.h) */
 		if (m[i]->nb_segs != 1)
 			RTE_VERIFY(rte_pktmbuf_linearize(m[i]) == 0);
 		else if (m[i]->hash.usr == QP_TX_LOOPBACK)
@@ -210,7 +215,7 @@ tx_forget_dev(struct worker *w, uint16_t dev)
 	struct qp_env *env = &w->engine.env;
 	uint32_t n = 0;
 
-	/* not present any more: flushing loses them */
+	/* the device is not present any more: flushing drops them */
 	if (w->fwd_n != 0)
 		flush(w, w->fwd, &w->fwd_n);
 	if (env->tx_n != 0)

@@ -15,7 +15,7 @@
 #include "qp/segs.h"
 #include "worker/worker_parts.h"
 
-/* RTS: a producer that is preempted in the middle does not hold up the others. */
+/* RTS: a preempted producer does not block the others. */
 #define MANY_TO_ONE (RING_F_MP_RTS_ENQ | RING_F_SC_DEQ)
 
 static const struct engine_ops worker_engine_ops = {
@@ -28,7 +28,7 @@ static const struct engine_ops worker_engine_ops = {
 	.held_up = stall_held_up,
 };
 
-/* Here and not in the engine, which sees frames that were handed over a second time. */
+/* Counts received frames. Not in the engine, which also gets frames that were handed over. */
 void
 worker_count_rx(struct counter_block *counters, struct rte_mbuf *const *m, unsigned n)
 {
@@ -61,8 +61,9 @@ ports_rx(struct worker *w)
 }
 
 /*
- * A worker that had to wait for its core finds timers due and, in its ports, the answers that they
- * wait for: those first, or every such wait would be a retry that nothing was lost for (REQ-04).
+ * Runs timers. A worker that had to wait for its core finds timers due and, in its ports, the
+ * responses they wait for. It receives those first, or each such wait would cause a retransmission
+ * without a loss (REQ-04).
  */
 static unsigned
 timers(struct worker *w)
@@ -84,7 +85,7 @@ run_engine(struct worker *w)
 		captured_sent(w, env->tx + first, env->tx_n - first);
 }
 
-/* Once round; how much was done. */
+/* Runs one iteration. Returns the amount of work done. */
 static unsigned
 iterate(struct worker *w)
 {
@@ -95,8 +96,7 @@ iterate(struct worker *w)
 	__atomic_store_n(&w->ran_ns, w->now_ns, __ATOMIC_RELAXED);
 	if (unlikely(w->now_ns - was_ns >= WORKER_STALL_NS))
 		stall_over(w, w->now_ns - was_ns);
-	/* A call may take away memory that frames which loop back have their payload in (MEM-03).
-	 */
+	/* A call may unmap memory that contains the payload of frames that loop back (MEM-03). */
 	if (event_retry_held(w))
 		done = loopback_rx(w);
 	else
@@ -181,7 +181,7 @@ frame_ring(const char *what, unsigned index, int socket)
 	return rte_ring_create(name, WORKER_RING_FRAMES, socket, MANY_TO_ONE);
 }
 
-/* As many as there can be frames of a burst, which are gone, or copies, before the next. */
+/* Creates as many as a burst has frames. They are freed, or copied, before the next burst. */
 static struct qp_segs *
 view_segs(unsigned index, int socket)
 {
@@ -206,7 +206,7 @@ worker_make(struct worker_set *ws, const struct worker_params *p, unsigned i)
 	w->lcore = p->lcores[i];
 	w->own_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	w->client_fd = epoll_create1(EPOLL_CLOEXEC);
-	/* of each port every nworkers-th queue */
+	/* every nworkers-th queue of each port */
 	w->rxqs = calloc((size_t)ENGINE_MAX_DEVS *
 				 ((RTE_MAX_QUEUES_PER_PORT + p->nworkers - 1) / p->nworkers),
 			 sizeof(*w->rxqs));
@@ -228,7 +228,7 @@ worker_make(struct worker_set *ws, const struct worker_params *p, unsigned i)
 	return w;
 }
 
-/* Its mbufs are freed with it: nobody receives these events any more. */
+/* Frees the events and their mbufs, which nobody receives any more. */
 static void
 events_free(struct worker_set *ws)
 {

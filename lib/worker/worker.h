@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Workers: one lcore each, running an engine over queues of the ports. The control thread talks to
- * a worker only by worker_call (a function run between two bursts) and hears from it through the
- * event ring; no locks, no shared lists.
+ * Workers: one lcore each, running an engine over queues of the ports. The control thread reaches a
+ * worker by worker_call and worker_post (functions run between two bursts) and gets events through
+ * the event ring; no locks, no shared lists.
  *
  * Loop of a worker: rx bursts of its queues and the handoff ring -> engine_rx; frames looped back
  * -> engine_rx_loopback; calls from the control thread; doorbell rings -> engine_doorbell; timers;
  * engine_run; tx bursts. Idle: "poll" spins; "adaptive" spins, yields, then sleeps on its eventfd
- * (rung by doorbells, calls and handoffs) for bounded times, since not every port can wake it.
+ * (written by doorbells, calls and handoffs) for bounded times, because not every port can wake it.
  */
 #ifndef WORKER_WORKER_H
 #define WORKER_WORKER_H
@@ -23,14 +23,14 @@ enum worker_idle {
 	WORKER_IDLE_ADAPTIVE = 1,
 };
 
-struct worker; /* worker/worker.c and its siblings */
+struct worker; /* defined in worker_parts.h */
 
-/* What a worker tells the control thread. */
+/* Events for the control thread. */
 enum worker_event_kind {
 	WORKER_EV_CQ = 1,   /* write cq's channel */
 	WORKER_EV_ASYNC,    /* asynchronous event ev of qp or cq */
 	WORKER_EV_FRAME,    /* slow path: mbuf m of device dev; the receiver frees it */
-	WORKER_EV_DATAGRAM, /* the same of a RoCE datagram (consumer of struct engine_ops) */
+	WORKER_EV_DATAGRAM, /* RoCE datagram m (consumer of struct engine_ops), freed likewise */
 };
 struct worker_event {
 	uint32_t kind;
@@ -38,7 +38,7 @@ struct worker_event {
 	void *obj;   /* struct cq *, struct qp * or struct rte_mbuf * */
 	uint16_t dev;
 	uint16_t worker;
-	uint32_t id; /* qpn or cq id, to recognise an object that is gone by now */
+	uint32_t id; /* qpn or cq id, to detect a destroyed object */
 };
 
 struct worker_set; /* all workers of the daemon */
@@ -51,127 +51,131 @@ struct worker_params {
 	struct rte_mempool *pool;
 };
 
-/* Control thread (EAL main lcore). Makes the workers and starts their loops. NULL with errno. */
+/* Control thread (EAL main lcore). Creates and starts the workers. Returns NULL with errno. */
 struct worker_set *worker_set_create(const struct worker_params *p);
 /* Stops the loops, waits for them, frees everything. Ports must have been removed before. */
 void worker_set_destroy(struct worker_set *ws);
 unsigned worker_count(const struct worker_set *ws);
 struct worker *worker_get(struct worker_set *ws, unsigned i);
 
-/* Any thread. Nanoseconds since the workers were made, never 0: what CQEs' timestamps are of. */
+/* Any thread. Nanoseconds since the workers were created, never 0; CQE timestamps use it. */
 uint64_t timer_now_ns(void);
 
 /*
- * Control thread. Run fn(w, arg) on the worker between two bursts and wait for it. Everything the
- * worker owns (QPs, engine) may be touched in fn; it must not block.
+ * Control thread. Runs fn(w, arg) on the worker between two bursts and waits for it. fn may use
+ * everything the worker owns (QPs, engine); it must not block.
  */
 void worker_call(struct worker *w, void (*fn)(struct worker *w, void *arg), void *arg);
-/* The same on every worker, one after the other: afterwards all have passed a quiescent point. */
+/* Runs fn on all workers, one after the other: afterwards all have passed a quiescent point. */
 void worker_call_all(struct worker_set *ws, void (*fn)(struct worker *w, void *arg), void *arg);
 void worker_quiesce(struct worker_set *ws);
 
 /*
- * A function for a worker to run while the control thread does something else. The memory is the
- * caller's, who fills in run and arg and keeps all of it until worker_job_done.
+ * A function that a worker runs while the control thread continues. The caller owns the memory,
+ * fills in run and arg, and keeps it unchanged until worker_job_done.
  */
 struct worker_job {
-	struct worker_job *next; /* lib/worker's */
-	/* On the worker, between two bursts. False: not finished, run it again in the next
-	 * iteration. */
+	struct worker_job *next; /* owned by lib/worker */
+	/* Runs on the worker, between two bursts. Returns false to run again next time. */
 	bool (*run)(struct worker *w, void *arg);
 	void *arg;
-	uint32_t done; /* lib/worker's */
+	uint32_t done; /* owned by lib/worker */
 };
 /*
- * Control thread. Have w run job; jobs of a worker run in the order in which they were posted. Does
- * not wait: when the job is done, worker_event_fd becomes readable.
+ * Control thread. Posts job to w, which runs its jobs in the order of posting. Does not wait: when
+ * the job is done, worker_event_fd becomes readable.
  */
 void worker_post(struct worker *w, struct worker_job *job);
-/* Control thread. Has job been run? What it wrote is visible then, and its memory free to reuse. */
+/* Control thread. Returns true if job is done: its writes are visible, its memory reusable. */
 bool worker_job_done(const struct worker_job *job);
 
 /*
- * Grace periods (rte_rcu_qsbr.h). Control thread. What left the shared tables before
- * worker_grace_start is no longer used by any worker once worker_grace_over(ws, its result) is
- * true. A worker that sleeps holds no reference and is neither waited for nor woken. Later results
- * are larger, and their grace periods end later or at the same time. worker_event_fd becomes
- * readable when a worker reports a quiescent state.
+ * Grace periods (rte_rcu_qsbr.h). Control thread. Objects removed from the shared tables before
+ * worker_grace_start are no longer used by any worker once worker_grace_over(ws, its result) is
+ * true. A sleeping worker holds no reference: it is neither waited for nor woken. Later results are
+ * larger, and their grace periods end later or at the same time. worker_event_fd becomes readable
+ * when a worker reports a quiescent state.
  */
 uint64_t worker_grace_start(struct worker_set *ws);
 bool worker_grace_over(struct worker_set *ws, uint64_t token);
 /*
- * Control thread. Waits for a grace period, blocking. Unlike worker_quiesce, this does not mean
+ * Control thread. Waits for a grace period, blocking. Unlike worker_quiesce, does not guarantee
  * that doorbells rung before were served.
  */
 void worker_wait_readers(struct worker_set *ws);
 
-/* In a worker_call: the worker's engine and index; its counters of a device (any thread may read).
+/*
+ * In a worker_call: return the worker's engine and index, and its counters of a device (any thread
+ * may read those).
  */
 struct engine *worker_engine(struct worker *w);
 unsigned worker_index(const struct worker *w);
 struct counter_block *worker_counters(struct worker *w, uint16_t dev);
-/* Control thread: what itself has counted of a device, beside the workers. */
+/* Control thread. Returns its own counters of a device, beside the workers'. */
 struct counter_block *worker_control_obs(struct worker_set *ws, uint16_t dev);
 
 /*
- * Control thread. Attach a port: its queues are spread over the workers, if it is started. 0 or
- * -errno.
+ * Control thread. Attaches a port; spreads its queues over the workers, if it is started. Returns 0
+ * or -errno.
  */
 int worker_add_port(struct worker_set *ws, struct port *p);
 void worker_del_port(struct worker_set *ws, struct port *p);
 /*
- * Control thread. Around a port_restart: no worker uses p's queues any more, what is sent on it is
- * lost (COUNTER_TX_PORT_DOWN), QPs and counters stay; and once p is started, all is as before.
- * Pausing one that is paused is harmless.
+ * Control thread. Called before and after a port_restart. While p is paused, no worker uses its
+ * queues, frames for it are dropped (COUNTER_TX_PORT_DOWN), QPs and counters stay. p must be
+ * started before it is resumed. Pausing a paused port is harmless.
  */
 void worker_pause_port(struct worker_set *ws, struct port *p);
 void worker_resume_port(struct worker_set *ws, struct port *p);
 
 /*
- * Looks at the next QPs of the context ctx, WORKER_SCAN_QPS at most, because its ring lost a
- * doorbell: from the first QP if `first`, else where the last call ended. True when QPs are left.
- * On the worker.
+ * Called on the worker. Scans the next QPs of the context ctx, at most WORKER_SCAN_QPS, because its
+ * ring lost a doorbell: from the first QP if `first`, else from where the last call ended. Returns
+ * true if QPs are left.
  */
 typedef bool worker_scan_fn(struct worker *w, void *ctx, bool first);
 #define WORKER_SCAN_QPS 64u
 /*
- * Control thread. Watch a context's doorbell ring (shared memory, hostile) on worker w, with an
- * eventfd for it. 0 or -errno.
+ * Control thread. Makes worker w poll a context's doorbell ring (shared memory, hostile), with its
+ * own eventfd. Returns 0 or -errno.
  */
 int worker_add_doorbell(struct worker *w, struct uroce_db_ring *ring, worker_scan_fn *overflow,
 			void *ctx);
 void worker_del_doorbell(struct worker *w, struct uroce_db_ring *ring);
 /*
- * The two steps of worker_del_doorbell, for callers that do not block: in a worker_call or a job,
- * the worker stops watching ring; after that, on the control thread, its eventfd is closed.
+ * The two steps of worker_del_doorbell, for callers that do not block. First, in a worker_call or a
+ * job, the worker stops polling ring; then, on the control thread, its eventfd is closed.
  */
 void worker_leave_doorbell(struct worker *w, struct uroce_db_ring *ring);
 void worker_close_doorbell(struct worker *w, struct uroce_db_ring *ring);
 
 /*
- * In a worker_call: a QP begins or ends to be this worker's (its timer lives here). Afterwards it
- * is or is not reachable by packets through the QP table, which the caller changes. What was posted
- * to a UC or UD QP goes out before it is forgotten (engine_last_turn).
+ * In a worker_call: adds a QP to this worker (its timer runs here), or removes it. The caller then
+ * makes it reachable by packets through the QP table, or unreachable. WRs posted to a UC or UD QP
+ * are sent before it is removed (engine_last_turn).
  */
 int worker_adopt_qp(struct worker *w, struct qp *qp);
 void worker_forget_qp(struct worker *w, struct qp *qp);
 
 /*
- * Control thread. The eventfd to write when this doorbell ring says asleep. It is given to the
- * ring's client, who may do anything to it, and to no other.
+ * Control thread. Returns the eventfd to write when this doorbell ring is asleep. Only the ring's
+ * client gets it, and may do anything to it.
  */
 int worker_wake_fd(struct worker *w, const struct uroce_db_ring *ring);
 
-/* Readable when events wait; the control thread drains with worker_events, then sleeps again. */
+/* Readable when events wait. The control thread drains them with worker_events and sleeps again. */
 int worker_event_fd(struct worker_set *ws);
 unsigned worker_events(struct worker_set *ws, struct worker_event *ev, unsigned max);
 
 /*
- * Control thread. Send a frame on a device through worker 0 (ARP, ND, ICMP); consumes m. 0 or
- * -ENOBUFS, which is counted (COUNTER_TX_CONTROL_LOST).
+ * Control thread. Sends a frame on a device through worker 0 (ARP, ND, ICMP); consumes m. Returns 0
+ * or -ENOBUFS, which is counted (COUNTER_TX_CONTROL_LOST).
  */
 int worker_send_frame(struct worker_set *ws, uint16_t dev, struct rte_mbuf *m);
-/* The same of a RoCE frame for an address of the device itself: worker 0 receives it. */
+/*
+ * Passes a RoCE frame for an address of the device itself to worker 0, which receives it. Consumes
+ * m; returns as worker_send_frame does.
+ */
 int worker_send_loopback(struct worker_set *ws, uint16_t dev, struct rte_mbuf *m);
 
 #endif
