@@ -69,7 +69,7 @@ engine_init(struct engine *e, struct rte_mempool *pool, struct qp_sqe_pool *sqes
 	e->env.ops_ctx = e;
 	e->qps = qps;
 	e->worker = worker;
-	e->env.once = (uint64_t)worker << 56; /* no other worker's */
+	e->env.once = (uint64_t)worker << 56; /* unique to this worker */
 	e->ops = ops;
 	e->ops_ctx = ops_ctx;
 	engine_set_lcore(e, UINT32_MAX);
@@ -159,7 +159,7 @@ engine_doorbell(struct engine *e, uint32_t qpn)
 	return qp;
 }
 
-/* Give one QP its turn; then it is ready for another, parked, or waits for something to happen. */
+/* Gives one QP its turn. It is then ready for another, parked, or waits for an event. */
 static void
 run_qp(struct engine *e, struct qp *qp)
 {
@@ -181,8 +181,8 @@ run_qp(struct engine *e, struct qp *qp)
 }
 
 /*
- * Ahead of the turns of those behind qp: the queue of the next, and the one after it. And of qp's
- * own turn: its peer, if that is here; its frames come to it in the next iteration.
+ * Prefetches ahead of the turns after qp's: the queue of the next QP, and the QP after it. Ahead of
+ * qp's own turn: its peer, if it is on this worker and gets the frames in the next iteration.
  */
 static inline void
 run_fetch(const struct engine *e, const struct qp *qp)
@@ -210,8 +210,8 @@ engine_run(struct engine *e, uint64_t now_ns)
 	if (unlikely(e->run.parked != 0))
 		run_list_wake_due(&e->run, now_ns);
 	/*
-	 * What the port has refused counts: behind it new frames would only wait, and with them a
-	 * READ's answers that nobody needs any more once one of them is lost.
+	 * Frames that the port has refused count: new frames would only wait behind them, and so
+	 * would READ responses that become useless once one of them is lost.
 	 */
 	e->env.tx_bytes = 0;
 	for (uint32_t i = 0; i < e->env.tx_n; i++)
@@ -222,7 +222,7 @@ engine_run(struct engine *e, uint64_t now_ns)
 	       e->env.work != 0 && (qp = TAILQ_FIRST(&e->run.ready)) != NULL) {
 		uint32_t before = e->env.tx_n;
 
-		/* Once round without a packet (no mbufs): the rest of the work waits. */
+		/* A full round without a packet (no mbufs): leave the remaining work for later. */
 		if (qp == stuck)
 			break;
 		run_fetch(e, qp);
@@ -233,7 +233,7 @@ engine_run(struct engine *e, uint64_t now_ns)
 			stuck = NULL;
 			continue;
 		}
-		/* A client can wake all of its QPs all the time. */
+		/* Bounded, because a client can wake all of its QPs all the time. */
 		if (e->env.work != 0)
 			e->env.work--;
 		if (stuck == NULL && qp->bind.on_run_list)

@@ -3,13 +3,13 @@
  * The engine of one worker: frames in, frames, completions and deadlines out. No port, no clock, no
  * lcore: worker/worker.h drives it from real ones, test/sim from virtual ones.
  *
- *   engine_rx        frames of one device, in bursts; consumes the mbufs
- *   engine_rx_loopback  the same of frames that never left this thread
- *   engine_doorbell  a QP that its client rang for
- *   engine_run       runs QPs with work until the tx array is full or nothing is left
- *   engine_next_ns   when engine_run has a QP to run that waits for its pace now
- *   engine_timer     a QP whose deadline has come
- *   engine_last_turn, engine_forget  a QP that is destroyed
+ *   engine_rx        receives frames of one device, in bursts; consumes the mbufs
+ *   engine_rx_loopback  receives frames that never left this thread
+ *   engine_doorbell  handles a client's doorbell for a QP
+ *   engine_run       runs QPs with work until the tx array is full or no work is left
+ *   engine_next_ns   returns when engine_run can next run a paced QP
+ *   engine_timer     handles a QP whose deadline has passed
+ *   engine_last_turn, engine_forget  remove a QP that is destroyed
  */
 #ifndef ENGINE_ENGINE_H
 #define ENGINE_ENGINE_H
@@ -23,18 +23,18 @@
 #include "qp/view.h"
 #include "wire/parse.h"
 
-#define ENGINE_TX_CAP   128            /* frames between two engine_run */
-#define ENGINE_TX_BYTES QP_BURST_BYTES /* of one engine_run */
-#define ENGINE_DONE_CAP 32             /* received frames that are worked on, and freed, together */
-#define ENGINE_ASKED    128            /* QPs that answer ahead of turns (turn.h) */
-#define ENGINE_QUANTUM  64             /* packets a QP may send before the next has its turn */
-#define ENGINE_WORK     256u           /* steps without a packet, of all QPs, of one engine_run */
+#define ENGINE_TX_CAP   128            /* frames of one engine_run, those refused before included */
+#define ENGINE_TX_BYTES QP_BURST_BYTES /* bytes of one engine_run */
+#define ENGINE_DONE_CAP 32             /* received frames that are processed and freed together */
+#define ENGINE_ASKED    128            /* QPs that send ACKs ahead of turns (turn.h) */
+#define ENGINE_QUANTUM  64             /* packets a QP may send before the next QP's turn */
+#define ENGINE_WORK     256u           /* steps without a packet, of all QPs, per engine_run */
 
 /*
- * Addresses of a device as its workers see them: an unchanging list that the control thread
- * replaces as a whole (by engine_set_addrs on every worker) and frees after a grace period.
+ * Addresses of a device for its workers: an immutable list that the control thread replaces as a
+ * whole (by engine_set_addrs on every worker) and frees after a grace period.
  */
-struct engine_member { /* a UD QP that listens to a multicast group (WIRE-10) */
+struct engine_member { /* a UD QP in a multicast group (WIRE-10) */
 	uint8_t gid[16];
 	uint32_t qpn;
 };
@@ -44,33 +44,36 @@ struct engine_addrs {
 	const struct engine_member *member;
 };
 
-struct engine_dev { /* what the engine knows of a device (an ethdev port) */
+struct engine_dev { /* the engine's state of a device (an ethdev port) */
 	bool present;
 	bool unknown_id;                /* engine_set_unknown_id */
-	uint16_t vid;                   /* of its VLAN; 0: frames without a tag, or with VID 0 */
-	uint64_t mac;                   /* as the first 6 bytes of a frame read, the rest 0 */
+	uint16_t vid;                   /* VLAN ID; 0: frames without a tag, or with VID 0 */
+	uint64_t mac;                   /* as the first 6 bytes of a frame read, zero-extended */
 	struct counter_block *counters; /* this worker's block for the device */
-	/* Atomic. NULL: every address is taken for ours, no groups. */
+	/* Atomic. NULL: accept every address, no groups. */
 	const struct engine_addrs *addrs;
-	struct rte_mempool *pool;             /* frames to send on it come from there .. */
-	struct rte_mempool_cache *pool_cache; /* .. by this cache, if there is one */
+	struct rte_mempool *pool;             /* pool of the frames to send on it */
+	struct rte_mempool_cache *pool_cache; /* this lcore's cache of pool; NULL: none */
 	uint32_t zero_copy_bytes;             /* as in struct qp_env */
 };
 #define ENGINE_MAX_DEVS 16
 
 struct engine;
-/* Where frames go that are not for a QP of this engine; each consumes the mbuf. */
+/* Upcalls for frames that are not for a QP of this engine; each consumes the mbuf. */
 struct engine_ops {
-	/* Not RoCE (ARP, ND, ICMP): for the control thread. False: it has no room. */
+	/* Not RoCE (ARP, ND, ICMP): for the control thread. Returns false if it has no space. */
 	bool (*slow_path)(void *ctx, uint16_t dev, struct rte_mbuf *m);
-	/* A checked datagram for the QPN of engine_set_consumer. The same. NULL: not offered. */
+	/*
+	 * A checked datagram for the QPN of engine_set_consumer. Returns false if there is no
+	 * space. NULL: not offered.
+	 */
 	bool (*consumer)(void *ctx, uint16_t dev, struct rte_mbuf *m);
-	/* The QPN's owner is another worker. */
+	/* A frame for a QPN that another worker owns. */
 	void (*handoff)(void *ctx, uint32_t worker, struct rte_mbuf *m);
 	/*
-	 * Call engine_timer of qp once at_ns is reached, and not before; this replaces what was
-	 * asked for earlier. The callee sets qp->bind.timer_at_ns to at_ns if it succeeds. If it
-	 * fails, it is asked again after the QP's next turn or response.
+	 * Arms qp's timer: engine_timer is called once at_ns is reached, not before. Replaces an
+	 * earlier request. The callee sets qp->bind.timer_at_ns to at_ns if it succeeds. If it
+	 * fails, the engine retries after the QP's next turn or response.
 	 */
 	void (*set_timer)(void *ctx, struct qp *qp, uint64_t at_ns);
 	void (*cq_event)(void *ctx, struct cq *cq);
@@ -80,162 +83,163 @@ struct engine_ops {
 };
 
 struct engine {
-	struct qp_env env;        /* its pool is that of the QP whose turn it is */
-	struct rte_mempool *pool; /* of devices that have none of their own */
+	struct qp_env env;        /* its pool is that of the current QP */
+	struct rte_mempool *pool; /* of devices without a pool of their own */
 	struct rte_mbuf *tx[ENGINE_TX_CAP];
-	struct rte_mbuf *done[ENGINE_DONE_CAP]; /* of the burst that engine_rx is at */
+	struct rte_mbuf *done[ENGINE_DONE_CAP]; /* frames of engine_rx's current burst */
 	uint32_t done_n;
 	uint32_t asked_n;
-	struct qp *asked[ENGINE_ASKED]; /* given requests since the last turn, once each or more */
+	struct qp *asked[ENGINE_ASKED]; /* QPs with a pending ACK, each once or more */
 	bool rx_loopback;               /* within engine_rx_loopback */
-	uint32_t loop_zero_copy_bytes; /* zero_copy_bytes of struct qp_env where frames loop back */
+	uint32_t loop_zero_copy_bytes;  /* as zero_copy_bytes, for frames that loop back */
 	struct run_list run;
-	struct wire_memo memo; /* of the heads of received frames */
+	struct wire_memo memo; /* cache of received headers */
 	struct engine_dev dev[ENGINE_MAX_DEVS];
 	const struct qp_table *qps;
-	uint32_t worker; /* its QPs are those that qps says it owns */
-	uint32_t lcore;  /* whose caches of pools are used; UINT32_MAX: none */
+	uint32_t worker; /* owner id of its QPs in qps */
+	uint32_t lcore;  /* whose mempool caches are used; UINT32_MAX: none */
 	const struct engine_ops *ops;
 	void *ops_ctx;
 	uint32_t consumer_qpn; /* atomic; of engine_set_consumer */
 };
 
 /*
- * Make an engine. pool, sqes, mrs and qps belong to the caller and outlive it; of sqes no other
- * engine takes anything.
+ * Initialises an engine. The caller owns pool, sqes, mrs and qps, which outlive the engine; no
+ * other engine uses sqes.
  */
 void engine_init(struct engine *e, struct rte_mempool *pool, struct qp_sqe_pool *sqes,
 		 const struct mr_table *mrs, const struct qp_table *qps, uint32_t worker,
 		 const struct engine_ops *ops, void *ops_ctx);
 
 /*
- * Before engine_set_pool: the caches of pools that are used are those of this EAL lcore, on
- * which the engine runs. None are, at first.
+ * Makes the engine use the mempool caches of this EAL lcore, on which it must run. Called before
+ * engine_set_pool. Default: no caches.
  */
 void engine_set_lcore(struct engine *e, uint32_t lcore);
 
-/* A device appears on this engine. counters: this worker's counters of it. */
+/* Adds a device to this engine. counters: this worker's counters of it. */
 void engine_add_dev(struct engine *e, uint16_t dev, const uint8_t mac[6],
 		    struct counter_block *counters);
 
-/* The worker's own thread, or a worker_call: dev takes frames of this VLAN only; 0, as at first: of
- * none. */
+/*
+ * The worker's own thread, or a worker_call. Makes dev accept only frames of this VLAN; 0
+ * (default): only frames without one.
+ */
 void engine_set_vlan(struct engine *e, uint16_t dev, uint16_t vid);
 
 /*
- * The worker's own thread, or a worker_call: received IPv4 frames of dev do not have the
- * identification that they had on the wire, because the port could not see it. An ICRC is taken for
- * right if it is right for some identification (wire_icrc_check_any_id). False at first.
+ * The worker's own thread, or a worker_call. Declares that received IPv4 frames of dev do not have
+ * their identification of the wire, because the port cannot see it. An ICRC is then accepted if it
+ * is right for some identification (wire_icrc_check_any_id). Default: false.
  */
 void engine_set_unknown_id(struct engine *e, uint16_t dev, bool unknown_id);
 
 /*
- * The worker's own thread, or a worker_call: frames to send on dev are made in buffers of pool from
- * now on (NULL: of the engine's), which belongs to the caller. With room as qp_env's, but that
- * dev's MTU sets the payload.
+ * The worker's own thread, or a worker_call. Makes frames for dev use buffers of pool (NULL: the
+ * engine's), which the caller owns. Buffers are as large as qp_env's, with the payload of dev's
+ * MTU.
  */
 void engine_set_pool(struct engine *e, uint16_t dev, struct rte_mempool *pool);
 
 /*
- * Before the first engine_run: segments for payloads that stay in client memory (qp/segs.h), which
- * belong to the caller. Without any, as at first, payloads are copied.
+ * Sets the segments for zero-copy payloads (qp/segs.h), which the caller owns. Called before the
+ * first engine_run. Default: none, payloads are copied.
  */
 void engine_set_segs(struct engine *e, struct qp_segs *segs);
 /*
- * The worker's own thread, or a worker_call: payloads of so many bytes and more may stay in client
- * memory in frames to send on dev (zero_copy_bytes of struct qp_env); UINT32_MAX, as at first:
- * none.
+ * The worker's own thread, or a worker_call. Sets the minimum size of zero-copy payloads in frames
+ * sent on dev (zero_copy_bytes of struct qp_env); UINT32_MAX (default): none.
  */
 void engine_set_zero_copy(struct engine *e, uint16_t dev, uint32_t bytes);
 /*
- * The same of frames that loop back, whatever the device: they are views then (qp/view.h), and
- * engine_rx_loopback comes before any worker_call.
+ * Sets it for frames that loop back, on any device. They are then zero-copy frames (qp/view.h), and
+ * the caller must call engine_rx_loopback before any worker_call.
  */
 void engine_set_loop_zero_copy(struct engine *e, uint32_t bytes);
 
 /*
- * Any thread, one at a time: the device's addresses from now on. A burst that has begun may use the
- * list before this one until its end.
+ * Any thread, one at a time. Sets the device's addresses. A burst that has begun may use the
+ * previous list until its end.
  */
 void engine_set_addrs(struct engine *e, uint16_t dev, const struct engine_addrs *addrs);
 
 /*
- * Any thread: datagrams for qpn, which is no QP's, are for the consumer of struct engine_ops from
- * now on, and are dropped (DROP_BAD_QPN) for any other number without a QP. 0, as at first: none.
+ * Any thread. Passes datagrams for qpn, which has no QP, to the consumer of struct engine_ops.
+ * Datagrams for other QPNs without a QP are dropped (DROP_BAD_QPN). 0 (default): none.
  */
 void engine_set_consumer(struct engine *e, uint32_t qpn);
 
 /*
- * n frames that arrived on device dev (or came by handoff for it). Consumes them. Packets are
- * parsed, checked (ICRC, QPN, P_Key, addresses) and given to their QP's half.
+ * Receives n frames that arrived on device dev (or came by handoff for it). Consumes them. Packets
+ * are parsed, checked (ICRC, QPN, P_Key, addresses) and passed to their QP's requester or
+ * responder.
  */
 void engine_rx(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m, uint32_t n);
 
-/* A frame that came by handoff: m->hash.usr. */
+/* m->hash.usr of a frame that came by handoff. */
 #define ENGINE_RX_FRAME 0u
 #define ENGINE_RX_EXTRA                                                                            \
-	3u /* none of QP_TX_*: a copy for one more member of a group: engine_rx_extra */
+	3u /* unlike all QP_TX_*: a copy for one more member of a group: engine_rx_extra */
 
 /*
- * The same of such a copy: the frame is counted for the members that got it before, so here it is
- * not; when it is refused it is counted as such (COUNTER_MCAST_REFUSED).
+ * Receives such a copy. The frame was counted for the members that got it before and is not counted
+ * here; a refused copy is counted in COUNTER_MCAST_REFUSED.
  */
 void engine_rx_extra(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf *m);
 
 /*
- * The same of frames that this very engine has made for a GID of its own device (QP_TX_LOOPBACK),
- * as they were: their ICRC is not looked at. Where one goes to another worker it gets one first.
+ * Receives unchanged frames that this engine has made for a GID of its own device (QP_TX_LOOPBACK).
+ * Their ICRC is not checked. A frame for another worker gets its ICRC first.
  */
 void engine_rx_loopback(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf **m,
 			uint32_t n);
 
 /*
- * The worker's own thread, which made the frame m. A frame that loops back and has to wait, or goes
- * elsewhere than engine_rx_loopback, has its payload in its own buffer from now on (qp/view.h).
- * False: the payload is gone, since the QP has flushed; engine_rx_loopback will drop m.
+ * The worker's own thread, which made the frame m. Copies the payload into m's own buffer, for a
+ * frame that loops back and has to wait, or does not go to engine_rx_loopback (qp/view.h). Returns
+ * false if the payload is gone because the QP has flushed; engine_rx_loopback will drop m.
  */
 bool engine_own(const struct engine *e, struct rte_mbuf *m);
 
 /*
- * The client rang for qpn (any number: unknown ones and those of others are ignored). The QP that
- * has work, or NULL.
+ * Handles a client's doorbell for qpn (any number; ignores unknown QPNs and those of other
+ * workers). Returns the QP if it has work, else NULL.
  */
 struct qp *engine_doorbell(struct engine *e, uint32_t qpn);
 
-/* qp is ready for a turn, even if its pace holds its requests back. */
+/* Makes qp ready for a turn, even if its pace holds its requests back. */
 void engine_wake(struct engine *e, struct qp *qp);
 
 /*
- * Run QPs in turn until e->env.tx is full (or has ENGINE_TX_BYTES), ENGINE_WORK is spent, or no QP
- * has work; then flush completions. The bounds hold whatever clients do. True when work is left.
- * The caller sends e->env.tx[0 .. tx_n), keeps what the port refused in front, and sets tx_n to
- * that.
+ * Runs QPs round robin until e->env.tx is full (or has ENGINE_TX_BYTES), ENGINE_WORK is spent, or
+ * no QP has work; then flushes completions. The bounds hold whatever clients do. Returns true if
+ * work is left. The caller sends e->env.tx[0 .. tx_n), moves the frames that the port refused to
+ * the front, and sets tx_n to their number.
  */
 bool engine_run(struct engine *e, uint64_t now_ns);
 
 /*
- * The time in ns at which engine_run will find a QP ready that is parked now, because its
- * congestion policy holds its next packet back; sometimes a little before. UINT64_MAX: no QP is
- * parked. QPs that are ready, and timers, do not count. Reads a slot of the run list: for callers
- * that sleep.
+ * Returns the time in ns at which engine_run will find a parked QP ready, whose congestion policy
+ * holds its next packet back; sometimes a little before. UINT64_MAX: no QP is parked. Ignores ready
+ * QPs and timers. Reads a slot of the run list; meant for callers that sleep.
  */
 uint64_t engine_next_ns(const struct engine *e);
 
 /*
- * The timer of qp went off. Acts on the deadlines that have passed, if any, and asks for a new
- * timer by set_timer if a deadline is left.
+ * Handles the timer of qp. Acts on the deadlines that have passed, if any, and calls set_timer if a
+ * deadline is left.
  */
 void engine_timer(struct engine *e, uint64_t now_ns, struct qp *qp);
 
 /*
- * A UC or UD QP that is about to leave: what was posted to it before goes into e->env.tx, as far as
- * there is room, and completes. A program may send a last datagram, which nothing answers, and
- * destroy its QP: a NIC would have sent it by then. RC's last packets would have no one left to
- * hear their answers, and lie in memory that goes too.
+ * Sends the posted WRs of a UC or UD QP that is about to be destroyed: puts them into e->env.tx, as
+ * far as there is space, and completes them. A program may send a last datagram, which has no
+ * response, and destroy its QP: a NIC would have sent it by then. RC's last packets would find no
+ * receiver for their ACKs, and their memory goes, too.
  */
 void engine_last_turn(struct engine *e, uint64_t now_ns, struct qp *qp);
 
-/* qp leaves this engine (destroy): off every list, and the copies of its WQEs are void. */
+/* Removes qp from this engine (destroy) and its lists; invalidates the copies of its WQEs. */
 void engine_forget(struct engine *e, struct qp *qp);
 
 #endif

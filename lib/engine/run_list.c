@@ -21,7 +21,7 @@ run_list_init(struct run_list *l)
 		l->used[i] = 0;
 }
 
-/* Put qp into the slot of its time, as far as the wheel goes. */
+/* Puts qp into the slot of its time, or into the last one. */
 static void
 slot_put(struct run_list *l, struct qp *qp)
 {
@@ -59,7 +59,7 @@ run_list_unpark(struct run_list *l, struct qp *qp)
 	l->parked--;
 }
 
-/* Empty a slot in use: its QPs become ready, or are put into the slot of their time. */
+/* Empties a used slot: its QPs become ready, or move to the slot of their time. */
 static void
 slot_empty(struct run_list *l, uint32_t slot, uint64_t now_ns)
 {
@@ -87,12 +87,12 @@ run_list_wake_due(struct run_list *l, uint64_t now_ns)
 
 	to = RTE_MAX(to, tick);
 	l->tick = to;
-	/* Older slots than the wheel has are those of the last round. */
+	/* Older slots than the wheel has belong to the previous round. */
 	for (to = RTE_MIN(to, tick + RUN_SLOTS - 1); tick <= to; tick++) {
 		uint32_t slot = tick & SLOT_MASK;
 
 		if (slot % 64 == 0 && l->used[slot / 64] == 0)
-			tick += 63; /* none of these 64 */
+			tick += 63; /* none of these 64 is used */
 		else if (slot_is_used(l, slot))
 			slot_empty(l, slot, now_ns);
 	}
@@ -108,8 +108,7 @@ run_list_next_ns(const struct run_list *l)
 		return UINT64_MAX;
 	while (!slot_is_used(l, tick & SLOT_MASK))
 		tick++;
-	/* Those that are parked for longer than the wheel spans have to be put elsewhere by then.
-	 */
+	/* QPs parked for longer than the wheel spans must be moved by then. */
 	at_ns = (tick + 1) << RUN_SLOT_SHIFT;
 	TAILQ_FOREACH (qp, &l->slot[tick & SLOT_MASK], bind.run)
 		at_ns = RTE_MIN(at_ns, qp_deadline_get(&qp->conn, QP_DEADLINE_PACE));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The run list of an engine: QPs that are ready for a turn, and QPs that are parked until a time.
- * A QP is parked while its congestion policy holds it back (QP_DEADLINE_PACE). That happens with
+ * A QP is parked while its congestion policy holds it back (QP_DEADLINE_PACE). This happens for
  * every packet of a paced QP, so parking needs no timer: it puts the QP into a slot of a timing
  * wheel, and the next engine_run after its time finds it there.
  *
@@ -28,20 +28,20 @@
 TAILQ_HEAD(run_queue, qp);
 
 struct run_list {
-	struct run_queue ready; /* in the order of their turns */
+	struct run_queue ready; /* in turn order */
 	uint32_t parked;        /* QPs in slots */
 	uint64_t tick; /* all parked QPs are in slots of ticks tick .. tick + RUN_SLOTS - 1 */
 	uint64_t used[RUN_SLOTS / 64]; /* bit i: slot[i] is initialised and not empty */
 	struct run_queue slot[RUN_SLOTS];
 };
 
-/* No QP is ready or parked. */
+/* Initialises an empty list. */
 void run_list_init(struct run_list *l);
 
-/* Take a parked qp out of its slot. */
+/* Removes a parked qp from its slot. */
 void run_list_unpark(struct run_list *l, struct qp *qp);
 
-/* qp is ready for a turn, behind all others. Nothing happens if it was ready; it is not parked. */
+/* Makes qp ready for a turn, behind all others. Unparks it. Does nothing if it is ready. */
 static inline void
 run_list_ready(struct run_list *l, struct qp *qp)
 {
@@ -53,7 +53,7 @@ run_list_ready(struct run_list *l, struct qp *qp)
 	TAILQ_INSERT_TAIL(&l->ready, qp, bind.run);
 }
 
-/* Take a ready qp off the ready queue. */
+/* Removes a ready qp from the ready queue. */
 static inline void
 run_list_take(struct run_list *l, struct qp *qp)
 {
@@ -61,16 +61,16 @@ run_list_take(struct run_list *l, struct qp *qp)
 	qp->bind.on_run_list = false;
 }
 
-/* Park qp, which is neither ready nor parked, until its QP_DEADLINE_PACE. */
+/* Parks qp, which is neither ready nor parked, until its QP_DEADLINE_PACE. */
 void run_list_park(struct run_list *l, struct qp *qp, uint64_t now_ns);
 
-/* Parked QPs whose QP_DEADLINE_PACE is not later than now_ns, or not set any more, become ready. */
+/* Makes parked QPs ready whose QP_DEADLINE_PACE is not later than now_ns, or not set any more. */
 void run_list_wake_due(struct run_list *l, uint64_t now_ns);
 
-/* The time in ns at which run_list_wake_due should be called next; UINT64_MAX: no QP is parked. */
+/* Returns the time in ns at which to call run_list_wake_due next; UINT64_MAX: no QP is parked. */
 uint64_t run_list_next_ns(const struct run_list *l);
 
-/* Take qp off the list, wherever it is. */
+/* Removes qp from the list, ready or parked. */
 void run_list_forget(struct run_list *l, struct qp *qp);
 
 #endif

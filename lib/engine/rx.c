@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Received frames, from bytes to the half of the QP that they are for. */
+/* Received frames, from bytes to the requester or responder of their QP. */
 #include <string.h>
 #include <rte_branch_prediction.h>
 #include <rte_common.h>
@@ -17,8 +17,8 @@
 #include "wire/icrc_id.h"
 #include "wire/parse.h"
 
-#define RX_LONG_BYTES 1024       /* 32 frames of it fill a first cache of 32 KiB */
-#define NO_QPN        0xff000000 /* of a frame before the first */
+#define RX_LONG_BYTES 1024       /* 32 such frames fill an L1 cache of 32 KiB */
+#define NO_QPN        0xff000000 /* before the first frame */
 
 static const enum drop_reason drop_of_verdict[WIRE_VERDICTS] = {
 	[WIRE_RUNT] = DROP_RUNT,
@@ -37,14 +37,14 @@ static const enum drop_reason drop_of_verdict[WIRE_VERDICTS] = {
 	[WIRE_OTHER_PORT] = DROP_UDP_PORT,
 };
 
-/* Service bits of the opcodes that a QP type speaks. */
+/* Service bits of the opcodes of a QP type. */
 static const uint8_t svc_of_type[] = {
 	[QP_TYPE_RC] = WIRE_SVC_RC,
 	[QP_TYPE_UC] = WIRE_SVC_UC,
 	[QP_TYPE_UD] = WIRE_SVC_UD,
 };
 
-/* Does a QP in this state take requests, or responses? */
+/* Returns true if a QP in this state accepts requests, or responses. */
 static inline bool
 state_takes(enum qp_state state, uint32_t op_flags)
 {
@@ -53,8 +53,8 @@ state_takes(enum qp_state state, uint32_t op_flags)
 }
 
 /*
- * A packet whose opcode is not of the QP's type. DROP_CNP: a CNP that may reach the congestion
- * policy of qp, a connected QP.
+ * Returns why a packet whose opcode does not match the QP's type is dropped. DROP_CNP: a CNP for
+ * the congestion policy of qp, a connected QP.
  */
 static enum drop_reason
 refuses_service(struct engine *e, const struct qp *qp, const struct wire_pkt *pkt)
@@ -68,7 +68,7 @@ refuses_service(struct engine *e, const struct qp *qp, const struct wire_pkt *pk
 	return qp_gids_match(qp, pkt) ? DROP_CNP : DROP_BAD_GID;
 }
 
-/* Why this QP must not see this packet, or DROP_NUM. */
+/* Returns why the QP does not get this packet, or DROP_NUM. */
 static __rte_always_inline enum drop_reason
 qp_refuses(struct engine *e, struct qp *qp, const struct wire_pkt *pkt, uint16_t dev)
 {
@@ -94,8 +94,9 @@ rx_refuses(struct engine *e, struct qp *qp, const struct wire_pkt *pkt, uint16_t
 }
 
 /*
- * Is the packet's destination address one of the device's, or a group's that the QP listens to? The
- * latter is a copy that another worker has made for it. A connected QP knows its own.
+ * Returns true if the packet's destination is an address of the device, or of a group that the QP
+ * has joined. The latter is a copy that another worker has made for it. A connected QP checks its
+ * own.
  */
 static bool
 dst_is_ours(const struct engine_addrs *a, const struct wire_pkt *pkt)
@@ -114,8 +115,8 @@ dst_is_ours(const struct engine_addrs *a, const struct wire_pkt *pkt)
 }
 
 /*
- * A packet of bad form for a QP that takes packets like it: dropped, whatever else is due. A
- * reserved opcode counts as a request.
+ * Drops a malformed packet for a QP that otherwise accepts such packets. A reserved opcode counts
+ * as a request.
  */
 static void
 rx_malformed(struct engine *e, struct qp *qp, const struct wire_pkt *pkt)
@@ -131,16 +132,16 @@ rx_malformed(struct engine *e, struct qp *qp, const struct wire_pkt *pkt)
 
 enum rx_icrc { RX_ICRC_BAD, RX_ICRC_GOOD, RX_ICRC_UNKNOWN, RX_VIEW };
 
-/* A received RoCE frame on its way through engine_rx. */
+/* A received RoCE frame in engine_rx. */
 struct rx_frame {
 	struct wire_pkt pkt;
 	struct rte_mbuf *m;
 	struct qp *qp;       /* of its QPN, or NULL */
-	enum wire_verdict v; /* WIRE_OK, or what is bad about its form */
+	enum wire_verdict v; /* WIRE_OK, or the error of its form */
 	enum rx_icrc icrc;
 };
 
-/* The packet was given to its QP. True: it took it. */
+/* Counts a packet that its QP got. Returns true if the QP accepted it. */
 static inline bool
 count_given(struct engine *e)
 {
@@ -153,14 +154,14 @@ count_given(struct engine *e)
 	return false;
 }
 
-/* Addresses that are not those of a connected QP: a group's have a reason of their own. */
+/* Returns the drop reason for addresses that are not a connected QP's. */
 static enum drop_reason
 why_not_gid(const struct wire_pkt *pkt)
 {
 	return wire_dst_is_group(pkt) ? DROP_BAD_MULTICAST : DROP_BAD_GID;
 }
 
-/* An intact packet for a QPN of this worker. */
+/* Handles an intact packet for a QPN of this worker. */
 static void
 rx_roce(struct engine *e, uint16_t dev, const struct rx_frame *f)
 {
@@ -207,20 +208,19 @@ rx_roce(struct engine *e, uint16_t dev, const struct rx_frame *f)
 	rx_done(e, m);
 }
 
-/* To the device's own MAC? */
+/* Returns true if the frame is sent to the device's own MAC. */
 static inline bool
 frame_is_ours(const uint8_t *frame, uint64_t mac)
 {
 	uint64_t first;
 
-	memcpy(&first, frame, sizeof(first)); /* 14 bytes are there */
+	memcpy(&first, frame, sizeof(first)); /* at least 14 bytes are present */
 	return (first & rte_cpu_to_le_64(0xffffffffffff)) == mac;
 }
 
 /*
- * Is the RoCE packet one that may come to a MAC of a group: a datagram to a group of IP? A
- * connected QP has one peer, and a frame to all that names its address is nothing that its peer has
- * sent.
+ * Returns true if the RoCE packet may come to a group MAC: a datagram to an IP group. A connected
+ * QP has one peer, which never sends a broadcast frame to its address.
  */
 static bool
 may_be_group(const struct wire_pkt *pkt)
@@ -228,7 +228,7 @@ may_be_group(const struct wire_pkt *pkt)
 	return (pkt->opcode & WIRE_SVC_MASK) == WIRE_SVC_UD && wire_dst_is_group(pkt);
 }
 
-/* Does f, read up to its BTH, come to a MAC that it may not come to? */
+/* Returns true if f, read up to its BTH, came to a MAC that it must not come to. */
 static bool
 bad_group(const struct rx_frame *f)
 {
@@ -236,8 +236,9 @@ bad_group(const struct rx_frame *f)
 }
 
 /*
- * Is the payload of the view m still what was sent? A QP that has flushed has told its client that
- * the memory is its own again, also of messages that had not come; those are lost then.
+ * Returns true if the payload of the zero-copy frame m is still what was sent. A QP that has
+ * flushed has returned the memory to its client, also of messages that had not arrived; those are
+ * dropped then.
  */
 static bool
 view_holds(const struct engine *e, const struct rte_mbuf *m)
@@ -260,7 +261,7 @@ engine_own(const struct engine *e, struct rte_mbuf *m)
 	return true;
 }
 
-/* The frame m is for a QP of another worker. Between workers a frame has an ICRC. */
+/* Passes m to the worker that owns its QP. Frames between workers have an ICRC. */
 static void
 rx_handoff(struct engine *e, uint16_t dev, struct rte_mbuf *m, uint32_t qpn)
 {
@@ -278,8 +279,8 @@ rx_handoff(struct engine *e, uint16_t dev, struct rte_mbuf *m, uint32_t qpn)
 }
 
 /*
- * A frame with another head than the one before it. Those that loop back are not for the memo,
- * whose entries save a CRC that they have not.
+ * Parses a frame whose header differs from the previous frame's. Frames that loop back skip the
+ * header cache, whose entries save a CRC that these frames lack.
  */
 static __rte_noinline enum wire_verdict
 rx_parse_new(struct engine *e, const uint8_t *frame, uint32_t len, struct wire_pkt *pkt)
@@ -290,8 +291,8 @@ rx_parse_new(struct engine *e, const uint8_t *frame, uint32_t len, struct wire_p
 }
 
 /*
- * What is m, a frame? Most come behind one of the same flow and kind; but a head whose CRC state is
- * not known is for the memo to learn, where frames have an ICRC.
+ * Parses m. Most frames have the flow and kind of the previous one. But if the frame has an ICRC
+ * and the CRC state of its header is unknown, the header cache learns it.
  */
 static inline enum wire_verdict
 rx_parse(struct engine *e, const struct rte_mbuf *m, struct rx_frame *f)
@@ -305,7 +306,7 @@ rx_parse(struct engine *e, const struct rte_mbuf *m, struct rx_frame *f)
 	return rx_parse_new(e, frame, len, &f->pkt);
 }
 
-/* The slow path takes what it has room for. */
+/* Passes m to the slow path, if it has space. */
 static void
 rx_slow_path(struct engine *e, uint16_t dev, struct rte_mbuf *m)
 {
@@ -318,8 +319,8 @@ rx_slow_path(struct engine *e, uint16_t dev, struct rte_mbuf *m)
 }
 
 /*
- * Is the frame m RoCE, well formed up to its BTH, and for a QP of this worker or for a group? Then
- * into f with it, else it goes its way.
+ * Returns true and fills in f if m is RoCE, well formed up to its BTH, and for a QP of this worker
+ * or a group. Otherwise consumes m.
  */
 static __rte_always_inline bool
 rx_sort(struct engine *e, uint16_t dev, struct rte_mbuf *m, struct rx_frame *f)
@@ -358,12 +359,12 @@ rx_sort(struct engine *e, uint16_t dev, struct rte_mbuf *m, struct rx_frame *f)
 		rx_drop(e, counters, DROP_BAD_MULTICAST, m);
 		return false;
 	}
-	/* Bad form is for the QP to answer (NAK-07); a group's packet has no one QP. */
+	/* The QP handles bad form (NAK-07); a group's packet has no single QP. */
 	if (f->v != WIRE_OK && (!wire_bad_form(f->v) || f->pkt.qpn == WIRE_MULTICAST_QPN)) {
 		rx_drop(e, counters, drop_of_verdict[f->v], m);
 		return false;
 	}
-	/* f[-1] has passed: another frame for its QPN needs no second look at the table. */
+	/* f[-1] has passed: another frame for its QPN needs no table look-up. */
 	if (f->pkt.qpn != f[-1].pkt.qpn) {
 		if (f->pkt.qpn != WIRE_MULTICAST_QPN &&
 		    qp_table_owner(e->qps, f->pkt.qpn) != e->worker) {
@@ -377,7 +378,7 @@ rx_sort(struct engine *e, uint16_t dev, struct rte_mbuf *m, struct rx_frame *f)
 	return true;
 }
 
-/* Ahead of f's turn, unless its QP is that of the frame before: the QP; and its queue. */
+/* Prefetches f's QP, and rx_fetch_queue its queue, unless the previous frame has the same QP. */
 static inline void
 rx_fetch_qp(struct engine *e, const struct rx_frame *f)
 {
@@ -403,7 +404,7 @@ rx_fetch_queue(struct engine *e, struct rx_frame *f)
 		qp_prefetch_rq(qp);
 }
 
-/* What is known of the ICRC of f before its turn. */
+/* Checks the ICRC of f ahead of its turn, as far as possible. */
 static enum rx_icrc
 rx_check(struct engine *e, const struct rx_frame *f)
 {
@@ -414,7 +415,7 @@ rx_check(struct engine *e, const struct rx_frame *f)
 	return wire_icrc_check(&f->pkt) ? RX_ICRC_GOOD : RX_ICRC_BAD;
 }
 
-/* When it is f's turn: is its ICRC right, or its payload there? */
+/* Returns true if f, at its turn, has a right ICRC, or its payload is still valid. */
 static inline bool
 rx_intact(const struct engine *e, const struct rx_frame *f)
 {
@@ -424,7 +425,7 @@ rx_intact(const struct engine *e, const struct rx_frame *f)
 				  : f->icrc == RX_ICRC_UNKNOWN && wire_icrc_check(&f->pkt);
 }
 
-/* An ICRC that is wrong for the identification in the frame, which may not be that of the wire. */
+/* Checks an ICRC that is wrong for the frame's identification, which may differ from the wire's. */
 static __rte_noinline bool
 rx_intact_but_id(const struct engine *e, uint16_t dev, const struct rx_frame *f)
 {
@@ -432,8 +433,8 @@ rx_intact_but_id(const struct engine *e, uint16_t dev, const struct rx_frame *f)
 }
 
 /*
- * All of a burst in each step: the CRC of one frame need not wait for that of another. Long frames
- * of a burst are more than the first cache holds: their CRC is taken right before their bytes are
+ * Takes each step for the whole burst, so that the CRC of one frame need not wait for another. A
+ * burst of long frames exceeds the L1 cache: their CRC is computed right before their bytes are
  * copied.
  */
 static void

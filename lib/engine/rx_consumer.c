@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datagrams for QP1 leave the engine here, to slow_path_rx of lib/control. */
+/* Passes datagrams for QP1 to slow_path_rx of lib/control. */
 #include <rte_mbuf.h>
 #include "engine/rx.h"
 
-/* Why the consumer does not get pkt, which is for a QPN without a QP; DROP_NUM: it gets it. */
+/* Returns why the consumer does not get pkt, which is for a QPN without a QP, or DROP_NUM. */
 static enum drop_reason
 consumer_refuses(const struct engine *e, uint16_t dev, const struct wire_pkt *pkt,
 		 enum drop_reason form)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Received datagrams for groups: to every member, of whatever worker. */
+/* Received datagrams for groups: delivers them to every member, on any worker. */
 #include <string.h>
 #include <rte_common.h>
 #include <rte_mbuf.h>
@@ -8,7 +8,7 @@
 #include "wire/icrc.h"
 #include "wire/parse.h"
 
-/* A copy of a group's packet for one QP: its own QPN in the BTH, and the ICRC that goes with it. */
+/* Copies a group's packet for one QP, with its QPN in the BTH and a matching ICRC. */
 static struct rte_mbuf *
 copy_for(struct engine *e, uint16_t dev, const struct rte_mbuf *m, const struct wire_pkt *pkt,
 	 uint32_t qpn)
@@ -37,8 +37,8 @@ copy_for(struct engine *e, uint16_t dev, const struct rte_mbuf *m, const struct 
 }
 
 /*
- * The group's packet for a member that another worker owns. extra: who gets the copy does not count
- * it as a frame.
+ * Sends the group's packet to a member that another worker owns. extra: the receiver does not count
+ * the copy as a frame.
  */
 static enum drop_reason
 rx_member_away(struct engine *e, uint16_t dev, const struct rte_mbuf *m, const struct wire_pkt *pkt,
@@ -53,7 +53,7 @@ rx_member_away(struct engine *e, uint16_t dev, const struct rte_mbuf *m, const s
 	return DROP_NUM;
 }
 
-/* The same for one that is here. DROP_NUM: it has taken it. */
+/* Delivers the packet to a member of this worker. Returns DROP_NUM if it accepted it. */
 static enum drop_reason
 rx_member_here(struct engine *e, uint16_t dev, const struct wire_pkt *pkt, uint32_t qpn)
 {
@@ -71,14 +71,14 @@ rx_member_here(struct engine *e, uint16_t dev, const struct wire_pkt *pkt, uint3
 	return why;
 }
 
-/* What became of a group's packet. */
+/* Result of a group's packet. */
 struct rx_group {
 	const struct engine_addrs *addrs; /* one list for all members */
 	uint32_t members, taken, refused, bad_pkey;
-	enum drop_reason why; /* it was refused last */
+	enum drop_reason why; /* of the last refusal */
 };
 
-/* A member's answer. */
+/* Counts a member's result. */
 static void
 rx_group_count(struct rx_group *g, enum drop_reason why)
 {
@@ -90,8 +90,8 @@ rx_group_count(struct rx_group *g, enum drop_reason why)
 }
 
 /*
- * The members of here, or all the others, get the packet, but not the QP that sent it. Of the
- * others' copies the first is the frame that counts, unless a member here has taken it.
+ * Delivers the packet to the members of this worker (here), or to all others, except the QP that
+ * sent it. The first copy to another worker counts as the frame, unless a member here accepted it.
  */
 static void
 rx_members(struct engine *e, uint16_t dev, const struct rte_mbuf *m, const struct wire_pkt *pkt,
@@ -131,7 +131,7 @@ rx_multicast(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct wi
 		here = g.taken;
 		rx_members(e, dev, m, pkt, false, &g);
 	}
-	/* Taken by nobody here but given to another worker: that one counts it. */
+	/* Accepted by nobody here but passed to another worker: that worker counts it. */
 	if (here != 0 || (g.members != 0 && g.taken + g.refused == 0)) {
 		counters->ctr[COUNTER_RX_ROCE]++;
 	} else if (g.taken == 0) {
@@ -152,7 +152,7 @@ engine_rx_extra(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf
 	struct counter_block *counters = e->dev[dev].counters, own = {0};
 	uint32_t i;
 
-	/* What its QP does counts; that it came does not. */
+	/* Count what its QP does, but not its arrival. */
 	e->dev[dev].counters = &own;
 	engine_rx(e, now_ns, dev, &m, 1);
 	e->dev[dev].counters = e->env.counters = counters;

@@ -15,7 +15,7 @@ engine_next_ns(const struct engine *e)
 	return run_list_next_ns(&e->run);
 }
 
-/* Is there nothing that qp could do with a turn, once it has answered? */
+/* Returns true if qp, once it has sent its ACK, has nothing to do in a turn. */
 static bool
 has_no_more(const struct qp *qp)
 {
@@ -60,9 +60,9 @@ engine_last_turn(struct engine *e, uint64_t now_ns, struct qp *qp)
 		return;
 	e->env.now_ns = now_ns;
 	turn_begin(e, qp);
-	qp->bind.armed = false; /* its doorbell may not have been looked at yet */
+	qp->bind.armed = false; /* its doorbell may not have been read yet */
 	e->env.work = ENGINE_WORK;
-	/* as many turns as it takes */
+	/* as many turns as necessary */
 	do {
 		before = e->env.tx_n;
 	} while (req_run(&e->env, qp, e->env.tx_cap) == REQ_MORE && e->env.tx_n != before);

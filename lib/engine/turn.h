@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who has a turn, and answers ahead of turns. Private to the engine.
+ * Turns of QPs, and ACKs ahead of turns. Private to the engine.
  *
- * Turns go round, and with thousands of QPs that have work a responder's is far behind the request
- * that it answers: all of its lines have left the caches by then, and each requester has a chunk of
- * WQEs under way that waits for its ACK. So QPs that were asked something say their ACKs and NAKs
- * before anybody has a turn; those take at most half of the room to send, and no READs, so that
- * nobody's turn fails to come.
+ * Turns are round robin. With thousands of QPs that have work, a responder's turn comes long after
+ * the request: its cache lines are evicted by then, and each requester has a chunk of WQEs in
+ * flight that waits for its ACK. QPs with a pending ACK or NAK therefore send it before any turn.
+ * These take at most half of the send space, and no READs, so that every QP still gets its turn.
  */
 #ifndef ENGINE_TURN_H
 #define ENGINE_TURN_H
@@ -15,7 +14,7 @@
 #include "engine/engine.h"
 #include "qp/deadline.h"
 
-/* qp has been given a request. It may be among those already; one too many is left to its turn. */
+/* Notes a request to qp. qp may be listed already; if the list is full, it waits for its turn. */
 static inline void
 turn_asked(struct engine *e, struct qp *qp)
 {
@@ -23,7 +22,7 @@ turn_asked(struct engine *e, struct qp *qp)
 		e->asked[e->asked_n++] = qp;
 }
 
-/* What is sent from now on is qp's. */
+/* Makes qp the QP that sends from now on. */
 static inline void
 turn_begin(struct engine *e, struct qp *qp)
 {
@@ -34,12 +33,12 @@ turn_begin(struct engine *e, struct qp *qp)
 		qp->conn.loopback ? e->loop_zero_copy_bytes : e->dev[qp->bind.port].zero_copy_bytes;
 }
 
-/* Ask for a timer for the earliest deadline of qp, unless qp has one that goes off in time. */
+/* Sets a timer for the earliest deadline of qp, unless it has one that expires in time. */
 void turn_set_timer(struct engine *e, struct qp *qp);
 
 /*
- * The deadlines of qp may have changed: does it need another timer? Out of line unless
- * QP_DEADLINE_PROBE is the only one and the timer is set already.
+ * Sets a timer if the deadlines of qp have changed and require one. Out of line unless
+ * QP_DEADLINE_PROBE is the only deadline and the timer is set already.
  */
 static inline void
 turn_check_timer(struct engine *e, struct qp *qp)
@@ -51,7 +50,7 @@ turn_check_timer(struct engine *e, struct qp *qp)
 		turn_set_timer(e, qp);
 }
 
-/* ACKs and NAKs of those who were asked since the last time. */
+/* Sends the ACKs and NAKs of QPs that got requests since the last call. */
 void turn_answers(struct engine *e);
 
 #endif
