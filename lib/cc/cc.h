@@ -2,17 +2,17 @@
 /*
  * Congestion control of the requester of a connection. A policy decides how many request packets
  * may be unacknowledged (the window) and when the next packet may be sent (the pace). A READ or
- * atomic is begun while those packets and the responses still to come are fewer than the window. A
- * policy is a table of functions, struct cc_ops. The requester calls them when something happens
- * and reads the two results before each packet. Time is an argument; a policy has no other input.
+ * atomic starts only while those packets and the outstanding responses are fewer than the window. A
+ * policy is a table of functions, struct cc_ops. The requester calls them on events and reads the
+ * two results before each packet. Time is an argument; a policy has no other input.
  *
- * The state is in two parts, both in struct qp_conn. struct cc is what every packet needs. It lies
- * in the requester's cache line, so it is small. struct cc_flow is the rest.
+ * The state has two parts, both in struct qp_conn. struct cc holds what every packet needs; it is
+ * small because it shares the requester's cache line. struct cc_flow holds the rest.
  *
- * `fixed` is the only policy of the daemon. It sets no pace, and takes no report of packets sent,
- * of marks or of CNPs: the requester skips these calls (qp_snd.cc_told), so they cost nothing.
+ * `fixed` is the only policy of the daemon. It sets no pace and ignores sent packets, marks and
+ * CNPs: the requester skips these calls (qp_snd.cc_told), so they cost nothing.
  *
- * Owner worker only. Includes nothing of the project.
+ * Owner worker only. Includes no project headers.
  */
 #ifndef CC_CC_H
 #define CC_CC_H
@@ -21,9 +21,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CC_WINDOW_PKTS 128u /* the most any policy allows (rxe's receive queue holds 128) */
+#define CC_WINDOW_PKTS 128u /* maximum of all policies (rxe's receive queue holds 128) */
 #define CC_AGAIN_PKTS  16u  /* fixed: after a sequence NAK or a gap in READ responses */
-#define CC_RESPONSES   32u  /* fixed: responses that count as much as one ACK */
+#define CC_RESPONSES   32u  /* fixed: responses that count as one ACK */
 
 enum cc_policy {
 	CC_FIXED = 0,
@@ -31,70 +31,69 @@ enum cc_policy {
 	CC_POLICIES,
 };
 
-/* What every packet needs of a connection's state. No pointers. */
+/* The part of a connection's state that every packet needs. No pointers. */
 struct cc {
-	uint8_t window_pkts; /* unacknowledged request packets allowed, 1 .. CC_WINDOW_PKTS */
+	uint8_t window_pkts; /* allowed unacknowledged request packets, 1 .. CC_WINDOW_PKTS */
 	uint8_t policy;      /* enum cc_policy */
-	uint8_t kept_pkts;   /* fixed: the window before the first of the last probes */
+	uint8_t kept_pkts;   /* fixed: the window before the first of the latest probes */
 };
 
 /* The rest of a connection's state. No pointers. `fixed` leaves it zero. */
 struct cc_flow {
 	uint64_t next_send_ns; /* no packet is sent before; 0: at once. Set by the policy */
-	uint32_t una_psn;      /* the requester's: on_ack was told of all PSNs before it */
-	bool ce;               /* the requester's: a mark came since the last on_ack */
-	uint8_t spare[3];      /* zero */
-	uint64_t own[6];       /* the policy's; zero before init */
+	uint32_t una_psn; /* owned by the requester: all PSNs before it were reported to on_ack */
+	bool ce;          /* owned by the requester: a mark came since the last on_ack */
+	uint8_t spare[3]; /* zero */
+	uint64_t own[6];  /* owned by the policy; zero before init */
 };
 _Static_assert(sizeof(struct cc_flow) == 64, "a cache line's worth");
 
-/* What an acknowledgement says. */
+/* Contents of an acknowledgement. */
 struct cc_ack {
 	uint32_t bytes;  /* newly acknowledged, each packet counted as a full path MTU */
 	uint32_t rtt_ns; /* smoothed round trip; 0: not measured yet */
-	bool ce;         /* an answer since the last call carried CE or BECN */
+	bool ce;         /* a response since the last call carried CE or BECN */
 };
 
-/* Each function but init may be NULL: the policy does nothing then. */
+/* Functions of a policy. All but init may be NULL: the policy ignores the event. */
 struct cc_ops {
 	const char *name;
 	/*
-	 * A connection begins, or takes another path. Sets all of *cc but policy. *flow is zero but
-	 * for una_psn.
+	 * Called when a connection begins, or takes another path. Sets all of *cc except policy.
+	 * *flow is zero except una_psn.
 	 */
 	void (*init)(struct cc *cc, struct cc_flow *flow, uint64_t now_ns);
-	/* A request packet of so many bytes was sent, headers included; again or for the first
-	 * time. */
+	/* Called when a request packet was sent, also again. bytes: with headers. */
 	void (*on_sent)(struct cc *cc, struct cc_flow *flow, uint64_t now_ns, uint32_t bytes);
-	/* Something new is acknowledged. */
+	/* Called when new packets are acknowledged. */
 	void (*on_ack)(struct cc *cc, struct cc_flow *flow, uint64_t now_ns,
 		       const struct cc_ack *ack);
-	/* The peer sent a congestion notification packet. */
+	/* Called when the peer sent a congestion notification packet. */
 	void (*on_cnp)(struct cc *cc, struct cc_flow *flow, uint64_t now_ns);
-	/* A sequence NAK or a gap in READ responses: go-back-N from there on. */
+	/* Called on a sequence NAK or a gap in READ responses: go-back-N from there on. */
 	void (*on_loss)(struct cc *cc, struct cc_flow *flow, uint64_t now_ns);
-	/* The ACK timeout is over: everything outstanding is sent again. */
+	/* Called when the ACK timeout expires: all outstanding packets are retransmitted. */
 	void (*on_timeout)(struct cc *cc, struct cc_flow *flow, uint64_t now_ns);
-	/* The first unacknowledged packet is sent again as a probe. again: not the first probe. */
+	/* Called when the oldest outstanding packet is sent as a probe. again: not the first. */
 	void (*on_probe)(struct cc *cc, struct cc_flow *flow, uint64_t now_ns, bool again);
-	/* A probe was answered by an ACK of all that was sent: no request was lost. */
+	/* Called when an ACK of all sent packets answers a probe: no request was lost. */
 	void (*on_spurious)(struct cc *cc, struct cc_flow *flow, uint64_t now_ns);
 };
 
-/* By enum cc_policy. CC_TEST: NULL, unless the program defines cc_test. */
+/* Indexed by enum cc_policy. CC_TEST: NULL, unless the program defines cc_test. */
 extern const struct cc_ops *const cc_policies[CC_POLICIES];
 
 /* The policy CC_TEST. A test program may define it. */
 extern const struct cc_ops cc_test __attribute__((weak));
 
-/* Is this the number of a policy that this program has? */
+/* Returns true if this program has a policy of this number. */
 static inline bool
 cc_policy_exists(uint32_t policy)
 {
 	return policy < CC_POLICIES && cc_policies[policy] != NULL;
 }
 
-/* The functions below call the policy of a connection; struct cc_ops says what they report. */
+/* The functions below call the policy of a connection, as struct cc_ops describes. */
 static inline void
 cc_init(struct cc *cc, struct cc_flow *flow, uint64_t now_ns)
 {
@@ -108,7 +107,7 @@ cc_on_sent(struct cc *cc, struct cc_flow *flow, uint64_t now_ns, uint32_t bytes)
 		cc_policies[cc->policy]->on_sent(cc, flow, now_ns, bytes);
 }
 
-/* on_ack of `fixed`: double the window until it is full. Inline because every ACK needs it. */
+/* on_ack of `fixed`: doubles the window until it is full. Inline because every ACK needs it. */
 static inline void
 cc_fixed_on_ack(struct cc *cc)
 {
@@ -118,9 +117,8 @@ cc_fixed_on_ack(struct cc *cc)
 }
 
 /*
- * `fixed`: a READ response or an atomic ACK has come, and psn is awaited next. Responses
- * acknowledge one packet each, ACKs many; so only one in CC_RESPONSES widens the window beyond
- * CC_AGAIN_PKTS.
+ * `fixed`: handles a READ response or an atomic ACK; psn is expected next. Responses acknowledge
+ * one packet each, ACKs many; so only one in CC_RESPONSES widens the window beyond CC_AGAIN_PKTS.
  */
 static inline void
 cc_fixed_on_response(struct cc *cc, uint32_t psn)
@@ -136,7 +134,7 @@ cc_on_ack(struct cc *cc, struct cc_flow *flow, uint64_t now_ns, const struct cc_
 		cc_policies[cc->policy]->on_ack(cc, flow, now_ns, ack);
 }
 
-/* False: the policy takes no CNPs. */
+/* Returns false if the policy ignores CNPs. */
 static inline bool
 cc_on_cnp(struct cc *cc, struct cc_flow *flow, uint64_t now_ns)
 {

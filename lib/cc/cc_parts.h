@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Between the files of lib/cc. */
+/* Shared by the files of lib/cc. */
 #ifndef CC_CC_PARTS_H
 #define CC_CC_PARTS_H
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Policy `fixed`: the full window, but a small one after a loss, because what is sent behind a
- * packet that is lost again is lost, too. From there the window doubles with each progress. There
- * is no pace.
+ * Policy `fixed`: the full window, but a small one after a loss, because packets sent behind a
+ * packet that is lost again are lost, too. The window then doubles with each progress. No pace.
  */
 #include "cc/cc_parts.h"
 
@@ -27,8 +26,8 @@ fixed_on_loss(struct cc *cc, struct cc_flow *flow, uint64_t now_ns)
 }
 
 /*
- * One packet. If a queue on the way is shorter than the window, a full window would lose the same
- * packets each time.
+ * Sets one packet. If a queue on the way is shorter than the window, a full window would lose the
+ * same packets each time.
  */
 static void
 fixed_on_timeout(struct cc *cc, struct cc_flow *flow, uint64_t now_ns)

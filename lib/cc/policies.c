@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The policies by number. */
+/* The policies, indexed by number. */
 #include "cc/cc_parts.h"
 
 const struct cc_ops *const cc_policies[CC_POLICIES] = {
