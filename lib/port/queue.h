@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The seam between a worker and a port: bursts over one queue, whatever kind of port is behind it.
- * An ethdev port costs one predictable branch; every other kind is called out of line.
+ * The interface between a worker and a port: bursts over one queue of any kind of port. An ethdev
+ * port costs one predictable branch; all other kinds are called out of line.
  *
- * A burst hands over frames in the order in which the engine made them. So a run of equal
- * neighbours (same path, equal length) is visible to the port, which may send it as one.
+ * A burst passes frames in the order in which the engine made them. The port can therefore see a
+ * run of equal neighbours (same path, equal length) and send it as one.
  *
- * For the worker that owns the queue, and for nobody else.
+ * Only for the worker that owns the queue.
  */
 #ifndef PORT_QUEUE_H
 #define PORT_QUEUE_H
@@ -21,20 +21,18 @@ struct port_queue {
 	struct port_udp *udp; /* of a PORT_UDP */
 };
 
-/* Queue number `queue` of p, below p->nrxq to receive and below p->ntxq to send. */
+/* Returns queue number `queue` of p, below p->nrxq to receive and below p->ntxq to send. */
 static inline struct port_queue
 port_queue_of(const struct port *p, uint16_t queue)
 {
 	return (struct port_queue){.kind = p->kind, .port = p->id, .queue = queue, .udp = p->udp};
 }
 
-/* Bursts of the kinds that are not PORT_ETHDEV: port_queue_rx and port_queue_tx call them. */
+/* Bursts of the kinds other than PORT_ETHDEV, called by port_queue_rx and port_queue_tx. */
 uint16_t port_queue_rx_other(const struct port_queue *q, struct rte_mbuf **m, uint16_t n);
 uint16_t port_queue_tx_other(const struct port_queue *q, struct rte_mbuf **m, uint16_t n);
 
-/*
- * Up to n frames that arrived; the caller owns them. m->port is not to be relied upon (net_ring).
- */
+/* Receives up to n frames, which the caller then owns. m->port is not reliable (net_ring). */
 static inline uint16_t
 port_queue_rx(const struct port_queue *q, struct rte_mbuf **m, uint16_t n)
 {
@@ -43,7 +41,7 @@ port_queue_rx(const struct port_queue *q, struct rte_mbuf **m, uint16_t n)
 	return port_queue_rx_other(q, m, n);
 }
 
-/* Send m[0 .. n) in order. Returns how many the port took; the rest stay the caller's. */
+/* Sends m[0 .. n) in order. Returns how many the port accepted; the caller keeps the rest. */
 static inline uint16_t
 port_queue_tx(const struct port_queue *q, struct rte_mbuf **m, uint16_t n)
 {
@@ -52,7 +50,7 @@ port_queue_tx(const struct port_queue *q, struct rte_mbuf **m, uint16_t n)
 	return port_queue_tx_other(q, m, n);
 }
 
-/* Does somebody who may hold frames back (drivers/impair) sit on the queue? */
+/* Returns true if a hook that may hold frames back (drivers/impair) is on the queue. */
 static inline bool
 port_queue_hooked(const struct port_queue *q)
 {

@@ -23,11 +23,11 @@
 #define UDP_GRO 104
 #endif
 
-/* What the socket should hold: a window of 128 packets of 4 KiB, for a few QPs. */
+/* Socket buffers to request: a window of 128 packets of 4 KiB, for a few QPs. */
 #define BUFFER_WANTED (8 * 1024 * 1024)
 #define BUFFER_ENOUGH (2 * 1024 * 1024)
 
-/* A number that no ethdev and no other port has; PORT_IDS_MAX: there is none. */
+/* Takes an id that no ethdev and no other port has. Returns PORT_IDS_MAX if there is none. */
 static uint16_t ids_taken;
 
 static uint16_t
@@ -48,14 +48,14 @@ id_give(uint16_t id)
 	ids_taken = (uint16_t)(ids_taken & ~(1u << id));
 }
 
-/* Set an option; false: the kernel refuses it. */
+/* Sets an option. Returns false if the kernel refuses it. */
 static bool
 set(const struct port_udp *u, int level, int option, int value)
 {
 	return setsockopt(u->fd, level, option, &value, sizeof(value)) == 0;
 }
 
-/* Which address, or which interface. 0 or -errno, logged. */
+/* Finds the address or the interface. Returns 0 or -errno, logged. */
 static int
 find_host(struct port *p, const struct port_params *params)
 {
@@ -90,7 +90,10 @@ find_host(struct port *p, const struct port_params *params)
 	return 0;
 }
 
-/* The socket, not bound. An interface's takes both families, if the kernel has IPv6. */
+/*
+ * Creates the socket, not bound. An interface's socket handles both families, if the kernel has
+ * IPv6.
+ */
 static int
 make_socket(struct port_udp *u)
 {
@@ -125,8 +128,9 @@ bind_socket(const struct port_udp *u, const char *netdev)
 }
 
 /*
- * Groups: the engine gives its own copies to members of the same device, and no group is taken that
- * another program of this host has joined. Without these a datagram too many comes.
+ * Multicast: the engine copies datagrams to members of the same device, and groups that other
+ * programs of this host have joined must not be received. If an option fails, extra datagrams
+ * arrive.
  */
 static void
 set_groups(const struct port_udp *u)
@@ -139,13 +143,13 @@ set_groups(const struct port_udp *u)
 	set(u, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
 }
 
-/* What the ICRC and the GRH area of a datagram need. False: this kernel has not got it. */
+/* Sets what the ICRC and the GRH area of a datagram need. Returns false if this kernel lacks it. */
 static bool
 set_headers(const struct port_udp *u)
 {
 	bool v4 = !u->v6 || u->any;
 
-	/* DF, and with it identification 0; the ICRC covers both */
+	/* DF, and thus identification 0; the ICRC covers both */
 	if (v4 && !(set(u, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) &&
 		    set(u, IPPROTO_IP, IP_RECVTOS, 1) && set(u, IPPROTO_IP, IP_RECVTTL, 1)))
 		return false;
@@ -163,7 +167,7 @@ set_headers(const struct port_udp *u)
 	       (!u->any || set(u, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1));
 }
 
-/* Ask for all the room that there is. With CAP_NET_ADMIN the system's limit does not bind. */
+/* Requests large buffers. With CAP_NET_ADMIN the system's limit does not apply. */
 static void
 set_buffers(const struct port_udp *u)
 {
@@ -229,7 +233,7 @@ make_slots(struct port_udp *u)
 	return 0;
 }
 
-/* The interface's MAC; one made from the address if it has none (lo). */
+/* Gets the interface's MAC, or makes one from the address if it has none (lo). */
 static void
 find_mac(struct port *p)
 {
@@ -244,7 +248,7 @@ out:
 	memcpy(p->udp->mac, p->mac, 6);
 }
 
-/* 0, or -EINVAL, logged. */
+/* Checks the MTU. Returns 0, or -EINVAL, logged. */
 static int
 find_limits(struct port *p, const struct port_params *params)
 {
@@ -336,7 +340,7 @@ port_udp_present(struct port *p)
 {
 	struct port_udp *u = p->udp;
 
-	/* a socket goes with the interface that it was bound to, not with one of the same name */
+	/* a socket is bound to its interface, not to a new one of the same name */
 	if (u->any)
 		return if_nametoindex(p->netdev) == u->ifindex;
 	return host_netdev_of(u->gid, p->netdev);
@@ -354,7 +358,7 @@ port_udp_stats(const struct port *p)
 	return p->kind == PORT_UDP ? &p->udp->stats : NULL;
 }
 
-/* A membership of the socket begins or ends. 0 or -errno. */
+/* Joins or leaves a group. Returns 0 or -errno. */
 static int
 group_change(const struct port_udp *u, const uint8_t gid[16], bool join)
 {

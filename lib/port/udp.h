@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A port that is a UDP socket of the kernel: RoCE on the host's own address, without privilege. The
- * engine sees whole frames. The port takes their headers off and lets the kernel make its own, and
- * makes headers up for what it receives. Runs of equal frames go out as super-frames (UDP_SEGMENT),
- * and super-frames that come (UDP_GRO) are cut by the kernel's own copy: the socket scatters the
+ * engine sees whole frames. The port strips their headers, because the kernel makes its own, and
+ * adds headers to received datagrams. Runs of equal frames leave as super-frames (UDP_SEGMENT).
+ * When a received super-frame (UDP_GRO) is copied, the kernel cuts it: the socket scatters the
  * segments into packet buffers. Private to lib/port.
  *
  *   udp.c        the socket
  *   udp_tx.c     frames to messages
  *   udp_rx.c     messages to frames
- *   udp_seg.c    what both compute
+ *   udp_seg.c    computations of both
  *   host.c       interfaces and addresses of the kernel
  *
- * The bursts are for the worker that owns the queue, everything else for the control thread.
+ * The worker that owns the queue calls the bursts, the control thread everything else.
  */
 #ifndef PORT_UDP_H
 #define PORT_UDP_H
@@ -22,31 +22,31 @@
 #include "port/port.h"
 #include "port/udp_seg.h"
 
-#define UDP_TX_MSGS     32                 /* of one sendmmsg */
-#define UDP_TX_IOVS     (3 * UDP_SEGS_MAX) /* of one sendmmsg, at least; a frame has 3 at most */
-#define UDP_RX_MSGS     16                 /* of one recvmmsg */
-#define UDP_RX_SEGS_MAX 128                /* of a super-frame that a kernel lets come */
+#define UDP_TX_MSGS     32                 /* messages per sendmmsg */
+#define UDP_TX_IOVS     (3 * UDP_SEGS_MAX) /* iovecs per sendmmsg, at least; a frame has 3 at most */
+#define UDP_RX_MSGS     16                 /* messages per recvmmsg */
+#define UDP_RX_SEGS_MAX 128                /* segments of a super-frame that a kernel delivers */
 #define UDP_CONTROL     160                /* bytes of control messages */
-#define UDP_SPILL       65536              /* as long as a message can be */
+#define UDP_SPILL       65536              /* maximum length of a message */
 
 struct udp_tx {
 	struct mmsghdr msg[UDP_TX_MSGS];
 	struct iovec iov[2 * UDP_TX_IOVS];
 	struct sockaddr_storage to[UDP_TX_MSGS];
 	uint8_t control[UDP_TX_MSGS][UDP_CONTROL] __attribute__((aligned(8)));
-	uint32_t frames[UDP_TX_MSGS]; /* of a message */
-	bool gso;                     /* the kernel takes super-frames */
-	uint32_t single;              /* so many frames go one by one: a super-frame was refused */
+	uint32_t frames[UDP_TX_MSGS]; /* frames per message */
+	bool gso;                     /* the kernel accepts super-frames */
+	uint32_t single; /* frames left to send singly, because a super-frame was refused */
 };
 
-/* Where one message is received to: chunks of equal length in packet buffers, and a rest. */
+/* Buffers of one message: chunks of equal length in packet buffers, and a spill area. */
 struct udp_slot {
 	struct rte_mbuf *m[UDP_SEGS_MAX];
 	struct iovec iov[UDP_SEGS_MAX + 1];
-	uint32_t nm;    /* buffers, and chunks */
-	uint32_t chunk; /* bytes of each */
+	uint32_t nm;    /* number of buffers, one per chunk */
+	uint32_t chunk; /* bytes per chunk */
 	uint8_t *spill; /* UDP_SPILL bytes */
-	bool fresh;     /* filled, and nothing was received since */
+	bool fresh;     /* filled, and unused since */
 	struct sockaddr_storage from;
 	uint8_t control[UDP_CONTROL] __attribute__((aligned(8)));
 };
@@ -54,18 +54,18 @@ struct udp_slot {
 struct udp_rx {
 	struct udp_slot slot[UDP_RX_MSGS];
 	struct mmsghdr msg[UDP_RX_MSGS];
-	struct rte_mbuf *ready[UDP_RX_MSGS * UDP_RX_SEGS_MAX]; /* cut, and not given out */
+	struct rte_mbuf *ready[UDP_RX_MSGS * UDP_RX_SEGS_MAX]; /* cut, not delivered yet */
 	uint32_t ready_n, ready_at;
 	uint32_t chunk; /* for the next messages: segment length of the last long super-frame */
-	uint32_t bulk;  /* calls that long super-frames are still expected in */
+	uint32_t bulk;  /* calls for which long super-frames are still expected */
 	uint32_t room;  /* UDP payload that a packet buffer holds */
 };
 
 struct port_udp {
 	char name[64];
 	int fd;
-	bool v6;         /* an IPv6 socket, which takes IPv4 too if it is bound to no address */
-	bool any;        /* bound to an interface: messages name the address */
+	bool v6;         /* an IPv6 socket; if it is bound to no address, it handles IPv4, too */
+	bool any;        /* bound to an interface: messages carry the address */
 	uint8_t mac[6];  /* of the device */
 	uint8_t gid[16]; /* !any: the address */
 	uint32_t ifindex;
@@ -74,15 +74,15 @@ struct port_udp {
 	struct udp_tx tx;
 	struct udp_rx rx;
 	struct port_udp_stats stats;
-	uint64_t said[3]; /* bit errno: an error of sending that was logged */
+	uint64_t said[3]; /* a bit per errno: send errors that were logged */
 };
 
-/* port_open for a port of this kind: params->udp is set. */
+/* port_open for a port of this kind; params->udp is set. */
 int port_udp_open(struct port *p, const struct port_params *params, struct rte_mempool *pool);
 void port_udp_close(struct port *p);
 /*
- * Is the address, or the interface that the socket was bound to, still there? Finds the interface
- * again if the address has moved.
+ * Returns true if the address, or the interface that the socket was bound to, still exists. Finds
+ * the interface again if the address has moved.
  */
 bool port_udp_present(struct port *p);
 

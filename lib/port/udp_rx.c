@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages to frames. A super-frame holds datagrams of one length, one behind the other, and each
- * needs headers in front of it in a buffer of its own. So a message is received into chunks of the
- * length that the last long super-frame's datagrams had, each in its own packet buffer behind room
- * for headers: if it has that length again, the kernel's copy has cut it. Otherwise, and what is
- * behind the last chunk, is copied once. A lone datagram that is no longer than a chunk is never
- * copied.
+ * Converts messages to frames. A super-frame holds consecutive datagrams of one length, each of
+ * which needs headers in front of it in a separate buffer. A message is therefore received into
+ * chunks of the length that the last long super-frame's datagrams had, each in its own packet
+ * buffer behind space for headers: if the length is the same again, the kernel's copy has cut the
+ * message. Otherwise the datagrams are copied once, like those behind the last chunk. A single
+ * datagram that is no longer than a chunk is never copied.
  */
 #include <errno.h>
 #include <netinet/udp.h>
@@ -18,10 +18,10 @@
 #define UDP_GRO 104
 #endif
 
-#define BULK_MSGS  4  /* of one recvmmsg while long super-frames come: more would leave the cache */
-#define BULK_CALLS 64 /* without a long super-frame, until none is expected any more */
+#define BULK_MSGS  4   /* per recvmmsg while long super-frames come: more would leave the cache */
+#define BULK_CALLS 64  /* without a long super-frame before none is expected any more */
 #define CHUNK_MIN  512 /* shorter datagrams cost less to copy than to scatter */
-#define ROOM_FRONT 64  /* for headers, in front of a payload */
+#define ROOM_FRONT 64  /* space for headers in front of a payload */
 _Static_assert(ROOM_FRONT >= UDP_HDR_MAX, "headers fit");
 
 static uint8_t *
@@ -30,7 +30,7 @@ payload_of(struct rte_mbuf *m)
 	return (uint8_t *)m->buf_addr + RTE_PKTMBUF_HEADROOM + ROOM_FRONT;
 }
 
-/* Fill the slot with buffers, want of them if there are as many. False: there is none at all. */
+/* Fills the slot with up to want buffers. Returns false if there is none at all. */
 static bool
 slot_fill(struct port_udp *u, struct udp_slot *s, uint32_t want)
 {
@@ -52,7 +52,7 @@ slot_fill(struct port_udp *u, struct udp_slot *s, uint32_t want)
 	return have != 0;
 }
 
-/* Get ready for n messages; for how many there are buffers. */
+/* Prepares n messages. Returns how many got buffers. */
 static uint32_t
 slots_fill(struct port_udp *u, uint32_t n)
 {
@@ -100,7 +100,7 @@ gid_of_v4(uint8_t gid[16], const void *v4)
 	memcpy(gid + 12, v4, 4);
 }
 
-/* What one control message says. gso: segment length, if it says that. */
+/* Reads one control message. Sets *gso if it has the segment length. */
 static void
 control_take(struct port_udp *u, const struct cmsghdr *c, struct udp_from *from, int *gso)
 {
@@ -130,7 +130,7 @@ control_take(struct port_udp *u, const struct cmsghdr *c, struct udp_from *from,
 	}
 }
 
-/* Who sent the message, and its segment length or 0. */
+/* Reads the message's addresses. Returns its segment length or 0. */
 static int
 message_read(struct port_udp *u, struct msghdr *msg, struct udp_from *from)
 {
@@ -154,9 +154,10 @@ message_read(struct port_udp *u, struct msghdr *msg, struct udp_from *from)
 }
 
 /*
- * Make a frame of m, whose payload is in place, and give it out. hdr: headers for this length.
- * k: place in its super-frame, which is its identification if its sender's kernel gave it one and
- * nobody cut it on the way. The engine sees 0.
+ * Makes a frame of m, whose payload is in place, and queues it. hdr: headers for this length. k:
+ * its position in the super-frame, which is its identification if its sender's kernel assigned it
+ * and the super-frame was not cut on the way. The engine sees identification 0, so the ICRC is
+ * changed to that.
  */
 static void
 frame_finish(struct port_udp *u, struct rte_mbuf *m, const uint8_t *hdr, uint32_t hdr_len,
@@ -180,7 +181,7 @@ frame_finish(struct port_udp *u, struct rte_mbuf *m, const uint8_t *hdr, uint32_
 	u->rx.ready[u->rx.ready_n++] = m;
 }
 
-/* A buffer with bytes off .. off + len of what the slot holds; NULL: there is no buffer. */
+/* Returns a buffer with bytes off .. off + len of the slot; NULL: no buffer. */
 static struct rte_mbuf *
 segment_copy(struct port_udp *u, struct udp_slot *s, uint32_t off, uint32_t len)
 {
@@ -195,7 +196,7 @@ segment_copy(struct port_udp *u, struct udp_slot *s, uint32_t off, uint32_t len)
 	return m;
 }
 
-/* The buffer with segment i, of len bytes, of a super-frame with segments of gso bytes. */
+/* Returns the buffer with segment i, of len bytes, of a super-frame with segments of gso bytes. */
 static struct rte_mbuf *
 segment_take(struct port_udp *u, struct udp_slot *s, uint32_t i, uint32_t gso, uint32_t len)
 {
@@ -227,7 +228,7 @@ super_frame_cut(struct port_udp *u, struct udp_slot *s, const struct udp_from *f
 		if (m != NULL)
 			frame_finish(u, m, hdr, hdr_len, len, i);
 	}
-	/* two may be any two; more are a stream */
+	/* two may be a coincidence; more are a stream */
 	if (gso < CHUNK_MIN || bytes <= 2 * gso)
 		return;
 	u->rx.bulk = BULK_CALLS;
@@ -246,7 +247,7 @@ datagram_take(struct port_udp *u, struct udp_slot *s, const struct udp_from *fro
 	frame_finish(u, m, hdr, udp_headers_put(hdr, u->mac, from, bytes), bytes, 0);
 }
 
-/* One message of bytes bytes. */
+/* Converts one message of bytes bytes. */
 static void
 message_cut(struct port_udp *u, struct udp_slot *s, struct msghdr *msg, uint32_t bytes)
 {
@@ -269,7 +270,7 @@ message_cut(struct port_udp *u, struct udp_slot *s, struct msghdr *msg, uint32_t
 	}
 }
 
-/* Receive what waits, as far as it is good to do at once. */
+/* Receives waiting messages, at most one batch. */
 static void
 receive(struct port_udp *u)
 {

@@ -53,7 +53,7 @@ udp_head_read(const struct rte_mbuf *m, struct udp_head *h)
 	return false;
 }
 
-/* Class, addresses and ports, and of IPv4 what the ICRC is made with. */
+/* Compares class, addresses and ports, and for IPv4 the fields that the ICRC covers. */
 bool
 udp_head_same_path(const struct udp_head *a, const struct udp_head *b)
 {
@@ -67,7 +67,7 @@ udp_head_same_path(const struct udp_head *a, const struct udp_head *b)
 	       memcmp(a->ip + 12, b->ip + 12, 8 + 4) == 0;
 }
 
-/* Is m[0 .. n) begun by a frame like h? */
+/* Returns true if m[0 .. n) begins with a frame like h. */
 static bool
 goes_on(struct rte_mbuf *const *m, uint32_t n, const struct udp_head *h)
 {
@@ -202,7 +202,7 @@ row_fill(struct udp_icrc_row *row, uint32_t after)
 	for (uint32_t k = 1; k < UDP_SEGS_MAX; k++) {
 		uint32_t less = k & (k - 1);
 
-		/* linear: of the lowest bit, and of the others */
+		/* linear: the lowest bit and the others */
 		row->change[k] = less != 0 ? row->change[less] ^ row->change[k ^ less]
 					   : wire_icrc_id_change(row->factor, (uint16_t)k);
 	}
@@ -212,7 +212,7 @@ const struct udp_icrc_row *
 udp_icrc_row_of(struct udp_icrc_rows *rows, uint32_t payload)
 {
 	uint32_t after = WIRE_IPV4_LEN + WIRE_UDP_LEN + payload - WIRE_ICRC_ID_END - WIRE_ICRC_LEN;
-	/* lengths that differ by an RETH or by a factor of two are in rows of their own */
+	/* lengths that differ by an RETH or by a factor of two use different rows */
 	struct udp_icrc_row *row = &rows->row[(after >> 2 ^ after >> 6) % UDP_ICRC_ROWS];
 
 	if (unlikely(row->after != after))

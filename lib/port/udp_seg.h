@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Between frames and the datagrams of a UDP socket: which frames may leave as one super-frame, what
- * stands in a message, and headers for what a socket gives without any. Private to lib/port. Pure
- * functions, any thread; nothing here does I/O.
+ * Conversion between frames and the datagrams of a UDP socket: which frames may leave as one
+ * super-frame, the contents of a message, and headers for received datagrams. Private to lib/port.
+ * Pure functions, any thread; no I/O.
  */
 #ifndef PORT_UDP_SEG_H
 #define PORT_UDP_SEG_H
@@ -12,11 +12,11 @@
 #include <sys/uio.h>
 #include <rte_mbuf.h>
 
-#define UDP_SEGS_MAX  64    /* segments of a super-frame that every kernel takes */
+#define UDP_SEGS_MAX  64    /* segments per super-frame that every kernel accepts */
 #define UDP_BYTES_MAX 65487 /* of UDP payload in one call, IPv6 (IPv4: 20 more) */
 #define UDP_HDR_MAX   62    /* Ethernet, IPv6, UDP */
 
-/* The headers of a frame, as far as a socket makes them itself. */
+/* The headers of a frame that a socket makes itself. */
 struct udp_head {
 	const uint8_t *ip;
 	uint16_t hdr_len; /* Ethernet, IP and UDP header */
@@ -25,27 +25,30 @@ struct udp_head {
 };
 
 /*
- * Read the headers of m, whose first segment has them whole. False: m is not an untagged UDP packet
- * without IP options, or its lengths disagree.
+ * Reads the headers of m, which its first segment contains. Returns false if m is not an untagged
+ * UDP packet without IP options, or its lengths disagree.
  */
 bool udp_head_read(const struct rte_mbuf *m, struct udp_head *h);
-/* Do a and b differ in no more than their lengths and what depends on these? */
+/* Returns true if a and b differ only in their lengths and fields that depend on these. */
 bool udp_head_same_path(const struct udp_head *a, const struct udp_head *b);
 
 /*
- * How many frames of m[0 .. n), n > 0, may leave as one super-frame: the first, whose headers are
- * *first, and those of the same path and length behind it, then possibly a shorter one. At most
- * max_segs of them, and together at most UDP_BYTES_MAX bytes of payload. A lone longer frame does
- * not take away the first of a run behind it (the FIRST of a message and its MIDDLEs): runs of one
- * length are what the receiver cuts without a copy.
+ * Returns how many frames of m[0 .. n), n > 0, may leave as one super-frame: the first, whose
+ * headers are *first, those of the same path and length behind it, then possibly a shorter one. At
+ * most max_segs, with together at most UDP_BYTES_MAX bytes of payload. A single longer frame does
+ * not take the first frame of a run behind it (the FIRST of a message and its MIDDLEs): the
+ * receiver cuts runs of one length without a copy.
  */
 uint32_t udp_run(struct rte_mbuf *const *m, uint32_t n, const struct udp_head *first,
 		 uint32_t max_segs);
 
-/* The payload of m, behind hdr_len bytes, into iov, which has room for m->nb_segs. How many. */
+/*
+ * Puts the payload of m, behind hdr_len bytes, into iov, which has space for m->nb_segs. Returns
+ * the number of iovecs.
+ */
 uint32_t udp_gather(const struct rte_mbuf *m, uint32_t hdr_len, struct iovec *iov);
 
-/* What a socket tells of a datagram. Addresses as GIDs, both of one family. */
+/* Addresses of a datagram, from the socket. GIDs, both of one family. */
 struct udp_from {
 	uint8_t src[16], dst[16];
 	uint16_t sport; /* host order */
@@ -54,23 +57,23 @@ struct udp_from {
 };
 
 /*
- * Write the headers of a frame from *from to the device with this MAC (or to a group's MAC, if dst
- * is a group) to out, which has room for UDP_HDR_MAX: identification 0, DF set, no UDP checksum,
+ * Writes the headers of a frame from *from to the device with this MAC (or to a group's MAC, if dst
+ * is a group) to out, which has space for UDP_HDR_MAX: identification 0, DF set, no UDP checksum,
  * source MAC 02:00:00:00:00:00. payload: bytes of UDP payload. Returns their length.
  */
 uint32_t udp_headers_put(uint8_t *out, const uint8_t mac[6], const struct udp_from *from,
 			 uint32_t payload);
 
-/* Copy bytes off .. off + len of what iov[0 .. n) hold one after the other. They hold so many. */
+/* Copies bytes off .. off + len of the concatenated iov[0 .. n), which must be long enough. */
 void udp_copy_out(const struct iovec *iov, uint32_t n, uint32_t off, uint8_t *to, uint32_t len);
 
 /*
- * What the ICRCs of packets of one length change by when the identification goes from 0 to k, k
- * below UDP_SEGS_MAX: segment k of a super-frame leaves with identification k.
+ * Changes of the ICRCs of packets of one length when the identification goes from 0 to k, k below
+ * UDP_SEGS_MAX: segment k of a super-frame leaves with identification k.
  */
 struct udp_icrc_row {
 	uint32_t after;  /* as in wire_icrc_id_factor; 0: not filled */
-	uint32_t factor; /* of that */
+	uint32_t factor; /* of wire_icrc_id_factor */
 	uint32_t change[UDP_SEGS_MAX];
 };
 #define UDP_ICRC_ROWS 8
@@ -78,7 +81,7 @@ struct udp_icrc_rows {
 	struct udp_icrc_row row[UDP_ICRC_ROWS];
 };
 
-/* The row for IPv4 packets with so many bytes (16 .. 65507) of UDP payload. One thread. */
+/* Returns the row for IPv4 packets with payload bytes (16 .. 65507) of UDP payload. One thread. */
 const struct udp_icrc_row *udp_icrc_row_of(struct udp_icrc_rows *rows, uint32_t payload);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Frames to messages. The kernel makes the IP header: segment k of a super-frame gets
- * identification k, and a lone datagram 0, because the socket is not connected and sets DF. The
- * engine's ICRC is that of the identification in its own header, so it is changed here, in the
- * frame, before the message goes; and changed back if the frame stays with the caller.
+ * Converts frames to messages. The kernel makes the IP header: segment k of a super-frame gets
+ * identification k, and a single datagram 0, because the socket is not connected and sets DF. The
+ * engine's ICRC matches the identification in its own header, so it is changed here, in the frame,
+ * before the message is sent; and changed back if the frame stays with the caller.
  */
 #include <errno.h>
 #include <netinet/udp.h>
@@ -17,7 +17,7 @@
 #define UDP_SEGMENT 103
 #endif
 
-/* Append a control message. */
+/* Appends a control message. */
 static void
 control_put(struct msghdr *msg, int level, int type, const void *data, size_t len)
 {
@@ -30,7 +30,7 @@ control_put(struct msghdr *msg, int level, int type, const void *data, size_t le
 	msg->msg_controllen += CMSG_SPACE(len);
 }
 
-/* A GID for an IPv4 address in network order. */
+/* Makes a GID of an IPv4 address in network order. */
 static void
 mapped(uint8_t gid[16], const uint8_t v4[4])
 {
@@ -39,7 +39,7 @@ mapped(uint8_t gid[16], const uint8_t v4[4])
 	memcpy(gid + 12, v4, 4);
 }
 
-/* Destination and source. */
+/* Sets destination and source. */
 static void
 message_address(const struct port_udp *u, const struct udp_head *h, struct msghdr *msg)
 {
@@ -82,7 +82,7 @@ message_address(const struct port_udp *u, const struct udp_head *h, struct msghd
 	}
 }
 
-/* Class and hop limit, if they are not what the socket has. */
+/* Adds class and hop limit, if they differ from the socket's. */
 static void
 message_class(const struct udp_head *h, struct msghdr *msg)
 {
@@ -97,9 +97,7 @@ message_class(const struct udp_head *h, struct msghdr *msg)
 			    &ttl, sizeof(ttl));
 }
 
-/*
- * The ICRC of m becomes that of identification k, or again what it was. Nothing for what has none.
- */
+/* Changes the ICRC of m to that of identification k, or back. Does nothing without an ICRC. */
 static void
 icrc_turn(struct port_udp *u, struct rte_mbuf *m, const struct udp_head *h, uint32_t k)
 {
@@ -124,7 +122,7 @@ icrc_turn(struct port_udp *u, struct rte_mbuf *m, const struct udp_head *h, uint
 	memcpy(at, &icrc, sizeof(icrc));
 }
 
-/* Turn the ICRCs of the n frames of a message. */
+/* Changes the ICRCs of the n frames of a message. */
 static void
 icrcs_turn(struct port_udp *u, struct rte_mbuf *const *m, uint32_t n)
 {
@@ -137,8 +135,8 @@ icrcs_turn(struct port_udp *u, struct rte_mbuf *const *m, uint32_t n)
 }
 
 /*
- * Make message i of the run m[0 .. n), whose first headers are *h. iov has room for 3 a frame. How
- * many iovecs it took.
+ * Makes message i of the run m[0 .. n), whose first headers are *h. iov has space for 3 per frame.
+ * Returns the number of iovecs used.
  */
 static uint32_t
 message_make(struct port_udp *u, uint32_t i, struct rte_mbuf *const *m, uint32_t n,
@@ -165,7 +163,9 @@ message_make(struct port_udp *u, uint32_t i, struct rte_mbuf *const *m, uint32_t
 	return niov;
 }
 
-/* Messages of m[0 .. n), n > 0, as many as there is room for. Returns how many; 0: m[0] is no UDP.
+/*
+ * Makes messages of m[0 .. n), n > 0, as many as there is space for. Returns how many; 0: m[0] is
+ * not UDP.
  */
 static uint32_t
 messages_make(struct port_udp *u, struct rte_mbuf *const *m, uint32_t n)
@@ -199,8 +199,8 @@ lose(struct port_udp *u, uint32_t frames, int err)
 }
 
 /*
- * A message of n frames, behind `before` that are done with, failed. True: it is to be made again,
- * differently.
+ * Handles a failed message of n frames, after `before` frames that are done. Returns true if it
+ * must be made again, differently.
  */
 static bool
 refused(struct port_udp *u, uint32_t before, uint32_t n, int err)
@@ -221,7 +221,7 @@ refused(struct port_udp *u, uint32_t before, uint32_t n, int err)
 	return false;
 }
 
-/* Send the messages; how many frames are done with, sent or lost. *blocked: the socket is full. */
+/* Sends the messages. Returns the frames that are done, sent or lost. *blocked: socket full. */
 static uint32_t
 messages_send(struct port_udp *u, struct rte_mbuf *const *m, uint32_t n, bool *blocked)
 {
@@ -257,7 +257,7 @@ port_udp_tx(struct port_udp *u, struct rte_mbuf **m, uint16_t n)
 	while (at < n && !blocked) {
 		uint32_t messages = messages_make(u, m + at, n - at), done;
 
-		if (messages == 0) { /* not UDP: the kernel sends the like itself */
+		if (messages == 0) { /* not UDP: the kernel sends such packets itself */
 			rte_pktmbuf_free(m[at++]);
 			continue;
 		}
