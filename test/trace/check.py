@@ -16,14 +16,14 @@ import half
 import inside
 import pairs
 
-# Why frames are dropped before anything looks at their QP; then, what may be dropped behind that.
+# Drop reasons that come before the QP lookup, and those of the QP lookup.
 SPOILT = ("runt", "bad_ip", "fragment", "bad_udp_length", "bad_tver", "bad_icrc", "ethertype",
           "ip_protocol", "ipv6_extension", "udp_port", "bad_vlan")
 NO_QP = ("bad_qpn", "qp_state")
-# Why a QP does not use a frame that is meant for it; which those are is not told from captures.
+# Reasons why a QP refuses a frame addressed to it. Captures do not show which frames these are.
 REFUSED = ("out_of_sequence", "duplicate_ignored", "stale_response", "no_recv_wqe", "bad_qkey",
            "message_aborted")
-# Counters that a capture of every frame of a device determines: how they are told from it.
+# Counters determined by a capture of every frame of a device; UNDETERMINED says why the others are not.
 DETERMINED = ("tx_roce", "rx_roce", "retransmitted_packets", "rcvd_seq_naks", "rcvd_rnr_naks",
               "rcvd_fatal_naks", "duplicate_requests", "sent_acks", "sent_seq_naks",
               "sent_rnr_naks", "sent_fatal_naks", "sent_read_responses")
@@ -62,8 +62,8 @@ UNDETERMINED = {
 }
 
 
-# What a capture inside a device determines besides: those that its own frames make, and those that
-# depend on whether the QP of a frame was still there, and on RNR NAKs that were not sent after all.
+# Counters that a capture inside a device determines besides. INSIDE_SENT count the device's own frames; INSIDE_GOT
+# also depend on whether a frame's QP still existed, INSIDE_DOUBTFUL on RNR NAKs that were never sent.
 INSIDE_SENT = ("tx_frames", "tx_bytes", "tx_roce", "retransmitted_packets", "sent_acks",
                "sent_seq_naks", "sent_rnr_naks", "sent_fatal_naks", "sent_read_responses")
 INSIDE_GOT = ("rcvd_seq_naks", "rcvd_rnr_naks", "rcvd_fatal_naks", "read_response_gaps",
@@ -75,21 +75,21 @@ INSIDE_PORT = ("rx_frames", "rx_bytes", "slow_path")
 
 class Checker:
     """
-    Violations and counts of captures that belong to one run. inside: they were made inside one
-    device, behind all that happened to frames on their way there.
+    Violations and counts of captures that belong to one run. inside: the captures were made inside one device,
+    after anything that could change or drop frames on the way there.
     """
 
     def __init__(self, lossy=False, ack_timeout=8, inside=False):
         self.lossy = lossy
         self.inside = inside
-        self.address = None       # the device's own
+        self.address = None       # the device's address
         self.doubtful = 0
         self.doubtful_gaps = 0
         self.gaps_or_probes = 0
         self.timeout_ns = 4096 << ack_timeout
         self.violations = []
         self.counts = collections.defaultdict(collections.Counter)  # by address
-        self.malformed = collections.defaultdict(set)  # PSNs of frames that NAK-07 has NAKed, by flow
+        self.malformed = collections.defaultdict(set)  # flow -> PSNs of malformed requests (NAK-07)
         self.frames = self.connections = 0
 
     def report(self, frame, connection, rule, expected, seen):
@@ -114,7 +114,7 @@ class Checker:
                 yield frame
 
     def inner(self, path):
-        """Frames that the device sent, or got whole; counts of the others."""
+        """Yields the frames that the device sent or received intact; counts the others."""
         mine = self.counts["device"]
         mac = next((data[6:12] for _, _, data, sent in frames.records(path) if sent), None)
         for number, time, data, sent in frames.records(path):
@@ -134,7 +134,7 @@ class Checker:
                 yield frame
 
     def each(self, f):
-        """The rules of a frame alone. True if the rules of its connection can be asked."""
+        """Checks the rules of a single frame. Returns True if the rules of its connection apply."""
         def bad(rule, expected, seen):
             self.report(f, f"{f.src} > {f.dst} qp {f.qpn}", rule, expected, seen)
 
@@ -166,7 +166,7 @@ class Checker:
         return f.rc
 
     def connection(self, there, back, good):
-        """The rules of a pair of flows."""
+        """Checks the rules of a connection: a pair of flows."""
         flows = [[f for f in good if f.rc and pairs.flow_of(f) == flow] for flow in (there, back)]
         name = f"{there[0]} qp {back[2] if back else '?'} <> {there[1]} qp {there[2]}"
 
@@ -193,7 +193,7 @@ class Checker:
             self.count(one.counts, there[i], there[1 - i])
 
     def one_end(self, both, mtu, report):
-        """The rules of what a device sends, and its counts, by what it got."""
+        """Checks what a device sent, and counts, given what it received."""
         got = [f for f, _ in both if not f.sent and f.request]
         answers = [f for f, _ in both if f.sent and not f.request]
         rnr = [(f.number, f.psn) for f in answers if f.opcode == 17 and f.syndrome >> 5 == 1]
@@ -219,7 +219,8 @@ class Checker:
 
     @staticmethod
     def payloads(both, report):
-        """The path MTU by what most full packets carry, after saying which do not (WIRE-05)."""
+        """Returns the path MTU: the most common size of full packets. Reports payloads that contradict it
+        (WIRE-05)."""
         sizes = collections.Counter(len(f.payload) for f in both if f.opcode in frames.FULL)
         mtu = sizes.most_common(1)[0][0] if sizes else None
         if mtu is not None and mtu not in half.MTUS:
@@ -247,7 +248,7 @@ class Checker:
             self.counts[address][name] += counts[what]
 
     def inside_counters(self, before, after, device):
-        """The same of a capture inside: exact, but for what INSIDE_.. allow."""
+        """Compares a device's counters with captures inside it: equal, except as INSIDE_.. allow."""
         was, now = ({what: {d["device"]: d["total"] for d in s[what]}[device]
                      for what in ("stats", "drops")} for s in (before, after))
         stats = {name: now["stats"][name] - was["stats"][name] for name in now["stats"]}
@@ -270,7 +271,7 @@ class Checker:
                                         "expected": f"{told} (less {slack + below}, or {above} more)"})
 
     def counters(self, before, after, device, address):
-        """OBS: what the daemon counted between two `show stats` is what the captures show."""
+        """OBS: the changes between two `show stats` equal the counts of the captures."""
         was, now = ({d["device"]: d["total"] for d in s["stats"]}[device] for s in (before, after))
         refused = sum(sign * d["total"][why] for s, sign in ((before, -1), (after, 1))
                       for d in s.get("drops", ()) if d["device"] == device for why in REFUSED)
@@ -284,8 +285,8 @@ class Checker:
 
 
 def first_psn(got, answers):
-    """The first PSN that a responder expects: the least of what came before its first answer, or
-    what that says is missing."""
+    """The first PSN that a responder expects: the lowest PSN received before its first response, or the PSN that
+    response reports missing."""
     if not got:
         return 1 << 24
     first = answers[0] if answers else None

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""pcap and pcapng files and RoCEv2 frames, by nothing but struct and zlib: a second opinion on
-lib/wire."""
+"""Reads pcap and pcapng files and RoCEv2 frames with struct and zlib only, independently of lib/wire."""
 import dataclasses
 import ipaddress
 import struct
 import zlib
 
 PORT = 4791
-MAGIC = {0xA1B2C3D4: 1000, 0xA1B23C4D: 1}  # the unit of the time stamps in ns
+MAGIC = {0xA1B2C3D4: 1000, 0xA1B23C4D: 1}  # unit of the time stamps in ns
 ROLES = {0: "SEND_FIRST", 1: "SEND_MIDDLE", 2: "SEND_LAST", 3: "SEND_LAST_IMM", 4: "SEND_ONLY",
          5: "SEND_ONLY_IMM", 6: "WRITE_FIRST", 7: "WRITE_MIDDLE", 8: "WRITE_LAST",
          9: "WRITE_LAST_IMM", 10: "WRITE_ONLY", 11: "WRITE_ONLY_IMM", 12: "READ_REQ",
@@ -24,14 +23,14 @@ RESPONSES = {13, 14, 15, 16, 17, 18}
 
 
 def reader(path):
-    """Yields (number, time in ns, bytes) of each frame of a file."""
+    """Yields (number, time in ns, bytes) for each frame of a file."""
     for number, time, data, _ in records(path):
         yield number, time, data
 
 
 def records(path):
-    """Yields (number, time in ns, bytes, sent: True, False, or None where the file does not say)
-    of each frame of a file."""
+    """Yields (number, time in ns, bytes, sent) for each frame of a file. sent is None if the file does not record
+    the direction."""
     with open(path, "rb") as file:
         if file.read(4) == b"\x0a\x0d\x0d\x0a":
             file.seek(0)
@@ -53,7 +52,7 @@ def records(path):
 
 
 def ng_records(path, file):
-    """Of `urocectl capture`: one little endian section, one interface, nanoseconds."""
+    """Reads a file of `urocectl capture`: one little-endian section, one interface, nanoseconds."""
     number = 0
     while len(head := file.read(8)) == 8:
         kind, size = struct.unpack("<II", head)
@@ -83,7 +82,7 @@ def writer(path, frames):
 
 
 def ng_writer(path, found, lost=0):
-    """Writes (time in ns, bytes, sent) as `urocectl capture` does."""
+    """Writes (time in ns, bytes, sent) in the format of `urocectl capture`."""
     def block(kind, body):
         return struct.pack("<II", kind, len(body) + 12) + body + struct.pack("<I", len(body) + 12)
 
@@ -98,12 +97,12 @@ def ng_writer(path, found, lost=0):
 
 
 def ip_offset(data):
-    """Where the IP header starts, behind any VLAN tag."""
+    """Offset of the IP header, after any VLAN tag."""
     return 18 if data[12:14] == b"\x81\x00" else 14
 
 
 def udp_offset(data):
-    """Where the UDP header starts; None if this is no UDP datagram."""
+    """Offset of the UDP header; None if the frame is no UDP datagram."""
     at = ip_offset(data)
     kind = data[at - 2:at]
     if kind == b"\x08\x00" and len(data) >= at + 28 and data[at + 9] == 17:
@@ -114,7 +113,7 @@ def udp_offset(data):
 
 
 def icrc(data):
-    """The ICRC of a frame, as its last four bytes should be (WIRE-03)."""
+    """The correct ICRC of a frame, as its last four bytes (WIRE-03)."""
     at, udp = ip_offset(data), udp_offset(data)
     end = udp + struct.unpack_from(">H", data, udp + 4)[0] - 4
     cover = bytearray(b"\xff" * 8 + data[at:end])
@@ -130,8 +129,8 @@ def icrc(data):
 
 def spoilt(data):
     """
-    What a receiver drops a frame for, by the name of its drop counter; "slow_path": it is ARP or
-    ICMP; None: nothing is wrong. What only the ICRC protects is found by the ICRC.
+    Name of the drop counter for which a receiver drops a frame; "slow_path" for ARP and ICMP; None for a good
+    frame. Damage to fields covered by the ICRC alone counts as a bad ICRC.
     """
     at = ip_offset(data)
     kind, ip = data[at - 2:at], data[at:]
@@ -210,10 +209,10 @@ class Frame:
     ackreq: bool
     pad: int
     body: int       # payload and pad
-    rest: bytes     # behind the BTH, without the ICRC
+    rest: bytes     # after the BTH, without the ICRC
     payload: bytes = b""
     file: str = ""
-    sent: bool | None = None  # by the end whose capture this is
+    sent: bool | None = None  # True if the capturing end sent it; None if unknown
 
     @property
     def role(self):
@@ -229,7 +228,7 @@ class Frame:
 
     @property
     def reth(self):
-        """(address, rkey, length)"""
+        """Returns (address, rkey, length)."""
         return struct.unpack_from(">QII", self.rest)
 
     @property
@@ -245,7 +244,7 @@ def header_len(opcode):
 
 
 def any_header_len(opcode):
-    """The same of any opcode; of one that is not defined 0."""
+    """Bytes between BTH and payload for any opcode; 0 for an undefined opcode."""
     if opcode in ROLES:
         return header_len(opcode)
     if opcode == 0x81:
@@ -257,7 +256,7 @@ def any_header_len(opcode):
 
 
 def decode(number, time, data):
-    """The frame, or None where it is no RoCEv2: not UDP, or another port and no right ICRC."""
+    """Decodes a frame. None if it is not RoCEv2: not UDP, or another port and a wrong ICRC."""
     udp = udp_offset(data)
     if udp is None:
         return None

@@ -1,60 +1,60 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The rules of one direction of an RC connection: requests one way, responses the other.
 
-PSNs in here are unwrapped (no modulo): see pairs.near.
+PSNs here are unwrapped, not modulo 2^24: see pairs.near.
 """
 import collections
 
 import frames
 from pairs import near
 
-# NAK-11, in microseconds
+# RNR timer values (NAK-11) in microseconds
 RNR_US = (655360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960, 1280, 1920, 2560, 3840,
           5120, 7680, 10240, 15360, 20480, 30720, 40960, 61440, 81920, 122880, 163840, 245760,
           327680, 491520)
 MTUS = (256, 512, 1024, 2048, 4096)
-PROBE_NS = 100_000  # the least silence before a probe (lib/qp/loss.h)
+PROBE_NS = 100_000  # minimum silence before a probe (lib/qp/loss.h)
 OPENS = {0: "SEND", 6: "WRITE"}                        # FIRST
 CONTINUES = {1: "SEND", 2: "SEND", 3: "SEND", 22: "SEND", 7: "WRITE", 8: "WRITE", 9: "WRITE"}
 CLOSES = {2, 3, 22, 8, 9}
-TAKES_RECV = {0, 4, 5, 9, 11, 23}                      # may meet an empty receive queue (NAK-10)
-WHOLE = {2, 3, 8, 9, 15, 22}                           # LAST: not empty
+TAKES_RECV = {0, 4, 5, 9, 11, 23}                      # may find an empty receive queue (NAK-10)
+WHOLE = {2, 3, 8, 9, 15, 22}                           # payload must not be empty
 
 
 class Read:
-    """A READ request: PSNs start .. end - 1 answer it."""
+    """A READ request; its responses have PSNs start .. end - 1."""
 
     def __init__(self, frame, start, mtu):
         self.start, self.frame = start, frame
         self.address, _, self.length = frame.reth
         self.end = start + max(1, -(-self.length // (mtu or 4096)))
-        self.seen = start  # first response never seen
-        self.next = start  # behind the response last seen
+        self.seen = start  # first response not yet seen
+        self.next = start  # PSN after the last response seen
 
 
 class Half:
-    """Feed it request() and response() in the order of the capture, then end()."""
+    """Call request() and response() in capture order, then end()."""
 
     def __init__(self, mtu, lossy, timeout_ns, report):
         self.mtu, self.lossy, self.timeout_ns, self.report = mtu, lossy, timeout_ns, report
-        self.next = None          # PSN behind the last one sent
-        self.high = None          # PSN behind the highest ever sent
-        self.sent = {}            # PSN -> the last request frame with it
+        self.next = None          # PSN after the last one sent
+        self.high = None          # PSN after the highest one sent
+        self.sent = {}            # PSN -> last request frame with it
         self.reads = []
-        self.naked = set()        # PSNs that a NAK asked for, not yet sent again
+        self.naked = set()        # NAKed PSNs not yet retransmitted
         self.una, self.progress = None, 0
         self.acked = None         # highest PSN in an ACK
-        self.message = None       # (kind, length left or None) of an unfinished message
-        self.rnr = {}             # PSN -> (time, frame) of an RNR NAK not yet heeded
-        self.seq_naks = {}        # PSN -> the furthest that had come when it was NAKed
-        self.furthest = 0         # PSN that has come
+        self.message = None       # unfinished message: (kind, bytes left or None)
+        self.rnr = {}             # PSN -> (time, frame) of a pending RNR NAK
+        self.seq_naks = {}        # NAKed PSN -> furthest PSN received by then
+        self.furthest = 0         # furthest PSN received
         self.fatal = None
-        self.wanted = {}          # PSN -> request with AckReq, not yet answered
+        self.wanted = {}          # PSN -> request with AckReq, no response yet
         self.atomics = {}
-        self.epsn = None          # of the responder, if it got what the capture shows
-        self.waits = False        # it has sent an RNR NAK and waits for that PSN
+        self.epsn = None          # the responder's, if it received all captured frames
+        self.waits = False        # responder sent an RNR NAK for epsn
         self.gaps = set()
-        self.malformed = set()    # PSNs of requests of bad form (24 bits)
+        self.malformed = set()    # PSNs of malformed requests (24 bits)
         self.counts = collections.Counter()
 
     # --- requests ---
@@ -88,7 +88,7 @@ class Half:
             self.wanted[psn] = f
 
     def span(self, f, psn):
-        """PSNs that a request takes; learns a READ."""
+        """Number of PSNs that a request uses; records a READ."""
         if f.opcode != 12:
             return 1
         read = Read(f, psn, self.mtu)
@@ -96,7 +96,7 @@ class Half:
         return read.end - psn
 
     def reading(self, psn):
-        """READs whose answer has this PSN, oldest first."""
+        """READs with a response of this PSN, oldest first."""
         return [r for r in self.reads if r.start <= psn < r.end]
 
     def rewound(self, f, psn):
@@ -113,13 +113,13 @@ class Half:
                         f"{f.psn} after {silent // 1000} us")
 
     def probe(self, f, psn):
-        """Progress is no measure: a frame may be in the capture and not yet be known to the sender."""
+        """Ignores progress: the sender may not have processed a captured response yet."""
         return psn in self.sent and f.time - self.sent[psn].time >= PROBE_NS
 
     def went_on(self, psn):
         """
-        Where answers get lost behind the capture: a READ or atomic before psn may have been found
-        missing, and answered up to psn before it was asked for again; so may it itself.
+        For responses lost after the capture: the requester may have found a READ or atomic at or before psn
+        missing, and may have received its retransmitted response up to psn.
         """
         return any(p in self.sent and self.sent[p].opcode in {12, *frames.ATOMIC}
                    for p in range(psn - 64, min(psn, self.una) + 1))
@@ -131,7 +131,7 @@ class Half:
             self.report(f, "REQ-06-rnr", f"at least {least} us", f"{(f.time - since) // 1000} us")
 
     def same(self, f, psn):
-        """What is sent again is what was sent, of a READ or of a READ whole packets of it."""
+        """A retransmitted request equals the original; a READ may be reread from a packet boundary (REQ-08)."""
         old = self.sent.get(psn)
         if f.opcode == 12:
             for r in self.reading(psn)[:1]:
@@ -144,7 +144,7 @@ class Half:
             self.report(f, "REQ-04-same", f"frame {old.number} again", f.role)
 
     def sequence(self, f):
-        """FIRST, MIDDLE, LAST in order, and as long together as the RETH says."""
+        """FIRST, MIDDLE, LAST come in order, and their payloads add up to the RETH length."""
         kind = self.message[0] if self.message else None
         if f.opcode in CONTINUES:
             if CONTINUES[f.opcode] != kind:
@@ -168,7 +168,7 @@ class Half:
             self.report(f, "WIRE-05-dmalen", f.reth[2], len(f.payload))
 
     def arrives(self, f, psn, span):
-        """What a responder that gets this does, where nothing is lost behind the capture."""
+        """The responder's state after this request, if no frames are lost after the capture."""
         self.second_pass(psn)
         if psn == self.epsn:
             self.epsn, self.waits = psn + span, False
@@ -180,8 +180,8 @@ class Half:
             self.counts["duplicate_requests"] += 1
 
     def second_pass(self, psn):
-        """A packet comes that had come, or been passed, when a gap before it was NAKed: the sender has
-        gone back, and the gap may be NAKed again."""
+        """Allows a second NAK of a gap: a packet that the responder had already seen or skipped at the first NAK
+        shows that the sender has gone back."""
         for nak in [p for p, furthest in self.seq_naks.items() if p < psn <= furthest]:
             del self.seq_naks[nak]
         self.furthest = max(self.furthest, psn)
@@ -190,7 +190,7 @@ class Half:
 
     def response(self, f):
         if f.opcode == 17 and f.syndrome == 0x61 and f.psn in self.malformed:
-            # NAK-07: to a request that no rule here was asked about
+            # NAK-07: response to a malformed request, which was not passed to request()
             self.counts["fatal_naks"] += 1
             self.wanted.clear()
             self.fatal = near(f.psn, self.high - 1 if self.high else f.psn + (1 << 24))
@@ -212,7 +212,7 @@ class Half:
             self.read_response(f, psn)
 
     def answered(self, f, psn):
-        """Everything up to psn is acknowledged."""
+        """Acknowledges everything up to psn."""
         if psn + 1 > self.una:
             self.una, self.progress = psn + 1, f.time
         self.wanted = {p: r for p, r in self.wanted.items() if p > psn}
@@ -256,7 +256,7 @@ class Half:
 
     def seq_nak(self, f, psn):
         exact = self.lossy or psn in self.gaps
-        # something behind it must have come for the gap to be seen
+        # A gap shows only once a later packet arrives.
         if psn < self.una or psn + 1 >= self.high or not exact:
             self.report(f, "NAK-04-psn", "the first missing PSN, a later one sent", f.psn)
             return
@@ -291,7 +291,8 @@ class Half:
         if not reads:
             self.report(f, "RSP-01-read-psn", "a PSN of a READ", f.psn)
             return
-        # From its start on, one by one; what a duplicate of an earlier READ interrupts goes on then.
+        # Responses start at the READ's first PSN and follow one by one. A duplicate of an earlier READ may
+        # interrupt them.
         if all(psn not in (r.start, r.next) for r in reads):
             self.report(f, "RSP-01-read-psn", reads[0].next & 0xFFFFFF, f.psn)
         for r in reads:
@@ -303,7 +304,7 @@ class Half:
         self.answered(f, psn)
 
     def read_shape(self, f, psn, reads):
-        """Opcode and length by the place in the READ; one asked again may go on with MIDDLE."""
+        """Opcode and length match the position in the READ; a reread READ may resume with MIDDLE."""
         first = reads[0]
         size = min(self.mtu or 4096, first.length - (psn - first.start) * (self.mtu or 4096))
         if len(f.payload) != size:

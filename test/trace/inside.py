@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One end of an RC connection, from a capture inside that end (`urocectl capture`): what it got and
-what it made, in its order. Its counters and its duties follow from that, whatever the network does.
+"""One end of an RC connection, from a capture inside that end (`urocectl capture`): the frames it received and
+sent, in its order. They determine its counters and duties on any network.
 
-Feed Requester request() it sent and response() it got, Responder request() it got and response() it
-sent, in the order of the capture; then end(). PSNs in here are unwrapped: see pairs.near.
+Pass Requester the requests sent and the responses received, Responder the requests received and the responses sent,
+in capture order; then call end(). PSNs here are unwrapped: see pairs.near.
 """
 import frames
 import half
@@ -11,22 +11,22 @@ from pairs import near
 
 
 class Requester(half.Half):
-    """The engine's own cursor: una <= next <= high; what moves next back is counted."""
+    """Follows the engine's cursor, una <= next <= high, and counts each event that moves next back."""
 
     def __init__(self, mtu, timeout_ns, report):
         super().__init__(mtu, False, timeout_ns, report)
-        self.fetches = []         # [first PSN not answered, end] of READs and atomics, in order
-        self.rnr_until = None     # waiting since an RNR NAK
-        self.read_gap = False     # what is missing of a READ was asked for again
-        self.deadline = None      # of the ACK timeout
-        self.quiet = 0            # since when nothing has come, and no probe has gone
-        self.least = half.PROBE_NS  # the least of that before the next probe
-        self.asked = False        # the same, since there was progress
+        self.fetches = []         # READs and atomics in order: [first PSN without response, end]
+        self.rnr_until = None     # end of the RNR wait
+        self.read_gap = False     # a READ's missing data was requested again
+        self.deadline = None      # when the ACK timeout expires
+        self.quiet = 0            # when the current silence began
+        self.least = half.PROBE_NS  # minimum quiet time before the next probe
+        self.asked = False        # as read_gap, since the last progress
         self.gap_psn = 0          # the PSN that showed the gap in a READ's data
-        self.shown = None         # when a response showed that the gap is there a second time
-        self.shown_psn = 0        # .. and its PSN
-        self.doubtful_gaps = 0    # shown, and something else moved it back before it sent again
-        self.gaps_or_probes = 0   # shown, and nothing had come for as long as before a probe
+        self.shown = None         # when a response showed the gap a second time
+        self.shown_psn = 0        # that response's PSN
+        self.doubtful_gaps = 0    # shown, but another event moved next back first
+        self.gaps_or_probes = 0   # shown, and a probe was due as well
 
     def request(self, f):
         if self.next is None:
@@ -56,14 +56,14 @@ class Requester(half.Half):
             self.quiet = f.time
 
     def unforeseen(self, f, psn):
-        """Nothing it got made it go here, but perhaps a response: else that must be the timer."""
+        """A request other than next: a gap shown again, a probe or the ACK timeout must explain it."""
         probe = again = False
         if psn != self.una or psn > self.next:
             self.report(f, "REQ-05-psn", f"{self.next & 0xFFFFFF}, or {self.una & 0xFFFFFF} again",
                         f.psn)
         elif self.shown is not None and f.time - self.shown < half.PROBE_NS:
             self.counts["read_response_gaps"] += 1
-            # or else it was time for a probe
+            # A probe may also have been due.
             self.gaps_or_probes += self.deadline is not None and f.time - self.quiet >= self.least
             self.gap_psn = self.shown_psn
             again, self.quiet = True, self.shown
@@ -75,9 +75,9 @@ class Requester(half.Half):
             probe = f.time < self.deadline
             self.counts["sent_probes" if probe else "ack_timeouts"] += 1
             self.read_gap = False
-        if probe:  # which leaves the ACK timeout alone
+        if probe:  # a probe leaves the ACK timeout alone
             self.least, self.quiet = 2 * self.least, f.time
-        elif not again:  # asked for once more: the time-out runs on
+        elif not again:  # a repeated gap leaves the ACK timeout alone
             self.rewind()
         self.next = psn
 
@@ -94,7 +94,7 @@ class Requester(half.Half):
             self.deadline = None
 
     def until(self, upto, time):
-        """All before upto is acknowledged, as far as that goes: a READ is by its data only."""
+        """Acknowledges everything before upto, but no READ or atomic: only their data acknowledges them."""
         was = self.una
         if self.fetches:
             upto = min(upto, self.fetches[0][0])
@@ -151,7 +151,7 @@ class Requester(half.Half):
             self.doubt()
 
     def doubt(self):
-        """What moved it back hides whether a gap shown just before did so as well."""
+        """Another event moved next back, which hides whether a gap shown just before did so too."""
         self.doubtful_gaps += self.shown is not None
         self.shown = None
 
@@ -168,12 +168,12 @@ class Requester(half.Half):
             self.gap_psn = psn
             self.doubt()
         elif data and psn <= self.gap_psn and self.next != self.una and self.shown is None:
-            # asked for once more if that was a round trip ago, which only the sender knows
+            # Requests the data again if that was a round trip ago, which only the sender knows.
             self.shown = f.time
             self.shown_psn = psn
 
     def fetched(self, f, psn):
-        """The data of una has come."""
+        """The data of PSN una has arrived."""
         if not self.fetches or self.fetches[0][0] != psn:
             self.report(f, "REQ-09-kind", "the answer to a SEND or WRITE", f.role)
             return
@@ -188,15 +188,15 @@ class Requester(half.Half):
 
 
 class Responder(half.Half):
-    """ePSN and what is due. rnr_naks: (frame number, PSN) of each RNR NAK that it sent, by which
-    one can tell whether a request that came before was executed."""
+    """Follows ePSN and pending responses. rnr_naks: (frame number, PSN) of each RNR NAK sent; they tell whether an
+    earlier request was executed."""
 
     def __init__(self, mtu, report, rnr_naks, first_psn):
         super().__init__(mtu, False, 0, report)
         self.rnr_naks = rnr_naks
         self.epsn = self.una = first_psn
-        self.early = None         # the latest PSN that came too early for this ePSN
-        self.unanswered = set()   # PSNs that came since the last frame that it sent
+        self.early = None         # latest PSN received ahead of epsn
+        self.unanswered = set()   # PSNs received since the last frame sent
         self.doubtful = 0
 
     def request(self, f):
@@ -208,7 +208,7 @@ class Responder(half.Half):
             self.sent[psn] = f
         if psn < self.epsn:
             self.counts["duplicate_requests"] += 1
-            # an RNR NAK that is not sent, as its request came again at once and found a receive
+            # An RNR NAK is dropped if its request is retransmitted first and finds a receive.
             self.doubtful += psn in self.unanswered and f.opcode in half.TAKES_RECV
         elif psn > self.epsn:
             self.counts["out_of_sequence_requests"] += 1
@@ -216,7 +216,7 @@ class Responder(half.Half):
         else:
             self.expected(f, psn, span)
         self.unanswered.add(psn)
-        # kept: what may be asked for again, or answered
+        # Keep what may be requested again or still needs a response.
         self.high = self.epsn
 
     def span(self, f, psn):
@@ -241,7 +241,7 @@ class Responder(half.Half):
             del self.sent[old]
 
     def refused(self, f, psn):
-        """Is an RNR NAK of it still to be sent?"""
+        """Whether an RNR NAK for this request follows in the capture."""
         while self.rnr_naks and self.rnr_naks[0][0] < f.number:
             del self.rnr_naks[0]
         return any(near(p, self.epsn) == psn for _, p in self.rnr_naks[:64])
@@ -253,7 +253,7 @@ class Responder(half.Half):
         super().response(f)
 
     def in_order(self, f, psn):
-        """RSP-03: an ACK or NAK does not pass the first answer to a READ or atomic before it."""
+        """RSP-03: an ACK, RNR NAK or sequence NAK does not overtake responses of earlier READs."""
         if f.opcode == 17:
             upto = psn + (f.syndrome >> 5 == 0)
             late = [r for r in self.reads if getattr(r, "first", False) and r.seen < r.end

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which flow answers which: a frame names the QPN it goes to only, so pairs are learned."""
+"""Pairs flows into connections. A frame names only its destination QPN, so pairs are learned."""
 import collections
 
 
 def near(psn, at):
-    """psn (24 bits) as the number closest to at that ends in these 24 bits (WIRE-06)."""
+    """The number closest to at whose low 24 bits are psn (WIRE-06)."""
     return at + ((psn - at + 0x800000) & 0xFFFFFF) - 0x800000
 
 
@@ -22,8 +22,7 @@ def flow_of(frame):
 
 
 def score(there, back):
-    """How well the flow back answers the flow there: answers to PSNs asked before them, less
-    answers to others."""
+    """Rates back as the reverse of there: responses to PSNs requested before, minus other responses."""
     asked, good = set(), 0
     for frame, is_back in merged(there, back):
         if frame.request and not is_back:
@@ -39,7 +38,7 @@ def merged(there, back):
 
 
 def learn(frames):
-    """Lists of (flow there, flow back or None), each flow in one of them, from RC frames."""
+    """Pairs the flows of RC frames: a list of (flow there, flow back or None), each flow in one pair."""
     flows = collections.defaultdict(list)
     for frame in frames:
         if frame.rc:

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The checker passes rxe's captures but for the deviations listed here, and a capture in which one
-thing is wrong fails by the rule of that thing alone."""
+"""The checker accepts rxe's captures except for the deviations listed here. A capture with one error fails by that
+error's rule alone."""
 import json
 import pathlib
 import re
@@ -16,12 +16,12 @@ import frames  # pylint: disable=wrong-import-position
 import half  # pylint: disable=wrong-import-position
 
 PCAPS = HERE.parent / "pcaps"
-# What deviates in the captures, by the rule that says so.
+# Known deviations of the captures, by rule.
 DEVIATES = {
-    # nobody has that QPN: nothing is answered
+    # No QP has that QPN, so nothing is acknowledged.
     "rc_retry_exceeded": {"RSP-02-ackreq"},
-    # frames made by hand to see what rxe takes: a wrong ICRC, reserved bits, DF clear, another
-    # source port, one PSN with other bytes
+    # Handmade frames that probe what rxe accepts: a wrong ICRC, reserved bits, DF clear, another source port, one
+    # PSN with other bytes.
     "tap_host_view": {"WIRE-03-icrc", "WIRE-04-reserved", "WIRE-02-df", "WIRE-02-port",
                       "REQ-04-same"},
 }
@@ -29,7 +29,7 @@ MS = 10**6
 
 
 class Capture:
-    """Frames of a capture, to be changed."""
+    """Frames of a capture that a test modifies."""
 
     def __init__(self, name):
         self.frames = [[time, bytearray(data)] for _, time, data in
@@ -41,7 +41,7 @@ class Capture:
                 if frames.decode(i, time, bytes(data)).role == role][nth]
 
     def put(self, i, offset, *values, repair=True):
-        """Changes bytes, counted from the BTH, and repairs the ICRC."""
+        """Changes bytes, counted from the BTH, and recomputes the ICRC."""
         data = self.frames[i][1]
         at = frames.udp_offset(data) + 8 + offset
         data[at:at + len(values)] = bytes(values)
@@ -62,7 +62,7 @@ class Capture:
         return self.put(i, 9, *(new & 0xFFFFFF).to_bytes(3, "big"))
 
     def cut(self, i, n):
-        """Takes n bytes from the end of a payload."""
+        """Removes n bytes from the end of a payload."""
         data = self.frames[i][1]
         udp = frames.udp_offset(data)
         del data[udp + int.from_bytes(data[udp + 4:udp + 6], "big") - n:]
@@ -74,7 +74,7 @@ class Capture:
         return self.mend(i)
 
     def again(self, i, later=1000):
-        """Repeats a frame right behind itself."""
+        """Inserts a copy of a frame right after it."""
         time, data = self.frames[i]
         self.frames.insert(i + 1, [time + later, bytearray(data)])
         return self
@@ -99,18 +99,18 @@ class Capture:
         return self.mend(i)
 
     def shift(self, first, ns):
-        """Everything from first on comes later (or earlier)."""
+        """Moves all frames from first on later (or earlier)."""
         for f in self.frames[first:]:
             f[0] += ns
         return self
 
     def follow(self, i, ns):
-        """Frame i, and all after it, come so that it is ns behind the one before it."""
+        """Moves frame i and all after it, so that frame i comes ns after its predecessor."""
         return self.shift(i, self.frames[i - 1][0] + ns - self.frames[i][0])
 
 
 def on(name, change, *args):
-    """A capture with a change: change(capture, index of a frame of a role, ..)."""
+    """A changed capture: change(capture, index of a frame of a role, ..)."""
     capture = Capture(name)
     return change(capture, *(capture.at(*((a,) if isinstance(a, str) else a)) for a in args))
 
@@ -124,7 +124,7 @@ def rules(capture, lossy=False):
     return {v["rule"] for v in checker.violations}
 
 
-# Each: the one rule, lossy, capture, change, frames by (role, nth).
+# Each row: the violated rule, lossy, capture, change, frames by (role, nth).
 SPOILT = [
     ("WIRE-01-opcode", True, "rc_loss_ack", lambda c, i: c.put(i, 0, 0x1F), ("ACK", -1)),
     ("WIRE-01-sequence", False, "rc_write", lambda c, i: c.put(i, 0, 1), "WRITE_MIDDLE"),
@@ -139,7 +139,7 @@ SPOILT = [
     ("WIRE-04-reserved", False, "rc_send", lambda c, i: c.bits(i, 8, 2), "ACK"),
     ("WIRE-04-reserved", False, "rc_send", lambda c, i: c.bits(i, 1, 1), "ACK"),
     ("WIRE-04-pad", True, "rc_loss_middle", lambda c, i: c.bits(i, 1, 0x10), ("WRITE_MIDDLE", -1)),
-    # Answered by an invalid request, which breaks no rule (NAK-07).
+    # The fatal NAK responds to an invalid request and breaks no rule (NAK-07).
     ("WIRE-01-opcode", False, "nak_access_rkey",
      lambda c, i, nak: c.put(i, 0, 0x1F).put(nak, 12, 0x61), "WRITE_ONLY", "ACK"),
     ("WIRE-04-pad", False, "nak_access_rkey", lambda c, i, nak: c.cut(i, 1).put(nak, 12, 0x61),
@@ -193,8 +193,8 @@ def test_mutations():
 
 
 def test_every_rule_is_spoilt():
-    """No rule without a capture that breaks it."""
-    # those of inside.py: test_inside.py
+    """Every rule has a capture that breaks it."""
+    # test_inside.py covers the rules of inside.py.
     source = (HERE / "check.py").read_text() + (HERE / "half.py").read_text()
     named = set(re.findall(r'"((?:WIRE|REQ|RSP|NAK)-\d\d-[a-z-]+)"', source))
     missing = named - {row[0] for row in SPOILT}
@@ -202,7 +202,7 @@ def test_every_rule_is_spoilt():
 
 
 def test_counters():
-    """The counts of a capture, and a daemon that counts one too many."""
+    """Compares the counts of a capture with a correct daemon and with one that counts one too many."""
     checker = check.Checker(lossy=True)
     checker.read(PCAPS / "rc_loss_middle.pcap")
     counts = checker.counts["10.78.0.1"]

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""check.py --inside on captures made by hand: what follows from the frames is told exactly, and a
-frame that must not be there, or is missing, is found by the one rule that says so."""
+"""check.py --inside on handmade captures: the counts are exact, and the matching rule alone reports a wrong or
+missing frame."""
 import ipaddress
 import json
 import pathlib
@@ -20,13 +20,13 @@ HERE_QP, THERE_QP = 0x11, 0x12
 MAC = bytes.fromhex("020000000001")
 OPCODE = {name: number for number, name in frames.ROLES.items()}
 MTU, US, MS = 1024, 1000, 10**6
-TIMEOUT = 4096 << 14  # of code 14
+TIMEOUT = 4096 << 14  # ACK timeout of code 14
 KEY = 0x1234
 _cases = []
 
 
 def frame(sent, role, psn, rest=b"", payload=b"", ackreq=False):
-    """A frame of the connection, with a right ICRC."""
+    """A frame of the connection with a correct ICRC."""
     src, dst, qpn = ((HERE_IP, THERE_IP, THERE_QP) if sent else (THERE_IP, HERE_IP, HERE_QP))
     body = rest + payload + bytes(-len(payload) % 4)
     bth = struct.pack(">BBHII", OPCODE[role], 0x40 | -len(payload) % 4 << 4, 0xFFFF, qpn,
@@ -54,7 +54,7 @@ DATA = bytes(range(256)) * 4
 ADD = struct.pack(">QIQQ", 0x20000, KEY, 1, 0)
 BROUGHT = aeth() + struct.pack(">Q", 7)
 
-# (label, ns after the one before, by the device whose capture it is, role, psn, rest, payload)
+# (label, ns after the previous row, sent by the capturing device, role, psn, rest, payload)
 REQUESTER = [
     ("first", 0, True, "WRITE_FIRST", 100, reth(1500), DATA),
     ("last", 0, True, "WRITE_LAST", 101, b"", DATA[:476]),
@@ -68,7 +68,7 @@ REQUESTER = [
     ("reread", 0, True, "READ_REQ", 103, reth(1024, MTU), b""),
     ("send2", 0, True, "SEND_ONLY", 104, b"", DATA[:8]),
     ("add2", 0, True, "FETCH_ADD", 105, ADD, b""),
-    ("nak", US, False, "ACK", 104, aeth(0x60), b""),              # and goes on being
+    ("nak", US, False, "ACK", 104, aeth(0x60), b""),              # and is still missing
     ("reread2", 0, True, "READ_REQ", 103, reth(1024, MTU), b""),
     ("send3", 0, True, "SEND_ONLY", 104, b"", DATA[:8]),
     ("response2", US, False, "RESP_ONLY", 103, aeth(), DATA),
@@ -77,7 +77,7 @@ REQUESTER = [
     ("send4", 10 * US, True, "SEND_ONLY", 104, b"", DATA[:8]),
     ("add3", 0, True, "FETCH_ADD", 105, ADD, b""),
     ("ack2", US, False, "ACK", 104, aeth(), b""),
-    ("probe", 150 * US, True, "FETCH_ADD", 105, ADD, b""),        # which moves no time-out
+    ("probe", 150 * US, True, "FETCH_ADD", 105, ADD, b""),        # does not move the ACK timeout
     ("probe2", 200 * US, True, "FETCH_ADD", 105, ADD, b""),
     ("again", TIMEOUT - 350 * US, True, "FETCH_ADD", 105, ADD, b""),
     ("brought", US, False, "ATOMIC_ACK", 105, BROUGHT, b""),
@@ -88,7 +88,7 @@ REQUESTER_COUNTS = {"tx_roce": 16, "rx_roce": 11, "retransmitted_packets": 10, "
                     "sent_probes": 2,
                     "rcvd_seq_naks": 1, "rcvd_rnr_naks": 1, "read_response_gaps": 1,
                     "stale_responses": 1, "rcvd_fatal_naks": 0}
-# Whether the last of the READ's data, come again, made it ask once more cannot be told: the NAK did.
+# The READ's repeated last response may have triggered a reread, but the NAK did too: ambiguous.
 GAP_AND_NAK = [
     ("read", 0, True, "READ_REQ", 100, reth(3072), b""),
     ("send", 0, True, "SEND_ONLY", 103, b"", DATA[:8]),
@@ -100,7 +100,7 @@ GAP_AND_NAK = [
     ("nak", 0, False, "ACK", 103, aeth(0x60), b""),
     ("reread2", 0, True, "READ_REQ", 101, reth(2048, MTU), b""),
 ]
-# The same of a probe, which is due when it asks once more.
+# Ambiguous as well: a probe is due at the time of the reread.
 GAP_OR_PROBE = [
     *GAP_AND_NAK[:6],
     ("gap again", 90 * US, False, "RESP_LAST", 102, aeth(), DATA),
@@ -137,7 +137,7 @@ RESPONDER = [
 RESPONDER_COUNTS = {"tx_roce": 11, "rx_roce": 15, "duplicate_requests": 3,
                     "out_of_sequence_requests": 4, "sent_acks": 3, "sent_seq_naks": 2,
                     "sent_rnr_naks": 1, "sent_fatal_naks": 0, "sent_read_responses": 3}
-ASKS = {"last", "send", "missed", "behind", "now", "add", "new"}  # with AckReq
+ASKS = {"last", "send", "missed", "behind", "now", "add", "new"}  # rows with AckReq
 
 
 def capture(path, rows, lost=0):
@@ -163,7 +163,7 @@ def at(rows, label):
 
 
 def put(rows, label, **change):
-    """The rows with one changed."""
+    """The rows with one row changed."""
     names = ("label", "wait", "sent", "role", "psn", "rest", "payload")
     i = at(rows, label)
     row = dict(zip(names, rows[i])) | change
@@ -186,39 +186,39 @@ def swapped(rows, one, two):
     return rows
 
 
-# Each: the one rule, and the rows in which it is broken.
+# Each row: the violated rule, and the rows that break it.
 SPOILT = [
-    # it sends what is not next, and nothing made it go back
+    # sends a later PSN without a reason to skip
     ("REQ-05-psn", put(REQUESTER, "new", psn=107)),
-    # what was acknowledged
+    # retransmits an acknowledged PSN
     ("REQ-05-psn", put(REQUESTER, "new", psn=104)),
-    # it goes further back than to the first that is not acknowledged
+    # goes back further than the first unacknowledged PSN
     ("REQ-05-psn", put(REQUESTER, "again", psn=103, role="READ_REQ", rest=reth(1024, MTU))),
-    # sooner than a probe may be sent, and than twice as long after it
+    # probes too early; probes again before twice that time
     ("REQ-05-rewind", put(REQUESTER, "probe", wait=99 * US)),
     ("REQ-05-rewind", put(REQUESTER, "probe2", wait=199 * US)),
-    # no NAK, and no missing response, made it
+    # goes back without a NAK or a missing response
     ("REQ-05-rewind", without(REQUESTER, "nak")),
     ("REQ-05-rewind", without(REQUESTER, "past", "past2")),
-    # sooner than the RNR NAK said
+    # retransmits before the RNR timer expires
     ("REQ-06-rnr", put(REQUESTER, "send4", wait=10 * US - 1)),
     ("REQ-04-same", put(REQUESTER, "send4", payload=DATA[1:9])),
     ("REQ-08-reread", put(REQUESTER, "reread", rest=reth(1024))),
-    # data in answer to a SEND
+    # READ data as the response to a SEND
     ("REQ-09-kind",
      put(REQUESTER, "ack2", role="RESP_ONLY", payload=DATA)[:at(REQUESTER, "probe")]),
     ("WIRE-01-sequence", put(REQUESTER, "new", role="SEND_LAST")),
-    # not the ePSN; nothing came behind it; a second time
+    # not the ePSN; nothing arrived after it; NAKed twice
     ("NAK-04-psn", put(RESPONDER, "nak", psn=501)),
     ("NAK-04-psn", put(RESPONDER, "brought again", role="ACK", psn=508, rest=aeth(0x60))),
     ("NAK-04-once", put(RESPONDER, "early2", sent=True, role="ACK", psn=502, rest=aeth(0x60),
                         payload=b"")),
     ("NAK-10-psn", put(RESPONDER, "brought again", role="ACK", psn=505, rest=aeth(0x21))),
-    # less than was acknowledged, more than was executed, and nothing at all
+    # ACKs less than before, more than was executed, and nothing at all
     ("RSP-02-regress", put(RESPONDER, "ack3", psn=502)),
     ("RSP-02-ghost", put(RESPONDER, "ack2", psn=504)),
     ("RSP-02-ackreq", without(RESPONDER, "brought", "add twice", "brought again")),
-    # an ACK of what is behind a READ, before the READ's data
+    # ACKs a PSN after a READ, before the READ's data
     ("RSP-03-order", put(RESPONDER, "response2", role="ACK", psn=505, payload=b"")),
     ("RSP-01-read-psn", swapped(RESPONDER, "response", "response2")),
     ("RSP-01-read-length", put(RESPONDER, "response3", payload=DATA[:512])),
@@ -252,7 +252,7 @@ def test_rules():
 
 
 def test_unclear_starts():
-    """The first PSN that is expected is told by what came, or by the NAK of what did not."""
+    """The first expected PSN follows from the requests received, or from the NAK of a lost one."""
     checker = checked([RESPONDER[1], *RESPONDER])
     case("the second frame came first", not checker.violations and
          checker.counts["device"]["out_of_sequence_requests"] == 5, checker.violations)
@@ -263,7 +263,7 @@ def test_unclear_starts():
          checker.counts["device"]["out_of_sequence_requests"] == 5, checker.violations)
 
 
-INTERRUPTED = [  # the end of one READ is asked for again while the next is answered
+INTERRUPTED = [  # the end of one READ is reread during the next READ's responses
     ("one", 0, False, "READ_REQ", 500, reth(2048), b""),
     ("two", 0, False, "READ_REQ", 502, reth(2048, 4 * MTU), b""),
     ("one a", 0, True, "RESP_FIRST", 500, aeth(), DATA),
@@ -291,7 +291,7 @@ def stats(counts, **more):
 
 
 def test_counters():
-    """A daemon whose counters are one off."""
+    """Compares with a daemon whose counters are off by one."""
     for name in (*check.INSIDE_SENT, *check.INSIDE_GOT, *check.INSIDE_PORT, *check.SPOILT):
         checker = checked(RESPONDER)
         zero = stats({n: 0 for n in (*check.INSIDE_SENT, *check.INSIDE_GOT, *check.INSIDE_PORT,
@@ -327,7 +327,7 @@ def spoil(at_byte, bit, data=None):
 
 
 def test_spoilt():
-    """Why a frame is dropped, by where a bit of it flipped."""
+    """The drop reason for each place where a bit flips."""
     udp, bth = 34, 42
     for why, data in ((None, frame(False, "ACK", 1, aeth())), ("bad_ip", spoil(14, 5)),
                       ("bad_ip", spoil(30, 0)), ("fragment", spoil(20, 5)),
