@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The matrix of errors (test/system/errors) between uroce and rxe, each way round.
+"""The matrix of errors (test/system/errors) between uroce and rxe, in both directions.
 
-A row is run as it is, or it is in one of the tables below. DEVIATIONS says what rxe of Linux 6.1
-does instead, and that is what is asserted: a row that became right, or wrong in another way, fails.
-NOT_RUN are rows that tell nothing about uroce, or that the guest does not survive; each with why.
-doc/interop.md says in words what the tables say.
+DEVIATIONS lists what rxe of Linux 6.1 does differently. The test asserts these results, so a row that becomes
+right, or wrong in another way, fails. NOT_RUN lists rows that test nothing of uroce or crash the guest, with the
+reason. All other rows must match the matrix. doc/interop.md describes the tables.
 
-rxe raises no asynchronous event of a queue pair, except for the last WQE of an SRQ: errmatrix is told so
-with --no-events.
+rxe raises no asynchronous QP event except for the last WQE of an SRQ, so errmatrix runs with --no-events.
 """
 import fnmatch
 import json
@@ -16,18 +14,18 @@ import shutil
 from guest import lib
 
 ERRMATRIX = lib.BUILD / "test/system/errors/errmatrix"
-PATIENCE_S = 2   # of rows where something never comes
+PATIENCE_S = 2   # of rows in which a completion or event never comes
 F = "FLUSH"
 
 
 def flushed(*statuses, n):
-    """A queue's completions: statuses, and n that were flushed."""
+    """A queue's completions: these statuses, then n flushed ones."""
     return " ".join([*statuses, *[F] * n])
 
 
 GOOD = "SUCCESS"
 CHANGED = "changed where it must not be, or not where it must"
-# What a responder sees that takes as good what it should have refused; 5 sends were posted.
+# Results when the responder accepts an invalid request; 5 sends were posted.
 TAKEN = {"requester sends": flushed(*[GOOD] * 5, n=1), "requester state": "RTS",
          "requester memory": CHANGED, "responder receives": flushed(GOOD, GOOD, n=4),
          "responder state": "RTS", "responder memory": CHANGED}
@@ -36,10 +34,10 @@ OTHER_STATUS = {"responder receives": flushed(GOOD, "REM_ACCESS_ERR", n=4)}
 SQE_IS_ERR = {"requester state": "ERR", "responder receives": flushed(GOOD, n=5),
               "responder memory": CHANGED}
 
-# way -> pattern of row names -> what is seen of the things that are not as they should be
+# way -> pattern of row names -> the results that differ from the matrix
 DEVIATIONS = {
     "uroce -> rxe": {
-        # Every bad receive WQE is an operation error to it, a short one too.
+        # rxe reports an operation error for every bad receive WQE, even one that is only too short.
         "send_recv_*": BAD_WQE,
         "send_long_recv_range": BAD_WQE,
         "send_imm_recv_*": BAD_WQE,
@@ -59,15 +57,15 @@ DEVIATIONS = {
         "write_imm_before_start": OTHER_STATUS,
         "write_imm_wrap": OTHER_STATUS,
         "write_imm_window_*": OTHER_STATUS,
-        # The receive is asked for before the R_Key.
+        # rxe takes the receive before it checks the R_Key.
         "write_imm_bad_rkey_no_recv": {
             "requester sends": flushed(GOOD, "RNR_RETRY_EXC_ERR", n=4),
             "responder state": "RTS"},
-        # A window's own range is not looked at, only its region's.
+        # rxe checks the region's range but not the window's.
         "write_window_range": TAKEN,
-        # max_dest_rd_atomic is looked at only for being 0.
+        # rxe checks max_dest_rd_atomic only for 0.
         "read_depth_overrun": {**TAKEN, "requester sends": flushed(*[GOOD] * 6, n=1)},
-        # The window of another queue pair is invalidated all the same.
+        # rxe invalidates the window of another QP.
         "send_inv_window_other_qp": {
             **TAKEN, "responder receives": flushed(GOOD, GOOD, GOOD, n=3)},
         # UC drops such a message and goes on; uroce reports the error (CQE-07, EVT-03).
@@ -79,23 +77,23 @@ DEVIATIONS = {
             "responder memory": CHANGED},
     },
     "rxe -> uroce": {
-        # Refused by rxe's provider.
+        # rxe's provider refuses the post.
         "*_misaligned": {"requester post": "errno 22", "requester sends": flushed(GOOD, n=1),
                          "requester state": "RTS", "responder state": "RTS",
                          "responder events": "none"},
-        # Goes out; uroce refuses it.
+        # rxe sends the request and uroce refuses it.
         "read_too_long": {"requester sends": flushed(GOOD, "REM_INV_REQ_ERR", n=4),
                           "responder events": "QP_REQ_ERR", "responder state": "ERR"},
-        # Never sent, never completed.
+        # rxe never sends nor completes it.
         "read_no_credit": {"requester sends": flushed(GOOD, n=5), "requester state": "RTS"},
-        # A receive that is posted in ERR stays there.
+        # rxe never completes a receive posted in ERR.
         "send_in_err": {"requester receives": flushed(n=2)},
-        # There is no SQE: local errors on UC and UD end in ERR.
+        # rxe has no SQE state: local errors on UC and UD end in ERR.
         "uc_send_own_bad_lkey": {**SQE_IS_ERR,
                                  "requester sends": flushed(GOOD, "LOC_QP_OP_ERR", n=3)},
         "ud_send_own_bad_lkey": {**SQE_IS_ERR,
                                  "requester sends": flushed(GOOD, "LOC_QP_OP_ERR", n=2)},
-        # Foreign operations are taken, and end in error.
+        # rxe accepts operations of other QP types and completes them in error.
         "uc_read": {"requester post": "errno 0", "requester state": "ERR",
                     "requester sends": flushed(GOOD, "LOC_QP_OP_ERR", n=3)},
         "uc_send_inv": {"requester post": "errno 0", "requester state": "ERR",
@@ -154,8 +152,8 @@ NOT_RUN = {
 
 
 def plan(way, names):
-    """Names of rows to run as they are, and name -> deviation of those that are known to differ. Of
-    several patterns that fit the longest one counts."""
+    """Returns the names of rows without a deviation, and name -> deviation for the others. If several patterns
+    match, the longest one counts."""
     plain, differ = [], {}
     table = {**NOT_RUN[way], **DEVIATIONS[way]}
     assert len(table) == len(NOT_RUN[way]) + len(DEVIATIONS[way]), "a pattern is in both tables"
@@ -170,7 +168,7 @@ def plan(way, names):
 
 
 def differences(row):
-    """{"responder state": "RTS"} of "responder state: RTS, not ERR"."""
+    """Returns {"responder state": "RTS"} for "responder state: RTS, not ERR"."""
     out = {}
     for problem in row["problems"]:
         what, rest = problem.split(": ", 1)
@@ -179,7 +177,7 @@ def differences(row):
 
 
 def run_rows(ours, rxe, way, names, patience):
-    """Runs rows one way; what was seen, by row."""
+    """Runs rows one way; returns each row's result by name."""
     uroce_asks = way == "uroce -> rxe"
     asks, answers = (ours, rxe) if uroce_asks else (rxe, ours)
     (rxe.guest.share / "rows").write_text("\n".join(names) + "\n")
@@ -217,7 +215,7 @@ def one_way(ours, rxe, way, names):
 
 
 def run(ours, rxe):
-    """The whole of it: ours a lib.Side, rxe run.py's GuestSide."""
+    """Runs the whole matrix. ours: a lib.Side; rxe: run.py's GuestSide."""
     shutil.copy(ERRMATRIX, rxe.guest.share / "errmatrix")
     names = lib.sh(ERRMATRIX, "--list").split()
     for way in DEVIATIONS:

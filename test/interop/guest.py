@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The Soft-RoCE guest: its image, its boot, and commands run in it through a shared folder."""
+"""The Soft-RoCE guest: its image, its boot, and commands run through a shared folder."""
 import fcntl
 import hashlib
 import os
@@ -18,7 +18,7 @@ BOOT_S = 120
 
 
 def kernel_package():
-    """Name and version of the kernel package that build-image.sh would take now."""
+    """Name and version of the kernel package that build-image.sh would install now."""
     dep = subprocess.run(["apt-cache", "depends", "linux-image-amd64"], text=True,
                          capture_output=True, check=True).stdout
     name = next(line.split()[-1] for line in dep.splitlines() if "Depends:" in line)
@@ -29,7 +29,7 @@ def kernel_package():
 
 
 def cache_dir():
-    """Where images are kept: $UROCE_CACHE, else /var/cache/uroce, else the build folder."""
+    """The folder for images: $UROCE_CACHE, else /var/cache/uroce, else the build folder."""
     for path in (os.environ.get("UROCE_CACHE"), "/var/cache/uroce", lib.BUILD / "cache"):
         if not path:
             continue
@@ -43,7 +43,7 @@ def cache_dir():
 
 
 def image():
-    """The folder with the guest's image, built if it is not there or out of date."""
+    """The folder with the guest's image. Builds it if it is missing or outdated."""
     script = HERE / "build-image.sh"
     key = hashlib.sha256(script.read_bytes() + kernel_package().encode()).hexdigest()[:16]
     cache = cache_dir()
@@ -68,7 +68,7 @@ def image():
 
 
 class Command:
-    """A command in the guest. Looks like lib.Proc as far as lib.run_pair needs it."""
+    """A command in the guest, with the part of lib.Proc's interface that lib.run_pair uses."""
 
     def __init__(self, guest, name):
         self.guest, self.name = guest, name
@@ -95,7 +95,7 @@ class Command:
         return self.output()[-n:]
 
     def listens(self, port):
-        """Whether something in the guest listens on this TCP port."""
+        """Whether a process in the guest listens on this TCP port."""
         return self.guest.run(f"ss -ltn | grep -q ':{port} '", timeout=20)[0] == 0
 
     def kill(self):
@@ -104,7 +104,7 @@ class Command:
 
 
 class Guest:
-    """A booted guest. mode is what guest/agent.sh takes: "tap", or "two MTU"."""
+    """A booted guest. mode is guest/agent.sh's argument: "tap", or "two MTU"."""
 
     def __init__(self, mode, ns=None, tap=None, mtu=1500):
         self.share = lib.tmpdir()
@@ -140,7 +140,7 @@ class Guest:
         return Command(self, name)
 
     def run(self, script, timeout=60):
-        """Runs it to the end: (exit status, output)."""
+        """Runs it to completion: (exit status, output)."""
         cmd = self.spawn(script)
         return cmd.wait(timeout), cmd.output()
 

@@ -3,11 +3,11 @@
 """uroce against Linux Soft-RoCE: the guest's rxe and uroced on the two ends of a TAP device.
 
     run.py                 everything, RoCE MTU 1024 and 4096
-    run.py --guest-only    two rxe devices in the guest: proves guest, framework and rcdata
+    run.py --guest-only    two rxe devices in the guest: tests guest, framework and rcdata alone
 
-The programs exchange their parameters by TCP between the kernels' own addresses on the TAP
-(10.77.0.1 here, 10.77.0.2 in the guest); uroced answers for 10.77.0.101 with the TAP's MAC. This
-kernel drops what is for .101: it is not its own address, and forwarding is off.
+The programs exchange their parameters by TCP between the kernels' addresses on the TAP (10.77.0.1 here, 10.77.0.2
+in the guest). uroced uses 10.77.0.101 with the TAP's MAC. This kernel drops packets to .101, because the address is
+not its own and forwarding is off.
 """
 import shutil
 import sys
@@ -33,8 +33,8 @@ class GuestSide:
 
 
 def tools(mtu):
-    """(name, tool, arguments): short runs. GID 1 is IPv4 on both ends. The emulated guest may need
-    longer for a window of packets than the usual ACK timeout of 67 ms: -u 18 is 1 s."""
+    """Short runs: (name, tool, arguments). GID 1 is IPv4 on both ends. The emulated guest may need longer for a
+    window of packets than the usual ACK timeout of 67 ms: -u 18 is 1 s."""
     perf = ["-d", "{dev}", "-x", "1", "-F", "-m", str(mtu), "-u", "18"]
     yield "ibv_rc_pingpong", "ibv_rc_pingpong", [
         "-d", "{dev}", "-g", "1", "-c", "-n", "100", "-s", "4096", "-m", str(mtu)]
@@ -43,7 +43,7 @@ def tools(mtu):
     yield "ibv_rc_pingpong -e", "ibv_rc_pingpong", [
         "-d", "{dev}", "-g", "1", "-c", "-e", "-n", "50", "-s", "5000", "-m", str(mtu)]
     for tool in ("ib_send_bw", "ib_write_bw", "ib_read_bw"):
-        # a READ's depth is the smaller of both devices', and perftest does not agree on it by itself
+        # The READ depth is the lower limit of the two devices; perftest does not negotiate it.
         reads = ["-o", "16"] if tool == "ib_read_bw" else []
         yield tool, tool, [*perf, *reads, "-n", "200", "-s", "65536", "-t", "16"]
         yield f"{tool} 2 B", tool, [*perf, *reads, "-n", "500", "-s", "2"]
@@ -51,7 +51,7 @@ def tools(mtu):
 
 
 def rcdata(server, client, mtu, ops):
-    """Random operations both ways, every byte checked."""
+    """Random operations in both directions, with every byte checked."""
     def path(side):
         return "./rcdata" if isinstance(side, GuestSide) else str(lib.RCDATA)
 
@@ -65,7 +65,7 @@ def rcdata(server, client, mtu, ops):
 
 
 def both_ways(a, b, mtu, label, ops, moved):
-    """All cases with b as server and then with a; every count in moved() must grow by each."""
+    """Runs all cases with b as server, then with a. Every count in moved() must grow in each."""
     for server, client, way in ((b, a, f"{label[0]} -> {label[1]}"),
                                 (a, b, f"{label[1]} -> {label[0]}")):
         for name, tool, args in tools(mtu):
@@ -92,7 +92,7 @@ def guest_only():
 
 
 def stats_ok(daemon, but=()):
-    """No frame of the peer was malformed."""
+    """The peer sent no malformed frame."""
     drops = daemon.counters("drops")
     bad = {k: drops[k] for k in MALFORMED if drops[k] and k not in but}
     assert not bad, f"dropped as malformed: {bad}"
