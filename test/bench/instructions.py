@@ -1,13 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Instructions a message of the engine, counted by callgrind: a guard that no clock can fool.
+"""Counts the engine's instructions per message with callgrind: a regression test independent of timing.
 
   instructions.py FOLDER [--write]
 
-uroce-bench is built in FOLDER (kept for the next time) with -Dtarget=x86-64-v3, so that the count does
-not depend on the machine and valgrind knows every instruction. Only instructions of our own objects count: libc and
-ISA-L choose their code by the CPU. Compared with instructions.json; a side that got worse by more
-than the tolerance fails, one that got better by more asks for --write.
+Builds uroce-bench in FOLDER (kept for the next run) with -Dtarget=x86-64-v3, so the count does not depend on the
+machine and valgrind knows every instruction. Only instructions of our own objects count, because libc and ISA-L
+choose their code by the CPU. Compares with instructions.json: fails if a side got worse by more than the tolerance;
+asks for --write if one got better by more.
 """
 import json
 import os
@@ -33,7 +33,7 @@ WORKLOADS = {
 
 
 def own_instructions(profile, binary):
-    """Sum of the instructions of binary's functions; what is inlined into them has no object."""
+    """Sum of the instructions of binary's functions; code inlined into them has no object name."""
     text = subprocess.run(
         ["callgrind_annotate", "--threshold=100", "--auto=no", profile],
         check=True, capture_output=True, text=True).stdout
@@ -60,7 +60,7 @@ def count(binary, args, steps):
 
 
 def build(folder):
-    """Path of a uroce-bench for the processor that counts."""
+    """Builds uroce-bench for the fixed processor; returns its path."""
     source = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     bench = "app/uroce-bench/uroce-bench"
     if not os.path.exists(os.path.join(folder, "build.ninja")):

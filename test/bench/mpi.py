@@ -20,7 +20,7 @@ SOURCE = HERE / "mpi_latency.c"
 MPIRUN = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-np", "2"]
 LIBRARIES = {
     "openmpi": ("mpicc.openmpi", MPIRUN),
-    # over UCX with all transports that it has, which Open MPI takes by itself with some NICs only
+    # UCX with all transports; Open MPI selects UCX by itself only with some NICs
     "ompi-ucx": ("mpicc.openmpi", [*MPIRUN, "--mca", "pml", "ucx", "--mca", "opal_common_ucx_tls", "any",
                                    "--mca", "opal_common_ucx_devices", "any"]),
     "mpich": ("mpicc.mpich", ["mpiexec.mpich", "-n", "2"]),

@@ -17,7 +17,7 @@ RUNS = "5"
 
 
 def measure(bench, port):
-    """The document of one run; ends the program where that fails."""
+    """Returns the document of one run; ends the program if the run fails."""
     done = subprocess.run(
         [bench, "limit", "--port", port, "--mtu", str(MTU[port]), "--versus-testpmd", "--runs", RUNS, "--json"],
         capture_output=True, text=True, timeout=300)
@@ -27,7 +27,7 @@ def measure(bench, port):
 
 
 def show(row):
-    """One line: medians, and how far the ratio ranged."""
+    """One line: the medians and the range of the ratio."""
     def of(key):
         return row[key]["median"]
 

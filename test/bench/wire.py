@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Mode wire of uroce-bench moves every byte, over each kind of port, and leaves nothing behind.
-No figure is looked at. UROCE_BENCH names the program."""
+"""uroce-bench's mode wire moves every byte over each kind of port and leaves nothing behind. The test ignores the
+figures. UROCE_BENCH names the program."""
 import json
 import os
 import pathlib
@@ -15,7 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "system"
 import lib  # noqa: E402
 
 BENCH = os.environ["UROCE_BENCH"]
-# more messages than af_xdp has buffers: each of them is used again
+# more messages than af_xdp has buffers, so that buffers are reused
 COUNT = ["--runs", "2", "--count", "12000", "--no-probe", "--json"]
 SMALL = ["--runs", "1", "--count", "300", "--no-probe", "--json"]
 WAYS = {
@@ -35,7 +35,7 @@ WAYS = {
 
 
 def traces():
-    """What a run might leave: interfaces, namespaces, sockets, folders of DPDK, mounts, processes."""
+    """What a run could leave: mounts, vhost sockets, interfaces, abstract sockets."""
     with open("/proc/mounts", encoding="utf-8") as mounts:
         mounted = [line for line in mounts if line.split()[1] == "/run" and "mode=700" in line]
     run = [str(p) for p in pathlib.Path("/run").glob("vhost*")]
@@ -46,7 +46,7 @@ def traces():
 
 
 def children_of(pid):
-    """Processes that pid started."""
+    """Child processes of pid."""
     path = pathlib.Path(f"/proc/{pid}/task/{pid}/children")
     return [int(child) for child in path.read_text(encoding="utf-8").split()]
 
