@@ -1,12 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The structures of include/uroce_abi, which daemon and clients share. Every field is used by name somewhere in the
-product, or its name begins with spare. Every structure has its size asserted and, with CC, no hidden padding. Every
-body of a control message has spare bytes, and lib/ipc/ops.c lists exactly these, so that their receiver checks them.
+Checks the structures of include/uroce_abi, which daemon and clients share. Product code uses every field by name,
+unless the name begins with spare. Every structure has an assertion on its size and, with CC, no hidden padding.
+Every body of a control message has spare bytes, and lib/ipc/ops.c lists exactly these, so that the receiver checks
+them.
 abi_fields.py [CC]
 
-A field counts as used if any code reads or writes a member of that name: a common name may hide an unused field.
+A field counts as used if any code reads or writes a member of that name, so a common name may hide an unused field.
 """
 import re
 import subprocess
@@ -21,14 +22,14 @@ TOKEN = re.compile(r'\w+|[{}\[\];,*]')
 
 
 class Struct:
-    """Members in order: (name, Struct for a structure written in place, name of a struct uroce_.., or None)."""
+    """Members in order: (name, Struct for one defined in place, name of a struct uroce_.., or None)."""
 
     def __init__(self, line):
         self.line, self.members = line, []
 
 
 def parse_members(tokens, line):
-    """Takes the tokens of a structure up to and with its closing brace."""
+    """Consumes the tokens of a structure through its closing brace."""
     struct, declaration = Struct(line), []
     while tokens:
         token = tokens.pop(0)
@@ -45,7 +46,7 @@ def parse_members(tokens, line):
 
 
 def members_of(declaration):
-    """The members that one declaration declares: 'uint32_t a, b[4]' or 'union {..}'."""
+    """The members of one declaration: 'uint32_t a, b[4]' or 'union {..}'."""
     inner = next((t for t in declaration if isinstance(t, Struct)), None)
     if inner:
         names = declaration[declaration.index(inner) + 1:]
@@ -68,7 +69,7 @@ def structs_of(name):
 
 
 def leaves(struct, known, path=''):
-    """(path, name) of every field of a structure and of those inside it."""
+    """(path, name) of every field of a structure and of its nested structures."""
     for name, inner in struct.members:
         here = path + name if name else path.rstrip('.')
         if isinstance(inner, str):
@@ -80,7 +81,7 @@ def leaves(struct, known, path=''):
 
 
 def own_fields(struct):
-    """Names of the fields that a structure declares itself, in nested structures without a name as well."""
+    """Names of the fields declared inside a structure, including those of its nested structures."""
     for name, inner in struct.members:
         if name:
             yield name
@@ -99,7 +100,7 @@ def used_names():
 
 
 def check_ops(known):
-    """The spare fields of messages are those that OPS lists."""
+    """OPS lists exactly the spare fields of messages."""
     code = tree.code(OPS)
     listed = {}
     for match in re.finditer(r'^SPARE\((\w+),([^;]*)\);', code, re.M):

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What may not be called in the folders that packets pass through: they have no heap, lock, clock, random
-number, output or system call of their own (doc/architecture.md, 'The engine does no I/O').
+Finds calls that the fast path must not make: no heap, lock, clock, random number, output or system call in its
+folders (doc/architecture.md, 'The engine does no I/O').
 """
 import re
 
@@ -24,11 +24,11 @@ BANNED = {
                r'|n?anosleep|u?sleep|sched_\w+|getenv|f(open|close|read|write|tell|seek)',
     'exit': r'_?exit|abort|rte_(exit|panic)',
     'lcore': r'rte_lcore_\w+|rte_socket_id|rte_eal_\w+',
-    # GCC leaves out calls of functions that do nothing else: rte_prefetch0
+    # GCC drops calls of functions that only prefetch, such as rte_prefetch0.
     'prefetch': r'__builtin_prefetch',
 }
 
-# Files of hot folders, or exceptions in them, that no packet passes: what they may call, and why.
+# Files of these folders that are off the fast path, or exceptions: the calls they may make, and why.
 COLD = {
     'lib/cq/cq.h': ('prefetch', 'in a function that stores, and without DPDK'),
     'lib/mem/mr_table.c': ('heap', 'the key table, made when a device starts and freed when it ends'),
@@ -44,7 +44,7 @@ def check(name):
     used = set()
     for nr, line in enumerate(tree.code(name).splitlines(), 1):
         for kind, pattern in BANNED.items():
-            # A member or a pointer of that name (ops->read(..)) is none of these functions.
+            # A member or a pointer of that name (ops->read(..)) is not a call of the banned function.
             call = re.search(rf'(?<![\w.>])({pattern})\s*\(', line)
             if not call:
                 continue

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Calls among the .c files of a library go down only: no file calls another that calls it back, directly or
-by way of others. What an object file refers to (a function or a variable) and another one of the same
-library defines counts as a call; a function pointer that was handed down does not.
+Finds cycles among the .c files of a library: no file may call another that calls it back, directly or through
+others. A call is a reference from one object file to a function or variable that another one of the same library
+defines. A function pointer passed as an argument is no call.
 circles.py [--graph] LIBRARY.a ..
 """
 import collections
@@ -31,7 +31,7 @@ def read(archive):
 
 
 def calls(members):
-    """{member: {member that it calls: symbols}}."""
+    """{member: {called member: symbols}}."""
     home = {symbol: name for name, (makes, _) in members.items() for symbol in makes}
     graph = {name: collections.defaultdict(set) for name in members}
     for name, (_, uses) in members.items():
@@ -42,7 +42,7 @@ def calls(members):
 
 
 def reach(graph, start):
-    """Every member that start calls, directly or not."""
+    """Every member that start calls, directly or indirectly."""
     seen, todo = set(), list(graph[start])
     while todo:
         name = todo.pop()
@@ -53,7 +53,7 @@ def reach(graph, start):
 
 
 def circles(graph):
-    """Sets of members each of which reaches every other of its set."""
+    """Sets of members that all reach each other."""
     below = {name: reach(graph, name) for name in graph}
     found = {frozenset(m for m in below[name] if name in below[m]) for name in graph if name in below[name]}
     return sorted(sorted(circle) for circle in found)

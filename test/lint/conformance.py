@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-doc/conformance.md: each requirement of doc/requirements.txt with the tests that prove it. An annotation above a
-test says what it proves (test/kit/requirement.h): REQUIREMENT("CQE-02", "NAK-07") above a C function, a
-comment "Requirements: CQE-02, NAK-07" above a row of a table, a test in Python and one of meson.build.
+doc/conformance.md lists each requirement of doc/requirements.txt with the tests that prove it. An annotation above
+a test names its requirements (test/kit/requirement.h): REQUIREMENT("CQE-02", "NAK-07") above a C function; a
+comment "Requirements: CQE-02, NAK-07" above a table row, a Python test or a meson.build test.
 
-conformance.py            fails if the document differs from what the tree says
+conformance.py            fails if the document does not match the tree
 conformance.py --write    writes the document
 """
 import collections
@@ -15,15 +15,15 @@ import sys
 import tree
 
 DOCUMENT = 'doc/conformance.md'
-NOT_TESTS = ('test/lint/', 'test/mutate/')  # scripts that name tests and contain none of the transport's
-MOST_NAMED = 8  # tests of one file that are listed for one requirement
+NOT_TESTS = ('test/lint/', 'test/mutate/')  # they name tests but contain no test of the transport
+MOST_NAMED = 8  # maximum number of tests listed per file and requirement
 FUNCTION = re.compile(r'(?:static )?void\s+(\w+)\(')
 MACRO = re.compile(r'^\w+\((\w+),', re.M)
 COMMENT = re.compile(r'^[ \t]*(?:#|/\*) Requirements: ([A-Z0-9, -]+?)(?: \*/)?\n(.*)', re.M)
-# A function or case in Python, a test of meson, a row of a table.
+# A Python function or case, a meson test, a table row.
 NAMED = re.compile(r"""(?:\bdef |\bcase\(f?"|^test\('|^\s*\{")([\w -]+)""")
 OLD_NAME = re.compile(r'\btest_[A-Z]+_\d\d_\w+')
-MOST_TEXT = 110  # characters of a requirement's text in the table
+MOST_TEXT = 110  # maximum characters of a requirement's text in the table
 
 HEAD = '''\
 # Conformance
@@ -60,7 +60,7 @@ def annotated(name, text):
     for match in COMMENT.finditer(text):
         test = NAMED.search(match[2])
         yield re.findall(r'[A-Z]+-\d\d', match[1]), test and test[1]
-    # The macro: not where a comment mentions it.
+    # Finds uses of the macro, so blanks comments that mention it.
     text = re.sub(r'/\*.*?\*/', lambda comment: re.sub(r'[^\n]', ' ', comment[0]), text, flags=re.S)
     for match in re.finditer(r'^REQUIREMENT\(([^)]*)\)\s*', text, re.M):
         rest = text[match.end():]
@@ -75,7 +75,7 @@ def words(test):
 
 
 def tests():
-    """id -> file -> words of tests, and what is wrong with annotations."""
+    """Returns id -> file -> test names as words, and the errors in annotations."""
     matrix = collections.defaultdict(lambda: collections.defaultdict(set))
     problems = []
     for name in tree.files('.c', '.py', '.sh', 'meson.build'):
@@ -93,18 +93,18 @@ def tests():
 
 
 def link(name):
-    """A link to a test file that shows its folder and name."""
+    """A link to a test file, labelled with folder and name."""
     return f'[{"/".join(name.split("/")[-2:])}](../{name})'
 
 
 def cell(found):
-    """Links to the files that test one requirement, as short as the names allow."""
+    """Links to the files that test one requirement, labelled with their stems."""
     short = {name: name.split('/')[-1].split('.')[0].removeprefix('test_') for name in found}
     return ', '.join(f'[{short[name]}](../{name})' for name in sorted(found)) or 'none yet'
 
 
 def named(number, found):
-    """The lines that list the tests of one requirement, one line for each file."""
+    """Lists the tests of one requirement, one line for each file."""
     lines = [f'* **{number}**']
     for name in sorted(found):
         listed = sorted(found[name])
@@ -115,7 +115,7 @@ def named(number, found):
 
 
 def shortened(text):
-    """A requirement's first clauses: as many as the table has room for, or as many words if it has none."""
+    """A requirement's first clauses that fit the table, or its first words if no clause fits."""
     first = re.split(r'(?<=\.)\s', text)[0]
     if len(first) <= MOST_TEXT:
         return first

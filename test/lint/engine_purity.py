@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What the objects of the engine, of the rooms below it and of the connection manager refer to: themselves and a short list. So nothing that
-does I/O, reads a clock, takes from a heap or knows its lcore comes in by a macro, an inline function or a builtin
-either, which banned_tokens.py cannot see. engine_purity.py CC
+Checks the symbols that objects of the engine, the libraries below it and the connection manager refer to: only
+their own and a short list. This also finds I/O, clock, heap and lcore uses in macros, inline functions and
+builtins, which banned_tokens.py cannot see. engine_purity.py CC
 """
 import concurrent.futures
 import pathlib
@@ -20,12 +20,12 @@ FLAGS = ['-O2', '-std=gnu11', '-D_GNU_SOURCE', '-DALLOW_EXPERIMENTAL_API', '-mar
          '-isystem', '/usr/include/dpdk', '-isystem', '/usr/include/x86_64-linux-gnu/dpdk',
          '-include', 'rte_config.h']
 
-# Everybody's. Of DPDK the pools of buffers; their inline functions look for the caller's cache by themselves.
+# Allowed for all files. Of DPDK only mempools: their inline functions look up the lcore's cache.
 ALLOWED = re.compile(r'mem(cpy|move|set|cmp)|crc32_gzip_refl|__tls_get_addr|_GLOBAL_OFFSET_TABLE_|__stack_chk_fail'
                      r'|rte_mempool_ops_table|per_lcore__lcore_id|__rte_panic|__rte_pktmbuf_linearize'
                      r'|rte_pktmbuf_free_bulk')
 
-# What else a file may use, and why.
+# Further symbols by file, and why.
 COLD = {
     'lib/mem/mr_table.c': ('calloc|free', 'the key table, made when a device starts'),
     'lib/qp/qp.c': ('posix_memalign|free|rte_zmalloc|rte_free', 'makes and frees QPs'),

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every C file is as clang-format 14 writes it: the version of Debian 12, others differ in detail."""
+"""Every C file is formatted by clang-format 14, Debian 12's version; others differ in detail."""
 import subprocess
 
 import tree
@@ -8,7 +8,7 @@ import tree
 
 def main():
     names = tree.files('.c', '.h')
-    # One problem a line of output is enough to see where: the fix is clang-format -i.
+    # Print one problem per file: the fix is clang-format -i.
     run = subprocess.run(['clang-format-14', '--dry-run', '-Werror', '--ferror-limit=1', *names],
                          cwd=tree.ROOT, capture_output=True, text=True)
     bad = sorted({line.split(':')[0] for line in run.stderr.splitlines() if 'error: code should' in line})

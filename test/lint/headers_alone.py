@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Every header compiles alone, in C; those of include/ in C++ too, where programs of any kind use them.
+Every header compiles alone as C; headers of include/ also as C++, because C++ programs include them.
 headers_alone.py CC CXX
 """
 import concurrent.futures
@@ -19,7 +19,7 @@ C = ['-x', 'c', '-std=gnu11', '-fms-extensions', '-D_GNU_SOURCE', '-DALLOW_EXPER
 
 
 def compile_alone(command, name):
-    # Included from a file of one line: what a header is when it comes first.
+    # Compile a one-line file, so that the header comes first.
     run = subprocess.run([*command, '-fsyntax-only', '-'], input=f'#include "{name}"\n',
                          capture_output=True, text=True, cwd=tree.ROOT, timeout=120)
     return f'{name}: does not compile alone\n{run.stderr}' if run.returncode else None
@@ -29,7 +29,7 @@ def main(cc, cxx):
     jobs = []
     for name in tree.files('.h'):
         roots = ['-I.', '-Ilib', '-Iinclude', '-Itest', '-Itest/wire-check', '-Idrivers/verbs']
-        # The client side is built without DPDK: its headers must do without.
+        # The client side is built without DPDK, so its headers must not need it.
         dpdk = [] if name.startswith(('drivers/verbs/', 'include/')) else DPDK
         jobs.append(([cc, *C, *WARN, *roots, *dpdk], name))
         if name.startswith('include/'):

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who may include whom (doc/map.md lists the folders). An include root is lib/ or include/."""
+"""Checks which folder may include which (doc/map.md lists the folders). Include roots are lib/ and include/."""
 import pathlib
 import re
 
 import tree
 
-# A library may include those of the rows above its own, itself, and uroce_abi.
+# A library may include itself, uroce_abi and the libraries in the rows above its own.
 LEVELS = (
     ('wire',),
     ('mem', 'cq', 'net', 'cm', 'counters', 'cc'),
@@ -21,20 +21,20 @@ LEVELS = (
     ('control',),
 )
 
-# Folders outside of that order, and what they may include besides themselves: a folder, or a file.
+# Folders outside of that order, and the folders or files they may include besides their own.
 OTHERS = {
     'include/uroce': (),
     'include/uroce_abi': (),
-    'lib/wire': (),  # not even uroce_abi: it knows the wire and nothing else
-    'lib/cm': ('lib/wire', 'lib/counters'),  # sans I/O, and nothing of the data path
-    # Loaded into every client process: the client's side of ipc only, and what is both sides': sched, doorbells.
+    'lib/wire': (),  # not even uroce_abi: only the wire formats
+    'lib/cm': ('lib/wire', 'lib/counters'),  # sans I/O, and separate from the data path
+    # Every client process loads it: only the client side of ipc, and code for both sides (sched, doorbells).
     'drivers/verbs': ('include/uroce_abi', 'include/uroce', 'lib/qp/doorbell.h', 'lib/ipc/client.h',
                       'lib/map/segmap.h', 'lib/map/vma.h', 'lib/sched'),
     'drivers/impair': ('lib/wire', 'lib/counters', 'lib/cli'),
     'app/uroce-bench': ('lib', 'include', 'drivers/impair', 'test/kit'),
     'app': ('lib', 'include', 'drivers/impair'),
     'test/kit': ('lib', 'include'),
-    'test/sim': ('lib', 'include', 'test/kit'),  # pair/, mesh/ and loss/ share what is above them
+    'test/sim': ('lib', 'include', 'test/kit'),  # pair/, mesh/ and loss/ share the folder's own files
     'test': ('lib', 'include', 'drivers', 'app', 'test/kit'),
 }
 
@@ -43,7 +43,7 @@ SYSTEM = (
     (r'rte_byteorder\.h', ('lib', 'drivers/impair', 'app', 'test')),
     (r'rte_(ethdev|eal|lcore|launch|dev|bus\w*|eth_\w+|pdump|pcapng|telemetry|cfgfile)\.h',
      ('lib/port', 'lib/worker', 'lib/counters/telemetry.c', 'drivers/impair', 'app', 'test')),
-    # lib/wire takes bytes, not mbufs; a client process has no DPDK at all.
+    # lib/wire works on bytes, not mbufs; client processes have no DPDK.
     (r'rte_\w+\.h', ('lib/mem', 'lib/cq', 'lib/net', 'lib/counters', 'lib/qp', 'lib/requester',
                      'lib/responder', 'lib/engine', 'lib/port', 'lib/worker', 'lib/control', 'drivers/impair', 'app',
                      'test')),
@@ -71,7 +71,7 @@ def allowed_of(name):
 
 
 def resolve(name, included):
-    """The file that a quoted include means, relative to the root, or None."""
+    """Path of the file that a quoted include names, relative to the root; or None."""
     roots = ['lib', 'include', 'test', '']
     if name.startswith('test/'):
         roots += ['test/wire-check', 'drivers/verbs', 'drivers/impair', 'app/uroced', 'app/uroce-bench']

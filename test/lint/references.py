@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-References in documents and comments are valid: a path of the tree names a file or a folder, a link's target and
-anchor exist, and a section quoted after a document's name is one of its headings. No text refers to a document
-outside of the repository: name the section of the specification or the requirement instead. An id of a
-requirement is one of doc/requirements.txt. A function, type, field or constant that a comment in C names is
-one that the code has.
+Checks references in documents and comments. A path of the tree must name a file or folder. A link's target and
+anchor must exist, and a section quoted after a document's name must be one of its headings. No text may refer to a
+document outside of the repository: name the section of the specification or the requirement instead. A
+requirement's id must be in doc/requirements.txt. A function, type, field or constant named in a C comment must
+exist in the code.
 """
 import ast
 import io
@@ -24,13 +24,13 @@ REQUIREMENT = re.compile(r'\b([A-Z]+)-\d\d\b')
 SECTION = re.compile(r"([\w/-]+\.md),\s+'([^']+)'")
 OUTSIDE = re.compile(r'\b(wire-facts|[Ss]eed 0\d\d|issue \d+)\b|/work/\w+|\bshared/\w+')
 
-# Files that the build makes, files of other projects, and names that stand for any file: NAME.sh.
+# Build outputs, files of other projects, and placeholders such as NAME.sh.
 FOREIGN = re.compile(r'build[\w-]*/|rte_|rdma/|infiniband/|linux/|sys/|include/uapi/|tests/run_tests\.py|'
                      r'(.*/)?[A-Z]+\.[chps]')
-# Words with an underscore in comments of C; one with a * behind it stands for several.
+# Words with an underscore in C comments. A word followed by * is a pattern.
 IDENTIFIER = re.compile(r'(?<![\w/.#-])([A-Za-z]\w*_\w+)(?![\w*])')
-# Identifiers of others: libibverbs and librdmacm, the kernel and its C library, DPDK, rdma-core's build, words of
-# the specification.
+# External identifiers: libibverbs and librdmacm, the kernel and libc, DPDK, rdma-core's build, and terms of the
+# specification.
 OTHERS = re.compile(r'(ibv|IBV|rdma|RDMA|CAP|AF|SCM|MAP|SO|IBVERBS|rte|RTE|virtio|XDP)_\w+|[LRPQ]_Keys?|'
                     r'anon_vma|mmap_lock|sched_attr|sd_notify|ib_port_cap_flags|NO_SPREAD|SINGLE_THREADED|'
                     r'LAST_WQE_REACHED|(CREATE|DESTROY|MIGRATE)_ID|BIND_IP|RESOLVE_(IP|ADDR|ROUTE)|QUERY_ROUTE|INIT_QP_ATTR|'
@@ -39,7 +39,7 @@ EXAMPLES = ('test/lint/test_lint.py', 'test/lint/references.py')  # their paths 
 
 
 def comments(name):
-    """(line, text) of the parts of a file that people read: all of a document, the comments of a source."""
+    """(line, text) of the prose of a file: all of a document, the comments of a source file."""
     text = tree.text(name)
     if name.endswith('.py'):
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -61,7 +61,7 @@ def comments(name):
 
 
 def expand(path):
-    """The paths that a pattern like lib/{qp,wire}/x.[ch] stands for."""
+    """Expands a pattern like lib/{qp,wire}/x.[ch] into paths."""
     match = re.search(r'\{([^{}]*)\}', path)
     if not match:
         return [path]
@@ -70,16 +70,16 @@ def expand(path):
 
 
 def exists(path, name, known):
-    """Whether path, found in the file name, leads to a file or folder of the tree."""
+    """Whether path, written in the file name, leads to a file or folder of the tree."""
     folder = name.rpartition('/')[0]
     for root in (*ROOTS, folder + '/'):
         if (tree.ROOT / root / path).exists():
             return True
-        # A pattern, or a pair of .c and .h without the suffix.
+        # A pattern, or the common stem of a .c and a .h file.
         if any(found for suffix in ('', '.[ch]')
                for found in (tree.ROOT / root).glob(path.rstrip('/') + suffix)):
             return True
-    # A file's end of a path, such as engine.c or requester/send.c, names it when the folder is understood.
+    # A path may be cut at the front, such as engine.c or requester/send.c.
     return any(pathlib.PurePath(other).match(path) for other in known)
 
 
@@ -92,7 +92,7 @@ def anchor(heading):
 
 
 def document(path, name):
-    """The document that path, found in the file name, names; None if there is none."""
+    """The document named by path, written in the file name; None if there is none."""
     for root in ('', 'doc/', name.rpartition('/')[0] + '/'):
         if (tree.ROOT / root / path).is_file():
             return tree.text(str((tree.ROOT / root / path).resolve().relative_to(tree.ROOT)))
@@ -106,10 +106,10 @@ def requirements():
 
 
 def identifiers():
-    """Every word of the tree's code: of C without its comments, of all of scripts, and of file names."""
+    """Every word of the tree's code: C without comments, scripts as a whole, and file names."""
     words = set()
     for name in tree.files('.c', '.h'):
-        # Strings stay: they hold names of options and of device attributes.
+        # Keep strings: they hold names of options and of device attributes.
         words.update(re.findall(r'\w+', re.sub(r'/\*.*?\*/', ' ', tree.text(name), flags=re.S)))
     for name in tree.files('.py', '.sh', 'meson.build', '.map', '.txt', '.conf'):
         if name not in EXAMPLES:

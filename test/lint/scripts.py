@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every Python and shell file, known by suffix or first line, is at least syntactically right."""
+"""Every Python and shell file, found by suffix or first line, has correct syntax."""
 import re
 import subprocess
 import sys
@@ -17,7 +17,7 @@ def check(name):
     shebang = first_line(name)
     if name.endswith('.py') or re.match(r'#!.*python3', shebang):
         try:
-            # Not by py_compile, which leaves its result in the tree.
+            # py_compile would leave its output in the tree.
             compile(tree.text(name), name, 'exec')
         except SyntaxError as error:
             yield f'{name}: {error}'

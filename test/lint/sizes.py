@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Sizes of C code: a file of the product has at most 500 lines, one of test/ at most 600; a function has at
-most 80, braces included. Tables of data are not functions, and a file of nothing else may be longer.
+Limits the size of C code: 500 lines for a product file, 600 for a file in test/, 80 for a function including
+braces. Data tables are not functions, and a file of data alone may be longer.
 """
 import re
 
@@ -12,7 +12,7 @@ MOST_FUNCTION = 80
 MOST_FILE = 500
 MOST_TEST = 600
 
-# Longer than the limit, each with the reason why splitting it is worse, and the length that it must not exceed.
+# Files over the limit: the length each must not exceed, and why splitting it is worse.
 ALLOWED = {
     'drivers/verbs/page_swap.c':
         (560, 'one protocol with the kernel (write-protect, copy, swap, resume), whose steps share private state'),
@@ -20,9 +20,9 @@ ALLOWED = {
 
 
 def functions(text):
-    """(line, name, lines) of each function: its body stands between braces in the first column."""
+    """(line, name, lines) of each function, whose braces are in the first column."""
     for match in re.finditer(r'^([^\n]*\))\n\{\n.*?^\}', text, re.S | re.M):
-        # The name is on the line above the brace, or where a long list of parameters begins.
+        # The name is on the line above the brace, or higher if the parameter list is long.
         head = text[:match.start(1)].splitlines()[-6:] + [match[1]]
         name = next((word[1] for line in reversed(head) if (word := re.match(r'(\w+)\(', line))), match[1].strip())
         body = match[0][match[0].index('\n{\n') + 1:]

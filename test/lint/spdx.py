@@ -7,6 +7,6 @@ SOURCES = ('.c', '.h', '.py', '.sh', '.map', 'meson.build')
 
 LINE = 'SPDX-License-Identifier: BSD-3-Clause'
 
-# Not just the first line: that may be a #! one.
+# The first line may be a #! line.
 tree.finish('licence lines', [f'{name}: no "{LINE}" in its first lines' for name in tree.files(*SOURCES)
                               if LINE not in '\n'.join(tree.text(name).splitlines()[:3])])

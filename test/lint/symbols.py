@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The provider is loaded into every client process: what it exports is what its version map says (nothing
-where it has none: libibverbs takes it from its constructor), and it needs no library but these.
+Checks the provider, which every client process loads. It exports exactly the symbols of its version map (none if
+the map has none: its constructor registers it with libibverbs) and needs no libraries but these.
 symbols.py PROVIDER.so
 """
 import re
@@ -29,7 +29,7 @@ def mapped():
 
 
 def main(provider):
-    # "name type value size", name@@version where there is one; versions themselves are of type A.
+    # "name type value size"; the name may be name@@version. Versions themselves have type A.
     rows = [line.split() for line in tool('nm', '-D', '-P', '--defined-only', provider).splitlines()]
     exported = {row[0].split('@')[0] for row in rows if row[1] != 'A'}
     needed = re.findall(r'\(NEEDED\).*\[(.+)\]', tool('readelf', '-d', '-W', provider))

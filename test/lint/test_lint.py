@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The lint scripts find what they are for: each is run on a small tree with one thing wrong in it."""
+"""Each lint script finds its problem: the tests run it on a small tree with one error."""
 import pathlib
 import shutil
 import subprocess
@@ -27,14 +27,14 @@ class Lint(unittest.TestCase):
         path.write_text(text)
 
     def lint(self, script, *args):
-        # No .git here: the scripts then take every file.
+        # Without .git the scripts take every file.
         run = subprocess.run([sys.executable, self.root / 'test/lint' / script, *args],
                              capture_output=True, text=True, timeout=60,
                              env={'PATH': '/usr/bin:/bin', 'GIT_CEILING_DIRECTORIES': str(self.root)})
         return run.returncode, run.stdout + run.stderr
 
     def expect(self, script, word, *args):
-        """Fails, for a reason that names word."""
+        """The script fails and its output contains word."""
         rc, output = self.lint(script, *args)
         self.assertEqual(rc, 1, output)
         self.assertIn(word, output)
@@ -226,7 +226,7 @@ class Lint(unittest.TestCase):
         self.expect('abi_fields.py', 'uroce_a_req has no spare bytes')
 
     def library(self, **sources):
-        """An archive of one object file for each name=text of C."""
+        """An archive with one object file for each name=C text."""
         for name, text in sources.items():
             self.put(f'{name}.c', text)
             subprocess.run(['cc', '-c', '-o', self.root / f'{name}.c.o', self.root / f'{name}.c'], check=True)
@@ -255,7 +255,7 @@ class Lint(unittest.TestCase):
     def test_conformance(self):
         self.put('doc/requirements.txt', '## 1. One\nAB-01 It is.\nAB-02 It is not.\n')
         self.put('test/unit/t.c', 'REQUIREMENT("AB-01")\nstatic void\nit_is(void **s)\n')
-        # A mutation script names a test without being one.
+        # A mutation script names tests but is none.
         self.put('test/mutate/m.py', '# Requirements: AB-02\ndef test_never():\n')
         self.expect('conformance.py', 'out of date')
         self.assertEqual(self.lint('conformance.py', '--write')[0], 0)

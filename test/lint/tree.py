@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What every lint script needs: the tree's files, C text without comments, a uniform ending."""
+"""Shared by the lint scripts: the tree's files, C text without comments, a uniform ending."""
 import pathlib
 import re
 import subprocess
@@ -9,7 +9,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def files(*suffixes):
-    """Tracked files of the tree (all files where there is no git) with one of the suffixes, sorted."""
+    """Tracked files of the tree (without git: all files) with one of the suffixes, sorted."""
     run = subprocess.run(['git', '-C', str(ROOT), 'ls-files'], capture_output=True, text=True)
     if run.returncode == 0:
         names = run.stdout.splitlines()
@@ -24,7 +24,7 @@ def text(name):
 
 
 def code(name):
-    """C source with comments blanked and string contents dropped, line numbers as they were."""
+    """C source with comments blanked and string contents removed; keeps line numbers."""
     def blank(match):
         token = match[0]
         if token[0] == '/':
@@ -35,7 +35,7 @@ def code(name):
 
 
 def finish(what, problems):
-    """Print the problems and end the program: 0 where there are none."""
+    """Prints the problems and ends the program, with status 0 if there are none."""
     for problem in problems:
         print(problem)
     print(f'{what}: {len(problems)} problems' if problems else f'{what}: ok')
