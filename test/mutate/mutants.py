@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Rules broken on purpose, one a row: the requirement, the file, a text that stands there once, what takes
-its place, and the test that must fail then. A row's text changes with the code; the rule should not.
+Rules broken on purpose, one per row: the requirement, the file, a text that occurs once in it, the replacement, and
+the test that must fail. Adapt a row's text when the code changes, but keep the rule.
 """
 import dataclasses
 
 
 @dataclasses.dataclass(frozen=True)
 class Mutant:
-    """What is broken, and who must notice."""
+    """The mutation, and the test that must notice it."""
     rule: str
     file: str
     old: str

@@ -22,12 +22,12 @@ import mutants
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SECTIONS = {'QP': 2, 'REQ': 4, 'RSP': 5, 'NAK': 6, 'CQE': 7, 'EVT': 8, 'MEM': 10, 'CQ': 11, 'SRQ': 11}
-PREFIX = {'engine': 'test_engine_', 'wire': 'test_wire_'}  # of programs, by folder in test/unit
-SECONDS = 120                                              # a program that takes longer hangs
+PREFIX = {'engine': 'test_engine_', 'wire': 'test_wire_'}  # program names, by folder in test/unit
+SECONDS = 120                                              # limit for a program's run time
 
 
 def programs():
-    """The program of each test, as ninja knows it."""
+    """Maps each test to its program's ninja target."""
     found = {}
     for folder, prefix in PREFIX.items():
         for path in (ROOT / 'test/unit' / folder).glob('test_*.c'):
@@ -37,7 +37,7 @@ def programs():
 
 
 def check(rows):
-    """What is wrong with the rows themselves."""
+    """Errors in the rows themselves."""
     known = programs()
     for m in rows:
         count = (ROOT / m.file).read_text().count(m.old) if (ROOT / m.file).exists() else 0
@@ -53,7 +53,7 @@ def check(rows):
 
 
 def run_test(program):
-    """Names of the tests that failed, None where all passed: cmocka's words, or who was at it last."""
+    """Names of the failed tests; None if all passed. After a crash or hang includes the last test begun."""
     try:
         done = subprocess.run([program], capture_output=True, text=True, errors='replace',
                               timeout=SECONDS, check=False)
@@ -72,17 +72,17 @@ def run_test(program):
 
 
 def renew(source, target):
-    """Copies a file unless its like is there, so that what was built of that stays good."""
+    """Copies a file unless the target is identical, so that build results stay valid."""
     if not os.path.lexists(target) or not filecmp.cmp(source, target, shallow=False):
         shutil.copy(source, target)
 
 
 class Copy:
-    """A copy of the tree, configured. In a folder that has one already: made like the tree again."""
+    """A configured copy of the tree. Updates an existing copy in the folder."""
 
     def __init__(self, folder, jobs, level='-O1'):
         self.tree, self.build, self.jobs = folder / 'tree', folder / 'build', jobs
-        # A build of the tree, whatever its name, has ninja's file.
+        # Build folders, whatever their names, contain build.ninja.
         shutil.copytree(ROOT, self.tree, symlinks=True, dirs_exist_ok=True, copy_function=renew,
                         ignore=lambda at, names: [n for n in names if n in ('.git', '__pycache__')
                                                   or (pathlib.Path(at) / n / 'build.ninja').exists()])
@@ -93,7 +93,7 @@ class Copy:
                        check=True, stdout=subprocess.DEVNULL)
 
     def ninja(self, targets):
-        """True if they build."""
+        """Returns True if the targets build."""
         done = subprocess.run(['ninja', '-C', self.build, '-j', str(self.jobs), *targets],
                               capture_output=True, text=True, check=False)
         if done.returncode:
@@ -101,7 +101,7 @@ class Copy:
         return done.returncode == 0
 
     def judge(self, m, target):
-        """What became of a mutant: (noticed by the test named, words)."""
+        """Returns (noticed by the named test, description) for a mutant."""
         path = self.tree / m.file
         good = path.read_text()
         path.write_text(good.replace(m.old, m.new))

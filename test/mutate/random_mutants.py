@@ -44,11 +44,11 @@ import mutate
 FOLDERS = ('requester', 'responder', 'qp', 'cc', 'wire', 'mem', 'cq')
 # Folders with tests that run this code, in the suites unit and sim.
 TESTS = ('unit/engine', 'unit/wire', 'unit/net', 'unit/impair', 'unit/ipc', 'unit/worker', 'fuzz', 'sim')
-OWN = {'wire': 'unit/wire'}  # folder of lib: its own tests; of the others it is unit/engine
+OWN = {'wire': 'unit/wire'}  # folder of lib -> folder of its tests; unit/engine for all others
 HUNG = 'hangs'
-DATA_BYTES = 4 << 30         # that a test may use: a change may make it allocate for ever
+DATA_BYTES = 4 << 30         # memory limit of a test: a mutant may allocate forever
 
-# What is replaced by what. Blanks around an operator tell it from a part of another.
+# Replacements. Blanks around an operator keep parts of longer operators from matching.
 SWAPS = [(f' {a} ', f' {b} ') for a, b in (
     ('&&', '||'), ('||', '&&'), ('<', '<='), ('<=', '<'), ('>', '>='), ('>=', '>'), ('==', '!='),
     ('!=', '=='), ('+', '-'), ('-', '+'), ('&', '|'), ('+=', '-='), ('-=', '+='), ('<<', '>>'),
@@ -59,17 +59,17 @@ WORDS = {'true': 'false', 'false': 'true', 'MEM_LOCAL_READ': 'MEM_LOCAL_WRITE',
          'QP_RTS': 'QP_SQD', 'QP_SQD': 'QP_RTS', 'RTE_MIN': 'RTE_MAX', 'RTE_MAX': 'RTE_MIN',
          'REQ_BLOCKED': 'REQ_NEXT', 'next_psn': 'high_psn', 'WIRE_F_FIRST': 'WIRE_F_LAST',
          'WIRE_F_LAST': 'WIRE_F_FIRST', 'WIRE_F_SEND': 'WIRE_F_WRITE', 'head': 'tail', 'tail': 'head'}
-# Statements on one line that may go: assignments and calls.
+# One-line statements that may be removed: assignments and calls.
 STATEMENT = re.compile(r'^\t+(?:[\w>.\[\]&*-]+ [-+|&]?= [^;{}]+|\w+\([^;{}]*\)|[\w>.-]+(?:\+\+|--));$', re.M)
 NUMBER = re.compile(r'(?<![\w.])(\d{1,4})(u?)(?![\w.])')
 NOT = re.compile(r'(?<![!=<>])!(?=[\w(])')
-# Lines whose change shows in no behaviour: hints to the processor and the compiler, assertions.
+# Lines without visible behaviour: hints to the processor and the compiler, assertions.
 NO_BEHAVIOUR = re.compile(r'prefetch|_Static_assert|__attribute__|RTE_BUILD_BUG|aligned')
 
 
 @dataclasses.dataclass(frozen=True)
 class Site:
-    """One change: in file, text[start:end] becomes new."""
+    """One change: in file, new replaces text[start:end]."""
     file: str
     start: int
     end: int
@@ -77,7 +77,7 @@ class Site:
 
 
 def code_only(text):
-    """text with comments, strings and preprocessor lines blanked out, offsets unchanged."""
+    """text with comments, strings and preprocessor lines blanked; offsets stay the same."""
     def blank(m):
         return re.sub(r'[^\n]', ' ', m.group(0))
     return re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|^#(?:[^\n]*\\\n)*[^\n]*',
@@ -85,7 +85,7 @@ def code_only(text):
 
 
 def bodies(code):
-    """(start, end) of each function body: this tree's braces of functions stand in column 0."""
+    """(start, end) of each function body; this tree puts the braces of functions in column 0."""
     for m in re.finditer(r'^([^\n]*)\n\{\n(.*?)^\}', code, re.S | re.M):
         if 'prefetch' not in m.group(1):
             yield m.start(2), m.end(2)
@@ -112,7 +112,7 @@ def line_of(text, at):
 
 
 def all_sites(root):
-    """Every site, in a fixed order, less those that change no behaviour."""
+    """Every site in a fixed order, without those that change no behaviour."""
     for folder in FOLDERS:
         for path in sorted((root / 'lib' / folder).glob('*.[ch]')):
             text = path.read_text()
@@ -125,10 +125,10 @@ def all_sites(root):
 @dataclasses.dataclass
 class Test:
     name: str
-    folder: str    # of test/
+    folder: str    # in test/
     cmd: list
-    targets: list  # what it needs built
-    cpu: int = 60  # seconds of processor time that it may use
+    targets: list  # targets to build first
+    cpu: int = 60  # CPU time limit in seconds
     took: float = 0.0
 
 
@@ -143,13 +143,13 @@ def tests_of(build):
         folders = [str(pathlib.Path(c).parent).removeprefix('test/') for c in targets]
         folder = 'unit/wire' if targets == ['test/wire-check'] else folders[0] if folders else None
         if {s.split(':')[-1] for s in t['suite']} & {'unit', 'sim'} and folder in TESTS:
-            # The fuzzer's seeds are a folder that a target fills.
+            # A target fills the folder of the fuzzer's seeds.
             seeds = ['test/fuzz/seeds.stamp'] if 'test/fuzz/seeds' in inside else []
             yield Test(t['name'], folder, t['cmd'], targets + seeds)
 
 
 def run_one(test, build):
-    """None if it passes, else why not."""
+    """Returns None if the test passes, else the reason."""
     limits = ['prlimit', f'--cpu={test.cpu}', f'--data={DATA_BYTES}', '--core=0', '--']
     begun = time.monotonic()
     try:
@@ -165,7 +165,7 @@ def run_one(test, build):
 
 
 class Lab:
-    """A copy of the tree, and what was found out about it unchanged."""
+    """A copy of the tree, and facts about its unchanged state."""
 
     def __init__(self, folder, jobs, unit_only):
         self.copy = mutate.Copy(folder, jobs, '-O2')
@@ -173,7 +173,7 @@ class Lab:
         self.tests = [t for t in tests_of(self.copy.build) if not (unit_only and t.folder == 'sim')]
         self.plain = None
         self.objects = sorted(p for p in self.targets('targets', 'all') if re.match(r'lib/.*\.o$', p))
-        self.order = {}                  # folder of lib: the tests, in the order they are run in
+        self.order = {}                  # folder of lib: the tests in run order
         self.ninja = threading.Lock()
 
     def targets(self, *how):
@@ -194,14 +194,14 @@ class Lab:
         return digest.hexdigest()
 
     def fails(self, test):
-        """Why it fails with the tree as it is, or None. What fails once and then not does not count."""
+        """Why the test does not build, hangs or fails twice in the tree as it is; else None."""
         if not self.build(test.targets):
             return f'{test.name} (does not build)'
         why = run_one(test, self.copy.build)
         return why if why and HUNG in why else why and run_one(test, self.copy.build)
 
     def first_failure(self, tests):
-        """Runs them in order, jobs at a time, until one fails: (the test, why), or None."""
+        """Runs the tests in order, jobs at a time, until one fails: (the test, reason), or None."""
         with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
             waiting = iter(tests)
             running = {pool.submit(self.fails, t): t for _, t in zip(range(self.jobs), waiting)}
@@ -218,7 +218,7 @@ class Lab:
             return failed
 
     def baseline(self):
-        """Why the unchanged tree is no good, or None."""
+        """Why the unchanged tree is unusable, or None."""
         if not self.build(self.objects) or not self.build(sorted({x for t in self.tests for x in t.targets})):
             return 'it does not build'
         self.plain = self.code()
@@ -237,7 +237,7 @@ class Lab:
         return failed and failed[1]
 
     def digest(self):
-        """Of all that the tests are built from."""
+        """A digest of all sources of the tests."""
         digest = hashlib.sha256()
         for folder in ('include', 'lib', 'test/unit', 'test/sim', 'test/fuzz'):
             for path in sorted((self.tree / folder).rglob('*.[ch]')):
@@ -249,7 +249,7 @@ class Lab:
         return self.order.setdefault(folder, sorted(self.tests, key=lambda t: t.folder != own))
 
     def judge(self, site):
-        """(verdict, who noticed): 'compiles not', 'same code', 'noticed' or 'SURVIVED'."""
+        """(verdict, test that noticed): 'compiles not', 'same code', 'noticed' or 'SURVIVED'."""
         path = self.tree / site.file
         good = path.read_text()
         path.write_text(good[:site.start] + site.new + good[site.end:])
@@ -285,7 +285,7 @@ def by_hand(root, file, old, new):
 
 
 def places(args, root):
-    """(number, site) of what is to be judged."""
+    """(number, site) of the places to judge."""
     if args.change:
         return list(enumerate(by_hand(root, *c) for c in args.change))
     sites = [s for s in all_sites(root) if not args.files or s.file in args.files]
