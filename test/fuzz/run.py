@@ -31,7 +31,7 @@ with tempfile.TemporaryDirectory(prefix='uroce-fuzz-') as corpus:
                               'FUZZ_PROBE': f'{corpus}.probe'})
 probe = pathlib.Path(f'{corpus}.probe')
 if probe.exists():
-    # It failed in what the mutator ran, which the fuzzer does not save.
+    # The mutator ran the failing input, and the fuzzer does not save that.
     data = probe.read_bytes()
     probe.unlink()
     length = int.from_bytes(data[:4], sys.byteorder)
