@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Processes, network namespaces, veth pairs and daemons, for the system and interop tests and for
-uroce-bench's modes in Python, with which this file is installed.
+"""Processes, network namespaces, veth pairs and daemons, for the system and interop tests and for uroce-bench's
+Python modes, which install this file.
 
-Everything made here is removed at the end of the program, except after SIGKILL. Names contain the
-pid, and only processes that were started here are signalled.
+The program's end removes everything made here, except after SIGKILL. Names contain the pid. Only processes started
+here get signals.
 """
 import atexit
 import contextlib
@@ -25,11 +25,11 @@ _ports = itertools.count(18000 + os.getpid() % 1000 * 10)
 
 
 class Failed(RuntimeError):
-    """A command or program failed; the text has its output."""
+    """A command or program failed; the message contains its output."""
 
 
 def start():
-    """Call once: arranges the clean-up at exit and for SIGTERM, SIGINT and SIGHUP."""
+    """Call once: arranges the clean-up at exit and on SIGTERM, SIGINT and SIGHUP."""
     atexit.register(_cleanup.close)
     for sig in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(sig, lambda number, frame: sys.exit(128 + number))
@@ -58,7 +58,7 @@ def tmpdir():
 
 
 def sh(*argv, ns=None, timeout=120):
-    """Runs a set-up command. Returns its output; raises Failed with it on failure."""
+    """Runs a set-up command and returns its output. Raises Failed with the output on failure."""
     argv = [str(a) for a in (["ip", "netns", "exec", ns, *argv] if ns else argv)]
     try:
         done = subprocess.run(argv, text=True, capture_output=True, timeout=timeout, check=False)
@@ -70,7 +70,7 @@ def sh(*argv, ns=None, timeout=120):
 
 
 def until(what, check, timeout=10, every=0.02):
-    """Waits until check() returns a true value and returns that; TimeoutError after timeout seconds."""
+    """Waits until check() returns a true value and returns it; TimeoutError after timeout seconds."""
     end = time.monotonic() + timeout
     while True:
         value = check()
@@ -83,9 +83,9 @@ def until(what, check, timeout=10, every=0.02):
 
 class Proc:
     """
-    A process whose output goes to a file, with standard error in the same or, if apart, in another one.
-    It is killed at the end of the program. It has a separate process group but no separate session,
-    because the scheduler groups by session and a daemon's sched_yield would not reach its clients.
+    A process with its output in a file; standard error goes to the same file or, if apart, to another. The end of
+    the program kills it. It has a separate process group but shares the session: the scheduler groups by session,
+    and a daemon's sched_yield would not reach clients in another one.
     """
 
     def __init__(self, argv, ns=None, env=None, apart=False):
@@ -115,7 +115,7 @@ class Proc:
             raise TimeoutError(f"{self.argv}: no end after {timeout} s:\n{self.tail()}") from None
 
     def output(self):
-        """Its standard output so far; includes standard error unless apart."""
+        """Standard output so far; includes standard error unless apart."""
         return self.logs[0].read_text(errors="replace")
 
     def tail(self, n=2500):
@@ -123,7 +123,7 @@ class Proc:
         return "".join(path.read_text(errors="replace") for path in self.logs).strip()[-n:]
 
     def result(self, timeout):
-        """Its output after a successful end. Otherwise Failed, or TimeoutError after killing it."""
+        """Its output after a successful end; else Failed, or TimeoutError after killing it."""
         try:
             rc = self.wait(timeout)
         finally:
@@ -146,7 +146,7 @@ class Proc:
             self.popen.wait()
 
     def listens(self, port):
-        """Whether something in its network namespace listens on this TCP port."""
+        """Whether a process in its network namespace listens on this TCP port."""
         for table in ("tcp", "tcp6"):
             with contextlib.suppress(OSError):
                 for line in pathlib.Path(f"/proc/{self.pid}/net/{table}").read_text().splitlines():
@@ -164,19 +164,19 @@ def netns():
     sh("ip", "netns", "add", name)
     at_end(remove_netns, name)
     sh("ip", "-n", name, "link", "set", "lo", "up")
-    # uroced shares the interface's MAC. With IPv6 the kernel would have the same link-local address as
-    # uroced's GID 0 and answer for it.
+    # uroced shares the interface's MAC. With IPv6 the kernel would have the link-local address of uroced's GID 0
+    # and would answer for it.
     sh("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1", "net.ipv4.ip_forward=0", ns=name)
     return name
 
 
 def remove_netns(name):
-    """Removes it before the end of the program. No error if it does not exist."""
+    """Removes the namespace before the end of the program. No error if it does not exist."""
     subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
 
 
 def veth(ns_a, addr_a, ns_b, addr_b, mtu):
-    """Joins two namespaces by a veth pair, eth0 on both sides, with these addresses (with prefix length)."""
+    """Joins two namespaces by a veth pair: eth0 on both sides, with these addresses (with prefix length)."""
     tmp_a, tmp_b = unique("va"), unique("vb")
     sh("ip", "link", "add", tmp_a, "mtu", mtu, "type", "veth", "peer", "name", tmp_b, "mtu", mtu)
     for tmp, ns, addr in ((tmp_a, ns_a, addr_a), (tmp_b, ns_b, addr_b)):
@@ -186,15 +186,15 @@ def veth(ns_a, addr_a, ns_b, addr_b, mtu):
 
 
 class Daemon:
-    """A running uroced, ready for clients. program: its path; vdevs: EAL's --vdev values; devs: --dev
-    values; ns: its network namespace, or the machine's; extra: more options; socket: of one before it;
-    before: what stands in front of the command."""
+    """A running uroced, ready for clients. program: its path; vdevs: EAL's --vdev values; devs: --dev values; ns:
+    its network namespace (default: the machine's); extra: more options; socket: an earlier daemon's socket to
+    reuse; before: command prefix."""
 
     def __init__(self, program, vdevs, devs, ns=None, extra=(), socket=None, before=()):
         self.ns, self.vdevs, self.devs = ns, vdevs, devs
         self.socket = socket or tmpdir() / "uroced.sock"
         prefix = unique("ur")
-        # a killed daemon leaves EAL's empty folder behind
+        # A killed daemon leaves EAL's empty folder behind.
         at_end(_rmdir_if_there, f"/var/run/dpdk/{prefix}")
         argv = [*before, program, "--socket", self.socket, "--file-prefix", prefix, "--idle", "adaptive"]
         for value in vdevs:
@@ -221,7 +221,7 @@ def _rmdir_if_there(path):
 
 
 class Pair:
-    """A server and its client that have ended."""
+    """A server and its client after both have ended."""
 
     def __init__(self, server, client, rcs):
         self.server, self.client, (self.server_rc, self.client_rc) = server, client, rcs
@@ -238,7 +238,7 @@ def _both(server, client):
 
 
 def run_pair(start_server, start_client, port, timeout=60):
-    """Starts a server, its client once the server listens on port, and waits for both."""
+    """Starts a server and, once it listens on port, its client; waits for both."""
     server = start_server()
     try:
         until(f"the server listens on port {port}",
