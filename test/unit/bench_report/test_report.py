@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""uroce-bench report and versus without a measurement: ratio and met, the shape of the JSON, plots
-that are well-formed, missing programs and bad options that are named."""
+"""uroce-bench report and versus without a measurement: ratio and met, the form of the JSON, well-formed plots, and
+messages that name missing programs and bad options."""
 import contextlib
 import dataclasses
 import io
@@ -70,7 +70,7 @@ class Rows(unittest.TestCase):
             self.assertEqual((row["base"], row["ratio"], row["met"]), (10.0, figure / 10, met))
 
     def test_ratio_is_of_the_same_run(self):
-        # the median of the ratios, not the ratio of the medians (which would be 0.5, and met)
+        # The median of the ratios, not the ratio of the medians, which would be 0.5 and met.
         row = goals.make_row(LESS, [near(2, 2), near(5, 10), near(6, 10)])
         self.assertEqual((row["figure"], row["ratio"], row["met"]), (5, 0.6, False))
         self.assertEqual((row["least"], row["most"], row["samples"]), (2, 6, 3))
@@ -93,7 +93,7 @@ class Rows(unittest.TestCase):
         self.assertEqual((row["figure"], row["state"]), (5, "near, shared core"))
         self.assertEqual(row["far"]["figure"], 10)
         self.assertNotIn("shared", row)
-        # but not where there is one core only, whose distance from the other does not matter
+        # A row for one core ignores the distance, so whole cores come first.
         row = goals.make_row(ONE, samples)
         self.assertEqual((row["figure"], row["state"]), (10, "far"))
         self.assertEqual(row["shared"]["figure"], 5)
@@ -192,7 +192,7 @@ class Measuring(unittest.TestCase):
         self.assertEqual((row["far"]["figure"], row["core_distance_ns"]), (1.0, [20.0, 30.0]))
 
     def test_samples_carry_the_cores_around_them(self):
-        # 0.6: slow once the fastest of all has been seen, which is the last
+        # 0.6 counts as slow only after the last loop has shown the fastest time, 0.5.
         self.loops = iter([(0.6, 0.6), (0.6, 0.5), (0.5, 0.5), (0.5, 0.5)])
         figures = iter([1.0, 2.0, 9.0])
         row = self.rows(lambda plan: {"first message after idle": Sample(next(figures))}, 3, "wake")[0]
@@ -212,13 +212,13 @@ class Measuring(unittest.TestCase):
                    "goodput": [1.0] * 4, "possible": [2.0, 3.0, 3.5, 3.0]}
         doc = {"rows": [{key: {"each": each} for key, each in figures.items()}]}
         with (mock.patch.object(machine, "run_bench", return_value=doc),
-              mock.patch.object(machine, "need")):  # nothing of it is started
+              mock.patch.object(machine, "need")):  # starts nothing
             row = self.rows(measure.GROUPS["wire-packet64"], 1, "wire-packet64")[0]
-        # the second: the first's core was shared, the third's far, the last's testpmd starved
+        # The second run counts: the first ran on a shared core, the third was far, the last's testpmd starved.
         self.assertEqual((row["figure"], row["ratio"], row["samples"], row["state"]), (2.0, 0.5, 1, "near"))
         self.assertEqual((row["far"]["figure"], row["shared"]["figure"]), (3.0, 1.0))
         self.assertEqual(row["core_distance_ns"], [30.0, 30.0])
-        # of all runs the best: no moment was better
+        # The best of all runs.
         self.assertEqual((row["possible"], row["possible_by"], row["beyond"]),
                          (0.875, "testpmd with an ICRC", True))
 
@@ -242,7 +242,7 @@ class Measuring(unittest.TestCase):
         loops = itertools.cycle([0.9])
         call.reset_mock()
         self.rows(call, 2)
-        self.assertEqual(call.call_count, 4)  # not for ever
+        self.assertEqual(call.call_count, 4)  # the number of turns is limited
 
     def test_what_goes_wrong_is_in_every_row_of_the_group(self):
         for why in (machine.Missing("iperf3 is missing"), processes.Failed("x"), RuntimeError("x"),
@@ -257,7 +257,7 @@ class Measuring(unittest.TestCase):
         self.assertIn("late", rows[1]["error"])
 
     def test_a_quick_run_ends_in_time(self):
-        now = itertools.count(0, 30)  # each look at the clock is half a minute later
+        now = itertools.count(0, 30)  # each clock read advances 30 s
         with mock.patch.object(measure.time, "monotonic", lambda: next(now)):
             call = mock.Mock(return_value={"messages": Sample(9.0)})
             row = self.rows(call, 64)[0]
@@ -268,7 +268,7 @@ class Measuring(unittest.TestCase):
         with mock.patch.object(measure, "QUICK_S", -1):
             call = mock.Mock()
             rows = self.rows(call)
-        call.assert_not_called()  # and no further turn asks for it
+        call.assert_not_called()  # no further turn starts
         self.assertTrue(all("not in this --quick" in row["skipped"] for row in rows))
         self.assertEqual(goals.exit_status(rows), 0)
         self.assertIn("not in this", "\n".join(page.lines([(MORE, rows[0])], HEAD)))
@@ -365,7 +365,7 @@ class Pages(unittest.TestCase):
                     x, w = (float(rect.getAttribute(key)) for key in ("x", "width")
                             ) if rect.hasAttribute("x") else (0, width)
                     self.assertTrue(math.isfinite(x) and w > 0 and 0 <= x and x + w <= width, name)
-            svg.write_all(folder, [], HEAD)  # nothing to plot is no failure
+            svg.write_all(folder, [], HEAD)  # an empty list is no failure
             minidom.parse(str(folder / "versus.svg"))
 
 
@@ -391,7 +391,7 @@ class Program(unittest.TestCase):
         self.assertIn("its scripts are not in", done.stderr)
 
     def test_json_and_status(self):
-        # without ip, iperf3 and the others: rows that say so, and status 1
+        # Without ip, iperf3 and the others the rows report it and the status is 1.
         with tempfile.TemporaryDirectory() as path:
             os.symlink("/usr/bin/python3", pathlib.Path(path) / "python3")
             done = run("versus", "--json", "--repeats", "1", "--only", "tcp-goodput,ucx-lat",

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""uroce-run against a fake daemon: what the program sees, and what the host does not.
+"""uroce-run against a fake daemon: the program sees the devices, and the host stays unchanged.
 
 test_run.py UROCE_RUN PROVIDER FAKE_UROCED
 """
@@ -11,7 +11,7 @@ import tempfile
 import unittest
 
 RUN, PROVIDER, FAKE = (os.path.abspath(a) for a in sys.argv[1:4])
-# A sanitized provider needs its run-time first in the process; leaks of others are not ours.
+# A sanitized provider needs its run-time first in the process; ignore leaks of other libraries.
 SANITIZER = {}
 if os.environ.get("UROCE_SANITIZED") == "1":
     LIBS = [subprocess.check_output(["gcc", f"-print-file-name=lib{n}.so"], text=True).strip()
@@ -26,7 +26,7 @@ def text_of(path):
 
 
 def host_view():
-    """What must be the same before and after (others mount and write here meanwhile, too)."""
+    """Host state that must not change, limited to uroce's because others mount and write here too."""
     ours = [line for line in text_of("/proc/self/mountinfo").split("\n") if " uroce " in line]
     return ours, [(d, os.path.exists(f"{d}/infiniband")) for d in ("/dev", "/sys/class")]
 
@@ -57,7 +57,7 @@ class Run(unittest.TestCase):
         return done.stdout
 
     def check_view(self, **kw):
-        """The files that libibverbs and others read, and that the rest is still there."""
+        """The files that libibverbs and others read exist, and so do the host's."""
         def cat(path):
             return self.ok("cat", path, **kw).strip()
         ib = "/sys/class/infiniband/uroce0"
@@ -69,7 +69,7 @@ class Run(unittest.TestCase):
         self.assertEqual(cat(f"{ib}/ports/1/pkeys/0"), "0xffff")
         self.assertEqual(cat(f"{ib}/ports/1/pkeys/1"), "0x0000")
         self.assertEqual(self.ok("ls", f"{ib}/device/net", **kw), "lo\n")
-        # what the kernel has of every RoCE port, and ibstat reads
+        # Files that the kernel has for every RoCE port and that ibstat reads.
         port = {"state": "4: ACTIVE", "phys_state": "5: LinkUp", "rate": "100 Gb/sec (4X EDR)",
                 "link_layer": "Ethernet", "cap_mask": "0x04010000", "lid": "0x0",
                 "lid_mask_count": "0", "sm_lid": "0x0", "sm_sl": "0"}
@@ -83,12 +83,12 @@ class Run(unittest.TestCase):
         mask = sum(1 << cpu for part in online.split(",")
                    for cpu in range(int(part.split("-")[0]), int(part.split("-")[-1]) + 1))
         self.assertEqual(int(cat(f"{ib}/device/local_cpus").replace(",", ""), 16), mask)
-        # libibverbs would take the NIC's own provider by it
+        # With a modalias libibverbs would choose the NIC's provider.
         self.assertEqual(self.ok("find", f"{ib}/", "-name", "modalias", **kw), "")
         self.assertEqual(cat("/sys/class/net/lo/mtu"), text_of("/sys/class/net/lo/mtu").strip())
         self.assertEqual(self.ok("sh", "-c", "echo x > /dev/null; test -c /dev/infiniband/uverbs0",
                                  **kw), "")
-        # Everything of the host's is kept, and the scratch on /tmp is gone.
+        # All of the host's entries remain, and the scratch folder on /tmp is gone.
         for path in "/dev", "/sys/class":
             seen = set(self.ok("ls", "-A", path, **kw).split("\n"))
             self.assertLessEqual(set(os.listdir(path)), seen)
@@ -97,7 +97,7 @@ class Run(unittest.TestCase):
         self.assertIn("192.0.2.1", self.ok("ibv_devinfo", "-v", **kw))
 
     def test_live_files_are_the_daemons(self):
-        """What the daemon keeps beside its socket is seen as it is now, not as it was."""
+        """Files that the daemon keeps beside its socket show their current contents."""
         live = os.path.join(self.dir.name, "sock.sysfs", "uroce0")
         os.makedirs(os.path.join(live, "counters"))
         port = "/sys/class/infiniband/uroce0/ports/1"

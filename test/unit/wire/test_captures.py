@@ -11,19 +11,19 @@ import unittest
 
 WIRE_CHECK, PCAP_DIR = sys.argv[1], pathlib.Path(sys.argv[2])
 
-# The one file that holds a frame with a wrong ICRC, put there to see what rxe does with it.
+# The one file with a wrong ICRC, sent on purpose to see rxe's reaction.
 BAD_ICRC = {'tap_host_view.pcap': 1}
 
 
 def expected_frames():
-    """RoCE frames of each file, from INDEX.txt, which another program wrote."""
+    """Number of RoCE frames in each file, from INDEX.txt, which another program wrote."""
     lines = (PCAP_DIR / 'INDEX.txt').read_text().splitlines()
     found = (re.match(r'(\S+\.pcap) +(\d+) frames', line) for line in lines)
     return {m[1]: int(m[2]) for m in found if m}
 
 
 def frames(path):
-    """Frames of a capture as rxe-peer wrote it: classic, little endian, microseconds."""
+    """Frames of a capture in rxe-peer's format: classic, little endian, microseconds."""
     data, at = path.read_bytes(), 24
     while at < len(data):
         size = struct.unpack_from('<I', data, at + 8)[0]
@@ -32,7 +32,7 @@ def frames(path):
 
 
 def classic(captured, order, magic):
-    """The same frames as another kind of classic capture."""
+    """The same frames in another variant of the classic format."""
     out = struct.pack(order + 'IHHiIII', magic, 2, 4, 0, 0, 65535, 1)
     for nr, frame in enumerate(captured):
         out += struct.pack(order + 'IIII', 1, nr, len(frame), len(frame)) + frame
@@ -78,7 +78,7 @@ class Captures(unittest.TestCase):
 
     # Requirements: WIRE-03
     def test_one_wrong_bit_is_found(self):
-        """A capture whose last payload byte is changed: the tool must not call it good."""
+        """The tool rejects a capture with a changed last payload byte."""
         data = bytearray((PCAP_DIR / 'nak_recv_too_small.pcap').read_bytes())
         data[24 + 16 + 60] ^= 1
         self.assertEqual(self.check_bytes(data), (1, [2, 2, 2, 1]))

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-CM MADs of the kernel's captures and of lib/wire's builder, in the eyes of tshark, which shares no code with it.
+Checks CM MADs of the kernel's captures and of lib/wire's builder with tshark, which shares no code with it.
 test_mad_oracle.py MAD_CHECK PCAP_DIR
 """
 import json
@@ -16,7 +16,7 @@ import unittest
 MAD_CHECK, PCAP_DIR = sys.argv[1], pathlib.Path(sys.argv[2])
 
 # tshark's name for each of our fields. Debian 12's tshark reads flow label and rate of a REQ's paths from the wrong
-# place, and does not dissect MRA, SIDR, LAP and APR: test_mad.c holds these against the specification's offsets.
+# place, and does not dissect MRA, SIDR, LAP and APR: test_mad.c checks these against the specification's offsets.
 PATH = {'local_lid': 'locallid', 'remote_lid': 'remotelid', 'traffic_class': 'tfcclass', 'hop_limit': 'hoplim',
         'sl': 'sl', 'subnet_local': 'subnetlocal', 'ack_timeout': 'localacktout'}
 FIELDS = {
@@ -50,7 +50,7 @@ ATTRS = {'REQ': 0x10, 'MRA': 0x11, 'REJ': 0x12, 'REP': 0x13, 'RTU': 0x14, 'DREQ'
 
 
 def dissect(path, fields):
-    """Rows of field values of the CM MADs in a capture, by tshark."""
+    """tshark's field values of the CM MADs in a capture, a row each."""
     command = ['tshark', '-r', path, '-T', 'fields', '-E', 'separator=|', '-E', 'occurrence=f',
                '-Y', 'infiniband.mad.mgmtclass == 7']
     for field in fields:
@@ -60,7 +60,7 @@ def dissect(path, fields):
 
 
 def address(gid):
-    """tshark's text of a GID."""
+    """A GID as tshark prints it."""
     import ipaddress
     return str(ipaddress.IPv6Address(bytes.fromhex(gid)))
 

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Frames of lib/wire's builder, every opcode x IPv4/IPv6 x VLAN, in the eyes of two programs that
-share no code with it: scapy's contrib.roce and tshark.   test_oracle.py WIRE_CHECK
+Checks frames of lib/wire's builder, every opcode x IPv4/IPv6 x VLAN, with two programs that share no code with it:
+scapy's contrib.roce and tshark.   test_oracle.py WIRE_CHECK
 """
 import json
 import logging
@@ -21,10 +21,10 @@ from scapy.utils import rdpcap
 
 WIRE_CHECK = sys.argv[1]
 
-# These guess at upper protocols in any payload, and call ours malformed.
+# These dissectors guess upper protocols from any payload and call ours malformed.
 GUESSERS = ('rpcordma', 'infiniband.eoib', 'smb_direct', 'iser', 'nvme-rdma', 'lnet', 'smc', 'fcoib')
 
-# tshark's field for each of ours, by the header that carries it.
+# tshark's name for each of our fields, by header.
 HEADERS = {
     'RETH': {'va': 'infiniband.reth.va', 'rkey': 'infiniband.reth.r_key',
              'dmalen': 'infiniband.reth.dmalen'},
@@ -40,7 +40,7 @@ HEADERS = {
 
 
 def headers_of(name):
-    """Extended headers of an opcode by its name."""
+    """Extended headers of an opcode, by its name."""
     op = name.split('_', 1)[1] if '_' in name else name
     found = ['DETH'] if name.startswith('UD_') else []
     if op in ('WRITE_FIRST', 'WRITE_ONLY', 'WRITE_ONLY_IMM', 'READ_REQ'):
@@ -59,7 +59,7 @@ def headers_of(name):
 
 
 def words_of(name):
-    """tshark's words for an opcode in its info column."""
+    """tshark's name for an opcode in its info column."""
     words = {'IMM': 'Immediate', 'INV': 'Invalidate', 'REQ': 'Request', 'RESP': 'Response',
              'ACK': 'Acknowledge', 'WRITE': 'RDMA Write', 'READ': 'RDMA Read', 'CMP': 'Compare'}
     service, *op = name.split('_')
@@ -67,12 +67,12 @@ def words_of(name):
 
 
 def number(field, text):
-    """A field's value; tshark prints those that it takes for bytes in bare hex digits."""
+    """A field's value; tshark prints fields of type bytes as hex digits without 0x."""
     return int(text, 16 if field in ('infiniband.immdt', 'infiniband.ieth') else 0)
 
 
 def icrc_ipv6(frame):
-    """ICRC of an IPv6 frame; scapy knows the one of IPv4 only."""
+    """ICRC of an IPv6 frame; scapy computes only that of IPv4."""
     ip = bytearray(frame[frame.index(b'\x86\xdd') + 2:-4])
     ip[0] |= 0x0f
     for off in (1, 2, 3, 7, 46, 47, 52):
@@ -92,7 +92,7 @@ class Oracle(unittest.TestCase):
         cls.frames = [bytes(p) for p in rdpcap(cls.path)]
 
     def tshark(self, fields):
-        """Rows of field values, a frame each."""
+        """Field values, one row per frame."""
         command = ['tshark', '-r', self.path, '-T', 'fields', '-E', 'separator=|', '-E', 'occurrence=f']
         for guesser in GUESSERS:
             command += ['--disable-protocol', guesser]
