@@ -84,7 +84,7 @@ def package_of(program):
 
 
 def cases(path):
-    """(program, what, passed) of every test; and lines about pyverbs' tests that are skipped."""
+    """(program, what, passed) for every test, and lines about the skipped tests of pyverbs."""
     found, skipped = [], {}
     for line in open(path, encoding="utf-8"):
         test = json.loads(line)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The control protocol from a hand of its own, for tests: as much of include/uroce_abi as a client
-needs that does not keep to the rules. Operation numbers and the version are read from the headers."""
+"""The control protocol for tests: the part of include/uroce_abi that a misbehaving client needs. Reads the
+operation numbers and the version from the headers."""
 import array
 import contextlib
 import fcntl
@@ -19,19 +19,19 @@ VERSION_MIN = int(re.search(r"define UROCE_ABI_VERSION_MIN +(\d+)", (ABI.parent 
 OPS = {name: i + 1 for i, name in enumerate(
     re.findall(r"^\tUROCE_CTRL_(\w+)(?: = 1)?,$", ABI.read_text(), re.M)[:-1])}
 RING_HDR, DB_RING = 192, 192 + 4 * 1024
-REGION, PAGE = 0x10000000, 4096  # where the regions that this client registers begin
+REGION, PAGE = 0x10000000, 4096  # start of the regions that this client registers
 CLIENT_ENDED = object()
 
 RESET, INIT, RTR, RTS, ERR = 0, 1, 2, 3, 6
 NEXT = {RESET: INIT, INIT: RTR, RTR: RTS, RTS: RTS, ERR: RESET}
-MASK = {  # of attributes that a change to the state needs
+MASK = {  # attributes that each state change needs
     RESET: 1, ERR: 1, INIT: 1 | 1 << 3 | 1 << 4 | 1 << 5,
     RTR: 1 | 1 << 7 | 1 << 8 | 1 << 20 | 1 << 12 | 1 << 17 | 1 << 15,
     RTS: 1 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 16 | 1 << 13}
 
 
 def memfd(size=1 << 20):
-    """A memfd that may be registered: it cannot shrink."""
+    """A memfd that the daemon accepts: it cannot shrink."""
     fd = os.memfd_create("test", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, size)
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
@@ -40,7 +40,7 @@ def memfd(size=1 << 20):
 
 @contextlib.contextmanager
 def as_uid(uid):
-    """Connections that are made meanwhile are this user's: the daemon sees who connected."""
+    """Connections made inside the block belong to this user: the daemon sees who connected."""
     os.setegid(uid)
     os.seteuid(uid)
     try:
@@ -56,7 +56,7 @@ def hello(device, versions=(VERSION, VERSION), features=0, required=0, spare=b""
 
 
 class Connection:
-    """A connection without HELLO. call gives (status, body, descriptors) or CLIENT_ENDED."""
+    """A connection without HELLO. call returns (status, body, descriptors) or CLIENT_ENDED."""
 
     def __init__(self, path):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -94,7 +94,7 @@ class Connection:
 
 
 class Client(Connection):
-    """A context on a device, with the memory it shares with the daemon mapped."""
+    """A context on a device; maps the memory it shares with the daemon."""
 
     def __init__(self, path, device):
         super().__init__(path)
@@ -105,7 +105,7 @@ class Client(Connection):
         self.doorbells = mmap.mmap(fds[1], struct.unpack_from("<Q", body, 24)[0])
 
     def do(self, op, body=b"", fds=()):
-        """A call whose only interest is its status; what else comes is put away."""
+        """Makes a call and returns its status; closes the reply's descriptors."""
         reply = self.call(op, body, fds)
         if reply is CLIENT_ENDED:
             return reply
@@ -114,7 +114,7 @@ class Client(Connection):
         return reply[0]
 
     def make(self, op, body=b"", fds=()):
-        """A call that makes an object: (status, handle, rest of the body)."""
+        """Makes a call that creates an object: (status, handle, reply body)."""
         reply = self.call(op, body, fds)
         if reply is CLIENT_ENDED:
             return reply, None, b""
@@ -135,7 +135,7 @@ class Client(Connection):
             os.close(fd)
 
     def ring(self, body, at):
-        """Where a ring lies that a reply describes at an offset: its segment and the offset."""
+        """Returns segment and offset of the ring that a reply describes at offset at."""
         seg, _, _, off = struct.unpack_from("<IIQQ", body, at)
         return self.segment[seg], off
 
@@ -148,7 +148,7 @@ class Client(Connection):
 
 
 def one(handle):
-    """Body of the operations that name one object."""
+    """Body of operations that name one object."""
     return struct.pack("<II", handle & 0xffffffff, 0)
 
 
@@ -161,7 +161,7 @@ def qp(pd, send_cq, recv_cq, kind=2, srq=0, caps=(16, 16, 4, 4, 64)):
 
 
 def region(pd, access=15, length=2 * PAGE, pieces=None):
-    """One memfd piece that fits, unless others are given: (va, len, kind, fd, off, start, end)."""
+    """A region of one memfd piece, unless pieces are given: (va, len, kind, fd, off, start, end)."""
     if pieces is None:
         pieces = [(REGION, length, 1, 0, 0, 0, 0)]
     packed = b"".join(struct.pack("<QQIIQQQ", *p) for p in pieces).ljust(32 * 48, b"\0")
@@ -186,23 +186,23 @@ def modify(handle, state, gid, dest=0x123456, mask=None, mtu=3):
 
 
 class Hostile(Client):
-    """A client that does legal and illegal things at random, from a seed."""
+    """A client that makes legal and illegal calls at random, from a seed."""
 
     def __init__(self, path, device, seed, dests):
         super().__init__(path, device)
         self.rng = random.Random(seed)
-        self.dests = dests  # QPNs that exist, or did
+        self.dests = dests  # QPNs that exist or existed
         self.have = {kind: [] for kind in ("PD", "MR", "CHANNEL", "CQ", "QP", "AH", "SRQ", "MW")}
         self.state = {}
 
     def any(self, kind):
-        """A handle of that kind; now and then one that is none."""
+        """A handle of that kind; sometimes an invalid one."""
         if self.have[kind] and self.rng.random() < 0.95:
             return self.rng.choice(self.have[kind])
         return self.rng.getrandbits(32)
 
     def odd(self, *usual):
-        """One of the usual values; now and then any number."""
+        """One of the usual values; sometimes a random number."""
         return self.rng.choice(usual) if self.rng.random() < 0.95 else self.rng.getrandbits(32)
 
     def gid(self):
@@ -259,7 +259,7 @@ class Hostile(Client):
         return status
 
     def scribble(self):
-        """Shared memory is ours to spoil: rings get any content, and doorbells ring."""
+        """Overwrites shared memory: writes random data into rings and rings doorbells."""
         for shared in (self.doorbells, *self.segment.values()):
             for _ in range(self.rng.randrange(200)):
                 at = self.rng.randrange(min(len(shared), 1 << 17) // 8) * 8
@@ -276,13 +276,13 @@ class Hostile(Client):
         return 0
 
     def nonsense(self):
-        """The right form for nothing: any operation but those that stop or hurt the daemon's
-        other clients by right, with any body of its length or another."""
+        """Sends a random operation with a random body, of the right length or not. Excludes operations that may
+        legally stop the daemon or hurt its other clients."""
         op = self.rng.choice([n for n in OPS if n != "IMPAIR"] + [0, 63, 65535])
         return self.do(op, self.rng.randbytes(self.rng.choice((0, 8, 16, 40, 1600))))
 
     def step(self):
-        """One thing. False: the daemon has ended the connection."""
+        """Takes one step. Returns False if the daemon has closed the connection."""
         if not self.have["PD"]:
             return self.create("PD", "ALLOC_PD") is not CLIENT_ENDED
         if len(self.have["CQ"]) < 2:

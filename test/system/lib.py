@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the system and interop tests share beyond test/kit_py: the build's programs, links, TAP."""
+"""Code shared by the system and interop tests beyond test/kit_py: the build's programs, links, TAP."""
 import collections
 import concurrent.futures
 import contextlib
@@ -38,7 +38,7 @@ processes.start()
 
 
 def skip(why):
-    """Ends the program as skipped, as meson understands it."""
+    """Ends the program as skipped, in meson's format."""
     print(f"1..0 # SKIP {why}")
     sys.exit(0)
 
@@ -52,14 +52,14 @@ def tmpdir():
     """A new folder, removed at the end."""
     path = processes.tmpdir()
     if UID:
-        path.chmod(0o711)  # its clients reach the socket, whose group and mode decide
+        path.chmod(0o711)  # clients may reach the socket; its group and mode decide
     return path
 
 
 @functools.cache
 def public_copy():
-    """A folder with the programs, the provider and what tests run in containers, in the places that
-    they have in the build, where every user can read them: the build may be in a home folder."""
+    """A folder with the programs, the provider and container test programs, at the same paths as in the build.
+    Every user can read it; the build may be in a home folder."""
     top = tmpdir()
     top.chmod(0o755)
     for path in ("app/uroce-run/uroce-run", "app/urocectl/urocectl",
@@ -75,13 +75,13 @@ spawn = Proc
 
 
 def enough(*procs):
-    """rcdata on both ends of a transfer: no more requests, and an end once all is checked."""
+    """Ends a transfer: both rcdata stop sending requests and exit after checking all data."""
     for proc in procs:
         proc.popen.send_signal(signal.SIGUSR1)
 
 
 def raw_socket(ns, iface):
-    """A packet socket on an interface of another namespace: sends and receives whole frames."""
+    """A packet socket on an interface of another namespace; sends and receives whole frames."""
     libc = ctypes.CDLL(None, use_errno=True)
     with open("/proc/self/ns/net", "rb") as home, open(f"/run/netns/{ns}", "rb") as there:
         if libc.setns(there.fileno(), 0):
@@ -103,12 +103,12 @@ def mac_of(ns, iface):
 # --- daemon and clients --------------------------------------------------------------------------
 
 def as_user():
-    """What stands before a client's command line to make it run as the user it shall run as."""
+    """Command prefix that runs a client as the configured user."""
     return ["setpriv", "--reuid", UID, "--regid", UID, "--clear-groups"] if UID else []
 
 
 def asan_env():
-    """Clients are Debian's own binaries: a sanitized provider needs its run-time preloaded."""
+    """Environment of a sanitized provider: Debian's client binaries must preload its run-time."""
     if not SANITIZED:
         return {}
     libs = [sh("gcc", f"-print-file-name={name}").strip() for name in ("libasan.so", "libubsan.so")]
@@ -116,8 +116,8 @@ def asan_env():
 
 
 class Daemon(processes.Daemon):
-    """A running uroced of the build. vdevs: EAL --vdev values; devs: --dev values; socket: of one
-    before it; huge: on huge pages; program, before: instead of the build's uroced, and in front of it."""
+    """A running uroced of the build. vdevs: EAL --vdev values; devs: --dev values; socket: an earlier daemon's
+    socket to reuse; huge: use huge pages; program: replaces the build's uroced; before: command prefix."""
 
     def __init__(self, vdevs, devs, ns=None, extra=ONE_WORKER, socket=None, huge=False, program=UROCED, before=()):
         ours = () if huge else ("--no-huge",)
@@ -126,7 +126,7 @@ class Daemon(processes.Daemon):
         super().__init__(program, vdevs, devs, ns, (*ours, *extra), socket or tmpdir() / "uroced.sock", before)
 
     def show(self, what):
-        """`urocectl --json show WHAT`, decoded."""
+        """Returns `urocectl --json show WHAT`, decoded."""
         done = subprocess.run([UROCECTL, "--socket", self.socket, "--json", "show", what],
                               text=True, capture_output=True, timeout=20)
         if done.returncode:
@@ -138,14 +138,14 @@ class Daemon(processes.Daemon):
         return all(device["link"] == "up" for device in self.show("device")["device"])
 
     def counters(self, what="stats"):
-        """The totals under `show stats` or `show drops`, all devices together."""
+        """The totals of `show stats` or `show drops` over all devices."""
         sums = collections.Counter()
         for device in self.show(what)[what]:
             sums.update(device["total"])
         return dict(sums)
 
     def objects(self):
-        """How many qp, mr, cq and client objects the daemon has, by kind."""
+        """Number of the daemon's objects by kind: qp, mr, cq, client."""
         return {what: len(self.show(what)[what]) for what in ("qp", "mr", "cq", "client")}
 
     def client(self, argv, env=None):
@@ -155,7 +155,7 @@ class Daemon(processes.Daemon):
                     {**asan_env(), **(env or {})})
 
     def stop(self):
-        """SIGTERM must end it cleanly and leave no socket behind."""
+        """Sends SIGTERM: the daemon must end cleanly and remove its socket."""
         self.alive()
         rc = self.proc.term()
         assert rc == 0, f"uroced ended with status {rc} on SIGTERM:\n{self.proc.tail()}"
@@ -166,8 +166,7 @@ class Daemon(processes.Daemon):
 
 
 class Side:
-    """One end of a link: where a program runs, on which device, and how the other end reaches
-    its TCP server."""
+    """One end of a link: the daemon, the device, and the address for TCP connections to its server."""
 
     def __init__(self, daemon, dev, host):
         self.daemon, self.dev, self.host = daemon, dev, host
@@ -182,11 +181,11 @@ class Link:
     def __init__(self, kind, a, b, mtu):
         self.kind, self.a, self.b, self.mtu = kind, a, b, mtu
         self.daemons = list(dict.fromkeys((a.daemon, b.daemon)))
-        for daemon in self.daemons:  # a memif is up when its peer has come
+        for daemon in self.daemons:  # a memif is up after its peer has connected
             until("the link is up", lambda daemon=daemon: daemon.link_up())
 
     def nothing_left(self):
-        """Waits until no daemon has an object left; TimeoutError if one keeps some."""
+        """Waits until no daemon has an object left; TimeoutError if objects remain."""
         for daemon in self.daemons:
             until("no object is left", lambda daemon=daemon: not any(daemon.objects().values()))
 
@@ -213,7 +212,7 @@ def link_veth(mtu=4096, extra=ONE_WORKER):
 
 
 def link_memif(extra=ONE_WORKER):
-    """Two daemons joined by shared memory."""
+    """Two daemons joined by memif."""
     sides = []
     ns, path = netns(), tmpdir() / "memif.sock"
     for i, role in enumerate(("server", "client")):
@@ -224,7 +223,7 @@ def link_memif(extra=ONE_WORKER):
 
 
 def link_ring(extra=ONE_WORKER, huge=False):
-    """One daemon with two devices joined in memory by rings."""
+    """One daemon with two devices joined by rings in memory."""
     devs = [f"name=uroce{i},port=net_ring_pair{end},addr=10.9.0.{101 + i}/24,mtu=4096"
             for i, end in enumerate("ab")]
     daemon = Daemon([], devs, netns(), ("--pair", "pair", *extra), huge=huge)
@@ -233,7 +232,7 @@ def link_ring(extra=ONE_WORKER, huge=False):
 
 
 def link_loop(extra=ONE_WORKER):
-    """One device talking to itself."""
+    """One device that talks to itself."""
     dev = "name=uroce0,port=net_ring0,addr=10.9.0.101/24,mtu=4096"
     side = Side(Daemon(["net_ring0"], [dev], netns(), extra), "uroce0", "127.0.0.1")
     return Link("loop", side, side, 4096)
@@ -245,8 +244,8 @@ LINKS = {"veth": link_veth, "memif": link_memif, "ring": link_ring, "loop": link
 # --- client and server ---------------------------------------------------------------------------
 
 def verbs_pair(server, client, tool, args=(), *, server_args=None, timeout=60):
-    """Runs a verbs program between two sides: server side, client side. {dev} in args is replaced;
-    server_args, if given, is what the server gets instead of args. Both must end well."""
+    """Runs a verbs program between two sides: server side, client side. Replaces {dev} in args. The server gets
+    server_args instead of args, if given. Both must end with status 0."""
     port = tcp_port()
 
     def argv(side, given):
@@ -265,7 +264,7 @@ _cases = []
 
 @contextlib.contextmanager
 def case(name):
-    """One test: what it raises makes it fail and is printed; the next one runs all the same."""
+    """One test. An exception fails it and is printed; the next test still runs."""
     start = time.monotonic()
     verdict = "ok"
     try:
@@ -279,7 +278,7 @@ def case(name):
 
 
 def cases_beside(lanes, cases):
-    """Tests that wait most of their time, so many at once. cases: (name, function)"""
+    """Runs tests in parallel, because they mostly wait. cases: (name, function)"""
     with concurrent.futures.ThreadPoolExecutor(lanes) as pool:
         for name, run in [(name, pool.submit(call)) for name, call in cases]:
             with case(name):
@@ -287,7 +286,7 @@ def cases_beside(lanes, cases):
 
 
 def tap(prog, what, timeout):
-    """Takes over the TAP lines of a program of ours, one case each; it must end well, too."""
+    """Turns the TAP lines of a test program into cases; the program must also end with status 0."""
     rc = prog.wait(timeout)
     notes = []
     for line in prog.output().splitlines():

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Debian's Ceph over RDMA: a monitor, an OSD with its objects in memory, and rados, all of whose
-messages go through a daemon (ms_type = async+rdma). What is read is compared byte for byte with
-what was written. UROCE_CEPH_BENCH=1 prints the write rates of RDMA and of TCP in turn, too."""
+"""Debian's Ceph over RDMA: a monitor, an OSD with its objects in memory, and rados. All messages go through a
+daemon (ms_type = async+rdma), and the test compares every byte read with the byte written. UROCE_CEPH_BENCH=1 also
+prints the write rates of RDMA and TCP in turn."""
 import json
 import os
 import re
@@ -36,7 +36,7 @@ admin_socket = {folder}/$name.$pid.asok
 keyring = {folder}/keyring
 {messenger}
 """
-# Buffers of 128 KiB: Ceph's default of 32768 would be 4 GiB a process.
+# Buffers of 128 KiB; Ceph's default of 32768 buffers would take 4 GiB per process.
 RDMA = """ms_type = async+rdma
 ms_async_rdma_device_name = uroce0
 ms_async_rdma_local_gid = 0000:0000:0000:0000:0000:ffff:0a09:0065
@@ -93,7 +93,7 @@ class Cluster:
 
     def bench(self, size, seconds=5):
         said = self.rados("bench", str(seconds), "write", "-b", str(size), "-t", "16",
-                          "--max-objects", "256")  # a quick machine would fill the OSD
+                          "--max-objects", "256")  # a fast machine would fill the OSD
         return {what: float(re.search(rf"^{re.escape(what)}:\s*([\d.]+)", said, re.M)[1])
                 for what in ("Bandwidth (MB/sec)", "Average IOPS")}
 

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""doc/containers.md followed to the letter: the commands under 'With podman' run as they stand
-there, in a mount namespace in which /opt and /run/uroce are empty folders of the test's own."""
+"""Runs the commands of doc/containers.md, 'With podman', literally, in a mount namespace where /opt and /run/uroce
+are empty folders."""
 import os
 import resource
 import textwrap
@@ -9,7 +9,7 @@ import textwrap
 import lib
 
 DOC = lib.HERE.parent.parent / "doc/containers.md"
-# What a machine for tests may lack, and a folder for podman that is not the machine's own.
+# Adapts the test machine and gives podman a separate folder.
 PRELUDE = """set -e
 mount -t tmpfs tmpfs /opt
 mkdir -p /run/uroce

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""test_mappings.py with as many registrations as it takes to reach vm.max_map_count."""
+"""test_mappings.py with enough registrations to reach vm.max_map_count."""
 import os
 
 os.environ["UROCE_MAPPINGS_ROUNDS"] = "2000"

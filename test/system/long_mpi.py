@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Open MPI and MPICH as Debian packages them: jobs of 4 ranks that compare every byte, with the
-transports that they choose by themselves, and with every message over RoCE (UCX_TLS=rc,self)."""
+"""Debian's Open MPI and MPICH: jobs of 4 ranks that compare every byte, with the libraries' default transports and
+with every message over RoCE (UCX_TLS=rc,self)."""
 import os
 import re
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Running perftest's programs between two sides, and reading what they print; huge pages."""
+"""Runs perftest's programs between two sides and parses their output; huge pages."""
 import contextlib
 import pathlib
 import re
@@ -11,9 +11,8 @@ HUGE_GROUP = pathlib.Path("/proc/sys/vm/hugetlb_shm_group")
 
 
 def rows(text):
-    """The result table: message size -> list of the numbers behind it. On a busy machine perftest
-    cannot tell the CPU's frequency: it prints inf, and says so on its other output, of which the
-    words can stand behind a row's."""
+    """The result table: message size -> the other columns. On a busy machine perftest cannot determine the CPU
+    frequency: it prints inf and a warning on standard error, which may follow a row."""
     found = {}
     for line in text.splitlines():
         line = line.partition("Correlation coefficient")[0]
@@ -23,15 +22,14 @@ def rows(text):
     return found
 
 
-# ACK timeouts of 1.1 s, eight of them. With perftest's own, 67 ms, a daemon that gets no core for half
-# a second, among those that a test suite runs at once, costs both ends their connection, and rightly:
-# test_stalled.py is about that. What is lost is sent again long before, by probes.
+# Eight ACK timeouts of 1.1 s. With perftest's 67 ms, a daemon that gets no core for half a second while a test
+# suite runs would correctly lose the connection (test_stalled.py tests this). Probes repair losses much earlier.
 PATIENT = ("-u", "18")
 
 
 def run(link, tool, *args, sizes, timeout=90):
-    """Server on link.b, client on link.a. Every size must be in the client's table, with
-    iterations done. Returns the pair."""
+    """Server on link.b, client on link.a. The client's table must have every size, with a nonzero number of
+    iterations. Returns the pair."""
     pair = lib.verbs_pair(link.b, link.a, tool, ["-d", "{dev}", "-x", "1", "-F", *PATIENT, *args],
                           timeout=timeout)
     table = rows(pair.client.output())
@@ -43,7 +41,7 @@ def run(link, tool, *args, sizes, timeout=90):
 
 @contextlib.contextmanager
 def huge_pages(count):
-    """Huge pages for shmget, for the user who shall run clients, too."""
+    """Huge pages for shmget, including for the user that runs the clients."""
     were = HUGE.read_text(), HUGE_GROUP.read_text()
     free = int(re.search(r"HugePages_Free:\s+(\d+)", pathlib.Path("/proc/meminfo").read_text())[1])
     try:

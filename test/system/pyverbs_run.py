@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""pyverbs' own tests, as Debian's rdma-core documentation carries them, unpacked and run."""
+"""Unpacks and runs pyverbs' own tests from the documentation of Debian's rdma-core."""
 import gzip
 import pathlib
 import re
@@ -27,7 +27,7 @@ def unpack():
 
 
 def verdicts(text):
-    """Full name of a test -> ok, FAIL, ERROR or skipped 'why'. What tests print stands between."""
+    """Full name of a test -> ok, FAIL, ERROR or skipped 'why'. Ignores output of the tests themselves."""
     found = {}
     body = re.split(r"^={70}$|^-{70}$", text, flags=re.M)[0]
     for chunk in re.split(r"^(?=test_\w+ \()", body, flags=re.M):
@@ -39,7 +39,7 @@ def verdicts(text):
 
 
 def run(side, folder, names=(), timeout=120):
-    """Runs the tests whose names contain one of names (or match it, if it has a *), or all; name ->
+    """Runs the tests whose names contain one of names (or match it, if it has a *), or all tests; returns name ->
     verdict."""
     wanted = [word for name in names for word in ("-k", shlex.quote(name))]
     script = (f"cd {folder} && exec /usr/bin/python3 tests/run_tests.py --dev {side.dev} "

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A file system whose server goes silent: FUSE by hand, from include/uapi/linux/fuse.h. It has one
-folder, in it any file is found; what a file's name contains is never answered for it (flush,
-release, read, write, statfs, getattr). Closing such a file, or touching its pages, waits for ever,
-in a way that SIGKILL does not end. Of files named "hole" the pages between the first and the last
-are not read before StuckFs.answer, of those named "slow" each comes SLOW_S late."""
+"""A FUSE file system with a server that goes silent, after include/uapi/linux/fuse.h. Its one folder contains every
+file name. The server never replies to the operations named in a file's name (flush, release, read, write, statfs,
+getattr). Closing such a file or touching its pages blocks forever; not even SIGKILL ends that. For files named
+"hole" the inner pages wait for StuckFs.answer; for files named "slow" each inner page arrives SLOW_S late."""
 import ctypes
 import os
 import select
@@ -33,7 +32,7 @@ def attributes(node):
 
 
 class Late:
-    """Reads that are answered later: with the signal, or when their time has come."""
+    """Reads answered later: after the signal or after SLOW_S."""
 
     def __init__(self, fuse):
         self.fuse, self.holes, self.slow = fuse, [], []
@@ -60,7 +59,7 @@ class Late:
         return True
 
     def wait(self):
-        """Until there is something to read."""
+        """Waits until the FUSE descriptor is readable; sends due replies."""
         while True:
             now = time.monotonic()
             while self.slow and self.slow[0][0] <= now:
@@ -71,7 +70,7 @@ class Late:
 
 
 def serve(fuse):
-    """Answers until the mount is gone."""
+    """Serves requests until the unmount."""
     names = {}
     late = Late(fuse)
     while True:
@@ -112,7 +111,7 @@ def serve(fuse):
 
 
 class StuckFs:
-    """The mount and its server, a process of its own: who uses the files may hang until it ends."""
+    """The mount and its server process. Users of its files may hang until the server ends."""
 
     def __init__(self):
         self.path = lib.tmpdir() / "mnt"
@@ -135,15 +134,15 @@ class StuckFs:
         lib.at_end(self.end)
 
     def file(self, hangs):
-        """Path of a file that hangs on what its name says."""
+        """Path of a new file that hangs in the named operation."""
         return self.path / f"{hangs}-{lib.unique('f')}"
 
     def answer(self):
-        """Reads of holes, those that wait and those to come."""
+        """Completes reads of holes, pending and future."""
         os.kill(self.pid, signal.SIGUSR1)
 
     def end(self):
-        """Everything that waits for it gets an error."""
+        """Ends the server: all pending operations fail with an error."""
         if self.pid:
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Automatic path migration (REQ-11, EVT-06) of real programs' queue pairs: one of two paths between
-two devices is cut off under traffic, which goes on over the other."""
+"""Automatic path migration (REQ-11, EVT-06) with real programs: the test cuts one of two paths between two devices
+under traffic, and the traffic continues on the other."""
 import json
 import subprocess
 
@@ -13,7 +13,7 @@ SECOND = ("10.9.1.101", "10.9.1.102")
 
 
 def two_addresses(extra=lib.ONE_WORKER):
-    """One daemon, two devices joined in memory, two addresses each."""
+    """One daemon with two devices joined in memory, two addresses each."""
     devs = [f"name=uroce{i},port=net_ring_pair{end},addr={FIRST[i]}/24,addr={SECOND[i]}/24,mtu=4096"
             for i, end in enumerate("ab")]
     return lib.Daemon([], devs, lib.netns(), ("--pair", "pair", *extra))
@@ -27,7 +27,7 @@ def urocectl(daemon, *words):
 
 
 def cut(daemon, addresses):
-    """Nothing that goes to these addresses arrives any more."""
+    """Drops everything sent to these addresses."""
     for i, address in enumerate(addresses):
         urocectl(daemon, "impair", f"uroce{i}", "set", f"rule:dst={address},action=drop")
 
@@ -86,7 +86,7 @@ def test_modify_migrates_a_connection():
 
 # Requirements: EVT-06, REQ-11
 def test_alternate_path_to_an_unknown_peer_fails():
-    """Nobody has the address that the alternate path leads to."""
+    """No device has the alternate path's address."""
     daemon = two_addresses()
     proc = run(daemon, "unusable", "10.9.1.250")
     armed(proc)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Clients that arm their CQs all the time (armer.c) must not keep the control thread from others."""
+"""Clients that arm their CQs continuously (armer.c) must not block the control thread for others."""
 import control
 import lib
 

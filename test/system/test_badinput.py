@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Bad frames, bad control messages, bad rings: counted or cut off, and nobody else notices."""
+"""Bad frames, bad control messages and bad rings are counted or end the connection; no other user notices."""
 import os
 import random
 import socket
@@ -19,7 +19,7 @@ SEND_ONLY, WRITE_ONLY, ACK, CNP = 0x04, 0x0a, 0x11, 0x81
 
 
 class Wire:
-    """Frames from side a's address into side b's interface, at a queue pair that is at work."""
+    """Sends frames from side a's address into side b's interface, to a QP with traffic."""
 
     def __init__(self, link):
         self.sock = lib.raw_socket(link.a.daemon.ns, "eth0")
@@ -32,7 +32,7 @@ class Wire:
         self.reth = bth[54:70]
 
     def _listen(self, there):
-        """RoCE frames a -> b of the running transfer, at least one WRITE_ONLY among them."""
+        """RoCE frames a -> b of the running transfer, including at least one WRITE_ONLY."""
         there.settimeout(5)
         to_b = bytes.fromhex(self.macs[1].replace(":", ""))
         frames, end = [], time.monotonic() + 10
@@ -44,14 +44,14 @@ class Wire:
         return frames
 
     def base(self, **bth):
-        """Headers up to BTH of a frame that would be accepted; scapy adds the ICRC."""
+        """Headers up to the BTH of an acceptable frame; scapy adds the ICRC."""
         fields = {"opcode": SEND_ONLY, "migreq": 1, "dqpn": self.qpn, "psn": self.psn, **bth}
         return (Ether(src=self.macs[0], dst=self.macs[1]) /
                 IP(src="10.9.0.101", dst="10.9.0.102", flags="DF") /
                 UDP(sport=0xc001, dport=4791, chksum=0) / BTH(**fields))
 
     def write(self, payload=b"\xee" * 64, length=None, **bth):
-        """A WRITE ONLY into memory that the peer really has, with the key it really gave."""
+        """A WRITE ONLY into the peer's real memory, with its real key."""
         addr, key, _ = struct.unpack("!QII", self.reth)
         reth = struct.pack("!QII", addr, key, len(payload) if length is None else length)
         return self.base(**{"opcode": WRITE_ONLY, **bth}) / Raw(reth + payload)
@@ -68,7 +68,7 @@ def short_bth(wire):
 
 
 def patched(frame, offset, new):
-    """The frame with bytes replaced after everything was computed."""
+    """The frame with bytes replaced after all checksums were computed."""
     raw = bytearray(bytes(frame))
     raw[offset:offset + len(new)] = new
     return bytes(raw)
@@ -79,7 +79,7 @@ def tagged(frame, tci):
 
 
 def books(daemon):
-    """OBS: each received frame is counted once."""
+    """OBS: each received frame is counted exactly once."""
     def right():
         for stats, drops in zip(daemon.show("stats")["stats"], daemon.show("drops")["drops"]):
             total = stats["total"]
@@ -96,7 +96,7 @@ def udp_length(frame, delta):
 
 
 def bad_frames(wire):
-    """(what, frame, reasons it may be counted under)."""
+    """(what, frame, acceptable drop reasons)."""
     good = bytes(wire.write())
     yield "a runt", short_bth(wire), {"runt", "bad_length", "bad_udp_length"}
     yield "a frame cut inside the RETH", wire.base(opcode=WRITE_ONLY) / Raw(b"\0" * 8), {
@@ -112,7 +112,7 @@ def bad_frames(wire):
     yield "IP length beyond the frame", patched(good, 16, b"\x23\x00"), {"bad_ip", "runt"}
     yield "IP header length 4", patched(good, 14, b"\x44"), {"bad_ip"}
     yield "bad IP checksum", patched(good, 24, b"\x12\x34"), {"bad_ip"}
-    # A fragment never comes here: net_af_packet has the kernel put fragments together first.
+    # No fragments: the kernel reassembles them before net_af_packet receives them.
     yield "bad ICRC", patched(good, len(good) - 1, bytes([good[-1] ^ 0x80])), {"bad_icrc"}
     yield "payload changed on the way", patched(good, 80, b"\x11"), {"bad_icrc"}
     yield "bad QPN", wire.write(dqpn=wire.qpn ^ 0x3f0f00), {"bad_qpn"}
@@ -187,7 +187,7 @@ def frames():
 
 
 def vlans():
-    """Two devices in VLAN 100: they reach each other, and take nothing else."""
+    """Two devices in VLAN 100 reach each other and drop everything else."""
     spaces = [lib.netns(), lib.netns()]
     lib.veth(spaces[0], "10.9.0.1/24", spaces[1], "10.9.0.2/24", 1500)
     sides = []
@@ -221,7 +221,7 @@ def vlans():
 
 
 def control_garbage(path, rng):
-    """One connection that talks nonsense; it must be closed from the other side."""
+    """Sends garbage on one connection; the daemon must close it."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
         sock.settimeout(5)
         sock.connect(str(path))
@@ -231,7 +231,7 @@ def control_garbage(path, rng):
         try:
             for _ in range(4):
                 sock.send(start + rng.randbytes(rng.choice((1, 8, 200, 16000, 30000))))
-            while sock.recv(65536):  # replies are fine, the end must come
+            while sock.recv(65536):  # replies are fine, but the connection must end
                 pass
         except (ConnectionResetError, BrokenPipeError):
             pass

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""uroce-bench client: it runs, what it moved arrived, it refuses what cannot be, and leaves nothing."""
+"""uroce-bench client: it runs, its data arrives, it refuses invalid options and leaves nothing behind."""
 import json
 import os
 import pathlib
@@ -14,7 +14,7 @@ SHORT = ("--json", "--no-probe", "--runs", "2", "--count", "50")
 
 
 def bench(*argv, fails=0):
-    """Runs the mode client; its first row, or where it has to fail its message."""
+    """Runs the mode client; returns its first row, or its message if it must fail."""
     done = subprocess.run([BENCH, "client", *map(str, argv)], text=True, capture_output=True,
                           timeout=100)
     assert done.returncode == fails, f"{argv}: {done.returncode}\n{done.stdout}{done.stderr}"
@@ -22,7 +22,7 @@ def bench(*argv, fails=0):
 
 
 def left_of(pid):
-    """What a bench with this process id may have left behind."""
+    """Folders that a bench with this process id left behind."""
     return [*pathlib.Path("/tmp").glob(f"uroce-bench-{pid}-*"),
             *pathlib.Path("/var/run/dpdk").glob(f"bench-{pid}-*")]
 
@@ -115,7 +115,7 @@ def main():
             lib.until("they end", lambda: not any(alive(pid) for pid in kids))
             if sig == signal.SIGTERM:
                 assert not left_of(proc.pid), left_of(proc.pid)
-            for path in left_of(proc.pid):  # nobody could
+            for path in left_of(proc.pid):  # SIGKILL leaves them behind
                 for file in path.glob("*"):
                     file.unlink()
                 path.rmdir()

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What others say of our frames: tshark, scapy's ICRC, and our own wire-check."""
+"""tshark, scapy's ICRC and our own wire-check judge our frames."""
 import json
 import pathlib
 import re
@@ -13,15 +13,15 @@ from scapy.utils import PcapReader
 
 import lib
 
-SCAPY_FRAMES = 1000 if lib.SHORT else 3000  # it dissects some hundred frames a second
+SCAPY_FRAMES = 1000 if lib.SHORT else 3000  # scapy dissects some hundred frames a second
 WIRE_CHECK = lib.BUILD / "test/wire-check"
-# These guess at upper protocols in any payload, and call random bytes malformed.
+# These dissectors guess upper protocols from any payload and call random bytes malformed.
 GUESSERS = ("rpcordma", "infiniband.eoib", "smb_direct", "iser", "nvme-rdma", "lnet", "smc", "fcoib")
 
 
 def record(side, path):
-    """tcpdump of what arrives at a side. (What af_packet sends past the qdisc, its own end of the
-    veth does not show.)"""
+    """tcpdump of the frames that arrive at a side. (af_packet bypasses the qdisc, so the sending end of the veth
+    does not show its frames.)"""
     dump = lib.spawn(["tcpdump", "-i", "eth0", "-Q", "in", "-U", "-n", "-s", "9000", "-B", "65536",
                       "-Z", "root", "-w", path, "udp port 4791"], ns=side.daemon.ns)
     lib.until("tcpdump listens", lambda: "listening on" in dump.output())
@@ -29,7 +29,7 @@ def record(side, path):
 
 
 def capture(gid):
-    """A capture of everything that rcdata and ibv_rc_pingpong send both ways; its path."""
+    """Captures both directions of rcdata and ibv_rc_pingpong; returns the path."""
     link = lib.link_veth()
     folder = lib.tmpdir()
     parts = [folder / "a.pcap", folder / "b.pcap"]
@@ -58,7 +58,7 @@ def tshark(path, display_filter):
 
 
 def scapy_icrcs(path):
-    """(frames looked at, numbers of those whose ICRC is not what scapy computes). IPv4 only."""
+    """(frames checked, numbers of frames whose ICRC differs from scapy's). IPv4 only."""
     seen, wrong = 0, []
     with PcapReader(str(path)) as reader:
         for number, frame in enumerate(reader, 1):
@@ -75,7 +75,7 @@ def scapy_icrcs(path):
 
 
 def ctl(daemon, *words, rc=0, own=()):
-    """urocectl capture WORDS: its JSON; or, where it is to fail, what it said."""
+    """Runs urocectl capture WORDS; returns its JSON, or its message if it must fail."""
     done = subprocess.run([*own, lib.UROCECTL, "--socket", daemon.socket, "--json", "capture",
                            *words], text=True, capture_output=True, timeout=20)
     assert done.returncode == rc, f"{words}: {done.returncode}: {done.stdout}{done.stderr}"
@@ -83,7 +83,7 @@ def ctl(daemon, *words, rc=0, own=()):
 
 
 def inside():
-    """urocectl capture: its file is what it says, and others read it; what cannot be is refused."""
+    """urocectl capture writes a correct file that other tools read, and refuses invalid requests."""
     link = lib.link_ring()
     daemon, dev = link.a.daemon, link.a.dev
     path = lib.tmpdir() / "dev.pcapng"
@@ -120,7 +120,7 @@ def inside():
 
 
 def looped_back():
-    """A capture of frames that never leave the daemon: they have no ICRC there, but in the capture."""
+    """Captures frames that never leave the daemon: they get an ICRC only in the capture."""
     link = lib.link_loop()
     path = lib.tmpdir() / "loop.pcapng"
     ctl(link.a.daemon, link.a.dev, "start", path)

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The daemon's control protocol against clients that ask for what cannot be: right answers to
-wrong requests, nothing half made, nothing left, and nobody else disturbed."""
+"""The daemon's control protocol with invalid requests: correct errors, no partial or leftover objects, and no
+effect on other clients."""
 import errno
 import os
 import random
@@ -36,7 +36,8 @@ def connections(path):
 
 
 def versions(path):
-    """A client of another version gets the highest common one, or both ranges; what it offers beyond is ignored."""
+    """A client of another version gets the highest common one, or an error with both ranges; unknown features are
+    ignored."""
     c, own = control.Connection(path), control.VERSION
     for versions, features, required, want in (
             ((own + 1, own + 3), 0, 0, f"the client speaks {own + 1} to {own + 3}, the daemon "),
@@ -46,7 +47,7 @@ def versions(path):
         assert (status, want in why.decode()) == (errno.EPROTONOSUPPORT, True), (status, why)
     status, why, _ = c.hello("uroce0", versions=(own, own - 1))
     assert (status, b"version_min" in why) == (errno.EINVAL, True), (status, why)
-    # The same connection may still agree.
+    # The same connection may retry with a common version.
     status, body, fds = c.hello("uroce0", versions=(1, own + 9), features=(1 << 64) - 1)
     assert status == 0 and struct.unpack_from("<H", body, 12)[0] == own, (status, body)
     assert struct.unpack_from("<Q", body, 16)[0] == 0, "features that the daemon does not have"
@@ -55,7 +56,7 @@ def versions(path):
     assert c.call("ALLOC_PD")[0] == 0
     c.version = own + 1
     assert c.call("ALLOC_PD") is control.CLIENT_ENDED, "another version than was agreed"
-    # Until version 6 a HELLO had no range.
+    # Up to version 6 a HELLO had no range.
     c = control.Connection(path)
     c.version = 6
     status, why, _ = c.call("HELLO", struct.pack("<32sII", b"uroce0", 1, 0))
@@ -63,7 +64,7 @@ def versions(path):
 
 
 def spare_bytes(path):
-    """A request with spare bytes that are not zero is refused with the name of the field."""
+    """A request with nonzero spare bytes is refused; the error names the field."""
     c = control.Client(path, "uroce0")
     assert c.make("ALLOC_PD")[0] == 0
     for op, body, at, field in (
@@ -93,8 +94,8 @@ def spare_bytes(path):
 
 
 def naming(h, good):
-    """Every request that names an object by a handle, with h in each such place in turn: (operation,
-    body, descriptors). good: a PD and a CQ that exist, and a memfd."""
+    """Every request that names an object by a handle, with h in each such field in turn: (operation, body,
+    descriptors). good: an existing PD and CQ, and a memfd."""
     pd, cq, fd = good
     gid = control.ipv4_gid("10.9.0.101")
     for op in ("DEALLOC_PD", "DEREG_MR", "DESTROY_CQ", "DESTROY_QP", "QUERY_QP", "DESTROY_AH",
@@ -113,7 +114,7 @@ def naming(h, good):
     yield "ALLOC_MW", struct.pack("<II8x", h, 1), []
     for args in ((h, cq, cq), (pd, h, cq), (pd, cq, h)):
         yield "CREATE_QP", control.qp(*args), []
-    if h != 0xffffffff:  # handle + 1 is 0, which says none
+    if h != 0xffffffff:  # handle + 1 would be 0, which means none
         yield "CREATE_QP", control.qp(pd, cq, cq, srq=h + 1), []
         yield "CREATE_CQ", control.cq(channel=h + 1), []
     yield "IMPORT_PD", bytes(16) + struct.pack("<II8x", h, 0), []
@@ -121,7 +122,7 @@ def naming(h, good):
 
 
 def unknown_handles(path):
-    """ENOENT, whatever they look like; all operations with a handle are there."""
+    """Unknown handles get ENOENT, whatever their value. Covers all operations with a handle."""
     c = control.Client(path, "uroce0")
     (_, pd, _), (_, cq, _) = c.make("ALLOC_PD"), c.make("CREATE_CQ", control.cq())
     fd = control.memfd()
@@ -148,13 +149,13 @@ def handles(path):
                "DESTROY_SRQ", "DEALLOC_MW"):
         for handle in (1, 0xfffff, 1 << 20, 1 << 31, -1):
             assert a.do(op, control.one(handle)) == errno.ENOENT, (op, handle)
-        # what is a's is nobody else's
+        # Client a's handles mean nothing to client b.
         assert b.do(op, control.one(0)) == errno.ENOENT, op
     assert a.do("DEALLOC_PD", control.one(0)) == errno.EBUSY
     assert a.do("DESTROY_CQ", control.one(0)) == errno.EBUSY
     assert a.do("DESTROY_QP", control.one(qp)) == 0
     assert a.do("QUERY_QP", control.one(qp)) == errno.ENOENT
-    # the slot is used again, the handle is not
+    # The slot is reused, the handle is not.
     status, again, _ = a.make("CREATE_QP", control.qp(0, 0, 0))
     assert (status, again != qp) == (0, True)
     assert a.do("DESTROY_QP", control.one(again)) == 0
@@ -165,7 +166,7 @@ def handles(path):
 
 
 def refusals(daemon):
-    """Each refusal has its errno, and leaves the counts as they were (LIFE-02)."""
+    """Each refusal has its errno and leaves the object counts unchanged (LIFE-02)."""
     c = control.Client(daemon.socket, "uroce0")
     assert c.make("ALLOC_PD")[0] == 0 and c.make("CREATE_CQ", control.cq())[0] == 0
     before = counts(daemon)
@@ -214,7 +215,7 @@ def channel_dies_before_its_cq(daemon):
 
 
 def full_channel_loses_nothing(daemon):
-    """More CQs have an event than the channel's socket holds while nobody reads it."""
+    """More CQs raise an event than the channel's socket holds while no one reads it."""
     c = control.Client(daemon.socket, "uroce0")
     many = 600
     status, body, fds = c.call("CREATE_CHANNEL")
@@ -250,14 +251,14 @@ def full_channel_loses_nothing(daemon):
 
 
 def cq_overrun(daemon):
-    """EVT-08: the CQ is dead, its QPs fail, all of them are told; others work on."""
+    """EVT-08: a CQ overrun fails the CQ and all its QPs, and each gets an event."""
     c = control.Client(daemon.socket, "uroce0")
     assert c.make("ALLOC_PD")[0] == 0
     assert c.make("CREATE_CQ", control.cq(1, user=77))[:2] == (0, 0)
     status, qp, body = c.make("CREATE_QP", control.qp(0, 0, 0, caps=(1, 4, 1, 1, 0)))
     _, other, _ = c.make("CREATE_QP", control.qp(0, 0, 0, caps=(1, 1, 1, 1, 0)))
     shared, at = c.ring(body, 64)
-    struct.pack_into("<I", shared, at, 3)  # three receive WQEs for a CQ with room for one
+    struct.pack_into("<I", shared, at, 3)  # three receive WQEs for a CQ with space for one
     for handle, state in ((other, control.INIT), (qp, control.INIT), (qp, control.ERR)):
         assert c.do("MODIFY_QP", control.modify(handle, state, bytes(16))) == 0
     got = []
@@ -280,7 +281,7 @@ def cq_overrun(daemon):
 
 
 def queue_memory_is_limited(daemon):
-    """--client-mem holds, what is given back serves again, and the next client has its own."""
+    """--client-mem limits queue memory: freed memory is available again, and each client has its own limit."""
     c = control.Client(daemon.socket, "uroce0")
     made = []
     while True:
@@ -298,7 +299,7 @@ def queue_memory_is_limited(daemon):
 
 
 def hostile(daemon, seed):
-    """Three clients at once, each ended by the daemon or by itself now and then."""
+    """Three clients at once; sometimes the daemon or the client ends the connection."""
     rng = random.Random(seed)
     dests = []
 

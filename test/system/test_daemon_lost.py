@@ -1,8 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""CQE-15, EVT-14: uroced killed by SIGKILL under traffic. Every work request of the programs that it
-served completes exactly once, they destroy everything, and open the device again when there is a new
-daemon."""
+"""CQE-15, EVT-14: uroced is killed by SIGKILL under traffic. Its clients complete every work request exactly once,
+destroy all objects and reopen the device on a new daemon."""
 import os
 import random
 import signal
@@ -34,7 +33,7 @@ def said(proc, word):
 
 
 def survive(first, options, extra, how):
-    """Runs a program, ends its daemon with this signal; returns the daemon that comes after."""
+    """Runs a program and ends its daemon with this signal; returns the next daemon."""
     prog = first.client([SURVIVOR, *options, "uroce0"])
     lib.until("traffic runs", said(prog, "running"), timeout=30)
     time.sleep(random.random() * 0.3)
@@ -52,7 +51,7 @@ def shapes(extra, how, times):
         for n in range(times):
             with lib.case(f"{name}, {len(extra) and 2 or 1} workers, {how.name} {n + 1}"):
                 served = survive(served, options, extra, how)
-            if served.proc.poll() is not None:  # the case before failed half way
+            if served.proc.poll() is not None:  # the previous case failed half way
                 served = daemon(extra, served.socket, served.ns)
     with lib.case("the last daemon has nothing left and ends cleanly"):
         lib.until("no object is left", lambda: not any(served.objects().values()))

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What unmodified programs see of the devices: ibv_devices, ibv_devinfo."""
+"""The devices as unmodified programs see them: ibv_devices, ibv_devinfo."""
 import re
 
 import lib
@@ -20,7 +20,7 @@ def field(text, name):
 
 
 def gids(text):
-    """Index -> GID as ibv_devinfo -v prints it, empty slots left out."""
+    """Index -> GID from ibv_devinfo -v, without empty slots."""
     return {int(i): gid for i, gid in re.findall(r"GID\[\s*(\d+)\]:\s*(\S+?),?(?:\s|$)", text)}
 
 
@@ -43,7 +43,7 @@ def check_devinfo(side, mtu, last_octet):
 
 
 def check_own_mac():
-    """mac= over an interface: the daemon answers with it, the kernel keeps the interface's."""
+    """mac= over an interface: the daemon uses that MAC, the kernel keeps the interface's."""
     spaces = [lib.netns(), lib.netns()]
     lib.veth(spaces[0], "10.9.0.1/24", spaces[1], "10.9.0.2/24", 1500)
     before, own = lib.mac_of(spaces[0], "eth0"), "02:00:00:00:00:aa"
@@ -66,7 +66,7 @@ def check_rx_wake(link, want):
 
 
 def check_many_devices():
-    """Ten: each is listed and opens, and a program's view of them is small."""
+    """Ten devices: each is listed and opens, and a program's sysfs copy stays small."""
     pairs = [word for i in range(5) for word in ("--pair", f"p{i}")]
     devs = [f"name=uroce{i},port=net_ring_p{i // 2}{'ab'[i % 2]},addr=10.{i}.0.1/24,pkey=0x{i + 1:x}"
             for i in range(10)]

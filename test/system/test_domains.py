@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Thread domains, threads that share queues, and garbled handles (domains.c), with queues on one
-worker and on two."""
+"""Thread domains, threads that share queues, and garbled handles (domains.c), with queues on one worker and on
+two."""
 import lib
 
 

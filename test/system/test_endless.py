@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A client makes work without end of which no packet comes (spinner.c). Its neighbours on the same
-worker transfer, the control thread is answered, and the daemon ends when it is told to."""
+"""A client creates endless work that sends no packets (spinner.c). Its neighbours on the same worker transfer data,
+the control thread replies, and the daemon ends on SIGTERM."""
 import lib
 
 

@@ -1,19 +1,19 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""errmatrix, the matrix of errors: every row between two daemons, within one device, with two workers,
-and (RC) on a network that loses packets, where an error must still be the right one."""
+"""errmatrix, the matrix of errors: every row between two daemons, within one device, with two workers, and (RC) on
+a network with loss, where errors must still be correct."""
 import json
 import subprocess
 
 import lib
 
 ERRMATRIX = lib.BUILD / "test/system/errors/errmatrix"
-# The row of the cases where one certain packet is lost; before it comes errmatrix' good SEND.
+# The row for the tests that lose one chosen packet; errmatrix sends a good SEND before it.
 WRITE_BAD_RKEY = "write_bad_rkey"
 
 
 def rows(link, *plan, timeout=180):
-    """Runs the matrix, responder on b and requester on a: what each side saw, by row."""
+    """Runs the matrix, responder on b and requester on a; returns both sides' results by row."""
     port = lib.tcp_port()
 
     def argv(side):
@@ -38,7 +38,7 @@ def statuses(row, side, queue):
 
 
 def check(label, link, *plan):
-    """One TAP line a row; returns what was seen."""
+    """One TAP line per row; returns the results."""
     seen = {}
     with lib.case(f"{label}: the matrix ran"):
         seen = rows(link, *plan)
@@ -49,7 +49,7 @@ def check(label, link, *plan):
 
 
 def impair(side, spec):
-    """urocectl impair; its counters."""
+    """Runs urocectl impair; returns its counters."""
     words = ("set", spec) if spec else ("show",)
     done = subprocess.run([lib.UROCECTL, "--socket", side.daemon.socket, "--json", "impair",
                            side.dev, *words], text=True, capture_output=True, timeout=20)
@@ -58,20 +58,20 @@ def impair(side, spec):
 
 
 def lossy(link):
-    """1% of the frames each way. A NAK goes out once: lost, its requester hears nothing more."""
+    """Loses 1% of the frames each way. A NAK is sent once: if it is lost, the requester times out."""
     for seed, side in enumerate((link.a, link.b), 1):
         impair(side, f"drop=1%,dup=1%,seed={seed}")
     seen = check(f"{link.kind}, 1% lost", link, "--lossy")
     with lib.case(f"{link.kind}, 1% lost: as many NAKs are missing as were lost, at most"):
         dropped = [impair(side, None)["drop"] for side in (link.a, link.b)]
-        # Rows that have no peer to answer them end in RETRY_EXC_ERR without loss.
+        # Rows without a responding peer end in RETRY_EXC_ERR even without loss.
         missing = [name for name, row in seen.items() if "_peer" not in name and
                    "RETRY_EXC_ERR" in statuses(row, "requester", "sends")]
         assert sum(dropped) > 0 and len(missing) <= dropped[0], (dropped, missing)
 
 
 def request_lost(link):
-    """The errant request is lost, and is refused when it comes again."""
+    """The invalid request is lost; the responder refuses its retransmission."""
     impair(link.a, "drop=0%")
     impair(link.b, "rule:opcode=RC_WRITE_ONLY,nth=1,count=1,action=drop")
     row = rows(link, "--lossy", "--only", WRITE_BAD_RKEY)[WRITE_BAD_RKEY]
@@ -81,7 +81,7 @@ def request_lost(link):
 
 
 def nak_lost(link):
-    """The responder has said it, and is in ERR: nothing else is to be had from it (QP-19)."""
+    """The responder's NAK is lost. It is in ERR and sends nothing more (QP-19)."""
     impair(link.a, "rule:opcode=RC_ACK,nth=2,count=1,action=drop")
     impair(link.b, "drop=0%")
     row = rows(link, "--lossy", "--only", WRITE_BAD_RKEY)[WRITE_BAD_RKEY]

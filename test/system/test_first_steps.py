@@ -1,14 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What somebody meets who starts a daemon for the first time: interfaces of any MTU work without
-further arguments, and an error names what was wrong, what is legal and what to do."""
+"""The first start of a daemon: interfaces of any MTU work without further arguments, and an error names the
+problem, the legal values and the remedy."""
 import re
 
 import lib
 
 
 def start_fails(vdev, *words, ns=None, extra=()):
-    """A daemon on this port must refuse to start, and say all of the words."""
+    """A daemon on this port must refuse to start; its message contains all of the words."""
     name = vdev.split(",")[0]
     sock = lib.tmpdir() / "uroced.sock"
     proc = lib.spawn([lib.UROCED, "--socket", sock, "--file-prefix", lib.unique("ur"), "--no-huge",
@@ -20,7 +20,7 @@ def start_fails(vdev, *words, ns=None, extra=()):
 
 
 def jumbo(mtu, ring):
-    """Two daemons on a veth of that MTU: path MTU 4096, and the kernels' long frames beside it."""
+    """Two daemons on a veth of that MTU: path MTU 4096, with long frames of the kernels alongside."""
     spaces = [lib.netns(), lib.netns()]
     lib.veth(spaces[0], "10.9.0.1/24", spaces[1], "10.9.0.2/24", mtu)
     sides = []
@@ -42,7 +42,7 @@ def jumbo(mtu, ring):
 
 
 def small_buffers(vdev, remedy, mtu=9000):
-    """It starts with a smaller path MTU, and says by which argument it would be larger."""
+    """The daemon starts with a smaller path MTU and names the argument that raises it."""
     ns, other = lib.netns(), lib.netns()
     lib.veth(ns, "10.9.0.1/24", other, "10.9.0.2/24", mtu)
     name = vdev.split(",")[0]
@@ -53,7 +53,7 @@ def small_buffers(vdev, remedy, mtu=9000):
 
 
 def every_path_mtu():
-    """Each value that --dev mtu= takes, on a port of any kind."""
+    """Every value of --dev mtu=, on a port of any kind."""
     ns, other = lib.netns(), lib.netns()
     lib.veth(ns, "10.9.0.1/24", other, "10.9.0.2/24", 9000)
     for mtu in (256, 512, 1024, 2048, 4096):
@@ -66,7 +66,7 @@ def every_path_mtu():
 
 
 def short_link():
-    """An interface that carries too little for any path MTU."""
+    """An interface with an MTU too small for any path MTU."""
     ns, other = lib.netns(), lib.netns()
     lib.veth(ns, "10.9.0.1/24", other, "10.9.0.2/24", 500)
     start_fails("net_af_packet0,iface=eth0", "MTU 500 of eth0", "ip link set eth0 mtu", "576", ns=ns)
@@ -79,7 +79,7 @@ def port_taken():
 
 
 def config():
-    """A name that is none, in the file."""
+    """An unknown name in the file."""
     path = lib.tmpdir() / "uroced.conf"
     path.write_text("[uroced]\nscoket = /tmp/s\n")
     proc = lib.spawn([lib.UROCED, "--config", path])
@@ -109,7 +109,7 @@ def messages():
 
 
 def huge_pages():
-    """More than any machine has free: ordinary pages, and how to have huge ones."""
+    """More than any machine has free: uses ordinary pages, and says how to get huge ones."""
     ns = lib.netns()
     proc = lib.spawn([lib.UROCED, "--socket", lib.tmpdir() / "s", "--file-prefix",
                       lib.unique("ur"), "--mem", "1048576", "--pair", "a"], ns=ns)
@@ -120,14 +120,14 @@ def huge_pages():
 
 
 def no_grh(link, tool):
-    """-g left away: the program gets EINVAL, the daemon and, if asked, the client say why."""
+    """Without -g the program gets EINVAL; the daemon and, if verbose, the client say why."""
     port = lib.tcp_port()
     verbose = {"UROCE_VERBOSE": "1"}
     server = link.b.spawn([tool, "-d", link.b.dev, "-p", str(port)], verbose)
     lib.until("the server listens", lambda: server.listens(port), 30)
     client = link.a.spawn([tool, "-d", link.a.dev, "-p", str(port), link.a.host], verbose)
     assert client.wait(30) != 0 and server.wait(30) != 0
-    said = server.output()  # the client only sees the server go
+    said = server.output()  # the client sees only that the server ended
     assert "uroce: ibv_" in said and "GRH: -g 1" in said, said
     said = [line for line in link.a.daemon.proc.output().splitlines()
             if f": {tool[:15]} (pid {server.pid})" in line]
@@ -135,7 +135,7 @@ def no_grh(link, tool):
 
 
 def many_refusals(daemon):
-    """A client that has paths refused all the time does not fill the log."""
+    """A client with endless refused paths does not fill the log."""
     before = len(daemon.proc.output().splitlines())
     program = """
 from pyverbs.addr import AH, AHAttr

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A program that calls verbs from its fork handlers (forks.c), with and without adoption."""
+"""A program that calls verbs in its fork handlers (forks.c), with and without adoption."""
 import lib
 
 

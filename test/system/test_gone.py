@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Memory goes while windows of other clients hang on it (gone.c), with queues on one worker and on
+"""Memory is deregistered while other clients' windows refer to it (gone.c), with queues on one worker and on
 two."""
 import lib
 
@@ -20,7 +20,7 @@ def gone(what, extra):
 
 def main():
     lib.need_root()
-    # so few regions that a place in the key table is soon given to another one
+    # few regions, so that slots of the key table are reused soon
     gone("one worker", (*lib.ONE_WORKER, "--max-mrs", "12"))
     gone("two workers", lib.TWO_WORKERS)
     lib.finish()

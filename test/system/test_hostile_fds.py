@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Descriptors and memory whose close, stat or access waits for ever, given to a real daemon in every
-place where it can be given something: other clients are served, and SIGKILL ends the daemon."""
+"""Passes descriptors and memory whose close, stat or access blocks forever to a real daemon, in every possible
+place. The daemon still serves other clients, and SIGKILL ends it."""
 import array
 import contextlib
 import ctypes
@@ -20,13 +20,13 @@ import control
 import lib
 import stuckfs
 
-ENDS_S = 20  # what ends at all ends by then, on a busy machine too
+ENDS_S = 20  # time limit for anything that must end, even on a busy machine
 ETIMEDOUT, EFAULT, EINVAL, EPERM, EBUSY = (
     errno.ETIMEDOUT, errno.EFAULT, errno.EINVAL, errno.EPERM, errno.EBUSY)
 
 
 def lingering():
-    """A socket with unsent data, whose close waits for an hour."""
+    """A socket with unsent data; its close blocks for an hour."""
     listener = socket.create_server(("127.0.0.1", 0))
     sock = socket.create_connection(listener.getsockname())
     sock.setblocking(False)
@@ -42,13 +42,13 @@ def lingering():
 
 
 held = []
-lasting = set()  # descriptors whose last close waits; closing any of another kind does
+lasting = set()  # descriptors whose last close blocks; for other kinds every close blocks
 libc = ctypes.CDLL(None)
 PR_SET_DUMPABLE = 4
 
 
 class Refused(Exception):
-    """The kernel or the daemon does not take it, which is fine."""
+    """The kernel or the daemon refuses it, which is fine."""
 
 
 def send(sock, data, fds):
@@ -56,7 +56,7 @@ def send(sock, data, fds):
         sock.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))])
     except (BrokenPipeError, ConnectionResetError, PermissionError) as error:
         raise Refused from error
-    for fd in lasting.intersection(fds):  # whoever comes last waits: be quicker than the daemon
+    for fd in lasting.intersection(fds):  # the last close blocks, so close before the daemon does
         threading.Thread(target=os.close, args=(fd,), daemon=True).start()
         lasting.remove(fd)
 
@@ -77,7 +77,7 @@ def context(path):
 
 
 def before_hello(path, fd):
-    """Never read as anything but the first message."""
+    """A descriptor with a first message that is no HELLO."""
     sock = control.Connection(path).sock
     send(sock, message("ALLOC_PD", nfds=1), [fd])
     return sock
@@ -117,7 +117,7 @@ def where_none_belongs(path, fd):
 
 
 def behind_a_close(path, fd):
-    """Messages that nobody reads any more when the connection ends."""
+    """Messages still unread when the connection ends."""
     client, _ = context(path)
     client.sock.send(message("ALLOC_PD"))
     send(client.sock, message("ALLOC_PD", nfds=1), [fd] * 20)
@@ -156,7 +156,7 @@ def in_rereg_mr(path, fd):
 
 
 def in_capture(path, fd):
-    """By a user who may not capture."""
+    """From a user without permission to capture."""
     client = control.Connection(path)
     assert client.hello("")[0] == 0
     body = struct.pack("<32sII", b"uroce0", 1, 0)
@@ -186,7 +186,7 @@ WAYS = (before_hello, in_hello, unannounced_in_hello, with_an_empty_message, wit
 
 
 class Hostile:
-    """A process of user 65534 that does something and lives on until it is told to end."""
+    """A process of user 65534 that runs an action, then waits until it may end."""
 
     def __init__(self, action, *args):
         ready, told = os.pipe()
@@ -196,7 +196,7 @@ class Hostile:
             os.close(self.end)
             os.setresgid(65534, 65534, 65534)
             os.setresuid(65534, 65534, 65534)
-            libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)  # as a program that this user started
+            libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)  # as for a program that this user started
             verdict = b"ok"
             try:
                 keep = action(*args)
@@ -214,12 +214,12 @@ class Hostile:
         lib.at_end(self.kill)
 
     def done(self):
-        """Waits until it has done its deed."""
+        """Waits until the action is done."""
         verdict = os.read(self.ready, 1000)
         assert verdict == b"ok", verdict
 
     def kill(self):
-        """Its own end may hang for as long as the file system does."""
+        """The process may hang in exit for as long as the file system does."""
         if self.pid:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
@@ -234,7 +234,7 @@ def daemon_for_all():
 
 
 def served(daemon):
-    """Another user's calls get their answers."""
+    """The daemon responds to another user's calls."""
     client = control.Client(daemon.socket, "uroce0")
     client.sock.settimeout(ENDS_S)
     status, pd, _ = client.make("ALLOC_PD")
@@ -281,7 +281,7 @@ def stuck_file(path, hangs="flush"):
 
 
 def many_at_once(fs):
-    """More than any pool has: of one user. Another user's registrations go on."""
+    """One user sends more than any thread pool holds. Another user's registrations go on."""
     daemon = daemon_for_all()
     with lib.case("more stuck descriptors of one user than there are threads"):
         def flood():
@@ -357,8 +357,7 @@ def lost_broker():
 
 
 def rings():
-    """What the daemon gives to one client is no other client's: flags and counts of an eventfd belong
-    to all who hold it."""
+    """The daemon gives each client separate eventfds: all holders of one share its flags and count."""
     daemon = lib.Daemon(["net_ring0"],
                         ["name=uroce0,port=net_ring0,addr=10.9.0.101/24,mtu=4096"], lib.netns(),
                         lib.TWO_WORKERS)
@@ -368,7 +367,7 @@ def rings():
             fcntl.fcntl(hers, fcntl.F_SETFL, 0)
             os.write(hers, struct.pack("<Q", 2 ** 64 - 2))
             assert fcntl.fcntl(his, fcntl.F_GETFL) & os.O_NONBLOCK
-            for _ in range(100):  # full, this would be an error, or wait for ever
+            for _ in range(100):  # a full eventfd would fail or block forever
                 os.write(his, struct.pack("<Q", 2 ** 32))
         assert daemon.show("client")["client"]
         for client in (alice, bob):

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""urocectl impair: programs see every byte and every completion on a network that loses, repeats,
-reorders and spoils frames; what was done to frames and what the daemon counts agree."""
+"""urocectl impair: programs get every byte and every completion on a network that loses, duplicates, reorders and
+corrupts frames; the counters of injector and daemon agree."""
 import json
 import subprocess
 
@@ -14,7 +14,7 @@ LOSSY = "drop={0},dup={0},reorder={0},corrupt={0},seed={1}"
 
 
 def impair(daemon, *words, rc=0, own=()):
-    """urocectl impair WORDS: its JSON; or, where it is to fail, what it said."""
+    """Runs urocectl impair WORDS; returns its JSON, or its message if it must fail."""
     done = subprocess.run([*own, lib.UROCECTL, "--socket", daemon.socket, "--json", "impair", *words],
                           text=True, capture_output=True, timeout=20)
     assert done.returncode == rc, f"{words}: {done.returncode}: {done.stdout}{done.stderr}"
@@ -33,7 +33,7 @@ def rcdata(link, *plan):
 
 
 def check_books(side, before):
-    """What went into the injector came out of it, and what came out the daemon has counted."""
+    """The injector's counters balance, and the daemon counts each frame delivered."""
     row = lib.until("no frame waits", lambda: settled(side))
     assert row["delivered"] == row["received"] + row["dup"] - row["drop"] - row["overflow"], row
     stats, drops = (of_device(side.daemon, what, side.dev) for what in ("stats", "drops"))
@@ -42,14 +42,14 @@ def check_books(side, before):
     assert stats["rx_frames"] == (stats["rx_roce"] + stats["slow_path"] +
                                   sum(drops.values())), (stats, drops)
     slow = stats["slow_path"] - before["slow_path"]
-    # A frame can be spoilt and doubled; of a spoilt one the address can say that it is no RoCE.
+    # A corrupted frame can be duplicated, too, or its corrupted header can send it to the slow path.
     assert row["corrupt"] - slow <= spoilt - before["spoilt"] <= row["corrupt"] + row["dup"], (
         drops, row)
     return row
 
 
 def settled(side):
-    """The injector's counters, when nothing waits in it and nothing comes any more."""
+    """The injector's counters, once it holds no frame and no more frames arrive."""
     row = impair(side.daemon, side.dev, "show")
     again = impair(side.daemon, side.dev, "show")
     return row if row["held"] == 0 and row == again else None
@@ -67,8 +67,8 @@ def lossy(make, rate, ops):
     before = [counted(side) for side in sides]
     for seed, side in enumerate(sides, 1):
         impair(side.daemon, side.dev, "set", LOSSY.format(rate, seed))
-    # At 10% one try in three brings an RC queue pair no further, and eight in a row end it: few
-    # packets, so that this stays out of sight.
+    # At 10% one try in three makes no progress on an RC QP, and eight such tries in a row break it. Few packets
+    # make that unlikely.
     few = ("--qps", "2", "--max-len", "4000") if rate == "10%" else ("--qps", "4")
     rcdata(link, *few, "--ops", str(ops), "--seed", "11")
     rows = [check_books(side, was) for side, was in zip(sides, before)]

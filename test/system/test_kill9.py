@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A client killed by SIGKILL in mid-transfer, ten times: the daemon keeps serving, the client's
-objects are gone, its peer gets a clean RETRY_EXC, another transfer does not notice."""
+"""Kills a client with SIGKILL in mid-transfer, ten times. The daemon keeps serving, the client's objects are freed,
+its peer gets a clean RETRY_EXC, and another transfer is not affected."""
 import os
 import random
 import signal
@@ -14,8 +14,8 @@ RETRY_EXC = "status 12"  # IBV_WC_RETRY_EXC_ERR
 EXIT_WC_ERROR = 3
 
 
-# ACK timeouts. Retries of the bystander outlast a daemon that a busy machine does not run for a
-# second; those of a victim's peer are to run out.
+# ACK timeouts. The bystander's retries survive a daemon that gets no CPU for a second on a busy machine; those of a
+# victim's peer must run out.
 PATIENT, BRIEF = "17", "14"
 
 
@@ -25,12 +25,12 @@ def run_long(side, port, *plan, host=None, timeout=BRIEF):
 
 
 def moving(daemon, proc):
-    """Whether messages arrive on all three queue pairs of a process."""
+    """Whether messages arrive on all three QPs of a process."""
     return sum(q["pid"] == proc.pid and q["msn"] > 5 for q in daemon.show("qp")["qp"]) == 3
 
 
 def kill_once(link, victim_is_client, bystander):
-    """Starts a transfer, kills one end while it runs; returns the surviving end."""
+    """Starts a transfer and kills one end while it runs; returns the surviving end."""
     port = lib.tcp_port()
     server = run_long(link.b, port)
     lib.until("server listens", lambda: server.listens(port), timeout=30)
@@ -50,7 +50,7 @@ def kill_once(link, victim_is_client, bystander):
 
 
 def kills(link):
-    """One transfer runs all the time; beside it clients are killed."""
+    """One transfer runs throughout, while clients beside it are killed."""
     port = lib.tcp_port()
     server = run_long(link.b, port, timeout=PATIENT)
     lib.until("server listens", lambda: server.listens(port), timeout=30)

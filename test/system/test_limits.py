@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a device says of itself is true (limits.c): with small limits, of which more can be reached
-together; and with UROCE_TEST_FULL=1 the daemon's own, which takes minutes."""
+"""A device's reported limits are true (limits.c): with small limits, more of which can be reached together, and
+with UROCE_TEST_FULL=1 the daemon's defaults, which takes minutes."""
 import lib
 
 SMALL = ("--max-qps", "32", "--max-cqs", "40", "--max-mrs", "100", "--max-pds", "9")

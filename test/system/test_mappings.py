@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A client whose regions take as many mappings of the daemon as it can get: it is stopped at its
-limit, others register memory, and memory that others lose under the daemon is still repaired."""
+"""A client registers regions that use as many of the daemon's mappings as possible. It is stopped at its limit,
+others can register memory, and the daemon still repairs memory that others lose."""
 import errno
 import mmap
 import os
@@ -12,13 +12,13 @@ import lib
 
 ALICE, BOB = 65534, 65533
 PIECES = 32
-# Some 2000 bring a daemon that forgets a region at once, not when it is unmapped, to its limit, but
-# take minutes: `ninja programs-long` (long.sh) sets that.
+# About 2000 rounds exhaust a daemon that stops counting a region before it is unmapped, but take minutes:
+# long_mappings.py (`ninja programs-long`) runs 2000.
 ROUNDS = int(os.environ.get("UROCE_MAPPINGS_ROUNDS", 100))
 
 
 def pieces():
-    """A region of pieces that cannot be merged: all of them are the same page of a file."""
+    """A region of pieces that cannot be merged, because all map the same page of a file."""
     return [(control.REGION + i * control.PAGE, control.PAGE, 1, 0, 0, 0, 0) for i in range(PIECES)]
 
 
@@ -30,7 +30,7 @@ class Maker:
         self.fd = control.memfd()
 
     def one(self):
-        """(status, the daemon's word on it)"""
+        """(status, the daemon's message)"""
         body = control.region(0, length=PIECES * control.PAGE, pieces=pieces())
         status, body, _ = self.c.call("REG_MR", body, [self.fd])
         return status, body.decode() if status else ""
@@ -48,8 +48,7 @@ class Maker:
 
 
 class Busy(threading.Thread):
-    """A client that registers large regions all the time, so that the daemon always has page tables
-    to fill in."""
+    """A client that registers large regions continuously, so that the daemon always has page tables to fill in."""
     BYTES = 256 << 20
     HELD = 4
 
@@ -84,8 +83,8 @@ class Busy(threading.Thread):
 
 
 def churn(daemon, uid, rounds):
-    """Registers and deregisters a region of many pieces that is unmapped in the background. How many
-    mappings the daemon had at most, how often it said no, and what it said."""
+    """Registers and deregisters a region of many pieces, which the daemon unmaps in the background. Returns the
+    daemon's maximum number of mappings and its refusals."""
     piece = 160 << 10
     body = control.region(0, length=PIECES * piece, pieces=[
         (control.REGION + i * piece, piece, 1, 0, 2 * i * piece, 0, 0) for i in range(PIECES)])
@@ -149,7 +148,7 @@ def main():
         busy = [Busy(daemon, BOB) for _ in range(2)]
         lib.until("they are busy", lambda: all(b.done > 50 for b in busy))
         held, refused = churn(daemon, ALICE, ROUNDS)
-        # a user may hold three eighths
+        # A user may hold three eighths.
         assert held < before + 200 + most // 8 * 3, (held, before, most)
         assert all(status == errno.EAGAIN and b"option max-maps-per-uid)" in why
                    for status, why in refused), refused[0]

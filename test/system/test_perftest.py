@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""perftest over every kind of link: short runs, many shapes."""
+"""perftest over every kind of link: short runs with many options."""
 import functools
 
 import lib
@@ -11,8 +11,8 @@ SHORT_SHAPES = ((2, 200), (65536, 50))
 BANDWIDTH = ("ib_send_bw", "ib_write_bw", "ib_read_bw")
 
 
-# Programs at the same time: they wait most of it, to find the processor's frequency, again for each
-# size. Not those of latency, which never sleep.
+# Programs in parallel: they mostly wait, because each measures the processor frequency for every size. Latency
+# tests run alone: they never sleep.
 LANES = 2
 
 
@@ -31,7 +31,7 @@ def bandwidth(link):
             yield row(link, f"{size} bytes", tool, "-n", str(iters), "-s", str(size), sizes=[size])
         yield row(link, "4 QPs", tool, "-n", "300", "-s", "8192", "-q", "4", sizes=[8192])
         yield row(link, "both directions", tool, "-n", "300", "-s", "8192", "-b", sizes=[8192])
-        if tool != "ib_write_bw":  # it has no event mode
+        if tool != "ib_write_bw":  # ib_write_bw has no event mode
             yield row(link, "events", tool, "-n", "300", "-s", "8192", "-e", sizes=[8192])
 
 

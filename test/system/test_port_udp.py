@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Port udp: daemons and clients of an ordinary user, without any capability, on the addresses of the
-kernel's interfaces."""
+"""Port udp: daemons and clients of an ordinary user without capabilities, on the kernel's addresses."""
 import functools
 import os
 import re
@@ -10,7 +9,7 @@ import socket
 import threading
 
 NOBODY = 65534
-os.environ["UROCE_TEST_UID"] = str(NOBODY)  # before lib reads it
+os.environ["UROCE_TEST_UID"] = str(NOBODY)  # before the import of lib, which reads it
 
 import lib  # noqa: E402
 import perftool  # noqa: E402
@@ -30,7 +29,7 @@ def uroced():
 
 
 def own_folder():
-    """A new folder that belongs to the ordinary user."""
+    """A new folder owned by the ordinary user."""
     path = lib.tmpdir()
     os.chown(path, NOBODY, NOBODY)
     return path
@@ -41,7 +40,7 @@ def daemon_of(ns, dev, extra=lib.ONE_WORKER):
 
 
 def spaces(mtu):
-    """Two namespaces, joined, whose kernels have IPv4 and IPv6 addresses."""
+    """Two joined namespaces whose kernels have IPv4 and IPv6 addresses."""
     both = [lib.netns(), lib.netns()]
     lib.veth(both[0], "10.9.0.1/24", both[1], "10.9.0.2/24", mtu)
     for ns, (_, v6) in zip(both, ADDRESSES):
@@ -72,7 +71,7 @@ def gids(daemon):
 
 
 def check_no_privilege(daemon):
-    """The process and its broker have no capability and another user's id."""
+    """The process and its broker have no capabilities and run as another user."""
     with open(f"/proc/{daemon.proc.pid}/status", encoding="ascii") as file:
         status = file.read()
     assert re.search(r"^CapEff:\s*0+$", status, re.M), status
@@ -81,13 +80,13 @@ def check_no_privilege(daemon):
 
 
 def tcp_stream(link, stop):
-    """Sends through the kernel's TCP from a to b until stop is set: bytes that arrived, of those sent."""
+    """Sends over kernel TCP from a to b until stop is set; returns (bytes received, bytes sent)."""
     ends = []
     for side in (link.b, link.a):
         with open(f"/run/netns/{side.daemon.ns}", "rb") as ns:
             made = []
 
-            def make():  # a thread has a namespace of its own
+            def make():  # setns affects only the calling thread
                 setns(ns.fileno())
                 made.append(socket.socket())
 
@@ -127,7 +126,7 @@ def setns(fd):
 
 
 def beside_tcp(link):
-    """A TCP stream on the same interface and addresses, while RDMA runs: both arrive whole."""
+    """A TCP stream shares interface and addresses with RDMA; both arrive complete."""
     stop, result = threading.Event(), []
     stream = threading.Thread(target=lambda: result.append(tcp_stream(link, stop)))
     stream.start()
@@ -146,7 +145,7 @@ def no_drops(daemon, *reasons):
 
 
 def follow_kernel(link):
-    """Addresses and the link's state are the kernel's."""
+    """Addresses and link state follow the kernel's."""
     daemon, ns = link.a.daemon, link.a.daemon.ns
     lib.sh("ip", "-n", ns, "addr", "add", "10.9.7.1/24", "dev", "eth0")
     lib.until("the new address is a GID", lambda: any("10.9.7.1" in g for g in gids(daemon).values()))
@@ -159,7 +158,7 @@ def follow_kernel(link):
 
 
 def groups(link, group, index):
-    """A datagram to a group crosses the link, for who has joined."""
+    """A datagram to a group crosses the link and reaches the members."""
     program = lib.public_copy() / "groups"
     if not program.exists():
         shutil.copy(lib.BUILD / "test/system/groups", program)
@@ -174,7 +173,7 @@ def groups(link, group, index):
 
 
 def refusals():
-    """What cannot be is said at the start."""
+    """Invalid arguments are refused at the start."""
     both = spaces(1500)
     taken = daemon_of(both[0], "name=uroce0,port=udp,addr=10.9.0.1")
     for spec, text in (("addr=10.9.0.1", "UDP port 4791 is taken"), ("addr=10.9.0.77", "no interface has"),
@@ -190,10 +189,10 @@ def refusals():
 
 
 def cut_on_the_wire():
-    """Whoever sees the packets of a super-frame one by one finds their ICRCs right: the peer is an
-    af_packet port, which sees the identification."""
+    """Each packet cut from a super-frame has a correct ICRC. The peer is an af_packet port, which sees the IP
+    identification."""
     both = spaces(4200)
-    # more segments than the interface takes: the kernel cuts super-frames in front of it
+    # one segment is the interface's limit, so the kernel cuts super-frames before it
     lib.sh("ip", "-n", both[0], "link", "set", "eth0", "gso_max_segs", "1")
     a = daemon_of(both[0], "name=uroce0,port=udp,addr=10.9.0.1")
     b = lib.Daemon([lib.af_packet("eth0")], ["name=uroce0,port=net_af_packet0,addr=10.9.0.102/24,mtu=4096"], both[1])

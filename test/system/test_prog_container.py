@@ -1,17 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""doc/containers.md's recipe: the daemon outside, on huge pages; clients without privileges inside of
-their own user, mount, pid, network and IPC namespaces, with nothing passed in but the folder of the
-socket, and over it the descriptors of the daemon's segments. The daemon tells clients apart by what
-the kernel says of the peer, so pid 2 of two containers are two clients."""
+"""doc/containers.md's recipe: the daemon runs outside, on huge pages. Clients run without privileges in separate
+user, mount, pid, network and IPC namespaces. They get only the folder of the socket, and over the socket the
+descriptors of the daemon's segments. The daemon identifies clients by the kernel's peer credentials, so pid 2 of
+two containers are two clients."""
 import pathlib
 
 import lib
 import perftool
 
-# What a container's root file system is to the client: an empty tmpfs with the system's folders
-# bound in, a /dev with the few nodes that programs count on, a /proc of its own pid namespace, and
-# the socket's folder.
+# The client's root file system: an empty tmpfs with bind mounts of the system's folders, a /dev with the few nodes
+# that programs need, a /proc of its pid namespace, and the socket's folder.
 INIT = """set -e
 root={root}
 mount -t tmpfs -o size=64m tmpfs $root
@@ -39,7 +38,7 @@ UNSHARE = ["setpriv", "--reuid", USER, "--regid", USER, "--clear-groups", "unsha
 
 
 def contained(daemon, argv, *extra, ns=None):
-    """Starts argv in a container of its own."""
+    """Starts argv in a separate container."""
     root = lib.tmpdir()
     root.chmod(0o755)
     command = " ".join(str(a) for a in ["/opt/uroce/app/uroce-run/uroce-run", *argv])
@@ -64,7 +63,7 @@ def run(daemon, *argv):
 def pingpong(link, tool, *args):
     port = lib.tcp_port()
     argv = [tool, "-g", "1", "-c", "-p", str(port), *args]
-    ns = link.a.daemon.ns  # the exchange of addresses is TCP, which the two must share
+    ns = link.a.daemon.ns  # the programs exchange addresses by TCP, so they share a network
     server = contained(link.b.daemon, [*argv, "-d", link.b.dev], ns=ns)
     lib.until("the server listens", lambda: server.listens(port) or server.poll() is not None, 30)
     client = contained(link.a.daemon, [*argv, "-d", link.a.dev, "127.0.0.1"], ns=ns)
@@ -73,7 +72,7 @@ def pingpong(link, tool, *args):
 
 
 def huge(link):
-    """A client on huge pages of its own and the daemon's, without a hugetlbfs."""
+    """A client uses its own huge pages and the daemon's, without a hugetlbfs."""
     proc = contained(link.a.daemon, ["/opt/uroce/test/system/hugeclient", "uroce0"], "--net")
     lib.tap(proc, "container", 60)
     assert "huge pages" in link.a.daemon.proc.output(), link.a.daemon.proc.output()

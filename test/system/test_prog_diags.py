@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Debian's infiniband-diags: ibstat and ibstatus show what is so, by uroce-run and installed for the
-whole machine; and the files behind them: counters that follow the traffic, the port's state that
-follows the link, and the folder "device"."""
+"""Debian's infiniband-diags: ibstat and ibstatus show correct values, under uroce-run and after a machine-wide
+install. Also tests the files behind them: counters follow the traffic, the port's state follows the link, and the
+folder "device" exists."""
 import os
 import re
 
@@ -10,7 +10,7 @@ import lib
 
 PORT = "/sys/class/infiniband/uroce0/ports/1"
 DEVICE = "/sys/class/infiniband/uroce0/device"
-# What the kernel has of every RoCE port.
+# Files that the kernel has for every RoCE port.
 PORT_FILES = ("cap_mask", "lid", "lid_mask_count", "link_layer", "phys_state", "rate", "sm_lid",
               "sm_sl", "state")
 COUNTERS = ("port_rcv_data", "port_rcv_packets", "port_xmit_data", "port_xmit_packets",
@@ -27,7 +27,7 @@ def output(side, *argv):
 
 
 def read(side, *paths):
-    """The first lines of files, as a program under one uroce-run sees them."""
+    """The first lines of files, as one program under uroce-run sees them."""
     return output(side, "head", "-qn1", *paths).splitlines()
 
 
@@ -59,7 +59,7 @@ def files(side):
 
 
 def follows_traffic(link):
-    """One program reads its file again and again while another sends: no new view is made."""
+    """One program rereads its counter file while another sends: its sysfs view stays current."""
     name = f"{PORT}/counters/port_xmit_data"
     watch = link.a.spawn(["sh", "-c", f"while sleep 0.2; do cat {name}; done"])
     lib.until("a first value", lambda: watch.output().split())

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Debian's libfabric: fi_info, and fi_pingpong on reliable datagrams (ofi_rxd over the verbs
-provider's UD). What opens the verbs provider's own event queue, fi_pingpong -p verbs with dgram or
-msg, needs /dev/infiniband/rdma_cm and is not looked at here."""
+"""Debian's libfabric: fi_info, and fi_pingpong on reliable datagrams (ofi_rxd over the verbs provider's UD). Not
+tested: fi_pingpong -p verbs with dgram or msg, because the verbs provider's event queue needs
+/dev/infiniband/rdma_cm."""
 import re
 
 import lib

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""ibverbs-utils, as Debian packages it. -c: the program itself checks what arrived."""
+"""Debian's ibverbs-utils. -c: the program itself checks the data."""
 import re
 import signal
 
@@ -18,7 +18,7 @@ PINGPONG = {
     "ibv_srq_pingpong": (["-n", "500"], ["-q", "1", "-n", "100"], ["-q", "32", "-n", "1000"],
                          ["-s", "100000", "-n", "100"], ["-e", "-n", "500"]),
 }
-# What the device does not offer, and says so: the program ends with a message of its own.
+# Features that the device reports as missing: the program ends with this message.
 REFUSED = {
     ("ibv_rc_pingpong", "-o"): "The device isn't ODP capable",
     ("ibv_rc_pingpong", "-j"): "Device doesn't support dm allocation",
@@ -68,7 +68,7 @@ def refused(link):
 
 
 def asyncwatch():
-    """Across a memif: of its ends each sees the other come and go."""
+    """Each end of a memif sees the other come and go."""
     link = lib.link_memif()
     proc = link.a.spawn(["stdbuf", "-oL", "ibv_asyncwatch", "-d", link.a.dev])
     lib.until("ibv_asyncwatch waits", lambda: "async event FD" in proc.output())

@@ -1,12 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""urocectl install shows the devices to every program, without uroce-run: root's, and those of
-ordinary users in the socket's group. uninstall undoes all of it: files with their modes, owners and
-contents, nodes, mounts.
+"""urocectl install shows the devices to every program without uroce-run: root's, and those of users in the socket's
+group. uninstall restores everything: files with modes, owners and contents, nodes, mounts.
 
-First in a mount namespace with a /dev, /run and /etc/libibverbs.d of its own. Then on the machine
-itself, for a few seconds, unless it has RDMA devices already; a process that outlives the test, even
-if that is killed, takes it back."""
+Runs first in a mount namespace with private /dev, /run and /etc/libibverbs.d; then for a few seconds on the machine
+itself, unless it has RDMA devices. A guard process outlives the test and uninstalls even if the test is killed."""
 import hashlib
 import json
 import os
@@ -17,18 +15,17 @@ import sys
 
 import lib
 
-GROUP = 57771  # may use the socket
+GROUP = 57771  # its members may use the socket
 USER = ["setpriv", "--reuid", "65534", "--regid", "65534"]
-# Trees that are looked at whole, and folders of which only the entries are: others work on the
-# machine, too, and make network devices and sockets.
+# Trees compared completely, and folders compared by entries only: other programs create network devices and sockets
+# meanwhile.
 SYSTEM = ("/etc", "/usr/lib/x86_64-linux-gnu/libibverbs")
 NEW = ("/dev/infiniband", "/run/uroce-system", "/sys/class/infiniband",
        "/sys/class/infiniband_verbs")
 TREES = (*SYSTEM, *NEW)
 FOLDERS = ("/", "/dev", "/sys/class", "/sys", "/run/uroce")
 
-# /dev, /run and /etc/libibverbs.d as they are, but to be changed without anybody noticing; the
-# socket where programs look for it.
+# Private copies of /dev, /run and /etc/libibverbs.d, and the socket in its default place.
 ENTER = """mount --make-rprivate /
 for dir in /etc/libibverbs.d /run; do
 	mkdir -p {tmp}$dir; mount -t tmpfs tmpfs {tmp}$dir; cp -a $dir/. {tmp}$dir 2>/dev/null || true
@@ -99,7 +96,7 @@ if {ctl} --socket /nowhere install; then exit 5; fi
 look after
 diff {tmp}/before {tmp}/after
 """
-# as far as an install had come when it was killed
+# the state of an install that was killed half way
 HALF_WAY = """
 look before
 {ctl} install
@@ -116,7 +113,7 @@ diff {tmp}/before {tmp}/after
 
 
 def entry(path):
-    """What an entry of a folder is, to the last byte."""
+    """All properties of a folder entry, including the contents."""
     at = os.lstat(path)
     said = [path, stat.filemode(at.st_mode), at.st_uid, at.st_gid, at.st_rdev]
     if stat.S_ISLNK(at.st_mode):
@@ -127,7 +124,7 @@ def entry(path):
 
 
 def look():
-    """Prints everything that an install may change; mounts, too, but not those of ip netns."""
+    """Prints everything that an install may change, including mounts, but not those of ip netns."""
     paths = set()
     for tree in TREES:
         for top, folders, files in os.walk(tree):
@@ -155,7 +152,7 @@ def run(daemon, *parts, private=True):
 
 
 def on_the_machine(daemon):
-    """The guard waits for the end of its input, which is the end of this process at the latest."""
+    """The guard uninstalls at the end of its input, at the latest when this process ends."""
     guard = subprocess.Popen(
         ["sh", "-c", f"exec 9<{lib.UROCE_RUN}; cat >/dev/null; exec /proc/self/fd/9 --uninstall"],
         stdin=subprocess.PIPE, start_new_session=True)
@@ -171,7 +168,7 @@ def main():
     lib.public_copy()
     devs = [f"name=uroce{i},port=net_ring_pair{end},addr=10.9.0.{101 + i}/24,mtu=4096"
             for i, end in enumerate("ab")]
-    # not in a network namespace of ip(8)'s, which has a /sys of its own
+    # no network namespace: ip(8) would mount a separate /sys for it
     daemon = lib.Daemon([], devs, None, ("--pair", "pair", "--socket-mode", "0660",
                                          "--socket-group", str(GROUP)))
     daemon.socket.parent.chmod(0o755)

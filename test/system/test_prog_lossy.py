@@ -1,13 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""pyverbs' traffic tests while 1 % of all frames is lost: no failure and no hang. They talk to one
-device alone, so its frames go out by a port that sends everything back (loopback=wire).
+"""pyverbs' traffic tests with 1 % of all frames lost: no failure and no hang. They use one device only, so it has a
+port that sends all frames back (loopback=wire).
 
     UROCE_TEST_LOOPS=200 UROCE_BUILD=build python3 test/system/test_prog_lossy.py
 
-UC and UD promise nothing when frames are lost, and tests of theirs would wait for ever: only those of
-RC are here. Nor are those that wait for a fatal NAK: where it is lost, the responder is in the error
-state and silent, and the requester rightly says that its retries are used up."""
+RC tests only: UC and UD do not recover from loss, so their tests would wait forever. Tests that wait for a fatal
+NAK are excluded: if it is lost, the responder is in ERR and silent, and the requester correctly reports that its
+retries are exhausted."""
 import json
 import os
 import subprocess

@@ -1,8 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Debian's Open MPI over UCX: a job of 4 ranks on two nodes (network namespaces, a daemon each)
-that compares every byte (mpi/check.c). What crosses the wire between the nodes is recorded: the
-data must be RoCE, nothing but the job's control may be TCP."""
+"""Debian's Open MPI over UCX: a job of 4 ranks on two nodes (network namespaces, a daemon each) that compares every
+byte (mpi/check.c). A capture between the nodes must show the data as RoCE and only the job's control as TCP."""
 import os
 import re
 import signal
@@ -10,7 +9,7 @@ import struct
 
 import lib
 
-# mpirun starts the second node's orted by this in place of ssh: HOST COMMAND...
+# mpirun runs this in place of ssh to start the second node's orted: HOST COMMAND...
 AGENT = """#!/bin/sh
 shift
 export UROCE_SOCKET={socket}

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Debian's perftest between two daemons: every program but raw_ethernet, every service, every
-option that this network has. UROCE_TEST_FULL=1 runs each combination, else a choice of them."""
+"""Debian's perftest between two daemons: every program but raw_ethernet, every service, every option that this
+network supports. UROCE_TEST_FULL=1 runs each combination, otherwise a selection."""
 import functools
 import itertools
 
@@ -18,14 +18,14 @@ def size_of(op, service):
 
 
 def plain(op, service):
-    """(options, sizes in the result) that the _bw and the _lat program of an operation take."""
+    """(options, sizes in the result) valid for both the _bw and the _lat program of an operation."""
     one = size_of(op, service)
     shown = [8 if op == "atomic" else int(one[1])]
     limit = 12 if service == "UD" else 23
     yield ["-n", "200", *one], shown
     if op != "atomic":
         yield ["-n", "5", "-a"], [1 << n for n in range(1, limit + 1)]
-    if op != "write":  # it has no event mode
+    if op != "write":  # write has no event mode
         yield ["-n", "200", "-e", *one], shown
     yield ["-n", "200", "--use_hugepages", *one], shown
     if op in ("send", "write"):
@@ -45,15 +45,15 @@ def bandwidth(op, service):
     yield ["-n", "200", "--report_gbits", *one], shown
     yield ["-n", "100", "-b", "-q", "8", *one], shown
     if op != "write":
-        # One QP: after an event perftest polls once, for as many as one QP has receives, and then
-        # sleeps whatever is left in the CQ.
+        # One QP only: after an event perftest polls once, for one QP's number of receives, and then sleeps even if
+        # CQEs remain.
         yield ["-n", "100", "-b", "-e", *one], shown
     yield ["-n", "200", "-t", "16", "-Q", "4", *one], shown
     if op != "send":
         yield ["-n", "1000", "-l", "4", *one], shown
     elif service == "RC":
         yield ["-n", "1000", "-r", "64", *one], shown
-    else:  # which drops what finds no receive
+    else:  # UC and UD drop messages that find no receive
         yield ["-n", "60", "-r", "64", *one], shown
 
 
@@ -73,8 +73,8 @@ def combinations():
 
 
 def worth_it(seen, tool, args):
-    """Whether a short run takes this combination: each service of each program once, each option,
-    and each number of QPs."""
+    """Whether a short run takes this combination: it covers each service of each program, each option and each
+    number of QPs once."""
     words = iter(args)
     keys = set()
     for word in words:
@@ -90,9 +90,9 @@ def worth_it(seen, tool, args):
 
 
 def fits(link, tool, args):
-    """Over a veth pair the clients of a latency test, which never sleep, leave the kernel and the
-    daemons little of two cores: a table or a second of it takes minutes. And a burst of UC or UD from
-    many QPs is lost, rightly, where the receiver would wait for it."""
+    """Excludes combinations over a veth pair. Latency clients never sleep and leave the kernel and the daemons too
+    little of two cores: a table or a second of it takes minutes. A burst of UC or UD from many QPs is legally lost,
+    but the receiver would wait for it."""
     if link.kind != "veth":
         return True
     many = "-q" in args and int(args[args.index("-q") + 1]) > 16
@@ -115,7 +115,7 @@ def wanted(link):
 
 
 def perftest(link):
-    # they wait most of their time, to find the processor's frequency; of all combinations some do not
+    # In parallel, because they mostly measure the CPU frequency; some of the full set do not.
     lib.cases_beside(1 if lib.FULL else 2, wanted(link))
     with lib.case(f"nothing is left, the daemons end cleanly ({link.kind})"):
         link.nothing_left()

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""pyverbs' own tests, from Debian's package. Those of pyverbs/core.txt must pass; the others pass
-or are skipped for a reason that stands here, and that doc/compatibility.md repeats."""
+"""pyverbs' own tests, from Debian's package. Those of pyverbs/core.txt must pass. The others pass or are skipped
+for a reason listed here, which doc/compatibility.md repeats."""
 import pathlib
 import re
 
@@ -11,7 +11,7 @@ import pyverbs_run
 
 CORE = (lib.HERE / "pyverbs/core.txt").read_text().split()
 WAITS = {"tests.test_qpex.QpExTestCase.test_qp_ex_rc_atomic_write"}  # ATOMIC WRITE
-# Other vendors' own, and what this machine does not have.
+# Tests of other vendors' devices and of hardware that this machine lacks.
 FOREIGN = re.compile(r"^tests\.test_(mlx5|efa|cuda)|Cuda")
 # pattern of names: why they are skipped
 REASONS = {

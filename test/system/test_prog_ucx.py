@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Debian's UCX over rc_verbs and ud_verbs: what ucx_info lists, and ucx_perftest between two
-daemons. (ucx_perftest does not look at the data that arrives; test_prog_mpi does.)"""
+"""Debian's UCX over rc_verbs and ud_verbs: ucx_info's list, and ucx_perftest between two daemons. (ucx_perftest
+does not check the received data; test_prog_mpi does.)"""
 import re
 
 import lib
@@ -22,8 +22,8 @@ def transports(link):
 
 
 def perftest(link, tls, test, count, *args, env=None):
-    """The server on link.b, the client on link.a, which must have sent something for each of count
-    messages by this device: UCX has other ways to a peer."""
+    """Server on link.b, client on link.a. The client must have sent at least count frames on this device, because
+    UCX has other paths to a peer."""
     before = link.a.daemon.counters()["tx_roce"]
     port = lib.tcp_port()
     env = {"UCX_TLS": tls, "UCX_NET_DEVICES": "uroce0:1", **(env or {})}

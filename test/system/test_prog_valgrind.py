@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""ibv_rc_pingpong's client under valgrind: no error, and no leak that goes through the provider."""
+"""ibv_rc_pingpong's client under valgrind: no errors, and no leaks through the provider."""
 import re
 
 import lib

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Users that take all they can get: each is stopped at its limit, the refusal says which one it is,
-others and root have room, and everything comes back."""
+"""Users allocate all they can: each is stopped at its limit, the refusal names that limit, other users and root can
+still allocate, and everything is freed."""
 import contextlib
 import errno
 import os
@@ -18,7 +18,7 @@ GROUP = control.ipv4_gid("10.9.0.101")
 
 
 def start(*extra):
-    """A daemon whose socket everybody reaches."""
+    """A daemon whose socket every user can reach."""
     folder = lib.tmpdir()
     folder.chmod(0o711)
     return lib.Daemon(["net_ring0"], ["name=uroce0,port=net_ring0,addr=10.9.0.101/24,mtu=4096"],
@@ -32,7 +32,7 @@ def client(daemon, uid):
 
 
 def unmapped(attempt):
-    """What is being unmapped in the background still counts: the answer is EAGAIN until then."""
+    """Retries on EAGAIN: memory counts until the background unmap is done."""
     while True:
         reply = attempt()
         if reply[0] != errno.EAGAIN:
@@ -41,7 +41,7 @@ def unmapped(attempt):
 
 
 class Maker:
-    """A client with what an object of any kind needs; makes one after the other."""
+    """A client with the base for objects of any kind; creates them one by one."""
 
     def __init__(self, daemon, uid, huge=None):
         self.c = client(daemon, uid)
@@ -55,7 +55,7 @@ class Maker:
             assert status == 0, (op, status)
 
     def one(self, kind):
-        """(status, the daemon's word on it)"""
+        """(status, the daemon's message)"""
         body = {
             "pd": b"", "cq": control.cq(), "qp": control.qp(0, 0, 0), "mw": struct.pack("<II8x", 0, 1),
             "srq": struct.pack("<QIIII8x", 3, 0, 16, 1, 0), "channel": b"",
@@ -89,7 +89,7 @@ class Maker:
         return status, body.decode() if status else ""
 
     def fill(self, kind, most=5000):
-        """How many until one is refused, and how."""
+        """Number created before the first refusal, its status and message."""
         for n in range(most):
             status, why = self.one(kind)
             if status:
@@ -102,7 +102,7 @@ class Maker:
         self.c.close()
 
 
-# kind, option, what is told, how many more fit besides the base
+# kind, option, term in the message, number that fits besides the base
 KINDS = (("pd", "max-pds-per-uid", "protection domains", 9),
          ("cq", "max-cqs-per-uid", "completion queues", 9),
          ("qp", "max-qps-per-uid", "queue pairs", 10),
@@ -119,7 +119,7 @@ def nothing_left(daemon):
 
 
 def objects(daemon):
-    """Twice, as what one client gave back is what the next one takes."""
+    """Runs twice: the next client takes what the previous one freed."""
     for kind, option, what, most in KINDS:
         with lib.case(f"{kind}: a user has its limit, others have room"):
             for _ in range(2):
@@ -130,7 +130,7 @@ def objects(daemon):
                 assert (n, status) == (most, errno.ENOMEM), (n, status, why)
                 for word in (f"uid {ALICE} ", what, "may hold 10 ", f"option {option})"):
                     assert word in why, (word, why)
-                # a second program of the same user gets no further
+                # A second program of the same user has the same limit.
                 again = Maker(daemon, ALICE)
                 if kind not in ("pd", "cq"):
                     assert kind == "mcast" or again.c.make("ALLOC_PD")[0] == 0
@@ -138,7 +138,7 @@ def objects(daemon):
                     assert again.one(kind)[0] == errno.ENOMEM
                 again.close()
                 assert bob.one(kind)[0] == 0
-                for _ in range(12):  # the limits of a user are not root's
+                for _ in range(12):  # users' limits do not apply to root
                     assert root.one(kind)[0] == 0
                 for maker in (alice, bob, root):
                     maker.close()
@@ -152,7 +152,7 @@ def small():
 
 
 def totals():
-    """All users but root together leave a sixteenth."""
+    """All users but root together leave one sixteenth of the total."""
     daemon = start("--max-qps", "32", "--max-qps-per-uid", "20")
     with lib.case("the last of all queue pairs are root's"):
         makers = [Maker(daemon, uid) for uid in (ALICE, BOB, ROOT)]
@@ -169,7 +169,7 @@ def totals():
 
 
 def connect(daemon):
-    """Once the queue of connections that nobody has accepted yet has room."""
+    """Connects as soon as the backlog of unaccepted connections has space."""
     def attempt():
         with contextlib.suppress(BlockingIOError):
             return control.Connection(daemon.socket)
@@ -178,7 +178,7 @@ def connect(daemon):
 
 
 def crowd():
-    """Connections that say nothing, of several users."""
+    """Silent connections of several users."""
     daemon = start("--max-clients", "64", "--max-new-per-uid", "20", "--hello-timeout", "3")
     crowd_of = [control.Connection(daemon.socket)]  # root's own, silent too
     with lib.case("1000 connections without HELLO keep nobody out"):
@@ -234,7 +234,7 @@ def memory():
         def rereg(handle, length):
             body = struct.pack("<II", handle, 1) + control.region(0, length=length)
             return unmapped(lambda: (alice.c.do("REREG_MR", body, [big]),))[0]
-        assert rereg(0, control.PAGE) == errno.ENOMEM  # the new one is there before the old one goes
+        assert rereg(0, control.PAGE) == errno.ENOMEM  # the new region is allocated before the old one is freed
         assert alice.c.do("DEREG_MR", control.one(3)) == 0
         assert rereg(0, control.PAGE) == 0
         refused = alice.region(511 << 20)
@@ -288,7 +288,7 @@ def segments():
         for _ in range(2):
             alice, bob = Maker(daemon, ALICE), Maker(daemon, BOB)
             n, status, why = alice.fill("queue-mem")
-            # one is the context's own
+            # the context itself uses one
             assert (n, status) == (9, errno.ENOMEM), (n, status, why)
             assert "(option max-maps-per-uid)" in why, why
             with control.as_uid(ALICE):
@@ -319,7 +319,7 @@ def neighbours():
             maker.base()
         for i in range(3000):
             handle(alice, b"\xfe\x80" + bytes(6) + struct.pack(">Q", 0x100000 + i), 0)
-        time.sleep(2)  # until all of them are silent
+        time.sleep(2)  # until all count as silent
         handle(bob, control.ipv4_gid("10.9.0.102"), 1)
         lib.until("an answer", lambda: [n for n in daemon.show("neigh")["neigh"] if
                                         n["address"] == "10.9.0.102"
@@ -331,7 +331,7 @@ def neighbours():
 
 
 class Askers(threading.Thread):
-    """Observers of a user, each of which always has a SHOW that waits."""
+    """Observers of one user, each with a pending SHOW at all times."""
     ASK = struct.pack("<32sII8x", b"qp", 0, 0)
 
     def __init__(self, daemon, uid, n):
@@ -378,7 +378,7 @@ def turns():
         for _ in range(calls):
             assert bob.c.call("QUERY_CLOCK")[0] == 0
         served = askers.served - before
-        # it was all fifty of them for each of Bob's
+        # Unfair scheduling served all fifty for each of Bob's calls.
         assert served <= 5 * calls, served
         lib.until("they are served all the same", lambda: askers.served > before + 200, 60)
         askers.end()

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""ibv_rc_pingpong over every kind of link. -c: the program itself checks what arrived."""
+"""ibv_rc_pingpong over every kind of link. -c: the program itself checks the data."""
 import lib
 
 SIZES = (1, 2, 63, 64, 1023, 1024, 1025, 4095, 4096, 4097, 65536, 1 << 20, 8 << 20)
@@ -37,7 +37,7 @@ def ways(link):
 
 
 def any_number_of_workers():
-    """QPs go to the workers in turn: with six of them each worker talks to itself and to the next."""
+    """QPs are assigned to workers in turn, so with six QPs each worker talks to itself and to the next."""
     link = lib.link_loop(("--workers", "3"))
     for i in range(3):
         with lib.case(f"three workers: QPs {2 * i} and {2 * i + 1}"):

@@ -5,7 +5,7 @@ import json
 
 import lib
 
-SHAPES = {  # name -> what the client asks for
+SHAPES = {  # name -> the client's options
     "4 QPs": ["--qps", "4", "--ops", "1500"],
     "one QP, one request at a time": ["--qps", "1", "--ops", "400", "--depth", "1"],
     "16 QPs": ["--qps", "16", "--ops", "300", "--depth", "32"],
@@ -24,7 +24,7 @@ def rcdata(link, plan, *own):
 
 # Requirements: WIRE-05
 def test_messages_of_2_to_the_31_bytes():
-    """One WRITE, one READ and one SEND of as much as a message may have; about 9 GiB of memory."""
+    """One WRITE, READ and SEND of the maximum message size; uses about 9 GiB of memory."""
     link = lib.link_ring()
     own = ["-d", "{dev}", "--json", "--timeout", "18", "--stall", "60"]
     plan = ["--bench", "--rounds", "1", "--iters", "100", "--max-len", str(1 << 31), "--bytes",

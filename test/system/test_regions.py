@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What regions and windows call their bytes, and which carry atomics (regions.c): with memory that
-the daemon maps, and with memory that it copies."""
+"""Addresses of bytes in regions and windows, and which of them allow atomics (regions.c), with memory that the
+daemon maps and with memory that it copies."""
 import lib
 
 

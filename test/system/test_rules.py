@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""LIFE-01, LIFE-04, IMM-04, WIRE-07, WIRE-10, QP-22 as an ordinary program sees them (rules.c), over
-links of two devices in one daemon."""
+"""LIFE-01, LIFE-04, IMM-04, WIRE-07, WIRE-10, QP-22 as an ordinary program sees them (rules.c), over links of two
+devices in one daemon."""
 import lib
 
 RULES = lib.BUILD / "test/system/rules"

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A port that changes while programs use it: link (EVT-11), addresses (EVT-12), P_Keys (EVT-13,
-QP-04, WIRE-09). The programs hear of it, are told what is, and their queue pairs go on."""
+"""A port changes while programs use it: link (EVT-11), addresses (EVT-12), P_Keys (EVT-13, QP-04, WIRE-09). The
+programs get events and see the new state, and their QPs keep working."""
 import errno
 import json
 import socket
@@ -11,7 +11,7 @@ import lib
 
 CLIENT = lib.BUILD / "test/system/portclient"
 PORT_ACTIVE, PORT_ERR, PKEY_CHANGE, GID_CHANGE = 9, 10, 12, 18
-COMM_EST = 4  # of queue pairs, in between
+COMM_EST = 4  # of QPs, may come in between
 DOWN, ACTIVE = 1, 4
 RTS = 3
 RETRY_EXC = 12
@@ -21,7 +21,7 @@ NOBODY = 65534
 
 
 class Client:
-    """portclient on a side's device; ask() gives its answer."""
+    """portclient on a side's device; ask() returns its response."""
 
     def __init__(self, side):
         self.side = side
@@ -52,7 +52,7 @@ class Client:
         return json.loads(self.ask("look"))
 
     def event(self, want):
-        """Waits for the next event of the port, which must be this one."""
+        """Waits for the next event of the port, which must be want."""
         while (got := self.ask("event", LONG_MS)).startswith(f"event {COMM_EST} "):
             pass
         assert got == f"event {want} 1", f"{got}, not event {want} of port 1"
@@ -82,7 +82,7 @@ def gid(address):
 
 
 def connect(n, kind, ends, index=0, retries=PATIENT):
-    """Queue pair n of each (client, GID index, address) of two, joined."""
+    """Creates QP n on both of two ends (client, GID index, address) and connects them."""
     qpns = [client.qp(n, kind, index, retries) for client, _, _ in ends]
     assert min(qpns) > 0, qpns
     for (client, sgid, _), (_, _, far), qpn in zip(ends, ends[::-1], qpns[::-1]):
@@ -90,7 +90,7 @@ def connect(n, kind, ends, index=0, retries=PATIENT):
 
 
 def exchange(n, *clients):
-    """A message each way between two queue pairs of that number."""
+    """Sends a message each way between two QPs of that number."""
     for one, other in (clients, clients[::-1]):
         other.ok("recv", n)
         one.ok("send", n)
@@ -119,7 +119,7 @@ def link_set(side, state):
 
 # Requirements: EVT-11
 def test_link_down_and_up_raise_port_events(link, a, b):
-    """The interface goes down on one side; a veth's other side loses its carrier."""
+    """The interface goes down on one side, and the other side of the veth loses its carrier."""
     ends = ((a, 1, "10.9.0.101"), (b, 1, "10.9.0.102"))
     connect(0, "rc", ends)
     exchange(0, a, b)
@@ -129,7 +129,7 @@ def test_link_down_and_up_raise_port_events(link, a, b):
         assert client.look()["state"] == DOWN
         assert client.ask("state", 0) == f"state {RTS}"
     assert {d["link"] for d in link.a.daemon.show("device")["device"]} == {"down"}
-    # What is sent meanwhile waits for its retries.
+    # Messages sent meanwhile wait for retransmission.
     b.ok("recv", 0)
     a.ok("send", 0)
     a.nothing_done()
@@ -146,7 +146,7 @@ def test_link_down_and_up_raise_port_events(link, a, b):
 
 
 def announced(sock, address):
-    """Whether a gratuitous ARP of the address comes."""
+    """Whether a gratuitous ARP of the address arrives."""
     want = socket.inet_aton(address)
     sock.settimeout(10)
     while True:
@@ -156,7 +156,7 @@ def announced(sock, address):
 
 
 def pings(ns, address):
-    """Whether the kernel of the namespace gets an answer from the address."""
+    """Whether the namespace's kernel gets replies from the address."""
     return subprocess.run(["ip", "netns", "exec", ns, "ping", "-c", "3", "-i", "0.2", "-W", "2",
                            address], capture_output=True).returncode == 0
 
@@ -164,7 +164,7 @@ def pings(ns, address):
 # Requirements: EVT-12
 def test_added_addresses_become_gids(link, a, b):
     lib.sh("ip", "-n", link.b.daemon.ns, "addr", "add", "10.8.0.2/24", "dev", "eth0")
-    second = Client(link.a)  # every context is told
+    second = Client(link.a)  # every context gets the event
     wire = lib.raw_socket(link.b.daemon.ns, "eth0")
     assert addr(link.a, "add", "10.8.0.101") == 2
     assert announced(wire, "10.8.0.101")
@@ -201,14 +201,14 @@ def test_added_addresses_carry_traffic(a, b):
 
 # Requirements: EVT-12
 def test_removed_addresses_leave_the_gid_table(link, a, b):
-    """Queue pairs 0 (RC) and 4 (UD) use the IPv4 address that goes."""
+    """QPs 0 (RC) and 4 (UD) use the removed IPv4 address."""
     assert addr(link.a, "del", "10.8.0.101") == 2
     a.event(GID_CHANGE)
     assert a.look()["table"] == [0, 1, 3]
     assert not pings(link.b.daemon.ns, "10.8.0.101")
-    exchange(0, a, b)  # it has its own copy, as a NIC's queue pair has
+    exchange(0, a, b)  # the QP has its own copy, like a NIC's QP
     b.no_event()
-    # Datagrams to it are nobody's; those from it still are somebody's.
+    # Datagrams to the address are dropped; datagrams from it still arrive.
     before = link.a.daemon.counters("drops")["not_ours"]
     a.ok("recv", 4)
     b.ok("send", 4)
@@ -220,7 +220,7 @@ def test_removed_addresses_leave_the_gid_table(link, a, b):
     a.ok("send", 4)
     a.done(4, 0, "send")
     b.done(4, 0, "recv")
-    # Nobody new can use it, and its number is not given away as long as a queue pair has it.
+    # New QPs cannot use the index, and it is not reused while a QP refers to it.
     assert a.qp(7, "rc") > 0
     assert a.ask("connect", 7, 2, gid("10.8.0.102"), 77) == f"error {errno.EINVAL}"
     assert a.qp(8, "ud") > 0
@@ -229,7 +229,7 @@ def test_removed_addresses_leave_the_gid_table(link, a, b):
     a.event(GID_CHANGE)
     for n in (0, 1, 2, 3, 5, 7, 8):
         a.ok("destroy", n)
-    assert addr(link.a, "add", "10.8.0.131") == 5  # there is the address handle of 4
+    assert addr(link.a, "add", "10.8.0.131") == 5  # QP 4's address handle still uses index 2
     a.event(GID_CHANGE)
     a.ok("destroy", 4)
     assert addr(link.a, "add", "10.8.0.121") == 2
@@ -258,26 +258,26 @@ def test_changed_pkeys_apply_to_qps(link, a, b):
     for n, kind in enumerate(("rc", "uc", "ud")):
         connect(n, kind, ends, index=1)
         exchange(n, a, b)
-    connect(3, "rc", ends)  # of entry 0: nothing of this is its business
+    connect(3, "rc", ends)  # uses entry 0, so these changes do not affect it
     pkey(link.a, 1, 0x8002)
     a.event(PKEY_CHANGE)
     b.no_event()
     assert a.look()["pkeys"][1] == 0x8002
     exchange(3, a, b)
     check_cut_off(link, a, b)
-    pkey(link.b, 1, 0x0002)  # a limited member and a full one: they may talk
+    pkey(link.b, 1, 0x0002)  # a limited and a full member may talk
     b.event(PKEY_CHANGE)
     for n in range(3):
         exchange(n, a, b)
-    pkey(link.a, 1, 0x0002)  # two limited ones may not
+    pkey(link.a, 1, 0x0002)  # two limited members may not
     a.event(PKEY_CHANGE)
     check_cut_off(link, a, b)
-    # Another index, by modify, on both sides: the default key is there all the time.
+    # Both sides modify QP 0 to another index: the default key is always valid.
     for client in (a, b):
         client.ok("index", 0, 0)
         assert client.ask("index", 2, 9) == f"error {errno.EINVAL}"
     exchange(0, a, b)
-    # The same key again is no change.
+    # Setting the same key again is no change.
     pkey(link.a, 1, 0x0002)
     a.no_event()
     urocectl(link.a.daemon, "pkey", "del", "dev", "uroce0", "index", "1")
@@ -290,7 +290,7 @@ def test_changed_pkeys_apply_to_qps(link, a, b):
 
 
 def check_cut_off(link, a, b):
-    """What b sends on entry 1 is dropped by a and counted, as UC (1), UD (2) and RC."""
+    """a drops and counts what b sends on entry 1, as UC (1), UD (2) and RC."""
     before = link.a.daemon.counters("drops")["bad_pkey"]
     for n in (1, 2):
         a.ok("recv", n)
@@ -309,7 +309,7 @@ def check_cut_off(link, a, b):
     assert a.look()["bad_pkey"] == link.a.daemon.counters("drops")["bad_pkey"] >= before + 4
 
 
-REFUSED = [  # words, exit status, what is said
+REFUSED = [  # words, exit status, message
     (("addr",), 2, "addr add|del IP/LEN dev DEVICE"),
     (("addr", "list"), 2, "unknown 'list'; legal: add, del"),
     (("addr", "add"), 2, "no address"),
@@ -355,7 +355,7 @@ def refused(link, a):
 
 # Requirements: EVT-12
 def test_full_gid_table_refuses_addresses(link, a):
-    """Every entry taken; then there is room for one again."""
+    """Every entry is taken; after a removal one entry is free again."""
     for i in range(62):
         addr(link.a, "add", f"10.6.0.{i + 1}")
     said = urocectl(link.a.daemon, "addr", "add", "10.6.0.200/24", "dev", "uroce0", rc=1)
@@ -369,7 +369,7 @@ def test_full_gid_table_refuses_addresses(link, a):
 
 # Requirements: QP-04
 def test_pkeys_from_the_start():
-    """The table as --dev gives it, for programs that read sysfs themselves too."""
+    """The table given by --dev, also for programs that read sysfs themselves."""
     dev = "name=uroce0,port=net_ring0,addr=10.9.0.101/24,pkey=0x8005,pkey=7,pkey=0xffff"
     side = lib.Side(lib.Daemon(["net_ring0"], [dev], lib.netns()), "uroce0", "127.0.0.1")
     client = Client(side)

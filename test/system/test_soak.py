@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Mixed operations of many queue pairs, both ways at once, on a network that loses, repeats, reorders
-and spoils frames at both ends: memory is equal, each request completes once and in order, atomics
-happen once. And what each daemon counted, and what it sent, is what follows from the frames that
-it got, by captures inside it (urocectl capture, test/trace/check.py --inside).
+Mixed operations of many QPs, both ways at once, on a network that loses, duplicates, reorders and corrupts frames
+at both ends. Memory is equal, each request completes once and in order, and atomics execute once. Captures inside
+each daemon (urocectl capture, test/trace/check.py --inside) show that its counters and frames follow from the
+frames received.
 
-UROCE_SOAK_SECONDS=N, or N as argument: go on for about so long, with a seed of its own each round.
+UROCE_SOAK_SECONDS=N, or N as argument: run for about N seconds, with a new seed in each round.
 """
 import json
 import os
@@ -21,17 +21,17 @@ CHECK = lib.HERE.parent / "trace/check.py"
 SECONDS = float(sys.argv[1] if len(sys.argv) > 1 else os.environ.get("UROCE_SOAK_SECONDS", 0))
 SEED = int(os.environ.get("UROCE_SOAK_SEED", 1))
 LINKS = {"veth": lib.link_veth, "memif": lib.link_memif}
-# At 10% of each, two tries in five bring a queue pair no further, and eight in a row end it: by the
-# rules (REQ-04), but not what is looked for here. So it is 10% of what the name of the test says.
+# With 10% of each fault, two tries in five make no progress on a QP, and eight such tries in a row break it. REQ-04
+# allows that, but it is not tested here, so only drop is 10%.
 FAULTS = {
     "0.1%": "drop=0.1%,dup=0.1%,reorder=0.1%,corrupt=0.1%",
     "1%": "drop=1%,dup=1%,reorder=1%,corrupt=1%",
     "10%": "drop=10%,dup=1%,reorder=1%,corrupt=1%",
 }
-# The ACK time-out, 0.54 s, which a queue pair bears seven times: on a machine that others keep busy
-# a daemon has been seen to wait for a CPU for 0.7 s. At 10% it would be most of the time; 0.27 s.
+# The ACK timeout, 0.54 s; a QP survives seven. On a busy machine a daemon has waited 0.7 s for a CPU. At 10% loss
+# most of the time would pass in timeouts, so it is 0.27 s there.
 TIMEOUT_CODE = {"0.1%": "17", "1%": "17", "10%": "16"}
-# Captured rounds: what fits a capture's ring (64 MiB), so that none of it is lost.
+# Captured rounds: sized for a capture's ring (64 MiB), so that no frame is lost.
 CAPTURED = {
     "0.1%": ("--ops", "150", "--max-len", "200000"),
     "1%": ("--ops", "80", "--max-len", "200000"),
@@ -52,7 +52,7 @@ def books(side):
 
 
 def rest(side):
-    """The counters, when they rest and no frame waits in the injector."""
+    """The counters, once they are stable and the injector holds no frame."""
     def settled():
         before = books(side)
         held = ctl(side, "impair", side.dev, "show")["impair"][0].get("held", 0)
@@ -62,7 +62,7 @@ def rest(side):
 
 
 def mixed(link, seed, rate, *plan):
-    """rcdata on both ends; raises with its output unless all was as it should be."""
+    """Runs rcdata on both ends; raises with its output unless all checks passed."""
     own = ["-d", "{dev}", "--json", "--timeout", TIMEOUT_CODE[rate], "--stall", "60"]
     pair = lib.verbs_pair(link.b, link.a, lib.RCDATA,
                           [*own, "--mixed", "--seed", str(seed), *plan], server_args=own,
@@ -87,7 +87,7 @@ def totals(before, after):
 
 
 def judge(side, folder, name, rate, books_of_it):
-    """The checker on one end's capture and its counters before and after."""
+    """Runs the checker on one end's capture with its counters before and after."""
     paths = []
     for when, stats in zip(("before", "after"), books_of_it):
         paths.append(folder / f"{name}-{when}.json")
@@ -102,8 +102,8 @@ def judge(side, folder, name, rate, books_of_it):
 
 def captured(link, *args):
     """
-    A round whose every frame is looked at: what both ends counted together. Again where the
-    neighbours had something to say between a look at the counters and an end of the capture.
+    A round with every frame checked; returns the sums of both ends' counters. Repeats the round if neighbour
+    discovery sent a frame between reading the counters and the end of the capture.
     """
     for _ in range(5):
         counted = captured_once(link, *args)
@@ -113,7 +113,7 @@ def captured(link, *args):
 
 
 def captured_once(link, seed, rate, *plan):
-    """The same; None where the counters are not those of the capture alone."""
+    """One such round; None if the counters include frames outside of the capture."""
     folder = lib.tmpdir()
     sides = {"a": link.a, "b": link.b}
     before = [rest(side) for side in sides.values()]
@@ -152,7 +152,7 @@ def say(counted):
 
 
 def soak(link, rate, seconds):
-    """At least a round of each kind, then on until the time is over."""
+    """At least one round of each kind; continues until the time is over."""
     end = time.monotonic() + seconds
     rounds = 0
     while rounds == 0 or time.monotonic() < end:
@@ -171,7 +171,7 @@ def soak(link, rate, seconds):
 
 
 def spoilt_and_repaired(link):
-    """Wrong bytes under a right ICRC: whatever that does to the program, the daemons go on."""
+    """Corrupted bytes with a correct ICRC: the program may fail, but the daemons keep running."""
     for i, side in enumerate((link.a, link.b)):
         ctl(side, "impair", side.dev, "set", f"corrupt_fixed=1%,seed={SEED + i}")
     port = lib.tcp_port()

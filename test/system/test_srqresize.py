@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Shared receive queues of real programs get other sizes under traffic (SRQ-01)."""
+"""Programs resize shared receive queues under traffic (SRQ-01)."""
 import lib
 
 PROGRAM = lib.BUILD / "test/system/srqresize"

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Daemons, and single workers, that do not run for a while: a connection outlives what its retries
-allow for, because nothing was lost and the peer was not silent (REQ-04)."""
+"""Daemons, or single workers, stop for a while: a connection survives longer than its retries allow, because
+nothing was lost and the peer was not silent (REQ-04)."""
 import contextlib
 import ctypes
 import os
@@ -13,7 +13,7 @@ import time
 import control
 import lib
 
-# Four ACK timeouts of 4.096 us x 2^18: long, so that a machine with much else to do passes, too.
+# Four ACK timeouts of 4.096 us x 2^18: long enough to pass on a busy machine.
 TIMEOUT, RETRIES = 18, 3
 TOTAL_S = (RETRIES + 1) * 4.096e-6 * 2 ** TIMEOUT
 
@@ -23,7 +23,7 @@ WALL = 0x40000000  # waitpid of a thread
 
 @contextlib.contextmanager
 def stopped_thread(tid):
-    """A thread of another process does not run, and the rest of the process does."""
+    """Stops one thread of another process, while its other threads run."""
     libc = ctypes.CDLL(None, use_errno=True)
 
     def ptrace(request):
@@ -48,7 +48,7 @@ def stopped(daemon):
 
 
 def workers(daemon):
-    """Thread ids of a daemon's workers, in their order."""
+    """Thread ids of a daemon's workers, in worker order."""
     tasks = pathlib.Path(f"/proc/{daemon.proc.pid}/task")
     names = {int(task.name): (task / "comm").read_text().strip() for task in tasks.iterdir()}
     return sorted((tid for tid, name in names.items() if "worker" in name), key=names.get)
@@ -56,7 +56,7 @@ def workers(daemon):
 
 @contextlib.contextmanager
 def traffic(link, *plan):
-    """rcdata from link.a to link.b, which has to end well."""
+    """rcdata from link.a to link.b; it must end well."""
     own = ["-d", "{dev}", "--timeout", str(TIMEOUT), "--retry", str(RETRIES)]
     port = lib.tcp_port()
 
@@ -74,7 +74,7 @@ def traffic(link, *plan):
 
 
 def others_are_served(daemon, dev, tid):
-    """Who destroys something waits for the worker, with a session that ends; another client does not."""
+    """A client that destroys objects or ends waits for the stopped worker; another client does not."""
     path = str(daemon.socket)
     waits, ends, other = (control.Client(path, dev) for _ in range(3))
     for c in (waits, ends, other):
@@ -85,7 +85,7 @@ def others_are_served(daemon, dev, tid):
         assert c.make("CREATE_QP", control.qp(0, 0, 0))[0] == 0
     region = other.make("REG_MR", control.region(0), [control.memfd()])[1]
     with stopped_thread(tid):
-        for qp in qps:  # one of each worker; the second is looked at when the first has gone
+        for qp in qps:  # one on each worker; the second is processed after the first is gone
             waits.send("DESTROY_QP", control.one(qp))
         ends.close()
         for _ in range(100):

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Users that share a daemon: what one sees of another, and whose peer it can pose as."""
+"""Users that share a daemon: what each sees of others, and which peers it can impersonate."""
 import errno
 import json
 import struct
@@ -17,7 +17,7 @@ SQD = 4
 
 
 def start():
-    """Two devices joined in memory; everybody reaches the socket."""
+    """Two devices joined in memory; every user can reach the socket."""
     folder = lib.tmpdir()
     folder.chmod(0o711)
     devs = [f"name=uroce{i},port=net_ring_pair{end},addr=10.9.0.{101 + i}/24,mtu=4096"
@@ -45,7 +45,7 @@ class End:
         assert self.modify(control.INIT, self.dev, 0)[0] == 0
 
     def modify(self, state, to, dest, mask=None, alt=None):
-        """(status, the daemon's word on it)"""
+        """(status, the daemon's message)"""
         body = bytearray(control.modify(self.handle, state, GID[to], dest, mask))
         if alt:
             body[96:128] = control.address(GID[alt])
@@ -54,7 +54,7 @@ class End:
         return status, why.decode() if status else ""
 
     def connect(self, to, dest):
-        """The first thing that is refused, or 0."""
+        """Connects. Returns the first refusal, or (0, "")."""
         status, why = self.modify(control.RTR, to, dest)
         return (status, why) if status else self.modify(control.RTS, to, dest)
 
@@ -83,7 +83,7 @@ def posing(daemon):
             mallory.qp(kind)
             mask = None if kind == 2 else control.MASK[control.RTR] & ~(1 << 15 | 1 << 17)
             refused(daemon, mallory.modify(control.RTR, "uroce0", alice.qpn, mask), BOB)
-            # the QP is as it was: another connection is fine
+            # The QP is unchanged: another connection is fine.
             assert mallory.modify(control.RTR, "uroce0", alice.qpn ^ 1, mask)[0] == 0
             mallory.close()
         root = End(daemon, ROOT, "uroce1")
@@ -96,7 +96,7 @@ def posing(daemon):
         assert mallory.connect("nobody", alice.qpn)[0] == 0
         refused(daemon, mallory.modify(control.RTS, "nobody", alice.qpn, 1 | QP_ALT_PATH, "uroce0"),
                 BOB)
-        # what is not granted is not claimed, either
+        # A refused address is not reserved, either.
         bob2 = End(daemon, BOB, "uroce1")
         assert bob2.connect("uroce0", alice.qpn)[0] == 0
         bob2.close()
@@ -108,7 +108,7 @@ def posing(daemon):
 
         def moved():
             answer = mallory.modify(SQD, "uroce0", alice.qpn, 1 | QP_AV)
-            return answer if answer[0] != errno.EINVAL else None  # it drains first
+            return answer if answer[0] != errno.EINVAL else None  # EINVAL while it drains
         refused(daemon, lib.until("drained", moved), BOB)
         mallory.close()
     with lib.case("a QP of the same user may"):
@@ -121,7 +121,7 @@ def posing(daemon):
     with lib.case("an address is free when its QPs are gone or as new"):
         lib.until("bob's are gone", lambda: mallory.connect("uroce0", alice.qpn)[0] == 0)
         bob.qp()
-        refused(daemon, bob.connect("uroce0", alice.qpn), MALLORY)  # who comes first
+        refused(daemon, bob.connect("uroce0", alice.qpn), MALLORY)  # the first to connect holds the address
         assert mallory.modify(control.RESET, "uroce0", 0)[0] == 0
         assert bob.connect("uroce0", alice.qpn)[0] == 0
         assert mallory.modify(control.INIT, "uroce0", 0)[0] == 0
@@ -136,13 +136,13 @@ def posing(daemon):
         end.close()
 
 
-# All that a stranger sees of an object.
+# All fields of an object that other users see.
 SEEN = {"qp": {"device", "uid", "type", "state", "local", "remote"}, "cq": {"device", "uid"},
         "mr": {"device", "uid"}, "client": {"device", "uid", "client"}}
 
 
 def show(daemon, uid, *words):
-    """`urocectl --json show ..` of a user: the rows, or None if it fails; and the table."""
+    """`urocectl --json show ..` as a user: the rows, or None if it fails; and the table."""
     tool = lib.public_copy() / "app/urocectl/urocectl"
     run = ["setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups", tool, "--socket",
            daemon.socket]

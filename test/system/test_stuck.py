@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Memory that is copied and has to be waited for (stuck.c, stuckfs.py): whoever uses it gets an error,
-or his answer later; neighbours and the daemon do not notice."""
+"""Copied memory that blocks (stuck.c, stuckfs.py): its user gets an error or a late completion; neighbours and the
+daemon are not affected."""
 import os
 import signal
 import subprocess
@@ -13,7 +13,7 @@ STUCK = lib.BUILD / "test/system/stuck"
 
 
 def spoken(side, mode, file):
-    """stuck in this mode, with a pipe to its standard input."""
+    """Starts stuck in this mode, with a pipe to its standard input."""
     argv = [lib.UROCE_RUN, "--socket", side.daemon.socket, STUCK, side.dev, mode, file]
     proc = subprocess.Popen([str(word) for word in argv], stdin=subprocess.PIPE,
                             stdout=subprocess.PIPE, text=True, process_group=0,
@@ -50,7 +50,7 @@ def killed(fs):
         assert proc.stdout.readline() == "stuck 0\n"
         link.a.daemon.proc.popen.send_signal(signal.SIGKILL)
         assert link.a.daemon.proc.wait(20) == -signal.SIGKILL
-        proc.stdin.close()  # its own end waits for its pages
+        proc.stdin.close()  # the program's exit waits for its pages
 
 
 def broker_of(daemon):
@@ -96,7 +96,7 @@ def main():
     lib.need_root()
     if not stuckfs.available():
         lib.skip("needs FUSE")
-    fs = stuckfs.StuckFs()  # its end at last lets children go that wait for their own memory
+    fs = stuckfs.StuckFs()  # its end releases children that wait for their memory
     never(fs, lib.ONE_WORKER)
     late(fs, lib.TWO_WORKERS)
     killed(fs)

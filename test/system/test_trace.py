@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""test/trace/check.py on what our daemons send: the rules hold, and where nothing is lost the
-counters of both daemons are those that the capture shows."""
+"""test/trace/check.py on traffic of our daemons: the rules hold, and without loss the capture matches the counters
+of both daemons."""
 import json
 import re
 import signal
@@ -16,7 +16,7 @@ ADDRESSES = ("10.9.0.101", "10.9.0.102")
 
 
 def record(side, path):
-    """tcpdump of what arrives at a side; nanoseconds, so that a merge keeps cause and effect."""
+    """tcpdump of frames that arrive at a side; in nanoseconds, so that a merge keeps the order."""
     dump = lib.spawn(["tcpdump", "-i", "eth0", "-Q", "in", "-U", "-n", "--immediate-mode",
                       "--time-stamp-precision=nano", "-s", "9000", "-B", "65536", "-Z", "root",
                       "-w", path, "udp port 4791"], ns=side.daemon.ns)
@@ -31,7 +31,7 @@ def rests(path):
 
 
 def stop(dumps, paths):
-    """Ends them when they have written what they got: a signal does not make them do it."""
+    """Ends them after they have written all frames: a signal does not flush the rest."""
     for dump, path in zip(dumps, paths):
         lib.until("the capture rests", lambda path=path: rests(path))
         dump.popen.send_signal(signal.SIGINT)
@@ -47,7 +47,7 @@ def traffic(link):
 
 
 def settled(daemon):
-    """`show stats`, when nothing is counted any more."""
+    """`show stats`, once the counters are stable."""
     def look():
         return {**daemon.show("stats"), **daemon.show("drops")}
 
@@ -77,7 +77,7 @@ def check(*args):
 
 
 def run(spec=None):
-    """Traffic between two daemons, captured: (folder, merged capture, stats before and after)."""
+    """Captured traffic between two daemons: (folder, merged capture, stats before and after)."""
     link = lib.link_veth()
     folder = lib.tmpdir()
     sides = (link.a, link.b)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Importing a context: by another process that was given its descriptor, and what is refused.
-Run under uroce-run: imports.py DEVICE. Started again by itself, with descriptor and handles."""
+"""Imports a context by its descriptor in another process, and tests what the daemon refuses. Run under uroce-run:
+imports.py DEVICE. It starts itself again with descriptor and handles."""
 import errno
 import os
 import subprocess
@@ -23,7 +23,7 @@ def refused(code, make):
 
 
 def importer(fd, pd_handle, mr_handle, rkey):
-    get_device_list()  # loads the provider, without which the descriptor is just a file
+    get_device_list()  # loads the provider, which the descriptor needs
     ctx = Context(cmd_fd=fd)
     pd = PD(ctx, handle=pd_handle)
     mr = MR(pd, handle=mr_handle)
