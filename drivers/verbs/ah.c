@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Address handles: the daemon resolves and keeps them; a UD WQE has the handle of one. */
+/* Address handles: the daemon resolves and keeps them; a UD WQE carries the daemon's handle. */
 #include "provider.h"
 
 #include <errno.h>

@@ -181,7 +181,7 @@ gather_sends(struct gather *g, struct prov_qp *qp)
 	struct prov_ring *sq = &qp->sq;
 	bool one = unfinished_retired(sq->hdr, &left);
 
-	if (one) /* its slot, and with it the opcode, may be another's */
+	if (one) /* its slot, and with it the opcode, may belong to another WR */
 		gather_put(g, qp, sq->hdr->wr_id, UROCE_CQE_SEND, true);
 	prov_lock(&sq->lock);
 	for (uint32_t n = ring_left(sq), i = 0; i < n; i++) {

@@ -39,7 +39,7 @@ prov_idle_yield(uint64_t now_ns)
 	after = prov_idle_now_ns();
 	crowd_yielded(&prov_idle.crowd, now_ns, after);
 	if (after - now_ns >= CROWD_YIELD_NS) {
-		prov_idle.since_ns = 0; /* no time in which it polled */
+		prov_idle.since_ns = 0; /* not idle time: the thread did not poll */
 		prov_idle.sleep_ns = 0;
 	}
 	prov_idle.alone_until_ns = after - now_ns < PROV_ALONE_YIELD_NS ? after + PROV_ALONE_NS : 0;

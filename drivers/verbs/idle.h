@@ -44,13 +44,13 @@
 #define PROV_YIELD_NS        50000
 #define PROV_YIELD_WAKING_NS 200000
 #define PROV_YIELD_CQS       16   /* polled between two yields, at most */
-#define PROV_ALONE_YIELD_NS  1000 /* a yield that took less let nobody else run */
+#define PROV_ALONE_YIELD_NS  1000 /* a shorter yield let no other thread run */
 #define PROV_ALONE_NS        5000
 
 struct prov_idle {
 	uint64_t since_ns; /* first pause since the last progress; 0: busy */
-	uint64_t sleep_ns; /* the next sleep is due so long after since_ns; 0: the first is */
-	const void *first; /* the CQ whose empty polls pause; NULL: the next that is found empty */
+	uint64_t sleep_ns; /* the next sleep is due this long after since_ns; 0: the first is */
+	const void *first; /* the CQ whose empty polls pause; NULL: the next CQ found empty */
 	uint32_t others;   /* empty polls since the last one that paused */
 	uint64_t alone_until_ns; /* no other thread was on this core: no yield until then */
 	struct crowd crowd;      /* threads compute on this core: sleep, do not yield */

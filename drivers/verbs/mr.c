@@ -11,7 +11,7 @@
 #include "mr_adopt.h"
 
 #define UNMAP_TRIES   5000    /* 5 s: the daemon unmaps several GiB a second */
-#define UNMAP_WAIT_NS 1000000 /* between two of them */
+#define UNMAP_WAIT_NS 1000000 /* between two tries */
 
 /* The part of a request that describes memory. 0, or a positive errno and no hold. */
 static int
@@ -185,7 +185,7 @@ prov_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr, si
 	int rc = 0;
 
 	if (vmr->mr_type == RCA_MR_TYPE_IMPORTED)
-		return prov_fail(EINVAL); /* its owner's */
+		return prov_fail(EINVAL); /* the owning context must do it */
 	req.reg.pd = (flags & IBV_REREG_MR_CHANGE_PD) && pd ? pd->handle : 0;
 	req.reg.access = (uint32_t)(flags & IBV_REREG_MR_CHANGE_ACCESS ? access : vmr->access);
 	if (!(flags & IBV_REREG_MR_CHANGE_TRANSLATION)) {
@@ -227,7 +227,7 @@ prov_dereg_mr(struct verbs_mr *vmr)
 	int rc;
 
 	if (vmr->mr_type == RCA_MR_TYPE_IMPORTED)
-		return prov_fail(EINVAL); /* its owner's; ibv_unimport_mr is for this one */
+		return prov_fail(EINVAL); /* an imported MR is released by ibv_unimport_mr */
 	rc = prov_call_destroy(vmr->ibv_mr.context, UROCE_CTRL_DEREG_MR, vmr->ibv_mr.handle);
 	if (rc)
 		return rc;

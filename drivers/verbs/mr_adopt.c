@@ -30,16 +30,16 @@ struct build {
 	unsigned nfds;
 };
 
-/* A leaf lock: its holder never waits for another thread of the program. */
+/* A leaf lock: a thread that holds it never waits for another thread of the program. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static unsigned generation; /* counts forks that led here; under lock */
+static unsigned generation; /* number of forks between the first process and this one; under lock */
 
 /*
  * Forks between prepare and parent. While there are any, pages stay adopted: the child may not have
- * copied them yet, and may have been forked in the middle of giving them back. Under lock.
+ * copied them yet, and the fork may have happened while they were being returned. Under lock.
  */
 static unsigned forks;
-static struct mr_hold *put_off; /* released meanwhile; under lock */
+static struct mr_hold *put_off; /* released during a fork; under lock */
 
 static void
 adopt_lock(void)
@@ -140,7 +140,7 @@ mode_get(enum mr_mode *mode)
 	return false;
 }
 
-/* Its index among those of this call, or -errno. */
+/* Returns the file's index among the files of this call, or -errno. */
 static int
 build_file(struct build *b, struct mr_file *f)
 {
@@ -179,7 +179,7 @@ keep_from_growing(const struct mr_run *run)
 		raw_madvise(run->va, BASE_PAGE, MADV_RANDOM);
 }
 
-/* The run is, or is about to be, offsets from off on of f. */
+/* Describes run to the daemon. The run is, or will be, mapped at offset off of f. */
 static int
 build_adopted(struct build *b, const struct mr_run *run, struct mr_file *f, uint64_t off)
 {
@@ -201,7 +201,7 @@ build_adopted(struct build *b, const struct mr_run *run, struct mr_file *f, uint
 	return 0;
 }
 
-/* An adopted run: may its hold linger? */
+/* Lets hold linger after its release if the adopted run can linger. */
 static void
 linger_later(struct mr_hold *hold, const struct mr_run *run)
 {
@@ -216,7 +216,7 @@ build_shared(struct build *b, const struct mr_run *run)
 	struct uroce_mr_piece *p;
 	int err;
 
-	/* If the program removed its own write access, the daemon has to check. */
+	/* If the program removed its own write access, the daemon must check accesses. */
 	if (f != NULL && (run->vma.prot & PROT_WRITE) != 0) {
 		err = build_adopted(b, run, f, off);
 		if (err == 0)
@@ -235,7 +235,7 @@ build_shared(struct build *b, const struct mr_run *run)
 	return 0;
 }
 
-/* Finds the file for a private run: pages of a former mapping may use its place in one. */
+/* Finds a file for a private run. Pages of a former mapping may occupy its offsets in one file. */
 static struct mr_file *
 file_for(const struct mr_run *run)
 {
@@ -275,7 +275,7 @@ build_private(struct build *b, struct page_swap *swap, const struct mr_run *run)
 		keep_from_growing(run);
 		linger_later(b->hold, run);
 	}
-	/* Pages that were copied of a chunk that was not replaced. */
+	/* The copied pages of a chunk that was not replaced. */
 	if (err != 0)
 		page_return_free(f->fd, job.fd_off + done, job.len - done);
 	return err;
@@ -301,7 +301,7 @@ build_runs(struct build *b)
 	return err;
 }
 
-/* Undo what build_runs did. During a fork the pages stay adopted, and the hold refers to them. */
+/* Undoes build_runs. During a fork the pages stay adopted, and the hold refers to them. */
 static void
 build_undo(struct build *b)
 {
@@ -312,7 +312,7 @@ build_undo(struct build *b)
 	b->hold->nclaims = 0;
 }
 
-/* hold is not needed any more, but its pages must stay adopted until the fork is over. */
+/* The hold is no longer needed, but its pages must stay adopted until the fork is over. */
 static void
 hold_put_off(struct mr_hold *hold)
 {
@@ -320,7 +320,7 @@ hold_put_off(struct mr_hold *hold)
 	put_off = hold;
 }
 
-/* Would pages move that a COPY region reads? */
+/* Would adopting the plan's runs move pages that a COPY region reads? */
 static bool
 adopts_copied(const struct mr_plan *plan)
 {
@@ -333,7 +333,7 @@ adopts_copied(const struct mr_plan *plan)
 	return false;
 }
 
-/* Locked. 0 or -errno. */
+/* Called locked. Returns 0 or -errno. */
 static int
 build_pieces(struct build *b, uint64_t addr, uint64_t len, enum mr_mode mode)
 {
@@ -376,7 +376,7 @@ mr_pieces_build(uint64_t addr, uint64_t len, struct uroce_mr_piece *pieces, unsi
 		return 0;
 	if (!mode_get(&mode) || addr + len < addr || addr + len > UINT64_MAX - BASE_PAGE)
 		return EINVAL;
-	/* Allocated before, freed after any page is protected: see page_swap.h. */
+	/* Allocated before, and freed after, any page is protected: see page_swap.h. */
 	b = calloc(1, sizeof(*b));
 	*hold = calloc(1, sizeof(**hold));
 	if (b == NULL || *hold == NULL) {
@@ -435,7 +435,7 @@ mr_pieces_release(struct mr_hold *hold)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	adopt_lock();
 	if (hold->generation != generation) {
-		/* The hold is the parent's: there is nothing to release here. */
+		/* The hold belongs to the parent: nothing to release here. */
 	} else if (forks > 0) {
 		hold_put_off(hold);
 		hold = NULL;

@@ -46,7 +46,7 @@ struct mr_hold;
 int mr_pieces_build(uint64_t addr, uint64_t len, struct uroce_mr_piece *pieces, unsigned *npieces,
 		    int *fds, unsigned *nfds, struct mr_hold **hold);
 
-/* The number, from 0 on, of the file whose descriptor mr_pieces_build returned in fds. */
+/* The number of the file, from 0, whose descriptor mr_pieces_build returned in fds. */
 unsigned mr_pieces_file(int fd);
 
 /*
@@ -57,7 +57,7 @@ unsigned mr_pieces_file(int fd);
  */
 void mr_pieces_release(struct mr_hold *hold);
 
-/* Small regions are given back a moment after their release (mr_linger.h): now, for tests. */
+/* For tests: return now the small regions that linger after their release (mr_linger.h). */
 void mr_pieces_settle(void);
 
 #endif

@@ -14,11 +14,10 @@
 #include "raw_mm.h"
 
 #define BASE_PAGE   4096u
-#define PLACE_SHIFT 21 /* of a claim's bucket */
+#define PLACE_SHIFT 21 /* log2 of the bytes that a claim's bucket covers */
 #define FILE_BYTES                                                                                 \
-	(1ull << 47)             /* every address of a program, but for those asked for specially  \
-				  */
-#define GROWTH_ROOM (1ull << 40) /* where that cannot be had */
+	(1ull << 47) /* all addresses that a program gets unless it requests higher ones */
+#define GROWTH_ROOM (1ull << 40) /* spare bytes of a smaller file */
 #define MAX_STRAYS  64u
 
 #ifndef MFD_NOEXEC_SEAL
@@ -30,8 +29,8 @@ static unsigned nfiles;
 static struct mr_hold *copy_holds;
 
 /*
- * Parts of files without a claim that could not be made private and are mapped somewhere:
- * the program moved them. Their offsets are taken. If there are too many, the last covers more.
+ * Parts of files without a claim that could not be made private and are still mapped because the
+ * program moved them. Their offsets are in use. If there are too many, the last entry covers more.
  */
 static struct stray {
 	struct mr_file *file;
@@ -39,7 +38,7 @@ static struct stray {
 } strays[MAX_STRAYS];
 static unsigned nstrays;
 
-/* A memfd of size bytes for pages of page_size, sealed against shrinking. */
+/* Makes a memfd of size bytes for pages of page_size, sealed against shrinking. */
 static int
 memfd_make(uint64_t size, uint32_t page_size)
 {
@@ -61,7 +60,7 @@ memfd_make(uint64_t size, uint32_t page_size)
 	return fd;
 }
 
-/* Beyond it the kernel sends SIGXFSZ. The program may change it at any time. */
+/* The limit beyond which the kernel sends SIGXFSZ. The program may change it at any time. */
 static uint64_t
 file_limit(void)
 {
@@ -70,7 +69,7 @@ file_limit(void)
 	return getrlimit(RLIMIT_FSIZE, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
 }
 
-/* For [start, end), whose file offset at start is to be start or, in a smaller file, 0. */
+/* Makes a file for [start, end). The file offset of start is start or, in a smaller file, 0. */
 static int
 memfd_for(uint32_t page_size, uint64_t start, uint64_t end, uint64_t *base, uint64_t *size)
 {
@@ -122,7 +121,7 @@ file_make(uint32_t page_size, uint64_t start, uint64_t end)
 	return f;
 }
 
-/* Of a part: the bucket of claims within its place, or NULL if it has more than one place. */
+/* Returns the bucket of a part's claims, or NULL if the part covers more than one bucket. */
 static struct mr_claim **
 bucket_of(struct mr_file *f, uint64_t start, uint64_t end)
 {
@@ -131,7 +130,7 @@ bucket_of(struct mr_file *f, uint64_t start, uint64_t end)
 	return &f->bucket[(start >> PLACE_SHIFT) % MR_CLAIM_BUCKETS];
 }
 
-/* Move *skip and *next by the claims of a list: the end of those at start, the first behind. */
+/* Moves *skip to the end of the list's claims at start, and *next to the first one behind start. */
 static void
 look_at_claims(const struct mr_claim *c, uint64_t start, uint64_t *skip, uint64_t *next)
 {
@@ -143,7 +142,7 @@ look_at_claims(const struct mr_claim *c, uint64_t start, uint64_t *skip, uint64_
 	}
 }
 
-/* The first part of [start, end) without a claim: 0 and that part, or -ENOENT. */
+/* Finds the first part of [start, end) without a claim: 0 and that part, or -ENOENT. */
 static int
 next_unclaimed(const struct mr_file *f, uint64_t *start, uint64_t end, uint64_t *stop)
 {
@@ -207,7 +206,7 @@ mr_file_number(int fd)
 	return MR_MAX_FILES;
 }
 
-/* Freeing would take the allocator's lock, which the fork may have left in any state. */
+/* Does not free: that takes the allocator's lock, which the fork may have left in any state. */
 void
 mr_claim_forget_all(void)
 {
@@ -261,7 +260,7 @@ claim_del(struct mr_claim *c)
 	*p = c->next;
 }
 
-/* Is any of the file's [start, end) mapped in this process? When in doubt: true. */
+/* Is any part of the file's [start, end) mapped in this process? When in doubt: true. */
 static bool
 is_mapped(const struct mr_file *f, uint64_t start, uint64_t end)
 {
@@ -300,7 +299,7 @@ stray_add(struct mr_file *f, uint64_t start, uint64_t end)
 	}
 }
 
-/* Frees pages that are not mapped any more. */
+/* Frees the pages that are no longer mapped. */
 static void
 strays_free(void)
 {
@@ -316,7 +315,7 @@ strays_free(void)
 	}
 }
 
-/* [start, end) of the file is not where it was adopted, or could not be given back. */
+/* [start, end) of the file is mapped elsewhere, or could not be returned. */
 static void
 let_stray(struct mr_file *f, uint64_t start, uint64_t end)
 {
@@ -327,8 +326,8 @@ let_stray(struct mr_file *f, uint64_t start, uint64_t end)
 }
 
 /*
- * Make a range private, whatever the program may do with it at present: one that it made
- * inaccessible is readable, for whoever copies it, until it is private. The number of bytes done.
+ * Makes a range private, whatever its protection: a range that the program made inaccessible is
+ * readable until it is private, because it must be copied. Returns the number of bytes done.
  */
 static uint64_t
 make_private(struct page_swap *swap, const struct page_swap_job *job)
@@ -343,7 +342,7 @@ make_private(struct page_swap *swap, const struct page_swap_job *job)
 	return done;
 }
 
-/* Make file offsets [start, end) private memory again where they are still mapped as we did. */
+/* Makes file offsets [start, end) private memory again if they are still mapped as adopted. */
 static void
 give_back(struct page_swap *swap, struct mr_file *f, uint64_t start, uint64_t end)
 {
@@ -351,7 +350,10 @@ give_back(struct page_swap *swap, struct mr_file *f, uint64_t start, uint64_t en
 	struct vma_scan scan;
 	struct vma v;
 
-	/* Its two mappings (mr_adopt.c) become one again: in one piece it merges with the rest. */
+	/*
+	 * Joins the two mappings that mr_adopt.c made: only a single mapping merges with its
+	 * neighbours.
+	 */
 	if (end - start > BASE_PAGE && f->page_size == BASE_PAGE)
 		raw_madvise(pos, stop - pos, MADV_NORMAL);
 	if (vma_scan_open(&scan, 0) != 0) {
@@ -379,7 +381,7 @@ give_back(struct page_swap *swap, struct mr_file *f, uint64_t start, uint64_t en
 	let_stray(f, back - f->base, end);
 }
 
-/* Returns the parts of [start, end) that no claim needs any more. */
+/* Returns the parts of [start, end) without a claim to private memory. */
 static void
 give_back_unclaimed(struct page_swap *swap, struct mr_file *f, uint64_t start, uint64_t end)
 {

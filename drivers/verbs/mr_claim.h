@@ -23,7 +23,7 @@
 
 /* One registration's reference to a part of an adopted file; offsets in the file. */
 struct mr_claim {
-	struct mr_claim *next; /* of the same bucket */
+	struct mr_claim *next; /* in the same bucket */
 	struct mr_file *file;
 	uint64_t start, end;
 };
@@ -37,17 +37,17 @@ struct mr_file {
 	uint32_t dev_major, dev_minor;
 	uint32_t page_size;
 	uint64_t base, size;
-	struct mr_claim *bucket[MR_CLAIM_BUCKETS]; /* by place: of claims within one such place */
-	struct mr_claim *wide;                     /* the others */
+	struct mr_claim *bucket[MR_CLAIM_BUCKETS]; /* claims within one bucket's address range */
+	struct mr_claim *wide;                     /* the other claims */
 };
 
 #define MR_MAX_FILES 16u
 
 struct mr_hold {
 	unsigned generation;          /* of the process, see mr_adopt.c */
-	struct mr_hold *next_copy;    /* of a COPY region: another one */
-	struct mr_hold *next_put_off; /* released, but not given back yet: another one */
-	uint64_t since_ms;            /* mr_linger.c: when it was released */
+	struct mr_hold *next_copy;    /* next hold of a COPY region */
+	struct mr_hold *next_put_off; /* next hold that was released but not returned yet */
+	uint64_t since_ms;            /* mr_linger.c: time of the release */
 	bool stays;                   /* part of it cannot linger */
 	uint64_t copy_start, copy_end;
 	unsigned nclaims;
@@ -64,7 +64,7 @@ struct mr_file *mr_file_with_room(uint32_t page_size, uint64_t start, uint64_t e
 /* The number of the file with that descriptor; MR_MAX_FILES for none. */
 unsigned mr_file_number(int fd);
 
-/* The adopted file that v maps, or NULL. */
+/* Returns the adopted file that v maps, or NULL. */
 struct mr_file *mr_file_find(const struct vma *v);
 
 /* In the child of a fork: everything is the parent's. Closes descriptors and frees nothing. */

@@ -15,7 +15,7 @@
 /* Longest wait for the child's copy; a child stopped by a debugger must not stop the parent. */
 #define CHILD_WAIT_MS 10000
 
-/* Of the forking thread. Initial-exec: must not allocate. */
+/* State of the forking thread. Initial-exec: access must not allocate. */
 static __thread int done_pipe[2] __attribute__((tls_model("initial-exec")));
 
 static void
@@ -42,7 +42,7 @@ mr_fork_parent(void)
 
 	close_pipe_end(1);
 	if (p.fd >= 0) {
-		/* Ends early if the child dies and no other thread forked meanwhile. */
+		/* Ends early if the child dies and no other thread has forked meanwhile. */
 		while (poll(&p, 1, CHILD_WAIT_MS) < 0 && errno == EINTR)
 			;
 	}
@@ -65,7 +65,7 @@ privatize_all(void)
 		pos = v.end;
 		if (!v.shared || strncmp(v.name, MR_MEMFD_PATH, sizeof(MR_MEMFD_PATH) - 1) != 0)
 			continue;
-		/* Inaccessible memory, too: the child may make it accessible. */
+		/* Includes inaccessible memory: the child may make it accessible. */
 		if ((v.prot & PROT_READ) == 0)
 			raw_mprotect(v.start, v.end - v.start, PROT_READ);
 		f = mr_file_find(&v);
@@ -87,7 +87,10 @@ mr_fork_child(void)
 		(void)!write(STDERR_FILENO, msg, sizeof(msg) - 1);
 		abort();
 	}
-	/* Said, not just hung up: the child of another thread's fork may hold the other end. */
+	/*
+	 * Send a message: closing is not enough, the child of another thread's fork may hold the
+	 * other end.
+	 */
 	if (done_pipe[1] >= 0)
 		(void)!write(done_pipe[1], "", 1);
 	close_pipe_end(0);

@@ -9,9 +9,9 @@
 #ifndef VERBS_MR_FORK_H
 #define VERBS_MR_FORK_H
 
-/* The name of every memfd that adopted memory lives in; also how the child finds them. */
+/* The name of each memfd for adopted memory. The child finds the memfds by this name. */
 #define MR_MEMFD_NAME "uroce-mr"
-#define MR_MEMFD_PATH "/memfd:uroce-mr" /* as it starts in /proc/self/maps */
+#define MR_MEMFD_PATH "/memfd:uroce-mr" /* as /proc/self/maps shows it */
 
 /*
  * Before the fork: create the channel by which the child reports that it has finished. If that
@@ -24,8 +24,8 @@ void mr_fork_parent(void);
 
 /*
  * In the child: replace every adopted page that is mapped here by a private copy, whatever the
- * parent changed between prepare and fork. Aborts if there is no memory for it: otherwise the child
- * would store into the parent's memory.
+ * parent changed between prepare and fork. Aborts if there is no memory for the copies: otherwise
+ * the child would store into the parent's memory.
  */
 void mr_fork_child(void);
 

@@ -14,18 +14,18 @@
 #include "page_swap.h"
 
 #define LINGER_MS    50
-#define LINGER_BYTES (16ull << 20) /* all together */
+#define LINGER_BYTES (16ull << 20) /* in total */
 #define LINGER_HOLDS 256u
 #define STACK_BYTES  (128u << 10)
-#define AT_ONCE      8u /* given back before the lock is free for others */
+#define AT_ONCE      8u /* holds returned before the lock is released to others */
 
-/* Under the lock, but for start_mutex. */
+/* All state below is under mr_adopt.c's lock, except start_mutex. */
 static pthread_mutex_t start_mutex = PTHREAD_MUTEX_INITIALIZER;
-static bool started; /* tried, at least */
+static bool started; /* a start was attempted */
 static const struct mr_linger_ops *lock_ops;
 static int watch_fd = -1; /* userfaultfd; -1: nothing lingers */
 static int wake_fd = -1;
-static bool asleep; /* the thread waits for wake_fd, since nothing lingers */
+static bool asleep; /* nothing lingers, so the thread waits for wake_fd */
 static struct mr_hold *oldest, *newest, *dead;
 static uint64_t bytes;
 static unsigned holds;
@@ -63,7 +63,7 @@ append(struct mr_hold *h)
 	holds++;
 }
 
-/* prev: the one before, NULL for the oldest. */
+/* Removes a hold from the list. prev: the hold before it, NULL for the oldest. */
 static struct mr_hold *
 take(struct mr_hold *prev)
 {
@@ -78,7 +78,7 @@ take(struct mr_hold *prev)
 	return h;
 }
 
-/* prev: as for take. */
+/* Returns a hold's memory. prev: as for take. */
 static void
 end_after(struct mr_hold *prev)
 {
@@ -128,8 +128,10 @@ mr_linger_end_range(uint64_t start, uint64_t end)
 	}
 }
 
-/* Returns memory that has lingered long enough, or a part of it. Time until the next call, in ms;
- * -1: until woken. */
+/*
+ * Returns memory, or part of it, that has lingered long enough. Gives the time until the next call
+ * in ms; -1: until woken.
+ */
 static int
 end_some(void)
 {
@@ -150,7 +152,7 @@ struct start {
 	int watch_fd, wake_fd;
 };
 
-/* Ends in a process that has closed the descriptors: never, but for a child of a fork. */
+/* Ends only in a process that has closed the descriptors: the child of a fork. */
 static void *
 keeper(void *arg)
 {
@@ -172,8 +174,8 @@ keeper(void *arg)
 			lock_ops->lock();
 			mr_linger_end_all();
 			/*
-			 * To read a message lets its sender go on. Locked: whatever memory the
-			 * sender let go of before, it is among what was just given back.
+			 * Reading a message lets its sender continue. Locked: whatever memory the
+			 * sender freed is among the memory that was just returned.
 			 */
 			while (read(fd[0].fd, &msg, sizeof(msg)) == sizeof(msg))
 				;
@@ -185,7 +187,7 @@ keeper(void *arg)
 	return NULL;
 }
 
-/* Waits until it runs: see page_return.c. */
+/* Waits until the thread runs: see page_return.c. */
 static int
 start_thread(struct start *start)
 {
@@ -208,7 +210,7 @@ start_thread(struct start *start)
 	return -err;
 }
 
-/* The thread's descriptors and itself. 0 or -errno. */
+/* Opens the descriptors and starts the thread. 0 or -errno. */
 static int
 start_keeper(struct start *start)
 {
@@ -243,7 +245,7 @@ mr_linger_start(const struct mr_linger_ops *ops)
 	pthread_mutex_lock(&start_mutex);
 	if (!started) {
 		lock_ops = ops;
-		/* Starts a thread, too, which must not happen when memory is given back. */
+		/* Starts a thread as well, which must not happen while memory is being returned. */
 		if (page_swap_prepare_return(ops->lock, ops->unlock) == 0 &&
 		    start_keeper(&start) == 0) {
 			ops->lock();
@@ -261,13 +263,13 @@ mr_linger_arm(uint64_t addr, uint64_t len)
 {
 	struct uffdio_register reg = {
 		.range = {.start = addr, .len = len},
-		.mode = UFFDIO_REGISTER_MODE_WP, /* one is needed; nothing is protected */
+		.mode = UFFDIO_REGISTER_MODE_WP, /* the call needs a mode; nothing is protected */
 	};
 
 	return watch_fd >= 0 && len <= MR_LINGER_MAX && ioctl(watch_fd, UFFDIO_REGISTER, &reg) == 0;
 }
 
-/* Does the same as hold linger? Then it goes on doing so from now. */
+/* Does a hold for the same memory linger? If so, restarts its linger time. */
 static bool
 refresh(const struct mr_hold *hold)
 {

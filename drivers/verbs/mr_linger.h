@@ -19,10 +19,10 @@
 #include <stdint.h>
 #include "mr_claim.h"
 
-/* A longer part does not linger. */
+/* Longer parts do not linger. */
 #define MR_LINGER_MAX (1ull << 20)
 
-/* mr_adopt.c's lock. */
+/* Acquire and release mr_adopt.c's lock. */
 struct mr_linger_ops {
 	void (*lock)(void);
 	void (*unlock)(void);
@@ -34,7 +34,7 @@ void mr_linger_start(const struct mr_linger_ops *ops);
 /*
  * The functions below are called locked.
  *
- * Adopted memory [addr, addr + len), in base pages, may linger later; false: it may not.
+ * Prepare adopted memory [addr, addr + len), in base pages, for lingering. False: it cannot linger.
  */
 bool mr_linger_arm(uint64_t addr, uint64_t len);
 
@@ -45,16 +45,19 @@ bool mr_linger_arm(uint64_t addr, uint64_t len);
  */
 bool mr_linger_add(struct mr_hold *hold);
 
-/* Give all of it back. */
+/* Return all lingering memory. */
 void mr_linger_end_all(void);
 
 /*
- * Give back what was adopted at addresses [start, end). The program has other memory there by now:
- * only the place in the file is in its way.
+ * Return the memory that was adopted at addresses [start, end). The program has mapped other memory
+ * there since; only the offsets in the file are still in use.
  */
 void mr_linger_end_range(uint64_t start, uint64_t end);
 
-/* Those that were given back, linked by next_put_off; for the caller to free, unlocked. */
+/*
+ * Returns the holds whose memory was returned, linked by next_put_off. The caller frees them,
+ * unlocked.
+ */
 struct mr_hold *mr_linger_dead(void);
 
 /* In the child of a fork. */

@@ -12,8 +12,9 @@
 #define BASE_PAGE 4096u
 
 /*
- * How far below a thread's control block its stack may reach if no guard page ends the mapping
- * before, and how far from the stack pointer this thread stores while it swaps pages.
+ * The distance below a thread's control block that its stack may reach if no guard page ends the
+ * mapping first, and the distance from the stack pointer within which this thread stores while it
+ * swaps pages.
  */
 #define STACK_REACH (64ull << 20)
 #define SP_BELOW    (64u << 10)
@@ -32,9 +33,9 @@ page_down(uint64_t addr, uint64_t page)
 }
 
 /*
- * Does [start, end) of mapping v hold the stack or the control block of thread tid? The kernel
- * knows each thread's robust futex list, whose head lies in the control block, which lies at the
- * upper end of the stack (of the main thread: elsewhere; its stack is named in maps).
+ * Does [start, end) of mapping v contain the stack or the control block of thread tid? The kernel
+ * knows each thread's robust futex list. Its header is in the control block, which is at the upper
+ * end of the stack. The main thread's is elsewhere; its stack is named in maps.
  */
 static bool
 thread_uses(pid_t tid, const struct vma *v, uint64_t start, uint64_t end)
@@ -76,9 +77,9 @@ parse_tid(const char *name)
 }
 
 /*
- * A stack must not be adopted: in the child of a fork it would be shared with the parent until the
- * fork handler, which runs on it, has made it private; and this thread, about to hold back all
- * stores into the range, would wait for itself. When in doubt: true.
+ * A stack must not be adopted, for two reasons. In the child of a fork it would be shared with the
+ * parent until the fork handler, which runs on it, has made it private. And this thread, which
+ * blocks all stores into the range, would wait for itself. When in doubt: true.
  */
 static bool
 holds_stack(const struct vma *v, uint64_t start, uint64_t end)
@@ -129,9 +130,8 @@ classify(const struct vma *v, uint64_t start, uint64_t end)
 }
 
 /*
- * Does v go on where the run's mapping ends, both of them parts of the same adopted memory?
- * mr_adopt.c makes two mappings of most of what it adopts. (Other files' mappings are named to the
- * daemon.)
+ * Does v continue the run's mapping, with both in the same adopted memory? mr_adopt.c makes two
+ * mappings of most runs that it adopts. (Other files' mappings are passed to the daemon by name.)
  */
 static bool
 goes_on(const struct mr_run *run, const struct vma *v)

@@ -12,11 +12,11 @@
 
 enum mr_kind {
 	MR_KIND_COPY = 0, /* stacks, private file mappings, special mappings */
-	MR_KIND_SHARED,   /* shared, file behind it: the daemon can map the same */
-	MR_KIND_PRIVATE,  /* private anonymous memory, ordinary or huge pages: to be adopted */
+	MR_KIND_SHARED,   /* shared and file-backed: the daemon can map the same file */
+	MR_KIND_PRIVATE,  /* private anonymous memory, ordinary or huge pages: can be adopted */
 };
 
-/* Part of one mapping, or of several that are one piece of adopted memory. */
+/* Part of one mapping, or of several mappings of one piece of adopted memory. */
 struct mr_run {
 	uint64_t va, len; /* multiples of vma.page_size */
 	enum mr_kind kind;
@@ -25,7 +25,7 @@ struct mr_run {
 
 #define MR_PLAN_MAX_RUNS 64
 struct mr_plan {
-	uint64_t start, end; /* the range rounded outwards to pages of its first and last run */
+	uint64_t start, end; /* the range, rounded outwards to pages of its first and last run */
 	bool mappable;       /* false: a run is COPY, or there are too many; runs are incomplete */
 	unsigned nruns;
 	struct mr_run run[MR_PLAN_MAX_RUNS];

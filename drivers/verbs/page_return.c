@@ -38,8 +38,8 @@ acknowledge(void *arg)
 }
 
 /*
- * Waits until the thread is ready: while it starts, the C library or a sanitizer may touch a page
- * for the first time, which waits if it lies next to a range on the move.
+ * Waits until the thread is ready. While it starts, the C library or a sanitizer may touch a page
+ * for the first time; that access would block if the page were next to a range being moved.
  */
 static int
 start_thread(int uffd)
@@ -80,7 +80,7 @@ page_return_open(void)
 	return uffd;
 }
 
-/* *done grows by what is there: another thread may store into it at once. */
+/* *done counts present bytes only: another thread may store into them at once. */
 static int
 fill_run(int uffd, uint64_t to, uint64_t from, uint64_t len, uint64_t *done)
 {
@@ -103,7 +103,7 @@ fill_run(int uffd, uint64_t to, uint64_t from, uint64_t len, uint64_t *done)
 	return 0;
 }
 
-/* Part of a memfd that is mapped at alias, too. */
+/* Part of a memfd that is also mapped at alias. */
 struct source {
 	uint64_t alias;
 	int fd;
@@ -111,8 +111,8 @@ struct source {
 };
 
 /*
- * Fill [addr, addr + len) from the source, but for what is a hole there. 0 or -errno, and how much
- * of the range is as it should be.
+ * Fills [addr, addr + len) from the source, except for holes. Returns 0 or -errno, and the number
+ * of bytes that are done.
  */
 static int
 fill_in(int uffd, uint64_t addr, uint64_t len, const struct source *src, uint64_t *done)
@@ -151,9 +151,10 @@ unwatch(int uffd, uint64_t addr, uint64_t len)
 }
 
 /*
- * A private mapping with no page in it, which has no bookkeeping (anon_vma) either: between pages
- * of the memfd, since the kernel would merge it with private memory beside it and share that's. The
- * address, or 0 with errno; unmap_fresh undoes it, whether it has been moved away or not.
+ * Makes a private mapping without pages and without anonymous bookkeeping (anon_vma). It is placed
+ * between pages of the memfd: beside private memory the kernel would merge the two and share that
+ * memory's anon_vma. Returns the address, or 0 with errno. unmap_fresh undoes it, whether or not it
+ * has been moved.
  */
 static uint64_t
 map_fresh(uint64_t len, int prot, int fd)
@@ -182,7 +183,7 @@ unmap_fresh(uint64_t fresh, uint64_t len, bool moved)
 	raw_munmap(fresh + len, PAGE_BYTES);
 }
 
-/* Move a fresh private mapping over the range, and the contents of its source into that. */
+/* Moves a fresh private mapping over the range, and fills it from the source. */
 static int
 replace(int uffd, uint64_t addr, uint64_t len, int prot, const struct source *src)
 {
@@ -199,8 +200,8 @@ replace(int uffd, uint64_t addr, uint64_t len, int prot, const struct source *sr
 		return err;
 	}
 	/*
-	 * Only a mapping whose flags equal its neighbours' shares their bookkeeping (anon_vma) when
-	 * it gets its first page, and can be merged with them later: watch them too meanwhile.
+	 * A mapping shares its neighbours' anon_vma when it gets its first page, and can merge with
+	 * them later, only if its flags equal theirs: so watch the neighbours meanwhile.
 	 */
 	watch(uffd, addr - PAGE_BYTES, PAGE_BYTES);
 	watch(uffd, addr + len, PAGE_BYTES);
@@ -208,7 +209,7 @@ replace(int uffd, uint64_t addr, uint64_t len, int prot, const struct source *sr
 	moved = err == 0;
 	if (moved) {
 		err = fill_in(uffd, addr, len, src, &done);
-		/* No memory: the rest stays shared. */
+		/* Out of memory: the rest stays shared. */
 		if (err != 0)
 			raw_mremap_onto(src->alias + done, len - done, addr + done);
 		unwatch(uffd, addr, len);

@@ -12,12 +12,11 @@
 
 #define BASE_PAGE 4096u
 #define CHUNK_BYTES                                                                                \
-	(4ull << 20) /* that are there: bounds how long a store may wait: about 2 ms               \
-		      */
+	(4ull << 20) /* present bytes of a chunk: they bound a store's wait, to about 2 ms */
 #define WINDOW_PAGES                                                                               \
-	16384u           /* of a chunk, there or not: bounds what is looked at while stores wait */
-#define DATA_PAGES  512u /* of a memfd that are looked at together */
-#define TABLE_BYTES (2ull << 20) /* that a page table covers: mremap moves whole tables */
+	16384u           /* pages of a chunk, absent ones too: bounds the scan while stores wait */
+#define DATA_PAGES  512u /* pages of a memfd checked per call */
+#define TABLE_BYTES (2ull << 20) /* covered by one page table: mremap moves whole tables */
 
 #define HUGE_SHIFT  26 /* MAP_HUGE_SHIFT: log2 of the page size in the mmap flags */
 
@@ -94,7 +93,7 @@ page_swap_close(struct page_swap *swap)
 }
 
 static struct page_swap process_swap = {.uffd = -1, .return_uffd = -1, .pagemap = -1};
-static pid_t process_pid; /* whose memory the descriptors work on */
+static pid_t process_pid; /* the process whose memory the descriptors act on */
 
 struct page_swap *
 page_swap_process(int *err)
@@ -160,13 +159,13 @@ set_prot(uint64_t addr, uint64_t len, int prot)
 
 /* A mapping to be moved over part of a range. */
 struct staging {
-	uint64_t base, bytes; /* all of it */
-	uint64_t at;          /* what takes the place of the part */
+	uint64_t base, bytes; /* the whole mapping */
+	uint64_t at;          /* the part that replaces the range */
 };
 
 /*
- * For [addr, addr + len) of job. 0 or -errno. At the same place within a page table as the range,
- * where it is that long: then mremap moves tables instead of entries.
+ * Maps staging memory for [addr, addr + len) of job. 0 or -errno. If the range is long enough, the
+ * memory is at the same offset within a page table: mremap then moves tables instead of entries.
  */
 static int
 stage(const struct page_swap_job *job, uint64_t addr, uint64_t len, struct staging *st)
@@ -198,7 +197,7 @@ stage(const struct page_swap_job *job, uint64_t addr, uint64_t len, struct stagi
 	return st->base == 0 ? -errno : 0;
 }
 
-/* len bytes at st->at were moved away, or none. */
+/* Unmaps the rest of the staging mapping, after len bytes at st->at, or none, were moved away. */
 static void
 unstage(const struct staging *st, uint64_t len)
 {
@@ -211,8 +210,8 @@ unstage(const struct staging *st, uint64_t len)
 }
 
 /*
- * Whole pages, whatever they contain. Between the program's objects AddressSanitizer keeps bytes
- * that nobody may read: it must neither check this loop nor see it turned into a memcpy.
+ * Copies whole pages, whatever they contain. AddressSanitizer poisons bytes between the program's
+ * objects: it must not check this loop, and the compiler must not turn the loop into a memcpy.
  */
 static __attribute__((no_sanitize("address"), noinline)) void
 copy_pages(uint64_t to, uint64_t from, uint64_t len)
@@ -225,15 +224,15 @@ copy_pages(uint64_t to, uint64_t from, uint64_t len)
 }
 
 /*
- * What /proc/PID/pagemap says of each page of a chunk, before it is protected and afterwards. Under
- * the caller's lock.
+ * The entries of /proc/PID/pagemap for each page of a chunk, before and after it is protected.
+ * Under the caller's lock.
  */
 static uint64_t page_before[WINDOW_PAGES], page_after[WINDOW_PAGES];
 
 #define PAGE_PRESENT (1ull << 63)
-#define PAGE_SWAPPED (1ull << 62) /* or protected without being there */
+#define PAGE_SWAPPED (1ull << 62) /* or protected while absent */
 
-/* False: it cannot be known, and all pages are to be taken for being there. */
+/* False: unknown, and all pages count as present. */
 static bool
 look_at_pages(const struct page_swap *swap, const struct page_swap_job *job, uint64_t addr,
 	      uint64_t len, uint64_t *page)
@@ -264,8 +263,8 @@ is_zero(uint64_t page)
 }
 
 /*
- * Of a protected chunk: has page i contents? One that was not there, and now looks as if it were
- * swapped out, is the mark of the protection, unless it was touched and swapped out in between.
+ * Does page i of a protected chunk have contents? A page that was absent and now seems to be
+ * swapped out only has the protection's mark, unless it was touched and swapped out in between.
  */
 static bool
 has_contents(uint64_t chunk, uint64_t i, bool swap_is_on)
@@ -291,9 +290,8 @@ write_pages(int fd, uint64_t addr, uint64_t len, uint64_t off)
 }
 
 /*
- * A run of pages that are there, in the way that costs least: write(2) fills a memfd's pages
- * without clearing them first, and either advice saves a fault a page. Where an advice does not
- * work the copy faults.
+ * Copies a run of present pages at the lowest cost: write(2) fills a memfd's pages without clearing
+ * them first, and either advice saves one fault per page. If an advice fails, the copy faults.
  */
 static int
 copy_run(const struct page_swap_job *job, uint64_t addr, uint64_t len, uint64_t to)
@@ -318,7 +316,7 @@ swap_is_on(void)
 	return sysinfo(&info) != 0 || info.totalswap != 0;
 }
 
-/* The contents of a chunk that nobody can change now. known: page_before holds. */
+/* Copies the contents of a chunk that nobody can change now. known: page_before is valid. */
 static int
 copy_chunk(const struct page_swap *swap, const struct page_swap_job *job, uint64_t addr,
 	   uint64_t len, uint64_t to, bool known)
@@ -340,7 +338,7 @@ copy_chunk(const struct page_swap *swap, const struct page_swap_job *job, uint64
 	return err;
 }
 
-/* Make every store into the chunk wait. known: pages that are not there may stay so. */
+/* Makes every store into the chunk wait. known: absent pages may stay absent. */
 static int
 hold_back(const struct page_swap *swap, uint64_t addr, uint64_t len, bool known)
 {
@@ -351,8 +349,8 @@ hold_back(const struct page_swap *swap, uint64_t addr, uint64_t len, bool known)
 	int err;
 
 	/*
-	 * A page that is not there cannot be protected by kernels before 6.4; a zero page can. With
-	 * newer ones this only saves faults while copying.
+	 * Kernels before 6.4 cannot protect an absent page, but can protect a zero page. With newer
+	 * kernels this only saves faults while copying.
 	 */
 	if (!known && raw_madvise(addr, len, MADV_POPULATE_READ) != 0 && !swap->unpopulated)
 		return -errno;
@@ -364,7 +362,7 @@ hold_back(const struct page_swap *swap, uint64_t addr, uint64_t len, bool known)
 	return err;
 }
 
-/* Of a chunk that is held back: copy it, and move the copy over it. */
+/* Copies a protected chunk and moves the copy over it. */
 static int
 replace(const struct page_swap *swap, const struct page_swap_job *job, uint64_t addr, uint64_t len,
 	uint64_t staged, bool known)
@@ -375,8 +373,8 @@ replace(const struct page_swap *swap, const struct page_swap_job *job, uint64_t 
 	if (err == 0)
 		err = set_prot(staged, len, job->prot);
 	/*
-	 * Again, only to be told (ENOENT) if the program unmapped the range while it was being
-	 * copied: the mremap would put it back.
+	 * Protects again, only to learn (ENOENT) whether the program unmapped the range during the
+	 * copy: the mremap would map it again.
 	 */
 	if (err == 0)
 		err = write_protect(swap, addr, len);
@@ -405,8 +403,8 @@ swap_chunk(const struct page_swap *swap, const struct page_swap_job *job, uint64
 }
 
 /*
- * How much of a window of memory to be adopted makes a chunk: what has at most chunk bytes there.
- * page_before holds for the window.
+ * Returns how much of a window of memory makes a chunk: at most chunk bytes of present pages.
+ * page_before is valid for the window.
  */
 static uint64_t
 cut_chunk(uint64_t addr, uint64_t window, uint64_t chunk)
@@ -421,7 +419,7 @@ cut_chunk(uint64_t addr, uint64_t window, uint64_t chunk)
 	return cut == window || cut <= chunk ? cut : cut - ((addr + cut) & (TABLE_BYTES - 1));
 }
 
-/* How much to do at once. *known: page_before holds for it. */
+/* Returns the number of bytes to do at once. *known: page_before is valid for them. */
 static uint64_t
 chunk_bytes(const struct page_swap *swap, const struct page_swap_job *job, uint64_t addr,
 	    uint64_t left, bool *known)
@@ -443,8 +441,8 @@ chunk_bytes(const struct page_swap *swap, const struct page_swap_job *job, uint6
 }
 
 /*
- * A signal handler could touch the chunk and so is held back; the library's function would spare
- * its internal signals.
+ * A signal handler could touch the chunk, so all signals are blocked. The library's function would
+ * leave out its internal signals.
  */
 static int
 swap_chunks(const struct page_swap *swap, const struct page_swap_job *job, bool by_return,
@@ -471,7 +469,7 @@ swap_chunks(const struct page_swap *swap, const struct page_swap_job *job, bool 
 	return err;
 }
 
-/* Huge pages come from a separate file in any case: nothing would merge. */
+/* Huge pages come from a separate file in any case, so no mapping would merge. */
 static bool
 can_return(struct page_swap *swap, const struct page_swap_job *job)
 {
@@ -497,8 +495,8 @@ page_swap_run(struct page_swap *swap, const struct page_swap_job *job, uint64_t 
 }
 
 /*
- * mincore(2) knows the pages in memory, but takes those that are swapped out for holes; to seek for
- * data finds both, but to seek for a hole walks over all data up to there.
+ * mincore(2) reports pages in memory, but reports swapped-out pages as holes. Seeking data finds
+ * both, but seeking a hole walks over all data up to the hole.
  */
 int
 page_swap_data(int fd, uint64_t at, uint32_t page_size, uint64_t *pos, uint64_t end, uint64_t *len)

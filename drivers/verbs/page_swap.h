@@ -37,32 +37,32 @@ int page_swap_open(struct page_swap *swap);
 void page_swap_close(struct page_swap *swap);
 
 /*
- * The page_swap that this process keeps, opened at first use; NULL, and *err as page_swap_open.
- * Opening one each time would cost a walk over all mappings when it is closed. The caller
- * serialises calls.
+ * Returns the page_swap that this process keeps, opened at first use; NULL and *err as for
+ * page_swap_open. A new one per call would cost a walk over all mappings when it is closed. The
+ * caller serialises calls.
  */
 struct page_swap *page_swap_process(int *err);
 
 /*
- * Not locked: get what page_return.h needs for that one now, a thread among it, instead of when
- * memory is first given back. lock and unlock are how the caller serialises. 0 or -errno.
+ * Called unlocked: prepares what page_return.h needs for the process's page_swap, including its
+ * thread, before memory is first returned. lock and unlock serialise the caller. 0 or -errno.
  */
 int page_swap_prepare_return(void (*lock)(void), void (*unlock)(void));
 
-/* In the child of a fork: drop the parent's, which works on the parent's memory. */
+/* In the child of a fork: drops the parent's page_swap, which acts on the parent's memory. */
 void page_swap_forget(void);
 
 /* A userfaultfd with these features, or -errno. */
 int page_swap_uffd(uint64_t features);
 
-/* The pages to put under the range. */
+/* The pages that replace a range. */
 struct page_swap_job {
 	uint64_t addr, len; /* multiples of page_size; one kind of memory throughout */
-	uint32_t page_size; /* of the memory there and of what replaces it */
-	int prot;           /* of the range */
+	uint32_t page_size; /* of the present and the new memory */
+	int prot;           /* protection of the range */
 	int fd;             /* memfd to map shared; -1: private anonymous memory */
 	uint64_t fd_off;    /* of addr in fd */
-	int src_fd;         /* memfd that is mapped shared there now; fd is -1, then */
+	int src_fd;         /* memfd that is mapped shared there now; fd is then -1 */
 	uint64_t src_off;   /* of addr in src_fd; the pages that are replaced are freed */
 };
 
@@ -74,9 +74,9 @@ struct page_swap_job {
 int page_swap_run(struct page_swap *swap, const struct page_swap_job *job, uint64_t *done);
 
 /*
- * Replace a shared range by a private copy in a process with one thread: the child of a fork. fd is
- * the memfd that is mapped there, at off, or -1: then holes in it get filled.
- * 0 or -errno. If huge pages have run out, base pages replace them.
+ * Replaces a shared range by a private copy in a process with one thread: the child of a fork. fd
+ * is the memfd that is mapped there, at off; -1: unknown, and holes in it are filled. 0 or -errno.
+ * If huge pages have run out, base pages replace them.
  */
 int page_swap_privatize(uint64_t addr, uint64_t len, uint32_t page_size, int prot, int fd,
 			uint64_t off);

@@ -80,8 +80,7 @@ prov_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_rec
 	bool ring;
 
 	prov_lock(&srq->ring.lock);
-	/* No doorbell: a QP that finds the SRQ empty sends an RNR NAK and looks again on the retry.
-	 */
+	/* No doorbell: a QP that finds the SRQ empty sends an RNR NAK and polls it on the retry. */
 	if (!prov_unlikely(prov_context_of(ibsrq->context)->lost))
 		rc = recv_chain(&srq->ring, &wr, &ring);
 	prov_unlock(&srq->ring.lock);

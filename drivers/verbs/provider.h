@@ -98,7 +98,7 @@ struct prov_context {
 	pthread_mutex_t obj_mutex;   /* protects the lists */
 	TAILQ_HEAD(, prov_qp) qps;   /* oldest first */
 	TAILQ_HEAD(, prov_cq) cqs;
-	struct prov_ref *unacked; /* destroyed, but an event was not acknowledged: obj_mutex */
+	struct prov_ref *unacked; /* destroyed, but with unacknowledged events: obj_mutex */
 	uint32_t kept;       /* bit i: the daemon keeps adopted file i of this process; atomic */
 	uint32_t full_posts; /* refused because a queue was full; atomic */
 	struct prov_context *next; /* every open context of the process; context.c's lock */
@@ -466,7 +466,7 @@ bool prov_state_receives(uint32_t state);
 uint32_t prov_ring_room(struct prov_ring *r, uint32_t want);
 /* Makes WRs up to r->prod visible. True: the daemon wants its doorbell rung. Lock held. */
 bool prov_ring_publish(struct prov_ring *r);
-/* The same for qp's SQ; completions are expected in its CQs from now on. */
+/* As prov_ring_publish, for qp's SQ; completions are expected in its CQs from now on. */
 bool prov_sq_publish(struct prov_qp *qp);
 /* Notifies the worker that qpn has new work; the ring's lock is not needed. */
 void prov_doorbell(struct prov_worker *w, uint32_t qpn);

@@ -54,7 +54,7 @@ raw_mprotect(uint64_t addr, uint64_t len, int prot)
 	return syscall(SYS_mprotect, addr, len, prot) == 0 ? 0 : -errno;
 }
 
-/* Move a mapping onto another, which goes away, in one step. */
+/* Moves a mapping onto another in one step; the other mapping is removed. */
 static inline int
 raw_mremap_onto(uint64_t from, uint64_t len, uint64_t to)
 {
@@ -63,7 +63,7 @@ raw_mremap_onto(uint64_t from, uint64_t len, uint64_t to)
 	return p == -1 ? -errno : 0;
 }
 
-/* A second mapping of shared pages, by an old size of 0. Returns as raw_mmap. */
+/* Makes a second mapping of shared pages: mremap with an old size of 0. Returns as raw_mmap. */
 static inline uint64_t
 raw_mremap_alias(uint64_t addr, uint64_t len)
 {

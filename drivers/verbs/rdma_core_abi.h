@@ -197,13 +197,13 @@ struct verbs_context_ops {
 void verbs_register_driver_34(const struct verbs_device_ops *ops);
 
 /*
- * A zeroed block of alloc_size with the verbs_context at context_offset (an offset in a
- * pointer's clothes) set up. Owns cmd_fd from here on, in failure (NULL, errno) too.
+ * Returns a zeroed block of alloc_size with an initialised verbs_context at context_offset (an
+ * offset, passed as a pointer). Owns cmd_fd from here on, also on failure (NULL, errno).
  */
 void *_verbs_init_and_alloc_context(struct ibv_device *device, int cmd_fd, size_t alloc_size,
 				    struct verbs_context *context_offset, uint32_t driver_id);
 
-/* Undoes the above but for freeing the block; closes cmd_fd and async_fd. */
+/* Undoes _verbs_init_and_alloc_context, but does not free the block; closes cmd_fd and async_fd. */
 void verbs_uninit_context(struct verbs_context *context);
 
 /* Copies the slots that are not NULL into the context. */

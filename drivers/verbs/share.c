@@ -25,7 +25,7 @@
 #define SHARE_MAGIC 0x656d616e65636f72ull
 #define SHARE_SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
-/* The content of the memfd. */
+/* Content of the memfd. */
 struct share {
 	uint64_t magic;
 	uint64_t rdev; /* number of the device node */
@@ -93,7 +93,7 @@ prov_import_context(struct ibv_device *device, int cmd_fd)
 		errno = EINVAL;
 		return NULL;
 	}
-	/* Two devices have the same node where there are more of them than nodes to name. */
+	/* Devices can share a node if there are more devices than nodes. */
 	if (strcmp(s.device, device->name) != 0) {
 		errno = ENODEV;
 		return NULL;
@@ -203,7 +203,7 @@ prov_share_ioctl(int fd, unsigned long request, void *arg)
 	if (!ctx)
 		return ioctl(fd, request, arg);
 	if (!is_async_alloc(hdr)) {
-		errno = ENOTTY; /* as the node that libibverbs opened would say */
+		errno = ENOTTY; /* the error of the node that libibverbs opened */
 		return -1;
 	}
 	/* The context has had it since HELLO. */

@@ -42,7 +42,7 @@ skip(const char **p, const char *what)
 	return true;
 }
 
-/* Which table's entry a path like /sys/class/infiniband/uroce0/ports/1/gids/3 means, if any. */
+/* Table and entry that a path like /sys/class/infiniband/uroce0/ports/1/gids/3 names, if any. */
 static bool
 entry_of(const char *path, struct entry *e)
 {
@@ -121,7 +121,7 @@ prov_sysfs_open(int dir, const char *path)
 	ssize_t n = 0;
 	int saved = errno, fd = -1;
 
-	/* Most files that libibverbs opens are others. */
+	/* Quick check: most files that libibverbs opens are unrelated. */
 	if (!strstr(path, "ports/1/"))
 		return -1;
 	if (*path != '/' && dir != AT_FDCWD) {
