@@ -8,8 +8,8 @@
 struct walk {
 	const struct cli_program *p;
 	void *base;
-	char **next, **end;        /* arguments to look at */
-	bool seen[CLI_FIELDS_MAX]; /* lists that start anew already */
+	char **next, **end;        /* the arguments not parsed yet */
+	bool seen[CLI_FIELDS_MAX]; /* lists that already started anew */
 	char *err;
 	size_t room;
 };
@@ -67,7 +67,7 @@ cli_args(const struct cli_program *p, void *base, int argc, char **argv, char *e
 			 .end = argv + argc,
 			 .err = err,
 			 .room = room};
-	bool options = true; /* more may follow */
+	bool options = true; /* options may follow */
 	int words = 0;
 
 	while (w.next < w.end) {
@@ -120,7 +120,7 @@ cli_wrong(const struct cli_program *p, const char *fmt, ...)
 	exit(2);
 }
 
-/* "  --name ARG   help", further lines of the help below it; range, names and default behind. */
+/* Prints "  --name ARG   help", further help lines below it, then range, names and default. */
 static void
 help_one(FILE *out, const struct cli_field *f)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Options and key=value text. A program describes its options in one table; the command line, a
- * configuration file, "key=value,.." specifications and --help are all read off such tables.
+ * Options and key=value text. A program describes its options in one table; the parsers of the
+ * command line, of a configuration file and of "key=value,.." text, and --help, all use such
+ * tables.
  *
  *   field.c   a value from text to a member of a struct
  *   args.c    the command line, --help and --version
@@ -20,20 +21,20 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define CLI_ERR_MAX    512 /* bytes that hold every message */
+#define CLI_ERR_MAX    512 /* enough bytes for every message */
 #define CLI_LIST_MAX   64
-#define CLI_FIELDS_MAX 128 /* rows of a table */
+#define CLI_FIELDS_MAX 128 /* most rows of a table */
 
 enum cli_type {
 	CLI_SWITCH,  /* bool: yes or no; without a value on the command line: yes */
 	CLI_NUMBER,  /* unsigned of 1 to 8 bytes, min .. max; decimal, or hexadecimal with 0x */
-	CLI_OCTAL,   /* the same, octal */
+	CLI_OCTAL,   /* CLI_NUMBER in octal */
 	CLI_POWER2,  /* CLI_NUMBER that must be a power of two */
 	CLI_CHOICE,  /* unsigned or enum: min for the first of names, min + 1 for the second .. */
 	CLI_TEXT,    /* const char *, not empty */
-	CLI_LIST,    /* struct cli_list: may be given again */
-	CLI_OTHER,   /* take() stores it */
-	CLI_HEADING, /* not an option: --help prints help as a line of its own */
+	CLI_LIST,    /* struct cli_list; may be repeated */
+	CLI_OTHER,   /* stored by take() */
+	CLI_HEADING, /* not an option: --help prints help on a separate line */
 };
 
 struct cli_list {
@@ -45,45 +46,45 @@ struct cli_list {
 struct cli_field {
 	const char *name; /* without dashes */
 	enum cli_type type;
-	size_t offset, size; /* of the member: CLI_AT */
-	const char *arg;     /* what --help calls the value; NULL for a switch */
-	uint64_t min, max;   /* max 0: as much as the member holds */
+	size_t offset, size; /* of the member; set by CLI_AT */
+	const char *arg;     /* the value's name in --help; NULL for a switch */
+	uint64_t min, max;   /* max 0: the largest value of the member */
 	const char *const *names;
-	const char *def;  /* cli_defaults sets it, --help shows it; NULL: none */
+	const char *def;  /* set by cli_defaults, shown by --help; NULL: none */
 	const char *help; /* may have several lines */
-	/* CLI_OTHER: false when value is not what legal says. member is base + offset. */
+	/* CLI_OTHER: false if value is not what legal says. member is base + offset. */
 	bool (*take)(void *member, const char *value);
 	const char *legal;
-	/* CLI_TEXT, CLI_LIST: further check of a value, NULL: none. 0 or -EINVAL with a message. */
+	/* CLI_TEXT, CLI_LIST: checks a value; NULL: no check. 0 or -EINVAL with a message. */
 	int (*check)(const char *value, char *err, size_t room);
-	size_t given;   /* offset of a bool that becomes true with the value; 0: none */
+	size_t given;   /* offset of a bool that is set with the value; 0: none */
 	bool many;      /* cli_pairs: may be repeated */
 	bool args_only; /* cli_file refuses it */
-	char letter;    /* -v besides --verbose; 0: none */
+	char letter;    /* short form, v for -v; 0: none */
 };
 
 #define CLI_AT(type, member) .offset = offsetof(type, member), .size = sizeof(((type *)0)->member)
 
-/* Text as a number from min to max, decimal or 0x and hexadecimal, into *n. False: it is none. */
+/* Parse text as a number, min .. max, decimal or 0x hexadecimal, into *n. False: not a number. */
 bool cli_number(const char *text, uint64_t min, uint64_t max, uint64_t *n);
 /* Store value in base's member. The message does not name the field. 0 or -EINVAL. */
 int cli_set(const struct cli_field *f, void *base, const char *value, char *err, size_t room);
-/* The row of that name (len bytes), or NULL. */
+/* Returns the row of that name (len bytes), or NULL. */
 const struct cli_field *cli_find(const struct cli_field *table, const char *name, size_t len);
-/* Every member that has a default gets it; other members stay. */
+/* Set every member that has a default; other members do not change. */
 void cli_defaults(const struct cli_field *table, void *base);
 
 /*
- * "key=value,key=value" into base; text is cut up. Each key may be given once unless it is `many`;
- * *seen holds a bit for each row that was given and may span several calls. 0 or -EINVAL.
+ * Parse "key=value,key=value" into base; text is modified. Each key may be given once unless it is
+ * `many`; *seen holds a bit for each row that was given and may span several calls. 0 or -EINVAL.
  */
 int cli_pairs(const struct cli_field *table, void *base, char *text, uint64_t *seen, char *err,
 	      size_t room);
 
 /*
- * The file's [section] of "name = value" lines into base; "#" starts a comment. Other sections and
- * lines of another form are errors. *text is the file's content, which values point into: free()
- * it after the last use of base; NULL on failure. 0 or -EINVAL.
+ * Parse the file's [section] of "name = value" lines into base; "#" starts a comment. Other
+ * sections and lines of another form are errors. *text is the file's content, which values point
+ * into: free() it after the last use of base; NULL on failure. 0 or -EINVAL.
  */
 int cli_file(const struct cli_field *table, void *base, const char *path, const char *section,
 	     char **text, char *err, size_t room);
@@ -91,24 +92,24 @@ int cli_file(const struct cli_field *table, void *base, const char *path, const 
 struct cli_program {
 	const char *name;
 	const char *usage; /* --help starts with this; ends with a newline */
-	const char *more;  /* and ends with this; NULL: nothing */
+	const char *more;  /* --help ends with this; NULL: nothing */
 	const struct cli_field *options;
-	bool command; /* the first word ends the options: what follows is another program's */
+	bool command; /* the first word ends the options: the rest belongs to another program */
 };
 
 /*
- * The command line into base. Options and other words may be mixed; "--" ends the options. A list
- * replaces what base had. The words, if any, are moved to argv[1 ..], in order. --help and
- * --version print and exit with 0. Returns how many words there are, or -EINVAL.
+ * Parse the command line into base. Options and other words may be mixed; "--" ends the options. A
+ * list replaces the one in base. The words, if any, are moved to argv[1 ..], in order. --help and
+ * --version print and exit with 0. Returns the number of words, or -EINVAL.
  */
 int cli_args(const struct cli_program *p, void *base, int argc, char **argv, char *err,
 	     size_t room);
-/* The same after cli_defaults; prints what is wrong as "NAME: .." and exits with 2. */
+/* Call cli_defaults, then cli_args; print an error as "NAME: .." and exit with 2. */
 int cli_parse(const struct cli_program *p, void *base, int argc, char **argv);
 /* Prints "NAME: .." and a newline on stderr and exits with 2. */
 _Noreturn void cli_wrong(const struct cli_program *p, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-/* What --help prints. */
+/* Print the text of --help. */
 void cli_help(const struct cli_program *p, FILE *out);
 
 #endif

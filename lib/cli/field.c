@@ -48,7 +48,7 @@ read_number(const char *text, int base, uint64_t min, uint64_t max, uint64_t *n)
 	unsigned long long v;
 	char *end;
 
-	/* strtoull takes a sign and leading space, which no number here has */
+	/* strtoull accepts a sign and leading space, which no number here may have */
 	if (*text < '0' || *text > '9')
 		return false;
 	errno = 0;

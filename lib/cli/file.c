@@ -10,12 +10,12 @@ struct reader {
 	const struct cli_field *table;
 	void *base;
 	const char *section;
-	bool inside; /* of the section */
+	bool inside; /* inside the section */
 	char *err;
 	size_t room;
 };
 
-/* Without blanks at either end; text is cut. */
+/* Strips blanks at both ends; modifies text. */
 static char *
 trim(char *text)
 {
@@ -81,7 +81,7 @@ take_line(struct reader *r, char *line)
 	return take_value(r, trim(line), trim(value));
 }
 
-/* The whole file, with a 0 behind it; NULL with errno. */
+/* Reads the whole file and appends a NUL; NULL with errno. */
 static char *
 read_all(const char *path)
 {
@@ -91,7 +91,7 @@ read_all(const char *path)
 
 	if (f == NULL)
 		return NULL;
-	/* A configuration file holds no 0: this reads to its end. */
+	/* A configuration file contains no NUL, so this reads to its end. */
 	if (getdelim(&text, &size, '\0', f) < 0) {
 		if (ferror(f)) {
 			free(text);
