@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a QP works with on this machine: completion queues, rings, the worker's timer and run list,
- * counters. Made by qp_create for whatever connection the QP will have; nothing here outlives it.
+ * A QP's local resources: completion queues, rings, the worker's timer and run list, counters.
+ * qp_create makes them for any connection that the QP will have; they do not outlive the QP.
  */
 #ifndef QP_BIND_H
 #define QP_BIND_H
@@ -19,24 +19,24 @@
 struct qp;
 
 struct qp_bind {
-	/* the rest of the line that qp_conn ends in */
+	/* the rest of the last line of qp_conn */
 	TAILQ_ENTRY(qp) run;            /* the engine's run list (engine/run_list.h) */
 	struct counter_block *counters; /* of its worker and device */
-	uint64_t timer_at_ns;           /* what the worker's timer is set to; 0 = not set */
+	uint64_t timer_at_ns;           /* time the worker's timer is set to; 0 = not set */
 	uint32_t pd;
 	uint16_t port; /* ethdev port id = device */
 	bool on_run_list;
 	bool parked : 1; /* on the run list until a time, not ready for a turn */
-	bool armed : 1;  /* told the client to ring (qp/doorbell.h) */
-	bool polled : 1; /* the worker looks at the SQ all the time: no need to ring */
+	bool armed : 1;  /* the client must ring the doorbell (qp/doorbell.h) */
+	bool polled : 1; /* the worker polls the SQ all the time: no doorbell needed */
 
-	/* what the requester needs: two lines */
+	/* used by the requester: two lines */
 	struct qp_ring sq;
 	struct qp_sqes sqes; /* copies of the WQEs snd.tail .. snd.head */
 	struct cq *send_cq;
 	uint64_t user_handle;
 
-	/* what receive WQEs and UD need: one line */
+	/* used by receive WQEs and UD: one line */
 	struct qp_ring rq; /* mask 0 and hdr NULL with an SRQ */
 	struct cq *recv_cq;
 	struct srq *srq;               /* or NULL: rq */
@@ -45,8 +45,8 @@ struct qp_bind {
 
 	uint32_t recv_pd; /* domain of the receive buffers: the SRQ's, or pd */
 	uint16_t worker;
-	uint16_t run_slot; /* parked: where */
-	bool in_eal;       /* where the QP's memory is from */
+	uint16_t run_slot; /* parked: slot of the run list */
+	bool in_eal;       /* the QP's memory is from the EAL heap */
 	void *timer;       /* the worker's */
 	void *owner;       /* the control thread's object */
 };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the protocol remembers about a connection: cursors, PSNs, the READ and atomic history, the
- * path, the attributes. struct qp_conn has no pointers, and memcpy copies it. What a QP works with
- * on this machine, queues, rings, timers, is struct qp_bind (bind.h). The owner worker writes all
- * of it.
+ * The protocol state of a connection: cursors, PSNs, the READ and atomic history, the path, the
+ * attributes. struct qp_conn has no pointers, and memcpy copies it. The local resources of a QP
+ * (queues, rings, timers) are in struct qp_bind (bind.h). The owner worker writes all of it.
  *
  * A connection moves to another QP, or to another process, as an image: struct qp_conn, the SGEs of
- * the receive WQE in use, and the copies of the send WQEs under way, which are no pointers either.
+ * the receive WQE in use, and the copies of the outstanding send WQEs, which contain no pointers
+ * either.
  */
 #ifndef QP_CONN_H
 #define QP_CONN_H
@@ -25,15 +25,15 @@
 #define QP_MAX_INLINE      1024  /* bytes of inline data */
 #define QP_MAX_WR          16384 /* WQEs of a queue */
 #define QP_MAX_MSG_BYTES   (1u << 31)
-#define QP_ACKREQ_PKTS     32         /* AckReq at least every so many packets */
+#define QP_ACKREQ_PKTS     32         /* packets between two AckReqs, at most */
 #define QP_READ_CHUNK_PKTS (1u << 22) /* responses to one READ request, at most */
-#define QP_READ_AGAIN_PKTS 64u        /* the same of a retransmitted one; a power of two */
+#define QP_READ_AGAIN_PKTS 64u        /* at most, for a retransmitted request; a power of two */
 #define QP_READ_WINDOW_PKTS                                                                        \
-	64u /* rd_lossy: PSNs outstanding with which no READ or atomic is begun */
+	64u /* rd_lossy: with this many PSNs outstanding no READ or atomic is started */
 
 /*
- * Times at which a QP has to act although nothing has arrived (qp/deadline.h). PROBE is the last:
- * it is kept elsewhere.
+ * Times at which a QP must act although nothing has arrived (qp/deadline.h). PROBE is the last: it
+ * is kept elsewhere.
  */
 enum qp_deadline {
 	QP_DEADLINE_ACK,   /* end of the ACK timeout (REQ-04); set from the first probe on */
@@ -46,7 +46,7 @@ enum qp_deadline {
 
 /* The requester half. PSNs: una <= next <= high <= alloc in the circle. */
 struct qp_snd {
-	/* what every turn and answer has to do with: one cache line */
+	/* used by every turn and response: one cache line */
 	uint32_t head;     /* next WQE to take from the SQ, free running: head .. prod are posted */
 	uint32_t tail;     /* oldest WQE not retired; published as the ring's cons */
 	uint32_t cur;      /* WQE whose packets are being sent, tail .. head */
@@ -54,11 +54,11 @@ struct qp_snd {
 	uint32_t una_psn;  /* oldest PSN not acknowledged */
 	uint32_t next_psn; /* next PSN to send; moves back for a retry */
 	uint32_t high_psn; /* one past the highest PSN ever sent */
-	uint32_t alloc_psn; /* first PSN not yet given to a WQE */
-	uint64_t probe_ns;  /* QP_DEADLINE_PROBE; 0 = not set */
-	uint64_t wait_ns;   /* from progress to probe_ns (qp/loss.h); 0 = no probe is ever due */
-	uint32_t rd_psns;   /* PSNs of responses awaited between una and next (not in the window) */
-	uint8_t rd_out;     /* READs and atomics outstanding */
+	uint32_t alloc_psn;   /* first PSN not yet given to a WQE */
+	uint64_t probe_ns;    /* QP_DEADLINE_PROBE; 0 = not set */
+	uint64_t wait_ns;     /* from progress to probe_ns (qp/loss.h); 0 = never probe */
+	uint32_t rd_psns;     /* PSNs of outstanding responses, una .. next (not in the window) */
+	uint8_t rd_out;       /* READs and atomics outstanding */
 	uint8_t since_ackreq; /* packets since the last AckReq */
 	union {
 		struct {
@@ -68,17 +68,16 @@ struct qp_snd {
 		uint16_t unusual; /* both; 0 on the fast path */
 	};
 	struct cc cc;  /* unacknowledged request packets allowed (cc/cc.h) */
-	bool ack_owed; /* within a turn: a message ended and its ACK is not asked for yet */
-	bool read_gap; /* a gap in READ responses was already asked for again */
+	bool ack_owed; /* within a turn: a message ended without requesting its ACK yet */
+	bool read_gap; /* a gap in READ responses was already requested again */
 	union {
 		struct {
 			bool draining : 1; /* SQD: finish what was started */
-			/* RTS after SQE: WQEs before conn.flush_to are still to be flushed */
+			/* RTS after SQE: WQEs before conn.flush_to must still be flushed */
 			bool flushing : 1;
 			/* the peer sends end-to-end credits: conn.rq_credits and rq_out are kept */
 			bool limited : 1;
-			/* the congestion policy is not CC_FIXED: it takes each packet and response
-			 */
+			/* not CC_FIXED: the congestion policy takes packets and responses */
 			bool cc_told : 1;
 			bool rd_lossy : 1; /* READ responses or atomic ACKs were lost once */
 		};
@@ -92,11 +91,11 @@ struct qp_snd {
 };
 _Static_assert(sizeof(struct qp_snd) == 64, "the requester half is one cache line");
 
-/* One READ or atomic being answered, or remembered for duplicates. */
+/* One READ or atomic being executed, or kept for duplicates. */
 struct qp_rd_op {
 	uint64_t va;
 	union {
-		uint64_t orig; /* atomic: the value that was there */
+		uint64_t orig; /* atomic: the original value */
 		struct {
 			uint32_t len;
 			uint32_t pos; /* READ: next response to send; npkts = done */
@@ -107,47 +106,47 @@ struct qp_rd_op {
 	uint32_t psn;   /* of the first response */
 	uint32_t msn : 24;
 	uint32_t atomic : 1; /* else a READ */
-	uint32_t replay : 1; /* answers a duplicate: errors are silent, takes no resource */
+	uint32_t replay : 1; /* for a duplicate: errors are silent, uses no resource */
 	uint32_t spare : 6;  /* zero */
 };
 _Static_assert(sizeof(struct qp_rd_op) == 32, "two to a cache line");
-/* What a peer can have under way, seen before or not, and one place to put a new one into. */
+/* The outstanding READs and atomics of a peer, new or duplicate, and one slot for a new one. */
 #define QP_RD_QUEUE (QP_MAX_RD_ATOMIC + 1)
 
-/* What message the responder is inside of. */
+/* The kind of message that the responder is receiving. */
 enum qp_msg {
 	QP_MSG_NONE = 0,
 	QP_MSG_SEND,
 	QP_MSG_WRITE,
 };
 
-/* The receive WQE of the message under way. Its SGEs are in qp.recv_sge. */
+/* The receive WQE of the message being received. Its SGEs are in qp.recv_sge. */
 struct qp_recv_wqe {
 	struct uroce_recv_wqe wqe;
-	bool taken; /* a WQE is in use by the message under way */
+	bool taken; /* the message being received uses a WQE */
 	uint8_t spare[3];
 	uint32_t index;  /* of the WQE in its queue */
 	uint32_t length; /* sum of the SGEs */
 	uint32_t spare2;
 };
 
-/* Memory that is needed has to be waited for (mem/mr.h). */
+/* A wait for late memory (mem/mr.h). */
 struct qp_late {
-	uint64_t once;   /* of the write or atomic under way; 0: none */
-	uint64_t due_ns; /* READ response: when the peer is to be told next */
-	uint32_t psn;    /* of what needs it */
-	uint32_t told;   /* how often the peer was told; 0: psn may mean nothing */
+	uint64_t once;   /* of the outstanding write or atomic; 0: none */
+	uint64_t due_ns; /* READ response: time of the next report to the peer */
+	uint32_t psn;    /* of the packet that needs the memory */
+	uint32_t told;   /* number of reports to the peer; 0: psn may be invalid */
 };
 
-/* The responder half: what every request needs is at the end, and begins a cache line. */
+/* The responder half. The fields that every request needs are at the end, on a new cache line. */
 struct qp_rcv {
-	struct qp_rd_op rdq[QP_RD_QUEUE];       /* being answered, in PSN order */
+	struct qp_rd_op rdq[QP_RD_QUEUE];       /* being executed, in PSN order */
 	struct qp_rd_op hist[QP_MAX_RD_ATOMIC]; /* the last READs and atomics executed */
 	struct qp_late late;                    /* of the request with the ePSN */
 	struct qp_late rd_late;                 /* of the next READ response */
 
-	/* what SENDs and messages of several packets need: one cache line */
-	uint64_t write_va; /* next byte of the WRITE under way */
+	/* used by SENDs and messages of several packets: one cache line */
+	uint64_t write_va; /* next byte of the WRITE being received */
 	uint32_t write_rkey;
 	uint32_t write_left;
 	struct qp_recv_wqe cur;
@@ -155,39 +154,40 @@ struct qp_rcv {
 	uint32_t nak_psn;
 	uint32_t early_psn; /* the last packet that came too early, for which a NAK is due */
 	uint8_t nak_syndrome;
-	uint8_t hist_next; /* in hist */
+	uint8_t hist_next; /* next slot in hist */
 	uint8_t spare[2];
 
-	/* what every request and turn needs: it shares a cache line with the head of qp_bind */
+	/* used by every request and turn: shares a cache line with the start of qp_bind */
 	uint32_t msg_off; /* bytes of the SEND (or WRITE) so far */
 	uint32_t epsn;
 	uint32_t msn;
 	uint32_t ack_psn;
-	uint32_t gap_psn;   /* nak_sent: the packet that came too early and led to it */
+	uint32_t gap_psn;   /* nak_sent: PSN of the early packet that caused it */
 	uint8_t msg;        /* enum qp_msg */
-	uint8_t rdq_n;      /* in rdq */
-	uint8_t naks_again; /* nak_sent: how often the sequence NAK was repeated */
-	bool nak_sent : 1;  /* sequence or RNR NAK went out; quiet until the ePSN comes */
+	uint8_t rdq_n;      /* entries in rdq */
+	uint8_t naks_again; /* nak_sent: retransmissions of the sequence NAK */
+	bool nak_sent : 1;  /* sequence or RNR NAK was sent; silent until the ePSN arrives */
 	bool comm_est : 1;  /* COMM_EST was raised since RTR */
-	bool ack_due : 1;   /* an ACK of ack_psn goes out once the READs before it are done */
-	bool nak_due : 1;   /* the same of a NAK */
+	bool ack_due : 1;   /* send an ACK of ack_psn once the READs before it are done */
+	bool nak_due : 1;   /* send a NAK once the READs before it are done */
 	bool key_pause : 1; /* too many wrong R_Keys: see conn.wrong_keys */
-	bool fatal : 1;     /* the NAK due is fatal: no more requests, ERR once it was sent */
+	bool fatal : 1; /* the NAK due is fatal: accept no more requests, ERR once it was sent */
 	uint8_t spare1 : 2; /* zero */
 };
 
 /*
- * R_Keys that name nothing, in requests to a QP (MEM-01). Each costs the connection, so a peer that
- * guesses makes its victim connect again and again: this is kept when the QP is reset. After more
- * than QP_WRONG_KEYS of them within QP_WRONG_KEY_NS no request is looked at for as long again.
+ * Unknown R_Keys in requests to a QP (MEM-01). Each ends the connection, so a peer that guesses
+ * makes its victim connect again and again: the count is therefore kept when the QP is reset. After
+ * more than QP_WRONG_KEYS of them within QP_WRONG_KEY_NS all requests are dropped for another
+ * QP_WRONG_KEY_NS.
  */
 #define QP_WRONG_KEYS   16u
 #define QP_WRONG_KEY_NS 1000000000ull
 struct qp_wrong_keys {
-	uint64_t since_ns; /* of the count */
-	uint64_t until_ns; /* requests are dropped, while rcv.key_pause */
-	uint32_t count;    /* since then */
-	uint32_t total;    /* of the QP's life; atomic: the control thread reads it */
+	uint64_t since_ns; /* start of the count */
+	uint64_t until_ns; /* while rcv.key_pause: requests are dropped until then */
+	uint32_t count;    /* since since_ns */
+	uint32_t total;    /* over the QP's life; atomic: the control thread reads it */
 };
 
 /* Where the packets of a connected QP go. */
@@ -201,24 +201,24 @@ struct qp_path {
 #define QP_CONN_VERSION 2u
 
 /*
- * Attributes as the last modify left them (QP-05), what follows from them, and the two halves. With
- * thousands of QPs each cache line of one comes from far away, so what WRITEs and their answers
- * need stands together: the four lines from qpn to snd, and the three from rcv.msg_off to the end
+ * Attributes as the last modify left them (QP-05), values derived from them, and the two halves.
+ * With thousands of QPs each cache line is a cache miss, so the fields for WRITEs and their
+ * responses are adjacent: the four lines from qpn to snd, and the three from rcv.msg_off to the end
  * of qp_bind's copies of WQEs.
  *
  * A change of the layout or of a meaning changes QP_CONN_VERSION. spare is zero.
  */
 struct qp_conn {
 	uint32_t version;          /* QP_CONN_VERSION */
-	struct uroce_qp_attr attr; /* but path_mig_state: mig */
+	struct uroce_qp_attr attr; /* except path_mig_state: mig */
 	struct uroce_qp_cap cap;
 	struct qp_path alt;                      /* of path migration (qp/migrate.h) */
-	struct qp_loss loss;                     /* of the requester */
+	struct qp_loss loss;                     /* requester only */
 	uint64_t deadline_ns[QP_DEADLINE_PROBE]; /* by enum qp_deadline; 0 = not set */
-	struct cc_flow cc_flow;                  /* of the congestion policy, snd.cc.policy */
+	struct cc_flow cc_flow;                  /* state of the congestion policy snd.cc.policy */
 	uint8_t spare[48];
 
-	/* what packets are matched against: one cache line */
+	/* packets are matched against these: one cache line */
 	uint32_t qpn;
 	uint8_t type;    /* enum qp_type */
 	uint8_t state;   /* enum qp_state */
@@ -229,7 +229,7 @@ struct qp_conn {
 	bool loopback; /* the peer's GID is one of this device */
 	bool path_ok;  /* the next hop's MAC is known */
 	bool sig_all;
-	bool rings_bad;    /* qp_fatal: the shared rings are not looked at any more */
+	bool rings_bad;    /* qp_fatal: the shared rings are no longer read */
 	uint32_t access;   /* remote rights enabled: MEM_REMOTE_* */
 	uint32_t dest_qpn; /* this, pkey_index, retry_cnt and rnr_retry: as in attr */
 	uint16_t pkey_index;
@@ -238,7 +238,7 @@ struct qp_conn {
 	uint8_t spare1[4];
 	uint8_t sgid[16], dgid[16];
 
-	/* what packets are made of: two lines */
+	/* header template and next hop: two lines */
 	struct wire_tmpl tmpl;
 	uint8_t hop[16]; /* next hop of the path in use; zero: there is none */
 
@@ -248,9 +248,9 @@ struct qp_conn {
 	uint32_t flush_to; /* with snd.flushing */
 	/* end-to-end credits, kept if snd.limited */
 	uint16_t rq_credits; /* receive WQEs that the peer has behind una; UINT16_MAX: no limit */
-	uint16_t rq_out;     /* messages of tail .. cur that have started and take one of them */
+	uint16_t rq_out;     /* messages of tail .. cur that have started and use a credit */
 	bool alt_loaded;
-	bool mig_refused;  /* PATH_MIG_ERR was raised for what the peer asks for */
+	bool mig_refused;  /* PATH_MIG_ERR was raised for the peer's request */
 	bool last_wqe_due; /* LAST_WQE_REACHED is raised at the end of the flush */
 	uint8_t spare2[13];
 	struct qp_rcv rcv;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fields are in tables by offset and size. Bit-fields have no offset: print_bits reads them one by
- * one. A test changes each bit of a struct qp_conn that is no padding, and expects another text: a
- * new field that is missing here fails it (test/unit/engine/test_image.c).
+ * Tables list the fields by offset and size. Bit-fields have no offset: print_bits reads them one
+ * by one. A test changes each bit of a struct qp_conn except padding, and expects another text, so
+ * it fails if a new field is missing here (test/unit/engine/test_image.c).
  */
 #include <stdint.h>
 #include <string.h>
@@ -193,7 +193,7 @@ static const struct field of_rcv[] = {
 	N(rcv.naks_again),
 };
 
-/* Of a READ or atomic; orig overlays len and pos. */
+/* Fields of a READ or atomic; orig overlays len and pos. */
 static const struct field of_rd_op[] = {
 	FIELD(qp_rd_op, va, false),   FIELD(qp_rd_op, len, false),   FIELD(qp_rd_op, pos, false),
 	FIELD(qp_rd_op, rkey, false), FIELD(qp_rd_op, npkts, false), FIELD(qp_rd_op, psn, false),
@@ -244,7 +244,7 @@ put_bytes(struct text *t, const uint8_t *p, uint32_t n)
 	}
 }
 
-/* One line. */
+/* Prints one line. */
 static void
 print_number(struct text *t, const char *prefix, const char *name, uint64_t v)
 {
@@ -255,7 +255,7 @@ print_number(struct text *t, const char *prefix, const char *name, uint64_t v)
 	put_char(t, '\n');
 }
 
-/* The fields of the object at base, each behind prefix. x86-64 is little-endian. */
+/* Prints the fields of the object at base, each behind prefix. x86-64 is little-endian. */
 static void
 print_fields(struct text *t, const char *prefix, const void *base, const struct field *f, size_t n)
 {

@@ -6,14 +6,13 @@
 #include <stddef.h>
 #include "qp/conn.h"
 
-#define QP_CONN_PRINT_BYTES (24 * 1024) /* room for any connection */
+#define QP_CONN_PRINT_BYTES (24 * 1024) /* enough for any connection */
 
 /*
- * Write each field of conn to buf, one a line: its name as in struct qp_conn, a space, its value.
+ * Write each field of conn to buf, one per line: its name as in struct qp_conn, a space, its value.
  * Numbers are decimal; addresses and other bytes are hexadecimal, spare bytes included. The text
- * ends in a NUL and is cut off if it has more than room - 1 bytes; room may be 0. Returns the
- * length of the whole text without the NUL. The owner worker, or any thread if conn does not
- * change.
+ * ends in a NUL and is truncated to room - 1 bytes; room may be 0. Returns the length of the whole
+ * text without the NUL. Called on the owner worker, or on any thread if conn does not change.
  */
 size_t qp_conn_print(const struct qp_conn *conn, char *buf, size_t room);
 

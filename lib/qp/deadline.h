@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The deadlines of a QP (enum qp_deadline): times of env->now_ns at which it has to act although
- * nothing has arrived. They are set, moved and cleared at will; nobody is told. The engine compares
- * the earliest one with the QP's timer after each turn and each response, and arms the timer only
- * if it would go off too late. PACE has no timer: the engine's run list waits for it.
+ * The deadlines of a QP (enum qp_deadline): times of env->now_ns at which it must act although
+ * nothing has arrived. Changing one sends no notification. After each turn and each
+ * response the engine compares the earliest deadline with the QP's timer, and arms the timer only
+ * if it would expire too late. PACE has no timer: the engine's run list waits for it.
  *
- * The fast path moves QP_DEADLINE_PROBE only. That one is kept in snd.probe_ns, in the requester's
- * cache line, and 0 means that it is not set. The others are in conn.deadline_ns, and a bit of
- * snd.deadlines says which of them are set: a QP that is not in trouble has none, and pays a test
- * of one byte.
+ * The fast path moves QP_DEADLINE_PROBE only. It is kept in snd.probe_ns, in the requester's cache
+ * line, and 0 means that it is not set. The others are in conn.deadline_ns, and a bit of
+ * snd.deadlines says which of them are set: a QP without loss or waits has none, and pays a test of
+ * one byte.
  *
  * Owner worker only.
  */
@@ -80,7 +80,7 @@ qp_deadline_earliest(const struct qp_conn *conn)
 	return qp_deadline_earliest_set(conn);
 }
 
-/* The set of deadlines, PACE excepted, that are not later than now_ns. They stay set. */
+/* The set of deadlines, except PACE, that are not later than now_ns. They stay set. */
 uint32_t qp_deadline_passed(const struct qp_conn *conn, uint64_t now_ns);
 
 #endif

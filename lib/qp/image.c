@@ -3,14 +3,14 @@
 #include <string.h>
 #include "qp/image.h"
 
-/* Bytes of the SGEs in an image of conn. */
+/* Bytes of the SGEs in conn's image. */
 static size_t
 sge_bytes(const struct qp_conn *conn)
 {
 	return conn->rcv.cur.taken ? conn->rcv.cur.wqe.num_sge * sizeof(struct uroce_sge) : 0;
 }
 
-/* Bytes of an image of conn, in which a copy of a send WQE has entry_bytes. */
+/* Bytes of conn's image if a copy of a send WQE has entry_bytes. */
 static size_t
 image_bytes(const struct qp_conn *conn, size_t entry_bytes)
 {
@@ -39,7 +39,7 @@ qp_image_save(const struct qp *qp, void *image)
 		memcpy(to, qp_sq_entry(qp, i), entry_bytes);
 }
 
-/* Is conn, of an image of so many bytes, one that qp can have? 0 or -errno. */
+/* Can qp take over conn, from an image of this many bytes? 0 or -errno. */
 static int
 check(const struct qp *qp, const struct qp_conn *conn, size_t bytes)
 {
@@ -55,7 +55,7 @@ check(const struct qp *qp, const struct qp_conn *conn, size_t bytes)
 	return bytes == image_bytes(conn, qp->bind.sqes.entry_bytes) ? 0 : -EINVAL;
 }
 
-/* Room for the copies of WQEs tail .. head - 1. 0 or -ENOMEM. */
+/* Reserves space for the copies of WQEs tail .. head - 1. 0 or -ENOMEM. */
 static int
 take_copies(struct qp *qp, struct qp_sqe_pool *pool, uint32_t tail, uint32_t head)
 {
@@ -94,7 +94,7 @@ qp_image_load(struct qp *qp, struct qp_sqe_pool *pool, const void *image, size_t
 	from += sges;
 	for (i = conn.snd.tail; i != conn.snd.head; i++, from += entry_bytes)
 		memcpy(qp_sq_entry(qp, i), from, entry_bytes);
-	/* What is posted behind them is looked up in the shared rings. */
+	/* WQEs posted behind them are read from the shared rings. */
 	qp->bind.sq.prod = conn.snd.head;
 	qp->bind.rq.prod = conn.rcv.head;
 	return 0;

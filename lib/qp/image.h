@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A connection as bytes: everything that a fresh QP needs to go on where another one stopped. An
+ * A connection as bytes: everything that a fresh QP needs to continue where another QP stopped. An
  * image is struct qp_conn, the SGEs of the receive WQE in use (if there is one), and the copies of
  * the send WQEs snd.tail .. snd.head, in this order. It has no pointers. It is not in network
  * order: an image is for this machine and this QP_CONN_VERSION.
  *
- * The client's rings stay where they are: the fresh QP is made with the same ones, and with the
- * same capacities, type and QPN. Deadlines in an image are times of the clock that env->now_ns
- * comes from; rcv.late.once is a number of the worker's (struct qp_env).
+ * The client's rings do not move: the fresh QP is made with the same rings, capacities, type and
+ * QPN. Deadlines in an image are times of the clock that env->now_ns comes from; rcv.late.once is
+ * one of the worker's numbers (struct qp_env).
  */
 #ifndef QP_IMAGE_H
 #define QP_IMAGE_H
@@ -18,18 +18,18 @@
 /* Owner worker, between two calls of the requester or responder. Bytes of qp's image, <= 300 KB. */
 size_t qp_image_bytes(const struct qp *qp);
 
-/* Owner worker, as above. Write qp's image to image, which has room for it. qp does not change. */
+/* Owner worker, as above. Write qp's image, of qp_image_bytes bytes, to image; qp is unchanged. */
 void qp_image_save(const struct qp *qp, void *image);
 
 /*
- * The worker that will own qp, which qp_create has just made and nobody knows yet. qp is what the
- * other QP was when image was saved, and has its copies of WQEs from pool. The caller wakes it; its
- * first turn sets its timer and arms its doorbell. The image must come from this daemon: it is
- * checked for mistakes, not for malice. The other QP must not run again.
+ * Called on the worker that will own qp. qp_create has just made qp, and nothing refers to it yet.
+ * qp continues as the QP whose image was saved, with copies of its WQEs from pool. The caller wakes
+ * it; its first turn sets its timer and arms its doorbell. The image must come from this daemon: it
+ * is checked for mistakes, not for malice. The other QP must not run again.
  *
- * 0. -EPROTO: the image has another version. -EINVAL: its length is wrong, or it is of a QP with
- * other capacities, type or QPN. -ENOMEM: pool has no room, unless the other QP's copies are
- * dropped first (qp_sqes_drop). After an error qp is as it was.
+ * 0. -EPROTO: the image has another version. -EINVAL: wrong length, or the image's QP has other
+ * capacities, type or QPN. -ENOMEM: pool has no space; dropping the other QP's copies first may
+ * help (qp_sqes_drop). After an error qp is unchanged.
  */
 int qp_image_load(struct qp *qp, struct qp_sqe_pool *pool, const void *image, size_t bytes);
 
