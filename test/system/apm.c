@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two RC queue pairs, one on each of two devices that are joined, each with an alternate path to
- * the other. Data goes both ways, is read back and compared, until both have gone over to it.
+ * Two RC queue pairs, one on each of two joined devices, each with an alternate path to the other.
+ * Data goes both ways, is read back and compared, until both have migrated to the alternate path.
  *
- *   apm DEVICE DEVICE exhaust          says "armed", and waits for its first path to be cut off
+ *   apm DEVICE DEVICE exhaust          prints "armed", and waits for its first path to be cut off
  *   apm DEVICE DEVICE forced           changes path by modify
  *   apm DEVICE DEVICE unusable ADDR    exhaust, with an alternate of the first that leads to ADDR
  *
- * With unusable the alternate must be of no use by then, which the first one has to be told.
+ * With unusable the alternate must be unusable by then, and the first one must get an event for it.
  *
  * GID 1 of each device is its end of the path in use, GID 2 of the alternate. Exit status 0 and
- * "ok", or 1 and what is wrong, on stdout.
+ * "ok", or 1 and the error, on stdout.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -23,14 +23,14 @@
 #include "kit/program.h"
 #include "kit/verbs.h"
 
-#define LEN         20000 /* of a message, several packets */
+#define LEN         20000 /* bytes of a message, several packets */
 #define BYTES       (4 * LEN)
 #define GID_FIRST   1
 #define GID_ALT     2
-#define TIMEOUT     16 /* 0.27 s: the machine may have other things to do */
+#define TIMEOUT     16 /* 0.27 s: tolerates a busy machine */
 #define ALT_TIMEOUT 17
 #define RETRIES     2
-#define ROUNDS      50 /* before, and again after */
+#define ROUNDS      50 /* before the migration, and again after it */
 
 struct side {
 	struct ibv_context *ctx;
@@ -145,7 +145,7 @@ take_events(struct side *s)
 	}
 }
 
-/* The next completion of s, which comes; events are taken in meanwhile. */
+/* Waits for the next completion of s; handles events meanwhile. */
 static struct ibv_wc
 completion(struct side *s)
 {
@@ -188,7 +188,7 @@ post(struct side *s, const struct side *peer, enum ibv_wr_opcode opcode)
 	need(errno == 0, "ibv_post_send");
 }
 
-/* A message from s, which its peer gets; and what it got, read back. */
+/* Sends a message from s, checks it at the peer, and reads it back. */
 static void
 one_way(struct side *s, struct side *peer)
 {
@@ -226,7 +226,7 @@ went_over(struct side *s)
 	need(memcmp(&a.ah_attr.grh.dgid, &s->alt_remote, 16) == 0, "its destination");
 }
 
-/* Until the first side cannot go on. */
+/* Runs until the first side cannot continue. */
 static void
 fails(struct side *s)
 {

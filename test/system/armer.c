@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A hostile client: many CQs that complete and are armed again all the time, so that the daemon's
- * control thread always has another event of it to pass on.
+ * control thread always has another event to deliver.
  *
  *   armer DEVICE
  *
- * Says "armed" once all is under way and goes on until it is killed.
+ * Prints "armed" once all CQs are busy and runs until it is killed.
  */
 #include "kit/verbside.h"
 
@@ -19,10 +19,10 @@ static struct ibv_comp_channel *channel;
 static struct {
 	struct ibv_qp *qp;
 	struct ibv_cq *cq;
-	int out; /* posted and not completed */
+	int out; /* WRs posted and not completed */
 } end[QPS];
 
-/* UC to itself, where nobody receives: a SEND completes as soon as it is sent. */
+/* UC to itself without receives: a SEND completes as soon as it is sent. */
 static bool
 make(void)
 {

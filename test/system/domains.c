@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Thread domains and parent domains; threads that share queues (verbs objects are thread-safe); and
- * objects whose handle a program has garbled: ENOENT, and nothing else happens.
+ * objects whose handle a program has corrupted: ENOENT, and no other effect.
  *
  *   domains DEVICE
  *
- * TAP; exit status 0 when all was good.
+ * TAP; exit status 0 when all tests passed.
  */
 #include "kit/verbside.h"
 
@@ -17,7 +17,7 @@
 #include <string.h>
 
 #define THREADS 4
-#define EACH    3000 /* messages of a thread */
+#define EACH    3000 /* messages of each thread */
 #define TOTAL   (THREADS * EACH)
 #define SLOTS   64 /* receives posted at a time */
 
@@ -54,7 +54,7 @@ make_cq_ex(struct ibv_pd *domain, uint32_t cqe)
 	return ibv_create_cq_ex(side.ctx, &attr);
 }
 
-/* Returned EBUSY, and left it in errno; that is something else for the next call. */
+/* Returned EBUSY, and errno is EBUSY; then clears errno for the next call. */
 static bool
 refused(int rc)
 {
@@ -64,7 +64,7 @@ refused(int rc)
 	return busy;
 }
 
-/* Whatever is in use stays: it is taken apart in the reverse order only. */
+/* An object in use cannot be destroyed: only the reverse order works. */
 static void
 domains_are_freed_after_their_users(void)
 {
@@ -82,7 +82,7 @@ domains_are_freed_after_their_users(void)
 	CHECK(!ibv_alloc_parent_domain(side.ctx, &strange) && errno == EOPNOTSUPP);
 	CHECK(!make_domain(NULL, td) && errno == EINVAL);
 	domain = make_domain(pd, td);
-	other = make_domain(pd, NULL); /* of the same PD, without a thread */
+	other = make_domain(pd, NULL); /* same PD, no thread domain */
 	CHECK(domain && other && domain != pd && other != domain);
 	CHECK(refused(ibv_dealloc_td(td)));
 	CHECK(refused(ibv_dealloc_pd(pd)));
@@ -126,7 +126,7 @@ own_free(struct ibv_pd *pd, void *context, void *ptr, uint64_t type)
 	(void)type;
 }
 
-/* Its queues lie in the daemon's memory, so a program's allocator is accepted and never called. */
+/* Queues are in the daemon's memory, so a program's allocator is accepted and never called. */
 static void
 allocators_are_accepted(void)
 {
@@ -148,7 +148,7 @@ allocators_are_accepted(void)
 
 /* --- one pair of queues, many threads -------------------------------------------------------- */
 
-/* What they share. from sends to to; the payload of a message is its number. */
+/* State shared by the threads. QP from sends to QP to; the payload of a message is its number. */
 static struct shared {
 	struct ibv_cq *cq;
 	struct ibv_qp *from, *to;
@@ -197,7 +197,7 @@ sender(void *arg)
 		int rc;
 
 		while ((rc = post_number(thread * EACH + i, sh->wr_api && thread % 2)) == ENOMEM)
-			sched_yield(); /* full */
+			sched_yield(); /* queue full */
 		if (rc)
 			__atomic_fetch_add(&sh->bad, 1, __ATOMIC_RELAXED);
 	}
@@ -262,7 +262,7 @@ share_open(bool wr_api)
 	       side_raise(&side, sh->from, sh->to->qp_num) == 0;
 }
 
-/* Each message is sent once, comes once, and both are told once. */
+/* Each message is sent once, arrives once, and completes once on both sides. */
 static void
 share(bool wr_api)
 {
@@ -303,7 +303,7 @@ threads_share_queues_by_either_way_to_post(void)
 
 /* --- a domain a thread ----------------------------------------------------------------------- */
 
-/* n messages from one QP of the domain to the other, each compared. */
+/* Sends n messages from one QP of the domain to the other and compares each. */
 static int
 ping(struct ibv_qp *const qp[2], struct ibv_cq_ex *cq, size_t at, int n)
 {
@@ -347,7 +347,7 @@ own_domain(void *arg)
 
 	for (int i = 0; i < 2; i++)
 		qp[i] = side_qp(domain, IBV_QPT_RC, ibv_cq_ex_to_cq(cq));
-	/* The region is the PD's, for which the domain is another name. */
+	/* The region belongs to the PD, which the domain only renames. */
 	if (qp[0] && qp[1] && side_raise(&side, qp[0], qp[1]->qp_num) == 0 &&
 	    side_raise(&side, qp[1], qp[0]->qp_num) == 0)
 		good = ping(qp, cq, at, 500);
@@ -373,7 +373,7 @@ each_thread_can_have_a_separate_domain(void)
 
 /* --- handles --------------------------------------------------------------------------------- */
 
-/* Does fails, a call that names an object, with ENOENT for every handle but the object's own? */
+/* Does fails, a call that names an object, get ENOENT for every handle but the object's own? */
 #define ENOENT_FOR(object, fails)                                                                  \
 	do {                                                                                       \
 		uint32_t own = (object)->handle;                                                   \
@@ -457,13 +457,13 @@ changing_with_garbled_handles_fails(void)
 	ENOENT_FOR(mr, ibv_dereg_mr(mr));
 	ENOENT_FOR(mw, ibv_dealloc_mw(mw));
 	ENOENT_FOR(pd, ibv_dealloc_pd(pd));
-	/* Nothing has happened to them. */
+	/* The objects are unchanged. */
 	CHECK(ibv_query_srq(srq, &limit) == 0 && limit.srq_limit == 0 && limit.max_wr == 4);
 	CHECK(ibv_destroy_qp(qp) == 0 && ibv_destroy_srq(srq) == 0 && ibv_destroy_cq(cq) == 0);
 	CHECK(ibv_dereg_mr(mr) == 0 && ibv_dealloc_mw(mw) == 0 && ibv_dealloc_pd(pd) == 0);
 }
 
-/* An address handle is looked up by the worker: the WR fails, and the QP with it. */
+/* The worker looks up an address handle, so the WR fails, and the QP with it. */
 static void
 garbled_address_handles_are_refused(void)
 {
@@ -493,7 +493,7 @@ garbled_address_handles_are_refused(void)
 	CHECK(ibv_destroy_qp(qp) == 0 && ibv_destroy_ah(ah) == 0);
 }
 
-/* srq_limit says nothing to ibv_create_srq: programs leave there what was on their stack. */
+/* ibv_create_srq ignores srq_limit: programs leave it uninitialised. */
 static void
 srq_is_created_without_a_limit(void)
 {
@@ -515,7 +515,7 @@ srq_is_created_without_a_limit(void)
 	CHECK(ibv_destroy_srq(srq) == 0 && ibv_destroy_srq(srq_ex) == 0);
 }
 
-/* What ibv_create_qp makes of a receive queue's size where there is none, and of UC. */
+/* The receive queue size that ibv_create_qp returns with an SRQ; UC with an SRQ is refused. */
 static void
 qps_share_an_srq(void)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A program that calls verbs from its fork handlers, installed before the provider was loaded (as
- * UCX does) and after a device was opened, while other threads register and deregister. Nothing may
- * wait for ever, parent and child each have their own memory, and what the child does to its copies
- * of the parent's objects does not reach the daemon.
+ * UCX does) and after a device was opened, while other threads register and deregister. No call may
+ * hang, parent and child must have separate memory, and changes by the child to its copies of the
+ * parent's objects must not reach the daemon.
  *
  *   forks DEVICE
  *
- * TAP; exit status 0 when all was good.
+ * TAP; exit status 0 when all tests passed.
  */
 #include "kit/verbside.h"
 #include "../kit/requirement.h"
@@ -24,10 +24,10 @@
 
 #define BYTES   (64u << 10)
 #define FORKS   20
-#define HANG_S  100 /* a test that takes longer hangs */
+#define HANG_S  100 /* a test that takes longer counts as hung */
 #define THREADS 2
 
-/* What a set of handlers works with. */
+/* The state of one set of handlers. */
 struct cache {
 	uint8_t *buf;
 	struct ibv_mr *mr;    /* of buf, except from prepare to parent */
@@ -47,7 +47,7 @@ reg(void *buf)
 	return ibv_reg_mr(side.pd, buf, BYTES, SIDE_ACCESS);
 }
 
-/* Deregister, register something else, and other calls. */
+/* Deregisters, registers another region, and makes other calls. */
 static void
 prepare(struct cache *c)
 {
@@ -83,7 +83,7 @@ parent(struct cache *c)
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* The objects are the parent's: they can be let go of, and no new ones made. */
+/* The objects belong to the parent: the child can release them, but cannot make new ones. */
 static void
 child(struct cache *c, struct ibv_mr *other)
 {
@@ -95,7 +95,7 @@ child(struct cache *c, struct ibv_mr *other)
 	c->child_failed |= ibv_dereg_mr(other) != 0;
 }
 
-static struct ibv_mr *kept[2]; /* registered all the time; the children let go of them */
+static struct ibv_mr *kept[2]; /* registered all the time; the children release them */
 
 static void
 early_prepare(void)
@@ -128,7 +128,7 @@ late_child(void)
 	child(&late, kept[1]);
 }
 
-/* Registers under the lock that handlers take (locked) or without it. */
+/* Registers, with (locked) or without the lock that the handlers take. */
 static void *
 register_in_a_loop(void *arg)
 {
@@ -150,7 +150,7 @@ register_in_a_loop(void *arg)
 	return NULL;
 }
 
-/* A peer's WRITE to buf: is the parent's region there, and its alone? */
+/* A peer's WRITE to buf: does the parent's region exist, and does only the parent see the data? */
 static bool
 write_lands(struct ibv_mr *mr, uint8_t *buf, uint8_t value)
 {
@@ -172,13 +172,13 @@ write_lands(struct ibv_mr *mr, uint8_t *buf, uint8_t value)
 	       wc.status == IBV_WC_SUCCESS && buf[0] == value && buf[63] == value;
 }
 
-/* In the child: exit status 0 if memory is its own and as it was. */
+/* In the child: exit status 0 if memory is private and unchanged. */
 static void
 child_main(uint8_t *const *bufs, unsigned n, uint8_t value)
 {
 	bool bad = early.child_failed || late.child_failed;
 
-	usleep(20000); /* the parent has stored and received by now */
+	usleep(20000); /* gives the parent time to store and receive */
 	for (unsigned i = 0; i < n; i++) {
 		for (unsigned at = 0; at < BYTES; at++)
 			bad |= bufs[i][at] != (uint8_t)(value + i);
@@ -244,8 +244,8 @@ static void
 verbs_work_in_fork_handlers_while_threads_register(void)
 {
 	/*
-	 * Unlike the C library's, AddressSanitizer's allocator is not made whole again in the child
-	 * of a fork (GCC 12): no other thread may be in it then, so all use the handlers' lock.
+	 * After a fork AddressSanitizer's allocator, unlike the C library's, is not usable in the
+	 * child (GCC 12) if another thread was in it. Therefore all threads use the handlers' lock.
 	 */
 	bool all_locked = getenv("UROCE_SANITIZED") != NULL;
 	pthread_t t[THREADS];
@@ -264,7 +264,7 @@ verbs_work_in_fork_handlers_while_threads_register(void)
 		pthread_join(t[i], NULL);
 }
 
-/* A fork that fails ends at the parent's handler, too; and a handler may fork itself. */
+/* A fork that fails also calls the parent's handler; and a handler may itself fork. */
 REQUIREMENT("MEM-05")
 static void
 failed_and_nested_forks_run_their_handlers(void)

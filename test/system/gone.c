@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that goes while others hang on it, and keys that others guess. One process shares its PD
- * and its region; this one binds windows of its own to that region, then the owner dies. From then
- * on no access through a window reaches memory, and the daemon lives on (MEM-03).
+ * Memory that disappears while other processes use it, and guessed keys. One process shares its PD
+ * and its region; this one binds its own windows to that region, then the owner dies. From then on
+ * no access through a window reaches memory, and the daemon survives (MEM-03).
  *
  *   gone DEVICE
  *
- * TAP; exit status 0 when all was good.
+ * TAP; exit status 0 when all tests passed.
  */
 #include "kit/verbside.h"
 #include "../kit/requirement.h"
@@ -25,14 +25,14 @@
 #define REGION_BYTES (64 * 4096)
 #define SECRET       0x5a
 #define NOTHING      0xee
-#define ROUNDS       20 /* of binds that race with the owner's end */
+#define ROUNDS       20 /* binds that race with the owner's death */
 #define SHARED_ACCESS                                                                              \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |               \
 	 IBV_ACCESS_MW_BIND)
 
 static struct side side;
 
-/* --- the owner: a process of its own --------------------------------------------------------- */
+/* --- the owner: a separate process ------------------------------------------------------------ */
 
 enum memory { MEMORY_PRIVATE, MEMORY_SHARED, MEMORY_COPIED, MEMORY_FILE };
 
@@ -107,8 +107,8 @@ owner_memory(enum memory kind, int *file)
 }
 
 /*
- * Registers, tells, and obeys: 't' truncates the file behind the region, 'r' registers the region
- * anew in its place, 'q' ends. Answers with a byte: 0, or an errno.
+ * Registers, reports its keys, and takes commands: 't' truncates the file behind the region, 'r'
+ * reregisters the region over new memory, 'q' ends. Replies with a byte: 0, or an errno.
  */
 static void
 owner_run(int sock, enum memory kind, int access)
@@ -145,7 +145,7 @@ owner_run(int sock, enum memory kind, int access)
 		if (write(sock, &byte, 1) != 1)
 			break;
 	}
-	_exit(0); /* as a program that crashes: nothing is taken down */
+	_exit(0); /* _exit simulates a crash: nothing is destroyed */
 }
 
 static void
@@ -178,7 +178,7 @@ owner_ask(struct owner *o, char what)
 	return rc;
 }
 
-/* Dead, and the daemon has heard of it: its contexts go in the order in which they end. */
+/* Waits until the daemon has noticed the death: contexts close in the order in which they end. */
 static void
 owner_kill(struct owner *o)
 {
@@ -194,18 +194,18 @@ owner_kill(struct owner *o)
 	usleep(100 * 1000);
 }
 
-/* --- the one that hangs on its memory -------------------------------------------------------- */
+/* --- the guest, which uses the owner's memory ------------------------------------------------ */
 
 struct guest {
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
-	struct ibv_mr *mr; /* of buf */
+	struct ibv_mr *mr; /* covers buf */
 	struct ibv_qp *qp[2];
 	struct ibv_mw *mw;
 };
 
-#define PIECE 4096 /* bytes that an access takes */
+#define PIECE 4096 /* bytes of an access */
 static uint8_t guest_buf[REGION_BYTES] __attribute__((aligned(PIECE)));
 
 static void
@@ -247,7 +247,7 @@ guest_close(struct guest *g)
 	CHECK(ibv_close_device(g->ctx) == 0);
 }
 
-/* Binds on the QP that answers: a type 2 window is that QP's. */
+/* Binds on the responding QP, because a type 2 window belongs to that QP. */
 static int
 bind_post(struct guest *g, uint64_t addr, uint32_t lkey)
 {
@@ -328,7 +328,7 @@ windows_die_with(enum memory kind)
 		owner_kill(&o);
 		expect_refused(&g, &o.told, g.mw->rkey);
 		expect_refused(&g, &o.told, o.told.lkey);
-		/* The window itself lives on. */
+		/* The window itself still works. */
 		CHECK(bind_post(&g, (uintptr_t)guest_buf, g.mr->lkey) == 0 &&
 		      bind_wait(&g) == IBV_WC_SUCCESS);
 		CHECK(reach(&g, IBV_WR_RDMA_READ, (uintptr_t)guest_buf + REGION_BYTES - PIECE,
@@ -360,7 +360,7 @@ windows_of_others_die_with_copied_memory(void)
 	windows_die_with(MEMORY_COPIED);
 }
 
-/* Binds until one is refused; the window's key of the last one that was not. */
+/* Binds until one bind is refused; returns the window's key of the last successful bind. */
 static uint32_t
 bind_until_refused(struct guest *g, const struct told *t)
 {
@@ -380,7 +380,7 @@ bind_until_refused(struct guest *g, const struct told *t)
 	return key;
 }
 
-/* Binds are under way on a worker while the owner dies: none of them may end up bound. */
+/* Binds are outstanding on a worker while the owner dies: none of them may stay bound. */
 REQUIREMENT("MEM-03")
 static void
 binds_race_with_the_end_of_the_owner(void)
@@ -402,9 +402,9 @@ binds_race_with_the_end_of_the_owner(void)
 	}
 }
 
-/* --- memory that is lost: the file behind it is truncated ------------------------------------ */
+/* --- lost memory: the file behind it is truncated -------------------------------------------- */
 
-/* Until the daemon has found out: it looks now and then whether an access of its own has failed. */
+/* Waits for the daemon, which checks periodically whether one of its own accesses failed. */
 static bool
 refused_soon(struct guest *g, const struct told *t, uint32_t rkey)
 {
@@ -435,7 +435,7 @@ windows_die_with_memory_that_is_lost(void)
 	CHECK(owner_ask(&o, 't') == 0);
 	CHECK(refused_soon(&g, &o.told, g.mw->rkey));
 	expect_refused(&g, &o.told, o.told.lkey);
-	/* It hangs on nothing any more: the owner gives its region other memory. */
+	/* The window refers to no memory any more, even if its region gets other memory. */
 	CHECK(owner_ask(&o, 'r') == 0);
 	expect_refused(&g, &o.told, g.mw->rkey);
 	owner_kill(&o);
@@ -443,7 +443,7 @@ windows_die_with_memory_that_is_lost(void)
 	close(o.cmd_fd);
 }
 
-/* A region in the place that a lost one had, where places are given away again so soon. */
+/* Makes a region, in the table slot of a lost one if slots are reused that soon. */
 static struct ibv_mr *
 neighbour(uint32_t lost_key)
 {
@@ -477,7 +477,7 @@ lost_region_returns_under_a_new_key_only(void)
 	CHECK(g.mr && mr);
 	guest_qps(&g);
 	CHECK(reach(&g, IBV_WR_RDMA_READ, (uintptr_t)side.buf, mr->rkey) == IBV_WC_SUCCESS);
-	/* The lost one is back under its own key, at its new address. */
+	/* The old key and address stay refused: the lost region is at another address. */
 	expect_refused(&thief, &o.told, o.told.lkey);
 	owner_kill(&o);
 	guest_qps(&g);
@@ -488,12 +488,11 @@ lost_region_returns_under_a_new_key_only(void)
 	close(o.cmd_fd);
 }
 
-/* --- keys that are guessed ------------------------------------------------------------------- */
+/* --- guessed keys ---------------------------------------------------------------------------- */
 
 /*
- * A peer tries one key after the other, and its victim connects again each time. It is told of each
- * that it was wrong, but not as soon as it likes: what the daemon counts is looked at by
- * test_gone.py.
+ * A peer tries one key after another, and its victim reconnects each time. The peer gets an error
+ * for each wrong key, but at a limited rate. test_gone.py checks the daemon's counters.
  */
 REQUIREMENT("MEM-01")
 static void

@@ -2,8 +2,8 @@
 /*
  * A verbs program: datagrams to a multicast group across a link.
  *
- *   groups recv DEVICE GROUP      joins, says "joined", and ends well once a datagram has come, and
- *                                 has come once
+ *   groups recv DEVICE GROUP      joins, prints "joined", and succeeds once a datagram has arrived
+ *                                 exactly once
  *   groups send DEVICE GROUP GID  sends one each 50 ms with this GID index, for ten seconds
  */
 #include <arpa/inet.h>
@@ -59,7 +59,7 @@ receive(struct ibv_qp *qp, const union ibv_gid *group)
 	if (polls > 3000 || wc.status != IBV_WC_SUCCESS || !(wc.wc_flags & IBV_WC_GRH) ||
 	    memcmp(side.buf + GRH_BYTES, TEXT, sizeof(TEXT)) != 0)
 		die("nothing came");
-	usleep(20000); /* less than the sender's pause */
+	usleep(20000); /* shorter than the sender's pause */
 	if (ibv_poll_cq(side.cq, 1, &wc) != 0)
 		die("it came twice");
 	return ibv_detach_mcast(qp, group, 0);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Huge pages that a program gets from the kernel by itself, without any hugetlbfs: a shared memfd
- * of them and a private mapping. Both are registered, written to one another by RDMA and compared.
+ * Huge pages that a program gets from the kernel by itself, without hugetlbfs: a shared memfd of
+ * huge pages and a private mapping. Both are registered, copied to one another by RDMA and
+ * compared.
  *
  *   hugeclient DEVICE
  *
- * Also says on which pages the queues lie that the daemon passed in. TAP; exit status 0: all good.
+ * Also prints the page size of the queues that the daemon passed. TAP; exit status 0: all passed.
  */
 #include "kit/verbside.h"
 
@@ -32,7 +33,7 @@ memory_on_huge_pages_is_registered(void)
 	close(fd);
 }
 
-/* All of one into the other, through the device. */
+/* Copies all of one buffer into the other, through the device. */
 static void
 write_over(struct ibv_qp *qp, uint8_t *from, uint8_t *to)
 {
@@ -69,7 +70,7 @@ rdma_between_huge_pages_works(void)
 		CHECK(ibv_destroy_qp(qp[i]) == 0);
 }
 
-/* Mappings of the daemon's segments in this process, by the size of their pages. */
+/* Counts mappings of the daemon's segments in this process, by page size. */
 static void
 queues_are_on_huge_pages(void)
 {
@@ -93,7 +94,7 @@ queues_are_on_huge_pages(void)
 	CHECK(huge > 0);
 }
 
-/* Nothing of it came from a file system. */
+/* No mapping is from a hugetlbfs file system. */
 static void
 no_hugetlbfs_is_mounted(void)
 {

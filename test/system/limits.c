@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What ibv_query_device_ex and ibv_query_port say is true: what is not offered is zero and refused,
- * every limit is reached and one more is refused.
+ * The results of ibv_query_device_ex and ibv_query_port are true: features that are not offered are
+ * zero and refused, every limit can be reached, and one more is refused.
  *
  *   limits DEVICE
  *
- * The device is nobody else's meanwhile. TAP; exit status 0 when all was good.
+ * The test needs exclusive use of the device. TAP; exit status 0 when all tests passed.
  */
 #include "kit/verbside.h"
 
@@ -93,7 +93,7 @@ port_attributes_match_its_tables(void)
 	CHECK(port.lid == 0 && port.sm_lid == 0 && port.lmc == 0);
 	CHECK(port.active_mtu <= port.max_mtu && port.active_mtu == IBV_MTU_4096);
 	CHECK(port.max_msg_sz == 1u << 31);
-	/* RoCE has no packets without a GRH, which programs know by this flag. */
+	/* RoCE has no packets without a GRH; this flag tells programs so. */
 	CHECK(port.flags == IBV_QPF_GRH_REQUIRED);
 	CHECK(!ibv_create_ah(side.pd, &flat));
 	CHECK(ibv_query_port(side.ctx, 0, &none) != 0);
@@ -169,7 +169,7 @@ END(qp, ibv_destroy_qp, ibv_qp)
 END(srq, ibv_destroy_srq, ibv_srq)
 END(ah, ibv_destroy_ah, ibv_ah)
 
-/* As many as there may be, one more, and one more in the place of one that is gone. */
+/* Creates as many as the limit, then one more, then one more after another was destroyed. */
 static void
 fill_up(int limit, void *(*make)(void), int (*end)(void *))
 {
@@ -192,7 +192,7 @@ fill_up(int limit, void *(*make)(void), int (*end)(void *))
 	free(o);
 }
 
-/* The side has one of each of the first three. */
+/* The side already has one of each of the first three. */
 #define FILL(kind, limit)                                                                          \
 	static void test_max_##kind(void)                                                          \
 	{                                                                                          \
@@ -223,7 +223,7 @@ max_cqe_is_the_largest_cq(void)
 	CHECK(cq && ibv_destroy_cq(cq) == 0);
 }
 
-/* A QP with these caps; true if it was made and got no less. */
+/* Creates a QP with these caps; true if that succeeds and grants at least these. */
 static bool
 granted(uint32_t send_wr, uint32_t recv_wr, uint32_t send_sge, uint32_t recv_sge)
 {
@@ -274,7 +274,7 @@ max_srq_wr_and_max_srq_sge_are_exact(void)
 	CHECK(!ibv_create_srq(side.pd, &attr) && errno == EINVAL);
 }
 
-/* QPs whose full receive queues, flushed, fill the largest CQ to its last entry: all come out. */
+/* QPs whose flushed receive queues fill the largest CQ to its last entry: none is lost. */
 static void
 max_cqe_and_qp_wr_are_usable(void)
 {
@@ -317,7 +317,7 @@ max_cqe_and_qp_wr_are_usable(void)
 
 /* --- use ------------------------------------------------------------------------------------- */
 
-/* Two connected QPs with as many SGEs as there may be. */
+/* Two connected QPs with the maximum number of SGEs. */
 static bool
 make_pair(struct ibv_qp *qp[2])
 {
@@ -336,7 +336,7 @@ make_pair(struct ibv_qp *qp[2])
 	       side_raise(&side, qp[1], qp[0]->qp_num) == 0;
 }
 
-/* n pieces of 100 bytes, 300 apart, from a place in the buffer on. */
+/* Describes n pieces of 100 bytes, 300 bytes apart, from an offset of the buffer on. */
 static void
 pieces(struct ibv_sge *sge, int n, size_t from)
 {
@@ -349,7 +349,7 @@ pieces(struct ibv_sge *sge, int n, size_t from)
 
 #define PLACE 100000 /* of the target in the buffer; the source is at its start */
 
-/* Source and target, of which the first may be in pieces and the second, too. */
+/* Moves data from source to target. The source may be in pieces, and the target, too. */
 static bool
 same(int n, bool from_pieces, bool to_pieces)
 {
@@ -401,8 +401,7 @@ max_sge_is_usable(void)
 		CHECK(ibv_destroy_qp(qp[i]) == 0);
 }
 
-/* More READs than may be outstanding wait for their turn; a deeper queue than the device's does not
- * come to be. */
+/* READs beyond the limit wait for their turn; a QP with more than the device's limit is refused. */
 static void
 max_rd_atomic_is_usable(void)
 {
@@ -453,7 +452,7 @@ group(int i)
 	return gid;
 }
 
-/* Every QP of the device in one group; then each, or just one, in as many as it may be in. */
+/* Puts every QP of the device in one group; then each QP, or just one, in as many as allowed. */
 static void
 max_multicast_groups_are_usable(void)
 {
@@ -477,7 +476,7 @@ max_multicast_groups_are_usable(void)
 		CHECK(ibv_attach_mcast(qp[i], &gid, 0) == ENOMEM);
 	}
 	CHECK(groups <= a->max_mcast_grp);
-	/* As they were attached: all to the first, and each to those of its own. */
+	/* Detach: all from the first group, and each from its others. */
 	groups = 0;
 	gid = group(groups++);
 	for (int i = 0; i < nqp; i++)
@@ -495,7 +494,7 @@ max_multicast_groups_are_usable(void)
 
 /* --- time ------------------------------------------------------------------------------------ */
 
-/* The device's clock now, of completion_timestamp_mask's bits, in ns. */
+/* The device's clock in ns, within the bits of completion_timestamp_mask. */
 static uint64_t
 device_ns(void)
 {
@@ -520,7 +519,7 @@ timestamps_are_of_the_clock_that_can_be_queried(void)
 	struct ibv_qp *qp;
 
 	CHECK(side.attr.completion_timestamp_mask == UINT64_MAX);
-	CHECK(side.attr.hca_core_clock == 1000000); /* kHz: a tick is a nanosecond */
+	CHECK(side.attr.hca_core_clock == 1000000); /* kHz: one tick is one nanosecond */
 	CHECK(cq);
 	qp = side_qp(side.pd, IBV_QPT_RC, ibv_cq_ex_to_cq(cq));
 	CHECK(qp && side_init_state(qp) == 0);
@@ -540,7 +539,7 @@ timestamps_are_of_the_clock_that_can_be_queried(void)
 	ibv_end_poll(cq);
 	CHECK(device_ns() >= last);
 	CHECK(ibv_destroy_qp(qp) == 0 && ibv_destroy_cq(ibv_cq_ex_to_cq(cq)) == 0);
-	/* It is no wall clock, and does not pretend to be one. */
+	/* The device has no wall clock and does not claim to have one. */
 	attr.wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 	CHECK(!ibv_create_cq_ex(side.ctx, &attr) && errno == EOPNOTSUPP);
 }

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A verbs program that does what it is told, to see a port change under it: a command a line on
- * standard input, a line of answer each.
+ * A verbs program that executes commands, to observe a port that changes meanwhile. Each command is
+ * a line on standard input, and gets a line in reply.
  *
  *   portclient DEVICE
  *
- *   look                         the port's state, GIDs and P_Keys as libibverbs tells them, in
- * JSON event MS                     the next asynchronous event: its type and element; or "none" qp
- * N TYPE INDEX RETRIES      a queue pair (rc, uc, ud) in INIT, with P_Key INDEX: its QPN connect N
- * SGID DGID DQPN     to RTR and RTS; UD: with an address handle index N INDEX another P_Key index,
- * by way of SQD recv N | send N | state N    post a receive, or a send; ask for the state poll MS
- * the next completion: queue pair, status; or "none" destroy N
+ *   look                       the port's state, GIDs and P_Keys from libibverbs, in JSON
+ *   event MS                   the next asynchronous event: its type and element; or "none"
+ *   qp N TYPE INDEX RETRIES    a queue pair (rc, uc, ud) in INIT, with P_Key INDEX: its QPN
+ *   connect N SGID DGID DQPN   to RTR and RTS; UD: with an address handle
+ *   index N INDEX              another P_Key index, by way of SQD
+ *   recv N | send N | state N  post a receive, or a send; query the state
+ *   poll MS                    the next completion: queue pair, status; or "none"
+ *   destroy N
  *
- * What fails answers "error" with the errno.
+ * A command that fails replies "error" with the errno.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -51,7 +53,7 @@ say_error(void)
 	printf("error %d\n", errno);
 }
 
-/* For calls that return an errno. */
+/* Reports calls that return an errno. */
 static void
 say(int rc)
 {
@@ -83,7 +85,7 @@ look(void)
 
 		if (ibv_query_gid(dev.ctx, 1, i, &gid) || memcmp(&gid, &none, 16) == 0)
 			continue;
-		/* both calls must say the same */
+		/* both calls must return the same */
 		if (ibv_query_gid_ex(dev.ctx, 1, (uint32_t)i, &entry, 0) ||
 		    memcmp(&entry.gid, &gid, 16) || entry.gid_type != IBV_GID_TYPE_ROCE_V2)
 			strcpy(text, "?");
@@ -176,7 +178,7 @@ connect_qp(int n, int sgid, const char *dgid, uint32_t dqpn)
 	attr = verbs_attr(dqpn, &gid);
 	attr.ah_attr.grh.sgid_index = (uint8_t)sgid;
 	attr.min_rnr_timer = 12;
-	/* Patient ones outlast a link that is down for seconds; brief ones are to fail. */
+	/* Many retries outlast a link that is down for seconds; few retries must fail. */
 	attr.timeout = queue[n].retries > 1 ? 18 : 13;
 	attr.retry_cnt = queue[n].retries;
 	rc = verbs_modify(queue[n].qp, &attr, IBV_QPS_RTR, 0);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What regions and windows call their bytes: zero based ones from 0, those with an iova from there;
- * what a window's key is after a bind; and which of them carry atomics.
+ * How regions and windows address their bytes: zero-based ones from 0, those with an iova from
+ * there; the key of a window after a bind; and which of them allow atomics.
  *
  *   regions DEVICE
  *
- * TAP; exit status 0 when all was good.
+ * TAP; exit status 0 when all tests passed.
  */
 #include "kit/verbside.h"
 #include "../kit/requirement.h"
@@ -15,11 +15,11 @@
 #include <string.h>
 
 #define LEN  4096
-#define AT   (64 * 1024) /* in side.buf: the region under test; what accesses use is at 0 */
+#define AT   (64 * 1024) /* in side.buf: the region under test; accesses use the bytes at 0 */
 #define MARK 0xc5
 
 static struct side side;
-static struct ibv_qp *qp[2]; /* [0] asks, [1] answers */
+static struct ibv_qp *qp[2]; /* [0] requests, [1] responds */
 
 static void
 qps_renew(void)
@@ -95,7 +95,7 @@ fetch_add(uint64_t addr, uint32_t rkey)
 	return run(qp[0], &wr);
 }
 
-/* The first byte of mr, at p, is called base: by peers, and by WQEs of this side. */
+/* Checks that the first byte of mr, at p, has address base, for peers and for WQEs of this side. */
 static void
 expect_base(const struct ibv_mr *mr, const uint8_t *p, uint64_t base)
 {
@@ -138,7 +138,7 @@ zero_based_regions_start_at_0(void)
 		CHECK(mr);
 		expect_base(mr, p, 0);
 		CHECK(ibv_dereg_mr(mr) == 0);
-		/* Both at once, and not the same. */
+		/* Both flags at once, with different addresses. */
 		CHECK(!ibv_reg_mr_iova(side.pd, p, LEN, 0x10000, RIGHTS | IBV_ACCESS_ZERO_BASED) &&
 		      errno == EINVAL);
 	}
@@ -160,7 +160,7 @@ rereg_keeps_or_changes_the_base(void)
 	CHECK(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, RIGHTS | zero) == 0);
 	expect_base(mr, q, 0);
 	CHECK(ibv_dereg_mr(mr) == 0);
-	/* A region's own iova is not lost by a change of rights. */
+	/* A change of rights keeps a region's own iova. */
 	mr = ibv_reg_mr_iova(side.pd, p, LEN, 0x7000000, RIGHTS);
 	CHECK(mr && ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
 				 RIGHTS | IBV_ACCESS_REMOTE_READ) == 0);
@@ -170,7 +170,7 @@ rereg_keeps_or_changes_the_base(void)
 	CHECK(ibv_dereg_mr(mr) == 0);
 }
 
-/* By post_send or ibv_wr_*; on the QP that answers, whose a type 2 window is. */
+/* Binds by post_send or ibv_wr_*, on the responding QP, which a type 2 window belongs to. */
 static enum ibv_wc_status
 bind(struct ibv_mw *mw, uint32_t rkey, struct ibv_mr *mr, uint64_t addr, uint64_t len, int access,
      bool wr_api)
@@ -218,7 +218,7 @@ windows_can_be_bound_to_zero_based_regions(void)
 	CHECK(ibv_dealloc_mw(mw) == 0 && ibv_dereg_mr(mr) == 0);
 }
 
-/* Whatever a program says the new key is, its upper 24 bits are the window's. */
+/* Whatever new key a program passes, the upper 24 bits are the window's. */
 REQUIREMENT("MEM-04")
 static void
 bind_chooses_eight_bits_of_the_key(void)
@@ -240,7 +240,7 @@ bind_chooses_eight_bits_of_the_key(void)
 	CHECK(ibv_dereg_mr(mr) == 0);
 }
 
-/* ibv_bind_mw: eight bits of the key count up. */
+/* ibv_bind_mw counts up the low eight bits of the key. */
 REQUIREMENT("MEM-04")
 static void
 type_1_key_counts_up(void)
@@ -265,7 +265,7 @@ type_1_key_counts_up(void)
 
 #define ATOMICS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
-/* An address that is a multiple of 8 for peers must be one for the CPU. */
+/* If peers see an address as a multiple of 8, it must be one for the CPU, too. */
 REQUIREMENT("RSP-04")
 static void
 misaligned_regions_refuse_atomics(void)
@@ -278,7 +278,7 @@ misaligned_regions_refuse_atomics(void)
 		      errno == EINVAL);
 		CHECK(!ibv_reg_mr(side.pd, p + off, LEN, ATOMICS | IBV_ACCESS_ZERO_BASED) &&
 		      errno == EINVAL);
-		/* The same offset in both is no harm. */
+		/* The same offset in both is allowed. */
 		mr = ibv_reg_mr_iova(side.pd, p + off, LEN, 0x7000000 + off, ATOMICS);
 		CHECK(mr && fetch_add(0x7000008, mr->rkey) == IBV_WC_SUCCESS);
 		CHECK(fetch_add(0x7000008 + off, mr->rkey) == IBV_WC_REM_INV_REQ_ERR);
@@ -289,7 +289,7 @@ misaligned_regions_refuse_atomics(void)
 	}
 	mr = ibv_reg_mr(side.pd, p, LEN, ATOMICS | IBV_ACCESS_ZERO_BASED);
 	CHECK(mr && fetch_add(8, mr->rkey) == IBV_WC_SUCCESS);
-	/* Nor does a rereg make one; what fails changes nothing. */
+	/* Nor may a rereg make one; a failed rereg changes nothing. */
 	CHECK(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, p + 4, LEN, 0) != 0);
 	CHECK(fetch_add(16, mr->rkey) == IBV_WC_SUCCESS);
 	CHECK(ibv_dereg_mr(mr) == 0);
@@ -319,7 +319,7 @@ misaligned_windows_refuse_atomics(void)
 		      IBV_WC_MW_BIND_ERR);
 		CHECK(bind(mw, key, even, (uintptr_t)p + 4, 64, atomic | zero, false) ==
 		      IBV_WC_MW_BIND_ERR);
-		/* Zero based, the window is aligned where its region is not. */
+		/* A zero-based window can be aligned although its region is not. */
 		CHECK(bind(mw, key, odd, 0x700000c, 64, atomic | zero, false) == IBV_WC_SUCCESS);
 		CHECK(fetch_add(8, key) == IBV_WC_SUCCESS);
 		CHECK(ibv_dealloc_mw(mw) == 0);
@@ -332,7 +332,7 @@ misaligned_windows_refuse_atomics(void)
 	CHECK(ibv_dereg_mr(odd) == 0 && ibv_dereg_mr(even) == 0);
 }
 
-/* The first of all: what the others need. */
+/* First test: sets up what the others need. */
 static void
 queue_pairs_are_connected(void)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A hostile client: an ordinary verbs program that makes a queue pair connected to itself, then
- * writes random words over every shared writable memfd mapping of its process, which is where its
- * rings are, while it goes on posting. Whatever happens to it is its own doing.
+ * A hostile client: an ordinary verbs program that makes a queue pair connected to itself. It then
+ * writes random words over every shared writable memfd mapping of its process, which contain its
+ * rings, while it continues to post. The program itself may fail in any way.
  *
  *   ringjunk DEVICE SEED
  *
@@ -62,7 +62,7 @@ post(struct ibv_qp *qp, struct ibv_mr *mr)
 
 	send.wr.rdma.remote_addr = (uintptr_t)mr->addr + BYTES / 2;
 	send.wr.rdma.rkey = mr->rkey;
-	(void)ibv_post_recv(qp, &recv, &bad_recv); /* full or not: the posts are only bait */
+	(void)ibv_post_recv(qp, &recv, &bad_recv); /* full or not: posts keep the daemon reading */
 	(void)ibv_post_send(qp, &send, &bad_send);
 }
 
@@ -73,7 +73,7 @@ scribble(int nrings)
 		int r = next() % nrings;
 		size_t at = next() % rings[r].count;
 
-		/* rings start at a segment's low end: aim at their heads often */
+		/* rings start at a segment's low end: hit their headers often */
 		if (next() & 1)
 			at %= rings[r].count < 1024 ? rings[r].count : 1024;
 		rings[r].words[at] = next() & 3 ? next() : next() & 0xff;
@@ -117,5 +117,5 @@ main(int argc, char **argv)
 	} while (now_ns() < end);
 	printf("scribbled over %d mappings\n", nrings);
 	fflush(stdout);
-	_exit(0); /* no destructor may trip over the wreck */
+	_exit(0); /* no destructor may run on the corrupted memory */
 }

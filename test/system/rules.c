@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rules of verbs that concern no data: an ordinary program checks them on two devices that are
- * joined, and prints a TAP line a test.
+ * Rules of verbs apart from data transfer: an ordinary program checks them on two joined devices,
+ * and prints one TAP line per test.
  *
  *   rules DEVICE DEVICE
  *
- * Exit status 0 when all was good.
+ * Exit status 0 when all tests passed.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -50,7 +50,7 @@ state_of(struct ibv_qp *qp)
 	return ibv_query_qp(qp, &attr, IBV_QP_STATE, &init) ? IBV_QPS_UNKNOWN : attr.qp_state;
 }
 
-/* From RESET to a state, connected to dest of the other side (RC, UC). 0 or an errno. */
+/* Moves qp from RESET to a state, connected to dest of the other side (RC, UC). 0 or an errno. */
 static int
 raise_qp(struct side *s, struct ibv_qp *qp, uint32_t dest, enum ibv_qp_state to)
 {
@@ -122,7 +122,7 @@ only_rc_uc_and_ud_can_be_created(void)
 	for (unsigned int i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
 		struct ibv_qp *qp = make_qp(s, good[i], s->cq, s->cq);
 
-		CHECK(qp && qp->qp_num > 1); /* 0 and 1 are the daemon's */
+		CHECK(qp && qp->qp_num > 1); /* 0 and 1 belong to the daemon */
 		CHECK(qp && raise_qp(s, qp, 2, IBV_QPS_RTS) == 0);
 		CHECK(qp && ibv_destroy_qp(qp) == 0);
 	}
@@ -133,7 +133,7 @@ only_rc_uc_and_ud_can_be_created(void)
 	}
 }
 
-/* Everything that a post or modify refuses at once; the state is what it was. */
+/* Checks all posts and modifies that are refused at once; the state does not change. */
 static void
 refusals(struct side *s, struct ibv_qp *qp, enum ibv_qp_state state)
 {
@@ -150,7 +150,7 @@ refusals(struct side *s, struct ibv_qp *qp, enum ibv_qp_state state)
 	CHECK(ibv_post_send(qp, &wr, &bad) == EINVAL);
 	wr.opcode = IBV_WR_SEND;
 	wr.send_flags = IBV_SEND_INLINE;
-	sge[0].length = BYTES; /* more than any inline room */
+	sge[0].length = BYTES; /* more than any inline capacity */
 	CHECK(ibv_post_send(qp, &wr, &bad) == EINVAL);
 	if (!sends)
 		CHECK(send_len(s, qp, 1, 8) == EINVAL);
@@ -181,7 +181,7 @@ refused_modify_leaves_the_state(void)
 			CHECK(qp && ibv_destroy_qp(qp) == 0);
 		}
 	}
-	/* a full queue: the receives of a QP in INIT stay where they are */
+	/* a full queue: a QP in INIT keeps its receives */
 	struct ibv_qp *qp = make_qp(s, IBV_QPT_RC, s->cq, s->cq);
 
 	CHECK(qp && raise_qp(s, qp, 2, IBV_QPS_INIT) == 0);
@@ -201,7 +201,7 @@ static struct {
 	struct ibv_qp *qp;
 } member[MEMBERS]; /* 0 sends; 0 .. 2 on the first device, the others on the second */
 
-/* How many copies of one datagram each member gets: after those that must, none come. */
+/* Counts the copies of one datagram at each member: the expected ones, and no more. */
 static void
 copies_are(struct ibv_ah *ah, const unsigned int want[MEMBERS])
 {
@@ -227,12 +227,12 @@ copies_are(struct ibv_ah *ah, const unsigned int want[MEMBERS])
 		CHECK(wc.status == IBV_WC_SUCCESS && wc.byte_len == 64 + 40);
 		CHECK(wc.src_qp == member[0].qp->qp_num && (wc.wc_flags & IBV_WC_GRH));
 	}
-	/* Nothing more, for as long as frames take on the way between two rings many times over. */
+	/* Waits for extra copies, much longer than frames take between two rings. */
 	for (uint64_t end = now_ns() + 100000000; now_ns() < end; sched_yield()) {
 		for (int i = 0; i < MEMBERS; i++)
 			CHECK(ibv_poll_cq(member[i].cq, 1, &wc) == 0);
 	}
-	for (int i = 0; i < MEMBERS; i++) { /* the receives left over */
+	for (int i = 0; i < MEMBERS; i++) { /* the unused receives */
 		struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
 
 		CHECK(ibv_modify_qp(member[i].qp, &attr, IBV_QP_STATE) == 0);
@@ -277,7 +277,7 @@ every_member_gets_a_copy(void)
 	CHECK(ibv_detach_mcast(member[4].qp, &gid, 0) == 0);
 	copies_are(ah, some);
 	for (int i = 0; i < MEMBERS; i++) {
-		if (some[i] != 0 || i == 0) { /* a member cannot be destroyed */
+		if (some[i] != 0 || i == 0) { /* a QP in a group cannot be destroyed */
 			CHECK(ibv_destroy_qp(member[i].qp) == EBUSY);
 			CHECK(ibv_detach_mcast(member[i].qp, &gid, 0) == 0);
 		}
@@ -290,7 +290,7 @@ every_member_gets_a_copy(void)
 
 /* --- destroying under traffic ---------------------------------------------------------------- */
 
-/* Full queues between two QPs, one of which goes; no completion of it comes after that. */
+/* Full queues between two QPs, one of which is destroyed; none of its completions follows. */
 static void
 destroy_under_traffic(enum ibv_qp_type type, unsigned int round)
 {
@@ -350,7 +350,7 @@ send_datagram(struct ibv_qp *qp, struct ibv_ah *ah, uint32_t qpn)
 	return ibv_post_send(qp, &wr, &bad);
 }
 
-/* Posted, and the QP destroyed at once, without a look at the completion: it arrives. */
+/* Posts a datagram and destroys the QP at once, without polling the completion: it must arrive. */
 REQUIREMENT("WIRE-07")
 static void
 datagram_posted_before_destroy_arrives(void)
@@ -371,14 +371,14 @@ datagram_posted_before_destroy_arrives(void)
 		CHECK(qp && raise_qp(&side[0], qp, 0, IBV_QPS_RTS) == 0);
 		CHECK(recv_one(&side[1], to, round) == 0);
 		if (round & 1)
-			usleep(3000); /* a worker that sleeps */
+			usleep(3000); /* lets the worker sleep */
 		CHECK(send_datagram(qp, ah, to->qp_num) == 0);
-		if (round == 0) /* the next hop's address may have to be asked for */
+		if (round == 0) /* the next hop's address may not be resolved yet */
 			CHECK(verbs_wait(side[0].cq, &wc) && wc.status == IBV_WC_SUCCESS);
 		CHECK(ibv_destroy_qp(qp) == 0);
 		CHECK(verbs_wait(side[1].cq, &wc) && wc.status == IBV_WC_SUCCESS &&
 		      wc.wr_id == round);
-		CHECK(ibv_poll_cq(side[0].cq, 1, &wc) == 0); /* of a QP that is no more */
+		CHECK(ibv_poll_cq(side[0].cq, 1, &wc) == 0); /* the QP no longer exists */
 	}
 	CHECK(ibv_destroy_ah(ah) == 0);
 	CHECK(ibv_destroy_qp(to) == 0);

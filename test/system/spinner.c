@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A hostile client: it makes work without end of which no packet comes, by moving the producer
- * index of its queues itself, as fast as the daemon's worker consumes.
+ * A hostile client: it makes endless work that sends no packet, by moving the producer index of its
+ * queues itself, as fast as the daemon's worker consumes.
  *
  *   spinner DEVICE local    binds and invalidations of a window, for ever
  *   spinner DEVICE flush    sends and receives of a queue pair in the error state, for ever
- *   spinner DEVICE bells    doorbells lost, for ever, with many queue pairs to look at
+ *   spinner DEVICE bells    lost doorbells, for ever, with many queue pairs to poll
  *   spinner DEVICE order-local, order-flush
  *                           a full queue of these, once, and a message of another queue pair
- *                           behind it, which has to overtake some of it: exit status 0
+ *                           behind it, which must overtake some of it: exit status 0
  *
- * Says "spinning" when the worker has begun, and ends by a signal, SIGTERM with a line that tells
- * how many WQEs were consumed. Exit status 1 if it could not be set up (message on stdout).
+ * Prints "spinning" when the worker has begun. Ends by a signal; on SIGTERM it prints the number of
+ * WQEs consumed. Exit status 1 if it could not be set up (message on stdout).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -28,11 +28,11 @@
 #define BELL_QPS  200
 #define TRIES     30
 #define MAX_MAPS  256
-#define HDR_CONS  16 /* words into the head of a queue (uroce_abi/ring.h) */
+#define HDR_CONS  16 /* word offset in a queue's header (uroce_abi/ring.h) */
 #define HDR_DONE  17
-#define CQ_WORDS  64 /* the head of a CQ and its first entry */
+#define CQ_WORDS  64 /* header of a CQ and its first entry */
 #define CQES      65536
-#define BELL_QPN0 48 /* and of the first QPN of a doorbell ring */
+#define BELL_QPN0 48 /* word offset of the first QPN in a doorbell ring */
 
 typedef volatile uint32_t word;
 
@@ -48,7 +48,7 @@ on_term(int sig)
 	stop = sig;
 }
 
-/* The head of the queue whose client has posted prod WQEs and the daemon consumed cons. */
+/* Finds the queue header with these indices: prod posted WQEs, cons consumed. */
 static word *
 find_ring(uint32_t prod, uint32_t cons)
 {
@@ -63,7 +63,7 @@ find_ring(uint32_t prod, uint32_t cons)
 	die("no queue with indices %u and %u in %d mappings", prod, cons, nmaps);
 }
 
-/* The head of the completion queue whose client has taken n completions, but not all its words. */
+/* Finds the CQ header: n completions taken, but not all of their words. */
 static word *
 find_cq(uint32_t n)
 {
@@ -71,7 +71,7 @@ find_cq(uint32_t n)
 		for (size_t at = 0; at + CQ_WORDS < maps[i].count; at += 16) {
 			word *w = maps[i].words + at;
 
-			/* the first entry's phase, in its last line */
+			/* the phase of the first entry, in its last line */
 			if (w[0] == n && w[CQ_WORDS - 1] == 1)
 				return w;
 		}
@@ -79,7 +79,7 @@ find_cq(uint32_t n)
 	die("no completion queue with %u completions", n);
 }
 
-/* The doorbell ring whose first bell was for this QP. */
+/* Finds the doorbell ring whose first doorbell was for this QP. */
 static word *
 find_bells(uint32_t qpn)
 {
@@ -113,7 +113,7 @@ deep_qp(struct ibv_cq *cq)
 	return qp;
 }
 
-/* A bind and an invalidation, twice: the window is as it was then. */
+/* A bind and an invalidation, twice: afterwards the window is as before. */
 static void
 post_round(struct ibv_qp *qp, struct ibv_mw *mw)
 {
@@ -140,7 +140,7 @@ post_round(struct ibv_qp *qp, struct ibv_mw *mw)
 	}
 }
 
-/* Keeps the queue at ring full, and its doorbell ring at bells confused, until the signal comes. */
+/* Keeps the queue at ring full, and its doorbell ring at bells inconsistent, until the signal. */
 static void
 spin(word *ring, word *other, word *cq, word *bells)
 {
@@ -148,8 +148,7 @@ spin(word *ring, word *other, word *cq, word *bells)
 	uint32_t was = ring != NULL ? ring[HDR_CONS] : 0;
 
 	while (!stop) {
-		/* All that was posted was polled, too: before more is posted, or the CQ overruns.
-		 */
+		/* All completions were polled before more is posted; else the CQ overruns. */
 		if (cq != NULL)
 			__atomic_store_n(cq, ring[HDR_DONE] + other[HDR_DONE], __ATOMIC_RELEASE);
 		if (ring != NULL) {
@@ -174,10 +173,10 @@ spin(word *ring, word *other, word *cq, word *bells)
 	}
 	printf("consumed %" PRIu64 "\n", consumed);
 	fflush(stdout);
-	_exit(0); /* no destructor may trip over the wreck */
+	_exit(0); /* no destructor may run on the corrupted memory */
 }
 
-/* A queue whose slots hold DEPTH local operations, all executed, to be executed again. */
+/* A queue whose slots hold DEPTH executed local operations, to be executed again. */
 static word *
 local_ring(struct ibv_qp *qp)
 {
@@ -212,7 +211,7 @@ spin_local(void)
 	spin(ring, NULL, NULL, find_bells(qp->qp_num));
 }
 
-/* A WRITE of qp was posted: the completions of others that come before its own. All are taken. */
+/* After a WRITE of qp was posted: counts completions of others before its own. Takes all. */
 static uint32_t
 others_before(struct ibv_cq *cq, uint32_t qpn, uint32_t others)
 {
@@ -251,7 +250,7 @@ post_write(struct ibv_qp *qp)
 		die("no write");
 }
 
-/* Of TRIES times, once a message posted behind DEPTH such WQEs has to overtake some of them. */
+/* In one of TRIES tries, a message posted behind DEPTH such WQEs must overtake some of them. */
 static void
 say_order(uint32_t before)
 {
@@ -326,7 +325,7 @@ spin_flush(void)
 
 	if (!qp || ibv_modify_qp(qp, &err, IBV_QP_STATE))
 		die("no queue pair in the error state");
-	/* 3 and 5 of them, to tell the queues from each other */
+	/* 3 and 5 WQEs, to tell the queues apart */
 	for (int i = 0; i < 5; i++) {
 		if ((i < 3 && ibv_post_send(qp, &send, &bad)) ||
 		    ibv_post_recv(qp, &recv, &bad_recv))

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A shared receive queue that gets other sizes while several QPs receive from it (SRQ-01).
+ * A shared receive queue that is resized while several QPs receive from it (SRQ-01).
  *
  *   srqresize DEVICE DEVICE MESSAGES
  *
  * The first device sends, in several QPs; the QPs of the second share the queue. One thread posts,
- * polls and checks that each message comes once, in order, whole, into a receive that was posted;
- * the other changes the size. Exit status 0 and "ok", or 1 and what is wrong, on stdout.
+ * polls and checks that each message arrives once, in order, whole, into a posted receive; the
+ * other resizes the queue. Exit status 0 and "ok", or 1 and the error, on stdout.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -20,12 +20,12 @@
 #include "kit/verbs.h"
 
 #define QPS      4
-#define DEPTH    16 /* sends of a QP that are out */
+#define DEPTH    16 /* outstanding sends of a QP */
 #define LEN      48
 #define SLOTS    512
 #define MAX_SIZE 256
 #define GID      1
-#define PAUSE    20 /* messages between two changes of the size */
+#define PAUSE    20 /* messages between two resizes */
 
 struct message {
 	uint32_t qp, seq;
@@ -44,7 +44,7 @@ struct side {
 };
 
 static struct side from, to;
-static bool posted[SLOTS]; /* receives that are out, and how many */
+static bool posted[SLOTS]; /* outstanding receives, and their number */
 static uint32_t out;
 static uint32_t sent[QPS], acked[QPS], got[QPS], total;
 static bool stop;
@@ -214,7 +214,7 @@ rounded(uint32_t n)
 	return p;
 }
 
-/* Sizes at random; one below what is posted at the time is refused, and changes nothing. */
+/* Random sizes; a size below the number of posted receives is refused and changes nothing. */
 static void *
 resizer(void *arg)
 {
@@ -223,7 +223,7 @@ resizer(void *arg)
 
 	(void)arg;
 	while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE)) {
-		/* Whoever resizes all the time keeps the others from posting. */
+		/* Constant resizing would keep the other thread from posting. */
 		if (__atomic_load_n(&total, __ATOMIC_RELAXED) - last < PAUSE) {
 			sched_yield();
 			continue;
@@ -254,7 +254,7 @@ traffic(uint32_t messages)
 	while (total < messages || grown < 20 || shrunk < 20) {
 		post_sends();
 		poll_both();
-		/* Now few, now many: a queue that is full all the time cannot shrink. */
+		/* Varies the number of receives: a queue that is always full cannot shrink. */
 		if (draw(&rng, 50) == 0)
 			want = 1 + draw(&rng, draw(&rng, 2) ? 8 : MAX_SIZE);
 		while (out < want && post_recv(slot)) {
@@ -267,7 +267,7 @@ traffic(uint32_t messages)
 	pthread_join(thread, NULL);
 }
 
-/* No more is sent: what is out comes to its end, with the receives it needs. */
+/* Stops sending: the outstanding messages complete, with the receives they need. */
 static void
 come_to_rest(void)
 {
@@ -291,7 +291,7 @@ expect(const char *what, int rc, int want)
 		die("%s: %s, want %s", what, strerror(rc), strerror(want));
 }
 
-/* With nothing else going on: what is refused, and how much fits. */
+/* Without traffic: which sizes are refused, and how many receives fit. */
 static void
 edges(void)
 {

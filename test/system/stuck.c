@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that the daemon has to copy and that waits for the server of its file (stuckfs.py). A
- * child for each case has such memory, and uses it in one of the places where memory is used; this
- * process is its neighbour, whose messages go on.
+ * Memory that the daemon has to copy and that waits for the server of its file (stuckfs.py). For
+ * each case a child has such memory and uses it in one of the possible places. This process is its
+ * neighbour, whose messages must continue.
  *
- *   stuck DEVICE silent FILE   pages of FILE but the first and the last never come: each operation
- *                              ends with an error
- *   stuck DEVICE slow FILE     they come late: each operation succeeds, once
+ *   stuck DEVICE silent FILE   all pages of FILE but the first and the last never arrive: each
+ *                              operation ends with an error
+ *   stuck DEVICE slow FILE     they arrive late: each operation succeeds, once
  *   stuck DEVICE again FILE    the same twice, with a line from standard input after each
- *   stuck DEVICE hold FILE     gets stuck, says so, and stays until standard input ends
- *   stuck DEVICE leave FILE    the same in one process after the other, which end at once: the user
+ *   stuck DEVICE hold FILE     gets stuck, prints so, and stays until standard input ends
+ *   stuck DEVICE leave FILE    the same in one process after another, which end at once: the user
  *                              gets no more copied memory, until standard input has a line
  *
- * TAP but for hold and again; exit status 0 when all was good.
+ * TAP except for hold and again; exit status 0 when all tests passed.
  */
 #include "kit/verbside.h"
 
@@ -33,7 +33,7 @@
 #define LEAVE      8          /* threads that a user may leave behind: BROKER_USER_THREADS */
 #define WAIT_S     60
 #define MAX_FDS    256
-#define FILLED     0x5a /* what slow pages hold is zero, what else there is, this */
+#define FILLED     0x5a /* slow pages hold zeroes, other memory holds this value */
 #define ADDEND     3
 
 static struct side side;
@@ -43,7 +43,7 @@ enum place { PAYLOAD, RESULT, TARGET, SOURCE, RECEIVE };
 static const struct kase {
 	const char *name;
 	enum ibv_wr_opcode op;
-	enum place place; /* of the memory that is waited for */
+	enum place place; /* of the memory that is late */
 	enum ibv_wc_status status;
 } cases[] = {
 	{"payload of a WRITE", IBV_WR_RDMA_WRITE, PAYLOAD, IBV_WC_LOC_PROT_ERR},
@@ -62,7 +62,7 @@ struct stuck {
 	struct ibv_mr *mr; /* of file */
 	uint8_t *file;
 	struct ibv_cq *rcq;
-	struct ibv_qp *qp[2]; /* who asks, who is asked */
+	struct ibv_qp *qp[2]; /* requester, responder */
 };
 
 /* --- the child ------------------------------------------------------------------------------- */
@@ -93,7 +93,7 @@ file_register(struct ibv_pd *pd, uint8_t *file)
 	return ibv_reg_mr(pd, file, FILE_BYTES, SIDE_ACCESS);
 }
 
-/* A file of its own: opening one again waits for its pages. */
+/* Opens a separate file: opening the same one again waits for its pages. */
 static void
 stuck_open(struct stuck *t, const char *dev, const char *path)
 {
@@ -118,7 +118,7 @@ stuck_open(struct stuck *t, const char *dev, const char *path)
 }
 
 /*
- * The operation of k on a page of the file that nobody has touched, a page of this process at the
+ * Posts the operation of k on an untouched page of the file, with a page of this process at the
  * other end.
  */
 static void
@@ -160,11 +160,11 @@ expect_error(struct stuck *t, const struct kase *k)
 	CHECK(wc.status == k->status);
 	if (k->place == RECEIVE)
 		CHECK(wait_long(t->rcq, &wc) && wc.status == IBV_WC_LOC_PROT_ERR);
-	/* It may still be stored into, so it cannot be given back. */
+	/* It may still be stored into, so it cannot be released. */
 	CHECK(ibv_dereg_mr(t->mr) == ETIMEDOUT);
 }
 
-/* The operation is done, once. */
+/* The operation was executed exactly once. */
 static void
 expect_done(struct stuck *t, const struct kase *k, unsigned int page)
 {
@@ -185,7 +185,7 @@ expect_done(struct stuck *t, const struct kase *k, unsigned int page)
 	}
 	memset(want, FILLED, PAGE);
 	memcpy(&word, want, sizeof(word));
-	if (theirs) { /* the sum is in this process' own page, what was there in the file's */
+	if (theirs) { /* the sum is in this process's own page, the original value in the file's */
 		CHECK(memcmp(waits, &word, sizeof(word)) == 0);
 		word += ADDEND;
 		CHECK(memcmp(t->s.buf + PAGE, &word, sizeof(word)) == 0);
@@ -211,7 +211,7 @@ neighbour_open(void)
 	      side_raise(&side, ours[1], ours[0]->qp_num) == 0);
 }
 
-/* One message there and back. */
+/* Sends one message there and one back. */
 static bool
 neighbour_speaks(void)
 {
@@ -233,7 +233,7 @@ neighbour_speaks(void)
 	return ok;
 }
 
-/* Speaks until the child has said how it went; true: well. */
+/* Exchanges messages until the child reports its result; true: success. */
 static bool
 neighbour_until(int verdict)
 {
@@ -252,11 +252,11 @@ neighbour_until(int verdict)
 static const char *dev, *path;
 static int number;
 
-static bool theirs[MAX_FDS]; /* of a child: descriptors that its parent has, too */
+static bool theirs[MAX_FDS]; /* in a child: descriptors that its parent has, too */
 
 /*
- * A child says how it went, and ends its connection: its own end waits for as long as the daemon
- * does, since the page fault that was begun for that holds the lock of its mappings.
+ * A child reports its result and closes its connection. Its own exit takes as long as the daemon's
+ * access, because the page fault for that access holds the lock of its mappings.
  */
 static __attribute__((noreturn)) void
 child_ends(int verdict)
@@ -271,7 +271,10 @@ child_ends(int verdict)
 	_exit(0);
 }
 
-/* In the child: where its verdict goes. In the parent: -1, and *verdict is where it comes from. */
+/*
+ * Forks. In the child: returns the descriptor for its verdict. In the parent: -1, and *verdict is
+ * the descriptor to read it from.
+ */
 static int
 child_start(int *verdict)
 {
@@ -289,7 +292,7 @@ child_start(int *verdict)
 	return pid == 0 ? pipe_fd[1] : -1;
 }
 
-/* The n-th case, in a process of its own; where its verdict comes from. */
+/* Runs the n-th case in a separate process; returns the descriptor to read its verdict from. */
 static int
 child(int n, bool slow)
 {
@@ -333,7 +336,7 @@ run_cases(bool slow)
 	return bad != 0;
 }
 
-/* All of them with one region, before and after a word on standard input. */
+/* Runs all cases with one region, before and after a line on standard input. */
 static int
 again(void)
 {
@@ -355,7 +358,7 @@ again(void)
 	return side_failures() != 0;
 }
 
-/* Says so when it is stuck, and waits for its end. */
+/* Prints a line when it is stuck, and waits for its end. */
 static int
 hold(void)
 {
@@ -374,7 +377,7 @@ hold(void)
 	return side_failures() != 0;
 }
 
-/* A child that ends its connection when the daemon waits for its memory. */
+/* A child that closes its connection while the daemon waits for its memory. */
 static void
 leave_one(int n)
 {
@@ -406,13 +409,13 @@ leave(void)
 	for (int n = 0; n < LEAVE; n++)
 		leave_one(n);
 	result(true, "leave", "threads stay behind");
-	/* The last of these has ended, but the daemon may not have heard of it. */
+	/* The last child has ended, but the daemon may not have noticed yet. */
 	for (int i = 0; i < 500 && (mr = file_register(side.pd, copied)) != NULL; i++) {
 		CHECK(ibv_dereg_mr(mr) == 0);
 		usleep(20 * 1000);
 	}
 	CHECK(!mr && errno == EBUSY);
-	/* Memory that the daemon maps is another matter. */
+	/* Memory that the daemon maps is not limited. */
 	mr = ibv_reg_mr(side.pd, side.buf, SIDE_BYTES, SIDE_ACCESS);
 	CHECK(mr && ibv_dereg_mr(mr) == 0);
 	result(true, "leave", "and there are no more than eight of a user");

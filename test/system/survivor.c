@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * An ordinary verbs program that outlives its daemon: queue pairs of one device connected in pairs
- * exchange SENDs until the device fails under them. Then every work request must have completed
- * exactly once, everything is destroyed, and the device opened again as soon as that works.
+ * exchange SENDs until the device fails. Then every work request must have completed exactly once,
+ * everything is destroyed, and the device is opened again as soon as that works.
  *
  *   survivor [-q PAIRS] [-c] [-s] [-e] DEVICE     -c: one CQ for all, -s: an SRQ, -e: by events
  *
- * Prints "running" when traffic flows, "drained" when all is accounted for and destroyed, "again"
- * after a second run. Exit status 0 if all was well, else 1 with the reason.
+ * Prints "running" when traffic flows, "drained" when all WRs are complete and all objects
+ * destroyed, "again" after a second run. Exit status 0, or 1 with the reason.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -33,7 +33,7 @@
 
 enum wr_state { WR_NONE, WR_SEND_QUIET, WR_SEND, WR_RECV, WR_DONE };
 
-/* One queue pair, and how its send queue stands. */
+/* One queue pair, and the state of its send queue. */
 struct end {
 	struct ibv_qp *qp;
 	struct ibv_cq *cq;
@@ -57,7 +57,7 @@ static struct {
 	unsigned int nqps, srq_recvs;
 	bool srq_failed;
 	uint64_t completions;
-	bool fatal; /* the asynchronous event came */
+	bool fatal; /* the asynchronous event arrived */
 	uint8_t *buf;
 } s;
 
@@ -163,7 +163,7 @@ close_all(void)
 	free(s.buf);
 }
 
-/* A work request is known by its index and its queue pair. */
+/* The wr_id of a work request: its index and its queue pair. */
 static uint64_t
 wr_begin(enum wr_state state, unsigned int end)
 {
@@ -173,7 +173,7 @@ wr_begin(enum wr_state state, unsigned int end)
 	return (uint64_t)end << 32 | next_wr++;
 }
 
-/* Posts as much as there is room for. False: the device has failed. */
+/* Posts as much as fits. False: the device has failed. */
 static bool
 post_end(unsigned int i)
 {
@@ -212,7 +212,7 @@ out:
 	return rc != EIO;
 }
 
-/* The oldest of a queue that fails says why, the others that they were flushed. */
+/* The oldest WR of a failing queue has the reason, the others were flushed. */
 static void
 check_status(const struct ibv_wc *wc, bool *failed, bool any_order)
 {
@@ -249,7 +249,7 @@ complete(const struct ibv_wc *wc)
 		check_status(wc, &e->send_failed, false);
 		return;
 	case WR_SEND:
-		/* with the unsignaled ones before it */
+		/* including the unsignaled ones before it */
 		e->sends -= e->sends < 3 ? e->sends : 3;
 		check_status(wc, &e->send_failed, false);
 		return;
@@ -258,7 +258,7 @@ complete(const struct ibv_wc *wc)
 	}
 }
 
-/* Polls a CQ until it is empty. False: it says that nothing comes any more. */
+/* Polls a CQ until it is empty. False: it reports that no completion will follow. */
 static bool
 poll_cq(struct ibv_cq *cq)
 {
@@ -284,12 +284,12 @@ sleep_for_event(void)
 	if (ibv_get_cq_event(s.channel, &cq, &cookie))
 		return false;
 	ibv_ack_cq_events(cq, 1);
-	/* EIO: nothing will be completed any more, as the poll finds */
+	/* EIO: no completion will follow, as the poll will show */
 	ibv_req_notify_cq(cq, 0);
 	return true;
 }
 
-/* Traffic until so many completions, or (0) until the device fails and all CQs are dry. */
+/* Runs traffic until this many completions, or (0) until the device fails and all CQs are empty. */
 static void
 run(uint64_t completions)
 {
@@ -316,7 +316,7 @@ run(uint64_t completions)
 		die("the device failed");
 }
 
-/* Every WR has completed, but for unsignaled sends that did well: those before any that failed. */
+/* Every WR has completed, except successful unsignaled sends before any that failed. */
 static void
 account(void)
 {

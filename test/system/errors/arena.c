@@ -33,7 +33,7 @@ arena_open(struct arena *a)
 		die("no memory for %zu bytes", a->bytes);
 }
 
-/* What the bytes from off on are filled with, off a multiple of 8. */
+/* Fills the bytes from off on; off is a multiple of 8. */
 static void
 pattern(uint8_t *to, size_t off, size_t len, uint32_t row, bool requester)
 {

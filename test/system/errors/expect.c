@@ -20,7 +20,7 @@ row_bytes(const struct row *row)
 	if (row->op == OP_CMP_SWAP || row->op == OP_FETCH_ADD)
 		return 8;
 	if (row->flags & ROW_DELIVERED)
-		return row->len; /* of no bytes, where nothing is said */
+		return row->len; /* 0 if the row gives no length */
 	return row->len ? row->len : GOOD_BYTES;
 }
 
@@ -69,7 +69,7 @@ requester_state(const struct row *row)
 	return row_type(row) == IBV_QPT_RC ? IBV_QPS_ERR : IBV_QPS_SQE;
 }
 
-/* Does the responder's queue pair not survive the errant request? */
+/* Does the errant request move the responder's queue pair to ERR? */
 static bool
 responder_fails(const struct row *row)
 {
@@ -133,7 +133,7 @@ takes_recv(const struct row *row, const struct chain *c, uint32_t i)
 	return c->op[i] == OP_SEND;
 }
 
-/* How much of the chain reaches the responder's queue pair while that works. */
+/* How much of the chain arrives while the responder's queue pair works. */
 static uint32_t
 chain_reaches(const struct row *row, const struct chain *c)
 {
@@ -141,7 +141,7 @@ chain_reaches(const struct row *row, const struct chain *c)
 		return 0;
 	if (row->status != IBV_WC_SUCCESS || (row->flags & ROW_REFUSED) || responder_fails(row))
 		return c->errant;
-	/* A receive that is too small for a datagram waits for a smaller one. */
+	/* A receive that is too small for a datagram stays for a smaller one. */
 	if (row->cause == RECV_SHORT)
 		return c->errant;
 	return c->n;
@@ -154,7 +154,7 @@ want_responder(const struct row *row, struct want *w)
 	struct chain c;
 
 	*w = (struct want){.state = responder_state(row), .event = row->event};
-	if (row->flags & ROW_SRQ) /* comes with ERR, and be it by hand */
+	if (row->flags & ROW_SRQ) /* comes with ERR, even if set by hand */
 		w->event = IBV_EVENT_QP_LAST_WQE_REACHED;
 	if (w->state == IBV_QPS_RESET)
 		return;
@@ -178,7 +178,7 @@ want_responder(const struct row *row, struct want *w)
 /* --- memory ------------------------------------------------------------------------------------
  */
 
-/* A receive buffer that a failed message may have been written to, as far as it was valid. */
+/* A receive buffer that a failed message may have changed, within its valid range. */
 static void
 memory_failed_recv(const struct row *row, struct arena *a)
 {
@@ -186,7 +186,7 @@ memory_failed_recv(const struct row *row, struct arena *a)
 		arena_any(a, AREA_RECV + 1, 0, row_bytes(row) / 2);
 	if (row->cause == RECV_RANGE)
 		arena_any(a, AREA_RECV + 1, 0, row_bytes(row) / 2);
-	/* The message came whole, before its R_Key was found to be none. */
+	/* The whole message arrived before its R_Key was found to be invalid. */
 	if (row->cause == INV_BAD || row->cause == INV_REGION || row->cause == INV_OTHER_QP)
 		arena_any(a, AREA_RECV + 1, 0, row_bytes(row));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What was seen against what is wanted; each difference is one line that a table can name. */
+/* Compares what was seen with what is expected; each difference is one line for a table to name. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -96,8 +96,8 @@ word(char *list, const char *text)
 }
 
 /*
- * A NAK that was lost is not sent again: the requester hears nothing more. That, and only that, may
- * be seen where packets are lost.
+ * A lost NAK is not retransmitted: the requester gets no other response. Only this outcome is also
+ * valid if packets are lost.
  */
 static bool
 nak_lost(const struct run *r, uint32_t want, uint32_t seen)
@@ -222,7 +222,7 @@ static void
 json_print(const struct run *r, const struct report *rsp, const struct problems *p)
 {
 	printf("{\"row\":\"%s\",\"ok\":%s,\"problems\":[", r->row->name, p->n ? "false" : "true");
-	for (uint32_t i = 0; i < p->n; i++) /* none of them holds a quote or a backslash */
+	for (uint32_t i = 0; i < p->n; i++) /* none of them contains a quote or a backslash */
 		printf("%s\"%s\"", i ? "," : "", p->text[i]);
 	printf("]");
 	json_side("requester", &r->rep);

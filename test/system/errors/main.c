@@ -5,7 +5,7 @@
 #include <string.h>
 #include "rows.h"
 
-#define OPEN_WAIT_S 60 /* an emulated guest takes its time */
+#define OPEN_WAIT_S 60 /* for slow emulated guests */
 
 static const char usage[] =
 	"usage: errmatrix [options] [HOST]     no HOST: respond to a requester\n"
@@ -69,7 +69,7 @@ static const struct option long_options[] = {
 
 #define MAX_FILE 65536
 
-/* The whole of a file with a newline around each line, never freed. */
+/* Reads a whole file and puts a newline around each line; never freed. */
 static const char *
 file_read(const char *path)
 {
@@ -167,7 +167,7 @@ chosen(const struct row *row, const struct options *opt, const struct plan *plan
 		return false;
 	if (opt->only && !strstr(row->name, opt->only))
 		return false;
-	/* What an unreliable queue pair loses is lost. */
+	/* An unreliable queue pair does not retransmit. */
 	return !plan->lossy || (row_type(row) == IBV_QPT_RC && !(row->flags & ROW_LOSSLESS));
 }
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * RC rows whose error the requester finds, or that end without an answer.
- */
+/* RC rows whose error the requester finds, or that end without a response. */
 #include "rows.h"
 
 #define THREE_PACKETS 3072 /* at the path MTU 1024 */
@@ -118,7 +116,7 @@ const struct row rows_requester[] = {
 	/* Requirements: CQE-06, MEM-04 */
 	{"local_inv_window_other_qp", OP_LOCAL_INV, INVALIDATE_OTHER_QP,
 	 .status = IBV_WC_MW_BIND_ERR},
-	/* Nobody answers. */
+	/* No response. */
 	/* Requirements: CQE-12, REQ-04 */
 	{"send_no_peer", OP_SEND, PEER_NONE, .status = IBV_WC_RETRY_EXC_ERR},
 	/* Requirements: CQE-12, REQ-04 */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RC rows whose error the responder finds (or does not: nothing is wrong with a request of no
- * bytes). The pairs of CQE-16.
+ * RC rows whose error the responder finds, and zero-length requests, which have none. The pairs of
+ * CQE-16.
  */
 #include "rows.h"
 
@@ -72,7 +72,7 @@ const struct row rows_responder[] = {
 	/* Requirements: CQE-16, CQE-13, SRQ-01 */
 	{"send_srq_no_recv", OP_SEND, RECV_NONE, .status = IBV_WC_RNR_RETRY_EXC_ERR,
 	 .flags = ROW_SRQ},
-	/* The R_Key of a SEND with invalidate: the message is there, its completion says no. */
+	/* The R_Key of a SEND with invalidate: delivers the message with an error completion. */
 	/* Requirements: CQE-16, CQE-07, CQE-10, MEM-04 */
 	{"send_inv_bad_rkey", OP_SEND_INV, INV_BAD, .status = IBV_WC_REM_ACCESS_ERR,
 	 .rsp = IBV_WC_LOC_ACCESS_ERR},
@@ -82,7 +82,7 @@ const struct row rows_responder[] = {
 	/* Requirements: CQE-16, CQE-07, CQE-10, MEM-04 */
 	{"send_inv_window_other_qp", OP_SEND_INV, INV_OTHER_QP, .status = IBV_WC_REM_ACCESS_ERR,
 	 .rsp = IBV_WC_LOC_ACCESS_ERR},
-	/* R_Keys: no receive was used, an event tells. */
+	/* R_Keys: no receive was used; an event reports the error. */
 	/* Requirements: CQE-16, CQE-10, NAK-06, NAK-09, EVT-03 */
 	{"write_bad_rkey", OP_WRITE, RKEY_BAD, .status = IBV_WC_REM_ACCESS_ERR,
 	 .event = IBV_EVENT_QP_ACCESS_ERR},
@@ -130,7 +130,7 @@ const struct row rows_responder[] = {
 	 .event = IBV_EVENT_QP_ACCESS_ERR, .len = THREE_PACKETS},
 	/* Requirements: CQE-01, NAK-06 */
 	{"write_of_nothing_bad_rkey", OP_WRITE, RKEY_BAD, .flags = ROW_DELIVERED},
-	/* With immediate: the receive that it would have used tells. */
+	/* With immediate: the receive that it would have used reports the error. */
 	/* Requirements: CQE-16, CQE-07, CQE-10, NAK-06 */
 	{"write_imm_bad_rkey", OP_WRITE_IMM, RKEY_BAD, .status = IBV_WC_REM_ACCESS_ERR,
 	 .rsp = IBV_WC_LOC_ACCESS_ERR},
@@ -176,7 +176,7 @@ const struct row rows_responder[] = {
 	/* Requirements: CQE-16, CQE-10, EVT-03 */
 	{"write_imm_long_bad_rkey", OP_WRITE_IMM, RKEY_BAD, .status = IBV_WC_REM_ACCESS_ERR,
 	 .event = IBV_EVENT_QP_ACCESS_ERR, .len = THREE_PACKETS},
-	/* Nor is there a completion where there is no receive: the R_Key comes first (RSP-05). */
+	/* Without a receive there is no completion either: the R_Key is checked first (RSP-05). */
 	/* Requirements: CQE-16, CQE-10, RSP-05 */
 	{"write_imm_bad_rkey_no_recv", OP_WRITE_IMM, RKEY_BAD_RECV_NONE,
 	 .status = IBV_WC_REM_ACCESS_ERR, .event = IBV_EVENT_QP_ACCESS_ERR},

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * UC and UD rows. Of what the responder meets the requester never hears.
- */
+/* UC and UD rows. The requester does not learn of the responder's errors. */
 #include "rows.h"
 
 #define THREE_PACKETS 3072 /* at the path MTU 1024 */
 
 const struct row rows_unreliable[] = {
-	/* UC: the responder answers nothing, whatever it finds. */
+	/* UC: the responder never responds. */
 	/* Requirements: CQE-16, CQE-02, RSP-06 */
 	{"uc_send_recv_short", OP_SEND, RECV_SHORT, .rsp = IBV_WC_LOC_LEN_ERR, .type = IBV_QPT_UC},
 	/* Requirements: CQE-16, CQE-02, RSP-06 */
@@ -42,7 +40,7 @@ const struct row rows_unreliable[] = {
 	/* Requirements: CQE-01 */
 	{"uc_write_of_nothing_bad_rkey", OP_WRITE, RKEY_BAD, .type = IBV_QPT_UC,
 	 .flags = ROW_DELIVERED},
-	/* Local errors end in SQE, which is left again. */
+	/* Local errors end in SQE, which the queue pair then leaves. */
 	/* Requirements: CQE-04, CQE-05, QP-17 */
 	{"uc_send_own_bad_lkey", OP_SEND, LKEY_BAD, .status = IBV_WC_LOC_PROT_ERR,
 	 .type = IBV_QPT_UC},
@@ -63,7 +61,7 @@ const struct row rows_unreliable[] = {
 	/* Requirements: CQE-06, CQE-05, QP-17 */
 	{"uc_local_inv_bad_rkey", OP_LOCAL_INV, INVALIDATE_BAD, .status = IBV_WC_MW_BIND_ERR,
 	 .type = IBV_QPT_UC},
-	/* Operations that the type has not. */
+	/* Operations that the type does not have. */
 	/* Requirements: IMM-03, IMM-04 */
 	{"uc_read", OP_READ, BAD_OPCODE, .type = IBV_QPT_UC, .flags = ROW_REFUSED},
 	/* Requirements: IMM-03, IMM-04 */
@@ -72,7 +70,7 @@ const struct row rows_unreliable[] = {
 	{"uc_fetch_add", OP_FETCH_ADD, BAD_OPCODE, .type = IBV_QPT_UC, .flags = ROW_REFUSED},
 	/* Requirements: IMM-03, IMM-04 */
 	{"uc_send_inv", OP_SEND_INV, BAD_OPCODE, .type = IBV_QPT_UC, .flags = ROW_REFUSED},
-	/* UD: what does not fit is dropped, and the receive stays for the next datagram. */
+	/* UD: a datagram that does not fit is dropped, and the receive stays for the next one. */
 	/* Requirements: CQE-16, WIRE-08 */
 	{"ud_send_wrong_qkey", OP_SEND, QKEY_WRONG, .type = IBV_QPT_UD},
 	/* Requirements: CQE-16 */

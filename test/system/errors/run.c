@@ -14,7 +14,7 @@ patience_end(const struct run *r)
 	return now_ns() + (uint64_t)(r->s->opt->patience_s * 1e9);
 }
 
-/* Both sides must agree on whether the row goes on. */
+/* Both sides must agree on whether the row continues. */
 static bool
 both_ready(struct run *r, bool peer_failed)
 {
@@ -33,14 +33,14 @@ take(struct ibv_cq *cq, struct seen_wc *seen, uint32_t *n)
 		seen[(*n)++] = (struct seen_wc){wc[i].wr_id, wc[i].status, wc[i].qp_num};
 }
 
-/* Is the send queue through with all there was? */
+/* Has the send queue completed all requests? */
 static bool
 last_came(const struct run *r)
 {
 	return r->rep.nsend > 0 && (uint32_t)r->rep.send[r->rep.nsend - 1].wr_id == ID_LAST;
 }
 
-/* Waits until both queues have at least so many completions, or the send queue its last. */
+/* Waits until both queues have at least this many completions, or the send queue its last. */
 static void
 collect(struct run *r, uint32_t sends, uint32_t recvs)
 {
@@ -91,7 +91,7 @@ take_events(struct run *r)
 	}
 }
 
-/* Waits for the responder's event where there is to be one: it has its own way from the device. */
+/* Waits for the responder's event if one is expected: it arrives separately from completions. */
 static void
 await_event(struct run *r, enum ibv_event_type type)
 {
@@ -108,8 +108,8 @@ await_event(struct run *r, enum ibv_event_type type)
 }
 
 /*
- * The state, and the events until now: a second query is answered only after what the first one
- * found waiting was passed on.
+ * Reads the state and the events so far. The second query returns only after the events that the
+ * first query found pending were delivered.
  */
 static void
 look(struct run *r)
@@ -125,7 +125,7 @@ look(struct run *r)
 	await_event(r, r->row->event);
 }
 
-/* A good SEND, which in ERR and SQE only shows that what is posted there is flushed. */
+/* A good SEND. In ERR and SQE it only shows that new posts are flushed. */
 static void
 post_send(struct run *r, uint32_t id)
 {
@@ -159,7 +159,7 @@ to_state(struct run *r, enum ibv_qp_state state)
 		run_failed(r, "modify to %s: %s", qp_state_name(state), strerror(rc));
 }
 
-/* Whatever is left ends now. What comes later than this would be a completion too many. */
+/* Flushes the rest. Any later completion is an error. */
 static void
 finish(struct run *r)
 {
@@ -171,14 +171,13 @@ finish(struct run *r)
 	collect(r, MAX_WCS, r->want.nrecv);
 	take(r->scq, r->rep.send, &r->rep.nsend);
 	take(r->rcq, r->rep.recv, &r->rep.nrecv);
-	await_event(r,
-		    r->want.event); /* that of a shared receive queue comes with ERR by hand, too */
+	await_event(r, r->want.event); /* an SRQ's event comes with ERR set by hand, too */
 }
 
 /* --- requester ----------------------------------------------------------------------------------
  */
 
-/* Posts the chain from .. to in one list. */
+/* Posts chain entries from .. to in one list. */
 static void
 chain_post(struct run *r, struct request *q, uint32_t from, uint32_t to)
 {
@@ -204,7 +203,7 @@ chain_make(struct run *r, const struct chain *c, struct request *q)
 	return true;
 }
 
-/* What is posted in SQE is flushed; after SQE > RTS the next SEND is as good as any. */
+/* Requests posted in SQE are flushed; after SQE > RTS SENDs work again. */
 static void
 leave_sqe(struct run *r)
 {
@@ -226,7 +225,7 @@ requester_go(struct run *r, struct request *q, const struct chain *c)
 
 	if (r->row->cause == BY_HAND)
 		to_state(r, IBV_QPS_ERR);
-	/* A lost NAK takes with it that it acknowledges what was before: that is over then. */
+	/* A lost NAK also loses its acknowledgement of earlier requests: they end here. */
 	if (r->plan->lossy && c->errant > 0) {
 		first = 1;
 		chain_post(r, q, 0, first);
@@ -244,7 +243,7 @@ requester_go(struct run *r, struct request *q, const struct chain *c)
 /* --- responder ----------------------------------------------------------------------------------
  */
 
-/* The peer is to find nobody, or nobody who answers. */
+/* Makes the peer find no queue pair, or one that does not respond. */
 static void
 responder_leave(struct run *r)
 {
@@ -265,8 +264,7 @@ responder_leave(struct run *r)
 	}
 }
 
-/* On an unreliable connection the peer is done long before we are: what it wrote last is awaited.
- */
+/* An unreliable peer finishes long before this side: wait for its last write. */
 static void
 await_memory(struct run *r)
 {
@@ -303,10 +301,10 @@ row_connected(struct run *r, struct request *q, const struct chain *c)
 
 	ok = r->s->requester || target_make(r, &mine);
 	mine.failed = !ok;
-	/* Nobody is in RTR only, when the first packet comes. */
+	/* Barrier: both sides are past RTR when the first packet arrives. */
 	link_swap(r->s->link, &mine, &r->target, sizeof(mine));
 	ok = both_ready(r, r->target.failed);
-	/* The requester's own objects are made now, and the peer leaves, where it is to. */
+	/* The requester makes its objects now; the peer leaves, if the row says so. */
 	if (ok && r->s->requester)
 		ok = chain_make(r, c, q);
 	else if (ok)

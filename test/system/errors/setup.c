@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a row's cause does to receives, to the responder's memory and to the errant request. */
+/* How a row's cause changes receives, the responder's memory and the errant request. */
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #define GOOD_BYTES       64u
 #define FOLLOW_WRITE_OFF 1024u
 #define WINDOW_BYTES     4096u
-#define WRONG_KEY_BITS   0x55u /* of the part of a key that varies, on any device */
+#define WRONG_KEY_BITS   0x55u /* in the variable part of a key, on any device */
 #define TOO_LONG_BYTES   0x60000000u
 #define QKEY             0x11111111u
 #define RIGHTS           (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
@@ -26,7 +26,7 @@ fetches(enum op op)
 	return op == OP_READ || is_atomic(op);
 }
 
-/* The right that an operation needs at the region that it names. */
+/* The right that an operation needs on the region that it names. */
 static int
 right_of(enum op op)
 {
@@ -44,7 +44,7 @@ id_of(const struct run *r, uint32_t id)
 /* --- receives -----------------------------------------------------------------------------------
  */
 
-/* The second receive is the errant request's: makes of it what the row says. */
+/* The errant request uses the second receive: applies the row's fault to it. */
 static bool
 recv_spoil(struct run *r, struct ibv_sge *sge, struct ibv_mr **dereg)
 {
@@ -178,7 +178,7 @@ window_free(struct run *r)
 	return rc ? run_failed(r, "ibv_dealloc_mw: %s", strerror(rc)) : true;
 }
 
-/* A window over the first WINDOW_BYTES of the target, and what the row does to it. */
+/* A window over the first WINDOW_BYTES of the target, with the row's fault applied. */
 static bool
 target_window(struct run *r, struct target *t)
 {
@@ -267,14 +267,14 @@ target_make(struct run *r, struct target *t)
 /* --- requests
  * -------------------------------------------------------------------------------------- */
 
-/* What a request moves: out of SRC, or into SINK. */
+/* The buffer of a request: part of SRC, or of SINK. */
 static void
 request_data(const struct run *r, struct request *q, enum op op, bool errant, uint32_t place)
 {
 	enum area area = fetches(op) ? AREA_SINK : AREA_SRC;
 	uint32_t len = is_atomic(op) ? 8 : GOOD_BYTES;
 
-	if (errant) /* or the READ in front of it that keeps the responder busy */
+	if (errant) /* or the READ before it that keeps the responder busy */
 		len = op == r->row->op ? row_bytes(r->row) : TARGET_BYTES;
 	q->sge[0] = (struct ibv_sge){
 		.addr = area_addr(r->s, area) + (size_t)place * RECV_BYTES,
@@ -285,7 +285,7 @@ request_data(const struct run *r, struct request *q, enum op op, bool errant, ui
 	q->wr.num_sge = len ? 1 : 0;
 }
 
-/* L_Key and length of the errant request, where these are what is wrong. */
+/* Sets L_Key and length of the errant request, if these are the fault. */
 static bool
 request_spoil_data(struct run *r, struct request *q)
 {

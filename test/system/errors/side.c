@@ -10,9 +10,9 @@
 #define QUEUE_WRS      16
 #define CQ_ENTRIES     64
 #define RNR_TIMER      12 /* 0.64 ms */
-#define RETRIES        6  /* 7 never runs out on rxe */
-#define RETRIES_SILENT 1  /* of a peer that never answers */
-#define TIMEOUT_SILENT 12 /* 17 ms: there is no answer to wait for */
+#define RETRIES        6  /* 7 means no limit on rxe */
+#define RETRIES_SILENT 1  /* for a peer that never responds */
+#define TIMEOUT_SILENT 12 /* 17 ms: no response will come */
 #define ALL_RIGHTS                                                                                 \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
 	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND)
@@ -110,7 +110,7 @@ extra_dereg(struct run *r, struct ibv_mr *mr)
 	rc = ibv_dereg_mr(mr);
 	if (rc)
 		return run_failed(r, "ibv_dereg_mr: %s", strerror(rc));
-	r->nmrs--; /* always the one made last */
+	r->nmrs--; /* always the most recent one */
 	return true;
 }
 
@@ -135,7 +135,7 @@ qp_make(struct run *r, enum ibv_qp_type type)
 	return qp;
 }
 
-/* What the responder's queue pair lets its peer do: all, or all but what the row is about. */
+/* Remote rights of the responder's queue pair: all, except the one that the row tests. */
 static int
 qp_rights(const struct run *r)
 {
@@ -172,7 +172,7 @@ qp_attr(const struct run *r, uint32_t dest)
 	attr.port_num = attr.ah_attr.port_num = r->s->opt->ib_port;
 	attr.ah_attr.grh.sgid_index = r->s->opt->gid_index;
 	attr.qp_access_flags = (unsigned int)qp_rights(r);
-	/* Small, so that the READ in front is still being answered when the next comes. */
+	/* Small, so that the preceding READ is still being executed when the next arrives. */
 	attr.path_mtu = r->row->cause == DEPTH_OVERRUN ? IBV_MTU_256 : r->plan->mtu;
 	attr.max_dest_rd_atomic = reads_taken(r);
 	attr.max_rd_atomic = r->s->requester && r->row->cause == NO_CREDIT ? 0 : 8;
@@ -183,7 +183,7 @@ qp_attr(const struct run *r, uint32_t dest)
 	return attr;
 }
 
-/* One step of qp's; its name for what is said if that fails. */
+/* One modify of qp; name is for the error message. */
 static bool
 qp_step(struct run *r, struct ibv_qp *qp, const struct ibv_qp_attr *attr, enum ibv_qp_state to,
 	const char *name)
@@ -236,7 +236,7 @@ queues_make(struct run *r, struct address *mine)
 	if (!r->qp)
 		return false;
 	r->rep.qp_num = mine->qpn = r->qp->qp_num;
-	/* Close to the end of the PSNs, so that rows with a few packets cross it. */
+	/* Close to the end of the PSN range, so that rows with a few packets wrap. */
 	mine->psn = 0xfffffe;
 	return qp_init(r, r->qp);
 }
@@ -268,7 +268,7 @@ queues_free(struct run *r)
 {
 	int rc = 0;
 
-	/* The window first: rxe's bound one keeps its queue pair from being destroyed. */
+	/* The window first: on rxe a bound window prevents the destruction of its queue pair. */
 	if (r->mw)
 		rc |= ibv_dealloc_mw(r->mw);
 	if (r->helper)

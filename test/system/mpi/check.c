@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An MPI job that looks at every byte it gets: ping-pong between all pairs of ranks, allreduce and
- * alltoall, in sizes on both sides of eager and rendezvous. test_prog_mpi compiles it with Debian's
- * mpicc. Exit status 0 and "mpi check: N ranks, M bytes compared" when all of it was right.
+ * An MPI job that checks every byte it receives: ping-pong between all pairs of ranks, allreduce
+ * and alltoall, in sizes on both sides of the eager-rendezvous threshold. test_prog_mpi compiles it
+ * with Debian's mpicc. Exit status 0 and "mpi check: N ranks, M bytes compared" if all bytes are
+ * right.
  */
 #include <mpi.h>
 #include <stdint.h>
@@ -18,7 +19,7 @@ static const int sizes[] = {0, 1, 7, 64, 1000, 4096, 8193, 65536, 300001, MAX_BY
 static int rank, ranks;
 static long long compared;
 
-/* What byte i of a message from one rank to another holds, in its round. */
+/* The value of byte i of a message from one rank to another in a round. */
 static uint8_t
 expected(int from, int to, int round, int i)
 {

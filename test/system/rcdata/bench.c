@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Mode "bench", on one queue pair. The client measures; every byte that was measured is checked:
- * each ping-pong message against its number and pattern, each round of a bandwidth test by the
- * digest of all bytes moved, which are new in every round and moved once.
+ * Mode "bench", on one queue pair. The client measures. Every measured byte is checked: each
+ * ping-pong message against its number and pattern, each round of a bandwidth test by the digest of
+ * all bytes moved, which are new in every round and moved once.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #define POLL_BATCH  32
 #define MAX_ROUNDS  64
 #define PING_LEN    8
-#define WARM_UP     100 /* round trips before those that count */
+#define WARM_UP     100 /* round trips before the measured ones */
 #define CHUNK_AT(i) ((uint64_t)(i)*chunk_len(be->plan))
 
 enum bench_op {
@@ -33,13 +33,13 @@ struct bench {
 	struct endpoint *ep;
 	const struct options *opt;
 	const struct plan *plan;
-	struct buffer out, in; /* plan->bytes each: what is sent from, what is written to */
+	struct buffer out, in; /* plan->bytes each: source of sends, target of writes */
 	struct buffer ping;    /* depth slots of PING_LEN to receive into */
 	uint64_t peer_in, peer_out;
 	uint32_t peer_in_key, peer_out_key;
-	double rtt_us[3]; /* median, 99 %, least */
+	double rtt_us[3]; /* median, 99th percentile, minimum */
 	double gbps[BENCH_OPS][MAX_ROUNDS];
-	bool equal[BENCH_OPS]; /* every byte of every round */
+	bool equal[BENCH_OPS]; /* all bytes of all rounds are equal */
 };
 
 static uint32_t
@@ -127,7 +127,7 @@ stalled(const struct bench *be)
 	exit(EXIT_STALLED);
 }
 
-/* Waits for receive n and checks the message; counts own sends that completed meanwhile. */
+/* Waits for receive n and checks the message; counts its own sends that completed meanwhile. */
 static void
 ping_wait(struct bench *be, uint64_t n, uint64_t *sends_done)
 {
@@ -276,7 +276,7 @@ bench_round(struct bench *be, enum bench_op op, uint32_t round)
 	return be->plan->bytes * 8.0 / start;
 }
 
-/* Compares what one side sent with what the other got; both sides know the outcome. */
+/* Compares what one side sent with what the other received; both sides get the result. */
 static bool
 round_verify(struct bench *be, enum bench_op op, uint32_t round)
 {

@@ -18,15 +18,15 @@ struct check {
 	struct shared_in shared_in; /* with plan->srq */
 	struct buffer shared;       /* words for atomics of all the peer's streams */
 	struct adders adders;
-	uint64_t start_ns, progress_ns; /* when it began, when something last completed */
+	uint64_t start_ns, progress_ns; /* when the run began, when a request last completed */
 	bool posting;                   /* this side has requests left to post */
 	bool told;                      /* the peer has our stream_done */
-	bool heard;                     /* and we have its */
+	bool heard;                     /* we have the peer's stream_done */
 	bool peer_gone;
 	struct stream_done peer[MAX_QPS];
 };
 
-static volatile sig_atomic_t enough; /* who started us wants no more requests posted */
+static volatile sig_atomic_t enough; /* set by a signal: post no more requests */
 
 static void
 on_enough(int sig)
@@ -107,14 +107,14 @@ stream_of(struct check *ck, uint32_t qp_num)
 	die("completion of an unknown QP %#x", qp_num);
 }
 
-/* Whether the stream has posted all it will. */
+/* Has the stream posted all its requests? */
 static bool
 stream_posted_all(const struct check *ck, const struct stream *st)
 {
 	return !ck->posting || (!ck->plan->duration_ms && st->posted >= ck->plan->ops);
 }
 
-/* Posts what fits; returns whether this side's work is all done. */
+/* Posts what fits; returns true if all of this side's work is done. */
 static bool
 post_all(struct check *ck)
 {
@@ -155,7 +155,7 @@ tell_peer(struct check *ck)
 	ck->told = true;
 }
 
-/* Takes the peer's report if it has come. A dead peer must show as a completion error first. */
+/* Takes the peer's report if it has arrived. A dead peer must show as a completion error first. */
 static void
 hear_peer(struct check *ck)
 {
@@ -236,7 +236,7 @@ check_close(struct check *ck)
 	buffer_free(&ck->shared);
 }
 
-/* What all streams of a side share: the adds that the peer has made of these words. */
+/* Checks the state that all streams of a side share: the peer's adds to these words. */
 static bool
 shared_verify(struct check *ck)
 {
@@ -260,7 +260,7 @@ quiet_at_the_end(struct check *ck)
 	struct ibv_wc wc;
 
 	link_barrier(ck->ep->link);
-	/* What the network still holds comes before the queue pairs go. */
+	/* Wait for frames still in the network before the queue pairs are destroyed. */
 	for (int i = 0; i < (ck->plan->mixed ? 100 : 10); i++) {
 		if (ibv_poll_cq(ck->ep->cq, 1, &wc)) {
 			printf("rcdata: a completion too many: wr_id %#llx\n",

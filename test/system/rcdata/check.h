@@ -23,7 +23,7 @@
 
 #include "rcdata.h"
 
-#define RECV_TAG (1ull << 63) /* in the wr_id of receives */
+#define RECV_TAG (1ull << 63) /* flag in the wr_id of receives */
 
 enum request_kind {
 	REQ_SEND,
@@ -31,7 +31,7 @@ enum request_kind {
 	REQ_WRITE,
 	REQ_WRITE_IMM,
 	REQ_READ,
-	REQ_FETCH_ADD, /* these with --mixed only */
+	REQ_FETCH_ADD, /* from here on with --mixed only */
 	REQ_CMP_SWAP,
 	REQ_KINDS,
 };
@@ -41,11 +41,11 @@ extern const char *const request_kind_name[REQ_KINDS];
 struct request { /* one request in flight */
 	enum request_kind kind;
 	uint32_t len;
-	uint32_t remote_off; /* READ: where in the peer's source */
+	uint32_t remote_off; /* READ: offset in the peer's source */
 	bool echo;           /* READ: into a slot for the fenced SEND that follows */
-	uint8_t *landing;    /* READ, atomic: where its bytes come */
-	uint64_t expect;     /* atomic on a word of its own: what it brings */
-	int shared;          /* atomic on a shared word: which; else -1 */
+	uint8_t *landing;    /* READ, atomic: destination */
+	uint64_t expect;     /* atomic on a private word: the expected result */
+	int shared;          /* atomic on a shared word: its index; else -1 */
 };
 
 struct remote_area {
@@ -53,14 +53,14 @@ struct remote_area {
 	uint32_t src_rkey, target_rkey, own_rkey, shared_rkey;
 };
 
-#define OWN_WORDS    4 /* that atomics of one stream alone change */
-#define SHARED_WORDS 3 /* that those of all streams do */
+#define OWN_WORDS    4 /* words that atomics of one stream alone change */
+#define SHARED_WORDS 3 /* words that atomics of all streams change */
 
-/* What atomics of all streams have brought of the peer's shared words. */
+/* The results of all streams' atomics on the peer's shared words. */
 struct adders {
 	uint8_t *brought[SHARED_WORDS]; /* bitmaps by value */
 	uint64_t room[SHARED_WORDS];    /* bits */
-	uint64_t n[SHARED_WORDS];       /* values brought */
+	uint64_t n[SHARED_WORDS];       /* number of results */
 };
 
 /* Receive requests of a shared receive queue; wr_id is the number of the slot. */
@@ -72,10 +72,10 @@ struct shared_in {
 };
 
 struct stream_in {
-	struct buffer target; /* the peer's WRITEs land here */
-	struct buffer slots;  /* its SENDs: a slot of max_len + GUARD_BYTES a receive request */
+	struct buffer target;      /* target of the peer's WRITEs */
+	struct buffer slots;       /* for its SENDs: max_len + GUARD_BYTES per receive request */
 	uint64_t received, posted; /* receive requests completed and posted */
-	struct shared_in *shared;  /* in place of slots; NULL: none */
+	struct shared_in *shared;  /* used instead of slots; NULL: none */
 	struct buffer own;         /* words for the peer's atomics */
 	struct digest *messages;
 };
@@ -85,16 +85,16 @@ struct stream {
 	const struct plan *plan;
 	struct remote_area peer;
 	uint64_t rng;
-	struct buffer src;        /* SENDs and WRITEs gather from it; the peer READs it */
-	struct buffer land;       /* READs land here: a slot of max_len + GUARD_BYTES a request */
-	uint8_t *peer_src;        /* what the peer's src holds */
-	uint8_t *image;           /* what the peer's target must hold */
+	struct buffer src;        /* source of SENDs, WRITEs and the peer's READs */
+	struct buffer land;       /* destination of READs: max_len + GUARD_BYTES per request */
+	uint8_t *peer_src;        /* content of the peer's src */
+	uint8_t *image;           /* expected content of the peer's target */
 	struct request *inflight; /* ring of plan->depth */
-	struct buffer echo;       /* a slot for each READ that is echoed */
+	struct buffer echo;       /* a slot for each READ that a SEND follows */
 	uint64_t echoes;          /* such READs so far */
-	bool echo_due;            /* the next request is the SEND of the last */
+	bool echo_due;            /* the next request must be the SEND of the last */
 	struct request echo_of;
-	uint64_t own[OWN_WORDS]; /* what the peer's words must hold */
+	uint64_t own[OWN_WORDS]; /* expected content of the peer's words */
 	uint64_t adds[SHARED_WORDS];
 	struct adders *adders;
 	uint64_t posted, completed;
@@ -102,20 +102,20 @@ struct stream {
 	uint32_t max_inline;
 	uint64_t count[REQ_KINDS];
 	uint64_t bytes;
-	struct digest *messages; /* of all SENDs and immediates */
+	struct digest *messages; /* digest of all SENDs and immediates */
 	struct stream_in in;
 };
 
-/* What a side tells about one stream when its last request has completed. */
+/* A side's report about one stream after its last request has completed. */
 struct stream_done {
 	uint64_t messages;
 	uint8_t messages_sha[DIGEST_BYTES];
 	uint8_t image_sha[DIGEST_BYTES];
-	uint64_t own[OWN_WORDS];     /* what the words must hold */
-	uint64_t adds[SHARED_WORDS]; /* so often 1 was added */
+	uint64_t own[OWN_WORDS];     /* expected content of the words */
+	uint64_t adds[SHARED_WORDS]; /* number of times that 1 was added */
 };
 
-/* Bytes of source and of target a stream has. */
+/* Size in bytes of a stream's source and of its target. */
 static inline uint32_t
 area_len(const struct plan *plan)
 {
@@ -133,23 +133,23 @@ slot_stride(const struct plan *plan)
 void message_digest(struct digest *dig, bool is_write, bool has_imm, uint32_t imm, uint32_t len,
 		    const void *payload);
 
-/* Posts one random request; there must be room (posted - completed < plan->depth). */
+/* Posts one random request; the queue must have space (posted - completed < plan->depth). */
 void stream_post(struct stream *st);
 /*
- * The last request of a stream may be unsignaled: posts one signaled, empty WRITE behind it, if
- * there is room, so that it completes. It changes nothing at the peer.
+ * The last request of a stream may be unsignaled. Posts a signaled, empty WRITE behind it, if there
+ * is space, so that it completes. The WRITE changes nothing at the peer.
  */
 void stream_flush(struct stream *st);
-/* Takes a send completion: it ends all requests up to it. Dies on the first difference. */
+/* Takes a send completion, which ends all requests up to it. Dies on the first difference. */
 void stream_complete(struct stream *st, const struct ibv_wc *wc);
 
 /* check_atomic.c: fills wr, and req, for an atomic of req->kind. */
 void atomic_build(struct stream *st, struct request *req, struct ibv_send_wr *wr);
-/* Takes what a completed atomic has brought. Dies if it is not what it must be. */
+/* Takes the result of a completed atomic. Dies if it is wrong. */
 void atomic_finish(struct stream *st, const struct request *req);
-/* Whether the values brought of each shared word are 0 .. n - 1; prints what is not. */
+/* Are the results of each shared word 0 .. n - 1? Prints those that are not. */
 bool adders_verify(const struct adders *adders);
-/* Whether word holds value; prints what is not. */
+/* Does word hold value? Prints a difference. */
 bool word_verify(const char *what, uint32_t i, const uint64_t *word, uint64_t value);
 
 /* Posts all requests of a shared receive queue, for qps queue pairs. */
@@ -157,16 +157,18 @@ void shared_in_open(struct shared_in *sh, struct ibv_pd *pd, struct ibv_srq *srq
 		    const struct plan *plan);
 
 /*
- * Makes the receiving half of a stream and posts all its receive requests. shared: the queue that
- * takes their place, or NULL.
+ * Makes the receiving half of a stream and posts all its receive requests. shared: the SRQ to
+ * receive from instead, or NULL.
  */
 void stream_in_open(struct stream *st, struct ibv_pd *pd, enum mem_kind kind,
 		    struct shared_in *shared);
 void stream_in_close(struct stream *st);
-/* Takes a receive completion: verifies and posts the request again. Dies on the first difference.
+/*
+ * Takes a receive completion: verifies it and posts the request again. Dies on the first
+ * difference.
  */
 void stream_in_complete(struct stream *st, const struct ibv_wc *wc);
-/* Whether what arrived is what the peer says it sent; prints what is not. */
+/* Did all that the peer reports as sent arrive? Prints differences. */
 bool stream_in_verify(struct stream *st, const struct stream_done *peer);
 
 #endif

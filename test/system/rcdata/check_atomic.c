@@ -4,9 +4,9 @@
 #include <string.h>
 #include "check.h"
 
-#define FIRST_ROOM 4096 /* values of a word that are kept at first; a multiple of 8 */
+#define FIRST_ROOM 4096 /* initial capacity in values per word; a multiple of 8 */
 
-/* On a word that this stream alone uses, so that what comes back is known. */
+/* Atomic on a word that only this stream uses, so that the result is known. */
 static void
 build_own(struct stream *st, struct request *req, struct ibv_send_wr *wr)
 {
@@ -21,7 +21,7 @@ build_own(struct stream *st, struct request *req, struct ibv_send_wr *wr)
 		st->own[i] += operand;
 		return;
 	}
-	/* two in three find what they compare with */
+	/* two in three compares succeed */
 	wr->wr.atomic.compare_add = st->own[i] + (random_range(&st->rng, 0, 2) == 0);
 	wr->wr.atomic.swap = operand;
 	if (wr->wr.atomic.compare_add == st->own[i])
@@ -47,13 +47,13 @@ atomic_build(struct stream *st, struct request *req, struct ibv_send_wr *wr)
 	st->adds[req->shared]++;
 }
 
-/* A value that was brought of shared word i. */
+/* Records a result of shared word i. */
 static void
 note_value(struct adders *a, uint32_t i, uint64_t value)
 {
 	uint64_t room = a->room[i] ? a->room[i] : FIRST_ROOM;
 
-	/* No word counts so far: a value like that is the sign of something wrong. */
+	/* No word can count that far: such a value is an error. */
 	if (value >> 32)
 		die("FETCH_ADD of 1 on shared word %u brought %#llx", i, (unsigned long long)value);
 	while (room <= value)
@@ -90,7 +90,7 @@ bool
 adders_verify(const struct adders *a)
 {
 	for (uint32_t i = 0; i < SHARED_WORDS; i++) {
-		/* n different values: they are 0 .. n - 1 if none is greater */
+		/* the n values are different: they are 0 .. n - 1 if none is greater */
 		for (uint64_t v = a->n[i]; v < a->room[i]; v++) {
 			if (!(a->brought[i][v / 8] & 1u << v % 8))
 				continue;

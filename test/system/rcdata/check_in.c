@@ -28,7 +28,7 @@ shared_slot(const struct shared_in *sh, const struct plan *plan, uint64_t i)
 	return sh->slots.addr + i * slot_stride(plan);
 }
 
-/* Cut in two, differently each time, so that scattering is exercised. Returns how many pieces. */
+/* Cuts a receive in two pieces, differently each time, to test scattering. Returns their number. */
 static int
 cut(const struct plan *plan, const struct buffer *slots, uint8_t *slot, uint64_t seq,
     struct ibv_sge *sge)
@@ -114,7 +114,7 @@ stream_in_close(struct stream *st)
 	buffer_free(&st->in.own);
 }
 
-/* The slot of a receive request that completed: the oldest's, or any one's of a shared queue. */
+/* The slot of a receive request that completed: the oldest, or any slot of an SRQ. */
 static uint8_t *
 completed_slot(struct stream *st, const struct ibv_wc *wc, uint64_t seq)
 {

@@ -29,7 +29,7 @@ static const enum ibv_wc_opcode kind_completion[REQ_KINDS] = {
 	[REQ_CMP_SWAP] = IBV_WC_COMP_SWAP,
 };
 
-/* A length: often tiny, often next to a multiple of an MTU, sometimes nothing, sometimes large. */
+/* A random length: often tiny, often next to a multiple of an MTU, sometimes zero or large. */
 static uint32_t
 random_len(struct stream *st)
 {
@@ -59,7 +59,7 @@ random_len(struct stream *st)
 	return len < max ? len : max;
 }
 
-/* Cuts len bytes of source into pieces from random places; returns how many. */
+/* Cuts len bytes of source into pieces from random offsets; returns their number. */
 static int
 gather(struct stream *st, uint32_t len, struct ibv_sge *sge)
 {
@@ -78,8 +78,8 @@ gather(struct stream *st, uint32_t len, struct ibv_sge *sge)
 }
 
 /*
- * Keeps the books of an outgoing SEND or WRITE: what the peer must end up with. bytes: what it will
- * send, where that is not there yet; else NULL.
+ * Records an outgoing SEND or WRITE: the content that the peer must end up with. bytes: what it
+ * will send, if not in the source yet; else NULL.
  */
 static void
 account(struct stream *st, const struct request *req, const struct ibv_send_wr *wr,
@@ -113,7 +113,10 @@ build_read(struct stream *st, struct request *req, struct ibv_send_wr *wr)
 	struct buffer *into = &st->land;
 
 	if (st->plan->mixed && req->len && random_range(&st->rng, 0, 3) == 0) {
-		/* As many slots as requests in flight: the SEND of the last in a slot is over. */
+		/*
+		 * There are as many slots as requests in flight, so the last SEND from this slot is
+		 * complete.
+		 */
 		into = &st->echo;
 		req->echo = st->echo_due = true;
 		req->landing =
@@ -128,7 +131,7 @@ build_read(struct stream *st, struct request *req, struct ibv_send_wr *wr)
 	wr->wr.rdma.rkey = st->peer.src_rkey;
 }
 
-/* Fills wr for a SEND or WRITE gathered from random places; small ones may go inline. */
+/* Fills wr for a SEND or WRITE gathered from random offsets; small ones may go inline. */
 static void
 build_out(struct stream *st, struct request *req, struct ibv_send_wr *wr)
 {
@@ -144,8 +147,10 @@ build_out(struct stream *st, struct request *req, struct ibv_send_wr *wr)
 	account(st, req, wr, NULL);
 }
 
-/* Fills wr for the SEND of what the READ before it brings: without the fence it would send what
- * was there before. */
+/*
+ * Fills wr for the SEND of the preceding READ's data: without the fence it would send the old
+ * bytes.
+ */
 static void
 build_echo(struct stream *st, struct request *req, struct ibv_send_wr *wr)
 {
@@ -214,7 +219,7 @@ stream_post(struct stream *st)
 	st->bytes += req->len;
 }
 
-/* Ends the oldest request in flight: a READ's bytes are compared here. */
+/* Completes the oldest request in flight: compares a READ's bytes. */
 static void
 request_finish(struct stream *st)
 {
@@ -226,7 +231,7 @@ request_finish(struct stream *st)
 		    (unsigned long long)st->completed, req->len);
 	if (req->kind > REQ_READ)
 		atomic_finish(st, req);
-	/* An echo's SEND may be sent again from its slot; no other READ was that long there. */
+	/* An echo's SEND may be retransmitted from its slot, so no other READ may use it yet. */
 	if (fetches && !req->echo)
 		memset(req->landing, GUARD_FILL, req->len);
 	if (!req->echo && !all_guard(req->landing + (fetches ? req->len : 0), GUARD_BYTES))

@@ -12,13 +12,13 @@
 #define READS_AT_ONCE 8
 #define EVENT_WAIT_MS 200
 
-/* What a peer must know of a queue pair to connect to it. */
+/* What a peer needs in order to connect to a queue pair. */
 struct qp_address {
 	uint8_t gid[16];
 	uint32_t qpn;
 	uint32_t psn;
 	uint32_t mtu;
-	uint32_t reads; /* READ requests it takes at once */
+	uint32_t reads; /* READ requests it accepts at once */
 };
 
 static struct ibv_srq *
@@ -85,7 +85,7 @@ qp_connect(struct ibv_qp *qp, const struct options *opt, const struct qp_address
 	attr.sq_psn = mine->psn;
 	attr.max_dest_rd_atomic = mine->reads;
 	attr.max_rd_atomic = mine->reads < peer->reads ? mine->reads : peer->reads;
-	attr.min_rnr_timer = 1; /* 10 us: the receiver posts again at once */
+	attr.min_rnr_timer = 1; /* 10 us: the receiver reposts at once */
 	attr.timeout = opt->timeout;
 	attr.retry_cnt = opt->retry;
 	rc = verbs_raise(qp, &attr, IBV_QPS_RTS);

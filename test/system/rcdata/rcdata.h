@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rcdata: an ordinary verbs program that moves data between two processes over RC queue pairs and
- * proves every byte of it. It knows nothing of uroce: the same binary runs on any verbs device.
+ * checks every byte of it. It does not depend on uroce: the same binary runs on any verbs device.
  *
  *   rcdata [options]            the server waits for one client
  *   rcdata [options] HOST       the client; its options decide what both sides do
  *
  * Two modes. "check" posts random SEND, WRITE (each with and without immediate) and READ requests
  * in both directions on several queue pairs at once (check.c); with --mixed also atomics and fenced
- * SENDs of what a READ brings, with --srq all queue pairs receive from one queue. "bench" measures
+ * SENDs of the data of a READ, with --srq all queue pairs receive from one queue. "bench" measures
  * ping-pong latency and WRITE, READ and SEND bandwidth, each byte moved exactly once a round
- * (bench.c). In both, what arrived is compared with what was sent by SHA-256.
+ * (bench.c). Both modes compare received with sent data by SHA-256.
  *
- * Exit status: 0 all good; 1 set-up failed or data differ; 3 a completion error; 4 no progress.
+ * Exit status: 0 success; 1 set-up failed or data differ; 3 a completion error; 4 no progress.
  * Single threaded; everything here runs on the main thread.
  */
 #ifndef RCDATA_H
@@ -35,9 +35,9 @@ enum rcdata_exit {
 #define MAX_QPS      64
 #define DIGEST_BYTES 32
 #define GUARD_BYTES  64   /* untouched bytes kept on both sides of what a peer may write */
-#define GUARD_FILL   0xA5 /* what they hold */
+#define GUARD_FILL   0xA5 /* their value */
 
-/* What the client decides for both sides; sent over TCP as it is. */
+/* What the client decides for both sides; sent over TCP unchanged. */
 struct plan {
 	uint64_t seed;
 	uint64_t ops;         /* check: requests a queue pair and direction */
@@ -55,7 +55,7 @@ struct plan {
 	uint32_t mtu;         /* path MTU as enum ibv_mtu, 0 = the smaller of both ports' */
 };
 
-/* What concerns this side alone. */
+/* Options of this side only. */
 struct options {
 	const char *dev;  /* device name, NULL = the first one */
 	const char *host; /* NULL = server */
@@ -64,7 +64,7 @@ struct options {
 	uint8_t gid_index;
 	uint8_t timeout; /* ibv_qp_attr.timeout */
 	uint8_t retry;   /* ibv_qp_attr.retry_cnt */
-	bool events;     /* sleep on a completion channel, do not poll */
+	bool events;     /* sleep on a completion channel instead of polling */
 	bool json;
 	double stall_s; /* give up after this long without progress */
 };
@@ -103,16 +103,16 @@ struct buffer {
 
 /* Next value of the splitmix64 generator whose state is *state. */
 uint64_t random_next(uint64_t *state);
-/* Value in lo .. hi, both included. */
+/* A value in lo .. hi, both included. */
 uint64_t random_range(uint64_t *state, uint64_t lo, uint64_t hi);
-/* Fills buf with the byte stream that seed names. */
+/* Fills buf with the byte stream of seed. */
 void random_fill(void *buf, size_t len, uint64_t seed);
 /* Allocates, guards and registers a buffer; dies on failure. Freed by buffer_free. */
 struct buffer buffer_make(struct ibv_pd *pd, enum mem_kind kind, size_t len, int access);
 void buffer_free(struct buffer *buf);
-/* Whether no byte of the guards has changed. */
+/* Are all bytes of the guards unchanged? */
 bool buffer_guards_intact(const struct buffer *buf);
-/* Whether all len bytes at p are GUARD_FILL. */
+/* Are all len bytes at p GUARD_FILL? */
 bool all_guard(const uint8_t *p, size_t len);
 
 /* A running SHA-256. Made by digest_start; digest_end writes DIGEST_BYTES and frees it. */
@@ -133,7 +133,7 @@ void endpoint_wc_failed(const struct ibv_wc *wc) __attribute__((noreturn));
 
 /* --- the two modes -------------------------------------------------------------------------- */
 
-/* Both return whether everything was as it should be, after printing the result. */
+/* Both print the result and return true if there was no error. */
 bool check_run(struct endpoint *ep, const struct options *opt, const struct plan *plan);
 bool bench_run(struct endpoint *ep, const struct options *opt, const struct plan *plan);
 
