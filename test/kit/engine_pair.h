@@ -20,11 +20,11 @@ struct engine_pair_node {
 };
 
 struct engine_pair_params {
-	struct rte_mempool *pool; /* of all frames; stays the caller's */
+	struct rte_mempool *pool; /* of all frames; remains the caller's */
 	uint32_t mtu;             /* 256 .. 4096 */
-	uint32_t qps, depth;      /* connections; messages of each that may be posted */
+	uint32_t qps, depth;      /* connections; messages that may be posted on each */
 	uint32_t size;            /* of a message, bytes */
-	uint32_t places;          /* messages are moved from and to so many places in turn */
+	uint32_t places;          /* number of buffers that messages use in turn */
 	uint16_t dev[2];
 	uint8_t mac[2][6];
 };
@@ -32,31 +32,34 @@ struct engine_pair_params {
 struct engine_pair {
 	struct engine_pair_params params;
 	struct engine_pair_node node[2];
-	uint32_t stride; /* bytes from place to place */
+	uint32_t stride; /* bytes between two buffers */
 	uint64_t posted; /* messages, by all connections */
 	bool failed;     /* a message completed in error, or a QP or CQ failed */
 };
 
 /*
- * Both nodes, connected, nothing posted; different bytes in their memories. p is overwritten.
- * Exits with status 1 when there is no memory.
+ * Open both nodes, connected, with nothing posted and with different bytes in their memories. p is
+ * overwritten. Exits with status 1 if there is no memory.
  */
 void engine_pair_open(struct engine_pair *p, const struct engine_pair_params *params);
-/* Frees all, and frames that were built and not sent. */
+/* Free everything, including frames that were built and not sent. */
 void engine_pair_close(struct engine_pair *p);
 
-/* Post message number p->posted (enum uroce_wr_opcode) on connection i, which must have room. */
+/* Post message number p->posted (enum uroce_wr_opcode) on connection i, which must have space. */
 void engine_pair_post(struct engine_pair *p, uint32_t i, uint8_t opcode);
-/* Post the receive of node 1's connection i that is to take message number message. */
+/* Post the receive of node 1's connection i for message number message. */
 void engine_pair_post_recv(struct engine_pair *p, uint32_t i, uint64_t message);
-/* Show connection i's engine what was posted, and ring where it asked for that. */
+/* Publish connection i's posted WQEs to its engine, and ring if it requested that. */
 void engine_pair_publish(struct engine_pair *p, uint32_t i);
-/* Take the completions of a node, in order; those of node 0 move conn->done. Returns how many. */
+/*
+ * Take the completions of a node, in order; those of node 0 advance conn->done. Returns their
+ * number.
+ */
 uint32_t engine_pair_poll(struct engine_pair *p, unsigned side);
-/* The first n frames that node's engine built are sent: forget them. */
+/* The first n frames that node's engine built were sent: drop them. */
 void engine_pair_sent(struct engine_pair_node *node, uint32_t n);
 
-/* Are the bytes of the last message in each place the same on both sides? */
+/* Is the last message in each buffer the same on both sides? */
 bool engine_pair_verify(const struct engine_pair *p);
 
 #endif

@@ -10,10 +10,10 @@
 #include <stdint.h>
 #include <time.h>
 
-#define SLEEP_NS 55000 /* that a nanosleep takes, whatever was asked for */
+#define SLEEP_NS 55000 /* duration of every nanosleep */
 
 static struct {
-	uint64_t now_ns, yield_ns; /* yield_ns: that a sched_yield takes */
+	uint64_t now_ns, yield_ns; /* yield_ns: duration of a sched_yield */
 	unsigned int yields, sleeps;
 } os;
 

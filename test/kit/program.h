@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a test program reads numbers, tells the time, and ends when it cannot go on. */
+/* Helpers of a test program: parse numbers, read the clock, end when it cannot continue. */
 #ifndef KIT_PROGRAM_H
 #define KIT_PROGRAM_H
 
@@ -9,7 +9,9 @@
 void die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 /* Monotonic clock, ns. */
 uint64_t now_ns(void);
-/* The value of the option --name (optarg) as a number in lo .. hi; dies naming the range otherwise.
+/*
+ * The value of the option --name (optarg) as a number in lo .. hi; otherwise dies and prints the
+ * range.
  */
 uint64_t option_number(const char *name, uint64_t lo, uint64_t hi);
 

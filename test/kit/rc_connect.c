@@ -68,7 +68,7 @@ rc_side_close(struct rc_side *s)
 	mr_table_free(&s->mrs);
 }
 
-/* The queue that r describes to its client, as its engine sees it. */
+/* The queue that r describes, as the client's engine sees it. */
 static struct qp_ring
 ring_make(struct rc_ring *r, uint32_t entries, uint32_t stride)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RC connections without client or daemon, of two engines in one thread or of two processes: a
- * side's objects, with the queues of its client in plain memory, by the ABI.
+ * RC connections without client or daemon, between two engines in one thread or in two processes:
+ * the objects of a side, with its client's queues in plain memory, by the ABI.
  */
 #ifndef KIT_RC_CONNECT_H
 #define KIT_RC_CONNECT_H
@@ -12,7 +12,7 @@
 
 #define RC_QPN_BASE 0x100u /* of connection 0; both sides use the same numbers */
 
-/* A queue as its client sees it. */
+/* A queue from its client's side. */
 struct rc_ring {
 	struct uroce_ring_hdr *hdr;
 	uint8_t *slots;
@@ -23,7 +23,7 @@ struct rc_conn {
 	struct qp *qp;
 	struct rc_ring sq, rq;
 	uint64_t done;  /* messages completed; counted by the client */
-	uint64_t place; /* of memory, that the next message uses; the client's */
+	uint64_t place; /* buffer of the next message; used by the client */
 };
 
 /* One side: its memory, one CQ for all, connections. */
@@ -38,25 +38,26 @@ struct rc_side {
 	uint32_t nconns;
 };
 
-/* Zeroed pages; free() takes them. NULL: no memory. */
+/* Zeroed pages; free with free(). NULL: no memory. */
 void *rc_zalloc(size_t bytes);
 /* Entries of a queue that holds n: a power of two, at least 16. */
 uint32_t rc_entries(uint32_t n);
 
 /*
- * side (0 or 1) with room for nconns connections and a CQ of entries. host: bytes of memory, which
- * stay the caller's; they get a pattern that differs from the other side's. False: no memory.
+ * Open side (0 or 1) with space for nconns connections and a CQ of entries. host: bytes of memory,
+ * which remain the caller's; they get a pattern that differs from the other side's. False: no
+ * memory.
  */
 bool rc_side_open(struct rc_side *s, unsigned side, uint8_t *host, uint32_t bytes, uint32_t nconns,
 		  uint32_t entries);
-/* Frees all that rc_side_open and rc_conn_open made, but QPs. */
+/* Free all that rc_side_open and rc_conn_open made, except QPs. */
 void rc_side_close(struct rc_side *s);
-/* Connection i in RESET, its queues of so many entries (powers of two). False: no memory. */
+/* Open connection i in RESET, with queues of these sizes (powers of two). False: no memory. */
 bool rc_conn_open(struct rc_side *s, uint32_t i, uint32_t sq, uint32_t rq, uint16_t port,
 		  struct counter_block *counters);
-/* The address of a place in the memory of either side. */
+/* The address of an offset in the memory of either side. */
 uint64_t rc_addr(uint64_t offset);
-/* The next slot of a queue, which must have room. */
+/* The next slot of a queue, which must have space. */
 static inline uint8_t *
 rc_next_slot(struct rc_ring *r)
 {
@@ -65,7 +66,7 @@ rc_next_slot(struct rc_ring *r)
 /* Post and publish a receive of size bytes at offset of the side's memory. */
 void rc_post_recv(struct rc_side *s, struct rc_conn *c, uint64_t wr_id, uint64_t offset,
 		  uint32_t size);
-/* The oldest completion, or NULL; it counts as taken. rc_cqes_done gives the room back. */
+/* Takes the oldest completion, or NULL. rc_cqes_done returns the slots. */
 static inline const struct uroce_cqe *
 rc_next_cqe(struct rc_side *s)
 {
@@ -84,8 +85,8 @@ rc_cqes_done(struct rc_side *s)
 }
 
 /*
- * From RESET to RTS: mtu bytes (256 .. 4096), PSNs from 0, every remote right, timeout as in a
- * modify (0 .. 31), all retries. path is not kept. Called by the thread that runs qp's engine.
+ * Moves qp from RESET to RTS: mtu bytes (256 .. 4096), PSNs from 0, every remote right, timeout as
+ * in a modify (0 .. 31), all retries. path is not kept. Called by the thread that runs qp's engine.
  * False: a step is refused.
  */
 bool rc_connect(struct qp_env *env, struct qp *qp, uint32_t mtu, uint32_t dest_qpn, uint8_t timeout,

@@ -13,9 +13,9 @@
 
 #define VERBS_QKEY 0x11111111u
 
-/* The device of this name (NULL: the first one), good until the program ends; NULL and errno. */
+/* The device of this name (NULL: the first one), valid until the program ends; NULL and errno. */
 struct ibv_device *verbs_find(const char *name);
-/* Opens it. NULL and errno; ENODEV if there is no such device. */
+/* Opens the device. NULL and errno; ENODEV if there is no such device. */
 struct ibv_context *verbs_open(const char *name);
 
 /*
@@ -24,24 +24,24 @@ struct ibv_context *verbs_open(const char *name);
  */
 struct ibv_qp_attr verbs_attr(uint32_t dest, const union ibv_gid *dgid);
 /*
- * One step, to INIT, RTR or RTS, with the attributes that the queue pair's type needs and those in
- * more (IBV_QP_*). Ignores qp_state of attr. 0 or an errno.
+ * Makes one step, to INIT, RTR or RTS, with the attributes that the queue pair's type needs and
+ * those in more (IBV_QP_*). Ignores qp_state of attr. 0 or an errno.
  */
 int verbs_modify(struct ibv_qp *qp, const struct ibv_qp_attr *attr, enum ibv_qp_state to, int more);
-/* All steps from RESET to INIT, RTR or RTS. 0, or the errno of the first that fails. */
+/* Makes all steps from RESET to INIT, RTR or RTS. 0, or the errno of the first that fails. */
 int verbs_raise(struct ibv_qp *qp, const struct ibv_qp_attr *attr, enum ibv_qp_state to);
 
 /* The libibverbs code of a path MTU of 256 .. 4096 bytes, or 0. */
 enum ibv_mtu verbs_mtu(uint64_t bytes);
-/* One completion within two seconds of waiting. */
+/* Waits at most two seconds for one completion. */
 bool verbs_wait(struct ibv_cq *cq, struct ibv_wc *wc);
 
-/* Shared writable memory of this process, where its rings are. */
+/* Shared writable memory of this process, which contains its rings. */
 struct verbs_map {
 	volatile uint32_t *words;
 	size_t count;
 };
-/* Up to max of them. */
+/* Finds up to max mappings; returns their number. */
 int verbs_maps(struct verbs_map *maps, int max);
 
 #endif

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_SAID 20 /* failures of a test that are printed */
+#define MAX_SAID 20 /* printed failures of a test, at most */
 
-static int failures; /* of the test that runs */
+static int failures; /* of the current test */
 
 void
 side_failed(const char *file, int line, const char *what)
@@ -31,7 +31,7 @@ side_open(struct side *s, const char *name)
 	s->pd = s->ctx ? ibv_alloc_pd(s->ctx) : NULL;
 	s->cq = s->pd ? ibv_create_cq(s->ctx, 8 * SIDE_DEPTH, NULL, NULL, 0) : NULL;
 	s->mr = s->cq && s->buf ? ibv_reg_mr(s->pd, s->buf, SIDE_BYTES, SIDE_ACCESS) : NULL;
-	/* Makes fields visible that the provider does not set. */
+	/* Shows fields that the provider does not set. */
 	memset(&s->attr, 0xff, sizeof(s->attr));
 	if (!s->mr || ibv_query_device_ex(s->ctx, NULL, &s->attr)) {
 		printf("Bail out! %s cannot be set up: %s\n", name, strerror(errno));

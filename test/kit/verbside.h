@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the verbs programs of the system tests share: a device opened with what most tests need on
- * it, queue pairs connected on that one device, and TAP lines.
+ * What the verbs programs of the system tests share: a device opened with the objects that most
+ * tests need, queue pairs connected on that one device, and TAP lines.
  */
 #ifndef KIT_VERBSIDE_H
 #define KIT_VERBSIDE_H
@@ -21,7 +21,7 @@ struct side {
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
-	struct ibv_mr *mr; /* all of buf */
+	struct ibv_mr *mr; /* covers buf */
 	uint8_t *buf;
 	struct ibv_device_attr_ex attr;
 };
@@ -33,7 +33,7 @@ void side_open(struct side *s, const char *name);
 struct ibv_qp *side_qp(struct ibv_pd *pd, enum ibv_qp_type type, struct ibv_cq *cq);
 /* From RESET to RTS, connected to the QP dest of the same device (RC, UC). 0 or an errno. */
 int side_raise(struct side *s, struct ibv_qp *qp, uint32_t dest);
-/* The same up to INIT, which takes receives. */
+/* As side_raise up to INIT, which accepts receives. */
 int side_init_state(struct ibv_qp *qp);
 
 struct side_test {
