@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A digest of a schedule: its events, the frames that engines built and the completions that
- * clients took, in their order. Two builds that print the same digest for a seed ran the same
- * schedule. Engines that build other frames change it, and so does whatever draws in another order.
+ * clients took, in order. Two builds that print the same digest for a seed ran the same schedule.
+ * The digest changes if engines build other frames, or if random numbers are drawn in another
+ * order.
  */
 #ifndef SIM_DIGEST_H
 #define SIM_DIGEST_H
@@ -35,7 +36,7 @@ sim_digest_event(struct sim_digest *d, const struct sim_event *ev)
 	sim_digest_bytes(d, ev, sizeof(*ev));
 }
 
-/* m: all its segments. */
+/* Adds all segments of m. */
 static inline void
 sim_digest_frame(struct sim_digest *d, const struct rte_mbuf *m)
 {

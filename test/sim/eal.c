@@ -34,6 +34,6 @@ sim_eal_open(const char *program, const char *megabytes)
 		fprintf(stderr, "%s: EAL: %s\n", program, rte_strerror(rte_errno));
 		exit(2);
 	}
-	/* The EAL has bound us to one core; several simulators share them better unbound. */
+	/* The EAL pins us to one core; unpinned simulators share the cores better. */
 	sched_setaffinity(0, sizeof(cpus), &cpus);
 }

@@ -12,9 +12,9 @@ struct sim_field {
 	size_t offset; /* in the configuration */
 };
 
-/* "name=value" into cfg. 0, or -EINVAL: no such field. */
+/* Parses "name=value" into cfg. 0, or -EINVAL: no such field. */
 int sim_fields_set(const struct sim_field *f, size_t n, void *cfg, const char *text);
-/* All fields on a few lines of standard output. */
+/* Prints all fields on a few lines of standard output. */
 void sim_fields_print(const struct sim_field *f, size_t n, const void *cfg);
 
 /* A rate of faults: often 0, else from one in a thousand up to max (ppm). */

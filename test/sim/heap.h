@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Events in order of their time; those of one time in the order in which they were put in. */
+/* Events in order of time; events of the same time in the order in which they were pushed. */
 #ifndef SIM_HEAP_H
 #define SIM_HEAP_H
 
@@ -22,7 +22,7 @@ struct sim_heap {
 void sim_heap_clear(struct sim_heap *h);
 /* False: full. */
 bool sim_heap_push(struct sim_heap *h, uint64_t at_ns, uint32_t kind, uint32_t arg);
-/* The earliest; there must be one. */
+/* Removes the earliest event; the heap must not be empty. */
 struct sim_event sim_heap_pop(struct sim_heap *h);
 
 #endif

@@ -7,7 +7,7 @@
 #include "mem/mr.h"
 #include "prng.h"
 
-/* Low bits of a key that are no part of its slot, in a table as small as the simulator's. */
+/* Low bits of a key that do not select its slot, in a table as small as the simulator's. */
 #define SIM_KEY_LOW_BITS 12
 
 /* 0 or -ENOMEM, as mr_table_add. One draw, so that other draws do not depend on collisions. */

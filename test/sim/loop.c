@@ -91,7 +91,7 @@ sim_ops_set_timer(void *ctx, struct qp *qp, uint64_t at_ns)
 		sim_fail(s, "timer of an unknown QP");
 		return;
 	}
-	/* A deadline that has passed, as after a modify: now, as the worker's timer does. */
+	/* A deadline in the past, as after a modify, means now, as for the worker's timer. */
 	s->end_at[i]->timer_ns = RTE_MAX(at_ns, s->now_ns);
 	sim_at(s, s->end_at[i]->timer_ns, SIM_EV_TIMER, i);
 }

@@ -17,12 +17,12 @@
 #include "pair/pair.h"
 #include "suites.h"
 
-#define MAIN_CPU_SECONDS 20    /* that one schedule may take */
+#define MAIN_CPU_SECONDS 20    /* limit of one schedule */
 #define MAIN_LONG_TIMES  2     /* runs of a suite in --long */
-#define MAIN_LONG_ANY    33000 /* schedules of any kind there, of each simulator */
+#define MAIN_LONG_ANY    33000 /* random schedules in --long, for each simulator */
 
 static const char *main_program;
-static uint64_t main_seed; /* under way; for the signal handler */
+static uint64_t main_seed; /* current schedule; for the signal handler */
 static const char *main_set[CLI_LIST_MAX];
 static unsigned main_nset;
 static bool main_mesh; /* schedules are of the mesh */
@@ -65,7 +65,7 @@ static const struct cli_program main_cli = {
 	.options = main_options,
 };
 
-/* A crash or an endless loop names its seed too. Only async-signal-safe calls here. */
+/* Prints the seed after a crash or an endless loop, too. Only async-signal-safe calls here. */
 static void
 main_on_signal(int sig)
 {
@@ -128,7 +128,7 @@ main_schedule(struct main_sims *s, uint64_t seed)
 	return false;
 }
 
-/* Each line of a list: a seed, and why it is there; "mesh" before one of the mesh. */
+/* Runs the seeds in a list. Each line has a seed and its reason; "mesh" before one of the mesh. */
 static unsigned
 main_list(struct main_sims *s, const char *path, uint64_t *runs)
 {
@@ -225,7 +225,7 @@ main_runs(struct main_sims *s, const struct main_opts *o, uint64_t *runs)
 	return failed;
 }
 
-/* Each suite, its runs many times over, and schedules of any kind, of both simulators. */
+/* Runs each suite many times, and random schedules of both simulators. */
 static unsigned
 main_long(struct main_sims *s, struct main_opts *o, uint64_t *runs)
 {
@@ -294,7 +294,7 @@ main_parse(int argc, char **argv)
 	return o;
 }
 
-/* Counters in them are aligned to cache lines. */
+/* Allocates zeroed, cache-line-aligned memory, because counters in it need that. */
 static void *
 main_zalloc(size_t bytes)
 {

@@ -24,7 +24,7 @@ uint32_t sim_below(struct sim_rng *r, uint32_t n);
 uint32_t sim_between(struct sim_rng *r, uint32_t lo, uint32_t hi);
 /* True ppm times in a million. */
 bool sim_chance(struct sim_rng *r, uint32_t ppm);
-/* lo .. hi, each power of two as likely as the next: many small ones, few big ones. */
+/* lo .. hi, each power of two with the same probability: many small values, few large ones. */
 uint32_t sim_scale(struct sim_rng *r, uint32_t lo, uint32_t hi);
 void sim_rand_fill(struct sim_rng *r, void *buf, size_t bytes);
 

@@ -49,7 +49,7 @@ reap_commit(struct sim_end *e, struct sim_op *op)
 	s->model->commit(e, op);
 }
 
-/* Does op make a completion of its own, whatever becomes of it? */
+/* Does op always have its own completion? */
 static bool
 reap_loud(const struct sim_end *e, const struct sim_op *op)
 {
@@ -140,7 +140,7 @@ reap_ring(struct sim_node *n, struct sim_cq *cq, struct sim_cqring *r, uint32_t 
 	return false;
 }
 
-/* What a resize has left is read first (CQ-02). */
+/* Entries left by a resize are read first (CQ-02). */
 bool
 sim_reap_cq(struct sim_node *n, struct sim_cq *cq, uint32_t max)
 {
@@ -166,7 +166,7 @@ reap_event(struct sim_node *n, struct sim_cq *cq)
 	return sim_reap_cq(n, cq, UINT32_MAX);
 }
 
-/* Unsignaled WQEs that are retired, and whose success therefore no completion will show. */
+/* Unsignaled WQEs that are retired: no later completion will show their success. */
 static void
 reap_silent(struct sim_node *n, const uint32_t *cons)
 {

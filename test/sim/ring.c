@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A client's rings, as uroce_abi/ring.h says. */
+/* A client's rings, by the rules of uroce_abi/ring.h. */
 #include "sim.h"
 
 uint8_t *

@@ -9,9 +9,9 @@
 #include "qp/segs.h"
 #include "sim.h"
 
-#define RUN_SEGS 16 /* fewer than a burst can need */
+#define RUN_SEGS 16 /* fewer than a burst may need */
 #define RUN_ROOM (RTE_PKTMBUF_HEADROOM + 4096 + 512)
-#define RUN_PRIV 64 /* bytes of a frame that are a simulator's */
+#define RUN_PRIV 64 /* bytes of a frame's private area for the simulator */
 
 void
 sim_fail(struct sim *s, const char *fmt, ...)

@@ -95,7 +95,7 @@ const struct sim_suite sim_suites[] = {
 	{"errors_after_a_move_end_cleanly", 400, {"family=1", "move=50000"}},
 	/* Requirements: REQ-03, NAK-06, CQE-16 */
 	{"wrong_wqes_fail_alone_after_moves", 400, {"family=2", "move=50000"}},
-	/* The mesh: all types, judged by the ends. */
+	/* The mesh: all types, checked at the ends. */
 	/* Requirements: RSP-06, WIRE-01 */
 	{"unreliable_connections_lose_whole_messages_only",
 	 250,

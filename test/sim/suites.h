@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Named runs of the simulator: a requirement, a range of seeds, and the configuration in which the
- * requirement is at stake. meson registers each as a test (test/sim/meson.build).
+ * Named runs of the simulator: a requirement, a range of seeds, and a configuration that tests the
+ * requirement. meson registers each as a test (test/sim/meson.build).
  */
 #ifndef SIM_SUITES_H
 #define SIM_SUITES_H
@@ -20,7 +20,7 @@ struct sim_suite {
 
 /* NULL terminated by name. */
 extern const struct sim_suite sim_suites[];
-/* NULL: no such name. */
+/* NULL: no suite of that name. */
 const struct sim_suite *sim_suite_find(const char *name);
 
 #endif

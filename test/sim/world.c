@@ -7,7 +7,7 @@
 #include "keys.h"
 #include "sim.h"
 
-/* where a client has its memory, for regions that are not mapped */
+/* client memory, for regions that are not mapped */
 #define WORLD_VA 0x7f1234560000u
 
 static void
@@ -17,7 +17,7 @@ world_touch(struct sim_node *n)
 		n->sim->model->touched(n);
 }
 
-/* Memory that is not there yet: this access has to come again (mem/mr.h). */
+/* Late memory: this access must be repeated (mem/mr.h). */
 static bool
 world_late(struct sim_node *n)
 {
@@ -38,7 +38,7 @@ world_mem_read(void *ctx, uint64_t va, void *dst, uint32_t len)
 	return 0;
 }
 
-/* Was this executed when it came before, too late for an answer? Then that is given now. */
+/* Was this access executed before, too late for its reply? Then returns the saved result. */
 static bool
 world_kept(struct sim_node *n, uint64_t once, uint64_t *orig)
 {
@@ -53,7 +53,7 @@ world_kept(struct sim_node *n, uint64_t once, uint64_t *orig)
 	return false;
 }
 
-/* 0, or -EAGAIN: executed now is whatever has no answer yet. */
+/* Returns -EAGAIN: the access was executed, but its reply is late. once 0: nothing is saved. */
 static int
 world_keep(struct sim_node *n, uint64_t once, uint64_t orig)
 {
@@ -258,7 +258,7 @@ sim_worker_free(struct sim_worker *w)
 	qp_sqe_pool_free(env->sqes);
 }
 
-/* A strip of the table, from another place each time. */
+/* Fills mem and base with parts of the table, from random offsets. */
 void
 sim_node_fill(struct sim_node *n)
 {

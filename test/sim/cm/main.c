@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * uroce-cm-sim [--start N] [--runs N] [--seed N] [--digest] [-v]: schedules of the connection
- * manager by seed (world.h). Each 50th schedule runs twice, and must be the same both times. Exit
+ * manager by seed (world.h). Each 50th schedule runs twice, and both runs must be the same. Exit
  * status 1: a schedule failed; the command that replays it is printed.
  */
 #include <getopt.h>

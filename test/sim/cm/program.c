@@ -7,7 +7,7 @@
 #define BIT(ev)   (1u << (ev))
 #define MAX_STEPS 12
 
-/* Events after which nothing else of a connection may come but TIMEWAIT_EXIT. */
+/* Events after which only TIMEWAIT_EXIT may follow for a connection. */
 #define FINAL                                                                                      \
 	(BIT(CM_EV_REJECTED) | BIT(CM_EV_UNREACHABLE) | BIT(CM_EV_DISCONNECTED) |                  \
 	 BIT(CM_EV_TIMEWAIT_EXIT) | BIT(CM_EV_SIDR_RESPONSE))
@@ -47,7 +47,7 @@ end_destroy(struct world *w, struct end *e)
 		world_fail(w, "node %u: id %08x is not there to destroy", e->node, e->id);
 }
 
-/* Has this node, in this life, reported the request before? What is evicted may come again. */
+/* Has this node, in this life, reported the request before? An evicted request may come again. */
 static void
 check_request(struct node *n, const struct cm_event *ev)
 {
@@ -124,7 +124,7 @@ program_event(struct node *n, const struct cm_event *ev)
 		return;
 	}
 	if (e == NULL)
-		return; /* of a request for which there was no end any more */
+		return; /* a request for which no end was left */
 	check_event(w, e, ev);
 	w->established += ev->type == CM_EV_ESTABLISHED;
 	w->unreachable += ev->type == CM_EV_UNREACHABLE;
@@ -132,7 +132,7 @@ program_event(struct node *n, const struct cm_event *ev)
 	if (w->cfg.polite && (ev->type == CM_EV_UNREACHABLE || ev->type == CM_EV_REJECTED))
 		world_fail(w, "node %u: id %08x: %s (%d, %u) although nobody refuses", n->idx,
 			   ev->id, cm_event_name[ev->type], ev->status, ev->reason);
-	/* some react at once, from within the event */
+	/* some react at once, inside the event */
 	if (!w->cfg.polite && sim_chance(&w->load, 100000))
 		end_destroy(w, e);
 	else
@@ -191,7 +191,7 @@ start_connection(struct node *n, const struct node *to, struct end *e)
 		.mtu = 3,
 		.response_timeout = (uint8_t)sim_between(&w->load, 12, 18),
 		.max_retries = w->cfg.polite ? 15 : (uint8_t)sim_below(&w->load, 16),
-		/* two ways of the network take less */
+		/* two network delays are shorter */
 		.primary.ack_timeout = (uint8_t)sim_between(&w->load, 15, 18),
 	};
 
@@ -230,7 +230,7 @@ program_connect(struct world *w)
 	}
 	if ((query ? start_query(n, to, e) : start_connection(n, to, e)) != 0)
 		world_fail(w, "node %u cannot connect", n->idx);
-	/* some go before the answer; all go in the end */
+	/* some leave before the response; all leave in the end */
 	e->act_ns = w->now_ns + (w->cfg.polite ? WORLD_NEVER / 2 : 3600000000000ull);
 	if (!w->cfg.polite && sim_chance(&w->load, 150000))
 		think(w, e);
@@ -287,7 +287,7 @@ use_connection(struct world *w, struct end *e, struct node *n, enum cm_lap_state
 		cm_disconnect(n->cm, e->id, NULL, 0, w->now_ns);
 }
 
-/* Has the peer of a passive side taken the REP, so that requests of it can arrive? */
+/* Has the peer of a passive side accepted the REP, so that its requests can arrive? */
 static bool
 peer_can_send(struct world *w, const struct cm_info *info)
 {
@@ -314,7 +314,7 @@ program_act(struct world *w, struct end *e)
 		return;
 	}
 	if (e->steps == 0 || (!w->cfg.polite && sim_chance(&w->load, 50000))) {
-		/* a polite program does not leave before the peer is connected, too */
+		/* a polite program leaves only after the peer is connected, too */
 		if (!w->cfg.polite || (e->told & FINAL) || e->sidr ||
 		    info.state == CM_ESTABLISHED) {
 			end_destroy(w, e);

@@ -8,7 +8,7 @@
 
 #define MS       1000000ull
 #define START_NS 1000
-#define END_NS   (6 * 3600 * 1000 * MS) /* a schedule that lasts longer does not end */
+#define END_NS   (6 * 3600 * 1000 * MS) /* a longer schedule counts as endless */
 #define GID_BASE 10
 
 void
@@ -53,7 +53,7 @@ world_node_of(struct world *w, const uint8_t gid[16])
 	return &w->node[(gid[15] - GID_BASE) % WORLD_NODES];
 }
 
-/* One copy of a MAD is on its way. */
+/* Sends one copy of a MAD. */
 static void
 net_put(struct world *w, const struct cm_addr *addr, const uint8_t *mad)
 {
@@ -122,14 +122,14 @@ world_kill(struct node *n)
 	world_log(w, "node %u dies", n->idx);
 	w->deaths++;
 	n->life++;
-	n->next_qpn = 0; /* QPNs of before come again soon */
+	n->next_qpn = 0; /* QPNs are reused soon */
 	for (uint32_t i = 0; i < w->nends; i++)
 		if (w->end[i].node == n->idx && w->end[i].life != n->life)
 			w->end[i].act_ns = WORLD_NEVER;
 	node_open(n);
 }
 
-/* A configuration by chance. */
+/* Draws a configuration. */
 static struct config
 config_draw(struct sim_rng *r)
 {
@@ -145,7 +145,7 @@ config_draw(struct sim_rng *r)
 
 	c.max_delay_ns = c.min_delay_ns + sim_scale(r, 10, 40000) * 1000ull;
 	if (c.polite) {
-		/* so that 16 copies are enough, however many schedules there are */
+		/* so that 16 copies are enough in any number of schedules */
 		c.loss = c.loss > 100000 ? 100000 : c.loss;
 		c.connects = c.connects > 20 ? 20 : c.connects;
 	} else if (sim_chance(r, 300000)) {
@@ -192,7 +192,7 @@ end_first(struct world *w)
 	return first;
 }
 
-/* Whose timer is next: a node, or NULL. */
+/* The node whose timer is next, or NULL. */
 static struct node *
 node_first(struct world *w)
 {
@@ -207,7 +207,7 @@ node_first(struct world *w)
 	return first;
 }
 
-/* The next thing that happens. False: nothing does. */
+/* Executes the next event. False: there is none. */
 static bool
 step(struct world *w)
 {
@@ -239,7 +239,7 @@ step(struct world *w)
 	return true;
 }
 
-/* Nothing moves any more: nothing may be left. */
+/* At the end no event is left, and nothing else may be. */
 static void
 check_end(struct world *w)
 {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The simulator of the connection manager: two to four CMs (lib/cm) over a network that loses,
- * doubles and reorders MADs, with programs that connect, accept, reject, load paths, disconnect and
- * die as chance has it. One 64-bit seed gives one schedule, always the same.
+ * duplicates and reorders MADs, with programs that connect, accept, reject, load paths, disconnect
+ * and die at random. One 64-bit seed gives one schedule, always the same.
  *
  *   world.c    nodes, the network, the clock; a schedule from its seed to its verdict
- *   program.c  what the programs do, and what they may be told
+ *   program.c  what the programs do, and which events they may get
  *   main.c     options
  *
- * What is checked: every id ends, and nothing of it is left; no event comes twice, none after the
- * id was destroyed, and none in an order that makes no sense; a request is reported once; a polite
- * schedule, in which nobody dies or refuses, connects everybody.
+ * Checks: every id ends, and leaves nothing behind; no event comes twice, after the id was
+ * destroyed, or in an impossible order; a request is reported once; a polite schedule, in which no
+ * program dies or refuses, connects all of them.
  */
 #ifndef SIM_CM_WORLD_H
 #define SIM_CM_WORLD_H
@@ -30,7 +30,7 @@ struct config {
 	uint32_t nodes, connects;
 	uint32_t loss, dup; /* ppm */
 	uint64_t min_delay_ns, max_delay_ns;
-	uint64_t think_ns; /* about how long a program waits before it acts */
+	uint64_t think_ns; /* average time that a program waits before it acts */
 	uint32_t dies;     /* ppm of a program's actions that kill its node */
 	bool polite;
 };
@@ -42,14 +42,14 @@ struct mad { /* in flight */
 	uint8_t bytes[WIRE_MAD_LEN];
 };
 
-/* An id of a program. */
+/* A program's id. */
 struct end {
 	uint32_t node, id, life; /* life: of the node */
 	bool used, destroyed, passive, sidr, listener;
 	uint32_t told;   /* bit per enum cm_event_type */
 	uint32_t qpn;    /* of an accept or connect; 0 none */
-	uint32_t laps;   /* PATH_REQUEST and PATH_RESPONSE are told as often as this */
-	uint32_t steps;  /* actions that it may still take before it destroys the id */
+	uint32_t laps;   /* PATH_RESPONSE events that may still come */
+	uint32_t steps;  /* actions left before it destroys the id */
 	uint64_t act_ns; /* when the program acts next */
 };
 
@@ -87,24 +87,24 @@ struct world {
 };
 
 /* world.c */
-/* The schedule of seed. True: nothing was violated. */
+/* Runs the schedule of seed. True: no violation. */
 bool world_run(struct world *w, uint64_t seed, const struct config *forced);
 void world_fail(struct world *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void world_log(struct world *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void world_digest(struct world *w, const void *bytes, uint32_t len);
-/* A node loses its CM and its programs, and comes back without memory. */
+/* A node loses its CM and its programs, and restarts without state. */
 void world_kill(struct node *n);
 struct node *world_node_of(struct world *w, const uint8_t gid[16]);
 
 /* program.c */
 void program_event(struct node *n, const struct cm_event *ev);
-/* The node listens, for connections and queries. */
+/* The node listens for connections and queries. */
 void program_listen(struct node *n);
-/* One more connection, or SIDR query, from one node to another or itself. */
+/* Starts one more connection, or SIDR query, from a node to another or itself. */
 void program_connect(struct world *w);
-/* What e does now. */
+/* The next action of e. */
 void program_act(struct world *w, struct end *e);
-/* The end of the schedule: listeners go. */
+/* The end of the schedule: destroys the listeners. */
 void program_close(struct world *w);
 
 #endif

@@ -13,9 +13,9 @@ struct goodput_run { /* operation, sizes and mode of the transfer */
 	uint32_t size, messages;
 	uint32_t loss_ppm[2]; /* of frames from node 0 and from node 1 */
 	uint8_t plain[2];     /* QP_PLAIN_* of the nodes */
-	uint32_t queue;       /* frames in front of either wire, at most (struct link) */
+	uint32_t queue;       /* queue capacity in front of either wire, in frames (struct link) */
 	uint64_t seed;
-	uint64_t most_ns; /* of virtual time */
+	uint64_t most_ns; /* limit of virtual time */
 };
 
 struct goodput_result {
@@ -25,7 +25,7 @@ struct goodput_result {
 	uint64_t probes, timeouts, naks, gaps, resent, spurious;
 };
 
-/* Once: EAL and frames. */
+/* Call once: starts the EAL and makes frames. */
 void goodput_open(void);
 struct goodput_result goodput_measure(const struct goodput_run *r);
 

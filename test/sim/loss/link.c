@@ -6,7 +6,10 @@
 uint32_t
 link_send(struct link *l, uint64_t now_ns, struct rte_mbuf **m, uint32_t n)
 {
-	/* Frames differ in length, so the queue is full by the time that the longest ones take. */
+	/*
+	 * Frames differ in length, so the queue is full when it holds the time of that many longest
+	 * frames.
+	 */
 	uint64_t full_ns = now_ns + (uint64_t)l->queue * LINK_FRAME_BYTES * LINK_BYTE_PS / 1000;
 	uint32_t i;
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroce-loss: what one RC connection moves over a wire that loses frames. Two engines, a virtual
- * clock, a seeded wire, so a table is the same each time. The wire between them carries 90 Gb/s and
- * loses a share of the frames of either direction; each node's worker comes round once a
- * microsecond.
+ * uroce-loss: the goodput of one RC connection over a wire that loses frames. Two engines, a
+ * virtual clock and a seeded wire, so a table is the same each time. The wire carries 90 Gb/s and
+ * loses a share of the frames of either direction; each node's worker iterates once a microsecond.
  *
  *   link.c     the wire
  *   goodput.c  the clients and the clock of two engines (test/kit/engine_pair.h)
@@ -16,10 +15,10 @@
 #include <stdint.h>
 #include "../prng.h"
 
-#define LINK_FRAMES      8192 /* under way, at most; a receive queue of that many */
+#define LINK_FRAMES      8192 /* in flight at most; also the size of a receive queue */
 #define LINK_BYTE_PS     90   /* 89 Gb/s */
 #define LINK_DELAY_NS    2000 /* one way */
-#define LINK_FRAME_BYTES 4170 /* the longest, about */
+#define LINK_FRAME_BYTES 4170 /* approximate size of the longest frame */
 
 struct rte_mbuf;
 
@@ -27,16 +26,16 @@ struct link {
 	struct rte_mbuf *frame[LINK_FRAMES];
 	uint64_t at_ns[LINK_FRAMES];
 	uint32_t head, tail; /* free running */
-	uint32_t queue;   /* frames that the port takes before the first is out; 1 .. LINK_FRAMES */
-	uint64_t free_ns; /* when the last byte is out */
+	uint32_t queue;      /* frames that fit before the first is sent; 1 .. LINK_FRAMES */
+	uint64_t free_ns;    /* time at which the last byte is sent */
 	uint32_t loss_ppm;
 	struct sim_rng rng;
 	uint64_t sent, lost;
 };
 
-/* Takes as many of n frames as the port has space for, and consumes them. */
+/* Accepts as many of n frames as the port has space for, and consumes them. */
 uint32_t link_send(struct link *l, uint64_t now_ns, struct rte_mbuf **m, uint32_t n);
-/* At most n frames that have come until now_ns. */
+/* Receives at most n frames that have arrived by now_ns. */
 uint32_t link_recv(struct link *l, uint64_t now_ns, struct rte_mbuf **m, uint32_t n);
 /* Arrival of the next frame; UINT64_MAX if none is in flight. */
 uint64_t link_next(const struct link *l);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uroce-loss: prints the table of goodput under loss. Exit status 1 when a goal is missed. The
+ * uroce-loss: prints the table of goodput under loss. Exit status 1 if a goal is missed. The
  * responder does plain go-back-N unless --uroce-responder is given.
  */
 #include <inttypes.h>
@@ -15,13 +15,13 @@
 
 #define MTU              4096u
 #define SHORT_QUEUE      16             /* frames */
-#define LONG_QUEUE_SHARE 0.85           /* of the goals, behind longer queues */
-#define LONG_NS          20000000000ull /* of a run that does not get on */
+#define LONG_QUEUE_SHARE 0.85           /* factor on the goals with longer queues */
+#define LONG_NS          20000000000ull /* time limit of a stuck run */
 
 static const char *const op_name[GOODPUT_OPS] = {"WRITE", "SEND", "READ"};
 static const uint32_t sizes[] = {4096, 65536, 1 << 20};
 static const uint32_t losses_ppm[] = {1000, 10000, 50000};
-static const double goals[] = {0, 0.4, 0.1}; /* of the lossless goodput, by the loss */
+static const double goals[] = {0, 0.4, 0.1}; /* share of the lossless goodput, by loss */
 
 static struct loss_options {
 	bool plain_requester, uroce_responder;
@@ -71,11 +71,11 @@ line(enum goodput_op op, uint32_t size, unsigned loss, unsigned way, double whol
 	static const char *const ways[] = {"requests", "answers", "both"};
 	uint32_t ppm[2] = {way != 1 ? losses_ppm[loss] : 0, way != 0 ? losses_ppm[loss] : 0};
 	struct goodput_result r = measure(op, size, ppm);
-	/* Both ways twice as many frames are lost of a request and its answer. */
+	/* With loss both ways, twice as many requests or their responses are lost. */
 	double goal = goals[loss] * whole / (way == 2 ? 2 : 1);
 	bool met;
 
-	/* What is lost again comes behind all that waits, which go-back-N cannot take back. */
+	/* A retransmission queues behind all waiting frames, which go-back-N cannot withdraw. */
 	if (opt.queue > SHORT_QUEUE)
 		goal *= LONG_QUEUE_SHARE;
 	met = !r.failed && r.gbps >= goal;

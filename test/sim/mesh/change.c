@@ -14,7 +14,7 @@ change_mark(struct mesh_side *side, enum mesh_target target, bool all)
 		side->op[i].maybe |= all || side->op[i].target == target;
 }
 
-/* MEM-03: the contents of the region are final, as far as access by its key is concerned. */
+/* MEM-03: the contents of the region are final, for access by its key. */
 static void
 change_freeze(struct mesh_node *n, const struct mesh_area *a)
 {
@@ -54,7 +54,7 @@ change_region(struct mesh_side *side)
 		change_rereg(side->node, a, which == 3 ? (m->seed + side->idx) & 1 : 2);
 	else
 		mesh_area_hide(side->node, a);
-	/* A rereg leaves READ access at most: nothing is written there, either. */
+	/* A rereg leaves READ access at most: no write through it follows, either. */
 	change_freeze(side->node, a);
 	sim_log(&m->sim, "node %u qp %06x: region %u %s", side->node->idx, side->qpn, which,
 		which > 2 ? "changed" : "deregistered");
@@ -70,7 +70,7 @@ mesh_change_step(struct mesh_side *side)
 		change_region(side);
 		return true;
 	}
-	/* The client passes on news of a window when it processes them. */
+	/* The client passes on changes of a window when it processes them. */
 	for (i = 0; i < MESH_WINS; i++) {
 		struct mesh_win *w = &side->win[i];
 
@@ -122,7 +122,7 @@ mesh_window_gone(struct mesh_side *side, struct mesh_win *w)
 	if (w->mr.parent != NULL)
 		sim_fail(&side->m->sim, "MEM-04: qp %06x: window %u is still bound", side->qpn,
 			 win);
-	/* Nothing is written through it from here on. */
+	/* No write through it follows. */
 	for (i = 0; i < side->peer->posted; i++) {
 		struct mesh_op *op = &side->peer->op[i];
 
@@ -153,7 +153,7 @@ mesh_window_done(struct mesh_side *side, struct mesh_op *op)
 	}
 }
 
-/* CQ-02: a new ring takes over; the client reads the old one to its end first. */
+/* CQ-02: a new ring replaces the old one; the client reads the old ring to its end first. */
 void
 mesh_cq_resize(struct mesh_node *n)
 {
@@ -207,8 +207,8 @@ mesh_srq_resize(struct mesh_node *n)
 }
 
 /*
- * The next hop of some handle is unknown for a while, as after ibv_create_ah: datagrams to it and
- * later ones wait until it is known.
+ * The next hop of an address handle is unknown for a while, as after ibv_create_ah: datagrams to it
+ * and later ones wait until it is known.
  */
 void
 mesh_ah_step(struct mesh_node *n)

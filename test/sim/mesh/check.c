@@ -68,7 +68,7 @@ check_reliable(struct mesh_side *side)
 		sim_fail(&m->sim, "NAK-09: qp %06x: error event, and nothing was wrong", side->qpn);
 }
 
-/* An error of the send queue without a cause there came from the receive side. */
+/* An error of the send queue without a cause there must come from the receive side. */
 static void
 check_flushed(struct mesh_side *side)
 {
@@ -126,7 +126,7 @@ check_area(const struct sim_node *node, uint32_t off)
 	return "no region of a QP";
 }
 
-/* Keys in the table are those of regions and windows that there are (MEM-01). */
+/* Every key in the table belongs to an existing region or window (MEM-01). */
 static void
 check_keys(struct mesh_node *n)
 {

@@ -65,11 +65,11 @@ struct mesh_cfg {
 #undef MESH_CFG_FIELD
 };
 
-/* must: 0, 1, or 2 to draw it, too. */
+/* must: 0, 1, or 2 to draw it as well. */
 void mesh_cfg_draw(struct mesh_cfg *cfg, struct sim_rng *r, uint32_t must);
-/* After overrides: values that only make sense together, and limits of the simulator. */
+/* Call after overrides: fixes contradictions between values, and applies the simulator's limits. */
 void mesh_cfg_settle(struct mesh_cfg *cfg);
-/* "name=value". 0, or -EINVAL. */
+/* Parses "name=value". 0, or -EINVAL. */
 int mesh_cfg_set(struct mesh_cfg *cfg, const char *text);
 void mesh_cfg_print(const struct mesh_cfg *cfg);
 

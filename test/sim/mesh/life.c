@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * QPs through their states, as their clients and the daemon would do it: connected, drained and
- * resumed, recovered from SQE, killed in mid-traffic, reset or destroyed, and connected again.
+ * Moves QPs through their states, as their clients and the daemon would: connected, drained and
+ * resumed, recovered from SQE, killed under traffic, reset or destroyed, and connected again.
  */
 #include <stddef.h>
 #include <string.h>
@@ -90,7 +90,7 @@ mesh_modify(struct mesh_side *side, enum qp_state to)
 		return;
 	}
 	if (side->m->cfg.must)
-		apply.retry_cnt = 255; /* more than a program may ask for: it never runs out */
+		apply.retry_cnt = 255; /* beyond a program's limit: never runs out */
 	if (mask & QP_AV)
 		life_path(side, &path);
 	w->eng.env.now_ns = side->m->now_ns;
@@ -104,7 +104,7 @@ mesh_modify(struct mesh_side *side, enum qp_state to)
 	sim_wake(&w->sim_worker, 0);
 }
 
-/* PSNs of a new life are far from those of the one before, as any connection manager sees to. */
+/* PSNs of a new life are far from those of the previous one, as with any connection manager. */
 static uint32_t
 life_psn(struct mesh_side *side)
 {
@@ -196,7 +196,7 @@ life_begin(struct mesh_conn *c)
 	m->last_progress_ns = m->now_ns;
 }
 
-/* Has everything been done that this life was for? */
+/* Has this life executed everything that was planned for it? */
 static bool
 life_finished(const struct mesh_conn *c)
 {
@@ -229,7 +229,7 @@ life_broken(const struct mesh_conn *c)
 	return false;
 }
 
-/* One way or the other it ends: by a kill the first side goes at once, the other finds out. */
+/* Ends a life. With kill the first side leaves at once, and the other must find out. */
 static void
 life_end(struct mesh_conn *c, bool kill)
 {
@@ -251,7 +251,7 @@ life_end(struct mesh_conn *c, bool kill)
 	}
 }
 
-/* An SRQ's WQE that a QP holds when it is reset is lost and not completed. */
+/* An SRQ's WQE that a QP holds when it is reset is lost and does not complete. */
 static void
 life_srq_loss(struct mesh_side *side)
 {
@@ -266,7 +266,7 @@ life_srq_loss(struct mesh_side *side)
 	memcpy(side->node->base + q->recv[i].off, side->node->mem + q->recv[i].off, q->area.stride);
 }
 
-/* Memory of side's node that this connection may have changed is as it will stay. */
+/* The memory of side's node that this connection may have changed is final. */
 static void
 life_freeze(struct mesh_side *side)
 {
@@ -314,7 +314,7 @@ life_gone(const struct mesh_side *side)
 {
 	if (!side->dead || side->cut)
 		return side->dead;
-	/* Only the completions show how many WQEs of an SRQ it gets. */
+	/* Only the completions show how many WQEs of an SRQ it takes. */
 	return side->reaped == side->posted && side->due_head == side->due_tail &&
 	       (side->srq != NULL ? !mesh_cqes_left(side) : side->rreaped == side->rposted);
 }
@@ -348,7 +348,7 @@ life_conn_step(struct mesh_conn *c)
 		for (i = 0; i < c->nsides; i++) {
 			if (c->side[i]->qp == NULL || c->side[i]->qp->conn.state == QP_RESET)
 				continue;
-			/* An SRQ's WQE that was flushed may not have been seen yet. */
+			/* The client may not have seen an SRQ's flushed WQE yet. */
 			mesh_forget_cqes(c->side[i]);
 			mesh_modify(c->side[i], QP_RESET);
 		}
@@ -362,7 +362,7 @@ life_conn_step(struct mesh_conn *c)
 	return false;
 }
 
-/* QP-15, QP-16: started messages are complete, and no other has started. */
+/* QP-15, QP-16: started messages are complete, and no other message has started. */
 static void
 life_drained(struct mesh_side *side)
 {

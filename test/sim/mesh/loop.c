@@ -8,7 +8,7 @@
 #include "mesh.h"
 #include "wire/icrc.h"
 
-/* One by one, so that the model sees the state that each frame meets. */
+/* One frame at a time, so that the model sees the state in which each frame arrives. */
 static void
 loop_frames(struct mesh_worker *w, struct rte_mbuf **from, uint32_t *count)
 {
@@ -48,7 +48,7 @@ mesh_poll(struct sim_worker *worker)
 	if (env->tx_n > env->tx_cap)
 		sim_fail(&m->sim, "node %u: engine built more frames than it has room for",
 			 w->node->idx);
-	for (i = had; i < env->tx_n; i++) { /* as a port copies them */
+	for (i = had; i < env->tx_n; i++) { /* copied, as a port does */
 		if (env->tx[i]->hash.usr == QP_TX_LOOPBACK)
 			qp_view_own(env->tx[i]);
 		if (rte_pktmbuf_linearize(env->tx[i]) != 0)
@@ -89,7 +89,7 @@ ops_handoff(void *ctx, uint32_t worker, struct rte_mbuf *frame)
 	sim_wake(&to->sim_worker, sim_below(&m->netr, m->cfg.poll_ns + 1));
 }
 
-/* EVT-10: below the limit, once, until it is set again. */
+/* EVT-10: raised once below the limit, until the limit is set again. */
 static void
 loop_srq_limit(struct mesh_side *side)
 {
@@ -136,7 +136,7 @@ const struct engine_ops mesh_engine_ops = {
 	.async_event = ops_async_event,
 };
 
-/* SRQ-01: a limit that the queue is below already is the daemon's to report (lib/control). */
+/* SRQ-01: the daemon reports a limit that the queue is already below (lib/control). */
 static void
 loop_arm_srqs(struct mesh_node *n)
 {

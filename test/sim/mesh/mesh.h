@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The mesh: two or three nodes of one to four workers each, with RC and UC pairs and UD QPs that
- * share CQs and SRQs, and clients that connect them again and again while packets of the life
- * before are still under way. Where pair/pair.h looks at every frame of RC, the mesh looks at the
- * ends: what was sent, what arrived, what completed, and what memory holds.
+ * share CQs and SRQs. Clients connect the QPs again and again while packets of the previous life
+ * are still in flight. pair/pair.h checks every frame of RC; the mesh checks the ends: what was
+ * sent, what arrived, what completed, and the contents of memory.
  *
- *   config.c  what a schedule is like, drawn from the seed
- *   world.c   nodes, regions, queues: made and taken down
+ *   config.c  the parameters of a schedule, drawn from the seed
+ *   world.c   nodes, regions, queues: made and destroyed
  *   life.c    QPs through their states; kills, drains, recoveries, new lives
  *   change.c  what clients change under traffic: regions, windows, CQs
- *   post.c    send WQEs: which, and what is wrong with some; receives
+ *   post.c    send WQEs, some with faults; receives
  *   loop.c    the virtual clock and the loop of a worker, with hand-off between workers
- *   net.c     links that lose, double, hold back, damage
- *   model.c   UC and UD: each frame as it is built and as it arrives, and what has to come of it
- *   reap.c    completions, each against what may come next
+ *   net.c     links that lose, duplicate, delay, damage
+ *   model.c   UC and UD: each frame when it is built and when it arrives, and its required effect
+ *   reap.c    completions, each against those that may come next
  *   run.c     one schedule
  *   check.c   what must hold at the end of a life, and of the schedule
  *
- * Two copies of a node's memory: mem (the engine writes it) and base (what has to be there). What a
- * WRITE or READ under way may have written is settled when it is over (mesh_settle).
+ * There are two copies of a node's memory: mem (the engine writes it) and base (the expected
+ * contents). The effect of an outstanding WRITE or READ is settled when it is over (mesh_settle).
  */
 #ifndef MESH_MESH_H
 #define MESH_MESH_H
@@ -35,7 +35,7 @@
 
 #define MESH_CONNS     14
 #define MESH_SIDES     24
-#define MESH_OPS       64 /* send WQEs of a life, those posted to a dead QP included */
+#define MESH_OPS       64 /* send WQEs of a life, including those posted to a dead QP */
 #define MESH_SLOTS     32 /* buffers of an area */
 #define MESH_CQS       3
 #define MESH_WINS      2
@@ -56,15 +56,15 @@ enum mesh_fault {
 	MESH_BAD_NSGE,
 	MESH_BAD_AH,   /* UD: no such handle */
 	MESH_TOO_LONG, /* UD: longer than the MTU */
-	MESH_BAD_QKEY, /* UD: the receiver's is another; not an error of the sender */
+	MESH_BAD_QKEY, /* UD: not the receiver's Q_Key; not an error of the sender */
 	MESH_BAD_RKEY, /* RC, from here on */
 	MESH_BAD_RRANGE,
 	MESH_STALE_WIN,   /* through an invalidated window */
 	MESH_GONE,        /* through a region that is deregistered or no longer writable */
-	MESH_ALIGN,       /* atomic at an address that is no multiple of 8 */
-	MESH_BAD_BIND,    /* bind to no region, past one, or of a bound window */
+	MESH_ALIGN,       /* atomic at an address that is not a multiple of 8 */
+	MESH_BAD_BIND,    /* bind to no region, beyond one, or of a bound window */
 	MESH_BAD_INV,     /* LOCAL_INV of a window that is not bound */
-	MESH_BAD_SENDINV, /* SEND with invalidate of a key that is no window of the peer */
+	MESH_BAD_SENDINV, /* SEND with invalidate of a key that is not a window of the peer */
 };
 
 enum mesh_target { MESH_AT_SLOT, MESH_AT_CONST, MESH_AT_WIN, MESH_AT_WORD };
@@ -115,13 +115,13 @@ struct mesh_srq { /* of one worker */
 	uint32_t next_prod;
 	struct mesh_area area;
 	struct mesh_recv recv[MESH_SLOTS];
-	uint32_t posted, completed, lost; /* lost: with a QP that was reset in mid-message */
+	uint32_t posted, completed, lost; /* lost: with a QP that was reset during a message */
 	uint32_t armed;                   /* limit set and not reached */
-	uint32_t promised;                /* to members of a group, by the frame at hand */
+	uint32_t promised;                /* to members of a group, by the current frame */
 	uint64_t cookie;
 };
 
-/* A message that has come to a UC or UD QP whole, and must complete; or MESH_ABORTED. */
+/* A message that has arrived whole at a UC or UD QP, and must complete; or MESH_ABORTED. */
 #define MESH_ABORTED 0xfe
 struct mesh_due {
 	uint64_t hash; /* of its bytes */
@@ -153,24 +153,24 @@ struct mesh_side { /* a QP */
 	uint32_t delivered; /* RC: the peer's WQE after the last received one */
 	uint64_t rtr_ns, rts_ns, die_ns, sqd_ns, dereg_ns;
 	uint8_t die_to; /* enum qp_state, or MESH_DESTROY */
-	bool dead;      /* in ERR or RESET by its client's wish */
+	bool dead;      /* moved to ERR or RESET by its client */
 	bool was_sqe;
-	uint8_t first_status; /* of the send WQE that failed first */
+	uint8_t first_status; /* of the first send WQE that failed */
 	bool first_dead;      /* .. after the client had moved the QP */
 	uint8_t sqd;          /* 0 not yet, 1 draining, 2 drained */
 	uint32_t sqd_begun;
 	uint32_t sq_drained, comm_est, access_errs, req_errs, fatals, last_wqe, recv_errs;
-	uint32_t win_news; /* windows that its peer may learn of */
-	uint64_t word;     /* what its own word at the peer is once all posted atomics are done */
+	uint32_t win_news; /* windows whose state its peer may learn now */
+	uint64_t word;     /* its word at the peer after all posted atomics */
 	bool word_unsure;
 
-	/* frames that it builds: the WQE and packet that is next, and its PSN (UC, UD) */
+	/* its next frame: WQE, packet, and PSN (UC, UD) */
 	uint32_t tx_op, tx_k, tx_psn;
 	uint32_t begun; /* RC: WQEs whose first packet was built */
-	/* UC: the message that is coming in */
+	/* UC: the message being received */
 	struct {
 		bool open, send;
-		bool gave_up; /* an SRQ's WQE, by the frame at hand */
+		bool gave_up; /* an SRQ's WQE, because of the current frame */
 		uint32_t epsn, len;
 		uint64_t hash;
 		uint32_t rkey, left;
@@ -190,7 +190,7 @@ struct mesh_conn {
 	uint8_t state;
 	enum qp_type type;
 	uint64_t at_ns, kill_ns;
-	bool trouble; /* RC: something was done to it that may end it */
+	bool trouble; /* RC: it was changed in a way that may end it */
 };
 
 #define MESH_ANY UINT32_MAX
@@ -200,9 +200,8 @@ struct mesh_worker {
 	struct mesh_srq srq;
 	struct rte_mbuf *rx[MESH_RX], *in[MESH_RX];
 	uint32_t rx_n, in_n;
-	bool group; /* the frame at hand is a group's, and good */
-	uint32_t handed,
-		expected; /* MESH_ANY, or frames given to other workers, of the one at hand */
+	bool group;                /* the current frame is a group's, and valid */
+	uint32_t handed, expected; /* hand-overs of the current frame, or MESH_ANY */
 };
 
 struct mesh_node {
@@ -216,8 +215,8 @@ struct mesh_node {
 	struct qp_ah_table ahs;
 	struct engine_addrs addrs;
 	struct engine_member member[MESH_SIDES * MESH_GROUPS];
-	uint32_t counted, maybe_counted; /* fetch-and-adds of 1 that were done, and others */
-	uint8_t seen[4096];              /* values that they brought back */
+	uint32_t counted, maybe_counted; /* executed fetch-and-adds of 1, and possible others */
+	uint8_t seen[4096];              /* results of these */
 	uint64_t dark_from, dark_to, free_ns;
 };
 
@@ -226,7 +225,7 @@ struct mesh_pkt {
 	uint8_t node, worker;
 };
 
-struct mesh_stats { /* besides struct sim_stats */
+struct mesh_stats { /* in addition to struct sim_stats */
 	uint64_t lives, kills;
 	uint64_t handed, delivered, datagrams, binds, invalidated, drained, recovered, resized;
 };
@@ -245,28 +244,28 @@ struct mesh {
 	uint8_t scratch[16384];
 };
 
-/* run.c: memory, once. A schedule: sim_run. */
+/* run.c: allocates memory, once. sim_run runs a schedule. */
 void mesh_open(struct mesh *m, const struct sim_stock *stock);
 void mesh_close(struct mesh *m);
-/* Prints statistics of all schedules so far in one line. */
+/* Prints statistics of all schedules so far on one line. */
 void mesh_summary(const struct mesh *m);
 
 /* world.c */
 void mesh_world_make(struct mesh *m);
 void mesh_world_free(struct mesh *m);
-/* Give a the region len bytes at off, anew. */
+/* Register len bytes at off as region a, again. */
 void mesh_area_show(struct mesh_node *n, struct mesh_area *a);
 void mesh_area_hide(struct mesh_node *n, struct mesh_area *a);
 void mesh_qp_make(struct mesh_side *side);
 void mesh_qp_destroy(struct mesh_side *side);
-/* The groups that QPs listen to, as the engines know them. */
+/* Sets the engines' table of the groups that QPs listen to. */
 void mesh_members_set(struct mesh_node *n);
 void mesh_group_gid(uint32_t group, uint8_t gid[16]);
 struct mesh_side *mesh_side_of(struct mesh *m, uint32_t qpn);
 
 /* life.c */
 void mesh_modify(struct mesh_side *side, enum qp_state to);
-/* The client sees to the states of its QPs. True when anything moved. */
+/* The client moves its QPs through their states. True if a state changed. */
 bool mesh_life_step(struct mesh_node *n);
 bool mesh_over(const struct mesh *m);
 bool mesh_may_post(const struct mesh_side *side);
@@ -278,7 +277,7 @@ void mesh_cq_resize(struct mesh_node *n);
 void mesh_srq_resize(struct mesh_node *n);
 void mesh_ah_step(struct mesh_node *n);
 void mesh_windows_renew(struct mesh_side *side);
-/* op was a bind or an invalidation, or used a window up, and has come to its end. */
+/* op, a bind, an invalidation or an access that used up a window, has ended. */
 void mesh_window_done(struct mesh_side *side, struct mesh_op *op);
 void mesh_window_gone(struct mesh_side *side, struct mesh_win *w);
 
@@ -291,7 +290,7 @@ bool mesh_is_write(const struct mesh_op *op);
 bool mesh_uses_recv(const struct mesh_op *op);
 bool mesh_is_local(const struct mesh_op *op);
 
-/* loop.c: one iteration of a worker; one step of a client; and what each side waits for, for -v */
+/* loop.c: one iteration of a worker; one step of a client; for -v, what each side waits for */
 void mesh_poll(struct sim_worker *worker);
 void mesh_step(struct sim_node *node);
 void mesh_dump(struct sim *sim);
@@ -312,20 +311,20 @@ void mesh_taken(struct mesh_worker *w);
 void mesh_reap_cqe(struct sim_node *node, struct sim_cq *cq, const struct uroce_cqe *cqe);
 void mesh_reap_commit(struct sim_end *end, struct sim_op *op);
 bool mesh_reap_has_cause(struct sim_end *end, const struct sim_op *op, uint8_t status);
-/* At the end: all that is left is void. */
+/* At the end: all remaining completions must be void. */
 void mesh_poll_rest(struct mesh_node *n);
-/* Whether unpolled completions of its receives exist. */
+/* Do unpolled completions of its receives exist? */
 bool mesh_cqes_left(const struct mesh_side *side);
 /* The QP goes to RESET or is destroyed: its unpolled completions are void (QP-10, QP-22). */
 void mesh_forget_cqes(struct mesh_side *side);
 
 /* check.c */
-/* op changes memory no more: the bytes that it may have written are the expected ones now. */
+/* op changes memory no more: the bytes that it may have written are now the expected ones. */
 void mesh_settle(struct mesh_side *side, struct mesh_op *op);
 void mesh_check_life(struct mesh_conn *c);
 void mesh_check_end(struct mesh *m);
 uint64_t mesh_hash(uint64_t h, const uint8_t *p, uint32_t len);
-/* The same of len bytes that came in packets of mtu. */
+/* As mesh_hash, for len bytes that arrived in packets of mtu. */
 uint64_t mesh_hash_pieces(const uint8_t *p, uint32_t len, uint32_t mtu);
 #define MESH_HASH 0xcbf29ce484222325u
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * UC and UD, frame by frame. Built: each must be the next of its QP's WQEs, byte for byte. Arrived:
- * what its receiver has to make of it is worked out from the frame alone, so that packets of a life
- * long over count as well: bytes of a WRITE are in base before the engine has them, and a message
- * that came whole is due (RSP-06, WIRE-07, WIRE-08, WIRE-10). Of RC only what is begun is noted.
+ * UC and UD, frame by frame. A frame that is built must be the next of its QP's WQEs, byte for
+ * byte. For a frame that arrives, the model computes the required effect from the frame alone, so
+ * that packets of an earlier life count as well: bytes of a WRITE are in base before the engine
+ * gets them, and a message that arrived whole is due (RSP-06, WIRE-07, WIRE-08, WIRE-10). For RC
+ * the model only records which WQEs have started.
  */
 #include <string.h>
 #include <rte_common.h>
@@ -49,7 +50,7 @@ model_begun(struct mesh_side *side, uint32_t op)
 	side->begun = op + 1;
 }
 
-/* RC: which WQE a PSN belongs to. */
+/* RC: the WQE that a PSN belongs to. */
 static void
 built_reliable(struct mesh_side *side, const struct wire_pkt *pkt)
 {
@@ -130,7 +131,7 @@ built_unreliable(struct mesh_side *side, const struct wire_pkt *pkt)
 	}
 }
 
-/* The QP that has built pkt; NULL: it is in RESET already. */
+/* The QP that built pkt; NULL: it is already in RESET. */
 static struct mesh_side *
 built_by(struct mesh_worker *w, const struct wire_pkt *pkt)
 {
@@ -177,7 +178,7 @@ mesh_built(struct mesh_worker *w, struct rte_mbuf *frame)
 		built_unreliable(side, &pkt);
 }
 
-/* A receive WQE in hand, or to be had. */
+/* Does the side hold a receive WQE, or can it take one? */
 static bool
 model_recv(const struct mesh_side *side)
 {
@@ -265,7 +266,7 @@ model_packet(struct mesh_side *side, const struct wire_pkt *pkt)
 	return true;
 }
 
-/* CQE-14: a message broke off that had an SRQ's WQE: it completes as aborted, once. */
+/* CQE-14: a message that held an SRQ's WQE broke off: it completes as aborted, once. */
 static void
 model_abort(struct mesh_side *side)
 {
@@ -337,7 +338,7 @@ arrives_ud(struct mesh_side *side, const struct wire_pkt *pkt)
 	model_due(side, &due);
 }
 
-/* A connected QP hears its peer only, at the addresses that this life has. */
+/* A connected QP accepts packets only from its peer, at the addresses of this life. */
 static bool
 arrives_from_peer(const struct mesh_side *side, const struct wire_pkt *pkt)
 {
@@ -366,7 +367,7 @@ arrives_at(struct mesh_worker *w, uint32_t qpn, const struct wire_pkt *pkt)
 		arrives_ud(side, pkt);
 }
 
-/* WIRE-10: each member of the group but the sender. Those of other workers get it handed over. */
+/* WIRE-10: each member of the group except the sender. Other workers get it handed over. */
 static uint32_t
 arrives_group(struct mesh_worker *w, const struct wire_pkt *pkt)
 {
@@ -403,14 +404,14 @@ mesh_arriving(struct mesh_worker *w, struct rte_mbuf *frame)
 	w->expected = MESH_ANY;
 	if (frame->data_len < WIRE_ETH_LEN || (!(p[0] & 1) && memcmp(p, n->mac, 6) != 0) ||
 	    wire_parse(p, frame->data_len, &pkt) != WIRE_OK)
-		return; /* malformed: its QP may answer it but never executes it */
+		return; /* malformed: its QP may respond but never executes it */
 	w->expected = 0;
 	if ((pkt.vlan_tci & WIRE_VID_MASK) != 0 ||
 	    ((p[0] & 1) &&
 	     ((pkt.opcode & WIRE_SVC_MASK) != WIRE_SVC_UD || !wire_dst_is_group(&pkt))))
 		return; /* another VLAN, or a multicast MAC on a unicast packet */
 	if (pkt.qpn != WIRE_MULTICAST_QPN && (pkt.qpn & (n->m->cfg.workers - 1)) != w->idx) {
-		w->expected = 1; /* as it is, good or bad */
+		w->expected = 1; /* unchanged, valid or not */
 		return;
 	}
 	if (frame->hash.usr != QP_TX_LOOPBACK && !wire_icrc_check(&pkt))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Links from each node to each other one: frames are lost, duplicated, delayed, corrupted, or
- * dropped at a full queue. A received frame goes to one of the node's workers, as by a port's RSS.
+ * Links from each node to each other: frames are lost, duplicated, delayed, corrupted, or dropped
+ * at a full queue. A received frame goes to one of the node's workers, as by a port's RSS.
  */
 #include <string.h>
 #include <rte_common.h>
@@ -55,7 +55,7 @@ net_copy(struct mesh *m, struct rte_mbuf *from)
 	return c;
 }
 
-/* One to three bits over, or a tail cut off. */
+/* Flips one to three bits, or cuts off the tail. */
 static void
 net_damage(struct mesh *m, struct rte_mbuf *frame)
 {
@@ -77,7 +77,7 @@ net_damage(struct mesh *m, struct rte_mbuf *frame)
 	}
 }
 
-/* Which worker of node the frame comes to: of its flow, or of any. */
+/* The worker of node that gets the frame: the flow's, or any. */
 static uint8_t
 net_worker(struct mesh *m, const struct rte_mbuf *frame)
 {
@@ -157,7 +157,7 @@ net_dark(const struct mesh *m, const struct mesh_node *n)
 	return m->now_ns >= n->dark_from && m->now_ns < n->dark_to;
 }
 
-/* To one node: a copy, or nothing. */
+/* Sends a copy to one node, or loses it. */
 static void
 net_send_to(struct mesh *m, struct mesh_node *from, uint32_t to, struct rte_mbuf *frame,
 	    bool answer)

@@ -32,7 +32,7 @@ mesh_is_local(const struct mesh_op *op)
 	return op->opcode == UROCE_WR_LOCAL_INV || op->opcode == UROCE_WR_BIND_MW;
 }
 
-/* Critical lengths: 0, 1, and one more or less than whole packets. */
+/* A critical length: 0, 1, and one more or less than whole packets. */
 static uint32_t
 post_length(struct mesh_side *side, uint32_t max)
 {
@@ -81,7 +81,7 @@ plan_atomic(struct mesh_side *side, struct mesh_op *op)
 	op->len = 8;
 	op->add = sim_rand(r);
 	if (op->opcode == UROCE_WR_ATOMIC_FETCH_ADD && sim_chance(r, 500000)) {
-		op->add = 1; /* the counter that all share */
+		op->add = 1; /* the shared counter */
 		op->compare = 1;
 		post_rdma(side, op, &peer->node->counter, 0);
 		return;
@@ -133,7 +133,7 @@ plan_write(struct mesh_side *side, struct mesh_op *op)
 		op->fault = op->len != 0 ? MESH_GONE : MESH_OK;
 }
 
-/* A WRITE or READ through a window of the peer, or one that takes it away. */
+/* Plans a WRITE or READ through a window of the peer, or a SEND that invalidates it. */
 static bool
 plan_through_window(struct mesh_side *side, struct mesh_op *op)
 {
@@ -149,7 +149,7 @@ plan_through_window(struct mesh_side *side, struct mesh_op *op)
 	op->rkey = w->key;
 	if (i == 0 && w->state == MESH_WIN_BOUND && sim_chance(&m->load, 250000)) {
 		op->opcode = UROCE_WR_SEND_INV;
-		op->flags |= UROCE_WQE_FENCE; /* or READs before it lose the window */
+		op->flags |= UROCE_WQE_FENCE; /* else READs before it lose the window */
 		op->len = post_length(side, m->cfg.maxlen);
 		op->imm = w->key;
 		post_data(side, op);
@@ -173,7 +173,7 @@ plan_through_window(struct mesh_side *side, struct mesh_op *op)
 	return true;
 }
 
-/* Peer's WQEs that go through a window that is about to leave may fail, or not. */
+/* The peer's WQEs through a window that will be invalidated may fail or succeed. */
 static void
 plan_window_leaves(struct mesh_side *side, struct mesh_win *w)
 {
@@ -188,7 +188,7 @@ plan_window_leaves(struct mesh_side *side, struct mesh_win *w)
 	side->conn->trouble = true;
 }
 
-/* A bind or an invalidation of an own window. */
+/* Plans a bind or an invalidation of an own window. */
 static bool
 plan_own_window(struct mesh_side *side, struct mesh_op *op)
 {
@@ -206,13 +206,13 @@ plan_own_window(struct mesh_side *side, struct mesh_op *op)
 	op->opcode = i == 0 && w->state == MESH_WIN_BOUND ? UROCE_WR_LOCAL_INV : UROCE_WR_BIND_MW;
 	if (w->state == MESH_WIN_BOUND) {
 		plan_window_leaves(side, w);
-		op->rkey = w->key; /* as it stays */
+		op->rkey = w->key; /* the key does not change */
 		return true;
 	}
 	w->state = MESH_WIN_BINDING;
 	w->zero_based = sim_chance(&m->load, 300000);
 	w->iova = side->wins.mr.iova + (w->off - side->wins.off);
-	/* No key that an op still names, of a time when the window was bound before. */
+	/* Avoids keys of an earlier bind that an op still uses. */
 	w->key = (w->key & ~0xffu) | ((w->key + 1 + sim_below(&m->load, 8)) & 0xff);
 	op->rkey = w->key;
 	op->len = MESH_SLOTS * MESH_WIN_LEN;
@@ -273,7 +273,7 @@ plan_connected(struct mesh_side *side, struct mesh_op *op)
 	}
 }
 
-/* Something wrong with it, where there is something that can be. */
+/* Adds a fault, if the operation can have one. */
 static void
 plan_fault(struct mesh_side *side, struct mesh_op *op)
 {
@@ -305,7 +305,7 @@ plan_fault(struct mesh_side *side, struct mesh_op *op)
 		op->opcode = UROCE_WR_LOCAL_INV;
 		op->flags &= (uint8_t)~UROCE_WQE_INLINE;
 		op->len = 0;
-		op->imm = side->win[1].key; /* of type 1: not to be invalidated (MEM-04) */
+		op->imm = side->win[1].key; /* of a type 1 window: cannot be invalidated (MEM-04) */
 	} else if (op->fault == MESH_BAD_SENDINV) {
 		op->opcode = UROCE_WR_SEND_INV;
 		op->imm = side->peer->slots.mr.key;
@@ -350,7 +350,7 @@ post_plan(struct mesh_side *side, struct mesh_op *op)
 	op->state = SIM_OP_POSTED;
 }
 
-/* len bytes at offset off of area a, in up to max pieces. Returns how many. */
+/* Cuts len bytes at offset off of area a into up to max pieces. Returns their number. */
 static uint32_t
 post_sges(struct mesh *m, const struct mesh_area *a, uint32_t off, uint32_t len, uint32_t max,
 	  uint8_t fault, uint8_t *out)
@@ -413,7 +413,7 @@ post_send(struct mesh_side *side)
 	struct mesh_op *op = &side->op[side->posted];
 	struct uroce_send_wqe w = {0};
 	uint8_t *slot = sim_ring_slot(&m->sim, &side->sq, "SQ of qp", side->qpn);
-	bool whole = op->fault == MESH_TOO_LONG; /* the region in one datagram */
+	bool whole = op->fault == MESH_TOO_LONG; /* the whole region in one datagram */
 
 	w.wr_id = 1ull << 56 | (uint64_t)(side->conn->life & 0xff) << 48 |
 		  (uint64_t)side->idx << 32 | side->posted;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Completions: not before they are true, and with errors that have a cause (../reap.c has their
- * order); each message that came whole, once, with its bytes where they belong.
+ * Completions: none too early, and errors with a cause only (../reap.c checks their order). Each
+ * message that arrived whole completes once, with its bytes in the right place.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static const uint8_t reap_fault[] = {
 	[MESH_BAD_SENDINV] = QP_WC_REM_ACCESS_ERR,
 };
 
-/* A value of the shared counter: no other operation may have got it (RSP-04). */
+/* A result of the shared counter: no other operation may have got it (RSP-04). */
 static void
 reap_counter(struct mesh_side *side, uint64_t was)
 {
@@ -90,7 +90,7 @@ mesh_reap_commit(struct sim_end *end, struct sim_op *sop)
 	}
 	if (mesh_is_local(op))
 		mesh_window_done(side, op);
-	/* The client has its memory back, and writes something else there. */
+	/* The client owns the memory again, and overwrites it. */
 	if (!sim_op_fetches(&op->sim_op) && !mesh_is_local(op)) {
 		const uint8_t *junk = m->table + sim_below(&m->cli, SIM_TABLE_BYTES - op->len);
 
@@ -99,7 +99,7 @@ mesh_reap_commit(struct sim_end *end, struct sim_op *sop)
 	}
 }
 
-/* The first error of a send queue: is there a reason for it? */
+/* Is there a reason for the first error of a send queue? */
 bool
 mesh_reap_has_cause(struct sim_end *end, const struct sim_op *sop, uint8_t status)
 {
@@ -126,7 +126,7 @@ mesh_reap_has_cause(struct sim_end *end, const struct sim_op *sop, uint8_t statu
 	       (status == QP_WC_RNR_RETRY_EXC_ERR && c->rnr_retry != 7);
 }
 
-/* len bytes of data in the buffer at off, and nothing else changed there. */
+/* The buffer at off has len bytes of data, and nothing else changed there. */
 static void
 reap_buffer(struct mesh_side *side, uint32_t off, uint32_t stride, const uint8_t *data,
 	    uint32_t len)
@@ -137,14 +137,14 @@ reap_buffer(struct mesh_side *side, uint32_t off, uint32_t stride, const uint8_t
 		sim_fail(&side->m->sim, "RSP-05: qp %06x: wrong bytes in a receive buffer",
 			 side->qpn);
 	memcpy(n->base + off, n->mem + off, len);
-	/* Aborted messages may have left bytes after it (RSP-06). */
+	/* Aborted messages may have left bytes behind it (RSP-06). */
 	if (side->type == QP_TYPE_UC || side->srq != NULL)
 		memcpy(n->base + off, n->mem + off, stride);
 	else if (memcmp(n->base + off, n->mem + off, stride) != 0)
 		sim_fail(&side->m->sim, "RSP-05: qp %06x: bytes behind a message", side->qpn);
 }
 
-/* RC: the message that is next, whole. */
+/* RC: the next message, whole. */
 static void
 reap_reliable(struct mesh_side *side, uint32_t off, uint32_t stride, const struct uroce_cqe *cqe)
 {
@@ -175,7 +175,7 @@ reap_reliable(struct mesh_side *side, uint32_t off, uint32_t stride, const struc
 		sim_fail(&side->m->sim, "RSP-05: qp %06x: completion of WQE %u says something else",
 			 side->qpn, k);
 	reap_buffer(side, off, stride, op->data, write ? 0 : op->len);
-	/* A client that polls late may find its slot taken by the next WRITE but 31. */
+	/* If the client polls late, the WRITE after 31 others may have overwritten the slot. */
 	if (write && peer->posted <= k + MESH_SLOTS &&
 	    memcmp(side->node->mem + op->at, op->data, op->len) != 0)
 		sim_fail(&side->m->sim,
@@ -185,7 +185,7 @@ reap_reliable(struct mesh_side *side, uint32_t off, uint32_t stride, const struc
 		mesh_window_gone(side, &side->win[op->win]);
 }
 
-/* UC, UD: the message that came whole and is next. */
+/* UC, UD: the next message that arrived whole. */
 static void
 reap_due(struct mesh_side *side, uint32_t off, uint32_t stride, const struct uroce_cqe *cqe)
 {
@@ -238,7 +238,7 @@ reap_recv_error(struct mesh_side *side, uint32_t off, uint32_t stride, uint8_t s
 	if (!good)
 		sim_fail(&m->sim, "CQE: qp %06x: a receive ends in status %u", side->qpn, status);
 	side->recv_errs += status != QP_WC_WR_FLUSH_ERR;
-	/* The message in progress may have written part of the first. */
+	/* The message in progress may have written part of the first receive. */
 	if (!side->rflushed || side->type == QP_TYPE_UC)
 		memcpy(n->base + off, n->mem + off, stride);
 	side->rflushed = true;

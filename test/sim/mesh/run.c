@@ -21,7 +21,7 @@ run_begin(struct sim *sim, struct sim_rng *r, const char *const *set, unsigned n
 	m->cfg.must = 2;
 	for (i = 0; i < nset; i++)
 		mesh_cfg_set(&m->cfg, set[i]);
-	mesh_cfg_draw(&m->cfg, r, m->cfg.must); /* which others depend on */
+	mesh_cfg_draw(&m->cfg, r, m->cfg.must); /* first: other fields depend on it */
 	for (i = 0; i < nset; i++)
 		mesh_cfg_set(&m->cfg, set[i]);
 	mesh_cfg_settle(&m->cfg);

@@ -135,7 +135,7 @@ world_node(struct mesh *m, uint32_t idx)
 	world_area(n, &n->counter, 8, 1, MEM_LOCAL_WRITE | MEM_REMOTE_ATOMIC);
 }
 
-/* Where the handles of a node lead to: each node by both of its addresses, and the groups. */
+/* The targets of a node's address handles: each node by both of its addresses, and the groups. */
 static void
 world_ahs(struct mesh_node *n)
 {

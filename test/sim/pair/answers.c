@@ -27,7 +27,7 @@ answer_unasked(struct pair_op *op, uint32_t k)
 	return k != op->resp_next;
 }
 
-/* Responses to READs and atomics follow the order of the requests without omission (RSP-03). */
+/* Responses to READs and atomics follow the order of the requests without gaps (RSP-03). */
 static void
 answer_in_order(struct pair_side *side, struct pair_op *op, uint32_t k, struct pair_view *v)
 {
@@ -72,7 +72,7 @@ answer_read(struct pair_side *side, const struct wire_pkt *pkt, struct pair_view
 	}
 	k = rel - op->first;
 	off = k * side->mtu;
-	/* A request for a part of the READ, which was retransmitted, has a last response, too. */
+	/* A part of a READ that was requested again also ends in a last response. */
 	part = ends && (k + 1) % QP_READ_AGAIN_PKTS == 0;
 	if ((ends != (k + 1 == op->npkts) && !part) ||
 	    pkt->payload_len != RTE_MIN(op->len - off, side->mtu))
@@ -105,7 +105,7 @@ answer_atomic(struct pair_side *side, const struct wire_pkt *pkt, struct pair_vi
 	answer_in_order(side, op, 0, v);
 }
 
-/* side has acknowledged all requests before PSN upto: READs among them were answered. */
+/* side has acknowledged all requests before PSN upto, so READs among them must be complete. */
 static void
 answer_covers(struct pair_side *side, uint32_t upto, uint32_t msn)
 {

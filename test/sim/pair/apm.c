@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Path migration (REQ-11, EVT-06): every QP has an alternate path. Some time after both ends of a
- * pair are armed the first path dies for good, and all work has to come to its end over the other.
+ * pair are armed the first path fails for good, and all work must complete over the alternate path.
  */
 #include <string.h>
 #include "apm.h"
@@ -42,7 +42,7 @@ pair_apm_attrs(struct pair_side *side, enum qp_state to)
 	return QP_PATH_MIG_STATE;
 }
 
-/* The side that keeps the state of the pair. */
+/* The side that stores the state of the pair. */
 static struct pair_side *
 first_of(struct pair_side *side)
 {
@@ -79,7 +79,7 @@ pair_apm_event(struct pair_side *side)
 		sim_fail(&side->pair->sim, "EVT-06: qp %06x: migrated, and nothing to migrate from",
 			 side->qpn);
 	side->migrated = true;
-	/* The retries begin anew (REQ-11), and so does the time that they may take. */
+	/* The retries start again (REQ-11), and so does the time limit for them. */
 	side->pair->last_progress_ns = side->pair->now_ns;
 }
 
@@ -106,7 +106,7 @@ pair_apm_stranger(const struct pair_view *v)
 void
 pair_apm_check(struct pair *s, const struct pair_side *side)
 {
-	/* Who had to go over has sent something the other way, which takes the peer along. */
+	/* A side that migrated has sent on the alternate path, and so its peer migrates, too. */
 	if (side->migrated != side->peer->migrated)
 		sim_fail(&s->sim, "REQ-11: qp %06x has migrated, and its peer has not",
 			 side->migrated ? side->qpn : side->peer->qpn);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The client of a node: brings its QPs up, posts receives and sends when there is room and when it
- * feels like it, and rings as uroce_abi/ring.h says. It reuses memory as soon as it may.
+ * The client of a node: brings its QPs up, posts receives and sends at random times when there is
+ * space, and rings doorbells by the rules of uroce_abi/ring.h. It reuses memory as soon as allowed.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "receive.h"
 #include "pair.h"
 
-/* The source bytes of op, into its pieces: memory that the client has just written. */
+/* Copies the source bytes of op to its pieces: memory that the client has just written. */
 static void
 client_fill(struct pair_side *side, const struct pair_op *op)
 {
@@ -25,7 +25,7 @@ client_fill(struct pair_side *side, const struct pair_op *op)
 	}
 }
 
-/* What an atomic does to its word, and what it has to bring back. */
+/* The effect of an atomic on its word, and its expected result. */
 static void
 client_model_atomic(struct pair_side *side, struct pair_op *op)
 {
@@ -45,7 +45,7 @@ client_model_atomic(struct pair_side *side, struct pair_op *op)
 	memcpy(op->snapshot, &was, sizeof(was));
 }
 
-/* What op does to the peer's memory, and what a READ or atomic has to find there. */
+/* The effect of op on the peer's memory, and the expected data of a READ or atomic. */
 static void
 client_model(struct pair_side *side, struct pair_op *op)
 {
@@ -69,7 +69,7 @@ client_model(struct pair_side *side, struct pair_op *op)
 	}
 	if (op->opcode != UROCE_WR_RDMA_WRITE && op->opcode != UROCE_WR_RDMA_WRITE_IMM)
 		return;
-	/* A READ that is under way must not see this: that is what a fence is for (REQ-02). */
+	/* An outstanding READ must not see this write: hence the fence (REQ-02). */
 	for (o = &side->op[side->reaped]; o < op; o++) {
 		if (o->opcode == UROCE_WR_RDMA_READ && o->roff < op->roff + op->len &&
 		    op->roff < o->roff + o->len)
@@ -116,7 +116,7 @@ client_post_send(struct pair_side *side)
 	return true;
 }
 
-/* What the engine has taken from a queue is its own copy: the slots may say anything by now. */
+/* The engine has copied the WQEs that it took, so the slots may have any content now. */
 static void
 client_scribble(struct pair_side *side)
 {
@@ -135,7 +135,7 @@ client_scribble(struct pair_side *side)
 		       0xee, side->rq.stride);
 }
 
-/* Post what fits, up to a few at a time. True when anything was posted. */
+/* Posts what fits, a few at a time. True if anything was posted. */
 static bool
 client_post(struct pair_side *side)
 {
@@ -158,7 +158,7 @@ client_post(struct pair_side *side)
 	return side->sq.prod != had || side->rq.prod != rhad;
 }
 
-/* Receives run dry now and then: the next ones come late, and the peer meets RNR. */
+/* Receives run out now and then: the next ones are late, and the peer gets RNR NAKs. */
 static void
 client_delay_recvs(struct pair_side *side)
 {
@@ -168,7 +168,7 @@ client_delay_recvs(struct pair_side *side)
 		side->recv_ns = s->now_ns + sim_scale(&s->cli, 1000, 1000000);
 }
 
-/* MEM-03: what the window holds now is what it holds for ever. */
+/* MEM-03: the contents of the window are final. */
 static void
 client_dereg(struct pair_side *side)
 {
@@ -180,7 +180,7 @@ client_dereg(struct pair_side *side)
 	sim_log(&side->pair->sim, "node %u qp %06x: window deregistered", n->idx, side->qpn);
 }
 
-/* The QP's states as time goes by. True when it moved. */
+/* Moves the QP through its states over time. True if it moved. */
 static bool
 client_states(struct pair_side *side)
 {
@@ -206,7 +206,7 @@ client_states(struct pair_side *side)
 	return true;
 }
 
-/* Is there anything that this client has yet to do, or to see? */
+/* Does this client have anything left to do, or to see? */
 static bool
 client_waits(const struct pair_node *n)
 {
@@ -257,7 +257,7 @@ pair_client_step(struct sim_node *node)
 	sim_step_again(node, busy, s->cfg.step_ns);
 }
 
-/* Another thread of the client posts while the engine is at work on this very memory. */
+/* Another thread of the client posts while the engine accesses this memory. */
 void
 pair_client_race(struct sim_node *node)
 {

@@ -50,7 +50,7 @@ draw_network(struct pair_cfg *c, struct sim_rng *r)
 static void
 draw_endpoints(struct pair_cfg *c, struct sim_rng *r)
 {
-	/* From half a round trip (needless retries) to far over it. */
+	/* From half a round trip (needless retries) to many round trips. */
 	c->timeout = sim_between(r, 3, 9);
 	while (4096u << c->timeout < c->delay_ns)
 		c->timeout++;
@@ -102,7 +102,7 @@ pair_cfg_draw(struct pair_cfg *c, struct sim_rng *r, uint32_t family)
 		c->loss /= 4;
 		c->corrupt /= 4;
 	}
-	/* Gaps that what comes behind them shows, and nothing else, without a timeout. */
+	/* Gaps that only later packets reveal, without a timeout. */
 	if (c->family == PAIR_MUST_SUCCEED && sim_chance(r, 50000)) {
 		c->timeout = 0;
 		c->loss = c->corrupt = c->reorder = c->blackout_ns = c->jitter_ns = 0;
@@ -130,10 +130,10 @@ pair_cfg_settle(struct pair_cfg *c)
 	c->step_ns = sim_clamp(c->step_ns, 1, 1000000);
 	c->maxlen = sim_clamp(c->maxlen, 1, c->pairs > 2 ? 32768 : 131072);
 	if (c->timeout == 0 && c->apm)
-		c->timeout = 7; /* nothing else tells that the path is dead */
+		c->timeout = 7; /* only a timeout shows that the path has failed */
 	/*
-	 * A message that broke off because its sender gave up keeps a receive of the shared queue,
-	 * and nobody here clears such a QP away: who waits for receives must not wait for ever.
+	 * A message that broke off because its sender gave up keeps a receive of the SRQ, and no
+	 * client destroys such a QP here. Senders must therefore not wait for receives for ever.
 	 */
 	if (c->srq && c->family != PAIR_MUST_SUCCEED)
 		c->rnr_retry = sim_clamp(c->rnr_retry, 0, 6);

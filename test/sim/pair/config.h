@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a schedule is like. Every field is drawn from the seed and can be overridden on the command
- * line (--set name=value), which is how a failing schedule is made smaller.
+ * The parameters of a schedule. Every field is drawn from the seed and can be overridden on the
+ * command line (--set name=value), to reduce a failing schedule.
  */
 #ifndef PAIR_CONFIG_H
 #define PAIR_CONFIG_H
@@ -9,12 +9,12 @@
 #include <stdint.h>
 #include "../prng.h"
 
-/* What may go wrong, and so what has to be checked. */
+/* The faults that may occur, which decide the checks. */
 enum pair_family {
-	PAIR_MUST_SUCCEED = 0, /* retries do not run out: every WQE has to succeed */
+	PAIR_MUST_SUCCEED = 0, /* retries do not run out: every WQE must succeed */
 	PAIR_FINITE =
 		1, /* retry_cnt and rnr_retry of a real QP: errors are legal, hanging is not */
-	PAIR_FAULTS = 2, /* some WQEs are wrong on purpose and must fail in the right way */
+	PAIR_FAULTS = 2, /* some WQEs are deliberately wrong and must fail with the right status */
 };
 
 #define PAIR_CFG(X)                                                                                \
@@ -77,14 +77,14 @@ struct pair_cfg {
 #undef PAIR_CFG_FIELD
 };
 
-/* Draw a whole configuration, of the given family or, where that is PAIR_ANY_FAMILY, of any. */
+/* Draw a whole configuration of the given family; PAIR_ANY_FAMILY: of any family. */
 #define PAIR_ANY_FAMILY UINT32_MAX
 void pair_cfg_draw(struct pair_cfg *cfg, struct sim_rng *r, uint32_t family);
-/* After overrides: values that only make sense together, and limits of the simulator. */
+/* Call after overrides: fixes contradictions between values, and applies the simulator's limits. */
 void pair_cfg_settle(struct pair_cfg *cfg);
-/* "name=value". 0, or -EINVAL. */
+/* Parses "name=value". 0, or -EINVAL. */
 int pair_cfg_set(struct pair_cfg *cfg, const char *text);
-/* All fields on a few lines of standard output. */
+/* Prints all fields on a few lines of standard output. */
 void pair_cfg_print(const struct pair_cfg *cfg);
 
 #endif

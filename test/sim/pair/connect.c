@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* QPs through their states, as a client's ibv_modify_qp and the daemon behind it would do it. */
+/* Moves QPs through their states, as a client's ibv_modify_qp and the daemon would. */
 #include <stdlib.h>
 #include <string.h>
 #include "apm.h"
@@ -19,8 +19,7 @@ connect_gid(const struct pair_side *side, bool v6, uint8_t gid[16])
 	}
 }
 
-/* Both sides of a pair come to the same family, tag and class: by what they share, not by chance.
- */
+/* Both sides of a pair get the same family, tag and class: from shared data, not at random. */
 static void
 connect_path(const struct pair_side *side, struct qp_path *path)
 {
@@ -34,7 +33,7 @@ connect_path(const struct pair_side *side, struct qp_path *path)
 	memcpy(path->wire.smac, side->node->mac, 6);
 	memcpy(path->wire.dmac, side->peer->node->mac, 6);
 	path->wire.udp_sport = wire_udp_sport(0, side->qpn, side->peer->qpn);
-	path->wire.vlan_tci = pair_vid(s) | (pick & 2 ? 0x2000 : 0); /* a priority, too */
+	path->wire.vlan_tci = pair_vid(s) | (pick & 2 ? 0x2000 : 0); /* also a priority */
 	path->wire.tclass = pick & 4 ? 0xb8 : 0;
 	path->wire.hop_limit = 64;
 	path->wire.flow_label = pick & 8 ? 0x12345 : 0;
@@ -91,7 +90,7 @@ pair_side_modify(struct pair_side *side, enum qp_state to)
 	struct uroce_qp_attr checked;
 	struct qp_path path, alt;
 
-	/* Back from SQD there is nothing to say but the state. */
+	/* A modify from SQD back to RTS has no attribute but the state. */
 	if (to == QP_RTS && side->qp->conn.state == QP_SQD) {
 		mask = QP_STATE;
 		side->attr.qp_state = to;
@@ -100,8 +99,7 @@ pair_side_modify(struct pair_side *side, enum qp_state to)
 	}
 	checked = side->attr;
 	if (side->pair->cfg.family == PAIR_MUST_SUCCEED && checked.retry_cnt > 7)
-		checked.retry_cnt =
-			7; /* more than a program may ask for, so that it never runs out */
+		checked.retry_cnt = 7; /* beyond a program's limit, so that it never runs out */
 	if (qp_modify_check(side->qp, mask, &checked, &lim) != 0) {
 		sim_fail(&side->pair->sim, "QP-01: qp %x: legal modify to %s refused", side->qpn,
 			 qp_state_name[to]);
@@ -117,7 +115,7 @@ pair_side_modify(struct pair_side *side, enum qp_state to)
 	sim_wake(&n->worker, 0);
 }
 
-/* Forget the connection before: other work, other PSNs, perhaps another MTU. */
+/* Resets the state of the previous connection: other work, other PSNs, perhaps another MTU. */
 static void
 connect_renew(struct pair_side *side, uint32_t code)
 {

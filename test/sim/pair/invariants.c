@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What must hold when a schedule is over. */
+/* What must hold at the end of a schedule. */
 #include <string.h>
 #include <rte_common.h>
 #include "apm.h"
@@ -20,7 +20,7 @@ pair_either_pieces(struct pair_node *n, const struct pair_seg *seg, uint32_t nse
 	}
 }
 
-/* A WQE with a fault has no say: nothing of it may be written, but for a SEND that is too long. */
+/* A WQE with a fault must write nothing, except a SEND that is too long. */
 static void
 unfinished(struct pair_side *side, struct pair_op *op)
 {
@@ -40,7 +40,7 @@ unfinished(struct pair_side *side, struct pair_op *op)
 	else if (write && !peer->window_gone)
 		sim_either(&peer->node->sim_node, peer->window.off + op->roff, op->data, op->len);
 	else if (write)
-		return; /* the window is as it was when it was deregistered */
+		return; /* the window is unchanged since it was deregistered */
 	else if (r != NULL && r->state == SIM_OP_FAILED)
 		pair_either_pieces(peer->node, r->seg, r->nseg, op->data, op->len);
 }
@@ -118,7 +118,7 @@ check_side(struct pair *s, struct pair_side *side)
 			 side->total);
 }
 
-/* What the counters say against what happened. */
+/* Compares the counters with what happened. */
 static void
 check_counters(struct pair *s, struct pair_node *n)
 {
@@ -128,7 +128,7 @@ check_counters(struct pair *s, struct pair_node *n)
 	if (o->ctr[COUNTER_CQE] != n->cqes)
 		sim_fail(&s->sim, "node %u: counts %lu completions, %lu came", n->idx,
 			 (unsigned long)o->ctr[COUNTER_CQE], (unsigned long)n->cqes);
-	/* What was under way on a path that its receiver has left is a stranger's. */
+	/* A frame in flight on a path that its receiver has left counts as another sender's. */
 	if (s->cfg.apm != 0 || s->cfg.corrupt != 0 || s->cfg.noise != 0 || s->cfg.forge != 0)
 		return;
 	for (i = DROP_NOT_OURS; i <= DROP_BAD_QPN; i++)

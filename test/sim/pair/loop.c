@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The turns of a worker, frame by frame, and what its engine tells. */
+/* The turns of a worker, frame by frame, and its engine's callbacks. */
 #include <string.h>
 #include <rte_common.h>
 #include "apm.h"
 #include "pair.h"
 
-/* A frame whose payload is gone, as its QP has flushed: lost, whatever was in it (QP-19). */
+/* A frame whose payload is gone, because its QP was flushed, counts as lost (QP-19). */
 static bool
 loop_gone(const struct pair_pkt *p)
 {
@@ -17,7 +17,7 @@ loop_gone(const struct pair_pkt *p)
 	       (from->qp->conn.state != QP_RTS && from->qp->conn.state != QP_SQD);
 }
 
-/* One by one, so that the trace sees the state that each frame meets. */
+/* One frame at a time, so that the trace sees the state in which each frame arrives. */
 static void
 loop_rx(struct pair_node *n)
 {
@@ -46,7 +46,7 @@ loop_rx(struct pair_node *n)
 	memmove(n->rxq, n->rxq + i, n->rxq_n * sizeof(n->rxq[0]));
 }
 
-/* The view of a frame rides in its mbuf's private area, from its building to its sending. */
+/* A frame's struct pair_view is in its mbuf's private area from building to sending. */
 static void
 loop_trace(struct pair_node *n, uint32_t from)
 {
@@ -58,9 +58,9 @@ loop_trace(struct pair_node *n, uint32_t from)
 }
 
 /*
- * Payload that is still in client memory: a port copies it when it takes the frame. A frame that
- * loops back may leave it there until it is received, or may have to wait for something (no dice
- * for that: seeds of old keep their meaning).
+ * Payload that is still in client memory: a port copies it when it takes the frame. A loopback
+ * frame may leave it there until it is received, or may have to wait for something (not drawn at
+ * random, so that old seeds keep their meaning).
  */
 static void
 loop_payloads(struct pair_node *n, uint32_t from)
@@ -78,7 +78,7 @@ loop_payloads(struct pair_node *n, uint32_t from)
 	}
 }
 
-/* One loop of a worker. */
+/* One iteration of a worker. */
 void
 pair_poll(struct sim_worker *w)
 {
@@ -91,7 +91,7 @@ pair_poll(struct sim_worker *w)
 	pair_move(n);
 	if (n->rxq_n > 0)
 		loop_rx(n);
-	pair_move(n); /* with answers that are due */
+	pair_move(n); /* with responses due */
 	sim_bells_and_timers(w);
 	more = engine_run(&n->worker.eng, s->now_ns);
 	loop_payloads(n, had);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections that move: at random instants a QP is saved, forgotten and freed, and a fresh one
- * with the same rings goes on from the image (qp/image.h), as after an upgrade of the daemon. All
- * invariants hold as if nothing had happened.
+ * Connections that move: at random times a QP is saved and freed, and a fresh QP with the same
+ * rings continues from the image (qp/image.h), as after an upgrade of the daemon. All invariants
+ * hold as if nothing had happened.
  */
 #include <stdlib.h>
 #include "qp/image.h"
 #include "pair.h"
 
-/* A QP bound to what q is bound to, in RESET. */
+/* Makes a QP in RESET with the bindings of q. */
 static struct qp *
 move_fresh(const struct qp *q)
 {
@@ -30,7 +30,7 @@ move_fresh(const struct qp *q)
 		.counters = q->bind.counters,
 	};
 
-	/* As a daemon would have it that has just mapped the rings. */
+	/* As in a daemon that has just mapped the rings. */
 	c.sq.prod = c.rq.prod = 0;
 	return qp_create(&c);
 }
@@ -53,7 +53,7 @@ move_side(struct pair_side *side)
 	free(image);
 	side->qp = fresh;
 	side->node->qps.slot[side->qpn & side->node->qps.mask] = fresh;
-	side->timer_ns = 0; /* the timer went with the other QP */
+	side->timer_ns = 0; /* the timer belonged to the other QP */
 	side->pair->more.moves++;
 	sim_log(&side->pair->sim, "node %u qp %06x moved, %zu bytes", side->node->idx, side->qpn,
 		bytes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Links. Each takes the frames of one node (or loops them back to it), sends them at its rate, and
- * does to them what the configuration says. What arrives is a mbuf as a driver would hand it out.
+ * applies the configured faults. A frame arrives in an mbuf as a driver would deliver it.
  */
 #include <stdio.h>
 #include <string.h>
@@ -71,7 +71,7 @@ pair_net_copy(struct pair *s, const struct rte_mbuf *m)
 	return c;
 }
 
-/* Would a receiver take this frame as good? What it says is then what was sent: see net_damage. */
+/* Would a receiver accept this frame as valid? Then its bytes are those sent: see net_damage. */
 static bool
 net_good(const struct pair_node *to, const struct rte_mbuf *m)
 {
@@ -83,7 +83,7 @@ net_good(const struct pair_node *to, const struct rte_mbuf *m)
 	       (pkt.vlan_tci & WIRE_VID_MASK) == pair_vid(to->pair);
 }
 
-/* Of the first len bytes of two frames, do any differ that the ICRC covers (WIRE-03)? */
+/* Do the first len bytes of two frames differ in a byte that the ICRC covers (WIRE-03)? */
 static bool
 net_covered_differs(const uint8_t *a, const uint8_t *b, uint32_t len)
 {
@@ -91,15 +91,13 @@ net_covered_differs(const uint8_t *a, const uint8_t *b, uint32_t len)
 	bool v6 = a[ip] >> 4 == 6;
 	uint32_t udp = ip + (v6 ? 40 : 20), bth = udp + 8, from = ip + (v6 ? 8 : 12);
 
-	/* The IP addresses, the ports and the length, the BTH but for one byte, and all the rest.
-	 */
+	/* The IP addresses, the ports and the length, the BTH except one byte, and all the rest. */
 	return memcmp(a + from, b + from, udp + 6 - from) != 0 ||
 	       memcmp(a + bth, b + bth, 4) != 0 ||
 	       memcmp(a + bth + 5, b + bth + 5, len - bth - 5) != 0;
 }
 
-/* One to three bits over, a tail cut off, or a tail put on. True when a receiver can live with it.
- */
+/* Flips one to three bits, or cuts off or adds a tail. True if a receiver must still accept it. */
 static bool
 net_damage(struct pair *s, const struct pair_node *to, struct rte_mbuf *m)
 {
@@ -122,7 +120,7 @@ net_damage(struct pair *s, const struct pair_node *to, struct rte_mbuf *m)
 	memcpy(s->scratch, bytes, len);
 	n = sim_between(&s->netr, 1, 3);
 	for (i = 0; i < n; i++) {
-		/* Half of it where the headers are. */
+		/* Half of the flips are in the headers. */
 		uint32_t range = sim_chance(&s->netr, 500000) ? RTE_MIN(len, 80u) : len;
 		uint32_t bit = sim_below(&s->netr, 8 * range);
 
@@ -135,7 +133,7 @@ net_damage(struct pair *s, const struct pair_node *to, struct rte_mbuf *m)
 	return true;
 }
 
-/* When this frame's last bit is at the other end. */
+/* The time at which this frame's last bit arrives. */
 static uint64_t
 net_when(struct pair *s, struct pair_link *link, uint32_t bytes)
 {
@@ -163,7 +161,7 @@ pair_net_launch(struct pair *s, struct pair_link *link, struct rte_mbuf *m,
 	p->id = s->next_id++;
 	link->inflight++;
 	m->port = s->node[p->node].dev;
-	m->hash.usr = 0xdeadbeef; /* the rx side must not believe what tx left there */
+	m->hash.usr = 0xdeadbeef; /* the rx side must not rely on the tx side's value */
 	m->ol_flags = 0;
 	if (l < PAIR_LINK_LOOPBACK && sim_chance(&s->netr, s->cfg.corrupt)) {
 		p->intact = net_damage(s, &s->node[p->node], m);
@@ -182,7 +180,7 @@ net_lost(struct pair *s, struct pair_link *link, const struct pair_view *v)
 		return true;
 	if (s->now_ns >= link->dark_from && s->now_ns < link->dark_to)
 		return true;
-	/* What comes behind it shows that it is missing: no timeout is needed (NAK-04, REQ-08). */
+	/* Later packets reveal the gap: no timeout is needed (NAK-04, REQ-08). */
 	if (v->fresh && !(v->flags & WIRE_F_LAST) && sim_chance(&s->netr, s->cfg.skip))
 		return true;
 	if (link->burst > 0) {
@@ -228,7 +226,7 @@ pair_net_send(struct sim_worker *w, struct rte_mbuf *m)
 	}
 	if (!loop && sim_chance(&s->netr, s->cfg.dup))
 		c = pair_net_copy(s, m);
-	/* The engine's own mbuf goes on, unless there are few of them, or it is no plain one. */
+	/* The engine's own mbuf is sent, unless mbufs are scarce or it is not a simple one. */
 	if (s->cfg.small_pool || m->nb_segs != 1 || rte_mbuf_refcnt_read(m) != 1 ||
 	    !RTE_MBUF_DIRECT(m)) {
 		struct rte_mbuf *own = pair_net_copy(s, m);

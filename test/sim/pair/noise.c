@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Frames that nobody should heed: bytes from nowhere, and doubles of good frames with one thing in
- * the headers changed, other payload, and an ICRC that is right for what they say.
+ * Frames that must be ignored: random bytes, and copies of valid frames with one header field
+ * changed, other payload, and an ICRC that is right for the new contents.
  */
 #include <string.h>
 #include <rte_common.h>
@@ -12,20 +12,20 @@
 #include "wire/psn.h"
 
 enum forgery {
-	FORGE_SOURCE,  /* IP address of somebody else: a QP is connected to one peer */
-	FORGE_DEST,    /* not the address that the QP is connected from */
+	FORGE_SOURCE,  /* another IP address: a QP is connected to one peer */
+	FORGE_DEST,    /* not the QP's own address of the connection */
 	FORGE_PKEY,    /* another partition (WIRE-09) */
 	FORGE_QPN,     /* no such QP */
 	FORGE_SERVICE, /* opcode of another service */
 	FORGE_TVER,    /* transport version (WIRE-04) */
 	FORGE_OLD,     /* from before the connection's first PSN: a duplicate of nothing (RSP-01) */
-	FORGE_GHOST,   /* answer with a PSN that the connection never comes to (REQ-07) */
+	FORGE_GHOST,   /* response with a PSN that the connection never reaches (REQ-07) */
 	FORGE_KINDS,
 };
 
 static const struct pair_view noise_view;
 
-/* Bytes from nowhere, some with an Ethernet header that is for us. */
+/* Random bytes, some with an Ethernet header for this node. */
 static void
 noise_random(struct pair *s, struct pair_link *link)
 {

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pairs: two engines (lib/engine/engine.h) with everything around them made up and
- * deterministic. One 64-bit seed gives one schedule, always the same.
+ * Pairs: two engines (lib/engine/engine.h) in a simulated, deterministic environment. One 64-bit
+ * seed gives one schedule, always the same.
  *
- *   config.c    what a schedule is like, drawn from the seed
- *   workload.c  which WQEs each QP posts, which receives meet them, what the bytes are
- *   world.c     nodes, regions, rings and QPs: made, connected, taken down
+ *   config.c    the parameters of a schedule, drawn from the seed
+ *   workload.c  the WQEs and receives that each QP posts, and their bytes
+ *   world.c     nodes, regions, rings and QPs: made, connected, destroyed
  *   loop.c      the virtual clock: an event heap, and the loop of a worker
- *   net.c, noise.c  links that lose, double, damage, hold back, overflow, and make things up
- *   trace.c, answers.c  every frame against the workload: is it what it has to be
+ *   net.c, noise.c  links that lose, duplicate, damage, delay, overflow, and forge frames
+ *   trace.c, answers.c  check every frame against the workload
  *   client.c    the client of each node: posts, rings, receives events
  *   receive.c   its receives, posted and completed; pieces.c cuts their memory
- *   reap.c      its polling: each completion against what may come next
- *   apm.c       alternate paths, and the end of the first
- *   invariants.c  what must hold when a schedule is over
+ *   reap.c      its polling: each completion against those that may come next
+ *   apm.c       alternate paths, and the failure of the first
+ *   invariants.c  what must hold at the end of a schedule
  *
- * It looks at every frame of RC. mesh/ is the other simulator: all types, and what clients do to
- * QPs, regions, windows and queues under traffic, judged by the ends (mesh/mesh.h).
+ * It checks every frame of RC. mesh/ is the other simulator: all types, and what clients do to QPs,
+ * regions, windows and queues under traffic, checked at the ends (mesh/mesh.h).
  *
- * Three copies of a node's memory: mem (real, the engine writes it), base (what is known to have to
- * be there) and model (windows only: what will be there once every WRITE posted so far is done).
+ * There are three copies of a node's memory: mem (real, the engine writes it), base (the contents
+ * that are certain) and model (windows only: the contents after every WRITE posted so far).
  */
 #ifndef PAIR_H
 #define PAIR_H
@@ -48,7 +48,7 @@
 struct pair;
 struct pair_node;
 
-/* What is wrong on purpose with a WQE (PAIR_FAULTS). */
+/* The deliberate fault of a WQE (PAIR_FAULTS). */
 enum pair_fault {
 	FAULT_NONE = 0,
 	FAULT_LKEY,     /* SGE with a stale L_Key */
@@ -58,11 +58,11 @@ enum pair_fault {
 	FAULT_OPCODE,   /* not an opcode */
 	FAULT_NSGE,     /* more SGEs than the queue has */
 	FAULT_RKEY,     /* stale R_Key */
-	FAULT_RRANGE,   /* ends behind the window */
+	FAULT_RRANGE,   /* ends beyond the window */
 	FAULT_RWRAP,    /* address + length beyond 2^64 */
 	FAULT_RPD,      /* R_Key of another PD */
 	FAULT_RACCESS,  /* R_Key of a region without remote rights */
-	FAULT_ALIGN,    /* atomic at an address that is no multiple of 8 */
+	FAULT_ALIGN,    /* atomic at an address that is not a multiple of 8 */
 	FAULT_LONG,     /* message longer than the receive buffer */
 	FAULT_RECV_KEY, /* receive WQE with a bad L_Key */
 	FAULT_KINDS,
@@ -78,20 +78,20 @@ struct pair_op {          /* a send WQE, from its planning to its completion */
 	uint8_t nseg;
 	uint32_t imm;
 	uint32_t roff;         /* offset in the peer's window */
-	uint32_t recv;         /* which receive of the peer it uses; UINT32_MAX none */
+	uint32_t recv;         /* index of the peer's receive that it uses; UINT32_MAX none */
 	uint32_t first, npkts; /* its PSNs, counted from the QP's first */
-	const uint8_t *data;   /* what it carries (READ: has to bring back) */
+	const uint8_t *data;   /* its payload (READ: the expected data) */
 	uint8_t *snapshot;     /* owner of a READ's data */
 	struct pair_seg seg[PAIR_MAX_SGE];
-	uint32_t local_end;             /* local.head behind its pieces */
-	uint32_t asked[PAIR_MAX_ASKED]; /* READ: responses that requests began with */
+	uint32_t local_end;             /* local.head after its pieces */
+	uint32_t asked[PAIR_MAX_ASKED]; /* READ: first response of each request for it */
 	uint32_t nasked;
-	uint32_t resp_next;         /* .. one behind the last that was built */
+	uint32_t resp_next;         /* .. one past the last that was built */
 	uint32_t resp_sent;         /* READ: responses that the peer has built */
-	uint32_t resp_got;          /* .. that came back undamaged and in order */
+	uint32_t resp_got;          /* .. that arrived undamaged and in order */
 	uint64_t va;                /* as in the RETH */
 	uint64_t swap_add, compare; /* atomics */
-	uint64_t after;             /* .. what the word is then */
+	uint64_t after;             /* .. value of the word afterwards */
 	uint32_t rkey;
 };
 
@@ -115,7 +115,7 @@ struct pair_srq { /* the one SRQ of a node */
 	struct sim_ring ring;
 	struct pair_area area;
 	struct pair_recv recv[PAIR_MAX_RECVS]; /* receive i at i % PAIR_MAX_RECVS */
-	uint32_t posted, reaped, oldest;       /* oldest: none before it is out */
+	uint32_t posted, reaped, oldest;       /* oldest: none before it is outstanding */
 	uint32_t max_wr, max_sge;
 	uint64_t recv_ns, cookie;
 	uint32_t limit_events;
@@ -130,38 +130,38 @@ struct pair_side { /* one end of a pair */
 	struct pair_area local, recvs, window, readonly, atoms;
 	uint64_t wr_salt;
 
-	/* from here on, of this connection: see pair_world_connect */
+	/* of this connection, from here on: see pair_world_connect */
 	struct pair_op op[PAIR_MAX_OPS];
 	struct pair_recv recv[PAIR_MAX_RECVS];
 	uint32_t nrecvs, rposted, rreaped;
 	uint64_t dereg_ns; /* when the client deregisters its window */
 	bool window_gone;
-	uint64_t rtr_ns, rts_ns, path_ns, recv_ns, sqd_ns; /* when the client gets to it */
+	uint64_t rtr_ns, rts_ns, path_ns, recv_ns, sqd_ns; /* times of the client's steps */
 	uint8_t sqd;                                       /* 0 not yet, 1 draining, 2 done */
 
-	/* what the trace knows of the requests of this side */
-	uint32_t total;   /* PSNs of all ops */
-	uint32_t high;    /* one past the highest PSN sent */
-	uint32_t contig;  /* first PSN that has not come to the peer undamaged and in order */
-	uint32_t acked;   /* first PSN that nothing which came back acknowledges */
-	uint32_t read_op; /* first READ whose responses are not all back */
-	uint32_t naks, gaps, rnrs; /* came back since the last progress */
-	uint32_t fatal_naks;       /* came back */
-	bool sent_fatal;           /* as a responder: it has sent one */
+	/* what the trace knows of this side's requests */
+	uint32_t total;            /* PSNs of all ops */
+	uint32_t high;             /* one past the highest PSN sent */
+	uint32_t contig;           /* first PSN that has not arrived undamaged and in order */
+	uint32_t acked;            /* first PSN that is not acknowledged yet */
+	uint32_t read_op;          /* first READ with responses outstanding */
+	uint32_t naks, gaps, rnrs; /* received since the last progress */
+	uint32_t fatal_naks;       /* received */
+	bool sent_fatal;           /* as a responder: it has sent a fatal NAK */
 	uint64_t progress_ns;
 	uint64_t rnr_until_ns;
-	bool rnr_waited;     /* before the frame at hand */
+	bool rnr_waited;     /* before the current frame */
 	bool gap;            /* as a responder: a NAK of the ePSN is due */
-	bool naked;          /* .. was sent, and the ePSN has not come since */
+	bool naked;          /* .. was sent, and the ePSN has not arrived since */
 	bool rnr_naked;      /* .. it was an RNR NAK */
-	uint32_t opened;     /* .. the packet behind the gap that led to it */
-	uint32_t early;      /* .. the last one that came too early */
-	uint32_t told_again; /* .. how often the sequence NAK was due again */
+	uint32_t opened;     /* .. PSN of the packet behind the gap that caused it */
+	uint32_t early;      /* .. PSN of the last early packet */
+	uint32_t told_again; /* .. retransmissions of the sequence NAK */
 	uint32_t comm_est, sq_drained, async_errors, last_wqe;
 
 	/* path migration (apm.c) */
 	bool rearmed, migrated;
-	bool dark;        /* of the pair, at its first side: the path is cut */
+	bool dark;        /* of the pair, at its first side: the path has failed */
 	uint64_t dark_ns; /* not before */
 };
 
@@ -171,7 +171,7 @@ struct pair_node {
 	struct pair *pair;
 	struct sim_worker worker;
 	uint8_t *model;
-	struct pair_area idle; /* registered, and nobody ever addresses it */
+	struct pair_area idle; /* registered, but never addressed */
 	struct pair_srq srq;
 	struct pair_pkt *rxq[PAIR_MAX_RXQ];
 	uint32_t rxq_n;
@@ -182,17 +182,17 @@ enum pair_link_id { /* wire from node 0, wire from node 1, loopback of either */
 		    PAIR_LINKS = 4,
 };
 struct pair_link {
-	uint64_t free_ns; /* when its last byte is out */
+	uint64_t free_ns; /* time at which its last byte is sent */
 	uint32_t inflight;
-	uint32_t burst; /* frames of a loss burst still to lose */
+	uint32_t burst; /* frames of a loss burst left to lose */
 	uint64_t dark_from, dark_to;
 };
 
-/* What the trace keeps of a frame, so that its arrival needs no second look. */
+/* The trace's data about a frame, so that its arrival needs no second parse. */
 struct pair_view {
 	struct pair_side *from, *to; /* NULL: noise */
 	uint32_t flags;              /* enum wire_op_flags */
-	uint32_t psn;                /* from the first of the QP whose space it is in */
+	uint32_t psn;                /* relative to the first PSN of the requester's QP */
 	uint32_t npkts;              /* PSNs of a request */
 	uint8_t opcode, syndrome;
 	bool fresh; /* sent for the first time */
@@ -202,7 +202,7 @@ struct pair_view {
 struct pair_pkt {
 	struct rte_mbuf *m;
 	struct pair_view view;
-	uint8_t link, node; /* where it goes */
+	uint8_t link, node; /* its destination */
 	bool intact;
 	uint32_t id;
 };
@@ -214,7 +214,7 @@ struct pair_stats { /* besides struct sim_stats */
 struct pair {
 	SIM_IS_A(sim);
 	struct pair_cfg cfg;
-	bool by_hand; /* the client has moved QPs to error */
+	bool by_hand; /* the client has moved QPs to ERR */
 	struct pair_node node[PAIR_NODES];
 	struct pair_side side[PAIR_MAX_SIDES];
 	struct pair_link link[PAIR_LINKS];
@@ -222,7 +222,7 @@ struct pair {
 	uint16_t free_pkt[PAIR_MAX_PKTS];
 	uint32_t nfree_pkt, next_id;
 	struct pair_stats more;
-	struct sim_rng mover; /* with cfg.move: of its own, so that seeds keep their meaning */
+	struct sim_rng mover; /* with cfg.move: a separate stream, so that old seeds stay valid */
 	uint8_t scratch[8192];
 };
 
@@ -233,11 +233,11 @@ pair_vid(const struct pair *s)
 	return s->seed & 16 ? 0x64 : 0;
 }
 
-/* run.c: memory, once. A schedule: sim_run. */
+/* run.c: allocates memory, once. sim_run runs a schedule. */
 void pair_open(struct pair *s, const struct sim_stock *stock);
 void pair_close(struct pair *s);
 
-/* move.c: with cfg.move, now and then: the connection of one of n's QPs moves to a fresh QP. */
+/* move.c: with cfg.move, moves one of n's connections to a fresh QP now and then. */
 void pair_move(struct pair_node *n);
 
 /* workload.c */
@@ -245,45 +245,45 @@ void pair_plan_side(struct pair *s, struct pair_side *side);
 void pair_plan_recvs(struct pair *s, struct pair_side *side);
 void pair_plan_faults(struct pair *s);
 bool pair_op_uses_recv(const struct pair_op *op);
-/* The status that op's fault has to end in at the requester; SUCCESS without one. */
+/* The status with which op's fault must end at the requester; SUCCESS without a fault. */
 uint8_t pair_fault_status(uint8_t fault);
-/* The fault shows at the requester, before anything is sent. */
+/* Is the fault found at the requester, before anything is sent? */
 bool pair_fault_is_local(uint8_t fault);
 
 /* world.c */
 void pair_world_make(struct pair *s);
 void pair_world_free(struct pair *s);
-/* Plan what comes, and bring all QPs from RESET to INIT. */
+/* Plans the next round, and brings all QPs from RESET to INIT. */
 void pair_world_connect(struct pair *s);
 void pair_side_modify(struct pair_side *side, enum qp_state to);
 void pair_side_resolve(struct pair_side *side);
 
-/* loop.c: one turn of the node's worker */
+/* loop.c: one iteration of the node's worker */
 void pair_poll(struct sim_worker *w);
 extern const struct engine_ops pair_engine_ops;
 
 /* net.c */
 void pair_net_reset(struct pair *s);
-/* A frame that the node's engine has built: onto the link. Consumes it. */
+/* Puts a frame that the node's engine built on the link. Consumes it. */
 void pair_net_send(struct sim_worker *w, struct rte_mbuf *m);
-/* The frame of pkt has come to the end of its link. */
+/* The frame of pkt has arrived at the end of its link. */
 void pair_net_arrive(struct sim *sim, uint32_t pkt);
 void pair_pkt_free(struct pair *s, struct pair_pkt *p);
 void pair_net_drain(struct pair *s);
 
 /* trace.c */
 void pair_trace_built(struct pair_node *n, struct rte_mbuf *m, struct pair_view *v);
-/* Before and after the engine takes a frame. */
+/* Called before and after the engine takes a frame. */
 void pair_trace_arriving(struct pair *s, const struct pair_pkt *p);
 void pair_trace_taken(struct pair *s, const struct pair_pkt *p);
-/* The engine says that it has nothing more to do. */
+/* The engine reports that it has no more work. */
 void pair_trace_idle(struct pair_node *n);
 const char *pair_op_text(uint8_t opcode);
 
 /* client.c, reap.c */
 void pair_client_step(struct sim_node *node);
 void pair_client_race(struct sim_node *node);
-/* One WQE more on each queue of a QP that is in the error state: must be flushed. */
+/* Posts one more WQE on each queue of a QP in the error state: must be flushed. */
 void pair_client_post_dead(struct pair_side *side);
 bool pair_sends_done(const struct pair *s);
 /* Of struct sim_model. */

@@ -4,7 +4,7 @@
 #include "pieces.h"
 #include "pair.h"
 
-/* n bytes in one piece from a region that is given out as a FIFO. False: not now. */
+/* Takes n bytes in one piece from a region that is used as a FIFO. False: no space now. */
 static bool
 pieces_alloc(struct pair_area *a, uint32_t n, uint32_t *off)
 {

@@ -6,12 +6,12 @@
 #include "pair.h"
 
 /*
- * Cut len bytes from a into at most max pieces, some of them empty, with strips between them.
- * False: a has no room now.
+ * Cuts len bytes from a into at most max pieces, some of them empty, with strips between them.
+ * False: a has no space now.
  */
 bool pair_pieces_cut(struct pair *s, struct pair_area *a, uint32_t len, uint32_t max,
 		     struct pair_seg *seg, uint8_t *nseg);
-/* SGEs of n pieces in area a to out, wrong where fault says so. */
+/* Writes SGEs of n pieces in area a to out, wrong if fault says so. */
 void pair_pieces_sges(struct pair_side *side, struct pair_area *a, const struct pair_seg *seg,
 		      uint32_t n, uint8_t fault, void *out);
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Completions: not before they are true, and with errors that have a cause (REQ-04, REQ-06, REQ-07,
- * CQE-01 .. CQE-13). ../reap.c has their order.
+ * Completions: none too early, and errors with a cause only (REQ-04, REQ-06, REQ-07, CQE-01 ..
+ * CQE-13). ../reap.c checks their order.
  */
 #include <string.h>
 #include <rte_common.h>
@@ -57,7 +57,7 @@ pair_check_pieces(struct pair_side *side, const struct pair_seg *seg, uint32_t n
 	}
 }
 
-/* The client has its memory back, and writes something else there. */
+/* The client owns the memory again, and overwrites it. */
 static void
 reap_reuse(struct pair_side *side, struct pair_op *op)
 {
@@ -110,7 +110,7 @@ reap_timeouts(const struct pair_side *side)
 	return t == 0 ? 0 : (side->pair->now_ns - side->progress_ns) / t;
 }
 
-/* The first error of a send queue: is there a reason for it? */
+/* Is there a reason for the first error of a send queue? */
 bool
 pair_reap_has_cause(struct sim_end *end, const struct sim_op *sop, uint8_t status)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Receives of a client, of a QP's own queue or of an SRQ that all QPs of a node share: posted, and
- * their completions against the messages that they must meet (RSP-05, SRQ-01).
+ * their completions checked against the messages that they must receive (RSP-05, SRQ-01).
  */
 #include <string.h>
 #include <rte_common.h>
@@ -9,7 +9,7 @@
 #include "receive.h"
 #include "pair.h"
 
-/* Write one receive WQE. False: no memory for it now. */
+/* Writes one receive WQE. False: no memory for it now. */
 static bool
 recv_write(struct pair_side *side, struct pair_recv *r, struct pair_area *area,
 	   struct sim_ring *ring, uint32_t max_sge, uint64_t wr_id)
@@ -67,7 +67,7 @@ pair_srq_post(struct pair_node *n)
 	return q->posted != had;
 }
 
-/* The peer's message that receive index meets, or NULL. */
+/* The peer's message for receive index, or NULL. */
 static struct pair_op *
 recv_message(struct pair_side *peer, uint32_t index)
 {
@@ -80,7 +80,7 @@ recv_message(struct pair_side *peer, uint32_t index)
 	return NULL;
 }
 
-/* RSP-05: the message that is next, whole, with its immediate data. */
+/* RSP-05: the next message, whole, with its immediate data. */
 static void
 recv_success(struct pair_side *side, struct pair_recv *r, const struct uroce_cqe *cqe)
 {
@@ -134,7 +134,7 @@ recv_error(struct pair_side *side, struct pair_recv *r, uint8_t status)
 			 side->qpn, index, status, fault);
 	side->rflushed = true;
 	r->state = SIM_OP_FAILED;
-	/* From an SRQ nobody else knows which message it met. */
+	/* With an SRQ only the completion tells which message used it. */
 	if (s->cfg.srq && op != NULL)
 		pair_either_pieces(side->node, r->seg, r->nseg, op->data, op->len);
 }

@@ -5,8 +5,8 @@
 #include "pair.h"
 #include "wire/timer.h"
 /*
- * How long nothing may happen: every retry fails, or without a timeout as many probes; RNR waits,
- * receives that come late.
+ * The longest time without progress: every retry fails, or without a timeout as many probes; RNR
+ * waits, late receives.
  */
 static uint64_t
 run_patience(const struct pair_cfg *c)
@@ -29,7 +29,7 @@ run_begin(struct sim *sim, struct sim_rng *r, const char *const *set, unsigned n
 	for (i = 0; i < nset; i++)
 		pair_cfg_set(&s->cfg, set[i]);
 	sim_rng_init(&s->mover, s->seed, 4);
-	pair_cfg_draw(&s->cfg, r, s->cfg.family); /* which the others depend on */
+	pair_cfg_draw(&s->cfg, r, s->cfg.family); /* first: other fields depend on it */
 	for (i = 0; i < nset; i++)
 		pair_cfg_set(&s->cfg, set[i]);
 	pair_cfg_settle(&s->cfg);
@@ -40,7 +40,7 @@ run_begin(struct sim *sim, struct sim_rng *r, const char *const *set, unsigned n
 	pair_world_make(s);
 }
 
-/* Let the clients go on until nothing moves any more. */
+/* Runs the clients until no event is left. */
 static void
 run_on(struct pair *s)
 {
@@ -54,8 +54,7 @@ run_on(struct pair *s)
 	sim_loop(&s->sim);
 }
 
-/* QP-19, QP-21: by hand to the error state: what is outstanding is flushed, what is posted later
- * too. */
+/* QP-19, QP-21: the client moves QPs to ERR: outstanding and later WQEs are flushed. */
 static void
 run_error_state(struct pair *s)
 {
@@ -82,7 +81,7 @@ run_error_state(struct pair *s)
 	}
 }
 
-/* SRQ-01: what QPs took from it is completed, the rest is as it was; EVT-10: one event. */
+/* SRQ-01: WQEs that QPs took are completed, the others unchanged; EVT-10: one event. */
 static void
 run_srqs(struct pair *s)
 {
@@ -147,7 +146,7 @@ run_end(struct sim *sim)
 	pair_world_free(s);
 }
 
-/* A bell always wakes: another may have been sent since. */
+/* A doorbell always wakes, even an old one: a newer one may have been sent since. */
 static bool
 run_due(const struct sim_end *end, const struct sim_event *ev)
 {
@@ -160,7 +159,7 @@ run_op(struct sim_end *end, uint32_t index)
 	return &container_of(end, struct pair_side, sim_end)->op[index].sim_op;
 }
 
-/* The client has its memory back. */
+/* The client owns the memory again. */
 static void
 run_failing(struct sim_end *end, const struct sim_op *op, uint8_t status)
 {

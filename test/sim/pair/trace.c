@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every frame that an engine builds, against the workload: PSN, opcode, addresses, payload, and
- * whether it may be sent at all. A request must be byte for byte what its WQE says, first time and
- * again (REQ-04, REQ-05, REQ-08). The answers are in answers.c.
+ * Checks every frame that an engine builds against the workload: PSN, opcode, addresses, payload,
+ * and whether it may be sent at all. A request must match its WQE byte for byte, first and
+ * retransmitted (REQ-04, REQ-05, REQ-08). answers.c checks the responses.
  */
 #include <string.h>
 #include <rte_common.h>
@@ -35,7 +35,7 @@ trace_op(struct pair_side *side, uint32_t rel)
 	return lo < side->nops ? &side->op[lo] : NULL;
 }
 
-/* First PSN whose READ response has not come back; total when there is none. */
+/* First PSN whose READ response has not arrived; total if there is none. */
 static uint32_t
 trace_missing(struct pair_side *side)
 {
@@ -75,8 +75,8 @@ trace_opcode(const struct pair_op *op, uint32_t k)
 }
 
 /*
- * PSNs that a request takes which begins with packet k of op. The rest of a READ is requested again
- * in parts of QP_READ_AGAIN_PKTS responses.
+ * PSNs of a request that begins with packet k of op. The rest of a READ is requested again in parts
+ * of QP_READ_AGAIN_PKTS responses.
  */
 static uint32_t
 trace_request_psns(const struct pair_op *op, uint32_t k)
@@ -88,7 +88,7 @@ trace_request_psns(const struct pair_op *op, uint32_t k)
 	return k != 0 ? RTE_MIN(rest, QP_READ_AGAIN_PKTS - k % QP_READ_AGAIN_PKTS) : rest;
 }
 
-/* What a request packet says, but for its PSN. NULL: as it must be; else what is wrong. */
+/* Checks the contents of a request packet, except its PSN. NULL: right; else the error. */
 static const char *
 trace_request_wrong(const struct pair_side *side, const struct pair_op *op, uint32_t k,
 		    uint32_t npsns, const struct wire_pkt *pkt)
@@ -127,7 +127,7 @@ trace_request_wrong(const struct pair_side *side, const struct pair_op *op, uint
 	return NULL;
 }
 
-/* A WQE is begun: may it be (REQ-02, QP-15)? */
+/* A WQE starts: may it (REQ-02, QP-15)? */
 static void
 trace_begun(struct pair_side *side, struct pair_op *op)
 {
@@ -150,7 +150,7 @@ trace_begun(struct pair_side *side, struct pair_op *op)
 			 (long)(op - side->op));
 }
 
-/* Request packets that are on their way, those of READs aside, are limited. */
+/* Checks the limit of request packets in flight, READs excluded. */
 static void
 trace_window(struct pair_side *side, uint32_t upto)
 {
@@ -196,7 +196,7 @@ trace_request(struct pair_side *side, const struct wire_pkt *pkt, struct pair_vi
 		sim_fail(&s->sim, "REQ-06: qp %06x: request %lu ns before the RNR wait is over",
 			 side->qpn, (unsigned long)(side->rnr_until_ns - s->now_ns));
 	if (v->psn == side->high) {
-		/* While the next hop is not known the timeout runs, and nothing is sent. */
+		/* While the next hop is unknown the timeout runs, and nothing is sent. */
 		if (side->acked == side->high && !s->cfg.late_path)
 			side->progress_ns = s->now_ns;
 		if (k == 0)
@@ -207,7 +207,7 @@ trace_request(struct pair_side *side, const struct wire_pkt *pkt, struct pair_vi
 	trace_window(side, v->psn + 1);
 }
 
-/* The bytes of m, and of a view its payload (qp/view.h). */
+/* The bytes of m, including the payload of a zero-copy frame (qp/view.h). */
 static const uint8_t *
 trace_bytes(struct pair *s, struct rte_mbuf *m)
 {
@@ -222,7 +222,7 @@ trace_bytes(struct pair *s, struct rte_mbuf *m)
 	return s->scratch;
 }
 
-/* Which sides a frame is between; false, and a failure, when it makes no sense as a frame. */
+/* Finds the two sides of a frame; false, after a failure, if the frame is invalid. */
 static bool
 trace_frame(struct pair_node *n, struct rte_mbuf *m, struct wire_pkt *pkt, struct pair_view *v)
 {
@@ -272,7 +272,7 @@ pair_trace_built(struct pair_node *n, struct rte_mbuf *m, struct pair_view *v)
 		trace_answer(v->from, &pkt, v);
 }
 
-/* asker has got the answer v: what it acknowledges, and what it costs. */
+/* asker has received response v: records what it acknowledges, and its cost. */
 static void
 trace_answered(struct pair_side *asker, const struct pair_view *v)
 {
@@ -307,7 +307,7 @@ trace_answered(struct pair_side *asker, const struct pair_view *v)
 	asker->rnrs += kind == WIRE_SYN_RNR;
 }
 
-/* A request has come to side: does it leave a gap that has to be NAKed (NAK-04)? */
+/* A request has arrived at side: does it leave a gap that needs a NAK (NAK-04)? */
 static void
 trace_came(struct pair_side *side, const struct pair_view *v)
 {
@@ -319,7 +319,7 @@ trace_came(struct pair_side *side, const struct pair_view *v)
 		op->asked[op->nasked++] = v->psn - op->first;
 
 	if (d == 0) {
-		/* A NAK that was due is void; what came too early may still leave a gap behind. */
+		/* A NAK that was due is void; an early packet may still leave a gap behind. */
 		side->naked = false;
 		side->gap = side->gap && side->qp->conn.rcv.nak_due &&
 			    side->qp->conn.rcv.nak_syndrome == (WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ) &&
@@ -327,7 +327,10 @@ trace_came(struct pair_side *side, const struct pair_view *v)
 		side->opened = side->early;
 		side->told_again = 0;
 	}
-	/* The requester has gone back, and the gap is still there: that is told again, thrice. */
+	/*
+	 * The requester went back, and the gap is still there: the NAK is sent again, at most
+	 * thrice.
+	 */
 	if (d > 0 && side->naked && !side->rnr_naked && v->psn == side->opened &&
 	    side->told_again < 3) {
 		side->naked = false;
@@ -367,7 +370,7 @@ pair_trace_taken(struct pair *s, const struct pair_pkt *p)
 {
 	const struct pair_view *v = &p->view;
 
-	/* What the wait has to be comes from the frame, not from the engine (NAK-11). */
+	/* The length of the wait comes from the frame, not from the engine (NAK-11). */
 	if (v->to != NULL && p->intact && qp_deadline_is_set(&v->to->qp->conn, QP_DEADLINE_RNR) &&
 	    !v->to->rnr_waited)
 		v->to->rnr_until_ns = s->now_ns + wire_rnr_timer_ns(v->syndrome);

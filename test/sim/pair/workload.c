@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which WQEs the QPs of a schedule post, and what is wrong with some of them. */
+/* The WQEs that the QPs of a schedule post, and the faults of some of them. */
 #include <rte_common.h>
 #include "pair.h"
 
-#define LOAD_SIDE_BYTES (256u << 10) /* after so many, the messages of a side stay short */
+#define LOAD_SIDE_BYTES (256u << 10) /* beyond this, the messages of a side stay short */
 
 static const uint8_t load_mixes[][8] = {
 	{UROCE_WR_SEND, UROCE_WR_SEND_IMM, UROCE_WR_RDMA_WRITE, UROCE_WR_RDMA_WRITE_IMM,
@@ -31,7 +31,7 @@ pair_op_uses_recv(const struct pair_op *op)
 	       op->opcode == UROCE_WR_RDMA_WRITE_IMM;
 }
 
-/* Critical lengths: 0, 1, and one more or less than whole packets. */
+/* A critical length: 0, 1, and one more or less than whole packets. */
 static uint32_t
 load_length(struct pair *s, uint32_t mtu, uint32_t spent)
 {
@@ -104,7 +104,7 @@ pair_plan_side(struct pair *s, struct pair_side *side)
 		struct pair_op *op = &side->op[i];
 
 		load_op(s, side, op, spent);
-		/* The last one shows that all are done, but not always. */
+		/* The last completion shows that all are done; sometimes there is none. */
 		if (sim_chance(&s->load, signaled) ||
 		    (i + 1 == side->nops && sim_chance(&s->load, 750000)))
 			op->flags |= UROCE_WQE_SIGNALED;
@@ -127,7 +127,7 @@ pair_plan_side(struct pair *s, struct pair_side *side)
 		side->dereg_ns = side->rts_ns + sim_scale(&s->load, 1000, 300000);
 }
 
-/* Receives that meet the peer's messages one by one, and some that nothing meets. */
+/* Receives for the peer's messages, one each, and some spare ones. */
 void
 pair_plan_recvs(struct pair *s, struct pair_side *side)
 {
@@ -153,7 +153,7 @@ pair_plan_recvs(struct pair *s, struct pair_side *side)
 		side->recv[side->nrecvs++].cap = sim_below(&s->load, 256);
 }
 
-/* Which WQEs a fault can be put into, and what has to come of it. */
+/* The WQEs that can have each fault, and the status that must follow. */
 static const struct {
 	uint8_t status; /* at the requester */
 	bool local;     /* found before anything is sent */
@@ -196,7 +196,7 @@ load_fault_fits(const struct pair_op *op, uint8_t fault, bool srq)
 	bool write = op->opcode == UROCE_WR_RDMA_WRITE || op->opcode == UROCE_WR_RDMA_WRITE_IMM;
 
 	if (srq && (fault == FAULT_LONG || fault == FAULT_RECV_KEY))
-		return false; /* whose receive it would be is not known */
+		return false; /* the owner of the receive is not known */
 	if (op->len < 2 || ((op->flags & UROCE_WQE_INLINE) && load_faults[fault].keys) ||
 	    (fault == FAULT_LACCESS && op->len > 4096))
 		return false;
@@ -238,7 +238,7 @@ load_fault_apply(struct pair_side *side, struct pair_op *op, uint8_t fault)
 		op->va = (peer->local.mr.iova + 7) & ~7ull;
 		break;
 	default:
-		break; /* the WQE is made wrong when it is posted */
+		break; /* the WQE is corrupted when it is posted */
 	}
 }
 

@@ -6,7 +6,7 @@
 #include <rte_common.h>
 #include "pair.h"
 
-/* Carve and register len bytes, with a strip that is nobody's in front. */
+/* Reserves and registers len bytes, after an unused strip. */
 static void
 world_area(struct pair_node *n, struct pair_area *a, uint32_t len, uint32_t pd, uint32_t access)
 {
@@ -14,11 +14,11 @@ world_area(struct pair_node *n, struct pair_area *a, uint32_t len, uint32_t pd, 
 	uint64_t iova;
 
 	a->off = n->used + 64 + sim_below(&s->load, 256);
-	if (access & MEM_REMOTE_ATOMIC) /* words, here and as the peer names them */
+	if (access & MEM_REMOTE_ATOMIC) /* words: aligned here and at the peer's address */
 		a->off = RTE_ALIGN_CEIL(a->off, 8);
 	a->head = a->tail = 0;
 	sim_area_place(&n->sim_node, &a->sim_area, a->off, len, pd, access);
-	/* Sometimes the region's last byte is the last one of the address space. */
+	/* Sometimes the region ends at the end of the address space. */
 	iova = sim_chance(&s->load, 60000) ? 0 - (uint64_t)len
 					   : (sim_rand(&s->load) >> 4) + sim_below(&s->load, 99);
 	if (access & MEM_REMOTE_ATOMIC)
