@@ -3,26 +3,26 @@
  * The connection manager (CM): IBTA vol. 1, chapter 12. It connects and disconnects QPs, and
  * resolves UD services, by MADs between QP1s.
  *
- * What lives here. A struct cm holds ids: listeners, connections, SIDR queries. Calls, MADs and the
+ * State. A struct cm holds ids: listeners, connections, SIDR queries. Calls, MADs and the
  * passing of time are inputs of an id; the tables in table.c say for each state and input what is
  * done, which state follows, and which event is reported. Nothing here does I/O, reads a clock or
  * allocates: MADs and events leave through struct cm_ops, `now` is an argument, and memory is one
  * block of the caller's.
  *
  * Threads. A struct cm belongs to one thread (the daemon's control thread). There is no other
- * state, so that a process may have as many as it likes.
+ * state, so a process may have several.
  *
  * Times. `now_ns` never goes backwards between calls. cm_tick must be called when its deadline has
  * come; a later call delays retransmissions, nothing else.
  *
- * Timers (CM-04), and who chooses them:
+ * Timers (CM-04), and the message that sets each:
  *   REQ            again after the response timeout that the REQ itself states for its receiver
  *   REP            again after the response timeout that the peer's REQ states for its sender
  *   DREQ, LAP      again after the timeout of the REQ or REP of this side
  *   SIDR_REQ       again after the timeout that the caller gives
  *   all of them    as often as max_retries of the REQ says, then UNREACHABLE
  *   after an MRA   not before the service timeout that it states has passed as well
- * A peer's response timeout is used as it stands between CM_MIN_TIMEOUT and CM_MAX_TIMEOUT. Beyond
+ * A peer's response timeout is used unchanged between CM_MIN_TIMEOUT and CM_MAX_TIMEOUT. Beyond
  * these a peer could make this side send thousands of MADs a second, or keep an id for hours.
  * The kernel states 20 (4.3 s) and 15 retries. CM_DEFAULT_TIMEOUT is shorter, because the response
  * timeout is about the peer's CM, not its program: a CM whose program is slow answers the second
@@ -52,11 +52,11 @@ enum cm_state {
 	CM_IDLE = 0,      /* made, nothing done yet */
 	CM_LISTEN,        /* a listener for connections or for SIDR queries */
 	CM_REQ_SENT,      /* active: waits for a REP */
-	CM_MRA_REQ_RCVD,  /* active: the peer has asked for time to answer the REQ */
+	CM_MRA_REQ_RCVD,  /* active: the peer requested more time for the REQ */
 	CM_REP_RCVD,      /* active: waits for cm_ready */
 	CM_REQ_RCVD,      /* passive: waits for cm_accept or cm_reject */
 	CM_REP_SENT,      /* passive: waits for an RTU */
-	CM_MRA_REP_RCVD,  /* passive: the peer has asked for time to answer the REP */
+	CM_MRA_REP_RCVD,  /* passive: the peer requested more time for the REP */
 	CM_ESTABLISHED,   /* connected */
 	CM_DREQ_SENT,     /* disconnecting: waits for a DREP */
 	CM_TIMEWAIT,      /* disconnected: packets of the connection may still arrive */
@@ -64,7 +64,7 @@ enum cm_state {
 	CM_SIDR_REQ_SENT, /* waits for a SIDR_REP */
 	CM_SIDR_REQ_RCVD, /* waits for cm_sidr_answer */
 	CM_SIDR_REP_SENT, /* answered: copies of the SIDR_REQ get the SIDR_REP again */
-	CM_CLOSED,        /* nothing can happen any more but cm_destroy */
+	CM_CLOSED,        /* ended: only cm_destroy is left */
 	CM_NSTATES
 };
 /* "IDLE" .. */
@@ -73,7 +73,7 @@ extern const char *const cm_state_name[CM_NSTATES];
 enum cm_lap_state { /* loading an alternate path, while ESTABLISHED */
 		    CM_LAP_NONE = 0,
 		    CM_LAP_SENT,     /* active: waits for an APR */
-		    CM_LAP_MRA_RCVD, /* active: the peer has asked for time to answer the LAP */
+		    CM_LAP_MRA_RCVD, /* active: the peer requested more time for the LAP */
 		    CM_LAP_RCVD,     /* passive: waits for cm_answer_path */
 		    CM_LAP_NSTATES
 };
@@ -85,9 +85,9 @@ enum cm_event_type {
 	CM_EV_CONNECT_RESPONSE, /* msg: REP. Answer with cm_ready or cm_reject */
 	CM_EV_ESTABLISHED,      /* passive side; msg: RTU, or NULL after cm_established */
 	CM_EV_REJECTED,         /* reason; msg: REJ, or NULL when the peer was found to be stale */
-	CM_EV_UNREACHABLE,      /* no answer to a REQ, REP or SIDR_REQ; status -ETIMEDOUT */
+	CM_EV_UNREACHABLE,      /* no response to a REQ, REP or SIDR_REQ; status -ETIMEDOUT */
 	CM_EV_DISCONNECTED,     /* once for each connection; status -ETIMEDOUT without a DREP */
-	CM_EV_TIMEWAIT_EXIT,    /* its QPN may be used again */
+	CM_EV_TIMEWAIT_EXIT,    /* its QPN may be reused */
 	CM_EV_PATH_REQUEST,     /* msg: LAP. Answer with cm_answer_path */
 	CM_EV_PATH_RESPONSE,    /* msg: APR; status 0 or -ECONNREFUSED. Or -ETIMEDOUT, NULL */
 	CM_EV_SIDR_REQUEST,     /* msg: SIDR_REQ. A new id, which is the receiver's to destroy */
@@ -96,7 +96,7 @@ enum cm_event_type {
 };
 extern const char *const cm_event_name[CM_NEVENTS];
 
-/* Where MADs of an id go to, and come from. */
+/* The addresses of an id's MADs. */
 struct cm_addr {
 	uint16_t dev; /* the caller's number of the device; not CM_DEV_ANY */
 	uint16_t pkey;
@@ -115,25 +115,25 @@ struct cm_event {
 	enum cm_event_type type;
 	uint32_t id;
 	void *user;                  /* of the id; NULL for a new one */
-	uint32_t listener;           /* of the requests: whose they are; else 0 */
+	uint32_t listener;           /* of requests: the listener that they are for; else 0 */
 	void *listener_user;         /* its user */
 	int status;                  /* 0 or -errno */
 	uint16_t reason;             /* of REJECTED and DISCONNECTED: enum wire_cm_reason or 0 */
-	const struct wire_cm *msg;   /* what brought it, or NULL */
+	const struct wire_cm *msg;   /* the received message, or NULL */
 	const uint8_t *private_data; /* of msg, padded with zeroes; or NULL */
-	uint32_t private_len;        /* bytes that the wire carries, not those that the peer gave */
+	uint32_t private_len;        /* bytes in the MAD, not the length that the peer used */
 	struct cm_ece ece;           /* of msg */
-	const struct cm_addr *addr;  /* the id's; seen from this side */
+	const struct cm_addr *addr;  /* the id's, from this side */
 };
 
 /*
- * What a struct cm asks of its caller. ctx is that of cm_init.
+ * The caller's functions for a struct cm. ctx is that of cm_init.
  *
  * send: one MAD of WIRE_MAD_LEN bytes from QP1 to QP1, Q_Key WIRE_GSI_QKEY. It may be lost. Must
  * not call back.
  *
- * event: what ev points to is valid during the call. The call is the last thing that a function
- * does with the id, so that event may call any function of this file, cm_destroy(ev->id) too.
+ * event: what ev points to is valid during the call. A function does nothing with the
+ * id after it, so event may call any function of this file, including cm_destroy(ev->id).
  */
 struct cm_ops {
 	void (*send)(void *ctx, const struct cm_addr *addr, const uint8_t *mad);
@@ -142,9 +142,9 @@ struct cm_ops {
 
 struct cm_config {
 	uint32_t max_ids;          /* 1 .. CM_MAX_IDS, of all kinds together */
-	uint32_t max_peer_pending; /* requests of one peer's GID that wait to be answered; 0: 64 */
+	uint32_t max_peer_pending; /* unanswered requests of one peer's GID; 0: 64 */
 	uint64_t seed;             /* of ids and transaction ids: random, or fixed in a test */
-	uint8_t mra_req_timeout;   /* code: time that is asked for when a REQ comes twice; 0: 22 */
+	uint8_t mra_req_timeout;   /* code: time requested when a REQ arrives twice; 0: 22 */
 	uint8_t mra_rep_timeout;   /* code: the same for a REP; 0: 20 */
 	uint8_t max_timewait;      /* code: the longest TIMEWAIT that a peer can ask for; 0: 22 */
 };
@@ -158,10 +158,10 @@ enum cm_drop {                   /* why a MAD was dropped */
 	       CM_DROP_CLASS_VERSION,
 	       CM_DROP_METHOD,
 	       CM_DROP_ATTR,
-	       CM_DROP_FIELD,      /* a field has a value that no sender may give it */
-	       CM_DROP_UNKNOWN_ID, /* of no id, and nothing to answer */
-	       CM_DROP_WRONG_PEER, /* the id's peer is another one */
-	       CM_DROP_UNEXPECTED, /* nothing that the id's state allows */
+	       CM_DROP_FIELD,      /* a field has a value that no sender may use */
+	       CM_DROP_UNKNOWN_ID, /* no such id, and no response needed */
+	       CM_DROP_WRONG_PEER, /* the id has another peer */
+	       CM_DROP_UNEXPECTED, /* not allowed in the id's state */
 	       CM_NDROPS
 };
 extern const char *const cm_drop_name[CM_NDROPS];
@@ -169,15 +169,14 @@ extern const char *const cm_drop_name[CM_NDROPS];
 struct cm_counters {
 	uint64_t rx[WIRE_CM_NATTRS], tx[WIRE_CM_NATTRS]; /* by WIRE_CM_INDEX */
 	uint64_t dropped[CM_NDROPS];
-	uint64_t duplicates;   /* MADs that had been seen, answered again or ignored */
-	uint64_t retries;      /* MADs sent again by a timer */
+	uint64_t duplicates;   /* MADs received before, answered again or ignored */
+	uint64_t retries;      /* MADs retransmitted by a timer */
 	uint64_t no_listener;  /* REQs and SIDR_REQ messages */
 	uint64_t over_backlog; /* refused: the listener's backlog */
 	uint64_t over_peer;    /* refused: too many requests of this peer */
 	uint64_t over_ids;     /* refused: no id left */
-	uint64_t
-		evicted; /* ids that answered copies, and gave way: a later copy is a new request */
-	uint64_t stale;  /* REQs and REPs refused as stale */
+	uint64_t evicted; /* ids that answered copies, evicted: a later copy is a new request */
+	uint64_t stale;   /* REQs and REPs refused as stale */
 	uint64_t events[CM_NEVENTS];
 };
 
@@ -186,21 +185,22 @@ struct cm;
 /* Bytes that cm_init needs for this configuration. 0: the configuration is invalid. */
 size_t cm_bytes(const struct cm_config *config);
 /*
- * Make a struct cm of cm_bytes(config) bytes at mem, which is aligned to 64 and stays the caller's,
- * and lasts until the caller frees it. ops is not copied. Never fails for a valid configuration.
+ * Make a struct cm of cm_bytes(config) bytes at mem, which is aligned to 64 and remains the
+ * caller's. mem must stay valid until the caller frees it. ops is not copied. Never fails for a
+ * valid configuration.
  */
 struct cm *cm_init(void *mem, const struct cm_config *config, const struct cm_ops *ops, void *ctx);
 
 /*
- * A new id in state IDLE, for user. 0 and *id (never 0), or -ENOMEM: max_ids are in use. An id is
- * the local communication id, too, and is not given again for a long time.
+ * Create an id in state IDLE, for user. 0 and *id (never 0), or -ENOMEM: max_ids are in use. An id
+ * is also the local communication id, and is not reused for a long time.
  */
 int cm_create(struct cm *cm, void *user, uint32_t *id);
 /*
- * The owner is done with id: no event of it follows. The peer is told what fits the state: DREQ,
- * REJ, or a SIDR_REP that refuses. If that takes time (DREQ_SENT, TIMEWAIT and the states in which
- * copies are still answered), the id lives on without an owner and ends by itself. Ids that a
- * listener has reported are independent of it. 0, or -ENOENT.
+ * The owner is done with id: no event of it follows. The peer gets the message that fits the state:
+ * DREQ, REJ, or a SIDR_REP that refuses. If that takes time (DREQ_SENT, TIMEWAIT and the states in
+ * which copies are still answered), the id continues without an owner and ends by itself. Ids that
+ * a listener has reported are independent of it. 0, or -ENOENT.
  */
 int cm_destroy(struct cm *cm, uint32_t id, uint64_t now_ns);
 /* Events of id have this user from now on. 0, or -ENOENT. */
@@ -211,14 +211,14 @@ struct cm_listen {
 	uint64_t service_id; /* WIRE_CM_SERVICE of an rdma_cm port */
 	bool sidr;           /* for SIDR_REQ messages, not REQs */
 	uint16_t dev;        /* or CM_DEV_ANY */
-	uint8_t family;      /* enum cm_family: what a wildcard takes */
+	uint8_t family;      /* enum cm_family: accepted by a wildcard */
 	uint8_t gid[16];     /* all zero: a wildcard for every address */
-	uint32_t backlog;    /* requests that wait to be answered; at least 1 */
+	uint32_t backlog;    /* unanswered requests, at most; at least 1 */
 };
 /*
- * Listen (CM-10). The most specific listener gets a request: address before wildcard, one family
- * before any, one device before any. 0; -ENOENT; -EINVAL: not IDLE, or backlog 0; -EADDRINUSE:
- * there is such a listener.
+ * Listen (CM-10). A request goes to the most specific listener: address before wildcard, one family
+ * before any, one device before any. 0; -ENOENT; -EINVAL: not IDLE, or backlog 0; -EADDRINUSE: such
+ * a listener exists.
  */
 int cm_listen(struct cm *cm, uint32_t id, const struct cm_listen *l);
 
@@ -240,9 +240,9 @@ struct cm_connect {
 	uint32_t private_len; /* at most WIRE_CM_REQ_PRIVATE */
 };
 /*
- * Send a REQ (CM-04). What follows: CONNECT_RESPONSE, REJECTED or UNREACHABLE. 0; -ENOENT;
- * -EINVAL: not IDLE, private data too long, or a value out of its range; -EBUSY: the QPN belongs to
- * another id, which may be in TIMEWAIT.
+ * Send a REQ (CM-04). CONNECT_RESPONSE, REJECTED or UNREACHABLE follows. 0; -ENOENT; -EINVAL: not
+ * IDLE, private data too long, or a value out of range; -EBUSY: the QPN belongs to another id,
+ * which may be in TIMEWAIT.
  */
 int cm_connect(struct cm *cm, uint32_t id, const struct cm_connect *c, uint64_t now_ns);
 
@@ -257,8 +257,8 @@ struct cm_accept {
 	uint32_t private_len; /* at most WIRE_CM_REP_PRIVATE */
 };
 /*
- * Send a REP: answers CONNECT_REQUEST. What follows: ESTABLISHED, REJECTED, DISCONNECTED or
- * UNREACHABLE. Errors as cm_connect's.
+ * Send a REP: answers CONNECT_REQUEST. ESTABLISHED, REJECTED, DISCONNECTED or UNREACHABLE follows.
+ * Errors as for cm_connect.
  */
 int cm_accept(struct cm *cm, uint32_t id, const struct cm_accept *c, uint64_t now_ns);
 /*
@@ -267,9 +267,9 @@ int cm_accept(struct cm *cm, uint32_t id, const struct cm_accept *c, uint64_t no
  */
 int cm_ready(struct cm *cm, uint32_t id, const void *data, uint32_t len, uint64_t now_ns);
 /*
- * A request has arrived on the QP of id (COMM_EST): stands in for an RTU that is lost or late
- * (CM-02). Reports ESTABLISHED if the RTU has not. 0, also when the id is ESTABLISHED already;
- * -ENOENT; -EINVAL: any other state.
+ * A request has arrived on the QP of id (COMM_EST): replaces an RTU that is lost or late (CM-02).
+ * Reports ESTABLISHED if the RTU has not. 0, also if the id is ESTABLISHED already; -ENOENT;
+ * -EINVAL: any other state.
  */
 int cm_established(struct cm *cm, uint32_t id, uint64_t now_ns);
 
@@ -281,12 +281,12 @@ struct cm_reject {
 	uint32_t private_len; /* at most WIRE_CM_REJ_PRIVATE */
 };
 /*
- * Send a REJ: in REQ_RCVD, REP_SENT (and MRA_REP_RCVD) and REP_RCVD. The id can only be destroyed
- * then. 0; -ENOENT; -EINVAL: another state, or data too long.
+ * Send a REJ: in REQ_RCVD, REP_SENT (and MRA_REP_RCVD) and REP_RCVD. Afterwards the id can only be
+ * destroyed. 0; -ENOENT; -EINVAL: another state, or data too long.
  */
 int cm_reject(struct cm *cm, uint32_t id, const struct cm_reject *r, uint64_t now_ns);
 /*
- * Ask the peer for time (MRA) before it sends its REQ or REP again: in REQ_RCVD and REP_RCVD.
+ * Request time from the peer (MRA) before it retransmits its REQ or REP: in REQ_RCVD and REP_RCVD.
  * timeout: code 0 .. 31. Copies of the REQ or REP are answered with an MRA in any case. 0; -ENOENT;
  * -EINVAL: another state, or more than WIRE_CM_MRA_PRIVATE bytes.
  */
@@ -302,14 +302,14 @@ int cm_disconnect(struct cm *cm, uint32_t id, const void *data, uint32_t len, ui
 
 /*
  * Load an alternate path (CM-08): sends a LAP. Only the active side may (IBTA 12.6.9).
- * PATH_RESPONSE follows. 0; -ENOENT; -EINVAL: not ESTABLISHED, the passive side, a LAP is under
- * way, or more than WIRE_CM_LAP_PRIVATE bytes.
+ * PATH_RESPONSE follows. 0; -ENOENT; -EINVAL: not ESTABLISHED, the passive side, a LAP is
+ * outstanding, or more than WIRE_CM_LAP_PRIVATE bytes.
  */
 int cm_load_path(struct cm *cm, uint32_t id, const struct wire_cm_path *path, const void *data,
 		 uint32_t len, uint64_t now_ns);
 /*
- * Send an APR: answers PATH_REQUEST. status: enum wire_apr_status; 0 takes the path, see
- * cm_qp_attr. 0; -ENOENT; -EINVAL: no LAP waits, or more than WIRE_CM_APR_PRIVATE bytes.
+ * Send an APR: answers PATH_REQUEST. status: enum wire_apr_status; 0 accepts the path, see
+ * cm_qp_attr. 0; -ENOENT; -EINVAL: no LAP is unanswered, or more than WIRE_CM_APR_PRIVATE bytes.
  */
 int cm_answer_path(struct cm *cm, uint32_t id, uint8_t status, const void *data, uint32_t len,
 		   uint64_t now_ns);
@@ -322,7 +322,7 @@ struct cm_sidr_ask {
 	const void *private_data;
 	uint32_t private_len; /* at most WIRE_CM_SIDR_REQ_PRIVATE */
 };
-/* Send a SIDR_REQ (CM-07). SIDR_RESPONSE or UNREACHABLE follows. Errors as cm_connect's. */
+/* Send a SIDR_REQ (CM-07). SIDR_RESPONSE or UNREACHABLE follows. Errors as for cm_connect. */
 int cm_sidr_ask(struct cm *cm, uint32_t id, const struct cm_sidr_ask *q, uint64_t now_ns);
 
 struct cm_sidr_answer {
@@ -337,29 +337,29 @@ struct cm_sidr_answer {
 /* Send a SIDR_REP: answers SIDR_REQUEST. 0; -ENOENT; -EINVAL: another state, or data too long. */
 int cm_sidr_answer(struct cm *cm, uint32_t id, const struct cm_sidr_answer *s, uint64_t now_ns);
 
-/* What a received packet to QP1 says beside its payload. */
+/* A received packet to QP1, without its payload. */
 struct cm_rx_info {
 	struct cm_addr addr; /* local: the address that the packet was sent to */
 	uint32_t qkey, src_qpn;
 };
 /*
- * A packet to QP1: len bytes of payload. Hostile input. Costs a few hash lookups, at most two sent
- * MADs and two events, and at most one new id (CM-01).
+ * Handle a packet to QP1: len bytes of payload. Hostile input. Costs a few hash lookups, at most
+ * two sent MADs and two events, and at most one new id (CM-01).
  */
 void cm_rx(struct cm *cm, const struct cm_rx_info *info, const uint8_t *mad, uint32_t len,
 	   uint64_t now_ns);
-/* Do what is due at now_ns. Returns when to call again, or CM_NEVER. */
+/* Do the work due at now_ns. Returns the time of the next call, or CM_NEVER. */
 uint64_t cm_tick(struct cm *cm, uint64_t now_ns);
-/* When cm_tick has something to do, or CM_NEVER. */
+/* The time at which cm_tick has work, or CM_NEVER. */
 uint64_t cm_next_ns(const struct cm *cm);
 
 /*
- * Is a QPN of device dev held by an id? A QPN is held from cm_connect or cm_accept until
- * TIMEWAIT_EXIT, also after cm_destroy: whoever gives QPNs out must not give this one (CM-06).
+ * Does an id hold a QPN of device dev? A QPN is held from cm_connect or cm_accept until
+ * TIMEWAIT_EXIT, also after cm_destroy: the allocator of QPNs must not hand it out (CM-06).
  */
 bool cm_qpn_held(const struct cm *cm, uint16_t dev, uint32_t qpn);
 
-/* What a QP of a connection has to be modified to, both sides: for INIT_QP_ATTR. */
+/* The attributes to modify a connection's QP to, both sides: for INIT_QP_ATTR. */
 struct cm_qp_attr {
 	uint32_t dest_qpn, dest_qkey;
 	uint32_t rq_psn, sq_psn;
@@ -369,16 +369,16 @@ struct cm_qp_attr {
 	uint8_t ack_timeout;                          /* code */
 	uint8_t retry_count, rnr_retry;
 	uint16_t pkey;
-	struct wire_cm_path primary;   /* seen from this side */
+	struct wire_cm_path primary;   /* from this side */
 	struct wire_cm_path alternate; /* remote_gid all zero: none */
 };
 /*
- * Attributes of id's QP. 0; -ENOENT; -EINVAL: the id has no peer's QPN yet (states before REP_RCVD
- * and REQ_RCVD), or is none of a connection.
+ * Get the attributes of id's QP. 0; -ENOENT; -EINVAL: the id has no peer's QPN yet (states before
+ * REP_RCVD and REQ_RCVD), or is not of a connection.
  */
 int cm_qp_attr_get(const struct cm *cm, uint32_t id, struct cm_qp_attr *attr);
 
-/* An id, for people. */
+/* An id's state, for display. */
 struct cm_info {
 	uint32_t id, remote_id;
 	enum cm_state state;
@@ -390,8 +390,8 @@ struct cm_info {
 	uint64_t service_id;
 	uint32_t local_qpn, remote_qpn;
 	uint32_t retries_left;
-	uint64_t deadline_ns;      /* or CM_NEVER */
-	uint64_t made_ns;          /* when it was connected or reported; 0 in IDLE and LISTEN */
+	uint64_t deadline_ns; /* or CM_NEVER */
+	uint64_t made_ns;     /* time when it was connected or reported; 0 in IDLE and LISTEN */
 	uint32_t backlog, pending; /* of a listener */
 	struct cm_ece ece;         /* the peer's */
 };
@@ -402,7 +402,7 @@ int cm_info_get(const struct cm *cm, uint32_t id, struct cm_info *info);
  * come and go meanwhile.
  */
 uint32_t cm_next_id(const struct cm *cm, uint32_t *pos);
-/* Ids in use, ids without an owner too. */
+/* Ids in use, including those without an owner. */
 uint32_t cm_nids(const struct cm *cm);
 const struct cm_counters *cm_counters(const struct cm *cm);
 

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of lib/cm share, from the ground up:
+ * Shared by the files of lib/cm, from the bottom up:
  *
  *   table.c  the state machine as data, names
  *   id.c     memory, ids, lookups
  *   timer.c  the heap of deadlines
- *   peer.c   how many requests of each peer wait
- *   listen.c listeners and the limits of what peers can ask for
- *   act.c, act_other.c  what cells do: MADs that are built and sent
+ *   peer.c   number of unanswered requests of each peer
+ *   listen.c listeners and the limits on peers' requests
+ *   act.c, act_other.c  actions of cells: MADs that are built and sent
  *   step.c   one input of one id: cell, action, next state, event
  *   call.c   calls of the owner
  *   rx_request.c  requests, which make ids
  *   rx.c     the other MADs to inputs
  *
- * The layer of rdma_cm above it has rdma_parts.h.
+ * The rdma_cm layer above has rdma_parts.h.
  *
  * Private to lib/cm.
  */
@@ -25,7 +25,7 @@
 
 #define CM_NONE UINT32_MAX /* no slot */
 
-enum cm_key { /* what an id can be found by, beside its number */
+enum cm_key { /* keys to find an id by, in addition to its number */
 	      CM_KEY_REMOTE =
 		      0, /* peer's address, communication id; SIDR queries have CM_SIDR_BIT */
 	      CM_KEY_REMOTE_QPN, /* peer's address, QPN */
@@ -37,7 +37,7 @@ enum cm_key { /* what an id can be found by, beside its number */
 
 struct cm_id {
 	uint32_t comm_id; /* 0: the slot is free */
-	uint32_t gen;     /* how often the slot was used */
+	uint32_t gen;     /* number of times the slot was used */
 	uint8_t state;    /* enum cm_state */
 	uint8_t lap;      /* enum cm_lap_state */
 	bool passive;     /* made by a peer's request */
@@ -45,7 +45,7 @@ struct cm_id {
 	bool orphan;       /* destroyed by its owner */
 	bool disconnected; /* DISCONNECTED has been reported */
 	bool pending;      /* counts for its listener and its peer */
-	uint8_t keys;      /* bit per enum cm_key: found by it */
+	uint8_t keys;      /* bit per enum cm_key: set if the id has this key */
 	uint8_t retries_left, max_retries;
 	uint8_t transport;
 	bool has_apr;
@@ -58,9 +58,9 @@ struct cm_id {
 	uint32_t old_prev, old_next; /* in the list of those that may be evicted */
 	bool evictable;
 	uint64_t deadline_ns;
-	uint64_t response_ns; /* after which a MAD is sent again */
-	uint64_t linger_ns;   /* how long copies are answered in REJ_SENT and SIDR_REP_SENT */
-	uint64_t mra_ns; /* .. and that much longer: the longest time that an MRA has asked for */
+	uint64_t response_ns; /* time until a MAD is retransmitted */
+	uint64_t linger_ns;   /* time for which copies are answered in REJ_SENT and SIDR_REP_SENT */
+	uint64_t mra_ns;      /* .. extended by the longest time that an MRA requested */
 	uint64_t timewait_ns;
 	uint64_t made_ns;
 	uint64_t tid;               /* of the exchange that made the connection */
@@ -72,16 +72,16 @@ struct cm_id {
 	struct cm_ece peer_ece;
 	uint32_t local_qpn;
 	struct cm_qp_attr qp;        /* dest_qpn 0: not known yet */
-	struct wire_cm_path loading; /* of the LAP under way, seen from this side */
+	struct wire_cm_path loading; /* of the outstanding LAP, from this side */
 	struct cm_listen listen;
 	uint32_t npending;             /* of a listener */
-	uint8_t request[WIRE_MAD_LEN]; /* what the timer sends again */
-	uint8_t reply[WIRE_MAD_LEN];   /* what a copy gets again: REP, RTU, REJ, SIDR_REP */
+	uint8_t request[WIRE_MAD_LEN]; /* retransmitted by the timer */
+	uint8_t reply[WIRE_MAD_LEN];   /* reply to a copy: REP, RTU, REJ, SIDR_REP */
 	uint8_t apr[WIRE_MAD_LEN];
 };
 _Static_assert(sizeof(struct cm_id) <= 2048, "an id costs at most 2 KiB");
 
-/* A peer with requests that wait to be answered. */
+/* A peer with unanswered requests. */
 struct cm_peer {
 	uint16_t dev;
 	uint8_t gid[16];
@@ -98,7 +98,7 @@ struct cm {
 	uint32_t perm_key[4];
 	uint32_t id_bits; /* of a slot's number */
 	uint32_t bucket_mask;
-	uint32_t nused, nremote;        /* ids; those that peers have made */
+	uint32_t nused, nremote;        /* ids; ids made by peers */
 	uint32_t free_first, free_last; /* first in, first out, by next[0] */
 	uint32_t old_first, old_last;   /* ids that may be evicted, the oldest first */
 	uint32_t free_peer;
@@ -113,7 +113,7 @@ struct cm {
 	uint8_t lap_seen[CM_LAP_NSTATES][CM_NINPUTS];
 };
 
-/* What an input brings, and what its action leaves for the step. */
+/* An input's data, and the results of its action for the step. */
 struct cm_args {
 	uint64_t now_ns;
 	const struct wire_cm *msg; /* of a MAD, else NULL */
@@ -141,32 +141,31 @@ struct cm_id *cm_new(struct cm *cm);
 void cm_free(struct cm *cm, struct cm_id *id);
 /* Free the oldest id that only answers copies and has no owner, if there is one. */
 void cm_evict(struct cm *cm);
-/* The number of a key's bucket. Keyed: a peer chooses some of what it consists of. */
+/* The number of a key's bucket. The hash is keyed: a peer chooses parts of the key. */
 uint32_t cm_key_bucket(const struct cm *cm, enum cm_key key, uint16_t dev, const uint8_t *gid,
 		       uint64_t num);
-/* Find an id by a key. dev and gid as far as the key has them. CM_KEY_SERVICE: the first of many.
- */
+/* Find an id by a key. dev and gid if the key has them. CM_KEY_SERVICE: the first of many. */
 struct cm_id *cm_key_find(const struct cm *cm, enum cm_key key, uint16_t dev, const uint8_t *gid,
 			  uint64_t num);
-/* The next one behind id with the same service. */
+/* The next id behind id with the same service. */
 struct cm_id *cm_key_next_service(const struct cm *cm, const struct cm_id *id);
-/* Let id, whose addr is set, be found by num. It must not be found by this key yet. */
+/* Add key num to id, whose addr is set. id must not have this key yet. */
 void cm_key_add(struct cm *cm, struct cm_id *id, enum cm_key key, uint64_t num);
-/* No effect when it is not found by it. */
+/* Remove the key; no effect if id does not have it. */
 void cm_key_del(struct cm *cm, struct cm_id *id, enum cm_key key);
-/* id may be evicted, or not any more. */
+/* Make id evictable, or not. */
 void cm_evictable_set(struct cm *cm, struct cm_id *id, bool evictable);
 
 /* timer.c: set id's timer, or none for CM_NEVER. */
 void cm_timer_set(struct cm *cm, struct cm_id *id, uint64_t deadline_ns);
 
-/* peer.c: requests of this peer that wait. */
+/* peer.c: number of this peer's unanswered requests. */
 uint32_t cm_peer_pending(const struct cm *cm, const struct cm_addr *addr);
-/* id waits for an answer: counted for its listener and its peer. */
+/* id is an unanswered request: count it for its listener and its peer. */
 void cm_pending_begin(struct cm *cm, struct cm_id *id);
 void cm_pending_end(struct cm *cm, struct cm_id *id);
 
-/* act.c: do what the action says. 0, or the -errno of a call, after which nothing has changed. */
+/* act.c: execute the action. 0, or the -errno of a call, after which nothing has changed. */
 int cm_act(struct cm *cm, struct cm_id *id, enum cm_act act, struct cm_args *a);
 /* Send a MAD, counted. */
 void cm_send(struct cm *cm, const struct cm_addr *addr, const uint8_t mad[WIRE_MAD_LEN]);
@@ -176,13 +175,13 @@ void cm_send_msg(struct cm *cm, const struct cm_addr *addr, const struct wire_cm
 void cm_msg_begin(struct wire_cm *m, uint32_t attr, uint64_t tid);
 /* Nanoseconds of a response timeout that a peer states: CM_MIN_TIMEOUT .. CM_MAX_TIMEOUT. */
 uint64_t cm_response_ns(uint32_t code);
-/* How long TIMEWAIT is for a path with this ACK timeout, a code or 0. */
+/* Duration of TIMEWAIT for a path with this ACK timeout, a code or 0. */
 uint64_t cm_timewait_ns(const struct cm *cm, uint32_t code);
-/* Send m, which the timer sends again until an answer comes. */
+/* Send m, which the timer retransmits until a response arrives. */
 void cm_send_request(struct cm *cm, struct cm_id *id, const struct wire_cm *m, struct cm_args *a);
-/* Send m, which copies of what it answers get again. */
+/* Send m, and keep it as the reply to copies of the message that it answers. */
 void cm_send_reply(struct cm *cm, struct cm_id *id, const struct wire_cm *m);
-/* Private data of a call into m. -EINVAL: too long. */
+/* Copy a call's private data to m. -EINVAL: too long. */
 int cm_put_private(struct wire_cm *m, const void *data, uint32_t len);
 
 /* act_other.c: likewise for the actions of these names. */
@@ -190,12 +189,12 @@ int cm_act_send_lap(struct cm *cm, struct cm_id *id, struct cm_args *a);
 int cm_act_send_apr(struct cm *cm, struct cm_id *id, const struct cm_args *a);
 int cm_act_send_sidr_req(struct cm *cm, struct cm_id *id, struct cm_args *a);
 int cm_act_send_sidr_rep(struct cm *cm, struct cm_id *id, const struct cm_sidr_answer *s);
-/* A path of the peer's message as this side sees it. */
+/* A path of the peer's message, turned to this side's view. */
 struct wire_cm_path cm_path_turned(const struct wire_cm_path *p);
 
 /* listen.c: the action of this name. */
 int cm_act_listen(struct cm *cm, struct cm_id *id, const struct cm_listen *l);
-/* The most specific listener for what came to addr, or NULL. */
+/* The most specific listener for a request to addr, or NULL. */
 struct cm_id *cm_listener_find(const struct cm *cm, const struct cm_addr *addr, uint64_t service_id,
 			       bool sidr);
 /* A new id for a request of addr's peer to l, or NULL: one of the limits is reached (CM-16). */
@@ -220,13 +219,13 @@ struct cm_mad {
 
 /* rx.c: count a MAD as dropped. */
 void cm_rx_drop(struct cm_mad *rx, enum cm_drop why);
-/* A MAD is an input of id. One that the table refuses is counted. */
+/* Pass a MAD to id as an input. A MAD that the table refuses is counted. */
 void cm_rx_input(struct cm_mad *rx, struct cm_id *id, enum cm_input in, uint16_t reason);
 /* Send a REJ for a message that has no id here. */
 void cm_rx_reject(struct cm_mad *rx, uint8_t about, uint16_t reason, uint32_t local,
 		  uint32_t remote);
 
-/* rx_request.c: a REQ, and a message that asks for a UD service. */
+/* rx_request.c: handle a REQ, and a SIDR_REQ. */
 void cm_rx_req(struct cm_mad *rx);
 void cm_rx_sidr_req(struct cm_mad *rx);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ports of rdma_cm's port spaces, and who is bound to them (CM-10). The rules are TCP's: an address
- * and a port belong to one owner, a wildcard overlaps every address of its families, and owners
- * that all allow reuse share a port as long as none of them listens on it.
+ * Ports of rdma_cm's port spaces, and their owners (CM-10). The rules are TCP's: an address and a
+ * port belong to one owner, a wildcard overlaps every address of its families, and owners that all
+ * allow reuse share a port as long as none of them listens on it.
  *
- * No I/O, no clock, no allocation; one thread, that of the struct cm. Nothing here is known to the
- * rest of lib/cm: a listener's service id is made of a port that was bound here.
+ * No I/O, no clock, no allocation; one thread, that of the struct cm. The rest of lib/cm does not
+ * depend on this file: a listener's service id contains a port that was bound here.
  */
 #ifndef CM_PORT_H
 #define CM_PORT_H
@@ -14,14 +14,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Ports that are given to owners who do not choose: Linux's range. */
+/* Ports for owners that do not choose one: Linux's range. */
 #define CM_PORT_FIRST 32768u
 #define CM_PORT_LAST  60999u
 
 struct cm_bind {
 	uint16_t space;  /* WIRE_CM_PS_TCP .. */
 	uint16_t port;   /* 0: any free one of CM_PORT_FIRST .. CM_PORT_LAST */
-	bool v6;         /* of the wildcard; an address says it itself */
+	bool v6;         /* a wildcard's family; an address has its own */
 	bool afonly;     /* a wildcard of IPv6 does not take IPv4 */
 	bool reuse;      /* REUSEADDR */
 	uint8_t gid[16]; /* all zero: a wildcard */
@@ -31,19 +31,19 @@ struct cm_ports;
 
 /* Bytes that cm_ports_init needs for at most max owners, 1 .. 2^20. */
 size_t cm_ports_bytes(uint32_t max);
-/* Make an empty table at mem, aligned to 8, which stays the caller's. seed: of the ports chosen. */
+/* Make an empty table at mem, aligned to 8, which remains the caller's. seed: for chosen ports. */
 struct cm_ports *cm_ports_init(void *mem, uint32_t max, uint64_t seed);
 /*
- * Bind. 0, *owner (never 0) and *port; -EADDRINUSE: the port belongs to another; -EADDRNOTAVAIL: no
- * port is free to be chosen; -ENOMEM: max owners.
+ * Bind. 0, *owner (never 0) and *port; -EADDRINUSE: the port belongs to another owner;
+ * -EADDRNOTAVAIL: no port is free; -ENOMEM: max owners.
  */
 int cm_port_bind(struct cm_ports *p, const struct cm_bind *b, uint32_t *owner, uint16_t *port);
 /*
- * The owner is about to listen. 0, also when it does already; -EADDRINUSE: another owner, who
+ * The owner is about to listen. 0, also if it listens already; -EADDRINUSE: another owner, which
  * allowed reuse, shares its address and port; -ENOENT: no such owner.
  */
 int cm_port_listen(struct cm_ports *p, uint32_t owner);
-/* The owner gives its port back. 0 is no owner, and nothing happens. */
+/* Release the owner's port. No effect if owner is 0. */
 void cm_port_release(struct cm_ports *p, uint32_t owner);
 
 #endif

@@ -32,10 +32,10 @@
 #include <stdint.h>
 #include "cm/cm.h"
 
-#define RCM_ID_EVENTS     8u          /* of one id, waiting */
-#define RCM_CALL_EVENTS   3u          /* of them, those that make calls fail */
-#define RCM_MAX_BACKLOG   1024u       /* backlogs of 0 or more than this mean this */
-#define RCM_UD_QKEY       0x01234567u /* of UD QPs whose program gives none */
+#define RCM_ID_EVENTS     8u          /* waiting events of one id */
+#define RCM_CALL_EVENTS   3u          /* with this many waiting, calls fail */
+#define RCM_MAX_BACKLOG   1024u       /* used for a backlog of 0, or above this */
+#define RCM_UD_QKEY       0x01234567u /* of UD QPs without a program's Q_Key */
 #define RCM_EVENT_PRIVATE WIRE_CM_MAX_PRIVATE
 
 /* Numbers of enum rdma_cm_event_type. */
@@ -122,16 +122,16 @@ struct rcm_event {
 };
 
 /*
- * What a struct rcm asks of its caller. ctx is that of rcm_init. No callback may call a function of
- * this file.
+ * The caller's functions for a struct rcm. ctx is that of rcm_init. No callback may call a function
+ * of this file.
  *
  * send: as cm_ops.send.
- * readable: the queue of a channel is not empty any more. user is the channel's.
- * bind: which device has this local address? 0 and *dev; -EADDRNOTAVAIL; -ENODEV.
+ * readable: the queue of a channel is no longer empty. user is the channel's.
+ * bind: finds the device with this local address. 0 and *dev; -EADDRNOTAVAIL; -ENODEV.
  * resolve: the device, source address and next hop towards dst for id. src all zero: any source.
  *	0 and path->addr; -EINPROGRESS: rcm_resolved follows; another -errno: the call's result.
  * route: MTU, hop limit, flow label .. of path, whose address part is resolved. Results likewise.
- * cancel: id's resolve or route is not wanted any more; rcm_resolved must not follow.
+ * cancel: id no longer needs its resolve or route; rcm_resolved must not follow.
  * dev: attributes of a device; false: it does not exist.
  * mcast: join or leave a multicast group on a device, on the wire (IGMP, MLD). 0 or -errno; the
  *	result of leaving is ignored. Called once for each rcm_join of a full member.
@@ -150,9 +150,9 @@ struct rcm_ops {
 
 struct rcm_config {
 	uint32_t max_channels; /* 1 .. 2^16 */
-	uint32_t max_ids;      /* 1 .. 2^18, of all channels, requests that wait among them */
+	uint32_t max_ids;      /* 1 .. 2^18, of all channels, including waiting requests */
 	uint32_t max_groups;   /* 0 .. 2^18: memberships of multicast groups */
-	struct cm_config cm;   /* max_ids should have room for ids in TIMEWAIT */
+	struct cm_config cm;   /* max_ids should include ids in TIMEWAIT */
 };
 
 struct rcm;
@@ -165,37 +165,37 @@ size_t rcm_bytes(const struct rcm_config *config);
  */
 struct rcm *rcm_init(void *mem, const struct rcm_config *config, const struct rcm_ops *ops,
 		     void *ctx);
-/* Its connection manager, to be looked at: cm_counters, cm_next_id, cm_qpn_held. */
+/* Its connection manager, read-only: for cm_counters, cm_next_id, cm_qpn_held. */
 const struct cm *rcm_cm(const struct rcm *r);
 
 /* A packet to QP1, as cm_rx. */
 void rcm_rx(struct rcm *r, const struct cm_rx_info *info, const uint8_t *mad, uint32_t len,
 	    uint64_t now_ns);
-/* Do what is due. Returns when to call again, or CM_NEVER. */
+/* Do the work that is due. Returns the time of the next call, or CM_NEVER. */
 uint64_t rcm_tick(struct rcm *r, uint64_t now_ns);
-/* When rcm_tick has something to do, at the earliest; or CM_NEVER. */
+/* The earliest time at which rcm_tick has work, or CM_NEVER. */
 uint64_t rcm_next_ns(const struct rcm *r);
 /*
- * The answer to a resolve or route that returned -EINPROGRESS: status 0 and path, or -errno.
+ * The result of a resolve or route that returned -EINPROGRESS: status 0 and path, or -errno.
  * Ignored if id does not wait for it.
  */
 void rcm_resolved(struct rcm *r, uint32_t id, int status, const struct rcm_path *path,
 		  uint64_t now_ns);
-/* dev is gone (CM-15): DEVICE_REMOVAL once for each id that is bound to it. */
+/* dev was removed (CM-15): DEVICE_REMOVAL once for each id that is bound to it. */
 void rcm_device_removed(struct rcm *r, uint16_t dev, uint64_t now_ns);
 /* dev has lost this address, or it has moved (CM-15): ADDR_CHANGE once for each id that uses it. */
 void rcm_address_removed(struct rcm *r, uint16_t dev, const uint8_t gid[16]);
 
 /* A channel, for user. 0 and *channel (never 0), or -ENOMEM. */
 int rcm_channel_open(struct rcm *r, void *user, uint32_t *channel);
-/* Destroy all ids of the channel, and it (CM-12). Nothing happens if it is none. */
+/* Destroy the channel and all its ids (CM-12). No effect if there is no such channel. */
 void rcm_channel_close(struct rcm *r, uint32_t channel, uint64_t now_ns);
 /*
- * Take the channel's oldest event. 0; -EAGAIN: none waits; -ENOENT. It counts as reported. The id
- * of a CONNECT_REQUEST belongs to this channel from now on.
+ * Take the channel's oldest event. 0; -EAGAIN: none waits; -ENOENT. The event counts as reported.
+ * The id of a CONNECT_REQUEST belongs to this channel from now on.
  */
 int rcm_event_get(struct rcm *r, uint32_t channel, struct rcm_event *ev);
-/* Events of the channel that wait. */
+/* Number of waiting events of the channel. */
 uint32_t rcm_events_waiting(const struct rcm *r, uint32_t channel);
 
 /*
@@ -205,17 +205,17 @@ uint32_t rcm_events_waiting(const struct rcm *r, uint32_t channel);
 int rcm_create(struct rcm *r, uint32_t channel, uint64_t uid, uint16_t space, uint8_t qp_type,
 	       uint32_t *id);
 /*
- * DESTROY_ID. Its events that wait are dropped, with the ids of requests among them. *reported:
- * its events that rcm_event_get has taken, every CONNECT_REQUEST counted for the listener (CM-12).
- * The peer is told what cm_destroy says.
+ * DESTROY_ID. Drops its waiting events, and the ids of requests among them. *reported: its events
+ * that rcm_event_get has taken, every CONNECT_REQUEST counted for the listener (CM-12). The peer
+ * gets the message that cm_destroy describes.
  *
  * This and all calls below: -ENOENT: no such id; -EINVAL: of another channel, or in another state
  * than the call needs.
  */
 int rcm_destroy(struct rcm *r, uint32_t channel, uint32_t id, uint32_t *reported, uint64_t now_ns);
 /*
- * BIND, BIND_IP. -EAFNOSUPPORT: family; -EADDRINUSE; -EADDRNOTAVAIL; -ENODEV; -ENOMEM. A port 0 is
- * chosen.
+ * BIND, BIND_IP. -EAFNOSUPPORT: family; -EADDRINUSE; -EADDRNOTAVAIL; -ENODEV; -ENOMEM. Port 0: any
+ * free port.
  */
 int rcm_bind(struct rcm *r, uint32_t channel, uint32_t id, const struct rcm_addr *addr);
 /* LISTEN. An id that is not bound is bound to a chosen port of any IPv4 address. -EADDRINUSE. */
@@ -288,7 +288,7 @@ int rcm_set_reuse(struct rcm *r, uint32_t channel, uint32_t id, bool reuse);
 int rcm_set_afonly(struct rcm *r, uint32_t channel, uint32_t id, bool afonly);
 int rcm_set_ack_timeout(struct rcm *r, uint32_t channel, uint32_t id, uint8_t code);
 
-/* QUERY, QUERY_ROUTE: what is known of an id. */
+/* QUERY, QUERY_ROUTE: the attributes of an id. */
 struct rcm_info {
 	enum rcm_state state;
 	uint16_t space;
@@ -301,9 +301,9 @@ struct rcm_info {
 };
 int rcm_query(const struct rcm *r, uint32_t channel, uint32_t id, struct rcm_info *info);
 
-/* States that INIT_QP_ATTR is for: numbers of enum ibv_qp_state. */
+/* States for INIT_QP_ATTR: numbers of enum ibv_qp_state. */
 enum rcm_qp_state { RCM_QPS_INIT = 1, RCM_QPS_RTR = 2, RCM_QPS_RTS = 3 };
-/* What is valid of struct rcm_qp_attr: bits of enum ibv_qp_attr_mask. */
+/* Valid fields of struct rcm_qp_attr: bits of enum ibv_qp_attr_mask. */
 enum rcm_qp_mask {
 	RCM_QPM_STATE = 1 << 0,
 	RCM_QPM_ACCESS = 1 << 3,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of the rdma_cm layer share, from the ground up:
+ * Shared by the files of the rdma_cm layer, from the bottom up:
  *
  *   rdma_queue.c    memory, channels, ids, their events
  *   rdma_mcast.c    multicast groups
  *   rdma_bind.c     addresses: binding, listening, options
- *   rdma_resolve.c  addresses and routes that are looked up, and that go away
+ *   rdma_resolve.c  lookups of addresses and routes, and their removal
  *   rdma_connect.c  calls about connections and UD services
  *   rdma.c          making a struct rcm, time, events of struct cm
  *
@@ -21,11 +21,11 @@
 
 struct rcm_id {
 	uint32_t id;      /* 0: the slot is free */
-	uint32_t gen;     /* how often the slot was used */
+	uint32_t gen;     /* number of times the slot was used */
 	uint32_t channel; /* a slot, RCM_NONE: of a request that has not been taken yet */
 	uint32_t next;    /* free slots */
 	uint64_t uid;
-	bool mute;     /* of a request that is not accepted yet: it has no uid for events */
+	bool mute;     /* of a request not accepted yet: it has no uid for events */
 	uint8_t state; /* enum rcm_state */
 	uint8_t qp_type;
 	uint8_t tos, ack_timeout;
@@ -72,11 +72,11 @@ struct rcm {
 	void *ctx;
 	struct cm *cm;
 	struct cm_ports *ports;
-	uint64_t now_ns;  /* of the call under way */
-	uint64_t next_ns; /* no id that queries is due before */
+	uint64_t now_ns;  /* of the current call */
+	uint64_t next_ns; /* lower bound of the deadlines of ids that query */
 	uint64_t rng;
 	uint32_t free_id, free_event, free_group;
-	uint32_t nevents; /* events up to here were in use once */
+	uint32_t nevents; /* high-water mark of used events */
 	struct rcm_id *ids;
 	struct rcm_waiting *events;
 	struct rcm_channel *channels;
@@ -85,25 +85,25 @@ struct rcm {
 
 /* rdma_queue.c */
 struct rcm_channel *rcm_channel_find(const struct rcm *r, uint32_t channel);
-/* The id of this number, of any channel or none; NULL: there is none. */
+/* The id of this number, of any channel or none; NULL: no such id. */
 struct rcm_id *rcm_id_find(const struct rcm *r, uint32_t id);
 /* The id of this number and channel. NULL, and *rc: -ENOENT or -EINVAL. */
 struct rcm_id *rcm_find(const struct rcm *r, uint32_t channel, uint32_t id, int *rc);
-/* A new id, all zero but its number; NULL: none is free. channel: a slot or RCM_NONE. */
+/* A new id, all zero except its number; NULL: none is free. channel: a slot or RCM_NONE. */
 struct rcm_id *rcm_new(struct rcm *r, uint32_t channel);
-/* What a call needs besides a state: fewer than RCM_CALL_EVENTS waiting. */
+/* Are fewer than RCM_CALL_EVENTS events waiting? Calls that bring events require this. */
 bool rcm_has_room(const struct rcm_id *id);
 /*
- * Report an event of id, type and status: it is at the end of the queue already, and the caller may
- * fill in more before it returns. NULL: nobody wants it.
+ * Report an event of id, type and status. The event is in the queue already; the caller may add
+ * fields before it returns. NULL: the event is not reported.
  */
 struct rcm_event *rcm_report(struct rcm *r, struct rcm_id *id, enum rcm_event_type type,
 			     int32_t status);
-/* Report MULTICAST_JOIN of a group of id, likewise. */
+/* Report MULTICAST_JOIN of a group of id, as rcm_report. */
 struct rcm_event *rcm_report_group(struct rcm *r, struct rcm_id *id, const struct rcm_group *g);
-/* Drop what waits of this group of id. */
+/* Drop the waiting events of this group of id. */
 void rcm_group_drop(struct rcm *r, const struct rcm_id *id, const struct rcm_group *g);
-/* Drop what waits of id, give everything back that it holds, and tell its peer. */
+/* Drop the waiting events of id, release all that it holds, and notify its peer. */
 void rcm_end(struct rcm *r, struct rcm_id *id);
 
 /* rdma_mcast.c: leave all groups of id. None of its events waits. */
@@ -116,7 +116,7 @@ int rcm_bind_to(struct rcm *r, struct rcm_id *id, const struct rcm_addr *addr);
 /* The service id of the port of addr, an address of id. */
 uint64_t rcm_service(const struct rcm_id *id, const struct rcm_addr *addr);
 
-/* rdma_resolve.c: ids whose time to be resolved is over. */
+/* rdma_resolve.c: end resolutions whose time is over. */
 void rcm_resolve_tick(struct rcm *r);
 
 #endif
