@@ -112,8 +112,9 @@ qp_copy(struct qp *to, const struct qp *from)
 	uint64_t *out = (uint64_t *)(void *)to;
 	const uint64_t *in = (const uint64_t *)(const void *)from;
 
-	_Static_assert(sizeof(struct qp) % sizeof(*in) == 0, "a QP is whole words");
-	for (size_t i = 0; i < sizeof(struct qp) / sizeof(*in); i++)
+	/* A QP is allocated with as many of the SGEs at its end as its receive queue allows. */
+	_Static_assert(offsetof(struct qp, recv_sge) % sizeof(*in) == 0, "whole words");
+	for (size_t i = 0; i < offsetof(struct qp, recv_sge) / sizeof(*in); i++)
 		out[i] = __atomic_load_n(&in[i], __ATOMIC_RELAXED);
 }
 
