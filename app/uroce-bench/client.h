@@ -118,7 +118,7 @@ int client_send(int sock, const void *msg, size_t len);
 int client_recv(int sock, void *msg, size_t len);
 
 /* ---- client_plan.c ---- */
-/* Checks combinations of options. Prints what is wrong and exits with 2. */
+/* Checks combinations of options. On an error: prints a message and exits with status 2. */
 void client_check(const struct bench_options *o);
 /* Are the two ends of a connection in two processes? */
 bool client_apart(const struct bench_options *o);

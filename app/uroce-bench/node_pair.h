@@ -83,7 +83,7 @@ node_region(struct node_shared *sh, unsigned s)
 
 /* Enter new namespaces; before EAL starts. Exits with 1 if that is not permitted. */
 void node_net_open(void);
-/* Check the options of ports. Prints what is wrong and exits with 2. */
+/* Checks the port options. On an error: prints a message and exits with status 2. */
 void node_net_check_options(const struct bench_options *o);
 /*
  * Makes EAL arguments for both ends of a port between two processes; link makes its names unique.

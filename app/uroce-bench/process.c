@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What every mode needs of its own process and of those that it starts. */
+/* Process helpers for all modes: errors, the clock, starting and ending child processes. */
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>

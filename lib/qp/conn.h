@@ -27,9 +27,10 @@
 #define QP_MAX_MSG_BYTES   (1u << 31)
 #define QP_ACKREQ_PKTS     32         /* packets between two AckReqs, at most */
 #define QP_READ_CHUNK_PKTS (1u << 22) /* responses to one READ request, at most */
-#define QP_READ_AGAIN_PKTS 64u        /* at most, for a retransmitted request; a power of two */
-#define QP_READ_WINDOW_PKTS                                                                        \
-	64u /* rd_lossy: with this many PSNs outstanding no READ or atomic is started */
+/* Responses to one retransmitted READ request, at most; a power of two. */
+#define QP_READ_AGAIN_PKTS 64u
+/* With rd_lossy: no READ or atomic is started with this many PSNs outstanding. */
+#define QP_READ_WINDOW_PKTS 64u
 
 /*
  * Times at which a QP must act although nothing has arrived (qp/deadline.h). PROBE is the last: it

@@ -460,7 +460,7 @@ neighbour(uint32_t lost_key)
 
 REQUIREMENT("MEM-04")
 static void
-lost_region_returns_under_a_new_key_only(void)
+key_of_a_lost_region_stays_refused(void)
 {
 	struct guest g = {.pd = side.pd, .cq = side.cq};
 	struct ibv_mr *mr;
@@ -530,7 +530,7 @@ main(int argc, char **argv)
 		SIDE_TEST(windows_of_others_die_with_copied_memory),
 		SIDE_TEST(binds_race_with_the_end_of_the_owner),
 		SIDE_TEST(windows_die_with_memory_that_is_lost),
-		SIDE_TEST(lost_region_returns_under_a_new_key_only),
+		SIDE_TEST(key_of_a_lost_region_stays_refused),
 		SIDE_TEST(guessed_keys_reach_no_memory),
 	};
 
