@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An rdma_cm channel: what replaces an open file of /dev/infiniband/rdma_cm. librdmacm's commands
+ * (rdma/rdma_user_cm.h, ABI 4) go to the daemon unchanged.
+ *
+ * An observer's connection (hello.h) that requests UROCE_CTRL_CM_OPEN gets two descriptors:
+ *
+ *   [0] the channel: a SOCK_SEQPACKET socket that the program gets in place of the file. It is
+ *       readable as long as the channel has events: the daemon sends one byte, the token, when the
+ *       queue of events is no longer empty. Nobody writes to it. When all copies of it are closed
+ *       (dup, fork, exec), the daemon destroys the channel and its ids. When the daemon ends, it
+ *       hangs up.
+ *   [1] commands: a SOCK_SEQPACKET socket, one request and one reply at a time, both below. It
+ *       does not keep the channel alive.
+ *
+ * The connection may be closed afterwards. The token byte: when a reply has UROCE_CM_TAKE_TOKEN,
+ * the queue of events has become empty, and the client receives one byte from the channel before
+ * it lets another command begin.
+ *
+ * GET_EVENT never waits: EAGAIN if there is no event. The client waits for the channel to become
+ * readable and tries again, or not (O_NONBLOCK).
+ */
+#ifndef UROCE_ABI_CM_H
+#define UROCE_ABI_CM_H
+
+#include <stdint.h>
+#include "version.h"
+
+#define UROCE_CM_ABI        4    /* RDMA_USER_CM_ABI_VERSION */
+#define UROCE_CM_CHANNEL_ID 16   /* bytes of a channel's secret name */
+#define UROCE_CM_MAX_BODY   2048 /* bytes of a command or of its response */
+#define UROCE_CM_CHANNEL_FD 0    /* descriptors of the reply to UROCE_CTRL_CM_OPEN */
+#define UROCE_CM_COMMAND_FD 1
+
+struct uroce_cm_open_req {
+	uint8_t spare[16];
+};
+UROCE_ABI_ASSERT(sizeof(struct uroce_cm_open_req) == 16, "cm_open_req size");
+
+struct uroce_cm_open_rep {
+	uint8_t channel[UROCE_CM_CHANNEL_ID]; /* random: whoever knows it may migrate ids from it */
+	uint8_t spare[16];
+};
+UROCE_ABI_ASSERT(sizeof(struct uroce_cm_open_rep) == 32, "cm_open_rep size");
+
+/* A request on the command socket. in bytes follow: the command's struct, as librdmacm made it. */
+struct uroce_cm_req {
+	uint32_t cookie; /* repeated in the reply */
+	uint32_t cmd;    /* RDMA_USER_CM_CMD_* */
+	uint32_t in;     /* bytes that follow, 0 .. UROCE_CM_MAX_BODY */
+	uint32_t out;    /* space for the response; less than the command needs: ENOSPC */
+	uint8_t from[UROCE_CM_CHANNEL_ID]; /* MIGRATE_ID: the other channel, in place of its fd */
+	uint8_t spare[16];
+};
+UROCE_ABI_ASSERT(sizeof(struct uroce_cm_req) == 48, "cm_req size");
+
+enum uroce_cm_rep_flags {
+	UROCE_CM_TAKE_TOKEN = 1 << 0,
+};
+
+/* Its reply. len bytes follow: the response, for the address in the command's `response`. */
+struct uroce_cm_rep {
+	uint32_t cookie;
+	uint32_t status; /* 0 or a positive errno, for write(2) */
+	uint32_t flags;  /* enum uroce_cm_rep_flags */
+	uint32_t len;    /* 0 .. min(out, UROCE_CM_MAX_BODY); 0 if status is not 0 */
+	uint8_t spare[16];
+};
+UROCE_ABI_ASSERT(sizeof(struct uroce_cm_rep) == 32, "cm_rep size");
+
+#endif
