@@ -3,7 +3,6 @@
 import argparse
 import json
 import os
-import pathlib
 import sys
 import time
 
@@ -17,7 +16,6 @@ import machine  # noqa: E402
 import measure  # noqa: E402
 import page  # noqa: E402
 import processes  # noqa: E402
-import svg  # noqa: E402
 
 # Groups that take a few seconds; those that need root are skipped for other users.
 HEADLINE = ("engine64", "engine1m", "client-latency", "tcp-goodput")
@@ -37,7 +35,6 @@ def options(argv):
     parser.add_argument("--headline", action="store_true", help="a few rows, in a few seconds")
     parser.add_argument("--repeats", type=int, metavar="N", help="measurements of each figure, 1 .. 64")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of the page")
-    parser.add_argument("--svg", metavar="DIR", type=pathlib.Path, help="write plots into this folder")
     given = parser.parse_args(argv[1:])
     if given.repeats is not None and not 1 <= given.repeats <= 64:
         parser.error(f"--repeats {given.repeats}: must be 1 .. 64")
@@ -50,11 +47,6 @@ def options(argv):
         for group in given.groups:
             if group not in known:
                 parser.error(f"--only {group}: must be of {', '.join(known)}")
-    if given.svg:
-        try:
-            given.svg.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            parser.error(f"--svg {given.svg}: {error.strerror}")
     return given
 
 
@@ -72,8 +64,6 @@ def main(argv):
     head.update(load=[load, machine.load()], seconds=time.monotonic() - start,
                 fastest_loop_ns=prober.fastest_ns if prober.fastest_ns < float("inf") else None)
     rows = [row for _, row in pairs]
-    if given.svg:
-        svg.write_all(given.svg, pairs, head)
     if given.json:
         json.dump({"mode": argv[0], **head, "rows": rows}, sys.stdout, indent=1)
         print()

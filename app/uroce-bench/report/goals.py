@@ -215,13 +215,6 @@ def states(samples):
     return _common(s.state for s in samples) + (f", {core} core" if core not in ("", "whole") else "")
 
 
-def reached(row, goal):
-    """How much of the goal is reached: 1 and more is met. None without a figure."""
-    if not row["ratio"]:
-        return None
-    return row["ratio"] / goal.bound if goal.sense == ">=" else goal.bound / row["ratio"]
-
-
 def exit_status(rows):
     """1 if a row has no figure. A missed goal is a result, not a failure."""
     return 1 if any("error" in row for row in rows) else 0
