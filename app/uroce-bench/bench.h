@@ -38,7 +38,6 @@ enum bench_port {
 	BENCH_PORT_VHOST,
 	BENCH_PORT_AF_XDP,
 	BENCH_PORT_AF_PACKET,
-	BENCH_PORT_RING,
 	BENCH_PORTS,
 };
 extern const char *const bench_port_name[BENCH_PORTS + 1]; /* "memif" .. */
@@ -69,10 +68,9 @@ struct bench_options {
 
 	/* modes "wire" and "limit" */
 	enum bench_port port;
-	uint32_t run_ms;      /* time of a measurement over a port, 5 .. 10000 */
-	bool through_testpmd; /* a testpmd forwards between the two sides */
-	bool versus_limit;    /* measure the limit model in the same run */
-	bool versus_testpmd;  /* measure testpmd in the same run */
+	uint32_t run_ms;     /* time of a measurement over a port, 5 .. 10000 */
+	bool versus_limit;   /* measure the limit model in the same run */
+	bool versus_testpmd; /* measure testpmd in the same run */
 };
 
 extern const struct cli_program bench_program; /* for cli_wrong */
@@ -151,7 +149,6 @@ void bench_report_end(struct bench_report *r); /* prints, frees */
 /* Modes. Return 0, or 1 if the received bytes differ from the sent ones. */
 int bench_engine(const struct bench_options *o, struct bench_report *r);
 int bench_limit(const struct bench_options *o, struct bench_report *r);
-int bench_limit_port(const struct bench_options *o, struct bench_report *r);
 int bench_wire(const struct bench_options *o, struct bench_report *r);
 int bench_client(const struct bench_options *o, struct bench_report *r);
 int bench_probe(const struct bench_options *o, struct bench_report *r);

@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 #include <rte_common.h>
 #include <rte_cycles.h>
-#include "bench.h"
+#include "node_pair.h"
 #include "wire/hdr.h"
 #include "wire/icrc.h"
 
@@ -14,6 +14,9 @@
 #define PACKET_BYTES 8704        /* distance of the buffers of a pool */
 #define PAYLOAD_AT   (128 + 54)  /* offset in a buffer: headroom, then Ethernet to BTH */
 #define SWEEPS       5
+#define OVERHEAD     74u /* of a WRITE of one packet, Ethernet to ICRC */
+
+static const uint32_t sizes[] = {64, 256, 512, 1024, 2048, 4096};
 
 static uint8_t hot[2 * HOT_BYTES] __attribute__((aligned(64)));
 
@@ -146,14 +149,43 @@ bench_packet_ns(uint32_t payload, uint32_t message)
 	return ns;
 }
 
+/* Frames alone between two processes, in the sizes of each path MTU. */
+static void
+limit_port(const struct bench_options *o, struct bench_report *r)
+{
+	struct node_pair p;
+
+	node_pair_open(&p, o, NODE_ONEWAY, 0);
+	for (unsigned i = 0; i < RTE_DIM(sizes) && sizes[i] <= o->mtu; i++) {
+		uint32_t frame = sizes[i] + OVERHEAD;
+
+		for (uint32_t k = 0; k < o->runs; k++) {
+			struct node_pair_sample s;
+			double packet_ns;
+
+			node_pair_run(&p, NODE_ONEWAY, frame, &s);
+			packet_ns = 1e9 / s.rate + bench_packet_ns(sizes[i], o->size);
+			bench_add(r, "oneway", "M/s", s.rate * 1e-6);
+			bench_add(r, "oneway_bits", "Gb/s", s.rate * frame * 8e-9);
+			bench_add(r, "with_crc_and_copy", "Gb/s", sizes[i] * 8 / packet_ns);
+			bench_add(r, "distance", "ns", s.distance_ns);
+			bench_add(r, "core_speed", "ns", s.speed_ns);
+		}
+		bench_report_row(r, "port, %s, frames of %u B (payload %u B)%s",
+				 bench_port_name[o->port], frame, sizes[i], node_pair_far(r));
+	}
+	node_pair_close(&p);
+}
+
 int
 bench_limit(const struct bench_options *o, struct bench_report *r)
 {
-	static const uint32_t sizes[] = {64, 256, 512, 1024, 2048, 4096};
 	struct pages p;
 
-	if (o->port != BENCH_PORT_NONE)
-		return bench_limit_port(o, r);
+	if (o->port != BENCH_PORT_NONE) {
+		limit_port(o, r);
+		return 0;
+	}
 	p = pages_open(o->size);
 	for (unsigned i = 0; i < RTE_DIM(sizes) && sizes[i] <= o->mtu; i++) {
 		for (uint32_t k = 0; k < o->runs; k++) {

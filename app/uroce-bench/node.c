@@ -23,8 +23,6 @@
 #define POOL_CACHE  256
 #define POOL_ROOM   (RTE_PKTMBUF_HEADROOM + 8320) /* as the daemon's */
 #define MEM_MIB     "256"
-#define RING        "bench"
-#define RING_SLOTS  1024
 #define LINK_MS     10000
 
 static struct node_side *self;
@@ -80,14 +78,11 @@ eal_start(const struct node_shared *sh, unsigned side)
 			"--iova-mode",    "va",          "--file-prefix",
 			prefix,           "--lcores",    lcores,
 			"--vdev",         vdev};
-	int n = sizeof(argv) / sizeof(argv[0]);
 
 	snprintf(lcores, sizeof(lcores), "0@%u,1@%u", sh->cpu[side], sh->cpu[side]);
 	snprintf(prefix, sizeof(prefix), "bench-%d", getpid());
 	snprintf(vdev, sizeof(vdev), "%s", sh->vdev[side]);
-	if (sh->o.port == BENCH_PORT_RING)
-		n -= 2;
-	if (rte_eal_init(n, argv) < 0)
+	if (rte_eal_init(sizeof(argv) / sizeof(argv[0]), argv) < 0)
 		node_fail("DPDK does not start with %s: %s", vdev, rte_strerror(rte_errno));
 }
 
@@ -102,11 +97,6 @@ port_start(struct node_shared *sh, unsigned side, struct port *port, struct rte_
 	if (sh->o.port == BENCH_PORT_AF_PACKET || sh->o.port == BENCH_PORT_AF_XDP)
 		p.mac = mac;
 	snprintf(name, sizeof(name), "%.*s", (int)strcspn(sh->vdev[side], ","), sh->vdev[side]);
-	if (sh->o.port == BENCH_PORT_RING) {
-		snprintf(name, sizeof(name), "net_ring_" RING "a");
-		if (port_ring_pair(RING "a", RING "b", 1, RING_SLOTS) != 0)
-			node_fail("net_ring: no ports");
-	}
 	if (port_open(port, &p, pool) != 0)
 		node_fail("%s does not open", name);
 	for (unsigned i = 0; i < LINK_MS / 10 && !port->started; i++) {
@@ -128,7 +118,6 @@ struct frames {
 	uint8_t head[64]; /* Ethernet, IPv4 and UDP of a frame, and what follows */
 	uint32_t bytes;
 	uint32_t step; /* of the run under way */
-	uint16_t to;   /* net_ring: the other port */
 };
 
 static void
@@ -207,56 +196,6 @@ receive_only(struct frames *f)
 	}
 }
 
-static void
-swap(struct rte_mbuf *m)
-{
-	uint8_t *d = rte_pktmbuf_mtod(m, uint8_t *), mac[6];
-
-	memcpy(mac, d, 6);
-	memcpy(d, d + 6, 6);
-	memcpy(d + 6, mac, 6);
-}
-
-/* Both ends return every received frame; side 0 sends the first ones. */
-static void
-send_back(struct frames *f, bool begin)
-{
-	struct rte_mbuf *m[BURST];
-	uint16_t n, sent;
-
-	for (unsigned i = 0; begin && i < NODE_FRAMES / BURST && make_burst(f, m, BURST); i++) {
-		sent = port_tx_burst(f->port->id, 0, m, BURST);
-		rte_pktmbuf_free_bulk(m + sent, BURST - sent);
-	}
-	while (running(f)) {
-		n = port_rx_burst(f->port->id, 0, m, BURST);
-		for (uint16_t i = 0; i < n; i++)
-			swap(m[i]);
-		for (sent = 0; sent < n && running(f);)
-			sent += port_tx_burst(f->port->id, 0, m + sent, n - sent);
-		rte_pktmbuf_free_bulk(m + sent, n - sent);
-		add(f, n);
-	}
-}
-
-/* One core sends on one port and receives on the other. */
-static void
-send_and_receive(struct frames *f)
-{
-	struct rte_mbuf *m[BURST];
-	uint16_t n;
-
-	while (running(f)) {
-		if (!make_burst(f, m, BURST))
-			continue;
-		n = port_tx_burst(f->port->id, 0, m, BURST);
-		rte_pktmbuf_free_bulk(m + n, BURST - n);
-		n = port_rx_burst(f->to, 0, m, BURST);
-		rte_pktmbuf_free_bulk(m, n);
-		add(f, n);
-	}
-}
-
 /* Receive frames in flight until none has arrived for a while. */
 static void
 drain(struct frames *f)
@@ -279,11 +218,7 @@ run_frames(struct frames *f, unsigned side)
 {
 	f->bytes = f->sh->frame;
 	make_head(f, f->sh->side[1 - side].mac);
-	if (f->sh->o.port == BENCH_PORT_RING)
-		send_and_receive(f);
-	else if (f->sh->role == NODE_SWAP)
-		send_back(f, side == 0);
-	else if (side == 0)
+	if (side == 0)
 		send_only(f);
 	else
 		receive_only(f);
@@ -317,19 +252,6 @@ frames_main(struct frames *f, unsigned side)
 	}
 }
 
-static void
-open_other_end(struct frames *f, struct rte_mempool *pool)
-{
-	static struct port other;
-	struct port_params p = {.name = "net_ring_" RING "b",
-				.nqueues = 1,
-				.link_mtu = f->sh->link_mtu};
-
-	if (port_open(&other, &p, pool) != 0)
-		node_fail("net_ring: the other end does not open");
-	f->to = other.id;
-}
-
 int
 node_main(const char *fd, const char *side_text)
 {
@@ -358,8 +280,6 @@ node_main(const char *fd, const char *side_text)
 	port_start(sh, side, &port, pool);
 	memcpy(self->mac, port.mac, 6);
 	f = (struct frames){.sh = sh, .me = self, .port = &port, .pool = pool, .step = sh->step};
-	if (sh->o.port == BENCH_PORT_RING)
-		open_other_end(&f, pool);
 	if (sh->role == NODE_RC)
 		node_rc_main(sh, side, &port, pool);
 	node_reached(self, f.step);

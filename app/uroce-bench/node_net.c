@@ -24,12 +24,8 @@ node_net_check_options(const struct bench_options *o)
 	if (o->port == BENCH_PORT_AF_XDP && o->mtu > 2048)
 		bad = "af_xdp: --mtu must be at most 2048: an interface under XDP carries 3400 "
 		      "bytes";
-	if (o->through_testpmd && o->port != BENCH_PORT_MEMIF)
-		bad = "--through testpmd: only with --port memif";
-	if (o->port == BENCH_PORT_RING && strcmp(o->mode, "wire") == 0)
-		bad = "--port ring: two processes cannot share it; mode engine uses it";
-	if (o->port == BENCH_PORT_RING && o->versus_testpmd)
-		bad = "--versus-testpmd: two processes cannot share --port ring";
+	if ((o->versus_limit || o->versus_testpmd) && strcmp(o->mode, "wire") != 0)
+		bad = "--versus-limit, --versus-testpmd: only with mode wire";
 	if (bad != NULL)
 		cli_wrong(&bench_program, "%s", bad);
 }
@@ -121,8 +117,7 @@ node_net_port(enum bench_port port, unsigned link, uint32_t mtu, char vdev[2][25
 			snprintf(v, 256, "net_af_xdp0,iface=ub%u%c", link, 'a' + s);
 			break;
 		default:
-			snprintf(v, 256, "ring");
-			break;
+			abort();
 		}
 	}
 	if (port == BENCH_PORT_AF_PACKET || port == BENCH_PORT_AF_XDP) {

@@ -20,7 +20,7 @@ check_alive(struct node_pair *p)
 	for (unsigned s = 0; s < 2; s++) {
 		int status;
 
-		if (p->pid[s] == 0)
+		if (p->pid[s] == 0) /* not started yet */
 			continue;
 		if (__atomic_load_n(&p->sh->side[s].error[0], __ATOMIC_ACQUIRE) != '\0')
 			bench_die("side %u: %s", s, p->sh->side[s].error);
@@ -35,8 +35,6 @@ wait_reached(struct node_pair *p, unsigned s, unsigned limit_ms)
 {
 	uint64_t end = bench_now_ns() + limit_ms * 1000000ull;
 
-	if (p->pid[s] == 0)
-		return;
 	while (__atomic_load_n(&p->sh->side[s].steps, __ATOMIC_ACQUIRE) != p->sh->step) {
 		check_alive(p);
 		if (bench_now_ns() > end)
@@ -65,8 +63,7 @@ static void
 signal_both(const struct node_pair *p, int sig)
 {
 	for (unsigned s = 0; s < 2; s++)
-		if (p->pid[s] != 0)
-			kill(p->pid[s], sig);
+		kill(p->pid[s], sig);
 }
 
 static void
@@ -102,25 +99,21 @@ share(const struct bench_options *o, enum node_role role, int *fd)
 	sh->frame = 64;
 	sh->bytes = bytes;
 	sh->cpu[1] = sysconf(_SC_NPROCESSORS_ONLN) > 1;
-	sh->yields = o->through_testpmd || sh->cpu[1] == 0;
+	sh->yields = sh->cpu[1] == 0;
 	sh->link_mtu = node_net_mtu(o->port, o->mtu);
 	return sh;
 }
 
 void
 node_pair_open(struct node_pair *p, const struct bench_options *o, enum node_role role,
-	       unsigned link, char (*vdev)[256])
+	       unsigned link)
 {
 	int fd;
 
 	*p = (struct node_pair){.sh = share(o, role, &fd)};
-	if (vdev != NULL)
-		memcpy(p->sh->vdev, vdev, sizeof(p->sh->vdev));
-	else
-		node_net_port(o->port, link, o->mtu, p->sh->vdev);
+	node_net_port(o->port, link, o->mtu, p->sh->vdev);
 	set_phase(p, NODE_START);
-	if (o->port != BENCH_PORT_RING)
-		start(p, fd, 1);
+	start(p, fd, 1);
 	start(p, fd, 0);
 	close(fd);
 	set_phase_and_wait(p, NODE_CONNECT);
@@ -133,30 +126,23 @@ node_pair_close(struct node_pair *p)
 {
 	signal_both(p, SIGKILL);
 	for (unsigned s = 0; s < 2; s++)
-		if (p->pid[s] != 0)
-			waitpid(p->pid[s], NULL, 0);
+		waitpid(p->pid[s], NULL, 0);
 	munmap(p->sh, p->sh->bytes);
 }
 
 struct counts {
 	double at_s;
-	uint64_t done, frames[2], again;
+	uint64_t done;
 };
 
 static struct counts
 count(const struct node_pair *p)
 {
-	const struct node_side *side = p->sh->side;
 	/* for frames alone: the side that receives */
-	const struct node_side *end = &side[p->sh->role == NODE_ONEWAY && p->pid[1] != 0];
-	struct counts c = {.at_s = (double)bench_now_ns() * 1e-9,
-			   .done = __atomic_load_n(&end->count, __ATOMIC_RELAXED)};
+	const struct node_side *end = &p->sh->side[p->sh->role == NODE_ONEWAY];
 
-	for (unsigned s = 0; s < 2; s++) {
-		c.frames[s] = __atomic_load_n(&side[s].frames, __ATOMIC_RELAXED);
-		c.again += __atomic_load_n(&side[s].again, __ATOMIC_RELAXED);
-	}
-	return c;
+	return (struct counts){.at_s = (double)bench_now_ns() * 1e-9,
+			       .done = __atomic_load_n(&end->count, __ATOMIC_RELAXED)};
 }
 
 /* Measure distance and speed of the cores; keep the worst values so far. */
@@ -165,7 +151,7 @@ probe(struct node_pair *p, struct node_pair_sample *s)
 {
 	const struct node_side *side = p->sh->side;
 
-	if (p->pid[1] == 0 || p->sh->o.no_probe)
+	if (p->sh->o.no_probe)
 		return;
 	__atomic_store_n(&p->sh->ping, 0, __ATOMIC_RELAXED);
 	set_phase_and_wait(p, NODE_PROBE);
@@ -191,7 +177,6 @@ static void
 run_once(struct node_pair *p, enum node_role role, uint32_t frame, struct node_pair_sample *s)
 {
 	struct counts a, b;
-	double s_run;
 
 	p->sh->role = role;
 	p->sh->frame = frame;
@@ -212,11 +197,7 @@ run_once(struct node_pair *p, enum node_role role, uint32_t frame, struct node_p
 	}
 	b = count(p);
 	set_phase_and_wait(p, NODE_REST);
-	s_run = b.at_s - a.at_s;
-	s->rate = (double)(b.done - a.done) / s_run;
-	s->frames[0] = (double)(b.frames[0] - a.frames[0]) / s_run;
-	s->frames[1] = (double)(b.frames[1] - a.frames[1]) / s_run;
-	s->again = (double)(b.again - a.again) / s_run;
+	s->rate = (double)(b.done - a.done) / (b.at_s - a.at_s);
 	probe(p, s);
 	signal_both(p, SIGSTOP);
 }

@@ -4,12 +4,12 @@
  * measures them.
  *
  *   wire.c          mode "wire"
- *   limit_port.c    mode "limit" of a port
+ *   limit.c         mode "limit"; with a port: frames alone
  *   node_net.c      namespaces, interfaces and sockets of both processes
  *   node_pair.c     starts two nodes, controls them, reads their counters
  *   node.c          a node: this program with a separate DPDK; frames without QPs
  *   node_rc.c       a node with a worker and queue pairs; acts as their client
- *   testpmd_pair.c  the same with Debian's dpdk-testpmd
+ *   testpmd_pair.c  frames alone with Debian's dpdk-testpmd
  *
  * The network is in namespaces that only these processes use, and the children die with their
  * parent, so nothing remains however the parent ends.
@@ -23,14 +23,12 @@
 #include "port/port.h"
 
 #define NODE_MEM_BYTES (64u * 1024) /* memory for messages, unless one is larger */
-#define NODE_FRAMES    512          /* in flight in role NODE_SWAP */
 #define NODE_NEAR_NS   100.0        /* cores with a larger distance are far */
 #define NODE_TRIES     5 /* attempts with frames alone: other processes may occupy a core */
 
 enum node_role {
 	NODE_RC,     /* queue pairs; side 0 requests, side 1 responds */
 	NODE_ONEWAY, /* side 0 sends frames, side 1 counts and frees them */
-	NODE_SWAP,   /* both sides return every frame with swapped MACs */
 };
 
 enum node_phase {
@@ -49,8 +47,6 @@ struct node_side {
 	uint32_t key;
 	double distance_ns, speed_ns;                /* bench_speed_here of its core */
 	uint64_t count __attribute__((aligned(64))); /* RC: messages completed; else frames */
-	uint64_t frames;                             /* RC: sent by the worker */
-	uint64_t again;                              /* RC: retransmitted packets */
 	uint64_t full; /* RC, at rest: number of places written, from the first */
 };
 
@@ -98,17 +94,15 @@ struct node_pair {
 	pid_t pid[2];
 };
 /*
- * Start both nodes, wait until they are connected, and stop them. vdev: EAL's port arguments of
- * both; NULL: a port of o's kind. Exits with 1 on failure.
+ * Start both nodes with a port of o's kind between them, wait until they are connected, and stop
+ * them. link makes the port's names unique. Exits with 1 on failure.
  */
 void node_pair_open(struct node_pair *p, const struct bench_options *o, enum node_role role,
-		    unsigned link, char (*vdev)[256]);
+		    unsigned link);
 void node_pair_close(struct node_pair *p);
 
 struct node_pair_sample {
 	double rate; /* messages or frames a second */
-	double frames[2];
-	double again; /* retransmitted packets a second */
 	/* the worse value of before and after, of the slower core */
 	double distance_ns, speed_ns;
 };
@@ -146,7 +140,5 @@ void testpmd_pair_open(struct testpmd_pair *t, const struct bench_options *o, un
 /* Received frames a second over run_ms; never 0, as with node_pair_run. */
 double testpmd_pair_run(struct testpmd_pair *t, uint32_t frame, uint32_t run_ms);
 void testpmd_pair_close(struct testpmd_pair *t);
-/* One testpmd that forwards between two ports; returns when it does. */
-pid_t testpmd_forward(const char *vdev0, const char *vdev1);
 
 #endif

@@ -29,8 +29,7 @@ struct rc {
 	struct uroce_db_ring *db;
 	uint64_t posted, done;
 	uint32_t group;
-	uint32_t step;                        /* that the worker has come to */
-	const struct counter_block *counters; /* the worker's, of the port */
+	uint32_t step; /* that the worker has come to */
 };
 
 static void
@@ -214,13 +213,6 @@ places_filled(const struct rc *rc)
 	return RTE_MIN(least * rc->sh->o.qps, (uint64_t)rc->sh->slots);
 }
 
-static void
-tell_counts(const struct rc *rc)
-{
-	__atomic_store_n(&rc->me->frames, rc->counters->ctr[COUNTER_TX_FRAMES], __ATOMIC_RELAXED);
-	__atomic_store_n(&rc->me->again, rc->counters->ctr[COUNTER_REQ_RETRANS], __ATOMIC_RELAXED);
-}
-
 /* Called once in each iteration of the worker while the ring reports overflow. */
 static bool
 client(struct worker *w, void *ctx, bool first)
@@ -234,7 +226,6 @@ client(struct worker *w, void *ctx, bool first)
 	if (step != rc->step && phase == NODE_RUN && rc->side == 0)
 		fill(rc);
 	reap(rc, phase == NODE_RUN);
-	tell_counts(rc);
 	if (phase == NODE_REST && rc->side == 0 && rc->done != rc->posted)
 		step = rc->step; /* not at rest yet */
 	if (step != rc->step && phase == NODE_REST)
@@ -332,13 +323,10 @@ node_rc_main(struct node_shared *sh, unsigned side, struct port *port, struct rt
 			 .group = RTE_MAX(1u, RTE_MIN(sh->o.depth / 4, (uint32_t)GROUP)),
 			 .step = step};
 	worker_open(&rc, pool);
-	rc.counters = worker_counters(rc.w, port->id);
 	node_reached(rc.me, step);
 	for (;;) {
 		uint32_t now = __atomic_load_n(&sh->step, __ATOMIC_ACQUIRE);
 
-		if (side == 1) /* side 0 does it in its client */
-			tell_counts(&rc);
 		take_events(&rc);
 		if (now == step) {
 			usleep(LOOK_US);

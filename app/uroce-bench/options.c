@@ -17,13 +17,13 @@ const char *const bench_measure_name[BENCH_MEASURES + 1] = {
 };
 
 const char *const bench_port_name[BENCH_PORTS + 1] = {
-	[BENCH_PORT_MEMIF] = "memif",   [BENCH_PORT_VHOST] = "vhost",
-	[BENCH_PORT_AF_XDP] = "af_xdp", [BENCH_PORT_AF_PACKET] = "af_packet",
-	[BENCH_PORT_RING] = "ring",
+	[BENCH_PORT_MEMIF] = "memif",
+	[BENCH_PORT_VHOST] = "vhost",
+	[BENCH_PORT_AF_XDP] = "af_xdp",
+	[BENCH_PORT_AF_PACKET] = "af_packet",
 };
 
 static const char *const idle_names[] = {"poll", "adaptive", NULL};
-static const char *const through_names[] = {"testpmd", NULL};
 
 static bool
 take_percent(void *member, const char *text)
@@ -74,12 +74,10 @@ static const struct cli_field options[] = {
 	{ROW("port", CLI_CHOICE, port), .arg = "KIND", .names = bench_port_name + BENCH_PORT_MEMIF,
 	 .min = BENCH_PORT_MEMIF, .help = "the port between the two processes"},
 	NUMBER("run-ms", run_ms, "MS", 5, 10000, "50", "time of a measurement over a port"),
-	{ROW("through", CLI_CHOICE, through_testpmd), .arg = "WHAT", .names = through_names,
-	 .min = true, .help = "wire: a dpdk-testpmd forwards between the two, over two memifs"},
 	SWITCH("versus-limit", versus_limit,
 	       "wire: also the limit model of the same port, with the ratio"),
 	SWITCH("versus-testpmd", versus_testpmd,
-	       "wire, limit: also a dpdk-testpmd on such a port, with the ratio"),
+	       "wire: also a dpdk-testpmd on such a port, with the ratio"),
 	HEADING("Mode client:"),
 	{ROW("measure", CLI_CHOICE, measure), .arg = "WHAT", .names = bench_measure_name,
 	 .def = "rate",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Debian's dpdk-testpmd (package dpdk-dev) as the reference, and as a forwarder between two nodes.
- * It is controlled through its prompt; the rate is what it prints for the time between two
+ * Debian's dpdk-testpmd (package dpdk-dev) as the reference. It
+ * is controlled through its prompt; the rate is what it prints for the time between two
  * queries.
  */
 #include <errno.h>
@@ -17,7 +17,6 @@
 #define MBUFS     "--total-num-mbufs=16384"
 #define ROOM      "--mbuf-size=8448" /* as in the daemon */
 #define XDP_ROOM  "--mbuf-size=3712" /* fits into a page with its headers */
-#define MAX_ARGS  32
 #define SETTLE_MS 10
 
 /* Read up to the line that contains what; text gets the part behind what. */
@@ -55,62 +54,64 @@ rate(const struct testpmd_pair *t, unsigned s, const char *which)
 	return strtod(text, NULL);
 }
 
-/* Start one, and wait until it forwards; vdev1 may be NULL. lcores: EAL's. */
-static pid_t
-start(const char *lcores, const char *vdev0, const char *vdev1, const char *forward, FILE **to,
-      FILE **from)
+/* Start the one of side s, and wait until it forwards. */
+static void
+start(struct testpmd_pair *t, unsigned s, const char *vdev)
 {
 	static unsigned serial;
-	char prefix[32], mode[32], text[64];
+	char prefix[32], lcores[16], text[64];
 	/* line buffered, or its output is delayed */
-	char *argv[MAX_ARGS] = {
-		"stdbuf",        "-oL",  "dpdk-testpmd", "--no-huge",      "--no-shconf",
-		"--no-pci",      "-m",   MEM_MIB,        "--no-telemetry", "--log-level=error",
-		"--file-prefix", prefix, "--lcores",     (char *)lcores,   "--vdev",
-		(char *)vdev0};
-	int n = 16, in[2], out[2];
-	pid_t pid;
+	char *argv[] = {"stdbuf",
+			"-oL",
+			"dpdk-testpmd",
+			"--no-huge",
+			"--no-shconf",
+			"--no-pci",
+			"-m",
+			MEM_MIB,
+			"--no-telemetry",
+			"--log-level=error",
+			"--file-prefix",
+			prefix,
+			"--lcores",
+			lcores,
+			"--vdev",
+			(char *)vdev,
+			"--",
+			"-i",
+			"--auto-start",
+			"--no-mlockall",
+			MBUFS,
+			strstr(vdev, "af_xdp") != NULL ? XDP_ROOM : ROOM,
+			s == 0 ? "--forward-mode=txonly" : "--forward-mode=rxonly",
+			NULL};
+	int in[2], out[2];
 
 	snprintf(prefix, sizeof(prefix), "testpmd-%d-%u", getpid(), serial++);
-	snprintf(mode, sizeof(mode), "--forward-mode=%s", forward);
-	if (vdev1 != NULL) {
-		argv[n++] = "--vdev";
-		argv[n++] = (char *)vdev1;
-	}
-	argv[n++] = "--";
-	argv[n++] = "-i";
-	argv[n++] = "--auto-start";
-	argv[n++] = "--no-mlockall";
-	argv[n++] = MBUFS;
-	argv[n++] = strstr(vdev0, "af_xdp") != NULL ? XDP_ROOM : ROOM;
-	argv[n++] = mode;
+	snprintf(lcores, sizeof(lcores), "0@%u,1@%u", s, s);
 	if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0)
 		bench_die("pipe: %m");
-	pid = bench_spawn(argv, in[0], out[1], SIGKILL, NULL);
+	t->pid[s] = bench_spawn(argv, in[0], out[1], SIGKILL, NULL);
 	close(in[0]);
 	close(out[1]);
-	*to = fdopen(in[1], "we");
-	*from = fdopen(out[0], "re");
-	if (*to == NULL || *from == NULL)
+	t->to[s] = fdopen(in[1], "we");
+	t->from[s] = fdopen(out[0], "re");
+	if (t->to[s] == NULL || t->from[s] == NULL)
 		bench_die("no memory");
-	read_until(*from, "packet forwarding - ", text, sizeof(text));
+	read_until(t->from[s], "packet forwarding - ", text, sizeof(text));
 	/* testpmd continues without a port and prints no rate */
 	if (strncmp(text, "ports=0", 7) == 0)
-		bench_die("dpdk-testpmd has no port: %s did not open", vdev0);
-	return pid;
+		bench_die("dpdk-testpmd has no port: %s did not open", vdev);
 }
 
 void
 testpmd_pair_open(struct testpmd_pair *t, const struct bench_options *o, unsigned link)
 {
-	char vdev[2][256], lcores[16];
+	char vdev[2][256];
 
 	node_net_port(o->port, link, o->mtu, vdev);
-	for (unsigned s = 2; s-- > 0;) {
-		snprintf(lcores, sizeof(lcores), "0@%u,1@%u", s, s);
-		t->pid[s] = start(lcores, vdev[s], NULL, s == 0 ? "txonly" : "rxonly", &t->to[s],
-				  &t->from[s]);
-	}
+	for (unsigned s = 2; s-- > 0;)
+		start(t, s, vdev[s]);
 	for (unsigned s = 0; s < 2; s++)
 		kill(t->pid[s], SIGSTOP);
 }
@@ -150,13 +151,4 @@ testpmd_pair_close(struct testpmd_pair *t)
 		fclose(t->to[s]);
 		fclose(t->from[s]);
 	}
-}
-
-pid_t
-testpmd_forward(const char *vdev0, const char *vdev1)
-{
-	FILE *to, *from;
-
-	/* both streams stay open, or testpmd would end */
-	return start("0@(0,1),1@(0,1)", vdev0, vdev1, "io", &to, &from);
 }

@@ -12,7 +12,7 @@
 #define MIDDLE_OVERHEAD 58u
 #define AETH_OVERHEAD   62u
 
-enum { LINK_WIRE, LINK_FRAMES, LINK_TESTPMD, LINK_THROUGH };
+enum { LINK_WIRE, LINK_FRAMES, LINK_TESTPMD };
 
 static uint32_t
 packets_of(const struct bench_options *o)
@@ -38,28 +38,15 @@ frame_of(const struct bench_options *o)
 struct wire {
 	struct node_pair rc, frames;
 	struct testpmd_pair pmd;
-	pid_t through;
 };
 
 static void
 wire_open(struct wire *w, const struct bench_options *o)
 {
-	char end[2][256], middle[2][256], mixed[2][256];
-
 	memset(w, 0, sizeof(*w));
-	if (o->through_testpmd) {
-		/* side 0 - testpmd - side 1; testpmd is the server of both memifs */
-		for (unsigned s = 0; s < 2; s++) {
-			node_net_port(o->port, LINK_THROUGH + s, o->mtu, end);
-			memcpy(mixed[s], end[0], sizeof(mixed[s]));
-			memcpy(middle[s], end[1], sizeof(middle[s]));
-			memcpy(strstr(middle[s], "memif0"), s == 0 ? "memif0" : "memif1", 6);
-		}
-		w->through = testpmd_forward(middle[0], middle[1]);
-	}
-	node_pair_open(&w->rc, o, NODE_RC, LINK_WIRE, o->through_testpmd ? mixed : NULL);
+	node_pair_open(&w->rc, o, NODE_RC, LINK_WIRE);
 	if (o->versus_limit)
-		node_pair_open(&w->frames, o, NODE_ONEWAY, LINK_FRAMES, NULL);
+		node_pair_open(&w->frames, o, NODE_ONEWAY, LINK_FRAMES);
 	if (o->versus_testpmd)
 		testpmd_pair_open(&w->pmd, o, LINK_TESTPMD);
 }
@@ -72,10 +59,6 @@ wire_close(struct wire *w, const struct bench_options *o)
 		node_pair_close(&w->frames);
 	if (o->versus_testpmd)
 		testpmd_pair_close(&w->pmd);
-	if (w->through != 0) {
-		kill(w->through, SIGKILL);
-		waitpid(w->through, NULL, 0);
-	}
 }
 
 /*
@@ -109,9 +92,6 @@ measure(struct wire *w, const struct bench_options *o, struct bench_report *r)
 	bench_add(r, "messages", "M/s", s.rate * 1e-6);
 	bench_add(r, "goodput", "Gb/s", s.rate * o->size * 8e-9);
 	bench_add(r, "packets", "M/s", packets * 1e-6);
-	bench_add(r, "sent", "M frames/s", s.frames[0] * 1e-6);
-	bench_add(r, "answered", "M frames/s", s.frames[1] * 1e-6);
-	bench_add(r, "sent_again", "packets/s", s.again);
 	bench_add(r, "distance", "ns", RTE_MAX(s.distance_ns, port.distance_ns));
 	bench_add(r, "core_speed", "ns", RTE_MAX(s.speed_ns, port.speed_ns));
 	if (o->versus_limit) {
@@ -141,8 +121,7 @@ bench_wire(const struct bench_options *o, struct bench_report *r)
 		measure(&w, o, r);
 	equal = node_pair_verify(&w.rc);
 	wire_close(&w, o);
-	bench_report_row(r, "wire, %s%s, RC %s, %u B, MTU %u, %u QP%s%s%s",
-			 bench_port_name[o->port], o->through_testpmd ? " through testpmd" : "",
+	bench_report_row(r, "wire, %s, RC %s, %u B, MTU %u, %u QP%s%s%s", bench_port_name[o->port],
 			 bench_op_name[o->op], o->size, o->mtu, o->qps, o->qps == 1 ? "" : "s",
 			 node_pair_far(r), equal ? "" : ": BYTES DIFFER");
 	return equal ? 0 : 1;
