@@ -103,6 +103,8 @@ double bench_ns(uint64_t cycles);
  * failure.
  */
 void bench_eal_start(bool no_huge);
+/* Start DPDK on ordinary pages: lcores and, unless NULL, vdev as EAL's. Returns rte_eal_init's. */
+int bench_eal_plain(const char *lcores, const char *vdev);
 
 /* The TSC after all earlier instructions; and the ns between two such reads in sequence. */
 uint64_t bench_tsc(void);

@@ -10,9 +10,8 @@
  *   client_verbs.c   .. its device, memory, queue pairs, connections
  *   client_data.c    .. writes and checks the bytes
  *   client_run.c     .. the measured loops
- *   client_hops.c    .. the parts of --measure hops; bare rings for comparison
+ *   client_hops.c    .. the parts of --measure hops, the worker's too; bare rings
  *   client_bare.c    cost of a thread's sleep and wake-up on this machine
- *   client_step.c    the worker's part of --measure hops
  *   client_loss.c    drops frames
  *
  * A client is this program, started by uroce-run, so that the stock libibverbs finds the daemon's
@@ -171,13 +170,6 @@ struct client_losses { /* the daemon's counters, summed over its devices */
 void client_loss_set(const struct client_daemon *d, const char *dev, double percent);
 void client_loss_counters(const struct client_daemon *d, struct client_losses *sum);
 
-/* ---- client_step.c ---- */
-/*
- * ns that a requester needs from WQE to CQE for the window that --measure hops unbinds, with all
- * data in this core's cache. DPDK has been started.
- */
-double client_step_ns(void);
-
 /* ---- client_bare.c ---- */
 /* The share (0 .. 1) of cpu that a thread uses which only sleeps, 2 ms at a time, for ns. */
 double client_bare_sleeps(unsigned cpu, uint64_t ns);
@@ -199,6 +191,11 @@ struct client_floor {
 	double away_ns;    /* from there until the CQE is found */
 };
 void client_floor(struct client_floor *f);
+/*
+ * ns that a requester needs from WQE to CQE for the window that --measure hops unbinds, with all
+ * data in this core's cache. DPDK has been started.
+ */
+double client_step_ns(void);
 
 /* ---- client_child.c ---- */
 /* main of a client: argv[2] is the socket's descriptor. Returns the exit status. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
+#include <rte_common.h>
 #include <rte_cycles.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
@@ -86,20 +87,38 @@ runtime_dir_away(void)
 	rmdir(rte_eal_get_runtime_dir());
 }
 
+int
+bench_eal_plain(const char *lcores, const char *vdev)
+{
+	char prefix[64];
+	char *argv[] = {"uroce-bench",
+			"--no-huge",
+			"--no-shconf",
+			"--no-pci",
+			"-m",
+			MEM_MIB,
+			"--no-telemetry",
+			"--log-level=error",
+			"--iova-mode=va",
+			prefix,
+			"--lcores",
+			(char *)lcores,
+			"--vdev",
+			(char *)vdev};
+
+	snprintf(prefix, sizeof(prefix), "--file-prefix=bench-%d", getpid());
+	return rte_eal_init((int)RTE_DIM(argv) - (vdev == NULL ? 2 : 0), argv);
+}
+
 void
 bench_eal_start(bool no_huge)
 {
 	char *huge[] = {"uroce-bench",    "--in-memory",       "--no-pci", "-m", MEM_MIB,
 			"--no-telemetry", "--log-level=error", "-l",       "0"};
-	char prefix[64];
-	char *plain[] = {"uroce-bench", "--no-huge",      "--no-shconf",       "--no-pci", "-m",
-			 MEM_MIB,       "--no-telemetry", "--log-level=error", "-l",       "0",
-			 prefix};
 	int rc;
 
-	snprintf(prefix, sizeof(prefix), "--file-prefix=bench-%d", getpid());
-	rc = !no_huge && huge_pages_free() ? rte_eal_init(sizeof(huge) / sizeof(huge[0]), huge)
-					   : rte_eal_init(sizeof(plain) / sizeof(plain[0]), plain);
+	rc = !no_huge && huge_pages_free() ? rte_eal_init((int)RTE_DIM(huge), huge)
+					   : bench_eal_plain("0", NULL);
 	if (rc < 0)
 		bench_die("DPDK does not start: %s", rte_strerror(rte_errno));
 	atexit(runtime_dir_away);

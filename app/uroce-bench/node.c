@@ -22,7 +22,6 @@
 #define POOL_MBUFS  16384
 #define POOL_CACHE  256
 #define POOL_ROOM   (RTE_PKTMBUF_HEADROOM + 8320) /* as the daemon's */
-#define MEM_MIB     "256"
 #define LINK_MS     10000
 
 static struct node_side *self;
@@ -68,22 +67,26 @@ node_probe(struct node_shared *sh, unsigned side)
 	sh->side[side].speed_ns = bench_speed_here();
 }
 
+void
+node_link_wait(struct port *port)
+{
+	for (unsigned i = 0; i < LINK_MS / 10 && !port->link_up; i++) {
+		port_poll_link(port);
+		usleep(10000);
+	}
+	if (!port->link_up)
+		node_fail("no link");
+}
+
 static void
 eal_start(const struct node_shared *sh, unsigned side)
 {
-	char lcores[32], prefix[32], vdev[256];
-	char *argv[] = {"uroce-bench",    "--no-huge",   "--no-shconf",
-			"--no-pci",       "-m",          MEM_MIB,
-			"--no-telemetry", "--log-level", "error",
-			"--iova-mode",    "va",          "--file-prefix",
-			prefix,           "--lcores",    lcores,
-			"--vdev",         vdev};
+	char lcores[32];
 
 	snprintf(lcores, sizeof(lcores), "0@%u,1@%u", sh->cpu[side], sh->cpu[side]);
-	snprintf(prefix, sizeof(prefix), "bench-%d", getpid());
-	snprintf(vdev, sizeof(vdev), "%s", sh->vdev[side]);
-	if (rte_eal_init(sizeof(argv) / sizeof(argv[0]), argv) < 0)
-		node_fail("DPDK does not start with %s: %s", vdev, rte_strerror(rte_errno));
+	if (bench_eal_plain(lcores, sh->vdev[side]) < 0)
+		node_fail("DPDK does not start with %s: %s", sh->vdev[side],
+			  rte_strerror(rte_errno));
 }
 
 static void
@@ -231,12 +234,7 @@ frames_main(struct frames *f, unsigned side)
 		f->step = node_next(f->sh, f->step);
 		switch (f->sh->phase) {
 		case NODE_CONNECT:
-			for (unsigned i = 0; i < LINK_MS / 10 && !f->port->link_up; i++) {
-				port_poll_link(f->port);
-				usleep(10000);
-			}
-			if (!f->port->link_up)
-				node_fail("no link");
+			node_link_wait(f->port);
 			break;
 		case NODE_PROBE:
 			node_probe(f->sh, side);

@@ -127,6 +127,8 @@ _Noreturn void node_fail(const char *fmt, ...) __attribute__((format(printf, 1, 
 uint32_t node_next(const struct node_shared *sh, uint32_t step);
 /* In a node: it has finished the phase of that step. */
 void node_reached(struct node_side *me, uint32_t step);
+/* In a node: wait until the port has a link; fails after 10 s. */
+void node_link_wait(struct port *port);
 /* In a node with role NODE_RC: does not return. */
 _Noreturn void node_rc_main(struct node_shared *sh, unsigned side, struct port *port,
 			    struct rte_mempool *pool);

@@ -14,7 +14,6 @@
 #include "test/kit/rc_connect.h"
 #include "worker/worker.h"
 
-#define LINK_MS 10000
 #define LOOK_US 2000 /* of the main thread, which takes its time from the worker's core */
 #define GROUP   16   /* messages posted together, the last signaled; or a quarter of --depth */
 
@@ -134,22 +133,6 @@ publish(struct rc *rc, struct rc_conn *c)
 		engine_doorbell(worker_engine(rc->w), c->qp->conn.qpn);
 }
 
-/* Report the failure with the counters of this worker. */
-static void
-fail_message(const struct rc *rc, unsigned status)
-{
-	const struct counter_block *counters = worker_counters(rc->w, rc->port->id);
-	char drops[96] = "";
-	size_t n = 0;
-
-	for (unsigned i = 0; i < DROP_NUM && n < sizeof(drops); i++)
-		if (counters->drop[i] != 0)
-			n += (size_t)snprintf(drops + n, sizeof(drops) - n, ", %s %lu",
-					      drop_reason_name[i], counters->drop[i]);
-	node_fail("a message completed with status %u: frames sent %lu, received %lu%s", status,
-		  counters->ctr[COUNTER_TX_FRAMES], counters->ctr[COUNTER_RX_FRAMES], drops);
-}
-
 /* Take completions; for each, post the next messages or receive of its connection. */
 static void
 reap(struct rc *rc, bool more)
@@ -163,7 +146,7 @@ reap(struct rc *rc, bool more)
 		uint64_t n;
 
 		if (cqe->status != QP_WC_SUCCESS)
-			fail_message(rc, cqe->status);
+			node_fail("a message completed with status %u", cqe->status);
 		c = &rc->s.conn[(uint32_t)cqe->wr_id];
 		n = cqe->wr_id >> 32;
 		c->done += n;
@@ -298,17 +281,6 @@ take_events(struct rc *rc)
 	}
 }
 
-static void
-link_wait(struct rc *rc)
-{
-	for (unsigned i = 0; i < LINK_MS / 10 && !rc->port->link_up; i++) {
-		port_poll_link(rc->port);
-		usleep(10000);
-	}
-	if (!rc->port->link_up)
-		node_fail("no link");
-}
-
 void
 node_rc_main(struct node_shared *sh, unsigned side, struct port *port, struct rte_mempool *pool)
 {
@@ -334,7 +306,7 @@ node_rc_main(struct node_shared *sh, unsigned side, struct port *port, struct rt
 		}
 		step = now;
 		if (sh->phase == NODE_CONNECT) {
-			link_wait(&rc);
+			node_link_wait(port);
 			worker_call(rc.w, connect_on_worker, &rc);
 			node_reached(rc.me, step);
 			continue;

@@ -17,51 +17,13 @@ struct bench_report {
 	unsigned nfigures;
 };
 
-static void
-cpu_model(char *model, size_t size)
-{
-	FILE *f = fopen("/proc/cpuinfo", "re");
-	char line[256];
-
-	snprintf(model, size, "unknown");
-	while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
-		char *colon = strchr(line, ':');
-
-		if (strncmp(line, "model name", 10) != 0 || colon == NULL)
-			continue;
-		colon[1 + strcspn(colon + 1, "\n")] = '\0';
-		snprintf(model, size, "%s", colon + 2);
-		break;
-	}
-	if (f != NULL)
-		fclose(f);
-}
-
-/* The current commit of the source tree of this build. */
-static void
-commit_name(char *name, size_t size)
-{
-	FILE *f = popen("git -C '" BENCH_SOURCE "' describe --always --dirty 2>/dev/null", "re");
-
-	snprintf(name, size, "unknown");
-	if (f == NULL)
-		return;
-	if (fgets(name, (int)size, f) == NULL)
-		snprintf(name, size, "unknown");
-	name[strcspn(name, "\n")] = '\0';
-	pclose(f);
-}
-
 struct bench_report *
 bench_report_start(const struct bench_options *o)
 {
 	struct bench_report *r = calloc(1, sizeof(*r));
-	char model[128], commit[64];
 
 	if (r == NULL)
 		abort();
-	cpu_model(model, sizeof(model));
-	commit_name(commit, sizeof(commit));
 	r->json = o->json;
 	r->probe = !o->no_probe;
 	if (r->probe) {
@@ -69,11 +31,10 @@ bench_report_start(const struct bench_options *o)
 		bench_core_speed(r->speed_before);
 	}
 	r->rows = json_array();
-	r->doc = json_pack("{s:s, s:s, s:s, s:i, s:o}", "mode", o->mode, "cpu", model, "commit",
-			   commit, "runs", (int)o->runs, "rows", r->rows);
+	r->doc = json_pack("{s:s, s:i, s:o}", "mode", o->mode, "runs", (int)o->runs, "rows",
+			   r->rows);
 	if (!r->json)
-		printf("%s, commit %s; median of %u runs (least .. most)\n", model, commit,
-		       o->runs);
+		printf("median of %u runs (least .. most)\n", o->runs);
 	return r;
 }
 
@@ -180,38 +141,25 @@ bench_report_row(struct bench_report *r, const char *fmt, ...)
 	json_array_append_new(r->rows, row);
 }
 
-/*
- * Speed of the cores before and after: ns of the loop, and the share of the fastest loop's speed.
- */
+/* Adds the speed of the cores before and after: ns of a turn of the loop of additions on each. */
 static void
 add_speeds(struct bench_report *r, const double *after)
 {
 	const double *at[2] = {r->speed_before, after};
-	json_t *ns = json_array(), *of = json_array();
-	double fastest = 0;
+	json_t *ns = json_array();
 
-	for (unsigned k = 0; k < 2 * BENCH_CORES; k++) {
-		double v = at[k / BENCH_CORES][k % BENCH_CORES];
-
-		fastest = v > 0 && (fastest == 0 || v < fastest) ? v : fastest;
-	}
 	for (unsigned t = 0; t < 2; t++) {
-		json_t *ns_then = json_array(), *of_then = json_array();
+		json_t *then = json_array();
 
 		for (unsigned k = 0; k < BENCH_CORES && at[t][k] > 0; k++) {
-			json_array_append_new(ns_then, json_real(at[t][k]));
-			json_array_append_new(of_then, json_real(fastest / at[t][k]));
+			json_array_append_new(then, json_real(at[t][k]));
 			if (!r->json)
-				printf("core %u %s: a turn of additions takes %.3f ns, %.2f of "
-				       "the fastest's speed\n",
-				       k, t == 0 ? "before" : "after", at[t][k],
-				       fastest / at[t][k]);
+				printf("core %u %s: a turn of additions takes %.3f ns\n", k,
+				       t == 0 ? "before" : "after", at[t][k]);
 		}
-		json_array_append_new(ns, ns_then);
-		json_array_append_new(of, of_then);
+		json_array_append_new(ns, then);
 	}
 	json_object_set_new(r->doc, "core_speed_ns", ns);
-	json_object_set_new(r->doc, "core_speed", of);
 }
 
 void

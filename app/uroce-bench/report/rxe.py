@@ -10,7 +10,6 @@ import subprocess
 import time
 from concurrent import futures
 
-import links
 import machine
 import processes
 from goals import Sample
@@ -88,8 +87,8 @@ def boot(source, rounds, seconds, deadline):
     bundle(build, share / "root")
     shutil.copytree(source / "test/interop/guest", share / "guest")
     script = pathlib.Path(__file__).resolve().parent / "guest/versus.sh"
-    proc = links.start([source / "test/interop/run-guest.sh", script, "--image", guest, "--share", share,
-                        "--mem", "1536", "--timeout", 600, "--", rounds, seconds])
+    proc = processes.Proc([source / "test/interop/run-guest.sh", script, "--image", guest, "--share", share,
+                        "--mem", "1536", "--timeout", 600, "--", rounds, seconds], apart=True)
     return proc.result(630)
 
 

@@ -2,14 +2,66 @@
 """The same transfer with uroce and with the usual alternatives, directly one after the other."""
 import contextlib
 import json
+import os
 import re
 
-import links
+import machine
 import processes
 from goals import Sample
 
 JUMBO = 9000
 MIB = 1 << 20
+
+
+def start(argv, ns=None, env=None):
+    """A process whose standard output is separate from standard error, so that it can be parsed."""
+    return processes.Proc(argv, ns, env, apart=True)
+
+
+def pair(server, client, port, timeout=60):
+    """Runs a server and, when it listens on port, a client; both arguments are functions that start a
+    process. Returns the client's output if both succeed."""
+    return processes.run_pair(server, client, port, timeout).good().client.output()
+
+
+class Veth:
+    """Two namespaces joined by a veth pair; both ends are eth0, with 10.9.0.1 and 10.9.0.2."""
+
+    def __init__(self, mtu):
+        self.ns = (processes.netns(), processes.netns())
+        processes.veth(self.ns[0], "10.9.0.1/24", self.ns[1], "10.9.0.2/24", mtu)
+        self.server_host = "10.9.0.2"
+
+    def remove(self):
+        for ns in self.ns:
+            processes.remove_netns(ns)
+
+
+class Local:
+    """
+    uroce's link within a host: one daemon with one device that connects to itself.
+    placed  the worker runs on the last CPU and both programs on the first, as doc/tuning.md recommends
+            for two programs that wait for each other; otherwise the scheduler decides
+    """
+
+    def __init__(self, placed=False):
+        dev = "name=uroce0,port=net_ring0,addr=10.9.0.101/24,mtu=4096"
+        cpus = sorted(os.sched_getaffinity(0))
+        placed = placed and len(cpus) > 1
+        self.daemon = processes.Daemon(machine.program("uroced"), ["net_ring0"], [dev], processes.netns(),
+                                       ("--lcores", cpus[-1]) if placed else ())
+        self.before = ("taskset", "-c", str(cpus[0])) if placed else ()
+        self.server_host = "127.0.0.1"
+
+    def start(self, argv, env=None):
+        """A verbs program on this link."""
+        run = [machine.program("uroce-run"), "--socket", self.daemon.socket, *self.before, *argv]
+        return start(run, self.daemon.ns, env)
+
+    def close(self):
+        with contextlib.suppress(TimeoutError):
+            self.daemon.proc.term()
+        self.daemon.proc.kill()
 
 
 def perftest_line(output):
@@ -33,13 +85,13 @@ def perftest(link, tool, *args, timeout=60):
     """Runs a perftest server and client over uroce's link. Returns the line of results."""
     port = processes.tcp_port()
     argv = [tool, "-d", "uroce0", "-x", "1", "-F", "-p", port, *args]
-    return perftest_line(links.pair(lambda: link.start(argv),
+    return perftest_line(pair(lambda: link.start(argv),
                                     lambda: link.start([*argv, link.server_host]), port, timeout))
 
 
 def ucx(start_server, start_client, host, test, size, count):
     port = processes.tcp_port()
-    out = links.pair(lambda: start_server(["ucx_perftest", "-p", port]),
+    out = pair(lambda: start_server(["ucx_perftest", "-p", port]),
                      lambda: start_client(["ucx_perftest", "-p", port, "-t", test, "-s", size,
                                            "-n", count, "-w", count // 10 + 1, host]), port)
     return ucx_line(out)
@@ -47,11 +99,11 @@ def ucx(start_server, start_client, host, test, size, count):
 
 def ucx_tcp(test, size, count):
     """UCX over TCP, on a veth pair with jumbo frames."""
-    link = links.Veth(JUMBO)
+    link = Veth(JUMBO)
     env = {"UCX_TLS": "tcp", "UCX_NET_DEVICES": "eth0"}
     try:
-        return ucx(lambda argv: links.start(argv, link.ns[1], env),
-                   lambda argv: links.start(argv, link.ns[0], env), link.server_host, test, size, count)
+        return ucx(lambda argv: start(argv, link.ns[1], env),
+                   lambda argv: start(argv, link.ns[0], env), link.server_host, test, size, count)
     finally:
         link.remove()
 
@@ -59,18 +111,18 @@ def ucx_tcp(test, size, count):
 def ucx_rc(test, size, count, placed=False):
     """UCX over uroce's RC, within the host."""
     env = {"UCX_TLS": "rc", "UCX_NET_DEVICES": "uroce0:1"}
-    with contextlib.closing(links.Local(placed)) as link:
+    with contextlib.closing(Local(placed)) as link:
         return ucx(lambda argv: link.start(argv, env), lambda argv: link.start(argv, env),
                    link.server_host, test, size, count)
 
 
 def iperf3(seconds):
     """Gb/s of one TCP stream with 1 MiB writes, over a veth pair with jumbo frames."""
-    link = links.Veth(JUMBO)
+    link = Veth(JUMBO)
     port = processes.tcp_port()
     try:
-        out = links.pair(lambda: links.start(["iperf3", "-s", "-1", "-p", port], link.ns[1]),
-                         lambda: links.start(["iperf3", "-c", link.server_host, "-p", port, "-J", "-l",
+        out = pair(lambda: start(["iperf3", "-s", "-1", "-p", port], link.ns[1]),
+                         lambda: start(["iperf3", "-c", link.server_host, "-p", port, "-J", "-l",
                                               MIB, "-t", seconds], link.ns[0]), port)
     finally:
         link.remove()
@@ -80,7 +132,7 @@ def iperf3(seconds):
 def tcp_goodput(plan):
     """1 MiB messages: iperf3 over TCP; ib_write_bw over uroce."""
     tcp = iperf3(plan.seconds(3))
-    with contextlib.closing(links.Local(placed=True)) as link:
+    with contextlib.closing(Local(placed=True)) as link:
         line = perftest(link, "ib_write_bw", "-s", MIB, "-D", plan.seconds(3), "-t", 16)
     return {"TCP: goodput, 1 MiB": Sample(line[3] * MIB * 8 / 1e9, tcp,
                                           f"TCP {tcp:.1f} Gb/s by iperf3; uroce by ib_write_bw")}
@@ -89,7 +141,7 @@ def tcp_goodput(plan):
 def tcp_latency(plan):
     """64 B between two processes: half the round-trip time, median."""
     tcp = ucx_tcp("tag_lat", 64, 20000)[1]
-    with contextlib.closing(links.Local(placed=True)) as link:
+    with contextlib.closing(Local(placed=True)) as link:
         line = perftest(link, "ib_send_lat", "-s", 64, "-n", 20000)
     return {"TCP: latency, 64 B": Sample(line[4], tcp,
                                          f"TCP {tcp:.2f} us by UCX; uroce by ib_send_lat, both programs "
