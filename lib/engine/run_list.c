@@ -110,8 +110,13 @@ run_list_next_ns(const struct run_list *l)
 		tick++;
 	/* QPs parked for longer than the wheel spans must be moved by then. */
 	at_ns = (tick + 1) << RUN_SLOT_SHIFT;
-	TAILQ_FOREACH (qp, &l->slot[tick & SLOT_MASK], bind.run)
-		at_ns = RTE_MIN(at_ns, qp_deadline_get(&qp->conn, QP_DEADLINE_PACE));
+	TAILQ_FOREACH (qp, &l->slot[tick & SLOT_MASK], bind.run) {
+		uint64_t pace_ns = qp_deadline_get(&qp->conn, QP_DEADLINE_PACE);
+
+		/* A QP that was reset has none, and leaves with its slot. */
+		if (pace_ns != 0)
+			at_ns = RTE_MIN(at_ns, pace_ns);
+	}
 	return at_ns;
 }
 
