@@ -11,23 +11,39 @@ sim_at(struct sim *s, uint64_t at_ns, enum sim_event_kind kind, uint32_t arg)
 		sim_fail(s, "simulator: too many events");
 }
 
+static void
+wake_at(struct sim_worker *w, uint64_t at_ns)
+{
+	if (w->poll_at <= at_ns)
+		return;
+	w->poll_at = at_ns;
+	sim_at(w->home->sim, at_ns, SIM_EV_POLL, w->id);
+}
+
 void
 sim_wake(struct sim_worker *w, uint32_t after_ns)
 {
-	uint64_t at = w->home->sim->now_ns + after_ns;
-
-	if (w->poll_at <= at)
-		return;
-	w->poll_at = at;
-	sim_at(w->home->sim, at, SIM_EV_POLL, w->id);
+	wake_at(w, w->home->sim->now_ns + after_ns);
 }
 
-uint32_t
-sim_pause(struct sim *s, uint32_t stall, uint32_t poll_ns)
+static uint32_t
+loop_pause(struct sim *s, uint32_t stall, uint32_t poll_ns)
 {
 	if (sim_chance(&s->cli, stall))
 		return sim_between(&s->cli, 10000, 400000);
 	return sim_between(&s->cli, 1, 2 * poll_ns + 1);
+}
+
+void
+sim_again(struct sim_worker *w, bool busy, uint32_t stall, uint32_t poll_ns)
+{
+	struct sim *s = w->home->sim;
+	uint64_t next_ns = engine_next_ns(&w->eng);
+
+	if (busy)
+		sim_wake(w, loop_pause(s, stall, poll_ns));
+	else if (next_ns != UINT64_MAX)
+		wake_at(w, RTE_MAX(next_ns, s->now_ns));
 }
 
 void

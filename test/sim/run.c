@@ -136,8 +136,13 @@ sim_run(struct sim *s, uint64_t seed, const char *const *set, unsigned nset)
 	sim_rng_init(&s->load, seed, model->stream + 1);
 	sim_rng_init(&s->cli, seed, model->stream + 2);
 	sim_rng_init(&s->netr, seed, model->stream + 3);
+	sim_pace = (struct sim_pace){0};
 	model->begin(s, &r, set, nset);
 	model->play(s);
+	if (sim_pace.early != 0)
+		sim_fail(s, "%lu packets were sent before their pace permitted it",
+			 (unsigned long)sim_pace.early);
+	s->stats.paced += sim_pace.held;
 	for (i = 0; i < s->nnodes; i++)
 		s->stats.cqes += s->node_at[i]->cqes;
 	s->stats.virtual_ns += s->now_ns - SIM_START_NS;

@@ -6,6 +6,7 @@
  *   run.c    a schedule from its seed to its verdict; buffers that all schedules use
  *   world.c  memory, regions, rings and CQs of a node; engines
  *   loop.c   the virtual clock, and the turns of a worker
+ *   pace.c   a congestion policy that paces
  *   ring.c   what a client does to its rings
  *   reap.c   a client's polling; send completions in their order
  *   fields.c configurations that are tables of fields
@@ -142,7 +143,7 @@ struct sim_stock {
 };
 
 struct sim_stats {
-	uint64_t frames, lost, doubled, damaged, cqes, failed_wqes, virtual_ns;
+	uint64_t frames, lost, doubled, damaged, cqes, failed_wqes, paced, virtual_ns;
 };
 
 enum sim_event_kind {
@@ -247,8 +248,12 @@ void sim_at(struct sim *s, uint64_t at_ns, enum sim_event_kind kind, uint32_t ar
 void sim_wake(struct sim_worker *w, uint32_t after_ns);
 /* Runs until no event is left, or a check failed. */
 void sim_loop(struct sim *s);
-/* Time until a worker's next turn: short, or, stall times in a million, much longer. */
-uint32_t sim_pause(struct sim *s, uint32_t stall, uint32_t poll_ns);
+/*
+ * Schedules the next turn of w, at the end of a turn. busy: soon, poll_ns later on average or,
+ * stall times in a million, much later. Otherwise: when the pace of a QP permits its next packet,
+ * if any.
+ */
+void sim_again(struct sim_worker *w, bool busy, uint32_t stall, uint32_t poll_ns);
 /* Schedules the next step of n's client: after step_ns on average, later when it is not busy. */
 void sim_step_again(struct sim_node *n, bool busy, uint32_t step_ns);
 /* Executes doorbells and timers of w that are due. */
@@ -259,6 +264,18 @@ void sim_tx(struct sim_worker *w, uint32_t refuse);
 void sim_ops_set_timer(void *ctx, struct qp *qp, uint64_t at_ns);
 bool sim_ops_slow_path(void *ctx, uint16_t dev, struct rte_mbuf *m);
 void sim_ops_cq_event(void *ctx, struct cq *cq);
+
+/* pace.c: of all schedules of the process, because a policy gets no context. */
+struct sim_pace {
+	uint32_t gap_ns; /* longest usual gap between two packets of a QP; 0: policy `fixed` */
+	/* packets; .. that were sent as soon as their pace permitted; .. before that */
+	uint64_t sent, held, early;
+};
+extern struct sim_pace sim_pace;
+/* Gives qp, which is in RESET, the policy, unless sim_pace.gap_ns is 0. */
+void sim_pace_set(struct qp *qp);
+/* Bytes that the policy of qp, which has it, was told are acknowledged. */
+uint64_t sim_pace_acked(const struct qp *qp);
 
 /* ring.c: the next slot of a client's queue; name and id identify it. */
 uint8_t *sim_ring_slot(struct sim *s, struct sim_ring *r, const char *name, uint32_t id);

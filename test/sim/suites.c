@@ -95,7 +95,21 @@ const struct sim_suite sim_suites[] = {
 	{"errors_after_a_move_end_cleanly", 400, {"family=1", "move=50000"}},
 	/* Requirements: REQ-03, NAK-06, CQE-16 */
 	{"wrong_wqes_fail_alone_after_moves", 400, {"family=2", "move=50000"}},
+	/* A congestion policy with a pace (pace.c). */
+	/* Requirements: REQ-01, REQ-04, REQ-05, REQ-08 */
+	{"paced_connections_progress", 800, {"family=0", "pace=20000"}},
+	/* Requirements: REQ-10, QP-19, CQE-12 */
+	{"errors_of_paced_connections_end_cleanly", 400, {"family=1", "pace=20000"}},
+	/* Requirements: REQ-03, NAK-06, CQE-16 */
+	{"wrong_wqes_of_paced_connections_fail_alone", 400, {"family=2", "pace=20000"}},
+	/* Requirements: REQ-01, REQ-04 */
+	{"paced_connections_move", 300, {"family=0", "pace=20000", "move=50000"}},
 	/* The mesh: all types, checked at the ends. */
+	/* Requirements: REQ-01, QP-15, RSP-06 */
+	{"paced_qps_of_all_types_progress",
+	 250,
+	 {"must=1", "pace=20000", "rc=3", "uc=2", "sqd=300000"},
+	 true},
 	/* Requirements: RSP-06, WIRE-01 */
 	{"unreliable_connections_lose_whole_messages_only",
 	 250,

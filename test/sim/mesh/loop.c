@@ -58,8 +58,8 @@ mesh_poll(struct sim_worker *worker)
 	for (i = had; i < env->tx_n && !m->failed; i++)
 		mesh_built(w, env->tx[i]);
 	sim_tx(worker, m->cfg.tx_refuse);
-	if (more || w->rx_n > 0 || w->in_n > 0 || env->tx_n > 0)
-		sim_wake(worker, sim_pause(&m->sim, m->cfg.stall, m->cfg.poll_ns));
+	sim_again(worker, more || w->rx_n > 0 || w->in_n > 0 || env->tx_n > 0, m->cfg.stall,
+		  m->cfg.poll_ns);
 }
 
 static void

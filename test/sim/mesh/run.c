@@ -9,7 +9,8 @@
 static uint64_t
 run_patience(const struct mesh_cfg *c)
 {
-	return 64 * (4096ull << c->timeout) + 4 * 655360000ull + 2ull * c->blackout_ns;
+	return 64 * (4096ull << c->timeout) + 4 * 655360000ull + 2ull * c->blackout_ns +
+	       512ull * c->pace;
 }
 
 static void
@@ -26,6 +27,7 @@ run_begin(struct sim *sim, struct sim_rng *r, const char *const *set, unsigned n
 		mesh_cfg_set(&m->cfg, set[i]);
 	mesh_cfg_settle(&m->cfg);
 	m->patience_ns = run_patience(&m->cfg);
+	sim_pace.gap_ns = m->cfg.pace;
 	if (m->verbose)
 		mesh_cfg_print(&m->cfg);
 	mesh_world_make(m);

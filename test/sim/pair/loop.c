@@ -101,8 +101,8 @@ pair_poll(struct sim_worker *w)
 	sim_tx(w, s->cfg.tx_refuse);
 	if (!more && n->worker.eng.env.tx_n == 0)
 		pair_trace_idle(n);
-	if (more || n->rxq_n > 0 || n->worker.eng.env.tx_n > 0)
-		sim_wake(w, sim_pause(&s->sim, s->cfg.stall, s->cfg.poll_ns));
+	sim_again(w, more || n->rxq_n > 0 || n->worker.eng.env.tx_n > 0, s->cfg.stall,
+		  s->cfg.poll_ns);
 }
 
 static void

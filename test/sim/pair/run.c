@@ -14,7 +14,7 @@ run_patience(const struct pair_cfg *c)
 	uint64_t timeout_ns = c->timeout != 0 ? wire_ack_timeout_ns(c->timeout) : QP_PROBE_MAX_NS;
 
 	return 256 * timeout_ns + 64 * wire_rnr_timer_ns(c->rnr_code) + 2ull * c->blackout_ns +
-	       50000000;
+	       512ull * c->pace + 50000000;
 }
 
 static void
@@ -34,6 +34,7 @@ run_begin(struct sim *sim, struct sim_rng *r, const char *const *set, unsigned n
 		pair_cfg_set(&s->cfg, set[i]);
 	pair_cfg_settle(&s->cfg);
 	s->patience_ns = run_patience(&s->cfg);
+	sim_pace.gap_ns = s->cfg.pace;
 	if (s->verbose)
 		pair_cfg_print(&s->cfg);
 	pair_net_reset(s);

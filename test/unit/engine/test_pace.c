@@ -143,7 +143,7 @@ pace_spaces_the_packets_of_all_requests(void **state)
 	peer_ack(c, SQ + 3);
 	for (i = 1; i <= 2; i++)
 		send_cqe(c, i, QP_WC_SUCCESS);
-	assert_int_equal(told.acked_bytes, 4 * MTU);
+	assert_int_equal(told.acked_bytes, 2 * MTU + 16);
 	/* The pace lies behind, so the next packet leaves at once. */
 	bench_pass(c->b, GAP);
 	client_does(c, 5, UROCE_WR_SEND, 8);
@@ -285,6 +285,25 @@ pace_forgotten_qps_leave_their_slot(void **state)
 	pkt_none(c);
 }
 
+/* A worker that sleeps until then must not wake before it can do anything for the QP. */
+static void
+a_parked_qp_that_was_reset_wakes_once(void **state)
+{
+	struct conn *c = conn_paced(state, QP_TYPE_RC);
+	uint64_t next_ns;
+
+	client_does(c, 1, UROCE_WR_SEND, 8);
+	client_does(c, 2, UROCE_WR_SEND, 8);
+	pkt_expect(c, WIRE_OP_SEND_ONLY, SQ);
+	conn_to(c, QP_RESET);
+	assert_true(c->qp->bind.parked);
+	next_ns = engine_next_ns(&c->b->engine);
+	assert_in_range(next_ns, c->b->now + 1, c->b->now + 2 * GAP);
+	engine_run(&c->b->engine, next_ns);
+	assert_false(c->qp->bind.parked);
+	assert_true(engine_next_ns(&c->b->engine) == UINT64_MAX);
+}
+
 /* An RNR wait is longer than the pace, and the pace still holds after it. */
 REQUIREMENT("REQ-06")
 static void
@@ -391,6 +410,7 @@ main(void)
 		bench_test(pace_of_many_qps),
 		bench_test(a_parked_qp_flushes_at_once),
 		bench_test(pace_forgotten_qps_leave_their_slot),
+		bench_test(a_parked_qp_that_was_reset_wakes_once),
 		bench_test(rnr_wait_of_a_parked_qp),
 		bench_test(a_parked_connection_moves),
 		bench_test(cc_policy_is_told_of_cnps),
