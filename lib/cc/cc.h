@@ -50,7 +50,7 @@ _Static_assert(sizeof(struct cc_flow) == 64, "a cache line's worth");
 
 /* Contents of an acknowledgement. */
 struct cc_ack {
-	uint32_t bytes;  /* newly acknowledged, each packet counted as a full path MTU */
+	uint32_t bytes;  /* payload newly acknowledged; of a READ or atomic: that has arrived */
 	uint32_t rtt_ns; /* smoothed round trip; 0: not measured yet */
 	bool ce;         /* a response since the last call carried CE or BECN */
 };

@@ -151,6 +151,15 @@ ack_silent(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e, uint3
 	qp_retire_told(qp, tail, wr_id);
 }
 
+/* e, which is not fast, is acknowledged. Returns its bytes that the policy was not told of. */
+static __rte_noinline uint32_t
+ack_general(struct qp *qp, const struct qp_sq_entry *e)
+{
+	if (qp->conn.snd.limited)
+		credit_release(qp, e);
+	return qp->conn.snd.cc_told ? req_cc_bytes(qp, e, e->npkts) : 0;
+}
+
 /*
  * Acknowledges everything before upto, as far as possible: a READ is complete only when its data
  * has arrived (REQ-07). Retires WQEs. Returns true if una_psn is now upto.
@@ -159,7 +168,7 @@ bool
 req_ack_until(struct qp_env *env, struct qp *qp, uint32_t upto)
 {
 	struct qp_snd *snd = &qp->conn.snd;
-	uint32_t was = snd->una_psn;
+	uint32_t was = snd->una_psn, acked = 0;
 
 	while (snd->tail != snd->head && psn_lt(snd->una_psn, upto)) {
 		struct qp_sq_entry *e = qp_sq_entry(qp, snd->tail);
@@ -171,8 +180,8 @@ req_ack_until(struct qp_env *env, struct qp *qp, uint32_t upto)
 			snd->una_psn = upto;
 			break;
 		}
-		if (!e->fast && snd->limited)
-			credit_release(qp, e);
+		if (!e->fast && snd->general)
+			acked += ack_general(qp, e);
 		if (e->fast && qp_is_silent(qp, e)) {
 			ack_silent(env, qp, e, upto);
 			continue;
@@ -192,7 +201,7 @@ req_ack_until(struct qp_env *env, struct qp *qp, uint32_t upto)
 		if (likely(!snd->cc_told))
 			cc_fixed_on_ack(&snd->cc);
 		else
-			req_cc_progress(env, qp);
+			req_cc_progress(env, qp, acked);
 		req_progress(env, qp);
 	}
 	return snd->una_psn == upto;

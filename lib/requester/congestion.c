@@ -3,6 +3,7 @@
  * Reports to a congestion policy that takes them (cc/cc.h): any but `fixed`, whose share of them is
  * where it happens. A QP of such a policy has snd.cc_told.
  */
+#include <rte_common.h>
 #include "requester/requester_parts.h"
 #include "wire/psn.h"
 
@@ -16,18 +17,33 @@ req_cc_response(struct qp *qp, const struct wire_pkt *pkt)
 		qp->conn.cc_flow.ce = true;
 }
 
+uint32_t
+req_cc_bytes(const struct qp *qp, const struct qp_sq_entry *e, uint32_t npkts)
+{
+	int32_t told = psn_diff(qp->conn.cc_flow.una_psn, e->first_psn);
+	uint32_t skip = told > 0 ? (uint32_t)told * qp->conn.mtu : 0;
+
+	return RTE_MIN(npkts * qp->conn.mtu, e->length) - RTE_MIN(skip, e->length);
+}
+
 void
-req_cc_progress(struct qp_env *env, struct qp *qp)
+req_cc_progress(struct qp_env *env, struct qp *qp, uint32_t retired)
 {
 	struct cc_flow *flow = &qp->conn.cc_flow;
-	uint32_t una_psn = qp->conn.snd.una_psn;
+	const struct qp_snd *snd = &qp->conn.snd;
 	struct cc_ack ack = {
-		.bytes = (uint32_t)psn_diff(una_psn, flow->una_psn) * qp->conn.mtu,
+		.bytes = retired,
 		.rtt_ns = qp->conn.loss.srtt_ns,
 		.ce = flow->ce,
 	};
 
-	flow->una_psn = una_psn;
+	/* A part of the oldest WQE, or all of a READ that is retired next. */
+	if (snd->tail != snd->head) {
+		const struct qp_sq_entry *e = qp_sq_entry(qp, snd->tail);
+
+		ack.bytes += req_cc_bytes(qp, e, (snd->una_psn - e->first_psn) & WIRE_PSN_MASK);
+	}
+	flow->una_psn = snd->una_psn;
 	flow->ce = false;
 	cc_on_ack(&qp->conn.snd.cc, flow, env->now_ns, &ack);
 }

@@ -29,7 +29,7 @@ response_taken(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e, b
 	if (likely(!snd->cc_told))
 		cc_fixed_on_response(&snd->cc, snd->una_psn);
 	else
-		req_cc_progress(env, qp);
+		req_cc_progress(env, qp, 0);
 	if (snd->rd_psns != 0)
 		snd->rd_psns--;
 	if (last) {

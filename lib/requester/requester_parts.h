@@ -176,9 +176,14 @@ enum req_step req_send_datagram(struct qp_env *env, struct qp *qp, struct qp_sq_
 /* The next hop of the waiting datagram did not respond: it counts as sent. */
 void req_datagram_timeout(struct qp_env *env, struct qp *qp);
 
-/* Report to a congestion policy, if snd.cc_told: a response arrived; una_psn has advanced. */
+/*
+ * Report to a congestion policy, if snd.cc_told: a response arrived; una_psn has advanced. retired:
+ * bytes of the WQEs that were retired since the last report, as req_cc_bytes counts.
+ */
 void req_cc_response(struct qp *qp, const struct wire_pkt *pkt);
-void req_cc_progress(struct qp_env *env, struct qp *qp);
+void req_cc_progress(struct qp_env *env, struct qp *qp, uint32_t retired);
+/* Payload bytes of the first npkts packets of e that were not reported yet. */
+uint32_t req_cc_bytes(const struct qp *qp, const struct qp_sq_entry *e, uint32_t npkts);
 
 /* una_psn has advanced: reload the retry counters, restart or stop the timer. */
 void req_progress(struct qp_env *env, struct qp *qp);

@@ -90,7 +90,10 @@ static void
 check_side(struct pair *s, struct pair_side *side)
 {
 	uint32_t i, messages = 0;
+	uint64_t bytes = 0;
 
+	for (i = 0; i < side->nops; i++)
+		bytes += side->op[i].len;
 	for (i = 0; i < side->peer->nops; i++)
 		messages += side->peer->op[i].recv != UINT32_MAX;
 	if (side->comm_est > 1)
@@ -113,6 +116,9 @@ check_side(struct pair *s, struct pair_side *side)
 	if (side->async_errors > 0 || side->sent_fatal)
 		sim_fail(&s->sim, "NAK-09: qp %06x: error event or NAK, and nothing was wrong",
 			 side->qpn);
+	if (s->cfg.pace != 0 && s->cfg.apm == 0 && sim_pace_acked(side->qp) != bytes)
+		sim_fail(&s->sim, "qp %06x: its policy was told of %lu bytes, %lu were sent",
+			 side->qpn, (unsigned long)sim_pace_acked(side->qp), (unsigned long)bytes);
 	if (side->acked != side->total || side->contig != side->total)
 		sim_fail(&s->sim, "qp %06x: +%u acknowledged of +%u", side->qpn, side->acked,
 			 side->total);
