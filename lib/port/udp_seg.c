@@ -18,7 +18,7 @@ read_v4(const uint8_t *ip, uint32_t ip_bytes, struct udp_head *h)
 	if (v4->ver_ihl != 0x45 || v4->proto != WIRE_IPPROTO_UDP || total > ip_bytes ||
 	    total < WIRE_IPV4_LEN + WIRE_UDP_LEN)
 		return false;
-	h->hdr_len = HDR4;
+	h->hdr_len = (uint16_t)(h->hdr_len + WIRE_IPV4_LEN + WIRE_UDP_LEN);
 	h->payload = (uint16_t)(total - WIRE_IPV4_LEN - WIRE_UDP_LEN);
 	h->v6 = false;
 	return true;
@@ -33,7 +33,7 @@ read_v6(const uint8_t *ip, uint32_t ip_bytes, struct udp_head *h)
 	if (ip[0] >> 4 != 6 || v6->next != WIRE_IPPROTO_UDP || len + WIRE_IPV6_LEN > ip_bytes ||
 	    len < WIRE_UDP_LEN)
 		return false;
-	h->hdr_len = HDR6;
+	h->hdr_len = (uint16_t)(h->hdr_len + WIRE_IPV6_LEN + WIRE_UDP_LEN);
 	h->payload = (uint16_t)(len - WIRE_UDP_LEN);
 	h->v6 = true;
 	return true;
@@ -44,20 +44,32 @@ udp_head_read(const struct rte_mbuf *m, struct udp_head *h)
 {
 	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
 	const struct wire_eth *eth = (const struct wire_eth *)frame;
+	rte_be16_t type = m->data_len >= HDR4 ? eth->type : 0;
 
-	h->ip = frame + WIRE_ETH_LEN;
-	if (m->data_len >= HDR4 && eth->type == rte_cpu_to_be_16(WIRE_ETHERTYPE_IPV4))
-		return read_v4(h->ip, m->pkt_len - WIRE_ETH_LEN, h);
-	if (m->data_len >= HDR6 && eth->type == rte_cpu_to_be_16(WIRE_ETHERTYPE_IPV6))
-		return read_v6(h->ip, m->pkt_len - WIRE_ETH_LEN, h);
+	h->l2 = frame;
+	h->hdr_len = WIRE_ETH_LEN;
+	if (type == rte_cpu_to_be_16(WIRE_ETHERTYPE_VLAN)) {
+		type = ((const struct wire_vlan *)(frame + WIRE_ETH_LEN))->type;
+		h->hdr_len += WIRE_VLAN_LEN;
+	}
+	h->ip = frame + h->hdr_len;
+	if (type == rte_cpu_to_be_16(WIRE_ETHERTYPE_IPV4) &&
+	    m->data_len >= h->hdr_len + WIRE_IPV4_LEN + WIRE_UDP_LEN)
+		return read_v4(h->ip, m->pkt_len - h->hdr_len, h);
+	if (type == rte_cpu_to_be_16(WIRE_ETHERTYPE_IPV6) &&
+	    m->data_len >= h->hdr_len + WIRE_IPV6_LEN + WIRE_UDP_LEN)
+		return read_v6(h->ip, m->pkt_len - h->hdr_len, h);
 	return false;
 }
 
-/* Compares class, addresses and ports, and for IPv4 the fields that the ICRC covers. */
+/*
+ * Compares MACs, tag, class, addresses and ports, and for IPv4 the fields that the ICRC covers.
+ * Equal Ethernet headers have equal types, and thus equal lengths.
+ */
 bool
 udp_head_same_path(const struct udp_head *a, const struct udp_head *b)
 {
-	if (a->v6 != b->v6)
+	if (a->v6 != b->v6 || memcmp(a->l2, b->l2, (size_t)(a->ip - a->l2)) != 0)
 		return false;
 	if (a->v6) /* class and flow label; hop limit; addresses; ports */
 		return memcmp(a->ip, b->ip, 4) == 0 && a->ip[7] == b->ip[7] &&
@@ -218,4 +230,25 @@ udp_icrc_row_of(struct udp_icrc_rows *rows, uint32_t payload)
 	if (unlikely(row->after != after))
 		row_fill(row, after);
 	return row;
+}
+
+void
+udp_icrc_turn(struct udp_icrc_rows *rows, struct rte_mbuf *m, const struct udp_head *h, uint16_t id)
+{
+	uint16_t delta = (uint16_t)((h->ip[4] << 8 | h->ip[5]) ^ id);
+	const struct udp_icrc_row *row;
+	struct rte_mbuf *last;
+	uint32_t icrc;
+	uint8_t *at;
+
+	if (h->v6 || delta == 0 || h->payload < WIRE_BTH_LEN + WIRE_ICRC_LEN)
+		return;
+	last = rte_pktmbuf_lastseg(m);
+	if (last->data_len < WIRE_ICRC_LEN)
+		return;
+	row = udp_icrc_row_of(rows, h->payload);
+	at = rte_pktmbuf_mtod_offset(last, uint8_t *, last->data_len - WIRE_ICRC_LEN);
+	memcpy(&icrc, at, sizeof(icrc));
+	icrc ^= delta < UDP_SEGS_MAX ? row->change[delta] : wire_icrc_id_change(row->factor, delta);
+	memcpy(at, &icrc, sizeof(icrc));
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Conversion between frames and the datagrams of a UDP socket: which frames may leave as one
- * super-frame, the contents of a message, and headers for received datagrams. Private to lib/port.
+ * Conversion between frames and the datagrams of super-frames, for the ports udp and packet: which
+ * frames may leave as one super-frame, the contents of a message, ICRCs, and headers for datagrams
+ * received from a UDP socket. Private to lib/port.
  * Pure functions, any thread; no I/O.
  */
 #ifndef PORT_UDP_SEG_H
@@ -18,15 +19,15 @@
 
 /* The headers of a frame that a socket makes itself. */
 struct udp_head {
-	const uint8_t *ip;
-	uint16_t hdr_len; /* Ethernet, IP and UDP header */
+	const uint8_t *l2, *ip;
+	uint16_t hdr_len; /* Ethernet header with a VLAN tag if there is one, IP and UDP header */
 	uint16_t payload; /* bytes of UDP payload */
 	bool v6;
 };
 
 /*
- * Reads the headers of m, which its first segment contains. Returns false if m is not an untagged
- * UDP packet without IP options, or its lengths disagree.
+ * Reads the headers of m, which its first segment contains. Returns false if m is not a UDP
+ * packet, with one VLAN tag at most and no IP options, or its lengths disagree.
  */
 bool udp_head_read(const struct rte_mbuf *m, struct udp_head *h);
 /* Returns true if a and b differ only in their lengths and fields that depend on these. */
@@ -80,6 +81,13 @@ struct udp_icrc_row {
 struct udp_icrc_rows {
 	struct udp_icrc_row row[UDP_ICRC_ROWS];
 };
+
+/*
+ * Changes the ICRC of m, whose headers are *h, from the identification in its header to id. The
+ * header stays as it is. Does nothing if there is no ICRC, or over IPv6.
+ */
+void udp_icrc_turn(struct udp_icrc_rows *rows, struct rte_mbuf *m, const struct udp_head *h,
+		   uint16_t id);
 
 /* Returns the row for IPv4 packets with payload bytes (16 .. 65507) of UDP payload. One thread. */
 const struct udp_icrc_row *udp_icrc_row_of(struct udp_icrc_rows *rows, uint32_t payload);

@@ -11,7 +11,6 @@
 #include "net/frame.h"
 #include "port/log.h"
 #include "port/udp.h"
-#include "wire/icrc_id.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
@@ -97,32 +96,8 @@ message_class(const struct udp_head *h, struct msghdr *msg)
 			    &ttl, sizeof(ttl));
 }
 
-/* Changes the ICRC of m to that of identification k, or back. Does nothing without an ICRC. */
-static void
-icrc_turn(struct port_udp *u, struct rte_mbuf *m, const struct udp_head *h, uint32_t k)
-{
-	uint16_t id = (uint16_t)(h->ip[4] << 8 | h->ip[5]);
-	const struct udp_icrc_row *row;
-	struct rte_mbuf *last;
-	uint32_t icrc, change;
-	uint8_t *at;
-
-	if (h->v6 || (k == 0 && id == 0) || h->payload < WIRE_BTH_LEN + WIRE_ICRC_LEN)
-		return;
-	last = rte_pktmbuf_lastseg(m);
-	if (last->data_len < WIRE_ICRC_LEN)
-		return;
-	row = udp_icrc_row_of(&u->rows, h->payload);
-	change = row->change[k];
-	if (id != 0)
-		change ^= wire_icrc_id_change(row->factor, id);
-	at = rte_pktmbuf_mtod_offset(last, uint8_t *, last->data_len - WIRE_ICRC_LEN);
-	memcpy(&icrc, at, sizeof(icrc));
-	icrc ^= change;
-	memcpy(at, &icrc, sizeof(icrc));
-}
-
-/* Changes the ICRCs of the n frames of a message. */
+/* Changes the ICRCs of the n frames of a message to those of identifications 0 to n - 1, or back.
+ */
 static void
 icrcs_turn(struct port_udp *u, struct rte_mbuf *const *m, uint32_t n)
 {
@@ -130,7 +105,7 @@ icrcs_turn(struct port_udp *u, struct rte_mbuf *const *m, uint32_t n)
 
 	for (uint32_t k = 0; k < n; k++) {
 		if (udp_head_read(m[k], &h))
-			icrc_turn(u, m[k], &h, k);
+			udp_icrc_turn(&u->rows, m[k], &h, (uint16_t)k);
 	}
 }
 

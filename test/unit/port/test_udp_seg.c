@@ -143,9 +143,41 @@ what_is_no_udp_is_not_read(void **state)
 	assert_false(udp_head_read(m[0], &h));
 	mbuf[0].data_len = 41;
 	assert_false(udp_head_read(m[0], &h));
-	memcpy(bytes[0] + 12, "\x81\x00", 2); /* a tag */
 	mbuf[0].data_len = 106;
+	memcpy(bytes[0] + 12, "\x81\x00\x00\x07\x81\x00", 6); /* two tags */
 	assert_false(udp_head_read(m[0], &h));
+}
+
+/* Puts a VLAN tag into frame i. */
+static void
+tag(uint32_t i, uint8_t vid)
+{
+	memmove(bytes[i] + 16, bytes[i] + 12, mbuf[i].data_len - 12u);
+	memcpy(bytes[i] + 12, (const uint8_t[]){0x81, 0, 0, vid}, 4);
+	mbuf[i].data_len = (uint16_t)(mbuf[i].data_len + 4);
+	mbuf[i].pkt_len += 4;
+}
+
+static void
+a_tag_and_macs_belong_to_the_path(void **state)
+{
+	for (int v6 = 0; v6 < 2; v6++) {
+		struct udp_from from = v6 ? from_v6() : from_v4();
+		struct udp_head h;
+
+		for (uint32_t i = 0; i < 4; i++) {
+			put(i, &from, 64);
+			tag(i, i < 3 ? 7 : 8);
+		}
+		assert_true(udp_head_read(m[0], &h));
+		assert_int_equal(h.payload, 64);
+		assert_int_equal(h.hdr_len, v6 ? 66 : 46);
+		assert_int_equal(run_of(0, 4), 3);
+		bytes[1][5] ^= 1; /* another neighbour */
+		assert_int_equal(run_of(0, 4), 1);
+		mbuf[0].data_len = v6 ? 65 : 45;
+		assert_false(udp_head_read(m[0], &h));
+	}
 }
 
 static void
@@ -289,6 +321,7 @@ main(void)
 		cmocka_unit_test(run_ends_where_the_path_changes),
 		cmocka_unit_test(run_is_as_long_as_a_message_may_be),
 		cmocka_unit_test(what_is_no_udp_is_not_read),
+		cmocka_unit_test(a_tag_and_macs_belong_to_the_path),
 		cmocka_unit_test(payload_is_gathered_from_where_it_lies),
 		cmocka_unit_test(made_up_headers_are_those_of_a_packet),
 		cmocka_unit_test(a_group_has_its_mac),
