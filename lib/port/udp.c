@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <rte_ethdev.h>
 #include "port/host.h"
+#include "port/ids.h"
 #include "port/log.h"
 #include "port/mtu.h"
 
@@ -26,27 +26,6 @@
 /* Socket buffers to request: a window of 128 packets of 4 KiB, for a few QPs. */
 #define BUFFER_WANTED (8 * 1024 * 1024)
 #define BUFFER_ENOUGH (2 * 1024 * 1024)
-
-/* Takes an id that no ethdev and no other port has. Returns PORT_IDS_MAX if there is none. */
-static uint16_t ids_taken;
-
-static uint16_t
-id_take(void)
-{
-	for (uint16_t id = PORT_IDS_MAX; id-- > 0;) {
-		if ((ids_taken >> id & 1) || rte_eth_dev_is_valid_port(id))
-			continue;
-		ids_taken = (uint16_t)(ids_taken | 1u << id);
-		return id;
-	}
-	return PORT_IDS_MAX;
-}
-
-static void
-id_give(uint16_t id)
-{
-	ids_taken = (uint16_t)(ids_taken & ~(1u << id));
-}
 
 /* Sets an option. Returns false if the kernel refuses it. */
 static bool
@@ -298,7 +277,7 @@ port_udp_open(struct port *p, const struct port_params *params, struct rte_mempo
 	if (rc == 0)
 		rc = open_socket(p);
 	if (rc == 0) {
-		p->id = id_take();
+		p->id = port_id_take();
 		if (p->id == PORT_IDS_MAX)
 			rc = -ENOSPC;
 	}
@@ -332,7 +311,7 @@ port_udp_close(struct port *p)
 	p->udp = NULL;
 	p->started = p->link_up = false;
 	if (p->id < PORT_IDS_MAX)
-		id_give(p->id);
+		port_id_give(p->id);
 }
 
 bool
