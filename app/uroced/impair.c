@@ -37,10 +37,10 @@ impair_json(const struct device *dev)
 }
 
 static int
-refuse_udp(const struct device *dev, struct uroce_impair_rep *rep)
+refuse_socket(const struct device *dev, struct uroce_impair_rep *rep)
 {
 	snprintf(rep->error, sizeof(rep->error),
-		 "%s: a port of UDP sockets has no place for faults; `tc qdisc add dev %s root "
+		 "%s: a port of kernel sockets has no place for faults; `tc qdisc add dev %s root "
 		 "netem` makes some",
 		 dev->name, dev->port.netdev);
 	return -ENOTSUP;
@@ -54,8 +54,8 @@ change(const struct session *s, struct device *dev, const struct uroce_impair_re
 
 	if (q->flags == UROCE_IMPAIR_CLEAR)
 		impair_detach(dev->port.id); /* fails when nothing is attached, which is fine */
-	else if (dev->port.kind == PORT_UDP)
-		rc = refuse_udp(dev, rep);
+	else if (dev->port.kind == PORT_UDP || dev->port.kind == PORT_PACKET)
+		rc = refuse_socket(dev, rep);
 	else
 		rc = impair_attach(dev->port.id, dev->port.nrxq, q->spec, rep->error,
 				   sizeof(rep->error));

@@ -99,7 +99,7 @@ rx_wake(const struct port *p)
 
 /* What a port of kernel sockets counts besides the worker. */
 static json_t *
-udp_stats(const struct port_udp_stats *s)
+socket_stats(const struct port_udp_stats *s)
 {
 	json_t *o = json_object();
 
@@ -110,6 +110,7 @@ udp_stats(const struct port_udp_stats *s)
 	show_set_int(o, "rx_truncated", s->rx_truncated);
 	show_set_int(o, "rx_too_long", s->rx_too_long);
 	show_set_int(o, "rx_too_many", s->rx_too_many);
+	show_set_int(o, "rx_malformed", s->rx_malformed);
 	show_set_int(o, "rx_no_buffer", s->rx_no_buffer);
 	show_set_int(o, "rx_errors", s->rx_errors);
 	show_set_int(o, "rx_socket_full", s->rx_socket_full);
@@ -120,6 +121,7 @@ static void
 show_port(const struct device *dev, json_t *out)
 {
 	const struct port_udp_stats *udp = port_udp_stats(&dev->port);
+	const struct port_udp_stats *packet = port_packet_stats(&dev->port);
 	const struct port *p = &dev->port;
 	json_t *o = of_device(dev);
 
@@ -134,7 +136,9 @@ show_port(const struct device *dev, json_t *out)
 	show_set_int(o, "tx_queues", p->ntxq);
 	show_set(o, "rx_wake", json_string(rx_wake(p)));
 	if (udp != NULL)
-		show_set(o, "udp", udp_stats(udp));
+		show_set(o, "udp", socket_stats(udp));
+	if (packet != NULL)
+		show_set(o, "packet", socket_stats(packet));
 	show_set(o, "gids", port_gids(dev));
 	show_set(o, "pkeys", port_pkeys(dev));
 	json_array_append_new(out, o);

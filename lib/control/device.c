@@ -105,12 +105,14 @@ open_port(struct device *dev, const struct devspec *spec, bool inward)
 		.mac = spec->has_mac ? spec->mac : NULL,
 		.vlan = spec->vlan,
 		.inward = inward,
-		.udp_netdev = spec->iface[0] != '\0' ? spec->iface : NULL,
+		.udp_netdev = spec->udp && spec->iface[0] != '\0' ? spec->iface : NULL,
 		.udp_addr = spec->udp && spec->naddrs != 0 ? spec->addr[0] : NULL,
+		.packet_netdev = spec->packet ? spec->iface : NULL,
+		.shared = spec->share,
 	};
 	int rc = port_open(&dev->port, &params, dev->d->pool);
 
-	if (rc == -ENODEV && !spec->udp)
+	if (rc == -ENODEV && !spec->udp && !spec->packet)
 		log_ports(spec->port);
 	if (rc < 0)
 		return rc;
@@ -125,6 +127,27 @@ open_port(struct device *dev, const struct devspec *spec, bool inward)
 	return -EINVAL;
 }
 
+static int
+route(const void *ctx, const uint8_t dgid[16], uint8_t hop[16])
+{
+	return port_host_route(ctx, dgid, hop);
+}
+
+/* Initialises dev->net for the kind of port. */
+static void
+net_start(struct device *dev)
+{
+	if (!port_has_host_addrs(&dev->port)) {
+		net_dev_init(&dev->net, dev->port.mac);
+		return;
+	}
+	net_host_init(&dev->net, dev->port.mac, dev->port.shared ? 0 : WIRE_UDP_PORT);
+	if (!dev->port.shared)
+		return;
+	dev->net.route = route;
+	dev->net.route_ctx = &dev->port;
+}
+
 /* Second part of device_create: the steps that are undone on failure. */
 static int
 device_start(struct device *dev, const struct devspec *spec, bool inward)
@@ -134,10 +157,7 @@ device_start(struct device *dev, const struct devspec *spec, bool inward)
 
 	if (rc < 0)
 		return rc;
-	if (dev->port.kind == PORT_UDP)
-		net_host_init(&dev->net, dev->port.mac, WIRE_UDP_PORT);
-	else
-		net_dev_init(&dev->net, dev->port.mac);
+	net_start(dev);
 	memcpy(dev->pkey, spec->pkey, sizeof(dev->pkey));
 	if (spec->npkeys == 0)
 		dev->pkey[0] = WIRE_PKEY_DEFAULT;

@@ -26,7 +26,7 @@ struct device {
 	struct device_members members;  /* of multicast groups */
 	struct engine_addrs *addrs;     /* what workers know of net and members */
 	struct device_capture *capture; /* owned by the program; NULL: no capture */
-	struct watch host;      /* of a PORT_UDP: netlink socket, changes of addresses and links */
+	struct watch host;      /* with the host's addresses: netlink socket, changes of addresses and links */
 	struct watch tick;      /* timerfd: next request to a neighbour, next link check */
 	uint64_t next_ask_ns;   /* next check for users that wait for a neighbour */
 	uint64_t next_link_ns;  /* next link check */

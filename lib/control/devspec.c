@@ -36,6 +36,7 @@ take_port(void *spec, const char *value)
 	struct devspec *s = spec;
 
 	s->udp = strcmp(value, "udp") == 0;
+	s->packet = strcmp(value, "packet") == 0;
 	return copy_name(s->port, sizeof(s->port), value);
 }
 
@@ -123,6 +124,7 @@ take_iface(void *spec, const char *value)
 static const char legal_addr[] =
 	"an address with prefix length like 10.9.0.1/24 or fd00::1/64, at most 62";
 static const char *const loopback_names[] = {"inside", "wire", NULL};
+static const char *const share_names[] = {"no", "yes", NULL};
 
 /* A key whose parser gets the whole struct. */
 #define WHOLE(key, taker, text)  .name = key, .type = CLI_OTHER, .take = taker, .legal = text
@@ -130,7 +132,7 @@ static const char *const loopback_names[] = {"inside", "wire", NULL};
 
 static const struct cli_field keys[] = {
 	{WHOLE("name", take_name, "a name that starts with uroce, at most 31 characters")},
-	{WHOLE("port", take_port, "the name of a DPDK port, or udp")},
+	{WHOLE("port", take_port, "the name of a DPDK port, udp or packet")},
 	{WHOLE("addr", take_addr, legal_addr), .many = true},
 	{WHOLE("gateway", take_gateway, "an IPv4 or IPv6 address, one of each"), .many = true},
 	{MEMBER("mac", mac, CLI_OTHER), .take = take_mac,
@@ -142,16 +144,33 @@ static const struct cli_field keys[] = {
 	 .many = true},
 	{MEMBER("loopback", hairpin, CLI_CHOICE), .names = loopback_names},
 	{WHOLE("iface", take_iface, "the name of an interface of the kernel")},
+	{MEMBER("share", share, CLI_CHOICE), .names = share_names},
 	{NULL},
 };
+
+static const char *
+mismatch_packet(const struct devspec *s)
+{
+	if (s->iface[0] == '\0')
+		return "port=packet needs an interface, iface=eth0";
+	if (s->share &&
+	    (s->naddrs != 0 || s->ngateways != 0 || s->has_mac || s->vlan != 0 || s->hairpin))
+		return "addr, gateway, mac, vlan and loopback=wire are not for share=yes: the "
+		       "kernel has its own";
+	return NULL;
+}
 
 /* Checks that the keys suit the kind of port. Returns NULL, or what is wrong. */
 static const char *
 mismatch(const struct devspec *s)
 {
+	if (s->packet)
+		return mismatch_packet(s);
+	if (s->share)
+		return "share=yes is for port=packet only";
 	if (!s->udp)
-		return s->iface[0] != '\0' ? "iface= is for port=udp only; a DPDK port has its "
-					     "interface in --vdev"
+		return s->iface[0] != '\0' ? "iface= is for port=udp and port=packet only; a DPDK "
+					     "port has its interface in --vdev"
 					   : NULL;
 	if (s->naddrs + (s->iface[0] != '\0') != 1)
 		return "port=udp needs an address of this host, addr=10.9.0.1, or an interface, "

@@ -27,9 +27,11 @@ struct devspec {
 	bool hairpin;  /* frames to its own addresses leave by the port */
 	/*
 	 * port=udp: a kernel socket on addr[0], which needs no prefix length, or on all addresses
-	 * of iface. One of the two is set.
+	 * of iface. Exactly one of these two is set.
 	 */
 	bool udp;
+	bool packet; /* port=packet: a packet socket on iface */
+	bool share;  /* port=packet: with the interface's MAC and addresses */
 	char iface[16];
 };
 

@@ -17,7 +17,7 @@ static void
 addrs_sync(struct device *dev, uint64_t *added, uint64_t *gone)
 {
 	struct net_addr addr[UROCE_MAX_GIDS];
-	uint32_t n = port_udp_addrs(&dev->port, addr, UROCE_MAX_GIDS);
+	uint32_t n = port_host_addrs(&dev->port, addr, UROCE_MAX_GIDS);
 
 	dev->net.held = set_slots_in_use(dev);
 	net_host_addrs_set(&dev->net, addr, n, added, gone);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Devices on kernel sockets (PORT_UDP), which use the host's addresses. Netlink reports changes of
+ * Devices on kernel sockets that use the host's addresses (PORT_UDP, shared PORT_PACKET). Netlink reports changes of
  * addresses and links; the device updates its GID table and link state and notifies its programs.
  * Control thread only.
  */

@@ -34,6 +34,11 @@ struct net_neigh {
 };
 #define NET_MAX_NEIGH 1024
 
+/*
+ * Finds the next hop of packets to dgid. GIDs. Returns 0, or -errno if there is none.
+ */
+typedef int net_route_fn(const void *ctx, const uint8_t dgid[16], uint8_t hop[16]);
+
 struct net_dev {
 	uint8_t mac[6];
 	uint16_t vlan_tci;
@@ -43,12 +48,18 @@ struct net_dev {
 	struct net_neigh neigh[NET_MAX_NEIGH];
 	bool hairpin; /* frames to an address of the device's own go to the wire, and come back */
 	/*
-	 * The host's own stack carries the packets (net_host_init): addresses, routes and
-	 * neighbours are the kernel's. MACs of paths mean nothing, no neighbour is asked for or
-	 * answered, and every packet has this UDP source port.
+	 * The addresses and routes are those of the host's own stack (net_host_init), which also
+	 * answers neighbours and announces addresses.
 	 */
 	bool host;
+	/*
+	 * host: the stack carries the packets. MACs of paths mean nothing, no neighbour is asked
+	 * for, and every packet has this UDP source port. 0: the device sends frames beside the
+	 * stack, with `route` for routes and its own requests to neighbours.
+	 */
 	uint16_t host_sport;
+	net_route_fn *route; /* host, host_sport 0: set by the caller */
+	const void *route_ctx;
 };
 
 /*
@@ -65,7 +76,8 @@ struct net_frame {
 void net_dev_init(struct net_dev *d, const uint8_t mac[6]);
 /*
  * Start as a device of the host's stack, without addresses. mac: what stands in frames to us and
- * from us. sport: the UDP source port that the stack sends from.
+ * from us. sport: the UDP source port that the stack sends from; 0: the device sends frames
+ * itself.
  */
 void net_host_init(struct net_dev *d, const uint8_t mac[6], uint16_t sport);
 /*
@@ -145,8 +157,8 @@ const uint8_t *net_neigh_mac(const struct net_dev *d, const uint8_t ip[16]);
 /*
  * Handle a received frame that is not RoCE; hostile input. Learns MACs only of neighbours that were
  * requested, so that other stations cannot fill the table; responds to ARP, ND and ICMP echo
- * requests. If out->len > 0, send out. Returns true and *changed (valid until the next call) if a
- * neighbour's MAC became known or changed.
+ * requests, unless the host's stack does. If out->len > 0, send out. Returns true and *changed
+ * (valid until the next call) if a neighbour's MAC became known or changed.
  */
 bool net_rx(struct net_dev *d, const uint8_t *frame, uint32_t len, uint64_t now_ns,
 	    struct net_frame *out, const struct net_neigh **changed);

@@ -25,15 +25,19 @@ is_no_destination(const uint8_t gid[16])
 	return memcmp(gid + 12, any4, 4) == 0 || memcmp(gid + 12, all4, 4) == 0;
 }
 
-/* Next hop of a unicast packet to dgid; NULL: no route. */
-static const uint8_t *
-next_hop(const struct net_dev *d, const uint8_t dgid[16])
+/* Finds the next hop of a unicast packet to dgid. Returns false if there is no route. */
+static bool
+next_hop(const struct net_dev *d, const uint8_t dgid[16], uint8_t hop[16])
 {
 	const uint8_t *gw = net_gid_is_v4(dgid) ? d->gw4 : d->gw6;
 
+	if (d->route != NULL && d->route(d->route_ctx, dgid, hop) == 0)
+		return true;
+	/* also for the stack's addresses: the interface may be down, and its routes gone */
 	if (net_on_link(d, dgid))
-		return dgid;
-	return gid_is_zero(gw) ? NULL : gw;
+		gw = dgid;
+	memcpy(hop, gw, 16);
+	return !gid_is_zero(gw);
 }
 
 static uint16_t
@@ -50,7 +54,7 @@ path_tci(const struct net_dev *d, uint8_t sl)
 static int
 resolve(const struct net_dev *d, struct wire_path *path, bool *loopback, uint8_t hop[16])
 {
-	const uint8_t *next, *mac;
+	const uint8_t *mac;
 
 	if (net_gid_find(d, path->dgid) >= 0) {
 		*loopback = !d->hairpin;
@@ -61,14 +65,12 @@ resolve(const struct net_dev *d, struct wire_path *path, bool *loopback, uint8_t
 		net_mcast_mac(path->dgid, path->dmac);
 		return 0;
 	}
-	if (d->host) {
+	if (d->host_sport != 0) {
 		memcpy(path->dmac, d->mac, 6);
 		return 0;
 	}
-	next = next_hop(d, path->dgid);
-	if (next == NULL)
+	if (!next_hop(d, path->dgid, hop))
 		return -ENETUNREACH;
-	memcpy(hop, next, 16);
 	mac = net_neigh_mac(d, hop);
 	if (mac == NULL)
 		return -EINPROGRESS;
@@ -95,7 +97,8 @@ net_path(const struct net_dev *d, const struct uroce_ah_attr *ah, uint32_t lqpn,
 	memcpy(path->sgid, src->gid, 16);
 	memcpy(path->dgid, ah->dgid, 16);
 	path->flow_label = ah->flow_label & 0xfffff;
-	path->udp_sport = d->host ? d->host_sport : wire_udp_sport(path->flow_label, lqpn, rqpn);
+	path->udp_sport =
+		d->host_sport != 0 ? d->host_sport : wire_udp_sport(path->flow_label, lqpn, rqpn);
 	path->tclass = ah->traffic_class;
 	/* With a hop limit of 0 packets would not reach the peer: use the usual default. */
 	path->hop_limit = ah->hop_limit != 0 ? ah->hop_limit : NET_HOP_LIMIT;
@@ -116,8 +119,9 @@ net_path_why(const struct net_dev *d, const struct uroce_ah_attr *ah)
 	if (!ah->is_global)
 		return "RoCE needs a GRH: -g 1 (is_global = 1 and grh.sgid_index = 1)";
 	if (rc == -ENETUNREACH)
-		return "no route: the destination is in none of the device's addr= prefixes and no "
-		       "gateway= is set";
+		return d->host ? "no route: `ip route get` says what the kernel knows"
+			       : "no route: the destination is in none of the device's addr= "
+				 "prefixes and no gateway= is set";
 	if (ah->sgid_index >= UROCE_MAX_GIDS || !d->gid[ah->sgid_index].used)
 		return "this GID index is empty: `ibv_devinfo -v` lists the GIDs";
 	if (d->gid[ah->sgid_index].v4 != net_gid_is_v4(ah->dgid))

@@ -22,6 +22,21 @@ take_vlan(const struct net_dev *d, struct wire_cur *c, uint16_t *type)
 	return vid == (d->vlan_tci & VLAN_ID_MASK);
 }
 
+static bool
+dispatch(const struct net_rx_ctx *rx, struct wire_cur c, uint16_t type)
+{
+	switch (type) {
+	case NET_ETHERTYPE_ARP:
+		return net_arp_rx(rx, c);
+	case WIRE_ETHERTYPE_IPV4:
+		return net_ipv4_rx(rx, c);
+	case WIRE_ETHERTYPE_IPV6:
+		return net_ipv6_rx(rx, c);
+	default:
+		return false;
+	}
+}
+
 bool
 net_rx(struct net_dev *d, const uint8_t *frame, uint32_t len, uint64_t now_ns,
        struct net_frame *out, const struct net_neigh **changed)
@@ -30,6 +45,7 @@ net_rx(struct net_dev *d, const uint8_t *frame, uint32_t len, uint64_t now_ns,
 	const struct wire_eth *eth = wire_cur_get(&c, struct wire_eth);
 	struct net_rx_ctx rx = {.d = d, .now_ns = now_ns, .out = out, .changed = changed};
 	uint16_t type;
+	bool known;
 
 	out->len = 0;
 	*changed = NULL;
@@ -41,14 +57,8 @@ net_rx(struct net_dev *d, const uint8_t *frame, uint32_t len, uint64_t now_ns,
 	type = rte_be_to_cpu_16(eth->type);
 	if (!take_vlan(d, &c, &type))
 		return false;
-	switch (type) {
-	case NET_ETHERTYPE_ARP:
-		return net_arp_rx(&rx, c);
-	case WIRE_ETHERTYPE_IPV4:
-		return net_ipv4_rx(&rx, c);
-	case WIRE_ETHERTYPE_IPV6:
-		return net_ipv6_rx(&rx, c);
-	default:
-		return false;
-	}
+	known = dispatch(&rx, c, type);
+	if (d->host)
+		out->len = 0; /* the host's stack answers */
+	return known;
 }

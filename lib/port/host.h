@@ -19,5 +19,11 @@ uint32_t host_addrs(const char *netdev, const uint8_t *gid, struct net_addr *add
 bool host_netdev_of(const uint8_t gid[16], char *netdev);
 /* MAC of an interface, all zero if it has none. False: there is no such interface. */
 bool host_mac(const char *netdev, uint8_t mac[6]);
+/*
+ * The next hop of packets to dgid that leave by this interface, by the kernel's routes: a gateway,
+ * or dgid itself. GIDs; IPv4 may have a gateway of IPv6. Returns 0, -ENETUNREACH if there is no
+ * route, or another -errno.
+ */
+int host_route(uint32_t ifindex, const uint8_t dgid[16], uint8_t hop[16]);
 
 #endif

@@ -12,8 +12,10 @@
 #include <rte_mbuf.h>
 #include "port/devarg.h"
 #include "port/guard.h"
+#include "port/host.h"
 #include "port/log.h"
 #include "port/mtu.h"
+#include "port/packet.h"
 #include "port/port.h"
 #include "port/rx_fd.h"
 #include "port/udp.h"
@@ -333,6 +335,8 @@ port_open(struct port *p, const struct port_params *params, struct rte_mempool *
 
 	if (params->udp_addr != NULL || params->udp_netdev != NULL)
 		return port_udp_open(p, params, pool);
+	if (params->packet_netdev != NULL)
+		return port_packet_open(p, params, pool);
 	rc = identify(p, params, &info);
 	if (rc != 0)
 		return rc;
@@ -383,6 +387,10 @@ port_close(struct port *p)
 
 	if (p->kind == PORT_UDP) {
 		port_udp_close(p);
+		return;
+	}
+	if (p->kind == PORT_PACKET) {
+		port_packet_close(p);
 		return;
 	}
 	stop(p);
@@ -439,6 +447,20 @@ netdev_runs(const char *netdev)
 	return runs;
 }
 
+uint32_t
+port_host_addrs(const struct port *p, struct net_addr *addr, uint32_t max)
+{
+	if (p->kind == PORT_UDP)
+		return port_udp_addrs(p, addr, max);
+	return host_addrs(p->netdev, NULL, addr, max);
+}
+
+int
+port_host_route(const struct port *p, const uint8_t dgid[16], uint8_t hop[16])
+{
+	return host_route(if_nametoindex(p->netdev), dgid, hop);
+}
+
 bool
 port_poll_link(struct port *p)
 {
@@ -447,6 +469,8 @@ port_poll_link(struct port *p)
 
 	if (p->kind == PORT_UDP)
 		up = p->started && port_udp_present(p) && netdev_runs(p->netdev);
+	else if (p->kind == PORT_PACKET)
+		up = p->started && port_packet_present(p) && netdev_runs(p->netdev);
 	else
 		up = p->started && rte_eth_link_get_nowait(p->id, &link) == 0 &&
 		     link.link_status == RTE_ETH_LINK_UP &&

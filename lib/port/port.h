@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Ports: their set-up and the few facts about one that the rest needs. A port is an ethdev, or a
- * UDP socket of the kernel. Any DPDK port works; known good are net_ring, net_memif, net_af_packet,
- * net_af_xdp, net_tap and PCI NICs. Control thread only, except the burst functions of
- * port/burst.h, which the owner of the queue calls.
+ * UDP or packet socket of the kernel. Any DPDK port works; known good are net_ring, net_memif,
+ * net_af_packet, net_af_xdp, net_tap and PCI NICs. Control thread only, except the burst functions
+ * of port/burst.h, which the owner of the queue calls.
  *
  * Debian's EAL loads every driver it finds in its plugin folder (dpdk/pmds-*), so that
  * `--vdev net_memif0,..` needs no driver linked or named by -d. Of drivers only net_ring is linked,
@@ -21,11 +21,15 @@ enum port_kind {
 	PORT_ETHDEV = 0,
 	PORT_ETHDEV_GUARDED, /* an ethdev whose memory may go at any time (port/guard.h) */
 	PORT_UDP,            /* a UDP socket of the kernel (port/udp.h) */
+	PORT_PACKET,         /* a packet socket of the kernel (port/packet.h) */
 };
 
 #define PORT_IDS_MAX 16 /* ports have numbers below this */
 
-/* What a PORT_UDP counts besides the worker. Written by the worker; any thread may read. */
+/*
+ * What a PORT_UDP or PORT_PACKET counts besides the worker. Written by the worker; any thread may
+ * read.
+ */
 struct port_udp_stats {
 	uint64_t tx_messages, rx_messages; /* sent and received: super-frames and lone datagrams */
 	uint64_t tx_lost;                  /* frames that the kernel refused */
@@ -33,6 +37,7 @@ struct port_udp_stats {
 	uint64_t rx_truncated; /* messages longer than a message can be (MSG_TRUNC): dropped */
 	uint64_t rx_too_long;  /* messages whose datagrams fit no packet buffer: dropped */
 	uint64_t rx_too_many;  /* super-frames of too many datagrams: dropped */
+	uint64_t rx_malformed; /* PORT_PACKET: messages whose headers do not fit: dropped */
 	uint64_t rx_no_buffer; /* datagrams dropped, or calls put off, for want of buffers */
 	uint64_t rx_errors;    /* calls that failed */
 	/* datagrams and super-frames that found no room in the socket, modulo 2^32; as of the last
@@ -41,6 +46,7 @@ struct port_udp_stats {
 };
 
 struct net_addr;
+struct port_packet;
 struct port_udp;
 
 struct port {
@@ -64,7 +70,9 @@ struct port {
 	bool tx_multi_seg;    /* takes frames of several segments */
 	bool tx_copies;       /* has copied a frame, of several segments, when it has taken it */
 	bool inward;          /* as in struct port_params */
+	bool shared;          /* as in struct port_params */
 	struct port_udp *udp; /* of a PORT_UDP */
+	struct port_packet *packet;   /* of a PORT_PACKET */
 	struct rte_mempool *own_pool; /* buffers that the driver needs in its own way, or NULL */
 };
 
@@ -92,6 +100,14 @@ struct port_params {
 	 * them, or both NULL. name, mac, vlan and descriptors mean nothing then.
 	 */
 	const char *udp_addr, *udp_netdev;
+	/*
+	 * A packet socket is wanted, not an ethdev: on this interface of the host, or NULL. mac and
+	 * vlan are as above, but NULL makes a MAC from the interface's. shared: the port has the
+	 * interface's MAC, and takes only RoCE and answers about neighbours; mac and vlan are not
+	 * used.
+	 */
+	const char *packet_netdev;
+	bool shared;
 };
 
 /*
@@ -118,11 +134,22 @@ void port_close(struct port *p);
  */
 bool port_poll_link(struct port *p);
 
+/* Returns true if the addresses of the port are those of the kernel. */
+static inline bool
+port_has_host_addrs(const struct port *p)
+{
+	return p->kind == PORT_UDP || p->shared;
+}
 /*
- * Of a PORT_UDP: the addresses that it has now, by what the kernel says. How many of them stand in
+ * Of such a port: the addresses that it has now, by what the kernel says. How many of them stand in
  * addr[0 .. max).
  */
-uint32_t port_udp_addrs(const struct port *p, struct net_addr *addr, uint32_t max);
+uint32_t port_host_addrs(const struct port *p, struct net_addr *addr, uint32_t max);
+/*
+ * The next hop on a shared port's interface for packets to dgid, by the kernel's routes. GIDs, both
+ * of one family. Returns 0, -ENETUNREACH if there is no route, or another -errno.
+ */
+int port_host_route(const struct port *p, const uint8_t dgid[16], uint8_t hop[16]);
 /*
  * The kernel joins or leaves a multicast group for the port. Nothing is to be done for an ethdev.
  * 0, -EOPNOTSUPP if a port on one address cannot, -ENOBUFS if the kernel's limit of groups is
@@ -135,6 +162,8 @@ void port_group_leave(const struct port *p, const uint8_t gid[16]);
 bool port_takes_groups(const struct port *p);
 /* What a PORT_UDP counts, or NULL for other kinds. */
 const struct port_udp_stats *port_udp_stats(const struct port *p);
+/* What a PORT_PACKET counts, or NULL for other kinds. */
+const struct port_udp_stats *port_packet_stats(const struct port *p);
 
 /*
  * A memif client connects when it is started and never again: with its server absent, port_open

@@ -18,14 +18,16 @@
 struct port_queue {
 	enum port_kind kind;
 	uint16_t port, queue;
-	struct port_udp *udp; /* of a PORT_UDP */
+	struct port_udp *udp;       /* of a PORT_UDP */
+	struct port_packet *packet; /* of a PORT_PACKET */
 };
 
 /* Returns queue number `queue` of p, below p->nrxq to receive and below p->ntxq to send. */
 static inline struct port_queue
 port_queue_of(const struct port *p, uint16_t queue)
 {
-	return (struct port_queue){.kind = p->kind, .port = p->id, .queue = queue, .udp = p->udp};
+	return (struct port_queue){
+		.kind = p->kind, .port = p->id, .queue = queue, .udp = p->udp, .packet = p->packet};
 }
 
 /* Bursts of the kinds other than PORT_ETHDEV, called by port_queue_rx and port_queue_tx. */

@@ -86,6 +86,9 @@ void port_udp_close(struct port *p);
  */
 bool port_udp_present(struct port *p);
 
+/* port_host_addrs of a port of this kind. */
+uint32_t port_udp_addrs(const struct port *p, struct net_addr *addr, uint32_t max);
+
 uint16_t port_udp_rx(struct port_udp *u, struct rte_mbuf **m, uint16_t n);
 uint16_t port_udp_tx(struct port_udp *u, struct rte_mbuf **m, uint16_t n);
 

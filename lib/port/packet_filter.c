@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <string.h>
+#include <unistd.h>
+#include "port/packet.h"
+#include "wire/hdr.h"
+
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+
+#define TAKE                  0x40000 /* bytes: all of a super-frame */
+#define ND_ADVERT             136
+#define LOAD(size, at)        BPF_STMT(BPF_LD | BPF_##size | BPF_ABS, (uint32_t)(at))
+#define ANCILLARY(what)       LOAD(W, SKF_AD_OFF + SKF_AD_##what)
+#define IF_EQ(value, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, yes, no)
+#define RETURN(value)         BPF_STMT(BPF_RET | BPF_K, value)
+
+static int
+attach(int fd, struct sock_filter *code, size_t n)
+{
+	struct sock_fprog prog = {.len = (unsigned short)n, .filter = code};
+
+	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog)) == 0 ? 0 : -errno;
+}
+
+/* Takes frames to this MAC and to groups. */
+static int
+filter_own(int fd, const uint8_t mac[6])
+{
+	uint32_t high = (uint32_t)mac[0] << 8 | mac[1];
+	uint32_t low =
+		(uint32_t)mac[2] << 24 | (uint32_t)mac[3] << 16 | (uint32_t)mac[4] << 8 | mac[5];
+	struct sock_filter code[] = {
+		LOAD(W, 2),        IF_EQ(low, 0, 2), LOAD(H, 0),
+		IF_EQ(high, 2, 0), LOAD(B, 0),       BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 1, 0, 1),
+		RETURN(TAKE),      RETURN(0),
+	};
+
+	return attach(fd, code, sizeof(code) / sizeof(code[0]));
+}
+
+/*
+ * Takes RoCE that the kernel would take too, and what tells neighbours' MACs: ARP and neighbour
+ * advertisements. Not frames of VLANs, which have an interface of their own, and not fragments.
+ */
+static int
+filter_shared(int fd)
+{
+	struct sock_filter code[] = {
+		/*  0 */ ANCILLARY(PKTTYPE),
+		/*  1 */ IF_EQ(PACKET_OTHERHOST, 21, 0),
+		/*  2 */ ANCILLARY(VLAN_TAG),
+		/*  3 */ BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 0xfff, 19, 0),
+		/*  4 */ LOAD(H, 12),
+		/*  5 */ IF_EQ(ETH_P_ARP, 16, 0),
+		/*  6 */ IF_EQ(ETH_P_IPV6, 8, 0),
+		/*  7 */ IF_EQ(ETH_P_IP, 0, 15),
+		/*  8 */ LOAD(B, 23),
+		/*  9 */ IF_EQ(IPPROTO_UDP, 0, 13),
+		/* 10 */ LOAD(H, 20),
+		/* 11 */ BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, WIRE_IPV4_FRAG, 11, 0),
+		/* 12 */ BPF_STMT(BPF_LDX | BPF_B | BPF_MSH, 14),
+		/* 13 */ BPF_STMT(BPF_LD | BPF_H | BPF_IND, 16),
+		/* 14 */ IF_EQ(WIRE_UDP_PORT, 7, 8),
+		/* 15 */ LOAD(B, 20),
+		/* 16 */ IF_EQ(IPPROTO_UDP, 3, 0),
+		/* 17 */ IF_EQ(IPPROTO_ICMPV6, 0, 5),
+		/* 18 */ LOAD(B, 54),
+		/* 19 */ IF_EQ(ND_ADVERT, 2, 3),
+		/* 20 */ LOAD(H, 56),
+		/* 21 */ IF_EQ(WIRE_UDP_PORT, 0, 1),
+		/* 22 */ RETURN(TAKE),
+		/* 23 */ RETURN(0),
+	};
+
+	return attach(fd, code, sizeof(code) / sizeof(code[0]));
+}
+
+int
+packet_filter_set(int fd, const uint8_t mac[6], bool shared)
+{
+	return shared ? filter_shared(fd) : filter_own(fd, mac);
+}
+
+/* Makes a socket of this family on UDP port 4791 of the interface. Returns it or -errno. */
+static int
+udp_bound(int family, const char *netdev)
+{
+	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(WIRE_UDP_PORT)};
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(WIRE_UDP_PORT)};
+	bool v6 = family == AF_INET6;
+	int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), none = 0, rc;
+
+	if (fd < 0)
+		return -errno;
+	rc = setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, netdev, (socklen_t)strlen(netdev));
+	if (rc == 0 && v6)
+		rc = setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &none, sizeof(none));
+	if (rc == 0)
+		rc = bind(fd, v6 ? (struct sockaddr *)&in6 : (struct sockaddr *)&in,
+			  v6 ? sizeof(in6) : sizeof(in));
+	if (rc == 0)
+		return fd;
+	rc = -errno;
+	close(fd);
+	return rc;
+}
+
+int
+packet_udp_hold(const char *netdev)
+{
+	struct sock_filter nothing[] = {RETURN(0)};
+	int fd = udp_bound(AF_INET6, netdev), one = 1, least = 1;
+
+	if (fd == -EAFNOSUPPORT)
+		fd = udp_bound(AF_INET, netdev);
+	if (fd < 0)
+		return fd;
+	(void)attach(fd, nothing, 1);
+	(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &least, sizeof(least));
+	/* without this, the kernel would cut each super-frame only to drop its packets */
+	(void)setsockopt(fd, IPPROTO_UDP, UDP_GRO, &one, sizeof(one));
+	return fd;
+}
