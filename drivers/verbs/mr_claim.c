@@ -164,14 +164,20 @@ next_unclaimed(const struct mr_file *f, uint64_t *start, uint64_t end, uint64_t 
 }
 
 static bool
-is_free(const struct mr_file *f, uint64_t start, uint64_t end)
+is_unclaimed(const struct mr_file *f, uint64_t start, uint64_t end)
 {
 	uint64_t from = start, stop;
 
+	return next_unclaimed(f, &from, end, &stop) == 0 && from == start && stop == end;
+}
+
+static bool
+is_free(const struct mr_file *f, uint64_t start, uint64_t end)
+{
 	for (unsigned i = 0; i < nstrays; i++)
 		if (strays[i].file == f && strays[i].start < end && start < strays[i].end)
 			return false;
-	return next_unclaimed(f, &from, end, &stop) == 0 && from == start && stop == end;
+	return is_unclaimed(f, start, end);
 }
 
 struct mr_file *
@@ -299,14 +305,15 @@ stray_add(struct mr_file *f, uint64_t start, uint64_t end)
 	}
 }
 
-/* Frees the pages that are no longer mapped. */
+/* Frees the pages that are no longer mapped or registered. */
 static void
 strays_free(void)
 {
 	for (unsigned i = 0; i < nstrays;) {
 		struct stray *s = &strays[i];
 
-		if (is_mapped(s->file, s->start, s->end)) {
+		if (!is_unclaimed(s->file, s->start, s->end) ||
+		    is_mapped(s->file, s->start, s->end)) {
 			i++;
 		} else {
 			page_return_free(s->file->fd, s->start, s->end - s->start);
@@ -381,14 +388,17 @@ give_back(struct page_swap *swap, struct mr_file *f, uint64_t start, uint64_t en
 	let_stray(f, back - f->base, end);
 }
 
-/* Returns the parts of [start, end) without a claim to private memory. */
+/* Returns the parts of [start, end) without a claim to private memory; swap NULL: cannot. */
 static void
 give_back_unclaimed(struct page_swap *swap, struct mr_file *f, uint64_t start, uint64_t end)
 {
 	uint64_t stop;
 
 	while (start < end && next_unclaimed(f, &start, end, &stop) == 0) {
-		give_back(swap, f, start, stop);
+		if (swap != NULL)
+			give_back(swap, f, start, stop);
+		else
+			let_stray(f, start, stop);
 		start = stop;
 	}
 }
@@ -453,7 +463,8 @@ mr_claim_release(struct mr_hold *hold)
 		struct mr_claim *c = &hold->claim[i];
 
 		claim_del(c);
-		if (swap != NULL)
-			give_back_unclaimed(swap, c->file, c->start, c->end);
+		/* Without swap the pages stay shared: the process got threads, and no userfaultfd.
+		 */
+		give_back_unclaimed(swap, c->file, c->start, c->end);
 	}
 }

@@ -86,6 +86,10 @@ fill_run(int uffd, uint64_t to, uint64_t from, uint64_t len, uint64_t *done)
 {
 	uint64_t end = *done + len;
 
+	if (uffd < 0) {
+		page_swap_copy(to + *done, from + *done, len);
+		*done = end;
+	}
 	while (*done < end) {
 		struct uffdio_copy copy = {
 			.dst = to + *done,
@@ -139,7 +143,7 @@ watch(int uffd, uint64_t addr, uint64_t len)
 		.mode = UFFDIO_REGISTER_MODE_MISSING,
 	};
 
-	return ioctl(uffd, UFFDIO_REGISTER, &reg) == 0 ? 0 : -errno;
+	return uffd < 0 || ioctl(uffd, UFFDIO_REGISTER, &reg) == 0 ? 0 : -errno;
 }
 
 static void
@@ -147,7 +151,8 @@ unwatch(int uffd, uint64_t addr, uint64_t len)
 {
 	struct uffdio_range range = {.start = addr, .len = len};
 
-	ioctl(uffd, UFFDIO_UNREGISTER, &range);
+	if (uffd >= 0)
+		ioctl(uffd, UFFDIO_UNREGISTER, &range);
 }
 
 /*

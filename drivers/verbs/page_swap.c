@@ -20,122 +20,6 @@
 
 #define HUGE_SHIFT  26 /* MAP_HUGE_SHIFT: log2 of the page size in the mmap flags */
 
-#ifndef UFFD_FEATURE_WP_UNPOPULATED
-#define UFFD_FEATURE_WP_UNPOPULATED (1 << 13)
-#endif
-
-static int
-uffd_new(void)
-{
-	long fd = syscall(SYS_userfaultfd, O_CLOEXEC);
-	int dev;
-
-	if (fd >= 0 || errno != EPERM)
-		return fd < 0 ? -errno : (int)fd;
-	dev = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
-	if (dev < 0)
-		return -EPERM;
-	fd = ioctl(dev, USERFAULTFD_IOC_NEW, O_CLOEXEC);
-	if (fd < 0)
-		fd = -errno;
-	close(dev);
-	return (int)fd;
-}
-
-int
-page_swap_uffd(uint64_t features)
-{
-	struct uffdio_api api = {.api = UFFD_API, .features = features};
-	int fd = uffd_new();
-	int err;
-
-	if (fd < 0)
-		return fd;
-	if (ioctl(fd, UFFDIO_API, &api) == 0)
-		return fd;
-	err = -errno;
-	close(fd);
-	return err;
-}
-
-int
-page_swap_open(struct page_swap *swap)
-{
-	const uint64_t need = UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_WP_HUGETLBFS_SHMEM;
-
-	swap->return_uffd = -1;
-	swap->return_fails = false;
-	swap->pagemap = -1;
-	swap->unpopulated = true;
-	swap->uffd = page_swap_uffd(need | UFFD_FEATURE_WP_UNPOPULATED);
-	if (swap->uffd == -EINVAL) {
-		swap->unpopulated = false;
-		swap->uffd = page_swap_uffd(need);
-	}
-	if (swap->uffd < 0)
-		return swap->uffd;
-	swap->pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-	return 0;
-}
-
-void
-page_swap_close(struct page_swap *swap)
-{
-	if (swap->uffd >= 0)
-		close(swap->uffd);
-	if (swap->return_uffd >= 0)
-		close(swap->return_uffd);
-	if (swap->pagemap >= 0)
-		close(swap->pagemap);
-	swap->pagemap = -1;
-	swap->uffd = -1;
-	swap->return_uffd = -1;
-}
-
-static struct page_swap process_swap = {.uffd = -1, .return_uffd = -1, .pagemap = -1};
-static pid_t process_pid; /* the process whose memory the descriptors act on */
-
-struct page_swap *
-page_swap_process(int *err)
-{
-	pid_t pid = getpid();
-
-	if (process_swap.uffd >= 0 && process_pid != pid)
-		page_swap_close(&process_swap);
-	*err = process_swap.uffd >= 0 ? 0 : page_swap_open(&process_swap);
-	process_pid = pid;
-	return *err == 0 ? &process_swap : NULL;
-}
-
-int
-page_swap_prepare_return(void (*lock)(void), void (*unlock)(void))
-{
-	struct page_swap *swap;
-	int err, fd;
-
-	lock();
-	swap = page_swap_process(&err);
-	unlock();
-	if (swap == NULL)
-		return err;
-	fd = page_return_open();
-	if (fd < 0)
-		return fd;
-	lock();
-	if (swap->return_uffd < 0)
-		swap->return_uffd = fd;
-	else
-		close(fd);
-	unlock();
-	return 0;
-}
-
-void
-page_swap_forget(void)
-{
-	page_swap_close(&process_swap);
-}
-
 static int
 write_protect(const struct page_swap *swap, uint64_t addr, uint64_t len)
 {
@@ -144,7 +28,7 @@ write_protect(const struct page_swap *swap, uint64_t addr, uint64_t len)
 		.mode = UFFDIO_WRITEPROTECT_MODE_WP,
 	};
 
-	while (ioctl(swap->uffd, UFFDIO_WRITEPROTECT, &wp) != 0) {
+	while (swap->uffd >= 0 && ioctl(swap->uffd, UFFDIO_WRITEPROTECT, &wp) != 0) {
 		if (errno != EAGAIN)
 			return -errno;
 	}
@@ -209,12 +93,9 @@ unstage(const struct staging *st, uint64_t len)
 		raw_munmap(behind, st->base + st->bytes - behind);
 }
 
-/*
- * Copies whole pages, whatever they contain. AddressSanitizer poisons bytes between the program's
- * objects: it must not check this loop, and the compiler must not turn the loop into a memcpy.
- */
-static __attribute__((no_sanitize("address"), noinline)) void
-copy_pages(uint64_t to, uint64_t from, uint64_t len)
+/* AddressSanitizer must not check this loop, and the compiler must not make it a memcpy. */
+__attribute__((no_sanitize("address"), noinline)) void
+page_swap_copy(uint64_t to, uint64_t from, uint64_t len)
 {
 	const volatile uint64_t *f = raw_ptr(from);
 	uint64_t *t = raw_ptr(to);
@@ -300,7 +181,7 @@ copy_run(const struct page_swap_job *job, uint64_t addr, uint64_t len, uint64_t 
 
 	if (job->fd < 0 || job->page_size > BASE_PAGE) {
 		raw_madvise(to, len, MADV_POPULATE_WRITE);
-		copy_pages(to, addr, len);
+		page_swap_copy(to, addr, len);
 	} else {
 		err = write_pages(job->fd, addr, len, job->fd_off + (addr - job->addr));
 		raw_madvise(to, len, MADV_POPULATE_READ);
@@ -348,6 +229,8 @@ hold_back(const struct page_swap *swap, uint64_t addr, uint64_t len, bool known)
 	};
 	int err;
 
+	if (swap->uffd < 0)
+		return 0; /* no other thread */
 	/*
 	 * Kernels before 6.4 cannot protect an absent page, but can protect a zero page. With newer
 	 * kernels this only saves faults while copying.
@@ -380,9 +263,10 @@ replace(const struct page_swap *swap, const struct page_swap_job *job, uint64_t 
 		err = write_protect(swap, addr, len);
 	if (err == 0)
 		err = raw_mremap_onto(staged, len, addr);
-	if (err != 0)
+	if (swap->uffd >= 0 && err != 0)
 		ioctl(swap->uffd, UFFDIO_UNREGISTER, &range);
-	ioctl(swap->uffd, UFFDIO_WAKE, &range);
+	if (swap->uffd >= 0)
+		ioctl(swap->uffd, UFFDIO_WAKE, &range);
 	return err;
 }
 
@@ -475,6 +359,8 @@ can_return(struct page_swap *swap, const struct page_swap_job *job)
 {
 	if (job->fd >= 0 || job->page_size > BASE_PAGE || swap->return_fails)
 		return false;
+	if (swap->uffd < 0)
+		return job->prot == (PROT_READ | PROT_WRITE);
 	if (swap->return_uffd < 0)
 		swap->return_uffd = page_return_open();
 	swap->return_fails = swap->return_uffd < 0;

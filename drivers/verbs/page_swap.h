@@ -10,6 +10,9 @@
  * is populated). Back to private memory: page_return.h, where loads wait, too; or the same method
  * as above if that cannot be used.
  *
+ * Without a userfaultfd nobody can be held back. A process with one thread needs nobody held back:
+ * the same steps then do without (alone.h).
+ *
  * The caller's thread must not touch the range meanwhile: it would wait for itself. The range
  * therefore contains neither its stack nor its thread control block, all signals are blocked while
  * a chunk is protected, and no function is called that allocates.
@@ -21,7 +24,7 @@
 #include <stdint.h>
 
 struct page_swap {
-	int uffd;
+	int uffd;          /* -1: the process has one thread */
 	bool unpopulated;  /* the kernel can write-protect absent pages (Linux 6.4) */
 	int pagemap;       /* shows which pages are present; -1: all are populated */
 	int return_uffd;   /* page_return.h's, once it is needed; -1 before */
@@ -38,8 +41,9 @@ void page_swap_close(struct page_swap *swap);
 
 /*
  * Returns the page_swap that this process keeps, opened at first use; NULL and *err as for
- * page_swap_open. A new one per call would cost a walk over all mappings when it is closed. The
- * caller serialises calls.
+ * page_swap_open. A new one per call would cost a walk over all mappings when it is closed. If the
+ * process gets no userfaultfd but has one thread, the result has uffd -1 and is valid until the
+ * thread returns to the program. The caller serialises calls.
  */
 struct page_swap *page_swap_process(int *err);
 
@@ -51,6 +55,12 @@ int page_swap_prepare_return(void (*lock)(void), void (*unlock)(void));
 
 /* In the child of a fork: drops the parent's page_swap, which acts on the parent's memory. */
 void page_swap_forget(void);
+
+/*
+ * Copies whole pages, whatever they contain: AddressSanitizer poisons bytes between the program's
+ * objects.
+ */
+void page_swap_copy(uint64_t to, uint64_t from, uint64_t len);
 
 /* A userfaultfd with these features, or -errno. */
 int page_swap_uffd(uint64_t features);

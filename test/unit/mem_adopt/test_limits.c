@@ -2,6 +2,7 @@
 /* Refusals of ibv_reg_mr, and the path that remains under a mode, a right or a limit. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -116,14 +117,24 @@ client_bad_mode(void)
 	client_dereg(&r);
 }
 
-/* An ordinary user may not use userfaultfd for the kernel's stores: slower, but it works. */
+static void *
+sleeper(void *arg)
+{
+	for (;;)
+		pause();
+	return NULL;
+}
+
+/* An ordinary user with threads may not adopt: slower, but it works. */
 static void
 client_unprivileged(void)
 {
 	uint8_t *s = map_shared(16 * PAGE);
 	uint8_t *p = malloc(16 * PAGE);
+	pthread_t t;
 	struct reg r;
 
+	CHECK(pthread_create(&t, NULL, sleeper, NULL) == 0);
 	check_region(p + 1, 15 * PAGE, UROCE_MR_PATH_COPY, true);
 	check_region(s + 1, 15 * PAGE, UROCE_MR_PATH_SHARED, true);
 	setenv("UROCE_MR_MODE", "adopt", 1);

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Adoption by a process without the right to a userfaultfd. */
+#include <linux/io_uring.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "harness.h"
+
+#define NOBODY 65534u
+#define LONG   (9ull << 20) /* several chunks */
+
+static sem_t begun, stop;
+
+static void *
+wait_to_stop(void *arg)
+{
+	sem_post(&begun);
+	sem_wait(&stop);
+	return NULL;
+}
+
+static pthread_t
+start_thread(void)
+{
+	pthread_t t;
+
+	sem_init(&begun, 0, 0);
+	sem_init(&stop, 0, 0);
+	CHECK(pthread_create(&t, NULL, wait_to_stop, NULL) == 0);
+	sem_wait(&begun);
+	return t;
+}
+
+static void
+stop_thread(pthread_t t)
+{
+	sem_post(&stop);
+	CHECK(pthread_join(t, NULL) == 0);
+	/* The kernel counts the thread until it has left its folder in /proc. */
+	usleep(10000);
+}
+
+/* Does the kernel give this process a userfaultfd all the same? */
+static bool
+has_right(void)
+{
+	long fd = syscall(SYS_userfaultfd, 0);
+
+	if (fd >= 0)
+		close((int)fd);
+	return fd >= 0;
+}
+
+static void
+client_alone(void)
+{
+	uint8_t *p = map_private(LONG + 2 * PAGE);
+	uint8_t *heap = malloc(3 * PAGE), zero[PAGE] = {0};
+	struct reg r;
+
+	check_region(p + PAGE, LONG, UROCE_MR_PATH_ADOPTED, true);
+	CHECK(is_private(p + PAGE));
+	check_region(p + 17, 100, UROCE_MR_PATH_ADOPTED, true);
+	check_region(heap + 17, PAGE, UROCE_MR_PATH_ADOPTED, true);
+	CHECK(is_private(heap));
+	/* Absent pages stay so. */
+	CHECK(madvise(p, LONG, MADV_DONTNEED) == 0);
+	p[5 * PAGE] = 7;
+	CHECK(client_reg(&r, p, LONG, ACCESS_WRITE) == 0 && r.path == UROCE_MR_PATH_ADOPTED);
+	CHECK(memcmp(p + 4 * PAGE, zero, PAGE) == 0 && p[5 * PAGE] == 7);
+	CHECK(daemon_sees(&r, p, 16 * PAGE));
+	client_dereg(&r);
+	CHECK(memcmp(p + 4 * PAGE, zero, PAGE) == 0 && p[5 * PAGE] == 7 && is_private(p));
+	/* Memory that the program has protected meanwhile. */
+	CHECK(client_reg(&r, p, 16 * PAGE, ACCESS_WRITE) == 0 && r.path == UROCE_MR_PATH_ADOPTED);
+	CHECK(mprotect(p, 8 * PAGE, PROT_READ) == 0 && mprotect(p, PAGE, PROT_NONE) == 0);
+	client_dereg(&r);
+	CHECK(is_private(p) && is_private(p + PAGE) && p[5 * PAGE] == 7);
+}
+
+static void
+process_with_one_thread_adopts_without_userfaultfd(void **state)
+{
+	harness_run_as(client_alone, NOBODY);
+}
+
+static void
+client_with_thread(void)
+{
+	uint8_t *p = map_private(16 * PAGE);
+	pthread_t t = start_thread();
+
+	if (has_right())
+		return;
+	check_region(p, 16 * PAGE, UROCE_MR_PATH_COPY, false);
+	stop_thread(t);
+	check_region(p, 16 * PAGE, UROCE_MR_PATH_ADOPTED, false);
+}
+
+static void
+process_with_threads_gets_copies(void **state)
+{
+	harness_run_as(client_with_thread, NOBODY);
+}
+
+static void
+client_gets_thread(void)
+{
+	uint8_t *p = map_private(16 * PAGE), zero[PAGE] = {0};
+	struct reg r, again;
+	pthread_t t;
+
+	if (has_right())
+		return;
+	fill(p, 16 * PAGE, 3);
+	CHECK(client_reg(&r, p, 16 * PAGE, ACCESS_WRITE) == 0 && r.path == UROCE_MR_PATH_ADOPTED);
+	t = start_thread();
+	client_dereg(&r);
+	CHECK(!is_private(p) && filled(p, 16 * PAGE, 3));
+	/* Its second registration needs no move. */
+	CHECK(client_reg(&r, p, 16 * PAGE, ACCESS_WRITE) == 0 && r.path == UROCE_MR_PATH_ADOPTED);
+	/* Unmapped while registered: the region keeps its pages, whatever else becomes free. */
+	CHECK(mmap(p, 16 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+		   -1, 0) == p);
+	stop_thread(t);
+	p[0] = 1;
+	CHECK(client_reg(&again, p, 16 * PAGE, ACCESS_WRITE) == 0);
+	CHECK(again.path == UROCE_MR_PATH_ADOPTED && p[0] == 1);
+	CHECK(memcmp(p + PAGE, zero, PAGE) == 0 && daemon_sees(&again, p, 16 * PAGE));
+	client_dereg(&again);
+	CHECK(is_private(p) && p[0] == 1);
+	uint8_t *was = malloc(16 * PAGE);
+	uint64_t h;
+
+	fill(was, 16 * PAGE, 3);
+	CHECK(daemon_read(&r, p, 16 * PAGE, &h) == 0 && h == hash_of(was, 16 * PAGE));
+	client_dereg(&r);
+}
+
+static void
+memory_stays_shared_if_threads_start_before_it_is_returned(void **state)
+{
+	harness_run_as(client_gets_thread, NOBODY);
+}
+
+static void
+client_with_ring(void)
+{
+	struct io_uring_params params = {0};
+	uint8_t *p = map_private(16 * PAGE);
+	long ring = syscall(SYS_io_uring_setup, 4, &params);
+
+	if (ring < 0 || has_right())
+		return;
+	check_region(p, 16 * PAGE, UROCE_MR_PATH_COPY, false);
+	close((int)ring);
+	check_region(p, 16 * PAGE, UROCE_MR_PATH_ADOPTED, false);
+}
+
+static void
+process_with_an_io_uring_gets_copies(void **state)
+{
+	harness_run_as(client_with_ring, NOBODY);
+}
+
+static void
+client_forks(void)
+{
+	uint8_t *p = map_private(16 * PAGE);
+	struct reg r;
+	int status;
+	pid_t pid;
+
+	fill(p, 16 * PAGE, 3);
+	CHECK(client_reg(&r, p, 16 * PAGE, ACCESS_WRITE) == 0 && r.path == UROCE_MR_PATH_ADOPTED);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		CHECK(is_private(p) && filled(p, 16 * PAGE, 3));
+		fill(p, 16 * PAGE, 4);
+		_exit(0);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	CHECK(filled(p, 16 * PAGE, 3) && daemon_sees(&r, p, 16 * PAGE));
+	client_dereg(&r);
+	CHECK(is_private(p) && filled(p, 16 * PAGE, 3));
+}
+
+static void
+child_gets_its_own_copy(void **state)
+{
+	harness_run_as(client_forks, NOBODY);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(process_with_one_thread_adopts_without_userfaultfd),
+		cmocka_unit_test(process_with_threads_gets_copies),
+		cmocka_unit_test(memory_stays_shared_if_threads_start_before_it_is_returned),
+		cmocka_unit_test(process_with_an_io_uring_gets_copies),
+		cmocka_unit_test(child_gets_its_own_copy),
+	};
+
+	if (!harness_can_run())
+		return 77;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
