@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Regions that the daemon maps. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -13,6 +14,7 @@
 
 #define HUGE_PAGE  (2ull << 20)
 #define GIANT_PAGE (1ull << 30)
+#define CLIENT_FDS 4096u /* of a client that are searched for a file */
 
 /* Page size of what fd maps; *in_memory: the file is on no disk or server. */
 static uint64_t
@@ -80,29 +82,94 @@ find_vma(const struct mrmap_job *j, uint64_t va, struct vma *v)
 	return err;
 }
 
+static bool
+is_file_of(const struct stat *st, const struct vma *v)
+{
+	return S_ISREG(st->st_mode) && v->inode == st->st_ino &&
+	       v->dev_major == major(st->st_dev) && v->dev_minor == minor(st->st_dev);
+}
+
+/* Opens the file of v by its name in the client's root folder. An O_PATH descriptor or -errno. */
+static int
+find_by_name(const struct mrmap_job *j, const struct vma *v)
+{
+	char path[32 + VMA_NAME_MAX];
+	struct stat st;
+	int fd;
+
+	if (v->name[0] != '/')
+		return -ENOENT;
+	snprintf(path, sizeof(path), "/proc/%d/root%s", (int)j->c->pid, v->name);
+	fd = open(path, O_PATH | O_CLOEXEC);
+	if (fd >= 0 && (fstat(fd, &st) != 0 || !is_file_of(&st, v))) {
+		close(fd);
+		return -ENOENT;
+	}
+	return fd < 0 ? -errno : fd;
+}
+
+/* Finds the file of v among the client's descriptors. An O_PATH descriptor or -errno. */
+static int
+find_by_descriptor(const struct mrmap_job *j, const struct vma *v)
+{
+	unsigned looks = CLIENT_FDS;
+	struct dirent *entry;
+	char path[32];
+	int fd = -ENOENT;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)j->c->pid);
+	dir = opendir(path);
+	if (dir == NULL)
+		return -errno;
+	while (fd < 0 && looks-- > 0 && (entry = readdir(dir)) != NULL) {
+		struct stat st;
+
+		if (fstatat(dirfd(dir), entry->d_name, &st, 0) == 0 && is_file_of(&st, v))
+			fd = openat(dirfd(dir), entry->d_name, O_PATH | O_CLOEXEC);
+	}
+	closedir(dir);
+	return fd >= 0 ? fd : -ENOENT;
+}
+
 /*
- * Opens the file of the client's shared mapping v. O_PATH comes first, because it has no side
- * effect on the file. The mapping's inode, sharing and rights are checked after the file is held,
- * so that a mapping replaced in between is rejected.
+ * Finds the file of the client's shared mapping v: an O_PATH descriptor, which has no side effect
+ * on the file, or -errno. map_files needs privilege. Without it the file must have a name or an
+ * open descriptor in the client; the caller checks the result in either case.
+ */
+static int
+find_file(const struct mrmap_job *j, const struct vma *v)
+{
+	char path[96];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", (int)j->c->pid,
+		 (unsigned long long)v->start, (unsigned long long)v->end);
+	fd = open(path, O_PATH | O_CLOEXEC);
+	if (fd >= 0 || (errno != EPERM && errno != EACCES))
+		return fd < 0 ? -errno : fd;
+	fd = find_by_name(j, v);
+	return fd >= 0 ? fd : find_by_descriptor(j, v);
+}
+
+/*
+ * Opens the file of the client's shared mapping v. The mapping's inode, sharing and rights are
+ * checked after the file is held, so that a mapping replaced in between is rejected.
  */
 static int
 open_shared(const struct mrmap_job *j, const struct vma *v)
 {
-	char path[96];
+	int handle = find_file(j, v), fd;
+	char path[32];
 	struct vma now;
 	struct stat st;
-	int handle, fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", (int)j->c->pid,
-		 (unsigned long long)v->start, (unsigned long long)v->end);
-	handle = open(path, O_PATH | O_CLOEXEC);
 	if (handle < 0)
-		return -errno;
+		return handle;
 	fd = -EACCES;
-	if (fstat(handle, &st) == 0 && S_ISREG(st.st_mode) && find_vma(j, v->start, &now) == 0 &&
-	    now.start == v->start && now.end == v->end && now.offset == v->offset && now.shared &&
-	    mrmap_vma_grants(&now, j->writable) && now.inode == st.st_ino &&
-	    now.dev_major == major(st.st_dev) && now.dev_minor == minor(st.st_dev)) {
+	if (fstat(handle, &st) == 0 && find_vma(j, v->start, &now) == 0 && now.start == v->start &&
+	    now.end == v->end && now.offset == v->offset && now.shared &&
+	    mrmap_vma_grants(&now, j->writable) && is_file_of(&st, &now)) {
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", handle);
 		fd = open(path, (j->writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK);
 		fd = fd < 0 ? -errno : fd;
