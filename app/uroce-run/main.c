@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "cli/cli.h"
+#include "ipc/client.h"
 
 #define PROVIDER       "liburoce-rdmav34.so"
 #define CONFIG_DIR     "/etc/libibverbs.d"
@@ -30,8 +31,8 @@ static const struct cli_field options[] = {
 	 .type = CLI_TEXT,
 	 CLI_AT(struct options, socket),
 	 .arg = "PATH",
-	 .help = "control socket of the daemon\n[$" UROCE_SOCK_ENV ", else " UROCE_DEFAULT_SOCK
-		 "]"},
+	 .help = "control socket of the daemon\n[$" UROCE_SOCK_ENV
+		 ", else the user's own daemon, else\n" UROCE_DEFAULT_SOCK "]"},
 	{.name = "provider",
 	 .type = CLI_TEXT,
 	 CLI_AT(struct options, provider),
@@ -147,13 +148,15 @@ build_view(const struct run_device *dev, unsigned int ndev, const char *provider
 	return mount_ns_leave();
 }
 
-/* Passes --socket to the provider as an absolute path: the program may change its directory. */
+/* Passes the socket to the provider as an absolute path: the program may change its directory. */
 static int
 export_socket(const char *path)
 {
 	char absolute[PATH_MAX];
 
-	if (!path)
+	/* The program may see another uid of its own, and thus another default. */
+	path = ipc_client_path(path);
+	if (strcmp(path, UROCE_DEFAULT_SOCK) == 0)
 		return 0;
 	if (!realpath(path, absolute) || setenv(UROCE_SOCK_ENV, absolute, 1) < 0) {
 		complain("%s: %s", path, strerror(errno));

@@ -19,7 +19,8 @@ static const struct cli_field options[] = {
 	 .type = CLI_TEXT,
 	 CLI_AT(struct request, socket),
 	 .arg = "PATH",
-	 .help = "the daemon's control socket [$UROCE_SOCKET, else " UROCE_DEFAULT_SOCK "]"},
+	 .help = "the daemon's control socket [$UROCE_SOCKET, else the user's own daemon, "
+		 "else\n" UROCE_DEFAULT_SOCK "]"},
 	{.name = "json",
 	 .type = CLI_SWITCH,
 	 CLI_AT(struct request, json),

@@ -78,9 +78,8 @@ eal_plan_make(struct eal_plan *plan, const struct options *o)
 	plan->huge = !o->no_huge && huge_free_mib() >= o->mem_mib;
 	if (!plan->huge && !o->no_huge)
 		LOG(NOTICE,
-		    "fewer than %u MiB of huge pages are free: using ordinary pages, which are "
-		    "slower; "
-		    "run `sysctl vm.nr_hugepages=%u` first, give --mem less, or say --no-huge",
+		    "fewer than %u MiB of huge pages are free: using ordinary ones, which are "
+		    "slower (`sysctl vm.nr_hugepages=%u`, --mem or --no-huge)",
 		    o->mem_mib, huge_pages_wanted(o->mem_mib));
 	return 0;
 }

@@ -17,6 +17,7 @@
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 #include "capture.h"
+#include "defaults.h"
 #include "control/daemon.h"
 #include "control/device.h"
 #include "control/listen.h"
@@ -27,6 +28,7 @@
 #include "drivers/impair/impair.h"
 #include "eal.h"
 #include "impair.h"
+#include "ipc/sockpath.h"
 #include "map/sigbus.h"
 #include "live.h"
 #include "options.h"
@@ -203,6 +205,27 @@ devices_of_all_ports(struct daemon *d, const struct options *o)
 	return 0;
 }
 
+/*
+ * Without any port: makes devices on the host's own interfaces. One that cannot be made, which is
+ * logged, does not prevent the others.
+ */
+static int
+devices_of_host(struct daemon *d)
+{
+	char spec[DEFAULTS_MAX][DEFAULTS_SPEC_MAX], err[OPTIONS_ERR_MAX];
+	uint32_t n = defaults_devices(spec);
+	struct devspec dev;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (devspec_parse(&dev, spec[i], err, sizeof(err)) == 0)
+			(void)device_create(d, &dev, false);
+	}
+	if (d->ndevs != 0)
+		return 0;
+	LOG(ERR, "no interface of this host can be used, and no option names a port");
+	return -ENODEV;
+}
+
 static int
 devices_open(struct daemon *d, const struct options *o)
 {
@@ -210,6 +233,8 @@ devices_open(struct daemon *d, const struct options *o)
 	struct devspec spec;
 	int rc = 0;
 
+	if (o->pair.n + o->dev.n + o->vdev.n + o->allow.n == 0)
+		return devices_of_host(d);
 	for (uint32_t i = 0; i < o->pair.n && rc == 0; i++) {
 		snprintf(a, sizeof(a), "%.24sa", o->pair.v[i]);
 		snprintf(b, sizeof(b), "%.24sb", o->pair.v[i]);
@@ -325,6 +350,20 @@ run(struct daemon *d, const struct options *o)
 	return rc;
 }
 
+/* Sets the socket's path if no option did. False, logged: there is no safe place for it. */
+static bool
+find_socket(struct control_config *cfg)
+{
+	if (cfg->socket == NULL)
+		cfg->socket = ipc_socket_to_make();
+	if (cfg->socket == NULL)
+		fprintf(stderr,
+			"uroced: the folder of %s belongs to another user, or others may write to "
+			"it: give --socket PATH\n",
+			ipc_own_socket());
+	return cfg->socket != NULL;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -340,6 +379,8 @@ main(int argc, char **argv)
 	if (options_parse(&opt, argc, argv, err) < 0) {
 		fprintf(stderr, "uroced: %s\n", err);
 		status = EXIT_USAGE;
+	} else if (!find_socket(&opt.control)) {
+		status = EXIT_FAILURE;
 	} else {
 		d.cfg = &opt.control;
 		d.program = &program;

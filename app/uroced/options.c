@@ -48,8 +48,10 @@ check_dev(const char *value, char *err, size_t room)
 static const struct cli_field table[] = {
 	{ROW("config", CLI_TEXT, config), .arg = "FILE", .args_only = true,
 	 .help = "read options from FILE first; the command line wins"},
-	{ROW("socket", CLI_TEXT, control.socket), .arg = "PATH", .def = UROCE_DEFAULT_SOCK,
-	 .help = "control socket that clients connect to"},
+	{ROW("socket", CLI_TEXT, control.socket), .arg = "PATH",
+	 .help = "control socket that clients connect to [" UROCE_DEFAULT_SOCK ", or, for an\n"
+		 "ordinary user, $XDG_RUNTIME_DIR/uroce/uroced.sock or "
+		 "/tmp/uroce-UID/uroced.sock]"},
 	{ROW("socket-mode", CLI_OCTAL, control.socket_mode), .arg = "MODE", .def = "0660",
 	 .max = 0777, .help = "permissions of the socket, octal"},
 	{ROW("socket-group", CLI_TEXT, control.socket_group), .arg = "GROUP",
@@ -61,7 +63,8 @@ static const struct cli_field table[] = {
 		 "iface=NAME):\n"
 		 "UDP sockets on the host's own address, no privilege; without any --dev each port "
 		 "becomes a\n"
-		 "device (may be repeated)"},
+		 "device; without any port, each interface of the host by a UDP socket (may be "
+		 "repeated)"},
 	{ROW("vdev", CLI_LIST, vdev), .arg = "ARGS",
 	 .help = "a DPDK virtual device, as EAL's --vdev (may be repeated)"},
 	{ROW("allow", CLI_LIST, allow), .arg = "PCI",
@@ -148,7 +151,9 @@ static const struct cli_field table[] = {
 static const struct cli_program program = {
 	.name = "uroced",
 	.usage = "usage: uroced [options]\n"
-		 "RoCEv2 daemon: gives DPDK ports to verbs programs as devices uroce0 ..\n",
+		 "RoCEv2 daemon: gives ports to verbs programs as devices uroce0 ..; without "
+		 "options, UDP\n"
+		 "sockets on the interfaces of this host\n",
 	.more = "The same names serve in the configuration file, section [" SECTION "].\n",
 	.options = table,
 };

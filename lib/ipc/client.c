@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ipc/client.h"
 #include "ipc/ops.h"
+#include "ipc/sockpath.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -20,7 +21,7 @@ ipc_client_path(const char *path)
 		return path;
 	/* Not in set-user-id programs: the caller must not choose their daemon. */
 	path = secure_getenv(UROCE_SOCK_ENV);
-	return path && *path ? path : UROCE_DEFAULT_SOCK;
+	return path && *path ? path : ipc_socket_to_use();
 }
 
 void

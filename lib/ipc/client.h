@@ -42,7 +42,10 @@ struct ipc_call {
 	char why[UROCE_CTRL_MAX_WHY + 1];
 };
 
-/* The socket to use: path if it is not NULL or empty, else $UROCE_SOCKET, else the default. */
+/*
+ * The socket to use: path if it is not NULL or empty, else $UROCE_SOCKET, else the default
+ * (sockpath.h).
+ */
 const char *ipc_client_path(const char *path);
 
 /*

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Where the control socket is if nobody names it: /run/uroce/uroced.sock (UROCE_DEFAULT_SOCK), or,
+ * for a daemon that may not create it, below a folder of its own user. No DPDK.
+ */
+#ifndef UROCE_IPC_SOCKPATH_H
+#define UROCE_IPC_SOCKPATH_H
+
+/*
+ * The socket of the calling user's own daemon: $XDG_RUNTIME_DIR/uroce/uroced.sock, or
+ * /tmp/uroce-UID/uroced.sock if that variable names no folder that belongs to the user alone. The
+ * path is computed once. NULL for root and in set-user-id programs, which use only
+ * UROCE_DEFAULT_SOCK. Any thread.
+ */
+const char *ipc_own_socket(void);
+
+/*
+ * Client: ipc_own_socket, if there is one and its folder belongs to this user and is writable by
+ * nobody else; else UROCE_DEFAULT_SOCK.
+ */
+const char *ipc_socket_to_use(void);
+
+/*
+ * Daemon: UROCE_DEFAULT_SOCK if this process may create it, else ipc_own_socket. NULL: the folder
+ * of the latter belongs to another user or is writable by others, so that its socket could be
+ * replaced; ipc_own_socket names it.
+ */
+const char *ipc_socket_to_make(void);
+
+#endif
