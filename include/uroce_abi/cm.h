@@ -17,6 +17,9 @@
  * the queue of events has become empty, and the client receives one byte from the channel before
  * it lets another command begin.
  *
+ * SET_OPTION: the option's value, optlen bytes, follows the struct and counts in `in`. If that does
+ * not fit UROCE_CM_MAX_BODY, the client returns EINVAL itself.
+ *
  * GET_EVENT never waits: EAGAIN if there is no event. The client waits for the channel to become
  * readable and tries again, or not (O_NONBLOCK).
  */

@@ -10,7 +10,8 @@
  *
  * The first request is HELLO (hello.h: what a client of another version must say). It makes the
  * context: closing the socket destroys everything the context owns. A HELLO with an empty device
- * name makes an observer (urocectl): only LIST_DEVICES, SHOW, IMPAIR, CAPTURE and SET work.
+ * name makes an observer (urocectl): only LIST_DEVICES, SHOW, IMPAIR, CAPTURE, SET and CM_OPEN
+ * work.
  *
  *   client                                  daemon
  *   HELLO(device, versions)   -->
@@ -85,6 +86,7 @@ enum uroce_ctrl_op {
 	UROCE_CTRL_IMPORT_PD,
 	UROCE_CTRL_IMPORT_MR,
 	UROCE_CTRL_QUERY_CLOCK,
+	UROCE_CTRL_CM_OPEN, /* cm.h */
 	UROCE_CTRL_OPS,
 };
 

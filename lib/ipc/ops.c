@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ipc/ops.h"
 
+#include "uroce_abi/cm.h"
+
 /* A spare field of a body; test/lint/abi_fields.py compares these lists with the ABI. */
 #define AT(type, field)                                                                            \
 	{                                                                                          \
@@ -53,6 +55,8 @@ SPARE(capture_rep, AT(capture_rep, spare));
 SPARE(export_rep, AT(export_rep, spare));
 SPARE(import_req, AT(import_req, spare));
 SPARE(import_mr_rep, AT(import_mr_rep, spare));
+SPARE(cm_open_req, AT(cm_open_req, spare));
+SPARE(cm_open_rep, AT(cm_open_rep, spare));
 
 #define BODY(type)                                                                                 \
 	{                                                                                          \
@@ -103,6 +107,7 @@ static const struct ipc_op op_table[UROCE_CTRL_OPS] = {
 	OP(EXPORT, NONE, BODY(export_rep), CONTEXT, 0),
 	OP(IMPORT_PD, BODY(import_req), BODY(handle), CONTEXT, 0),
 	OP(IMPORT_MR, BODY(import_req), BODY(import_mr_rep), CONTEXT, 0),
+	OP(CM_OPEN, BODY(cm_open_req), BODY(cm_open_rep), OBSERVER, 0),
 };
 
 const struct ipc_op *
