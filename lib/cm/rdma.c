@@ -86,13 +86,14 @@ request_refuse(struct rcm *r, uint32_t cm, uint16_t reason)
 static void
 on_request(struct rcm *r, const struct cm_event *ev)
 {
-	struct rcm_id *listener = ev->listener_user, *id = rcm_new(r, RCM_NONE);
+	struct rcm_id *listener = ev->listener_user, *id = rcm_new(r, listener->channel);
 	struct rcm_event *e;
 
 	if (id == NULL) {
 		request_refuse(r, ev->id, WIRE_CM_REJ_NO_RESOURCES);
 		return;
 	}
+	id->channel = RCM_NONE; /* until its event is taken */
 	id->state = RCM_CONNECT;
 	id->mute = true;
 	id->cm = ev->id;

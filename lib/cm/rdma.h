@@ -135,6 +135,9 @@ struct rcm_event {
  * dev: attributes of a device; false: it does not exist.
  * mcast: join or leave a multicast group on a device, on the wire (IGMP, MLD). 0 or -errno; the
  *	result of leaving is ignored. Called once for each rcm_join of a full member.
+ * charge: a new id or membership for the channel of this user; a request counts for its listener's.
+ *	NULL refuses it (-ENOMEM, or a REJ). Otherwise discharge gets the result when it ends,
+ *	whichever channel it then belongs to. Both may be missing.
  */
 struct rcm_ops {
 	void (*send)(void *ctx, const struct cm_addr *addr, const uint8_t *mad);
@@ -146,6 +149,8 @@ struct rcm_ops {
 	void (*cancel)(void *ctx, uint32_t id);
 	bool (*dev)(void *ctx, uint16_t dev, struct rcm_dev *out);
 	int (*mcast)(void *ctx, uint16_t dev, const uint8_t mgid[16], bool join);
+	void *(*charge)(void *ctx, void *user);
+	void (*discharge)(void *ctx, void *payer);
 };
 
 struct rcm_config {

@@ -16,18 +16,20 @@ is_multicast(const struct rcm_addr *addr)
 }
 
 static struct rcm_group *
-group_new(struct rcm *r)
+group_new(struct rcm *r, uint32_t channel)
 {
 	struct rcm_group *g;
 	uint32_t gen;
+	void *payer;
 
-	if (r->free_group == RCM_NONE)
+	if (r->free_group == RCM_NONE || !rcm_charge(r, channel, &payer))
 		return NULL;
 	g = &r->groups[r->free_group];
 	gen = (g->gen + 1) & ((1u << (32 - GROUP_BITS)) - 1);
 	gen = gen == 0 ? 1 : gen;
 	*g = (struct rcm_group){.id = gen << GROUP_BITS | r->free_group,
 				.gen = gen,
+				.payer = payer,
 				.next = g->next};
 	r->free_group = g->next;
 	return g;
@@ -36,6 +38,7 @@ group_new(struct rcm *r)
 static void
 group_free(struct rcm *r, struct rcm_group *g)
 {
+	rcm_discharge(r, g->payer);
 	g->id = 0;
 	g->next = r->free_group;
 	r->free_group = (uint32_t)(g - r->groups);
@@ -57,7 +60,7 @@ rcm_join(struct rcm *r, uint32_t channel, uint32_t id, uint64_t uid, const struc
 	if ((i->state != RCM_BOUND && i->state != RCM_ADDR_RESOLVED) || i->dev == CM_DEV_ANY ||
 	    i->qp_type != RCM_QP_UD || !is_multicast(addr))
 		return -EINVAL;
-	g = group_new(r);
+	g = group_new(r, i->channel);
 	if (g == NULL)
 		return -ENOMEM;
 	rc = send_only ? 0 : r->ops.mcast(r->ctx, i->dev, addr->gid, true);

@@ -25,6 +25,7 @@ struct rcm_id {
 	uint32_t channel; /* a slot, RCM_NONE: of a request that has not been taken yet */
 	uint32_t next;    /* free slots */
 	uint64_t uid;
+	void *payer;   /* of charge */
 	bool mute;     /* of a request not accepted yet: it has no uid for events */
 	uint8_t state; /* enum rcm_state */
 	uint8_t qp_type;
@@ -55,6 +56,7 @@ struct rcm_group {
 	uint32_t next;  /* free slots */
 	uint32_t owner; /* slot of its id */
 	uint64_t uid;
+	void *payer; /* of charge */
 	bool send_only;
 	uint8_t mgid[16];
 	uint32_t reported;
@@ -76,6 +78,7 @@ struct rcm {
 	uint64_t next_ns; /* lower bound of the deadlines of ids that query */
 	uint64_t rng;
 	uint32_t free_id, free_event, free_group;
+	uint32_t nids;    /* high-water mark of used slots of ids */
 	uint32_t nevents; /* high-water mark of used events */
 	struct rcm_id *ids;
 	struct rcm_waiting *events;
@@ -89,8 +92,11 @@ struct rcm_channel *rcm_channel_find(const struct rcm *r, uint32_t channel);
 struct rcm_id *rcm_id_find(const struct rcm *r, uint32_t id);
 /* The id of this number and channel. NULL, and *rc: -ENOENT or -EINVAL. */
 struct rcm_id *rcm_find(const struct rcm *r, uint32_t channel, uint32_t id, int *rc);
-/* A new id, all zero except its number; NULL: none is free. channel: a slot or RCM_NONE. */
+/* A new id that this channel's user pays for, all zero except its number; NULL: refused. */
 struct rcm_id *rcm_new(struct rcm *r, uint32_t channel);
+/* The callbacks charge and discharge, if there are any. */
+bool rcm_charge(struct rcm *r, uint32_t channel, void **payer);
+void rcm_discharge(struct rcm *r, void *payer);
 /* Are fewer than RCM_CALL_EVENTS events waiting? Calls that bring events require this. */
 bool rcm_has_room(const struct rcm_id *id);
 /*

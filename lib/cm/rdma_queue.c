@@ -68,20 +68,41 @@ rcm_find(const struct rcm *r, uint32_t channel, uint32_t id, int *rc)
 	return *rc == 0 ? i : NULL;
 }
 
+bool
+rcm_charge(struct rcm *r, uint32_t channel, void **payer)
+{
+	*payer = NULL;
+	if (r->ops.charge == NULL)
+		return true;
+	*payer = r->ops.charge(r->ctx, r->channels[channel].user);
+	return *payer != NULL;
+}
+
+void
+rcm_discharge(struct rcm *r, void *payer)
+{
+	if (payer != NULL)
+		r->ops.discharge(r->ctx, payer);
+}
+
 struct rcm_id *
 rcm_new(struct rcm *r, uint32_t channel)
 {
 	uint32_t slot = r->free_id, gen;
 	struct rcm_id *id;
+	void *payer;
 
-	if (slot == RCM_NONE)
+	if (slot == RCM_NONE || !rcm_charge(r, channel, &payer))
 		return NULL;
 	id = &r->ids[slot];
 	r->free_id = id->next;
+	if (slot >= r->nids)
+		r->nids = slot + 1;
 	gen = (id->gen + 1) & ((1u << (32 - ID_BITS)) - 1);
 	gen = gen == 0 ? 1 : gen;
 	*id = (struct rcm_id){.id = gen << ID_BITS | slot,
 			      .gen = gen,
+			      .payer = payer,
 			      .channel = channel,
 			      .dev = CM_DEV_ANY,
 			      .deadline_ns = CM_NEVER};
@@ -201,6 +222,7 @@ id_free(struct rcm *r, struct rcm_id *id)
 		cm_destroy(r->cm, id->cm, r->now_ns);
 	rcm_leave_all(r, id);
 	cm_port_release(r->ports, id->owner);
+	rcm_discharge(r, id->payer);
 	id->id = 0;
 	id->next = r->free_id;
 	r->free_id = (uint32_t)(id - r->ids);
@@ -253,7 +275,7 @@ rcm_channel_close(struct rcm *r, uint32_t channel, uint64_t now_ns)
 	if (c == NULL)
 		return;
 	r->now_ns = now_ns;
-	for (uint32_t i = 0; i < r->config.max_ids; i++)
+	for (uint32_t i = 0; i < r->nids; i++)
 		if (r->ids[i].id != 0 && r->ids[i].channel == channel - 1)
 			rcm_end(r, &r->ids[i]);
 	c->used = false;

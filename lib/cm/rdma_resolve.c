@@ -153,7 +153,7 @@ rcm_resolve_tick(struct rcm *r)
 	if (r->now_ns < r->next_ns)
 		return;
 	r->next_ns = CM_NEVER;
-	for (uint32_t i = 0; i < r->config.max_ids; i++) {
+	for (uint32_t i = 0; i < r->nids; i++) {
 		struct rcm_id *id = &r->ids[i];
 
 		if (id->id == 0 || (id->state != RCM_ADDR_QUERY && id->state != RCM_ROUTE_QUERY))
@@ -171,7 +171,7 @@ void
 rcm_device_removed(struct rcm *r, uint16_t dev, uint64_t now_ns)
 {
 	r->now_ns = now_ns;
-	for (uint32_t i = 0; i < r->config.max_ids; i++) {
+	for (uint32_t i = 0; i < r->nids; i++) {
 		struct rcm_id *id = &r->ids[i];
 
 		if (id->id == 0 || id->dev != dev || id->state == RCM_REMOVED)
@@ -190,7 +190,7 @@ rcm_device_removed(struct rcm *r, uint16_t dev, uint64_t now_ns)
 void
 rcm_address_removed(struct rcm *r, uint16_t dev, const uint8_t gid[16])
 {
-	for (uint32_t i = 0; i < r->config.max_ids; i++) {
+	for (uint32_t i = 0; i < r->nids; i++) {
 		struct rcm_id *id = &r->ids[i];
 
 		if (id->id == 0 || id->dev != dev || id->moved || id->state == RCM_REMOVED ||
