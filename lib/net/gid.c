@@ -159,8 +159,8 @@ same_prefix(const uint8_t *a, const uint8_t *b, uint32_t plen)
 	return bits == 0 || ((a[bytes] ^ b[bytes]) >> (8 - bits)) == 0;
 }
 
-static bool
-in_prefix_of(const struct net_addr *a, const uint8_t ip[16])
+bool
+net_addr_covers(const struct net_addr *a, const uint8_t ip[16])
 {
 	return a->used && a->v4 == net_gid_is_v4(ip) &&
 	       same_prefix(a->gid, ip, a->v4 ? 96u + a->plen : a->plen);
@@ -305,7 +305,7 @@ net_on_link(const struct net_dev *d, const uint8_t ip[16])
 {
 	/* GID 0 has the prefix fe80::/64. */
 	for (uint32_t i = 0; i < UROCE_MAX_GIDS; i++) {
-		if (in_prefix_of(&d->gid[i], ip))
+		if (net_addr_covers(&d->gid[i], ip))
 			return true;
 	}
 	return false;
@@ -319,7 +319,7 @@ net_source_for(const struct net_dev *d, const uint8_t ip[16])
 	for (uint32_t i = 0; i < UROCE_MAX_GIDS; i++) {
 		const struct net_addr *a = &d->gid[i];
 
-		if (in_prefix_of(a, ip))
+		if (net_addr_covers(a, ip))
 			return a->gid;
 		if (any == NULL && a->used && a->v4 == net_gid_is_v4(ip))
 			any = a;

@@ -117,6 +117,8 @@ net_gid_is_v4(const uint8_t gid[16])
 bool net_gid_is_mcast(const uint8_t gid[16]);
 /* MAC of a multicast GID (RFC 1112, RFC 2464). */
 void net_mcast_mac(const uint8_t gid[16], uint8_t mac[6]);
+/* Is ip on-link by the prefix of a? False if a is empty, or of the other family. */
+bool net_addr_covers(const struct net_addr *a, const uint8_t ip[16]);
 /* Index of gid among the device's GIDs, or -ENOENT. */
 int net_gid_find(const struct net_dev *d, const uint8_t gid[16]);
 /* Text of a GID: "10.0.0.1" if IPv4-mapped, else IPv6. Returns its length, or -ENOSPC. */
