@@ -17,7 +17,7 @@
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 #include "capture.h"
-#include "defaults.h"
+#include "control/cm.h"
 #include "control/daemon.h"
 #include "control/device.h"
 #include "control/listen.h"
@@ -25,6 +25,7 @@
 #include "control/program.h"
 #include "control/request.h"
 #include "control/worker_events.h"
+#include "defaults.h"
 #include "drivers/impair/impair.h"
 #include "eal.h"
 #include "impair.h"
@@ -296,6 +297,9 @@ serve(struct daemon *d, const struct options *o, const struct eal_plan *plan)
 	rc = devices_open(d, o);
 	if (rc < 0)
 		goto out_devices;
+	rc = cms_open(d);
+	if (rc < 0)
+		goto out_devices;
 	rc = listen_start(d);
 	if (rc < 0)
 		goto out_devices;
@@ -309,6 +313,7 @@ serve(struct daemon *d, const struct options *o, const struct eal_plan *plan)
 	live_stop(d);
 	listen_stop(d);
 out_devices:
+	cms_close(d);
 	devices_close(d);
 	worker_events_stop(d);
 out_workers:

@@ -15,7 +15,7 @@ struct control_config {
 	uint32_t client_mem_mib;  /* limit of a client's queue memory */
 	/* limits of all clients together; at least 1 each */
 	uint32_t max_clients, max_pds, max_mrs, max_channels, max_cqs, max_srqs, max_qps, max_ahs,
-		max_mcast;
+		max_mcast, max_cm_channels, max_cm_ids;
 	uint32_t max_queue_mem_mib, max_reg_mem_mib, max_maps,
 		max_fds;                /* 0: derived from the machine (quota.c) */
 	uint32_t per_uid[QUOTA_NKINDS]; /* MiB of memory; 0: a share */

@@ -13,6 +13,8 @@
  *   host.c           addresses of the host's own stack
  *   set.c            changes by the operator             guess.c          peers that guess keys
  *   neigh_rx.c       frames of its neighbours
+ *   cm_channel.c, cm_abi.c, cm_query.c, cm_addr.c        commands of rdma_cm (cm.h)
+ *   cm_input.c, cm_resolve.c, cm_route.c, cm_send.c      its MADs, timers, addresses
  *   obj_*.c          handlers, one file per object kind
  *   session_end.c    a client's objects end, step by step
  *   object.c         create and destroy objects          device_*.c       attributes and addresses
@@ -44,6 +46,7 @@
 #include "control/triple.h"
 #include "worker/worker.h"
 
+struct cm_service;
 struct control_program;
 struct device;
 struct session;
@@ -80,9 +83,10 @@ struct daemon {
 		void (*fn)(void *ctx, const struct slow_datagram *g);
 		void *ctx;
 	} qp1;
-	uint64_t mw_releases;  /* count so far (mw_release_begin) */
-	struct defer lost;     /* regions whose memory failed and whose windows must be unbound */
-	uint64_t lost_release; /* release (mw_release_begin) that does it */
+	struct cm_service *cms; /* the connection manager (cm.h); NULL: none */
+	uint64_t mw_releases;   /* count so far (mw_release_begin) */
+	struct defer lost;      /* regions whose memory failed and whose windows must be unbound */
+	uint64_t lost_release;  /* release (mw_release_begin) that does it */
 	struct watch hello_timer;
 	struct session_list resting; /* sessions of throttled users (rest.c) */
 	struct watch rest_timer;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
+#include "control/cm.h"
 #include "control/events.h"
 #include "control/guess.h"
 #include "control/host.h"
@@ -237,6 +238,7 @@ device_destroy(struct device *dev)
 {
 	struct daemon *d = dev->d;
 
+	cms_device_gone(dev);
 	if (dev->net.host)
 		host_unfollow(dev);
 	device_addrs_clear(dev);

@@ -49,7 +49,12 @@ void device_destroy(struct device *dev);
 int device_addrs_update(struct device *dev);
 void device_addrs_clear(struct device *dev);
 
-/* device_attr.c. Gets the limits that a modify is checked against. */
+/* A device's local CA ACK delay: 4.096 us * 2^15, for a busy shared core. */
+#define DEVICE_ACK_DELAY 15
+
+/* device_attr.c. Returns the node GUID, in network order: the EUI-64 of the MAC. */
+uint64_t device_guid(const struct device *dev);
+/* Gets the limits that a modify is checked against. */
 void device_limits(const struct device *dev, struct qp_limits *lim);
 /*
  * Get attributes for a client; limits are those of user. port must be 1, and index less than the

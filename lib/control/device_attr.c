@@ -43,9 +43,8 @@ device_limits(const struct device *dev, struct qp_limits *lim)
 		lim->gid_valid |= (uint64_t)dev->net.gid[i].used << i;
 }
 
-/* Returns the EUI-64 of the MAC, in network order. */
-static uint64_t
-node_guid(const struct device *dev)
+uint64_t
+device_guid(const struct device *dev)
 {
 	const uint8_t *m = dev->port.mac;
 	uint8_t eui[8] = {m[0] ^ 2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]};
@@ -67,7 +66,7 @@ device_attr(const struct device *dev, const struct quota_user *user, struct uroc
 {
 	strcpy(rep->name, dev->name);
 	snprintf(rep->fw_ver, sizeof(rep->fw_ver), "%s", UROCE_VERSION);
-	rep->node_guid = node_guid(dev);
+	rep->node_guid = device_guid(dev);
 	rep->max_mr_size = UINT64_MAX;
 	rep->page_size_cap = 0xfffff000;
 	rep->vendor_id = UROCE_VENDOR_ID;
@@ -102,7 +101,7 @@ device_attr(const struct device *dev, const struct quota_user *user, struct uroc
 	rep->max_srq_sge = QP_MAX_SGE;
 	rep->atomic_cap = ATOMIC_HCA; /* copied memory: not atomic towards the program */
 	rep->max_pkeys = UROCE_MAX_PKEYS;
-	rep->local_ca_ack_delay = 15; /* 4.096 us * 2^15, for a busy shared core */
+	rep->local_ca_ack_delay = DEVICE_ACK_DELAY;
 	rep->nports = 1;
 }
 
@@ -173,7 +172,7 @@ device_list(const struct daemon *d, struct uroce_list_devices_rep *rep)
 	rep->ndevices = d->ndevs;
 	for (uint32_t i = 0; i < d->ndevs; i++) {
 		strcpy(rep->dev[i].name, d->dev[i]->name);
-		rep->dev[i].node_guid = node_guid(d->dev[i]);
+		rep->dev[i].node_guid = device_guid(d->dev[i]);
 		rep->dev[i].gid_tbl_len = UROCE_MAX_GIDS;
 		rep->dev[i].pkey_tbl_len = UROCE_MAX_PKEYS;
 		memcpy(rep->dev[i].netdev, d->dev[i]->port.netdev, sizeof(rep->dev[i].netdev));

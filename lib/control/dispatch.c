@@ -2,6 +2,7 @@
 /* Maps operations to handlers. An operation without one is well formed but not offered yet. */
 #include <errno.h>
 #include <string.h>
+#include "control/cm.h"
 #include "control/program.h"
 #include "control/device.h"
 #include "control/obj.h"
@@ -83,6 +84,7 @@ static ctrl_handler *const handler[UROCE_CTRL_OPS] = {
 	[UROCE_CTRL_IMPORT_MR] = mr_import,
 	[UROCE_CTRL_QUERY_PKEY] = query_pkey,
 	[UROCE_CTRL_SET] = set_request,
+	[UROCE_CTRL_CM_OPEN] = cms_channel_open,
 };
 
 /* Operations that destroy the object they name. DEREG_MR has additional reasons to refuse. */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "control/cm.h"
 #include "control/events.h"
 #include "control/log.h"
 #include "control/neigh.h"
@@ -26,16 +27,20 @@ addrs_sync(struct device *dev, uint64_t *added, uint64_t *gone)
 static void
 addrs_follow(struct device *dev)
 {
+	struct net_addr before[UROCE_MAX_GIDS];
 	uint64_t added, gone;
 
+	memcpy(before, dev->net.gid, sizeof(before));
 	addrs_sync(dev, &added, &gone);
 	if ((added | gone) == 0)
 		return;
 	/* If memory is short, workers keep the old list until the next change. */
 	(void)device_addrs_update(dev);
 	for (uint32_t i = 0; i < UROCE_MAX_GIDS; i++) {
-		if (gone >> i & 1)
+		if (gone >> i & 1) {
 			qp_gid_gone(dev, i);
+			cms_address_gone(dev, before[i].gid);
+		}
 	}
 	LOG(NOTICE, "%s: addresses of %s changed", dev->name, dev->port.netdev);
 	events_port(dev, EVENTS_GID_CHANGE);

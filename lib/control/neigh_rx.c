@@ -3,6 +3,7 @@
 #include "control/neigh.h"
 
 #include <rte_mbuf.h>
+#include "control/cm.h"
 #include "control/obj.h"
 
 static void
@@ -10,6 +11,7 @@ hop_resolved(struct device *dev, const struct net_neigh *n)
 {
 	qp_hop_resolved(dev, n->ip, n->mac);
 	ah_hop_resolved(dev, n->ip, n->mac);
+	cms_hop_resolved(dev, n->ip);
 }
 
 void

@@ -5,9 +5,12 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include "control/cm.h"
 #include "control/device.h"
 #include "control/obj.h"
 #include "control/ring.h"
+
+#define QPN_TRIES 256u
 
 struct adopt_call {
 	struct obj_qp *q;
@@ -88,15 +91,31 @@ rings_alloc(struct obj_qp *q, struct qp_create *c)
 	return rc;
 }
 
+/* Takes a QPN of worker that no connection in TIMEWAIT holds. Returns true on success. */
+static bool
+qpn_of_worker(const struct device *dev, uint32_t worker, uint32_t *qpn)
+{
+	/* Others hold few of the QPNs of a slot, which follow one another. */
+	for (uint32_t i = 0; i < QPN_TRIES; i++) {
+		if (qpn_take(&dev->d->qpns, worker, qpn) != 0)
+			return false;
+		if (cms_qpn_is_free(dev, *qpn))
+			return true;
+	}
+	return false;
+}
+
 /* Takes a QPN of the next worker, round robin, that has one. */
 static int
-qpn_next(struct daemon *d, const struct obj_srq *srq, uint32_t *qpn)
+qpn_next(const struct device *dev, const struct obj_srq *srq, uint32_t *qpn)
 {
+	struct daemon *d = dev->d;
+
 	/* The QPs of an SRQ belong to its worker. */
 	if (srq != NULL)
-		return qpn_take(&d->qpns, srq->srq.worker, qpn) == 0 ? 0 : ENOMEM;
+		return qpn_of_worker(dev, srq->srq.worker, qpn) ? 0 : ENOMEM;
 	for (uint32_t i = 0; i < d->nworkers; i++) {
-		if (qpn_take(&d->qpns, d->next_worker++ % d->nworkers, qpn) == 0)
+		if (qpn_of_worker(dev, d->next_worker++ % d->nworkers, qpn))
 			return 0;
 	}
 	return ENOMEM;
@@ -112,7 +131,7 @@ qp_build(struct obj_qp *q, struct qp_create *c)
 
 	if (rc != 0)
 		return rc;
-	rc = qpn_next(d, q->srq, &c->qpn);
+	rc = qpn_next(q->o.s->dev, q->srq, &c->qpn);
 	if (rc != 0)
 		return rc;
 	c->worker = (uint16_t)qp_table_owner(&d->qps, c->qpn);

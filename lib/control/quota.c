@@ -31,6 +31,8 @@ static const struct {
 	[QUOTA_SRQS] = {"shared receive queues", "max-srqs-per-uid", "max-srqs", 0},
 	[QUOTA_QPS] = {"queue pairs", "max-qps-per-uid", "max-qps", 0},
 	[QUOTA_AHS] = {"address handles", "max-ahs-per-uid", "max-ahs", 0},
+	[QUOTA_CM_CHANNELS] = {"rdma_cm channels", "max-cm-channels-per-uid", "max-cm-channels", 0},
+	[QUOTA_CM_IDS] = {"rdma_cm ids", "max-cm-ids-per-uid", "max-cm-ids", 0},
 	[QUOTA_MCAST] = {"multicast memberships", "max-mcast-per-uid", "max-mcast", 0},
 	[QUOTA_QUEUE_MEM] = {"MiB of queue memory", "max-queue-mem-per-uid", "max-queue-mem",
 			     MIB_SHIFT},
@@ -78,6 +80,10 @@ total_of(enum quota_kind k, const struct control_config *c, const struct quota_m
 		return c->max_qps;
 	case QUOTA_AHS:
 		return c->max_ahs;
+	case QUOTA_CM_CHANNELS:
+		return c->max_cm_channels;
+	case QUOTA_CM_IDS:
+		return c->max_cm_ids;
 	case QUOTA_MCAST:
 		return c->max_mcast;
 	case QUOTA_QUEUE_MEM:

@@ -34,12 +34,14 @@ enum quota_kind {
 	QUOTA_CQS,
 	QUOTA_SRQS,
 	QUOTA_QPS,
-	QUOTA_AHS,       /* address handles */
-	QUOTA_MCAST,     /* memberships of queue pairs in multicast groups */
-	QUOTA_QUEUE_MEM, /* bytes of segments that hold rings */
-	QUOTA_REG_MEM,   /* registered bytes; memory registered twice counts twice */
-	QUOTA_FDS,       /* descriptors of the daemon (RLIMIT_NOFILE) */
-	QUOTA_MAPS,      /* mappings of client memory and of segments (vm.max_map_count) */
+	QUOTA_AHS,         /* address handles */
+	QUOTA_CM_CHANNELS, /* channels of rdma_cm */
+	QUOTA_CM_IDS,      /* ids of rdma_cm, and their memberships of groups */
+	QUOTA_MCAST,       /* memberships of queue pairs in multicast groups */
+	QUOTA_QUEUE_MEM,   /* bytes of segments that hold rings */
+	QUOTA_REG_MEM,     /* registered bytes; memory registered twice counts twice */
+	QUOTA_FDS,         /* descriptors of the daemon (RLIMIT_NOFILE) */
+	QUOTA_MAPS,        /* mappings of client memory and of segments (vm.max_map_count) */
 	QUOTA_NKINDS,
 };
 

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include "control/cm.h"
 #include "control/events.h"
 #include "control/log.h"
 #include "control/device.h"
@@ -100,13 +101,17 @@ addr_add(struct device *dev, const char *addr, struct uroce_set_rep *rep)
 static int
 addr_del(struct device *dev, const char *addr, struct uroce_set_rep *rep)
 {
-	int i = net_addr_del(&dev->net, addr);
+	struct net_addr before[UROCE_MAX_GIDS];
+	int i;
 
+	memcpy(before, dev->net.gid, sizeof(before));
+	i = net_addr_del(&dev->net, addr);
 	if (i < 0)
 		return refuse_addr(rep, dev, addr, i);
 	/* If memory is short, workers accept datagrams for it until the next change. */
 	(void)device_addrs_update(dev);
 	qp_gid_gone(dev, (uint32_t)i);
+	cms_address_gone(dev, before[i].gid);
 	rep->index = (uint32_t)i;
 	events_port(dev, EVENTS_GID_CHANGE);
 	return 0;

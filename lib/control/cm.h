@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The daemon's connection manager: serves rdma_cm channels (uroce_abi/cm.h) to clients, with lib/cm
+ * (rdma.h), which decides, and QP1 of every device (slow_path.h). From the top down:
+ *
+ *   cm.c           start and end
+ *   cm_channel.c   channels: sockets, commands, the token
+ *   cm_abi.c       commands: their structs to calls of lib/cm
+ *   cm_query.c     queries, attributes of QPs, events: results of lib/cm to structs
+ *   cm_input.c     MADs, time, changes of devices and neighbours
+ *   cm_resolve.c   which device and which address lead to a destination
+ *   cm_route.c     the host's routing table
+ *   cm_send.c      MADs to send, also those that wait for a neighbour's MAC
+ *   cm_addr.c      socket addresses of programs
+ *
+ * Ownership. A channel belongs to those who have its socket, not to the session that opened it. Its
+ * ids are charged to the user of that session (QUOTA_CM_IDS). QPs belong to sessions: the
+ * connection manager knows only their numbers.
+ *
+ * Control thread only. Nothing here waits.
+ */
+#ifndef CONTROL_CM_H
+#define CONTROL_CM_H
+
+#include <sys/queue.h>
+#include "cm/rdma.h"
+#include "control/daemon.h"
+#include "control/handler.h"
+
+#define CMS_BUCKETS 256u /* of channels, by the first byte of their secret names */
+#define CMS_HELD    64u  /* MADs that wait for a neighbour, at most */
+
+struct cms_channel;
+struct cms_lookup;
+LIST_HEAD(cms_channels, cms_channel);
+LIST_HEAD(cms_lookups, cms_lookup);
+
+/* A MAD whose next hop's MAC is not known yet. */
+struct cms_held {
+	bool used;
+	struct cm_addr addr;
+	uint64_t until_ns; /* later its sender has sent it again */
+	uint8_t mad[WIRE_MAD_LEN];
+};
+
+struct cm_service {
+	struct daemon *d;
+	struct rcm *rcm;
+	void *mem; /* of rcm */
+	struct watch timer;
+	uint64_t armed_ns; /* when timer expires, or CM_NEVER */
+	struct cms_channels channels[CMS_BUCKETS];
+	struct cms_lookups lookups;  /* of ids that wait for a neighbour */
+	const struct quota_user *by; /* who causes what is done now; NULL: a peer, or time */
+	struct cms_held held[CMS_HELD];
+	uint32_t next_held;
+	struct { /* MADs that could not be sent at once */
+		uint64_t held, resent, unreachable;
+	} counters;
+};
+
+/* Starts the service: d->cms. The devices exist. Returns 0 or -errno. */
+int cms_open(struct daemon *d);
+/* Ends all channels and tells their peers, then the service. Harmless without one. */
+void cms_close(struct daemon *d);
+
+/* cm_channel.c: handler of CM_OPEN. */
+ctrl_handler cms_channel_open;
+
+/*
+ * cm_input.c: changes that the service has to know of; without effect if there is none. A device is
+ * about to be destroyed; the device has lost the address gid; the MAC of its neighbour ip is known.
+ */
+void cms_device_gone(struct device *dev);
+void cms_address_gone(struct device *dev, const uint8_t gid[16]);
+void cms_hop_resolved(struct device *dev, const uint8_t ip[16]);
+
+/* cm_input.c: may a new QP of dev have this number? False while a connection still holds it. */
+bool cms_qpn_is_free(const struct device *dev, uint32_t qpn);
+
+#endif

@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The commands of rdma/rdma_user_cm.h, ABI 4: their structs, which clients fill in as they like, to
+ * calls of lib/cm. Errnos are the kernel's.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include "control/cm_parts.h"
+#include "control/session.h"
+
+#define QPN_MASK   0xffffffu
+#define PATH_BYTES 64u /* a path record, packed */
+#define PATH_FLAGS (IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL)
+#define END(type, at)                                                                              \
+	(offsetof(struct rdma_ucm_##type, at) + sizeof(((struct rdma_ucm_##type *)0)->at))
+
+static void
+reply(struct cms_call *c, uint32_t number)
+{
+	memcpy(c->rep, &number, sizeof(number));
+	c->rep_len = sizeof(number);
+}
+
+static int
+create_id(struct cms_call *c)
+{
+	const struct rdma_ucm_create_id *q = c->body;
+	uint32_t id;
+	int rc = rcm_create(c->rcm, c->ch->number, q->uid, q->ps, q->qp_type, &id);
+
+	if (rc == 0)
+		reply(c, id);
+	return rc;
+}
+
+static int
+destroy_id(struct cms_call *c)
+{
+	const struct rdma_ucm_destroy_id *q = c->body;
+	uint32_t reported;
+	int rc = rcm_destroy(c->rcm, c->ch->number, q->id, &reported, c->now_ns);
+
+	if (rc == 0)
+		reply(c, reported);
+	return rc;
+}
+
+/* An address in the space of a sockaddr_in6, of IPv4 or IPv6. */
+static int
+ip_get(struct rcm_addr *to, const struct sockaddr_in6 *sa)
+{
+	uint16_t family = sa->sin6_family;
+
+	if (family != AF_INET && family != AF_INET6)
+		return -EINVAL;
+	return cms_addr_get(to, sa, cms_addr_len(family));
+}
+
+static int
+bind_to(struct cms_call *c, uint32_t id, struct rcm_addr *addr)
+{
+	cms_addr_local(addr);
+	return rcm_bind(c->rcm, c->ch->number, id, addr);
+}
+
+static int
+bind_ip(struct cms_call *c)
+{
+	const struct rdma_ucm_bind_ip *q = c->body;
+	struct rcm_addr addr;
+	int rc = ip_get(&addr, &q->addr);
+
+	return rc == 0 ? bind_to(c, q->id, &addr) : rc;
+}
+
+static int
+bind_addr(struct cms_call *c)
+{
+	const struct rdma_ucm_bind *q = c->body;
+	struct rcm_addr addr;
+	int rc = q->reserved == 0 ? cms_addr_get(&addr, &q->addr, q->addr_size) : -EINVAL;
+
+	return rc == 0 ? bind_to(c, q->id, &addr) : rc;
+}
+
+static int
+resolve(struct cms_call *c, uint32_t id, struct rcm_addr *src, struct rcm_addr *dst,
+	uint32_t timeout_ms)
+{
+	cms_addr_local(src);
+	cms_addr_remote(dst);
+	return rcm_resolve_addr(c->rcm, c->ch->number, id, src, dst, timeout_ms, c->now_ns);
+}
+
+static int
+resolve_ip(struct cms_call *c)
+{
+	const struct rdma_ucm_resolve_ip *q = c->body;
+	struct rcm_addr src = {0}, dst;
+	int rc = ip_get(&dst, &q->dst_addr);
+
+	if (rc == 0 && q->src_addr.sin6_family != 0)
+		rc = ip_get(&src, &q->src_addr);
+	return rc == 0 ? resolve(c, q->id, &src, &dst, q->timeout_ms) : rc;
+}
+
+static int
+resolve_addr(struct cms_call *c)
+{
+	const struct rdma_ucm_resolve_addr *q = c->body;
+	struct rcm_addr src = {0}, dst;
+	int rc = q->reserved == 0 ? cms_addr_get(&dst, &q->dst_addr, q->dst_size) : -EINVAL;
+
+	if (rc == 0 && q->src_size != 0)
+		rc = cms_addr_get(&src, &q->src_addr, q->src_size);
+	return rc == 0 ? resolve(c, q->id, &src, &dst, q->timeout_ms) : rc;
+}
+
+static int
+resolve_route(struct cms_call *c)
+{
+	const struct rdma_ucm_resolve_route *q = c->body;
+
+	return rcm_resolve_route(c->rcm, c->ch->number, q->id, q->timeout_ms, c->now_ns);
+}
+
+static int
+listen_on(struct cms_call *c)
+{
+	const struct rdma_ucm_listen *q = c->body;
+
+	return rcm_listen(c->rcm, c->ch->number, q->id, q->backlog);
+}
+
+/* No user may take a QP of another for its own: its owner could not connect it any more. */
+static int
+check_qpn(const struct cms_call *c, uint32_t qpn)
+{
+	const struct qp *qp = qp_table_find(&c->ch->svc->d->qps, qpn);
+	const struct obj_qp *q = qp != NULL ? qp->bind.owner : NULL;
+
+	return q != NULL && q->o.s->user != c->ch->user && !c->ch->user->privileged ? -EPERM : 0;
+}
+
+/* p's private data must remain valid as long as *conn. */
+static int
+conn_get(const struct cms_call *c, uint32_t id, const struct rdma_ucm_conn_param *p,
+	 const struct rdma_ucm_ece *ece, struct rcm_conn *conn)
+{
+	struct rcm_info info;
+	int rc = rcm_query(c->rcm, c->ch->number, id, &info);
+
+	if (rc != 0)
+		return rc;
+	*conn = (struct rcm_conn){
+		.qpn = p->qp_num & QPN_MASK,
+		.qkey = info.src.family == RCM_IB ? p->qkey : 0,
+		.srq = p->srq,
+		.responder_resources = p->responder_resources,
+		.initiator_depth = p->initiator_depth,
+		.flow_control = p->flow_control,
+		.retry_count = p->retry_count,
+		.rnr_retry = p->rnr_retry_count,
+		.ece = {.vendor_id = ece->vendor_id, .options = ece->attr_mod},
+		.private_data = p->private_data,
+		.private_len = p->private_data_len,
+	};
+	return check_qpn(c, conn->qpn);
+}
+
+static int
+connect_id(struct cms_call *c)
+{
+	struct rdma_ucm_connect q = {0};
+	struct rcm_conn conn;
+	int rc;
+
+	memcpy(&q, c->body, c->req->in < sizeof(q) ? c->req->in : sizeof(q));
+	if (!q.conn_param.valid)
+		return -EINVAL;
+	rc = conn_get(c, q.id, &q.conn_param, &q.ece, &conn);
+	return rc == 0 ? rcm_connect(c->rcm, c->ch->number, q.id, &conn, c->now_ns) : rc;
+}
+
+static int
+accept_id(struct cms_call *c)
+{
+	struct rdma_ucm_accept q = {0};
+	struct rcm_conn conn;
+	int rc;
+
+	memcpy(&q, c->body, c->req->in < sizeof(q) ? c->req->in : sizeof(q));
+	if (!q.conn_param.valid)
+		return rcm_accept(c->rcm, c->ch->number, q.id, q.uid, NULL, c->now_ns);
+	rc = conn_get(c, q.id, &q.conn_param, &q.ece, &conn);
+	return rc == 0 ? rcm_accept(c->rcm, c->ch->number, q.id, q.uid, &conn, c->now_ns) : rc;
+}
+
+static int
+reject_id(struct cms_call *c)
+{
+	const struct rdma_ucm_reject *q = c->body;
+
+	return rcm_reject(c->rcm, c->ch->number, q->id, q->reason, q->private_data,
+			  q->private_data_len, c->now_ns);
+}
+
+static int
+disconnect_id(struct cms_call *c)
+{
+	const struct rdma_ucm_disconnect *q = c->body;
+
+	return rcm_disconnect(c->rcm, c->ch->number, q->id, c->now_ns);
+}
+
+/* A QP that its program reports as established may have been established by the RTU already. */
+static int
+notify(struct cms_call *c)
+{
+	const struct rdma_ucm_notify *q = c->body;
+
+	return rcm_notify(c->rcm, c->ch->number, q->id, q->event, c->now_ns);
+}
+
+static int
+set_option_of_id(struct cms_call *c, const struct rdma_ucm_set_option *q, const void *value)
+{
+	uint32_t ch = c->ch->number;
+	uint8_t byte;
+	int number;
+
+	switch (q->optname) {
+	case RDMA_OPTION_ID_TOS:
+	case RDMA_OPTION_ID_ACK_TIMEOUT:
+		if (q->optlen != sizeof(byte))
+			return -EINVAL;
+		memcpy(&byte, value, sizeof(byte));
+		return q->optname == RDMA_OPTION_ID_TOS
+			       ? rcm_set_tos(c->rcm, ch, q->id, byte)
+			       : rcm_set_ack_timeout(c->rcm, ch, q->id, byte);
+	case RDMA_OPTION_ID_REUSEADDR:
+	case RDMA_OPTION_ID_AFONLY:
+		if (q->optlen != sizeof(number))
+			return -EINVAL;
+		memcpy(&number, value, sizeof(number));
+		return q->optname == RDMA_OPTION_ID_REUSEADDR
+			       ? rcm_set_reuse(c->rcm, ch, q->id, number != 0)
+			       : rcm_set_afonly(c->rcm, ch, q->id, number != 0);
+	default:
+		return -ENOSYS;
+	}
+}
+
+/* A path record as a subnet administrator has it: IBTA vol. 1, 15.2.5.16. */
+static int
+path_get(struct rcm_path *path, const uint8_t *rec)
+{
+	*path = (struct rcm_path){
+		.addr = {.pkey = (uint16_t)(rec[50] << 8 | rec[51]),
+			 .flow_label = (rec[44] & 15u) << 16 | (uint32_t)rec[45] << 8 | rec[46],
+			 .traffic_class = rec[48],
+			 .hop_limit = rec[47]},
+		.sl = rec[53] & 15,
+		.mtu = rec[54] & 63,
+		.rate = rec[55] & 63,
+		.packet_lifetime = rec[56] & 63,
+	};
+	return path->mtu >= 1 && path->mtu <= 5 && path->packet_lifetime <= 31 ? 0 : -EINVAL;
+}
+
+/* The first record that serves both ways. */
+static int
+set_path(struct cms_call *c, const struct rdma_ucm_set_option *q, const uint8_t *value)
+{
+	struct ib_path_rec_data data;
+	struct rcm_path path;
+	int rc;
+
+	_Static_assert(sizeof(data.path_rec) == PATH_BYTES, "length of a path record");
+	if (q->optlen % sizeof(data) != 0)
+		return -EINVAL;
+	for (uint32_t at = 0; at < q->optlen; at += sizeof(data)) {
+		memcpy(&data, value + at, sizeof(data));
+		if (data.flags != PATH_FLAGS)
+			continue;
+		rc = path_get(&path, (const uint8_t *)data.path_rec);
+		return rc == 0 ? rcm_set_path(c->rcm, c->ch->number, q->id, &path) : rc;
+	}
+	return -EINVAL;
+}
+
+static int
+set_option(struct cms_call *c)
+{
+	const struct rdma_ucm_set_option *q = c->body;
+	const uint8_t *value = (const uint8_t *)(q + 1);
+	struct rcm_info info;
+	int rc = rcm_query(c->rcm, c->ch->number, q->id, &info);
+
+	if (rc != 0)
+		return rc;
+	if (q->optlen > c->req->in - sizeof(*q))
+		return -EINVAL;
+	if (q->level == RDMA_OPTION_ID)
+		return set_option_of_id(c, q, value);
+	if (q->level == RDMA_OPTION_IB && q->optname == RDMA_OPTION_IB_PATH)
+		return set_path(c, q, value);
+	return -ENOSYS;
+}
+
+static int
+join(struct cms_call *c, uint32_t id, uint64_t uid, const struct rcm_addr *addr, uint16_t flags)
+{
+	uint32_t group;
+	int rc;
+
+	if (flags >= RDMA_MC_JOIN_FLAG_RESERVED)
+		return -EINVAL;
+	rc = rcm_join(c->rcm, c->ch->number, id, uid, addr,
+		      flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, &group);
+	if (rc == 0)
+		reply(c, group);
+	return rc;
+}
+
+static int
+join_ip_mcast(struct cms_call *c)
+{
+	const struct rdma_ucm_join_ip_mcast *q = c->body;
+	struct rcm_addr addr;
+	int rc = ip_get(&addr, &q->addr);
+
+	return rc == 0 ? join(c, q->id, q->uid, &addr, RDMA_MC_JOIN_FLAG_FULLMEMBER) : rc;
+}
+
+static int
+join_mcast(struct cms_call *c)
+{
+	const struct rdma_ucm_join_mcast *q = c->body;
+	struct rcm_addr addr;
+	int rc = cms_addr_get(&addr, &q->addr, q->addr_size);
+
+	return rc == 0 ? join(c, q->id, q->uid, &addr, q->join_flags) : rc;
+}
+
+static int
+leave_mcast(struct cms_call *c)
+{
+	const struct rdma_ucm_destroy_id *q = c->body;
+	uint32_t reported;
+	int rc = rcm_leave(c->rcm, c->ch->number, q->id, &reported);
+
+	if (rc == 0)
+		reply(c, reported);
+	return rc;
+}
+
+static int
+migrate_id(struct cms_call *c)
+{
+	const struct rdma_ucm_migrate_id *q = c->body;
+	uint32_t reported;
+	int rc;
+
+	if (c->from == 0)
+		return -EINVAL;
+	rc = rcm_migrate(c->rcm, c->ch->number, c->from, q->id, &reported);
+	if (rc == 0)
+		reply(c, reported);
+	return rc;
+}
+
+struct command {
+	int (*run)(struct cms_call *c);
+	uint32_t in, out; /* the least of each */
+};
+#define ROW(name, run, in, out) [RDMA_USER_CM_CMD_##name] = {run, in, out}
+#define IN(type)                sizeof(struct rdma_ucm_##type)
+#define NUMBER                  sizeof(uint32_t)
+
+/* The last fields of an event are newer than the ABI. So are those of what queries return. */
+#define EVENT_OUT                                                                                  \
+	(sizeof(struct rdma_ucm_event_resp) - sizeof(uint32_t) - sizeof(struct rdma_ucm_ece))
+#define ROUTE_OUT offsetof(struct rdma_ucm_query_route_resp, ibdev_index)
+
+static const struct command commands[] = {
+	ROW(CREATE_ID, create_id, IN(create_id), NUMBER),
+	ROW(DESTROY_ID, destroy_id, IN(destroy_id), NUMBER),
+	ROW(BIND_IP, bind_ip, END(bind_ip, id), 0),
+	ROW(RESOLVE_IP, resolve_ip, IN(resolve_ip), 0),
+	ROW(RESOLVE_ROUTE, resolve_route, IN(resolve_route), 0),
+	ROW(QUERY_ROUTE, cms_query_route, IN(query), ROUTE_OUT),
+	ROW(CONNECT, connect_id, END(connect, reserved), 0),
+	ROW(LISTEN, listen_on, IN(listen), 0),
+	ROW(ACCEPT, accept_id, END(accept, reserved), 0),
+	ROW(REJECT, reject_id, IN(reject), 0),
+	ROW(DISCONNECT, disconnect_id, IN(disconnect), 0),
+	ROW(INIT_QP_ATTR, cms_init_qp_attr, IN(init_qp_attr), sizeof(struct ib_uverbs_qp_attr)),
+	ROW(GET_EVENT, cms_get_event, IN(get_event), EVENT_OUT),
+	ROW(SET_OPTION, set_option, IN(set_option), 0),
+	ROW(NOTIFY, notify, IN(notify), 0),
+	ROW(JOIN_IP_MCAST, join_ip_mcast, END(join_ip_mcast, id), NUMBER),
+	ROW(LEAVE_MCAST, leave_mcast, IN(destroy_id), NUMBER),
+	ROW(MIGRATE_ID, migrate_id, IN(migrate_id), NUMBER),
+	ROW(QUERY, cms_query, IN(query), NUMBER),
+	ROW(BIND, bind_addr, IN(bind), 0),
+	ROW(RESOLVE_ADDR, resolve_addr, IN(resolve_addr), 0),
+	ROW(JOIN_MCAST, join_mcast, IN(join_mcast), NUMBER),
+};
+#define NCOMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+int
+cms_perform(struct cms_call *c)
+{
+	const struct command *row;
+
+	if (c->req->cmd >= NCOMMANDS)
+		return -EINVAL;
+	row = &commands[c->req->cmd];
+	if (row->run == NULL)
+		return -ENOSYS; /* GET_OPTION, which the kernel does not have either */
+	if (c->req->in < row->in)
+		return -EINVAL;
+	if (c->req->out < row->out)
+		return -ENOSPC;
+	return row->run(c);
+}

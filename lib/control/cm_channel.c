@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Channels. A channel ends when all copies of the client's end of its socket are closed, or when
+ * the client breaks the protocol. Its sockets are the client's: nothing is received from the
+ * channel's, and descriptors that are sent to the other one end the channel unread, because closing
+ * them can block (ipc/broker.h).
+ */
+#include <errno.h>
+#include <linux/sockios.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "control/cm_parts.h"
+#include "control/log.h"
+#include "control/rest.h"
+#include "control/session.h"
+
+/* A command as it is received, and its reply as it is sent. */
+struct message_in {
+	struct uroce_cm_req req;
+	uint8_t body[UROCE_CM_MAX_BODY] __attribute__((aligned(8)));
+};
+struct message_out {
+	struct uroce_cm_rep rep;
+	uint8_t body[UROCE_CM_MAX_BODY] __attribute__((aligned(8)));
+};
+
+static struct cms_channels *
+bucket(struct cm_service *svc, const uint8_t *secret)
+{
+	return &svc->channels[secret[0] % CMS_BUCKETS];
+}
+
+/* The channel of this secret, in lib/cm; 0: none. */
+static uint32_t
+channel_of(struct cm_service *svc, const uint8_t *secret)
+{
+	const struct cms_channel *ch;
+
+	LIST_FOREACH (ch, bucket(svc, secret), link) {
+		if (memcmp(ch->secret, secret, sizeof(ch->secret)) == 0)
+			return ch->number;
+	}
+	return 0;
+}
+
+/* The client has nothing more to say: closing does not block, whatever it has sent. */
+static void
+commands_close(struct cms_channel *ch)
+{
+	struct daemon *d = ch->svc->d;
+
+	if (ch->commands.fd < 0)
+		return;
+	loop_del(&d->loop, &ch->commands);
+	broker_drop(d, ch->id,
+		    &(struct ipc_peer){.sock = ch->commands.fd, .pidfd = -1, .uid = ch->user->uid},
+		    false);
+	ch->commands.fd = -1;
+}
+
+static void
+channel_close(struct cms_channel *ch)
+{
+	struct cm_service *svc = ch->svc;
+	struct quota_user *user = ch->user;
+
+	LIST_REMOVE(ch, link);
+	loop_del(&svc->d->loop, &ch->events);
+	close(ch->events.fd);
+	commands_close(ch);
+	svc->by = user;
+	rcm_channel_close(svc->rcm, ch->number, daemon_now_ns());
+	svc->by = NULL;
+	cms_arm(svc);
+	quota_give(user, QUOTA_FDS, CMS_CHANNEL_FDS);
+	quota_give(user, QUOTA_CM_CHANNELS, 1);
+	quota_user_put(user);
+	free(ch);
+}
+
+void
+cms_channels_close(struct cm_service *svc)
+{
+	for (uint32_t i = 0; i < CMS_BUCKETS; i++) {
+		while (!LIST_EMPTY(&svc->channels[i]))
+			channel_close(LIST_FIRST(&svc->channels[i]));
+	}
+}
+
+void *
+cms_charge(void *ctx, void *user)
+{
+	struct cms_channel *ch = user;
+
+	if (quota_take(ch->user, QUOTA_CM_IDS, 1) < 0)
+		return NULL;
+	ch->user->refs++;
+	return ch->user;
+}
+
+void
+cms_discharge(void *ctx, void *payer)
+{
+	quota_give(payer, QUOTA_CM_IDS, 1);
+	quota_user_put(payer);
+}
+
+static void
+token_send(struct cms_channel *ch)
+{
+	static const char token = 1;
+	ssize_t n = send(ch->events.fd, &token, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+	ch->token = true;
+	/* Full: of tokens that the client never took. Gone: the hang-up follows. */
+	ch->late_token = n < 0 && (errno == EAGAIN || errno == ENOBUFS);
+	loop_set(&ch->svc->d->loop, &ch->events, ch->late_token ? EPOLLOUT : 0);
+}
+
+void
+cms_readable(void *ctx, void *user)
+{
+	struct cms_channel *ch = user;
+
+	if (!ch->token)
+		token_send(ch);
+}
+
+/*
+ * After a command: should the client take a token, because no event waits? A client that ended
+ * before it took one leaves it to those who share the channel.
+ */
+static bool
+token_take(struct cms_channel *ch)
+{
+	int unread = 0;
+
+	if (rcm_events_waiting(ch->svc->rcm, ch->number) != 0)
+		return false;
+	if (!ch->token && (ioctl(ch->events.fd, SIOCOUTQ, &unread) < 0 || unread == 0))
+		return false;
+	ch->token = false;
+	if (!ch->late_token)
+		return true;
+	ch->late_token = false;
+	loop_set(&ch->svc->d->loop, &ch->events, 0);
+	return false;
+}
+
+/* Performs a command and replies. Returns 0 or -errno: the channel must end. */
+static int
+command(struct cms_channel *ch, const struct message_in *in)
+{
+	static struct message_out out;
+	struct cm_service *svc = ch->svc;
+	struct cms_call c = {
+		.ch = ch,
+		.rcm = svc->rcm,
+		.now_ns = daemon_now_ns(),
+		.req = &in->req,
+		.body = in->body,
+		.rep = out.body,
+	};
+	ssize_t n;
+	int rc;
+
+	memset(&out, 0, sizeof(out));
+	if (in->req.cmd == RDMA_USER_CM_CMD_MIGRATE_ID)
+		c.from = channel_of(svc, in->req.from);
+	quota_refusal_clear(&svc->d->quota);
+	svc->by = ch->user;
+	rc = cms_perform(&c);
+	svc->by = NULL;
+	cms_arm(svc);
+	if (svc->d->quota.refusal[0] != '\0')
+		LOG_LIMITED(NOTICE, "%s (pid %d): connection id refused: %s", ch->comm, ch->pid,
+			    svc->d->quota.refusal);
+	out.rep.cookie = in->req.cookie;
+	out.rep.status = (uint32_t)-rc;
+	out.rep.flags = token_take(ch) ? UROCE_CM_TAKE_TOKEN : 0;
+	out.rep.len = rc == 0 ? c.rep_len : 0;
+	n = send(ch->commands.fd, &out, sizeof(out.rep) + out.rep.len, MSG_DONTWAIT | MSG_NOSIGNAL);
+	return n < 0 ? -errno : 0;
+}
+
+/* Returns 1 and a command, 0: the client has closed its end, or -errno: the channel must end. */
+static int
+receive(struct cms_channel *ch, struct message_in *in)
+{
+	static const uint8_t zero[sizeof(in->req.spare)];
+	struct iovec iov = {in, sizeof(*in)};
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+	ssize_t n = recvmsg(ch->commands.fd, &msg, MSG_DONTWAIT | MSG_PEEK);
+
+	if (n <= 0)
+		return n < 0 ? -errno : 0;
+	/* Without control space, MSG_PEEK reports descriptors (MSG_CTRUNC) but installs none. */
+	if ((msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || (size_t)n < sizeof(in->req) ||
+	    (size_t)n - sizeof(in->req) != in->req.in ||
+	    memcmp(in->req.spare, zero, sizeof(zero)) != 0)
+		return -EPROTO;
+	return recv(ch->commands.fd, NULL, 0, MSG_DONTWAIT) < 0 ? -errno : 1;
+}
+
+static void
+on_command(struct watch *w, uint32_t events)
+{
+	static struct message_in in; /* too large for a stack; there is only one control thread */
+	struct cms_channel *ch = WATCH_OF(w, struct cms_channel, commands);
+	int rc = receive(ch, &in);
+
+	if (rc == -EAGAIN)
+		return;
+	if (rc == 0) {
+		commands_close(ch);
+		return;
+	}
+	if (rc == 1)
+		rc = command(ch, &in);
+	if (rc == 0)
+		return;
+	LOG_LIMITED(NOTICE, "%s (pid %d, uid %u): connection channel ended: %s", ch->comm, ch->pid,
+		    ch->user->uid, strerror(-rc));
+	channel_close(ch);
+}
+
+static void
+on_events_socket(struct watch *w, uint32_t events)
+{
+	struct cms_channel *ch = WATCH_OF(w, struct cms_channel, events);
+
+	if (events & (EPOLLHUP | EPOLLERR))
+		channel_close(ch);
+	else
+		token_send(ch);
+}
+
+/* Two pairs of sockets: the daemon's ends to ch, the client's to theirs. */
+static int
+sockets_open(struct cms_channel *ch, int theirs[2])
+{
+	int sv[2], cv[2], rc;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
+		return -errno;
+	/* Input could carry descriptors: none is accepted. */
+	if (shutdown(sv[0], SHUT_RD) < 0 ||
+	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, cv) < 0) {
+		rc = -errno;
+		close(sv[0]);
+		close(sv[1]);
+		return rc;
+	}
+	ch->events.fd = sv[0];
+	ch->commands.fd = cv[0];
+	theirs[UROCE_CM_CHANNEL_FD] = sv[1];
+	theirs[UROCE_CM_COMMAND_FD] = cv[1];
+	return 0;
+}
+
+static void
+sockets_close(const struct cms_channel *ch, const int theirs[2])
+{
+	close(ch->events.fd);
+	close(ch->commands.fd);
+	close(theirs[0]);
+	close(theirs[1]);
+}
+
+/* Makes the channel of lib/cm and watches the sockets. */
+static int
+channel_start(struct cms_channel *ch)
+{
+	struct cm_service *svc = ch->svc;
+	int rc = rcm_channel_open(svc->rcm, ch, &ch->number);
+
+	if (rc < 0)
+		return rc;
+	ch->events.ready = on_events_socket;
+	ch->commands.ready = on_command;
+	rc = loop_add(&svc->d->loop, &ch->events, 0);
+	if (rc < 0)
+		goto fail_channel;
+	rc = loop_add(&svc->d->loop, &ch->commands, EPOLLIN);
+	if (rc < 0)
+		goto fail_events;
+	while (getrandom(ch->secret, sizeof(ch->secret), 0) != sizeof(ch->secret))
+		;
+	LIST_INSERT_HEAD(bucket(svc, ch->secret), ch, link);
+	return 0;
+
+fail_events:
+	loop_del(&svc->d->loop, &ch->events);
+fail_channel:
+	rcm_channel_close(svc->rcm, ch->number, daemon_now_ns());
+	return rc;
+}
+
+static int
+channel_make(struct session *s, struct cms_channel **made, int theirs[2])
+{
+	struct cms_channel *ch = calloc(1, sizeof(*ch));
+	int rc = -ENOMEM;
+
+	if (ch == NULL)
+		return rc;
+	ch->svc = s->d->cms;
+	ch->user = s->user;
+	ch->id = ++s->d->next_session;
+	ch->pid = s->peer.pid;
+	memcpy(ch->comm, s->comm, sizeof(ch->comm));
+	rc = sockets_open(ch, theirs);
+	if (rc == 0) {
+		rc = channel_start(ch);
+		if (rc < 0)
+			sockets_close(ch, theirs);
+	}
+	if (rc < 0) {
+		free(ch);
+		return rc;
+	}
+	ch->user->refs++;
+	*made = ch;
+	return 0;
+}
+
+int
+cms_channel_open(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
+{
+	struct uroce_cm_open_rep *rep = rp->body;
+	struct cms_channel *ch = NULL;
+	int theirs[2] = {-1, -1}, rc;
+
+	if (s->d->cms == NULL)
+		return EOPNOTSUPP;
+	rc = quota_take(s->user, QUOTA_CM_CHANNELS, 1);
+	if (rc < 0)
+		return -rc;
+	rc = quota_take(s->user, QUOTA_FDS, CMS_CHANNEL_FDS);
+	if (rc < 0)
+		goto fail_channels;
+	rc = channel_make(s, &ch, theirs);
+	if (rc < 0)
+		goto fail_fds;
+	memcpy(rep->channel, ch->secret, sizeof(rep->channel));
+	ctrl_rep_fd(rp, theirs[UROCE_CM_CHANNEL_FD], true);
+	ctrl_rep_fd(rp, theirs[UROCE_CM_COMMAND_FD], true);
+	return 0;
+
+fail_fds:
+	quota_give(s->user, QUOTA_FDS, CMS_CHANNEL_FDS);
+fail_channels:
+	quota_give(s->user, QUOTA_CM_CHANNELS, 1);
+	return -rc;
+}

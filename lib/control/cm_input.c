@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What reaches the connection manager besides commands: MADs, time, changes. */
+#include <errno.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+#include <rte_cycles.h>
+#include "control/cm_parts.h"
+#include "control/slow_path.h"
+
+#define TICK_STEP 100000ull /* earlier deadlines than the timer's by less than this wait for it */
+
+void
+cms_arm(struct cm_service *svc)
+{
+	uint64_t next_ns = rcm_next_ns(svc->rcm);
+	struct itimerspec at = {0};
+
+	/* A timer that expires too early costs one needless tick. */
+	if (next_ns == CM_NEVER || next_ns + TICK_STEP >= svc->armed_ns)
+		return;
+	svc->armed_ns = next_ns;
+	if (next_ns == 0)
+		next_ns = 1; /* zero would stop the timer */
+	at.it_value.tv_sec = (time_t)(next_ns / NS_PER_S);
+	at.it_value.tv_nsec = (long)(next_ns % NS_PER_S);
+	timerfd_settime(svc->timer.fd, TFD_TIMER_ABSTIME, &at, NULL);
+}
+
+static void
+on_timer(struct watch *w, uint32_t events)
+{
+	struct cm_service *svc = WATCH_OF(w, struct cm_service, timer);
+	uint64_t n;
+
+	if (read(w->fd, &n, sizeof(n)) < 0)
+		return;
+	svc->armed_ns = CM_NEVER;
+	rcm_tick(svc->rcm, daemon_now_ns());
+	cms_arm(svc);
+}
+
+static void
+on_datagram(void *ctx, const struct slow_datagram *g)
+{
+	struct cm_service *svc = ctx;
+	struct cm_rx_info info = {
+		.addr = {.dev = g->dev->port.id,
+			 .pkey = g->pkey,
+			 .flow_label = g->flow_label,
+			 .traffic_class = g->traffic_class,
+			 .hop_limit = g->hop_limit},
+		.qkey = g->qkey,
+		.src_qpn = g->remote_qpn,
+	};
+
+	memcpy(info.addr.local, g->local, 16);
+	memcpy(info.addr.remote, g->remote, 16);
+	rcm_rx(svc->rcm, &info, g->payload, g->len, daemon_now_ns());
+	cms_arm(svc);
+}
+
+int
+cms_inputs_open(struct cm_service *svc)
+{
+	struct daemon *d = svc->d;
+	int rc;
+
+	svc->armed_ns = CM_NEVER;
+	svc->timer.ready = on_timer;
+	svc->timer.fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	if (svc->timer.fd < 0)
+		return -errno;
+	rc = loop_add(&d->loop, &svc->timer, EPOLLIN);
+	if (rc == 0)
+		rc = slow_path_register(d, WIRE_GSI_QPN, on_datagram, svc);
+	if (rc < 0)
+		close(svc->timer.fd);
+	return rc;
+}
+
+void
+cms_inputs_close(struct cm_service *svc)
+{
+	slow_path_unregister(svc->d, WIRE_GSI_QPN);
+	loop_del(&svc->d->loop, &svc->timer);
+	close(svc->timer.fd);
+}
+
+void
+cms_device_gone(struct device *dev)
+{
+	struct cm_service *svc = dev->d->cms;
+
+	if (svc == NULL)
+		return;
+	rcm_device_removed(svc->rcm, dev->port.id, daemon_now_ns());
+	cms_arm(svc);
+}
+
+void
+cms_address_gone(struct device *dev, const uint8_t gid[16])
+{
+	if (dev->d->cms != NULL)
+		rcm_address_removed(dev->d->cms->rcm, dev->port.id, gid);
+}
+
+void
+cms_hop_resolved(struct device *dev, const uint8_t ip[16])
+{
+	struct cm_service *svc = dev->d->cms;
+	uint64_t now_ns = daemon_now_ns();
+
+	if (svc == NULL)
+		return;
+	cms_send_held(svc, dev, now_ns);
+	cms_lookups_resolved(svc, dev, ip, now_ns);
+	cms_arm(svc);
+}
+
+bool
+cms_qpn_is_free(const struct device *dev, uint32_t qpn)
+{
+	const struct cm_service *svc = dev->d->cms;
+
+	return svc == NULL || !cm_qpn_held(rcm_cm(svc->rcm), dev->port.id, qpn);
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Shared by the files of the connection manager (cm.h). Private to them. */
+#ifndef CONTROL_CM_PARTS_H
+#define CONTROL_CM_PARTS_H
+
+#include <rdma/rdma_user_cm.h>
+#include <uroce_abi/cm.h>
+#include "control/cm.h"
+#include "control/device.h"
+
+#define CMS_NO_OWNER ((uid_t)-1) /* of neighbours that no user asked for */
+
+/* Descriptors of a channel in the daemon: two sockets. */
+#define CMS_CHANNEL_FDS 2
+
+struct cms_channel {
+	LIST_ENTRY(cms_channel) link;
+	struct cm_service *svc;
+	struct quota_user *user; /* a reference */
+	uint32_t number;         /* in lib/cm */
+	uint32_t id;             /* a number as of sessions: for the broker and for display */
+	pid_t pid;               /* of the process that opened it */
+	char comm[16];
+	struct watch events;   /* the channel's socket: a token, and the hang-up */
+	struct watch commands; /* fd -1: the client has closed its end */
+	bool token;            /* sent, and not taken as far as we know */
+	bool late_token;       /* could not be sent yet */
+	uint8_t secret[UROCE_CM_CHANNEL_ID];
+};
+
+/* A command of a channel, and its response. */
+struct cms_call {
+	struct cms_channel *ch;
+	struct rcm *rcm;
+	uint64_t now_ns;
+	const struct uroce_cm_req *req;
+	const void *body; /* req->in bytes, aligned to 8 */
+	void *rep;        /* UROCE_CM_MAX_BODY bytes, zeroed, aligned to 8 */
+	uint32_t rep_len; /* of the response, at most req->out */
+	uint32_t from;    /* MIGRATE_ID: the other channel in lib/cm; 0: none of this secret */
+};
+
+/* cm_abi.c: performs the command. Returns 0 or -errno; then there is no response. */
+int cms_perform(struct cms_call *c);
+
+/* cm_query.c: commands whose response is more than a number. The sizes are checked. */
+int cms_query(struct cms_call *c);
+int cms_query_route(struct cms_call *c);
+int cms_init_qp_attr(struct cms_call *c);
+int cms_get_event(struct cms_call *c);
+
+/*
+ * cm_addr.c. Reads a struct sockaddr_in, sockaddr_in6 or sockaddr_ib of len bytes. Returns 0;
+ * -EINVAL: len is not that of the family, or another family; -EPROTONOSUPPORT: an AF_IB service id
+ * of no port space.
+ */
+int cms_addr_get(struct rcm_addr *to, const void *sockaddr, uint32_t len);
+/* Is it 127.0.0.0/8 or ::1? */
+bool cms_gid_is_loopback(const uint8_t gid[16]);
+/*
+ * As the kernel's rdma_cm: to bind to a loopback address is to bind to a wildcard, and a wildcard
+ * as destination means this host, by its loopback address.
+ */
+void cms_addr_local(struct rcm_addr *a);
+void cms_addr_remote(struct rcm_addr *a);
+/* Length of a socket address of this family, AF_INET .., or 0. */
+uint32_t cms_addr_len(uint16_t family);
+/* Writes an address as its family has it. Returns its length; 0: no address. */
+uint32_t cms_addr_put(const struct rcm_addr *from, uint16_t space, void *sockaddr);
+/* Writes a GID as an AF_IB address with the service id of port. Returns its length. */
+uint32_t cms_gid_put(const uint8_t gid[16], uint16_t space, uint16_t port, void *sockaddr);
+
+/* cm_input.c: sets the timer to the next deadline of lib/cm, after anything was done with it. */
+void cms_arm(struct cm_service *svc);
+/* Starts and stops what leads to inputs: the timer, and the consumer of QP1. */
+int cms_inputs_open(struct cm_service *svc);
+void cms_inputs_close(struct cm_service *svc);
+
+/* cm_channel.c: callbacks of lib/cm, and the end of every channel. */
+void cms_readable(void *ctx, void *user);
+void *cms_charge(void *ctx, void *user);
+void cms_discharge(void *ctx, void *payer);
+void cms_channels_close(struct cm_service *svc);
+
+/* cm_resolve.c: callbacks of lib/cm. */
+int cms_bind(void *ctx, const uint8_t gid[16], uint16_t *dev);
+int cms_resolve(void *ctx, uint32_t id, const uint8_t src[16], const uint8_t dst[16], uint8_t tos,
+		struct rcm_path *path);
+int cms_route(void *ctx, uint32_t id, struct rcm_path *path);
+void cms_cancel(void *ctx, uint32_t id);
+/* Ends the lookups that waited for this neighbour. */
+void cms_lookups_resolved(struct cm_service *svc, struct device *dev, const uint8_t ip[16],
+			  uint64_t now_ns);
+
+/*
+ * cm_route.c. The host's source address towards dst and the MTU of the way, in bytes of an IP
+ * packet, by the host's routing table. src all zero: any, else this one. A lookup, nothing is sent.
+ * Returns 0; -ENETUNREACH or another -errno of connect(2).
+ */
+int cms_host_route(const uint8_t src[16], const uint8_t dst[16], uint8_t tos, uint8_t found[16],
+		   uint32_t *mtu);
+
+/* cm_send.c: callback of lib/cm. A MAD whose next hop is not known is kept for a while. */
+void cms_send(void *ctx, const struct cm_addr *addr, const uint8_t *mad);
+/* Sends what was kept for neighbours of dev. */
+void cms_send_held(struct cm_service *svc, struct device *dev, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which device, source address and next hop lead to a destination (CM-11), in this order:
+ *
+ *   1. the device of the source address, if the program has one
+ *   2. this host: loopback, or an address of a device: that device, to itself
+ *   3. a device with its own addresses that has the destination on-link
+ *   4. the host's routing table: the device on kernel sockets whose address it chooses
+ *   5. a device with a gateway
+ *
+ * Then the next hop's MAC, on a device with its own neighbours: the lookup ends when it is known.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "control/cm_parts.h"
+#include "control/neigh.h"
+
+#define HOP_LIMIT       64u
+#define PACKET_LIFETIME 16u /* 4.096 us << 16 is 268 ms: rdma_cm's on RoCE */
+#define RATE_100_GBPS   16u /* IBV_RATE_100_GBPS: the speed that ports report */
+#define LABEL_BITS      20u
+
+/* An id that waits for the MAC of its next hop. */
+struct cms_lookup {
+	LIST_ENTRY(cms_lookup) link;
+	uint32_t id;
+	uint8_t hop[16];
+	struct rcm_path path;
+};
+
+static bool
+is_zero(const uint8_t gid[16])
+{
+	static const uint8_t zero[16];
+
+	return memcmp(gid, zero, 16) == 0;
+}
+
+static struct device *
+device_with(const struct daemon *d, const uint8_t gid[16])
+{
+	for (uint32_t i = 0; i < d->ndevs; i++) {
+		if (net_gid_find(&d->dev[i]->net, gid) >= 0)
+			return d->dev[i];
+	}
+	return NULL;
+}
+
+int
+cms_bind(void *ctx, const uint8_t gid[16], uint16_t *dev)
+{
+	const struct cm_service *svc = ctx;
+	const struct device *found = device_with(svc->d, gid);
+
+	if (found == NULL)
+		return -EADDRNOTAVAIL;
+	*dev = found->port.id;
+	return 0;
+}
+
+static bool
+is_link_local(const uint8_t gid[16])
+{
+	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
+}
+
+/*
+ * The device's address of the destination's family to send to dst from: on the same link if there
+ * is one, else one that is not link-local. NULL: none.
+ */
+static const uint8_t *
+source_of(const struct device *dev, const uint8_t dst[16])
+{
+	const struct net_addr *best = NULL;
+	int best_rank = -1;
+
+	for (unsigned i = 0; i < UROCE_MAX_GIDS; i++) {
+		const struct net_addr *a = &dev->net.gid[i];
+		int rank;
+
+		if (!a->used || a->v4 != net_gid_is_v4(dst) ||
+		    is_link_local(a->gid) != is_link_local(dst))
+			continue;
+		rank = net_addr_covers(a, dst) ? a->plen : 0;
+		if (rank > best_rank) {
+			best = a;
+			best_rank = rank;
+		}
+	}
+	return best != NULL ? best->gid : NULL;
+}
+
+/* To this host: the device to itself, by its address gid. */
+static int
+to_itself(const struct device *dev, const uint8_t *gid, struct rcm_path *path)
+{
+	path->addr.dev = dev->port.id;
+	memcpy(path->addr.local, gid, 16);
+	memcpy(path->addr.remote, gid, 16);
+	return 0;
+}
+
+static int
+resolve_loopback(const struct daemon *d, const uint8_t dst[16], struct rcm_path *path)
+{
+	bool v4 = net_gid_is_v4(dst);
+
+	for (uint32_t i = 0; i < d->ndevs; i++) {
+		const struct device *dev = d->dev[i];
+
+		for (unsigned g = 1; dev->port.link_up && g <= UROCE_MAX_GIDS; g++) {
+			/* the link-local one, of index 0, last */
+			const struct net_addr *a = &dev->net.gid[g % UROCE_MAX_GIDS];
+
+			if (a->used && a->v4 == v4)
+				return to_itself(dev, a->gid, path);
+		}
+	}
+	return -ENODEV;
+}
+
+/* The device with own addresses whose on-link prefix is the longest. */
+static const struct device *
+device_on_link(const struct daemon *d, const uint8_t dst[16])
+{
+	const struct device *best = NULL;
+	int best_len = -1;
+
+	for (uint32_t i = 0; i < d->ndevs; i++) {
+		const struct net_dev *net = &d->dev[i]->net;
+
+		for (unsigned g = 0; g < UROCE_MAX_GIDS && !net->host; g++) {
+			if (net->gid[g].used && net->gid[g].plen > best_len &&
+			    net_addr_covers(&net->gid[g], dst)) {
+				best = d->dev[i];
+				best_len = net->gid[g].plen;
+			}
+		}
+	}
+	return best;
+}
+
+/* A device on kernel sockets, by the host's routes. *src: its address. NULL: none. */
+static const struct device *
+device_of_host(const struct daemon *d, const uint8_t dst[16], uint8_t tos, uint8_t src[16])
+{
+	static const uint8_t any[16];
+	const struct device *dev = NULL;
+	bool is_any = false;
+	uint32_t mtu;
+
+	for (uint32_t i = 0; i < d->ndevs; i++)
+		is_any |= d->dev[i]->net.host;
+	if (is_any && cms_host_route(any, dst, tos, src, &mtu) == 0)
+		dev = device_with(d, src);
+	return dev != NULL && dev->net.host ? dev : NULL;
+}
+
+static const struct device *
+device_with_gateway(const struct daemon *d, const uint8_t dst[16])
+{
+	for (uint32_t i = 0; i < d->ndevs; i++) {
+		const struct net_dev *net = &d->dev[i]->net;
+
+		if (!net->host && !is_zero(net_gid_is_v4(dst) ? net->gw4 : net->gw6))
+			return d->dev[i];
+	}
+	return NULL;
+}
+
+/* Without a source address: steps 3 to 5. *src: the source address. */
+static int
+choose(const struct daemon *d, const uint8_t dst[16], uint8_t tos, const struct device **dev,
+       uint8_t src[16])
+{
+	const uint8_t *from;
+
+	*dev = device_on_link(d, dst);
+	if (*dev == NULL) {
+		*dev = device_of_host(d, dst, tos, src);
+		if (*dev != NULL)
+			return 0;
+		*dev = device_with_gateway(d, dst);
+	}
+	from = *dev != NULL ? source_of(*dev, dst) : NULL;
+	if (from == NULL)
+		return -ENETUNREACH;
+	memcpy(src, from, 16);
+	return 0;
+}
+
+static void
+lookup_wait(struct cm_service *svc, struct cms_lookup *l, struct device *dev)
+{
+	LIST_INSERT_HEAD(&svc->lookups, l, link);
+	neigh_ask_for(dev, l->hop, svc->by != NULL ? svc->by->uid : CMS_NO_OWNER);
+}
+
+/* Is there a way from path's source, and is its next hop known? As for rcm_ops.resolve. */
+static int
+check_way(struct cm_service *svc, uint32_t id, struct device *dev, struct rcm_path *path)
+{
+	struct uroce_ah_attr ah = {.hop_limit = HOP_LIMIT, .is_global = 1, .port_num = 1};
+	int index = net_gid_find(&dev->net, path->addr.local), rc;
+	struct cms_lookup *l;
+	struct wire_path way;
+	uint8_t hop[16], src[16];
+	uint32_t mtu;
+	bool loopback;
+
+	if (index < 0)
+		return -EADDRNOTAVAIL;
+	if (dev->net.host)
+		return cms_host_route(path->addr.local, path->addr.remote, path->addr.traffic_class,
+				      src, &mtu);
+	ah.sgid_index = (uint8_t)index;
+	memcpy(ah.dgid, path->addr.remote, 16);
+	rc = net_path(&dev->net, &ah, WIRE_GSI_QPN, WIRE_GSI_QPN, &way, &loopback, hop);
+	if (rc != -EINPROGRESS)
+		return rc;
+	l = malloc(sizeof(*l));
+	if (l == NULL)
+		return -ENOMEM;
+	l->id = id;
+	l->path = *path;
+	memcpy(l->hop, hop, 16);
+	lookup_wait(svc, l, dev);
+	return -EINPROGRESS;
+}
+
+int
+cms_resolve(void *ctx, uint32_t id, const uint8_t src[16], const uint8_t dst[16], uint8_t tos,
+	    struct rcm_path *path)
+{
+	struct cm_service *svc = ctx;
+	const struct device *dev = is_zero(src) ? NULL : device_with(svc->d, src);
+	const struct device *own = device_with(svc->d, dst);
+	int rc;
+
+	path->addr.pkey = WIRE_PKEY_DEFAULT;
+	path->addr.traffic_class = tos;
+	path->addr.hop_limit = HOP_LIMIT;
+	if (!is_zero(src) && dev == NULL)
+		return -EADDRNOTAVAIL;
+	if (cms_gid_is_loopback(dst))
+		return dev != NULL ? to_itself(dev, src, path)
+				   : resolve_loopback(svc->d, dst, path);
+	if (dev == NULL && own != NULL)
+		return to_itself(own, dst, path);
+	memcpy(path->addr.local, src, 16);
+	rc = dev == NULL ? choose(svc->d, dst, tos, &dev, path->addr.local) : 0;
+	if (rc != 0)
+		return rc;
+	path->addr.dev = dev->port.id;
+	memcpy(path->addr.remote, dst, 16);
+	return check_way(svc, id, daemon_device(svc->d, dev->port.id), path);
+}
+
+int
+cms_route(void *ctx, uint32_t id, struct rcm_path *path)
+{
+	const struct cm_service *svc = ctx;
+	const struct device *dev = daemon_device(svc->d, path->addr.dev);
+	uint32_t mtu;
+	uint8_t src[16];
+
+	if (dev == NULL)
+		return -ENODEV;
+	path->addr.pkey = dev->pkey[0];
+	/* Different connections use different UDP source ports, which follow from the label. */
+	path->addr.flow_label = (id * 0x9e3779b1u) >> (32 - LABEL_BITS) | 1;
+	path->mtu = dev->max_mtu;
+	path->rate = RATE_100_GBPS;
+	path->packet_lifetime = PACKET_LIFETIME;
+	if (dev->net.host &&
+	    cms_host_route(path->addr.local, path->addr.remote, path->addr.traffic_class, src,
+			   &mtu) == 0 &&
+	    qp_mtu_code(mtu) < path->mtu)
+		path->mtu = qp_mtu_code(mtu);
+	return path->mtu != 0 ? 0 : -EMSGSIZE;
+}
+
+void
+cms_cancel(void *ctx, uint32_t id)
+{
+	struct cm_service *svc = ctx;
+	struct cms_lookup *l;
+
+	LIST_FOREACH (l, &svc->lookups, link) {
+		if (l->id == id) {
+			LIST_REMOVE(l, link);
+			free(l);
+			return;
+		}
+	}
+}
+
+void
+cms_lookups_resolved(struct cm_service *svc, struct device *dev, const uint8_t ip[16],
+		     uint64_t now_ns)
+{
+	struct cms_lookup *l, *next;
+
+	for (l = LIST_FIRST(&svc->lookups); l != NULL; l = next) {
+		next = LIST_NEXT(l, link);
+		if (l->path.addr.dev != dev->port.id || memcmp(l->hop, ip, 16) != 0)
+			continue;
+		LIST_REMOVE(l, link);
+		rcm_resolved(svc->rcm, l->id, 0, &l->path, now_ns);
+		free(l);
+	}
+}
