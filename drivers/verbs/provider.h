@@ -6,7 +6,9 @@
  *   device.c   discovery: which devices in sysfs are ours
  *   context.c  open (HELLO), close, the table of operations
  *   fork.c     the process forks, maybe with verbs called from its own fork handlers
- *   hooks/     calls of libibverbs that have no provider operation (completion channels, sysfs)
+ *   hooks/     calls of libibverbs that have no provider operation (completion channels, sysfs);
+ *              librdmacm's calls for its device file
+ *   cm_channel.c cm_command.c   channels of rdma_cm, which replace that file
  *   sysfs.c    current GIDs and P_Keys in place of the files that libibverbs reads
  *   event.c    completion channels and asynchronous events
  *   share.c    contexts that another process or library may import (ibv_import_device)

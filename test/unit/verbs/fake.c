@@ -54,6 +54,7 @@ struct exchange {
 		struct uroce_create_srq_rep create_srq;
 		struct uroce_query_qp_rep query_qp;
 		struct uroce_list_devices_rep list;
+		struct uroce_cm_open_rep cm_open;
 	} rep;
 	size_t rep_len;
 	int fds[UROCE_MAX_WORKERS + 2];
@@ -243,6 +244,18 @@ do_create_channel(struct fake *f, struct exchange *x)
 	x->rep_len = sizeof(x->rep.channel);
 }
 
+static uint32_t
+do_cm_open(struct fake *f, struct exchange *x)
+{
+	if (f->ncms == FAKE_CMS)
+		return ENOMEM;
+	fake_cm_open(&f->cm[f->ncms], (uint8_t)(f->ncms + 1), &x->rep.cm_open, x->fds);
+	f->ncms++;
+	x->nfds = 2;
+	x->rep_len = sizeof(x->rep.cm_open);
+	return 0;
+}
+
 static void
 place_cq(struct fake *f, struct exchange *x, struct fake_cq *cq, uint32_t entries)
 {
@@ -430,6 +443,8 @@ dispatch(struct fake *f, struct exchange *x)
 	case UROCE_CTRL_CREATE_CHANNEL:
 		do_create_channel(f, x);
 		return 0;
+	case UROCE_CTRL_CM_OPEN:
+		return do_cm_open(f, x);
 	case UROCE_CTRL_CREATE_CQ:
 		return do_create_cq(f, x);
 	case UROCE_CTRL_RESIZE_CQ:
@@ -583,6 +598,8 @@ fake_die(struct fake *f)
 	for (uint32_t i = 0; i < f->nchannels; i++)
 		close(f->channel_fd[i]);
 	f->nchannels = 0;
+	for (uint32_t i = 0; i < f->ncms; i++)
+		fake_cm_die(&f->cm[i]);
 }
 
 void

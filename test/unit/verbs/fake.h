@@ -14,6 +14,7 @@
 #include "uroce_abi/ctrl.h"
 #include "uroce_abi/ring.h"
 #include "uroce_abi/wqe.h"
+#include "fake_cm.h"
 
 #define FAKE_OBJS    16
 #define FAKE_WORKERS 2
@@ -75,6 +76,8 @@ struct fake {
 	uint32_t pd_live, nchannels;
 	uint32_t pkey;              /* entry 1 of the P_Key table; 0 is 0xffff */
 	struct uroce_reg_mr_req mr; /* the last registration */
+	struct fake_cm cm[FAKE_CMS];
+	unsigned int ncms;
 };
 
 /* Starts a daemon and points $UROCE_SOCKET at it. path NULL: in a new temporary directory. */

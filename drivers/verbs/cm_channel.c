@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The table of channels, and how one is made and ends.
+ *
+ * Nothing tells this process when the last copy of a channel's descriptor is closed, maybe in a
+ * child. But then the daemon ends the channel and hangs up on the command socket. Each open and
+ * close looks at a few entries and removes those that were hung up on, so that the number of dead
+ * entries stays in proportion to that of live ones.
+ *
+ * Fork: the table is changed by single stores, so a child can use its copy even if another thread
+ * was changing it (fork.h).
+ */
+#include "cm_channel.h"
+#include "cm_command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+#include "fork.h"
+#include "ipc/client.h"
+
+#define DEV_FILE   "/sys/class/misc/rdma_cm/dev"
+#define CM_BUCKETS 1024
+#define CM_SWEEP   4 /* entries that an open or close looks at */
+
+static struct {
+	pthread_mutex_t mutex;
+	struct cm_channel *bucket[CM_BUCKETS];
+	unsigned int count;
+	unsigned int cursor; /* bucket where the next sweep starts */
+} channels = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static void
+channels_lock(void)
+{
+	fork_enter();
+	pthread_mutex_lock(&channels.mutex);
+}
+
+static void
+channels_unlock(void)
+{
+	pthread_mutex_unlock(&channels.mutex);
+}
+
+static void
+cm_fork_child(void)
+{
+	pthread_mutex_init(&channels.mutex, NULL);
+	/* The threads that used them do not exist here. */
+	for (unsigned int i = 0; i < CM_BUCKETS; i++) {
+		for (struct cm_channel *c = channels.bucket[i]; c; c = c->next) {
+			c->users = 0;
+			sem_init(&c->turn, 0, 1);
+		}
+	}
+}
+
+static struct fork_part cm_fork = {.child = cm_fork_child};
+
+static __attribute__((constructor)) void
+cm_fork_install(void)
+{
+	fork_part_add(&cm_fork);
+}
+
+/* The channel whose socket fd is, or NULL; lock held. Keeps errno. */
+static struct cm_channel *
+channel_find(int fd)
+{
+	struct cm_channel *c = NULL;
+	int err = errno;
+	struct stat st;
+
+	if (fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode)) {
+		c = channels.bucket[st.st_ino % CM_BUCKETS];
+		while (c && (c->ino != st.st_ino || c->dev != st.st_dev))
+			c = c->next;
+	}
+	errno = err;
+	return c;
+}
+
+struct cm_channel *
+cm_channel_get(int fd)
+{
+	struct cm_channel *c;
+
+	channels_lock();
+	c = channel_find(fd);
+	if (c)
+		c->users++;
+	channels_unlock();
+	return c;
+}
+
+void
+cm_channel_put(struct cm_channel *c)
+{
+	channels_lock();
+	c->users--;
+	channels_unlock();
+}
+
+unsigned int
+prov_cm_count(void)
+{
+	return __atomic_load_n(&channels.count, __ATOMIC_RELAXED);
+}
+
+static bool
+is_dead(const struct cm_channel *c)
+{
+	struct pollfd pfd = {.fd = c->command};
+
+	return c->users == 0 && poll(&pfd, 1, 0) > 0 &&
+	       (pfd.revents & (POLLHUP | POLLERR | POLLNVAL));
+}
+
+static void
+channel_free(struct cm_channel *c)
+{
+	cm_shared_unmap(c->shared);
+	sem_destroy(&c->turn);
+	close(c->command);
+	free(c);
+}
+
+/* Removes ended channels among the next few; lock held. */
+static void
+channels_sweep(void)
+{
+	unsigned int seen = 0;
+
+	for (unsigned int i = 0; i < CM_BUCKETS && seen < CM_SWEEP; i++) {
+		struct cm_channel **p = &channels.bucket[channels.cursor++ % CM_BUCKETS];
+
+		while (*p) {
+			struct cm_channel *c = *p;
+
+			seen++;
+			if (!is_dead(c)) {
+				p = &c->next;
+				continue;
+			}
+			__atomic_store_n(p, c->next, __ATOMIC_RELEASE);
+			channels.count--;
+			channel_free(c);
+		}
+	}
+}
+
+static void
+channel_link(struct cm_channel *c)
+{
+	struct cm_channel **p = &channels.bucket[c->ino % CM_BUCKETS];
+
+	channels_lock();
+	channels_sweep();
+	c->next = *p;
+	__atomic_store_n(p, c, __ATOMIC_RELEASE);
+	channels.count++;
+	channels_unlock();
+}
+
+/* Requests a channel: its descriptors into fds. 0 or a positive errno, with a line on stderr. */
+static int
+channel_request(struct uroce_cm_open_rep *rep, int fds[2])
+{
+	struct uroce_cm_open_req req = {{0}};
+	struct ipc_call call = {
+		.op = UROCE_CTRL_CM_OPEN,
+		.req = &req,
+		.req_len = sizeof(req),
+		.rep = rep,
+		.rep_len = sizeof(*rep),
+		.rep_fds = fds,
+		.rep_fds_max = 2,
+	};
+	struct uroce_hello_rep hello;
+	int hello_fds[UROCE_MAX_WORKERS + 2];
+	unsigned int nfds = 0;
+	struct ipc_client c;
+	int rc;
+
+	rc = -ipc_client_connect(&c, NULL);
+	if (rc) {
+		fprintf(stderr, "uroce: cannot reach uroced at %s: %s\n", ipc_client_path(NULL),
+			strerror(rc));
+		return rc;
+	}
+	rc = -ipc_client_hello(&c, "", &hello, hello_fds, &nfds, call.why);
+	while (nfds)
+		close(hello_fds[--nfds]);
+	if (rc == 0)
+		rc = -ipc_client_call(&c, &call);
+	ipc_client_close(&c);
+	if (rc)
+		fprintf(stderr, "uroce: uroced refuses a channel of rdma_cm: %s%s%s\n",
+			strerror(rc), *call.why ? ": " : "", call.why);
+	if (rc == 0 && call.rep_nfds != 2) {
+		while (call.rep_nfds)
+			close(fds[--call.rep_nfds]);
+		rc = EPROTO;
+	}
+	return rc;
+}
+
+/* What open(2) does with flags; descriptors arrive with FD_CLOEXEC. 0 or a positive errno. */
+static int
+set_flags(int fd, int flags)
+{
+	if (!(flags & O_CLOEXEC) && fcntl(fd, F_SETFD, 0) < 0)
+		return errno;
+	if ((flags & O_NONBLOCK) && fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
+		return errno;
+	return 0;
+}
+
+int
+prov_cm_open(int flags)
+{
+	struct uroce_cm_open_rep rep;
+	struct cm_channel *c;
+	int fds[2], rc;
+	struct stat st;
+
+	fork_enter();
+	rc = channel_request(&rep, fds);
+	if (rc) {
+		errno = rc;
+		return -1;
+	}
+	c = calloc(1, sizeof(*c));
+	if (c)
+		c->shared = cm_shared_map();
+	if (!c || !c->shared) {
+		rc = ENOMEM;
+		goto fail;
+	}
+	rc = set_flags(fds[UROCE_CM_CHANNEL_FD], flags);
+	if (rc == 0 && fstat(fds[UROCE_CM_CHANNEL_FD], &st) < 0)
+		rc = errno;
+	if (rc)
+		goto fail;
+	c->dev = st.st_dev;
+	c->ino = st.st_ino;
+	c->command = fds[UROCE_CM_COMMAND_FD];
+	memcpy(c->secret, rep.channel, sizeof(c->secret));
+	sem_init(&c->turn, 0, 1);
+	channel_link(c);
+	return fds[UROCE_CM_CHANNEL_FD];
+fail:
+	if (c)
+		cm_shared_unmap(c->shared);
+	free(c);
+	close(fds[0]);
+	close(fds[1]);
+	errno = rc;
+	return -1;
+}
+
+/* The device's number as librdmacm may know it from the kernel. */
+static dev_t
+device_number(void)
+{
+	FILE *f = fopen(DEV_FILE, "re");
+	unsigned int major = 0, minor = 0;
+
+	if (f) {
+		if (fscanf(f, "%u:%u", &major, &minor) != 2)
+			major = minor = 0;
+		fclose(f);
+	}
+	return makedev(major, minor);
+}
+
+int
+prov_cm_fstat(int fd, struct stat *st)
+{
+	struct cm_channel *c;
+	int rc = fstat(fd, st);
+
+	if (rc < 0 || !S_ISSOCK(st->st_mode))
+		return rc;
+	c = cm_channel_get(fd);
+	if (!c)
+		return rc;
+	cm_channel_put(c);
+	st->st_mode = S_IFCHR | 0666;
+	st->st_rdev = device_number();
+	return 0;
+}
+
+int
+prov_cm_close(int fd)
+{
+	int rc = close(fd), err = errno;
+
+	channels_lock();
+	channels_sweep();
+	channels_unlock();
+	errno = err;
+	return rc;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Shared by cm_channel.c, the table, and cm_command.c, the commands. */
+#ifndef UROCE_VERBS_CM_COMMAND_H
+#define UROCE_VERBS_CM_COMMAND_H
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "uroce_abi/cm.h"
+
+/* What the processes that have a channel by fork share. In a page of its own. */
+struct cm_shared {
+	pthread_mutex_t lock; /* held from a command to its reply; robust */
+	uint32_t cookie;      /* of the last command */
+	bool broken;          /* every command fails: the order of replies is lost */
+};
+
+/* A new one, or NULL without memory. */
+struct cm_shared *cm_shared_map(void);
+/* Removes it from this process. NULL: no effect. */
+void cm_shared_unmap(struct cm_shared *shared);
+
+/* A channel. All but next, users and turn are constant. */
+struct cm_channel {
+	struct cm_channel *next;
+	dev_t dev; /* of the channel's socket */
+	ino_t ino;
+	int command;        /* the command socket, this process's copy */
+	unsigned int users; /* threads between get and put; the table's lock */
+	uint8_t secret[UROCE_CM_CHANNEL_ID];
+	struct cm_shared *shared;
+	sem_t turn; /* one thread of this process waits in the socket, the others here */
+};
+
+/* The channel that fd belongs to, which stays until it is put back; NULL: none. Keeps errno. */
+struct cm_channel *cm_channel_get(int fd);
+void cm_channel_put(struct cm_channel *c);
+
+#endif
