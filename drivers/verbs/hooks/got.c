@@ -170,8 +170,11 @@ hook_apply(const struct prov_hook *h)
 	if (!search_object(&s, h->library))
 		return "the library is not in this process";
 	rc = object_redirect(&s.object, h->symbol, h->replacement);
-	if (rc == 0 && h->other)
-		rc = object_redirect(&s.object, h->other, h->replacement);
+	for (unsigned int i = 0; i < PROV_HOOK_OTHERS && rc >= 0 && h->other[i]; i++) {
+		int n = object_redirect(&s.object, h->other[i], h->replacement);
+
+		rc = n < 0 ? n : rc + n;
+	}
 	if (rc == 0)
 		return "the library does not call it";
 	return rc < 0 ? strerror(-rc) : NULL;
@@ -183,6 +186,23 @@ prov_hooks_library_loaded(const char *soname)
 	struct search s;
 
 	return search_object(&s, soname);
+}
+
+static int
+loads_visit(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	(void)size;
+	*(unsigned long long *)arg = info->dlpi_adds;
+	return 1;
+}
+
+unsigned long long
+prov_hooks_loads(void)
+{
+	unsigned long long adds = 0;
+
+	dl_iterate_phdr(loads_visit, &adds);
+	return adds;
 }
 
 unsigned int

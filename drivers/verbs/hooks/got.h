@@ -5,8 +5,9 @@
  * other objects make to the same symbol stay as they are.
  *
  * One file here for each library has a table of hooks and the functions that replace symbols:
- * libibverbs.c. A further library gets a further file, and a call of prov_hooks_apply when the
- * library is in the process. Nothing undoes a hook, so the provider must never be unloaded.
+ * libibverbs.c, librdmacm.c. A further library gets a further file, and a call of prov_hooks_apply
+ * when the library is in the process. Nothing undoes a hook, so the provider must never be
+ * unloaded.
  */
 #ifndef UROCE_VERBS_HOOKS_GOT_H
 #define UROCE_VERBS_HOOKS_GOT_H
@@ -14,15 +15,22 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#define PROV_HOOK_OTHERS 3
+
 struct prov_hook {
 	const char *library; /* its SONAME: "libibverbs.so.1" */
 	const char *symbol;  /* that the library calls */
-	const char *other;   /* name of symbol in a library built for large files; or NULL */
-	void *replacement;   /* of the same type as symbol */
+	/* names of symbol in a library built for large files, or hardened; unused ones NULL */
+	const char *other[PROV_HOOK_OTHERS];
+	void *replacement; /* of the same type as symbol */
 };
 
 /* Is a library of this SONAME in the process? */
 bool prov_hooks_library_loaded(const char *soname);
+
+/* Number of objects that have been loaded into the process: it grows with each dlopen of a new one.
+ */
+unsigned long long prov_hooks_loads(void);
 
 /*
  * Applies n hooks, in order; one that was applied before stays as it is. Returns how many failed,

@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include <rdma/ib_user_verbs.h>
 #include "got.h"
+#include "librdmacm.h"
 
 #define LIBIBVERBS "libibverbs.so.1"
 
@@ -53,6 +54,7 @@ open_file(int dir, const char *path, int flags, va_list ap)
 
 	if (fd >= 0)
 		return fd;
+	prov_hooks_librdmacm();
 	return openat(dir, path, flags, flags & (O_CREAT | O_TMPFILE) ? va_arg(ap, mode_t) : 0);
 }
 
@@ -84,15 +86,16 @@ void
 prov_hooks_install(void)
 {
 	static const struct prov_hook hooks[] = {
-		{LIBIBVERBS, "write", NULL, (void *)hook_write},
-		{LIBIBVERBS, "read", NULL, (void *)prov_event_read},
-		{LIBIBVERBS, "close", NULL, (void *)prov_event_close},
+		{LIBIBVERBS, "write", {NULL}, (void *)hook_write},
+		{LIBIBVERBS, "read", {NULL}, (void *)prov_event_read},
+		{LIBIBVERBS, "close", {NULL}, (void *)prov_event_close},
 		/* for sysfs.c */
-		{LIBIBVERBS, "open", "open64", (void *)hook_open},
-		{LIBIBVERBS, "openat", "openat64", (void *)hook_openat},
-		{LIBIBVERBS, "fstat", "fstat64", (void *)prov_share_fstat},
-		{LIBIBVERBS, "ioctl", NULL, (void *)prov_share_ioctl},
+		{LIBIBVERBS, "open", {"open64"}, (void *)hook_open},
+		{LIBIBVERBS, "openat", {"openat64"}, (void *)hook_openat},
+		{LIBIBVERBS, "fstat", {"fstat64"}, (void *)prov_share_fstat},
+		{LIBIBVERBS, "ioctl", {NULL}, (void *)prov_share_ioctl},
 	};
 
 	prov_hooks_apply(hooks, sizeof(hooks) / sizeof(hooks[0]));
+	prov_hooks_librdmacm();
 }

@@ -43,8 +43,8 @@ read_event(struct fixture *r)
 static void
 calls_of_a_library_are_redirected(void **state)
 {
-	static const struct prov_hook hook = {LIBIBVERBS, "read", NULL, (void *)counted_read};
-	static const struct prov_hook other = {LIBIBVERBS, "read64", "read", (void *)second_read};
+	static const struct prov_hook hook = {LIBIBVERBS, "read", {NULL}, (void *)counted_read};
+	static const struct prov_hook other = {LIBIBVERBS, "read64", {"read"}, (void *)second_read};
 	int fds[2];
 	char c = 0;
 
@@ -72,10 +72,10 @@ static void
 hooks_that_cannot_be_applied_are_counted(void **state)
 {
 	static const struct prov_hook hooks[] = {
-		{"libnothing.so.1", "read", NULL, (void *)counted_read},
-		{LIBIBVERBS, "no_such_function", "nor_this", (void *)counted_read},
-		{"linux-vdso.so.1", "read", NULL, (void *)counted_read},
-		{LIBIBVERBS, "read", NULL, (void *)counted_read},
+		{"libnothing.so.1", "read", {NULL}, (void *)counted_read},
+		{LIBIBVERBS, "no_such_function", {"nor_this"}, (void *)counted_read},
+		{"linux-vdso.so.1", "read", {NULL}, (void *)counted_read},
+		{LIBIBVERBS, "read", {NULL}, (void *)counted_read},
 	};
 
 	reads = 0;
