@@ -26,9 +26,10 @@ struct device {
 	struct device_members members;  /* of multicast groups */
 	struct engine_addrs *addrs;     /* what workers know of net and members */
 	struct device_capture *capture; /* owned by the program; NULL: no capture */
-	struct watch host;      /* with the host's addresses: netlink socket, changes of addresses and links */
-	struct watch tick;      /* timerfd: next request to a neighbour, next link check */
-	uint64_t next_ask_ns;   /* next check for users that wait for a neighbour */
+	struct watch host;    /* with the host's addresses: netlink socket, changes of addresses and
+				 links */
+	struct watch tick;    /* timerfd: next request to a neighbour, next link check */
+	uint64_t next_ask_ns; /* next check for users that wait for a neighbour */
 	uint64_t next_link_ns;  /* next link check */
 	uint64_t next_guess_ns; /* next check of wrong_keys */
 	uint64_t wrong_keys;    /* wrong keys tried by peers, at the last check (guess.c) */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Devices on kernel sockets that use the host's addresses (PORT_UDP, shared PORT_PACKET). Netlink reports changes of
- * addresses and links; the device updates its GID table and link state and notifies its programs.
- * Control thread only.
+ * Devices on kernel sockets that use the host's addresses (PORT_UDP, shared PORT_PACKET). Netlink
+ * reports changes of addresses and links; the device updates its GID table and link state and
+ * notifies its programs. Control thread only.
  */
 #ifndef CONTROL_HOST_H
 #define CONTROL_HOST_H
