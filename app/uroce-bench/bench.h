@@ -66,6 +66,8 @@ struct bench_options {
 	/* running daemons and their devices; NULL: start a daemon, use its first device */
 	const char *socket, *dev, *peer_socket, *peer_dev;
 
+	uint32_t live; /* mode "connect": connections that stay, 0 .. 20000 */
+
 	/* modes "wire" and "limit" */
 	enum bench_port port;
 	uint32_t run_ms;     /* time of a measurement over a port, 5 .. 10000 */
@@ -153,6 +155,7 @@ int bench_engine(const struct bench_options *o, struct bench_report *r);
 int bench_limit(const struct bench_options *o, struct bench_report *r);
 int bench_wire(const struct bench_options *o, struct bench_report *r);
 int bench_client(const struct bench_options *o, struct bench_report *r);
+int bench_connect(const struct bench_options *o, struct bench_report *r);
 int bench_probe(const struct bench_options *o, struct bench_report *r);
 
 /*

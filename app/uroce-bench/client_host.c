@@ -181,7 +181,7 @@ daemon_spawn(const struct client_daemon *d, char *prefix, const struct bench_opt
 
 	client_program(uroced, "uroced");
 	snprintf(cpu, sizeof(cpu), "%u", client_cpu(client_cpus() - 1));
-	snprintf(qps, sizeof(qps), "%u", 2 * o->qps * o->clients + 64);
+	snprintf(qps, sizeof(qps), "%u", 2 * (o->qps * o->clients + o->live) + 64);
 	return bench_spawn(argv, -1, out, SIGTERM, &host.cpus);
 }
 

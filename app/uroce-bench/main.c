@@ -3,6 +3,7 @@
 #include "bench.h"
 #include "cli/cli.h"
 #include "client.h"
+#include "connect.h"
 #include "node_pair.h"
 
 static const struct {
@@ -12,7 +13,7 @@ static const struct {
 } modes[] = {
 	{"engine", bench_engine, false}, {"client", bench_client, false},
 	{"limit", bench_limit, false},   {"probe", bench_probe, true},
-	{"wire", bench_wire, false},
+	{"wire", bench_wire, false},     {"connect", bench_connect, true},
 };
 
 int
@@ -25,6 +26,8 @@ main(int argc, char **argv)
 		return status;
 	if (argc > 1 && strcmp(argv[1], CLIENT_MODE) == 0)
 		return client_main(argc, argv);
+	if (argc > 1 && strcmp(argv[1], CONNECT_MODE) == 0)
+		return connect_main(argc, argv);
 	if (argc == 4 && strcmp(argv[1], "node") == 0)
 		return node_main(argv[2], argv[3]);
 	bench_options_parse(&o, argc, argv);

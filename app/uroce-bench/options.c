@@ -78,6 +78,9 @@ static const struct cli_field options[] = {
 	       "wire: also the limit model of the same port, with the ratio"),
 	SWITCH("versus-testpmd", versus_testpmd,
 	       "wire: also a dpdk-testpmd on such a port, with the ratio"),
+	HEADING("Mode connect:"),
+	NUMBER("live", live, "N", 0, 20000, "0",
+	       "also measure with this many other connections alive"),
 	HEADING("Mode client:"),
 	{ROW("measure", CLI_CHOICE, measure), .arg = "WHAT", .names = bench_measure_name,
 	 .def = "rate",
@@ -117,6 +120,7 @@ const struct cli_program bench_program = {
 		"transport "
 		"costs\n"
 		"  client   verbs programs on a daemon: what they get of it\n"
+		"  connect  rdma_cm connections on a daemon, made and ended by --clients threads\n"
 		"  limit    what CRC and copy alone cost, between a message of --size and the "
 		"buffers\n"
 		"           of a burst of packets; with --port, frames alone over it\n"

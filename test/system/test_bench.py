@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""uroce-bench client: it runs, its data arrives, it refuses invalid options and leaves nothing behind."""
+"""uroce-bench client and connect: they run, data arrives, they refuse invalid options and leave nothing behind."""
 import json
 import os
 import pathlib
@@ -13,9 +13,9 @@ BENCH = lib.BUILD / "app/uroce-bench/uroce-bench"
 SHORT = ("--json", "--no-probe", "--runs", "2", "--count", "50")
 
 
-def bench(*argv, fails=0):
-    """Runs the mode client; returns its first row, or its message if it must fail."""
-    done = subprocess.run([BENCH, "client", *map(str, argv)], text=True, capture_output=True,
+def bench(*argv, fails=0, mode="client"):
+    """Runs a mode; returns its first row, or its message if it must fail."""
+    done = subprocess.run([BENCH, mode, *map(str, argv)], text=True, capture_output=True,
                           timeout=100)
     assert done.returncode == fails, f"{argv}: {done.returncode}\n{done.stdout}{done.stderr}"
     return done.stderr if fails else json.loads(done.stdout)["rows"][0]
@@ -58,6 +58,10 @@ def main():
         check_row(bench("--op", "send", "--qps", 70, "--depth", 3, *SHORT), "messages")
         check_row(bench("--op", "write", "--clients", 3, "--qps", 2, *SHORT), "messages")
         check_row(bench("--op", "read", "--size", 1 << 23, "--depth", 2, *SHORT), "messages")
+    with lib.case("rdma_cm connections: of one client and of many"):
+        check_row(bench("--clients", 1, *SHORT, mode="connect"), "connects", "cycles", "connect_p99",
+                  "disconnect_p99")
+        check_row(bench("--clients", 5, "--live", 20, *SHORT, mode="connect"), "connects", "cycles")
     with lib.case("hops, memory"):
         row = bench("--measure", "hops", *SHORT)
         check_row(row, "whole", "post", "published_to_found", "worker_step", "poll")
