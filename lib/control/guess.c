@@ -59,14 +59,14 @@ guess_look(struct device *dev)
 	q = most_guessed(dev, &most);
 	if (q != NULL)
 		LOG_LIMITED(WARNING,
-			    "%s: peers try keys that name nothing: %" PRIu64
-			    " requests since the last look; QP 0x%x of uid %u (pid %d) has had %u "
-			    "wrong keys, %u of them since then",
-			    dev->name, n, q->qp->conn.qpn, q->o.s->peer.uid, q->o.s->peer.pid,
-			    q->wrong_keys, most);
+			    "%s: peers use R_Keys of no region: %" PRIu64
+			    " requests since the last check, %u of them to QP 0x%x of uid %u "
+			    "(pid %d), which has got %u in total",
+			    dev->name, n, most, q->qp->conn.qpn, q->o.s->peer.uid, q->o.s->peer.pid,
+			    q->wrong_keys);
 	else
 		LOG_LIMITED(WARNING,
-			    "%s: peers try keys that name nothing: %" PRIu64
-			    " requests since the last look, to QPs that are gone",
+			    "%s: peers use R_Keys of no region: %" PRIu64
+			    " requests since the last check, to QPs that no longer exist",
 			    dev->name, n);
 }

@@ -137,8 +137,8 @@ copier_stays(void *ctx)
 	const struct session *s = ctx;
 
 	LOG_LIMITED(NOTICE,
-		    "client %u: %s (pid %d, uid %u): a thread still waits for its memory, which a "
-		    "file system or the program holds up",
+		    "client %u: %s (pid %d, uid %u): a thread still waits for its memory: a file "
+		    "system does not answer, or the program holds its mmap_lock",
 		    s->id, s->comm, s->peer.pid, s->peer.uid);
 }
 

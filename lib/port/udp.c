@@ -58,7 +58,7 @@ find_host(struct port *p, const struct port_params *params)
 	} else if (inet_pton(AF_INET6, ip, u->gid) != 1 ||
 		   IN6_IS_ADDR_LINKLOCAL((struct in6_addr *)u->gid)) {
 		PORT_LOG(ERR, p->name,
-			 "%s is no address of one host; a link-local one needs iface= instead", ip);
+			 "%s is not a unicast address; for a link-local one use iface=", ip);
 		return -EINVAL;
 	}
 	if (!host_netdev_of(u->gid, p->netdev)) {
@@ -159,8 +159,8 @@ set_buffers(const struct port_udp *u)
 		set(u, SOL_SOCKET, SO_SNDBUF, BUFFER_WANTED);
 	if (getsockopt(u->fd, SOL_SOCKET, SO_RCVBUF, &have, &len) == 0 && have < BUFFER_ENOUGH)
 		PORT_LOG(NOTICE, u->name,
-			 "the socket holds %d KiB of packets that wait, and loses what is more: "
-			 "`sysctl net.core.rmem_max=%d` gives it enough",
+			 "the socket's receive buffer holds %d KiB only, so packets may be lost: "
+			 "`sysctl net.core.rmem_max=%d` permits a larger one",
 			 have / 1024, BUFFER_WANTED / 2);
 }
 
@@ -170,11 +170,11 @@ set_offloads(struct port_udp *u)
 	u->tx.gso = set(u, IPPROTO_UDP, UDP_SEGMENT, 0);
 	if (!u->tx.gso)
 		PORT_LOG(NOTICE, u->name,
-			 "this kernel has no UDP_SEGMENT: one datagram a message is sent");
+			 "this kernel has no UDP_SEGMENT: sending one datagram per call");
 	set(u, SOL_SOCKET, SO_RXQ_OVFL, 1);
 	if (!set(u, IPPROTO_UDP, UDP_GRO, 1))
 		PORT_LOG(NOTICE, u->name,
-			 "this kernel has no UDP_GRO: one datagram a message is received");
+			 "this kernel has no UDP_GRO: receiving one datagram per call");
 }
 
 static int
@@ -193,8 +193,8 @@ open_socket(struct port *p)
 	}
 	if (rc == -EADDRINUSE)
 		PORT_LOG(ERR, p->name,
-			 "UDP port %u is taken: another uroced, or the kernel's rxe (`rdma link`), "
-			 "has this address",
+			 "UDP port %u is in use on this address, by another uroced or by the "
+			 "kernel's rxe (`rdma link`)",
 			 WIRE_UDP_PORT);
 	else if (rc != 0)
 		PORT_LOG(ERR, p->name, "no UDP socket on %s: %s", p->netdev, strerror(-rc));

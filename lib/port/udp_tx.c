@@ -170,7 +170,8 @@ lose(struct port_udp *u, uint32_t frames, int err)
 	if (err <= 0 || err >= 192 || (u->said[err / 64] >> err % 64 & 1))
 		return;
 	u->said[err / 64] |= 1ull << err % 64;
-	PORT_LOG(WARNING, u->name, "cannot send: %s; packets are lost (said once)", strerror(err));
+	PORT_LOG(WARNING, u->name, "cannot send: %s; packets are lost (logged once)",
+		 strerror(err));
 }
 
 /*
@@ -184,8 +185,8 @@ refused(struct port_udp *u, uint32_t before, uint32_t n, int err)
 
 	if (n > 1 && err == EIO) {
 		PORT_LOG(NOTICE, u->name,
-			 "this way the kernel cuts no super-frames (UDP_SEGMENT): sending one "
-			 "datagram a message, which is slower");
+			 "the kernel does not segment (UDP_SEGMENT) on this route: sending one "
+			 "datagram per call, which is slower");
 		tx->gso = false;
 		return true;
 	}

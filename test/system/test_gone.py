@@ -11,7 +11,7 @@ def gone(what, extra):
     with lib.case(f"{what}: guessed keys are counted, slowed down and told of"):
         assert link.a.daemon.counters("stats")["wrong_keys"] >= 24
         assert link.a.daemon.counters("drops")["wrong_key_pause"] >= 1
-        lib.until("a word in the log", lambda: "peers try keys that name nothing"
+        lib.until("a word in the log", lambda: "peers use R_Keys of no region"
                   in link.a.daemon.proc.output())
     with lib.case(f"{what}: nothing is left, the daemon ends cleanly"):
         link.nothing_left()

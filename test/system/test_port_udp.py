@@ -74,7 +74,7 @@ def refusals():
     """Invalid arguments are refused at the start."""
     both = spaces(1500)
     taken = daemon_of(both[0], "name=uroce0,port=udp,addr=10.9.0.1")
-    for spec, text in (("addr=10.9.0.1", "UDP port 4791 is taken"), ("addr=10.9.0.77", "no interface has"),
+    for spec, text in (("addr=10.9.0.1", "UDP port 4791 is in use"), ("addr=10.9.0.77", "no interface has"),
                        ("iface=nothere", "no interface nothere"),
                        ("addr=10.9.0.1,iface=eth0", "one of them, once"), ("addr=10.9.0.1,vlan=7", "the kernel has")):
         try:
