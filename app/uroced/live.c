@@ -152,15 +152,15 @@ sums_of(const struct device *dev, uint64_t sum[NOWN])
 
 	memset(sum, 0, NOWN * sizeof(sum[0]));
 	for (unsigned i = 0; i < COUNTER_NUM; i++)
-		sum[i] = __atomic_load_n(&control->ctr[i], __ATOMIC_RELAXED);
+		sum[i] = counters_read(&control->ctr[i]);
 	for (uint32_t w = 0; w < dev->d->nworkers; w++) {
 		const struct counter_block *b =
 			worker_counters(worker_get(dev->d->workers, w), dev->port.id);
 
 		for (unsigned i = 0; i < COUNTER_NUM; i++)
-			sum[i] += __atomic_load_n(&b->ctr[i], __ATOMIC_RELAXED);
+			sum[i] += counters_read(&b->ctr[i]);
 		for (unsigned i = 0; i < DROP_NUM; i++)
-			sum[COUNTER_NUM + i] += __atomic_load_n(&b->drop[i], __ATOMIC_RELAXED);
+			sum[COUNTER_NUM + i] += counters_read(&b->drop[i]);
 	}
 }
 

@@ -115,9 +115,9 @@ drops_of(const struct device *dev, enum drop_reason why)
 		const struct counter_block *b =
 			worker_counters(worker_get(dev->d->workers, w), dev->port.id);
 
-		sum += __atomic_load_n(&b->drop[why], __ATOMIC_RELAXED);
+		sum += counters_read(&b->drop[why]);
 		if (why == DROP_BAD_PKEY)
-			sum += __atomic_load_n(&b->ctr[COUNTER_MCAST_BAD_PKEY], __ATOMIC_RELAXED);
+			sum += counters_read(&b->ctr[COUNTER_MCAST_BAD_PKEY]);
 	}
 	return sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
 }

@@ -55,6 +55,15 @@ fill_batch(uint8_t *at, size_t len)
 	}
 }
 
+/*
+ * Mutex held. mrfill_cancel reads the state without it: whoever sets MRFILL_NONE no longer uses f.
+ */
+static void
+set_state(struct mrfill *f, int state)
+{
+	__atomic_store_n(&f->state, state, __ATOMIC_RELEASE);
+}
+
 /* Called and returns with the mutex held. */
 static void
 fill_some(struct mrfill *f)
@@ -62,18 +71,18 @@ fill_some(struct mrfill *f)
 	size_t len = f->left < BATCH_BYTES ? f->left : BATCH_BYTES;
 	uint8_t *at = f->at;
 
-	f->state = MRFILL_RUNNING;
+	set_state(f, MRFILL_RUNNING);
 	f->at += len;
 	f->left -= len;
 	pthread_mutex_unlock(&mapper.mutex);
 	fill_batch(at, len);
 	pthread_mutex_lock(&mapper.mutex);
-	f->state = MRFILL_QUEUED;
+	set_state(f, MRFILL_QUEUED);
 	TAILQ_REMOVE(&mapper.fills, f, link);
 	if (f->left > 0)
 		TAILQ_INSERT_TAIL(&mapper.fills, f, link); /* round robin */
 	else
-		f->state = MRFILL_NONE;
+		set_state(f, MRFILL_NONE);
 	pthread_cond_broadcast(&mapper.idle);
 }
 
@@ -153,7 +162,7 @@ mrfill_start(struct mrfill *f, uint8_t *at, size_t len)
 	if (mapper_start()) {
 		f->at = at;
 		f->left = len;
-		f->state = MRFILL_QUEUED;
+		set_state(f, MRFILL_QUEUED);
 		TAILQ_INSERT_TAIL(&mapper.fills, f, link);
 		pthread_cond_signal(&mapper.work);
 	}

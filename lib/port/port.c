@@ -377,7 +377,7 @@ stop(struct port *p)
 	if (rc != 0)
 		PORT_LOG(WARNING, p->name, "cannot stop: %s", rte_strerror(-rc));
 	p->started = false;
-	p->link_up = false;
+	__atomic_store_n(&p->link_up, false, __ATOMIC_RELAXED);
 }
 
 void
@@ -477,6 +477,6 @@ port_poll_link(struct port *p)
 		     (p->netdev[0] == '\0' || netdev_runs(p->netdev));
 	changed = up != p->link_up;
 
-	p->link_up = up;
+	__atomic_store_n(&p->link_up, up, __ATOMIC_RELAXED);
 	return changed;
 }

@@ -65,7 +65,7 @@ struct port {
 	uint32_t link_mtu; /* bytes of IP packet it carries */
 	uint16_t vlan;     /* as in struct port_params */
 	bool started;      /* its queues may be used */
-	bool link_up;
+	bool link_up;      /* atomic: its files are written by another thread (app/uroced/live.c) */
 	bool memif_client;
 	bool tx_multi_seg;    /* takes frames of several segments */
 	bool tx_copies;       /* has copied a frame, of several segments, when it has taken it */

@@ -309,7 +309,8 @@ port_udp_close(struct port *p)
 	rte_pktmbuf_free_bulk(u->rx.ready + u->rx.ready_at, u->rx.ready_n - u->rx.ready_at);
 	free(u);
 	p->udp = NULL;
-	p->started = p->link_up = false;
+	p->started = false;
+	__atomic_store_n(&p->link_up, false, __ATOMIC_RELAXED);
 	if (p->id < PORT_IDS_MAX)
 		port_id_give(p->id);
 }
