@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Builds everything and runs all tests: unit, sim, lint, bench, fuzz, system, programs and interop, then
 # unit, sim and system again under the address and undefined-behaviour sanitizers, and some unit tests
-# under the thread sanitizer.
+# and a daemon under load under the thread sanitizer.
 #
 #   ./check.sh [SUITE...]        only these suites, without the sanitizers
 #
@@ -31,7 +31,8 @@ SANITIZED="build-sanitized -Db_sanitize=address,undefined -Db_lundef=false"
 
 # ThreadSanitizer over the programs that share memory between threads. With the C11 memory model DPDK's
 # inlined rings use atomics that it understands.
-RACES="test/unit/worker/test_worker test/unit/control/test_control_objects test/unit/control/test_control_defer"
+RACES="test/unit/worker/test_worker test/unit/control/test_control_objects test/unit/control/test_control_defer
+	app/uroced/uroced"
 races() {
 	local dir=build-tsan
 	if [ ! -f "$dir/build.ninja" ]; then
@@ -46,7 +47,7 @@ races() {
 	setup_say "testing in $dir: races"
 	rm -f "$dir/meson-logs/testlog.json"
 	TSAN_OPTIONS="suppressions=$PWD/test/unit/tsan.supp history_size=4" meson test -C "$dir" --no-rebuild \
-		--print-errorlogs worker-1-adaptive worker-2-adaptive control-objects control-defer || true
+		--print-errorlogs worker-1-adaptive worker-2-adaptive control-objects control-defer races || true
 	logs+=("$dir/meson-logs/testlog.json")
 }
 
