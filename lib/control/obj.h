@@ -28,6 +28,25 @@ obj_qp_worker(const struct obj_qp *q)
 	return worker_get(q->o.s->d->workers, q->qp->bind.worker);
 }
 
+/*
+ * Calls workers for many QPs: each worker once for up to QP_BATCH_MAX of its QPs, because a call
+ * for each QP would take too long for thousands. run gets a struct qp_batch_part. The caller sets
+ * run and arg, zeroes the rest, adds the QPs, and ends the batch.
+ */
+#define QP_BATCH_MAX 64
+struct qp_batch_part {
+	struct obj_qp *q[QP_BATCH_MAX];
+	unsigned n;
+	const void *arg;
+};
+struct qp_batch {
+	void (*run)(struct worker *w, void *part);
+	const void *arg;
+	struct qp_batch_part part[UROCE_MAX_WORKERS];
+};
+void qp_batch_add(struct qp_batch *b, struct obj_qp *q);
+void qp_batch_end(struct qp_batch *b, struct daemon *d);
+
 /* Functions of each kind (object.h); session_end.c has their order at the end of a session. */
 extern const struct object_kind pd_kind, mr_kind, mw_kind, channel_kind, cq_kind, srq_kind, ah_kind,
 	qp_kind;

@@ -204,38 +204,40 @@ cq_resize_obj(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp
 static void
 fail_on_worker(struct worker *w, void *arg)
 {
+	const struct qp_batch_part *p = arg;
 	struct qp_env *env = &worker_engine(w)->env;
-	struct qp *qp = arg;
 
-	env->counters = qp->bind.counters;
-	qp_fatal(env, qp);
-	qp_env_flush(env);
+	for (unsigned i = 0; i < p->n; i++) {
+		env->counters = p->q[i]->qp->bind.counters;
+		qp_fatal(env, p->q[i]->qp);
+		qp_env_flush(env);
+	}
+}
+
+/* Moves the QPs of s to ERR that use cq or srq; either may be NULL. */
+static void
+fail_users(struct session *s, const struct obj_cq *cq, const struct obj_srq *srq)
+{
+	struct qp_batch batch = {.run = fail_on_worker};
+	struct obj_qp *q;
+	uint32_t pos = 0;
+
+	while ((q = idtab_next(&s->qps, &pos)) != NULL) {
+		if (!q->o.hidden && ((cq != NULL && (q->send_cq == cq || q->recv_cq == cq)) ||
+				     (srq != NULL && q->srq == srq)))
+			qp_batch_add(&batch, q);
+	}
+	qp_batch_end(&batch, s->d);
 }
 
 void
 cq_failed(struct obj_cq *cq)
 {
-	struct session *s = cq->o.s;
-	struct obj_qp *q;
-	uint32_t pos = 0;
-
-	while ((q = idtab_next(&s->qps, &pos)) != NULL) {
-		if (!q->o.hidden && (q->send_cq == cq || q->recv_cq == cq))
-			worker_call(worker_get(s->d->workers, q->qp->bind.worker), fail_on_worker,
-				    q->qp);
-	}
+	fail_users(cq->o.s, cq, NULL);
 }
 
 void
 srq_failed(struct obj_srq *srq)
 {
-	struct session *s = srq->o.s;
-	struct obj_qp *q;
-	uint32_t pos = 0;
-
-	while ((q = idtab_next(&s->qps, &pos)) != NULL) {
-		if (!q->o.hidden && q->srq == srq)
-			worker_call(worker_get(s->d->workers, q->qp->bind.worker), fail_on_worker,
-				    q->qp);
-	}
+	fail_users(srq->o.s, NULL, srq);
 }

@@ -266,53 +266,61 @@ qp_obj_query(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	return 0;
 }
 
-/* QPs of a worker that go through a neighbour: at most this many between two bursts. */
-#define RESOLVE_BATCH 64
-struct resolve_call {
-	struct obj_qp *q[RESOLVE_BATCH];
-	unsigned n;
+static void
+batch_run(struct qp_batch *b, struct daemon *d, unsigned w)
+{
+	b->part[w].arg = b->arg;
+	if (b->part[w].n != 0)
+		worker_call(worker_get(d->workers, w), b->run, &b->part[w]);
+	b->part[w].n = 0;
+}
+
+void
+qp_batch_add(struct qp_batch *b, struct obj_qp *q)
+{
+	unsigned w = q->qp->bind.worker;
+
+	b->part[w].q[b->part[w].n++] = q;
+	if (b->part[w].n == QP_BATCH_MAX)
+		batch_run(b, q->o.s->d, w);
+}
+
+void
+qp_batch_end(struct qp_batch *b, struct daemon *d)
+{
+	for (uint32_t w = 0; w < d->nworkers; w++)
+		batch_run(b, d, w);
+}
+
+struct resolved {
 	const uint8_t *ip, *mac;
 };
 
 static void
 resolve_on_worker(struct worker *w, void *arg)
 {
-	struct resolve_call *c = arg;
+	const struct qp_batch_part *p = arg;
+	const struct resolved *r = p->arg;
 
 	/* The QP knows which of its two paths is in use now. */
-	for (unsigned i = 0; i < c->n; i++) {
-		qp_neigh_resolved(&worker_engine(w)->env, c->q[i]->qp, c->ip, c->mac);
-		note_paths(c->q[i]);
+	for (unsigned i = 0; i < p->n; i++) {
+		qp_neigh_resolved(&worker_engine(w)->env, p->q[i]->qp, r->ip, r->mac);
+		note_paths(p->q[i]);
 	}
-	c->n = 0;
 }
 
-/* Makes one call for many QPs: one per QP would take too long for thousands. */
 void
 qp_hop_resolved(struct device *dev, const uint8_t ip[16], const uint8_t mac[6])
 {
-	struct resolve_call call[UROCE_MAX_WORKERS];
-	struct daemon *d = dev->d;
+	const struct resolved r = {ip, mac};
+	struct qp_batch batch = {.run = resolve_on_worker, .arg = &r};
 	struct obj_qp *q;
 
-	for (uint32_t w = 0; w < d->nworkers; w++) {
-		call[w].n = 0;
-		call[w].ip = ip;
-		call[w].mac = mac;
-	}
 	TAILQ_FOREACH (q, &dev->qps, dev_link) {
-		struct resolve_call *c = &call[q->qp->bind.worker];
-
-		if (memcmp(q->hop, ip, 16) != 0 && memcmp(q->alt_hop, ip, 16) != 0)
-			continue;
-		c->q[c->n++] = q;
-		if (c->n == RESOLVE_BATCH)
-			worker_call(obj_qp_worker(q), resolve_on_worker, c);
+		if (memcmp(q->hop, ip, 16) == 0 || memcmp(q->alt_hop, ip, 16) == 0)
+			qp_batch_add(&batch, q);
 	}
-	for (uint32_t w = 0; w < d->nworkers; w++) {
-		if (call[w].n > 0)
-			worker_call(worker_get(d->workers, w), resolve_on_worker, &call[w]);
-	}
+	qp_batch_end(&batch, dev->d);
 }
 
 struct gid_gone_call {

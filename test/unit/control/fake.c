@@ -30,7 +30,7 @@ struct worker_set {
 };
 
 char fake_said[256];
-unsigned fake_qps, fake_doorbells;
+unsigned fake_qps, fake_doorbells, fake_calls;
 bool fake_sends;
 struct rte_mbuf *fake_sent;
 
@@ -88,6 +88,7 @@ void
 worker_call(struct worker *w, void (*fn)(struct worker *w, void *arg), void *arg)
 {
 	assert_false(w->stopped); /* the control thread would wait for it */
+	fake_calls++;
 	fn(w, arg);
 }
 
@@ -308,6 +309,18 @@ worker_resume_port(struct worker_set *ws, struct port *p)
 {
 }
 
+static void
+env_async_event(void *ctx, enum qp_event ev, struct qp *qp, struct cq *cq)
+{
+}
+
+static void
+env_qp_wake(void *ctx, struct qp *qp)
+{
+}
+
+static const struct qp_env_ops env_ops = {.async_event = env_async_event, .qp_wake = env_qp_wake};
+
 void
 fake_open(struct daemon *d)
 {
@@ -346,6 +359,7 @@ fake_open(struct daemon *d)
 	for (unsigned i = 0; i < FAKE_WORKERS; i++) {
 		workers.worker[i].index = i;
 		workers.worker[i].engine.qps = &d->qps;
+		workers.worker[i].engine.env.ops = &env_ops;
 	}
 	device.d = d;
 	device.max_mtu = 3;
@@ -377,6 +391,7 @@ void
 fake_reset(void)
 {
 	fake_said[0] = '\0';
+	fake_calls = 0;
 }
 
 void

@@ -17,6 +17,8 @@
 extern char fake_said[256];
 /* Numbers of QPs that workers have and of doorbell rings that they watch. */
 extern unsigned fake_qps, fake_doorbells;
+/* Number of calls that the control thread waited for, since fake_reset. */
+extern unsigned fake_calls;
 
 /* May frames be sent? The last one, which is the test's to free. */
 extern bool fake_sends;

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include <cmocka.h>
+#include "../../kit/requirement.h"
 #include "control/device.h"
 #include "control/obj.h"
 #include "fake.h"
@@ -322,6 +323,34 @@ end_of_a_session_frees_all_objects(void **state)
 	close(other_client);
 }
 
+/* Every worker is called once for its QPs: a call for each would hold up the other clients. */
+REQUIREMENT("EVT-08", "EVT-09")
+static void
+failed_queues_fail_their_qps_in_one_call_of_each_worker(void **state)
+{
+	struct all a = {0}, other = {0};
+	struct obj_qp *q;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < NROWS; i++)
+		assert_int_equal(rows[i].make(&a), 0);
+	other.pd = a.pd;
+	other.srq = UINT32_MAX; /* none */
+	assert_int_equal(make_cq(&other), 0);
+	for (unsigned i = 0; i < 20; i++)
+		assert_int_equal(make_qp(&other), 0);
+	fake_reset();
+	cq_failed(idtab_get(&s->cqs, other.cq));
+	assert_int_equal(fake_calls, FAKE_WORKERS);
+	TAILQ_FOREACH (q, &d.dev[0]->qps, dev_link)
+		n += q->qp->conn.state == QP_ERR;
+	assert_int_equal(n, 20);
+	srq_failed(idtab_get(&s->srqs, a.srq));
+	assert_int_equal(fake_calls, FAKE_WORKERS + 1);
+	q = idtab_get(&s->qps, a.qp);
+	assert_int_equal(q->qp->conn.state, QP_ERR);
+}
+
 /* A message that is no request ends the connection, and with it everything. */
 static void
 malformed_message_ends_the_session(void **state)
@@ -350,6 +379,8 @@ main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(end_of_a_session_frees_all_objects, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(
+			failed_queues_fail_their_qps_in_one_call_of_each_worker, setup, teardown),
 		cmocka_unit_test_setup_teardown(malformed_message_ends_the_session, setup,
 						teardown),
 	};
