@@ -38,6 +38,7 @@ enum bench_port {
 	BENCH_PORT_VHOST,
 	BENCH_PORT_AF_XDP,
 	BENCH_PORT_AF_PACKET,
+	BENCH_PORT_UDP,
 	BENCH_PORTS,
 };
 extern const char *const bench_port_name[BENCH_PORTS + 1]; /* "memif" .. */
@@ -70,6 +71,7 @@ struct bench_options {
 
 	/* modes "wire" and "limit" */
 	enum bench_port port;
+	uint32_t link_mtu;   /* of the interface; 0: what packets of mtu need */
 	uint32_t run_ms;     /* time of a measurement over a port, 5 .. 10000 */
 	bool versus_limit;   /* measure the limit model in the same run */
 	bool versus_testpmd; /* measure testpmd in the same run */

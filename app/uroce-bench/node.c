@@ -84,7 +84,7 @@ eal_start(const struct node_shared *sh, unsigned side)
 	char lcores[32];
 
 	snprintf(lcores, sizeof(lcores), "0@%u,1@%u", sh->cpu[side], sh->cpu[side]);
-	if (bench_eal_plain(lcores, sh->vdev[side]) < 0)
+	if (bench_eal_plain(lcores, node_net_is_socket(sh->o.port) ? NULL : sh->vdev[side]) < 0)
 		node_fail("DPDK does not start with %s: %s", sh->vdev[side],
 			  rte_strerror(rte_errno));
 }
@@ -100,6 +100,8 @@ port_start(struct node_shared *sh, unsigned side, struct port *port, struct rte_
 	if (sh->o.port == BENCH_PORT_AF_PACKET || sh->o.port == BENCH_PORT_AF_XDP)
 		p.mac = mac;
 	snprintf(name, sizeof(name), "%.*s", (int)strcspn(sh->vdev[side], ","), sh->vdev[side]);
+	if (node_net_is_socket(sh->o.port))
+		p.udp_addr = sh->vdev[side];
 	if (port_open(port, &p, pool) != 0)
 		node_fail("%s does not open", name);
 	for (unsigned i = 0; i < LINK_MS / 10 && !port->started; i++) {
@@ -121,6 +123,7 @@ struct frames {
 	uint8_t head[64]; /* Ethernet, IPv4 and UDP of a frame, and what follows */
 	uint32_t bytes;
 	uint32_t step; /* of the run under way */
+	int socket;    /* instead of the port, which is NULL then */
 };
 
 static void
@@ -205,6 +208,10 @@ drain(struct frames *f)
 {
 	struct rte_mbuf *m[BURST];
 
+	if (f->port == NULL) {
+		node_sockets_drain(f->socket);
+		return;
+	}
 	for (unsigned idle = 0; idle < 20; idle++) {
 		uint16_t n = port_rx_burst(f->port->id, 0, m, BURST);
 
@@ -220,6 +227,10 @@ static void
 run_frames(struct frames *f, unsigned side)
 {
 	f->bytes = f->sh->frame;
+	if (f->port == NULL) {
+		node_sockets_run(f->sh, side, f->socket, f->step);
+		return;
+	}
 	make_head(f, f->sh->side[1 - side].mac);
 	if (side == 0)
 		send_only(f);
@@ -234,7 +245,8 @@ frames_main(struct frames *f, unsigned side)
 		f->step = node_next(f->sh, f->step);
 		switch (f->sh->phase) {
 		case NODE_CONNECT:
-			node_link_wait(f->port);
+			if (f->port != NULL)
+				node_link_wait(f->port);
 			break;
 		case NODE_PROBE:
 			node_probe(f->sh, side);
@@ -270,6 +282,13 @@ node_main(const char *fd, const char *side_text)
 	close(atoi(fd));
 	signal(SIGPIPE, SIG_IGN); /* virtio_user writes to a peer that may have ended */
 	self = &sh->side[side];
+	if (sh->role != NODE_RC && node_net_is_socket(sh->o.port)) {
+		f = (struct frames){.sh = sh, .me = self, .step = sh->step};
+		f.socket = node_sockets_open(sh, side);
+		bench_pin(sh->cpu[side]);
+		node_reached(self, f.step);
+		frames_main(&f, side);
+	}
 	eal_start(sh, side);
 	pool = rte_pktmbuf_pool_create("bench", POOL_MBUFS, POOL_CACHE, 0, POOL_ROOM,
 				       SOCKET_ID_ANY);

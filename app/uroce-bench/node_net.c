@@ -20,35 +20,58 @@ node_net_check_options(const struct bench_options *o)
 	const char *bad = NULL;
 
 	if (o->port == BENCH_PORT_NONE && strcmp(o->mode, "wire") == 0)
-		bad = "mode wire: --port memif, vhost, af_xdp or af_packet";
+		bad = "mode wire: --port memif, vhost, af_xdp, af_packet or udp";
 	if (o->port == BENCH_PORT_AF_XDP && o->mtu > 2048)
 		bad = "af_xdp: --mtu must be at most 2048: an interface under XDP carries 3400 "
 		      "bytes";
 	if ((o->versus_limit || o->versus_testpmd) && strcmp(o->mode, "wire") != 0)
 		bad = "--versus-limit, --versus-testpmd: only with mode wire";
+	if (node_net_is_socket(o->port) && o->versus_testpmd)
+		bad = "--versus-testpmd: testpmd has no port udp";
 	if (bad != NULL)
 		cli_wrong(&bench_program, "%s", bad);
 }
 
-void
-node_net_open(void)
+static int side_net[2]; /* of node_net_side */
+
+/* Enter a new network namespace, and keep the kernel's own packets out of the measurement. */
+static void
+new_net(unsigned s)
 {
 	int fd;
 
-	if (unshare(CLONE_NEWNET | CLONE_NEWNS) != 0)
-		bench_die("namespaces of its own: %m (needs root)");
-	/* /run: files of DPDK and sockets; /sys: of the network namespace */
-	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-	    mount("tmpfs", "/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=0700") != 0 ||
-	    mount("sysfs", "/sys", "sysfs", MS_NOSUID | MS_NODEV, NULL) != 0)
-		bench_die("mount: %m");
-	/* keep the kernel's own packets out of the measurement */
+	if (unshare(CLONE_NEWNET) != 0)
+		bench_die("a network namespace: %m (needs root)");
+	side_net[s] = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+	if (side_net[s] < 0)
+		bench_die("its network namespace: %m");
 	fd = open("/proc/sys/net/ipv6/conf/default/disable_ipv6", O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return; /* a kernel without IPv6 */
 	if (write(fd, "1", 1) != 1)
 		bench_die("IPv6 off: %m");
 	close(fd);
+}
+
+void
+node_net_side(unsigned s)
+{
+	if (setns(side_net[s], CLONE_NEWNET) != 0)
+		bench_die("network namespace %u: %m", s);
+}
+
+void
+node_net_open(void)
+{
+	if (unshare(CLONE_NEWNS) != 0)
+		bench_die("namespaces of its own: %m (needs root)");
+	new_net(1);
+	new_net(0);
+	/* /run: files of DPDK and sockets; /sys: of the network namespace */
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+	    mount("tmpfs", "/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=0700") != 0 ||
+	    mount("sysfs", "/sys", "sysfs", MS_NOSUID | MS_NODEV, NULL) != 0)
+		bench_die("mount: %m");
 }
 
 static void
@@ -61,38 +84,66 @@ run(char *const argv[])
 		bench_die("%s %s %s failed", argv[0], argv[1], argv[2]);
 }
 
-uint32_t
-node_net_mtu(enum bench_port port, uint32_t mtu)
+bool
+node_net_is_socket(enum bench_port port)
 {
-	uint32_t bytes = mtu + WIRE_MAX_OVERHEAD;
+	return port == BENCH_PORT_UDP;
+}
 
-	if (port == BENCH_PORT_AF_XDP && bytes > XDP_MTU_MAX)
+uint32_t
+node_net_mtu(const struct bench_options *o)
+{
+	uint32_t bytes = o->mtu + WIRE_MAX_OVERHEAD;
+
+	if (o->link_mtu != 0)
+		return o->link_mtu;
+	if (o->port == BENCH_PORT_AF_XDP && bytes > XDP_MTU_MAX)
 		return XDP_MTU_MAX;
 	return bytes < 1500 ? 1500 : bytes;
 }
 
 static void
-veth(const char *a, const char *b, uint32_t mtu)
+interface_up(const char *name, const char *address)
 {
-	char bytes[12];
-	char *add[] = {"ip",   "link", "add",  (char *)a, "mtu", bytes, "type",
-		       "veth", "peer", "name", (char *)b, "mtu", bytes, NULL};
-	char *up_a[] = {"ip", "link", "set", (char *)a, "up", NULL};
-	char *up_b[] = {"ip", "link", "set", (char *)b, "up", NULL};
+	char plen[20];
+	char *up[] = {"ip", "link", "set", (char *)name, "up", NULL};
+	char *give[] = {"ip", "addr", "add", plen, "dev", (char *)name, NULL};
 
+	snprintf(plen, sizeof(plen), "%.15s/24", address);
+	if (*address != '\0')
+		run(give);
+	run(up);
+}
+
+/* Make a veth pair, its ends in the namespaces of both sides if these have addresses. */
+static void
+veth(unsigned link, uint32_t mtu, char address[2][256])
+{
+	bool apart = *address[1] != '\0';
+	char bytes[12], a[16], b[16], net[64];
+	char *add[] = {"ip",   "link",  "add", a,     "mtu",   bytes, "type", "veth",
+		       "peer", "name", b,     "mtu", bytes, "netns", net,    NULL};
+
+	snprintf(a, sizeof(a), "ub%ua", link);
+	snprintf(b, sizeof(b), "ub%ub", link);
 	snprintf(bytes, sizeof(bytes), "%u", mtu);
+	snprintf(net, sizeof(net), "/proc/%d/fd/%d", getpid(), side_net[apart]);
 	run(add);
-	run(up_a);
-	run(up_b);
+	interface_up(a, address[0]);
+	node_net_side(apart);
+	interface_up(b, address[1]);
+	node_net_side(0);
 }
 
 void
-node_net_port(enum bench_port port, unsigned link, uint32_t mtu, char vdev[2][256])
+node_net_port(const struct bench_options *o, unsigned link, char vdev[2][256])
 {
+	char none[2][256] = {"", ""};
+
 	for (unsigned s = 0; s < 2; s++) {
 		char *v = vdev[s];
 
-		switch (port) {
+		switch (o->port) {
 		case BENCH_PORT_MEMIF:
 			/* an abstract socket belongs to the network namespace and needs no file */
 			snprintf(v, 256, "net_memif0,role=%s,socket=uroce-bench-%u,bsize=4608",
@@ -116,15 +167,15 @@ node_net_port(enum bench_port port, unsigned link, uint32_t mtu, char vdev[2][25
 		case BENCH_PORT_AF_XDP:
 			snprintf(v, 256, "net_af_xdp0,iface=ub%u%c", link, 'a' + s);
 			break;
+		case BENCH_PORT_UDP:
+			snprintf(v, 256, "10.0.%u.%u", link, 1 + s);
+			break;
 		default:
 			abort();
 		}
 	}
-	if (port == BENCH_PORT_AF_PACKET || port == BENCH_PORT_AF_XDP) {
-		char a[16], b[16];
-
-		snprintf(a, sizeof(a), "ub%ua", link);
-		snprintf(b, sizeof(b), "ub%ub", link);
-		veth(a, b, node_net_mtu(port, mtu));
-	}
+	if (node_net_is_socket(o->port))
+		veth(link, node_net_mtu(o), vdev);
+	else if (o->port == BENCH_PORT_AF_PACKET || o->port == BENCH_PORT_AF_XDP)
+		veth(link, node_net_mtu(o), none);
 }

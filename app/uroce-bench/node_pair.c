@@ -74,7 +74,9 @@ start(struct node_pair *p, int fd, unsigned s)
 
 	snprintf(number, sizeof(number), "%d", fd);
 	snprintf(side, sizeof(side), "%u", s);
+	node_net_side(node_net_is_socket(p->sh->o.port) ? s : 0);
 	p->pid[s] = bench_spawn(argv, -1, -1, SIGKILL, NULL);
+	node_net_side(0);
 	wait_reached(p, s, START_MS);
 }
 
@@ -100,7 +102,7 @@ share(const struct bench_options *o, enum node_role role, int *fd)
 	sh->bytes = bytes;
 	sh->cpu[1] = sysconf(_SC_NPROCESSORS_ONLN) > 1;
 	sh->yields = sh->cpu[1] == 0;
-	sh->link_mtu = node_net_mtu(o->port, o->mtu);
+	sh->link_mtu = node_net_mtu(o);
 	return sh;
 }
 
@@ -111,7 +113,7 @@ node_pair_open(struct node_pair *p, const struct bench_options *o, enum node_rol
 	int fd;
 
 	*p = (struct node_pair){.sh = share(o, role, &fd)};
-	node_net_port(o->port, link, o->mtu, p->sh->vdev);
+	node_net_port(o, link, p->sh->vdev);
 	set_phase(p, NODE_START);
 	start(p, fd, 1);
 	start(p, fd, 0);

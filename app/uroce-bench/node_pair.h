@@ -6,6 +6,7 @@
  *   wire.c          mode "wire"
  *   limit.c         mode "limit"; with a port: frames alone
  *   node_net.c      namespaces, interfaces and sockets of both processes
+ *   node_sockets.c  what bare UDP sockets of the kernel move
  *   node_pair.c     starts two nodes, controls them, reads their counters
  *   node.c          a node: this program with a separate DPDK; frames without QPs
  *   node_rc.c       a node with a worker and queue pairs; acts as their client
@@ -82,12 +83,16 @@ void node_net_open(void);
 /* Checks the port options. On an error: prints a message and exits with status 2. */
 void node_net_check_options(const struct bench_options *o);
 /*
- * Makes EAL arguments for both ends of a port between two processes; link makes its names unique.
- * Side 1 is the server, which starts first.
+ * Makes EAL arguments (of a socket: the address) for both ends of a port between two processes; link
+ * makes its names unique. Side 1 is the server, which starts first.
  */
-void node_net_port(enum bench_port port, unsigned link, uint32_t mtu, char vdev[2][256]);
-/* The MTU that an interface or driver needs for packets of this path MTU. */
-uint32_t node_net_mtu(enum bench_port port, uint32_t mtu);
+void node_net_port(const struct bench_options *o, unsigned link, char vdev[2][256]);
+/* The MTU of the interface below the port. */
+uint32_t node_net_mtu(const struct bench_options *o);
+/* Is the port a socket of the kernel, which sends by the addresses of its namespace? */
+bool node_net_is_socket(enum bench_port port);
+/* Enter the network namespace of side s, which processes started from then on are in. */
+void node_net_side(unsigned s);
 
 struct node_pair {
 	struct node_shared *sh;
@@ -129,6 +134,14 @@ uint32_t node_next(const struct node_shared *sh, uint32_t step);
 void node_reached(struct node_side *me, uint32_t step);
 /* In a node: wait until the port has a link; fails after 10 s. */
 void node_link_wait(struct port *port);
+/*
+ * In a node: a socket of port udp on the address in sh->vdev[side], with the offloads that the port
+ * has. It sends super-frames, or receives, until the step changes, and adds the segments to
+ * me->count. node_sockets_drain: receives until nothing comes any more.
+ */
+int node_sockets_open(const struct node_shared *sh, unsigned side);
+void node_sockets_run(struct node_shared *sh, unsigned side, int fd, uint32_t step);
+void node_sockets_drain(int fd);
 /* In a node with role NODE_RC: does not return. */
 _Noreturn void node_rc_main(struct node_shared *sh, unsigned side, struct port *port,
 			    struct rte_mempool *pool);

@@ -50,6 +50,8 @@ conn_raise(struct rc *rc, uint32_t i)
 {
 	struct qp_path path = rc_path(rc->me->mac, rc->peer->mac, rc->side, RC_QPN_BASE + i);
 
+	if (node_net_is_socket(rc->sh->o.port))
+		path.wire.udp_sport = WIRE_UDP_PORT; /* the socket's, under the ICRC */
 	/* half a second of timeout: a worker may have to wait for its core */
 	if (!rc_connect(&worker_engine(rc->w)->env, rc->s.conn[i].qp, rc->sh->o.mtu,
 			RC_QPN_BASE + i, 17, &path))

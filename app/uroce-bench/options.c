@@ -21,6 +21,7 @@ const char *const bench_port_name[BENCH_PORTS + 1] = {
 	[BENCH_PORT_VHOST] = "vhost",
 	[BENCH_PORT_AF_XDP] = "af_xdp",
 	[BENCH_PORT_AF_PACKET] = "af_packet",
+	[BENCH_PORT_UDP] = "udp",
 };
 
 static const char *const idle_names[] = {"poll", "adaptive", NULL};
@@ -73,6 +74,8 @@ static const struct cli_field options[] = {
 	HEADING("Modes limit and wire:"),
 	{ROW("port", CLI_CHOICE, port), .arg = "KIND", .names = bench_port_name + BENCH_PORT_MEMIF,
 	 .min = BENCH_PORT_MEMIF, .help = "the port between the two processes"},
+	NUMBER("link-mtu", link_mtu, "BYTES", 576, 65535, NULL,
+	       "of the interface below the port; default: what --mtu needs"),
 	NUMBER("run-ms", run_ms, "MS", 5, 10000, "50", "time of a measurement over a port"),
 	SWITCH("versus-limit", versus_limit,
 	       "wire: also the limit model of the same port, with the ratio"),

@@ -109,7 +109,7 @@ testpmd_pair_open(struct testpmd_pair *t, const struct bench_options *o, unsigne
 {
 	char vdev[2][256];
 
-	node_net_port(o->port, link, o->mtu, vdev);
+	node_net_port(o, link, vdev);
 	for (unsigned s = 2; s-- > 0;)
 		start(t, s, vdev[s]);
 	for (unsigned s = 0; s < 2; s++)
