@@ -20,13 +20,15 @@
 #include "port/packet_seg.h"
 #include "port/port.h"
 
-#define PACKET_TX_MSGS 32
-#define PACKET_TX_IOVS (4 * UDP_SEGS_MAX) /* iovecs per sendmmsg, at least; 4 per frame at most */
-#define PACKET_CONTROL 96                 /* bytes of control messages */
+#define PACKET_TX_MSGS  32
+#define PACKET_TX_IOVS  (4 * UDP_SEGS_MAX) /* iovecs per sendmmsg, at least; 4 per frame at most */
+#define PACKET_TX_STAGE (3 * UDP_SEGS_MAX * UDP_SHORT) /* copied bytes per sendmmsg, at least */
+#define PACKET_CONTROL  96                             /* bytes of control messages */
 
 struct packet_tx {
 	struct mmsghdr msg[PACKET_TX_MSGS];
 	struct iovec iov[2 * PACKET_TX_IOVS];
+	uint8_t stage[2 * PACKET_TX_STAGE]; /* copies of short pieces, which iovecs point to */
 	uint8_t head[PACKET_TX_MSGS][PACKET_VNET_LEN + PACKET_HDR_MAX];
 	uint32_t frames[PACKET_TX_MSGS]; /* frames per message */
 	bool gso;                        /* the kernel accepts super-frames, as far as known */

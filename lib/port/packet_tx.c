@@ -1,84 +1,80 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Converts frames to messages. If somebody cuts a super-frame, its segment k gets the
- * identification in its header plus k. The ICRC of each frame is therefore changed to that, in the
- * frame, before the message is sent; and changed back if the frame stays with the caller.
+ * identification in its header plus k. The ICRC of each frame is therefore changed to that, in a
+ * copy: the frame stays as it is.
  */
 #include <errno.h>
 #include <string.h>
 #include "port/log.h"
 #include "port/packet.h"
 
-/* Changes the ICRCs of the n frames of a message, the first of which has the headers *h, or back.
- */
+/* Begins message i with len bytes of tx->head[i], at *space. */
 static void
-icrcs_turn(struct packet_tx *tx, struct rte_mbuf *const *m, uint32_t n, const struct udp_head *h)
+message_begin(struct packet_tx *tx, uint32_t i, uint32_t len, struct udp_pieces *space)
 {
-	uint16_t id = (uint16_t)(h->ip[4] << 8 | h->ip[5]);
-	struct udp_head next;
-
-	for (uint32_t k = 1; k < n; k++) {
-		if (udp_head_read(m[k], &next))
-			udp_icrc_turn(&tx->rows, m[k], &next, (uint16_t)(id + k));
-	}
+	space->iov[0] = (struct iovec){tx->head[i], len};
+	space->n = 1;
 }
 
-/*
- * Makes message i of m[0], which is no UDP packet or has options: as it is. Returns the number of
- * iovecs used.
- */
-static uint32_t
-message_plain(struct packet_tx *tx, uint32_t i, const struct rte_mbuf *m, struct iovec *iov)
+/* Ends message i of n frames; moves *space behind it. */
+static void
+message_end(struct packet_tx *tx, uint32_t i, uint32_t n, struct udp_pieces *space)
+{
+	tx->msg[i].msg_hdr = (struct msghdr){.msg_iov = space->iov, .msg_iovlen = space->n};
+	tx->frames[i] = n;
+	space->iov += space->n;
+}
+
+/* Makes message i of m, which is no UDP packet or has options: as it is. */
+static void
+message_plain(struct packet_tx *tx, uint32_t i, const struct rte_mbuf *m, struct udp_pieces *space)
 {
 	memset(tx->head[i], 0, PACKET_VNET_LEN);
-	iov[0] = (struct iovec){tx->head[i], PACKET_VNET_LEN};
-	tx->frames[i] = 1;
-	return 1 + udp_gather(m, 0, iov + 1);
+	message_begin(tx, i, PACKET_VNET_LEN, space);
+	udp_frame_put(space, m, 0, 0);
+	message_end(tx, i, 1, space);
 }
 
-/*
- * Makes message i of the run m[0 .. n), whose first headers are *h. iov has space for 4 per frame.
- * Returns the number of iovecs used.
- */
-static uint32_t
+/* Makes message i of the run m[0 .. n), whose first headers are *h. */
+static void
 message_make(struct packet_tx *tx, uint32_t i, struct rte_mbuf *const *m, uint32_t n,
-	     const struct udp_head *h, struct iovec *iov)
+	     const struct udp_head *h, struct udp_pieces *space)
 {
-	uint32_t niov = 1, bytes = 0;
+	uint16_t id = (uint16_t)(h->ip[4] << 8 | h->ip[5]);
+	uint32_t bytes = 0;
 
-	for (uint32_t k = 0; k < n; k++) {
+	for (uint32_t k = 0; k < n; k++)
 		bytes += m[k]->pkt_len - h->hdr_len;
-		niov += udp_gather(m[k], h->hdr_len, iov + niov);
+	message_begin(tx, i, packet_head_put(tx->head[i], h, bytes, n > 1 ? h->payload : 0), space);
+	for (uint32_t k = 0; k < n; k++) {
+		uint32_t payload = m[k]->pkt_len - h->hdr_len;
+
+		udp_frame_put(space, m[k], h->hdr_len,
+			      udp_icrc_change(&tx->rows, h, payload, (uint16_t)(id + k)));
 	}
-	iov[0] = (struct iovec){
-		.iov_base = tx->head[i],
-		.iov_len = packet_head_put(tx->head[i], h, bytes, n > 1 ? h->payload : 0),
-	};
-	icrcs_turn(tx, m, n, h);
-	tx->frames[i] = n;
-	return niov;
+	message_end(tx, i, n, space);
 }
 
 /* Makes messages of m[0 .. n), n > 0, as many as there is space for. Returns how many. */
 static uint32_t
 messages_make(struct packet_tx *tx, struct rte_mbuf *const *m, uint32_t n)
 {
-	uint32_t i = 0, niov = 0, at = 0;
+	struct udp_pieces space = {.iov = tx->iov, .stage = tx->stage};
+	uint32_t i = 0, at = 0;
 	struct udp_head h;
 
-	while (i < PACKET_TX_MSGS && at < n && niov <= PACKET_TX_IOVS) {
-		struct iovec *iov = tx->iov + niov;
-		uint32_t run = 1, used;
+	while (i < PACKET_TX_MSGS && at < n && space.iov <= tx->iov + PACKET_TX_IOVS &&
+	       space.stage <= tx->stage + PACKET_TX_STAGE) {
+		uint32_t run = 1;
 
 		if (!udp_head_read(m[at], &h)) {
-			used = message_plain(tx, i, m[at], iov);
+			message_plain(tx, i, m[at], &space);
 		} else {
 			if (tx->gso && tx->single <= at)
 				run = udp_run(m + at, n - at, &h, UDP_SEGS_MAX);
-			used = message_make(tx, i, m + at, run, &h, iov);
+			message_make(tx, i, m + at, run, &h, &space);
 		}
-		tx->msg[i].msg_hdr = (struct msghdr){.msg_iov = iov, .msg_iovlen = used};
-		niov += used;
 		at += run;
 		i++;
 	}
@@ -120,11 +116,10 @@ refused(struct port_packet *u, uint32_t before, uint32_t n, int err)
 
 /* Sends the messages. Returns the frames that are done, sent or lost. *blocked: socket full. */
 static uint32_t
-messages_send(struct port_packet *u, struct rte_mbuf *const *m, uint32_t n, bool *blocked)
+messages_send(struct port_packet *u, uint32_t n, bool *blocked)
 {
 	struct packet_tx *tx = &u->tx;
 	uint32_t done = 0, i = 0, sent;
-	struct udp_head h;
 
 	while (i < n) {
 		int rc = sendmmsg(u->fd, tx->msg + i, n - i, MSG_DONTWAIT), err = errno;
@@ -142,10 +137,6 @@ messages_send(struct port_packet *u, struct rte_mbuf *const *m, uint32_t n, bool
 		lose(u, tx->frames[i], err);
 		done += tx->frames[i++];
 	}
-	for (uint32_t at = done; i < n; at += tx->frames[i++]) {
-		if (udp_head_read(m[at], &h))
-			icrcs_turn(tx, m + at, tx->frames[i], &h);
-	}
 	return done;
 }
 
@@ -157,7 +148,7 @@ port_packet_tx(struct port_packet *u, struct rte_mbuf **m, uint16_t n)
 
 	while (at < n && !blocked) {
 		uint32_t messages = messages_make(&u->tx, m + at, n - at);
-		uint32_t done = messages_send(u, m + at, messages, &blocked);
+		uint32_t done = messages_send(u, messages, &blocked);
 
 		rte_pktmbuf_free_bulk(m + at, done);
 		at += done;

@@ -23,15 +23,17 @@
 #include "port/udp_seg.h"
 
 #define UDP_TX_MSGS     32                 /* messages per sendmmsg */
-#define UDP_TX_IOVS     (3 * UDP_SEGS_MAX) /* iovecs per sendmmsg, at least; a frame has 3 at most */
-#define UDP_RX_MSGS     16                 /* messages per recvmmsg */
-#define UDP_RX_SEGS_MAX 128                /* segments of a super-frame that a kernel delivers */
-#define UDP_CONTROL     160                /* bytes of control messages */
-#define UDP_SPILL       65536              /* maximum length of a message */
+#define UDP_TX_IOVS     (4 * UDP_SEGS_MAX) /* iovecs per sendmmsg, at least; a frame has 4 at most */
+#define UDP_TX_STAGE    (3 * UDP_SEGS_MAX * UDP_SHORT) /* copied bytes per sendmmsg, at least */
+#define UDP_RX_MSGS     16                             /* messages per recvmmsg */
+#define UDP_RX_SEGS_MAX 128   /* segments of a super-frame that a kernel delivers */
+#define UDP_CONTROL     160   /* bytes of control messages */
+#define UDP_SPILL       65536 /* maximum length of a message */
 
 struct udp_tx {
 	struct mmsghdr msg[UDP_TX_MSGS];
 	struct iovec iov[2 * UDP_TX_IOVS];
+	uint8_t stage[2 * UDP_TX_STAGE]; /* copies of short pieces, which the iovecs point to */
 	struct sockaddr_storage to[UDP_TX_MSGS];
 	uint8_t control[UDP_TX_MSGS][UDP_CONTROL] __attribute__((aligned(8)));
 	uint32_t frames[UDP_TX_MSGS]; /* frames per message */

@@ -153,29 +153,48 @@ message_read(struct port_udp *u, struct msghdr *msg, struct udp_from *from)
 	return gso;
 }
 
-/*
- * Makes a frame of m, whose payload is in place, and queues it. hdr: headers for this length. k:
- * its position in the super-frame, which is its identification if its sender's kernel assigned it
- * and the super-frame was not cut on the way. The engine sees identification 0, so the ICRC is
- * changed to that.
- */
+/* Headers of a super-frame's segments, all of one length, and what changes their ICRCs. */
+struct segment_head {
+	uint8_t hdr[UDP_HDR_MAX];
+	uint32_t hdr_len, payload;
+	/*
+	 * Segment k has identification k if its sender's kernel assigned it and the super-frame was
+	 * not cut on the way. The engine sees identification 0, so its ICRC differs by change[k].
+	 * NULL: there is no such difference.
+	 */
+	const uint32_t *change;
+};
+
 static void
-frame_finish(struct port_udp *u, struct rte_mbuf *m, const uint8_t *hdr, uint32_t hdr_len,
-	     uint32_t payload, uint32_t k)
+head_make(struct port_udp *u, struct segment_head *h, const struct udp_from *from, uint32_t payload)
 {
+	h->hdr_len = udp_headers_put(h->hdr, u->mac, from, payload);
+	h->payload = payload;
+	h->change = NULL;
+	if (!from->v6 && payload >= WIRE_BTH_LEN + WIRE_ICRC_LEN)
+		h->change = udp_icrc_row_of(&u->rows, payload)->change;
+}
+
+/* Makes a frame of m, which has the payload of segment k, and queues it. */
+static void
+frame_finish(struct port_udp *u, struct rte_mbuf *m, const struct segment_head *h, uint32_t k)
+{
+	uint32_t hdr_len = h->hdr_len, payload = h->payload;
 	uint8_t *data = payload_of(m);
 
-	memcpy(data - hdr_len, hdr, hdr_len);
+	if (likely(hdr_len == UDP_HDR_V4)) /* a constant length costs less */
+		memcpy(data - UDP_HDR_V4, h->hdr, UDP_HDR_V4);
+	else
+		memcpy(data - hdr_len, h->hdr, hdr_len);
 	m->data_off = (uint16_t)(data - hdr_len - (uint8_t *)m->buf_addr);
 	m->data_len = (uint16_t)(hdr_len + payload);
 	m->pkt_len = m->data_len;
-	if (k != 0 && k < UDP_SEGS_MAX && hdr_len < UDP_HDR_MAX &&
-	    payload >= WIRE_BTH_LEN + WIRE_ICRC_LEN) {
+	if (k != 0 && k < UDP_SEGS_MAX && h->change != NULL) {
 		uint8_t *at = data + payload - WIRE_ICRC_LEN;
 		uint32_t icrc;
 
 		memcpy(&icrc, at, sizeof(icrc));
-		icrc ^= udp_icrc_row_of(&u->rows, payload)->change[k];
+		icrc ^= h->change[k];
 		memcpy(at, &icrc, sizeof(icrc));
 	}
 	u->rx.ready[u->rx.ready_n++] = m;
@@ -213,20 +232,20 @@ static void
 super_frame_cut(struct port_udp *u, struct udp_slot *s, const struct udp_from *from, uint32_t bytes,
 		uint32_t gso)
 {
-	uint32_t hdr_len, len = gso;
-	uint8_t hdr[UDP_HDR_MAX];
+	struct segment_head h;
+	uint32_t len = gso;
 
-	hdr_len = udp_headers_put(hdr, u->mac, from, gso);
+	head_make(u, &h, from, gso);
 	for (uint32_t i = 0, off = 0; off < bytes; i++, off += len) {
 		struct rte_mbuf *m;
 
 		if (bytes - off < gso) {
 			len = bytes - off;
-			udp_headers_put(hdr, u->mac, from, len);
+			head_make(u, &h, from, len);
 		}
 		m = segment_take(u, s, i, gso, len);
 		if (m != NULL)
-			frame_finish(u, m, hdr, hdr_len, len, i);
+			frame_finish(u, m, &h, i);
 	}
 	/* two may be a coincidence; more are a stream */
 	if (gso < CHUNK_MIN || bytes <= 2 * gso)
@@ -239,12 +258,13 @@ static void
 datagram_take(struct port_udp *u, struct udp_slot *s, const struct udp_from *from, uint32_t bytes)
 {
 	struct rte_mbuf *m = s->m[0];
-	uint8_t hdr[UDP_HDR_MAX];
+	struct segment_head h;
 
 	if (bytes > s->chunk)
 		udp_copy_out(s->iov + 1, s->nm, 0, payload_of(m) + s->chunk, bytes - s->chunk);
 	s->m[0] = NULL;
-	frame_finish(u, m, hdr, udp_headers_put(hdr, u->mac, from, bytes), bytes, 0);
+	head_make(u, &h, from, bytes);
+	frame_finish(u, m, &h, 0);
 }
 
 /* Converts one message of bytes bytes. */

@@ -7,7 +7,7 @@
 
 #define HDR4 (WIRE_ETH_LEN + WIRE_IPV4_LEN + WIRE_UDP_LEN)
 #define HDR6 (WIRE_ETH_LEN + WIRE_IPV6_LEN + WIRE_UDP_LEN)
-_Static_assert(HDR6 == UDP_HDR_MAX, "the longest headers");
+_Static_assert(HDR4 == UDP_HDR_V4 && HDR6 == UDP_HDR_MAX, "the lengths of headers");
 
 static bool
 read_v4(const uint8_t *ip, uint32_t ip_bytes, struct udp_head *h)
@@ -108,21 +108,40 @@ udp_run(struct rte_mbuf *const *m, uint32_t n, const struct udp_head *first, uin
 	return i;
 }
 
-uint32_t
-udp_gather(const struct rte_mbuf *m, uint32_t hdr_len, struct iovec *iov)
+/* Appends a copy of len bytes. */
+static void
+copy_put(struct udp_pieces *p, const void *bytes, uint32_t len)
 {
-	uint32_t n = 0;
+	struct iovec *last = p->n != 0 ? &p->iov[p->n - 1] : NULL;
 
-	iov[n++] = (struct iovec){
-		.iov_base = rte_pktmbuf_mtod_offset(m, uint8_t *, hdr_len),
-		.iov_len = m->data_len - hdr_len,
-	};
-	for (m = m->next; m != NULL; m = m->next)
-		iov[n++] = (struct iovec){
-			.iov_base = rte_pktmbuf_mtod(m, uint8_t *),
-			.iov_len = m->data_len,
-		};
-	return n;
+	memcpy(p->stage, bytes, len);
+	if (last != NULL && (uint8_t *)last->iov_base + last->iov_len == p->stage)
+		last->iov_len += len;
+	else
+		p->iov[p->n++] = (struct iovec){p->stage, len};
+	p->stage += len;
+}
+
+void
+udp_frame_put(struct udp_pieces *p, const struct rte_mbuf *m, uint32_t skip, uint32_t icrc_changes)
+{
+	for (; m != NULL; m = m->next, skip = 0) {
+		uint8_t *from = rte_pktmbuf_mtod_offset(m, uint8_t *, skip);
+		uint32_t len = m->data_len - skip, icrc;
+		bool changes = m->next == NULL && icrc_changes != 0 && len >= WIRE_ICRC_LEN;
+
+		if (changes)
+			len -= WIRE_ICRC_LEN;
+		if (len > UDP_SHORT)
+			p->iov[p->n++] = (struct iovec){from, len};
+		else if (len != 0)
+			copy_put(p, from, len);
+		if (!changes)
+			continue;
+		memcpy(&icrc, from + len, sizeof(icrc));
+		icrc ^= icrc_changes;
+		copy_put(p, &icrc, sizeof(icrc));
+	}
 }
 
 static uint32_t
@@ -232,23 +251,14 @@ udp_icrc_row_of(struct udp_icrc_rows *rows, uint32_t payload)
 	return row;
 }
 
-void
-udp_icrc_turn(struct udp_icrc_rows *rows, struct rte_mbuf *m, const struct udp_head *h, uint16_t id)
+uint32_t
+udp_icrc_change(struct udp_icrc_rows *rows, const struct udp_head *h, uint32_t payload, uint16_t id)
 {
 	uint16_t delta = (uint16_t)((h->ip[4] << 8 | h->ip[5]) ^ id);
 	const struct udp_icrc_row *row;
-	struct rte_mbuf *last;
-	uint32_t icrc;
-	uint8_t *at;
 
-	if (h->v6 || delta == 0 || h->payload < WIRE_BTH_LEN + WIRE_ICRC_LEN)
-		return;
-	last = rte_pktmbuf_lastseg(m);
-	if (last->data_len < WIRE_ICRC_LEN)
-		return;
-	row = udp_icrc_row_of(rows, h->payload);
-	at = rte_pktmbuf_mtod_offset(last, uint8_t *, last->data_len - WIRE_ICRC_LEN);
-	memcpy(&icrc, at, sizeof(icrc));
-	icrc ^= delta < UDP_SEGS_MAX ? row->change[delta] : wire_icrc_id_change(row->factor, delta);
-	memcpy(at, &icrc, sizeof(icrc));
+	if (h->v6 || delta == 0 || payload < WIRE_BTH_LEN + WIRE_ICRC_LEN)
+		return 0;
+	row = udp_icrc_row_of(rows, payload);
+	return delta < UDP_SEGS_MAX ? row->change[delta] : wire_icrc_id_change(row->factor, delta);
 }

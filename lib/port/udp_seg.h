@@ -15,6 +15,7 @@
 
 #define UDP_SEGS_MAX  64    /* segments per super-frame that every kernel accepts */
 #define UDP_BYTES_MAX 65487 /* of UDP payload in one call, IPv6 (IPv4: 20 more) */
+#define UDP_HDR_V4    42    /* Ethernet, IPv4, UDP */
 #define UDP_HDR_MAX   62    /* Ethernet, IPv6, UDP */
 
 /* The headers of a frame that a socket makes itself. */
@@ -43,11 +44,22 @@ bool udp_head_same_path(const struct udp_head *a, const struct udp_head *b);
 uint32_t udp_run(struct rte_mbuf *const *m, uint32_t n, const struct udp_head *first,
 		 uint32_t max_segs);
 
+#define UDP_SHORT 256 /* bytes: to copy so many costs less than an iovec more */
+
+/* The bytes of a message: pieces of frames, and copies of short pieces, one behind the other. */
+struct udp_pieces {
+	struct iovec
+		*iov;   /* space for 4 a frame: 3 segments, of the last of which the ICRC apart */
+	uint32_t n;     /* of these in use */
+	uint8_t *stage; /* free space for copies, 3 * UDP_SHORT a frame */
+};
+
 /*
- * Puts the payload of m, behind hdr_len bytes, into iov, which has space for m->nb_segs. Returns
- * the number of iovecs.
+ * Appends m without its first skip bytes, which its first segment contains; icrc_changes is added
+ * (xor) to its last 4 bytes, in a copy of them. m must not change before the message is sent.
  */
-uint32_t udp_gather(const struct rte_mbuf *m, uint32_t hdr_len, struct iovec *iov);
+void udp_frame_put(struct udp_pieces *p, const struct rte_mbuf *m, uint32_t skip,
+		   uint32_t icrc_changes);
 
 /* Addresses of a datagram, from the socket. GIDs, both of one family. */
 struct udp_from {
@@ -83,11 +95,11 @@ struct udp_icrc_rows {
 };
 
 /*
- * Changes the ICRC of m, whose headers are *h, from the identification in its header to id. The
- * header stays as it is. Does nothing if there is no ICRC, or over IPv6.
+ * Returns the difference (xor) of the ICRCs of a packet of payload bytes with the headers *h and of
+ * the same packet with this identification. 0 over IPv6, and if there is no ICRC. One thread.
  */
-void udp_icrc_turn(struct udp_icrc_rows *rows, struct rte_mbuf *m, const struct udp_head *h,
-		   uint16_t id);
+uint32_t udp_icrc_change(struct udp_icrc_rows *rows, const struct udp_head *h, uint32_t payload,
+			 uint16_t id);
 
 /* Returns the row for IPv4 packets with payload bytes (16 .. 65507) of UDP payload. One thread. */
 const struct udp_icrc_row *udp_icrc_row_of(struct udp_icrc_rows *rows, uint32_t payload);

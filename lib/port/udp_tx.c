@@ -2,8 +2,7 @@
 /*
  * Converts frames to messages. The kernel makes the IP header: segment k of a super-frame gets
  * identification k, and a single datagram 0, because the socket is not connected and sets DF. The
- * engine's ICRC matches the identification in its own header, so it is changed here, in the frame,
- * before the message is sent; and changed back if the frame stays with the caller.
+ * engine's ICRC matches the identification in its own header, so the message has a changed copy.
  */
 #include <errno.h>
 #include <netinet/udp.h>
@@ -96,46 +95,34 @@ message_class(const struct udp_head *h, struct msghdr *msg)
 			    &ttl, sizeof(ttl));
 }
 
-/* Changes the ICRCs of the n frames of a message to those of identifications 0 to n - 1, or back.
+/*
+ * Makes message i of the run m[0 .. n), whose first headers are *h, of *space, and moves *space
+ * behind it.
  */
 static void
-icrcs_turn(struct port_udp *u, struct rte_mbuf *const *m, uint32_t n)
-{
-	struct udp_head h;
-
-	for (uint32_t k = 0; k < n; k++) {
-		if (udp_head_read(m[k], &h))
-			udp_icrc_turn(&u->rows, m[k], &h, (uint16_t)k);
-	}
-}
-
-/*
- * Makes message i of the run m[0 .. n), whose first headers are *h. iov has space for 3 per frame.
- * Returns the number of iovecs used.
- */
-static uint32_t
 message_make(struct port_udp *u, uint32_t i, struct rte_mbuf *const *m, uint32_t n,
-	     const struct udp_head *h, struct iovec *iov)
+	     const struct udp_head *h, struct udp_pieces *space)
 {
 	struct udp_tx *tx = &u->tx;
 	struct msghdr *msg = &tx->msg[i].msg_hdr;
-	uint32_t niov = 0;
 
 	*msg = (struct msghdr){
 		.msg_name = &tx->to[i],
-		.msg_iov = iov,
+		.msg_iov = space->iov,
 		.msg_control = tx->control[i],
 	};
 	message_address(u, h, msg);
 	message_class(h, msg);
 	if (n > 1)
 		control_put(msg, IPPROTO_UDP, UDP_SEGMENT, &h->payload, sizeof(h->payload));
+	space->n = 0;
 	for (uint32_t k = 0; k < n; k++)
-		niov += udp_gather(m[k], h->hdr_len, iov + niov);
-	msg->msg_iovlen = niov;
-	icrcs_turn(u, m, n);
+		udp_frame_put(space, m[k], h->hdr_len,
+			      udp_icrc_change(&u->rows, h, m[k]->pkt_len - h->hdr_len,
+					      (uint16_t)k));
+	msg->msg_iovlen = space->n;
+	space->iov += space->n;
 	tx->frames[i] = n;
-	return niov;
 }
 
 /*
@@ -146,17 +133,19 @@ static uint32_t
 messages_make(struct port_udp *u, struct rte_mbuf *const *m, uint32_t n)
 {
 	struct udp_tx *tx = &u->tx;
-	uint32_t i = 0, niov = 0, at = 0;
+	struct udp_pieces space = {.iov = tx->iov, .stage = tx->stage};
+	uint32_t i = 0, at = 0;
 	struct udp_head h;
 
-	while (i < UDP_TX_MSGS && at < n && niov <= UDP_TX_IOVS) {
+	while (i < UDP_TX_MSGS && at < n && space.iov <= tx->iov + UDP_TX_IOVS &&
+	       space.stage <= tx->stage + UDP_TX_STAGE) {
 		uint32_t run = 1;
 
 		if (!udp_head_read(m[at], &h))
 			break;
 		if (tx->gso && tx->single <= at)
 			run = udp_run(m + at, n - at, &h, UDP_SEGS_MAX);
-		niov += message_make(u, i, m + at, run, &h, tx->iov + niov);
+		message_make(u, i, m + at, run, &h, &space);
 		at += run;
 		i++;
 	}
@@ -199,7 +188,7 @@ refused(struct port_udp *u, uint32_t before, uint32_t n, int err)
 
 /* Sends the messages. Returns the frames that are done, sent or lost. *blocked: socket full. */
 static uint32_t
-messages_send(struct port_udp *u, struct rte_mbuf *const *m, uint32_t n, bool *blocked)
+messages_send(struct port_udp *u, uint32_t n, bool *blocked)
 {
 	struct udp_tx *tx = &u->tx;
 	uint32_t done = 0, i = 0, sent;
@@ -219,8 +208,6 @@ messages_send(struct port_udp *u, struct rte_mbuf *const *m, uint32_t n, bool *b
 		lose(u, tx->frames[i], err);
 		done += tx->frames[i++];
 	}
-	for (uint32_t at = done; i < n; at += tx->frames[i++])
-		icrcs_turn(u, m + at, tx->frames[i]);
 	return done;
 }
 
@@ -237,7 +224,7 @@ port_udp_tx(struct port_udp *u, struct rte_mbuf **m, uint16_t n)
 			rte_pktmbuf_free(m[at++]);
 			continue;
 		}
-		done = messages_send(u, m + at, messages, &blocked);
+		done = messages_send(u, messages, &blocked);
 		rte_pktmbuf_free_bulk(m + at, done);
 		at += done;
 		u->tx.single = u->tx.single > done ? u->tx.single - done : 0;

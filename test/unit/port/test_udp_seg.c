@@ -180,29 +180,94 @@ a_tag_and_macs_belong_to_the_path(void **state)
 	}
 }
 
+/* Makes frame i one of three segments: 12 bytes behind its headers, client and tail. */
 static void
-payload_is_gathered_from_where_it_lies(void **state)
+in_three(int i, uint8_t *client, uint32_t len, uint8_t *tail)
 {
-	struct udp_from from = from_v4();
-	uint8_t client[1024], tail[4];
-	struct iovec iov[3];
+	static struct rte_mbuf more[4];
+	static uint32_t used;
+	struct rte_mbuf *rest = &more[used];
 
-	put(0, &from, 12 + sizeof(client) + sizeof(tail));
-	assert_int_equal(udp_gather(m[0], 42, iov), 1);
+	used = (used + 2) % 4;
+	mbuf[i].data_len = 54;
+	mbuf[i].nb_segs = 3;
+	mbuf[i].next = &rest[0];
+	rest[0] = (struct rte_mbuf){
+		.buf_addr = client, .data_len = (uint16_t)len, .next = &rest[1]};
+	rest[1] = (struct rte_mbuf){.buf_addr = tail, .data_len = 4};
+}
+
+static void
+long_payload_is_sent_from_where_it_lies(void **state)
+{
+	uint8_t client[2][1024], tail[4] = {1, 2, 3, 4}, stage[6 * UDP_SHORT];
+	struct udp_from from = from_v4();
+	struct iovec iov[8];
+	struct udp_pieces p = {.iov = iov, .stage = stage};
+
+	put(0, &from, 12 + 1024 + 4);
+	put(1, &from, 12 + 1024 + 4);
+	udp_frame_put(&p, m[0], 42, 0);
+	assert_int_equal(p.n, 1);
 	assert_ptr_equal(iov[0].iov_base, bytes[0] + 42);
 	assert_int_equal(iov[0].iov_len, 1040);
-	mbuf[0].data_len = 54;
-	mbuf[0].nb_segs = 3;
-	mbuf[0].next = &mbuf[1];
-	mbuf[1] =
-		(struct rte_mbuf){.buf_addr = client, .data_len = sizeof(client), .next = &mbuf[2]};
-	mbuf[2] = (struct rte_mbuf){.buf_addr = tail, .data_len = sizeof(tail)};
-	assert_int_equal(udp_gather(m[0], 42, iov), 3);
+	in_three(0, client[0], 1024, tail);
+	in_three(1, client[1], 1024, tail);
+	p.n = 0;
+	udp_frame_put(&p, m[0], 42, 0);
+	udp_frame_put(&p, m[1], 42, 0x10);
+	assert_int_equal(p.n, 5);
+	assert_memory_equal(iov[0].iov_base, bytes[0] + 42, 12);
 	assert_int_equal(iov[0].iov_len, 12);
-	assert_ptr_equal(iov[1].iov_base, client);
+	assert_ptr_equal(iov[1].iov_base, client[0]);
 	assert_int_equal(iov[1].iov_len, 1024);
-	assert_ptr_equal(iov[2].iov_base, tail);
-	assert_int_equal(iov[2].iov_len, 4);
+	/* the first frame's ICRC and the second's headers are one piece */
+	assert_int_equal(iov[2].iov_len, 16);
+	assert_memory_equal(iov[2].iov_base, tail, 4);
+	assert_memory_equal((uint8_t *)iov[2].iov_base + 4, bytes[1] + 42, 12);
+	assert_ptr_equal(iov[3].iov_base, client[1]);
+	assert_int_equal(iov[4].iov_len, 4);
+	assert_memory_equal(iov[4].iov_base, "\x11\x02\x03\x04", 4);
+	assert_memory_equal(tail, "\x01\x02\x03\x04", 4);
+}
+
+static void
+short_frames_are_one_piece(void **state)
+{
+	uint8_t stage[6 * UDP_SHORT], want[2 * 96];
+	struct udp_from from = from_v4();
+	struct iovec iov[8];
+	struct udp_pieces p = {.iov = iov, .stage = stage};
+
+	put(0, &from, 96);
+	put(1, &from, 96);
+	memcpy(want, bytes[0] + 42, 96);
+	memcpy(want + 96, bytes[1] + 42, 96);
+	want[96 + 92] ^= 0x10;
+	udp_frame_put(&p, m[0], 42, 0);
+	udp_frame_put(&p, m[1], 42, 0x10);
+	assert_int_equal(p.n, 1);
+	assert_int_equal(iov[0].iov_len, sizeof(want));
+	assert_memory_equal(iov[0].iov_base, want, sizeof(want));
+}
+
+/* A long frame in one segment, too, leaves with a changed copy of its ICRC. */
+static void
+frame_keeps_its_icrc(void **state)
+{
+	uint8_t stage[3 * UDP_SHORT], before[4];
+	struct udp_from from = from_v4();
+	struct iovec iov[4];
+	struct udp_pieces p = {.iov = iov, .stage = stage};
+
+	put(0, &from, 1040);
+	memcpy(before, bytes[0] + 42 + 1036, 4);
+	udp_frame_put(&p, m[0], 42, 0xff);
+	assert_int_equal(p.n, 2);
+	assert_int_equal(iov[0].iov_len, 1036);
+	assert_int_equal(iov[1].iov_len, 4);
+	assert_int_equal(*(uint8_t *)iov[1].iov_base, before[0] ^ 0xff);
+	assert_memory_equal(bytes[0] + 42 + 1036, before, 4);
 }
 
 /* A SEND ONLY of 64 bytes behind made-up headers, with its ICRC. */
@@ -322,7 +387,9 @@ main(void)
 		cmocka_unit_test(run_is_as_long_as_a_message_may_be),
 		cmocka_unit_test(what_is_no_udp_is_not_read),
 		cmocka_unit_test(a_tag_and_macs_belong_to_the_path),
-		cmocka_unit_test(payload_is_gathered_from_where_it_lies),
+		cmocka_unit_test(long_payload_is_sent_from_where_it_lies),
+		cmocka_unit_test(short_frames_are_one_piece),
+		cmocka_unit_test(frame_keeps_its_icrc),
 		cmocka_unit_test(made_up_headers_are_those_of_a_packet),
 		cmocka_unit_test(a_group_has_its_mac),
 		cmocka_unit_test(icrc_of_a_segment_has_its_identification),
