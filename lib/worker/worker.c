@@ -40,13 +40,14 @@ worker_count_rx(struct counter_block *counters, struct rte_mbuf *const *m, unsig
 static unsigned
 ports_rx(struct worker *w)
 {
-	struct rte_mbuf *m[WORKER_RX_BURST];
+	struct rte_mbuf *m[WORKER_RX_SUPER];
 	unsigned total = 0;
 
 	w->rx_full = false;
 	for (unsigned i = 0; i < w->nrxqs; i++) {
 		const struct port_queue *q = &w->rxqs[i].q;
-		uint16_t dev = q->port, n = port_queue_rx(q, m, WORKER_RX_BURST);
+		uint16_t most = q->kind <= PORT_ETHDEV_GUARDED ? WORKER_RX_BURST : WORKER_RX_SUPER;
+		uint16_t dev = q->port, n = port_queue_rx(q, m, most);
 
 		if (n == 0)
 			continue;
@@ -55,7 +56,7 @@ ports_rx(struct worker *w)
 			captured_burst(w, dev, m, n);
 		engine_rx(&w->engine, w->now_ns, dev, m, n);
 		total += n;
-		w->rx_full |= n == WORKER_RX_BURST;
+		w->rx_full |= n == most;
 	}
 	return total;
 }
