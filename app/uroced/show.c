@@ -120,8 +120,8 @@ socket_stats(const struct port_udp_stats *s)
 static void
 show_port(const struct device *dev, json_t *out)
 {
-	const struct port_udp_stats *udp = port_udp_stats(&dev->port);
 	const struct port_udp_stats *packet = port_packet_stats(&dev->port);
+	struct port_udp_stats udp;
 	const struct port *p = &dev->port;
 	json_t *o = of_device(dev);
 
@@ -135,8 +135,8 @@ show_port(const struct device *dev, json_t *out)
 	show_set_int(o, "rx_queues", p->nrxq);
 	show_set_int(o, "tx_queues", p->ntxq);
 	show_set(o, "rx_wake", json_string(rx_wake(p)));
-	if (udp != NULL)
-		show_set(o, "udp", socket_stats(udp));
+	if (port_udp_stats(p, &udp))
+		show_set(o, "udp", socket_stats(&udp));
 	if (packet != NULL)
 		show_set(o, "packet", socket_stats(packet));
 	show_set(o, "gids", port_gids(dev));

@@ -461,6 +461,12 @@ port_host_route(const struct port *p, const uint8_t dgid[16], uint8_t hop[16])
 	return host_route(if_nametoindex(p->netdev), dgid, hop);
 }
 
+int
+port_rx_fd(const struct port *p, uint16_t queue)
+{
+	return p->kind == PORT_UDP ? port_udp_fd(p, queue) : p->rx_fd;
+}
+
 bool
 port_poll_link(struct port *p)
 {

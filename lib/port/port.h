@@ -61,7 +61,7 @@ struct port {
 	char netdev[32]; /* kernel interface under it, or "" */
 	uint8_t mac[6];
 	uint16_t nrxq, ntxq;
-	int rx_fd;         /* readable while frames wait in its one queue; 0: it has none */
+	int rx_fd;         /* readable while frames wait in its first queue; 0: it has none */
 	uint32_t link_mtu; /* bytes of IP packet it carries */
 	uint16_t vlan;     /* as in struct port_params */
 	bool started;      /* its queues may be used */
@@ -71,7 +71,7 @@ struct port {
 	bool tx_copies;       /* has copied a frame, of several segments, when it has taken it */
 	bool inward;          /* as in struct port_params */
 	bool shared;          /* as in struct port_params */
-	struct port_udp *udp; /* of a PORT_UDP */
+	struct port_udp *udp; /* of a PORT_UDP: a socket a queue */
 	struct port_packet *packet;   /* of a PORT_PACKET */
 	struct rte_mempool *own_pool; /* buffers that the driver needs in its own way, or NULL */
 };
@@ -97,7 +97,8 @@ struct port_params {
 	/*
 	 * A UDP socket is wanted, not an ethdev: on this address of the host ("10.9.0.1" or
 	 * "fd00::1", a prefix length is passed over), or on all addresses of this interface. One of
-	 * them, or both NULL. name, mac, vlan and descriptors mean nothing then.
+	 * them, or both NULL. name, mac, vlan and descriptors mean nothing then. Received
+	 * packets are spread over the queues by destination QPN modulo nqueues, a power of two.
 	 */
 	const char *udp_addr, *udp_netdev;
 	/*
@@ -160,10 +161,15 @@ int port_group_join(const struct port *p, const uint8_t gid[16]);
 void port_group_leave(const struct port *p, const uint8_t gid[16]);
 /* Can it? */
 bool port_takes_groups(const struct port *p);
-/* What a PORT_UDP counts, or NULL for other kinds. */
-const struct port_udp_stats *port_udp_stats(const struct port *p);
+/* Sums up what a PORT_UDP counts. Returns false for other kinds. */
+bool port_udp_stats(const struct port *p, struct port_udp_stats *sum);
 /* What a PORT_PACKET counts, or NULL for other kinds. */
 const struct port_udp_stats *port_packet_stats(const struct port *p);
+/*
+ * Returns a descriptor that is readable while frames wait in this queue, below p->nrxq; 0: there is
+ * none. The port owns it: use it for polling only.
+ */
+int port_rx_fd(const struct port *p, uint16_t queue);
 
 /*
  * A memif client connects when it is started and never again: with its server absent, port_open

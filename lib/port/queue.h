@@ -15,6 +15,9 @@
 #include "port/burst.h"
 #include "port/port.h"
 
+/* The socket of queue `queue` of p; NULL if p is no PORT_UDP or has no such queue. */
+struct port_udp *port_udp_of(const struct port *p, uint16_t queue);
+
 struct port_queue {
 	enum port_kind kind;
 	uint16_t port, queue;
@@ -26,8 +29,11 @@ struct port_queue {
 static inline struct port_queue
 port_queue_of(const struct port *p, uint16_t queue)
 {
-	return (struct port_queue){
-		.kind = p->kind, .port = p->id, .queue = queue, .udp = p->udp, .packet = p->packet};
+	return (struct port_queue){.kind = p->kind,
+				   .port = p->id,
+				   .queue = queue,
+				   .udp = port_udp_of(p, queue),
+				   .packet = p->packet};
 }
 
 /* Bursts of the kinds other than PORT_ETHDEV, called by port_queue_rx and port_queue_tx. */

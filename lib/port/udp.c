@@ -2,6 +2,7 @@
 #include "port/udp.h"
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/filter.h>
 #include <net/if.h>
 #include <netinet/udp.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include "port/ids.h"
 #include "port/log.h"
 #include "port/mtu.h"
+#include "port/queue.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
@@ -146,9 +148,12 @@ set_headers(const struct port_udp *u)
 	       (!u->any || set(u, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1));
 }
 
-/* Requests large buffers. With CAP_NET_ADMIN the system's limit does not apply. */
+/*
+ * Requests large buffers. With CAP_NET_ADMIN the system's limit does not apply. first: the port's
+ * first socket, whose size is told.
+ */
 static void
-set_buffers(const struct port_udp *u)
+set_buffers(const struct port_udp *u, bool first)
 {
 	int have = 0;
 	socklen_t len = sizeof(have);
@@ -157,6 +162,8 @@ set_buffers(const struct port_udp *u)
 		set(u, SOL_SOCKET, SO_RCVBUF, BUFFER_WANTED);
 	if (!set(u, SOL_SOCKET, SO_SNDBUFFORCE, BUFFER_WANTED))
 		set(u, SOL_SOCKET, SO_SNDBUF, BUFFER_WANTED);
+	if (!first)
+		return;
 	if (getsockopt(u->fd, SOL_SOCKET, SO_RCVBUF, &have, &len) == 0 && have < BUFFER_ENOUGH)
 		PORT_LOG(NOTICE, u->name,
 			 "the socket's receive buffer holds %d KiB only, so packets may be lost: "
@@ -165,31 +172,69 @@ set_buffers(const struct port_udp *u)
 }
 
 static void
-set_offloads(struct port_udp *u)
+set_offloads(struct port_udp *u, bool first)
 {
 	u->tx.gso = set(u, IPPROTO_UDP, UDP_SEGMENT, 0);
-	if (!u->tx.gso)
+	if (!u->tx.gso && first)
 		PORT_LOG(NOTICE, u->name,
 			 "this kernel has no UDP_SEGMENT: sending one datagram per call");
 	set(u, SOL_SOCKET, SO_RXQ_OVFL, 1);
-	if (!set(u, IPPROTO_UDP, UDP_GRO, 1))
+	if (!set(u, IPPROTO_UDP, UDP_GRO, 1) && first)
 		PORT_LOG(NOTICE, u->name,
 			 "this kernel has no UDP_GRO: receiving one datagram per call");
 }
 
+/*
+ * Makes the kernel spread what is received over the sockets by destination QPN: the program's
+ * result is the number of the socket, in the order in which they were bound. It sees the UDP
+ * payload, thus the BTH.
+ */
 static int
-open_socket(struct port *p)
+steer(const struct port *p)
 {
-	struct port_udp *u = p->udp;
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct wire_bth, fb_qpn)),
+		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xffffffu & (p->nrxq - 1u)),
+		BPF_STMT(BPF_RET | BPF_A, 0),
+	};
+	struct sock_fprog program = {.len = RTE_DIM(code), .filter = code};
+
+	if (setsockopt(p->udp->fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program,
+		       sizeof(program)) != 0)
+		return -errno;
+	return 0;
+}
+
+/*
+ * Binds the first socket without SO_REUSEPORT, so that nobody else has the address, and the others
+ * to the same. Nobody else can join them later without that attempt failing, too.
+ */
+static int
+bind_queue(const struct port *p, const struct port_udp *u)
+{
+	int rc;
+
+	if (u != p->udp && !set(u, SOL_SOCKET, SO_REUSEPORT, 1))
+		return -errno;
+	rc = bind_socket(u, p->netdev);
+	if (rc == 0 && u == p->udp && p->nrxq > 1 && !set(u, SOL_SOCKET, SO_REUSEPORT, 1))
+		rc = -errno;
+	return rc;
+}
+
+static int
+open_socket(struct port *p, struct port_udp *u)
+{
+	bool first = u == p->udp;
 	int rc = make_socket(u);
 
 	if (rc == 0 && !set_headers(u))
 		rc = -errno;
 	if (rc == 0) {
 		set_groups(u);
-		set_buffers(u);
-		set_offloads(u);
-		rc = bind_socket(u, p->netdev);
+		set_buffers(u, first);
+		set_offloads(u, first);
+		rc = bind_queue(p, u);
 	}
 	if (rc == -EADDRINUSE)
 		PORT_LOG(ERR, p->name,
@@ -212,6 +257,33 @@ make_slots(struct port_udp *u)
 	return 0;
 }
 
+/* Opens the sockets of all queues; what is common to them is set in the first. */
+static int
+open_sockets(struct port *p)
+{
+	struct port_udp *u = p->udp;
+	int rc = 0;
+
+	for (uint16_t q = 0; q < p->nrxq && rc == 0; q++) {
+		if (q != 0) {
+			u[q].any = u->any;
+			memcpy(u[q].gid, u->gid, sizeof(u->gid));
+			u[q].ifindex = u->ifindex;
+			u[q].rx.room = u->rx.room;
+			u[q].rx.chunk = u->rx.chunk;
+		}
+		rc = make_slots(&u[q]);
+		if (rc == 0)
+			rc = open_socket(p, &u[q]);
+	}
+	if (rc == 0 && p->nrxq > 1 && steer(p) != 0)
+		PORT_LOG(
+			NOTICE, p->name,
+			"this kernel does not steer packets by QPN: workers pass them on, which is "
+			"slower");
+	return rc;
+}
+
 /* Gets the interface's MAC, or makes one from the address if it has none (lo). */
 static void
 find_mac(struct port *p)
@@ -224,7 +296,8 @@ find_mac(struct port *p)
 	p->mac[1] = (uint8_t)p->udp->ifindex;
 	memcpy(p->mac + 2, p->udp->gid + 12, 4);
 out:
-	memcpy(p->udp->mac, p->mac, 6);
+	for (uint16_t q = 0; q < p->nrxq; q++)
+		memcpy(p->udp[q].mac, p->mac, 6);
 }
 
 /* Checks the MTU. Returns 0, or -EINVAL, logged. */
@@ -251,7 +324,8 @@ find_limits(struct port *p, const struct port_params *params)
 int
 port_udp_open(struct port *p, const struct port_params *params, struct rte_mempool *pool)
 {
-	struct port_udp *u = calloc(1, sizeof(*u));
+	uint16_t nqueues = (uint16_t)params->nqueues;
+	struct port_udp *u = calloc(nqueues, sizeof(*u));
 	int rc;
 
 	memset(p, 0, sizeof(*p));
@@ -259,23 +333,24 @@ port_udp_open(struct port *p, const struct port_params *params, struct rte_mempo
 	if (u == NULL)
 		return -ENOMEM;
 	p->udp = u;
-	u->fd = -1;
-	u->pool = pool;
+	for (uint16_t q = 0; q < nqueues; q++) {
+		u[q].fd = -1;
+		u[q].pool = pool;
+	}
 	p->kind = PORT_UDP;
 	snprintf(p->name, sizeof(p->name), "udp:%.*s",
 		 params->udp_netdev != NULL ? 40 : (int)strcspn(params->udp_addr, "/"),
 		 params->udp_netdev != NULL ? params->udp_netdev : params->udp_addr);
-	memcpy(u->name, p->name, sizeof(u->name));
+	for (uint16_t q = 0; q < nqueues; q++)
+		memcpy(u[q].name, p->name, sizeof(u->name));
 	snprintf(p->driver, sizeof(p->driver), "udp");
-	p->nrxq = p->ntxq = 1;
+	p->nrxq = p->ntxq = nqueues;
 	p->tx_multi_seg = p->tx_copies = true;
 	rc = find_host(p, params);
 	if (rc == 0)
 		rc = find_limits(p, params);
 	if (rc == 0)
-		rc = make_slots(u);
-	if (rc == 0)
-		rc = open_socket(p);
+		rc = open_sockets(p);
 	if (rc == 0) {
 		p->id = port_id_take();
 		if (p->id == PORT_IDS_MAX)
@@ -292,11 +367,9 @@ port_udp_open(struct port *p, const struct port_params *params, struct rte_mempo
 	return 0;
 }
 
-void
-port_udp_close(struct port *p)
+static void
+queue_close(struct port_udp *u)
 {
-	struct port_udp *u = p->udp;
-
 	if (u->fd >= 0)
 		close(u->fd);
 	for (uint32_t i = 0; i < UDP_RX_MSGS; i++) {
@@ -307,7 +380,14 @@ port_udp_close(struct port *p)
 		free(s->spill);
 	}
 	rte_pktmbuf_free_bulk(u->rx.ready + u->rx.ready_at, u->rx.ready_n - u->rx.ready_at);
-	free(u);
+}
+
+void
+port_udp_close(struct port *p)
+{
+	for (uint16_t q = 0; q < p->nrxq; q++)
+		queue_close(&p->udp[q]);
+	free(p->udp);
 	p->udp = NULL;
 	p->started = false;
 	__atomic_store_n(&p->link_up, false, __ATOMIC_RELAXED);
@@ -332,49 +412,32 @@ port_udp_addrs(const struct port *p, struct net_addr *addr, uint32_t max)
 	return host_addrs(p->netdev, p->udp->any ? NULL : p->udp->gid, addr, max);
 }
 
-const struct port_udp_stats *
-port_udp_stats(const struct port *p)
-{
-	return p->kind == PORT_UDP ? &p->udp->stats : NULL;
-}
-
-/* Joins or leaves a group. Returns 0 or -errno. */
-static int
-group_change(const struct port_udp *u, const uint8_t gid[16], bool join)
-{
-	struct ip_mreqn v4 = {.imr_ifindex = (int)u->ifindex};
-	struct ipv6_mreq v6 = {.ipv6mr_interface = u->ifindex};
-	int rc;
-
-	if (net_gid_is_v4(gid)) {
-		memcpy(&v4.imr_multiaddr, gid + 12, 4);
-		rc = setsockopt(u->fd, IPPROTO_IP, join ? IP_ADD_MEMBERSHIP : IP_DROP_MEMBERSHIP,
-				&v4, sizeof(v4));
-	} else {
-		memcpy(&v6.ipv6mr_multiaddr, gid, 16);
-		rc = setsockopt(u->fd, IPPROTO_IPV6, join ? IPV6_JOIN_GROUP : IPV6_LEAVE_GROUP, &v6,
-				sizeof(v6));
-	}
-	return rc == 0 ? 0 : -errno;
-}
-
 bool
-port_takes_groups(const struct port *p)
+port_udp_stats(const struct port *p, struct port_udp_stats *sum)
 {
-	return p->kind != PORT_UDP || p->udp->any;
+	/* a structure of nothing but counters */
+	uint64_t *to = (uint64_t *)sum;
+
+	memset(sum, 0, sizeof(*sum));
+	if (p->kind != PORT_UDP)
+		return false;
+	for (uint16_t q = 0; q < p->nrxq; q++) {
+		const uint64_t *from = (const uint64_t *)&p->udp[q].stats;
+
+		for (uint32_t i = 0; i < sizeof(*sum) / sizeof(*to); i++)
+			to[i] += __atomic_load_n(&from[i], __ATOMIC_RELAXED);
+	}
+	return true;
 }
 
 int
-port_group_join(const struct port *p, const uint8_t gid[16])
+port_udp_fd(const struct port *p, uint16_t queue)
 {
-	if (p->kind != PORT_UDP)
-		return 0;
-	return p->udp->any ? group_change(p->udp, gid, true) : -EOPNOTSUPP;
+	return p->udp[queue].fd;
 }
 
-void
-port_group_leave(const struct port *p, const uint8_t gid[16])
+struct port_udp *
+port_udp_of(const struct port *p, uint16_t queue)
 {
-	if (p->kind == PORT_UDP)
-		(void)group_change(p->udp, gid, false);
+	return p->kind == PORT_UDP && queue < p->nrxq ? &p->udp[queue] : NULL;
 }

@@ -10,6 +10,7 @@
  *   udp_tx.c     frames to messages
  *   udp_rx.c     messages to frames
  *   udp_seg.c    computations of both
+ *   udp_group.c  multicast groups
  *   host.c       interfaces and addresses of the kernel
  *
  * The worker that owns the queue calls the bursts, the control thread everything else.
@@ -63,6 +64,7 @@ struct udp_rx {
 	uint32_t room;  /* UDP payload that a packet buffer holds */
 };
 
+/* One queue: a socket. Queue 0 does what concerns the whole port. */
 struct port_udp {
 	char name[64];
 	int fd;
@@ -90,6 +92,8 @@ bool port_udp_present(struct port *p);
 
 /* port_host_addrs of a port of this kind. */
 uint32_t port_udp_addrs(const struct port *p, struct net_addr *addr, uint32_t max);
+/* Socket of a queue below p->nrxq. */
+int port_udp_fd(const struct port *p, uint16_t queue);
 
 uint16_t port_udp_rx(struct port_udp *u, struct rte_mbuf **m, uint16_t n);
 uint16_t port_udp_tx(struct port_udp *u, struct rte_mbuf **m, uint16_t n);

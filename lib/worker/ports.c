@@ -27,7 +27,7 @@ resume_on_worker(struct worker *w, void *arg)
 		w->rxqs[w->nrxqs++] = (struct worker_rxq){.q = port_queue_of(p, (uint16_t)q),
 							  /* our own transmit queue, too */
 							  .inward = p->inward && q == w->index,
-							  .fd = p->rx_fd};
+							  .fd = port_rx_fd(p, (uint16_t)q)};
 }
 
 static void

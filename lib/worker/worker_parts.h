@@ -61,7 +61,7 @@
 struct worker_rxq {
 	struct port_queue q;
 	bool inward; /* as in struct port_params */
-	int fd;      /* rx_fd of struct port */
+	int fd;      /* of port_rx_fd */
 };
 
 /* Sending on a device by this worker. */

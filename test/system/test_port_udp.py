@@ -55,6 +55,17 @@ def check_no_privilege(daemon):
     assert re.search(rf"^Uid:\s*{NOBODY}\s+{NOBODY}", status, re.M), status
 
 
+def no_handoff(link):
+    """Both workers received, and none got a packet of the other's QPs."""
+    for side in (link.a, link.b):
+        shown = side.daemon.show("port")["port"][0]
+        assert (shown["rx_queues"], shown["tx_queues"]) == (2, 2), shown
+        stats = side.daemon.show("stats")["stats"][0]
+        assert stats["total"]["rx_handoff"] == 0, stats
+        workers = [worker["rx_frames"] for worker in stats["workers"]]
+        assert len(workers) == 2 and all(workers), stats
+
+
 def groups(link, group, index):
     """A datagram to a group crosses the link and reaches the members."""
     program = lib.public_copy() / "groups"
@@ -141,6 +152,15 @@ def main():
         link = link_udp(1500, "addr={v4}", lib.TWO_WORKERS)
         for _ in range(2):
             pingpong(link, "-g", "1", "-s", "65536", "-n", "50")
+        no_handoff(link)
+        link.stop()
+    with lib.case("two workers: each has a socket, which gets the packets of its QPs"):
+        link = link_udp(9000, extra=lib.TWO_WORKERS)
+        for index in ("1", "2") * 2:
+            pingpong(link, "-g", index, "-m", "4096", "-s", "65536", "-n", "50")
+        no_handoff(link)
+        groups(link, "::ffff:239.1.2.3", 1)
+        link.nothing_left()
         link.stop()
     with lib.case("one IPv6 address"):
         link = link_udp(1500, "addr={v6}")

@@ -20,6 +20,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <rte_common.h>
 #include <rte_eal.h>
 #include <rte_mbuf.h>
 #include "net/net.h"
@@ -67,6 +68,15 @@ send_super(uint32_t bytes, int gso)
 	assert_int_equal(setsockopt(peer, IPPROTO_UDP, UDP_SEGMENT, &gso, sizeof(gso)), 0);
 	assert_int_equal(sendto(peer, message, bytes, 0, (struct sockaddr *)&to, sizeof(to)),
 			 bytes);
+}
+
+static struct port_udp_stats
+stats(void)
+{
+	struct port_udp_stats sum;
+
+	assert_true(port_udp_stats(&port, &sum));
+	return sum;
 }
 
 /* The next frame; the test fails if none comes. */
@@ -145,20 +155,20 @@ a_stream_is_not_copied(void **state)
 		exchange(4128, 4128);
 		exchange(15 * 4112, 4112);
 		if (i == 2)
-			copied = port_udp_stats(&port)->rx_copied;
+			copied = stats().rx_copied;
 	}
-	assert_int_equal(port_udp_stats(&port)->rx_copied, copied);
+	assert_int_equal(stats().rx_copied, copied);
 }
 
 static void
 datagrams_that_fit_no_buffer_are_dropped_and_counted(void **state)
 {
-	uint64_t before = port_udp_stats(&port)->rx_too_long;
+	uint64_t before = stats().rx_too_long;
 
 	send_super(60000, 0);
 	send_super(20000, 10000);
 	exchange(100, 100);
-	assert_int_equal(port_udp_stats(&port)->rx_too_long, before + 2);
+	assert_int_equal(stats().rx_too_long, before + 2);
 }
 
 /* A frame for the peer: an IPv4 packet of len bytes of UDP payload, message[off ..]. */
@@ -220,14 +230,14 @@ random_runs_leave_as_the_datagrams_that_they_hold(void **state)
 		}
 	}
 	close(fd);
-	assert_int_equal(port_udp_stats(&port)->tx_lost, 0);
+	assert_int_equal(stats().tx_lost, 0);
 }
 
 static void
 what_the_kernel_refuses_is_counted(void **state)
 {
 	struct rte_mbuf *m[2];
-	uint64_t lost = port_udp_stats(&port)->tx_lost;
+	uint64_t lost = stats().tx_lost;
 
 	for (int i = 0; i < 2; i++) {
 		m[i] = frame_for_peer(0, 100);
@@ -235,7 +245,131 @@ what_the_kernel_refuses_is_counted(void **state)
 		*rte_pktmbuf_mtod_offset(m[i], uint8_t *, 30) = 250;
 	}
 	assert_int_equal(port_queue_tx(&queue, m, 2), 2);
-	assert_int_equal(port_udp_stats(&port)->tx_lost, lost + 2);
+	assert_int_equal(stats().tx_lost, lost + 2);
+}
+
+/* The next frame of q; NULL: none came within a second. */
+static struct rte_mbuf *
+frame_of(const struct port_queue *q)
+{
+	struct rte_mbuf *m;
+
+	for (int i = 0; i < 10000; i++) {
+		if (port_queue_rx(q, &m, 1) == 1)
+			return m;
+		usleep(100);
+	}
+	return NULL;
+}
+
+static struct port
+open_port(const char *addr, uint16_t nqueues)
+{
+	struct port_params params = {.nqueues = nqueues, .udp_addr = addr};
+	struct port p;
+
+	assert_int_equal(port_open(&p, &params, pool), 0);
+	assert_int_equal(p.nrxq, nqueues);
+	assert_int_equal(p.ntxq, nqueues);
+	return p;
+}
+
+/* Sends frames of every ECN codepoint and class to the port's own address: they arrive so. */
+static void
+check_class(const struct port *p, const struct udp_from *address)
+{
+	static const uint8_t class[] = {0, 1, 2, 3, 0x68, 0x6b, 0xff};
+	struct port_queue q = port_queue_of(p, 0);
+
+	for (unsigned i = 0; i < RTE_DIM(class); i++) {
+		struct rte_mbuf *m = rte_pktmbuf_alloc(pool);
+		struct udp_from from = *address;
+		struct udp_head h;
+		uint32_t hdr;
+
+		from.tos = class[i];
+		assert_non_null(m);
+		hdr = udp_headers_put(rte_pktmbuf_mtod(m, uint8_t *), p->mac, &from, 64);
+		memset(rte_pktmbuf_mtod_offset(m, uint8_t *, hdr), 0x5a, 64);
+		rte_pktmbuf_append(m, (uint16_t)(hdr + 64));
+		assert_int_equal(port_queue_tx(&q, &m, 1), 1);
+		m = frame_of(&q);
+		assert_non_null(m);
+		assert_true(udp_head_read(m, &h));
+		assert_int_equal(h.v6, from.v6);
+		assert_int_equal(h.v6 ? (h.ip[0] << 4 | h.ip[1] >> 4) & 0xff : h.ip[1], class[i]);
+		assert_int_equal(h.v6 ? h.ip[7] : h.ip[8], from.ttl);
+		rte_pktmbuf_free(m);
+	}
+}
+
+static void
+traffic_class_and_ecn_go_out_and_come_in(void **state)
+{
+	struct udp_from v4 = {
+		.src = {[10] = 0xff, 0xff, 127, 0, 0, 1},
+		.dst = {[10] = 0xff, 0xff, 127, 0, 0, 1},
+		.sport = WIRE_UDP_PORT,
+		.ttl = 33,
+	};
+	struct udp_from v6 = {
+		.src = {[15] = 1}, .dst = {[15] = 1}, .sport = WIRE_UDP_PORT, .ttl = 33, .v6 = true};
+	struct port p;
+
+	check_class(&port, &v4);
+	p = open_port("::1", 1);
+	check_class(&p, &v6);
+	port_close(&p);
+	/* a socket of both families */
+	port_close(&port);
+	assert_int_equal(port_open(&p, &(struct port_params){.nqueues = 1, .udp_netdev = "lo"}, pool), 0);
+	check_class(&p, &v4);
+	check_class(&p, &v6);
+	port_close(&p);
+	port = open_port("127.0.0.1", 1);
+	queue = port_queue_of(&port, 0);
+}
+
+static void
+each_queue_gets_the_packets_of_its_qpns(void **state)
+{
+	struct port p = open_port("127.0.0.3", 4);
+	struct sockaddr_in to = lo_address(WIRE_UDP_PORT);
+	int none = 0;
+
+	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 2);
+	setsockopt(peer, IPPROTO_UDP, UDP_SEGMENT, &none, sizeof(none));
+	for (uint32_t i = 0; i < 200; i++) {
+		uint32_t qpn = i < 8 ? i : (uint32_t)rand_r(&seed) & 0xffffff;
+		uint8_t bth[64] = {[4] = 0xc0, (uint8_t)(qpn >> 16), (uint8_t)(qpn >> 8), (uint8_t)qpn};
+		struct port_queue q = port_queue_of(&p, (uint16_t)(qpn % 4));
+		struct rte_mbuf *m;
+
+		assert_int_equal(sendto(peer, bth, sizeof(bth), 0, (struct sockaddr *)&to, sizeof(to)),
+				 sizeof(bth));
+		m = frame_of(&q);
+		assert_non_null(m);
+		assert_memory_equal(rte_pktmbuf_mtod_offset(m, uint8_t *, HDR), bth, sizeof(bth));
+		rte_pktmbuf_free(m);
+	}
+	for (uint16_t i = 0; i < 4; i++) {
+		assert_int_not_equal(port_rx_fd(&p, i), 0);
+		for (uint16_t k = 0; k < i; k++)
+			assert_int_not_equal(port_rx_fd(&p, i), port_rx_fd(&p, k));
+	}
+	port_close(&p);
+}
+
+/* Several sockets of one port share the address, but with nobody else. */
+static void
+nobody_joins_the_sockets_of_a_port(void **state)
+{
+	struct port p = open_port("127.0.0.3", 2), other;
+	struct port_params params = {.udp_addr = "127.0.0.3"};
+
+	for (params.nqueues = 1; params.nqueues <= 2; params.nqueues++)
+		assert_int_equal(port_open(&other, &params, pool), -EADDRINUSE);
+	port_close(&p);
 }
 
 static void
@@ -247,13 +381,18 @@ no_buffer_is_lost(void **state)
 	assert_int_equal(rte_mempool_avail_count(pool), all);
 }
 
+/* lo is up, and has 127.0.0.3, too. */
 static void
 lo_up(void)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM, 0);
-	struct ifreq req = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+	struct ifreq req = {.ifr_name = "lo", .ifr_flags = IFF_UP}, more = {.ifr_name = "lo:1"};
+	struct sockaddr_in at = lo_address(0);
 
+	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 2);
+	memcpy(&more.ifr_addr, &at, sizeof(at));
 	ioctl(fd, SIOCSIFFLAGS, &req);
+	ioctl(fd, SIOCSIFADDR, &more);
 	close(fd);
 }
 
@@ -305,6 +444,9 @@ main(void)
 		cmocka_unit_test(datagrams_that_fit_no_buffer_are_dropped_and_counted),
 		cmocka_unit_test(random_runs_leave_as_the_datagrams_that_they_hold),
 		cmocka_unit_test(what_the_kernel_refuses_is_counted),
+		cmocka_unit_test(traffic_class_and_ecn_go_out_and_come_in),
+		cmocka_unit_test(each_queue_gets_the_packets_of_its_qpns),
+		cmocka_unit_test(nobody_joins_the_sockets_of_a_port),
 		cmocka_unit_test(no_buffer_is_lost),
 	};
 
