@@ -69,13 +69,37 @@ class Sample:
 ENGINE64 = "engine, RC WRITE 64 B at MTU 4096, both sides on one core"
 ENGINE1M = "engine, RC WRITE 1 MiB at MTU 4096"
 WIRE = "wire, one worker each side"
+SOCKETS = "wire over the kernel's sockets, RC WRITE, one worker each side, one veth"
 CLIENT = "client and daemon on the two cores, local loopback"
-TCP = "versus kernel TCP, each on its natural link, same two cores"
+CLIENT_SOCKETS = "client to client over the kernel's sockets, one veth, same two cores"
+TCP_VETH = "versus kernel TCP over the same veth, same two cores"
+TCP = "versus kernel TCP, uroce local, same two cores"
 UCX = "UCX over rc on uroce versus UCX over tcp"
 RXE = "versus rxe in the same guest, same veth"
 QPS = "1 to 4096 QPs"
 LOSS = "one QP, WRITE 64 KiB, frames lost either way"
 IDLE = "idle daemon with `adaptive`"
+
+KERNEL_PORTS = ("udp",)  # ports that are sockets of the kernel; another kind is one more word here
+
+
+def _kernel_port(kind):
+    """The goals of one of them."""
+    def socket_goals(name, group):
+        return (Goal(f"{kind}, {name}, bare sockets", SOCKETS, group, "M packets/s", ">=", 0.6, of="bare sockets"),
+                Goal(f"{kind}, {name}, af_packet", SOCKETS, group, "M packets/s", ">=", 10, of="af_packet"))
+    return (
+        Goal(f"{kind}, 1 MiB, path MTU 4096, bare sockets", SOCKETS, f"wire-{kind}4k", "M packets/s", ">=", 0.6,
+             of="bare sockets"),
+        Goal(f"{kind}, 1 MiB, path MTU 4096", SOCKETS, f"wire-{kind}4k", "Gb/s", ">=", 1, 25),
+        *socket_goals("1 MiB, path MTU 1024, veth MTU 9000", f"wire-{kind}1k"),
+        *socket_goals("1 MiB, path MTU 1024, veth MTU 1500", f"wire-{kind}1k1500"),
+        Goal(f"{kind}, 64 B, af_packet", SOCKETS, f"wire-{kind}64", "M packets/s", ">=", 5, of="af_packet"),
+        Goal(f"{kind}, 1 MiB, af_packet", CLIENT_SOCKETS, f"client-{kind}", "Gb/s", ">=", 1, of="af_packet"),
+        Goal(f"{kind}: goodput, 1 MiB, MTU 9000", TCP_VETH, f"tcp-{kind}", "Gb/s", ">=", 1, of="TCP"),
+        Goal(f"{kind}: goodput, 1 MiB, MTU 1500", TCP_VETH, f"tcp-{kind}1500", "Gb/s", ">=", 1, of="TCP"),
+        Goal(f"{kind}: latency, 64 B", TCP_VETH, f"tcp-{kind}-latency", "us", "<=", 1, of="TCP"))
+
 
 GOALS = (
     Goal("messages", ENGINE64, "engine64", "M/s", ">=", 1, 8),
@@ -90,11 +114,13 @@ GOALS = (
     Goal("af_packet, 4 KiB", WIRE, "wire-packet4k", "M packets/s", ">=", 0.9, of="testpmd"),
     Goal("af_xdp, 64 B", WIRE, "wire-xdp64", "M packets/s", ">=", 0.9, of="testpmd"),
     Goal("af_xdp, 2 KiB", WIRE, "wire-xdp2k", "M packets/s", ">=", 0.9, of="testpmd"),
+    *(goal for kind in KERNEL_PORTS for goal in _kernel_port(kind)),
     Goal("latency, 64 B SEND, median", CLIENT, "client-latency", "us", "<=", 1, 1.5),
     Goal("two ring hops", CLIENT, "client-hops", "us", "<=", 2, of="cache line trip"),
     Goal("one QP, 1 MiB WRITE", CLIENT, "client1m", "Gb/s", ">=", 0.8, of="engine"),
-    Goal("TCP: goodput, 1 MiB", TCP, "tcp-goodput", "Gb/s", ">=", 4, of="TCP"),
-    Goal("TCP: latency, 64 B", TCP, "tcp-latency", "us", "<=", 0.5, of="TCP"),
+    Goal("local: goodput, 1 MiB", TCP, "tcp-goodput", "Gb/s", ">=", 4, of="TCP over a veth"),
+    Goal("local: goodput, 1 MiB, loopback", TCP, "tcp-loopback", "Gb/s", ">=", 1, of="loopback TCP"),
+    Goal("local: latency, 64 B", TCP, "tcp-latency", "us", "<=", 0.5, of="TCP over a veth"),
     Goal("UCX: tag_bw, 1 MiB", UCX, "ucx-bw", "Gb/s", ">=", 3, of="tcp"),
     Goal("UCX: tag_lat, 64 B", UCX, "ucx-lat", "us", "<=", 0.5, of="tcp"),
     Goal("rxe: messages, 64 B", RXE, "rxe", "k/s", ">=", 10, of="rxe"),

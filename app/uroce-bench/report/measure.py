@@ -96,6 +96,31 @@ def _wire(goal, port, size, mtu, beside):
     return call
 
 
+def _sockets(kind, name, size, mtu, link_mtu):
+    """
+    Packets a second of RC WRITEs over a port that is a socket of the kernel, beside bare sockets with the
+    same segments and, directly after it, beside af_packet; with a path MTU of 4096 the goodput instead.
+    """
+    def call(plan):
+        shape = ("--size", size, "--mtu", mtu, "--link-mtu", link_mtu, "--depth", 16 if size > mtu else 128,
+                 "--runs", 6 if plan.quick else 16, "--run-ms", 30)
+        doc = machine.run_bench("wire", "--port", kind, *shape, "--versus-limit")
+        samples = {}
+        if size > mtu:
+            samples[f"{kind}, {name}, bare sockets"] = _runs(doc, lambda cell: Sample(
+                cell("packets"), cell("limit"), f"bare sockets {cell('limit'):.3g} M/s; {cell('goodput'):.3g} Gb/s",
+                starved=cell("packets") > cell("limit")))
+        if mtu == 4096 and size > mtu:
+            samples[f"{kind}, {name}"] = _runs(doc, lambda cell: Sample(cell("goodput")))
+            return samples
+        old = machine.run_bench("wire", "--port", "af_packet", *shape)
+        base = _cell(old, "packets")["median"]
+        samples[f"{kind}, {name}, af_packet"] = _runs(doc, lambda cell: Sample(
+            cell("packets"), base, f"af_packet {base:.3g} M/s; {cell('goodput'):.3g} Gb/s"))
+        return samples
+    return call
+
+
 def client_latency(plan):
     """Half the round-trip time of SENDs between two QPs of one client."""
     doc = machine.run_bench("client", "--measure", "latency", "--op", "send", "--size", 64, "--runs", 5)
@@ -201,10 +226,20 @@ GROUPS = {
     "wire-packet4k": _wire("af_packet, 4 KiB", "af_packet", 4096, 4096, "testpmd"),
     "wire-xdp64": _wire("af_xdp, 64 B", "af_xdp", 64, 2048, "testpmd"),
     "wire-xdp2k": _wire("af_xdp, 2 KiB", "af_xdp", 2048, 2048, "testpmd"),
+    **{name: call for kind in goals.KERNEL_PORTS for name, call in (
+        (f"wire-{kind}4k", _sockets(kind, "1 MiB, path MTU 4096", 1 << 20, 4096, 9000)),
+        (f"wire-{kind}1k", _sockets(kind, "1 MiB, path MTU 1024, veth MTU 9000", 1 << 20, 1024, 9000)),
+        (f"wire-{kind}1k1500", _sockets(kind, "1 MiB, path MTU 1024, veth MTU 1500", 1 << 20, 1024, 1500)),
+        (f"wire-{kind}64", _sockets(kind, "64 B", 64, 4096, 9000)),
+        (f"client-{kind}", versus.client_veth(kind)),
+        (f"tcp-{kind}", versus.tcp_veth(kind, 9000)),
+        (f"tcp-{kind}1500", versus.tcp_veth(kind, 1500)),
+        (f"tcp-{kind}-latency", versus.tcp_veth_latency(kind)))},
     "client-latency": client_latency,
     "client-hops": client_hops,
     "client1m": client1m,
     "tcp-goodput": versus.tcp_goodput,
+    "tcp-loopback": versus.tcp_loopback,
     "tcp-latency": versus.tcp_latency,
     "ucx-bw": versus.ucx_bw,
     "ucx-lat": versus.ucx_lat,
@@ -218,6 +253,13 @@ GROUPS = {
 }
 ONCE = ("rxe",)  # slow groups: measured once in a run, and last
 NEEDS = {
+    **{name: needs for kind in goals.KERNEL_PORTS for name, needs in (
+        *((f"wire-{kind}{what}", ("ip",)) for what in ("4k", "1k", "1k1500", "64")),
+        (f"client-{kind}", ("ip",)),
+        (f"tcp-{kind}", ("ip", "iperf3", "ib_write_bw")),
+        (f"tcp-{kind}1500", ("ip", "iperf3", "ib_write_bw")),
+        (f"tcp-{kind}-latency", ("ip", "ucx_perftest", "ib_send_lat")))},
+    "tcp-loopback": ("ip", "iperf3", "ib_write_bw"),
     "tcp-goodput": ("ip", "iperf3", "ib_write_bw"),
     "tcp-latency": ("ip", "ucx_perftest", "ib_send_lat"),
     "ucx-bw": ("ip", "ucx_perftest"),
@@ -232,7 +274,8 @@ NEEDS = {
 QUICK_S = 150  # a quick run starts no group that would end later ..
 LAST_S = 175   # .. except those of ONCE
 FIRST_S = {"qps64": 15, "qps4k": 20}  # seconds that slow groups take the first time, beside rxe
-VERSUS = ("tcp-goodput", "tcp-latency", "ucx-bw", "ucx-lat", "rxe")
+VERSUS = (*(f"tcp-{kind}{what}" for kind in goals.KERNEL_PORTS for what in ("", "1500", "-latency")), "tcp-loopback",
+          "tcp-goodput", "tcp-latency", "ucx-bw", "ucx-lat", "rxe")
 
 
 class Prober:

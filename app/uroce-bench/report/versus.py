@@ -37,6 +37,34 @@ class Veth:
             processes.remove_netns(ns)
 
 
+class KernelLink(Veth):
+    """Both ends of such a link with a daemon whose port is a socket of the kernel on eth0, or af_packet."""
+
+    def __init__(self, kind, mtu):
+        super().__init__(mtu)
+        self.daemons = [self._daemon(i, kind, mtu) for i in (0, 1)]
+
+    def _daemon(self, i, kind, mtu):
+        vdevs, dev = [], f"name=uroce0,port={kind},iface=eth0"
+        if kind == "af_packet":
+            vdevs = ["net_af_packet0,iface=eth0,blocksz=16384,framesz=8192,framecnt=1024,qpairs=1,qdisc_bypass=1"]
+            path = 4096 if mtu > 4200 else 1024
+            dev = f"name=uroce0,port=net_af_packet0,addr=10.9.0.{101 + i}/24,mtu={path}"
+        return processes.Daemon(machine.program("uroced"), vdevs, [dev], self.ns[i])
+
+    def start(self, side, argv, env=None):
+        """A verbs program on this side."""
+        daemon = self.daemons[side]
+        return start([machine.program("uroce-run"), "--socket", daemon.socket, *argv], daemon.ns, env)
+
+    def close(self):
+        for daemon in self.daemons:
+            with contextlib.suppress(TimeoutError):
+                daemon.proc.term()
+            daemon.proc.kill()
+        self.remove()
+
+
 class Local:
     """
     uroce's link within a host: one daemon with one device that connects to itself.
@@ -86,7 +114,15 @@ def perftest(link, tool, *args, timeout=60):
     port = processes.tcp_port()
     argv = [tool, "-d", "uroce0", "-x", "1", "-F", "-p", port, *args]
     return perftest_line(pair(lambda: link.start(argv),
-                                    lambda: link.start([*argv, link.server_host]), port, timeout))
+                              lambda: link.start([*argv, link.server_host]), port, timeout))
+
+
+def perftest_across(link, tool, *args, timeout=60):
+    """The same from side 0 to side 1 of a KernelLink."""
+    port = processes.tcp_port()
+    argv = [tool, "-d", "uroce0", "-x", "1", "-F", "-p", port, *args]
+    return perftest_line(pair(lambda: link.start(1, argv),
+                              lambda: link.start(0, [*argv, link.server_host]), port, timeout))
 
 
 def ucx(start_server, start_client, host, test, size, count):
@@ -116,26 +152,78 @@ def ucx_rc(test, size, count, placed=False):
                    link.server_host, test, size, count)
 
 
-def iperf3(seconds):
-    """Gb/s of one TCP stream with 1 MiB writes, over a veth pair with jumbo frames."""
-    link = Veth(JUMBO)
+def iperf3(seconds, client_ns, server_ns, host):
+    """Gb/s of one TCP stream with 1 MiB writes."""
     port = processes.tcp_port()
-    try:
-        out = pair(lambda: start(["iperf3", "-s", "-1", "-p", port], link.ns[1]),
-                         lambda: start(["iperf3", "-c", link.server_host, "-p", port, "-J", "-l",
-                                              MIB, "-t", seconds], link.ns[0]), port)
-    finally:
-        link.remove()
+    out = pair(lambda: start(["iperf3", "-s", "-1", "-p", port], server_ns),
+               lambda: start(["iperf3", "-c", host, "-p", port, "-J", "-l", MIB, "-t", seconds], client_ns), port)
     return json.loads(out)["end"]["sum_received"]["bits_per_second"] / 1e9
 
 
-def tcp_goodput(plan):
-    """1 MiB messages: iperf3 over TCP; ib_write_bw over uroce."""
-    tcp = iperf3(plan.seconds(3))
+def local_bw(seconds):
+    """Gb/s of ib_write_bw over uroce within the host."""
     with contextlib.closing(Local(placed=True)) as link:
-        line = perftest(link, "ib_write_bw", "-s", MIB, "-D", plan.seconds(3), "-t", 16)
-    return {"TCP: goodput, 1 MiB": Sample(line[3] * MIB * 8 / 1e9, tcp,
-                                          f"TCP {tcp:.1f} Gb/s by iperf3; uroce by ib_write_bw")}
+        return perftest(link, "ib_write_bw", "-s", MIB, "-D", seconds, "-t", 16)[3] * MIB * 8 / 1e9
+
+
+def tcp_goodput(plan):
+    """1 MiB messages: iperf3 over TCP on a veth pair; ib_write_bw over uroce within the host."""
+    link = Veth(JUMBO)
+    try:
+        tcp = iperf3(plan.seconds(3), *link.ns, link.server_host)
+    finally:
+        link.remove()
+    return {"local: goodput, 1 MiB": Sample(local_bw(plan.seconds(3)), tcp,
+                                            f"TCP {tcp:.1f} Gb/s by iperf3; uroce by ib_write_bw")}
+
+
+def tcp_loopback(plan):
+    """The same with TCP over lo."""
+    ns = processes.netns()
+    try:
+        tcp = iperf3(plan.seconds(3), ns, ns, "127.0.0.1")
+    finally:
+        processes.remove_netns(ns)
+    return {"local: goodput, 1 MiB, loopback": Sample(local_bw(plan.seconds(3)), tcp,
+                                                      f"TCP {tcp:.1f} Gb/s by iperf3; uroce by ib_write_bw")}
+
+
+def tcp_veth(kind, mtu):
+    """Group: 1 MiB messages from client to client of two daemons, and iperf3, over one veth pair."""
+    def call(plan):
+        with contextlib.closing(KernelLink(kind, mtu)) as link:
+            tcp = iperf3(plan.seconds(3), *link.ns, link.server_host)
+            line = perftest_across(link, "ib_write_bw", "-s", MIB, "-D", plan.seconds(3), "-t", 16)
+        return {f"{kind}: goodput, 1 MiB, MTU {mtu}": Sample(
+            line[3] * MIB * 8 / 1e9, tcp, f"TCP {tcp:.1f} Gb/s by iperf3; uroce by ib_write_bw")}
+    return call
+
+
+def tcp_veth_latency(kind):
+    """Group: 64 B between two processes, half the round-trip time, median, over one veth pair."""
+    def call(plan):
+        env = {"UCX_TLS": "tcp", "UCX_NET_DEVICES": "eth0"}
+        with contextlib.closing(KernelLink(kind, JUMBO)) as link:
+            tcp = ucx(lambda argv: start(argv, link.ns[1], env), lambda argv: start(argv, link.ns[0], env),
+                      link.server_host, "tag_lat", 64, 20000)[1]
+            line = perftest_across(link, "ib_send_lat", "-s", 64, "-n", 20000)
+        return {f"{kind}: latency, 64 B": Sample(line[4], tcp, f"TCP {tcp:.2f} us by UCX; uroce by ib_send_lat")}
+    return call
+
+
+def client_veth(kind):
+    """Group: 1 MiB messages between clients of two daemons, over the port and over af_packet."""
+    def measure(port, plan):
+        with contextlib.closing(KernelLink(port, JUMBO)) as link:
+            sockets = [daemon.socket for daemon in link.daemons]
+            doc = machine.run_bench("client", "--socket", sockets[0], "--peer-socket", sockets[1], "--apart",
+                                    "--size", MIB, "--depth", 16, "--runs", 3 if plan.quick else 9)
+        return doc["rows"][0]["goodput"]["median"]
+
+    def call(plan):
+        old, new = measure("af_packet", plan), measure(kind, plan)
+        return {f"{kind}, 1 MiB, af_packet": Sample(new, old, f"af_packet {old:.3g} Gb/s")}
+    return call
 
 
 def tcp_latency(plan):
@@ -143,7 +231,7 @@ def tcp_latency(plan):
     tcp = ucx_tcp("tag_lat", 64, 20000)[1]
     with contextlib.closing(Local(placed=True)) as link:
         line = perftest(link, "ib_send_lat", "-s", 64, "-n", 20000)
-    return {"TCP: latency, 64 B": Sample(line[4], tcp,
+    return {"local: latency, 64 B": Sample(line[4], tcp,
                                          f"TCP {tcp:.2f} us by UCX; uroce by ib_send_lat, both programs "
                                          "on one CPU, the worker on the other")}
 
