@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Super-frames of a packet socket, without a socket: their headers, and how received messages are
+ * cut. The kernel is scatter(), which fills a slot's buffers.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <rte_eal.h>
+#include <rte_mbuf.h>
+#include "port/packet_seg.h"
+#include "wire/build.h"
+#include "wire/csum.h"
+#include "wire/icrc.h"
+#include "wire/parse.h"
+#include "../../kit/requirement.h"
+
+#define BUFFERS 1023
+#define MTU     4200
+#define ROUNDS  3000
+
+static struct rte_mempool *pool;
+static struct port_udp_stats stats;
+static struct packet_cutter cutter;
+static struct packet_slot slot;
+static struct udp_icrc_rows rows;
+static uint8_t message[70000];
+static const uint8_t mac[6] = {2, 0, 0, 0, 0, 9};
+static unsigned seed = 3;
+
+static uint32_t
+below(uint32_t n)
+{
+	return (uint32_t)rand_r(&seed) % n;
+}
+
+static struct udp_from
+from(bool v6)
+{
+	return (struct udp_from){
+		.src = {[10] = v6 ? 1 : 0xff, v6 ? 1 : 0xff, 10, 9, 0, 1},
+		.dst = {[10] = v6 ? 1 : 0xff, v6 ? 1 : 0xff, 10, 9, 0, 2},
+		.sport = 0xc123,
+		.tos = 2,
+		.ttl = 64,
+		.v6 = v6,
+	};
+}
+
+/*
+ * Makes a message: a super-frame of `bytes` bytes of random payload in segments of gso bytes, with
+ * identification id. Returns its length.
+ */
+static uint32_t
+super(bool v6, uint32_t bytes, uint32_t gso, uint16_t id)
+{
+	uint8_t headers[UDP_HDR_MAX];
+	struct rte_mbuf m = {.buf_addr = headers};
+	struct udp_from path = from(v6);
+	uint32_t len = udp_headers_put(headers, mac, &path, 0);
+	struct udp_head h;
+
+	m.data_len = (uint16_t)len;
+	m.pkt_len = len;
+	assert_true(udp_head_read(&m, &h));
+	if (!v6)
+		((struct wire_ipv4 *)(headers + WIRE_ETH_LEN))->id = rte_cpu_to_be_16(id);
+	len = packet_head_put(message, &h, bytes, gso);
+	for (uint32_t i = 0; i < bytes; i++)
+		message[len + i] = (uint8_t)rand_r(&seed);
+	return len + bytes;
+}
+
+static struct virtio_net_hdr *
+vnet(void)
+{
+	return (struct virtio_net_hdr *)message;
+}
+
+/* Puts the message into the slot's buffers, and has it cut. */
+static void
+receive(struct packet_about about)
+{
+	uint32_t off = 0;
+
+	assert_true(packet_slot_fill(&cutter, &slot));
+	for (uint32_t i = 0; i < slot.nm + 2 && off < about.len; i++) {
+		uint32_t part = (uint32_t)slot.iov[i].iov_len;
+
+		if (part > about.len - off)
+			part = about.len - off;
+		memcpy(slot.iov[i].iov_base, message + off, part);
+		off += part;
+	}
+	cutter.ready_n = cutter.ready_at = 0;
+	packet_cut(&cutter, &slot, &about);
+}
+
+static void
+release(void)
+{
+	rte_pktmbuf_free_bulk(cutter.ready, cutter.ready_n);
+	cutter.ready_n = 0;
+}
+
+/* m is segment k: message[off .. off + len) behind right headers. tag: bytes of VLAN tag. */
+static void
+expect_segment(const struct rte_mbuf *m, bool v6, uint32_t off, uint32_t len, uint16_t id,
+	       uint32_t tag)
+{
+	uint32_t hdr = (v6 ? 62 : 42) + tag;
+	const struct wire_udp *udp;
+	struct udp_head h;
+
+	assert_int_equal(m->nb_segs, 1);
+	assert_int_equal(m->data_len, hdr + len);
+	assert_int_equal(m->pkt_len, hdr + len);
+	assert_true(udp_head_read(m, &h));
+	assert_int_equal(h.hdr_len, hdr);
+	assert_int_equal(h.payload, len);
+	assert_int_equal(h.v6, v6);
+	assert_memory_equal(h.l2, mac, 6);
+	assert_memory_equal(h.l2 + hdr, message + off, len);
+	udp = (const struct wire_udp *)(h.l2 + hdr - WIRE_UDP_LEN);
+	assert_int_equal(rte_be_to_cpu_16(udp->len), len + WIRE_UDP_LEN);
+	assert_int_equal(udp->csum, 0);
+	if (v6)
+		return;
+	assert_true(wire_ipv4_sum_ok(h.ip));
+	assert_int_equal(h.ip[4] << 8 | h.ip[5], id);
+}
+
+/* One's complement sum of n bytes. */
+static uint16_t
+sum_of(uint32_t sum, const uint8_t *p, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		sum += i % 2 ? p[i] : (uint32_t)p[i] << 8;
+	while (sum >> 16 != 0)
+		sum = (sum & 0xffff) + (sum >> 16);
+	return (uint16_t)sum;
+}
+
+static void
+headers_of_a_super_frame_are_complete(void **state)
+{
+	for (int v6 = 0; v6 < 2; v6++) {
+		uint32_t len = super(v6, 60 * 1040 + 20, 1040, 9);
+		const uint8_t *ip = message + PACKET_VNET_LEN + WIRE_ETH_LEN;
+		const uint8_t *udp = ip + (v6 ? 40 : 20);
+		uint32_t udp_len = 8 + 60 * 1040 + 20;
+		uint16_t pseudo = sum_of(udp_len + 17, v6 ? ip + 8 : ip + 12, v6 ? 32 : 8);
+
+		assert_int_equal(len, PACKET_VNET_LEN + (v6 ? 62 : 42) + udp_len - 8);
+		assert_int_equal(vnet()->flags, VIRTIO_NET_HDR_F_NEEDS_CSUM);
+		assert_int_equal(vnet()->gso_type, VIRTIO_NET_HDR_GSO_UDP_L4);
+		assert_int_equal(vnet()->gso_size, 1040);
+		assert_int_equal(vnet()->hdr_len, v6 ? 62 : 42);
+		assert_int_equal(vnet()->csum_start, v6 ? 54 : 34);
+		assert_int_equal(vnet()->csum_offset, 6);
+		assert_int_equal(udp[4] << 8 | udp[5], udp_len);
+		assert_int_equal(udp[6] << 8 | udp[7], pseudo);
+		if (!v6) {
+			assert_true(wire_ipv4_sum_ok(ip));
+			assert_int_equal(ip[2] << 8 | ip[3], udp_len + 20);
+		}
+	}
+}
+
+static void
+a_lone_frame_stays_but_ipv6_gets_a_checksum(void **state)
+{
+	super(false, 100, 0, 9);
+	assert_int_equal(vnet()->flags, 0);
+	assert_int_equal(vnet()->gso_type, VIRTIO_NET_HDR_GSO_NONE);
+	assert_memory_equal(message + PACKET_VNET_LEN + 40, "\0\0", 2);
+	super(true, 100, 0, 0);
+	assert_int_equal(vnet()->flags, VIRTIO_NET_HDR_F_NEEDS_CSUM);
+	assert_int_equal(vnet()->gso_type, VIRTIO_NET_HDR_GSO_NONE);
+	assert_memory_not_equal(message + PACKET_VNET_LEN + 60, "\0\0", 2);
+}
+
+static void
+random_super_frames_are_cut(void **state)
+{
+	for (int round = 0; round < ROUNDS; round++) {
+		bool v6 = below(2), tagged = below(4) == 0;
+		uint32_t gso = 1 + (round & 1 ? below(4160) : below(300));
+		uint32_t most =
+			gso * (PACKET_SEGS_MAX - 1) < 60000 ? gso * (PACKET_SEGS_MAX - 1) : 60000;
+		/* streams of one length are cut by the kernel's copy */
+		uint32_t bytes = gso + 1 + below(most), times = 1 + below(3);
+		uint16_t id = (uint16_t)(65500 + below(1000));
+
+		while (times-- > 0) {
+			uint32_t len = super(v6, bytes, gso, id), n = 0, off = 0;
+			uint32_t hdr = len - bytes;
+
+			receive((struct packet_about){
+				.len = len, .tagged = tagged, .tpid = 0x8100, .tci = 7});
+			for (; off < bytes; n++, off += gso)
+				expect_segment(cutter.ready[n], v6, hdr + off,
+					       bytes - off < gso ? bytes - off : gso,
+					       (uint16_t)(id + n), tagged ? 4 : 0);
+			assert_int_equal(cutter.ready_n, n);
+			release();
+		}
+	}
+}
+
+static void
+a_stream_is_not_copied(void **state)
+{
+	uint64_t copied = 0;
+
+	for (int i = 0; i < 6; i++) {
+		receive((struct packet_about){.len = super(false, 15 * 4112, 4112, 0)});
+		release();
+		receive((struct packet_about){.len = super(false, 4128, 0, 0)}); /* a FIRST */
+		release();
+		if (i == 1)
+			copied = stats.rx_copied;
+	}
+	assert_int_equal(stats.rx_copied, copied);
+}
+
+static void
+a_lone_frame_arrives_whole(void **state)
+{
+	for (int round = 0; round < 300; round++) {
+		uint32_t bytes = 1 + below(MTU - 48), len = super(round & 1, bytes, 0, 0);
+		uint32_t tag = round % 3 == 0 ? 4 : 0;
+		const uint8_t *frame;
+
+		receive((struct packet_about){
+			.len = len, .tagged = tag != 0, .tpid = 0x88a8, .tci = 0x2007});
+		assert_int_equal(cutter.ready_n, 1);
+		frame = rte_pktmbuf_mtod(cutter.ready[0], const uint8_t *);
+		assert_int_equal(cutter.ready[0]->pkt_len, len - PACKET_VNET_LEN + tag);
+		assert_memory_equal(frame, message + PACKET_VNET_LEN, 12);
+		if (tag != 0)
+			assert_memory_equal(frame + 12, "\x88\xa8\x20\x07", 4);
+		assert_memory_equal(frame + 12 + tag, message + PACKET_VNET_LEN + 12,
+				    len - PACKET_VNET_LEN - 12);
+		release();
+	}
+}
+
+/* Puts right ICRCs into the message's segments; step: of their identifications. */
+static void
+seal(uint32_t bytes, uint32_t gso, uint16_t id, uint16_t step)
+{
+	uint8_t frame[WIRE_IPV4_LEN + WIRE_UDP_LEN + 4200];
+	uint8_t *at = message + PACKET_VNET_LEN + 42;
+
+	for (uint32_t off = 0, k = 0; off < bytes; off += gso, k++) {
+		uint32_t len = bytes - off < gso ? bytes - off : gso, icrc;
+
+		memcpy(frame, message + PACKET_VNET_LEN + WIRE_ETH_LEN, 28);
+		packet_lengths_put(frame, false, len);
+		((struct wire_ipv4 *)frame)->id = rte_cpu_to_be_16((uint16_t)(id + k * step));
+		at[off] = WIRE_OP_SEND_ONLY;
+		memcpy(frame + 28, at + off, len);
+		icrc = wire_icrc_frame(frame, false, frame + 28 + len - 4);
+		memcpy(at + off + len - 4, &icrc, 4);
+	}
+}
+
+REQUIREMENT("WIRE-03")
+static void
+icrcs_of_merged_frames_with_one_identification_are_right(void **state)
+{
+	for (uint16_t step = 0; step < 2; step++) {
+		for (uint32_t round = 0; round < 100; round++) {
+			uint32_t gso = 64 + 4 * below(500), bytes = gso * (2 + below(20));
+			uint16_t id = (uint16_t)(step == 0 ? below(3) * 77 : 65530 + below(9));
+			uint32_t len = super(false, bytes, gso, id);
+
+			seal(bytes, gso, id, step);
+			receive((struct packet_about){.len = len});
+			for (uint32_t k = 0; k < cutter.ready_n; k++) {
+				const uint8_t *ip =
+					rte_pktmbuf_mtod_offset(cutter.ready[k], const uint8_t *,
+								WIRE_ETH_LEN);
+				const uint8_t *end = ip + 28 + gso - 4;
+				uint32_t want = wire_icrc_frame(ip, false, end);
+
+				assert_memory_equal(end, &want, 4);
+				assert_int_equal(ip[4] << 8 | ip[5], (uint16_t)(id + k * step));
+				assert_true(wire_ipv4_sum_ok(ip));
+			}
+			release();
+		}
+		memset(cutter.flow, 0, sizeof(cutter.flow)); /* another sender */
+	}
+}
+
+/* The message gives no frame, and counts once in *counter. */
+static void
+refused(struct packet_about about, const uint64_t *counter)
+{
+	uint64_t before = *counter;
+
+	receive(about);
+	assert_int_equal(cutter.ready_n, 0);
+	assert_int_equal(*counter, before + 1);
+}
+
+static void
+malformed_messages_are_dropped_and_counted(void **state)
+{
+	uint8_t *frame = message + PACKET_VNET_LEN;
+	uint32_t len = super(false, 5000, 1000, 0);
+
+	refused((struct packet_about){.len = len, .truncated = true}, &stats.rx_truncated);
+	/* the last segment is missing */
+	refused((struct packet_about){.len = len - 1}, &stats.rx_malformed);
+	refused((struct packet_about){.len = PACKET_VNET_LEN + 30}, &stats.rx_malformed);
+	refused((struct packet_about){.len = PACKET_VNET_LEN + 13}, &stats.rx_malformed);
+	refused((struct packet_about){.len = 3}, &stats.rx_malformed);
+	vnet()->gso_size = 0;
+	refused((struct packet_about){.len = len}, &stats.rx_malformed);
+	vnet()->gso_size = 1000;
+	vnet()->gso_type = VIRTIO_NET_HDR_GSO_TCPV4;
+	refused((struct packet_about){.len = len}, &stats.rx_malformed);
+	vnet()->gso_type = VIRTIO_NET_HDR_GSO_UDP_L4;
+	frame[39]++; /* UDP length */
+	refused((struct packet_about){.len = len}, &stats.rx_malformed);
+	frame[39]--;
+	frame[20] = 0x20; /* a fragment */
+	refused((struct packet_about){.len = len}, &stats.rx_malformed);
+	frame[20] = 0;
+	frame[14] = 0x46; /* options */
+	refused((struct packet_about){.len = len}, &stats.rx_malformed);
+	frame[14] = 0x45;
+	frame[23] = WIRE_IPPROTO_ICMP;
+	refused((struct packet_about){.len = len}, &stats.rx_malformed);
+	frame[23] = WIRE_IPPROTO_UDP;
+	vnet()->gso_size = 10; /* 500 segments */
+	refused((struct packet_about){.len = len}, &stats.rx_too_many);
+	len = super(false, 60000, 20000, 0);
+	refused((struct packet_about){.len = len}, &stats.rx_too_long);
+	len = super(false, 60000, 0, 0);
+	refused((struct packet_about){.len = len}, &stats.rx_too_long);
+	/* a segment that is longer than all is a lone frame */
+	len = super(false, 900, 1000, 0);
+	receive((struct packet_about){.len = len});
+	assert_int_equal(cutter.ready_n, 1);
+	release();
+}
+
+static void
+want_of_buffers_drops_and_is_counted(void **state)
+{
+	struct rte_mbuf *held[BUFFERS];
+	uint64_t before = stats.rx_no_buffer;
+	uint32_t n = 0;
+
+	cutter.bulk = 0;
+	assert_true(packet_slot_fill(&cutter, &slot));
+	while (n < BUFFERS && (held[n] = rte_pktmbuf_alloc(pool)) != NULL)
+		n++;
+	receive((struct packet_about){.len = super(false, 3000, 300, 0)});
+	assert_int_equal(stats.rx_no_buffer, before + 10);
+	release();
+	packet_slot_free(&slot);
+	while (n < BUFFERS && (held[n] = rte_pktmbuf_alloc(pool)) != NULL)
+		n++;
+	assert_false(packet_slot_fill(&cutter, &slot));
+	rte_pktmbuf_free_bulk(held, n);
+}
+
+static void
+no_buffer_is_lost(void **state)
+{
+	packet_cutter_fini(&cutter);
+	packet_slot_free(&slot);
+	assert_int_equal(rte_mempool_avail_count(pool), BUFFERS);
+}
+
+static void
+icrc_turns_to_the_identification_and_back(void **state)
+{
+	struct udp_from path = from(false);
+	uint8_t frame[1500];
+	uint32_t len = 42 + 200, icrc;
+	struct rte_mbuf m = {.buf_addr = frame, .nb_segs = 1};
+	struct udp_head h;
+
+	for (uint32_t k = 0; k < 200; k++) {
+		uint16_t id = (uint16_t)(k < 64 ? k : k * 331);
+
+		memset(frame, (int)k, sizeof(frame));
+		udp_headers_put(frame, mac, &path, 200);
+		wire_frame_seal_own(frame, len);
+		m.data_len = (uint16_t)len;
+		m.pkt_len = len;
+		assert_true(udp_head_read(&m, &h));
+		udp_icrc_turn(&rows, &m, &h, id);
+		((struct wire_ipv4 *)(frame + 14))->id = rte_cpu_to_be_16(id);
+		icrc = wire_icrc_frame(frame + 14, false, frame + len - 4);
+		assert_memory_equal(frame + len - 4, &icrc, 4);
+		udp_icrc_turn(&rows, &m, &h, 0);
+		((struct wire_ipv4 *)(frame + 14))->id = 0;
+		icrc = wire_icrc_frame(frame + 14, false, frame + len - 4);
+		assert_memory_equal(frame + len - 4, &icrc, 4);
+	}
+}
+
+static int
+start(void **state)
+{
+	static char prefix[64];
+	char *argv[] = {"test_packet_seg",
+			"--no-huge",
+			"--no-pci",
+			"--no-shconf",
+			"-m",
+			"64",
+			"--no-telemetry",
+			"--log-level=critical",
+			"--file-prefix",
+			prefix,
+			"--lcores",
+			"0"};
+
+	snprintf(prefix, sizeof(prefix), "test_packet_seg_%d", getpid());
+	if (rte_eal_init(sizeof(argv) / sizeof(argv[0]), argv) < 0)
+		return -1;
+	pool = rte_pktmbuf_pool_create("pool", BUFFERS, 0, 0, 8320 + RTE_PKTMBUF_HEADROOM,
+				       SOCKET_ID_ANY);
+	slot.spill = malloc(PACKET_SPILL);
+	if (pool == NULL || slot.spill == NULL)
+		return -1;
+	return packet_cutter_init(&cutter, pool, MTU, &stats);
+}
+
+static int
+stop(void **state)
+{
+	free(slot.spill);
+	return rte_eal_cleanup();
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(headers_of_a_super_frame_are_complete),
+		cmocka_unit_test(a_lone_frame_stays_but_ipv6_gets_a_checksum),
+		cmocka_unit_test(random_super_frames_are_cut),
+		cmocka_unit_test(a_stream_is_not_copied),
+		cmocka_unit_test(a_lone_frame_arrives_whole),
+		cmocka_unit_test(icrcs_of_merged_frames_with_one_identification_are_right),
+		cmocka_unit_test(malformed_messages_are_dropped_and_counted),
+		cmocka_unit_test(icrc_turns_to_the_identification_and_back),
+		cmocka_unit_test(want_of_buffers_drops_and_is_counted),
+		cmocka_unit_test(no_buffer_is_lost),
+	};
+
+	return cmocka_run_group_tests_name("port/packet_seg", tests, start, stop);
+}
