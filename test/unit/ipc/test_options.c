@@ -214,6 +214,40 @@ pkeys_of_a_device_are_parsed(void **state)
 }
 
 static void
+keys_that_do_not_suit_the_kind_of_port_are_refused(void **state)
+{
+	static const struct {
+		const char *text, *says; /* NULL: accepted */
+	} specs[] = {
+		{"port=packet,iface=eth0", NULL},
+		{"port=packet,iface=eth0,addr=10.0.0.1/24,mac=02:00:00:00:00:01,vlan=7", NULL},
+		{"port=packet,iface=eth0,share=yes,mtu=1024", NULL},
+		{"port=packet,iface=eth0,share=no,addr=10.0.0.1/24", NULL},
+		{"port=packet", "needs an interface"},
+		{"port=packet,iface=eth0,addr=10.0.0.1", "prefix length"},
+		{"port=packet,iface=eth0,share=maybe", "legal: no yes"},
+		{"port=packet,iface=eth0,share=yes,addr=10.0.0.1/24", "the kernel has its own"},
+		{"port=packet,iface=eth0,share=yes,vlan=7", "the kernel has its own"},
+		{"port=udp,iface=eth0,share=yes", "port=packet only"},
+		{"port=net_af_packet0,share=yes", "port=packet only"},
+		{"port=net_af_packet0,iface=eth0", "port=packet only"},
+	};
+	char err[OPTIONS_ERR_MAX], text[256];
+	struct devspec s;
+
+	for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
+		int rc;
+
+		snprintf(text, sizeof(text), "name=uroce0,%s", specs[i].text);
+		rc = devspec_parse(&s, text, err, sizeof(err));
+		print_message("%s: %s\n", text, rc == 0 ? "accepted" : err);
+		assert_int_equal(rc, specs[i].says == NULL ? 0 : -EINVAL);
+		assert_true(rc == 0 || strstr(err, specs[i].says) != NULL);
+		assert_int_equal(s.packet, strstr(text, "port=packet") != NULL);
+	}
+}
+
+static void
 command_line_overrides_the_file(void **state)
 {
 	char *path = write_file("[uroced]\nworkers = 4\nmem = 100\nvdev = a\nvdev = b\n");
@@ -319,6 +353,7 @@ main(void)
 		cmocka_unit_test(unknown_options_and_missing_values_are_refused),
 		cmocka_unit_test(file_and_command_line_agree),
 		cmocka_unit_test(pkeys_of_a_device_are_parsed),
+		cmocka_unit_test(keys_that_do_not_suit_the_kind_of_port_are_refused),
 		cmocka_unit_test(command_line_overrides_the_file),
 		cmocka_unit_test(bad_files_are_refused),
 		cmocka_unit_test(shipped_file_documents_every_option),

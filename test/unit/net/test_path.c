@@ -228,6 +228,53 @@ off_link_destination_goes_to_the_gateway(void **state)
 	assert_memory_equal(a.hop, gid_of("10.0.0.254", gid), 16);
 }
 
+static int routes; /* calls of route_of_the_stack */
+
+/* Routes of the host's stack: all of 192.0.2.0/24 by 10.0.0.254, and nothing else. */
+static int
+route_of_the_stack(const void *ctx, const uint8_t dgid[16], uint8_t hop[16])
+{
+	assert_ptr_equal(ctx, &dev);
+	routes++;
+	if (dgid[12] != 192)
+		return -ENETUNREACH;
+	gid_of("10.0.0.254", hop);
+	return 0;
+}
+
+static void
+device_beside_the_stack_has_its_routes_and_own_neighbours(void **state)
+{
+	struct net_addr addr = {.plen = 24, .v4 = true, .used = true};
+	uint64_t added, gone;
+	struct answer a;
+	uint8_t gid[16];
+
+	gid_of("10.0.0.1", addr.gid);
+	net_host_init(&dev, our_mac, 0);
+	net_host_addrs_set(&dev, &addr, 1, &added, &gone);
+	dev.route = route_of_the_stack;
+	dev.route_ctx = &dev;
+	assert_int_equal(path_of(ah_to("192.0.2.1", 1), &a), -EINPROGRESS);
+	assert_memory_equal(a.hop, gid_of("10.0.0.254", gid), 16);
+	assert_int_equal(routes, 1);
+	know("10.0.0.254", peer_mac);
+	assert_int_equal(path_of(ah_to("192.0.2.1", 1), &a), 0);
+	assert_memory_equal(a.path.dmac, peer_mac, 6);
+	assert_true(a.path.udp_sport >= WIRE_UDP_SPORT_MIN);
+	/* a prefix is enough when the stack has no route, because its interface is down */
+	assert_int_equal(path_of(ah_to("10.0.0.2", 1), &a), -EINPROGRESS);
+	assert_memory_equal(a.hop, gid_of("10.0.0.2", gid), 16);
+	assert_int_equal(path_of(ah_to("203.0.113.1", 1), &a), -ENETUNREACH);
+	assert_int_equal(path_of(ah_to("10.0.0.1", 1), &a), 0);
+	assert_true(a.loopback);
+	/* a socket of the stack needs neither */
+	net_host_init(&dev, our_mac, 4791);
+	net_host_addrs_set(&dev, &addr, 1, &added, &gone);
+	assert_int_equal(path_of(ah_to("203.0.113.1", 1), &a), 0);
+	assert_int_equal(a.path.udp_sport, 4791);
+}
+
 REQUIREMENT("WIRE-10")
 static void
 multicast_mac_needs_no_neighbour(void **state)
@@ -255,6 +302,7 @@ main(void)
 		cmocka_unit_test(refusals_say_what_to_change),
 		cmocka_unit_test(path_to_an_own_address_is_loopback),
 		cmocka_unit_test(off_link_destination_goes_to_the_gateway),
+		cmocka_unit_test(device_beside_the_stack_has_its_routes_and_own_neighbours),
 		cmocka_unit_test(multicast_mac_needs_no_neighbour),
 	};
 

@@ -59,6 +59,30 @@ replies_equal_those_of_linux(void **state)
 }
 
 static void
+device_beside_the_stack_learns_but_does_not_answer(void **state)
+{
+	struct net_addr addr[2] = {{.plen = 24, .v4 = true, .used = true},
+				   {.plen = 64, .used = true}};
+	uint64_t added, gone;
+	uint32_t news = 0;
+	uint8_t gid[16];
+
+	net_host_init(&dev, our_mac, 0);
+	gid_of("10.0.0.1", addr[0].gid);
+	gid_of("fd00::1", addr[1].gid);
+	net_host_addrs_set(&dev, addr, 2, &added, &gone);
+	assert_true(net_neigh_ask(&dev, gid_of("10.0.0.2", gid), 0, 0, &out));
+	assert_true(out.len >= 60); /* its own request */
+	for (size_t i = 0; i < NFRAMES; i++) {
+		news += rx_exact(frames[i].bytes, frames[i].len);
+		assert_int_equal(out.len, 0);
+	}
+	assert_int_equal(news, 1);
+	assert_non_null(net_neigh_mac(&dev, gid_of("10.0.0.2", gid)));
+	assert_false(net_announce(&dev, 1, &out));
+}
+
+static void
 addresses_of_others_get_no_reply(void **state)
 {
 	net_dev_init(&dev, our_mac);
@@ -268,6 +292,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(replies_equal_those_of_linux),
+		cmocka_unit_test(device_beside_the_stack_learns_but_does_not_answer),
 		cmocka_unit_test(addresses_of_others_get_no_reply),
 		cmocka_unit_test(truncated_frames_have_no_effect),
 		cmocka_unit_test(padded_frames_are_accepted),

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Hostile messages into the receive sides of the ports udp and packet (fuzz_rx.h's interface;
+ * replay.c runs it without libFuzzer). recvmmsg is this file's: it gives them the messages of the
+ * input, put into their buffers as the kernel does it. What must hold, whatever the bytes: frames
+ * lie within their buffers, a super-frame gives whole UDP packets, and no buffer is lost.
+ *
+ * An input is a byte, whose lowest bit chooses the port, and messages: a struct record, then bytes
+ * that the message begins with. The rest of the message has one value.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/if_packet.h>
+#include <netinet/udp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <rte_eal.h>
+#include "fuzz_rx.h"
+#include "port/packet.h"
+#include "port/udp.h"
+
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+
+#define BUFFERS 4095
+#define MTU     4200
+#define BYTES   65600 /* of the longest message */
+#define ROUNDS  64    /* receive bursts of one input, at most */
+#define BURST   32
+
+enum record_flags {
+	RECORD_TRUNCATED = 1,
+	RECORD_TAGGED = 2,
+	RECORD_GSO = 4,    /* has a segment length */
+	RECORD_HEADER = 8, /* packet: right headers, which the record's bytes overwrite */
+	RECORD_V6 = 16,
+};
+
+struct record {
+	uint16_t len; /* of the message */
+	uint16_t gso;
+	uint8_t literal; /* bytes that follow */
+	uint8_t flags;   /* enum record_flags */
+	uint8_t fill;
+	uint8_t count; /* the message comes so often, and once */
+} __attribute__((packed));
+
+int port_logtype __attribute__((weak));
+
+static struct rte_mempool *pool;
+static const uint8_t *input, *input_end;
+static struct record record; /* current one; count: how often it still comes */
+static const uint8_t *literal;
+static uint8_t bytes[BYTES];
+
+static void
+require(bool good, const char *what)
+{
+	if (good)
+		return;
+	fprintf(stderr, "fuzz_port: %s\n", what);
+	abort();
+}
+
+/* Reads the next record, or repeats the last. Returns false at the end. */
+static bool
+record_next(void)
+{
+	if (record.count > 0) {
+		record.count--;
+		return true;
+	}
+	if ((size_t)(input_end - input) < sizeof(record))
+		return false;
+	memcpy(&record, input, sizeof(record));
+	input += sizeof(record);
+	if (record.literal > input_end - input)
+		record.literal = (uint8_t)(input_end - input);
+	record.count %= 4;
+	literal = input;
+	input += record.literal;
+	return true;
+}
+
+/* Makes the headers of a packet socket's super-frame of len bytes. Returns their length. */
+static uint32_t
+headers_make(uint32_t len)
+{
+	struct udp_from from = {.v6 = (record.flags & RECORD_V6) != 0, .ttl = 64, .sport = 0xc000};
+	uint8_t headers[UDP_HDR_MAX];
+	struct rte_mbuf m = {.buf_addr = headers};
+	struct udp_head h;
+
+	m.data_len = (uint16_t)udp_headers_put(headers, headers, &from, 0);
+	m.pkt_len = m.data_len;
+	require(udp_head_read(&m, &h), "headers that are not read");
+	if (len < PACKET_VNET_LEN + m.pkt_len || len - PACKET_VNET_LEN - m.pkt_len > UDP_BYTES_MAX)
+		return 0;
+	return packet_head_put(bytes, &h, len - PACKET_VNET_LEN - m.pkt_len, record.gso);
+}
+
+/* Makes the bytes of the current message. Returns how many. */
+static uint32_t
+message_make(void)
+{
+	uint32_t len = record.len, headers = 0, at, n = record.literal;
+
+	memset(bytes, record.fill, len);
+	if (record.flags & RECORD_HEADER)
+		headers = headers_make(len);
+	if (headers == 0 || n == 0) {
+		memcpy(bytes, literal, n < len ? n : len);
+		return len;
+	}
+	/* a place in the headers and what stands there, so that most of them stay right */
+	at = literal[0] % headers;
+	n--;
+	memcpy(bytes + at, literal + 1, n < headers - at ? n : headers - at);
+	return len;
+}
+
+static void
+control_put(struct msghdr *msg, int level, int type, const void *data, size_t len)
+{
+	struct cmsghdr *c = (struct cmsghdr *)((uint8_t *)msg->msg_control + msg->msg_controllen);
+
+	c->cmsg_level = level;
+	c->cmsg_type = type;
+	c->cmsg_len = CMSG_LEN(len);
+	memcpy(CMSG_DATA(c), data, len);
+	msg->msg_controllen += CMSG_SPACE(len);
+}
+
+/* Fills in the address and the control messages. */
+static void
+message_about(struct msghdr *msg)
+{
+	struct tpacket_auxdata aux = {
+		.tp_status = record.flags & RECORD_TAGGED ? TP_STATUS_VLAN_VALID : 0,
+		.tp_vlan_tci = record.gso,
+	};
+	int gso = (int16_t)record.gso;
+
+	msg->msg_controllen = 0;
+	if (msg->msg_name != NULL) {
+		memset(msg->msg_name, record.fill, sizeof(struct sockaddr_in6));
+		((struct sockaddr_in *)msg->msg_name)->sin_family =
+			record.flags & RECORD_V6 ? AF_INET6 : AF_INET;
+		if (record.flags & RECORD_GSO)
+			control_put(msg, IPPROTO_UDP, UDP_GRO, &gso, sizeof(gso));
+		return;
+	}
+	control_put(msg, SOL_PACKET, PACKET_AUXDATA, &aux, sizeof(aux));
+}
+
+/* Stands in for the kernel's. */
+int
+recvmmsg(int fd, struct mmsghdr *v, unsigned n, int flags, struct timespec *timeout)
+{
+	unsigned i;
+
+	for (i = 0; i < n && record_next(); i++) {
+		struct msghdr *msg = &v[i].msg_hdr;
+		uint32_t len = message_make(), off = 0;
+
+		for (size_t k = 0; k < msg->msg_iovlen && off < len; k++) {
+			uint32_t part = (uint32_t)msg->msg_iov[k].iov_len;
+
+			if (part > len - off)
+				part = len - off;
+			memcpy(msg->msg_iov[k].iov_base, bytes + off, part);
+			off += part;
+		}
+		v[i].msg_len = off;
+		message_about(msg);
+		msg->msg_flags = off < len || record.flags & RECORD_TRUNCATED ? MSG_TRUNC : 0;
+	}
+	errno = EAGAIN;
+	return i > 0 ? (int)i : -1;
+}
+
+static void
+frames_check(struct rte_mbuf **m, uint16_t n)
+{
+	const char *reason;
+
+	for (uint16_t i = 0; i < n; i++) {
+		require(rte_mbuf_check(m[i], 1, &reason) == 0, "a bad buffer");
+		require(m[i]->nb_segs == 1 && m[i]->pkt_len == m[i]->data_len, "lengths disagree");
+		require(m[i]->data_off + m[i]->data_len <= m[i]->buf_len,
+			"frame beyond its buffer");
+		require(m[i]->data_len >= 14, "frame without Ethernet header");
+	}
+	rte_pktmbuf_free_bulk(m, n);
+}
+
+static void
+udp_run_input(void)
+{
+	struct port_udp *u = calloc(1, sizeof(*u));
+	struct rte_mbuf *m[BURST];
+
+	require(u != NULL, "no memory");
+	u->pool = pool;
+	u->rx.room = rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM - 64;
+	u->rx.chunk = MTU - 28;
+	for (uint32_t i = 0; i < UDP_RX_MSGS; i++)
+		require((u->rx.slot[i].spill = malloc(UDP_SPILL)) != NULL, "no memory");
+	for (uint32_t i = 0; i < ROUNDS; i++)
+		frames_check(m, port_udp_rx(u, m, BURST));
+	rte_pktmbuf_free_bulk(u->rx.ready + u->rx.ready_at, u->rx.ready_n - u->rx.ready_at);
+	for (uint32_t i = 0; i < UDP_RX_MSGS; i++) {
+		for (uint32_t k = 0; k < u->rx.slot[i].nm; k++)
+			rte_pktmbuf_free(u->rx.slot[i].m[k]);
+		free(u->rx.slot[i].spill);
+	}
+	free(u);
+}
+
+static void
+packet_run_input(void)
+{
+	struct port_packet *u = calloc(1, sizeof(*u));
+	struct rte_mbuf *m[BURST];
+
+	require(u != NULL, "no memory");
+	require(packet_cutter_init(&u->rx.cutter, pool, MTU, &u->stats) == 0, "no cutter");
+	for (uint32_t i = 0; i < PACKET_RX_MSGS; i++)
+		require((u->rx.slot[i].spill = malloc(PACKET_SPILL)) != NULL, "no memory");
+	for (uint32_t i = 0; i < ROUNDS; i++)
+		frames_check(m, port_packet_rx(u, m, BURST));
+	packet_cutter_fini(&u->rx.cutter);
+	for (uint32_t i = 0; i < PACKET_RX_MSGS; i++) {
+		packet_slot_free(&u->rx.slot[i]);
+		free(u->rx.slot[i].spill);
+	}
+	free(u);
+}
+
+int
+LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	char prefix[64];
+	char *eal[] = {(char *)"fuzz",
+		       (char *)"--no-huge",
+		       (char *)"--no-pci",
+		       (char *)"--no-shconf",
+		       (char *)"-m",
+		       (char *)"128",
+		       (char *)"--no-telemetry",
+		       (char *)"--log-level=error",
+		       (char *)"-l",
+		       (char *)"0",
+		       prefix};
+
+	snprintf(prefix, sizeof(prefix), "--file-prefix=fuzz-%d", getpid());
+	require(rte_eal_init(sizeof(eal) / sizeof(eal[0]), eal) >= 0, "no EAL");
+	pool = rte_pktmbuf_pool_create("pool", BUFFERS, 0, 0, 8320 + RTE_PKTMBUF_HEADROOM,
+				       SOCKET_ID_ANY);
+	require(pool != NULL, "no pool");
+	return 0;
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	if (size == 0)
+		return 0;
+	memset(&record, 0, sizeof(record));
+	input = data + 1;
+	input_end = data + size;
+	if (data[0] & 1)
+		packet_run_input();
+	else
+		udp_run_input();
+	require(rte_mempool_avail_count(pool) == BUFFERS, "a buffer is lost");
+	return 0;
+}
