@@ -61,10 +61,12 @@ static const struct cli_field table[] = {
 		 "[,mac=M][,mtu=N][,gateway=IP]..\n"
 		 "[,vlan=ID][,pkey=KEY]..[,loopback=wire]; or name=uroce0,port=udp,addr=IP (or "
 		 "iface=NAME):\n"
-		 "UDP sockets on the host's own address, no privilege; without any --dev each port "
-		 "becomes a\n"
-		 "device; without any port, each interface of the host by a UDP socket (may be "
-		 "repeated)"},
+		 "UDP sockets on the host's own address, no privilege; or "
+		 "name=uroce0,port=packet,iface=NAME\n"
+		 "[,share=yes]: a packet socket, with share the host's addresses; without any "
+		 "--dev each port\n"
+		 "becomes a device; without any port, each interface of the host by a UDP socket "
+		 "(may be repeated)"},
 	{ROW("vdev", CLI_LIST, vdev), .arg = "ARGS",
 	 .help = "a DPDK virtual device, as EAL's --vdev (may be repeated)"},
 	{ROW("allow", CLI_LIST, allow), .arg = "PCI",

@@ -3,11 +3,13 @@
 """uroce against Linux Soft-RoCE: the guest's rxe and uroced on the two ends of a TAP device.
 
     run.py                 everything, RoCE MTU 1024 and 4096
+    run.py --sockets-only  only the ports packet and udp
     run.py --guest-only    two rxe devices in the guest: tests guest, framework and rcdata alone
 
 The programs exchange their parameters by TCP between the kernels' addresses on the TAP (10.77.0.1 here, 10.77.0.2
 in the guest). uroced uses 10.77.0.101 with the TAP's MAC. This kernel drops packets to .101, because the address is
-not its own and forwarding is off.
+not its own and forwarding is off. The ports packet with share=yes and udp use the kernel's address. The host's kernel cuts
+their super-frames in front of the TAP, whose other end takes none.
 """
 import shutil
 import sys
@@ -30,6 +32,11 @@ class GuestSide:
 
     def spawn(self, argv):
         return self.guest.spawn("exec " + " ".join(argv))
+
+
+# Ports on sockets of the kernel: (name, device).
+SOCKETS = (("packet", f"port=packet,iface=tap0,addr={UROCE_ADDR}/24"),
+           ("packet, share=yes", "port=packet,iface=tap0,share=yes"), ("udp", "port=udp,iface=tap0"))
 
 
 def tools(mtu):
@@ -64,11 +71,14 @@ def rcdata(server, client, mtu, ops):
                  port, 90).good()
 
 
-def both_ways(a, b, mtu, label, ops, moved):
-    """Runs all cases with b as server, then with a. Every count in moved() must grow in each."""
+def both_ways(a, b, mtu, label, ops, moved, only=None):
+    """Runs all cases, or those of these names, with b as server, then with a. Every count in moved() must grow in
+    each."""
     for server, client, way in ((b, a, f"{label[0]} -> {label[1]}"),
                                 (a, b, f"{label[1]} -> {label[0]}")):
         for name, tool, args in tools(mtu):
+            if only and name not in only:
+                continue
             with lib.case(f"{way}: {name}, MTU {mtu}"):
                 before = moved()
                 lib.verbs_pair(server, client, tool, args, timeout=90)
@@ -98,26 +108,39 @@ def stats_ok(daemon, but=()):
     assert not bad, f"dropped as malformed: {bad}"
 
 
-def interop():
-    ns = lib.netns()
-    lib.sh("ip", "-n", ns, "tuntap", "add", "tap0", "mode", "tap")
-    lib.sh("ip", "-n", ns, "addr", "add", f"{HOST_ADDR}/24", "dev", "tap0")
-    lib.sh("ip", "-n", ns, "link", "set", "tap0", "mtu", "4200", "up")
-    guest = guestlib.Guest("tap", ns, "tap0", mtu=4200)
-    rxe = GuestSide(guest, "rxe0", guestlib.ADDR)
+def moved_by(daemon):
+    """A function that returns counts of a daemon, which grow when frames come and go."""
+    def moved():
+        stats = daemon.counters("stats")
+        return [stats["rx_roce"], stats["tx_frames"]]
+    return moved
+
+
+def sockets(rxe, ns):
+    """The ports packet and udp, whose runs of packets leave as super-frames."""
+    for name, spec in SOCKETS:
+        daemon = lib.Daemon([], [f"name=uroce0,{spec}"], ns)
+        ours = lib.Side(daemon, "uroce0", HOST_ADDR)
+        both_ways(ours, rxe, 4096, (name, "rxe"), 100, moved_by(daemon),
+                  ("ibv_rc_pingpong 64 KiB", "ib_send_bw", "ib_write_bw", "ib_read_bw"))
+        with lib.case(f"{name}: super-frames were cut, no frame was malformed"):
+            stats_ok(daemon)
+            used = daemon.show("port")["port"][0][spec.split(",")[0][5:]]
+            assert used["tx_messages"] * 2 < daemon.counters()["tx_frames"], used
+        with lib.case(f"{name}: uroced ends cleanly"):
+            daemon.stop()
+
+
+def whole_frames(rxe, ns):
+    """A port that takes and gives single frames; errors."""
     for mtu in (4096, 1024):
         dev = f"name=uroce0,port=net_af_packet0,addr={UROCE_ADDR}/24,mtu={mtu}"
         daemon = lib.Daemon([lib.af_packet("tap0")], [dev], ns)
         ours = lib.Side(daemon, "uroce0", HOST_ADDR)
-
-        def moved(daemon=daemon):
-            stats = daemon.counters("stats")
-            return [stats["rx_roce"], stats["tx_frames"]]
-
         with lib.case(f"ping uroced from the guest, MTU {mtu}"):
-            rc, out = guest.run(f"ping -c 3 -i 0.2 -W 2 {UROCE_ADDR}", 30)
+            rc, out = rxe.guest.run(f"ping -c 3 -i 0.2 -W 2 {UROCE_ADDR}", 30)
             assert rc == 0, out
-        both_ways(ours, rxe, mtu, ("uroce", "rxe"), 100, moved)
+        both_ways(ours, rxe, mtu, ("uroce", "rxe"), 100, moved_by(daemon))
         with lib.case(f"no frame was malformed to uroced, MTU {mtu}"):
             stats_ok(daemon)
         if mtu == 4096:
@@ -126,6 +149,18 @@ def interop():
                 stats_ok(daemon, ["bad_length"])  # datagrams longer than their receive
         with lib.case(f"uroced ends cleanly, MTU {mtu}"):
             daemon.stop()
+
+
+def interop(only_sockets):
+    ns = lib.netns()
+    lib.sh("ip", "-n", ns, "tuntap", "add", "tap0", "mode", "tap")
+    lib.sh("ip", "-n", ns, "addr", "add", f"{HOST_ADDR}/24", "dev", "tap0")
+    lib.sh("ip", "-n", ns, "link", "set", "tap0", "mtu", "4200", "up")
+    guest = guestlib.Guest("tap", ns, "tap0", mtu=4200)
+    rxe = GuestSide(guest, "rxe0", guestlib.ADDR)
+    if not only_sockets:
+        whole_frames(rxe, ns)
+    sockets(rxe, ns)
     with lib.case("the guest's kernel has nothing to complain about"):
         guest.stop()
         assert "BUG" not in guest.proc.output() and "Oops" not in guest.proc.output()
@@ -139,7 +174,7 @@ def main():
     if "--guest-only" in sys.argv[1:]:
         guest_only()
     else:
-        interop()
+        interop("--sockets-only" in sys.argv[1:])
     lib.finish()
 
 
