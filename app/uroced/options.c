@@ -60,7 +60,7 @@ static const struct cli_field table[] = {
 	 .help = "a verbs device: name=uroce0,port=PORT[,addr=IP/LEN].. "
 		 "[,mac=M][,mtu=N][,gateway=IP]..\n"
 		 "[,vlan=ID][,pkey=KEY]..[,loopback=wire]; or name=uroce0,port=udp,addr=IP (or "
-		 "iface=NAME):\n"
+		 "iface=NAME)\n[,strict=yes]: "
 		 "UDP sockets on the host's own address, no privilege; or "
 		 "name=uroce0,port=packet,iface=NAME\n"
 		 "[,share=yes]: a packet socket, with share the host's addresses; without any "

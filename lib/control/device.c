@@ -117,6 +117,7 @@ open_port(struct device *dev, const struct devspec *spec, bool inward)
 		log_ports(spec->port);
 	if (rc < 0)
 		return rc;
+	dev->port.strict = spec->strict;
 	dev->max_mtu = qp_mtu_code(dev->port.link_mtu);
 	if (spec->mtu != 0 && dev->max_mtu > qp_mtu_code(spec->mtu + WIRE_IP_OVERHEAD))
 		dev->max_mtu = qp_mtu_code(spec->mtu + WIRE_IP_OVERHEAD);

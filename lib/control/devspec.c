@@ -124,7 +124,7 @@ take_iface(void *spec, const char *value)
 static const char legal_addr[] =
 	"an address with prefix length like 10.9.0.1/24 or fd00::1/64, at most 62";
 static const char *const loopback_names[] = {"inside", "wire", NULL};
-static const char *const share_names[] = {"no", "yes", NULL};
+static const char *const no_or_yes[] = {"no", "yes", NULL};
 
 /* A key whose parser gets the whole struct. */
 #define WHOLE(key, taker, text)  .name = key, .type = CLI_OTHER, .take = taker, .legal = text
@@ -143,8 +143,9 @@ static const struct cli_field keys[] = {
 	{WHOLE("pkey", take_pkey, "a P_Key from 0x0001 to 0xffff other than 0x8000, at most 16"),
 	 .many = true},
 	{MEMBER("loopback", hairpin, CLI_CHOICE), .names = loopback_names},
+	{MEMBER("strict", strict, CLI_CHOICE), .names = no_or_yes},
 	{WHOLE("iface", take_iface, "the name of an interface of the kernel")},
-	{MEMBER("share", share, CLI_CHOICE), .names = share_names},
+	{MEMBER("share", share, CLI_CHOICE), .names = no_or_yes},
 	{NULL},
 };
 
@@ -164,6 +165,8 @@ mismatch_packet(const struct devspec *s)
 static const char *
 mismatch(const struct devspec *s)
 {
+	if (!s->udp && s->strict)
+		return "strict= is for port=udp only; other ports see every header";
 	if (s->packet)
 		return mismatch_packet(s);
 	if (s->share)

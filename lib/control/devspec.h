@@ -33,6 +33,7 @@ struct devspec {
 	bool packet; /* port=packet: a packet socket on iface */
 	bool share;  /* port=packet: with the interface's MAC and addresses */
 	char iface[16];
+	bool strict; /* port=udp: take only packets whose ICRC is exact */
 };
 
 /*

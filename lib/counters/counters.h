@@ -70,6 +70,7 @@
 	X(BAD_PAD, "bad_pad")                                                                      \
 	X(BAD_LENGTH, "bad_length")                                                                \
 	X(BAD_ICRC, "bad_icrc")                                                                    \
+	X(INEXACT_ICRC, "inexact_icrc") /* strict: right only for another identification */        \
 	X(BAD_QPN, "bad_qpn")                                                                      \
 	X(BAD_PKEY, "bad_pkey")                                                                    \
 	X(BAD_QKEY, "bad_qkey")                                                                    \

@@ -94,12 +94,14 @@ engine_add_dev(struct engine *e, uint16_t dev, const uint8_t mac[6], struct coun
 	e->dev[dev].counters = counters;
 	e->dev[dev].vid = 0;
 	e->dev[dev].unknown_id = false;
+	e->dev[dev].strict = false;
 }
 
 void
-engine_set_unknown_id(struct engine *e, uint16_t dev, bool unknown_id)
+engine_set_unknown_id(struct engine *e, uint16_t dev, bool unknown_id, bool strict)
 {
 	e->dev[dev].unknown_id = unknown_id;
+	e->dev[dev].strict = strict;
 }
 
 void

@@ -46,7 +46,7 @@ struct engine_addrs {
 
 struct engine_dev { /* the engine's state of a device (an ethdev port) */
 	bool present;
-	bool unknown_id;                /* engine_set_unknown_id */
+	bool unknown_id, strict;        /* engine_set_unknown_id */
 	uint16_t vid;                   /* VLAN ID; 0: frames without a tag, or with VID 0 */
 	uint64_t mac;                   /* as the first 6 bytes of a frame read, zero-extended */
 	struct counter_block *counters; /* this worker's block for the device */
@@ -130,9 +130,10 @@ void engine_set_vlan(struct engine *e, uint16_t dev, uint16_t vid);
 /*
  * The worker's own thread, or a worker_call. Declares that received IPv4 frames of dev do not have
  * their identification of the wire, because the port cannot see it. An ICRC is then accepted if it
- * is right for some identification (wire_icrc_check_any_id). Default: false.
+ * is right for some identification (wire_icrc_check_any_id), unless strict is set, too: such frames
+ * are then dropped with a reason of their own, DROP_INEXACT_ICRC. Default: both false.
  */
-void engine_set_unknown_id(struct engine *e, uint16_t dev, bool unknown_id);
+void engine_set_unknown_id(struct engine *e, uint16_t dev, bool unknown_id, bool strict);
 
 /*
  * The worker's own thread, or a worker_call. Makes frames for dev use buffers of pool (NULL: the

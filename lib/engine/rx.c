@@ -425,11 +425,18 @@ rx_intact(const struct engine *e, const struct rx_frame *f)
 				  : f->icrc == RX_ICRC_UNKNOWN && wire_icrc_check(&f->pkt);
 }
 
-/* Checks an ICRC that is wrong for the frame's identification, which may differ from the wire's. */
-static __rte_noinline bool
-rx_intact_but_id(const struct engine *e, uint16_t dev, const struct rx_frame *f)
+/*
+ * Returns why a frame that is not rx_intact is dropped, or DROP_NUM: its ICRC may be right for the
+ * identification on the wire, which differs from the frame's.
+ */
+static __rte_noinline enum drop_reason
+rx_damage(const struct engine *e, uint16_t dev, const struct rx_frame *f)
 {
-	return e->dev[dev].unknown_id && f->icrc != RX_VIEW && wire_icrc_check_any_id(&f->pkt);
+	if (f->icrc == RX_VIEW)
+		return DROP_QP_STATE;
+	if (!e->dev[dev].unknown_id || !wire_icrc_check_any_id(&f->pkt))
+		return DROP_BAD_ICRC;
+	return e->dev[dev].strict ? DROP_INEXACT_ICRC : DROP_NUM;
 }
 
 /*
@@ -457,9 +464,10 @@ rx_burst(struct engine *e, uint16_t dev, struct rte_mbuf **m, uint32_t n)
 		rx_fetch_queue(e, f);
 	e->env.counters = e->dev[dev].counters;
 	for (f = frame + 1; f < end; f++) {
-		if (unlikely(!rx_intact(e, f)) && !rx_intact_but_id(e, dev, f))
-			rx_drop(e, e->env.counters,
-				f->icrc == RX_VIEW ? DROP_QP_STATE : DROP_BAD_ICRC, f->m);
+		enum drop_reason why = likely(rx_intact(e, f)) ? DROP_NUM : rx_damage(e, dev, f);
+
+		if (unlikely(why != DROP_NUM))
+			rx_drop(e, e->env.counters, why, f->m);
 		else if (unlikely(f->pkt.qpn == WIRE_MULTICAST_QPN))
 			rx_multicast(e, dev, f->m, &f->pkt);
 		else

@@ -71,6 +71,7 @@ struct port {
 	bool tx_copies;       /* has copied a frame, of several segments, when it has taken it */
 	bool inward;          /* as in struct port_params */
 	bool shared;          /* as in struct port_params */
+	bool strict;          /* PORT_UDP, set by its owner: see engine_set_unknown_id */
 	struct port_udp *udp; /* of a PORT_UDP: a socket a queue */
 	struct port_packet *packet;   /* of a PORT_PACKET */
 	struct rte_mempool *own_pool; /* buffers that the driver needs in its own way, or NULL */

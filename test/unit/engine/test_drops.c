@@ -33,7 +33,7 @@ frame_with_a_bad_icrc_is_dropped(void **state)
 
 /*
  * The identification in the header is not the one on the wire. Ports that cannot see it say so. A
- * frame that is damaged besides is still dropped.
+ * frame that is damaged besides is still dropped; so are both if only exact ones are wanted.
  */
 REQUIREMENT("WIRE-03")
 static void
@@ -49,11 +49,15 @@ frame_whose_identification_the_port_could_not_see_is_taken(void **state)
 	ip->csum = (rte_be16_t)~wire_ipv4_sum(ip);
 	frame_rx(v.c->b, frame, len);
 	expect_dropped(&v, DROP_BAD_ICRC);
-	engine_set_unknown_id(&v.c->b->engine, BENCH_DEV, true);
+	engine_set_unknown_id(&v.c->b->engine, BENCH_DEV, true, false);
 	frame[len - 6] ^= 1;
 	frame_rx(v.c->b, frame, len);
 	expect_dropped(&v, DROP_BAD_ICRC);
 	frame[len - 6] ^= 1;
+	engine_set_unknown_id(&v.c->b->engine, BENCH_DEV, true, true);
+	frame_rx(v.c->b, frame, len);
+	expect_dropped(&v, DROP_INEXACT_ICRC);
+	engine_set_unknown_id(&v.c->b->engine, BENCH_DEV, true, false);
 	frame_rx(v.c->b, frame, len);
 	ack_expect(v.c, RQ);
 }
