@@ -10,7 +10,7 @@ TEST_PACKAGES="infiniband-diags git clang libclang-rt-14-dev clang-format ibverb
 # `uroce-bench report` compares with these programs and measures with them; it names missing ones.
 BENCH_PACKAGES="iperf3 ucx-utils perftest qemu-system-x86 mmdebstrap e2fsprogs cpio kmod binutils dpdk-dev"
 # For the programs of `ninja programs-long`: about 200 MB.
-LONG_PACKAGES="ceph-mon ceph-osd ceph-common openmpi-bin libopenmpi-dev mpich libmpich-dev podman crun mmdebstrap"
+LONG_PACKAGES="ceph-mon ceph-osd ceph-common openmpi-bin libopenmpi-dev mpich libmpich-dev podman crun runc mmdebstrap"
 DEMO_PACKAGES="iperf3 perftest" # the part of these for the demo's headline figures
 
 setup_say() {

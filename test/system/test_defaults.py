@@ -3,6 +3,7 @@
 """`uroced` without options, as an ordinary user without capabilities: devices on the host's interfaces, and a control
 socket that the clients of that user find."""
 import functools
+import json
 import os
 import pathlib
 import re
@@ -105,6 +106,15 @@ def two_machines():
     daemons = [a.start()[0], b.start()[0]]
     said = pair(b, a, "10.9.0.2", "ib_write_bw", "-x", "1", "-n", "200").client.output()
     assert re.search(r"^\s*65536\s+200\s", said, re.M), said
+    # programs of one thread get their own memory adopted, without a userfaultfd (doc/memory.md)
+    server = b.spawn("uroce-run", "ib_write_bw", "-x", "1", "-D", "3")
+    lib.until("the server listens", lambda: server.listens(18515))
+    client = a.spawn("uroce-run", "ib_write_bw", "-x", "1", "-D", "3", "10.9.0.2")
+    regions = lib.until("a region is registered", lambda: json.loads(
+        b.spawn("urocectl", "--json", "show", "mr").result(20))["mr"])
+    assert {region["path"] for region in regions} == {"adopted"}, regions
+    client.result(30)
+    server.result(30)
     for proc in daemons:
         stop(proc)
 
