@@ -62,6 +62,7 @@ engine_init(struct engine *e, struct rte_mempool *pool, struct qp_sqe_pool *sqes
 	e->env.zero_copy_bytes = UINT32_MAX;
 	e->loop_zero_copy_bytes = UINT32_MAX;
 	e->env.sqes = sqes;
+	e->env.ahead = &e->ahead;
 	e->env.dropped = DROP_NUM;
 	e->env.tx = e->tx;
 	e->env.tx_cap = ENGINE_TX_CAP;

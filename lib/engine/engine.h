@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "engine/run_list.h"
+#include "qp/ahead.h"
 #include "qp/env.h"
 #include "qp/qp.h"
 #include "qp/table.h"
@@ -59,6 +60,7 @@ struct engine_dev { /* the engine's state of a device (an ethdev port) */
 #define ENGINE_MAX_DEVS 16
 
 struct engine;
+struct rx_frame;
 /* Upcalls for frames that are not for a QP of this engine; each consumes the mbuf. */
 struct engine_ops {
 	/* Not RoCE (ARP, ND, ICMP): for the control thread. Returns false if it has no space. */
@@ -88,6 +90,8 @@ struct engine {
 	struct rte_mbuf *tx[ENGINE_TX_CAP];
 	struct rte_mbuf *done[ENGINE_DONE_CAP]; /* frames of engine_rx's current burst */
 	uint32_t done_n;
+	struct rx_frame *rx_end; /* of engine_rx's current burst, within its last step */
+	uint16_t rx_dev;
 	uint32_t asked_n;
 	struct qp *asked[ENGINE_ASKED]; /* QPs with a pending ACK, each once or more */
 	bool rx_loopback;               /* within engine_rx_loopback */
@@ -101,6 +105,7 @@ struct engine {
 	const struct engine_ops *ops;
 	void *ops_ctx;
 	uint32_t consumer_qpn; /* atomic; of engine_set_consumer */
+	struct qp_ahead ahead;
 };
 
 /*

@@ -439,6 +439,22 @@ rx_damage(const struct engine *e, uint16_t dev, const struct rx_frame *f)
 	return e->dev[dev].strict ? DROP_INEXACT_ICRC : DROP_NUM;
 }
 
+/* env->rx_next. pkt is in the burst that ends at e->rx_end. */
+static const struct wire_pkt *
+rx_next(struct qp_env *env, const struct wire_pkt *pkt)
+{
+	struct engine *e = container_of(env, struct engine, env);
+	struct rx_frame *f = container_of((struct wire_pkt *)(uintptr_t)pkt, struct rx_frame, pkt);
+	struct qp *qp = f->qp;
+
+	if (++f == e->rx_end || f->qp != qp || f->v != WIRE_OK || !rx_intact(e, f) ||
+	    qp_refuses(e, qp, &f->pkt, e->rx_dev) != DROP_NUM)
+		return NULL;
+	if (f->icrc == RX_ICRC_UNKNOWN)
+		f->icrc = RX_ICRC_GOOD;
+	return &f->pkt;
+}
+
 /*
  * Takes each step for the whole burst, so that the CRC of one frame need not wait for another. A
  * burst of long frames exceeds the L1 cache: their CRC is computed right before their bytes are
@@ -463,6 +479,9 @@ rx_burst(struct engine *e, uint16_t dev, struct rte_mbuf **m, uint32_t n)
 	for (f = frame + 1; f < end; f++)
 		rx_fetch_queue(e, f);
 	e->env.counters = e->dev[dev].counters;
+	e->env.rx_next = rx_next;
+	e->rx_end = end;
+	e->rx_dev = dev;
 	for (f = frame + 1; f < end; f++) {
 		enum drop_reason why = likely(rx_intact(e, f)) ? DROP_NUM : rx_damage(e, dev, f);
 
@@ -473,6 +492,7 @@ rx_burst(struct engine *e, uint16_t dev, struct rte_mbuf **m, uint32_t n)
 		else
 			rx_roce(e, dev, f);
 	}
+	e->env.rx_next = NULL;
 	rte_pktmbuf_free_bulk(e->done, e->done_n);
 	e->done_n = 0;
 }

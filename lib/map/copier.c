@@ -12,7 +12,8 @@
 #include <unistd.h>
 #include "map/copier_area.h"
 
-#define FREE_NS      3000      /* not charged per wait: about the time of one copy */
+#define FREE_NS      3000 /* not charged per wait and FREE_BYTES: about the time of a copy */
+#define FREE_BYTES   4096u
 #define WAIT_MIN_NS  5000      /* shortest wait limit, with hardly any credit */
 #define WAIT_MAX_NS  2000000   /* longest wait limit: a core may be busy for this long */
 #define WAIT_ALL_NS  10000000u /* limit including time in which other threads ran */
@@ -194,11 +195,19 @@ credit_left(struct copier_credit *c, uint64_t now)
 	return __atomic_add_fetch(&c->left_ns, more, __ATOMIC_RELAXED);
 }
 
+/* The part of the wait for a job that is not charged. */
+static int64_t
+free_ns(uint32_t len)
+{
+	return len <= FREE_BYTES ? FREE_NS
+				 : FREE_NS * (int64_t)((len + FREE_BYTES - 1) / FREE_BYTES);
+}
+
 static void
 credit_charge(struct copier_credit *c, int64_t cost_ns)
 {
-	if (cost_ns > FREE_NS)
-		__atomic_sub_fetch(&c->left_ns, cost_ns - FREE_NS, __ATOMIC_RELAXED);
+	if (cost_ns > 0)
+		__atomic_sub_fetch(&c->left_ns, cost_ns, __ATOMIC_RELAXED);
 }
 
 /* ---- places ---- */
@@ -256,6 +265,8 @@ kept_take(struct side *s, const struct job *j, int *rc)
 		*rc = s->area->slot[i].result;
 		if (j->orig != NULL)
 			*j->orig = s->area->slot[i].orig;
+		if (*rc == 0 && s->area->slot[i].len != j->len)
+			*rc = (int)s->area->slot[i].len;
 		__atomic_sub_fetch(&s->nkept, 1, __ATOMIC_RELAXED);
 		place_free(s, i);
 		return true;
@@ -443,8 +454,9 @@ do_job(struct copier *c, const struct job *j)
 	if (i < 0)
 		return i;
 	put_job(s, (uint32_t)i, j);
-	done = await(s->area, &s->area->slot[i], wait_limit(credit), &now, &cost);
-	credit_charge(c->credit, cost);
+	done = await(s->area, &s->area->slot[i], wait_limit(credit) + free_ns(j->len) - FREE_NS,
+		     &now, &cost);
+	credit_charge(c->credit, cost - free_ns(j->len));
 	if (!done && slot_move(&s->area->slot[i], COPY_ASKED, COPY_FREE)) {
 		place_free(s, (uint32_t)i);
 		return job_unserved(c, now);

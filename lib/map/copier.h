@@ -29,7 +29,7 @@
 #include <stdint.h>
 #include "mem/mr.h"
 
-#define COPIER_BYTES    4096u         /* most bytes of a job */
+#define COPIER_BYTES    65536u        /* most bytes of a job */
 #define COPIER_SLOTS    16u           /* concurrent jobs per address space */
 #define COPIER_LIMIT_NS 2000000000ull /* time limit of a job */
 #define COPIER_BURST_NS 20000000      /* most credit of a uid */

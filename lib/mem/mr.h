@@ -44,8 +44,9 @@ struct mem_atomic {
  *
  * A write or atomic that failed with -EAGAIN may still be executed, but only before any later
  * access to the same memory. once != 0 identifies an operation that must not be executed twice: a
- * retry with the same number returns the result of the first execution, if there was one. Numbers
- * are unique in the daemon. once == 0: the operation may be executed again.
+ * retry with the same number returns the result of the first execution, if there was one; of a
+ * write with another length, if that succeeded, its bytes (> 0) instead of 0. Numbers are unique in
+ * the daemon. once == 0: the operation may be executed again.
  */
 struct mem_ops {
 	int (*read)(void *ctx, uint64_t va, void *dst, uint32_t len);
@@ -214,7 +215,7 @@ void mw_unbind(struct mr *mw);
 /*
  * Worker. Copy len bytes out of or into a region. The range was checked by a lookup in this burst.
  * src may be inside the region. Returns 0, or -errno from the region's ops (mapped memory never
- * fails). once: as for struct mem_ops.
+ * fails). once: as for struct mem_ops, also what a write with it returns.
  */
 static inline int
 mr_read(const struct mr *mr, uint64_t addr, void *dst, uint32_t len)

@@ -136,7 +136,8 @@ struct qp_late {
 	uint64_t once;   /* of the outstanding write or atomic; 0: none */
 	uint64_t due_ns; /* READ response: time of the next report to the peer */
 	uint32_t psn;    /* of the packet that needs the memory */
-	uint32_t told;   /* number of reports to the peer; 0: psn may be invalid */
+	uint16_t told;   /* number of reports to the peer; 0: psn may be invalid */
+	uint16_t ahead;  /* WRITE: packets from psn on whose payload was written at once */
 };
 
 /* The responder half. The fields that every request needs are at the end, on a new cache line. */

@@ -182,15 +182,15 @@ static const struct field before_rcv[] = {
 };
 
 static const struct field of_rcv[] = {
-	N(rcv.late.once),       N(rcv.late.due_ns),    N(rcv.late.psn),     N(rcv.late.told),
-	N(rcv.rd_late.once),    N(rcv.rd_late.due_ns), N(rcv.rd_late.psn),  N(rcv.rd_late.told),
-	N(rcv.write_va),        N(rcv.write_rkey),     N(rcv.write_left),   N(rcv.cur.wqe.wr_id),
-	N(rcv.cur.wqe.num_sge), N(rcv.cur.wqe.spare),  N(rcv.cur.taken),    B(rcv.cur.spare),
-	N(rcv.cur.index),       N(rcv.cur.length),     N(rcv.cur.spare2),   N(rcv.head),
-	N(rcv.nak_psn),         N(rcv.early_psn),      N(rcv.nak_syndrome), N(rcv.hist_next),
-	B(rcv.spare),           N(rcv.msg_off),        N(rcv.epsn),         N(rcv.msn),
-	N(rcv.ack_psn),         N(rcv.gap_psn),        N(rcv.msg),          N(rcv.rdq_n),
-	N(rcv.naks_again),
+	N(rcv.late.once),    N(rcv.late.due_ns),   N(rcv.late.psn),        N(rcv.late.told),
+	N(rcv.late.ahead),   N(rcv.rd_late.once),  N(rcv.rd_late.due_ns),  N(rcv.rd_late.psn),
+	N(rcv.rd_late.told), N(rcv.rd_late.ahead), N(rcv.write_va),        N(rcv.write_rkey),
+	N(rcv.write_left),   N(rcv.cur.wqe.wr_id), N(rcv.cur.wqe.num_sge), N(rcv.cur.wqe.spare),
+	N(rcv.cur.taken),    B(rcv.cur.spare),     N(rcv.cur.index),       N(rcv.cur.length),
+	N(rcv.cur.spare2),   N(rcv.head),          N(rcv.nak_psn),         N(rcv.early_psn),
+	N(rcv.nak_syndrome), N(rcv.hist_next),     B(rcv.spare),           N(rcv.msg_off),
+	N(rcv.epsn),         N(rcv.msn),           N(rcv.ack_psn),         N(rcv.gap_psn),
+	N(rcv.msg),          N(rcv.rdq_n),         N(rcv.naks_again),
 };
 
 /* Fields of a READ or atomic; orig overlays len and pos. */

@@ -17,8 +17,10 @@
 #include "counters/counters.h"
 
 struct qp;
+struct qp_ahead;
 struct qp_segs;
 struct qp_sqe_pool;
+struct wire_pkt;
 
 /* Asynchronous events; the values are those of enum ibv_event_type. */
 enum qp_event {
@@ -112,6 +114,12 @@ struct qp_env {
 	} dirty[QP_ENV_MAX_DIRTY]; /* CQs posted to since the last qp_env_flush */
 	uint32_t dirty_n;
 	struct mr window; /* buffer for mr_lookup_remote */
+	struct qp_ahead *ahead;
+	/*
+	 * The packet behind pkt in the received burst, if it is intact and the QP of pkt accepts
+	 * it; else NULL. NULL outside of a burst.
+	 */
+	const struct wire_pkt *(*rx_next)(struct qp_env *env, const struct wire_pkt *pkt);
 };
 
 /*

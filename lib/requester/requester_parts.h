@@ -83,6 +83,13 @@ int req_gather_sges(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, ui
 int req_scatter_sges(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off,
 		     const uint8_t *src, uint32_t len);
 
+/*
+ * Copies len bytes at offset off of sge, which are in mr, a region that is accessed by ops. May
+ * read more of the sge at once (qp/ahead.h).
+ */
+int req_gather_ahead(struct qp_env *env, const struct mr *mr, const struct uroce_sge *sge,
+		     uint32_t off, uint8_t *dst, uint32_t len);
+
 /* As req_gather_sges; also handles inline data. */
 static inline int
 req_gather(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off, uint8_t *dst,
@@ -101,7 +108,11 @@ req_gather(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t of
 	if (unlikely(sge->length < off || sge->length - off < len))
 		return req_gather_sges(env, qp, e, off, dst, len);
 	mr = mr_lookup(env->mrs, sge->lkey, qp->bind.pd, sge->addr + off, len, MEM_LOCAL_READ);
-	return likely(mr != NULL) ? mr_read(mr, sge->addr + off, dst, len) : -EFAULT;
+	if (unlikely(mr == NULL))
+		return -EFAULT;
+	if (likely(mr->host != NULL))
+		return mr_read(mr, sge->addr + off, dst, len);
+	return req_gather_ahead(env, mr, sge, off, dst, len);
 }
 
 static inline int

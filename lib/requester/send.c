@@ -2,6 +2,7 @@
 /* From WQEs to request packets: window, READ credit, fence, go-back-N cursor. */
 #include <rte_branch_prediction.h>
 #include <rte_common.h>
+#include "qp/ahead.h"
 #include "requester/requester_parts.h"
 #include "wire/psn.h"
 
@@ -425,6 +426,7 @@ req_run(struct qp_env *env, struct qp *qp, uint32_t budget)
 		return REQ_MORE;
 	if (unlikely(env->work == 0))
 		return REQ_MORE;
+	qp_ahead_forget(env->ahead);
 	rest = env->work - qp_turn_steps(env);
 	while (!(snd->deadlines & QP_DEADLINE_BIT(QP_DEADLINE_RNR)) &&
 	       (step == REQ_SENT || step == REQ_NEXT)) {

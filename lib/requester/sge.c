@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 #include <rte_common.h>
+#include "qp/ahead.h"
 #include "requester/requester_parts.h"
 
 bool
@@ -51,6 +52,18 @@ sge_copy(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off,
 		off = 0;
 	}
 	return 0;
+}
+
+int
+req_gather_ahead(struct qp_env *env, const struct mr *mr, const struct uroce_sge *sge, uint32_t off,
+		 uint8_t *dst, uint32_t len)
+{
+	uint64_t addr = sge->addr + off, room = mr->iova + mr->len - addr - len;
+
+	if (off == 0)
+		qp_ahead_forget(env->ahead);
+	return qp_ahead_read(env->ahead, mr, addr, dst, len,
+			     (uint32_t)RTE_MIN((uint64_t)(sge->length - off - len), room));
 }
 
 int

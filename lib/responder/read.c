@@ -9,6 +9,7 @@
 #include <rte_branch_prediction.h>
 #include <rte_common.h>
 #include <rte_mbuf.h>
+#include "qp/ahead.h"
 #include "responder/responder_parts.h"
 #include "wire/psn.h"
 #include "wire/timer.h"
@@ -257,6 +258,15 @@ read_late(struct qp_env *env, struct qp *qp, const struct qp_rd_op *op, struct r
 	return false;
 }
 
+/* The bytes of op from off on that may be read ahead. */
+static uint32_t
+more_of(const struct mr *mr, const struct qp_rd_op *op, uint32_t off)
+{
+	uint64_t room = mr->iova + mr->len - (op->va + off);
+
+	return mr->host != NULL ? 0 : (uint32_t)RTE_MIN((uint64_t)(op->len - off), room);
+}
+
 /* Sends one response of op. False: no space, or its memory is late. */
 static bool
 read_respond(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
@@ -287,7 +297,9 @@ read_respond(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
 		return false;
 	p = rte_pktmbuf_mtod(m, uint8_t *);
 	hdr = wire_hdr_put(&qp->conn.tmpl, &f, len, p);
-	rc = len != 0 ? mr_read(mr, op->va + off, p + hdr, len) : 0;
+	rc = len != 0 ? qp_ahead_read(env->ahead, mr, op->va + off, p + hdr, len,
+				      more_of(mr, op, off + len))
+		      : 0;
 	if (unlikely(rc == -EAGAIN))
 		return read_late(env, qp, op, m);
 	if (rc != 0) {
@@ -298,8 +310,10 @@ read_respond(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
 	}
 	rsp_emit(env, qp, m, hdr, len);
 	env->counters->ctr[COUNTER_RSP_READ_PKTS]++;
-	if (++op->pos == op->npkts)
+	if (++op->pos == op->npkts) {
 		read_remove(&qp->conn.rcv, 0);
+		qp_ahead_forget(env->ahead);
+	}
 	return true;
 }
 
@@ -309,6 +323,7 @@ rsp_read_run(struct qp_env *env, struct qp *qp, uint32_t budget)
 	struct qp_rcv *rcv = &qp->conn.rcv;
 	struct qp_turn turn = qp_turn_begin(env, budget);
 
+	qp_ahead_forget(env->ahead);
 	while (rcv->rdq_n != 0) {
 		/* A response acknowledges all before it, so an older ACK is redundant. */
 		if (rcv->ack_due && psn_lt(rcv->ack_psn, rcv->rdq[0].psn))

@@ -9,6 +9,7 @@
 #include <rte_common.h>
 #include "responder/order.h"
 #include "responder/responder_parts.h"
+#include "responder/write_run.h"
 #include "wire/psn.h"
 
 enum rx_step {
@@ -189,9 +190,14 @@ write_by_ops(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
 	     const struct rx_target *to)
 {
 	bool is_once = qp->conn.type == QP_TYPE_RC && (pkt->op->flags & WIRE_F_WRITE);
-	uint64_t once = is_once ? rsp_once(env, qp) : 0;
-	int rc = mr_write_once(to->mr, to->addr, pkt->payload, pkt->payload_len, once);
+	int rc;
 
+	if (is_once && rsp_written_ahead(qp))
+		return 0;
+	if (is_once)
+		rc = rsp_write_run(env, qp, pkt, to->mr, to->addr);
+	else
+		rc = mr_write(to->mr, to->addr, pkt->payload, pkt->payload_len);
 	if (rc != -EAGAIN)
 		qp->conn.rcv.late.once = 0;
 	return rc;

@@ -257,7 +257,7 @@ static int
 ops_read(void *ctx, uint64_t va, void *dst, uint32_t len)
 {
 	struct bench_region *r = ctx;
-	int rc = ops_verdict(r);
+	int rc = r->edge != 0 && va + len > r->edge ? r->error : ops_verdict(r);
 
 	if (rc == 0)
 		memcpy(dst, r->bytes + va, len);
@@ -281,13 +281,14 @@ ops_write(void *ctx, uint64_t va, const void *src, uint32_t len, uint64_t once)
 	int rc;
 
 	if (ops_kept(r, once))
-		return 0;
+		return r->kept_len != len ? (int)r->kept_len : 0;
 	rc = ops_verdict(r);
 	if (rc < 0)
 		return rc;
 	memcpy(r->bytes + va, src, len);
 	r->stores++;
 	r->kept = once;
+	r->kept_len = len;
 	return rc > 0 ? -EAGAIN : 0;
 }
 

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <rte_mbuf.h>
 #include "harness.h"
 #include "wire/timer.h"
 #include "../../kit/requirement.h"
@@ -216,6 +217,138 @@ late_write_is_executed_once(void **state)
 	assert_int_equal(c->remote->stores, 3);
 }
 
+/*
+ * The peer sends packets of a WRITE of npkts packets to REMOTE_VA in one burst: those whose bits
+ * are in mask. The last one is cut bytes shorter than the MTU. The message's first PSN is RQ.
+ */
+static void
+write_burst(struct conn *c, uint32_t mask, uint32_t npkts, uint32_t cut)
+{
+	struct rte_mbuf *m[8];
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < npkts; i++) {
+		struct wire_fields f = {.opcode = i == 0           ? WIRE_OP_WRITE_FIRST
+						  : i + 1 == npkts ? WIRE_OP_WRITE_LAST
+								   : WIRE_OP_WRITE_MIDDLE,
+					.psn = RQ + i,
+					.ackreq = i + 1 == npkts,
+					.va = REMOTE_VA,
+					.rkey = c->remote->mr.key,
+					.dmalen = npkts * MTU - cut};
+		uint8_t frame[MTU + WIRE_MAX_OVERHEAD];
+		uint32_t len = MTU - (i + 1 == npkts ? cut : 0);
+
+		if (!(mask >> i & 1))
+			continue;
+		len = peer_frame(c, f, i * MTU, len, frame);
+		m[n] = rte_pktmbuf_alloc(c->b->engine.env.pool);
+		assert_non_null(m[n]);
+		memcpy(rte_pktmbuf_append(m[n++], (uint16_t)len), frame, len);
+	}
+	engine_rx(&c->b->engine, c->b->now, BENCH_DEV, m, n);
+}
+
+/* A message's packets of one burst are one operation. */
+REQUIREMENT("MEM-05")
+static void
+packets_of_a_burst_are_copied_at_once(void **state)
+{
+	struct conn *c = conn_late(state);
+
+	write_burst(c, 7, 3, 5);
+	ack_expect(c, RQ + 2);
+	assert_int_equal(c->remote->stores, 1);
+	assert_memory_equal(c->remote->bytes, bench_bytes, 3 * MTU - 5);
+	peer_write(c, WIRE_OP_WRITE_FIRST, RQ + 3, REMOTE_VA, 2 * MTU, MTU, MTU);
+	peer_write(c, WIRE_OP_WRITE_LAST, RQ + 4, REMOTE_VA, 2 * MTU, 2 * MTU, MTU);
+	ack_expect(c, RQ + 4);
+	assert_memory_equal(c->remote->bytes, bench_bytes + MTU, 2 * MTU);
+	assert_int_equal(c->remote->stores, 3);
+}
+
+/* Within a turn payload is read ahead, but not into the next message. */
+REQUIREMENT("MEM-05")
+static void
+payload_of_several_packets_is_read_at_once(void **state)
+{
+	struct conn *c = conn_late(state);
+
+	c->local->good = 1;
+	post(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_WRITE, .flags = SIG, .len = 2 * MTU + 5});
+	pkt_expect(c, WIRE_OP_WRITE_FIRST, SQ);
+	pkt_expect(c, WIRE_OP_WRITE_MIDDLE, SQ + 1);
+	pkt_expect(c, WIRE_OP_WRITE_LAST, SQ + 2);
+	assert_int_equal(c->local->good, 0);
+	c->local->good = 2;
+	post_quiet(c,
+		   (struct wr){.id = 2, .op = UROCE_WR_RDMA_WRITE, .flags = SIG, .len = 2 * MTU});
+	post(c, (struct wr){.id = 3, .op = UROCE_WR_RDMA_WRITE, .flags = SIG, .len = 2 * MTU});
+	for (uint32_t i = 3; i < 7; i++)
+		pkt_expect(c, i & 1 ? WIRE_OP_WRITE_FIRST : WIRE_OP_WRITE_LAST, SQ + i);
+	assert_int_equal(c->local->good, 0);
+	c->remote->good = 2;
+	peer_read(c, RQ, REMOTE_VA, 2 * MTU);
+	peer_read(c, RQ + 2, REMOTE_VA, 2 * MTU);
+	for (uint32_t i = 0; i < 4; i++)
+		pkt_expect(c, i & 1 ? WIRE_OP_READ_RESP_LAST : WIRE_OP_READ_RESP_FIRST, RQ + i);
+	assert_int_equal(c->remote->good, 0);
+}
+
+/* What follows a gap is neither written nor taken for written. */
+REQUIREMENT("MEM-05", "RSP-01")
+static void
+burst_with_a_gap_is_copied_up_to_the_gap(void **state)
+{
+	struct conn *c = conn_late(state);
+
+	memset(c->remote->bytes, 7, 4 * MTU);
+	write_burst(c, 0xb, 4, 0);
+	answer_expect(c, RQ + 2, NAK_SYN(PSN_SEQ));
+	assert_int_equal(c->remote->stores, 1);
+	assert_memory_equal(c->remote->bytes, bench_bytes, 2 * MTU);
+	assert_int_equal(c->remote->bytes[2 * MTU], 7);
+	assert_int_equal(c->remote->bytes[3 * MTU], 7);
+	write_burst(c, 0xc, 4, 0);
+	ack_expect(c, RQ + 3);
+	assert_memory_equal(c->remote->bytes, bench_bytes, 4 * MTU);
+	assert_int_equal(c->remote->stores, 2);
+}
+
+/*
+ * Three packets were executed after their copy was abandoned. They come again in bursts of other
+ * sizes: none is executed again, and the one behind them is.
+ */
+REQUIREMENT("MEM-05", "RSP-01")
+static void
+late_packets_of_a_burst_are_executed_once(void **state)
+{
+	static const uint32_t again[][2] = {{0x1, 0xe}, {0x3, 0xc}, {0x7, 0x8}, {0xf, 0}};
+
+	for (uint32_t k = 0; k < sizeof(again) / sizeof(again[0]); k++) {
+		struct conn_cfg cfg = conn_rc;
+		struct conn *c;
+
+		cfg.qpn = BENCH_QPN + 2 * k;
+		c = conn_open(*state, cfg);
+		region_by_ops(c->remote, UINT32_MAX);
+		c->remote->late = 1;
+		c->remote->late_done = true;
+		write_burst(c, 0x7, 4, 0);
+		rnr_expect(c, RQ, 12);
+		assert_int_equal(c->remote->stores, 1);
+		memset(c->remote->bytes, 7, 4 * MTU); /* the program has seen it */
+		write_burst(c, again[k][0], 4, 0);
+		if (again[k][1] != 0)
+			write_burst(c, again[k][1], 4, 0);
+		ack_expect(c, RQ + 3);
+		assert_int_equal(c->remote->stores, 2);
+		assert_int_equal(c->remote->bytes[0], 7);
+		assert_int_equal(c->remote->bytes[3 * MTU - 1], 7);
+		assert_memory_equal(c->remote->bytes + 3 * MTU, bench_bytes + 3 * MTU, MTU);
+	}
+}
+
 static void
 peer_add(struct conn *c, uint32_t psn)
 {
@@ -383,6 +516,10 @@ main(void)
 		bench_test(memory_that_never_comes_at_the_requester_ends_the_read),
 		bench_test(write_to_late_memory_is_answered_with_rnr),
 		bench_test(late_write_is_executed_once),
+		bench_test(packets_of_a_burst_are_copied_at_once),
+		bench_test(payload_of_several_packets_is_read_at_once),
+		bench_test(burst_with_a_gap_is_copied_up_to_the_gap),
+		bench_test(late_packets_of_a_burst_are_executed_once),
 		bench_test(late_atomic_is_executed_once),
 		bench_test(late_send_takes_one_receive),
 		bench_test(memory_that_never_comes_is_an_operation_error),

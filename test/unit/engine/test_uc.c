@@ -259,7 +259,8 @@ uc_resumes_after_half_a_message(void **state)
 	struct uroce_qp_attr a = {.qp_state = QP_SQD, .en_sqd_async_notify = 1};
 	struct conn *c = conn_uc(state);
 
-	region_by_ops(c->local, 2);
+	region_by_ops(c->local, UINT32_MAX);
+	c->local->edge = 2 * MTU;
 	client_does(c, 1, UROCE_WR_SEND, 4 * MTU);
 	pkt_expect(c, UC(SEND_FIRST), SQ);
 	pkt_expect(c, UC(SEND_MIDDLE), SQ + 1);
@@ -270,7 +271,7 @@ uc_resumes_after_half_a_message(void **state)
 	assert_int_equal(conn_modify(c, QP_STATE | QP_EN_SQD_ASYNC_NOTIFY, &a), 0);
 	event_expect(c->b, QP_EVENT_SQ_DRAINED);
 	assert_int_equal(conn_to(c, QP_RTS), 0);
-	c->local->good = 10;
+	c->local->edge = 0;
 	client_does(c, 2, UROCE_WR_SEND, 8);
 	pkt_expect(c, UC(SEND_ONLY), SQ + 2);
 	send_cqe(c, 2, QP_WC_SUCCESS);
