@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include <cmocka.h>
+#include <rte_mbuf.h>
 #include "control/broker.h"
 #include "control/device.h"
 #include "control/program.h"
@@ -233,6 +234,7 @@ worker_send_frame(struct worker_set *ws, uint16_t dev, struct rte_mbuf *m)
 	if (!fake_sends)
 		fail_msg("there is no port to send on");
 	say("frame");
+	rte_pktmbuf_free(fake_sent);
 	fake_sent = m;
 	return 0;
 }
@@ -241,6 +243,7 @@ int
 worker_send_loopback(struct worker_set *ws, uint16_t dev, struct rte_mbuf *m)
 {
 	say("loopback");
+	rte_pktmbuf_free(fake_sent);
 	fake_sent = m;
 	return 0;
 }
@@ -439,15 +442,16 @@ fake_ask(struct session *s, int client, uint16_t op, const void *req, size_t req
 }
 
 struct session *
-fake_connect(struct daemon *d, int *client)
+fake_connect_as(struct daemon *d, uid_t uid, int *client)
 {
-	struct quota_user *user = quota_user_get(&d->quota, 0);
+	struct quota_user *user = quota_user_get(&d->quota, uid);
 	struct ipc_peer peer = {0};
 	int sv[2];
 
 	assert_non_null(user);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, sv), 0);
 	peer.sock = sv[0];
+	peer.uid = uid;
 	peer.pidfd = dup(wake_fd);
 	peer.pid = getpid();
 	assert_int_equal(quota_take(user, QUOTA_CLIENTS, 1), 0);
@@ -456,6 +460,12 @@ fake_connect(struct daemon *d, int *client)
 	assert_int_equal(session_create(d, &peer, user, request_ready), 0);
 	*client = sv[1];
 	return TAILQ_LAST(&d->sessions, session_list);
+}
+
+struct session *
+fake_connect(struct daemon *d, int *client)
+{
+	return fake_connect_as(d, 0, client);
 }
 
 struct session *

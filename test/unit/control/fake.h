@@ -37,6 +37,7 @@ void fake_resume(struct daemon *d, unsigned i);
 struct session *fake_session(struct daemon *d, int *client);
 /* The same without HELLO. */
 struct session *fake_connect(struct daemon *d, int *client);
+struct session *fake_connect_as(struct daemon *d, uid_t uid, int *client);
 /* Ask for op as a client does, and read the answer into rep (rep_len bytes). Its status. */
 uint32_t fake_ask(struct session *s, int client, uint16_t op, const void *req, size_t req_len,
 		  void *rep, size_t rep_len);

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Channels of rdma_cm: their life, the token, quotas, clients that break the protocol. */
+#include <sys/socket.h>
+#include <unistd.h>
+#include "cm_client.h"
+#include "../../kit/requirement.h"
+
+static uint32_t
+get_event(struct cm_client *c)
+{
+	const struct rdma_ucm_get_event q = {0};
+	struct rdma_ucm_event_resp r;
+
+	return cm_ask(c, RDMA_USER_CM_CMD_GET_EVENT, &q, sizeof(q), &r, sizeof(r));
+}
+
+/* An id with one event, which waits. */
+static uint32_t
+id_with_event(struct cm_client *c)
+{
+	const struct sockaddr_in in = cm_ipv4("10.0.0.1", 7000);
+	uint32_t id = cm_make_id(c, 1, RDMA_PS_TCP);
+
+	assert_int_equal(cm_ask_addr(c, id, &in), 0);
+	return id;
+}
+
+REQUIREMENT("CM-12")
+static void
+a_channel_is_readable_as_long_as_events_wait(void **state)
+{
+	char byte;
+
+	assert_false(cm_readable(&one));
+	assert_int_equal(get_event(&one), EAGAIN);
+	id_with_event(&one);
+	id_with_event(&one);
+	assert_false(cm_taken);
+	assert_true(cm_readable(&one));
+	assert_int_equal(get_event(&one), 0);
+	assert_false(cm_taken);
+	assert_true(cm_readable(&one));
+	assert_int_equal(get_event(&one), 0);
+	assert_true(cm_taken);
+	assert_false(cm_readable(&one));
+	assert_int_equal(recv(one.fd, &byte, 1, MSG_DONTWAIT), -1);
+	/* and again */
+	id_with_event(&one);
+	assert_true(cm_readable(&one));
+	assert_int_equal(get_event(&one), 0);
+	assert_true(cm_taken);
+}
+
+REQUIREMENT("CM-12")
+static void
+events_that_are_dropped_take_the_token_too(void **state)
+{
+	uint32_t id = id_with_event(&one);
+
+	assert_true(cm_readable(&one));
+	assert_int_equal(cm_end_id(&one, id), 0);
+	assert_true(cm_taken);
+	assert_false(cm_readable(&one));
+}
+
+/* The token stays in the socket when a process ends between the reply and its reading of it. */
+static void
+a_token_that_was_left_is_taken_later(void **state)
+{
+	const struct uroce_cm_req req = {.cmd = RDMA_USER_CM_CMD_GET_EVENT,
+					 .in = sizeof(struct rdma_ucm_get_event),
+					 .out = sizeof(struct rdma_ucm_event_resp)};
+	const struct rdma_ucm_get_event q = {0};
+	char reply[1024];
+
+	id_with_event(&one);
+	cm_client_send(&one, &req, &q, sizeof(q));
+	assert_true(recv(one.commands, reply, sizeof(reply), MSG_DONTWAIT) > 0);
+	assert_true(cm_readable(&one));
+	assert_int_equal(get_event(&one), EAGAIN);
+	assert_true(cm_taken);
+	assert_false(cm_readable(&one));
+}
+
+static uint32_t
+migrate(struct cm_client *to, const uint8_t *from, uint32_t id, uint32_t *reported)
+{
+	const struct rdma_ucm_migrate_id q = {.id = id};
+	uint32_t status;
+
+	cm_from = from;
+	status = cm_ask(to, RDMA_USER_CM_CMD_MIGRATE_ID, &q, sizeof(q), reported, 4);
+	cm_from = NULL;
+	return status;
+}
+
+REQUIREMENT("CM-12")
+static void
+an_id_migrates_with_its_events(void **state)
+{
+	static const uint8_t nobody[UROCE_CM_CHANNEL_ID];
+	uint32_t id = id_with_event(&one), reported = 9;
+
+	assert_int_equal(migrate(&two, nobody, id, &reported), EINVAL);
+	assert_int_equal(migrate(&two, two.secret, id, &reported), EINVAL);
+	assert_int_equal(migrate(&two, one.secret, id + (1u << 20), &reported), ENOENT);
+	assert_int_equal(migrate(&two, one.secret, id, &reported), 0);
+	assert_int_equal(reported, 0);
+	assert_true(cm_readable(&two));
+	/* the other channel says so with its next reply */
+	assert_int_equal(get_event(&one), EAGAIN);
+	assert_true(cm_taken);
+	assert_false(cm_readable(&one));
+	assert_int_equal(get_event(&two), 0);
+	assert_int_equal(cm_end_id(&two, id), 1);
+}
+
+REQUIREMENT("CM-12")
+static void
+the_last_copy_of_a_channel_ends_it(void **state)
+{
+	int copy = dup(one.fd);
+
+	id_with_event(&one);
+	assert_int_equal(d.quota.used_all[QUOTA_CM_IDS], 1);
+	cm_client_close(&one);
+	assert_int_equal(d.quota.used_all[QUOTA_CM_IDS], 1);
+	close(copy);
+	cm_turn();
+	assert_int_equal(d.quota.used_all[QUOTA_CM_IDS], 0);
+	assert_int_equal(d.quota.used_all[QUOTA_CM_CHANNELS], 1);
+}
+
+/* Commands end with the process; what it made lives on in those who have the channel. */
+static void
+the_end_of_the_commands_ends_nothing(void **state)
+{
+	id_with_event(&one);
+	close(one.commands);
+	one.commands = -1;
+	cm_turn();
+	assert_true(cm_readable(&one));
+	assert_int_equal(d.quota.used_all[QUOTA_CM_IDS], 1);
+}
+
+REQUIREMENT("CM-15")
+static void
+the_daemon_hangs_up_when_it_ends(void **state)
+{
+	id_with_event(&one);
+	cms_close(&d);
+	assert_true(cm_ended(&one));
+	assert_true(cm_ended(&two));
+}
+
+static void
+a_user_has_a_share_of_channels_and_ids(void **state)
+{
+	const struct rdma_ucm_create_id q = {.ps = RDMA_PS_TCP};
+	struct cm_client c[16];
+	uint32_t id, n = 0, ids = 0;
+
+	/* three quarters of 16 and of 64 */
+	while (cm_client_open(&c[n], 1000) == 0)
+		n++;
+	assert_int_equal(n, 12);
+	while (cm_ask(&c[0], RDMA_USER_CM_CMD_CREATE_ID, &q, sizeof(q), &id, sizeof(id)) == 0)
+		ids++;
+	assert_int_equal(ids, 48);
+	assert_int_equal(cm_ask(&c[0], RDMA_USER_CM_CMD_CREATE_ID, &q, sizeof(q), &id, sizeof(id)),
+			 ENOMEM);
+	/* others still get some */
+	cm_end_id(&one, cm_make_id(&one, 1, RDMA_PS_TCP));
+	cm_client_close(&c[0]);
+	assert_int_equal(d.quota.used_all[QUOTA_CM_IDS], 0);
+	while (n-- > 1)
+		cm_client_close(&c[n]);
+}
+
+static void
+ends_with(const struct uroce_cm_req *req, size_t len)
+{
+	static const uint8_t body[UROCE_CM_MAX_BODY];
+	struct cm_client c;
+
+	assert_int_equal(cm_client_open(&c, 0), 0);
+	cm_make_id(&c, 1, RDMA_PS_TCP);
+	cm_client_send(&c, req, body, len);
+	assert_true(cm_ended(&c));
+	assert_int_equal(d.quota.used_all[QUOTA_CM_IDS], 0);
+	cm_client_close(&c);
+}
+
+static void
+a_client_that_breaks_the_protocol_loses_its_channel(void **state)
+{
+	struct uroce_cm_req req = {.cmd = RDMA_USER_CM_CMD_GET_EVENT, .in = 8, .out = 512};
+
+	ends_with(&req, 7);
+	ends_with(&req, 9);
+	req.in = UINT32_MAX;
+	ends_with(&req, 8);
+	req.in = 8;
+	req.spare[15] = 1;
+	ends_with(&req, 8);
+	req.spare[15] = 0;
+	req.in = UROCE_CM_MAX_BODY + 8;
+	ends_with(&req, UROCE_CM_MAX_BODY);
+}
+
+static void
+descriptors_are_not_received(void **state)
+{
+	const struct uroce_cm_req req = {.cmd = RDMA_USER_CM_CMD_GET_EVENT, .in = 0};
+	struct iovec iov = {(void *)(uintptr_t)&req, sizeof(req)};
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = {0};
+	struct msghdr m = {.msg_iov = &iov,
+			   .msg_iovlen = 1,
+			   .msg_control = control.bytes,
+			   .msg_controllen = sizeof(control.bytes)};
+
+	control.align = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)),
+					 .cmsg_level = SOL_SOCKET,
+					 .cmsg_type = SCM_RIGHTS};
+	memcpy(CMSG_DATA(&control.align), &one.fd, sizeof(int));
+	assert_int_equal(sendmsg(one.commands, &m, 0), sizeof(req));
+	cm_turn();
+	/* the copy of the client's own descriptor that was sent is gone as well */
+	assert_true(cm_ended(&one));
+	/* nothing is received from the channel's socket */
+	assert_int_equal(send(two.fd, "x", 1, MSG_NOSIGNAL), -1);
+	assert_false(cm_ended(&two));
+}
+
+static void
+a_client_that_reads_no_replies_loses_its_channel(void **state)
+{
+	const struct uroce_cm_req req = {.cmd = RDMA_USER_CM_CMD_GET_EVENT, .in = 0};
+	unsigned n = 0;
+
+	while (!cm_ended(&one) && n++ < 100000)
+		cm_client_send(&one, &req, NULL, 0);
+	assert_true(cm_ended(&one));
+	assert_false(cm_ended(&two));
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CM_TEST(a_channel_is_readable_as_long_as_events_wait),
+		CM_TEST(events_that_are_dropped_take_the_token_too),
+		CM_TEST(a_token_that_was_left_is_taken_later),
+		CM_TEST(an_id_migrates_with_its_events),
+		CM_TEST(the_last_copy_of_a_channel_ends_it),
+		CM_TEST(the_end_of_the_commands_ends_nothing),
+		CM_TEST(the_daemon_hangs_up_when_it_ends),
+		CM_TEST(a_user_has_a_share_of_channels_and_ids),
+		CM_TEST(a_client_that_breaks_the_protocol_loses_its_channel),
+		CM_TEST(descriptors_are_not_received),
+		CM_TEST(a_client_that_reads_no_replies_loses_its_channel),
+	};
+
+	return CM_RUN(tests);
+}

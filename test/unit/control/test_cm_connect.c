@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Connections of rdma_cm through the control plane: a device to itself, MADs by QP1. */
+#include <arpa/inet.h>
+#include <infiniband/verbs.h>
+#include <rte_mbuf.h>
+#include "cm_client.h"
+#include "control/cm_parts.h"
+#include "net/net.h"
+#include "../../kit/requirement.h"
+
+static uint32_t listener;
+
+static struct rdma_ucm_conn_param
+param(uint32_t qpn, const char *data)
+{
+	struct rdma_ucm_conn_param p = {.qp_num = qpn,
+					.private_data_len = (uint8_t)strlen(data),
+					.responder_resources = 4,
+					.initiator_depth = 2,
+					.retry_count = 7,
+					.rnr_retry_count = 7,
+					.valid = 1};
+
+	memcpy(p.private_data, data, strlen(data));
+	return p;
+}
+
+static uint32_t
+ask_connect(uint32_t id, uint32_t qpn, size_t len)
+{
+	struct rdma_ucm_connect q = {.conn_param = param(qpn, "to"),
+				     .id = id,
+				     .ece = {0xabcdef, 5}};
+
+	return cm_ask(&one, RDMA_USER_CM_CMD_CONNECT, &q, len, NULL, 0);
+}
+
+static uint32_t
+ask_accept(struct cm_client *c, uint32_t id, uint64_t uid, uint32_t qpn)
+{
+	struct rdma_ucm_accept q = {.uid = uid, .id = id};
+
+	if (qpn != 0)
+		q.conn_param = param(qpn, "back");
+	return cm_ask(c, RDMA_USER_CM_CMD_ACCEPT, &q, sizeof(q), NULL, 0);
+}
+
+static uint32_t
+make_listener(struct cm_client *c, uint16_t space)
+{
+	struct sockaddr_in in = cm_ipv4("10.0.0.1", 7471);
+	struct rdma_ucm_listen q = {.id = cm_make_id(c, 3, space), .backlog = 4};
+
+	cm_bind_to(c, q.id, &in);
+	assert_int_equal(cm_ask(c, RDMA_USER_CM_CMD_LISTEN, &q, sizeof(q), NULL, 0), 0);
+	return q.id;
+}
+
+static uint32_t
+make_resolved(uint16_t space)
+{
+	struct sockaddr_in in = cm_ipv4("10.0.0.1", 7471);
+	uint32_t id = cm_make_id(&one, 1, space);
+
+	cm_resolve_to(&one, id, &in);
+	return id;
+}
+
+/* A connection from channel one to channel two. Returns the active id, *passive the other. */
+static uint32_t
+make_connection(uint32_t qpn, uint32_t *passive)
+{
+	struct rdma_ucm_event_resp e;
+	uint32_t id = make_resolved(RDMA_PS_TCP);
+
+	assert_int_equal(ask_connect(id, qpn, sizeof(struct rdma_ucm_connect)), 0);
+	cm_deliver();
+	cm_event(&two, RCM_EV_CONNECT_REQUEST, &e);
+	assert_true(e.uid == 3);
+	assert_int_equal(e.param.conn.qp_num, qpn);
+	assert_int_equal(e.param.conn.private_data_len, 56);
+	assert_memory_equal(e.param.conn.private_data, "to", 3);
+	assert_int_equal(e.ece.vendor_id, 0xabcdef);
+	assert_int_equal(e.ece.attr_mod, 5);
+	*passive = e.id;
+	assert_int_equal(ask_accept(&two, e.id, 2, qpn + 1), 0);
+	cm_deliver();
+	cm_event(&one, RCM_EV_CONNECT_RESPONSE, &e);
+	assert_true(e.uid == 1 && e.id == id);
+	assert_int_equal(e.param.conn.qp_num, qpn + 1);
+	assert_int_equal(e.param.conn.private_data_len, 196);
+	assert_int_equal(ask_accept(&one, id, 1, 0), 0);
+	cm_deliver();
+	cm_event(&two, RCM_EV_ESTABLISHED, &e);
+	assert_true(e.uid == 2);
+	return id;
+}
+
+static uint32_t
+disconnect(struct cm_client *c, uint32_t id)
+{
+	const struct rdma_ucm_disconnect q = {.id = id};
+
+	return cm_ask(c, RDMA_USER_CM_CMD_DISCONNECT, &q, sizeof(q), NULL, 0);
+}
+
+REQUIREMENT("CM-01", "CM-04", "CM-06", "CM-12", "CM-14")
+static void
+programs_connect_and_disconnect(void **state)
+{
+	uint32_t active, passive;
+
+	listener = make_listener(&two, RDMA_PS_TCP);
+	active = make_connection(0x11, &passive);
+	assert_int_equal(disconnect(&one, active), 0);
+	cm_deliver();
+	cm_event(&one, RCM_EV_DISCONNECTED, NULL);
+	cm_event(&two, RCM_EV_DISCONNECTED, NULL);
+	/* in TIMEWAIT no QP gets its number */
+	assert_false(cms_qpn_is_free(d.dev[0], 0x11));
+	assert_true(cms_qpn_is_free(d.dev[0], 0x13));
+	assert_int_equal(cm_end_id(&one, active), 4);
+	assert_int_equal(cm_end_id(&two, passive), 2);
+	assert_int_equal(cm_end_id(&two, listener), 1);
+	assert_int_equal(d.quota.used_all[QUOTA_CM_IDS], 0);
+}
+
+static void
+attr_of(struct cm_client *c, uint32_t id, uint32_t qp_state, struct ib_uverbs_qp_attr *a)
+{
+	const struct rdma_ucm_init_qp_attr q = {.id = id, .qp_state = qp_state};
+
+	memset(a, 0, sizeof(*a));
+	assert_int_equal(cm_ask(c, RDMA_USER_CM_CMD_INIT_QP_ATTR, &q, sizeof(q), a, sizeof(*a)), 0);
+	assert_int_equal(a->qp_state, qp_state);
+}
+
+REQUIREMENT("CM-12")
+static void
+qps_of_a_connection_get_their_attributes(void **state)
+{
+	struct ib_uverbs_qp_attr a, b;
+	uint32_t active, passive;
+
+	make_listener(&two, RDMA_PS_TCP);
+	active = make_connection(0x11, &passive);
+	attr_of(&one, active, IBV_QPS_RTR, &a);
+	assert_int_equal(a.dest_qp_num, 0x12);
+	assert_int_equal(a.path_mtu, d.dev[0]->max_mtu);
+	assert_int_equal(a.ah_attr.is_global, 1);
+	assert_int_equal(a.ah_attr.grh.sgid_index, 1);
+	assert_memory_equal(a.ah_attr.grh.dgid, d.dev[0]->net.gid[1].gid, 16);
+	assert_int_equal(a.max_dest_rd_atomic, 2);
+	assert_int_equal(a.qp_attr_mask, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+						 IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+						 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	attr_of(&two, passive, IBV_QPS_RTS, &b);
+	assert_int_equal(a.rq_psn, b.sq_psn);
+	assert_int_equal(b.rnr_retry, 7);
+	attr_of(&one, active, IBV_QPS_INIT, &a);
+	assert_int_equal(a.port_num, 1);
+	assert_int_equal(a.qp_access_flags, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+						    IBV_ACCESS_REMOTE_ATOMIC);
+}
+
+REQUIREMENT("CM-04")
+static void
+a_program_rejects(void **state)
+{
+	struct rdma_ucm_reject q = {.private_data_len = 3, .private_data = "no"};
+	struct rdma_ucm_event_resp e;
+	uint32_t id = make_resolved(RDMA_PS_TCP);
+
+	/* without a listener; a command from before ECE */
+	assert_int_equal(ask_connect(id, 0x11, offsetof(struct rdma_ucm_connect, ece)), 0);
+	cm_deliver();
+	cm_event(&one, RCM_EV_REJECTED, &e);
+	assert_int_equal(e.status, WIRE_CM_REJ_INVALID_SERVICE_ID);
+	make_listener(&two, RDMA_PS_TCP);
+	id = make_resolved(RDMA_PS_TCP);
+	assert_int_equal(ask_connect(id, 0x13, offsetof(struct rdma_ucm_connect, ece)), 0);
+	cm_deliver();
+	cm_event(&two, RCM_EV_CONNECT_REQUEST, &e);
+	assert_int_equal(e.ece.vendor_id, 0);
+	q.id = e.id;
+	assert_int_equal(cm_ask(&two, RDMA_USER_CM_CMD_REJECT, &q, sizeof(q), NULL, 0), 0);
+	cm_deliver();
+	cm_event(&one, RCM_EV_REJECTED, &e);
+	assert_int_equal(e.status, WIRE_CM_REJ_CONSUMER);
+	assert_memory_equal(e.param.conn.private_data, "no", 3);
+}
+
+REQUIREMENT("CM-07")
+static void
+a_service_is_resolved(void **state)
+{
+	struct rdma_ucm_event_resp e;
+	uint32_t id;
+
+	make_listener(&two, RDMA_PS_UDP);
+	id = make_resolved(RDMA_PS_UDP);
+	assert_int_equal(ask_connect(id, 0x11, sizeof(struct rdma_ucm_connect)), 0);
+	cm_deliver();
+	cm_event(&two, RCM_EV_CONNECT_REQUEST, &e);
+	assert_int_equal(e.param.ud.private_data_len, 180);
+	assert_memory_equal(e.param.ud.private_data, "to", 3);
+	assert_int_equal(ask_accept(&two, e.id, 2, 0x22), 0);
+	cm_deliver();
+	cm_event(&one, RCM_EV_ESTABLISHED, &e);
+	assert_int_equal(e.param.ud.qp_num, 0x22);
+	assert_int_equal(e.param.ud.qkey, RCM_UD_QKEY);
+	assert_int_equal(e.param.ud.ah_attr.grh.sgid_index, 1);
+	assert_memory_equal(e.param.ud.ah_attr.grh.dgid, d.dev[0]->net.gid[1].gid, 16);
+}
+
+REQUIREMENT("CM-06", "CM-12")
+static void
+a_client_that_dies_is_disconnected(void **state)
+{
+	uint32_t passive;
+
+	make_listener(&two, RDMA_PS_TCP);
+	make_connection(0x11, &passive);
+	cm_client_close(&one);
+	cm_deliver();
+	cm_event(&two, RCM_EV_DISCONNECTED, NULL);
+	/* a request that waits counts for the listener's user */
+	assert_int_equal(d.quota.used_all[QUOTA_CM_IDS], 2);
+}
+
+REQUIREMENT("CM-15")
+static void
+programs_learn_of_removed_addresses_and_devices(void **state)
+{
+	uint32_t active, passive;
+
+	make_listener(&two, RDMA_PS_TCP);
+	active = make_connection(0x11, &passive);
+	cms_address_gone(d.dev[0], d.dev[0]->net.gid[1].gid);
+	cm_event(&one, RCM_EV_ADDR_CHANGE, NULL);
+	cms_device_gone(d.dev[0]);
+	cm_event(&one, RCM_EV_DEVICE_REMOVAL, NULL);
+	cm_deliver();
+	assert_int_equal(disconnect(&one, active), EINVAL);
+	cm_end_id(&one, active);
+}
+
+/* The first MAD to a neighbour leaves as soon as its MAC is known; so does a lookup end. */
+REQUIREMENT("CM-11")
+static void
+a_neighbour_is_waited_for(void **state)
+{
+	static const uint8_t hop[16] = {[10] = 0xff, 0xff, 10, 0, 0, 2};
+	static const uint8_t arp_reply[] = {
+		2, 0, 0, 0, 0, 1, 2, 0,  0, 0, 0, 2, 8, 6, 0, 1, 8, 0,  6, 4, 0,
+		2, 2, 0, 0, 0, 0, 2, 10, 0, 0, 2, 2, 0, 0, 0, 0, 1, 10, 0, 0, 1,
+	};
+	const struct sockaddr_in in = cm_ipv4("10.0.0.2", 7471);
+	const struct cm_addr to = {.dev = d.dev[0]->port.id,
+				   .pkey = 0xffff,
+				   .local = {[10] = 0xff, 0xff, 10, 0, 0, 1},
+				   .remote = {[10] = 0xff, 0xff, 10, 0, 0, 2}};
+	static const uint8_t mad[WIRE_MAD_LEN];
+	const struct net_neigh *changed;
+	struct net_frame out;
+	uint32_t id = cm_make_id(&one, 1, RDMA_PS_TCP);
+
+	assert_int_equal(cm_ask_addr(&one, id, &in), 0);
+	assert_false(cm_readable(&one));
+	assert_string_equal(fake_said, "frame"); /* ARP */
+	rte_pktmbuf_free(fake_sent);
+	fake_sent = NULL;
+	cms_send(d.cms, &to, mad);
+	cms_send(d.cms, &to, mad); /* a copy is kept once */
+	assert_null(fake_sent);
+	assert_int_equal(d.cms->counters.held, 1);
+	assert_true(net_rx(&d.dev[0]->net, arp_reply, sizeof(arp_reply), 1, &out, &changed));
+	cms_hop_resolved(d.dev[0], hop);
+	assert_non_null(fake_sent);
+	assert_int_equal(d.cms->counters.resent, 1);
+	cm_event(&one, RCM_EV_ADDR_RESOLVED, NULL);
+	assert_int_equal(cm_end_id(&one, id), 1);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CM_TEST(programs_connect_and_disconnect),
+		CM_TEST(qps_of_a_connection_get_their_attributes),
+		CM_TEST(a_program_rejects),
+		CM_TEST(a_service_is_resolved),
+		CM_TEST(a_client_that_dies_is_disconnected),
+		CM_TEST(programs_learn_of_removed_addresses_and_devices),
+		CM_TEST(a_neighbour_is_waited_for),
+	};
+
+	return CM_RUN(tests);
+}
