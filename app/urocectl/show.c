@@ -5,13 +5,14 @@
 #include "table.h"
 #include "urocectl.h"
 
-#define LEGAL "device port gid neigh qp cq mr client stats drops"
+#define LEGAL "device port gid neigh qp cq mr client stats drops cm cm_stats"
 
 static void
 take_word(struct request *rq, unsigned nth, const char *word)
 {
-	static const char *const topics[] = {"device", "port",   "gid",   "neigh", "qp", "cq",
-					     "mr",     "client", "stats", "drops", NULL};
+	static const char *const topics[] = {"device", "port",     "gid",    "neigh", "qp",
+					     "cq",     "mr",       "client", "stats", "drops",
+					     "cm",     "cm_stats", NULL};
 	uint64_t qpn;
 
 	if (nth == 0) {
@@ -55,7 +56,8 @@ print(const struct request *rq, json_t *rows)
 {
 	if (rq->has_qpn)
 		table_print_record(json_array_get(rows, 0));
-	else if (strcmp(rq->what, "stats") == 0 || strcmp(rq->what, "drops") == 0)
+	else if (strcmp(rq->what, "stats") == 0 || strcmp(rq->what, "drops") == 0 ||
+		 strcmp(rq->what, "cm_stats") == 0)
 		table_print_counters(rows, rq->all);
 	else
 		table_print(rq->what, rows);

@@ -261,12 +261,14 @@ static const struct {
 	void (*device)(const struct device *dev, json_t *out);
 	/* all: the caller may see every field. NULL for QPs, which take an argument */
 	void (*session)(const struct session *s, bool all, json_t *out);
+	void (*daemon)(const struct session *to, json_t *out); /* of no client's */
 } topics[] = {
 	{"device", show_device, NULL}, {"port", show_port, NULL},
 	{"gid", show_gid, NULL},       {"neigh", show_neigh, NULL},
 	{"stats", show_stats, NULL},   {"drops", show_drops, NULL},
 	{"client", NULL, show_client}, {"cq", NULL, show_cqs},
 	{"mr", NULL, show_mrs},        {"qp", NULL, NULL},
+	{"cm", NULL, NULL, show_cm},   {"cm_stats", NULL, NULL, show_cm_stats},
 };
 #define NTOPICS (sizeof(topics) / sizeof(topics[0]))
 
@@ -286,6 +288,10 @@ topic_json(const struct session *asker, const struct uroce_show_req *req)
 	all = json_object();
 	out = json_array();
 	show_set(all, req->what, out);
+	if (topics[t].daemon != NULL) {
+		topics[t].daemon(asker, out);
+		return all;
+	}
 	for (uint32_t i = 0; topics[t].device != NULL && i < d->ndevs; i++)
 		topics[t].device(d->dev[i], out);
 	TAILQ_FOREACH (s, &d->sessions, link) {

@@ -46,4 +46,8 @@ void show_qps(const struct session *s, bool all, int64_t qpn, json_t *out);
 void show_cqs(const struct session *s, bool all, json_t *out);
 void show_mrs(const struct session *s, bool all, json_t *out);
 
+/* show_cm.c: ids of rdma_cm, and what its MADs amounted to, as `to` may see them. */
+void show_cm(const struct session *to, json_t *out);
+void show_cm_stats(const struct session *to, json_t *out);
+
 #endif

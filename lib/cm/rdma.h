@@ -295,6 +295,10 @@ int rcm_set_ack_timeout(struct rcm *r, uint32_t channel, uint32_t id, uint8_t co
 
 /* QUERY, QUERY_ROUTE: the attributes of an id. */
 struct rcm_info {
+	uint32_t id;
+	void *user;  /* of its channel; NULL: a request that waits for the listener's program */
+	void *payer; /* of charge */
+	uint32_t waiting; /* events */
 	enum rcm_state state;
 	uint16_t space;
 	uint8_t qp_type;
@@ -305,6 +309,11 @@ struct rcm_info {
 	struct rcm_path path;
 };
 int rcm_query(const struct rcm *r, uint32_t channel, uint32_t id, struct rcm_info *info);
+/*
+ * For display: the next id at or behind *pos, which moves on past it. False: no more. Start with
+ * *pos = 0. Ids may come and go meanwhile.
+ */
+bool rcm_next(const struct rcm *r, uint32_t *pos, struct rcm_info *info);
 
 /* States for INIT_QP_ATTR: numbers of enum ibv_qp_state. */
 enum rcm_qp_state { RCM_QPS_INIT = 1, RCM_QPS_RTR = 2, RCM_QPS_RTS = 3 };

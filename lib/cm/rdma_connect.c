@@ -248,15 +248,14 @@ rcm_notify(struct rcm *r, uint32_t channel, uint32_t id, uint32_t event, uint64_
 	return cm_established(r->cm, i->cm, now_ns);
 }
 
-int
-rcm_query(const struct rcm *r, uint32_t channel, uint32_t id, struct rcm_info *info)
+static void
+get_info(const struct rcm *r, const struct rcm_id *i, struct rcm_info *info)
 {
-	int rc;
-	const struct rcm_id *i = rcm_find(r, channel, id, &rc);
-
-	if (i == NULL)
-		return rc;
 	*info = (struct rcm_info){
+		.id = i->id,
+		.user = i->channel != RCM_NONE ? r->channels[i->channel].user : NULL,
+		.payer = i->payer,
+		.waiting = i->nwaiting,
 		.state = i->state,
 		.space = i->space,
 		.qp_type = i->qp_type,
@@ -267,7 +266,31 @@ rcm_query(const struct rcm *r, uint32_t channel, uint32_t id, struct rcm_info *i
 		.has_path = i->state == RCM_ROUTE_RESOLVED || i->state == RCM_CONNECT,
 		.path = i->path,
 	};
-	return 0;
+}
+
+int
+rcm_query(const struct rcm *r, uint32_t channel, uint32_t id, struct rcm_info *info)
+{
+	int rc;
+	const struct rcm_id *i = rcm_find(r, channel, id, &rc);
+
+	if (i != NULL)
+		get_info(r, i, info);
+	return rc;
+}
+
+bool
+rcm_next(const struct rcm *r, uint32_t *pos, struct rcm_info *info)
+{
+	while (*pos < r->nids) {
+		const struct rcm_id *i = &r->ids[(*pos)++];
+
+		if (i->id == 0)
+			continue;
+		get_info(r, i, info);
+		return true;
+	}
+	return false;
 }
 
 static int

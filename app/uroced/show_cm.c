@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The connection manager as JSON: its ids, and its counters. */
+#include "control/cm.h"
+#include "control/cm_parts.h"
+#include "show.h"
+
+#define NS_PER_MS 1000000u
+
+/* "10.9.0.1:7471" or "[fd00::1]:7471"; a wildcard as its family writes it. */
+static json_t *
+address_text(const struct rcm_addr *a)
+{
+	static const uint8_t zero[16];
+	char text[64] = "0.0.0.0";
+
+	if (a->family == RCM_NO_ADDR)
+		return json_null();
+	if (a->family != RCM_IPV4 || memcmp(a->gid, zero, 16) != 0)
+		net_gid_to_text(a->gid, text, sizeof(text));
+	return json_sprintf(strchr(text, ':') != NULL ? "[%s]:%u" : "%s:%u", text, a->port);
+}
+
+static const char *
+space_name(uint16_t space)
+{
+	switch (space) {
+	case WIRE_CM_PS_TCP:
+		return "TCP";
+	case WIRE_CM_PS_UDP:
+		return "UDP";
+	default:
+		return "IB";
+	}
+}
+
+static json_t *
+device_text(const struct cm_service *svc, uint16_t port)
+{
+	const struct device *dev = port != CM_DEV_ANY ? daemon_device(svc->d, port) : NULL;
+
+	return dev != NULL ? json_string(dev->name) : json_null();
+}
+
+/* The connection of an id. all: with what only its user may see. */
+static void
+put_connection(json_t *o, const struct cm_service *svc, const struct cm_info *c, bool all)
+{
+	uint64_t now_ns = daemon_now_ns();
+
+	show_set(o, "connection", json_string(cm_state_name[c->state]));
+	show_set_int(o, "age_ms",
+		     c->made_ns != 0 ? (int64_t)((now_ns - c->made_ns) / NS_PER_MS) : 0);
+	show_set_int(o, "retries_left", c->retries_left);
+	if (c->state == CM_LISTEN) {
+		show_set_int(o, "backlog", c->backlog);
+		show_set_int(o, "pending", c->pending);
+	}
+	if (!all)
+		return;
+	show_set_int(o, "comm_id", c->id);
+	show_set_int(o, "remote_comm_id", c->remote_id);
+	show_set_int(o, "qpn", c->local_qpn);
+	show_set_int(o, "remote_qpn", c->remote_qpn);
+	show_set_int(o, "ece_vendor", c->ece.vendor_id);
+	show_set_int(o, "ece_options", c->ece.options);
+}
+
+/* Another user's id is shown as ss(8) shows a socket: addresses and states. */
+static void
+put_id(json_t *out, const struct cm_service *svc, const struct rcm_info *i,
+       const struct session *to)
+{
+	const struct quota_user *user = i->payer;
+	const struct cms_channel *ch = i->user;
+	bool all = to->user == user || to->user->privileged;
+	struct cm_info c = {0};
+	json_t *o = json_object();
+
+	json_array_append_new(out, o);
+	if (all) {
+		show_set_int(o, "id", i->id);
+		show_set(o, "pid", ch != NULL ? json_integer(ch->pid) : json_null());
+		show_set(o, "program", ch != NULL ? json_string(ch->comm) : json_null());
+		show_set_int(o, "events", i->waiting);
+	}
+	show_set_int(o, "uid", user->uid);
+	show_set(o, "device", device_text(svc, i->dev));
+	show_set(o, "space", json_string(space_name(i->space)));
+	show_set(o, "state", json_string(rcm_state_name[i->state]));
+	show_set(o, "local", address_text(&i->src));
+	show_set(o, "remote", i->state == RCM_LISTEN ? json_null() : address_text(&i->dst));
+	if (i->cm != 0 && cm_info_get(rcm_cm(svc->rcm), i->cm, &c) == 0)
+		put_connection(o, svc, &c, all);
+}
+
+/* Connections whose ids their programs have destroyed: they end by themselves. */
+static void
+put_orphan(json_t *out, const struct cm_service *svc, const struct cm_info *c,
+	   const struct session *to)
+{
+	json_t *o = json_object();
+
+	json_array_append_new(out, o);
+	show_set(o, "device", device_text(svc, c->addr.dev));
+	show_set(o, "state", json_string("destroyed"));
+	show_set(o, "local", show_gid_text(c->addr.local));
+	show_set(o, "remote", show_gid_text(c->addr.remote));
+	put_connection(o, svc, c, to->user->privileged);
+}
+
+void
+show_cm(const struct session *to, json_t *out)
+{
+	const struct cm_service *svc = to->d->cms;
+	struct rcm_info i;
+	struct cm_info c;
+	uint32_t pos = 0, id;
+
+	if (svc == NULL)
+		return;
+	while (rcm_next(svc->rcm, &pos, &i))
+		put_id(out, svc, &i, to);
+	pos = 0;
+	while ((id = cm_next_id(rcm_cm(svc->rcm), &pos)) != 0) {
+		if (cm_info_get(rcm_cm(svc->rcm), id, &c) == 0 && c.orphan)
+			put_orphan(out, svc, &c, to);
+	}
+}
+
+static void
+put_named(json_t *o, const char *prefix, const char *name, uint64_t value)
+{
+	char key[64];
+
+	snprintf(key, sizeof(key), "%s_%s", prefix, name);
+	show_set_int(o, key, (int64_t)value);
+}
+
+/* One row, as of a device. */
+void
+show_cm_stats(const struct session *to, json_t *out)
+{
+	const struct cm_service *svc = to->d->cms;
+	const struct cm_counters *n;
+	json_t *row, *o;
+
+	if (svc == NULL)
+		return;
+	n = cm_counters(rcm_cm(svc->rcm));
+	row = json_object();
+	o = json_object();
+	json_array_append_new(out, row);
+	show_set(row, "device", json_string("all"));
+	show_set(row, "total", o);
+	show_set_int(o, "ids", cm_nids(rcm_cm(svc->rcm)));
+	for (unsigned i = 0; i < WIRE_CM_NATTRS; i++)
+		put_named(o, "tx", wire_cm_attr_name[i], n->tx[i]);
+	for (unsigned i = 0; i < WIRE_CM_NATTRS; i++)
+		put_named(o, "rx", wire_cm_attr_name[i], n->rx[i]);
+	for (unsigned i = 0; i < CM_NDROPS; i++)
+		put_named(o, "drop", cm_drop_name[i], n->dropped[i]);
+	for (unsigned i = 1; i < CM_NEVENTS; i++)
+		put_named(o, "event", cm_event_name[i], n->events[i]);
+	show_set_int(o, "duplicates", (int64_t)n->duplicates);
+	show_set_int(o, "retries", (int64_t)n->retries);
+	show_set_int(o, "no_listener", (int64_t)n->no_listener);
+	show_set_int(o, "over_backlog", (int64_t)n->over_backlog);
+	show_set_int(o, "over_peer", (int64_t)n->over_peer);
+	show_set_int(o, "over_ids", (int64_t)n->over_ids);
+	show_set_int(o, "evicted", (int64_t)n->evicted);
+	show_set_int(o, "stale", (int64_t)n->stale);
+	show_set_int(o, "tx_waited", (int64_t)svc->counters.held);
+	show_set_int(o, "tx_after_wait", (int64_t)svc->counters.resent);
+	show_set_int(o, "tx_unreachable", (int64_t)svc->counters.unreachable);
+}

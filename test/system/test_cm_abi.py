@@ -1,0 +1,284 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""rdma_cm channels of real daemons (include/uroce_abi/cm.h), without librdmacm: connections, rejects and services
+over rings, af_packet and the kernel's UDP, lost MADs, clients and daemons that end."""
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import time
+import types
+
+import cmclient
+import lib
+from cmclient import Channel, PS_TCP, PS_UDP, QP_UD, Refused, sockaddr
+
+PORT = 7471
+QPNS = itertools.count(0x100, 2)  # a QPN is not free again before TIMEWAIT ends
+LISTENER, ACTIVE, PASSIVE = 1, 2, 3
+
+
+def impair(side, *words):
+    subprocess.run([lib.UROCECTL, "--socket", side.daemon.socket, "impair", side.dev, *words], check=True,
+                   capture_output=True)
+
+
+def link_udp():
+    """Two daemons on the addresses of their kernels."""
+    spaces = [lib.netns(), lib.netns()]
+    lib.veth(spaces[0], "10.9.0.1/24", spaces[1], "10.9.0.2/24", 4200)
+    sides = []
+    for i, ns in enumerate(spaces, 1):
+        lib.sh("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=0", "net.ipv6.conf.eth0.disable_ipv6=0", ns=ns)
+        lib.sh("ip", "-n", ns, "addr", "add", f"fd00::{i}/64", "dev", "eth0", "nodad")
+        sides.append(lib.Side(lib.Daemon([], ["name=uroce0,port=udp,iface=eth0"], ns), "uroce0", f"10.9.0.{i}"))
+    return lib.Link("udp", *sides, 4096)
+
+
+def serve(daemon, address, space=PS_TCP, port=PORT):
+    """A channel that listens, and its listener."""
+    channel = Channel(daemon.socket)
+    number = channel.create(LISTENER, space, QP_UD if space == PS_UDP else cmclient.QP_RC)
+    channel.bind(number, sockaddr(address, port))
+    channel.listen(number)
+    return channel, number
+
+
+def ask(daemon, address, space=PS_TCP, source=""):
+    """A channel and an id whose route to address is known."""
+    channel = Channel(daemon.socket)
+    number = channel.create(ACTIVE, space)
+    channel.resolve(number, sockaddr(address, PORT), sockaddr(source) if source else b"")
+    return channel, number
+
+
+def established(server, client, number, seconds=10.0):
+    """Connects. The passive id."""
+    qpn = next(QPNS)
+    client.connect(number, qpn, b"ask", (0xabcdef, 7))
+    request = server.event("CONNECT_REQUEST", seconds)
+    assert (request.uid, request.qpn, request.ece) == (LISTENER, qpn, (0xabcdef, 7))
+    assert len(request.data) == 56 and request.data.startswith(b"ask\0")
+    server.accept(request.id, PASSIVE, qpn + 1, b"answer")
+    response = client.event("CONNECT_RESPONSE", seconds)
+    assert (response.uid, response.qpn) == (ACTIVE, qpn + 1)
+    assert len(response.data) == 196 and response.data.startswith(b"answer\0")
+    client.ready(number)
+    assert server.event("ESTABLISHED", seconds).uid == PASSIVE
+    return request.id
+
+
+def connect(a, b, address, source=""):
+    """Requirements: CM-04, CM-06, CM-09, CM-12: connect, disconnect, destroy; the counts of events."""
+    server, listener = serve(b, address)
+    client, number = ask(a, address, source=source)
+    passive = established(server, client, number)
+    client.disconnect(number)
+    assert client.event("DISCONNECTED").uid == ACTIVE
+    assert server.event("DISCONNECTED").uid == PASSIVE
+    assert (client.destroy(number), server.destroy(passive), server.destroy(listener)) == (4, 2, 1)
+    client.close()
+    server.close()
+
+
+def reject(a, b, address):
+    """Requirements: CM-04: nobody listens; a program rejects."""
+    client, number = ask(a, address)
+    client.connect(number, next(QPNS))
+    assert client.event("REJECTED").status == 8
+    server, _ = serve(b, address)
+    client, number = ask(a, address)
+    client.connect(number, next(QPNS))
+    server.reject(server.event("CONNECT_REQUEST").id, b"go away")
+    event = client.event("REJECTED")
+    assert event.status == 28 and event.data.startswith(b"go away\0"), event.status
+    client.close()
+    server.close()
+
+
+def service(a, b, address):
+    """Requirements: CM-07: a UD service is resolved."""
+    server, _ = serve(b, address, PS_UDP)
+    client, number = ask(a, address, PS_UDP)
+    client.connect(number, next(QPNS), b"which")
+    request = server.event("CONNECT_REQUEST")
+    assert len(request.ud_data) == 180 and request.ud_data.startswith(b"which\0")
+    server.accept(request.id, PASSIVE, 0x22)
+    event = client.event("ESTABLISHED")
+    assert (event.qpn, event.qkey) == (0x22, 0x01234567)
+    client.close()
+    server.close()
+
+
+def client_killed(a, b, address):
+    """Requirements: CM-06, CM-12: the peer of a killed client is disconnected, nothing of the client stays."""
+    server, _ = serve(b, address)
+    with subprocess.Popen([sys.executable, __file__, "--client", a.socket, address], stdout=subprocess.PIPE) as proc:
+        request = server.event("CONNECT_REQUEST")
+        server.accept(request.id, PASSIVE, next(QPNS) + 1)
+        server.event("ESTABLISHED")
+        assert proc.stdout.readline() == b"connected\n"
+        proc.send_signal(signal.SIGKILL)
+    assert server.event("DISCONNECTED").uid == PASSIVE
+    server.close()
+
+
+def client_main(path, address):
+    client, number = ask(types.SimpleNamespace(socket=path), address)
+    client.connect(number, 0x31 + 0x1000 * ord(address[-1]))
+    client.event("CONNECT_RESPONSE")
+    client.ready(number)
+    print("connected", flush=True)
+    time.sleep(60)
+
+
+def lossy(link, address):
+    """Requirements: CM-04, CM-05: a third of all MADs lost, each way; a connection takes what its timers say."""
+    for side in (link.a, link.b):
+        impair(side, "set", "drop=30%,seed=7")
+    server, _ = serve(link.b.daemon, address)
+    done = 0
+    for _ in range(10):
+        client, number = ask(link.a.daemon, address)
+        qpn = next(QPNS)
+        client.connect(number, qpn)
+        request = server.event("CONNECT_REQUEST", 20)
+        server.accept(request.id, PASSIVE, qpn + 1)
+        assert client.event(seconds=20).name == "CONNECT_RESPONSE"
+        client.ready(number)
+        assert server.event(seconds=20).name == "ESTABLISHED"
+        client.disconnect(number)
+        assert client.event(seconds=20).name == "DISCONNECTED"
+        assert server.event(seconds=20).name == "DISCONNECTED"
+        server.destroy(request.id)
+        client.close()
+        done += 1
+    for side in (link.a, link.b):
+        impair(side, "clear")
+    server.close()
+    assert done == 10
+
+
+def users(daemon, address):
+    """Requirements: CM-12: ids and channels of a user are limited; other users' ids are not shown in full."""
+    channel = Channel(daemon.socket)
+    made = 0
+    try:
+        while made < 100:
+            channel.create(made)
+            made += 1
+    except Refused as refused:
+        assert refused.errno == 12, refused
+    assert made == 100  # root has all
+    channel.bind(channel.create(9), sockaddr(address, 7777))
+    channel.close()
+
+
+def wildcards(daemon, address):
+    """Requirements: CM-10, CM-11: a wildcard listens on all addresses; 127.0.0.1 leads to a device."""
+    server, _ = serve(daemon, "0.0.0.0")
+    for to in (address, "127.0.0.1"):
+        client, number = ask(daemon, to)
+        established(server, client, number)
+        client.close()
+        server.event("DISCONNECTED")
+    server.close()
+
+
+def daemon_killed(link, address):
+    """Requirements: CM-15: channels of a killed daemon hang up; its peer is told by nobody, and gets UNREACHABLE or
+    DISCONNECTED by its own timers when it says something."""
+    server, _ = serve(link.b.daemon, address)
+    client, number = ask(link.a.daemon, address)
+    established(server, client, number)
+    link.b.daemon.proc.popen.send_signal(signal.SIGKILL)
+    lib.until("the channel hangs up", lambda: os.read(server.fd, 1) == b"")
+    try:
+        server.create(1)
+        raise AssertionError("a command was answered")
+    except (Refused, ConnectionError):
+        pass
+    client.disconnect(number)
+    # 16 DREQs, half a second apart
+    event = client.event("DISCONNECTED", 30)
+    assert event.status == -110, event.status
+
+
+def shown(link, address):
+    """The ids and counters that urocectl shows."""
+    server, _ = serve(link.b.daemon, address)
+    client, number = ask(link.a.daemon, address)
+    established(server, client, number)
+    rows = link.a.daemon.show("cm")["cm"]
+    row = next(r for r in rows if r["id"] == number and r["pid"] == os.getpid() and r["connection"] == "ESTABLISHED")
+    assert row["remote"] == f"{address}:{PORT}" and row["state"] == "CONNECT", row
+    assert row["remote_qpn"] == row["qpn"] + 1, row
+    assert any(r["state"] == "LISTEN" for r in link.b.daemon.show("cm")["cm"])
+    total = link.a.daemon.show("cm_stats")["cm_stats"][0]["total"]
+    assert total["tx_REQ"] >= 1 and total["rx_REP"] >= 1, total
+    client.close()
+    server.close()
+
+
+def all_of(link, a, b):
+    """The tests of one link. a, b: addresses of its sides."""
+    x, y = link.a.daemon, link.b.daemon
+    with lib.case(f"{link.kind}: connect and disconnect"):
+        connect(x, y, b, a if x is y else "")
+    with lib.case(f"{link.kind}: the other way"):
+        connect(y, x, a, b if x is y else "")
+    with lib.case(f"{link.kind}: reject"):
+        reject(x, y, b)
+    with lib.case(f"{link.kind}: a service"):
+        service(x, y, b)
+    with lib.case(f"{link.kind}: a killed client"):
+        client_killed(x, y, b)
+
+
+def first_connect(a, b, address):
+    """The first connection does not wait for a retransmission while neighbours are asked for."""
+    server, _ = serve(b, address)
+    began = time.monotonic()
+    client, number = ask(a, address)
+    established(server, client, number)
+    took = time.monotonic() - began
+    assert took < 0.4, f"{took:.3f} s: a REQ or REP was sent again"
+    client.close()
+    server.close()
+
+
+def main():
+    lib.need_root()
+    link = lib.link_ring()
+    all_of(link, "10.9.0.101", "10.9.0.102")
+    with lib.case("wildcards and loopback"):
+        wildcards(link.a.daemon, "10.9.0.101")
+    with lib.case("users"):
+        users(link.a.daemon, "10.9.0.101")
+    with lib.case("ring: the daemon ends well"):
+        link.stop()
+    link = lib.link_veth()
+    with lib.case("veth: the first connection is prompt"):
+        first_connect(link.a.daemon, link.b.daemon, "10.9.0.102")
+    all_of(link, "10.9.0.101", "10.9.0.102")
+    with lib.case("what urocectl shows"):
+        shown(link, "10.9.0.102")
+    with lib.case("lost MADs"):
+        lossy(link, "10.9.0.102")
+    with lib.case("a killed daemon"):
+        daemon_killed(link, "10.9.0.102")
+    link.a.daemon.stop()
+    link = link_udp()
+    all_of(link, "10.9.0.1", "10.9.0.2")
+    with lib.case("udp: IPv6"):
+        connect(link.a.daemon, link.b.daemon, "fd00::2")
+    with lib.case("udp: the daemons end well"):
+        link.stop()
+    lib.finish()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--client"]:
+        client_main(*sys.argv[2:])
+    main()
