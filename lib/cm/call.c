@@ -174,7 +174,7 @@ cm_info_get(const struct cm *cm, uint32_t id, struct cm_info *info)
 uint32_t
 cm_next_id(const struct cm *cm, uint32_t *pos)
 {
-	while (*pos < cm->config.max_ids) {
+	while (*pos < cm->nids) {
 		const struct cm_id *id = &cm->ids[(*pos)++];
 
 		if (id->comm_id != 0)

@@ -115,19 +115,9 @@ take(uint8_t **at, size_t bytes)
 static void
 lists_init(struct cm *cm)
 {
-	uint32_t n = cm->config.max_ids, i;
-
-	for (i = 0; i < n; i++) {
-		cm->ids[i].comm_id = 0;
-		cm->ids[i].gen = 0;
-		cm->ids[i].next[0] = i + 1 < n ? i + 1 : CM_NONE;
-		cm->peers[i].pending = 0;
-		cm->peers[i].next = i + 1 < n ? i + 1 : CM_NONE;
-	}
-	cm->free_first = cm->free_peer = 0;
-	cm->free_last = n - 1;
+	cm->free_first = cm->free_last = cm->free_peer = CM_NONE;
 	cm->old_first = cm->old_last = CM_NONE;
-	for (i = 0; i <= cm->bucket_mask; i++) {
+	for (uint32_t i = 0; i <= cm->bucket_mask; i++) {
 		for (uint32_t k = 0; k < CM_NKEYS; k++)
 			cm->bucket[k][i] = CM_NONE;
 		cm->peer_bucket[i] = CM_NONE;
@@ -175,7 +165,7 @@ cm_find(const struct cm *cm, uint32_t id)
 {
 	uint32_t slot = perm_back(cm, id) & cm->bucket_mask;
 
-	if (id == 0 || slot >= cm->config.max_ids || cm->ids[slot].comm_id != id)
+	if (id == 0 || slot >= cm->nids || cm->ids[slot].comm_id != id)
 		return NULL;
 	return &cm->ids[slot];
 }
@@ -192,19 +182,24 @@ cm_evict(struct cm *cm)
 struct cm_id *
 cm_new(struct cm *cm)
 {
-	uint32_t slot, gen;
+	uint32_t slot, gen = 0;
 	struct cm_id *id;
 
-	if (cm->free_first == CM_NONE)
-		cm_evict(cm);
-	slot = cm->free_first;
-	if (slot == CM_NONE)
-		return NULL;
-	id = &cm->ids[slot];
-	cm->free_first = id->next[0];
-	if (cm->free_first == CM_NONE)
-		cm->free_last = CM_NONE;
-	gen = id->gen;
+	if (cm->nids < cm->config.max_ids) {
+		slot = cm->nids++;
+		id = &cm->ids[slot];
+	} else {
+		if (cm->free_first == CM_NONE)
+			cm_evict(cm);
+		slot = cm->free_first;
+		if (slot == CM_NONE)
+			return NULL;
+		id = &cm->ids[slot];
+		cm->free_first = id->next[0];
+		if (cm->free_first == CM_NONE)
+			cm->free_last = CM_NONE;
+		gen = id->gen;
+	}
 	memset(id, 0, sizeof(*id));
 	do
 		id->comm_id = perm_forward(cm, ++gen << cm->id_bits | slot);

@@ -99,6 +99,7 @@ struct cm {
 	uint32_t id_bits; /* of a slot's number */
 	uint32_t bucket_mask;
 	uint32_t nused, nremote;        /* ids; ids made by peers */
+	uint32_t nids, npeers;          /* slots used so far; those behind are not initialised */
 	uint32_t free_first, free_last; /* first in, first out, by next[0] */
 	uint32_t old_first, old_last;   /* ids that may be evicted, the oldest first */
 	uint32_t free_peer;

@@ -37,7 +37,11 @@ cm_pending_begin(struct cm *cm, struct cm_id *id)
 	if (at == CM_NONE) {
 		/* there are as many entries as ids */
 		at = cm->free_peer;
-		cm->free_peer = cm->peers[at].next;
+		if (at == CM_NONE)
+			at = cm->npeers++;
+		else
+			cm->free_peer = cm->peers[at].next;
+		cm->peers[at].pending = 0;
 		cm->peers[at].dev = id->addr.dev;
 		memcpy(cm->peers[at].gid, id->addr.remote, 16);
 		head = peer_head(cm, &id->addr);

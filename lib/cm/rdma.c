@@ -225,6 +225,7 @@ rcm_init(void *mem, const struct rcm_config *config, const struct rcm_ops *ops, 
 			  .ctx = ctx,
 			  .next_ns = CM_NEVER,
 			  .rng = config->cm.seed,
+			  .free_id = RCM_NONE,
 			  .free_event = RCM_NONE};
 	r->cm = cm_init(take(&at, cm_bytes(&config->cm)), &config->cm, &cm_calls, r);
 	r->ports = cm_ports_init(take(&at, cm_ports_bytes(config->max_ids)), config->max_ids,
@@ -234,8 +235,6 @@ rcm_init(void *mem, const struct rcm_config *config, const struct rcm_ops *ops, 
 	r->groups = take(&at, config->max_groups * sizeof(*r->groups));
 	r->events = (struct rcm_waiting *)at;
 	memset(r->channels, 0, config->max_channels * sizeof(*r->channels));
-	for (uint32_t i = 0; i < config->max_ids; i++)
-		r->ids[i] = (struct rcm_id){.next = i + 1 < config->max_ids ? i + 1 : RCM_NONE};
 	for (uint32_t i = 0; i < config->max_groups; i++)
 		r->groups[i] =
 			(struct rcm_group){.next = i + 1 < config->max_groups ? i + 1 : RCM_NONE};

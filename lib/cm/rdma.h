@@ -166,7 +166,8 @@ struct rcm;
 size_t rcm_bytes(const struct rcm_config *config);
 /*
  * Make a struct rcm of rcm_bytes(config) bytes at mem, which is aligned to 64, stays the caller's,
- * and lasts until the caller frees it. Never fails for a valid configuration.
+ * and lasts until the caller frees it. Memory of ids is not touched before they are used. Never
+ * fails for a valid configuration.
  */
 struct rcm *rcm_init(void *mem, const struct rcm_config *config, const struct rcm_ops *ops,
 		     void *ctx);

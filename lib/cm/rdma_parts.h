@@ -78,7 +78,7 @@ struct rcm {
 	uint64_t next_ns; /* lower bound of the deadlines of ids that query */
 	uint64_t rng;
 	uint32_t free_id, free_event, free_group;
-	uint32_t nids;    /* high-water mark of used slots of ids */
+	uint32_t nids;    /* high-water mark of used ids; those behind are not initialised */
 	uint32_t nevents; /* high-water mark of used events */
 	struct rcm_id *ids;
 	struct rcm_waiting *events;

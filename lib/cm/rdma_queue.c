@@ -50,7 +50,7 @@ rcm_id_find(const struct rcm *r, uint32_t id)
 {
 	uint32_t slot = id & ((1u << ID_BITS) - 1);
 
-	if (id == 0 || slot >= r->config.max_ids || r->ids[slot].id != id)
+	if (id == 0 || slot >= r->nids || r->ids[slot].id != id)
 		return NULL;
 	return &r->ids[slot];
 }
@@ -88,17 +88,21 @@ rcm_discharge(struct rcm *r, void *payer)
 struct rcm_id *
 rcm_new(struct rcm *r, uint32_t channel)
 {
-	uint32_t slot = r->free_id, gen;
+	uint32_t slot = r->free_id, gen = 0;
 	struct rcm_id *id;
 	void *payer;
 
-	if (slot == RCM_NONE || !rcm_charge(r, channel, &payer))
+	if ((slot == RCM_NONE && r->nids == r->config.max_ids) || !rcm_charge(r, channel, &payer))
 		return NULL;
-	id = &r->ids[slot];
-	r->free_id = id->next;
-	if (slot >= r->nids)
-		r->nids = slot + 1;
-	gen = (id->gen + 1) & ((1u << (32 - ID_BITS)) - 1);
+	if (slot == RCM_NONE) {
+		slot = r->nids++;
+		id = &r->ids[slot];
+	} else {
+		id = &r->ids[slot];
+		r->free_id = id->next;
+		gen = id->gen;
+	}
+	gen = (gen + 1) & ((1u << (32 - ID_BITS)) - 1);
 	gen = gen == 0 ? 1 : gen;
 	*id = (struct rcm_id){.id = gen << ID_BITS | slot,
 			      .gen = gen,
