@@ -52,6 +52,15 @@ remove_entry(const char *path, const struct stat *st, int kind, struct FTW *at)
 	return remove(path);
 }
 
+static void
+remove_link(const char *path)
+{
+	struct stat st;
+
+	if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode))
+		unlink(path);
+}
+
 /* Remove our links in /dev/infiniband, and the folder if it is empty then. */
 static void
 remove_nodes(void)
@@ -59,12 +68,10 @@ remove_nodes(void)
 	char path[64];
 
 	for (unsigned int i = 0; i < UROCE_MAX_DEVICES; i++) {
-		struct stat st;
-
 		snprintf(path, sizeof(path), NODES "/uverbs%u", i);
-		if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode))
-			unlink(path);
+		remove_link(path);
 	}
+	remove_link(NODES "/rdma_cm");
 	rmdir(NODES);
 }
 
@@ -131,7 +138,8 @@ system_install(const struct run_device *dev, unsigned int ndev, const char *prov
 		complain("cannot make " SYSTEM ": %s", strerror(errno));
 		return -1;
 	}
-	if (tree_common(SYSTEM "/class", "/dev") || tree_driver(CONFIG_DIR, provider))
+	if (tree_common(SYSTEM "/class", "/dev") || tree_driver(CONFIG_DIR, provider) ||
+	    (access(CLASS "/misc/rdma_cm", F_OK) < 0 && tree_rdma_cm(SYSTEM "/class")))
 		goto undo;
 	for (unsigned int i = ndev; i-- > 0;) {
 		if (tree_device(SYSTEM "/class", "/dev", &dev[i], i))

@@ -15,6 +15,7 @@
 
 #define PROVIDER       "liburoce-rdmav34.so"
 #define CONFIG_DIR     "/etc/libibverbs.d"
+#define MISC           "/sys/class/misc"
 
 #define EXIT_NOT_FOUND 127 /* the value that shells use */
 #define EXIT_NOT_EXEC  126
@@ -118,11 +119,28 @@ find_provider(const char *given, char *path)
 	return -1;
 }
 
+/* Stages class/misc in class, which was staged without it. */
+static int
+stage_misc(const char *class)
+{
+	static const char *const hide_nothing[] = {NULL};
+	char misc[PATH_MAX];
+
+	if ((size_t)snprintf(misc, sizeof(misc), "%s/misc", class) >= sizeof(misc))
+		return -1;
+	if (access(MISC, F_OK) == 0 && mount_ns_stage(misc, MISC, hide_nothing))
+		return -1;
+	return tree_rdma_cm(class);
+}
+
 /* Stages all three directories below scratch, then swaps them in. */
 static int
 build_view(const struct run_device *dev, unsigned int ndev, const char *provider)
 {
-	static const char *const hide_class[] = {"infiniband", "infiniband_verbs", NULL};
+	/* class/misc is replaced only if the kernel has no rdma_cm there */
+	bool misc = access(MISC "/rdma_cm", F_OK) < 0;
+	const char *const hide_class[] = {"infiniband", "infiniband_verbs", misc ? "misc" : NULL,
+					  NULL};
 	static const char *const hide_dev[] = {"infiniband", NULL};
 	const char *scratch = mount_ns_scratch();
 	char class[PATH_MAX], node[PATH_MAX], config[PATH_MAX];
@@ -134,7 +152,8 @@ build_view(const struct run_device *dev, unsigned int ndev, const char *provider
 	snprintf(config, sizeof(config), "%s/config", scratch);
 	if (mount_ns_stage(class, "/sys/class", hide_class) ||
 	    mount_ns_stage(node, "/dev", hide_dev) || mount_ns_stage_empty(config) ||
-	    tree_common(class, node) || tree_driver(config, provider))
+	    tree_common(class, node) || tree_driver(config, provider) ||
+	    (misc && stage_misc(class)))
 		return -1;
 	/* Start with the last device: a tmpfs lists new entries first, and programs use the first
 	 * one. */

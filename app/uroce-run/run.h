@@ -51,6 +51,11 @@ int fetch_devices(const char *socket, struct run_device *dev, unsigned int *n);
 int tree_device(const char *sysfs, const char *dev, const struct run_device *d, unsigned int index);
 /* Writes the files that all devices share. */
 int tree_common(const char *sysfs, const char *dev);
+/*
+ * Writes class/misc/rdma_cm. Not if the kernel has it: librdmacm compares the number there with that
+ * which the kernel tells it over netlink.
+ */
+int tree_rdma_cm(const char *sysfs);
 /* Writes the file that makes libibverbs load the provider at path, in dir. */
 int tree_driver(const char *dir, const char *provider);
 

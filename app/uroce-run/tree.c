@@ -8,9 +8,17 @@
 #include <string.h>
 #include <unistd.h>
 #include "put.h"
+#include "uroce_abi/cm.h"
 
 /* The kernel's version of the uverbs interface that libibverbs expects to find. */
 #define UVERBS_ABI 6
+
+/*
+ * librdmacm never reaches its node, because the provider replaces the calls. If something else
+ * opens it, every write fails. Any other number would be taken for a device that accepts commands.
+ */
+#define CM_NODE   "/dev/full"
+#define CM_NUMBER "1:7"
 
 /* Writes line i of a table. If like is less than i, line like has the same text. */
 static int
@@ -227,10 +235,19 @@ tree_common(const char *sysfs, const char *dev)
 	char dir[PATH_LEN];
 
 	path_of(dir, "%s/infiniband", dev);
-	if (put_dir(dir))
+	if (put_link(dir, "rdma_cm", CM_NODE))
 		return -1;
 	path_of(dir, "%s/infiniband_verbs", sysfs);
 	return put(dir, "abi_version", "%d", UVERBS_ABI);
+}
+
+int
+tree_rdma_cm(const char *sysfs)
+{
+	char dir[PATH_LEN];
+
+	path_of(dir, "%s/misc/rdma_cm", sysfs);
+	return put(dir, "abi_version", "%d", UROCE_CM_ABI) | put(dir, "dev", CM_NUMBER) ? -1 : 0;
 }
 
 int

@@ -21,7 +21,7 @@ USER = ["setpriv", "--reuid", "65534", "--regid", "65534"]
 # meanwhile.
 SYSTEM = ("/etc", "/usr/lib/x86_64-linux-gnu/libibverbs")
 NEW = ("/dev/infiniband", "/run/uroce-system", "/sys/class/infiniband",
-       "/sys/class/infiniband_verbs")
+       "/sys/class/infiniband_verbs", "/sys/class/misc/rdma_cm")
 TREES = (*SYSTEM, *NEW)
 FOLDERS = ("/", "/dev", "/sys/class", "/sys", "/run/uroce")
 
@@ -60,6 +60,8 @@ ibstatus uroce0 | grep '4: ACTIVE'
 sent() {{ cat /sys/class/infiniband/uroce0/ports/1/counters/port_xmit_packets; }}
 first=$(sent)
 $member ibv_devices | grep uroce1
+[ $(cat /sys/class/misc/rdma_cm/abi_version) = 4 ]
+[ -c /dev/infiniband/rdma_cm ]
 pingpong env
 pingpong $member
 $member ib_write_bw -F -x 1 -n 100 -d uroce1 -p {port} >/dev/null & sleep 1

@@ -88,8 +88,13 @@ class Run(unittest.TestCase):
         self.assertEqual(cat("/sys/class/net/lo/mtu"), text_of("/sys/class/net/lo/mtu").strip())
         self.assertEqual(self.ok("sh", "-c", "echo x > /dev/null; test -c /dev/infiniband/uverbs0",
                                  **kw), "")
+        # rdma_cm: a node that accepts no command, and what librdmacm reads first.
+        self.assertEqual(cat("/sys/class/misc/rdma_cm/abi_version"), "4")
+        self.assertEqual(cat("/sys/class/misc/rdma_cm/dev"), "1:7")
+        self.assertEqual(self.ok("sh", "-c", "test -c /dev/infiniband/rdma_cm && "
+                                 "! echo x 2>/dev/null >/dev/infiniband/rdma_cm", **kw), "")
         # All of the host's entries remain, and the scratch folder on /tmp is gone.
-        for path in "/dev", "/sys/class":
+        for path in "/dev", "/sys/class", "/sys/class/misc":
             seen = set(self.ok("ls", "-A", path, **kw).split("\n"))
             self.assertLessEqual(set(os.listdir(path)), seen)
         self.assertEqual(self.ok("ls", self.dir.name, **kw), "sock\n")
