@@ -173,4 +173,5 @@ def main():
     lib.finish()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The command lines of suite cm. In them {s}, {s6} are the server's RDMA addresses, {c}, {c6} the client's, {p} is a
+port, {dev} the device."""
+import dataclasses
+
+PRELOAD = {"LD_PRELOAD": "/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so"}
+
+
+@dataclasses.dataclass
+class Case:
+    program: str
+    name: str
+    server: list
+    client: list
+    ready: object = None  # cm_run.wait_ready
+    ends: bool = True  # does the server end with its client?
+    clients: int = 1  # one after the other
+    says: str = ""  # in the client's output
+    lossy: bool = True  # also while frames are lost
+    host: bool = False  # only if the host's sockets have the device's addresses
+    env: dict = dataclasses.field(default_factory=dict)
+    timeout: int = 60
+
+
+def both(program, options, server="", client="", **kw):
+    """A program that is its own server: `program options server`, `program options client`."""
+    def words(side):
+        return f"{program} {side} {options}".split()
+    return Case(program, " ".join(f"{program} {client} {options}".split()), words(server), words(client), **kw)
+
+
+def rping():
+    for options, kw in (("-C 20 -V -S 1000", {}), ("-C 5 -V -S 65000", {}), ("-C 20 -V -q", {}),
+                        ("-C 20 -V -P", {"ends": False, "clients": 2})):
+        persistent = "-P" in options
+        client = options.replace(" -P", "")
+        yield Case("rping", f"rping {options}", f"rping -s -a {{s}} -p {{p}} {options}".split(),
+                   f"rping -c -a {{s}} -p {{p}} {client}".split(), lossy=not persistent, **kw)
+    yield both("rping", "-C 20 -V -S 1000 -p {p} -a {s6}", "-s", "-c")
+    yield both("rping", "-C 20 -V -p {p} -a {s}", "-s", "-c -I {c}", lossy=False)
+    yield Case("rping", "rping -s to any address", "rping -s -p {p} -C 5 -V".split(),
+               "rping -c -a {s} -p {p} -C 5 -V".split(), lossy=False)
+
+
+def examples():
+    for options, kw in (("-c 5 -C 10 -S 1000", {}), ("-c 2 -C 5 -t 32", {"lossy": False}),
+                        ("-c 2 -C 5 -m", {"lossy": False}), ("-c 2 -C 5 -a 18", {"lossy": False})):
+        yield both("ucmatose", f"{options} -p {{p}}", "-b {s}", "-s {s}", says="return status 0", **kw)
+    yield both("ucmatose", "-c 2 -C 5 -f ipv6 -p {p}", "-b {s6}", "-s {s6}", says="return status 0", lossy=False)
+    for options, kw in (("-c 5 -C 10 -S 1000", {}), ("-c 2 -C 5 -t 32", {})):
+        yield both("udaddy", options, "-b {s}", "-s {s}", says="return status 0", lossy=False, **kw)
+    yield both("udaddy", "-c 2 -C 5 -f ipv6", "-b {s6}", "-s {s6}", says="return status 0", lossy=False)
+    yield both("cmtime", "-c 100 -p {p}", "-b {s}", "-s {s}", ends=False, says="destroy")
+    yield Case("rdma_client", "rdma_client -s ADDR", "rdma_server -p {p}".split(),
+               "rdma_client -s {s} -p {p}".split(), says="rdma_client: end 0")
+    yield Case("rdma_xclient", "rdma_xclient -s ADDR -c r", "rdma_xserver -p {p} -c r".split(),
+               "rdma_xclient -s {s} -p {p} -c r".split(), says="rdma_xclient: end 0")
+
+
+def rsockets():
+    for options in ("", "-T a", "-T b", "-T n", "-T v", "-T r", "-B 4096", "-i 0", "-k 1"):
+        yield both("rstream", f"-S 4000 -C 50 -I 5 {options} -p {{p}}", "-b {s}", "-s {s}",
+                   lossy=options in ("", "-T b"))
+    yield both("rstream", "-T v -p {p}", "-b {s}", "-s {s}", lossy=False)
+    yield both("rstream", "-S 1000 -C 50 -I 5 -T v -p {p}", "-b {s6}", "-s {s6}", lossy=False)
+    for options in ("-T v", "-T a", "-T b", "-T n"):
+        yield both("riostream", f"-S 4000 -C 50 -I 5 {options} -p {{p}}", "-b {s}", "-s {s}", lossy=options == "-T v")
+    for options in ("", "-T b", "-T a", "-T e"):
+        yield both("udpong", f"-C 20 -S 500 {options} -p {{p}}", "-b {s}", "-s {s}", ends=False, host=True,
+                   lossy=False)
+
+
+def perftest():
+    for tool in ("ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_write_lat", "ib_read_bw", "ib_read_lat",
+                 "ib_atomic_bw", "ib_atomic_lat"):
+        kinds = {"send": ("RC", "UC", "UD"), "write": ("RC", "UC")}.get(tool.split("_")[1], ("RC",))
+        for kind in kinds:
+            size = "" if "atomic" in tool else "-s 1024" if kind == "UD" else "-s 8192"
+            way = f"-c {kind}" if len(kinds) > 1 else ""
+            yield both(tool, f"-R {way} {size} -n 200 -F -d {{dev}} -p {{p}}", "", "{s}", lossy=kind == "RC")
+
+
+def fio():
+    size = "--bs=16k --size=2m --iodepth=4 --ioengine=rdma --port={p} --thread=0"
+    for verb in ("write", "read", "send"):
+        server = f"fio --name=server --rw=read {size}"
+        client = f"fio --name=client --rw=write --verb={verb} --hostname={{s}} {size}"
+        yield Case("fio", f"fio --ioengine=rdma --verb={verb}", server.split(), client.split(), lossy=verb == "write")
+
+
+def fabric():
+    for provider, kind in (("verbs", "msg"), ("verbs;ofi_rxm", "rdm")):
+        for size in ("64", "65536"):
+            argv = ["fi_pingpong", "-p", provider, "-d", "{dev}", "-e", kind, "-c", "-I", "50", "-S", size]
+            yield Case("fi_pingpong", f"fi_pingpong -p '{provider}' -e {kind} -c -S {size}", [*argv, "-B", "{p}"],
+                       [*argv, "-P", "{p}", "{s}"], ready=1, host=True, lossy=size == "65536")
+
+
+def ucx(folder):
+    env = {"UCX_TLS": "rc,rdmacm", "UCX_SOCKADDR_TLS_PRIORITY": "rdmacm", "UCX_NET_DEVICES": "uroce0:1"}
+    for api in ("stream", "am", "tag"):
+        yield Case("ucp_client_server", f"ucp_client_server -c {api}",
+                   [f"{folder}/ucp_client_server", *f"-p {{p}} -c {api}".split()],
+                   [f"{folder}/ucp_client_server", *f"-a {{s}} -p {{p}} -c {api}".split()],
+                   ready="Waiting for connection", ends=False, host=True, env=env, lossy=api == "tag")
+    yield Case("io_demo", "io_demo -q -o read,write", "io_demo -p {p} -q".split(),
+               "io_demo -p {p} -q -o read,write -d 1000:100000 -i 200 {s}".split(), ends=False, host=True, env=env)

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs rdma_cm programs between two sides: a server, then its client once it can be reached."""
+import json
+import pathlib
+import subprocess
+import time
+
+import lib
+
+# With a line of output at once: some programs say by it that they are ready.
+LINES = ("stdbuf", "-oL")
+
+
+class Ends:
+    """The two ends of a link: side, RDMA addresses, and whether the host's sockets have the same addresses."""
+
+    def __init__(self, link, server, client, host):
+        self.link, self.host = link, host
+        self.server, self.client = server, client  # (IPv4, IPv6)
+
+    def words(self, port):
+        """What a command line may name."""
+        (s, s6), (c, c6) = self.server, self.client
+        return {"s": s, "s6": s6, "c": c, "c6": c6, "p": port, "dev": self.link.b.dev}
+
+
+def impair(link, spec):
+    """Sets faults on both sides, or None: ends them. Returns the number of frames lost so far."""
+    lost = 0
+    for side in (link.a, link.b):
+        words = ["show"] if spec == "show" else ["set", spec] if spec else ["clear"]
+        done = subprocess.run([lib.UROCECTL, "--socket", side.daemon.socket, "--json", "impair", side.dev, *words],
+                              text=True, capture_output=True, timeout=20, check=True)
+        lost += json.loads(done.stdout)["impair"][0]["drop"] if spec == "show" else 0
+    return lost
+
+
+def listens(daemon):
+    """Does a program have a listener? The kernel's table of sockets does not show it, the daemon's does."""
+    try:
+        return any(row["state"] == "LISTEN" for row in daemon.show("cm")["cm"])
+    except AssertionError:
+        time.sleep(1)
+        return True
+
+
+def spawn(side, argv, env):
+    return side.spawn([*LINES, *argv], env)
+
+
+def wait_ready(ends, server, ready):
+    """ready: None: the daemon shows its listener; text: the server prints it; a number: it needs so many seconds."""
+    if isinstance(ready, (int, float)):
+        time.sleep(ready)
+    elif ready:
+        lib.until(f"the server says {ready!r}", lambda: ready in server.output() or server.poll() is not None, 30)
+    else:
+        lib.until("the server listens", lambda: listens(ends.link.b.daemon) or server.poll() is not None,
+                  30)
+
+
+def pair(ends, case, port):
+    """Runs a case; both programs must end with status 0, unless the server is one that does not end."""
+    words = ends.words(port)
+
+    def argv(template):
+        return [word.format(**words) for word in template]
+
+    server = spawn(ends.link.b, argv(case.server), case.env)
+    try:
+        wait_ready(ends, server, case.ready)
+        for _ in range(case.clients):
+            client = spawn(ends.link.a, argv(case.client), case.env)
+            try:
+                rc = client.wait(case.timeout)
+            except TimeoutError as late:
+                raise TimeoutError(f"{late}\n--- server:\n{server.tail(1500)}") from None
+            finally:
+                client.kill()
+            assert rc == 0, f"client {rc}:\n{client.tail(1500)}\n--- server:\n{server.tail(1500)}"
+            if case.says:
+                assert case.says.format(**words) in client.output(), client.tail(1500)
+        if case.ends:
+            rc = server.wait(20)
+            assert rc == 0, f"server {rc}:\n{server.tail(1500)}\n--- client:\n{client.tail(1500)}"
+        else:
+            assert server.poll() is None, f"the server ended: {server.tail(1500)}"
+    finally:
+        server.kill()
+
+
+def same_bytes(one, other):
+    assert pathlib.Path(one).read_bytes() == pathlib.Path(other).read_bytes(), f"{one} and {other} differ"

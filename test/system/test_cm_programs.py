@@ -1,0 +1,167 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Suite cm: Debian's unmodified rdma_cm programs, without loss and while 1 % of frames is lost.
+
+    test_cm_programs.py packet|udp [WORD ..]
+
+packet: daemons of root on net_af_packet, whose addresses the host does not have. udp: everything as an ordinary user,
+on the kernel's addresses. WORD: only cases whose names contain one of these."""
+# Requirements: CM-03
+import itertools
+import shutil
+import subprocess
+import sys
+
+SETTING, WORDS = sys.argv[1], sys.argv[2:]
+if SETTING == "udp":
+    import test_port_udp as udp  # first: it sets the user whom lib reads
+import cm_cases  # noqa: E402
+import cm_run  # noqa: E402
+import lib  # noqa: E402
+import pyverbs_run  # noqa: E402
+
+LOSS = "drop=1%,seed=7"
+
+
+def link_packet():
+    """As lib.link_veth, with IPv6 addresses."""
+    sides = []
+    spaces = [lib.netns(), lib.netns()]
+    lib.veth(spaces[0], "10.9.0.1/24", spaces[1], "10.9.0.2/24", 4200)
+    for i, ns in enumerate(spaces):
+        dev = f"name=uroce0,port=net_af_packet0,addr=10.9.0.{101 + i}/24,addr=fd00::{101 + i}/64,mtu=4096"
+        sides.append(lib.Side(lib.Daemon([lib.af_packet("eth0")], [dev], ns), "uroce0", f"10.9.0.{1 + i}"))
+    return lib.Link("packet", *sides, 4096)
+
+
+def make_ends():
+    if SETTING == "packet":
+        return cm_run.Ends(link_packet(), ("10.9.0.102", "fd00::102"), ("10.9.0.101", "fd00::101"), host=False)
+    return cm_run.Ends(udp.link_udp(), ("10.9.0.2", "fd00::2"), ("10.9.0.1", "fd00::1"), host=True)
+
+
+def user_folder():
+    """A folder that the programs may read and write."""
+    folder = lib.tmpdir()
+    folder.chmod(0o777)
+    return folder
+
+
+def build_ucx_example():
+    folder = user_folder()
+    source = "/usr/share/doc/libucx-dev/examples"
+    subprocess.run(["gcc", "-w", "-o", folder / "ucp_client_server", f"{source}/ucp_client_server.c", "-lucp", "-lucs"],
+                   check=True, timeout=120)
+    return folder
+
+
+def wanted(name):
+    return not WORDS or any(word in name for word in WORDS)
+
+
+def run_case(ends, name, call):
+    if wanted(name):
+        with lib.case(name):
+            call()
+
+
+def members(ends, group):
+    """mckey: two members receive what the sender sends to the group."""
+    server = ends.server[":" in group]
+    receivers = [cm_run.spawn(ends.link.b, ["mckey", "-m", group, "-b", server, "-C", "10"], {}) for _ in range(2)]
+    for receiver in receivers:
+        lib.until("a member waits", lambda receiver=receiver: "receiving data" in receiver.output() or
+                  receiver.poll() is not None, 30)
+    cm_run.spawn(ends.link.a, ["mckey", "-m", group, "-b", ends.client[":" in group], "-s", "-C", "10"],
+                 {}).result(30)
+    for receiver in receivers:
+        assert "return status 0" in receiver.result(30), receiver.tail()
+
+
+def copy(ends):
+    """rcopy: a file arrives whole."""
+    folder = user_folder()
+    source, target = folder / "source", folder / "target"
+    source.write_bytes(bytes(i * i % 251 for i in range(300000)))
+    source.chmod(0o644)
+    port = str(lib.tcp_port())
+    server = cm_run.spawn(ends.link.b, ["rcopy", "-p", port], {})
+    try:
+        cm_run.wait_ready(ends, server, None)
+        cm_run.spawn(ends.link.a, ["rcopy", source, f"{ends.server[0]}:{target}", "-p", port], {}).result(30)
+        cm_run.same_bytes(source, target)
+    finally:
+        server.kill()
+
+
+def preloaded(ends):
+    """librspreload: nc, a TCP program, over rsockets."""
+    folder = user_folder()
+    source, target = folder / "source", folder / "target"
+    source.write_bytes(bytes(i * i % 251 for i in range(300000)))
+    source.chmod(0o644)
+    port = str(lib.tcp_port())
+    server = cm_run.spawn(ends.link.b, ["sh", "-c", f"nc -l {ends.server[0]} {port} >{target}"], cm_cases.PRELOAD)
+    try:
+        cm_run.wait_ready(ends, server, None)
+        before = ends.link.a.daemon.counters()["tx_roce"]
+        cm_run.spawn(ends.link.a, ["sh", "-c", f"nc -N {ends.server[0]} {port} <{source}"],
+                     cm_cases.PRELOAD).result(30)
+        server.result(20)
+        cm_run.same_bytes(source, target)
+        assert ends.link.a.daemon.counters()["tx_roce"] > before, "not over RDMA"
+    finally:
+        server.kill()
+
+
+def pyverbs(ends):
+    folder = pyverbs_run.unpack()
+    found = pyverbs_run.run(ends.link.a, folder, ["test_rdmacm"])
+    assert sum(what == "ok" for what in found.values()) == 10, found
+
+
+def programs(ends, folder):
+    yield from cm_cases.rping()
+    yield from cm_cases.examples()
+    yield from cm_cases.rsockets()
+    yield from cm_cases.perftest()
+    yield from cm_cases.fio()
+    yield from cm_cases.fabric()
+    yield from cm_cases.ucx(folder)
+
+
+def run_all(ends, folder, lossy):
+    for case in programs(ends, folder):
+        if (case.host and not ends.host) or (lossy and not case.lossy):
+            continue
+        run_case(ends, f"{case.name}{', 1 % lost' if lossy else ''}",
+                 lambda case=case: cm_run.pair(ends, case, lib.tcp_port()))
+    mark = ", 1 % lost" if lossy else ""
+    run_case(ends, f"rcopy{mark}", lambda: copy(ends))
+    run_case(ends, f"librspreload: nc{mark}", lambda: preloaded(ends))
+    if lossy:
+        return
+    for group in ("239.1.2.3", "ff1e::4:5"):
+        run_case(ends, f"mckey: -m {group}, two members", lambda group=group: members(ends, group))
+    if ends.host:
+        run_case(ends, "pyverbs: test_rdmacm", lambda: pyverbs(ends))
+
+
+def main():
+    lib.need_root()
+    ends = make_ends()
+    folder = build_ucx_example()
+    run_all(ends, folder, lossy=False)
+    cm_run.impair(ends.link, LOSS)
+    run_all(ends, folder, lossy=True)
+    with lib.case("frames were lost"):
+        lost = cm_run.impair(ends.link, "show")
+        assert WORDS or lost > 20, lost
+    cm_run.impair(ends.link, None)
+    with lib.case("nothing is left, the daemons end cleanly"):
+        ends.link.nothing_left()
+        ends.link.stop()
+    lib.finish()
+
+
+main()
