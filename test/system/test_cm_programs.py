@@ -28,6 +28,10 @@ def link_packet():
     sides = []
     spaces = [lib.netns(), lib.netns()]
     lib.veth(spaces[0], "10.9.0.1/24", spaces[1], "10.9.0.2/24", 4200)
+    for ns in spaces:  # getaddrinfo has IPv6 only if some interface has
+        lib.sh("ip", "-n", ns, "link", "add", "six", "up", "type", "dummy")
+        lib.sh("sysctl", "-qw", "net.ipv6.conf.six.disable_ipv6=0", ns=ns)
+        lib.sh("ip", "-n", ns, "addr", "add", "fd01::1/128", "dev", "six", "nodad")
     for i, ns in enumerate(spaces):
         dev = f"name=uroce0,port=net_af_packet0,addr=10.9.0.{101 + i}/24,addr=fd00::{101 + i}/64,mtu=4096"
         sides.append(lib.Side(lib.Daemon([lib.af_packet("eth0")], [dev], ns), "uroce0", f"10.9.0.{1 + i}"))
@@ -95,18 +99,19 @@ def copy(ends):
 
 
 def preloaded(ends):
-    """librspreload: nc, a TCP program, over rsockets."""
+    """librspreload: nc.traditional, a TCP program, over rsockets. (nc.openbsd and Python call accept4, which
+    librspreload does not redirect.)"""
     folder = user_folder()
     source, target = folder / "source", folder / "target"
     source.write_bytes(bytes(i * i % 251 for i in range(300000)))
     source.chmod(0o644)
     port = str(lib.tcp_port())
-    server = cm_run.spawn(ends.link.b, ["sh", "-c", f"nc -l {ends.server[0]} {port} >{target}"], cm_cases.PRELOAD)
+    server = cm_run.spawn(ends.link.b, ["sh", "-c", f"{cm_cases.PRELOAD} nc.traditional -n -l -s {ends.server[0]} -p {port} >{target}"], {})
     try:
         cm_run.wait_ready(ends, server, None)
         before = ends.link.a.daemon.counters()["tx_roce"]
-        cm_run.spawn(ends.link.a, ["sh", "-c", f"nc -N {ends.server[0]} {port} <{source}"],
-                     cm_cases.PRELOAD).result(30)
+        cm_run.spawn(ends.link.a, ["sh", "-c", f"{cm_cases.PRELOAD} nc.traditional -n -q 1 {ends.server[0]} {port} <{source}"],
+                     {}).result(30)
         server.result(20)
         cm_run.same_bytes(source, target)
         assert ends.link.a.daemon.counters()["tx_roce"] > before, "not over RDMA"
@@ -138,7 +143,7 @@ def run_all(ends, folder, lossy):
                  lambda case=case: cm_run.pair(ends, case, lib.tcp_port()))
     mark = ", 1 % lost" if lossy else ""
     run_case(ends, f"rcopy{mark}", lambda: copy(ends))
-    run_case(ends, f"librspreload: nc{mark}", lambda: preloaded(ends))
+    run_case(ends, f"librspreload: nc.traditional{mark}", lambda: preloaded(ends))
     if lossy:
         return
     for group in ("239.1.2.3", "ff1e::4:5"):
