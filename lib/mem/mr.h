@@ -205,6 +205,10 @@ struct mw_bind {
 	uint64_t addr, len;
 };
 bool mw_bind(const struct mr_table *t, const struct mw_bind *b);
+/* Worker. Rights that a region needs to carry a window with this access. */
+uint32_t mw_bind_needs(uint32_t access);
+/* Worker. Are these access flags that a bind may have? */
+bool mw_bind_flags_good(uint32_t access);
 /* Worker. Unbind the type 2 window with this key that is bound to qpn. False if there is none. */
 bool mw_invalidate(const struct mr_table *t, uint32_t key, uint32_t pd, uint32_t qpn);
 /*

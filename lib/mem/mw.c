@@ -85,12 +85,23 @@ mw_set(struct mr *mw, struct mr *parent, const struct mw_bind *b)
 	mw->qpn = mw->kind == MR_WINDOW_2 ? b->qpn : 0;
 }
 
+uint32_t
+mw_bind_needs(uint32_t access)
+{
+	return MEM_MW_BIND | (access & MW_NEEDS_WRITE ? MEM_LOCAL_WRITE : 0);
+}
+
+bool
+mw_bind_flags_good(uint32_t access)
+{
+	return (access & ~(MW_RIGHTS | MW_IGNORED | MEM_ZERO_BASED)) == 0;
+}
+
 /* The region of a bind, if it may carry such a window. */
 static struct mr *
 mw_parent(const struct mr_table *t, const struct mw_bind *b)
 {
-	uint32_t needs = MEM_MW_BIND | (b->access & MW_NEEDS_WRITE ? MEM_LOCAL_WRITE : 0);
-	struct mr *mr = mr_lookup(t, b->lkey, b->pd, b->addr, b->len, needs);
+	struct mr *mr = mr_lookup(t, b->lkey, b->pd, b->addr, b->len, mw_bind_needs(b->access));
 	uint64_t iova = b->access & MEM_ZERO_BASED ? 0 : b->addr;
 
 	if (mr != NULL && (b->access & MEM_REMOTE_ATOMIC) &&
@@ -106,7 +117,7 @@ mw_bind(const struct mr_table *t, const struct mw_bind *b)
 
 	if (mw == NULL || mw->pd != b->pd)
 		return false;
-	if (b->access & ~(MW_RIGHTS | MW_IGNORED | MEM_ZERO_BASED))
+	if (!mw_bind_flags_good(b->access))
 		return false;
 	if (b->len != 0) {
 		parent = mw_parent(t, b);

@@ -6,7 +6,7 @@ import re
 
 import tree
 
-# A library may include itself, uroce_abi and the libraries in the rows above its own.
+# A library may include itself, uroce_abi, uroce and the libraries in the rows above its own.
 LEVELS = (
     ('wire',),
     ('mem', 'cq', 'net', 'cm', 'counters', 'cc'),
@@ -65,7 +65,7 @@ def allowed_of(name):
     for level in LEVELS:
         for lib in level:
             if inside(folder, 'lib/' + lib):
-                return ('lib/' + lib, 'include/uroce_abi', *below)
+                return ('lib/' + lib, 'include/uroce_abi', 'include/uroce', *below)
         below += ['lib/' + lib for lib in level]
     return None
 
