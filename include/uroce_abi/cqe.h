@@ -73,7 +73,7 @@ struct uroce_cqe {
 	uint32_t qp_num; /* local QPN */
 	uint32_t src_qp;
 	uint16_t pkey_index;
-	uint16_t vendor_err; /* enum of lib/counters: the exact cause, for display */
+	uint16_t vendor_err; /* enum uroce_error (uroce/errors.h); 0 if status is 0 */
 	uint64_t timestamp_ns;
 	uint64_t qp_cookie; /* user_handle of the QP (or SRQ) */
 	uint8_t spare[12];

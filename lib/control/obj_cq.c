@@ -205,20 +205,22 @@ static void
 fail_on_worker(struct worker *w, void *arg)
 {
 	const struct qp_batch_part *p = arg;
+	const enum uroce_error *why = p->arg;
 	struct qp_env *env = &worker_engine(w)->env;
 
 	for (unsigned i = 0; i < p->n; i++) {
 		env->counters = p->q[i]->qp->bind.counters;
-		qp_fatal(env, p->q[i]->qp);
+		qp_fatal(env, p->q[i]->qp, *why);
 		qp_env_flush(env);
 	}
 }
 
 /* Moves the QPs of s to ERR that use cq or srq; either may be NULL. */
 static void
-fail_users(struct session *s, const struct obj_cq *cq, const struct obj_srq *srq)
+fail_users(struct session *s, const struct obj_cq *cq, const struct obj_srq *srq,
+	   enum uroce_error why)
 {
-	struct qp_batch batch = {.run = fail_on_worker};
+	struct qp_batch batch = {.run = fail_on_worker, .arg = &why};
 	struct obj_qp *q;
 	uint32_t pos = 0;
 
@@ -233,11 +235,11 @@ fail_users(struct session *s, const struct obj_cq *cq, const struct obj_srq *srq
 void
 cq_failed(struct obj_cq *cq)
 {
-	fail_users(cq->o.s, cq, NULL);
+	fail_users(cq->o.s, cq, NULL, UROCE_ERROR_CQ_OVERRUN);
 }
 
 void
 srq_failed(struct obj_srq *srq)
 {
-	fail_users(srq->o.s, NULL, srq);
+	fail_users(srq->o.s, NULL, srq, UROCE_ERROR_SRQ_FAILED);
 }

@@ -42,11 +42,21 @@ env_held_up(void *ctx, const struct qp *qp, uint64_t since_ns)
 	return e->ops->held_up != NULL && e->ops->held_up(e->ops_ctx, qp, since_ns);
 }
 
+static void
+env_failed(void *ctx, const struct qp *qp)
+{
+	const struct engine *e = ctx;
+
+	if (e->ops->failed != NULL)
+		e->ops->failed(e->ops_ctx, qp);
+}
+
 static const struct qp_env_ops engine_env_ops = {
 	.cq_event = env_cq_event,
 	.async_event = env_async_event,
 	.qp_wake = env_qp_wake,
 	.held_up = env_held_up,
+	.failed = env_failed,
 };
 
 void

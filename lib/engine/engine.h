@@ -82,6 +82,8 @@ struct engine_ops {
 	void (*async_event)(void *ctx, enum qp_event ev, struct qp *qp, struct cq *cq);
 	/* As in struct qp_env_ops. NULL: never. */
 	bool (*held_up)(void *ctx, const struct qp *qp, uint64_t since_ns);
+	/* qp has failed; its recorder says why. NULL: not wanted. */
+	void (*failed)(void *ctx, const struct qp *qp);
 };
 
 struct engine {

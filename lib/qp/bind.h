@@ -17,6 +17,7 @@
 #include "qp/srq.h"
 
 struct qp;
+struct qp_recorder;
 
 struct qp_bind {
 	/* the rest of the last line of qp_conn */
@@ -49,6 +50,7 @@ struct qp_bind {
 	bool in_eal;       /* the QP's memory is from the EAL heap */
 	void *timer;       /* the worker's */
 	void *owner;       /* the control thread's object */
+	struct qp_recorder *recorder;
 };
 
 #endif

@@ -200,7 +200,7 @@ struct qp_path {
 	uint8_t hop[16]; /* the next hop, as a GID; zero: there is none */
 };
 
-#define QP_CONN_VERSION 2u
+#define QP_CONN_VERSION 3u
 
 /*
  * Attributes as the last modify left them (QP-05), values derived from them, and the two halves.
@@ -237,7 +237,9 @@ struct qp_conn {
 	uint16_t pkey_index;
 	uint8_t retry_cnt;
 	uint8_t rnr_retry;
-	uint8_t spare1[4];
+	/* operations of the runs of packets that are not recorded yet (qp/recorder.h) */
+	uint16_t sent_ops; /* bits 1 << enum uroce_wr_opcode */
+	uint16_t got_ops;  /* low bits of enum wire_op_flags */
 	uint8_t sgid[16], dgid[16];
 
 	/* header template and next hop: two lines */
@@ -254,7 +256,9 @@ struct qp_conn {
 	bool alt_loaded;
 	bool mig_refused;  /* PATH_MIG_ERR was raised for the peer's request */
 	bool last_wqe_due; /* LAST_WQE_REACHED is raised at the end of the flush */
-	uint8_t spare2[13];
+	uint8_t spare2[11];
+	uint16_t
+		why; /* enum uroce_error: reason of SQE, ERR or the NAK due; 0: none (qp/fault.h) */
 	struct qp_rcv rcv;
 };
 

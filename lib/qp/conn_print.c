@@ -131,7 +131,8 @@ static const struct field before_rcv[] = {
 	N(pkey_index),
 	N(retry_cnt),
 	N(rnr_retry),
-	B(spare1),
+	N(sent_ops),
+	N(got_ops),
 	B(sgid),
 	B(dgid),
 	B(tmpl.bytes),
@@ -179,6 +180,7 @@ static const struct field before_rcv[] = {
 	N(mig_refused),
 	N(last_wqe_due),
 	B(spare2),
+	N(why),
 };
 
 static const struct field of_rcv[] = {

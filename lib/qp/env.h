@@ -71,6 +71,8 @@ struct qp_env_ops {
 	 * still be inside this process, because one of its threads did not run meanwhile?
 	 */
 	bool (*held_up)(void *ctx, const struct qp *qp, uint64_t since_ns);
+	/* qp has failed; its recorder says why. */
+	void (*failed)(void *ctx, const struct qp *qp);
 };
 
 #define QP_ENV_MAX_DIRTY 64

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "qp/deadline.h"
 #include "qp/doorbell.h"
+#include "qp/recorder.h"
 #include "qp/retire.h"
 
 void
@@ -27,7 +28,7 @@ posted_sends(struct qp_env *env, struct qp *qp, uint32_t *prod)
 
 	*prod = __atomic_load_n(&qp->bind.sq.hdr->prod, __ATOMIC_ACQUIRE);
 	if (*prod - snd->head > qp->bind.sq.mask + 1) {
-		qp_fatal(env, qp);
+		qp_fatal(env, qp, UROCE_ERROR_SQ_CORRUPT);
 		return false;
 	}
 	qp->bind.sq.prod = *prod;
@@ -125,6 +126,8 @@ qp_flush_rest(struct qp_env *env, struct qp *qp)
 {
 	flush_sends(env, qp, qp->conn.flush_to);
 	qp->conn.snd.flushing = qp->conn.snd.head != qp->conn.flush_to;
+	if (!qp->conn.snd.flushing)
+		qp->conn.why = 0;
 	return qp->conn.snd.flushing;
 }
 
@@ -163,6 +166,9 @@ qp_error(struct qp_env *env, struct qp *qp, enum qp_wc_status status)
 {
 	if (qp->conn.state == QP_ERR)
 		return;
+	if (qp->conn.why == 0)
+		qp->conn.why = UROCE_ERROR_MOVED;
+	qp_record(env, qp, QP_RECORD_STATE, QP_ERR, qp->conn.why, qp->conn.state);
 	flush_stop(qp);
 	if (qp->conn.rings_bad)
 		return;
@@ -178,20 +184,23 @@ qp_send_error(struct qp_env *env, struct qp *qp, enum qp_wc_status status)
 		qp_error(env, qp, status);
 		return;
 	}
+	qp_record(env, qp, QP_RECORD_STATE, QP_SQE, qp->conn.why, qp->conn.state);
 	qp->conn.state = QP_SQE;
 	qp_deadline_clear_all(&qp->conn);
 	qp->conn.snd.draining = false;
 	flush_taken_sends(env, qp, status);
 	/* Packets of the aborted message expect no ACK, so a drain ends at once. */
 	qp->conn.snd.una_psn = qp->conn.snd.alloc_psn = qp->conn.snd.next_psn;
+	qp_recorder_sync(qp);
 	qp_wake(env, qp);
 }
 
 void
-qp_fatal(struct qp_env *env, struct qp *qp)
+qp_fatal(struct qp_env *env, struct qp *qp, enum uroce_error why)
 {
 	if (qp->conn.rings_bad)
 		return;
+	qp_fault_set(env, qp, &(struct qp_fault){.reason = why});
 	qp->conn.rings_bad = true;
 	qp_error(env, qp, QP_WC_SUCCESS);
 	env->ops->async_event(env->ops_ctx, QP_EVENT_QP_FATAL, qp, NULL);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 #include "qp/image.h"
+#include "qp/recorder.h"
 
 /* Bytes of the SGEs in conn's image. */
 static size_t
@@ -97,5 +98,6 @@ qp_image_load(struct qp *qp, struct qp_sqe_pool *pool, const void *image, size_t
 	/* WQEs posted behind them are read from the shared rings. */
 	qp->bind.sq.prod = conn.snd.head;
 	qp->bind.rq.prod = conn.rcv.head;
+	qp_recorder_sync(qp);
 	return 0;
 }

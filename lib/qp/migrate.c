@@ -6,6 +6,7 @@
 #include "qp/match.h"
 #include "qp/migrate.h"
 #include "qp/qp.h"
+#include "qp/recorder.h"
 #include "wire/timer.h"
 
 const char *const qp_mig_name[QP_MIG_STATES] = {
@@ -86,6 +87,7 @@ static void
 migration_failed(struct qp_env *env, struct qp *qp)
 {
 	env->counters->ctr[COUNTER_MIG_FAILED]++;
+	qp_record(env, qp, QP_RECORD_PATH_BAD, 0, 0, 0);
 	env->ops->async_event(env->ops_ctx, QP_EVENT_PATH_MIG_ERR, qp, NULL);
 }
 
@@ -123,6 +125,7 @@ qp_migrate(struct qp_env *env, struct qp *qp)
 	mig_set(qp, QP_MIG_MIGRATED);
 	restart_requester(env, qp);
 	env->counters->ctr[COUNTER_MIGRATED]++;
+	qp_record(env, qp, QP_RECORD_PATH, 0, 0, 0);
 	env->ops->async_event(env->ops_ctx, QP_EVENT_PATH_MIG, qp, NULL);
 	return true;
 }

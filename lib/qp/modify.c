@@ -5,6 +5,7 @@
 #include "qp/congestion.h"
 #include "qp/deadline.h"
 #include "qp/migrate.h"
+#include "qp/recorder.h"
 #include "qp/retire.h"
 #include "wire/psn.h"
 #include "wire/timer.h"
@@ -204,11 +205,13 @@ enter_reset(struct qp_env *env, struct qp *qp)
 	memset(&qp->conn.alt, 0, sizeof(qp->conn.alt));
 	qp->conn.rings_bad = false;
 	qp->conn.last_wqe_due = false;
+	qp->conn.why = 0;
 	qp->conn.mtu = 0;
 	memset(sq->hdr, 0, sizeof(*sq->hdr));
 	if (rq->hdr != NULL)
 		memset(rq->hdr, 0, sizeof(*rq->hdr));
 	qp->conn.state = QP_RESET;
+	qp_recorder_sync(qp);
 }
 
 static void
@@ -226,6 +229,8 @@ enter_rts(struct qp_env *env, struct qp *qp)
 
 	if (qp->conn.state == QP_SQE)
 		qp_flush_mark(env, qp);
+	if (qp->conn.state == QP_SQE && !snd->flushing)
+		qp->conn.why = 0;
 	if (qp->conn.state == QP_ERR)
 		return; /* a ring was corrupt */
 	if (qp->conn.state == QP_RTR) {
@@ -265,6 +270,10 @@ qp_modify_apply(struct qp_env *env, struct qp *qp, uint32_t mask, const struct u
 	uint32_t to = mask & QP_STATE ? attr->qp_state : qp->conn.state;
 
 	env->counters = qp->bind.counters;
+	if (to != qp->conn.state && to != QP_ERR)
+		qp_record(env, qp, QP_RECORD_STATE, to, 0, qp->conn.state);
+	else if (to == qp->conn.state)
+		qp_record(env, qp, QP_RECORD_MODIFIED, 0, 0, mask);
 	if (to == QP_RESET) {
 		enter_reset(env, qp);
 		return;
@@ -294,6 +303,7 @@ qp_modify_apply(struct qp_env *env, struct qp *qp, uint32_t mask, const struct u
 		qp->conn.state = (uint8_t)to;
 		break;
 	}
+	qp_recorder_sync(qp);
 	if (mask & QP_PATH_MIG_STATE)
 		qp_mig_apply(env, qp, attr->path_mig_state);
 }
@@ -303,6 +313,7 @@ qp_path_resolved(struct qp_env *env, struct qp *qp, const uint8_t dmac[6])
 {
 	memcpy(qp->conn.tmpl.bytes, dmac, 6);
 	qp->conn.path_ok = true;
+	qp_record(env, qp, QP_RECORD_NEIGHBOUR, 0, 0, 0);
 	/* Nothing was sent: timers start with the first packet. */
 	qp_deadline_clear(&qp->conn, QP_DEADLINE_PATH);
 	env->ops->qp_wake(env->ops_ctx, qp);

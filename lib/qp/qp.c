@@ -6,6 +6,7 @@
 #include <rte_common.h>
 #include <rte_malloc.h>
 #include "qp/qp.h"
+#include "qp/recorder.h"
 
 int
 qp_cap_grant(const struct uroce_qp_cap *want, struct uroce_qp_cap *grant)
@@ -44,6 +45,17 @@ qp_mem(size_t bytes, bool huge)
 	return memset(mem, 0, bytes);
 }
 
+/* Not in huge pages: only events that are rare use it. */
+static struct qp_recorder *
+recorder_make(void)
+{
+	void *mem;
+
+	if (posix_memalign(&mem, 64, sizeof(struct qp_recorder)) != 0)
+		return NULL;
+	return memset(mem, 0, sizeof(struct qp_recorder));
+}
+
 struct qp *
 qp_create(const struct qp_create *c)
 {
@@ -75,7 +87,8 @@ qp_create(const struct qp_create *c)
 	qp->conn.dev_mtu = c->dev_mtu;
 	qp->bind.sq = c->sq;
 	qp->bind.rq = c->rq;
-	if (qp_sqes_init(&qp->bind.sqes, &c->sq) != 0) {
+	qp->bind.recorder = recorder_make();
+	if (qp->bind.recorder == NULL || qp_sqes_init(&qp->bind.sqes, &c->sq) != 0) {
 		qp_free(qp);
 		return NULL;
 	}
@@ -88,6 +101,7 @@ qp_free(struct qp *qp)
 	if (qp == NULL)
 		return;
 	qp_sqes_fini(&qp->bind.sqes);
+	free(qp->bind.recorder);
 	if (qp->bind.in_eal)
 		rte_free(qp);
 	else

@@ -12,6 +12,8 @@
  *   table.h     QPs by number
  *   emit.h      frames into env->tx
  *   retire.h    ends of WQEs: completions, the error state, flushing
+ *   fault.h     why a QP failed
+ *   recorder.h  its last events; record.h: the part of it that packets run
  *   doorbell.h  the doorbell protocol between client and worker
  *   prefetch.h  data that a worker prefetches before a QP's turn
  *
@@ -30,6 +32,7 @@
 #include "qp/conn.h"
 #include "qp/deadline.h"
 #include "qp/env.h"
+#include "qp/fault.h"
 #include "qp/loss.h"
 #include "qp/ring.h"
 #include "qp/srq.h"

@@ -14,7 +14,7 @@ srq_corrupt(struct qp_env *env, struct qp *qp)
 		qp->bind.srq->dead = true;
 		env->ops->async_event(env->ops_ctx, QP_EVENT_SRQ_ERR, qp, NULL);
 	}
-	qp_fatal(env, qp);
+	qp_fatal(env, qp, UROCE_ERROR_SRQ_FAILED);
 	return -EPROTO;
 }
 
@@ -77,7 +77,7 @@ qp_take_recv(struct qp_env *env, struct qp *qp)
 		if (prod - *head > rq->mask + 1) {
 			if (qp->bind.srq != NULL)
 				return srq_corrupt(env, qp);
-			qp_fatal(env, qp);
+			qp_fatal(env, qp, UROCE_ERROR_RQ_CORRUPT);
 			return -EPROTO;
 		}
 		rq->prod = prod;
@@ -106,6 +106,8 @@ qp_complete_recv(struct qp_env *env, struct qp *qp, enum qp_wc_status status, st
 
 	cqe->wr_id = rcv->cur.wqe.wr_id;
 	cqe->status = status;
+	if (unlikely(status != QP_WC_SUCCESS) && cqe->vendor_err == 0)
+		cqe->vendor_err = qp->conn.why;
 	cqe->qp_num = qp->conn.qpn;
 	if (qp->conn.type != QP_TYPE_UD)
 		cqe->src_qp = qp->conn.dest_qpn;

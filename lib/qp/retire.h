@@ -10,7 +10,8 @@
 #include "qp/qp.h"
 
 /*
- * Worker. Enter the error state (QP-19, REQ-10). The oldest send WQE completes with status unless
+ * Worker. Enter the error state (QP-19, REQ-10) for conn.why, which qp_fault_set has set; if it is
+ * 0, the program asked for it. The oldest send WQE completes with status unless
  * that is QP_WC_SUCCESS; all other WQEs of both queues are flushed in order. WQEs that the worker
  * has taken are flushed here; qp_flush flushes the rest in later turns. A QP with an SRQ then
  * raises LAST_WQE_REACHED.
@@ -34,8 +35,11 @@ bool qp_flush_rest(struct qp_env *env, struct qp *qp);
  * error state (QP-20); UC and UD enter SQE, in which the receive side continues (QP-17).
  */
 void qp_send_error(struct qp_env *env, struct qp *qp, enum qp_wc_status status);
-/* Worker. A ring of this QP is corrupt: error state, QP_FATAL (EVT-01), rings not read again. */
-void qp_fatal(struct qp_env *env, struct qp *qp);
+/*
+ * Worker. A ring of this QP is corrupt, or a queue that it uses has failed: error state, QP_FATAL
+ * (EVT-01), rings not read again.
+ */
+void qp_fatal(struct qp_env *env, struct qp *qp, enum uroce_error why);
 
 /*
  * Worker. Retire the send WQE at index tail - 1; tail becomes the oldest. The caller releases its
@@ -58,6 +62,7 @@ qp_retire_one(struct qp_env *env, struct qp *qp, uint32_t tail, const struct uro
 			.byte_len = byte_len,
 			.qp_num = qp->conn.qpn,
 			.src_qp = qp->conn.dest_qpn,
+			.vendor_err = status != QP_WC_SUCCESS ? qp->conn.why : 0,
 			.timestamp_ns = env->now_ns,
 			.qp_cookie = qp->bind.user_handle,
 		};
@@ -100,7 +105,7 @@ qp_retire_told(struct qp *qp, uint32_t tail, uint64_t wr_id)
 int qp_take_recv(struct qp_env *env, struct qp *qp);
 /*
  * Worker. Complete the taken receive WQE. The caller sets opcode, flags, byte_len and imm of cqe;
- * this function sets the rest.
+ * this function sets the rest; vendor_err, if it is 0 and status is not, is conn.why.
  */
 void qp_complete_recv(struct qp_env *env, struct qp *qp, enum qp_wc_status status,
 		      struct uroce_cqe *cqe);

@@ -19,6 +19,7 @@ req_drain_check(struct qp_env *env, struct qp *qp)
 	if (!snd->draining || snd->una_psn != snd->high_psn || snd->cur_pkt != 0)
 		return;
 	snd->draining = false;
+	qp_record(env, qp, QP_RECORD_DRAINED, 0, 0, 0);
 	if (qp->conn.attr.en_sqd_async_notify)
 		env->ops->async_event(env->ops_ctx, QP_EVENT_SQ_DRAINED, qp, NULL);
 }

@@ -84,9 +84,9 @@ req_ask_again(struct qp_env *env, struct qp *qp)
 	qp->conn.snd.probe_ns = env->now_ns + qp->conn.snd.wait_ns;
 }
 
-/* Uses up a retry. False: none was left, and the QP is in the error state. */
+/* Uses up a retry. False: none was left, and the QP is in the error state for why. */
 bool
-req_take_retry(struct qp_env *env, struct qp *qp)
+req_take_retry(struct qp_env *env, struct qp *qp, enum uroce_error why)
 {
 	struct qp_snd *snd = &qp->conn.snd;
 
@@ -97,6 +97,7 @@ req_take_retry(struct qp_env *env, struct qp *qp)
 	if (qp_migrate(env, qp))
 		return true; /* with all retries for the other path (REQ-11) */
 	env->counters->ctr[COUNTER_REQ_RETRY_EXC]++;
+	req_fault(env, qp, why, snd->una_psn);
 	qp_error(env, qp, QP_WC_RETRY_EXC_ERR);
 	return false;
 }
@@ -209,6 +210,7 @@ probe(struct qp_env *env, struct qp *qp)
 	struct qp_snd *snd = &qp->conn.snd;
 
 	env->counters->ctr[COUNTER_REQ_PROBE]++;
+	qp_record(env, qp, QP_RECORD_PROBE, 0, snd->una_psn, 1);
 	cc_on_probe(&snd->cc, &qp->conn.cc_flow, env->now_ns, (snd->watch & QP_WATCH_PROBED) != 0);
 	snd->watch |= QP_WATCH_PROBED;
 	snd->read_gap = false;
@@ -224,7 +226,8 @@ ack_timeout(struct qp_env *env, struct qp *qp)
 	struct qp_snd *snd = &qp->conn.snd;
 
 	env->counters->ctr[COUNTER_REQ_TIMEOUT]++;
-	if (!req_take_retry(env, qp))
+	qp_record(env, qp, QP_RECORD_TIMEOUT, snd->retry_left, snd->una_psn, snd->cc.window_pkts);
+	if (!req_take_retry(env, qp, UROCE_ERROR_NO_RESPONSE))
 		return;
 	snd->read_gap = false;
 	cc_on_timeout(&snd->cc, &qp->conn.cc_flow, env->now_ns);
@@ -248,6 +251,7 @@ excused(struct qp_env *env, struct qp *qp)
 	l->excused++;
 	qp_deadline_set(&qp->conn, QP_DEADLINE_ACK, env->now_ns + l->timeout_ns);
 	env->counters->ctr[COUNTER_REQ_EXCUSED]++;
+	qp_record(env, qp, QP_RECORD_EXCUSED, 0, qp->conn.snd.una_psn, 0);
 	return true;
 }
 
@@ -259,8 +263,9 @@ static void
 path_timeout(struct qp_env *env, struct qp *qp, bool over)
 {
 	if (over) {
+		qp_record(env, qp, QP_RECORD_NO_MAC, 0, 0, 0);
 		qp->conn.snd.retry_left = 0;
-		if (!req_take_retry(env, qp))
+		if (!req_take_retry(env, qp, UROCE_ERROR_NO_NEIGHBOUR))
 			return;
 	}
 	req_rewind(qp);

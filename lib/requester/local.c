@@ -2,10 +2,10 @@
 /* Local operations: LOCAL_INV and BIND_MW (MEM-04, CQE-06). */
 #include "requester/requester_parts.h"
 
-static bool
-local_bind(struct qp_env *env, struct qp *qp, const struct uroce_send_wqe *w)
+void
+req_bind_of(const struct qp *qp, const struct uroce_send_wqe *w, struct mw_bind *b)
 {
-	struct mw_bind b = {
+	*b = (struct mw_bind){
 		.key = w->bind.mw_rkey,
 		.new_key = w->bind.new_rkey,
 		.lkey = w->bind.mr_lkey,
@@ -15,7 +15,14 @@ local_bind(struct qp_env *env, struct qp *qp, const struct uroce_send_wqe *w)
 		.addr = w->bind.addr,
 		.len = w->bind.length,
 	};
+}
 
+static bool
+local_bind(struct qp_env *env, struct qp *qp, const struct uroce_send_wqe *w)
+{
+	struct mw_bind b;
+
+	req_bind_of(qp, w, &b);
 	return mw_bind(env->mrs, &b);
 }
 

@@ -59,12 +59,16 @@ req_rx_read_resp(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	e = qp_sq_entry(qp, snd->tail);
 	k = psn_diff(pkt->psn, e->first_psn) & WIRE_PSN_MASK;
 	if (e->wqe.opcode != UROCE_WR_RDMA_READ || !read_resp_fits(qp, e, k, pkt)) {
+		req_fault(env, qp,
+			  e->wqe.opcode != UROCE_WR_RDMA_READ ? UROCE_ERROR_RESPONSE_OPCODE
+							      : UROCE_ERROR_RESPONSE_LENGTH,
+			  pkt->psn);
 		qp_error(env, qp, QP_WC_BAD_RESP_ERR);
 		return;
 	}
 	rc = req_scatter(env, qp, e, k * qp->conn.mtu, pkt->payload, pkt->payload_len);
 	if (unlikely(rc != 0)) {
-		req_not_scattered(env, qp, rc);
+		req_not_scattered(env, qp, e, k * qp->conn.mtu, pkt->payload_len, rc);
 		return;
 	}
 	response_taken(env, qp, e, k + 1 == e->npkts);
@@ -83,12 +87,13 @@ req_rx_atomic_ack(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	}
 	e = qp_sq_entry(qp, qp->conn.snd.tail);
 	if (e->wqe.opcode == UROCE_WR_RDMA_READ || !req_fetches(e)) {
+		req_fault(env, qp, UROCE_ERROR_RESPONSE_OPCODE, pkt->psn);
 		qp_error(env, qp, QP_WC_BAD_RESP_ERR);
 		return;
 	}
 	rc = req_scatter(env, qp, e, 0, (const uint8_t *)&pkt->orig, sizeof(pkt->orig));
 	if (unlikely(rc != 0)) {
-		req_not_scattered(env, qp, rc);
+		req_not_scattered(env, qp, e, 0, sizeof(pkt->orig), rc);
 		return;
 	}
 	response_taken(env, qp, e, true);
@@ -104,8 +109,10 @@ req_rx_malformed(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		return;
 	if (psn_lt(pkt->psn, snd->una_psn) || !psn_lt(pkt->psn, snd->high_psn))
 		return; /* a ghost (REQ-07) */
-	if (req_ack_until(env, qp, pkt->psn))
-		qp_error(env, qp, QP_WC_BAD_RESP_ERR);
-	else
+	if (!req_ack_until(env, qp, pkt->psn)) {
 		req_read_gap(env, qp, pkt->psn, false);
+		return;
+	}
+	req_fault(env, qp, UROCE_ERROR_RESPONSE_MALFORMED, pkt->psn);
+	qp_error(env, qp, QP_WC_BAD_RESP_ERR);
 }

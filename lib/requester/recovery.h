@@ -18,8 +18,8 @@ void req_rewind(struct qp *qp);
 void req_ask_again(struct qp_env *env, struct qp *qp);
 /* A response to a packet sent before a rewind overtook the cursor: continue at una_psn. */
 void req_catch_up(struct qp *qp);
-/* Use up a retry. False: none was left, and the QP is in the error state. */
-bool req_take_retry(struct qp_env *env, struct qp *qp);
+/* Use up a retry. False: none was left, and the QP is in the error state for why. */
+bool req_take_retry(struct qp_env *env, struct qp *qp, enum uroce_error why);
 /*
  * una_psn has advanced, and snd.unusual is not 0. probe_ns is not updated yet; the caller does
  * that.

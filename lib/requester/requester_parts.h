@@ -10,6 +10,7 @@
 #include "qp/doorbell.h"
 #include "qp/emit.h"
 #include "qp/prefetch.h"
+#include "qp/record.h"
 #include "qp/retire.h"
 #include "requester/requester.h"
 
@@ -64,6 +65,8 @@ req_is_local(const struct qp_sq_entry *e)
  * before it have.
  */
 void req_local_run(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e);
+/* The bind that a WQE w of qp asks for. */
+void req_bind_of(const struct qp *qp, const struct uroce_send_wqe *w, struct mw_bind *b);
 /* Retire executed local operations that have become the oldest WQEs. */
 void req_local_retire(struct qp_env *env, struct qp *qp);
 
@@ -218,14 +221,23 @@ void req_rx_fatal_nak(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t 
  * per gap (REQ-08). data: the received response is a READ response.
  */
 void req_read_gap(struct qp_env *env, struct qp *qp, uint32_t psn, bool data);
-/* Handle the failure rc of req_scatter for the data of una_psn. */
-void req_not_scattered(struct qp_env *env, struct qp *qp, int rc);
+/* Handle the failure rc of req_scatter for the data of una_psn, len bytes at off of e's SGEs. */
+void req_not_scattered(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off,
+		       uint32_t len, int rc);
 
 /*
  * Nothing can be sent because the next hop's MAC is unknown. Uses up no retry, since no packet was
  * sent; the QP gives up (RETRY_EXC_ERR) after the time that all retries would have taken.
  */
 enum req_step req_wait_path(struct qp_env *env, struct qp *qp);
+
+/* fault.c: qp fails for why; the oldest WQE, if there is one, is concerned. */
+void req_fault(struct qp_env *env, struct qp *qp, enum uroce_error why, uint32_t psn);
+/* fault.c: qp fails because e, the oldest WQE, has a status that is not success. */
+void req_fault_wqe(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e);
+/* fault.c: qp fails because the data of una_psn cannot be stored at off of e's SGEs. */
+void req_fault_scatter(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off,
+		       uint32_t len);
 
 /* Report the end of a drain (SQD) once, when nothing is outstanding (QP-15). */
 void req_drain_check(struct qp_env *env, struct qp *qp);

@@ -35,6 +35,7 @@ req_read_gap(struct qp_env *env, struct qp *qp, uint32_t psn, bool data)
 	if (req_rnr_waits(qp) || (snd->read_gap && !(data && gap_again(env, qp, psn))))
 		return;
 	env->counters->ctr[COUNTER_REQ_READ_GAP]++;
+	qp_record(env, qp, QP_RECORD_READ_GAP, 0, psn, 1);
 	snd->rd_lossy = true;
 	if (!(env->plain & QP_PLAIN_REQUESTER))
 		cc_on_loss(&snd->cc, &qp->conn.cc_flow, env->now_ns);
@@ -58,8 +59,10 @@ req_rx_rnr(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t code)
 	if (req_rnr_waits(qp))
 		return; /* to a packet sent before the wait began */
 	env->counters->ctr[COUNTER_REQ_RNR_NAK]++;
+	qp_record(env, qp, QP_RECORD_NAK_GOT, WIRE_SYN_RNR | code, psn, snd->rnr_left);
 	if (qp->conn.attr.rnr_retry != 7) {
 		if (snd->rnr_left == 0) {
+			req_fault(env, qp, UROCE_ERROR_RNR_RETRIES, psn);
 			qp_error(env, qp, QP_WC_RNR_RETRY_EXC_ERR);
 			return;
 		}
@@ -103,7 +106,9 @@ req_rx_seq_nak(struct qp_env *env, struct qp *qp, uint32_t psn)
 	if (req_rnr_waits(qp))
 		return; /* for packets behind the RNR NAK's; retransmitted after the wait */
 	env->counters->ctr[COUNTER_REQ_SEQ_NAK]++;
-	if (!nak_is_progress(qp, psn) && !req_take_retry(env, qp))
+	qp_record(env, qp, QP_RECORD_NAK_GOT, WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ, psn,
+		  snd->retry_left);
+	if (!nak_is_progress(qp, psn) && !req_take_retry(env, qp, UROCE_ERROR_SEQ_NAK_RETRIES))
 		return;
 	req_answered(env, qp);
 	if (!(env->plain & QP_PLAIN_REQUESTER))
@@ -121,12 +126,19 @@ req_rx_fatal_nak(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t code)
 		[WIRE_NAK_REM_ACCESS] = QP_WC_REM_ACCESS_ERR,
 		[WIRE_NAK_REM_OP] = QP_WC_REM_OP_ERR,
 	};
+	static const uint16_t why[] = {
+		[WIRE_NAK_INV_REQ] = UROCE_ERROR_NAK_INVALID_REQUEST,
+		[WIRE_NAK_REM_ACCESS] = UROCE_ERROR_NAK_REMOTE_ACCESS,
+		[WIRE_NAK_REM_OP] = UROCE_ERROR_NAK_REMOTE_OPERATION,
+	};
 
 	if (!req_ack_until(env, qp, psn)) {
 		req_read_gap(env, qp, psn, false);
 		return;
 	}
 	env->counters->ctr[COUNTER_REQ_FATAL_NAK]++;
+	qp_record(env, qp, QP_RECORD_NAK_GOT, WIRE_SYN_NAK | code, psn, 0);
+	req_fault(env, qp, why[code], psn);
 	qp_error(env, qp, status[code]);
 }
 
@@ -137,15 +149,18 @@ req_rx_fatal_nak(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t code)
  * little later, as after an RNR NAK. Uses up no retry, because the peer has responded.
  */
 __rte_noinline void
-req_not_scattered(struct qp_env *env, struct qp *qp, int rc)
+req_not_scattered(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off,
+		  uint32_t len, int rc)
 {
 	struct qp_snd *snd = &qp->conn.snd;
 
 	if (rc != -EAGAIN) {
+		req_fault_scatter(env, qp, e, off, len);
 		qp_error(env, qp, QP_WC_LOC_PROT_ERR);
 		return;
 	}
 	qp_env_drop(env, DROP_MEMORY_LATE);
+	qp_record(env, qp, QP_RECORD_LATE, 0, snd->una_psn, 1);
 	if (req_rnr_waits(qp))
 		return; /* requested again already */
 	snd->retry_left = qp->conn.attr.retry_cnt;

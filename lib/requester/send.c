@@ -170,6 +170,7 @@ send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, bool rc, boo
 	}
 	if (rc)
 		send_asked(snd, last, f.ackreq);
+	qp_sent(env, qp, e->wqe.opcode);
 	send_advance(env, qp, 1);
 	if (last) {
 		if (rc)
@@ -218,6 +219,7 @@ send_request(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const str
 	}
 	snd->rd_psns += n;
 	send_asked(snd, true, true);
+	qp_sent(env, qp, e->wqe.opcode);
 	send_advance(env, qp, n);
 	if (snd->cur_pkt == e->npkts)
 		send_next_wqe(snd);
@@ -299,8 +301,10 @@ send_special(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 
 	if (e->status != QP_WC_SUCCESS) {
 		/* Its error completion waits for the WQEs before it (REQ-01). */
-		if (snd->cur == snd->tail)
+		if (snd->cur == snd->tail) {
+			req_fault_wqe(env, qp, e);
 			qp_send_error(env, qp, e->status);
+		}
 		return REQ_BLOCKED;
 	}
 	if (snd->cur_pkt == e->npkts && (e->npkts != 0 || e->done)) {

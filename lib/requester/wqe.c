@@ -133,7 +133,7 @@ fetch_posted(struct qp_env *env, struct qp *qp)
 	prod = __atomic_load_n(&qp->bind.sq.hdr->prod, __ATOMIC_ACQUIRE);
 	/* At most as many as the ring holds, and none before those taken. */
 	if (prod - snd->tail > qp->bind.sq.mask + 1 || prod - snd->tail < snd->head - snd->tail) {
-		qp_fatal(env, qp);
+		qp_fatal(env, qp, UROCE_ERROR_SQ_CORRUPT);
 		return false;
 	}
 	qp->bind.sq.prod = prod;

@@ -20,8 +20,10 @@ atomic_by_ops(struct qp_env *env, struct qp *qp, const struct mr *mr, const stru
 		return false;
 	}
 	qp->conn.rcv.late.once = 0;
-	if (rc != 0 && !rsp_client_gone(env, qp, rc))
+	if (rc != 0 && !rsp_client_gone(env, qp, rc)) {
+		rsp_fault(env, qp, UROCE_ERROR_MEMORY_GONE, pkt);
 		rsp_nak_fatal(env, qp, WIRE_NAK_REM_OP, QP_WC_GENERAL_ERR, QP_EVENT_QP_FATAL);
+	}
 	return rc == 0;
 }
 
@@ -35,6 +37,7 @@ atomic_execute(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, ui
 	if (mr == NULL) {
 		if (rsp_key_guessed(env, qp, pkt->rkey))
 			return false;
+		rsp_fault_rkey(env, qp, pkt, MEM_REMOTE_ATOMIC);
 		rsp_nak_fatal(env, qp, WIRE_NAK_REM_ACCESS, QP_WC_REM_ACCESS_ERR,
 			      QP_EVENT_QP_ACCESS_ERR);
 		return false;
@@ -52,6 +55,10 @@ rsp_atomic_new(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		.va = pkt->va, .rkey = pkt->rkey, .psn = pkt->psn, .npkts = 1, .atomic = true};
 
 	if ((pkt->va & 7) != 0 || !rsp_rd_room(qp)) {
+		rsp_fault(env, qp,
+			  (pkt->va & 7) != 0 ? UROCE_ERROR_ATOMIC_ALIGNMENT
+					     : UROCE_ERROR_READ_DEPTH,
+			  pkt);
 		rsp_nak_fatal(env, qp, WIRE_NAK_INV_REQ, QP_WC_REM_INV_REQ_ERR,
 			      QP_EVENT_QP_ACCESS_ERR);
 		return;

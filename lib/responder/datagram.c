@@ -31,7 +31,7 @@ grh_fill(uint8_t grh[WIRE_GRH_LEN], const struct wire_pkt *pkt)
 
 /* Gets a receive WQE for len bytes. One that is too small stays for the next datagram. */
 static bool
-datagram_wqe(struct qp_env *env, struct qp *qp, uint32_t len)
+datagram_wqe(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t len)
 {
 	int rc = 0;
 
@@ -41,17 +41,21 @@ datagram_wqe(struct qp_env *env, struct qp *qp, uint32_t len)
 		return false;
 	if (rc == -EAGAIN) {
 		qp_env_drop(env, DROP_NO_RECV_WQE);
+		rsp_note(env, qp, UROCE_ERROR_NO_RECV, pkt);
 		return false;
 	}
 	if (rc != 0) {
+		rsp_fault(env, qp, UROCE_ERROR_RECV_SGES, pkt);
 		rsp_nak_fatal(env, qp, WIRE_NAK_REM_OP, QP_WC_LOC_QP_OP_ERR, QP_EVENT_QP_FATAL);
 		return false;
 	}
 	if (len > qp->conn.rcv.cur.length) {
+		rsp_note(env, qp, UROCE_ERROR_RECV_TOO_SMALL, pkt);
 		qp_env_drop(env, DROP_BAD_LENGTH);
 		return false;
 	}
 	if (!rsp_recv_keys_good(env, qp, 0, len)) {
+		rsp_fault_recv(env, qp, pkt, 0, len);
 		rsp_nak_fatal(env, qp, WIRE_NAK_REM_OP, QP_WC_LOC_PROT_ERR, QP_EVENT_QP_FATAL);
 		return false;
 	}
@@ -96,13 +100,14 @@ rsp_rx_datagram(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	}
 	if (pkt->qkey != qp->conn.attr.qkey) {
 		qp_env_drop(env, DROP_BAD_QKEY); /* WIRE-08 */
+		rsp_note(env, qp, UROCE_ERROR_QKEY, pkt);
 		return;
 	}
 	if (pkt->payload_len > qp->conn.mtu) {
 		qp_env_drop(env, DROP_BAD_LENGTH);
 		return;
 	}
-	if (!datagram_wqe(env, qp, cqe.byte_len))
+	if (!datagram_wqe(env, qp, pkt, cqe.byte_len))
 		return;
 	grh_fill(grh, pkt);
 	rc = rsp_recv_write(env, qp, grh, 0, WIRE_GRH_LEN);
@@ -113,6 +118,7 @@ rsp_rx_datagram(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		return;
 	}
 	if (rc != 0) {
+		rsp_fault(env, qp, UROCE_ERROR_MEMORY_GONE, pkt);
 		rsp_nak_fatal(env, qp, WIRE_NAK_REM_OP, QP_WC_LOC_PROT_ERR, QP_EVENT_QP_FATAL);
 		return;
 	}

@@ -74,6 +74,7 @@ rx_early(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, struct r
 {
 	RTE_SET_USED(m);
 	env->counters->ctr[COUNTER_RSP_OUT_OF_SEQ]++;
+	qp_record(env, qp, QP_RECORD_EARLY, 0, pkt->psn, 1);
 	nak_sequence(env, qp, pkt->psn);
 }
 
@@ -98,7 +99,7 @@ rsp_order_rx_malformed(struct qp_env *env, struct qp *qp, const struct wire_pkt 
 
 	if (ahead == 0) {
 		rcv->nak_due = rcv->nak_sent = false; /* void, as in rx_expected */
-		rsp_invalid(env, qp);
+		rsp_invalid(env, qp, UROCE_ERROR_MALFORMED, pkt);
 	} else if (ahead > 0 && !rcv->nak_sent) {
 		env->counters->ctr[COUNTER_RSP_OUT_OF_SEQ]++;
 		nak_sequence(env, qp, pkt->psn);

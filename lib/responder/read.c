@@ -91,11 +91,13 @@ rsp_read_new(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	};
 
 	if (pkt->dmalen > QP_MAX_MSG_BYTES) {
+		rsp_fault(env, qp, UROCE_ERROR_RETH_LENGTH, pkt);
 		rsp_nak_fatal(env, qp, WIRE_NAK_INV_REQ, QP_WC_REM_INV_REQ_ERR,
 			      QP_EVENT_QP_REQ_ERR);
 		return;
 	}
 	if (!rsp_rd_room(qp)) {
+		rsp_fault(env, qp, UROCE_ERROR_READ_DEPTH, pkt);
 		rsp_nak_fatal(env, qp, WIRE_NAK_INV_REQ, QP_WC_REM_INV_REQ_ERR,
 			      QP_EVENT_QP_ACCESS_ERR);
 		return;
@@ -103,6 +105,7 @@ rsp_read_new(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	if (!read_allowed(env, qp, pkt->rkey, pkt->va, pkt->dmalen)) {
 		if (rsp_key_guessed(env, qp, pkt->rkey))
 			return;
+		rsp_fault_rkey(env, qp, pkt, MEM_REMOTE_READ);
 		rsp_nak_fatal(env, qp, WIRE_NAK_REM_ACCESS, QP_WC_REM_ACCESS_ERR,
 			      QP_EVENT_QP_ACCESS_ERR);
 		return;
@@ -208,6 +211,7 @@ read_lost(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
 		read_remove(&qp->conn.rcv, 0);
 		return;
 	}
+	rsp_fault_read(env, qp, op, psn);
 	qp->conn.rcv.rdq_n = 0;
 	qp->conn.rcv.ack_due = false;
 	/* A message that is being received did not fail: its receive WQE is flushed. */
@@ -255,6 +259,7 @@ read_late(struct qp_env *env, struct qp *qp, const struct qp_rd_op *op, struct r
 	rsp_emit(env, qp, m, wire_hdr_put(&qp->conn.tmpl, &f, 0, rte_pktmbuf_mtod(m, uint8_t *)),
 		 0);
 	env->counters->ctr[COUNTER_RSP_RNR_NAK]++;
+	qp_record(env, qp, QP_RECORD_NAK_SENT, f.syndrome, f.psn, 0);
 	return false;
 }
 

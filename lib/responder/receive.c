@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <rte_branch_prediction.h>
 #include <rte_common.h>
+#include "mem/explain.h"
 #include "responder/order.h"
 #include "responder/responder_parts.h"
 #include "responder/write_run.h"
@@ -25,29 +26,32 @@ enum rx_step {
 };
 
 void
-rsp_invalid(struct qp_env *env, struct qp *qp)
+rsp_invalid(struct qp_env *env, struct qp *qp, enum uroce_error why, const struct wire_pkt *pkt)
 {
-	if (qp->conn.type == QP_TYPE_UC)
+	if (qp->conn.type == QP_TYPE_UC) {
+		rsp_note(env, qp, why, pkt);
 		return;
+	}
+	rsp_fault(env, qp, why, pkt);
 	rsp_nak_fatal(env, qp, WIRE_NAK_INV_REQ, QP_WC_REM_INV_REQ_ERR, QP_EVENT_QP_REQ_ERR);
 }
 
 static enum rx_step
-invalid_request(struct qp_env *env, struct qp *qp)
+invalid_request(struct qp_env *env, struct qp *qp, enum uroce_error why, const struct wire_pkt *pkt)
 {
-	rsp_invalid(env, qp);
+	rsp_invalid(env, qp, why, pkt);
 	return RX_DONE;
 }
 
 static enum rx_step
-check_sequence(struct qp_env *env, struct qp *qp, uint32_t flags)
+check_sequence(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t flags)
 {
 	uint8_t msg = QP_MSG_NONE;
 
 	if (!(flags & WIRE_F_FIRST))
 		msg = flags & WIRE_F_SEND ? QP_MSG_SEND : QP_MSG_WRITE;
 	if (unlikely(qp->conn.rcv.msg != msg))
-		return invalid_request(env, qp);
+		return invalid_request(env, qp, UROCE_ERROR_OPCODE_SEQUENCE, pkt);
 	return RX_CHECK_LENGTH;
 }
 
@@ -58,9 +62,9 @@ check_length(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint
 		return RX_CHECK_ENABLED;
 	if (!(flags & WIRE_F_LAST) ? pkt->payload_len != qp->conn.mtu || pkt->pad_len != 0
 				   : pkt->payload_len > qp->conn.mtu)
-		return invalid_request(env, qp);
+		return invalid_request(env, qp, UROCE_ERROR_PATH_MTU, pkt);
 	if ((flags & WIRE_F_LAST) && !(flags & WIRE_F_FIRST) && pkt->payload_len == 0)
-		return invalid_request(env, qp);
+		return invalid_request(env, qp, UROCE_ERROR_EMPTY_PACKET, pkt);
 	return RX_CHECK_ENABLED;
 }
 
@@ -79,12 +83,12 @@ check_enabled(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uin
 		rsp_atomic_new(env, qp, pkt);
 		return RX_DONE;
 	}
-	return invalid_request(env, qp);
+	return invalid_request(env, qp, UROCE_ERROR_QP_ACCESS, pkt);
 }
 
 /* Takes the receive WQE that this message needs (RSP-05). */
 static enum rx_step
-take_wqe(struct qp_env *env, struct qp *qp, uint32_t flags)
+take_wqe(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t flags)
 {
 	int rc = 0;
 
@@ -92,6 +96,7 @@ take_wqe(struct qp_env *env, struct qp *qp, uint32_t flags)
 	if (!qp->conn.rcv.cur.taken)
 		rc = qp_take_recv(env, qp);
 	if (rc == -EAGAIN) {
+		rsp_note(env, qp, UROCE_ERROR_NO_RECV, pkt);
 		if (qp->conn.type == QP_TYPE_RC)
 			rsp_nak_rnr(env, qp);
 		else
@@ -101,6 +106,7 @@ take_wqe(struct qp_env *env, struct qp *qp, uint32_t flags)
 	if (rc == -EPROTO)
 		return RX_DONE;
 	if (rc != 0) {
+		rsp_fault(env, qp, UROCE_ERROR_RECV_SGES, pkt);
 		rsp_nak_fatal(env, qp, WIRE_NAK_REM_OP, QP_WC_LOC_QP_OP_ERR, QP_EVENT_QP_FATAL);
 		return RX_DONE;
 	}
@@ -122,6 +128,7 @@ check_send_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
 	const struct uroce_sge *sge = qp->recv_sge;
 
 	if (pkt->payload_len > rcv->cur.length - off) {
+		rsp_fault(env, qp, UROCE_ERROR_RECV_TOO_SMALL, pkt);
 		rsp_nak_fatal(env, qp, WIRE_NAK_INV_REQ, QP_WC_LOC_LEN_ERR, QP_EVENT_QP_REQ_ERR);
 		return RX_DONE;
 	}
@@ -131,6 +138,7 @@ check_send_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
 				   pkt->payload_len, MEM_LOCAL_WRITE);
 	}
 	if (to->mr == NULL && !rsp_recv_keys_good(env, qp, off, pkt->payload_len)) {
+		rsp_fault_recv(env, qp, pkt, off, pkt->payload_len);
 		rsp_nak_fatal(env, qp, WIRE_NAK_REM_OP, QP_WC_LOC_PROT_ERR, QP_EVENT_QP_FATAL);
 		return RX_DONE;
 	}
@@ -152,7 +160,7 @@ check_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint
 		return check_send_target(env, qp, pkt, to);
 	if (left > QP_MAX_MSG_BYTES || pkt->payload_len > left ||
 	    ((flags & WIRE_F_LAST) && pkt->payload_len != left))
-		return invalid_request(env, qp);
+		return invalid_request(env, qp, UROCE_ERROR_RETH_LENGTH, pkt);
 	to->addr = va;
 	if (left != 0)
 		to->mr = mr_lookup_remote(env->mrs, rkey, qp->bind.pd, qp->conn.qpn, va, left,
@@ -163,6 +171,7 @@ check_target(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint
 		/* A WRITE with immediate fails with the receive WQE that it would have used. */
 		if ((flags & WIRE_F_IMM) && !rcv->cur.taken && qp_take_recv(env, qp) == -EPROTO)
 			return RX_DONE;
+		rsp_fault_rkey(env, qp, pkt, MEM_REMOTE_WRITE);
 		rsp_nak_fatal(env, qp, WIRE_NAK_REM_ACCESS,
 			      flags & WIRE_F_RWQE ? QP_WC_LOC_ACCESS_ERR : QP_WC_SUCCESS,
 			      QP_EVENT_QP_ACCESS_ERR);
@@ -220,12 +229,14 @@ write_slowly(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint
 		rc = rsp_recv_write(env, qp, pkt->payload, off, pkt->payload_len);
 	if (rc == 0)
 		return true;
-	if (rc == -EAGAIN)
+	if (rc == -EAGAIN) {
 		rsp_memory_late(env, qp);
-	else if (!rsp_client_gone(env, qp, rc))
+	} else if (!rsp_client_gone(env, qp, rc)) {
+		rsp_fault(env, qp, UROCE_ERROR_MEMORY_GONE, pkt);
 		rsp_nak_fatal(env, qp, WIRE_NAK_REM_OP,
 			      flags & WIRE_F_RWQE ? QP_WC_LOC_PROT_ERR : QP_WC_SUCCESS,
 			      QP_EVENT_QP_FATAL);
+	}
 	return false;
 }
 
@@ -255,6 +266,8 @@ invalidate(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	if (mw_invalidate(env->mrs, pkt->inv_rkey, qp->bind.pd, qp->conn.qpn))
 		return RX_COMPLETE;
 	/* Its payload was written, so it always gets a response. */
+	rsp_fault(env, qp,
+		  mw_explain_invalidate(env->mrs, pkt->inv_rkey, qp->bind.pd, qp->conn.qpn), pkt);
 	rsp_key_count(env, qp, pkt->inv_rkey);
 	rsp_nak_fatal(env, qp, WIRE_NAK_REM_ACCESS, QP_WC_LOC_ACCESS_ERR, QP_EVENT_QP_ACCESS_ERR);
 	return RX_DONE;
@@ -300,10 +313,11 @@ rsp_execute(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	uint32_t flags = pkt->op->flags;
 	enum rx_step step = RX_CHECK_SEQUENCE;
 
+	qp_got(env, qp, flags);
 	while (step != RX_DONE) {
 		switch (step) {
 		case RX_CHECK_SEQUENCE:
-			step = check_sequence(env, qp, flags);
+			step = check_sequence(env, qp, pkt, flags);
 			break;
 		case RX_CHECK_LENGTH:
 			step = check_length(env, qp, pkt, flags);
@@ -315,7 +329,7 @@ rsp_execute(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 			step = check_target(env, qp, pkt, flags, &to);
 			break;
 		case RX_TAKE_WQE:
-			step = take_wqe(env, qp, flags);
+			step = take_wqe(env, qp, pkt, flags);
 			break;
 		case RX_EXECUTE:
 			step = execute(env, qp, pkt, flags, &to);
@@ -336,6 +350,7 @@ void
 rsp_duplicate(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	env->counters->ctr[COUNTER_RSP_DUP]++;
+	qp_record(env, qp, QP_RECORD_DUPLICATE, 0, pkt->psn, 1);
 	if (pkt->op->flags & (WIRE_F_SEND | WIRE_F_WRITE))
 		rsp_ack(qp, psn_add(qp->conn.rcv.epsn, WIRE_PSN_MASK)); /* all executed requests */
 	else if (pkt->op->flags & WIRE_F_READ)
@@ -353,7 +368,7 @@ rsp_duplicate(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 static void
 abort_shared(struct qp_env *env, struct qp *qp)
 {
-	struct uroce_cqe cqe = {.opcode = UROCE_CQE_RECV};
+	struct uroce_cqe cqe = {.opcode = UROCE_CQE_RECV, .vendor_err = UROCE_ERROR_MESSAGE_LOST};
 
 	if (qp->bind.srq != NULL && qp->conn.rcv.cur.taken)
 		qp_complete_recv(env, qp, QP_WC_REM_ABORT_ERR, &cqe);

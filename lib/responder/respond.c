@@ -55,6 +55,7 @@ rsp_memory_late(struct qp_env *env, struct qp *qp)
 	struct qp_rcv *rcv = &qp->conn.rcv;
 
 	qp_env_drop(env, DROP_MEMORY_LATE);
+	qp_record(env, qp, QP_RECORD_LATE, 0, rcv->epsn, 1);
 	if (qp->conn.type != QP_TYPE_RC)
 		return;
 	if (rcv->late.psn != rcv->epsn)
@@ -126,6 +127,7 @@ rsp_client_gone(struct qp_env *env, struct qp *qp, int rc)
 {
 	if (rc != -ESRCH)
 		return false;
+	rsp_fault(env, qp, UROCE_ERROR_CLIENT_GONE, NULL);
 	qp_error(env, qp, QP_WC_SUCCESS);
 	return true;
 }
@@ -182,6 +184,7 @@ send_nak_and_ack(struct qp_env *env, struct qp *qp)
 		if (!send_ack(env, qp, rcv->nak_syndrome, rcv->nak_psn))
 			return false;
 		env->counters->ctr[nak_counter(rcv->nak_syndrome)]++;
+		qp_record(env, qp, QP_RECORD_NAK_SENT, rcv->nak_syndrome, rcv->nak_psn, 0);
 		rcv->nak_due = false;
 		if (rcv->ack_due && psn_lt(rcv->ack_psn, rcv->nak_psn))
 			rcv->ack_due = false;

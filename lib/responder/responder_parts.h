@@ -4,6 +4,7 @@
 #define RESPONDER_RESPONDER_PARTS_H
 
 #include "qp/emit.h"
+#include "qp/record.h"
 #include "qp/retire.h"
 #include "responder/responder.h"
 
@@ -14,8 +15,24 @@
 void rsp_execute(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 /* A duplicate: responds again, never executes again (RSP-01), never NAKs (NAK-05). */
 void rsp_duplicate(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
-/* The request with the ePSN is invalid: NAK-07; UC drops it silently (RSP-06). */
-void rsp_invalid(struct qp_env *env, struct qp *qp);
+/* The request pkt with the ePSN is invalid for why: NAK-07; UC drops it silently (RSP-06). */
+void rsp_invalid(struct qp_env *env, struct qp *qp, enum uroce_error why,
+		 const struct wire_pkt *pkt);
+
+/*
+ * fault.c: qp fails for why, because of request pkt (or NULL). Called before rsp_nak_fatal or
+ * qp_error, as all functions rsp_fault*.
+ */
+void rsp_fault(struct qp_env *env, struct qp *qp, enum uroce_error why, const struct wire_pkt *pkt);
+/* The same if qp only refuses pkt and continues. */
+void rsp_note(struct qp_env *env, struct qp *qp, enum uroce_error why, const struct wire_pkt *pkt);
+/* The R_Key of pkt's message does not give this access. */
+void rsp_fault_rkey(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t access);
+/* The memory of op's response with psn cannot be read. */
+void rsp_fault_read(struct qp_env *env, struct qp *qp, const struct qp_rd_op *op, uint32_t psn);
+/* Bytes off .. off + len of the receive WQE cannot be written. */
+void rsp_fault_recv(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t off,
+		    uint32_t len);
 
 /* Are all L_Keys for bytes off .. off + len of the receive WQE valid (MEM-02)? */
 bool rsp_recv_keys_good(struct qp_env *env, struct qp *qp, uint32_t off, uint32_t len);

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The part of the flight recorder that every packet runs (qp/recorder.h). */
+#ifndef QP_RECORD_H
+#define QP_RECORD_H
+
+#include "qp/qp.h"
+#include "qp/recorder.h"
+
+/* Worker. A request packet of this WR opcode is about to be sent with snd.next_psn. */
+static inline void
+qp_sent(const struct qp_env *env, struct qp *qp, uint32_t wr_opcode)
+{
+	if (!QP_RECORDER)
+		return;
+	if (unlikely(qp->conn.sent_ops == 0))
+		qp_sent_begin(env, qp);
+	qp->conn.sent_ops |= (uint16_t)(1u << wr_opcode);
+}
+
+/* Worker. A request packet with the ePSN and these enum wire_op_flags is about to be executed. */
+static inline void
+qp_got(const struct qp_env *env, struct qp *qp, uint32_t flags)
+{
+	if (!QP_RECORDER)
+		return;
+	if (unlikely(qp->conn.got_ops == 0))
+		qp_got_begin(env, qp);
+	qp->conn.got_ops |= (uint16_t)flags;
+}
+
+#endif
