@@ -42,6 +42,7 @@ static struct cli_program program = {
 		"       urocectl [--socket PATH] [--json] addr add|del IP/LEN dev DEVICE\n"
 		"       urocectl [--socket PATH] [--json] pkey set KEY dev DEVICE index N\n"
 		"       urocectl [--socket PATH] [--json] pkey del dev DEVICE index N\n"
+		"       urocectl [--socket PATH] [--json] trace [QPN]\n"
 		"       urocectl [--socket PATH] install | uninstall\n"
 		"WHAT: device port gid neigh qp [QPN] cq mr client stats drops\n",
 	.options = options,
@@ -56,6 +57,9 @@ static const char show_help[] =
 	"  cq mr client  completion queues, memory regions, programs\n"
 	"  stats drops   counters; packets that were dropped, by reason\n"
 	"  Only root and the daemon's user see more of other users' objects than that they exist.\n"
+	"\ntrace: why a queue pair failed and what happened before, also if it was destroyed; "
+	"without QPN "
+	"the list\n"
 	"\ncapture: the frames that DEVICE receives and sends, into FILE as pcapng\n"
 	"\nExit status: 0; 1 when the daemon cannot be reached or refuses; 2 for wrong use.\n";
 
@@ -121,12 +125,13 @@ run_install(const struct request *rq, const char *word)
 static void
 find_command(struct request *rq, int words, char **argv)
 {
-	static const struct command *const commands[] = {&show_command, &impair_command,
+	static const struct command *const commands[] = {&show_command,    &impair_command,
 							 &capture_command, &addr_command,
-							 &pkey_command};
+							 &pkey_command,    &trace_command};
 
 	if (words == 0)
-		usage_error("no command; legal: show impair capture addr pkey install uninstall");
+		usage_error(
+			"no command; legal: show impair capture addr pkey trace install uninstall");
 	for (unsigned i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
 		if (strcmp(argv[1], commands[i]->name) == 0)
 			rq->cmd = commands[i];
@@ -135,7 +140,7 @@ find_command(struct request *rq, int words, char **argv)
 		return;
 	if (strcmp(argv[1], "install") != 0 && strcmp(argv[1], "uninstall") != 0)
 		usage_error("unknown command '%s'; legal: show impair capture addr pkey "
-			    "install uninstall",
+			    "trace install uninstall",
 			    argv[1]);
 	if (words > 1)
 		usage_error("%s: surplus argument '%s'", argv[1], argv[2]);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_COLUMNS 16
+#define MAX_COLUMNS 17
 #define CELL        128
 
 /* The fields that a table shows; --json prints all. */
@@ -20,7 +20,11 @@ static const struct {
 	{"neigh", {"device", "address", "mac", "state", "asked"}},
 	{"qp",
 	 {"qpn", "type", "state", "device", "uid", "pid", "worker", "dest_qpn", "local", "remote",
-	  "path", "path_mig_state", "alt_remote", "sq_waiting", "rq_waiting", "retries_left"}},
+	  "path", "path_mig_state", "alt_remote", "sq_waiting", "rq_waiting", "retries_left",
+	  "error"}},
+	{"trace",
+	 {"qpn", "type", "state", "device", "uid", "pid", "program", "dest_qpn", "remote",
+	  "destroyed", "events", "error", "last_error"}},
 	{"cq",
 	 {"cq", "device", "uid", "pid", "entries", "posted", "waiting", "armed", "channel",
 	  "queues", "error"}},
@@ -128,7 +132,7 @@ table_print_record(json_t *row)
 	json_object_foreach(row, key, value)
 	{
 		cell_text(value, text);
-		printf("%-14s %s\n", key, text);
+		printf("%-20s %s\n", key, text);
 	}
 }
 

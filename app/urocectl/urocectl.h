@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the files of urocectl share: main.c options and the choice of a command; show.c, impair.c,
- * capture.c and set.c a command each; table.c output.
+ * capture.c, trace.c and set.c a command each; table.c output.
  */
 #ifndef UROCECTL_UROCECTL_H
 #define UROCECTL_UROCECTL_H
@@ -45,7 +45,7 @@ struct command {
 };
 
 extern const struct command show_command, impair_command, capture_command, addr_command,
-	pkey_command;
+	pkey_command, trace_command;
 
 /* Wrong use: prints why and exits with 2. */
 void usage_error(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));

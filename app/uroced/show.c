@@ -269,6 +269,7 @@ static const struct {
 	{"client", NULL, show_client}, {"cq", NULL, show_cqs},
 	{"mr", NULL, show_mrs},        {"qp", NULL, NULL},
 	{"cm", NULL, NULL, show_cm},   {"cm_stats", NULL, NULL, show_cm_stats},
+	{"trace", NULL, NULL},
 };
 #define NTOPICS (sizeof(topics) / sizeof(topics[0]))
 
@@ -294,6 +295,10 @@ topic_json(const struct session *asker, const struct uroce_show_req *req)
 	}
 	for (uint32_t i = 0; topics[t].device != NULL && i < d->ndevs; i++)
 		topics[t].device(d->dev[i], out);
+	if (strcmp(req->what, "trace") == 0) {
+		show_traces(asker, req->has_arg ? (int64_t)req->arg : -1, out);
+		return all;
+	}
 	TAILQ_FOREACH (s, &d->sessions, link) {
 		if (s->state != IPC_STATE_CONTEXT || topics[t].device != NULL)
 			continue;

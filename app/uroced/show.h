@@ -5,6 +5,7 @@
 
 #include <jansson.h>
 #include "control/session.h"
+#include "qp/recorder.h"
 
 /* Set a member of an object; takes over the reference to value. */
 static inline void
@@ -43,6 +44,13 @@ ctrl_handler show_request;
  * look up a QP by its number.
  */
 void show_qps(const struct session *s, bool all, int64_t qpn, json_t *out);
+/* show_trace.c: why (as conn.why) and the last fault of a QP as members of o. */
+void show_fault(json_t *o, const struct qp_recorder *r, uint32_t why);
+/*
+ * show_trace.c: the QPs, also destroyed ones, that asker may see: of each its recorder if qpn is
+ * its number, only its owner and last fault if qpn is -1.
+ */
+void show_traces(const struct session *asker, int64_t qpn, json_t *out);
 void show_cqs(const struct session *s, bool all, json_t *out);
 void show_mrs(const struct session *s, bool all, json_t *out);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Objects of a client as JSON. */
+#include "control/kept_qp.h"
 #include "map/mrmap.h"
 #include "qp/deadline.h"
 #include "qp/migrate.h"
@@ -101,23 +102,6 @@ put_alternate(json_t *o, const struct qp *qp)
 	show_set(o, "alt_path", loaded ? path_kind(alt->loopback, alt->path_ok) : json_null());
 }
 
-/*
- * A QP as it stands: asking its worker would make the control thread wait for it. Each word is
- * right by itself; not all are of the same instant. Told to ThreadSanitizer, because the worker's
- * writes are plain.
- */
-static __attribute__((no_sanitize_thread, noinline)) void
-qp_copy(struct qp *to, const struct qp *from)
-{
-	uint64_t *out = (uint64_t *)(void *)to;
-	const uint64_t *in = (const uint64_t *)(const void *)from;
-
-	/* A QP is allocated with as many of the SGEs at its end as its receive queue allows. */
-	_Static_assert(offsetof(struct qp, recv_sge) % sizeof(*in) == 0, "whole words");
-	for (size_t i = 0; i < offsetof(struct qp, recv_sge) / sizeof(*in); i++)
-		out[i] = __atomic_load_n(&in[i], __ATOMIC_RELAXED);
-}
-
 static json_t *
 qp_json(const struct obj_qp *q, bool all)
 {
@@ -127,7 +111,7 @@ qp_json(const struct obj_qp *q, bool all)
 	const struct qp *qp = &copy;
 	json_t *o = owned_by(q->o.s, all);
 
-	qp_copy(&copy, q->qp);
+	kept_qp_copy(&copy, q->qp);
 	if (all)
 		show_set_int(o, "qpn", qp->conn.qpn);
 	show_set(o, "type", json_string(type[qp->conn.type]));
@@ -143,6 +127,7 @@ qp_json(const struct obj_qp *q, bool all)
 	show_set_int(o, "path_mtu", qp->conn.mtu);
 	put_requester(o, qp);
 	put_responder(o, qp);
+	show_fault(o, q->qp->bind.recorder, qp->conn.why);
 	return o;
 }
 

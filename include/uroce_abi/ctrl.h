@@ -438,7 +438,7 @@ UROCE_ABI_ASSERT(sizeof(struct uroce_list_devices_rep) == 1288, "list_devices_re
  * number. Root and the daemon's uid get everything.
  */
 struct uroce_show_req {
-	char what[32]; /* device port gid neigh qp cq mr client stats drops */
+	char what[32]; /* device port gid neigh qp cq mr client stats drops trace */
 	uint32_t arg;  /* qpn and the like */
 	uint32_t has_arg;
 	uint8_t spare[8];

@@ -74,6 +74,8 @@ daemon_tables_open(struct daemon *d)
 	if (rc == 0)
 		rc = triple_init(&d->triples, c->max_qps,
 				 (uint64_t)random_u32() << 32 | random_u32());
+	if (rc == 0)
+		rc = kept_qps_init(&d->kept);
 	idtab_init(&d->cqs, c->max_cqs);
 	idtab_init(&d->pds, c->max_pds);
 	TAILQ_INIT(&d->sessions);
@@ -89,6 +91,7 @@ daemon_tables_close(struct daemon *d)
 {
 	idtab_free(&d->pds);
 	idtab_free(&d->cqs);
+	kept_qps_free(&d->kept);
 	triple_free(&d->triples);
 	qpn_free(&d->qpns);
 	qp_table_free(&d->qps);

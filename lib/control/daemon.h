@@ -19,6 +19,8 @@
  *   session_end.c    a client's objects end, step by step
  *   object.c         create and destroy objects          device_*.c       attributes and addresses
  *   slow_path.c      datagrams for QP1, in and out
+ *   fault_log.c      why QPs failed, as log lines     fault_text.c  their words
+ *   kept_qp.c        what is kept of destroyed QPs
  *   neigh.c          requests for neighbours' MACs
  *   broker.c         the process that may block: holds connections, looks up memory
  *   rest.c           throttles users whose requests take long
@@ -37,6 +39,7 @@
 #include "control/defer.h"
 #include "control/idtab.h"
 #include "ipc/server.h"
+#include "control/kept_qp.h"
 #include "control/loop.h"
 #include "mem/mr.h"
 #include "control/config.h"
@@ -100,6 +103,7 @@ struct daemon {
 	uint64_t mr_failures;        /* memory failures under regions, at the last check */
 	struct idtab cqs;            /* struct obj_cq by cq.id */
 	struct idtab pds;            /* struct obj_pd by id */
+	struct kept_qps kept;        /* destroyed QPs, for the operator */
 };
 
 /*

@@ -204,6 +204,8 @@ qp_release(struct object *o)
 	if (q->srq == NULL)
 		ipc_arena_free(o->s->arena, &q->rq);
 	if (q->qp != NULL)
+		kept_qp_add(&o->s->d->kept, q);
+	if (q->qp != NULL)
 		qpn_release(&o->s->d->qpns, q->qp->conn.qpn);
 	qp_free(q->qp);
 }

@@ -4,6 +4,7 @@
 #include <rte_mbuf.h>
 #include "control/device.h"
 #include "control/events.h"
+#include "control/fault_log.h"
 #include "control/neigh.h"
 #include "control/obj.h"
 #include "control/slow_path.h"
@@ -52,6 +53,15 @@ on_async(struct daemon *d, const struct worker_event *ev)
 }
 
 static void
+on_failed(struct daemon *d, const struct worker_event *ev)
+{
+	struct qp *qp = qp_table_find(&d->qps, ev->id);
+
+	if (qp != NULL && qp == ev->obj)
+		fault_log(qp->bind.owner);
+}
+
+static void
 on_event(struct daemon *d, const struct worker_event *ev)
 {
 	struct device *dev;
@@ -68,6 +78,9 @@ on_event(struct daemon *d, const struct worker_event *ev)
 		break;
 	case WORKER_EV_ASYNC:
 		on_async(d, ev);
+		break;
+	case WORKER_EV_FAILED:
+		on_failed(d, ev);
 		break;
 	case WORKER_EV_DATAGRAM:
 		dev = daemon_device(d, ev->dev);

@@ -6,15 +6,18 @@
 #include "qp/qp.h"
 #include "qp/recorder.h"
 
-/* Worker. A request packet of this WR opcode is about to be sent with snd.next_psn. */
+/*
+ * Worker. A WQE of this opcode, any number, was taken from the SQ, and all before it were sent. Its
+ * packets begin with snd.next_psn.
+ */
 static inline void
-qp_sent(const struct qp_env *env, struct qp *qp, uint32_t wr_opcode)
+qp_taken(const struct qp_env *env, struct qp *qp, uint32_t wr_opcode)
 {
 	if (!QP_RECORDER)
 		return;
 	if (unlikely(qp->conn.sent_ops == 0))
 		qp_sent_begin(env, qp);
-	qp->conn.sent_ops |= (uint16_t)(1u << wr_opcode);
+	qp->conn.sent_ops |= (uint16_t)(1u << (wr_opcode & 31));
 }
 
 /* Worker. A request packet with the ePSN and these enum wire_op_flags is about to be executed. */

@@ -64,6 +64,26 @@ counted(enum qp_record_kind kind)
 }
 
 void
+qp_recorder_cut(const struct qp_env *env, struct qp *qp)
+{
+	if (QP_RECORDER && qp->bind.recorder != NULL)
+		put_runs(qp, env->now_ns);
+}
+
+void
+qp_recorder_continue(const struct qp_env *env, struct qp *qp)
+{
+	const struct qp_snd *snd = &qp->conn.snd;
+	uint32_t opcode;
+
+	if (!QP_RECORDER || snd->cur == snd->head || qp->conn.sent_ops != 0)
+		return;
+	opcode = qp_sq_entry(qp, snd->cur)->wqe.opcode;
+	qp_sent_begin(env, qp);
+	qp->conn.sent_ops = (uint16_t)(1u << (opcode & 31));
+}
+
+void
 qp_record(struct qp_env *env, struct qp *qp, enum qp_record_kind kind, uint32_t arg, uint32_t psn,
 	  uint32_t n)
 {
@@ -78,6 +98,7 @@ qp_record(struct qp_env *env, struct qp *qp, enum qp_record_kind kind, uint32_t 
 		last->n += n;
 	else
 		put(r, env->now_ns, kind, arg, psn, n);
+	qp_recorder_continue(env, qp);
 }
 
 void

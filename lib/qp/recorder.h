@@ -95,7 +95,14 @@ void qp_recorder_close(struct qp *qp, uint64_t now_ns);
  */
 void qp_recorder_copy(struct qp_recorder *to, const struct qp_recorder *from);
 
-/* Worker. Out of line parts of qp_sent and qp_got: a run of packets begins. */
+/*
+ * Worker. The requester's cursor is about to move back: record the packets sent so far. And: it has
+ * moved; packets of WQEs that were taken are a new run.
+ */
+void qp_recorder_cut(const struct qp_env *env, struct qp *qp);
+void qp_recorder_continue(const struct qp_env *env, struct qp *qp);
+
+/* Worker. Out of line parts of qp_taken and qp_got: a run of packets begins. */
 void qp_sent_begin(const struct qp_env *env, struct qp *qp);
 void qp_got_begin(const struct qp_env *env, struct qp *qp);
 

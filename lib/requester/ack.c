@@ -38,7 +38,7 @@ req_progress(struct qp_env *env, struct qp *qp)
 		req_watched(env, qp);
 	/* A response to a packet sent before a rewind may overtake the cursor. */
 	if (psn_lt(snd->next_psn, snd->una_psn))
-		req_catch_up(qp);
+		req_catch_up(env, qp);
 	/* Not set in an RNR wait: next_psn is una_psn then. */
 	snd->probe_ns = req_outstanding(snd) && snd->wait_ns != 0 ? env->now_ns + snd->wait_ns : 0;
 	req_drain_check(env, qp);

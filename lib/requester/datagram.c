@@ -88,10 +88,8 @@ req_send_datagram(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 		return REQ_BLOCKED;
 	}
 	step = datagram_emit(env, qp, e, ah);
-	if (step == REQ_SENT) {
-		qp_sent(env, qp, e->wqe.opcode);
+	if (step == REQ_SENT)
 		datagram_done(env, qp, e);
-	}
 	return step;
 }
 

@@ -11,11 +11,12 @@
 
 /* Moves the cursor back: the next packet sent is una_psn's. */
 static void
-rewind_cursor(struct qp *qp)
+rewind_cursor(const struct qp_env *env, struct qp *qp)
 {
 	struct qp_snd *snd = &qp->conn.snd;
 	uint32_t i;
 
+	qp_recorder_cut(env, qp);
 	for (i = snd->tail; i != snd->head; i++)
 		qp_sq_entry(qp, i)->rd_counted = false;
 	snd->rd_out = 0;
@@ -28,21 +29,22 @@ rewind_cursor(struct qp *qp)
 		snd->cur_pkt = psn_diff(snd->una_psn, qp_sq_entry(qp, snd->tail)->first_psn) &
 			       WIRE_PSN_MASK;
 	qp->conn.rq_out = snd->cur_pkt != 0 && req_takes_recv(qp_sq_entry(qp, snd->tail));
+	qp_recorder_continue(env, qp);
 	/* Karn: a response to a retransmitted packet may be to either copy. */
 	if (snd->watch & QP_WATCH_RTT)
 		snd->watch = (snd->watch & (uint8_t)~QP_WATCH_RTT) | QP_WATCH_RTT_WANT;
 }
 
 void
-req_catch_up(struct qp *qp)
+req_catch_up(const struct qp_env *env, struct qp *qp)
 {
-	rewind_cursor(qp);
+	rewind_cursor(env, qp);
 }
 
 void
-req_rewind(struct qp *qp)
+req_rewind(const struct qp_env *env, struct qp *qp)
 {
-	rewind_cursor(qp);
+	rewind_cursor(env, qp);
 	qp->conn.snd.watch &= (uint8_t)~QP_WATCH_SPURIOUS;
 	qp->conn.snd.probe_ns = 0;
 	qp_deadline_clear(&qp->conn, QP_DEADLINE_ACK);
@@ -75,7 +77,7 @@ req_ask_again(struct qp_env *env, struct qp *qp)
 {
 	uint64_t at_ns = asked_retry_at(env, qp);
 
-	req_rewind(qp);
+	req_rewind(env, qp);
 	if (qp->conn.snd.wait_ns == 0)
 		return;
 	if (at_ns != 0)
@@ -214,7 +216,7 @@ probe(struct qp_env *env, struct qp *qp)
 	cc_on_probe(&snd->cc, &qp->conn.cc_flow, env->now_ns, (snd->watch & QP_WATCH_PROBED) != 0);
 	snd->watch |= QP_WATCH_PROBED;
 	snd->read_gap = false;
-	rewind_cursor(qp);
+	rewind_cursor(env, qp);
 	qp_loss_back_off(qp);
 	snd->probe_ns = env->now_ns + snd->wait_ns;
 	env->ops->qp_wake(env->ops_ctx, qp);
@@ -231,7 +233,7 @@ ack_timeout(struct qp_env *env, struct qp *qp)
 		return;
 	snd->read_gap = false;
 	cc_on_timeout(&snd->cc, &qp->conn.cc_flow, env->now_ns);
-	req_rewind(qp);
+	req_rewind(env, qp);
 	env->ops->qp_wake(env->ops_ctx, qp);
 }
 
@@ -268,7 +270,7 @@ path_timeout(struct qp_env *env, struct qp *qp, bool over)
 		if (!req_take_retry(env, qp, UROCE_ERROR_NO_NEIGHBOUR))
 			return;
 	}
-	req_rewind(qp);
+	req_rewind(env, qp);
 	env->ops->qp_wake(env->ops_ctx, qp);
 }
 

@@ -9,7 +9,7 @@
 #include "requester/requester.h"
 
 /* Rewind: the next packet sent is una_psn's; the ACK timeout restarts with it. */
-void req_rewind(struct qp *qp);
+void req_rewind(const struct qp_env *env, struct qp *qp);
 /*
  * Rewind because READ data is missing. The peer responds, but una_psn does not advance: the ACK
  * timeout restarts only the first time (REQ-04), because a peer whose responses never close the gap
@@ -17,7 +17,7 @@ void req_rewind(struct qp *qp);
  */
 void req_ask_again(struct qp_env *env, struct qp *qp);
 /* A response to a packet sent before a rewind overtook the cursor: continue at una_psn. */
-void req_catch_up(struct qp *qp);
+void req_catch_up(const struct qp_env *env, struct qp *qp);
 /* Use up a retry. False: none was left, and the QP is in the error state for why. */
 bool req_take_retry(struct qp_env *env, struct qp *qp, enum uroce_error why);
 /*

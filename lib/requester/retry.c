@@ -75,7 +75,7 @@ req_rx_rnr(struct qp_env *env, struct qp *qp, uint32_t psn, uint32_t code)
 	 */
 	snd->retry_left = qp->conn.attr.retry_cnt;
 	req_answered(env, qp);
-	req_rewind(qp);
+	req_rewind(env, qp);
 	qp_deadline_set(&qp->conn, QP_DEADLINE_RNR, env->now_ns + wire_rnr_timer_ns(code));
 }
 
@@ -113,7 +113,7 @@ req_rx_seq_nak(struct qp_env *env, struct qp *qp, uint32_t psn)
 	req_answered(env, qp);
 	if (!(env->plain & QP_PLAIN_REQUESTER))
 		cc_on_loss(&snd->cc, &qp->conn.cc_flow, env->now_ns);
-	req_rewind(qp);
+	req_rewind(env, qp);
 	env->ops->qp_wake(env->ops_ctx, qp);
 }
 
@@ -165,6 +165,6 @@ req_not_scattered(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint
 		return; /* requested again already */
 	snd->retry_left = qp->conn.attr.retry_cnt;
 	req_answered(env, qp);
-	req_rewind(qp);
+	req_rewind(env, qp);
 	qp_deadline_set(&qp->conn, QP_DEADLINE_RNR, env->now_ns + LATE_NS);
 }

@@ -170,7 +170,6 @@ send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, bool rc, boo
 	}
 	if (rc)
 		send_asked(snd, last, f.ackreq);
-	qp_sent(env, qp, e->wqe.opcode);
 	send_advance(env, qp, 1);
 	if (last) {
 		if (rc)
@@ -219,7 +218,6 @@ send_request(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, const str
 	}
 	snd->rd_psns += n;
 	send_asked(snd, true, true);
-	qp_sent(env, qp, e->wqe.opcode);
 	send_advance(env, qp, n);
 	if (snd->cur_pkt == e->npkts)
 		send_next_wqe(snd);

@@ -167,6 +167,7 @@ req_fetch(struct qp_env *env, struct qp *qp)
 	} else {
 		wqe_place(env, qp, e);
 	}
+	qp_taken(env, qp, e->wqe.opcode);
 	snd->alloc_psn = psn_add(e->first_psn, e->npkts);
 	snd->head = head + 1;
 	env->counters->ctr[COUNTER_WQE_SEND]++;

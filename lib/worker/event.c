@@ -118,6 +118,23 @@ event_async(void *ctx, enum qp_event event, struct qp *qp, struct cq *cq)
 }
 
 void
+event_failed(void *ctx, const struct qp *qp)
+{
+	struct worker *w = ctx;
+	struct worker_event ev = {
+		.kind = WORKER_EV_FAILED,
+		.obj = (void *)(uintptr_t)qp,
+		.dev = qp->bind.port,
+		.worker = (uint16_t)w->index,
+		.id = qp->conn.qpn,
+	};
+
+	/* Only a log line: it must not take the space of our clients' events. */
+	if (rte_ring_free_count(w->ws->events) > WORKER_EVENTS / 2)
+		(void)put(w, &ev);
+}
+
+void
 event_notify(struct worker *w)
 {
 	static const uint64_t one = 1;

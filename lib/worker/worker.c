@@ -26,6 +26,7 @@ static const struct engine_ops worker_engine_ops = {
 	.cq_event = event_cq,
 	.async_event = event_async,
 	.held_up = stall_held_up,
+	.failed = event_failed,
 };
 
 /* Counts received frames. Not in the engine, which also gets frames that were handed over. */

@@ -29,6 +29,7 @@ struct worker; /* defined in worker_parts.h */
 enum worker_event_kind {
 	WORKER_EV_CQ = 1,   /* write cq's channel */
 	WORKER_EV_ASYNC,    /* asynchronous event ev of qp or cq */
+	WORKER_EV_FAILED,   /* qp has failed; its recorder says why. Lost if the ring is full */
 	WORKER_EV_FRAME,    /* slow path: mbuf m of device dev; the receiver frees it */
 	WORKER_EV_DATAGRAM, /* RoCE datagram m (consumer of struct engine_ops), freed likewise */
 };

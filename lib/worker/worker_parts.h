@@ -218,6 +218,7 @@ grace_quiescent(struct worker *w)
 bool event_frame(void *ctx, uint16_t dev, struct rte_mbuf *m);
 bool event_datagram(void *ctx, uint16_t dev, struct rte_mbuf *m);
 void event_cq(void *ctx, struct cq *cq);
+void event_failed(void *ctx, const struct qp *qp);
 void event_async(void *ctx, enum qp_event ev, struct qp *qp, struct cq *cq);
 /* Notifies the control thread of events put. */
 void event_notify(struct worker *w);

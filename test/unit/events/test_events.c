@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "control/device.h"
+#include "control/log.h"
 #include "control/neigh.h"
 #include "control/obj.h"
 #include "control/slow_path.h"
@@ -20,6 +21,8 @@
 /* Workers with events_left events of a destroyed CQ, and a descriptor that stays readable. */
 static uint32_t events_left;
 static int event_fd;
+
+int daemon_logtype; /* in the place of daemon.c's */
 
 int
 worker_event_fd(struct worker_set *ws)
