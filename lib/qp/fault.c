@@ -13,6 +13,8 @@ keep(const struct qp_env *env, struct qp *qp, const struct qp_fault *f, bool fat
 	*to = *f;
 	to->at_ns = env->now_ns;
 	to->fatal = fatal;
+	if (qp->conn.type == QP_TYPE_UD)
+		return; /* each datagram has another peer */
 	to->peer_qpn = qp->conn.dest_qpn;
 	memcpy(to->peer, qp->conn.dgid, sizeof(to->peer));
 }

@@ -39,7 +39,7 @@ struct qp_fault {
  * Worker. qp is about to fail for f->reason: records it, with the time and the peer, and tells the
  * control thread. Called before the first completion with an error. Of several faults before a QP
  * is in the error state the first counts. The caller sets reason, side, opcode, psn, key, addr and
- * length.
+ * length; for a datagram that was received, also the peer.
  */
 void qp_fault_set(struct qp_env *env, struct qp *qp, const struct qp_fault *f);
 /* Worker. qp has refused something for f->reason, but continues. */

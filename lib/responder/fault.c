@@ -16,6 +16,10 @@ fault_of(const struct qp *qp, enum uroce_error why, const struct wire_pkt *pkt)
 	f.opcode = pkt->opcode;
 	f.psn = pkt->psn;
 	f.length = pkt->payload_len;
+	if (qp->conn.type == QP_TYPE_UD) {
+		wire_src_gid(pkt, f.peer);
+		f.peer_qpn = pkt->src_qpn;
+	}
 	if (pkt->op->flags & (WIRE_F_RETH | WIRE_F_ATOMICETH)) {
 		f.addr = pkt->va;
 		f.key = pkt->rkey;

@@ -3,8 +3,11 @@
 """errmatrix, the matrix of errors: every row between two daemons, within one device, with two workers, and (RC) on
 a network with loss, where errors must still be correct."""
 import json
+import pathlib
 import subprocess
+import tempfile
 
+import error_reasons
 import lib
 
 ERRMATRIX = lib.BUILD / "test/system/errors/errmatrix"
@@ -12,12 +15,14 @@ ERRMATRIX = lib.BUILD / "test/system/errors/errmatrix"
 WRITE_BAD_RKEY = "write_bad_rkey"
 
 
-def rows(link, *plan, timeout=180):
-    """Runs the matrix, responder on b and requester on a; returns both sides' results by row."""
+def rows(link, *plan, timeout=180, look=None):
+    """Runs the matrix, responder on b and requester on a; returns both sides' results by row. look: folders of a and
+    of b that get what show qp says at the end of each row."""
     port = lib.tcp_port()
 
     def argv(side):
-        return [ERRMATRIX, "-d", side.dev, "-p", str(port)]
+        given = [ERRMATRIX, "-d", side.dev, "-p", str(port)]
+        return [*given, "--look", look_script(side, look[side is link.b])] if look else given
 
     pair = lib.run_pair(lambda: link.b.spawn(argv(link.b)),
                         lambda: link.a.spawn([*argv(link.a), "--json", *plan, link.b.host]),
@@ -27,6 +32,29 @@ def rows(link, *plan, timeout=180):
         f"responder {pair.server_rc}:\n{pair.server.tail()}\n"
         f"requester {pair.client_rc}:\n{pair.client.tail()}")
     return {row["row"]: row for row in seen}
+
+
+def look_script(side, folder):
+    """A program that errmatrix runs: it writes what the daemon knows of the queue pair."""
+    script = folder / "look.sh"
+    script.write_text(f'#!/bin/sh\n{lib.UROCECTL} --socket {side.daemon.socket} --json show qp "$2" > {folder}/"$1".json\n')
+    script.chmod(0o755)
+    return str(script)
+
+
+# Requirements: CQE-16
+def reasons(link):
+    """Each row is named on both sides, by vendor_err and by show qp."""
+    with tempfile.TemporaryDirectory(prefix="uroce-why-") as top:
+        folders = [pathlib.Path(top, side) for side in "ab"]
+        for folder in folders:
+            folder.mkdir()
+        seen = {}
+        with lib.case("reasons: the matrix ran"):
+            seen = rows(link, look=folders)
+        for name, row in seen.items():
+            with lib.case(f"reasons: {name}"):
+                error_reasons.check_row(row, folders)
 
 
 def good(row):
@@ -103,6 +131,7 @@ def main():
     lib.need_root()
     link = lib.link_veth()
     check(link.kind, link)
+    reasons(link)
     check(f"{link.kind}, path MTU 256", link, "--mtu", "256", "--only", "_long_")
     lossy(link)
     # Requirements: CQE-10, REQ-04

@@ -138,6 +138,8 @@ struct options {
 	const char *dev;  /* device name, NULL = the first one */
 	const char *host; /* NULL = responder */
 	const char *only; /* run rows whose name contains this; NULL = all */
+	const char
+		*look; /* command to run, with row and QPN, before queues are freed; NULL: none */
 	const char *rows; /* run rows that have a separate line in this text; NULL = all */
 	uint16_t tcp_port;
 	uint8_t ib_port;
@@ -249,7 +251,8 @@ void want_memory(const struct row *row, uint32_t nr, bool requester, struct aren
 
 struct seen_wc {
 	uint64_t wr_id;
-	uint32_t status, qp_num;
+	uint32_t status, qp_num, vendor_err;
+	uint32_t spare;
 };
 
 /* What one side saw; the responder sends it to the requester unchanged. */
@@ -356,6 +359,8 @@ void row_run(struct run *r);
 
 /* "RESET" .., or "?" for a value that is no enum ibv_qp_state. */
 const char *qp_state_name(uint32_t state);
+/* "RKEY_BAD" .. */
+extern const char *const cause_name[];
 
 /* Prints the row's result, in TAP or JSON. True if the report matches. nr counts from 1. */
 bool row_judge(const struct run *r, const struct report *rsp, uint32_t nr);

@@ -75,6 +75,66 @@ qp_state_name(uint32_t state)
 	return name_of(state, names, sizeof(names) / sizeof(names[0]));
 }
 
+const char *const cause_name[] = {
+	[CAUSE_NONE] = "CAUSE_NONE",
+	[RECV_SHORT] = "RECV_SHORT",
+	[RECV_LKEY] = "RECV_LKEY",
+	[RECV_READONLY] = "RECV_READONLY",
+	[RECV_OTHER_PD] = "RECV_OTHER_PD",
+	[RECV_RANGE] = "RECV_RANGE",
+	[RECV_DEREG] = "RECV_DEREG",
+	[RECV_NONE] = "RECV_NONE",
+	[RKEY_BAD] = "RKEY_BAD",
+	[RKEY_OTHER_PD] = "RKEY_OTHER_PD",
+	[RKEY_DEREG] = "RKEY_DEREG",
+	[RKEY_NO_RIGHT] = "RKEY_NO_RIGHT",
+	[RKEY_PAST_END] = "RKEY_PAST_END",
+	[RKEY_BEFORE] = "RKEY_BEFORE",
+	[RKEY_WRAP] = "RKEY_WRAP",
+	[MISALIGNED] = "MISALIGNED",
+	[MW_INVALIDATED] = "MW_INVALIDATED",
+	[MW_FREED] = "MW_FREED",
+	[MW_OTHER_QP] = "MW_OTHER_QP",
+	[MW_RANGE] = "MW_RANGE",
+	[MW_NO_RIGHT] = "MW_NO_RIGHT",
+	[INV_BAD] = "INV_BAD",
+	[INV_REGION] = "INV_REGION",
+	[INV_OTHER_QP] = "INV_OTHER_QP",
+	[QP_NO_RIGHT] = "QP_NO_RIGHT",
+	[DEPTH_ZERO] = "DEPTH_ZERO",
+	[DEPTH_OVERRUN] = "DEPTH_OVERRUN",
+	[RKEY_BAD_RECV_NONE] = "RKEY_BAD_RECV_NONE",
+	[LKEY_BAD] = "LKEY_BAD",
+	[LKEY_OTHER_PD] = "LKEY_OTHER_PD",
+	[LKEY_DEREG] = "LKEY_DEREG",
+	[LKEY_READONLY] = "LKEY_READONLY",
+	[LKEY_RANGE] = "LKEY_RANGE",
+	[TOO_LONG] = "TOO_LONG",
+	[ATOMIC_LENGTH] = "ATOMIC_LENGTH",
+	[NO_CREDIT] = "NO_CREDIT",
+	[BAD_OPCODE] = "BAD_OPCODE",
+	[BIND_LKEY] = "BIND_LKEY",
+	[BIND_OTHER_PD] = "BIND_OTHER_PD",
+	[BIND_NO_RIGHT] = "BIND_NO_RIGHT",
+	[BIND_READONLY] = "BIND_READONLY",
+	[BIND_RANGE] = "BIND_RANGE",
+	[BIND_TWICE] = "BIND_TWICE",
+	[BIND_EMPTY] = "BIND_EMPTY",
+	[BIND_STALE] = "BIND_STALE",
+	[BIND_WINDOW_PD] = "BIND_WINDOW_PD",
+	[INVALIDATE_BAD] = "INVALIDATE_BAD",
+	[INVALIDATE_REGION] = "INVALIDATE_REGION",
+	[INVALIDATE_UNBOUND] = "INVALIDATE_UNBOUND",
+	[INVALIDATE_OTHER_QP] = "INVALIDATE_OTHER_QP",
+	[PEER_NONE] = "PEER_NONE",
+	[PEER_DESTROYED] = "PEER_DESTROYED",
+	[PEER_ERR] = "PEER_ERR",
+	[PEER_RESET] = "PEER_RESET",
+	[QKEY_WRONG] = "QKEY_WRONG",
+	[AH_OTHER_PD] = "AH_OTHER_PD",
+	[BY_HAND] = "BY_HAND",
+};
+
 static void __attribute__((format(printf, 2, 3))) problem(struct problems *p, const char *fmt, ...)
 {
 	va_list ap;
@@ -211,7 +271,12 @@ json_side(const char *name, const struct report *rep)
 	printf(",\"%s\":{", name);
 	json_queue("sends", rep->send, rep->nsend);
 	json_queue("receives", rep->recv, rep->nrecv);
-	printf("\"events\":[");
+	printf("\"vendor\":[");
+	for (uint32_t i = 0; i < rep->nsend + rep->nrecv; i++)
+		printf("%s%u", i ? "," : "",
+		       i < rep->nsend ? rep->send[i].vendor_err
+				      : rep->recv[i - rep->nsend].vendor_err);
+	printf("],\"events\":[");
 	for (uint32_t i = 0; i < rep->nevents; i++)
 		printf("%s\"%s\"", i ? "," : "", event_name(rep->event[i]));
 	printf("],\"state\":\"%s\",\"post_errno\":%d,\"memory\":%lld}", qp_state_name(rep->state),
@@ -221,7 +286,8 @@ json_side(const char *name, const struct report *rep)
 static void
 json_print(const struct run *r, const struct report *rsp, const struct problems *p)
 {
-	printf("{\"row\":\"%s\",\"ok\":%s,\"problems\":[", r->row->name, p->n ? "false" : "true");
+	printf("{\"row\":\"%s\",\"cause\":\"%s\",\"ok\":%s,\"problems\":[", r->row->name,
+	       cause_name[r->row->cause], p->n ? "false" : "true");
 	for (uint32_t i = 0; i < p->n; i++) /* none of them contains a quote or a backslash */
 		printf("%s\"%s\"", i ? "," : "", p->text[i]);
 	printf("]");

@@ -14,6 +14,7 @@ static const char usage[] =
 	"  -g, --gid-index N    source GID (1)\n"
 	"  -p, --port N         TCP port of the exchange (18516)\n"
 	"      --no-events      this device raises no events of queue pairs: expect none of it\n"
+	"      --look CMD       run CMD ROW QPN at the end of each row\n"
 	"      --patience S     wait so long for what must come, seconds (15)\n"
 	"decided by the requester:\n"
 	"      --list           print the rows' names and end\n"
@@ -40,6 +41,7 @@ row_at(uint32_t i)
 enum {
 	OPT_NO_EVENTS = 256,
 	OPT_PATIENCE,
+	OPT_LOOK,
 	OPT_LIST,
 	OPT_ONLY,
 	OPT_ROWS,
@@ -57,6 +59,7 @@ static const struct option long_options[] = {
 	{"help", no_argument, NULL, 'h'},
 	{"no-events", no_argument, NULL, OPT_NO_EVENTS},
 	{"patience", required_argument, NULL, OPT_PATIENCE},
+	{"look", required_argument, NULL, OPT_LOOK},
 	{"list", no_argument, NULL, OPT_LIST},
 	{"only", required_argument, NULL, OPT_ONLY},
 	{"rows", required_argument, NULL, OPT_ROWS},
@@ -108,6 +111,9 @@ parse_one(int c, struct options *opt, struct plan *plan)
 		break;
 	case OPT_PATIENCE:
 		opt->patience_s = (double)option_number("patience", 1, 3600);
+		break;
+	case OPT_LOOK:
+		opt->look = optarg;
 		break;
 	case OPT_LIST:
 		opt->list = true;

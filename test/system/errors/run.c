@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "errmatrix.h"
 
@@ -30,7 +32,9 @@ take(struct ibv_cq *cq, struct seen_wc *seen, uint32_t *n)
 	int got = ibv_poll_cq(cq, (int)(MAX_WCS - *n), wc);
 
 	for (int i = 0; i < got; i++)
-		seen[(*n)++] = (struct seen_wc){wc[i].wr_id, wc[i].status, wc[i].qp_num};
+		seen[(*n)++] =
+			(struct seen_wc){wc[i].wr_id, wc[i].status, wc[i].qp_num,
+					 wc[i].status == IBV_WC_SUCCESS ? 0 : wc[i].vendor_err, 0};
 }
 
 /* Has the send queue completed all requests? */
@@ -319,6 +323,20 @@ row_connected(struct run *r, struct request *q, const struct chain *c)
 		responder_go(r);
 }
 
+/* Runs the operator's command, which may look at the queue pair with tools of its device. */
+static void
+look_outside(const struct run *r)
+{
+	char command[512];
+
+	if (!r->s->opt->look || !r->qp)
+		return;
+	snprintf(command, sizeof(command), "%s %s %u", r->s->opt->look, r->row->name,
+		 r->qp->qp_num);
+	if (system(command))
+		fprintf(stderr, "%s failed\n", command);
+}
+
 void
 row_run(struct run *r)
 {
@@ -349,5 +367,6 @@ row_run(struct run *r)
 		row_connected(r, q, &c);
 	take_events(r);
 	r->rep.memory = arena_differs(&r->s->arena);
+	look_outside(r);
 	queues_free(r);
 }
