@@ -30,6 +30,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <uroce/errors.h>
 
 /* Full queues between checks of the control socket, for threads that post and never poll. */
 #define PROV_ALIVE_CHECK_POSTS (1u << 10)
@@ -141,6 +142,7 @@ gather_put(struct gather *g, const struct prov_qp *qp, uint64_t wr_id, uint8_t o
 		g->to->cqe[g->n] = (struct uroce_cqe){
 			.wr_id = wr_id,
 			.status = oldest ? IBV_WC_FATAL_ERR : IBV_WC_WR_FLUSH_ERR,
+			.vendor_err = UROCE_ERROR_DAEMON_LOST,
 			.opcode = opcode,
 			.qp_num = qp->qpn,
 		};

@@ -166,7 +166,9 @@ extern "C" {
 	X(0x504, SQ_CORRUPT, "sq_corrupt", "the indices of the send queue are impossible", \
 	  "the memory of the send queue was overwritten by the program") \
 	X(0x505, RQ_CORRUPT, "rq_corrupt", "the indices of the receive queue are impossible", \
-	  "the memory of the receive queue was overwritten by the program")
+	  "the memory of the receive queue was overwritten by the program") \
+	X(0x506, DAEMON_LOST, "daemon_lost", "the daemon ended", \
+	  "look at the daemon's log; open the device again")
 
 #define UROCE_ERROR_ENUM(value, name, word, sentence, remedy) UROCE_ERROR_##name = value,
 enum uroce_error {

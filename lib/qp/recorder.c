@@ -94,6 +94,8 @@ qp_record(struct qp_env *env, struct qp *qp, enum qp_record_kind kind, uint32_t 
 		return;
 	put_runs(qp, env->now_ns);
 	last = &r->record[(r->count - 1) % QP_RECORDS];
+	if (kind == QP_RECORD_REFUSED && r->count != 0 && last->kind == kind && last->n == n)
+		return; /* the same again: a stranger may cause it at will */
 	if (counted(kind) && r->count != 0 && last->kind == kind)
 		last->n += n;
 	else

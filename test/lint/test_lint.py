@@ -39,6 +39,13 @@ class Lint(unittest.TestCase):
         self.assertEqual(rc, 1, output)
         self.assertIn(word, output)
 
+    def test_reason_missing_in_its_doc(self):
+        self.put('include/uroce/errors.h', SPDX + '\tX(0x101, A, "a", "is a", \\\n\t  "mend a")\n')
+        self.put('doc/errors.md', '# Reasons\n')
+        self.expect('errors_doc.py', 'lacks the row: | 0x101')
+        self.put('doc/errors.md', '| 0x101 | `a` | is a | mend a |\n')
+        self.assertEqual(self.lint('errors_doc.py')[0], 0)
+
     def test_include_from_above(self):
         self.put('lib/qp/qp.h', SPDX)
         self.put('lib/wire/bad.c', SPDX + '#include "qp/qp.h"\n')
