@@ -391,6 +391,8 @@ rx_unreliable(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		if (!first || !(pkt->op->flags & WIRE_F_SEND))
 			abort_shared(env, qp);
 	}
+	if (unlikely(pkt->psn != rcv->epsn))
+		qp_record(env, qp, QP_RECORD_EARLY, 0, pkt->psn, 1);
 	rcv->epsn = pkt->psn;
 	if (first || rcv->msg != QP_MSG_NONE)
 		rsp_execute(env, qp, pkt);

@@ -55,6 +55,35 @@ def reasons(link):
         for name, row in seen.items():
             with lib.case(f"reasons: {name}"):
                 error_reasons.check_row(row, folders)
+    traces(link)
+
+
+def trace(side, *words, json_text=True, **options):
+    argv = [lib.UROCECTL, "--socket", side.daemon.socket, *(["--json"] if json_text else []), "trace", *words]
+    return subprocess.run(argv, text=True, capture_output=True, timeout=20, **options)
+
+
+def traces(link):
+    """urocectl trace tells of destroyed queue pairs; other users see none of them."""
+    with lib.case("trace: the failed queue pairs that were destroyed are listed"):
+        listed = json.loads(trace(link.b).stdout)["trace"]
+        assert 0 < len(listed) <= 256 and all(qp["destroyed"] for qp in listed), listed
+        failed = [qp for qp in listed if qp["last_error"] == "rkey_unknown"]
+        assert failed and all(qp["program"] == "errmatrix" for qp in failed), listed
+        assert not any("records" in qp for qp in listed)
+    with lib.case("trace: the events of one, in words"):
+        one = json.loads(trace(link.b, str(failed[-1]["qpn"])).stdout)["trace"][-1]
+        kinds = [record["what"] for record in one["records"]]
+        assert "failed" in kinds and "nak_sent" in kinds and kinds[0] == "state", one
+        times = [record["time_ns"] for record in one["records"]]
+        assert times == sorted(times), times
+        text = trace(link.b, str(failed[-1]["qpn"]), json_text=False).stdout
+        for words in ("the R_Key names no region", "sent NAK remote access error", "state RTR > RTS", "destroyed"):
+            assert words in text, text
+    with lib.case("trace: another user sees nothing of them"):
+        done = trace(link.b, str(failed[-1]["qpn"]), user=65534, group=65534)
+        assert done.returncode == 1 and "no QP" in done.stderr, (done.stdout, done.stderr)
+        assert json.loads(trace(link.b, user=65534, group=65534).stdout)["trace"] == []
 
 
 def good(row):
