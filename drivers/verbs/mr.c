@@ -7,6 +7,8 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <time.h>
 #include "mr_adopt.h"
 
@@ -99,6 +101,26 @@ call_until_unmapped(struct ibv_context *ctx, struct ipc_call *call)
 	return rc == EAGAIN ? ENOMEM : rc;
 }
 
+/*
+ * Memory that the daemon may have to copy: where the Yama module restricts ptrace, a daemon of the
+ * same user may open this process's memory only if it is named. Elsewhere the call fails.
+ */
+static void
+name_tracer(const struct prov_context *ctx, const struct uroce_reg_mr_req *req)
+{
+	static pid_t named;
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	if (req->npieces == 0 || req->piece[0].kind == UROCE_PIECE_FD ||
+	    req->piece[0].kind == UROCE_PIECE_KEPT)
+		return; /* adopted, at least in part: then never copied */
+	if (getsockopt(ctx->ipc.sock, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || cred.pid <= 0 ||
+	    __atomic_exchange_n(&named, cred.pid, __ATOMIC_RELAXED) == cred.pid)
+		return;
+	prctl(PR_SET_PTRACER, (unsigned long)cred.pid, 0, 0, 0);
+}
+
 struct ibv_mr *
 prov_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
 {
@@ -132,6 +154,7 @@ prov_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int acc
 			.rep_len = sizeof(rep),
 		};
 
+		name_tracer(prov_context_of(pd->context), &req);
 		attach(prov_context_of(pd->context), &req, fds, &nfds);
 		call.req_nfds = nfds;
 		rc = call_until_unmapped(pd->context, &call);
@@ -198,6 +221,7 @@ prov_rereg_mr(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr, si
 				 iova_after(mr, flags, addr, req.reg.access), fds, &nfds, &hold);
 	if (rc)
 		return prov_fail(rc);
+	name_tracer(prov_context_of(vmr->ibv_mr.context), &req.reg);
 	attach(prov_context_of(vmr->ibv_mr.context), &req.reg, fds, &nfds);
 	call.req_fds = fds;
 	call.req_nfds = nfds;

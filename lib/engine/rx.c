@@ -480,6 +480,7 @@ rx_burst(struct engine *e, uint16_t dev, struct rte_mbuf **m, uint32_t n)
 		rx_fetch_queue(e, f);
 	e->env.counters = e->dev[dev].counters;
 	e->env.rx_next = rx_next;
+	e->env.stored_qp = NULL;
 	e->rx_end = end;
 	e->rx_dev = dev;
 	for (f = frame + 1; f < end; f++) {

@@ -117,6 +117,10 @@ struct qp_env {
 	uint32_t dirty_n;
 	struct mr window; /* buffer for mr_lookup_remote */
 	struct qp_ahead *ahead;
+	/* Within a burst: responses to READs of qp, up to this PSN, whose data was stored at once.
+	 */
+	const struct qp *stored_qp;
+	uint32_t stored_psn;
 	/*
 	 * The packet behind pkt in the received burst, if it is intact and the QP of pkt accepts
 	 * it; else NULL. NULL outside of a burst.

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Responses with data: READ responses and atomic ACKs (REQ-08, REQ-09). */
+#include <string.h>
 #include <rte_branch_prediction.h>
+#include <rte_common.h>
+#include "qp/ahead.h"
 #include "requester/requester_parts.h"
 #include "requester/recovery.h"
 #include "wire/psn.h"
@@ -44,6 +47,61 @@ response_taken(struct qp_env *env, struct qp *qp, const struct qp_sq_entry *e, b
 	req_progress(env, qp);
 }
 
+/* Gathers data of pkt and of the responses behind it in the burst: at most room bytes. */
+static uint32_t
+gather_run(struct qp_env *env, const struct qp *qp, const struct qp_sq_entry *e, uint32_t k,
+	   const struct wire_pkt *pkt, uint32_t room, uint32_t *n)
+{
+	uint8_t *buf = env->ahead->bytes;
+	const struct wire_pkt *p = pkt;
+	uint32_t len = 0;
+
+	qp_ahead_forget(env->ahead);
+	for (*n = 0; p != NULL && p->payload_len <= room - len; pkt = p, p = env->rx_next(env, p)) {
+		if (*n != 0 && (!(p->op->flags & WIRE_F_READ) || !(p->op->flags & WIRE_F_RESP) ||
+				(p->op->flags & WIRE_F_FIRST) || p->psn != psn_add(pkt->psn, 1) ||
+				k + *n >= e->npkts || !read_resp_fits(qp, e, k + *n, p)))
+			break;
+		memcpy(buf + len, p->payload, p->payload_len);
+		len += p->payload_len;
+		++*n;
+	}
+	return len;
+}
+
+/*
+ * Stores the data of packet k of the READ. In memory that is accessed by ops, the data of several
+ * responses of a burst is stored by one operation.
+ */
+static int
+store(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t k,
+      const struct wire_pkt *pkt)
+{
+	const struct uroce_sge *sge = req_sges(e);
+	uint32_t off = k * qp->conn.mtu, n, len;
+	const struct mr *mr = NULL;
+	int rc;
+
+	if (env->rx_next != NULL && off < sge->length)
+		mr = mr_lookup(env->mrs, sge->lkey, qp->bind.pd, sge->addr + off, sge->length - off,
+			       MEM_LOCAL_WRITE);
+	if (likely(mr != NULL && mr->host != NULL) && pkt->payload_len <= sge->length - off)
+		return mr_write(mr, sge->addr + off, pkt->payload, pkt->payload_len);
+	if (mr == NULL || mr->host != NULL)
+		return req_scatter(env, qp, e, off, pkt->payload, pkt->payload_len);
+	if (env->stored_qp == qp && psn_lt(pkt->psn, env->stored_psn))
+		return 0;
+	len = gather_run(env, qp, e, k, pkt, RTE_MIN(sge->length - off, QP_AHEAD_BYTES), &n);
+	if (n < 2)
+		return req_scatter(env, qp, e, off, pkt->payload, pkt->payload_len);
+	rc = mr_write(mr, sge->addr + off, env->ahead->bytes, len);
+	if (rc == 0) {
+		env->stored_qp = qp;
+		env->stored_psn = psn_add(pkt->psn, n);
+	}
+	return rc;
+}
+
 void
 req_rx_read_resp(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
@@ -66,7 +124,7 @@ req_rx_read_resp(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		qp_error(env, qp, QP_WC_BAD_RESP_ERR);
 		return;
 	}
-	rc = req_scatter(env, qp, e, k * qp->conn.mtu, pkt->payload, pkt->payload_len);
+	rc = store(env, qp, e, k, pkt);
 	if (unlikely(rc != 0)) {
 		req_not_scattered(env, qp, e, k * qp->conn.mtu, pkt->payload_len, rc);
 		return;

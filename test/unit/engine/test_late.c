@@ -295,6 +295,39 @@ payload_of_several_packets_is_read_at_once(void **state)
 	assert_int_equal(c->remote->good, 0);
 }
 
+/* Responses of a burst are stored at once, up to a gap; a message's end ends the run, too. */
+REQUIREMENT("MEM-05", "REQ-08")
+static void
+read_responses_of_a_burst_are_stored_at_once(void **state)
+{
+	static const uint8_t op[] = {WIRE_OP_READ_RESP_FIRST, WIRE_OP_READ_RESP_MIDDLE,
+				     WIRE_OP_READ_RESP_LAST, WIRE_OP_READ_RESP_ONLY};
+	struct conn *c = conn_late(state);
+	struct rte_mbuf *m[4];
+
+	memset(c->local->bytes, 7, 8 * MTU);
+	post_quiet(c, (struct wr){.id = 1, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = 3 * MTU});
+	post(c, (struct wr){.id = 2, .op = UROCE_WR_RDMA_READ, .flags = SIG, .len = 9});
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ);
+	pkt_expect(c, WIRE_OP_READ_REQ, SQ + 3);
+	for (uint32_t i = 0; i < 4; i++) {
+		struct wire_fields f = {.opcode = op[i], .psn = SQ + i, .syndrome = WIRE_SYN_ACK};
+		uint8_t frame[MTU + WIRE_MAX_OVERHEAD];
+		uint32_t len = peer_frame(c, f, i * MTU, i < 3 ? MTU : 9, frame);
+
+		m[i] = rte_pktmbuf_alloc(c->b->engine.env.pool);
+		assert_non_null(m[i]);
+		memcpy(rte_pktmbuf_append(m[i], (uint16_t)len), frame, len);
+	}
+	engine_rx(&c->b->engine, c->b->now, BENCH_DEV, m, 4);
+	send_cqe(c, 1, QP_WC_SUCCESS);
+	send_cqe(c, 2, QP_WC_SUCCESS);
+	assert_int_equal(c->local->stores, 2);
+	assert_memory_equal(c->local->bytes, bench_bytes + 3 * MTU, 9);
+	assert_memory_equal(c->local->bytes + 9, bench_bytes + 9, 3 * MTU - 9);
+	assert_int_equal(c->local->bytes[3 * MTU], 7);
+}
+
 /* What follows a gap is neither written nor taken for written. */
 REQUIREMENT("MEM-05", "RSP-01")
 static void
@@ -518,6 +551,7 @@ main(void)
 		bench_test(late_write_is_executed_once),
 		bench_test(packets_of_a_burst_are_copied_at_once),
 		bench_test(payload_of_several_packets_is_read_at_once),
+		bench_test(read_responses_of_a_burst_are_stored_at_once),
 		bench_test(burst_with_a_gap_is_copied_up_to_the_gap),
 		bench_test(late_packets_of_a_burst_are_executed_once),
 		bench_test(late_atomic_is_executed_once),
