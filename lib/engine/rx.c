@@ -235,32 +235,6 @@ bad_group(const struct rx_frame *f)
 	return (f->v == WIRE_OK || wire_bad_form(f->v)) && !may_be_group(&f->pkt);
 }
 
-/*
- * Returns true if the payload of the zero-copy frame m is still what was sent. A QP that has
- * flushed has returned the memory to its client, also of messages that had not arrived; those are
- * dropped then.
- */
-static bool
-view_holds(const struct engine *e, const struct rte_mbuf *m)
-{
-	const struct qp *qp = qp_table_find(e->qps, qp_view_get(m).qpn);
-
-	return qp != NULL && (qp->conn.state == QP_RTS || qp->conn.state == QP_SQD);
-}
-
-bool
-engine_own(const struct engine *e, struct rte_mbuf *m)
-{
-	if (!qp_view_is(m))
-		return true;
-	if (!view_holds(e, m)) {
-		qp_view_lose(m);
-		return false;
-	}
-	qp_view_own(m);
-	return true;
-}
-
 /* Passes m to the worker that owns its QP. Frames between workers have an ICRC. */
 static void
 rx_handoff(struct engine *e, uint16_t dev, struct rte_mbuf *m, uint32_t qpn)
@@ -421,7 +395,7 @@ rx_intact(const struct engine *e, const struct rx_frame *f)
 {
 	if (likely(f->icrc == RX_ICRC_GOOD))
 		return true;
-	return f->icrc == RX_VIEW ? view_holds(e, f->m)
+	return f->icrc == RX_VIEW ? rx_view_holds(e, f->m)
 				  : f->icrc == RX_ICRC_UNKNOWN && wire_icrc_check(&f->pkt);
 }
 

@@ -59,4 +59,11 @@ void rx_multicast(struct engine *e, uint16_t dev, struct rte_mbuf *m, const stru
 void rx_consume(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct wire_pkt *pkt,
 		enum drop_reason form);
 
+/*
+ * Returns true if the payload of the zero-copy frame m is still what was sent. A QP that has
+ * flushed has returned the memory to its client, also of messages that had not arrived; those are
+ * dropped then.
+ */
+bool rx_view_holds(const struct engine *e, const struct rte_mbuf *m);
+
 #endif
