@@ -35,12 +35,16 @@ build/app/uroced/uroced --socket "$run/sock" --file-prefix "demo$$" --idle adapt
 	--dev name=uroce0,port=net_ring_demoa,addr=10.9.0.101/24,mtu=4096 \
 	--dev name=uroce1,port=net_ring_demob,addr=10.9.0.102/24,mtu=4096 >"$run/log" 2>&1 &
 daemon=$!
-for _ in $(seq 150); do
-	grep -q '^uroced: ready' "$run/log" && break
-	kill -0 "$daemon" 2>/dev/null || break
-	sleep 0.1
-done
-grep -q '^uroced: ready' "$run/log" || { cat "$run/log" >&2; setup_fail "uroced did not start"; }
+ready() { # waits until the daemon is
+	for _ in $(seq 150); do
+		grep -q '^uroced: ready' "$run/log" && return
+		kill -0 "$daemon" 2>/dev/null || break
+		sleep 0.1
+	done
+	cat "$run/log" >&2
+	setup_fail "uroced did not start"
+}
+ready
 
 port=$((20000 + $$ % 10000))
 data=build/test/system/rcdata/rcdata
@@ -66,6 +70,22 @@ printf '\n'
 cat "$run/client"
 printf '\n%s\n\n' "$check"
 
+kill "$daemon"
+wait "$daemon" || { cat "$run/log" >&2; setup_fail "uroced did not end cleanly"; }
+
+setup_say "the same on the host's own address: uroced without ports, device uroce_lo on a UDP socket"
+build/app/uroced/uroced --socket "$run/sock" --file-prefix "demo$$" >"$run/log" 2>&1 &
+daemon=$!
+ready
+on "$data" -d uroce_lo -p "$port" >"$run/server" 2>&1 &
+server=$!
+if ! timeout 60 build/app/uroce-run/uroce-run --socket "$run/sock" \
+	"$data" -d uroce_lo -p "$port" --ops 2000 --seed "$$" 127.0.0.1 >"$run/client" 2>&1 || ! wait "$server"; then
+	cat "$run/client" "$run/server" "$run/log" >&2
+	setup_fail "the transfer failed"
+fi
+server=''
+printf '\n%s\n\n' "$(tail -1 "$run/client")"
 kill "$daemon"
 wait "$daemon" || { cat "$run/log" >&2; setup_fail "uroced did not end cleanly"; }
 daemon=''
