@@ -121,7 +121,7 @@ veth(unsigned link, uint32_t mtu, char address[2][256])
 {
 	bool apart = *address[1] != '\0';
 	char bytes[12], a[16], b[16], net[64];
-	char *add[] = {"ip",   "link",  "add", a,     "mtu",   bytes, "type", "veth",
+	char *add[] = {"ip",   "link", "add", a,     "mtu", bytes,   "type", "veth",
 		       "peer", "name", b,     "mtu", bytes, "netns", net,    NULL};
 
 	snprintf(a, sizeof(a), "ub%ua", link);

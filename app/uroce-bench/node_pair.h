@@ -83,8 +83,8 @@ void node_net_open(void);
 /* Checks the port options. On an error: prints a message and exits with status 2. */
 void node_net_check_options(const struct bench_options *o);
 /*
- * Makes EAL arguments (of a socket: the address) for both ends of a port between two processes; link
- * makes its names unique. Side 1 is the server, which starts first.
+ * Makes EAL arguments (of a socket: the address) for both ends of a port between two processes;
+ * link makes its names unique. Side 1 is the server, which starts first.
  */
 void node_net_port(const struct bench_options *o, unsigned link, char vdev[2][256]);
 /* The MTU of the interface below the port. */

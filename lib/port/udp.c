@@ -206,8 +206,8 @@ steer(const struct port *p)
 }
 
 /*
- * Binds the first socket without SO_REUSEPORT, so that nobody else has the address, and the others
- * to the same. Nobody else can join them later without that attempt failing, too.
+ * Binds the first socket without SO_REUSEPORT, which fails if anybody has the address, and the
+ * others to the same address. Another uroced cannot join them, because it begins in the same way.
  */
 static int
 bind_queue(const struct port *p, const struct port_udp *u)

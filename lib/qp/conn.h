@@ -25,7 +25,7 @@
 #define QP_MAX_INLINE      1024  /* bytes of inline data */
 #define QP_MAX_WR          16384 /* WQEs of a queue */
 #define QP_MAX_MSG_BYTES   (1u << 31)
-#define QP_ACKREQ_PKTS     32         /* packets between two AckReqs, at most */
+#define QP_ACKREQ_PKTS     32u        /* packets between two AckReqs, at most */
 #define QP_READ_CHUNK_PKTS (1u << 22) /* responses to one READ request, at most */
 /* Responses to one retransmitted READ request, at most; a power of two. */
 #define QP_READ_AGAIN_PKTS 64u

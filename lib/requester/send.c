@@ -59,6 +59,10 @@ send_next_wqe(struct qp_snd *snd)
 /*
  * Should this packet request an ACK (RSP-02)? Every QP_ACKREQ_PKTS-th packet does, and the last of
  * a message unless a later message can request it. In that case an ACK is owed: see req_run.
+ *
+ * Within a message it is the one before: with 1024 bytes a packet a super-frame of the kernel's
+ * sockets holds 62, so that an ACK of twice 31 lets the sender send a whole one, and one of 64
+ * would let it send another one of 2.
  */
 static inline bool
 send_ackreq(const struct qp *qp, bool last)
@@ -66,7 +70,7 @@ send_ackreq(const struct qp *qp, bool last)
 	const struct qp_snd *snd = &qp->conn.snd;
 	uint32_t silent = snd->since_ackreq + 1u;
 
-	if (silent >= QP_ACKREQ_PKTS || silent >= snd->cc.window_pkts)
+	if (silent >= QP_ACKREQ_PKTS - (last ? 0u : 1u) || silent >= snd->cc.window_pkts)
 		return true;
 	return last && snd->cur + 1 == snd->head && qp->bind.sq.prod == snd->head &&
 	       __atomic_load_n(&qp->bind.sq.hdr->prod, __ATOMIC_RELAXED) == snd->head;

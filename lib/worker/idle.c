@@ -67,7 +67,7 @@ sleep_on_fd(struct worker *w, uint64_t ns, bool ports)
 	struct timespec limit = {.tv_nsec = (long)ns};
 	unsigned n = FIXED_FDS;
 
-	/* a port with a descriptor has one queue */
+	/* a port with descriptors has one queue for each worker, at most */
 	for (unsigned i = 0; ports && i < w->nrxqs; i++) {
 		if (w->rxqs[i].fd == 0)
 			continue;

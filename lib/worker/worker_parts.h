@@ -36,7 +36,7 @@
 #include "worker/worker.h"
 
 #define WORKER_RX_BURST    32
-#define WORKER_RX_SUPER    64 /* of a port with super-frames */
+#define WORKER_RX_SUPER    64   /* of a port with super-frames */
 #define WORKER_RING_FRAMES 1024 /* frames handed over and not yet taken, per direction */
 #define WORKER_LO_FRAMES   256  /* looped back per iteration */
 #define WORKER_EVENTS      16384

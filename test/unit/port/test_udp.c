@@ -312,8 +312,11 @@ traffic_class_and_ecn_go_out_and_come_in(void **state)
 		.sport = WIRE_UDP_PORT,
 		.ttl = 33,
 	};
-	struct udp_from v6 = {
-		.src = {[15] = 1}, .dst = {[15] = 1}, .sport = WIRE_UDP_PORT, .ttl = 33, .v6 = true};
+	struct udp_from v6 = {.src = {[15] = 1},
+			      .dst = {[15] = 1},
+			      .sport = WIRE_UDP_PORT,
+			      .ttl = 33,
+			      .v6 = true};
 	struct port p;
 
 	check_class(&port, &v4);
@@ -322,7 +325,9 @@ traffic_class_and_ecn_go_out_and_come_in(void **state)
 	port_close(&p);
 	/* a socket of both families */
 	port_close(&port);
-	assert_int_equal(port_open(&p, &(struct port_params){.nqueues = 1, .udp_netdev = "lo"}, pool), 0);
+	assert_int_equal(port_open(&p, &(struct port_params){.nqueues = 1, .udp_netdev = "lo"},
+				   pool),
+			 0);
 	check_class(&p, &v4);
 	check_class(&p, &v6);
 	port_close(&p);
@@ -341,11 +346,15 @@ each_queue_gets_the_packets_of_its_qpns(void **state)
 	setsockopt(peer, IPPROTO_UDP, UDP_SEGMENT, &none, sizeof(none));
 	for (uint32_t i = 0; i < 200; i++) {
 		uint32_t qpn = i < 8 ? i : (uint32_t)rand_r(&seed) & 0xffffff;
-		uint8_t bth[64] = {[4] = 0xc0, (uint8_t)(qpn >> 16), (uint8_t)(qpn >> 8), (uint8_t)qpn};
+		uint8_t bth[64] = {[4] = 0xc0,
+				   (uint8_t)(qpn >> 16),
+				   (uint8_t)(qpn >> 8),
+				   (uint8_t)qpn};
 		struct port_queue q = port_queue_of(&p, (uint16_t)(qpn % 4));
 		struct rte_mbuf *m;
 
-		assert_int_equal(sendto(peer, bth, sizeof(bth), 0, (struct sockaddr *)&to, sizeof(to)),
+		assert_int_equal(sendto(peer, bth, sizeof(bth), 0, (struct sockaddr *)&to,
+					sizeof(to)),
 				 sizeof(bth));
 		m = frame_of(&q);
 		assert_non_null(m);

@@ -192,8 +192,8 @@ in_three(int i, uint8_t *client, uint32_t len, uint8_t *tail)
 	mbuf[i].data_len = 54;
 	mbuf[i].nb_segs = 3;
 	mbuf[i].next = &rest[0];
-	rest[0] = (struct rte_mbuf){
-		.buf_addr = client, .data_len = (uint16_t)len, .next = &rest[1]};
+	rest[0] =
+		(struct rte_mbuf){.buf_addr = client, .data_len = (uint16_t)len, .next = &rest[1]};
 	rest[1] = (struct rte_mbuf){.buf_addr = tail, .data_len = 4};
 }
 
