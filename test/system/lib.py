@@ -193,6 +193,12 @@ class Link:
         for daemon in self.daemons:
             daemon.stop()
 
+    def end(self, what=""):
+        """A case: the daemons have no object left and end cleanly. what: the start of its name."""
+        with case(f"{what}{': ' if what else ''}nothing is left, the daemons end cleanly"):
+            self.nothing_left()
+            self.stop()
+
 
 def af_packet(iface, index=0):
     return (f"net_af_packet{index},iface={iface},blocksz=16384,framesz=8192,framecnt=1024,"

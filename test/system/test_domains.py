@@ -8,9 +8,7 @@ import lib
 def domains(what, extra):
     link = lib.link_loop(extra)
     lib.tap(link.a.spawn([lib.BUILD / "test/system/domains", link.a.dev]), what, 120)
-    with lib.case(f"{what}: nothing is left, the daemon ends cleanly"):
-        link.nothing_left()
-        link.stop()
+    link.end(what)
 
 
 def main():

@@ -149,11 +149,7 @@ def nak_lost(link):
 
 
 def end(link):
-    with lib.case(f"{link.kind}: nothing is left, the daemons end cleanly"):
-        for daemon in link.daemons:
-            lib.until("no object is left",
-                      lambda daemon=daemon: not any(daemon.objects().values()))
-        link.stop()
+    link.end(link.kind)
 
 
 def main():

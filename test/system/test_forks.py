@@ -10,9 +10,7 @@ def main():
     for mode in "auto", "copy":
         lib.tap(link.a.spawn([lib.BUILD / "test/system/forks", link.a.dev],
                              env={"UROCE_MR_MODE": mode}), f"UROCE_MR_MODE={mode}", 150)
-    with lib.case("nothing is left, the daemon ends cleanly"):
-        link.nothing_left()
-        link.stop()
+    link.end()
     lib.finish()
 
 

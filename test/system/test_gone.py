@@ -13,9 +13,7 @@ def gone(what, extra):
         assert link.a.daemon.counters("drops")["wrong_key_pause"] >= 1
         lib.until("a word in the log", lambda: "peers use R_Keys of no region"
                   in link.a.daemon.proc.output())
-    with lib.case(f"{what}: nothing is left, the daemon ends cleanly"):
-        link.nothing_left()
-        link.stop()
+    link.end(what)
 
 
 def main():

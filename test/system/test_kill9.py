@@ -66,9 +66,7 @@ def kills(link):
         assert client.wait(90) == 0 and server.wait(10) == 0, client.tail() + server.tail()
     with lib.case(f"{link.kind}: the daemons still serve, nothing is left, and they end cleanly"):
         lib.verbs_pair(link.b, link.a, "ibv_rc_pingpong", ["-d", "{dev}", "-c", "-g", "1"])
-        for daemon in link.daemons:
-            lib.until("no object is left",
-                      lambda daemon=daemon: not any(daemon.objects().values()))
+        link.nothing_left()
         link.stop()
 
 

@@ -12,9 +12,7 @@ def limits(extra):
     prog = link.a.spawn([lib.BUILD / "test/system/limits", link.a.dev])
     what = " ".join(extra) or "defaults"
     lib.tap(prog, what, 900)
-    with lib.case(f"{what}: nothing is left, the daemon ends cleanly"):
-        link.nothing_left()
-        link.stop()
+    link.end(what)
 
 
 def main():

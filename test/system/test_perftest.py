@@ -59,11 +59,7 @@ def main():
         if link.kind in ("veth", "ring") and not lib.SHORT:
             lib.cases_beside(len(BANDWIDTH), all_sizes(link))
         lib.cases_beside(1, latency(link))
-        with lib.case(f"{link.kind}: nothing is left, the daemons end cleanly"):
-            for daemon in link.daemons:
-                lib.until("no object is left",
-                          lambda daemon=daemon: not any(daemon.objects().values()))
-            link.stop()
+        link.end(link.kind)
     lib.finish()
 
 

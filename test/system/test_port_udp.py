@@ -145,9 +145,7 @@ def main():
             no_drops(side.daemon, "bad_icrc", "bad_ip", "bad_udp_length", "runt", "not_ours")
     with lib.case("addresses and the link follow the kernel"):
         follow_kernel(link)
-    with lib.case("nothing is left, the daemons end cleanly"):
-        link.nothing_left()
-        link.stop()
+    link.end()
     with lib.case("one address, MTU 1500, two workers"):
         link = link_udp(1500, "addr={v4}", lib.TWO_WORKERS)
         for _ in range(2):

@@ -97,9 +97,7 @@ def containers(link):
             pingpong(link, tool, *args)
     with lib.case("container: /dev/uverbs0 and the rest are seen inside only"):
         assert not pathlib.Path("/sys/class/infiniband/uroce0").exists()
-    with lib.case("nothing is left, the daemon ends cleanly"):
-        link.nothing_left()
-        link.stop()
+    link.end()
 
 
 main()

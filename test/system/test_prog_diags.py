@@ -107,9 +107,7 @@ def main():
         follows_traffic(link)
     with lib.case("ibstat: the state follows the link"):
         follows_link(link)
-    with lib.case("nothing is left, the daemons end cleanly"):
-        link.nothing_left()
-        link.stop()
+    link.end()
     lib.finish()
 
 

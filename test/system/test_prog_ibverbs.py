@@ -90,9 +90,7 @@ def main():
     refused(link)
     with lib.case("ibv_asyncwatch: port error and port active"):
         asyncwatch()
-    with lib.case("nothing is left, the daemons end cleanly"):
-        link.nothing_left()
-        link.stop()
+    link.end()
     lib.finish()
 
 

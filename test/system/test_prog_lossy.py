@@ -63,9 +63,7 @@ def main():
         print(f"# {lost['drop']} of {lost['received']} frames lost, "
               f"{stats['retransmitted_packets']} sent again")
         assert lost["drop"] > 0 and stats["retransmitted_packets"] > 0, lost
-    with lib.case("nothing is left, the daemon ends cleanly"):
-        link.nothing_left()
-        link.stop()
+    link.end()
     lib.finish()
 
 

@@ -80,9 +80,7 @@ def main():
     for tls in ("rc,self", "ud,self"):
         with lib.case(f"mpirun: 4 ranks on 2 nodes, UCX_TLS={tls}: every byte right, by RoCE"):
             on_the_wire(link, folder, "-x", f"UCX_TLS={tls}")
-    with lib.case("nothing is left, the daemons end cleanly"):
-        link.nothing_left()
-        link.stop()
+    link.end()
     lib.finish()
 
 

@@ -117,9 +117,7 @@ def wanted(link):
 def perftest(link):
     # In parallel, because they mostly measure the CPU frequency; some of the full set do not.
     lib.cases_beside(1 if lib.FULL else 2, wanted(link))
-    with lib.case(f"nothing is left, the daemons end cleanly ({link.kind})"):
-        link.nothing_left()
-        link.stop()
+    link.end(link.kind)
 
 
 def main():

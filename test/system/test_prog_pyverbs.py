@@ -51,9 +51,7 @@ def main():
         proc = link.a.spawn(["/usr/bin/python3", lib.HERE / "pyverbs/imports.py", link.a.dev])
         rc = proc.wait(30)
         assert rc == 0 and "imports: good" in proc.output(), f"status {rc}:\n{proc.output()}"
-    with lib.case("nothing is left, the daemon ends cleanly"):
-        link.nothing_left()
-        link.stop()
+    link.end()
     lib.finish()
 
 

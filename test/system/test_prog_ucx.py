@@ -57,9 +57,7 @@ def main():
             perftest(link, tls, "tag_lat", 200, "-s", "4096", "-c", "0")
         with lib.case(f"ucx_perftest: UCX_TLS={tls} -t tag_bw -T 2 -M multi (threads)"):
             perftest(link, tls, "tag_bw", 200, "-s", "4096", "-T", "2", "-M", "multi")
-    with lib.case("nothing is left, the daemons end cleanly"):
-        link.nothing_left()
-        link.stop()
+    link.end()
     lib.finish()
 
 

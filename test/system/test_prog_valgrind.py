@@ -35,9 +35,7 @@ def main():
                  ["-N", "-t", "-n", "200"]):
         with lib.case(f"valgrind: ibv_rc_pingpong -c {' '.join(args)}"):
             pingpong(link, *args)
-    with lib.case("nothing is left, the daemons end cleanly"):
-        link.nothing_left()
-        link.stop()
+    link.end()
     lib.finish()
 
 

@@ -168,9 +168,7 @@ def main():
                   "shows": shows(link), "changes": changes(link)})
         print(f"# {load.done}", file=sys.stderr)
         assert len(load.done) == 5, f"something did not end once: {load.done}"
-    with lib.case("nothing is left, the daemon ends cleanly"):
-        link.nothing_left()
-        link.stop()
+    link.end()
     with lib.case("no race was reported"):
         found = reports(log)
         assert not found, f"{len(found)} files:\n" + "\n".join(found)[:20000]

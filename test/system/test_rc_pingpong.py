@@ -54,11 +54,7 @@ def main():
         link = make()
         sizes(link)
         ways(link)
-        with lib.case(f"{link.kind}: nothing is left, the daemons end cleanly"):
-            for daemon in link.daemons:
-                lib.until("no object is left",
-                          lambda daemon=daemon: not any(daemon.objects().values()))
-            link.stop()
+        link.end(link.kind)
         if kind == "veth":
             link = lib.link_veth(1024)
             sizes(link)

@@ -48,11 +48,7 @@ def main():
             rcdata(link, ["--qps", "2", "--ops", "300", "--seed", "77"], "-e")
         with lib.case(f"{link.kind}: GID 0"):
             rcdata(link, ["--qps", "2", "--ops", "200", "--seed", "78"], "-g", "0")
-        with lib.case(f"{link.kind}: nothing is left, the daemons end cleanly"):
-            for daemon in link.daemons:
-                lib.until("no object is left",
-                          lambda daemon=daemon: not any(daemon.objects().values()))
-            link.stop()
+        link.end(link.kind)
     for make in (lib.link_veth, lib.link_ring):
         with lib.case(f"{make.__name__}: two workers a daemon"):
             link = make(extra=lib.TWO_WORKERS)

@@ -10,9 +10,7 @@ def main():
     link = lib.link_loop(lib.ONE_WORKER)
     for what, env in (("mapped", {}), ("copied", {"UROCE_MR_MODE": "copy"})):
         lib.tap(link.a.spawn([lib.BUILD / "test/system/regions", link.a.dev], env), what, 120)
-    with lib.case("nothing is left, the daemon ends cleanly"):
-        link.nothing_left()
-        link.stop()
+    link.end()
     lib.finish()
 
 

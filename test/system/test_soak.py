@@ -196,11 +196,7 @@ def main():
         if kind == "veth":
             with lib.case(f"{kind}: 1% spoilt under a right ICRC, then all is well again"):
                 spoilt_and_repaired(link)
-        with lib.case(f"{kind}: nothing is left, the daemons end cleanly"):
-            for daemon in link.daemons:
-                lib.until("no object is left",
-                          lambda daemon=daemon: not any(daemon.objects().values()))
-            link.stop()
+        link.end(kind)
     lib.finish()
 
 

@@ -121,9 +121,7 @@ def main():
                     time.sleep(0.2 * TOTAL_S)
     with lib.case("a worker that does not run keeps other clients' requests waiting for nothing"):
         others_are_served(link.a.daemon, link.a.dev, tids[0])
-    with lib.case("nothing is left, the daemons end cleanly"):
-        link.nothing_left()
-        link.stop()
+    link.end()
     lib.finish()
 
 
