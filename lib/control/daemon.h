@@ -23,7 +23,7 @@
  *   kept_qp.c        what is kept of destroyed QPs
  *   neigh.c          requests for neighbours' MACs
  *   broker.c         the process that may block: holds connections, looks up memory
- *   rest.c           throttles users whose requests take long
+ *   throttle.c       throttles users whose requests take long
  *   events.c         channels and asynchronous events of clients
  *   ring.c           memory of queues                    quota.c          limits of each user
  *   triple.c         which uid sends from which address to which QP
@@ -91,10 +91,10 @@ struct daemon {
 	struct defer lost;      /* regions whose memory failed and whose windows must be unbound */
 	uint64_t lost_release;  /* release (mw_release_begin) that does it */
 	struct watch hello_timer;
-	struct session_list resting; /* sessions of throttled users (rest.c) */
-	struct watch rest_timer;
-	void (*rest_broken)(struct session *s); /* passed to rest_open */
-	uint64_t rest_at_ns;                    /* next expiry of rest_timer */
+	struct session_list throttled; /* sessions of throttled users (throttle.c) */
+	struct watch throttle_timer;
+	void (*throttle_broken)(struct session *s); /* passed to throttle_open */
+	uint64_t throttle_at_ns;                    /* next expiry of throttle_timer */
 	uint32_t next_session;
 	int spare_fd; /* closed to get a descriptor for turning a connection away */
 	struct qpn_alloc qpns;

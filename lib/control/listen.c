@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include "control/log.h"
 #include "control/request.h"
-#include "control/rest.h"
+#include "control/throttle.h"
 #include "control/session.h"
 
 /* Sets the timer to the oldest deadline of a connection without HELLO; stops it if none. */
@@ -189,7 +189,7 @@ listen_start(struct daemon *d)
 	rc = hello_timer_open(d);
 	if (rc < 0)
 		return rc;
-	rc = rest_open(d, session_destroy);
+	rc = throttle_open(d, session_destroy);
 	if (rc < 0)
 		goto fail_hello;
 	rc = ipc_server_listen(&d->server, d->cfg->socket, d->cfg->socket_mode, gid);
@@ -210,7 +210,7 @@ listen_start(struct daemon *d)
 fail_server:
 	ipc_server_close(&d->server);
 fail_rest:
-	rest_close(d);
+	throttle_close(d);
 fail_hello:
 	hello_timer_close(d);
 	return rc;
@@ -227,7 +227,7 @@ listen_stop(struct daemon *d)
 	while ((s = TAILQ_FIRST(&d->sessions)) != NULL)
 		session_destroy(s);
 	defer_drain(d);
-	rest_close(d);
+	throttle_close(d);
 	hello_timer_close(d);
 	close(d->spare_fd);
 }

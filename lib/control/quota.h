@@ -55,10 +55,10 @@ struct quota_user {
 	uid_t uid;
 	bool privileged;
 	uint32_t refs;
-	uint64_t rest_until_ns; /* its connections are not polled before this time (rest.c) */
-	const void *first;      /* this session excepted */
-	bool no_neigh;          /* no neighbour entry was free for it in this round (neigh.c) */
-	uint32_t debts;         /* regions that are deregistered but still mapped (obj_mr.c) */
+	uint64_t throttled_until_ns; /* its connections are not polled before (throttle.c) */
+	const void *first;           /* this session excepted */
+	bool no_neigh;  /* no neighbour entry was free for it in this round (neigh.c) */
+	uint32_t debts; /* regions that are deregistered but still mapped (obj_mr.c) */
 	uint64_t used[QUOTA_NKINDS];
 	struct copier_credit copies; /* how long workers may wait for its memory */
 };

@@ -7,7 +7,7 @@
 #include <unistd.h>
 #include "control/log.h"
 #include "control/obj.h"
-#include "control/rest.h"
+#include "control/throttle.h"
 #include "control/session.h"
 
 #define REP_BODY_MAX 2048
@@ -285,10 +285,10 @@ request_ready(struct watch *w, uint32_t events)
 	static struct ipc_msg m; /* too large for a stack; there is only one control thread */
 	struct session *s = WATCH_OF(w, struct session, w);
 	struct quota_user *u = s->user;
-	uint64_t began = rest_clock_ns();
+	uint64_t began = throttle_clock_ns();
 	int rc;
 
-	if (session_rests(s))
+	if (session_throttled(s))
 		return;
 	rc = ipc_msg_receive(w->fd, &m);
 	if (rc == -EAGAIN)
@@ -300,6 +300,6 @@ request_ready(struct watch *w, uint32_t events)
 		session_destroy(s);
 	if (rc < 0)
 		session_fail(s, m.hdr.op, rc);
-	rest_after(u, began);
+	throttle_after(u, began);
 	quota_user_put(u);
 }

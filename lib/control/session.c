@@ -9,7 +9,7 @@
 #include "control/device.h"
 #include "control/log.h"
 #include "control/obj.h"
-#include "control/rest.h"
+#include "control/throttle.h"
 #include "ipc/hello.h"
 
 #define MAX_CHANNELS 512 /* of a client: each takes a descriptor of the daemon */
@@ -231,7 +231,7 @@ session_destroy(struct session *s)
 
 	/* Close the connection first, so that the client notices at once. */
 	loop_del(&d->loop, &s->w);
-	session_rest_end(s);
+	session_throttle_end(s);
 	broker_drop(d, s->id, &s->peer, s->kept);
 	forget_request(s);
 	if (s->deadline_ns != 0)

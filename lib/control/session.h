@@ -37,8 +37,8 @@ struct session {
 	uint64_t deadline_ns;          /* of its HELLO */
 	struct daemon *d;
 	struct watch w; /* the connection */
-	TAILQ_ENTRY(session) rest_link;
-	bool resting; /* not polled (rest.c) */
+	TAILQ_ENTRY(session) throttle_link;
+	bool throttled; /* not polled (throttle.c) */
 	struct ipc_peer peer;
 	struct quota_user *user;  /* of peer.uid: its quota is charged */
 	bool kept;                /* also held by the broker */

@@ -6,8 +6,8 @@
  * for as long as it took: other users wait for one request of each user, not for one of each
  * connection. Privileged users are not throttled. Control thread only.
  */
-#ifndef CONTROL_REST_H
-#define CONTROL_REST_H
+#ifndef CONTROL_THROTTLE_H
+#define CONTROL_THROTTLE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,15 +17,15 @@
  * broken is called for a throttled session that cannot be watched again and must be ended. Returns
  * 0 or -errno.
  */
-int rest_open(struct daemon *d, void (*broken)(struct session *s));
-void rest_close(struct daemon *d);
+int throttle_open(struct daemon *d, void (*broken)(struct session *s));
+void throttle_close(struct daemon *d);
 /* Returns true if the session's user is throttled; the connection is then not polled. */
-bool session_rests(struct session *s);
+bool session_throttled(struct session *s);
 /* Removes a session that ends from the throttled ones. */
-void session_rest_end(struct session *s);
-/* Throttles u after a long request. began_ns: rest_clock_ns before it. */
-void rest_after(struct quota_user *u, uint64_t began_ns);
+void session_throttle_end(struct session *s);
+/* Throttles u after a long request. began_ns: throttle_clock_ns before it. */
+void throttle_after(struct quota_user *u, uint64_t began_ns);
 /* Returns the CPU time of this thread in nanoseconds. */
-uint64_t rest_clock_ns(void);
+uint64_t throttle_clock_ns(void);
 
 #endif
