@@ -15,7 +15,6 @@
 #include <unistd.h>
 #include "control/cm_parts.h"
 #include "control/log.h"
-#include "control/rest.h"
 #include "control/session.h"
 
 /* A command as it is received, and its reply as it is sent. */
