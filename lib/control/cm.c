@@ -27,9 +27,14 @@ find_device(void *ctx, uint16_t port, struct rcm_dev *out)
  * (obj_mcast.c).
  */
 static int
-change_group(void *ctx, uint16_t dev, const uint8_t mgid[16], bool join)
+change_group(void *ctx, uint16_t port, const uint8_t mgid[16], bool join)
 {
-	return 0;
+	const struct cm_service *svc = ctx;
+	const struct device *dev = daemon_device(svc->d, port);
+
+	if (dev == NULL)
+		return -ENODEV;
+	return port_takes_groups(&dev->port) ? 0 : -EOPNOTSUPP;
 }
 
 int

@@ -101,6 +101,19 @@ to_itself(const struct device *dev, const uint8_t *gid, struct rcm_path *path)
 	return 0;
 }
 
+/* Does a device on kernel sockets have an address of the loopback network itself? */
+static bool
+has_loopback(const struct daemon *d, const uint8_t dst[16])
+{
+	for (uint32_t i = 0; i < d->ndevs; i++) {
+		for (unsigned g = 0; g < UROCE_MAX_GIDS; g++) {
+			if (net_addr_covers(&d->dev[i]->net.gid[g], dst))
+				return true;
+		}
+	}
+	return false;
+}
+
 static int
 resolve_loopback(const struct daemon *d, const uint8_t dst[16], struct rcm_path *path)
 {
@@ -141,12 +154,17 @@ device_on_link(const struct daemon *d, const uint8_t dst[16])
 	return best;
 }
 
-/* A device on kernel sockets, by the host's routes. *src: its address. NULL: none. */
+/*
+ * A device on kernel sockets, by the host's routes. *src: its address. NULL: none. The host may
+ * choose an address that belongs to no device, such as another daemon's on this host: then the
+ * first device from which there is a route.
+ */
 static const struct device *
 device_of_host(const struct daemon *d, const uint8_t dst[16], uint8_t tos, uint8_t src[16])
 {
 	static const uint8_t any[16];
 	const struct device *dev = NULL;
+	const uint8_t *from;
 	bool is_any = false;
 	uint32_t mtu;
 
@@ -154,7 +172,15 @@ device_of_host(const struct daemon *d, const uint8_t dst[16], uint8_t tos, uint8
 		is_any |= d->dev[i]->net.host;
 	if (is_any && cms_host_route(any, dst, tos, src, &mtu) == 0)
 		dev = device_with(d, src);
-	return dev != NULL && dev->net.host ? dev : NULL;
+	if (dev != NULL && dev->net.host)
+		return dev;
+	for (uint32_t i = 0; i < d->ndevs; i++) {
+		dev = d->dev[i];
+		from = dev->net.host ? source_of(dev, dst) : NULL;
+		if (from != NULL && cms_host_route(from, dst, tos, src, &mtu) == 0)
+			return dev;
+	}
+	return NULL;
 }
 
 static const struct device *
@@ -243,7 +269,7 @@ cms_resolve(void *ctx, uint32_t id, const uint8_t src[16], const uint8_t dst[16]
 	path->addr.hop_limit = HOP_LIMIT;
 	if (!is_zero(src) && dev == NULL)
 		return -EADDRNOTAVAIL;
-	if (cms_gid_is_loopback(dst))
+	if (cms_gid_is_loopback(dst) && !has_loopback(svc->d, dst))
 		return dev != NULL ? to_itself(dev, src, path)
 				   : resolve_loopback(svc->d, dst, path);
 	if (dev == NULL && own != NULL)

@@ -36,6 +36,16 @@ def link_udp():
     return lib.Link("udp", *sides, 4096)
 
 
+def link_one_host():
+    """Two daemons on two addresses of one host: its route to the other address begins at that address."""
+    ns, sides = lib.netns(), []
+    lib.sh("ip", "-n", ns, "link", "set", "lo", "up")
+    for i in (1, 2):
+        lib.sh("ip", "-n", ns, "addr", "add", f"10.9.0.{i}/24", "dev", "lo")
+        sides.append(lib.Side(lib.Daemon([], [f"name=uroce0,port=udp,addr=10.9.0.{i}"], ns), "uroce0", ""))
+    return lib.Link("one host", *sides, 1024)
+
+
 def serve(daemon, address, space=PS_TCP, port=PORT):
     """A channel that listens, and its listener."""
     channel = Channel(daemon.socket)
@@ -274,6 +284,10 @@ def main():
     with lib.case("udp: IPv6"):
         connect(link.a.daemon, link.b.daemon, "fd00::2")
     with lib.case("udp: the daemons end well"):
+        link.stop()
+    link = link_one_host()
+    all_of(link, "10.9.0.1", "10.9.0.2")
+    with lib.case("one host: the daemons end well"):
         link.stop()
     lib.finish()
 

@@ -337,6 +337,8 @@ shipped_file_documents_every_option(void **state)
 	assert_int_equal(o.control.max_ahs, plain.control.max_ahs);
 	assert_int_equal(o.control.max_mcast, plain.control.max_mcast);
 	assert_int_equal(o.control.max_channels, plain.control.max_channels);
+	assert_int_equal(o.control.max_cm_channels, plain.control.max_cm_channels);
+	assert_int_equal(o.control.max_cm_ids, plain.control.max_cm_ids);
 	assert_int_equal(o.control.hello_timeout_s, plain.control.hello_timeout_s);
 	assert_int_equal(o.control.socket_mode, plain.control.socket_mode);
 	assert_int_equal(o.log_level, plain.log_level);
