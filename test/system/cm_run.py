@@ -3,7 +3,6 @@
 import json
 import pathlib
 import subprocess
-import time
 
 import lib
 
@@ -24,34 +23,46 @@ class Ends:
         return {"s": s, "s6": s6, "c": c, "c6": c6, "p": port, "dev": self.link.b.dev}
 
 
-def impair(link, spec):
-    """Sets faults on both sides, or None: ends them. Returns the number of frames lost so far."""
+def impair(link, lost):
+    """From now on 1 % of the frames to both sides is lost, or none. Where the daemon receives through the kernel's
+    sockets, the kernel loses them."""
+    for side in (link.a, link.b):
+        if link.kind == "udp":
+            lib.sh("tc", "qdisc", "replace" if lost else "del", "dev", "eth0", "root",
+                   *(("netem", "loss", "1%") if lost else ()), ns=side.daemon.ns)
+        else:
+            subprocess.run([lib.UROCECTL, "--socket", side.daemon.socket, "impair", side.dev,
+                            *(("set", "drop=1%,seed=7") if lost else ("clear",))],
+                           capture_output=True, timeout=20, check=True)
+
+
+def frames_lost(link):
+    """Number of frames lost so far."""
     lost = 0
     for side in (link.a, link.b):
-        words = ["show"] if spec == "show" else ["set", spec] if spec else ["clear"]
-        done = subprocess.run([lib.UROCECTL, "--socket", side.daemon.socket, "--json", "impair", side.dev, *words],
-                              text=True, capture_output=True, timeout=20, check=True)
-        lost += json.loads(done.stdout)["impair"][0]["drop"] if spec == "show" else 0
+        if link.kind == "udp":
+            shown = json.loads(lib.sh("tc", "-s", "-j", "qdisc", "show", "dev", "eth0", ns=side.daemon.ns))
+            lost += sum(row["drops"] for row in shown if row["kind"] == "netem")
+        else:
+            shown = subprocess.run([lib.UROCECTL, "--socket", side.daemon.socket, "--json", "impair", side.dev,
+                                        "show"], text=True, capture_output=True, timeout=20, check=True)
+            lost += json.loads(shown.stdout)["impair"][0]["drop"]
     return lost
 
 
 def listens(daemon):
     """Does a program have a listener? The kernel's table of sockets does not show it, the daemon's does."""
-    try:
-        return any(row["state"] == "LISTEN" for row in daemon.show("cm")["cm"])
-    except AssertionError:
-        time.sleep(1)
-        return True
+    return any(row["state"] == "LISTEN" for row in daemon.show("cm")["cm"])
 
 
 def spawn(side, argv, env):
     return side.spawn([*LINES, *argv], env)
 
 
-def wait_ready(ends, server, ready):
-    """ready: None: the daemon shows its listener; text: the server prints it; a number: it needs so many seconds."""
-    if isinstance(ready, (int, float)):
-        time.sleep(ready)
+def wait_ready(ends, server, ready=None, port=0):
+    """ready: None: the daemon shows its listener; "tcp": it listens on this TCP port; any other text: it prints it."""
+    if ready == "tcp":
+        lib.until("the server listens", lambda: server.listens(port) or server.poll() is not None, 30)
     elif ready:
         lib.until(f"the server says {ready!r}", lambda: ready in server.output() or server.poll() is not None, 30)
     else:
@@ -66,9 +77,11 @@ def pair(ends, case, port):
     def argv(template):
         return [word.format(**words) for word in template]
 
+    lib.until("the last test's listener is gone", lambda: not listens(ends.link.b.daemon))
     server = spawn(ends.link.b, argv(case.server), case.env)
     try:
-        wait_ready(ends, server, case.ready)
+        wait_ready(ends, server, case.ready, port)
+        before = ends.link.a.daemon.counters()["tx_frames"]
         for _ in range(case.clients):
             client = spawn(ends.link.a, argv(case.client), case.env)
             try:
@@ -77,9 +90,11 @@ def pair(ends, case, port):
                 raise TimeoutError(f"{late}\n--- server:\n{server.tail(1500)}") from None
             finally:
                 client.kill()
-            assert rc == 0, f"client {rc}:\n{client.tail(1500)}\n--- server:\n{server.tail(1500)}"
+            assert rc in case.rcs, f"client {rc}:\n{client.tail(1500)}\n--- server:\n{server.tail(1500)}"
             if case.says:
                 assert case.says.format(**words) in client.output(), client.tail(1500)
+        sent = ends.link.a.daemon.counters()["tx_frames"] - before
+        assert sent > 2, "nothing was sent over RDMA"
         if case.ends:
             rc = server.wait(20)
             assert rc == 0, f"server {rc}:\n{server.tail(1500)}\n--- client:\n{client.tail(1500)}"

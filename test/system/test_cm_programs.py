@@ -20,16 +20,13 @@ import cm_run  # noqa: E402
 import lib  # noqa: E402
 import pyverbs_run  # noqa: E402
 
-LOSS = "drop=1%,seed=7"
-
-
 def link_packet():
     """As lib.link_veth, with IPv6 addresses."""
     sides = []
     spaces = [lib.netns(), lib.netns()]
     lib.veth(spaces[0], "10.9.0.1/24", spaces[1], "10.9.0.2/24", 4200)
     for ns in spaces:  # getaddrinfo has IPv6 only if some interface has
-        lib.sh("ip", "-n", ns, "link", "add", "six", "up", "type", "dummy")
+        lib.sh("ip", "-n", ns, "link", "add", "six", "up", "type", "veth", "peer", "name", "five")
         lib.sh("sysctl", "-qw", "net.ipv6.conf.six.disable_ipv6=0", ns=ns)
         lib.sh("ip", "-n", ns, "addr", "add", "fd01::1/128", "dev", "six", "nodad")
     for i, ns in enumerate(spaces):
@@ -91,7 +88,7 @@ def copy(ends):
     port = str(lib.tcp_port())
     server = cm_run.spawn(ends.link.b, ["rcopy", "-p", port], {})
     try:
-        cm_run.wait_ready(ends, server, None)
+        cm_run.wait_ready(ends, server)
         cm_run.spawn(ends.link.a, ["rcopy", source, f"{ends.server[0]}:{target}", "-p", port], {}).result(30)
         cm_run.same_bytes(source, target)
     finally:
@@ -108,7 +105,7 @@ def preloaded(ends):
     port = str(lib.tcp_port())
     server = cm_run.spawn(ends.link.b, ["sh", "-c", f"{cm_cases.PRELOAD} nc.traditional -n -l -s {ends.server[0]} -p {port} >{target}"], {})
     try:
-        cm_run.wait_ready(ends, server, None)
+        cm_run.wait_ready(ends, server)
         before = ends.link.a.daemon.counters()["tx_roce"]
         cm_run.spawn(ends.link.a, ["sh", "-c", f"{cm_cases.PRELOAD} nc.traditional -n -q 1 {ends.server[0]} {port} <{source}"],
                      {}).result(30)
@@ -157,12 +154,12 @@ def main():
     ends = make_ends()
     folder = build_ucx_example()
     run_all(ends, folder, lossy=False)
-    cm_run.impair(ends.link, LOSS)
+    cm_run.impair(ends.link, True)
     run_all(ends, folder, lossy=True)
     with lib.case("frames were lost"):
-        lost = cm_run.impair(ends.link, "show")
+        lost = cm_run.frames_lost(ends.link)
         assert WORDS or lost > 20, lost
-    cm_run.impair(ends.link, None)
+    cm_run.impair(ends.link, False)
     with lib.case("nothing is left, the daemons end cleanly"):
         ends.link.nothing_left()
         ends.link.stop()
