@@ -24,7 +24,7 @@
 	X(TX_BUSY, "tx_busy")                   /* bursts the port took only in part */            \
 	X(RX_HANDOFF, "rx_handoff")             /* frames passed to the worker that owns the QP */ \
 	X(LOOPBACK, "loopback")                 /* frames to a GID of the same device */           \
-	X(SLOW_PATH, "slow_path")               /* ARP, ND, ICMP, QP1: to the control thread */    \
+	X(SLOW_PATH, "slow_path")               /* to the control thread, or to the kernel */      \
 	X(TX_PORT_DOWN, "tx_port_down")         /* not sent: port gone, or stalled for 100 ms */   \
 	X(TX_NO_NEIGHBOUR, "tx_no_neighbour")   /* not sent: next hop's MAC unknown */             \
 	X(TX_CONTROL_LOST, "tx_control_lost")   /* not sent: ARP, ND, ICMP, no buffer or space */  \

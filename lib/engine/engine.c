@@ -122,6 +122,12 @@ engine_set_vlan(struct engine *e, uint16_t dev, uint16_t vid)
 }
 
 void
+engine_set_hostif(struct engine *e, uint16_t dev, bool hostif)
+{
+	e->dev[dev].hostif = hostif;
+}
+
+void
 engine_set_pool(struct engine *e, uint16_t dev, struct rte_mempool *pool)
 {
 	pool = pool != NULL ? pool : e->pool;

@@ -48,6 +48,7 @@ struct engine_addrs {
 struct engine_dev { /* the engine's state of a device (an ethdev port) */
 	bool present;
 	bool unknown_id, strict;        /* engine_set_unknown_id */
+	bool hostif;                    /* engine_set_hostif */
 	uint16_t vid;                   /* VLAN ID; 0: frames without a tag, or with VID 0 */
 	uint64_t mac;                   /* as the first 6 bytes of a frame read, zero-extended */
 	struct counter_block *counters; /* this worker's block for the device */
@@ -70,6 +71,11 @@ struct engine_ops {
 	 * space. NULL: not offered.
 	 */
 	bool (*consumer)(void *ctx, uint16_t dev, struct rte_mbuf *m);
+	/*
+	 * Another frame that is not for the transport, of a device with engine_set_hostif: for the
+	 * kernel. Returns false if it has no space. NULL: not offered.
+	 */
+	bool (*host)(void *ctx, uint16_t dev, struct rte_mbuf *m);
 	/* A frame for a QPN that another worker owns. */
 	void (*handoff)(void *ctx, uint32_t worker, struct rte_mbuf *m);
 	/*
@@ -141,6 +147,12 @@ void engine_set_vlan(struct engine *e, uint16_t dev, uint16_t vid);
  * are then dropped with a reason of their own, DROP_INEXACT_ICRC. Default: both false.
  */
 void engine_set_unknown_id(struct engine *e, uint16_t dev, bool unknown_id, bool strict);
+
+/*
+ * The worker's own thread, or a worker_call. Passes frames that are neither RoCE nor for the slow
+ * path to the host op of struct engine_ops. Default: false, they are dropped.
+ */
+void engine_set_hostif(struct engine *e, uint16_t dev, bool hostif);
 
 /*
  * The worker's own thread, or a worker_call. Makes frames for dev use buffers of pool (NULL: the

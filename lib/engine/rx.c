@@ -335,7 +335,7 @@ rx_sort(struct engine *e, uint16_t dev, struct rte_mbuf *m, struct rx_frame *f)
 	}
 	/* The QP handles bad form (NAK-07); a group's packet has no single QP. */
 	if (f->v != WIRE_OK && (!wire_bad_form(f->v) || f->pkt.qpn == WIRE_MULTICAST_QPN)) {
-		rx_drop(e, counters, drop_of_verdict[f->v], m);
+		rx_refused(e, dev, m, f->v, drop_of_verdict[f->v]);
 		return false;
 	}
 	/* f[-1] has passed: another frame for its QPN needs no table look-up. */

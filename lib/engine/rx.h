@@ -66,4 +66,11 @@ void rx_consume(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct
  */
 bool rx_view_holds(const struct engine *e, const struct rte_mbuf *m);
 
+/*
+ * rx_consumer.c: passes m, which is no frame for the transport (verdict v), to the kernel if it is
+ * of a protocol that the device leaves to it (engine_set_hostif); else drops it as why. Consumes m.
+ */
+void rx_refused(struct engine *e, uint16_t dev, struct rte_mbuf *m, enum wire_verdict v,
+		enum drop_reason why);
+
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Passes datagrams for QP1 to slow_path_rx of lib/control. */
+/* Frames for others than QPs: datagrams for QP1 to lib/control, other protocols to the kernel. */
 #include <rte_mbuf.h>
 #include "engine/rx.h"
 
@@ -34,4 +34,29 @@ rx_consume(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct wire
 		e->env.counters->ctr[COUNTER_SLOW_PATH]++;
 	else
 		e->env.counters->drop[DROP_SLOW_PATH_FULL]++;
+}
+
+/*
+ * Is the frame one of the kernel's? A fragment may be of any UDP datagram: RoCE is never
+ * fragmented. Damaged frames and 802.1ad are nobody's.
+ */
+static bool
+for_kernel(enum wire_verdict v)
+{
+	return v == WIRE_ETHERTYPE || v == WIRE_IP_PROTOCOL || v == WIRE_IPV6_EXTENSION ||
+	       v == WIRE_OTHER_PORT || v == WIRE_FRAGMENT;
+}
+
+void
+rx_refused(struct engine *e, uint16_t dev, struct rte_mbuf *m, enum wire_verdict v,
+	   enum drop_reason why)
+{
+	struct counter_block *counters = e->dev[dev].counters;
+
+	if (!e->dev[dev].hostif || e->ops->host == NULL || !for_kernel(v))
+		rx_drop(e, counters, why, m);
+	else if (e->ops->host(e->ops_ctx, dev, m))
+		counters->ctr[COUNTER_SLOW_PATH]++;
+	else
+		counters->drop[DROP_SLOW_PATH_FULL]++;
 }
