@@ -77,6 +77,7 @@ add_on_worker(struct worker *w, void *arg)
 	memset(&w->counters[p->id], 0, sizeof(w->counters[p->id]));
 	engine_add_dev(&w->engine, p->id, p->mac, &w->counters[p->id]);
 	engine_set_vlan(&w->engine, p->id, p->vlan);
+	engine_set_hostif(&w->engine, p->id, w->ws->host[p->id] != NULL);
 	engine_set_unknown_id(&w->engine, p->id, p->kind == PORT_UDP, p->strict);
 	/* a driver that sends only from its own buffers copies other frames into them */
 	engine_set_pool(&w->engine, p->id, p->own_pool);

@@ -5,9 +5,6 @@
 
 #define FRAMES_MAX ENGINE_TX_CAP
 
-/* Kind of a frame of the control thread, beside the QP_TX_* kinds: not RoCE. */
-#define TX_CONTROL 2u
-
 static uint64_t
 bytes_of(struct rte_mbuf *const *m, uint32_t n)
 {

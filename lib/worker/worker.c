@@ -21,6 +21,7 @@
 static const struct engine_ops worker_engine_ops = {
 	.slow_path = event_frame,
 	.consumer = event_datagram,
+	.host = host_frame,
 	.handoff = handoff_to,
 	.set_timer = timer_set,
 	.cq_event = event_cq,
@@ -116,6 +117,7 @@ iterate(struct worker *w)
 	}
 	done += tx_flush(w);
 	event_notify(w);
+	host_notify(w);
 	wake_poked(w);
 	return done;
 }

@@ -179,4 +179,32 @@ int worker_send_frame(struct worker_set *ws, uint16_t dev, struct rte_mbuf *m);
  */
 int worker_send_loopback(struct worker_set *ws, uint16_t dev, struct rte_mbuf *m);
 
+/*
+ * Frames of a device on their way to the kernel, from workers and the control thread to one other
+ * thread. The owner creates both ring (many producers, one consumer) and wake_fd (an eventfd).
+ */
+struct worker_host {
+	struct rte_ring *ring;
+	int wake_fd;
+	uint32_t asleep; /* atomic: the consumer waits for wake_fd, or is about to */
+};
+/*
+ * Control thread, while dev's port is not added: its frames that are neither RoCE nor for the slow
+ * path go to h, which the caller owns, from the next worker_add_port on. NULL (default): dropped.
+ */
+void worker_set_host(struct worker_set *ws, uint16_t dev, struct worker_host *h);
+/* Any thread. Puts m into the ring and wakes the consumer. False: full, m is still the caller's. */
+bool worker_host_put(struct worker_host *h, struct rte_mbuf *m);
+/*
+ * The consumer. Prepares it to wait for wake_fd. False: frames are there, do not wait. After the
+ * wait: worker_host_awake.
+ */
+bool worker_host_sleeps(struct worker_host *h);
+void worker_host_awake(struct worker_host *h);
+/*
+ * The consumer. Sends frames of the kernel on dev through worker 0, whose ring keeps half of its
+ * space for others. Returns how many of m[0 .. n) were taken, from the first on.
+ */
+uint32_t worker_send_host(struct worker_set *ws, uint16_t dev, struct rte_mbuf **m, uint32_t n);
+
 #endif

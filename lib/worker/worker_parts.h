@@ -9,6 +9,7 @@
  *   event.c     events to the control thread
  *   doorbell.c  the clients' doorbell rings
  *   hot_queue.c       send queues that are polled without a doorbell
+ *   host.c      frames for the kernel's interface beside a device, and from it
  *   handoff.c   received frames that come from other workers or by loopback
  *   tx.c        frames to ports, to loopback, to the worker that has the port's queue
  *   timer.c     clock and QP timers
@@ -57,6 +58,9 @@
  * frames, as a dead link would: they must not delay those of other ports, and RC retransmits.
  */
 #define WORKER_PORT_DEAD_NS 100000000ull
+
+/* Kind of a frame of the control thread or the kernel, beside the QP_TX_* kinds: not RoCE. */
+#define TX_CONTROL 2u
 
 struct worker_rxq {
 	struct port_queue q;
@@ -120,7 +124,9 @@ struct worker {
 	uint32_t fwd_n;
 	uint32_t poke; /* a bit for each worker that got frames in this iteration */
 	bool notify;   /* events were put in this iteration */
-	bool more;     /* the engine has work left */
+	uint32_t
+		host_poke; /* a bit for each device whose host queue got frames in this iteration */
+	bool more;         /* the engine has work left */
 	struct worker_event held[WORKER_HELD_EVENTS];
 	uint32_t held_n;
 	uint64_t events_lost;
@@ -179,6 +185,7 @@ struct worker_set {
 	uint32_t listener_asleep; /* the control thread waits for event_fd */
 	bool port_present[ENGINE_MAX_DEVS];
 	struct counter_block control_counters[ENGINE_MAX_DEVS];
+	struct worker_host *host[ENGINE_MAX_DEVS]; /* of worker_set_host; NULL: none */
 	uint32_t datagrams; /* number of WORKER_EV_DATAGRAM in events; atomic */
 };
 
@@ -224,6 +231,17 @@ void event_async(void *ctx, enum qp_event ev, struct qp *qp, struct cq *cq);
 void event_notify(struct worker *w);
 /* Retries events that found the ring full. Returns true if none is left. */
 bool event_retry_held(struct worker *w);
+
+/* host.c: an upcall of the engine, and the end of an iteration: wakes the threads that got frames
+ */
+bool host_frame(void *ctx, uint16_t dev, struct rte_mbuf *m);
+void host_wake(struct worker *w);
+static inline void
+host_notify(struct worker *w)
+{
+	if (unlikely(w->host_poke != 0))
+		host_wake(w);
+}
 
 /* doorbell.c */
 unsigned doorbell_poll(struct worker *w);

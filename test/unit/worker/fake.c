@@ -98,6 +98,11 @@ engine_set_vlan(struct engine *e, uint16_t dev, uint16_t vid)
 }
 
 void
+engine_set_hostif(struct engine *e, uint16_t dev, bool hostif)
+{
+}
+
+void
 engine_rx_extra(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf *m)
 {
 	engine_rx(e, now_ns, dev, &m, 1);
