@@ -48,6 +48,11 @@ struct net_dev {
 	struct net_neigh neigh[NET_MAX_NEIGH];
 	bool hairpin; /* frames to an address of the device's own go to the wire, and come back */
 	/*
+	 * The kernel has the addresses of IPv4, or of IPv6, too, on an interface that gets every
+	 * frame of these protocols: it answers ARP, neighbour solicitations and echo requests.
+	 */
+	bool kernel_v4, kernel_v6;
+	/*
 	 * The addresses and routes are those of the host's own stack (net_host_init), which also
 	 * answers neighbours and announces addresses.
 	 */
@@ -159,8 +164,9 @@ const uint8_t *net_neigh_mac(const struct net_dev *d, const uint8_t ip[16]);
 /*
  * Handle a received frame that is not RoCE; hostile input. Learns MACs only of neighbours that were
  * requested, so that other stations cannot fill the table; responds to ARP, ND and ICMP echo
- * requests, unless the host's stack does. If out->len > 0, send out. Returns true and *changed
- * (valid until the next call) if a neighbour's MAC became known or changed.
+ * requests, unless the host's stack does (host, kernel_v4, kernel_v6). If out->len > 0, send out.
+ * Returns true and *changed (valid until the next call) if a neighbour's MAC became known or
+ * changed.
  */
 bool net_rx(struct net_dev *d, const uint8_t *frame, uint32_t len, uint64_t now_ns,
 	    struct net_frame *out, const struct net_neigh **changed);

@@ -58,7 +58,8 @@ net_rx(struct net_dev *d, const uint8_t *frame, uint32_t len, uint64_t now_ns,
 	if (!take_vlan(d, &c, &type))
 		return false;
 	known = dispatch(&rx, c, type);
-	if (d->host)
-		out->len = 0; /* the host's stack answers */
+	/* the host's stack answers */
+	if (d->host || (type == WIRE_ETHERTYPE_IPV6 ? d->kernel_v6 : d->kernel_v4))
+		out->len = 0;
 	return known;
 }
