@@ -18,6 +18,7 @@ LEVELS = (
     ('ipc',),
     ('port',),
     ('worker',),
+    ('hostif',),
     ('control',),
 )
 
@@ -42,10 +43,11 @@ OTHERS = {
 SYSTEM = (
     (r'rte_byteorder\.h', ('lib', 'drivers/impair', 'app', 'test')),
     (r'rte_(ethdev|eal|lcore|launch|dev|bus\w*|eth_\w+|pdump|pcapng|telemetry|cfgfile)\.h',
-     ('lib/port', 'lib/worker', 'lib/counters/telemetry.c', 'drivers/impair', 'app', 'test')),
+     ('lib/port', 'lib/worker', 'lib/hostif', 'lib/counters/telemetry.c', 'drivers/impair', 'app', 'test')),
     # lib/wire works on bytes, not mbufs; client processes have no DPDK.
     (r'rte_\w+\.h', ('lib/mem', 'lib/cq', 'lib/net', 'lib/counters', 'lib/qp', 'lib/requester',
-                     'lib/responder', 'lib/engine', 'lib/port', 'lib/worker', 'lib/control', 'drivers/impair', 'app',
+                     'lib/responder', 'lib/engine', 'lib/port', 'lib/worker', 'lib/hostif', 'lib/control', 'drivers/impair',
+                     'app',
                      'test')),
     (r'infiniband/\w+\.h', ('drivers/verbs', 'app/uroce-bench', 'test')),
 )

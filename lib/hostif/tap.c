@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/if_tun.h>
+#include <net/if_arp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "hostif/parts.h"
+
+/* What the kernel may leave to us: see cut.c. */
+#define OFFLOADS (TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6)
+
+/* What to do about an error of the TAP; "": nothing in particular. */
+static const char *
+remedy(int error)
+{
+	switch (error) {
+	case EPERM:
+	case EACCES:
+		return ": hostif= needs CAP_NET_ADMIN; run uroced as root, or with that capability";
+	case ENOENT:
+	case ENODEV:
+	case ENXIO:
+		return ": /dev/net/tun is missing; run `modprobe tun`, or give the device to the "
+		       "container";
+	default:
+		return "";
+	}
+}
+
+static int
+failed(const struct hostif *h, const char *what, char *err, size_t room)
+{
+	int error = errno;
+
+	snprintf(err, room, "hostif=%s: %s: %s%s", h->name, what, strerror(error), remedy(error));
+	return -error;
+}
+
+static int
+create(struct hostif *h, char *err, size_t room)
+{
+	struct ifreq req = {.ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR};
+	int vnet = sizeof(struct virtio_net_hdr);
+
+	h->tap = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	if (h->tap < 0)
+		return failed(h, "/dev/net/tun", err, room);
+	strcpy(req.ifr_name, h->name);
+	if (ioctl(h->tap, TUNSETIFF, &req) != 0)
+		return failed(h, "cannot make the interface", err, room);
+	if (ioctl(h->tap, TUNSETVNETHDRSZ, &vnet) != 0 ||
+	    ioctl(h->tap, TUNSETOFFLOAD, OFFLOADS) != 0)
+		return failed(h, "offloads", err, room);
+	return 0;
+}
+
+/* MAC and MTU. */
+static int
+configure(const struct hostif *h, const struct hostif_params *p, char *err, size_t room)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), rc = 0;
+	struct ifreq req = {.ifr_hwaddr.sa_family = ARPHRD_ETHER};
+
+	if (fd < 0)
+		return failed(h, "socket", err, room);
+	strcpy(req.ifr_name, h->name);
+	memcpy(req.ifr_hwaddr.sa_data, p->mac, 6);
+	if (ioctl(fd, SIOCSIFHWADDR, &req) != 0)
+		rc = failed(h, "MAC", err, room);
+	req.ifr_mtu = (int)p->mtu;
+	if (rc == 0 && ioctl(fd, SIOCSIFMTU, &req) != 0)
+		rc = failed(h, "MTU", err, room);
+	close(fd);
+	return rc;
+}
+
+/*
+ * Writes a setting of the interface. A failure shows where it matters: an address is refused, or
+ * goes with another one.
+ */
+static void
+set(const struct hostif *h, const char *family, const char *key, const char *value)
+{
+	char path[128];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/sys/net/%s/conf/%s/%s", family, h->name, key);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	if (write(fd, value, strlen(value)) < 0)
+		errno = 0;
+	close(fd);
+}
+
+int
+hostif_tap_open(struct hostif *h, const struct hostif_params *p, char *err, size_t room)
+{
+	int rc;
+
+	if (if_nametoindex(h->name) != 0) {
+		snprintf(err, room,
+			 "hostif=%s: there is an interface of that name already; name a new one",
+			 h->name);
+		return -EEXIST;
+	}
+	rc = create(h, err, room);
+	if (rc == 0)
+		rc = configure(h, p, err, room);
+	if (rc != 0)
+		return rc;
+	/* the device has IPv6 addresses whatever the default for interfaces is */
+	set(h, "ipv6", "disable_ipv6", "0");
+	/* else the kernel removes the other addresses of a prefix with the first one */
+	set(h, "ipv4", "promote_secondaries", "1");
+	return 0;
+}
+
+int
+hostif_tap_up(const struct hostif *h)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), rc = 0;
+	struct ifreq req = {0};
+
+	if (fd < 0)
+		return -errno;
+	strcpy(req.ifr_name, h->name);
+	if (ioctl(fd, SIOCGIFFLAGS, &req) != 0)
+		rc = -errno;
+	req.ifr_flags |= IFF_UP;
+	if (rc == 0 && ioctl(fd, SIOCSIFFLAGS, &req) != 0)
+		rc = -errno;
+	close(fd);
+	return rc;
+}
+
+void
+hostif_set_link(struct hostif *h, bool up)
+{
+	int carrier = up;
+
+	/* kernels before 5.0 have no such call: the interface stays up then */
+	if (ioctl(h->tap, TUNSETCARRIER, &carrier) != 0)
+		errno = 0;
+}
