@@ -117,6 +117,22 @@ socket_stats(const struct port_udp_stats *s)
 	return o;
 }
 
+/* The kernel's interface beside a device. */
+static json_t *
+hostif(const struct hostif *h)
+{
+	const struct hostif_stats *s = hostif_stats(h);
+	json_t *o = json_object();
+
+	show_set(o, "name", json_string(hostif_name(h)));
+	show_set_int(o, "to_kernel", s->to_kernel);
+	show_set_int(o, "to_kernel_lost", s->to_kernel_lost);
+	show_set_int(o, "from_kernel", s->from_kernel);
+	show_set_int(o, "from_kernel_lost", s->from_kernel_lost);
+	show_set_int(o, "super_frames", s->super_frames);
+	return o;
+}
+
 static void
 show_port(const struct device *dev, json_t *out)
 {
@@ -139,6 +155,8 @@ show_port(const struct device *dev, json_t *out)
 		show_set(o, "udp", socket_stats(&udp));
 	if (packet != NULL)
 		show_set(o, "packet", socket_stats(packet));
+	if (dev->hostif != NULL)
+		show_set(o, "hostif", hostif(dev->hostif));
 	show_set(o, "gids", port_gids(dev));
 	show_set(o, "pkeys", port_pkeys(dev));
 	json_array_append_new(out, o);

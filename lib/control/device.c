@@ -34,6 +34,8 @@ look_at_link(struct device *dev)
 	if (!port_poll_link(&dev->port))
 		return;
 	LOG(NOTICE, "%s: link %s", dev->name, dev->port.link_up ? "up" : "down");
+	if (dev->hostif != NULL)
+		hostif_set_link(dev->hostif, dev->port.link_up);
 	events_port(dev, dev->port.link_up ? EVENTS_PORT_ACTIVE : EVENTS_PORT_ERR);
 	if (dev->port.link_up)
 		neigh_announce(dev);
@@ -164,13 +166,15 @@ device_start(struct device *dev, const struct devspec *spec, bool inward)
 	if (spec->npkeys == 0)
 		dev->pkey[0] = WIRE_PKEY_DEFAULT;
 	rc = set_addresses(dev, spec);
+	if (rc == 0)
+		rc = device_hostif_open(dev, spec->hostif);
 	if (rc < 0)
 		goto fail_port;
 	dev->tick.ready = on_tick;
 	dev->tick.fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	if (dev->tick.fd < 0) {
 		rc = -errno;
-		goto fail_port;
+		goto fail_hostif;
 	}
 	rc = loop_add(&d->loop, &dev->tick, EPOLLIN);
 	if (rc < 0)
@@ -190,6 +194,8 @@ fail_worker:
 	worker_del_port(d->workers, &dev->port);
 fail_tick:
 	close(dev->tick.fd);
+fail_hostif:
+	device_hostif_close(dev);
 fail_port:
 	port_close(&dev->port);
 	return rc;
@@ -246,6 +252,7 @@ device_destroy(struct device *dev)
 	worker_del_port(d->workers, &dev->port);
 	if (d->program->port_released != NULL)
 		d->program->port_released(dev);
+	device_hostif_close(dev);
 	port_close(&dev->port);
 	loop_del(&d->loop, &dev->tick);
 	close(dev->tick.fd);

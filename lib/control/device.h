@@ -6,6 +6,7 @@
 #include <sys/queue.h>
 #include "control/daemon.h"
 #include "control/devspec.h"
+#include "hostif/hostif.h"
 #include "net/net.h"
 #include "port/port.h"
 
@@ -26,6 +27,7 @@ struct device {
 	struct device_members members;  /* of multicast groups */
 	struct engine_addrs *addrs;     /* what workers know of net and members */
 	struct device_capture *capture; /* owned by the program; NULL: no capture */
+	struct hostif *hostif;          /* the kernel's interface beside it, or NULL */
 	struct watch host;    /* with the host's addresses: netlink socket, changes of addresses and
 				 links */
 	struct watch tick;    /* timerfd: next request to a neighbour, next link check */
@@ -49,6 +51,16 @@ void device_destroy(struct device *dev);
  */
 int device_addrs_update(struct device *dev);
 void device_addrs_clear(struct device *dev);
+
+/*
+ * device_hostif.c: makes the kernel's interface of this name with the device's addresses ("":
+ * none), between port_open and worker_add_port, and removes it, after worker_del_port. Logs errors.
+ * 0 or -errno.
+ */
+int device_hostif_open(struct device *dev, const char *name);
+void device_hostif_close(struct device *dev);
+/* Adds or removes an address of the kernel's interface, if there is one. 0 or -errno. */
+int device_hostif_addr(struct device *dev, const struct net_addr *a, bool add);
 
 /* A device's local CA ACK delay: 4.096 us * 2^15, for a busy shared core. */
 #define DEVICE_ACK_DELAY 15

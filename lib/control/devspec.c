@@ -121,6 +121,16 @@ take_iface(void *spec, const char *value)
 	return copy_name(s->iface, sizeof(s->iface), value);
 }
 
+static bool
+take_hostif(void *spec, const char *value)
+{
+	struct devspec *s = spec;
+
+	/* names that the kernel would refuse */
+	return copy_name(s->hostif, sizeof(s->hostif), value) && strchr(value, ':') == NULL &&
+	       strcmp(value, ".") != 0 && strcmp(value, "..") != 0;
+}
+
 static const char legal_addr[] =
 	"an address with prefix length like 10.9.0.1/24 or fd00::1/64, at most 62";
 static const char *const loopback_names[] = {"inside", "wire", NULL};
@@ -146,6 +156,8 @@ static const struct cli_field keys[] = {
 	{MEMBER("strict", strict, CLI_CHOICE), .names = no_or_yes},
 	{WHOLE("iface", take_iface, "the name of an interface of the kernel")},
 	{MEMBER("share", share, CLI_CHOICE), .names = no_or_yes},
+	{WHOLE("hostif", take_hostif,
+	       "a name for a new interface of the kernel, at most 15 letters, digits and _-.")},
 	{NULL},
 };
 
@@ -178,6 +190,8 @@ mismatch(const struct devspec *s)
 	if (s->naddrs + (s->iface[0] != '\0') != 1)
 		return "port=udp needs an address of this host, addr=10.9.0.1, or an interface, "
 		       "iface=eth0; one of them, once";
+	if (s->hostif[0] != '\0')
+		return "hostif is not for port=udp: the kernel has the address already";
 	if (s->ngateways != 0 || s->has_mac || s->vlan != 0 || s->hairpin)
 		return "gateway, mac, vlan and loopback=wire are not for port=udp: the kernel has "
 		       "its own";

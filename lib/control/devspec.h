@@ -33,7 +33,8 @@ struct devspec {
 	bool packet; /* port=packet: a packet socket on iface */
 	bool share;  /* port=packet: with the interface's MAC and addresses */
 	char iface[16];
-	bool strict; /* port=udp: take only packets whose ICRC is exact */
+	bool strict;     /* port=udp: take only packets whose ICRC is exact */
+	char hostif[16]; /* the kernel's interface beside the device (lib/hostif), or "" */
 };
 
 /*

@@ -87,8 +87,15 @@ addr_add(struct device *dev, const char *addr, struct uroce_set_rep *rep)
 	i = net_addr_add(&dev->net, addr);
 	if (i < 0)
 		return refuse_addr(rep, dev, addr, i);
+	rc = device_hostif_addr(dev, &dev->net.gid[i], true);
+	if (rc < 0) {
+		memset(&dev->net.gid[i], 0, sizeof(dev->net.gid[i]));
+		return refuse(rep, rc, "%s: the kernel refuses address '%s' for %s: %s", dev->name,
+			      addr, hostif_name(dev->hostif), strerror(-rc));
+	}
 	rc = device_addrs_update(dev);
 	if (rc < 0) {
+		(void)device_hostif_addr(dev, &dev->net.gid[i], false);
 		memset(&dev->net.gid[i], 0, sizeof(dev->net.gid[i]));
 		return refuse_addr(rep, dev, addr, rc);
 	}
@@ -108,6 +115,8 @@ addr_del(struct device *dev, const char *addr, struct uroce_set_rep *rep)
 	i = net_addr_del(&dev->net, addr);
 	if (i < 0)
 		return refuse_addr(rep, dev, addr, i);
+	/* the operator may have removed it there before: nothing is to be done about a failure */
+	(void)device_hostif_addr(dev, &before[i], false);
 	/* If memory is short, workers accept datagrams for it until the next change. */
 	(void)device_addrs_update(dev);
 	qp_gid_gone(dev, (uint32_t)i);

@@ -92,7 +92,9 @@ on_event(struct daemon *d, const struct worker_event *ev)
 		dev = daemon_device(d, ev->dev);
 		if (dev != NULL)
 			neigh_rx(dev, ev->obj);
-		rte_pktmbuf_free(ev->obj);
+		/* what neighbours say to us, they say to the kernel, too */
+		if (dev == NULL || dev->hostif == NULL || !hostif_give(dev->hostif, ev->obj))
+			rte_pktmbuf_free(ev->obj);
 		break;
 	}
 }

@@ -201,11 +201,17 @@ receive_pool(struct port *p, struct rte_mempool *pool)
 	return p->own_pool;
 }
 
-/* Does the kernel's stack get every frame as well? */
+/* Does the kernel keep the interface under it, and its MAC? */
 static bool
-shares_interface(const struct port *p)
+on_interface(const struct port *p)
 {
-	return strcmp(p->driver, "net_af_packet") == 0 || strcmp(p->driver, "net_af_xdp") == 0;
+	return port_shares_interface(p) || strcmp(p->driver, "net_af_xdp") == 0;
+}
+
+bool
+port_shares_interface(const struct port *p)
+{
+	return strcmp(p->driver, "net_af_packet") == 0;
 }
 
 /* Settle the MAC before the start. *filtered: the port may drop what comes for it. */
@@ -231,7 +237,7 @@ choose_mac(struct port *p, const uint8_t *want, bool *filtered)
 		/* the driver's MAC is that of the interface on the kernel's side, our neighbour */
 		if (want == NULL)
 			own.addr_bytes[5] ^= 1;
-	} else if (want != NULL && shares_interface(p)) {
+	} else if (want != NULL && on_interface(p)) {
 		/* the kernel keeps its own, and drops at once what is not for that */
 		*filtered = true;
 	} else if (want != NULL) {

@@ -160,6 +160,8 @@ int port_host_route(const struct port *p, const uint8_t dgid[16], uint8_t hop[16
  */
 int port_group_join(const struct port *p, const uint8_t gid[16]);
 void port_group_leave(const struct port *p, const uint8_t gid[16]);
+/* Does the kernel's stack get every frame of the interface under it as well? */
+bool port_shares_interface(const struct port *p);
 /* Can it? */
 bool port_takes_groups(const struct port *p);
 /* Sums up what a PORT_UDP counts. Returns false for other kinds. */

@@ -486,3 +486,32 @@ fake_session(struct daemon *d, int *client)
 	assert_int_equal(rep.nworkers, FAKE_WORKERS);
 	return s;
 }
+
+/* No device here has an interface of the kernel. */
+void
+worker_set_host(struct worker_set *ws, uint16_t dev, struct worker_host *h)
+{
+}
+
+bool
+worker_host_put(struct worker_host *h, struct rte_mbuf *m)
+{
+	return false;
+}
+
+bool
+worker_host_sleeps(struct worker_host *h)
+{
+	return true;
+}
+
+void
+worker_host_awake(struct worker_host *h)
+{
+}
+
+uint32_t
+worker_send_host(struct worker_set *ws, uint16_t dev, struct rte_mbuf **m, uint32_t n)
+{
+	return 0;
+}

@@ -24,6 +24,12 @@ static int event_fd;
 
 int daemon_logtype; /* in the place of daemon.c's */
 
+bool
+hostif_give(struct hostif *h, struct rte_mbuf *m)
+{
+	return false;
+}
+
 int
 worker_event_fd(struct worker_set *ws)
 {
