@@ -9,7 +9,9 @@
 #include <rte_log.h>
 #include <uroce_abi/ctrl.h>
 #include "eal.h"
+#include "control/devspec.h"
 #include "control/log.h"
+#include "port/port.h"
 #include "vdev.h"
 
 #define MAX_ARGS 128
@@ -153,6 +155,46 @@ arg_add(struct arg_list *args, const char *name, const char *value)
 		args->v[args->n++] = strdup(value);
 }
 
+/* Is a device to share the interface of this --vdev with the kernel? */
+static bool
+is_shared(const struct options *o, const char *vdev)
+{
+	char err[OPTIONS_ERR_MAX];
+	struct devspec spec;
+
+	for (uint32_t i = 0; i < o->dev.n; i++) {
+		if (devspec_parse(&spec, o->dev.v[i], err, sizeof(err)) == 0 && spec.share &&
+		    strcspn(vdev, ",") == strlen(spec.port) &&
+		    strncmp(vdev, spec.port, strlen(spec.port)) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Adds the XDP program that leaves the kernel what is not RoCE to an af_xdp that is shared.
+ * Consumes text. NULL: failed, logged.
+ */
+static char *
+share_af_xdp(const struct options *o, char *text)
+{
+	char path[40], *more = NULL;
+	int rc;
+
+	if (strncmp(text, "net_af_xdp", strlen("net_af_xdp")) != 0 || !is_shared(o, text))
+		return text;
+	rc = port_xdp_share_program(path, sizeof(path));
+	if (rc == 0 && asprintf(&more, "%s,xdp_prog=%s", text, path) < 0)
+		rc = -ENOMEM;
+	if (rc != 0)
+		LOG(ERR, "share=yes on %s: %s", text,
+		    rc == -ENOTSUP ? "this uroced was built without clang, which compiles its XDP "
+				     "program"
+				   : strerror(-rc));
+	free(text);
+	return rc == 0 ? more : NULL;
+}
+
 /* 0, or -errno with the reason logged. */
 static int
 vdevs_add(struct arg_list *args, const struct options *o)
@@ -165,6 +207,9 @@ vdevs_add(struct arg_list *args, const struct options *o)
 			LOG(ERR, "%s", err);
 			return -EINVAL;
 		}
+		text = share_af_xdp(o, text);
+		if (text == NULL)
+			return -EINVAL;
 		arg_add(args, "--vdev", text);
 		free(text);
 	}

@@ -30,6 +30,7 @@ struct device {
 	struct hostif *hostif;          /* the kernel's interface beside it, or NULL */
 	struct watch host;    /* with the host's addresses: netlink socket, changes of addresses and
 				 links */
+	struct watch answers; /* of a port with neigh_fd: that descriptor */
 	struct watch tick;    /* timerfd: next request to a neighbour, next link check */
 	uint64_t next_ask_ns; /* next check for users that wait for a neighbour */
 	uint64_t next_link_ns;  /* next link check */

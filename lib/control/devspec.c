@@ -161,13 +161,13 @@ static const struct cli_field keys[] = {
 	{NULL},
 };
 
+/* Checks share=yes: addresses and all that belongs to them are the kernel's. */
 static const char *
-mismatch_packet(const struct devspec *s)
+mismatch_share(const struct devspec *s)
 {
-	if (s->iface[0] == '\0')
-		return "port=packet needs an interface, iface=eth0";
-	if (s->share &&
-	    (s->naddrs != 0 || s->ngateways != 0 || s->has_mac || s->vlan != 0 || s->hairpin))
+	if (s->udp)
+		return "share=yes is for port=packet and net_af_xdp; port=udp always shares";
+	if (s->naddrs != 0 || s->ngateways != 0 || s->has_mac || s->vlan != 0 || s->hairpin)
 		return "addr, gateway, mac, vlan and loopback=wire are not for share=yes: the "
 		       "kernel has its own";
 	return NULL;
@@ -179,10 +179,12 @@ mismatch(const struct devspec *s)
 {
 	if (!s->udp && s->strict)
 		return "strict= is for port=udp only; other ports see every header";
+	if (s->share && mismatch_share(s) != NULL)
+		return mismatch_share(s);
+	if (s->hostif[0] != '\0' && (s->udp || s->packet || s->share))
+		return "hostif is for ports that the kernel does not have: it has this one";
 	if (s->packet)
-		return mismatch_packet(s);
-	if (s->share)
-		return "share=yes is for port=packet only";
+		return s->iface[0] == '\0' ? "port=packet needs an interface, iface=eth0" : NULL;
 	if (!s->udp)
 		return s->iface[0] != '\0' ? "iface= is for port=udp and port=packet only; a DPDK "
 					     "port has its interface in --vdev"

@@ -31,7 +31,7 @@ struct devspec {
 	 */
 	bool udp;
 	bool packet; /* port=packet: a packet socket on iface */
-	bool share;  /* port=packet: with the interface's MAC and addresses */
+	bool share;  /* port=packet or net_af_xdp: with the interface's MAC and addresses */
 	char iface[16];
 	bool strict;     /* port=udp: take only packets whose ICRC is exact */
 	char hostif[16]; /* the kernel's interface beside the device (lib/hostif), or "" */

@@ -13,6 +13,9 @@
 #include "control/neigh.h"
 #include "control/obj.h"
 
+#define ANSWERS    32   /* of neighbours, in a turn of the loop */
+#define ANSWER_MAX 2048 /* bytes: longer frames are no answers */
+
 /* Reads the kernel's current addresses. Reports the changed slots of the GID table. */
 static void
 addrs_sync(struct device *dev, uint64_t *added, uint64_t *gone)
@@ -73,6 +76,44 @@ host_addrs_first(struct device *dev)
 	return -EADDRNOTAVAIL;
 }
 
+void
+host_unfollow(struct device *dev)
+{
+	loop_del(&dev->d->loop, &dev->host);
+	close(dev->host.fd);
+	if (dev->answers.fd != 0)
+		loop_del(&dev->d->loop, &dev->answers);
+	dev->answers.fd = 0;
+}
+
+/* Takes a bounded number of answers of neighbours; what is left makes the descriptor readable. */
+static void
+on_answers(struct watch *w, uint32_t events)
+{
+	struct device *dev = WATCH_OF(w, struct device, answers);
+	uint8_t frame[ANSWER_MAX];
+
+	for (unsigned i = 0; i < ANSWERS; i++) {
+		ssize_t len = recv(w->fd, frame, sizeof(frame), MSG_DONTWAIT | MSG_TRUNC);
+
+		if (len < 0)
+			return;
+		if ((size_t)len <= sizeof(frame))
+			neigh_rx_bytes(dev, frame, (uint32_t)len);
+	}
+}
+
+/* Listens to the answers of neighbours, if they do not come through the port. 0 or -errno. */
+static int
+answers_follow(struct device *dev)
+{
+	if (dev->port.neigh_fd == 0)
+		return 0;
+	dev->answers.ready = on_answers;
+	dev->answers.fd = dev->port.neigh_fd;
+	return loop_add(&dev->d->loop, &dev->answers, EPOLLIN);
+}
+
 int
 host_follow(struct device *dev)
 {
@@ -89,14 +130,12 @@ host_follow(struct device *dev)
 	rc = bind(dev->host.fd, (struct sockaddr *)&at, sizeof(at)) == 0 ? 0 : -errno;
 	if (rc == 0)
 		rc = loop_add(&dev->d->loop, &dev->host, EPOLLIN);
-	if (rc < 0)
+	if (rc < 0) {
 		close(dev->host.fd);
+		return rc;
+	}
+	rc = answers_follow(dev);
+	if (rc < 0)
+		host_unfollow(dev);
 	return rc;
-}
-
-void
-host_unfollow(struct device *dev)
-{
-	loop_del(&dev->d->loop, &dev->host);
-	close(dev->host.fd);
 }

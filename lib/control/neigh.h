@@ -11,6 +11,8 @@
 
 /* neigh_rx.c: handles a slow-path frame that arrived on the device. Does not free m. */
 void neigh_rx(struct device *dev, struct rte_mbuf *m);
+/* The same for frame[0 .. len), len at most NET_FRAME_MAX, which came beside the port's queues. */
+void neigh_rx_bytes(struct device *dev, const uint8_t *frame, uint32_t len);
 /* Sends f unless it is empty. A lost frame is counted. */
 void neigh_send(struct device *dev, const struct net_frame *f);
 /* Requests the MAC of hop for a client of the device, unless a request is outstanding. */

@@ -15,20 +15,26 @@ hop_resolved(struct device *dev, const struct net_neigh *n)
 }
 
 void
+neigh_rx_bytes(struct device *dev, const uint8_t *frame, uint32_t len)
+{
+	const struct net_neigh *changed;
+	struct net_frame out = {0};
+
+	if (net_rx(&dev->net, frame, len, daemon_now_ns(), &out, &changed))
+		hop_resolved(dev, changed);
+	neigh_send(dev, &out);
+}
+
+void
 neigh_rx(struct device *dev, struct rte_mbuf *m)
 {
 	uint8_t bytes[NET_FRAME_MAX];
 	uint32_t len = rte_pktmbuf_pkt_len(m);
-	const struct net_neigh *changed;
-	struct net_frame out = {0};
 	const uint8_t *frame;
 
 	if (len > sizeof(bytes))
 		return;
 	frame = rte_pktmbuf_read(m, 0, len, bytes);
-	if (frame == NULL)
-		return;
-	if (net_rx(&dev->net, frame, len, daemon_now_ns(), &out, &changed))
-		hop_resolved(dev, changed);
-	neigh_send(dev, &out);
+	if (frame != NULL)
+		neigh_rx_bytes(dev, frame, len);
 }

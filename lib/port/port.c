@@ -63,6 +63,7 @@ identify(struct port *p, const struct port_params *params, struct rte_eth_dev_in
 	snprintf(p->name, sizeof(p->name), "%s", params->name);
 	p->inward = params->inward;
 	p->vlan = params->vlan;
+	p->shared = params->shared;
 	rc = rte_eth_dev_get_port_by_name(params->name, &p->id);
 	if (rc != 0) {
 		PORT_LOG(ERR, params->name, "no such port");
@@ -344,6 +345,8 @@ port_open(struct port *p, const struct port_params *params, struct rte_mempool *
 	if (params->packet_netdev != NULL)
 		return port_packet_open(p, params, pool);
 	rc = identify(p, params, &info);
+	if (rc == 0 && params->shared)
+		rc = port_xdp_may_share(p);
 	if (rc != 0)
 		return rc;
 	pool = receive_pool(p, pool);
@@ -368,9 +371,14 @@ port_open(struct port *p, const struct port_params *params, struct rte_mempool *
 	}
 	keep_tags(p);
 	p->rx_fd = port_find_rx_fd(p);
-	open_filters(p, filtered);
+	if (p->shared)
+		rc = port_xdp_neigh_open(p);
+	else
+		open_filters(p, filtered);
 	port_poll_link(p);
-	return 0;
+	if (rc != 0)
+		port_close(p);
+	return rc;
 }
 
 static void
@@ -399,6 +407,8 @@ port_close(struct port *p)
 		port_packet_close(p);
 		return;
 	}
+	if (p->neigh_fd > 0)
+		close(p->neigh_fd);
 	stop(p);
 	/*
 	 * A memif server's listening socket stays registered with EAL's interrupt thread when the

@@ -67,12 +67,17 @@ struct port {
 	bool started;      /* its queues may be used */
 	bool link_up;      /* atomic: its files are written by another thread (app/uroced/live.c) */
 	bool memif_client;
-	bool tx_multi_seg;    /* takes frames of several segments */
-	bool tx_copies;       /* has copied a frame, of several segments, when it has taken it */
-	bool inward;          /* as in struct port_params */
-	bool shared;          /* as in struct port_params */
-	bool strict;          /* PORT_UDP, set by its owner: see engine_set_unknown_id */
-	struct port_udp *udp; /* of a PORT_UDP: a socket a queue */
+	bool tx_multi_seg; /* takes frames of several segments */
+	bool tx_copies;    /* has copied a frame, of several segments, when it has taken it */
+	bool inward;       /* as in struct port_params */
+	bool shared;       /* as in struct port_params */
+	/*
+	 * Of a shared ethdev: frames of neighbours' answers, which do not come through its queues.
+	 * Non-blocking; 0: none.
+	 */
+	int neigh_fd;
+	bool strict;                  /* PORT_UDP, set by its owner: see engine_set_unknown_id */
+	struct port_udp *udp;         /* of a PORT_UDP: a socket a queue */
 	struct port_packet *packet;   /* of a PORT_PACKET */
 	struct rte_mempool *own_pool; /* buffers that the driver needs in its own way, or NULL */
 };
@@ -106,7 +111,7 @@ struct port_params {
 	 * A packet socket is wanted, not an ethdev: on this interface of the host, or NULL. mac and
 	 * vlan are as above, but NULL makes a MAC from the interface's. shared: the port has the
 	 * interface's MAC, and takes only RoCE and answers about neighbours; mac and vlan are not
-	 * used.
+	 * used. Of ethdevs net_af_xdp can be shared, with port_xdp_share_program.
 	 */
 	const char *packet_netdev;
 	bool shared;
@@ -120,6 +125,11 @@ struct port_params {
  * the peer does not have waits for ever.
  */
 int port_open(struct port *p, const struct port_params *params, struct rte_mempool *pool);
+/*
+ * Makes a file with the XDP program for a shared net_af_xdp, for its argument xdp_prog=. path: its
+ * name in this process, of at most 40 bytes. 0; -ENOTSUP if the build had no clang; or -errno.
+ */
+int port_xdp_share_program(char *path, size_t room);
 /*
  * The names of all ports that EAL has, each with a space before it, as far as they fit room bytes.
  * How many bytes there are, less the NUL.

@@ -50,16 +50,28 @@ def ping(side, address, *args):
     lib.sh("ping", "-n", "-c", "3", "-i", "0.2", "-W", "2", *args, address, ns=side.daemon.ns)
 
 
-def tcp(source, sink, address, seconds=2, args=()):
-    """iperf3 over TCP from source to an address of sink; Gb/s that arrived."""
-    ports = str(lib.tcp_port())
-    server = lib.Proc(["iperf3", "-s", "-1", "-p", ports, "--forceflush"], sink.daemon.ns)
-    lib.until("iperf3 listens", lambda: "listening" in server.output())
-    out = lib.sh("iperf3", "-c", address, "-p", ports, "-t", seconds, "-J", *args, ns=source.daemon.ns)
-    end = json.loads(out)["end"]
-    server.wait(20)
-    assert end["sum_received"]["bytes"] > 0, out
-    return end["sum_received"]["bits_per_second"] / 1e9
+def tcp(source, sink, address, seconds=2):
+    """A TCP stream from source to an address of sink; Gb/s that arrived. All that was sent must arrive."""
+    number = lib.tcp_port()
+    server = lib.Proc([sys.executable, "-c",
+                       "import socket, sys\n"
+                       "s = socket.create_server((sys.argv[1], int(sys.argv[2])), family=socket.AF_INET6 if ':' in "
+                       "sys.argv[1] else socket.AF_INET)\n"
+                       "print('ready', flush=True)\n"
+                       "c, n, b = s.accept()[0], 0, bytearray(1 << 20)\n"
+                       "while k := c.recv_into(b): n += k\n"
+                       "print('got', n, flush=True)\n", address, number], sink.daemon.ns)
+    lib.until("the server listens", lambda: "ready" in server.output())
+    sent = int(lib.sh(sys.executable, "-c",
+                      "import socket, sys, time\n"
+                      "s, n, end, b = socket.create_connection(sys.argv[1:3]), 0, time.monotonic() + float(sys.argv[3]), "
+                      "bytes(1 << 17)\n"
+                      "while time.monotonic() < end: s.sendall(b); n += len(b)\n"
+                      "print(n)\n", address, number, seconds, ns=source.daemon.ns))
+    lib.until("all has arrived", lambda: f"got {sent}" in server.output(), 20)
+    server.wait(10)
+    assert sent > 0
+    return sent * 8 / seconds / 1e9
 
 
 def exact_stream(source, sink, address):
