@@ -84,6 +84,16 @@ on_consumer(void *ctx, uint16_t dev, struct rte_mbuf *m)
 	return true;
 }
 
+static bool
+on_host(void *ctx, uint16_t dev, struct rte_mbuf *m)
+{
+	struct bench *b = ctx;
+
+	rte_pktmbuf_free(m);
+	b->hosted += !b->host_full;
+	return !b->host_full;
+}
+
 static void
 on_handoff(void *ctx, uint32_t worker, struct rte_mbuf *m)
 {
@@ -120,6 +130,7 @@ on_async_event(void *ctx, enum qp_event ev, struct qp *qp, struct cq *cq)
 static const struct engine_ops bench_ops = {
 	.slow_path = on_slow_path,
 	.consumer = on_consumer,
+	.host = on_host,
 	.handoff = on_handoff,
 	.set_timer = on_set_timer,
 	.cq_event = on_cq_event,

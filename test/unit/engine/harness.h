@@ -122,6 +122,8 @@ struct bench {
 	uint32_t slow, handoffs;
 	uint32_t consumed;   /* datagrams for the consumer of engine_set_consumer */
 	bool consumer_full;  /* it takes none */
+	uint32_t hosted;     /* frames for the kernel, of engine_set_hostif */
+	bool host_full;      /* it takes none */
 	uint32_t timers_set; /* calls of set_timer */
 };
 

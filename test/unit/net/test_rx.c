@@ -42,6 +42,25 @@ rx_exact(const uint8_t *bytes, uint32_t len)
 	return news;
 }
 
+/* What the kernel answers for, and what is learned all the same. */
+static void
+the_kernel_answers_for_its_addresses(void **state)
+{
+	for (unsigned kernel = 0; kernel < 4; kernel++) {
+		make_dev(&dev);
+		dev.kernel_v4 = kernel & 1;
+		dev.kernel_v6 = kernel & 2;
+		for (size_t i = 0; i < NFRAMES; i++) {
+			bool v6 = frames[i].bytes[12] == 0x86;
+
+			rx_exact(frames[i].bytes, frames[i].len);
+			assert_int_equal(out.len != 0,
+					 frames[i].want != NULL &&
+						 !(v6 ? dev.kernel_v6 : dev.kernel_v4));
+		}
+	}
+}
+
 static void
 replies_equal_those_of_linux(void **state)
 {
@@ -293,6 +312,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(replies_equal_those_of_linux),
 		cmocka_unit_test(device_beside_the_stack_learns_but_does_not_answer),
+		cmocka_unit_test(the_kernel_answers_for_its_addresses),
 		cmocka_unit_test(addresses_of_others_get_no_reply),
 		cmocka_unit_test(truncated_frames_have_no_effect),
 		cmocka_unit_test(padded_frames_are_accepted),

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Super-frames of the kernel become frames of the wire (lib/hostif/cut.c). EAL is there for mbufs.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include <rte_eal.h>
+#include <rte_mbuf.h>
+#include "hostif/parts.h"
+
+#define MSS       1000u
+#define OPTIONS   12u         /* bytes of TCP options: a timestamp */
+#define FLAGS     0x99        /* CWR, ACK, PSH, FIN */
+#define FIRST_SEQ 0xfffffe00u /* wraps within the super-frame */
+#define FIRST_ID  0xffffu
+
+static struct rte_mempool *pool;
+static uint8_t frame[HOSTIF_SUPER];
+static struct virtio_net_hdr vh;
+static uint32_t len, l3, l4, payload;
+static struct rte_mbuf *m[HOSTIF_PIECES];
+
+static uint32_t
+be16(const uint8_t *p)
+{
+	return (uint32_t)p[0] << 8 | p[1];
+}
+
+static uint32_t
+be32(const uint8_t *p)
+{
+	return be16(p) << 16 | be16(p + 2);
+}
+
+static void
+put16(uint8_t *p, uint32_t value)
+{
+	p[0] = (uint8_t)(value >> 8);
+	p[1] = (uint8_t)value;
+}
+
+/* The Internet checksum over bytes, RFC 1071, byte by byte; 0xffff: right, with the checksum in it.
+ */
+static uint32_t
+sum16(uint32_t sum, const uint8_t *p, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		sum += i % 2 == 0 ? (uint32_t)p[i] << 8 : p[i];
+	while (sum >> 16 != 0)
+		sum = (sum & 0xffff) + (sum >> 16);
+	return sum;
+}
+
+/* A super-frame of n payload bytes, as the kernel gives it. */
+static void
+make(bool v6, bool tagged, uint32_t n)
+{
+	uint8_t *ip, *tcp;
+
+	memset(frame, 0, sizeof(frame));
+	memset(frame, 2, 12);
+	l3 = tagged ? 18 : 14;
+	l4 = l3 + (v6 ? 40 : 20);
+	payload = l4 + 20 + OPTIONS;
+	len = payload + n;
+	if (tagged)
+		put16(frame + 12, 0x8100);
+	put16(frame + l3 - 2, v6 ? 0x86dd : 0x0800);
+	ip = frame + l3;
+	if (v6) {
+		ip[0] = 0x60;
+		put16(ip + 4, 20 + OPTIONS + n);
+		ip[6] = 6;
+		memset(ip + 8, 0x33, 32);
+	} else {
+		ip[0] = 0x45;
+		put16(ip + 2, 40 + OPTIONS + n);
+		put16(ip + 4, FIRST_ID);
+		ip[9] = 6;
+		memset(ip + 12, 0x44, 8);
+	}
+	tcp = frame + l4;
+	put16(tcp + 4, FIRST_SEQ >> 16);
+	put16(tcp + 6, FIRST_SEQ & 0xffff);
+	tcp[12] = (20 + OPTIONS) / 4 << 4;
+	tcp[13] = FLAGS;
+	memset(tcp + 20, 1, OPTIONS);
+	for (uint32_t i = 0; i < n; i++)
+		frame[payload + i] = (uint8_t)(i * 7 + i / 256);
+	vh = (struct virtio_net_hdr){
+		.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
+		.gso_type = v6 ? VIRTIO_NET_HDR_GSO_TCPV6 : VIRTIO_NET_HDR_GSO_TCPV4,
+		.gso_size = MSS,
+		.csum_start = (uint16_t)l4,
+		.csum_offset = 16,
+	};
+}
+
+/* Cuts a copy of exactly len bytes, so that ASan detects a read past it. */
+static uint32_t
+cut(uint32_t max)
+{
+	uint8_t *copy = malloc(len != 0 ? len : 1);
+	uint32_t n;
+
+	assert_non_null(copy);
+	memcpy(copy, frame, len);
+	n = hostif_cut(&vh, copy, len, pool, m, max);
+	free(copy);
+	return n;
+}
+
+static void
+nothing_is_held(void)
+{
+	assert_int_equal(rte_mempool_avail_count(pool), pool->size);
+}
+
+static uint32_t
+tcp_sum(const uint8_t *f, uint32_t n, bool v6)
+{
+	uint32_t sum = 6 + n - l4; /* pseudo header: protocol, length, addresses */
+
+	sum = v6 ? sum16(sum, f + l3 + 8, 32) : sum16(sum, f + l3 + 12, 8);
+	return sum16(sum, f + l4, n - l4);
+}
+
+/* Checks piece i of n, which carries bytes of the payload from `from` on. Returns how many. */
+static uint32_t
+check_piece(const uint8_t *f, uint32_t bytes, uint32_t i, uint32_t n, uint32_t from, bool v6)
+{
+	uint32_t data = bytes - payload;
+
+	assert_memory_equal(f, frame, l3);
+	assert_memory_equal(f + payload, frame + payload + from, data);
+	assert_int_equal(data, i + 1 < n ? MSS : len - payload - from);
+	assert_int_equal(be32(f + l4 + 4), (uint32_t)(FIRST_SEQ + from));
+	assert_int_equal(f[l4 + 13], 0x10 | (i == 0 ? 0x80 : 0) | (i + 1 == n ? 0x09 : 0));
+	assert_int_equal(tcp_sum(f, bytes, v6), 0xffff);
+	if (v6) {
+		assert_int_equal(be16(f + l3 + 4), bytes - l4);
+	} else {
+		assert_int_equal(be16(f + l3 + 2), bytes - l3);
+		assert_int_equal(be16(f + l3 + 4), (FIRST_ID + i) & 0xffff);
+		assert_int_equal(sum16(0, f + l3, 20), 0xffff);
+	}
+	return data;
+}
+
+static void
+check_cut(bool v6, bool tagged, uint32_t bytes)
+{
+	uint32_t from = 0, n;
+
+	make(v6, tagged, bytes);
+	n = cut(HOSTIF_PIECES);
+	assert_int_equal(n, (bytes + MSS - 1) / MSS);
+	for (uint32_t i = 0; i < n; i++)
+		from += check_piece(rte_pktmbuf_mtod(m[i], uint8_t *), m[i]->data_len, i, n, from,
+				    v6);
+	assert_int_equal(from, bytes);
+	rte_pktmbuf_free_bulk(m, n);
+	nothing_is_held();
+}
+
+static void
+pieces_carry_every_byte_in_its_place(void **state)
+{
+	static const uint32_t sizes[] = {1, 999, 1000, 1001, 2000, 64000, 65000};
+
+	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		for (unsigned kind = 0; kind < 4; kind++)
+			check_cut(kind & 1, kind & 2, sizes[i]);
+	}
+}
+
+static void
+an_unfinished_checksum_is_finished(void **state)
+{
+	uint32_t sum;
+
+	make(false, false, 100);
+	vh.gso_type = VIRTIO_NET_HDR_GSO_NONE;
+	/* the kernel leaves the sum of the pseudo header, not complemented */
+	sum = sum16(6 + len - l4, frame + l3 + 12, 8);
+	put16(frame + l4 + 16, sum);
+	assert_int_equal(cut(1), 1);
+	assert_int_equal(m[0]->data_len, len);
+	assert_int_equal(tcp_sum(rte_pktmbuf_mtod(m[0], uint8_t *), len, false), 0xffff);
+	rte_pktmbuf_free(m[0]);
+	nothing_is_held();
+}
+
+static void
+a_plain_frame_stays_as_it_is(void **state)
+{
+	make(true, false, 300);
+	memset(&vh, 0, sizeof(vh));
+	assert_int_equal(cut(1), 1);
+	assert_int_equal(m[0]->data_len, len);
+	assert_memory_equal(rte_pktmbuf_mtod(m[0], uint8_t *), frame, len);
+	rte_pktmbuf_free(m[0]);
+}
+
+static void
+refused(void)
+{
+	assert_int_equal(cut(HOSTIF_PIECES), 0);
+	nothing_is_held();
+}
+
+static void
+lengths_that_do_not_fit_are_refused(void **state)
+{
+	for (unsigned v6 = 0; v6 < 2; v6++) {
+		make(v6, false, 5000);
+		vh.gso_size = 0;
+		refused();
+		make(v6, false, 5000);
+		vh.csum_start = (uint16_t)(l3 + 4);
+		refused();
+		make(v6, false, 5000);
+		vh.csum_start = UINT16_MAX;
+		refused();
+		make(v6, false, 5000);
+		frame[l4 + 12] = 0x40; /* TCP header of 16 bytes */
+		refused();
+		make(v6, false, 20);
+		frame[l4 + 12] = 0xf0; /* longer than the frame */
+		refused();
+		make(v6, false, 5000);
+		vh.gso_type = VIRTIO_NET_HDR_GSO_UDP;
+		refused();
+		make(v6, false, 5000);
+		put16(frame + 12, 0x0806);
+		refused();
+	}
+	make(false, false, 5000);
+	frame[14] = 0x46; /* options, but TCP begins before their end */
+	refused();
+	make(false, false, 100);
+	vh.gso_type = VIRTIO_NET_HDR_GSO_NONE;
+	vh.csum_offset = (uint16_t)(len - l4 - 1);
+	refused();
+	vh.csum_start = (uint16_t)len;
+	refused();
+}
+
+static void
+frames_that_are_cut_off_are_refused(void **state)
+{
+	for (unsigned v6 = 0; v6 < 2; v6++) {
+		make(v6, v6, 100);
+		for (uint32_t all = len, n = 0; n < all; n++) {
+			len = n;
+			vh.gso_size = MSS;
+			rte_pktmbuf_free_bulk(m, cut(HOSTIF_PIECES));
+			nothing_is_held();
+		}
+		len = payload;
+		refused();
+	}
+}
+
+static void
+more_pieces_than_there_is_space_for_are_refused(void **state)
+{
+	make(false, false, 5000);
+	assert_int_equal(cut(4), 0);
+	nothing_is_held();
+	assert_int_equal(cut(0), 0);
+	/* more than the pool has buffers */
+	make(false, false, 65000);
+	vh.gso_size = 48;
+	refused();
+}
+
+static void
+any_header_bytes_do_no_harm(void **state)
+{
+	srand(1);
+	for (unsigned i = 0; i < 20000; i++) {
+		make(i & 1, i & 2, 3000);
+		for (unsigned k = 0; k < 4; k++)
+			frame[(unsigned)rand() % payload] = (uint8_t)rand();
+		((uint8_t *)&vh)[(unsigned)rand() % sizeof(vh)] = (uint8_t)rand();
+		rte_pktmbuf_free_bulk(m, cut(HOSTIF_PIECES));
+		nothing_is_held();
+	}
+}
+
+int
+main(void)
+{
+	char *argv[] = {
+		"test_cut", "--no-huge",      "--no-pci",          "-m", "32", "--no-shconf", "-l",
+		"0",        "--no-telemetry", "--log-level=error", NULL};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(pieces_carry_every_byte_in_its_place),
+		cmocka_unit_test(an_unfinished_checksum_is_finished),
+		cmocka_unit_test(a_plain_frame_stays_as_it_is),
+		cmocka_unit_test(lengths_that_do_not_fit_are_refused),
+		cmocka_unit_test(frames_that_are_cut_off_are_refused),
+		cmocka_unit_test(more_pieces_than_there_is_space_for_are_refused),
+		cmocka_unit_test(any_header_bytes_do_no_harm),
+	};
+
+	if (rte_eal_init(sizeof(argv) / sizeof(argv[0]) - 1, argv) < 0)
+		return 1;
+	pool = rte_pktmbuf_pool_create("pool", 127, 0, 0, 4096 + RTE_PKTMBUF_HEADROOM,
+				       SOCKET_ID_ANY);
+	return pool == NULL ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
+}
