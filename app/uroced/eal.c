@@ -183,6 +183,12 @@ share_af_xdp(const struct options *o, char *text)
 
 	if (strncmp(text, "net_af_xdp", strlen("net_af_xdp")) != 0 || !is_shared(o, text))
 		return text;
+	if (strstr(text, ",xdp_prog=") != NULL) {
+		LOG(ERR, "share=yes on %s: it has an XDP program of its own; leave xdp_prog= away",
+		    text);
+		free(text);
+		return NULL;
+	}
 	rc = port_xdp_share_program(path, sizeof(path));
 	if (rc == 0 && asprintf(&more, "%s,xdp_prog=%s", text, path) < 0)
 		rc = -ENOMEM;

@@ -17,12 +17,13 @@
 #include <rte_mbuf.h>
 #include "hostif/hostif.h"
 
-#define HOSTIF_RING   512   /* frames to the kernel that wait; a power of two */
-#define HOSTIF_BURST  32    /* of these, in a turn */
-#define HOSTIF_READS  8     /* frames of the kernel, super-frames included, in a turn */
-#define HOSTIF_SUPER  65600 /* longest frame of the kernel: 64 KiB of IP and its Ethernet header */
-#define HOSTIF_PIECES 1536  /* of one super-frame; the kernel's smallest TCP segment has 48 bytes  \
-			     */
+#define HOSTIF_RING  512   /* frames to the kernel that wait; a power of two */
+#define HOSTIF_BURST 32    /* of these, in a turn */
+#define HOSTIF_READS 8     /* frames of the kernel, super-frames included, in a turn */
+#define HOSTIF_SUPER 65600 /* longest frame of the kernel: 64 KiB of IP and its Ethernet header */
+#define HOSTIF_PIECES                                                                              \
+	1536 /* of one super-frame; the kernel's smallest TCP segment has 48 bytes                 \
+	      */
 
 struct hostif {
 	struct worker_host host;

@@ -16,7 +16,7 @@ struct xdp_md { /* the kernel's, linux/bpf.h */
 
 #define XDP_DROP      1
 #define XDP_PASS      2
-#define MAP_XSKMAP    17 /* BPF_MAP_TYPE_XSKMAP */
+#define MAP_XSKMAP    17 /* the kernel's number of this type of map */
 
 #define SECTION(name) __attribute__((section(name), used))
 #define BE16(x)       __builtin_bswap16(x)

@@ -16,7 +16,7 @@
 #include "port/log.h"
 #include "port/packet.h"
 #include "port/xdp.h"
-#include "xdp_share.h"
+#include <xdp_share.h> /* made by embed.py */
 
 int
 port_xdp_share_program(char *path, size_t room)
