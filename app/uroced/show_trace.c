@@ -12,14 +12,22 @@
 #include "wire/psn.h"
 #include "wire/timer.h"
 
-/* Nanoseconds since 1970 of a time of the daemon's clock. */
-static int64_t
-epoch_ns(uint64_t at_ns)
+/* From the daemon's clock to nanoseconds since 1970; read once for each answer. */
+static int64_t epoch_diff_ns;
+
+static void
+epoch_set(void)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_REALTIME, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - (int64_t)(timer_now_ns() - at_ns);
+	epoch_diff_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - (int64_t)timer_now_ns();
+}
+
+static int64_t
+epoch_ns(uint64_t at_ns)
+{
+	return (int64_t)at_ns + epoch_diff_ns;
 }
 
 static json_t *
@@ -59,6 +67,7 @@ show_fault(json_t *o, const struct qp_recorder *r, uint32_t why)
 {
 	static struct qp_recorder copy; /* large, and there is one control thread */
 
+	epoch_set();
 	qp_recorder_copy(&copy, r);
 	show_set(o, "error", word_or_null(why));
 	put_fault(o, &copy.fault);
@@ -357,6 +366,7 @@ show_traces(const struct session *asker, int64_t qpn, json_t *out)
 	const struct session *s;
 	uint32_t pos = 0;
 
+	epoch_set();
 	while ((old = kept_qp_next(&asker->d->kept, &pos)) != NULL) {
 		if ((qpn < 0 || old->qpn == qpn) &&
 		    (old->uid == asker->peer.uid || asker->user->privileged))

@@ -20,7 +20,10 @@ qp_taken(const struct qp_env *env, struct qp *qp, uint32_t wr_opcode)
 	qp->conn.sent_ops |= (uint16_t)(1u << (wr_opcode & 31));
 }
 
-/* Worker. A request packet with the ePSN and these enum wire_op_flags is about to be executed. */
+/*
+ * Worker. A request with the ePSN and these enum wire_op_flags has passed all checks; the ePSN does
+ * not count it yet.
+ */
 static inline void
 qp_got(const struct qp_env *env, struct qp *qp, uint32_t flags)
 {

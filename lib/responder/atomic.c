@@ -63,8 +63,10 @@ rsp_atomic_new(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 			      QP_EVENT_QP_ACCESS_ERR);
 		return;
 	}
-	if (atomic_execute(env, qp, pkt, &op.orig))
-		rsp_rd_add(qp, &op);
+	if (!atomic_execute(env, qp, pkt, &op.orig))
+		return;
+	qp_got(env, qp, WIRE_F_ATOMIC);
+	rsp_rd_add(qp, &op);
 }
 
 void

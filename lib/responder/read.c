@@ -110,6 +110,7 @@ rsp_read_new(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 			      QP_EVENT_QP_ACCESS_ERR);
 		return;
 	}
+	qp_got(env, qp, WIRE_F_READ);
 	rsp_rd_add(qp, &op);
 }
 

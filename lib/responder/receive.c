@@ -278,6 +278,7 @@ complete(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t
 {
 	struct qp_rcv *rcv = &qp->conn.rcv;
 
+	qp_got(env, qp, flags);
 	rcv->epsn = psn_add(rcv->epsn, 1);
 	if (flags & WIRE_F_LAST) {
 		rcv->msg = QP_MSG_NONE;
@@ -313,7 +314,6 @@ rsp_execute(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	uint32_t flags = pkt->op->flags;
 	enum rx_step step = RX_CHECK_SEQUENCE;
 
-	qp_got(env, qp, flags);
 	while (step != RX_DONE) {
 		switch (step) {
 		case RX_CHECK_SEQUENCE:

@@ -68,7 +68,7 @@ def traces(link):
     with lib.case("trace: the failed queue pairs that were destroyed are listed"):
         listed = json.loads(trace(link.b).stdout)["trace"]
         assert 0 < len(listed) <= 256 and all(qp["destroyed"] for qp in listed), listed
-        failed = [qp for qp in listed if qp["last_error"] == "rkey_unknown"]
+        failed = [qp for qp in listed if qp["type"] == "RC" and qp["last_error"] == "rkey_unknown"]
         assert failed and all(qp["program"] == "errmatrix" for qp in failed), listed
         assert not any("records" in qp for qp in listed)
     with lib.case("trace: the events of one, in words"):
@@ -81,6 +81,9 @@ def traces(link):
         for words in ("the R_Key names no region", "sent NAK remote access error", "state RTR > RTS", "destroyed"):
             assert words in text, text
     with lib.case("trace: another user sees nothing of them"):
+        socket = pathlib.Path(link.b.daemon.socket)
+        socket.parent.chmod(0o711)
+        socket.chmod(0o666)
         done = trace(link.b, str(failed[-1]["qpn"]), user=65534, group=65534)
         assert done.returncode == 1 and "no QP" in done.stderr, (done.stdout, done.stderr)
         assert json.loads(trace(link.b, user=65534, group=65534).stdout)["trace"] == []

@@ -151,6 +151,31 @@ refused_key_is_named_with_key_address_and_peer(void **state)
 	assert_int_equal(last(c, 0)->arg, QP_ERR);
 }
 
+static void
+refused_request_is_not_among_the_executed_ones(void **state)
+{
+	struct conn *c = conn_open(*state, conn_rc);
+
+	recv_post(c, 7, 0, 64);
+	peer_send(c, WIRE_OP_SEND_ONLY, RQ, 0, 8);
+	recv_cqe(c, 7, QP_WC_SUCCESS);
+	ack_expect(c, RQ);
+	peer_write(c, WIRE_OP_WRITE_ONLY, RQ + 1, REMOTE_VA - 8, 8, 0, 8);
+	answer_expect(c, RQ + 1, NAK_SYN(REM_ACCESS));
+	event_expect(c->b, QP_EVENT_QP_ACCESS_ERR);
+	for (uint32_t i = 0; i < count(c); i++) {
+		uint32_t ops = last(c, i)->arg | last(c, i)->arg2 << 8;
+
+		if (last(c, i)->kind != QP_RECORD_GOT)
+			continue;
+		assert_true(ops & WIRE_F_SEND);
+		assert_false(ops & WIRE_F_WRITE);
+		assert_int_equal(last(c, i)->n, 1);
+		return;
+	}
+	fail();
+}
+
 REQUIREMENT("CQE-16")
 static void
 first_fault_counts(void **state)
@@ -212,6 +237,7 @@ main(void)
 		bench_test(repeated_duplicates_are_one_record),
 		bench_test(recorder_keeps_the_last_events_only),
 		bench_test(refused_key_is_named_with_key_address_and_peer),
+		bench_test(refused_request_is_not_among_the_executed_ones),
 		bench_test(first_fault_counts),
 		bench_test(flush_by_the_program_says_so),
 		cmocka_unit_test(every_reason_has_word_sentence_and_remedy),
