@@ -52,8 +52,8 @@ int tree_device(const char *sysfs, const char *dev, const struct run_device *d, 
 /* Writes the files that all devices share. */
 int tree_common(const char *sysfs, const char *dev);
 /*
- * Writes class/misc/rdma_cm. Not if the kernel has it: librdmacm compares the number there with that
- * which the kernel tells it over netlink.
+ * Writes class/misc/rdma_cm. Not if the kernel has it: librdmacm compares the number there with
+ * that which the kernel tells it over netlink.
  */
 int tree_rdma_cm(const char *sysfs);
 /* Writes the file that makes libibverbs load the provider at path, in dir. */

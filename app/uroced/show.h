@@ -29,7 +29,11 @@ show_gid_text(const uint8_t gid[16])
 }
 
 /* "0x.." and "local_write,remote_read": JSON has no 64-bit numbers and no flags. */
-json_t *show_hex(uint64_t v);
+static inline json_t *
+show_hex(uint64_t v)
+{
+	return json_sprintf("0x%llx", (unsigned long long)v);
+}
 json_t *show_access(uint32_t access);
 
 /* Send all with rep and release it; *bytes gets the length of the JSON. 0 or a positive errno. */

@@ -7,12 +7,6 @@
 #include "show.h"
 
 json_t *
-show_hex(uint64_t v)
-{
-	return json_sprintf("0x%llx", (unsigned long long)v);
-}
-
-json_t *
 show_access(uint32_t access)
 {
 	return json_sprintf("%s%s%s%s%s%s", "local_read",

@@ -93,3 +93,19 @@ host_mac(const char *netdev, uint8_t mac[6])
 	close(fd);
 	return found;
 }
+
+bool
+host_runs(const char *netdev)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	const short need = IFF_UP | IFF_RUNNING;
+	struct ifreq req = {0};
+	bool runs;
+
+	if (fd < 0)
+		return true;
+	memcpy(req.ifr_name, netdev, strnlen(netdev, sizeof(req.ifr_name) - 1));
+	runs = ioctl(fd, SIOCGIFFLAGS, &req) == 0 && (req.ifr_flags & need) == need;
+	close(fd);
+	return runs;
+}

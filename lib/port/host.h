@@ -20,6 +20,12 @@ bool host_netdev_of(const uint8_t gid[16], char *netdev);
 /* MAC of an interface, all zero if it has none. False: there is no such interface. */
 bool host_mac(const char *netdev, uint8_t mac[6]);
 /*
+ * Is the interface up and its carrier there? Also true if the kernel cannot be asked. The link of a
+ * driver on a socket of an interface (af_packet, af_xdp) says that it is up as long as the driver
+ * is started.
+ */
+bool host_runs(const char *netdev);
+/*
  * The next hop of packets to dgid that leave by this interface, by the kernel's routes: a gateway,
  * or dgid itself. GIDs; IPv4 may have a gateway of IPv6. Returns 0, -ENETUNREACH if there is no
  * route, or another -errno.

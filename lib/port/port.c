@@ -3,8 +3,6 @@
 #include <net/if.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 #include <rte_alarm.h>
 #include <rte_ethdev.h>
@@ -443,26 +441,6 @@ port_restart(struct port *p)
 	return rc;
 }
 
-/*
- * Drivers on a socket of an interface (af_packet, af_xdp) say that the link is up as long as they
- * are started: what counts is the interface.
- */
-static bool
-netdev_runs(const char *netdev)
-{
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	const int need = IFF_UP | IFF_RUNNING;
-	struct ifreq req = {0};
-	bool runs;
-
-	if (fd < 0)
-		return true; /* nobody says otherwise */
-	memcpy(req.ifr_name, netdev, strnlen(netdev, sizeof(req.ifr_name) - 1));
-	runs = ioctl(fd, SIOCGIFFLAGS, &req) == 0 && (req.ifr_flags & need) == need;
-	close(fd);
-	return runs;
-}
-
 uint32_t
 port_host_addrs(const struct port *p, struct net_addr *addr, uint32_t max)
 {
@@ -490,13 +468,13 @@ port_poll_link(struct port *p)
 	bool up, changed;
 
 	if (p->kind == PORT_UDP)
-		up = p->started && port_udp_present(p) && netdev_runs(p->netdev);
+		up = p->started && port_udp_present(p) && host_runs(p->netdev);
 	else if (p->kind == PORT_PACKET)
-		up = p->started && port_packet_present(p) && netdev_runs(p->netdev);
+		up = p->started && port_packet_present(p) && host_runs(p->netdev);
 	else
 		up = p->started && rte_eth_link_get_nowait(p->id, &link) == 0 &&
 		     link.link_status == RTE_ETH_LINK_UP &&
-		     (p->netdev[0] == '\0' || netdev_runs(p->netdev));
+		     (p->netdev[0] == '\0' || host_runs(p->netdev));
 	changed = up != p->link_up;
 
 	__atomic_store_n(&p->link_up, up, __ATOMIC_RELAXED);

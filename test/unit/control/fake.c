@@ -322,7 +322,16 @@ env_qp_wake(void *ctx, struct qp *qp)
 {
 }
 
-static const struct qp_env_ops env_ops = {.async_event = env_async_event, .qp_wake = env_qp_wake};
+static void
+env_failed(void *ctx, struct qp *qp)
+{
+}
+
+static const struct qp_env_ops env_ops = {
+	.async_event = env_async_event,
+	.qp_wake = env_qp_wake,
+	.failed = env_failed,
+};
 
 void
 fake_open(struct daemon *d)
