@@ -323,7 +323,7 @@ env_qp_wake(void *ctx, struct qp *qp)
 }
 
 static void
-env_failed(void *ctx, struct qp *qp)
+env_failed(void *ctx, const struct qp *qp)
 {
 }
 
