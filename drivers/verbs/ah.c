@@ -75,8 +75,10 @@ prov_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 int
 prov_destroy_ah(struct ibv_ah *ah)
 {
-	int rc = prov_call_destroy(ah->context, UROCE_CTRL_DESTROY_AH, ah->handle);
+	int rc;
 
+	prov_ud_wait_sent(prov_context_of(ah->context), NULL);
+	rc = prov_call_destroy(ah->context, UROCE_CTRL_DESTROY_AH, ah->handle);
 	if (rc == 0)
 		free(ah);
 	return rc;

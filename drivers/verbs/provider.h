@@ -13,6 +13,7 @@
  *   event.c    completion channels and asynchronous events
  *   share.c    contexts that another process or library may import (ibv_import_device)
  *   pd.c mr.c mw.c ah.c srq.c cq.c cq_purge.c qp.c qp_modify.c   control: a request to the daemon
+ *   ud_sent.c  destruction waits for datagrams that were posted
  *   query.c    attributes of device and port
  *   post.c post_recv.c wr.c cq.c cq_ex.c   fast path: shared memory only
  *   cq_idle.c idle.c   what an empty poll does with the core
@@ -191,6 +192,7 @@ struct prov_qp {
 	struct uroce_send_wqe *build; /* the WQE that setters act on */
 	TAILQ_ENTRY(prov_qp) link;    /* of its context's */
 	struct prov_ref ref;
+	uint32_t ud_unsent; /* sq.prod up to which a destruction waited in vain; obj_mutex */
 };
 
 static inline struct prov_context *
@@ -459,6 +461,13 @@ void prov_qp_cap_in(struct ibv_qp_cap *to, const struct uroce_qp_cap *from);
 /* Initialises a queue with the ring that a reply describes. */
 void prov_ring_init(struct prov_ring *r, void *hdr, const struct uroce_ring_loc *loc,
 		    uint32_t limit, uint32_t max_sge);
+
+/* ---- ud_sent.c ---- */
+/*
+ * Before an address handle (only: NULL) or a QP is destroyed: waits until the posted datagrams of
+ * ctx, or of this QP, were sent; at most 100 ms for each QP that does not send. Takes obj_mutex.
+ */
+void prov_ud_wait_sent(struct prov_context *ctx, const struct prov_qp *only);
 
 /* ---- post.c ---- */
 /* Does a state accept send (receive) WRs? IMM-01, IMM-02. */

@@ -220,8 +220,10 @@ prov_destroy_qp(struct ibv_qp *ibqp)
 {
 	struct prov_qp *qp = prov_qp_of(ibqp);
 	struct prov_context *ctx = prov_context_of(ibqp->context);
-	int rc = prov_call_destroy(ibqp->context, UROCE_CTRL_DESTROY_QP, ibqp->handle);
+	int rc;
 
+	prov_ud_wait_sent(ctx, qp);
+	rc = prov_call_destroy(ibqp->context, UROCE_CTRL_DESTROY_QP, ibqp->handle);
 	if (rc)
 		return rc;
 	prov_pd_drop(ibqp->pd);

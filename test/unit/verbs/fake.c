@@ -455,9 +455,13 @@ dispatch(struct fake *f, struct exchange *x)
 		return do_create_srq(f, x);
 	case UROCE_CTRL_MODIFY_QP:
 		return do_modify_qp(f, x);
+	case UROCE_CTRL_CREATE_AH:
+		x->rep_len = sizeof(x->rep.handle);
+		return 0;
 	case UROCE_CTRL_DESTROY_CQ:
 	case UROCE_CTRL_DESTROY_QP:
 	case UROCE_CTRL_DESTROY_SRQ:
+	case UROCE_CTRL_DESTROY_AH:
 	case UROCE_CTRL_DEALLOC_PD:
 	case UROCE_CTRL_DEREG_MR:
 		return do_destroy(f, x);

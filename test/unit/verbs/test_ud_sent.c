@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Datagrams that were posted are sent before their QP or address handle is destroyed. */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "provider_fixture.h"
+
+#define UD 1 /* the fake's index of the UD QP: 0 is the fixture's */
+
+static struct ibv_ah *
+make_ah(struct fixture *r)
+{
+	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh.sgid_index = 1};
+
+	return ibv_create_ah(r->pd, &attr);
+}
+
+static void
+post_datagrams(struct ibv_qp *qp, struct ibv_ah *ah, unsigned int n)
+{
+	struct ibv_sge sge = {.addr = 0x1000, .length = 100, .lkey = 7};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad;
+
+	wr.wr.ud.ah = ah;
+	while (n--)
+		assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+}
+
+/* A worker that wakes up late. */
+struct late {
+	struct fake *f;
+	uint32_t destroyed; /* requests to destroy the AH or QP when it had sent everything */
+	uint16_t op;
+};
+
+static void *
+late_worker(void *arg)
+{
+	struct late *l = arg;
+
+	for (unsigned int i = 0; i < 3; i++) {
+		usleep(2000);
+		fake_retire_send(l->f, UD, 0, FAKE_WHOLE);
+	}
+	l->destroyed = l->f->seen[l->op];
+	return NULL;
+}
+
+static void
+destruction_waits_for_a_late_worker(void **state)
+{
+	struct fixture *r = *state;
+	struct late l = {.f = r->f, .op = UROCE_CTRL_DESTROY_AH};
+	struct ibv_qp *qp = fixture_create_qp(r, IBV_QPT_UD);
+	struct ibv_ah *ah = make_ah(r);
+	pthread_t thread;
+
+	fixture_qp_to(qp, IBV_QPS_RTS);
+	post_datagrams(qp, ah, 3);
+	pthread_create(&thread, NULL, late_worker, &l);
+	assert_int_equal(ibv_destroy_ah(ah), 0);
+	pthread_join(thread, NULL);
+	assert_int_equal(l.destroyed, 0);
+	assert_int_equal(r->f->seen[UROCE_CTRL_DESTROY_AH], 1);
+
+	ah = make_ah(r);
+	l.op = UROCE_CTRL_DESTROY_QP;
+	post_datagrams(qp, ah, 3);
+	pthread_create(&thread, NULL, late_worker, &l);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	pthread_join(thread, NULL);
+	assert_int_equal(l.destroyed, 0);
+	assert_int_equal(r->f->seen[UROCE_CTRL_DESTROY_QP], 1);
+	ibv_destroy_ah(ah);
+}
+
+static uint64_t
+now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* One wait of 100 ms, however many address handles are destroyed. */
+static void
+destruction_waits_once_for_a_worker_that_does_not_send(void **state)
+{
+	struct fixture *r = *state;
+	struct ibv_qp *qp = fixture_create_qp(r, IBV_QPT_UD);
+	struct ibv_ah *ah[100];
+	uint64_t start;
+
+	for (unsigned int i = 0; i < 100; i++)
+		ah[i] = make_ah(r);
+	fixture_qp_to(qp, IBV_QPS_RTS);
+	post_datagrams(qp, ah[0], 1);
+	start = now_ms();
+	for (unsigned int i = 0; i < 100; i++)
+		assert_int_equal(ibv_destroy_ah(ah[i]), 0);
+	assert_in_range(now_ms() - start, 99, 2000);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(destruction_waits_for_a_late_worker, fixture_setup,
+						fixture_teardown),
+		cmocka_unit_test_setup_teardown(
+			destruction_waits_once_for_a_worker_that_does_not_send, fixture_setup,
+			fixture_teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
