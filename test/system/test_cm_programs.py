@@ -20,6 +20,19 @@ import cm_run  # noqa: E402
 import lib  # noqa: E402
 import pyverbs_run  # noqa: E402
 
+# librdmacm comes by dlopen when the provider is there already. Its channel must be the daemon's socket.
+LATE = """
+import ctypes, os, stat
+verbs, found = ctypes.CDLL("libibverbs.so.1"), ctypes.c_int()
+verbs.ibv_get_device_list.restype = ctypes.c_void_p
+assert verbs.ibv_get_device_list(ctypes.byref(found)) and found.value
+cm = ctypes.CDLL("librdmacm.so.1")
+cm.rdma_create_event_channel.restype = ctypes.POINTER(ctypes.c_int)
+channel = cm.rdma_create_event_channel()
+assert channel and stat.S_ISSOCK(os.fstat(channel[0]).st_mode)
+"""
+
+
 def link_packet():
     """As lib.link_veth, with IPv6 addresses."""
     sides = []
@@ -122,6 +135,10 @@ def pyverbs(ends):
     assert sum(what == "ok" for what in found.values()) == 10, found
 
 
+def late(ends):
+    ends.link.a.spawn(["/usr/bin/python3", "-c", LATE]).result(30)
+
+
 def programs(ends, folder):
     yield from cm_cases.rping()
     yield from cm_cases.examples()
@@ -136,23 +153,25 @@ def run_all(ends, folder, lossy):
     for case in programs(ends, folder):
         if (case.host and not ends.host) or (lossy and not case.lossy):
             continue
-        run_case(ends, f"{case.name}{', 1 % lost' if lossy else ''}",
-                 lambda case=case: cm_run.pair(ends, case, lib.tcp_port()))
+        name = case.name.format(s="ADDR", s6="ADDR6", c="OWN")
+        run_case(ends, f"{case.program}: {name}{', 1 % lost' if lossy else ''}",
+                 lambda case=case: cm_run.pair(ends, case))
     mark = ", 1 % lost" if lossy else ""
-    run_case(ends, f"rcopy{mark}", lambda: copy(ends))
-    run_case(ends, f"librspreload: nc.traditional{mark}", lambda: preloaded(ends))
+    run_case(ends, f"rcopy: FILE ADDR:FILE{mark}", lambda: copy(ends))
+    run_case(ends, f"librspreload: nc.traditional -q 1 ADDR PORT{mark}", lambda: preloaded(ends))
     if lossy:
         return
     for group in ("239.1.2.3", "ff1e::4:5"):
-        run_case(ends, f"mckey: -m {group}, two members", lambda group=group: members(ends, group))
+        run_case(ends, f"mckey: -m {group} -b ADDR, two members", lambda group=group: members(ends, group))
     if ends.host:
-        run_case(ends, "pyverbs: test_rdmacm", lambda: pyverbs(ends))
+        run_case(ends, "pyverbs: test_rdmacm (10 tests)", lambda: pyverbs(ends))
 
 
 def main():
     lib.need_root()
     ends = make_ends()
     folder = build_ucx_example()
+    run_case(ends, "librdmacm: loaded after the provider", lambda: late(ends))
     run_all(ends, folder, lossy=False)
     cm_run.impair(ends.link, True)
     run_all(ends, folder, lossy=True)

@@ -1,8 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Debian's libfabric: fi_info, and fi_pingpong on reliable datagrams (ofi_rxd over the verbs provider's UD). Not
-tested: fi_pingpong -p verbs with dgram or msg, because the verbs provider's event queue needs
-/dev/infiniband/rdma_cm."""
+"""Debian's libfabric: fi_info, and fi_pingpong on reliable datagrams (ofi_rxd over the verbs provider's UD). Suite cm
+has fi_pingpong on connections, which rdma_cm makes."""
 import re
 
 import lib
