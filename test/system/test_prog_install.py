@@ -64,6 +64,9 @@ $member ibv_devices | grep uroce1
 [ -c /dev/infiniband/rdma_cm ]
 pingpong env
 pingpong $member
+$member rping -s -a 10.9.0.102 -p {port} -C 10 -V & sleep 1
+$member rping -c -a 10.9.0.102 -I 10.9.0.101 -p {port} -C 10 -V
+wait $!
 $member ib_write_bw -F -x 1 -n 100 -d uroce1 -p {port} >/dev/null & sleep 1
 $member ib_write_bw -F -x 1 -n 100 -d uroce0 -p {port} 127.0.0.1
 wait $!
