@@ -230,7 +230,7 @@ keys_that_do_not_suit_the_kind_of_port_are_refused(void **state)
 		{"port=packet,iface=eth0,share=yes,addr=10.0.0.1/24", "the kernel has its own"},
 		{"port=packet,iface=eth0,share=yes,vlan=7", "the kernel has its own"},
 		{"port=udp,iface=eth0,share=yes", "share=yes is for"},
-		{"port=net_af_packet0,share=yes", "port=packet only"},
+		{"port=net_af_packet0,share=yes", NULL},
 		{"port=net_af_packet0,iface=eth0", "port=packet only"},
 	};
 	char err[OPTIONS_ERR_MAX], text[256];
