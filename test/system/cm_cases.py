@@ -107,6 +107,6 @@ def ucx(folder):
         yield Case("ucp_client_server", f"-c {api}",
                    [f"{folder}/ucp_client_server", *f"-p {{p}} -c {api}".split()],
                    [f"{folder}/ucp_client_server", *f"-a {{s}} -p {{p}} -c {api}".split()],
-                   ends=False, host=True, env=env, lossy=api == "tag")
+                   ends=False, env=env, lossy=api == "tag")
     yield Case("io_demo", "-q -o read,write", "io_demo -p {p} -q -d 1000:100000".split(),
-               "io_demo -p {p} -q -o read,write -d 1000:100000 -i 200 {s}".split(), ends=False, host=True, env=env)
+               "io_demo -p {p} -q -o read,write -d 1000:100000 -i 200 {s}".split(), ends=False, env=env)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Writes doc/compatibility.md from the results of suite programs:
 
-    meson test -C build --suite programs
+    meson test -C build --suite programs --suite cm
     test/system/compatibility.py build/meson-logs/testlog.json >doc/compatibility.md
 """
 import collections
@@ -15,6 +15,12 @@ import sys
 PACKAGES = {"ibv_": "ibverbs-utils", "ib_": "perftest", "pyverbs": "python3-pyverbs",
             "ibstat": "infiniband-diags", "ucx_": "ucx-utils", "fi_": "libfabric-bin", "mpirun": "openmpi-bin",
             "valgrind": "valgrind"}
+# those of suite cm
+CM_PACKAGES = {"rping": "rdmacm-utils", "ucmatose": "rdmacm-utils", "udaddy": "rdmacm-utils", "mckey": "rdmacm-utils",
+               "cmtime": "rdmacm-utils", "rdma_": "rdmacm-utils", "rstream": "rdmacm-utils",
+               "riostream": "rdmacm-utils", "rcopy": "rdmacm-utils", "librspreload": "librdmacm1", "fio": "fio",
+               "ucp_": "libucx-dev", "io_demo": "ucx-utils"}
+CM_SETTINGS = ("cm_packet", "cm_udp")
 LIMITS = """
 As an ordinary user (UROCE_TEST_UID=65534) the same tests pass, except for the ones listed below. Huge pages for
 `--use_hugepages` need the group in vm.hugetlb_shm_group.
@@ -23,7 +29,6 @@ As an ordinary user (UROCE_TEST_UID=65534) the same tests pass, except for the o
 
 | program | what | why |
 | --- | --- | --- |
-| all of perftest | `-R`, and everything else of rdma_cm | there is no connection manager yet |
 | `ib_send_bw` | `-b -e` with `-q` above 1 | after an event the program polls once, for one \
 QP's depth, and sleeps although completions are left |
 | `raw_ethernet_*` | all | raw Ethernet queues are the kernel driver's, not RoCE |
@@ -33,7 +38,22 @@ uroce's devices: `urocectl show` shows the same |
 | `ibv_xsrq_pingpong` | all | XRC is not offered |
 | `ibv_rc_pingpong` | `-o`, `-O`, `-P`; `-j` | no on-demand paging; no device memory |
 | `ibv_rc_pingpong` | `-t -e` | the program treats an empty CQ after an event as an error |
-| `fi_pingpong` | `-p verbs` with `-e dgram` or `-e msg` | its event queue opens rdma_cm |
+| `fi_pingpong` | `-p verbs -e dgram` | not tested; `-e msg` and ofi_rxm pass |
+| perftest | `-R -c UC` | perftest refuses it: librdmacm has no UC |
+| perftest | `-R` on a busy machine | fails sometimes (REJECTED 8, UNREACHABLE 1): the client connects a second \
+time at once, whether its server listens again or not; the suite tries up to five times |
+| `rstream`, `riostream` | `-T a` may end with status 16 | the program takes POLLHUP for an error when its peer has \
+finished, though the last data are there to read |
+| `udpong` | all | datagram rsockets address a peer by its LID, without GRH; RoCE has no LIDs |
+| `rdma_xclient`, `rdma_xserver` | `-c x` | XRC is not offered |
+| `fio` | `--ioengine=rdma --verb=send` | fails sometimes: fio asks for no RNR retries, but its server posts \
+receives in batches |
+| `fio` | `--verify` with `--ioengine=rdma` | not tested |
+| librspreload | `nc` of netcat-openbsd | it calls `accept4`, and `socket` with `SOCK_NONBLOCK`, which librspreload \
+does not take over |
+| librspreload | `iperf3` | hangs after its control connection is up; not examined further |
+| libfabric over rdma_cm | on a device whose address is on no interface of the host | it takes its addresses from \
+getifaddrs |
 | `ibv_import_device` | as a process's first call | only listing the devices loads the provider |
 | `ucx_perftest` | a check of the data | the program has none; the MPI job over UCX compares every byte |
 | `mpirun` | the test as an ordinary user | the test enters two network namespaces, which needs root |
@@ -80,7 +100,38 @@ def version(package):
 
 
 def package_of(program):
-    return next((pkg for start, pkg in PACKAGES.items() if program.startswith(start)), None)
+    return next((pkg for start, pkg in {**CM_PACKAGES, **PACKAGES}.items() if program.startswith(start)), None)
+
+
+def cm_cases(path):
+    """program -> setting -> (passed, tests, passed while frames were lost, tests then)."""
+    found = collections.defaultdict(lambda: {setting: [0, 0, 0, 0] for setting in CM_SETTINGS})
+    for line in open(path, encoding="utf-8"):
+        test = json.loads(line)
+        setting = next((s for s in CM_SETTINGS if s in test["name"]), None)
+        for out in test.get("stdout", "").splitlines() if setting else ():
+            case = re.match(r"(ok|not ok) \d+ - (\w+): (.*?)(?: \([\d.]+ s\))?$", out)
+            if case and package_of(case[2]):
+                at = 2 * case[3].endswith("lost")
+                found[case[2]][setting][at] += case[1] == "ok"
+                found[case[2]][setting][at + 1] += 1
+    return found
+
+
+def print_cm(found):
+    print("\n## rdma_cm\n")
+    print("From a run of `meson test --suite cm`: passed of tested, and, behind the comma, while 1 % of all frames is\n"
+          "lost. packet: root's daemons on net_af_packet. udp: everything as uid 65534 without capabilities, on the\n"
+          "kernel's addresses.\n")
+    print("| program | package | version | packet | udp |")
+    print("| --- | --- | --- | --- | --- |")
+    for program, settings in found.items():
+        def cell(n):
+            parts = [f"{n[i]} of {n[i + 1]}" for i in (0, 2) if n[i + 1]]
+            return ", ".join(parts) or "-"
+        package = package_of(program)
+        print(f"| `{program}` | {package} | {version(package)} | "
+              + " | ".join(cell(settings[s]) for s in CM_SETTINGS) + " |")
 
 
 def cases(path):
@@ -115,6 +166,7 @@ def main():
         package = package_of(program)
         good = sum(passed for _, passed in tests)
         print(f"| `{program}` | {package} | {version(package)} | {len(tests)} | {good} |")
+    print_cm(cm_cases(sys.argv[1]))
     print(LIMITS)
     print("## pyverbs' own tests that are skipped\n")
     why = collections.Counter(skipped.values())

@@ -116,12 +116,12 @@ def preloaded(ends):
     source.write_bytes(bytes(i * i % 251 for i in range(300000)))
     source.chmod(0o644)
     port = str(lib.tcp_port())
-    server = cm_run.spawn(ends.link.b, ["sh", "-c", f"{cm_cases.PRELOAD} nc.traditional -n -l -s {ends.server[0]} -p {port} >{target}"], {})
+    nc = f"{cm_cases.PRELOAD} nc.traditional -n"
+    server = cm_run.spawn(ends.link.b, ["sh", "-c", f"{nc} -l -s {ends.server[0]} -p {port} >{target}"], {})
     try:
         cm_run.wait_ready(ends, server)
         before = ends.link.a.daemon.counters()["tx_roce"]
-        cm_run.spawn(ends.link.a, ["sh", "-c", f"{cm_cases.PRELOAD} nc.traditional -n -q 1 {ends.server[0]} {port} <{source}"],
-                     {}).result(30)
+        cm_run.spawn(ends.link.a, ["sh", "-c", f"{nc} -q 1 {ends.server[0]} {port} <{source}"], {}).result(30)
         server.result(20)
         cm_run.same_bytes(source, target)
         assert ends.link.a.daemon.counters()["tx_roce"] > before, "not over RDMA"
