@@ -139,6 +139,15 @@ def late(ends):
     ends.link.a.spawn(["/usr/bin/python3", "-c", LATE]).result(30)
 
 
+def daemon_dies():
+    """A program that waits for an event ends when its daemon is killed."""
+    link = lib.link_ring()
+    server = link.a.spawn(["rping", "-s", "-a", "10.9.0.101", "-p", lib.tcp_port()])
+    lib.until("rping listens", lambda: cm_run.listens(link.a.daemon), 30)
+    link.a.daemon.proc.kill()
+    assert server.wait(20) != 0 and "rdma_get_cm_event: Input/output error" in server.output(), server.tail()
+
+
 def programs(ends, folder):
     yield from cm_cases.rping()
     yield from cm_cases.examples()
@@ -179,6 +188,8 @@ def main():
         lost = cm_run.frames_lost(ends.link)
         assert WORDS or lost > 20, lost
     cm_run.impair(ends.link, False)
+    if SETTING == "packet":
+        run_case(ends, "rping: its daemon is killed", daemon_dies)
     with lib.case("nothing is left, the daemons end cleanly"):
         ends.link.nothing_left()
         ends.link.stop()

@@ -71,6 +71,18 @@ def pingpong(link, tool, *args):
     assert rcs == (0, 0), f"{rcs}\n{client.output()}\n{server.output()}"
 
 
+def connected(link):
+    """rping's programs meet by rdma_cm alone: each container has its own network namespace, without an address."""
+    port = lib.tcp_port()
+    argv = ["rping", "-a", "10.9.0.101", "-p", port, "-C", "20", "-V", "-S", "1000"]
+    server = contained(link.a.daemon, [*argv, "-s"], "--net")
+    lib.until("the server listens", lambda: server.poll() is not None or
+              any(row["state"] == "LISTEN" for row in link.a.daemon.show("cm")["cm"]), 30)
+    client = contained(link.b.daemon, [*argv, "-c", "-I", "10.9.0.102"], "--net")
+    rcs = client.wait(60), server.wait(10)
+    assert rcs == (0, 0), f"{rcs}\n{client.output()}\n{server.output()}"
+
+
 def huge(link):
     """A client uses its own huge pages and the daemon's, without a hugetlbfs."""
     proc = contained(link.a.daemon, ["/opt/uroce/test/system/hugeclient", "uroce0"], "--net")
@@ -95,6 +107,8 @@ def containers(link):
                         ("ibv_ud_pingpong", "-n", "200"), ("ibv_srq_pingpong", "-n", "200")):
         with lib.case(f"container: {tool} -c {' '.join(args)}, both ends contained"):
             pingpong(link, tool, *args)
+    with lib.case("container: rping -C 20 -V -S 1000, both ends contained, no common network"):
+        connected(link)
     with lib.case("container: /dev/uverbs0 and the rest are seen inside only"):
         assert not pathlib.Path("/sys/class/infiniband/uroce0").exists()
     link.end()
