@@ -6,7 +6,6 @@
 
 packet: daemons of root on net_af_packet, whose addresses the host does not have. udp: everything as an ordinary user,
 on the kernel's addresses. WORD: only cases whose names contain one of these."""
-# Requirements: CM-03
 import itertools
 import shutil
 import subprocess
@@ -158,7 +157,8 @@ def programs(ends, folder):
     yield from cm_cases.ucx(folder)
 
 
-def run_all(ends, folder, lossy):
+# Requirements: CM-03
+def test_programs_run_unmodified(ends, folder, lossy):
     for case in programs(ends, folder):
         if (case.host and not ends.host) or (lossy and not case.lossy):
             continue
@@ -181,9 +181,9 @@ def main():
     ends = make_ends()
     folder = build_ucx_example()
     run_case(ends, "librdmacm: loaded after the provider", lambda: late(ends))
-    run_all(ends, folder, lossy=False)
+    test_programs_run_unmodified(ends, folder, lossy=False)
     cm_run.impair(ends.link, True)
-    run_all(ends, folder, lossy=True)
+    test_programs_run_unmodified(ends, folder, lossy=True)
     with lib.case("frames were lost"):
         lost = cm_run.frames_lost(ends.link)
         assert WORDS or lost > 20, lost

@@ -15,12 +15,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define SEG_BYTES       (4u << 20)
-#define DB_STRIDE       8192
-
-#define FAKE_MAX_SGE    4
-#define FAKE_MAX_INLINE 128
-#define FAKE_MAX_WR     1024
+#define SEG_BYTES (4u << 20)
+#define DB_STRIDE 8192
 
 /* A request taken apart, and the reply being made. */
 struct exchange {
@@ -147,31 +143,6 @@ do_hello(struct fake *f, struct exchange *x)
 	x->rep.hello.db_seg_bytes = FAKE_WORKERS * DB_STRIDE;
 }
 
-static void
-do_query_device(struct exchange *x)
-{
-	struct uroce_device_rep *d = &x->rep.device;
-
-	x->rep_len = sizeof(*d);
-	strcpy(d->name, "uroce0");
-	strcpy(d->fw_ver, "0.1.0");
-	d->node_guid = htobe64(0x0200c0fffe000001ull);
-	d->max_mr_size = UINT64_MAX;
-	d->page_size_cap = 4096;
-	d->vendor_id = 0x1234;
-	d->max_qp = 100;
-	d->max_qp_wr = FAKE_MAX_WR;
-	d->max_sge = d->max_sge_rd = FAKE_MAX_SGE;
-	d->max_inline = FAKE_MAX_INLINE;
-	d->max_cq = 100;
-	d->max_cqe = 4096;
-	d->max_mr = d->max_pd = 100;
-	d->max_qp_rd_atom = d->max_qp_init_rd_atom = d->max_res_rd_atom = 16;
-	d->max_pkeys = 2;
-	d->local_ca_ack_delay = 15;
-	d->nports = 1;
-}
-
 static uint32_t
 do_query_port(struct exchange *x)
 {
@@ -217,19 +188,6 @@ do_query_pkey(const struct fake *f, struct exchange *x)
 	x->rep_len = sizeof(x->rep.pkey);
 	x->rep.pkey.pkey = x->req.pkey.index == 0 ? 0xffff : f->pkey;
 	return 0;
-}
-
-static void
-do_list(struct exchange *x)
-{
-	struct uroce_list_devices_rep *l = &x->rep.list;
-
-	x->rep_len = sizeof(*l);
-	l->ndevices = 1;
-	strcpy(l->dev[0].name, "uroce0");
-	l->dev[0].gid_tbl_len = 4;
-	l->dev[0].pkey_tbl_len = 2;
-	strcpy(l->dev[0].netdev, "lo");
 }
 
 static void
@@ -419,10 +377,12 @@ dispatch(struct fake *f, struct exchange *x)
 		do_hello(f, x);
 		return 0;
 	case UROCE_CTRL_LIST_DEVICES:
-		do_list(x);
+		x->rep_len = sizeof(x->rep.list);
+		fake_list(&x->rep.list);
 		return 0;
 	case UROCE_CTRL_QUERY_DEVICE:
-		do_query_device(x);
+		x->rep_len = sizeof(x->rep.device);
+		fake_device(&x->rep.device);
 		return 0;
 	case UROCE_CTRL_QUERY_PORT:
 		return do_query_port(x);

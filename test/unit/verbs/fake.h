@@ -16,8 +16,12 @@
 #include "uroce_abi/wqe.h"
 #include "fake_cm.h"
 
-#define FAKE_OBJS    16
-#define FAKE_WORKERS 2
+#define FAKE_OBJS       16
+#define FAKE_WORKERS    2
+
+#define FAKE_MAX_SGE    4
+#define FAKE_MAX_INLINE 128
+#define FAKE_MAX_WR     1024
 
 struct fake_cq {
 	bool live;
@@ -88,6 +92,10 @@ void fake_stop(struct fake *f);
 void fake_die(struct fake *f);
 /* Ends the connection alone, as a daemon does first whose workers still serve the context. */
 void fake_hang_up(struct fake *f);
+
+/* fake_device.c: what the device says of itself, and the list of devices; to are all zero. */
+void fake_device(struct uroce_device_rep *to);
+void fake_list(struct uroce_list_devices_rep *to);
 
 /* Posts a completion as a worker does. The rest of cqe is the caller's. */
 void fake_complete(struct fake *f, unsigned int cq, struct uroce_cqe cqe);
