@@ -162,7 +162,7 @@ why_not_gid(const struct wire_pkt *pkt)
 }
 
 /* Handles an intact packet for a QPN of this worker. */
-static void
+static __rte_always_inline void
 rx_roce(struct engine *e, uint16_t dev, const struct rx_frame *f)
 {
 	struct counter_block *counters = e->env.counters;

@@ -94,7 +94,7 @@ int req_gather_ahead(struct qp_env *env, const struct mr *mr, const struct uroce
 		     uint32_t off, uint8_t *dst, uint32_t len);
 
 /* As req_gather_sges; also handles inline data. */
-static inline int
+static __rte_always_inline int
 req_gather(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, uint32_t off, uint8_t *dst,
 	   uint32_t len)
 {

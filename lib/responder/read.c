@@ -270,7 +270,7 @@ more_of(const struct mr *mr, const struct qp_rd_op *op, uint32_t off)
 {
 	uint64_t room = mr->iova + mr->len - (op->va + off);
 
-	return mr->host != NULL ? 0 : (uint32_t)RTE_MIN((uint64_t)(op->len - off), room);
+	return (uint32_t)RTE_MIN((uint64_t)(op->len - off), room);
 }
 
 /* Sends one response of op. False: no space, or its memory is late. */
@@ -303,9 +303,13 @@ read_respond(struct qp_env *env, struct qp *qp, struct qp_rd_op *op)
 		return false;
 	p = rte_pktmbuf_mtod(m, uint8_t *);
 	hdr = wire_hdr_put(&qp->conn.tmpl, &f, len, p);
-	rc = len != 0 ? qp_ahead_read(env->ahead, mr, op->va + off, p + hdr, len,
-				      more_of(mr, op, off + len))
-		      : 0;
+	if (len == 0)
+		rc = 0;
+	else if (likely(mr->host != NULL))
+		rc = mr_read(mr, op->va + off, p + hdr, len);
+	else
+		rc = qp_ahead_read(env->ahead, mr, op->va + off, p + hdr, len,
+				   more_of(mr, op, off + len));
 	if (unlikely(rc == -EAGAIN))
 		return read_late(env, qp, op, m);
 	if (rc != 0) {
