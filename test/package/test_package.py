@@ -71,7 +71,7 @@ class Machine:
         self.nspawn = lib.Proc(["systemd-nspawn", "-q", "-D", str(root), "--private-network", "--register=no",
                                 "--bind-ro=/sys/module", "--keep-unit", "--machine", lib.unique("uroce"), "-b"])
         self.init = lib.until("systemd starts", self._init, 60)
-        lib.until("systemd is up", lambda: self.ok("systemctl is-system-running | grep -E 'running|degraded'"), 120)
+        lib.until("systemd is up", lambda: self.ok("systemctl is-system-running | grep -E 'running|degraded'"), 400)
 
     def _init(self):
         children = pathlib.Path(f"/proc/{self.nspawn.pid}/task/{self.nspawn.pid}/children").read_text().split()
