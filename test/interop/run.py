@@ -4,6 +4,7 @@
 
     run.py                 everything, RoCE MTU 1024 and 4096
     run.py --sockets-only  only the ports packet and udp
+    run.py --cm-only       only rdma_cm, on net_af_packet and udp
     run.py --guest-only    two rxe devices in the guest: tests guest, framework and rcdata alone
 
 The programs exchange their parameters by TCP between the kernels' addresses on the TAP (10.77.0.1 here, 10.77.0.2
@@ -14,6 +15,7 @@ their super-frames in front of the TAP, whose other end takes none.
 import shutil
 import sys
 
+import cm
 import errors
 import guest as guestlib
 from guest import lib
@@ -151,16 +153,31 @@ def whole_frames(rxe, ns):
             daemon.stop()
 
 
-def interop(only_sockets):
+def connections(rxe, ns):
+    """rdma_cm on a device with its own address, and on the kernel's."""
+    for label, vdevs, dev, addr in (
+            ("uroce", [lib.af_packet("tap0")], f"port=net_af_packet0,addr={UROCE_ADDR}/24,mtu=4096", UROCE_ADDR),
+            ("udp", [], "port=udp,iface=tap0", HOST_ADDR)):
+        daemon = lib.Daemon(vdevs, [f"name=uroce0,{dev}"], ns)
+        cm.run(lib.Side(daemon, "uroce0", HOST_ADDR), addr, rxe, guestlib.ADDR, label)
+        with lib.case(f"rdma_cm, {label}: no frame was malformed, uroced ends cleanly"):
+            stats_ok(daemon)
+            daemon.stop()
+
+
+def interop(options):
     ns = lib.netns()
     lib.sh("ip", "-n", ns, "tuntap", "add", "tap0", "mode", "tap")
     lib.sh("ip", "-n", ns, "addr", "add", f"{HOST_ADDR}/24", "dev", "tap0")
     lib.sh("ip", "-n", ns, "link", "set", "tap0", "mtu", "4200", "up")
     guest = guestlib.Guest("tap", ns, "tap0", mtu=4200)
     rxe = GuestSide(guest, "rxe0", guestlib.ADDR)
-    if not only_sockets:
+    if "--sockets-only" not in options:
+        connections(rxe, ns)
+    if not options:
         whole_frames(rxe, ns)
-    sockets(rxe, ns)
+    if "--cm-only" not in options:
+        sockets(rxe, ns)
     with lib.case("the guest's kernel has nothing to complain about"):
         guest.stop()
         assert "BUG" not in guest.proc.output() and "Oops" not in guest.proc.output()
@@ -174,7 +191,7 @@ def main():
     if "--guest-only" in sys.argv[1:]:
         guest_only()
     else:
-        interop("--sockets-only" in sys.argv[1:])
+        interop(sys.argv[1:])
     lib.finish()
 
 

@@ -10,7 +10,7 @@
 . guest/two-rxe.sh
 case $1 in
 tap)
-    modprobe -a rdma_rxe ib_uverbs
+    modprobe -a rdma_rxe ib_uverbs rdma_ucm
     sysctl -qw net.ipv6.conf.eth0.accept_dad=0
     ip addr add 10.77.0.2/24 dev eth0; ip link set eth0 up
     rdma link add rxe0 type rxe netdev eth0 || exit 1

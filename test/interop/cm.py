@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""rdma_cm between uroce and the guest's kernel, by Debian's programs on both sides, in both directions."""
+# Requirements: CM-17
+from guest import lib
+
+GROUP = "239.1.2.3"
+
+
+def listens(side):
+    """Does a program of this side have an rdma_cm listener?"""
+    if hasattr(side, "guest"):
+        return "LISTEN" in side.guest.run("rdma resource show cm_id", timeout=20)[1]
+    return any(row["state"] == "LISTEN" for row in side.daemon.show("cm")["cm"])
+
+
+def spawn(side, line):
+    return side.spawn(["stdbuf", "-oL", *line.split()])
+
+
+def both_end(server, client, rcs=(0,)):
+    """Client and server end with a good status. What they printed."""
+    try:
+        rc = client.wait(60)
+        assert rc in rcs, f"client {rc}:\n{client.tail(1500)}\n--- server:\n{server.tail(1500)}"
+        rc = server.wait(30)
+        assert rc in rcs, f"server {rc}:\n{server.tail(1500)}\n--- client:\n{client.tail(1500)}"
+    except TimeoutError as late:
+        raise TimeoutError(f"{late}\n--- client:\n{client.tail(1500)}\n--- server:\n{server.tail(1500)}") from None
+    finally:
+        client.kill()
+        server.kill()
+    return server.output(), client.output()
+
+
+def pair(server, client, serve, ask, says=""):
+    """Runs a server on one side, then its client on the other."""
+    lib.until("the last test's listener is gone", lambda: not listens(server), 20)
+    one = spawn(server, serve)
+    lib.until("the server listens", lambda: listens(server) or one.poll() is not None, 30)
+    out = both_end(one, spawn(client, ask))
+    assert all(says in text for text in out), out
+
+
+def programs(s, c):
+    """(name, server, client, what both print) for these addresses."""
+    yield "rping", f"rping -s -a {s} -C 20 -V -S 1000", f"rping -c -a {s} -I {c} -C 20 -V -S 1000", ""
+    yield ("ucmatose, 5 connections", f"ucmatose -b {s} -c 5 -C 5 -S 1000",
+           f"ucmatose -s {s} -b {c} -c 5 -C 5 -S 1000", "return status 0")
+    yield ("udaddy (SIDR)", f"udaddy -b {s} -c 3 -C 5 -S 1000", f"udaddy -s {s} -b {c} -c 3 -C 5 -S 1000",
+           "return status 0")
+    # rsockets exchange their buffers' addresses by the private data of REQ and REP
+    yield ("rstream (private data)", f"rstream -b {s} -S 4000 -C 20 -I 2 -T v",
+           f"rstream -s {s} -S 4000 -C 20 -I 2 -T v", "")
+
+
+def no_listener(client, s, c):
+    """Nobody listens: the client is told by a REJ with reason 8 (invalid service id)."""
+    proc = spawn(client, f"rping -c -a {s} -I {c} -C 1 -p 7999")
+    try:
+        assert proc.wait(30) != 0
+        assert "RDMA_CM_EVENT_REJECTED, error 8" in proc.output(), proc.tail()
+    finally:
+        proc.kill()
+
+
+def group(receiver, sender, s, c):
+    """A member of a multicast group receives what the other side sends to it."""
+    one = spawn(receiver, f"mckey -m {GROUP} -b {s} -C 10")
+    lib.until("the member waits", lambda: "receiving data" in one.output() or one.poll() is not None, 30)
+    out = both_end(one, spawn(sender, f"mckey -m {GROUP} -b {c} -s -C 10"))
+    assert all("return status 0" in text for text in out), out
+
+
+def killed(server, client, s, c):
+    """A killed client's peer is disconnected: a DREQ was sent for it."""
+    lib.until("the last test's listener is gone", lambda: not listens(server), 20)
+    one = spawn(server, f"rping -s -a {s} -v")
+    lib.until("the server listens", lambda: listens(server) or one.poll() is not None, 30)
+    two = spawn(client, f"rping -c -a {s} -I {c} -v -S 100")
+    try:
+        lib.until("they talk", lambda: "ping data" in one.output() or one.poll() is not None, 30)
+        assert one.poll() is None and two.poll() is None, f"{one.tail()}\n--- client:\n{two.tail()}"
+        two.kill()
+        one.wait(30)
+        assert "DISCONNECT" in one.output(), one.tail()
+    finally:
+        two.kill()
+        one.kill()
+
+
+def run(ours, address, rxe, peer, label):
+    """All of it in both directions. ours: a lib.Side with this address; rxe: run.py's GuestSide, with address peer."""
+    for server, s, client, c, way in ((rxe, peer, ours, address, f"{label} -> rxe"),
+                                      (ours, address, rxe, peer, f"rxe -> {label}")):
+        for name, serve, ask, says in programs(s, c):
+            with lib.case(f"rdma_cm, {way}: {name}"):
+                pair(server, client, serve, ask, says)
+        with lib.case(f"rdma_cm, {way}: rejected, nobody listens"):
+            no_listener(client, s, c)
+        with lib.case(f"rdma_cm, {way}: mckey, {GROUP}"):
+            group(server, client, s, c)
+        with lib.case(f"rdma_cm, {way}: the client is killed"):
+            killed(server, client, s, c)
+    with lib.case(f"rdma_cm, {label}: no id and no object stays"):
+        lib.until("no id is left", lambda: not ours.daemon.show("cm")["cm"], 20)
+        lib.until("no object is left", lambda: not any(ours.daemon.objects().values()), 20)
