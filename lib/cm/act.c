@@ -143,7 +143,7 @@ act_send_req(struct cm *cm, struct cm_id *id, struct cm_args *a)
 	id->timewait_ns = cm_timewait_ns(cm, c->primary.ack_timeout);
 	id->made_ns = a->now_ns;
 	id->qp = (struct cm_qp_attr){
-		.sq_psn = c->psn,
+		.rq_psn = c->psn,
 		.transport = c->transport,
 		.mtu = c->mtu,
 		.responder_resources = c->responder_resources,
@@ -183,7 +183,7 @@ act_take_rep(struct cm *cm, struct cm_id *id, const struct wire_cm *m)
 	id->peer_ece = (struct cm_ece){wire_cm_vendor(m), m->modifier};
 	id->qp.dest_qpn = r->qpn;
 	id->qp.dest_qkey = r->qkey;
-	id->qp.rq_psn = r->psn;
+	id->qp.sq_psn = r->psn;
 	/* what one side can have in flight is what the other side has room for */
 	id->qp.initiator_depth = r->responder_resources;
 	id->qp.responder_resources = r->initiator_depth;
@@ -223,7 +223,7 @@ act_send_rep(struct cm *cm, struct cm_id *id, struct cm_args *a)
 	m.rep.ca_guid = c->ca_guid;
 	id->ca_guid = c->ca_guid;
 	id->local_qpn = c->qpn;
-	id->qp.sq_psn = c->psn;
+	id->qp.rq_psn = c->psn;
 	id->qp.responder_resources = c->responder_resources;
 	id->qp.initiator_depth = c->initiator_depth;
 	cm_key_add(cm, id, CM_KEY_LOCAL_QPN, c->qpn);

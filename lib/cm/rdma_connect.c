@@ -332,7 +332,7 @@ rcm_qp_attr_get(const struct rcm *r, uint32_t channel, uint32_t id, enum rcm_qp_
 	}
 	known = i->cm != 0 && cm_qp_attr_get(r->cm, i->cm, &attr->cm) == 0;
 	/* a passive side asks before it accepts: the REP has the same PSN */
-	attr->cm.sq_psn = i->psn;
+	attr->cm.rq_psn = i->psn;
 	if (state == RCM_QPS_INIT) {
 		attr->mask |= RCM_QPM_ACCESS;
 		attr->remote_write = known;

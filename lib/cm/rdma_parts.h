@@ -35,7 +35,7 @@ struct rcm_id {
 	uint16_t space, dev;
 	uint32_t owner;              /* in the port spaces, 0: none */
 	uint32_t cm;                 /* id in struct cm, 0: none */
-	uint32_t psn;                /* of its QP's first packet */
+	uint32_t psn;                /* from which its peer sends */
 	uint32_t reported, nwaiting; /* events; those of its groups do not count as waiting */
 	uint32_t ngroups;
 	uint64_t deadline_ns; /* of ADDR_QUERY and ROUTE_QUERY */

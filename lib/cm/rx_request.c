@@ -42,7 +42,7 @@ req_take(struct cm_mad *rx, struct cm_id *id)
 	id->qp = (struct cm_qp_attr){
 		.dest_qpn = r->qpn,
 		.dest_qkey = r->qkey,
-		.rq_psn = r->psn,
+		.sq_psn = r->psn,
 		.transport = r->transport,
 		.mtu = r->mtu,
 		/* until the REP says what is taken of it */

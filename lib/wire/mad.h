@@ -114,7 +114,7 @@ struct wire_cm_req {
 	uint8_t remote_response_timeout; /* 5 bits: 4.096 us << n, in which the receiver answers */
 	uint8_t transport;               /* enum wire_cm_service */
 	uint8_t flow_control;            /* 1 bit: end to end */
-	uint32_t psn;                    /* 24 bits: of the sender's first packet */
+	uint32_t psn;                    /* 24 bits: of the receiver's first packet */
 	uint8_t local_response_timeout;  /* 5 bits: in which the sender answers a REP */
 	uint8_t retry_count;             /* 3 bits: of the QPs */
 	uint16_t pkey;
@@ -152,7 +152,7 @@ struct wire_cm_rep {
 	uint8_t vendor_h;
 	uint32_t local_eecn; /* 24 bits */
 	uint8_t vendor_m;
-	uint32_t psn; /* 24 bits */
+	uint32_t psn; /* as in a REQ */
 	uint8_t vendor_l;
 	uint8_t responder_resources, initiator_depth;
 	uint8_t target_ack_delay; /* 5 bits */

@@ -40,8 +40,9 @@ attributes_of_both_qps_fit_each_other(void **state)
 	assert_int_equal(y.dest_qpn, 0x11);
 	assert_int_equal(x.sq_psn, y.rq_psn);
 	assert_int_equal(y.sq_psn, x.rq_psn);
-	assert_int_equal(x.sq_psn, 0x123456);
-	assert_int_equal(y.sq_psn, 0x654321);
+	/* a message names the PSN from which its receiver sends */
+	assert_int_equal(x.rq_psn, 0x123456);
+	assert_int_equal(y.rq_psn, 0x654321);
 	assert_int_equal(x.mtu, 3);
 	assert_int_equal(y.mtu, 3);
 	/* what one may have in flight, the other has room for */
