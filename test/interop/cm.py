@@ -76,7 +76,7 @@ def killed(server, client, s, c):
     lib.until("the last test's listener is gone", lambda: not listens(server), 20)
     one = spawn(server, f"rping -s -a {s} -v")
     lib.until("the server listens", lambda: listens(server) or one.poll() is not None, 30)
-    two = spawn(client, f"rping -c -a {s} -I {c} -v -S 100")
+    two = spawn(client, f"rping -c -a {s} -I {c} -v")
     try:
         lib.until("they talk", lambda: "ping data" in one.output() or one.poll() is not None, 30)
         assert one.poll() is None and two.poll() is None, f"{one.tail()}\n--- client:\n{two.tail()}"
