@@ -9,6 +9,7 @@
 #include "qp/retire.h"
 #include "requester/requester.h"
 #include "responder/responder.h"
+#include "engine/rx.h"
 #include "engine/turn.h"
 
 static void
@@ -228,6 +229,8 @@ engine_run(struct engine *e, uint64_t now_ns)
 	e->env.now_ns = now_ns;
 	if (unlikely(e->run.parked != 0))
 		run_list_wake_due(&e->run, now_ns);
+	if (unlikely(e->late.n != 0))
+		rx_late_run(e);
 	/*
 	 * Frames that the port has refused count: new frames would only wait behind them, and so
 	 * would READ responses that become useless once one of them is lost.

@@ -60,6 +60,28 @@ struct engine_dev { /* the engine's state of a device (an ethdev port) */
 };
 #define ENGINE_MAX_DEVS 16
 
+/*
+ * Packets for UC and UD QPs whose memory is late, with those behind them (rx_late.c). In order of
+ * arrival.
+ */
+#define RX_LATE_CAP 128
+struct rx_late_pkt {
+	struct rte_mbuf *m; /* one reference */
+	struct qp *qp;
+	uint64_t since_ns;
+	uint32_t id; /* bind.late_id when it came; another one: the QP was reset */
+	uint16_t dev;
+	bool counted; /* as received */
+	struct wire_pkt pkt;
+};
+struct rx_late {
+	uint32_t n;
+	uint32_t ids;     /* last bind.late_id */
+	uint32_t passes;  /* last bind.late_pass */
+	uint64_t next_ns; /* time of the next attempt, if n is not 0 */
+	struct rx_late_pkt pkt[RX_LATE_CAP];
+};
+
 struct engine;
 struct rx_frame;
 /* Upcalls for frames that are not for a QP of this engine; each consumes the mbuf. */
@@ -103,6 +125,7 @@ struct engine {
 	uint32_t asked_n;
 	struct qp *asked[ENGINE_ASKED]; /* QPs with a pending ACK, each once or more */
 	bool rx_loopback;               /* within engine_rx_loopback */
+	bool rx_extra;                  /* within engine_rx_extra */
 	uint32_t loop_zero_copy_bytes;  /* as zero_copy_bytes, for frames that loop back */
 	struct run_list run;
 	struct wire_memo memo; /* cache of received headers */
@@ -114,6 +137,7 @@ struct engine {
 	void *ops_ctx;
 	uint32_t consumer_qpn; /* atomic; of engine_set_consumer */
 	struct qp_ahead ahead;
+	struct rx_late late;
 };
 
 /*
@@ -240,8 +264,9 @@ bool engine_run(struct engine *e, uint64_t now_ns);
 
 /*
  * Returns the time in ns at which engine_run will find a parked QP ready, whose congestion policy
- * holds its next packet back; sometimes a little before. UINT64_MAX: no QP is parked. Ignores ready
- * QPs and timers. Reads a slot of the run list; meant for callers that sleep.
+ * holds its next packet back, or will try late packets again (rx_late.c); sometimes a little
+ * before. UINT64_MAX: there are none. Ignores ready QPs and timers. Reads a slot of the run list;
+ * meant for callers that sleep.
  */
 uint64_t engine_next_ns(const struct engine *e);
 

@@ -195,8 +195,11 @@ rx_roce(struct engine *e, uint16_t dev, const struct rx_frame *f)
 		rx_drop(e, counters, why == DROP_BAD_GID ? why_not_gid(pkt) : why, m);
 		return;
 	}
-	if (qp->conn.type == QP_TYPE_UD) {
-		rsp_rx_datagram(&e->env, qp, pkt);
+	if (qp->conn.type != QP_TYPE_RC) {
+		if (!rx_unreliable(e, dev, qp, m, pkt, e->rx_extra)) {
+			rx_done(e, m);
+			return;
+		}
 	} else if (pkt->op->flags & WIRE_F_REQ) {
 		rsp_rx(&e->env, qp, pkt, m);
 		turn_asked(e, qp);

@@ -60,6 +60,18 @@ void rx_consume(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct
 		enum drop_reason form);
 
 /*
+ * rx_late.c: passes a request, which came on dev in m, to qp, a UC or UD QP that accepts it.
+ * Returns false if the packet waits because the QP's memory is late: it is counted when its wait
+ * ends. counted: it counts as received already. The caller frees m.
+ */
+bool rx_unreliable(struct engine *e, uint16_t dev, struct qp *qp, struct rte_mbuf *m,
+		   const struct wire_pkt *pkt, bool counted);
+/* Tries again the packets that wait, if it is time to. */
+void rx_late_run(struct engine *e);
+/* Drops those of qp. */
+void rx_late_forget(struct engine *e, struct qp *qp);
+
+/*
  * Returns true if the payload of the zero-copy frame m is still what was sent. A QP that has
  * flushed has returned the memory to its client, also of messages that had not arrived; those are
  * dropped then.

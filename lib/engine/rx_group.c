@@ -55,7 +55,8 @@ rx_member_away(struct engine *e, uint16_t dev, const struct rte_mbuf *m, const s
 
 /* Delivers the packet to a member of this worker. Returns DROP_NUM if it accepted it. */
 static enum drop_reason
-rx_member_here(struct engine *e, uint16_t dev, const struct wire_pkt *pkt, uint32_t qpn)
+rx_member_here(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct wire_pkt *pkt,
+	       uint32_t qpn)
 {
 	struct qp *qp = qp_table_find(e->qps, qpn);
 	enum drop_reason why;
@@ -65,7 +66,8 @@ rx_member_here(struct engine *e, uint16_t dev, const struct wire_pkt *pkt, uint3
 	why = rx_refuses(e, qp, pkt, dev);
 	if (why != DROP_NUM)
 		return why;
-	rsp_rx_datagram(&e->env, qp, pkt);
+	/* One that waits counts as accepted. */
+	(void)rx_unreliable(e, dev, qp, m, pkt, true);
 	why = e->env.dropped;
 	e->env.dropped = DROP_NUM;
 	return why;
@@ -94,7 +96,7 @@ rx_group_count(struct rx_group *g, enum drop_reason why)
  * sent it. The first copy to another worker counts as the frame, unless a member here accepted it.
  */
 static void
-rx_members(struct engine *e, uint16_t dev, const struct rte_mbuf *m, const struct wire_pkt *pkt,
+rx_members(struct engine *e, uint16_t dev, struct rte_mbuf *m, const struct wire_pkt *pkt,
 	   bool here, struct rx_group *g)
 {
 	const struct engine_addrs *a = g->addrs;
@@ -114,7 +116,7 @@ rx_members(struct engine *e, uint16_t dev, const struct rte_mbuf *m, const struc
 		g->members++;
 		if (own && qpn == pkt->src_qpn)
 			continue;
-		rx_group_count(g, here ? rx_member_here(e, dev, pkt, qpn)
+		rx_group_count(g, here ? rx_member_here(e, dev, m, pkt, qpn)
 				       : rx_member_away(e, dev, m, pkt, qpn, g->taken != 0));
 	}
 }
@@ -154,7 +156,9 @@ engine_rx_extra(struct engine *e, uint64_t now_ns, uint16_t dev, struct rte_mbuf
 
 	/* Count what its QP does, but not its arrival. */
 	e->dev[dev].counters = &own;
+	e->rx_extra = true;
 	engine_rx(e, now_ns, dev, &m, 1);
+	e->rx_extra = false;
 	e->dev[dev].counters = e->env.counters = counters;
 	own.ctr[COUNTER_RX_ROCE] = 0;
 	for (i = 0; i < COUNTER_NUM; i++)

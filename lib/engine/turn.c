@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "requester/requester.h"
 #include "responder/responder.h"
+#include <rte_common.h>
+#include "engine/rx.h"
 #include "engine/turn.h"
 
 void
@@ -12,7 +14,9 @@ engine_wake(struct engine *e, struct qp *qp)
 uint64_t
 engine_next_ns(const struct engine *e)
 {
-	return run_list_next_ns(&e->run);
+	uint64_t ns = run_list_next_ns(&e->run);
+
+	return e->late.n != 0 ? RTE_MIN(ns, e->late.next_ns) : ns;
 }
 
 /* Returns true if qp, once it has sent its ACK, has nothing to do in a turn. */
@@ -79,5 +83,6 @@ engine_forget(struct engine *e, struct qp *qp)
 			e->asked[i--] = e->asked[--e->asked_n];
 	}
 	run_list_forget(&e->run, qp);
+	rx_late_forget(e, qp);
 	qp_sqes_drop(&qp->bind.sqes, e->env.sqes);
 }

@@ -51,6 +51,10 @@ struct qp_bind {
 	void *timer;       /* the worker's */
 	void *owner;       /* the control thread's object */
 	struct qp_recorder *recorder;
+	/* the engine's packets that wait for this QP's memory (engine/rx_late.c) */
+	uint32_t late_id;   /* changes when late_n becomes nonzero */
+	uint32_t late_pass; /* the last attempt in which the memory was late */
+	uint16_t late_n;    /* their number; 0 after a reset */
 };
 
 #endif

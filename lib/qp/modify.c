@@ -197,6 +197,7 @@ enter_reset(struct qp_env *env, struct qp *qp)
 	memset(&qp->conn.attr, 0, sizeof(qp->conn.attr));
 	sq->prod = rq->prod = 0;
 	qp->bind.armed = qp->bind.polled = false;
+	qp->bind.late_n = 0;
 	qp->conn.rcv.key_pause = key_pause;
 	qp->conn.path_ok = false;
 	qp->conn.mig = QP_MIG_MIGRATED;

@@ -198,13 +198,18 @@ static int
 write_by_ops(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
 	     const struct rx_target *to)
 {
-	bool is_once = qp->conn.type == QP_TYPE_RC && (pkt->op->flags & WIRE_F_WRITE);
+	bool is_write = (pkt->op->flags & WIRE_F_WRITE) != 0;
+	bool in_runs = is_write && qp->conn.type == QP_TYPE_RC;
 	int rc;
 
-	if (is_once && rsp_written_ahead(qp))
+	if (in_runs && rsp_written_ahead(qp))
 		return 0;
-	if (is_once)
+	if (in_runs)
 		rc = rsp_write_run(env, qp, pkt, to->mr, to->addr);
+	else if (is_write)
+		rc = RTE_MIN(mr_write_once(to->mr, to->addr, pkt->payload, pkt->payload_len,
+					   rsp_once(env, qp)),
+			     0);
 	else
 		rc = mr_write(to->mr, to->addr, pkt->payload, pkt->payload_len);
 	if (rc != -EAGAIN)
@@ -398,6 +403,8 @@ rx_unreliable(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		rsp_execute(env, qp, pkt);
 	else
 		qp_env_drop(env, DROP_MSG_ABORTED);
+	if (env->dropped == DROP_MEMORY_LATE)
+		return; /* it is tried again, or is lost: rsp_rx_lost */
 	/* Not executed: its message is aborted. */
 	if (rcv->epsn != next)
 		rcv->msg = QP_MSG_NONE;
@@ -449,6 +456,20 @@ rsp_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, struct rte
 }
 
 void
+rsp_rx_lost(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	struct qp_rcv *rcv = &qp->conn.rcv;
+
+	rcv->late.once = 0;
+	if (qp->conn.type != QP_TYPE_UC)
+		return;
+	/* With it, the rest of its message is lost (RSP-06). */
+	rcv->msg = QP_MSG_NONE;
+	rcv->epsn = psn_add(pkt->psn, 1);
+	abort_shared(env, qp);
+}
+
+void
 rsp_rx_malformed(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	struct qp_rcv *rcv = &qp->conn.rcv;
@@ -457,10 +478,7 @@ rsp_rx_malformed(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		return;
 	comm_est(env, qp);
 	if (qp->conn.type == QP_TYPE_UC) {
-		/* Treat it as lost, and with it the rest of its message (RSP-06). */
-		rcv->msg = QP_MSG_NONE;
-		rcv->epsn = psn_add(pkt->psn, 1);
-		abort_shared(env, qp);
+		rsp_rx_lost(env, qp, pkt);
 		return;
 	}
 	rsp_order_rx_malformed(env, qp, pkt);

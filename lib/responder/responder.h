@@ -25,6 +25,12 @@ void rsp_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, struc
  */
 void rsp_rx_malformed(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 
+/*
+ * A request for qp (UC, UD) whose memory was late (DROP_MEMORY_LATE) is not tried again. The rest
+ * of its message is dropped. Until this call or the next attempt the QP is as if it had not come.
+ */
+void rsp_rx_lost(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
+
 /* Handle a datagram for a UD qp, checked likewise except for its Q_Key. */
 void rsp_rx_datagram(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 

@@ -516,27 +516,6 @@ late_write_and_late_read_keep_separate_results(void **state)
 	assert_int_equal(c->remote->bytes[64], 7);
 }
 
-/* A connection without retries loses a message, as it does when the network drops it. */
-REQUIREMENT("MEM-05", "RSP-06")
-static void
-late_unreliable_message_is_dropped(void **state)
-{
-	struct conn_cfg cfg = conn_rc;
-	struct conn *c;
-
-	cfg.type = QP_TYPE_UC;
-	c = conn_open(*state, cfg);
-	region_by_ops(c->local, UINT32_MAX);
-	recv_post(c, 1, 0, 100);
-	c->local->late = 1;
-	peer_send(c, WIRE_SVC_UC | WIRE_OP_SEND_ONLY, RQ, 0, 100);
-	pkt_none(c);
-	cqe_none(c);
-	assert_int_equal(DROPS(c, MEMORY_LATE), 1);
-	peer_send(c, WIRE_SVC_UC | WIRE_OP_SEND_ONLY, RQ + 1, 0, 100);
-	recv_cqe(c, 1, QP_WC_SUCCESS);
-}
-
 int
 main(void)
 {
@@ -559,7 +538,6 @@ main(void)
 		bench_test(memory_that_never_comes_is_an_operation_error),
 		bench_test(read_responses_continue_after_late_memory),
 		bench_test(late_write_and_late_read_keep_separate_results),
-		bench_test(late_unreliable_message_is_dropped),
 	};
 
 	return cmocka_run_group_tests(tests, bench_group_setup, NULL);

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Packets for UC and UD QPs whose memory is late. Nobody sends them again, so they wait here and
+ * are tried again, in order and with those behind them, until the memory answers.
+ */
+#include <string.h>
+#include <rte_branch_prediction.h>
+#include <rte_mbuf.h>
+#include "engine/rx.h"
+#include "responder/responder.h"
+
+#define RETRY_NS 100000u        /* between two attempts */
+#define LIMIT_NS 2000000000ull  /* the packet is lost then; memory fails after that time, too */
+#define QP_CAP   (RX_LATE_CAP / 2) /* packets of one QP */
+
+static void
+give(struct engine *e, struct qp *qp, struct rte_mbuf *m, const struct wire_pkt *pkt)
+{
+	if (qp->conn.type == QP_TYPE_UD)
+		rsp_rx_datagram(&e->env, qp, pkt);
+	else
+		rsp_rx(&e->env, qp, pkt, m);
+}
+
+/* Keeps the packet behind those that wait. Returns false if there is no place. */
+static bool
+keep(struct engine *e, uint16_t dev, struct qp *qp, struct rte_mbuf *m, const struct wire_pkt *pkt,
+     bool counted)
+{
+	struct rx_late *late = &e->late;
+
+	if (late->n == RX_LATE_CAP || qp->bind.late_n == QP_CAP || qp_view_is(m))
+		return false;
+	if (late->n == 0)
+		late->next_ns = e->env.now_ns + RETRY_NS;
+	if (qp->bind.late_n++ == 0)
+		qp->bind.late_id = ++late->ids;
+	rte_mbuf_refcnt_update(m, 1);
+	late->pkt[late->n++] = (struct rx_late_pkt){.m = m,
+						    .qp = qp,
+						    .since_ns = e->env.now_ns,
+						    .id = qp->bind.late_id,
+						    .dev = dev,
+						    .counted = counted,
+						    .pkt = *pkt};
+	return true;
+}
+
+bool
+rx_unreliable(struct engine *e, uint16_t dev, struct qp *qp, struct rte_mbuf *m,
+	      const struct wire_pkt *pkt, bool counted)
+{
+	if (unlikely(qp->bind.late_n != 0)) {
+		if (keep(e, dev, qp, m, pkt, counted))
+			return false;
+		qp_env_drop(&e->env, DROP_MEMORY_LATE);
+		return true;
+	}
+	give(e, qp, m, pkt);
+	if (likely(e->env.dropped != DROP_MEMORY_LATE))
+		return true;
+	if (!keep(e, dev, qp, m, pkt, counted)) {
+		rsp_rx_lost(&e->env, qp, pkt);
+		return true;
+	}
+	e->env.dropped = DROP_NUM;
+	return false;
+}
+
+/* Has the packet's QP been reset since? */
+static bool
+is_stale(const struct rx_late_pkt *p)
+{
+	return p->qp->bind.late_n == 0 || p->qp->bind.late_id != p->id;
+}
+
+/* Ends the wait of p: accepted (DROP_NUM), or dropped for why. */
+static void
+settle(struct engine *e, struct rx_late_pkt *p, enum drop_reason why)
+{
+	struct counter_block *counters = e->dev[p->dev].counters;
+
+	if (why != DROP_NUM && p->counted)
+		counters->ctr[COUNTER_MCAST_REFUSED]++;
+	else if (why != DROP_NUM)
+		counters->drop[why]++;
+	else if (!p->counted)
+		counters->ctr[COUNTER_RX_ROCE]++;
+	if (!is_stale(p))
+		p->qp->bind.late_n--;
+	rte_pktmbuf_free(p->m);
+}
+
+/* Tries p. Returns false if it must wait. */
+static bool
+attempt(struct engine *e, struct rx_late_pkt *p)
+{
+	struct qp *qp = p->qp;
+	enum drop_reason why = DROP_QP_STATE;
+
+	if (!is_stale(p) && qp->conn.state >= QP_RTR && qp->conn.state != QP_ERR) {
+		e->env.counters = e->dev[p->dev].counters;
+		give(e, qp, p->m, &p->pkt);
+		why = e->env.dropped;
+		e->env.dropped = DROP_NUM;
+	}
+	if (why == DROP_MEMORY_LATE && e->env.now_ns - p->since_ns < LIMIT_NS)
+		return false;
+	if (why == DROP_MEMORY_LATE)
+		rsp_rx_lost(&e->env, qp, &p->pkt);
+	settle(e, p, why);
+	return true;
+}
+
+void
+rx_late_run(struct engine *e)
+{
+	struct rx_late *late = &e->late;
+	uint32_t n = late->n, left = 0;
+
+	if (e->env.now_ns < late->next_ns)
+		return;
+	late->passes++;
+	for (uint32_t i = 0; i < n; i++) {
+		struct rx_late_pkt *p = &late->pkt[i];
+		struct qp *qp = p->qp;
+
+		/* Behind one that waits, unless its QP was reset. */
+		if ((qp->bind.late_pass == late->passes && !is_stale(p)) || !attempt(e, p)) {
+			qp->bind.late_pass = late->passes;
+			if (i != left)
+				late->pkt[left] = *p;
+			left++;
+		}
+	}
+	late->n = left;
+	late->next_ns = e->env.now_ns + RETRY_NS;
+}
+
+void
+rx_late_forget(struct engine *e, struct qp *qp)
+{
+	struct rx_late *late = &e->late;
+	uint32_t n = late->n, left = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (late->pkt[i].qp == qp)
+			settle(e, &late->pkt[i], DROP_QP_STATE);
+		else if (i != left++)
+			late->pkt[left - 1] = late->pkt[i];
+	}
+	late->n = left;
+}
