@@ -39,6 +39,7 @@ enum bench_port {
 	BENCH_PORT_AF_XDP,
 	BENCH_PORT_AF_PACKET,
 	BENCH_PORT_UDP,
+	BENCH_PORT_PACKET,
 	BENCH_PORTS,
 };
 extern const char *const bench_port_name[BENCH_PORTS + 1]; /* "memif" .. */

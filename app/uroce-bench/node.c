@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <net/if.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -94,14 +95,18 @@ port_start(struct node_shared *sh, unsigned side, struct port *port, struct rte_
 {
 	/* not the interface's MAC, so that the kernel ignores the frames: like --dev mac= */
 	const uint8_t mac[6] = {2, 0, 0, 0, 0, (uint8_t)(side + 1)};
-	char name[64];
+	char name[64], netdev[IF_NAMESIZE];
 	struct port_params p = {.name = name, .nqueues = 1, .link_mtu = sh->link_mtu};
 
-	if (sh->o.port == BENCH_PORT_AF_PACKET || sh->o.port == BENCH_PORT_AF_XDP)
+	if (sh->o.port == BENCH_PORT_AF_PACKET || sh->o.port == BENCH_PORT_AF_XDP ||
+	    sh->o.port == BENCH_PORT_PACKET)
 		p.mac = mac;
 	snprintf(name, sizeof(name), "%.*s", (int)strcspn(sh->vdev[side], ","), sh->vdev[side]);
-	if (node_net_is_socket(sh->o.port))
+	node_net_interface(netdev, sh->link, side);
+	if (sh->o.port == BENCH_PORT_UDP)
 		p.udp_addr = sh->vdev[side];
+	if (sh->o.port == BENCH_PORT_PACKET)
+		p.packet_netdev = netdev;
 	if (port_open(port, &p, pool) != 0)
 		node_fail("%s does not open", name);
 	for (unsigned i = 0; i < LINK_MS / 10 && !port->started; i++) {

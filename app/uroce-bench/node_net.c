@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,14 +21,14 @@ node_net_check_options(const struct bench_options *o)
 	const char *bad = NULL;
 
 	if (o->port == BENCH_PORT_NONE && strcmp(o->mode, "wire") == 0)
-		bad = "mode wire: --port memif, vhost, af_xdp, af_packet or udp";
+		bad = "mode wire: --port memif, vhost, af_xdp, af_packet, udp or packet";
 	if (o->port == BENCH_PORT_AF_XDP && o->mtu > 2048)
 		bad = "af_xdp: --mtu must be at most 2048: an interface under XDP carries 3400 "
 		      "bytes";
 	if ((o->versus_limit || o->versus_testpmd) && strcmp(o->mode, "wire") != 0)
 		bad = "--versus-limit, --versus-testpmd: only with mode wire";
 	if (node_net_is_socket(o->port) && o->versus_testpmd)
-		bad = "--versus-testpmd: testpmd has no port udp";
+		bad = "--versus-testpmd: testpmd has no ports udp and packet";
 	if (bad != NULL)
 		cli_wrong(&bench_program, "%s", bad);
 }
@@ -87,7 +88,13 @@ run(char *const argv[])
 bool
 node_net_is_socket(enum bench_port port)
 {
-	return port == BENCH_PORT_UDP;
+	return port == BENCH_PORT_UDP || port == BENCH_PORT_PACKET;
+}
+
+void
+node_net_interface(char *name, unsigned link, unsigned s)
+{
+	snprintf(name, IF_NAMESIZE, "ub%u%c", link % 100, 'a' + s);
 }
 
 uint32_t
@@ -120,12 +127,12 @@ static void
 veth(unsigned link, uint32_t mtu, char address[2][256])
 {
 	bool apart = *address[1] != '\0';
-	char bytes[12], a[16], b[16], net[64];
+	char bytes[12], a[IF_NAMESIZE], b[IF_NAMESIZE], net[64];
 	char *add[] = {"ip",   "link", "add", a,     "mtu", bytes,   "type", "veth",
 		       "peer", "name", b,     "mtu", bytes, "netns", net,    NULL};
 
-	snprintf(a, sizeof(a), "ub%ua", link);
-	snprintf(b, sizeof(b), "ub%ub", link);
+	node_net_interface(a, link, 0);
+	node_net_interface(b, link, 1);
 	snprintf(bytes, sizeof(bytes), "%u", mtu);
 	snprintf(net, sizeof(net), "/proc/%d/fd/%d", getpid(), side_net[apart]);
 	run(add);
@@ -168,6 +175,7 @@ node_net_port(const struct bench_options *o, unsigned link, char vdev[2][256])
 			snprintf(v, 256, "net_af_xdp0,iface=ub%u%c", link, 'a' + s);
 			break;
 		case BENCH_PORT_UDP:
+		case BENCH_PORT_PACKET:
 			snprintf(v, 256, "10.0.%u.%u", link, 1 + s);
 			break;
 		default:

@@ -113,6 +113,7 @@ node_pair_open(struct node_pair *p, const struct bench_options *o, enum node_rol
 	int fd;
 
 	*p = (struct node_pair){.sh = share(o, role, &fd)};
+	p->sh->link = link;
 	node_net_port(o, link, p->sh->vdev);
 	set_phase(p, NODE_START);
 	start(p, fd, 1);

@@ -57,6 +57,7 @@ struct node_shared {
 	enum node_role role;
 	unsigned cpu[2];
 	char vdev[2][256];
+	unsigned link; /* of node_net_port */
 	uint32_t link_mtu;
 	size_t bytes;   /* of all of it */
 	bool yields;    /* idle workers yield: other threads share their core */
@@ -89,7 +90,9 @@ void node_net_check_options(const struct bench_options *o);
 void node_net_port(const struct bench_options *o, unsigned link, char vdev[2][256]);
 /* The MTU of the interface below the port. */
 uint32_t node_net_mtu(const struct bench_options *o);
-/* Is the port a socket of the kernel, which sends by the addresses of its namespace? */
+/* Name of the interface below side s of an af_packet, af_xdp or socket port; size IF_NAMESIZE. */
+void node_net_interface(char *name, unsigned link, unsigned s);
+/* Is the port a socket of the kernel? Its sides are in two namespaces, which have addresses. */
 bool node_net_is_socket(enum bench_port port);
 /* Enter the network namespace of side s, which processes started from then on are in. */
 void node_net_side(unsigned s);
@@ -135,8 +138,8 @@ void node_reached(struct node_side *me, uint32_t step);
 /* In a node: wait until the port has a link; fails after 10 s. */
 void node_link_wait(struct port *port);
 /*
- * In a node: a socket of port udp on the address in sh->vdev[side], with the offloads that the port
- * has. It sends super-frames, or receives, until the step changes, and adds the segments to
+ * In a node: a UDP socket on the address in sh->vdev[side], with the offloads that port udp has. It
+ * sends super-frames, or receives, until the step changes, and adds the segments to
  * me->count. node_sockets_drain: receives until nothing comes any more.
  */
 int node_sockets_open(const struct node_shared *sh, unsigned side);

@@ -50,7 +50,7 @@ conn_raise(struct rc *rc, uint32_t i)
 {
 	struct qp_path path = rc_path(rc->me->mac, rc->peer->mac, rc->side, RC_QPN_BASE + i);
 
-	if (node_net_is_socket(rc->sh->o.port))
+	if (rc->sh->o.port == BENCH_PORT_UDP)
 		path.wire.udp_sport = WIRE_UDP_PORT; /* the socket's, under the ICRC */
 	/* half a second of timeout: a worker may have to wait for its core */
 	if (!rc_connect(&worker_engine(rc->w)->env, rc->s.conn[i].qp, rc->sh->o.mtu,

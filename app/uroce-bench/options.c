@@ -19,7 +19,7 @@ const char *const bench_measure_name[BENCH_MEASURES + 1] = {
 const char *const bench_port_name[BENCH_PORTS + 1] = {
 	[BENCH_PORT_MEMIF] = "memif",   [BENCH_PORT_VHOST] = "vhost",
 	[BENCH_PORT_AF_XDP] = "af_xdp", [BENCH_PORT_AF_PACKET] = "af_packet",
-	[BENCH_PORT_UDP] = "udp",
+	[BENCH_PORT_UDP] = "udp",       [BENCH_PORT_PACKET] = "packet",
 };
 
 static const char *const idle_names[] = {"poll", "adaptive", NULL};

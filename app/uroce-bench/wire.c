@@ -96,8 +96,7 @@ measure(struct wire *w, const struct bench_options *o, struct bench_report *r)
 	bench_add(r, "core_speed", "ns", RTE_MAX(s.speed_ns, port.speed_ns));
 	if (o->versus_limit) {
 		bytes_ns = bench_packet_ns(RTE_MIN(o->size, o->mtu), o->size);
-		/* sockets: the bare ones are the measure, because no user gets more from the kernel
-		 */
+		/* sockets: compared with bare UDP sockets, the most a user gets from the kernel */
 		other = node_net_is_socket(o->port) ? port.rate
 						    : 1e9 / (1e9 / port.rate + bytes_ns);
 		bench_add(r, "port", "M/s", port.rate * 1e-6);

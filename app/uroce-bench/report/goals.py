@@ -80,7 +80,7 @@ QPS = "1 to 4096 QPs"
 LOSS = "one QP, WRITE 64 KiB, frames lost either way"
 IDLE = "idle daemon with `adaptive`"
 
-KERNEL_PORTS = ("udp",)  # ports that are sockets of the kernel; another kind is one more word here
+KERNEL_PORTS = ("udp", "packet")  # ports that are sockets of the kernel
 
 
 def _kernel_port(kind):
@@ -110,8 +110,8 @@ GOALS = (
     Goal("responder alone", ENGINE1M, "engine1m", "Gb/s", ">=", 1, 100),
     Goal("memif, MTU 4096, 1 MiB", WIRE, "wire-memif", "M packets/s", ">=", 0.8, of="limit model"),
     Goal("memif, 64 B", WIRE, "wire-memif64", "M packets/s", ">=", 0.5, of="testpmd"),
-    Goal("af_packet, 64 B", WIRE, "wire-packet64", "M packets/s", ">=", 0.9, of="testpmd"),
-    Goal("af_packet, 4 KiB", WIRE, "wire-packet4k", "M packets/s", ">=", 0.9, of="testpmd"),
+    Goal("af_packet, 64 B", WIRE, "wire-af_packet64", "M packets/s", ">=", 0.9, of="testpmd"),
+    Goal("af_packet, 4 KiB", WIRE, "wire-af_packet4k", "M packets/s", ">=", 0.9, of="testpmd"),
     Goal("af_xdp, 64 B", WIRE, "wire-xdp64", "M packets/s", ">=", 0.9, of="testpmd"),
     Goal("af_xdp, 2 KiB", WIRE, "wire-xdp2k", "M packets/s", ">=", 0.9, of="testpmd"),
     *(goal for kind in KERNEL_PORTS for goal in _kernel_port(kind)),

@@ -222,8 +222,8 @@ GROUPS = {
     "engine1m": engine1m,
     "wire-memif": _wire("memif, MTU 4096, 1 MiB", "memif", 1 << 20, 4096, "limit"),
     "wire-memif64": _wire("memif, 64 B", "memif", 64, 4096, "testpmd"),
-    "wire-packet64": _wire("af_packet, 64 B", "af_packet", 64, 4096, "testpmd"),
-    "wire-packet4k": _wire("af_packet, 4 KiB", "af_packet", 4096, 4096, "testpmd"),
+    "wire-af_packet64": _wire("af_packet, 64 B", "af_packet", 64, 4096, "testpmd"),
+    "wire-af_packet4k": _wire("af_packet, 4 KiB", "af_packet", 4096, 4096, "testpmd"),
     "wire-xdp64": _wire("af_xdp, 64 B", "af_xdp", 64, 2048, "testpmd"),
     "wire-xdp2k": _wire("af_xdp, 2 KiB", "af_xdp", 2048, 2048, "testpmd"),
     **{name: call for kind in goals.KERNEL_PORTS for name, call in (
@@ -266,8 +266,8 @@ NEEDS = {
     "ucx-lat": ("ip", "ucx_perftest"),
     "rxe": ("meson", "ninja", "mmdebstrap", "qemu-system-x86_64"),
     "wire-memif64": ("dpdk-testpmd",),
-    "wire-packet64": ("ip", "dpdk-testpmd"),
-    "wire-packet4k": ("ip", "dpdk-testpmd"),
+    "wire-af_packet64": ("ip", "dpdk-testpmd"),
+    "wire-af_packet4k": ("ip", "dpdk-testpmd"),
     "wire-xdp64": ("ip", "dpdk-testpmd"),
     "wire-xdp2k": ("ip", "dpdk-testpmd"),
 }

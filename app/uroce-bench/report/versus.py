@@ -46,6 +46,8 @@ class KernelLink(Veth):
 
     def _daemon(self, i, kind, mtu):
         vdevs, dev = [], f"name=uroce0,port={kind},iface=eth0"
+        if kind == "packet":
+            dev += ",share=yes"
         if kind == "af_packet":
             vdevs = ["net_af_packet0,iface=eth0,blocksz=16384,framesz=8192,framecnt=1024,qpairs=1,qdisc_bypass=1"]
             path = 4096 if mtu > 4200 else 1024

@@ -205,7 +205,7 @@ class Measuring(unittest.TestCase):
         doc = {"rows": [{key: {"each": each} for key, each in figures.items()}]}
         with (mock.patch.object(machine, "run_bench", return_value=doc),
               mock.patch.object(machine, "need")):  # starts nothing
-            row = self.rows(measure.GROUPS["wire-packet64"], 1, "wire-packet64")[0]
+            row = self.rows(measure.GROUPS["wire-af_packet64"], 1, "wire-af_packet64")[0]
         # The second run counts: the first ran on a shared core, the third was far, the last's testpmd starved.
         self.assertEqual((row["figure"], row["ratio"], row["samples"], row["state"]), (2.0, 0.5, 1, "near"))
         self.assertEqual((row["far"]["figure"], row["shared"]["figure"]), (3.0, 1.0))
