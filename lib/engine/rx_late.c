@@ -9,8 +9,8 @@
 #include "engine/rx.h"
 #include "responder/responder.h"
 
-#define RETRY_NS 100000u        /* between two attempts */
-#define LIMIT_NS 2000000000ull  /* the packet is lost then; memory fails after that time, too */
+#define RETRY_NS 100000u           /* between two attempts */
+#define LIMIT_NS 2000000000ull     /* the packet is lost then; memory fails after that time, too */
 #define QP_CAP   (RX_LATE_CAP / 2) /* packets of one QP */
 
 static void

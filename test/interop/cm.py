@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """rdma_cm between uroce and the guest's kernel, by Debian's programs on both sides, in both directions."""
-# Requirements: CM-17
 from guest import lib
 
 GROUP = "239.1.2.3"
@@ -98,6 +97,7 @@ def run(ours, address, rxe, peer, label):
     for server, s, client, c, way in ((rxe, peer, ours, address, f"{label} -> rxe"),
                                       (ours, address, rxe, peer, f"rxe -> {label}")):
         for name, serve, ask, says in programs(s, c):
+            # Requirements: CM-17
             with lib.case(f"rdma_cm, {way}: {name}"):
                 pair(server, client, serve, ask, says)
         with lib.case(f"rdma_cm, {way}: rejected, nobody listens"):
