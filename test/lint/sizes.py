@@ -12,9 +12,6 @@ MOST_FUNCTION = 80
 MOST_FILE = 500
 MOST_TEST = 600
 
-# Files over the limit: the length each must not exceed, and why splitting it is worse.
-ALLOWED = {}
-
 
 def functions(text):
     """(line, name, lines) of each function, whose braces are in the first column."""
@@ -34,17 +31,14 @@ def problems_of(name):
     if not name.endswith('.c'):
         return
     lines = text.count('\n')
-    most, _ = ALLOWED.get(name, (MOST_TEST if name.startswith('test/') else MOST_FILE, None))
+    most = MOST_TEST if name.startswith('test/') else MOST_FILE
     if lines > most:
         yield f'{name}: {lines} lines, more than {most}: it holds two things, split it'
-    elif name in ALLOWED and lines <= MOST_FILE:
-        yield f'{name}: has {lines} lines and needs no entry in ALLOWED of test/lint/sizes.py'
 
 
 def main():
     names = tree.files('.c', '.h')
-    problems = [f'test/lint/sizes.py: {name} of ALLOWED does not exist' for name in ALLOWED if name not in names]
-    tree.finish('sizes', problems + [problem for name in names for problem in problems_of(name)])
+    tree.finish('sizes', [problem for name in names for problem in problems_of(name)])
 
 
 main()
