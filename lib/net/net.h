@@ -185,6 +185,20 @@ bool net_tick(struct net_dev *d, uint64_t now_ns, struct net_frame *out, uint64_
  */
 bool net_announce(const struct net_dev *d, uint32_t index, struct net_frame *out);
 
+/* What a report says of a group: the numbers of RFC 3376 and RFC 3810. */
+enum net_group_record {
+	NET_GROUP_MEMBER = 2, /* we are a member still */
+	NET_GROUP_LEFT = 3,
+	NET_GROUP_JOINED = 4,
+};
+/*
+ * Build an IGMPv3 or MLDv2 report about a multicast group, from an IPv4 address of the device or
+ * from its link-local one. False, and out->len 0: gid is no group or one that is never reported
+ * (224.0.0.1, ff02::1, ff01::/16), the device has no such address, or the host's stack reports.
+ */
+bool net_group_report(const struct net_dev *d, const uint8_t gid[16], enum net_group_record record,
+		      struct net_frame *out);
+
 /* Is dst our MAC, multicast or broadcast? The engine's first filter. */
 static inline bool
 net_mac_is_ours(const uint8_t dst[6], const uint8_t mac[6])
