@@ -22,21 +22,6 @@ find_device(void *ctx, uint16_t port, struct rcm_dev *out)
 	return true;
 }
 
-/*
- * Nothing to do on the wire here: the QP that a program attaches to the group joins it
- * (obj_mcast.c).
- */
-static int
-change_group(void *ctx, uint16_t port, const uint8_t mgid[16], bool join)
-{
-	const struct cm_service *svc = ctx;
-	const struct device *dev = daemon_device(svc->d, port);
-
-	if (dev == NULL)
-		return -ENODEV;
-	return port_takes_groups(&dev->port) ? 0 : -EOPNOTSUPP;
-}
-
 int
 cms_open(struct daemon *d)
 {
@@ -48,7 +33,7 @@ cms_open(struct daemon *d)
 		.route = cms_route,
 		.cancel = cms_cancel,
 		.dev = find_device,
-		.mcast = change_group,
+		.mcast = cms_change_group,
 		.charge = cms_charge,
 		.discharge = cms_discharge,
 	};
@@ -98,4 +83,5 @@ cms_close(struct daemon *d)
 	d->cms = NULL;
 	free(svc->mem);
 	free(svc);
+	cms_groups_forget(svc, NULL);
 }

@@ -11,6 +11,7 @@
  *   cm_resolve.c   which device and which address lead to a destination
  *   cm_route.c     the host's routing table
  *   cm_send.c      MADs to send, also those that wait for a neighbour's MAC
+ *   cm_group.c     multicast groups: reports on the wire
  *   cm_addr.c      socket addresses of programs
  *
  * Ownership. A channel belongs to those who have its socket, not to the session that opened it. Its
@@ -32,6 +33,8 @@
 
 struct cms_channel;
 struct cms_lookup;
+struct cms_group;
+LIST_HEAD(cms_groups, cms_group);
 LIST_HEAD(cms_channels, cms_channel);
 LIST_HEAD(cms_lookups, cms_lookup);
 
@@ -51,6 +54,8 @@ struct cm_service {
 	uint64_t armed_ns; /* when timer expires, or CM_NEVER */
 	struct cms_channels channels[CMS_BUCKETS];
 	struct cms_lookups lookups;  /* of ids that wait for a neighbour */
+	struct cms_groups groups;    /* joined on devices with own addresses */
+	uint64_t groups_next_ns;     /* when a report is due, or CM_NEVER */
 	const struct quota_user *by; /* who causes what is done now; NULL: a peer, or time */
 	struct cms_held held[CMS_HELD];
 	uint32_t next_held;

@@ -16,6 +16,8 @@ cms_arm(struct cm_service *svc)
 	uint64_t next_ns = rcm_next_ns(svc->rcm);
 	struct itimerspec at = {0};
 
+	if (svc->groups_next_ns < next_ns)
+		next_ns = svc->groups_next_ns;
 	/* A timer that expires too early costs one needless tick. */
 	if (next_ns == CM_NEVER || next_ns + TICK_STEP >= svc->armed_ns)
 		return;
@@ -37,6 +39,7 @@ on_timer(struct watch *w, uint32_t events)
 		return;
 	svc->armed_ns = CM_NEVER;
 	rcm_tick(svc->rcm, daemon_now_ns());
+	cms_groups_tick(svc, daemon_now_ns());
 	cms_arm(svc);
 }
 
@@ -67,6 +70,7 @@ cms_inputs_open(struct cm_service *svc)
 	int rc;
 
 	svc->armed_ns = CM_NEVER;
+	svc->groups_next_ns = CM_NEVER;
 	svc->timer.ready = on_timer;
 	svc->timer.fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	if (svc->timer.fd < 0)
@@ -95,6 +99,7 @@ cms_device_gone(struct device *dev)
 	if (svc == NULL)
 		return;
 	rcm_device_removed(svc->rcm, dev->port.id, daemon_now_ns());
+	cms_groups_forget(svc, dev);
 	cms_arm(svc);
 }
 
