@@ -228,6 +228,43 @@ a_client_that_dies_is_disconnected(void **state)
 	assert_int_equal(d.quota.used_all[QUOTA_CM_IDS], 2);
 }
 
+/* No user may take a QP of another for its own: its owner could not connect it any more. */
+REQUIREMENT("CM-12")
+static void
+a_qp_of_another_user_is_refused(void **state)
+{
+	struct sockaddr_in in = cm_ipv4("10.0.0.1", 7471);
+	struct session theirs = {.user = quota_user_get(&d.quota, 1000)};
+	struct obj_qp object = {.o.s = &theirs};
+	struct qp qp = {.conn.qpn = 0x31, .bind.owner = &object};
+	struct rdma_ucm_connect q = {.conn_param = param(0x31, "to")};
+	struct rdma_ucm_event_resp e;
+	struct cm_client other;
+
+	d.qps.slot[0x31 & d.qps.mask] = &qp;
+	make_listener(&two, RDMA_PS_TCP);
+	assert_int_equal(cm_client_open(&other, 1001), 0);
+	q.id = cm_make_id(&other, 1, RDMA_PS_TCP);
+	cm_resolve_to(&other, q.id, &in);
+	assert_int_equal(cm_ask(&other, RDMA_USER_CM_CMD_CONNECT, &q, sizeof(q), NULL, 0), EPERM);
+	/* root may, of any user */
+	assert_int_equal(ask_connect(make_resolved(RDMA_PS_TCP), 0x11, sizeof(q)), 0);
+	cm_deliver();
+	cm_event(&two, RCM_EV_CONNECT_REQUEST, &e);
+	assert_int_equal(ask_accept(&two, e.id, 2, 0x31), 0);
+	cm_client_close(&other);
+	cm_deliver();
+	/* the owner may, though this number is in use now */
+	assert_int_equal(cm_client_open(&other, 1000), 0);
+	q.id = cm_make_id(&other, 1, RDMA_PS_TCP);
+	cm_resolve_to(&other, q.id, &in);
+	assert_int_equal(cm_ask(&other, RDMA_USER_CM_CMD_CONNECT, &q, sizeof(q), NULL, 0), EBUSY);
+	cm_client_close(&other);
+	cm_deliver();
+	d.qps.slot[0x31 & d.qps.mask] = NULL;
+	quota_user_put(theirs.user);
+}
+
 REQUIREMENT("CM-15")
 static void
 programs_learn_of_removed_addresses_and_devices(void **state)
@@ -297,3 +334,4 @@ main(void)
 
 	return CM_RUN(tests);
 }
+		CM_TEST(a_qp_of_another_user_is_refused),
