@@ -55,6 +55,7 @@ commands_close(struct cms_channel *ch)
 	if (ch->commands.fd < 0)
 		return;
 	loop_del(&d->loop, &ch->commands);
+	throttle_end(d, &ch->throttle);
 	broker_drop(d, ch->id,
 		    &(struct ipc_peer){.sock = ch->commands.fd, .pidfd = -1, .uid = ch->user->uid},
 		    false);
@@ -210,21 +211,33 @@ on_command(struct watch *w, uint32_t events)
 {
 	static struct message_in in; /* too large for a stack; there is only one control thread */
 	struct cms_channel *ch = WATCH_OF(w, struct cms_channel, commands);
-	int rc = receive(ch, &in);
+	struct quota_user *user = ch->user;
+	uint64_t began = throttle_clock_ns();
+	int rc;
 
+	if (throttle_waits(ch->svc->d, &ch->throttle))
+		return;
+	rc = receive(ch, &in);
 	if (rc == -EAGAIN)
 		return;
-	if (rc == 0) {
-		commands_close(ch);
-		return;
-	}
+	user->refs++; /* so that it outlives the channel */
 	if (rc == 1)
 		rc = command(ch, &in);
-	if (rc == 0)
-		return;
-	LOG_LIMITED(NOTICE, "%s (pid %d, uid %u): connection channel ended: %s", ch->comm, ch->pid,
-		    ch->user->uid, strerror(-rc));
-	channel_close(ch);
+	else if (rc == 0)
+		commands_close(ch);
+	if (rc < 0) {
+		LOG_LIMITED(NOTICE, "%s (pid %d, uid %u): connection channel ended: %s", ch->comm,
+			    ch->pid, user->uid, strerror(-rc));
+		channel_close(ch);
+	}
+	throttle_after(user, began);
+	quota_user_put(user);
+}
+
+static void
+commands_broken(struct throttle *t)
+{
+	channel_close(WATCH_OF(t, struct cms_channel, throttle));
 }
 
 static void
@@ -232,10 +245,17 @@ on_events_socket(struct watch *w, uint32_t events)
 {
 	struct cms_channel *ch = WATCH_OF(w, struct cms_channel, events);
 
-	if (events & (EPOLLHUP | EPOLLERR))
-		channel_close(ch);
-	else
+	struct quota_user *user = ch->user;
+	uint64_t began = throttle_clock_ns();
+
+	if (!(events & (EPOLLHUP | EPOLLERR))) {
 		token_send(ch);
+		return;
+	}
+	user->refs++; /* so that it outlives the channel */
+	channel_close(ch);
+	throttle_after(user, began);
+	quota_user_put(user);
 }
 
 /* Two pairs of sockets: the daemon's ends to ch, the client's to theirs. */
@@ -281,6 +301,8 @@ channel_start(struct cms_channel *ch)
 		return rc;
 	ch->events.ready = on_events_socket;
 	ch->commands.ready = on_command;
+	ch->throttle = (struct throttle){
+		.w = &ch->commands, .user = ch->user, .broken = commands_broken};
 	rc = loop_add(&svc->d->loop, &ch->events, 0);
 	if (rc < 0)
 		goto fail_channel;

@@ -7,6 +7,7 @@
 #include <uroce_abi/cm.h>
 #include "control/cm.h"
 #include "control/device.h"
+#include "control/throttle.h"
 
 #define CMS_NO_OWNER ((uid_t)-1) /* of neighbours that no user asked for */
 
@@ -23,6 +24,7 @@ struct cms_channel {
 	char comm[16];
 	struct watch events;   /* the channel's socket: a token, and the hang-up */
 	struct watch commands; /* fd -1: the client has closed its end */
+	struct throttle throttle; /* of commands */
 	bool token;            /* sent, and not taken as far as we know */
 	bool late_token;       /* could not be sent yet */
 	uint8_t secret[UROCE_CM_CHANNEL_ID];

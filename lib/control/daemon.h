@@ -56,6 +56,7 @@ struct session;
 struct slow_datagram;
 
 TAILQ_HEAD(session_list, session);
+TAILQ_HEAD(throttle_list, throttle);
 
 struct daemon {
 	const struct control_config *cfg;
@@ -91,10 +92,9 @@ struct daemon {
 	struct defer lost;      /* regions whose memory failed and whose windows must be unbound */
 	uint64_t lost_release;  /* release (mw_release_begin) that does it */
 	struct watch hello_timer;
-	struct session_list throttled; /* sessions of throttled users (throttle.c) */
+	struct throttle_list throttled; /* connections of throttled users (throttle.c) */
 	struct watch throttle_timer;
-	void (*throttle_broken)(struct session *s); /* passed to throttle_open */
-	uint64_t throttle_at_ns;                    /* next expiry of throttle_timer */
+	uint64_t throttle_at_ns; /* next expiry of throttle_timer */
 	uint32_t next_session;
 	int spare_fd; /* closed to get a descriptor for turning a connection away */
 	struct qpn_alloc qpns;

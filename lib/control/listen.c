@@ -189,7 +189,7 @@ listen_start(struct daemon *d)
 	rc = hello_timer_open(d);
 	if (rc < 0)
 		return rc;
-	rc = throttle_open(d, session_destroy);
+	rc = throttle_open(d);
 	if (rc < 0)
 		goto fail_hello;
 	rc = ipc_server_listen(&d->server, d->cfg->socket, d->cfg->socket_mode, gid);

@@ -288,7 +288,7 @@ request_ready(struct watch *w, uint32_t events)
 	uint64_t began = throttle_clock_ns();
 	int rc;
 
-	if (session_throttled(s))
+	if (throttle_waits(s->d, &s->throttle))
 		return;
 	rc = ipc_msg_receive(w->fd, &m);
 	if (rc == -EAGAIN)

@@ -231,7 +231,7 @@ session_destroy(struct session *s)
 
 	/* Close the connection first, so that the client notices at once. */
 	loop_del(&d->loop, &s->w);
-	session_throttle_end(s);
+	throttle_end(d, &s->throttle);
 	broker_drop(d, s->id, &s->peer, s->kept);
 	forget_request(s);
 	if (s->deadline_ns != 0)
@@ -271,6 +271,12 @@ peer_comm(pid_t pid, char comm[16])
 	fclose(f);
 }
 
+static void
+connection_broken(struct throttle *t)
+{
+	session_destroy(WATCH_OF(t, struct session, throttle));
+}
+
 int
 session_create(struct daemon *d, const struct ipc_peer *peer, struct quota_user *user,
 	       void (*ready)(struct watch *w, uint32_t events))
@@ -287,6 +293,7 @@ session_create(struct daemon *d, const struct ipc_peer *peer, struct quota_user 
 	s->id = ++d->next_session;
 	s->w.fd = peer->sock;
 	s->w.ready = ready;
+	s->throttle = (struct throttle){.w = &s->w, .user = user, .broken = connection_broken};
 	peer_comm(peer->pid, s->comm);
 	rc = loop_add(&d->loop, &s->w, EPOLLIN);
 	if (rc < 0) {

@@ -13,6 +13,7 @@
 #include "control/handler.h"
 #include "control/idtab.h"
 #include "control/object.h"
+#include "control/throttle.h"
 #include "map/mrmap.h"
 #include "ipc/segment.h"
 #include "ipc/server.h"
@@ -37,8 +38,7 @@ struct session {
 	uint64_t deadline_ns;          /* of its HELLO */
 	struct daemon *d;
 	struct watch w; /* the connection */
-	TAILQ_ENTRY(session) throttle_link;
-	bool throttled; /* not polled (throttle.c) */
+	struct throttle throttle;
 	struct ipc_peer peer;
 	struct quota_user *user;  /* of peer.uid: its quota is charged */
 	bool kept;                /* also held by the broker */

@@ -5,7 +5,6 @@
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
-#include "control/session.h"
 
 #define THROTTLE_FROM_NS 500000ull /* shorter requests do not throttle their user */
 
@@ -21,42 +20,41 @@ timer_set(struct daemon *d, uint64_t at_ns)
 }
 
 /*
- * Resumes the first throttled session of each user whose time is over; the user's other sessions
- * follow after its request.
+ * Resumes the first throttled connection of each user whose time is over; the user's others follow
+ * after its request.
  */
 static void
 on_timer(struct watch *w, uint32_t events)
 {
 	struct daemon *d = WATCH_OF(w, struct daemon, throttle_timer);
 	uint64_t n, now = daemon_now_ns(), next = UINT64_MAX;
-	struct session *s, *after;
+	struct throttle *t, *after;
 
 	if (read(w->fd, &n, sizeof(n)) < 0)
 		return;
-	for (s = TAILQ_FIRST(&d->throttled); s != NULL; s = after) {
-		after = TAILQ_NEXT(s, throttle_link);
-		if (s->user->throttled_until_ns > now) {
-			if (s->user->throttled_until_ns < next)
-				next = s->user->throttled_until_ns;
+	for (t = TAILQ_FIRST(&d->throttled); t != NULL; t = after) {
+		after = TAILQ_NEXT(t, link);
+		if (t->user->throttled_until_ns > now) {
+			if (t->user->throttled_until_ns < next)
+				next = t->user->throttled_until_ns;
 			continue;
 		}
-		session_throttle_end(s);
-		s->user->throttled_until_ns = now + THROTTLE_FROM_NS;
-		s->user->first = s;
-		if (loop_add(&d->loop, &s->w, EPOLLIN) < 0)
-			d->throttle_broken(s);
+		throttle_end(d, t);
+		t->user->throttled_until_ns = now + THROTTLE_FROM_NS;
+		t->user->first = t;
+		if (loop_add(&d->loop, t->w, EPOLLIN) < 0)
+			t->broken(t);
 	}
 	if (!TAILQ_EMPTY(&d->throttled))
 		timer_set(d, next < now + THROTTLE_FROM_NS ? next : now + THROTTLE_FROM_NS);
 }
 
 int
-throttle_open(struct daemon *d, void (*broken)(struct session *s))
+throttle_open(struct daemon *d)
 {
 	int rc;
 
 	TAILQ_INIT(&d->throttled);
-	d->throttle_broken = broken;
 	d->throttle_timer.ready = on_timer;
 	d->throttle_timer.fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	if (d->throttle_timer.fd < 0)
@@ -75,32 +73,31 @@ throttle_close(struct daemon *d)
 }
 
 bool
-session_throttled(struct session *s)
+throttle_waits(struct daemon *d, struct throttle *t)
 {
-	struct daemon *d = s->d;
-	bool turn = s->user->first == s;
+	bool turn = t->user->first == t;
 
 	if (turn)
-		s->user->first = NULL;
-	if (turn || s->user->privileged || daemon_now_ns() >= s->user->throttled_until_ns)
+		t->user->first = NULL;
+	if (turn || t->user->privileged || daemon_now_ns() >= t->user->throttled_until_ns)
 		return false;
-	loop_del(&d->loop, &s->w);
-	if (TAILQ_EMPTY(&d->throttled) || s->user->throttled_until_ns < d->throttle_at_ns)
-		timer_set(d, s->user->throttled_until_ns);
-	TAILQ_INSERT_TAIL(&d->throttled, s, throttle_link);
-	s->throttled = true;
+	loop_del(&d->loop, t->w);
+	if (TAILQ_EMPTY(&d->throttled) || t->user->throttled_until_ns < d->throttle_at_ns)
+		timer_set(d, t->user->throttled_until_ns);
+	TAILQ_INSERT_TAIL(&d->throttled, t, link);
+	t->waits = true;
 	return true;
 }
 
 void
-session_throttle_end(struct session *s)
+throttle_end(struct daemon *d, struct throttle *t)
 {
-	if (s->user->first == s)
-		s->user->first = NULL;
-	if (!s->throttled)
+	if (t->user->first == t)
+		t->user->first = NULL;
+	if (!t->waits)
 		return;
-	TAILQ_REMOVE(&s->d->throttled, s, throttle_link);
-	s->throttled = false;
+	TAILQ_REMOVE(&d->throttled, t, link);
+	t->waits = false;
 }
 
 /* CPU time, so that an overloaded machine throttles nobody. */

@@ -4,7 +4,8 @@
  * client. The loop takes one message of each connection in turn, so a user with many connections
  * could monopolise the control thread. After a long request the user's connections are not polled
  * for as long as it took: other users wait for one request of each user, not for one of each
- * connection. Privileged users are not throttled. Control thread only.
+ * connection. Connections are those of sessions and of rdma_cm channels. Privileged users are not
+ * throttled. Control thread only.
  */
 #ifndef CONTROL_THROTTLE_H
 #define CONTROL_THROTTLE_H
@@ -13,16 +14,23 @@
 #include <stdint.h>
 #include "control/daemon.h"
 
-/*
- * broken is called for a throttled session that cannot be watched again and must be ended. Returns
- * 0 or -errno.
- */
-int throttle_open(struct daemon *d, void (*broken)(struct session *s));
+/* Part of the object whose connection it throttles. */
+struct throttle {
+	TAILQ_ENTRY(throttle) link; /* of daemon.throttled, if waits */
+	struct watch *w;            /* the connection */
+	struct quota_user *user;
+	/* Called if the connection cannot be watched again; must end its object. */
+	void (*broken)(struct throttle *t);
+	bool waits; /* not polled */
+};
+
+/* Returns 0 or -errno. */
+int throttle_open(struct daemon *d);
 void throttle_close(struct daemon *d);
-/* Returns true if the session's user is throttled; the connection is then not polled. */
-bool session_throttled(struct session *s);
-/* Removes a session that ends from the throttled ones. */
-void session_throttle_end(struct session *s);
+/* Returns true if the connection's user is throttled; it is then not polled. */
+bool throttle_waits(struct daemon *d, struct throttle *t);
+/* Removes a connection that ends from the throttled ones. */
+void throttle_end(struct daemon *d, struct throttle *t);
 /* Throttles u after a long request. began_ns: throttle_clock_ns before it. */
 void throttle_after(struct quota_user *u, uint64_t began_ns);
 /* Returns the CPU time of this thread in nanoseconds. */

@@ -9,6 +9,7 @@
 #include <rte_mbuf.h>
 #include "control/request.h"
 #include "control/slow_path.h"
+#include "control/throttle.h"
 
 struct daemon d;
 struct cm_client one, two;
@@ -99,6 +100,7 @@ cm_setup(void **state)
 	d.dev[0]->port.link_up = true;
 	fake_sends = true;
 	fake_sent = NULL;
+	assert_int_equal(throttle_open(&d), 0);
 	assert_int_equal(cms_open(&d), 0);
 	assert_int_equal(cm_client_open(&one, 0), 0);
 	assert_int_equal(cm_client_open(&two, 0), 0);
@@ -113,6 +115,7 @@ cm_teardown(void **state)
 	cm_client_close(&two);
 	cm_deliver();
 	cms_close(&d);
+	throttle_close(&d);
 	assert_int_equal(d.quota.used_all[QUOTA_CM_IDS], 0);
 	assert_int_equal(d.quota.used_all[QUOTA_CM_CHANNELS], 0);
 	assert_int_equal(d.quota.used_all[QUOTA_FDS], 0);

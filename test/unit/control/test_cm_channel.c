@@ -247,6 +247,37 @@ a_client_that_reads_no_replies_loses_its_channel(void **state)
 	assert_false(cm_ended(&two));
 }
 
+/* After a long request of any connection of the user, commands wait; root's do not. */
+REQUIREMENT("CM-12")
+static void
+commands_of_a_throttled_user_wait(void **state)
+{
+	const struct rdma_ucm_create_id q = {.ps = RDMA_PS_TCP, .qp_type = 2};
+	struct rdma_ucm_create_id_resp r;
+	struct quota_user *u = quota_user_get(&d.quota, 1000);
+	struct cm_client other;
+
+	assert_int_equal(cm_client_open(&other, 1000), 0);
+	u->throttled_until_ns = daemon_now_ns() + 30000000u;
+	assert_int_equal(cm_ask(&other, RDMA_USER_CM_CMD_CREATE_ID, &q, sizeof(q), &r, sizeof(r)),
+			 FAKE_NO_REPLY);
+	assert_false(TAILQ_EMPTY(&d.throttled));
+	cm_make_id(&one, 1, RDMA_PS_TCP);
+	assert_int_equal(d.quota.used_all[QUOTA_CM_IDS], 1);
+	usleep(40000);
+	cm_turn();
+	assert_int_equal(d.quota.used_all[QUOTA_CM_IDS], 2);
+	assert_true(TAILQ_EMPTY(&d.throttled));
+	/* one that ends while it waits is forgotten */
+	u->throttled_until_ns = daemon_now_ns() + 30000000u;
+	assert_int_equal(cm_ask(&other, RDMA_USER_CM_CMD_CREATE_ID, &q, sizeof(q), &r, sizeof(r)),
+			 0); /* the first reply */
+	cm_client_close(&other);
+	assert_true(TAILQ_EMPTY(&d.throttled));
+	assert_int_equal(d.quota.used_all[QUOTA_CM_IDS], 1);
+	quota_user_put(u);
+}
+
 int
 main(void)
 {
@@ -262,6 +293,7 @@ main(void)
 		CM_TEST(a_client_that_breaks_the_protocol_loses_its_channel),
 		CM_TEST(descriptors_are_not_received),
 		CM_TEST(a_client_that_reads_no_replies_loses_its_channel),
+		CM_TEST(commands_of_a_throttled_user_wait),
 	};
 
 	return CM_RUN(tests);
