@@ -8,6 +8,7 @@
 #include "control/log.h"
 
 #define MEM_ALIGN 64u
+#define DRAIN_NS  100000000ull /* for DREQs and REJs when the daemon ends */
 
 static bool
 find_device(void *ctx, uint16_t port, struct rcm_dev *out)
@@ -78,10 +79,12 @@ cms_close(struct daemon *d)
 
 	if (svc == NULL)
 		return;
+	svc->drain_until_ns = daemon_now_ns() + DRAIN_NS;
 	cms_channels_close(svc);
+	cms_drain(svc, 0);
 	cms_inputs_close(svc);
+	cms_groups_forget(svc, NULL);
 	d->cms = NULL;
 	free(svc->mem);
 	free(svc);
-	cms_groups_forget(svc, NULL);
 }

@@ -59,6 +59,7 @@ struct cm_service {
 	const struct quota_user *by; /* who causes what is done now; NULL: a peer, or time */
 	struct cms_held held[CMS_HELD];
 	uint32_t next_held;
+	uint64_t drain_until_ns; /* the daemon ends: MADs wait for the worker until then; else 0 */
 	struct { /* MADs that could not be sent at once */
 		uint64_t held, resent, unreachable;
 	} counters;

@@ -102,8 +102,6 @@ void cms_lookups_resolved(struct cm_service *svc, struct device *dev, const uint
 int cms_host_route(const uint8_t src[16], const uint8_t dst[16], uint8_t tos, uint8_t found[16],
 		   uint32_t *mtu);
 
-/* cm_send.c: callback of lib/cm. A MAD whose next hop is not known is kept for a while. */
-void cms_send(void *ctx, const struct cm_addr *addr, const uint8_t *mad);
 /* cm_group.c: callback of lib/cm, as rcm_ops.mcast. */
 int cms_change_group(void *ctx, uint16_t port, const uint8_t gid[16], bool joins);
 /* Sends the reports that are due; the next are due at svc->groups_next_ns. */
@@ -111,6 +109,13 @@ void cms_groups_tick(struct cm_service *svc, uint64_t now_ns);
 /* Forgets the groups of a device that goes, without reports; NULL: of all. */
 void cms_groups_forget(struct cm_service *svc, const struct device *dev);
 
+/* cm_send.c: callback of lib/cm. A MAD whose next hop is not known is kept for a while. */
+void cms_send(void *ctx, const struct cm_addr *addr, const uint8_t *mad);
+/*
+ * When the daemon ends: waits until the worker has at most this many frames to take, no longer than
+ * svc->drain_until_ns.
+ */
+void cms_drain(const struct cm_service *svc, uint32_t most);
 /* Sends what was kept for neighbours of dev. */
 void cms_send_held(struct cm_service *svc, struct device *dev, uint64_t now_ns);
 

@@ -5,9 +5,11 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 #include "control/cm_parts.h"
 #include "control/slow_path.h"
 
+#define DRAIN_FRAMES 255u /* before another MAD, when the daemon ends; the worker has room for 1023 */
 #define HOLD_NS 500000000ull /* about the response timeout (CM_DEFAULT_TIMEOUT) */
 
 /* 0, or -errno of slow_path_send; -ENODEV: the device is gone. */
@@ -54,10 +56,24 @@ hold(struct cm_service *svc, const struct cm_addr *addr, const uint8_t *mad)
 }
 
 void
+cms_drain(const struct cm_service *svc, uint32_t most)
+{
+	static const struct timespec pause = {.tv_nsec = 50000};
+
+	while (worker_frames_waiting(svc->d->workers) > most &&
+	       daemon_now_ns() < svc->drain_until_ns)
+		nanosleep(&pause, NULL);
+}
+
+void
 cms_send(void *ctx, const struct cm_addr *addr, const uint8_t *mad)
 {
 	struct cm_service *svc = ctx;
-	int rc = send_mad(svc, addr, mad);
+	int rc;
+
+	if (svc->drain_until_ns != 0)
+		cms_drain(svc, DRAIN_FRAMES);
+	rc = send_mad(svc, addr, mad);
 
 	if (rc == -EAGAIN)
 		hold(svc, addr, mad);

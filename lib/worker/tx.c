@@ -242,6 +242,12 @@ send_from_control(struct worker_set *ws, uint16_t dev, struct rte_mbuf *m, uint3
 	return 0;
 }
 
+uint32_t
+worker_frames_waiting(const struct worker_set *ws)
+{
+	return rte_ring_count(ws->worker[0]->out);
+}
+
 int
 worker_send_frame(struct worker_set *ws, uint16_t dev, struct rte_mbuf *m)
 {

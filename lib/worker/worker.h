@@ -178,6 +178,8 @@ int worker_send_frame(struct worker_set *ws, uint16_t dev, struct rte_mbuf *m);
  * m; returns as worker_send_frame does.
  */
 int worker_send_loopback(struct worker_set *ws, uint16_t dev, struct rte_mbuf *m);
+/* Control thread. Number of frames of these two kinds that worker 0 has not taken yet. */
+uint32_t worker_frames_waiting(const struct worker_set *ws);
 
 /*
  * Frames of a device on their way to the kernel, from workers and the control thread to one other

@@ -34,6 +34,8 @@ char fake_said[256];
 unsigned fake_qps, fake_doorbells, fake_calls;
 bool fake_sends;
 struct rte_mbuf *fake_sent;
+unsigned fake_waiting;
+bool fake_stuck;
 
 static struct worker_set workers;
 static int wake_fd;
@@ -228,6 +230,16 @@ worker_wake_fd(struct worker *w, const struct uroce_db_ring *ring)
 	return wake_fd;
 }
 
+uint32_t
+worker_frames_waiting(const struct worker_set *ws)
+{
+	unsigned n = fake_waiting;
+
+	if (!fake_stuck)
+		fake_waiting -= n > 100 ? 100 : n;
+	return n;
+}
+
 int
 worker_send_frame(struct worker_set *ws, uint16_t dev, struct rte_mbuf *m)
 {
@@ -236,6 +248,7 @@ worker_send_frame(struct worker_set *ws, uint16_t dev, struct rte_mbuf *m)
 	say("frame");
 	rte_pktmbuf_free(fake_sent);
 	fake_sent = m;
+	fake_waiting++;
 	return 0;
 }
 
@@ -245,6 +258,7 @@ worker_send_loopback(struct worker_set *ws, uint16_t dev, struct rte_mbuf *m)
 	say("loopback");
 	rte_pktmbuf_free(fake_sent);
 	fake_sent = m;
+	fake_waiting++;
 	return 0;
 }
 

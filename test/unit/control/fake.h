@@ -23,6 +23,9 @@ extern unsigned fake_calls;
 /* May frames be sent? The last one, which is the test's to free. */
 extern bool fake_sends;
 extern struct rte_mbuf *fake_sent;
+/* Frames that worker 0 has not taken: it takes them when it is asked how many, unless it is stuck. */
+extern unsigned fake_waiting;
+extern bool fake_stuck;
 
 /* A daemon with one device, "t0", of the addresses 10.0.0.1/24 and fd00::1/64. */
 void fake_open(struct daemon *d);

@@ -319,6 +319,38 @@ a_neighbour_is_waited_for(void **state)
 	assert_int_equal(cm_end_id(&one, id), 1);
 }
 
+/* The MADs of a burst wait for the worker, but not for ever. */
+REQUIREMENT("CM-15")
+static void
+a_daemon_that_ends_sends_no_more_than_the_worker_takes(void **state)
+{
+	const struct cm_addr to = {.dev = d.dev[0]->port.id,
+				   .pkey = 0xffff,
+				   .local = {[10] = 0xff, 0xff, 10, 0, 0, 1},
+				   .remote = {[10] = 0xff, 0xff, 10, 0, 0, 1}};
+	static const uint8_t mad[WIRE_MAD_LEN];
+	uint64_t began_ns = daemon_now_ns();
+
+	fake_waiting = 0;
+	d.cms->drain_until_ns = began_ns + 60 * (uint64_t)NS_PER_S;
+	for (uint32_t i = 0; i < 3000; i++) {
+		cms_send(d.cms, &to, mad);
+		assert_in_range(fake_waiting, 0, 256);
+		fake_reset();
+	}
+	cms_drain(d.cms, 0);
+	assert_int_equal(fake_waiting, 0);
+	fake_stuck = true;
+	d.cms->drain_until_ns = daemon_now_ns() + NS_PER_S / 100;
+	for (uint32_t i = 0; i < 300; i++) {
+		cms_send(d.cms, &to, mad);
+		fake_reset();
+	}
+	assert_true(daemon_now_ns() >= d.cms->drain_until_ns);
+	assert_int_equal(fake_waiting, 300);
+	fake_stuck = false;
+}
+
 int
 main(void)
 {
@@ -328,10 +360,11 @@ main(void)
 		CM_TEST(a_program_rejects),
 		CM_TEST(a_service_is_resolved),
 		CM_TEST(a_client_that_dies_is_disconnected),
+		CM_TEST(a_qp_of_another_user_is_refused),
 		CM_TEST(programs_learn_of_removed_addresses_and_devices),
 		CM_TEST(a_neighbour_is_waited_for),
+		CM_TEST(a_daemon_that_ends_sends_no_more_than_the_worker_takes),
 	};
 
 	return CM_RUN(tests);
 }
-		CM_TEST(a_qp_of_another_user_is_refused),
