@@ -60,7 +60,7 @@ struct cm_service {
 	struct cms_held held[CMS_HELD];
 	uint32_t next_held;
 	uint64_t drain_until_ns; /* the daemon ends: MADs wait for the worker until then; else 0 */
-	struct { /* MADs that could not be sent at once */
+	struct {                 /* MADs that could not be sent at once */
 		uint64_t held, resent, unreachable;
 	} counters;
 };

@@ -301,8 +301,8 @@ channel_start(struct cms_channel *ch)
 		return rc;
 	ch->events.ready = on_events_socket;
 	ch->commands.ready = on_command;
-	ch->throttle = (struct throttle){
-		.w = &ch->commands, .user = ch->user, .broken = commands_broken};
+	ch->throttle =
+		(struct throttle){.w = &ch->commands, .user = ch->user, .broken = commands_broken};
 	rc = loop_add(&svc->d->loop, &ch->events, 0);
 	if (rc < 0)
 		goto fail_channel;

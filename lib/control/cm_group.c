@@ -13,7 +13,7 @@
 #include "control/cm_parts.h"
 #include "control/neigh.h"
 
-#define AGAIN_NS   NS_PER_S         /* Unsolicited Report Interval (RFC 3376 8.11) */
+#define AGAIN_NS   NS_PER_S            /* Unsolicited Report Interval (RFC 3376 8.11) */
 #define REFRESH_NS (125ull * NS_PER_S) /* Query Interval (RFC 3376 8.2) */
 
 struct cms_group {

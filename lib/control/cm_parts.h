@@ -22,11 +22,11 @@ struct cms_channel {
 	uint32_t id;             /* a number as of sessions: for the broker and for display */
 	pid_t pid;               /* of the process that opened it */
 	char comm[16];
-	struct watch events;   /* the channel's socket: a token, and the hang-up */
-	struct watch commands; /* fd -1: the client has closed its end */
+	struct watch events;      /* the channel's socket: a token, and the hang-up */
+	struct watch commands;    /* fd -1: the client has closed its end */
 	struct throttle throttle; /* of commands */
-	bool token;            /* sent, and not taken as far as we know */
-	bool late_token;       /* could not be sent yet */
+	bool token;               /* sent, and not taken as far as we know */
+	bool late_token;          /* could not be sent yet */
 	uint8_t secret[UROCE_CM_CHANNEL_ID];
 };
 

@@ -9,7 +9,8 @@
 #include "control/cm_parts.h"
 #include "control/slow_path.h"
 
-#define DRAIN_FRAMES 255u /* before another MAD, when the daemon ends; the worker has room for 1023 */
+#define DRAIN_FRAMES                                                                               \
+	255u /* before another MAD, when the daemon ends; the worker has room for 1023 */
 #define HOLD_NS 500000000ull /* about the response timeout (CM_DEFAULT_TIMEOUT) */
 
 /* 0, or -errno of slow_path_send; -ENODEV: the device is gone. */

@@ -23,7 +23,8 @@ extern unsigned fake_calls;
 /* May frames be sent? The last one, which is the test's to free. */
 extern bool fake_sends;
 extern struct rte_mbuf *fake_sent;
-/* Frames that worker 0 has not taken: it takes them when it is asked how many, unless it is stuck. */
+/* Frames that worker 0 has not taken: it takes them when it is asked how many, unless it is stuck.
+ */
 extern unsigned fake_waiting;
 extern bool fake_stuck;
 
