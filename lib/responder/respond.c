@@ -57,7 +57,7 @@ rsp_memory_late(struct qp_env *env, struct qp *qp)
 	qp_env_drop(env, DROP_MEMORY_LATE);
 	qp_record(env, qp, QP_RECORD_LATE, 0, rcv->epsn, 1);
 	if (qp->conn.type != QP_TYPE_RC)
-		return;
+		return; /* the engine keeps the packet (engine/rx_late.c) */
 	if (rcv->late.psn != rcv->epsn)
 		rcv->late = (struct qp_late){.psn = rcv->epsn};
 	rsp_nak_due(qp, WIRE_SYN_RNR | rsp_late_code(qp, &rcv->late));
