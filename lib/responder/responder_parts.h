@@ -50,8 +50,8 @@ int rsp_recv_write(struct qp_env *env, struct qp *qp, const uint8_t *src, uint32
 bool rsp_client_gone(struct qp_env *env, struct qp *qp, int rc);
 
 /*
- * Drop a request whose memory is late, for UC and UD until it is tried again. For RC an RNR NAK is due, which uses up no retry_cnt; each
- * one makes the peer wait longer (NAK-10).
+ * Drop a request whose memory is late, for UC and UD until it is tried again. For RC an RNR NAK is
+ * due, which uses up no retry_cnt; each one makes the peer wait longer (NAK-10).
  */
 void rsp_memory_late(struct qp_env *env, struct qp *qp);
 /*
