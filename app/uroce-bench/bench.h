@@ -68,7 +68,9 @@ struct bench_options {
 	/* running daemons and their devices; NULL: start a daemon, use its first device */
 	const char *socket, *dev, *peer_socket, *peer_dev;
 
-	uint32_t live; /* mode "connect": connections that stay, 0 .. 20000 */
+	/* mode "connect" */
+	uint32_t live; /* connections that stay, 0 .. 20000 */
+	bool no_qps;   /* these have no QPs, and no others are made */
 
 	/* modes "wire" and "limit" */
 	enum bench_port port;

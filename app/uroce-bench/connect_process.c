@@ -16,6 +16,8 @@
 #define HERE       "10.9.0.101" /* of uroce0, which listens */
 #define PORT       18515
 #define TIMEOUT_MS 5000
+#define NO_QP      0x800000u /* first made-up QPN of the side that connects */
+#define NO_QP_PEER 0x400000u /* the accepting side's are smaller by this */
 
 static void
 fail(const char *what)
@@ -65,13 +67,19 @@ static void
 serve(struct rdma_cm_event *event, struct shared *s)
 {
 	struct rdma_conn_param param = {.retry_count = 7, .rnr_retry_count = 7};
+	const struct rdma_conn_param *asked = &event->param.conn;
+	bool no_qp = asked->private_data_len != 0 && *(const uint8_t *)asked->private_data != 0;
+	uint32_t peer_qpn = asked->qp_num;
 	struct rdma_cm_id *id = event->id;
 	enum rdma_cm_event_type type = event->event;
 
 	rdma_ack_cm_event(event);
 	switch (type) {
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
-		make_qp(id, s);
+		if (no_qp)
+			param.qp_num = peer_qpn - NO_QP_PEER;
+		else
+			make_qp(id, s);
 		if (rdma_accept(id, &param) != 0)
 			fail("rdma_accept");
 		break;
@@ -134,7 +142,8 @@ struct connector {
 	struct rdma_event_channel *channel;
 	struct shared shared;
 	uint32_t count, keep;
-	uint64_t connects_ns;
+	uint32_t no_qps, made_up; /* without QPs: QPNs so far */
+	uint64_t connects_ns, asked_ns;
 	struct client_hist connects, disconnects;
 };
 
@@ -157,12 +166,37 @@ expect(struct connector *c, enum rdma_cm_event_type type)
 	exit(1);
 }
 
+/* Asks for the connection and waits until it is established. */
+static void
+ask(struct connector *c, struct rdma_cm_id *id)
+{
+	uint8_t no_qp = c->no_qps != 0; /* tells the server */
+	struct rdma_conn_param param = {.private_data = &no_qp,
+					.private_data_len = sizeof(no_qp),
+					.retry_count = 7,
+					.rnr_retry_count = 7};
+	uint64_t begin = bench_now_ns();
+
+	if (c->no_qps)
+		param.qp_num = NO_QP + c->made_up++;
+	if (rdma_connect(id, &param) != 0)
+		fail("rdma_connect");
+	if (c->no_qps) { /* librdmacm leaves it to a program without a QP */
+		expect(c, RDMA_CM_EVENT_CONNECT_RESPONSE);
+		if (rdma_establish(id) != 0)
+			fail("rdma_establish");
+	} else {
+		expect(c, RDMA_CM_EVENT_ESTABLISHED);
+	}
+	client_hist_add(&c->connects, bench_now_ns() - begin);
+	c->asked_ns += bench_now_ns() - begin;
+}
+
 static struct rdma_cm_id *
 connect_one(struct connector *c)
 {
-	struct rdma_conn_param param = {.retry_count = 7, .rnr_retry_count = 7};
 	struct sockaddr_in a = address();
-	uint64_t begin = bench_now_ns(), asked;
+	uint64_t begin = bench_now_ns();
 	struct rdma_cm_id *id;
 
 	if (rdma_create_id(c->channel, &id, NULL, RDMA_PS_TCP) != 0)
@@ -173,12 +207,9 @@ connect_one(struct connector *c)
 	if (rdma_resolve_route(id, TIMEOUT_MS) != 0)
 		fail("rdma_resolve_route");
 	expect(c, RDMA_CM_EVENT_ROUTE_RESOLVED);
-	make_qp(id, &c->shared);
-	asked = bench_now_ns();
-	if (rdma_connect(id, &param) != 0)
-		fail("rdma_connect");
-	expect(c, RDMA_CM_EVENT_ESTABLISHED);
-	client_hist_add(&c->connects, bench_now_ns() - asked);
+	if (!c->no_qps)
+		make_qp(id, &c->shared);
+	ask(c, id);
 	c->connects_ns += bench_now_ns() - begin;
 	return id;
 }
@@ -216,7 +247,8 @@ carry_out(int sock, const struct connect_order *o)
 			fail("rdma_create_event_channel");
 		c[i].count = o->count / o->clients + (i < o->count % o->clients);
 		c[i].keep = o->keep;
-		c[i].connects_ns = 0;
+		c[i].no_qps = o->no_qps;
+		c[i].connects_ns = c[i].asked_ns = 0;
 		c[i].connects.n = c[i].disconnects.n = 0;
 		memset(c[i].connects.cell, 0, sizeof(c[i].connects.cell));
 		memset(c[i].disconnects.cell, 0, sizeof(c[i].disconnects.cell));
@@ -230,6 +262,7 @@ carry_out(int sock, const struct connect_order *o)
 	for (uint32_t i = 0; i < o->clients; i++) {
 		pthread_join(c[i].thread, NULL);
 		a.connects_ns += c[i].connects_ns;
+		a.asked_ns += c[i].asked_ns;
 		client_hist_merge(&connects, &c[i].connects);
 		client_hist_merge(&disconnects, &c[i].disconnects);
 	}

@@ -77,6 +77,7 @@ TCP = "versus kernel TCP, uroce local, same two cores"
 UCX = "UCX over rc on uroce versus UCX over tcp"
 RXE = "versus rxe in the same guest, same veth"
 QPS = "1 to 4096 QPs"
+CONNECT = "rdma_cm within the host: one device, one client"
 LOSS = "one QP, WRITE 64 KiB, frames lost either way"
 IDLE = "idle daemon with `adaptive`"
 
@@ -128,6 +129,10 @@ GOALS = (
     Goal("64 B, least of the counts", QPS, "qps64", "M/s", ">=", 0.8, of="best"),
     Goal("4 KiB, least of the counts", QPS, "qps4k", "M/s", ">=", 0.8, of="best"),
     Goal("memory of a QP, depth 128", QPS, "qp-memory", "KiB", "<=", 1, 16),
+    Goal("connects a second, one client", CONNECT, "connect", "/s", ">=", 1, 5000),
+    Goal("p99 of connect", CONNECT, "connect", "us", "<=", 1, 1000),
+    Goal("with 10,000 live", CONNECT, "connect-live", "/s", ">=", 0.8, of="first thousand"),
+    Goal("memory of an id", CONNECT, "connect-memory", "KiB", "<=", 1, 4),
     Goal("1 % lost", LOSS, "loss", "Gb/s", ">=", 0.4, of="lossless"),
     Goal("5 % lost", LOSS, "loss", "Gb/s", ">=", 0.1, of="lossless"),
     Goal("processor time", IDLE, "idle", "% of a core", "<=", 1, 2),

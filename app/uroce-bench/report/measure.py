@@ -189,6 +189,36 @@ def qp_memory(plan):
                                                 note="daemon and client, every queue used")}
 
 
+def connect(plan):
+    """Connections of one client that are made and ended: from rdma_connect to ESTABLISHED."""
+    row = machine.run_bench("connect", "--count", 1000, "--runs", 3 if plan.quick else 9)["rows"][0]
+    note = (f"with addresses, route and QP {row['connects']['median']:.0f} /s; "
+            f"median {row['connect_p50']['median']:.0f} "
+            f"us, of disconnect {row['disconnect_p50']['median']:.0f} us")
+    return {"connects a second, one client": [Sample(rate, note=note) for rate in row["connect_rate"]["each"]],
+            "p99 of connect": [Sample(us) for us in row["connect_p99"]["each"]]}
+
+
+LIVE = 10000
+
+
+def connect_live(plan):
+    """The same with 10,000 other connections alive, compared with the first thousand of the daemon."""
+    del plan
+    doc = machine.run_bench("connect", "--count", 1000, "--runs", 1, "--live", LIVE)
+    rates = [doc["rows"][row]["connect_rate"]["median"] for row in (0, 2)]
+    note = (f"first thousand {rates[0]:.0f} /s; p99 {doc['rows'][2]['connect_p99']['median']:.0f} us; "
+            f"{doc['rows'][1]['memory']['median']:.3g} KiB of the daemon for two ids with QPs")
+    return {"with 10,000 live": Sample(rates[1], rates[0], note)}
+
+
+def connect_memory(plan):
+    """Memory of the daemon for an id: 10,000 connections, each of two ids, without QPs."""
+    del plan
+    doc = machine.run_bench("connect", "--runs", 1, "--live", LIVE, "--no-qps", "--no-huge", "--no-probe")
+    return {"memory of an id": Sample(_cell(doc, "memory")["median"] / 2, note="daemon, connections without QPs")}
+
+
 def loss(plan):
     """Goodput with a share of all frames lost, compared with alternate runs without loss."""
     def one(percent):
@@ -247,6 +277,9 @@ GROUPS = {
     "qps64": qps64,
     "qps4k": qps4k,
     "qp-memory": qp_memory,
+    "connect": connect,
+    "connect-live": connect_live,
+    "connect-memory": connect_memory,
     "loss": loss,
     "idle": idle,
     "wake": wake,
