@@ -85,8 +85,10 @@ keep(const struct bench_options *o, struct bench_report *r, struct client_proc *
      const struct client_daemon *d)
 {
 	static struct client_hist connects, disconnects;
-	struct connect_order what = {
-		.count = o->live, .clients = 1, .keep = 1, .no_qps = o->no_qps};
+	struct connect_order what = {.count = o->live,
+				     .clients = 1,
+				     .keep = 1,
+				     .no_qps = o->no_qps};
 	uint64_t before = client_memory(d->pid);
 	struct connect_answer a = order(p, what, &connects, &disconnects);
 

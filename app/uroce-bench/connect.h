@@ -24,7 +24,7 @@ struct connect_order {
 
 /* The answer; a struct client_hist of connects and one of disconnects follow it. */
 struct connect_answer {
-	uint64_t ns;          /* from the first thread's start to the last one's end */
+	uint64_t ns; /* from the first thread's start to the last one's end */
 	/* sums over all connections */
 	uint64_t connects_ns; /* from rdma_create_id to ESTABLISHED */
 	uint64_t asked_ns;    /* from rdma_connect to ESTABLISHED */

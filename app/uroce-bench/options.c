@@ -82,7 +82,8 @@ static const struct cli_field options[] = {
 	HEADING("Mode connect:"),
 	NUMBER("live", live, "N", 0, 20000, "0",
 	       "also measure with this many other connections alive"),
-	SWITCH("no-qps", no_qps, "these have no queue pairs, and nothing else is measured:\n"
+	SWITCH("no-qps", no_qps,
+	       "these have no queue pairs, and nothing else is measured:\n"
 	       "memory is that of the two ids; needs --live"),
 	HEADING("Mode client:"),
 	{ROW("measure", CLI_CHOICE, measure), .arg = "WHAT", .names = bench_measure_name,
