@@ -7,10 +7,13 @@
 #define GROUP_BITS 18u /* of a slot's number; the rest of a group's number is a generation */
 #define MCAST_QPN  0xffffffu
 
+/* Of any family: an address of IPv6 may contain one of IPv4 (AI_V4MAPPED). */
 static bool
 is_multicast(const struct rcm_addr *addr)
 {
-	if (addr->family == RCM_IPV4)
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+	if (memcmp(addr->gid, mapped, sizeof(mapped)) == 0)
 		return addr->gid[12] >> 4 == 0xe;
 	return addr->gid[0] == 0xff;
 }

@@ -228,9 +228,10 @@ def link_memif(extra=ONE_WORKER):
     return Link("memif", *sides, 4096)
 
 
-def link_ring(extra=ONE_WORKER, huge=False):
+def link_ring(extra=ONE_WORKER, huge=False, addr6=False):
     """One daemon with two devices joined by rings in memory."""
-    devs = [f"name=uroce{i},port=net_ring_pair{end},addr=10.9.0.{101 + i}/24,mtu=4096"
+    six = ",addr=fd00::{}/64" if addr6 else ""
+    devs = [f"name=uroce{i},port=net_ring_pair{end},addr=10.9.0.{101 + i}/24,mtu=4096{six.format(101 + i)}"
             for i, end in enumerate("ab")]
     daemon = Daemon([], devs, netns(), ("--pair", "pair", *extra), huge=huge)
     return Link("ring", Side(daemon, "uroce0", "127.0.0.1"), Side(daemon, "uroce1", "127.0.0.1"),

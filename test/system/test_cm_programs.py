@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Suite cm: Debian's unmodified rdma_cm programs, without loss and while 1 % of frames is lost.
 
-    test_cm_programs.py packet|udp [WORD ..]
+    test_cm_programs.py packet|udp|share|pair [WORD ..]
 
 packet: daemons of root on net_af_packet, whose addresses the host does not have. udp: everything as an ordinary user,
-on the kernel's addresses. WORD: only cases whose names contain one of these."""
+on the kernel's addresses. share: port packet with the interface's addresses; pair: one device of one daemon; these two
+without loss, which neither can have on purpose. WORD: only cases whose names contain one of these."""
 import itertools
 import shutil
 import subprocess
@@ -16,8 +17,11 @@ if SETTING == "udp":
     import test_port_udp as udp  # first: it sets the user whom lib reads
 import cm_cases  # noqa: E402
 import cm_run  # noqa: E402
+import hostlink  # noqa: E402
 import lib  # noqa: E402
 import pyverbs_run  # noqa: E402
+
+LOSSY = ("packet", "udp")
 
 # librdmacm comes by dlopen when the provider is there already. Its channel must be the daemon's socket.
 LATE = """
@@ -32,22 +36,46 @@ assert channel and stat.S_ISSOCK(os.fstat(channel[0]).st_mode)
 """
 
 
+def give_ipv6(ns):
+    """getaddrinfo has IPv6 only if some interface has."""
+    lib.sh("ip", "-n", ns, "link", "add", "six", "up", "type", "veth", "peer", "name", "five")
+    lib.sh("sysctl", "-qw", "net.ipv6.conf.six.disable_ipv6=0", ns=ns)
+    lib.sh("ip", "-n", ns, "addr", "add", "fd01::1/128", "dev", "six", "nodad")
+
+
 def link_packet():
     """As lib.link_veth, with IPv6 addresses."""
     sides = []
     spaces = [lib.netns(), lib.netns()]
     lib.veth(spaces[0], "10.9.0.1/24", spaces[1], "10.9.0.2/24", 4200)
-    for ns in spaces:  # getaddrinfo has IPv6 only if some interface has
-        lib.sh("ip", "-n", ns, "link", "add", "six", "up", "type", "veth", "peer", "name", "five")
-        lib.sh("sysctl", "-qw", "net.ipv6.conf.six.disable_ipv6=0", ns=ns)
-        lib.sh("ip", "-n", ns, "addr", "add", "fd01::1/128", "dev", "six", "nodad")
+    for ns in spaces:
+        give_ipv6(ns)
     for i, ns in enumerate(spaces):
         dev = f"name=uroce0,port=net_af_packet0,addr=10.9.0.{101 + i}/24,addr=fd00::{101 + i}/64,mtu=4096"
         sides.append(lib.Side(lib.Daemon([lib.af_packet("eth0")], [dev], ns), "uroce0", f"10.9.0.{1 + i}"))
     return lib.Link("packet", *sides, 4096)
 
 
+def link_share():
+    """Two daemons on packet sockets, with the addresses that the kernel has, too."""
+    daemons = [lib.Daemon([], ["name=uroce0,port=packet,iface=eth0,share=yes,mtu=4096"], ns)
+               for ns in hostlink.spaces(9000)]
+    return lib.Link("share", *(lib.Side(daemon, "uroce0", v4)
+                               for daemon, (v4, _) in zip(daemons, hostlink.ADDRESSES)), 4096)
+
+
+def link_pair():
+    """A device of a daemon that has a --pair; what it sends to itself stays inside the daemon."""
+    link = lib.link_ring(addr6=True)
+    give_ipv6(link.a.daemon.ns)
+    return lib.Link("pair", link.a, link.a, 4096)
+
+
 def make_ends():
+    if SETTING == "share":
+        return cm_run.Ends(link_share(), hostlink.ADDRESSES[1], hostlink.ADDRESSES[0], host=True)
+    if SETTING == "pair":
+        return cm_run.Ends(link_pair(), ("10.9.0.101", "fd00::101"), ("10.9.0.101", "fd00::101"), host=False)
     if SETTING == "packet":
         return cm_run.Ends(link_packet(), ("10.9.0.102", "fd00::102"), ("10.9.0.101", "fd00::101"), host=False)
     return cm_run.Ends(udp.link_udp(), ("10.9.0.2", "fd00::2"), ("10.9.0.1", "fd00::1"), host=True)
@@ -182,12 +210,13 @@ def main():
     folder = build_ucx_example()
     run_case(ends, "librdmacm: loaded after the provider", lambda: late(ends))
     test_programs_run_unmodified(ends, folder, lossy=False)
-    cm_run.impair(ends.link, True)
-    test_programs_run_unmodified(ends, folder, lossy=True)
-    with lib.case("frames were lost"):
-        lost = cm_run.frames_lost(ends.link)
-        assert WORDS or lost > 20, lost
-    cm_run.impair(ends.link, False)
+    if SETTING in LOSSY:
+        cm_run.impair(ends.link, True)
+        test_programs_run_unmodified(ends, folder, lossy=True)
+        with lib.case("frames were lost"):
+            lost = cm_run.frames_lost(ends.link)
+            assert WORDS or lost > 20, lost
+        cm_run.impair(ends.link, False)
     if SETTING == "packet":
         run_case(ends, "rping: its daemon is killed", daemon_dies)
     with lib.case("nothing is left, the daemons end cleanly"):

@@ -84,6 +84,21 @@ only_bound_ud_ids_join_multicast_addresses(void **state)
 	assert_int_equal(a->joined, 0);
 }
 
+/* getaddrinfo returns such addresses on a host with IPv6 (AI_V4MAPPED). */
+REQUIREMENT("CM-13")
+static void
+mapped_ipv4_group_is_joined(void **state)
+{
+	struct rcm_addr mapped = group4, unicast = addr_of(a, 0);
+	uint32_t id = bound(1), group;
+
+	mapped.family = RCM_IPV6;
+	unicast.family = RCM_IPV6;
+	assert_int_equal(rcm_join(a->r, a->ch, id, 4, &mapped, false, &group), 0);
+	assert_memory_equal(host_event(a, RCM_EV_MULTICAST_JOIN)->path.addr.remote, group4.gid, 16);
+	assert_int_equal(rcm_join(a->r, a->ch, id, 4, &unicast, false, &group), -EINVAL);
+}
+
 REQUIREMENT("CM-13")
 static void
 groups_end_with_their_id(void **state)
@@ -134,6 +149,7 @@ main(void)
 #define TEST(t) cmocka_unit_test_setup_teardown(t, hosts_make, hosts_free)
 		TEST(joining_tells_the_groups_attributes),
 		TEST(only_bound_ud_ids_join_multicast_addresses),
+		TEST(mapped_ipv4_group_is_joined),
 		TEST(groups_end_with_their_id),
 		TEST(groups_migrate_with_their_id),
 	};
