@@ -45,6 +45,8 @@ cms_open(struct daemon *d)
 		.max_groups = cfg->max_cm_ids,
 		/* ids that ended are in TIMEWAIT, or answer copies */
 		.cm = {.max_ids = 2 * cfg->max_cm_ids,
+		       /* a host may have many ranks: as many as a listener may hold */
+		       .max_peer_pending = RCM_MAX_BACKLOG,
 		       .seed = (uint64_t)random_u32() << 32 | random_u32()},
 	};
 	struct cm_service *svc = calloc(1, sizeof(*svc));

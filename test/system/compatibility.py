@@ -20,7 +20,7 @@ CM_PACKAGES = {"rping": "rdmacm-utils", "ucmatose": "rdmacm-utils", "udaddy": "r
                "cmtime": "rdmacm-utils", "rdma_": "rdmacm-utils", "rstream": "rdmacm-utils",
                "riostream": "rdmacm-utils", "rcopy": "rdmacm-utils", "librspreload": "librdmacm1", "fio": "fio",
                "ucp_": "libucx-dev", "io_demo": "ucx-utils"}
-CM_SETTINGS = ("cm_packet", "cm_udp")
+CM_SETTINGS = ("cm_packet", "cm_udp", "cm_share", "cm_pair")
 LIMITS = """
 As an ordinary user (UROCE_TEST_UID=65534) the same tests pass, except for the ones listed below. Huge pages for
 `--use_hugepages` need the group in vm.hugetlb_shm_group.
@@ -122,9 +122,9 @@ def print_cm(found):
     print("\n## rdma_cm\n")
     print("From a run of `meson test --suite cm`: passed of tested, and, behind the comma, while 1 % of all frames is\n"
           "lost. packet: root's daemons on net_af_packet. udp: everything as uid 65534 without capabilities, on the\n"
-          "kernel's addresses.\n")
-    print("| program | package | version | packet | udp |")
-    print("| --- | --- | --- | --- | --- |")
+          "kernel's addresses. share: port packet with the interface's addresses. pair: one device of a --pair.\n")
+    print("| program | package | version | packet | udp | share | pair |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
     for program, settings in found.items():
         def cell(n):
             parts = [f"{n[i]} of {n[i + 1]}" for i in (0, 2) if n[i + 1]]

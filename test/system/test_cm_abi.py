@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """rdma_cm channels of real daemons (include/uroce_abi/cm.h), without librdmacm: connections, rejects and services
 over rings, af_packet and the kernel's UDP, lost MADs, clients and daemons that end."""
+import collections
 import itertools
 import os
 import signal
@@ -170,6 +171,69 @@ def lossy(link, address):
     assert done == 10
 
 
+class Storm:
+    """Many connections of one channel to another, each disconnected once it is established, whatever is lost."""
+
+    def __init__(self, link, address, count, at_once):
+        self.link, self.address, self.count, self.at_once = link, address, count, at_once
+        self.server, self.listener = serve(link.b.daemon, address)
+        self.client = Channel(link.a.daemon.socket)
+        self.number, self.passive, self.ends = {}, set(), []
+
+    def begin(self, uid):
+        number = self.number[uid] = self.client.create(uid)
+        self.client.resolve_addr(number, sockaddr(self.address, PORT))
+
+    def at_client(self, event):
+        number = self.number.get(event.uid)
+        if event.name == "ADDR_RESOLVED":
+            self.client.resolve_route(number)
+        elif event.name == "ROUTE_RESOLVED":
+            self.client.connect(number, next(QPNS))
+        elif event.name == "CONNECT_RESPONSE":
+            self.client.ready(number)
+            self.client.disconnect(number)
+        elif event.name in ("DISCONNECTED", "UNREACHABLE", "REJECTED"):
+            self.client.destroy(self.number.pop(event.uid))
+            self.ends.append(f"{event.name} {event.status}")
+
+    def at_server(self, event):
+        if event.name == "CONNECT_REQUEST":
+            self.server.accept(event.id, event.id, next(QPNS))
+            self.passive.add(event.id)
+        elif event.name in ("DISCONNECTED", "UNREACHABLE", "REJECTED"):
+            self.server.destroy(event.uid)
+            self.passive.remove(event.uid)
+
+    def run(self, seconds):
+        end, begun = time.monotonic() + seconds, 0
+        while len(self.ends) < self.count or self.passive:
+            while begun < self.count and len(self.number) < self.at_once:
+                self.begin(begun)
+                begun += 1
+            for channel, handle in ((self.client, self.at_client), (self.server, self.at_server)):
+                while channel.readable(0.001):
+                    handle(channel.event())
+            assert time.monotonic() < end, f"{len(self.ends)} of {self.count}, {len(self.passive)} passive ids left"
+        self.server.destroy(self.listener)
+
+
+def storm(link, address):
+    """Requirements: CM-04, CM-05, CM-06: 2,000 connections while a tenth of all MADs is lost; no id is left."""
+    for side in (link.a, link.b):
+        impair(side, "set", "drop=10%,seed=11")
+    made = Storm(link, address, 2000, 250)
+    made.run(150)
+    for side in (link.a, link.b):
+        impair(side, "clear")
+    ends = collections.Counter(made.ends)
+    assert set(ends) <= {"DISCONNECTED 0", "UNREACHABLE -110"} and ends["DISCONNECTED 0"] > 1900, ends
+    for side in (link.a, link.b):
+        lib.until("every id has ended", lambda side=side: not side.daemon.show("cm")["cm"], 60, every=0.5)
+    made.client.close()
+    made.server.close()
+
+
 def users(daemon, address):
     """Requirements: CM-12: ids and channels of a user are limited; other users' ids are not shown in full."""
     channel = Channel(daemon.socket)
@@ -276,6 +340,8 @@ def main():
         shown(link, "10.9.0.102")
     with lib.case("lost MADs"):
         lossy(link, "10.9.0.102")
+    with lib.case("2,000 connections, a tenth of all MADs lost"):
+        storm(link, "10.9.0.102")
     with lib.case("a killed daemon"):
         daemon_killed(link, "10.9.0.102")
     link.a.daemon.stop()
