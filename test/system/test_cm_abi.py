@@ -220,6 +220,10 @@ class Storm:
 
 def storm(link, address):
     """Requirements: CM-04, CM-05, CM-06: 2,000 connections while a tenth of all MADs is lost; no id is left."""
+    def ids():
+        return {row["comm_id"] for side in (link.a, link.b) for row in side.daemon.show("cm")["cm"]}
+
+    before = ids()
     for side in (link.a, link.b):
         impair(side, "set", "drop=10%,seed=11")
     made = Storm(link, address, 2000, 250)
@@ -228,8 +232,7 @@ def storm(link, address):
         impair(side, "clear")
     ends = collections.Counter(made.ends)
     assert set(ends) <= {"DISCONNECTED 0", "UNREACHABLE -110"} and ends["DISCONNECTED 0"] > 1900, ends
-    for side in (link.a, link.b):
-        lib.until("every id has ended", lambda side=side: not side.daemon.show("cm")["cm"], 60, every=0.5)
+    lib.until("every id has ended", lambda: ids() <= before, 60, every=0.5)
     made.client.close()
     made.server.close()
 
