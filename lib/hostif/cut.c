@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <string.h>
-#include <netinet/tcp.h>
 #include <rte_byteorder.h>
 #include <rte_ether.h>
 #include <rte_ip.h>
+#include <rte_tcp.h>
 #include "hostif/parts.h"
 
 #define IPV4_MIN 20u
 #define IPV6_LEN 40u
 #define TCP_MIN  20u
-#define TCP_CWR  0x80
-#define TCP_ONCE (TH_FIN | TH_PUSH) /* of the last piece only */
+#define TCP_ONCE (RTE_TCP_FIN_FLAG | RTE_TCP_PSH_FLAG) /* of the last piece only */
 
 /* A TCP super-frame: header lengths within it, all checked. */
 struct super {
@@ -119,7 +118,7 @@ static struct rte_mbuf *
 build(const struct super *s, struct rte_mempool *pool, uint32_t index, uint32_t from, uint32_t to)
 {
 	struct rte_mbuf *m = copy(pool, s->frame, s->payload);
-	struct tcphdr *tcp;
+	struct rte_tcp_hdr *tcp;
 	uint32_t sum;
 	char *data;
 
@@ -129,16 +128,16 @@ build(const struct super *s, struct rte_mempool *pool, uint32_t index, uint32_t 
 		return NULL;
 	}
 	memcpy(data, s->frame + from, to - from);
-	tcp = rte_pktmbuf_mtod_offset(m, struct tcphdr *, s->l4);
-	tcp->th_seq = rte_cpu_to_be_32(rte_be_to_cpu_32(tcp->th_seq) + from - s->payload);
+	tcp = rte_pktmbuf_mtod_offset(m, struct rte_tcp_hdr *, s->l4);
+	tcp->sent_seq = rte_cpu_to_be_32(rte_be_to_cpu_32(tcp->sent_seq) + from - s->payload);
 	if (to != s->len)
-		tcp->th_flags &= (uint8_t)~TCP_ONCE;
+		tcp->tcp_flags &= (uint8_t)~TCP_ONCE;
 	if (index != 0)
-		tcp->th_flags &= (uint8_t)~TCP_CWR;
-	tcp->th_sum = 0;
+		tcp->tcp_flags &= (uint8_t)~RTE_TCP_CWR_FLAG;
+	tcp->cksum = 0;
 	sum = s->v6 ? finish_ipv6(s, m) : finish_ipv4(s, m, index);
 	sum += rte_raw_cksum(tcp, m->data_len - s->l4);
-	tcp->th_sum = (uint16_t) ~((sum & 0xffff) + (sum >> 16));
+	tcp->cksum = (uint16_t) ~((sum & 0xffff) + (sum >> 16));
 	return m;
 }
 

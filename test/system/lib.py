@@ -34,6 +34,9 @@ UID = int(os.environ.get("UROCE_TEST_UID", "0"))  # clients run as this user and
 ONE_WORKER = ()
 TWO_WORKERS = ("--workers", "2")
 
+if SANITIZED:
+    os.environ["LSAN_OPTIONS"] = f"suppressions={HERE / 'lsan.supp'}:print_suppressions=0"
+
 processes.start()
 
 
