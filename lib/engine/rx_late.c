@@ -14,12 +14,12 @@
 #define QP_CAP   (RX_LATE_CAP / 2) /* packets of one QP */
 
 static void
-give(struct engine *e, struct qp *qp, struct rte_mbuf *m, const struct wire_pkt *pkt)
+give(struct engine *e, struct qp *qp, const struct wire_pkt *pkt)
 {
 	if (qp->conn.type == QP_TYPE_UD)
 		rsp_rx_datagram(&e->env, qp, pkt);
 	else
-		rsp_rx(&e->env, qp, pkt, m);
+		rsp_rx_late(&e->env, qp, pkt);
 }
 
 /* Keeps the packet behind those that wait. Returns false if there is no place. */
@@ -56,7 +56,7 @@ rx_unreliable(struct engine *e, uint16_t dev, struct qp *qp, struct rte_mbuf *m,
 		qp_env_drop(&e->env, DROP_MEMORY_LATE);
 		return true;
 	}
-	give(e, qp, m, pkt);
+	give(e, qp, pkt);
 	if (likely(e->env.dropped != DROP_MEMORY_LATE))
 		return true;
 	if (!keep(e, dev, qp, m, pkt, counted)) {
@@ -100,7 +100,7 @@ attempt(struct engine *e, struct rx_late_pkt *p)
 
 	if (!is_stale(p) && qp->conn.state >= QP_RTR && qp->conn.state != QP_ERR) {
 		e->env.counters = e->dev[p->dev].counters;
-		give(e, qp, p->m, &p->pkt);
+		give(e, qp, &p->pkt);
 		why = e->env.dropped;
 		e->env.dropped = DROP_NUM;
 	}

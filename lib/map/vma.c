@@ -54,7 +54,7 @@ proc_open(pid_t pid, const char *file)
 static int
 query_next(struct vma_scan *scan, uint64_t addr, struct vma *out)
 {
-	char name[PATH_MAX];
+	char name[PATH_MAX] = {0}; /* valgrind does not know that the call writes it */
 	struct procmap_query_abi q = {
 		.size = sizeof(q),
 		.query_flags = PROCMAP_COVERING_OR_NEXT,

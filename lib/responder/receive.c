@@ -456,6 +456,16 @@ rsp_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, struct rte
 }
 
 void
+rsp_rx_late(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	struct qp_rcv *rcv = &qp->conn.rcv;
+
+	if ((rcv->fatal || rcv->key_pause) && rx_stopped(env, qp))
+		return;
+	rx_unreliable(env, qp, pkt);
+}
+
+void
 rsp_rx_lost(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 {
 	struct qp_rcv *rcv = &qp->conn.rcv;

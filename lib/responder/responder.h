@@ -17,6 +17,11 @@
  * reference if it keeps it (order.h; today it never does).
  */
 void rsp_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, struct rte_mbuf *m);
+/*
+ * The same for a packet of UC that has waited for late memory. A function of its own because the
+ * compiler inlines rsp_rx into its only caller.
+ */
+void rsp_rx_late(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 
 /*
  * Handle a packet for qp (RC, UC) with a format error (wire_bad_form), checked as for rsp_rx and
