@@ -98,17 +98,19 @@ page_swap_open_alone(struct page_swap *swap)
 struct page_swap *
 page_swap_process(int *err)
 {
-	static bool refused; /* the kernel gives this process no userfaultfd */
+	static int refused; /* the kernel gives this process no userfaultfd: the reason */
 	pid_t pid = getpid();
 
 	if (process_pid != pid || process_swap.uffd < 0)
 		page_swap_close(&process_swap);
 	process_pid = pid;
-	*err = process_swap.uffd >= 0 ? 0 : -EPERM;
-	if (*err != 0 && !refused)
+	*err = process_swap.uffd >= 0 ? 0 : refused;
+	if (process_swap.uffd < 0 && refused == 0)
 		*err = page_swap_open(&process_swap);
-	refused |= *err == -EPERM || *err == -ENOSYS || *err == -EINVAL;
-	if (*err != 0 && process_is_alone())
+	if (*err == -EPERM || *err == -ENOSYS || *err == -EINVAL)
+		refused = *err;
+	/* ENOSYS: valgrind, which takes a copy of whole pages for errors */
+	if (*err != 0 && *err != -ENOSYS && process_is_alone())
 		*err = page_swap_open_alone(&process_swap);
 	return *err == 0 ? &process_swap : NULL;
 }
