@@ -7,7 +7,7 @@
 #define GROUP_BITS 18u /* of a slot's number; the rest of a group's number is a generation */
 #define MCAST_QPN  0xffffffu
 
-/* Of any family: an address of IPv6 may contain one of IPv4 (AI_V4MAPPED). */
+/* Of any family: an address of IPv6 may contain one of IPv4. */
 static bool
 is_multicast(const struct rcm_addr *addr)
 {

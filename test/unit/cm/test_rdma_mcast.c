@@ -84,7 +84,7 @@ only_bound_ud_ids_join_multicast_addresses(void **state)
 	assert_int_equal(a->joined, 0);
 }
 
-/* getaddrinfo returns such addresses on a host with IPv6 (AI_V4MAPPED). */
+/* getaddrinfo returns such addresses on a host with IPv6. */
 REQUIREMENT("CM-13")
 static void
 mapped_ipv4_group_is_joined(void **state)
