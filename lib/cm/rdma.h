@@ -206,7 +206,8 @@ uint32_t rcm_events_waiting(const struct rcm *r, uint32_t channel);
 
 /*
  * CREATE_ID. space: WIRE_CM_PS_TCP (RC), _UDP (UD), _IB (RC, UC or UD as qp_type says). 0 and *id
- * (never 0); -EINVAL: another space or type; -ENOENT: no such channel; -ENOMEM.
+ * (never 0, below 2^31: librdmacm keeps it in an int); -EINVAL: another space or type; -ENOENT: no
+ * such channel; -ENOMEM.
  */
 int rcm_create(struct rcm *r, uint32_t channel, uint64_t uid, uint16_t space, uint8_t qp_type,
 	       uint32_t *id);

@@ -28,7 +28,7 @@ group_new(struct rcm *r, uint32_t channel)
 	if (r->free_group == RCM_NONE || !rcm_charge(r, channel, &payer))
 		return NULL;
 	g = &r->groups[r->free_group];
-	gen = (g->gen + 1) & ((1u << (32 - GROUP_BITS)) - 1);
+	gen = (g->gen + 1) & ((1u << (31 - GROUP_BITS)) - 1);
 	gen = gen == 0 ? 1 : gen;
 	*g = (struct rcm_group){.id = gen << GROUP_BITS | r->free_group,
 				.gen = gen,

@@ -4,7 +4,7 @@
 #include <string.h>
 #include "cm/rdma_parts.h"
 
-#define ID_BITS 18u /* of a slot's number; the rest of an id is a generation */
+#define ID_BITS 18u /* of a slot's number; the rest of an id, but its sign, is a generation */
 
 const char *const rcm_event_name[RCM_NEVENTS] = {
 	[RCM_EV_ADDR_RESOLVED] = "ADDR_RESOLVED",
@@ -102,7 +102,7 @@ rcm_new(struct rcm *r, uint32_t channel)
 		r->free_id = id->next;
 		gen = id->gen;
 	}
-	gen = (gen + 1) & ((1u << (32 - ID_BITS)) - 1);
+	gen = (gen + 1) & ((1u << (31 - ID_BITS)) - 1);
 	gen = gen == 0 ? 1 : gen;
 	*id = (struct rcm_id){.id = gen << ID_BITS | slot,
 			      .gen = gen,

@@ -123,6 +123,23 @@ groups_end_with_their_id(void **state)
 	assert_int_equal(a->joined, 1);
 }
 
+/* librdmacm keeps them in an int, by which it indexes a table if it is below 65536. */
+REQUIREMENT("CM-12")
+static void
+numbers_of_ids_and_groups_are_positive(void **state)
+{
+	uint32_t group, reported;
+
+	for (uint32_t i = 0; i < 20000; i++) {
+		uint32_t id = bound(1);
+
+		assert_in_range(id, 1, INT32_MAX);
+		assert_int_equal(rcm_join(a->r, a->ch, id, 4, &group4, false, &group), 0);
+		assert_in_range(group, 1, INT32_MAX);
+		assert_int_equal(rcm_destroy(a->r, a->ch, id, &reported, a->now), 0);
+	}
+}
+
 REQUIREMENT("CM-12", "CM-13")
 static void
 groups_migrate_with_their_id(void **state)
@@ -151,6 +168,7 @@ main(void)
 		TEST(only_bound_ud_ids_join_multicast_addresses),
 		TEST(mapped_ipv4_group_is_joined),
 		TEST(groups_end_with_their_id),
+		TEST(numbers_of_ids_and_groups_are_positive),
 		TEST(groups_migrate_with_their_id),
 	};
 
