@@ -79,7 +79,7 @@ measure(const struct bench_options *o, struct bench_report *r, struct client_pro
 			 live);
 }
 
-/* Makes `live` connections that stay, and says what they cost the daemon. */
+/* Establishes `live` connections, keeps them open and reports the memory they cost the daemon. */
 static void
 keep(const struct bench_options *o, struct bench_report *r, struct client_proc *p,
      const struct client_daemon *d)

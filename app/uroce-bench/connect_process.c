@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The process of mode "connect": an ordinary program of librdmacm. Each thread has an event channel
- * of its own and waits in rdma_get_cm_event. Both ends make a queue pair for each connection.
+ * The process of mode "connect": an ordinary program of librdmacm. Each thread has its own event
+ * channel and blocks in rdma_get_cm_event. Both ends create a queue pair for each connection.
  */
 #include <arpa/inet.h>
 #include <pthread.h>

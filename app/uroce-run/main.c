@@ -173,7 +173,7 @@ export_socket(const char *path)
 {
 	char absolute[PATH_MAX];
 
-	/* The program may see another uid of its own, and thus another default. */
+	/* The program may run under another uid, for which the default socket differs. */
 	path = ipc_client_path(path);
 	if (strcmp(path, UROCE_DEFAULT_SOCK) == 0)
 		return 0;

@@ -184,7 +184,7 @@ share_af_xdp(const struct options *o, char *text)
 	if (strncmp(text, "net_af_xdp", strlen("net_af_xdp")) != 0 || !is_shared(o, text))
 		return text;
 	if (strstr(text, ",xdp_prog=") != NULL) {
-		LOG(ERR, "share=yes on %s: it has an XDP program of its own; leave xdp_prog= away",
+		LOG(ERR, "share=yes on %s: remove xdp_prog=, share=yes loads its own XDP program",
 		    text);
 		free(text);
 		return NULL;

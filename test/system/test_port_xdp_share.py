@@ -178,7 +178,7 @@ def main():
             refused(f"{SHARE},{more}", text)
         refused("name=uroce0,port=net_af_packet0,share=yes", "share=yes is for port=packet and net_af_xdp",
                 lib.af_packet("eth0"))
-        refused(SHARE, "leave xdp_prog= away", f"{VDEV},xdp_prog=/dev/null")
+        refused(SHARE, "remove xdp_prog=", f"{VDEV},xdp_prog=/dev/null")
         refused("name=uroce0,port=net_ring0,share=yes", "share=yes is for", "net_ring0")
     lib.finish()
 
