@@ -172,8 +172,8 @@ is_shared(const struct options *o, const char *vdev)
 }
 
 /*
- * Adds the XDP program that leaves the kernel what is not RoCE to an af_xdp that is shared.
- * Consumes text. NULL: failed, logged.
+ * For an af_xdp port with share=yes: appends the XDP program that passes all but RoCE to the
+ * kernel. Consumes text. NULL: failed, logged.
  */
 static char *
 share_af_xdp(const struct options *o, char *text)
