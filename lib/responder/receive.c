@@ -193,28 +193,16 @@ write_advance(struct qp_rcv *rcv, const struct wire_pkt *pkt, uint32_t flags)
 	rcv->write_left -= pkt->payload_len;
 }
 
-/* Writes payload to memory that is accessed by ops; it must not be written twice. */
+/* Writes a WRITE's payload to memory that is accessed by ops; it must not be written twice. */
 static int
-write_by_ops(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
-	     const struct rx_target *to)
+write_once(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
+	   const struct rx_target *to)
 {
-	bool is_write = (pkt->op->flags & WIRE_F_WRITE) != 0;
-	bool in_runs = is_write && qp->conn.type == QP_TYPE_RC;
-	int rc;
-
-	if (in_runs && rsp_written_ahead(qp))
-		return 0;
-	if (in_runs)
-		rc = rsp_write_run(env, qp, pkt, to->mr, to->addr);
-	else if (is_write)
-		rc = RTE_MIN(mr_write_once(to->mr, to->addr, pkt->payload, pkt->payload_len,
-					   rsp_once(env, qp)),
-			     0);
-	else
-		rc = mr_write(to->mr, to->addr, pkt->payload, pkt->payload_len);
-	if (rc != -EAGAIN)
-		qp->conn.rcv.late.once = 0;
-	return rc;
+	if (qp->conn.type == QP_TYPE_RC)
+		return rsp_write_run(env, qp, pkt, to->mr, to->addr);
+	return RTE_MIN(mr_write_once(to->mr, to->addr, pkt->payload, pkt->payload_len,
+				     rsp_once(env, qp)),
+		       0);
 }
 
 /*
@@ -226,12 +214,18 @@ write_slowly(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint
 	     const struct rx_target *to)
 {
 	uint32_t flags = pkt->op->flags;
+	bool in_runs = qp->conn.type == QP_TYPE_RC;
 	int rc = 0;
 
-	if (to->mr != NULL)
-		rc = write_by_ops(env, qp, pkt, to);
-	else if (flags & WIRE_F_SEND)
-		rc = rsp_recv_write(env, qp, pkt->payload, off, pkt->payload_len);
+	if (in_runs && !(flags & WIRE_F_FIRST) && rsp_written_ahead(qp))
+		return true;
+	if (flags & WIRE_F_SEND)
+		rc = in_runs ? rsp_send_write(env, qp, pkt, off)
+			     : rsp_recv_write(env, qp, pkt->payload, off, pkt->payload_len);
+	else if (to->mr != NULL)
+		rc = write_once(env, qp, pkt, to);
+	if (rc != -EAGAIN)
+		qp->conn.rcv.late.once = 0;
 	if (rc == 0)
 		return true;
 	if (rc == -EAGAIN) {

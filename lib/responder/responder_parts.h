@@ -42,6 +42,8 @@ bool rsp_recv_keys_good(struct qp_env *env, struct qp *qp, uint32_t off, uint32_
  */
 int rsp_recv_write(struct qp_env *env, struct qp *qp, const uint8_t *src, uint32_t off,
 		   uint32_t len);
+/* Is the byte at offset off of the receive WQE in memory that is accessed by ops (mem/mr.h)? */
+bool rsp_recv_by_ops(struct qp_env *env, struct qp *qp, uint32_t off);
 /*
  * A memory access failed with rc, not 0. Returns true if the client has died; the QP is then in ERR
  * and nothing is due. A killed process loses its memory before its sockets close, and its peers

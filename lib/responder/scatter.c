@@ -52,3 +52,17 @@ rsp_recv_write(struct qp_env *env, struct qp *qp, const uint8_t *src, uint32_t o
 	}
 	return 0;
 }
+
+bool
+rsp_recv_by_ops(struct qp_env *env, struct qp *qp, uint32_t off)
+{
+	const struct uroce_sge *sge = qp->recv_sge;
+	const struct mr *mr;
+
+	if (off >= qp->conn.rcv.cur.length)
+		return false;
+	for (; off >= sge->length; sge++)
+		off -= sge->length;
+	mr = mr_lookup(env->mrs, sge->lkey, qp->bind.recv_pd, sge->addr + off, 1, MEM_LOCAL_WRITE);
+	return mr != NULL && mr->host == NULL;
+}

@@ -5,19 +5,35 @@
 #include <stdint.h>
 #include "responder/responder_parts.h"
 
-#define RSP_WRITE_RUN_BYTES (64u * 1024) /* payload of a run */
+#define RSP_RUN_BYTES (64u * 1024) /* payload of a run */
+
+/*
+ * A run: packets of one message that follow each other in a burst (qp_env, rx_next). Their payload
+ * is written to memory accessed by ops in one operation, which costs hardly more than one packet.
+ * The packets behind the first are then checked and executed like any others; only their payload is
+ * already written (rsp_written_ahead).
+ */
 
 /*
  * Worker. Writes the payload of pkt, the WRITE packet of an RC QP that has the ePSN and has passed
- * all checks, to memory that is accessed by ops: mr at addr. Packets of the same message that
- * follow it in the burst (qp_env, rx_next) are written in the same operation, which costs hardly
- * more than one packet; rsp_written_ahead then finds them written. R_Key and rights were checked
- * for the rest of the message. Returns 0 or -errno as mr_write_once does.
+ * all checks, to memory that is accessed by ops: mr at addr. With it the rest of its run, because
+ * R_Key and rights were checked for the rest of the message. Returns 0 or -errno as mr_write_once
+ * does.
  */
 int rsp_write_run(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt,
 		  const struct mr *mr, uint64_t addr);
 
-/* Was the payload of the WRITE packet with the ePSN written by an earlier rsp_write_run? */
-bool rsp_written_ahead(const struct qp *qp);
+/*
+ * Worker. The same for a SEND packet, at offset off of the receive WQE. The rest of its run is
+ * written with it if the first byte's memory is accessed by ops, all L_Keys are good for the run,
+ * and no access fails; else pkt alone. Returns 0 or -errno of mr_write.
+ */
+int rsp_send_write(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, uint32_t off);
+
+/*
+ * Worker. Was the payload of the packet with the ePSN, which is not the first of its message,
+ * written by an earlier call? Called once a packet.
+ */
+bool rsp_written_ahead(struct qp *qp);
 
 #endif

@@ -293,7 +293,7 @@ ops_write(void *ctx, uint64_t va, const void *src, uint32_t len, uint64_t once)
 
 	if (ops_kept(r, once))
 		return r->kept_len != len ? (int)r->kept_len : 0;
-	rc = ops_verdict(r);
+	rc = r->edge != 0 && va + len > r->edge ? r->error : ops_verdict(r);
 	if (rc < 0)
 		return rc;
 	memcpy(r->bytes + va, src, len);

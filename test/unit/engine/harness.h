@@ -36,7 +36,7 @@ struct bench_region {
 	uint8_t *bytes;    /* exactly mr.len bytes, so that a sanitizer detects an overrun */
 	uint32_t good;     /* with region_by_ops: how many copies from now on do not fail */
 	int error;         /* with region_by_ops: how the others fail; -EFAULT */
-	uint64_t edge;     /* with region_by_ops: reads beyond it fail; 0: none */
+	uint64_t edge;     /* with region_by_ops: reads and writes beyond it fail; 0: none */
 	uint32_t late;     /* with region_by_ops: number of first accesses that return -EAGAIN */
 	bool late_done;    /* .. though they are executed, as mem/mr.h has it */
 	uint32_t kept_len; /* of the write among them */
