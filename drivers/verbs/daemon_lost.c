@@ -40,6 +40,7 @@ prov_daemon_lost_init(struct prov_context *ctx)
 {
 	pthread_mutex_init(&ctx->obj_mutex, NULL);
 	TAILQ_INIT(&ctx->qps);
+	LIST_INIT(&ctx->ud_qps);
 	TAILQ_INIT(&ctx->cqs);
 }
 
@@ -48,6 +49,8 @@ prov_daemon_lost_add_qp(struct prov_context *ctx, struct prov_qp *qp)
 {
 	pthread_mutex_lock(&ctx->obj_mutex);
 	TAILQ_INSERT_TAIL(&ctx->qps, qp, link);
+	if (qp->vqp.qp.qp_type == IBV_QPT_UD)
+		LIST_INSERT_HEAD(&ctx->ud_qps, qp, ud_link);
 	pthread_mutex_unlock(&ctx->obj_mutex);
 }
 
@@ -58,6 +61,8 @@ prov_daemon_lost_del_qp(struct prov_context *ctx, struct prov_qp *qp)
 		return;
 	pthread_mutex_lock(&ctx->obj_mutex);
 	TAILQ_REMOVE(&ctx->qps, qp, link);
+	if (qp->vqp.qp.qp_type == IBV_QPT_UD)
+		LIST_REMOVE(qp, ud_link);
 	pthread_mutex_unlock(&ctx->obj_mutex);
 }
 

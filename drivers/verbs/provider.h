@@ -100,6 +100,7 @@ struct prov_context {
 	struct uroce_device_rep dev; /* as of the open */
 	pthread_mutex_t obj_mutex;   /* protects the lists */
 	TAILQ_HEAD(, prov_qp) qps;   /* oldest first */
+	LIST_HEAD(, prov_qp) ud_qps; /* those of type UD: a connection's end need not walk all */
 	TAILQ_HEAD(, prov_cq) cqs;
 	struct prov_ref *unacked; /* destroyed, but with unacknowledged events: obj_mutex */
 	uint32_t kept;       /* bit i: the daemon keeps adopted file i of this process; atomic */
@@ -191,6 +192,7 @@ struct prov_qp {
 	int build_error;
 	struct uroce_send_wqe *build; /* the WQE that setters act on */
 	TAILQ_ENTRY(prov_qp) link;    /* of its context's */
+	LIST_ENTRY(prov_qp) ud_link;  /* UD only */
 	struct prov_ref ref;
 	uint32_t ud_unsent; /* sq.prod up to which a destruction waited in vain; obj_mutex */
 };

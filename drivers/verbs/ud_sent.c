@@ -50,11 +50,11 @@ prov_ud_wait_sent(struct prov_context *ctx, const struct prov_qp *only)
 {
 	struct prov_qp *qp;
 
-	if (ctx->forked)
+	if (ctx->forked || (only && only->vqp.qp.qp_type != IBV_QPT_UD))
 		return;
 	pthread_mutex_lock(&ctx->obj_mutex);
-	TAILQ_FOREACH (qp, &ctx->qps, link) {
-		if (qp->vqp.qp.qp_type == IBV_QPT_UD && qp->sq.hdr && (!only || only == qp))
+	LIST_FOREACH (qp, &ctx->ud_qps, ud_link) {
+		if (!only || only == qp)
 			ud_wait_qp(ctx, qp);
 	}
 	pthread_mutex_unlock(&ctx->obj_mutex);

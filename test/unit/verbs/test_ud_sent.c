@@ -109,6 +109,23 @@ destruction_waits_once_for_a_worker_that_does_not_send(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
+/* With thousands of connections, the end of one must not read the queues of all others. */
+static void
+only_qps_of_type_ud_are_waited_for(void **state)
+{
+	struct fixture *r = *state;
+	struct prov_context *ctx = prov_context_of(r->ctx);
+	struct ibv_qp *ud = fixture_create_qp(r, IBV_QPT_UD), *rc;
+
+	assert_ptr_equal(LIST_FIRST(&ctx->ud_qps), prov_qp_of(ud));
+	rc = fixture_create_qp(r, IBV_QPT_RC);
+	assert_ptr_equal(LIST_FIRST(&ctx->ud_qps), prov_qp_of(ud));
+	assert_null(LIST_NEXT(prov_qp_of(ud), ud_link));
+	assert_int_equal(ibv_destroy_qp(rc), 0);
+	assert_int_equal(ibv_destroy_qp(ud), 0);
+	assert_true(LIST_EMPTY(&ctx->ud_qps));
+}
+
 int
 main(void)
 {
@@ -118,6 +135,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(
 			destruction_waits_once_for_a_worker_that_does_not_send, fixture_setup,
 			fixture_teardown),
+		cmocka_unit_test_setup_teardown(only_qps_of_type_ud_are_waited_for, fixture_setup,
+						fixture_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
