@@ -19,7 +19,7 @@ class Case:
     lossy: bool = True  # also while frames are lost
     host: bool = False  # only if the host's sockets have the device's addresses
     rcs: tuple = (0,)  # good statuses of the client
-    attempts: int = 1  # more: the program itself does not wait for its server
+    again: tuple = ()  # run once more, up to 5 times, if the client failed and wrote one of these lines
     env: dict = dataclasses.field(default_factory=dict)
     timeout: int = 60
 
@@ -72,6 +72,12 @@ def rsockets():
                    rcs=(0, 16) if options == "-T a" else (0,))
 
 
+# perftest 4.5 with -R: both ends agree by TCP that they connect now, and only then the server begins to listen. A client
+# that is faster gets a REJ (invalid service id), or a SIDR_REP (not supported), as from a kernel. It would connect again
+# after 100 ms, ten times, but crashes while it cleans up (rdma_cm_destroy_cma).
+NOBODY_LISTENS = ("Event: RDMA_CM_EVENT_REJECTED; error: 8.", "Event: RDMA_CM_EVENT_UNREACHABLE; error: 1.")
+
+
 def perftest():
     for tool in ("ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_write_lat", "ib_read_bw", "ib_read_lat",
                  "ib_atomic_bw", "ib_atomic_lat"):
@@ -80,19 +86,16 @@ def perftest():
             size = "" if "atomic" in tool else "-s 1024" if kind == "UD" else "-s 8192"
             way = f"-c {kind}" if len(kinds) > 1 else ""
             yield both(tool, f"-R {way} {size} -n 200 -F -d {{dev}} -p {{p}}", "", "{s}", lossy=kind == "RC",
-                       # the client connects a second time at once, whether its server listens again or not
-                       attempts=5)
+                       again=NOBODY_LISTENS)
 
 
 def fio():
     options = "--bs=16k --size=2m --ioengine=rdma --iodepth=4 --port={p} --thread"
     for verb in ("write", "read"):
         # Not --verb=send: fio asks for no retries of a SEND without a receive, and its server posts in batches.
-        # Twice: under loss its server once did not end; why is not known.
         server = f"fio --name=server {options} --rw=read"
         client = f"fio --name=client {options} --rw=write --hostname={{s}} --verb={verb}"
-        yield Case("fio", f"--ioengine=rdma --verb={verb}", server.split(), client.split(), lossy=verb == "write",
-                   attempts=2)
+        yield Case("fio", f"--ioengine=rdma --verb={verb}", server.split(), client.split(), lossy=verb == "write")
 
 
 def fabric():
