@@ -7,10 +7,20 @@
  * two results before each packet. Time is an argument; a policy has no other input.
  *
  * The state has two parts, both in struct qp_conn. struct cc holds what every packet needs; it is
- * small because it shares the requester's cache line. struct cc_flow holds the rest.
+ * small because it shares the requester's cache line. struct cc_flow holds the rest, with a copy of
+ * the policy's parameters (cc/param.h).
  *
- * `fixed` is the only policy of the daemon. It sets no pace and ignores sent packets, marks and
- * CNPs: the requester skips these calls (qp_snd.cc_told), so they cost nothing.
+ *   fixed.c    CC_FIXED: a full window, no pace; reduced after losses only
+ *   dcqcn.c    CC_DCQCN: a rate, which CNPs reduce
+ *   swift.c    CC_SWIFT: a window, which round trips above a target reduce
+ *   timely.c   CC_TIMELY: a rate, which long or growing round trips reduce
+ *   param.c    parameters: defaults, legal ranges, text
+ *
+ * `fixed` sets no pace and ignores sent packets, marks and CNPs: the requester skips these calls
+ * (qp_snd.cc_told), so they cost nothing. The other policies say by cc_flow.limits whether they
+ * need the calls: not while they allow the full rate.
+ *
+ * All policies share the rule of `fixed` for the window after losses; it limits a go-back-N sender.
  *
  * Owner worker only. Includes no project headers.
  */
@@ -28,25 +38,101 @@
 enum cc_policy {
 	CC_FIXED = 0,
 	CC_TEST = 1, /* cc_test, for test programs; no QP of the daemon has it */
+	CC_DCQCN = 2,
+	CC_SWIFT = 3,
+	CC_TIMELY = 4,
 	CC_POLICIES,
 };
 
 /* The part of a connection's state that every packet needs. No pointers. */
 struct cc {
-	uint8_t window_pkts; /* allowed unacknowledged request packets, 1 .. CC_WINDOW_PKTS */
+	uint8_t window_pkts; /* allowed unacknowledged request packets, 1 .. most_pkts */
 	uint8_t policy;      /* enum cc_policy */
-	uint8_t kept_pkts;   /* fixed: the window before the first of the latest probes */
+	uint8_t most_pkts;   /* limit of window_pkts, 1 .. CC_WINDOW_PKTS: set by init */
 };
 
-/* The rest of a connection's state. No pointers. `fixed` leaves it zero. */
+/*
+ * Parameters of a policy; cc/param.h has names, defaults and legal ranges. No pointers. `fixed`
+ * uses none. Rates are in kb/s.
+ */
+struct cc_param {
+	uint8_t policy;     /* enum cc_policy */
+	uint8_t rounds : 7; /* dcqcn: rounds of fast recovery */
+	uint8_t clamp : 1;  /* dcqcn: each cut sets the target rate, not only the first of a row */
+	uint16_t mtu;       /* payload bytes of a packet; the requester sets it */
+	uint32_t link_kbps; /* of the link */
+	uint32_t max_kbps;  /* of a connection, at most link_kbps */
+	uint32_t min_kbps;  /* of a connection, at most max_kbps */
+	uint32_t window_ns; /* the window holds what the link carries in this time */
+	uint32_t target_ns; /* swift: base delay; timely: below it the rate only grows */
+	uint32_t high_ns;   /* timely: above it the rate only falls */
+	uint32_t alpha_ns;  /* dcqcn: between updates of alpha */
+	uint32_t decrease_ns; /* dcqcn: between cuts, at least */
+	uint32_t increase_ns; /* dcqcn: between increases */
+	uint32_t ai_kbps;     /* dcqcn, timely: additive step; swift: step of one round trip */
+	uint32_t hai_kbps;    /* dcqcn: hyper increase step */
+	uint32_t byte_kib;    /* dcqcn: bytes sent between increases, in KiB; 0: time only */
+	uint32_t g_inv;       /* dcqcn: 1 / g */
+};
+_Static_assert(sizeof(struct cc_param) == 56, "no padding");
+
+struct cc_dcqcn {
+	uint32_t rate_kbps, target_kbps;
+	uint32_t alpha;        /* CC_DCQCN_ONE is 1 */
+	uint8_t time_stage;    /* increases by time since the last cut, at most UINT8_MAX */
+	uint8_t byte_stage;    /* the same by bytes */
+	bool began;            /* a CNP was received */
+	uint8_t cnp_alpha : 1; /* a CNP since the last update of alpha */
+	uint8_t cnp_cut : 1;   /* a CNP since the last cut */
+	uint64_t alpha_ns;     /* time of the last update of alpha */
+	uint64_t cut_ns;       /* earliest next cut */
+	uint64_t increase_ns;  /* time of the last increase by time, or cut */
+	uint64_t bytes;        /* sent since the last increase by bytes, or cut */
+};
+#define CC_DCQCN_ONE (1u << 30)
+
+struct cc_swift {
+	uint32_t cwnd;     /* packets, CC_SWIFT_ONE is 1 */
+	uint32_t delay_ns; /* last round trip */
+	uint64_t cut_ns;   /* time of the last cut */
+};
+#define CC_SWIFT_ONE (1u << 16)
+
+struct cc_timely {
+	uint32_t rate_kbps;
+	uint32_t rtt_ns;   /* last round trip */
+	uint32_t least_ns; /* shortest round trip */
+	int32_t trend_ns;  /* smoothed difference of two round trips */
+	uint64_t at_ns;    /* time of the last round trip */
+};
+
+/* The rest of a connection's state. No pointers. `fixed` uses only una_psn, param and kept_pkts. */
 struct cc_flow {
 	uint64_t next_send_ns; /* no packet is sent before; 0: at once. Set by the policy */
-	uint32_t una_psn; /* owned by the requester: all PSNs before it were reported to on_ack */
-	bool ce;          /* owned by the requester: a mark came since the last on_ack */
-	uint8_t spare[3]; /* zero */
-	uint64_t own[6];  /* owned by the policy; zero before init */
+	uint64_t ackreq_ns;    /* owned by the requester: time of the next AckReq while told */
+	uint32_t una_psn;  /* owned by the requester: all PSNs before it were reported to on_ack */
+	bool ce;           /* owned by the requester: a mark came since the last on_ack */
+	uint8_t kept_pkts; /* the window before the first of the latest probes */
+	bool limits;       /* set by the policy: it needs on_sent and on_ack, and may set a pace */
+	uint8_t turn;      /* owned by the transport: enum cc_turn */
+	union {            /* owned by the policy; zero before init */
+		uint64_t own[6];
+		struct cc_dcqcn dcqcn;
+		struct cc_swift swift;
+		struct cc_timely timely;
+	};
+	struct cc_param param; /* set before init */
 };
-_Static_assert(sizeof(struct cc_flow) == 64, "a cache line's worth");
+_Static_assert(sizeof(struct cc_flow) == 128, "two cache lines' worth");
+
+/*
+ * Requests and READ responses of a QP share one pace. A direction that has sent leaves the next
+ * time to the other one if that was held back.
+ */
+enum cc_turn {
+	CC_TURN_ANY,
+	CC_TURN_REQUESTER, /* the requester was held back behind a READ response */
+};
 
 /* Contents of an acknowledgement. */
 struct cc_ack {
@@ -55,12 +141,20 @@ struct cc_ack {
 	bool ce;         /* a response since the last call carried CE or BECN */
 };
 
+/* What `urocectl show qp` prints of a policy. */
+struct cc_view {
+	uint32_t rate_kbps; /* 0: not limited */
+	uint32_t alpha_ppm; /* dcqcn: alpha in millionths */
+	uint32_t cwnd_ppm;  /* swift: the window in millionths of a packet */
+	uint32_t delay_ns;  /* swift, timely: last round trip */
+};
+
 /* Functions of a policy. All but init may be NULL: the policy ignores the event. */
 struct cc_ops {
 	const char *name;
 	/*
-	 * Called when a connection begins, or takes another path. Sets all of *cc except policy.
-	 * *flow is zero except una_psn.
+	 * Called when a connection begins, takes another path, or changes its policy. Sets all of
+	 * *cc except policy. *flow is zero except una_psn, param, and limits, which is set.
 	 */
 	void (*init)(struct cc *cc, struct cc_flow *flow, uint64_t now_ns);
 	/* Called when a request packet was sent, also again. bytes: with headers. */
@@ -68,6 +162,8 @@ struct cc_ops {
 	/* Called when new packets are acknowledged. */
 	void (*on_ack)(struct cc *cc, struct cc_flow *flow, uint64_t now_ns,
 		       const struct cc_ack *ack);
+	/* Called with each round trip that was measured, of a packet that was sent once. */
+	void (*on_rtt)(struct cc *cc, struct cc_flow *flow, uint64_t now_ns, uint32_t rtt_ns);
 	/* Called when the peer sent a congestion notification packet. */
 	void (*on_cnp)(struct cc *cc, struct cc_flow *flow, uint64_t now_ns);
 	/* Called on a sequence NAK or a gap in READ responses: go-back-N from there on. */
@@ -78,6 +174,8 @@ struct cc_ops {
 	void (*on_probe)(struct cc *cc, struct cc_flow *flow, uint64_t now_ns, bool again);
 	/* Called when an ACK of all sent packets answers a probe: no request was lost. */
 	void (*on_spurious)(struct cc *cc, struct cc_flow *flow, uint64_t now_ns);
+	/* Describes the state; *view is zero before. */
+	void (*view)(const struct cc *cc, const struct cc_flow *flow, struct cc_view *view);
 };
 
 /* Indexed by enum cc_policy. CC_TEST: NULL, unless the program defines cc_test. */
@@ -97,6 +195,7 @@ cc_policy_exists(uint32_t policy)
 static inline void
 cc_init(struct cc *cc, struct cc_flow *flow, uint64_t now_ns)
 {
+	flow->limits = true;
 	cc_policies[cc->policy]->init(cc, flow, now_ns);
 }
 
@@ -111,9 +210,9 @@ cc_on_sent(struct cc *cc, struct cc_flow *flow, uint64_t now_ns, uint32_t bytes)
 static inline void
 cc_fixed_on_ack(struct cc *cc)
 {
-	if (__builtin_expect(cc->window_pkts < CC_WINDOW_PKTS, 0))
+	if (__builtin_expect(cc->window_pkts < cc->most_pkts, 0))
 		cc->window_pkts =
-			cc->window_pkts < CC_WINDOW_PKTS / 2 ? 2 * cc->window_pkts : CC_WINDOW_PKTS;
+			cc->window_pkts < cc->most_pkts / 2 ? 2 * cc->window_pkts : cc->most_pkts;
 }
 
 /*
@@ -132,6 +231,20 @@ cc_on_ack(struct cc *cc, struct cc_flow *flow, uint64_t now_ns, const struct cc_
 {
 	if (cc_policies[cc->policy]->on_ack != NULL)
 		cc_policies[cc->policy]->on_ack(cc, flow, now_ns, ack);
+}
+
+static inline void
+cc_on_rtt(struct cc *cc, struct cc_flow *flow, uint64_t now_ns, uint32_t rtt_ns)
+{
+	if (cc_policies[cc->policy]->on_rtt != NULL)
+		cc_policies[cc->policy]->on_rtt(cc, flow, now_ns, rtt_ns);
+}
+
+/* Does the policy need round trips all the time? */
+static inline bool
+cc_times(const struct cc *cc)
+{
+	return cc_policies[cc->policy]->on_rtt != NULL;
 }
 
 /* Returns false if the policy ignores CNPs. */

@@ -8,17 +8,18 @@
 static void
 fixed_init(struct cc *cc, struct cc_flow *flow, uint64_t now_ns)
 {
-	cc->window_pkts = CC_WINDOW_PKTS;
-	cc->kept_pkts = CC_WINDOW_PKTS;
+	cc->most_pkts = cc->window_pkts = CC_WINDOW_PKTS;
+	flow->kept_pkts = CC_WINDOW_PKTS;
+	flow->limits = false;
 }
 
-static void
+void
 fixed_on_ack(struct cc *cc, struct cc_flow *flow, uint64_t now_ns, const struct cc_ack *ack)
 {
 	cc_fixed_on_ack(cc);
 }
 
-static void
+void
 fixed_on_loss(struct cc *cc, struct cc_flow *flow, uint64_t now_ns)
 {
 	if (cc->window_pkts > CC_AGAIN_PKTS)
@@ -29,24 +30,24 @@ fixed_on_loss(struct cc *cc, struct cc_flow *flow, uint64_t now_ns)
  * Sets one packet. If a queue on the way is shorter than the window, a full window would lose the
  * same packets each time.
  */
-static void
+void
 fixed_on_timeout(struct cc *cc, struct cc_flow *flow, uint64_t now_ns)
 {
 	cc->window_pkts = 1;
 }
 
-static void
+void
 fixed_on_probe(struct cc *cc, struct cc_flow *flow, uint64_t now_ns, bool again)
 {
 	if (!again)
-		cc->kept_pkts = cc->window_pkts;
+		flow->kept_pkts = cc->window_pkts;
 	cc->window_pkts = 1;
 }
 
-static void
+void
 fixed_on_spurious(struct cc *cc, struct cc_flow *flow, uint64_t now_ns)
 {
-	cc->window_pkts = cc->kept_pkts;
+	cc->window_pkts = flow->kept_pkts;
 }
 
 const struct cc_ops cc_fixed = {

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
+#include "cc/cc.h"
 #include "cq/cq.h"
 #include "counters/counters.h"
 #include "qp/ah.h"
@@ -51,6 +52,7 @@ struct qp_bind {
 	void *timer;       /* the worker's */
 	void *owner;       /* the control thread's object */
 	struct qp_recorder *recorder;
+	struct cc_param cc; /* congestion policy of connections that begin (qp/congestion.h) */
 	/* the engine's packets that wait for this QP's memory (engine/rx_late.c) */
 	uint32_t late_id;   /* changes when late_n becomes nonzero */
 	uint32_t late_pass; /* the last attempt in which the memory was late */

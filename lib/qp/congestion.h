@@ -7,7 +7,8 @@
 #include "qp/qp.h"
 
 /*
- * Owner worker. Policy conn.snd.cc.policy begins anew, as if nothing was known of the path. The
+ * Owner worker. The policy begins anew, as if nothing was known of the path: bind.cc, or CC_TEST if
+ * a test program has set it. The
  * policy may only be another one than before while no send WQE is taken from the SQ: with any other
  * than CC_FIXED each WQE is marked when it is taken (qp_sq_entry.fast).
  */
@@ -16,7 +17,10 @@ qp_cc_begin(const struct qp_env *env, struct qp *qp)
 {
 	struct qp_snd *snd = &qp->conn.snd;
 
-	qp->conn.cc_flow = (struct cc_flow){.una_psn = snd->una_psn};
+	if (snd->cc.policy != CC_TEST)
+		snd->cc.policy = qp->bind.cc.policy;
+	qp->conn.cc_flow = (struct cc_flow){.una_psn = snd->una_psn, .param = qp->bind.cc};
+	qp->conn.cc_flow.param.mtu = qp->conn.mtu;
 	snd->cc_told = snd->cc.policy != CC_FIXED && qp->conn.type != QP_TYPE_UD;
 	qp_deadline_clear(&qp->conn, QP_DEADLINE_PACE);
 	cc_init(&snd->cc, &qp->conn.cc_flow, env->now_ns);

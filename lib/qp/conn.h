@@ -200,7 +200,7 @@ struct qp_path {
 	uint8_t hop[16]; /* the next hop, as a GID; zero: there is none */
 };
 
-#define QP_CONN_VERSION 3u
+#define QP_CONN_VERSION 4u
 
 /*
  * Attributes as the last modify left them (QP-05), values derived from them, and the two halves.

@@ -75,6 +75,7 @@ qp_loss_sample(const struct qp_env *env, struct qp *qp, uint64_t ns)
 		l->rttvar_ns = (uint32_t)((int64_t)l->rttvar_ns + off / 4);
 	}
 	qp_loss_rewait(env, qp);
+	cc_on_rtt(&qp->conn.snd.cc, &qp->conn.cc_flow, env->now_ns, (uint32_t)sample);
 }
 
 void

@@ -81,6 +81,8 @@ qp_create(const struct qp_create *c)
 	qp->bind.user_handle = c->user_handle;
 	qp->conn.cap = c->cap;
 	qp->bind.counters = c->counters;
+	if (c->cc != NULL && c->type != QP_TYPE_UD)
+		qp->bind.cc = *c->cc;
 	qp->bind.srq = c->srq;
 	qp->bind.ahs = c->ahs;
 	/* UD uses the device's path MTU; connected types set theirs on the way to RTR. */

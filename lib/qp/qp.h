@@ -78,8 +78,9 @@ struct qp_create {
 	 */
 	bool huge;
 	uint64_t user_handle;
-	struct uroce_qp_cap cap; /* as granted */
-	struct qp_ring sq, rq;   /* geometry and addresses of the shared rings */
+	struct uroce_qp_cap cap;   /* as granted */
+	const struct cc_param *cc; /* filled (cc/param.h); copied; NULL: policy fixed */
+	struct qp_ring sq, rq;     /* geometry and addresses of the shared rings */
 	struct counter_block *counters;
 };
 

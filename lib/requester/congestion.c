@@ -11,6 +11,20 @@
 #define ECN_CE   3u /* of the traffic class: a switch marked the packet */
 
 void
+req_cc_sent(struct qp_env *env, struct qp *qp, uint32_t psn)
+{
+	struct cc_flow *flow = &qp->conn.cc_flow;
+	const struct qp_snd *snd = &qp->conn.snd;
+
+	/* The pace may have held back the packet whose round trip is timed. */
+	if ((snd->watch & QP_WATCH_RTT_PSN) && qp->conn.loss.rtt_psn == psn)
+		qp->conn.loss.rtt_from_ns = env->now_ns;
+	if (snd->since_ackreq == 0)
+		flow->ackreq_ns = env->now_ns + snd->wait_ns / 4;
+	cc_on_sent(&qp->conn.snd.cc, flow, env->now_ns, env->tx[env->tx_n - 1]->pkt_len);
+}
+
+void
 req_cc_response(struct qp *qp, const struct wire_pkt *pkt)
 {
 	if (pkt->becn || (pkt->tclass & ECN_MASK) == ECN_CE)

@@ -170,6 +170,8 @@ rtt_progress(struct qp_env *env, struct qp *qp)
 	if (over) {
 		snd->watch &= (uint8_t)~QP_WATCH_RTT;
 		qp_loss_sample(env, qp, env->now_ns - from_ns);
+		if (unlikely(cc_times(&snd->cc)))
+			rtt_begin(env, qp);
 	} else {
 		rtt_begin(env, qp);
 	}

@@ -190,6 +190,8 @@ enum req_step req_send_datagram(struct qp_env *env, struct qp *qp, struct qp_sq_
 /* The next hop of the waiting datagram did not respond: it counts as sent. */
 void req_datagram_timeout(struct qp_env *env, struct qp *qp);
 
+/* Report to a congestion policy, if snd.cc_told: the last frame of env->tx was sent, with psn. */
+void req_cc_sent(struct qp_env *env, struct qp *qp, uint32_t psn);
 /*
  * Report to a congestion policy, if snd.cc_told: a response arrived; una_psn has advanced. retired:
  * bytes of the WQEs that were retired since the last report, as req_cc_bytes counts.

@@ -339,8 +339,9 @@ send_special(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 static __rte_noinline enum req_step
 send_paced(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 {
-	struct cc_flow *flow = &qp->conn.cc_flow;
+	const struct cc_flow *flow = &qp->conn.cc_flow;
 	enum req_step step;
+	uint32_t psn;
 
 	if (flow->next_send_ns > env->now_ns && e->status == QP_WC_SUCCESS &&
 	    qp->conn.snd.cur_pkt != e->npkts) {
@@ -348,9 +349,16 @@ send_paced(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 		return REQ_HELD;
 	}
 	qp_deadline_clear(&qp->conn, QP_DEADLINE_PACE);
+	/*
+	 * At a low rate QP_ACKREQ_PKTS packets take longer than the wait for a probe. Packets that
+	 * are far apart therefore each request an ACK.
+	 */
+	if (flow->ackreq_ns <= env->now_ns)
+		qp->conn.snd.since_ackreq = QP_ACKREQ_PKTS;
+	psn = qp->conn.snd.next_psn;
 	step = send_special(env, qp, e);
 	if (step == REQ_SENT)
-		cc_on_sent(&qp->conn.snd.cc, flow, env->now_ns, env->tx[env->tx_n - 1]->pkt_len);
+		req_cc_sent(env, qp, psn);
 	return step;
 }
 

@@ -32,7 +32,7 @@ pace_random(struct cc_flow *flow)
 static void
 pace_init(struct cc *cc, struct cc_flow *flow, uint64_t now_ns)
 {
-	cc->kept_pkts = cc->window_pkts = CC_WINDOW_PKTS;
+	flow->kept_pkts = cc->most_pkts = cc->window_pkts = CC_WINDOW_PKTS;
 	flow->own[OWN_RANDOM] = (now_ns + flow->una_psn) * 0x9e3779b97f4a7c15ull | 1;
 	flow->own[OWN_GAP_NS] = sim_pace.gap_ns;
 }

@@ -8,7 +8,7 @@
 #include "cc/cc.h"
 #include "../../kit/requirement.h"
 
-static struct cc_flow flow; /* which the policy does not touch */
+static struct cc_flow flow; /* of which the policy uses little */
 
 static struct cc
 fresh(void)
@@ -88,7 +88,7 @@ cc_table_agrees_with_the_fast_path(void **state)
 	uint32_t w;
 
 	for (w = 1; w <= CC_WINDOW_PKTS; w++) {
-		struct cc a = {.window_pkts = (uint8_t)w}, b = a;
+		struct cc a = {.window_pkts = (uint8_t)w, .most_pkts = CC_WINDOW_PKTS}, b = a;
 		struct cc_ack ack = {.rtt_ns = 0};
 
 		cc_fixed_on_ack(&a);
@@ -103,19 +103,22 @@ cc_table_agrees_with_the_fast_path(void **state)
 static void
 fixed_takes_no_reports_of_packets_and_cnps(void **state)
 {
-	static const struct cc_flow zero;
 	struct cc cc = fresh();
+	struct cc_flow before = flow;
 
 	cc_on_sent(&cc, &flow, 2, 1000);
 	assert_false(cc_on_cnp(&cc, &flow, 3));
 	assert_int_equal(cc.window_pkts, CC_WINDOW_PKTS);
-	assert_memory_equal(&flow, &zero, sizeof(zero));
+	assert_memory_equal(&flow, &before, sizeof(before));
+	assert_true(flow.next_send_ns == 0);
 }
 
 static void
 policies_are_those_of_the_program(void **state)
 {
 	assert_true(cc_policy_exists(CC_FIXED));
+	assert_true(cc_policy_exists(CC_DCQCN));
+	assert_true(cc_policy_exists(CC_TIMELY));
 	assert_false(cc_policy_exists(CC_TEST)); /* this program has no cc_test */
 	assert_false(cc_policy_exists(CC_POLICIES));
 }

@@ -32,7 +32,7 @@ static uint64_t gap_ns = GAP;
 static void
 pace_init(struct cc *cc, struct cc_flow *flow, uint64_t now_ns)
 {
-	cc->window_pkts = CC_WINDOW_PKTS;
+	cc->most_pkts = cc->window_pkts = CC_WINDOW_PKTS;
 	flow->own[0] = gap_ns;
 	told.init++;
 }

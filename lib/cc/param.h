@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Parameters of congestion policies as text: "POLICY" or "POLICY:name=value:name=value", for
+ * example "swift:rate=25000:target=30". Any thread. Includes no project headers but cc/cc.h.
+ */
+#ifndef CC_PARAM_H
+#define CC_PARAM_H
+
+#include "cc/cc.h"
+
+#define CC_PARAM_TEXT_MAX 320       /* bytes of the longest text, with the terminator */
+#define CC_RATE_KBPS      10000000u /* rate of a link that does not report one */
+#define CC_RATE_MOST_KBPS 800000000u
+
+/* The policies that a text may name, NULL last. */
+extern const char *const cc_param_policies[];
+
+/*
+ * Parses text. Parameters that depend on the rate of the link and are not in text stay 0 until
+ * cc_param_fill. Returns true, or false with one line in err (room bytes) that names the policy or
+ * parameter and what is legal.
+ */
+bool cc_param_parse(struct cc_param *p, const char *text, char *err, size_t room);
+
+/*
+ * Fills in what depends on the rate of the link: link_kbps, 0 if unknown, unless the text named a
+ * rate. Returns true, or false with a message as above if the rates contradict each other.
+ */
+bool cc_param_fill(struct cc_param *p, uint32_t link_kbps, char *err, size_t room);
+
+/*
+ * Writes p as text that cc_param_parse takes, with all parameters of its policy, to out (room
+ * bytes, CC_PARAM_TEXT_MAX are enough).
+ */
+void cc_param_print(const struct cc_param *p, char *out, size_t room);
+
+#endif

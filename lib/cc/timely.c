@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Policy `timely`: a rate that follows the round trip (Mittal et al., SIGCOMM 2015), with the
+ * correction that makes it converge (patched TIMELY; Zhu et al., CoNEXT 2016). Below target_ns the
+ * rate grows by a step. Above high_ns it falls in proportion to the excess. Between them, a weight
+ * between 0 and 1, which grows with the trend of the round trips, chooses between the step and a
+ * reduction in proportion to the excess over target_ns. Round trips that are measured in quick
+ * succession have a smaller effect.
+ */
+#include "cc/cc_parts.h"
+
+#define ONE        1024 /* of the fixed-point numbers below */
+#define SMOOTH     471  /* weight of a new difference in the trend: 0.46 */
+#define BETA       266  /* 0.26 */
+#define RTT_MOST   1000000000u
+#define FULL_SHIFT 10 /* a rate within 1 / 1024 of the maximum is the maximum */
+
+/* Weight of the reduction: 0 for a trend of -1/4 of the shortest round trip or less, 1 for 1/4. */
+static int64_t
+weight(const struct cc_timely *t)
+{
+	int64_t w = (int64_t)t->trend_ns * 2 * ONE / t->least_ns + ONE / 2;
+
+	return w < 0 ? 0 : w > ONE ? ONE : w;
+}
+
+/* The change of the rate, for a share of ONE of the effect. */
+static int64_t
+change(const struct cc_param *p, const struct cc_timely *t, int64_t share)
+{
+	int64_t rate = t->rate_kbps, rtt = t->rtt_ns, step = (int64_t)p->ai_kbps, w;
+
+	if (rtt <= p->target_ns)
+		return step * share / ONE;
+	if (rtt > p->high_ns)
+		return -(rate * BETA / ONE * (rtt - p->high_ns) / rtt * share / ONE);
+	w = weight(t);
+	rate = rate * BETA / ONE * w / ONE * (rtt - p->target_ns) / p->target_ns;
+	return (step * (ONE - w) / ONE - rate) * share / ONE;
+}
+
+/* Takes a round trip into the trend. Returns the share of the effect that it has. */
+static int64_t
+measure(struct cc_timely *t, uint64_t now_ns, uint32_t rtt_ns)
+{
+	int64_t diff = t->rtt_ns == 0 ? 0 : (int64_t)rtt_ns - (int64_t)t->rtt_ns;
+	uint64_t since_ns = now_ns - t->at_ns;
+
+	if (t->least_ns == 0 || rtt_ns < t->least_ns)
+		t->least_ns = rtt_ns;
+	t->trend_ns += (int32_t)((diff - t->trend_ns) * SMOOTH / ONE);
+	t->rtt_ns = rtt_ns;
+	t->at_ns = now_ns;
+	return since_ns >= t->least_ns ? ONE : (int64_t)(since_ns * ONE / t->least_ns);
+}
+
+static void
+set_rate(struct cc_flow *flow, uint64_t now_ns, int64_t rate)
+{
+	const struct cc_param *p = &flow->param;
+	struct cc_timely *t = &flow->timely;
+
+	if (rate < t->rate_kbps / 2)
+		rate = t->rate_kbps / 2;
+	if (rate < p->min_kbps)
+		rate = p->min_kbps;
+	if (rate + (p->max_kbps >> FULL_SHIFT) >= p->max_kbps) {
+		t->rate_kbps = p->max_kbps;
+		cc_unlimit(flow);
+		return;
+	}
+	t->rate_kbps = (uint32_t)rate;
+	cc_limit(flow, now_ns);
+}
+
+static void
+timely_init(struct cc *cc, struct cc_flow *flow, uint64_t now_ns)
+{
+	cc_begin(cc, flow, now_ns);
+	flow->timely.rate_kbps = flow->param.max_kbps;
+}
+
+static void
+timely_on_rtt(struct cc *cc, struct cc_flow *flow, uint64_t now_ns, uint32_t rtt_ns)
+{
+	const struct cc_param *p = &flow->param;
+	struct cc_timely *t = &flow->timely;
+	int64_t share;
+
+	rtt_ns = rtt_ns == 0 ? 1 : rtt_ns > RTT_MOST ? RTT_MOST : rtt_ns;
+	share = measure(t, now_ns, rtt_ns);
+	if (t->rate_kbps == p->max_kbps && rtt_ns <= p->target_ns)
+		return;
+	set_rate(flow, now_ns, t->rate_kbps + change(p, t, share));
+}
+
+static void
+timely_on_sent(struct cc *cc, struct cc_flow *flow, uint64_t now_ns, uint32_t bytes)
+{
+	if (flow->limits)
+		cc_pace(flow, now_ns, cc_time_ns(bytes, flow->timely.rate_kbps));
+}
+
+static void
+timely_on_timeout(struct cc *cc, struct cc_flow *flow, uint64_t now_ns)
+{
+	fixed_on_timeout(cc, flow, now_ns);
+	set_rate(flow, now_ns, flow->timely.rate_kbps / 2);
+}
+
+static void
+timely_view(const struct cc *cc, const struct cc_flow *flow, struct cc_view *view)
+{
+	view->rate_kbps = flow->limits ? flow->timely.rate_kbps : 0;
+	view->delay_ns = flow->timely.rtt_ns;
+}
+
+const struct cc_ops cc_timely = {
+	.name = "timely",
+	.init = timely_init,
+	.on_sent = timely_on_sent,
+	.on_ack = fixed_on_ack,
+	.on_rtt = timely_on_rtt,
+	.on_loss = fixed_on_loss,
+	.on_timeout = timely_on_timeout,
+	.on_probe = fixed_on_probe,
+	.on_spurious = fixed_on_spurious,
+	.view = timely_view,
+};
