@@ -186,6 +186,7 @@ add_fault(struct text *t, const struct qp_record *r, const char *verb)
 static const char *const plain[QP_RECORD_KINDS] = {
 	[QP_RECORD_ANSWERED] = "acknowledged up to PSN %u",
 	[QP_RECORD_READ_GAP] = "READ responses before PSN %u are missing: asked again",
+	[QP_RECORD_SR_OFF] = "the peer ignores selective acknowledgements: none from PSN %u on",
 	[QP_RECORD_EXCUSED] = "ACK timeout at PSN %u, costs no retry: a worker did not run",
 	[QP_RECORD_PATH] = "migrated to the alternate path",
 	[QP_RECORD_PATH_BAD] = "could not migrate: the alternate path is unusable",
@@ -225,6 +226,10 @@ record_words(struct text *t, const struct qp_record *r)
 		break;
 	case QP_RECORD_EARLY:
 		add(t, "%u request%s ahead of the expected PSN, the first of PSN %u", r->n,
+		    r->n == 1 ? "" : "s", r->psn);
+		break;
+	case QP_RECORD_AGAIN:
+		add(t, "%u packet%s sent again alone, the first of PSN %u", r->n,
 		    r->n == 1 ? "" : "s", r->psn);
 		break;
 	case QP_RECORD_PROBE:
@@ -269,6 +274,8 @@ static const char *const kind_name[QP_RECORD_KINDS] = {
 	[QP_RECORD_NAK_GOT] = "nak_received",
 	[QP_RECORD_DUPLICATE] = "duplicate",
 	[QP_RECORD_EARLY] = "early",
+	[QP_RECORD_AGAIN] = "sent_again_alone",
+	[QP_RECORD_SR_OFF] = "selective_repeat_off",
 	[QP_RECORD_READ_GAP] = "read_gap",
 	[QP_RECORD_PROBE] = "probe",
 	[QP_RECORD_TIMEOUT] = "timeout",

@@ -56,6 +56,13 @@
 	X(RSP_WRONG_KEY, "wrong_keys") /* requests with an R_Key that names nothing */             \
 	X(RSP_READ_PKTS, "sent_read_responses")                                                    \
 	X(RSP_MSG_LOST, "lost_messages") /* UC: ended by a gap or by the next message */           \
+	X(REQ_SELECTIVE, "selective_retransmissions") /* packets sent again without those behind */ \
+	X(REQ_SPURIOUS, "spurious_retransmissions")   /* of these, the original had arrived */     \
+	X(REQ_SACK, "rcvd_sacks")                     /* selective acknowledgements */             \
+	X(RSP_SACK, "sent_sacks")                                                                  \
+	X(RSP_HELD, "held_requests")              /* early requests kept until their turn came */  \
+	X(RSP_HELD_LOST, "discarded_held_requests") /* of these, given up: NAK, error, reset */    \
+	X(RSP_SR_FALLBACK, "selective_repeat_fallbacks") /* peers that ignored SACKs */            \
 	X(MIGRATED, "path_migrations")                                                             \
 	X(MIG_FAILED, "failed_path_migrations") /* the alternate path was unusable */
 
@@ -95,7 +102,8 @@
 	X(IPV6_EXTENSION, "ipv6_extension") /* IPv6 extension headers */                           \
 	X(UDP_PORT, "udp_port")             /* UDP to a port other than RoCE's */                  \
 	X(MEMORY_LATE, "memory_late")       /* copied memory did not respond in time */            \
-	X(CNP, "cnp")                       /* congestion notification: the policy handles none */
+	X(CNP, "cnp")                       /* congestion notification: the policy handles none */ \
+	X(SACK, "sack")                     /* not agreed, of a wrong form, or for unsent packets */
 
 #define COUNTER_ENUM(id, name) COUNTER_##id,
 #define DROP_ENUM(id, name)    DROP_##id,

@@ -143,6 +143,12 @@ engine_set_segs(struct engine *e, struct qp_segs *segs)
 }
 
 void
+engine_set_sr(struct engine *e, struct qp_sr_pool *sr)
+{
+	e->env.sr = sr;
+}
+
+void
 engine_set_zero_copy(struct engine *e, uint16_t dev, uint32_t bytes)
 {
 	e->dev[dev].zero_copy_bytes = bytes;

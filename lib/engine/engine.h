@@ -202,6 +202,12 @@ void engine_set_zero_copy(struct engine *e, uint16_t dev, uint32_t bytes);
 void engine_set_loop_zero_copy(struct engine *e, uint32_t bytes);
 
 /*
+ * Sets the pool of selective repeat (qp/selective.h), which the caller owns and no other engine
+ * uses. Called before the first engine_rx. Default: NULL, no QP uses selective repeat.
+ */
+void engine_set_sr(struct engine *e, struct qp_sr_pool *sr);
+
+/*
  * Any thread, one at a time. Sets the device's addresses. A burst that has begun may use the
  * previous list until its end.
  */

@@ -54,18 +54,24 @@ state_takes(enum qp_state state, uint32_t op_flags)
 
 /*
  * Returns why a packet whose opcode does not match the QP's type is dropped. DROP_CNP: a CNP for
- * the congestion policy of qp, a connected QP.
+ * the congestion policy of qp, a connected QP. DROP_SACK: a selective acknowledgement for qp, an RC
+ * QP.
  */
 static enum drop_reason
 refuses_service(struct engine *e, const struct qp *qp, const struct wire_pkt *pkt)
 {
-	if (!(pkt->op->flags & WIRE_F_CNP) || qp->conn.type == QP_TYPE_UD)
+	bool sack = (pkt->op->flags & WIRE_F_SACK) != 0;
+
+	if (sack ? qp->conn.type != QP_TYPE_RC
+		 : !(pkt->op->flags & WIRE_F_CNP) || qp->conn.type == QP_TYPE_UD)
 		return DROP_BAD_SERVICE;
 	if (!state_takes(qp->conn.state, pkt->op->flags))
 		return DROP_QP_STATE;
 	if (!qp_pkeys_match(pkt->pkey, qp->conn.pkey))
 		return DROP_BAD_PKEY;
-	return qp_gids_match(qp, pkt) ? DROP_CNP : DROP_BAD_GID;
+	if (!qp_gids_match(qp, pkt))
+		return DROP_BAD_GID;
+	return sack ? DROP_SACK : DROP_CNP;
 }
 
 /* Returns why the QP does not get this packet, or DROP_NUM. */
@@ -161,6 +167,18 @@ why_not_gid(const struct wire_pkt *pkt)
 	return wire_dst_is_group(pkt) ? DROP_BAD_MULTICAST : DROP_BAD_GID;
 }
 
+/* Handles a packet that is no request or response of qp's service. True: qp has taken it. */
+static __rte_noinline bool
+rx_aside(struct engine *e, struct qp *qp, const struct wire_pkt *pkt, enum drop_reason why)
+{
+	if (why == DROP_CNP)
+		return req_rx_cnp(&e->env, qp);
+	if (why != DROP_SACK || !req_rx_sack(&e->env, qp, pkt))
+		return false;
+	turn_check_timer(e, qp);
+	return true;
+}
+
 /* Handles an intact packet for a QPN of this worker. */
 static __rte_always_inline void
 rx_roce(struct engine *e, uint16_t dev, const struct rx_frame *f)
@@ -186,12 +204,12 @@ rx_roce(struct engine *e, uint16_t dev, const struct rx_frame *f)
 		if (why == DROP_NUM || why == DROP_BAD_SERVICE)
 			why = drop_of_verdict[v];
 	}
-	if (why == DROP_CNP && req_rx_cnp(&e->env, qp)) {
-		count_given(e);
-		rx_done(e, m);
-		return;
-	}
-	if (why != DROP_NUM) {
+	if (unlikely(why != DROP_NUM)) {
+		if (rx_aside(e, qp, pkt, why)) {
+			count_given(e);
+			rx_done(e, m);
+			return;
+		}
 		rx_drop(e, counters, why == DROP_BAD_GID ? why_not_gid(pkt) : why, m);
 		return;
 	}

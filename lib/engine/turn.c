@@ -85,4 +85,5 @@ engine_forget(struct engine *e, struct qp *qp)
 	run_list_forget(&e->run, qp);
 	rx_late_forget(e, qp);
 	qp_sqes_drop(&qp->bind.sqes, e->env.sqes);
+	qp_sr_drop(e->env.sr, qp);
 }

@@ -18,6 +18,7 @@
 #include <uroce_abi/wqe.h>
 #include "cc/cc.h"
 #include "qp/loss.h"
+#include "qp/selective.h"
 #include "wire/build.h"
 
 #define QP_MAX_RD_ATOMIC   16    /* READs and atomics outstanding, either way */
@@ -73,17 +74,20 @@ struct qp_snd {
 	bool read_gap; /* a gap in READ responses was already requested again */
 	union {
 		struct {
-			bool draining : 1; /* SQD: finish what was started */
+			/* packets are to be sent again, out of order (bind.mend) */
+			bool resend : 1;
 			/* RTS after SQE: WQEs before conn.flush_to must still be flushed */
 			bool flushing : 1;
 			/* the peer sends end-to-end credits: conn.rq_credits and rq_out are kept */
 			bool limited : 1;
 			/* not CC_FIXED: the congestion policy takes packets and responses */
 			bool cc_told : 1;
-			bool rd_lossy : 1; /* READ responses or atomic ACKs were lost once */
+			bool rd_lossy : 1;  /* READ responses or atomic ACKs were lost once */
+			bool draining : 1;  /* SQD: finish what was started */
+			bool resending : 1; /* within req_resend: the cursor is moved for a packet */
 		};
 		struct {
-			uint8_t : 2;
+			uint8_t first : 2;   /* resend or flushing: work before any new packet */
 			uint8_t general : 2; /* limited or cc_told: WQEs take the general path */
 		};
 	};
@@ -174,7 +178,8 @@ struct qp_rcv {
 	bool nak_due : 1;   /* send a NAK once the READs before it are done */
 	bool key_pause : 1; /* too many wrong R_Keys: see conn.wrong_keys */
 	bool fatal : 1; /* the NAK due is fatal: accept no more requests, ERR once it was sent */
-	uint8_t spare1 : 2; /* zero */
+	bool holding : 1;  /* early requests are held (bind.hold); no NAK is due or sent then */
+	bool sack_due : 1; /* send a selective acknowledgement, in place of an ACK */
 };
 
 /*
@@ -218,7 +223,8 @@ struct qp_conn {
 	struct qp_loss loss;                     /* requester only */
 	uint64_t deadline_ns[QP_DEADLINE_PROBE]; /* by enum qp_deadline; 0 = not set */
 	struct cc_flow cc_flow;                  /* state of the congestion policy snd.cc.policy */
-	uint8_t spare[48];
+	struct qp_sr sr;
+	uint8_t spare[24];
 
 	/* packets are matched against these: one cache line */
 	uint32_t qpn;

@@ -118,6 +118,18 @@ static const struct field before_rcv[] = {
 	N(cc_flow.turn),
 	B(cc_flow.own),
 	B(cc_flow.param),
+	N(sr.state),
+	N(sr.threshold),
+	N(sr.ignored),
+	N(sr.expect_dup),
+	N(sr.dup_told),
+	B(sr.spare),
+	N(sr.dups),
+	N(sr.dups_seen),
+	N(sr.unjudged),
+	N(sr.dup_psn),
+	N(sr.resent),
+	N(sr.spurious),
 	B(spare),
 	N(qpn),
 	N(type),
@@ -285,18 +297,21 @@ print_fields(struct text *t, const char *prefix, const void *base, const struct 
 static void
 print_bits(struct text *t, const struct qp_conn *conn)
 {
-	print_number(t, "", "snd.draining", conn->snd.draining);
+	print_number(t, "", "snd.resend", conn->snd.resend);
 	print_number(t, "", "snd.flushing", conn->snd.flushing);
 	print_number(t, "", "snd.limited", conn->snd.limited);
 	print_number(t, "", "snd.cc_told", conn->snd.cc_told);
 	print_number(t, "", "snd.rd_lossy", conn->snd.rd_lossy);
+	print_number(t, "", "snd.draining", conn->snd.draining);
+	print_number(t, "", "snd.resending", conn->snd.resending);
 	print_number(t, "", "rcv.nak_sent", conn->rcv.nak_sent);
 	print_number(t, "", "rcv.comm_est", conn->rcv.comm_est);
 	print_number(t, "", "rcv.ack_due", conn->rcv.ack_due);
 	print_number(t, "", "rcv.nak_due", conn->rcv.nak_due);
 	print_number(t, "", "rcv.key_pause", conn->rcv.key_pause);
 	print_number(t, "", "rcv.fatal", conn->rcv.fatal);
-	print_number(t, "", "rcv.spare1", conn->rcv.spare1);
+	print_number(t, "", "rcv.holding", conn->rcv.holding);
+	print_number(t, "", "rcv.sack_due", conn->rcv.sack_due);
 }
 
 static void

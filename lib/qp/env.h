@@ -20,6 +20,7 @@ struct qp;
 struct qp_ahead;
 struct qp_segs;
 struct qp_sqe_pool;
+struct qp_sr_pool;
 struct wire_pkt;
 
 /* Asynchronous events; the values are those of enum ibv_event_type. */
@@ -94,6 +95,7 @@ struct qp_env {
 	uint32_t zero_copy_bytes; /* for the current QP */
 	struct qp_segs *segs;     /* for these frames; NULL: all payloads are copied */
 	struct qp_sqe_pool *sqes; /* shared by all QPs of this env */
+	struct qp_sr_pool *sr;    /* the same; NULL: no selective repeat */
 	struct rte_mbuf **tx;     /* out: tx[0 .. tx_n) are frames to send, in order */
 	uint32_t tx_n, tx_cap;    /* no frame is built if tx_n == tx_cap */
 	uint32_t tx_bytes;        /* bytes of frames built since the engine's run began; may wrap */

@@ -170,6 +170,7 @@ qp_error(struct qp_env *env, struct qp *qp, enum qp_wc_status status)
 		qp->conn.why = UROCE_ERROR_MOVED;
 	qp_record(env, qp, QP_RECORD_STATE, QP_ERR, qp->conn.why, qp->conn.state);
 	flush_stop(qp);
+	qp_sr_drop(env->sr, qp);
 	if (qp->conn.rings_bad)
 		return;
 	flush_taken_sends(env, qp, status);

@@ -98,6 +98,9 @@ qp_image_load(struct qp *qp, struct qp_sqe_pool *pool, const void *image, size_t
 	/* WQEs posted behind them are read from the shared rings. */
 	qp->bind.sq.prod = conn.snd.head;
 	qp->bind.rq.prod = conn.rcv.head;
+	/* What was held, or was to be sent again, is not in the image. */
+	qp->conn.rcv.holding = false;
+	qp->conn.snd.resend = false;
 	qp_recorder_sync(qp);
 	return 0;
 }

@@ -189,6 +189,8 @@ enter_reset(struct qp_env *env, struct qp *qp)
 	bool key_pause = qp->conn.rcv.key_pause;
 
 	qp_sqes_drop(&qp->bind.sqes, env->sqes);
+	qp_sr_drop(env->sr, qp);
+	memset(&qp->conn.sr, 0, sizeof(qp->conn.sr));
 	memset(&qp->conn.snd, 0, sizeof(qp->conn.snd));
 	memset(&qp->conn.rcv, 0, sizeof(qp->conn.rcv));
 	memset(&qp->conn.loss, 0, sizeof(qp->conn.loss));

@@ -60,7 +60,7 @@ static bool
 counted(enum qp_record_kind kind)
 {
 	return kind == QP_RECORD_DUPLICATE || kind == QP_RECORD_EARLY || kind == QP_RECORD_PROBE ||
-	       kind == QP_RECORD_LATE;
+	       kind == QP_RECORD_LATE || kind == QP_RECORD_AGAIN;
 }
 
 void

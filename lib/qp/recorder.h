@@ -40,6 +40,8 @@ enum qp_record_kind {
 	QP_RECORD_NAK_GOT,    /* of psn; arg: syndrome */
 	QP_RECORD_DUPLICATE,  /* n requests that were executed before; psn: of the first */
 	QP_RECORD_EARLY,      /* n requests ahead of the expected PSN; psn: of the first */
+	QP_RECORD_AGAIN,      /* sent n packets from psn on again, without those behind them */
+	QP_RECORD_SR_OFF,     /* the peer ignores SACKs: go-back-N from here on */
 	QP_RECORD_READ_GAP,   /* READ responses before psn are missing */
 	QP_RECORD_PROBE,      /* no response for a while: n times sent psn again */
 	QP_RECORD_TIMEOUT,    /* ACK timeout, waiting for psn; arg: retries left, n: window */

@@ -7,6 +7,7 @@
 #include "qp/migrate.h"
 #include "requester/requester_parts.h"
 #include "requester/recovery.h"
+#include "requester/selective.h"
 #include "wire/psn.h"
 
 /* Moves the cursor back: the next packet sent is una_psn's. */
@@ -17,6 +18,7 @@ rewind_cursor(const struct qp_env *env, struct qp *qp)
 	uint32_t i;
 
 	qp_recorder_cut(env, qp);
+	qp_mend_clear(qp);
 	for (i = snd->tail; i != snd->head; i++)
 		qp_sq_entry(qp, i)->rd_counted = false;
 	snd->rd_out = 0;
@@ -215,10 +217,15 @@ probe(struct qp_env *env, struct qp *qp)
 
 	env->counters->ctr[COUNTER_REQ_PROBE]++;
 	qp_record(env, qp, QP_RECORD_PROBE, 0, snd->una_psn, 1);
-	cc_on_probe(&snd->cc, &qp->conn.cc_flow, env->now_ns, (snd->watch & QP_WATCH_PROBED) != 0);
-	snd->watch |= QP_WATCH_PROBED;
-	snd->read_gap = false;
-	rewind_cursor(env, qp);
+	if (req_probe_selective(env, qp)) {
+		snd->watch |= QP_WATCH_PROBED;
+	} else {
+		cc_on_probe(&snd->cc, &qp->conn.cc_flow, env->now_ns,
+			    (snd->watch & QP_WATCH_PROBED) != 0);
+		snd->watch |= QP_WATCH_PROBED;
+		snd->read_gap = false;
+		rewind_cursor(env, qp);
+	}
 	qp_loss_back_off(qp);
 	snd->probe_ns = env->now_ns + snd->wait_ns;
 	env->ops->qp_wake(env->ops_ctx, qp);

@@ -38,6 +38,13 @@ void req_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
 bool req_rx_cnp(struct qp_env *env, struct qp *qp);
 
 /*
+ * Handle a selective acknowledgement (wire/sack.h) for qp, an RC QP, which passed all checks.
+ * Returns false, and changes nothing, if the device of qp does not use selective repeat, or if the
+ * packet has a wrong form or names requests that were not sent.
+ */
+bool req_rx_sack(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
+
+/*
  * Handle a packet with a response opcode and a format error (wire_bad_form), counted as dropped by
  * the caller. A READ response to an outstanding READ fails its WQE with BAD_RESP_ERR (REQ-09). An
  * ACK, NAK or atomic ACK has no effect: it could be forged with just a QPN and a PSN, and a peer

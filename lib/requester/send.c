@@ -3,7 +3,7 @@
 #include <rte_branch_prediction.h>
 #include <rte_common.h>
 #include "qp/ahead.h"
-#include "requester/requester_parts.h"
+#include "requester/selective.h"
 #include "wire/psn.h"
 
 /* A message's packets: in its middle, the first of several, the last of them, the only one. */
@@ -143,7 +143,8 @@ send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, bool rc, boo
 	int rc_mem;
 
 	if (rc &&
-	    (uint32_t)psn_diff(snd->next_psn, snd->una_psn) - snd->rd_psns >= snd->cc.window_pkts)
+	    (uint32_t)psn_diff(snd->next_psn, snd->una_psn) - snd->rd_psns >= snd->cc.window_pkts &&
+	    !snd->resending)
 		return REQ_BLOCKED;
 	m = qp_env_buf(env);
 	if (m == NULL)
@@ -192,8 +193,8 @@ send_data(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, bool rc, boo
 static __rte_noinline bool
 send_must_wait(const struct qp_snd *snd)
 {
-	return (uint32_t)psn_diff(snd->next_psn, snd->una_psn) >=
-	       RTE_MIN(snd->cc.window_pkts, QP_READ_WINDOW_PKTS);
+	return !snd->resending && (uint32_t)psn_diff(snd->next_psn, snd->una_psn) >=
+					  RTE_MIN(snd->cc.window_pkts, QP_READ_WINDOW_PKTS);
 }
 
 /* Sends a READ or atomic request whose response has n PSNs; max_rd_atomic at a time (REQ-02). */
@@ -362,6 +363,28 @@ send_paced(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
 	return step;
 }
 
+enum req_step
+req_send_again(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e)
+{
+	struct cc_flow *flow = &qp->conn.cc_flow;
+	enum req_step step;
+
+	if (e->status != QP_WC_SUCCESS)
+		return REQ_BLOCKED;
+	if (qp->conn.snd.cc_told && flow->next_send_ns > env->now_ns) {
+		qp_deadline_set(&qp->conn, QP_DEADLINE_PACE, flow->next_send_ns);
+		return REQ_HELD;
+	}
+	if (req_sends(e))
+		step = send_data(env, qp, e, true, false);
+	else
+		step = e->wqe.opcode == UROCE_WR_RDMA_READ ? send_read(env, qp, e)
+							   : send_atomic(env, qp, e);
+	if (step == REQ_SENT && qp->conn.snd.cc_told)
+		cc_on_sent(&qp->conn.snd.cc, flow, env->now_ns, env->tx[env->tx_n - 1]->pkt_len);
+	return step;
+}
+
 /* Sends packets of a QP_WQE_PACKETS WQE, as many as possible. */
 static __rte_noinline enum req_step
 send_plain(struct qp_env *env, struct qp *qp, struct qp_sq_entry *e, struct qp_turn turn)
@@ -436,12 +459,14 @@ req_run(struct qp_env *env, struct qp *qp, uint32_t budget)
 		qp_flush(env, qp);
 	if (qp->conn.state != QP_RTS && qp->conn.state != QP_SQD)
 		return REQ_IDLE;
-	if (unlikely(snd->flushing) && qp_flush_rest(env, qp))
+	if (unlikely(snd->first) && snd->flushing && qp_flush_rest(env, qp))
 		return REQ_MORE;
 	if (unlikely(env->work == 0))
 		return REQ_MORE;
 	qp_ahead_forget(env->ahead);
 	rest = env->work - qp_turn_steps(env);
+	if (unlikely(snd->resend))
+		step = req_resend(env, qp, turn);
 	while (!(snd->deadlines & QP_DEADLINE_BIT(QP_DEADLINE_RNR)) &&
 	       (step == REQ_SENT || step == REQ_NEXT)) {
 		if (qp_turn_over(env, turn)) {

@@ -2,11 +2,12 @@
 /*
  * Execution in PSN order (order.h): the request with the ePSN is executed, a duplicate is responded
  * to again, and a packet that comes too early is dropped and causes a sequence NAK (RSP-01,
- * NAK-04).
+ * NAK-04), unless the peer has agreed to selective repeat and it can be held (reorder.h).
  */
 #include <rte_branch_prediction.h>
 #include <rte_common.h>
 #include "responder/order.h"
+#include "responder/reorder.h"
 #include "responder/responder_parts.h"
 #include "wire/psn.h"
 
@@ -38,6 +39,7 @@ nak_sequence(struct qp_env *env, struct qp *qp, uint32_t early_psn)
 {
 	struct qp_rcv *rcv = &qp->conn.rcv;
 
+	rsp_hold_discard(env, qp);
 	rcv->early_psn = early_psn;
 	if (rcv->nak_sent && !gap_reopened(env, rcv, early_psn)) {
 		qp_env_drop(env, DROP_OUT_OF_SEQ);
@@ -59,7 +61,11 @@ rx_expected(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	struct qp_rcv *rcv = &qp->conn.rcv;
 	bool early = false;
 
-	if (unlikely(rcv->nak_due || rcv->nak_sent)) {
+	if (unlikely(rcv->nak_due || rcv->nak_sent || rcv->holding)) {
+		if (rcv->holding) {
+			rsp_execute_held(env, qp, pkt);
+			return;
+		}
 		early = rcv->nak_due && rcv->nak_syndrome == (WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ);
 		rcv->nak_due = rcv->nak_sent = false;
 	}
@@ -68,14 +74,15 @@ rx_expected(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 		nak_sequence(env, qp, rcv->early_psn);
 }
 
-/* The packet that comes too early is not kept: m stays the engine's. */
+/* The packet that comes too early is copied or dropped: m stays the engine's. */
 static void
 rx_early(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, struct rte_mbuf *m)
 {
 	RTE_SET_USED(m);
 	env->counters->ctr[COUNTER_RSP_OUT_OF_SEQ]++;
 	qp_record(env, qp, QP_RECORD_EARLY, 0, pkt->psn, 1);
-	nak_sequence(env, qp, pkt->psn);
+	if (!rsp_hold(env, qp, pkt))
+		nak_sequence(env, qp, pkt->psn);
 }
 
 void
@@ -85,10 +92,12 @@ rsp_order_rx(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt, stru
 
 	if (ahead == 0)
 		rx_expected(env, qp, pkt);
-	else if (ahead < 0)
-		rsp_duplicate(env, qp, pkt);
-	else
+	else if (ahead > 0)
 		rx_early(env, qp, pkt, m);
+	else if (qp->conn.sr.state == QP_SR_ON)
+		rsp_duplicate_told(env, qp, pkt);
+	else
+		rsp_duplicate(env, qp, pkt);
 }
 
 void
@@ -99,6 +108,7 @@ rsp_order_rx_malformed(struct qp_env *env, struct qp *qp, const struct wire_pkt 
 
 	if (ahead == 0) {
 		rcv->nak_due = rcv->nak_sent = false; /* void, as in rx_expected */
+		rsp_hold_discard(env, qp);
 		rsp_invalid(env, qp, UROCE_ERROR_MALFORMED, pkt);
 	} else if (ahead > 0 && !rcv->nak_sent) {
 		env->counters->ctr[COUNTER_RSP_OUT_OF_SEQ]++;

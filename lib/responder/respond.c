@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <rte_mbuf.h>
+#include "responder/reorder.h"
 #include "responder/responder_parts.h"
 #include "wire/psn.h"
 
@@ -180,12 +181,14 @@ send_nak_and_ack(struct qp_env *env, struct qp *qp)
 {
 	struct qp_rcv *rcv = &qp->conn.rcv;
 
-	if (rcv->nak_due) {
+	if (rcv->nak_due || rcv->sack_due) {
+		if (!rcv->nak_due)
+			return rsp_sack_send(env, qp);
 		if (!send_ack(env, qp, rcv->nak_syndrome, rcv->nak_psn))
 			return false;
 		env->counters->ctr[nak_counter(rcv->nak_syndrome)]++;
 		qp_record(env, qp, QP_RECORD_NAK_SENT, rcv->nak_syndrome, rcv->nak_psn, 0);
-		rcv->nak_due = false;
+		rcv->nak_due = rcv->sack_due = false;
 		if (rcv->ack_due && psn_lt(rcv->ack_psn, rcv->nak_psn))
 			rcv->ack_due = false;
 		if (rcv->fatal) {

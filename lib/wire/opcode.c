@@ -91,6 +91,8 @@ const struct wire_op_info wire_op_table[256] = {
 		.flags = WIRE_F_VALID | WIRE_F_CNP,
 		.hdr_len = HDR_LEN(WIRE_F_CNP),
 	},
-	[0x82 ... 0xff] = UNKNOWN, /* XRC, reserved, manufacturer specific */
+	[0x82 ... 0xd0] = UNKNOWN, /* XRC, reserved, manufacturer specific */
+	ROW(UROCE, ACK, WIRE_F_RESP | WIRE_F_ACK | ONLY | AETH | WIRE_F_PAYLOAD | WIRE_F_SACK),
+	[0xd2 ... 0xff] = UNKNOWN,
 	/* clang-format on */
 };

@@ -16,6 +16,7 @@ enum wire_svc {
 	WIRE_SVC_UD = 0x60,
 	WIRE_SVC_CNP = 0x80,
 	WIRE_SVC_XRC = 0xa0, /* not supported */
+	WIRE_SVC_UROCE = 0xc0, /* of the range that is left to manufacturers */
 	WIRE_SVC_MASK = 0xe0,
 };
 
@@ -47,6 +48,8 @@ enum wire_op {
 	WIRE_OP_MASK = 0x1f,
 };
 #define WIRE_OPCODE_CNP 0x81u
+/* Selective acknowledgement (wire/sack.h), sent only to a peer that has agreed to it. */
+#define WIRE_OPCODE_SACK (WIRE_SVC_UROCE | WIRE_OP_ACK)
 
 enum wire_op_flags {
 	WIRE_F_VALID = 1 << 0, /* opcode of a service that uroce supports */
@@ -70,6 +73,7 @@ enum wire_op_flags {
 	WIRE_F_CNP = 1 << 18, /* 16 reserved bytes follow the BTH */
 	/* consumes a receive WQE on completion (any SEND, WRITE with immediate) */
 	WIRE_F_RWQE = 1 << 19,
+	WIRE_F_SACK = 1 << 20, /* struct wire_sack is the payload */
 };
 
 struct wire_op_info {

@@ -67,6 +67,8 @@ conn_raise(struct engine_pair *p, unsigned side, uint32_t i)
 	if (!rc_connect(&n->engine.env, n->rc.conn[i].qp, p->params.mtu, RC_QPN_BASE + i, TIMEOUT,
 			&path))
 		die("a QP cannot be connected");
+	if (p->params.sr)
+		qp_sr_set(n->sr, n->rc.conn[i].qp, QP_SR_ON);
 }
 
 static void
@@ -84,6 +86,9 @@ node_open(struct engine_pair *p, unsigned side)
 		die("no memory");
 	engine_init(&n->engine, params->pool, n->sqes, &n->rc.mrs, &n->rc.qps, 0, &pair_ops, p);
 	engine_add_dev(&n->engine, params->dev[side], params->mac[side], &n->counters);
+	if (params->sr && (n->sr = qp_sr_pool_create()) == NULL)
+		die("no memory");
+	engine_set_sr(&n->engine, n->sr);
 	for (uint32_t i = 0; i < params->qps; i++) {
 		if (!rc_conn_open(&n->rc, i, entries, entries, params->dev[side], &n->counters))
 			die("no memory for a QP");
@@ -117,6 +122,7 @@ engine_pair_close(struct engine_pair *p)
 		free(n->rc.mr.host);
 		rc_side_close(&n->rc);
 		qp_sqe_pool_free(n->sqes);
+		qp_sr_pool_free(n->sr);
 	}
 }
 

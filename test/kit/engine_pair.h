@@ -16,6 +16,7 @@ struct engine_pair_node {
 	struct engine engine;
 	struct counter_block counters;
 	struct qp_sqe_pool *sqes;
+	struct qp_sr_pool *sr; /* NULL: no selective repeat */
 	struct rc_side rc;
 };
 
@@ -27,6 +28,7 @@ struct engine_pair_params {
 	uint32_t places;          /* number of buffers that messages use in turn */
 	uint16_t dev[2];
 	uint8_t mac[2][6];
+	bool sr; /* both sides have agreed to selective repeat */
 };
 
 struct engine_pair {

@@ -32,6 +32,7 @@ COLD = {
     'lib/qp/qp.c': ('posix_memalign|free|rte_zmalloc|rte_free', 'makes and frees QPs'),
     'lib/qp/segs.c': ('calloc|free|rte_mempool_(avail_count|free)|rte_pktmbuf_pool_create|per_lcore__rte_errno',
                       'makes and frees segments of frames'),
+    'lib/qp/selective.c': ('calloc|malloc|free', 'makes pools of held requests'),
     'lib/qp/sqe.c': ('calloc|malloc|aligned_alloc|free', 'makes pools of WQE copies'),
     'lib/qp/table.c': ('calloc|free', 'the table that finds QPs'),
 }

@@ -179,6 +179,8 @@ main_summary(const struct pair *p, uint64_t runs, unsigned failed, double took)
 	       runs, failed, took, (double)runs / (took > 0 ? took : 1), t->frames, t->lost,
 	       more->overflow, t->doubled, t->damaged, more->naks, more->rnrs, t->cqes,
 	       t->failed_wqes, (double)t->virtual_ns / 1e9);
+	if (more->sacks != 0)
+		printf("%" PRIu64 " selective acknowledgements\n", more->sacks);
 	if (t->paced != 0)
 		printf("%" PRIu64 " packets waited for their pace\n", t->paced);
 	if (more->moves != 0)

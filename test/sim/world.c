@@ -224,7 +224,9 @@ sim_worker_make(struct sim_node *n, struct sim_worker *w, uint32_t idx, uint32_t
 	struct sim *s = n->sim;
 	struct qp_sqe_pool *sqes = qp_sqe_pool_create(s->max_ends, small_pool ? 1 : 32);
 
-	if (sqes == NULL)
+	struct qp_sr_pool *sr = qp_sr_pool_create();
+
+	if (sqes == NULL || sr == NULL)
 		abort();
 	if (idx == 0)
 		n->first_worker = id;
@@ -238,6 +240,7 @@ sim_worker_make(struct sim_node *n, struct sim_worker *w, uint32_t idx, uint32_t
 	engine_init(&w->eng, small_pool ? s->small_pool : s->pool, sqes, &n->mrs, &n->qps, idx, ops,
 		    w);
 	engine_add_dev(&w->eng, n->dev, n->mac, &w->counters);
+	engine_set_sr(&w->eng, sr);
 	if (view != 0) {
 		engine_set_segs(&w->eng, s->segs);
 		engine_set_zero_copy(&w->eng, n->dev, view);
@@ -256,6 +259,9 @@ sim_worker_free(struct sim_worker *w)
 	if (!qp_sqe_pool_whole(env->sqes))
 		sim_fail(w->home->sim, "node %u: copies of WQEs are leaked", w->home->idx);
 	qp_sqe_pool_free(env->sqes);
+	if (!qp_sr_pool_whole(env->sr))
+		sim_fail(w->home->sim, "node %u: held requests are leaked", w->home->idx);
+	qp_sr_pool_free(env->sr);
 }
 
 /* Fills mem and base with parts of the table, from random offsets. */

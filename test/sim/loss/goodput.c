@@ -24,6 +24,7 @@ static struct {
 	struct link link[2]; /* from node 0, from node 1 */
 	uint64_t poll_ns[2]; /* time of the next iteration of the node's worker */
 	uint64_t now_ns;
+	uint64_t selective, settled; /* packets sent again alone; sent at all when it last changed */
 } world;
 
 void
@@ -88,6 +89,10 @@ poll_node(unsigned side)
 	if (k != RX_BURST && qp->bind.timer_at_ns != 0 && qp->bind.timer_at_ns <= world.now_ns)
 		engine_timer(&n->engine, world.now_ns, qp);
 	more = engine_run(&n->engine, world.now_ns);
+	if (n->counters.ctr[COUNTER_REQ_SELECTIVE] != world.selective && side == 0) {
+		world.selective = n->counters.ctr[COUNTER_REQ_SELECTIVE];
+		world.settled = out->sent;
+	}
 	engine_pair_sent(n, link_send(out, world.now_ns, env->tx, env->tx_n));
 	if (more || env->tx_n != 0 || requester()->done != world.pair.posted)
 		next = world.now_ns + POLL_NS;
@@ -132,6 +137,7 @@ goodput_measure(const struct goodput_run *r)
 		.depth = DEPTH,
 		.size = r->size,
 		.places = PLACES,
+		.sr = r->sr,
 		.mac = {{2, 0, 0, 0, 0, 0}, {2, 0, 0, 0, 0, 1}},
 	};
 	const uint64_t *c = world.pair.node[0].counters.ctr;
@@ -146,6 +152,7 @@ goodput_measure(const struct goodput_run *r)
 		world.pair.node[i].engine.env.plain = r->plain[i];
 		world.link[i].loss_ppm = r->loss_ppm[i];
 		world.link[i].queue = r->queue;
+		world.link[i].late = i == 0 ? r->late : 0;
 		sim_rng_init(&world.link[i].rng, r->seed, i);
 	}
 	post_recvs(DEPTH);
@@ -163,6 +170,10 @@ goodput_measure(const struct goodput_run *r)
 		.naks = c[COUNTER_REQ_SEQ_NAK],
 		.gaps = c[COUNTER_REQ_READ_GAP],
 		.resent = c[COUNTER_REQ_RETRANS],
+		.lost = world.link[0].lost + world.link[1].lost,
+		.selective = c[COUNTER_REQ_SELECTIVE],
+		.vain = c[COUNTER_REQ_SPURIOUS],
+		.settled = world.settled,
 	};
 	for (i = 0; i < 2; i++)
 		link_drain(&world.link[i]);

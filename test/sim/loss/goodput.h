@@ -13,6 +13,8 @@ struct goodput_run { /* operation, sizes and mode of the transfer */
 	uint32_t size, messages;
 	uint32_t loss_ppm[2]; /* of frames from node 0 and from node 1 */
 	uint8_t plain[2];     /* QP_PLAIN_* of the nodes */
+	bool sr;              /* both have agreed to selective repeat */
+	uint32_t late;        /* frames from node 0 are overtaken by up to so many */
 	uint32_t queue;       /* queue capacity in front of either wire, in frames (struct link) */
 	uint64_t seed;
 	uint64_t most_ns; /* limit of virtual time */
@@ -23,6 +25,10 @@ struct goodput_result {
 	uint32_t done;
 	bool failed; /* a message failed, or bytes differ */
 	uint64_t probes, timeouts, naks, gaps, resent, spurious;
+	uint64_t lost;       /* frames, both ways */
+	uint64_t selective;  /* packets sent again alone */
+	uint64_t vain;       /* of these, the original had arrived */
+	uint64_t settled;    /* packets sent when the last packet was sent again alone */
 };
 
 /* Call once: starts the EAL and makes frames. */

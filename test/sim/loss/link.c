@@ -3,6 +3,23 @@
 #include <rte_mbuf.h>
 #include "link.h"
 
+/* Puts a frame in order of arrival. Some arrive later, as if each had been sent behind others. */
+static void
+link_put(struct link *l, struct rte_mbuf *m, uint64_t at_ns)
+{
+	uint32_t i = l->head++;
+
+	if (l->late != 0 && sim_chance(&l->rng, 500000 / l->late))
+		at_ns += (uint64_t)sim_between(&l->rng, 1, l->late) * LINK_FRAME_BYTES *
+			 LINK_BYTE_PS / 1000;
+	for (; i != l->tail && l->at_ns[(i - 1) % LINK_FRAMES] > at_ns; i--) {
+		l->frame[i % LINK_FRAMES] = l->frame[(i - 1) % LINK_FRAMES];
+		l->at_ns[i % LINK_FRAMES] = l->at_ns[(i - 1) % LINK_FRAMES];
+	}
+	l->frame[i % LINK_FRAMES] = m;
+	l->at_ns[i % LINK_FRAMES] = at_ns;
+}
+
 uint32_t
 link_send(struct link *l, uint64_t now_ns, struct rte_mbuf **m, uint32_t n)
 {
@@ -23,8 +40,7 @@ link_send(struct link *l, uint64_t now_ns, struct rte_mbuf **m, uint32_t n)
 			rte_pktmbuf_free(m[i]);
 			continue;
 		}
-		l->frame[l->head % LINK_FRAMES] = m[i];
-		l->at_ns[l->head++ % LINK_FRAMES] = l->free_ns + LINK_DELAY_NS;
+		link_put(l, m[i], l->free_ns + LINK_DELAY_NS);
 	}
 	return n;
 }

@@ -29,6 +29,7 @@ struct link {
 	uint32_t queue;      /* frames that fit before the first is sent; 1 .. LINK_FRAMES */
 	uint64_t free_ns;    /* time at which the last byte is sent */
 	uint32_t loss_ppm;
+	uint32_t late; /* one frame in 2 * late is overtaken by up to late others; 0: none */
 	struct sim_rng rng;
 	uint64_t sent, lost;
 };

@@ -24,7 +24,7 @@ static const uint32_t losses_ppm[] = {1000, 10000, 50000};
 static const double goals[] = {0, 0.4, 0.1}; /* share of the lossless goodput, by loss */
 
 static struct loss_options {
-	bool plain_requester, uroce_responder;
+	bool plain_requester, uroce_responder, sr;
 	uint32_t packets, queue;
 	uint64_t seed;
 } opt;
@@ -36,6 +36,8 @@ static const struct cli_field options[] = {
 	 .help = "the requester does plain go-back-N; there are no goals then"},
 	{ROW("uroce-responder", CLI_SWITCH, uroce_responder),
 	 .help = "the responder does not do plain go-back-N"},
+	{ROW("sr", CLI_SWITCH, sr),
+	 .help = "both sides have agreed to selective repeat; other goals, and rows of reordering"},
 	{ROW("queue", CLI_NUMBER, queue), .arg = "FRAMES", .min = 1, .max = LINK_FRAMES,
 	 .def = "16",
 	 .help = "frames that wait in front of a wire, at most; with many, a retransmitted packet\n"
@@ -47,7 +49,7 @@ static const struct cli_field options[] = {
 };
 
 static struct goodput_result
-measure(enum goodput_op op, uint32_t size, const uint32_t loss_ppm[2])
+measure(enum goodput_op op, uint32_t size, const uint32_t loss_ppm[2], uint32_t late)
 {
 	struct goodput_run r = {
 		.op = op,
@@ -55,8 +57,10 @@ measure(enum goodput_op op, uint32_t size, const uint32_t loss_ppm[2])
 		.messages = RTE_MAX(opt.packets / (size / MTU), 64u),
 		.loss_ppm = {loss_ppm[0], loss_ppm[1]},
 		.plain = {opt.plain_requester ? QP_PLAIN_REQUESTER : 0,
-			  opt.uroce_responder ? 0 : QP_PLAIN_RESPONDER},
+			  opt.uroce_responder || opt.sr ? 0 : QP_PLAIN_RESPONDER},
+		.sr = opt.sr,
 		.queue = opt.queue,
+		.late = late,
 		.seed = opt.seed,
 		.most_ns = LONG_NS,
 	};
@@ -70,7 +74,7 @@ line(enum goodput_op op, uint32_t size, unsigned loss, unsigned way, double whol
 {
 	static const char *const ways[] = {"requests", "answers", "both"};
 	uint32_t ppm[2] = {way != 1 ? losses_ppm[loss] : 0, way != 0 ? losses_ppm[loss] : 0};
-	struct goodput_result r = measure(op, size, ppm);
+	struct goodput_result r = measure(op, size, ppm, 0);
 	/* With loss both ways, twice as many requests or their responses are lost. */
 	double goal = goals[loss] * whole / (way == 2 ? 2 : 1);
 	bool met;
@@ -104,7 +108,7 @@ main(int argc, char **argv)
 	goodput_open();
 	for (enum goodput_op op = 0; op < GOODPUT_OPS; op++) {
 		for (unsigned s = 0; s < RTE_DIM(sizes); s++) {
-			double whole = measure(op, sizes[s], none).gbps;
+			double whole = measure(op, sizes[s], none, 0).gbps;
 
 			printf("%-5s %7u B  lossless %32.2f Gb/s\n", op_name[op], sizes[s], whole);
 			for (unsigned loss = 0; loss < RTE_DIM(losses_ppm); loss++)

@@ -8,6 +8,7 @@
 #include "pair.h"
 #include "trace.h"
 #include "wire/psn.h"
+#include "wire/sack.h"
 
 /* Responses to a READ start where a request begins (RSP-01). */
 static bool
@@ -164,6 +165,35 @@ answer_nak(struct pair_side *side, const struct wire_pkt *pkt, bool rnr)
 	side->gap = false;
 }
 
+/* A selective acknowledgement names the ePSN, and behind it only requests that came (SR-02). */
+static void
+answer_sack(struct pair_side *side, const struct wire_pkt *pkt, uint32_t rel)
+{
+	struct pair_side *asker = side->peer;
+	struct wire_sack s;
+	uint32_t i;
+
+	if (side->pair->cfg.sr == 0 || !wire_sack_get(pkt, &s)) {
+		sim_fail(&side->pair->sim, "SR-01: qp %06x: a SACK that is none, or not agreed",
+			 side->qpn);
+		return;
+	}
+	if (pkt->psn != side->qp->conn.rcv.epsn)
+		sim_fail(&side->pair->sim, "SR-02: qp %06x: SACK of PSN %06x, ePSN is %06x",
+			 side->qpn, pkt->psn, side->qp->conn.rcv.epsn);
+	for (i = 0; i < 128; i++) {
+		uint32_t at = rel + i;
+
+		if ((s.held[i / 64] >> (i % 64) & 1) && !(asker->came[at / 64] >> (at % 64) & 1))
+			sim_fail(&side->pair->sim,
+				 "SR-02: qp %06x: says that it holds +%u, which never came",
+				 side->qpn, at);
+	}
+	side->gap = false;
+	side->pair->more.sacks++;
+	answer_covers(side, rel, pkt->msn);
+}
+
 static void
 answer_ack(struct pair_side *side, const struct wire_pkt *pkt, uint32_t rel)
 {
@@ -188,6 +218,8 @@ trace_answer(struct pair_side *side, const struct wire_pkt *pkt, struct pair_vie
 		answer_read(side, pkt, v);
 	else if (v->flags & WIRE_F_ATOMIC)
 		answer_atomic(side, pkt, v);
+	else if (v->flags & WIRE_F_SACK)
+		answer_sack(side, pkt, v->psn);
 	else
 		answer_ack(side, pkt, v->psn);
 }

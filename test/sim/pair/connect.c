@@ -107,8 +107,11 @@ pair_side_modify(struct pair_side *side, enum qp_state to)
 	}
 	connect_path(side, &path);
 	pair_apm_path(side, &path, &alt);
-	if (to == QP_INIT)
+	if (to == QP_INIT) {
 		sim_pace_set(side->qp);
+		qp_sr_set(n->worker.eng.env.sr, side->qp,
+			  side->pair->cfg.sr != 0 ? QP_SR_ON : QP_SR_OFF);
+	}
 	n->worker.eng.env.now_ns = side->pair->now_ns;
 	qp_modify_apply(&n->worker.eng.env, side->qp, mask, &side->attr,
 			mask & QP_AV ? &path : NULL, mask & QP_ALT_PATH ? &alt : NULL);

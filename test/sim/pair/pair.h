@@ -143,6 +143,8 @@ struct pair_side { /* one end of a pair */
 	uint32_t total;            /* PSNs of all ops */
 	uint32_t high;             /* one past the highest PSN sent */
 	uint32_t contig;           /* first PSN that has not arrived undamaged and in order */
+	/* with cfg.sr: requests that have arrived undamaged, by their first PSN */
+	uint64_t came[PAIR_MAX_OPS * 131072 / 256 / 64];
 	uint32_t acked;            /* first PSN that is not acknowledged yet */
 	uint32_t read_op;          /* first READ with responses outstanding */
 	uint32_t naks, gaps, rnrs; /* received since the last progress */
@@ -208,7 +210,7 @@ struct pair_pkt {
 };
 
 struct pair_stats { /* besides struct sim_stats */
-	uint64_t overflow, bytes, naks, rnrs, migrations, moves;
+	uint64_t overflow, bytes, naks, rnrs, sacks, migrations, moves;
 };
 
 struct pair {

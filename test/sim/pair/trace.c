@@ -280,7 +280,7 @@ trace_answered(struct pair_side *asker, const struct pair_view *v)
 	uint32_t missing = trace_missing(asker), upto = v->psn;
 	uint8_t kind = v->syndrome & WIRE_SYN_KIND;
 
-	if (v->psn >= asker->high)
+	if (v->psn >= asker->high + ((v->flags & WIRE_F_SACK) != 0))
 		return;
 	if (v->flags & (WIRE_F_READ | WIRE_F_ATOMIC)) {
 		if (v->psn == missing) {
@@ -289,7 +289,7 @@ trace_answered(struct pair_side *asker, const struct pair_view *v)
 		} else if (v->psn > missing) {
 			asker->gaps++;
 		}
-	} else if (kind == WIRE_SYN_ACK) {
+	} else if (kind == WIRE_SYN_ACK && !(v->flags & WIRE_F_SACK)) {
 		upto++;
 	}
 	upto = RTE_MIN(upto, trace_missing(asker));
@@ -298,7 +298,7 @@ trace_answered(struct pair_side *asker, const struct pair_view *v)
 		asker->naks = asker->gaps = asker->rnrs = 0;
 		asker->progress_ns = s->last_progress_ns = s->now_ns;
 	}
-	if ((v->flags & (WIRE_F_READ | WIRE_F_ATOMIC)) || v->psn < asker->acked)
+	if ((v->flags & (WIRE_F_READ | WIRE_F_ATOMIC | WIRE_F_SACK)) || v->psn < asker->acked)
 		return;
 	if (kind == WIRE_SYN_NAK && v->syndrome != (WIRE_SYN_NAK | WIRE_NAK_PSN_SEQ))
 		asker->fatal_naks += v->psn == asker->acked;
@@ -344,6 +344,31 @@ trace_came(struct pair_side *side, const struct pair_view *v)
 		side->early = v->psn;
 }
 
+/*
+ * A request of side has arrived. With selective repeat it may be held, so contig is what may have
+ * been executed.
+ */
+static void
+trace_contig(struct pair_side *side, const struct pair_view *v)
+{
+	struct pair *s = side->pair;
+	uint32_t was = side->contig;
+	struct pair_op *op;
+
+	if (s->cfg.sr == 0) {
+		side->contig += v->psn == side->contig ? v->npkts : 0;
+	} else if (v->psn < RTE_DIM(side->came) * 64) {
+		side->came[v->psn / 64] |= UINT64_C(1) << (v->psn % 64);
+		while (side->contig < RTE_DIM(side->came) * 64 &&
+		       side->came[side->contig / 64] >> (side->contig % 64) & 1) {
+			op = trace_op(side, side->contig);
+			side->contig += op->opcode == UROCE_WR_RDMA_READ ? op->npkts : 1;
+		}
+	}
+	if (side->contig != was)
+		s->last_progress_ns = s->now_ns;
+}
+
 void
 pair_trace_arriving(struct pair *s, const struct pair_pkt *p)
 {
@@ -355,10 +380,7 @@ pair_trace_arriving(struct pair *s, const struct pair_pkt *p)
 	if ((v->flags & WIRE_F_REQ) && v->to->qp->conn.state >= QP_RTR &&
 	    v->to->qp->conn.state != QP_ERR) {
 		trace_came(v->to, v);
-		if (v->psn == v->from->contig) {
-			v->from->contig += v->npkts;
-			s->last_progress_ns = s->now_ns;
-		}
+		trace_contig(v->from, v);
 	}
 	if (!(v->flags & WIRE_F_REQ) && v->to->qp->conn.state >= QP_RTS &&
 	    v->to->qp->conn.state != QP_ERR)

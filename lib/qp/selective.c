@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <stdlib.h>
+#include <string.h>
+#include <rte_common.h>
+#include "qp/qp.h"
+#include "qp/selective.h"
+
+#define FRAME_BYTES RTE_ALIGN_CEIL(WIRE_MAX_OVERHEAD + 4096u, 64u)
+
+struct qp_psns
+qp_psns_from(const struct qp_psns *s, uint32_t from)
+{
+	uint32_t w = from / 64 % 2, n = from % 64;
+	uint64_t a = s->word[w], b = s->word[1 - w];
+
+	if (n == 0)
+		return (struct qp_psns){{a, b}};
+	return (struct qp_psns){{a >> n | b << (64 - n), b >> n | a << (64 - n)}};
+}
+
+struct qp_psns
+qp_psns_at(const struct qp_psns *s, uint32_t from)
+{
+	return qp_psns_from(s, QP_SR_WINDOW - from % QP_SR_WINDOW);
+}
+
+struct qp_sr_pool *
+qp_sr_pool_create(void)
+{
+	struct qp_sr_pool *p = calloc(1, sizeof(*p));
+	uint32_t i;
+
+	if (p == NULL)
+		return NULL;
+	p->all_hold = calloc(QP_SR_QPS, sizeof(*p->all_hold));
+	p->all_mend = calloc(QP_SR_QPS, sizeof(*p->all_mend));
+	p->free = calloc(QP_SR_FRAMES, sizeof(*p->free));
+	p->frames = malloc((size_t)QP_SR_FRAMES * FRAME_BYTES);
+	if (p->all_hold == NULL || p->all_mend == NULL || p->free == NULL || p->frames == NULL) {
+		qp_sr_pool_free(p);
+		return NULL;
+	}
+	for (i = 0; i < QP_SR_QPS; i++) {
+		p->all_hold[i].next = i + 1 < QP_SR_QPS ? &p->all_hold[i + 1] : NULL;
+		p->all_mend[i].next = i + 1 < QP_SR_QPS ? &p->all_mend[i + 1] : NULL;
+	}
+	p->hold = p->all_hold;
+	p->mend = p->all_mend;
+	/* The frame used last is used next. */
+	for (i = 0; i < QP_SR_FRAMES; i++)
+		p->free[i] = (uint16_t)(QP_SR_FRAMES - 1 - i);
+	p->nfree = QP_SR_FRAMES;
+	return p;
+}
+
+void
+qp_sr_pool_free(struct qp_sr_pool *p)
+{
+	if (p == NULL)
+		return;
+	free(p->all_hold);
+	free(p->all_mend);
+	free(p->free);
+	free(p->frames);
+	free(p);
+}
+
+bool
+qp_sr_pool_whole(const struct qp_sr_pool *p)
+{
+	const struct qp_hold *h = p->hold;
+	uint32_t n = 0;
+
+	for (; h != NULL; h = h->next)
+		n++;
+	return n == QP_SR_QPS && p->nfree == QP_SR_FRAMES;
+}
+
+void
+qp_sr_set(struct qp_sr_pool *p, struct qp *qp, enum qp_sr_state state)
+{
+	qp->conn.sr = (struct qp_sr){.state = qp->conn.type == QP_TYPE_RC ? state : QP_SR_OFF,
+				     .dup_told = true};
+	qp_sr_drop(p, qp);
+}
+
+uint8_t *
+qp_sr_frame_at(const struct qp_sr_pool *p, uint16_t index)
+{
+	return p->frames + (size_t)index * FRAME_BYTES;
+}
+
+uint8_t *
+qp_sr_frame(struct qp_sr_pool *p, uint16_t *index)
+{
+	if (p->nfree == 0)
+		return NULL;
+	*index = p->free[--p->nfree];
+	return qp_sr_frame_at(p, *index);
+}
+
+void
+qp_sr_frame_put(struct qp_sr_pool *p, uint16_t index)
+{
+	p->free[p->nfree++] = index;
+}
+
+struct qp_hold *
+qp_hold_take(struct qp_sr_pool *p, struct qp *qp)
+{
+	struct qp_hold *h = qp->bind.hold;
+
+	if (h != NULL || p->hold == NULL)
+		return h;
+	h = p->hold;
+	p->hold = h->next;
+	h->n = 0;
+	h->held = (struct qp_psns){{0, 0}};
+	qp->bind.hold = h;
+	qp->conn.rcv.holding = true;
+	return h;
+}
+
+uint32_t
+qp_hold_drop(struct qp_sr_pool *p, struct qp *qp)
+{
+	struct qp_hold *h = qp->bind.hold;
+	uint32_t i, n;
+
+	qp->conn.rcv.holding = false;
+	if (h == NULL)
+		return 0;
+	n = h->n;
+	for (i = 0; i < QP_SR_WINDOW && h->n != 0; i++) {
+		if (qp_psns_has(&h->held, i)) {
+			qp_sr_frame_put(p, h->frame[i]);
+			h->n--;
+		}
+	}
+	h->next = p->hold;
+	p->hold = h;
+	qp->bind.hold = NULL;
+	return n;
+}
+
+/* A mend that its QP does not need now: nothing of that QP is missing. */
+static struct qp_mend *
+take_idle(struct qp_sr_pool *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < QP_SR_QPS; i++) {
+		struct qp_mend *m = &p->all_mend[p->next_mend++ % QP_SR_QPS];
+
+		if (m->qp != NULL && qp_psns_empty(&m->got) && qp_psns_empty(&m->lost)) {
+			m->qp->bind.mend = NULL;
+			return m;
+		}
+	}
+	return NULL;
+}
+
+struct qp_mend *
+qp_mend_take(struct qp_sr_pool *p, struct qp *qp)
+{
+	struct qp_mend *m = qp->bind.mend;
+
+	if (m != NULL || p == NULL)
+		return m;
+	m = p->mend;
+	if (m != NULL)
+		p->mend = m->next;
+	else
+		m = take_idle(p);
+	if (m == NULL)
+		return NULL;
+	memset(m, 0, sizeof(*m));
+	m->qp = qp;
+	m->base_psn = m->top_psn = qp->conn.snd.una_psn;
+	qp->bind.mend = m;
+	return m;
+}
+
+void
+qp_mend_clear(struct qp *qp)
+{
+	struct qp_mend *m = qp->bind.mend;
+
+	qp->conn.snd.resend = false;
+	if (m == NULL)
+		return;
+	memset(m->resent, 0, sizeof(m->resent));
+	m->got = m->lost = (struct qp_psns){{0, 0}};
+	m->base_psn = m->top_psn = qp->conn.snd.una_psn;
+}
+
+void
+qp_sr_drop(struct qp_sr_pool *p, struct qp *qp)
+{
+	struct qp_mend *m = qp->bind.mend;
+	uint32_t n = qp_hold_drop(p, qp);
+
+	if (n != 0)
+		qp->bind.counters->ctr[COUNTER_RSP_HELD_LOST] += n;
+	qp->conn.rcv.sack_due = false;
+	qp->conn.snd.resend = false;
+	if (m == NULL)
+		return;
+	m->qp = NULL;
+	m->next = p->mend;
+	p->mend = m;
+	qp->bind.mend = NULL;
+}

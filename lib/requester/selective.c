@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "requester/selective.h"
+#include <rte_branch_prediction.h>
+#include <rte_common.h>
+#include "requester/recovery.h"
+#include "wire/psn.h"
+#include "wire/sack.h"
+
+static uint32_t
+threshold(const struct qp *qp)
+{
+	return qp->conn.sr.threshold != 0 ? qp->conn.sr.threshold : QP_SR_THRESHOLD;
+}
+
+/* Packets arrived up to this many places late: waits for twice as many from now on. */
+static void
+reordered(struct qp *qp, uint32_t places)
+{
+	uint32_t most = RTE_MIN(RTE_MAX(2 * places, threshold(qp)), QP_SR_THRESHOLD_MOST);
+
+	qp->conn.sr.threshold = (uint8_t)most;
+}
+
+/* The record of a retransmission of psn; NULL: none is known. */
+static struct qp_resent *
+resent_of(struct qp_mend *m, uint32_t psn)
+{
+	struct qp_resent *r = &m->resent[psn % QP_SR_WINDOW];
+
+	return r->serial != 0 && r->psn == psn ? r : NULL;
+}
+
+/* psn, which the peer lacked, has arrived: as what was sent first, or again? */
+static void
+arrived(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t psn)
+{
+	struct qp_resent *r = resent_of(m, psn);
+	int32_t places = psn_diff(m->top_psn, psn);
+
+	qp_psns_remove(&m->lost, psn);
+	if (r == NULL) {
+		if (places > 1)
+			reordered(qp, (uint32_t)places);
+	} else if (2 * (env->now_ns - r->at_ns) < qp->conn.loss.srtt_ns) {
+		/* Too early for a response to the second copy. */
+		reordered(qp, (uint32_t)RTE_MAX(places, 1));
+	} else {
+		m->newest = RTE_MAX(m->newest, r->serial);
+	}
+}
+
+/* The peer has told of duplicates: were they retransmissions? */
+static void
+judge(struct qp_env *env, struct qp *qp, const struct wire_sack *s)
+{
+	struct qp_sr *sr = &qp->conn.sr;
+	uint16_t dups = rte_be_to_cpu_16(s->dups), more = (uint16_t)(dups - sr->dups_seen);
+	uint32_t psn = rte_be_to_cpu_32(s->dup_psn) & WIRE_PSN_MASK;
+	struct qp_mend *m = qp->bind.mend;
+	struct qp_resent *r;
+
+	if (!(s->flags & WIRE_SACK_DUPLICATE))
+		return;
+	sr->dups_seen = dups;
+	r = m != NULL ? resent_of(m, psn) : NULL;
+	if (r == NULL || r->judged || more > QP_SR_WINDOW)
+		return; /* the network's, or a probe's after which all was sent again */
+	r->judged = true;
+	more = RTE_MIN(more, sr->unjudged);
+	sr->unjudged -= more;
+	sr->spurious += more;
+	env->counters->ctr[COUNTER_REQ_SPURIOUS] += more;
+	/* The place of its original is not known any more; it was at least the threshold. */
+	reordered(qp, RTE_MAX(threshold(qp), (uint32_t)psn_diff(r->high_psn, psn) / 2));
+}
+
+/* Moves the sets' begin to psn: all before it has arrived. */
+static void
+advance(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t psn)
+{
+	uint32_t n = RTE_MIN((uint32_t)psn_diff(psn, m->base_psn), QP_SR_WINDOW), i;
+
+	for (i = 0; i < n; i++) {
+		uint32_t at = psn_add(m->base_psn, i);
+
+		if (qp_psns_has(&m->got, at))
+			qp_psns_remove(&m->got, at);
+		else if (psn_lt(at, m->top_psn))
+			arrived(env, qp, m, at);
+	}
+	m->base_psn = psn;
+	if (psn_lt(m->top_psn, psn))
+		m->top_psn = psn;
+}
+
+/* Takes the held PSNs of a SACK whose ePSN is the base. */
+static void
+take_held(struct qp_env *env, struct qp *qp, struct qp_mend *m, const struct qp_psns *held)
+{
+	uint32_t top = m->top_psn, i;
+
+	for (i = 1; i < QP_SR_WINDOW; i++) {
+		uint32_t psn = psn_add(m->base_psn, i);
+
+		if (!(held->word[i / 64] >> (i % 64) & 1) || qp_psns_has(&m->got, psn))
+			continue;
+		if (psn_lt(psn, m->top_psn))
+			arrived(env, qp, m, psn);
+		qp_psns_add(&m->got, psn);
+		if (psn_le(top, psn))
+			top = psn_add(psn, 1);
+	}
+	m->top_psn = top;
+}
+
+/* Is psn, which the peer lacks, lost? */
+static bool
+is_lost(const struct qp_env *env, const struct qp *qp, struct qp_mend *m, uint32_t psn)
+{
+	const struct qp_resent *r = resent_of(m, psn);
+	uint64_t srtt_ns = qp->conn.loss.srtt_ns;
+
+	/* top_psn is one past the last that has arrived. */
+	if (r == NULL)
+		return psn_diff(m->top_psn, psn) > (int32_t)threshold(qp);
+	if (env->now_ns - r->at_ns < srtt_ns)
+		return false;
+	return psn_diff(m->top_psn, r->high_psn) > (int32_t)threshold(qp) || m->newest > r->serial;
+}
+
+/* The WQE of psn, from number *i on; NULL: none that was sent. */
+static struct qp_sq_entry *
+entry_of(const struct qp *qp, uint32_t psn, uint32_t *i)
+{
+	const struct qp_snd *snd = &qp->conn.snd;
+
+	for (; *i != snd->head; ++*i) {
+		struct qp_sq_entry *e = qp_sq_entry(qp, *i);
+
+		if (e->npkts != 0 && psn_lt(psn, psn_add(e->first_psn, e->npkts)))
+			return psn_lt(psn, e->first_psn) ? NULL : e;
+	}
+	return NULL;
+}
+
+static void
+lose(struct qp *qp, struct qp_mend *m, uint32_t psn)
+{
+	qp_psns_add(&m->lost, psn);
+	qp->conn.snd.resend = true;
+}
+
+/* Finds what is lost before the last packet that has arrived. */
+static void
+find_lost(struct qp_env *env, struct qp *qp, struct qp_mend *m)
+{
+	uint32_t psn = m->base_psn, i = qp->conn.snd.tail;
+	bool any = false;
+
+	while (psn_lt(psn, m->top_psn)) {
+		struct qp_sq_entry *e = entry_of(qp, psn, &i);
+		bool whole = e != NULL && req_fetches(e);
+
+		if (e == NULL || (whole && psn != e->first_psn))
+			break; /* the rest of a READ that was requested in parts: the probe's */
+		if (!qp_psns_has(&m->got, psn) && !qp_psns_has(&m->lost, psn) &&
+		    is_lost(env, qp, m, psn)) {
+			lose(qp, m, psn);
+			any = true;
+		}
+		psn = psn_add(psn, whole ? e->npkts : 1);
+		if ((uint32_t)psn_diff(psn, m->base_psn) >= QP_SR_WINDOW)
+			break;
+	}
+	if (!any)
+		return;
+	/* `fixed` makes its window small because go-back-N would lose it all. */
+	if (qp->conn.snd.cc_told)
+		cc_on_loss(&qp->conn.snd.cc, &qp->conn.cc_flow, env->now_ns);
+	env->ops->qp_wake(env->ops_ctx, qp);
+}
+
+/* Are all PSNs of the SACK with this ePSN ones that were sent? */
+static bool
+was_sent(const struct qp_snd *snd, uint32_t epsn, const struct qp_psns *held)
+{
+	uint32_t last = held->word[1] != 0   ? 127 - (uint32_t)__builtin_clzll(held->word[1])
+			: held->word[0] != 0 ? 63 - (uint32_t)__builtin_clzll(held->word[0])
+					     : 0;
+
+	if (last == 0)
+		return psn_le(epsn, snd->high_psn);
+	return psn_lt(psn_add(epsn, last), snd->high_psn);
+}
+
+bool
+req_rx_sack(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	struct qp_snd *snd = &qp->conn.snd;
+	struct wire_sack s;
+	struct qp_psns held;
+	struct qp_mend *m;
+
+	if (qp->conn.sr.state == QP_SR_OFF || env->sr == NULL || !wire_sack_get(pkt, &s))
+		return false;
+	held = (struct qp_psns){{rte_le_to_cpu_64(s.held[0]), rte_le_to_cpu_64(s.held[1])}};
+	if (!psn_lt(pkt->psn, snd->una_psn) && !was_sent(snd, pkt->psn, &held))
+		return false;
+	if (unlikely(snd->cc_told))
+		req_cc_response(qp, pkt);
+	env->counters->ctr[COUNTER_REQ_SACK]++;
+	judge(env, qp, &s);
+	if (psn_lt(pkt->psn, snd->una_psn)) {
+		req_watch_stale(env, qp);
+		return true;
+	}
+	if (!req_ack_until(env, qp, pkt->psn)) {
+		req_read_gap(env, qp, psn_add(pkt->psn, WIRE_PSN_MASK), false); /* as an ACK */
+		return true;
+	}
+	if (qp->conn.state == QP_ERR || req_rnr_waits(qp))
+		return true;
+	if (qp_psns_empty(&held) && qp->bind.mend == NULL)
+		return true;
+	m = qp_mend_take(env->sr, qp);
+	if (m == NULL || psn_lt(pkt->psn, m->base_psn))
+		return true; /* no memory: the probe's; or older than the last */
+	advance(env, qp, m, pkt->psn);
+	take_held(env, qp, m, &held);
+	find_lost(env, qp, m);
+	return true;
+}
+
+/*
+ * The ACK timeout counts from the last progress, or from the first packet sent. Retransmissions
+ * delay the next probe, but not the end of the timeout.
+ */
+static void
+resent_timer(const struct qp_env *env, struct qp *qp)
+{
+	struct qp_snd *snd = &qp->conn.snd;
+	uint64_t from_ns = snd->probe_ns != 0 ? snd->probe_ns - snd->wait_ns : env->now_ns;
+
+	if (snd->wait_ns == 0)
+		return;
+	if (!qp_deadline_is_set(&qp->conn, QP_DEADLINE_ACK) && qp->conn.loss.timeout_ns != 0)
+		qp_deadline_set(&qp->conn, QP_DEADLINE_ACK, from_ns + qp->conn.loss.timeout_ns);
+	snd->probe_ns = env->now_ns + snd->wait_ns;
+}
+
+static void
+resent_note(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t psn)
+{
+	struct qp_resent *r = &m->resent[psn % QP_SR_WINDOW];
+
+	*r = (struct qp_resent){.psn = psn,
+				.high_psn = qp->conn.snd.high_psn,
+				.serial = ++m->serial,
+				.at_ns = env->now_ns};
+	qp->conn.sr.resent++;
+	if (qp->conn.sr.unjudged < UINT16_MAX)
+		qp->conn.sr.unjudged++;
+	env->counters->ctr[COUNTER_REQ_SELECTIVE]++;
+	resent_timer(env, qp);
+	/* Karn: a response may be to either copy, and those to later packets wait for it. */
+	if (qp->conn.snd.watch & QP_WATCH_RTT)
+		qp->conn.snd.watch =
+			(qp->conn.snd.watch & (uint8_t)~QP_WATCH_RTT) | QP_WATCH_RTT_WANT;
+}
+
+/* Sends psn, of WQE number i, whose copy is e. The cursor stays where it is. */
+static enum req_step
+resend_one(struct qp_env *env, struct qp *qp, uint32_t i, struct qp_sq_entry *e, uint32_t psn)
+{
+	struct qp_snd *snd = &qp->conn.snd;
+	uint32_t cur = snd->cur, cur_pkt = snd->cur_pkt, next_psn = snd->next_psn;
+	uint32_t rd_psns = snd->rd_psns;
+	uint8_t since_ackreq = snd->since_ackreq;
+	bool ack_owed = snd->ack_owed;
+	enum req_step step;
+
+	qp_record(env, qp, QP_RECORD_AGAIN, 0, psn, 1);
+	snd->cur = i;
+	snd->cur_pkt = psn_diff(psn, e->first_psn) & WIRE_PSN_MASK;
+	snd->next_psn = psn;
+	snd->since_ackreq = QP_ACKREQ_PKTS; /* asks for an ACK */
+	snd->resending = true;
+	step = req_send_again(env, qp, e);
+	snd->resending = false;
+	snd->cur = cur;
+	snd->cur_pkt = cur_pkt;
+	snd->next_psn = next_psn;
+	snd->rd_psns = rd_psns;
+	snd->since_ackreq = since_ackreq;
+	snd->ack_owed = ack_owed;
+	return step;
+}
+
+enum req_step
+req_resend(struct qp_env *env, struct qp *qp, struct qp_turn turn)
+{
+	struct qp_snd *snd = &qp->conn.snd;
+	struct qp_mend *m = qp->bind.mend;
+	uint32_t k, i = snd->tail;
+
+	if (m == NULL || !qp->conn.path_ok) {
+		snd->resend = false;
+		return REQ_NEXT;
+	}
+	if (psn_lt(m->base_psn, snd->una_psn))
+		advance(env, qp, m, snd->una_psn);
+	for (k = 0; k < QP_SR_WINDOW && !qp_psns_empty(&m->lost); k++) {
+		uint32_t psn = psn_add(m->base_psn, k);
+		struct qp_sq_entry *e;
+		enum req_step step;
+
+		if (!qp_psns_has(&m->lost, psn))
+			continue;
+		if (qp_turn_over(env, turn))
+			return REQ_NO_ROOM;
+		/* What go-back-N sends again anyway is not sent twice. */
+		e = psn_lt(psn, snd->next_psn) ? entry_of(qp, psn, &i) : NULL;
+		step = e != NULL ? resend_one(env, qp, i, e, psn) : REQ_NEXT;
+		if (step == REQ_NO_ROOM || step == REQ_HELD)
+			return step;
+		qp_psns_remove(&m->lost, psn);
+		if (step == REQ_SENT) {
+			resent_note(env, qp, m, psn);
+		} else if (e != NULL) {
+			/* Its memory is gone: the error comes when it is the oldest (REQ-01). */
+			req_rewind(env, qp);
+			break;
+		}
+	}
+	snd->resend = false;
+	return REQ_NEXT;
+}
+
+bool
+req_probe_selective(struct qp_env *env, struct qp *qp)
+{
+	struct qp_snd *snd = &qp->conn.snd;
+	struct qp_mend *m;
+
+	if (qp->conn.sr.state != QP_SR_ON || env->sr == NULL || qp->conn.loopback ||
+	    snd->next_psn != snd->high_psn || snd->tail == snd->head ||
+	    !req_sends(qp_sq_entry(qp, snd->tail)) || !psn_lt(snd->una_psn, snd->next_psn))
+		return false;
+	m = qp_mend_take(env->sr, qp);
+	if (m == NULL || psn_lt(snd->una_psn, m->base_psn))
+		return false;
+	advance(env, qp, m, snd->una_psn);
+	lose(qp, m, snd->una_psn);
+	return true;
+}

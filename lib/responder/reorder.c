@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "responder/reorder.h"
+#include <string.h>
+#include <rte_common.h>
+#include "responder/responder_parts.h"
+#include "wire/sack.h"
+
+/* Gaps in a row for which a peer may ignore all SACKs. */
+#define IGNORED_MOST 4
+/* Held requests of a gap, at least, for it to count. */
+#define IGNORED_HELD 4
+
+static void
+duplicate(struct qp *qp, uint32_t psn)
+{
+	struct qp_sr *sr = &qp->conn.sr;
+
+	sr->dups++;
+	sr->dup_psn = psn;
+	sr->dup_told = false;
+}
+
+bool
+rsp_hold(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	struct qp_rcv *rcv = &qp->conn.rcv;
+	int32_t ahead = psn_diff(pkt->psn, rcv->epsn);
+	uint32_t at = pkt->psn % QP_SR_WINDOW, len;
+	struct qp_hold *h;
+	uint8_t *frame;
+
+	if (qp->conn.sr.state != QP_SR_ON || env->sr == NULL || qp->conn.loopback ||
+	    rcv->nak_due || rcv->nak_sent || ahead >= (int32_t)QP_SR_WINDOW)
+		return false;
+	h = qp_hold_take(env->sr, qp);
+	if (h == NULL)
+		return false;
+	if (qp_psns_has(&h->held, pkt->psn)) {
+		env->counters->ctr[COUNTER_RSP_DUP]++;
+		duplicate(qp, pkt->psn);
+		rcv->sack_due = true;
+		return true;
+	}
+	frame = qp_sr_frame(env->sr, &h->frame[at]);
+	if (frame == NULL)
+		return false;
+	len = (uint32_t)(pkt->payload - pkt->l2) + pkt->payload_len + pkt->pad_len + WIRE_ICRC_LEN;
+	memcpy(frame, pkt->l2, len);
+	h->len[at] = (uint16_t)len;
+	qp_psns_add(&h->held, pkt->psn);
+	if (h->n++ == 0) {
+		/* The peer filled the last gap alone: it heeds SACKs. */
+		if (qp->conn.sr.expect_dup != 0)
+			qp->conn.sr.ignored = 0;
+		qp->conn.sr.expect_dup = 0;
+	}
+	env->counters->ctr[COUNTER_RSP_HELD]++;
+	rcv->sack_due = true;
+	return true;
+}
+
+void
+rsp_hold_discard(struct qp_env *env, struct qp *qp)
+{
+	if (!qp->conn.rcv.holding)
+		return;
+	env->counters->ctr[COUNTER_RSP_HELD_LOST] += qp_hold_drop(env->sr, qp);
+	qp->conn.rcv.sack_due = false;
+}
+
+/* Executes the held request with the ePSN. Returns false if it was not executed. */
+static bool
+execute_one(struct qp_env *env, struct qp *qp)
+{
+	struct qp_hold *h = qp->bind.hold;
+	struct qp_rcv *rcv = &qp->conn.rcv;
+	uint32_t psn = rcv->epsn, was = env->dropped;
+	uint16_t index = h->frame[psn % QP_SR_WINDOW];
+	struct wire_pkt pkt;
+
+	qp_psns_remove(&h->held, psn);
+	h->n--;
+	/* It was parsed when it came. */
+	if (wire_parse(qp_sr_frame_at(env->sr, index), h->len[psn % QP_SR_WINDOW], &pkt) == WIRE_OK)
+		rsp_execute(env, qp, &pkt);
+	env->dropped = was; /* it was counted when it came */
+	qp_sr_frame_put(env->sr, index);
+	return rcv->epsn != psn;
+}
+
+/* A READ took PSNs first .. end, and a wrong peer has sent requests with such PSNs, too. */
+static void
+discard_taken(struct qp_env *env, struct qp_hold *h, uint32_t first, uint32_t end)
+{
+	uint32_t i, n = RTE_MIN((uint32_t)psn_diff(end, first), QP_SR_WINDOW);
+
+	for (i = 0; i < n && h->n != 0; i++) {
+		uint32_t psn = psn_add(first, i);
+
+		if (!qp_psns_has(&h->held, psn))
+			continue;
+		qp_psns_remove(&h->held, psn);
+		h->n--;
+		qp_sr_frame_put(env->sr, h->frame[psn % QP_SR_WINDOW]);
+		env->counters->ctr[COUNTER_RSP_HELD_LOST]++;
+	}
+}
+
+/* The gap before the held requests is closed. n: requests that were executed. */
+static void
+close_gap(struct qp_env *env, struct qp *qp, uint32_t n)
+{
+	struct qp_sr *sr = &qp->conn.sr;
+
+	qp_hold_drop(env->sr, qp);
+	sr->expect_dup = n >= IGNORED_HELD ? (uint8_t)n : 0;
+}
+
+void
+rsp_execute_held(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	const struct wire_pkt *(*rx_next)(struct qp_env *, const struct wire_pkt *) = env->rx_next;
+	struct qp_rcv *rcv = &qp->conn.rcv;
+	uint32_t psn = rcv->epsn, n = 0;
+	bool more;
+
+	env->rx_next = NULL; /* held packets are in no burst */
+	rsp_execute(env, qp, pkt);
+	more = rcv->epsn != psn;
+	/* The QP may fail, which gives back all it holds. */
+	while (rcv->holding && more && !rcv->nak_due && !rcv->fatal) {
+		if (psn_diff(rcv->epsn, psn) > 1)
+			discard_taken(env, qp->bind.hold, psn_add(psn, 1), rcv->epsn);
+		psn = rcv->epsn;
+		if (!qp_psns_has(&qp->bind.hold->held, psn))
+			break;
+		more = execute_one(env, qp);
+		n += more;
+	}
+	env->rx_next = rx_next;
+	if (!rcv->holding)
+		return;
+	if (rcv->nak_due || rcv->fatal) {
+		rsp_hold_discard(env, qp);
+		return;
+	}
+	/* Some requests that were dropped without a NAK, or not needed any more, end it, too. */
+	if (qp->bind.hold->n == 0)
+		close_gap(env, qp, n);
+	rcv->sack_due = true;
+}
+
+void
+rsp_duplicate_told(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
+{
+	struct qp_sr *sr = &qp->conn.sr;
+
+	rsp_duplicate(env, qp, pkt);
+	if (qp->conn.loopback)
+		return;
+	duplicate(qp, pkt->psn);
+	if (pkt->op->flags & (WIRE_F_SEND | WIRE_F_WRITE))
+		qp->conn.rcv.sack_due = true;
+	if (sr->expect_dup == 0 || --sr->expect_dup != 0 || ++sr->ignored < IGNORED_MOST)
+		return;
+	sr->state = QP_SR_CAN;
+	env->counters->ctr[COUNTER_RSP_SR_FALLBACK]++;
+	qp_record(env, qp, QP_RECORD_SR_OFF, 0, qp->conn.rcv.epsn, 0);
+	rsp_hold_discard(env, qp);
+	qp->conn.rcv.sack_due = false;
+}
+
+bool
+rsp_sack_send(struct qp_env *env, struct qp *qp)
+{
+	struct qp_rcv *rcv = &qp->conn.rcv;
+	struct qp_sr *sr = &qp->conn.sr;
+	struct wire_fields f = {.opcode = WIRE_OPCODE_SACK,
+				.psn = rcv->epsn,
+				.syndrome = WIRE_SYN_ACK | WIRE_SYN_NO_CREDITS,
+				.msn = rcv->msn};
+	struct wire_sack sack = {.version = WIRE_SACK_VERSION,
+				 .flags = sr->dup_told ? 0 : WIRE_SACK_DUPLICATE,
+				 .dups = rte_cpu_to_be_16(sr->dups),
+				 .dup_psn = rte_cpu_to_be_32(sr->dup_psn)};
+	struct rte_mbuf *m = rsp_frame(env);
+	struct qp_psns held;
+	uint32_t hdr;
+	uint8_t *p;
+
+	if (m == NULL)
+		return false;
+	if (qp->bind.hold != NULL) {
+		held = qp_psns_from(&qp->bind.hold->held, rcv->epsn);
+		sack.held[0] = rte_cpu_to_le_64(held.word[0]);
+		sack.held[1] = rte_cpu_to_le_64(held.word[1]);
+	}
+	p = rte_pktmbuf_mtod(m, uint8_t *);
+	hdr = wire_hdr_put(&qp->conn.tmpl, &f, sizeof(sack), p);
+	memcpy(p + hdr, &sack, sizeof(sack));
+	rsp_emit(env, qp, m, hdr, sizeof(sack));
+	sr->dup_told = true;
+	rcv->sack_due = false;
+	rcv->ack_due = false; /* the ePSN acknowledges everything before it */
+	env->counters->ctr[COUNTER_RSP_SACK]++;
+	return true;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Early requests that are held until their turn, for peers that have agreed to selective repeat
+ * (doc/selective-repeat.md). A held request is a copy of its frame and has had no effect. When its
+ * turn comes it is executed like a request that arrives then, with all checks, so the visible order
+ * is that of the PSNs (SR-02).
+ *
+ * While requests are held, no NAK is due or sent: a NAK makes the requester send everything again
+ * from the ePSN on, so whatever is held is discarded with it. Owner worker only.
+ */
+#ifndef RESPONDER_REORDER_H
+#define RESPONDER_REORDER_H
+
+#include "qp/qp.h"
+#include "wire/parse.h"
+
+/*
+ * Holds the early request pkt and makes a selective acknowledgement due. Returns false, with no
+ * effect, if it cannot be held: no agreement, too far ahead, no memory, or after a NAK.
+ */
+bool rsp_hold(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
+/* Executes pkt, which has the ePSN, and the held requests that follow it. */
+void rsp_execute_held(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
+/* A NAK is due: discards what is held. */
+void rsp_hold_discard(struct qp_env *env, struct qp *qp);
+/* A duplicate from a peer that has agreed: responds as rsp_duplicate, and tells the peer. */
+void rsp_duplicate_told(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt);
+/* Sends the selective acknowledgement that is due. Returns false if there is no space. */
+bool rsp_sack_send(struct qp_env *env, struct qp *qp);
+
+#endif
