@@ -56,11 +56,12 @@
 	X(RSP_WRONG_KEY, "wrong_keys") /* requests with an R_Key that names nothing */             \
 	X(RSP_READ_PKTS, "sent_read_responses")                                                    \
 	X(RSP_MSG_LOST, "lost_messages") /* UC: ended by a gap or by the next message */           \
-	X(REQ_SELECTIVE, "selective_retransmissions") /* packets sent again without those behind */ \
-	X(REQ_SPURIOUS, "spurious_retransmissions")   /* of these, the original had arrived */     \
-	X(REQ_SACK, "rcvd_sacks")                     /* selective acknowledgements */             \
+	X(REQ_SELECTIVE,                                                                           \
+	  "selective_retransmissions")              /* packets sent again without those behind */  \
+	X(REQ_SPURIOUS, "spurious_retransmissions") /* of these, the original had arrived */       \
+	X(REQ_SACK, "rcvd_sacks")                   /* selective acknowledgements */               \
 	X(RSP_SACK, "sent_sacks")                                                                  \
-	X(RSP_HELD, "held_requests")              /* early requests kept until their turn came */  \
+	X(RSP_HELD, "held_requests") /* early requests kept until their turn came */               \
 	X(RSP_HELD_LOST, "discarded_held_requests") /* of these, given up: NAK, error, reset */    \
 	X(RSP_SR_FALLBACK, "selective_repeat_fallbacks") /* peers that ignored SACKs */            \
 	X(MIGRATED, "path_migrations")                                                             \

@@ -84,7 +84,8 @@ struct qp_snd {
 			bool cc_told : 1;
 			bool rd_lossy : 1;  /* READ responses or atomic ACKs were lost once */
 			bool draining : 1;  /* SQD: finish what was started */
-			bool resending : 1; /* within req_resend: the cursor is moved for a packet */
+			bool resending : 1; /* within req_resend: the cursor is moved for a packet
+					     */
 		};
 		struct {
 			uint8_t first : 2;   /* resend or flushing: work before any new packet */
@@ -177,7 +178,7 @@ struct qp_rcv {
 	bool ack_due : 1;   /* send an ACK of ack_psn once the READs before it are done */
 	bool nak_due : 1;   /* send a NAK once the READs before it are done */
 	bool key_pause : 1; /* too many wrong R_Keys: see conn.wrong_keys */
-	bool fatal : 1; /* the NAK due is fatal: accept no more requests, ERR once it was sent */
+	bool fatal : 1;    /* the NAK due is fatal: accept no more requests, ERR once it was sent */
 	bool holding : 1;  /* early requests are held (bind.hold); no NAK is due or sent then */
 	bool sack_due : 1; /* send a selective acknowledgement, in place of an ACK */
 };

@@ -123,7 +123,7 @@ static const struct field before_rcv[] = {
 	N(sr.ignored),
 	N(sr.expect_dup),
 	N(sr.dup_told),
-	B(sr.spare),
+	N(sr.calm),
 	N(sr.dups),
 	N(sr.dups_seen),
 	N(sr.unjudged),

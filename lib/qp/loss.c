@@ -13,14 +13,16 @@ wait_most(const struct qp *qp)
 
 /* Wait derived from the measured round trip. */
 static uint64_t
-wait_measured(const struct qp_loss *l)
+wait_measured(const struct qp *qp)
 {
+	const struct qp_loss *l = &qp->conn.loss;
 	uint64_t srtt_ns = l->srtt_ns, ns = srtt_ns + RTE_MAX(4ull * l->rttvar_ns, srtt_ns);
 
 	/* If the round trip varies widely: still send several probes per ACK timeout. */
 	if (l->timeout_ns != 0)
 		ns = RTE_MIN(ns, RTE_MAX(l->timeout_ns / QP_PROBES_LEAST, 2 * srtt_ns));
-	return RTE_MAX(ns, (uint64_t)QP_PROBE_MIN_NS);
+	return RTE_MAX(ns, qp->conn.sr.state == QP_SR_ON ? (uint64_t)QP_PROBE_SR_NS
+							 : (uint64_t)QP_PROBE_MIN_NS);
 }
 
 /* Is probe_ns wait_ns after the last progress, or after the first packet sent? */
@@ -37,7 +39,7 @@ void
 qp_loss_rewait(const struct qp_env *env, struct qp *qp)
 {
 	const struct qp_loss *l = &qp->conn.loss;
-	uint64_t ns = l->srtt_ns != 0 ? wait_measured(l) : QP_PROBE_FIRST_NS;
+	uint64_t ns = l->srtt_ns != 0 ? wait_measured(qp) : QP_PROBE_FIRST_NS;
 
 	ns = RTE_MIN(ns, wait_most(qp));
 	if (env->plain & QP_PLAIN_REQUESTER)

@@ -31,6 +31,7 @@
 
 #define QP_PROBE_FIRST_NS 1000000u /* before the first sample */
 #define QP_PROBE_MIN_NS   100000u  /* shortest wait after it */
+#define QP_PROBE_SR_NS    50000u   /* the same with selective repeat: costs one packet only */
 #define QP_PROBES_LEAST   8
 #define QP_TIMEOUTS_MOST  4           /* longest excused timeout, in ACK timeouts */
 #define QP_PROBE_MAX_NS   1000000000u /* longest wait if there is no ACK timeout */

@@ -16,11 +16,11 @@
 
 struct qp;
 
-#define QP_SR_WINDOW   128u  /* PSNs from the ePSN on that a SACK describes; a power of two */
-#define QP_SR_QPS      256u  /* QPs of a worker that hold requests, and that mend, at most */
-#define QP_SR_FRAMES   1024u /* requests that a worker holds, at most */
-#define QP_SR_THRESHOLD      3u  /* packets behind a gap that show a loss, at first */
-#define QP_SR_THRESHOLD_MOST 96u /* the same for a network that reorders */
+#define QP_SR_WINDOW         128u  /* PSNs from the ePSN on that a SACK describes; a power of two */
+#define QP_SR_QPS            256u  /* QPs of a worker that hold requests, and that mend, at most */
+#define QP_SR_FRAMES         1024u /* requests that a worker holds, at most */
+#define QP_SR_THRESHOLD      3u    /* packets behind a gap that show a loss, at first */
+#define QP_SR_THRESHOLD_MOST 96u   /* the same for a network that reorders */
 
 enum qp_sr_state {
 	QP_SR_OFF = 0, /* the device does not use it: no SACK is sent, and none accepted */
@@ -35,7 +35,7 @@ struct qp_sr {
 	uint8_t ignored;    /* responder: gaps in a row for which the peer ignored all SACKs */
 	uint8_t expect_dup; /* responder: duplicates that would show this once more */
 	bool dup_told;      /* responder: no duplicate since the last SACK */
-	uint8_t spare[1];   /* zero */
+	uint8_t calm;       /* requester: retransmissions since a packet was late */
 	uint16_t dups;      /* responder: duplicates received */
 	uint16_t dups_seen; /* requester: the last number that the peer told */
 	uint16_t unjudged;  /* requester: retransmissions that no duplicate was told of */
@@ -92,7 +92,8 @@ struct qp_resent {
 	uint32_t psn;
 	uint32_t high_psn; /* snd.high_psn when it was sent: packets from it on were sent later */
 	uint32_t serial;   /* order of these transmissions; 0: not sent again */
-	bool judged;       /* known to be spurious */
+	uint32_t first_serial; /* of the first of several times: which one arrives is not known */
+	bool judged;           /* known to be spurious */
 	uint64_t at_ns;
 };
 
@@ -112,7 +113,7 @@ struct qp_mend {
 struct qp_sr_pool {
 	struct qp_hold *hold; /* free ones */
 	struct qp_mend *mend;
-	uint32_t nfree;       /* free frames: free[0 .. nfree) */
+	uint32_t nfree; /* free frames: free[0 .. nfree) */
 	uint16_t *free;
 	uint8_t *frames;
 	struct qp_hold *all_hold;

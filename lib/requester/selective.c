@@ -6,6 +6,9 @@
 #include "wire/psn.h"
 #include "wire/sack.h"
 
+/* Retransmissions without a sign of reordering after which the threshold is halved. */
+#define CALM_RESENT 16u
+
 static uint32_t
 threshold(const struct qp *qp)
 {
@@ -19,6 +22,19 @@ reordered(struct qp *qp, uint32_t places)
 	uint32_t most = RTE_MIN(RTE_MAX(2 * places, threshold(qp)), QP_SR_THRESHOLD_MOST);
 
 	qp->conn.sr.threshold = (uint8_t)most;
+	qp->conn.sr.calm = 0;
+}
+
+/* A packet was sent again. If many were, and none was late, the network loses but keeps order. */
+static void
+calm(struct qp_sr *sr)
+{
+	if (sr->threshold == 0 || ++sr->calm < CALM_RESENT)
+		return;
+	sr->calm = 0;
+	sr->threshold /= 2;
+	if (sr->threshold <= QP_SR_THRESHOLD)
+		sr->threshold = 0;
 }
 
 /* The record of a retransmission of psn; NULL: none is known. */
@@ -30,9 +46,9 @@ resent_of(struct qp_mend *m, uint32_t psn)
 	return r->serial != 0 && r->psn == psn ? r : NULL;
 }
 
-/* psn, which the peer lacked, has arrived: as what was sent first, or again? */
+/* psn, which the peer lacked, has arrived. */
 static void
-arrived(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t psn)
+arrived(struct qp *qp, struct qp_mend *m, uint32_t psn)
 {
 	struct qp_resent *r = resent_of(m, psn);
 	int32_t places = psn_diff(m->top_psn, psn);
@@ -41,11 +57,8 @@ arrived(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t psn)
 	if (r == NULL) {
 		if (places > 1)
 			reordered(qp, (uint32_t)places);
-	} else if (2 * (env->now_ns - r->at_ns) < qp->conn.loss.srtt_ns) {
-		/* Too early for a response to the second copy. */
-		reordered(qp, (uint32_t)RTE_MAX(places, 1));
 	} else {
-		m->newest = RTE_MAX(m->newest, r->serial);
+		m->newest = RTE_MAX(m->newest, r->first_serial);
 	}
 }
 
@@ -76,7 +89,7 @@ judge(struct qp_env *env, struct qp *qp, const struct wire_sack *s)
 
 /* Moves the sets' begin to psn: all before it has arrived. */
 static void
-advance(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t psn)
+advance(struct qp *qp, struct qp_mend *m, uint32_t psn)
 {
 	uint32_t n = RTE_MIN((uint32_t)psn_diff(psn, m->base_psn), QP_SR_WINDOW), i;
 
@@ -86,7 +99,7 @@ advance(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t psn)
 		if (qp_psns_has(&m->got, at))
 			qp_psns_remove(&m->got, at);
 		else if (psn_lt(at, m->top_psn))
-			arrived(env, qp, m, at);
+			arrived(qp, m, at);
 	}
 	m->base_psn = psn;
 	if (psn_lt(m->top_psn, psn))
@@ -95,7 +108,7 @@ advance(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t psn)
 
 /* Takes the held PSNs of a SACK whose ePSN is the base. */
 static void
-take_held(struct qp_env *env, struct qp *qp, struct qp_mend *m, const struct qp_psns *held)
+take_held(struct qp *qp, struct qp_mend *m, const struct qp_psns *held)
 {
 	uint32_t top = m->top_psn, i;
 
@@ -105,7 +118,7 @@ take_held(struct qp_env *env, struct qp *qp, struct qp_mend *m, const struct qp_
 		if (!(held->word[i / 64] >> (i % 64) & 1) || qp_psns_has(&m->got, psn))
 			continue;
 		if (psn_lt(psn, m->top_psn))
-			arrived(env, qp, m, psn);
+			arrived(qp, m, psn);
 		qp_psns_add(&m->got, psn);
 		if (psn_le(top, psn))
 			top = psn_add(psn, 1);
@@ -120,9 +133,13 @@ is_lost(const struct qp_env *env, const struct qp *qp, struct qp_mend *m, uint32
 	const struct qp_resent *r = resent_of(m, psn);
 	uint64_t srtt_ns = qp->conn.loss.srtt_ns;
 
-	/* top_psn is one past the last that has arrived. */
+	/*
+	 * top_psn is one past the last that has arrived. If that is all that was sent, nothing else
+	 * will show a loss.
+	 */
 	if (r == NULL)
-		return psn_diff(m->top_psn, psn) > (int32_t)threshold(qp);
+		return psn_diff(m->top_psn, psn) > (int32_t)threshold(qp) ||
+		       (m->top_psn == qp->conn.snd.high_psn && qp->conn.sr.threshold == 0);
 	if (env->now_ns - r->at_ns < srtt_ns)
 		return false;
 	return psn_diff(m->top_psn, r->high_psn) > (int32_t)threshold(qp) || m->newest > r->serial;
@@ -225,8 +242,8 @@ req_rx_sack(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	m = qp_mend_take(env->sr, qp);
 	if (m == NULL || psn_lt(pkt->psn, m->base_psn))
 		return true; /* no memory: the probe's; or older than the last */
-	advance(env, qp, m, pkt->psn);
-	take_held(env, qp, m, &held);
+	advance(qp, m, pkt->psn);
+	take_held(qp, m, &held);
 	find_lost(env, qp, m);
 	return true;
 }
@@ -251,12 +268,18 @@ resent_timer(const struct qp_env *env, struct qp *qp)
 static void
 resent_note(struct qp_env *env, struct qp *qp, struct qp_mend *m, uint32_t psn)
 {
-	struct qp_resent *r = &m->resent[psn % QP_SR_WINDOW];
+	struct qp_resent *r = &m->resent[psn % QP_SR_WINDOW], *was = resent_of(m, psn);
+	uint32_t first_serial = was != NULL ? was->first_serial : m->serial + 1;
 
 	*r = (struct qp_resent){.psn = psn,
 				.high_psn = qp->conn.snd.high_psn,
 				.serial = ++m->serial,
+				.first_serial = first_serial,
+				/* Its duplicate shows that an ACK was late, no packet. */
+				.judged = (qp->conn.snd.watch & QP_WATCH_PROBED) &&
+					  psn == qp->conn.snd.una_psn,
 				.at_ns = env->now_ns};
+	calm(&qp->conn.sr);
 	qp->conn.sr.resent++;
 	if (qp->conn.sr.unjudged < UINT16_MAX)
 		qp->conn.sr.unjudged++;
@@ -308,7 +331,7 @@ req_resend(struct qp_env *env, struct qp *qp, struct qp_turn turn)
 		return REQ_NEXT;
 	}
 	if (psn_lt(m->base_psn, snd->una_psn))
-		advance(env, qp, m, snd->una_psn);
+		advance(qp, m, snd->una_psn);
 	for (k = 0; k < QP_SR_WINDOW && !qp_psns_empty(&m->lost); k++) {
 		uint32_t psn = psn_add(m->base_psn, k);
 		struct qp_sq_entry *e;
@@ -349,7 +372,7 @@ req_probe_selective(struct qp_env *env, struct qp *qp)
 	m = qp_mend_take(env->sr, qp);
 	if (m == NULL || psn_lt(snd->una_psn, m->base_psn))
 		return false;
-	advance(env, qp, m, snd->una_psn);
+	advance(qp, m, snd->una_psn);
 	lose(qp, m, snd->una_psn);
 	return true;
 }

@@ -29,8 +29,8 @@ rsp_hold(struct qp_env *env, struct qp *qp, const struct wire_pkt *pkt)
 	struct qp_hold *h;
 	uint8_t *frame;
 
-	if (qp->conn.sr.state != QP_SR_ON || env->sr == NULL || qp->conn.loopback ||
-	    rcv->nak_due || rcv->nak_sent || ahead >= (int32_t)QP_SR_WINDOW)
+	if (qp->conn.sr.state != QP_SR_ON || env->sr == NULL || qp->conn.loopback || rcv->nak_due ||
+	    rcv->nak_sent || ahead >= (int32_t)QP_SR_WINDOW)
 		return false;
 	h = qp_hold_take(env->sr, qp);
 	if (h == NULL)

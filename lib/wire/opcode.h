@@ -15,7 +15,7 @@ enum wire_svc {
 	WIRE_SVC_RD = 0x40, /* not supported */
 	WIRE_SVC_UD = 0x60,
 	WIRE_SVC_CNP = 0x80,
-	WIRE_SVC_XRC = 0xa0, /* not supported */
+	WIRE_SVC_XRC = 0xa0,   /* not supported */
 	WIRE_SVC_UROCE = 0xc0, /* of the range that is left to manufacturers */
 	WIRE_SVC_MASK = 0xe0,
 };

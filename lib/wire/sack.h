@@ -15,9 +15,9 @@
 #define WIRE_SACK_DUPLICATE 1u /* dup_psn is valid */
 
 struct wire_sack {
-	uint8_t version; /* WIRE_SACK_VERSION */
-	uint8_t flags;   /* WIRE_SACK_*; other bits are 0 */
-	rte_be16_t dups; /* duplicate requests received on this connection, modulo 2^16 */
+	uint8_t version;    /* WIRE_SACK_VERSION */
+	uint8_t flags;      /* WIRE_SACK_*; other bits are 0 */
+	rte_be16_t dups;    /* duplicate requests received on this connection, modulo 2^16 */
 	rte_be32_t dup_psn; /* PSN of the last of them */
 	/*
 	 * Requests behind the ePSN that were received. Bit i of the 128 (bit i % 64 of word i / 64)

@@ -24,7 +24,8 @@ static struct {
 	struct link link[2]; /* from node 0, from node 1 */
 	uint64_t poll_ns[2]; /* time of the next iteration of the node's worker */
 	uint64_t now_ns;
-	uint64_t selective, settled; /* packets sent again alone; sent at all when it last changed */
+	uint64_t selective,
+		settled; /* packets sent again alone; sent at all when it last changed */
 } world;
 
 void

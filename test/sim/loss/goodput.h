@@ -25,10 +25,10 @@ struct goodput_result {
 	uint32_t done;
 	bool failed; /* a message failed, or bytes differ */
 	uint64_t probes, timeouts, naks, gaps, resent, spurious;
-	uint64_t lost;       /* frames, both ways */
-	uint64_t selective;  /* packets sent again alone */
-	uint64_t vain;       /* of these, the original had arrived */
-	uint64_t settled;    /* packets sent when the last packet was sent again alone */
+	uint64_t lost;      /* frames, both ways */
+	uint64_t selective; /* packets sent again alone */
+	uint64_t vain;      /* of these, the original had arrived */
+	uint64_t settled;   /* packets sent when the last packet was sent again alone */
 };
 
 /* Call once: starts the EAL and makes frames. */

@@ -22,6 +22,11 @@ static const char *const op_name[GOODPUT_OPS] = {"WRITE", "SEND", "READ"};
 static const uint32_t sizes[] = {4096, 65536, 1 << 20};
 static const uint32_t losses_ppm[] = {1000, 10000, 50000};
 static const double goals[] = {0, 0.4, 0.1}; /* share of the lossless goodput, by loss */
+/* The same with --sr: SENDs and WRITEs of 64 KiB and more; of requests, or of both. */
+static const double sr_goals[] = {0.98, 0.95, 0.85};
+#define SR_SIZE      65536u
+#define SR_LATE_GOAL 0.9
+#define SR_SETTLED   100u /* packets after which reordering causes no retransmission */
 
 static struct loss_options {
 	bool plain_requester, uroce_responder, sr;
@@ -77,19 +82,39 @@ line(enum goodput_op op, uint32_t size, unsigned loss, unsigned way, double whol
 	struct goodput_result r = measure(op, size, ppm, 0);
 	/* With loss both ways, twice as many requests or their responses are lost. */
 	double goal = goals[loss] * whole / (way == 2 ? 2 : 1);
-	bool met;
+	bool met, sr = opt.sr && op != GOODPUT_READ;
 
+	if (sr)
+		goal = size >= SR_SIZE ? sr_goals[loss] * whole : 0;
 	/* A retransmission queues behind all waiting frames, which go-back-N cannot withdraw. */
-	if (opt.queue > SHORT_QUEUE)
+	if (opt.queue > SHORT_QUEUE && !sr)
 		goal *= LONG_QUEUE_SHARE;
 	met = !r.failed && r.gbps >= goal;
-
+	/* Only what was lost is sent again (SR-03), besides probes. */
+	if (sr)
+		met = met && r.resent <= r.lost + r.probes && r.naks == 0;
 	printf("%-5s %7u B  %4.1f %% of %-8s %6.2f Gb/s  %.3f  NAKs %5" PRIu64 " gaps %5" PRIu64
 	       " probes %5" PRIu64 " (%" PRIu64 " spurious) timeouts %3" PRIu64 " resent %6" PRIu64
 	       "%s%s\n",
 	       op_name[op], size, losses_ppm[loss] / 1e4, ways[way], r.gbps, r.gbps / whole, r.naks,
 	       r.gaps, r.probes, r.spurious, r.timeouts, r.resent, r.failed ? " FAILED" : "",
 	       met ? "" : " below the goal");
+	fflush(stdout);
+	return met;
+}
+
+/* Frames overtake others, and none is lost (SR-05). */
+static bool
+late_line(enum goodput_op op, uint32_t size, uint32_t late, double whole)
+{
+	static const uint32_t none[2];
+	struct goodput_result r = measure(op, size, none, late);
+	bool met = !r.failed && r.gbps >= SR_LATE_GOAL * whole && r.settled <= SR_SETTLED;
+
+	printf("%-5s %7u B  overtaken by up to %2u %10.2f Gb/s  %.3f  sent again %" PRIu64
+	       ", %" PRIu64 " of these spurious, the last after %" PRIu64 " packets%s%s\n",
+	       op_name[op], size, late, r.gbps, r.gbps / whole, r.selective, r.vain, r.settled,
+	       r.failed ? " FAILED" : "", met ? "" : " below the goal");
 	fflush(stdout);
 	return met;
 }
@@ -114,6 +139,9 @@ main(int argc, char **argv)
 			for (unsigned loss = 0; loss < RTE_DIM(losses_ppm); loss++)
 				for (unsigned way = 0; way < 3; way++)
 					met &= line(op, sizes[s], loss, way, whole);
+			for (uint32_t late = 4; opt.sr && op != GOODPUT_READ && late <= 64;
+			     late *= 4)
+				met &= late_line(op, sizes[s], late, whole);
 		}
 	}
 	return met || opt.plain_requester ? 0 : 1;

@@ -140,9 +140,9 @@ struct pair_side { /* one end of a pair */
 	uint8_t sqd;                                       /* 0 not yet, 1 draining, 2 done */
 
 	/* what the trace knows of this side's requests */
-	uint32_t total;            /* PSNs of all ops */
-	uint32_t high;             /* one past the highest PSN sent */
-	uint32_t contig;           /* first PSN that has not arrived undamaged and in order */
+	uint32_t total;  /* PSNs of all ops */
+	uint32_t high;   /* one past the highest PSN sent */
+	uint32_t contig; /* first PSN that has not arrived undamaged and in order */
 	/* with cfg.sr: requests that have arrived undamaged, by their first PSN */
 	uint64_t came[PAIR_MAX_OPS * 131072 / 256 / 64];
 	uint32_t acked;            /* first PSN that is not acknowledged yet */

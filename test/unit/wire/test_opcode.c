@@ -35,6 +35,7 @@ static const struct row rows[] = {
 	{0x29, "UC_WRITE_LAST_IMM", "i+", 'L'},  {0x2a, "UC_WRITE_ONLY", "R+", 'O'},
 	{0x2b, "UC_WRITE_ONLY_IMM", "Ri+", 'O'}, {0x64, "UD_SEND_ONLY", "D+", 'O'},
 	{0x65, "UD_SEND_ONLY_IMM", "Di+", 'O'},  {0x81, "CNP", "c", 0},
+	{0xd1, "UROCE_ACK", "a+", 'O'},
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
@@ -78,6 +79,7 @@ kind_of(const char *name)
 			 ? WIRE_F_ATOMIC
 			 : 0;
 	flags |= strcmp(name, "RC_ACK") == 0 ? WIRE_F_ACK : 0;
+	flags |= strcmp(name, "UROCE_ACK") == 0 ? WIRE_F_ACK | WIRE_F_SACK : 0;
 	flags |= strstr(name, "RESP") || strstr(name, "ACK") ? WIRE_F_RESP : WIRE_F_REQ;
 	return flags;
 }
