@@ -35,7 +35,7 @@ OTHERS = {
     'app/uroce-bench': ('lib', 'include', 'drivers/impair', 'test/kit'),
     'app': ('lib', 'include', 'drivers/impair'),
     'test/kit': ('lib', 'include'),
-    'test/sim': ('lib', 'include', 'test/kit'),  # pair/, mesh/ and loss/ share the folder's own files
+    'test/sim': ('lib', 'include', 'test/kit'),  # pair/, mesh/, loss/ and fabric/ share the folder's own files
     'test': ('lib', 'include', 'drivers', 'app', 'test/kit'),
 }
 
