@@ -22,8 +22,11 @@ impair_json(const struct device *dev)
 	json_object_set_new(o, "spec", on ? json_string(s.spec) : json_null());
 	for (uint32_t i = 0; on && i < IMPAIR_NCOUNTERS; i++)
 		json_object_set_new(o, impair_counter_name[i], json_integer((int64_t)s.ctr[i]));
-	if (on)
+	if (on) {
 		json_object_set_new(o, "held", json_integer((int64_t)s.held));
+		json_object_set_new(o, "queue_bytes", json_integer((int64_t)s.queue_bytes));
+		json_object_set_new(o, "queue_peak", json_integer((int64_t)s.queue_peak));
+	}
 	for (uint32_t i = 0; on && i < s.nrules; i++) {
 		json_t *r = json_object();
 

@@ -214,7 +214,7 @@ read_u32(const uint32_t *v)
 }
 
 static void
-add_queue(const struct queue *q, struct impair_show *out)
+add_queue(const struct queue *q, uint64_t rate_bps, struct impair_show *out)
 {
 	uint32_t i;
 
@@ -222,6 +222,8 @@ add_queue(const struct queue *q, struct impair_show *out)
 		out->ctr[i] += read_u64(&q->core.ctr[i]);
 	out->held += read_u32(&q->core.heap_n);
 	out->held += read_u32(&q->core.back_n);
+	out->queue_bytes += impair_queue_bytes(rate_bps, read_u64(&q->core.link_free_ns), now_ns());
+	out->queue_peak = RTE_MAX(out->queue_peak, read_u64(&q->core.queue_peak));
 	for (i = 0; i < out->nrules; i++) {
 		out->rule[i].matched += read_u64(&q->core.rule[i].matched);
 		out->rule[i].acted += read_u64(&q->core.rule[i].acted);
@@ -240,6 +242,6 @@ impair_show(uint16_t port_id, struct impair_show *out)
 	strcpy(out->spec, p->spec);
 	out->nrules = p->live->cfg.nrules;
 	for (i = 0; i < p->nqueues; i++)
-		add_queue(&p->queue[i], out);
+		add_queue(&p->queue[i], p->live->cfg.rate_bps, out);
 	return 0;
 }

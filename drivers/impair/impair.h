@@ -43,6 +43,8 @@ struct impair_show {
 	char spec[IMPAIR_SPEC_MAX];
 	uint64_t ctr[IMPAIR_NCOUNTERS]; /* of all queues */
 	uint64_t held;                  /* delayed frames at present */
+	uint64_t queue_bytes;           /* that wait for the link, of all queues, at present .. */
+	uint64_t queue_peak;            /* .. and at most in one queue since the last change */
 	uint32_t nrules;
 	struct impair_rule_stats rule[IMPAIR_MAX_RULES];
 };

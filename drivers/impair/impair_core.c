@@ -32,6 +32,8 @@ impair_core_config(struct impair_core *c, const struct impair_cfg *cfg, uint32_t
 	c->rng = stream + 1;
 	c->rng = impair_random(&c->rng) ^ cfg->seed;
 	c->link_free_ns = 0;
+	c->last_due_ns = 0;
+	c->queue_peak = 0;
 	memset(c->rule, 0, sizeof(c->rule));
 }
 
@@ -224,6 +226,49 @@ change_bytes(struct impair_core *c, const struct wire_pkt *pkt, const struct ver
 	}
 }
 
+/* Does the queue of this length mark a frame (IMPAIR_PPM: always)? */
+static uint32_t
+mark_ppm(const struct impair_cfg *cfg, uint64_t queue)
+{
+	if (cfg->kmax_bytes == 0 || queue <= cfg->kmin_bytes)
+		return 0;
+	if (queue >= cfg->kmax_bytes)
+		return IMPAIR_PPM;
+	return (uint32_t)(cfg->pmax_ppm * (queue - cfg->kmin_bytes) /
+			  (cfg->kmax_bytes - cfg->kmin_bytes));
+}
+
+/*
+ * The link's queue takes the frame, with a mark or without; false: it is full. *m may become a
+ * copy.
+ */
+static bool
+enter_queue(struct burst *b, struct rte_mbuf **m)
+{
+	struct impair_core *c = b->c;
+	const struct impair_cfg *cfg = c->cfg;
+	uint64_t queue = impair_queue_bytes(cfg->rate_bps, c->link_free_ns, b->now_ns);
+	struct rte_mbuf *own;
+
+	if (cfg->rate_bps == 0)
+		return true;
+	if (cfg->queue_bytes != 0 && queue + (*m)->pkt_len > cfg->queue_bytes) {
+		c->ctr[IMPAIR_QUEUE_DROP]++;
+		return false;
+	}
+	c->queue_peak = RTE_MAX(c->queue_peak, queue + (*m)->pkt_len);
+	if (!hits(c, mark_ppm(cfg, queue)))
+		return true;
+	own = impair_frame_own(*m);
+	if (own == NULL) {
+		c->ctr[IMPAIR_NO_MBUF]++;
+		return true;
+	}
+	*m = own;
+	c->ctr[IMPAIR_QUEUE_MARK] += impair_frame_mark_ect(own);
+	return true;
+}
+
 /* Time when the frame is due: serialised at the link's rate, plus its delay. */
 static uint64_t
 due_ns(struct burst *b, uint32_t len, const struct verdict *v)
@@ -244,6 +289,8 @@ due_ns(struct burst *b, uint32_t len, const struct verdict *v)
 		due += impair_random_below(&c->rng, 2 * v->p.jitter_ns + 1);
 		c->ctr[IMPAIR_DELAY]++;
 	}
+	if (c->cfg->ordered)
+		due = c->last_due_ns = RTE_MAX(due, c->last_due_ns);
 	return due;
 }
 
@@ -265,8 +312,13 @@ static void
 forward(struct burst *b, struct rte_mbuf *m, const struct verdict *v)
 {
 	struct impair_core *c = b->c;
-	uint64_t due = due_ns(b, m->pkt_len, v);
+	uint64_t due;
 
+	if (!enter_queue(b, &m)) {
+		rte_pktmbuf_free(m);
+		return;
+	}
+	due = due_ns(b, m->pkt_len, v);
 	if (HAS(v, DUP))
 		duplicate(b, m, due);
 	if (HAS(v, REORDER) && c->back_n < IMPAIR_MAX_BACK) {

@@ -4,11 +4,16 @@
  * a parameter and one 64-bit seed for all randomness. No clock, no port, no heap. impair.h attaches
  * it to receive queues of ports; impair_spec.h parses configurations.
  *
- *   in -> judge (random faults, rules) -> corrupt, mark, duplicate -> link rate -> delay -> reorder
+ *   in -> judge (random faults, rules) -> corrupt, mark, duplicate -> bottleneck -> delay ->
+ * reorder
  *      -> due frames, in the order of their due times -> out
  *
+ * The bottleneck is a link of a rate with a queue in front of it. The queue has a limit in bytes,
+ * and marks frames of IP that support ECN (ECT), of any protocol, by its length: never up to kmin,
+ * always from kmax on, in between with a probability that rises from 0 to pmax.
+ *
  * Frames that are not RoCEv2 (such as ARP) have no check that finds flipped bits: they are dropped,
- * duplicated, delayed and reordered, but never modified.
+ * duplicated, delayed, reordered and marked by the bottleneck, but never modified otherwise.
  */
 #ifndef IMPAIR_CORE_H
 #define IMPAIR_CORE_H
@@ -34,11 +39,13 @@
 	X(CORRUPT_FIXED, "corrupt_fixed") /* flipped bits from the BTH on, with a right ICRC */    \
 	X(CE, "ce")                       /* ECN bits of the IP header set to CE */                \
 	/* other counters */                                                                       \
-	X(RATE, "rate")           /* frames that waited for the link */                            \
-	X(RECEIVED, "received")   /* frames in */                                                  \
-	X(DELIVERED, "delivered") /* frames out */                                                 \
-	X(OVERFLOW, "overflow")   /* dropped because too many frames were delayed */               \
-	X(NO_MBUF, "no_mbuf")     /* not duplicated or not parsed: out of buffers */
+	X(RATE, "rate")             /* frames that waited for the link */                          \
+	X(QUEUE_DROP, "queue_drop") /* dropped because the link's queue was full */                \
+	X(QUEUE_MARK, "queue_mark") /* marked CE because of the length of the link's queue */      \
+	X(RECEIVED, "received")     /* frames in */                                                \
+	X(DELIVERED, "delivered")   /* frames out */                                               \
+	X(OVERFLOW, "overflow")     /* dropped because too many frames were delayed */             \
+	X(NO_MBUF, "no_mbuf")       /* not duplicated or not parsed: out of buffers */
 
 #define IMPAIR_ENUM(id, name) IMPAIR_##id,
 enum impair_counter { IMPAIR_COUNTERS(IMPAIR_ENUM) IMPAIR_NCOUNTERS };
@@ -72,7 +79,12 @@ struct impair_cfg {
 	uint32_t ppm[IMPAIR_NFAULTS]; /* probability of each fault on each frame */
 	struct impair_params p;       /* of these random faults */
 	uint64_t rate_bps;            /* link rate in bits of frames per second; 0: no limit */
-	uint32_t hold;                /* most delayed frames, 1 .. IMPAIR_MAX_HOLD */
+	/* Of the link's queue; all 0 without a rate. */
+	uint64_t queue_bytes;            /* most bytes in it; 0: no limit but hold */
+	uint64_t kmin_bytes, kmax_bytes; /* kmin <= kmax; kmax 0: no marks */
+	uint32_t pmax_ppm;
+	bool ordered;  /* no frame overtakes another one by jitter */
+	uint32_t hold; /* most delayed frames, 1 .. IMPAIR_MAX_HOLD */
 	uint32_t nrules;
 	struct impair_rule rule[IMPAIR_MAX_RULES];
 };
@@ -99,6 +111,8 @@ struct impair_core {
 	uint64_t rng;
 	uint64_t seq;
 	uint64_t link_free_ns;
+	uint64_t last_due_ns; /* ordered: of the last frame */
+	uint64_t queue_peak;  /* most bytes in the link's queue since the configuration */
 	uint64_t ctr[IMPAIR_NCOUNTERS];
 	struct impair_rule_stats rule[IMPAIR_MAX_RULES];
 	uint32_t back_n, heap_n;
@@ -122,6 +136,18 @@ void impair_core_config(struct impair_core *c, const struct impair_cfg *cfg, uin
  */
 uint32_t impair_core_burst(struct impair_core *c, uint64_t now_ns, struct rte_mbuf **m, uint32_t n,
 			   uint32_t cap);
+
+/*
+ * Bytes in the queue of a link of rate_bps (0: none) that is busy until link_free_ns, the frame
+ * that is being sent included.
+ */
+static inline uint64_t
+impair_queue_bytes(uint64_t rate_bps, uint64_t link_free_ns, uint64_t now_ns)
+{
+	if (link_free_ns <= now_ns)
+		return 0;
+	return (uint64_t)((unsigned __int128)(link_free_ns - now_ns) * rate_bps / 8000000000u);
+}
 
 /* Free all frames that are delayed or held back. */
 void impair_core_drain(struct impair_core *c);

@@ -105,3 +105,52 @@ impair_frame_mark_ce(const struct wire_pkt *pkt)
 	ip->csum = 0;
 	ip->csum = (rte_be16_t)~wire_ipv4_sum(ip);
 }
+
+/* Offset of the IP header, and the Ethernet type behind at most one VLAN tag. */
+static uint32_t
+ip_offset(const uint8_t *frame, uint32_t len, rte_be16_t *type)
+{
+	const struct wire_eth *eth = (const struct wire_eth *)frame;
+	const struct wire_vlan *vlan = (const struct wire_vlan *)(frame + WIRE_ETH_LEN);
+
+	*type = 0;
+	if (len < WIRE_ETH_LEN + WIRE_VLAN_LEN)
+		return len;
+	*type = eth->type;
+	if (*type != rte_cpu_to_be_16(WIRE_ETHERTYPE_VLAN))
+		return WIRE_ETH_LEN;
+	*type = vlan->type;
+	return WIRE_ETH_LEN + WIRE_VLAN_LEN;
+}
+
+/* The header may have options, so its checksum is updated instead of computed. */
+static bool
+mark_ect_v4(struct wire_ipv4 *ip)
+{
+	rte_be16_t before, after;
+
+	if ((ip->tos & ECN_CE) == 0)
+		return false;
+	memcpy(&before, ip, sizeof(before));
+	ip->tos |= ECN_CE;
+	memcpy(&after, ip, sizeof(after));
+	ip->csum = (rte_be16_t)~wire_sum_add((uint16_t)~ip->csum, (rte_be16_t)~before, after);
+	return true;
+}
+
+bool
+impair_frame_mark_ect(struct rte_mbuf *m)
+{
+	uint8_t *frame = rte_pktmbuf_mtod(m, uint8_t *);
+	rte_be16_t type;
+	uint32_t at = ip_offset(frame, m->data_len, &type);
+	struct wire_ipv6 *ip6 = (struct wire_ipv6 *)(frame + at);
+
+	if (type == rte_cpu_to_be_16(WIRE_ETHERTYPE_IPV4) && at + WIRE_IPV4_LEN <= m->data_len)
+		return mark_ect_v4((struct wire_ipv4 *)(frame + at));
+	if (type != rte_cpu_to_be_16(WIRE_ETHERTYPE_IPV6) || at + WIRE_IPV6_LEN > m->data_len ||
+	    (ip6->ver_tc_flow & rte_cpu_to_be_32(ECN_CE << 20)) == 0)
+		return false;
+	ip6->ver_tc_flow |= rte_cpu_to_be_32(ECN_CE << 20);
+	return true;
+}

@@ -44,4 +44,11 @@ void impair_frame_corrupt_fixed(const struct wire_pkt *pkt, uint32_t bits, uint6
 /* Set the CE mark, even if the sender does not support ECN, and update IPv4's checksum. */
 void impair_frame_mark_ce(const struct wire_pkt *pkt);
 
+/*
+ * Sets the CE mark in a frame from impair_frame_own that holds an IPv4 or IPv6 packet, of any
+ * protocol, whose sender supports ECN, and updates IPv4's checksum. Returns false, with the frame
+ * unchanged, for other frames.
+ */
+bool impair_frame_mark_ect(struct rte_mbuf *m);
+
 #endif

@@ -18,6 +18,7 @@
 #define MAX_DELAY_NS       10000000000u
 #define MIN_RATE_BPS       1000
 #define MAX_RATE_BPS       1000000000000u
+#define MAX_QUEUE_BYTES    1000000000u
 
 /* Parses the number at *text and advances it. False: no number that fits 64 bits. */
 static bool
@@ -95,6 +96,15 @@ take_bps(void *member, const char *text)
 	return take_quantity(member, text, units, MIN_RATE_BPS, MAX_RATE_BPS);
 }
 
+static bool
+take_bytes(void *member, const char *text)
+{
+	static const struct unit units[] = {
+		{"B", 1}, {"kB", 1000}, {"MB", 1000000}, {"GB", 1000000000}, {NULL}};
+
+	return take_quantity(member, text, units, 1, MAX_QUEUE_BYTES);
+}
+
 /* Two uint32_t: psn_first and psn_last. */
 static bool
 take_psn(void *member, const char *text)
@@ -156,7 +166,8 @@ static const char *const fault_names[IMPAIR_NFAULTS + 1] = {
 #define PPM                                                                                        \
 	.type = CLI_OTHER, .take = take_ppm,                                                       \
 	.legal = "from 0% to 100%, with at most 4 decimals, nor from 0ppm to 1000000ppm"
-#define NS .type = CLI_OTHER, .take = take_ns, .legal = "a time from 0ns to 10s (ns us ms s)"
+#define NS    .type = CLI_OTHER, .take = take_ns, .legal = "a time from 0ns to 10s (ns us ms s)"
+#define BYTES .type = CLI_OTHER, .take = take_bytes, .legal = "a size from 1B to 1GB (B kB MB GB)"
 #define PROB(id, key)                                                                              \
 	{                                                                                          \
 		.name = key, PPM, CLI_AT(struct impair_cfg, ppm[IMPAIR_##id])                      \
@@ -192,6 +203,11 @@ static const struct cli_field global_keys[] = {
 	 .type = CLI_OTHER,
 	 .take = take_bps,
 	 .legal = "a rate from 1kbit to 1Tbit a second (bit kbit Mbit Gbit Tbit)"},
+	{.name = "queue", BYTES, GLOBAL(queue_bytes)},
+	{.name = "kmin", BYTES, GLOBAL(kmin_bytes)},
+	{.name = "kmax", BYTES, GLOBAL(kmax_bytes)},
+	{.name = "pmax", PPM, GLOBAL(pmax_ppm)},
+	{.name = "ordered", GLOBAL(ordered), .type = CLI_SWITCH},
 	{.name = "hold", GLOBAL(hold), .type = CLI_NUMBER, .min = 1, .max = IMPAIR_MAX_HOLD},
 	{.name = "seed", GLOBAL(seed), .type = CLI_NUMBER},
 	{NULL},
@@ -238,6 +254,29 @@ check_params(const struct impair_params *a, char *err, size_t room)
 	snprintf(err, room, "jitter: %llu ns is not from 0 to delay, which is %llu ns",
 		 (unsigned long long)a->jitter_ns, (unsigned long long)a->delay_ns);
 	return -EINVAL;
+}
+
+/* Checks the keys of the link's queue, and sets those that were not given. */
+static int
+check_queue(struct impair_cfg *cfg, char *err, size_t room)
+{
+	bool marks = cfg->kmax_bytes != 0 || cfg->kmin_bytes != 0;
+
+	if (cfg->hold == 0)
+		cfg->hold = cfg->queue_bytes != 0 ? IMPAIR_MAX_HOLD : DEFAULT_HOLD;
+	if (cfg->rate_bps == 0 && (cfg->queue_bytes != 0 || marks)) {
+		snprintf(err, room, "%s: needs rate=, from 1kbit to 1Tbit a second",
+			 cfg->queue_bytes != 0 ? "queue" : "kmin, kmax");
+		return -EINVAL;
+	}
+	if (cfg->kmin_bytes > cfg->kmax_bytes) {
+		snprintf(err, room, "kmin: %llu B is not from 1 B to kmax, which is %llu B",
+			 (unsigned long long)cfg->kmin_bytes, (unsigned long long)cfg->kmax_bytes);
+		return -EINVAL;
+	}
+	if (cfg->kmin_bytes == 0)
+		cfg->kmin_bytes = cfg->kmax_bytes;
+	return 0;
 }
 
 static int
@@ -293,7 +332,7 @@ impair_spec_parse(const char *text, struct impair_cfg *cfg, char *err, size_t er
 		return -EINVAL;
 	}
 	strcpy(copy, text);
-	*cfg = (struct impair_cfg){.seed = DEFAULT_SEED, .hold = DEFAULT_HOLD};
+	*cfg = (struct impair_cfg){.seed = DEFAULT_SEED, .pmax_ppm = IMPAIR_PPM};
 	cfg->ppm[IMPAIR_DELAY] = IMPAIR_PPM;
 	cfg->p.reorder_by = DEFAULT_REORDER_BY;
 	cfg->p.corrupt_bits = 1;
@@ -306,6 +345,8 @@ impair_spec_parse(const char *text, struct impair_cfg *cfg, char *err, size_t er
 	}
 	if (rc == 0)
 		rc = check_params(&cfg->p, err, err_len);
+	if (rc == 0)
+		rc = check_queue(cfg, err, err_len);
 	/* A delay of 0 is not counted as a fault. */
 	if (cfg->p.delay_ns == 0)
 		cfg->ppm[IMPAIR_DELAY] = 0;

@@ -130,6 +130,21 @@ def check_interface(link):
         assert gid0 in addresses(side.daemon.ns), (gid0, addresses(side.daemon.ns))
 
 
+def through_bottleneck(link):
+    """TCP of the kernel meets the bottleneck of the device that receives it, and its drops."""
+    def impair(*words):
+        return json.loads(lib.sh(lib.UROCECTL, "--socket", link.b.daemon.socket, "--json", "impair", link.b.dev,
+                                 *words))["impair"][0]
+    impair("set", "rate=200Mbit,queue=60kB")
+    try:
+        gbps = tcp(link.a, link.b, link.b.host)
+        row = impair("show")
+    finally:
+        impair("clear")
+    assert gbps < 0.25, gbps
+    assert row["queue_drop"] > 0 and 0 < row["queue_peak"] <= 60000 and row["rate"] > 0, row
+
+
 def answers_once(link):
     """One ARP request, one echo request: one reply each, although kernel and daemon have the address."""
     raw = lib.raw_socket(link.a.daemon.ns, "roce0")

@@ -35,7 +35,8 @@ def rcdata(link, *plan):
 def check_books(side, before):
     """The injector's counters balance, and the daemon counts each frame delivered."""
     row = lib.until("no frame waits", lambda: settled(side))
-    assert row["delivered"] == row["received"] + row["dup"] - row["drop"] - row["overflow"], row
+    assert row["delivered"] == (row["received"] + row["dup"] - row["drop"] - row["overflow"] -
+                                row["queue_drop"]), row
     stats, drops = (of_device(side.daemon, what, side.dev) for what in ("stats", "drops"))
     assert stats["rx_frames"] - before["rx_frames"] == row["delivered"], (stats, row)
     spoilt = sum(drops[name] for name in SPOILT)
@@ -100,10 +101,27 @@ def delayed(link):
         assert row["delay"] > 0 and row["overflow"] == 0, row
 
 
+def bottleneck(link):
+    """Programs get every byte through a link that drops what its short queue does not take."""
+    for side in (link.a, link.b):
+        impair(side.daemon, side.dev, "set", "rate=400Mbit,queue=30kB,delay=100us,jitter=50us,ordered=yes")
+    rcdata(link, "--qps", "4", "--ops", "200", "--seed", "15")
+    rows = [lib.until("no frame waits", lambda side=side: settled(side)) for side in (link.a, link.b)]
+    for row in rows:
+        assert row["delivered"] == (row["received"] + row["dup"] - row["drop"] - row["overflow"] -
+                                    row["queue_drop"]), row
+        assert row["overflow"] == 0 and row["queue_bytes"] == 0, row
+        assert 0 < row["queue_peak"] <= 30000, row
+        assert row["rate"] > 0, row
+    assert sum(row["queue_drop"] for row in rows) > 0, rows
+
+
 def refused(link):
     daemon, dev = link.a.daemon, link.a.dev
     assert "drop: '2' is not from 0% to 100%" in impair(daemon, dev, "set", "drop=2", rc=1)
     assert "rule 1: no action=" in impair(daemon, dev, "set", "rule:qpn=1", rc=1)
+    assert "queue: needs rate=" in impair(daemon, dev, "set", "queue=10kB", rc=1)
+    assert "kmax, which is 1000 B" in impair(daemon, dev, "set", "rate=1Gbit,kmin=2kB,kmax=1kB", rc=1)
     assert "no such device" in impair(daemon, "uroce9", "show", rc=1)
     assert "legal: set SPEC, show, clear" in impair(daemon, dev, "break", rc=2)
     assert "needs SPEC" in impair(daemon, dev, "set", rc=2)
@@ -138,6 +156,7 @@ def main():
     link = lib.link_ring()
     for name, check in (("rules act when and as often as told", rules),
                         ("a millisecond each way", delayed),
+                        ("a bottleneck with a short queue", bottleneck),
                         ("what is wrong, and who may not, is refused", refused),
                         ("cleared, all is as before", cleared)):
         with lib.case(name):

@@ -113,6 +113,30 @@ all_options_of_a_rule_are_parsed(void **state)
 }
 
 static void
+bottleneck(void **state)
+{
+	struct impair_cfg cfg =
+		parsed("rate=1Gbit,queue=1MB,kmin=50kB,kmax=150kB,pmax=20%,ordered=yes");
+
+	assert_int_equal(cfg.rate_bps, 1000000000);
+	assert_int_equal(cfg.queue_bytes, 1000000);
+	assert_int_equal(cfg.kmin_bytes, 50000);
+	assert_int_equal(cfg.kmax_bytes, 150000);
+	assert_int_equal(cfg.pmax_ppm, 200000);
+	assert_true(cfg.ordered);
+	assert_int_equal(cfg.hold, IMPAIR_MAX_HOLD);
+	cfg = parsed("rate=1Gbit,queue=300B,kmax=10kB,hold=9,ordered=no");
+	assert_int_equal(cfg.queue_bytes, 300);
+	assert_int_equal(cfg.kmin_bytes, 10000);
+	assert_int_equal(cfg.pmax_ppm, 1000000);
+	assert_int_equal(cfg.hold, 9);
+	assert_false(cfg.ordered);
+	cfg = parsed("rate=1Gbit");
+	assert_int_equal(cfg.queue_bytes + cfg.kmin_bytes + cfg.kmax_bytes, 0);
+	assert_int_equal(cfg.hold, 1024);
+}
+
+static void
 every_opcode_has_its_name(void **state)
 {
 	char spec[80];
@@ -153,6 +177,17 @@ static const struct {
 	{"rate=999bit", "rate: '999bit'", "1kbit to 1Tbit"},
 	{"rate=2Tbit", "rate: '2Tbit'", "1kbit to 1Tbit"},
 	{"rate=10mbit", "rate: '10mbit'", "Mbit"},
+	{"rate=1Gbit,queue=0B", "queue: '0B'", "1B to 1GB (B kB MB GB)"},
+	{"rate=1Gbit,queue=2GB", "queue: '2GB'", "1B to 1GB"},
+	{"rate=1Gbit,queue=10", "queue: '10'", "1B to 1GB"},
+	{"rate=1Gbit,kmax=1KB", "kmax: '1KB'", "1B to 1GB"},
+	{"rate=1Gbit,kmax=1kB,pmax=2", "pmax: '2'", "0% to 100%"},
+	{"queue=10kB", "queue: needs rate=", "1kbit to 1Tbit"},
+	{"kmax=10kB", "kmin, kmax: needs rate=", "1kbit to 1Tbit"},
+	{"rate=1Gbit,kmin=10kB,kmax=9999B", "kmin: 10000 B", "kmax, which is 9999 B"},
+	{"rate=1Gbit,kmin=10kB", "kmin: 10000 B", "kmax, which is 0 B"},
+	{"ordered=2", "ordered: '2'", "yes"},
+	{"rule:queue=1kB,action=drop", "rule 1: unknown 'queue'", "qpn opcode psn"},
 	{"hold=0", "hold: '0'", "from 1 to 4096"},
 	{"hold=4097", "hold: '4097'", "from 1 to 4096"},
 	{"seed=18446744073709551616", "seed: '1", "to 18446744073709551615"},
@@ -241,6 +276,7 @@ main(void)
 		cmocka_unit_test(probabilities_are_parsed),
 		cmocka_unit_test(all_options_of_the_link_are_parsed),
 		cmocka_unit_test(all_options_of_a_rule_are_parsed),
+		cmocka_unit_test(bottleneck),
 		cmocka_unit_test(every_opcode_has_its_name),
 		cmocka_unit_test(errors_name_the_wrong_option),
 		cmocka_unit_test(too_many_rules_are_refused),
