@@ -329,6 +329,8 @@ def main():
         print(f"# {tcp(link.a, link.b, link.b.host):.2f} Gb/s, "
               f"{tcp(link.b, link.a, link.a.host):.2f} Gb/s back, "
               f"{tcp(link.a, link.b, 'fd00:9::102'):.2f} Gb/s over IPv6")
+    with lib.case("TCP through a bottleneck of urocectl impair"):
+        through_bottleneck(link)
     with lib.case("ibv_rc_pingpong and ib_write_bw by the same addresses"):
         pingpong(link, "-g", "1", "-s", "65536", "-n", "200")
         pingpong(link, "-g", "2", "-s", "65536", "-n", "50")

@@ -207,7 +207,7 @@ fabric_flow(struct fabric *f, uint32_t src, uint32_t dst, const struct flow *flo
 	ff->dst = dst;
 	ff->src_conn = f->host[src].nconns;
 	ff->dst_conn = f->host[dst].nconns;
-	host_connect(&f->host[src], &f->host[dst], &ff->flow, f->p.policy, f->p.bps);
+	host_connect(&f->host[src], &f->host[dst], &ff->flow, &f->p.policy);
 	/* Workers of different hosts do not poll in step. */
 	wake(f, src, flow->start_ns + sim_below(&f->rng, HOST_POLL_NS));
 	return ff;

@@ -19,7 +19,7 @@ struct fabric_params {
 	uint32_t hosts;
 	uint64_t bps, delay_ns; /* of each line */
 	struct switch_params sw;
-	uint32_t policy; /* enum cc_policy of all QPs */
+	struct cc_param policy; /* of all QPs; filled */
 	uint64_t seed;
 };
 

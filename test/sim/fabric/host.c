@@ -9,6 +9,7 @@
 
 #define TIMEOUT  14 /* 67 ms */
 #define RX_BURST 32
+#define ECT0     2 /* of the IP header's ECN field */
 
 static void
 die(const char *what)
@@ -106,18 +107,22 @@ path_to(const struct host *h, const struct host *peer, uint32_t qpn)
 }
 
 static void
-raise_qp(struct host *h, uint32_t i, const struct host *peer, uint32_t peer_i, uint32_t policy)
+raise_qp(struct host *h, uint32_t i, const struct host *peer, uint32_t peer_i,
+	 const struct cc_param *policy)
 {
 	struct qp_path path = path_to(h, peer, RC_QPN_BASE + i);
 	struct qp *qp = h->rc.conn[i].qp;
 
-	qp->conn.snd.cc.policy = (uint8_t)policy;
+	qp->bind.cc = *policy;
+	/* Switches mark ECT only. `fixed` would not react. */
+	if (policy->policy != CC_FIXED)
+		path.wire.tclass = ECT0;
 	if (!rc_connect(&h->engine.env, qp, HOST_MTU, RC_QPN_BASE + peer_i, TIMEOUT, &path))
 		die("a QP cannot be connected");
 }
 
 void
-host_connect(struct host *a, struct host *b, struct flow *flow, uint32_t policy, uint64_t link_bps)
+host_connect(struct host *a, struct host *b, struct flow *flow, const struct cc_param *policy)
 {
 	uint32_t i = a->nconns++, k = b->nconns++;
 

@@ -62,9 +62,8 @@ struct host {
 /* Opens h, which is zeroed memory. Exits with status 2 if there is no memory. */
 void host_open(struct host *h, uint32_t idx, struct rte_mempool *pool);
 void host_close(struct host *h);
-/* Connects a new QP of each; flow is a's to run. policy: enum cc_policy, of a's QP. */
-void host_connect(struct host *a, struct host *b, struct flow *flow, uint32_t policy,
-		  uint64_t link_bps);
+/* Connects a new QP of each, with this policy; flow is a's to run. */
+void host_connect(struct host *a, struct host *b, struct flow *flow, const struct cc_param *policy);
 /* A frame has arrived. Consumes m. */
 void host_arrive(struct host *h, struct rte_mbuf *m);
 /* One iteration of h's worker. Returns the time of the next. */

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include "cc/cc.h"
+#include "cc/param.h"
 #include "cli/cli.h"
 #include "fabric.h"
 #include "runs.h"
@@ -20,8 +20,8 @@ static struct fabric_options {
 	.name = option, .type = kind, CLI_AT(struct fabric_options, member)
 
 static const struct cli_field options[] = {
-	{ROW("policy", CLI_TEXT, policy), .arg = "NAME", .def = "fixed",
-	 .help = "congestion policy of all QPs"},
+	{ROW("policy", CLI_TEXT, policy), .arg = "POLICY", .def = "fixed",
+	 .help = "congestion policy of all QPs, with parameters: NAME:parameter=value:.."},
 	{ROW("share", CLI_SWITCH, share),
 	 .help = "two flows share a bottleneck; without it: incast"},
 	{ROW("gbps", CLI_NUMBER, gbps), .arg = "N", .min = 1, .max = 400, .def = "25",
@@ -44,20 +44,16 @@ static const struct cli_program program = {.name = "uroce-fabric",
 					   .usage = "usage: uroce-fabric [options]\n",
 					   .options = options};
 
-static uint32_t
-policy_named(const char *name)
+static struct cc_param
+policy_of(const char *text, uint32_t gbps)
 {
-	char legal[128] = "";
+	struct cc_param p;
+	char err[CLI_ERR_MAX];
 
-	for (uint32_t i = 0; i < CC_POLICIES; i++) {
-		if (!cc_policy_exists(i))
-			continue;
-		if (strcmp(cc_policies[i]->name, name) == 0)
-			return i;
-		snprintf(legal + strlen(legal), sizeof(legal) - strlen(legal), " %s",
-			 cc_policies[i]->name);
-	}
-	cli_wrong(&program, "policy '%s' is unknown; legal:%s", name, legal);
+	if (!cc_param_parse(&p, text, err, sizeof(err)) ||
+	    !cc_param_fill(&p, gbps * 1000000, err, sizeof(err)))
+		cli_wrong(&program, "policy: %s", err);
+	return p;
 }
 
 static bool
@@ -116,7 +112,7 @@ main(int argc, char **argv)
 
 	if (cli_parse(&program, &opt, argc, argv) > 0)
 		cli_wrong(&program, "'%s' is no option: all start with --", argv[1]);
-	o = (struct runs_options){.policy = policy_named(opt.policy),
+	o = (struct runs_options){.policy = policy_of(opt.policy, opt.gbps),
 				  .gbps = opt.gbps,
 				  .senders = opt.senders,
 				  .ms = opt.ms,

@@ -6,9 +6,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include "cc/cc.h"
 
 struct runs_options {
-	uint32_t policy; /* enum cc_policy */
+	struct cc_param policy; /* filled for gbps */
 	uint32_t gbps;
 	uint32_t senders; /* 1 .. 33 */
 	uint32_t ms;      /* measured time */
