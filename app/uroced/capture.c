@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <rte_lcore.h>
-#include "control/log.h"
+#include "control/log_event.h"
 #include "show.h"
 #include "worker/capture.h"
 
@@ -316,6 +316,7 @@ fill(const struct device *dev, struct uroce_capture_rep *rep)
 static int
 start(struct session *s, struct device *dev, const struct ctrl_req *req)
 {
+	struct log_fields f = {0};
 	int rc;
 
 	if (req->nfds != 1)
@@ -323,10 +324,13 @@ start(struct session *s, struct device *dev, const struct ctrl_req *req)
 	if (dev->capture != NULL)
 		return EBUSY;
 	rc = capture_open(dev, req->fds[0]);
-	if (rc == 0)
-		LOG(NOTICE, "%s: capture started (%s, pid %d, uid %u)", dev->name, s->comm,
-		    s->peer.pid, s->peer.uid);
-	return rc;
+	if (rc != 0)
+		return rc;
+	log_field(&f, "UROCE_DEVICE", "%s", dev->name);
+	log_field_client(&f, s);
+	log_event(RTE_LOG_NOTICE, LOG_EVENT_CAPTURE, &f, "%s: capture started (%s, pid %d, uid %u)",
+		  dev->name, s->comm, s->peer.pid, s->peer.uid);
+	return 0;
 }
 
 int

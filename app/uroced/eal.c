@@ -272,9 +272,6 @@ eal_init(const struct eal_plan *plan, const struct options *o)
 int
 eal_start(struct eal_plan *plan, const struct options *o)
 {
-	/* Log to stderr only: the service manager that starts the daemon chooses where the log
-	 * goes. */
-	rte_openlog_stream(stderr);
 	rte_log_set_global_level(o->log_level);
 	if (o->log_level > RTE_LOG_NOTICE)
 		rte_log_set_level_pattern("uroce*", o->log_level);

@@ -4,7 +4,7 @@
 #include <string.h>
 #include "drivers/impair/impair.h"
 #include "impair.h"
-#include "control/log.h"
+#include "control/log_event.h"
 #include "show.h"
 
 _Static_assert(sizeof(((struct uroce_impair_req *)0)->spec) == IMPAIR_SPEC_MAX,
@@ -53,6 +53,7 @@ static int
 change(const struct session *s, struct device *dev, const struct uroce_impair_req *q,
        struct uroce_impair_rep *rep)
 {
+	struct log_fields f = {0};
 	int rc = 0;
 
 	if (q->flags == UROCE_IMPAIR_CLEAR)
@@ -66,10 +67,14 @@ change(const struct session *s, struct device *dev, const struct uroce_impair_re
 	 * freed. */
 	worker_quiesce(s->d->workers);
 	impair_reap();
-	if (rc == 0)
-		LOG(NOTICE, "%s: impair: %s (pid %d, uid %u): %s", dev->name, s->comm, s->peer.pid,
-		    s->peer.uid, q->flags == UROCE_IMPAIR_CLEAR ? "cleared" : q->spec);
-	return rc;
+	if (rc < 0)
+		return rc;
+	log_field(&f, "UROCE_DEVICE", "%s", dev->name);
+	log_field_client(&f, s);
+	log_event(RTE_LOG_NOTICE, LOG_EVENT_IMPAIRED, &f, "%s: impair: %s (pid %d, uid %u): %s",
+		  dev->name, s->comm, s->peer.pid, s->peer.uid,
+		  q->flags == UROCE_IMPAIR_CLEAR ? "cleared" : q->spec);
+	return 0;
 }
 
 int

@@ -10,8 +10,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 #include <rte_eal.h>
 #include <rte_ethdev.h>
@@ -22,6 +20,7 @@
 #include "control/device.h"
 #include "control/listen.h"
 #include "control/log.h"
+#include "control/log_event.h"
 #include "control/program.h"
 #include "control/request.h"
 #include "control/worker_events.h"
@@ -30,10 +29,13 @@
 #include "eal.h"
 #include "impair.h"
 #include "ipc/sockpath.h"
+#include "journal.h"
 #include "map/sigbus.h"
 #include "live.h"
 #include "options.h"
+#include "outbox.h"
 #include "sched/slice.h"
+#include "service.h"
 #include "show.h"
 
 #define EXIT_USAGE 2
@@ -57,29 +59,6 @@ static const struct control_program program = {
 	.capture = capture_request,
 	.port_released = port_released,
 };
-
-/* The protocol of sd_notify(3): one datagram to the socket that the service manager named. */
-static void
-notify(const char *state)
-{
-	const char *path = getenv("NOTIFY_SOCKET");
-	struct sockaddr_un sun = {.sun_family = AF_UNIX};
-	size_t len = path != NULL ? strlen(path) : 0;
-	int fd;
-
-	if (len == 0 || len >= sizeof(sun.sun_path))
-		return;
-	memcpy(sun.sun_path, path, len);
-	if (*path == '@')
-		sun.sun_path[0] = '\0';
-	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return;
-	if (sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&sun,
-		   (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) < 0)
-		LOG(WARNING, "NOTIFY_SOCKET %s: %s", path, strerror(errno));
-	close(fd);
-}
 
 static void
 on_signal(struct watch *w, uint32_t events)
@@ -267,17 +246,25 @@ devices_close(struct daemon *d)
 }
 
 static void
-say_ready(const struct daemon *d)
+say_ready(struct daemon *d)
 {
-	printf("uroced: ready (");
-	for (uint32_t i = 0; i < d->ndevs; i++)
-		printf("%sdevice %s on %s", i > 0 ? ", " : "", d->dev[i]->name,
-		       d->dev[i]->port.name);
-	printf("; socket %s; %u worker%s, %s; %s pages)\n", d->cfg->socket, d->nworkers,
-	       d->nworkers > 1 ? "s" : "", d->shared_cores ? "adaptive" : "polling",
-	       d->huge ? "huge" : "ordinary");
-	fflush(stdout);
-	notify("READY=1");
+	struct log_fields none = {0};
+	char text[512], *end = text + sizeof(text), *at = text;
+
+	for (uint32_t i = 0; i < d->ndevs && at < end; i++)
+		at += snprintf(at, (size_t)(end - at), "%sdevice %s on %s", i > 0 ? ", " : "",
+			       d->dev[i]->name, d->dev[i]->port.name);
+	if (at < end)
+		snprintf(at, (size_t)(end - at), "; socket %s; %u worker%s, %s; %s pages",
+			 d->cfg->socket, d->nworkers, d->nworkers > 1 ? "s" : "",
+			 d->shared_cores ? "adaptive" : "polling", d->huge ? "huge" : "ordinary");
+	if (journal_used()) {
+		log_event(RTE_LOG_NOTICE, LOG_EVENT_READY, &none, "ready (%s)", text);
+	} else {
+		printf("uroced: ready (%s)\n", text);
+		fflush(stdout);
+	}
+	service_ready(d);
 }
 
 /* After EAL has started: open everything, run, close everything. 0 or -errno. */
@@ -309,7 +296,7 @@ serve(struct daemon *d, const struct options *o, const struct eal_plan *plan)
 		sched_slice_set(
 			SCHED_SLICE_SHORT_NS); /* clients wait for events from this thread */
 	loop_run(&d->loop);
-	notify("STOPPING=1");
+	service_stopping(d);
 	live_stop(d);
 	listen_stop(d);
 out_devices:
@@ -380,6 +367,7 @@ main(int argc, char **argv)
 
 	if (argc == 3 && strcmp(argv[1], BROKER_ARG) == 0)
 		broker_main(atoi(argv[2]));
+	journal_open();
 	options_init(&opt);
 	if (options_parse(&opt, argc, argv, err) < 0) {
 		fprintf(stderr, "uroced: %s\n", err);
@@ -394,5 +382,6 @@ main(int argc, char **argv)
 		status = run(&d, &opt) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 	}
 	options_free(&opt);
+	outbox_close();
 	return status;
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include "control/daemon.h"
 #include "control/log.h"
+#include "control/log_event.h"
 #include "control/session.h"
 
 #define SECOND_NS 1000000000ull
@@ -80,6 +81,7 @@ start(struct daemon *d)
 static void
 restart(struct daemon *d)
 {
+	static const struct log_fields none;
 	struct broker *b = &d->broker;
 	struct broker_wait *w;
 	struct session *s;
@@ -90,7 +92,8 @@ restart(struct daemon *d)
 		close(b->w.fd);
 		b->w.fd = -1;
 		b->nbusy = 0;
-		LOG(ERR, "the broker (pid %d) is gone", b->pid);
+		log_event(RTE_LOG_ERR, LOG_EVENT_BROKER_LOST, &none, "the broker (pid %d) is gone",
+			  b->pid);
 	}
 	waitpid(b->pid, NULL, WNOHANG);
 	if (daemon_now_ns() - b->spawned_ns < RETRY_NS)

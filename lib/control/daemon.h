@@ -20,6 +20,7 @@
  *   object.c         create and destroy objects          device_*.c       attributes and addresses
  *   slow_path.c      datagrams for QP1, in and out
  *   fault_log.c      why QPs failed, as log lines     fault_text.c  their words
+ *   log_event.c      log lines with fields
  *   kept_qp.c        what is kept of destroyed QPs
  *   neigh.c          requests for neighbours' MACs
  *   broker.c         the process that may block: holds connections, looks up memory

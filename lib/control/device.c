@@ -11,6 +11,7 @@
 #include "control/guess.h"
 #include "control/host.h"
 #include "control/log.h"
+#include "control/log_event.h"
 #include "control/neigh.h"
 #include "control/obj.h"
 #include "control/program.h"
@@ -31,9 +32,14 @@ seek_peer(struct device *dev)
 static void
 look_at_link(struct device *dev)
 {
+	struct log_fields f = {0};
+
 	if (!port_poll_link(&dev->port))
 		return;
-	LOG(NOTICE, "%s: link %s", dev->name, dev->port.link_up ? "up" : "down");
+	log_field(&f, "UROCE_DEVICE", "%s", dev->name);
+	log_field(&f, "UROCE_LINK", "%s", dev->port.link_up ? "up" : "down");
+	log_event(RTE_LOG_NOTICE, LOG_EVENT_LINK, &f, "%s: link %s", dev->name,
+		  dev->port.link_up ? "up" : "down");
 	if (dev->hostif != NULL)
 		hostif_set_link(dev->hostif, dev->port.link_up);
 	events_port(dev, dev->port.link_up ? EVENTS_PORT_ACTIVE : EVENTS_PORT_ERR);

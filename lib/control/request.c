@@ -6,12 +6,29 @@
 #include <string.h>
 #include <unistd.h>
 #include "control/log.h"
+#include "control/log_event.h"
 #include "control/obj.h"
 #include "control/throttle.h"
 #include "control/session.h"
 
 #define REP_BODY_MAX 2048
 _Static_assert(sizeof(struct uroce_list_devices_rep) <= REP_BODY_MAX, "largest reply fits");
+
+/* At most ten lines a second. */
+static void
+log_refusal(const struct session *s, uint16_t op, const char *why)
+{
+	static struct log_limit limit;
+	struct log_fields f = {0};
+
+	if (!log_allowed(&limit))
+		return;
+	log_field_client(&f, s);
+	log_field(&f, "UROCE_OPERATION", "%s", ipc_op_get(op)->name);
+	log_field(&f, "UROCE_REASON", "%s", why);
+	log_event(RTE_LOG_NOTICE, LOG_EVENT_REFUSED, &f, "client %u: %s (pid %d): %s refused: %s",
+		  s->id, s->comm, s->peer.pid, ipc_op_get(op)->name, why);
+}
 
 /* Sends a refusal and its reason, if any. Returns 0 or -errno. */
 static int
@@ -20,8 +37,7 @@ session_reply_refusal(struct session *s, const struct uroce_ctrl_hdr *hdr, const
 	size_t len = strlen(why);
 
 	if (len > 0)
-		LOG_LIMITED(NOTICE, "client %u: %s (pid %d): %s refused: %s", s->id, s->comm,
-			    s->peer.pid, ipc_op_get(hdr->op)->name, why);
+		log_refusal(s, hdr->op, why);
 	return ipc_reply_send(s->w.fd, hdr, (uint32_t)rc, why, (uint32_t)len, NULL, 0);
 }
 

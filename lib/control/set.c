@@ -11,7 +11,7 @@
 #include <string.h>
 #include "control/cm.h"
 #include "control/events.h"
-#include "control/log.h"
+#include "control/log_event.h"
 #include "control/device.h"
 #include "control/neigh.h"
 #include "control/obj.h"
@@ -181,6 +181,7 @@ static void
 log_change(const struct session *s, const struct device *dev, const struct uroce_set_req *q,
 	   uint32_t index)
 {
+	struct log_fields f = {0};
 	char text[96];
 
 	if (q->what == UROCE_SET_PKEY)
@@ -188,8 +189,10 @@ log_change(const struct session *s, const struct device *dev, const struct uroce
 	else
 		snprintf(text, sizeof(text), "GID %u: address %s %s", index, q->addr,
 			 q->what == UROCE_SET_ADDR_ADD ? "added" : "taken away");
-	LOG(NOTICE, "%s: %s (%s, pid %d, uid %u)", dev->name, text, s->comm, s->peer.pid,
-	    s->peer.uid);
+	log_field(&f, "UROCE_DEVICE", "%s", dev->name);
+	log_field_client(&f, s);
+	log_event(RTE_LOG_NOTICE, LOG_EVENT_CHANGED, &f, "%s: %s (%s, pid %d, uid %u)", dev->name,
+		  text, s->comm, s->peer.pid, s->peer.uid);
 }
 
 int
