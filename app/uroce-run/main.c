@@ -2,6 +2,7 @@
 #include "run.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -24,6 +25,7 @@ struct options {
 	const char *socket;      /* NULL: $UROCE_SOCKET or the default */
 	const char *provider;    /* NULL: the one of the build tree or the installation */
 	bool install, uninstall; /* for the whole system, without a program */
+	const char *container;   /* hook of a container's start: the device, or "all" */
 	char **program;
 };
 
@@ -47,6 +49,12 @@ static const struct cli_field options[] = {
 	 .type = CLI_SWITCH,
 	 CLI_AT(struct options, uninstall),
 	 .help = "undo that, completely"},
+	{.name = "container",
+	 .type = CLI_TEXT,
+	 CLI_AT(struct options, container),
+	 .arg = "DEVICE|all",
+	 .help = "for container runtimes, as a hook: show the device in the container\n(urocectl "
+		 "cdi writes the file that asks for it)"},
 	{NULL},
 };
 
@@ -79,9 +87,11 @@ parse(int argc, char **argv, struct options *o)
 {
 	int words = cli_parse(&program, o, argc, argv);
 
-	if (o->install + o->uninstall + (words > 0) > 1)
-		cli_wrong(&program, "--install, --uninstall and a program exclude each other");
-	if (words == 0 && !o->install && !o->uninstall)
+	if (o->install + o->uninstall + (o->container != NULL) + (words > 0) > 1)
+		cli_wrong(&program,
+			  "--install, --uninstall, --container and a program exclude each "
+			  "other");
+	if (words == 0 && !o->install && !o->uninstall && o->container == NULL)
 		cli_wrong(&program, "no program given (see --help)");
 	o->program = argv + 1;
 }
@@ -133,9 +143,12 @@ stage_misc(const char *class)
 	return tree_rdma_cm(class);
 }
 
-/* Stages all three directories below scratch, then swaps them in. */
+/*
+ * Stages all three directories below scratch, then swaps them in. copy: a descriptor of the
+ * provider, which is not visible here and is put beside its configuration; -1: it is visible.
+ */
 static int
-build_view(const struct run_device *dev, unsigned int ndev, const char *provider)
+build_view(const struct run_device *dev, unsigned int ndev, const char *provider, int copy)
 {
 	/* class/misc is replaced only if the kernel has no rdma_cm there */
 	bool misc = access(MISC "/rdma_cm", F_OK) < 0;
@@ -143,7 +156,7 @@ build_view(const struct run_device *dev, unsigned int ndev, const char *provider
 					  NULL};
 	static const char *const hide_dev[] = {"infiniband", NULL};
 	const char *scratch = mount_ns_scratch();
-	char class[PATH_MAX], node[PATH_MAX], config[PATH_MAX];
+	char class[PATH_MAX], node[PATH_MAX], config[PATH_MAX], beside[PATH_MAX + 8];
 
 	if (!scratch)
 		return -1;
@@ -152,8 +165,13 @@ build_view(const struct run_device *dev, unsigned int ndev, const char *provider
 	snprintf(config, sizeof(config), "%s/config", scratch);
 	if (mount_ns_stage(class, "/sys/class", hide_class) ||
 	    mount_ns_stage(node, "/dev", hide_dev) || mount_ns_stage_empty(config) ||
-	    tree_common(class, node) || tree_driver(config, provider) ||
-	    (misc && stage_misc(class)))
+	    tree_common(class, node) || (misc && stage_misc(class)))
+		return -1;
+	/* libibverbs reads files in config, and passes over folders. */
+	snprintf(beside, sizeof(beside), "%s/uroce", config);
+	if (copy >= 0 && copy_file(copy, beside, PROVIDER))
+		return -1;
+	if (tree_driver(config, copy >= 0 ? CONFIG_DIR "/uroce/" PROVIDER : provider))
 		return -1;
 	/* Start with the last device: a tmpfs lists new entries first, and programs use the first
 	 * one. */
@@ -184,6 +202,34 @@ export_socket(const char *path)
 	return 0;
 }
 
+static int
+need_libibverbs(void)
+{
+	if (access(CONFIG_DIR, F_OK) == 0)
+		return 0;
+	complain("no " CONFIG_DIR ": libibverbs (package libibverbs1, ibverbs-providers) "
+		 "is not installed");
+	return -1;
+}
+
+/* The devices in the container that is being made. */
+static int
+show_in_container(const char *name, struct run_device *dev, unsigned int ndev, const char *provider)
+{
+	int fd = open(provider, O_RDONLY | O_CLOEXEC), rc = -1;
+
+	if (fd < 0) {
+		complain("%s: %s", provider, strerror(errno));
+		return -1;
+	}
+	if (container_enter() == 0 && need_libibverbs() == 0) {
+		ndev = container_choose(dev, ndev, name);
+		rc = ndev ? build_view(dev, ndev, provider, fd) : -1;
+	}
+	close(fd);
+	return rc;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -197,11 +243,8 @@ main(int argc, char **argv)
 	parse(argc, argv, &o);
 	if (o.uninstall)
 		return system_uninstall() ? EXIT_FAILURE : EXIT_SUCCESS;
-	if (access(CONFIG_DIR, F_OK) < 0) {
-		complain("no " CONFIG_DIR ": libibverbs (package libibverbs1, ibverbs-providers) "
-			 "is not installed");
+	if (o.container == NULL && need_libibverbs())
 		return EXIT_FAILURE;
-	}
 	if (find_provider(o.provider, provider) || fetch_devices(o.socket, dev, &ndev))
 		return EXIT_FAILURE;
 	if (ndev == 0) {
@@ -211,7 +254,10 @@ main(int argc, char **argv)
 	mask = umask(022);
 	if (o.install)
 		return system_install(dev, ndev, provider) ? EXIT_FAILURE : EXIT_SUCCESS;
-	if (export_socket(o.socket) || mount_ns_enter() || build_view(dev, ndev, provider))
+	if (o.container)
+		return show_in_container(o.container, dev, ndev, provider) ? EXIT_FAILURE
+									   : EXIT_SUCCESS;
+	if (export_socket(o.socket) || mount_ns_enter() || build_view(dev, ndev, provider, -1))
 		return EXIT_FAILURE;
 	umask(mask);
 	execvp(o.program[0], o.program);

@@ -87,7 +87,9 @@ mount_tmpfs(const char *where)
 const char *
 mount_ns_scratch(void)
 {
-	return mount_tmpfs(SCRATCH) ? NULL : SCRATCH;
+	/* A mount in a shared one cannot be moved. */
+	return mount_tmpfs(SCRATCH) || mount(NULL, SCRATCH, NULL, MS_PRIVATE, NULL) < 0 ? NULL
+											: SCRATCH;
 }
 
 int

@@ -15,6 +15,7 @@
  *   put.c     writes a file
  *   mount_ns.c   namespaces; directories with additional entries
  *   install.c the same files for every program of the system
+ *   container.c  the same files for a container, as a hook of its runtime
  *
  * Single threaded. Functions return 0, or print the reason and return -1.
  */
@@ -91,5 +92,19 @@ int mount_ns_leave(void);
 int system_install(const struct run_device *dev, unsigned int ndev, const char *provider);
 /* Undoes system_install. 0 also if nothing is installed. */
 int system_uninstall(void);
+
+/* ---- container.c ---- */
+/*
+ * Makes the root of the container whose state (OCI runtime specification) is on standard input the
+ * root of this process, which is in the container's mount namespace already.
+ */
+int container_enter(void);
+/*
+ * Keeps of dev those that the container is to have: name, or every one if it is "all", and what it
+ * has by an earlier call. Returns how many; 0: no device has this name. Call after container_enter.
+ */
+unsigned int container_choose(struct run_device *dev, unsigned int ndev, const char *name);
+/* Copies what is left to read of the file from into the new file dir/name, executable. */
+int copy_file(int from, const char *dir, const char *name);
 
 #endif

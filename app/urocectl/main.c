@@ -29,6 +29,11 @@ static const struct cli_field options[] = {
 	 .type = CLI_SWITCH,
 	 CLI_AT(struct request, all),
 	 .help = "of counters show those that are zero too"},
+	{.name = "output",
+	 .type = CLI_TEXT,
+	 CLI_AT(struct request, output),
+	 .arg = "FILE",
+	 .help = "of cdi: write FILE instead of standard output"},
 	{NULL},
 };
 
@@ -43,6 +48,7 @@ static struct cli_program program = {
 		"       urocectl [--socket PATH] [--json] pkey set KEY dev DEVICE index N\n"
 		"       urocectl [--socket PATH] [--json] pkey del dev DEVICE index N\n"
 		"       urocectl [--socket PATH] [--json] trace [QPN]\n"
+		"       urocectl [--socket PATH] cdi [--output FILE]\n"
 		"       urocectl [--socket PATH] install | uninstall\n"
 		"WHAT: device port gid neigh qp [QPN] cq mr client stats drops\n",
 	.options = options,
@@ -127,11 +133,12 @@ find_command(struct request *rq, int words, char **argv)
 {
 	static const struct command *const commands[] = {&show_command,    &impair_command,
 							 &capture_command, &addr_command,
-							 &pkey_command,    &trace_command};
+							 &pkey_command,    &trace_command,
+							 &cdi_command};
 
 	if (words == 0)
-		usage_error(
-			"no command; legal: show impair capture addr pkey trace install uninstall");
+		usage_error("no command; legal: show impair capture addr pkey trace cdi install "
+			    "uninstall");
 	for (unsigned i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
 		if (strcmp(argv[1], commands[i]->name) == 0)
 			rq->cmd = commands[i];
@@ -140,7 +147,7 @@ find_command(struct request *rq, int words, char **argv)
 		return;
 	if (strcmp(argv[1], "install") != 0 && strcmp(argv[1], "uninstall") != 0)
 		usage_error("unknown command '%s'; legal: show impair capture addr pkey "
-			    "trace install uninstall",
+			    "trace cdi install uninstall",
 			    argv[1]);
 	if (words > 1)
 		usage_error("%s: surplus argument '%s'", argv[1], argv[2]);
@@ -150,10 +157,10 @@ find_command(struct request *rq, int words, char **argv)
 static void
 parse(struct request *rq, int argc, char **argv)
 {
-	char more[4096];
+	char more[6144];
 	int words;
 
-	snprintf(more, sizeof(more), "%s%s%s", show_help, set_help, impair_help);
+	snprintf(more, sizeof(more), "%s%s%s%s", show_help, set_help, cdi_help, impair_help);
 	program.more = more;
 	words = cli_parse(&program, rq, argc, argv);
 	program.more = NULL;
@@ -161,6 +168,8 @@ parse(struct request *rq, int argc, char **argv)
 	for (int i = 2; i <= words; i++)
 		rq->cmd->take_word(rq, (unsigned)i - 2, argv[i]);
 	rq->cmd->check(rq);
+	if (rq->output != NULL && rq->cmd != &cdi_command)
+		usage_error("--output is for cdi, not for %s", rq->cmd->name);
 }
 
 json_t *
@@ -237,6 +246,12 @@ main(int argc, char **argv)
 	all = fetch(&rq);
 	if (all == NULL)
 		return EXIT_FAILURE;
+	if (rq.cmd == &cdi_command) {
+		int rc = cdi_output(&rq, all);
+
+		json_decref(all);
+		return rc < 0 || ferror(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
+	}
 	rows = json_object_get(all, rq.cmd->key != NULL ? rq.cmd->key : rq.what);
 	if (rq.has_qpn && json_array_size(rows) == 0) {
 		fprintf(stderr, "urocectl: no QP %u, or another user's\n", rq.show.arg);

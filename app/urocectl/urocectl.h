@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the files of urocectl share: main.c options and the choice of a command; show.c, impair.c,
- * capture.c, trace.c and set.c a command each; table.c output.
+ * capture.c, trace.c, set.c and cdi.c a command each; table.c output.
  */
 #ifndef UROCECTL_UROCECTL_H
 #define UROCECTL_UROCECTL_H
@@ -16,6 +16,7 @@ struct request {
 	const struct command *cmd;
 	const char *socket;
 	bool json;
+	const char *output;  /* of cdi: the file; NULL: standard output */
 	bool all;            /* counters that are zero too */
 	const char *what;    /* show: the topic; else the device */
 	const char *verb;    /* of impair, capture, addr, pkey */
@@ -45,7 +46,7 @@ struct command {
 };
 
 extern const struct command show_command, impair_command, capture_command, addr_command,
-	pkey_command, trace_command;
+	pkey_command, trace_command, cdi_command;
 
 /* Wrong use: prints why and exits with 2. */
 void usage_error(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
@@ -63,7 +64,10 @@ json_t *call_for_json(struct ipc_client *c, struct ipc_call *call, const uint64_
 /* rc is a refusal that the user can mend: prints it; sets errno to 0, or to -rc for others. */
 void print_refusal(const struct request *rq, int rc);
 
+/* cdi's answer to where the user wants it. -1: it printed why not. */
+int cdi_output(const struct request *rq, const json_t *all);
+
 /* What --help prints of each command. */
-extern const char impair_help[], set_help[];
+extern const char impair_help[], set_help[], cdi_help[];
 
 #endif

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs the commands of doc/containers.md, 'With podman', literally, in a mount namespace where /opt and /run/uroce
+"""Runs the commands of doc/containers.md, 'With podman and two mounts', literally, in a mount namespace where /opt and /run/uroce
 are empty folders."""
 import os
 import resource
@@ -30,7 +30,7 @@ trap 'command kill $(jobs -p)' EXIT
 
 def commands():
     """The first indented block under the heading."""
-    text = DOC.read_text().split("## With podman\n", 1)[1]
+    text = DOC.read_text().split("## With podman and two mounts\n", 1)[1]
     lines = text.splitlines()
     first = next(i for i, line in enumerate(lines) if line.startswith("    "))
     block = []
@@ -54,7 +54,7 @@ def main():
                              procs=min(limit(resource.RLIMIT_NPROC), 4096))
     script = folder / "script"
     script.write_text(prelude + f"cd {folder}\n" + commands())
-    with lib.case("doc/containers.md, 'With podman', as it stands"):
+    with lib.case("doc/containers.md, 'With podman and two mounts', as it stands"):
         proc = lib.spawn(["unshare", "-m", "bash", script])
         rc = proc.wait(600)
         said = proc.output()

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * cdi: a file by which container engines give containers the daemon's devices, as the Container
+ * Device Interface defines it. A hook (uroce-run --container) makes the files that libibverbs
+ * looks for when the container starts; a mount shows the daemon's socket.
+ */
+#include <errno.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "urocectl.h"
+
+#define KIND    "uroce.dev/rdma"
+#define VERSION "0.3.0" /* the earliest that has everything used here */
+
+const char cdi_help[] =
+	"\ncdi: a file of the Container Device Interface, which podman and others read in /etc/cdi "
+	"and\n"
+	"  /run/cdi: podman run --device " KIND "=DEVICE .., or =all. To standard output, or\n"
+	"  with --output into FILE. A container started later has the devices of that time;\n"
+	"  write the file again when the daemon has other devices.\n";
+
+/* Absolute path of uroce-run: of the build tree, of the folder of urocectl, or of the installation.
+ */
+static int
+find_run(char path[PATH_MAX])
+{
+	static const char *const places[] = {"../uroce-run/uroce-run", "uroce-run",
+					     "../bin/uroce-run"};
+	char exe[PATH_MAX], at[PATH_MAX + 32];
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	const char *dir;
+
+	exe[n > 0 ? n : 0] = '\0';
+	dir = dirname(exe);
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		snprintf(at, sizeof(at), "%s/%s", dir, places[i]);
+		if (realpath(at, path) != NULL && access(path, X_OK) == 0)
+			return 0;
+	}
+	fprintf(stderr, "urocectl: cdi: no uroce-run beside urocectl in %s\n", dir);
+	return -1;
+}
+
+/* What a container gets for the device name. */
+static json_t *
+device(const char *name, const char *run, const char *socket)
+{
+	return json_pack("{s:s, s:{s:[{s:s, s:s, s:[s,s,s,s,s]}]}}", "name", name, "containerEdits",
+			 "hooks", "hookName", "createContainer", "path", run, "args", "uroce-run",
+			 "--socket", socket, "--container", name);
+}
+
+/* What a container gets once, whichever devices it has: the folder of the socket. */
+static json_t *
+common_edits(const char *socket)
+{
+	char copy[PATH_MAX];
+	const char *dir;
+	json_t *edits;
+
+	snprintf(copy, sizeof(copy), "%s", socket);
+	dir = dirname(copy);
+	edits = json_pack("{s:[{s:s, s:s, s:[s,s,s,s,s]}]}", "mounts", "hostPath", dir,
+			  "containerPath", dir, "options", "rbind", "ro", "nosuid", "nodev",
+			  "noexec");
+	if (strcmp(socket, UROCE_DEFAULT_SOCK) != 0)
+		json_object_set_new(edits, "env",
+				    json_pack("[o]", json_sprintf(UROCE_SOCK_ENV "=%s", socket)));
+	return edits;
+}
+
+static void
+take_word(struct request *rq, unsigned nth, const char *word)
+{
+	(void)rq;
+	(void)nth;
+	usage_error("cdi: surplus argument '%s'; legal: cdi [--output FILE]", word);
+}
+
+static void
+check(const struct request *rq)
+{
+	(void)rq;
+}
+
+static json_t *
+ask(struct ipc_client *c, const struct request *rq)
+{
+	struct uroce_list_devices_rep list;
+	struct ipc_call call = {
+		.op = UROCE_CTRL_LIST_DEVICES,
+		.rep = &list,
+		.rep_len = sizeof(list),
+	};
+	char run[PATH_MAX], socket[PATH_MAX];
+	json_t *devices;
+	int rc = ipc_client_call(c, &call);
+
+	errno = rc < 0 ? -rc : list.ndevices > UROCE_MAX_DEVICES ? EPROTO : 0;
+	if (errno != 0 || realpath(ipc_client_path(rq->socket), socket) == NULL)
+		return NULL;
+	errno = 0;
+	if (find_run(run) < 0)
+		return NULL;
+	devices = json_array();
+	for (unsigned i = 0; i < list.ndevices; i++) {
+		list.dev[i].name[sizeof(list.dev[i].name) - 1] = '\0';
+		json_array_append_new(devices, device(list.dev[i].name, run, socket));
+	}
+	json_array_append_new(devices, device("all", run, socket));
+	return json_pack("{s:s, s:s, s:o, s:o}", "cdiVersion", VERSION, "kind", KIND,
+			 "containerEdits", common_edits(socket), "devices", devices);
+}
+
+/*
+ * Writes the document to path under another name first, because an engine may read the folder at
+ * any time; it reads only names that end with .json or .yaml.
+ */
+static int
+write_file(const json_t *all, const char *path)
+{
+	char fresh[PATH_MAX], folder[PATH_MAX];
+
+	if ((size_t)snprintf(fresh, sizeof(fresh), "%s.new", path) >= sizeof(fresh)) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	snprintf(folder, sizeof(folder), "%s", path);
+	if (mkdir(dirname(folder), 0755) < 0 && errno != EEXIST && errno != EROFS)
+		return -1;
+	if (json_dump_file(all, fresh, JSON_INDENT(1)) < 0)
+		return -1;
+	if (rename(fresh, path) == 0)
+		return 0;
+	unlink(fresh);
+	return -1;
+}
+
+int
+cdi_output(const struct request *rq, const json_t *all)
+{
+	if (rq->output == NULL) {
+		json_dumpf(all, stdout, JSON_INDENT(1));
+		fputc('\n', stdout);
+		return 0;
+	}
+	if (write_file(all, rq->output) == 0)
+		return 0;
+	fprintf(stderr, "urocectl: cdi: cannot write %s: %s\n", rq->output, strerror(errno));
+	return -1;
+}
+
+const struct command cdi_command = {"cdi", "devices", take_word, check, ask, NULL};

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""podman for tests: images that are made once, folders and a CDI folder of the test alone."""
+import os
+import pathlib
+import resource
+import shutil
+import subprocess
+import sys
+
+import lib
+
+CACHE = pathlib.Path("/var/tmp/uroce-images")
+TOOLS = "podman crun runc uidmap mmdebstrap"
+RDMA_PACKAGES = ("ibverbs-utils", "ibverbs-providers", "perftest", "rdmacm-utils")  # of the image: nothing of uroce
+USER, SUBIDS = 4711, "200000:65536"  # of rootless podman
+
+
+def private_mounts():
+    """Restarts this program in a mount namespace of its own, where it may hide and replace files of the machine."""
+    if os.environ.get("UROCE_PRIVATE") != "1":
+        os.environ["UROCE_PRIVATE"] = "1"
+        os.execvp("unshare", ["unshare", "--mount", sys.executable, *sys.argv])
+
+
+def install():
+    """Installs what containers need, by the function that check.sh uses."""
+    lib.sh("bash", "-c", f". {lib.HERE.parent.parent}/scripts/setup.sh; setup_packages {TOOLS}", timeout=300)
+
+
+def image(packages=RDMA_PACKAGES):
+    """A tar file with a Debian that has these packages; made at the first call on this machine."""
+    CACHE.mkdir(exist_ok=True)
+    tar = CACHE / ("-".join(packages) + ".tar")
+    if not tar.exists():
+        fresh = tar.with_suffix(f".{os.getpid()}.tar")
+        lib.sh("mmdebstrap", "--variant=minbase", "--include=" + ",".join(packages), "bookworm", fresh, timeout=280)
+        fresh.rename(tar)
+    return tar
+
+
+def limit(which, most=4096):
+    hard = resource.getrlimit(which)[1]
+    return most if hard == resource.RLIM_INFINITY else min(hard, most)
+
+
+def empty(folder):
+    """An empty folder over one of the machine, for this mount namespace."""
+    os.makedirs(folder, exist_ok=True)
+    lib.sh("mount", "-t", "tmpfs", "tmpfs", folder)
+    return pathlib.Path(folder)
+
+
+def replace(path, text):
+    """Other contents of a file of the machine, for this mount namespace."""
+    path = pathlib.Path(path)
+    copy = lib.tmpdir() / path.name
+    copy.write_text(text)
+    copy.chmod(0o644)
+    copy.parent.chmod(0o755)
+    if not path.exists():
+        path.touch()
+    lib.sh("mount", "--bind", copy, path)
+
+
+class Podman:
+    """podman with folders of the test alone; removes its containers at the end."""
+
+    def __init__(self, runtime, rootless=False):
+        self.folder = lib.tmpdir()
+        self.folder.chmod(0o755)
+        base = ["podman", "--cgroup-manager", "cgroupfs", "--runtime", runtime]
+        self.limits = [f"--ulimit=nofile={limit(resource.RLIMIT_NOFILE)}:{limit(resource.RLIMIT_NOFILE)}",
+                       f"--ulimit=nproc={limit(resource.RLIMIT_NPROC)}:{limit(resource.RLIMIT_NPROC)}"]
+        if rootless:
+            for name in ("home", "run"):
+                (self.folder / name).mkdir(mode=0o700)
+                shutil.chown(self.folder / name, USER, USER)
+            self.base = ["setpriv", "--reuid", USER, "--regid", USER, "--init-groups", "env", "-i", "PATH=/usr/bin:/usr/sbin",
+                         f"HOME={self.folder}/home", f"XDG_RUNTIME_DIR={self.folder}/run", *base, "--storage-driver", "vfs"]
+            self.limits += ["--cgroups", "disabled"]
+        else:
+            self.base = [*base, "--root", self.folder / "root", "--runroot", self.folder / "runroot"]
+        self.names = []
+        lib.processes.at_end(self.remove)
+
+    def __call__(self, *argv, timeout=120):
+        return lib.sh(*self.base, *argv, timeout=timeout)
+
+    def command(self, *argv):
+        """The command line of `podman run`."""
+        return [*self.base, "run", *self.limits, *argv]
+
+    def spawn(self, *argv):
+        """Starts `podman run`; returns the process and the container's name."""
+        name = lib.processes.unique("uroce")
+        self.names.append(name)
+        return lib.Proc(self.command("--rm", "--name", name, *argv)), name
+
+    def run(self, *argv, timeout=60):
+        """Output of `podman run`, which must end well."""
+        return self.spawn(*argv)[0].result(timeout)
+
+    def refuses(self, *argv):
+        """What `podman run` says when it fails."""
+        proc, _ = self.spawn(*argv)
+        assert proc.wait(60) != 0, proc.output()
+        return proc.output()
+
+    def remove(self):
+        for name in self.names:
+            subprocess.run([*map(str, self.base), "rm", "-f", "-t", "0", name], capture_output=True, check=False)
