@@ -96,6 +96,7 @@ iterate(struct worker *w)
 	unsigned done = 0;
 
 	w->now_ns = timer_now_ns();
+	w->spent_ns[w->worked] += w->now_ns - was_ns;
 	__atomic_store_n(&w->ran_ns, w->now_ns, __ATOMIC_RELAXED);
 	if (unlikely(w->now_ns - was_ns >= WORKER_STALL_NS))
 		stall_over(w, w->now_ns - was_ns);
@@ -132,7 +133,8 @@ worker_main(void *arg)
 		rte_pause();
 	grace_online(w);
 	while (!__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE)) {
-		if (iterate(w) != 0)
+		w->worked = iterate(w) != 0;
+		if (w->worked)
 			idle_busy(w);
 		else
 			idle_empty(w);
@@ -344,6 +346,15 @@ unsigned
 worker_index(const struct worker *w)
 {
 	return w->index;
+}
+
+void
+worker_usage_get(const struct worker *w, struct worker_usage *u)
+{
+	u->idle_ns = counters_read(&w->spent_ns[0]);
+	u->busy_ns = counters_read(&w->spent_ns[1]);
+	u->lcore = w->lcore;
+	u->asleep = __atomic_load_n(&w->asleep, __ATOMIC_RELAXED) != 0;
 }
 
 struct counter_block *

@@ -112,6 +112,18 @@ void worker_wait_readers(struct worker_set *ws);
 struct engine *worker_engine(struct worker *w);
 unsigned worker_index(const struct worker *w);
 struct counter_block *worker_counters(struct worker *w, uint16_t dev);
+/*
+ * How a worker has spent its time since worker_set_create. Added when an iteration begins: a sleep
+ * that still lasts is missing (10 ms at most).
+ */
+struct worker_usage {
+	uint64_t busy_ns; /* in iterations that did work */
+	uint64_t idle_ns; /* in others, yields and sleeps included */
+	unsigned lcore;   /* its EAL lcore */
+	bool asleep;      /* now */
+};
+/* Any thread. */
+void worker_usage_get(const struct worker *w, struct worker_usage *u);
 /* Control thread. Returns its own counters of a device, beside the workers'. */
 struct counter_block *worker_control_obs(struct worker_set *ws, uint16_t dev);
 

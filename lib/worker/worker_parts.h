@@ -106,6 +106,10 @@ struct worker {
 	struct engine engine;
 	struct worker_set *ws;
 	uint64_t now_ns; /* of this iteration */
+	/* time of iterations that found nothing to do, sleeps included, and of those that did work;
+	   read by any thread */
+	uint64_t spent_ns[2];
+	unsigned worked; /* the last iteration did work: index in spent_ns */
 	unsigned index, lcore;
 
 	struct worker_rxq *rxqs; /* space for a queue of every device */

@@ -28,6 +28,38 @@ calls_run_on_the_worker(void **state)
 		worker_quiesce(ws);
 }
 
+static void
+spin(struct worker *w, void *arg)
+{
+	uint64_t end = timer_now_ns() + *(const uint64_t *)arg;
+
+	while (timer_now_ns() < end)
+		rte_pause();
+}
+
+/* A call is work. All of the time since the start is either busy or idle. */
+static void
+time_of_a_worker_is_busy_or_idle(void **state)
+{
+	uint64_t busy_ns = 20000000;
+	struct worker_usage before, after;
+	struct worker *w = worker_get(ws, nworkers - 1);
+
+	worker_quiesce(ws);
+	worker_usage_get(w, &before);
+	worker_call(w, spin, &busy_ns);
+	worker_quiesce(ws); /* the iteration of the call has ended */
+	worker_quiesce(ws);
+	worker_usage_get(w, &after);
+	assert_int_equal(after.lcore, nworkers);
+	assert_true(after.busy_ns - before.busy_ns >= busy_ns);
+	assert_true(WAIT_FOR(({
+		worker_usage_get(w, &before);
+		before.idle_ns > after.idle_ns;
+	})));
+	assert_true(after.busy_ns + after.idle_ns <= timer_now_ns());
+}
+
 /* Each worker has its own mbuf segments, enough for the payloads of a burst. */
 static void
 each_worker_has_mbuf_segments(void **state)
@@ -416,6 +448,7 @@ main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(calls_run_on_the_worker),
+		cmocka_unit_test(time_of_a_worker_is_busy_or_idle),
 		cmocka_unit_test(each_worker_has_mbuf_segments),
 		cmocka_unit_test(jobs_run_in_order_and_are_reported),
 		cmocka_unit_test(a_grace_period_waits_for_a_busy_worker),
