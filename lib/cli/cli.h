@@ -71,6 +71,11 @@ bool cli_number(const char *text, uint64_t min, uint64_t max, uint64_t *n);
 int cli_set(const struct cli_field *f, void *base, const char *value, char *err, size_t room);
 /* Returns the row of that name (len bytes), or NULL. */
 const struct cli_field *cli_find(const struct cli_field *table, const char *name, size_t len);
+/*
+ * Writes the member's value to out (room bytes) as cli_set reads it: "" for a text that is not set;
+ * the values of a list with spaces between them; "" for CLI_OTHER.
+ */
+void cli_text(const struct cli_field *f, const void *base, char *out, size_t room);
 /* Set every member that has a default; other members do not change. */
 void cli_defaults(const struct cli_field *table, void *base);
 

@@ -179,6 +179,64 @@ cli_set(const struct cli_field *f, void *base, const char *value, char *err, siz
 	return rc;
 }
 
+static uint64_t
+load(const struct cli_field *f, const void *member)
+{
+	switch (f->size) {
+	case 1:
+		return *(const uint8_t *)member;
+	case 2:
+		return *(const uint16_t *)member;
+	case 4:
+		return *(const uint32_t *)member;
+	default:
+		return *(const uint64_t *)member;
+	}
+}
+
+static void
+list_text(const struct cli_list *list, char *out, size_t room)
+{
+	size_t len = 0;
+
+	out[0] = '\0';
+	for (uint32_t i = 0; i < list->n && len < room; i++)
+		len += (size_t)snprintf(out + len, room - len, "%s%s", i > 0 ? " " : "",
+					list->v[i]);
+}
+
+void
+cli_text(const struct cli_field *f, const void *base, char *out, size_t room)
+{
+	const void *member = (const char *)base + f->offset;
+	const char *text = "";
+
+	switch (f->type) {
+	case CLI_NUMBER:
+	case CLI_POWER2:
+	case CLI_OCTAL:
+		snprintf(out, room, f->type == CLI_OCTAL ? "0%llo" : "%llu",
+			 (unsigned long long)load(f, member));
+		return;
+	case CLI_LIST:
+		list_text(member, out, room);
+		return;
+	case CLI_SWITCH:
+		text = *(const bool *)member ? "yes" : "no";
+		break;
+	case CLI_CHOICE:
+		text = f->names[load(f, member) - f->min];
+		break;
+	case CLI_TEXT:
+		text = *(const char *const *)member;
+		break;
+	case CLI_OTHER:
+	case CLI_HEADING:
+		break;
+	}
+	snprintf(out, room, "%s", text != NULL ? text : "");
+}
+
 const struct cli_field *
 cli_find(const struct cli_field *table, const char *name, size_t len)
 {

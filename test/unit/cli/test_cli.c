@@ -189,6 +189,33 @@ a_file_has_one_section(void **state)
 	assert_string_equal(err, "/tmp: Is a directory");
 }
 
+static void
+values_are_written_as_they_are_read(void **state)
+{
+	static const char *const names[] = {"red", "green", NULL};
+	static const struct cli_field more[] = {
+		{ROW("colour", CLI_CHOICE, small), .min = 8, .names = names},
+		{ROW("mode", CLI_OCTAL, large)},
+		{NULL},
+	};
+	static const char *const want[] = {"yes", "32", "5000000000", "", "a b"};
+	struct values v = {.fast = true, .small = 32, .large = 5000000000, .list = {{"a", "b"}, 2}};
+	char out[32];
+
+	for (unsigned i = 0; table[i].name != NULL; i++) {
+		cli_text(&table[i], &v, out, sizeof(out));
+		assert_string_equal(out, want[i]);
+	}
+	v.small = 9;
+	v.large = 0660;
+	cli_text(&more[0], &v, out, sizeof(out));
+	assert_string_equal(out, "green");
+	cli_text(&more[1], &v, out, sizeof(out));
+	assert_string_equal(out, "0660");
+	cli_text(&table[4], &v, out, 3); /* is cut */
+	assert_string_equal(out, "a ");
+}
+
 int
 main(void)
 {
@@ -198,6 +225,7 @@ main(void)
 		cmocka_unit_test(errors_name_the_option_and_the_range),
 		cmocka_unit_test(a_key_is_given_once_unless_it_may_be_repeated),
 		cmocka_unit_test(a_file_has_one_section),
+		cmocka_unit_test(values_are_written_as_they_are_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
