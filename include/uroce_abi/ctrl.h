@@ -438,7 +438,7 @@ UROCE_ABI_ASSERT(sizeof(struct uroce_list_devices_rep) == 1288, "list_devices_re
  * number. Root and the daemon's uid get everything.
  */
 struct uroce_show_req {
-	char what[32]; /* device port gid neigh qp cq mr client stats drops trace */
+	char what[32]; /* a topic of `urocectl show`, or "trace" */
 	uint32_t arg;  /* qpn and the like */
 	uint32_t has_arg;
 	uint8_t spare[8];
@@ -510,6 +510,10 @@ enum uroce_set_what {
 	UROCE_SET_ADDR_ADD = 1, /* addr; the reply's index: its GID index */
 	UROCE_SET_ADDR_DEL = 2, /* addr; the reply's index: the GID index that is empty now */
 	UROCE_SET_PKEY = 3,     /* entry index of the P_Key table becomes pkey; 0: empty */
+	/* of the daemon: device is "" */
+	UROCE_SET_LOG_LEVEL = 16, /* addr: "error" .. "debug" */
+	UROCE_SET_QUOTA = 17,     /* addr: name of a resource; pkey: a uid's new limit, in the units
+				     of its option */
 };
 struct uroce_set_req {
 	char device[UROCE_DEV_NAME_MAX];

@@ -16,30 +16,34 @@
 
 /* Names in messages. Kinds counted in bytes are shown in MiB. */
 static const struct {
+	const char *name; /* for operators */
 	const char *what;
 	const char *per_uid; /* option of the limit per uid */
 	const char *all;     /* option of the limit of all uids */
 	unsigned shift;
 } kinds[QUOTA_NKINDS] = {
-	[QUOTA_CLIENTS] = {"connections", "max-clients-per-uid", "max-clients", 0},
-	[QUOTA_NEW] = {"connections without HELLO", "max-new-per-uid", "max-clients", 0},
-	[QUOTA_CONTEXTS] = {"contexts", "max-contexts-per-uid", "max-clients", 0},
-	[QUOTA_PDS] = {"protection domains", "max-pds-per-uid", "max-pds", 0},
-	[QUOTA_MRS] = {"memory regions and windows", "max-mrs-per-uid", "max-mrs", 0},
-	[QUOTA_CHANNELS] = {"completion channels", "max-channels-per-uid", "max-channels", 0},
-	[QUOTA_CQS] = {"completion queues", "max-cqs-per-uid", "max-cqs", 0},
-	[QUOTA_SRQS] = {"shared receive queues", "max-srqs-per-uid", "max-srqs", 0},
-	[QUOTA_QPS] = {"queue pairs", "max-qps-per-uid", "max-qps", 0},
-	[QUOTA_AHS] = {"address handles", "max-ahs-per-uid", "max-ahs", 0},
-	[QUOTA_CM_CHANNELS] = {"rdma_cm channels", "max-cm-channels-per-uid", "max-cm-channels", 0},
-	[QUOTA_CM_IDS] = {"rdma_cm ids", "max-cm-ids-per-uid", "max-cm-ids", 0},
-	[QUOTA_MCAST] = {"multicast memberships", "max-mcast-per-uid", "max-mcast", 0},
-	[QUOTA_QUEUE_MEM] = {"MiB of queue memory", "max-queue-mem-per-uid", "max-queue-mem",
-			     MIB_SHIFT},
-	[QUOTA_REG_MEM] = {"MiB of registered memory", "max-reg-mem-per-uid", "max-reg-mem",
-			   MIB_SHIFT},
-	[QUOTA_FDS] = {"descriptors of the daemon", "max-fds-per-uid", "max-fds", 0},
-	[QUOTA_MAPS] = {"mappings of client memory and queues", "max-maps-per-uid", "max-maps", 0},
+	[QUOTA_CLIENTS] = {"clients", "connections", "max-clients-per-uid", "max-clients", 0},
+	[QUOTA_NEW] = {"new", "connections without HELLO", "max-new-per-uid", "max-clients", 0},
+	[QUOTA_CONTEXTS] = {"contexts", "contexts", "max-contexts-per-uid", "max-clients", 0},
+	[QUOTA_PDS] = {"pds", "protection domains", "max-pds-per-uid", "max-pds", 0},
+	[QUOTA_MRS] = {"mrs", "memory regions and windows", "max-mrs-per-uid", "max-mrs", 0},
+	[QUOTA_CHANNELS] = {"channels", "completion channels", "max-channels-per-uid",
+			    "max-channels", 0},
+	[QUOTA_CQS] = {"cqs", "completion queues", "max-cqs-per-uid", "max-cqs", 0},
+	[QUOTA_SRQS] = {"srqs", "shared receive queues", "max-srqs-per-uid", "max-srqs", 0},
+	[QUOTA_QPS] = {"qps", "queue pairs", "max-qps-per-uid", "max-qps", 0},
+	[QUOTA_AHS] = {"ahs", "address handles", "max-ahs-per-uid", "max-ahs", 0},
+	[QUOTA_CM_CHANNELS] = {"cm-channels", "rdma_cm channels", "max-cm-channels-per-uid",
+			       "max-cm-channels", 0},
+	[QUOTA_CM_IDS] = {"cm-ids", "rdma_cm ids", "max-cm-ids-per-uid", "max-cm-ids", 0},
+	[QUOTA_MCAST] = {"mcast", "multicast memberships", "max-mcast-per-uid", "max-mcast", 0},
+	[QUOTA_QUEUE_MEM] = {"queue-mem", "MiB of queue memory", "max-queue-mem-per-uid",
+			     "max-queue-mem", MIB_SHIFT},
+	[QUOTA_REG_MEM] = {"reg-mem", "MiB of registered memory", "max-reg-mem-per-uid",
+			   "max-reg-mem", MIB_SHIFT},
+	[QUOTA_FDS] = {"fds", "descriptors of the daemon", "max-fds-per-uid", "max-fds", 0},
+	[QUOTA_MAPS] = {"maps", "mappings of client memory and queues", "max-maps-per-uid",
+			"max-maps", 0},
 };
 
 void
@@ -254,6 +258,48 @@ quota_max(const struct quota_user *u, enum quota_kind k)
 	const struct quota_limit *l = &u->quota->limit[k];
 
 	return u->privileged ? l->all : least(l->per_uid, l->others);
+}
+
+const char *
+quota_name(enum quota_kind k)
+{
+	return kinds[k].name;
+}
+
+const char *
+quota_option(enum quota_kind k)
+{
+	return kinds[k].per_uid;
+}
+
+uint32_t
+quota_unit(enum quota_kind k)
+{
+	return 1u << kinds[k].shift;
+}
+
+struct quota_user *
+quota_user_next(const struct quota *q, const struct quota_user *after)
+{
+	unsigned i = 0;
+
+	if (after != NULL) {
+		if (LIST_NEXT(after, link) != NULL)
+			return LIST_NEXT(after, link);
+		i = (after->uid & (QUOTA_BUCKETS - 1)) + 1;
+	}
+	while (i < QUOTA_BUCKETS && LIST_EMPTY(&q->bucket[i]))
+		i++;
+	return i < QUOTA_BUCKETS ? LIST_FIRST(&q->bucket[i]) : NULL;
+}
+
+int
+quota_set(struct quota *q, enum quota_kind k, uint64_t per_uid)
+{
+	if (per_uid == 0 || per_uid > q->limit[k].all >> kinds[k].shift)
+		return -ERANGE;
+	q->limit[k].per_uid = per_uid << kinds[k].shift;
+	return 0;
 }
 
 void

@@ -110,6 +110,19 @@ uint64_t quota_left(const struct quota_user *u, enum quota_kind kind);
 /* Returns how much u could hold if it were the only user. Devices report it to their clients. */
 uint64_t quota_max(const struct quota_user *u, enum quota_kind kind);
 
+/* Returns the name for operators ("qps"), and the option that sets the limit of a uid. */
+const char *quota_name(enum quota_kind kind);
+const char *quota_option(enum quota_kind kind);
+/* Returns what 1 in that option stands for: 1, or the bytes of a MiB. */
+uint32_t quota_unit(enum quota_kind kind);
+/* Returns the user after `after`, NULL: the first one, in no particular order; NULL: no more. */
+struct quota_user *quota_user_next(const struct quota *q, const struct quota_user *after);
+/*
+ * Sets the limit of an unprivileged uid to per_uid units. What users hold beyond it they keep.
+ * Returns 0, or -ERANGE if per_uid is 0 or more than the limit of everybody.
+ */
+int quota_set(struct quota *q, enum quota_kind kind, uint64_t per_uid);
+
 /* Clears the refusal. Called before a request, so that refusal belongs to that request. */
 void quota_refusal_clear(struct quota *q);
 

@@ -177,6 +177,76 @@ change(struct device *dev, const struct uroce_set_req *q, struct uroce_set_rep *
 	}
 }
 
+static const char *const log_levels[] = {"error", "warning", "notice", "info", "debug"};
+#define NLOG_LEVELS (sizeof(log_levels) / sizeof(log_levels[0]))
+
+/* Messages of DPDK's drivers follow; those of other types that ask for more than a notice do not.
+ */
+static int
+log_level_set(const char *name, struct uroce_set_rep *rep)
+{
+	uint32_t level = RTE_LOG_ERR;
+
+	while (level - RTE_LOG_ERR < NLOG_LEVELS &&
+	       strcmp(name, log_levels[level - RTE_LOG_ERR]) != 0)
+		level++;
+	if (level - RTE_LOG_ERR == NLOG_LEVELS)
+		return refuse(rep, -EINVAL,
+			      "log level '%s' is unknown; legal: error, warning, notice, info, "
+			      "debug",
+			      name);
+	rte_log_set_global_level(level);
+	rte_log_set_level(daemon_logtype, level > RTE_LOG_NOTICE ? level : RTE_LOG_NOTICE);
+	return 0;
+}
+
+static int
+refuse_resource(struct uroce_set_rep *rep, const char *name)
+{
+	size_t len;
+
+	refuse(rep, -EINVAL, "resource '%.32s' is unknown; legal:", name);
+	for (unsigned k = 0; k < QUOTA_NKINDS; k++) {
+		len = strlen(rep->error);
+		snprintf(rep->error + len, sizeof(rep->error) - len, " %s", quota_name(k));
+	}
+	return -EINVAL;
+}
+
+static int
+uid_quota_set(struct quota *q, const char *name, uint32_t limit, struct uroce_set_rep *rep)
+{
+	unsigned k = 0;
+
+	while (k < QUOTA_NKINDS && strcmp(name, quota_name(k)) != 0)
+		k++;
+	if (k == QUOTA_NKINDS)
+		return refuse_resource(rep, name);
+	if (quota_set(q, k, limit) < 0)
+		return refuse(rep, -EINVAL, "limit %u of %s is not one from 1 to %llu%s", limit,
+			      name, (unsigned long long)(q->limit[k].all / quota_unit(k)),
+			      quota_unit(k) > 1 ? " MiB" : "");
+	return 0;
+}
+
+/* Changes what belongs to no device. */
+static int
+change_daemon(struct session *s, const struct uroce_set_req *q, struct uroce_set_rep *rep)
+{
+	if (!session_may_change(s))
+		return EPERM;
+	rep->done = (q->what == UROCE_SET_LOG_LEVEL
+			     ? log_level_set(q->addr, rep)
+			     : uid_quota_set(&s->d->quota, q->addr, q->pkey, rep)) == 0;
+	if (rep->done && q->what == UROCE_SET_LOG_LEVEL)
+		LOG(NOTICE, "log level: %s (%s, pid %d, uid %u)", q->addr, s->comm, s->peer.pid,
+		    s->peer.uid);
+	else if (rep->done)
+		LOG(NOTICE, "limit of each uid: %u %s (%s, pid %d, uid %u)", q->pkey, q->addr,
+		    s->comm, s->peer.pid, s->peer.uid);
+	return 0;
+}
+
 static void
 log_change(const struct session *s, const struct device *dev, const struct uroce_set_req *q,
 	   uint32_t index)
@@ -203,8 +273,11 @@ set_request(struct session *s, const struct ctrl_req *req, struct ctrl_rep *rp)
 	struct device *dev;
 
 	if (memchr(q->device, '\0', sizeof(q->device)) == NULL ||
-	    memchr(q->addr, '\0', sizeof(q->addr)) == NULL || q->what < UROCE_SET_ADDR_ADD ||
-	    q->what > UROCE_SET_PKEY)
+	    memchr(q->addr, '\0', sizeof(q->addr)) == NULL)
+		return EINVAL;
+	if (q->what == UROCE_SET_LOG_LEVEL || q->what == UROCE_SET_QUOTA)
+		return change_daemon(s, q, rep);
+	if (q->what < UROCE_SET_ADDR_ADD || q->what > UROCE_SET_PKEY)
 		return EINVAL;
 	dev = daemon_device_named(s->d, q->device);
 	if (dev == NULL)

@@ -180,6 +180,50 @@ user_lives_as_long_as_its_references(void **state)
 		assert_true(LIST_EMPTY(&q.bucket[i]));
 }
 
+static void
+limit_of_a_uid_changes_within_that_of_all(void **state)
+{
+	static const char *const set[] = {"max-qps", "100", "max-qps-per-uid", "10", "max-reg-mem",
+					  "64",      NULL};
+	struct quota_user *a;
+	struct quota q;
+
+	start(&q, set);
+	a = quota_user_get(&q, 1000);
+	assert_int_equal(quota_take(a, QUOTA_QPS, 10), 0);
+	assert_int_equal(quota_set(&q, QUOTA_QPS, 0), -ERANGE);
+	assert_int_equal(quota_set(&q, QUOTA_QPS, 101), -ERANGE);
+	assert_int_equal(quota_set(&q, QUOTA_QPS, 5), 0);
+	assert_int_equal(quota_left(a, QUOTA_QPS), 0); /* and keeps its ten */
+	assert_int_equal(quota_set(&q, QUOTA_QPS, 12), 0);
+	assert_int_equal(quota_left(a, QUOTA_QPS), 2);
+	assert_int_equal(quota_set(&q, QUOTA_REG_MEM, 65), -ERANGE);
+	assert_int_equal(quota_set(&q, QUOTA_REG_MEM, 3), 0);
+	assert_int_equal(quota_max(a, QUOTA_REG_MEM), 3u << 20);
+	assert_int_equal(quota_unit(QUOTA_REG_MEM), 1u << 20);
+	quota_give(a, QUOTA_QPS, 10);
+	quota_user_put(a);
+}
+
+static void
+every_user_is_listed_once(void **state)
+{
+	static const char *const none[] = {NULL};
+	struct quota_user *u[3], *at = NULL;
+	uint32_t uids = 0;
+	struct quota q;
+
+	start(&q, none);
+	assert_null(quota_user_next(&q, NULL));
+	for (unsigned i = 0; i < 3; i++)
+		u[i] = quota_user_get(&q, i * QUOTA_BUCKETS / 2); /* two of them in one bucket */
+	while ((at = quota_user_next(&q, at)) != NULL)
+		uids = uids * 10 + 1 + at->uid / (QUOTA_BUCKETS / 2);
+	assert_true(uids == 132 || uids == 312);
+	for (unsigned i = 0; i < 3; i++)
+		quota_user_put(u[i]);
+}
+
 int
 main(void)
 {
@@ -189,6 +233,8 @@ main(void)
 		cmocka_unit_test(root_has_no_separate_limit),
 		cmocka_unit_test(memory_is_reported_in_mib),
 		cmocka_unit_test(limits_have_defaults),
+		cmocka_unit_test(limit_of_a_uid_changes_within_that_of_all),
+		cmocka_unit_test(every_user_is_listed_once),
 		cmocka_unit_test(user_lives_as_long_as_its_references),
 	};
 
