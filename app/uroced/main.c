@@ -376,6 +376,7 @@ main(int argc, char **argv)
 		status = EXIT_FAILURE;
 	} else {
 		d.cfg = &opt.control;
+		show_config_of(&opt);
 		d.program = &program;
 		quota_machine_look(&machine);
 		quota_init(&d.quota, &opt.control, &machine, geteuid());

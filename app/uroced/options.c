@@ -174,6 +174,17 @@ options_name(unsigned i)
 	return table[i].name;
 }
 
+bool
+options_get(const struct options *o, unsigned i, const char **name, const char **def, char *value,
+	    size_t room)
+{
+	*name = table[i].name;
+	*def = table[i].def;
+	if (*name != NULL)
+		cli_text(&table[i], o, value, room);
+	return *name != NULL;
+}
+
 int
 options_set(struct options *o, const char *name, const char *value, char err[OPTIONS_ERR_MAX])
 {

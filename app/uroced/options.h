@@ -53,6 +53,13 @@ int options_parse(struct options *o, int argc, char **argv, char err[OPTIONS_ERR
 /* Set options from section [uroced] of a file of name = value lines; once for o. 0 or -EINVAL. */
 int options_load(struct options *o, const char *path, char err[OPTIONS_ERR_MAX]);
 
+/*
+ * Get option i, in the table's order: its name, its default (NULL: none), and its value in o as
+ * text in value (room bytes). False after the last.
+ */
+bool options_get(const struct options *o, unsigned i, const char **name, const char **def,
+		 char *value, size_t room);
+
 /* The name of option i, in the table's order; NULL after the last. For tests. */
 const char *options_name(unsigned i);
 

@@ -281,12 +281,25 @@ static const struct {
 	void (*session)(const struct session *s, bool all, json_t *out);
 	void (*daemon)(const struct session *to, json_t *out); /* of no client's */
 } topics[] = {
-	{"device", show_device, NULL}, {"port", show_port, NULL},
-	{"gid", show_gid, NULL},       {"neigh", show_neigh, NULL},
-	{"stats", show_stats, NULL},   {"drops", show_drops, NULL},
-	{"client", NULL, show_client}, {"cq", NULL, show_cqs},
-	{"mr", NULL, show_mrs},        {"qp", NULL, NULL},
-	{"cm", NULL, NULL, show_cm},   {"cm_stats", NULL, NULL, show_cm_stats},
+	{"device", show_device, NULL},
+	{"port", show_port, NULL},
+	{"gid", show_gid, NULL},
+	{"neigh", show_neigh, NULL},
+	{"stats", show_stats, NULL},
+	{"drops", show_drops, NULL},
+	{"client", NULL, show_client},
+	{"cq", NULL, show_cqs},
+	{"mr", NULL, show_mrs},
+	{"qp", NULL, NULL},
+	{"pd", NULL, show_pds},
+	{"srq", NULL, show_srqs},
+	{"mw", NULL, show_mws},
+	{"ah", NULL, show_ahs},
+	{"quota", NULL, NULL, show_quota},
+	{"worker", NULL, NULL, show_workers},
+	{"config", NULL, NULL, show_config},
+	{"cm", NULL, NULL, show_cm},
+	{"cm_stats", NULL, NULL, show_cm_stats},
 	{"trace", NULL, NULL},
 };
 #define NTOPICS (sizeof(topics) / sizeof(topics[0]))

@@ -58,6 +58,22 @@ void show_traces(const struct session *asker, int64_t qpn, json_t *out);
 void show_cqs(const struct session *s, bool all, json_t *out);
 void show_mrs(const struct session *s, bool all, json_t *out);
 
+/* An object with its owner and device; without all only with the uid of the owner. */
+json_t *show_owned_by(const struct session *s, bool all);
+/* show_pd.c: as above. */
+void show_pds(const struct session *s, bool all, json_t *out);
+void show_srqs(const struct session *s, bool all, json_t *out);
+void show_mws(const struct session *s, bool all, json_t *out);
+void show_ahs(const struct session *s, bool all, json_t *out);
+
+/* show_daemon.c: the daemon's limits, workers and options, as `to` may see them. */
+void show_quota(const struct session *to, json_t *out);
+void show_workers(const struct session *to, json_t *out);
+void show_config(const struct session *to, json_t *out);
+/* Call before the first show_config: the options that it shows, which must outlive it. */
+struct options;
+void show_config_of(const struct options *o);
+
 /* show_cm.c: ids of rdma_cm, and what its MADs amounted to, as `to` may see them. */
 void show_cm(const struct session *to, json_t *out);
 void show_cm_stats(const struct session *to, json_t *out);

@@ -17,15 +17,15 @@ show_access(uint32_t access)
 			    access & MEM_MW_BIND ? ",mw_bind" : "");
 }
 
-/* An object with its owner; other users see only the uid. */
-static json_t *
-owned_by(const struct session *s, bool all)
+json_t *
+show_owned_by(const struct session *s, bool all)
 {
 	json_t *o = json_object();
 
 	if (all) {
 		show_set_int(o, "client", s->id);
 		show_set_int(o, "pid", s->peer.pid);
+		show_set(o, "program", json_string(s->comm));
 	}
 	show_set_int(o, "uid", s->peer.uid);
 	show_set(o, "device", json_string(s->dev->name));
@@ -103,7 +103,7 @@ qp_json(const struct obj_qp *q, bool all)
 		[QP_TYPE_RC] = "RC", [QP_TYPE_UC] = "UC", [QP_TYPE_UD] = "UD"};
 	static struct qp copy; /* large, and there is one control thread */
 	const struct qp *qp = &copy;
-	json_t *o = owned_by(q->o.s, all);
+	json_t *o = show_owned_by(q->o.s, all);
 
 	kept_qp_copy(&copy, q->qp);
 	if (all)
@@ -115,6 +115,10 @@ qp_json(const struct obj_qp *q, bool all)
 	if (!all)
 		return o;
 	show_set_int(o, "worker", qp->bind.worker);
+	show_set_int(o, "pd", q->o.pd->id);
+	show_set_int(o, "send_cq", q->send_cq->cq.id);
+	show_set_int(o, "recv_cq", q->recv_cq->cq.id);
+	show_set(o, "srq", q->srq != NULL ? json_integer(q->srq->o.handle) : json_null());
 	show_set_int(o, "dest_qpn", qp->conn.attr.dest_qp_num);
 	show_set(o, "path", path_kind(qp->conn.loopback, qp->conn.path_ok));
 	put_alternate(o, qp);
@@ -144,7 +148,7 @@ show_cqs(const struct session *s, bool all, json_t *out)
 	uint32_t pos = 0;
 
 	while ((q = idtab_next(&s->cqs, &pos)) != NULL) {
-		json_t *o = owned_by(s, all);
+		json_t *o = show_owned_by(s, all);
 
 		json_array_append_new(out, o);
 		if (!all)
@@ -173,12 +177,14 @@ show_mrs(const struct session *s, bool all, json_t *out)
 	uint32_t pos = 0;
 
 	while ((m = idtab_next(&s->mrs, &pos)) != NULL) {
-		json_t *o = owned_by(s, all);
+		json_t *o = show_owned_by(s, all);
 
 		json_array_append_new(out, o);
 		if (!all)
 			continue;
 		show_set(o, "key", show_hex(m->mr.key));
+		show_set_int(o, "pd", m->mr.pd);
+		show_set_int(o, "windows", m->mr.windows);
 		show_set(o, "address", show_hex(m->mr.va));
 		show_set(o, "iova", show_hex(m->mr.iova));
 		show_set_int(o, "length", (int64_t)m->mr.len);

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the daemon itself has, as JSON: limits of users, workers, options. */
+#include "show.h"
+
+#include <rte_log.h>
+#include "options.h"
+
+#define OPTION_TEXT 4096
+
+static const struct options *options;
+
+static void
+put_quota(const struct quota_user *u, enum quota_kind k, json_t *out)
+{
+	const struct quota *q = u->quota;
+	json_t *o = json_object();
+
+	show_set_int(o, "uid", u->uid);
+	show_set(o, "resource", json_string(quota_name(k)));
+	show_set(o, "unit", json_string(quota_unit(k) == 1 ? "objects" : "bytes"));
+	show_set_int(o, "used", (int64_t)u->used[k]);
+	show_set_int(o, "limit", (int64_t)quota_max(u, k));
+	show_set_int(o, "all_used", (int64_t)q->used_all[k]);
+	show_set_int(o, "all_limit", (int64_t)q->limit[k].all);
+	show_set(o, "option", json_string(quota_option(k)));
+	json_array_append_new(out, o);
+}
+
+void
+show_quota(const struct session *to, json_t *out)
+{
+	const struct quota_user *u = NULL;
+
+	while ((u = quota_user_next(&to->d->quota, u)) != NULL) {
+		if (u != to->user && !to->user->privileged)
+			continue;
+		for (unsigned k = 0; k < QUOTA_NKINDS; k++)
+			put_quota(u, k, out);
+	}
+}
+
+/* Counts the QPs of each worker. */
+static void
+count_qps(const struct daemon *d, int64_t qps[UROCE_MAX_WORKERS])
+{
+	const struct session *s;
+	const struct obj_qp *q;
+	uint32_t pos;
+
+	TAILQ_FOREACH (s, &d->sessions, link) {
+		if (s->state != IPC_STATE_CONTEXT)
+			continue;
+		for (pos = 0; (q = idtab_next(&s->qps, &pos)) != NULL;)
+			qps[q->qp->bind.worker]++;
+	}
+}
+
+/* Sum of a counter over the devices of a worker. */
+static int64_t
+sum_of(const struct daemon *d, struct worker *w, enum counter c)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < d->ndevs; i++)
+		sum += counters_read(&worker_counters(w, d->dev[i]->port.id)->ctr[c]);
+	return (int64_t)sum;
+}
+
+void
+show_workers(const struct session *to, json_t *out)
+{
+	const struct daemon *d = to->d;
+	int64_t qps[UROCE_MAX_WORKERS] = {0};
+
+	count_qps(d, qps);
+	for (uint32_t i = 0; i < d->nworkers; i++) {
+		struct worker *w = worker_get(d->workers, i);
+		struct worker_usage u;
+		json_t *o = json_object();
+
+		worker_usage_get(w, &u);
+		show_set_int(o, "worker", i);
+		show_set_int(o, "lcore", u.lcore);
+		show_set(o, "state", json_string(u.asleep ? "asleep" : "running"));
+		show_set_int(o, "busy_ns", (int64_t)u.busy_ns);
+		show_set_int(o, "idle_ns", (int64_t)u.idle_ns);
+		show_set_int(o, "qps", qps[i]);
+		show_set_int(o, "rx_frames", sum_of(d, w, COUNTER_RX_FRAMES));
+		show_set_int(o, "rx_bytes", sum_of(d, w, COUNTER_RX_BYTES));
+		show_set_int(o, "tx_frames", sum_of(d, w, COUNTER_TX_FRAMES));
+		show_set_int(o, "tx_bytes", sum_of(d, w, COUNTER_TX_BYTES));
+		show_set_int(o, "doorbells", sum_of(d, w, COUNTER_DOORBELLS));
+		json_array_append_new(out, o);
+	}
+}
+
+void
+show_config_of(const struct options *o)
+{
+	options = o;
+}
+
+void
+show_config(const struct session *to, json_t *out)
+{
+	static char value[OPTION_TEXT]; /* large, and there is one control thread */
+	const char *name, *def;
+	struct options now;
+
+	if (options == NULL)
+		return;
+	now = *options;
+	/* urocectl set log-level changes it */
+	now.log_level = rte_log_get_global_level();
+	now.control.socket = to->d->cfg->socket;
+	for (unsigned i = 0; options_get(&now, i, &name, &def, value, sizeof(value)); i++) {
+		json_t *o = json_object();
+
+		show_set(o, "option", json_string(name));
+		show_set(o, "value", json_string(value));
+		show_set(o, "default", def != NULL ? json_string(def) : json_null());
+		json_array_append_new(out, o);
+	}
+}
