@@ -97,4 +97,4 @@ print(const struct request *rq, json_t *rows)
 	table_print_record(json_array_get(rows, 0));
 }
 
-const struct command capture_command = {"capture", "capture", take_word, check, ask, print};
+const struct command capture_command = {"capture", "capture", take_word, check, ask, print, NULL};

@@ -87,8 +87,9 @@ check(const struct request *rq)
 	(void)rq;
 }
 
+/* The document; NULL with errno, which is 0 when the reason was printed. */
 static json_t *
-ask(struct ipc_client *c, const struct request *rq)
+document(struct ipc_client *c, const struct request *rq)
 {
 	struct uroce_list_devices_rep list;
 	struct ipc_call call = {
@@ -140,18 +141,24 @@ write_file(const json_t *all, const char *path)
 	return -1;
 }
 
-int
-cdi_output(const struct request *rq, const json_t *all)
+static int
+run(struct ipc_client *c, const struct request *rq)
 {
+	json_t *all = document(c, rq);
+	int rc = 0;
+
+	if (all == NULL)
+		return -1;
 	if (rq->output == NULL) {
 		json_dumpf(all, stdout, JSON_INDENT(1));
 		fputc('\n', stdout);
-		return 0;
+	} else if (write_file(all, rq->output) < 0) {
+		rc = EXIT_FAILURE;
+		fprintf(stderr, "urocectl: cdi: cannot write %s: %s\n", rq->output,
+			strerror(errno));
 	}
-	if (write_file(all, rq->output) == 0)
-		return 0;
-	fprintf(stderr, "urocectl: cdi: cannot write %s: %s\n", rq->output, strerror(errno));
-	return -1;
+	json_decref(all);
+	return rc;
 }
 
-const struct command cdi_command = {"cdi", "devices", take_word, check, ask, NULL};
+const struct command cdi_command = {"cdi", NULL, take_word, check, NULL, NULL, run};

@@ -2,6 +2,7 @@
 /* impair: faults in what a device receives. */
 #include <errno.h>
 #include <string.h>
+#include "query.h"
 #include "urocectl.h"
 
 #define LEGAL "set SPEC, show, clear"
@@ -119,4 +120,4 @@ print(const struct request *rq, json_t *rows)
 	}
 }
 
-const struct command impair_command = {"impair", "impair", take_word, check, ask, print};
+const struct command impair_command = {"impair", "impair", take_word, check, ask, print, NULL};

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * urocectl: shows and changes a running daemon. Exit status: 0; 1 when the daemon cannot be reached
- * or refuses; 2 for wrong use.
- */
+/* urocectl: shows and changes a running daemon. */
 #include <errno.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 #include "cli/cli.h"
 #include "urocectl.h"
@@ -24,50 +20,104 @@ static const struct cli_field options[] = {
 	{.name = "json",
 	 .type = CLI_SWITCH,
 	 CLI_AT(struct request, json),
+	 .letter = 'j',
 	 .help = "print JSON instead of a table"},
+	{.name = "pretty",
+	 .type = CLI_SWITCH,
+	 CLI_AT(struct request, pretty),
+	 .letter = 'p',
+	 .help = "rdma: indent the JSON"},
+	{.name = "details",
+	 .type = CLI_SWITCH,
+	 CLI_AT(struct request, details),
+	 .letter = 'd',
+	 .help = "show every field of each object"},
 	{.name = "all",
 	 .type = CLI_SWITCH,
 	 CLI_AT(struct request, all),
-	 .help = "of counters show those that are zero too"},
+	 .letter = 'a',
+	 .help = "show counters that are zero and quotas that nobody uses, too"},
+	{.name = "quiet",
+	 .type = CLI_SWITCH,
+	 CLI_AT(struct request, quiet),
+	 .letter = 'q',
+	 .help = "do not tell the progress of what takes long"},
+	{.name = "batch",
+	 .type = CLI_SWITCH,
+	 CLI_AT(struct request, batch),
+	 .letter = 'b',
+	 .help = "top: print one report below the other"},
+	{.name = "iterations",
+	 .type = CLI_NUMBER,
+	 CLI_AT(struct request, count),
+	 .letter = 'n',
+	 .arg = "N",
+	 .min = 1,
+	 .max = 1000000000,
+	 .given = offsetof(struct request, count_given),
+	 .help = "top, watch: end after N reports"},
 	{.name = "output",
 	 .type = CLI_TEXT,
 	 CLI_AT(struct request, output),
 	 .arg = "FILE",
-	 .help = "of cdi: write FILE instead of standard output"},
+	 .help = "cdi: write FILE instead of standard output"},
 	{NULL},
 };
 
 static struct cli_program program = {
 	.name = "urocectl",
-	.usage =
-		"usage: urocectl [--socket PATH] [--json] [--all] show WHAT\n"
-		"       urocectl [--socket PATH] [--json] [--all] impair DEVICE set SPEC | show | "
-		"clear\n"
-		"       urocectl [--socket PATH] [--json] capture DEVICE start FILE | show | stop\n"
-		"       urocectl [--socket PATH] [--json] addr add|del IP/LEN dev DEVICE\n"
-		"       urocectl [--socket PATH] [--json] pkey set KEY dev DEVICE index N\n"
-		"       urocectl [--socket PATH] [--json] pkey del dev DEVICE index N\n"
-		"       urocectl [--socket PATH] [--json] trace [QPN]\n"
-		"       urocectl [--socket PATH] cdi [--output FILE]\n"
-		"       urocectl [--socket PATH] install | uninstall\n"
-		"WHAT: device port gid neigh qp [QPN] cq mr client stats drops\n",
+	.usage = "usage: urocectl [options] show WHAT [FILTER VALUE]..\n"
+		 "       urocectl [options] watch WHAT [FILTER VALUE].. [interval S] [count N]\n"
+		 "       urocectl [options] top [interval S] [count N] [sort KEY]\n"
+		 "       urocectl [options] trace [QPN] [FILTER VALUE]..\n"
+		 "       urocectl [options] set help | SETTING VALUE..\n"
+		 "       urocectl [options] addr add|del IP/LEN dev DEVICE\n"
+		 "       urocectl [options] pkey set KEY dev DEVICE index N\n"
+		 "       urocectl [options] pkey del dev DEVICE index N\n"
+		 "       urocectl [options] impair DEVICE set SPEC | show | clear\n"
+		 "       urocectl [options] capture DEVICE start FILE | show | stop\n"
+		 "       urocectl [options] rdma dev|link|res [show ..]\n"
+		 "       urocectl [--socket PATH] cdi [--output FILE]\n"
+		 "       urocectl [--socket PATH] install | uninstall\n",
 	.options = options,
 };
 
-static const char show_help[] =
-	"show WHAT\n"
-	"  device        MAC, link, path MTU, clients of each\n"
-	"  port          the DPDK port of each, its GIDs and P_Keys with their index\n"
-	"  gid neigh     all GIDs; neighbours and their MACs\n"
-	"  qp [QPN]      queue pairs; everything about one\n"
-	"  cq mr client  completion queues, memory regions, programs\n"
-	"  stats drops   counters; packets that were dropped, by reason\n"
-	"  Only root and the daemon's user see more of other users' objects than that they exist.\n"
+/* The commands in the order of --help; each has a file. */
+static const struct command *const commands[] = {
+	&show_command,    &watch_command, &top_command,  &trace_command,
+	&set_command,     &addr_command,  &pkey_command, &impair_command,
+	&capture_command, &rdma_command,  &cdi_command,
+};
+#define NCOMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+static const char other_help[] =
 	"\ntrace: why a queue pair failed and what happened before, also if it was destroyed; "
 	"without QPN "
 	"the list\n"
-	"\ncapture: the frames that DEVICE receives and sends, into FILE as pcapng\n"
-	"\nExit status: 0; 1 when the daemon cannot be reached or refuses; 2 for wrong use.\n";
+	"\ncapture: the frames that DEVICE receives and sends, into FILE as pcapng\n";
+
+static const char status_help[] =
+	"\nExit status: 0; 1 when the daemon cannot be reached, refuses, or has no such object; 2 "
+	"for wrong "
+	"use.\n";
+
+/* The topics with their filters. */
+static void
+show_help(FILE *out)
+{
+	char words[256];
+
+	fprintf(out, "show WHAT, and FILTERs that all must match\n");
+	for (unsigned i = 0; topic_at(i) != NULL; i++) {
+		const struct topic *t = topic_at(i);
+
+		filter_words(t->filters, words, sizeof(words));
+		fprintf(out, "  %-9s %s%s%s%s\n", t->name, t->help, words[0] != '\0' ? " (" : "",
+			words, words[0] != '\0' ? ")" : "");
+	}
+	fprintf(out, "  Only root and the daemon's user see more of other users' objects than that "
+		     "they exist.\n");
+}
 
 void
 usage_error(const char *fmt, ...)
@@ -127,74 +177,87 @@ run_install(const struct request *rq, const char *word)
 	exit(EXIT_FAILURE);
 }
 
+static const char *
+command_names(void)
+{
+	static char names[256];
+	size_t len = 0;
+
+	for (unsigned i = 0; i < NCOMMANDS; i++)
+		len += (size_t)snprintf(names + len, sizeof(names) - len, "%s ", commands[i]->name);
+	snprintf(names + len, sizeof(names) - len, "install uninstall");
+	return names;
+}
+
 /* Find the command that the words name. Does not return for install and uninstall. */
 static void
 find_command(struct request *rq, int words, char **argv)
 {
-	static const struct command *const commands[] = {&show_command,    &impair_command,
-							 &capture_command, &addr_command,
-							 &pkey_command,    &trace_command,
-							 &cdi_command};
-
 	if (words == 0)
-		usage_error("no command; legal: show impair capture addr pkey trace cdi install "
-			    "uninstall");
-	for (unsigned i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		usage_error("no command; legal: %s", command_names());
+	for (unsigned i = 0; i < NCOMMANDS; i++) {
 		if (strcmp(argv[1], commands[i]->name) == 0)
 			rq->cmd = commands[i];
 	}
 	if (rq->cmd != NULL)
 		return;
 	if (strcmp(argv[1], "install") != 0 && strcmp(argv[1], "uninstall") != 0)
-		usage_error("unknown command '%s'; legal: show impair capture addr pkey "
-			    "trace cdi install uninstall",
-			    argv[1]);
+		usage_error("unknown command '%s'; legal: %s", argv[1], command_names());
 	if (words > 1)
 		usage_error("%s: surplus argument '%s'", argv[1], argv[2]);
 	run_install(rq, argv[1]);
 }
 
+/* --help ends with this. The caller frees it; NULL: no memory. */
+static char *
+help_text(void)
+{
+	const char *const parts[] = {watch_help,  top_help,  other_help, set_help,
+				     impair_help, rdma_help, cdi_help,   status_help};
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	if (f == NULL)
+		return NULL;
+	show_help(f);
+	for (unsigned i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		fputs(parts[i], f);
+	fclose(f);
+	return text;
+}
+
+/* Options that only some commands have. */
+static void
+check_options(const struct request *rq)
+{
+	bool repeats = rq->cmd == &top_command || rq->cmd == &watch_command;
+
+	if (rq->batch && rq->cmd != &top_command)
+		usage_error("%s: option --batch is only for top", rq->cmd->name);
+	if (rq->count_given && !repeats)
+		usage_error("%s: option --iterations is only for top and watch", rq->cmd->name);
+	if (rq->pretty && rq->cmd != &rdma_command)
+		usage_error("%s: option --pretty is only for rdma", rq->cmd->name);
+	if (rq->output != NULL && rq->cmd != &cdi_command)
+		usage_error("%s: option --output is only for cdi", rq->cmd->name);
+}
+
 static void
 parse(struct request *rq, int argc, char **argv)
 {
-	char more[6144];
+	char *more = help_text();
 	int words;
 
-	snprintf(more, sizeof(more), "%s%s%s%s", show_help, set_help, cdi_help, impair_help);
 	program.more = more;
 	words = cli_parse(&program, rq, argc, argv);
 	program.more = NULL;
+	free(more);
 	find_command(rq, words, argv);
 	for (int i = 2; i <= words; i++)
 		rq->cmd->take_word(rq, (unsigned)i - 2, argv[i]);
 	rq->cmd->check(rq);
-	if (rq->output != NULL && rq->cmd != &cdi_command)
-		usage_error("--output is for cdi, not for %s", rq->cmd->name);
-}
-
-json_t *
-call_for_json(struct ipc_client *c, struct ipc_call *call, const uint64_t *bytes)
-{
-	json_t *all = NULL;
-	char *text;
-	int fd, rc;
-
-	call->rep_fds = &fd;
-	call->rep_fds_max = 1;
-	rc = ipc_client_call(c, call);
-	if (rc == 0 && call->rep_nfds != 1)
-		rc = -EPROTO;
-	errno = -rc;
-	if (rc < 0)
-		return NULL;
-	text = mmap(NULL, *bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-	if (text != MAP_FAILED) {
-		all = json_loadb(text, *bytes, 0, NULL);
-		munmap(text, *bytes);
-		errno = all == NULL ? EPROTO : 0;
-	}
-	close(fd);
-	return all;
+	check_options(rq);
 }
 
 void
@@ -209,8 +272,32 @@ print_refusal(const struct request *rq, int rc)
 	errno = why != NULL ? 0 : -rc;
 }
 
-static json_t *
-fetch(const struct request *rq)
+/* Prints the answer, or says why there is none. Returns the exit status. */
+static int
+answer(struct ipc_client *c, const struct request *rq)
+{
+	json_t *all = rq->cmd->ask(c, rq), *rows;
+
+	if (all == NULL)
+		return -1;
+	rows = json_object_get(all, rq->cmd->key != NULL ? rq->cmd->key : rq->what);
+	if (rq->has_qpn && json_array_size(rows) == 0) {
+		fprintf(stderr, "urocectl: no QP %u, or another user's\n", rq->qpn);
+		json_decref(all);
+		return EXIT_FAILURE;
+	}
+	if (rq->json) {
+		json_dumpf(all, stdout, JSON_INDENT(1));
+		fputc('\n', stdout);
+	} else {
+		rq->cmd->print(rq, rows);
+	}
+	json_decref(all);
+	return EXIT_SUCCESS;
+}
+
+static int
+connect_and_run(const struct request *rq)
 {
 	const char *path = ipc_client_path(rq->socket);
 	int fds[UROCE_MAX_WORKERS + 2];
@@ -218,52 +305,34 @@ fetch(const struct request *rq)
 	struct uroce_hello_rep hello;
 	struct ipc_client c;
 	unsigned int nfds;
-	json_t *all;
-	int rc = ipc_client_connect(&c, rq->socket);
+	int status, rc = ipc_client_connect(&c, rq->socket);
 
 	if (rc < 0) {
 		fprintf(stderr, "urocectl: no daemon at %s: %s\n", path, strerror(-rc));
-		return NULL;
+		return EXIT_FAILURE;
 	}
 	rc = ipc_client_hello(&c, "", &hello, fds, &nfds, why);
 	if (rc != 0 && *why != '\0')
 		fprintf(stderr, "urocectl: %s\n", why);
 	errno = -rc;
-	all = rc != 0 ? NULL : rq->cmd->ask(&c, rq);
-	if (all == NULL && errno != 0)
+	status = rc != 0 ? -1 : rq->cmd->run != NULL ? rq->cmd->run(&c, rq) : answer(&c, rq);
+	if (status < 0 && errno != 0)
 		fprintf(stderr, "urocectl: the daemon at %s: %s\n", path, strerror(errno));
 	ipc_client_close(&c);
-	return all;
+	return status < 0 ? EXIT_FAILURE : status;
 }
 
 int
 main(int argc, char **argv)
 {
 	static struct request rq;
-	json_t *all, *rows;
+	int status;
 
 	parse(&rq, argc, argv);
-	all = fetch(&rq);
-	if (all == NULL)
-		return EXIT_FAILURE;
-	if (rq.cmd == &cdi_command) {
-		int rc = cdi_output(&rq, all);
-
-		json_decref(all);
-		return rc < 0 || ferror(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
-	}
-	rows = json_object_get(all, rq.cmd->key != NULL ? rq.cmd->key : rq.what);
-	if (rq.has_qpn && json_array_size(rows) == 0) {
-		fprintf(stderr, "urocectl: no QP %u, or another user's\n", rq.show.arg);
-		json_decref(all);
+	status = connect_and_run(&rq);
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		fprintf(stderr, "urocectl: cannot write the output: %s\n", strerror(errno));
 		return EXIT_FAILURE;
 	}
-	if (rq.json) {
-		json_dumpf(all, stdout, JSON_INDENT(1));
-		fputc('\n', stdout);
-	} else {
-		rq.cmd->print(&rq, rows);
-	}
-	json_decref(all);
-	return ferror(stdout) ? EXIT_FAILURE : EXIT_SUCCESS;
+	return status;
 }

@@ -10,17 +10,6 @@
 #define LEGAL_PKEY "pkey set KEY dev DEVICE index N, pkey del dev DEVICE index N"
 #define ONE_PKEY   "one from 0x0001 to 0xffff other than 0x8000"
 
-const char set_help[] =
-	"\naddr: programs that run on DEVICE get IBV_EVENT_GID_CHANGE.\n"
-	"  add IP/LEN  a new GID, like 10.9.0.5/24 or fd00::5/64, in the first free entry\n"
-	"  del IP/LEN  empty its entry; QPs that use it continue, new QPs cannot use it\n"
-	"pkey: they get IBV_EVENT_PKEY_CHANGE; QPs of that index use the new key at once.\n"
-	"  set KEY     0x0001 to 0xffff other than 0x8000; with 0x8000: full member\n"
-	"  del         remove the key: QPs with that index cannot communicate; not for entry 0\n"
-	"  index N     entry of the table, 0 to 15\n"
-	"show port prints both tables. Changes end with the daemon; put permanent ones into "
-	"uroced.conf.\n";
-
 static bool
 is_addr(const struct request *rq)
 {
@@ -31,6 +20,15 @@ static bool
 is_del(const struct request *rq)
 {
 	return strcmp(rq->verb, "del") == 0;
+}
+
+/* After set, a P_Key has no verb: KEY, or none for del. Returns true if word is not the key. */
+static bool
+verb_of_set(struct request *rq, const char *word)
+{
+	rq->set.what = UROCE_SET_PKEY;
+	rq->verb = strcmp(word, "none") == 0 ? "del" : "set";
+	return strcmp(word, "none") == 0;
 }
 
 static void
@@ -76,7 +74,11 @@ take_value(struct request *rq, const char *word)
 static void
 take_word(struct request *rq, unsigned nth, const char *word)
 {
-	if (nth == 0) {
+	if (nth == 1 && rq->of_set && !is_addr(rq) && strcmp(word, "set") != 0 &&
+	    strcmp(word, "del") != 0) {
+		if (!verb_of_set(rq, word))
+			take_value(rq, word);
+	} else if (nth == (rq->of_set ? 1 : 0)) {
 		set_verb(rq, word);
 	} else if (rq->keyword != NULL && strcmp(rq->keyword, "dev") == 0) {
 		take_device(rq, rq->set.device, word);
@@ -98,7 +100,7 @@ check(const struct request *rq)
 	const char *legal = is_addr(rq) ? LEGAL_ADDR : LEGAL_PKEY, *name = rq->cmd->name;
 	const char *missing = NULL;
 
-	if (rq->verb == NULL)
+	if (rq->set.what == 0)
 		usage_error("%s: nothing to do; legal: %s", name, legal);
 	if (rq->keyword != NULL)
 		usage_error("%s %s: '%s' needs a value; legal: %s", name, rq->verb, rq->keyword,
@@ -155,5 +157,5 @@ print(const struct request *rq, json_t *rows)
 	table_print_record(json_array_get(rows, 0));
 }
 
-const struct command addr_command = {"addr", "set", take_word, check, ask, print};
-const struct command pkey_command = {"pkey", "set", take_word, check, ask, print};
+const struct command addr_command = {"addr", "set", take_word, check, ask, print, NULL};
+const struct command pkey_command = {"pkey", "set", take_word, check, ask, print, NULL};

@@ -1,66 +1,142 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* show: objects and counters of the daemon. */
+#include <errno.h>
 #include <string.h>
 #include "cli/cli.h"
+#include "query.h"
 #include "table.h"
+#include "topic.h"
 #include "urocectl.h"
 
-#define LEGAL "device port gid neigh qp cq mr client stats drops cm cm_stats"
+/* "show qp" */
+static const char *
+name_of(const struct request *rq)
+{
+	static char name[64];
+
+	snprintf(name, sizeof(name), "%s %s", rq->cmd->name, rq->what);
+	return name;
+}
+
+void
+show_surplus(const struct request *rq, const char *word)
+{
+	char words[256];
+
+	filter_words(rq->topic->filters, words, sizeof(words));
+	usage_error("%s: surplus argument '%s'; legal: %s", name_of(rq), word,
+		    words[0] != '\0' ? words : "nothing more");
+}
+
+void
+show_take_topic(struct request *rq, const char *word)
+{
+	rq->topic = topic_find(rq->cmd->name, word);
+	rq->what = rq->topic->name;
+}
 
 static void
 take_word(struct request *rq, unsigned nth, const char *word)
 {
-	static const char *const topics[] = {"device", "port",     "gid",    "neigh", "qp",
-					     "cq",     "mr",       "client", "stats", "drops",
-					     "cm",     "cm_stats", NULL};
 	uint64_t qpn;
 
-	if (nth == 0) {
-		take_verb(rq, word, topics, LEGAL);
-		rq->what = word;
-		strcpy(rq->show.what, word);
+	if (nth == 0 && strcmp(word, "trace") == 0) {
+		rq->cmd = &trace_command;
+	} else if (nth == 0) {
+		show_take_topic(rq, word);
+	} else if (filter_take(&rq->filters, rq->topic->filters, name_of(rq), word)) {
 		return;
+	} else if (nth == 1 && strcmp(rq->what, "qp") == 0) {
+		if (!cli_number(word, 0, 0xffffff, &qpn))
+			usage_error("QPN '%s' is not a number from 0 to 0xffffff", word);
+		rq->qpn = (uint32_t)qpn;
+		rq->has_qpn = true;
+	} else {
+		show_surplus(rq, word);
 	}
-	if (nth > 1 || strcmp(rq->what, "qp") != 0)
-		usage_error("show %s: surplus argument '%s'", rq->what, word);
-	if (!cli_number(word, 0, 0xffffff, &qpn))
-		usage_error("QPN '%s' is not a number from 0 to 0xffffff", word);
-	rq->show.arg = (uint32_t)qpn;
-	rq->show.has_arg = rq->has_qpn = true;
 }
 
 static void
 check(const struct request *rq)
 {
 	if (rq->what == NULL)
-		usage_error("show: nothing to show; legal: show " LEGAL);
+		usage_error("show: nothing to show; legal: show %s", topic_names());
+	filter_check(&rq->filters, name_of(rq));
 }
 
-static json_t *
-ask(struct ipc_client *c, const struct request *rq)
+/* No row is of the device of a filter: exits unless there is such a device. */
+static bool
+device_is_known(struct ipc_client *c, const char *name)
 {
-	struct uroce_show_rep rep = {0};
-	struct ipc_call call = {
-		.op = UROCE_CTRL_SHOW,
-		.req = &rq->show,
-		.req_len = sizeof(rq->show),
-		.rep = &rep,
-		.rep_len = sizeof(rep),
-	};
+	json_t *rows = query_rows(c, "device"), *row;
+	char names[512] = "";
+	size_t i, len = 0;
+	bool known = false;
 
-	return call_for_json(c, &call, &rep.bytes);
+	json_array_foreach(rows, i, row)
+	{
+		known |= strcmp(row_text(row, "device"), name) == 0;
+		if (len < sizeof(names))
+			len += (size_t)snprintf(names + len, sizeof(names) - len, " %s",
+						row_text(row, "device"));
+	}
+	if (!known)
+		fprintf(stderr, "urocectl: no device '%s'; devices:%s\n", name,
+			names[0] != '\0' ? names : " none");
+	json_decref(rows);
+	return known;
 }
 
+json_t *
+show_ask(struct ipc_client *c, const struct request *rq)
+{
+	json_t *all = query(c, rq->what, rq->has_qpn ? &rq->qpn : NULL), *rows;
+	const char *dev = filter_text(&rq->filters, "device");
+
+	if (all == NULL)
+		return NULL;
+	rows = json_object_get(all, rq->what);
+	filter_rows(&rq->filters, rows);
+	if (dev != NULL && json_array_size(rows) == 0 && !device_is_known(c, dev)) {
+		json_decref(all);
+		errno = 0;
+		return NULL;
+	}
+	return all;
+}
+
+/* Removes what nobody holds. */
 static void
-print(const struct request *rq, json_t *rows)
+drop_unused(json_t *rows)
 {
-	if (rq->has_qpn)
-		table_print_record(json_array_get(rows, 0));
-	else if (strcmp(rq->what, "stats") == 0 || strcmp(rq->what, "drops") == 0 ||
-		 strcmp(rq->what, "cm_stats") == 0)
-		table_print_counters(rows, rq->all);
-	else
-		table_print(rq->what, rows);
+	for (size_t i = json_array_size(rows); i > 0; i--) {
+		if (row_int(json_array_get(rows, i - 1), "used") == 0)
+			json_array_remove(rows, i - 1);
+	}
 }
 
-const struct command show_command = {"show", NULL, take_word, check, ask, print};
+void
+show_print(const struct request *rq, json_t *rows)
+{
+	json_t *row;
+	size_t i;
+
+	if (strcmp(rq->what, "quota") == 0 && !rq->all)
+		drop_unused(rows);
+	if (rq->topic->counters) {
+		table_print_counters(rows, rq->all);
+		return;
+	}
+	if (!rq->has_qpn && !rq->details) {
+		table_print(rq->what, rows);
+		return;
+	}
+	json_array_foreach(rows, i, row)
+	{
+		if (i > 0)
+			printf("\n");
+		table_print_record(row);
+	}
+}
+
+const struct command show_command = {"show", NULL, take_word, check, show_ask, show_print, NULL};

@@ -4,8 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_COLUMNS 17
+#define MAX_COLUMNS 24
 #define CELL        128
+#define RATES       "rates."
 
 /* The fields that a table shows; --json prints all. */
 static const struct {
@@ -34,12 +35,61 @@ static const struct {
 	{"mr", {"key", "device", "uid", "pid", "address", "length", "path", "access", "failed"}},
 	{"client",
 	 {"client", "program", "pid", "uid", "device", "qps", "cqs", "mrs", "pds", "ring_bytes"}},
+	{"quota", {"uid", "resource", "unit", "used", "limit", "all_used", "all_limit", "option"}},
+	{"pd", {"pd", "device", "uid", "pid", "program", "users", "contexts"}},
+	{"srq",
+	 {"srq", "device", "uid", "pid", "pd", "worker", "entries", "waiting", "limit", "queues",
+	  "error"}},
+	{"mw",
+	 {"key", "type", "device", "uid", "pid", "pd", "bound", "qpn", "iova", "length", "access"}},
+	{"ah", {"ah", "device", "uid", "pid", "pd", "gid_index", "local", "remote", "path"}},
+	{"worker",
+	 {"worker", "lcore", "state", "busy_ns", "idle_ns", "qps", "rx_frames", "rx_bytes",
+	  "tx_frames", "tx_bytes", "doorbells"}},
+	{"config", {"option", "value", "default"}},
 };
+
+/* Units of values whose names do not end with it. */
+static const struct {
+	const char *key, *unit;
+} units[] = {
+	{"path_mtu", "bytes"},          {"link_mtu", "bytes"}, {"length", "bytes"},
+	{"last_error_length", "bytes"}, {"window", "packets"},
+};
+
+/* "timeout_us" as "timeout(us)": names end with their unit, except those above. */
+static void
+heading(const char *key, char out[CELL])
+{
+	static const char *const ends[] = {"ns", "us", "ms", "bytes", "mbps", "percent"};
+	const char *end = strrchr(key, '_');
+
+	if (strncmp(key, RATES, sizeof(RATES) - 1) == 0 && strstr(key, "percent") == NULL) {
+		snprintf(out, CELL, "%s/s", key + sizeof(RATES) - 1);
+		return;
+	}
+	key += strncmp(key, RATES, sizeof(RATES) - 1) == 0 ? sizeof(RATES) - 1 : 0;
+	for (unsigned i = 0; end != NULL && i < sizeof(ends) / sizeof(ends[0]); i++) {
+		if (strcmp(end + 1, ends[i]) == 0) {
+			snprintf(out, CELL, "%.*s(%s)", (int)(end - key), key, ends[i]);
+			return;
+		}
+	}
+	for (unsigned i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		if (strcmp(key, units[i].key) == 0) {
+			snprintf(out, CELL, "%s(%s)", key, units[i].unit);
+			return;
+		}
+	}
+	snprintf(out, CELL, "%s", key);
+}
 
 static void
 cell_text(const json_t *v, char out[CELL])
 {
-	if (json_is_string(v))
+	if (json_is_real(v))
+		snprintf(out, CELL, "%.1f", json_real_value(v));
+	else if (json_is_string(v))
 		snprintf(out, CELL, "%s", json_string_value(v));
 	else if (json_is_integer(v))
 		snprintf(out, CELL, "%lld", (long long)json_integer_value(v));
@@ -49,6 +99,15 @@ cell_text(const json_t *v, char out[CELL])
 		snprintf(out, CELL, "-");
 	if (*out == '\0')
 		strcpy(out, "-");
+}
+
+/* "rates.sends" is a member of the member "rates". */
+static const json_t *
+member(const json_t *row, const char *column)
+{
+	if (strncmp(column, RATES, sizeof(RATES) - 1) == 0)
+		return json_object_get(json_object_get(row, "rates"), column + sizeof(RATES) - 1);
+	return json_object_get(row, column);
 }
 
 static const char *const *
@@ -92,31 +151,65 @@ print_lists(json_t *row)
 	}
 }
 
+/* An object in a row, one line for each member: "udp" of a port. */
+static void
+print_part(const char *name, json_t *part)
+{
+	const char *key;
+	json_t *value;
+	char text[CELL], head[CELL];
+
+	json_object_foreach(part, key, value)
+	{
+		cell_text(value, text);
+		snprintf(head, sizeof(head), "%s.%s", name, key);
+		printf("%-22s %s\n", head, text);
+	}
+}
+
+/* The last one has no blanks behind it. */
+static void
+print_cell(const char *text, int width, bool last)
+{
+	if (last)
+		printf("%s\n", text);
+	else
+		printf("%-*s  ", width, text);
+}
+
 void
 table_print(const char *what, const json_t *rows)
 {
-	const char *const *column = columns_of(what);
+	table_print_columns(columns_of(what), rows);
+}
+
+void
+table_print_columns(const char *const *column, const json_t *rows)
+{
 	int width[MAX_COLUMNS];
 	char text[CELL];
 	size_t i;
 	json_t *row;
 
 	for (unsigned c = 0; column[c] != NULL; c++) {
-		width[c] = (int)strlen(column[c]);
+		heading(column[c], text);
+		width[c] = (int)strlen(text);
 		json_array_foreach(rows, i, row)
 		{
-			cell_text(json_object_get(row, column[c]), text);
+			cell_text(member(row, column[c]), text);
 			if ((int)strlen(text) > width[c])
 				width[c] = (int)strlen(text);
 		}
 	}
-	for (unsigned c = 0; column[c] != NULL; c++)
-		printf("%-*s%s", width[c], column[c], column[c + 1] != NULL ? "  " : "\n");
+	for (unsigned c = 0; column[c] != NULL; c++) {
+		heading(column[c], text);
+		print_cell(text, width[c], column[c + 1] == NULL);
+	}
 	json_array_foreach(rows, i, row)
 	{
 		for (unsigned c = 0; column[c] != NULL; c++) {
-			cell_text(json_object_get(row, column[c]), text);
-			printf("%-*s%s", width[c], text, column[c + 1] != NULL ? "  " : "\n");
+			cell_text(member(row, column[c]), text);
+			print_cell(text, width[c], column[c + 1] == NULL);
 		}
 		print_lists(row);
 	}
@@ -127,13 +220,22 @@ table_print_record(json_t *row)
 {
 	const char *key;
 	json_t *value;
-	char text[CELL];
+	char text[CELL], head[CELL];
 
 	json_object_foreach(row, key, value)
 	{
+		if (json_is_array(value) || json_is_object(value))
+			continue;
 		cell_text(value, text);
-		printf("%-20s %s\n", key, text);
+		heading(key, head);
+		printf("%-22s %s\n", head, text);
 	}
+	json_object_foreach(row, key, value)
+	{
+		if (json_is_object(value))
+			print_part(key, value);
+	}
+	print_lists(row);
 }
 
 void
@@ -160,6 +262,29 @@ table_print_counters(const json_t *rows, bool all)
 								  json_object_get(worker, key)));
 			}
 			printf("\n");
+		}
+	}
+}
+
+void
+table_print_rates(const json_t *rows, bool all)
+{
+	json_t *row, *value;
+	const char *key;
+	size_t i;
+
+	json_array_foreach(rows, i, row)
+	{
+		printf("%-28s %16s %16s\n", json_string_value(json_object_get(row, "device")),
+		       "total", "per second");
+		json_object_foreach(json_object_get(row, "total"), key, value)
+		{
+			if (all || json_integer_value(value) != 0)
+				printf("  %-26s %16lld %16lld\n", key,
+				       (long long)json_integer_value(value),
+				       (long long)json_integer_value(
+					       json_object_get(json_object_get(row, "rates"),
+							       key)));
 		}
 	}
 }

@@ -3,63 +3,48 @@
 #include <string.h>
 #include <time.h>
 #include "cli/cli.h"
+#include "filter.h"
+#include "query.h"
 #include "table.h"
 #include "urocectl.h"
+
+#define FILTERS (FILTER_DEV | FILTER_PID | FILTER_UID | FILTER_QPN | FILTER_STATE | FILTER_TYPE)
 
 static void
 take_word(struct request *rq, unsigned nth, const char *word)
 {
 	uint64_t qpn;
 
-	if (nth > 0)
+	if (filter_take(&rq->filters, FILTERS, "trace", word))
+		return;
+	if (rq->has_qpn)
 		usage_error("trace: surplus argument '%s'", word);
 	if (!cli_number(word, 0, 0xffffff, &qpn))
 		usage_error("QPN '%s' is not a number from 0 to 0xffffff", word);
-	rq->show.arg = (uint32_t)qpn;
-	rq->show.has_arg = rq->has_qpn = true;
+	rq->qpn = (uint32_t)qpn;
+	rq->has_qpn = true;
 }
 
 static void
 check(const struct request *rq)
 {
+	filter_check(&rq->filters, "trace");
 }
 
 static json_t *
 ask(struct ipc_client *c, const struct request *rq)
 {
-	struct uroce_show_req req = rq->show;
-	struct uroce_show_rep rep = {0};
-	struct ipc_call call = {
-		.op = UROCE_CTRL_SHOW,
-		.req = &req,
-		.req_len = sizeof(req),
-		.rep = &rep,
-		.rep_len = sizeof(rep),
-	};
+	json_t *all = query(c, "trace", rq->has_qpn ? &rq->qpn : NULL);
 
-	strcpy(req.what, "trace");
-	return call_for_json(c, &call, &rep.bytes);
-}
-
-static const char *
-string_of(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s != NULL ? s : "-";
-}
-
-static long long
-number_of(const json_t *o, const char *key)
-{
-	return (long long)json_integer_value(json_object_get(o, key));
+	filter_rows(&rq->filters, json_object_get(all, "trace"));
+	return all;
 }
 
 /* "18:59:01.123456", local time. */
 static void
 print_time(const json_t *o, const char *key)
 {
-	long long ns = number_of(o, key);
+	long long ns = row_int(o, key);
 	time_t seconds = (time_t)(ns / 1000000000);
 	char text[16] = "?";
 	struct tm tm;
@@ -76,15 +61,15 @@ print_fault(const json_t *o)
 		return;
 	printf("  ");
 	print_time(o, "last_error_time_ns");
-	printf("  %s as %s: %s\n", string_of(o, "last_error_effect"),
-	       string_of(o, "last_error_side"), string_of(o, "last_error_text"));
-	printf("    reason     %s (vendor_err 0x%llx)\n", string_of(o, "last_error"),
-	       (unsigned long long)number_of(o, "last_error_code"));
+	printf("  %s as %s: %s\n", row_text(o, "last_error_effect"), row_text(o, "last_error_side"),
+	       row_text(o, "last_error_text"));
+	printf("    reason     %s (vendor_err 0x%llx)\n", row_text(o, "last_error"),
+	       (unsigned long long)row_int(o, "last_error_code"));
 	printf("    packet     %s, PSN %lld, key %s, address %s, %lld bytes\n",
-	       string_of(o, "last_error_operation"), number_of(o, "last_error_psn"),
-	       string_of(o, "last_error_key"), string_of(o, "last_error_address"),
-	       number_of(o, "last_error_length"));
-	printf("    remedy     %s\n", string_of(o, "last_error_remedy"));
+	       row_text(o, "last_error_operation"), row_int(o, "last_error_psn"),
+	       row_text(o, "last_error_key"), row_text(o, "last_error_address"),
+	       row_int(o, "last_error_length"));
+	printf("    remedy     %s\n", row_text(o, "last_error_remedy"));
 }
 
 static void
@@ -93,20 +78,20 @@ print_story(const json_t *o)
 	json_t *record;
 	size_t i;
 
-	printf("QP %lld (%s) of %s (pid %lld, uid %lld) on %s, %s%s\n", number_of(o, "qpn"),
-	       string_of(o, "type"), string_of(o, "program"), number_of(o, "pid"),
-	       number_of(o, "uid"), string_of(o, "device"), string_of(o, "state"),
+	printf("QP %lld (%s) of %s (pid %lld, uid %lld) on %s, %s%s\n", row_int(o, "qpn"),
+	       row_text(o, "type"), row_text(o, "program"), row_int(o, "pid"), row_int(o, "uid"),
+	       row_text(o, "device"), row_text(o, "state"),
 	       json_is_true(json_object_get(o, "destroyed")) ? ", destroyed" : "");
-	printf("  %s > %s QP %lld\n", string_of(o, "local"), string_of(o, "remote"),
-	       number_of(o, "dest_qpn"));
+	printf("  %s > %s QP %lld\n", row_text(o, "local"), row_text(o, "remote"),
+	       row_int(o, "dest_qpn"));
 	print_fault(o);
 	printf("  the last %zu of %lld events:\n", json_array_size(json_object_get(o, "records")),
-	       number_of(o, "events"));
+	       row_int(o, "events"));
 	json_array_foreach(json_object_get(o, "records"), i, record)
 	{
 		printf("  ");
 		print_time(record, "time_ns");
-		printf("  %s\n", string_of(record, "text"));
+		printf("  %s\n", row_text(record, "text"));
 	}
 	if (json_is_true(json_object_get(o, "destroyed"))) {
 		printf("  ");
@@ -133,4 +118,4 @@ print(const struct request *rq, json_t *rows)
 	}
 }
 
-const struct command trace_command = {"trace", "trace", take_word, check, ask, print};
+const struct command trace_command = {"trace", "trace", take_word, check, ask, print, NULL};

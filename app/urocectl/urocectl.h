@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of urocectl share: main.c options and the choice of a command; show.c, impair.c,
- * capture.c, trace.c, set.c and cdi.c a command each; table.c output.
+ * What the files of urocectl share: main.c options and the choice of a command; topic.c what can be
+ * shown; filter.c which rows; query.c the daemon's answers; rates.c how fast counters grow; table.c
+ * output; the others a command each.
  */
 #ifndef UROCECTL_UROCECTL_H
 #define UROCECTL_UROCECTL_H
@@ -10,22 +11,33 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <jansson.h>
+#include "filter.h"
 #include "ipc/client.h"
+#include "topic.h"
 
 struct request {
 	const struct command *cmd;
 	const char *socket;
 	bool json;
+	bool details; /* every field of each object */
+	bool quiet, pretty, batch;
+	uint32_t count;      /* reports of watch and top; 0: no end */
+	bool count_given;    /* by an option: only for them */
 	const char *output;  /* of cdi: the file; NULL: standard output */
 	bool all;            /* counters that are zero too */
 	const char *what;    /* show: the topic; else the device */
 	const char *verb;    /* of impair, capture, addr, pkey */
 	const char *value;   /* of addr and pkey; capture: the file; NULL: none yet */
 	const char *index;   /* of pkey; NULL: none yet */
+	bool of_set;         /* addr or pkey after the word set */
 	const char *keyword; /* "dev" or "index" while its value comes next */
 	bool has_qpn;
+	uint32_t qpn;
+	const struct topic *topic; /* of show and watch */
+	struct filters filters;
+	double interval_s; /* of watch and top */
+	const char *sort;  /* of top; NULL: the default */
 	union {
-		struct uroce_show_req show;
 		struct uroce_impair_req impair;
 		struct uroce_capture_req capture;
 		struct uroce_set_req set;
@@ -43,10 +55,25 @@ struct command {
 	json_t *(*ask)(struct ipc_client *c, const struct request *rq);
 	/* The rows of the answer as text. */
 	void (*print)(const struct request *rq, json_t *rows);
+	/*
+	 * Instead of ask and print, for commands that ask more than once: the exit status, or -1
+	 * with errno as ask.
+	 */
+	int (*run)(struct ipc_client *c, const struct request *rq);
 };
 
 extern const struct command show_command, impair_command, capture_command, addr_command,
-	pkey_command, trace_command, cdi_command;
+	pkey_command, trace_command, set_command, watch_command, top_command, rdma_command,
+	cdi_command;
+
+/* show.c, for watch: the first word; a word that is no filter (exits); the answer; its text. */
+void show_take_topic(struct request *rq, const char *word);
+void show_surplus(const struct request *rq, const char *word) __attribute__((noreturn));
+json_t *show_ask(struct ipc_client *c, const struct request *rq);
+void show_print(const struct request *rq, json_t *rows);
+
+/* watch.c: "interval S" and "count N", of watch and top. Returns false if word is neither. */
+bool repeat_take(struct request *rq, const char *word);
 
 /* Wrong use: prints why and exits with 2. */
 void usage_error(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
@@ -56,18 +83,10 @@ void take_device(struct request *rq, char to[UROCE_DEV_NAME_MAX], const char *wo
 uint32_t take_verb(struct request *rq, const char *word, const char *const *names,
 		   const char *legal);
 
-/*
- * call, whose reply of these bytes comes as a descriptor: JSON text. NULL with errno. When the
- * reply has no descriptor, *call says so and the result is NULL with errno EPROTO.
- */
-json_t *call_for_json(struct ipc_client *c, struct ipc_call *call, const uint64_t *bytes);
 /* rc is a refusal that the user can mend: prints it; sets errno to 0, or to -rc for others. */
 void print_refusal(const struct request *rq, int rc);
 
-/* cdi's answer to where the user wants it. -1: it printed why not. */
-int cdi_output(const struct request *rq, const json_t *all);
-
 /* What --help prints of each command. */
-extern const char impair_help[], set_help[], cdi_help[];
+extern const char impair_help[], set_help[], watch_help[], top_help[], rdma_help[], cdi_help[];
 
 #endif

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,6 +18,16 @@ static json_t *
 mac_text(const uint8_t m[6])
 {
 	return json_sprintf("%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2], m[3], m[4], m[5]);
+}
+
+/* "0250:56ff:fe00:0001" */
+static json_t *
+guid_text(uint64_t guid)
+{
+	const uint8_t *b = (const uint8_t *)&guid; /* in network order */
+
+	return json_sprintf("%02x%02x:%02x%02x:%02x%02x:%02x%02x", b[0], b[1], b[2], b[3], b[4],
+			    b[5], b[6], b[7]);
 }
 
 static json_t *
@@ -39,6 +50,7 @@ show_device(const struct device *dev, json_t *out)
 		gids += dev->net.gid[g].used;
 	TAILQ_FOREACH (s, &dev->d->sessions, link)
 		clients += s->dev == dev;
+	show_set(o, "node_guid", guid_text(device_guid(dev)));
 	show_set(o, "port", json_string(dev->port.name));
 	show_set(o, "mac", mac_text(dev->port.mac));
 	show_set(o, "link", json_string(dev->port.link_up ? "up" : "down"));
@@ -144,6 +156,7 @@ show_port(const struct device *dev, json_t *out)
 	show_set(o, "port", json_string(p->name));
 	show_set(o, "driver", json_string(p->driver));
 	show_set(o, "netdev", json_string(p->netdev));
+	show_set_int(o, "netdev_index", p->netdev[0] != '\0' ? if_nametoindex(p->netdev) : 0);
 	show_set_int(o, "id", p->id);
 	show_set(o, "link", json_string(p->link_up ? "up" : "down"));
 	show_set(o, "mac", mac_text(p->mac));

@@ -51,6 +51,8 @@ put_requester(json_t *o, const struct qp *qp)
 	show_set_int(o, "sq_in_flight", (int64_t)(uint32_t)(snd->head - snd->tail));
 	show_set_int(o, "una_psn", snd->una_psn);
 	show_set_int(o, "next_psn", snd->next_psn);
+	show_set_int(o, "high_psn", snd->high_psn);
+	show_set_int(o, "sq_retired", snd->tail);
 	show_set_int(o, "reads_out", snd->rd_out);
 	show_set_int(o, "retry_cnt", qp->conn.attr.retry_cnt);
 	show_set_int(o, "retries_left", snd->retry_left);
@@ -70,6 +72,7 @@ put_responder(json_t *o, const struct qp *qp)
 
 	show_set_int(o, "rq_entries", qp->bind.rq.mask + 1);
 	show_set_int(o, "rq_waiting", queue_depth(&qp->bind.rq, rcv->head));
+	show_set_int(o, "rq_taken", rcv->head);
 	show_set_int(o, "expected_psn", rcv->epsn);
 	show_set_int(o, "msn", rcv->msn);
 	show_set_int(o, "reads_in", rcv->rdq_n);

@@ -24,6 +24,30 @@ find_letter(const struct cli_field *table, const char *arg)
 	return NULL;
 }
 
+/* Several switches in one word, like -jp. Returns false if it is anything else. */
+static bool
+take_letters(struct walk *w)
+{
+	const char *arg = *w->next;
+	char one[3] = "-";
+	char why[CLI_ERR_MAX];
+
+	for (const char *p = arg + 1; *p != '\0'; p++) {
+		const struct cli_field *f;
+
+		one[1] = *p;
+		f = find_letter(w->p->options, one);
+		if (f == NULL || f->type != CLI_SWITCH)
+			return false;
+	}
+	for (const char *p = arg + 1; *p != '\0'; p++) {
+		one[1] = *p;
+		(void)cli_set(find_letter(w->p->options, one), w->base, "yes", why, sizeof(why));
+	}
+	w->next++;
+	return true;
+}
+
 /* One option and its value, which may be the next argument. */
 static int
 take_option(struct walk *w)
@@ -85,6 +109,8 @@ cli_args(const struct cli_program *p, void *base, int argc, char **argv, char *e
 		} else if (strcmp(arg, "--version") == 0) {
 			printf("%s " UROCE_VERSION "\n", p->name);
 			exit(EXIT_SUCCESS);
+		} else if (arg[1] != '-' && take_letters(&w)) {
+			continue;
 		} else if (take_option(&w) < 0) {
 			return -EINVAL;
 		}

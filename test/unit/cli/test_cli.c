@@ -66,6 +66,28 @@ words_may_stand_between_options(void **state)
 }
 
 static void
+letters_of_switches_may_share_a_word(void **state)
+{
+	static const struct cli_field two[] = {
+		{ROW("fast", CLI_SWITCH, fast), .letter = 'f'},
+		{ROW("given", CLI_SWITCH, given), .letter = 'g'},
+		{ROW("large", CLI_NUMBER, large), .letter = 'l', .arg = "N"},
+		{NULL},
+	};
+	static const struct cli_program p = {.name = "p", .usage = "", .options = two};
+	char err[CLI_ERR_MAX];
+	struct values v = {0};
+
+	assert_int_equal(cli_args(&p, &v, 2, ARGV("-gf"), err, sizeof(err)), 0);
+	assert_true(v.fast && v.given);
+	v.fast = false;
+	assert_int_equal(cli_args(&p, &v, 2, ARGV("-fx"), err, sizeof(err)), -22);
+	assert_string_equal(err, "unknown option -fx (--help lists them)");
+	assert_false(v.fast);
+	assert_int_equal(cli_args(&p, &v, 3, ARGV("-fl", "5"), err, sizeof(err)), -22);
+}
+
+static void
 options_behind_a_command_are_the_commands(void **state)
 {
 	char **argv = ARGV("--text", "x", "run", "--fast", "-f");
@@ -221,6 +243,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(words_may_stand_between_options),
+		cmocka_unit_test(letters_of_switches_may_share_a_word),
 		cmocka_unit_test(options_behind_a_command_are_the_commands),
 		cmocka_unit_test(errors_name_the_option_and_the_range),
 		cmocka_unit_test(a_key_is_given_once_unless_it_may_be_repeated),

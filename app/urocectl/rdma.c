@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rdma: devices, links and resources for scripts that were written for rdma(8). */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "query.h"
+#include "rdma_print.h"
+#include "urocectl.h"
+
+#define MOST_WORDS 20
+
+const char rdma_help[] = "\nrdma: the lines and, with --json, the JSON of rdma(8) of iproute2\n"
+			 "  dev [show [DEV]]        devices\n"
+			 "  link [show [DEV[/1]]]   ports\n"
+			 "  res [show [DEV]]        how many objects of each kind\n"
+			 "  res show OBJECT [dev DEV | link DEV[/1]] [FILTER VALUE]..\n"
+			 "    OBJECT: qp cq mr pd srq cm_id ctx; FILTER: a name in its lines, like "
+			 "lqpn, pid, state\n";
+
+/* What the daemon said, and what is asked. */
+struct tables {
+	json_t *device, *port, *rows;
+};
+
+struct object {
+	const char *name;  /* of rdma(8) */
+	const char *topic; /* of the daemon */
+	void (*print)(struct rdma_out *o, const struct tables *t, const json_t *row);
+	const char *filters; /* names in its lines */
+};
+
+/* The number of a device in the daemon's list, as an ifindex. */
+static uint32_t
+index_of(const struct tables *t, const char *name)
+{
+	json_t *row;
+	size_t i;
+
+	json_array_foreach(t->device, i, row)
+	{
+		if (strcmp(row_text(row, "device"), name) == 0)
+			return (uint32_t)i;
+	}
+	return 0;
+}
+
+static void
+print_owner(struct rdma_out *o, const json_t *row)
+{
+	if (json_object_get(row, "pid") == NULL)
+		return; /* another user's */
+	rdma_out_int(o, "pid", row_int(row, "pid"));
+	rdma_out_text(o, "comm", row_text(row, "program"));
+}
+
+static void
+print_of_dev(struct rdma_out *o, const struct tables *t, const json_t *row)
+{
+	const char *dev = row_text(row, "device");
+
+	rdma_out_dev(o, index_of(t, dev), dev);
+}
+
+static void
+print_qp(struct rdma_out *o, const struct tables *t, const json_t *row)
+{
+	bool connected = strcmp(row_text(row, "type"), "UD") != 0;
+	const char *dev = row_text(row, "device");
+
+	rdma_out_link(o, index_of(t, dev), dev, true);
+	rdma_out_int(o, "lqpn", row_int(row, "qpn"));
+	rdma_out_int(o, "pdn", row_int(row, "pd"));
+	if (connected)
+		rdma_out_int(o, "rqpn", row_int(row, "dest_qpn"));
+	rdma_out_text(o, "type", row_text(row, "type"));
+	rdma_out_text(o, "state", row_text(row, "state"));
+	if (connected)
+		rdma_out_int(o, "rq-psn", row_int(row, "expected_psn"));
+	rdma_out_int(o, "sq-psn", row_int(row, "next_psn"));
+	if (connected)
+		rdma_out_text(o, "path-mig-state", row_text(row, "path_mig_state"));
+	print_owner(o, row);
+}
+
+static void
+print_cq(struct rdma_out *o, const struct tables *t, const json_t *row)
+{
+	print_of_dev(o, t, row);
+	rdma_out_int(o, "cqn", row_int(row, "cq"));
+	rdma_out_int(o, "cqe", row_int(row, "entries"));
+	rdma_out_int(o, "users", row_int(row, "queues"));
+	rdma_out_int(o, "ctxn", row_int(row, "client"));
+	print_owner(o, row);
+}
+
+/* A key is both; its slot has no number that anybody else uses. */
+static void
+print_mr(struct rdma_out *o, const struct tables *t, const json_t *row)
+{
+	uint64_t key = strtoull(row_text(row, "key"), NULL, 16);
+
+	print_of_dev(o, t, row);
+	rdma_out_int(o, "mrn", (long long)(key >> 8));
+	rdma_out_hex(o, "rkey", key);
+	rdma_out_hex(o, "lkey", key);
+	rdma_out_hex(o, "iova", strtoull(row_text(row, "iova"), NULL, 16));
+	rdma_out_int(o, "mrlen", row_int(row, "length"));
+	rdma_out_int(o, "pdn", row_int(row, "pd"));
+	print_owner(o, row);
+}
+
+static void
+print_pd(struct rdma_out *o, const struct tables *t, const json_t *row)
+{
+	print_of_dev(o, t, row);
+	rdma_out_int(o, "pdn", row_int(row, "pd"));
+	rdma_out_int(o, "users", row_int(row, "users"));
+	rdma_out_int(o, "ctxn", row_int(row, "client"));
+	print_owner(o, row);
+}
+
+static void
+print_srq(struct rdma_out *o, const struct tables *t, const json_t *row)
+{
+	print_of_dev(o, t, row);
+	rdma_out_int(o, "srqn", row_int(row, "srq"));
+	rdma_out_text(o, "type", "BASIC");
+	rdma_out_int(o, "pdn", row_int(row, "pd"));
+	print_owner(o, row);
+}
+
+static void
+print_ctx(struct rdma_out *o, const struct tables *t, const json_t *row)
+{
+	print_of_dev(o, t, row);
+	rdma_out_int(o, "ctxn", row_int(row, "client"));
+	print_owner(o, row);
+}
+
+/* The kernel's names of two states differ. */
+static const char *
+cm_state(const char *state)
+{
+	return strcmp(state, "BOUND") == 0     ? "ADDR_BOUND"
+	       : strcmp(state, "REMOVED") == 0 ? "DEVICE_REMOVAL"
+					       : state;
+}
+
+static void
+print_cm_id(struct rdma_out *o, const struct tables *t, const json_t *row)
+{
+	const char *dev = row_text(row, "device");
+	bool bound = strcmp(dev, "-") != 0;
+
+	rdma_out_link(o, bound ? index_of(t, dev) : 0, bound ? dev : "", bound);
+	rdma_out_int(o, "cm-idn", row_int(row, "id"));
+	if (row_int(row, "qpn") != 0)
+		rdma_out_int(o, "lqpn", row_int(row, "qpn"));
+	rdma_out_text(o, "qp-type", strcmp(row_text(row, "space"), "UDP") == 0 ? "UD" : "RC");
+	rdma_out_text(o, "state", cm_state(row_text(row, "state")));
+	rdma_out_text(o, "ps", row_text(row, "space"));
+	print_owner(o, row);
+	rdma_out_text(o, "src-addr", row_text(row, "local"));
+	if (json_is_string(json_object_get(row, "remote")))
+		rdma_out_text(o, "dst-addr", row_text(row, "remote"));
+}
+
+static const struct object objects[] = {
+	{"pd", "pd", print_pd, "pdn users ctxn pid comm"},
+	{"cq", "cq", print_cq, "cqn cqe users ctxn pid comm"},
+	{"qp", "qp", print_qp, "lqpn pdn rqpn type state rq-psn sq-psn path-mig-state pid comm"},
+	{"cm_id", "cm", print_cm_id, "cm-idn lqpn qp-type state ps pid comm src-addr dst-addr"},
+	{"mr", "mr", print_mr, "mrn rkey lkey iova mrlen pdn pid comm"},
+	{"ctx", "client", print_ctx, "ctxn pid comm"},
+	{"srq", "srq", print_srq, "srqn type pdn pid comm"},
+};
+#define NOBJECTS (sizeof(objects) / sizeof(objects[0]))
+
+/* The words after rdma, kept because each decides what the next may be. */
+static struct {
+	const char *word[MOST_WORDS];
+	unsigned n;
+	const char *kind;            /* "dev", "link" or "res" */
+	const struct object *object; /* of res; NULL: all */
+	char dev[UROCE_DEV_NAME_MAX];
+	struct rdma_out out;
+} ask_for;
+
+static void
+take_word(struct request *rq, unsigned nth, const char *word)
+{
+	if (nth >= MOST_WORDS)
+		usage_error("rdma: more than %d words", MOST_WORDS);
+	ask_for.word[ask_for.n++] = word;
+}
+
+/* "uroce0" or "uroce0/1". */
+static void
+take_dev(const char *word, bool port)
+{
+	size_t len = strcspn(word, "/");
+
+	if (len == 0 || len >= sizeof(ask_for.dev))
+		usage_error("rdma %s: '%s' is no name of a device", ask_for.kind, word);
+	if (word[len] != '\0' && (!port || strcmp(word + len, "/1") != 0))
+		usage_error("rdma %s: '%s': a device has no port '%s'; legal: %.*s%s", ask_for.kind,
+			    word, word + len + 1, (int)len, word, port ? "/1" : "");
+	memcpy(ask_for.dev, word, len);
+}
+
+static bool
+is_word_of(const char *list, const char *word)
+{
+	size_t len = strlen(word);
+
+	for (const char *at = list; len > 0 && (at = strstr(at, word)) != NULL; at += len) {
+		if ((at == list || at[-1] == ' ') && (at[len] == ' ' || at[len] == '\0'))
+			return true;
+	}
+	return false;
+}
+
+/* Pairs from word i on. */
+static void
+take_filters(unsigned i)
+{
+	const struct object *x = ask_for.object;
+
+	for (; i < ask_for.n; i += 2) {
+		const char *name = ask_for.word[i];
+		bool link = strcmp(name, "link") == 0, dev = strcmp(name, "dev") == 0;
+
+		if (!link && !dev && !is_word_of(x->filters, name))
+			usage_error("rdma res show %s: unknown filter '%s'; legal: dev link %s",
+				    x->name, name, x->filters);
+		if (i + 1 == ask_for.n)
+			usage_error("rdma res show %s: filter %s needs a value", x->name, name);
+		if (link || dev) {
+			take_dev(ask_for.word[i + 1], link);
+			continue;
+		}
+		if (ask_for.out.nfilters == RDMA_FILTERS)
+			usage_error("rdma res show %s: more than %d filters", x->name,
+				    RDMA_FILTERS);
+		ask_for.out.filter[ask_for.out.nfilters].name = name;
+		ask_for.out.filter[ask_for.out.nfilters++].value = ask_for.word[i + 1];
+	}
+}
+
+/* The words after "show". */
+static void
+take_shown(unsigned i)
+{
+	if (i == ask_for.n)
+		return;
+	for (unsigned k = 0; k < NOBJECTS && strcmp(ask_for.kind, "res") == 0; k++) {
+		if (strcmp(objects[k].name, ask_for.word[i]) == 0)
+			ask_for.object = &objects[k];
+	}
+	if (ask_for.object != NULL) {
+		take_filters(i + 1);
+		return;
+	}
+	take_dev(ask_for.word[i], strcmp(ask_for.kind, "link") == 0);
+	if (i + 1 < ask_for.n)
+		usage_error("rdma %s show: surplus argument '%s'%s", ask_for.kind,
+			    ask_for.word[i + 1],
+			    strcmp(ask_for.kind, "res") == 0
+				    ? "; objects are pd cq qp cm_id mr ctx srq"
+				    : "");
+}
+
+static void
+check(const struct request *rq)
+{
+	static const char legal[] = "dev, link, res";
+	unsigned i = 1;
+
+	if (ask_for.n == 0)
+		usage_error("rdma: nothing to show; legal: %s", legal);
+	if (strcmp(ask_for.word[0], "dev") == 0 || strcmp(ask_for.word[0], "link") == 0 ||
+	    strcmp(ask_for.word[0], "res") == 0)
+		ask_for.kind = ask_for.word[0];
+	else if (strcmp(ask_for.word[0], "resource") == 0)
+		ask_for.kind = "res";
+	else
+		usage_error("rdma: unknown '%s'; legal: %s", ask_for.word[0], legal);
+	if (i < ask_for.n && strcmp(ask_for.word[i], "show") != 0 &&
+	    strcmp(ask_for.word[i], "list") != 0)
+		usage_error("rdma %s: unknown '%s'; legal: show, list", ask_for.kind,
+			    ask_for.word[i]);
+	take_shown(i + 1 < ask_for.n ? i + 1 : ask_for.n);
+}
+
+static bool
+wanted(const char *dev)
+{
+	return ask_for.dev[0] == '\0' || strcmp(ask_for.dev, dev) == 0;
+}
+
+/* The row of a port, or of a device, by name. */
+static const json_t *
+row_of(const json_t *rows, const char *dev)
+{
+	json_t *row;
+	size_t i;
+
+	json_array_foreach(rows, i, row)
+	{
+		if (strcmp(row_text(row, "device"), dev) == 0)
+			return row;
+	}
+	return NULL;
+}
+
+static void
+print_links(struct rdma_out *o, const struct tables *t)
+{
+	json_t *dev;
+	size_t i;
+
+	json_array_foreach(t->device, i, dev)
+	{
+		const char *name = row_text(dev, "device");
+		const json_t *port = row_of(t->port, name);
+		bool up = strcmp(row_text(dev, "link"), "up") == 0;
+
+		if (!wanted(name))
+			continue;
+		rdma_out_link(o, (uint32_t)i, name, true);
+		rdma_out_text(o, "state", up ? "ACTIVE" : "DOWN");
+		rdma_out_text(o, "physical_state", up ? "LINK_UP" : "POLLING");
+		if (row_int(port, "netdev_index") != 0) {
+			rdma_out_text(o, "netdev", row_text(port, "netdev"));
+			rdma_out_json_int(o, "netdev_index", row_int(port, "netdev_index"));
+		}
+		rdma_out_newline(o);
+	}
+}
+
+static void
+print_devs(struct rdma_out *o, const struct tables *t)
+{
+	json_t *dev;
+	size_t i;
+
+	json_array_foreach(t->device, i, dev)
+	{
+		if (!wanted(row_text(dev, "device")))
+			continue;
+		rdma_out_index(o, (uint32_t)i, row_text(dev, "device"));
+		rdma_out_text(o, "node_type", "ca");
+		rdma_out_text(o, "fw", UROCE_VERSION);
+		rdma_out_text(o, "node_guid", row_text(dev, "node_guid"));
+		rdma_out_text(o, "sys_image_guid", row_text(dev, "node_guid"));
+		rdma_out_newline(o);
+	}
+}
+
+/* How many rows of the topic are of that device. False with errno. */
+static bool
+print_count(struct ipc_client *c, struct rdma_out *o, const struct object *x, const char *dev)
+{
+	json_t *rows = query_rows(c, x->topic), *row;
+	long long n = 0;
+	size_t i;
+
+	if (rows == NULL)
+		return false;
+	json_array_foreach(rows, i, row) n += strcmp(row_text(row, "device"), dev) == 0;
+	json_decref(rows);
+	rdma_out_int(o, x->name, n);
+	return true;
+}
+
+static bool
+print_summary(struct ipc_client *c, struct rdma_out *o, const struct tables *t)
+{
+	json_t *dev;
+	size_t i;
+
+	json_array_foreach(t->device, i, dev)
+	{
+		if (!wanted(row_text(dev, "device")))
+			continue;
+		rdma_out_index(o, (uint32_t)i, row_text(dev, "device"));
+		for (unsigned k = 0; k < NOBJECTS; k++) {
+			if (!print_count(c, o, &objects[k], row_text(dev, "device")))
+				return false;
+		}
+		rdma_out_newline(o);
+	}
+	return true;
+}
+
+/* Objects of other users, whose numbers are hidden, are left out. */
+static bool
+print_objects(struct ipc_client *c, struct rdma_out *o, struct tables *t)
+{
+	json_t *row;
+	size_t i;
+
+	t->rows = query_rows(c, ask_for.object->topic);
+	json_array_foreach(t->rows, i, row)
+	{
+		if (json_object_get(row, "pid") == NULL || !wanted(row_text(row, "device")))
+			continue;
+		ask_for.object->print(o, t, row);
+		rdma_out_newline(o);
+	}
+	return t->rows != NULL;
+}
+
+static int
+run(struct ipc_client *c, const struct request *rq)
+{
+	struct tables t = {.device = query_rows(c, "device")};
+	struct rdma_out *o = &ask_for.out;
+	bool good = t.device != NULL;
+
+	o->json = rq->json;
+	o->pretty = rq->pretty;
+	if (good && ask_for.dev[0] != '\0' && row_of(t.device, ask_for.dev) == NULL) {
+		fprintf(stderr,
+			"urocectl: rdma %s: no device '%s'; urocectl show device lists "
+			"them\n",
+			ask_for.kind, ask_for.dev);
+		json_decref(t.device);
+		return EXIT_FAILURE;
+	}
+	good = good && (t.port = query_rows(c, "port")) != NULL && rdma_out_begin(o);
+	if (good && strcmp(ask_for.kind, "link") == 0)
+		print_links(o, &t);
+	else if (good && strcmp(ask_for.kind, "dev") == 0)
+		print_devs(o, &t);
+	else if (good)
+		good = ask_for.object != NULL ? print_objects(c, o, &t) : print_summary(c, o, &t);
+	if (good)
+		rdma_out_end(o);
+	json_decref(t.device);
+	json_decref(t.port);
+	json_decref(t.rows);
+	return good ? EXIT_SUCCESS : -1;
+}
+
+const struct command rdma_command = {"rdma", NULL, take_word, check, NULL, NULL, run};
