@@ -8,7 +8,7 @@ BUILD_PACKAGES="gcc clang meson scdoc ninja-build pkgconf libdpdk-dev libisal-de
 TEST_PACKAGES="infiniband-diags git libclang-rt-14-dev clang-format ibverbs-utils tcpdump tshark python3-scapy
 	iputils-ping procps python3-pyverbs libfabric-bin openmpi-bin libopenmpi-dev valgrind
 	rdmacm-utils librdmacm-dev fio perftest ucx-utils libucx-dev netcat-traditional
-	iptables"
+	iptables python3-jsonschema"
 # `uroce-bench report` compares with these programs and measures with them; it names missing ones.
 BENCH_PACKAGES="iperf3 ucx-utils perftest qemu-system-x86 mmdebstrap e2fsprogs cpio kmod binutils dpdk-dev"
 # For the programs of `ninja programs-long`: about 200 MB.

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""urocectl for tests: runs it, and holds its JSON against doc/schema. The schemas describe every member, and allow
+no other, so a new member fails until it is described."""
+import functools
+import json
+import re
+import subprocess
+
+import jsonschema
+
+import lib
+
+SCHEMAS = lib.HERE.parents[1] / "doc/schema"
+OK, FAILURE, USAGE = 0, 1, 2
+
+
+def run(daemon, *words, stdin=subprocess.DEVNULL, **more):
+    """`urocectl WORDS` on the daemon (None: on none): the completed process."""
+    where = ["--socket", str(daemon.socket)] if daemon else []
+    return subprocess.run([str(lib.UROCECTL), *where, *map(str, words)], text=True, capture_output=True, stdin=stdin,
+                          timeout=60, check=False, **more)
+
+
+def text(daemon, *words):
+    """Its output; it must succeed and say nothing on standard error."""
+    done = run(daemon, *words)
+    assert (done.returncode, done.stderr) == (OK, ""), (words, done.returncode, done.stderr)
+    return done.stdout
+
+
+@functools.cache
+def _store():
+    return {path.name: json.loads(path.read_text()) for path in SCHEMAS.glob("*.json")}
+
+
+def schema(name):
+    return _store()[f"{name}.json"]
+
+
+def validate(name, value):
+    """Fails with a sentence if value is not what doc/schema/NAME.json describes."""
+    one = schema(name)
+    resolver = jsonschema.RefResolver(base_uri=one["$id"], referrer=one, store=_store())
+    errors = list(jsonschema.Draft7Validator(one, resolver=resolver).iter_errors(value))
+    assert not errors, f"{name}: " + "; ".join(
+        f"{'/'.join(map(str, e.absolute_path))}: {e.message[:300]}" for e in errors[:3])
+    return value
+
+
+def shown(daemon, name, *words):
+    """The JSON of a command, held against schema NAME."""
+    return validate(name, json.loads(text(daemon, "--json", *words)))
+
+
+def topics():
+    """What `show` can show, from --help."""
+    listed = re.search(r"^show WHAT.*\n((?:  .*\n)+)", text(None, "--help"), re.M)[1]
+    return [line.split()[0] for line in listed.splitlines() if re.match(r"  [a-z_]+  ", line)]
