@@ -7,7 +7,7 @@
 #include "rdma_print.h"
 #include "urocectl.h"
 
-#define MOST_WORDS 20
+#define MOST_WORDS 40
 
 const char rdma_help[] = "\nrdma: the lines and, with --json, the JSON of rdma(8) of iproute2\n"
 			 "  dev [show [DEV]]        devices\n"

@@ -192,7 +192,7 @@ print_text(struct look *l, const struct sort *by, bool screen)
 
 	if (localtime_r(&now, &tm) != NULL)
 		strftime(text, sizeof(text), "%H:%M:%S", &tm);
-	printf("%surocectl top - %s, %zu workers, %zu clients, %zu QPs, by %s\n\n",
+	printf("%surocectl top - %s, workers %zu, clients %zu, QPs %zu, by %s\n\n",
 	       screen ? "\033[H\033[J" : "", text, json_array_size(l->worker),
 	       json_array_size(l->client), json_array_size(l->qp), by->name);
 	if (screen)

@@ -1,0 +1,147 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""urocectl watch and top: rates of running traffic, as text, as JSON, and on a terminal."""
+import json
+import os
+import pty
+import re
+import select
+import time
+
+import cli
+import lib
+
+
+class Screen:
+    """urocectl on a terminal of 40 lines."""
+
+    def __init__(self, daemon, *words):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.environ["TERM"] = "xterm"
+            os.execv(lib.UROCECTL, ["urocectl", "--socket", str(daemon.socket), *words])
+        self.seen = ""
+
+    def read(self, until, seconds=20):
+        """Reads until this text is there, or the program ends."""
+        end = time.monotonic() + seconds
+        while until not in self.seen and time.monotonic() < end:
+            if not select.select([self.fd], [], [], 0.2)[0]:
+                continue
+            try:
+                data = os.read(self.fd, 65536)
+            except OSError:  # it has ended
+                break
+            self.seen += data.decode()
+        return until in self.seen
+
+    def press(self, key):
+        self.seen = ""
+        os.write(self.fd, key.encode())
+
+    def status(self):
+        self.read("\0", 20)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def watched(daemon, name, *words):
+    """The reports of `urocectl --json watch`, each held against its schema."""
+    lines = cli.text(daemon, "--json", "watch", *words).splitlines()
+    return [cli.validate(name, json.loads(line)) for line in lines]
+
+
+def watch(daemon, pid):
+    with lib.case("watch stats: totals and rates a second, a report for each count"):
+        reports = watched(daemon, "show-stats", "stats", "dev", "uroce0", "interval", "0.3", "count", "3")
+        assert len(reports) == 3
+        before = 0
+        for report in reports:
+            row, = report["stats"]
+            assert row["device"] == "uroce0" and row["rates"]["rx_frames"] > 0, row["rates"]
+            assert report["interval_ns"] >= 300_000_000 and row["total"]["rx_frames"] > before
+            grown = row["total"]["rx_frames"] - before
+            if before:  # the rate is the growth divided by the interval
+                rate = grown / (report["interval_ns"] / 1e9)
+                assert abs(row["rates"]["rx_frames"] - rate) <= 1, (row["rates"]["rx_frames"], rate)
+            before = row["total"]["rx_frames"]
+        text = cli.text(daemon, "watch", "stats", "interval", "0.2", "-n", "2")
+        assert text.count("per second") == 4 and text.count("\033") == 0  # two devices, not a terminal
+        assert re.search(r"^  rx_frames +\d+ +[1-9]\d*$", text, re.M), text
+    with lib.case("watch qp, cq, worker: rates of each"):
+        row, = watched(daemon, "show-qp", "qp", "pid", str(pid), "interval", "0.3", "count", "1")[0]["qp"]
+        assert row["rates"]["tx_psns"] > 0 and row["rates"]["sends"] > 0, row["rates"]
+        assert any(r["rates"]["completions"] > 0 for r in
+                   watched(daemon, "show-cq", "cq", "interval", "0.3", "count", "1")[0]["cq"])
+        worker, = watched(daemon, "show-worker", "worker", "interval", "0.3", "count", "1")[0]["worker"]
+        assert 0 < worker["rates"]["busy_percent"] <= 100 and worker["rates"]["rx_bytes"] > 0, worker["rates"]
+        heading = cli.text(daemon, "watch", "qp", "interval", "0.1", "count", "1").splitlines()[1]
+        assert "tx_psns/s" in heading and "sends/s" in heading, heading
+        heading = cli.text(daemon, "watch", "worker", "interval", "0.1", "count", "1").splitlines()[1]
+        assert "busy(percent)" in heading and "rx_bytes/s" in heading, heading
+    with lib.case("watch: topics without rates are repeated; every topic can be watched"):
+        for what in cli.topics():
+            name = "trace" if what == "trace" else f"show-{what}"
+            assert len(watched(daemon, name, what, "interval", "0.1", "count", "1")) == 1
+        assert cli.text(daemon, "watch", "gid", "interval", "0.1", "count", "2").count("RoCEv2") == 2 * len(
+            daemon.show("gid")["gid"])
+    with lib.case("watch on a terminal redraws it"):
+        screen = Screen(daemon, "watch", "stats", "interval", "0.1", "count", "2")
+        assert screen.status() == 0 and screen.seen.count("\033[H\033[J") == 2, screen.seen
+
+
+def top(daemon, pid):
+    with lib.case("top -b -n 2: two reports, the busiest first"):
+        text = cli.text(daemon, "top", "-b", "-n", "2", "interval", "0.3")
+        assert text.count("urocectl top - ") == 2 and "\033" not in text
+        for part in ("workers 1, clients 2, QPs 2, by tx", "busy(percent)", "rcdata", str(pid)):
+            assert part in text, (part, text)
+    with lib.case("top --json, as described; clients have the traffic of their QPs"):
+        for key in ("tx", "rx", "sends", "receives", "pid", "qpn"):
+            report = cli.validate("top", json.loads(cli.text(
+                daemon, "--json", "top", "-n", "1", "interval", "0.3", "sort", key)))
+            rates = [q["rates"] for q in report["qp"]]
+            assert sum(r["tx_psns"] for r in rates) == sum(c["rates"]["tx_psns"] for c in report["client"]) > 0
+            member = {"tx": "tx_psns", "rx": "rx_psns"}.get(key, key)
+            order = [q[key] if key in q else -q["rates"][member] for q in report["qp"]]
+            assert order == sorted(order) and len(order) == 2, (key, order)
+    with lib.case("top on a terminal: keys choose the order and end it"):
+        screen = Screen(daemon, "top", "interval", "5")
+        time.sleep(0.3)
+        screen.press("p")  # a key ends the interval
+        assert screen.read("by pid"), screen.seen
+        screen.press("r")
+        assert screen.read("by rx") and "\033[H\033[J" in screen.seen, screen.seen
+        screen.press("q")
+        assert screen.status() == 0
+    with lib.case("a daemon that ends ends top and watch with status 1"):
+        procs = [lib.spawn([lib.UROCECTL, "--socket", daemon.socket, *words, "interval", "0.1"])
+                 for words in (("top", "-b"), ("watch", "stats"))]
+        for proc in procs:
+            lib.until("the first report", lambda proc=proc: "uroce" in proc.output())
+    return procs
+
+
+def main():
+    lib.need_root()
+    link = lib.link_ring()
+    daemon = link.a.daemon
+    port = lib.tcp_port()
+    server = link.b.spawn([lib.RCDATA, "-d", "uroce1", "-g", "1", "-p", port])
+    lib.until("the server listens", lambda: server.listens(port))
+    client = link.a.spawn([lib.RCDATA, "-d", "uroce0", "-g", "1", "-p", port, "--qps", "1", "--ops", "100000000", "127.0.0.1"])
+    lib.until("traffic flows", lambda: daemon.counters()["rx_roce"] > 1000 or client.poll() is not None)
+    pid = next(c["pid"] for c in daemon.show("client")["client"] if c["device"] == "uroce0")
+    watch(daemon, pid)
+    procs = top(daemon, pid)
+    lib.enough(server, client)
+    with lib.case("the traffic ended well"):
+        assert (client.wait(30), server.wait(30)) == (0, 0), client.tail() + server.tail()
+    link.nothing_left()
+    link.stop()
+    with lib.case("watch and top end with the daemon"):
+        for proc in procs:
+            assert proc.wait(10) == cli.FAILURE and "the daemon at" in proc.tail(), proc.tail()
+    lib.finish()
+
+
+main()
