@@ -2,9 +2,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Runs one uroced with two devices connected in memory, and two ordinary verbs programs that transfer data
 # between them and check every byte. Needs no hardware and, once the packages are installed, no privilege.
+# -q: prints only the results and errors.
 set -euo pipefail
 cd "$(dirname "$0")"
 . scripts/setup.sh
+
+case ${1-} in
+'') ;;
+-q | --quiet) setup_quiet=yes ;;
+*)
+	echo "demo.sh: unknown argument '$1'; legal: -q" >&2
+	exit 2
+	;;
+esac
 
 # shellcheck disable=SC2086
 setup_packages $BUILD_PACKAGES
@@ -91,6 +101,6 @@ wait "$daemon" || { cat "$run/log" >&2; setup_fail "uroced did not end cleanly";
 daemon=''
 setup_say "headline figures; uroce-bench report has all of them"
 # a missed performance goal does not fail the demo
-build/app/uroce-bench/uroce-bench report --headline 2>/dev/null || true
+build/app/uroce-bench/uroce-bench report --headline ${setup_quiet:+-q} || true
 printf '\n'
 setup_say "success: all bytes received as sent"

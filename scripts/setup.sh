@@ -15,12 +15,42 @@ BENCH_PACKAGES="iperf3 ucx-utils perftest qemu-system-x86 mmdebstrap e2fsprogs c
 LONG_PACKAGES="ceph-mon ceph-osd ceph-common openmpi-bin libopenmpi-dev mpich libmpich-dev podman crun runc mmdebstrap"
 DEMO_PACKAGES="iperf3 perftest" # the part of these for the demo's headline figures
 
+setup_quiet='' # not empty: setup_say is silent
+
 setup_say() {
-	printf '%s: %s\n' "$(basename "$0")" "$*"
+	[ -n "$setup_quiet" ] || printf '%s: %s\n' "$(basename "$0")" "$*"
+}
+
+# setup_progress LOG WHAT: shows the last "[n/m]" of LOG behind WHAT, until it is killed.
+setup_progress() {
+	local last
+	while :; do
+		last=$(grep -oE '^\[[0-9]+/[0-9]+\]' "$1" 2>/dev/null | tail -1 | tr -d '[]' | sed 's,/, of ,')
+		printf '\r\033[K%s: %s %s' "$(basename "$0")" "$2" "${last:-...}" >&2
+		sleep 0.5
+	done
+}
+
+# setup_run LOG WHAT COMMAND...: runs COMMAND with its output in LOG. Shows the progress on a terminal. Returns the
+# status. COMMAND runs in the foreground, so that an interrupt ends it.
+setup_run() {
+	local log=$1 what=$2 reader='' status=0
+	shift 2
+	if [ -t 2 ] && [ -z "$setup_quiet" ]; then
+		setup_progress "$log" "$what" &
+		reader=$!
+	fi
+	"$@" >"$log" 2>&1 || status=$?
+	if [ -n "$reader" ]; then
+		kill "$reader" 2>/dev/null || true
+		wait "$reader" 2>/dev/null || true
+		printf '\r\033[K' >&2
+	fi
+	return "$status"
 }
 
 setup_fail() {
-	setup_say "$*" >&2
+	printf '%s: %s\n' "$(basename "$0")" "$*" >&2
 	exit 1
 }
 
@@ -57,12 +87,12 @@ setup_build() {
 	shift
 	if [ ! -f "$dir/build.ninja" ]; then
 		setup_say "configuring $dir"
-		meson setup "$dir" "$@" >"$log" 2>&1 || { tail -20 "$log" >&2; setup_fail "meson failed"; }
+		setup_run "$log" "configuring $dir" meson setup "$dir" "$@" || { tail -20 "$log" >&2; setup_fail "meson failed"; }
 	fi
 	# print nothing if nothing has changed
 	if ! ninja -C "$dir" -n | grep -q 'no work to do'; then
 		setup_say "building $dir"
-		ninja -C "$dir" >"$log" 2>&1 || { tail -40 "$log" >&2; setup_fail "the build failed"; }
+		setup_run "$log" "building $dir:" ninja -C "$dir" || { tail -40 "$log" >&2; setup_fail "the build failed"; }
 	fi
 	rm -f "$log"
 }

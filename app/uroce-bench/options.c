@@ -69,6 +69,8 @@ static const struct cli_field options[] = {
 	       "do not measure the cores' distance and speed (under valgrind)"),
 	SWITCH("no-huge", no_huge, "do not use huge pages (under valgrind)"),
 	SWITCH("json", json, "one JSON document instead of a table"),
+	{ROW("quiet", CLI_SWITCH, quiet), .letter = 'q',
+	 .help = "do not tell the progress, which is printed on terminals only"},
 	HEADING("Modes limit and wire:"),
 	{ROW("port", CLI_CHOICE, port), .arg = "KIND", .names = bench_port_name + BENCH_PORT_MEMIF,
 	 .min = BENCH_PORT_MEMIF, .help = "the port between the two processes"},

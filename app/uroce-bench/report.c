@@ -5,10 +5,13 @@
 #include <string.h>
 #include <jansson.h>
 #include "bench.h"
+#include "cli/cli.h"
 
 struct bench_report {
 	json_t *doc, *rows;
 	bool json, probe;
+	const char *mode;
+	unsigned runs;
 	double distance_before, speed_before[BENCH_CORES];
 	struct {
 		const char *key, *unit;
@@ -25,6 +28,11 @@ bench_report_start(const struct bench_options *o)
 	if (r == NULL)
 		abort();
 	r->json = o->json;
+	r->mode = o->mode;
+	r->runs = o->runs;
+	if (o->quiet)
+		cli_progress_quiet();
+	cli_progress("uroce-bench: %s: getting ready", o->mode);
 	r->probe = !o->no_probe;
 	if (r->probe) {
 		r->distance_before = bench_core_distance();
@@ -94,6 +102,8 @@ bench_add(struct bench_report *r, const char *key, const char *unit, double valu
 		f->n = 0;
 	}
 	bench_figure_add(f, value);
+	cli_progress("uroce-bench: %s: row %zu, run %u of %u", r->mode,
+		     json_array_size(r->rows) + 1, f->n, r->runs);
 }
 
 double
@@ -126,6 +136,7 @@ bench_report_row(struct bench_report *r, const char *fmt, ...)
 	vsnprintf(name, sizeof(name), fmt, ap);
 	va_end(ap);
 	json_object_set_new(row, "name", json_string(name));
+	cli_progress_end();
 	if (!r->json)
 		printf("%s\n", name);
 	for (unsigned i = 0; i < r->nfigures; i++) {
@@ -171,6 +182,7 @@ bench_report_end(struct bench_report *r)
 		distance = bench_core_distance();
 		bench_core_speed(speed);
 	}
+	cli_progress_end();
 	json_object_set_new(r->doc, "core_distance_ns",
 			    json_pack("[f, f]", r->distance_before, distance));
 	if (!r->json && r->probe)

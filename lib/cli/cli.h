@@ -8,6 +8,7 @@
  *   args.c    the command line, --help and --version
  *   file.c    a section of "name = value" lines
  *   pairs.c   "key=value,key=value"
+ *   progress.c  what a command is doing, for people who wait for it
  *
  * Plain C without DPDK. Values of type CLI_TEXT and CLI_LIST point into the text that was parsed,
  * which must outlive them. Functions that fail return -EINVAL and write one line without a newline
@@ -116,5 +117,14 @@ _Noreturn void cli_wrong(const struct cli_program *p, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 /* Print the text of --help. */
 void cli_help(const struct cli_program *p, FILE *out);
+
+/*
+ * Progress of what takes more than about two seconds: one line on standard error, which the next
+ * one replaces. Prints nothing unless standard error is a terminal, or after cli_progress_quiet.
+ * One thread. Call cli_progress_end before other output.
+ */
+void cli_progress(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void cli_progress_end(void);
+void cli_progress_quiet(void);
 
 #endif

@@ -38,7 +38,7 @@ def schema(name):
 
 
 def validate(name, value):
-    """Fails with a sentence if value is not what doc/schema/NAME.json describes."""
+    """Fails with a sentence if value is not what the schema of that name describes."""
     one = schema(name)
     resolver = jsonschema.RefResolver(base_uri=one["$id"], referrer=one, store=_store())
     errors = list(jsonschema.Draft7Validator(one, resolver=resolver).iter_errors(value))

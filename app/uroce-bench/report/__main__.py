@@ -16,6 +16,7 @@ import machine  # noqa: E402
 import measure  # noqa: E402
 import page  # noqa: E402
 import processes  # noqa: E402
+import progress  # noqa: E402
 
 # Groups that take a few seconds; those that need root are skipped for other users.
 HEADLINE = ("engine64", "engine1m", "client-latency", "tcp-goodput")
@@ -35,6 +36,8 @@ def options(argv):
     parser.add_argument("--headline", action="store_true", help="a few rows, in a few seconds")
     parser.add_argument("--repeats", type=int, metavar="N", help="measurements of each figure, 1 .. 64")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of the page")
+    parser.add_argument("-q", "--quiet", action="store_true",
+                        help="do not tell the progress, which is printed on terminals only")
     given = parser.parse_args(argv[1:])
     if given.repeats is not None and not 1 <= given.repeats <= 64:
         parser.error(f"--repeats {given.repeats}: must be 1 .. 64")
@@ -53,7 +56,7 @@ def options(argv):
 def main(argv):
     given = options(argv)
     repeats = given.repeats or (1 if given.headline else 3 if given.quick else 5)
-    plan = measure.Plan(given.quick, repeats)
+    plan = measure.Plan(given.quick, repeats, progress=progress.Progress(given.quiet))
     processes.start()
     huge = machine.HugePages(512)
     processes.at_end(huge.back)

@@ -5,7 +5,6 @@ import contextlib
 import dataclasses
 import itertools
 import statistics
-import sys
 import time
 
 import goals
@@ -13,6 +12,7 @@ import machine
 import rxe
 import versus
 from goals import Sample
+from progress import Progress
 
 
 @dataclasses.dataclass
@@ -21,6 +21,7 @@ class Plan:
     quick: bool = False
     repeats: int = 5
     deadline: float = float("inf")
+    progress: Progress = dataclasses.field(default_factory=lambda: Progress(quiet=True))
 
     def seconds(self, full):
         """Duration of one timed transfer; shorter in a quick run."""
@@ -395,7 +396,11 @@ def _turn(turn, groups, plan, prober, start):
                 group.skipped = (f"not in this --quick: {left:.0f} s of {most} were left; "
                                  f"--only {group.name} measures it")
             continue
-        print(f"uroce-bench: {turn + 1}: measuring {group.name}", file=sys.stderr, flush=True)
+        known = sum(g.seconds for g in groups[groups.index(group):])
+        plan.progress.show(f"turn {turn + 1} of {plan.repeats}{' and some more' * (turn >= plan.repeats)}, "
+                           f"group {groups.index(group) + 1} of {len(groups)}: measuring {group.name}; "
+                           f"{time.monotonic() - start:.0f} s so far" +
+                           (f", this turn takes about {known:.0f} s more" if turn > 0 else ""))
         group.measure(plan, prober)
 
 
@@ -414,6 +419,7 @@ def rows(names, plan, prober):
         _turn(turn, groups, plan, prober, start)
     for turn in range(plan.repeats, 2 * plan.repeats):
         _turn(turn, [g for g in groups if g.wants_more(prober)], plan, prober, start)
+    plan.progress.end()
     for group in groups:
         group.wants_more(prober)  # compare all samples with the fastest loop of the run
     known = {group.name: group for group in groups}

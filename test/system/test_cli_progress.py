@@ -1,0 +1,79 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Whatever takes long says what it does and how far it is: on a terminal only, and not with -q."""
+import os
+import pty
+import subprocess
+import sys
+
+import lib
+
+BENCH = lib.BUILD / "app/uroce-bench/uroce-bench"
+SETUP = lib.HERE.parents[1] / "scripts/setup.sh"
+# Slow commands, made short; what their progress says; the option that silences it.
+ENGINE = [BENCH, "engine", "--runs", "2", "--count", "100", "--no-probe", "--no-huge"]
+REPORT = [sys.executable, "-c", r'''
+import sys
+sys.path[:0] = sys.argv[1:3]
+import goals, machine, measure, progress
+machine.cores = lambda: machine.Cores(20.0, (0.5, 0.5))
+measure.GROUPS["engine64"] = lambda plan: {"messages": goals.Sample(1.0)}
+plan = measure.Plan(True, 2, progress=progress.Progress("-q" in sys.argv))
+measure.rows(["engine64"], plan, measure.Prober())
+''', lib.HERE.parents[1] / "app/uroce-bench/report", lib.HERE.parents[1] / "test/kit_py"]
+
+
+def build(quiet):
+    """setup_run of demo.sh, with a command that reports as ninja does."""
+    return ["bash", "-ec", f". {SETUP}; setup_quiet={'yes' if quiet else ''}; "
+            "log=$(mktemp); trap 'rm -f $log' EXIT; setup_run $log 'building x:' "
+            "sh -c 'echo \"[1/3] a\"; sleep 0.7; echo \"[2/3] b\"; sleep 0.7'; ! setup_run $log y false"]
+
+
+COMMANDS = [
+    ("uroce-bench engine", lambda q: [*ENGINE, *["-q"] * q], ["uroce-bench: engine: row 1, run 1 of 2", "run 2 of 2"]),
+    ("uroce-bench report", lambda q: [*REPORT, *["-q"] * q],
+     ["uroce-bench: turn 1 of 2, group 1 of 1: measuring engine64; 0 s so far", "turn 2 of 2"]),
+    ("demo.sh's build", build, ["building x: 1 of 3", "building x: 2 of 3"]),
+]
+
+
+def on_terminal(argv):
+    """Its status, and what it writes to standard error, which is a terminal of 80 columns."""
+    master, slave = pty.openpty()
+    proc = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=slave)
+    os.close(slave)
+    text = b""
+    while True:
+        try:
+            part = os.read(master, 65536)
+        except OSError:
+            break
+        if not part:
+            break
+        text += part
+    os.close(master)
+    return proc.wait(60), text.decode()
+
+
+def main():
+    for name, argv, parts in COMMANDS:
+        with lib.case(f"{name}: on a terminal it says how far it is, and leaves no line behind"):
+            status, text = on_terminal(list(map(str, argv(False))))
+            assert status == 0, (status, text)
+            assert all(part in text for part in parts), text
+            assert text.endswith("\r\033[K"), repr(text)
+            assert all(len(line) < 80 + 20 for line in text.split("\r\033[K")), text
+        with lib.case(f"{name}: with -q it says nothing"):
+            assert on_terminal(list(map(str, argv(True)))) == (0, "")
+        with lib.case(f"{name}: nothing goes to a file"):
+            done = subprocess.run(list(map(str, argv(False))), capture_output=True, text=True, timeout=120, check=True)
+            assert done.stderr == "", done.stderr
+    with lib.case("demo.sh names a wrong argument"):
+        done = subprocess.run([lib.HERE.parents[1] / "demo.sh", "--fast"], capture_output=True, text=True, timeout=60,
+                              check=False)
+        assert (done.returncode, done.stderr) == (2, "demo.sh: unknown argument '--fast'; legal: -q\n"), done
+    lib.finish()
+
+
+main()
