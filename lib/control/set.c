@@ -10,9 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 #include "control/cm.h"
-#include "control/events.h"
-#include "control/log_event.h"
 #include "control/device.h"
+#include "control/events.h"
+#include "control/log.h"
+#include "control/log_event.h"
 #include "control/neigh.h"
 #include "control/obj.h"
 
@@ -233,17 +234,24 @@ uid_quota_set(struct quota *q, const char *name, uint32_t limit, struct uroce_se
 static int
 change_daemon(struct session *s, const struct uroce_set_req *q, struct uroce_set_rep *rep)
 {
+	struct log_fields f = {0};
+
 	if (!session_may_change(s))
 		return EPERM;
 	rep->done = (q->what == UROCE_SET_LOG_LEVEL
 			     ? log_level_set(q->addr, rep)
 			     : uid_quota_set(&s->d->quota, q->addr, q->pkey, rep)) == 0;
-	if (rep->done && q->what == UROCE_SET_LOG_LEVEL)
-		LOG(NOTICE, "log level: %s (%s, pid %d, uid %u)", q->addr, s->comm, s->peer.pid,
-		    s->peer.uid);
-	else if (rep->done)
-		LOG(NOTICE, "limit of each uid: %u %s (%s, pid %d, uid %u)", q->pkey, q->addr,
-		    s->comm, s->peer.pid, s->peer.uid);
+	if (!rep->done)
+		return 0;
+	log_field_client(&f, s);
+	if (q->what == UROCE_SET_LOG_LEVEL)
+		log_event(RTE_LOG_NOTICE, LOG_EVENT_CHANGED, &f,
+			  "log level: %s (%s, pid %d, uid %u)", q->addr, s->comm, s->peer.pid,
+			  s->peer.uid);
+	else
+		log_event(RTE_LOG_NOTICE, LOG_EVENT_CHANGED, &f,
+			  "limit of each uid: %u %s (%s, pid %d, uid %u)", q->pkey, q->addr,
+			  s->comm, s->peer.pid, s->peer.uid);
 	return 0;
 }
 
