@@ -64,7 +64,7 @@ struct engine_dev { /* the engine's state of a device (an ethdev port) */
  * Packets for UC and UD QPs whose memory is late, with those behind them (rx_late.c). In order of
  * arrival.
  */
-#define RX_LATE_CAP 128
+#define RX_LATE_CAP 256
 struct rx_late_pkt {
 	struct rte_mbuf *m; /* one reference */
 	struct qp *qp;

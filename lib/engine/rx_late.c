@@ -11,7 +11,24 @@
 
 #define RETRY_NS 100000u           /* between two attempts */
 #define LIMIT_NS 2000000000ull     /* the packet is lost then; memory fails after that time, too */
-#define QP_CAP   (RX_LATE_CAP / 2) /* packets of one QP */
+#define QP_CAP   (RX_LATE_CAP / 4) /* packets of one QP */
+
+/*
+ * Returns true if another packet of qp may wait. A user may have as many as there are free places:
+ * one user alone takes half of them, the next one half of the rest. So no user, with however many
+ * QPs, leaves the next one without a place.
+ */
+static bool
+has_place(const struct rx_late *late, const struct qp *qp)
+{
+	uint32_t of_user = 0;
+
+	if (late->n == RX_LATE_CAP || qp->bind.late_n == QP_CAP)
+		return false;
+	for (uint32_t i = 0; i < late->n; i++)
+		of_user += late->pkt[i].qp->bind.uid == qp->bind.uid;
+	return of_user < RX_LATE_CAP - late->n;
+}
 
 static void
 give(struct engine *e, struct qp *qp, const struct wire_pkt *pkt)
@@ -29,7 +46,7 @@ keep(struct engine *e, uint16_t dev, struct qp *qp, struct rte_mbuf *m, const st
 {
 	struct rx_late *late = &e->late;
 
-	if (late->n == RX_LATE_CAP || qp->bind.late_n == QP_CAP || qp_view_is(m))
+	if (qp_view_is(m) || !has_place(late, qp))
 		return false;
 	if (late->n == 0)
 		late->next_ns = e->env.now_ns + RETRY_NS;

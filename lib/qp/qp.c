@@ -74,6 +74,7 @@ qp_create(const struct qp_create *c)
 	qp->bind.port = c->port;
 	qp->bind.worker = c->worker;
 	qp->bind.pd = c->pd;
+	qp->bind.uid = c->uid;
 	qp->bind.recv_pd = c->srq != NULL ? c->srq->pd : c->pd;
 	qp->bind.send_cq = c->send_cq;
 	qp->bind.recv_cq = c->recv_cq;

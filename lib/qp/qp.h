@@ -62,6 +62,7 @@ struct qp_create {
 	enum qp_type type;
 	uint16_t port, worker;
 	uint32_t pd;
+	uint32_t uid; /* of its client */
 	struct cq *send_cq, *recv_cq;
 	struct srq *srq;
 	const struct qp_ah_table *ahs;

@@ -506,6 +506,7 @@ conn_open(struct bench *b, struct conn_cfg cfg)
 		.dev_mtu = (uint8_t)cfg.mtu_code,
 		.port = BENCH_DEV,
 		.pd = cfg.pd,
+		.uid = cfg.uid,
 		.send_cq = &c->scq.cq,
 		.recv_cq = &c->rcq.cq,
 		.sig_all = cfg.sig_all,

@@ -96,6 +96,7 @@ struct conn_cfg {
 	uint32_t qkey;
 	uint32_t qpn; /* 0: BENCH_QPN, and the next that this worker has for each further conn */
 	uint32_t pd;
+	uint32_t uid; /* of its client */
 	uint32_t mtu_code, sq_psn, rq_psn, access;
 	uint32_t timeout, retry_cnt, rnr_retry, min_rnr_timer, max_rd_atomic, max_dest_rd_atomic;
 	uint32_t sq_entries, rq_entries, cq_entries, max_sge, max_inline;

@@ -102,25 +102,68 @@ packets_that_wait_are_limited_for_each_qp(void **state)
 	struct conn *c = conn_late_uc(state), *other = conn_late_uc(state);
 
 	c->local->late = other->local->late = UINT32_MAX;
-	for (uint32_t i = 0; i < RX_LATE_CAP; i++) {
-		if (i < RX_LATE_CAP / 2)
+	for (uint32_t i = 0; i < RX_LATE_CAP / 2; i++) {
+		if (i < RX_LATE_CAP / 4)
 			recv_post(c, i, 0, 100);
 		peer_send(c, UC(SEND_ONLY), RQ + i, 0, 100);
 		bench_run(c->b);
 	}
-	assert_int_equal(DROPS(c, MEMORY_LATE), RX_LATE_CAP / 2);
+	assert_int_equal(DROPS(c, MEMORY_LATE), RX_LATE_CAP / 4);
 	recv_post(other, 9, 0, 100);
 	peer_send(other, UC(SEND_ONLY), RQ, 0, 100);
 	bench_run(c->b);
-	assert_int_equal(DROPS(c, MEMORY_LATE), RX_LATE_CAP / 2);
+	assert_int_equal(DROPS(c, MEMORY_LATE), RX_LATE_CAP / 4);
 	other->local->late = 0;
 	bench_pass(c->b, MS);
 	recv_cqe(other, 9, QP_WC_SUCCESS);
 	c->local->late = 0;
 	bench_pass(c->b, MS);
-	for (uint32_t i = 0; i < RX_LATE_CAP / 2; i++)
+	for (uint32_t i = 0; i < RX_LATE_CAP / 4; i++)
 		recv_cqe(c, i, QP_WC_SUCCESS);
 	cqe_none(c);
+}
+
+/* Receives and gets n datagrams, whose memory never answers. Returns how many of them wait. */
+static uint32_t
+late_packets(struct conn *c, uint32_t n)
+{
+	uint64_t before = DROPS(c, MEMORY_LATE);
+
+	c->local->late = UINT32_MAX;
+	for (uint32_t i = 0; i < n; i++) {
+		recv_post(c, i, 0, 100);
+		peer_send(c, UC(SEND_ONLY), RQ + i, 0, 100);
+		bench_run(c->b);
+	}
+	return n - (uint32_t)(DROPS(c, MEMORY_LATE) - before);
+}
+
+/* However many QPs a user has, packets of the next user find places. */
+REQUIREMENT("MEM-05", "RSP-06")
+static void
+packets_that_wait_are_limited_for_each_user(void **state)
+{
+	struct conn_cfg cfg = conn_rc;
+	uint32_t of_first = 0;
+
+	cfg.type = QP_TYPE_UC;
+	cfg.rq_entries = RX_LATE_CAP;
+	cfg.uid = 1000;
+	for (uint32_t i = 0; i < 8; i++) {
+		struct conn *c = conn_open(*state, cfg);
+
+		region_by_ops(c->local, UINT32_MAX);
+		of_first += late_packets(c, RX_LATE_CAP / 4);
+	}
+	assert_int_equal(of_first, RX_LATE_CAP / 2);
+	for (uint32_t places = RX_LATE_CAP / 4; places > 1; places /= 2) {
+		struct conn *c;
+
+		cfg.uid++;
+		c = conn_open(*state, cfg);
+		region_by_ops(c->local, UINT32_MAX);
+		assert_int_equal(late_packets(c, RX_LATE_CAP / 4 + 1), places);
+	}
 }
 
 /* Nothing of an earlier connection reaches the next one, nor stays when the QP is destroyed. */
@@ -191,6 +234,7 @@ main(void)
 		bench_test(late_unreliable_write_is_executed_once),
 		bench_test(unreliable_message_is_lost_after_two_seconds),
 		bench_test(packets_that_wait_are_limited_for_each_qp),
+		bench_test(packets_that_wait_are_limited_for_each_user),
 		bench_test(reset_drops_packets_that_wait),
 		bench_test(late_datagram_waits),
 	};
