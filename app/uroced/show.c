@@ -142,6 +142,7 @@ hostif(const struct hostif *h)
 	show_set_int(o, "from_kernel", s->from_kernel);
 	show_set_int(o, "from_kernel_lost", s->from_kernel_lost);
 	show_set_int(o, "super_frames", s->super_frames);
+	show_set_int(o, "merged", s->merged);
 	return o;
 }
 

@@ -7,7 +7,7 @@
  *
  * A thread of its own copies frames between the TAP and rings of the workers, so that no worker
  * makes a system call for them. The kernel hands over long TCP segments and unfinished checksums
- * (virtio_net_hdr); the thread cuts and finishes them.
+ * (virtio_net_hdr); the thread cuts and finishes them, and gives it long ones.
  *
  * Control thread, unless said otherwise. Needs CAP_NET_ADMIN and /dev/net/tun.
  */
@@ -40,6 +40,7 @@ struct hostif_stats {
 	uint64_t to_kernel_lost;   /* the kernel refused them: the interface is down, no memory */
 	uint64_t from_kernel_lost; /* no packet buffers, or a frame that no driver would send */
 	uint64_t super_frames;     /* of the kernel, longer than the MTU: cut into from_kernel */
+	uint64_t merged;           /* super-frames to the kernel, made of several of to_kernel */
 };
 
 /*

@@ -15,21 +15,22 @@
 static uint32_t
 to_kernel(struct hostif *h)
 {
-	static const struct virtio_net_hdr plain; /* checksums are in the frame */
 	struct rte_mbuf *m[HOSTIF_BURST];
-	uint32_t n = rte_ring_dequeue_burst(h->host.ring, (void **)m, HOSTIF_BURST, NULL);
+	uint32_t n = rte_ring_dequeue_burst(h->host.ring, (void **)m, HOSTIF_BURST, NULL), k;
 
-	for (uint32_t i = 0; i < n; i++) {
-		struct iovec v[2];
+	for (uint32_t i = 0; h->vlan != 0 && i < n; i++)
+		rte_vlan_strip(m[i]);
+	for (uint32_t i = 0; i < n; i += k) {
+		struct virtio_net_hdr vh;
+		struct iovec v[1 + HOSTIF_BURST] = {{&vh, sizeof(vh)}};
 
-		if (h->vlan != 0)
-			rte_vlan_strip(m[i]);
-		v[0] = (struct iovec){(void *)(uintptr_t)&plain, sizeof(plain)};
-		v[1] = (struct iovec){rte_pktmbuf_mtod(m[i], void *), m[i]->data_len};
-		if (writev(h->tap, v, 2) < 0)
-			h->stats.to_kernel_lost++;
-		else
-			h->stats.to_kernel++;
+		k = hostif_merge(m + i, n - i, &vh, v + 1);
+		if (writev(h->tap, v, (int)k + 1) < 0) {
+			h->stats.to_kernel_lost += k;
+			continue;
+		}
+		h->stats.to_kernel += k;
+		h->stats.merged += k > 1;
 	}
 	if (n != 0)
 		rte_pktmbuf_free_bulk(m, n);

@@ -322,9 +322,11 @@ def main():
         answers_once(link)
     for address in ("10.9.0.102", "fd00:9::102"):
         with lib.case(f"TCP to {address} carries each byte, in super-frames"):
-            before = port(link.a)["hostif"]["super_frames"]
+            cut, merged = port(link.a)["hostif"]["super_frames"], port(link.b)["hostif"]["merged"]
             exact_stream(link.a, link.b, address)
-            assert port(link.a)["hostif"]["super_frames"] > before, port(link.a)
+            assert port(link.a)["hostif"]["super_frames"] > cut, port(link.a)
+            assert port(link.b)["hostif"]["merged"] > merged, port(link.b)
+            assert port(link.b)["hostif"]["to_kernel_lost"] == 0, port(link.b)
     with lib.case("TCP both ways"):
         print(f"# {tcp(link.a, link.b, link.b.host):.2f} Gb/s, "
               f"{tcp(link.b, link.a, link.a.host):.2f} Gb/s back, "

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Super-frames of the kernel become frames of the wire (lib/hostif/cut.c). EAL is there for mbufs.
+/*
+ * Super-frames of the kernel become frames of the wire (lib/hostif/cut.c), and the way back
+ * (merge.c). EAL is there for mbufs.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -293,6 +295,188 @@ any_header_bytes_do_no_harm(void **state)
 	}
 }
 
+/* ---- the way back: merge.c ---- */
+
+/* Cuts the frame of make, whose flags become ACK and PSH. Returns the pieces in m. */
+static uint32_t
+pieces(bool v6, uint32_t n)
+{
+	make(v6, false, n);
+	frame[l4 + 13] = 0x18;
+	return cut(HOSTIF_PIECES);
+}
+
+/* Checks that parts v[0 .. k) are what make made: the super-frame as the kernel would give it. */
+static void
+check_merged(const struct virtio_net_hdr *h, const struct iovec *v, uint32_t k, bool v6)
+{
+	static uint8_t got[HOSTIF_SUPER];
+	uint32_t n = 0, sum = 6 + len - l4;
+
+	for (uint32_t i = 0; i < k; i++) {
+		memcpy(got + n, v[i].iov_base, v[i].iov_len);
+		n += (uint32_t)v[i].iov_len;
+	}
+	assert_int_equal(n, len);
+	assert_int_equal(h->flags, VIRTIO_NET_HDR_F_NEEDS_CSUM);
+	assert_int_equal(h->gso_type, vh.gso_type);
+	assert_int_equal(h->gso_size, MSS);
+	assert_int_equal(h->hdr_len, payload);
+	assert_int_equal(h->csum_start, l4);
+	assert_int_equal(h->csum_offset, 16);
+	sum = v6 ? sum16(sum, got + l3 + 8, 32) : sum16(sum, got + l3 + 12, 8);
+	assert_int_equal(be16(got + l4 + 16), sum);
+	if (!v6)
+		assert_int_equal(sum16(0, got + l3, 20), 0xffff);
+	memset(got + l4 + 16, 0, 2);
+	memcpy(got + l3 + 10, v6 ? got + l3 + 10 : frame + l3 + 10, 2);
+	assert_memory_equal(got, frame, len);
+}
+
+static void
+pieces_become_a_super_frame(void **state)
+{
+	static const uint32_t bytes[] = {2 * MSS, MSS + 1, 5 * MSS - 1, 60 * MSS};
+	struct virtio_net_hdr h;
+	struct iovec v[HOSTIF_BURST];
+
+	(void)state;
+	for (uint32_t i = 0; i < 8; i++) {
+		bool v6 = i & 1;
+		uint32_t n = pieces(v6, bytes[i / 2]);
+
+		assert_true(n > 1 && n <= HOSTIF_BURST);
+		if (i == 3) /* a short Ethernet frame is padded */
+			memset(rte_pktmbuf_append(m[n - 1], 5), 9, 5);
+		assert_int_equal(hostif_merge(m, n, &h, v), n);
+		check_merged(&h, v, n, v6);
+		rte_pktmbuf_free_bulk(m, n);
+	}
+	nothing_is_held();
+}
+
+/* Makes the TCP checksum of f right again. */
+static void
+seal_tcp(uint8_t *f, uint32_t n, bool v6)
+{
+	memset(f + l4 + 16, 0, 2);
+	put16(f + l4 + 16, ~tcp_sum(f, n, v6) & 0xffff);
+}
+
+/* A byte of the third of five pieces differs: the super-frame ends before it. */
+static void
+other_frames_end_a_super_frame(void **state)
+{
+	static const struct {
+		int off; /* from the IP header; TCP: from 100 on; payload: from 200 on */
+		uint8_t flip;
+		bool seal;
+	} cases[] = {
+		{-14, 2, true},    {1, 1, true},      {8, 1, true},      {9, 1, true},
+		{5, 1, false},     {6, 0x20, false},  {15, 1, true},     {100, 1, true},
+		{103, 1, true},    {107, 1, true},    {111, 1, true},    {113, 0x01, true},
+		{113, 0x02, true}, {113, 0x04, true}, {113, 0x20, true}, {113, 0x80, true},
+		{115, 1, true},    {117, 1, false},   {119, 1, true},    {121, 1, true},
+		{200, 1, false},
+	};
+	struct virtio_net_hdr h;
+	struct iovec v[HOSTIF_BURST];
+
+	(void)state;
+	for (uint32_t i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) {
+		bool v6 = i & 1;
+		int off = cases[i / 2].off;
+		uint32_t n = pieces(v6, 5 * MSS);
+		uint8_t *f = rte_pktmbuf_mtod(m[2], uint8_t *);
+		int at = off < 100 ? (int)l3 + off : off < 200 ? (int)l4 + off - 100 : (int)payload;
+
+		f[at] ^= cases[i / 2].flip;
+		if (cases[i / 2].seal)
+			seal_tcp(f, m[2]->data_len, v6);
+		if (cases[i / 2].seal && !v6) {
+			memset(f + l3 + 10, 0, 2);
+			put16(f + l3 + 10, ~sum16(0, f + l3, 20) & 0xffff);
+		}
+		assert_int_equal(n, 5);
+		assert_int_equal(hostif_merge(m, n, &h, v), 2);
+		assert_int_equal(v[0].iov_len + v[1].iov_len, payload + 2 * MSS);
+		rte_pktmbuf_free_bulk(m, n);
+	}
+	nothing_is_held();
+}
+
+/* PSH is of the last piece; one that another holds is given as it is. */
+static void
+frames_that_cannot_merge_stay_alone(void **state)
+{
+	struct virtio_net_hdr h;
+	struct iovec v[HOSTIF_BURST];
+	uint8_t before[2048];
+	uint32_t n, bytes;
+
+	(void)state;
+	for (uint32_t i = 0; i < 3; i++) {
+		uint8_t *f;
+
+		n = pieces(false, 3 * MSS);
+		f = rte_pktmbuf_mtod(m[0], uint8_t *);
+		bytes = m[0]->data_len;
+		if (i == 0) {
+			f[l4 + 13] |= 8; /* PSH */
+			seal_tcp(f, bytes, false);
+		} else if (i == 1) {
+			rte_mbuf_refcnt_update(m[0], 1);
+		} else {
+			f[payload] ^= 1;
+		}
+		memcpy(before, f, bytes);
+		assert_int_equal(hostif_merge(m, n, &h, v), 1);
+		assert_int_equal(h.gso_type, VIRTIO_NET_HDR_GSO_NONE);
+		assert_int_equal(h.flags, 0);
+		assert_int_equal(v[0].iov_len, bytes);
+		assert_memory_equal(v[0].iov_base, before, bytes);
+		if (i == 1)
+			rte_mbuf_refcnt_update(m[0], -1);
+		rte_pktmbuf_free_bulk(m, n);
+	}
+	nothing_is_held();
+}
+
+/* Frames with any bytes changed, cut off anywhere: every part lies in its mbuf. */
+static void
+random_frames_are_merged_within_bounds(void **state)
+{
+	struct virtio_net_hdr h;
+	struct iovec v[HOSTIF_BURST];
+
+	(void)state;
+	srandom(7);
+	for (uint32_t round = 0; round < 20000; round++) {
+		uint32_t n = pieces(random() & 1, 4 * MSS), k;
+
+		for (uint32_t i = 0; i < n; i++) {
+			uint8_t *f = rte_pktmbuf_mtod(m[i], uint8_t *);
+
+			if (random() % 4 == 0)
+				f[12 + (uint32_t)random() % 80] = (uint8_t)random();
+			if (random() % 8 == 0)
+				rte_pktmbuf_trim(m[i], (uint16_t)((uint32_t)random() %
+								  (m[i]->data_len - 14)));
+		}
+		k = hostif_merge(m, n, &h, v);
+		assert_in_range(k, 1, n);
+		for (uint32_t i = 0; i < k; i++) {
+			const uint8_t *f = rte_pktmbuf_mtod(m[i], uint8_t *);
+
+			assert_true((const uint8_t *)v[i].iov_base >= f);
+			assert_true((const uint8_t *)v[i].iov_base + v[i].iov_len <=
+				    f + m[i]->data_len);
+		}
+		rte_pktmbuf_free_bulk(m, n);
+	}
+	nothing_is_held();
+}
+
 int
 main(void)
 {
@@ -307,6 +491,10 @@ main(void)
 		cmocka_unit_test(frames_that_are_cut_off_are_refused),
 		cmocka_unit_test(more_pieces_than_there_is_space_for_are_refused),
 		cmocka_unit_test(any_header_bytes_do_no_harm),
+		cmocka_unit_test(pieces_become_a_super_frame),
+		cmocka_unit_test(other_frames_end_a_super_frame),
+		cmocka_unit_test(frames_that_cannot_merge_stay_alone),
+		cmocka_unit_test(random_frames_are_merged_within_bounds),
 	};
 
 	if (rte_eal_init(sizeof(argv) / sizeof(argv[0]) - 1, argv) < 0)
