@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Super-frames of the kernel become frames of the wire (lib/hostif/cut.c), and the way back
- * (merge.c). EAL is there for mbufs.
+ * (lib/hostif/merge.c). EAL is there for mbufs.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -295,7 +295,7 @@ any_header_bytes_do_no_harm(void **state)
 	}
 }
 
-/* ---- the way back: merge.c ---- */
+/* ---- the way back: lib/hostif/merge.c ---- */
 
 /* Cuts the frame of make, whose flags become ACK and PSH. Returns the pieces in m. */
 static uint32_t
