@@ -53,10 +53,12 @@ static void
 cm_fork_child(void)
 {
 	pthread_mutex_init(&channels.mutex, NULL);
+	cm_ids_fork_child();
 	/* The threads that used them do not exist here. */
 	for (unsigned int i = 0; i < CM_BUCKETS; i++) {
 		for (struct cm_channel *c = channels.bucket[i]; c; c = c->next) {
 			c->users = 0;
+			TAILQ_INIT(&c->ids);
 			sem_init(&c->turn, 0, 1);
 		}
 	}
@@ -114,18 +116,26 @@ prov_cm_count(void)
 	return __atomic_load_n(&channels.count, __ATOMIC_RELAXED);
 }
 
+/*
+ * Has the daemon hung up because all copies of the channel were closed? If the daemon has died, the
+ * program still has its descriptor, and reads from it that it lost its ids.
+ */
 static bool
 is_dead(const struct cm_channel *c)
 {
 	struct pollfd pfd = {.fd = c->command};
+	struct stat st;
 
-	return c->users == 0 && poll(&pfd, 1, 0) > 0 &&
-	       (pfd.revents & (POLLHUP | POLLERR | POLLNVAL));
+	if (c->users != 0 || poll(&pfd, 1, 0) <= 0 ||
+	    !(pfd.revents & (POLLHUP | POLLERR | POLLNVAL)))
+		return false;
+	return fstat(c->fd, &st) < 0 || st.st_ino != c->ino || st.st_dev != c->dev;
 }
 
 static void
 channel_free(struct cm_channel *c)
 {
+	cm_ids_forget(c);
 	cm_shared_unmap(c->shared);
 	sem_destroy(&c->turn);
 	close(c->command);
@@ -251,7 +261,9 @@ prov_cm_open(int flags)
 		goto fail;
 	c->dev = st.st_dev;
 	c->ino = st.st_ino;
+	c->fd = fds[UROCE_CM_CHANNEL_FD];
 	c->command = fds[UROCE_CM_COMMAND_FD];
+	TAILQ_INIT(&c->ids);
 	memcpy(c->secret, rep.channel, sizeof(c->secret));
 	sem_init(&c->turn, 0, 1);
 	channel_link(c);

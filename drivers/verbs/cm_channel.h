@@ -33,8 +33,9 @@ int prov_cm_open(int flags);
  * write(2) of a command, struct rdma_ucm_cmd_hdr and its body. len, or -1 with errno: the daemon's;
  * EINVAL for a length that does not fit; EBADF, EINVAL for a MIGRATE_ID from no open descriptor,
  * from one that is no channel; EFAULT for a command that needs a response address and has none; EIO
- * once the daemon is gone. GET_EVENT waits for an event unless the descriptor is O_NONBLOCK
- * (EAGAIN). The wait is a cancellation point, and interrupted by signals (EINTR) as read(2) is.
+ * once the daemon is gone, but ids then get DEVICE_REMOVAL and can be destroyed (cm_ids.h).
+ * GET_EVENT waits for an event unless the descriptor is O_NONBLOCK (EAGAIN). The wait is a
+ * cancellation point, and interrupted by signals (EINTR) as read(2) is.
  */
 ssize_t prov_cm_write(int fd, const void *buf, size_t len);
 

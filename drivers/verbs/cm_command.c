@@ -128,6 +128,19 @@ command_exchange(struct cm_channel *ch, int fd, struct command *c)
 	return (int)rep.status;
 }
 
+/* The daemon is gone: performs what is left to do with ids. The command's status. */
+static int
+command_lost(struct cm_channel *ch, struct command *c)
+{
+	int rc;
+
+	c->reply_len = 0;
+	rc = cm_ids_lost(ch, c->req.cmd, c->body, c->req.in, c->reply, &c->reply_len);
+	if (c->reply_len > c->req.out)
+		c->reply_len = c->req.out;
+	return rc;
+}
+
 /*
  * One exchange on the channel of fd: the command's status, or EIO. A process that was killed in an
  * exchange leaves a reply, or a token, that nobody expects: the channel is of no use to the others.
@@ -147,9 +160,11 @@ command_run(int fd, struct command *c)
 			ch->shared->broken = true;
 		}
 		status = ch->shared->broken ? -1 : command_exchange(ch, fd, c);
+		if (status == 0)
+			cm_ids_note(ch, c->req.cmd, c->body, c->req.in, c->reply, c->reply_len);
 		if (status < 0) {
 			ch->shared->broken = true;
-			status = EIO;
+			status = command_lost(ch, c);
 		}
 		pthread_mutex_unlock(&ch->shared->lock);
 		cm_channel_put(ch);
@@ -216,7 +231,7 @@ event_take(int fd, struct command *c)
 		rc = event_peek(fd, MSG_DONTWAIT);
 		if (rc == EAGAIN && !(fcntl(fd, F_GETFL) & O_NONBLOCK))
 			rc = event_wait(fd);
-		if (rc)
+		if (rc && rc != EIO) /* the daemon is gone: the ids are told */
 			return rc;
 		rc = command_run(fd, c);
 	} while (rc == EAGAIN); /* another thread took the event */

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include "uroce_abi/cm.h"
+#include "cm_ids.h"
 
 /* What the processes that have a channel by fork share. In a page of its own. */
 struct cm_shared {
@@ -22,13 +23,15 @@ struct cm_shared *cm_shared_map(void);
 /* Removes it from this process. NULL: no effect. */
 void cm_shared_unmap(struct cm_shared *shared);
 
-/* A channel. All but next, users and turn are constant. */
+/* A channel. All but next, users, ids and turn are constant. */
 struct cm_channel {
 	struct cm_channel *next;
 	dev_t dev; /* of the channel's socket */
 	ino_t ino;
-	int command;        /* the command socket, this process's copy */
-	unsigned int users; /* threads between get and put; the table's lock */
+	int fd;                   /* the channel's descriptor that the program got */
+	int command;              /* the command socket, this process's copy */
+	struct cm_known_list ids; /* cm_ids.c */
+	unsigned int users;       /* threads between get and put; the table's lock */
 	uint8_t secret[UROCE_CM_CHANNEL_ID];
 	struct cm_shared *shared;
 	sem_t turn; /* one thread of this process waits in the socket, the others here */

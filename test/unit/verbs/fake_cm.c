@@ -26,7 +26,9 @@ put(struct reply *r, const void *body, size_t len)
 static void
 take_event(struct fake_cm *cm, struct reply *r)
 {
-	struct rdma_ucm_event_resp event = {.uid = cm->first};
+	struct rdma_ucm_event_resp event = {.uid = cm->first,
+					    .id = cm->first + cm->new_ids,
+					    .event = cm->event};
 
 	if (!cm->events) {
 		r->rep.status = EAGAIN;

@@ -31,6 +31,8 @@ struct fake_cm {
 	bool started;
 	pthread_mutex_t mutex;  /* of what follows */
 	uint32_t events, first; /* waiting; uid of the oldest one */
+	uint32_t event;         /* their type, enum rdma_cm_event_type */
+	uint32_t new_ids;       /* their ids are greater than their uids by this */
 	uint32_t refuse;        /* what every command gets */
 	uint32_t commands;      /* so far */
 	bool ended;             /* all copies of the client's descriptor were closed */
@@ -41,7 +43,7 @@ struct fake_cm {
 
 /* A new channel, the client's ends in fds. */
 void fake_cm_open(struct fake_cm *cm, uint8_t number, struct uroce_cm_open_rep *rep, int fds[2]);
-/* n more events wait; events have the uids 1, 2 .. */
+/* n more events wait; events have the uids, and the ids, 1, 2 .. */
 void fake_cm_events(struct fake_cm *cm, uint32_t n);
 /* The daemon dies: closes both ends. */
 void fake_cm_die(struct fake_cm *cm);

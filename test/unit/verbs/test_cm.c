@@ -19,77 +19,7 @@
 #include "cm_channel.h"
 #include "fake.h"
 #include "../../kit/requirement.h"
-
-struct state {
-	struct fake *f;
-	struct fake_cm *cm; /* the first channel */
-	int fd;
-};
-
-static int
-setup(void **state)
-{
-	struct state *s = calloc(1, sizeof(*s));
-
-	s->f = fake_start(NULL);
-	s->fd = prov_cm_open(O_RDWR | O_CLOEXEC);
-	assert_true(s->fd >= 0);
-	s->cm = &s->f->cm[0];
-	*state = s;
-	return 0;
-}
-
-static int
-teardown(void **state)
-{
-	struct state *s = *state;
-
-	prov_cm_close(s->fd);
-	fake_stop(s->f);
-	free(s);
-	/* nothing else is left in the table, once the sweep has been everywhere */
-	for (unsigned int i = 0; i < 1024; i++)
-		prov_cm_close(-1);
-	assert_int_equal(prov_cm_count(), 0);
-	return 0;
-}
-
-/* A command as librdmacm makes it. 0 or a positive errno. */
-static int
-run(int fd, uint32_t cmd, const void *body, uint16_t in, uint16_t out)
-{
-	uint8_t buf[4096];
-	struct rdma_ucm_cmd_hdr hdr = {.cmd = cmd, .in = in, .out = out};
-	ssize_t n;
-
-	memcpy(buf, &hdr, sizeof(hdr));
-	memcpy(buf + sizeof(hdr), body, in);
-	n = prov_cm_write(fd, buf, sizeof(hdr) + in);
-	assert_true(n == -1 || n == (ssize_t)sizeof(hdr) + in);
-	return n < 0 ? errno : 0;
-}
-
-static int
-create_id(int fd, uint32_t uid, uint32_t *id)
-{
-	struct rdma_ucm_create_id_resp resp = {.id = 0xdead};
-	struct rdma_ucm_create_id cmd = {.uid = uid, .response = (uintptr_t)&resp};
-	int rc = run(fd, RDMA_USER_CM_CMD_CREATE_ID, &cmd, sizeof(cmd), sizeof(resp));
-
-	*id = resp.id;
-	return rc;
-}
-
-static int
-get_event(int fd, uint64_t *uid)
-{
-	struct rdma_ucm_event_resp resp = {0};
-	struct rdma_ucm_get_event cmd = {.response = (uintptr_t)&resp};
-	int rc = run(fd, RDMA_USER_CM_CMD_GET_EVENT, &cmd, sizeof(cmd), sizeof(resp));
-
-	*uid = resp.uid;
-	return rc;
-}
+#include "cm_fixture.h"
 
 static short
 poll_now(int fd)
@@ -167,16 +97,16 @@ an_option_travels_with_its_value(void **state)
 		.optval = (uintptr_t)value, .id = 3, .level = 1, .optname = 1, .optlen = 100};
 
 	memset(value, 0x5a, sizeof(value));
-	assert_int_equal(run(s->fd, RDMA_USER_CM_CMD_SET_OPTION, &cmd, sizeof(cmd), 0), 0);
+	assert_int_equal(cm_run(s->fd, RDMA_USER_CM_CMD_SET_OPTION, &cmd, sizeof(cmd), 0), 0);
 	assert_int_equal(s->cm->req.in, sizeof(cmd) + 100);
 	assert_memory_equal(s->cm->body + sizeof(cmd), value, 100);
 	cmd.optlen = UROCE_CM_MAX_BODY;
-	assert_int_equal(run(s->fd, RDMA_USER_CM_CMD_SET_OPTION, &cmd, sizeof(cmd), 0), EINVAL);
+	assert_int_equal(cm_run(s->fd, RDMA_USER_CM_CMD_SET_OPTION, &cmd, sizeof(cmd), 0), EINVAL);
 	cmd.optlen = UINT32_MAX;
-	assert_int_equal(run(s->fd, RDMA_USER_CM_CMD_SET_OPTION, &cmd, sizeof(cmd), 0), EINVAL);
+	assert_int_equal(cm_run(s->fd, RDMA_USER_CM_CMD_SET_OPTION, &cmd, sizeof(cmd), 0), EINVAL);
 	cmd.optlen = 4;
 	cmd.optval = 0;
-	assert_int_equal(run(s->fd, RDMA_USER_CM_CMD_SET_OPTION, &cmd, sizeof(cmd), 0), EFAULT);
+	assert_int_equal(cm_run(s->fd, RDMA_USER_CM_CMD_SET_OPTION, &cmd, sizeof(cmd), 0), EFAULT);
 }
 
 REQUIREMENT("CM-12")
@@ -198,12 +128,12 @@ wrong_sizes_are_refused(void **state)
 	memcpy(buf, &hdr, sizeof(hdr));
 	assert_int_equal(prov_cm_write(s->fd, buf, sizeof(buf)), -1);
 	assert_int_equal(errno, EINVAL);
-	assert_int_equal(run(s->fd, RDMA_USER_CM_CMD_CREATE_ID, &create, sizeof(create), 4),
+	assert_int_equal(cm_run(s->fd, RDMA_USER_CM_CMD_CREATE_ID, &create, sizeof(create), 4),
 			 EFAULT);
 	assert_int_equal(s->cm->commands, commands);
 	/* What fits is the daemon's to judge: an unknown command, one without a body. */
-	assert_int_equal(run(s->fd, 1000, buf, 0, 0), 0);
-	assert_int_equal(run(s->fd, RDMA_USER_CM_CMD_CREATE_ID, &create, 3, 4), 0);
+	assert_int_equal(cm_run(s->fd, 1000, buf, 0, 0), 0);
+	assert_int_equal(cm_run(s->fd, RDMA_USER_CM_CMD_CREATE_ID, &create, 3, 4), 0);
 	assert_int_equal(s->cm->commands, commands + 2);
 }
 
@@ -217,13 +147,13 @@ a_migration_names_the_other_channel(void **state)
 	int other = prov_cm_open(O_RDWR), copy = dup(s->fd);
 
 	cmd.fd = (uint32_t)copy;
-	assert_int_equal(run(other, RDMA_USER_CM_CMD_MIGRATE_ID, &cmd, sizeof(cmd), 4), 0);
+	assert_int_equal(cm_run(other, RDMA_USER_CM_CMD_MIGRATE_ID, &cmd, sizeof(cmd), 4), 0);
 	assert_int_equal(resp.events_reported, 1); /* the fake's number of the first channel */
 	cmd.fd = (uint32_t)s->f->seg_fd;
-	assert_int_equal(run(other, RDMA_USER_CM_CMD_MIGRATE_ID, &cmd, sizeof(cmd), 4), EINVAL);
+	assert_int_equal(cm_run(other, RDMA_USER_CM_CMD_MIGRATE_ID, &cmd, sizeof(cmd), 4), EINVAL);
 	close(copy);
 	cmd.fd = (uint32_t)copy;
-	assert_int_equal(run(other, RDMA_USER_CM_CMD_MIGRATE_ID, &cmd, sizeof(cmd), 4), EBADF);
+	assert_int_equal(cm_run(other, RDMA_USER_CM_CMD_MIGRATE_ID, &cmd, sizeof(cmd), 4), EBADF);
 	prov_cm_close(other);
 }
 
@@ -260,9 +190,9 @@ a_short_get_event_does_not_wait(void **state)
 	struct rdma_ucm_get_event cmd = {.response = (uintptr_t)&resp};
 
 	s->cm->refuse = ENOSPC;
-	assert_int_equal(run(s->fd, RDMA_USER_CM_CMD_GET_EVENT, &cmd, sizeof(cmd), 20), ENOSPC);
+	assert_int_equal(cm_run(s->fd, RDMA_USER_CM_CMD_GET_EVENT, &cmd, sizeof(cmd), 20), ENOSPC);
 	s->cm->refuse = EINVAL;
-	assert_int_equal(run(s->fd, RDMA_USER_CM_CMD_GET_EVENT, &cmd, 4, sizeof(resp)), EINVAL);
+	assert_int_equal(cm_run(s->fd, RDMA_USER_CM_CMD_GET_EVENT, &cmd, 4, sizeof(resp)), EINVAL);
 }
 
 /* A thread that takes one event. */
@@ -570,7 +500,7 @@ a_refused_open_returns_the_daemons_error(void **state)
 int
 main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, cm_setup, cm_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(a_channel_looks_like_a_character_device),
 		TEST(a_response_goes_to_its_address),

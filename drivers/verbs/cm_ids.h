@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The ids of a process's channels, as far as its commands show them. When the daemon is gone, each
+ * of them gets DEVICE_REMOVAL once (CM-15), as ids of a device that is pulled out, and can still be
+ * destroyed: librdmacm waits there for as many events as were reported.
+ *
+ * A forked child starts without ids: those of its parent get no event in it. Any thread.
+ */
+#ifndef UROCE_VERBS_CM_IDS_H
+#define UROCE_VERBS_CM_IDS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+struct cm_channel;
+struct cm_known;
+TAILQ_HEAD(cm_known_list, cm_known);
+
+/*
+ * The daemon has performed command cmd (RDMA_USER_CM_CMD_*) of ch: body, of in bytes, is its
+ * struct, reply the response, of len bytes.
+ */
+void cm_ids_note(struct cm_channel *ch, uint32_t cmd, const void *body, size_t in,
+		 const void *reply, size_t len);
+
+/*
+ * Performs cmd without the daemon, which is gone: GET_EVENT, as long as an id of ch is to be told;
+ * DESTROY_ID and LEAVE_MCAST of known ids. 0, with *len bytes in reply, which has room for at least
+ * 512; all other commands: EIO.
+ */
+int cm_ids_lost(struct cm_channel *ch, uint32_t cmd, const void *body, size_t in, void *reply,
+		size_t *len);
+
+/* Forgets all ids of ch, which ends. */
+void cm_ids_forget(struct cm_channel *ch);
+
+/* In a forked child: forgets all ids. The lists of the channels are the caller's to initialise. */
+void cm_ids_fork_child(void);
+
+#endif
