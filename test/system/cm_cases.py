@@ -91,11 +91,11 @@ def perftest():
 
 def fio():
     options = "--bs=16k --size=2m --ioengine=rdma --iodepth=4 --port={p} --thread"
-    for verb in ("write", "read"):
-        # Not --verb=send: fio asks for no retries of a SEND without a receive, and its server posts in batches.
+    for verb, more, lossy in (("write", "", True), ("read", "", False), ("write", "--verify=crc32c", False),
+                              ("send", "", False)):
         server = f"fio --name=server {options} --rw=read"
-        client = f"fio --name=client {options} --rw=write --hostname={{s}} --verb={verb}"
-        yield Case("fio", f"--ioengine=rdma --verb={verb}", server.split(), client.split(), lossy=verb == "write")
+        client = f"fio --name=client {options} --rw=write --hostname={{s}} --verb={verb} {more}"
+        yield Case("fio", f"--ioengine=rdma --verb={verb} {more}".strip(), server.split(), client.split(), lossy=lossy)
 
 
 def fabric():

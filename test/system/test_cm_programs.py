@@ -137,7 +137,8 @@ def copy(ends):
 
 def preloaded(ends):
     """librspreload: nc.traditional, a TCP program, over rsockets. (nc.openbsd and Python call accept4, which
-    librspreload does not redirect.)"""
+    librspreload does not redirect. iperf3 asks for TCP_INFO, which rsockets do not have, and does not end:
+    getsockopt - Operation not supported.)"""
     folder = user_folder()
     source, target = folder / "source", folder / "target"
     source.write_bytes(bytes(i * i % 251 for i in range(300000)))
