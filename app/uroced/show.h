@@ -76,6 +76,9 @@ void show_config_of(const struct options *o);
 
 /* show_cm.c: ids of rdma_cm, and what its MADs amounted to, as `to` may see them. */
 void show_cm(const struct session *to, json_t *out);
+/* Adds the ECE words that the peer of a QP of s has sent: zeroes without any, or without rdma_cm.
+ */
+void show_cm_ece(json_t *o, const struct session *s, uint32_t qpn);
 void show_cm_stats(const struct session *to, json_t *out);
 
 #endif

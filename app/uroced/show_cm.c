@@ -41,6 +41,24 @@ device_text(const struct cm_service *svc, uint16_t port)
 	return dev != NULL ? json_string(dev->name) : json_null();
 }
 
+static void
+put_ece(json_t *o, const struct cm_ece *ece)
+{
+	show_set_int(o, "ece_vendor", ece->vendor_id);
+	show_set_int(o, "ece_options", ece->options);
+}
+
+void
+show_cm_ece(json_t *o, const struct session *s, uint32_t qpn)
+{
+	const struct cm_service *svc = s->d->cms;
+	struct cm_info c = {0};
+
+	if (svc != NULL)
+		cm_info_of_qpn(rcm_cm(svc->rcm), s->dev->port.id, qpn, &c);
+	put_ece(o, &c.ece);
+}
+
 /* The connection of an id. all: with what only its user may see. */
 static void
 put_connection(json_t *o, const struct cm_service *svc, const struct cm_info *c, bool all)
@@ -61,8 +79,7 @@ put_connection(json_t *o, const struct cm_service *svc, const struct cm_info *c,
 	show_set_int(o, "remote_comm_id", c->remote_id);
 	show_set_int(o, "qpn", c->local_qpn);
 	show_set_int(o, "remote_qpn", c->remote_qpn);
-	show_set_int(o, "ece_vendor", c->ece.vendor_id);
-	show_set_int(o, "ece_options", c->ece.options);
+	put_ece(o, &c->ece);
 }
 
 /* Another user's id is shown as ss(8) shows a socket: addresses and states. */

@@ -126,6 +126,7 @@ qp_json(const struct obj_qp *q, bool all)
 	show_set(o, "path", path_kind(qp->conn.loopback, qp->conn.path_ok));
 	put_alternate(o, qp);
 	show_set_int(o, "path_mtu", qp->conn.mtu);
+	show_cm_ece(o, q->o.s, qp->conn.qpn);
 	put_requester(o, qp);
 	put_responder(o, qp);
 	show_fault(o, q->qp->bind.recorder, qp->conn.why);

@@ -143,6 +143,14 @@ cm_qp_attr_get(const struct cm *cm, uint32_t id, struct cm_qp_attr *attr)
 }
 
 int
+cm_info_of_qpn(const struct cm *cm, uint16_t dev, uint32_t qpn, struct cm_info *info)
+{
+	const struct cm_id *i = cm_key_find(cm, CM_KEY_LOCAL_QPN, dev, NULL, qpn);
+
+	return i != NULL ? cm_info_get(cm, i->comm_id, info) : -ENOENT;
+}
+
+int
 cm_info_get(const struct cm *cm, uint32_t id, struct cm_info *info)
 {
 	const struct cm_id *i = cm_find(cm, id);

@@ -397,6 +397,8 @@ struct cm_info {
 };
 /* 0 or -ENOENT. */
 int cm_info_get(const struct cm *cm, uint32_t id, struct cm_info *info);
+/* The id that holds a QPN of device dev (cm_qpn_held). 0 or -ENOENT. */
+int cm_info_of_qpn(const struct cm *cm, uint16_t dev, uint32_t qpn, struct cm_info *info);
 /*
  * The next id at or behind *pos, which moves on past it; 0: no more. Start with *pos = 0. Ids may
  * come and go meanwhile.

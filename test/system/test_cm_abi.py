@@ -6,12 +6,14 @@ import collections
 import itertools
 import os
 import signal
+import struct
 import subprocess
 import sys
 import time
 import types
 
 import cmclient
+import control
 import lib
 from cmclient import Channel, PS_TCP, PS_UDP, QP_UD, Refused, sockaddr
 
@@ -292,10 +294,37 @@ def shown(link, address):
     assert row["remote"] == f"{address}:{PORT}" and row["state"] == "CONNECT", row
     assert row["remote_qpn"] == row["qpn"] + 1, row
     assert any(r["state"] == "LISTEN" for r in link.b.daemon.show("cm")["cm"])
+    shown_ece(link, address)
     total = link.a.daemon.show("cm_stats")["cm_stats"][0]["total"]
     assert total["tx_REQ"] >= 1 and total["rx_REP"] >= 1, total
     client.close()
     server.close()
+
+
+def shown_ece(link, address):
+    """Requirements: CM-14: what the peer of a QP sent of ECE is shown with the QP."""
+    verbs = control.Client(link.b.daemon.socket, link.b.dev)
+    pd = verbs.make("ALLOC_PD")[1]
+    cq = verbs.make("CREATE_CQ", control.cq())[1]
+    _, _, body = verbs.make("CREATE_QP", control.qp(pd, cq, cq))
+    qpn = struct.unpack_from("<I", body, 4)[0]
+
+    def words():
+        row = next(row for row in link.b.daemon.show("qp")["qp"] if row["qpn"] == qpn)
+        return row["ece_vendor"], row["ece_options"]
+
+    assert words() == (0, 0)
+    server, _ = serve(link.b.daemon, address, port=PORT + 1)
+    client = Channel(link.a.daemon.socket)
+    number = client.create(ACTIVE, PS_TCP)
+    client.resolve(number, sockaddr(address, PORT + 1))
+    client.connect(number, next(QPNS), b"", (0xabcdef, 7))
+    server.accept(server.event("CONNECT_REQUEST").id, PASSIVE, qpn)
+    client.event("CONNECT_RESPONSE")
+    assert words() == (0xabcdef, 7), words()
+    client.close()
+    server.close()
+    verbs.close()
 
 
 def all_of(link, a, b):
