@@ -240,10 +240,7 @@ report(struct ipc_client *c, const struct request *rq, struct look *old, const s
 	uint64_t interval_ns;
 	struct look new;
 
-	if (!rates_sleep(rq->interval_s > 0 ? rq->interval_s
-			 : screen           ? 2
-					    : 1,
-			 screen ? STDIN_FILENO : -1) &&
+	if (!rates_sleep(rq->interval_s > 0 ? rq->interval_s : 1, screen ? STDIN_FILENO : -1) &&
 	    !take_key(by)) {
 		errno = 0;
 		return false;

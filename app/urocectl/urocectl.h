@@ -20,7 +20,7 @@ struct request {
 	const char *socket;
 	bool json;
 	bool details; /* every field of each object */
-	bool quiet, pretty, batch;
+	bool pretty, batch;
 	uint32_t count;      /* reports of watch and top; 0: no end */
 	bool count_given;    /* by an option: only for them */
 	const char *output;  /* of cdi: the file; NULL: standard output */

@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 
-OPTION = re.compile(r'  (--[a-z-]+)(?: ([A-Z]\S*))? *(?:  (.*))?$')
+OPTION = re.compile(r'  (?:(-[a-z]), )?(--[a-z-]+)(?: ([A-Z]\S*))? *(?:  (.*))?$')
 
 
 def plain(text):
@@ -31,10 +31,11 @@ def options(text):
     for line in text.split('\n'):
         start = OPTION.match(line)
         if start:
-            found.append((start[1], start[2], (start[3] or '').split()))
+            names = '*, *'.join(filter(None, (start[1], start[2])))
+            found.append((names, start[3], (start[4] or '').split()))
         elif found and line.startswith(' ' * 16):
             found[-1][2].extend(line.split())
-        elif line.strip() and not line.startswith('  --'):
+        elif line.strip() and not line.startswith('  -'):
             found.append((None, None, []))  # other text ends a description
     for name, argument, words in found:
         if name:

@@ -133,7 +133,7 @@ COMPLETED = [
     (["urocectl", ""], {"show", "watch", "top", "trace", "set", "addr", "pkey", "impair", "capture", "rdma", "install",
                         "uninstall"}),
     (["urocectl", "sh"], {"show"}),
-    (["urocectl", "--"], {"--json", "--socket", "--details", "--all", "--batch", "--iterations", "--quiet", "--help"}),
+    (["urocectl", "--"], {"--json", "--socket", "--details", "--all", "--batch", "--iterations", "--help"}),
     (["urocectl", "--json", "show", "n"], {"neigh"}),
     (["urocectl", "show", "qp", ""], {"dev", "qpn", "pid", "uid", "state", "type", "worker"}),
     (["urocectl", "show", "config", ""], set()),
