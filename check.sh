@@ -70,7 +70,7 @@ if [ $# -gt 0 ]; then
 	suites build "$@"
 else
 	build_in_background
-	suites build unit sim lint bench fuzz system cm programs interop
+	suites build unit sim lint bench fuzz system cli cm programs interop
 	wait "$background_pid" || true
 	trap - EXIT
 	setup_build $SANITIZED
